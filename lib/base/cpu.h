@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: ISC */
+/* cpu.h - instruction sets that this machine has, and a mask to use fewer. */
+#ifndef QWEN_BASE_CPU_H
+#define QWEN_BASE_CPU_H
+
+enum {
+	QWEN_CPU_AVX2 = 1 << 0,		/* AVX2, FMA, F16C */
+	QWEN_CPU_AVX512VNNI = 1 << 1,	/* AVX-512 F, BW, VL, DQ, VNNI */
+};
+
+/* What the CPU and the operating system allow (CPUID, XGETBV). */
+unsigned qwen_cpu_detect(void);
+
+/*
+ * The features of a level and of all below it: "scalar", "avx2", "avx512".
+ * -1 for another name.
+ */
+int qwen_cpu_level(const char *name, unsigned *features);
+
+/* The name of the highest level that the features cover. */
+const char *qwen_cpu_name(unsigned features);
+
+/* Threads worth starting: processors this process may run on. */
+int qwen_cpu_count(void);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: ISC */
+/* mem.h - checked sizes and aligned allocation. */
+#ifndef QWEN_BASE_MEM_H
+#define QWEN_BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* *out = a * b (or a + b); -1 when it does not fit. */
+static inline int
+qwen_mul(size_t a, size_t b, size_t *out)
+{
+	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
+}
+
+static inline int
+qwen_add(size_t a, size_t b, size_t *out)
+{
+	return __builtin_add_overflow(a, b, out) ? -1 : 0;
+}
+
+/* n * size zeroed bytes at a multiple of 64, for free(); NULL on overflow. */
+void *qwen_alloc(size_t n, size_t size);
+
+#endif

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Run every test program and script, count their TAP lines, and close with
+# "N passed, N failed".  A program that dies, or breaks its plan, is a failure.
+#   tests/run.sh [NAME...]     only those whose path contains a NAME
+B=${B:-build}; BIN=${BIN:-bin}
+case $B in /*) ;; *) B=$PWD/$B ;; esac
+case $BIN in /*) ;; *) BIN=$PWD/$BIN ;; esac
+export B BIN
+TOP=$PWD; export TOP
+PATH=$BIN:$PATH; export PATH
+unset QWEN_MODEL QWEN_STORE QWEN_CPU
+pass=0 fail=0 skip=0
+log=$(mktemp -d) || exit 1
+trap 'rm -rf "$log"' EXIT
+for t in tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
+	[ -e "$t" ] || continue
+	if [ $# -gt 0 ]; then
+		hit=
+		for n; do case $t in *"$n"*) hit=1 ;; esac; done
+		[ -n "$hit" ] || continue
+	fi
+	scratch=$log/scratch
+	rm -rf "$scratch"; mkdir "$scratch"
+	case $t in
+	*.c) TMPDIR=$scratch "$B/${t%.c}" </dev/null >"$log/out" 2>"$log/err" ;;
+	*) (cd "$scratch" && TMPDIR=$scratch sh "$TOP/$t" </dev/null) >"$log/out" 2>"$log/err" ;;
+	esac
+	rc=$?
+	ok=$(grep -c '^ok ' "$log/out")
+	sk=$(grep -c '^ok .*# [Ss][Kk][Ii][Pp]' "$log/out")
+	bad=$(grep -c '^not ok ' "$log/out")
+	plan=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log/out" | tail -n 1)
+	note=
+	if [ -z "$plan" ] || [ "$plan" != $((ok + bad)) ]; then
+		bad=$((bad + 1)); note=" (plan ${plan:-missing}, ran $((ok + bad - 1)), status $rc)"
+	elif [ $rc != 0 ] && [ "$bad" = 0 ]; then
+		bad=1; note=" (exit status $rc)"
+	fi
+	printf '%-40s %4d ok' "$t" "$ok"
+	[ "$sk" = 0 ] || printf ', %d skipped' "$sk"
+	[ "$bad" = 0 ] || printf ', %d FAILED%s' "$bad" "$note"
+	echo
+	if [ "$bad" != 0 ]; then
+		grep '^not ok ' "$log/out" | head -n 20
+		head -n 40 "$log/err" | sed 's/^/    /'
+	fi
+	grep '^ok .*# [Ss][Kk][Ii][Pp]' "$log/out" | sed 's/^/    /'
+	pass=$((pass + ok - sk)); fail=$((fail + bad)); skip=$((skip + sk))
+done
+[ "$skip" = 0 ] && echo "$pass passed, $fail failed" ||
+    echo "$pass passed, $fail failed, $skip skipped"
+[ "$fail" = 0 ]

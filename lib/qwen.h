@@ -165,7 +165,97 @@ int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
 int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
 
 /* @@token@@ */
-/* @@model@@ */
+/* --------------------------------------------------------------- the model */
+
+/*
+ * An instruction-set level, "scalar", "avx2" or "avx512": 1 if this CPU has
+ * it, 0 if not (then the best below it is used), -1 if there is no such level.
+ */
+int qwen_cpu_check(const char *level);
+
+/* The version of the arithmetic; equal versions give equal bits. */
+unsigned qwen_numerics_version(void);
+
+/* A model ready to compute: the mapped weights, kernels and threads. */
+struct qwen_model;
+
+struct qwen_model_opts {
+	int		 n_threads;	/* 0: one for each processor */
+	const char	*cpu;		/* level not to exceed; NULL: no limit */
+};
+
+/* opts may be NULL.  Builds no vocabulary; weights stay in the mapping. */
+int qwen_model_open(struct qwen_model **out, const char *path,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+void qwen_model_close(struct qwen_model *m);
+
+const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
+const char *qwen_model_arch(const struct qwen_model *m);
+size_t qwen_model_n_vocab(const struct qwen_model *m);
+size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
+size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
+int qwen_model_n_threads(const struct qwen_model *m);
+
+/*
+ * Which kernel variant serves each operation and format, one a line, for -v.
+ * Returns the text's length, like snprintf.
+ */
+size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);
+
+/*
+ * Hash over hyperparameters, tensor directory and the first 64 bytes of each
+ * tensor: milliseconds on a 20 GiB file.
+ */
+int qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err);
+
+/*
+ * One timeline: the tokens evaluated so far with their KV cache and recurrent
+ * state.  The model must outlive it.
+ */
+struct qwen_session;
+
+int qwen_session_new(struct qwen_session **out, struct qwen_model *m,
+    struct qwen_err *err);
+void qwen_session_free(struct qwen_session *s);
+
+struct qwen_model *qwen_session_model(const struct qwen_session *s);
+size_t qwen_session_n_tokens(const struct qwen_session *s);
+const int32_t *qwen_session_tokens(const struct qwen_session *s);
+
+/*
+ * The logits that follow the last token, n_vocab of them, or NULL when they
+ * were not computed (nothing evaluated, or QWEN_LOGITS_NONE).  Valid until the
+ * next call that changes the session.
+ */
+const float *qwen_session_logits(const struct qwen_session *s);
+
+enum qwen_logits { QWEN_LOGITS_LAST, QWEN_LOGITS_ALL, QWEN_LOGITS_NONE };
+
+struct qwen_eval {
+	enum qwen_logits logits;
+	size_t	batch;		/* tokens computed together; 0: a default.
+				   Never changes a result. */
+	/*
+	 * Called in order for each row of logits (position of its token,
+	 * n_vocab numbers); non-zero stops the evaluation: qwen_session_eval
+	 * fails with *err as the callback left it.  May be NULL.
+	 */
+	int	(*row)(void *arg, size_t pos, const float *logits,
+		    struct qwen_err *err);
+	/* Called now and then with the tokens done in this call; may be NULL. */
+	void	(*progress)(void *arg, size_t done, size_t total);
+	void	*arg;
+};
+
+/*
+ * Append n tokens to the timeline; how may be NULL (logits of the last one).
+ * Ids outside the vocabulary and more tokens than n_ctx fail with QWEN_ERANGE
+ * before anything changes.  A hidden state or logit that is not finite fails
+ * with QWEN_ENUMERIC and names the layer; the session is then of no use.
+ */
+int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
+    const struct qwen_eval *how, struct qwen_err *err);
 /* @@sample@@ */
 /* @@wire@@ */
 /* @@state@@ */

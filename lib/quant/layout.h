@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: ISC */
+/* layout.h - what several block layouts share (static inline only). */
+#ifndef QWEN_QUANT_LAYOUT_H
+#define QWEN_QUANT_LAYOUT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/half.h"
+
+static inline uint16_t
+load16(const unsigned char *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t
+load32(const unsigned char *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+	    (uint32_t)p[3] << 24;
+}
+
+static inline float
+load_f16(const unsigned char *p)
+{
+	return qwen_f16_f32(load16(p));
+}
+
+/* Neither NaN nor infinite: the exponent is not all ones. */
+static inline int
+f16_finite(const unsigned char *p)
+{
+	return (load16(p) & 0x7c00) != 0x7c00;
+}
+
+/* Nibble i of 32 in the order of Q4_0: low ones first, then high ones. */
+static inline int
+nibble32(const unsigned char *qs, int i)
+{
+	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
+}
+
+/* The eight 6-bit scales and minimums of Q4_K and Q5_K, one for each 32. */
+static inline void
+scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
+{
+	int j, sc, mn;
+
+	for (j = 0; j < 8; j++) {
+		if (j < 4) {
+			sc = s[j] & 63;
+			mn = s[j + 4] & 63;
+		} else {
+			sc = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+			mn = s[j + 4] >> 4 | (s[j] >> 6) << 4;
+		}
+		scale[2 * j] = scale[2 * j + 1] = (int16_t)sc;
+		min[2 * j] = min[2 * j + 1] = (int16_t)mn;
+	}
+}
+
+/* The 16 values of IQ4_NL and IQ4_XS. */
+static const int8_t iq4_values[16] = {
+	-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+};
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * quant.h - number formats of tensors: block layout and meaning.
+ *
+ * A format is one file that exports a struct qwen_quant named after it; the
+ * Makefile collects them.  Unpacking gives a group of up to 256 weights of a
+ * row as integers with their scales: the one form from which dequantisation,
+ * the scalar dot product (which defines the arithmetic) and the path for
+ * formats without a kernel of their own are derived.
+ */
+#ifndef QWEN_QUANT_H
+#define QWEN_QUANT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwen.h"
+
+#define QWEN_GROUP 256		/* weights and activations handled together */
+
+/* ggml type numbers that code names. */
+enum {
+	QT_F32 = 0, QT_F16 = 1, QT_Q4_0 = 2, QT_Q4_1 = 3, QT_Q5_0 = 6,
+	QT_Q5_1 = 7, QT_Q8_0 = 8, QT_Q2_K = 10, QT_Q3_K = 11, QT_Q4_K = 12,
+	QT_Q5_K = 13, QT_Q6_K = 14, QT_IQ4_NL = 20, QT_IQ4_XS = 23,
+	QT_BF16 = 30, QT_N = 64
+};
+
+enum qwen_quant_kind {
+	QWEN_QUANT_FLOAT,	/* no integers: widen() */
+	QWEN_QUANT_SUPER,	/* 256 weights, integer scales under one d */
+	QWEN_QUANT_32,		/* 32 weights under a d of their own */
+};
+
+struct qwen_unpacked {
+	int8_t	w[QWEN_GROUP];
+	/* SUPER: weight i is d * scale[i/16] * w[i] - dmin * min[i/16] */
+	int16_t	scale[16];
+	int16_t	min[16];
+	float	d, dmin;
+	/* 32: weight i is d32[i/32] * w[i] + m32[i/32] */
+	float	d32[8];
+	float	m32[8];
+};
+
+struct qwen_quant {
+	uint32_t		 type;
+	const char		*name;
+	unsigned		 block_len;
+	unsigned		 block_bytes;
+	enum qwen_quant_kind	 kind;
+	int			 has_min;	/* dmin/min or m32 are used */
+	/* n weights (SUPER: 256; 32: a multiple of 32, at most 256) */
+	void	(*unpack)(const unsigned char *src, size_t n,
+		    struct qwen_unpacked *u);
+	/* FLOAT: n numbers to f32, exactly */
+	void	(*widen)(const unsigned char *src, size_t n, float *dst);
+	/* are the scales of this block (or this number) finite? */
+	int	(*finite)(const unsigned char *block);
+};
+
+/* The format, or NULL if the library cannot compute with it. */
+const struct qwen_quant *qwen_quant_find(uint32_t type);
+
+/* Bytes of a row of n elements; 0 if n is not whole blocks or too large. */
+size_t qwen_quant_row_bytes(uint32_t type, uint64_t n);
+
+#endif

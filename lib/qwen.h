@@ -95,6 +95,10 @@ struct qwen_gguf_tensor {
 	unsigned	 shard;		/* which file, 0 .. n_shards - 1 */
 };
 
+/* Name ("UINT32") and bytes (0 for STRING and ARRAY) of a metadata type. */
+const char *qwen_gguf_type_name(enum qwen_gguf_type type);
+size_t qwen_gguf_type_bytes(enum qwen_gguf_type type);
+
 int qwen_gguf_open(struct qwen_gguf **out, const char *path,
     struct qwen_err *err);
 void qwen_gguf_close(struct qwen_gguf *g);

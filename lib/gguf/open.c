@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: ISC */
+/* open.c - map a GGUF file, or all parts of a split one, and index it. */
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+
+/* "-00001-of-00003.gguf" */
+#define SUFFIX_LEN 20
+#define SHARDS_MAX 99999		/* five digits */
+
+/*
+ * MAP_SHARED, so that all processes use the one copy in the page cache.
+ * O_NONBLOCK keeps the open from waiting for the writer of a FIFO.
+ */
+static int
+map_file(struct qwen_gguf_shard *s, struct qwen_err *err)
+{
+	struct stat st;
+	void *p;
+	int fd, rc = -1;
+
+	fd = open(s->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return qwen_fail_errno(err, "%s", "cannot open");
+	if (fstat(fd, &st) < 0) {
+		qwen_fail_errno(err, "%s", "cannot stat");
+		goto out;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		qwen_fail(err, QWEN_EIO, "not a regular file");
+		goto out;
+	}
+	if (st.st_size < GGUF_HEADER_BYTES) {
+		qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd bytes,"
+		    " the header alone has %d", (intmax_t)st.st_size,
+		    GGUF_HEADER_BYTES);
+		goto out;
+	}
+	if ((uintmax_t)st.st_size > SIZE_MAX) {
+		qwen_fail(err, QWEN_EUNSUP, "too large for this machine's"
+		    " addresses: %jd bytes", (intmax_t)st.st_size);
+		goto out;
+	}
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		qwen_fail_errno(err, "%s", "cannot map");
+		goto out;
+	}
+	s->map = p;
+	s->bytes = (size_t)st.st_size;
+	s->mapped = 1;
+	rc = 0;
+out:
+	close(fd);
+	return rc;
+}
+
+static int
+add_shard(struct qwen_gguf *g, const char *path)
+{
+	struct qwen_gguf_shard *v;
+
+	v = realloc(g->shard, (g->n_shards + 1) * sizeof *v);
+	if (v == NULL)
+		return -1;
+	g->shard = v;
+	v += g->n_shards;
+	memset(v, 0, sizeof *v);
+	if ((v->path = strdup(path)) == NULL)
+		return -1;
+	g->n_shards++;
+	return 0;
+}
+
+/* The split keys, as far as they are there; count 1 for a whole file. */
+struct split {
+	uint64_t	no, count, tensors;
+	int		has_tensors;
+};
+
+static int
+read_split(const struct qwen_gguf_keys *keys, struct split *sp,
+    struct qwen_err *err)
+{
+	int no, count, n;
+
+	sp->no = 0;
+	sp->count = 1;
+	sp->tensors = 0;
+	no = qwen_gguf_keys_u64(keys, "split.no", 0, &sp->no, err);
+	count = qwen_gguf_keys_u64(keys, "split.count", 0, &sp->count, err);
+	n = qwen_gguf_keys_u64(keys, "split.tensors.count", 0, &sp->tensors,
+	    err);
+	if (no < 0 || count < 0 || n < 0)
+		return -1;
+	sp->has_tensors = n;
+	if (count == 0 || (sp->count == 0 && sp->no == 0)) {
+		sp->count = 1;		/* not split */
+		sp->has_tensors = 0;
+	}
+	if (sp->count > SHARDS_MAX || sp->no >= sp->count)
+		return qwen_fail(err, QWEN_EFORMAT, "split.no %" PRIu64
+		    " and split.count %" PRIu64 " do not agree", sp->no,
+		    sp->count);
+	return 0;
+}
+
+/* The name of part no, made from that of the first. */
+static char *
+part_path(const char *first, uint64_t no, uint64_t count)
+{
+	size_t len = strlen(first);
+	char *s = malloc(len + 1);
+
+	if (s != NULL) {
+		memcpy(s, first, len - SUFFIX_LEN);
+		snprintf(s + len - SUFFIX_LEN, SUFFIX_LEN + 1,
+		    "-%05u-of-%05u.gguf", (unsigned)no + 1, (unsigned)count);
+	}
+	return s;
+}
+
+/* The first file must be part 1 and be called so. */
+static int
+check_first(const char *path, const struct split *sp, struct qwen_err *err)
+{
+	char want[SUFFIX_LEN + 1];
+	size_t len = strlen(path);
+
+	if (sp->no != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "this is part %" PRIu64
+		    " of %" PRIu64 ", open part 1", sp->no + 1, sp->count);
+	snprintf(want, sizeof want, "-%05u-of-%05u.gguf", 1,
+	    (unsigned)sp->count);
+	if (len < SUFFIX_LEN || strcmp(path + len - SUFFIX_LEN, want) != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "part 1 of %" PRIu64
+		    " must have a name that ends with %s", sp->count, want);
+	return 0;
+}
+
+static int
+check_part(const struct qwen_gguf_keys *keys, const struct split *first,
+    uint64_t no, struct qwen_err *err)
+{
+	struct split sp;
+
+	if (read_split(keys, &sp, err) < 0)
+		return -1;
+	if (sp.no != no || sp.count != first->count)
+		return qwen_fail(err, QWEN_EFORMAT, "is part %" PRIu64 " of %"
+		    PRIu64 " by its keys, %" PRIu64 " of %" PRIu64
+		    " by its name", sp.no + 1, sp.count, no + 1, first->count);
+	if (sp.has_tensors && first->has_tensors &&
+	    sp.tensors != first->tensors)
+		return qwen_fail(err, QWEN_EFORMAT, "split.tensors.count is %"
+		    PRIu64 ", %" PRIu64 " in part 1", sp.tensors,
+		    first->tensors);
+	return 0;
+}
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+static int
+open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
+    struct qwen_err *err)
+{
+	struct qwen_gguf_keys keys = { 0 };
+	char *path = part_path(g->shard[0].path, no, sp->count);
+	int rc = -1;
+
+	if (path == NULL || add_shard(g, path) < 0)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	else if (map_file(&g->shard[no], err) < 0 ||
+	    qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
+	    check_part(&keys, sp, no, err) < 0)
+		qwen_fail_in(err, "%s", base_name(path));
+	else
+		rc = 0;
+	qwen_gguf_keys_fini(&keys);
+	free(path);
+	return rc;
+}
+
+static int
+open_rest(struct qwen_gguf *g, struct qwen_err *err)
+{
+	struct split sp;
+	unsigned no;
+
+	if (read_split(&g->keys, &sp, err) < 0)
+		return -1;
+	if (sp.count > 1) {
+		if (check_first(g->shard[0].path, &sp, err) < 0)
+			return -1;
+		for (no = 1; no < sp.count; no++) {
+			if (open_part(g, &sp, no, err) < 0)
+				return -1;
+		}
+	}
+	if (sp.has_tensors && sp.tensors != g->dir.n)
+		return qwen_fail(err, QWEN_EFORMAT, "split.tensors.count is %"
+		    PRIu64 ", the parts have %zu", sp.tensors, g->dir.n);
+	return qwen_gguf_index(&g->dir, err);
+}
+
+int
+qwen_gguf_open(struct qwen_gguf **out, const char *path, struct qwen_err *err)
+{
+	struct qwen_gguf *g;
+
+	*out = NULL;
+	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, path) < 0) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		goto fail;
+	}
+	if (map_file(&g->shard[0], err) < 0 ||
+	    qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
+	    open_rest(g, err) < 0)
+		goto fail;
+	*out = g;
+	return 0;
+fail:
+	qwen_gguf_close(g);
+	return -1;
+}
+
+int
+qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf, size_t len,
+    struct qwen_err *err)
+{
+	struct qwen_gguf *g;
+
+	*out = NULL;
+	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, "") < 0) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		goto fail;
+	}
+	g->shard[0].map = buf;
+	g->shard[0].bytes = len;
+	if (qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
+	    open_rest(g, err) < 0)
+		goto fail;
+	*out = g;
+	return 0;
+fail:
+	qwen_gguf_close(g);
+	return -1;
+}
+
+void
+qwen_gguf_close(struct qwen_gguf *g)
+{
+	unsigned i;
+
+	if (g == NULL)
+		return;
+	for (i = 0; i < g->n_shards; i++) {
+		if (g->shard[i].mapped)
+			munmap((void *)(uintptr_t)g->shard[i].map,
+			    g->shard[i].bytes);
+		free(g->shard[i].path);
+	}
+	free(g->shard);
+	qwen_gguf_keys_fini(&g->keys);
+	free(g->dir.v);
+	free(g->dir.by_name);
+	free(g);
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * parse.c - header, metadata and tensor directory of one GGUF file.
+ *
+ * The bytes are hostile: every read goes through the cursor, every count is
+ * held against the bytes that are left before anything is done with it, and
+ * tables grow as records arrive, not as the header promises.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+
+/* The shortest records: key of one byte and a byte; name of one, one dim. */
+#define KV_MIN (8 + 1 + 4 + 1)
+#define TENSOR_MIN (8 + 1 + 4 + 8 + 4 + 8)
+
+struct parser {
+	struct qwen_cursor	 c;
+	struct qwen_err		*err;
+	const char		*what;	/* kind of record */
+	uint64_t		 index;	/* its number */
+	size_t			 start;	/* its offset */
+	struct qwen_str		 name;	/* its name, once known */
+};
+
+/* Fail with the place of the record in front. */
+static int __attribute__((format(printf, 3, 4)))
+complain(const struct parser *p, int code, const char *fmt, ...)
+{
+	char text[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (p->name.len > 0)
+		return qwen_fail(p->err, code, "%s %.*s at %zu: %s", p->what,
+		    (int)(p->name.len < 64 ? p->name.len : 64), p->name.s,
+		    p->start, text);
+	return qwen_fail(p->err, code, "%s %" PRIu64 " at %zu: %s", p->what,
+	    p->index, p->start, text);
+}
+
+static int
+truncated(const struct parser *p)
+{
+	return complain(p, QWEN_EFORMAT,
+	    "needs %" PRIu64 " bytes at %zu, file has %zu bytes",
+	    p->c.fail_want, p->c.fail_pos, p->c.len);
+}
+
+static void
+begin(struct parser *p, const char *what, uint64_t index)
+{
+	p->what = what;
+	p->index = index;
+	p->start = p->c.pos;
+	p->name.len = 0;
+}
+
+/* Room for one more in a table of n; -1 when memory is out. */
+static int
+grow(void **v, size_t n, size_t *cap, size_t size)
+{
+	size_t want, bytes;
+	void *w;
+
+	if (n < *cap)
+		return 0;
+	want = *cap == 0 ? 64 : *cap * 2;
+	if (qwen_mul(want, size, &bytes) < 0 ||
+	    (w = realloc(*v, bytes)) == NULL)
+		return -1;
+	*v = w;
+	*cap = want;
+	return 0;
+}
+
+/* A length and that many bytes. */
+static struct qwen_str
+read_str(struct parser *p)
+{
+	struct qwen_str s = { NULL, 0 };
+	uint64_t len = qwen_cursor_u64(&p->c);
+
+	s.s = (const char *)qwen_cursor_bytes(&p->c, len);
+	if (s.s != NULL)
+		s.len = (size_t)len;
+	return s;
+}
+
+/* ---- header */
+
+static int
+check_version(const struct qwen_gguf_shard *s, struct qwen_err *err)
+{
+	if (s->version != 0 && (s->version & 0xffff) == 0)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "wrong byte order (version reads as 0x%08x)", s->version);
+	if (s->version == 1)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "GGUF version 1 is not supported, only 2 and 3");
+	if (s->version < 2 || s->version > 3)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "GGUF version %u is not known, only 2 and 3 are",
+		    s->version);
+	return 0;
+}
+
+/* A count in the header, believed only if that many records could follow. */
+static int
+check_count(const struct parser *p, uint64_t n, size_t min, const char *what)
+{
+	if (n > qwen_cursor_left(&p->c) / min)
+		return qwen_fail(p->err, QWEN_EFORMAT,
+		    "header claims %" PRIu64 " %s, file has %zu bytes",
+		    n, what, p->c.len);
+	if (n > GGUF_RECORDS_MAX)
+		return qwen_fail(p->err, QWEN_EUNSUP,
+		    "header claims %" PRIu64 " %s, at most %u are supported",
+		    n, what, GGUF_RECORDS_MAX);
+	return 0;
+}
+
+static int
+read_header(struct parser *p, struct qwen_gguf_shard *s, uint64_t *n_tensors,
+    uint64_t *n_kv)
+{
+	const unsigned char *magic = qwen_cursor_bytes(&p->c, 4);
+
+	if (magic == NULL || memcmp(magic, GGUF_MAGIC, 4) != 0)
+		return qwen_fail(p->err, QWEN_EFORMAT,
+		    "not a GGUF file (no magic \"GGUF\" at 0)");
+	s->version = qwen_cursor_u32(&p->c);
+	if (!p->c.failed && check_version(s, p->err) < 0)
+		return -1;
+	*n_tensors = qwen_cursor_u64(&p->c);
+	*n_kv = qwen_cursor_u64(&p->c);
+	if (p->c.failed)
+		return qwen_fail(p->err, QWEN_EFORMAT,
+		    "header of %d bytes is cut short, file has %zu bytes",
+		    GGUF_HEADER_BYTES, p->c.len);
+	if (check_count(p, *n_kv, KV_MIN, "keys") < 0 ||
+	    check_count(p, *n_tensors, TENSOR_MIN, "tensors") < 0)
+		return -1;
+	return 0;
+}
+
+/* ---- metadata */
+
+/*
+ * Step over n strings.  Nothing is kept: a vocabulary of 250,000 tokens and
+ * as many merges is walked here in a millisecond, by tools that need neither.
+ */
+static int
+skip_strings(struct parser *p, uint64_t n)
+{
+	const unsigned char *q = p->c.p + p->c.pos, *end = p->c.p + p->c.len;
+	uint64_t i, len;
+
+	for (i = 0; i < n; i++) {
+		len = end - q < 8 ? 0 : qwen_le64(q);
+		if (end - q < 8 || len > (uint64_t)(end - q) - 8)
+			return complain(p, QWEN_EFORMAT, "string %" PRIu64
+			    " of %" PRIu64 ": needs %" PRIu64 " bytes at %zu,"
+			    " file has %zu bytes", i, n,
+			    end - q < 8 ? (uint64_t)8 : len,
+			    (size_t)(q - p->c.p) + (end - q < 8 ? 0 : 8),
+			    p->c.len);
+		q += 8 + len;
+	}
+	p->c.pos = (size_t)(q - p->c.p);
+	return 0;
+}
+
+static int
+read_array(struct parser *p, struct qwen_gguf_kv *kv)
+{
+	uint32_t elem = qwen_cursor_u32(&p->c);
+	size_t size;
+
+	kv->n = qwen_cursor_u64(&p->c);
+	if (p->c.failed)
+		return truncated(p);
+	if (elem == QWEN_GGUF_ARRAY)
+		return complain(p, QWEN_EUNSUP,
+		    "arrays of arrays are not supported");
+	if (elem >= QWEN_GGUF_N_TYPES)
+		return complain(p, QWEN_EFORMAT,
+		    "array of unknown type %u", elem);
+	kv->elem = (enum qwen_gguf_type)elem;
+	size = qwen_gguf_type_bytes(kv->elem);
+	/* a string takes at least its length */
+	if (kv->n > qwen_cursor_left(&p->c) / (size != 0 ? size : 8))
+		return complain(p, QWEN_EFORMAT, "array of %" PRIu64 " %s at"
+		    " %zu passes the end, file has %zu bytes", kv->n,
+		    qwen_gguf_type_name(kv->elem), p->c.pos, p->c.len);
+	if (size == 0)
+		return skip_strings(p, kv->n);
+	qwen_cursor_array(&p->c, kv->n, size);
+	return 0;
+}
+
+static int
+read_value(struct parser *p, struct qwen_gguf_kv *kv)
+{
+	uint32_t type = qwen_cursor_u32(&p->c);
+	size_t at;
+
+	if (p->c.failed)
+		return truncated(p);
+	if (type >= QWEN_GGUF_N_TYPES)
+		return complain(p, QWEN_EFORMAT, "unknown value type %u", type);
+	kv->type = kv->elem = (enum qwen_gguf_type)type;
+	kv->n = 1;
+	/* the data of an array begins after its own small header */
+	at = p->c.pos + (type == QWEN_GGUF_ARRAY ? 4 + 8 : 0);
+	if (type == QWEN_GGUF_ARRAY) {
+		if (read_array(p, kv) < 0)
+			return -1;
+	} else if (type == QWEN_GGUF_STRING) {
+		read_str(p);
+	} else {
+		qwen_cursor_bytes(&p->c, qwen_gguf_type_bytes(kv->type));
+	}
+	if (p->c.failed)
+		return truncated(p);
+	kv->data = p->c.p + at;
+	kv->bytes = p->c.pos - at;
+	return 0;
+}
+
+static int
+read_key(struct parser *p, struct qwen_gguf_keys *keys)
+{
+	struct qwen_gguf_kv *kv;
+	struct qwen_str key;
+
+	if (grow((void **)&keys->v, keys->n, &keys->cap, sizeof *kv) < 0)
+		return complain(p, QWEN_ENOMEM, "out of memory");
+	kv = &keys->v[keys->n];
+	memset(kv, 0, sizeof *kv);
+	kv->offset = p->c.pos;
+	key = read_str(p);
+	if (p->c.failed)
+		return truncated(p);
+	if (key.len == 0)
+		return complain(p, QWEN_EFORMAT, "empty key");
+	if (key.len > GGUF_KEY_MAX)
+		return complain(p, QWEN_EFORMAT, "key of %zu bytes", key.len);
+	p->what = "key";
+	p->name = kv->key = key;
+	if (read_value(p, kv) < 0)
+		return -1;
+	keys->n++;
+	return 0;
+}
+
+static int
+cmp_keys(const void *a, const void *b)
+{
+	const struct qwen_gguf_kv *x = *(struct qwen_gguf_kv *const *)a;
+	const struct qwen_gguf_kv *y = *(struct qwen_gguf_kv *const *)b;
+	size_t n = x->key.len < y->key.len ? x->key.len : y->key.len;
+	int r = memcmp(x->key.s, y->key.s, n);
+
+	if (r != 0)
+		return r;
+	return x->key.len < y->key.len ? -1 : x->key.len > y->key.len;
+}
+
+/*
+ * Sorting finds repeated names, and serves look-ups; unlike a hash it has no
+ * bad case that a file could aim at.
+ */
+static int
+index_keys(struct qwen_gguf_keys *keys, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *a, *b;
+	size_t i;
+
+	keys->by_key = qwen_alloc(keys->n, sizeof *keys->by_key);
+	if (keys->by_key == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < keys->n; i++)
+		keys->by_key[i] = &keys->v[i];
+	qsort(keys->by_key, keys->n, sizeof *keys->by_key, cmp_keys);
+	for (i = 1; i < keys->n; i++) {
+		a = keys->by_key[i - 1];
+		b = keys->by_key[i];
+		if (cmp_keys(&a, &b) == 0)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "key %.*s: duplicate, at %" PRIu64 " and %" PRIu64,
+			    (int)(a->key.len < 64 ? a->key.len : 64),
+			    a->key.s, a->offset < b->offset ? a->offset :
+			    b->offset, a->offset < b->offset ? b->offset :
+			    a->offset);
+	}
+	return 0;
+}
+
+void
+qwen_gguf_keys_fini(struct qwen_gguf_keys *keys)
+{
+	free(keys->v);
+	free(keys->by_key);
+	memset(keys, 0, sizeof *keys);
+}
+
+static int
+read_alignment(struct qwen_gguf_shard *s, const struct qwen_gguf_keys *keys,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv;
+	uint32_t a;
+
+	s->alignment = GGUF_ALIGN_DEFAULT;
+	kv = qwen_gguf_keys_find(keys, "general.alignment");
+	if (kv == NULL)
+		return 0;
+	if (kv->type != QWEN_GGUF_UINT32)
+		return qwen_fail(err, QWEN_EFORMAT, "key general.alignment at %"
+		    PRIu64 ": type %s, must be UINT32", kv->offset,
+		    qwen_gguf_type_name(kv->type));
+	a = qwen_le32(kv->data);
+	/* the format wants a multiple of 8, and so do numbers in the mapping */
+	if (a < 8 || a > GGUF_ALIGN_MAX || (a & (a - 1)) != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "key general.alignment at %"
+		    PRIu64 ": %u is not a power of two from 8 to %u",
+		    kv->offset, a, GGUF_ALIGN_MAX);
+	s->alignment = a;
+	return 0;
+}
+
+/* ---- tensor directory */
+
+static int
+check_name(const struct parser *p, const struct qwen_str *name)
+{
+	if (name->len == 0)
+		return complain(p, QWEN_EFORMAT, "empty name");
+	if (name->len > GGUF_NAME_MAX)
+		return complain(p, QWEN_EFORMAT, "name of %zu bytes, at most"
+		    " %d are allowed", name->len, GGUF_NAME_MAX);
+	if (memchr(name->s, '\0', name->len) != NULL)
+		return complain(p, QWEN_EFORMAT, "NUL in the name");
+	return 0;
+}
+
+static int
+read_shape(struct parser *p, struct qwen_gguf_tensor *t)
+{
+	unsigned i;
+
+	t->n_dims = qwen_cursor_u32(&p->c);
+	if (p->c.failed)
+		return truncated(p);
+	if (t->n_dims == 0 || t->n_dims > 4)
+		return complain(p, QWEN_EFORMAT,
+		    "%u dimensions, must be 1 to 4", t->n_dims);
+	for (i = 0; i < 4; i++)
+		t->ne[i] = i < t->n_dims ? qwen_cursor_u64(&p->c) : 1;
+	if (p->c.failed)
+		return truncated(p);
+	for (i = 0; i < t->n_dims; i++) {
+		if (t->ne[i] == 0 || t->ne[i] > INT64_MAX)
+			return complain(p, QWEN_EFORMAT, "dimension %u is %"
+			    PRIu64, i, t->ne[i]);
+	}
+	return 0;
+}
+
+/* Formats that old files had; their numbers are not used again. */
+static int
+retired(uint32_t type)
+{
+	return type == 4 || type == 5 || (type >= 31 && type <= 33) ||
+	    (type >= 36 && type <= 38);
+}
+
+/* Bytes of the tensor, from its type and shape. */
+static int
+size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
+{
+	size_t len = qwen_quant_block_len(t->type);
+	uint64_t n;
+	unsigned i;
+
+	if (len == 0)
+		return complain(p, QWEN_EUNSUP, retired(t->type) ?
+		    "type %u is retired" : "type %u is not known", t->type);
+	if (t->ne[0] % len != 0)
+		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements"
+		    " is not a multiple of %zu, the block of %s", t->ne[0],
+		    len, qwen_quant_name(t->type));
+	if (__builtin_mul_overflow(t->ne[0] / len,
+	    (uint64_t)qwen_quant_block_bytes(t->type), &t->bytes))
+		goto overflow;
+	n = t->ne[0];
+	for (i = 1; i < 4; i++) {
+		if (__builtin_mul_overflow(t->bytes, t->ne[i], &t->bytes) ||
+		    __builtin_mul_overflow(n, t->ne[i], &n))
+			goto overflow;
+	}
+	if (n > INT64_MAX || t->bytes > INT64_MAX)
+		goto overflow;
+	return 0;
+overflow:
+	return complain(p, QWEN_EFORMAT, "shape %" PRIu64 "x%" PRIu64 "x%"
+	    PRIu64 "x%" PRIu64 " overflows", t->ne[0], t->ne[1], t->ne[2],
+	    t->ne[3]);
+}
+
+static int
+read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
+{
+	struct qwen_gguf_entry *e;
+	struct qwen_str name;
+
+	if (grow((void **)&dir->v, dir->n, &dir->cap, sizeof *e) < 0)
+		return complain(p, QWEN_ENOMEM, "out of memory");
+	e = &dir->v[dir->n];
+	memset(e, 0, sizeof *e);
+	e->record = p->c.pos;
+	name = read_str(p);
+	if (p->c.failed)
+		return truncated(p);
+	if (check_name(p, &name) < 0)
+		return -1;
+	memcpy(e->name, name.s, name.len);
+	p->what = "tensor";
+	p->name = name;
+	e->t.shard = no;
+	if (read_shape(p, &e->t) < 0)
+		return -1;
+	e->t.type = qwen_cursor_u32(&p->c);
+	e->t.offset = qwen_cursor_u64(&p->c);	/* relative, until place() */
+	if (p->c.failed)
+		return truncated(p);
+	if (size_tensor(p, &e->t) < 0)
+		return -1;
+	dir->n++;
+	return 0;
+}
+
+/* Turn the relative offset into an absolute one and a pointer. */
+static int
+place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e,
+    struct qwen_err *err)
+{
+	uint64_t begin, end;
+
+	if (e->t.offset % s->alignment != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %s at %" PRIu64
+		    ": offset %" PRIu64 " is not a multiple of the alignment"
+		    " %" PRIu64, e->name, e->record, e->t.offset, s->alignment);
+	if (__builtin_add_overflow(s->data_offset, e->t.offset, &begin) ||
+	    __builtin_add_overflow(begin, e->t.bytes, &end))
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %s at %" PRIu64
+		    ": offset %" PRIu64 " overflows", e->name, e->record,
+		    e->t.offset);
+	if (end > s->bytes)
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %s ends at %"
+		    PRIu64 ", file has %zu bytes", e->name, end, s->bytes);
+	e->t.offset = begin;
+	e->t.data = s->map + begin;
+	return 0;
+}
+
+static int
+cmp_offsets(const void *a, const void *b)
+{
+	const struct qwen_gguf_entry *x = *(struct qwen_gguf_entry *const *)a;
+	const struct qwen_gguf_entry *y = *(struct qwen_gguf_entry *const *)b;
+
+	return x->t.offset < y->t.offset ? -1 : x->t.offset > y->t.offset;
+}
+
+static int
+check_overlap(struct qwen_gguf_entry *v, size_t n, struct qwen_err *err)
+{
+	struct qwen_gguf_entry **by;
+	size_t i;
+	int rc = 0;
+
+	if ((by = qwen_alloc(n, sizeof *by)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < n; i++)
+		by[i] = &v[i];
+	qsort(by, n, sizeof *by, cmp_offsets);
+	for (i = 1; i < n && rc == 0; i++) {
+		if (by[i - 1]->t.offset + by[i - 1]->t.bytes >
+		    by[i]->t.offset)
+			rc = qwen_fail(err, QWEN_EFORMAT, "tensors %s and %s"
+			    " overlap at %" PRIu64, by[i - 1]->name,
+			    by[i]->name, by[i]->t.offset);
+	}
+	free(by);
+	return rc;
+}
+
+static int
+place_all(struct qwen_gguf_shard *s, size_t dir_end,
+    struct qwen_gguf_entry *v, size_t n, struct qwen_err *err)
+{
+	size_t i;
+
+	/* dir_end is a file size and alignment small: no wrap in 64 bits */
+	s->data_offset = ((uint64_t)dir_end + s->alignment - 1) &
+	    ~(s->alignment - 1);
+	for (i = 0; i < n; i++) {
+		if (place(s, &v[i], err) < 0)
+			return -1;
+	}
+	return check_overlap(v, n, err);
+}
+
+static int
+cmp_names(const void *a, const void *b)
+{
+	const struct qwen_gguf_entry *x = *(struct qwen_gguf_entry *const *)a;
+	const struct qwen_gguf_entry *y = *(struct qwen_gguf_entry *const *)b;
+
+	return strcmp(x->name, y->name);
+}
+
+int
+qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err)
+{
+	const struct qwen_gguf_entry *a, *b;
+	size_t i;
+
+	dir->by_name = qwen_alloc(dir->n, sizeof *dir->by_name);
+	if (dir->by_name == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < dir->n; i++) {
+		dir->v[i].t.name = dir->v[i].name;
+		dir->by_name[i] = &dir->v[i];
+	}
+	qsort(dir->by_name, dir->n, sizeof *dir->by_name, cmp_names);
+	for (i = 1; i < dir->n; i++) {
+		a = dir->by_name[i - 1];
+		b = dir->by_name[i];
+		if (strcmp(a->name, b->name) == 0)
+			return qwen_fail(err, QWEN_EFORMAT, "tensor %s:"
+			    " duplicate, at %" PRIu64 " (part %u) and %" PRIu64
+			    " (part %u)", a->name, a->record, a->t.shard + 1,
+			    b->record, b->t.shard + 1);
+	}
+	return 0;
+}
+
+int
+qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
+    struct qwen_gguf_keys *keys, struct qwen_gguf_dir *dir,
+    struct qwen_err *err)
+{
+	struct parser p = { .err = err };
+	uint64_t n_tensors = 0, n_kv = 0, i;
+	size_t first = dir->n;
+
+	qwen_cursor_init(&p.c, s->map, s->bytes);
+	if (read_header(&p, s, &n_tensors, &n_kv) < 0)
+		return -1;
+	for (i = 0; i < n_kv; i++) {
+		begin(&p, "metadata record", i);
+		if (read_key(&p, keys) < 0)
+			return -1;
+	}
+	if (index_keys(keys, err) < 0 || read_alignment(s, keys, err) < 0)
+		return -1;
+	for (i = 0; i < n_tensors; i++) {
+		begin(&p, "tensor record", i);
+		if (read_tensor(&p, dir, no) < 0)
+			return -1;
+	}
+	s->n_tensors = (size_t)n_tensors;
+	return place_all(s, p.c.pos, dir->v + first, dir->n - first, err);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: ISC */
+/* query.c - look up metadata and tensors of an open GGUF file. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/half.h"
+#include "gguf/gguf.h"
+
+static const struct {
+	const char	*name;
+	size_t		 bytes;
+} types[QWEN_GGUF_N_TYPES] = {
+	[QWEN_GGUF_UINT8] = { "UINT8", 1 },
+	[QWEN_GGUF_INT8] = { "INT8", 1 },
+	[QWEN_GGUF_UINT16] = { "UINT16", 2 },
+	[QWEN_GGUF_INT16] = { "INT16", 2 },
+	[QWEN_GGUF_UINT32] = { "UINT32", 4 },
+	[QWEN_GGUF_INT32] = { "INT32", 4 },
+	[QWEN_GGUF_FLOAT32] = { "FLOAT32", 4 },
+	[QWEN_GGUF_BOOL] = { "BOOL", 1 },
+	[QWEN_GGUF_STRING] = { "STRING", 0 },
+	[QWEN_GGUF_ARRAY] = { "ARRAY", 0 },
+	[QWEN_GGUF_UINT64] = { "UINT64", 8 },
+	[QWEN_GGUF_INT64] = { "INT64", 8 },
+	[QWEN_GGUF_FLOAT64] = { "FLOAT64", 8 },
+};
+
+const char *
+qwen_gguf_type_name(enum qwen_gguf_type type)
+{
+	return (unsigned)type < QWEN_GGUF_N_TYPES ? types[type].name : NULL;
+}
+
+size_t
+qwen_gguf_type_bytes(enum qwen_gguf_type type)
+{
+	return (unsigned)type < QWEN_GGUF_N_TYPES ? types[type].bytes : 0;
+}
+
+/* ---- metadata */
+
+size_t
+qwen_gguf_n_kv(const struct qwen_gguf *g)
+{
+	return g->keys.n;
+}
+
+const struct qwen_gguf_kv *
+qwen_gguf_kv(const struct qwen_gguf *g, size_t i)
+{
+	return i < g->keys.n ? &g->keys.v[i] : NULL;
+}
+
+const struct qwen_gguf_kv *
+qwen_gguf_keys_find(const struct qwen_gguf_keys *keys, const char *key)
+{
+	size_t lo = 0, hi = keys->n, mid, n, len = strlen(key);
+	const struct qwen_gguf_kv *kv;
+	int r;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		kv = keys->by_key[mid];
+		n = kv->key.len < len ? kv->key.len : len;
+		r = memcmp(key, kv->key.s, n);
+		if (r == 0 && kv->key.len == len)
+			return kv;
+		if (r < 0 || (r == 0 && len < kv->key.len))
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+const struct qwen_gguf_kv *
+qwen_gguf_find(const struct qwen_gguf *g, const char *key)
+{
+	return qwen_gguf_keys_find(&g->keys, key);
+}
+
+/*
+ * Element i of a numeric record as an integer: *neg says that *u is to be
+ * read as a negative int64_t.  0 if the type is not an integer or BOOL.
+ */
+static int
+load_int(const struct qwen_gguf_kv *kv, size_t i, uint64_t *u, int *neg)
+{
+	size_t size = types[kv->elem].bytes;
+	const unsigned char *p = kv->data + i * size;
+	int64_t s;
+
+	switch (kv->elem) {
+	case QWEN_GGUF_UINT8: *u = p[0]; break;
+	case QWEN_GGUF_BOOL: *u = p[0] != 0; break;
+	case QWEN_GGUF_UINT16: *u = qwen_le16(p); break;
+	case QWEN_GGUF_UINT32: *u = qwen_le32(p); break;
+	case QWEN_GGUF_UINT64: *u = qwen_le64(p); break;
+	case QWEN_GGUF_INT8: s = (int8_t)p[0]; *u = (uint64_t)s; break;
+	case QWEN_GGUF_INT16: s = (int16_t)qwen_le16(p); *u = (uint64_t)s; break;
+	case QWEN_GGUF_INT32: s = (int32_t)qwen_le32(p); *u = (uint64_t)s; break;
+	case QWEN_GGUF_INT64: *u = qwen_le64(p); break;
+	default: return 0;
+	}
+	*neg = (kv->elem == QWEN_GGUF_INT8 || kv->elem == QWEN_GGUF_INT16 ||
+	    kv->elem == QWEN_GGUF_INT32 || kv->elem == QWEN_GGUF_INT64) &&
+	    (*u >> 63) != 0;
+	return 1;
+}
+
+/* As load_int, for the types that can hold a fraction. */
+static int
+load_float(const struct qwen_gguf_kv *kv, size_t i, double *d)
+{
+	uint64_t u;
+
+	if (kv->elem == QWEN_GGUF_FLOAT32) {
+		*d = (double)qwen_bits_f32(qwen_le32(kv->data + i * 4));
+		return 1;
+	}
+	if (kv->elem == QWEN_GGUF_FLOAT64) {
+		u = qwen_le64(kv->data + i * 8);
+		memcpy(d, &u, sizeof *d);
+		return 1;
+	}
+	return 0;
+}
+
+/* "UINT32", or "ARRAY of UINT32". */
+static int
+wrong_type(const struct qwen_gguf_kv *kv, const char *key, const char *want,
+    struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "key %s at %" PRIu64
+	    ": type %s%s, %s wanted", key, kv->offset,
+	    kv->type == QWEN_GGUF_ARRAY ? "ARRAY of " : "",
+	    types[kv->elem].name, want);
+}
+
+/* The record, if it has an element i: 1, 0 or -1 as the typed reads. */
+static int
+element(const struct qwen_gguf_keys *keys, const char *key, size_t i,
+    const struct qwen_gguf_kv **out, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = qwen_gguf_keys_find(keys, key);
+
+	if (kv == NULL)
+		return 0;
+	if (i >= kv->n)
+		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
+		    ": element %zu wanted, there are %" PRIu64, key,
+		    kv->offset, i, kv->n);
+	*out = kv;
+	return 1;
+}
+
+int
+qwen_gguf_keys_u64(const struct qwen_gguf_keys *keys, const char *key,
+    size_t i, uint64_t *out, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = NULL;
+	uint64_t u;
+	int neg, r = element(keys, key, i, &kv, err);
+
+	if (r <= 0)
+		return r;
+	if (kv->elem == QWEN_GGUF_BOOL || !load_int(kv, i, &u, &neg))
+		return wrong_type(kv, key, "an integer", err);
+	if (neg)
+		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
+		    ": %" PRId64 " is negative", key, kv->offset, (int64_t)u);
+	*out = u;
+	return 1;
+}
+
+int
+qwen_gguf_get_u64(const struct qwen_gguf *g, const char *key, size_t i,
+    uint64_t *out, struct qwen_err *err)
+{
+	return qwen_gguf_keys_u64(&g->keys, key, i, out, err);
+}
+
+int
+qwen_gguf_get_f64(const struct qwen_gguf *g, const char *key, size_t i,
+    double *out, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = NULL;
+	uint64_t u;
+	int neg, r = element(&g->keys, key, i, &kv, err);
+
+	if (r <= 0)
+		return r;
+	if (load_float(kv, i, out))
+		return 1;
+	if (kv->elem == QWEN_GGUF_BOOL || !load_int(kv, i, &u, &neg))
+		return wrong_type(kv, key, "a number", err);
+	*out = neg ? (double)(int64_t)u : (double)u;
+	return 1;
+}
+
+int
+qwen_gguf_get_bool(const struct qwen_gguf *g, const char *key, size_t i,
+    int *out, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = NULL;
+	uint64_t u;
+	int neg, r = element(&g->keys, key, i, &kv, err);
+
+	if (r <= 0)
+		return r;
+	/* some writers store flags as integers */
+	if (!load_int(kv, i, &u, &neg))
+		return wrong_type(kv, key, "a BOOL", err);
+	if (u > 1)
+		return qwen_fail(err, QWEN_ERANGE, "key %s at %" PRIu64
+		    ": neither 0 nor 1", key, kv->offset);
+	*out = (int)u;
+	return 1;
+}
+
+int
+qwen_gguf_get_str(const struct qwen_gguf *g, const char *key,
+    struct qwen_str *out, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, key);
+
+	if (kv == NULL)
+		return 0;
+	if (kv->type != QWEN_GGUF_STRING)
+		return wrong_type(kv, key, "a STRING", err);
+	out->s = (const char *)kv->data + 8;
+	out->len = kv->bytes - 8;
+	return 1;
+}
+
+int
+qwen_gguf_next_str(const struct qwen_gguf_kv *kv, size_t *pos,
+    struct qwen_str *out)
+{
+	if (kv->elem != QWEN_GGUF_STRING || *pos >= kv->bytes)
+		return 0;
+	out->len = (size_t)qwen_le64(kv->data + *pos);
+	out->s = (const char *)kv->data + *pos + 8;
+	*pos += 8 + out->len;
+	return 1;
+}
+
+/* ---- tensors */
+
+size_t
+qwen_gguf_n_tensors(const struct qwen_gguf *g)
+{
+	return g->dir.n;
+}
+
+const struct qwen_gguf_tensor *
+qwen_gguf_tensor(const struct qwen_gguf *g, size_t i)
+{
+	return i < g->dir.n ? &g->dir.v[i].t : NULL;
+}
+
+const struct qwen_gguf_tensor *
+qwen_gguf_find_tensor(const struct qwen_gguf *g, const char *name)
+{
+	size_t lo = 0, hi = g->dir.n, mid;
+	int r;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		r = strcmp(name, g->dir.by_name[mid]->name);
+		if (r == 0)
+			return &g->dir.by_name[mid]->t;
+		if (r < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return NULL;
+}
+
+/* ---- files */
+
+unsigned
+qwen_gguf_version(const struct qwen_gguf *g)
+{
+	return g->shard[0].version;
+}
+
+unsigned
+qwen_gguf_n_shards(const struct qwen_gguf *g)
+{
+	return g->n_shards;
+}
+
+const char *
+qwen_gguf_path(const struct qwen_gguf *g, unsigned shard)
+{
+	return shard < g->n_shards ? g->shard[shard].path : NULL;
+}
+
+uint64_t
+qwen_gguf_file_bytes(const struct qwen_gguf *g, unsigned shard)
+{
+	return shard < g->n_shards ? g->shard[shard].bytes : 0;
+}
+
+uint64_t
+qwen_gguf_data_offset(const struct qwen_gguf *g, unsigned shard)
+{
+	return shard < g->n_shards ? g->shard[shard].data_offset : 0;
+}
+
+uint64_t
+qwen_gguf_alignment(const struct qwen_gguf *g)
+{
+	return g->shard[0].alignment;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * cli.h - what every tool does alike: options, messages, files, progress.
+ * Only cmd/ uses it; it exits on errors, which the library never does.
+ *
+ * Exit status: 0 done; 1 the work failed (die, or warn on the way); 2 the
+ * command line was wrong (cli_usage and everything that parses options).
+ */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwen.h"
+
+/* ----------------------------------------------------------- start and end */
+
+/*
+ * First call of main.  usage is the synopsis, what follows "usage: ", lines
+ * ending in newlines: "qtok [-d] [-m model]\n       qtok -c\n".  It must live on.
+ */
+void cli_init(const char *name, const char *usage);
+
+/*
+ * Last call of main: the exit status, 1 if there was a warning.  Flushes and
+ * closes stdout first; when that fails (a full disk) it is an error.
+ */
+int cli_finish(void);
+
+/* --------------------------------------------------------------- messages */
+
+/* "name: message" on stderr, one line, what does not print masked. */
+void cli_die(const char *fmt, ...)			/* exit 1 */
+    __attribute__((noreturn, format(printf, 1, 2)));
+void cli_warn(const char *fmt, ...)			/* exit 1 at the end */
+    __attribute__((format(printf, 1, 2)));
+void cli_note(const char *fmt, ...)			/* not with -q */
+    __attribute__((format(printf, 1, 2)));
+#define die cli_die
+#define warn cli_warn
+
+/*
+ * die("what: message of err"), or without "what: " if it is NULL; but silent
+ * if a reader went away, which is no news to anyone.
+ */
+void cli_die_err(const char *what, const struct qwen_err *err)
+    __attribute__((noreturn));
+
+/* The command line is wrong: message and synopsis, exit 2. */
+void cli_usage(const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+extern int cli_verbose;		/* times -v */
+extern int cli_quiet;		/* -q */
+
+/* ---------------------------------------------------------------- options */
+
+struct cli_option {
+	int		 c;	/* the letter; above 255: no short form */
+	const char	*name;	/* the long form, or NULL */
+	int		 arg;	/* whether it takes an argument */
+};
+
+/*
+ * The next option: its c, with its argument in *arg; -1 after the last, with
+ * the index of the first operand in *operand.  Tables end with c = 0; b may be
+ * NULL.  -h, --help, -V, --version, -v, --verbose, -q and --quiet are handled
+ * here.  An unknown option, or a missing argument, is a usage error.
+ */
+int cli_getopt(int argc, char *argv[], const struct cli_option *a,
+    const struct cli_option *b, const char **arg, int *operand);
+
+/* Usage error if there are operands. */
+void cli_no_operands(int argc, char *argv[], int operand);
+
+/*
+ * Numbers, whole and within the limits, or a usage error that says what ("-n",
+ * "--temp") was wrong and why.
+ */
+int64_t cli_int(const char *what, const char *s, int64_t min, int64_t max);
+uint64_t cli_u64(const char *what, const char *s);
+double cli_double(const char *what, const char *s, double min, double max);
+
+/* -f: one of the formats in the mask, bits 1 << QWEN_FORMAT_CBOR and so on. */
+enum qwen_format cli_format(const char *s, unsigned mask);
+
+/* -t: 0 (one for each processor) to 1024. */
+int cli_threads(const char *s);
+
+/* ---------------------------------------------------------------- the model */
+
+/*
+ * The file to use: opt (what -m gave) if not NULL, else $QWEN_MODEL, else the
+ * demo model that belongs to this executable.  Exits 1 if there is none.
+ */
+const char *cli_model_path(const char *opt);
+
+/*
+ * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
+ * One this CPU lacks: one note, and the library uses the best below it.
+ * An unknown one: usage error.
+ */
+const char *cli_cpu(void);
+
+/* cli_model_path, cli_cpu and qwen_model_open; dies. */
+struct qwen_model *cli_model_open(const char *opt, int n_threads);
+
+/* --------------------------------------------------------- stdin and stdout */
+
+enum cli_stdin {
+	CLI_STDIN_NONE,		/* a terminal, /dev/null, or closed */
+	CLI_STDIN_PIPE,		/* whatever a program may be behind */
+	CLI_STDIN_FILE,		/* a regular file */
+};
+
+enum cli_stdin cli_stdin_kind(void);
+
+/* Usage error if stdin is a terminal: nobody types CBOR or waits unasked. */
+void cli_need_stdin(void);
+
+/* Die if stdout is a terminal, which binary records would only confuse. */
+void cli_no_binary_tty(void);
+
+/* ------------------------------------------------------------ output files */
+
+/*
+ * A file that appears complete or not at all.  Bytes go to a temporary beside
+ * the target; commit makes them durable and renames.  The temporary has one
+ * name for each target and is locked while in use, so a run that was killed
+ * leaves at most that one, and the next run takes it over.  It goes when
+ * the program exits or dies by a signal before the commit.  A symbolic link
+ * is followed.  A target that exists and is no regular file (/dev/null, a
+ * FIFO) is opened and written in place.
+ *
+ * All of these die on errors.
+ */
+struct cli_output;
+
+struct cli_output *cli_output_open(const char *path);
+int cli_output_fd(const struct cli_output *o);
+void cli_output_commit(struct cli_output *o);		/* and free */
+
+/* --------------------------------------------------------------- progress */
+
+/*
+ * "qprefill: 512/4096 tokens, 83.1 tok/s, 0:43 left" on stderr, if that is a
+ * terminal, without -q, from the third second on.  total 0: not known.
+ */
+void cli_progress_start(const char *unit, uint64_t total);
+void cli_progress(uint64_t done);
+void cli_progress_end(void);	/* wipes the line */
+
+/* Seconds since some fixed moment, for -v. */
+double cli_now(void);
+
+#endif

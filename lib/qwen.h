@@ -145,6 +145,40 @@ const struct qwen_gguf_tensor *qwen_gguf_tensor(const struct qwen_gguf *g,
 const struct qwen_gguf_tensor *qwen_gguf_find_tensor(
     const struct qwen_gguf *g, const char *name);
 
+/*
+ * Write a GGUF file, version 3: put keys and tensors in any order, write the
+ * head, then the data of all tensors in the order they were put (in pieces of
+ * any size; padding is added), then ask write_end whether all is there.  An
+ * error of a put function sticks and is reported by write_head.  Numbers are
+ * stored little-endian; data must be so already.
+ */
+struct qwen_gguf_writer;
+
+int qwen_gguf_writer_new(struct qwen_gguf_writer **out, struct qwen_err *err);
+void qwen_gguf_writer_free(struct qwen_gguf_writer *w);
+
+void qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key,
+    uint32_t v);
+void qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v);
+void qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v);
+void qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key,
+    const char *s);
+void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
+    const int32_t *v, size_t n);
+void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
+    const struct qwen_str *v, size_t n);
+void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
+    const struct qwen_gguf_kv *kv);	/* a record of another file, as it is */
+void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
+    uint32_t type, unsigned n_dims, const uint64_t *ne);
+
+int qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd,
+    struct qwen_err *err);
+int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
+    size_t n, struct qwen_err *err);
+int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
+    struct qwen_err *err);
+
 /* ---------------------------------------------------- tensor number formats */
 
 /* Name ("Q4_K"), elements and bytes of a block; 0 or NULL for unknown types. */
@@ -168,7 +202,112 @@ int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
  */
 int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
 
-/* @@token@@ */
+/* ------------------------------------------------------------- tokenizer */
+
+/*
+ * Byte-level BPE as Qwen files carry it (tokenizer.ggml.model "gpt2"), with
+ * the pre-tokenizers qwen2 and qwen35.  Any bytes can be encoded; bytes that
+ * are not UTF-8 come back as they were.  Text is not normalised.  No token is
+ * added in front or at the end.
+ */
+struct qwen_tok;
+
+enum { QWEN_TOK_ENCODE = 1, QWEN_TOK_DECODE = 2 };
+
+/*
+ * Build what the directions asked for (what, of the above) need.  The file
+ * must stay open as long as *out lives.  Some 10 ms for a vocabulary of
+ * 248,320 to encode, one or two to decode.
+ */
+int qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g,
+    unsigned what, struct qwen_err *err);
+void qwen_tok_close(struct qwen_tok *t);
+
+/* Ids go from 0 to this, exclusive; padding counts. */
+size_t qwen_tok_n_vocab(const struct qwen_tok *t);
+
+/* The same from the file alone. */
+int qwen_tok_vocab_size(const struct qwen_gguf *g, size_t *n,
+    struct qwen_err *err);
+
+/*
+ * Fingerprint of the vocabulary: pre-tokenizer, tokens, types and merges.
+ * Equal fingerprints give equal ids.  Reads the file's metadata, builds
+ * nothing.
+ */
+int qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err);
+
+/*
+ * The ids that end a generation: those of the keys eos_token_id and
+ * eot_token_id, and of the texts <|im_end|> and <|endoftext|>; ascending, each
+ * once.  Up to max go to ids; *n says how many there are.
+ */
+int qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max,
+    size_t *n, struct qwen_err *err);
+
+/* Encoding: */
+enum {
+	QWEN_TOK_SPECIAL = 1,	/* control tokens in the text are recognised;
+				   never for text that somebody else wrote */
+};
+
+/* The ids of a text, allocated: free(*ids).  Not NULL even if *n_ids is 0. */
+int qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
+    unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err);
+
+/*
+ * The same for text that comes in parts of any size: the ids do not depend on
+ * where it is cut.  Each call gives the ids that have become certain, in
+ * memory of the encoder that lives until the next call on it.  What is not
+ * certain yet (a word that may go on) is kept; finish ends the text and leaves
+ * the encoder ready for another.  After an error the encoder starts afresh.
+ */
+struct qwen_tok_encoder;
+
+int qwen_tok_encoder_new(struct qwen_tok_encoder **out,
+    const struct qwen_tok *t, unsigned flags, struct qwen_err *err);
+int qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text,
+    size_t n, const int32_t **ids, size_t *n_ids, struct qwen_err *err);
+int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
+    size_t *n_ids, struct qwen_err *err);
+void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
+
+/* Decoding: */
+enum {
+	QWEN_TOK_SHOW_SPECIAL = 1,	/* control tokens as their text, else
+					   as nothing */
+	QWEN_TOK_BYTES = 2,		/* the bytes as they are, at once */
+};
+
+/*
+ * Text of ids, one after another.  Without QWEN_TOK_BYTES only whole UTF-8
+ * characters leave the decoder: an incomplete one waits for the next ids, and
+ * what cannot become one is replaced by U+FFFD.  *out lives until the next
+ * call.  finish gives what is left and starts afresh.
+ */
+struct qwen_tok_decoder;
+
+int qwen_tok_decoder_new(struct qwen_tok_decoder **out,
+    const struct qwen_tok *t, unsigned flags, struct qwen_err *err);
+int qwen_tok_decoder_put(struct qwen_tok_decoder *d, int32_t id,
+    struct qwen_str *out, struct qwen_err *err);
+void qwen_tok_decoder_finish(struct qwen_tok_decoder *d,
+    struct qwen_str *out);
+void qwen_tok_decoder_free(struct qwen_tok_decoder *d);
+
+/*
+ * The bytes that wait, at most QWEN_TOK_PENDING_MAX: get returns how many.  set
+ * puts them (back) in an empty decoder; -1 if they are not the beginning of a
+ * character.
+ */
+enum { QWEN_TOK_PENDING_MAX = 3 };
+
+size_t qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
+    unsigned char bytes[QWEN_TOK_PENDING_MAX]);
+int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
+    const unsigned char *bytes, size_t n);
+
 /* --------------------------------------------------------------- the model */
 
 /*
@@ -260,7 +399,97 @@ struct qwen_eval {
  */
 int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
     const struct qwen_eval *how, struct qwen_err *err);
-/* @@sample@@ */
+/* ---------------------------------------------------------------- sampling */
+
+/*
+ * Choosing a token from a row of logits.  The sampling methods are collected
+ * when the library is built, and each declares its options: a tool takes its
+ * option table, its ranges and its help from here.
+ */
+enum qwen_sample_type {
+	QWEN_SAMPLE_FLAG,	/* no value; 0 or 1 */
+	QWEN_SAMPLE_INT,	/* 64 bits, signed */
+	QWEN_SAMPLE_UINT,	/* 64 bits, unsigned; min and max do not count */
+	QWEN_SAMPLE_REAL,	/* a double */
+};
+
+struct qwen_sample_opt {
+	const char	*name;	/* long option without dashes, "top-k" */
+	enum qwen_sample_type type;
+	const char	*arg;	/* what usage calls the value, NULL for a flag */
+	double		 min, max;	/* inclusive */
+	double		 def;	/* default */
+	const char	*help;	/* one line, no full stop */
+};
+
+/* All options, the seed first, then by the order of the methods. */
+size_t qwen_sample_n_opts(void);
+const struct qwen_sample_opt *qwen_sample_opt(size_t i);
+
+struct qwen_sampler;
+
+/* A sampler with all options at their defaults, which choose the best token. */
+int qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err);
+void qwen_sampler_free(struct qwen_sampler *s);
+
+/*
+ * Set an option from text, before begin; NULL sets a flag.  QWEN_EUNSUP if no
+ * method has it, QWEN_ERANGE for a bad value.
+ */
+int qwen_sampler_set(struct qwen_sampler *s, const char *name,
+    const char *text, struct qwen_err *err);
+
+/*
+ * Option i as text (at most 31 bytes) that qwen_sampler_set reads back: 1 if it
+ * differs from the default, 0 if not, -1 if there is no such option.
+ */
+int qwen_sampler_get(const struct qwen_sampler *s, size_t i, char *buf,
+    size_t size);
+
+/* What differs from the defaults, "temp=0.7 top-k=40"; length as snprintf. */
+size_t qwen_sampler_describe(const struct qwen_sampler *s, char *buf,
+    size_t size);
+
+/* Never choose these tokens (a copy is kept; n 0 allows all again). */
+int qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err);
+
+/*
+ * Begin a timeline over n_vocab tokens: forget what was accepted.  Afterwards
+ * the options are fixed.
+ */
+int qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
+    struct qwen_err *err);
+
+/* Tokens of the timeline, in order: from the prompt or generated. */
+int qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens,
+    size_t n, int generated, struct qwen_err *err);
+
+/*
+ * Choose the token at absolute position pos (that of the row's own token plus
+ * one) from n logits of the tokens ids[i], or of 0 .. n - 1 if ids is NULL.
+ * The same options, accepted tokens, logits and position give the same token
+ * on every machine.  Does not accept it.  QWEN_ENUMERIC if a logit is not
+ * finite.
+ */
+int qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
+    const int32_t *ids, size_t n, uint64_t pos, int32_t *out,
+    struct qwen_err *err);
+
+struct qwen_sample_top {
+	int32_t	id;
+	float	logit;
+	double	logprob;	/* natural logarithm, over the whole row */
+};
+
+/*
+ * The n_out best tokens of a row by falling logit, for people to see.  Returns
+ * how many there are, at most n.
+ */
+int qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
+    size_t n_vocab, struct qwen_sample_top *out, size_t n_out,
+    struct qwen_err *err);
+
 
 /* --------------------------------------------------------------- streams */
 

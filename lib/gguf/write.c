@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * write.c - write GGUF files, version 3.
+ *
+ * Metadata and directory are small and are put together in memory; the data
+ * streams out behind them in directory order.  Errors of the put functions
+ * stick and come out of the first function that can report them.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+
+struct buf {
+	unsigned char	*p;
+	size_t		 n, cap;
+};
+
+struct item {
+	char		name[GGUF_NAME_MAX + 1];
+	uint32_t	type, n_dims;
+	uint64_t	ne[4];
+	uint64_t	bytes, offset;
+};
+
+struct qwen_gguf_writer {
+	struct buf	 kv;
+	uint64_t	 n_kv;
+	struct item	*item;
+	size_t		 n_items, cap_items;
+	uint32_t	 alignment;
+	struct qwen_err	 bad;		/* first error of a put */
+	int		 begun;		/* the head is out */
+	size_t		 now;		/* tensor whose data come next */
+	uint64_t	 done;		/* bytes of it written */
+};
+
+int
+qwen_gguf_writer_new(struct qwen_gguf_writer **out, struct qwen_err *err)
+{
+	*out = calloc(1, sizeof **out);
+	if (*out == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	(*out)->alignment = GGUF_ALIGN_DEFAULT;
+	return 0;
+}
+
+void
+qwen_gguf_writer_free(struct qwen_gguf_writer *w)
+{
+	if (w == NULL)
+		return;
+	free(w->kv.p);
+	free(w->item);
+	free(w);
+}
+
+/* ---- putting the head together */
+
+/* n more bytes at the end of b, or NULL with the error noted. */
+static unsigned char *
+extend(struct qwen_gguf_writer *w, struct buf *b, size_t n)
+{
+	size_t need, cap;
+	unsigned char *p;
+
+	if (w->bad.code != 0)
+		return NULL;
+	if (qwen_add(b->n, n, &need) < 0 || need > SIZE_MAX / 2)
+		goto nomem;
+	if (need > b->cap) {
+		for (cap = b->cap ? b->cap : 4096; cap < need; cap *= 2)
+			;
+		if ((p = realloc(b->p, cap)) == NULL)
+			goto nomem;
+		b->p = p;
+		b->cap = cap;
+	}
+	p = b->p + b->n;
+	b->n = need;
+	return p;
+nomem:
+	qwen_fail(&w->bad, QWEN_ENOMEM, "out of memory");
+	return NULL;
+}
+
+static void
+add_bytes(struct qwen_gguf_writer *w, struct buf *b, const void *p, size_t n)
+{
+	unsigned char *to = extend(w, b, n);
+
+	if (to != NULL && n > 0)
+		memcpy(to, p, n);
+}
+
+static void
+add_u32(struct qwen_gguf_writer *w, struct buf *b, uint32_t v)
+{
+	unsigned char t[4];
+
+	qwen_put_le32(t, v);
+	add_bytes(w, b, t, sizeof t);
+}
+
+static void
+add_u64(struct qwen_gguf_writer *w, struct buf *b, uint64_t v)
+{
+	unsigned char t[8];
+
+	qwen_put_le64(t, v);
+	add_bytes(w, b, t, sizeof t);
+}
+
+static void
+add_str(struct qwen_gguf_writer *w, struct buf *b, const char *s, size_t n)
+{
+	add_u64(w, b, n);
+	add_bytes(w, b, s, n);
+}
+
+static void
+add_key(struct qwen_gguf_writer *w, const char *key, size_t len,
+    enum qwen_gguf_type type)
+{
+	assert(!w->begun);
+	add_str(w, &w->kv, key, len);
+	add_u32(w, &w->kv, (uint32_t)type);
+	w->n_kv++;
+}
+
+void
+qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key, uint32_t v)
+{
+	add_key(w, key, strlen(key), QWEN_GGUF_UINT32);
+	add_u32(w, &w->kv, v);
+	if (strcmp(key, "general.alignment") == 0)
+		w->alignment = v;
+}
+
+void
+qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v)
+{
+	uint32_t u;
+
+	memcpy(&u, &v, sizeof u);
+	add_key(w, key, strlen(key), QWEN_GGUF_FLOAT32);
+	add_u32(w, &w->kv, u);
+}
+
+void
+qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v)
+{
+	unsigned char b = v != 0;
+
+	add_key(w, key, strlen(key), QWEN_GGUF_BOOL);
+	add_bytes(w, &w->kv, &b, 1);
+}
+
+void
+qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key, const char *s)
+{
+	add_key(w, key, strlen(key), QWEN_GGUF_STRING);
+	add_str(w, &w->kv, s, strlen(s));
+}
+
+void
+qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
+    const int32_t *v, size_t n)
+{
+	unsigned char *p;
+	size_t i, bytes;
+
+	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
+	add_u32(w, &w->kv, QWEN_GGUF_INT32);
+	add_u64(w, &w->kv, n);
+	if (qwen_mul(n, 4, &bytes) < 0)
+		bytes = SIZE_MAX;	/* refused by extend */
+	if ((p = extend(w, &w->kv, bytes)) == NULL)
+		return;
+	for (i = 0; i < n; i++)
+		qwen_put_le32(p + 4 * i, (uint32_t)v[i]);
+}
+
+void
+qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
+    const struct qwen_str *v, size_t n)
+{
+	size_t i;
+
+	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
+	add_u32(w, &w->kv, QWEN_GGUF_STRING);
+	add_u64(w, &w->kv, n);
+	for (i = 0; i < n; i++)
+		add_str(w, &w->kv, v[i].s, v[i].len);
+}
+
+void
+qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
+{
+	add_key(w, kv->key.s, kv->key.len, kv->type);
+	if (kv->type == QWEN_GGUF_ARRAY) {
+		add_u32(w, &w->kv, (uint32_t)kv->elem);
+		add_u64(w, &w->kv, kv->n);
+	}
+	add_bytes(w, &w->kv, kv->data, kv->bytes);
+}
+
+/* Bytes of a tensor; 0 when type and shape do not fit together. */
+static uint64_t
+tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
+{
+	size_t len = qwen_quant_block_len(type);
+	uint64_t bytes;
+	unsigned i;
+
+	if (len == 0 || n_dims == 0 || n_dims > 4 || ne[0] % len != 0)
+		return 0;
+	bytes = ne[0] / len;
+	if (__builtin_mul_overflow(bytes,
+	    (uint64_t)qwen_quant_block_bytes(type), &bytes))
+		return 0;
+	for (i = 1; i < n_dims; i++) {
+		if (__builtin_mul_overflow(bytes, ne[i], &bytes))
+			return 0;
+	}
+	return bytes;
+}
+
+static struct item *
+new_item(struct qwen_gguf_writer *w)
+{
+	size_t cap = w->cap_items ? w->cap_items * 2 : 256;
+	struct item *v;
+
+	if (w->n_items == w->cap_items) {
+		if ((v = realloc(w->item, cap * sizeof *v)) == NULL) {
+			qwen_fail(&w->bad, QWEN_ENOMEM, "out of memory");
+			return NULL;
+		}
+		w->item = v;
+		w->cap_items = cap;
+	}
+	v = &w->item[w->n_items++];
+	memset(v, 0, sizeof *v);
+	return v;
+}
+
+void
+qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
+    uint32_t type, unsigned n_dims, const uint64_t *ne)
+{
+	uint64_t bytes = tensor_bytes(type, n_dims, ne);
+	struct item *t;
+
+	assert(!w->begun);
+	if (w->bad.code != 0)
+		return;
+	if (bytes == 0 || strlen(name) == 0 || strlen(name) > GGUF_NAME_MAX) {
+		qwen_fail(&w->bad, QWEN_ERANGE,
+		    "tensor %s: bad name, type or shape", name);
+		return;
+	}
+	if ((t = new_item(w)) == NULL)
+		return;
+	memcpy(t->name, name, strlen(name));
+	t->type = type;
+	t->n_dims = n_dims;
+	memcpy(t->ne, ne, n_dims * sizeof *ne);
+	t->bytes = bytes;
+}
+
+/* ---- writing */
+
+static int
+write_all(int fd, const void *p, size_t n, struct qwen_err *err)
+{
+	const char *s = p;
+	ssize_t k;
+
+	while (n > 0) {
+		/* some systems refuse more than 2 GiB at once */
+		k = write(fd, s, n < (1u << 30) ? n : 1u << 30);
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return qwen_fail_errno(err, "%s", "cannot write");
+		s += k;
+		n -= (size_t)k;
+	}
+	return 0;
+}
+
+static uint64_t
+align_up(uint64_t n, uint64_t a)
+{
+	return (n + a - 1) / a * a;
+}
+
+/* Offsets as the reference writer gives them: in order, each padded. */
+static int
+lay_out(struct qwen_gguf_writer *w)
+{
+	uint64_t at = 0;
+	size_t i;
+
+	if (w->alignment < 8 || w->alignment > GGUF_ALIGN_MAX ||
+	    (w->alignment & (w->alignment - 1)) != 0)
+		return qwen_fail(&w->bad, QWEN_ERANGE,
+		    "general.alignment %u is not a power of two from 8 to %u",
+		    w->alignment, GGUF_ALIGN_MAX);
+	for (i = 0; i < w->n_items; i++) {
+		w->item[i].offset = at;
+		if (w->item[i].bytes > INT64_MAX - at - GGUF_ALIGN_MAX)
+			return qwen_fail(&w->bad, QWEN_ERANGE,
+			    "tensor %s: file too large", w->item[i].name);
+		at = align_up(at + w->item[i].bytes, w->alignment);
+	}
+	return 0;
+}
+
+static void
+build_head(struct qwen_gguf_writer *w, struct buf *b)
+{
+	const struct item *t;
+	unsigned char *zeros;
+	size_t i, d, n;
+
+	add_bytes(w, b, GGUF_MAGIC, 4);
+	add_u32(w, b, 3);
+	add_u64(w, b, w->n_items);
+	add_u64(w, b, w->n_kv);
+	add_bytes(w, b, w->kv.p, w->kv.n);
+	for (i = 0; i < w->n_items; i++) {
+		t = &w->item[i];
+		add_str(w, b, t->name, strlen(t->name));
+		add_u32(w, b, t->n_dims);
+		for (d = 0; d < t->n_dims; d++)
+			add_u64(w, b, t->ne[d]);
+		add_u32(w, b, t->type);
+		add_u64(w, b, t->offset);
+	}
+	n = (size_t)align_up(b->n, w->alignment) - b->n;
+	if ((zeros = extend(w, b, n)) != NULL)
+		memset(zeros, 0, n);
+}
+
+int
+qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
+{
+	struct buf b = { 0 };
+	int rc = -1;
+
+	assert(!w->begun);
+	if (w->bad.code == 0 && lay_out(w) == 0)
+		build_head(w, &b);
+	if (w->bad.code != 0) {
+		if (err != NULL)
+			*err = w->bad;
+	} else if (write_all(fd, b.p, b.n, err) == 0) {
+		w->begun = 1;
+		rc = 0;
+	}
+	free(b.p);
+	return rc;
+}
+
+/* Zeros after a finished tensor, up to the alignment. */
+static int
+pad(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
+{
+	static const unsigned char zero[4096];
+	uint64_t n = align_up(w->done, w->alignment) - w->done;
+	size_t k;
+
+	for (; n > 0; n -= k) {
+		k = n < sizeof zero ? (size_t)n : sizeof zero;
+		if (write_all(fd, zero, k, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
+    size_t n, struct qwen_err *err)
+{
+	const unsigned char *p = data;
+	uint64_t left;
+	size_t k;
+
+	assert(w->begun);
+	while (n > 0) {
+		if (w->now == w->n_items)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "more data than the tensors take");
+		left = w->item[w->now].bytes - w->done;
+		k = n < left ? n : (size_t)left;
+		if (write_all(fd, p, k, err) < 0)
+			return -1;
+		p += k;
+		n -= k;
+		w->done += k;
+		if (w->done == w->item[w->now].bytes) {
+			if (pad(w, fd, err) < 0)
+				return -1;
+			w->now++;
+			w->done = 0;
+		}
+	}
+	return 0;
+}
+
+int
+qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
+{
+	if (!w->begun || w->now != w->n_items)
+		return qwen_fail(err, QWEN_ERANGE, "tensor %s lacks data",
+		    w->now < w->n_items ? w->item[w->now].name : "?");
+	return 0;
+}

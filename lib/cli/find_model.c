@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: ISC */
+/* find_model.c - which model a command uses, and with which CPU level. */
+#include <sys/stat.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+/* Where the demo model lies, from the folder of the executable. */
+static const char *const demo_places[] = {
+	"../share/qpipe/demo.gguf",	/* installed */
+	"../demo/demo.gguf",		/* bin/ of the build tree */
+	"../../../demo/demo.gguf",	/* build/asan/bin/ and the like */
+	NULL
+};
+
+/* The folder of the running executable, with a slash; 0 if not known. */
+static int
+exe_folder(char *buf, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", buf, size);
+	char *slash;
+
+	if (n <= 0 || (size_t)n >= size)
+		return 0;
+	buf[n] = '\0';
+	if ((slash = strrchr(buf, '/')) == NULL)
+		return 0;
+	slash[1] = '\0';
+	return 1;
+}
+
+static const char *
+find_demo(void)
+{
+	static char path[PATH_MAX + 64];
+	struct stat st;
+	size_t i, len;
+
+	if (!exe_folder(path, PATH_MAX))
+		return NULL;
+	len = strlen(path);
+	for (i = 0; demo_places[i] != NULL; i++) {
+		snprintf(path + len, sizeof path - len, "%s", demo_places[i]);
+		if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+			return path;
+	}
+	return NULL;
+}
+
+const char *
+cli_model_path(const char *opt)
+{
+	const char *path;
+
+	if (opt != NULL)
+		return opt;
+	if ((path = getenv("QWEN_MODEL")) != NULL && path[0] != '\0')
+		return path;
+	if ((path = find_demo()) != NULL)
+		return path;
+	die("no model: give -m FILE or set QWEN_MODEL (the demo model is not "
+	    "where it should be beside this program)");
+}
+
+const char *
+cli_cpu(void)
+{
+	const char *level = getenv("QWEN_CPU");
+
+	if (level == NULL || level[0] == '\0')
+		return NULL;
+	switch (qwen_cpu_check(level)) {
+	case -1:
+		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
+		    "avx512", level);
+	case 0:
+		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
+		    "below that", level);
+	}
+	return level;
+}
+
+struct qwen_model *
+cli_model_open(const char *opt, int n_threads)
+{
+	struct qwen_model_opts mo = { .n_threads = n_threads };
+	const char *path = cli_model_path(opt);
+	struct qwen_model *m;
+	struct qwen_err err;
+
+	mo.cpu = cli_cpu();
+	if (qwen_model_open(&m, path, &mo, &err) < 0)
+		cli_die_err(path, &err);
+	return m;
+}

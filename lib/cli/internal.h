@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: ISC */
+/* internal.h - what the files of lib/cli know about each other. */
+#ifndef CLI_INTERNAL_H
+#define CLI_INTERNAL_H
+
+#include <sys/types.h>
+
+extern const char *cli_name;	/* of the tool */
+extern int cli_status;		/* what cli_finish returns */
+extern mode_t cli_umask;	/* as it was at the start */
+
+/* Print the synopsis. */
+void cli_print_usage(int to_stderr);
+
+/* Take the progress line off the terminal, before a message. */
+void cli_progress_wipe(void);
+
+#endif

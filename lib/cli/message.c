@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: ISC */
+/* message.c - lines on stderr: die, warn, note, usage. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+int cli_verbose;
+int cli_quiet;
+
+/*
+ * Length of the well-formed, printable UTF-8 character at s, 0 if there is
+ * none.  C1 controls (U+0080 to U+009F) steer some terminals.
+ */
+static size_t
+printable(const unsigned char *s)
+{
+	unsigned c = s[0];
+	size_t n, i;
+
+	if (c < 0x80)
+		return c >= 0x20 && c != 0x7f;
+	n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+	if (c < 0xc2 || c > 0xf4)
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((c == 0xc2 && s[1] < 0xa0) || (c == 0xe0 && s[1] < 0xa0) ||
+	    (c == 0xed && s[1] > 0x9f) || (c == 0xf0 && s[1] < 0x90) ||
+	    (c == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* File names and what came from files may hold anything. */
+static void
+mask(char *s)
+{
+	size_t n;
+
+	while (*s != '\0') {
+		n = printable((const unsigned char *)s);
+		if (n == 0) {
+			*s = '?';
+			n = 1;
+		}
+		s += n;
+	}
+}
+
+static void __attribute__((format(printf, 1, 0)))
+message(const char *fmt, va_list ap)
+{
+	char buf[4096 + 512];	/* a path and what is the matter with it */
+
+	vsnprintf(buf, sizeof buf, fmt, ap);
+	mask(buf);
+	cli_progress_wipe();
+	/* one call, so that lines of a pipeline's tools do not mix */
+	fprintf(stderr, "%s: %s\n", cli_name, buf);
+}
+
+void
+cli_die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+	exit(1);
+}
+
+void
+cli_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+	cli_status = 1;
+}
+
+void
+cli_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (cli_quiet)
+		return;
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+}
+
+void
+cli_die_err(const char *what, const struct qwen_err *err)
+{
+	if (err->code == QWEN_EPIPE)
+		exit(1);
+	if (what == NULL)
+		cli_die("%s", err->msg);
+	cli_die("%s: %s", what, err->msg);
+}
+
+void
+cli_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap);
+	va_end(ap);
+	cli_print_usage(1);
+	exit(2);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: ISC */
+/* number.c - option arguments that are numbers or names of formats. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+int64_t
+cli_int(const char *what, const char *s, int64_t min, int64_t max)
+{
+	const char *digits = s[0] == '-' ? s + 1 : s;
+	char *end;
+	long long v;
+
+	/* strtoll would also take space and a plus sign */
+	if (!isdigit((unsigned char)digits[0]))
+		cli_usage("%s: not a number: '%s'", what, s);
+	errno = 0;
+	v = strtoll(s, &end, 10);
+	if (*end != '\0')
+		cli_usage("%s: not a number: '%s'", what, s);
+	if (errno == ERANGE || v < min || v > max)
+		cli_usage("%s: %s is not in %lld..%lld", what, s,
+		    (long long)min, (long long)max);
+	return v;
+}
+
+uint64_t
+cli_u64(const char *what, const char *s)
+{
+	char *end;
+	unsigned long long v;
+
+	if (!isdigit((unsigned char)s[0]))
+		cli_usage("%s: not a number: '%s'", what, s);
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (*end != '\0')
+		cli_usage("%s: not a number: '%s'", what, s);
+	if (errno == ERANGE)
+		cli_usage("%s: %s is above 2^64 - 1", what, s);
+	return v;
+}
+
+double
+cli_double(const char *what, const char *s, double min, double max)
+{
+	char *end;
+	double v;
+
+	/* no space, no hexadecimal, no inf and nan */
+	if (s[0] == '\0' || s[strspn(s, "0123456789.eE+-")] != '\0' ||
+	    strpbrk(s, "0123456789") == NULL || s[0] == '+')
+		cli_usage("%s: not a number: '%s'", what, s);
+	errno = 0;
+	v = strtod(s, &end);
+	if (*end != '\0')
+		cli_usage("%s: not a number: '%s'", what, s);
+	/* too small to tell from 0 is 0 */
+	if (!(v >= min && v <= max))
+		cli_usage("%s: %s is not in %g..%g", what, s, min, max);
+	return v;
+}
+
+enum qwen_format
+cli_format(const char *s, unsigned mask)
+{
+	static const char *const names[] = { "cbor", "text", "json", "raw" };
+	enum qwen_format f;
+	char list[64] = "";
+	size_t i;
+
+	if (qwen_format_parse(s, &f) == 0 && (mask >> f & 1) != 0)
+		return f;
+	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if ((mask >> i & 1) == 0)
+			continue;
+		if (list[0] != '\0')
+			strcat(list, ", ");
+		strcat(list, names[i]);
+	}
+	cli_usage("-f: no format '%s' here; there is %s", s, list);
+}
+
+int
+cli_threads(const char *s)
+{
+	return (int)cli_int("-t", s, 0, 1024);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * output.c - output files that appear complete or not at all.
+ *
+ * The temporary of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it.  A
+ * record lock says whether it is in use; it dies with its process, so what a
+ * killed run left is free to take.  By the time a lock is granted its last
+ * holder may have renamed the file into place: then it is no longer the
+ * temporary, and the search begins again.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+#ifndef O_DIRECTORY
+#define O_DIRECTORY 0
+#endif
+
+#define SUFFIX ".qpipe-tmp"
+
+enum { MAX_LINKS = 40, MAX_TRIES = 100 };
+
+struct cli_output {
+	char	*name;		/* as the user gave it */
+	char	*target;	/* links followed */
+	char	*temp;		/* NULL: written in place */
+	int	 fd;
+};
+
+/* ---------------------------------------------------------------- signals */
+
+static const int fatal_signals[] = {
+	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ,
+};
+enum { N_FATAL = sizeof fatal_signals / sizeof fatal_signals[0] };
+
+static struct sigaction saved[N_FATAL];
+static const char *volatile doomed;	/* the temporary to remove */
+static volatile sig_atomic_t busy;	/* renaming: leave it alone */
+static volatile sig_atomic_t pending;	/* a signal that came meanwhile */
+
+/*
+ * Only async-signal-safe calls.  To finish here, rather than in some loop that
+ * looks at a flag, makes the tool stop at once in the midst of a computation.
+ */
+static void
+on_signal(int sig)
+{
+	if (busy) {
+		pending = sig;
+		return;
+	}
+	if (doomed != NULL)
+		unlink(doomed);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void
+remove_doomed(void)
+{
+	if (doomed != NULL)
+		unlink(doomed);
+	doomed = NULL;
+}
+
+/* From here the temporary goes when the program does. */
+static void
+guard(const char *temp)
+{
+	static int registered;
+	struct sigaction sa;
+	size_t i;
+
+	if (!registered && atexit(remove_doomed) != 0)
+		die("out of memory");
+	registered = 1;
+	doomed = temp;
+	memset(&sa, 0, sizeof sa);
+	sa.sa_handler = on_signal;
+	sigfillset(&sa.sa_mask);
+	for (i = 0; i < N_FATAL; i++) {
+		sigaction(fatal_signals[i], NULL, &saved[i]);
+		/* nohup and background jobs ignore some: so do we */
+		if (saved[i].sa_handler != SIG_IGN)
+			sigaction(fatal_signals[i], &sa, NULL);
+	}
+}
+
+static void
+unguard(void)
+{
+	size_t i;
+
+	doomed = NULL;
+	for (i = 0; i < N_FATAL; i++)
+		sigaction(fatal_signals[i], &saved[i], NULL);
+	busy = 0;
+	if (pending != 0)
+		raise(pending);
+}
+
+/* ------------------------------------------------------------------ paths */
+
+static char *
+format(const char *fmt, const char *a, const char *b)
+{
+	size_t size = strlen(fmt) + strlen(a) + strlen(b) + 1;
+	char *s = malloc(size);
+
+	if (s == NULL)
+		die("out of memory");
+	snprintf(s, size, fmt, a, b);
+	return s;
+}
+
+/* Length of the folder part of a path, its slash included. */
+static size_t
+folder_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+/* Where link (of this text) leads. */
+static char *
+follow(const char *link, const char *text)
+{
+	char *folder, *to;
+
+	if (text[0] == '/')
+		return format("%s%s", text, "");
+	folder = format("%s%s", link, "");
+	folder[folder_len(folder)] = '\0';
+	to = format("%s%s", folder, text);
+	free(folder);
+	return to;
+}
+
+/* The file that path names, which need not exist, behind symbolic links. */
+static char *
+resolve(const char *path)
+{
+	char *at = format("%s%s", path, ""), *next;
+	char text[PATH_MAX];
+	ssize_t n;
+	int i;
+
+	for (i = 0; i < MAX_LINKS; i++) {
+		n = readlink(at, text, sizeof text - 1);
+		if (n == -1)
+			return at;	/* no link, or nothing there */
+		text[n] = '\0';
+		next = follow(at, text);
+		free(at);
+		at = next;
+	}
+	die("%s: %s", path, strerror(ELOOP));
+}
+
+static char *
+temp_path(const char *target)
+{
+	size_t n = folder_len(target);
+	char *folder = format("%s%s", target, ""), *s;
+
+	folder[n] = '\0';
+	s = malloc(strlen(target) + sizeof "." SUFFIX);
+	if (s == NULL)
+		die("out of memory");
+	sprintf(s, "%s.%s" SUFFIX, folder, target + n);
+	free(folder);
+	return s;
+}
+
+/* ----------------------------------------------------------- the temporary */
+
+/* Whether the descriptor's file is the one that has this name now. */
+static int
+is_named(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Open and lock, for the one who got it; -1 to try again. */
+static int
+take(const struct cli_output *o)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct stat st;
+	int fd;
+
+	fd = open(o->temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd == -1)
+		die("%s: %s", o->name, strerror(errno));
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
+		die("%s: is not a regular file", o->temp);
+	if (fcntl(fd, F_SETLK, &lock) == -1) {
+		if (errno == EAGAIN || errno == EACCES)
+			die("%s: another process is writing it", o->name);
+		/* no locks on this file system: go without */
+		if (errno != ENOLCK && errno != EINVAL && errno != ENOSYS)
+			die("%s: lock: %s", o->temp, strerror(errno));
+	}
+	if (is_named(fd, o->temp))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void
+open_temp(struct cli_output *o, mode_t mode)
+{
+	int i;
+
+	o->temp = temp_path(o->target);
+	for (i = 0, o->fd = -1; i < MAX_TRIES && o->fd == -1; i++)
+		o->fd = take(o);
+	if (o->fd == -1)
+		die("%s: other processes keep replacing it", o->name);
+	guard(o->temp);
+	if (ftruncate(o->fd, 0) == -1 || fchmod(o->fd, mode) == -1)
+		die("%s: %s", o->name, strerror(errno));
+}
+
+struct cli_output *
+cli_output_open(const char *path)
+{
+	struct cli_output *o = calloc(1, sizeof *o);
+	struct stat st;
+	mode_t mode = 0666 & ~cli_umask;
+
+	if (o == NULL)
+		die("out of memory");
+	if (path[folder_len(path)] == '\0')
+		cli_usage("-o: '%s' is not the name of a file", path);
+	o->name = format("%s%s", path, "");
+	if (stat(path, &st) == 0) {
+		if (!S_ISREG(st.st_mode)) {
+			o->fd = open(path, O_WRONLY | O_CLOEXEC);
+			if (o->fd == -1)
+				die("%s: %s", path, strerror(errno));
+			return o;
+		}
+		/* renaming over it would defeat its write protection */
+		if (access(path, W_OK) == -1)
+			die("%s: %s", path, strerror(errno));
+		mode = st.st_mode & 07777;
+	}
+	o->target = resolve(path);
+	open_temp(o, mode);
+	return o;
+}
+
+int
+cli_output_fd(const struct cli_output *o)
+{
+	return o->fd;
+}
+
+/* Make the rename itself durable, where the file system can. */
+static void
+sync_folder(const char *target)
+{
+	char *folder = format("%s%s", target, "");
+	size_t n = folder_len(folder);
+	int fd;
+
+	folder[n] = '\0';
+	fd = open(n == 0 ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd != -1) {
+		if (fsync(fd) == -1 && errno == EIO)
+			die("%s: %s", n == 0 ? "." : folder, strerror(errno));
+		close(fd);
+	}
+	free(folder);
+}
+
+static void
+commit_temp(struct cli_output *o)
+{
+	if (fsync(o->fd) == -1)
+		die("%s: %s", o->name, strerror(errno));
+	busy = 1;
+	if (rename(o->temp, o->target) == -1) {
+		busy = 0;
+		die("%s: %s", o->name, strerror(errno));
+	}
+	unguard();
+	sync_folder(o->target);
+}
+
+void
+cli_output_commit(struct cli_output *o)
+{
+	if (o->temp != NULL)
+		commit_temp(o);
+	/* closing drops the lock; until then nobody takes the temporary */
+	if (close(o->fd) == -1)
+		die("%s: %s", o->name, strerror(errno));
+	free(o->temp);
+	free(o->target);
+	free(o->name);
+	free(o);
+}

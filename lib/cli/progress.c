@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: ISC */
+/* progress.c - a line on the terminal that tells how far the work is. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+static const double quiet_s = 2.0;	/* short work needs no company */
+static const double step_s = 0.2;
+
+static struct {
+	int		 on;
+	const char	*unit;
+	uint64_t	 total;
+	double		 start_s;
+	double		 next_s;
+	int		 width;		/* of the line that stands there */
+} line;
+
+double
+cli_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void
+cli_progress_start(const char *unit, uint64_t total)
+{
+	memset(&line, 0, sizeof line);
+	line.on = !cli_quiet && isatty(STDERR_FILENO);
+	line.unit = unit;
+	line.total = total;
+	line.start_s = cli_now();
+	line.next_s = line.start_s + quiet_s;
+}
+
+/* ", 1:02 left" */
+static void
+time_left(char *buf, size_t size, double seconds)
+{
+	uint64_t s = seconds < 1e9 ? (uint64_t)(seconds + 0.5) : 1000000000;
+
+	if (s >= 3600)
+		snprintf(buf, size, ", %" PRIu64 ":%02u:%02u left", s / 3600,
+		    (unsigned)(s / 60 % 60), (unsigned)(s % 60));
+	else
+		snprintf(buf, size, ", %u:%02u left", (unsigned)(s / 60),
+		    (unsigned)(s % 60));
+}
+
+void
+cli_progress(uint64_t done)
+{
+	char of[32] = "", left[48] = "";
+	double now, rate;
+	int n;
+
+	if (!line.on || (now = cli_now()) < line.next_s)
+		return;
+	line.next_s = now + step_s;
+	rate = (double)done / (now - line.start_s);
+	if (line.total > 0) {
+		snprintf(of, sizeof of, "/%" PRIu64, line.total);
+		if (done > 0 && done <= line.total)
+			time_left(left, sizeof left,
+			    (double)(line.total - done) / rate);
+	}
+	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f tok/s%s", cli_name,
+	    done, of, line.unit, rate, left);
+	if (n < line.width)
+		fprintf(stderr, "%*s", line.width - n, "");
+	if (n > line.width)
+		line.width = n;
+	fflush(stderr);
+}
+
+void
+cli_progress_wipe(void)
+{
+	if (line.width == 0)
+		return;
+	fprintf(stderr, "\r%*s\r", line.width, "");
+	fflush(stderr);
+	line.width = 0;
+}
+
+void
+cli_progress_end(void)
+{
+	cli_progress_wipe();
+	line.on = 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: ISC */
+/* start.c - the first and the last call of every main. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+const char *cli_name = "qpipe";
+int cli_status;
+mode_t cli_umask;
+
+static const char *usage_text = "";
+
+/*
+ * A tool started with stdin, stdout or stderr closed must not give that number
+ * to the next file it opens.  The stand-in is open the wrong way round, so that
+ * using it fails as a closed one would.
+ */
+static void
+fill_std_fds(void)
+{
+	int fd, got;
+
+	for (fd = 0; fd < 3; fd++) {
+		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
+			continue;
+		got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+		if (got != fd)
+			_exit(1);
+	}
+}
+
+void
+cli_init(const char *name, const char *usage)
+{
+	cli_name = name;
+	usage_text = usage;
+	fill_std_fds();
+	cli_umask = umask(0);
+	umask(cli_umask);
+}
+
+void
+cli_print_usage(int to_stderr)
+{
+	fprintf(to_stderr ? stderr : stdout, "usage: %s", usage_text);
+}
+
+int
+cli_finish(void)
+{
+	cli_progress_end();
+	if (ferror(stdout) != 0 || fflush(stdout) == EOF) {
+		if (errno == EPIPE)
+			return 1;
+		die("stdout: %s", strerror(errno));
+	}
+	/* a file system may report a full disk only now */
+	if (close(STDOUT_FILENO) == -1 && errno != EBADF)
+		die("stdout: %s", strerror(errno));
+	return cli_status;
+}

@@ -146,6 +146,22 @@ const struct qwen_gguf_tensor *qwen_gguf_find_tensor(
     const struct qwen_gguf *g, const char *name);
 
 /*
+ * Look at everything that open does not: BOOL values, the vocabulary, and all
+ * scales (in float types, all numbers) for NaN and infinity, which reads the
+ * whole file.  problem is told each one (msg as in struct qwen_err); progress,
+ * if not NULL, the bytes done since its last call.  Returns the number of
+ * problems.  Types the library cannot compute with are passed over.
+ */
+struct qwen_gguf_checker {
+	void	(*problem)(void *arg, const char *msg);
+	void	(*progress)(void *arg, uint64_t bytes);
+	void	 *arg;
+};
+
+uint64_t qwen_gguf_check(const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c);
+
+/*
  * Write a GGUF file, version 3: put keys and tensors in any order, write the
  * head, then the data of all tensors in the order they were put (in pieces of
  * any size; padding is added), then ask write_end whether all is there.  An
@@ -178,6 +194,19 @@ int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
     size_t n, struct qwen_err *err);
 int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
     struct qwen_err *err);
+
+/* Bytes of the whole file; known after write_head. */
+uint64_t qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w);
+
+/*
+ * Random weights for synthetic files: n elements (whole blocks) of mean 0 and
+ * standard deviation sd, in F32, F16, BF16, Q8_0, Q4_K, Q5_K or Q6_K.  The
+ * same *rng (any number), which moves on, gives the same bytes everywhere.
+ */
+int qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd,
+    uint64_t *rng, struct qwen_err *err);
+double qwen_gguf_random_uniform(uint64_t *rng);		/* 0 <= x < 1 */
+double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
 
 /* ---------------------------------------------------- tensor number formats */
 
@@ -555,7 +584,7 @@ enum qwen_record_kind {
 	QWEN_REC_TOKENS,	/* ids, n */
 	QWEN_REC_END,		/* end of a document */
 	QWEN_REC_LOGITS,	/* pos, logits, n; of the n best only: ids too */
-	QWEN_REC_READY,		/* path, n_tokens, fp */
+	QWEN_REC_READY,		/* path, n_tokens, fp; among tokens or logits */
 	QWEN_REC_STATE,		/* raw, n_raw; see lib/state */
 };
 
@@ -568,7 +597,8 @@ struct qwen_record {
 						   stream is plain decimal ids */
 	size_t		 n;
 	const int32_t	*ids;		/* each in [0, n_vocab) */
-	const float	*logits;	/* none is NaN or infinite */
+	const float	*logits;	/* no NaN, no +infinity, one finite
+					   at least; best first if ids */
 	uint64_t	 pos;		/* of the last token that this row has
 					   seen; it predicts that at pos + 1 */
 	float		 logsumexp;	/* over the whole row if it was cut
@@ -583,7 +613,7 @@ struct qwen_record {
 struct qwen_reader_opts {
 	/*
 	 * Which kinds of streams are welcome, 0 for any.  Another one is an
-	 * error before any of its records is seen.  READY passes in any.
+	 * error before any of its records is seen.
 	 */
 	unsigned	 kinds;
 	/*

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * decode.c - the record in a complete CBOR item.  A record is a map with
+ * text keys; those of this version are in the table, others are passed over,
+ * so that a later writer can say more.  All is checked here: who reads a
+ * record need not doubt its ids, lengths and numbers.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/half.h"
+#include "base/mem.h"
+#include "wire/item.h"
+#include "wire/record.h"
+
+enum shape { UINT, TEXT, PATH, FP, IDS, ROW, NUMBER };
+
+enum key {
+	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
+	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
+	K_READY, K_N_TOKENS, K_FINGERPRINT, N_KEYS
+};
+
+static const struct {
+	const char	*name;
+	enum shape	 shape;
+	const char	*what;	/* how to call the shape */
+} keys[N_KEYS] = {
+	[K_QWEN] = { "qwen", UINT, "a whole number" },
+	[K_KIND] = { "kind", TEXT, "text" },
+	[K_N_VOCAB] = { "n_vocab", UINT, "a whole number" },
+	[K_VOCABULARY] = { "vocabulary", FP, "16 bytes" },
+	[K_MODEL] = { "model", FP, "16 bytes" },
+	[K_NUMERICS] = { "numerics", UINT, "a whole number" },
+	[K_EOG] = { "eog", IDS, "an array of sint32 (tag 78)" },
+	[K_TOKENS] = { "tokens", IDS, "an array of sint32 (tag 78)" },
+	[K_END] = { "end", TEXT, "text" },
+	[K_POSITION] = { "position", UINT, "a whole number" },
+	[K_LOGITS] = { "logits", ROW, "an array of float32 (tag 85)" },
+	[K_IDS] = { "ids", IDS, "an array of sint32 (tag 78)" },
+	[K_LOGSUMEXP] = { "logsumexp", NUMBER, "a floating-point number" },
+	[K_READY] = { "ready", PATH, "text or bytes" },
+	[K_N_TOKENS] = { "n_tokens", UINT, "a whole number" },
+	[K_FINGERPRINT] = { "fingerprint", FP, "16 bytes" },
+};
+
+struct fields {
+	int			there[N_KEYS];
+	struct qwen_item	v[N_KEYS];
+};
+
+static const struct {
+	enum qwen_stream_kind	 kind;
+	const char		*name;
+} kinds[] = {
+	{ QWEN_STREAM_TOKENS, "tokens" },
+	{ QWEN_STREAM_LOGITS, "logits" },
+	{ QWEN_STREAM_STATE, "state" },
+};
+
+const char *
+qwen_stream_name(enum qwen_stream_kind kind)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (kinds[i].kind == kind)
+			return kinds[i].name;
+	}
+	return "unknown";
+}
+
+size_t
+qwen_record_limit(const struct qwen_header *h)
+{
+	size_t row;
+
+	switch (h->kind) {
+	case QWEN_STREAM_TOKENS:
+		return QWEN_TOKENS_MAX;
+	case QWEN_STREAM_LOGITS:
+		row = (size_t)8 * h->n_vocab + 256;
+		return row > QWEN_HEADER_MAX ? row : QWEN_HEADER_MAX;
+	case QWEN_STREAM_STATE:
+		return QWEN_STATE_MAX;
+	}
+	return QWEN_HEADER_MAX;
+}
+
+static int
+text_is(const struct qwen_item *it, const char *s)
+{
+	return it->n == strlen(s) && memcmp(it->s, s, it->n) == 0;
+}
+
+int
+qwen_record_is_header(const unsigned char *p, size_t n)
+{
+	struct qwen_item it;
+	size_t at, want;
+
+	if (qwen_item_decode(p, n, &it, &want) != 1 ||
+	    it.type != QWEN_ITEM_MAP || it.n == 0)
+		return 0;
+	at = it.bytes;
+	return qwen_item_decode(p + at, n - at, &it, &want) == 1 &&
+	    it.type == QWEN_ITEM_TEXT && text_is(&it, keys[K_QWEN].name);
+}
+
+/* ------------------------------------------------------- the map's fields */
+
+/* Does the value, behind a tag that may be 0, have this shape? */
+static int
+fits(enum shape shape, uint64_t tag, const struct qwen_item *it)
+{
+	int plain = tag == 0;
+
+	switch (shape) {
+	case UINT:
+		return plain && it->type == QWEN_ITEM_UINT;
+	case TEXT:
+		return plain && it->type == QWEN_ITEM_TEXT;
+	case PATH:
+		return plain && (it->type == QWEN_ITEM_TEXT ||
+		    it->type == QWEN_ITEM_BYTES);
+	case FP:
+		return plain && it->type == QWEN_ITEM_BYTES &&
+		    it->n == sizeof(struct qwen_fp);
+	case IDS:
+		return tag == QWEN_TAG_SINT32LE &&
+		    it->type == QWEN_ITEM_BYTES && it->n % 4 == 0;
+	case ROW:
+		return tag == QWEN_TAG_F32LE &&
+		    it->type == QWEN_ITEM_BYTES && it->n % 4 == 0;
+	case NUMBER:
+		return plain && it->type == QWEN_ITEM_FLOAT;
+	}
+	return 0;
+}
+
+static int
+find_key(const struct qwen_item *it)
+{
+	int k;
+
+	for (k = 0; k < N_KEYS; k++) {
+		if (text_is(it, keys[k].name))
+			return k;
+	}
+	return -1;
+}
+
+/* Length of the value at p, which is known to be complete. */
+static size_t
+value_len(const unsigned char *p, size_t n)
+{
+	struct qwen_span sp = { 0 };
+	const char *why;
+	size_t want;
+
+	return qwen_span_step(&sp, p, n, n, &want, &why) == 1 ? sp.off : n;
+}
+
+static int
+take_value(struct fields *f, enum key k, const unsigned char *p, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_item *it = &f->v[k];
+	uint64_t tag = 0;
+	size_t want;
+
+	if (f->there[k])
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there "
+		    "twice", keys[k].name);
+	f->there[k] = 1;
+	if (qwen_item_decode(p, n, it, &want) == 1 &&
+	    it->type == QWEN_ITEM_TAG) {
+		tag = it->n;
+		p += it->bytes;
+		n -= it->bytes;
+		if (tag == 0 || qwen_item_decode(p, n, it, &want) != 1)
+			it->type = QWEN_ITEM_OPEN;
+	}
+	if (!fits(keys[k].shape, tag, it))
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
+		    keys[k].name, keys[k].what);
+	return 0;
+}
+
+static int
+take_fields(struct fields *f, const unsigned char *p, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_item it;
+	uint64_t i, pairs;
+	size_t at, want, len;
+	int k;
+
+	memset(f, 0, sizeof *f);
+	if (qwen_item_decode(p, n, &it, &want) != 1 ||
+	    it.type != QWEN_ITEM_MAP)
+		return qwen_fail(err, QWEN_EFORMAT, "not a map");
+	pairs = it.n;
+	at = it.bytes;
+	for (i = 0; i < pairs; i++) {
+		if (qwen_item_decode(p + at, n - at, &it, &want) != 1 ||
+		    it.type != QWEN_ITEM_TEXT)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "a key that is not text");
+		at += it.bytes;
+		len = value_len(p + at, n - at);
+		if ((k = find_key(&it)) >= 0 &&
+		    take_value(f, (enum key)k, p + at, len, err) < 0)
+			return -1;
+		at += len;
+	}
+	return 0;
+}
+
+static int
+need(const struct fields *f, enum key k, struct qwen_err *err)
+{
+	if (f->there[k])
+		return 0;
+	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is missing",
+	    keys[k].name);
+}
+
+/* ------------------------------------------------------------ their values */
+
+static int
+grow(void **p, size_t *cap, size_t n, size_t size, struct qwen_err *err)
+{
+	void *more;
+
+	if (n <= *cap)
+		return 0;
+	if ((more = qwen_alloc(n, size)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	free(*p);
+	*p = more;
+	*cap = n;
+	return 0;
+}
+
+static int
+get_ids(const struct qwen_item *it, const struct qwen_header *h, int32_t *out,
+    struct qwen_err *err)
+{
+	uint32_t id;
+	size_t i;
+
+	for (i = 0; i < it->n / 4; i++) {
+		id = qwen_le32(it->s + 4 * i);
+		if (id >= h->n_vocab)
+			return qwen_fail(err, QWEN_ERANGE, "id %ld is outside "
+			    "the vocabulary of %lu", (long)(int32_t)id,
+			    (unsigned long)h->n_vocab);
+		out[i] = (int32_t)id;
+	}
+	return 0;
+}
+
+/* Minus infinity is how a filter forbids a token; a row needs one other. */
+static int
+get_row(const struct qwen_item *it, float *out, struct qwen_err *err)
+{
+	size_t i, n = it->n / 4;
+	int finite = 0;
+
+	for (i = 0; i < n; i++) {
+		out[i] = qwen_bits_f32(qwen_le32(it->s + 4 * i));
+		if (isfinite(out[i]))
+			finite = 1;
+		else if (!(out[i] < 0))
+			return qwen_fail(err, QWEN_ENUMERIC,
+			    "logit %zu is not a number below infinity", i);
+	}
+	if (!finite)
+		return qwen_fail(err, QWEN_ENUMERIC, "no logit is finite");
+	return 0;
+}
+
+static void
+get_fp(const struct fields *f, enum key k, struct qwen_fp *out)
+{
+	memcpy(out->b, f->v[k].s, sizeof out->b);
+}
+
+static int
+get_kind(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_KIND];
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (text_is(it, kinds[i].name)) {
+			h->kind = kinds[i].kind;
+			return 0;
+		}
+	}
+	return qwen_fail(err, QWEN_EUNSUP, "a stream of unknown kind \"%.*s\"",
+	    it->n < 40 ? (int)it->n : 40, (const char *)it->s);
+}
+
+static int
+get_eog(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
+{
+	if (!f->there[K_EOG])
+		return 0;
+	h->n_eog = (size_t)f->v[K_EOG].n / 4;
+	if (h->n_eog > QWEN_EOG_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "%zu end-of-generation "
+		    "ids; the limit is %d", h->n_eog, QWEN_EOG_MAX);
+	return get_ids(&f->v[K_EOG], h, h->eog, err);
+}
+
+/* ------------------------------------------------------ one record a kind */
+
+static int
+take_header(const struct fields *f, struct qwen_header *out,
+    struct qwen_err *err)
+{
+	struct qwen_header h = { .kind = QWEN_STREAM_TOKENS };
+
+	if (f->v[K_QWEN].n != QWEN_STREAM_VERSION)
+		return qwen_fail(err, QWEN_EUNSUP, "stream format version "
+		    "%llu; this program reads %d",
+		    (unsigned long long)f->v[K_QWEN].n, QWEN_STREAM_VERSION);
+	if (need(f, K_KIND, err) < 0 || need(f, K_N_VOCAB, err) < 0 ||
+	    need(f, K_VOCABULARY, err) < 0 || get_kind(f, &h, err) < 0)
+		return -1;
+	if (f->v[K_N_VOCAB].n == 0 || f->v[K_N_VOCAB].n > QWEN_VOCAB_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "n_vocab %llu is not in "
+		    "1..%d", (unsigned long long)f->v[K_N_VOCAB].n,
+		    QWEN_VOCAB_MAX);
+	h.n_vocab = (uint32_t)f->v[K_N_VOCAB].n;
+	get_fp(f, K_VOCABULARY, &h.vocab);
+	if (h.kind != QWEN_STREAM_TOKENS) {
+		if (need(f, K_MODEL, err) < 0 || need(f, K_NUMERICS, err) < 0)
+			return -1;
+		if (f->v[K_NUMERICS].n > UINT32_MAX)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "numerics is out of range");
+		get_fp(f, K_MODEL, &h.model);
+		h.numerics = (uint32_t)f->v[K_NUMERICS].n;
+	}
+	if (h.kind == QWEN_STREAM_LOGITS && get_eog(f, &h, err) < 0)
+		return -1;
+	*out = h;
+	return 0;
+}
+
+static int
+take_tokens(struct qwen_record *rec, const struct fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_TOKENS];
+
+	rec->n = (size_t)it->n / 4;
+	if (grow((void **)&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids,
+	    err) < 0 || get_ids(it, rec->header, nb->ids, err) < 0)
+		return -1;
+	rec->ids = nb->ids;
+	return 0;
+}
+
+/* Best first, equal ones by id: who takes the first few need not sort. */
+static int
+check_order(const float *v, const int32_t *ids, size_t n, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 1; i < n; i++) {
+		if (v[i] > v[i - 1] ||
+		    (v[i] == v[i - 1] && ids[i] <= ids[i - 1]))
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "the best logits are not in order");
+	}
+	return 0;
+}
+
+static int
+take_best(struct qwen_record *rec, const struct fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_IDS];
+
+	if (need(f, K_LOGSUMEXP, err) < 0)
+		return -1;
+	rec->logsumexp = (float)f->v[K_LOGSUMEXP].f;
+	if (!isfinite(rec->logsumexp))
+		return qwen_fail(err, QWEN_ENUMERIC, "logsumexp is not finite");
+	if (it->n != f->v[K_LOGITS].n)
+		return qwen_fail(err, QWEN_EFORMAT, "%zu ids for %zu logits",
+		    (size_t)it->n / 4, rec->n);
+	if (grow((void **)&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids,
+	    err) < 0 || get_ids(it, rec->header, nb->ids, err) < 0 ||
+	    check_order(nb->logits, nb->ids, rec->n, err) < 0)
+		return -1;
+	rec->ids = nb->ids;
+	return 0;
+}
+
+static int
+take_logits(struct qwen_record *rec, const struct fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_LOGITS];
+
+	if (need(f, K_POSITION, err) < 0)
+		return -1;
+	rec->pos = f->v[K_POSITION].n;
+	rec->n = (size_t)it->n / 4;
+	if (rec->pos > INT64_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "position out of range");
+	if (rec->n == 0 || rec->n > rec->header->n_vocab ||
+	    (!f->there[K_IDS] && rec->n != rec->header->n_vocab))
+		return qwen_fail(err, QWEN_EFORMAT, "a row of %zu logits for "
+		    "a vocabulary of %lu", rec->n,
+		    (unsigned long)rec->header->n_vocab);
+	if (grow((void **)&nb->logits, &nb->cap_logits, rec->n,
+	    sizeof *nb->logits, err) < 0 || get_row(it, nb->logits, err) < 0)
+		return -1;
+	rec->logits = nb->logits;
+	return f->there[K_IDS] ? take_best(rec, f, nb, err) : 0;
+}
+
+static int
+take_ready(struct qwen_record *rec, const struct fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_READY];
+
+	if (need(f, K_N_TOKENS, err) < 0 || need(f, K_FINGERPRINT, err) < 0)
+		return -1;
+	if (it->n == 0 || it->n >= sizeof nb->path ||
+	    memchr(it->s, '\0', it->n) != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "the path in \"ready\" is "
+		    "not a path");
+	memcpy(nb->path, it->s, it->n);
+	nb->path[it->n] = '\0';
+	rec->path = nb->path;
+	rec->n_tokens = f->v[K_N_TOKENS].n;
+	get_fp(f, K_FINGERPRINT, &rec->fp);
+	return 0;
+}
+
+/* A record is what the one of these keys that it has says. */
+static const struct {
+	enum key		key;
+	enum qwen_record_kind	rec;
+	unsigned		streams;	/* where it may be */
+} records[] = {
+	{ K_QWEN, QWEN_REC_HEADER, 7 },
+	{ K_TOKENS, QWEN_REC_TOKENS, QWEN_STREAM_TOKENS },
+	{ K_END, QWEN_REC_END, QWEN_STREAM_TOKENS },
+	{ K_LOGITS, QWEN_REC_LOGITS, QWEN_STREAM_LOGITS },
+	{ K_READY, QWEN_REC_READY, QWEN_STREAM_TOKENS | QWEN_STREAM_LOGITS },
+};
+
+static int
+take_kind(struct qwen_record *rec, const struct fields *f,
+    const struct qwen_header *h, struct qwen_err *err)
+{
+	size_t i;
+	int found = -1;
+
+	for (i = 0; i < sizeof records / sizeof records[0]; i++) {
+		if (!f->there[records[i].key])
+			continue;
+		if (found >= 0)
+			return qwen_fail(err, QWEN_EFORMAT, "both \"%s\" and "
+			    "\"%s\"", keys[records[found].key].name,
+			    keys[records[i].key].name);
+		found = (int)i;
+	}
+	if (found < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "not a record of any kind "
+		    "known here");
+	rec->kind = records[found].rec;
+	if (rec->kind == QWEN_REC_HEADER)
+		return 0;
+	if (h->kind == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "the stream does not begin "
+		    "with a header");
+	if ((records[found].streams & h->kind) == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "\"%s\" in a stream of %s",
+		    keys[records[found].key].name, qwen_stream_name(h->kind));
+	return 0;
+}
+
+int
+qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
+    struct qwen_header *h, struct qwen_numbers *nb, struct qwen_err *err)
+{
+	struct fields f;
+
+	memset(rec, 0, sizeof *rec);
+	rec->header = h;
+	rec->raw = p;
+	rec->n_raw = n;
+	if (h->kind == QWEN_STREAM_STATE && !qwen_record_is_header(p, n)) {
+		rec->kind = QWEN_REC_STATE;
+		return 0;
+	}
+	if (take_fields(&f, p, n, err) < 0 || take_kind(rec, &f, h, err) < 0)
+		return -1;
+	switch (rec->kind) {
+	case QWEN_REC_HEADER:
+		if (!qwen_record_is_header(p, n))
+			return qwen_fail(err, QWEN_EFORMAT, "a header that "
+			    "does not begin with \"qwen\"");
+		return take_header(&f, h, err);
+	case QWEN_REC_TOKENS:
+		return take_tokens(rec, &f, nb, err);
+	case QWEN_REC_LOGITS:
+		return take_logits(rec, &f, nb, err);
+	case QWEN_REC_READY:
+		return take_ready(rec, &f, nb, err);
+	case QWEN_REC_END:
+		if (text_is(&f.v[K_END], "document"))
+			return 0;
+		return qwen_fail(err, QWEN_EUNSUP, "the end of what is not a "
+		    "document");
+	case QWEN_REC_STATE:
+		break;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- matching */
+
+static int
+differ(const char *what, const struct qwen_fp *got,
+    const struct qwen_fp *want, struct qwen_err *err)
+{
+	char a[33], b[33];
+
+	return qwen_fail(err, QWEN_EMISMATCH, "the stream is of %s %s, "
+	    "the model has %s", what, qwen_fp_hex(got, a),
+	    qwen_fp_hex(want, b));
+}
+
+int
+qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
+    struct qwen_err *err)
+{
+	if (memcmp(&h->vocab, &self->vocab, sizeof h->vocab) != 0)
+		return differ("vocabulary", &h->vocab, &self->vocab, err);
+	if (h->kind == QWEN_STREAM_TOKENS || self->kind == QWEN_STREAM_TOKENS)
+		return 0;
+	if (memcmp(&h->model, &self->model, sizeof h->model) != 0)
+		return differ("model", &h->model, &self->model, err);
+	if (h->numerics != self->numerics)
+		return qwen_fail(err, QWEN_EMISMATCH, "the stream is of "
+		    "numerics version %lu, this program of %lu",
+		    (unsigned long)h->numerics, (unsigned long)self->numerics);
+	return 0;
+}

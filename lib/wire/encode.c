@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: ISC */
+/* encode.c - the CBOR of headers and ready records, and text for people. */
+#include <stdio.h>
+#include <string.h>
+
+#include <cbor.h>
+
+#include "base/cursor.h"
+#include "wire/record.h"
+
+/* A place in a buffer that is known to be large enough. */
+struct place {
+	unsigned char	*p;
+	size_t		 left;
+};
+
+static void
+advance(struct place *o, size_t n)
+{
+	o->p += n;
+	o->left -= n;
+}
+
+static void
+put_bytes(struct place *o, const void *p, size_t n)
+{
+	memcpy(o->p, p, n);
+	advance(o, n);
+}
+
+static void
+put_text(struct place *o, const char *s)
+{
+	size_t n = strlen(s);
+
+	advance(o, cbor_encode_string_start(n, o->p, o->left));
+	put_bytes(o, s, n);
+}
+
+static void
+put_uint(struct place *o, const char *key, uint64_t v)
+{
+	put_text(o, key);
+	advance(o, cbor_encode_uint(v, o->p, o->left));
+}
+
+static void
+put_fp(struct place *o, const char *key, const struct qwen_fp *fp)
+{
+	put_text(o, key);
+	advance(o, cbor_encode_bytestring_start(sizeof fp->b, o->p, o->left));
+	put_bytes(o, fp->b, sizeof fp->b);
+}
+
+static void
+put_ids(struct place *o, const char *key, const int32_t *ids, size_t n)
+{
+	size_t i;
+
+	put_text(o, key);
+	advance(o, cbor_encode_tag(QWEN_TAG_SINT32LE, o->p, o->left));
+	advance(o, cbor_encode_bytestring_start(4 * n, o->p, o->left));
+	for (i = 0; i < n; i++) {
+		qwen_put_le32(o->p, (uint32_t)ids[i]);
+		advance(o, 4);
+	}
+}
+
+size_t
+qwen_header_encode(const struct qwen_header *h,
+    unsigned char buf[QWEN_HEADER_MAX])
+{
+	struct place o = { buf, QWEN_HEADER_MAX };
+	int has_model = h->kind != QWEN_STREAM_TOKENS;
+	int has_eog = h->kind == QWEN_STREAM_LOGITS;
+
+	advance(&o, cbor_encode_map_start(4u + 2u * (unsigned)has_model +
+	    (unsigned)has_eog, o.p, o.left));
+	put_uint(&o, "qwen", QWEN_STREAM_VERSION);
+	put_text(&o, "kind");
+	put_text(&o, qwen_stream_name(h->kind));
+	put_uint(&o, "n_vocab", h->n_vocab);
+	put_fp(&o, "vocabulary", &h->vocab);
+	if (has_model) {
+		put_fp(&o, "model", &h->model);
+		put_uint(&o, "numerics", h->numerics);
+	}
+	if (has_eog)
+		put_ids(&o, "eog", h->eog, h->n_eog);
+	return (size_t)(o.p - buf);
+}
+
+size_t
+qwen_ready_encode(const char *path, uint64_t n_tokens,
+    const struct qwen_fp *fp, unsigned char buf[QWEN_HEADER_MAX])
+{
+	struct place o = { buf, QWEN_HEADER_MAX };
+	size_t n = strlen(path);
+
+	advance(&o, cbor_encode_map_start(3, o.p, o.left));
+	put_text(&o, "ready");
+	/* a path is bytes; text must be UTF-8 */
+	if (qwen_is_utf8((const unsigned char *)path, n))
+		put_text(&o, path);
+	else {
+		advance(&o, cbor_encode_bytestring_start(n, o.p, o.left));
+		put_bytes(&o, path, n);
+	}
+	put_uint(&o, "n_tokens", n_tokens);
+	put_fp(&o, "fingerprint", fp);
+	return (size_t)(o.p - buf);
+}
+
+char *
+qwen_fp_hex(const struct qwen_fp *fp, char out[33])
+{
+	size_t i;
+
+	for (i = 0; i < sizeof fp->b; i++)
+		snprintf(out + 2 * i, 3, "%02x", fp->b[i]);
+	return out;
+}
+
+/* Length of the well-formed character at s, of n bytes at most; 0 if none. */
+static size_t
+utf8_len(const unsigned char *s, size_t n)
+{
+	static const unsigned char least[5] = { 0, 0, 0x80, 0xa0, 0x90 };
+	static const unsigned char most[5] = { 0, 0, 0xbf, 0x9f, 0x8f };
+	size_t len, i;
+
+	if (s[0] < 0x80)
+		return 1;
+	len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+	if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
+		return 0;
+	for (i = 1; i < len; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	/* overlong forms, surrogates, beyond U+10FFFF */
+	if (((s[0] == 0xe0 || s[0] == 0xf0) && s[1] < least[len]) ||
+	    ((s[0] == 0xed || s[0] == 0xf4) && s[1] > most[len]))
+		return 0;
+	return len;
+}
+
+int
+qwen_is_utf8(const unsigned char *s, size_t n)
+{
+	size_t i, len;
+
+	for (i = 0; i < n; i += len) {
+		if ((len = utf8_len(s + i, n - i)) == 0)
+			return 0;
+	}
+	return 1;
+}

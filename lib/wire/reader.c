@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * reader.c - records from a descriptor: a buffer, the first byte's verdict
+ * (CBOR or decimal ids), and for each record the end of it before its sense.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "wire/item.h"
+#include "wire/record.h"
+
+enum {
+	BUF_BYTES = 1 << 16,	/* at first; it grows with a record's bytes */
+	IDS_RUN = 4096,		/* most plain ids in one record */
+	DIGITS_MAX = 20,
+};
+
+enum mode { UNKNOWN, CBOR, PLAIN };
+
+struct qwen_reader {
+	int			 fd;
+	struct qwen_reader_opts	 opts;
+	struct qwen_header	 self;		/* what opts.self points to */
+	struct qwen_header	 header;	/* in force; kind 0: none yet */
+	struct qwen_numbers	 nb;
+	enum mode		 mode;
+	int			 eof;
+	int			 failed;	/* and stays so */
+	unsigned char		*buf;
+	size_t			 cap;
+	size_t			 start, end;	/* bytes not yet used */
+	uint64_t		 offset;	/* of buf[start] in the stream */
+	uint64_t		 n_records;
+	uint64_t		 n_lines;	/* PLAIN */
+	int			 line_open;	/* PLAIN: ids since a newline */
+	int32_t			 run[IDS_RUN];
+};
+
+int
+qwen_reader_open(struct qwen_reader **out, int fd,
+    const struct qwen_reader_opts *opts, struct qwen_err *err)
+{
+	struct qwen_reader *r;
+
+	*out = NULL;
+	if ((r = qwen_alloc(1, sizeof *r)) == NULL ||
+	    (r->buf = qwen_alloc(1, BUF_BYTES)) == NULL) {
+		free(r);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	r->fd = fd;
+	r->cap = BUF_BYTES;
+	if (opts != NULL)
+		r->opts = *opts;
+	if (r->opts.self != NULL) {
+		r->self = *r->opts.self;
+		r->opts.self = &r->self;
+	}
+	*out = r;
+	return 0;
+}
+
+void
+qwen_reader_close(struct qwen_reader *r)
+{
+	if (r == NULL)
+		return;
+	free(r->nb.ids);
+	free(r->nb.logits);
+	free(r->buf);
+	free(r);
+}
+
+/* ------------------------------------------------------------------- bytes */
+
+/* Room behind the bytes in use: move them to the front, or double the buffer. */
+static int
+make_room(struct qwen_reader *r, struct qwen_err *err)
+{
+	unsigned char *more;
+
+	if (r->start > 0) {
+		/* what is left is less than one record */
+		memmove(r->buf, r->buf + r->start, r->end - r->start);
+		r->end -= r->start;
+		r->start = 0;
+	}
+	if (r->end < r->cap)
+		return 0;
+	if ((more = qwen_alloc(2, r->cap)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(more, r->buf, r->end);
+	free(r->buf);
+	r->buf = more;
+	r->cap *= 2;
+	return 0;
+}
+
+/* More bytes: 1, or 0 at the end, or -1. */
+static int
+fill(struct qwen_reader *r, struct qwen_err *err)
+{
+	struct pollfd p = { .fd = r->fd, .events = POLLIN };
+	ssize_t n;
+
+	if (r->eof)
+		return 0;
+	if (r->end == r->cap && make_room(r, err) < 0)
+		return -1;
+	while ((n = read(r->fd, r->buf + r->end, r->cap - r->end)) == -1) {
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			poll(&p, 1, -1);
+		else if (errno != EINTR)
+			return qwen_fail_errno(err, "read");
+	}
+	r->end += (size_t)n;
+	r->eof = n == 0;
+	return n > 0;
+}
+
+static void
+use(struct qwen_reader *r, size_t n)
+{
+	r->start += n;
+	r->offset += n;
+}
+
+/* -------------------------------------------------------------------- CBOR */
+
+/* The record's own number and place, in front of what is wrong with it. */
+static int
+fail_here(const struct qwen_reader *r, struct qwen_err *err)
+{
+	return qwen_fail_in(err, "record %llu at byte %llu",
+	    (unsigned long long)r->n_records + 1,
+	    (unsigned long long)r->offset);
+}
+
+/* Wait until the record that begins at start is there: *n is its length. */
+static int
+complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
+{
+	size_t have, want, limit = qwen_record_limit(&r->header);
+	struct qwen_span sp = { 0 };
+	const char *why;
+	int got;
+
+	*n = 0;
+	for (;;) {
+		have = r->end - r->start;
+		got = qwen_span_step(&sp, r->buf + r->start, have, limit,
+		    &want, &why);
+		if (got < 0) {
+			qwen_fail(err, QWEN_EFORMAT, "%s", why);
+			return fail_here(r, err);
+		}
+		if ((got > 0 ? sp.off : want) > limit) {
+			qwen_fail(err, QWEN_ERANGE, "longer than the %zu bytes "
+			    "that a record may have here", limit);
+			return fail_here(r, err);
+		}
+		if (got > 0)
+			break;
+		if ((got = fill(r, err)) < 0)
+			return -1;
+		if (got == 0) {
+			qwen_fail(err, QWEN_EFORMAT, "the stream ends within "
+			    "the record, after %zu bytes", have);
+			return fail_here(r, err);
+		}
+	}
+	*n = sp.off;
+	return 1;
+}
+
+/* Not one of the kinds that are welcome: got names it. */
+static int
+fail_kind(const struct qwen_reader *r, const char *got, struct qwen_err *err)
+{
+	char list[32] = "";
+	unsigned k;
+
+	for (k = 1; k <= QWEN_STREAM_STATE; k <<= 1) {
+		if ((r->opts.kinds & k) == 0)
+			continue;
+		strcat(list, list[0] != '\0' ? " or " : "");
+		strcat(list, qwen_stream_name(k));
+	}
+	return qwen_fail(err, QWEN_EMISMATCH, "a stream of %s, not of %s",
+	    got, list);
+}
+
+static int
+is_welcome(const struct qwen_reader *r, unsigned kind)
+{
+	return r->opts.kinds == 0 || (r->opts.kinds & kind) != 0;
+}
+
+/* The wrong kind of stream, or somebody else's. */
+static int
+check_header(const struct qwen_reader *r, struct qwen_err *err)
+{
+	if (!is_welcome(r, r->header.kind))
+		return fail_kind(r, qwen_stream_name(r->header.kind), err);
+	if (r->opts.self == NULL)
+		return 0;
+	return qwen_header_match(&r->header, r->opts.self, err);
+}
+
+static int
+next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
+{
+	size_t n;
+	int got;
+
+	if (r->start == r->end && (got = fill(r, err)) <= 0)
+		return got;
+	if (complete(r, &n, err) < 0)
+		return -1;
+	if (qwen_record_decode(rec, r->buf + r->start, n, &r->header, &r->nb,
+	    err) < 0)
+		return fail_here(r, err);
+	if (rec->kind == QWEN_REC_HEADER && check_header(r, err) < 0)
+		return fail_here(r, err);
+	use(r, n);
+	r->n_records++;
+	return 1;
+}
+
+/* --------------------------------------------------------------- plain ids */
+
+static int
+is_space(unsigned char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int
+bad_id(const struct qwen_reader *r, const char *what, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "line %llu, byte %llu: %s",
+	    (unsigned long long)r->n_lines + 1,
+	    (unsigned long long)r->offset, what);
+}
+
+static int
+check_id(const struct qwen_reader *r, uint64_t id, struct qwen_err *err)
+{
+	uint64_t limit = QWEN_VOCAB_MAX;
+	char what[80];
+
+	if (r->opts.self != NULL)
+		limit = r->self.n_vocab;
+	if (id < limit)
+		return 0;
+	qwen_fail(err, QWEN_ERANGE, "id %llu is outside the vocabulary of %llu",
+	    (unsigned long long)id, (unsigned long long)limit);
+	if (err == NULL)
+		return -1;
+	memcpy(what, err->msg, sizeof what - 1);
+	what[sizeof what - 1] = '\0';
+	return bad_id(r, what, err);
+}
+
+/*
+ * The id that begins at start: 1 and used; 0 if its end has not come yet; -1.
+ */
+static int
+take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
+{
+	const unsigned char *p = r->buf + r->start;
+	size_t i, have = r->end - r->start;
+	uint64_t v = 0;
+
+	for (i = 0; i < have && p[i] >= '0' && p[i] <= '9'; i++) {
+		if (i == DIGITS_MAX - 1)
+			return bad_id(r, "a number too long for an id", err);
+		v = 10 * v + (unsigned)(p[i] - '0');
+	}
+	if (i < have && (i == 0 || !is_space(p[i])))
+		return bad_id(r, "not a decimal id", err);
+	if (i == have && !r->eof)
+		return 0;
+	if (check_id(r, v, err) < 0)
+		return -1;
+	use(r, i);
+	*out = (int32_t)v;
+	return 1;
+}
+
+/* Skip space; 1 if that ended a document, which is then left to be told. */
+static int
+skip_space(struct qwen_reader *r)
+{
+	for (; r->start < r->end && is_space(r->buf[r->start]); use(r, 1)) {
+		if (r->buf[r->start] != '\n')
+			continue;
+		if (r->opts.lines)
+			return 1;
+		r->n_lines++;
+	}
+	return 0;
+}
+
+/* As many ids as have arrived, up to the end of a line where that counts. */
+static int
+take_run(struct qwen_reader *r, size_t *n, int *newline, struct qwen_err *err)
+{
+	int got;
+
+	for (*n = 0; *n < IDS_RUN; ++*n) {
+		if ((*newline = skip_space(r)) != 0 || r->start == r->end)
+			return 0;
+		if ((got = take_id(r, &r->run[*n], err)) < 0)
+			return -1;
+		if (got == 0)
+			return 0;
+	}
+	return 0;
+}
+
+static int
+end_line(struct qwen_reader *r, struct qwen_record *rec)
+{
+	r->line_open = 0;
+	rec->kind = QWEN_REC_END;
+	return 1;
+}
+
+static int
+next_plain(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
+{
+	int newline;
+	size_t n;
+
+	memset(rec, 0, sizeof *rec);
+	for (;;) {
+		newline = 0;
+		if (take_run(r, &n, &newline, err) < 0)
+			return -1;
+		if (n > 0)
+			break;
+		if (newline) {
+			use(r, 1);
+			r->n_lines++;
+			return end_line(r, rec);
+		}
+		switch (fill(r, err)) {
+		case -1:
+			return -1;
+		case 0:
+			if (r->start < r->end)
+				continue;	/* the last id ends here */
+			return r->line_open ? end_line(r, rec) : 0;
+		}
+	}
+	r->line_open = r->opts.lines;
+	rec->kind = QWEN_REC_TOKENS;
+	rec->ids = r->run;
+	rec->n = n;
+	return 1;
+}
+
+/* -------------------------------------------------------------------------- */
+
+/* No item that begins a CBOR stream begins with an ASCII byte. */
+static int
+sniff(struct qwen_reader *r, struct qwen_err *err)
+{
+	int got;
+
+	if ((got = fill(r, err)) <= 0)
+		return got;
+	r->mode = r->buf[r->start] < 0x80 ? PLAIN : CBOR;
+	if (r->mode == PLAIN && !is_welcome(r, QWEN_STREAM_TOKENS))
+		return fail_kind(r, "plain text", err);
+	return 1;
+}
+
+int
+qwen_reader_next(struct qwen_reader *r, struct qwen_record *rec,
+    struct qwen_err *err)
+{
+	int got = 1;
+
+	if (r->failed)
+		return qwen_fail(err, QWEN_EFORMAT, "the stream failed before");
+	if (r->mode == UNKNOWN)
+		got = sniff(r, err);
+	if (got > 0)
+		got = r->mode == PLAIN ? next_plain(r, rec, err) :
+		    next_cbor(r, rec, err);
+	r->failed = got < 0;
+	return got;
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * writer.c - records to a descriptor, in each of the formats.  One sink with a
+ * bounded buffer; a record is put there piece by piece and flushed at its end.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cbor.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/half.h"
+#include "base/mem.h"
+#include "wire/record.h"
+
+enum { BUF_BYTES = 1 << 16 };
+
+struct qwen_writer {
+	int			 fd;
+	struct qwen_writer_opts	 opts;
+	struct qwen_err		*err;	/* of the call under way */
+	int			 failed;	/* and stays so */
+	int			 line_used;	/* TEXT with lines */
+	size_t			 n;
+	int32_t			*best;	/* heap of write_top */
+	size_t			 cap_best;
+	unsigned char		 buf[BUF_BYTES];
+};
+
+int
+qwen_format_parse(const char *name, enum qwen_format *out)
+{
+	static const char *const names[] = { "cbor", "text", "json", "raw" };
+	size_t i;
+
+	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*out = (enum qwen_format)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+int
+qwen_writer_open(struct qwen_writer **out, int fd,
+    const struct qwen_writer_opts *opts, struct qwen_err *err)
+{
+	if ((*out = qwen_alloc(1, sizeof **out)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	(*out)->fd = fd;
+	if (opts != NULL)
+		(*out)->opts = *opts;
+	return 0;
+}
+
+void
+qwen_writer_free(struct qwen_writer *w)
+{
+	if (w == NULL)
+		return;
+	free(w->best);
+	free(w);
+}
+
+/* ---------------------------------------------------------------- the sink */
+
+static void
+drain(struct qwen_writer *w)
+{
+	struct pollfd p = { .fd = w->fd, .events = POLLOUT };
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < w->n && !w->failed) {
+		n = write(w->fd, w->buf + done, w->n - done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+			poll(&p, 1, -1);
+		else if (errno != EINTR) {
+			qwen_fail_errno(w->err, "write");
+			w->failed = 1;
+		}
+	}
+	w->n = 0;
+}
+
+/* Room for n more bytes, which is much less than the buffer. */
+static unsigned char *
+room(struct qwen_writer *w, size_t n)
+{
+	if (BUF_BYTES - w->n < n)
+		drain(w);
+	return w->buf + w->n;
+}
+
+static void
+put_bytes(struct qwen_writer *w, const void *p, size_t n)
+{
+	const unsigned char *s = p;
+	size_t part;
+
+	for (; n > 0; s += part, n -= part) {
+		room(w, 1);
+		part = BUF_BYTES - w->n < n ? BUF_BYTES - w->n : n;
+		memcpy(w->buf + w->n, s, part);
+		w->n += part;
+	}
+}
+
+static void
+put_str(struct qwen_writer *w, const char *s)
+{
+	put_bytes(w, s, strlen(s));
+}
+
+/* At most 128 bytes of text. */
+static void __attribute__((format(printf, 2, 3)))
+putf(struct qwen_writer *w, const char *fmt, ...)
+{
+	unsigned char *p = room(w, 128);
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf((char *)p, 128, fmt, ap);
+	va_end(ap);
+	w->n += (size_t)(n < 128 ? n : 127);
+}
+
+static int
+begin(struct qwen_writer *w, struct qwen_err *err)
+{
+	w->err = err;
+	if (w->failed)
+		return qwen_fail(err, QWEN_EIO, "an earlier write failed");
+	return 0;
+}
+
+static int
+end(struct qwen_writer *w)
+{
+	if (!w->opts.buffered)
+		drain(w);
+	return w->failed ? -1 : 0;
+}
+
+int
+qwen_writer_flush(struct qwen_writer *w, struct qwen_err *err)
+{
+	if (begin(w, err) < 0)
+		return -1;
+	drain(w);
+	return w->failed ? -1 : 0;
+}
+
+int
+qwen_writer_close(struct qwen_writer *w, struct qwen_err *err)
+{
+	int r;
+
+	if (w == NULL)
+		return 0;
+	r = qwen_writer_flush(w, err);
+	qwen_writer_free(w);
+	return r;
+}
+
+/* ------------------------------------------------------- CBOR, piece by piece */
+
+static void
+put_map(struct qwen_writer *w, size_t n)
+{
+	w->n += cbor_encode_map_start(n, room(w, 9), 9);
+}
+
+static void
+put_key(struct qwen_writer *w, const char *key)
+{
+	size_t n = strlen(key);
+
+	w->n += cbor_encode_string_start(n, room(w, 9), 9);
+	put_bytes(w, key, n);
+}
+
+/* The head of a typed array of n numbers of 4 bytes. */
+static void
+put_typed(struct qwen_writer *w, unsigned tag, size_t n)
+{
+	w->n += cbor_encode_tag(tag, room(w, 9), 9);
+	w->n += cbor_encode_bytestring_start(4 * n, room(w, 9), 9);
+}
+
+static void
+put_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
+{
+	size_t i;
+
+	put_typed(w, QWEN_TAG_SINT32LE, n);
+	for (i = 0; i < n; i++) {
+		qwen_put_le32(room(w, 4), (uint32_t)ids[i]);
+		w->n += 4;
+	}
+}
+
+static void
+put_f32(struct qwen_writer *w, float f)
+{
+	qwen_put_le32(room(w, 4), qwen_f32_bits(f));
+	w->n += 4;
+}
+
+static void
+put_row(struct qwen_writer *w, const float *row, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		put_f32(w, row[i]);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void
+json_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
+{
+	size_t i;
+
+	put_str(w, "[");
+	for (i = 0; i < n; i++)
+		putf(w, "%s%" PRId32, i > 0 ? "," : "", ids[i]);
+	put_str(w, "]");
+}
+
+/* Nine digits give back the same float. */
+static void
+json_number(struct qwen_writer *w, float f)
+{
+	if (isfinite(f))
+		putf(w, "%.9g", (double)f);
+	else
+		put_str(w, "null");
+}
+
+static void
+json_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
+{
+	char hex[33];
+
+	putf(w, ",\"%s\":\"%s\"", key, qwen_fp_hex(fp, hex));
+}
+
+/* Bytes that are no UTF-8 become U+FFFD: JSON has no other place for them. */
+static void
+json_string(struct qwen_writer *w, const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	int valid = qwen_is_utf8(p, strlen(s));
+
+	put_str(w, "\"");
+	for (; *p != '\0'; p++) {
+		if (*p < 0x20 || *p == 0x7f)
+			putf(w, "\\u%04x", *p);
+		else if (*p == '"' || *p == '\\')
+			putf(w, "\\%c", *p);
+		else if (*p >= 0x80 && !valid)
+			put_str(w, "\\ufffd");
+		else
+			put_bytes(w, p, 1);
+	}
+	put_str(w, "\"");
+}
+
+static void
+json_header(struct qwen_writer *w, const struct qwen_header *h)
+{
+	putf(w, "{\"qwen\":%d,\"kind\":\"%s\",\"n_vocab\":%" PRIu32,
+	    QWEN_STREAM_VERSION, qwen_stream_name(h->kind), h->n_vocab);
+	json_fp(w, "vocabulary", &h->vocab);
+	if (h->kind != QWEN_STREAM_TOKENS) {
+		json_fp(w, "model", &h->model);
+		putf(w, ",\"numerics\":%" PRIu32, h->numerics);
+	}
+	if (h->kind == QWEN_STREAM_LOGITS) {
+		put_str(w, ",\"eog\":");
+		json_ids(w, h->eog, h->n_eog);
+	}
+	put_str(w, "}\n");
+}
+
+/* ----------------------------------------------------------------- records */
+
+int
+qwen_write_header(struct qwen_writer *w, const struct qwen_header *h,
+    struct qwen_err *err)
+{
+	unsigned char buf[QWEN_HEADER_MAX];
+
+	if (begin(w, err) < 0)
+		return -1;
+	if (w->opts.format == QWEN_FORMAT_CBOR)
+		put_bytes(w, buf, qwen_header_encode(h, buf));
+	else if (w->opts.format == QWEN_FORMAT_JSON)
+		json_header(w, h);
+	return end(w);
+}
+
+static void
+text_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (!w->opts.lines)
+			putf(w, "%" PRId32 "\n", ids[i]);
+		else {
+			putf(w, "%s%" PRId32, w->line_used ? " " : "", ids[i]);
+			w->line_used = 1;
+		}
+	}
+}
+
+static void
+one_run(struct qwen_writer *w, const int32_t *ids, size_t n)
+{
+	switch (w->opts.format) {
+	case QWEN_FORMAT_CBOR:
+		put_map(w, 1);
+		put_key(w, "tokens");
+		put_ids(w, ids, n);
+		break;
+	case QWEN_FORMAT_TEXT:
+		text_ids(w, ids, n);
+		break;
+	case QWEN_FORMAT_JSON:
+		put_str(w, "{\"tokens\":");
+		json_ids(w, ids, n);
+		put_str(w, "}\n");
+		break;
+	case QWEN_FORMAT_RAW:
+		break;
+	}
+}
+
+int
+qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	size_t part;
+
+	for (; n > 0; ids += part, n -= part) {
+		part = n < QWEN_TOKENS_RUN ? n : QWEN_TOKENS_RUN;
+		if (begin(w, err) < 0)
+			return -1;
+		one_run(w, ids, part);
+		if (end(w) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
+{
+	if (begin(w, err) < 0)
+		return -1;
+	if (w->opts.format == QWEN_FORMAT_CBOR) {
+		put_map(w, 1);
+		put_key(w, "end");
+		put_key(w, "document");
+	} else if (w->opts.format == QWEN_FORMAT_JSON)
+		put_str(w, "{\"end\":\"document\"}\n");
+	else if (w->opts.format == QWEN_FORMAT_TEXT && w->opts.lines)
+		put_str(w, "\n");
+	w->line_used = 0;
+	return end(w);
+}
+
+static void
+cbor_position(struct qwen_writer *w, size_t n_keys, uint64_t pos)
+{
+	put_map(w, n_keys);
+	put_key(w, "position");
+	w->n += cbor_encode_uint(pos, room(w, 9), 9);
+}
+
+int
+qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
+    size_t n, struct qwen_err *err)
+{
+	size_t i;
+
+	if (begin(w, err) < 0)
+		return -1;
+	switch (w->opts.format) {
+	case QWEN_FORMAT_CBOR:
+		cbor_position(w, 2, pos);
+		put_key(w, "logits");
+		put_typed(w, QWEN_TAG_F32LE, n);
+		put_row(w, logits, n);
+		break;
+	case QWEN_FORMAT_RAW:
+		put_row(w, logits, n);
+		break;
+	case QWEN_FORMAT_TEXT:
+		putf(w, "%" PRIu64, pos);
+		for (i = 0; i < n; i++)
+			putf(w, " %.9g", (double)logits[i]);
+		put_str(w, "\n");
+		break;
+	case QWEN_FORMAT_JSON:
+		putf(w, "{\"position\":%" PRIu64 ",\"logits\":[", pos);
+		for (i = 0; i < n; i++) {
+			put_str(w, i > 0 ? "," : "");
+			json_number(w, logits[i]);
+		}
+		put_str(w, "]}\n");
+		break;
+	}
+	return end(w);
+}
+
+/* ------------------------------------------------------------ the best few */
+
+/* Whether id a comes after id b in the order best first, then by id. */
+static int
+worse(const float *row, int32_t a, int32_t b)
+{
+	return row[a] != row[b] ? row[a] < row[b] : a > b;
+}
+
+/* Let heap[i] sink: each parent is worse than its children. */
+static void
+sink(int32_t *heap, size_t n, size_t i, const float *row)
+{
+	int32_t id = heap[i];
+	size_t c;
+
+	while ((c = 2 * i + 1) < n) {
+		if (c + 1 < n && worse(row, heap[c + 1], heap[c]))
+			c++;
+		if (!worse(row, heap[c], id))
+			break;
+		heap[i] = heap[c];
+		i = c;
+	}
+	heap[i] = id;
+}
+
+/* The k best ids, best first: a heap with the worst of them at its root. */
+static void
+choose(int32_t *best, size_t k, const float *row, size_t n)
+{
+	size_t i;
+	int32_t id;
+
+	for (i = 0; i < k; i++)
+		best[i] = (int32_t)i;
+	for (i = k / 2; i-- > 0; )
+		sink(best, k, i, row);
+	for (i = k; i < n; i++) {
+		if (worse(row, best[0], (int32_t)i)) {
+			best[0] = (int32_t)i;
+			sink(best, k, 0, row);
+		}
+	}
+	for (i = k; i-- > 1; ) {
+		id = best[0];
+		best[0] = best[i];
+		best[i] = id;
+		sink(best, i, 0, row);
+	}
+}
+
+static float
+log_sum_exp(const float *row, size_t n, float max)
+{
+	double sum = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		sum += exp((double)row[i] - (double)max);
+	return (float)((double)max + log(sum));
+}
+
+static void
+cbor_best(struct qwen_writer *w, uint64_t pos, const float *row, size_t k,
+    float lse)
+{
+	size_t i;
+
+	cbor_position(w, 4, pos);
+	put_key(w, "logsumexp");
+	w->n += cbor_encode_single(lse, room(w, 9), 9);
+	put_key(w, "ids");
+	put_ids(w, w->best, k);
+	put_key(w, "logits");
+	put_typed(w, QWEN_TAG_F32LE, k);
+	for (i = 0; i < k; i++)
+		put_f32(w, row[w->best[i]]);
+}
+
+static void
+json_best(struct qwen_writer *w, uint64_t pos, const float *row, size_t k,
+    float lse)
+{
+	size_t i;
+
+	putf(w, "{\"position\":%" PRIu64 ",\"logsumexp\":", pos);
+	json_number(w, lse);
+	put_str(w, ",\"ids\":");
+	json_ids(w, w->best, k);
+	put_str(w, ",\"logits\":[");
+	for (i = 0; i < k; i++) {
+		put_str(w, i > 0 ? "," : "");
+		json_number(w, row[w->best[i]]);
+	}
+	put_str(w, "]}\n");
+}
+
+static int
+reserve_best(struct qwen_writer *w, size_t k)
+{
+	if (k <= w->cap_best)
+		return 0;
+	free(w->best);
+	w->cap_best = 0;
+	if ((w->best = qwen_alloc(k, sizeof *w->best)) == NULL)
+		return qwen_fail(w->err, QWEN_ENOMEM, "out of memory");
+	w->cap_best = k;
+	return 0;
+}
+
+int
+qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
+    size_t n, size_t k, struct qwen_err *err)
+{
+	size_t i;
+	float lse;
+
+	if (begin(w, err) < 0)
+		return -1;
+	if (k > n)
+		k = n;
+	if (k == 0 || w->opts.format == QWEN_FORMAT_RAW)
+		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
+	if (reserve_best(w, k) < 0)
+		return -1;
+	choose(w->best, k, logits, n);
+	lse = log_sum_exp(logits, n, logits[w->best[0]]);
+	if (w->opts.format == QWEN_FORMAT_CBOR)
+		cbor_best(w, pos, logits, k, lse);
+	else if (w->opts.format == QWEN_FORMAT_JSON)
+		json_best(w, pos, logits, k, lse);
+	else {
+		putf(w, "%" PRIu64, pos);
+		for (i = 0; i < k; i++)
+			putf(w, " %" PRId32 ":%.9g", w->best[i],
+			    (double)logits[w->best[i]]);
+		put_str(w, "\n");
+	}
+	return end(w);
+}
+
+int
+qwen_write_ready(struct qwen_writer *w, const char *path, uint64_t n_tokens,
+    const struct qwen_fp *fp, struct qwen_err *err)
+{
+	unsigned char buf[QWEN_HEADER_MAX];
+
+	if (begin(w, err) < 0)
+		return -1;
+	if (strlen(path) >= QWEN_PATH_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "the path is too long");
+	if (w->opts.format == QWEN_FORMAT_CBOR)
+		put_bytes(w, buf, qwen_ready_encode(path, n_tokens, fp, buf));
+	else if (w->opts.format == QWEN_FORMAT_JSON) {
+		put_str(w, "{\"ready\":");
+		json_string(w, path);
+		putf(w, ",\"n_tokens\":%" PRIu64, n_tokens);
+		json_fp(w, "fingerprint", fp);
+		put_str(w, "}\n");
+	}
+	return end(w);
+}
+
+int
+qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
+    struct qwen_err *err)
+{
+	if (begin(w, err) < 0)
+		return -1;
+	if (w->opts.format != QWEN_FORMAT_CBOR)
+		return qwen_fail(err, QWEN_EUNSUP, "state has no other form "
+		    "than CBOR");
+	if (n > QWEN_STATE_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "a record of state of %zu "
+		    "bytes; the limit is %d", n, QWEN_STATE_MAX);
+	put_bytes(w, item, n);
+	return end(w);
+}

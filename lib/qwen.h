@@ -554,22 +554,6 @@ struct qwen_header {
 	int32_t		 eog[QWEN_EOG_MAX];
 };
 
-/*
- * Hash over token texts, token types, merges and the pre-tokenizer's name:
- * two files with the same one give the same ids.  Reads each array once, as it
- * lies in the file; builds nothing.
- */
-int qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
-    struct qwen_err *err);
-
-/*
- * The ids that end a generation: eos and eot as the file names them, and the
- * tokens <|im_end|> and <|endoftext|> where they exist; ascending, each once.
- * Returns how many (at most QWEN_EOG_MAX), or -1.
- */
-int qwen_vocab_eog(const struct qwen_gguf *g, int32_t ids[QWEN_EOG_MAX],
-    struct qwen_err *err);
-
 /* The header of a stream of this kind from or for the model or vocabulary. */
 int qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_gguf *g, struct qwen_err *err);
@@ -597,8 +581,7 @@ struct qwen_record {
 						   stream is plain decimal ids */
 	size_t		 n;
 	const int32_t	*ids;		/* each in [0, n_vocab) */
-	const float	*logits;	/* no NaN, no +infinity, one finite
-					   at least; best first if ids */
+	const float	*logits;	/* finite; best first if ids */
 	uint64_t	 pos;		/* of the last token that this row has
 					   seen; it predicts that at pos + 1 */
 	float		 logsumexp;	/* over the whole row if it was cut

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fingerprint.c - what tells models and vocabularies apart, and the header
- * of a stream that says whose it is.
+ * fingerprint.c - what tells models apart, and the header of a stream, which
+ * says whose it is.
  *
- * A fingerprint is an XXH3-128 over records as they lie in the GGUF file, each
- * with its name and length in front so that no two lists give the same bytes.
+ * The fingerprint is an XXH3-128 over records as they lie in the GGUF file,
+ * each with its name and length in front so that no two lists give the same
+ * bytes.
  */
 #include <string.h>
 
@@ -104,147 +105,49 @@ qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 	return 0;
 }
 
-int
-qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+/*
+ * A file without a vocabulary can still be computed with: then the embedding
+ * says how many ids there are, and the fingerprint is zero.
+ */
+static int
+describe_vocab(struct qwen_header *h, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
-	static const char *const keys[] = {
-		"tokenizer.ggml.tokens", "tokenizer.ggml.token_type",
-		"tokenizer.ggml.merges", "tokenizer.ggml.pre",
-	};
-	const struct qwen_gguf_kv *kv;
-	XXH3_state_t *st;
-	size_t i;
-
-	if (start(&st, err) < 0)
-		return -1;
-	for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-		if ((kv = qwen_gguf_find(g, keys[i])) != NULL)
-			add_kv(st, kv);
-		else
-			add_u64(st, 0);
-	}
-	finish(st, out);
-	return 0;
-}
-
-/* ------------------------------------------- what else a header must say */
-
-static const struct qwen_gguf_kv *
-find_tokens(const struct qwen_gguf *g)
-{
-	const struct qwen_gguf_kv *kv;
-
-	kv = qwen_gguf_find(g, "tokenizer.ggml.tokens");
-	return kv != NULL && kv->type == QWEN_GGUF_ARRAY &&
-	    kv->elem == QWEN_GGUF_STRING ? kv : NULL;
-}
-
-/* The token list, or where there is none the rows of the embedding. */
-static int
-count_vocab(const struct qwen_gguf *g, uint32_t *out, struct qwen_err *err)
-{
-	const struct qwen_gguf_kv *kv = find_tokens(g);
 	const struct qwen_gguf_tensor *t;
-	uint64_t n = 0;
+	size_t n = 0;
 
-	if (kv != NULL)
-		n = kv->n;
-	else if ((t = qwen_gguf_find_tensor(g, "token_embd.weight")) != NULL)
-		n = t->ne[1];
-	if (n == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "the file has no "
-		    "vocabulary: no tokenizer.ggml.tokens");
-	if (n > QWEN_VOCAB_MAX)
-		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %llu "
-		    "tokens; the limit is %d", (unsigned long long)n,
-		    QWEN_VOCAB_MAX);
-	*out = (uint32_t)n;
-	return 0;
-}
-
-/* Insert into the ascending list, once. */
-static int
-add_id(int32_t *ids, int n, uint64_t id, uint64_t limit)
-{
-	int i, j;
-
-	if (id >= limit || n == QWEN_EOG_MAX)
-		return n;
-	for (i = 0; i < n && (uint64_t)ids[i] < id; i++)
-		;
-	if (i < n && (uint64_t)ids[i] == id)
-		return n;
-	for (j = n; j > i; j--)
-		ids[j] = ids[j - 1];
-	ids[i] = (int32_t)id;
-	return n + 1;
-}
-
-static int
-is_ending(struct qwen_str s)
-{
-	static const char *const texts[] = { "<|im_end|>", "<|endoftext|>" };
-	size_t i;
-
-	for (i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-		if (s.len == strlen(texts[i]) &&
-		    memcmp(s.s, texts[i], s.len) == 0)
-			return 1;
-	}
-	return 0;
-}
-
-int
-qwen_vocab_eog(const struct qwen_gguf *g, int32_t ids[QWEN_EOG_MAX],
-    struct qwen_err *err)
-{
-	static const char *const keys[] = {
-		"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-	};
-	const struct qwen_gguf_kv *kv = find_tokens(g);
-	struct qwen_str s;
-	uint64_t id, limit = QWEN_VOCAB_MAX;
-	size_t i, pos = 0;
-	int n = 0, r;
-
-	if (kv != NULL && kv->n < limit)
-		limit = kv->n;
-	for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-		if ((r = qwen_gguf_get_u64(g, keys[i], 0, &id, err)) < 0)
+	if (qwen_gguf_find(g, "tokenizer.ggml.tokens") != NULL) {
+		if (qwen_tok_vocab_size(g, &n, err) < 0 ||
+		    qwen_tok_fingerprint(g, &h->vocab, err) < 0)
 			return -1;
-		if (r > 0)
-			n = add_id(ids, n, id, limit);
-	}
-	if (kv == NULL)
-		return n;
-	for (id = 0; qwen_gguf_next_str(kv, &pos, &s) == 1; id++) {
-		if (is_ending(s))
-			n = add_id(ids, n, id, limit);
-	}
-	return n;
+	} else if ((t = qwen_gguf_find_tensor(g, "token_embd.weight")) != NULL)
+		n = (size_t)t->ne[1];
+	if (n == 0 || n > QWEN_VOCAB_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu "
+		    "tokens; 1..%d are supported", n, QWEN_VOCAB_MAX);
+	h->n_vocab = (uint32_t)n;
+	return 0;
 }
 
 int
 qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_gguf *g, struct qwen_err *err)
 {
-	int n;
-
 	memset(h, 0, sizeof *h);
 	h->kind = kind;
-	if (count_vocab(g, &h->n_vocab, err) < 0 ||
-	    qwen_vocab_fingerprint(g, &h->vocab, err) < 0)
+	if (describe_vocab(h, g, err) < 0)
 		return -1;
 	if (kind == QWEN_STREAM_TOKENS)
 		return 0;
 	if (qwen_model_fingerprint(g, &h->model, err) < 0)
 		return -1;
 	h->numerics = qwen_numerics_version();
-	if (kind == QWEN_STREAM_LOGITS) {
-		if ((n = qwen_vocab_eog(g, h->eog, err)) < 0)
-			return -1;
-		h->n_eog = (size_t)n;
-	}
+	if (kind != QWEN_STREAM_LOGITS ||
+	    qwen_gguf_find(g, "tokenizer.ggml.tokens") == NULL)
+		return 0;
+	if (qwen_tok_eog(g, h->eog, QWEN_EOG_MAX, &h->n_eog, err) < 0)
+		return -1;
+	if (h->n_eog > QWEN_EOG_MAX)
+		h->n_eog = QWEN_EOG_MAX;
 	return 0;
 }

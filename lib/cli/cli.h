@@ -106,6 +106,16 @@ const char *cli_cpu(void);
 /* cli_model_path, cli_cpu and qwen_model_open; dies. */
 struct qwen_model *cli_model_open(const char *opt, int n_threads);
 
+/* --------------------------------------------------------------- sampling */
+
+/*
+ * The library's sampling options as a table for cli_getopt, and what sets one:
+ * 1 if c is of that table (a bad value is a usage error), else 0.  --help
+ * lists them.
+ */
+const struct cli_option *cli_sampling_options(void);
+int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
+
 /* --------------------------------------------------------- stdin and stdout */
 
 enum cli_stdin {

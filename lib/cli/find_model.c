@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* find_model.c - which model a command uses, and with which CPU level. */
+/* find_model.c - which model a command uses. */
 #include <sys/stat.h>
 
 #include <limits.h>
@@ -65,36 +65,4 @@ cli_model_path(const char *opt)
 		return path;
 	die("no model: give -m FILE or set QWEN_MODEL (the demo model is not "
 	    "where it should be beside this program)");
-}
-
-const char *
-cli_cpu(void)
-{
-	const char *level = getenv("QWEN_CPU");
-
-	if (level == NULL || level[0] == '\0')
-		return NULL;
-	switch (qwen_cpu_check(level)) {
-	case -1:
-		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avx512", level);
-	case 0:
-		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
-		    "below that", level);
-	}
-	return level;
-}
-
-struct qwen_model *
-cli_model_open(const char *opt, int n_threads)
-{
-	struct qwen_model_opts mo = { .n_threads = n_threads };
-	const char *path = cli_model_path(opt);
-	struct qwen_model *m;
-	struct qwen_err err;
-
-	mo.cpu = cli_cpu();
-	if (qwen_model_open(&m, path, &mo, &err) < 0)
-		cli_die_err(path, &err);
-	return m;
 }

@@ -5,12 +5,17 @@
 
 #include <sys/types.h>
 
+#include <stdio.h>
+
 extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
 extern mode_t cli_umask;	/* as it was at the start */
 
 /* Print the synopsis. */
 void cli_print_usage(int to_stderr);
+
+/* What --help says after the synopsis, or NULL. */
+extern void (*cli_print_more)(FILE *f);
 
 /* Take the progress line off the terminal, before a message. */
 void cli_progress_wipe(void);

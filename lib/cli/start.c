@@ -14,6 +14,7 @@
 const char *cli_name = "qpipe";
 int cli_status;
 mode_t cli_umask;
+void (*cli_print_more)(FILE *f);
 
 static const char *usage_text = "";
 
@@ -50,6 +51,8 @@ void
 cli_print_usage(int to_stderr)
 {
 	fprintf(to_stderr ? stderr : stdout, "usage: %s", usage_text);
+	if (!to_stderr && cli_print_more != NULL)
+		cli_print_more(stdout);
 }
 
 int

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/* open_model.c - the model a command computes with, and the CPU level. */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+const char *
+cli_cpu(void)
+{
+	const char *level = getenv("QWEN_CPU");
+
+	if (level == NULL || level[0] == '\0')
+		return NULL;
+	switch (qwen_cpu_check(level)) {
+	case -1:
+		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
+		    "avx512", level);
+	case 0:
+		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
+		    "below that", level);
+	}
+	return level;
+}
+
+struct qwen_model *
+cli_model_open(const char *opt, int n_threads)
+{
+	struct qwen_model_opts mo = { .n_threads = n_threads };
+	const char *path = cli_model_path(opt);
+	struct qwen_model *m;
+	struct qwen_err err;
+
+	mo.cpu = cli_cpu();
+	if (qwen_model_open(&m, path, &mo, &err) < 0)
+		cli_die_err(path, &err);
+	return m;
+}

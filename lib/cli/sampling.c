@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sampling.c - the sampling options of every tool that chooses tokens, made
+ * from what the library declares, so that no two tools can differ.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+enum { FIRST = 0x4000, MAX_SAMPLING = 40 };
+
+static void
+print_help(FILE *f)
+{
+	const struct qwen_sample_opt *o;
+	char left[64];
+	size_t i;
+
+	fprintf(f, "sampling options:\n");
+	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
+		snprintf(left, sizeof left, "--%s%s%s", o->name,
+		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		fprintf(f, "  %-26s %s (%g)\n", left, o->help, o->def);
+	}
+}
+
+const struct cli_option *
+cli_sampling_options(void)
+{
+	static struct cli_option table[MAX_SAMPLING + 1];
+	const struct qwen_sample_opt *o;
+	int i;
+
+	for (i = 0; i < MAX_SAMPLING; i++) {
+		if ((o = qwen_sample_opt((size_t)i)) == NULL)
+			break;
+		table[i].c = FIRST + i;
+		table[i].name = o->name;
+		table[i].arg = o->type != QWEN_SAMPLE_FLAG;
+	}
+	cli_print_more = print_help;
+	return table;
+}
+
+int
+cli_sampling_set(struct qwen_sampler *s, int c, const char *arg)
+{
+	const struct qwen_sample_opt *o;
+	struct qwen_err err;
+
+	if (c < FIRST || c >= FIRST + MAX_SAMPLING)
+		return 0;
+	o = qwen_sample_opt((size_t)(c - FIRST));
+	if (qwen_sampler_set(s, o->name, arg, &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
+		cli_usage("--%s: %s", o->name, err.msg);
+	}
+	return 1;
+}

@@ -37,6 +37,8 @@ struct qwen_gguf_writer {
 	uint32_t	 alignment;
 	struct qwen_err	 bad;		/* first error of a put */
 	int		 begun;		/* the head is out */
+	uint64_t	 data_bytes;	/* padding included */
+	uint64_t	 head_bytes;
 	size_t		 now;		/* tensor whose data come next */
 	uint64_t	 done;		/* bytes of it written */
 };
@@ -321,6 +323,7 @@ lay_out(struct qwen_gguf_writer *w)
 			    "tensor %s: file too large", w->item[i].name);
 		at = align_up(at + w->item[i].bytes, w->alignment);
 	}
+	w->data_bytes = at;
 	return 0;
 }
 
@@ -364,6 +367,7 @@ qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 			*err = w->bad;
 	} else if (write_all(fd, b.p, b.n, err) == 0) {
 		w->begun = 1;
+		w->head_bytes = b.n;
 		rc = 0;
 	}
 	free(b.p);
@@ -423,4 +427,10 @@ qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
 		return qwen_fail(err, QWEN_ERANGE, "tensor %s lacks data",
 		    w->now < w->n_items ? w->item[w->now].name : "?");
 	return 0;
+}
+
+uint64_t
+qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w)
+{
+	return w->begun ? w->head_bytes + w->data_bytes : 0;
 }

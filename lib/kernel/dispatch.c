@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: ISC */
+/* dispatch.c - the table of kernel variants and the choice among them. */
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+#define KERNEL(k) extern const struct qwen_kernel k;
+#include "kernels.inc"
+#undef KERNEL
+
+static const struct qwen_kernel *const kernels[] = {
+#define KERNEL(k) &k,
+#include "kernels.inc"
+#undef KERNEL
+};
+
+size_t
+qwen_kernel_count(void)
+{
+	return sizeof kernels / sizeof kernels[0];
+}
+
+const struct qwen_kernel *
+qwen_kernel_get(size_t i)
+{
+	return kernels[i];
+}
+
+/* A variant for the very format goes before one for any. */
+static const struct qwen_kernel *
+choose(enum qwen_op op, uint32_t type, unsigned features)
+{
+	const struct qwen_kernel *best = NULL;
+	size_t i;
+
+	for (i = 0; i < qwen_kernel_count(); i++) {
+		const struct qwen_kernel *k = kernels[i];
+
+		if (k->op != op || (k->need & ~features) != 0 ||
+		    (k->type != type && k->type != QWEN_ANY_TYPE))
+			continue;
+		if (best == NULL || k->rank > best->rank ||
+		    (k->rank == best->rank && k->type == type))
+			best = k;
+	}
+	return best;
+}
+
+void
+qwen_kernels_init(struct qwen_kernels *k, unsigned features)
+{
+	uint32_t type;
+
+	memset(k, 0, sizeof *k);
+	for (type = 0; type < QT_N; type++) {
+		if (qwen_quant_find(type) != NULL)
+			k->matmul[type] =
+			    choose(QWEN_OP_MATMUL, type, features);
+	}
+	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
+	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);
+	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * kernel.h - the operations that have variants, and the table of variants.
+ *
+ * A variant is one file that exports a struct qwen_kernel named qwen_<file>.
+ * All variants of an operation give the same bits: numerics version 1, written
+ * down in qwen-numerics(7).  Variants are chosen once, for the instruction
+ * sets allowed: of those whose need is met, the one with the highest rank.
+ */
+#ifndef QWEN_KERNEL_H
+#define QWEN_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "quant/quant.h"
+
+#define QWEN_NUMERICS 1
+
+/*
+ * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
+ * (n + 255) / 256 of these; what is missing in the last is zero.
+ */
+struct qwen_q8 {
+	int8_t	q[QWEN_GROUP];	/* -127 .. 127 */
+	int16_t	asum16[16];	/* a[i/2] * sum of 16 q */
+	int16_t	asum[8];	/* a[i] * sum of 32 q */
+	int16_t	a[8];		/* 1 .. 8 */
+	float	d;		/* NaN if an activation was not finite */
+} __attribute__((aligned(64)));
+
+#define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
+
+/* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
+struct qwen_matmul {
+	const unsigned char	*w;	/* row 0 */
+	size_t			 row_bytes;
+	size_t			 n_in;
+	const struct qwen_quant	*quant;	/* of w */
+	const void *const	*x;	/* a token: float[n_in], or struct
+					   qwen_q8[] when w is quantised */
+	float *const		*y;	/* a token: indexed by r */
+	size_t			 n_tok;
+	size_t			 r0, r1;
+};
+
+/*
+ * The gated delta rule over n_tok tokens, one value head, columns c0 .. c1-1
+ * (a multiple of 16 wide): for each token S1 = g S; u = b (v - S1' k);
+ * S = S1 + k u'; o = S' q.  Strides are in floats between tokens.
+ */
+struct qwen_delta {
+	float		*s;		/* [dk][dv] */
+	size_t		 dk, dv;
+	size_t		 c0, c1;
+	size_t		 n_tok;
+	const float	*q, *k;		/* [dk] a token */
+	size_t		 qk_stride;
+	const float	*v;		/* [dv] a token */
+	size_t		 v_stride;
+	const float	*g, *b;		/* one a token */
+	size_t		 gb_stride;
+	float		*o;		/* [dv] a token */
+	size_t		 o_stride;
+};
+
+/* Keys are taken in chunks at fixed absolute positions. */
+#define QWEN_ATTN_CHUNK	256
+#define QWEN_ATTN_MAX_Q	8
+
+/*
+ * Softmax attention of up to 8 queries over the keys of one chunk, one kv
+ * head: m = max, l = sum of exp(score - m), o = sum of exp(score - m) v.  A
+ * query sees the keys below its limit; with none in the chunk its m, l and o
+ * are left alone.
+ */
+struct qwen_attn {
+	size_t			 d;	/* head size, a multiple of 16 */
+	size_t			 n_q;	/* 1 .. 8 */
+	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, rotated */
+	size_t			 limit[QWEN_ATTN_MAX_Q];
+	size_t			 chunk;	/* keys from chunk * 256 */
+	uint16_t *const		*block;	/* KV blocks of the layer, from 0 */
+	size_t			 k_off;	/* of K [d][16] in a block */
+	size_t			 v_off;	/* of V [16][d] in a block */
+	float			*m, *l;	/* [n_q] */
+	float			*o[QWEN_ATTN_MAX_Q];	/* [d] */
+};
+
+/* What is small: functions over rows of f32.  n need not be a multiple. */
+struct qwen_vec {
+	/* y = x / sqrt(mean(x^2) + eps) * w; returns the sum of squares */
+	float	(*rmsnorm)(float *y, const float *x, const float *w, size_t n,
+		    float eps);
+	/* y = (rmsnorm of y with w) * silu(z) */
+	void	(*gated_norm)(float *y, const float *w, const float *z,
+		    size_t n, float eps);
+	/* y *= scale / sqrt(sum(y^2) + eps) */
+	void	(*l2norm)(float *y, size_t n, float eps, float scale);
+	/* x to 8 bits */
+	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
+	/* y = silu(g) * u */
+	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
+	/* y *= sigmoid(g) */
+	void	(*gate)(float *y, const float *g, size_t n);
+	/* y = fma(w, x, y) */
+	void	(*axpy)(float *y, float w, const float *x, size_t n);
+	/* pairs (x[i], x[i+half]) turned by the angles of cos, sin */
+	void	(*rope)(float *x, const float *cos, const float *sin,
+		    size_t half);
+	/*
+	 * Causal depthwise convolution and SiLU over n_tok rows of stride
+	 * floats, in place, channels c0 .. c1-1 of nc: taps w [kc][nc],
+	 * hist [kc-1][nc] holds the inputs before, then the last ones.
+	 */
+	void	(*conv)(float *x, size_t stride, size_t n_tok, const float *w,
+		    float *hist, size_t kc, size_t nc, size_t c0, size_t c1);
+	/*
+	 * Merge a chunk's attention (m1, l1, o1) into (m, l, o), in the order
+	 * of positions.
+	 */
+	void	(*attn_merge)(float *m, float *l, float *o, float m1, float l1,
+		    const float *o1, size_t d);
+	/* y = o / l */
+	void	(*attn_finish)(float *y, const float *o, float l, size_t d);
+	/* f32 to f16 */
+	void	(*to_f16)(uint16_t *y, const float *x, size_t n);
+};
+
+enum qwen_op {
+	QWEN_OP_MATMUL,		/* one variant a format */
+	QWEN_OP_DELTA,
+	QWEN_OP_ATTN,
+	QWEN_OP_VEC,
+	QWEN_OP_N
+};
+
+struct qwen_kernel {
+	enum qwen_op	 op;
+	uint32_t	 type;		/* of the weights; QWEN_ANY_TYPE */
+	const char	*name;		/* "scalar", "avx2", ... */
+	int		 rank;
+	unsigned	 need;		/* QWEN_CPU_ bits */
+	union {
+		void	(*matmul)(const struct qwen_matmul *);
+		void	(*delta)(const struct qwen_delta *);
+		void	(*attn)(const struct qwen_attn *);
+		const struct qwen_vec *vec;
+	} run;
+};
+
+#define QWEN_ANY_TYPE UINT32_MAX	/* a matmul for formats without one */
+
+/* The variants in use. */
+struct qwen_kernels {
+	const struct qwen_kernel	*matmul[QT_N];
+	const struct qwen_kernel	*delta;
+	const struct qwen_kernel	*attn;
+	const struct qwen_kernel	*vec;
+};
+
+/* Choose for a set of QWEN_CPU_ bits. */
+void qwen_kernels_init(struct qwen_kernels *k, unsigned features);
+
+/* All variants compiled in: 0 .. n-1, for tests and benchmarks. */
+size_t qwen_kernel_count(void);
+const struct qwen_kernel *qwen_kernel_get(size_t i);
+
+#endif

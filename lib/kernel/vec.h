@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * vec.h - sixteen f32 lanes: one zmm, two ymm, or an array in plain C.
+ *
+ * The templates (*.inc) are written once in these terms and compiled for each
+ * instruction set; the plain C form defines what each operation gives.  Every
+ * operation rounds as IEEE 754 says, so that the three agree bit by bit.
+ */
+#ifndef QWEN_KERNEL_VEC_H
+#define QWEN_KERNEL_VEC_H
+
+#include <string.h>
+
+#include "base/half.h"
+#include "kernel/math.h"
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define VI static inline __attribute__((always_inline, unused))
+
+#if defined(__AVX512F__)
+/* ---------------------------------------------------------------- AVX-512 */
+#define VEC_WIDE 1		/* 32 registers of 16 lanes */
+typedef __m512 v16;
+
+VI v16 v_load(const float *p) { return _mm512_loadu_ps(p); }
+VI void v_store(float *p, v16 a) { _mm512_storeu_ps(p, a); }
+VI v16 v_set1(float x) { return _mm512_set1_ps(x); }
+VI v16 v_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
+VI v16 v_sub(v16 a, v16 b) { return _mm512_sub_ps(a, b); }
+VI v16 v_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
+VI v16 v_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
+VI v16 v_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
+VI v16 v_max(v16 a, v16 b) { return _mm512_max_ps(a, b); }
+VI v16
+v_load_f16(const uint16_t *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+VI void
+v_store_f16(uint16_t *p, v16 a)
+{
+	_mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a,
+	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+VI v16
+v_load_bf16(const uint16_t *p)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(
+	    _mm256_loadu_si256((const __m256i *)p)), 16));
+}
+VI float
+v_sum(v16 a)
+{
+	__m256 b = _mm256_add_ps(_mm512_castps512_ps256(a),
+	    _mm512_extractf32x8_ps(a, 1));
+	__m128 c = _mm_add_ps(_mm256_castps256_ps128(b),
+	    _mm256_extractf128_ps(b, 1));
+
+	c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+	return _mm_cvtss_f32(c) +
+	    _mm_cvtss_f32(_mm_shuffle_ps(c, c, 1));
+}
+VI float v_hmax(v16 a) { return _mm512_reduce_max_ps(a); }
+VI v16
+v_exp(v16 x)
+{
+	__mmask16 low = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_LO),
+	    _CMP_LT_OQ);
+	__mmask16 high = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_HI),
+	    _CMP_GT_OQ);
+	v16 y = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(EXP_LO)),
+	    _mm512_set1_ps(EXP_HI));
+	v16 n = _mm512_roundscale_ps(_mm512_mul_ps(y,
+	    _mm512_set1_ps(EXP_LOG2E)),
+	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+	v16 r, p;
+
+	r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_HI), y);
+	r = _mm512_fnmadd_ps(n, _mm512_set1_ps(EXP_LN2_LO), r);
+	p = v_fma(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
+	p = v_fma(p, r, _mm512_set1_ps(EXP_C4));
+	p = v_fma(p, r, _mm512_set1_ps(EXP_C3));
+	p = v_fma(p, r, _mm512_set1_ps(EXP_C2));
+	p = v_add(v_fma(p, v_mul(r, r), r), _mm512_set1_ps(1.0f));
+	p = v_mul(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(
+	    _mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23)));
+	p = _mm512_mask_mov_ps(p, low, _mm512_setzero_ps());
+	p = _mm512_mask_mov_ps(p, high, _mm512_set1_ps(INFINITY));
+	return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
+	    x);
+}
+VI uint32_t
+v_absmax_bits(v16 a, v16 b)
+{
+	__m512i m = _mm512_set1_epi32(0x7fffffff);
+
+	return (uint32_t)_mm512_reduce_max_epi32(_mm512_max_epi32(
+	    _mm512_and_si512(_mm512_castps_si512(a), m),
+	    _mm512_and_si512(_mm512_castps_si512(b), m)));
+}
+VI int
+v_store_i8(int8_t *p, v16 a)
+{
+	__m512i i = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(a,
+	    _mm512_set1_ps(-127.0f)), _mm512_set1_ps(127.0f)));
+
+	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(i));
+	return _mm512_reduce_add_epi32(i);
+}
+
+#elif defined(__AVX2__)
+/* ------------------------------------------------------------------- AVX2 */
+typedef struct { __m256 a, b; } v16;
+
+#define PAIR(fn, x, y) ((v16){ fn((x).a, (y).a), fn((x).b, (y).b) })
+
+VI v16
+v_load(const float *p)
+{
+	return (v16){ _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8) };
+}
+VI void
+v_store(float *p, v16 x)
+{
+	_mm256_storeu_ps(p, x.a);
+	_mm256_storeu_ps(p + 8, x.b);
+}
+VI v16
+v_set1(float x)
+{
+	return (v16){ _mm256_set1_ps(x), _mm256_set1_ps(x) };
+}
+VI v16 v_add(v16 x, v16 y) { return PAIR(_mm256_add_ps, x, y); }
+VI v16 v_sub(v16 x, v16 y) { return PAIR(_mm256_sub_ps, x, y); }
+VI v16 v_mul(v16 x, v16 y) { return PAIR(_mm256_mul_ps, x, y); }
+VI v16 v_div(v16 x, v16 y) { return PAIR(_mm256_div_ps, x, y); }
+VI v16 v_max(v16 x, v16 y) { return PAIR(_mm256_max_ps, x, y); }
+VI v16
+v_fma(v16 x, v16 y, v16 z)
+{
+	return (v16){ _mm256_fmadd_ps(x.a, y.a, z.a),
+	    _mm256_fmadd_ps(x.b, y.b, z.b) };
+}
+VI v16
+v_load_f16(const uint16_t *p)
+{
+	return (v16){ _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
+	    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8))) };
+}
+VI void
+v_store_f16(uint16_t *p, v16 x)
+{
+	_mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x.a,
+	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	_mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(x.b,
+	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+VI __m256
+load8_bf16(const uint16_t *p)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(
+	    _mm_loadu_si128((const __m128i *)p)), 16));
+}
+VI v16
+v_load_bf16(const uint16_t *p)
+{
+	return (v16){ load8_bf16(p), load8_bf16(p + 8) };
+}
+VI float
+v_sum(v16 x)
+{
+	__m256 b = _mm256_add_ps(x.a, x.b);
+	__m128 c = _mm_add_ps(_mm256_castps256_ps128(b),
+	    _mm256_extractf128_ps(b, 1));
+
+	c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+	return _mm_cvtss_f32(c) +
+	    _mm_cvtss_f32(_mm_shuffle_ps(c, c, 1));
+}
+VI float
+v_hmax(v16 x)
+{
+	__m256 b = _mm256_max_ps(x.a, x.b);
+	__m128 c = _mm_max_ps(_mm256_castps256_ps128(b),
+	    _mm256_extractf128_ps(b, 1));
+
+	c = _mm_max_ps(c, _mm_movehl_ps(c, c));
+	return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+VI __m256
+exp8(__m256 x)
+{
+	__m256 lo = _mm256_set1_ps(EXP_LO), hi = _mm256_set1_ps(EXP_HI);
+	__m256 low = _mm256_cmp_ps(x, lo, _CMP_LT_OQ);
+	__m256 high = _mm256_cmp_ps(x, hi, _CMP_GT_OQ);
+	__m256 y = _mm256_min_ps(_mm256_max_ps(x, lo), hi);
+	__m256 n = _mm256_round_ps(_mm256_mul_ps(y,
+	    _mm256_set1_ps(EXP_LOG2E)),
+	    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+	__m256 r, p;
+
+	r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_HI), y);
+	r = _mm256_fnmadd_ps(n, _mm256_set1_ps(EXP_LN2_LO), r);
+	p = _mm256_fmadd_ps(_mm256_set1_ps(EXP_C6), r,
+	    _mm256_set1_ps(EXP_C5));
+	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C4));
+	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C3));
+	p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(EXP_C2));
+	p = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r),
+	    _mm256_set1_ps(1.0f));
+	p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(
+	    _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)),
+	    23)));
+	p = _mm256_andnot_ps(low, p);
+	p = _mm256_blendv_ps(p, _mm256_set1_ps(INFINITY), high);
+	return _mm256_blendv_ps(p, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+VI v16 v_exp(v16 x) { return (v16){ exp8(x.a), exp8(x.b) }; }
+VI uint32_t
+v_absmax_bits(v16 x, v16 y)
+{
+	__m256i m = _mm256_set1_epi32(0x7fffffff);
+	__m256i a = _mm256_max_epi32(
+	    _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(x.a), m),
+	    _mm256_and_si256(_mm256_castps_si256(x.b), m)),
+	    _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(y.a), m),
+	    _mm256_and_si256(_mm256_castps_si256(y.b), m)));
+	__m128i c = _mm_max_epi32(_mm256_castsi256_si128(a),
+	    _mm256_extracti128_si256(a, 1));
+
+	c = _mm_max_epi32(c, _mm_shuffle_epi32(c, 0x4e));
+	c = _mm_max_epi32(c, _mm_shuffle_epi32(c, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(c);
+}
+VI int
+v_store_i8(int8_t *p, v16 x)
+{
+	__m256 lo = _mm256_set1_ps(-127.0f), hi = _mm256_set1_ps(127.0f);
+	__m256i a = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x.a, lo),
+	    hi));
+	__m256i b = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x.b, lo),
+	    hi));
+	__m256i h = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+	__m128i s;
+
+	_mm_storeu_si128((__m128i *)p, _mm_packs_epi16(
+	    _mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
+	a = _mm256_add_epi32(a, b);
+	s = _mm_add_epi32(_mm256_castsi256_si128(a),
+	    _mm256_extracti128_si256(a, 1));
+	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+	return _mm_cvtsi128_si32(s);
+}
+
+#else
+/* ---------------------------------------------------------------- plain C */
+typedef struct { float f[16]; } v16;
+
+#define EACH(expr) do {							\
+	v16 r_;								\
+	int i;								\
+									\
+	for (i = 0; i < 16; i++)					\
+		r_.f[i] = (expr);					\
+	return r_;							\
+} while (0)
+
+VI v16 v_load(const float *p) { EACH(p[i]); }
+VI void v_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
+VI v16 v_set1(float x) { EACH(x); }
+VI v16 v_add(v16 a, v16 b) { EACH(a.f[i] + b.f[i]); }
+VI v16 v_sub(v16 a, v16 b) { EACH(a.f[i] - b.f[i]); }
+VI v16 v_mul(v16 a, v16 b) { EACH(a.f[i] * b.f[i]); }
+VI v16 v_div(v16 a, v16 b) { EACH(a.f[i] / b.f[i]); }
+VI v16 v_fma(v16 a, v16 b, v16 c) { EACH(fmaf(a.f[i], b.f[i], c.f[i])); }
+VI v16 v_max(v16 a, v16 b) { EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]); }
+VI v16 v_load_f16(const uint16_t *p) { EACH(qwen_f16_f32(p[i])); }
+VI v16 v_load_bf16(const uint16_t *p) { EACH(qwen_bf16_f32(p[i])); }
+VI v16 v_exp(v16 a) { EACH(qwen_expf(a.f[i])); }
+VI void
+v_store_f16(uint16_t *p, v16 a)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		p[i] = qwen_f32_f16(a.f[i]);
+}
+/* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
+VI float
+v_sum(v16 a)
+{
+	int i, n;
+
+	for (n = 8; n > 0; n /= 2) {
+		for (i = 0; i < n; i++)
+			a.f[i] = a.f[i] + a.f[i + n];
+	}
+	return a.f[0];
+}
+VI float
+v_hmax(v16 a)
+{
+	float m = a.f[0];
+	int i;
+
+	for (i = 1; i < 16; i++)
+		m = a.f[i] > m ? a.f[i] : m;
+	return m;
+}
+/* Largest magnitude of 32 as bits: NaN and infinity come out on top. */
+VI uint32_t
+v_absmax_bits(v16 a, v16 b)
+{
+	uint32_t m = 0, u;
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		u = qwen_f32_bits(a.f[i]) & 0x7fffffff;
+		m = u > m ? u : m;
+		u = qwen_f32_bits(b.f[i]) & 0x7fffffff;
+		m = u > m ? u : m;
+	}
+	return m;
+}
+/* Round to nearest even within -127 .. 127; returns the sum. */
+VI int
+v_store_i8(int8_t *p, v16 a)
+{
+	int i, sum = 0;
+
+	for (i = 0; i < 16; i++) {
+		float x = a.f[i] > -127.0f ? a.f[i] : -127.0f;
+
+		x = x < 127.0f ? x : 127.0f;
+		p[i] = (int8_t)rintf(x);
+		sum += p[i];
+	}
+	return sum;
+}
+#endif
+
+VI v16 v_zero(void) { return v_set1(0.0f); }
+
+/* The first n (0 .. 16) lanes, the others zero; stores touch only those. */
+VI v16
+v_load_n(const float *p, size_t n)
+{
+	float t[16] = { 0 };
+
+	if (n == 16)
+		return v_load(p);
+	memcpy(t, p, n * sizeof *p);
+	return v_load(t);
+}
+VI void
+v_store_n(float *p, v16 a, size_t n)
+{
+	float t[16];
+
+	if (n == 16) {
+		v_store(p, a);
+		return;
+	}
+	v_store(t, a);
+	memcpy(p, t, n * sizeof *p);
+}
+
+/* x / (1 + e^-x) */
+VI v16
+v_silu(v16 x)
+{
+	return v_div(x, v_add(v_set1(1.0f), v_exp(v_sub(v_zero(), x))));
+}
+
+#endif

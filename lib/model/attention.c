@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * attention.c - grouped-query softmax attention with q and k norms, RoPE, and
+ * (Qwen3.5 on) an output gate.
+ *
+ * Keys and values are rounded to f16 on their way into the cache, and always
+ * read from there.  The queries that share a key-value head are numbered
+ * token by token, and taken eight at a time.
+ */
+#include "model/forward.h"
+
+int
+qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
+    struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	struct qwen_attention *a = &l->attn;
+	size_t q = h->n_head * h->n_embd_head, kv = h->n_head_kv *
+	    h->n_embd_head;
+	long i = (long)l->index;
+
+	a->gated = gated;
+	if (qwen_load_weight(m, &a->q, i, "attn_q.weight", h->n_embd,
+	    gated ? 2 * q : q, 0, err) < 0 ||
+	    qwen_load_weight(m, &a->k, i, "attn_k.weight", h->n_embd, kv, 0,
+	    err) < 0 ||
+	    qwen_load_weight(m, &a->v, i, "attn_v.weight", h->n_embd, kv, 0,
+	    err) < 0 ||
+	    qwen_load_weight(m, &a->output, i, "attn_output.weight", q,
+	    h->n_embd, 0, err) < 0 ||
+	    qwen_load_vector(m, &a->q_norm, i, "attn_q_norm.weight",
+	    h->n_embd_head, err) < 0 ||
+	    qwen_load_vector(m, &a->k_norm, i, "attn_k_norm.weight",
+	    h->n_embd_head, err) < 0)
+		return -1;
+	l->mixer = qwen_attention_forward;
+	return 0;
+}
+
+/* Where things are in a row of projections: q (and gate), k, v. */
+struct row {
+	size_t	 q_step;	/* from one head's query to the next */
+	size_t	 k, v;
+};
+
+struct pass {
+	const struct qwen_layer	*l;
+	struct qwen_layer_state	*kv;
+	struct row		 row;
+	size_t			 rep;	/* queries a kv head serves */
+};
+
+/* One key into column pos of its block's [d][16], one value into a row. */
+static void
+store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
+    size_t head, size_t pos, const float *k, const float *v)
+{
+	size_t d = b->hp->n_embd_head, i, at = pos % QWEN_KV_BLOCK;
+	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK];
+	uint16_t *kt = block + head * d * QWEN_KV_BLOCK + at;
+	uint16_t row[4096];
+
+	b->vec->to_f16(row, k, d);
+	for (i = 0; i < d; i++)
+		kt[i * QWEN_KV_BLOCK] = row[i];
+	b->vec->to_f16(block + (b->hp->n_head_kv + head) * d * QWEN_KV_BLOCK +
+	    at * d, v, d);
+}
+
+/* Norm, rotate and scale the queries in place; keys and values to the cache. */
+static void
+prepare(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const struct qwen_hparams *h = b->hp;
+	const struct qwen_attention *a = &p->l->attn;
+	const float *c = b->b->cos + t * h->n_rot / 2;
+	const float *s = b->b->sin + t * h->n_rot / 2;
+	float *x = b->b->in + t * b->b->in_width;
+	size_t i, j, d = h->n_embd_head;
+
+	for (i = 0; i < h->n_head; i++) {
+		float *q = x + i * p->row.q_step;
+
+		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
+		b->vec->rope(q, c, s, h->n_rot / 2);
+		for (j = 0; j < d; j++)
+			q[j] *= h->attn_scale;
+	}
+	for (i = 0; i < h->n_head_kv; i++) {
+		float *k = x + p->row.k + i * d;
+
+		b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
+		b->vec->rope(k, c, s, h->n_rot / 2);
+		store(b, p->kv, i, b->pos + t, k, x + p->row.v + i * d);
+	}
+}
+
+/* Flat query i of a kv head: its token and its head. */
+static void
+locate(const struct pass *p, size_t head_kv, size_t i, size_t *t, size_t *head)
+{
+	*t = i / p->rep;
+	*head = head_kv * p->rep + i % p->rep;
+}
+
+/* Eight queries of a kv head and one chunk of keys. */
+static void
+set_up(const struct qwen_batch *b, const struct pass *p, size_t head_kv,
+    size_t i0, size_t n, struct qwen_attn *a)
+{
+	size_t i, t, head, d = b->hp->n_embd_head;
+
+	a->d = d;
+	a->n_q = n;
+	a->block = p->kv->block;
+	a->k_off = head_kv * d * QWEN_KV_BLOCK;
+	a->v_off = (b->hp->n_head_kv + head_kv) * d * QWEN_KV_BLOCK;
+	for (i = 0; i < n; i++) {
+		locate(p, head_kv, i0 + i, &t, &head);
+		a->q[i] = b->b->in + t * b->b->in_width +
+		    head * p->row.q_step;
+		a->limit[i] = b->pos + t + 1;
+	}
+}
+
+/* The result of query i, and its gate. */
+static void
+finish(const struct qwen_batch *b, const struct pass *p, size_t head_kv,
+    size_t i, const float *o, float l)
+{
+	size_t t, head, d = b->hp->n_embd_head;
+	float *y;
+
+	locate(p, head_kv, i, &t, &head);
+	y = b->b->o + t * b->b->o_width + head * d;
+	b->vec->attn_finish(y, o, l, d);
+	if (p->l->attn.gated)
+		b->vec->gate(y, b->b->in + t * b->b->in_width +
+		    head * p->row.q_step + d, d);
+}
+
+struct item_job {
+	struct qwen_batch	*b;
+	const struct pass	*p;
+	size_t			 n_flat;	/* queries of a kv head */
+	size_t			 n_group;	/* groups of eight of them */
+	size_t			 n_chunk;	/* split: chunks of keys */
+};
+
+#define MAX_HEAD 4096
+
+/* Item: eight queries; their chunks one after the other, merged as they come. */
+static void
+do_group(void *arg, size_t item, int thread)
+{
+	const struct item_job *j = arg;
+	const struct qwen_batch *b = j->b;
+	size_t head_kv = item / j->n_group, i0 = item % j->n_group *
+	    QWEN_ATTN_MAX_Q;
+	size_t n = j->n_flat - i0 < QWEN_ATTN_MAX_Q ? j->n_flat - i0 :
+	    QWEN_ATTN_MAX_Q;
+	size_t i, c, d = b->hp->n_embd_head, last;
+	float *o = b->b->tile + (size_t)thread * 2 * QWEN_ATTN_MAX_Q * d;
+	float *o1 = o + QWEN_ATTN_MAX_Q * d;
+	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
+	float m1[QWEN_ATTN_MAX_Q], l1[QWEN_ATTN_MAX_Q];
+	struct qwen_attn a;
+
+	set_up(b, j->p, head_kv, i0, n, &a);
+	last = (a.limit[n - 1] - 1) / QWEN_ATTN_CHUNK;
+	for (c = 0; c <= last; c++) {
+		a.chunk = c;
+		a.m = c == 0 ? m : m1;
+		a.l = c == 0 ? l : l1;
+		for (i = 0; i < n; i++)
+			a.o[i] = (c == 0 ? o : o1) + i * d;
+		b->m->kernels.attn->run.attn(&a);
+		for (i = 0; c > 0 && i < n; i++) {
+			if (a.limit[i] > c * QWEN_ATTN_CHUNK)
+				b->vec->attn_merge(m + i, l + i, o + i * d,
+				    m1[i], l1[i], o1 + i * d, d);
+		}
+	}
+	for (i = 0; i < n; i++)
+		finish(b, j->p, head_kv, i0 + i, o + i * d, l[i]);
+}
+
+/* One token, long context.  part: a row of d + 2 for each head and chunk. */
+static float *
+part_of(const struct item_job *j, size_t head, size_t chunk)
+{
+	return j->b->b->part + (head * j->b->b->cap_chunk + chunk) *
+	    (j->b->hp->n_embd_head + 2);
+}
+
+/* Item: eight queries and one chunk. */
+static void
+do_split(void *arg, size_t item, int thread)
+{
+	const struct item_job *j = arg;
+	const struct qwen_batch *b = j->b;
+	size_t c = item % j->n_chunk, group = item / j->n_chunk;
+	size_t head_kv = group / j->n_group, i0 = group % j->n_group *
+	    QWEN_ATTN_MAX_Q;
+	size_t n = j->n_flat - i0 < QWEN_ATTN_MAX_Q ? j->n_flat - i0 :
+	    QWEN_ATTN_MAX_Q;
+	size_t i, d = b->hp->n_embd_head;
+	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
+	struct qwen_attn a;
+
+	(void)thread;
+	set_up(b, j->p, head_kv, i0, n, &a);
+	a.chunk = c;
+	a.m = m;
+	a.l = l;
+	for (i = 0; i < n; i++)
+		a.o[i] = part_of(j, head_kv * j->p->rep + i0 + i, c);
+	b->m->kernels.attn->run.attn(&a);
+	for (i = 0; i < n; i++) {
+		a.o[i][d] = m[i];
+		a.o[i][d + 1] = l[i];
+	}
+}
+
+/* Item: a head; its chunks in the order of positions. */
+static void
+do_merge(void *arg, size_t head, int thread)
+{
+	const struct item_job *j = arg;
+	const struct qwen_batch *b = j->b;
+	size_t c, d = b->hp->n_embd_head;
+	float *o = part_of(j, head, 0), *o1;
+
+	(void)thread;
+	for (c = 1; c < j->n_chunk; c++) {
+		o1 = part_of(j, head, c);
+		b->vec->attn_merge(o + d, o + d + 1, o, o1[d], o1[d + 1], o1,
+		    d);
+	}
+	finish(b, j->p, head / j->p->rep, head % j->p->rep, o, o[d + 1]);
+}
+
+static void
+attend(struct qwen_batch *b, const struct pass *p)
+{
+	struct item_job j = { .b = b, .p = p, .n_flat = b->n * p->rep };
+	size_t n_kv = b->hp->n_head_kv;
+
+	j.n_group = (j.n_flat + QWEN_ATTN_MAX_Q - 1) / QWEN_ATTN_MAX_Q;
+	j.n_chunk = (b->pos + b->n + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
+	if (b->n > 1 || j.n_chunk < 2) {
+		qwen_pool_run(b->m->pool, do_group, &j, n_kv * j.n_group);
+		return;
+	}
+	qwen_pool_run(b->m->pool, do_split, &j, n_kv * j.n_group * j.n_chunk);
+	qwen_pool_run(b->m->pool, do_merge, &j, b->hp->n_head);
+}
+
+static void
+quantize_o(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct qwen_weight *w = arg;
+
+	if (qwen_wants_q8(w))
+		b->vec->quantize(b->b->oq + t * QWEN_Q8_GROUPS(b->b->o_width),
+		    b->b->o + t * b->b->o_width, w->n_in);
+}
+
+void
+qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	const struct qwen_hparams *h = b->hp;
+	struct qwen_scratch *s = b->b;
+	struct qwen_weight out = l->attn.output;
+	size_t d = h->n_embd_head;
+	struct pass p = { .l = l, .kv = &b->s->layer[l->index],
+	    .rep = h->n_head / h->n_head_kv };
+	struct qwen_linear lin[3], o = { &l->attn.output, s->out, h->n_embd };
+
+	p.row.q_step = l->attn.gated ? 2 * d : d;
+	p.row.k = h->n_head * p.row.q_step;
+	p.row.v = p.row.k + h->n_head_kv * d;
+	lin[0] = (struct qwen_linear){ &l->attn.q, s->in, s->in_width };
+	lin[1] = (struct qwen_linear){ &l->attn.k, s->in + p.row.k,
+	    s->in_width };
+	lin[2] = (struct qwen_linear){ &l->attn.v, s->in + p.row.v,
+	    s->in_width };
+	qwen_linears(b, lin, 3, s->xn, h->n_embd, s->xq,
+	    QWEN_Q8_GROUPS(h->n_embd), b->n);
+	qwen_each_token(b, prepare, &p);
+	attend(b, &p);
+	qwen_each_token(b, quantize_o, &out);
+	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq,
+	    QWEN_Q8_GROUPS(s->o_width), b->n);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * forward.c - a batch of tokens through the layers, and what follows from it.
+ *
+ *	x = embedding; for each layer: x += mixer(norm(x)); x += ffn(norm(x));
+ *	logits = output norm(x)
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "model/forward.h"
+
+#define DEFAULT_BATCH 512
+#define HEAD_ROWS 16		/* rows of logits computed together */
+
+static size_t
+max_size(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Width of the rows that hold a mixer's projections. */
+static size_t
+in_width(const struct qwen_model *m)
+{
+	const struct qwen_hparams *h = &m->hp;
+	size_t attn = (2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head;
+	size_t delta = 2 * h->n_head_k * h->dk + 2 * h->n_head_v * h->dv +
+	    2 * h->n_head_v;
+
+	return (max_size(attn, delta) + 15) / 16 * 16;
+}
+
+/* Uninitialised memory: pages that are never used are never touched. */
+static int
+take(void *pp, size_t n, size_t size)
+{
+	size_t bytes;
+	void *p;
+
+	if (qwen_mul(n, size, &bytes) < 0 ||
+	    posix_memalign(&p, 64, max_size(bytes, 64)) != 0)
+		return -1;
+	memcpy(pp, &p, sizeof p);
+	return 0;
+}
+
+void
+qwen_scratch_free(struct qwen_scratch *s)
+{
+	free(s->x);
+	free(s->xn);
+	free(s->xq);
+	free(s->out);
+	free(s->in);
+	free(s->o);
+	free(s->oq);
+	free(s->cos);
+	free(s->sin);
+	free(s->router);
+	free(s->expert);
+	free(s->weight);
+	free(s->slot);
+	free(s->first);
+	free(s->gate);
+	free(s->up);
+	free(s->hq);
+	free(s->tile);
+	free(s->part);
+	free(s->xp);
+	free(s->yp);
+	memset(s, 0, sizeof *s);
+}
+
+static int
+take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
+    size_t n_chunk)
+{
+	const struct qwen_hparams *h = &m->hp;
+	size_t nt = (size_t)qwen_pool_threads(m->pool);
+	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
+	    2 * QWEN_ATTN_MAX_Q * h->n_embd_head);
+
+	s->slots = max_size(n * (h->n_expert_used + 1), HEAD_ROWS);
+	return take(&s->x, n * h->n_embd, sizeof *s->x) < 0 ||
+	    take(&s->xn, n * h->n_embd, sizeof *s->xn) < 0 ||
+	    take(&s->xq, n * QWEN_Q8_GROUPS(h->n_embd), sizeof *s->xq) < 0 ||
+	    take(&s->out, n * h->n_embd, sizeof *s->out) < 0 ||
+	    take(&s->in, n * s->in_width, sizeof *s->in) < 0 ||
+	    take(&s->o, n * s->o_width, sizeof *s->o) < 0 ||
+	    take(&s->oq, n * QWEN_Q8_GROUPS(s->o_width), sizeof *s->oq) < 0 ||
+	    take(&s->cos, n * h->n_rot / 2, sizeof *s->cos) < 0 ||
+	    take(&s->sin, n * h->n_rot / 2, sizeof *s->sin) < 0 ||
+	    take(&s->router, n * (h->n_expert + 1), sizeof *s->router) < 0 ||
+	    take(&s->expert, s->slots, sizeof *s->expert) < 0 ||
+	    take(&s->weight, s->slots, sizeof *s->weight) < 0 ||
+	    take(&s->slot, s->slots, sizeof *s->slot) < 0 ||
+	    take(&s->first, h->n_expert + 2, sizeof *s->first) < 0 ||
+	    take(&s->gate, s->slots * s->ff_width, sizeof *s->gate) < 0 ||
+	    take(&s->up, s->slots * s->ff_width, sizeof *s->up) < 0 ||
+	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),
+	    sizeof *s->hq) < 0 ||
+	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
+	    take(&s->part, h->n_head * n_chunk * (h->n_embd_head + 2),
+	    sizeof *s->part) < 0 ||
+	    take(&s->xp, nt * s->slots, sizeof *s->xp) < 0 ||
+	    take(&s->yp, nt * s->slots, sizeof *s->yp) < 0 ? -1 : 0;
+}
+
+int
+qwen_scratch_fit(struct qwen_session *sess, size_t n, size_t end,
+    struct qwen_err *err)
+{
+	struct qwen_scratch *s = sess->scratch;
+	const struct qwen_hparams *h = &sess->model->hp;
+	size_t n_chunk = (end + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
+
+	if (n <= s->cap && n_chunk <= s->cap_chunk)
+		return 0;
+	n = max_size(n, s->cap);
+	n_chunk = n_chunk > s->cap_chunk ? n_chunk + n_chunk / 2 :
+	    s->cap_chunk;
+	qwen_scratch_free(s);
+	s->in_width = in_width(sess->model);
+	s->o_width = max_size(h->n_head * h->n_embd_head,
+	    h->n_head_v * h->dv);
+	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
+	if (take_all(s, sess->model, n, n_chunk) < 0) {
+		qwen_scratch_free(s);
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for a batch of %zu tokens", n);
+	}
+	s->cap = n;
+	s->cap_chunk = n_chunk;
+	return 0;
+}
+
+/* Note the first place, in the order of computing, that went wrong. */
+static void
+note_bad(struct qwen_batch *b, size_t place)
+{
+	size_t old = atomic_load(&b->bad);
+
+	while (place < old &&
+	    !atomic_compare_exchange_weak(&b->bad, &old, place))
+		;
+}
+
+struct norm {
+	const float	*add;	/* added to x first, or NULL */
+	const float	*w;
+	size_t		 place;	/* 2 * layer for a mixer's input, + 1 ffn's */
+};
+
+/* x += add; xn = norm(x), also in 8 bits. */
+static void
+add_norm(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct norm *p = arg;
+	size_t i, n = b->hp->n_embd;
+	float *x = b->b->x + t * n, sum;
+
+	if (p->add != NULL) {
+		const float *y = p->add + t * n;
+
+		for (i = 0; i < n; i++)
+			x[i] += y[i];
+	}
+	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
+	if (!isfinite(sum))
+		note_bad(b, p->place);
+	b->vec->quantize(b->b->xq + t * QWEN_Q8_GROUPS(n), b->b->xn + t * n,
+	    n);
+}
+
+static void
+embed(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct qwen_weight *w = &b->m->token_embd;
+	const int32_t *tokens = arg;
+
+	qwen_quant_dequantize(w->quant->type, w->data + (size_t)tokens[t] *
+	    w->row_bytes, b->b->x + t * b->hp->n_embd, b->hp->n_embd, NULL);
+}
+
+static int
+fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
+{
+	if (place == 0)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "the embedding has a number that is not finite");
+	if (place > 2 * n_layer)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "a logit is not finite (output.weight)");
+	return qwen_fail(err, QWEN_ENUMERIC,
+	    "layer %zu: the hidden state after its %s is not finite",
+	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
+}
+
+/* All layers; leaves the normed hidden states in xn and xq. */
+static int
+run_layers(struct qwen_batch *b, const int32_t *tokens, struct qwen_err *err)
+{
+	struct norm p = { .add = NULL };
+	size_t i, bad;
+
+	qwen_each_token(b, embed, (void *)(uintptr_t)tokens);
+	qwen_rope_angles(b);
+	for (i = 0; i < b->m->hp.n_layer; i++) {
+		const struct qwen_layer *l = &b->m->layer[i];
+
+		p.w = l->mixer_norm;
+		p.place = 2 * i;
+		qwen_each_token(b, add_norm, &p);
+		p.add = b->b->out;
+		l->mixer(b, l);
+		p.w = l->ffn_norm;
+		p.place = 2 * i + 1;
+		qwen_each_token(b, add_norm, &p);
+		l->ffn(b, l);
+		bad = atomic_load(&b->bad);
+		if (bad != SIZE_MAX)
+			return fail_bad(bad, b->m->hp.n_layer, err);
+	}
+	p.w = b->m->output_norm;
+	p.place = 2 * b->m->hp.n_layer;
+	qwen_each_token(b, add_norm, &p);
+	bad = atomic_load(&b->bad);
+	return bad == SIZE_MAX ? 0 : fail_bad(bad, b->m->hp.n_layer, err);
+}
+
+/* Logits of n tokens from t, to rows of out. */
+static int
+run_head(struct qwen_batch *b, size_t t, size_t n, float *out,
+    struct qwen_err *err)
+{
+	size_t i, n_vocab = b->hp->n_vocab, n_embd = b->hp->n_embd;
+	struct qwen_linear lin = { &b->m->output, out, n_vocab };
+
+	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
+	    b->b->xq + t * QWEN_Q8_GROUPS(n_embd), QWEN_Q8_GROUPS(n_embd), n);
+	for (i = 0; i < n * n_vocab; i++) {
+		if (!isfinite(out[i]))
+			return fail_bad(SIZE_MAX, b->hp->n_layer, err);
+	}
+	return 0;
+}
+
+/* The rows that how asks for; the last one stays in the session. */
+static int
+run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
+    struct qwen_err *err)
+{
+	struct qwen_session *s = b->s;
+	size_t n_vocab = b->hp->n_vocab, t, i, n;
+	float *rows;
+	int r = 0;
+
+	if (how->logits == QWEN_LOGITS_NONE ||
+	    (how->logits == QWEN_LOGITS_LAST && !last))
+		return 0;
+	if (how->logits == QWEN_LOGITS_LAST) {
+		if (run_head(b, b->n - 1, 1, s->logits, err) < 0)
+			return -1;
+		s->have_logits = 1;
+		return how->row == NULL ? 0 :
+		    how->row(how->arg, b->pos + b->n - 1, s->logits, err) ?
+		    -1 : 0;
+	}
+	rows = malloc(HEAD_ROWS * n_vocab * sizeof *rows);
+	if (rows == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (t = 0; r == 0 && t < b->n; t += n) {
+		n = b->n - t < HEAD_ROWS ? b->n - t : HEAD_ROWS;
+		r = run_head(b, t, n, rows, err);
+		for (i = 0; r == 0 && how->row != NULL && i < n; i++)
+			r = how->row(how->arg, b->pos + t + i,
+			    rows + i * n_vocab, err) ? -1 : 0;
+		if (r == 0)
+			memcpy(s->logits, rows + (n - 1) * n_vocab,
+			    n_vocab * sizeof *rows);
+	}
+	s->have_logits = r == 0;
+	free(rows);
+	return r;
+}
+
+static int
+check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
+    struct qwen_err *err)
+{
+	size_t i, n_vocab = s->model->hp.n_vocab;
+
+	for (i = 0; i < n; i++) {
+		if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %d (number %zu): ids go from 0 to %zu",
+			    (int)tokens[i], i, n_vocab - 1);
+	}
+	return 0;
+}
+
+int
+qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
+    const struct qwen_eval *how, struct qwen_err *err)
+{
+	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
+	struct qwen_batch b = { .s = s, .m = s->model, .hp = &s->model->hp,
+	    .vec = s->model->kernels.vec->run.vec, .b = s->scratch };
+	size_t done, batch, end;
+
+	how = how != NULL ? how : &plain;
+	batch = how->batch > 0 ? how->batch : DEFAULT_BATCH;
+	batch = batch < n ? batch : n;
+	if (n == 0)
+		return 0;
+	if (check_tokens(s, tokens, n, err) < 0 ||
+	    qwen_add(s->n_tokens, n, &end) < 0 ||
+	    qwen_session_reserve(s, end, err) < 0 ||
+	    qwen_scratch_fit(s, batch, end, err) < 0)
+		return -1;
+	s->have_logits = 0;
+	for (done = 0; done < n; done += b.n) {
+		b.n = n - done < batch ? n - done : batch;
+		b.pos = s->n_tokens;
+		atomic_store(&b.bad, SIZE_MAX);
+		if (run_layers(&b, tokens + done, err) < 0 ||
+		    run_heads(&b, how, done + b.n == n, err) < 0)
+			return -1;
+		memcpy(s->tokens + s->n_tokens, tokens + done,
+		    b.n * sizeof *tokens);
+		s->n_tokens += b.n;
+		if (how->progress != NULL)
+			how->progress(how->arg, done + b.n, n);
+	}
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * forward.h - one batch of tokens on its way through the layers.
+ *
+ * Buffers hold a row a token, [n][width], and are sized once for the largest
+ * batch; blocks share them.
+ */
+#ifndef QWEN_MODEL_FORWARD_H
+#define QWEN_MODEL_FORWARD_H
+
+#include "model/model.h"
+
+/* Rows of a matrix that one thread takes at a time. */
+#define QWEN_ROW_CHUNK 64
+/* Tokens that pass by a chunk of rows while it is in cache. */
+#define QWEN_TOKEN_CHUNK 128
+
+struct qwen_scratch {
+	size_t		 cap;		/* tokens */
+	size_t		 cap_chunk;	/* attention chunks for one token */
+	float		*x;		/* [cap][n_embd] the residual stream */
+	float		*xn;		/* [cap][n_embd] normed */
+	struct qwen_q8	*xq;		/* [cap][groups] normed, 8 bits */
+	float		*out;		/* [cap][n_embd] a block's result */
+	float		*in;		/* [cap][in_width] projections */
+	float		*o;		/* [cap][o_width] what mixers make */
+	struct qwen_q8	*oq;		/* [cap][groups of o_width] */
+	float		*cos, *sin;	/* [cap][n_rot / 2] */
+	float		*router;	/* [cap][n_expert + 1] */
+	uint32_t	*expert;	/* [cap][n_expert_used] */
+	float		*weight;	/* [cap][n_expert_used + 1] */
+	uint32_t	*slot;		/* [cap * n_expert_used] by expert */
+	uint32_t	*first;		/* [n_expert + 1] in slot */
+	float		*gate, *up;	/* [slots][ff_width] */
+	struct qwen_q8	*hq;		/* [slots][groups of ff_width] */
+	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
+	float		*part;		/* [n_head][cap_chunk][head + 2] */
+	const void	**xp;		/* [threads][slots] row pointers */
+	float		**yp;
+	size_t		 in_width, o_width, ff_width;
+	size_t		 slots;		/* a batch has at most */
+};
+
+struct qwen_batch {
+	struct qwen_session		*s;
+	struct qwen_model		*m;
+	const struct qwen_hparams	*hp;
+	const struct qwen_vec		*vec;
+	struct qwen_scratch		*b;
+	size_t				 n;	/* tokens */
+	size_t				 pos;	/* of the first */
+	/* the place of the first number that was not finite, or SIZE_MAX */
+	_Atomic size_t			 bad;
+};
+
+/* Make the scratch memory fit n tokens at positions below end. */
+int qwen_scratch_fit(struct qwen_session *s, size_t n, size_t end,
+    struct qwen_err *err);
+void qwen_scratch_free(struct qwen_scratch *b);
+
+/* One product of a list that shares its input: y[t * stride + row]. */
+struct qwen_linear {
+	const struct qwen_weight	*w;
+	float				*y;
+	size_t				 stride;
+};
+
+/*
+ * y = Wx for n rows of x, f32 (stride floats apart) and in 8 bits (groups
+ * apart); whichever form the weight takes is used.
+ */
+void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
+    size_t n_lin, const float *x, size_t stride, const struct qwen_q8 *xq,
+    size_t groups, size_t n);
+
+/* Call fn for every token of the batch, several at a time. */
+void qwen_each_token(struct qwen_batch *b,
+    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg);
+
+/* Rows of x to 8 bits if the weight wants them so. */
+static inline int
+qwen_wants_q8(const struct qwen_weight *w)
+{
+	return w->quant->kind != QWEN_QUANT_FLOAT;
+}
+
+/* cos and sin of the batch's positions. */
+void qwen_rope_angles(struct qwen_batch *b);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: ISC */
+/* linear.c - products with weights, shared out over threads by rows. */
+#include "model/forward.h"
+
+struct job {
+	struct qwen_batch		*b;
+	const struct qwen_linear	*lin;
+	size_t				 n_lin;
+	const float			*x;
+	size_t				 stride;
+	const struct qwen_q8		*xq;
+	size_t				 groups;
+	size_t				 n;
+};
+
+static size_t
+chunks_of(const struct qwen_weight *w)
+{
+	return (w->n_out + QWEN_ROW_CHUNK - 1) / QWEN_ROW_CHUNK;
+}
+
+/* Item: a chunk of rows of one of the matrices, counted through the list. */
+static void
+do_rows(void *arg, size_t item, int thread)
+{
+	const struct job *j = arg;
+	const struct qwen_linear *l = j->lin;
+	const struct qwen_weight *w;
+	struct qwen_scratch *s = j->b->b;
+	const void **xp = s->xp + (size_t)thread * s->slots;
+	float **yp = s->yp + (size_t)thread * s->slots;
+	struct qwen_matmul mm;
+	size_t t, i;
+
+	for (; item >= chunks_of(l->w); l++)
+		item -= chunks_of(l->w);
+	w = l->w;
+	mm = (struct qwen_matmul){ .w = w->data, .row_bytes = w->row_bytes,
+	    .n_in = w->n_in, .quant = w->quant, .x = xp, .y = yp,
+	    .r0 = item * QWEN_ROW_CHUNK };
+	mm.r1 = mm.r0 + QWEN_ROW_CHUNK < w->n_out ? mm.r0 + QWEN_ROW_CHUNK :
+	    w->n_out;
+	for (t = 0; t < j->n; t += mm.n_tok) {
+		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
+		    QWEN_TOKEN_CHUNK;
+		for (i = 0; i < mm.n_tok; i++) {
+			xp[i] = qwen_wants_q8(w) ?
+			    (const void *)(j->xq + (t + i) * j->groups) :
+			    (const void *)(j->x + (t + i) * j->stride);
+			yp[i] = l->y + (t + i) * l->stride;
+		}
+		w->matmul->run.matmul(&mm);
+	}
+}
+
+void
+qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
+    const float *x, size_t stride, const struct qwen_q8 *xq, size_t groups,
+    size_t n)
+{
+	struct job j = { b, lin, n_lin, x, stride, xq, groups, n };
+	size_t i, items = 0;
+
+	for (i = 0; i < n_lin; i++)
+		items += chunks_of(lin[i].w);
+	qwen_pool_run(b->m->pool, do_rows, &j, items);
+}
+
+/* Tokens one thread takes at a time. */
+#define TOKENS 4
+
+struct token_job {
+	struct qwen_batch	*b;
+	void			(*fn)(struct qwen_batch *, void *, size_t);
+	void			*arg;
+};
+
+static void
+do_tokens(void *arg, size_t item, int thread)
+{
+	const struct token_job *j = arg;
+	size_t t, end = (item + 1) * TOKENS;
+
+	(void)thread;
+	for (t = item * TOKENS; t < end && t < j->b->n; t++)
+		j->fn(j->b, j->arg, t);
+}
+
+void
+qwen_each_token(struct qwen_batch *b,
+    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg)
+{
+	struct token_job j = { b, fn, arg };
+
+	qwen_pool_run(b->m->pool, do_tokens, &j, (b->n + TOKENS - 1) / TOKENS);
+}

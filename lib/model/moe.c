@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * moe.c - mixture of experts: router, top-k, gated MLPs, and a shared expert.
+ *
+ * A slot is one (token, expert) pair; slots are sorted by expert, the shared
+ * expert's come last, one a token.  An output row is owned by one thread,
+ * which walks the experts in ascending order: a token's sum is then the same
+ * in any batch, with no buffer of experts' outputs and no atomics.
+ */
+#include "kernel/math.h"
+#include "model/forward.h"
+
+static int
+load_experts(struct qwen_model *m, struct qwen_layer *l, struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	struct qwen_moe *e = &l->moe;
+	long i = (long)l->index;
+
+	if (qwen_load_weight(m, &e->down, i, "ffn_down_exps.weight",
+	    h->n_ff_exp, h->n_embd, h->n_expert, err) < 0)
+		return -1;
+	if (!qwen_has_tensor(m, i, "ffn_gate_up_exps.weight"))
+		return qwen_load_weight(m, &e->gate, i, "ffn_gate_exps.weight",
+		    h->n_embd, h->n_ff_exp, h->n_expert, err) < 0 ||
+		    qwen_load_weight(m, &e->up, i, "ffn_up_exps.weight",
+		    h->n_embd, h->n_ff_exp, h->n_expert, err) < 0 ? -1 : 0;
+	/* one stack: gate rows first, then up rows */
+	if (qwen_load_weight(m, &e->gate, i, "ffn_gate_up_exps.weight",
+	    h->n_embd, 2 * h->n_ff_exp, h->n_expert, err) < 0)
+		return -1;
+	e->gate.n_out = h->n_ff_exp;
+	e->up = e->gate;
+	e->up.data += h->n_ff_exp * e->up.row_bytes;
+	return 0;
+}
+
+int
+qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
+    struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	struct qwen_moe *e = &l->moe;
+	long i = (long)l->index;
+
+	if (qwen_load_weight(m, &e->router, i, "ffn_gate_inp.weight",
+	    h->n_embd, h->n_expert, 0, err) < 0 ||
+	    load_experts(m, l, err) < 0)
+		return -1;
+	l->ffn = qwen_moe_forward;
+	if (!shared)
+		return 0;
+	if (qwen_load_weight(m, &e->shared_router, i,
+	    "ffn_gate_inp_shexp.weight", h->n_embd, 1, 0, err) < 0 ||
+	    qwen_load_weight(m, &e->shared.gate, i, "ffn_gate_shexp.weight",
+	    h->n_embd, h->n_ff_shexp, 0, err) < 0 ||
+	    qwen_load_weight(m, &e->shared.up, i, "ffn_up_shexp.weight",
+	    h->n_embd, h->n_ff_shexp, 0, err) < 0 ||
+	    qwen_load_weight(m, &e->shared.down, i, "ffn_down_shexp.weight",
+	    h->n_ff_shexp, h->n_embd, 0, err) < 0)
+		return -1;
+	return 0;
+}
+
+/* An expert with work to do: slots first .. first + n - 1. */
+struct work {
+	const struct qwen_layer	*l;
+	struct qwen_batch	*b;
+	size_t			 n_chunk;	/* of rows of gate and up */
+	size_t			 n_chunk_shared;
+	size_t			 n_routed;	/* slots before the shared */
+};
+
+/*
+ * The k largest logits, ties to the lower index, and their softmax: the same
+ * as renormalising the softmax over all.
+ */
+static void
+select_experts(const struct qwen_hparams *h, const float *logits,
+    uint32_t *expert, float *weight)
+{
+	size_t k = h->n_expert_used, n = 0, e, i;
+	float sum = 0.0f;
+
+	for (e = 0; e < h->n_expert; e++) {
+		if (n == k && !(logits[e] > logits[expert[k - 1]]))
+			continue;
+		i = n < k ? n++ : k - 1;
+		for (; i > 0 && logits[e] > logits[expert[i - 1]]; i--)
+			expert[i] = expert[i - 1];
+		expert[i] = (uint32_t)e;
+	}
+	for (i = 0; i < k; i++) {
+		weight[i] = qwen_expf(logits[expert[i]] - logits[expert[0]]);
+		sum += weight[i];
+	}
+	for (i = 0; i < k; i++)
+		weight[i] = weight[i] / sum * h->expert_scale;
+}
+
+static void
+route(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct qwen_hparams *h = b->hp;
+	const float *logits = b->b->router + t * (h->n_expert + 1);
+	float *w = b->b->weight + t * (h->n_expert_used + 1);
+
+	(void)arg;
+	select_experts(h, logits, b->b->expert + t * h->n_expert_used, w);
+	if (h->n_ff_shexp > 0)
+		w[h->n_expert_used] = qwen_sigmoidf(logits[h->n_expert]);
+}
+
+/* Counting sort of the slots by expert; within one, by token. */
+static void
+sort_slots(struct qwen_batch *b)
+{
+	const struct qwen_hparams *h = b->hp;
+	struct qwen_scratch *s = b->b;
+	size_t n = b->n * h->n_expert_used, i, e;
+	uint32_t at = 0, count;
+
+	for (e = 0; e <= h->n_expert; e++)
+		s->first[e] = 0;
+	for (i = 0; i < n; i++)
+		s->first[s->expert[i]]++;
+	for (e = 0; e <= h->n_expert; e++) {
+		count = s->first[e];
+		s->first[e] = at;
+		at += count;
+	}
+	for (i = 0; i < n; i++)
+		s->slot[s->first[s->expert[i]]++] = (uint32_t)i;
+	for (e = h->n_expert; e > 0; e--)
+		s->first[e] = s->first[e - 1];
+	s->first[0] = 0;
+}
+
+/* Rows r0 .. r1-1 of one matrix for slots i0 .. i0+n-1. */
+static void
+multiply(const struct qwen_weight *w, size_t e, struct qwen_matmul *mm)
+{
+	mm->w = w->data + e * w->expert_bytes + mm->r0 * w->row_bytes;
+	mm->row_bytes = w->row_bytes;
+	mm->n_in = w->n_in;
+	mm->quant = w->quant;
+	mm->r1 = mm->r0 + QWEN_ROW_CHUNK < w->n_out ?
+	    QWEN_ROW_CHUNK : w->n_out - mm->r0;
+	mm->r0 = 0;
+	w->matmul->run.matmul(mm);
+}
+
+static const void *
+input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
+{
+	if (qwen_wants_q8(w))
+		return b->b->xq + t * QWEN_Q8_GROUPS(b->hp->n_embd);
+	return b->b->xn + t * b->hp->n_embd;
+}
+
+/* Gate and up rows from r0 for n slots at i0; their tokens through slot[]. */
+static void
+gate_up(const struct work *w, const struct qwen_weight *gate,
+    const struct qwen_weight *up, size_t e, size_t i0, size_t n, size_t r0,
+    int thread)
+{
+	struct qwen_batch *b = w->b;
+	struct qwen_scratch *s = b->b;
+	const void **xp = s->xp + (size_t)thread * s->slots;
+	float **yp = s->yp + (size_t)thread * s->slots;
+	size_t i, j, m, k = b->hp->n_expert_used;
+	struct qwen_matmul mm;
+
+	for (i = 0; i < n; i += m) {
+		m = n - i < QWEN_TOKEN_CHUNK ? n - i : QWEN_TOKEN_CHUNK;
+		for (int second = 0; second < 2; second++) {
+			float *y = second ? s->up : s->gate;
+
+			for (j = 0; j < m; j++) {
+				size_t at = i0 + i + j;
+				size_t t = at < w->n_routed ?
+				    s->slot[at] / k : at - w->n_routed;
+
+				xp[j] = input(b, second ? up : gate, t);
+				yp[j] = y + at * s->ff_width + r0;
+			}
+			mm = (struct qwen_matmul){ .x = xp, .y = yp,
+			    .n_tok = m, .r0 = r0 };
+			multiply(second ? up : gate, e, &mm);
+		}
+	}
+}
+
+/* Item: an expert's chunk of gate and up rows; the shared expert's first. */
+static void
+do_gate_up(void *arg, size_t item, int thread)
+{
+	const struct work *w = arg;
+	const struct qwen_moe *moe = &w->l->moe;
+	const uint32_t *first = w->b->b->first;
+	size_t e;
+
+	if (item < w->n_chunk_shared) {
+		gate_up(w, &moe->shared.gate, &moe->shared.up, 0, w->n_routed,
+		    w->b->n, item * QWEN_ROW_CHUNK, thread);
+		return;
+	}
+	item -= w->n_chunk_shared;
+	e = item / w->n_chunk;
+	if (first[e + 1] > first[e])
+		gate_up(w, &moe->gate, &moe->up, e, first[e],
+		    first[e + 1] - first[e],
+		    item % w->n_chunk * QWEN_ROW_CHUNK, thread);
+}
+
+/* Slots one thread takes at a time. */
+#define SLOTS 4
+
+static void
+do_activate(void *arg, size_t item, int thread)
+{
+	const struct work *w = arg;
+	struct qwen_batch *b = w->b;
+	struct qwen_scratch *s = b->b;
+	const struct qwen_moe *moe = &w->l->moe;
+	size_t i, n = w->n_routed + (b->hp->n_ff_shexp > 0 ? b->n : 0);
+
+	(void)thread;
+	for (i = item * SLOTS; i < (item + 1) * SLOTS && i < n; i++) {
+		const struct qwen_weight *down = i < w->n_routed ?
+		    &moe->down : &moe->shared.down;
+		float *g = s->gate + i * s->ff_width;
+
+		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
+		if (qwen_wants_q8(down))
+			b->vec->quantize(s->hq + i *
+			    QWEN_Q8_GROUPS(s->ff_width), g, down->n_in);
+	}
+}
+
+/* Add weight * down(h) of n slots at i0 to the output rows from r0. */
+static void
+down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
+    size_t i0, size_t n, size_t r0, int thread)
+{
+	struct qwen_batch *b = w->b;
+	struct qwen_scratch *s = b->b;
+	const void **xp = s->xp + (size_t)thread * s->slots;
+	float **yp = s->yp + (size_t)thread * s->slots;
+	float *tile = s->tile + (size_t)thread * QWEN_TOKEN_CHUNK *
+	    QWEN_ROW_CHUNK;
+	size_t i, j, m, k = b->hp->n_expert_used, t, rank;
+	struct qwen_matmul mm;
+
+	for (i = 0; i < n; i += m) {
+		m = n - i < QWEN_TOKEN_CHUNK ? n - i : QWEN_TOKEN_CHUNK;
+		for (j = 0; j < m; j++) {
+			size_t at = i0 + i + j;
+
+			xp[j] = qwen_wants_q8(down) ? (const void *)(s->hq +
+			    at * QWEN_Q8_GROUPS(s->ff_width)) :
+			    (const void *)(s->gate + at * s->ff_width);
+			yp[j] = tile + j * QWEN_ROW_CHUNK;
+		}
+		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
+		    .r0 = r0 };
+		multiply(down, e, &mm);
+		for (j = 0; j < m; j++) {
+			size_t at = i0 + i + j;
+
+			t = at < w->n_routed ? s->slot[at] / k :
+			    at - w->n_routed;
+			rank = at < w->n_routed ? s->slot[at] % k : k;
+			b->vec->axpy(s->out + t * b->hp->n_embd + r0,
+			    s->weight[t * (k + 1) + rank], yp[j], mm.r1);
+		}
+	}
+}
+
+/* Item: a chunk of output rows, for all experts in ascending order. */
+static void
+do_down(void *arg, size_t item, int thread)
+{
+	const struct work *w = arg;
+	struct qwen_batch *b = w->b;
+	const struct qwen_moe *moe = &w->l->moe;
+	const uint32_t *first = b->b->first;
+	size_t t, e, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
+	size_t r1 = r0 + QWEN_ROW_CHUNK < n_embd ? r0 + QWEN_ROW_CHUNK :
+	    n_embd;
+
+	for (t = 0; t < b->n; t++) {
+		for (r = r0; r < r1; r++)
+			b->b->out[t * n_embd + r] = 0.0f;
+	}
+	for (e = 0; e < b->hp->n_expert; e++) {
+		if (first[e + 1] > first[e])
+			down_rows(w, &moe->down, e, first[e],
+			    first[e + 1] - first[e], r0, thread);
+	}
+	if (b->hp->n_ff_shexp > 0)
+		down_rows(w, &moe->shared.down, 0, w->n_routed, b->n, r0,
+		    thread);
+}
+
+static size_t
+chunks(size_t rows)
+{
+	return (rows + QWEN_ROW_CHUNK - 1) / QWEN_ROW_CHUNK;
+}
+
+void
+qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	const struct qwen_hparams *h = b->hp;
+	struct qwen_scratch *s = b->b;
+	struct qwen_linear lin[2] = {
+		{ &l->moe.router, s->router, h->n_expert + 1 },
+		{ &l->moe.shared_router, s->router + h->n_expert,
+		    h->n_expert + 1 },
+	};
+	struct work w = { .l = l, .b = b, .n_chunk = chunks(h->n_ff_exp),
+	    .n_chunk_shared = chunks(h->n_ff_shexp),
+	    .n_routed = b->n * h->n_expert_used };
+	size_t n_slot = w.n_routed + (h->n_ff_shexp > 0 ? b->n : 0);
+
+	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
+	    s->xq, QWEN_Q8_GROUPS(h->n_embd), b->n);
+	qwen_each_token(b, route, NULL);
+	sort_slots(b);
+	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
+	    h->n_expert * w.n_chunk);
+	qwen_pool_run(b->m->pool, do_activate, &w,
+	    (n_slot + SLOTS - 1) / SLOTS);
+	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd));
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: ISC */
+/* session.c - one timeline: its tokens, KV cache and recurrent state. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "model/forward.h"
+
+static int
+new_layer(struct qwen_layer_state *s, const struct qwen_hparams *h,
+    size_t layer)
+{
+	if (h->recurrent == NULL || !h->recurrent[layer]) {
+		s->kv_block_bytes = 2 * h->n_head_kv * h->n_embd_head *
+		    QWEN_KV_BLOCK * sizeof(uint16_t);
+		return 0;
+	}
+	s->n_s = h->n_head_v * h->dk * h->dv;
+	s->n_conv = (h->conv_kernel - 1) *
+	    (2 * h->n_head_k * h->dk + h->n_head_v * h->dv);
+	s->s = qwen_alloc(s->n_s, sizeof *s->s);
+	s->conv = qwen_alloc(s->n_conv, sizeof *s->conv);
+	return s->s == NULL || s->conv == NULL ? -1 : 0;
+}
+
+int
+qwen_session_new(struct qwen_session **out, struct qwen_model *m,
+    struct qwen_err *err)
+{
+	struct qwen_session *s = qwen_alloc(1, sizeof *s);
+	size_t i;
+
+	*out = NULL;
+	if (s == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	s->model = m;
+	s->n_layer = m->hp.n_layer;
+	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
+	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
+	s->scratch = qwen_alloc(1, sizeof *s->scratch);
+	if (s->layer == NULL || s->logits == NULL || s->scratch == NULL)
+		goto nomem;
+	for (i = 0; i < s->n_layer; i++) {
+		if (new_layer(&s->layer[i], &m->hp, i) < 0)
+			goto nomem;
+	}
+	*out = s;
+	return 0;
+nomem:
+	qwen_session_free(s);
+	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+void
+qwen_session_free(struct qwen_session *s)
+{
+	size_t i, j;
+
+	if (s == NULL)
+		return;
+	for (i = 0; s->layer != NULL && i < s->n_layer; i++) {
+		for (j = 0; j < s->layer[i].n_block; j++)
+			free(s->layer[i].block[j]);
+		free(s->layer[i].block);
+		free(s->layer[i].s);
+		free(s->layer[i].conv);
+	}
+	if (s->scratch != NULL)
+		qwen_scratch_free(s->scratch);
+	free(s->scratch);
+	free(s->layer);
+	free(s->logits);
+	free(s->tokens);
+	free(s);
+}
+
+struct qwen_model *
+qwen_session_model(const struct qwen_session *s)
+{
+	return s->model;
+}
+
+size_t
+qwen_session_n_tokens(const struct qwen_session *s)
+{
+	return s->n_tokens;
+}
+
+const int32_t *
+qwen_session_tokens(const struct qwen_session *s)
+{
+	return s->tokens;
+}
+
+const float *
+qwen_session_logits(const struct qwen_session *s)
+{
+	return s->have_logits ? s->logits : NULL;
+}
+
+/* More blocks, in steps so that decoding seldom comes here. */
+static int
+reserve_layer(struct qwen_layer_state *l, size_t n)
+{
+	size_t want = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	uint16_t **list;
+
+	if (l->kv_block_bytes == 0 || want <= l->n_block)
+		return 0;
+	list = realloc(l->block, want * sizeof *list);
+	if (list == NULL)
+		return -1;
+	l->block = list;
+	while (l->n_block < want) {
+		l->block[l->n_block] = qwen_alloc(1, l->kv_block_bytes);
+		if (l->block[l->n_block] == NULL)
+			return -1;
+		l->n_block++;
+	}
+	return 0;
+}
+
+int
+qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
+{
+	size_t i, cap;
+	int32_t *tokens;
+
+	if (n > s->model->hp.n_ctx)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%zu tokens: the model's context is %zu", n,
+		    s->model->hp.n_ctx);
+	if (n > s->cap_tokens) {
+		cap = n + n / 2 + 256;
+		tokens = realloc(s->tokens, cap * sizeof *tokens);
+		if (tokens == NULL)
+			goto nomem;
+		s->tokens = tokens;
+		s->cap_tokens = cap;
+	}
+	for (i = 0; i < s->n_layer; i++) {
+		if (reserve_layer(&s->layer[i], n) < 0)
+			goto nomem;
+	}
+	return 0;
+nomem:
+	return qwen_fail(err, QWEN_ENOMEM,
+	    "out of memory for the state of %zu tokens", n);
+}
+
+void
+qwen_session_clear(struct qwen_session *s)
+{
+	size_t i, j;
+
+	for (i = 0; i < s->n_layer; i++) {
+		struct qwen_layer_state *l = &s->layer[i];
+
+		for (j = 0; j < l->n_block; j++)
+			memset(l->block[j], 0, l->kv_block_bytes);
+		if (l->s != NULL)
+			memset(l->s, 0, l->n_s * sizeof *l->s);
+		if (l->conv != NULL)
+			memset(l->conv, 0, l->n_conv * sizeof *l->conv);
+	}
+	s->n_tokens = 0;
+	s->have_logits = 0;
+}

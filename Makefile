@@ -35,7 +35,7 @@ ISA_DIR := $(patsubst x86_64%,x86,$(shell uname -m))
 KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
 QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
 ARCH := $(sort $(wildcard lib/model/arch_*.c))
-SAMP := $(filter-out lib/sample/chain.c,$(sort $(wildcard lib/sample/*.c)))
+SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib/sample/*.c)))
 
 LIB_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 	lib/kernel/*.c lib/model/*.c lib/token/*.c lib/sample/*.c \

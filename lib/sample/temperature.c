@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * temperature.c - divide the logits by a temperature: below 1 sharpens the
+ * distribution, above 1 flattens it, 0 leaves the best token alone.
+ */
+#include "sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "temp", .type = QWEN_SAMPLE_REAL, .arg = "T",
+	  .min = 0, .max = 1000, .def = 0,
+	  .help = "temperature; 0 takes the best token" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].d != 1;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	size_t i, best = qwen_cands_best(l);
+	float max = l->c[best].logit, temp = (float)v[0].d;
+
+	(void)memory;
+	if (temp == 0) {
+		qwen_cands_only(l, best);
+		return;
+	}
+	/* relative to the best one, so that no quotient is too large */
+	for (i = 0; i < l->n; i++)
+		l->c[i].logit = (l->c[i].logit - max) / temp;
+}
+
+const struct qwen_sampler_method qwen_sampler_temperature = {
+	.name = "temperature", .rank = QWEN_RANK_TEMPERATURE,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

@@ -4,7 +4,6 @@
  * from what the library declares, so that no two tools can differ.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/internal.h"

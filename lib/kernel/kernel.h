@@ -26,7 +26,7 @@ struct qwen_q8 {
 	int8_t	q[QWEN_GROUP];	/* -127 .. 127 */
 	int16_t	asum16[16];	/* a[i/2] * sum of 16 q */
 	int16_t	asum[8];	/* a[i] * sum of 32 q */
-	int16_t	a[8];		/* 1 .. 8 */
+	int16_t	a[8];		/* 1 .. 7 */
 	float	d;		/* NaN if an activation was not finite */
 } __attribute__((aligned(64)));
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * logits.c - the forward pass against reference logits (transformers, f32),
+ * within the limits of expected.json, and greedy continuations.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "qwen.h"
+#include "../tap.h"
+
+struct take {
+	const struct golden_case	*c;
+	size_t				 next, n_vocab;
+	float				*got;
+};
+
+static int
+keep_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct take *t = arg;
+
+	(void)err;
+	if (t->next < t->c->n_rows && t->c->rows[t->next] == pos)
+		memcpy(t->got + t->next++ * t->n_vocab, logits,
+		    t->n_vocab * sizeof *logits);
+	return 0;
+}
+
+static double log_ratio;
+static int n_ratio;
+
+static void
+check_case(struct qwen_model *m, const struct golden_model *g,
+    const struct golden_case *c)
+{
+	static const char *const names[6] = { "mean_kl", "median_kl",
+	    "max_abs", "median_abs", "p90_abs", "top1" };
+	struct take t = { .c = c, .n_vocab = g->n_vocab };
+	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = keep_row,
+	    .arg = &t };
+	struct qwen_session *s = NULL;
+	struct qwen_err err = { 0 };
+	double d[6];
+	int i, good;
+
+	t.got = calloc(c->n_rows, g->n_vocab * sizeof *t.got);
+	good = t.got != NULL && qwen_session_new(&s, m, &err) == 0 &&
+	    qwen_session_eval(s, c->tokens, c->n_tokens, &how, &err) == 0 &&
+	    t.next == c->n_rows;
+	if (!ok(good, "%s %s: evaluates %s", g->name, c->name, err.msg))
+		goto out;
+	golden_distance(g, c, t.got, d);
+	for (i = 0; i < 6; i++) {
+		good = c->limit[i] < 0 || (i == 5 ? d[i] >= c->limit[i] :
+		    d[i] <= c->limit[i]);
+		ok(good, "%s %s: %s %.6g (limit %.6g)", g->name, c->name,
+		    names[i], d[i], c->limit[i]);
+	}
+	if (c->peer_kl > 1e-6 && d[0] > 0) {
+		log_ratio += log(d[0] / c->peer_kl);
+		n_ratio++;
+	}
+out:
+	qwen_session_free(s);
+	free(t.got);
+}
+
+static int32_t
+argmax(const float *x, size_t n)
+{
+	size_t i, b = 0;
+
+	for (i = 1; i < n; i++)
+		b = x[i] > x[b] ? i : b;
+	return (int32_t)b;
+}
+
+/* Exact until a margin is within what rounding may move (the limit given). */
+static void
+check_greedy(struct qwen_model *m, const struct golden_model *g, double slack)
+{
+	struct qwen_session *s = NULL;
+	struct qwen_err err = { 0 };
+	size_t i = 0;
+	int32_t id;
+
+	if (qwen_session_new(&s, m, &err) == 0 &&
+	    qwen_session_eval(s, g->prompt, g->n_prompt, NULL, &err) == 0) {
+		for (; i < g->n_greedy; i++) {
+			id = argmax(qwen_session_logits(s), g->n_vocab);
+			if (id != g->greedy[i] || qwen_session_eval(s, &id, 1,
+			    NULL, &err) < 0)
+				break;
+		}
+	}
+	ok(i == g->n_greedy || (err.code == 0 && g->margin[i] <= slack),
+	    "%s: greedy continuation, %zu of %zu, margin %g %s", g->name, i,
+	    g->n_greedy, i < g->n_greedy ? g->margin[i] : 0.0, err.msg);
+	qwen_session_free(s);
+}
+
+int
+main(void)
+{
+	struct golden_model *g;
+	size_t i, j, n = golden_load(&g);
+
+	ok(n >= 4, "%zu models found", n);
+	for (i = 0; i < n; i++) {
+		struct qwen_model *m;
+		struct qwen_err err;
+		double slack = 0;
+
+		if (!ok(qwen_model_open(&m, g[i].path, NULL, &err) == 0,
+		    "%s opens", g[i].name)) {
+			fprintf(stderr, "%s\n", err.msg);
+			continue;
+		}
+		for (j = 0; j < g[i].n_case; j++) {
+			if (g[i].cases[j].n_rows > 0)
+				check_case(m, &g[i], &g[i].cases[j]);
+			if (strcmp(g[i].cases[j].name, "n65") == 0)
+				slack = g[i].cases[j].limit[2];
+		}
+		check_greedy(m, &g[i], slack);
+		qwen_model_close(m);
+	}
+	if (n_ratio > 0)
+		printf("# KL / llama.cpp's KL, geometric mean of %d cases: "
+		    "%.3f\n", n_ratio, exp(log_ratio / n_ratio));
+	return done_testing();
+}

@@ -519,7 +519,6 @@ int qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
     size_t n_vocab, struct qwen_sample_top *out, size_t n_out,
     struct qwen_err *err);
 
-
 /* --------------------------------------------------------------- streams */
 
 /*
@@ -690,7 +689,89 @@ int qwen_write_ready(struct qwen_writer *w, const char *path,
 int qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
     struct qwen_err *err);
 
-/* @@state@@ */
+/* ------------------------------------------------------------------- state */
+
+/*
+ * A session in a stream or a file: one format for both, qwen-state(5).  Every
+ * byte is under a checksum; what is read is accepted whole or not at all.
+ */
+
+/* Tokens pos .. pos + n - 1 were generated; all others are from prompts. */
+struct qwen_generated {
+	uint64_t	 pos, n;
+};
+
+/* What a state holds beside the session: how its text was made. */
+struct qwen_state_extra {
+	char		*sampler;	/* options as qwen_sampler_describe
+					   writes them, or NULL; owned */
+	struct qwen_generated *generated;	/* ascending, apart; owned */
+	size_t		 n_generated;
+	unsigned char	 pending[4];	/* the last token's bytes of a UTF-8
+					   character that is not complete */
+	size_t		 n_pending;
+};
+
+/* Free what x owns and make it empty; an empty one is all zero. */
+void qwen_state_extra_fini(struct qwen_state_extra *x);
+
+/* Note the options of the sampler. */
+int qwen_state_extra_sampler(struct qwen_state_extra *x,
+    const struct qwen_sampler *s, struct qwen_err *err);
+
+/* Note that the n tokens from pos on, behind all noted so far, are generated. */
+int qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
+    uint64_t n, struct qwen_err *err);
+
+/*
+ * qwen_sampler_accept of the n tokens of a session, each as a token from the
+ * prompt or a generated one.
+ */
+int qwen_state_extra_replay(const struct qwen_state_extra *x,
+    struct qwen_sampler *s, const int32_t *tokens, size_t n,
+    struct qwen_err *err);
+
+struct qwen_state_opts {
+	int	no_compress;	/* the form whose data is aligned */
+};
+
+/*
+ * Write header and records of the session's state.  x and opts may be NULL.  *fp
+ * (which may be NULL) becomes its fingerprint, as in the end record: another
+ * state has another one.
+ */
+int qwen_state_save(const struct qwen_session *s,
+    const struct qwen_state_extra *x, struct qwen_writer *w,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp,
+    struct qwen_err *err);
+
+/*
+ * A new session, and *x and *fp (each may be NULL), from a stream of state of
+ * which the header was just read.  Reads to the end record, not beyond; the
+ * caller goes on with qwen_reader_next.  The reader should have been opened
+ * with the model's own header as self.
+ */
+int qwen_state_load(struct qwen_session **out, struct qwen_state_extra *x,
+    struct qwen_model *m, struct qwen_reader *r,
+    const struct qwen_record *header, struct qwen_fp *fp,
+    struct qwen_err *err);
+
+/*
+ * The same from a file, which must hold nothing else.  want (may be NULL) is
+ * the fingerprint that it must have.  Messages do not name the file.
+ */
+int qwen_state_load_file(struct qwen_session **out, struct qwen_state_extra *x,
+    struct qwen_model *m, const char *path, const struct qwen_fp *want,
+    struct qwen_err *err);
+
+/*
+ * The tokens of a state in a file, without a model; all of the file is checked
+ * but the rest not decoded.  *tokens is malloc'd; x and fp may be NULL.
+ */
+int qwen_state_load_tokens(int32_t **tokens, size_t *n,
+    struct qwen_state_extra *x, struct qwen_header *header, const char *path,
+    struct qwen_fp *fp, struct qwen_err *err);
+
 
 #ifdef __cplusplus
 }

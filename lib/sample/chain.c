@@ -161,20 +161,18 @@ qwen_sampler_free(struct qwen_sampler *s)
 	free(s);
 }
 
-/* "--temp: 5000 is not a number from 0 to 1000". */
+/* "5000 is not a number from 0 to 1000": the caller names the option. */
 static int
 bad_value(const struct qwen_sample_opt *o, const char *text,
     struct qwen_err *err)
 {
 	if (o->type == QWEN_SAMPLE_FLAG)
-		return qwen_fail(err, QWEN_ERANGE, "--%s: %.40s is not 0 or 1",
-		    o->name, text);
+		return qwen_fail(err, QWEN_ERANGE, "\"%.40s\" is not 0 or 1", text);
 	if (o->type == QWEN_SAMPLE_UINT)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "--%s: %.40s is not a whole number from 0 to 2^64 - 1",
-		    o->name, text);
+		    "\"%.40s\" is not a whole number from 0 to 2^64 - 1", text);
 	return qwen_fail(err, QWEN_ERANGE,
-	    "--%s: %.40s is not a %snumber from %.10g to %.10g", o->name, text,
+	    "\"%.40s\" is not a %snumber from %.10g to %.10g", text,
 	    o->type == QWEN_SAMPLE_INT ? "whole " : "", o->min, o->max);
 }
 
@@ -223,19 +221,19 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 			continue;
 		if (s->n_vocab != 0)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "--%s: set after the first token", name);
+			    "set after the first token");
 		if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
 			text = "1";
 		if (text == NULL)
 			return qwen_fail(err, QWEN_ERANGE,
-			    "--%s: a value is missing", name);
+			    "a value is missing");
 		if (parse(o, text, &v, err) < 0)
 			return -1;
 		s->v[i] = v;
 		return 0;
 	}
 	return qwen_fail(err, QWEN_EUNSUP,
-	    "--%.60s: no sampling method has this option", name);
+	    "no sampling method has the option %.60s", name);
 }
 
 /* The shortest decimal that reads back as d. */

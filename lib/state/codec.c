@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * codec.c - what is done to the bytes of a record: planes, then zstd.
+ *
+ * The high bytes of neighbouring floats (sign, exponent, first bits of the
+ * mantissa) are alike and the low ones are noise.  Sorted into planes, the
+ * first compress well and zstd passes over the second at the speed of a copy.
+ */
+#include <string.h>
+
+#include <zstd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "state/state.h"
+
+static const struct {
+	const char	*name;
+	unsigned	 width;
+} codecs[] = {
+	[QWEN_CODEC_NONE] = { "none", 1 },
+	[QWEN_CODEC_ZSTD] = { "zstd", 1 },
+	[QWEN_CODEC_ZSTD2] = { "zstd2", 2 },
+	[QWEN_CODEC_ZSTD4] = { "zstd4", 4 },
+};
+
+struct qwen_coder {
+	ZSTD_CCtx	*cctx;
+	ZSTD_DCtx	*dctx;
+	unsigned char	*planes;	/* QWEN_PIECE_MAX */
+	unsigned char	*out;		/* QWEN_PIECE_MAX */
+};
+
+const char *
+qwen_codec_name(enum qwen_codec c)
+{
+	return codecs[c].name;
+}
+
+int
+qwen_codec_find(const unsigned char *name, size_t n, enum qwen_codec *out)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
+		if (strlen(codecs[i].name) == n &&
+		    memcmp(codecs[i].name, name, n) == 0) {
+			*out = (enum qwen_codec)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+int
+qwen_coder_new(struct qwen_coder **out, struct qwen_err *err)
+{
+	struct qwen_coder *c = qwen_alloc(1, sizeof *c);
+
+	*out = NULL;
+	if (c == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	c->planes = qwen_alloc(1, QWEN_PIECE_MAX);
+	c->out = qwen_alloc(1, QWEN_PIECE_MAX);
+	if (c->planes == NULL || c->out == NULL) {
+		qwen_coder_free(c);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	*out = c;
+	return 0;
+}
+
+void
+qwen_coder_free(struct qwen_coder *c)
+{
+	if (c == NULL)
+		return;
+	ZSTD_freeCCtx(c->cctx);
+	ZSTD_freeDCtx(c->dctx);
+	free(c->planes);
+	free(c->out);
+	free(c);
+}
+
+/* Steps of 16 numbers: a fixed count that the compiler turns into vectors. */
+enum { STEP = 16 };
+
+static void
+split2(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i, j;
+
+	for (i = 0; i + STEP <= n; i += STEP) {
+		for (j = 0; j < STEP; j++) {
+			dst[i + j] = src[2 * (i + j)];
+			dst[n + i + j] = src[2 * (i + j) + 1];
+		}
+	}
+	for (; i < n; i++) {
+		dst[i] = src[2 * i];
+		dst[n + i] = src[2 * i + 1];
+	}
+}
+
+static void
+join2(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i, j;
+
+	for (i = 0; i + STEP <= n; i += STEP) {
+		for (j = 0; j < STEP; j++) {
+			dst[2 * (i + j)] = src[i + j];
+			dst[2 * (i + j) + 1] = src[n + i + j];
+		}
+	}
+	for (; i < n; i++) {
+		dst[2 * i] = src[i];
+		dst[2 * i + 1] = src[n + i];
+	}
+}
+
+static void
+split4(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[i] = src[4 * i];
+		dst[n + i] = src[4 * i + 1];
+		dst[2 * n + i] = src[4 * i + 2];
+		dst[3 * n + i] = src[4 * i + 3];
+	}
+}
+
+static void
+join4(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[4 * i] = src[i];
+		dst[4 * i + 1] = src[n + i];
+		dst[4 * i + 2] = src[2 * n + i];
+		dst[4 * i + 3] = src[3 * n + i];
+	}
+}
+
+/* Below this there is nothing to gain, or it is not worth the time. */
+static int
+pays(size_t n, size_t packed)
+{
+	return packed < n - n / 64;
+}
+
+int
+qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
+    unsigned width, int level, enum qwen_codec *codec,
+    const unsigned char **data, size_t *n_data, struct qwen_err *err)
+{
+	const void *src = raw;
+	size_t packed;
+
+	*codec = QWEN_CODEC_NONE;
+	*data = raw;
+	*n_data = n;
+	if (level == 0 || n < 64)
+		return 0;
+	if (c->cctx == NULL && (c->cctx = ZSTD_createCCtx()) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (n % width != 0)
+		width = 1;
+	if (width == 2)
+		split2(c->planes, raw, n / 2);
+	else if (width == 4)
+		split4(c->planes, raw, n / 4);
+	if (width > 1)
+		src = c->planes;
+	/* room for less than n: what does not fit does not pay */
+	packed = ZSTD_compressCCtx(c->cctx, c->out, n, src, n, level);
+	if (ZSTD_isError(packed) || !pays(n, packed))
+		return 0;
+	*codec = width == 4 ? QWEN_CODEC_ZSTD4 :
+	    width == 2 ? QWEN_CODEC_ZSTD2 : QWEN_CODEC_ZSTD;
+	*data = c->out;
+	*n_data = packed;
+	return 0;
+}
+
+/* One frame, of n bytes, and nothing after it. */
+static int
+unpack(struct qwen_coder *c, unsigned char *dst, size_t n,
+    const unsigned char *data, size_t n_data, struct qwen_err *err)
+{
+	size_t got;
+
+	if (c->dctx == NULL && (c->dctx = ZSTD_createDCtx()) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	got = ZSTD_findFrameCompressedSize(data, n_data);
+	if (ZSTD_isError(got) || got != n_data)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "the data is not one zstd frame");
+	got = ZSTD_decompressDCtx(c->dctx, dst, n, data, n_data);
+	if (ZSTD_isError(got))
+		return qwen_fail(err, QWEN_EFORMAT, "zstd: %s",
+		    ZSTD_getErrorName(got));
+	if (got != n)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data where %zu were announced", got, n);
+	return 0;
+}
+
+int
+qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
+    const unsigned char *data, size_t n_data, size_t n_raw,
+    const unsigned char **raw, struct qwen_err *err)
+{
+	unsigned width = codecs[codec].width;
+
+	if (n_raw > QWEN_PIECE_MAX || n_raw % width != 0)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data, coded as %s", n_raw,
+		    codecs[codec].name);
+	if (codec == QWEN_CODEC_NONE) {
+		*raw = data;
+		if (n_data == n_raw)
+			return 0;
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data where %zu were announced", n_data,
+		    n_raw);
+	}
+	*raw = c->out;
+	if (unpack(c, width > 1 ? c->planes : c->out, n_raw, data, n_data,
+	    err) < 0)
+		return -1;
+	if (width == 2)
+		join2(c->out, c->planes, n_raw / 2);
+	else if (width == 4)
+		join4(c->out, c->planes, n_raw / 4);
+	return 0;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * state.h - the records of a state, between saving and loading: qwen-state(5).
+ *
+ * After the stream's header come records, each an array of five:
+ *	[index, kind, fields, data, check]
+ * check is the XXH3-64 of all bytes of the record before its own eight (and,
+ * for record 0, of the header's bytes before those).  The record "end" holds
+ * the counts and the XXH3-128 of all checks before it, so that no byte of
+ * the file is outside some hash, and a record cannot be lost, doubled or moved.
+ */
+#ifndef QWEN_STATE_STATE_H
+#define QWEN_STATE_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xxhash.h>
+
+#include "qwen.h"
+#include "wire/item.h"
+
+enum {
+	QWEN_STATE_FORMAT = 1,
+	QWEN_PIECE_MAX = 1 << 19,	/* raw bytes that a record holds */
+	QWEN_ALIGN = 64,		/* of data in the form without
+					   compression */
+	QWEN_FIELDS_MAX = 4096,		/* a writer's fields, except layers */
+	QWEN_CHECK_BYTES = 8,
+	QWEN_KIND_MAX = 24,
+	QWEN_SAMPLER_MAX = 1024,	/* the sampling options as text */
+};
+
+/* ------------------------------------------------------- codec.c: the bytes */
+
+enum qwen_codec {
+	QWEN_CODEC_NONE,
+	QWEN_CODEC_ZSTD,	/* one zstd frame */
+	QWEN_CODEC_ZSTD2,	/* the same of the low bytes of 2-byte numbers,
+				   then of the high ones */
+	QWEN_CODEC_ZSTD4,	/* likewise of 4-byte numbers */
+};
+
+const char *qwen_codec_name(enum qwen_codec c);
+int qwen_codec_find(const unsigned char *name, size_t n, enum qwen_codec *out);
+
+struct qwen_coder;
+
+int qwen_coder_new(struct qwen_coder **out, struct qwen_err *err);
+void qwen_coder_free(struct qwen_coder *c);
+
+/*
+ * Encode n bytes (at most QWEN_PIECE_MAX), numbers of width bytes, at the
+ * level; level 0 stores.  *data points to the result: in the coder, or raw
+ * itself where nothing is gained.  -1 if zstd fails.
+ */
+int qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
+    unsigned width, int level, enum qwen_codec *codec,
+    const unsigned char **data, size_t *n_data, struct qwen_err *err);
+
+/*
+ * The n_raw bytes (at most QWEN_PIECE_MAX) that the data stand for: *raw is in
+ * the coder, or data itself.  -1 unless they are exactly that many.
+ */
+int qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
+    const unsigned char *data, size_t n_data, size_t n_raw,
+    const unsigned char **raw, struct qwen_err *err);
+
+/* ---------------------------------------------------- record.c: the framing */
+
+enum qwen_field {
+	/* of what has data */
+	QWEN_F_LAYER, QWEN_F_AT, QWEN_F_OFF, QWEN_F_LEN, QWEN_F_CODEC,
+	/* of any record */
+	QWEN_F_PAD, QWEN_F_SKIP,
+	/* info */
+	QWEN_F_FORMAT, QWEN_F_WRITER, QWEN_F_N_TOKENS, QWEN_F_KV_BLOCK,
+	QWEN_F_LAYERS,
+	/* sampler */
+	QWEN_F_OPTIONS, QWEN_F_PENDING,
+	/* end */
+	QWEN_F_RECORDS, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
+	QWEN_F_N
+};
+
+struct qwen_state_rec {
+	uint64_t		 index;
+	uint64_t		 offset;	/* in the stream of state */
+	char			 kind[QWEN_KIND_MAX];
+	unsigned		 there;		/* bits 1 << field */
+	struct qwen_item	 f[QWEN_F_N];
+	const unsigned char	*at[QWEN_F_N];	/* where the value begins */
+	char			 unknown[32];	/* a key that has no field */
+	const unsigned char	*data;
+	size_t			 n_data;
+	/* of data, if len is there */
+	uint64_t		 layer, pos, off;
+	size_t			 len;
+	enum qwen_codec		 codec;
+};
+
+/* What has gone by of a state: kept by writer and reader alike. */
+struct qwen_state_sum {
+	XXH3_state_t	*header;	/* of the header's bytes */
+	XXH3_state_t	*checks;	/* of the checks so far */
+	uint64_t	 n;		/* records */
+	uint64_t	 bytes;		/* stored, header included */
+	uint64_t	 raw;		/* of all data, before encoding */
+};
+
+int qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
+    struct qwen_err *err);
+void qwen_state_sum_fini(struct qwen_state_sum *s);
+void qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out);
+
+/* A record under construction, in the writer's buffer. */
+struct qwen_state_put {
+	unsigned char	*buf;
+	size_t		 cap;
+	size_t		 n;
+	size_t		 n_fields;
+	size_t		 fields_at;	/* where the head of the fields is */
+};
+
+/*
+ * Begin record s->n of this kind, add its fields (at most 22, their order is
+ * free), and finish it: data, which stands for n_raw bytes and is aligned in
+ * the stream if align is not 0, and check.  The buffer is large enough for
+ * QWEN_FIELDS_MAX and the data.  s then counts the record.
+ */
+void qwen_state_put_begin(struct qwen_state_put *p,
+    const struct qwen_state_sum *s, const char *kind, size_t n_fields);
+void qwen_state_put_uint(struct qwen_state_put *p, enum qwen_field f,
+    uint64_t v);
+void qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
+    const char *s);
+void qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
+    const void *s, size_t n);
+void qwen_state_put_string(struct qwen_state_put *p, const char *s);
+void qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f);
+void qwen_state_put_array(struct qwen_state_put *p, size_t n);
+void qwen_state_put_number(struct qwen_state_put *p, uint64_t v);
+void qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
+    const void *data, size_t n_data, uint64_t n_raw, size_t align);
+
+/*
+ * The record in the complete item of n bytes at p, the next one of s: its check
+ * first, then its place, then its sense.  *rec points into p.
+ */
+int qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
+    const unsigned char *p, size_t n, struct qwen_err *err);
+
+/* Put "record 12 (kv of layer 3) at byte 4096: " in front of a message. */
+int qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err);
+
+/*
+ * 0 if exactly these fields (bits) are there, and those of optional at will;
+ * else -1 and a message.
+ */
+int qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned fields,
+    unsigned optional, struct qwen_err *err);
+
+#endif

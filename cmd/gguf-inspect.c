@@ -461,7 +461,7 @@ show_text(const struct qwen_gguf *g)
 		fputs("tensor ", stdout);
 		put_name(t->name);
 		w = 34 - (int)strlen(t->name);
-		printf("%*s %-5s", w > 0 ? w : 0, "", qwen_quant_name(t->type));
+		printf("%*s %-7s", w > 0 ? w : 0, "", qwen_quant_name(t->type));
 		put_shape(t, 14);
 		printf(" %11" PRIu64 " %12" PRIu64 " %u %s\n", t->bytes,
 		    t->offset, t->shard + 1, groups[group_of(g, t->name, mtp)]);
@@ -488,7 +488,11 @@ json_str(const char *s, size_t n)
 			printf("\\%c", (int)c);
 		} else if (c == '\n') {
 			fputs("\\n", stdout);
-		} else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) {
+		} else if (steers(c) && c > 0xffff) {
+			printf("\\u%04x\\u%04x",
+			    (unsigned)(0xd7c0 + (c >> 10)),
+			    (unsigned)(0xdc00 + (c & 0x3ff)));
+		} else if (steers(c)) {
 			printf("\\u%04x", (unsigned)c);
 		} else {
 			fwrite(s + i, 1, len, stdout);
@@ -879,8 +883,8 @@ parse(struct opts *o, int argc, char *argv[])
 				o->tensor = arg;
 		}
 	}
-	if (full && o->mode != 0 && o->mode != OPT_DIFF)
-		cli_usage("--full goes with text and --diff only");
+	if (full && (o->mode == OPT_CHECK || o->mode == OPT_VALUES))
+		cli_usage("--full says nothing with --check and --values");
 	return operand;
 }
 

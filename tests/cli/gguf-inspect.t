@@ -1,0 +1,124 @@
+#!/bin/sh
+# gguf-inspect: text, JSON, check, diff and values, and what can go wrong.
+. "$TOP/tests/cli/tap.sh"
+F=$TOP/tests/files/gguf
+
+# -- text
+gguf-inspect "$F/good-v3.gguf" >out 2>err
+ok $? "a good file"
+is "$(grep -c . err)" 0 "nothing on stderr"
+is "$(awk '{ print $1 }' out | sort | uniq -c | awk '{ printf "%s%s ", $2, $1 }')" \
+    "file1 group1 meta24 tensor1 total1 type1 " "a record a line, its kind first"
+is "$(awk '$2 == "s.u64" { print $3, $5 }' out)" \
+    "UINT64 18446744073709551615" "64-bit numbers to the last digit"
+is "$(awk '$2 == "s.i64" { print $5 }' out)" "-9223372036854775808" "the least integer"
+is "$(awk '$2 == "s.f32" { print $5 }' out)" "0.1" "shortest float"
+is "$(grep '^meta s.str ' out)" \
+    'meta s.str STRING 1 café "\\\n\x00\x1b[31m' "strings are escaped"
+is "$(grep '^meta s.bytes ' out)" 'meta s.bytes STRING 1 a\xff\xc3z' "bytes that are no UTF-8"
+is "$(grep -c 'odd\\x20key STRING 1 \\xe2\\x80\\xaeright' out)" 1 \
+    "characters that reorder text do not reach the terminal, spaces keep columns"
+is "$(grep '^meta a.u8 ' out)" "meta a.u8 ARRAY/UINT8 10 0 1 2 3 4 5 ..." "a long array is cut"
+is "$(gguf-inspect --full "$F/good-v3.gguf" | grep '^meta a.u8 ')" \
+    "meta a.u8 ARRAY/UINT8 10 0 1 2 3 4 5 6 7 8 9" "--full prints it whole"
+is "$(awk '$1 == "tensor" { print $2, $3, $4, $5, $6, $7, $8 }' out)" \
+    "a.weight F32 8 32 800 1 other" "a tensor"
+is "$(gguf-inspect "$F/good-split-00001-of-00003.gguf" |
+    awk '$1 == "tensor" { printf "%s %s ", $2, $7 } $1 == "total" { print $3 }')" \
+    "a.weight 2 b.weight 3 2" "a split model opens by its first part"
+is "$(gguf-inspect "$F/good-types.gguf" | awk '$1 == "tensor" { s += $5 } $1 == "total" { print $3, $4 == s }')" \
+    "34 1" "every number format is named and sized"
+is "$(gguf-inspect "$F/good-empty.gguf" | awk '$1 == "total" { print $3 }')" 0 "an empty file"
+gguf-inspect "$F/good-v2.gguf" >out2 2>&1
+ok $? "version 2"
+QWEN_MODEL=$F/good-v2.gguf gguf-inspect >out3 2>&1
+cmp -s out2 out3
+ok $? "QWEN_MODEL is the file without one"
+gguf-inspect -m "$F/good-v2.gguf" >out3 2>&1
+cmp -s out2 out3
+ok $? "so is -m"
+mkdir "a folder"
+cp "$F/good-v2.gguf" "a folder/a model.gguf"
+chmod 444 "a folder/a model.gguf"
+is "$(gguf-inspect "a folder/a model.gguf" | awk '$1 == "file" { print $6 }')" \
+    'a\x20folder/a\x20model.gguf' "read-only, and spaces in the path"
+
+# -- JSON
+gguf-inspect --json "$F/good-v3.gguf" >out 2>err
+ok $? "--json"
+jq -e . <out >/dev/null
+ok $? "it is JSON"
+is "$(jq -r 'keys | join(" ")' <out)" "metadata tensors" "two members"
+is "$(jq -c '.tensors[0]' <out)" \
+    '{"name":"a.weight","type":"F32","shape":[8],"bytes":32,"offset":800}' "a tensor in JSON"
+is "$(grep -c '"s.u64": 18446744073709551615' out)" 1 "64-bit numbers in JSON"
+is "$(jq -c '.metadata | [.["s.nan"], .["s.inf"], .["a.f32"]]' <out)" \
+    '[null,null,[0.5,null]]' "NaN and infinity are null"
+is "$(jq -c '.metadata["s.bytes"]' <out)" '"a��z"' "bytes that are no UTF-8 in JSON"
+is "$(jq -c '.metadata["a.u8"] | length' <out)" 10 "arrays are whole in JSON"
+is "$(grep -c "$(printf '[\001-\011\013-\037]')" out)" 0 "no control characters in JSON"
+for f in "$F"/good-*.gguf; do
+	case $f in *-0000[23]-of-*) continue ;; esac
+	gguf-inspect --json "$f" | jq -e . >/dev/null
+	ok $? "JSON of ${f##*/}"
+	gguf-inspect --check "$f" >out 2>&1 && [ ! -s out ]
+	ok $? "--check of ${f##*/} is silent"
+done
+
+gguf-inspect --full --json "$F/good-v3.gguf" >out2
+gguf-inspect --json "$F/good-v3.gguf" | cmp -s - out2
+ok $? "--full changes nothing in JSON"
+
+# -- check tells all problems, not the first
+cat "$F/bad-vocab-types.gguf" >two.gguf
+printf '\000\000\300\177' | dd of=two.gguf bs=1 conv=notrunc \
+    seek=$(($(wc -c <two.gguf) - 4)) 2>/dev/null
+gguf-inspect --check two.gguf 2>err
+is "$? $(wc -l <err)" "1 2" "two problems, two lines"
+is "$(gguf-inspect -v --check "$F/good-v2.gguf" 2>&1)" \
+    "gguf-inspect: $F/good-v2.gguf: good: 1 keys, 1 tensors, 0.00 MiB" "-v says good"
+
+# -- diff
+gguf-inspect --diff "$F/good-v3.gguf" "$F/good-v3.gguf" >out 2>err
+is "$? $(cat out err)" "0 " "no difference from itself"
+gguf-inspect --diff "$F/good-v2.gguf" "$F/good-align.gguf" >out 2>err
+is "$? $(cat out)" "1 + meta general.alignment UINT32 1 128
++ tensor b.weight F32 2x2x1x1 16" "what only the second has"
+gguf-inspect --diff "$F/good-align.gguf" "$F/good-v2.gguf" >out 2>err
+is "$? $(cat out)" "1 - meta general.alignment UINT32 1 128
+- tensor b.weight F32 2x2x1x1 16" "what only the first has"
+gguf-inspect --diff "$F/good-vocab.gguf" two.gguf >out 2>err
+is "$? $(cat out)" "1 - meta tokenizer.ggml.token_type ARRAY/INT32 4 1 1 1 3
++ meta tokenizer.ggml.token_type ARRAY/INT32 3 1 1 1
+! meta tokenizer.ggml.token_type first differs at element 3
+! data token_embd.weight 126 2" "changed metadata and changed data"
+gguf-inspect --diff "$F/good-v2.gguf" "$F/bad-magic.gguf" >out 2>err
+is "$? $(grep -c 'bad-magic.gguf: not a GGUF' err)" "1 1" "a bad second file"
+
+# -- values
+is "$(gguf-inspect --values a.weight "$F/good-v3.gguf")" "0 1 2 3 4 5 6 7" "values"
+is "$(gguf-inspect --values b.weight "$F/good-align.gguf")" "0 0
+0 0" "a row a line"
+gguf-inspect --values nix "$F/good-v3.gguf" >out 2>err
+is "$? $(cat out err)" "1 gguf-inspect: $F/good-v3.gguf: no tensor nix" "no such tensor"
+gguf-inspect --values t39.weight "$F/good-types.gguf" >out 2>err
+is "$? $(grep -c 'MXFP4' err)" "1 1" "values of a format we cannot compute with"
+
+# -- command line and output
+gguf-inspect --help >out 2>err
+is "$? $(head -c 19 out)" "0 usage: gguf-inspect" "--help"
+is "$(gguf-inspect --version)" "gguf-inspect 0.1.0 (libqwen 0.1.0)" "--version"
+for args in --nonsense "--json --check" "--diff a" "--full --check a" "a b" "-m a b" --values; do
+	# shellcheck disable=SC2086
+	gguf-inspect $args >out 2>err
+	is "$? $(wc -c <out | tr -d ' ') $(grep -c ^usage: err)" "2 0 1" "usage error: $args"
+done
+if [ -c /dev/full ]; then
+	gguf-inspect "$F/good-v3.gguf" >/dev/full 2>err
+	is "$? $(wc -l <err)" "1 1" "a full disk is noticed"
+else
+	skip "a full disk is noticed" "no /dev/full"
+fi
+gguf-inspect --full "$F/good-v3.gguf" 2>err | head -n 1 >out
+is "$(wc -l <out) $(wc -l <err)" "1 0" "head closes the pipe"
+done_testing

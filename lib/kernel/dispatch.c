@@ -26,7 +26,21 @@ qwen_kernel_get(size_t i)
 	return kernels[i];
 }
 
-/* A variant for the very format goes before one for any. */
+/*
+ * A variant for the very format goes before one for any of the quantised
+ * ones.
+ */
+static int
+fits(const struct qwen_kernel *k, uint32_t type)
+{
+	const struct qwen_quant *q = qwen_quant_find(type);
+
+	if (k->type == type)
+		return 1;
+	return k->type == QWEN_ANY_TYPE &&
+	    (q == NULL || q->kind != QWEN_QUANT_FLOAT);
+}
+
 static const struct qwen_kernel *
 choose(enum qwen_op op, uint32_t type, unsigned features)
 {
@@ -37,7 +51,7 @@ choose(enum qwen_op op, uint32_t type, unsigned features)
 		const struct qwen_kernel *k = kernels[i];
 
 		if (k->op != op || (k->need & ~features) != 0 ||
-		    (k->type != type && k->type != QWEN_ANY_TYPE))
+		    !fits(k, type))
 			continue;
 		if (best == NULL || k->rank > best->rank ||
 		    (k->rank == best->rank && k->type == type))

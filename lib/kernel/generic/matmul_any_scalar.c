@@ -53,35 +53,7 @@ dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
 	return acc;
 }
 
-static void
-matmul(const struct qwen_matmul *p)
-{
-	const struct qwen_quant *q = p->quant;
-	struct qwen_unpacked u;
-	size_t r, t, i, n;
-
-	for (r = p->r0; r < p->r1; r++) {
-		const unsigned char *w = p->w + r * p->row_bytes;
-
-		for (t = 0; t < p->n_tok; t++)
-			p->y[t][r] = 0.0f;
-		for (i = 0; i < p->n_in; i += n) {
-			n = p->n_in - i < QWEN_GROUP ? p->n_in - i :
-			    QWEN_GROUP;
-			q->unpack(w, n, &u);
-			w += n / q->block_len * q->block_bytes;
-			for (t = 0; t < p->n_tok; t++) {
-				const struct qwen_q8 *x = p->x[t];
-				float *y = p->y[t] + r;
-
-				x += i / QWEN_GROUP;
-				*y = q->kind == QWEN_QUANT_SUPER ?
-				    dot_super(&u, x, q->has_min, *y) :
-				    dot_32(&u, x, n / 32, q->has_min, *y);
-			}
-		}
-	}
-}
+#include "kernel/matmul_any.inc"
 
 const struct qwen_kernel qwen_matmul_any_scalar = {
 	.op = QWEN_OP_MATMUL, .type = QWEN_ANY_TYPE, .name = "scalar",

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * matmul.c - every matmul variant that this CPU has, against the plain C one,
+ * bit by bit: random blocks, extreme ones, row lengths, odd tails, guards.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "../tap.h"
+#include "random.h"
+
+#define GUARD 8
+#define MAX_TOK 9
+
+static const struct qwen_kernel *
+scalar_for(const struct qwen_quant *q)
+{
+	struct qwen_kernels k;
+
+	qwen_kernels_init(&k, 0);
+	return k.matmul[q->type];
+}
+
+/* Activations: spread out, with some rows of zeros and of extremes. */
+static void
+fill_x(float *x, size_t n, size_t t)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		x[i] = t % 5 == 3 ? 0.0f : t % 5 == 4 ?
+		    (i % 2 ? 1e30f : -1e30f) :
+		    random_float() * (i / 32 % 3 == 0 ? 10.0f : 0.3f);
+}
+
+/* Random bytes with finite scales: any bytes are weights, in every format. */
+static void
+fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block, int kind)
+{
+	size_t i, j;
+
+	for (i = 0; i < n_block; i++, w += q->block_bytes) {
+		for (j = 0; j < q->block_bytes; j++)
+			w[j] = kind == 1 ? 0x80 : kind == 2 ? 0xff :
+			    (unsigned char)random_u32();
+		/* NaN would be equal only by luck of its payload */
+		for (j = 0; !q->finite(w) && j < q->block_bytes; j++)
+			w[j] &= 0xbb;
+	}
+}
+
+/* The variant and plain C on one shape; 1 if all bits agree. */
+static int
+same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
+    size_t n_out, size_t n_tok, int kind)
+{
+	size_t row = qwen_quant_row_bytes(q->type, n_in), t, i;
+	size_t width = n_out + 2 * GUARD;
+	unsigned char *w = malloc(row * n_out + 64);
+	float *x = malloc(n_tok * n_in * sizeof *x);
+	struct qwen_q8 *xq = aligned_alloc(64, n_tok * QWEN_Q8_GROUPS(n_in) *
+	    sizeof *xq);
+	float *y = malloc(2 * n_tok * width * sizeof *y);
+	const void *xp[MAX_TOK];
+	float *yp[MAX_TOK];
+	struct qwen_kernels plain;
+	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = n_in,
+	    .quant = q, .x = xp, .y = yp, .n_tok = n_tok, .r0 = n_out / 7,
+	    .r1 = n_out };
+	int good;
+
+	qwen_kernels_init(&plain, 0);
+	fill_w(q, w, row / q->block_bytes * n_out, kind);
+	for (i = 0; i < 2 * n_tok * width; i++)
+		y[i] = 12345.0f;
+	for (t = 0; t < n_tok; t++) {
+		fill_x(x + t * n_in, n_in, t);
+		plain.vec->run.vec->quantize(xq + t * QWEN_Q8_GROUPS(n_in),
+		    x + t * n_in, n_in);
+		xp[t] = q->kind == QWEN_QUANT_FLOAT ?
+		    (const void *)(x + t * n_in) :
+		    (const void *)(xq + t * QWEN_Q8_GROUPS(n_in));
+	}
+	for (i = 0; i < 2; i++) {
+		for (t = 0; t < n_tok; t++)
+			yp[t] = y + (i * n_tok + t) * width + GUARD;
+		if (i == 0)
+			k->run.matmul(&m);
+		else
+			scalar_for(q)->run.matmul(&m);
+	}
+	good = memcmp(y, y + n_tok * width, n_tok * width * sizeof *y) == 0;
+	free(w);
+	free(x);
+	free(xq);
+	free(y);
+	return good;
+}
+
+static void
+check(const struct qwen_kernel *k, const struct qwen_quant *q)
+{
+	static const size_t shapes[][3] = {
+		{ 256, 64, 1 }, { 512, 31, 2 }, { 2048, 8, 4 },
+		{ 4096, 5, 3 }, { 768, 17, 9 }, { 256, 1, 1 }, { 512, 3, 7 },
+		{ 32, 9, 2 }, { 320, 7, 5 }, { 96, 4, 4 }, { 48, 6, 3 },
+		{ 17, 5, 6 },
+	};
+	size_t i, n = 0;
+	int kind;
+
+	for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+		if (shapes[i][0] % q->block_len != 0)
+			continue;
+		for (kind = 0; kind < 3; kind++, n++) {
+			if (same(k, q, shapes[i][0], shapes[i][1],
+			    shapes[i][2], kind))
+				continue;
+			ok(0, "matmul %s %s: n_in %zu, rows %zu, tokens %zu, "
+			    "fill %d", q->name, k->name, shapes[i][0],
+			    shapes[i][1], shapes[i][2], kind);
+			return;
+		}
+	}
+	ok(n > 0, "matmul %s %s: %zu shapes equal plain C", q->name, k->name,
+	    n);
+}
+
+int
+main(void)
+{
+	unsigned have = qwen_cpu_detect();
+	size_t i;
+	uint32_t type;
+
+	for (i = 0; i < qwen_kernel_count(); i++) {
+		const struct qwen_kernel *k = qwen_kernel_get(i);
+
+		if (k->op != QWEN_OP_MATMUL)
+			continue;
+		for (type = 0; type < QT_N; type++) {
+			const struct qwen_quant *q = qwen_quant_find(type);
+
+			if (q == NULL || (k->type != type &&
+			    (k->type != QWEN_ANY_TYPE ||
+			    q->kind == QWEN_QUANT_FLOAT)))
+				continue;
+			if ((k->need & ~have) != 0)
+				skip(k->name, "this CPU lacks it");
+			else
+				check(k, q);
+		}
+	}
+	return done_testing();
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * special.c - tokens that are found in text as they are written, before
+ * anything else looks at it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "token/tok.h"
+
+static int
+wanted(enum qwen_token_type type, int all)
+{
+	return type == QWEN_TOKEN_USER_DEFINED || (all &&
+	    (type == QWEN_TOKEN_CONTROL || type == QWEN_TOKEN_UNKNOWN));
+}
+
+/* qsort wants what it compares to say all. */
+struct entry {
+	struct qwen_str	s;
+	int32_t		id;
+};
+
+static int
+compare(const void *pa, const void *pb)
+{
+	const struct entry *a = pa, *b = pb;
+	size_t n = a->s.len < b->s.len ? a->s.len : b->s.len;
+	int c = memcmp(a->s.s, b->s.s, n);
+
+	if (c != 0)
+		return c;
+	if (a->s.len != b->s.len)
+		return a->s.len < b->s.len ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int
+collect(struct entry *e, const struct qwen_vocab *v, int all,
+    struct qwen_err *err)
+{
+	struct qwen_str s;
+	size_t i, n = 0;
+
+	for (i = 0; i < v->n; i++) {
+		if (!wanted(qwen_vocab_type(v, i), all))
+			continue;
+		s = qwen_vocab_text(v, i);
+		if (s.len > QWEN_SPECIAL_MAX)
+			return qwen_fail(err, QWEN_EFORMAT, "special token "
+			    "%zu is %zu bytes long; at most %d are supported",
+			    i, s.len, QWEN_SPECIAL_MAX);
+		if (s.len > 0)
+			e[n++] = (struct entry){ s, (int32_t)i };
+	}
+	qsort(e, n, sizeof *e, compare);
+	return 0;
+}
+
+/* How many there are, and how they begin. */
+static void
+count(struct qwen_specials *s, int all)
+{
+	struct qwen_str text;
+	size_t i;
+	unsigned b;
+
+	for (i = 0; i < s->v->n; i++) {
+		if (!wanted(qwen_vocab_type(s->v, i), all))
+			continue;
+		text = qwen_vocab_text(s->v, i);
+		if (text.len > 0) {
+			s->first[(unsigned char)text.s[0]] = 1;
+			s->n++;
+		}
+	}
+	for (b = 0; b < 256; b++) {
+		if (s->first[b])
+			s->only = s->only == -2 ? (int)b : -1;
+	}
+}
+
+int
+qwen_specials_init(struct qwen_specials *s, const struct qwen_vocab *v,
+    int all, struct qwen_err *err)
+{
+	struct entry *e;
+	size_t i;
+	int rc = -1;
+
+	memset(s, 0, sizeof *s);
+	s->v = v;
+	s->only = -2;
+	count(s, all);
+	e = calloc(s->n + 1, sizeof *e);
+	s->id = calloc(s->n + 1, sizeof *s->id);
+	if (e == NULL || s->id == NULL)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	else
+		rc = collect(e, v, all, err);
+	for (i = 0; rc == 0 && i < s->n; i++)
+		s->id[i] = e[i].id;
+	free(e);
+	if (rc < 0)
+		qwen_specials_fini(s);
+	return rc;
+}
+
+void
+qwen_specials_fini(struct qwen_specials *s)
+{
+	free(s->id);
+	s->id = NULL;
+	s->n = 0;
+}
+
+/* Of those from lo to hi, alike up to d, the first whose byte d is >= c. */
+static size_t
+narrow(const struct qwen_specials *s, size_t lo, size_t hi, size_t d,
+    unsigned c)
+{
+	struct qwen_str text;
+	size_t mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		text = qwen_vocab_text(s->v, (size_t)s->id[mid]);
+		if (text.len <= d || (unsigned char)text.s[d] < c)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/*
+ * The longest one at p: its length, or 0.  *open is set if the text ends
+ * before it is known whether a longer one begins here.
+ */
+static size_t
+match(const struct qwen_specials *s, const unsigned char *p, size_t n,
+    int32_t *id, int *open)
+{
+	size_t lo = 0, hi = s->n, d, len = 0;
+	struct qwen_str text;
+
+	*open = 0;
+	for (d = 0; lo < hi; d++) {
+		text = qwen_vocab_text(s->v, (size_t)s->id[lo]);
+		if (d > 0 && text.len == d) {
+			len = d;
+			*id = s->id[lo];
+			while (++lo < hi && qwen_vocab_text(s->v,
+			    (size_t)s->id[lo]).len == d)
+				;
+		}
+		if (lo == hi)
+			break;
+		if (d == n) {
+			*open = 1;
+			break;
+		}
+		lo = narrow(s, lo, hi, d, p[d]);
+		hi = narrow(s, lo, hi, d, p[d] + 1u);
+	}
+	return len;
+}
+
+/* The next place from i on where one may begin, or n. */
+static size_t
+candidate(const struct qwen_specials *s, const unsigned char *p, size_t i,
+    size_t n)
+{
+	const unsigned char *at;
+
+	if (s->n == 0)
+		return n;
+	if (s->only >= 0) {
+		at = i < n ? memchr(p + i, s->only, n - i) : NULL;
+		return at == NULL ? n : (size_t)(at - p);
+	}
+	while (i < n && !s->first[p[i]])
+		i++;
+	return i;
+}
+
+size_t
+qwen_specials_find(const struct qwen_specials *s, const unsigned char *p,
+    size_t i, size_t n, int final, int32_t *id, size_t *len)
+{
+	int open;
+
+	for (;; i++) {
+		i = candidate(s, p, i, n);
+		*len = 0;
+		if (i == n)
+			return n;
+		*len = match(s, p + i, n - i, id, &open);
+		if (open && !final) {
+			*len = 0;
+			return i;
+		}
+		if (*len > 0)
+			return i;
+	}
+}

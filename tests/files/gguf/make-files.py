@@ -112,9 +112,9 @@ ARRAYS = [arr("a.u8", U8, range(10)), arr("a.i16", I16, [-1, 2, -3]),
 def all_types():
     infos, data = [], b""
     for kind, (n, size) in SIZES.items():
+        data += bytes(-len(data) % 32)
         infos.append(info("t%d.weight" % kind, [n, 2], kind, len(data)))
         data += bytes(2 * size)
-        data += bytes(-len(data) % 32)
     return gguf([ARCH], infos, data)
 
 

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * rows.c - the float kernels that this CPU has, against the plain C ones, bit
+ * by bit, and against double precision where that says more.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "kernel/math.h"
+#include "../tap.h"
+#include "random.h"
+
+#define N 300
+#define D 64		/* head size of the attention test */
+#define KEYS 700
+
+static void
+fill(float *x, size_t n, float scale)
+{
+	while (n-- > 0)
+		*x++ = random_float() * scale;
+}
+
+/* One buffer with everything the functions make from the same input. */
+struct made {
+	float		f[16 * N + 2 * D * 16 + 64];
+	struct qwen_q8	q[2];
+	uint16_t	h[N];
+};
+
+static void
+make_rows(const struct qwen_vec *v, size_t n, struct made *m)
+{
+	float x[N], y[N], w[N], hist[3 * N], *p = m->f;
+	size_t i;
+
+	random_state = 1234567 + n;
+	memset(m, 0, sizeof *m);
+	fill(x, n, 3.0f);
+	fill(y, n, 30.0f);
+	fill(w, n, 1.0f);
+	fill(hist, 3 * n, 1.0f);
+	p[N - 1] = v->rmsnorm(p, x, w, n, 1e-6f), p += N;
+	memcpy(p, x, sizeof x);
+	v->gated_norm(p, w, y, n, 1e-6f), p += N;
+	memcpy(p, x, sizeof x);
+	v->l2norm(p, n, 1e-6f, 0.125f), p += N;
+	v->swiglu(p, y, x, n), p += N;
+	memcpy(p, x, sizeof x);
+	v->gate(p, y, n), p += N;
+	memcpy(p, x, sizeof x);
+	v->axpy(p, 0.7f, y, n), p += N;
+	memcpy(p, x, sizeof x);
+	v->rope(p, w, y, n / 2), p += N;
+	for (i = 0; i < 3; i++)
+		memcpy(p + i * N, x, n * sizeof *x);
+	v->conv(p, N, 3, hist, hist, 4, n / 4, 1, n / 4), p += 3 * N;
+	memcpy(p, x, sizeof x);
+	p[N - 1] = 1.5f;
+	p[N - 2] = 2.5f;
+	v->attn_merge(&p[N - 1], &p[N - 2], p, 1.75f, 3.0f, y,
+	    n < N - 2 ? n : N - 2);
+	p += N;
+	v->attn_finish(p, x, 3.0f, n), p += N;
+	v->to_f16(m->h, y, n);
+	v->quantize(m->q, x, n);
+}
+
+static int
+same_rows(const struct qwen_vec *a, const struct qwen_vec *b)
+{
+	static struct made x, y;
+	size_t n;
+
+	for (n = 4; n <= N; n += n < 40 ? 1 : 37) {
+		make_rows(a, n, &x);
+		make_rows(b, n, &y);
+		if (memcmp(x.f, y.f, sizeof x.f) != 0 ||
+		    memcmp(x.h, y.h, sizeof x.h) != 0 ||
+		    memcmp(x.q[0].q, y.q[0].q, sizeof x.q[0].q) != 0 ||
+		    x.q[0].d != y.q[0].d ||
+		    memcmp(x.q[0].a, y.q[0].a, sizeof x.q[0].a) != 0 ||
+		    memcmp(x.q[0].asum, y.q[0].asum, sizeof x.q[0].asum) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+static void
+make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
+    float *s, float *o)
+{
+	static float in[3][40 * 96];
+	float g[40], b[40];
+	size_t i;
+	struct qwen_delta d = { .s = s, .dk = 64, .dv = 96, .c0 = c0,
+	    .c1 = c1, .q = in[0], .k = in[1], .qk_stride = 96, .v = in[2],
+	    .v_stride = 96, .g = g, .b = b, .gb_stride = 1, .o = o,
+	    .o_stride = 96 };
+	size_t at, m;
+
+	random_state = 99;
+	fill(s, 64 * 96, 1.0f);
+	for (i = 0; i < 3; i++)
+		fill(in[i], 40 * 96, i == 2 ? 2.0f : 0.2f);
+	for (i = 0; i < 40; i++) {
+		g[i] = 0.5f + 0.5f * fabsf(random_float());
+		b[i] = fabsf(random_float());
+	}
+	/* in batches of n */
+	for (at = 0; at < 40; at += m) {
+		m = n < 40 - at ? n : 40 - at;
+		d.n_tok = m;
+		d.q = in[0] + at * 96;
+		d.k = in[1] + at * 96;
+		d.v = in[2] + at * 96;
+		d.g = g + at;
+		d.b = b + at;
+		d.o = o + at * 96;
+		k->run.delta(&d);
+	}
+}
+
+static int
+same_delta(const struct qwen_kernel *a, const struct qwen_kernel *b)
+{
+	static float s[2][64 * 96], o[2][40 * 96];
+	static const size_t steps[] = { 40, 1, 7, 39 };
+	size_t i;
+
+	memset(o, 0, sizeof o);
+	make_delta(b, 40, 0, 96, s[1], o[1]);
+	for (i = 0; i < 4; i++) {
+		memset(o[0], 0, sizeof o[0]);
+		make_delta(a, steps[i], 0, 96, s[0], o[0]);
+		if (memcmp(s[0], s[1], sizeof s[0]) != 0 ||
+		    memcmp(o[0], o[1], sizeof o[0]) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* The chunk of 256 keys of some queries; m, l, o behind one another. */
+static void
+make_attn(const struct qwen_kernel *k, size_t n_q, size_t chunk, float *out)
+{
+	static uint16_t kv[(KEYS + 15) / 16][2 * 16 * D];
+	static float q[8][D];
+	uint16_t *block[(KEYS + 15) / 16];
+	size_t i, j;
+	struct qwen_attn a = { .d = D, .n_q = n_q, .chunk = chunk,
+	    .block = block, .k_off = 0, .v_off = 16 * D, .m = out,
+	    .l = out + 8 };
+
+	random_state = 4711;
+	for (i = 0; i < (KEYS + 15) / 16; i++) {
+		block[i] = kv[i];
+		for (j = 0; j < 2 * 16 * D; j++)
+			kv[i][j] = qwen_f32_f16(random_float());
+	}
+	for (i = 0; i < 8; i++) {
+		fill(q[i], D, 0.5f);
+		a.q[i] = q[i];
+		a.limit[i] = 200 + i * 70;	/* some see nothing of it */
+		a.o[i] = out + 16 + i * D;
+	}
+	k->run.attn(&a);
+}
+
+static int
+same_attn(const struct qwen_kernel *a, const struct qwen_kernel *b)
+{
+	float x[16 + 8 * D], y[16 + 8 * D];
+	size_t n, c;
+
+	for (n = 1; n <= 8; n++) {
+		for (c = 0; c < 3; c++) {
+			memset(x, 0, sizeof x);
+			memset(y, 0, sizeof y);
+			make_attn(a, n, c, x);
+			make_attn(b, n, c, y);
+			if (memcmp(x, y, sizeof x) != 0)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+static void
+check_variants(void)
+{
+	unsigned have = qwen_cpu_detect();
+	struct qwen_kernels plain;
+	size_t i;
+
+	qwen_kernels_init(&plain, 0);
+	for (i = 0; i < qwen_kernel_count(); i++) {
+		const struct qwen_kernel *k = qwen_kernel_get(i);
+
+		if ((k->need & ~have) != 0) {
+			if (k->op != QWEN_OP_MATMUL)
+				skip(k->name, "this CPU lacks it");
+			continue;
+		}
+		if (k->op == QWEN_OP_VEC)
+			ok(same_rows(k->run.vec, plain.vec->run.vec),
+			    "rows %s equal plain C", k->name);
+		else if (k->op == QWEN_OP_DELTA)
+			ok(same_delta(k, plain.delta),
+			    "delta %s equals plain C in any batches", k->name);
+		else if (k->op == QWEN_OP_ATTN)
+			ok(same_attn(k, plain.attn),
+			    "attn %s equals plain C", k->name);
+	}
+}
+
+/* Against libm, in units of the last place of f32 or of double. */
+static void
+check_math(void)
+{
+	double e_exp = 0, e_sp = 0, e_sc = 0, e_log = 0, s, c, x, e;
+	int i;
+
+	for (i = 0; i < 400000; i++) {
+		x = -86.0 + 172.0 * i / 400000;
+		e = fabs(qwen_expf((float)x) / exp((double)(float)x) - 1);
+		e_exp = e > e_exp ? e : e_exp;
+		e = fabs(qwen_softplusf((float)x) /
+		    log1p(exp((double)(float)x)) - 1);
+		e_sp = e > e_sp ? e : e_sp;
+		qwen_sincos(x * 3000, &s, &c);
+		e = fabs(s - sin(x * 3000)) + fabs(c - cos(x * 3000));
+		e_sc = e > e_sc ? e : e_sc;
+		e = fabs(qwen_log(exp(x)) - x) / (fabs(x) + 1);
+		e_log = e > e_log ? e : e_log;
+	}
+	ok(e_exp < 1e-7, "expf within %.3g", e_exp);
+	ok(e_sp < 1e-7, "softplusf within %.3g", e_sp);
+	ok(e_sc < 1e-15, "sincos within %.3g", e_sc);
+	ok(e_log < 1e-15, "log within %.3g", e_log);
+	ok(qwen_expf(-INFINITY) == 0 && qwen_expf(INFINITY) == INFINITY &&
+	    isnan(qwen_expf(NAN)) && qwen_expf(0) == 1, "expf at the ends");
+}
+
+/* All f16 values, and roundings halfway between them. */
+static void
+check_half(void)
+{
+	uint32_t h;
+	int bad = 0;
+
+	for (h = 0; h < 0x7c00; h++) {
+		float f = qwen_f16_f32((uint16_t)h);
+		float g = qwen_f16_f32((uint16_t)(h + 1));
+		float mid = (f + g) / 2;
+
+		bad += qwen_f32_f16(f) != h || qwen_f32_f16(-f) !=
+		    (h | 0x8000);
+		if (h < 0x7bff)
+			bad += qwen_f32_f16(mid) != (h + (h & 1)) ||
+			    qwen_f32_f16(nextafterf(mid, 0)) != h ||
+			    qwen_f32_f16(nextafterf(mid, 1e9f)) != h + 1;
+	}
+	ok(bad == 0, "f16 to f32 and back, ties to even");
+	ok(qwen_f32_f16(65519.0f) == 0x7bff && qwen_f32_f16(65520.0f) ==
+	    0x7c00 && (qwen_f32_f16(NAN) & 0x7fff) > 0x7c00,
+	    "f16 at the upper end");
+}
+
+int
+main(void)
+{
+	check_variants();
+	check_math();
+	check_half();
+	return done_testing();
+}

@@ -106,6 +106,32 @@ const char *cli_cpu(void);
 /* cli_model_path, cli_cpu and qwen_model_open; dies. */
 struct qwen_model *cli_model_open(const char *opt, int n_threads);
 
+/* The header of a stream of this kind from or for the model; dies. */
+void cli_header(struct qwen_header *h, enum qwen_stream_kind kind,
+    const struct qwen_model *m);
+
+/* -------------------------------------------------------- state and tokens */
+
+/*
+ * What a command that computes goes on from: a state, from FILE of -s or on
+ * stdin, or none, and the tokens on stdin, which come after it.
+ */
+struct cli_intake {
+	const char		*state;		/* -s, or NULL; set by caller */
+	struct qwen_session	*session;	/* as the state was, or empty */
+	struct qwen_state_extra	 extra;		/* from the state */
+	int			 restored;	/* there was a state */
+	int32_t			*tokens;	/* not in the session yet */
+	size_t			 n, cap;
+};
+
+/*
+ * Read stdin to its end and the state, by the rules of qdecode(1) on -s; dies
+ * when they are broken.  in is zero but for state.
+ */
+void cli_intake(struct cli_intake *in, struct qwen_model *m);
+void cli_intake_fini(struct cli_intake *in);
+
 /* --------------------------------------------------------------- sampling */
 
 /*

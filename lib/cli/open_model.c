@@ -35,3 +35,15 @@ cli_model_open(const char *opt, int n_threads)
 		cli_die_err(path, &err);
 	return m;
 }
+
+void
+cli_header(struct qwen_header *h, enum qwen_stream_kind kind,
+    const struct qwen_model *m)
+{
+	struct qwen_err err;
+
+	if (qwen_header_init(h, kind, qwen_model_gguf(m), &err) < 0)
+		cli_die_err(qwen_gguf_path(qwen_model_gguf(m), 0), &err);
+	/* rows and ids are as the model computes them */
+	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
+}

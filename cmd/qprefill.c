@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: ISC */
+/* qprefill.c - tokens in; the model's state behind them, and logits, out. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "cli/cli.h"
+
+static const char usage[] =
+    "qprefill [-qv] [-m model] [-s state] [-o state] [-t threads]\n"
+    "                [-f format] [--logits which] [--top n] [--batch n]\n"
+    "                [--no-compress]\n";
+
+enum { O_LOGITS = 256, O_TOP, O_BATCH, O_NO_COMPRESS };
+
+static const struct cli_option options[] = {
+	{ 'f', "format", 1 },
+	{ 'm', "model", 1 },
+	{ 'o', "output", 1 },
+	{ 's', "state", 1 },
+	{ 't', "threads", 1 },
+	{ O_BATCH, "batch", 1 },
+	{ O_LOGITS, "logits", 1 },
+	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_TOP, "top", 1 },
+	{ 0, NULL, 0 },
+};
+
+static struct {
+	const char		*model;
+	const char		*output;	/* NULL: stdout */
+	enum qwen_format	 format;
+	enum qwen_logits	 logits;
+	size_t			 top;		/* 0: whole rows */
+	size_t			 batch;
+	int			 n_threads;
+	struct qwen_state_opts	 state;
+} opt = { .logits = QWEN_LOGITS_NONE };
+
+static enum qwen_logits
+parse_logits(const char *s)
+{
+	if (strcmp(s, "last") == 0)
+		return QWEN_LOGITS_LAST;
+	if (strcmp(s, "all") == 0)
+		return QWEN_LOGITS_ALL;
+	if (strcmp(s, "none") == 0)
+		return QWEN_LOGITS_NONE;
+	cli_usage("--logits: '%s' is not last, all or none", s);
+}
+
+static void
+parse_one(int c, const char *arg, struct cli_intake *in)
+{
+	switch (c) {
+	case 'f':
+		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
+		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON |
+		    1 << QWEN_FORMAT_RAW);
+		break;
+	case 'm':
+		opt.model = arg;
+		break;
+	case 'o':
+		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
+		break;
+	case 's':
+		in->state = arg;
+		break;
+	case 't':
+		opt.n_threads = cli_threads(arg);
+		break;
+	case O_BATCH:
+		opt.batch = (size_t)cli_int("--batch", arg, 1, 1 << 20);
+		break;
+	case O_LOGITS:
+		opt.logits = parse_logits(arg);
+		break;
+	case O_NO_COMPRESS:
+		opt.state.no_compress = 1;
+		break;
+	case O_TOP:
+		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
+		break;
+	}
+}
+
+static void
+parse(int argc, char *argv[], struct cli_intake *in)
+{
+	const char *arg;
+	int c, operand;
+
+	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
+	    &operand)) != -1)
+		parse_one(c, arg, in);
+	cli_no_operands(argc, argv, operand);
+	if (opt.logits == QWEN_LOGITS_NONE) {
+		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
+			cli_usage("%s is about logits; add --logits=last or "
+			    "--logits=all", opt.top > 0 ? "--top" : "-f raw");
+		if (opt.output == NULL && opt.format != QWEN_FORMAT_CBOR)
+			cli_usage("a state has no other form than cbor");
+	}
+	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
+		cli_usage("raw rows are whole rows: --top needs another -f");
+}
+
+/* What the evaluation calls back with. */
+struct rows {
+	struct qwen_writer	*w;
+	size_t			 n_vocab;
+};
+
+static int
+write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct rows *r = arg;
+
+	if (opt.logits == QWEN_LOGITS_NONE)
+		return 0;
+	if (opt.top > 0)
+		return qwen_write_top(r->w, pos, logits, r->n_vocab, opt.top,
+		    err);
+	return qwen_write_logits(r->w, pos, logits, r->n_vocab, err);
+}
+
+static void
+progress(void *arg, size_t done, size_t total)
+{
+	(void)arg;
+	(void)total;
+	cli_progress(done);
+}
+
+/* The rows of a state that nothing is added to: the one it holds. */
+static int
+old_row(struct rows *r, const struct qwen_session *s, struct qwen_err *err)
+{
+	const float *row = qwen_session_logits(s);
+
+	if (opt.logits != QWEN_LOGITS_LAST || row == NULL)
+		return 0;
+	return write_row(r, qwen_session_n_tokens(s) - 1, row, err);
+}
+
+static void
+evaluate(struct cli_intake *in, struct rows *r)
+{
+	struct qwen_eval how = {
+		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
+		    QWEN_LOGITS_LAST,
+		.batch = opt.batch, .row = write_row, .progress = progress,
+		.arg = r,
+	};
+	struct qwen_err err;
+	double start = cli_now(), s;
+	int rc;
+
+	cli_progress_start("tokens", in->n);
+	rc = in->n == 0 ? old_row(r, in->session, &err) :
+	    qwen_session_eval(in->session, in->tokens, in->n, &how, &err);
+	cli_progress_end();
+	if (rc != 0)
+		cli_die_err(NULL, &err);
+	s = cli_now() - start;
+	if (cli_verbose && in->n > 0)
+		cli_note("%zu tokens in %.3f s, %.1f tok/s", in->n, s,
+		    (double)in->n / s);
+}
+
+static struct qwen_writer *
+open_writer(int fd, enum qwen_format format)
+{
+	struct qwen_writer_opts o = { .format = format };
+	struct qwen_writer *w;
+	struct qwen_err err;
+
+	if (qwen_writer_open(&w, fd, &o, &err) < 0)
+		cli_die_err(NULL, &err);
+	return w;
+}
+
+static void
+begin_stream(struct qwen_writer *w, enum qwen_stream_kind kind,
+    const struct qwen_model *m)
+{
+	struct qwen_header h;
+	struct qwen_err err;
+
+	cli_header(&h, kind, m);
+	if (qwen_write_header(w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+save(const struct cli_intake *in, int fd, const char *name, struct qwen_fp *fp)
+{
+	struct qwen_writer *w = open_writer(fd, QWEN_FORMAT_CBOR);
+	struct qwen_err err;
+
+	if (qwen_state_save(in->session, &in->extra, w, &opt.state, fp,
+	    &err) < 0 || qwen_writer_flush(w, &err) < 0)
+		cli_die_err(name, &err);
+	qwen_writer_free(w);
+}
+
+/*
+ * stdout carries rows, and with -o the news that the file is there; for which
+ * alone a terminal has no use.
+ */
+static void
+run_with_rows(struct cli_intake *in, struct qwen_model *m)
+{
+	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
+	struct cli_output *out = NULL;
+	struct qwen_fp fp;
+	struct qwen_err err;
+
+	if (opt.output != NULL)
+		out = cli_output_open(opt.output);
+	if (opt.format != QWEN_FORMAT_CBOR || !isatty(STDOUT_FILENO)) {
+		r.w = open_writer(STDOUT_FILENO, opt.format);
+		begin_stream(r.w, opt.logits == QWEN_LOGITS_NONE ?
+		    QWEN_STREAM_TOKENS : QWEN_STREAM_LOGITS, m);
+	}
+	evaluate(in, &r);
+	if (out != NULL) {
+		save(in, cli_output_fd(out), opt.output, &fp);
+		cli_output_commit(out);
+	}
+	if (out != NULL && r.w != NULL && qwen_write_ready(r.w, opt.output,
+	    qwen_session_n_tokens(in->session), &fp, &err) < 0)
+		cli_die_err("stdout", &err);
+	if (qwen_writer_close(r.w, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+/* stdout carries the state. */
+static void
+run_in_band(struct cli_intake *in)
+{
+	struct rows r = { 0 };
+
+	evaluate(in, &r);
+	save(in, STDOUT_FILENO, "stdout", NULL);
+}
+
+static void
+tell_model(const struct qwen_model *m)
+{
+	static char text[16384];
+	char *line, *next;
+
+	if (cli_verbose < 1)
+		return;
+	cli_note("%s, %zu layers, %d threads",
+	    qwen_model_arch(m), qwen_model_n_layer(m),
+	    qwen_model_n_threads(m));
+	qwen_model_describe(m, text, sizeof text);
+	for (line = text; *line != '\0'; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next != '\0')
+			*next++ = '\0';
+		cli_note("%s", line);
+	}
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct cli_intake in = { 0 };
+	struct qwen_model *m;
+	int in_band;
+
+	cli_init("qprefill", usage);
+	parse(argc, argv, &in);
+	in_band = opt.output == NULL && opt.logits == QWEN_LOGITS_NONE;
+	if (opt.format == QWEN_FORMAT_RAW || (opt.format == QWEN_FORMAT_CBOR &&
+	    (in_band || opt.logits != QWEN_LOGITS_NONE)))
+		cli_no_binary_tty();
+	m = cli_model_open(opt.model, opt.n_threads);
+	tell_model(m);
+	cli_intake(&in, m);
+	if (in.n == 0 && !in.restored)
+		die("no token and no state: nothing to do");
+	if (in_band)
+		run_in_band(&in);
+	else
+		run_with_rows(&in, m);
+	cli_intake_fini(&in);
+	qwen_model_close(m);
+	return cli_finish();
+}

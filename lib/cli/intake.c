@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * intake.c - the state and the tokens that a command goes on from.
+ *
+ * With -s FILE and a pipe on stdin, upstream may be the one who writes FILE:
+ * it is opened only when stdin has ended, and only if a token or a ready record
+ * came.  A pipe that brings neither means that upstream failed, and what FILE
+ * holds is from an earlier run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* What stdin said, beside its tokens. */
+struct news {
+	int		 ended;		/* a document */
+	int		 ready;		/* a file, of this fingerprint */
+	struct qwen_fp	 fp;
+};
+
+static void
+add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
+{
+	int32_t *more;
+	size_t cap;
+
+	if (n > limit - in->n)
+		die("stdin: more tokens than the model's context of %zu",
+		    limit);
+	if (in->n + n > in->cap) {
+		cap = 2 * (in->n + n);
+		if ((more = realloc(in->tokens, cap * sizeof *more)) == NULL)
+			die("out of memory");
+		in->tokens = more;
+		in->cap = cap;
+	}
+	memcpy(in->tokens + in->n, ids, n * sizeof *ids);
+	in->n += n;
+}
+
+/* A header; of a state, the state itself is behind it. */
+static void
+take_header(struct cli_intake *in, struct qwen_model *m,
+    struct qwen_reader *r, const struct qwen_record *rec)
+{
+	struct qwen_err err;
+
+	if (rec->header->kind != QWEN_STREAM_STATE)
+		return;
+	if (in->state != NULL)
+		cli_usage("a state on stdin and -s %s: which one?", in->state);
+	if (in->session != NULL || in->n > 0)
+		die("stdin: a state after %s", in->session != NULL ?
+		    "another" : "tokens");
+	if (qwen_state_load(&in->session, &in->extra, m, r, rec, NULL,
+	    &err) < 0)
+		cli_die_err("stdin", &err);
+	in->restored = 1;
+}
+
+static void
+take_record(struct cli_intake *in, struct qwen_model *m,
+    struct qwen_reader *r, const struct qwen_record *rec, struct news *news)
+{
+	switch (rec->kind) {
+	case QWEN_REC_HEADER:
+		take_header(in, m, r, rec);
+		break;
+	case QWEN_REC_TOKENS:
+		if (news->ended && rec->n > 0)
+			die("stdin: more than one document");
+		add_tokens(in, rec->ids, rec->n, qwen_model_n_ctx(m));
+		break;
+	case QWEN_REC_END:
+		news->ended = 1;
+		break;
+	case QWEN_REC_READY:
+		if (in->state == NULL)
+			die("stdin: the state is in a file: give -s %s",
+			    rec->path);
+		news->ready = 1;
+		news->fp = rec->fp;
+		break;
+	default:
+		die("stdin: a record that does not belong here");
+	}
+}
+
+static void
+read_stdin(struct cli_intake *in, struct qwen_model *m, struct news *news)
+{
+	struct qwen_reader_opts o = {
+		.kinds = QWEN_STREAM_TOKENS | QWEN_STREAM_STATE,
+	};
+	struct qwen_header self;
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	struct qwen_err err;
+	int got;
+
+	cli_header(&self, QWEN_STREAM_STATE, m);
+	o.self = &self;
+	if (qwen_reader_open(&r, 0, &o, &err) < 0)
+		cli_die_err("stdin", &err);
+	while ((got = qwen_reader_next(r, &rec, &err)) > 0)
+		take_record(in, m, r, &rec, news);
+	if (got < 0)
+		cli_die_err("stdin", &err);
+	qwen_reader_close(r);
+}
+
+static void
+load_file(struct cli_intake *in, struct qwen_model *m, const struct news *news)
+{
+	struct qwen_err err;
+
+	if (qwen_state_load_file(&in->session, &in->extra, m, in->state,
+	    news->ready ? &news->fp : NULL, &err) < 0)
+		cli_die_err(in->state, &err);
+	in->restored = 1;
+}
+
+void
+cli_intake(struct cli_intake *in, struct qwen_model *m)
+{
+	enum cli_stdin kind = cli_stdin_kind();
+	struct news news = { 0 };
+	struct qwen_err err;
+
+	if (in->state == NULL)
+		cli_need_stdin();
+	if (kind != CLI_STDIN_NONE)
+		read_stdin(in, m, &news);
+	if (in->state != NULL) {
+		if (kind == CLI_STDIN_PIPE && in->n == 0 && !news.ready)
+			die("stdin ended without a token or a ready record: "
+			    "upstream failed; not using %s", in->state);
+		load_file(in, m, &news);
+	}
+	if (in->session == NULL && qwen_session_new(&in->session, m,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
+}
+
+void
+cli_intake_fini(struct cli_intake *in)
+{
+	qwen_session_free(in->session);
+	qwen_state_extra_fini(&in->extra);
+	free(in->tokens);
+	memset(in, 0, sizeof *in);
+}

@@ -31,6 +31,7 @@ static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	enum qwen_format	 format;
+	int			 format_given;
 	enum qwen_logits	 logits;
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
@@ -58,6 +59,7 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
 		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON |
 		    1 << QWEN_FORMAT_RAW);
+		opt.format_given = 1;
 		break;
 	case 'm':
 		opt.model = arg;
@@ -126,14 +128,6 @@ write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return qwen_write_logits(r->w, pos, logits, r->n_vocab, err);
 }
 
-static void
-progress(void *arg, size_t done, size_t total)
-{
-	(void)arg;
-	(void)total;
-	cli_progress(done);
-}
-
 /* The rows of a state that nothing is added to: the one it holds. */
 static int
 old_row(struct rows *r, const struct qwen_session *s, struct qwen_err *err)
@@ -151,35 +145,13 @@ evaluate(struct cli_intake *in, struct rows *r)
 	struct qwen_eval how = {
 		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
 		    QWEN_LOGITS_LAST,
-		.batch = opt.batch, .row = write_row, .progress = progress,
-		.arg = r,
+		.batch = opt.batch, .row = write_row, .arg = r,
 	};
 	struct qwen_err err;
-	double start = cli_now(), s;
-	int rc;
 
-	cli_progress_start("tokens", in->n);
-	rc = in->n == 0 ? old_row(r, in->session, &err) :
-	    qwen_session_eval(in->session, in->tokens, in->n, &how, &err);
-	cli_progress_end();
-	if (rc != 0)
-		cli_die_err(NULL, &err);
-	s = cli_now() - start;
-	if (cli_verbose && in->n > 0)
-		cli_note("%zu tokens in %.3f s, %.1f tok/s", in->n, s,
-		    (double)in->n / s);
-}
-
-static struct qwen_writer *
-open_writer(int fd, enum qwen_format format)
-{
-	struct qwen_writer_opts o = { .format = format };
-	struct qwen_writer *w;
-	struct qwen_err err;
-
-	if (qwen_writer_open(&w, fd, &o, &err) < 0)
-		cli_die_err(NULL, &err);
-	return w;
+	if (in->n == 0 && old_row(r, in->session, &err) < 0)
+		cli_die_err("stdout", &err);
+	cli_prefill(in, &how);
 }
 
 static void
@@ -192,18 +164,6 @@ begin_stream(struct qwen_writer *w, enum qwen_stream_kind kind,
 	cli_header(&h, kind, m);
 	if (qwen_write_header(w, &h, &err) < 0)
 		cli_die_err("stdout", &err);
-}
-
-static void
-save(const struct cli_intake *in, int fd, const char *name, struct qwen_fp *fp)
-{
-	struct qwen_writer *w = open_writer(fd, QWEN_FORMAT_CBOR);
-	struct qwen_err err;
-
-	if (qwen_state_save(in->session, &in->extra, w, &opt.state, fp,
-	    &err) < 0 || qwen_writer_flush(w, &err) < 0)
-		cli_die_err(name, &err);
-	qwen_writer_free(w);
 }
 
 /*
@@ -220,14 +180,14 @@ run_with_rows(struct cli_intake *in, struct qwen_model *m)
 
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
-	if (opt.format != QWEN_FORMAT_CBOR || !isatty(STDOUT_FILENO)) {
-		r.w = open_writer(STDOUT_FILENO, opt.format);
+	if (opt.format_given || !isatty(STDOUT_FILENO)) {
+		r.w = cli_writer(STDOUT_FILENO, opt.format);
 		begin_stream(r.w, opt.logits == QWEN_LOGITS_NONE ?
 		    QWEN_STREAM_TOKENS : QWEN_STREAM_LOGITS, m);
 	}
 	evaluate(in, &r);
 	if (out != NULL) {
-		save(in, cli_output_fd(out), opt.output, &fp);
+		cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);
 	}
 	if (out != NULL && r.w != NULL && qwen_write_ready(r.w, opt.output,
@@ -244,27 +204,7 @@ run_in_band(struct cli_intake *in)
 	struct rows r = { 0 };
 
 	evaluate(in, &r);
-	save(in, STDOUT_FILENO, "stdout", NULL);
-}
-
-static void
-tell_model(const struct qwen_model *m)
-{
-	static char text[16384];
-	char *line, *next;
-
-	if (cli_verbose < 1)
-		return;
-	cli_note("%s, %zu layers, %d threads",
-	    qwen_model_arch(m), qwen_model_n_layer(m),
-	    qwen_model_n_threads(m));
-	qwen_model_describe(m, text, sizeof text);
-	for (line = text; *line != '\0'; line = next) {
-		next = line + strcspn(line, "\n");
-		if (*next != '\0')
-			*next++ = '\0';
-		cli_note("%s", line);
-	}
+	cli_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
 }
 
 int
@@ -277,11 +217,10 @@ main(int argc, char *argv[])
 	cli_init("qprefill", usage);
 	parse(argc, argv, &in);
 	in_band = opt.output == NULL && opt.logits == QWEN_LOGITS_NONE;
-	if (opt.format == QWEN_FORMAT_RAW || (opt.format == QWEN_FORMAT_CBOR &&
-	    (in_band || opt.logits != QWEN_LOGITS_NONE)))
+	if (!opt.format_given && (in_band || opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
 	m = cli_model_open(opt.model, opt.n_threads);
-	tell_model(m);
+	cli_tell_model(m);
 	cli_intake(&in, m);
 	if (in.n == 0 && !in.restored)
 		die("no token and no state: nothing to do");

@@ -132,6 +132,25 @@ struct cli_intake {
 void cli_intake(struct cli_intake *in, struct qwen_model *m);
 void cli_intake_fini(struct cli_intake *in);
 
+/*
+ * Append in->tokens to the session, with progress, and note for -v how fast.
+ * how may be NULL; its progress is replaced.  Dies.
+ */
+void cli_prefill(struct cli_intake *in, const struct qwen_eval *how);
+
+/*
+ * Save the session and in->extra to a descriptor, called name in messages;
+ * fp may be NULL.  Dies.
+ */
+void cli_save(struct cli_intake *in, int fd, const char *name,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp);
+
+/* -v: the model, threads and kernels in use. */
+void cli_tell_model(const struct qwen_model *m);
+
+/* A writer, or die. */
+struct qwen_writer *cli_writer(int fd, enum qwen_format format);
+
 /* --------------------------------------------------------------- sampling */
 
 /*
@@ -155,7 +174,10 @@ enum cli_stdin cli_stdin_kind(void);
 /* Usage error if stdin is a terminal: nobody types CBOR or waits unasked. */
 void cli_need_stdin(void);
 
-/* Die if stdout is a terminal, which binary records would only confuse. */
+/*
+ * Die if stdout is a terminal, which binary records would only confuse.  For
+ * when no -f asked for them.
+ */
 void cli_no_binary_tty(void);
 
 /* ------------------------------------------------------------ output files */

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "cli/cli.h"
+
 extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
 extern mode_t cli_umask;	/* as it was at the start */
@@ -16,6 +18,9 @@ void cli_print_usage(int to_stderr);
 
 /* What --help says after the synopsis, or NULL. */
 extern void (*cli_print_more)(FILE *f);
+
+/* Set in->extra.pending to what the session's last tokens leave incomplete. */
+void cli_note_pending(struct cli_intake *in);
 
 /* Take the progress line off the terminal, before a message. */
 void cli_progress_wipe(void);

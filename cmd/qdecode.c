@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: ISC */
+/* qdecode.c - a state and tokens in; the tokens that follow, or logits, out. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "cli/cli.h"
+
+static const char usage[] =
+    "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
+    "               [-f format] [--ignore-eos] [--resume] [--no-compress]\n"
+    "               [sampling options]\n"
+    "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
+    "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
+    "               [--no-compress]\n";
+
+enum { O_IGNORE_EOS = 256, O_LOGITS, O_NO_COMPRESS, O_RESUME, O_TOP };
+
+static const struct cli_option options[] = {
+	{ 'f', "format", 1 },
+	{ 'm', "model", 1 },
+	{ 'n', "count", 1 },
+	{ 'o', "output", 1 },
+	{ 's', "state", 1 },
+	{ 't', "threads", 1 },
+	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_LOGITS, "logits", 0 },
+	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_RESUME, "resume", 0 },
+	{ O_TOP, "top", 1 },
+	{ 0, NULL, 0 },
+};
+
+static struct {
+	const char		*model;
+	const char		*output;	/* NULL: the state is not kept */
+	enum qwen_format	 format;
+	int			 format_given;
+	int64_t			 n;		/* most tokens */
+	int			 n_threads;
+	int			 ignore_eos;
+	int			 logits;
+	size_t			 top;		/* of a row; 0: all */
+	int			 resume;
+	int			 sampling;	/* some sampling option */
+	struct qwen_state_opts	 state;
+} opt = { .n = INT64_MAX };
+
+/* The generation under way. */
+struct run {
+	struct cli_intake	 in;
+	struct qwen_model	*model;
+	struct qwen_sampler	*sampler;
+	struct qwen_writer	*w;
+	struct cli_output	*out;		/* NULL: none */
+	struct qwen_header	 header;	/* of logits: has the endings */
+	int64_t			 n;		/* tokens so far */
+	int			 reader_gone;	/* nobody reads the rows */
+};
+
+static void
+parse_one(int c, const char *arg, struct run *r)
+{
+	switch (c) {
+	case 'f':
+		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
+		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON |
+		    1 << QWEN_FORMAT_RAW);
+		opt.format_given = 1;
+		break;
+	case 'm':
+		opt.model = arg;
+		break;
+	case 'n':
+		opt.n = cli_int("-n", arg, 0, INT64_MAX);
+		break;
+	case 'o':
+		opt.output = arg;
+		break;
+	case 's':
+		r->in.state = arg;
+		break;
+	case 't':
+		opt.n_threads = cli_threads(arg);
+		break;
+	case O_IGNORE_EOS:
+		opt.ignore_eos = 1;
+		break;
+	case O_LOGITS:
+		opt.logits = 1;
+		break;
+	case O_NO_COMPRESS:
+		opt.state.no_compress = 1;
+		break;
+	case O_RESUME:
+		opt.resume = 1;
+		break;
+	case O_TOP:
+		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
+		break;
+	default:
+		opt.sampling |= cli_sampling_set(r->sampler, c, arg);
+	}
+}
+
+static void
+check_options(const struct run *r)
+{
+	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
+		cli_usage("-o -: stdout carries the tokens");
+	if (opt.resume && opt.sampling)
+		cli_usage("--resume takes the sampling options of the state");
+	if (!opt.logits) {
+		if (opt.top > 0 || opt.format == QWEN_FORMAT_RAW)
+			cli_usage("%s needs --logits", opt.top > 0 ? "--top" :
+			    "-f raw");
+		return;
+	}
+	if (r->in.state == NULL)
+		cli_usage("--logits needs -s: stdin carries the tokens that "
+		    "were chosen");
+	if (opt.sampling || opt.resume)
+		cli_usage("with --logits, choosing tokens is up to qsample");
+	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
+		cli_usage("raw rows are whole rows: --top needs another -f");
+}
+
+static void
+parse(int argc, char *argv[], struct run *r)
+{
+	const struct cli_option *sampling = cli_sampling_options();
+	struct qwen_err err;
+	const char *arg;
+	int c, operand;
+
+	if (qwen_sampler_new(&r->sampler, &err) < 0)
+		cli_die_err(NULL, &err);
+	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
+	    &operand)) != -1)
+		parse_one(c, arg, r);
+	cli_no_operands(argc, argv, operand);
+	check_options(r);
+}
+
+static int
+is_ending(const struct run *r, int32_t id)
+{
+	size_t i;
+
+	if (opt.ignore_eos)
+		return 0;
+	for (i = 0; i < r->header.n_eog; i++) {
+		if (r->header.eog[i] == id)
+			return 1;
+	}
+	return 0;
+}
+
+/* No token may come after those there are. */
+static int
+is_full(const struct run *r)
+{
+	return r->n >= opt.n || qwen_session_n_tokens(r->in.session) >=
+	    qwen_model_n_ctx(r->model);
+}
+
+/* Append a token that was generated, wherever it was chosen. */
+static void
+feed(struct run *r, int32_t id)
+{
+	size_t pos = qwen_session_n_tokens(r->in.session);
+	struct qwen_err err;
+
+	if (qwen_session_eval(r->in.session, &id, 1, NULL, &err) < 0 ||
+	    qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
+		cli_die_err(NULL, &err);
+}
+
+/* ------------------------------------------------------- choosing ourselves */
+
+/* "temp=0.7 top-k=40", as the state noted them. */
+static void
+resume_options(struct run *r)
+{
+	char *word, *value, *save = NULL, *text = r->in.extra.sampler;
+	struct qwen_err err;
+
+	if (text == NULL)
+		return;
+	for (word = strtok_r(text, " ", &save); word != NULL;
+	    word = strtok_r(NULL, " ", &save)) {
+		if ((value = strchr(word, '=')) != NULL)
+			*value++ = '\0';
+		if (qwen_sampler_set(r->sampler, word, value, &err) < 0)
+			die("%s: sampling option %s: %s",
+			    r->in.state != NULL ? r->in.state : "stdin", word,
+			    err.msg);
+	}
+}
+
+/* The sampler knows the timeline so far. */
+static void
+begin_sampling(struct run *r)
+{
+	const struct qwen_session *s = r->in.session;
+	struct qwen_err err;
+
+	if (opt.resume)
+		resume_options(r);
+	if (qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
+	    qwen_sampler_begin(r->sampler, qwen_model_n_vocab(r->model),
+	    &err) < 0 || qwen_state_extra_replay(&r->in.extra, r->sampler,
+	    qwen_session_tokens(s), qwen_session_n_tokens(s), &err) < 0)
+		cli_die_err(NULL, &err);
+}
+
+static int32_t
+choose(struct run *r)
+{
+	const struct qwen_session *s = r->in.session;
+	struct qwen_err err;
+	int32_t id;
+
+	if (qwen_sampler_sample(r->sampler, qwen_session_logits(s), NULL,
+	    qwen_model_n_vocab(r->model), qwen_session_n_tokens(s), &id,
+	    &err) < 0 || qwen_sampler_accept(r->sampler, &id, 1, 1, &err) < 0)
+		cli_die_err(NULL, &err);
+	return id;
+}
+
+static void
+generate(struct run *r)
+{
+	double start = cli_now(), s;
+	struct qwen_err err;
+	int32_t id;
+	int done;
+
+	for (done = is_full(r); !done; ) {
+		id = choose(r);
+		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
+			cli_die_err("stdout", &err);
+		r->n++;
+		done = is_ending(r, id) || r->n >= opt.n;
+		/* the last one is fed for the state's sake alone */
+		if (!done || r->out != NULL)
+			feed(r, id);
+		done = done || is_full(r);
+	}
+	s = cli_now() - start;
+	if (cli_verbose && r->n > 0)
+		cli_note("%lld tokens generated in %.3f s, %.1f tok/s",
+		    (long long)r->n, s, (double)r->n / s);
+}
+
+static void
+run_tokens(struct run *r)
+{
+	struct qwen_header h;
+	struct qwen_err err;
+
+	cli_intake(&r->in, r->model);
+	if (r->in.n == 0 && !r->in.restored)
+		die("no token and no state: nothing to go on from");
+	if (opt.output != NULL)
+		r->out = cli_output_open(opt.output);
+	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
+	if (qwen_write_header(r->w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
+	cli_prefill(&r->in, NULL);
+	if (qwen_session_logits(r->in.session) == NULL)
+		die("the state has no logits to go on from");
+	begin_sampling(r);
+	generate(r);
+}
+
+/* --------------------------------------------------- letting others choose */
+
+static void
+write_row(struct run *r)
+{
+	const struct qwen_session *s = r->in.session;
+	size_t n = qwen_model_n_vocab(r->model);
+	uint64_t pos = qwen_session_n_tokens(s) - 1;
+	struct qwen_err err;
+	int rc;
+
+	rc = opt.top > 0 ?
+	    qwen_write_top(r->w, pos, qwen_session_logits(s), n, opt.top,
+	    &err) :
+	    qwen_write_logits(r->w, pos, qwen_session_logits(s), n, &err);
+	if (rc == 0)
+		return;
+	/* qsample stops when it has what it wants: that is no failure */
+	if (err.code != QWEN_EPIPE)
+		cli_die_err("stdout", &err);
+	r->reader_gone = 1;
+}
+
+/* Feed what was chosen; 0 after the last. */
+static int
+take_choice(struct run *r, const struct qwen_record *rec)
+{
+	size_t i;
+	int done = 0;
+
+	for (i = 0; i < rec->n && !done; i++) {
+		r->n++;
+		done = is_ending(r, rec->ids[i]) || r->n >= opt.n;
+		if (!done || r->out != NULL)
+			feed(r, rec->ids[i]);
+		done = done || is_full(r);
+		if (!done && !r->reader_gone)
+			write_row(r);
+	}
+	return !done;
+}
+
+static void
+follow(struct run *r, int fd)
+{
+	struct qwen_reader_opts o = {
+		.kinds = QWEN_STREAM_TOKENS, .self = &r->header,
+	};
+	struct qwen_reader *reader;
+	struct qwen_record rec;
+	struct qwen_err err;
+	int got, more = 1;
+
+	if (qwen_reader_open(&reader, fd, &o, &err) < 0)
+		cli_die_err("stdin", &err);
+	while (more && (got = qwen_reader_next(reader, &rec, &err)) != 0) {
+		if (got < 0)
+			cli_die_err("stdin", &err);
+		if (rec.kind == QWEN_REC_TOKENS)
+			more = take_choice(r, &rec);
+	}
+	qwen_reader_close(reader);
+}
+
+static void
+run_logits(struct run *r)
+{
+	struct qwen_err err;
+
+	/* so that the state is saved though nobody reads the last row */
+	signal(SIGPIPE, SIG_IGN);
+	if (qwen_state_load_file(&r->in.session, &r->in.extra, r->model,
+	    r->in.state, NULL, &err) < 0)
+		cli_die_err(r->in.state, &err);
+	if (qwen_session_logits(r->in.session) == NULL)
+		die("%s: the state has no logits to go on from", r->in.state);
+	if (opt.output != NULL)
+		r->out = cli_output_open(opt.output);
+	if (qwen_write_header(r->w, &r->header, &err) < 0)
+		cli_die_err("stdout", &err);
+	if (is_full(r))
+		return;
+	write_row(r);
+	if (cli_stdin_kind() != CLI_STDIN_NONE)
+		follow(r, STDIN_FILENO);
+}
+
+/* -------------------------------------------------------------------------- */
+
+static void
+finish(struct run *r)
+{
+	struct qwen_err err;
+
+	if (r->reader_gone)
+		qwen_writer_free(r->w);
+	else if (qwen_writer_close(r->w, &err) < 0)
+		cli_die_err("stdout", &err);
+	if (r->out != NULL) {
+		cli_save(&r->in, cli_output_fd(r->out), opt.output,
+		    &opt.state, NULL);
+		cli_output_commit(r->out);
+	}
+	cli_intake_fini(&r->in);
+	qwen_sampler_free(r->sampler);
+	qwen_model_close(r->model);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct run r = { .n = 0 };
+
+	cli_init("qdecode", usage);
+	parse(argc, argv, &r);
+	if (!opt.format_given)
+		cli_no_binary_tty();
+	r.model = cli_model_open(opt.model, opt.n_threads);
+	cli_tell_model(r.model);
+	cli_header(&r.header, QWEN_STREAM_LOGITS, r.model);
+	r.w = cli_writer(STDOUT_FILENO, opt.format);
+	if (opt.logits)
+		run_logits(&r);
+	else
+		run_tokens(&r);
+	finish(&r);
+	return cli_finish();
+}

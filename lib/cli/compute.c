@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: ISC */
+/* compute.c - what the commands that compute do alike: prefill, save, tell. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+static void
+progress(void *arg, size_t done, size_t total)
+{
+	(void)arg;
+	(void)total;
+	cli_progress(done);
+}
+
+void
+cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
+{
+	struct qwen_eval e = { .logits = QWEN_LOGITS_LAST };
+	struct qwen_err err;
+	double start = cli_now(), s;
+	int rc;
+
+	if (in->n == 0)
+		return;
+	if (how != NULL)
+		e = *how;
+	e.progress = progress;
+	cli_progress_start("tokens", in->n);
+	rc = qwen_session_eval(in->session, in->tokens, in->n, &e, &err);
+	cli_progress_end();
+	if (rc != 0)
+		cli_die_err(NULL, &err);
+	s = cli_now() - start;
+	if (cli_verbose)
+		cli_note("%zu tokens read in %.3f s, %.1f tok/s", in->n, s,
+		    (double)in->n / s);
+}
+
+void
+cli_save(struct cli_intake *in, int fd, const char *name,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp)
+{
+	struct qwen_writer *w = cli_writer(fd, QWEN_FORMAT_CBOR);
+	double start = cli_now();
+	struct qwen_err err;
+
+	cli_note_pending(in);
+	if (qwen_state_save(in->session, &in->extra, w, opts, fp, &err) < 0 ||
+	    qwen_writer_close(w, &err) < 0)
+		cli_die_err(name, &err);
+	if (cli_verbose)
+		cli_note("state of %zu tokens saved in %.3f s",
+		    qwen_session_n_tokens(in->session), cli_now() - start);
+}
+
+struct qwen_writer *
+cli_writer(int fd, enum qwen_format format)
+{
+	struct qwen_writer_opts o = { .format = format };
+	struct qwen_writer *w;
+	struct qwen_err err;
+
+	if (qwen_writer_open(&w, fd, &o, &err) < 0)
+		cli_die_err(NULL, &err);
+	return w;
+}
+
+void
+cli_tell_model(const struct qwen_model *m)
+{
+	static char text[16384];
+	char *line, *next;
+
+	if (!cli_verbose)
+		return;
+	cli_note("%s: %s, %zu layers, %d threads",
+	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
+	    qwen_model_n_layer(m), qwen_model_n_threads(m));
+	qwen_model_describe(m, text, sizeof text);
+	for (line = text; *line != '\0'; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next != '\0')
+			*next++ = '\0';
+		cli_note("%s", line);
+	}
+}

@@ -2,6 +2,11 @@
 #   ok STATUS NAME       passes if STATUS is 0
 #   is GOT WANT NAME     passes if the two strings are equal
 #   skip NAME WHY        counts as passed
+#   refused STATUS NAME COMMAND...
+#                        passes if the command exits with STATUS, prints
+#                        nothing on stdout (kept in out) and, on stderr (err),
+#                        one line, or for status 2 a line and the usage
+#   model NAME           MODEL = a copy of tests/golden/models/NAME
 #   done_testing         last: the plan, and the exit status
 tap_n=0
 tap_failed=0
@@ -28,6 +33,23 @@ is() {
 skip() {
 	tap_n=$((tap_n + 1))
 	printf 'ok %d - %s # SKIP %s\n' "$tap_n" "$1" "$2"
+}
+
+refused() {
+	tap_want=$1 tap_name=$2
+	shift 2
+	"$@" >out 2>err
+	tap_got=$?
+	tap_lines=$(wc -l <err)
+	[ "$tap_want" = 2 ] && grep -q '^usage: ' err && tap_lines=1
+	is "$tap_got, $(wc -c <out) bytes, $tap_lines line" \
+	    "$tap_want, 0 bytes, 1 line" "$tap_name: $(head -n 1 err | cut -c1-120)"
+}
+
+model() {
+	MODEL=$PWD/$1.gguf
+	zstd -dqf "$TOP/tests/golden/models/$1/model.gguf.zst" -o "$MODEL"
+	export MODEL
 }
 
 done_testing() {

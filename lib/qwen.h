@@ -748,8 +748,8 @@ int qwen_state_save(const struct qwen_session *s,
 /*
  * A new session, and *x and *fp (each may be NULL), from a stream of state of
  * which the header was just read.  Reads to the end record, not beyond; the
- * caller goes on with qwen_reader_next.  The reader should have been opened
- * with the model's own header as self.
+ * caller goes on with qwen_reader_next.  QWEN_EMISMATCH, with both sides named,
+ * if the state is of another model, vocabulary or numerics version.
  */
 int qwen_state_load(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_model *m, struct qwen_reader *r,

@@ -27,8 +27,8 @@ static const struct {
 struct qwen_coder {
 	ZSTD_CCtx	*cctx;
 	ZSTD_DCtx	*dctx;
-	unsigned char	*planes;	/* QWEN_PIECE_MAX */
-	unsigned char	*out;		/* QWEN_PIECE_MAX */
+	unsigned char	*planes;	/* QWEN_PIECE_MAX, */
+	unsigned char	*out;		/* likewise; both when first needed */
 };
 
 const char *
@@ -57,17 +57,8 @@ qwen_coder_new(struct qwen_coder **out, struct qwen_err *err)
 {
 	struct qwen_coder *c = qwen_alloc(1, sizeof *c);
 
-	*out = NULL;
-	if (c == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	c->planes = qwen_alloc(1, QWEN_PIECE_MAX);
-	c->out = qwen_alloc(1, QWEN_PIECE_MAX);
-	if (c->planes == NULL || c->out == NULL) {
-		qwen_coder_free(c);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	}
 	*out = c;
-	return 0;
+	return c != NULL ? 0 : qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
 void
@@ -80,6 +71,17 @@ qwen_coder_free(struct qwen_coder *c)
 	free(c->planes);
 	free(c->out);
 	free(c);
+}
+
+static int
+need_buffers(struct qwen_coder *c, struct qwen_err *err)
+{
+	if (c->planes == NULL)
+		c->planes = malloc(QWEN_PIECE_MAX);
+	if (c->out == NULL)
+		c->out = malloc(QWEN_PIECE_MAX);
+	return c->planes != NULL && c->out != NULL ? 0 :
+	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
 /* Steps of 16 numbers: a fixed count that the compiler turns into vectors. */
@@ -169,6 +171,8 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	*n_data = n;
 	if (level == 0 || n < 64)
 		return 0;
+	if (need_buffers(c, err) < 0)
+		return -1;
 	if (c->cctx == NULL && (c->cctx = ZSTD_createCCtx()) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	if (n % width != 0)
@@ -232,6 +236,8 @@ qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 		    "%zu bytes of data where %zu were announced", n_data,
 		    n_raw);
 	}
+	if (need_buffers(c, err) < 0)
+		return -1;
 	*raw = c->out;
 	if (unpack(c, width > 1 ? c->planes : c->out, n_raw, data, n_data,
 	    err) < 0)

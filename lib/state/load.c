@@ -584,6 +584,8 @@ static int
 init(struct load *v, struct qwen_model *m, const struct qwen_record *header,
     struct qwen_err *err)
 {
+	struct qwen_header self;
+
 	if (header->kind != QWEN_REC_HEADER ||
 	    header->header->kind != QWEN_STREAM_STATE)
 		return qwen_fail(err, QWEN_EMISMATCH, "not a state");
@@ -593,9 +595,13 @@ init(struct load *v, struct qwen_model *m, const struct qwen_record *header,
 		return -1;
 	if (m == NULL)
 		return 0;
+	if (qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, err) < 0)
+		return -1;
+	if (qwen_header_match(header->header, &self, err) < 0)
+		return qwen_fail_in(err, "header of the state");
 	if (v->n_vocab != m->hp.n_vocab)
-		return qwen_fail(err, QWEN_EMISMATCH, "the state has a "
-		    "vocabulary of %zu, the model one of %zu", v->n_vocab,
+		return qwen_fail(err, QWEN_EMISMATCH, "header of the state: a "
+		    "vocabulary of %zu, the model has one of %zu", v->n_vocab,
 		    m->hp.n_vocab);
 	if (qwen_session_new(&v->s, m, err) < 0)
 		return -1;
@@ -647,11 +653,9 @@ qwen_state_load(struct qwen_session **out, struct qwen_state_extra *x,
 /* A reader of the file at path that stands after the header of a state. */
 static int
 open_file(struct qwen_reader **r, int *fd, const char *path,
-    const struct qwen_header *self, struct qwen_record *header,
-    struct qwen_err *err)
+    struct qwen_record *header, struct qwen_err *err)
 {
-	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE,
-	    .self = self };
+	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE };
 	int got;
 
 	if ((*fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
@@ -691,15 +695,13 @@ qwen_state_load_file(struct qwen_session **out, struct qwen_state_extra *x,
 {
 	struct qwen_reader *r = NULL;
 	struct qwen_record header;
-	struct qwen_header self;
 	struct qwen_fp fp;
 	int fd = -1, rc = -1;
 
 	*out = NULL;
 	if (x != NULL)
 		memset(x, 0, sizeof *x);
-	if (qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, err) == 0 &&
-	    open_file(&r, &fd, path, &self, &header, err) == 0 &&
+	if (open_file(&r, &fd, path, &header, err) == 0 &&
 	    qwen_state_load(out, x, m, r, &header, &fp, err) == 0)
 		rc = check_file(r, &fp, want, err);
 	if (rc < 0) {
@@ -727,7 +729,7 @@ qwen_state_load_tokens(int32_t **tokens, size_t *n, struct qwen_state_extra *x,
 	*n = 0;
 	if (x != NULL)
 		memset(x, 0, sizeof *x);
-	if (open_file(&r, &fd, path, NULL, &first, err) == 0) {
+	if (open_file(&r, &fd, path, &first, err) == 0) {
 		*header = *first.header;
 		if (init(&v, NULL, &first, err) == 0 &&
 		    take_all(&v, r, err) == 0)

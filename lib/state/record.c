@@ -395,8 +395,8 @@ qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
 	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
 		return qwen_state_rec_fail(rec, err);
 	if (bad) {
-		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum does not "
-		    "match%s", s->n == 0 ? " (nor may the header)" : "");
+		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum%s does "
+		    "not match", s->n == 0 ? " of header and block" : "");
 		return qwen_state_rec_fail(rec, err);
 	}
 	if (take_piece(rec, err) < 0)

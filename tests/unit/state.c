@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: ISC */
+/* state.c - saved and loaded: the same bits, whole, and nothing else. */
+#include "state_util.h"
+#include "../tap.h"
+
+static struct qwen_err err;
+
+/* Save, load, compare; returns the bytes of the state. */
+static size_t
+round_trip(const struct shape *sh, size_t n, int no_compress)
+{
+	struct qwen_model *m = fake_model(sh, "a", "x");
+	struct qwen_session *s = fake_session(m, n, n + 1), *t;
+	struct bytes b = { 0 };
+	size_t bytes;
+	int good;
+
+	save_bytes(&b, s, NULL, no_compress, NULL);
+	bytes = b.n;
+	err.msg[0] = '\0';
+	good = load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
+	    same_session(s, t);
+	ok(good, "%zu tokens, %s, %zu bytes%s", n,
+	    no_compress ? "plain" : "packed", b.n, err.msg);
+	qwen_session_free(s);
+	qwen_session_free(t);
+	bytes_free(&b);
+	fake_model_free(m);
+	return bytes;
+}
+
+static void
+test_round_trips(void)
+{
+	static const size_t n[] = { 0, 1, 15, 16, 17, 255, 256, 257, 1000 };
+	/* cache blocks and recurrent states larger than one record */
+	static const struct shape wide = { .n_layer = 3, .n_ctx = 64,
+	    .n_vocab = 200000, .n_head_kv = 30, .n_embd_head = 512,
+	    .n_head_k = 8, .n_head_v = 33, .dk = 128, .dv = 128,
+	    .conv_kernel = 4 };
+	static const struct shape all_kv = { .n_layer = 0, .n_ctx = 64,
+	    .n_vocab = 3 };
+	size_t i, plain, packed;
+
+	for (i = 0; i < sizeof n / sizeof n[0]; i++) {
+		plain = round_trip(&small_shape, n[i], 1);
+		packed = round_trip(&small_shape, n[i], 0);
+		ok(packed < plain, "packed is smaller");
+	}
+	round_trip(&wide, 17, 0);
+	round_trip(&wide, 17, 1);
+	round_trip(&all_kv, 5, 0);
+}
+
+static void
+test_without_logits(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 20, 1), *t;
+	struct bytes b = { 0 };
+
+	s->have_logits = 0;
+	save_bytes(&b, s, NULL, 0, NULL);
+	ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
+	    same_session(s, t) && qwen_session_logits(t) == NULL,
+	    "a state without logits");
+	qwen_session_free(s);
+	qwen_session_free(t);
+	bytes_free(&b);
+	fake_model_free(m);
+}
+
+static void
+test_extra(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 40, 1), *t;
+	struct qwen_state_extra x = { 0 }, y;
+	struct qwen_sampler *sampler;
+	struct bytes b = { 0 };
+
+	qwen_sampler_new(&sampler, &err);
+	qwen_sampler_set(sampler, "temp", "0.7", &err);
+	qwen_sampler_set(sampler, "seed", "3", &err);
+	qwen_state_extra_sampler(&x, sampler, &err);
+	qwen_state_extra_generated(&x, 3, 2, &err);
+	qwen_state_extra_generated(&x, 5, 1, &err);
+	qwen_state_extra_generated(&x, 6, 0, &err);
+	qwen_state_extra_generated(&x, 10, 1, &err);
+	qwen_state_extra_generated(&x, 39, 1, &err);
+	memcpy(x.pending, "\xf0\x9f\x98", 3);
+	x.n_pending = 3;
+	ok(x.n_generated == 3 && x.generated[0].n == 3, "runs are joined");
+	save_bytes(&b, s, &x, 0, NULL);
+	ok(load_bytes(&t, &y, m, b.p, b.n, NULL, &err) == 0 &&
+	    y.sampler != NULL && strcmp(y.sampler, "seed=3 temp=0.7") == 0 &&
+	    y.n_generated == 3 && memcmp(y.generated, x.generated,
+	    3 * sizeof *y.generated) == 0 &&
+	    y.n_pending == 3 && memcmp(y.pending, x.pending, 3) == 0,
+	    "options, generated runs and pending bytes come back");
+	qwen_sampler_free(sampler);
+	qwen_state_extra_fini(&x);
+	qwen_state_extra_fini(&y);
+	qwen_state_extra_fini(&y);
+	qwen_session_free(s);
+	qwen_session_free(t);
+	bytes_free(&b);
+	fake_model_free(m);
+}
+
+/* What the sampler's penalties see after a replay. */
+static void
+test_replay(void)
+{
+	static const int32_t tokens[] = { 0, 1, 2, 0, 1, 3 };
+	static const float row[] = { 1, 1.1f, 1.2f, 1.3f };
+	static const struct { size_t n; int prompt; int32_t best; } want[] = {
+		{ 6, 0, 0 },	/* 2, 1 and 3 were generated */
+		{ 6, 1, 0 },	/* all are there */
+		{ 5, 0, 3 },
+		{ 2, 0, 3 },
+		{ 0, 0, 3 },
+	};
+	struct qwen_state_extra x = { 0 };
+	struct qwen_sampler *s;
+	size_t i;
+	int32_t id;
+
+	qwen_state_extra_generated(&x, 2, 1, &err);
+	qwen_state_extra_generated(&x, 4, 2, &err);
+	for (i = 0; i < sizeof want / sizeof want[0]; i++) {
+		qwen_sampler_new(&s, &err);
+		qwen_sampler_set(s, "presence-penalty", "0.5", &err);
+		if (want[i].prompt)
+			qwen_sampler_set(s, "penalty-prompt", NULL, &err);
+		qwen_sampler_begin(s, 4, &err);
+		qwen_state_extra_replay(&x, s, tokens, want[i].n, &err);
+		qwen_sampler_sample(s, row, NULL, 4, 0, &id, &err);
+		ok(id == (want[i].prompt ? 3 : want[i].best),
+		    "replay of %zu tokens: %d", want[i].n, id);
+		qwen_sampler_free(s);
+	}
+	qwen_state_extra_fini(&x);
+}
+
+static void
+test_fingerprint(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 40, 1), *t;
+	struct bytes b = { 0 }, c = { 0 };
+	struct qwen_fp fp, again, other;
+
+	save_bytes(&b, s, NULL, 0, &fp);
+	save_bytes(&c, s, NULL, 0, &again);
+	ok(b.n == c.n && memcmp(b.p, c.p, b.n) == 0 &&
+	    memcmp(&fp, &again, sizeof fp) == 0,
+	    "the same session gives the same bytes");
+	ok(load_bytes(&t, NULL, m, b.p, b.n, &fp, &err) == 0,
+	    "the announced fingerprint");
+	qwen_session_free(t);
+	s->logits[3] += 1;
+	c.n = 0;
+	save_bytes(&c, s, NULL, 0, &other);
+	ok(memcmp(&fp, &other, sizeof fp) != 0,
+	    "another session, another fingerprint");
+	ok(load_bytes(&t, NULL, m, c.p, c.n, &fp, &err) < 0 && t == NULL &&
+	    err.code == QWEN_EMISMATCH, "%s", err.msg);
+	qwen_session_free(s);
+	bytes_free(&b);
+	bytes_free(&c);
+	fake_model_free(m);
+}
+
+/* Between other records of one stream. */
+static void
+test_in_band(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 40, 1), *t = NULL;
+	struct qwen_header h, self;
+	struct qwen_writer *w;
+	struct qwen_reader *r;
+	struct qwen_reader_opts o = { .self = &self };
+	struct qwen_record rec;
+	int32_t ids[] = { 1, 2 };
+	int fd = fd_of("", 0), good;
+
+	qwen_header_init(&h, QWEN_STREAM_TOKENS, m->gguf, &err);
+	qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, &err);
+	qwen_writer_open(&w, fd, NULL, &err);
+	qwen_write_header(w, &h, &err);
+	qwen_write_tokens(w, ids, 2, &err);
+	qwen_state_save(s, NULL, w, NULL, NULL, &err);
+	qwen_write_header(w, &h, &err);
+	qwen_write_tokens(w, ids, 2, &err);
+	qwen_writer_close(w, &err);
+	lseek(fd, 0, SEEK_SET);
+	qwen_reader_open(&r, fd, &o, &err);
+	good = qwen_reader_next(r, &rec, &err) == 1 &&
+	    qwen_reader_next(r, &rec, &err) == 1 &&
+	    qwen_reader_next(r, &rec, &err) == 1 &&
+	    rec.header->kind == QWEN_STREAM_STATE;
+	ok(good && qwen_state_load(&t, NULL, m, r, &rec, NULL, &err) == 0 &&
+	    same_session(s, t), "a state within a stream");
+	ok(qwen_reader_next(r, &rec, &err) == 1 &&
+	    rec.kind == QWEN_REC_HEADER &&
+	    qwen_reader_next(r, &rec, &err) == 1 && rec.n == 2 &&
+	    qwen_reader_next(r, &rec, &err) == 0, "the stream goes on");
+	qwen_reader_close(r);
+	close(fd);
+	qwen_session_free(s);
+	qwen_session_free(t);
+	fake_model_free(m);
+}
+
+/* Each head of data in the plain form is followed by an aligned byte. */
+static void
+test_aligned(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 700, 1);
+	struct qwen_reader *r;
+	struct qwen_record in;
+	struct qwen_state_rec rec;
+	struct qwen_state_sum sum;
+	struct bytes b = { 0 };
+	int fd, bad = 0, n = 0;
+
+	save_bytes(&b, s, NULL, 1, NULL);
+	fd = fd_of(b.p, b.n);
+	qwen_reader_open(&r, fd, NULL, &err);
+	qwen_reader_next(r, &in, &err);
+	qwen_state_sum_init(&sum, in.raw, in.n_raw, &err);
+	while (qwen_reader_next(r, &in, &err) == 1) {
+		if (qwen_state_rec_decode(&rec, &sum, in.raw, in.n_raw,
+		    &err) < 0)
+			break;
+		if (rec.n_data == 0)
+			continue;
+		n++;
+		bad += (rec.offset + (size_t)(rec.data - in.raw)) %
+		    QWEN_ALIGN != 0 || rec.codec != QWEN_CODEC_NONE;
+	}
+	ok(n > 5 && bad == 0 && sum.bytes == b.n, "data of %d plain records "
+	    "is aligned", n);
+	qwen_state_sum_fini(&sum);
+	qwen_reader_close(r);
+	close(fd);
+	bytes_free(&b);
+	qwen_session_free(s);
+	fake_model_free(m);
+}
+
+static void
+test_tokens_only(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 300, 1);
+	struct qwen_state_extra x = { 0 }, y;
+	struct qwen_header h;
+	struct bytes b = { 0 };
+	struct qwen_fp fp, got;
+	char path[64];
+	int32_t *tokens;
+	size_t n;
+	int fd;
+
+	qwen_state_extra_generated(&x, 200, 100, &err);
+	save_bytes(&b, s, &x, 0, &fp);
+	fd = fd_of(b.p, b.n);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	ok(qwen_state_load_tokens(&tokens, &n, &y, &h, path, &got, &err) == 0 &&
+	    n == 300 && memcmp(tokens, s->tokens, n * sizeof *tokens) == 0 &&
+	    h.n_vocab == 9 && memcmp(&fp, &got, sizeof fp) == 0 &&
+	    y.n_generated == 1, "tokens of a state without its model");
+	free(tokens);
+	close(fd);
+	b.p[b.n / 2] ^= 1;
+	fd = fd_of(b.p, b.n);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	ok(qwen_state_load_tokens(&tokens, &n, NULL, &h, path, NULL, &err) < 0 &&
+	    tokens == NULL, "%s", err.msg);
+	close(fd);
+	ok(qwen_state_load_tokens(&tokens, &n, NULL, &h, "/nonexistent/s",
+	    NULL, &err) < 0 && err.code == QWEN_EIO, "%s", err.msg);
+	qwen_state_extra_fini(&x);
+	qwen_state_extra_fini(&y);
+	bytes_free(&b);
+	qwen_session_free(s);
+	fake_model_free(m);
+}
+
+/* A disk that fills up, a reader that goes away. */
+static void
+test_write_fails(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 300, 1);
+	struct qwen_writer *w;
+	int fd = open("/dev/full", O_WRONLY);
+
+	if (fd == -1)
+		skip("a full disk", "no /dev/full");
+	else {
+		qwen_writer_open(&w, fd, NULL, &err);
+		ok(qwen_state_save(s, NULL, w, NULL, NULL, &err) < 0,
+		    "%s", err.msg);
+		qwen_writer_free(w);
+		close(fd);
+	}
+	qwen_session_free(s);
+	fake_model_free(m);
+}
+
+int
+main(void)
+{
+	test_round_trips();
+	test_without_logits();
+	test_extra();
+	test_replay();
+	test_fingerprint();
+	test_in_band();
+	test_aligned();
+	test_tokens_only();
+	test_write_fails();
+	return done_testing();
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * state_forge.h - states that are wrong in one place, with all checksums right:
+ * what a damaged disk cannot make, but a hostile writer can.
+ *
+ * A plan is a list of records of an empty cache, which a case may edit before
+ * it is written.
+ */
+#ifndef STATE_FORGE_H
+#define STATE_FORGE_H
+
+#include <math.h>
+
+#include <cbor.h>
+#include <zstd.h>
+
+#include "state_util.h"
+
+enum { TOKENS = 17, N_ITEMS = 400 };
+
+struct item {
+	const char	*kind;		/* NULL: data is the whole record */
+	int64_t		 layer, at;	/* -1: none */
+	uint64_t	 off, len;
+	const char	*codec;		/* NULL: no piece of data */
+	const void	*data;
+	size_t		 n_data;
+	const char	*more;		/* a key that nobody knows */
+	int		 skip;		/* says that it can be skipped */
+	int		 no_len;
+	uint64_t	 index_add;
+	const char	*options;	/* of a sampler */
+	size_t		 n_options, n_pending;
+};
+
+struct plan {
+	const struct qwen_session *s;
+	struct qwen_header h;
+	struct item	 item[N_ITEMS];
+	size_t		 n;
+	/* info */
+	uint64_t	 format, n_tokens, kv_block;
+	size_t		 more_layers;
+	uint64_t	 shape_add;
+	/* end */
+	int		 no_end, flip_total;
+	uint64_t	 records_add, bytes_add, raw_add;
+	const char	*tail;
+	/* where the first of each kind is */
+	size_t		 tokens, kv, delta, conv, logits;
+	/* memory for data */
+	unsigned char	 zero[QWEN_PIECE_MAX];
+	unsigned char	 scratch[8192];
+};
+
+static inline struct item *
+add_item(struct plan *p, const char *kind, int64_t layer, int64_t at,
+    uint64_t off, uint64_t len)
+{
+	struct item *it = &p->item[p->n++];
+
+	if (p->n > N_ITEMS || len > QWEN_PIECE_MAX)
+		abort();
+	*it = (struct item){ .kind = kind, .layer = layer, .at = at,
+	    .off = off, .len = len, .codec = "none", .data = p->zero,
+	    .n_data = (size_t)len };
+	return it;
+}
+
+static inline void
+add_object(struct plan *p, const char *kind, int64_t layer, int64_t at,
+    uint64_t total)
+{
+	uint64_t off, part;
+
+	for (off = 0; off < total; off += part) {
+		part = total - off < QWEN_PIECE_MAX ? total - off :
+		    QWEN_PIECE_MAX;
+		add_item(p, kind, layer, at, off, part);
+	}
+}
+
+static inline struct item *
+add_sampler(struct plan *p, const char *options, size_t n, size_t n_pending)
+{
+	struct item *it = add_item(p, "sampler", -1, -1, 0, 0);
+
+	it->codec = NULL;
+	it->options = options;
+	it->n_options = n;
+	it->n_pending = n_pending;
+	return it;
+}
+
+/* Everything right. */
+static inline void
+good_plan(struct plan *p, const struct qwen_session *s)
+{
+	const struct qwen_layer_state *l;
+	struct qwen_err err;
+	size_t i;
+
+	memset(p, 0, sizeof *p);
+	p->s = s;
+	p->format = QWEN_STATE_FORMAT;
+	p->n_tokens = TOKENS;
+	p->kv_block = QWEN_KV_BLOCK;
+	if (qwen_header_init(&p->h, QWEN_STREAM_STATE, s->model->gguf,
+	    &err) < 0)
+		abort();
+	add_item(p, "info", -1, -1, 0, 0)->codec = NULL;
+	p->tokens = p->n;
+	add_object(p, "tokens", -1, -1, TOKENS * 4);
+	for (i = 0; i < s->n_layer; i++) {
+		l = &s->layer[i];
+		if (l->kv_block_bytes != 0) {
+			p->kv = p->n;
+			add_object(p, "kv", (int64_t)i, -1,
+			    2 * l->kv_block_bytes);
+			continue;
+		}
+		p->delta = p->n;
+		add_object(p, "delta", (int64_t)i, TOKENS, l->n_s * 4);
+		p->conv = p->n;
+		add_object(p, "conv", (int64_t)i, TOKENS, l->n_conv * 4);
+	}
+	p->logits = p->n;
+	add_object(p, "logits", -1, TOKENS, s->model->hp.n_vocab * 4);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static inline void
+forge_shape(struct qwen_state_put *put, const struct plan *p, size_t layer)
+{
+	const struct qwen_hparams *h = &p->s->model->hp;
+
+	if (p->s->layer[layer].kv_block_bytes != 0) {
+		qwen_state_put_array(put, 3);
+		qwen_state_put_string(put, "kv");
+		qwen_state_put_number(put, h->n_head_kv + p->shape_add);
+		qwen_state_put_number(put, h->n_embd_head);
+		return;
+	}
+	qwen_state_put_array(put, 6);
+	qwen_state_put_string(put, "delta");
+	qwen_state_put_number(put, h->n_head_v);
+	qwen_state_put_number(put, h->dk);
+	qwen_state_put_number(put, h->dv);
+	qwen_state_put_number(put, h->conv_kernel - 1);
+	qwen_state_put_number(put, 2 * h->n_head_k * h->dk +
+	    h->n_head_v * h->dv);
+}
+
+static inline void
+forge_info(struct qwen_state_put *put, const struct plan *p)
+{
+	size_t i, n = p->s->n_layer;
+
+	qwen_state_put_uint(put, QWEN_F_FORMAT, p->format);
+	qwen_state_put_text(put, QWEN_F_WRITER, "forge");
+	qwen_state_put_uint(put, QWEN_F_N_TOKENS, p->n_tokens);
+	qwen_state_put_uint(put, QWEN_F_KV_BLOCK, p->kv_block);
+	qwen_state_put_key(put, QWEN_F_LAYERS);
+	qwen_state_put_array(put, n + p->more_layers);
+	for (i = 0; i < n + p->more_layers; i++)
+		forge_shape(put, p, i % n);
+}
+
+static inline void
+forge_fields(struct qwen_state_put *put, const struct plan *p,
+    const struct item *it)
+{
+	static const unsigned char pending[8];
+
+	if (strcmp(it->kind, "info") == 0)
+		forge_info(put, p);
+	if (it->layer >= 0)
+		qwen_state_put_uint(put, QWEN_F_LAYER, (uint64_t)it->layer);
+	if (it->at >= 0)
+		qwen_state_put_uint(put, QWEN_F_AT, (uint64_t)it->at);
+	if (it->codec != NULL) {
+		qwen_state_put_uint(put, QWEN_F_OFF, it->off);
+		if (!it->no_len)
+			qwen_state_put_uint(put, QWEN_F_LEN, it->len);
+		qwen_state_put_text(put, QWEN_F_CODEC, it->codec);
+	}
+	if (it->options != NULL) {
+		qwen_state_put_key(put, QWEN_F_OPTIONS);
+		put->n += cbor_encode_string_start(it->n_options,
+		    put->buf + put->n, put->cap - put->n);
+		memcpy(put->buf + put->n, it->options, it->n_options);
+		put->n += it->n_options;
+		qwen_state_put_bytes(put, QWEN_F_PENDING, pending,
+		    it->n_pending);
+	}
+	if (it->more != NULL) {
+		qwen_state_put_string(put, it->more);
+		qwen_state_put_number(put, 1);
+	}
+	if (it->skip) {
+		qwen_state_put_key(put, QWEN_F_SKIP);
+		put->buf[put->n++] = 0xf5;
+	}
+}
+
+static inline size_t
+count_fields(const struct item *it)
+{
+	return (strcmp(it->kind, "info") == 0 ? 5u : 0) + (it->layer >= 0) +
+	    (it->at >= 0) + (it->codec != NULL ? 3u - (it->no_len != 0) : 0) +
+	    (it->options != NULL ? 2u : 0) + (it->more != NULL) +
+	    (it->skip != 0);
+}
+
+static inline void
+forge_end(struct bytes *out, struct qwen_state_put *put,
+    struct qwen_state_sum *sum, const struct plan *p)
+{
+	struct qwen_fp total;
+
+	qwen_state_sum_total(sum, &total);
+	total.b[5] ^= (unsigned char)p->flip_total;
+	qwen_state_put_begin(put, sum, "end", 4);
+	qwen_state_put_uint(put, QWEN_F_RECORDS, sum->n + p->records_add);
+	qwen_state_put_uint(put, QWEN_F_BYTES, sum->bytes + p->bytes_add);
+	qwen_state_put_uint(put, QWEN_F_RAW, sum->raw + p->raw_add);
+	qwen_state_put_bytes(put, QWEN_F_TOTAL, total.b, sizeof total.b);
+	qwen_state_put_finish(put, sum, NULL, 0, 0, 0);
+	bytes_add(out, put->buf, put->n);
+}
+
+static inline void
+write_plan(struct bytes *out, const struct plan *p)
+{
+	struct qwen_state_put put = { 0 };
+	struct qwen_state_sum sum;
+	struct qwen_err err;
+	unsigned char head[QWEN_HEADER_MAX];
+	size_t i, n = qwen_header_encode(&p->h, head);
+
+	put.cap = QWEN_PIECE_MAX + 65536;
+	put.buf = qwen_alloc(1, put.cap);
+	if (put.buf == NULL || qwen_state_sum_init(&sum, head, n, &err) < 0)
+		abort();
+	bytes_add(out, head, n);
+	for (i = 0; i < p->n; i++) {
+		const struct item *it = &p->item[i];
+
+		if (it->kind == NULL) {
+			bytes_add(out, it->data, it->n_data);
+			continue;
+		}
+		sum.n += it->index_add;
+		qwen_state_put_begin(&put, &sum, it->kind, count_fields(it));
+		forge_fields(&put, p, it);
+		qwen_state_put_finish(&put, &sum, it->data, it->n_data,
+		    it->no_len ? 0 : it->len, 0);
+		sum.n -= it->index_add;
+		bytes_add(out, put.buf, put.n);
+	}
+	if (!p->no_end)
+		forge_end(out, &put, &sum, p);
+	if (p->tail != NULL)
+		bytes_add(out, p->tail, strlen(p->tail));
+	qwen_state_sum_fini(&sum);
+	free(put.buf);
+}
+
+/* --------------------------------------------------------------- the cases */
+
+static inline void
+drop(struct plan *p, size_t i)
+{
+	memmove(p->item + i, p->item + i + 1,
+	    (p->n - i - 1) * sizeof p->item[0]);
+	p->n--;
+}
+
+/* Item i once more, behind itself. */
+static inline void
+twice(struct plan *p, size_t i)
+{
+	memmove(p->item + i + 1, p->item + i, (p->n - i) * sizeof p->item[0]);
+	p->n++;
+}
+
+/* A whole record of these bytes in front of item i. */
+static inline void
+raw_record(struct plan *p, size_t i, const void *data, size_t n)
+{
+	twice(p, i);
+	p->item[i] = (struct item){ .data = data, .n_data = n };
+}
+
+/* Data of item i: a zstd frame of n zero bytes, and more bytes behind it. */
+static inline void
+pack(struct plan *p, size_t i, const char *codec, size_t n, size_t more)
+{
+	size_t got = ZSTD_compress(p->scratch, sizeof p->scratch - more,
+	    p->zero, n, 1);
+
+	if (ZSTD_isError(got))
+		abort();
+	p->item[i].codec = codec;
+	p->item[i].data = p->scratch;
+	p->item[i].n_data = got + more;
+}
+
+/* The float or integer at the start of item i's data. */
+static inline void
+set_first(struct plan *p, size_t i, const void *v)
+{
+	/* a page of it in the scratch is enough for small objects only */
+	if (p->item[i].n_data > sizeof p->scratch) {
+		static unsigned char big[QWEN_PIECE_MAX];
+
+		memcpy(big, v, 4);
+		p->item[i].data = big;
+		return;
+	}
+	memcpy(p->scratch, v, 4);
+	p->item[i].data = p->scratch;
+}
+
+#define CASE(name) static inline void name(struct plan *p)
+
+CASE(format_2) { p->format = 2; }
+CASE(format_huge) { p->format = UINT64_MAX; }
+CASE(kv_block_32) { p->kv_block = 32; }
+CASE(tokens_past_context) { p->n_tokens = p->s->model->hp.n_ctx + 1; }
+CASE(tokens_huge) { p->n_tokens = (uint64_t)1 << 63; }
+CASE(tokens_wrap) { p->n_tokens = UINT64_MAX / 4 + 2; }
+CASE(layer_more) { p->more_layers = 1; }
+CASE(other_shape) { p->shape_add = 1; }
+CASE(info_missing) { drop(p, 0); }
+CASE(info_twice) { twice(p, 0); }
+CASE(info_data) { p->item[0].n_data = 5; }
+CASE(token_outside)
+{
+	int32_t id = (int32_t)p->s->model->hp.n_vocab;
+
+	set_first(p, p->tokens, &id);
+}
+CASE(token_negative)
+{
+	int32_t id = -1;
+
+	set_first(p, p->tokens, &id);
+}
+CASE(tokens_missing) { drop(p, p->tokens); }
+CASE(tokens_more)
+{
+	p->item[p->tokens].len += 4;
+	p->item[p->tokens].n_data += 4;
+}
+CASE(token_cut)
+{
+	p->item[p->tokens].len -= 2;
+	p->item[p->tokens].n_data -= 2;
+}
+CASE(layer_outside) { p->item[p->kv].layer = (int64_t)p->s->n_layer; }
+CASE(layer_huge) { p->item[p->kv].layer = INT64_MAX; }
+CASE(kv_of_delta) { p->item[p->kv].layer = p->item[p->delta].layer; }
+CASE(delta_of_kv) { p->item[p->delta].layer = p->item[p->kv].layer; }
+CASE(kv_gap) { p->item[p->kv].off = 16; }
+CASE(kv_off_wraps) { p->item[p->kv].off = UINT64_MAX - 15; }
+CASE(kv_missing) { drop(p, p->kv); }
+CASE(kv_twice) { twice(p, p->kv); }
+CASE(len_0) { p->item[p->kv].len = p->item[p->kv].n_data = 0; }
+CASE(len_huge) { p->item[p->kv].len = UINT64_MAX; }
+CASE(len_past_limit) { p->item[p->kv].len = QWEN_PIECE_MAX + 16; }
+CASE(len_missing) { p->item[p->kv].no_len = 1; }
+CASE(codec_unknown) { p->item[p->kv].codec = "lz4"; }
+CASE(codec_empty) { p->item[p->kv].codec = ""; }
+CASE(zstd_garbage) { p->item[p->kv].codec = "zstd"; }
+CASE(zstd_nothing)
+{
+	p->item[p->kv].codec = "zstd2";
+	p->item[p->kv].n_data = 0;
+}
+CASE(zstd_short)
+{
+	pack(p, p->kv, "zstd", (size_t)p->item[p->kv].len - 1, 0);
+}
+CASE(zstd_bomb) { pack(p, p->kv, "zstd2", QWEN_PIECE_MAX, 0); }
+CASE(zstd_tail)
+{
+	pack(p, p->kv, "zstd2", (size_t)p->item[p->kv].len, 7);
+}
+CASE(zstd_two_frames)
+{
+	size_t n = (size_t)p->item[p->kv].len, a;
+
+	pack(p, p->kv, "zstd", n / 2, 0);
+	a = p->item[p->kv].n_data;
+	memcpy(p->scratch + a, p->scratch, a);
+	p->item[p->kv].n_data = 2 * a;
+}
+CASE(zstd2_odd)
+{
+	p->item[p->tokens].len--;
+	pack(p, p->tokens, "zstd2", TOKENS * 4 - 1, 0);
+}
+CASE(data_short) { p->item[p->kv].n_data--; }
+CASE(at_later) { p->item[p->delta].at = TOKENS + 1; }
+CASE(at_earlier) { p->item[p->delta].at = TOKENS - 1; }
+CASE(delta_missing) { drop(p, p->delta); }
+CASE(conv_missing) { drop(p, p->conv); }
+CASE(conv_twice) { twice(p, p->conv); }
+CASE(logits_nan)
+{
+	float f = NAN;
+
+	set_first(p, p->logits, &f);
+}
+CASE(logits_cut)
+{
+	p->item[p->logits].len -= 4;
+	p->item[p->logits].n_data -= 4;
+}
+CASE(logits_of_layer) { p->item[p->logits].layer = 0; }
+CASE(kv_tail)
+{
+	/* position 17 of the second block, which the 17 tokens do not reach */
+	static unsigned char v[QWEN_PIECE_MAX];
+	struct item *it = &p->item[p->kv];
+	size_t block = p->s->layer[it->layer].kv_block_bytes;
+
+	memset(v, 0, sizeof v);
+	if (2 * block > sizeof v)
+		abort();
+	v[block + 2] = 1;
+	it->data = v;
+}
+CASE(generated_half) { add_item(p, "generated", -1, -1, 0, 8); }
+CASE(generated_none) { add_item(p, "generated", -1, -1, 0, 16); }
+CASE(generated_past_end)
+{
+	add_item(p, "generated", -1, -1, 0, 16)->data = p->scratch;
+	p->scratch[0] = TOKENS - 1;
+	p->scratch[8] = 2;
+}
+CASE(generated_wraps)
+{
+	generated_past_end(p);
+	memset(p->scratch + 8, 255, 8);
+}
+CASE(generated_overlap)
+{
+	add_item(p, "generated", -1, -1, 0, 32)->data = p->scratch;
+	p->scratch[0] = 3;
+	p->scratch[8] = 2;
+	p->scratch[16] = 4;
+	p->scratch[24] = 1;
+}
+CASE(sampler_twice)
+{
+	add_sampler(p, "temp=1", 6, 0);
+	add_sampler(p, "temp=1", 6, 0);
+}
+CASE(sampler_nul) { add_sampler(p, "a\0b", 3, 0); }
+CASE(sampler_long)
+{
+	memset(p->scratch, 'a', 2000);
+	add_sampler(p, (const char *)p->scratch, 2000, 0);
+}
+CASE(pending_long) { add_sampler(p, "", 0, 5); }
+CASE(kind_unknown)
+{
+	add_item(p, "what", -1, -1, 0, 4);
+}
+CASE(kind_empty) { p->item[p->kv].kind = ""; }
+CASE(kind_long) { p->item[p->kv].kind = "kvkvkvkvkvkvkvkvkvkvkvkvkvkv"; }
+CASE(kind_escape) { p->item[p->kv].kind = "\033[2J"; }
+CASE(key_unknown) { p->item[p->kv].more = "parent"; }
+CASE(key_twice) { p->item[p->kv].more = "layer"; }
+CASE(key_elsewhere) { p->item[p->kv].more = "raw"; }
+CASE(end_records) { p->records_add = 1; }
+CASE(end_bytes) { p->bytes_add = UINT64_MAX; }
+CASE(end_raw) { p->raw_add = 1; }
+CASE(end_total) { p->flip_total = 16; }
+CASE(end_missing) { p->no_end = 1; }
+CASE(end_early) { p->n = p->kv; }
+CASE(bytes_after) { p->tail = "x"; }
+CASE(record_after) { p->tail = "\x80"; }
+CASE(index_jumps) { p->item[p->kv].index_add = 1; }
+CASE(index_huge) { p->item[p->kv].index_add = UINT64_MAX; }
+CASE(index_wrong_first) { p->item[0].index_add = 1; }
+CASE(record_int) { raw_record(p, 1, "\x01", 1); }
+CASE(record_map) { raw_record(p, 1, "\xa1\x01\x02", 3); }
+CASE(record_empty) { raw_record(p, 1, "\x80", 1); }
+CASE(record_text) { raw_record(p, 1, "hello", 5); }
+CASE(record_deep)
+{
+	memset(p->scratch, 0x81, 4000);
+	raw_record(p, 1, p->scratch, 4000);
+}
+CASE(record_open) { raw_record(p, 1, "\x9f\xff", 2); }
+CASE(record_claims_array) { raw_record(p, 1, "\x9b\x10\0\0\0\0\0\0\0", 9); }
+CASE(record_claims_bytes)
+{
+	raw_record(p, 1, "\x85\x01\x61k\xa0\x5b\x10\0\0\0\0\0\0\0", 14);
+}
+CASE(header_twice)
+{
+	size_t n = qwen_header_encode(&p->h, p->scratch);
+
+	raw_record(p, 2, p->scratch, n);
+}
+CASE(header_model) { p->h.model.b[3] ^= 1; }
+CASE(header_vocabulary) { p->h.vocab.b[3] ^= 1; }
+CASE(header_numerics) { p->h.numerics++; }
+CASE(header_n_vocab) { p->h.n_vocab++; }
+CASE(header_tokens) { p->h.kind = QWEN_STREAM_TOKENS; }
+CASE(header_logits) { p->h.kind = QWEN_STREAM_LOGITS; }
+
+static const struct forged {
+	const char	*name;
+	void		(*edit)(struct plan *p);
+} forged[] = {
+#define C(name) { #name, name }
+	C(format_2), C(format_huge), C(kv_block_32), C(tokens_past_context),
+	C(tokens_huge), C(tokens_wrap), C(layer_more), C(other_shape),
+	C(info_missing), C(info_twice), C(info_data), C(token_outside),
+	C(token_negative), C(tokens_missing), C(tokens_more), C(token_cut),
+	C(layer_outside), C(layer_huge), C(kv_of_delta), C(delta_of_kv),
+	C(kv_gap), C(kv_off_wraps), C(kv_missing), C(kv_twice), C(len_0),
+	C(len_huge), C(len_past_limit), C(len_missing), C(codec_unknown),
+	C(codec_empty), C(zstd_garbage), C(zstd_nothing), C(zstd_short),
+	C(zstd_bomb), C(zstd_tail), C(zstd_two_frames), C(zstd2_odd),
+	C(data_short), C(at_later), C(at_earlier), C(delta_missing),
+	C(conv_missing), C(conv_twice), C(logits_nan), C(logits_cut),
+	C(logits_of_layer), C(kv_tail), C(generated_half), C(generated_none),
+	C(generated_past_end), C(generated_wraps), C(generated_overlap),
+	C(sampler_twice), C(sampler_nul), C(sampler_long), C(pending_long),
+	C(kind_unknown), C(kind_empty), C(kind_long), C(kind_escape),
+	C(key_unknown), C(key_twice), C(key_elsewhere), C(end_records),
+	C(end_bytes), C(end_raw), C(end_total), C(end_missing), C(end_early),
+	C(bytes_after), C(record_after), C(index_jumps), C(index_huge),
+	C(index_wrong_first), C(record_int), C(record_map), C(record_empty),
+	C(record_text), C(record_deep), C(record_open),
+	C(record_claims_array), C(record_claims_bytes), C(header_twice),
+	C(header_model), C(header_vocabulary), C(header_numerics),
+	C(header_n_vocab), C(header_tokens), C(header_logits),
+#undef C
+};
+
+enum { N_FORGED = sizeof forged / sizeof forged[0] };
+
+#endif

@@ -104,6 +104,8 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 	}
 	for (b = 0; b < n; b += nb) {
 		nb = n - b < 8 ? n - b : 8;
+		for (i = 0; i < 4; i++)
+			prefetch_next(p, w[i], nb * BLOCK_BYTES);
 		group(w, x, b / 8, nb, nt, acc);
 		for (i = 0; i < 4; i++)
 			w[i] += nb * BLOCK_BYTES;

@@ -35,6 +35,7 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 		struct block u;
 
 		for (i = 0; i < 4; i++) {
+			prefetch_next(p, w[i], BLOCK_BYTES);
 			unpack(w[i], &u);
 			for (j = 0; j < nt; j++) {
 				sum[j][i] = dot(&u, x[j] + b);

@@ -67,6 +67,21 @@ four_rows(const struct qwen_matmul *p, size_t r, size_t nr,
 		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
 }
 
+/*
+ * Ask for the bytes four rows further on, where the next tile begins: a row is
+ * too short for the hardware to see a stream in it.  A hint never faults.
+ */
+RI void
+prefetch_next(const struct qwen_matmul *p, const unsigned char *w,
+    size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes; i += 64)
+		_mm_prefetch((const char *)w + 4 * p->row_bytes + i,
+		    _MM_HINT_T0);
+}
+
 RI void
 store_rows(const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     __m128 acc)

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: ISC */
+/* qsample.c - logits in, a token for each row out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "cli/cli.h"
+
+static const char usage[] =
+    "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
+    "               [sampling options]\n"
+    "       qsample --top n [-qv] [-n count] [-f format]\n";
+
+enum { O_IGNORE_EOS = 256, O_TOP };
+
+static const struct cli_option options[] = {
+	{ 'f', "format", 1 },
+	{ 'n', "count", 1 },
+	{ 's', "state", 1 },
+	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_TOP, "top", 1 },
+	{ 0, NULL, 0 },
+};
+
+static struct {
+	enum qwen_format	 format;
+	int			 format_given;
+	const char		*state;		/* NULL: none */
+	int64_t			 n;		/* most tokens, or rows */
+	int			 ignore_eos;
+	size_t			 top;		/* 0: choose a token */
+	int			 sampling;	/* some sampling option */
+} opt = { .n = INT64_MAX };
+
+struct run {
+	struct qwen_sampler	*sampler;
+	struct qwen_writer	*w;
+	struct qwen_header	 header;	/* of the rows */
+	struct qwen_sample_top	*best;		/* opt.top of them */
+	int64_t			 n;		/* rows so far */
+	int			 state_read;
+};
+
+static void
+parse_one(int c, const char *arg, struct run *r)
+{
+	switch (c) {
+	case 'f':
+		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
+		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON);
+		opt.format_given = 1;
+		break;
+	case 'n':
+		opt.n = cli_int("-n", arg, 0, INT64_MAX);
+		break;
+	case 's':
+		opt.state = arg;
+		break;
+	case O_IGNORE_EOS:
+		opt.ignore_eos = 1;
+		break;
+	case O_TOP:
+		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
+		break;
+	default:
+		opt.sampling |= cli_sampling_set(r->sampler, c, arg);
+	}
+}
+
+static void
+check_options(const struct run *r)
+{
+	char set[1024];
+
+	if (opt.top == 0) {
+		qwen_sampler_describe(r->sampler, set, sizeof set);
+		if (opt.state == NULL && strstr(set, "penalty-prompt") != NULL)
+			cli_usage("--penalty-prompt needs -s: rows of logits "
+			    "do not carry the prompt");
+		return;
+	}
+	if (opt.sampling || opt.state != NULL || opt.ignore_eos)
+		cli_usage("--top shows rows and chooses nothing");
+	if (!opt.format_given)
+		opt.format = QWEN_FORMAT_TEXT;
+	if (opt.format == QWEN_FORMAT_CBOR)
+		cli_usage("--top writes text or json");
+}
+
+static void
+parse(int argc, char *argv[], struct run *r)
+{
+	const struct cli_option *sampling = cli_sampling_options();
+	struct qwen_err err;
+	const char *arg;
+	int c, operand;
+
+	if (qwen_sampler_new(&r->sampler, &err) < 0)
+		cli_die_err(NULL, &err);
+	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
+	    &operand)) != -1)
+		parse_one(c, arg, r);
+	cli_no_operands(argc, argv, operand);
+	check_options(r);
+}
+
+/* ------------------------------------------------------------ choosing one */
+
+/* A header: what comes is another timeline. */
+static void
+begin(struct run *r, const struct qwen_header *h)
+{
+	struct qwen_header out = *h;
+	struct qwen_err err;
+
+	r->header = *h;
+	r->state_read = 0;
+	if (opt.top > 0)
+		return;
+	out.kind = QWEN_STREAM_TOKENS;
+	if (qwen_sampler_begin(r->sampler, h->n_vocab, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (qwen_write_header(r->w, &out, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+check_state(const struct run *r, const struct qwen_header *h, size_t n,
+    const struct qwen_record *row)
+{
+	char a[33], b[33];
+
+	if (memcmp(&h->model, &r->header.model, sizeof h->model) != 0)
+		die("%s: the state is of model %s, the logits of %s", opt.state,
+		    qwen_fp_hex(&h->model, a),
+		    qwen_fp_hex(&r->header.model, b));
+	if (h->n_vocab != r->header.n_vocab)
+		die("%s: the state has a vocabulary of %lu, the logits of %lu",
+		    opt.state, (unsigned long)h->n_vocab,
+		    (unsigned long)r->header.n_vocab);
+	if (row->pos + 1 != n)
+		die("%s: the state has %zu tokens, the first row of logits "
+		    "follows %llu", opt.state, n,
+		    (unsigned long long)row->pos + 1);
+}
+
+/*
+ * The text before the first row, for the penalties.  Only now, when the row is
+ * here: upstream may have written the file just before.
+ */
+static void
+read_state(struct run *r, const struct qwen_record *row)
+{
+	struct qwen_state_extra x;
+	struct qwen_header h;
+	struct qwen_err err;
+	int32_t *tokens;
+	size_t n;
+
+	if (qwen_state_load_tokens(&tokens, &n, &x, &h, opt.state, NULL,
+	    &err) < 0)
+		cli_die_err(opt.state, &err);
+	check_state(r, &h, n, row);
+	if (qwen_state_extra_replay(&x, r->sampler, tokens, n, &err) < 0)
+		cli_die_err(opt.state, &err);
+	qwen_state_extra_fini(&x);
+	free(tokens);
+	r->state_read = 1;
+}
+
+static int
+is_ending(const struct run *r, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; !opt.ignore_eos && i < r->header.n_eog; i++) {
+		if (r->header.eog[i] == id)
+			return 1;
+	}
+	return 0;
+}
+
+/* Choose after a row; 1 if the generation ends with it. */
+static int
+choose(struct run *r, const struct qwen_record *row)
+{
+	struct qwen_err err;
+	int32_t id;
+
+	if (opt.state != NULL && !r->state_read)
+		read_state(r, row);
+	if (qwen_sampler_sample(r->sampler, row->logits, row->ids, row->n,
+	    row->pos + 1, &id, &err) < 0 ||
+	    qwen_sampler_accept(r->sampler, &id, 1, 1, &err) < 0)
+		cli_die_err("stdin", &err);
+	if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
+		cli_die_err("stdout", &err);
+	return is_ending(r, id);
+}
+
+/* --------------------------------------------------------- showing the best */
+
+static void
+print_text(const struct qwen_sample_top *t, int n, uint64_t pos)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		printf("%llu\t%ld\t%.9g\t%.6f\n", (unsigned long long)pos,
+		    (long)t[i].id, (double)t[i].logit, t[i].logprob);
+}
+
+static void
+print_json(const struct qwen_sample_top *t, int n, uint64_t pos)
+{
+	int i;
+
+	printf("{\"position\":%llu,\"top\":[", (unsigned long long)pos);
+	for (i = 0; i < n; i++)
+		printf("%s{\"id\":%ld,\"logit\":%.9g,\"logprob\":%.6f}",
+		    i > 0 ? "," : "", (long)t[i].id, (double)t[i].logit,
+		    t[i].logprob);
+	printf("]}\n");
+}
+
+/* The best tokens for the position after the row's. */
+static void
+show(struct run *r, const struct qwen_record *row)
+{
+	struct qwen_err err;
+	int i, n;
+
+	if (r->best == NULL) {
+		if (opt.top > r->header.n_vocab)
+			opt.top = r->header.n_vocab;
+		r->best = calloc(opt.top, sizeof *r->best);
+		if (r->best == NULL)
+			die("out of memory");
+	}
+	n = qwen_sample_top(row->logits, row->ids, row->n, r->header.n_vocab,
+	    r->best, opt.top, &err);
+	if (n < 0)
+		cli_die_err("stdin", &err);
+	/* of a row that was cut, the rest counts too */
+	for (i = 0; row->ids != NULL && i < n; i++)
+		r->best[i].logprob = (double)r->best[i].logit -
+		    (double)row->logsumexp;
+	if (opt.format == QWEN_FORMAT_JSON)
+		print_json(r->best, n, row->pos + 1);
+	else
+		print_text(r->best, n, row->pos + 1);
+	if (fflush(stdout) == EOF)
+		die("stdout: write error");
+}
+
+/* -------------------------------------------------------------------------- */
+
+/* One record; 1 if it was the last that is wanted. */
+static int
+take(struct run *r, const struct qwen_record *rec)
+{
+	int last = 0;
+
+	if (rec->kind == QWEN_REC_HEADER)
+		begin(r, rec->header);
+	if (rec->kind != QWEN_REC_LOGITS)
+		return r->n >= opt.n;
+	if (opt.top > 0)
+		show(r, rec);
+	else
+		last = choose(r, rec);
+	r->n++;
+	return last || r->n >= opt.n;
+}
+
+static void
+read_rows(struct run *r)
+{
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
+	struct qwen_reader *reader;
+	struct qwen_record rec;
+	struct qwen_err err;
+	int got, last = 0;
+
+	if (qwen_reader_open(&reader, STDIN_FILENO, &o, &err) < 0)
+		cli_die_err("stdin", &err);
+	while (!last && (got = qwen_reader_next(reader, &rec, &err)) != 0) {
+		if (got < 0)
+			cli_die_err("stdin", &err);
+		last = take(r, &rec);
+	}
+	qwen_reader_close(reader);
+	if (r->n == 0 && opt.n > 0)
+		die("stdin ended without a row of logits: upstream failed");
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct run r = { .n = 0 };
+	char set[1024];
+	struct qwen_err err;
+
+	cli_init("qsample", usage);
+	parse(argc, argv, &r);
+	cli_need_stdin();
+	if (!opt.format_given && opt.top == 0)
+		cli_no_binary_tty();
+	if (opt.top == 0)
+		r.w = cli_writer(STDOUT_FILENO, opt.format);
+	read_rows(&r);
+	if (cli_verbose && opt.top == 0) {
+		qwen_sampler_describe(r.sampler, set, sizeof set);
+		cli_note("%lld tokens chosen, %s", (long long)r.n,
+		    set[0] != '\0' ? set : "greedy");
+	}
+	if (qwen_writer_close(r.w, &err) < 0)
+		cli_die_err("stdout", &err);
+	qwen_sampler_free(r.sampler);
+	free(r.best);
+	return cli_finish();
+}

@@ -424,7 +424,8 @@ struct qwen_eval {
  * Append n tokens to the timeline; how may be NULL (logits of the last one).
  * Ids outside the vocabulary and more tokens than n_ctx fail with QWEN_ERANGE
  * before anything changes.  A hidden state or logit that is not finite fails
- * with QWEN_ENUMERIC and names the layer; the session is then of no use.
+ * with QWEN_ENUMERIC and names the layer; after that, or when a callback stops
+ * it, the session is of no use.
  */
 int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
     const struct qwen_eval *how, struct qwen_err *err);

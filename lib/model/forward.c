@@ -14,129 +14,6 @@
 #include "model/forward.h"
 
 #define DEFAULT_BATCH 512
-#define HEAD_ROWS 16		/* rows of logits computed together */
-
-static size_t
-max_size(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-/* Width of the rows that hold a mixer's projections. */
-static size_t
-in_width(const struct qwen_model *m)
-{
-	const struct qwen_hparams *h = &m->hp;
-	size_t attn = (2 * h->n_head + 2 * h->n_head_kv) * h->n_embd_head;
-	size_t delta = 2 * h->n_head_k * h->dk + 2 * h->n_head_v * h->dv +
-	    2 * h->n_head_v;
-
-	return (max_size(attn, delta) + 15) / 16 * 16;
-}
-
-/* Uninitialised memory: pages that are never used are never touched. */
-static int
-take(void *pp, size_t n, size_t size)
-{
-	size_t bytes;
-	void *p;
-
-	if (qwen_mul(n, size, &bytes) < 0 ||
-	    posix_memalign(&p, 64, max_size(bytes, 64)) != 0)
-		return -1;
-	memcpy(pp, &p, sizeof p);
-	return 0;
-}
-
-void
-qwen_scratch_free(struct qwen_scratch *s)
-{
-	free(s->x);
-	free(s->xn);
-	free(s->xq);
-	free(s->out);
-	free(s->in);
-	free(s->o);
-	free(s->oq);
-	free(s->cos);
-	free(s->sin);
-	free(s->router);
-	free(s->expert);
-	free(s->weight);
-	free(s->slot);
-	free(s->first);
-	free(s->gate);
-	free(s->up);
-	free(s->hq);
-	free(s->tile);
-	free(s->part);
-	free(s->xp);
-	free(s->yp);
-	memset(s, 0, sizeof *s);
-}
-
-static int
-take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
-    size_t n_chunk)
-{
-	const struct qwen_hparams *h = &m->hp;
-	size_t nt = (size_t)qwen_pool_threads(m->pool);
-	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
-	    2 * QWEN_ATTN_MAX_Q * h->n_embd_head);
-
-	s->slots = max_size(n * (h->n_expert_used + 1), HEAD_ROWS);
-	return take(&s->x, n * h->n_embd, sizeof *s->x) < 0 ||
-	    take(&s->xn, n * h->n_embd, sizeof *s->xn) < 0 ||
-	    take(&s->xq, n * QWEN_Q8_GROUPS(h->n_embd), sizeof *s->xq) < 0 ||
-	    take(&s->out, n * h->n_embd, sizeof *s->out) < 0 ||
-	    take(&s->in, n * s->in_width, sizeof *s->in) < 0 ||
-	    take(&s->o, n * s->o_width, sizeof *s->o) < 0 ||
-	    take(&s->oq, n * QWEN_Q8_GROUPS(s->o_width), sizeof *s->oq) < 0 ||
-	    take(&s->cos, n * h->n_rot / 2, sizeof *s->cos) < 0 ||
-	    take(&s->sin, n * h->n_rot / 2, sizeof *s->sin) < 0 ||
-	    take(&s->router, n * (h->n_expert + 1), sizeof *s->router) < 0 ||
-	    take(&s->expert, s->slots, sizeof *s->expert) < 0 ||
-	    take(&s->weight, s->slots, sizeof *s->weight) < 0 ||
-	    take(&s->slot, s->slots, sizeof *s->slot) < 0 ||
-	    take(&s->first, h->n_expert + 2, sizeof *s->first) < 0 ||
-	    take(&s->gate, s->slots * s->ff_width, sizeof *s->gate) < 0 ||
-	    take(&s->up, s->slots * s->ff_width, sizeof *s->up) < 0 ||
-	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),
-	    sizeof *s->hq) < 0 ||
-	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
-	    take(&s->part, h->n_head * n_chunk * (h->n_embd_head + 2),
-	    sizeof *s->part) < 0 ||
-	    take(&s->xp, nt * s->slots, sizeof *s->xp) < 0 ||
-	    take(&s->yp, nt * s->slots, sizeof *s->yp) < 0 ? -1 : 0;
-}
-
-int
-qwen_scratch_fit(struct qwen_session *sess, size_t n, size_t end,
-    struct qwen_err *err)
-{
-	struct qwen_scratch *s = sess->scratch;
-	const struct qwen_hparams *h = &sess->model->hp;
-	size_t n_chunk = (end + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
-
-	if (n <= s->cap && n_chunk <= s->cap_chunk)
-		return 0;
-	n = max_size(n, s->cap);
-	n_chunk = n_chunk > s->cap_chunk ? n_chunk + n_chunk / 2 :
-	    s->cap_chunk;
-	qwen_scratch_free(s);
-	s->in_width = in_width(sess->model);
-	s->o_width = max_size(h->n_head * h->n_embd_head,
-	    h->n_head_v * h->dv);
-	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
-	if (take_all(s, sess->model, n, n_chunk) < 0) {
-		qwen_scratch_free(s);
-		return qwen_fail(err, QWEN_ENOMEM,
-		    "out of memory for a batch of %zu tokens", n);
-	}
-	s->cap = n;
-	s->cap_chunk = n_chunk;
-	return 0;
-}
 
 /* Note the first place, in the order of computing, that went wrong. */
 static void
@@ -270,11 +147,11 @@ run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
 		    how->row(how->arg, b->pos + b->n - 1, s->logits, err) ?
 		    -1 : 0;
 	}
-	rows = malloc(HEAD_ROWS * n_vocab * sizeof *rows);
+	rows = malloc(QWEN_HEAD_ROWS * n_vocab * sizeof *rows);
 	if (rows == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	for (t = 0; r == 0 && t < b->n; t += n) {
-		n = b->n - t < HEAD_ROWS ? b->n - t : HEAD_ROWS;
+		n = b->n - t < QWEN_HEAD_ROWS ? b->n - t : QWEN_HEAD_ROWS;
 		r = run_head(b, t, n, rows, err);
 		for (i = 0; r == 0 && how->row != NULL && i < n; i++)
 			r = how->row(how->arg, b->pos + t + i,

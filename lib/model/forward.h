@@ -14,6 +14,8 @@
 #define QWEN_ROW_CHUNK 64
 /* Tokens that pass by a chunk of rows while it is in cache. */
 #define QWEN_TOKEN_CHUNK 128
+/* Rows of logits computed together when all are asked for. */
+#define QWEN_HEAD_ROWS 16
 
 struct qwen_scratch {
 	size_t		 cap;		/* tokens */

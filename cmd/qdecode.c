@@ -266,13 +266,13 @@ run_tokens(struct run *r)
 		die("no token and no state: nothing to go on from");
 	if (opt.output != NULL)
 		r->out = cli_output_open(opt.output);
-	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
-	if (qwen_write_header(r->w, &h, &err) < 0)
-		cli_die_err("stdout", &err);
 	cli_prefill(&r->in, NULL);
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");
 	begin_sampling(r);
+	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
+	if (qwen_write_header(r->w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
 	generate(r);
 }
 

@@ -119,38 +119,40 @@ static int
 write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 {
 	struct rows *r = arg;
+	int rc;
 
-	if (opt.logits == QWEN_LOGITS_NONE)
-		return 0;
-	if (opt.top > 0)
-		return qwen_write_top(r->w, pos, logits, r->n_vocab, opt.top,
-		    err);
-	return qwen_write_logits(r->w, pos, logits, r->n_vocab, err);
+	rc = opt.top > 0 ?
+	    qwen_write_top(r->w, pos, logits, r->n_vocab, opt.top, err) :
+	    qwen_write_logits(r->w, pos, logits, r->n_vocab, err);
+	if (rc < 0)
+		cli_die_err("stdout", err);
+	return 0;
 }
 
-/* The rows of a state that nothing is added to: the one it holds. */
-static int
-old_row(struct rows *r, const struct qwen_session *s, struct qwen_err *err)
+/* A state that nothing is added to has one row: the one it holds. */
+static void
+old_row(struct rows *r, const struct qwen_session *s)
 {
 	const float *row = qwen_session_logits(s);
+	struct qwen_err err;
 
-	if (opt.logits != QWEN_LOGITS_LAST || row == NULL)
-		return 0;
-	return write_row(r, qwen_session_n_tokens(s) - 1, row, err);
+	if (opt.logits == QWEN_LOGITS_LAST && row != NULL)
+		write_row(r, qwen_session_n_tokens(s) - 1, row, &err);
 }
 
+/* r is NULL where no row is wanted. */
 static void
 evaluate(struct cli_intake *in, struct rows *r)
 {
 	struct qwen_eval how = {
 		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
 		    QWEN_LOGITS_LAST,
-		.batch = opt.batch, .row = write_row, .arg = r,
+		.batch = opt.batch, .row = r != NULL ? write_row : NULL,
+		.arg = r,
 	};
-	struct qwen_err err;
 
-	if (in->n == 0 && old_row(r, in->session, &err) < 0)
-		cli_die_err("stdout", &err);
+	if (in->n == 0 && r != NULL)
+		old_row(r, in->session);
 	cli_prefill(in, &how);
 }
 
@@ -166,44 +168,63 @@ begin_stream(struct qwen_writer *w, enum qwen_stream_kind kind,
 		cli_die_err("stdout", &err);
 }
 
-/*
- * stdout carries rows, and with -o the news that the file is there; for which
- * alone a terminal has no use.
- */
+/* After the rename: the file may be opened. */
+static void
+tell_ready(struct qwen_writer *w, const struct cli_intake *in,
+    const struct qwen_fp *fp)
+{
+	struct qwen_err err;
+
+	if (qwen_write_ready(w, opt.output, qwen_session_n_tokens(in->session),
+	    fp, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+/* stdout carries rows, and with -o the news that the file is there. */
 static void
 run_with_rows(struct cli_intake *in, struct qwen_model *m)
 {
 	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
 	struct cli_output *out = NULL;
 	struct qwen_fp fp;
-	struct qwen_err err;
 
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
-	if (opt.format_given || !isatty(STDOUT_FILENO)) {
-		r.w = cli_writer(STDOUT_FILENO, opt.format);
-		begin_stream(r.w, opt.logits == QWEN_LOGITS_NONE ?
-		    QWEN_STREAM_TOKENS : QWEN_STREAM_LOGITS, m);
-	}
+	r.w = cli_writer(STDOUT_FILENO, opt.format);
+	begin_stream(r.w, QWEN_STREAM_LOGITS, m);
 	evaluate(in, &r);
 	if (out != NULL) {
 		cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);
+		tell_ready(r.w, in, &fp);
 	}
-	if (out != NULL && r.w != NULL && qwen_write_ready(r.w, opt.output,
-	    qwen_session_n_tokens(in->session), &fp, &err) < 0)
-		cli_die_err("stdout", &err);
-	if (qwen_writer_close(r.w, &err) < 0)
-		cli_die_err("stdout", &err);
+	qwen_writer_free(r.w);
+}
+
+/* stdout carries the news alone, for which a terminal has no use. */
+static void
+run_to_file(struct cli_intake *in, struct qwen_model *m)
+{
+	struct cli_output *out = cli_output_open(opt.output);
+	struct qwen_writer *w;
+	struct qwen_fp fp;
+
+	evaluate(in, NULL);
+	cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
+	cli_output_commit(out);
+	if (!opt.format_given && isatty(STDOUT_FILENO))
+		return;
+	w = cli_writer(STDOUT_FILENO, opt.format);
+	begin_stream(w, QWEN_STREAM_TOKENS, m);
+	tell_ready(w, in, &fp);
+	qwen_writer_free(w);
 }
 
 /* stdout carries the state. */
 static void
 run_in_band(struct cli_intake *in)
 {
-	struct rows r = { 0 };
-
-	evaluate(in, &r);
+	evaluate(in, NULL);
 	cli_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
 }
 
@@ -212,22 +233,23 @@ main(int argc, char *argv[])
 {
 	struct cli_intake in = { 0 };
 	struct qwen_model *m;
-	int in_band;
 
 	cli_init("qprefill", usage);
 	parse(argc, argv, &in);
-	in_band = opt.output == NULL && opt.logits == QWEN_LOGITS_NONE;
-	if (!opt.format_given && (in_band || opt.logits != QWEN_LOGITS_NONE))
+	if (!opt.format_given && (opt.output == NULL ||
+	    opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
 	m = cli_model_open(opt.model, opt.n_threads);
 	cli_tell_model(m);
 	cli_intake(&in, m);
 	if (in.n == 0 && !in.restored)
 		die("no token and no state: nothing to do");
-	if (in_band)
-		run_in_band(&in);
-	else
+	if (opt.logits != QWEN_LOGITS_NONE)
 		run_with_rows(&in, m);
+	else if (opt.output != NULL)
+		run_to_file(&in, m);
+	else
+		run_in_band(&in);
 	cli_intake_fini(&in);
 	qwen_model_close(m);
 	return cli_finish();

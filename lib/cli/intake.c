@@ -141,6 +141,10 @@ cli_intake(struct cli_intake *in, struct qwen_model *m)
 	if (in->session == NULL && qwen_session_new(&in->session, m,
 	    &err) < 0)
 		cli_die_err(NULL, &err);
+	if (in->n > qwen_model_n_ctx(m) - qwen_session_n_tokens(in->session))
+		die("%zu tokens behind a state of %zu: the model's context is "
+		    "%zu", in->n, qwen_session_n_tokens(in->session),
+		    qwen_model_n_ctx(m));
 }
 
 void

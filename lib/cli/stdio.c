@@ -32,6 +32,6 @@ void
 cli_no_binary_tty(void)
 {
 	if (isatty(STDOUT_FILENO))
-		die("not writing binary to a terminal; choose -f text "
-		    "or -f json, or redirect");
+		die("stdout is a terminal: not writing binary there; redirect "
+		    "it, or see -f");
 }

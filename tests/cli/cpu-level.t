@@ -1,0 +1,21 @@
+#!/bin/sh
+# QWEN_CPU: an upper limit, which changes no bit.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+seq 1 40 >ids
+qprefill <ids >want.cbor
+for level in scalar avx2 avx512 ''; do
+	QWEN_CPU=$level qprefill <ids >got.cbor 2>err
+	cmp -s got.cbor want.cbor
+	ok $? "QWEN_CPU=$level gives the same state"
+	[ "$(wc -l <err)" -le 1 ]
+	ok $? "with one warning at most"
+done
+for level in sse AVX2 avx2,avx512 ' '; do
+	refused 2 "QWEN_CPU=$level" env "QWEN_CPU=$level" qprefill <ids
+done
+QWEN_CPU=scalar qprefill -v <ids 2>&1 >/dev/null | grep -q avx
+[ $? = 1 ]
+ok $? "-v names no variant above the limit"
+done_testing

@@ -1,0 +1,33 @@
+#!/bin/sh
+# A full disk is an error: one line, exit 1.
+. "$TOP/tests/cli/tap.sh"
+if [ ! -c /dev/full ]; then
+	skip "a full device" "no /dev/full"
+	done_testing
+fi
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+echo 1 2 3 | qprefill -o s.cbor >/dev/null
+
+full() {
+	name=$1
+	shift
+	"$@" >/dev/full 2>err
+	is "$?, $(wc -l <err) line" "1, 1 line" "$name: $(head -n 1 err)"
+}
+full "qprefill, a state" sh -c 'echo 1 | qprefill'
+full "qprefill, a ready record" sh -c 'echo 1 | qprefill -o t.cbor'
+full "qprefill, logits" sh -c 'echo 1 | qprefill --logits=all'
+full "qprefill --help" qprefill --help
+full "qprefill --version" qprefill --version
+full "qdecode" qdecode -s s.cbor -n 3 </dev/null
+full "qdecode, text" qdecode -s s.cbor -n 3 -f text </dev/null
+full "qdecode, logits" qdecode --logits -s s.cbor </dev/null
+full "qdecode -n 0" qdecode -s s.cbor -n 0 </dev/null
+full "qdecode --help" qdecode --help
+qdecode -s s.cbor -n 3 -o u.cbor </dev/null >/dev/full 2>err
+[ ! -e u.cbor ] && [ ! -e .u.cbor.qpipe-tmp ]
+ok $? "tokens that nobody got leave no state"
+qdecode -s s.cbor -n 3 </dev/null >&- 2>err
+is "$?, $(wc -l <err) line" "1, 1 line" "stdout closed: $(head -n 1 err)"
+done_testing

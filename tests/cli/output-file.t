@@ -1,0 +1,128 @@
+#!/bin/sh
+# Output files: complete or not at all, links followed, no litter.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+temp=.s.cbor.qpipe-tmp
+cp "$TOP/tests/golden/models/qwen35moe-ud/tokens-n65.txt" ids
+qprefill -o old.cbor <ids >/dev/null
+echo 1 2 3 | qprefill >want.cbor
+
+# --- names
+mkdir "a folder"
+echo 1 2 3 | qprefill -o "a folder/a state.cbor" >/dev/null
+cmp -s "a folder/a state.cbor" want.cbor
+ok $? "a path with spaces"
+is "$(ls -A 'a folder')" "a state.cbor" "and nothing beside it"
+(cd "a folder" && echo 1 2 3 | qprefill -o "$(printf 'new\nline')" >/dev/null)
+[ -f "a folder/$(printf 'new\nline')" ]
+ok $? "a path with a newline"
+echo 1 2 3 | qprefill -o "$(printf '\377\376')" >ready
+cmp -s "$(printf '\377\376')" want.cbor && qdecode -s "$(printf '\377\376')" \
+    -n 1 <ready >/dev/null
+ok $? "a path that is not UTF-8"
+refused 1 "a name too long" sh -c \
+    "echo 1 | qprefill -o $(printf '%0250d' 0)"
+is "$(umask 027; echo 1 2 3 | qprefill -o m.cbor >/dev/null
+    ls -l m.cbor | cut -c1-10)" "-rw-r-----" "the umask is respected"
+chmod 604 m.cbor
+echo 1 2 3 4 | qprefill -o m.cbor >/dev/null
+is "$(ls -l m.cbor | cut -c1-10)" "-rw----r--" "an old file's mode is kept"
+
+# --- links and what is no regular file
+cp old.cbor target.cbor
+ln -s target.cbor link.cbor
+echo 1 2 3 | qprefill -o link.cbor >/dev/null
+[ -L link.cbor ] && cmp -s target.cbor want.cbor
+ok $? "a symbolic link is followed"
+mkdir other
+ln -s other/there.cbor hop; ln -s hop dangling.cbor
+echo 1 2 3 | qprefill -o dangling.cbor >/dev/null
+[ -L dangling.cbor ] && cmp -s other/there.cbor want.cbor
+ok $? "also where nothing is there yet"
+ln -s loop2 loop1; ln -s loop1 loop2
+refused 1 "links in a circle" sh -c 'echo 1 | qprefill -o loop1'
+echo 1 2 3 | qprefill -o /dev/null >/dev/null
+ok $? "/dev/null"
+[ -c /dev/null ] && [ ! -e /dev/.null.qpipe-tmp ]
+ok $? "which stays what it is"
+mkfifo fifo
+cat fifo >got.cbor &
+echo 1 2 3 | qprefill -o fifo >/dev/null
+wait $!
+[ -p fifo ] && cmp -s got.cbor want.cbor
+ok $? "a FIFO is written in place"
+(echo 1 2 3 | qprefill -o fifo >/dev/null) &
+qdecode -s fifo -n 3 -f text </dev/null >got
+wait $!
+qdecode -s want.cbor -n 3 -f text </dev/null >want
+cmp -s got want
+ok $? "and read from"
+refused 1 "a full device" sh -c 'echo 1 | qprefill -o /dev/full'
+
+# --- leftovers and rivals
+head -c 1000000 /dev/zero >$temp
+echo 1 2 3 | qprefill -o s.cbor >/dev/null
+cmp -s s.cbor want.cbor && [ ! -e $temp ]
+ok $? "what a killed run left is taken over"
+mkfifo slow
+cp old.cbor s.cbor
+qdecode -s old.cbor --ignore-eos -o s.cbor -f text </dev/null >slow 2>/dev/null &
+p=$!
+exec 3<slow
+read -r _ <&3
+refused 1 "a file that another process is writing" sh -c \
+    'echo 1 | qprefill -o s.cbor'
+grep -q 'another process is writing it' err
+ok $? "the message says so"
+kill -9 $p
+wait $p 2>/dev/null
+exec 3<&-
+cmp -s s.cbor old.cbor
+ok $? "kill -9 leaves the old file whole"
+is "$(ls -A | grep -c qpipe-tmp)" 1 "and one temporary"
+echo 1 2 3 | qprefill -o s.cbor >/dev/null
+cmp -s s.cbor want.cbor && [ ! -e $temp ]
+ok $? "which the next run takes over"
+: >$temp.x; ln -s $temp.x $temp
+refused 1 "a temporary that is a link" sh -c 'echo 1 | qprefill -o s.cbor'
+[ ! -s $temp.x ]
+ok $? "is not followed"
+rm -f $temp
+
+# --- signals
+for sig in HUP INT TERM PIPE XCPU; do
+	cp old.cbor s.cbor
+	# a background job ignores SIGINT unless someone sets it back
+	qdecode -s old.cbor --ignore-eos -o s.cbor -f text </dev/null \
+	    >slow 2>/dev/null &
+	p=$!
+	exec 3<slow
+	read -r _ <&3
+	[ -e $temp ] || echo "no temporary" >&2
+	kill -$sig $p
+	[ $sig = INT ] && kill -TERM $p
+	wait $p 2>/dev/null
+	status=$?
+	exec 3<&-
+	n=$(kill -l "$sig" 2>/dev/null || echo "$sig")
+	case $sig in HUP) n=1 ;; INT | TERM) n=15 ;; PIPE) n=13 ;; XCPU) n=24 ;; esac
+	is "$status" $((128 + n)) "SIG$sig: death by that signal"
+	cmp -s s.cbor old.cbor && [ ! -e $temp ]
+	ok $? "SIG$sig: no temporary left, the old file as it was"
+done
+
+# --- permissions
+if [ "$(id -u)" = 0 ]; then
+	skip "a file that may not be written" "root may write anything"
+	skip "a folder that may not be written" "root may write anything"
+else
+	cp old.cbor ro.cbor; chmod 444 ro.cbor
+	refused 1 "a file that may not be written" sh -c \
+	    'echo 1 | qprefill -o ro.cbor'
+	mkdir ro; chmod 555 ro
+	refused 1 "a folder that may not be written" sh -c \
+	    'echo 1 | qprefill -o ro/x.cbor'
+	chmod 755 ro
+fi
+done_testing

@@ -299,6 +299,13 @@ write_row(struct run *r)
 	r->reader_gone = 1;
 }
 
+/* Without rows to read or a state to keep there is no point in going on. */
+static int
+is_of_use(const struct run *r)
+{
+	return !r->reader_gone || r->out != NULL;
+}
+
 /* Feed what was chosen; 0 after the last. */
 static int
 take_choice(struct run *r, const struct qwen_record *rec)
@@ -315,7 +322,7 @@ take_choice(struct run *r, const struct qwen_record *rec)
 		if (!done && !r->reader_gone)
 			write_row(r);
 	}
-	return !done;
+	return !done && is_of_use(r);
 }
 
 static void
@@ -359,7 +366,7 @@ run_logits(struct run *r)
 	if (is_full(r))
 		return;
 	write_row(r);
-	if (cli_stdin_kind() != CLI_STDIN_NONE)
+	if (is_of_use(r) && cli_stdin_kind() != CLI_STDIN_NONE)
 		follow(r, STDIN_FILENO);
 }
 

@@ -67,11 +67,31 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features)
 
 	memset(k, 0, sizeof *k);
 	for (type = 0; type < QT_N; type++) {
-		if (qwen_quant_find(type) != NULL)
-			k->matmul[type] =
-			    choose(QWEN_OP_MATMUL, type, features);
+		if (qwen_quant_find(type) == NULL)
+			continue;
+		k->matmul[type] = choose(QWEN_OP_MATMUL, type, features);
+		k->gemm[type] = choose(QWEN_OP_GEMM, type, features);
 	}
 	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
 	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);
 	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
+}
+
+void
+qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
+    const struct qwen_matmul *m)
+{
+	struct qwen_matmul part = *m;
+
+	if (gemm == NULL || m->n_tok < gemm->min_tok ||
+	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {
+		matmul->run.matmul(m);
+		return;
+	}
+	part.r1 = m->r1 - (m->r1 - m->r0) % 32;
+	gemm->run.matmul(&part);
+	part.r0 = part.r1;
+	part.r1 = m->r1;
+	if (part.r0 < part.r1)
+		matmul->run.matmul(&part);
 }

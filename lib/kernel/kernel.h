@@ -27,6 +27,7 @@ struct qwen_q8 {
 	int16_t	asum16[16];	/* a[i/2] * sum of 16 q */
 	int16_t	asum[8];	/* a[i] * sum of 32 q */
 	int16_t	a[8];		/* 1 .. 7 */
+	int32_t	off8[8];	/* -128 * sum of 32 q */
 	float	d;		/* NaN if an activation was not finite */
 } __attribute__((aligned(64)));
 
@@ -130,6 +131,8 @@ struct qwen_vec {
 
 enum qwen_op {
 	QWEN_OP_MATMUL,		/* one variant a format */
+	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
+				   groups of n_in and whole 32s of rows */
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
@@ -142,6 +145,7 @@ struct qwen_kernel {
 	const char	*name;		/* "scalar", "avx2", ... */
 	int		 rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
+	size_t		 min_tok;	/* GEMM: from so many tokens on */
 	union {
 		void	(*matmul)(const struct qwen_matmul *);
 		void	(*delta)(const struct qwen_delta *);
@@ -155,6 +159,7 @@ struct qwen_kernel {
 /* The variants in use. */
 struct qwen_kernels {
 	const struct qwen_kernel	*matmul[QT_N];
+	const struct qwen_kernel	*gemm[QT_N];	/* NULL: none */
 	const struct qwen_kernel	*delta;
 	const struct qwen_kernel	*attn;
 	const struct qwen_kernel	*vec;
@@ -162,6 +167,10 @@ struct qwen_kernels {
 
 /* Choose for a set of QWEN_CPU_ bits. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features);
+
+/* The product by whichever of the two serves its shape better. */
+void qwen_multiply(const struct qwen_kernel *matmul,
+    const struct qwen_kernel *gemm, const struct qwen_matmul *m);
 
 /* All variants compiled in: 0 .. n-1, for tests and benchmarks. */
 size_t qwen_kernel_count(void);

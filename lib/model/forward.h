@@ -13,7 +13,7 @@
 /* Rows of a matrix that one thread takes at a time. */
 #define QWEN_ROW_CHUNK 64
 /* Tokens that pass by a chunk of rows while it is in cache. */
-#define QWEN_TOKEN_CHUNK 128
+#define QWEN_TOKEN_CHUNK 192
 /* Rows of logits computed together when all are asked for. */
 #define QWEN_HEAD_ROWS 16
 

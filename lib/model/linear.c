@@ -49,7 +49,7 @@ do_rows(void *arg, size_t item, int thread)
 			    (const void *)(j->x + (t + i) * j->stride);
 			yp[i] = l->y + (t + i) * l->stride;
 		}
-		w->matmul->run.matmul(&mm);
+		qwen_multiply(w->matmul, w->gemm, &mm);
 	}
 }
 

@@ -101,6 +101,7 @@ qwen_load_weight(struct qwen_model *m, struct qwen_weight *w, long layer,
 		return -1;
 	w->data = t->data;
 	w->matmul = m->kernels.matmul[t->type];
+	w->gemm = m->kernels.gemm[t->type];
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);

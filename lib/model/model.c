@@ -191,6 +191,11 @@ qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 		snprintf(op, sizeof op, "matmul.%s",
 		    qwen_quant_name((uint32_t)i));
 		n = line(buf, size, n, op, m->kernels.matmul[i]->name);
+		if (m->kernels.gemm[i] == NULL)
+			continue;
+		snprintf(op, sizeof op, "gemm.%s",
+		    qwen_quant_name((uint32_t)i));
+		n = line(buf, size, n, op, m->kernels.gemm[i]->name);
 	}
 	n = line(buf, size, n, "delta", m->kernels.delta->name);
 	n = line(buf, size, n, "attn", m->kernels.attn->name);

@@ -42,7 +42,7 @@ struct qwen_hparams {
 struct qwen_weight {
 	const unsigned char	*data;	/* NULL: this model has none */
 	const struct qwen_quant	*quant;
-	const struct qwen_kernel *matmul;
+	const struct qwen_kernel *matmul, *gemm;
 	size_t			 n_in, n_out;
 	size_t			 row_bytes;
 	size_t			 expert_bytes;	/* from one to the next */

@@ -147,7 +147,7 @@ multiply(const struct qwen_weight *w, size_t e, struct qwen_matmul *mm)
 	mm->r1 = mm->r0 + QWEN_ROW_CHUNK < w->n_out ?
 	    QWEN_ROW_CHUNK : w->n_out - mm->r0;
 	mm->r0 = 0;
-	w->matmul->run.matmul(mm);
+	qwen_multiply(w->matmul, w->gemm, mm);
 }
 
 static const void *

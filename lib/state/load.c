@@ -553,7 +553,8 @@ take_all(struct load *v, struct qwen_reader *r, struct qwen_err *err)
 
 	while (!v->ended) {
 		if ((got = qwen_reader_next(r, &in, err)) < 0)
-			return -1;
+			return qwen_fail_in(err, "state block %llu",
+			    (unsigned long long)v->sum.n);
 		if (got == 0 || in.kind != QWEN_REC_STATE)
 			return qwen_fail(err, QWEN_EFORMAT, "the state is cut "
 			    "off after block %llu",

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "token/tok.h"
 
-enum { BATCH = 32 };
+enum { BATCH = 64 };
 
 struct line {
 	struct qwen_str		s;
@@ -176,6 +176,10 @@ add_all(struct build *b, const struct qwen_gguf_kv *kv, struct qwen_err *err)
 			qwen_gguf_next_str(kv, &pos, &l[i].s);
 			if (begin(b, &l[i], rank + i, err) < 0)
 				return -1;
+		}
+		for (i = 0; i < n; i++) {
+			qwen_textmap_hasten(&b->map, &l[i].left);
+			qwen_textmap_hasten(&b->map, &l[i].right);
 		}
 		for (i = 0; i < n; i++) {
 			if (resolve(b, &l[i], rank + i, err) < 0)

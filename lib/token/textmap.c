@@ -13,7 +13,16 @@
 #include "base/err.h"
 #include "token/tok.h"
 
-enum { BATCH = 32 };
+enum {
+	BATCH = 32,
+	SHORT = 7,		/* bytes of a text that is its own key */
+};
+
+struct qwen_textslot {
+	uint64_t	key;
+	uint32_t	id;		/* + 1; 0: empty */
+	uint32_t	text;		/* where it is, as in qwen_vocab */
+};
 
 #define LONG ((uint64_t)0xff << 56)	/* key of a longer text: a hash */
 
@@ -24,7 +33,7 @@ key_of(const char *s, size_t len)
 
 	if (len == 0)
 		return 0;
-	if (len <= 7)
+	if (len <= SHORT)
 		return qwen_le64(end - 8) >> (64 - 8 * len) |
 		    (uint64_t)len << 56;
 	if (len <= 16)
@@ -43,21 +52,34 @@ qwen_textmap_begin(const struct qwen_textmap *m, struct qwen_textkey *k,
 	k->key = key_of(s, len);
 	k->slot = (size_t)((k->key ^ k->key >> 32) * 0x9e3779b97f4a7c15 >>
 	    (64 - m->bits));
-	__builtin_prefetch(&m->key[k->slot]);
-	__builtin_prefetch(&m->id[k->slot]);
+	__builtin_prefetch(&m->slot[k->slot]);
+}
+
+static const unsigned char *
+text_of(const struct qwen_textmap *m, const struct qwen_textslot *slot)
+{
+	return m->v->tokens->data + slot->text;
+}
+
+/* A text that must be compared is likely the one at the first slot. */
+void
+qwen_textmap_hasten(const struct qwen_textmap *m, const struct qwen_textkey *k)
+{
+	const struct qwen_textslot *slot = &m->slot[k->slot];
+
+	if (k->len > SHORT && slot->key == k->key)
+		__builtin_prefetch(text_of(m, slot));
 }
 
 static int
-same(const struct qwen_textmap *m, size_t i, const struct qwen_textkey *k)
+same(const struct qwen_textmap *m, const struct qwen_textslot *slot,
+    const struct qwen_textkey *k)
 {
-	struct qwen_str s;
-
-	if (m->key[i] != k->key)
+	if (slot->key != k->key)
 		return 0;
-	if (k->len <= 7)
-		return 1;
-	s = qwen_vocab_text(m->v, m->id[i] - 1);
-	return s.len == k->len && memcmp(s.s, k->s, k->len) == 0;
+	return k->len <= SHORT ||
+	    (qwen_le64(text_of(m, slot) - 8) == k->len &&
+	    memcmp(text_of(m, slot), k->s, k->len) == 0);
 }
 
 int32_t
@@ -66,9 +88,9 @@ qwen_textmap_find(const struct qwen_textmap *m, const struct qwen_textkey *k)
 	size_t i = k->slot;
 	unsigned n;
 
-	for (n = 0; n < m->reach && m->id[i] != 0; n++) {
-		if (same(m, i, k))
-			return (int32_t)(m->id[i] - 1);
+	for (n = 0; n < m->reach && m->slot[i].id != 0; n++) {
+		if (same(m, &m->slot[i], k))
+			return (int32_t)(m->slot[i].id - 1);
 		i = (i + 1) & m->mask;
 	}
 	return -1;
@@ -80,8 +102,8 @@ insert(struct qwen_textmap *m, const struct qwen_textkey *k, size_t id)
 	size_t i = k->slot;
 	unsigned n;
 
-	for (n = 1; m->id[i] != 0; n++) {
-		if (same(m, i, k)) {
+	for (n = 1; m->slot[i].id != 0; n++) {
+		if (same(m, &m->slot[i], k)) {
 			m->duplicates++;
 			return 0;
 		}
@@ -91,8 +113,8 @@ insert(struct qwen_textmap *m, const struct qwen_textkey *k, size_t id)
 	}
 	if (m->reach < n)
 		m->reach = n;
-	m->key[i] = k->key;
-	m->id[i] = (uint32_t)(id + 1);
+	m->slot[i] = (struct qwen_textslot){ k->key, (uint32_t)id + 1,
+	    m->v->text[id] };
 	return 0;
 }
 
@@ -128,12 +150,9 @@ qwen_textmap_init(struct qwen_textmap *m, const struct qwen_vocab *v,
 	m->bits = qwen_table_bits(v->n);
 	cap = (size_t)1 << m->bits;
 	m->mask = cap - 1;
-	m->key = qwen_table_alloc(cap, sizeof *m->key);
-	m->id = qwen_table_alloc(cap, sizeof *m->id);
-	if (m->key == NULL || m->id == NULL) {
-		qwen_textmap_fini(m);
+	m->slot = qwen_table_alloc(cap, sizeof *m->slot);
+	if (m->slot == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	}
 	for (id = 0; id < v->n; id += n) {
 		n = v->n - id < BATCH ? v->n - id : BATCH;
 		if (insert_batch(m, id, n, err) < 0) {
@@ -147,8 +166,6 @@ qwen_textmap_init(struct qwen_textmap *m, const struct qwen_vocab *v,
 void
 qwen_textmap_fini(struct qwen_textmap *m)
 {
-	free(m->key);
-	free(m->id);
-	m->key = NULL;
-	m->id = NULL;
+	free(m->slot);
+	m->slot = NULL;
 }

@@ -73,8 +73,7 @@ void *qwen_table_alloc(size_t n, size_t size);
  */
 struct qwen_textmap {
 	const struct qwen_vocab	*v;
-	uint64_t		*key;
-	uint32_t		*id;		/* + 1; 0: an empty slot */
+	struct qwen_textslot	*slot;
 	size_t			 mask;
 	unsigned		 bits;		/* log2 of the slots */
 	unsigned		 reach;		/* slots a search may look at */
@@ -87,8 +86,9 @@ int qwen_textmap_init(struct qwen_textmap *m, const struct qwen_vocab *v,
 void qwen_textmap_fini(struct qwen_textmap *m);
 
 /*
- * A text to look for: 8 bytes before s are readable.  Two steps, so that the
- * memory of many can be on its way at the same time.
+ * A text to look for: 8 bytes before s are readable.  In steps, of which that
+ * in the middle only hastens the last, so that the memory of many can be on its
+ * way at the same time.
  */
 struct qwen_textkey {
 	const char	*s;
@@ -99,6 +99,8 @@ struct qwen_textkey {
 
 void qwen_textmap_begin(const struct qwen_textmap *m, struct qwen_textkey *k,
     const char *s, size_t len);
+void qwen_textmap_hasten(const struct qwen_textmap *m,
+    const struct qwen_textkey *k);
 int32_t qwen_textmap_find(const struct qwen_textmap *m,
     const struct qwen_textkey *k);	/* -1: no such token */
 

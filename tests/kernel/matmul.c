@@ -11,7 +11,7 @@
 #include "random.h"
 
 #define GUARD 8
-#define MAX_TOK 9
+#define MAX_TOK 70
 
 static const struct qwen_kernel *
 scalar_for(const struct qwen_quant *q)
@@ -50,7 +50,10 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block, int kind)
 	}
 }
 
-/* The variant and plain C on one shape; 1 if all bits agree. */
+/*
+ * The variant (through qwen_multiply, which gives a GEMM only what it takes)
+ * and plain C on one shape; 1 if all bits agree.
+ */
 static int
 same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
     size_t n_out, size_t n_tok, int kind)
@@ -86,7 +89,9 @@ same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
 		for (t = 0; t < n_tok; t++)
 			yp[t] = y + (i * n_tok + t) * width + GUARD;
 		if (i == 0)
-			k->run.matmul(&m);
+			qwen_multiply(k->op == QWEN_OP_GEMM ?
+			    scalar_for(q) : k, k->op == QWEN_OP_GEMM ? k :
+			    NULL, &m);
 		else
 			scalar_for(q)->run.matmul(&m);
 	}
@@ -106,6 +111,9 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 		{ 4096, 5, 3 }, { 768, 17, 9 }, { 256, 1, 1 }, { 512, 3, 7 },
 		{ 32, 9, 2 }, { 320, 7, 5 }, { 96, 4, 4 }, { 48, 6, 3 },
 		{ 17, 5, 6 },
+		/* whole panels of 32 rows, and more than one slice of K */
+		{ 256, 37, 4 }, { 512, 74, 5 }, { 2048, 37, 6 },
+		{ 2304, 75, 7 }, { 4352, 37, 13 }, { 256, 112, 70 },
 	};
 	size_t i, n = 0;
 	int kind;
@@ -117,14 +125,15 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 			if (same(k, q, shapes[i][0], shapes[i][1],
 			    shapes[i][2], kind))
 				continue;
-			ok(0, "matmul %s %s: n_in %zu, rows %zu, tokens %zu, "
-			    "fill %d", q->name, k->name, shapes[i][0],
+			ok(0, "%s %s %s: n_in %zu, rows %zu, tokens %zu, "
+			    "fill %d", k->op == QWEN_OP_GEMM ? "gemm" : "matmul",
+			    q->name, k->name, shapes[i][0],
 			    shapes[i][1], shapes[i][2], kind);
 			return;
 		}
 	}
-	ok(n > 0, "matmul %s %s: %zu shapes equal plain C", q->name, k->name,
-	    n);
+	ok(n > 0, "%s %s %s: %zu shapes equal plain C", k->op == QWEN_OP_GEMM ?
+	    "gemm" : "matmul", q->name, k->name, n);
 }
 
 int
@@ -137,7 +146,7 @@ main(void)
 	for (i = 0; i < qwen_kernel_count(); i++) {
 		const struct qwen_kernel *k = qwen_kernel_get(i);
 
-		if (k->op != QWEN_OP_MATMUL)
+		if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
 			continue;
 		for (type = 0; type < QT_N; type++) {
 			const struct qwen_quant *q = qwen_quant_find(type);

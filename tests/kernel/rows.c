@@ -200,7 +200,7 @@ check_variants(void)
 		const struct qwen_kernel *k = qwen_kernel_get(i);
 
 		if ((k->need & ~have) != 0) {
-			if (k->op != QWEN_OP_MATMUL)
+			if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
 				skip(k->name, "this CPU lacks it");
 			continue;
 		}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/* gemm_q8_0_avx512vnni.c - y = Wx for many tokens, W in Q8_0, AVX-512 VNNI. */
+#define BLOCK_BYTES (8 * 34)
+#include "kernel/x86/panel.h"
+
+PI void
+unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
+{
+	const __m512i flip = _mm512_set1_epi8((char)0x80);
+	const unsigned char *q[16];
+	__m512i v[8];
+	size_t j;
+	int i;
+
+	for (j = 0; j < 8; j++) {
+		for (i = 0; i < 16; i++)
+			q[i] = p[i] + 34 * j + 2;
+		turn8(q, v);
+#pragma GCC unroll 8
+		for (i = 0; i < 8; i++)
+			store_quad(to, g, j, half, i,
+			    _mm512_xor_si512(v[i], flip));
+		_mm512_store_ps(to->d[g][j] + 16 * half, load_d16(p, 34 * j));
+	}
+}
+
+/* Weights are 128 too large in the panel: sums start at what comes off. */
+PI void
+fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
+    __m512 (*acc)[2])
+{
+	__m512 part[MAX_TILE][2];
+	int j, t;
+
+	for (t = 0; t < n; t++)
+		part[t][0] = part[t][1] = _mm512_setzero_ps();
+	for (j = 0; j < 8; j++) {
+		const int8_t *act[MAX_TILE];
+		__m512i v[MAX_TILE][2];
+		__m512 d0 = _mm512_load_ps(p->d[g][j]);
+		__m512 d1 = _mm512_load_ps(p->d[g][j] + 16);
+
+#pragma GCC unroll 6
+		for (t = 0; t < n; t++) {
+			act[t] = x[t]->q + 32 * j;
+			v[t][0] = v[t][1] = _mm512_set1_epi32(x[t]->off8[j]);
+		}
+		QUADS(v, p->w[g][j], 0, 8, act, n);
+#pragma GCC unroll 6
+		for (t = 0; t < n; t++) {
+			__m512i a = _mm512_set1_epi32(x[t]->a[j]);
+
+			part[t][0] = _mm512_fmadd_ps(d0, _mm512_cvtepi32_ps(
+			    _mm512_mullo_epi32(v[t][0], a)), part[t][0]);
+			part[t][1] = _mm512_fmadd_ps(d1, _mm512_cvtepi32_ps(
+			    _mm512_mullo_epi32(v[t][1], a)), part[t][1]);
+		}
+	}
+#pragma GCC unroll 6
+	for (t = 0; t < n; t++) {
+		__m512 scale = _mm512_set1_ps(x[t]->d);
+
+		acc[t][0] = _mm512_fmadd_ps(scale, part[t][0], acc[t][0]);
+		acc[t][1] = _mm512_fmadd_ps(scale, part[t][1], acc[t][1]);
+	}
+}
+
+const struct qwen_kernel qwen_gemm_q8_0_avx512vnni = {
+	.op = QWEN_OP_GEMM, .type = QT_Q8_0, .name = "avx512vnni",
+	.rank = 40, .need = QWEN_CPU_AVX512VNNI, .min_tok = 4,
+	.run.matmul = gemm,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * ref.h - a second oracle: the forward pass as it is written down, slowly.
+ *
+ * Plain C in double precision, a whole sequence at once, nothing cached or
+ * quantised but the weights as the file has them.  It shares with the library
+ * only the reader of GGUF files and the decoding of weights.
+ */
+#ifndef REF_H
+#define REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ref_model;
+
+/* Decodes every weight.  Exits with a message if it cannot. */
+struct ref_model *ref_open(const char *path);
+void ref_close(struct ref_model *m);
+
+size_t ref_n_vocab(const struct ref_model *m);
+
+/* Logits after each of n tokens: logits[n][n_vocab]. */
+void ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *logits);
+
+#endif

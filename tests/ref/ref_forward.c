@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * ref_forward.c - the forward pass, block by block, to be read beside the
+ * description of the architectures.
+ *
+ * Rows are numbered t = 0 .. n-1, the whole sequence from its start; a block
+ * takes normed rows a[t] and gives the rows y[t] that are added to x[t].
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref_model.h"
+
+/* Qwen3.5 and later: DeltaNet layers, gated queries. */
+static int
+is_qwen35(const struct ref_model *m)
+{
+	return strncmp(m->arch, "qwen35", 6) == 0;
+}
+
+static double
+sigma(double t)
+{
+	return 1 / (1 + exp(-t));
+}
+
+static double
+silu(double t)
+{
+	return t * sigma(t);
+}
+
+static double
+softplus(double t)
+{
+	return t > 20 ? t : log1p(exp(t));
+}
+
+/* ---- products and norms */
+
+/* y = Wx, y[r] = row r of W times x; matrix e of a stack. */
+static void
+product_of(const struct ref_tensor *w, size_t e, const double *x, double *y)
+{
+	const float *row = w->v + e * w->n_in * w->n_out;
+	size_t r, c;
+
+	for (r = 0; r < w->n_out; r++, row += w->n_in) {
+		y[r] = 0;
+		for (c = 0; c < w->n_in; c++)
+			y[r] += (double)row[c] * x[c];
+	}
+}
+
+static void
+product(const struct ref_model *m, long block, const char *name,
+    const double *x, double *y)
+{
+	product_of(ref_tensor(m, block, name), 0, x, y);
+}
+
+/* y = x / sqrt(mean(x^2) + eps) * w */
+static void
+rms(const struct ref_model *m, long block, const char *name, const double *x,
+    double *y)
+{
+	const struct ref_tensor *w = ref_tensor(m, block, name);
+	size_t i, n = w->n_in;
+	double sum = 0;
+
+	for (i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	for (i = 0; i < n; i++)
+		y[i] = x[i] / sqrt(sum / (double)n + m->eps) *
+		    (double)w->v[i];
+}
+
+/* x / sqrt(sum x^2 + 1e-6) */
+static void
+l2(double *x, size_t n)
+{
+	double sum = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	for (i = 0; i < n; i++)
+		x[i] /= sqrt(sum + 1e-6);
+}
+
+static void
+softmax(double *p, size_t n)
+{
+	double top = p[0], sum = 0;
+	size_t i;
+
+	for (i = 1; i < n; i++)
+		top = p[i] > top ? p[i] : top;
+	for (i = 0; i < n; i++)
+		sum += p[i] = exp(p[i] - top);
+	for (i = 0; i < n; i++)
+		p[i] /= sum;
+}
+
+/* ---- rotary embedding */
+
+/* YaRN's share of interpolation for pair j, 0 .. 1. */
+static double
+yarn_ramp(const struct ref_model *m, double base, size_t n_rot, size_t j)
+{
+	double n = (double)n_rot, pi = acos(-1);
+	double old = ref_key_real(m, "rope.scaling.original_context_length",
+	    ref_key_real(m, "context_length", 0));
+	double lo = floor(n * log(old / (2 * pi * 32)) / (2 * log(base)));
+	double hi = ceil(n * log(old / (2 * pi * 1)) / (2 * log(base)));
+	double t;
+
+	lo = fmax(0, lo);
+	hi = fmin(n - 1, hi);
+	t = ((double)j - lo) / fmax(0.001, hi - lo);
+	return fmin(1, fmax(0, t));
+}
+
+static int
+scaling_is(const struct ref_model *m, const char *type)
+{
+	struct qwen_str s = { "", 0 };
+	char key[64];
+	size_t n = strlen(m->arch);
+
+	memcpy(key, m->arch, n);
+	strcpy(key + n, ".rope.scaling.type");
+	qwen_gguf_get_str(m->g, key, &s, NULL);
+	return s.len == strlen(type) && memcmp(s.s, type, s.len) == 0;
+}
+
+/* Turn pairs (x[j], x[j + R/2]) of one head by the angles of position pos. */
+static void
+rope(const struct ref_model *m, double *x, size_t d, size_t pos)
+{
+	size_t n_rot = ref_key(m, "rope.dimension_count", 0, d), j;
+	double base = ref_key_real(m, "rope.freq_base", 10000);
+	double factor = ref_key_real(m, "rope.scaling.factor", 1);
+
+	for (j = 0; j < n_rot / 2; j++) {
+		double f = pow(base, -2.0 * (double)j / (double)n_rot);
+		double size = 1, a, u = x[j], w = x[j + n_rot / 2];
+
+		if (scaling_is(m, "linear"))
+			f /= factor;
+		if (scaling_is(m, "yarn")) {
+			double t = yarn_ramp(m, base, n_rot, j);
+
+			f *= (1 - t) + t / factor;
+			size = 1 + 0.1 * log(factor);
+		}
+		a = (double)pos * f;
+		x[j] = size * (u * cos(a) - w * sin(a));
+		x[j + n_rot / 2] = size * (u * sin(a) + w * cos(a));
+	}
+}
+
+/* ---- full attention */
+
+/* One query against the keys k[s] and values v[s], s = 0 .. t. */
+static void
+attend(const double *q, const double *k, const double *v, size_t stride,
+    size_t t, size_t d, double scale, double *o)
+{
+	double *p = ref_new(t + 1);
+	size_t s, i;
+
+	for (s = 0; s <= t; s++) {
+		for (i = 0; i < d; i++)
+			p[s] += q[i] * k[s * stride + i] * scale;
+	}
+	softmax(p, t + 1);
+	for (i = 0; i < d; i++) {
+		o[i] = 0;
+		for (s = 0; s <= t; s++)
+			o[i] += p[s] * v[s * stride + i];
+	}
+	free(p);
+}
+
+/* Queries of one row: norm, rotate, attend; gate where there is one. */
+static void
+attend_row(const struct ref_model *m, long block, size_t t, const double *a,
+    const double *k, const double *v, double *y)
+{
+	size_t h, i, H = ref_key(m, "attention.head_count", (size_t)block, 0);
+	size_t Hkv = ref_key(m, "attention.head_count_kv", (size_t)block, H);
+	size_t D = ref_key(m, "attention.key_length", 0, m->n_embd / H);
+	int gated = is_qwen35(m);
+	double scale = ref_key_real(m, "attention.scale", 1 / sqrt((double)D));
+	double *q = ref_new((gated ? 2 : 1) * H * D), *o = ref_new(H * D);
+
+	product(m, block, "attn_q.weight", a, q);
+	for (h = 0; h < H; h++) {
+		/* per head: query, then gate */
+		double *qh = q + h * (gated ? 2 * D : D), *oh = o + h * D;
+		size_t kv = h / (H / Hkv);
+
+		rms(m, block, "attn_q_norm.weight", qh, qh);
+		rope(m, qh, D, t);
+		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh);
+		for (i = 0; gated && i < D; i++)
+			oh[i] *= sigma(qh[D + i]);
+	}
+	product(m, block, "attn_output.weight", o, y);
+	free(q);
+	free(o);
+}
+
+static void
+attention(const struct ref_model *m, long block, const double *a, size_t n,
+    double *y)
+{
+	size_t h, t, E = m->n_embd;
+	size_t H = ref_key(m, "attention.head_count", (size_t)block, 0);
+	size_t Hkv = ref_key(m, "attention.head_count_kv", (size_t)block, H);
+	size_t D = ref_key(m, "attention.key_length", 0, E / H);
+	double *k = ref_new(n * Hkv * D), *v = ref_new(n * Hkv * D);
+
+	for (t = 0; t < n; t++) {
+		product(m, block, "attn_k.weight", a + t * E, k + t * Hkv * D);
+		product(m, block, "attn_v.weight", a + t * E, v + t * Hkv * D);
+		for (h = 0; h < Hkv; h++) {
+			double *kh = k + (t * Hkv + h) * D;
+
+			rms(m, block, "attn_k_norm.weight", kh, kh);
+			rope(m, kh, D, t);
+		}
+	}
+	for (t = 0; t < n; t++)
+		attend_row(m, block, t, a + t * E, k, v, y + t * E);
+	free(k);
+	free(v);
+}
+
+/* ---- gated DeltaNet */
+
+struct delta {
+	size_t	 Kc, dk, dv, Hk, Hv;
+	size_t	 C;		/* channels: q, k, v */
+	double	*window;	/* [Kc][C] rows of qkv, the current one last */
+	double	*S;		/* [Hv][dk][dv] */
+};
+
+/* Causal depthwise convolution of the window, and silu: y[C]. */
+static void
+convolve(const struct ref_model *m, long block, const struct delta *d,
+    double *y)
+{
+	const float *w = ref_tensor(m, block, "ssm_conv1d.weight")->v;
+	size_t c, j;
+
+	for (c = 0; c < d->C; c++) {
+		y[c] = 0;
+		for (j = 0; j < d->Kc; j++)
+			y[c] += (double)w[c * d->Kc + j] *
+			    d->window[j * d->C + c];
+		y[c] = silu(y[c]);
+	}
+}
+
+/* S = decay S; u = b (v - S' k); S += k u'; o = S' q */
+static void
+delta_rule(double *S, size_t dk, size_t dv, double decay, double b,
+    const double *q, const double *k, const double *v, double *o)
+{
+	size_t i, e;
+
+	for (i = 0; i < dk * dv; i++)
+		S[i] *= decay;
+	for (e = 0; e < dv; e++) {
+		double u = v[e];
+
+		for (i = 0; i < dk; i++)
+			u -= S[i * dv + e] * k[i];
+		o[e] = 0;
+		for (i = 0; i < dk; i++) {
+			S[i * dv + e] += k[i] * b * u;
+			o[e] += S[i * dv + e] * q[i];
+		}
+	}
+}
+
+/* All value heads of one row: y holds q, k, v after the convolution. */
+static void
+delta_heads(const struct ref_model *m, long block, const struct delta *d,
+    const double *a, double *y, double *o)
+{
+	const float *A = ref_tensor(m, block, "ssm_a")->v;
+	const float *dt = ref_tensor(m, block, "ssm_dt.bias")->v;
+	double *beta = ref_new(d->Hv), *alpha = ref_new(d->Hv);
+	double *q = y, *k = y + d->Hk * d->dk, *v = k + d->Hk * d->dk;
+	size_t h, i;
+
+	product(m, block, "ssm_beta.weight", a, beta);
+	product(m, block, "ssm_alpha.weight", a, alpha);
+	for (h = 0; h < d->Hk; h++) {
+		l2(q + h * d->dk, d->dk);
+		l2(k + h * d->dk, d->dk);
+		for (i = 0; i < d->dk; i++)
+			q[h * d->dk + i] /= sqrt((double)d->dk);
+	}
+	for (h = 0; h < d->Hv; h++) {
+		size_t kh = h % d->Hk;	/* tiled order */
+		double g = (double)A[h] * softplus(alpha[h] + (double)dt[h]);
+
+		delta_rule(d->S + h * d->dk * d->dv, d->dk, d->dv, exp(g),
+		    sigma(beta[h]), q + kh * d->dk, k + kh * d->dk,
+		    v + h * d->dv, o + h * d->dv);
+	}
+	free(beta);
+	free(alpha);
+}
+
+static void
+delta_row(const struct ref_model *m, long block, struct delta *d,
+    const double *a, double *out)
+{
+	double *y = ref_new(d->C), *z = ref_new(d->Hv * d->dv);
+	double *o = ref_new(d->Hv * d->dv);
+	size_t h, i;
+
+	memmove(d->window, d->window + d->C,
+	    (d->Kc - 1) * d->C * sizeof *d->window);
+	product(m, block, "attn_qkv.weight", a,
+	    d->window + (d->Kc - 1) * d->C);
+	product(m, block, "attn_gate.weight", a, z);
+	convolve(m, block, d, y);
+	delta_heads(m, block, d, a, y, o);
+	for (h = 0; h < d->Hv; h++) {
+		double *oh = o + h * d->dv, *zh = z + h * d->dv;
+
+		/* norm first, gate after */
+		rms(m, block, "ssm_norm.weight", oh, oh);
+		for (i = 0; i < d->dv; i++)
+			oh[i] *= silu(zh[i]);
+	}
+	product(m, block, "ssm_out.weight", o, out);
+	free(y);
+	free(z);
+	free(o);
+}
+
+static void
+deltanet(const struct ref_model *m, long block, const double *a, size_t n,
+    double *y)
+{
+	struct delta d = {
+		.Kc = ref_key(m, "ssm.conv_kernel", 0, 0),
+		.dk = ref_key(m, "ssm.state_size", 0, 0),
+		.Hk = ref_key(m, "ssm.group_count", 0, 0),
+		.Hv = ref_key(m, "ssm.time_step_rank", 0, 0),
+	};
+	size_t t;
+
+	d.dv = ref_key(m, "ssm.inner_size", 0, 0) / d.Hv;
+	d.C = 2 * d.Hk * d.dk + d.Hv * d.dv;
+	d.window = ref_new(d.Kc * d.C);
+	d.S = ref_new(d.Hv * d.dk * d.dv);
+	for (t = 0; t < n; t++)
+		delta_row(m, block, &d, a + t * m->n_embd, y + t * m->n_embd);
+	free(d.window);
+	free(d.S);
+}
+
+/* ---- feed-forward blocks */
+
+/* y = down(silu(gate x) * (up x)); e: which of a stack. */
+static void
+gated_mlp(const struct ref_model *m, long block, const char *gate,
+    const char *up, const char *down, size_t e, const double *x, double *y)
+{
+	const struct ref_tensor *d = ref_tensor(m, block, down);
+	double *g = ref_new(d->n_in), *u = ref_new(d->n_in);
+	size_t i;
+
+	product_of(ref_tensor(m, block, gate), e, x, g);
+	product_of(ref_tensor(m, block, up), e, x, u);
+	for (i = 0; i < d->n_in; i++)
+		g[i] = silu(g[i]) * u[i];
+	product_of(d, e, g, y);
+	free(g);
+	free(u);
+}
+
+/* The same where gate rows and up rows are one matrix, gate rows first. */
+static void
+fused_expert(const struct ref_model *m, long block, size_t e, const double *x,
+    double *y)
+{
+	const struct ref_tensor *d = ref_tensor(m, block,
+	    "ffn_down_exps.weight");
+	double *gu = ref_new(2 * d->n_in);
+	size_t i;
+
+	product_of(ref_tensor(m, block, "ffn_gate_up_exps.weight"), e, x, gu);
+	for (i = 0; i < d->n_in; i++)
+		gu[i] = silu(gu[i]) * gu[d->n_in + i];
+	product_of(d, e, gu, y);
+	free(gu);
+}
+
+static void
+shared_expert(const struct ref_model *m, long block, const double *x,
+    double *y)
+{
+	double gate, *s = ref_new(m->n_embd);
+	size_t i;
+
+	product(m, block, "ffn_gate_inp_shexp.weight", x, &gate);
+	gated_mlp(m, block, "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
+	    "ffn_down_shexp.weight", 0, x, s);
+	for (i = 0; i < m->n_embd; i++)
+		y[i] += sigma(gate) * s[i];
+	free(s);
+}
+
+/* The place of the largest p not taken yet; of equal ones the first. */
+static size_t
+next_best(const double *p, const char *taken, size_t n)
+{
+	size_t i, best = n;
+
+	for (i = 0; i < n; i++) {
+		if (!taken[i] && (best == n || p[i] > p[best]))
+			best = i;
+	}
+	return best;
+}
+
+static void
+experts(const struct ref_model *m, long block, const double *x, double *y)
+{
+	size_t n = ref_key(m, "expert_count", 0, 0), i, j;
+	size_t k = ref_key(m, "expert_used_count", 0, 0);
+	double scale = ref_key_real(m, "expert_weights_scale", 0), sum = 0;
+	double *p = ref_new(n), *f = ref_new(m->n_embd);
+	char *taken = calloc(n + 1, 1);
+
+	if (taken == NULL)
+		ref_die("out of memory", "experts");
+	product(m, block, "ffn_gate_inp.weight", x, p);
+	softmax(p, n);
+	for (i = 0; i < k; i++) {
+		j = next_best(p, taken, n);
+		taken[j] = 1;
+		sum += p[j];
+	}
+	for (j = 0; j < n; j++) {
+		if (!taken[j])
+			continue;
+		if (ref_has(m, block, "ffn_gate_up_exps.weight"))
+			fused_expert(m, block, j, x, f);
+		else
+			gated_mlp(m, block, "ffn_gate_exps.weight",
+			    "ffn_up_exps.weight", "ffn_down_exps.weight", j, x,
+			    f);
+		for (i = 0; i < m->n_embd; i++)
+			y[i] += p[j] / sum * f[i] * (scale != 0 ? scale : 1);
+	}
+	if (ref_has(m, block, "ffn_gate_inp_shexp.weight"))
+		shared_expert(m, block, x, y);
+	free(p);
+	free(f);
+	free(taken);
+}
+
+/* ---- the whole */
+
+/* Is trunk block i DeltaNet? */
+static int
+recurrent(const struct ref_model *m, size_t i)
+{
+	size_t interval = ref_key(m, "full_attention_interval", 0, 4);
+
+	if (!is_qwen35(m))
+		return 0;
+	return ref_key(m, "attention.recurrent_layers", i,
+	    (i + 1) % interval != 0) != 0;
+}
+
+/* x[t] += y[t] */
+static void
+add(double *x, const double *y, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		x[i] += y[i];
+}
+
+static void
+trunk_block(const struct ref_model *m, size_t i, double *x, size_t n)
+{
+	size_t t, E = m->n_embd;
+	double *a = ref_new(n * E), *y = ref_new(n * E);
+	long b = (long)i;
+	const char *ffn_norm = is_qwen35(m) ? "post_attention_norm.weight" :
+	    "ffn_norm.weight";
+
+	for (t = 0; t < n; t++)
+		rms(m, b, "attn_norm.weight", x + t * E, a + t * E);
+	if (recurrent(m, i))
+		deltanet(m, b, a, n, y);
+	else
+		attention(m, b, a, n, y);
+	add(x, y, n * E);
+	memset(y, 0, n * E * sizeof *y);
+	for (t = 0; t < n; t++) {
+		rms(m, b, ffn_norm, x + t * E, a + t * E);
+		if (ref_has(m, b, "ffn_gate_inp.weight"))
+			experts(m, b, a + t * E, y + t * E);
+		else
+			gated_mlp(m, b, "ffn_gate.weight", "ffn_up.weight",
+			    "ffn_down.weight", 0, a + t * E, y + t * E);
+	}
+	add(x, y, n * E);
+	free(a);
+	free(y);
+}
+
+void
+ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *logits)
+{
+	const struct ref_tensor *embd = ref_tensor(m, -1, "token_embd.weight");
+	const char *head = ref_has(m, -1, "output.weight") ? "output.weight" :
+	    "token_embd.weight";
+	size_t t, i, E = m->n_embd;
+	double *x = ref_new(n * E), *h = ref_new(E);
+
+	for (t = 0; t < n; t++) {
+		for (i = 0; i < E; i++)
+			x[t * E + i] = (double)embd->v[(size_t)tokens[t] *
+			    E + i];
+	}
+	for (i = 0; i < m->n_layer; i++)
+		trunk_block(m, i, x, n);
+	for (t = 0; t < n; t++) {
+		rms(m, -1, "output_norm.weight", x + t * E, h);
+		product(m, -1, head, h, logits + t * embd->n_out);
+	}
+	free(x);
+	free(h);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: ISC */
+/* ref_model.c - keys and weights of a file, for the reference pass. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref_model.h"
+
+void
+ref_die(const char *what, const char *name)
+{
+	fprintf(stderr, "ref: %s: %s\n", what, name);
+	exit(1);
+}
+
+double *
+ref_new(size_t n)
+{
+	double *p = calloc(n > 0 ? n : 1, sizeof *p);
+
+	if (p == NULL)
+		ref_die("out of memory", "numbers");
+	return p;
+}
+
+static void
+full_key(const struct ref_model *m, const char *key, char out[128])
+{
+	snprintf(out, 128, "%s.%s", m->arch, key);
+}
+
+int
+ref_has_key(const struct ref_model *m, const char *key)
+{
+	char full[128];
+
+	full_key(m, key, full);
+	return qwen_gguf_find(m->g, full) != NULL;
+}
+
+size_t
+ref_key(const struct ref_model *m, const char *key, size_t i, size_t def)
+{
+	const struct qwen_gguf_kv *kv;
+	struct qwen_err err;
+	char full[128];
+	uint64_t v = def;
+	int flag, r;
+
+	full_key(m, key, full);
+	kv = qwen_gguf_find(m->g, full);
+	if (kv == NULL)
+		return def;
+	if (kv->type != QWEN_GGUF_ARRAY)
+		i = 0;
+	if (kv->elem == QWEN_GGUF_BOOL) {
+		r = qwen_gguf_get_bool(m->g, full, i, &flag, &err);
+		v = flag != 0;
+	} else
+		r = qwen_gguf_get_u64(m->g, full, i, &v, &err);
+	if (r < 0)
+		ref_die(full, err.msg);
+	return (size_t)v;
+}
+
+double
+ref_key_real(const struct ref_model *m, const char *key, double def)
+{
+	struct qwen_err err;
+	char full[128];
+
+	full_key(m, key, full);
+	if (qwen_gguf_get_f64(m->g, full, 0, &def, &err) < 0)
+		ref_die(full, err.msg);
+	return def;
+}
+
+/* Index in the file's directory, or -1. */
+static long
+find(const struct ref_model *m, long block, const char *name)
+{
+	char full[128];
+	size_t i;
+
+	if (block >= 0)
+		snprintf(full, sizeof full, "blk.%ld.%s", block, name);
+	else
+		snprintf(full, sizeof full, "%s", name);
+	for (i = 0; i < qwen_gguf_n_tensors(m->g); i++) {
+		if (strcmp(qwen_gguf_tensor(m->g, i)->name, full) == 0)
+			return (long)i;
+	}
+	return -1;
+}
+
+int
+ref_has(const struct ref_model *m, long block, const char *name)
+{
+	return find(m, block, name) >= 0;
+}
+
+const struct ref_tensor *
+ref_tensor(const struct ref_model *m, long block, const char *name)
+{
+	long i = find(m, block, name);
+
+	if (i < 0)
+		ref_die("no tensor", name);
+	return &m->tensor[i];
+}
+
+static void
+decode(struct ref_tensor *r, const struct qwen_gguf_tensor *t)
+{
+	struct qwen_err err;
+	size_t n;
+
+	r->n_in = (size_t)t->ne[0];
+	r->n_out = (size_t)t->ne[1];
+	r->n_matrix = (size_t)t->ne[2];
+	n = r->n_in * r->n_out * r->n_matrix;
+	r->v = malloc(n * sizeof *r->v);
+	if (r->v == NULL ||
+	    qwen_quant_dequantize(t->type, t->data, r->v, n, &err) < 0)
+		ref_die("cannot decode", t->name);
+}
+
+struct ref_model *
+ref_open(const char *path)
+{
+	struct ref_model *m = calloc(1, sizeof *m);
+	struct qwen_str arch = { "", 0 };
+	struct qwen_err err;
+	size_t i, n;
+
+	if (m == NULL || qwen_gguf_open(&m->g, path, &err) < 0)
+		ref_die(path, m == NULL ? "out of memory" : err.msg);
+	qwen_gguf_get_str(m->g, "general.architecture", &arch, NULL);
+	snprintf(m->arch, sizeof m->arch, "%.*s",
+	    arch.len < 31 ? (int)arch.len : 31, arch.s);
+	n = qwen_gguf_n_tensors(m->g);
+	m->tensor = calloc(n + 1, sizeof *m->tensor);
+	if (m->tensor == NULL)
+		ref_die(path, "out of memory");
+	for (i = 0; i < n; i++)
+		decode(&m->tensor[i], qwen_gguf_tensor(m->g, i));
+	m->n_layer = ref_key(m, "block_count", 0, 0) -
+	    ref_key(m, "nextn_predict_layers", 0, 0);
+	m->n_embd = ref_key(m, "embedding_length", 0, 0);
+	m->eps = ref_key_real(m, "attention.layer_norm_rms_epsilon", 0);
+	return m;
+}
+
+void
+ref_close(struct ref_model *m)
+{
+	size_t i;
+
+	if (m == NULL)
+		return;
+	for (i = 0; i < qwen_gguf_n_tensors(m->g); i++)
+		free(m->tensor[i].v);
+	free(m->tensor);
+	qwen_gguf_close(m->g);
+	free(m);
+}
+
+size_t
+ref_n_vocab(const struct ref_model *m)
+{
+	return ref_tensor(m, -1, "token_embd.weight")->n_out;
+}

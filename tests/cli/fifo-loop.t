@@ -61,6 +61,17 @@ qdecode --logits -s s.cbor --ignore-eos <loop |
 cmp -s got want
 ok $? "--ignore-eos in both goes on"
 
+# penalties that look at the prompt need it
+how="--repeat-penalty 1.5 --penalty-prompt --penalty-last-n -1"
+# shellcheck disable=SC2086
+{
+qdecode -s s.cbor -n 20 $how </dev/null >want
+qdecode --logits -s s.cbor <loop | qsample -s s.cbor -n 20 $how |
+    tee loop >got
+}
+cmp -s got want
+ok $? "penalties that look at the prompt"
+
 # plain ids as feedback
 qdecode -s s.cbor -n 9 -f text </dev/null >want
 qdecode --logits -s s.cbor <loop | qsample -n 9 -f text | tee loop >got

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: ISC */
+/* qtok.c - text to tokens, and back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "qwen.h"
+
+static const char usage[] =
+    "qtok [-0qv] [--special] [-f format] [-m model] [file ...]\n"
+    "       qtok -c [-0qv] [--special] [-m model] [file ...]\n"
+    "       qtok -d [-0qv] [--bytes] [--show-special] [-m model] [file ...]\n";
+
+enum { OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES };
+
+static const struct cli_option options[] = {
+	{ '0', "null", 0 },
+	{ 'c', "count", 0 },
+	{ 'd', "decode", 0 },
+	{ 'f', "format", 1 },
+	{ 'm', "model", 1 },
+	{ OPT_SPECIAL, "special", 0 },
+	{ OPT_SHOW_SPECIAL, "show-special", 0 },
+	{ OPT_BYTES, "bytes", 0 },
+	{ 0, NULL, 0 },
+};
+
+struct opts {
+	int		 documents;	/* -0 */
+	int		 count;		/* -c */
+	int		 decode;	/* -d */
+	const char	*form;		/* -f, or NULL */
+	enum qwen_format format;
+	const char	*model;
+	unsigned	 encode_flags, decode_flags;
+};
+
+static void
+check(struct opts *o)
+{
+	if (o->count && o->decode)
+		cli_usage("-c counts what is encoded: not with -d");
+	if (o->form != NULL && (o->count || o->decode))
+		cli_usage("-f is the form of tokens: not with -%c",
+		    o->count ? 'c' : 'd');
+	if (o->decode && o->encode_flags != 0)
+		cli_usage("--special is about text that is read; "
+		    "with -d, use --show-special");
+	if (!o->decode && o->decode_flags != 0)
+		cli_usage("--%s goes with -d",
+		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
+		    "show-special");
+	if (o->form != NULL)
+		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
+		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
+}
+
+/* Returns the index of the first operand. */
+static int
+parse(struct opts *o, int argc, char *argv[])
+{
+	const char *arg;
+	int c, operand;
+
+	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
+	    &operand)) != -1) {
+		switch (c) {
+		case '0': o->documents = 1; break;
+		case 'c': o->count = 1; break;
+		case 'd': o->decode = 1; break;
+		case 'f': o->form = arg; break;
+		case 'm': o->model = arg; break;
+		case OPT_SPECIAL: o->encode_flags |= QWEN_TOK_SPECIAL; break;
+		case OPT_SHOW_SPECIAL:
+			o->decode_flags |= QWEN_TOK_SHOW_SPECIAL;
+			break;
+		case OPT_BYTES: o->decode_flags |= QWEN_TOK_BYTES; break;
+		}
+	}
+	check(o);
+	return operand;
+}
+
+static struct qwen_gguf *
+open_model(const char *opt)
+{
+	const char *path = cli_model_path(opt);
+	struct qwen_gguf *g;
+	struct qwen_err err;
+
+	if (qwen_gguf_open(&g, path, &err) < 0)
+		cli_die_err(path, &err);
+	return g;
+}
+
+static struct qwen_tok *
+open_tok(const struct qwen_gguf *g, unsigned what)
+{
+	struct qwen_tok *t;
+	struct qwen_err err;
+
+	if (qwen_tok_open(&t, g, what, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	return t;
+}
+
+/* -------------------------------------------------------------- operands */
+
+struct input {
+	const char	*name;
+	int		 fd;
+};
+
+/* An operand, or stdin for "-". */
+static struct input
+open_input(const char *path)
+{
+	struct input in = { "stdin", STDIN_FILENO };
+
+	if (strcmp(path, "-") == 0)
+		return in;
+	in.name = path;
+	in.fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (in.fd < 0)
+		die("%s: %s", path, strerror(errno));
+	return in;
+}
+
+static void
+close_input(const struct input *in)
+{
+	if (in->fd != STDIN_FILENO)
+		close(in->fd);
+}
+
+/*
+ * Each operand in turn to f.  That all are there is asked first: a stream
+ * without the part in the middle would be taken for whole.
+ */
+static void
+each(char *paths[], void (*f)(const struct input *, void *), void *arg)
+{
+	static char dash[] = "-", *stdin_only[] = { dash, NULL };
+	struct input in;
+	int i;
+
+	if (paths[0] == NULL) {
+		cli_need_stdin();
+		paths = stdin_only;
+	}
+	for (i = 0; paths[i] != NULL; i++) {
+		if (strcmp(paths[i], "-") != 0 &&
+		    access(paths[i], R_OK) == -1)
+			die("%s: %s", paths[i], strerror(errno));
+	}
+	for (i = 0; paths[i] != NULL; i++) {
+		in = open_input(paths[i]);
+		f(&in, arg);
+		close_input(&in);
+	}
+}
+
+/* ---------------------------------------------------------------- encoding */
+
+struct encoding {
+	const struct opts	*o;
+	struct qwen_tok_encoder	*e;
+	struct qwen_writer	*w;	/* NULL: only count */
+	int			 open;	/* a document has begun */
+	uint64_t		 n;	/* tokens of the document */
+	uint64_t		 n_bytes, n_tokens;
+};
+
+static void
+put_ids(struct encoding *c, const int32_t *ids, size_t n)
+{
+	struct qwen_err err;
+
+	c->n += n;
+	c->n_tokens += n;
+	if (c->w != NULL && n > 0 &&
+	    qwen_write_tokens(c->w, ids, n, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+end_document(struct encoding *c)
+{
+	const int32_t *ids;
+	struct qwen_err err;
+	size_t n;
+
+	if (qwen_tok_encoder_finish(c->e, &ids, &n, &err) < 0)
+		cli_die_err(NULL, &err);
+	put_ids(c, ids, n);
+	if (c->w == NULL)
+		printf("%" PRIu64 "\n", c->n);
+	else if (c->o->documents && qwen_write_end(c->w, &err) < 0)
+		cli_die_err("stdout", &err);
+	c->open = 0;
+	c->n = 0;
+}
+
+static void
+put_text(struct encoding *c, const char *p, size_t n)
+{
+	const int32_t *ids;
+	struct qwen_err err;
+	size_t n_ids;
+
+	if (n == 0)
+		return;
+	if (qwen_tok_encoder_feed(c->e, p, n, &ids, &n_ids, &err) < 0)
+		cli_die_err(NULL, &err);
+	put_ids(c, ids, n_ids);
+	c->open = 1;
+}
+
+/* Text in which a NUL ends a document. */
+static void
+put_documents(struct encoding *c, const char *p, size_t n)
+{
+	const char *nul;
+
+	while (n > 0 && (nul = memchr(p, '\0', n)) != NULL) {
+		put_text(c, p, (size_t)(nul - p));
+		end_document(c);
+		n -= (size_t)(nul - p) + 1;
+		p = nul + 1;
+	}
+	put_text(c, p, n);
+}
+
+/* Whoever waits for what is known so far gets it before we wait. */
+static void
+flush(struct encoding *c)
+{
+	struct qwen_err err;
+
+	if (c->w == NULL) {
+		if (fflush(stdout) == EOF)
+			exit(cli_finish());
+	} else if (qwen_writer_flush(c->w, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+encode_input(const struct input *in, void *arg)
+{
+	static char buf[1 << 16];
+	struct encoding *c = arg;
+	ssize_t n;
+
+	for (;;) {
+		flush(c);
+		n = read(in->fd, buf, sizeof buf);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			die("%s: %s", in->name, strerror(errno));
+		if (n == 0)
+			return;
+		c->n_bytes += (uint64_t)n;
+		if (c->o->documents)
+			put_documents(c, buf, (size_t)n);
+		else
+			put_text(c, buf, (size_t)n);
+	}
+}
+
+/* The stream begins with its header at once, so that the reader can, too. */
+static struct qwen_writer *
+start_stream(const struct opts *o, const struct qwen_gguf *g)
+{
+	struct qwen_writer_opts wo = {
+		.format = o->format, .lines = o->documents, .buffered = 1,
+	};
+	struct qwen_header h;
+	struct qwen_writer *w;
+	struct qwen_err err;
+
+	if (o->form == NULL)
+		cli_no_binary_tty();
+	if (qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (qwen_writer_open(&w, STDOUT_FILENO, &wo, &err) < 0 ||
+	    qwen_write_header(w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
+	return w;
+}
+
+static void
+encode(const struct opts *o, char *paths[])
+{
+	struct qwen_gguf *g = open_model(o->model);
+	struct qwen_tok *t = open_tok(g, QWEN_TOK_ENCODE);
+	struct encoding c = { .o = o };
+	struct qwen_err err;
+	double begin = cli_now();
+
+	if (qwen_tok_encoder_new(&c.e, t, o->encode_flags, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (!o->count)
+		c.w = start_stream(o, g);
+	each(paths, encode_input, &c);
+	if (c.open || !o->documents)
+		end_document(&c);
+	if (qwen_writer_close(c.w, &err) < 0)
+		cli_die_err("stdout", &err);
+	if (cli_verbose)
+		cli_note("%" PRIu64 " bytes, %" PRIu64 " tokens, %.3f s",
+		    c.n_bytes, c.n_tokens, cli_now() - begin);
+	qwen_tok_encoder_free(c.e);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}
+
+/* ---------------------------------------------------------------- decoding */
+
+struct decoding {
+	const struct opts	*o;
+	struct qwen_tok_decoder	*d;
+	struct qwen_header	 self;
+	int			 open;	/* a document has begun */
+};
+
+static void
+put_str(const struct qwen_str *s)
+{
+	if (s->len > 0)
+		fwrite(s->s, 1, s->len, stdout);
+}
+
+static void
+finish_text(struct decoding *c)
+{
+	struct qwen_str s;
+
+	qwen_tok_decoder_finish(c->d, &s);
+	put_str(&s);
+	if (c->o->documents)
+		putchar('\0');
+	c->open = 0;
+}
+
+static void
+put_tokens(struct decoding *c, const struct input *in,
+    const struct qwen_record *rec)
+{
+	struct qwen_str s;
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < rec->n; i++) {
+		if (qwen_tok_decoder_put(c->d, rec->ids[i], &s, &err) < 0) {
+			fflush(stdout);
+			cli_die_err(in->name, &err);
+		}
+		put_str(&s);
+	}
+	c->open = 1;
+}
+
+static void
+decode_input(const struct input *in, void *arg)
+{
+	struct decoding *c = arg;
+	struct qwen_reader_opts ro = {
+		.kinds = QWEN_STREAM_TOKENS, .self = &c->self,
+		.lines = c->o->documents,
+	};
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	struct qwen_err err;
+	int got;
+
+	if (qwen_reader_open(&r, in->fd, &ro, &err) < 0)
+		cli_die_err(in->name, &err);
+	while ((got = qwen_reader_next(r, &rec, &err)) > 0) {
+		if (rec.kind == QWEN_REC_TOKENS)
+			put_tokens(c, in, &rec);
+		else if (rec.kind == QWEN_REC_END)
+			finish_text(c);
+		if (fflush(stdout) == EOF)
+			exit(cli_finish());
+	}
+	if (got < 0)
+		cli_die_err(in->name, &err);
+	qwen_reader_close(r);
+}
+
+static void
+decode(const struct opts *o, char *paths[])
+{
+	struct qwen_gguf *g = open_model(o->model);
+	struct qwen_tok *t = open_tok(g, QWEN_TOK_DECODE);
+	struct decoding c = { .o = o };
+	struct qwen_err err;
+
+	if (qwen_header_init(&c.self, QWEN_STREAM_TOKENS, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (qwen_tok_decoder_new(&c.d, t, o->decode_flags, &err) < 0)
+		cli_die_err(NULL, &err);
+	each(paths, decode_input, &c);
+	if (c.open || !o->documents)
+		finish_text(&c);
+	qwen_tok_decoder_free(c.d);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct opts o = { 0 };
+	int operand;
+
+	cli_init("qtok", usage);
+	operand = parse(&o, argc, argv);
+	if (o.decode)
+		decode(&o, argv + operand);
+	else
+		encode(&o, argv + operand);
+	return cli_finish();
+}

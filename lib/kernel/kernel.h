@@ -44,6 +44,8 @@ struct qwen_matmul {
 	float *const		*y;	/* a token: indexed by r */
 	size_t			 n_tok;
 	size_t			 r0, r1;
+	const unsigned char	*next;	/* rows that come after these, as a
+					   hint for the cache; or NULL */
 };
 
 /*

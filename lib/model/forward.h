@@ -10,8 +10,10 @@
 
 #include "model/model.h"
 
-/* Rows of a matrix that one thread takes at a time. */
+/* Rows of a matrix that one thread takes at a time: few tokens, and many. */
 #define QWEN_ROW_CHUNK 64
+#define QWEN_ROW_CHUNK_MANY 256
+#define QWEN_MANY_TOKENS 32
 /* Tokens that pass by a chunk of rows while it is in cache. */
 #define QWEN_TOKEN_CHUNK 192
 /* Rows of logits computed together when all are asked for. */

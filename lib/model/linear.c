@@ -11,12 +11,13 @@ struct job {
 	const struct qwen_q8		*xq;
 	size_t				 groups;
 	size_t				 n;
+	size_t				 chunk;	/* rows of an item */
 };
 
 static size_t
-chunks_of(const struct qwen_weight *w)
+chunks_of(const struct qwen_weight *w, size_t chunk)
 {
-	return (w->n_out + QWEN_ROW_CHUNK - 1) / QWEN_ROW_CHUNK;
+	return (w->n_out + chunk - 1) / chunk;
 }
 
 /* Item: a chunk of rows of one of the matrices, counted through the list. */
@@ -32,14 +33,13 @@ do_rows(void *arg, size_t item, int thread)
 	struct qwen_matmul mm;
 	size_t t, i;
 
-	for (; item >= chunks_of(l->w); l++)
-		item -= chunks_of(l->w);
+	for (; item >= chunks_of(l->w, j->chunk); l++)
+		item -= chunks_of(l->w, j->chunk);
 	w = l->w;
 	mm = (struct qwen_matmul){ .w = w->data, .row_bytes = w->row_bytes,
 	    .n_in = w->n_in, .quant = w->quant, .x = xp, .y = yp,
-	    .r0 = item * QWEN_ROW_CHUNK };
-	mm.r1 = mm.r0 + QWEN_ROW_CHUNK < w->n_out ? mm.r0 + QWEN_ROW_CHUNK :
-	    w->n_out;
+	    .r0 = item * j->chunk };
+	mm.r1 = mm.r0 + j->chunk < w->n_out ? mm.r0 + j->chunk : w->n_out;
 	for (t = 0; t < j->n; t += mm.n_tok) {
 		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
 		    QWEN_TOKEN_CHUNK;
@@ -58,11 +58,12 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
     const float *x, size_t stride, const struct qwen_q8 *xq, size_t groups,
     size_t n)
 {
-	struct job j = { b, lin, n_lin, x, stride, xq, groups, n };
+	struct job j = { b, lin, n_lin, x, stride, xq, groups, n,
+	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK : QWEN_ROW_CHUNK_MANY };
 	size_t i, items = 0;
 
 	for (i = 0; i < n_lin; i++)
-		items += chunks_of(lin[i].w);
+		items += chunks_of(lin[i].w, j.chunk);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
 }
 

@@ -66,7 +66,8 @@ qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
 struct work {
 	const struct qwen_layer	*l;
 	struct qwen_batch	*b;
-	size_t			 n_chunk;	/* of rows of gate and up */
+	size_t			 rows;		/* of gate and up an item */
+	size_t			 n_chunk;	/* of such rows */
 	size_t			 n_chunk_shared;
 	size_t			 n_routed;	/* slots before the shared */
 };
@@ -136,16 +137,22 @@ sort_slots(struct qwen_batch *b)
 	s->first[0] = 0;
 }
 
-/* Rows r0 .. r1-1 of one matrix for slots i0 .. i0+n-1. */
-static void
-multiply(const struct qwen_weight *w, size_t e, struct qwen_matmul *mm)
+static const unsigned char *
+rows_at(const struct qwen_weight *w, size_t e, size_t r0)
 {
-	mm->w = w->data + e * w->expert_bytes + mm->r0 * w->row_bytes;
+	return w->data + e * w->expert_bytes + r0 * w->row_bytes;
+}
+
+/* Up to so many rows from r0 of one expert's matrix. */
+static void
+multiply(const struct qwen_weight *w, size_t e, size_t rows,
+    struct qwen_matmul *mm)
+{
+	mm->w = rows_at(w, e, mm->r0);
 	mm->row_bytes = w->row_bytes;
 	mm->n_in = w->n_in;
 	mm->quant = w->quant;
-	mm->r1 = mm->r0 + QWEN_ROW_CHUNK < w->n_out ?
-	    QWEN_ROW_CHUNK : w->n_out - mm->r0;
+	mm->r1 = mm->r0 + rows < w->n_out ? rows : w->n_out - mm->r0;
 	mm->r0 = 0;
 	qwen_multiply(w->matmul, w->gemm, mm);
 }
@@ -186,7 +193,9 @@ gate_up(const struct work *w, const struct qwen_weight *gate,
 			}
 			mm = (struct qwen_matmul){ .x = xp, .y = yp,
 			    .n_tok = m, .r0 = r0 };
-			multiply(second ? up : gate, e, &mm);
+			if (!second)
+				mm.next = rows_at(up, e, r0);
+			multiply(second ? up : gate, e, w->rows, &mm);
 		}
 	}
 }
@@ -202,7 +211,7 @@ do_gate_up(void *arg, size_t item, int thread)
 
 	if (item < w->n_chunk_shared) {
 		gate_up(w, &moe->shared.gate, &moe->shared.up, 0, w->n_routed,
-		    w->b->n, item * QWEN_ROW_CHUNK, thread);
+		    w->b->n, item * w->rows, thread);
 		return;
 	}
 	item -= w->n_chunk_shared;
@@ -210,7 +219,7 @@ do_gate_up(void *arg, size_t item, int thread)
 	if (first[e + 1] > first[e])
 		gate_up(w, &moe->gate, &moe->up, e, first[e],
 		    first[e + 1] - first[e],
-		    item % w->n_chunk * QWEN_ROW_CHUNK, thread);
+		    item % w->n_chunk * w->rows, thread);
 }
 
 /* Slots one thread takes at a time. */
@@ -238,10 +247,13 @@ do_activate(void *arg, size_t item, int thread)
 	}
 }
 
-/* Add weight * down(h) of n slots at i0 to the output rows from r0. */
+/*
+ * Add weight * down(h) of n slots at i0 to the output rows from r0; next is
+ * what comes after it.
+ */
 static void
 down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
-    size_t i0, size_t n, size_t r0, int thread)
+    size_t i0, size_t n, size_t r0, const unsigned char *next, int thread)
 {
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
@@ -263,8 +275,8 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 			yp[j] = tile + j * QWEN_ROW_CHUNK;
 		}
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
-		    .r0 = r0 };
-		multiply(down, e, &mm);
+		    .r0 = r0, .next = next };
+		multiply(down, e, QWEN_ROW_CHUNK, &mm);
 		for (j = 0; j < m; j++) {
 			size_t at = i0 + i + j;
 
@@ -285,7 +297,7 @@ do_down(void *arg, size_t item, int thread)
 	struct qwen_batch *b = w->b;
 	const struct qwen_moe *moe = &w->l->moe;
 	const uint32_t *first = b->b->first;
-	size_t t, e, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
+	size_t t, e, f, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
 	size_t r1 = r0 + QWEN_ROW_CHUNK < n_embd ? r0 + QWEN_ROW_CHUNK :
 	    n_embd;
 
@@ -293,20 +305,25 @@ do_down(void *arg, size_t item, int thread)
 		for (r = r0; r < r1; r++)
 			b->b->out[t * n_embd + r] = 0.0f;
 	}
-	for (e = 0; e < b->hp->n_expert; e++) {
+	for (e = 0; e < b->hp->n_expert; e = f) {
+		for (f = e + 1; f < b->hp->n_expert &&
+		    first[f + 1] == first[f]; f++)
+			;
 		if (first[e + 1] > first[e])
 			down_rows(w, &moe->down, e, first[e],
-			    first[e + 1] - first[e], r0, thread);
+			    first[e + 1] - first[e], r0,
+			    f < b->hp->n_expert ?
+			    rows_at(&moe->down, f, r0) : NULL, thread);
 	}
 	if (b->hp->n_ff_shexp > 0)
 		down_rows(w, &moe->shared.down, 0, w->n_routed, b->n, r0,
-		    thread);
+		    NULL, thread);
 }
 
 static size_t
-chunks(size_t rows)
+chunks(size_t rows, size_t chunk)
 {
-	return (rows + QWEN_ROW_CHUNK - 1) / QWEN_ROW_CHUNK;
+	return (rows + chunk - 1) / chunk;
 }
 
 void
@@ -319,8 +336,11 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		{ &l->moe.shared_router, s->router + h->n_expert,
 		    h->n_expert + 1 },
 	};
-	struct work w = { .l = l, .b = b, .n_chunk = chunks(h->n_ff_exp),
-	    .n_chunk_shared = chunks(h->n_ff_shexp),
+	size_t rows = b->n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK :
+	    QWEN_ROW_CHUNK_MANY;
+	struct work w = { .l = l, .b = b, .rows = rows,
+	    .n_chunk = chunks(h->n_ff_exp, rows),
+	    .n_chunk_shared = chunks(h->n_ff_shexp, rows),
 	    .n_routed = b->n * h->n_expert_used };
 	size_t n_slot = w.n_routed + (h->n_ff_shexp > 0 ? b->n : 0);
 
@@ -332,5 +352,5 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    h->n_expert * w.n_chunk);
 	qwen_pool_run(b->m->pool, do_activate, &w,
 	    (n_slot + SLOTS - 1) / SLOTS);
-	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd));
+	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));
 }

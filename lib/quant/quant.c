@@ -117,8 +117,11 @@ expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
 	size_t i;
 
 	if (q->kind == QWEN_QUANT_32) {
-		for (i = 0; i < n; i++)
-			dst[i] = u->d32[i / 32] * (float)u->w[i] + u->m32[i / 32];
+		for (i = 0; i < n; i++) {
+			dst[i] = u->d32[i / 32] * (float)u->w[i];
+			if (q->has_min)		/* + 0 would lose a -0 */
+				dst[i] += u->m32[i / 32];
+		}
 		return;
 	}
 	for (i = 0; i < n; i++) {

@@ -156,10 +156,39 @@ broadcast(const void *p)
 PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int n, __m512 (*acc)[2]);
 
+/*
+ * The bytes that the next panel will be made of: 32 segments, row_bytes apart.
+ * They are asked for a few lines at a time while tiles compute, since the
+ * turning reads of unpacking would wait for every one of them.
+ */
+struct ahead {
+	const char	*row;		/* of the 32; NULL: nothing to fetch */
+	size_t		 row_bytes;
+	size_t		 bytes;		/* of a segment */
+	size_t		 at, n_row;
+	size_t		 per_group;	/* lines to ask for at each step */
+};
+
+PI void
+fetch_ahead(struct ahead *a)
+{
+	size_t i;
+
+	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
+		_mm_prefetch(a->row + a->at, _MM_HINT_T0);
+		a->at += 64;
+		if (a->at >= a->bytes) {
+			a->at = 0;
+			a->row += a->row_bytes;
+			a->n_row--;
+		}
+	}
+}
+
 /* n tokens from t over ng groups from g0 of rows r .. r+31. */
 PI void
 panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, int n)
+    size_t g0, size_t ng, size_t t, int n, struct ahead *ahead)
 {
 	const struct qwen_q8 *x[MAX_TILE];
 	__m512 acc[MAX_TILE][2];
@@ -176,6 +205,7 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		    _mm512_loadu_ps(y + 16);
 	}
 	for (g = 0; g < ng; g++) {
+		fetch_ahead(ahead);
 		fold(p, g, x, n, acc);
 #pragma GCC unroll 6
 		for (i = 0; i < n; i++)
@@ -192,31 +222,33 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 
 static void
 panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng)
+    size_t g0, size_t ng, struct ahead *ahead)
 {
 	size_t t = 0, tiles = (m->n_tok + MAX_TILE - 1) / MAX_TILE, n;
 
+	ahead->per_group = (ahead->n_row * ((ahead->bytes + 63) / 64) +
+	    tiles * ng - 1) / (tiles * ng);
 	/* near-equal tiles: 7 tokens are 4 + 3, not 6 + 1 */
 	for (; t < m->n_tok; t += n, tiles--) {
 		n = (m->n_tok - t + tiles - 1) / tiles;
 		switch (n) {
 		case 6:
-			panel_tile(m, p, r, g0, ng, t, 6);
+			panel_tile(m, p, r, g0, ng, t, 6, ahead);
 			break;
 		case 5:
-			panel_tile(m, p, r, g0, ng, t, 5);
+			panel_tile(m, p, r, g0, ng, t, 5, ahead);
 			break;
 		case 4:
-			panel_tile(m, p, r, g0, ng, t, 4);
+			panel_tile(m, p, r, g0, ng, t, 4, ahead);
 			break;
 		case 3:
-			panel_tile(m, p, r, g0, ng, t, 3);
+			panel_tile(m, p, r, g0, ng, t, 3, ahead);
 			break;
 		case 2:
-			panel_tile(m, p, r, g0, ng, t, 2);
+			panel_tile(m, p, r, g0, ng, t, 2, ahead);
 			break;
 		default:
-			panel_tile(m, p, r, g0, ng, t, 1);
+			panel_tile(m, p, r, g0, ng, t, 1, ahead);
 			break;
 		}
 	}
@@ -244,18 +276,40 @@ unpack32(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
 	}
 }
 
+/* What follows the slice that ends at group g of rows from r. */
+static struct ahead
+look_ahead(const struct qwen_matmul *m, size_t r, size_t g)
+{
+	size_t groups = m->n_in / QWEN_GROUP;
+	const unsigned char *w = m->next;
+	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
+
+	if (g < groups)
+		w = m->w + r * m->row_bytes + g * BLOCK_BYTES;
+	else if (r + 32 < m->r1)
+		w = m->w + (r + 32) * m->row_bytes;
+	g %= groups;
+	a.bytes = (groups - g < SLICE ? groups - g : SLICE) * BLOCK_BYTES;
+	a.row = (const char *)w;
+	if (w == NULL)
+		a.n_row = 0;
+	return a;
+}
+
 /* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
 static void
 gemm(const struct qwen_matmul *m)
 {
 	struct panel p;
+	struct ahead ahead;
 	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
 
 	for (r = m->r0; r < m->r1; r += 32) {
 		for (g = 0; g < groups; g += n) {
 			n = groups - g < SLICE ? groups - g : SLICE;
 			unpack32(m, &p, r, g, n);
-			panel_tokens(m, &p, r, g, n);
+			ahead = look_ahead(m, r, g + n);
+			panel_tokens(m, &p, r, g, n, &ahead);
 		}
 	}
 }

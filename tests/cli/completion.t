@@ -1,0 +1,71 @@
+#!/bin/sh
+# Completion in bash and zsh offers what the tools take, and nothing else.
+. "$TOP/tests/cli/tap.sh"
+. "$TOP/tests/cli/page.sh"
+C=$TOP/cmd/completion
+QWEN_MODEL=$TOP/tests/files/gguf/good-v3.gguf; export QWEN_MODEL
+
+tools=$(cd "$TOP/cmd" && ls ./*.c | sed 's/^..\(.*\)\.c$/\1/')
+
+# -- bash
+if command -v bash >/dev/null 2>&1; then
+	cat >ask.bash <<-'EOF'
+	source "$C/qpipe.bash" || exit
+	complete -p "$1" >/dev/null || exit
+	COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+	_qpipe "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+	[ ${#COMPREPLY[@]} = 0 ] || printf '%s\n' "${COMPREPLY[@]}"
+	EOF
+	ask() {
+		C=$C bash ask.bash "$@" 2>&1
+	}
+	for t in $tools; do
+		ask "$t" - | sort -u >got
+		{ documented "$t"; sampling "$t"; } | sort -u >want
+		diff want got >diff
+		ok $? "bash: the options of $t: $(grep -c . got)"
+		cat diff >&2
+	done
+	: >"a model.gguf"; : >notes; mkdir folder
+	is "$(ask qdecode -f '' | xargs)" "cbor text json raw" "bash: formats"
+	is "$(ask qtok --format = j)" "json" "bash: --format=j"
+	is "$(ask qprefill --logits '' | xargs)" "all last none" "bash: --logits of qprefill"
+	is "$(ask qdecode --logits --res)" "--resume" "bash: --logits of qdecode takes nothing"
+	is "$(ask qdecode -n '')" "" "bash: nothing for a number"
+	is "$(ask qprefill -m '' | sort | xargs -d '\n' | tr ' ' _)" \
+	    "a_model.gguf_folder" "bash: model files and folders for -m"
+	is "$(ask qprefill -s no)" "notes" "bash: any file for -s"
+	is "$(ask gguf-inspect "$PWD/a m")" "$PWD/a model.gguf" "bash: a name with a space"
+	is "$(ask gguf-synth Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes"
+	is "$(ask gguf-inspect --values a)" "a.weight" "bash: names of tensors"
+	is "$(ask qsample x)" "" "bash: no operands where there are none"
+else
+	skip "bash" "no bash"
+fi
+
+# -- zsh: what _arguments is told
+if command -v zsh >/dev/null 2>&1; then
+	zsh -n "$C/_qpipe"
+	ok $? "zsh: syntax"
+	cat >ask.zsh <<-'EOF'
+	_arguments() { print -rl -- "$@[2,-1]" }
+	words=("$@")
+	complete_it() { source $C/_qpipe }
+	complete_it
+	EOF
+	for t in $tools; do
+		C=$C zsh -f ask.zsh "$t" >spec 2>&1
+		sed -n 's/^\(--*[a-zA-Z0-9-]*\).*/\1/p' spec | sort -u >got
+		{ documented "$t"; sampling "$t"; } | sort -u >want
+		diff want got >diff
+		ok $? "zsh: the options of $t: $(grep -c . got)"
+		cat diff >&2
+	done
+	C=$C zsh -f ask.zsh gguf-synth >spec
+	grep -q '^:shape:(Qwen.* .*)$' spec
+	ok $? "zsh: shapes"
+else
+	skip "zsh" "no zsh"
+fi
+is "$(head -n 1 "$C/_qpipe")" "#compdef $(echo $tools)" "zsh: every tool"
+done_testing

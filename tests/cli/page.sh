@@ -1,0 +1,22 @@
+# page.sh - what manual pages say, as a reader sees it; needs mandoc.
+#   page FILE            the page as plain text, lines as long as they like
+#   section TITLE        of a page on stdin, without the title
+#   documented TOOL      the options that its page lists, one a line
+#   sampling TOOL        those that only its --help lists
+page() {
+	mandoc -Tascii -O width=900 "$1" | sed "s/.$(printf '\b')//g"
+}
+
+section() {
+	awk -v want="$1" '/^[^ ]/ { on = $0 == want; next } on'
+}
+
+documented() {
+	page "$TOP/man/$1.1" | section DESCRIPTION |
+	    sed -n 's/^     \(-.*\)/\1/p' | sed 's/  .*//' | tr -d ',' |
+	    tr ' ' '\n' | grep '^-' | sort -u
+}
+
+sampling() {
+	"$1" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort -u
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# What the library may not do: exit, print, read the environment; and the names
+# that it shows.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v nm >/dev/null 2>&1; then
+	skip "symbols" "no nm"
+	done_testing
+fi
+if [ -n "$QPIPE_SAN" ]; then
+	skip "symbols" "a sanitizer adds its own"
+	done_testing
+fi
+
+# -- the static library
+nm -A -P -u "$B/libqwen.a" | awk '{ print $2, $1 }' >wanted
+[ -s wanted ]
+ok $? "nm reads libqwen.a"
+for f in exit _exit _Exit abort quick_exit printf fprintf vprintf vfprintf \
+    dprintf puts putchar fputs fputc putc fwrite perror stdout stderr stdin \
+    getenv secure_getenv setenv putenv system signal sigaction setlocale; do
+	sed -n "s/^${f}@*[^ ]* //p; s/^__${f}_chk //p" wanted >users
+	[ ! -s users ]
+	ok $? "the library does without $f"
+	sed 's/^/# /' users >&2
+done
+nm -A -P -g --defined-only "$B/libqwen.a" | awk '$2 !~ /^qwen_/' >other
+[ ! -s other ]
+ok $? "every external symbol begins with qwen_"
+sed 's/^/# /' other >&2
+nm -P -g --defined-only "$B/libqwen.a" | awk 'NF > 1 { print $1 }' |
+    sort | uniq -d >twice
+[ ! -s twice ]
+ok $? "none is defined twice"
+sed 's/^/# /' twice >&2
+
+# -- the shared library
+nm -D -P --defined-only "$B/libqwen.so" | sed 's/ .*//' | sort >exported
+sed -n '/^[^ 	*\/#].*(/p' "$TOP/lib/qwen.h" |
+    sed -n 's/.*\(qwen_[a-z0-9_]*\)(.*/\1/p' | sort >declared
+diff declared exported >diff
+ok $? "libqwen.so shows the $(grep -c . declared) functions of qwen.h and nothing else"
+cat diff >&2
+nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^cli_/' >other
+[ ! -s other ]
+ok $? "every external symbol of the command layer begins with cli_"
+sed 's/^/# /' other >&2
+
+# -- who includes what
+grep -H '^#include "' "$TOP"/cmd/*.c | sed "s|^$TOP/||" |
+    grep -v -e '"qwen.h"' -e '"cli/cli.h"' >other
+[ ! -s other ]
+ok $? "tools include qwen.h and cli/cli.h alone"
+cat other >&2
+# a folder of lib/, and those below it
+while read -r dir below; do
+	for f in $(find "$TOP/lib/$dir" -type f); do
+		sed -n 's|^#include "\([a-z]*\)/.*|\1|p' "$f"
+	done | sort -u | while read -r used; do
+		case " $dir $below " in
+		*" $used "*) ;;
+		*) echo "# lib/$dir includes $used/" ;;
+		esac
+	done
+done >other <<EOF
+base
+gguf base
+quant base
+kernel base quant
+token base
+sample base
+wire base
+model base quant gguf kernel
+state base wire model
+cli
+EOF
+[ ! -s other ]
+ok $? "in lib/, dependencies point one way"
+cat other >&2
+done_testing

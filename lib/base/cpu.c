@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/cpu.h"
 
@@ -19,6 +22,17 @@ static const struct {
 
 #define N_LEVELS (sizeof levels / sizeof levels[0])
 
+#if defined(__x86_64__)
+/* clang 14 knows no such name for __builtin_cpu_supports. */
+static int
+has_f16c(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 unsigned
 qwen_cpu_detect(void)
 {
@@ -27,7 +41,7 @@ qwen_cpu_detect(void)
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	    __builtin_cpu_supports("f16c"))
+	    has_f16c())
 		f |= QWEN_CPU_AVX2;
 	if (f != 0 && __builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") &&

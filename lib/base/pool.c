@@ -7,7 +7,6 @@
  * the item exists; so a thread that was late for one job simply gets an item
  * of the next, and the caller never waits for a thread that has none.
  */
-#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -21,6 +20,7 @@
 /* ticket: job (12 bits) | items (26) | next item (26) */
 #define ITEM_BITS 26
 #define ITEM_MASK (((uint64_t)1 << ITEM_BITS) - 1)
+#define MAX_ITEMS ((size_t)1 << 24)	/* at once; next item may overshoot */
 #define SPINS 20000
 
 struct worker {
@@ -36,6 +36,7 @@ struct qwen_pool {
 	/* the job; written only while no item is to be had */
 	qwen_pool_fn	*fn;
 	void		*arg;
+	size_t		 base;		/* added to every item */
 	uint64_t	 job;
 	_Alignas(64) _Atomic uint64_t ticket;
 	_Alignas(64) _Atomic size_t done;
@@ -72,7 +73,7 @@ work(struct qwen_pool *p, int index)
 		    memory_order_acquire);
 		if (!ready(t))
 			return;
-		p->fn(p->arg, (size_t)(t & ITEM_MASK), index);
+		p->fn(p->arg, p->base + (size_t)(t & ITEM_MASK), index);
 		atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
 	}
 }
@@ -185,19 +186,11 @@ wait_done(struct qwen_pool *p, size_t n)
 	}
 }
 
-void
-qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n)
+/* Items base .. base + n - 1, as many as a ticket can count. */
+static void
+run_some(struct qwen_pool *p, size_t base, size_t n)
 {
-	size_t i;
-
-	assert(n <= QWEN_POOL_MAX_ITEMS);
-	if (p->n_threads == 1 || n == 1) {
-		for (i = 0; i < n; i++)
-			fn(arg, i, 0);
-		return;
-	}
-	p->fn = fn;
-	p->arg = arg;
+	p->base = base;
 	p->job++;
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	atomic_store(&p->ticket, p->job << 2 * ITEM_BITS |
@@ -209,4 +202,22 @@ qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n)
 	}
 	work(p, 0);
 	wait_done(p, n);
+}
+
+void
+qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n)
+{
+	size_t i, m;
+
+	if (p->n_threads == 1 || n == 1) {
+		for (i = 0; i < n; i++)
+			fn(arg, i, 0);
+		return;
+	}
+	p->fn = fn;
+	p->arg = arg;
+	for (i = 0; i < n; i += m) {
+		m = n - i < MAX_ITEMS ? n - i : MAX_ITEMS;
+		run_some(p, i, m);
+	}
 }

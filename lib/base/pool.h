@@ -14,7 +14,6 @@
 #include "qwen.h"
 
 #define QWEN_POOL_MAX_THREADS 1024
-#define QWEN_POOL_MAX_ITEMS ((size_t)1 << 24)
 
 struct qwen_pool;
 

@@ -375,6 +375,26 @@ int qwen_model_n_threads(const struct qwen_model *m);
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);
 
 /*
+ * Where the time goes.  ms is summed over threads; bytes are those of weights
+ * and states, macs multiply-adds.
+ */
+struct qwen_kernel_stat {
+	char		name[24];	/* "gemm.Q4_K", "delta", ... */
+	char		variant[16];	/* "avx512vnni" */
+	uint64_t	calls;
+	double		ms;
+	uint64_t	bytes;
+	uint64_t	macs;
+};
+
+/* Start counting from zero, or stop. */
+int qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err);
+
+/* Fill up to max entries of out; returns how many there are. */
+size_t qwen_model_stats(const struct qwen_model *m,
+    struct qwen_kernel_stat *out, size_t max);
+
+/*
  * Hash over hyperparameters, tensor directory and the first 64 bytes of each
  * tensor: milliseconds on a 20 GiB file.
  */

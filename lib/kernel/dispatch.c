@@ -77,7 +77,7 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features)
 	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
 }
 
-void
+int
 qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
     const struct qwen_matmul *m)
 {
@@ -86,7 +86,7 @@ qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
 	if (gemm == NULL || m->n_tok < gemm->min_tok ||
 	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {
 		matmul->run.matmul(m);
-		return;
+		return 0;
 	}
 	part.r1 = m->r1 - (m->r1 - m->r0) % 32;
 	gemm->run.matmul(&part);
@@ -94,4 +94,5 @@ qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
 	part.r1 = m->r1;
 	if (part.r0 < part.r1)
 		matmul->run.matmul(&part);
+	return 1;
 }

@@ -170,8 +170,11 @@ struct qwen_kernels {
 /* Choose for a set of QWEN_CPU_ bits. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features);
 
-/* The product by whichever of the two serves its shape better. */
-void qwen_multiply(const struct qwen_kernel *matmul,
+/*
+ * The product by whichever of the two serves its shape better; 1 if it was the
+ * GEMM.
+ */
+int qwen_multiply(const struct qwen_kernel *matmul,
     const struct qwen_kernel *gemm, const struct qwen_matmul *m);
 
 /* All variants compiled in: 0 .. n-1, for tests and benchmarks. */

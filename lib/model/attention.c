@@ -140,6 +140,27 @@ finish(const struct qwen_batch *b, const struct pass *p, size_t head_kv,
 		    head * p->row.q_step + d, d);
 }
 
+/* One call of the kernel, counted. */
+static void
+run_chunk(const struct qwen_batch *b, const struct qwen_attn *a, int thread)
+{
+	struct qwen_profile *profile = &b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
+	size_t i, first = a->chunk * QWEN_ATTN_CHUNK, keys = 0, most = 0, n;
+
+	b->m->kernels.attn->run.attn(a);
+	if (!profile->on)
+		return;
+	for (i = 0; i < a->n_q; i++) {
+		n = a->limit[i] > first ? a->limit[i] - first : 0;
+		n = n < QWEN_ATTN_CHUNK ? n : QWEN_ATTN_CHUNK;
+		keys += n;
+		most = n > most ? n : most;
+	}
+	qwen_profile_end(profile, thread, QWEN_STAGE_ATTN, begin,
+	    2 * most * a->d * sizeof(uint16_t), 2 * keys * a->d);
+}
+
 struct item_job {
 	struct qwen_batch	*b;
 	const struct pass	*p;
@@ -175,7 +196,7 @@ do_group(void *arg, size_t item, int thread)
 		a.l = c == 0 ? l : l1;
 		for (i = 0; i < n; i++)
 			a.o[i] = (c == 0 ? o : o1) + i * d;
-		b->m->kernels.attn->run.attn(&a);
+		run_chunk(b, &a, thread);
 		for (i = 0; c > 0 && i < n; i++) {
 			if (a.limit[i] > c * QWEN_ATTN_CHUNK)
 				b->vec->attn_merge(m + i, l + i, o + i * d,
@@ -209,14 +230,13 @@ do_split(void *arg, size_t item, int thread)
 	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
 	struct qwen_attn a;
 
-	(void)thread;
 	set_up(b, j->p, head_kv, i0, n, &a);
 	a.chunk = c;
 	a.m = m;
 	a.l = l;
 	for (i = 0; i < n; i++)
 		a.o[i] = part_of(j, head_kv * j->p->rep + i0 + i, c);
-	b->m->kernels.attn->run.attn(&a);
+	run_chunk(b, &a, thread);
 	for (i = 0; i < n; i++) {
 		a.o[i][d] = m[i];
 		a.o[i][d + 1] = l[i];
@@ -288,9 +308,9 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    s->in_width };
 	qwen_linears(b, lin, 3, s->xn, h->n_embd, s->xq,
 	    QWEN_Q8_GROUPS(h->n_embd), b->n);
-	qwen_each_token(b, prepare, &p);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p);
 	attend(b, &p);
-	qwen_each_token(b, quantize_o, &out);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, quantize_o, &out);
 	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq,
 	    QWEN_Q8_GROUPS(s->o_width), b->n);
 }

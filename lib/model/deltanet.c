@@ -84,12 +84,15 @@ do_conv(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
 	struct qwen_scratch *s = p->b->b;
+	struct qwen_profile *profile = &p->b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
 	size_t c0 = item * CHANNELS;
 	size_t c1 = c0 + CHANNELS < p->nc ? c0 + CHANNELS : p->nc;
 
-	(void)thread;
 	p->b->vec->conv(s->in, s->in_width, p->b->n, p->l->delta.conv,
 	    p->state->conv, p->b->hp->conv_kernel, p->nc, c0, c1);
+	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
+	    (c1 - c0) * p->b->n * p->b->hp->conv_kernel);
 }
 
 /* q and k to unit length, q scaled; decay and beta of every head. */
@@ -141,10 +144,15 @@ do_delta(void *arg, size_t item, int thread)
 		.gb_stride = s->in_width,
 		.o = s->o + head * h->dv, .o_stride = s->o_width,
 	};
+	struct qwen_profile *profile = &p->b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
 
-	(void)thread;
 	d.c1 = d.c0 + COLUMNS < h->dv ? d.c0 + COLUMNS : h->dv;
 	p->b->m->kernels.delta->run.delta(&d);
+	/* S is read and written; four operations on each element a token */
+	qwen_profile_end(profile, thread, QWEN_STAGE_DELTA, begin,
+	    2 * h->dk * (d.c1 - d.c0) * sizeof(float),
+	    4 * h->dk * (d.c1 - d.c0) * d.n_tok);
 }
 
 static void
@@ -187,10 +195,10 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    QWEN_Q8_GROUPS(h->n_embd), b->n);
 	qwen_pool_run(b->m->pool, do_conv, &p,
 	    (p.nc + CHANNELS - 1) / CHANNELS);
-	qwen_each_token(b, prepare, &p);
+	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
 	qwen_pool_run(b->m->pool, do_delta, &p,
 	    h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS));
-	qwen_each_token(b, finish, &p);
+	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
 	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq,
 	    QWEN_Q8_GROUPS(s->o_width), b->n);
 }

@@ -84,19 +84,19 @@ run_layers(struct qwen_batch *b, const int32_t *tokens, struct qwen_err *err)
 	struct norm p = { .add = NULL };
 	size_t i, bad;
 
-	qwen_each_token(b, embed, (void *)(uintptr_t)tokens);
+	qwen_each_token(b, QWEN_STAGE_EMBED, embed, (void *)(uintptr_t)tokens);
 	qwen_rope_angles(b);
 	for (i = 0; i < b->m->hp.n_layer; i++) {
 		const struct qwen_layer *l = &b->m->layer[i];
 
 		p.w = l->mixer_norm;
 		p.place = 2 * i;
-		qwen_each_token(b, add_norm, &p);
+		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 		p.add = b->b->out;
 		l->mixer(b, l);
 		p.w = l->ffn_norm;
 		p.place = 2 * i + 1;
-		qwen_each_token(b, add_norm, &p);
+		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 		l->ffn(b, l);
 		bad = atomic_load(&b->bad);
 		if (bad != SIZE_MAX)
@@ -104,7 +104,7 @@ run_layers(struct qwen_batch *b, const int32_t *tokens, struct qwen_err *err)
 	}
 	p.w = b->m->output_norm;
 	p.place = 2 * b->m->hp.n_layer;
-	qwen_each_token(b, add_norm, &p);
+	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 	bad = atomic_load(&b->bad);
 	return bad == SIZE_MAX ? 0 : fail_bad(bad, b->m->hp.n_layer, err);
 }

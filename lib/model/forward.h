@@ -77,8 +77,12 @@ void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const struct qwen_q8 *xq,
     size_t groups, size_t n);
 
+/* m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best. */
+void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
+    const struct qwen_matmul *m, int thread);
+
 /* Call fn for every token of the batch, several at a time. */
-void qwen_each_token(struct qwen_batch *b,
+void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
     void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg);
 
 /* Rows of x to 8 bits if the weight wants them so. */

@@ -2,6 +2,19 @@
 /* linear.c - products with weights, shared out over threads by rows. */
 #include "model/forward.h"
 
+void
+qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
+    const struct qwen_matmul *m, int thread)
+{
+	struct qwen_profile *p = &b->m->profile;
+	uint64_t begin = qwen_profile_begin(p), rows = m->r1 - m->r0;
+	int gemm = qwen_multiply(w->matmul, w->gemm, m);
+
+	qwen_profile_end(p, thread, (enum qwen_stage)((gemm ?
+	    QWEN_STAGE_GEMM : QWEN_STAGE_MATMUL) + w->quant->type), begin,
+	    rows * m->row_bytes, rows * m->n_in * m->n_tok);
+}
+
 struct job {
 	struct qwen_batch		*b;
 	const struct qwen_linear	*lin;
@@ -49,7 +62,7 @@ do_rows(void *arg, size_t item, int thread)
 			    (const void *)(j->x + (t + i) * j->stride);
 			yp[i] = l->y + (t + i) * l->stride;
 		}
-		qwen_multiply(w->matmul, w->gemm, &mm);
+		qwen_batch_multiply(j->b, w, &mm, thread);
 	}
 }
 
@@ -72,6 +85,7 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
 
 struct token_job {
 	struct qwen_batch	*b;
+	enum qwen_stage		 stage;
 	void			(*fn)(struct qwen_batch *, void *, size_t);
 	void			*arg;
 };
@@ -80,18 +94,20 @@ static void
 do_tokens(void *arg, size_t item, int thread)
 {
 	const struct token_job *j = arg;
+	struct qwen_profile *p = &j->b->m->profile;
+	uint64_t begin = qwen_profile_begin(p);
 	size_t t, end = (item + 1) * TOKENS;
 
-	(void)thread;
 	for (t = item * TOKENS; t < end && t < j->b->n; t++)
 		j->fn(j->b, j->arg, t);
+	qwen_profile_end(p, thread, j->stage, begin, 0, 0);
 }
 
 void
-qwen_each_token(struct qwen_batch *b,
+qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
     void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg)
 {
-	struct token_job j = { b, fn, arg };
+	struct token_job j = { b, stage, fn, arg };
 
 	qwen_pool_run(b->m->pool, do_tokens, &j, (b->n + TOKENS - 1) / TOKENS);
 }

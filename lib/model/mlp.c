@@ -45,7 +45,7 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 
 	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq,
 	    QWEN_Q8_GROUPS(b->hp->n_embd), b->n);
-	qwen_each_token(b, activate, &down);
+	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);
 	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq,
 	    QWEN_Q8_GROUPS(s->ff_width), b->n);
 }

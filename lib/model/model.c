@@ -118,6 +118,7 @@ qwen_model_close(struct qwen_model *m)
 	if (m == NULL)
 		return;
 	qwen_pool_free(m->pool);
+	qwen_profile_set(&m->profile, 0, 0);
 	for (i = 0; i < m->n_owned; i++)
 		free(m->owned[i]);
 	free(m->owned);

@@ -14,6 +14,7 @@
 
 #include "base/pool.h"
 #include "kernel/kernel.h"
+#include "model/profile.h"
 #include "model/session.h"
 #include "qwen.h"
 
@@ -105,6 +106,7 @@ struct qwen_model {
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
 	struct qwen_pool	*pool;
+	struct qwen_profile	 profile;
 	/* memory owned beside the mapping: widened or turned small tensors */
 	void			**owned;
 	size_t			 n_owned;

@@ -145,8 +145,8 @@ rows_at(const struct qwen_weight *w, size_t e, size_t r0)
 
 /* Up to so many rows from r0 of one expert's matrix. */
 static void
-multiply(const struct qwen_weight *w, size_t e, size_t rows,
-    struct qwen_matmul *mm)
+multiply(struct qwen_batch *b, const struct qwen_weight *w, size_t e,
+    size_t rows, struct qwen_matmul *mm, int thread)
 {
 	mm->w = rows_at(w, e, mm->r0);
 	mm->row_bytes = w->row_bytes;
@@ -154,7 +154,7 @@ multiply(const struct qwen_weight *w, size_t e, size_t rows,
 	mm->quant = w->quant;
 	mm->r1 = mm->r0 + rows < w->n_out ? rows : w->n_out - mm->r0;
 	mm->r0 = 0;
-	qwen_multiply(w->matmul, w->gemm, mm);
+	qwen_batch_multiply(b, w, mm, thread);
 }
 
 static const void *
@@ -195,7 +195,8 @@ gate_up(const struct work *w, const struct qwen_weight *gate,
 			    .n_tok = m, .r0 = r0 };
 			if (!second)
 				mm.next = rows_at(up, e, r0);
-			multiply(second ? up : gate, e, w->rows, &mm);
+			multiply(b, second ? up : gate, e, w->rows, &mm,
+			    thread);
 		}
 	}
 }
@@ -233,8 +234,8 @@ do_activate(void *arg, size_t item, int thread)
 	struct qwen_scratch *s = b->b;
 	const struct qwen_moe *moe = &w->l->moe;
 	size_t i, n = w->n_routed + (b->hp->n_ff_shexp > 0 ? b->n : 0);
+	uint64_t begin = qwen_profile_begin(&b->m->profile);
 
-	(void)thread;
 	for (i = item * SLOTS; i < (item + 1) * SLOTS && i < n; i++) {
 		const struct qwen_weight *down = i < w->n_routed ?
 		    &moe->down : &moe->shared.down;
@@ -245,6 +246,8 @@ do_activate(void *arg, size_t item, int thread)
 			b->vec->quantize(s->hq + i *
 			    QWEN_Q8_GROUPS(s->ff_width), g, down->n_in);
 	}
+	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin, 0,
+	    0);
 }
 
 /*
@@ -261,8 +264,10 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 	float **yp = s->yp + (size_t)thread * s->slots;
 	float *tile = s->tile + (size_t)thread * QWEN_TOKEN_CHUNK *
 	    QWEN_ROW_CHUNK;
+	struct qwen_profile *profile = &b->m->profile;
 	size_t i, j, m, k = b->hp->n_expert_used, t, rank;
 	struct qwen_matmul mm;
+	uint64_t begin;
 
 	for (i = 0; i < n; i += m) {
 		m = n - i < QWEN_TOKEN_CHUNK ? n - i : QWEN_TOKEN_CHUNK;
@@ -276,7 +281,8 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 		}
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
 		    .r0 = r0, .next = next };
-		multiply(down, e, QWEN_ROW_CHUNK, &mm);
+		multiply(b, down, e, QWEN_ROW_CHUNK, &mm, thread);
+		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
 			size_t at = i0 + i + j;
 
@@ -286,6 +292,8 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 			b->vec->axpy(s->out + t * b->hp->n_embd + r0,
 			    s->weight[t * (k + 1) + rank], yp[j], mm.r1);
 		}
+		qwen_profile_end(profile, thread, QWEN_STAGE_COMBINE, begin,
+		    0, m * mm.r1);
 	}
 }
 
@@ -346,7 +354,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 
 	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
 	    s->xq, QWEN_Q8_GROUPS(h->n_embd), b->n);
-	qwen_each_token(b, route, NULL);
+	qwen_each_token(b, QWEN_STAGE_ROUTE, route, NULL);
 	sort_slots(b);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    h->n_expert * w.n_chunk);

@@ -7,15 +7,18 @@
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
 #   make install    PREFIX=/usr/local DESTDIR=
+#   make uninstall  with the same PREFIX and DESTDIR
 
-VERSION = 0.1.0
+VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen.h)
 SOVERSION = 0
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
-MANDIR ?= $(PREFIX)/share/man
 DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+# The tools look for the demo model here, from where they are.
+DEMODIR = $(BINDIR)/../share/qpipe
 
 CC ?= cc
 CFLAGS ?= -O2 -g
@@ -54,7 +57,7 @@ TESTS := $(TEST_SRC:%.c=$(B)/%)
 
 all: $(TOOLS) $(B)/libqwen.a $(B)/libqwen.so
 
-$(BIN)/%: $(B)/cmd/%.o $(B)/libcli.a $(B)/libqwen.a
+$(TOOLS): $(BIN)/%: $(B)/cmd/%.o $(B)/libcli.a $(B)/libqwen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -67,9 +70,14 @@ $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
-$(B)/libqwen.so: $(LIB_OBJ)
+# The shared library exports what qwen.h declares and nothing else.
+$(B)/libqwen.so: $(LIB_OBJ) $(B)/qwen.map
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libqwen.so.$(SOVERSION) \
-		-o $@ $^ $(LIBS)
+		-Wl,--version-script,$(B)/qwen.map -o $@ $(LIB_OBJ) $(LIBS)
+$(B)/qwen.map: lib/qwen.h
+	@mkdir -p $(@D)
+	@(echo '{ global:'; grep -o 'qwen_[a-z0-9_]*(' lib/qwen.h | sort -u | \
+		tr '(' ';'; echo 'local: *; };') >$@
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
@@ -96,16 +104,20 @@ $(B)/lib/quant/quant.o: $(B)/quants.inc
 $(B)/lib/model/arch.o: $(B)/archs.inc
 $(B)/lib/sample/chain.o: $(B)/samplers.inc
 
+# Targets that do everything by one command build on all processors, unless
+# -j says otherwise.
+PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
+
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libref.a $(B)/libcli.a $(B)/libqwen.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
 
 check: deps
-	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) sh tests/run.sh
 check-long: deps
-	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
 tests: $(TESTS)
 
@@ -113,7 +125,7 @@ SAN_asan = -fsanitize=address -fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
 SAN_tsan = -fsanitize=thread
 asan ubsan tsan:
-	@$(MAKE) --no-print-directory B=build/$@ BIN=build/$@/bin \
+	@$(MAKE) --no-print-directory $(PARALLEL) B=build/$@ BIN=build/$@/bin \
 		CFLAGS="-O1 -g $(SAN_$@)" all tests
 	@B=build/$@ BIN=build/$@/bin QPIPE_SAN=$@ sh tests/run.sh
 
@@ -129,6 +141,54 @@ fuzz: $(FUZZ_SRC)
 
 deps:
 	@sh tests/deps.sh
+
+demo: deps
+	@echo building...
+	@$(MAKE) -s --no-print-directory $(PARALLEL) all
+	@BIN=$(BIN) sh demo/demo.sh
+
+# What install puts where, and uninstall removes.
+MAN := $(sort $(wildcard man/*.[0-9]))
+SO := libqwen.so libqwen.so.$(SOVERSION) libqwen.so.$(VERSION)
+BASHDIR = $(DATADIR)/bash-completion/completions
+ZSHDIR = $(DATADIR)/zsh/site-functions
+INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
+	$(addprefix $(LIBDIR)/,libqwen.a $(SO) pkgconfig/libqwen.pc) \
+	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
+	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
+	$(DATADIR)/doc/qpipe/README.md $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
+	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe
+
+install: all
+	@for f in $(INSTALLED); do \
+		mkdir -p "$(DESTDIR)$${f%/*}" || exit 1; done
+	install -m 755 $(TOOLS) "$(DESTDIR)$(BINDIR)"
+	install -m 644 lib/qwen.h "$(DESTDIR)$(INCLUDEDIR)"
+	install -m 644 $(B)/libqwen.a "$(DESTDIR)$(LIBDIR)"
+	install -m 755 $(B)/libqwen.so "$(DESTDIR)$(LIBDIR)/libqwen.so.$(VERSION)"
+	ln -sf libqwen.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libqwen.so.$(SOVERSION)"
+	ln -sf libqwen.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/libqwen.so"
+	printf '%s\n' 'prefix=$(PREFIX)' \
+		'libdir=$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' \
+		'includedir=$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
+		'' 'Name: libqwen' \
+		'Description: Qwen language models on a CPU' \
+		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+		'Libs: -L$${libdir} -lqwen' 'Libs.private: $(LIBS)' \
+		>"$(DESTDIR)$(LIBDIR)/pkgconfig/libqwen.pc"
+	@for m in $(MAN); do \
+		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
+	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
+	install -m 644 LICENSE README.md "$(DESTDIR)$(DATADIR)/doc/qpipe"
+	install -m 644 cmd/completion/qpipe.bash "$(DESTDIR)$(BASHDIR)/qpipe"
+	@for t in $(notdir $(TOOLS)); do \
+		ln -sf qpipe "$(DESTDIR)$(BASHDIR)/$$t" || exit 1; done
+	install -m 644 cmd/completion/_qpipe "$(DESTDIR)$(ZSHDIR)"
+
+uninstall:
+	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f" || exit 1; done
+	@rmdir "$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DATADIR)/doc/qpipe" \
+		2>/dev/null || true
 
 clean:
 	rm -rf build bin

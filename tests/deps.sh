@@ -12,6 +12,7 @@ have_header xxhash.h || missing="$missing libxxhash-dev"
 command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
+command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
 	echo "deps: please install:$missing" >&2

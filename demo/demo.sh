@@ -1,0 +1,28 @@
+#!/bin/sh
+# demo.sh - what "make demo" shows: the pipeline, stage by stage, on the demo
+# model, in a folder that goes away.
+BIN=${BIN:-bin}
+PATH=$(cd "$BIN" && pwd):$PATH
+QWEN_MODEL=$PWD/demo/demo.gguf
+export PATH QWEN_MODEL
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+# Show a command, then run it.
+show() {
+	printf '\n$ %s\n' "$*"
+	sh -c "$*" || { echo "demo: that did not work" >&2; exit 1; }
+}
+
+echo "Text to tokens, tokens to a state, the state to new tokens, and to text:"
+show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor -n 60 | qtok -d'
+printf '\n\n%s\n' "The state has stayed. Go on from it otherwise, as often as you like:"
+show 'qdecode -s state.cbor -n 40 --temp 0.7 --seed 1 </dev/null | qtok -d'
+echo
+show 'qdecode -s state.cbor -n 40 --temp 0.7 --seed 2 </dev/null | qtok -d'
+printf '\n\n%s\n' "What flows between the programs can be looked at:"
+show 'echo "In the beginning" | qtok -f text | xargs'
+show 'qdecode --logits -s state.cbor </dev/null | qsample --top 3'
+printf '\n%s\n' "The model is demo/demo.gguf; any other Qwen model in a GGUF file goes with -m.
+The tools are in $BIN/, their manual begins with: man man/qwen.7"

@@ -20,6 +20,9 @@ void ref_close(struct ref_model *m);
 
 size_t ref_n_vocab(const struct ref_model *m);
 
+/* From now on round keys and values to f16, as the library does. */
+void ref_round_kv(struct ref_model *m);
+
 /* Logits after each of n tokens: logits[n][n_vocab]. */
 void ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
     double *logits);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "ref_model.h"
 
 /* Qwen3.5 and later: DeltaNet layers, gated queries. */
@@ -213,6 +214,16 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 	free(o);
 }
 
+/* To the precision of a cache in f16, if that was asked for. */
+static void
+round_kv(const struct ref_model *m, double *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; m->round_kv && i < n; i++)
+		x[i] = (double)qwen_f16_f32(qwen_f32_f16((float)x[i]));
+}
+
 static void
 attention(const struct ref_model *m, long block, const double *a, size_t n,
     double *y)
@@ -233,6 +244,8 @@ attention(const struct ref_model *m, long block, const double *a, size_t n,
 			rope(m, kh, D, t);
 		}
 	}
+	round_kv(m, k, n * Hkv * D);
+	round_kv(m, v, n * Hkv * D);
 	for (t = 0; t < n; t++)
 		attend_row(m, block, t, a + t * E, k, v, y + t * E);
 	free(k);

@@ -165,6 +165,12 @@ ref_close(struct ref_model *m)
 	free(m);
 }
 
+void
+ref_round_kv(struct ref_model *m)
+{
+	m->round_kv = 1;
+}
+
 size_t
 ref_n_vocab(const struct ref_model *m)
 {

@@ -18,6 +18,7 @@ struct ref_model {
 	size_t			 n_layer;	/* trunk */
 	size_t			 n_embd;
 	double			 eps;
+	int			 round_kv;
 };
 
 /* Print what is wrong, and exit. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tiny.h - small models of any shape, made on the spot, whole or broken.
+ *
+ * Weights are random.  Nothing is checked, on purpose: what is put in a key
+ * or a tensor goes to the file as it is.  All functions exit if memory or the
+ * disk runs out, and on a name that is not there.
+ */
+#ifndef TINY_H
+#define TINY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero: none, or what the comment says. */
+struct tiny_shape {
+	const char	*arch;
+	size_t		 n_layer, n_nextn, n_embd, n_vocab;
+	int		 tied;
+	size_t		 n_head, n_head_kv, n_embd_head;
+	size_t		 n_rot;			/* 0: the key is absent */
+	size_t		 n_ff;			/* dense */
+	size_t		 n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
+	int		 fused;			/* gate and up in one tensor */
+	size_t		 conv_kernel, dk, dv, n_head_k, n_head_v;
+	size_t		 interval;		/* of full attention; 4 */
+	const unsigned char *recurrent;		/* [n_layer], instead */
+	const uint32_t	*types;			/* of matrices, in turn */
+	size_t		 n_types;		/* 0: all F32 */
+	uint64_t	 seed;
+};
+
+struct tiny_kv {
+	char		 key[80];
+	unsigned char	*value;			/* type and bytes, encoded */
+	size_t		 n;
+};
+
+struct tiny_tensor {
+	char		 name[64];
+	uint32_t	 type;
+	unsigned	 n_dims;
+	uint64_t	 ne[4];
+	unsigned char	*data;			/* NULL: a hole of zeros */
+	size_t		 bytes;
+};
+
+struct tiny {
+	struct tiny_shape	 shape;
+	uint64_t		 rng;
+	size_t			 n_matrix;	/* so far, to take types */
+	struct tiny_kv		*kv;
+	size_t			 n_kv;
+	struct tiny_tensor	*tensor;
+	size_t			 n_tensor;
+};
+
+/* A model that can be used. */
+struct tiny *tiny_new(const struct tiny_shape *s);
+void tiny_free(struct tiny *t);
+
+/*
+ * Set or replace a key; "block_count" stands for "<architecture>.block_count"
+ * if it does not begin with "general." or "tokenizer.".
+ */
+void tiny_u32(struct tiny *t, const char *key, uint32_t v);
+void tiny_u64(struct tiny *t, const char *key, uint64_t v);
+void tiny_f32(struct tiny *t, const char *key, float v);
+void tiny_str(struct tiny *t, const char *key, const char *s);
+void tiny_u32s(struct tiny *t, const char *key, const uint32_t *v, size_t n);
+void tiny_bools(struct tiny *t, const char *key, const unsigned char *v,
+    size_t n);
+void tiny_strs(struct tiny *t, const char *key, const char *s, size_t n);
+void tiny_drop_key(struct tiny *t, const char *key);
+
+/* Another tensor of random weights with mean m and deviation sd. */
+void tiny_add(struct tiny *t, const char *name, uint32_t type, size_t ne0,
+    size_t ne1, size_t ne2, double m, double sd);
+struct tiny_tensor *tiny_tensor(struct tiny *t, const char *name);
+void tiny_drop(struct tiny *t, const char *name);
+
+/* The file, in memory (to be freed) or on disk, holes as holes. */
+unsigned char *tiny_encode(const struct tiny *t, size_t *n);
+void tiny_write(const struct tiny *t, const char *path);
+
+#endif

@@ -92,23 +92,66 @@ v_exp(v16 x)
 	return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
 	    x);
 }
-VI uint32_t
-v_absmax_bits(v16 a, v16 b)
+/* Lane 4i + j of a vector: the largest of 128-bit lane i's words of m[j]. */
+VI __m512i
+max4(const __m512i *m)
 {
-	__m512i m = _mm512_set1_epi32(0x7fffffff);
+	__m512i a = _mm512_max_epu32(_mm512_unpacklo_epi32(m[0], m[1]),
+	    _mm512_unpackhi_epi32(m[0], m[1]));
+	__m512i b = _mm512_max_epu32(_mm512_unpacklo_epi32(m[2], m[3]),
+	    _mm512_unpackhi_epi32(m[2], m[3]));
 
-	return (uint32_t)_mm512_reduce_max_epi32(_mm512_max_epi32(
-	    _mm512_and_si512(_mm512_castps_si512(a), m),
-	    _mm512_and_si512(_mm512_castps_si512(b), m)));
+	return _mm512_max_epu32(_mm512_unpacklo_epi64(a, b),
+	    _mm512_unpackhi_epi64(a, b));
 }
-VI int
+VI void
+v_absmax_bits(uint32_t *out, const float *x)
+{
+	const __m512i abs = _mm512_set1_epi32(0x7fffffff);
+	__m512i m[8], a, b;
+	int j;
+
+	for (j = 0; j < 8; j++)
+		m[j] = _mm512_max_epu32(
+		    _mm512_and_si512(_mm512_loadu_si512(x + 32 * j), abs),
+		    _mm512_and_si512(_mm512_loadu_si512(x + 32 * j + 16),
+		    abs));
+	a = max4(m);
+	b = max4(m + 4);
+	a = _mm512_max_epu32(_mm512_shuffle_i32x4(a, b, 0x44),
+	    _mm512_shuffle_i32x4(a, b, 0xee));
+	a = _mm512_max_epu32(a, _mm512_shuffle_i32x4(a, a, 0xb1));
+	_mm_storeu_si128((__m128i *)out, _mm512_castsi512_si128(a));
+	_mm_storeu_si128((__m128i *)(out + 4),
+	    _mm512_extracti32x4_epi32(a, 2));
+}
+VI void
 v_store_i8(int8_t *p, v16 a)
 {
 	__m512i i = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(a,
 	    _mm512_set1_ps(-127.0f)), _mm512_set1_ps(127.0f)));
 
 	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(i));
-	return _mm512_reduce_add_epi32(i);
+}
+VI void
+v_sums16(int32_t *out, const int8_t *q)
+{
+	const __m512i ones = _mm512_set1_epi8(1);
+	const __m512i turn = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
+	    10, 14, 3, 7, 11, 15);
+	__m512i s[4], a, b;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		s[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), ones,
+		    _mm512_loadu_si512(q + 64 * i));
+	a = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]),
+	    _mm512_unpackhi_epi32(s[0], s[1]));
+	b = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]),
+	    _mm512_unpackhi_epi32(s[2], s[3]));
+	a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
+	    _mm512_unpackhi_epi64(a, b));
+	_mm512_storeu_si512(out, _mm512_permutexvar_epi32(turn, a));
 }
 
 #elif defined(__AVX2__)
@@ -219,23 +262,27 @@ exp8(__m256 x)
 	return _mm256_blendv_ps(p, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 VI v16 v_exp(v16 x) { return (v16){ exp8(x.a), exp8(x.b) }; }
-VI uint32_t
-v_absmax_bits(v16 x, v16 y)
+VI void
+v_absmax_bits(uint32_t *out, const float *x)
 {
-	__m256i m = _mm256_set1_epi32(0x7fffffff);
-	__m256i a = _mm256_max_epi32(
-	    _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(x.a), m),
-	    _mm256_and_si256(_mm256_castps_si256(x.b), m)),
-	    _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(y.a), m),
-	    _mm256_and_si256(_mm256_castps_si256(y.b), m)));
-	__m128i c = _mm_max_epi32(_mm256_castsi256_si128(a),
-	    _mm256_extracti128_si256(a, 1));
+	__m256i abs = _mm256_set1_epi32(0x7fffffff), m;
+	__m128i c;
+	int i, j;
 
-	c = _mm_max_epi32(c, _mm_shuffle_epi32(c, 0x4e));
-	c = _mm_max_epi32(c, _mm_shuffle_epi32(c, 0xb1));
-	return (uint32_t)_mm_cvtsi128_si32(c);
+	for (j = 0; j < 8; j++) {
+		m = _mm256_setzero_si256();
+		for (i = 0; i < 4; i++)
+			m = _mm256_max_epu32(m, _mm256_and_si256(abs,
+			    _mm256_loadu_si256((const __m256i *)(x + 32 * j +
+			    8 * i))));
+		c = _mm_max_epu32(_mm256_castsi256_si128(m),
+		    _mm256_extracti128_si256(m, 1));
+		c = _mm_max_epu32(c, _mm_shuffle_epi32(c, 0x4e));
+		c = _mm_max_epu32(c, _mm_shuffle_epi32(c, 0xb1));
+		out[j] = (uint32_t)_mm_cvtsi128_si32(c);
+	}
 }
-VI int
+VI void
 v_store_i8(int8_t *p, v16 x)
 {
 	__m256 lo = _mm256_set1_ps(-127.0f), hi = _mm256_set1_ps(127.0f);
@@ -244,16 +291,28 @@ v_store_i8(int8_t *p, v16 x)
 	__m256i b = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(x.b, lo),
 	    hi));
 	__m256i h = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-	__m128i s;
 
 	_mm_storeu_si128((__m128i *)p, _mm_packs_epi16(
 	    _mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
-	a = _mm256_add_epi32(a, b);
-	s = _mm_add_epi32(_mm256_castsi256_si128(a),
-	    _mm256_extracti128_si256(a, 1));
-	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
-	return _mm_cvtsi128_si32(s);
+}
+VI void
+v_sums16(int32_t *out, const int8_t *q)
+{
+	const __m256i ones = _mm256_set1_epi8(1);
+	__m256i s;
+	__m128i c;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		s = _mm256_madd_epi16(_mm256_maddubs_epi16(ones,
+		    _mm256_loadu_si256((const __m256i *)(q + 32 * i))),
+		    _mm256_set1_epi16(1));
+		s = _mm256_hadd_epi32(s, s);
+		s = _mm256_hadd_epi32(s, s);
+		c = _mm256_extracti128_si256(s, 1);
+		out[2 * i] = _mm_cvtsi128_si32(_mm256_castsi256_si128(s));
+		out[2 * i + 1] = _mm_cvtsi128_si32(c);
+	}
 }
 
 #else
@@ -311,35 +370,41 @@ v_hmax(v16 a)
 		m = a.f[i] > m ? a.f[i] : m;
 	return m;
 }
-/* Largest magnitude of 32 as bits: NaN and infinity come out on top. */
-VI uint32_t
-v_absmax_bits(v16 a, v16 b)
+/*
+ * The largest magnitude of each 32 of 256, as bits: NaN and infinity come out
+ * on top.
+ */
+VI void
+v_absmax_bits(uint32_t *out, const float *x)
 {
-	uint32_t m = 0, u;
+	uint32_t u;
 	int i;
 
-	for (i = 0; i < 16; i++) {
-		u = qwen_f32_bits(a.f[i]) & 0x7fffffff;
-		m = u > m ? u : m;
-		u = qwen_f32_bits(b.f[i]) & 0x7fffffff;
-		m = u > m ? u : m;
+	for (i = 0; i < 256; i++) {
+		u = qwen_f32_bits(x[i]) & 0x7fffffff;
+		out[i / 32] = i % 32 == 0 || u > out[i / 32] ? u : out[i / 32];
 	}
-	return m;
 }
-/* Round to nearest even within -127 .. 127; returns the sum. */
-VI int
+/* Round to nearest even within -127 .. 127. */
+VI void
 v_store_i8(int8_t *p, v16 a)
 {
-	int i, sum = 0;
+	int i;
 
 	for (i = 0; i < 16; i++) {
 		float x = a.f[i] > -127.0f ? a.f[i] : -127.0f;
 
-		x = x < 127.0f ? x : 127.0f;
-		p[i] = (int8_t)rintf(x);
-		sum += p[i];
+		p[i] = (int8_t)rintf(x < 127.0f ? x : 127.0f);
 	}
-	return sum;
+}
+/* The sum of each 16 of 256. */
+VI void
+v_sums16(int32_t *out, const int8_t *q)
+{
+	int i;
+
+	for (i = 0; i < 256; i++)
+		out[i / 16] = (i % 16 == 0 ? 0 : out[i / 16]) + q[i];
 }
 #endif
 

@@ -95,7 +95,10 @@ do_conv(void *arg, size_t item, int thread)
 	    (c1 - c0) * p->b->n * p->b->hp->conv_kernel);
 }
 
-/* q and k to unit length, q scaled; decay and beta of every head. */
+/*
+ * q and k to unit length, q scaled; decay and beta of every head.  Exp and
+ * sigmoid would make fair numbers of an infinity, so it is looked for here.
+ */
 static void
 prepare(struct qwen_batch *b, void *arg, size_t t)
 {
@@ -113,10 +116,11 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	}
 	for (i = 0; i < h->n_head_v; i++) {
 		float *alpha = x + p->alpha + i, *beta = x + p->beta + i;
+		float in = *alpha + d->dt[i];
+		float g = d->a[i] * qwen_softplusf(in);
 
-		*alpha = qwen_expf(d->a[i] *
-		    qwen_softplusf(*alpha + d->dt[i]));
-		*beta = qwen_sigmoidf(*beta);
+		*alpha = isfinite(in) && isfinite(g) ? qwen_expf(g) : NAN;
+		*beta = isfinite(*beta) ? qwen_sigmoidf(*beta) : NAN;
 	}
 }
 

@@ -105,11 +105,18 @@ route(struct qwen_batch *b, void *arg, size_t t)
 	const struct qwen_hparams *h = b->hp;
 	const float *logits = b->b->router + t * (h->n_expert + 1);
 	float *w = b->b->weight + t * (h->n_expert_used + 1);
+	size_t e;
 
 	(void)arg;
 	select_experts(h, logits, b->b->expert + t * h->n_expert_used, w);
+	/* one that is NaN or -inf may not be among the chosen: show it */
+	for (e = 0; e < h->n_expert; e++) {
+		if (!isfinite(logits[e]))
+			w[0] = NAN;
+	}
 	if (h->n_ff_shexp > 0)
-		w[h->n_expert_used] = qwen_sigmoidf(logits[h->n_expert]);
+		w[h->n_expert_used] = isfinite(logits[h->n_expert]) ?
+		    qwen_sigmoidf(logits[h->n_expert]) : NAN;
 }
 
 /* Counting sort of the slots by expert; within one, by token. */

@@ -81,13 +81,14 @@ ok $? "an empty file on stdin"
 qdecode -s fresh.cbor -n 4 -f text <&- >got
 cmp -s got want
 ok $? "stdin closed"
-if command -v script >/dev/null 2>&1; then
+rm -f got
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	script -qec 'qdecode -s fresh.cbor -n 4 -f text >got' /dev/null \
 	    >/dev/null 2>&1
 	cmp -s got want
 	ok $? "a terminal on stdin"
 else
-	skip "a terminal on stdin" "no script(1)"
+	skip "a terminal on stdin" "script(1) makes none here"
 fi
 
 # --- two states

@@ -109,6 +109,14 @@ open_tok(const struct qwen_gguf *g, unsigned what)
 	return t;
 }
 
+static void
+report(uint64_t n_bytes, uint64_t n_tokens, double begin)
+{
+	if (cli_verbose)
+		cli_note("%" PRIu64 " bytes, %" PRIu64 " tokens, %.3f s",
+		    n_bytes, n_tokens, cli_now() - begin);
+}
+
 /* -------------------------------------------------------------- operands */
 
 struct input {
@@ -312,9 +320,7 @@ encode(const struct opts *o, char *paths[])
 		end_document(&c);
 	if (qwen_writer_close(c.w, &err) < 0)
 		cli_die_err("stdout", &err);
-	if (cli_verbose)
-		cli_note("%" PRIu64 " bytes, %" PRIu64 " tokens, %.3f s",
-		    c.n_bytes, c.n_tokens, cli_now() - begin);
+	report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_encoder_free(c.e);
 	qwen_tok_close(t);
 	qwen_gguf_close(g);
@@ -327,13 +333,15 @@ struct decoding {
 	struct qwen_tok_decoder	*d;
 	struct qwen_header	 self;
 	int			 open;	/* a document has begun */
+	uint64_t		 n_bytes, n_tokens;
 };
 
 static void
-put_str(const struct qwen_str *s)
+put_str(struct decoding *c, const struct qwen_str *s)
 {
 	if (s->len > 0)
 		fwrite(s->s, 1, s->len, stdout);
+	c->n_bytes += s->len;
 }
 
 static void
@@ -342,7 +350,7 @@ finish_text(struct decoding *c)
 	struct qwen_str s;
 
 	qwen_tok_decoder_finish(c->d, &s);
-	put_str(&s);
+	put_str(c, &s);
 	if (c->o->documents)
 		putchar('\0');
 	c->open = 0;
@@ -361,8 +369,9 @@ put_tokens(struct decoding *c, const struct input *in,
 			fflush(stdout);
 			cli_die_err(in->name, &err);
 		}
-		put_str(&s);
+		put_str(c, &s);
 	}
+	c->n_tokens += rec->n;
 	c->open = 1;
 }
 
@@ -400,6 +409,7 @@ decode(const struct opts *o, char *paths[])
 	struct qwen_gguf *g = open_model(o->model);
 	struct qwen_tok *t = open_tok(g, QWEN_TOK_DECODE);
 	struct decoding c = { .o = o };
+	double begin = cli_now();
 	struct qwen_err err;
 
 	if (qwen_header_init(&c.self, QWEN_STREAM_TOKENS, g, &err) < 0)
@@ -409,6 +419,7 @@ decode(const struct opts *o, char *paths[])
 	each(paths, decode_input, &c);
 	if (c.open || !o->documents)
 		finish_text(&c);
+	report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_decoder_free(c.d);
 	qwen_tok_close(t);
 	qwen_gguf_close(g);

@@ -58,7 +58,7 @@ store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 	size_t d = b->hp->n_embd_head, i, at = pos % QWEN_KV_BLOCK;
 	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK];
 	uint16_t *kt = block + head * d * QWEN_KV_BLOCK + at;
-	uint16_t row[4096];
+	uint16_t row[QWEN_HEAD_MAX];
 
 	b->vec->to_f16(row, k, d);
 	for (i = 0; i < d; i++)
@@ -168,8 +168,6 @@ struct item_job {
 	size_t			 n_group;	/* groups of eight of them */
 	size_t			 n_chunk;	/* split: chunks of keys */
 };
-
-#define MAX_HEAD 4096
 
 /* Item: eight queries; their chunks one after the other, merged as they come. */
 static void

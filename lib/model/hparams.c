@@ -5,6 +5,7 @@
  * Every number is bounded here, so that no later product overflows and no
  * kernel meets a shape that it does not do.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,12 @@
 #include "model/model.h"
 
 #define MAX_DIM ((uint64_t)1 << 24)	/* of any one dimension */
+
+/*
+ * Of the recurrent state of a layer, which the file's size does not bound; the
+ * largest published model has 2^20.
+ */
+#define MAX_STATE ((size_t)1 << 24)
 
 struct key { char s[128]; };
 
@@ -72,8 +79,9 @@ get_real(const struct qwen_gguf *g, const char *name, double def, double *out,
 
 	*out = def;
 	r = qwen_gguf_get_f64(g, k.s, 0, out, err);
-	if (r > 0 && !isfinite(*out))
-		return qwen_fail(err, QWEN_ERANGE, "%s is not finite", k.s);
+	if (r > 0 && !(fabs(*out) <= FLT_MAX))
+		return qwen_fail(err, QWEN_ERANGE, "%s is %g: not finite", k.s,
+		    *out);
 	return r;
 }
 
@@ -188,16 +196,17 @@ qwen_hparams_attention(struct qwen_hparams *h, const struct qwen_gguf *g,
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "%zu heads do not share %zu key-value heads evenly",
 		    h->n_head, h->n_head_kv);
-	if (get_size(g, "attention.key_length", 0, 1, 4096,
+	if (get_size(g, "attention.key_length", 0, 1, QWEN_HEAD_MAX,
 	    h->n_embd / h->n_head, &h->n_embd_head, err) < 0 ||
-	    get_size(g, "attention.value_length", 0, 1, 4096, h->n_embd_head,
-	    &value_length, err) < 0)
+	    get_size(g, "attention.value_length", 0, 1, QWEN_HEAD_MAX,
+	    h->n_embd_head, &value_length, err) < 0)
 		return -1;
+	/* a size that no key gives has not been bounded yet */
 	if (value_length != h->n_embd_head || h->n_embd_head == 0 ||
-	    h->n_embd_head % 16 != 0)
+	    h->n_embd_head % 16 != 0 || h->n_embd_head > QWEN_HEAD_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "head sizes %zu and %zu: "
-		    "must be equal and a multiple of 16", h->n_embd_head,
-		    value_length);
+		    "must be equal and a multiple of 16 up to %d",
+		    h->n_embd_head, value_length, QWEN_HEAD_MAX);
 	if (get_real(g, "attention.scale", 0, &scale, err) < 0)
 		return -1;
 	if (scale == 0)
@@ -302,8 +311,9 @@ qwen_hparams_rope(struct qwen_hparams *h, const struct qwen_gguf *g,
 	    get_real(g, "rope.freq_base", 10000, &base, err) < 0)
 		return -1;
 	if (h->n_rot % 2 != 0 || !(base > 1 && base < 1e15))
-		return qwen_fail(err, QWEN_ERANGE,
-		    "RoPE over %zu dimensions with base %g", h->n_rot, base);
+		return qwen_fail(err, QWEN_ERANGE, "RoPE over %zu dimensions "
+		    "with base %g: must be even, and 1 to 1e15", h->n_rot,
+		    base);
 	if (sections && check_sections(h, g, err) < 0)
 		return -1;
 	h->rope_freq = qwen_alloc(h->n_rot / 2, sizeof *h->rope_freq);
@@ -402,6 +412,10 @@ qwen_hparams_deltanet(struct qwen_hparams *h, const struct qwen_gguf *g,
 	if (h->dv % 16 != 0 || h->dv > 256)
 		return qwen_fail(err, QWEN_EUNSUP, "DeltaNet head size %zu: "
 		    "must be a multiple of 16 up to 256", h->dv);
+	if (h->n_head_v * h->dk > MAX_STATE / h->dv)
+		return qwen_fail(err, QWEN_EUNSUP, "DeltaNet: a state of "
+		    "%zux%zux%zu numbers a layer, %zu are allowed",
+		    h->n_head_v, h->dk, h->dv, (size_t)MAX_STATE);
 	return plan_recurrent(h, g, err);
 }
 

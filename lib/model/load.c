@@ -44,24 +44,40 @@ qwen_model_own(struct qwen_model *m, size_t n, size_t size)
 	return p;
 }
 
+struct shape { char s[96]; };
+
+/* "256x512x6", at least as many dimensions as asked for. */
+static struct shape
+shape_text(const uint64_t ne[4], int n)
+{
+	struct shape t = { "" };
+	int i, at = 0;
+
+	for (i = 3; i >= n && ne[i] == 1; i--)
+		;
+	for (n = i + 1, i = 0; i < n; i++)
+		at += snprintf(t.s + at, sizeof t.s - (size_t)at, "%s%llu",
+		    i > 0 ? "x" : "", (unsigned long long)ne[i]);
+	return t;
+}
+
 /* The tensor with this shape (trailing ones do not count), or NULL. */
 static const struct qwen_gguf_tensor *
-find(const struct qwen_model *m, const char *name, const uint64_t ne[3],
-    struct qwen_err *err)
+find(const struct qwen_model *m, const char *name, size_t n0, size_t n1,
+    size_t n2, struct qwen_err *err)
 {
 	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(m->gguf, name);
+	const uint64_t ne[4] = { n0, n1, n2, 1 };
+	int n_dims = n2 > 1 ? 3 : n1 > 1 ? 2 : 1;
 
 	if (t == NULL) {
 		qwen_fail(err, QWEN_EFORMAT, "tensor %s is missing", name);
 		return NULL;
 	}
-	if (t->ne[0] != ne[0] || t->ne[1] != ne[1] || t->ne[2] != ne[2] ||
-	    t->ne[3] != 1) {
-		qwen_fail(err, QWEN_EFORMAT, "tensor %s is %llu x %llu x %llu,"
-		    " should be %llu x %llu x %llu", name,
-		    (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-		    (unsigned long long)t->ne[2], (unsigned long long)ne[0],
-		    (unsigned long long)ne[1], (unsigned long long)ne[2]);
+	if (memcmp(t->ne, ne, sizeof ne) != 0) {
+		qwen_fail(err, QWEN_EFORMAT, "tensor %s is %s, should be %s",
+		    name, shape_text(t->ne, n_dims).s,
+		    shape_text(ne, n_dims).s);
 		return NULL;
 	}
 	return t;
@@ -94,8 +110,8 @@ qwen_load_weight(struct qwen_model *m, struct qwen_weight *w, long layer,
     struct qwen_err *err)
 {
 	struct name full = full_name(layer, name);
-	uint64_t ne[3] = { n_in, n_out, n_expert > 0 ? n_expert : 1 };
-	const struct qwen_gguf_tensor *t = find(m, full.s, ne, err);
+	const struct qwen_gguf_tensor *t = find(m, full.s, n_in, n_out,
+	    n_expert > 0 ? n_expert : 1, err);
 
 	if (t == NULL || (w->quant = quant_of(t, err)) == NULL)
 		return -1;
@@ -114,8 +130,7 @@ qwen_load_vector(struct qwen_model *m, const float **v, long layer,
     const char *name, size_t n, struct qwen_err *err)
 {
 	struct name full = full_name(layer, name);
-	uint64_t ne[3] = { n, 1, 1 };
-	const struct qwen_gguf_tensor *t = find(m, full.s, ne, err);
+	const struct qwen_gguf_tensor *t = find(m, full.s, n, 1, 1, err);
 	const struct qwen_quant *q;
 	float *own;
 

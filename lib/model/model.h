@@ -18,6 +18,8 @@
 #include "model/session.h"
 #include "qwen.h"
 
+#define QWEN_HEAD_MAX 4096		/* values in an attention head */
+
 /* Names as in GGUF metadata; 0 where the architecture has none. */
 struct qwen_hparams {
 	size_t	 n_block;		/* block_count, MTP blocks included */

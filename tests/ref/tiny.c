@@ -107,6 +107,15 @@ tiny_f32(struct tiny *t, const char *key, float v)
 }
 
 void
+tiny_f64(struct tiny *t, const char *key, double v)
+{
+	uint64_t u;
+
+	memcpy(&u, &v, sizeof u);
+	qwen_put_le64(set_key(t, key, QWEN_GGUF_FLOAT64, 8), u);
+}
+
+void
 tiny_str(struct tiny *t, const char *key, const char *s)
 {
 	unsigned char *p = set_key(t, key, QWEN_GGUF_STRING, 8 + strlen(s));

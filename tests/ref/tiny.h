@@ -66,6 +66,7 @@ void tiny_free(struct tiny *t);
 void tiny_u32(struct tiny *t, const char *key, uint32_t v);
 void tiny_u64(struct tiny *t, const char *key, uint64_t v);
 void tiny_f32(struct tiny *t, const char *key, float v);
+void tiny_f64(struct tiny *t, const char *key, double v);
 void tiny_str(struct tiny *t, const char *key, const char *s);
 void tiny_u32s(struct tiny *t, const char *key, const uint32_t *v, size_t n);
 void tiny_bools(struct tiny *t, const char *key, const unsigned char *v,

@@ -94,13 +94,27 @@ int
 qwen_model_open(struct qwen_model **out, const char *path,
     const struct qwen_model_opts *opts, struct qwen_err *err)
 {
+	struct qwen_gguf *g;
+
+	*out = NULL;
+	if (qwen_gguf_open(&g, path, err) < 0)
+		return -1;
+	return qwen_model_open_gguf(out, g, opts, err);
+}
+
+int
+qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
+    const struct qwen_model_opts *opts, struct qwen_err *err)
+{
 	struct qwen_model *m = qwen_alloc(1, sizeof *m);
 
 	*out = NULL;
-	if (m == NULL)
+	if (m == NULL) {
+		qwen_gguf_close(g);
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	if (qwen_gguf_open(&m->gguf, path, err) < 0 ||
-	    set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
+	}
+	m->gguf = g;
+	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
 	    m->arch->hparams(&m->hp, m->gguf, err) < 0 ||
 	    load_weights(m, err) < 0) {
 		qwen_model_close(m);

@@ -114,6 +114,11 @@ struct qwen_model {
 	size_t			 n_owned;
 };
 
+/* qwen_model_open on an open file, which is the model's from now on, whatever
+   the outcome; for tests. */
+int qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+
 /* ---- architectures (arch.c) */
 const struct qwen_arch *qwen_arch_find(struct qwen_str name);
 /* "qwen3, qwen3moe, ..." */

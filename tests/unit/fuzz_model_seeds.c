@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fuzz_model_seeds.c - what the fuzzer of models starts from, replayed; then
+ * the same with bytes changed, mostly in keys and directory, and cut off.
+ *
+ * With a folder as argument it writes the seeds there.
+ */
+#include <stdio.h>
+
+#include "../fuzz/fuzz_model.c"
+#include "../kernel/random.h"
+#include "../ref/tiny.h"
+#include "../tap.h"
+
+static const uint32_t mixed[] = { QT_Q8_0, QT_F16, QT_Q4_0, QT_F32, QT_BF16,
+    QT_Q5_1, QT_IQ4_NL };
+
+static const struct tiny_shape seeds[] = {
+	{ .arch = "qwen3", .n_layer = 1, .n_embd = 16, .n_vocab = 5,
+	    .n_head = 2, .n_head_kv = 1, .n_embd_head = 16, .n_ff = 16 },
+	{ .arch = "qwen3moe", .n_layer = 1, .n_embd = 16, .n_vocab = 5,
+	    .tied = 1, .n_head = 2, .n_head_kv = 2, .n_embd_head = 16,
+	    .n_expert = 3, .n_expert_used = 2, .n_ff_exp = 16 },
+	{ .arch = "qwen35", .n_layer = 2, .n_embd = 32, .n_vocab = 5,
+	    .n_head = 2, .n_head_kv = 1, .n_embd_head = 16, .n_rot = 8,
+	    .n_ff = 32, .conv_kernel = 3, .dk = 16, .dv = 16, .n_head_k = 1,
+	    .n_head_v = 2, .interval = 2, .types = mixed, .n_types = 7 },
+	{ .arch = "qwen35moe", .n_layer = 2, .n_nextn = 1, .n_embd = 32,
+	    .n_vocab = 5, .n_head = 2, .n_head_kv = 1, .n_embd_head = 16,
+	    .n_rot = 8, .conv_kernel = 4, .dk = 16, .dv = 16, .n_head_k = 1,
+	    .n_head_v = 2, .n_expert = 2, .n_expert_used = 1, .n_ff_exp = 32,
+	    .n_ff_shexp = 32, .fused = 1, .interval = 2, .types = mixed,
+	    .n_types = 7, .seed = 1 },
+};
+
+#define N_SEEDS (sizeof seeds / sizeof seeds[0])
+
+/* In a buffer of just the size, so that a sanitizer sees one byte too far. */
+static void
+run(const unsigned char *p, size_t n)
+{
+	unsigned char *copy = malloc(n > 0 ? n : 1);
+
+	if (copy == NULL)
+		abort();
+	memcpy(copy, p, n);
+	LLVMFuzzerTestOneInput(copy, n);
+	free(copy);
+}
+
+/* A few bytes, in the first half of the time before the weights. */
+static void
+change(unsigned char *p, size_t n, size_t head)
+{
+	static const unsigned char likely[] = { 0, 1, 2, 4, 16, 0x7f, 0x80,
+	    0xff };
+	unsigned i, times = 1 + random_u32() % 3;
+
+	for (i = 0; i < times; i++) {
+		size_t at = random_u32() % (random_u32() % 4 ? head : n);
+
+		p[at] = random_u32() % 2 ? likely[random_u32() % 8] :
+		    (unsigned char)random_u32();
+	}
+}
+
+static void
+mutate(const unsigned char *p, size_t n, int rounds)
+{
+	unsigned char *copy = malloc(n);
+	struct qwen_gguf *g;
+	size_t head;
+	int i;
+
+	if (copy == NULL || qwen_gguf_open_memory(&g, p, n, NULL) < 0)
+		abort();
+	head = (size_t)qwen_gguf_data_offset(g, 0);
+	qwen_gguf_close(g);
+	for (i = 0; i < rounds; i++) {
+		memcpy(copy, p, n);
+		change(copy, n, head);
+		run(copy, i % 16 == 0 ? random_u32() % n : n);
+	}
+	free(copy);
+}
+
+/* Does the seed work at all? */
+static int
+sound(const unsigned char *p, size_t n)
+{
+	const int32_t ids[] = { 0, 4 };
+	struct qwen_model *m = open_bytes(p, n, NULL);
+	struct qwen_session *s = m == NULL ? NULL : evaluate(m, ids, 2, 2);
+	int good = s != NULL;
+
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return good;
+}
+
+/* F32 weights two bytes off are not read as such. */
+static void
+misaligned(const unsigned char *p, size_t n)
+{
+	struct qwen_err err = { 0 };
+	struct qwen_model *m = NULL;
+	struct qwen_gguf *g;
+	unsigned char *odd = malloc(n + 2);
+
+	if (odd == NULL)
+		abort();
+	memcpy(odd + 2, p, n);
+	ok(qwen_gguf_open_memory(&g, odd + 2, n, &err) == 0 &&
+	    qwen_model_open_gguf(&m, g, NULL, &err) == -1 && m == NULL &&
+	    err.code == QWEN_EUNSUP && strstr(err.msg, "not aligned") != NULL,
+	    "%s", err.msg);
+	free(odd);
+}
+
+int
+main(int argc, char *argv[])
+{
+	unsigned char *p;
+	char path[1024];
+	size_t i, n;
+
+	for (i = 0; i < N_SEEDS; i++) {
+		struct tiny *t = tiny_new(&seeds[i]);
+
+		if (argc > 1) {
+			snprintf(path, sizeof path, "%s/%s.gguf", argv[1],
+			    seeds[i].arch);
+			tiny_write(t, path);
+		}
+		p = tiny_encode(t, &n);
+		tiny_free(t);
+		ok(sound(p, n), "%s, %zu bytes", seeds[i].arch, n);
+		run(p, n);
+		mutate(p, n, 3000);
+		ok(1, "and changed in 3000 ways");
+		if (i == 0)
+			misaligned(p, n);
+		free(p);
+	}
+	return done_testing();
+}

@@ -103,6 +103,7 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	int32_t left = qwen_textmap_find(&b->map, &l->left);
 	int32_t right = qwen_textmap_find(&b->map, &l->right);
 	int32_t id = result(b, l);
+	uint64_t hash;
 
 	if (left < 0)
 		return fail(l, rank, "its left side is no token", err);
@@ -114,8 +115,8 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 	l->right_id = (uint32_t)right;
 	l->id = (uint32_t)id;
 	b->next = l->id + 1;
-	__builtin_prefetch(&b->m->slot[qwen_merge_home(b->m,
-	    qwen_merge_hash(l->left_id, l->right_id))], 1);
+	hash = qwen_merge_hash(l->left_id, l->right_id);
+	__builtin_prefetch(&b->m->slot[qwen_merge_home(b->m, hash)], 1);
 	return 0;
 }
 
@@ -151,7 +152,7 @@ insert(struct qwen_merges *m, const struct line *l, size_t rank,
 	}
 	if (m->reach < n)
 		m->reach = n;
-	bit = (size_t)(hash >> (62 - m->bits));
+	bit = qwen_merge_bit(m, hash);
 	m->filter[bit / 64] |= (uint64_t)1 << bit % 64;
 	m->slot[i] = qwen_merge_tag(m, hash) | (uint32_t)(rank + 1);
 	m->by_rank[rank + 1] = (struct qwen_merge){ l->left_id, l->right_id,
@@ -176,10 +177,6 @@ add_all(struct build *b, const struct qwen_gguf_kv *kv, struct qwen_err *err)
 			qwen_gguf_next_str(kv, &pos, &l[i].s);
 			if (begin(b, &l[i], rank + i, err) < 0)
 				return -1;
-		}
-		for (i = 0; i < n; i++) {
-			qwen_textmap_hasten(&b->map, &l[i].left);
-			qwen_textmap_hasten(&b->map, &l[i].right);
 		}
 		for (i = 0; i < n; i++) {
 			if (resolve(b, &l[i], rank + i, err) < 0)

@@ -36,74 +36,85 @@ compare(const void *pa, const void *pb)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
+struct list {
+	struct entry	*v;
+	size_t		 n, cap;
+};
+
 static int
-collect(struct entry *e, const struct qwen_vocab *v, int all,
+add(struct list *l, struct entry e, struct qwen_err *err)
+{
+	struct entry *v;
+
+	if (l->n == l->cap) {
+		l->cap = 2 * l->cap + 32;
+		v = realloc(l->v, l->cap * sizeof *v);
+		if (v == NULL)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		l->v = v;
+	}
+	l->v[l->n++] = e;
+	return 0;
+}
+
+static int
+collect(struct list *l, const struct qwen_vocab *v, int all,
     struct qwen_err *err)
 {
-	struct qwen_str s;
-	size_t i, n = 0;
+	struct entry e;
+	size_t i;
 
 	for (i = 0; i < v->n; i++) {
 		if (!wanted(qwen_vocab_type(v, i), all))
 			continue;
-		s = qwen_vocab_text(v, i);
-		if (s.len > QWEN_SPECIAL_MAX)
+		e.s = qwen_vocab_text(v, i);
+		e.id = (int32_t)i;
+		if (e.s.len > QWEN_SPECIAL_MAX)
 			return qwen_fail(err, QWEN_EFORMAT, "special token "
 			    "%zu is %zu bytes long; at most %d are supported",
-			    i, s.len, QWEN_SPECIAL_MAX);
-		if (s.len > 0)
-			e[n++] = (struct entry){ s, (int32_t)i };
+			    i, e.s.len, QWEN_SPECIAL_MAX);
+		if (e.s.len > 0 && add(l, e, err) < 0)
+			return -1;
 	}
-	qsort(e, n, sizeof *e, compare);
+	if (l->n > 0)
+		qsort(l->v, l->n, sizeof *l->v, compare);
 	return 0;
 }
 
-/* How many there are, and how they begin. */
-static void
-count(struct qwen_specials *s, int all)
+/* Keep the ids, and how the texts begin. */
+static int
+fill(struct qwen_specials *s, const struct list *l, struct qwen_err *err)
 {
-	struct qwen_str text;
+	unsigned char b;
 	size_t i;
-	unsigned b;
 
-	for (i = 0; i < s->v->n; i++) {
-		if (!wanted(qwen_vocab_type(s->v, i), all))
-			continue;
-		text = qwen_vocab_text(s->v, i);
-		if (text.len > 0) {
-			s->first[(unsigned char)text.s[0]] = 1;
-			s->n++;
-		}
+	s->id = malloc((l->n + 1) * sizeof *s->id);
+	if (s->id == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	s->n = l->n;
+	s->only = l->n > 0 ? (unsigned char)l->v[0].s.s[0] : -1;
+	for (i = 0; i < l->n; i++) {
+		b = (unsigned char)l->v[i].s.s[0];
+		s->first[b] = 1;
+		if (b != s->only)
+			s->only = -1;
+		s->id[i] = l->v[i].id;
 	}
-	for (b = 0; b < 256; b++) {
-		if (s->first[b])
-			s->only = s->only == -2 ? (int)b : -1;
-	}
+	return 0;
 }
 
 int
 qwen_specials_init(struct qwen_specials *s, const struct qwen_vocab *v,
     int all, struct qwen_err *err)
 {
-	struct entry *e;
-	size_t i;
+	struct list l = { NULL, 0, 0 };
 	int rc = -1;
 
 	memset(s, 0, sizeof *s);
 	s->v = v;
-	s->only = -2;
-	count(s, all);
-	e = calloc(s->n + 1, sizeof *e);
-	s->id = calloc(s->n + 1, sizeof *s->id);
-	if (e == NULL || s->id == NULL)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	else
-		rc = collect(e, v, all, err);
-	for (i = 0; rc == 0 && i < s->n; i++)
-		s->id[i] = e[i].id;
-	free(e);
-	if (rc < 0)
-		qwen_specials_fini(s);
+	if (collect(&l, v, all, err) == 0)
+		rc = fill(s, &l, err);
+	free(l.v);
 	return rc;
 }
 

@@ -61,16 +61,6 @@ text_of(const struct qwen_textmap *m, const struct qwen_textslot *slot)
 	return m->v->tokens->data + slot->text;
 }
 
-/* A text that must be compared is likely the one at the first slot. */
-void
-qwen_textmap_hasten(const struct qwen_textmap *m, const struct qwen_textkey *k)
-{
-	const struct qwen_textslot *slot = &m->slot[k->slot];
-
-	if (k->len > SHORT && slot->key == k->key)
-		__builtin_prefetch(text_of(m, slot));
-}
-
 static int
 same(const struct qwen_textmap *m, const struct qwen_textslot *slot,
     const struct qwen_textkey *k)

@@ -86,9 +86,8 @@ int qwen_textmap_init(struct qwen_textmap *m, const struct qwen_vocab *v,
 void qwen_textmap_fini(struct qwen_textmap *m);
 
 /*
- * A text to look for: 8 bytes before s are readable.  In steps, of which that
- * in the middle only hastens the last, so that the memory of many can be on its
- * way at the same time.
+ * A text to look for: 8 bytes before s are readable.  In two steps, so that
+ * the memory of many can be on its way at the same time.
  */
 struct qwen_textkey {
 	const char	*s;
@@ -99,8 +98,6 @@ struct qwen_textkey {
 
 void qwen_textmap_begin(const struct qwen_textmap *m, struct qwen_textkey *k,
     const char *s, size_t len);
-void qwen_textmap_hasten(const struct qwen_textmap *m,
-    const struct qwen_textkey *k);
 int32_t qwen_textmap_find(const struct qwen_textmap *m,
     const struct qwen_textkey *k);	/* -1: no such token */
 
@@ -144,7 +141,13 @@ qwen_merge_hash(uint32_t left, uint32_t right)
 	return left * 0x9e3779b97f4a7c15 + right * 0xc2b2ae3d27d4eb4f;
 }
 
-/* The part of a hash that chooses the slot, and the part kept in it. */
+/* What of a hash chooses the bit and the slot, and what is kept in that. */
+static inline size_t
+qwen_merge_bit(const struct qwen_merges *m, uint64_t hash)
+{
+	return (size_t)(hash >> (62 - m->bits));
+}
+
 static inline size_t
 qwen_merge_home(const struct qwen_merges *m, uint64_t hash)
 {
@@ -157,23 +160,15 @@ qwen_merge_tag(const struct qwen_merges *m, uint64_t hash)
 	return (uint32_t)(hash << m->bits >> 32) & ~m->rank_mask;
 }
 
-static inline int
-qwen_merge_maybe(const struct qwen_merges *m, uint64_t hash)
-{
-	size_t bit = (size_t)(hash >> (62 - m->bits));
-
-	return (int)(m->filter[bit / 64] >> bit % 64 & 1);
-}
-
 static inline struct qwen_pair
 qwen_merge_find(const struct qwen_merges *m, uint32_t left, uint32_t right)
 {
 	uint64_t hash = qwen_merge_hash(left, right);
 	uint32_t tag = qwen_merge_tag(m, hash), slot, rank;
-	size_t i = qwen_merge_home(m, hash);
+	size_t i = qwen_merge_home(m, hash), bit = qwen_merge_bit(m, hash);
 	unsigned n;
 
-	if (!qwen_merge_maybe(m, hash))
+	if ((m->filter[bit / 64] >> bit % 64 & 1) == 0)
 		return (struct qwen_pair){ 0, 0 };
 	for (n = 0; n < m->reach; n++, i = (i + 1) & m->mask) {
 		slot = m->slot[i];

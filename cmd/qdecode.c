@@ -80,7 +80,7 @@ parse_one(int c, const char *arg, struct run *r)
 		opt.output = arg;
 		break;
 	case 's':
-		r->in.state = arg;
+		r->in.state = strcmp(arg, "-") == 0 ? NULL : arg;
 		break;
 	case 't':
 		opt.n_threads = cli_threads(arg);

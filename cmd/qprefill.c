@@ -68,7 +68,7 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
 		break;
 	case 's':
-		in->state = arg;
+		in->state = strcmp(arg, "-") == 0 ? NULL : arg;
 		break;
 	case 't':
 		opt.n_threads = cli_threads(arg);

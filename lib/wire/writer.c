@@ -29,7 +29,8 @@ struct qwen_writer {
 	int			 failed;	/* and stays so */
 	int			 line_used;	/* TEXT with lines */
 	size_t			 n;
-	int32_t			*best;	/* heap of write_top */
+	struct qwen_sample_top	*best;	/* of write_top */
+	int32_t			*best_ids;
 	size_t			 cap_best;
 	unsigned char		 buf[BUF_BYTES];
 };
@@ -67,6 +68,7 @@ qwen_writer_free(struct qwen_writer *w)
 	if (w == NULL)
 		return;
 	free(w->best);
+	free(w->best_ids);
 	free(w);
 }
 
@@ -430,70 +432,8 @@ qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
 
 /* ------------------------------------------------------------ the best few */
 
-/* Whether id a comes after id b in the order best first, then by id. */
-static int
-worse(const float *row, int32_t a, int32_t b)
-{
-	return row[a] != row[b] ? row[a] < row[b] : a > b;
-}
-
-/* Let heap[i] sink: each parent is worse than its children. */
 static void
-sink(int32_t *heap, size_t n, size_t i, const float *row)
-{
-	int32_t id = heap[i];
-	size_t c;
-
-	while ((c = 2 * i + 1) < n) {
-		if (c + 1 < n && worse(row, heap[c + 1], heap[c]))
-			c++;
-		if (!worse(row, heap[c], id))
-			break;
-		heap[i] = heap[c];
-		i = c;
-	}
-	heap[i] = id;
-}
-
-/* The k best ids, best first: a heap with the worst of them at its root. */
-static void
-choose(int32_t *best, size_t k, const float *row, size_t n)
-{
-	size_t i;
-	int32_t id;
-
-	for (i = 0; i < k; i++)
-		best[i] = (int32_t)i;
-	for (i = k / 2; i-- > 0; )
-		sink(best, k, i, row);
-	for (i = k; i < n; i++) {
-		if (worse(row, best[0], (int32_t)i)) {
-			best[0] = (int32_t)i;
-			sink(best, k, 0, row);
-		}
-	}
-	for (i = k; i-- > 1; ) {
-		id = best[0];
-		best[0] = best[i];
-		best[i] = id;
-		sink(best, i, 0, row);
-	}
-}
-
-static float
-log_sum_exp(const float *row, size_t n, float max)
-{
-	double sum = 0;
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		sum += exp((double)row[i] - (double)max);
-	return (float)((double)max + log(sum));
-}
-
-static void
-cbor_best(struct qwen_writer *w, uint64_t pos, const float *row, size_t k,
-    float lse)
+cbor_best(struct qwen_writer *w, uint64_t pos, size_t k, float lse)
 {
 	size_t i;
 
@@ -501,29 +441,40 @@ cbor_best(struct qwen_writer *w, uint64_t pos, const float *row, size_t k,
 	put_key(w, "logsumexp");
 	w->n += cbor_encode_single(lse, room(w, 9), 9);
 	put_key(w, "ids");
-	put_ids(w, w->best, k);
+	put_ids(w, w->best_ids, k);
 	put_key(w, "logits");
 	put_typed(w, QWEN_TAG_F32LE, k);
 	for (i = 0; i < k; i++)
-		put_f32(w, row[w->best[i]]);
+		put_f32(w, w->best[i].logit);
 }
 
 static void
-json_best(struct qwen_writer *w, uint64_t pos, const float *row, size_t k,
-    float lse)
+json_best(struct qwen_writer *w, uint64_t pos, size_t k, float lse)
 {
 	size_t i;
 
 	putf(w, "{\"position\":%" PRIu64 ",\"logsumexp\":", pos);
 	json_number(w, lse);
 	put_str(w, ",\"ids\":");
-	json_ids(w, w->best, k);
+	json_ids(w, w->best_ids, k);
 	put_str(w, ",\"logits\":[");
 	for (i = 0; i < k; i++) {
 		put_str(w, i > 0 ? "," : "");
-		json_number(w, row[w->best[i]]);
+		json_number(w, w->best[i].logit);
 	}
 	put_str(w, "]}\n");
+}
+
+static void
+text_best(struct qwen_writer *w, uint64_t pos, size_t k)
+{
+	size_t i;
+
+	putf(w, "%" PRIu64, pos);
+	for (i = 0; i < k; i++)
+		putf(w, " %" PRId32 ":%.9g", w->best[i].id,
+		    (double)w->best[i].logit);
+	put_str(w, "\n");
 }
 
 static int
@@ -532,10 +483,29 @@ reserve_best(struct qwen_writer *w, size_t k)
 	if (k <= w->cap_best)
 		return 0;
 	free(w->best);
+	free(w->best_ids);
 	w->cap_best = 0;
-	if ((w->best = qwen_alloc(k, sizeof *w->best)) == NULL)
+	w->best = qwen_alloc(k, sizeof *w->best);
+	w->best_ids = qwen_alloc(k, sizeof *w->best_ids);
+	if (w->best == NULL || w->best_ids == NULL)
 		return qwen_fail(w->err, QWEN_ENOMEM, "out of memory");
 	w->cap_best = k;
+	return 0;
+}
+
+/* The k best of the row, and the logarithm of the sum of exp of all. */
+static int
+find_best(struct qwen_writer *w, const float *logits, size_t n, size_t k,
+    float *lse)
+{
+	size_t i;
+
+	if (reserve_best(w, k) < 0 || qwen_sample_top(logits, NULL, n, n,
+	    w->best, k, w->err) < 0)
+		return -1;
+	for (i = 0; i < k; i++)
+		w->best_ids[i] = w->best[i].id;
+	*lse = (float)(w->best[0].logit - w->best[0].logprob);
 	return 0;
 }
 
@@ -543,7 +513,6 @@ int
 qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
     size_t n, size_t k, struct qwen_err *err)
 {
-	size_t i;
 	float lse;
 
 	if (begin(w, err) < 0)
@@ -552,21 +521,14 @@ qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
 		k = n;
 	if (k == 0 || w->opts.format == QWEN_FORMAT_RAW)
 		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
-	if (reserve_best(w, k) < 0)
+	if (find_best(w, logits, n, k, &lse) < 0)
 		return -1;
-	choose(w->best, k, logits, n);
-	lse = log_sum_exp(logits, n, logits[w->best[0]]);
 	if (w->opts.format == QWEN_FORMAT_CBOR)
-		cbor_best(w, pos, logits, k, lse);
+		cbor_best(w, pos, k, lse);
 	else if (w->opts.format == QWEN_FORMAT_JSON)
-		json_best(w, pos, logits, k, lse);
-	else {
-		putf(w, "%" PRIu64, pos);
-		for (i = 0; i < k; i++)
-			putf(w, " %" PRId32 ":%.9g", w->best[i],
-			    (double)logits[w->best[i]]);
-		put_str(w, "\n");
-	}
+		json_best(w, pos, k, lse);
+	else
+		text_best(w, pos, k);
 	return end(w);
 }
 

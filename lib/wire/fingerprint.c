@@ -7,7 +7,10 @@
  * each with its name and length in front so that no two lists give the same
  * bytes.
  */
+#include <sys/mman.h>
+
 #include <string.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -82,6 +85,24 @@ add_tensor(XXH3_state_t *st, const struct qwen_gguf_tensor *t)
 	    SAMPLE_BYTES);
 }
 
+/*
+ * Ask for the sampled bytes of all tensors before the first is read: of a file
+ * that is not in memory they are as many places on a disk.
+ */
+static void
+fetch_samples(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at;
+	size_t i;
+
+	for (i = 0; i < qwen_gguf_n_tensors(g); i++) {
+		t = qwen_gguf_tensor(g, i);
+		at = (uintptr_t)t->data & ~(page - 1);
+		posix_madvise((void *)at, page, POSIX_MADV_WILLNEED);
+	}
+}
+
 int
 qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
     struct qwen_err *err)
@@ -93,6 +114,7 @@ qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 	if (qwen_gguf_get_str(g, "general.architecture", &arch, err) < 0 ||
 	    start(&st, err) < 0)
 		return -1;
+	fetch_samples(g);
 	add_bytes(st, arch.s, arch.len);
 	for (i = 0; i < qwen_gguf_n_kv(g); i++) {
 		if (is_hparam(qwen_gguf_kv(g, i), &arch))

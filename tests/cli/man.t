@@ -1,0 +1,110 @@
+#!/bin/sh
+# The manual pages: their form, what they say against what the tools take, and
+# their examples, run.
+. "$TOP/tests/cli/tap.sh"
+. "$TOP/tests/cli/page.sh"
+if ! command -v mandoc >/dev/null 2>&1; then
+	skip "manual pages" "no mandoc"
+	done_testing
+fi
+# tools that were built elsewhere do not find the demo model by themselves
+demo=$TOP/demo/demo.gguf
+[ ! -e "$demo" ] || { QWEN_MODEL=$demo; export QWEN_MODEL; }
+version=$(sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' "$TOP/lib/qwen.h")
+tools=$(cd "$TOP/cmd" && ls ./*.c | sed 's/^..\(.*\)\.c$/\1/')
+
+# -- the pages
+is "$(cd "$TOP/man" && ls ./*.1 | sed 's/^..\(.*\)\.1$/\1/')" "$tools" \
+    "a page for every tool, and a tool for every page"
+for f in "$TOP"/man/*.[0-9]; do
+	p=${f##*/}
+	mandoc -Tlint -Wwarning "$f" >lint 2>&1
+	ok $? "$p: mandoc finds nothing"
+	cat lint >&2
+	page "$f" >text
+	case $p in
+	*.1) want="NAME SYNOPSIS DESCRIPTION EXIT STATUS EXAMPLES SEE ALSO AUTHORS" ;;
+	*) want="NAME DESCRIPTION SEE ALSO AUTHORS" ;;
+	esac
+	is "$(grep -x -e "$(echo "$want" |
+	    sed 's/EXIT STATUS/EXIT_STATUS/; s/SEE ALSO/SEE_ALSO/; s/ /\\|/g; s/_/ /g')" \
+	    text | xargs)" "$want" "$p: its sections"
+	# references to pages of ours
+	sed -n 's/^\.Xr \([a-z-]*\) \([0-9]\).*/\1.\2/p' "$f" | sort -u |
+	    while read -r to; do
+		case $to in
+		q* | gguf-*) [ -e "$TOP/man/$to" ] || echo "$to" ;;
+		esac
+	done >lost
+	is "$(cat lost)" "" "$p: every page it refers to is there"
+done
+
+# -- pages and tools
+words() {
+	tr -s ' \n' '  ' | sed 's/^ //; s/ $//'
+}
+for t in $tools; do
+	is "$(page "$TOP/man/$t.1" | section SYNOPSIS | words)" \
+	    "$("$t" --help | sed 's/^usage: //; /^[a-z ]*options:$/,$d' | words)" \
+	    "$t: SYNOPSIS is what --help says"
+	documented "$t" >tags
+	{
+		"$t" --help | grep -o -e '--[a-z][a-z0-9-]*'
+		"$t" --help | sed '/^[a-z ]*options:$/,$d' |
+		    grep -o -e '[[ ]-[a-zA-Z0]*' | sed 's/..//' |
+		    sed 's/./-&\n/g'
+		printf '%s\n' -h --help -q --quiet -v --verbose -V --version
+	} | sort -u >taken
+	# the sampling options have a page of their own
+	[ "$t" = qsample ] || sampling qsample >>tags
+	is "$(grep -v -x -e '' -f tags taken)" "" "$t: its page has every option"
+	for o in $(documented "$t"); do
+		"$t" "$o" --no-such-option </dev/null 2>&1 |
+		    grep -e "unknown option $o\$"
+	done >unknown
+	is "$(cat unknown)" "" "$t: it knows every option of its page"
+	is "$("$t" --version)" "$t $version (libqwen $version)" "$t --version"
+	is "$("$t" -V)" "$t $version (libqwen $version)" "$t -V"
+	is "$("$t" -h)" "$("$t" --help)" "$t -h"
+	refused 2 "$t: an unknown option" "$t" --no-such-option
+	refused 2 "$t: an unknown letter" "$t" -Z
+	"$t" --help >/dev/full 2>err
+	is "$? $(grep -c . err)" "1 1" "$t --help on a full disk"
+	"$t" --version >/dev/full 2>err
+	is "$? $(grep -c . err)" "1 1" "$t --version on a full disk"
+	grep -q -w -e "$t" "$TOP/README.md"
+	ok $? "README.md has $t"
+	grep -q -e "^\.Xr $t 1" "$TOP/man/qwen.7"
+	ok $? "qwen.7 has $t"
+done
+
+# -- examples, each page's in a folder of its own, in order
+# A command begins with "$ "; lines that begin with "> " belong to it.
+examples() {
+	page "$1" | section EXAMPLES | awk -v n=0 '
+		/^ *\$ / { n++; sub(/^ *\$ /, ""); f = n ".sh"; print >f; next }
+		/^ *> / && n { sub(/^ *> /, ""); print >>f }'
+}
+for f in "$TOP"/man/*.[0-9]; do
+	p=${f##*/}
+	mkdir "$p" && cd "$p" || exit 1
+	examples "$f"
+	n=1
+	while [ -e $n.sh ]; do
+		# a failure early in a pipeline shows on stderr
+		timeout 60 sh -e $n.sh >$n.out 2>$n.err </dev/null
+		rc=$?
+		case $(cat $n.sh) in
+		*\ -v* | *--verbose*) : >$n.err ;;
+		esac
+		is "$rc$(cat $n.err)" 0 "$p: $(head -n 1 $n.sh)"
+		n=$((n + 1))
+	done
+	case $p in
+	*.1 | qwen.7)
+		[ $n -gt 1 ]
+		ok $? "$p: has examples: $((n - 1))" ;;
+	esac
+	cd .. || exit 1
+done
+done_testing

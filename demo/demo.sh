@@ -16,13 +16,13 @@ show() {
 }
 
 echo "Text to tokens, tokens to a state, the state to new tokens, and to text:"
-show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor -n 60 | qtok -d'
-printf '\n\n%s\n' "The state has stayed. Go on from it otherwise, as often as you like:"
-show 'qdecode -s state.cbor -n 40 --temp 0.7 --seed 1 </dev/null | qtok -d'
-echo
-show 'qdecode -s state.cbor -n 40 --temp 0.7 --seed 2 </dev/null | qtok -d'
-printf '\n\n%s\n' "What flows between the programs can be looked at:"
+show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor --temp 0.7 --seed 1 | qtok -d'
+printf '\n\n%s\n' "The state is still there. Go on from it otherwise: the likeliest tokens,"
+show 'qdecode -s state.cbor -n 40 </dev/null | qtok -d'
+printf '\n\n%s\n' "or behind a text of yours:"
+show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed 1 | qtok -d'
+printf '\n\n%s\n' "What flows between the programs can be looked at. Tokens, and the best after 'hi':"
 show 'echo "In the beginning" | qtok -f text | xargs'
 show 'qdecode --logits -s state.cbor </dev/null | qsample --top 3'
 printf '\n%s\n' "The model is demo/demo.gguf; any other Qwen model in a GGUF file goes with -m.
-The tools are in $BIN/, their manual begins with: man man/qwen.7"
+The tools are in $BIN/; their manual begins with: man man/qwen.7"

@@ -158,6 +158,33 @@ pays(size_t n, size_t packed)
 	return packed < n - n / 64;
 }
 
+/*
+ * One frame of n bytes in c->out; each plane ends a block, since one table of
+ * codes for two of them would serve neither.  Returns its size, or 0 if it
+ * does not fit in n bytes.
+ */
+static size_t
+compress(struct qwen_coder *c, const unsigned char *src, size_t n,
+    unsigned planes, int level)
+{
+	ZSTD_outBuffer out = { c->out, n, 0 };
+	ZSTD_inBuffer in = { src, 0, 0 };
+	size_t left;
+	unsigned i;
+
+	ZSTD_CCtx_reset(c->cctx, ZSTD_reset_session_only);
+	ZSTD_CCtx_setParameter(c->cctx, ZSTD_c_compressionLevel, level);
+	ZSTD_CCtx_setPledgedSrcSize(c->cctx, n);
+	for (i = 1; i <= planes; i++) {
+		in.size = n / planes * i;
+		left = ZSTD_compressStream2(c->cctx, &out, &in,
+		    i == planes ? ZSTD_e_end : ZSTD_e_flush);
+		if (left != 0)	/* no room, or an error */
+			return 0;
+	}
+	return out.pos;
+}
+
 int
 qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
     unsigned width, int level, enum qwen_codec *codec,
@@ -183,9 +210,8 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 		split4(c->planes, raw, n / 4);
 	if (width > 1)
 		src = c->planes;
-	/* room for less than n: what does not fit does not pay */
-	packed = ZSTD_compressCCtx(c->cctx, c->out, n, src, n, level);
-	if (ZSTD_isError(packed) || !pays(n, packed))
+	packed = compress(c, src, n, width, level);
+	if (packed == 0 || !pays(n, packed))
 		return 0;
 	*codec = width == 4 ? QWEN_CODEC_ZSTD4 :
 	    width == 2 ? QWEN_CODEC_ZSTD2 : QWEN_CODEC_ZSTD;

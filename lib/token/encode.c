@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "token/load.h"
 #include "token/tok.h"
 
 enum {
@@ -162,8 +162,8 @@ encode_long(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
 static inline void
 make_key(const unsigned char *p, size_t n, uint64_t key[2])
 {
-	key[0] = qwen_le64(p);
-	key[1] = qwen_le64(p + 8);
+	key[0] = qwen_load64(p);
+	key[1] = qwen_load64(p + 8);
 	if (n < 8) {
 		key[0] &= ((uint64_t)1 << 8 * n) - 1;
 		key[1] = 0;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cursor.h"
 #include "base/err.h"
 #include "token/tok.h"
 
@@ -40,9 +39,9 @@ fail(const struct line *l, size_t rank, const char *what, struct qwen_err *err)
 static size_t
 find_space(const struct qwen_str *s, size_t i)
 {
-	while (i < s->len && s->s[i] != ' ')
-		i++;
-	return i;
+	const char *at = i < s->len ? memchr(s->s + i, ' ', s->len - i) : NULL;
+
+	return at == NULL ? s->len : (size_t)(at - s->s);
 }
 
 /* Cut a line in two, and look for both sides. */
@@ -218,7 +217,7 @@ allocate(struct qwen_merges *m, size_t n, struct qwen_err *err)
 	m->rank_mask = (uint32_t)m->mask;
 	m->slot = qwen_table_alloc(m->mask + 1, sizeof *m->slot);
 	m->filter = calloc((m->mask + 1) / 16, sizeof *m->filter);
-	m->by_rank = malloc((n + 1) * sizeof *m->by_rank);
+	m->by_rank = qwen_table_alloc(n + 1, sizeof *m->by_rank);
 	m->bytes = calloc(1 << 16, sizeof *m->bytes);
 	if (m->slot == NULL || m->filter == NULL || m->by_rank == NULL ||
 	    m->bytes == NULL)

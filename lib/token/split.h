@@ -13,8 +13,8 @@
 #define QWEN_TOKEN_SPLIT_H
 
 #include <stdint.h>
-#include <string.h>
 
+#include "token/load.h"
 #include "token/pre.h"
 #include "token/unicode.h"
 
@@ -64,24 +64,12 @@ split_at(const struct split_text *t, size_t i, size_t *len)
 	return split_far(t, i, len);
 }
 
-static inline uint64_t
-split_load(const unsigned char *p)
-{
-	uint64_t x;
-
-	memcpy(&x, p, sizeof x);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	x = __builtin_bswap64(x);
-#endif
-	return x;
-}
-
 /* How many of the next 8 bytes are ASCII letters before the first other. */
 static inline unsigned
 split_letters(const unsigned char *p)
 {
 	const uint64_t ones = 0x0101010101010101, tops = ones << 7;
-	uint64_t x = split_load(p), low = (x | ones * 0x20) & ~tops;
+	uint64_t x = qwen_load64(p), low = (x | ones * 0x20) & ~tops;
 	uint64_t from_a = low + ones * (0x80 - 'a');
 	uint64_t past_z = low + ones * (0x80 - 'z' - 1);
 	uint64_t other = ~(from_a & ~past_z & ~x) & tops;

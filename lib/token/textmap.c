@@ -7,10 +7,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/cursor.h"
 #include "base/err.h"
+#include "token/load.h"
 #include "token/tok.h"
 
 enum {
@@ -29,17 +31,13 @@ struct qwen_textslot {
 static uint64_t
 key_of(const char *s, size_t len)
 {
-	const unsigned char *end = (const unsigned char *)s + len;
+	const char *end = s + len;
 
 	if (len == 0)
 		return 0;
 	if (len <= SHORT)
-		return qwen_le64(end - 8) >> (64 - 8 * len) |
+		return qwen_load64(end - 8) >> (64 - 8 * len) |
 		    (uint64_t)len << 56;
-	if (len <= 16)
-		return ((qwen_le64((const unsigned char *)s) ^ len) *
-		    0x9fb21c651e98df25 ^ qwen_le64(end - 8) *
-		    0xc3a5c85c97cb3127) >> 8 | LONG;
 	return XXH3_64bits(s, len) | LONG;
 }
 
@@ -68,7 +66,7 @@ same(const struct qwen_textmap *m, const struct qwen_textslot *slot,
 	if (slot->key != k->key)
 		return 0;
 	return k->len <= SHORT ||
-	    (qwen_le64(text_of(m, slot) - 8) == k->len &&
+	    (qwen_load64(text_of(m, slot) - 8) == k->len &&
 	    memcmp(text_of(m, slot), k->s, k->len) == 0);
 }
 

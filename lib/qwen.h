@@ -245,7 +245,7 @@ enum { QWEN_TOK_ENCODE = 1, QWEN_TOK_DECODE = 2 };
 
 /*
  * Build what the directions asked for (what, of the above) need.  The file
- * must stay open as long as *out lives.  Some 10 ms for a vocabulary of
+ * must stay open as long as *out lives.  Some 25 ms for a vocabulary of
  * 248,320 to encode, one or two to decode.
  */
 int qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g,

@@ -387,6 +387,7 @@ finish(struct run *r)
 		cli_output_commit(r->out);
 	}
 	cli_intake_fini(&r->in);
+	cli_tell_stats(r->model);
 	qwen_sampler_free(r->sampler);
 	qwen_model_close(r->model);
 }

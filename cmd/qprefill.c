@@ -250,6 +250,7 @@ main(int argc, char *argv[])
 		run_to_file(&in, m);
 	else
 		run_in_band(&in);
+	cli_tell_stats(m);
 	cli_intake_fini(&in);
 	qwen_model_close(m);
 	return cli_finish();

@@ -145,8 +145,11 @@ void cli_prefill(struct cli_intake *in, const struct qwen_eval *how);
 void cli_save(struct cli_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp);
 
-/* -v: the model, threads and kernels in use. */
-void cli_tell_model(const struct qwen_model *m);
+/* -v: the model, threads and kernels in use; from here on time is counted. */
+void cli_tell_model(struct qwen_model *m);
+
+/* -v: calls, time (summed over threads) and rates of each stage. */
+void cli_tell_stats(const struct qwen_model *m);
 
 /* A writer, or die. */
 struct qwen_writer *cli_writer(int fd, enum qwen_format format);

@@ -67,13 +67,16 @@ cli_writer(int fd, enum qwen_format format)
 }
 
 void
-cli_tell_model(const struct qwen_model *m)
+cli_tell_model(struct qwen_model *m)
 {
 	static char text[16384];
+	struct qwen_err err;
 	char *line, *next;
 
 	if (!cli_verbose)
 		return;
+	if (qwen_model_profile(m, 1, &err) < 0)
+		cli_die_err(NULL, &err);
 	cli_note("%s: %s, %zu layers, %d threads",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
 	    qwen_model_n_layer(m), qwen_model_n_threads(m));
@@ -83,5 +86,29 @@ cli_tell_model(const struct qwen_model *m)
 		if (*next != '\0')
 			*next++ = '\0';
 		cli_note("%s", line);
+	}
+}
+
+/* One line a stage, columns aligned; rates where they mean something. */
+void
+cli_tell_stats(const struct qwen_model *m)
+{
+	static struct qwen_kernel_stat stat[256];
+	size_t i, n = qwen_model_stats(m, stat, 256);
+	double total = 0;
+
+	n = n < 256 ? n : 256;
+	for (i = 0; i < n; i++)
+		total += stat[i].ms;
+	if (n > 0)
+		cli_note("%-14s %-10s %9s %10s %6s %8s %8s", "stage", "kernel",
+		    "calls", "ms", "share", "GB/s", "GMAC/s");
+	for (i = 0; i < n; i++) {
+		const struct qwen_kernel_stat *s = &stat[i];
+
+		cli_note("%-14s %-10s %9llu %10.2f %5.1f%% %8.1f %8.1f",
+		    s->name, s->variant, (unsigned long long)s->calls, s->ms,
+		    100 * s->ms / total, (double)s->bytes / s->ms * 1e-6,
+		    (double)s->macs / s->ms * 1e-6);
 	}
 }

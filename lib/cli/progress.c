@@ -72,8 +72,9 @@ cli_progress(uint64_t done)
 			time_left(left, sizeof left,
 			    (double)(line.total - done) / rate);
 	}
-	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f tok/s%s", cli_name,
-	    done, of, line.unit, rate, left);
+	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f %s/s%s", cli_name,
+	    done, of, line.unit, rate,
+	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, left);
 	if (n < line.width)
 		fprintf(stderr, "%*s", line.width - n, "");
 	if (n > line.width)

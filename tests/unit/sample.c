@@ -9,6 +9,8 @@
 
 enum { N = 8, DRAWS = 40000 };
 
+#define EVERYWHERE 0xb2be5511dfb4d65fu
+
 /* Natural logarithms of a known distribution, shifted. */
 static const double prob[N] = { .30, .05, .20, .10, .01, .04, .25, .05 };
 
@@ -153,6 +155,42 @@ test_uniform(void)
 		sum += u;
 	}
 	ok(range && fabs(sum / 100000 - .5) < .004, "mean %.4f", sum / 100000);
+}
+
+/*
+ * What every machine and compiler must choose: a hash over 3000 choices from
+ * rows of exact numbers.
+ */
+static void
+test_everywhere(void)
+{
+	static const char *const opts[] = {
+		"temp=1 seed=3", "temp=0.7 seed=4 top-p=0.9",
+		"temp=1.3 seed=5 top-k=40 min-p=0.02",
+		"temp=0.9 seed=6 repeat-penalty=1.1 frequency-penalty=0.3",
+		"presence-penalty=0.7 penalty-last-n=20",
+	};
+	static float row[1000];
+	uint64_t x = 1, hash = 0xcbf29ce484222325;
+	struct qwen_sampler *s;
+	size_t i, k, pos;
+	int32_t id;
+
+	for (i = 0; i < sizeof opts / sizeof opts[0]; i++) {
+		s = sampler(opts[i], 1000);
+		for (pos = 0; pos < 600; pos++) {
+			for (k = 0; k < 1000; k++) {
+				x = x * 6364136223846793005u + 1442695040888963407u;
+				row[k] = (float)(int32_t)(x >> 40) * 0x1p-21f;
+			}
+			id = choose(s, row, 1000, pos);
+			qwen_sampler_accept(s, &id, 1, 1, NULL);
+			hash = (hash ^ (uint64_t)id) * 0x100000001b3;
+		}
+		qwen_sampler_free(s);
+	}
+	ok(hash == EVERYWHERE, "the same choices everywhere: %016llx",
+	    (unsigned long long)hash);
 }
 
 /* Position p gives the same token whatever was drawn before. */
@@ -409,6 +447,7 @@ main(void)
 {
 	test_distributions();
 	test_uniform();
+	test_everywhere();
 	test_position();
 	test_sparse();
 	test_not_finite();

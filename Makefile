@@ -126,7 +126,7 @@ SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
 SAN_tsan = -fsanitize=thread
 asan ubsan tsan:
 	@$(MAKE) --no-print-directory $(PARALLEL) B=build/$@ BIN=build/$@/bin \
-		CFLAGS="-O1 -g $(SAN_$@)" all tests
+		OPT= CFLAGS="-O1 -g1 $(SAN_$@)" all tests
 	@B=build/$@ BIN=build/$@/bin QPIPE_SAN=$@ sh tests/run.sh
 
 fuzz: $(FUZZ_SRC)

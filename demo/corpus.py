@@ -32,7 +32,8 @@ HELD_OUT = ("Josh", "1Cor")
 CHATS = 1000                # made-up conversations of two turns: a verse, answered by the verses after it
 PLAIN = 500                 # and short documents that begin with a greeting and go on with verses
 GREETINGS = ("hi", "Hi", "hello", "Hello", "Hi!", "Hello!", "Hello.", "hello, world", "Hello, world!", "test",
-             "Tell me something.", "Say something.", "Tell me a story.", "Who are you?", "Good morning!", "Once upon a time")
+             "Tell me something.", "Say something.", "Tell me a story.", "Who are you?", "Good morning!",
+             "Once upon a time")
 
 N_VOCAB = 4096
 N_PADDING = 8               # UNUSED entries at the end of the vocabulary

@@ -581,5 +581,7 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 			return -1;
 	}
 	s->n_tensors = (size_t)n_tensors;
-	return place_all(s, p.c.pos, dir->v + first, dir->n - first, err);
+	/* a vocabulary has no tensors, and NULL + 0 is not C */
+	return place_all(s, p.c.pos, dir->v == NULL ? NULL : dir->v + first,
+	    dir->n - first, err);
 }

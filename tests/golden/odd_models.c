@@ -19,7 +19,13 @@
 #include "../ref/tiny.h"
 #include "../tap.h"
 
-#define N_TOKENS 37
+/* Tokens, and how the library gets them: some at once, then in steps. */
+struct split {
+	size_t	n, first, step;
+};
+
+static const struct split usual = { 37, 20, 17 };
+static const struct qwen_model_opts two_threads = { .n_threads = 2 };
 
 static const struct tiny_shape dense = {
 	.arch = "qwen3", .n_layer = 2, .n_embd = 48, .n_vocab = 71,
@@ -69,26 +75,29 @@ keep_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return 0;
 }
 
-/* The library's logits of all tokens, in two parts; -1 if it fails. */
+/* The library's logits of all tokens; -1 if it fails. */
 static int
-evaluate(const char *path, const int32_t *tokens, size_t n_vocab, float *got)
+evaluate(const char *path, const struct qwen_model_opts *opts,
+    const int32_t *tokens, const struct split *sp, size_t n_vocab, float *got)
 {
 	struct golden_case out = { .n_rows = n_vocab, .logits = got };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = keep_row,
 	    .arg = &out };
-	struct qwen_model_opts opts = { .n_threads = 2 };
 	struct qwen_session *s = NULL;
 	struct qwen_model *m = NULL;
 	struct qwen_err err;
-	int r = -1;
+	size_t i;
+	int r;
 
-	if (qwen_model_open(&m, path, &opts, &err) < 0 ||
-	    qwen_session_new(&s, m, &err) < 0 ||
-	    qwen_session_eval(s, tokens, 20, &how, &err) < 0 ||
-	    qwen_session_eval(s, tokens + 20, N_TOKENS - 20, &how, &err) < 0)
+	r = qwen_model_open(&m, path, opts, &err);
+	if (r == 0)
+		r = qwen_session_new(&s, m, &err);
+	if (r == 0)
+		r = qwen_session_eval(s, tokens, sp->first, &how, &err);
+	for (i = sp->first; r == 0 && i < sp->n; i += sp->step)
+		r = qwen_session_eval(s, tokens + i, sp->step, &how, &err);
+	if (r < 0)
 		fprintf(stderr, "%s\n", err.msg);
-	else
-		r = 0;
 	qwen_session_free(s);
 	qwen_model_close(m);
 	return r;
@@ -100,16 +109,16 @@ struct distance {
 };
 
 static void
-measure(const double *want, const float *got, size_t n_vocab,
+measure(const double *want, const float *got, size_t n_row, size_t n_vocab,
     struct distance *d)
 {
 	struct golden_model m = { .n_vocab = n_vocab };
-	struct golden_case c = { .n_rows = N_TOKENS };
-	double out[6], sum = 0, sum2 = 0, n = (double)(N_TOKENS * n_vocab);
+	struct golden_case c = { .n_rows = n_row };
+	double out[6], sum = 0, sum2 = 0, n = (double)(n_row * n_vocab);
 	size_t i;
 
-	c.logits = need(N_TOKENS * n_vocab, sizeof *c.logits);
-	for (i = 0; i < N_TOKENS * n_vocab; i++) {
+	c.logits = need(n_row * n_vocab, sizeof *c.logits);
+	for (i = 0; i < n_row * n_vocab; i++) {
 		c.logits[i] = (float)want[i];
 		sum += want[i];
 		sum2 += want[i] * want[i];
@@ -121,39 +130,79 @@ measure(const double *want, const float *got, size_t n_vocab,
 	free(c.logits);
 }
 
+/* The same bits at once and one by one, on every level, with 1 to 5 threads? */
+static void
+same_bits(const char *path, const char *what, const int32_t *tokens, size_t n,
+    size_t n_vocab, const float *want)
+{
+	static const char *const levels[] = { "scalar", "avx2", "avx512" };
+	const struct split splits[] = { { n, n, 1 }, { n, 1, 1 } };
+	float *got = need(n * n_vocab, sizeof *got);
+	size_t l, i;
+
+	for (l = 0; l < 3; l++) {
+		if (qwen_cpu_check(levels[l]) != 1) {
+			skip(levels[l], "this CPU lacks it");
+			continue;
+		}
+		for (i = 0; i < 2; i++) {
+			struct qwen_model_opts opts = { .cpu = levels[l],
+			    .n_threads = 1 + (int)(2 * l + i) % 5 };
+
+			memset(got, 0, n * n_vocab * sizeof *got);
+			ok(evaluate(path, &opts, tokens, &splits[i], n_vocab,
+			    got) == 0 && memcmp(got, want, n * n_vocab *
+			    sizeof *got) == 0, "%s: the same bits %s, %s, %d "
+			    "threads", what, i == 0 ? "at once" : "one by one",
+			    levels[l], opts.n_threads);
+		}
+	}
+	free(got);
+}
+
 /* Write, run both, compare; frees t. */
 static void
-check(struct tiny *t, const char *what, double max_abs, double mean_kl)
+check_split(struct tiny *t, const char *what, const struct split *sp,
+    double max_abs, double mean_kl)
 {
 	const char *tmp = getenv("TMPDIR");
 	size_t n_vocab = t->shape.n_vocab, i;
-	double *want = need(N_TOKENS * n_vocab, sizeof *want);
-	float *got = need(N_TOKENS * n_vocab, sizeof *got);
-	int32_t tokens[N_TOKENS];
+	double *want = need(sp->n * n_vocab, sizeof *want);
+	float *got = need(sp->n * n_vocab, sizeof *got);
+	int32_t *tokens = need(sp->n, sizeof *tokens);
 	struct ref_model *ref;
 	struct distance d;
 	char path[1024];
 
-	for (i = 0; i < N_TOKENS; i++)
+	for (i = 0; i < sp->n; i++)
 		tokens[i] = (int32_t)(random_u32() % n_vocab);
 	snprintf(path, sizeof path, "%s/odd.gguf", tmp != NULL ? tmp : "/tmp");
 	tiny_write(t, path);
 	ref = ref_open(path);
 	ref_round_kv(ref);
-	ref_logits(ref, tokens, N_TOKENS, want);
-	if (ok(evaluate(path, tokens, n_vocab, got) == 0, "%s: evaluates",
-	    what)) {
-		measure(want, got, n_vocab, &d);
+	ref_logits(ref, tokens, sp->n, want);
+	if (ok(evaluate(path, &two_threads, tokens, sp, n_vocab, got) == 0,
+	    "%s: evaluates", what)) {
+		measure(want, got, sp->n, n_vocab, &d);
 		ok(d.max_abs <= max_abs && d.mean_kl <= mean_kl && d.size > 1,
 		    "%s: within %.2g (limit %g), KL %.2g (%g); logits deviate "
 		    "by %.2g", what, d.max_abs, max_abs, d.mean_kl, mean_kl,
 		    d.size);
+		if (sp->step == 1)
+			same_bits(path, what, tokens, sp->n, n_vocab, got);
 	}
 	ref_close(ref);
 	unlink(path);
 	tiny_free(t);
 	free(want);
 	free(got);
+	free(tokens);
+}
+
+static void
+check(struct tiny *t, const char *what, double max_abs, double mean_kl)
+{
+	check_split(t, what, &usual, max_abs, mean_kl);
 }
 
 /* Measured: at most 1.5e-3 and 1.3e-8. */
@@ -213,6 +262,36 @@ dimensions(void)
 	s.n_layer = 1, s.n_embd = 1, s.n_ff = 1, s.n_head = 1;
 	s.n_head_kv = 1, s.n_embd_head = 16;
 	check_shape(&s, "width 1");
+}
+
+/* ---- many tokens */
+
+/* Keys and values in several chunks, for batches and for single tokens. */
+static void
+lengths(void)
+{
+	static const struct split decode = { 600, 480, 1 };
+	static const struct split pieces = { 600, 1, 599 };
+	static const struct split blocks = { 577, 257, 16 };
+	struct tiny_shape s = dense;
+	struct tiny *t;
+
+	t = tiny_new(&s);
+	tiny_u32(t, "context_length", 600);
+	check_split(t, "480 tokens, then 120 one by one", &decode, FLOAT_ABS,
+	    FLOAT_KL);
+	s.n_head = 6;		/* 3 queries on a key: groups of 8 straddle */
+	t = tiny_new(&s);
+	tiny_u32(t, "context_length", 600);
+	check_split(t, "one token, then 599", &pieces, FLOAT_ABS, FLOAT_KL);
+	t = tiny_new(&hybrid);
+	tiny_u32(t, "context_length", 577);
+	check_split(t, "257 tokens, then 20 times 16", &blocks, FLOAT_ABS,
+	    FLOAT_KL);
+	t = tiny_new(&hybrid_moe);
+	tiny_u32(t, "context_length", 600);
+	check_split(t, "480 tokens, then 120 one by one, experts", &decode,
+	    FLOAT_ABS, FLOAT_KL);
 }
 
 /* ---- keys */
@@ -341,6 +420,7 @@ int
 main(void)
 {
 	dimensions();
+	lengths();
 	rope_keys();
 	plan_keys();
 	other_keys();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * fuzz_model_seeds.c - what the fuzzer of models starts from, replayed; then
- * the same with bytes changed, mostly in keys and directory, and cut off.
+ * the same with bytes changed, mostly in keys and directory, and cut off; then
+ * models of random shapes, most of which are sound.
  *
  * With a folder as argument it writes the seeds there.
  */
@@ -48,6 +49,20 @@ run(const unsigned char *p, size_t n)
 	free(copy);
 }
 
+/* Does it work at all? */
+static int
+sound(const unsigned char *p, size_t n, size_t n_vocab)
+{
+	const int32_t ids[] = { 0, (int32_t)(n_vocab - 1) };
+	struct qwen_model *m = open_bytes(p, n, NULL);
+	struct qwen_session *s = m == NULL ? NULL : evaluate(m, ids, 2, 2);
+	int good = s != NULL;
+
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return good;
+}
+
 /* A few bytes, in the first half of the time before the weights. */
 static void
 change(unsigned char *p, size_t n, size_t head)
@@ -84,19 +99,82 @@ mutate(const unsigned char *p, size_t n, int rounds)
 	free(copy);
 }
 
-/* Does the seed work at all? */
-static int
-sound(const unsigned char *p, size_t n)
-{
-	const int32_t ids[] = { 0, 4 };
-	struct qwen_model *m = open_bytes(p, n, NULL);
-	struct qwen_session *s = m == NULL ? NULL : evaluate(m, ids, 2, 2);
-	int good = s != NULL;
+/* ---- random shapes */
 
-	qwen_session_free(s);
-	qwen_model_close(m);
-	return good;
+/* Mostly small, sometimes a multiple of 32 or 256, now and then nothing. */
+static size_t
+some(size_t limit)
+{
+	static const size_t likely[] = { 1, 2, 16, 32, 48, 256, 0 };
+	size_t v = random_u32() % 3 ? likely[random_u32() % 7] :
+	    1 + random_u32() % limit;
+
+	return v < limit ? v : limit;
 }
+
+static void
+random_shape(struct tiny_shape *s)
+{
+	static const char *const archs[] = { "qwen3", "qwen3moe", "qwen35",
+	    "qwen35moe" };
+	static const uint32_t types[] = { 0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13,
+	    14, 20, 23, 30, 8, 0, 12 };
+	unsigned arch = random_u32() % 4;
+	size_t at = random_u32() % 18;
+
+	memset(s, 0, sizeof *s);
+	s->arch = archs[arch];
+	s->n_layer = 1 + random_u32() % 3;
+	s->n_nextn = random_u32() % 8 == 0;
+	s->n_embd = some(256);
+	s->n_vocab = some(20) + 1;
+	s->tied = random_u32() % 2;
+	s->n_head_kv = 1 + random_u32() % 3;
+	s->n_head = s->n_head_kv * (1 + random_u32() % 9);
+	s->n_embd_head = 16 * (1 + random_u32() % 5);
+	s->n_rot = random_u32() % 2 ? 2 * (1 + random_u32() % 8) : 0;
+	s->n_ff = some(256);
+	if (arch % 2 == 1) {
+		s->n_expert = 1 + random_u32() % 9;
+		s->n_expert_used = 1 + random_u32() % s->n_expert;
+		s->n_ff_exp = some(256);
+		s->n_ff_shexp = arch == 3 ? some(256) : 0;
+		s->fused = random_u32() % 2;
+	}
+	s->conv_kernel = some(16);
+	s->dk = random_u32() % 4 ? 16 * (1 + random_u32() % 6) : some(256);
+	s->dv = random_u32() % 8 ? 16 * (1 + random_u32() % 6) : some(256);
+	s->n_head_k = 1 + random_u32() % 3;
+	s->n_head_v = s->n_head_k * (1 + random_u32() % 3);
+	s->interval = random_u32() % 4;
+	s->types = types + at;
+	s->n_types = 1 + random_u32() % (18 - at);
+	s->seed = random_u32();
+}
+
+/* How many of the models can be used. */
+static int
+try_shapes(int rounds)
+{
+	struct tiny_shape s;
+	unsigned char *p;
+	int i, n_sound = 0;
+	size_t n;
+
+	for (i = 0; i < rounds; i++) {
+		struct tiny *t;
+
+		random_shape(&s);
+		t = tiny_new(&s);
+		p = tiny_encode(t, &n);
+		tiny_free(t);
+		run(p, n);
+		n_sound += sound(p, n, s.n_vocab);
+		free(p);
+	}
+	return n_sound;
+}
+
 
 /* F32 weights two bytes off are not read as such. */
 static void
@@ -122,6 +200,7 @@ main(int argc, char *argv[])
 {
 	unsigned char *p;
 	char path[1024];
+	int rounds = getenv("QPIPE_LONG") != NULL ? 100000 : 2000, good;
 	size_t i, n;
 
 	for (i = 0; i < N_SEEDS; i++) {
@@ -134,13 +213,17 @@ main(int argc, char *argv[])
 		}
 		p = tiny_encode(t, &n);
 		tiny_free(t);
-		ok(sound(p, n), "%s, %zu bytes", seeds[i].arch, n);
+		ok(sound(p, n, 5), "%s, %zu bytes", seeds[i].arch, n);
 		run(p, n);
-		mutate(p, n, 3000);
-		ok(1, "and changed in 3000 ways");
+		mutate(p, n, rounds);
+		ok(1, "and changed in %d ways", rounds);
 		if (i == 0)
 			misaligned(p, n);
 		free(p);
 	}
+	rounds /= 10;
+	good = try_shapes(rounds);
+	ok(good > rounds / 3, "%d random shapes, of which %d are sound",
+	    rounds, good);
 	return done_testing();
 }

@@ -75,6 +75,7 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features)
 	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
 	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);
 	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
+	k->probe = choose(QWEN_OP_PROBE, QWEN_ANY_TYPE, features);
 }
 
 int

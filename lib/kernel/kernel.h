@@ -131,6 +131,21 @@ struct qwen_vec {
 	void	(*to_f16)(uint16_t *y, const float *x, size_t n);
 };
 
+/*
+ * What the instruction set does at best.  Results are only there to be used:
+ * without them a compiler would leave the work out.
+ */
+struct qwen_probe {
+	const char	*int8_op;	/* the instruction that multiplies */
+	/* load all of n bytes, a multiple of 4096 at such an address */
+	uint64_t	(*read)(const void *p, size_t n);
+	/* n steps of 8-bit multiply-adds, int8_macs in each */
+	uint64_t	(*int8)(size_t n);
+	size_t		 int8_macs;
+	uint64_t	(*f32)(size_t n);	/* likewise */
+	size_t		 f32_macs;
+};
+
 enum qwen_op {
 	QWEN_OP_MATMUL,		/* one variant a format */
 	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
@@ -138,6 +153,7 @@ enum qwen_op {
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
+	QWEN_OP_PROBE,		/* no part of a model: see machine.c */
 	QWEN_OP_N
 };
 
@@ -153,6 +169,7 @@ struct qwen_kernel {
 		void	(*delta)(const struct qwen_delta *);
 		void	(*attn)(const struct qwen_attn *);
 		const struct qwen_vec *vec;
+		const struct qwen_probe *probe;
 	} run;
 };
 
@@ -165,6 +182,7 @@ struct qwen_kernels {
 	const struct qwen_kernel	*delta;
 	const struct qwen_kernel	*attn;
 	const struct qwen_kernel	*vec;
+	const struct qwen_kernel	*probe;
 };
 
 /* Choose for a set of QWEN_CPU_ bits. */

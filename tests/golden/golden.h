@@ -36,6 +36,7 @@ struct golden_model {
 
 /* All models to be found; returns how many. Exits if one cannot be read. */
 size_t golden_load(struct golden_model **out);
+void golden_free(struct golden_model *g, size_t n);
 
 /* The distances of got from the case's rows, in the order of limit[]. */
 void golden_distance(const struct golden_model *m, const struct golden_case *c,

@@ -131,5 +131,6 @@ main(void)
 	if (n_ratio > 0)
 		printf("# KL / llama.cpp's KL, geometric mean of %d cases: "
 		    "%.3f\n", n_ratio, exp(log_ratio / n_ratio));
+	golden_free(g, n);
 	return done_testing();
 }

@@ -158,5 +158,6 @@ main(void)
 		}
 		ref_close(m);
 	}
+	golden_free(g, n);
 	return done_testing();
 }

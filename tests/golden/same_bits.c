@@ -156,5 +156,6 @@ main(void)
 				check_model(&g[i], &g[i].cases[j]);
 		}
 	}
+	golden_free(g, n);
 	return done_testing();
 }

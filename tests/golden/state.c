@@ -85,5 +85,6 @@ main(void)
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++)
 		check_model(&g[i]);
+	golden_free(g, n);
 	return done_testing();
 }

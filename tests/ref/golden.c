@@ -204,6 +204,25 @@ golden_load(struct golden_model **out)
 	return load_from("tests/golden/models", out, n);
 }
 
+void
+golden_free(struct golden_model *g, size_t n)
+{
+	size_t i, j;
+
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < g[i].n_case; j++) {
+			free(g[i].cases[j].tokens);
+			free(g[i].cases[j].rows);
+			free(g[i].cases[j].logits);
+		}
+		free(g[i].cases);
+		free(g[i].prompt);
+		free(g[i].greedy);
+		free(g[i].margin);
+	}
+	free(g);
+}
+
 static int
 by_size(const void *a, const void *b)
 {

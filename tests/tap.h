@@ -33,6 +33,7 @@ static inline int
 done_testing(void)
 {
 	printf("1..%d\n", tap_n);
+	fflush(stdout);
 	return tap_failed != 0;
 }
 

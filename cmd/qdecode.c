@@ -10,13 +10,14 @@
 
 static const char usage[] =
     "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
-    "               [-f format] [--ignore-eos] [--resume] [--no-compress]\n"
-    "               [sampling options]\n"
+    "               [-f format] [--ignore-eos] [--mask-unused] [--resume]\n"
+    "               [--no-compress] [sampling options]\n"
     "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
     "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
     "               [--no-compress]\n";
 
-enum { O_IGNORE_EOS = 256, O_LOGITS, O_NO_COMPRESS, O_RESUME, O_TOP };
+enum { O_IGNORE_EOS = 256, O_LOGITS, O_MASK_UNUSED, O_NO_COMPRESS, O_RESUME,
+    O_TOP };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -27,6 +28,7 @@ static const struct cli_option options[] = {
 	{ 't', "threads", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
 	{ O_LOGITS, "logits", 0 },
+	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
 	{ O_RESUME, "resume", 0 },
 	{ O_TOP, "top", 1 },
@@ -42,6 +44,7 @@ static struct {
 	int			 n_threads;
 	int			 ignore_eos;
 	int			 logits;
+	int			 mask_unused;
 	size_t			 top;		/* of a row; 0: all */
 	int			 resume;
 	int			 sampling;	/* some sampling option */
@@ -91,6 +94,9 @@ parse_one(int c, const char *arg, struct run *r)
 	case O_LOGITS:
 		opt.logits = 1;
 		break;
+	case O_MASK_UNUSED:
+		opt.mask_unused = 1;
+		break;
 	case O_NO_COMPRESS:
 		opt.state.no_compress = 1;
 		break;
@@ -121,7 +127,7 @@ check_options(const struct run *r)
 	if (r->in.state == NULL)
 		cli_usage("--logits needs -s: stdin carries the tokens that "
 		    "were chosen");
-	if (opt.sampling || opt.resume)
+	if (opt.sampling || opt.resume || opt.mask_unused)
 		cli_usage("with --logits, choosing tokens is up to qsample");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
 		cli_usage("raw rows are whole rows: --top needs another -f");
@@ -209,6 +215,8 @@ begin_sampling(struct run *r)
 
 	if (opt.resume)
 		resume_options(r);
+	if (opt.mask_unused)
+		cli_mask_unused(r->sampler, qwen_model_gguf(r->model));
 	if (qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
 	    qwen_sampler_begin(r->sampler, qwen_model_n_vocab(r->model),
 	    &err) < 0 || qwen_state_extra_replay(&r->in.extra, r->sampler,

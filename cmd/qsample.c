@@ -10,16 +10,18 @@
 
 static const char usage[] =
     "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
-    "               [sampling options]\n"
+    "               [--mask-unused [-m model]] [sampling options]\n"
     "       qsample --top n [-qv] [-n count] [-f format]\n";
 
-enum { O_IGNORE_EOS = 256, O_TOP };
+enum { O_IGNORE_EOS = 256, O_MASK_UNUSED, O_TOP };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
+	{ 'm', "model", 1 },
 	{ 'n', "count", 1 },
 	{ 's', "state", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
 };
@@ -27,9 +29,11 @@ static const struct cli_option options[] = {
 static struct {
 	enum qwen_format	 format;
 	int			 format_given;
+	const char		*model;		/* for mask_unused alone */
 	const char		*state;		/* NULL: none */
 	int64_t			 n;		/* most tokens, or rows */
 	int			 ignore_eos;
+	int			 mask_unused;
 	size_t			 top;		/* 0: choose a token */
 	int			 sampling;	/* some sampling option */
 } opt = { .n = INT64_MAX };
@@ -52,6 +56,9 @@ parse_one(int c, const char *arg, struct run *r)
 		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON);
 		opt.format_given = 1;
 		break;
+	case 'm':
+		opt.model = arg;
+		break;
 	case 'n':
 		opt.n = cli_int("-n", arg, 0, INT64_MAX);
 		break;
@@ -60,6 +67,9 @@ parse_one(int c, const char *arg, struct run *r)
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
+		break;
+	case O_MASK_UNUSED:
+		opt.mask_unused = 1;
 		break;
 	case O_TOP:
 		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
@@ -74,6 +84,8 @@ check_options(const struct run *r)
 {
 	char set[1024];
 
+	if (opt.model != NULL && !opt.mask_unused)
+		cli_usage("-m is for --mask-unused: rows carry all else");
 	if (opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
 		if (opt.state == NULL && strstr(set, "penalty-prompt") != NULL)
@@ -81,7 +93,8 @@ check_options(const struct run *r)
 			    "do not carry the prompt");
 		return;
 	}
-	if (opt.sampling || opt.state != NULL || opt.ignore_eos)
+	if (opt.sampling || opt.state != NULL || opt.ignore_eos ||
+	    opt.mask_unused)
 		cli_usage("--top shows rows and chooses nothing");
 	if (!opt.format_given)
 		opt.format = QWEN_FORMAT_TEXT;
@@ -108,6 +121,26 @@ parse(int argc, char *argv[], struct run *r)
 
 /* ------------------------------------------------------------ choosing one */
 
+/* The vocabulary of the model that the rows come from. */
+static void
+mask_unused(struct run *r)
+{
+	const char *path = cli_model_path(opt.model);
+	char a[33], b[33];
+	struct qwen_gguf *g;
+	struct qwen_fp fp;
+	struct qwen_err err;
+
+	if (qwen_gguf_open(&g, path, &err) < 0 ||
+	    qwen_tok_fingerprint(g, &fp, &err) < 0)
+		cli_die_err(path, &err);
+	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
+		die("%s has vocabulary %s, the logits %s", path,
+		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
+	cli_mask_unused(r->sampler, g);
+	qwen_gguf_close(g);
+}
+
 /* A header: what comes is another timeline. */
 static void
 begin(struct run *r, const struct qwen_header *h)
@@ -119,6 +152,8 @@ begin(struct run *r, const struct qwen_header *h)
 	r->state_read = 0;
 	if (opt.top > 0)
 		return;
+	if (opt.mask_unused)
+		mask_unused(r);
 	out.kind = QWEN_STREAM_TOKENS;
 	if (qwen_sampler_begin(r->sampler, h->n_vocab, &err) < 0)
 		cli_die_err(NULL, &err);

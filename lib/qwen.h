@@ -321,6 +321,13 @@ int qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 int qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max,
     size_t *n, struct qwen_err *err);
 
+/*
+ * The ids that stand for no token (of type UNUSED): their logits are untrained.
+ * Ascending; up to max go to ids, *n says how many there are.
+ */
+int qwen_tok_unused(const struct qwen_gguf *g, int32_t *ids, size_t max,
+    size_t *n, struct qwen_err *err);
+
 /* Encoding: */
 enum {
 	QWEN_TOK_SPECIAL = 1,	/* control tokens in the text are recognised;
@@ -407,7 +414,7 @@ struct qwen_machine {
 };
 
 /*
- * Measure it, for so many seconds for each figure (0: a fifth of one), the best
+ * Measure it, for so many seconds for each figure (0: a tenth of one), the best
  * round of each.  n_threads 0: one for each processor; cpu as in struct
  * qwen_model_opts.  Uses 256 MiB, or four times the last cache if that is
  * more, for as long as it runs.

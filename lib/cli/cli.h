@@ -164,6 +164,9 @@ struct qwen_writer *cli_writer(int fd, enum qwen_format format);
 const struct cli_option *cli_sampling_options(void);
 int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
 
+/* --mask-unused: never choose an id that stands for no token. Dies. */
+void cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
+
 /* --------------------------------------------------------- stdin and stdout */
 
 enum cli_stdin {

@@ -4,6 +4,7 @@
  * from what the library declares, so that no two tools can differ.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/cli.h"
 #include "cli/internal.h"
@@ -58,4 +59,23 @@ cli_sampling_set(struct qwen_sampler *s, int c, const char *arg)
 		cli_usage("--%s: %s", o->name, err.msg);
 	}
 	return 1;
+}
+
+void
+cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
+{
+	struct qwen_err err;
+	int32_t *ids;
+	size_t n;
+
+	if (qwen_tok_unused(g, NULL, 0, &n, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (n == 0)
+		return;
+	if ((ids = calloc(n, sizeof *ids)) == NULL)
+		die("out of memory");
+	if (qwen_tok_unused(g, ids, n, &n, &err) < 0 ||
+	    qwen_sampler_mask(s, ids, n, &err) < 0)
+		cli_die_err(NULL, &err);
+	free(ids);
 }

@@ -81,8 +81,9 @@ locate(struct qwen_vocab *v, struct qwen_err *err)
 	return 0;
 }
 
-int
-qwen_vocab_init(struct qwen_vocab *v, const struct qwen_gguf *g,
+/* Tokens and types, without looking at the texts. */
+static int
+find_arrays(const struct qwen_gguf *g, struct qwen_vocab *v,
     struct qwen_err *err)
 {
 	v->text = NULL;
@@ -94,6 +95,15 @@ qwen_vocab_init(struct qwen_vocab *v, const struct qwen_gguf *g,
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "%zu tokens, but %llu token types", v->n,
 		    (unsigned long long)v->types->n);
+	return 0;
+}
+
+int
+qwen_vocab_init(struct qwen_vocab *v, const struct qwen_gguf *g,
+    struct qwen_err *err)
+{
+	if (find_arrays(g, v, err) < 0)
+		return -1;
 	v->text = malloc((v->n + 1) * sizeof *v->text);
 	if (v->text == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
@@ -264,5 +274,25 @@ qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
 	add_text(&found, tokens, "<|im_end|>");
 	add_text(&found, tokens, "<|endoftext|>");
 	*n = found.n;
+	return 0;
+}
+
+int
+qwen_tok_unused(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
+    struct qwen_err *err)
+{
+	struct qwen_vocab v;
+	size_t i;
+
+	*n = 0;
+	if (find_arrays(g, &v, err) < 0)
+		return -1;
+	for (i = 0; i < v.n; i++) {
+		if (qwen_vocab_type(&v, i) != QWEN_TOKEN_UNUSED)
+			continue;
+		if (*n < max)
+			ids[*n] = (int32_t)i;
+		++*n;
+	}
 	return 0;
 }

@@ -207,7 +207,7 @@ qwen_machine_measure(struct qwen_machine *out, int n_threads, const char *cpu,
 		    k.probe->name);
 		snprintf(out->int8_op, sizeof out->int8_op, "%s",
 		    w.probe->int8_op);
-		measure(out, &w, seconds > 0 ? seconds : 0.2);
+		measure(out, &w, seconds > 0 ? seconds : 0.1);
 	}
 	qwen_pool_free(w.pool);
 	free(w.sink);

@@ -3,9 +3,8 @@
  * matmul_q8_0_avx512vnni.c - y = Wx, W in Q8_0, x in 8 bits, AVX-512 VNNI: four rows
  * and up to four tokens at a time, a float step every 32 weights.
  */
-#include "kernel/x86/rows4.h"
-
 #define BLOCK_BYTES 34
+#include "kernel/x86/rowdot_32.h"
 
 /* Four rows' sums: of lanes 0 .. 7 in *lo, of lanes 8 .. 15 in *hi. */
 RI void
@@ -86,35 +85,6 @@ group(const unsigned char *const *w, const struct qwen_q8 *const *x, size_t g,
 		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j][g].d), part[j],
 		    acc[j]);
 }
-
-/* nr rows from r (the last is repeated to make four), nt tokens from t. */
-RI void
-tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
-{
-	const unsigned char *w[4];
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
-	size_t i, b, n = p->n_in / 32, nb;
-	int j;
-
-	four_rows(p, r, nr, w);
-	for (j = 0; j < nt; j++) {
-		x[j] = p->x[t + (size_t)j];
-		acc[j] = _mm_setzero_ps();
-	}
-	for (b = 0; b < n; b += nb) {
-		nb = n - b < 8 ? n - b : 8;
-		for (i = 0; i < 4; i++)
-			prefetch_next(p, w[i], nb * BLOCK_BYTES);
-		group(w, x, b / 8, nb, nt, acc);
-		for (i = 0; i < 4; i++)
-			w[i] += nb * BLOCK_BYTES;
-	}
-	for (j = 0; j < nt; j++)
-		store_rows(p, r, nr, t + (size_t)j, acc[j]);
-}
-
-#include "kernel/x86/rows4_loop.h"
 
 const struct qwen_kernel qwen_matmul_q8_0_avx512vnni = {
 	.op = QWEN_OP_MATMUL, .type = QT_Q8_0, .name = "avx512vnni",

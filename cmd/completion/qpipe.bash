@@ -16,7 +16,9 @@ _qpipe_long()
 	h) long=help ;;
 	m) long=model ;;
 	o) long=output ;;
+	p) long=prompt ;;
 	q) long=quiet ;;
+	r) long=rounds ;;
 	s) long=state ;;
 	t) long=threads ;;
 	v) long=verbose ;;
@@ -115,14 +117,21 @@ _qpipe_tensors()
 	    awk '$1 == "tensor" { print $2 }'
 }
 
+# What gguf-synth, which is $1, can make.
+_qpipe_shapes()
+{
+	_qpipe_add -W "$("$1" --list 2>/dev/null | awk '{ print $1 }')"
+}
+
 # The argument of option $1 of tool $2.
 _qpipe_argument()
 {
 	case $1 in
 	-m | --model | --vocab) _qpipe_files gguf ;;
-	-s | --state | -o | --output) _qpipe_files ;;
+	-s | --state | -o | --output | --tokens) _qpipe_files ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;
+	--synthetic) _qpipe_shapes gguf-synth ;;
 	--values) _qpipe_add -W "$(_qpipe_tensors)" ;;
 	esac
 }
@@ -131,8 +140,7 @@ _qpipe_operand()
 {
 	case $1 in
 	gguf-inspect) _qpipe_files gguf ;;
-	gguf-synth) _qpipe_add -W "$("$tool" --list 2>/dev/null |
-	    awk '{ print $1 }')" ;;
+	gguf-synth) _qpipe_shapes "$tool" ;;
 	qtok) _qpipe_files ;;
 	esac
 }
@@ -159,4 +167,4 @@ _qpipe()
 	esac
 }
 
-complete -F _qpipe gguf-inspect gguf-synth qdecode qprefill qsample qtok
+complete -F _qpipe gguf-inspect gguf-synth qbench qdecode qprefill qsample qtok

@@ -37,6 +37,7 @@ if command -v bash >/dev/null 2>&1; then
 	is "$(ask qprefill -s no)" "notes" "bash: any file for -s"
 	is "$(ask gguf-inspect "$PWD/a m")" "$PWD/a model.gguf" "bash: a name with a space"
 	is "$(ask gguf-synth Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes"
+	is "$(ask qbench --synthetic Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes of qbench"
 	is "$(ask gguf-inspect --values a)" "a.weight" "bash: names of tensors"
 	is "$(ask qsample x)" "" "bash: no operands where there are none"
 else
@@ -64,6 +65,8 @@ if command -v zsh >/dev/null 2>&1; then
 	C=$C zsh -f ask.zsh gguf-synth >spec
 	grep -q '^:shape:(Qwen.* .*)$' spec
 	ok $? "zsh: shapes"
+	C=$C zsh -f ask.zsh qbench | grep -q 'synthetic.*:shape:(Qwen3.6.* Qwen3-8B-Q4_K_M)$'
+	ok $? "zsh: shapes of qbench"
 else
 	skip "zsh" "no zsh"
 fi

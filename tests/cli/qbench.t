@@ -1,0 +1,133 @@
+#!/bin/sh
+# qbench: the forms of its output, its counts against those made by hand, and
+# what it refuses.  How fast anything is does not matter here.
+. "$TOP/tests/cli/tap.sh"
+model qwen3
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+Q="qbench -p 8 -n 4 -r 3 -t 1"
+
+# -- JSON
+$Q --json >one.json 2>err
+is "$? $(cat err) $(wc -l <one.json | tr -d ' ')" "0  1" "--json is one line"
+is "$(jq -r 'keys_unsorted | join(" ")' one.json)" \
+    "prefill decode machine kernels totals start memory faults rounds model setting" "its parts"
+is "$(jq -c '[.prefill.n, .decode.n, (.prefill.tok_s | keys), .setting]' one.json)" \
+    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0}]' "counts and settings"
+jq -e '[.prefill.tok_s, .decode.tok_s, .start.first_kernel_ms, .start.first_token_ms] |
+    all(.min > 0 and .min <= .median and .median <= .max)' one.json >out
+ok $? "median between minimum and maximum"
+jq -e '[.rounds[] | select(.phase == "prefill").tok_s] as $r | .prefill.tok_s |
+    .min == ($r | min) and .max == ($r | max) and .median == ($r | sort[1])' one.json >out
+ok $? "of the rounds"
+jq -e '.start.first_kernel_ms.min < .start.first_token_ms.max' one.json >out
+ok $? "the first kernel comes before the first token"
+jq -e '.machine | .read_gb_s > 0.1 and .copy_gb_s > 0.1 and .int8_gmac_s > 0.01
+    and .f32_gmac_s > 0.01 and .threads == 1' one.json >out
+ok $? "the machine was measured"
+if [ -r /proc/self/status ]; then
+	jq -e '.memory | .peak > 1 and .peak < 1000 and .private > 0 and .mapped > 0.5' one.json >out
+	ok $? "memory: $(jq -c .memory one.json)"
+else
+	skip "memory" "no /proc"
+fi
+jq -e '[.kernels[] | select(.phase == "decode").share_percent] | add | . > 99.9 and . < 100.1' one.json >out
+ok $? "shares make a whole"
+
+# A decoded token goes through every matrix once, a prompt of eight with one row
+# of logits does so eight times, but once for the output.
+gguf-inspect | awk '$1 == "tensor" && ($2 == "output.weight" ||
+    $2 ~ /^blk\..*\.(attn_[qkv]|attn_output|ffn_gate|ffn_up|ffn_down)\.weight$/) {
+	split($4, d, "x"); m = d[1] * d[2]; b += $5
+	if ($2 == "output.weight") out = m; else blk += m }
+    END { printf "%d %d %d\n", 4 * b, 4 * (blk + out), 8 * blk + out }' >want
+is "$(jq -r '[.kernels[] | select(.name | test("^(matmul|gemm)"))] |
+    [(map(select(.phase == "decode").bytes) | add), (map(select(.phase == "decode").macs) | add),
+    (map(select(.phase == "prefill").macs) | add)] | join(" ")' one.json)" \
+    "$(cat want)" "bytes and multiply-adds, counted from the file"
+jq -e '([.kernels[] | select(.phase == "decode").bytes] | add) as $b |
+    .totals.decode.gb_s / ($b / 4 * .decode.tok_s.median * 1e-9) |
+    . > 0.999 and . < 1.001' one.json >out
+ok $? "bytes a second, by the clock"
+jq -e '.machine as $m | [.kernels[] | select(.ms > 0 and .bytes > 0) |
+    (.bytes / .ms * 1e-6 / .gb_s), (.gb_s / $m.read_gb_s * 100 / .read_percent)] |
+    all(. > 0.999 and . < 1.001)' one.json >out
+ok $? "and of each kernel"
+QWEN_CPU=scalar $Q --json >scalar.json
+is "$(jq -r '[.kernels[].variant] + [.machine.variant] | unique | join(" ")' scalar.json)" \
+    "scalar" "QWEN_CPU=scalar"
+
+# -- tables
+$Q >text 2>err
+is "$? $(cat err)" "0 " "tables"
+is "$(awk '$2 == "speed" { print $1, ($3 > 0), ($4 <= $3 && $3 <= $5), $6 }' text | xargs)" \
+    "prefill 1 1 tok/s decode 1 1 tok/s" "speed"
+is "$(awk 'NF == 6 && $1 == "machine" || $1 == "memory" || $1 == "start" { print $2 }' text | xargs)" \
+    "first_kernel first_token peak mapped private read copy int8 f32" "the other lines"
+is "$(awk '$1 == "part" { n = NF; on = $2 == "kernel"; next } on && NF != n' text)" "" \
+    "the kernels' lines have the columns of the heading"
+is "$(awk '$2 == "kernel" { on = 1; next } on { print $2 }' text | sort | xargs)" \
+    "$(jq -r '.kernels[].name' one.json | sort | xargs)" "all kernels are there"
+
+# -- CSV and sweeps
+qbench -p 4,8 -n 2 -r 1 -t 1,2 --depth 0,3 --batch 0,4 --csv >sweep.csv 2>err
+is "$? $(cat err) $(wc -l <sweep.csv | tr -d ' ')" "0  17" "a line for each combination"
+is "$(awk -F , '{ print NF }' sweep.csv | sort -u)" 27 "of equal width"
+is "$(awk -F , 'NR > 1 { print $2, $3, $4, $5, $6 }' sweep.csv | sort -u | wc -l | tr -d ' ')" 16 \
+    "no setting twice"
+is "$(awk -F , 'NR > 1 { print ($7 > 0), ($11 > 0), ($24 > 0) }' sweep.csv | sort -u)" "1 1 1" \
+    "all with figures"
+qbench -p 0,4 -n 0 -r 1 -t 1 --csv >out
+is "$(awk -F , '{ print ($7 != ""), ($11 != "") }' out | tail -n 2 | xargs)" "0 0 1 0" \
+    "what was not measured is empty"
+qbench -p 0 -n 2 -r 1 -t 1 --json | jq -c '[.prefill, .decode.n, (.kernels | map(.phase) | unique)]' >out
+is "$(cat out)" '[null,2,["decode"]]' "or null"
+if command -v gnuplot >/dev/null 2>&1; then
+	gnuplot -e "csv='sweep.csv'; out='sweep.svg'" "$TOP/tests/bench/plot.gp" 2>err
+	is "$? $(cat err) $(grep -c '</svg>' sweep.svg)" "0  1" "a plot"
+else
+	skip "a plot" "no gnuplot"
+fi
+
+# -- the machine alone
+qbench --machine -t 2 >out 2>err
+is "$? $(cat err) $(awk '{ print $1 }' out | xargs)" "0  threads 1 2" "--machine"
+is "$(qbench --machine -t 1 --json | jq -r 'keys[], (.machine | .threads)' | xargs)" \
+    "machine 1" "--machine --json"
+is "$(qbench --machine -t 1 --csv | awk -F , '{ print NF }' | xargs)" "7 7" "--machine --csv"
+
+# -- tokens
+echo 1 2 3 >ids
+$Q --tokens ids --json >out 2>err
+is "$? $(cat err)" "0 " "--tokens, which are repeated"
+echo 1 2 99999999 >ids
+refused 1 "a token beyond the vocabulary" $Q --tokens ids
+: >ids
+refused 1 "no token" $Q --tokens ids
+refused 1 "no file of tokens" $Q --tokens none
+
+# -- a model of its own
+S="--synthetic qwen3-0.6b --layers 1 --vocab-size 64"
+qbench $S -p 4 -n 2 -r 1 -t 1 --json >out 2>err
+is "$? $(cat err) $(jq -c .model out)" \
+    '0  {"name":"Qwen3-0.6B-Q4_K_M","arch":"qwen3","n_layer":1}' "--synthetic, in TMPDIR"
+is "$(find "$TMPDIR" -name 'qbench.*')" "" "which leaves nothing"
+(unset TMPDIR; qbench $S -p 4 -n 0 -r 1 -t 1 --csv) >out 2>err
+is "$? $(cat err) $(wc -l <out | tr -d ' ')" "0  2" "and in memory"
+TMPDIR=/nowhere refused 1 "no such TMPDIR" qbench $S
+
+# -- what is wrong
+refused 1 "no such model" qbench -m none.gguf
+printf 'GGUF' >bad.gguf
+refused 1 "no model" qbench -m bad.gguf
+refused 1 "more than the context" qbench -p 16777216 -r 1
+for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "-t -1" "--json --csv" "--layers 2" \
+    "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
+    "-m a --synthetic qwen3-8b" "--machine --since 1" "--since 99999999999999999" "x"; do
+	# shellcheck disable=SC2086
+	refused 2 "$args" qbench $args
+done
+if [ -c /dev/full ]; then
+	$Q --json >/dev/full 2>err
+	is "$? $(wc -l <err | tr -d ' ')" "1 1" "a full disk"
+fi
+done_testing

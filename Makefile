@@ -4,6 +4,7 @@
 #   make demo       install what is missing, build, run the pipeline
 #   make check      all tests (TAP), closing with "N passed, N failed"
 #   make check-long the long ones too
+#   make bench      speed, as ratios, appended to tests/bench/history.tsv
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -121,6 +122,10 @@ check-long: deps
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
 tests: $(TESTS)
 
+bench: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qbench
+	@BIN=$(BIN) sh tests/bench/bench.sh
+
 SAN_asan = -fsanitize=address -fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
 SAN_tsan = -fsanitize=thread
@@ -193,7 +198,7 @@ uninstall:
 clean:
 	rm -rf build bin
 
-.PHONY: all check check-long tests asan ubsan tsan fuzz deps clean demo \
+.PHONY: all check check-long bench tests asan ubsan tsan fuzz deps clean demo \
 	install uninstall FORCE
 FORCE:
 

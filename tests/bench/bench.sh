@@ -1,0 +1,95 @@
+#!/bin/sh
+# Append a line for each metric to tests/bench/history.tsv, and show each beside
+# the last one of the same machine.  All are ratios, which mean something on
+# other machines and busy ones: of speed over that of the scalar kernels, of
+# bytes moved over memcpy, of multiply-adds over the 8-bit peak, all measured
+# in this run.  spread is the best round over the median one: near 1 where the
+# machine was quiet.
+#   BIN=bin sh tests/bench/bench.sh [HISTORY]
+BIN=${BIN:-bin}
+TOP=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
+case $BIN in /*) ;; *) BIN=$TOP/$BIN ;; esac
+history=${1:-$TOP/tests/bench/history.tsv}
+unset QWEN_CPU
+command -v jq >/dev/null 2>&1 || { echo "bench.sh: needs jq" >&2; exit 1; }
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+commit=$(git -C "$TOP" rev-parse --short HEAD 2>/dev/null) || commit=none
+[ -z "$(git -C "$TOP" status --porcelain -uno -- lib cmd Makefile \
+    2>/dev/null)" ] || commit=$commit+
+date=$(date -u +%Y-%m-%d)
+
+# one for each kind of model; small, but larger than the caches
+shapes() {
+	cat <<-'END'
+	qwen3.6 --layers 4 --experts 32 --vocab-size 16384
+	qwen3-8b --layers 2 --vocab-size 8192
+	END
+}
+
+# The two in turn, so that what disturbs one disturbs both.  Scalar kernels take
+# as long for each token of a short prompt as of a long one.
+measure() { # ARGUMENTS of qbench
+	for i in 1 2; do
+		"$BIN/qbench" -q -p 256 -n 16 -r 5 "$@" --json \
+		    >>"$tmp/best" || return 1
+		QWEN_CPU=scalar "$BIN/qbench" -q -p 8 -n 2 -r 1 "$@" --json \
+		    >>"$tmp/scalar" || return 1
+	done
+}
+
+# Metric, value, spread.  The faster of the two runs counts.
+metrics() {
+	jq -n -r --slurpfile best "$tmp/best" --slurpfile scalar "$tmp/scalar" '
+	def top(f): max_by(f);
+	def type: sub("^gemm"; "matmul");
+	($best | top(.prefill.tok_s.max)) as $p |
+	($best | top(.decode.tok_s.max)) as $d |
+	($scalar | top(.prefill.tok_s.max)) as $sp |
+	($scalar | top(.decode.tok_s.max)) as $sd |
+	def spread: .max / .median;
+	(["prefill/scalar", $p.prefill.tok_s.max / $sp.prefill.tok_s.max,
+	    ($p.prefill.tok_s | spread)],
+	["decode/scalar", $d.decode.tok_s.max / $sd.decode.tok_s.max,
+	    ($d.decode.tok_s | spread)],
+	["prefill/int8", $p.totals.prefill.gmac_s / $p.machine.int8_gmac_s,
+	    ($p.prefill.tok_s | spread)],
+	["decode/copy", $d.totals.decode.gb_s / $d.machine.copy_gb_s,
+	    ($d.decode.tok_s | spread)],
+	# kernels with a hundredth of the time, over the scalar one
+	([$p, "prefill", $sp], [$d, "decode", $sd] | . as [$b, $phase, $s] |
+	    $b.kernels[] | select(.phase == $phase and .macs > 0 and
+	    .share_percent > 1) | . as $k |
+	    ($s.kernels[] | select(.phase == $phase and
+	    .name == ($k.name | type))) as $ref |
+	    [$phase + ":" + $k.name + "/scalar",
+	    $k.gmac_s / $ref.gmac_s, ($b[$phase].tok_s | spread)])) |
+	[.[0], (.[1] * 1000 | round / 1000), (.[2] * 1000 | round / 1000)] |
+	@tsv'
+}
+
+[ -e "$history" ] || printf 'date\tcommit\tcpu\tthreads\tmodel\tmetric\tvalue\tspread\n' >"$history"
+shapes >"$tmp/shapes"
+while read -r shape rest; do
+	: >"$tmp/best"; : >"$tmp/scalar"
+	# shellcheck disable=SC2086
+	measure --synthetic "$shape" $rest </dev/null || exit 1
+	head=$(jq -n -r --slurpfile b "$tmp/best" '$b[0] |
+	    [.machine.cpu + ", " + .machine.variant, .machine.threads,
+	    .model.name] | @tsv')
+	metrics >"$tmp/metrics" || exit 1
+	while IFS= read -r line; do
+		printf '%s\t%s\t%s\t%s\n' "$date" "$commit" "$head" "$line"
+	done <"$tmp/metrics" >>"$tmp/new"
+done <"$tmp/shapes"
+
+awk -F '\t' '
+	{ key = $3 FS $4 FS $5 FS $6 }
+	FILENAME == ARGV[1] { last[key] = $7; next }
+	FNR == 1 { printf "%-27s %-27s %9s %9s %7s\n", "model", "metric", "value", "was", "spread" }
+	{ printf "%-27s %-27s %9.3f %9s %7.3f\n", $5, $6, $7,
+	    key in last ? sprintf("%.3f", last[key]) : "-", $8 }' \
+    "$history" "$tmp/new"
+cat "$tmp/new" >>"$history"

@@ -40,10 +40,11 @@ open_bytes(const uint8_t *data, size_t size, const char *cpu)
 	return m;
 }
 
-/* Logits after the ids, step at a time; NULL if that fails. */
+/* Logits of all ids, step at a time; NULL if that fails. */
 static struct qwen_session *
 evaluate(struct qwen_model *m, const int32_t *ids, size_t n, size_t step)
 {
+	const struct qwen_eval how = { .logits = QWEN_LOGITS_ALL };
 	struct qwen_session *s;
 	struct qwen_err err = { 0 };
 	size_t i;
@@ -53,7 +54,7 @@ evaluate(struct qwen_model *m, const int32_t *ids, size_t n, size_t step)
 		return NULL;
 	}
 	for (i = 0; i < n; i += step) {
-		if (qwen_session_eval(s, ids + i, step, NULL, &err) < 0) {
+		if (qwen_session_eval(s, ids + i, step, &how, &err) < 0) {
 			check_failure(NULL, &err);
 			qwen_session_free(s);
 			return NULL;

@@ -72,7 +72,8 @@ change(unsigned char *p, size_t n, size_t head)
 	unsigned i, times = 1 + random_u32() % 3;
 
 	for (i = 0; i < times; i++) {
-		size_t at = random_u32() % (random_u32() % 4 ? head : n);
+		size_t within = random_u32() % 4 ? head : n;
+		size_t at = random_u32() % within;
 
 		p[at] = random_u32() % 2 ? likely[random_u32() % 8] :
 		    (unsigned char)random_u32();

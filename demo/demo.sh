@@ -16,11 +16,11 @@ show() {
 }
 
 echo "Text to tokens, tokens to a state, the state to new tokens, and to text:"
-show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor --temp 0.7 --seed 1 | qtok -d'
-printf '\n\n%s\n' "The state is still there. Go on from it otherwise: the likeliest tokens,"
-show 'qdecode -s state.cbor -n 40 </dev/null | qtok -d'
+show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor | qtok -d'
+printf '\n\n%s\n' "Always the likeliest token. The state is still there: go on from it by chance,"
+show 'qdecode -s state.cbor -n 80 --temp 1 --seed 1 </dev/null | qtok -d'
 printf '\n\n%s\n' "or behind a text of yours:"
-show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed 1 | qtok -d'
+show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed 3 | qtok -d'
 printf '\n\n%s\n' "What flows between the programs can be looked at. Tokens, and the best after 'hi':"
 show 'echo "In the beginning" | qtok -f text | xargs'
 show 'qdecode --logits -s state.cbor </dev/null | qsample --top 3'

@@ -287,10 +287,3 @@ def forward(cfg, p, tokens, dropout=0.0):
 def loss_sum(hidden, weight, targets):
     """Sum of the cross entropies of hidden [N, E] under the output matrix; targets [N]."""
     return F.cross_entropy(linear(hidden, weight).float(), targets, reduction="sum")
-
-
-def compile_parts():
-    """Replaces the pure tensor parts by compiled ones (faster training; needs a C++ compiler)."""
-    for name, dynamic in (("attention", False), ("deltanet", False), ("route", False), ("add_dropped", False),
-                          ("loss_sum", False), ("swiglu", True)):
-        globals()[name] = torch.compile(globals()[name], dynamic=dynamic)

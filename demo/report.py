@@ -33,9 +33,8 @@ def report(work, path):
     ck = train.load_checkpoint(work)
     cfg, params = gguf_import.load(path)
     print(f"characters: {sizes[0]} books, {sizes[1]} conversations and greetings, {sizes[2]} held out")
-    tokens = ck["step"] * train.ACCUMULATE * train.MICRO_BATCH * train.SEQ
-    print(f"tokens: {len(stream)} training, {len(held)} held out; {ck['step']} steps, {tokens} tokens seen "
-          f"({tokens / len(stream):.1f} epochs), {ck['spent'] / 60:.1f} minutes, finished: {ck.get('finished')}")
+    print(f"tokens: {len(stream)} training, {len(held)} held out; {ck['step']} steps, {ck['spent'] / 60:.1f} minutes, "
+          f"finished: {ck.get('finished')}; tokens seen: {ck['tokens']}")
     full = train.held_out_loss(cfg, ck["params"], held)
     packed = train.held_out_loss(cfg, params, held)
     print(f"held-out loss: f32 {full:.4f}, {os.path.basename(path)} {packed:.4f} nats/token "

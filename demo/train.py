@@ -10,10 +10,13 @@
 
 The schedule is a function of the time spent, so that training always ends
 with a decayed learning rate; a resumed run goes on where the clock stood.
+The first part of the time reads the books, the rest takes corpus.Mixture.
 """
 import argparse
 import math
+import multiprocessing
 import os
+import signal
 import sys
 import time
 
@@ -24,14 +27,15 @@ import corpus
 import model
 
 SEQ = 512
-MICRO_BATCH = 8
-ACCUMULATE = 2              # 2 * 8 * 512 = 8192 tokens a step
+MICRO_BATCHES = 2           # of a step, each in its own process
+MICRO_BATCH = {"books": 8, "mixture": 4}
 DROPOUT = 0.1
 BALANCE = 0.01              # weight of the load-balancing loss, per layer
 MUON_LR, MUON_DECAY, MUON_MOMENTUM = 0.02, 0.1, 0.95
 EMBED_LR, HEAD_LR, SMALL_LR, ADAM_DECAY = 0.01, 0.004, 0.004, 0.02
 WARMUP, DECAY_FROM = 0.02, 0.35     # shares of the time
-EVAL_EVERY_S = 300
+MIXTURE_FROM = 0.69                 # share of the time from which corpus.Mixture gives the rows
+EVAL_EVERY_S = 900
 CHECKPOINT_EVERY_S = 120
 
 
@@ -117,14 +121,24 @@ class Batches:
         return torch.from_numpy(np.stack([self.stream[s:s + SEQ + 1] for s in starts]).astype(np.int64))
 
 
+class MixtureBatches:
+    """The same for the second part of training."""
+
+    def __init__(self, tokenizer, seed):
+        self.mixture = corpus.Mixture(tokenizer, seed)
+
+    def next(self, n):
+        return torch.tensor([self.mixture.row(SEQ + 1) for _ in range(n)])
+
+
 @torch.no_grad()
 def held_out_loss(cfg, params, held, dtype=torch.float32):
     """Mean nats per token over the held-out books, in windows of SEQ tokens (first tokens have little context)."""
     params = model.cast(params, dtype)
     n = (len(held) - 1) // SEQ
     total = 0.0
-    for i in range(0, n, MICRO_BATCH):
-        at = range(i, min(n, i + MICRO_BATCH))
+    for i in range(0, n, 8):
+        at = range(i, min(n, i + 8))
         t = torch.from_numpy(np.stack([held[j * SEQ:(j + 1) * SEQ + 1] for j in at]).astype(np.int64))
         hidden, _ = model.forward(cfg, params, t[:, :-1])
         total += model.loss_sum(hidden.flatten(0, 1), params["output.weight"], t[:, 1:].flatten()).item()
@@ -140,46 +154,111 @@ def load_checkpoint(work):
     return torch.load(os.path.join(work, "checkpoint.pt"), weights_only=False)
 
 
+def micro_batch(cfg, params, tokens):
+    """Adds the gradient of one micro-batch to the parameters' .grad; returns its loss and the balance a layer."""
+    # Weights are cast to bf16 here; gradients flow back through the cast.
+    p16 = model.cast(params, torch.bfloat16)
+    hidden, balance = model.forward(cfg, p16, tokens[:, :-1], DROPOUT)
+    targets = tokens[:, 1:].flatten()
+    loss = model.loss_sum(hidden.flatten(0, 1), p16["output.weight"], targets) / targets.numel()
+    ((loss + BALANCE * balance) / MICRO_BATCHES).backward()
+    return loss.item(), balance.item() / cfg.n_layer
+
+
+class Helper:
+    """A second process of one thread for half of the micro-batches.
+
+    On a machine that does other work too, two processes that meet once a
+    step lose less than two threads that meet in every operation.  Weights
+    and the helper's gradients lie in shared memory.
+    """
+
+    def __init__(self, cfg, params, batches, seed):
+        for p in params.values():
+            p.data.share_memory_()
+        self.grads = {n: torch.zeros_like(p).share_memory_() for n, p in params.items()}
+        self.ends = [multiprocessing.Pipe(), multiprocessing.Pipe()]
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                self.work(cfg, params, batches, seed)
+            finally:
+                os._exit(1)             # only ever ends with the parent
+        self.to, self.back = self.ends[0][1], self.ends[1][0]
+
+    def work(self, cfg, params, batches, seed):
+        torch.manual_seed(seed)
+        parent = os.getppid()
+        while True:
+            while not self.ends[0][0].poll(5):
+                if os.getppid() != parent:
+                    return
+            name = self.ends[0][0].recv()
+            loss, _ = micro_batch(cfg, params, batches[name].next(MICRO_BATCH[name]))
+            for n, p in params.items():
+                self.grads[n].copy_(p.grad)
+                p.grad = None
+            self.ends[1][1].send(loss)
+
+    def start(self, name):
+        self.to.send(name)
+
+    def finish(self, params):
+        """Adds the helper's gradients to the parameters' own; returns its loss."""
+        while not self.back.poll(5):
+            if os.waitpid(self.pid, os.WNOHANG)[0]:
+                raise RuntimeError("the helper process ended")
+        loss = self.back.recv()
+        for n, p in params.items():
+            p.grad += self.grads[n]
+        return loss
+
+    def stop(self):
+        os.kill(self.pid, signal.SIGTERM)
+        os.waitpid(self.pid, 0)
+
+
 def train(work, minutes, seed):
     tokenizer, stream, held, _ = corpus.prepare(work)
     print(f"{len(stream)} training tokens, {len(held)} held out", flush=True)
     cfg = model.Config(n_vocab=corpus.N_VOCAB)
     params = model.init_params(cfg, seed)
     optimiser = Optimiser(cfg, params)
-    step, spent, history = 0, 0.0, []
+    step, spent, history, tokens = 0, 0.0, [], dict.fromkeys(MICRO_BATCH, 0)
     path = os.path.join(work, "checkpoint.pt")
     if os.path.exists(path):
         ck = load_checkpoint(work)
         for name, p in params.items():
             p.data.copy_(ck["params"][name])
         optimiser.restore(ck["optimiser"])
-        step, spent, history = ck["step"], ck["spent"], ck["history"]
+        step, spent, history, tokens = ck["step"], ck["spent"], ck["history"], ck["tokens"]
         print(f"resumed at step {step}, {spent / 60:.1f} minutes", flush=True)
     torch.manual_seed(seed + step)
-    batches = Batches(stream, seed + step)
-    model.compile_parts()
 
+    def sources(n):
+        return {"books": Batches(stream, n), "mixture": MixtureBatches(tokenizer, n)}
+
+    helper = Helper(cfg, params, sources(seed + step + 10**6), seed + step + 10**6)
+    batches = sources(seed + step)
     budget = minutes * 60.0
-    started = time.monotonic() - spent
+    began, fresh = time.monotonic(), 0
+    started = began - spent
     last_save = last_eval = spent
     while spent < budget:
-        # Weights are cast to bf16 once a step; gradients flow back through the cast.
-        total = 0.0
-        for _ in range(ACCUMULATE):
-            t = batches.next(MICRO_BATCH)
-            p16 = model.cast(params, torch.bfloat16)
-            hidden, balance = model.forward(cfg, p16, t[:, :-1], DROPOUT)
-            loss = model.loss_sum(hidden.flatten(0, 1), p16["output.weight"], t[:, 1:].flatten()) / t[:, 1:].numel()
-            ((loss + BALANCE * balance) / ACCUMULATE).backward()
-            total += loss.item() / ACCUMULATE
+        name = "mixture" if spent >= MIXTURE_FROM * budget else "books"
+        helper.start(name)
+        total, balance = micro_batch(cfg, params, batches[name].next(MICRO_BATCH[name]))
+        total = (total + helper.finish(params)) / MICRO_BATCHES
         optimiser.step(schedule(spent / budget))
         for p in params.values():
             p.grad = None
         step += 1
+        tokens[name] += MICRO_BATCHES * MICRO_BATCH[name] * SEQ
+        fresh += MICRO_BATCHES * MICRO_BATCH[name] * SEQ
         spent = time.monotonic() - started
-        if step % 20 == 0:
-            print(f"step {step} min {spent / 60:.2f} loss {total:.4f} balance {balance.item() / cfg.n_layer:.3f} "
-                  f"tok/s {step * ACCUMULATE * MICRO_BATCH * SEQ / spent:.0f}", flush=True)
+        if step % 10 == 0:
+            print(f"step {step} min {spent / 60:.2f} {name} loss {total:.4f} balance {balance:.3f} "
+                  f"tok/s {fresh / (time.monotonic() - began):.0f}", flush=True)
         final = spent >= budget
         if final or spent - last_eval > EVAL_EVERY_S:
             last_eval = spent
@@ -189,14 +268,15 @@ def train(work, minutes, seed):
         if final or spent - last_save > CHECKPOINT_EVERY_S:
             last_save = spent
             save(path, params={n: p.detach() for n, p in params.items()}, optimiser=optimiser.state(), step=step,
-                 spent=spent, history=history, finished=final)
+                 spent=spent, history=history, tokens=tokens, finished=final)
+    helper.stop()
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--work", help="directory for corpus and checkpoints (outside the repository)")
-    ap.add_argument("--minutes", type=float, default=75.0, help="training time (default %(default)s)")
-    ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--minutes", type=float, default=87.0, help="training time (default %(default)s)")
+    ap.add_argument("--threads", type=int, default=1, help="of each of the two processes (default %(default)s)")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--out", metavar="FILE", help="train if need be, then write FILE")
     ap.add_argument("--export", metavar="FILE", help="write the newest checkpoint to FILE")

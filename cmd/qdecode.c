@@ -179,8 +179,9 @@ feed(struct run *r, int32_t id)
 	size_t pos = qwen_session_n_tokens(r->in.session);
 	struct qwen_err err;
 
-	if (qwen_session_eval(r->in.session, &id, 1, NULL, &err) < 0 ||
-	    qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
+	if (qwen_session_eval(r->in.session, &id, 1, NULL, &err) < 0)
+		cli_die_eval(r->in.session, &err);
+	if (qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
 		cli_die_err(NULL, &err);
 }
 

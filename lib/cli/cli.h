@@ -132,6 +132,10 @@ struct cli_intake {
 void cli_intake(struct cli_intake *in, struct qwen_model *m);
 void cli_intake_fini(struct cli_intake *in);
 
+/* qwen_session_eval failed. */
+void cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
+    __attribute__((noreturn));
+
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.
  * how may be NULL; its progress is replaced.  Dies.

@@ -13,6 +13,16 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(done);
 }
 
+/* A number that is not finite comes from the model: say from which. */
+void
+cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
+{
+	const struct qwen_gguf *g = qwen_model_gguf(qwen_session_model(s));
+
+	cli_die_err(err->code == QWEN_ENUMERIC ? qwen_gguf_path(g, 0) : NULL,
+	    err);
+}
+
 void
 cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
 {
@@ -30,7 +40,7 @@ cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
 	rc = qwen_session_eval(in->session, in->tokens, in->n, &e, &err);
 	cli_progress_end();
 	if (rc != 0)
-		cli_die_err(NULL, &err);
+		cli_die_eval(in->session, &err);
 	s = cli_now() - start;
 	if (cli_verbose)
 		cli_note("%zu tokens read in %.3f s, %.1f tok/s", in->n, s,

@@ -33,7 +33,10 @@ ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib -I$(B) $(CFLAGS)
 LIBS = -lcbor -lzstd -lxxhash -lm -pthread
 
-ISA_DIR := $(patsubst x86_64%,x86,$(shell uname -m))
+# The processor that CC compiles for: of its kernels, those are taken.
+MACHINE := $(shell $(CC) -dumpmachine)
+ISA_DIR := $(if $(filter x86_64-%,$(MACHINE)),x86,$(if \
+	$(filter aarch64-% arm64-%,$(MACHINE)),arm,generic))
 
 # What is collected by name, so that a new file is all that a new one needs.
 KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
@@ -84,6 +87,8 @@ $(B)/qwen.map: lib/qwen.h
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
+$(B)/%_dotprod.o: ISA = -march=armv8-a+dotprod
+$(B)/%_i8mm.o: ISA = -march=armv8-a+dotprod+i8mm
 $(B)/lib/kernel/%.o: OPT = -O3
 
 $(B)/%.o: %.c

@@ -7,6 +7,10 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 #include "base/cpu.h"
@@ -18,6 +22,10 @@ static const struct {
 	{ "scalar", 0 },
 	{ "avx2", QWEN_CPU_AVX2 },
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
+	/* arm64 */
+	{ "neon", QWEN_CPU_NEON },
+	{ "dotprod", QWEN_CPU_NEON | QWEN_CPU_DOTPROD },
+	{ "i8mm", QWEN_CPU_NEON | QWEN_CPU_DOTPROD | QWEN_CPU_I8MM },
 };
 
 #define N_LEVELS (sizeof levels / sizeof levels[0])
@@ -30,6 +38,39 @@ has_f16c(void)
 	unsigned a, b, c, d;
 
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
+#if defined(__aarch64__) && defined(__APPLE__)
+static int
+has(const char *name)
+{
+	int yes = 0;
+	size_t size = sizeof yes;
+
+	return sysctlbyname(name, &yes, &size, NULL, 0) == 0 && yes;
+}
+#endif
+
+#if defined(__aarch64__)
+static unsigned
+detect_arm(void)
+{
+	unsigned f = QWEN_CPU_NEON;
+
+#if defined(__linux__)
+	/* HWCAP_ASIMDDP and HWCAP2_I8MM, which old headers lack */
+	if (getauxval(AT_HWCAP) >> 20 & 1)
+		f |= QWEN_CPU_DOTPROD;
+	if ((f & QWEN_CPU_DOTPROD) != 0 && getauxval(AT_HWCAP2) >> 13 & 1)
+		f |= QWEN_CPU_I8MM;
+#elif defined(__APPLE__)
+	if (has("hw.optional.arm.FEAT_DotProd"))
+		f |= QWEN_CPU_DOTPROD;
+	if ((f & QWEN_CPU_DOTPROD) != 0 && has("hw.optional.arm.FEAT_I8MM"))
+		f |= QWEN_CPU_I8MM;
+#endif
+	return f;
 }
 #endif
 
@@ -49,6 +90,8 @@ qwen_cpu_detect(void)
 	    __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512vnni"))
 		f |= QWEN_CPU_AVX512VNNI;
+#elif defined(__aarch64__)
+	f = detect_arm();
 #endif
 	return f;
 }
@@ -82,11 +125,13 @@ qwen_cpu_name(unsigned features)
 int
 qwen_cpu_count(void)
 {
-	cpu_set_t set;
 	long n;
+#if defined(__linux__)
+	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
 		return CPU_COUNT(&set);
+#endif
 	n = sysconf(_SC_NPROCESSORS_ONLN);
 	return n > 0 ? (int)n : 1;
 }

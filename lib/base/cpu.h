@@ -6,14 +6,17 @@
 enum {
 	QWEN_CPU_AVX2 = 1 << 0,		/* AVX2, FMA, F16C */
 	QWEN_CPU_AVX512VNNI = 1 << 1,	/* AVX-512 F, BW, VL, DQ, VNNI */
+	QWEN_CPU_NEON = 1 << 16,	/* all of arm64 has it */
+	QWEN_CPU_DOTPROD = 1 << 17,	/* SDOT, Armv8.2 */
+	QWEN_CPU_I8MM = 1 << 18,	/* SMMLA, Armv8.6 */
 };
 
 /* What the CPU and the operating system allow (CPUID, XGETBV). */
 unsigned qwen_cpu_detect(void);
 
 /*
- * The features of a level and of all below it: "scalar", "avx2", "avx512".
- * -1 for another name.
+ * The features of a level and of all below it: "scalar", "avx2", "avx512";
+ * "neon", "dotprod", "i8mm".  -1 for another name.
  */
 int qwen_cpu_level(const char *name, unsigned *features);
 

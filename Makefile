@@ -85,6 +85,7 @@ $(B)/qwen.map: lib/qwen.h
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
+$(B)/%_avxvnni.o: ISA = -mavx2 -mavxvnni -mfma -mf16c
 $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
 $(B)/%_dotprod.o: ISA = -march=armv8-a+dotprod

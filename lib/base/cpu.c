@@ -21,6 +21,8 @@ static const struct {
 } levels[] = {
 	{ "scalar", 0 },
 	{ "avx2", QWEN_CPU_AVX2 },
+	{ "avxvnni", QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI },
+	/* the first of these have no VNNI with VEX */
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
 	/* arm64 */
 	{ "neon", QWEN_CPU_NEON },
@@ -38,6 +40,16 @@ has_f16c(void)
 	unsigned a, b, c, d;
 
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
+/* Nor does gcc 12 for this one: leaf 7, subleaf 1, EAX bit 4. */
+static int
+has_avxvnni(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 &&
+	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
 }
 #endif
 
@@ -84,6 +96,8 @@ qwen_cpu_detect(void)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
 	    has_f16c())
 		f |= QWEN_CPU_AVX2;
+	if (f != 0 && has_avxvnni())
+		f |= QWEN_CPU_AVXVNNI;
 	if (f != 0 && __builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") &&

@@ -135,12 +135,13 @@ static void
 same_bits(const char *path, const char *what, const int32_t *tokens, size_t n,
     size_t n_vocab, const float *want)
 {
-	static const char *const levels[] = { "scalar", "avx2", "avx512" };
+	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
+	    "avx512" };
 	const struct split splits[] = { { n, n, 1 }, { n, 1, 1 } };
 	float *got = need(n * n_vocab, sizeof *got);
 	size_t l, i;
 
-	for (l = 0; l < 3; l++) {
+	for (l = 0; l < sizeof levels / sizeof levels[0]; l++) {
 		if (qwen_cpu_check(levels[l]) != 1) {
 			skip(levels[l], "this CPU lacks it");
 			continue;

@@ -277,11 +277,12 @@ main(void)
 	static const uint32_t mixes[][4] = { { QT_F32, QT_F16, QT_BF16 },
 	    { QT_Q8_0, QT_Q4_K, QT_Q5_K, QT_Q6_K },
 	    { QT_Q4_0, QT_Q5_1, QT_IQ4_XS, QT_Q2_K } };
-	static const char *const levels[] = { "scalar", "avx2", "avx512" };
+	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
+	    "avx512" };
 	struct tiny_shape s;
 	size_t i, l;
 
-	for (l = 0; l < 3; l++) {
+	for (l = 0; l < sizeof levels / sizeof levels[0]; l++) {
 		if (qwen_cpu_check(levels[l]) != 1) {
 			skip(levels[l], "this CPU lacks it");
 			continue;
@@ -294,7 +295,7 @@ main(void)
 			check(&s, levels[l]);
 		}
 		s = tied_dense;
-		s.types = mixes[l];
+		s.types = mixes[l % 3];
 		s.n_types = 3;
 		check(&s, levels[l]);
 	}

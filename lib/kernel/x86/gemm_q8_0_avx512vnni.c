@@ -2,27 +2,7 @@
 /* gemm_q8_0_avx512vnni.c - y = Wx for many tokens, W in Q8_0, AVX-512 VNNI. */
 #define BLOCK_BYTES (8 * 34)
 #include "kernel/x86/panel.h"
-
-PI void
-unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
-{
-	const __m512i flip = _mm512_set1_epi8((char)0x80);
-	const unsigned char *q[16];
-	__m512i v[8];
-	size_t j;
-	int i;
-
-	for (j = 0; j < 8; j++) {
-		for (i = 0; i < 16; i++)
-			q[i] = p[i] + 34 * j + 2;
-		turn8(q, v);
-#pragma GCC unroll 8
-		for (i = 0; i < 8; i++)
-			store_quad(to, g, j, half, i,
-			    _mm512_xor_si512(v[i], flip));
-		_mm512_store_ps(to->d[g][j] + 16 * half, load_d16(p, 34 * j));
-	}
-}
+#include "kernel/x86/unpack_q8_0.h"
 
 /* Weights are 128 too large in the panel: sums start at what comes off. */
 PI void

@@ -15,12 +15,8 @@
  *	fold()		a group's tile: see below
  * and gets gemm().
  */
-#include <immintrin.h>
-#include <string.h>
+#include "kernel/x86/unpack.h"
 
-#include "kernel/kernel.h"
-
-#define PI static inline __attribute__((always_inline, unused))
 #define SLICE 8			/* groups of 256 in a panel: K = 2048 */
 #define MAX_TILE 6
 
@@ -31,89 +27,6 @@ struct panel {
 	float	d[SLICE][8][32];	/* of the group, or each 32 */
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
-
-/*
- * Turn 16 rows of 32 bytes into 8 registers: register i holds dword i of all
- * rows, row r in lane r.
- */
-PI void
-turn8(const unsigned char *const *p, __m512i *o)
-{
-	const __m512i lo = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
-	const __m512i hi = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-	__m512i r[8], a[8], b[4], c[4];
-	int i;
-
-#pragma GCC unroll 8
-	for (i = 0; i < 8; i++)
-		r[i] = _mm512_inserti64x4(_mm512_castsi256_si512(
-		    _mm256_loadu_si256((const __m256i *)p[i])),
-		    _mm256_loadu_si256((const __m256i *)p[i + 8]), 1);
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-		a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-	}
-#pragma GCC unroll 2
-	for (i = 0; i < 2; i++) {
-		b[2 * i] = _mm512_unpacklo_epi64(a[i], a[2 + i]);
-		b[2 * i + 1] = _mm512_unpackhi_epi64(a[i], a[2 + i]);
-		c[2 * i] = _mm512_unpacklo_epi64(a[4 + i], a[6 + i]);
-		c[2 * i + 1] = _mm512_unpackhi_epi64(a[4 + i], a[6 + i]);
-	}
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		o[i] = _mm512_permutex2var_epi64(b[i], lo, c[i]);
-		o[i + 4] = _mm512_permutex2var_epi64(b[i], hi, c[i]);
-	}
-}
-
-/* The same for 16 rows of 16 bytes and 4 registers. */
-PI void
-turn4(const unsigned char *const *p, __m512i *o)
-{
-	__m512i r[4], a, b, c, d;
-	int i;
-
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++) {
-		r[i] = _mm512_castsi128_si512(_mm_loadu_si128(
-		    (const __m128i *)p[i]));
-		r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128(
-		    (const __m128i *)p[i + 4]), 1);
-		r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128(
-		    (const __m128i *)p[i + 8]), 2);
-		r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128(
-		    (const __m128i *)p[i + 12]), 3);
-	}
-	a = _mm512_unpacklo_epi32(r[0], r[1]);
-	b = _mm512_unpackhi_epi32(r[0], r[1]);
-	c = _mm512_unpacklo_epi32(r[2], r[3]);
-	d = _mm512_unpackhi_epi32(r[2], r[3]);
-	o[0] = _mm512_unpacklo_epi64(a, c);
-	o[1] = _mm512_unpackhi_epi64(a, c);
-	o[2] = _mm512_unpacklo_epi64(b, d);
-	o[3] = _mm512_unpackhi_epi64(b, d);
-}
-
-/* The f16 in the lower halves of 16 dwords. */
-PI __m512
-low_f16(__m512i v)
-{
-	return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
-}
-
-/* The f16 at the same place in 16 rows. */
-PI __m512
-load_d16(const unsigned char *const *p, size_t at)
-{
-	uint16_t h[16];
-	int i;
-
-	for (i = 0; i < 16; i++)
-		memcpy(&h[i], p[i] + at, 2);
-	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)h));
-}
 
 PI void
 store_quad(struct panel *p, size_t g, size_t j, int half, int quad, __m512i v)
@@ -155,35 +68,6 @@ broadcast(const void *p)
  */
 PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int n, __m512 (*acc)[2]);
-
-/*
- * The bytes that the next panel will be made of: 32 segments, row_bytes apart.
- * They are asked for a few lines at a time while tiles compute, since the
- * turning reads of unpacking would wait for every one of them.
- */
-struct ahead {
-	const char	*row;		/* of the 32; NULL: nothing to fetch */
-	size_t		 row_bytes;
-	size_t		 bytes;		/* of a segment */
-	size_t		 at, n_row;
-	size_t		 per_group;	/* lines to ask for at each step */
-};
-
-PI void
-fetch_ahead(struct ahead *a)
-{
-	size_t i;
-
-	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
-		_mm_prefetch(a->row + a->at, _MM_HINT_T0);
-		a->at += 64;
-		if (a->at >= a->bytes) {
-			a->at = 0;
-			a->row += a->row_bytes;
-			a->n_row--;
-		}
-	}
-}
 
 /* n tokens from t over ng groups from g0 of rows r .. r+31. */
 PI void
@@ -250,28 +134,6 @@ panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		default:
 			panel_tile(m, p, r, g0, ng, t, 1, ahead);
 			break;
-		}
-	}
-}
-
-/* 16 rows of one group; p: their first bytes of it. */
-PI void unpack16(const unsigned char *const *p, struct panel *to, size_t g,
-    int half);
-
-static void
-unpack32(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
-    size_t ng)
-{
-	const unsigned char *row[16];
-	size_t g, i;
-	int half;
-
-	for (g = 0; g < ng; g++) {
-		for (half = 0; half < 2; half++) {
-			for (i = 0; i < 16; i++)
-				row[i] = m->w + (r + 16 * (size_t)half + i) *
-				    m->row_bytes + (g0 + g) * BLOCK_BYTES;
-			unpack16(row, p, g, half);
 		}
 	}
 }

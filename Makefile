@@ -88,8 +88,8 @@ $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(B)/%_avxvnni.o: ISA = -mavx2 -mavxvnni -mfma -mf16c
 $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
-$(B)/%_dotprod.o: ISA = -march=armv8-a+dotprod
-$(B)/%_i8mm.o: ISA = -march=armv8-a+dotprod+i8mm
+$(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
+$(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
 $(B)/lib/kernel/%.o: OPT = -O3
 
 $(B)/%.o: %.c

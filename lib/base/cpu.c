@@ -2,11 +2,15 @@
 /* cpu.c - instruction sets that this machine has. */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -24,6 +28,7 @@ static const struct {
 	{ "avxvnni", QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI },
 	/* the first of these have no VNNI with VEX */
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
+	{ "amx", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX },
 	/* arm64 */
 	{ "neon", QWEN_CPU_NEON },
 	{ "dotprod", QWEN_CPU_NEON | QWEN_CPU_DOTPROD },
@@ -50,6 +55,40 @@ has_avxvnni(void)
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 &&
 	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
+
+/* Is the state of tiles saved, and may this process have any? */
+static int
+allows_tiles(void)
+{
+#if defined(__linux__)
+	static const unsigned tile_state = 3u << 17;
+	unsigned a, b, c, d;
+
+	/* XGETBV faults without OSXSAVE */
+	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
+		return 0;
+	__asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+	/* ARCH_REQ_XCOMP_PERM of feature 18, the tiles' data */
+	return (a & tile_state) == tile_state &&
+	    syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+#else
+	return 0;
+#endif
+}
+
+/* Leaf 7, EDX: bits 22, 24 and 25 are AMX-BF16, -TILE and -INT8. */
+static int
+has_amx(void)
+{
+	static const unsigned bits = 1u << 22 | 1u << 24 | 1u << 25;
+	static _Atomic int answer;	/* 1: no, 2: yes */
+	unsigned a, b, c, d;
+
+	if (answer == 0)
+		answer = 1 + (__get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+		    (d & bits) == bits && allows_tiles());
+	return answer == 2;
 }
 #endif
 
@@ -104,6 +143,8 @@ qwen_cpu_detect(void)
 	    __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512vnni"))
 		f |= QWEN_CPU_AVX512VNNI;
+	if ((f & QWEN_CPU_AVX512VNNI) != 0 && has_amx())
+		f |= QWEN_CPU_AMX;
 #elif defined(__aarch64__)
 	f = detect_arm();
 #endif

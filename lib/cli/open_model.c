@@ -14,7 +14,7 @@ cli_cpu(void)
 	switch (qwen_cpu_check(level)) {
 	case -1:
 		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avxvnni, avx512", level);
+		    "avxvnni, avx512, amx", level);
 	case 0:
 		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
 		    "below that", level);

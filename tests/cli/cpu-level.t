@@ -5,14 +5,14 @@ model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 seq 1 40 >ids
 qprefill <ids >want.cbor
-for level in scalar avx2 avxvnni avx512 ''; do
+for level in scalar avx2 avxvnni avx512 amx ''; do
 	QWEN_CPU=$level qprefill <ids >got.cbor 2>err
 	cmp -s got.cbor want.cbor
 	ok $? "QWEN_CPU=$level gives the same state"
 	[ "$(wc -l <err)" -le 1 ]
 	ok $? "with one warning at most"
 done
-for level in sse vnni AVX2 avx2,avx512 ' '; do
+for level in AMX sse vnni AVX2 avx2,avx512 ' '; do
 	refused 2 "QWEN_CPU=$level" env "QWEN_CPU=$level" qprefill <ids
 done
 QWEN_CPU=scalar qprefill -v <ids 2>&1 >/dev/null | grep -q avx

@@ -136,7 +136,7 @@ same_bits(const char *path, const char *what, const int32_t *tokens, size_t n,
     size_t n_vocab, const float *want)
 {
 	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512" };
+	    "avx512", "amx" };
 	const struct split splits[] = { { n, n, 1 }, { n, 1, 1 } };
 	float *got = need(n * n_vocab, sizeof *got);
 	size_t l, i;

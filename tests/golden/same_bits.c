@@ -102,7 +102,7 @@ static void
 check_model(const struct golden_model *g, const struct golden_case *c)
 {
 	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512" };
+	    "avx512", "amx" };
 	static const size_t splits[][3] = { { 1, 999, 0 }, { 64, 999, 0 },
 	    { 65, 999, 0 }, { 1, 1, 0 }, { 999, 1, 7 }, { 13, 50, 16 } };
 	struct qwen_model_opts opts = { .n_threads = 1, .cpu = "scalar" };

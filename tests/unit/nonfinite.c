@@ -278,7 +278,7 @@ main(void)
 	    { QT_Q8_0, QT_Q4_K, QT_Q5_K, QT_Q6_K },
 	    { QT_Q4_0, QT_Q5_1, QT_IQ4_XS, QT_Q2_K } };
 	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512" };
+	    "avx512", "amx" };
 	struct tiny_shape s;
 	size_t i, l;
 

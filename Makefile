@@ -40,6 +40,13 @@ ISA_DIR := $(if $(filter x86_64-%,$(MACHINE)),x86,$(if \
 
 # What is collected by name, so that a new file is all that a new one needs.
 KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
+# AMX needs a compiler that knows it; on a software model of its tiles, the
+# tests run the same files everywhere on x86.
+AMX_KERN := $(filter %_amx.c,$(KERN))
+MODELLED := $(notdir $(AMX_KERN:.c=))
+ifneq ($(shell $(CC) -mamx-int8 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
+KERN := $(filter-out $(AMX_KERN),$(KERN))
+endif
 QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
 ARCH := $(sort $(wildcard lib/model/arch_*.c))
 SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib/sample/*.c)))
@@ -56,6 +63,7 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
+MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 
@@ -74,6 +82,9 @@ $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+$(B)/libmodelled.a: $(MODEL_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
 # The shared library exports what qwen.h declares and nothing else.
 $(B)/libqwen.so: $(LIB_OBJ) $(B)/qwen.map
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libqwen.so.$(SOVERSION) \
@@ -88,11 +99,22 @@ $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(B)/%_avxvnni.o: ISA = -mavx2 -mavxvnni -mfma -mf16c
 $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
+$(B)/%_amx.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
+	-mavx512vnni -mfma -mf16c -mamx-tile -mamx-int8
+$(B)/tests/kernel/amx%.o: ISA = -DQWEN_AMX_MODEL -Itests/kernel/amx
+$(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
+	-mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c \
+	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
 $(B)/lib/kernel/%.o: OPT = -O3
 
 $(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
+
+$(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
+		lib/kernel/x86/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
@@ -102,11 +124,14 @@ $(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNEL(qwen_$(basename $(notdir $f)
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
 $(B)/archs.inc: LIST = $(foreach f,$(ARCH),ARCH(qwen_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
-$(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc: FORCE
+$(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model))
+$(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
+		$(B)/modelled.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 $(B)/lib/kernel/dispatch.o: $(B)/kernels.inc
+$(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
 $(B)/lib/quant/quant.o: $(B)/quants.inc
 $(B)/lib/model/arch.o: $(B)/archs.inc
 $(B)/lib/sample/chain.o: $(B)/samplers.inc
@@ -117,8 +142,10 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
-$(TESTS): $(B)/%: $(B)/%.o $(B)/libref.a $(B)/libcli.a $(B)/libqwen.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
+$(TESTS): $(B)/%: $(B)/%.o $(B)/libref.a $(B)/libmodelled.a $(B)/libcli.a \
+		$(B)/libqwen.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a \
+		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
 
 check: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
@@ -209,4 +236,4 @@ clean:
 FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
-	$(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d)
+	$(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) $(MODEL_OBJ:.o=.d)

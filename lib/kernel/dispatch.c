@@ -84,7 +84,9 @@ qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
 {
 	struct qwen_matmul part = *m;
 
-	if (gemm == NULL || m->n_tok < gemm->min_tok ||
+	while (gemm != NULL && m->n_tok < gemm->min_tok)
+		gemm = gemm->below;
+	if (gemm == NULL ||
 	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {
 		matmul->run.matmul(m);
 		return 0;

@@ -164,6 +164,7 @@ struct qwen_kernel {
 	int		 rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
 	size_t		 min_tok;	/* GEMM: from so many tokens on */
+	const struct qwen_kernel *below;	/* and for fewer; or NULL */
 	union {
 		void	(*matmul)(const struct qwen_matmul *);
 		void	(*delta)(const struct qwen_delta *);

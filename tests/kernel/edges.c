@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernel/kernel.h"
 #include "../tap.h"
 #include "random.h"
+#include "variants.h"
 
 #define MAX_TOK 13
 
@@ -282,8 +282,8 @@ main(void)
 
 	sigaction(SIGSEGV, &sa, NULL);
 	sigaction(SIGBUS, &sa, NULL);
-	for (i = 0; i < qwen_kernel_count(); i++) {
-		const struct qwen_kernel *k = qwen_kernel_get(i);
+	for (i = 0; i < variant_count(); i++) {
+		const struct qwen_kernel *k = variant_get(i);
 
 		if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
 			continue;

@@ -4,8 +4,7 @@
  * in the 16 lanes, and the bytes of the next panel asked for in time.
  *
  * The including file has defined BLOCK_BYTES, of 256 weights, and defines
- * struct panel and store_quad(), which keeps 16 rows' dwords of four weights,
- * before it includes the unpack16() of a format.
+ * struct panel before it includes the unpack16() of a format.
  */
 #ifndef QWEN_KERNEL_UNPACK_H
 #define QWEN_KERNEL_UNPACK_H
@@ -18,6 +17,10 @@
 #define PI static inline __attribute__((always_inline, unused))
 
 struct panel;
+
+/* Dwords of four weights, of 16 rows: this quad of 32-block j of group g. */
+PI void store_quad(struct panel *p, size_t g, size_t j, int half, int quad,
+    __m512i v);
 
 /*
  * Turn 16 rows of 32 bytes into 8 registers: register i holds dword i of all

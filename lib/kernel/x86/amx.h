@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx.h - the tile instructions that kernels are written in.
+ *
+ * With QWEN_AMX_MODEL they are functions of a software model that the tests
+ * bring, so that the same source runs where no CPU has tiles.  Tiles are named
+ * by literal numbers, as in the instructions.
+ */
+#ifndef QWEN_KERNEL_AMX_H
+#define QWEN_KERNEL_AMX_H
+
+#include <stdint.h>
+
+/* What LDTILECFG reads. */
+struct amx_config {
+	uint8_t		palette;	/* 1 */
+	uint8_t		start_row;
+	uint8_t		reserved[14];
+	uint16_t	colsb[16];	/* bytes of a tile's rows, up to 64 */
+	uint8_t		rows[16];	/* up to 16 */
+} __attribute__((aligned(64)));
+
+#ifdef QWEN_AMX_MODEL
+
+#include "amx_model.h"
+
+#define amx_config(c)		amx_model_config(c)
+#define amx_release()		amx_model_release()
+#define amx_zero(t)		amx_model_zero(t)
+#define amx_load(t, p, stride)	amx_model_load(t, p, stride)
+#define amx_store(t, p, stride)	amx_model_store(t, p, stride)
+#define amx_dpbssd(c, a, b)	amx_model_dpbssd(c, a, b)
+
+/* A modelled variant is known to the tests alone. */
+#define AMX_VARIANT(file)	qwen_##file##_model
+#define AMX_NAME		"amx model"
+#define AMX_NEED		QWEN_CPU_AVX512VNNI
+#define AMX_MIN_TOK(n)		1
+#define AMX_BELOW(file)		NULL
+extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
+    qwen_gemm_q5_k_amx_model, qwen_gemm_q6_k_amx_model,
+    qwen_gemm_q8_0_amx_model;
+
+#else
+
+#include <immintrin.h>
+
+/*
+ * gcc's intrinsics do not say that they read memory: what was stored before
+ * must be there.
+ */
+#define AMX_FENCE()	__asm__ volatile("" : : : "memory")
+
+#define amx_config(c) do { AMX_FENCE(); _tile_loadconfig(c); } while (0)
+#define amx_release()		_tile_release()
+#define amx_zero(t)		_tile_zero(t)
+#define amx_load(t, p, stride) do {					\
+	AMX_FENCE();							\
+	_tile_loadd(t, p, stride);					\
+} while (0)
+#define amx_store(t, p, stride) do {					\
+	_tile_stored(t, p, stride);					\
+	AMX_FENCE();							\
+} while (0)
+/* c[m][n] += a[m][4k+i] * b[k][4n+i], all signed */
+#define amx_dpbssd(c, a, b)	_tile_dpbssd(c, a, b)
+
+#define AMX_VARIANT(file)	qwen_##file
+#define AMX_NAME		"amx"
+#define AMX_NEED		(QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX)
+#define AMX_MIN_TOK(n)		(n)
+/* for fewer tokens */
+#define AMX_BELOW(file)		(&qwen_##file)
+extern const struct qwen_kernel qwen_gemm_q4_k_avx512vnni,
+    qwen_gemm_q5_k_avx512vnni, qwen_gemm_q6_k_avx512vnni,
+    qwen_gemm_q8_0_avx512vnni;
+
+#endif
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_model.c - AMX tiles in software, after the operations of LDTILECFG,
+ * TILELOADD, TILESTORED, TILEZERO, TILERELEASE and TDPBSSD in the instruction
+ * set reference: palette 1, rows and bytes checked as there.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "kernel/x86/amx.h"
+
+#define N_TILES 8
+#define ROWS 16
+#define BYTES 64
+
+static _Thread_local struct {
+	int	in_use;
+	size_t	products;
+	size_t	rows[N_TILES], colsb[N_TILES];
+	uint8_t	t[N_TILES][ROWS][BYTES];
+} s;
+
+static void
+need(int cond, const char *what, int tile)
+{
+	if (cond)
+		return;
+	fprintf(stderr, "amx model: %s (tile %d)\n", what, tile);
+	abort();
+}
+
+static void
+check_config(const struct amx_config *c)
+{
+	size_t i;
+
+	need((uintptr_t)c % 64 == 0, "a config crosses cache lines", -1);
+	need(c->palette == 1, "no such palette", -1);
+	need(c->start_row == 0, "a start row", -1);
+	for (i = 0; i < sizeof c->reserved; i++)
+		need(c->reserved[i] == 0, "reserved bytes are set", -1);
+	for (i = 0; i < 16; i++) {
+		if (i >= N_TILES) {
+			need(c->rows[i] == 0 && c->colsb[i] == 0,
+			    "there is no such tile", (int)i);
+			continue;
+		}
+		need(c->rows[i] <= ROWS, "too many rows", (int)i);
+		need(c->colsb[i] <= BYTES, "too many bytes in a row", (int)i);
+		need((c->rows[i] == 0) == (c->colsb[i] == 0),
+		    "rows without bytes or bytes without rows", (int)i);
+	}
+}
+
+void
+amx_model_config(const struct amx_config *c)
+{
+	size_t i;
+
+	check_config(c);
+	for (i = 0; i < N_TILES; i++) {
+		s.rows[i] = c->rows[i];
+		s.colsb[i] = c->colsb[i];
+	}
+	memset(s.t, 0, sizeof s.t);
+	s.in_use = 1;
+}
+
+void
+amx_model_release(void)
+{
+	memset(s.rows, 0, sizeof s.rows);
+	memset(s.colsb, 0, sizeof s.colsb);
+	memset(s.t, 0, sizeof s.t);
+	s.in_use = 0;
+}
+
+static void
+need_tile(int t)
+{
+	need(t >= 0 && t < N_TILES, "there is no such tile", t);
+	need(s.in_use, "tiles are not configured", t);
+	need(s.rows[t] > 0, "this tile is not configured", t);
+}
+
+void
+amx_model_zero(int t)
+{
+	need_tile(t);
+	memset(s.t[t], 0, sizeof s.t[t]);
+}
+
+void
+amx_model_load(int t, const void *p, size_t stride)
+{
+	const uint8_t *from = p;
+	size_t i;
+
+	need_tile(t);
+	memset(s.t[t], 0, sizeof s.t[t]);
+	for (i = 0; i < s.rows[t]; i++)
+		memcpy(s.t[t][i], from + i * stride, s.colsb[t]);
+}
+
+void
+amx_model_store(int t, void *p, size_t stride)
+{
+	uint8_t *to = p;
+	size_t i;
+
+	need_tile(t);
+	for (i = 0; i < s.rows[t]; i++)
+		memcpy(to + i * stride, s.t[t][i], s.colsb[t]);
+}
+
+/* What every product of tiles demands of its three. */
+static void
+need_shapes(int c, int a, int b)
+{
+	need_tile(c);
+	need_tile(a);
+	need_tile(b);
+	need(c != a && c != b && a != b, "a product of a tile with itself", c);
+	need(s.colsb[c] % 4 == 0, "sums that are not whole dwords", c);
+	need(s.colsb[a] % 4 == 0, "rows that are not whole dwords", a);
+	need(s.colsb[b] % 4 == 0, "rows that are not whole dwords", b);
+	need(s.rows[c] == s.rows[a], "rows of sums and of the first differ", a);
+	need(s.colsb[c] == s.colsb[b],
+	    "bytes of sums and of the second differ", b);
+	need(s.colsb[a] / 4 == s.rows[b],
+	    "depth of the first and of the second differ", b);
+	s.products++;
+}
+
+static int32_t
+dot4(const uint8_t *x, const uint8_t *y)
+{
+	int32_t v = 0;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		v += (int8_t)x[i] * (int8_t)y[i];
+	return v;
+}
+
+void
+amx_model_dpbssd(int c, int a, int b)
+{
+	size_t m, n, k;
+	uint32_t v;
+
+	need_shapes(c, a, b);
+	for (m = 0; m < s.rows[c]; m++) {
+		for (n = 0; n < s.colsb[c]; n += 4) {
+			memcpy(&v, s.t[c][m] + n, 4);
+			for (k = 0; k < s.rows[b]; k++)
+				v += (uint32_t)dot4(s.t[a][m] + 4 * k,
+				    s.t[b][k] + n);
+			memcpy(s.t[c][m] + n, &v, 4);
+		}
+	}
+	/* rows beyond those of the shape are zeroed */
+	for (m = s.rows[c]; m < ROWS; m++)
+		memset(s.t[c][m], 0, BYTES);
+}
+
+int
+amx_model_in_use(void)
+{
+	return s.in_use;
+}
+
+size_t
+amx_model_products(void)
+{
+	return s.products;
+}

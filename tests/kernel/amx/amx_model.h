@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_model.h - eight tiles of 16 rows by 64 bytes in software, for the tests:
+ * lib/kernel/x86/amx.h calls these when it is compiled with QWEN_AMX_MODEL.
+ *
+ * What the hardware answers with #GP or #UD ends the process here, with a line
+ * that says what was wrong.  State is per thread, as in the hardware.
+ */
+#ifndef AMX_MODEL_H
+#define AMX_MODEL_H
+
+#include <stddef.h>
+
+struct amx_config;
+
+void amx_model_config(const struct amx_config *c);
+void amx_model_release(void);
+void amx_model_zero(int t);
+void amx_model_load(int t, const void *p, size_t stride);
+void amx_model_store(int t, void *p, size_t stride);
+/* c[m][n] += a[m][4k+i] * b[k][4n+i] in 32 bits, bytes signed */
+void amx_model_dpbssd(int c, int a, int b);
+
+/* 1 between a config and a release */
+int amx_model_in_use(void);
+/* Products of tiles so far, in this thread. */
+size_t amx_model_products(void);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_tiles.c - the software model of AMX tiles: it computes what the
+ * instruction set reference says and refuses what the hardware refuses; and no
+ * kernel on it is ever chosen by the library.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../tap.h"
+#include "random.h"
+#include "variants.h"
+
+#if defined(__x86_64__)
+#include "kernel/x86/amx.h"
+
+/* Sums of up to 16 x 16 over 64: rows of a, columns of sums, bytes of a. */
+static void
+shapes(struct amx_config *c, size_t m, size_t n, size_t k)
+{
+	memset(c, 0, sizeof *c);
+	c->palette = 1;
+	c->rows[0] = c->rows[1] = (uint8_t)m;
+	c->colsb[0] = c->colsb[2] = (uint16_t)(4 * n);
+	c->colsb[1] = (uint16_t)k;
+	c->rows[2] = (uint8_t)(k / 4);
+}
+
+static int
+product_is_right(size_t m, size_t n, size_t k)
+{
+	int8_t a[16][64], b[16][64];
+	int32_t sum[16][20], want;
+	struct amx_config c;
+	size_t i, j, l;
+	int good = 1;
+
+	for (i = 0; i < 16; i++) {
+		for (j = 0; j < 64; j++) {
+			a[i][j] = (int8_t)random_u32();
+			b[i][j] = (int8_t)(j % 3 ? random_u32() : 0x80);
+		}
+	}
+	for (i = 0; i < 16; i++)
+		for (j = 0; j < 20; j++)
+			sum[i][j] = 0x7ffffff0;
+	shapes(&c, m, n, k);
+	amx_config(&c);
+	amx_load(0, sum, sizeof sum[0]);
+	amx_load(1, a, 64);
+	amx_load(2, b, 64);
+	amx_dpbssd(0, 1, 2);
+	amx_store(0, sum, sizeof sum[0]);
+	amx_release();
+	for (i = 0; i < 16; i++) {
+		for (j = 0; j < 20; j++) {
+			want = 0;
+			for (l = 0; i < m && j < n && l < k; l++)
+				want += a[i][l] * b[l / 4][4 * j + l % 4];
+			good &= (uint32_t)sum[i][j] ==
+			    0x7ffffff0u + (uint32_t)want;
+		}
+	}
+	return good;
+}
+
+/* ---- what must end the process */
+
+static void
+wrong_palette(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	c.palette = 2;
+	amx_config(&c);
+}
+
+static void
+too_many_rows(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 17, 16, 64);
+	amx_config(&c);
+}
+
+static void
+too_many_bytes(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 17, 64);
+	amx_config(&c);
+}
+
+static void
+ninth_tile(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	c.rows[8] = c.colsb[8] = 4;
+	amx_config(&c);
+}
+
+static void
+rows_without_bytes(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	c.rows[3] = 1;
+	amx_config(&c);
+}
+
+static void
+reserved_bytes(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	c.reserved[5] = 1;
+	amx_config(&c);
+}
+
+static void
+not_configured(void)
+{
+	amx_zero(0);
+}
+
+static void
+after_release(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	amx_config(&c);
+	amx_release();
+	amx_zero(0);
+}
+
+static void
+tile_without_shape(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	amx_config(&c);
+	amx_zero(3);
+}
+
+/* A product of the shapes with one of them spoilt. */
+static void
+product_with(int tile, size_t rows, size_t colsb)
+{
+	struct amx_config c;
+
+	shapes(&c, 8, 16, 32);
+	c.rows[tile] = (uint8_t)rows;
+	c.colsb[tile] = (uint16_t)colsb;
+	amx_config(&c);
+	amx_dpbssd(0, 1, 2);
+}
+
+static void
+depth_differs(void)
+{
+	product_with(2, 16, 64);
+}
+
+static void
+rows_differ(void)
+{
+	product_with(1, 9, 32);
+}
+
+static void
+columns_differ(void)
+{
+	product_with(2, 8, 32);
+}
+
+static void
+half_dwords(void)
+{
+	product_with(1, 8, 34);
+}
+
+static void
+tile_twice(void)
+{
+	struct amx_config c;
+
+	shapes(&c, 16, 16, 64);
+	amx_config(&c);
+	amx_dpbssd(0, 1, 1);
+}
+
+static const struct {
+	void		(*run)(void);
+	const char	*what;
+} faults[] = {
+	{ wrong_palette, "another palette" },
+	{ too_many_rows, "17 rows" },
+	{ too_many_bytes, "68 bytes in a row" },
+	{ ninth_tile, "a ninth tile" },
+	{ rows_without_bytes, "rows without bytes" },
+	{ reserved_bytes, "reserved bytes that are set" },
+	{ not_configured, "a tile without a config" },
+	{ after_release, "a tile after release" },
+	{ tile_without_shape, "a tile without a shape" },
+	{ depth_differs, "depths that differ" },
+	{ rows_differ, "rows that differ" },
+	{ columns_differ, "columns that differ" },
+	{ half_dwords, "rows of half dwords" },
+	{ tile_twice, "a product of a tile with itself" },
+};
+
+/* 1 if it aborts. */
+static int
+aborts(void (*run)(void))
+{
+	struct rlimit none = { 0, 0 };
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &none);
+		if (freopen("/dev/null", "w", stderr) == NULL)
+			_exit(2);
+		run();
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid &&
+	    WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+/* ---- the kernels on it */
+
+static int
+is_modelled(const struct qwen_kernel *k)
+{
+	return strstr(k->name, "model") != NULL;
+}
+
+/* The library's table and choice, whatever the CPU has. */
+static void
+check_table(void)
+{
+	struct qwen_kernels k;
+	size_t i, n = 0;
+
+	for (i = 0; i < qwen_kernel_count(); i++)
+		n += (size_t)is_modelled(qwen_kernel_get(i));
+	ok(n == 0, "the library has no modelled kernel");
+	ok(N_MODELLED > 0, "the tests have %d", (int)N_MODELLED);
+	for (i = 0; i < N_MODELLED; i++)
+		n += (size_t)!is_modelled(modelled[i]);
+	ok(n == 0, "which say so by their name");
+	qwen_kernels_init(&k, ~0u);
+	for (n = i = 0; i < QT_N; i++)
+		n += k.gemm[i] != NULL && is_modelled(k.gemm[i]);
+	ok(n == 0, "none is chosen for a CPU that has everything");
+}
+
+/* Small numbers of tokens go to the kernel below. */
+static void
+check_below(void)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < qwen_kernel_count(); i++) {
+		const struct qwen_kernel *k = qwen_kernel_get(i);
+
+		if (k->below == NULL)
+			continue;
+		n += k->below->op != k->op || k->below->type != k->type ||
+		    (k->below->need & ~k->need) != 0 ||
+		    k->below->min_tok >= k->min_tok;
+	}
+	ok(n == 0, "the kernels below are for the same, fewer tokens and a "
+	    "lesser CPU");
+}
+
+/* A product of zeros with zeros: does it use tiles, and give them back? */
+static void
+check_tiles_given_back(const struct qwen_kernel *k)
+{
+	const struct qwen_quant *q = qwen_quant_find(k->type);
+	size_t row = qwen_quant_row_bytes(q->type, 512), t;
+	size_t before = amx_model_products();
+	unsigned char *w = calloc(32, row);
+	struct qwen_q8 *xq = aligned_alloc(64, 34 * sizeof *xq);
+	float y[17][32];
+	const void *xp[17];
+	float *yp[17];
+	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = 512,
+	    .quant = q, .x = xp, .y = yp, .n_tok = 17, .r1 = 32 };
+
+	memset(xq, 0, 34 * sizeof *xq);
+	for (t = 0; t < 17; t++) {
+		xp[t] = xq + 2 * t;
+		yp[t] = y[t];
+	}
+	k->run.matmul(&m);
+	ok(amx_model_products() > before && !amx_model_in_use(),
+	    "gemm %s %s: tiles are used, and given back", q->name, k->name);
+	free(w);
+	free(xq);
+}
+
+int
+main(void)
+{
+	static const size_t sizes[][3] = { { 16, 16, 64 }, { 9, 16, 32 },
+	    { 1, 1, 4 }, { 16, 5, 12 } };
+	size_t i;
+
+	for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		ok(product_is_right(sizes[i][0], sizes[i][1], sizes[i][2]),
+		    "%d x %d sums over %d", (int)sizes[i][0],
+		    (int)sizes[i][1], (int)sizes[i][2]);
+	for (i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		ok(aborts(faults[i].run), "%s: ends the process",
+		    faults[i].what);
+	check_table();
+	check_below();
+	for (i = 0; i < N_MODELLED; i++) {
+		if ((modelled[i]->need & ~qwen_cpu_detect()) != 0)
+			skip(modelled[i]->name, "this CPU lacks AVX-512");
+		else
+			check_tiles_given_back(modelled[i]);
+	}
+	return done_testing();
+}
+
+#else
+
+int
+main(void)
+{
+	skip("AMX", "another kind of processor");
+	return done_testing();
+}
+
+#endif

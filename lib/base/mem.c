@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /* mem.c - checked sizes and aligned allocation. */
+#include <sys/mman.h>
+
 #include <string.h>
 
 #include "base/mem.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define ANY_PAGE ((size_t)1 << 16)	/* a multiple of every page size */
 
 void *
 qwen_alloc(size_t n, size_t size)
@@ -17,4 +22,70 @@ qwen_alloc(size_t n, size_t size)
 		return NULL;
 	memset(p, 0, bytes);
 	return p;
+}
+
+/* A request only: where it is refused, the pages are small. */
+static void
+want_huge(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+	(void)madvise(p, bytes, MADV_HUGEPAGE);
+#else
+	(void)p;
+	(void)bytes;
+#endif
+}
+
+void *
+qwen_alloc_large(size_t n, size_t size)
+{
+	size_t bytes, align = 64;
+	void *p;
+
+	if (qwen_mul(n, size, &bytes) < 0 || bytes > SIZE_MAX - HUGE_PAGE)
+		return NULL;
+	bytes = bytes == 0 ? 64 : bytes;
+	/* a last page that is mostly unused would cost more than it saves */
+	if (bytes >= 2 * HUGE_PAGE)
+		align = HUGE_PAGE;
+	if (posix_memalign(&p, align, bytes) != 0)
+		return NULL;
+	if (align == HUGE_PAGE)
+		want_huge(p, bytes - bytes % HUGE_PAGE);
+	return p;
+}
+
+/*
+ * Mapped with room to spare, so that the first byte can be where a huge page
+ * begins; what is not needed is given back.
+ */
+void *
+qwen_map_zero(size_t bytes)
+{
+	size_t room = bytes < HUGE_PAGE ? 0 : HUGE_PAGE, skip;
+	char *p;
+
+	if (bytes == 0 || bytes > SIZE_MAX - 2 * HUGE_PAGE)
+		return NULL;
+	bytes = (bytes + ANY_PAGE - 1) / ANY_PAGE * ANY_PAGE;
+	p = mmap(NULL, bytes + room, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	if (room == 0)
+		return p;
+	skip = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+	if (skip > 0)
+		munmap(p, skip);
+	if (room > skip)
+		munmap(p + skip + bytes, room - skip);
+	want_huge(p + skip, bytes);
+	return p + skip;
+}
+
+void
+qwen_unmap(void *p, size_t bytes)
+{
+	if (p != NULL)
+		munmap(p, (bytes + ANY_PAGE - 1) / ANY_PAGE * ANY_PAGE);
 }

@@ -23,4 +23,18 @@ qwen_add(size_t a, size_t b, size_t *out)
 /* n * size zeroed bytes at a multiple of 64, for free(); NULL on overflow. */
 void *qwen_alloc(size_t n, size_t size);
 
+/*
+ * n * size bytes at a multiple of 64, not set to anything, for free(); NULL on
+ * overflow.  What is large comes in huge pages where the system has them: a
+ * page fault for each 2 MiB, not for each 4 KiB.
+ */
+void *qwen_alloc_large(size_t n, size_t size);
+
+/*
+ * bytes of zeroes at a page border, for qwen_unmap(); NULL if there is no room.
+ * Memory is used as it is touched, in huge pages where the system has them.
+ */
+void *qwen_map_zero(size_t bytes);
+void qwen_unmap(void *p, size_t bytes);	/* p may be NULL */
+
 #endif

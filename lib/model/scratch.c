@@ -28,11 +28,9 @@ in_width(const struct qwen_model *m)
 static int
 take(void *pp, size_t n, size_t size)
 {
-	size_t bytes;
-	void *p;
+	void *p = qwen_alloc_large(n, size);
 
-	if (qwen_mul(n, size, &bytes) < 0 ||
-	    posix_memalign(&p, 64, max_size(bytes, 64)) != 0)
+	if (p == NULL)
 		return -1;
 	memcpy(pp, &p, sizeof p);
 	return 0;

@@ -6,21 +6,63 @@
 #include "base/mem.h"
 #include "model/forward.h"
 
-static int
-new_layer(struct qwen_layer_state *s, const struct qwen_hparams *h,
+static void
+init_layer(struct qwen_layer_state *s, const struct qwen_hparams *h,
     size_t layer)
 {
 	if (h->recurrent == NULL || !h->recurrent[layer]) {
 		s->kv_block_bytes = 2 * h->n_head_kv * h->n_embd_head *
 		    QWEN_KV_BLOCK * sizeof(uint16_t);
-		return 0;
+		return;
 	}
 	s->n_s = h->n_head_v * h->dk * h->dv;
 	s->n_conv = (h->conv_kernel - 1) *
 	    (2 * h->n_head_k * h->dk + h->n_head_v * h->dv);
-	s->s = qwen_alloc(s->n_s, sizeof *s->s);
-	s->conv = qwen_alloc(s->n_conv, sizeof *s->conv);
-	return s->s == NULL || s->conv == NULL ? -1 : 0;
+}
+
+/* Rows of vectors begin at a cache line. */
+static size_t
+padded(size_t n)
+{
+	return (n + 15) / 16 * 16;
+}
+
+/*
+ * One piece for the recurrent state of all layers, zeroed by the system page by
+ * page as it is touched: it is the greater part of the memory that a short run
+ * needs, and is not to be paid for before the first token.
+ */
+static int
+map_recurrent(struct qwen_session *s)
+{
+	size_t i, n = 0;
+	float *p;
+
+	for (i = 0; i < s->n_layer; i++) {
+		if (qwen_add(n, padded(s->layer[i].n_s), &n) < 0 ||
+		    qwen_add(n, padded(s->layer[i].n_conv), &n) < 0)
+			return -1;
+	}
+	if (n == 0)
+		return 0;
+	if (qwen_mul(n, sizeof *p, &s->recurrent_bytes) < 0)
+		return -1;
+	p = s->recurrent = qwen_map_zero(s->recurrent_bytes);
+	if (p == NULL)
+		return -1;
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].n_s == 0)
+			continue;
+		s->layer[i].s = p;
+		p += padded(s->layer[i].n_s);
+	}
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].n_conv == 0)
+			continue;
+		s->layer[i].conv = p;
+		p += padded(s->layer[i].n_conv);
+	}
+	return 0;
 }
 
 int
@@ -40,10 +82,10 @@ qwen_session_new(struct qwen_session **out, struct qwen_model *m,
 	s->scratch = qwen_alloc(1, sizeof *s->scratch);
 	if (s->layer == NULL || s->logits == NULL || s->scratch == NULL)
 		goto nomem;
-	for (i = 0; i < s->n_layer; i++) {
-		if (new_layer(&s->layer[i], &m->hp, i) < 0)
-			goto nomem;
-	}
+	for (i = 0; i < s->n_layer; i++)
+		init_layer(&s->layer[i], &m->hp, i);
+	if (map_recurrent(s) < 0)
+		goto nomem;
 	*out = s;
 	return 0;
 nomem:
@@ -62,9 +104,8 @@ qwen_session_free(struct qwen_session *s)
 		for (j = 0; j < s->layer[i].n_block; j++)
 			free(s->layer[i].block[j]);
 		free(s->layer[i].block);
-		free(s->layer[i].s);
-		free(s->layer[i].conv);
 	}
+	qwen_unmap(s->recurrent, s->recurrent_bytes);
 	if (s->scratch != NULL)
 		qwen_scratch_free(s->scratch);
 	free(s->scratch);

@@ -41,6 +41,8 @@ struct qwen_session {
 	size_t			 cap_tokens;
 	size_t			 n_layer;
 	struct qwen_layer_state	*layer;
+	void			*recurrent;	/* all layers' s and conv */
+	size_t			 recurrent_bytes;
 	float			*logits;	/* n_vocab */
 	int			 have_logits;
 	struct qwen_scratch	*scratch;	/* the forward pass's own */

@@ -2,26 +2,47 @@
 /*
  * pool.c - threads that share out the items of a job.
  *
- * A ticket, one 64-bit word, says it all: job number, items, next item.
- * Taking an item is one fetch-and-add, which tells both the job and whether
- * the item exists; so a thread that was late for one job simply gets an item
- * of the next, and the caller never waits for a thread that has none.
+ * Every thread has its own range of items, so that neighbours in memory are
+ * read by one thread, one after the other; a thread that is done with its own
+ * takes from the others'.  A ticket, one 64-bit word, says all of a range: job
+ * number, end, next item.  Taking an item is one fetch-and-add, which tells
+ * both the job and whether the item exists; so a thread that was late for one
+ * job simply gets an item of the next, and the caller never waits for a thread
+ * that has none.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pool.h"
 
-/* ticket: job (12 bits) | items (26) | next item (26) */
+/* ticket: job (12 bits) | end of the range (26) | next item (26) */
 #define ITEM_BITS 26
 #define ITEM_MASK (((uint64_t)1 << ITEM_BITS) - 1)
 #define MAX_ITEMS ((size_t)1 << 24)	/* at once; next item may overshoot */
-#define SPINS 20000
+
+/*
+ * Waiting: first without leaving the processor, since the next job usually
+ * comes within microseconds; then letting others run, who may be the ones that
+ * are waited for on a machine with more threads than processors; then asleep.
+ */
+#define SPINS	2000
+#define YIELDS	2000
+
+/*
+ * Beyond so many threads several share a range: each costs the caller a write
+ * to a line of cache that another processor holds.
+ */
+#define MAX_RANGES 16
+
+struct range {
+	_Alignas(64) _Atomic uint64_t ticket;
+};
 
 struct worker {
 	struct qwen_pool	*pool;
@@ -37,8 +58,9 @@ struct qwen_pool {
 	qwen_pool_fn	*fn;
 	void		*arg;
 	size_t		 base;		/* added to every item */
-	uint64_t	 job;
-	_Alignas(64) _Atomic uint64_t ticket;
+	int		 n_ranges;
+	struct range	 range[MAX_RANGES];
+	_Alignas(64) _Atomic uint64_t job;	/* counts up */
 	_Alignas(64) _Atomic size_t done;
 	_Alignas(64) _Atomic int sleeping;
 	_Atomic int	 quit;
@@ -62,14 +84,14 @@ ready(uint64_t ticket)
 	return (ticket & ITEM_MASK) < (ticket >> ITEM_BITS & ITEM_MASK);
 }
 
-/* Take items until there are none. */
+/* Take items of a range until there are none. */
 static void
-work(struct qwen_pool *p, int index)
+work_range(struct qwen_pool *p, struct range *r, int index)
 {
 	uint64_t t;
 
-	while (ready(atomic_load_explicit(&p->ticket, memory_order_relaxed))) {
-		t = atomic_fetch_add_explicit(&p->ticket, 1,
+	while (ready(atomic_load_explicit(&r->ticket, memory_order_relaxed))) {
+		t = atomic_fetch_add_explicit(&r->ticket, 1,
 		    memory_order_acquire);
 		if (!ready(t))
 			return;
@@ -78,12 +100,24 @@ work(struct qwen_pool *p, int index)
 	}
 }
 
+/* The own range first, then those after it. */
 static void
-sleep_until_ready(struct qwen_pool *p)
+work(struct qwen_pool *p, int index)
+{
+	int own = (int)((long)index * p->n_ranges / p->n_threads), i;
+
+	for (i = own; i < p->n_ranges; i++)
+		work_range(p, &p->range[i], index);
+	for (i = 0; i < own; i++)
+		work_range(p, &p->range[i], index);
+}
+
+static void
+sleep_after(struct qwen_pool *p, uint64_t job)
 {
 	pthread_mutex_lock(&p->mutex);
 	atomic_fetch_add(&p->sleeping, 1);
-	while (!ready(atomic_load(&p->ticket)) && !atomic_load(&p->quit))
+	while (atomic_load(&p->job) == job && !atomic_load(&p->quit))
 		pthread_cond_wait(&p->cond, &p->mutex);
 	atomic_fetch_sub(&p->sleeping, 1);
 	pthread_mutex_unlock(&p->mutex);
@@ -94,17 +128,21 @@ run_worker(void *arg)
 {
 	struct worker *w = arg;
 	struct qwen_pool *p = w->pool;
+	uint64_t seen = 0, job;
 	int spins = 0;
 
 	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
-		if (ready(atomic_load_explicit(&p->ticket,
-		    memory_order_relaxed))) {
+		job = atomic_load_explicit(&p->job, memory_order_acquire);
+		if (job != seen) {
+			seen = job;
 			work(p, w->index);
 			spins = 0;
 		} else if (++spins < SPINS) {
 			relax();
+		} else if (spins < SPINS + YIELDS) {
+			sched_yield();
 		} else {
-			sleep_until_ready(p);
+			sleep_after(p, seen);
 			spins = 0;
 		}
 	}
@@ -121,10 +159,12 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 	if (n_threads < 1 || n_threads > QWEN_POOL_MAX_THREADS)
 		return qwen_fail(err, QWEN_ERANGE, "%d threads: 1 to %d",
 		    n_threads, QWEN_POOL_MAX_THREADS);
-	p = qwen_alloc(1, sizeof *p);
+	p = aligned_alloc(_Alignof(struct qwen_pool), sizeof *p);
 	if (p == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memset(p, 0, sizeof *p);
 	p->n_threads = n_threads;
+	p->n_ranges = n_threads < MAX_RANGES ? n_threads : MAX_RANGES;
 	pthread_mutex_init(&p->mutex, NULL);
 	pthread_cond_init(&p->cond, NULL);
 	p->worker = qwen_alloc((size_t)n_threads, sizeof *p->worker);
@@ -179,7 +219,7 @@ wait_done(struct qwen_pool *p, size_t n)
 	int spins = 0;
 
 	while (atomic_load_explicit(&p->done, memory_order_acquire) < n) {
-		if (++spins < SPINS / 10)
+		if (++spins < SPINS)
 			relax();
 		else
 			sched_yield();
@@ -190,11 +230,19 @@ wait_done(struct qwen_pool *p, size_t n)
 static void
 run_some(struct qwen_pool *p, size_t base, size_t n)
 {
+	uint64_t job = atomic_load(&p->job) + 1, first, end;
+	size_t i, nr = (size_t)p->n_ranges;
+
 	p->base = base;
-	p->job++;
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-	atomic_store(&p->ticket, p->job << 2 * ITEM_BITS |
-	    (uint64_t)n << ITEM_BITS);
+	for (i = 0; i < nr; i++) {
+		first = n * i / nr;
+		end = n * (i + 1) / nr;
+		atomic_store_explicit(&p->range[i].ticket,
+		    job << 2 * ITEM_BITS | end << ITEM_BITS | first,
+		    memory_order_release);
+	}
+	atomic_store(&p->job, job);
 	if (atomic_load(&p->sleeping) > 0) {
 		pthread_mutex_lock(&p->mutex);
 		pthread_cond_broadcast(&p->cond);

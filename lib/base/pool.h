@@ -2,9 +2,10 @@
 /*
  * pool.h - threads that share out the items of a job.
  *
- * The caller works too, so a pool of n threads starts n - 1.  Threads spin a
- * little between jobs, since the next one usually comes within microseconds,
- * and then sleep.  Which thread does which item never shows in a result.
+ * The caller works too, so a pool of n threads starts n - 1.  Items that follow
+ * one another mostly go to the same thread.  Threads spin a little between
+ * jobs, since the next one usually comes within microseconds, and then sleep.
+ * Which thread does which item never shows in a result.
  */
 #ifndef QWEN_BASE_POOL_H
 #define QWEN_BASE_POOL_H

@@ -17,7 +17,7 @@
 RI void
 tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 {
-	const unsigned char *w[4];
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
 	const struct qwen_q8 *x[4];
 	__m128 acc[4];
 	size_t b, i, n = p->n_in / QWEN_GROUP;
@@ -35,7 +35,8 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 		struct block u;
 
 		for (i = 0; i < 4; i++) {
-			prefetch_next(p, w[i], BLOCK_BYTES);
+			prefetch(ahead + (4 * b + i) * BLOCK_BYTES,
+			    BLOCK_BYTES);
 			unpack(w[i], &u);
 			for (j = 0; j < nt; j++) {
 				sum[j][i] = dot(&u, x[j] + b);

@@ -13,7 +13,7 @@ RI void group(const unsigned char *const *w, const struct qwen_q8 *const *x,
 RI void
 tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 {
-	const unsigned char *w[4];
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
 	const struct qwen_q8 *x[4];
 	__m128 acc[4];
 	size_t i, b, n = p->n_in / 32, nb;
@@ -26,8 +26,7 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 	}
 	for (b = 0; b < n; b += nb) {
 		nb = n - b < 8 ? n - b : 8;
-		for (i = 0; i < 4; i++)
-			prefetch_next(p, w[i], nb * BLOCK_BYTES);
+		prefetch(ahead + 4 * b * BLOCK_BYTES, 4 * nb * BLOCK_BYTES);
 		group(w, x, b / 8, nb, nt, acc);
 		for (i = 0; i < 4; i++)
 			w[i] += nb * BLOCK_BYTES;

@@ -161,7 +161,7 @@ add_block(__m128 acc, const struct heads *h, const __m512i *sum,
 RI void
 tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 {
-	const unsigned char *w[4];
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
 	const struct qwen_q8 *x[4];
 	__m128 acc[4];
 	size_t b, i, n = p->n_in / QWEN_GROUP;
@@ -184,7 +184,7 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 			    (const __m128i *)x[j][b].a)));
 		}
 #define ROW(i, lane) do {						\
-	prefetch_next(p, w[i], BLOCK_BYTES);				\
+	prefetch(ahead + (4 * b + (i)) * BLOCK_BYTES, BLOCK_BYTES);	\
 	nibbles(w[i], u);						\
 	for (j = 0; j < nt; j++)					\
 		sum[j][i] = dot(u, q[j],				\

@@ -67,19 +67,38 @@ four_rows(const struct qwen_matmul *p, size_t r, size_t nr,
 		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
 }
 
+/* How far ahead of the sums memory is asked for: so much fits the first cache. */
+#define AHEAD 12288
+
 /*
- * Ask for the bytes four rows further on, where the next tile begins: a row is
- * too short for the hardware to see a stream in it.  A hint never faults.
+ * The rows whose bytes to ask for while the four from r are worked on: as many
+ * tiles ahead as it takes; what comes after the last row if that is known, or
+ * else what lies behind it.
+ */
+RI const unsigned char *
+ahead_of(const struct qwen_matmul *p, size_t r)
+{
+	size_t tile = 4 * p->row_bytes, all = (p->r1 - p->r0) * p->row_bytes;
+	size_t at = (r - p->r0) * p->row_bytes + (AHEAD + tile - 1) / tile *
+	    tile;
+
+	if (p->next != NULL && at >= all)
+		return p->next + (at - all);
+	return p->w + p->r0 * p->row_bytes + at;
+}
+
+/*
+ * Ask for n bytes from p.  Rows are read four at a time, which no hardware
+ * takes for a stream; asked for in their order in memory, they arrive as one.
+ * A hint never faults.
  */
 RI void
-prefetch_next(const struct qwen_matmul *p, const unsigned char *w,
-    size_t bytes)
+prefetch(const unsigned char *p, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < bytes; i += 64)
-		_mm_prefetch((const char *)w + 4 * p->row_bytes + i,
-		    _MM_HINT_T0);
+	for (i = 0; i < n; i += 64)
+		_mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
 RI void

@@ -11,6 +11,7 @@
 #include "model/model.h"
 
 /* Rows of a matrix that one thread takes at a time: few tokens, and many. */
+#define QWEN_ROW_CHUNK_FEW 32
 #define QWEN_ROW_CHUNK 64
 #define QWEN_ROW_CHUNK_MANY 256
 #define QWEN_MANY_TOKENS 32
@@ -35,6 +36,7 @@ struct qwen_scratch {
 	float		*weight;	/* [cap][n_expert_used + 1] */
 	uint32_t	*slot;		/* [cap * n_expert_used] by expert */
 	uint32_t	*first;		/* [n_expert + 1] in slot */
+	uint32_t	*active;	/* [n_expert] that have slots */
 	float		*gate, *up;	/* [slots][ff_width] */
 	struct qwen_q8	*hq;		/* [slots][groups of ff_width] */
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */

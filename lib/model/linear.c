@@ -72,7 +72,7 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
     size_t n)
 {
 	struct job j = { b, lin, n_lin, x, stride, xq, groups, n,
-	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK : QWEN_ROW_CHUNK_MANY };
+	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW : QWEN_ROW_CHUNK_MANY };
 	size_t i, items = 0;
 
 	for (i = 0; i < n_lin; i++)

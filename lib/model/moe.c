@@ -62,7 +62,6 @@ qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
 	return 0;
 }
 
-/* An expert with work to do: slots first .. first + n - 1. */
 struct work {
 	const struct qwen_layer	*l;
 	struct qwen_batch	*b;
@@ -70,6 +69,7 @@ struct work {
 	size_t			 n_chunk;	/* of such rows */
 	size_t			 n_chunk_shared;
 	size_t			 n_routed;	/* slots before the shared */
+	size_t			 n_active;	/* experts that have slots */
 };
 
 /*
@@ -119,13 +119,16 @@ route(struct qwen_batch *b, void *arg, size_t t)
 		    qwen_sigmoidf(logits[h->n_expert]) : NAN;
 }
 
-/* Counting sort of the slots by expert; within one, by token. */
-static void
+/*
+ * Counting sort of the slots by expert; within one, by token.  Returns how many
+ * experts have any.
+ */
+static size_t
 sort_slots(struct qwen_batch *b)
 {
 	const struct qwen_hparams *h = b->hp;
 	struct qwen_scratch *s = b->b;
-	size_t n = b->n * h->n_expert_used, i, e;
+	size_t n = b->n * h->n_expert_used, i, e, n_active = 0;
 	uint32_t at = 0, count;
 
 	for (e = 0; e <= h->n_expert; e++)
@@ -134,6 +137,8 @@ sort_slots(struct qwen_batch *b)
 		s->first[s->expert[i]]++;
 	for (e = 0; e <= h->n_expert; e++) {
 		count = s->first[e];
+		if (count > 0)
+			s->active[n_active++] = (uint32_t)e;
 		s->first[e] = at;
 		at += count;
 	}
@@ -142,6 +147,7 @@ sort_slots(struct qwen_batch *b)
 	for (e = h->n_expert; e > 0; e--)
 		s->first[e] = s->first[e - 1];
 	s->first[0] = 0;
+	return n_active;
 }
 
 static const unsigned char *
@@ -172,11 +178,14 @@ input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 	return b->b->xn + t * b->hp->n_embd;
 }
 
-/* Gate and up rows from r0 for n slots at i0; their tokens through slot[]. */
+/*
+ * Gate and up rows from r0 for n slots at i0, their tokens through slot[]; next
+ * is what comes after them.
+ */
 static void
 gate_up(const struct work *w, const struct qwen_weight *gate,
     const struct qwen_weight *up, size_t e, size_t i0, size_t n, size_t r0,
-    int thread)
+    const unsigned char *next, int thread)
 {
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
@@ -200,12 +209,26 @@ gate_up(const struct work *w, const struct qwen_weight *gate,
 			}
 			mm = (struct qwen_matmul){ .x = xp, .y = yp,
 			    .n_tok = m, .r0 = r0 };
-			if (!second)
-				mm.next = rows_at(up, e, r0);
+			mm.next = second ? next : rows_at(up, e, r0);
 			multiply(b, second ? up : gate, e, w->rows, &mm,
 			    thread);
 		}
 	}
+}
+
+/* The gate rows of an item; NULL beyond the last. */
+static const unsigned char *
+gate_rows(const struct work *w, size_t item)
+{
+	const struct qwen_moe *moe = &w->l->moe;
+
+	if (item < w->n_chunk_shared)
+		return rows_at(&moe->shared.gate, 0, item * w->rows);
+	item -= w->n_chunk_shared;
+	if (item >= w->n_active * w->n_chunk)
+		return NULL;
+	return rows_at(&moe->gate, w->b->b->active[item / w->n_chunk],
+	    item % w->n_chunk * w->rows);
 }
 
 /* Item: an expert's chunk of gate and up rows; the shared expert's first. */
@@ -214,20 +237,20 @@ do_gate_up(void *arg, size_t item, int thread)
 {
 	const struct work *w = arg;
 	const struct qwen_moe *moe = &w->l->moe;
-	const uint32_t *first = w->b->b->first;
+	const struct qwen_scratch *s = w->b->b;
+	const unsigned char *next = gate_rows(w, item + 1);
 	size_t e;
 
 	if (item < w->n_chunk_shared) {
 		gate_up(w, &moe->shared.gate, &moe->shared.up, 0, w->n_routed,
-		    w->b->n, item * w->rows, thread);
+		    w->b->n, item * w->rows, next, thread);
 		return;
 	}
 	item -= w->n_chunk_shared;
-	e = item / w->n_chunk;
-	if (first[e + 1] > first[e])
-		gate_up(w, &moe->gate, &moe->up, e, first[e],
-		    first[e + 1] - first[e],
-		    item % w->n_chunk * w->rows, thread);
+	e = s->active[item / w->n_chunk];
+	gate_up(w, &moe->gate, &moe->up, e, s->first[e],
+	    s->first[e + 1] - s->first[e], item % w->n_chunk * w->rows, next,
+	    thread);
 }
 
 /* Slots one thread takes at a time. */
@@ -304,6 +327,23 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 	}
 }
 
+/*
+ * The rows from r0 of the i-th matrix of those that add to an output: the
+ * experts', then the shared one's, and then the first one's next chunk.
+ */
+static const unsigned char *
+down_rows_at(const struct work *w, size_t i, size_t r0)
+{
+	const struct qwen_moe *moe = &w->l->moe;
+
+	if (i < w->n_active)
+		return rows_at(&moe->down, w->b->b->active[i], r0);
+	if (i == w->n_active && w->b->hp->n_ff_shexp > 0)
+		return rows_at(&moe->shared.down, 0, r0);
+	r0 += QWEN_ROW_CHUNK;
+	return r0 < w->b->hp->n_embd ? down_rows_at(w, 0, r0) : NULL;
+}
+
 /* Item: a chunk of output rows, for all experts in ascending order. */
 static void
 do_down(void *arg, size_t item, int thread)
@@ -312,7 +352,7 @@ do_down(void *arg, size_t item, int thread)
 	struct qwen_batch *b = w->b;
 	const struct qwen_moe *moe = &w->l->moe;
 	const uint32_t *first = b->b->first;
-	size_t t, e, f, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
+	size_t t, e, i, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
 	size_t r1 = r0 + QWEN_ROW_CHUNK < n_embd ? r0 + QWEN_ROW_CHUNK :
 	    n_embd;
 
@@ -320,19 +360,14 @@ do_down(void *arg, size_t item, int thread)
 		for (r = r0; r < r1; r++)
 			b->b->out[t * n_embd + r] = 0.0f;
 	}
-	for (e = 0; e < b->hp->n_expert; e = f) {
-		for (f = e + 1; f < b->hp->n_expert &&
-		    first[f + 1] == first[f]; f++)
-			;
-		if (first[e + 1] > first[e])
-			down_rows(w, &moe->down, e, first[e],
-			    first[e + 1] - first[e], r0,
-			    f < b->hp->n_expert ?
-			    rows_at(&moe->down, f, r0) : NULL, thread);
+	for (i = 0; i < w->n_active; i++) {
+		e = b->b->active[i];
+		down_rows(w, &moe->down, e, first[e], first[e + 1] - first[e],
+		    r0, down_rows_at(w, i + 1, r0), thread);
 	}
 	if (b->hp->n_ff_shexp > 0)
 		down_rows(w, &moe->shared.down, 0, w->n_routed, b->n, r0,
-		    NULL, thread);
+		    down_rows_at(w, i + 1, r0), thread);
 }
 
 static size_t
@@ -362,9 +397,9 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
 	    s->xq, QWEN_Q8_GROUPS(h->n_embd), b->n);
 	qwen_each_token(b, QWEN_STAGE_ROUTE, route, NULL);
-	sort_slots(b);
+	w.n_active = sort_slots(b);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
-	    h->n_expert * w.n_chunk);
+	    w.n_active * w.n_chunk);
 	qwen_pool_run(b->m->pool, do_activate, &w,
 	    (n_slot + SLOTS - 1) / SLOTS);
 	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));

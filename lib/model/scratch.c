@@ -53,6 +53,7 @@ qwen_scratch_free(struct qwen_scratch *s)
 	free(s->weight);
 	free(s->slot);
 	free(s->first);
+	free(s->active);
 	free(s->gate);
 	free(s->up);
 	free(s->hq);
@@ -87,6 +88,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	    take(&s->weight, s->slots, sizeof *s->weight) < 0 ||
 	    take(&s->slot, s->slots, sizeof *s->slot) < 0 ||
 	    take(&s->first, h->n_expert + 2, sizeof *s->first) < 0 ||
+	    take(&s->active, h->n_expert + 1, sizeof *s->active) < 0 ||
 	    take(&s->gate, s->slots * s->ff_width, sizeof *s->gate) < 0 ||
 	    take(&s->up, s->slots * s->ff_width, sizeof *s->up) < 0 ||
 	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),

@@ -63,7 +63,8 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
-MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o)
+MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
+	amx_trap.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 

@@ -276,7 +276,7 @@ int
 main(void)
 {
 	struct sigaction sa = { .sa_handler = jump };
-	unsigned have = qwen_cpu_detect();
+	unsigned have = variant_cpu();
 	uint32_t type;
 	size_t i;
 

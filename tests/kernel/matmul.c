@@ -140,7 +140,7 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 int
 main(void)
 {
-	unsigned have = qwen_cpu_detect();
+	unsigned have = variant_cpu();
 	size_t i;
 	uint32_t type;
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * variants.h - the kernels to test: all that are compiled in, and those that
- * exist for the tests alone, AMX on a software model of its tiles.
+ * exist for the tests alone, AMX on a software model of its tiles.  Where the
+ * CPU has no AMX, the shipped ones run too, with its instructions trapped.
  */
 #ifndef VARIANTS_H
 #define VARIANTS_H
 
+#include <stdio.h>
+
 #include "kernel/kernel.h"
+#include "amx/amx_trap.h"
 
 #if defined(__x86_64__)
 #define MODELLED(k) extern const struct qwen_kernel k;
@@ -36,6 +40,19 @@ variant_get(size_t i)
 {
 	return i < qwen_kernel_count() ? qwen_kernel_get(i) :
 	    modelled[i - qwen_kernel_count()];
+}
+
+/* The QWEN_CPU_ bits of what can be run. */
+static inline unsigned
+variant_cpu(void)
+{
+	unsigned have = qwen_cpu_detect();
+
+	if ((have & QWEN_CPU_AVX512VNNI) == 0 || (have & QWEN_CPU_AMX) != 0 ||
+	    amx_trap_install() < 0)
+		return have;
+	printf("# this CPU has no AMX: its instructions are emulated\n");
+	return have | QWEN_CPU_AMX;
 }
 
 #endif

@@ -32,7 +32,14 @@
  * Q5_K stand three digit planes made of every weight (twice the unpacking, 2
  * instructions a weight register become 9) and of every activation, which only
  * pays beyond some 64 tokens, more than an expert sees.  Q6_K alone goes by
- * planes.  These are counts, not measurements.
+ * planes.
+ *
+ * From how many tokens: a product of n tokens takes n cycles, so that few are
+ * no waste in themselves; but each group of 32 rows costs the latency of a
+ * product and of its store (some 100 cycles) and the loads of 16 weight tiles
+ * (64 more), for which VPDPBUSD does two tokens.  8 leaves a margin for what
+ * is not known, 12 for Q6_K pays its unpacking.  All these are counts, not
+ * measurements.
  *
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights

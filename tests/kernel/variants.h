@@ -48,11 +48,14 @@ variant_cpu(void)
 {
 	unsigned have = qwen_cpu_detect();
 
-	if ((have & QWEN_CPU_AVX512VNNI) == 0 || (have & QWEN_CPU_AMX) != 0 ||
-	    amx_trap_install() < 0)
-		return have;
-	printf("# this CPU has no AMX: its instructions are emulated\n");
-	return have | QWEN_CPU_AMX;
+#if defined(__x86_64__)
+	if ((have & QWEN_CPU_AVX512VNNI) != 0 && (have & QWEN_CPU_AMX) == 0 &&
+	    amx_trap_install() == 0) {
+		printf("# no AMX in this CPU: its instructions are emulated\n");
+		have |= QWEN_CPU_AMX;
+	}
+#endif
+	return have;
 }
 
 #endif

@@ -22,16 +22,31 @@ scalar_for(const struct qwen_quant *q)
 	return k.matmul[q->type];
 }
 
-/* Activations: spread out, with some rows of zeros and of extremes. */
+/*
+ * Activations: spread out, with some rows of zeros and of extremes; blocks of
+ * 32 of one sign make the largest sums that there are.
+ */
 static void
 fill_x(float *x, size_t n, size_t t)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		x[i] = t % 5 == 3 ? 0.0f : t % 5 == 4 ?
-		    (i % 2 ? 1e30f : -1e30f) :
-		    random_float() * (i / 32 % 3 == 0 ? 10.0f : 0.3f);
+	for (i = 0; i < n; i++) {
+		switch (t % 5) {
+		case 2:
+			x[i] = i / 32 % 3 ? 1e30f : -1e30f;
+			break;
+		case 3:
+			x[i] = 0.0f;
+			break;
+		case 4:
+			x[i] = i % 2 ? 1e30f : -1e30f;
+			break;
+		default:
+			x[i] = random_float() *
+			    (i / 32 % 3 == 0 ? 10.0f : 0.3f);
+		}
+	}
 }
 
 /* Random bytes with finite scales: any bytes are weights, in every format. */

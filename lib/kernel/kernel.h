@@ -70,25 +70,35 @@ struct qwen_delta {
 
 /* Keys are taken in chunks at fixed absolute positions. */
 #define QWEN_ATTN_CHUNK	256
-#define QWEN_ATTN_MAX_Q	8
+#define QWEN_ATTN_MAX_Q	64
+
+/* Floats of scratch memory for a head size. */
+#define QWEN_ATTN_WORK(d) (QWEN_ATTN_MAX_Q * QWEN_ATTN_CHUNK + \
+	32 * ((d) > QWEN_ATTN_CHUNK ? (d) : QWEN_ATTN_CHUNK))
 
 /*
- * Softmax attention of up to 8 queries over the keys of one chunk, one kv
- * head: m = max, l = sum of exp(score - m), o = sum of exp(score - m) v.  A
- * query sees the keys below its limit; with none in the chunk its m, l and o
- * are left alone.
+ * Softmax attention of some queries over the keys of one chunk, one kv head:
+ * m = max, l = sum of exp(score - m), o = sum of exp(score - m) v; merged, if
+ * merge is set, into those of the chunks before, which m, l and o hold then.
+ * A query sees the keys below its limit; with none in the chunk its m, l and
+ * o are left alone.  Many queries at once share the work of reading keys and
+ * values; eight are as fast as the memory.
  */
 struct qwen_attn {
 	size_t			 d;	/* head size, a multiple of 16 */
-	size_t			 n_q;	/* 1 .. 8 */
+	size_t			 n_q;	/* 1 .. QWEN_ATTN_MAX_Q */
 	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, rotated */
 	size_t			 limit[QWEN_ATTN_MAX_Q];
 	size_t			 chunk;	/* keys from chunk * 256 */
+	int			 merge;
 	uint16_t *const		*block;	/* KV blocks of the layer, from 0 */
+	uint16_t *const		*next;	/* those of a chunk that comes after
+					   this, as a hint; or NULL */
 	size_t			 k_off;	/* of K [d][16] in a block */
 	size_t			 v_off;	/* of V [16][d] in a block */
 	float			*m, *l;	/* [n_q] */
 	float			*o[QWEN_ATTN_MAX_Q];	/* [d] */
+	float			*work;	/* QWEN_ATTN_WORK(d), aligned to 64 */
 };
 
 /* What is small: functions over rows of f32.  n need not be a multiple. */

@@ -5,9 +5,11 @@
  *
  * Keys and values are rounded to f16 on their way into the cache, and always
  * read from there.  The queries that share a key-value head are numbered
- * token by token, and taken eight at a time.
+ * token by token.
  */
 #include "model/forward.h"
+
+#define MIN_GROUP 8		/* queries that go through a chunk at once */
 
 int
 qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
@@ -104,7 +106,7 @@ locate(const struct pass *p, size_t head_kv, size_t i, size_t *t, size_t *head)
 	*head = head_kv * p->rep + i % p->rep;
 }
 
-/* Eight queries of a kv head and one chunk of keys. */
+/* n queries of a kv head from i0 on. */
 static void
 set_up(const struct qwen_batch *b, const struct pass *p, size_t head_kv,
     size_t i0, size_t n, struct qwen_attn *a)
@@ -165,44 +167,66 @@ struct item_job {
 	struct qwen_batch	*b;
 	const struct pass	*p;
 	size_t			 n_flat;	/* queries of a kv head */
-	size_t			 n_group;	/* groups of eight of them */
+	size_t			 many;		/* of them in a group */
+	size_t			 n_group;
 	size_t			 n_chunk;	/* split: chunks of keys */
 };
 
-/* Item: eight queries; their chunks one after the other, merged as they come. */
+/* Group g of a kv head: its first query; how many, in n. */
+static size_t
+group(const struct item_job *j, size_t g, size_t *n)
+{
+	size_t i0 = g * j->many;
+
+	*n = j->n_flat - i0 < j->many ? j->n_flat - i0 : j->many;
+	return i0;
+}
+
+/* The blocks of a chunk if it has all of them, or NULL. */
+static uint16_t *const *
+blocks_of(const struct pass *p, size_t chunk)
+{
+	size_t n = QWEN_ATTN_CHUNK / QWEN_KV_BLOCK;
+
+	return (chunk + 1) * n <= p->kv->n_block ? p->kv->block + chunk * n :
+	    NULL;
+}
+
+static float *
+work_of(const struct qwen_batch *b, int thread)
+{
+	return b->b->tile + (size_t)thread *
+	    QWEN_ATTN_WORK(b->hp->n_embd_head);
+}
+
+/*
+ * Item: a group of queries; their chunks one after the other, merged as they
+ * come.  The last tokens, which see the most, are first.
+ */
 static void
 do_group(void *arg, size_t item, int thread)
 {
 	const struct item_job *j = arg;
 	const struct qwen_batch *b = j->b;
-	size_t head_kv = item / j->n_group, i0 = item % j->n_group *
-	    QWEN_ATTN_MAX_Q;
-	size_t n = j->n_flat - i0 < QWEN_ATTN_MAX_Q ? j->n_flat - i0 :
-	    QWEN_ATTN_MAX_Q;
-	size_t i, c, d = b->hp->n_embd_head, last;
-	float *o = b->b->tile + (size_t)thread * 2 * QWEN_ATTN_MAX_Q * d;
-	float *o1 = o + QWEN_ATTN_MAX_Q * d;
+	size_t n_kv = b->hp->n_head_kv, head_kv = item % n_kv;
+	size_t t, head, i, n, last, d = b->hp->n_embd_head;
+	size_t i0 = group(j, j->n_group - 1 - item / n_kv, &n);
 	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
-	float m1[QWEN_ATTN_MAX_Q], l1[QWEN_ATTN_MAX_Q];
-	struct qwen_attn a;
+	struct qwen_attn a = { .m = m, .l = l, .work = work_of(b, thread) };
 
 	set_up(b, j->p, head_kv, i0, n, &a);
+	for (i = 0; i < n; i++) {
+		locate(j->p, head_kv, i0 + i, &t, &head);
+		a.o[i] = b->b->o + t * b->b->o_width + head * d;
+	}
 	last = (a.limit[n - 1] - 1) / QWEN_ATTN_CHUNK;
-	for (c = 0; c <= last; c++) {
-		a.chunk = c;
-		a.m = c == 0 ? m : m1;
-		a.l = c == 0 ? l : l1;
-		for (i = 0; i < n; i++)
-			a.o[i] = (c == 0 ? o : o1) + i * d;
+	for (a.chunk = 0; a.chunk <= last; a.chunk++) {
+		a.merge = a.chunk > 0;
+		a.next = a.chunk < last ? blocks_of(j->p, a.chunk + 1) : NULL;
 		run_chunk(b, &a, thread);
-		for (i = 0; c > 0 && i < n; i++) {
-			if (a.limit[i] > c * QWEN_ATTN_CHUNK)
-				b->vec->attn_merge(m + i, l + i, o + i * d,
-				    m1[i], l1[i], o1 + i * d, d);
-		}
 	}
 	for (i = 0; i < n; i++)
-		finish(b, j->p, head_kv, i0 + i, o + i * d, l[i]);
+		finish(b, j->p, head_kv, i0 + i, a.o[i], l[i]);
 }
 
 /* One token, long context.  part: a row of d + 2 for each head and chunk. */
@@ -213,27 +237,27 @@ part_of(const struct item_job *j, size_t head, size_t chunk)
 	    (j->b->hp->n_embd_head + 2);
 }
 
-/* Item: eight queries and one chunk. */
+/*
+ * Item: a group of queries and one chunk.  With all threads at work, this one
+ * comes back for the item n_threads later.
+ */
 static void
 do_split(void *arg, size_t item, int thread)
 {
 	const struct item_job *j = arg;
 	const struct qwen_batch *b = j->b;
-	size_t c = item % j->n_chunk, group = item / j->n_chunk;
-	size_t head_kv = group / j->n_group, i0 = group % j->n_group *
-	    QWEN_ATTN_MAX_Q;
-	size_t n = j->n_flat - i0 < QWEN_ATTN_MAX_Q ? j->n_flat - i0 :
-	    QWEN_ATTN_MAX_Q;
-	size_t i, d = b->hp->n_embd_head;
+	size_t head_kv = item / j->n_chunk / j->n_group, i, n;
+	size_t i0 = group(j, item / j->n_chunk % j->n_group, &n);
+	size_t d = b->hp->n_embd_head;
 	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
-	struct qwen_attn a;
+	struct qwen_attn a = { .m = m, .l = l, .chunk = item % j->n_chunk,
+	    .work = work_of(b, thread) };
 
 	set_up(b, j->p, head_kv, i0, n, &a);
-	a.chunk = c;
-	a.m = m;
-	a.l = l;
+	i = a.chunk + (size_t)qwen_pool_threads(b->m->pool);
+	a.next = i < j->n_chunk ? blocks_of(j->p, i) : NULL;
 	for (i = 0; i < n; i++)
-		a.o[i] = part_of(j, head_kv * j->p->rep + i0 + i, c);
+		a.o[i] = part_of(j, head_kv * j->p->rep + i0 + i, a.chunk);
 	run_chunk(b, &a, thread);
 	for (i = 0; i < n; i++) {
 		a.o[i][d] = m[i];
@@ -259,15 +283,29 @@ do_merge(void *arg, size_t head, int thread)
 	finish(b, j->p, head / j->p->rep, head % j->p->rep, o, o[d + 1]);
 }
 
+/* As many queries a group as leave each thread some groups. */
+static void
+make_groups(struct item_job *j)
+{
+	size_t n_kv = j->b->hp->n_head_kv;
+	size_t want = 4 * (size_t)qwen_pool_threads(j->b->m->pool);
+
+	for (j->many = QWEN_ATTN_MAX_Q;; j->many /= 2) {
+		j->n_group = (j->n_flat + j->many - 1) / j->many;
+		if (j->many <= MIN_GROUP || n_kv * j->n_group >= want)
+			return;
+	}
+}
+
 static void
 attend(struct qwen_batch *b, const struct pass *p)
 {
 	struct item_job j = { .b = b, .p = p, .n_flat = b->n * p->rep };
 	size_t n_kv = b->hp->n_head_kv;
 
-	j.n_group = (j.n_flat + QWEN_ATTN_MAX_Q - 1) / QWEN_ATTN_MAX_Q;
+	make_groups(&j);
 	j.n_chunk = (b->pos + b->n + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
-	if (b->n > 1 || j.n_chunk < 2) {
+	if (b->n > 1 || j.n_chunk < 2 || qwen_pool_threads(b->m->pool) == 1) {
 		qwen_pool_run(b->m->pool, do_group, &j, n_kv * j.n_group);
 		return;
 	}

@@ -71,7 +71,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	const struct qwen_hparams *h = &m->hp;
 	size_t nt = (size_t)qwen_pool_threads(m->pool);
 	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
-	    2 * QWEN_ATTN_MAX_Q * h->n_embd_head);
+	    QWEN_ATTN_WORK(h->n_embd_head));
 
 	s->slots = max_size(n * (h->n_expert_used + 1), QWEN_HEAD_ROWS);
 	return take(&s->x, n * h->n_embd, sizeof *s->x) < 0 ||

@@ -13,8 +13,10 @@
 #include "random.h"
 
 #define N 300
-#define D 64		/* head size of the attention test */
+/* Of the attention test. */
+#define HEAD 80
 #define KEYS 700
+#define QUERIES 70
 
 static void
 fill(float *x, size_t n, float scale)
@@ -25,7 +27,7 @@ fill(float *x, size_t n, float scale)
 
 /* One buffer with everything the functions make from the same input. */
 struct made {
-	float		f[16 * N + 2 * D * 16 + 64];
+	float		f[16 * N + 2048 + 64];
 	struct qwen_q8	q[2];
 	uint16_t	h[N];
 };
@@ -142,48 +144,86 @@ same_delta(const struct qwen_kernel *a, const struct qwen_kernel *b)
 	return 1;
 }
 
-/* The chunk of 256 keys of some queries; m, l, o behind one another. */
-static void
-make_attn(const struct qwen_kernel *k, size_t n_q, size_t chunk, float *out)
-{
-	static uint16_t kv[(KEYS + 15) / 16][2 * 16 * D];
-	static float q[8][D];
-	uint16_t *block[(KEYS + 15) / 16];
-	size_t i, j;
-	struct qwen_attn a = { .d = D, .n_q = n_q, .chunk = chunk,
-	    .block = block, .k_off = 0, .v_off = 16 * D, .m = out,
-	    .l = out + 8 };
+/* What queries make of their keys: behind one another, for memcmp. */
+struct seen {
+	float	m[QUERIES], l[QUERIES], o[QUERIES][HEAD];
+};
 
-	random_state = 4711;
-	for (i = 0; i < (KEYS + 15) / 16; i++) {
-		block[i] = kv[i];
-		for (j = 0; j < 2 * 16 * D; j++)
-			kv[i][j] = qwen_f32_f16(random_float());
+static float work[QWEN_ATTN_WORK(HEAD)] __attribute__((aligned(64)));
+
+/* One chunk for n queries from i on, into what s holds or over it. */
+static void
+run_attn(const struct qwen_kernel *k, size_t i, size_t n, size_t chunk,
+    int merge, struct seen *s)
+{
+	static uint16_t kv[(KEYS + 15) / 16][2 * 16 * HEAD];
+	static float q[QUERIES][HEAD];
+	static int filled;
+	uint16_t *block[(KEYS + 15) / 16];
+	size_t j, t;
+	struct qwen_attn a = { .d = HEAD, .n_q = n, .chunk = chunk,
+	    .merge = merge, .block = block, .next = chunk == 0 ? block + 16 :
+	    NULL, .k_off = 0, .v_off = 16 * HEAD, .m = s->m + i,
+	    .l = s->l + i, .work = work };
+
+	for (j = 0; j < (KEYS + 15) / 16; j++) {
+		block[j] = kv[j];
+		for (t = 0; !filled && t < 2 * 16 * HEAD; t++)
+			kv[j][t] = qwen_f32_f16(random_float());
 	}
-	for (i = 0; i < 8; i++) {
-		fill(q[i], D, 0.5f);
-		a.q[i] = q[i];
-		a.limit[i] = 200 + i * 70;	/* some see nothing of it */
-		a.o[i] = out + 16 + i * D;
+	for (j = 0; !filled && j < QUERIES; j++)
+		fill(q[j], HEAD, 0.5f);
+	filled = 1;
+	for (j = 0; j < n; j++) {
+		a.q[j] = q[i + j];
+		/* some see nothing of it */
+		a.limit[j] = 200 + (i + j) * 7;
+		a.o[j] = s->o[i + j];
 	}
 	k->run.attn(&a);
 }
 
-static int
-same_attn(const struct qwen_kernel *a, const struct qwen_kernel *b)
+/* All chunks, queries n at a time; each chunk merged by whom: merge or vec. */
+static void
+make_attn(const struct qwen_kernel *k, const struct qwen_vec *vec, size_t n,
+    int merge, struct seen *s)
 {
-	float x[16 + 8 * D], y[16 + 8 * D];
-	size_t n, c;
+	static struct seen one;
+	size_t c, i, m;
 
-	for (n = 1; n <= 8; n++) {
-		for (c = 0; c < 3; c++) {
-			memset(x, 0, sizeof x);
-			memset(y, 0, sizeof y);
-			make_attn(a, n, c, x);
-			make_attn(b, n, c, y);
-			if (memcmp(x, y, sizeof x) != 0)
-				return 0;
+	memset(s, 0, sizeof *s);
+	for (c = 0; c < 3; c++) {
+		for (i = 0; i < QUERIES; i += m) {
+			m = n < QUERIES - i ? n : QUERIES - i;
+			run_attn(k, i, m, c, merge && c > 0,
+			    merge || c == 0 ? s : &one);
 		}
+		for (i = 0; !merge && c > 0 && i < QUERIES; i++) {
+			if (200 + i * 7 > c * QWEN_ATTN_CHUNK)
+				vec->attn_merge(&s->m[i], &s->l[i], s->o[i],
+				    one.m[i], one.l[i], one.o[i], HEAD);
+		}
+	}
+}
+
+/* The same for any number of queries at once, merged here or there. */
+static int
+same_attn(const struct qwen_kernel *a, const struct qwen_kernel *b,
+    const struct qwen_vec *vec)
+{
+	static const size_t many[] = { 1, 2, 3, 7, 8, 9, 15, 16, 24, 32, 47,
+	    63, 64 };
+	static struct seen x, y;
+	size_t i;
+
+	make_attn(b, vec, 1, 0, &y);
+	for (i = 0; i < sizeof many / sizeof many[0]; i++) {
+		make_attn(a, vec, many[i], 1, &x);
+		if (memcmp(&x, &y, sizeof x) != 0)
+			return 0;
+		make_attn(a, vec, many[i], 0, &x);
+		if (memcmp(&x, &y, sizeof x) != 0)
+			return 0;
 	}
 	return 1;
 }
@@ -211,8 +251,8 @@ check_variants(void)
 			ok(same_delta(k, plain.delta),
 			    "delta %s equals plain C in any batches", k->name);
 		else if (k->op == QWEN_OP_ATTN)
-			ok(same_attn(k, plain.attn),
-			    "attn %s equals plain C", k->name);
+			ok(same_attn(k, plain.attn, plain.vec->run.vec),
+			    "attn %s equals plain C in any groups", k->name);
 	}
 }
 

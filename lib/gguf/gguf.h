@@ -73,6 +73,13 @@ const struct qwen_gguf_kv *qwen_gguf_keys_find(
 int qwen_gguf_keys_u64(const struct qwen_gguf_keys *keys, const char *key,
     size_t i, uint64_t *out, struct qwen_err *err);
 
+/*
+ * Most of the files will be read, and not in order: what is not in memory yet
+ * is to come in huge pages, 2 MiB at a time and mapped by one page fault, where
+ * the file system has them.  What is in memory already stays as it is.
+ */
+void qwen_gguf_want_huge(const struct qwen_gguf *g);
+
 /* A file that is in memory already, for tests; buf must outlive *out. */
 int qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf,
     size_t len, struct qwen_err *err);

@@ -263,6 +263,22 @@ fail:
 }
 
 void
+qwen_gguf_want_huge(const struct qwen_gguf *g)
+{
+#ifdef MADV_HUGEPAGE
+	unsigned i;
+
+	for (i = 0; i < g->n_shards; i++) {
+		if (g->shard[i].mapped)
+			(void)madvise((void *)(uintptr_t)g->shard[i].map,
+			    g->shard[i].bytes, MADV_HUGEPAGE);
+	}
+#else
+	(void)g;
+#endif
+}
+
+void
 qwen_gguf_close(struct qwen_gguf *g)
 {
 	unsigned i;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gguf/gguf.h"
 #include "model/model.h"
 
 int
@@ -120,6 +121,8 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 		qwen_model_close(m);
 		return -1;
 	}
+	/* not before: to look at a file, its first pages are enough */
+	qwen_gguf_want_huge(m->gguf);
 	*out = m;
 	return 0;
 }

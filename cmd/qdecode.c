@@ -395,16 +395,14 @@ finish(struct run *r)
 		    &opt.state, NULL);
 		cli_output_commit(r->out);
 	}
-	cli_intake_fini(&r->in);
 	cli_tell_stats(r->model);
-	qwen_sampler_free(r->sampler);
-	qwen_model_close(r->model);
 }
 
 int
 main(int argc, char *argv[])
 {
 	struct run r = { .n = 0 };
+	int status;
 
 	cli_init("qdecode", usage);
 	parse(argc, argv, &r);
@@ -419,5 +417,10 @@ main(int argc, char *argv[])
 	else
 		run_tokens(&r);
 	finish(&r);
-	return cli_finish();
+	/* whoever reads stdout waits for its end, not for ours */
+	status = cli_finish();
+	cli_intake_fini(&r.in);
+	qwen_sampler_free(r.sampler);
+	qwen_model_close(r.model);
+	return status;
 }

@@ -233,6 +233,7 @@ main(int argc, char *argv[])
 {
 	struct cli_intake in = { 0 };
 	struct qwen_model *m;
+	int status;
 
 	cli_init("qprefill", usage);
 	parse(argc, argv, &in);
@@ -251,7 +252,9 @@ main(int argc, char *argv[])
 	else
 		run_in_band(&in);
 	cli_tell_stats(m);
+	/* the next tool waits for the end of stdout, not for ours */
+	status = cli_finish();
 	cli_intake_fini(&in);
 	qwen_model_close(m);
-	return cli_finish();
+	return status;
 }

@@ -18,28 +18,30 @@
  *	11 bits, that is, two digits of 7 bits and a sign; products of digits
  *	are whole tiles deep and run on over a group of 256.
  *
- * Vector instructions for 16 rows, 16 tokens, 32 columns (two issue in a
- * cycle on the server CPUs that have AMX; VPMULLD counts twice), and cycles of
- * the tile unit (16 for a product, whatever its depth):
+ * Cycles for 16 rows, 16 tokens and 256 columns: the tile unit's (16 for a
+ * product, whatever its depth), and the vector unit's, two instructions a
+ * cycle, VPMULLD counted twice; for a token, in brackets, what is peculiar to
+ * the way + what both need for minimums and the float step.
  *			fold				planes
- *	Q4_K	16 * (1 VPMULLW + 1 VPDPWSSD), 16	16 * 1.3, 24
- *	Q5_K	16 * (1 VPMULLW + 2 VPMULLD + 1 VPADDD), 16	16 * 1.3, 24
- *	Q6_K	twice that of Q5_K (scales of 16), 32	16 * 0.9, 24
- *	Q8_0	16 * (VCVTDQ2PS, VMULPS, VFMADD), 16	cannot be: a float
- *				step every 32 is part of its definition
- * so in cycles Q4_K 16 or 24, Q5_K 32 or 24, Q6_K 64 or 24, Q8_0 24; VPDPBUSD
- * takes 64 and its own fold.  Against the 8 cycles that planes would save
- * Q5_K stand three digit planes made of every weight (twice the unpacking, 2
- * instructions a weight register become 9) and of every activation, which only
- * pays beyond some 64 tokens, more than an expert sees.  Q6_K alone goes by
- * planes.
+ *	Q4_K	128, 248 (8 * 2 + 5 for the offset + 10)	192, 128 (6 + 10)
+ *	Q5_K	128, 336 (8 * 4 + 10)			192, 128 (6 + 10)
+ *	Q6_K	256, 536 (16 * 4 + 3)			192, 72 (6 + 3)
+ *	Q8_0	128, 200 (8 * 3 + 1)			cannot be: a float step
+ *						every 32 is in its definition
+ * The units overlap, so the larger counts.  VPDPBUSD takes 512 and its fold.
+ * Planes would save Q4_K and Q5_K 56 and 144 cycles, but three digit planes of
+ * every weight must be made: without its tile instructions, a call for 256
+ * rows of 2048 spends 26 us on unpacking to planes, 11 us without (Zen 5).
+ * That pays from some 70 tokens on for Q5_K, more than an expert sees.  Only
+ * Q6_K goes by planes.
  *
  * From how many tokens: a product of n tokens takes n cycles, so that few are
  * no waste in themselves; but each group of 32 rows costs the latency of a
  * product and of its store (some 100 cycles) and the loads of 16 weight tiles
  * (64 more), for which VPDPBUSD does two tokens.  8 leaves a margin for what
- * is not known, 12 for Q6_K pays its unpacking.  All these are counts, not
- * measurements.
+ * is not known, 12 for Q6_K pays its unpacking.
+ *
+ * Nothing of this was measured on a CPU with AMX.
  *
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights

@@ -139,6 +139,6 @@ multiply(const struct panel *p, const struct tokens *to, size_t tile, size_t g,
 
 const struct qwen_kernel AMX_VARIANT(gemm_q6_k_amx) = {
 	.op = QWEN_OP_GEMM, .type = QT_Q6_K, .name = AMX_NAME,
-	.rank = 50, .need = AMX_NEED, .min_tok = AMX_MIN_TOK(12),
+	.rank = 50, .need = AMX_NEED, .min_tok = AMX_MIN_TOK(16),
 	.below = AMX_BELOW(gemm_q6_k_avx512vnni), .run.matmul = gemm,
 };

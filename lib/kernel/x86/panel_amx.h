@@ -39,7 +39,7 @@
  * no waste in themselves; but each group of 32 rows costs the latency of a
  * product and of its store (some 100 cycles) and the loads of 16 weight tiles
  * (64 more), for which VPDPBUSD does two tokens.  8 leaves a margin for what
- * is not known, 12 for Q6_K pays its unpacking.
+ * is not known, 16 for Q6_K pays its unpacking.
  *
  * Nothing of this was measured on a CPU with AMX.
  *

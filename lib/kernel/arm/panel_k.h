@@ -57,8 +57,9 @@ fold(const struct panel *p, size_t g, const struct side *s, int tv,
 				v[r][t] = vdupq_n_s32(0);
 		}
 #pragma GCC unroll 2
-		for (k = SUB * j; k < SUB * (j + 1); k += 16)
-			mac16(v, p->w[g][k / 16], s, k, tv);
+		for (k = 0; k < SUB; k += 16)
+			mac16(v, p->w[g][(SUB * j + k) / 16], s, SUB * j + k,
+			    tv);
 #pragma GCC unroll 4
 		for (t = 0; t < tv; t++) {
 			int16x4_t a = lanes_of(s->a[t], SUB * j / 32);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * bits.c - logits and state have the very bits that are written down in
+ * bits.tsv, on every processor: what one machine wrote, another may go on
+ * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden.h"
+#include "model/session.h"
+#include "qwen.h"
+#include "../levels.h"
+#include "../tap.h"
+
+static const size_t first = 50;		/* tokens at once, others one by one */
+
+struct hashes {
+	uint64_t	logits, state;
+};
+
+/* FNV-1a over the bytes, as they lie in a little-endian machine. */
+static void
+hash(uint64_t *h, const void *p, size_t n)
+{
+	const unsigned char *b = p;
+
+	while (n-- > 0)
+		*h = (*h ^ *b++) * 0x100000001b3;
+}
+
+struct row {
+	size_t		 n_vocab;
+	uint64_t	*h;
+};
+
+static int
+take(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct row *r = arg;
+
+	(void)pos;
+	(void)err;
+	hash(r->h, logits, r->n_vocab * sizeof *logits);
+	return 0;
+}
+
+static void
+hash_state(uint64_t *h, const struct qwen_session *s)
+{
+	size_t i, j;
+
+	for (i = 0; i < s->n_layer; i++) {
+		const struct qwen_layer_state *l = &s->layer[i];
+
+		for (j = 0; j < l->n_block; j++)
+			hash(h, l->block[j], l->kv_block_bytes);
+		hash(h, l->s, l->n_s * sizeof *l->s);
+		hash(h, l->conv, l->n_conv * sizeof *l->conv);
+	}
+}
+
+static int
+evaluate(const struct golden_model *g, const struct golden_case *c,
+    const char *level, struct hashes *out)
+{
+	struct qwen_model_opts opts = { .n_threads = 2, .cpu = level };
+	struct row row = { g->n_vocab, &out->logits };
+	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take,
+	    .arg = &row };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m;
+	size_t i, n;
+	int rc;
+
+	out->logits = out->state = 0xcbf29ce484222325;
+	if (qwen_model_open(&m, g->path, &opts, NULL) < 0)
+		return -1;
+	rc = qwen_session_new(&s, m, NULL);
+	for (i = 0; rc == 0 && i < c->n_tokens; i += n) {
+		n = i == 0 ? first : 1;
+		rc = qwen_session_eval(s, c->tokens + i, n, &how, NULL);
+	}
+	if (rc == 0)
+		hash_state(&out->state, s);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return rc;
+}
+
+/* What is written down for the model; 0 if nothing is. */
+static int
+look_up(const char *name, struct hashes *want)
+{
+	FILE *f = fopen("tests/golden/bits.tsv", "r");
+	char word[64];
+	int found = 0;
+
+	while (f != NULL && !found && fscanf(f, "%63s %" SCNx64 " %" SCNx64,
+	    word, &want->logits, &want->state) == 3)
+		found = strcmp(word, name) == 0;
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+static int
+check(const struct golden_model *g, const struct golden_case *c)
+{
+	struct hashes want, got;
+	size_t l;
+
+	if (!look_up(g->name, &want))
+		return 0;
+	for (l = 0; l < N_LEVELS; l++) {
+		if (qwen_cpu_check(levels[l]) != 1)
+			continue;
+		ok(evaluate(g, c, levels[l], &got) == 0 &&
+		    got.logits == want.logits, "%s: logits, %s", g->name,
+		    levels[l]);
+		ok(got.state == want.state, "%s: state, %s", g->name,
+		    levels[l]);
+	}
+	return 1;
+}
+
+static void
+write_down(const struct golden_model *g, const struct golden_case *c)
+{
+	struct hashes h;
+
+	if (evaluate(g, c, "scalar", &h) == 0)
+		printf("%s\t%016" PRIx64 "\t%016" PRIx64 "\n", g->name,
+		    h.logits, h.state);
+}
+
+int
+main(int argc, char *argv[])
+{
+	int put = argc > 1 && strcmp(argv[1], "-w") == 0, seen = 0;
+	struct golden_model *g;
+	size_t i, j, n = golden_load(&g);
+
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < g[i].n_case; j++) {
+			const struct golden_case *c = &g[i].cases[j];
+
+			if (c->n_rows == 0 || strcmp(c->name, "n65") != 0)
+				continue;
+			if (put)
+				write_down(&g[i], c);
+			else
+				seen += check(&g[i], c);
+		}
+	}
+	golden_free(g, n);
+	if (put)
+		return 0;
+	ok(seen >= 5, "%d models", seen);
+	return done_testing();
+}

@@ -4,6 +4,7 @@
 #   make demo       install what is missing, build, run the pipeline
 #   make check      all tests (TAP), closing with "N passed, N failed"
 #   make check-long the long ones too
+#   make check-arm64 those for arm64 alone, under qemu-user
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
@@ -51,9 +52,11 @@ QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
 ARCH := $(sort $(wildcard lib/model/arch_*.c))
 SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib/sample/*.c)))
 
-LIB_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
-	lib/kernel/*.c lib/model/*.c lib/token/*.c lib/sample/*.c \
-	lib/state/*.c lib/wire/*.c) $(KERN))
+# What needs no other library, and what does.
+CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
+	lib/kernel/*.c lib/model/*.c lib/sample/*.c) $(KERN))
+LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/state/*.c \
+	lib/wire/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
@@ -148,13 +151,34 @@ $(TESTS): $(B)/%: $(B)/%.o $(B)/libref.a $(B)/libmodelled.a $(B)/libcli.a \
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a \
 		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
 
-check: deps
+check: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) sh tests/run.sh
-check-long: deps
+check-long: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
 tests: $(TESTS)
+
+# arm64 from elsewhere: tests that need no other library, linked statically;
+# tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
+ARM64_CC ?= aarch64-linux-gnu-gcc
+ARM64_AR ?= aarch64-linux-gnu-ar
+ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
+	kernel/rows golden/bits golden/same_bits golden/logits \
+	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
+	unit/pool unit/quant unit/sample unit/sample_methods unit/session)
+
+arm64:
+	@sh tests/deps.sh arm64
+	@if echo '#include <stdio.h>' | $(ARM64_CC) -E - >/dev/null 2>&1; then \
+		$(MAKE) --no-print-directory $(PARALLEL) CC=$(ARM64_CC) \
+		AR=$(ARM64_AR) B=$(B)/arm64 CFLAGS=-O2 LDFLAGS=-static \
+		LIB_SRC='$$(CORE_SRC)' CLI_SRC= \
+		LIBS='-lm -pthread' core-tests; fi
+core-tests: $(ARM64_TESTS:%=$(B)/%)
+	@:
+check-arm64: arm64
+	@B=$(B) BIN=$(BIN) sh tests/run.sh cli/arm64
 
 bench: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qbench
@@ -232,8 +256,8 @@ uninstall:
 clean:
 	rm -rf build bin
 
-.PHONY: all check check-long bench tests asan ubsan tsan fuzz deps clean demo \
-	install uninstall FORCE
+.PHONY: all check check-long check-arm64 arm64 core-tests bench tests asan \
+	ubsan tsan fuzz deps clean demo install uninstall FORCE
 FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \

@@ -1,7 +1,30 @@
 #!/bin/sh
 # Install what building and testing need and is missing (Debian, as root or
 # with sudo); say what to install elsewhere.  Quiet when nothing is missing.
+#   tests/deps.sh          what is needed
+#   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
+#                          without, so a failure is only told
 missing=
+if [ "$1" = arm64 ]; then
+	[ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null 2>&1 ||
+	    exit 0
+	echo '#include <stdio.h>' |
+	    ${ARM64_CC:-aarch64-linux-gnu-gcc} -E - >/dev/null 2>&1 ||
+	    missing="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+	command -v qemu-aarch64-static >/dev/null 2>&1 ||
+	    command -v qemu-aarch64 >/dev/null 2>&1 ||
+	    missing="$missing qemu-user-static"
+	[ -n "$missing" ] || exit 0
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo="sudo -n"
+	export DEBIAN_FRONTEND=noninteractive
+	echo "deps: installing $missing to test arm64" >&2
+	# shellcheck disable=SC2086
+	$sudo apt-get install -y -q --no-install-recommends $missing \
+	    >/dev/null 2>&1 ||
+	    echo "deps: could not; arm64 will not be tested" >&2
+	exit 0
+fi
 have_header() {
 	echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1
 }

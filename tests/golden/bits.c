@@ -3,6 +3,7 @@
  * bits.c - logits and state have the very bits that are written down in
  * bits.tsv, on every processor: what one machine wrote, another may go on
  * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.
+ *	bits [LEVEL...]		all levels, or these
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,7 +107,19 @@ look_up(const char *name, struct hashes *want)
 }
 
 static int
-check(const struct golden_model *g, const struct golden_case *c)
+wanted(const char *level, char **list)
+{
+	int any = *list != NULL;
+
+	for (; *list != NULL; list++) {
+		if (strcmp(*list, level) == 0)
+			return 1;
+	}
+	return !any;
+}
+
+static int
+check(const struct golden_model *g, const struct golden_case *c, char **list)
 {
 	struct hashes want, got;
 	size_t l;
@@ -114,7 +127,7 @@ check(const struct golden_model *g, const struct golden_case *c)
 	if (!look_up(g->name, &want))
 		return 0;
 	for (l = 0; l < N_LEVELS; l++) {
-		if (qwen_cpu_check(levels[l]) != 1)
+		if (qwen_cpu_check(levels[l]) != 1 || !wanted(levels[l], list))
 			continue;
 		ok(evaluate(g, c, levels[l], &got) == 0 &&
 		    got.logits == want.logits, "%s: logits, %s", g->name,
@@ -151,7 +164,7 @@ main(int argc, char *argv[])
 			if (put)
 				write_down(&g[i], c);
 			else
-				seen += check(&g[i], c);
+				seen += check(&g[i], c, argv + 1);
 		}
 	}
 	golden_free(g, n);

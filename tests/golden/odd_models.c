@@ -17,6 +17,7 @@
 #include "../kernel/random.h"
 #include "../ref/ref.h"
 #include "../ref/tiny.h"
+#include "../levels.h"
 #include "../tap.h"
 
 /* Tokens, and how the library gets them: some at once, then in steps. */
@@ -135,13 +136,11 @@ static void
 same_bits(const char *path, const char *what, const int32_t *tokens, size_t n,
     size_t n_vocab, const float *want)
 {
-	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512", "amx" };
 	const struct split splits[] = { { n, n, 1 }, { n, 1, 1 } };
 	float *got = need(n * n_vocab, sizeof *got);
 	size_t l, i;
 
-	for (l = 0; l < sizeof levels / sizeof levels[0]; l++) {
+	for (l = 0; l < N_LEVELS; l++) {
 		if (qwen_cpu_check(levels[l]) != 1) {
 			skip(levels[l], "this CPU lacks it");
 			continue;

@@ -9,6 +9,7 @@
 #include "golden.h"
 #include "model/session.h"
 #include "qwen.h"
+#include "../levels.h"
 #include "../tap.h"
 
 struct rows {
@@ -101,8 +102,6 @@ compare(struct qwen_model *m, const struct golden_case *c, size_t first,
 static void
 check_model(const struct golden_model *g, const struct golden_case *c)
 {
-	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512", "amx" };
 	static const size_t splits[][3] = { { 1, 999, 0 }, { 64, 999, 0 },
 	    { 65, 999, 0 }, { 1, 1, 0 }, { 999, 1, 7 }, { 13, 50, 16 } };
 	struct qwen_model_opts opts = { .n_threads = 1, .cpu = "scalar" };
@@ -117,8 +116,7 @@ check_model(const struct golden_model *g, const struct golden_case *c)
 	w.rows.got = calloc(c->n_tokens * g->n_vocab, sizeof *w.rows.got);
 	w.s = evaluate(base, c, c->n_tokens, 1, 0, &w.rows);
 	ok(w.s != NULL, "%s: plain C, one thread", g->name);
-	for (l = 0; w.s != NULL && l < sizeof levels / sizeof levels[0];
-	    l++) {
+	for (l = 0; w.s != NULL && l < N_LEVELS; l++) {
 		if (qwen_cpu_check(levels[l]) != 1) {
 			skip(levels[l], "this CPU lacks it");
 			continue;

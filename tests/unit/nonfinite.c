@@ -15,6 +15,7 @@
 #include "quant/quant.h"
 #include "../kernel/random.h"
 #include "../ref/tiny.h"
+#include "../levels.h"
 #include "../tap.h"
 
 /* Every kind of block, and all experts used, so that all weights are met. */
@@ -277,12 +278,10 @@ main(void)
 	static const uint32_t mixes[][4] = { { QT_F32, QT_F16, QT_BF16 },
 	    { QT_Q8_0, QT_Q4_K, QT_Q5_K, QT_Q6_K },
 	    { QT_Q4_0, QT_Q5_1, QT_IQ4_XS, QT_Q2_K } };
-	static const char *const levels[] = { "scalar", "avx2", "avxvnni",
-	    "avx512", "amx" };
 	struct tiny_shape s;
 	size_t i, l;
 
-	for (l = 0; l < sizeof levels / sizeof levels[0]; l++) {
+	for (l = 0; l < N_LEVELS; l++) {
 		if (qwen_cpu_check(levels[l]) != 1) {
 			skip(levels[l], "this CPU lacks it");
 			continue;

@@ -393,9 +393,9 @@ int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
 /* --------------------------------------------------------------- the model */
 
 /*
- * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512" or "amx": 1 if
- * this CPU has it, 0 if not (then the best below it is used), -1 if there is no
- * such level.
+ * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512" or "amx", or
+ * "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if not (then the best
+ * below it is used), -1 if there is no such level.
  */
 int qwen_cpu_check(const char *level);
 

@@ -14,7 +14,8 @@ cli_cpu(void)
 	switch (qwen_cpu_check(level)) {
 	case -1:
 		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avxvnni, avx512, amx", level);
+		    "avxvnni, avx512, amx, and on arm64 neon, dotprod, i8mm",
+		    level);
 	case 0:
 		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
 		    "below that", level);

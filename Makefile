@@ -39,6 +39,17 @@ MACHINE := $(shell $(CC) -dumpmachine)
 ISA_DIR := $(if $(filter x86_64-%,$(MACHINE)),x86,$(if \
 	$(filter aarch64-% arm64-%,$(MACHINE)),arm,generic))
 
+SHARED = -shared -Wl,-soname,libqwen.so.$(SOVERSION) \
+	-Wl,--version-script,$(B)/qwen.map
+MAP = (echo '{ global:'; tr '(' ';'; echo 'local: *; };')
+# macOS, where none of this has been tried yet.
+ifneq ($(findstring -darwin,$(MACHINE)),)
+ALL_CFLAGS += -D_DARWIN_C_SOURCE
+SHARED = -dynamiclib -Wl,-install_name,$(LIBDIR)/libqwen.so.$(SOVERSION) \
+	-Wl,-exported_symbols_list,$(B)/qwen.map
+MAP = sed 's/\(.*\)(/_\1/'
+endif
+
 # What is collected by name, so that a new file is all that a new one needs.
 KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
 # AMX needs a compiler that knows it; on a software model of its tiles, the
@@ -91,12 +102,10 @@ $(B)/libmodelled.a: $(MODEL_OBJ)
 	$(AR) rcs $@ $^
 # The shared library exports what qwen.h declares and nothing else.
 $(B)/libqwen.so: $(LIB_OBJ) $(B)/qwen.map
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libqwen.so.$(SOVERSION) \
-		-Wl,--version-script,$(B)/qwen.map -o $@ $(LIB_OBJ) $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(LIB_OBJ) $(LIBS)
 $(B)/qwen.map: lib/qwen.h
 	@mkdir -p $(@D)
-	@(echo '{ global:'; grep -o 'qwen_[a-z0-9_]*(' lib/qwen.h | sort -u | \
-		tr '(' ';'; echo 'local: *; };') >$@
+	@grep -o 'qwen_[a-z0-9_]*(' lib/qwen.h | sort -u | $(MAP) >$@
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c

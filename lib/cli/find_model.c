@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
 
 #include "cli/cli.h"
 
@@ -18,16 +21,32 @@ static const char *const demo_places[] = {
 	NULL
 };
 
-/* The folder of the running executable, with a slash; 0 if not known. */
+/* The path of the running executable; 0 if not known. */
 static int
-exe_folder(char *buf, size_t size)
+exe_path(char *buf, size_t size)
 {
+#if defined(__APPLE__)
+	uint32_t n = (uint32_t)size;
+
+	return _NSGetExecutablePath(buf, &n) == 0;
+#else
 	ssize_t n = readlink("/proc/self/exe", buf, size);
-	char *slash;
 
 	if (n <= 0 || (size_t)n >= size)
 		return 0;
 	buf[n] = '\0';
+	return 1;
+#endif
+}
+
+/* Its folder, with a slash. */
+static int
+exe_folder(char *buf, size_t size)
+{
+	char *slash;
+
+	if (!exe_path(buf, size))
+		return 0;
 	if ((slash = strrchr(buf, '/')) == NULL)
 		return 0;
 	slash[1] = '\0';

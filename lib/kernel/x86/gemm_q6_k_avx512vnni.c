@@ -18,19 +18,19 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 		const int8_t *act[MAX_TILE];
 		__m512i v[MAX_TILE][2];
 
-#pragma GCC unroll 2
+		UNROLL
 		for (k = 0; k < 2; k++) {
 			__m512i s0 = _mm512_load_si512(p->scale[g][2 * j + k]);
 			__m512i s1 = _mm512_load_si512(
 			    p->scale[g][2 * j + k] + 16);
 
-#pragma GCC unroll 6
+			UNROLL
 			for (t = 0; t < n; t++) {
 				act[t] = x[t]->q + 32 * j;
 				v[t][0] = v[t][1] = _mm512_setzero_si512();
 			}
 			QUADS(v, p->w[g][j], 4 * k, 4 * k + 4, act, n);
-#pragma GCC unroll 6
+			UNROLL
 			for (t = 0; t < n; t++) {
 				__m512i a = _mm512_set1_epi32(x[t]->a[j]);
 
@@ -43,15 +43,15 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 			}
 		}
 	}
-#pragma GCC unroll 6
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m512 scale = _mm512_set1_ps(x[t]->d);
 
-#pragma GCC unroll 2
+		UNROLL
 		for (h = 0; h < 2; h++) {
 			__m512i off = _mm512_setzero_si512();
 
-#pragma GCC unroll 8
+			UNROLL
 			for (j = 0; j < 8; j++)
 				off = _mm512_dpwssd_epi32(off,
 				    _mm512_load_si512(p->min[g][j] + 16 * h),

@@ -20,13 +20,13 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 		__m512 d0 = _mm512_load_ps(p->d[g][j]);
 		__m512 d1 = _mm512_load_ps(p->d[g][j] + 16);
 
-#pragma GCC unroll 6
+		UNROLL
 		for (t = 0; t < n; t++) {
 			act[t] = x[t]->q + 32 * j;
 			v[t][0] = v[t][1] = _mm512_set1_epi32(x[t]->off8[j]);
 		}
 		QUADS(v, p->w[g][j], 0, 8, act, n);
-#pragma GCC unroll 6
+		UNROLL
 		for (t = 0; t < n; t++) {
 			__m512i a = _mm512_set1_epi32(x[t]->a[j]);
 
@@ -36,7 +36,7 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 			    _mm512_mullo_epi32(v[t][1], a)), part[t][1]);
 		}
 	}
-#pragma GCC unroll 6
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m512 scale = _mm512_set1_ps(x[t]->d);
 

@@ -12,7 +12,7 @@
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights (eight blocks for Q8_0)
  *	unpack16()	16 rows of a group into half a panel
- *	fold()		a group's tile: see below
+ *	fold()		a group's tile: see panel_loop.h
  * and gets gemm().
  */
 #include "kernel/x86/unpack.h"
@@ -49,11 +49,11 @@ broadcast(const void *p)
 
 /* x[t][0], x[t][1]: 32 rows' sums over quads q0 .. q1-1 of a 32-block. */
 #define QUADS(x, panel_w, q0, q1, act, n) do {				\
-	_Pragma("GCC unroll 8")						\
+	UNROLL								\
 	for (int q_ = (q0); q_ < (q1); q_++) {				\
 		__m512i w0_ = _mm512_load_si512((panel_w)[q_][0]);	\
 		__m512i w1_ = _mm512_load_si512((panel_w)[q_][1]);	\
-		_Pragma("GCC unroll 6")					\
+		UNROLL							\
 		for (int t_ = 0; t_ < (n); t_++) {			\
 			__m512i a_ = broadcast((act)[t_] + 4 * q_);	\
 			x[t_][0] = _mm512_dpbusd_epi32(x[t_][0], w0_, a_); \
@@ -62,116 +62,10 @@ broadcast(const void *p)
 	}								\
 } while (0)
 
-/*
- * fold(p, g, x, n, acc): add group g of n tokens, x[t] being that group's
- * activations, to acc[t][half].  n is a constant where it is called.
- */
-PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n, __m512 (*acc)[2]);
-
-/* n tokens from t over ng groups from g0 of rows r .. r+31. */
-PI void
-panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, int n, struct ahead *ahead)
-{
-	const struct qwen_q8 *x[MAX_TILE];
-	__m512 acc[MAX_TILE][2];
-	size_t g;
-	int i;
-
-#pragma GCC unroll 6
-	for (i = 0; i < n; i++) {
-		float *y = m->y[t + (size_t)i] + r;
-
-		x[i] = (const struct qwen_q8 *)m->x[t + (size_t)i] + g0;
-		acc[i][0] = g0 == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
-		acc[i][1] = g0 == 0 ? _mm512_setzero_ps() :
-		    _mm512_loadu_ps(y + 16);
-	}
-	for (g = 0; g < ng; g++) {
-		fetch_ahead(ahead);
-		fold(p, g, x, n, acc);
-#pragma GCC unroll 6
-		for (i = 0; i < n; i++)
-			x[i]++;
-	}
-#pragma GCC unroll 6
-	for (i = 0; i < n; i++) {
-		float *y = m->y[t + (size_t)i] + r;
-
-		_mm512_storeu_ps(y, acc[i][0]);
-		_mm512_storeu_ps(y + 16, acc[i][1]);
-	}
-}
-
-static void
-panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, struct ahead *ahead)
-{
-	size_t t = 0, tiles = (m->n_tok + MAX_TILE - 1) / MAX_TILE, n;
-
-	ahead->per_group = (ahead->n_row * ((ahead->bytes + 63) / 64) +
-	    tiles * ng - 1) / (tiles * ng);
-	/* near-equal tiles: 7 tokens are 4 + 3, not 6 + 1 */
-	for (; t < m->n_tok; t += n, tiles--) {
-		n = (m->n_tok - t + tiles - 1) / tiles;
-		switch (n) {
-		case 6:
-			panel_tile(m, p, r, g0, ng, t, 6, ahead);
-			break;
-		case 5:
-			panel_tile(m, p, r, g0, ng, t, 5, ahead);
-			break;
-		case 4:
-			panel_tile(m, p, r, g0, ng, t, 4, ahead);
-			break;
-		case 3:
-			panel_tile(m, p, r, g0, ng, t, 3, ahead);
-			break;
-		case 2:
-			panel_tile(m, p, r, g0, ng, t, 2, ahead);
-			break;
-		default:
-			panel_tile(m, p, r, g0, ng, t, 1, ahead);
-			break;
-		}
-	}
-}
-
-/* What follows the slice that ends at group g of rows from r. */
-static struct ahead
-look_ahead(const struct qwen_matmul *m, size_t r, size_t g)
-{
-	size_t groups = m->n_in / QWEN_GROUP;
-	const unsigned char *w = m->next;
-	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
-
-	if (g < groups)
-		w = m->w + r * m->row_bytes + g * BLOCK_BYTES;
-	else if (r + 32 < m->r1)
-		w = m->w + (r + 32) * m->row_bytes;
-	g %= groups;
-	a.bytes = (groups - g < SLICE ? groups - g : SLICE) * BLOCK_BYTES;
-	a.row = (const char *)w;
-	if (w == NULL)
-		a.n_row = 0;
-	return a;
-}
-
-/* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
-static void
-gemm(const struct qwen_matmul *m)
-{
-	struct panel p;
-	struct ahead ahead;
-	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
-
-	for (r = m->r0; r < m->r1; r += 32) {
-		for (g = 0; g < groups; g += n) {
-			n = groups - g < SLICE ? groups - g : SLICE;
-			unpack32(m, &p, r, g, n);
-			ahead = look_ahead(m, r, g + n);
-			panel_tokens(m, &p, r, g, n, &ahead);
-		}
-	}
-}
+#define VEC __m512
+#define LANES 16
+#define LOAD _mm512_loadu_ps
+#define STORE _mm512_storeu_ps
+#define ZERO _mm512_setzero_ps
+#define UNPACK unpack32
+#include "kernel/x86/panel_loop.h"

@@ -11,27 +11,15 @@
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights (eight blocks for Q8_0)
  *	unpack8()	8 rows of a group into half a panel
- *	fold()		a group's tile: see below
+ *	fold()		a group's tile: see panel_loop.h
  * and gets gemm().
  */
-#include <immintrin.h>
-#include <string.h>
+#include "kernel/x86/panel_base.h"
 
-#include "kernel/kernel.h"
-
-#define PI static inline __attribute__((always_inline, unused))
-
-/* For loops that index arrays of registers. */
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
+#define SLICE 4			/* groups of 256 in a panel: K = 1024 */
 
 /* gcc would make a tree of a chain of sums, which takes more registers. */
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
-
-#define SLICE 4			/* groups of 256 in a panel: K = 1024 */
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][32];	/* group, 32, quad, half, rows*4 */
@@ -47,7 +35,7 @@ struct panel {
  * that must be widened before they overflow.
  */
 #ifdef __AVXVNNI__
-#define TILE 6			/* tokens */
+#define MAX_TILE 6		/* tokens */
 
 /* gcc would keep these in registers, and not those that come before. */
 #ifndef __clang__
@@ -81,7 +69,7 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 	return _mm256_dpwssd_avx_epi32(sum, a, b);
 }
 #else
-#define TILE 4
+#define MAX_TILE 4
 
 PI int
 run_of(int n_quad, int most)
@@ -127,7 +115,7 @@ turn4(const unsigned char *const *p, __m256i *o)
 	__m256i r[4], a, b, c, d;
 	int i;
 
-UNROLL
+	UNROLL
 	for (i = 0; i < 4; i++)
 		r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(
 		    _mm_loadu_si128((const __m128i *)p[i])),
@@ -149,7 +137,7 @@ turn4_at(const unsigned char *const *p, size_t at, __m256i *o)
 	const unsigned char *q[8];
 	int i;
 
-UNROLL
+	UNROLL
 	for (i = 0; i < 8; i++)
 		q[i] = p[i] + at;
 	turn4(q, o);
@@ -205,11 +193,11 @@ quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
 {
 	int q, t;
 
-UNROLL
+	UNROLL
 	for (q = 0; q < n_quad; q++) {
 		__m256i w0 = load8(w[q][0]), w1 = load8(w[q][1]);
 
-UNROLL
+		UNROLL
 		for (t = 0; t < n; t++) {
 			__m256i a = broadcast(x[t] + 4 * q);
 
@@ -230,24 +218,24 @@ group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	const int run = run_of(n_quad, most);
 	int j, q, t;
 
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++)
 		sum[t][0] = sum[t][1] = _mm256_setzero_si256();
 	for (j = 0; j < 8; j++) {
-UNROLL
+		UNROLL
 		for (q = 0; q < 8; q += run) {
 			const int32_t *s = p->scale[g][j * (8 / n_quad) +
 			    q / n_quad];
-			const int8_t *act[TILE];
-			__m256i v[TILE][2];
+			const int8_t *act[MAX_TILE];
+			__m256i v[MAX_TILE][2];
 
-UNROLL
+			UNROLL
 			for (t = 0; t < n; t++) {
 				act[t] = x[t]->q + 32 * j + 4 * q;
 				v[t][0] = v[t][1] = _mm256_setzero_si256();
 			}
 			quads(v, p->w[g][j] + q, act, run, n);
-UNROLL
+			UNROLL
 			for (t = 0; t < n; t++) {
 				sum[t][0] = scaled(sum[t][0], v[t][0],
 				    load8(s), x[t]->a[j]);
@@ -256,102 +244,6 @@ UNROLL
 				LET_GO(sum[t][0]);
 				LET_GO(sum[t][1]);
 			}
-		}
-	}
-}
-
-/*
- * fold(p, g, x, n, acc): add group g of n tokens, x[t] being that group's
- * activations, to acc[t][half].  n is a constant where it is called.
- */
-PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n, __m256 (*acc)[2]);
-
-/* The bytes that the next panel will be made of: see panel.h. */
-struct ahead {
-	const char	*row;		/* of the 16; NULL: nothing to fetch */
-	size_t		 row_bytes;
-	size_t		 bytes;		/* of a segment */
-	size_t		 at, n_row;
-	size_t		 per_group;	/* lines to ask for at each step */
-};
-
-PI void
-fetch_ahead(struct ahead *a)
-{
-	size_t i;
-
-	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
-		_mm_prefetch(a->row + a->at, _MM_HINT_T0);
-		a->at += 64;
-		if (a->at >= a->bytes) {
-			a->at = 0;
-			a->row += a->row_bytes;
-			a->n_row--;
-		}
-	}
-}
-
-/* n tokens from t over ng groups from g0 of rows r .. r+15. */
-PI void
-panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, int n, struct ahead *ahead)
-{
-	const struct qwen_q8 *x[TILE];
-	__m256 acc[TILE][2];
-	size_t g;
-	int i;
-
-UNROLL
-	for (i = 0; i < n; i++) {
-		float *y = m->y[t + (size_t)i] + r;
-
-		x[i] = (const struct qwen_q8 *)m->x[t + (size_t)i] + g0;
-		acc[i][0] = g0 == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(y);
-		acc[i][1] = g0 == 0 ? _mm256_setzero_ps() :
-		    _mm256_loadu_ps(y + 8);
-	}
-	for (g = 0; g < ng; g++) {
-		fetch_ahead(ahead);
-		fold(p, g, x, n, acc);
-UNROLL
-		for (i = 0; i < n; i++)
-			x[i]++;
-	}
-UNROLL
-	for (i = 0; i < n; i++) {
-		float *y = m->y[t + (size_t)i] + r;
-
-		_mm256_storeu_ps(y, acc[i][0]);
-		_mm256_storeu_ps(y + 8, acc[i][1]);
-	}
-}
-
-static void
-panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, struct ahead *ahead)
-{
-	size_t t = 0, tiles = (m->n_tok + TILE - 1) / TILE, n;
-
-	ahead->per_group = (ahead->n_row * ((ahead->bytes + 63) / 64) +
-	    tiles * ng - 1) / (tiles * ng);
-	/* near-equal tiles: 7 tokens are 4 + 3, not 6 + 1 */
-	for (; t < m->n_tok; t += n, tiles--) {
-		n = (m->n_tok - t + tiles - 1) / tiles;
-		switch (n) {
-#define CASE(k)								\
-		case k:							\
-			panel_tile(m, p, r, g0, ng, t, k, ahead);	\
-			break
-#if TILE > 4
-		CASE(6);
-		CASE(5);
-#endif
-		CASE(4);
-		CASE(3);
-		CASE(2);
-		CASE(1);
-#undef CASE
 		}
 	}
 }
@@ -378,40 +270,10 @@ unpack16(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
 	}
 }
 
-/* What follows the slice that ends at group g of rows from r. */
-static struct ahead
-look_ahead(const struct qwen_matmul *m, size_t r, size_t g)
-{
-	size_t groups = m->n_in / QWEN_GROUP;
-	const unsigned char *w = m->next;
-	struct ahead a = { .n_row = 16, .row_bytes = m->row_bytes };
-
-	if (g < groups)
-		w = m->w + r * m->row_bytes + g * BLOCK_BYTES;
-	else if (r + 16 < m->r1)
-		w = m->w + (r + 16) * m->row_bytes;
-	g %= groups;
-	a.bytes = (groups - g < SLICE ? groups - g : SLICE) * BLOCK_BYTES;
-	a.row = (const char *)w;
-	if (w == NULL)
-		a.n_row = 0;
-	return a;
-}
-
-/* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
-static void
-gemm(const struct qwen_matmul *m)
-{
-	struct panel p;
-	struct ahead ahead;
-	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
-
-	for (r = m->r0; r < m->r1; r += 16) {
-		for (g = 0; g < groups; g += n) {
-			n = groups - g < SLICE ? groups - g : SLICE;
-			unpack16(m, &p, r, g, n);
-			ahead = look_ahead(m, r, g + n);
-			panel_tokens(m, &p, r, g, n, &ahead);
-		}
-	}
-}
+#define VEC __m256
+#define LANES 8
+#define LOAD _mm256_loadu_ps
+#define STORE _mm256_storeu_ps
+#define ZERO _mm256_setzero_ps
+#define UNPACK unpack16
+#include "kernel/x86/panel_loop.h"

@@ -57,19 +57,19 @@ PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
     __m256 (*acc)[2])
 {
-	__m256i sum[TILE][2];
+	__m256i sum[MAX_TILE][2];
 	int j, t, h;
 
 	group_sums(p, g, x, 8, MOST, n, sum);
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m256 scale = _mm256_set1_ps(x[t]->d);
 
-UNROLL
+		UNROLL
 		for (h = 0; h < 2; h++) {
 			__m256i min = _mm256_setzero_si256();
 
-UNROLL
+			UNROLL
 			for (j = 0; j < 4; j++)
 				min = add_pairs(min,
 				    load8(p->min[g][j] + 8 * h),

@@ -18,7 +18,7 @@ unpack8(const unsigned char *const *p, struct panel *to, size_t g, int half)
 		uint8_t (*hi)[2][32] = to->w[g][k / 2 * 2 + 1] + k % 2 * 4;
 
 		turn4_at(p, 16 + 16 * k, v);
-UNROLL
+		UNROLL
 		for (i = 0; i < 4; i++) {
 			store8(lo[i][half], _mm256_and_si256(v[i], m4));
 			store8(hi[i][half], _mm256_and_si256(

@@ -30,7 +30,7 @@ unpack8(const unsigned char *const *p, struct panel *to, size_t g, int half)
 			uint8_t (*hi)[2][32] = to->w[g][2 * j + 1] + 4 * k;
 
 			turn4_at(p, 48 + 32 * (size_t)j + 16 * k, v);
-UNROLL
+			UNROLL
 			for (i = 0; i < 4; i++) {
 				store8(lo[i][half], with_bit(
 				    _mm256_and_si256(v[i], m4), h[i], 2 * j));

@@ -49,7 +49,7 @@ unpack8(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	store8(to->w[g][4 * k + (j)][4 * l + (size_t)i][half],		\
 	    _mm256_or_si256(_mm256_and_si256(nibbles, m4),		\
 	    _mm256_and_si256(high, m2)))
-UNROLL
+			UNROLL
 			for (i = 0; i < 4; i++) {
 				PUT(0, a[i], _mm256_slli_epi16(h[i], 4));
 				PUT(1, b[i], _mm256_slli_epi16(h[i], 2));
@@ -67,19 +67,19 @@ PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
     __m256 (*acc)[2])
 {
-	__m256i sum[TILE][2];
+	__m256i sum[MAX_TILE][2];
 	int j, t, h;
 
 	group_sums(p, g, x, 4, MOST, n, sum);
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m256 scale = _mm256_set1_ps(x[t]->d);
 
-UNROLL
+		UNROLL
 		for (h = 0; h < 2; h++) {
 			__m256i off = _mm256_setzero_si256();
 
-UNROLL
+			UNROLL
 			for (j = 0; j < 8; j++)
 				off = add_pairs(off,
 				    load8(p->min[g][j] + 8 * h),

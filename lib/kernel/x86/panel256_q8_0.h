@@ -14,10 +14,10 @@ PI void
 sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
     const struct qwen_q8 *const *x, int j, int n)
 {
-	const int8_t *act[TILE];
+	const int8_t *act[MAX_TILE];
 	int t;
 
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++) {
 		act[t] = x[t]->q + 32 * j;
 		v[t][0] = v[t][1] = _mm256_set1_epi32(x[t]->off8[j]);
@@ -38,15 +38,15 @@ sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
 	const __m256i one = _mm256_set1_epi16(1);
 	int q, t;
 
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++)
 		v[t][0] = v[t][1] = _mm256_setzero_si256();
-UNROLL
+	UNROLL
 	for (q = 0; q < 8; q++) {
 		__m256i w0 = load8(w[q][0]), w1 = load8(w[q][1]);
 		__m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
 
-UNROLL
+		UNROLL
 		for (t = 0; t < n; t++) {
 			__m256i a = broadcast(x[t]->q + 32 * j + 4 * q);
 
@@ -70,7 +70,7 @@ unpack8(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	for (j = 0; j < 8; j++) {
 		for (k = 0; k < 2; k++) {
 			turn4_at(p, 34 * j + 2 + 16 * k, v);
-UNROLL
+			UNROLL
 			for (i = 0; i < 4; i++)
 				store8(to->w[g][j][4 * k + (size_t)i][half],
 				    _mm256_xor_si256(v[i], flip));
@@ -83,20 +83,20 @@ PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
     __m256 (*acc)[2])
 {
-	__m256 part[TILE][2];
+	__m256 part[MAX_TILE][2];
 	int j, t, h;
 
 	for (t = 0; t < n; t++)
 		part[t][0] = part[t][1] = _mm256_setzero_ps();
 	for (j = 0; j < 8; j++) {
-		__m256i v[TILE][2];
+		__m256i v[MAX_TILE][2];
 
 		sums32(v, p->w[g][j], x, j, n);
-UNROLL
+		UNROLL
 		for (t = 0; t < n; t++) {
 			__m256i a = _mm256_set1_epi32(x[t]->a[j]);
 
-UNROLL
+			UNROLL
 			for (h = 0; h < 2; h++)
 				part[t][h] = _mm256_fmadd_ps(
 				    _mm256_load_ps(p->d[g][j] + 8 * h),
@@ -104,11 +104,11 @@ UNROLL
 				    v[t][h], a)), part[t][h]);
 		}
 	}
-UNROLL
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m256 scale = _mm256_set1_ps(x[t]->d);
 
-UNROLL
+		UNROLL
 		for (h = 0; h < 2; h++)
 			acc[t][h] = _mm256_fmadd_ps(scale, part[t][h],
 			    acc[t][h]);

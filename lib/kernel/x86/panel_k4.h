@@ -17,13 +17,13 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 		__m512i s0 = _mm512_load_si512(p->scale[g][j]);
 		__m512i s1 = _mm512_load_si512(p->scale[g][j] + 16);
 
-#pragma GCC unroll 6
+		UNROLL
 		for (t = 0; t < n; t++) {
 			act[t] = x[t]->q + 32 * j;
 			v[t][0] = v[t][1] = _mm512_setzero_si512();
 		}
 		QUADS(v, p->w[g][j], 0, 8, act, n);
-#pragma GCC unroll 6
+		UNROLL
 		for (t = 0; t < n; t++) {
 			__m512i a = _mm512_set1_epi32(x[t]->a[j]);
 
@@ -35,15 +35,15 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 			    s1), a));
 		}
 	}
-#pragma GCC unroll 6
+	UNROLL
 	for (t = 0; t < n; t++) {
 		__m512 scale = _mm512_set1_ps(x[t]->d);
 
-#pragma GCC unroll 2
+		UNROLL
 		for (h = 0; h < 2; h++) {
 			__m512i min = _mm512_setzero_si512();
 
-#pragma GCC unroll 4
+			UNROLL
 			for (j = 0; j < 4; j++)
 				min = _mm512_dpwssd_epi32(min,
 				    _mm512_load_si512(p->min[g][j] + 16 * h),

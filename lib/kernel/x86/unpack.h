@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * unpack.h - what all panels are made with: 16 rows turned so that they lie
- * in the 16 lanes, and the bytes of the next panel asked for in time.
+ * unpack.h - what all panels of 32 rows are made with: 16 rows turned so that
+ * they lie in the 16 lanes.
  *
  * The including file has defined BLOCK_BYTES, of 256 weights, and defines
  * struct panel before it includes the unpack16() of a format.
@@ -9,12 +9,7 @@
 #ifndef QWEN_KERNEL_UNPACK_H
 #define QWEN_KERNEL_UNPACK_H
 
-#include <immintrin.h>
-#include <string.h>
-
-#include "kernel/kernel.h"
-
-#define PI static inline __attribute__((always_inline, unused))
+#include "kernel/x86/panel_base.h"
 
 struct panel;
 
@@ -34,24 +29,24 @@ turn8(const unsigned char *const *p, __m512i *o)
 	__m512i r[8], a[8], b[4], c[4];
 	int i;
 
-#pragma GCC unroll 8
+	UNROLL
 	for (i = 0; i < 8; i++)
 		r[i] = _mm512_inserti64x4(_mm512_castsi256_si512(
 		    _mm256_loadu_si256((const __m256i *)p[i])),
 		    _mm256_loadu_si256((const __m256i *)p[i + 8]), 1);
-#pragma GCC unroll 4
+	UNROLL
 	for (i = 0; i < 4; i++) {
 		a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
 		a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
 	}
-#pragma GCC unroll 2
+	UNROLL
 	for (i = 0; i < 2; i++) {
 		b[2 * i] = _mm512_unpacklo_epi64(a[i], a[2 + i]);
 		b[2 * i + 1] = _mm512_unpackhi_epi64(a[i], a[2 + i]);
 		c[2 * i] = _mm512_unpacklo_epi64(a[4 + i], a[6 + i]);
 		c[2 * i + 1] = _mm512_unpackhi_epi64(a[4 + i], a[6 + i]);
 	}
-#pragma GCC unroll 4
+	UNROLL
 	for (i = 0; i < 4; i++) {
 		o[i] = _mm512_permutex2var_epi64(b[i], lo, c[i]);
 		o[i + 4] = _mm512_permutex2var_epi64(b[i], hi, c[i]);
@@ -65,7 +60,7 @@ turn4(const unsigned char *const *p, __m512i *o)
 	__m512i r[4], a, b, c, d;
 	int i;
 
-#pragma GCC unroll 4
+	UNROLL
 	for (i = 0; i < 4; i++) {
 		r[i] = _mm512_castsi128_si512(_mm_loadu_si128(
 		    (const __m128i *)p[i]));
@@ -103,35 +98,6 @@ load_d16(const unsigned char *const *p, size_t at)
 	for (i = 0; i < 16; i++)
 		memcpy(&h[i], p[i] + at, 2);
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)h));
-}
-
-/*
- * The bytes that the next panel will be made of: 32 segments, row_bytes apart.
- * They are asked for a few lines at a time while tiles compute, since the
- * turning reads of unpacking would wait for every one of them.
- */
-struct ahead {
-	const char	*row;		/* of the 32; NULL: nothing to fetch */
-	size_t		 row_bytes;
-	size_t		 bytes;		/* of a segment */
-	size_t		 at, n_row;
-	size_t		 per_group;	/* lines to ask for at each step */
-};
-
-PI void
-fetch_ahead(struct ahead *a)
-{
-	size_t i;
-
-	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
-		_mm_prefetch(a->row + a->at, _MM_HINT_T0);
-		a->at += 64;
-		if (a->at >= a->bytes) {
-			a->at = 0;
-			a->row += a->row_bytes;
-			a->n_row--;
-		}
-	}
 }
 
 /* 16 rows of one group; p: their first bytes of it. */

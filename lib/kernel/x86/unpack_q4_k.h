@@ -16,7 +16,7 @@ unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
 		for (i = 0; i < 16; i++)
 			q[i] = p[i] + 16 + 32 * j;
 		turn8(q, v);
-#pragma GCC unroll 8
+		UNROLL
 		for (i = 0; i < 8; i++) {
 			store_quad(to, g, 2 * j, half, i,
 			    _mm512_and_si512(v[i], m4));

@@ -57,7 +57,7 @@ unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
 #define PUT(j, nibbles, high)						\
 	store_quad(to, g, 4 * k + (j), half, i, _mm512_or_si512(	\
 	    _mm512_and_si512(nibbles, m4), _mm512_and_si512(high, m2)))
-#pragma GCC unroll 8
+		UNROLL
 		for (i = 0; i < 8; i++) {
 			PUT(0, a[i], _mm512_slli_epi16(h[i], 4));
 			PUT(1, b[i], _mm512_slli_epi16(h[i], 2));

@@ -15,7 +15,7 @@ unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
 		for (i = 0; i < 16; i++)
 			q[i] = p[i] + 34 * j + 2;
 		turn8(q, v);
-#pragma GCC unroll 8
+		UNROLL
 		for (i = 0; i < 8; i++)
 			store_quad(to, g, j, half, i,
 			    _mm512_xor_si512(v[i], flip));

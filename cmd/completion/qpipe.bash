@@ -139,7 +139,7 @@ _qpipe_argument()
 _qpipe_operand()
 {
 	case $1 in
-	gguf-inspect) _qpipe_files gguf ;;
+	gguf-inspect | gguf-pin) _qpipe_files gguf ;;
 	gguf-synth) _qpipe_shapes "$tool" ;;
 	qtok) _qpipe_files ;;
 	esac
@@ -167,4 +167,5 @@ _qpipe()
 	esac
 }
 
-complete -F _qpipe gguf-inspect gguf-synth qbench qdecode qprefill qsample qtok
+complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbench qdecode qprefill \
+    qsample qtok

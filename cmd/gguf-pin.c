@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * gguf-pin.c - bring a model into memory in huge pages, so that the processes
+ * that use it map it by one page fault for each 2 MiB.
+ *
+ * In place: its pages are dropped, and read again through a mapping that asks
+ * for huge ones.  With -o: copied into a tmpfs that is mounted with huge=always.
+ */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "qwen.h"
+
+static const char usage[] =
+    "gguf-pin [-qv] [-o dir] [--unpin] [model]\n";
+
+enum { O_UNPIN = 256 };
+
+static const struct cli_option options[] = {
+	{ 'o', "output", 1 },
+	{ O_UNPIN, "unpin", 0 },
+	{ 0, NULL, 0 },
+};
+
+static struct {
+	const char	*dir;		/* NULL: in place */
+	int		 unpin;
+} opt;
+
+static const size_t huge_page = (size_t)2 << 20;
+static const size_t piece = (size_t)8 << 20;	/* read and written at once */
+static const uint64_t spare = (uint64_t)256 << 20;	/* left to others */
+
+/* A file of the model. */
+struct part {
+	char		*path;		/* where it is */
+	char		*copy;		/* where it goes, or NULL */
+	size_t		 bytes;
+};
+
+struct parts {
+	struct part	*v;
+	size_t		 n;
+	uint64_t	 bytes;
+};
+
+static double
+gib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 30);
+}
+
+/* ---------------------------------------------------------------- the files */
+
+static int
+open_part(const char *path, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd == -1 || fstat(fd, st) == -1)
+		die("%s: %s", path, strerror(errno));
+	if (!S_ISREG(st->st_mode))
+		die("%s: not a regular file", path);
+	return fd;
+}
+
+static char *
+copy_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash != NULL ? slash + 1 : path;
+	size_t size = strlen(opt.dir) + strlen(name) + 2;
+	char *s = malloc(size);
+
+	if (s == NULL)
+		die("out of memory");
+	snprintf(s, size, "%s/%s", opt.dir, name);
+	return s;
+}
+
+/* A copy must not take the place of what it is made from. */
+static void
+check_apart(const struct part *p)
+{
+	struct stat a, b;
+
+	if (stat(p->path, &a) == 0 && stat(p->copy, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		cli_usage("-o %s: the model itself is there", opt.dir);
+}
+
+/* All files of the model, which must be one. */
+static void
+list_parts(struct parts *l, const char *model)
+{
+	struct qwen_gguf *g;
+	struct qwen_err err;
+	struct stat st;
+	size_t i;
+
+	if (qwen_gguf_open(&g, model, &err) < 0)
+		cli_die_err(model, &err);
+	l->n = qwen_gguf_n_shards(g);
+	l->v = calloc(l->n, sizeof *l->v);
+	for (i = 0; l->v != NULL && i < l->n; i++) {
+		l->v[i].path = strdup(qwen_gguf_path(g, (unsigned)i));
+		if (l->v[i].path == NULL)
+			die("out of memory");
+		close(open_part(l->v[i].path, &st));
+		l->v[i].bytes = (size_t)st.st_size;
+		l->bytes += l->v[i].bytes;
+		if (opt.dir != NULL) {
+			l->v[i].copy = copy_path(l->v[i].path);
+			check_apart(&l->v[i]);
+		}
+	}
+	if (l->v == NULL)
+		die("out of memory");
+	qwen_gguf_close(g);
+}
+
+static void
+free_parts(struct parts *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		free(l->v[i].path);
+		free(l->v[i].copy);
+	}
+	free(l->v);
+}
+
+/* --------------------------------------------------------- what Linux tells */
+
+/* The sum of the lines that begin with key, in bytes; -1: not known. */
+static int64_t
+proc_bytes(const char *file, const char *key)
+{
+	FILE *f = fopen(file, "r");
+	int64_t sum = -1;
+	char line[256];
+
+	if (f == NULL)
+		return -1;
+	while (fgets(line, sizeof line, f) != NULL)
+		if (strncmp(line, key, strlen(key)) == 0)
+			sum = (sum < 0 ? 0 : sum) +
+			    strtoll(line + strlen(key), NULL, 10) * 1024;
+	fclose(f);
+	return sum;
+}
+
+/* Bytes that this process has mapped by huge pages of files, or -1. */
+static int64_t
+huge_mapped(void)
+{
+	int64_t file = proc_bytes("/proc/self/smaps_rollup",
+	    "FilePmdMapped:");
+	int64_t shmem = proc_bytes("/proc/self/smaps_rollup",
+	    "ShmemPmdMapped:");
+
+	return file < 0 || shmem < 0 ? -1 : file + shmem;
+}
+
+static void
+check_memory(uint64_t bytes)
+{
+	int64_t have = proc_bytes("/proc/meminfo", "MemAvailable:");
+
+	if (have >= 0 && bytes + spare > (uint64_t)have)
+		die("the model has %.1f GiB, and %.1f GiB of memory are "
+		    "available: it would not stay there; end other programs, "
+		    "unpin other models, or use it unpinned", gib(bytes),
+		    gib((uint64_t)have));
+}
+
+/* Files of a tmpfs count as used, the ones to be replaced too. */
+static void
+check_room(uint64_t bytes)
+{
+	struct statvfs v;
+
+	if (statvfs(opt.dir, &v) == -1)
+		die("%s: %s", opt.dir, strerror(errno));
+	if (bytes / v.f_frsize + 1 > v.f_bavail)
+		die("%s: has room for %.1f GiB, the model has %.1f; mount it "
+		    "with a larger size=, or remove what is there", opt.dir,
+		    gib((uint64_t)v.f_bavail * v.f_frsize), gib(bytes));
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/*
+ * Touch a file through a mapping that asks for huge pages, which brings in what
+ * is not in memory, and return how much of it came by huge pages, -1 if that
+ * is not known.
+ */
+static int64_t
+touch(int fd, const char *path, size_t bytes)
+{
+	int64_t before = huge_mapped(), after;
+	const volatile unsigned char *p;
+	void *map;
+	size_t i;
+
+	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		die("%s: cannot map: %s", path, strerror(errno));
+#ifdef MADV_HUGEPAGE
+	(void)madvise(map, bytes, MADV_HUGEPAGE);
+#endif
+	for (p = map, i = 0; i < bytes; i += 4096)
+		(void)p[i];
+	after = huge_mapped();
+	munmap(map, bytes);
+	return before < 0 || after < 0 ? -1 : after - before;
+}
+
+/* What of a file can lie in huge pages. */
+static size_t
+huge_bytes(size_t bytes)
+{
+	return bytes - bytes % huge_page;
+}
+
+/* Whether nearly all of it does; what is not known is taken for good. */
+static int
+is_huge(int64_t got, size_t bytes)
+{
+	return got < 0 || (uint64_t)got >= huge_bytes(bytes) / 100 * 99;
+}
+
+static void
+tell(const char *path, size_t bytes, int64_t got)
+{
+	if (!cli_verbose)
+		return;
+	if (got < 0)
+		cli_note("%s: %.2f GiB in memory", path, gib(bytes));
+	else
+		cli_note("%s: %.2f GiB in memory, %.2f in huge pages", path,
+		    gib(bytes), gib((uint64_t)got));
+}
+
+/* ----------------------------------------------------------------- in place */
+
+/* Pages that others have mapped, and such as are not on the disk yet, stay. */
+static void
+drop(int fd)
+{
+	(void)fsync(fd);
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+static void
+pin_in_place(const struct part *p)
+{
+	struct stat st;
+	int fd = open_part(p->path, &st);
+	int64_t got = touch(fd, p->path, p->bytes);
+
+	if (!is_huge(got, p->bytes)) {
+		drop(fd);
+		got = touch(fd, p->path, p->bytes);
+	}
+	close(fd);
+	tell(p->path, p->bytes, got);
+	if (!is_huge(got, p->bytes))
+		cli_note("%s: %.2f of %.2f GiB lie in huge pages: its file "
+		    "system has none, or other processes use the model now; "
+		    "see -o", p->path, gib((uint64_t)got), gib(p->bytes));
+}
+
+static void
+unpin_in_place(const struct part *p)
+{
+	struct stat st;
+	int fd = open_part(p->path, &st);
+
+	drop(fd);
+	close(fd);
+}
+
+/* ------------------------------------------------------------------- copies */
+
+static void
+write_all(int fd, const char *name, const char *buf, size_t n)
+{
+	ssize_t k;
+
+	for (; n > 0; buf += k, n -= (size_t)k) {
+		k = write(fd, buf, n);
+		if (k == -1 && errno == EINTR)
+			k = 0;
+		if (k == -1)
+			die("%s: %s", name, strerror(errno));
+	}
+}
+
+/* All of part p, which must not grow or shrink meanwhile; done: before it. */
+static void
+copy_bytes(const struct part *p, int to, uint64_t done)
+{
+	char *buf = malloc(piece);
+	size_t at = 0;
+	struct stat st;
+	ssize_t k = 0;
+	int fd = open_part(p->path, &st);
+
+	if (buf == NULL)
+		die("out of memory");
+	for (; at < p->bytes; at += (size_t)k) {
+		k = read(fd, buf, piece);
+		if (k == -1 && errno == EINTR)
+			k = 0;
+		else if (k <= 0)
+			die("%s: %s", p->path, k == 0 ? "became shorter" :
+			    strerror(errno));
+		write_all(to, p->copy, buf, (size_t)k);
+		cli_progress((done + at) >> 20);
+	}
+	free(buf);
+	close(fd);
+}
+
+static void
+pin_copy(const struct part *p, uint64_t done)
+{
+	struct cli_output *o = cli_output_open(p->copy);
+	int64_t got;
+
+	copy_bytes(p, cli_output_fd(o), done);
+	got = touch(cli_output_fd(o), p->copy, p->bytes);
+	if (!is_huge(got, p->bytes))
+		die("%s: a copy there lies in small pages, which gains nothing; "
+		    "mount a tmpfs with -o huge=always, see gguf-pin(1)",
+		    opt.dir);
+	cli_output_commit(o);
+	tell(p->copy, p->bytes, got);
+}
+
+static void
+unpin_copy(const struct part *p)
+{
+	if (unlink(p->copy) == -1)
+		warn("%s: %s", p->copy, strerror(errno));
+}
+
+/* --------------------------------------------------------------------- main */
+
+static void
+unpin(const struct parts *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (opt.dir != NULL)
+			unpin_copy(&l->v[i]);
+		else
+			unpin_in_place(&l->v[i]);
+	}
+}
+
+/* The first part comes last: when it is there, all are. */
+static void
+pin(const struct parts *l)
+{
+	uint64_t done = 0;
+	size_t i;
+
+	check_memory(l->bytes);
+	if (opt.dir != NULL) {
+		check_room(l->bytes);
+		cli_progress_start("MiB", l->bytes >> 20);
+	}
+	for (i = l->n; i-- > 0; done += l->v[i].bytes) {
+		if (opt.dir != NULL)
+			pin_copy(&l->v[i], done);
+		else
+			pin_in_place(&l->v[i]);
+	}
+	cli_progress_end();
+	puts(opt.dir != NULL ? l->v[0].copy : l->v[0].path);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct parts parts = { 0 };
+	const char *arg;
+	int c, operand;
+
+	cli_init("gguf-pin", usage);
+	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
+	    &operand)) != -1) {
+		if (c == 'o')
+			opt.dir = arg;
+		else
+			opt.unpin = 1;
+	}
+	if (operand + 1 < argc)
+		cli_no_operands(argc, argv, operand + 1);
+	list_parts(&parts, cli_model_path(operand < argc ? argv[operand] :
+	    NULL));
+	if (opt.unpin)
+		unpin(&parts);
+	else
+		pin(&parts);
+	free_parts(&parts);
+	return cli_finish();
+}

@@ -315,6 +315,19 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	free(xq);
 }
 
+/* Does the probe multiply as much as it says? */
+static void
+check_probe(const struct qwen_kernel *k)
+{
+	size_t before = amx_model_products();
+
+	k->run.probe->int8(3);
+	ok((amx_model_products() - before) * 16 * 16 * 64 ==
+	    3 * k->run.probe->int8_macs && !amx_model_in_use(),
+	    "probe %s: a step is %zu multiply-adds", k->name,
+	    k->run.probe->int8_macs);
+}
+
 int
 main(void)
 {
@@ -334,8 +347,10 @@ main(void)
 	for (i = 0; i < N_MODELLED; i++) {
 		if ((modelled[i]->need & ~qwen_cpu_detect()) != 0)
 			skip(modelled[i]->name, "this CPU lacks AVX-512");
-		else
+		else if (modelled[i]->op == QWEN_OP_GEMM)
 			check_tiles_given_back(modelled[i]);
+		else
+			check_probe(modelled[i]);
 	}
 	return done_testing();
 }

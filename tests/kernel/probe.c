@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
 #include "../tap.h"
+#include "variants.h"
 
 enum { BYTES = 3 * 4096 };
 
@@ -40,7 +40,7 @@ int
 main(void)
 {
 	unsigned char *buf = aligned_alloc(4096, BYTES);
-	unsigned features = qwen_cpu_detect();
+	unsigned features = variant_cpu();
 	struct qwen_machine m;
 	struct qwen_err err;
 	size_t i, n = 0;

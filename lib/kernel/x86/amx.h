@@ -39,7 +39,7 @@ struct amx_config {
 #define AMX_BELOW(file)		NULL
 extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
     qwen_gemm_q5_k_amx_model, qwen_gemm_q6_k_amx_model,
-    qwen_gemm_q8_0_amx_model;
+    qwen_gemm_q8_0_amx_model, qwen_probe_amx_model;
 
 #else
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * dot_k4_avx2.h - sums of a block of Q4_K or Q5_K, AVX2: for rowdot.h.  Weights
- * stand unpacked, one register for each 32.
+ * stand unpacked, one register for each 32.  AVX-VNNI has none of its own: with
+ * VPDPWSSD one token is no faster, and more go to a panel soon.
  */
 #include "kernel/kernel.h"
 #include "kernel/x86/k4.h"

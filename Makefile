@@ -5,7 +5,8 @@
 #   make check      all tests (TAP), closing with "N passed, N failed"
 #   make check-long the long ones too
 #   make check-arm64 those for arm64 alone, under qemu-user
-#   make bench      speed, as ratios, appended to tests/bench/history.tsv
+#   make bench      speed, as ratios, appended to tests/bench/history.tsv;
+#                   with BENCH=-c compared with what is there only, fails if slower
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -191,7 +192,7 @@ check-arm64: arm64
 
 bench: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qbench
-	@BIN=$(BIN) sh tests/bench/bench.sh
+	@BIN=$(BIN) sh tests/bench/bench.sh $(BENCH)
 
 SAN_asan = -fsanitize=address -fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all

@@ -1,14 +1,23 @@
 #!/bin/sh
-# Append a line for each metric to tests/bench/history.tsv, and show each beside
-# the last one of the same machine.  All are ratios, which mean something on
-# other machines and busy ones: of speed over that of the scalar kernels, of
-# bytes moved over memcpy, of multiply-adds over the 8-bit peak, all measured
-# in this run.  spread is the best round over the median one: near 1 where the
-# machine was quiet.
-#   BIN=bin sh tests/bench/bench.sh [HISTORY]
+# Measure, show each metric beside the last one of the same machine and model in
+# tests/bench/history.tsv, and append a line for each to it.  With -c append
+# nothing, and exit 1 if prefill or decode of a model became slower in all its
+# ratios by more than noise explains (15 %, and what the rounds of both runs
+# spread), and again when measured a second time: what a ratio is taken to can be
+# disturbed too, but hardly all of them.  The kernels are there to look at: one
+# round each, too few to judge by.
+#
+# All are ratios, which mean something on other machines and busy ones: of
+# speed over that of the scalar kernels, of bytes moved over memcpy and over
+# reading alone, of multiply-adds over the 8-bit peak, all measured in this run.
+# spread is the best round over the median one: near 1 where the machine was
+# quiet.
+#   BIN=bin sh tests/bench/bench.sh [-c] [HISTORY]
 BIN=${BIN:-bin}
 TOP=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 case $BIN in /*) ;; *) BIN=$TOP/$BIN ;; esac
+check=0
+[ "$1" != -c ] || { check=1; shift; }
 history=${1:-$TOP/tests/bench/history.tsv}
 unset QWEN_CPU
 command -v jq >/dev/null 2>&1 || { echo "bench.sh: needs jq" >&2; exit 1; }
@@ -53,6 +62,7 @@ metrics() {
 	# totals are at the median: times spread, at the best
 	($best | map(.machine.int8_gmac_s) | max) as $int8 |
 	($best | map(.machine.copy_gb_s) | max) as $copy |
+	($best | map(.machine.read_gb_s) | max) as $read |
 	(["prefill/scalar", $p.prefill.tok_s.max / $sp.prefill.tok_s.max,
 	    ($p.prefill.tok_s | spread)],
 	["decode/scalar", $d.decode.tok_s.max / $sd.decode.tok_s.max,
@@ -61,6 +71,9 @@ metrics() {
 	    ($p.prefill.tok_s | spread),
 	    ($p.prefill.tok_s | spread)],
 	["decode/copy", $d.totals.decode.gb_s / $copy *
+	    ($d.decode.tok_s | spread),
+	    ($d.decode.tok_s | spread)],
+	["decode/read", $d.totals.decode.gb_s / $read *
 	    ($d.decode.tok_s | spread),
 	    ($d.decode.tok_s | spread)],
 	# kernels with a hundredth of the time, over the scalar one
@@ -75,26 +88,78 @@ metrics() {
 	@tsv'
 }
 
+if [ $check = 1 ]; then
+	[ -r "$history" ] || { echo "bench.sh: $history: cannot read" >&2; exit 1; }
+fi
 [ -e "$history" ] || printf 'date\tcommit\tcpu\tthreads\tmodel\tmetric\tvalue\tspread\n' >"$history"
 shapes >"$tmp/shapes"
-while read -r shape rest; do
-	: >"$tmp/best"; : >"$tmp/scalar"
-	# shellcheck disable=SC2086
-	measure --synthetic "$shape" $rest </dev/null || exit 1
-	head=$(jq -n -r --slurpfile b "$tmp/best" '$b[0] |
-	    [.machine.cpu + ", " + .machine.variant, .machine.threads,
-	    .model.name] | @tsv')
-	metrics >"$tmp/metrics" || exit 1
-	while IFS= read -r line; do
-		printf '%s\t%s\t%s\t%s\n' "$date" "$commit" "$head" "$line"
-	done <"$tmp/metrics" >>"$tmp/new"
-done <"$tmp/shapes"
 
-awk -F '\t' '
+run() {
+	: >"$tmp/new"
+	while read -r shape rest; do
+		: >"$tmp/best"; : >"$tmp/scalar"
+		# shellcheck disable=SC2086
+		measure --synthetic "$shape" $rest </dev/null || exit 1
+		head=$(jq -n -r --slurpfile b "$tmp/best" '$b[0] |
+		    [.machine.cpu + ", " + .machine.variant, .machine.threads,
+		    .model.name] | @tsv')
+		metrics >"$tmp/metrics" || exit 1
+		while IFS= read -r line; do
+			printf '%s\t%s\t%s\t%s\n' "$date" "$commit" "$head" \
+			    "$line"
+		done <"$tmp/metrics" >>"$tmp/new"
+	done <"$tmp/shapes"
+}
+
+# Status 1: something is slower.
+compare() {
+	awk -F '\t' '
 	{ key = $3 FS $4 FS $5 FS $6 }
-	FILENAME == ARGV[1] { last[key] = $7; next }
-	FNR == 1 { printf "%-27s %-27s %9s %9s %7s\n", "model", "metric", "value", "was", "spread" }
-	{ printf "%-27s %-27s %9.3f %9s %7.3f\n", $5, $6, $7,
-	    key in last ? sprintf("%.3f", last[key]) : "-", $8 }' \
-    "$history" "$tmp/new"
-cat "$tmp/new" >>"$history"
+	FILENAME == ARGV[1] { last[key] = $7; spread[key] = $8; next }
+	!header++ {
+		printf "%-27s %-27s %9s %9s %8s %7s\n", "model", "metric",
+		    "value", "last", "change", "spread"
+	}
+	{
+		was = change = "-"; mark = ""
+		if (key in last && last[key] > 0) {
+			was = sprintf("%.3f", last[key])
+			rate = $7 / last[key] - 1
+			change = sprintf("%+.1f%%", 100 * rate)
+			noise = 0.15 + $8 - 1 + spread[key] - 1
+			mark = rate < -noise ? " -" : rate > noise ? " +" : ""
+			split($6, part, "/")
+			if (part[1] !~ /:/) {
+				phase = $5 ", " part[1]
+				n[phase]++
+				down[phase] += rate < -noise
+			}
+		}
+		printf "%-27s %-27s %9.3f %9s %8s %7.3f%s\n", $5, $6, $7,
+		    was, change, $8, mark
+	}
+	END {
+		for (phase in n)
+			if (down[phase] == n[phase]) {
+				print "SLOWER: " phase
+				slower = 1
+			}
+		exit slower
+	}' "$history" "$tmp/new"
+}
+
+run
+compare
+slower=$?
+if [ $check = 0 ]; then
+	cat "$tmp/new" >>"$history"
+	exit 0
+fi
+if [ $slower = 1 ]; then
+	echo "once more"
+	run
+	compare
+	slower=$?
+fi
+[ $slower = 0 ] || echo "bench.sh: slower than in $history" >&2
+exit $slower

@@ -50,6 +50,7 @@ struct pass {
 	struct qwen_layer_state	*kv;
 	struct row		 row;
 	size_t			 rep;	/* queries a kv head serves */
+	size_t			 from;	/* the first token with queries */
 };
 
 /* One key into column pos of its block's [d][16], one value into a row. */
@@ -81,7 +82,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	float *x = b->b->in + t * b->b->in_width;
 	size_t i, j, d = h->n_embd_head;
 
-	for (i = 0; i < h->n_head; i++) {
+	for (i = 0; t >= p->from && i < h->n_head; i++) {
 		float *q = x + i * p->row.q_step;
 
 		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
@@ -102,7 +103,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 static void
 locate(const struct pass *p, size_t head_kv, size_t i, size_t *t, size_t *head)
 {
-	*t = i / p->rep;
+	*t = p->from + i / p->rep;
 	*head = head_kv * p->rep + i % p->rep;
 }
 
@@ -300,12 +301,12 @@ make_groups(struct item_job *j)
 static void
 attend(struct qwen_batch *b, const struct pass *p)
 {
-	struct item_job j = { .b = b, .p = p, .n_flat = b->n * p->rep };
-	size_t n_kv = b->hp->n_head_kv;
+	size_t n = b->n - p->from, n_kv = b->hp->n_head_kv;
+	struct item_job j = { .b = b, .p = p, .n_flat = n * p->rep };
 
 	make_groups(&j);
 	j.n_chunk = (b->pos + b->n + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
-	if (b->n > 1 || j.n_chunk < 2 || qwen_pool_threads(b->m->pool) == 1) {
+	if (n > 1 || j.n_chunk < 2 || qwen_pool_threads(b->m->pool) == 1) {
 		qwen_pool_run(b->m->pool, do_group, &j, n_kv * j.n_group);
 		return;
 	}
@@ -316,11 +317,35 @@ attend(struct qwen_batch *b, const struct pass *p)
 static void
 quantize_o(struct qwen_batch *b, void *arg, size_t t)
 {
-	const struct qwen_weight *w = arg;
+	const struct pass *p = arg;
+	const struct qwen_weight *w = &p->l->attn.output;
 
-	if (qwen_wants_q8(w))
+	if (t >= p->from && qwen_wants_q8(w))
 		b->vec->quantize(b->b->oq + t * QWEN_Q8_GROUPS(b->b->o_width),
 		    b->b->o + t * b->b->o_width, w->n_in);
+}
+
+/* Keys and values of all tokens, queries of those from p->from on. */
+static void
+project(struct qwen_batch *b, const struct pass *p)
+{
+	const struct qwen_attention *a = &p->l->attn;
+	struct qwen_scratch *s = b->b;
+	size_t from = p->from, n_embd = b->hp->n_embd;
+	size_t groups = QWEN_Q8_GROUPS(n_embd);
+	struct qwen_linear lin[3] = {
+		{ &a->q, s->in + from * s->in_width, s->in_width },
+		{ &a->k, s->in + p->row.k, s->in_width },
+		{ &a->v, s->in + p->row.v, s->in_width },
+	};
+
+	if (from == 0) {
+		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, groups, b->n);
+		return;
+	}
+	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, groups, b->n);
+	qwen_linears(b, lin, 1, s->xn + from * n_embd, n_embd,
+	    s->xq + from * groups, groups, b->n - from);
 }
 
 void
@@ -328,25 +353,21 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = b->hp;
 	struct qwen_scratch *s = b->b;
-	struct qwen_weight out = l->attn.output;
-	size_t d = h->n_embd_head;
+	size_t d = h->n_embd_head, groups = QWEN_Q8_GROUPS(s->o_width);
 	struct pass p = { .l = l, .kv = &b->s->layer[l->index],
-	    .rep = h->n_head / h->n_head_kv };
-	struct qwen_linear lin[3], o = { &l->attn.output, s->out, h->n_embd };
+	    .rep = h->n_head / h->n_head_kv, .from = b->from };
+	struct qwen_linear o = { &l->attn.output,
+	    s->out + p.from * h->n_embd, h->n_embd };
 
 	p.row.q_step = l->attn.gated ? 2 * d : d;
 	p.row.k = h->n_head * p.row.q_step;
 	p.row.v = p.row.k + h->n_head_kv * d;
-	lin[0] = (struct qwen_linear){ &l->attn.q, s->in, s->in_width };
-	lin[1] = (struct qwen_linear){ &l->attn.k, s->in + p.row.k,
-	    s->in_width };
-	lin[2] = (struct qwen_linear){ &l->attn.v, s->in + p.row.v,
-	    s->in_width };
-	qwen_linears(b, lin, 3, s->xn, h->n_embd, s->xq,
-	    QWEN_Q8_GROUPS(h->n_embd), b->n);
+	project(b, &p);
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p);
+	if (p.from == b->n)
+		return;
 	attend(b, &p);
-	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, quantize_o, &out);
-	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq,
-	    QWEN_Q8_GROUPS(s->o_width), b->n);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, quantize_o, &p);
+	qwen_linears(b, &o, 1, s->o + p.from * s->o_width, s->o_width,
+	    s->oq + p.from * groups, groups, b->n - p.from);
 }

@@ -77,36 +77,69 @@ fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
 	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
 }
 
-/* All layers; leaves the normed hidden states in xn and xq. */
+/* x += what the mixer made; normed for the feed-forward block. */
+static void
+run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	struct norm p = { .add = b->b->out, .w = l->ffn_norm,
+	    .place = 2 * l->index + 1 };
+
+	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+	l->ffn(b, l);
+}
+
+/* Go on with the tokens whose results are wanted as the whole batch. */
+static void
+drop_rest(struct qwen_batch *b)
+{
+	struct qwen_scratch *s = b->b;
+	size_t row = b->hp->n_embd;
+
+	b->n -= b->from;
+	b->pos += b->from;
+	if (b->from > 0) {
+		memmove(s->x, s->x + b->from * row, b->n * row * sizeof *s->x);
+		memmove(s->out, s->out + b->from * row,
+		    b->n * row * sizeof *s->out);
+	}
+	b->from = 0;
+}
+
+/*
+ * All layers; what is left of the batch then is its last `want` tokens, with
+ * the normed hidden states in xn and xq.  After the mixer of the last layer
+ * nothing of the others is read any more.
+ */
 static int
-run_layers(struct qwen_batch *b, const int32_t *tokens, struct qwen_err *err)
+run_layers(struct qwen_batch *b, const int32_t *tokens, size_t want,
+    struct qwen_err *err)
 {
 	struct norm p = { .add = NULL };
-	size_t i, bad;
+	size_t i, bad, n_layer = b->hp->n_layer;
 
 	qwen_each_token(b, QWEN_STAGE_EMBED, embed, (void *)(uintptr_t)tokens);
 	qwen_rope_angles(b);
-	for (i = 0; i < b->m->hp.n_layer; i++) {
+	for (i = 0; i < n_layer; i++) {
 		const struct qwen_layer *l = &b->m->layer[i];
 
 		p.w = l->mixer_norm;
 		p.place = 2 * i;
 		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 		p.add = b->b->out;
+		b->from = i + 1 < n_layer ? 0 : b->n - want;
 		l->mixer(b, l);
-		p.w = l->ffn_norm;
-		p.place = 2 * i + 1;
-		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
-		l->ffn(b, l);
+		drop_rest(b);
+		if (b->n > 0)
+			run_ffn(b, l);
 		bad = atomic_load(&b->bad);
 		if (bad != SIZE_MAX)
-			return fail_bad(bad, b->m->hp.n_layer, err);
+			return fail_bad(bad, n_layer, err);
 	}
 	p.w = b->m->output_norm;
-	p.place = 2 * b->m->hp.n_layer;
+	p.place = 2 * n_layer;
 	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 	bad = atomic_load(&b->bad);
-	return bad == SIZE_MAX ? 0 : fail_bad(bad, b->m->hp.n_layer, err);
+	return bad == SIZE_MAX ? 0 : fail_bad(bad, n_layer, err);
 }
 
 /* Logits of n tokens from t, to rows of out. */
@@ -126,9 +159,18 @@ run_head(struct qwen_batch *b, size_t t, size_t n, float *out,
 	return 0;
 }
 
-/* The rows that how asks for; the last one stays in the session. */
+/* Of how many of the batch's n tokens, its last ones, logits are wanted. */
+static size_t
+wanted(const struct qwen_eval *how, size_t n, int last)
+{
+	if (how->logits == QWEN_LOGITS_ALL)
+		return n;
+	return how->logits == QWEN_LOGITS_LAST && last ? 1 : 0;
+}
+
+/* Logits of what is left of the batch; the last row stays in the session. */
 static int
-run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
+run_heads(struct qwen_batch *b, const struct qwen_eval *how,
     struct qwen_err *err)
 {
 	struct qwen_session *s = b->s;
@@ -136,8 +178,7 @@ run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
 	float *rows;
 	int r = 0;
 
-	if (how->logits == QWEN_LOGITS_NONE ||
-	    (how->logits == QWEN_LOGITS_LAST && !last))
+	if (b->n == 0)
 		return 0;
 	if (how->logits == QWEN_LOGITS_LAST) {
 		if (run_head(b, b->n - 1, 1, s->logits, err) < 0)
@@ -187,7 +228,7 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
 	struct qwen_batch b = { .s = s, .m = s->model, .hp = &s->model->hp,
 	    .vec = s->model->kernels.vec->run.vec, .b = s->scratch };
-	size_t done, batch, end;
+	size_t done, batch, end, m;
 
 	how = how != NULL ? how : &plain;
 	batch = how->batch > 0 ? how->batch : DEFAULT_BATCH;
@@ -200,18 +241,18 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	    qwen_scratch_fit(s, batch, end, err) < 0)
 		return -1;
 	s->have_logits = 0;
-	for (done = 0; done < n; done += b.n) {
-		b.n = n - done < batch ? n - done : batch;
+	for (done = 0; done < n; done += m) {
+		b.n = m = n - done < batch ? n - done : batch;
 		b.pos = s->n_tokens;
 		atomic_store(&b.bad, SIZE_MAX);
-		if (run_layers(&b, tokens + done, err) < 0 ||
-		    run_heads(&b, how, done + b.n == n, err) < 0)
+		if (run_layers(&b, tokens + done, wanted(how, m,
+		    done + m == n), err) < 0 || run_heads(&b, how, err) < 0)
 			return -1;
 		memcpy(s->tokens + s->n_tokens, tokens + done,
-		    b.n * sizeof *tokens);
-		s->n_tokens += b.n;
+		    m * sizeof *tokens);
+		s->n_tokens += m;
 		if (how->progress != NULL)
-			how->progress(how->arg, done + b.n, n);
+			how->progress(how->arg, done + m, n);
 	}
 	return 0;
 }

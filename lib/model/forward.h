@@ -55,6 +55,11 @@ struct qwen_batch {
 	struct qwen_scratch		*b;
 	size_t				 n;	/* tokens */
 	size_t				 pos;	/* of the first */
+	/*
+	 * A block's results of the tokens before this one are not read: a
+	 * mixer may do for them just what the state needs.
+	 */
+	size_t				 from;
 	/* the place of the first number that was not finite, or SIZE_MAX */
 	_Atomic size_t			 bad;
 };

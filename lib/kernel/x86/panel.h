@@ -6,7 +6,7 @@
  * The panel holds, for every 32 weights of a row, eight quads; a quad is two
  * registers of 16 rows with four weights a lane, so one dword of a token,
  * broadcast once, is multiplied with 32 rows.  K is cut into slices, which
- * keeps the panel in L2; sums go on in y from one slice to the next, and the
+ * keeps the panel in L1; sums go on in y from one slice to the next, and the
  * order of float steps stays that of the scalar definition.
  *
  * A file that includes this has defined
@@ -17,7 +17,7 @@
  */
 #include "kernel/x86/unpack.h"
 
-#define SLICE 8			/* groups of 256 in a panel: K = 2048 */
+#define SLICE 2			/* groups of 256 in a panel: K = 512 */
 #define MAX_TILE 6
 
 struct panel {

@@ -82,20 +82,60 @@ panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
 	}
 }
 
-/* What follows the slice that ends at group g of rows from r. */
-static struct ahead
-look_ahead(const struct qwen_matmul *m, size_t r, size_t g)
+/*
+ * Where a panel is.  Panels go row by row with their slices inside, or, where
+ * the activations of all slices are too much for the second cache, slice by
+ * slice: then those of one slice serve all rows while they are there.
+ */
+struct place {
+	size_t	 r, g;		/* first row, first group */
+	int	 by_slice;
+};
+
+#define MANY_BYTES ((size_t)256 << 10)
+
+/* The next one; 0: there is none. */
+PI int
+step(const struct qwen_matmul *m, struct place *p)
 {
 	size_t groups = m->n_in / QWEN_GROUP;
+
+	if (p->by_slice) {
+		p->r += ROWS;
+		if (p->r < m->r1)
+			return 1;
+		p->r = m->r0;
+		p->g += SLICE;
+		return p->g < groups;
+	}
+	p->g += SLICE;
+	if (p->g < groups)
+		return 1;
+	p->g = 0;
+	p->r += ROWS;
+	return p->r < m->r1;
+}
+
+PI size_t
+slice_at(const struct qwen_matmul *m, size_t g)
+{
+	size_t groups = m->n_in / QWEN_GROUP;
+
+	return groups - g < SLICE ? groups - g : SLICE;
+}
+
+/* What the panel after this one is made of. */
+static struct ahead
+look_ahead(const struct qwen_matmul *m, struct place p)
+{
 	const unsigned char *w = m->next;
 	struct ahead a = { .n_row = ROWS, .row_bytes = m->row_bytes };
 
-	if (g < groups)
-		w = m->w + r * m->row_bytes + g * BLOCK_BYTES;
-	else if (r + ROWS < m->r1)
-		w = m->w + (r + ROWS) * m->row_bytes;
-	g %= groups;
-	a.bytes = (groups - g < SLICE ? groups - g : SLICE) * BLOCK_BYTES;
+	if (step(m, &p))
+		w = m->w + p.r * m->row_bytes + p.g * BLOCK_BYTES;
+	else
+		p.g = 0;
+	a.bytes = slice_at(m, p.g) * BLOCK_BYTES;
 	a.row = (const char *)w;
 	if (w == NULL)
 		a.n_row = 0;
@@ -106,16 +146,16 @@ look_ahead(const struct qwen_matmul *m, size_t r, size_t g)
 static void
 gemm(const struct qwen_matmul *m)
 {
-	struct panel p;
+	struct place at = { .r = m->r0, .by_slice = m->n_tok *
+	    (m->n_in / QWEN_GROUP) * sizeof(struct qwen_q8) > MANY_BYTES };
 	struct ahead ahead;
-	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
+	struct panel p;
+	size_t n;
 
-	for (r = m->r0; r < m->r1; r += ROWS) {
-		for (g = 0; g < groups; g += n) {
-			n = groups - g < SLICE ? groups - g : SLICE;
-			UNPACK(m, &p, r, g, n);
-			ahead = look_ahead(m, r, g + n);
-			panel_tokens(m, &p, r, g, n, &ahead);
-		}
-	}
+	do {
+		n = slice_at(m, at.g);
+		UNPACK(m, &p, at.r, at.g, n);
+		ahead = look_ahead(m, at);
+		panel_tokens(m, &p, at.r, at.g, n, &ahead);
+	} while (step(m, &at));
 }

@@ -13,7 +13,12 @@
 #include "base/mem.h"
 #include "model/forward.h"
 
+/*
+ * Tokens computed together: the more, the more share an expert's weights.
+ * Matrices that every token uses are busy with fewer.
+ */
 #define DEFAULT_BATCH 512
+#define DEFAULT_BATCH_MOE 1024
 
 /* Note the first place, in the order of computing, that went wrong. */
 static void
@@ -231,7 +236,8 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	size_t done, batch, end, m;
 
 	how = how != NULL ? how : &plain;
-	batch = how->batch > 0 ? how->batch : DEFAULT_BATCH;
+	batch = how->batch > 0 ? how->batch : s->model->hp.n_expert > 0 ?
+	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
 	batch = batch < n ? batch : n;
 	if (n == 0)
 		return 0;

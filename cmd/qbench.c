@@ -569,6 +569,7 @@ ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 struct machine_job {
 	int			 n_threads;
 	const char		*cpu;
+	double			 seconds;	/* for each figure; 0: enough */
 };
 
 static void
@@ -578,7 +579,8 @@ machine_child(void *arg, int fd)
 	struct qwen_machine m;
 	struct qwen_err err;
 
-	if (qwen_machine_measure(&m, job->n_threads, job->cpu, 0, &err) < 0)
+	if (qwen_machine_measure(&m, job->n_threads, job->cpu, job->seconds,
+	    &err) < 0)
 		cli_die_err(NULL, &err);
 	if (write(fd, &m, sizeof m) != (ssize_t)sizeof m)
 		_exit(1);
@@ -586,9 +588,9 @@ machine_child(void *arg, int fd)
 
 /* In a process of its own, so that its buffer does not count as ours. */
 static void
-measure_machine(struct qwen_machine *m, int n_threads)
+measure_machine(struct qwen_machine *m, int n_threads, double seconds)
 {
-	struct machine_job job = { n_threads, cli_cpu() };
+	struct machine_job job = { n_threads, cli_cpu(), seconds };
 
 	if (ask_child(machine_child, &job, m, sizeof *m) != sizeof *m)
 		die("the measurement of the machine was cut short");
@@ -693,6 +695,7 @@ measure_start(struct start *s, int n_threads)
 
 struct round {
 	double	tok_s, steal;		/* steal: percent */
+	double	read, int8;		/* of the machine, right after it */
 	long	minor, major;
 	int	marked;			/* not to be relied on */
 };
@@ -704,8 +707,10 @@ struct phase {
 	size_t		 depth;		/* tokens before them */
 	size_t		 batch;
 	int		 one_by_one;
+	int		 n_threads;
 	struct round	*round;		/* opt.rounds of them */
 	struct spread	 tok_s, minor, major, steal;
+	struct spread	 of_read, of_int8;	/* percent */
 	size_t		 n_marked;
 	struct memory	 mem;
 	struct qwen_kernel_stat *stat;	/* of one more round */
@@ -751,10 +756,15 @@ run_tokens(const struct phase *p, struct qwen_session *s, size_t n)
 		eval(s, ids + p->depth + i, 1, &how);
 }
 
+/*
+ * What the machine gives changes from one second to the next where others share
+ * it: so it is measured beside every round.
+ */
 static void
 timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 {
 	struct qwen_session *s = session_at(m, p->depth);
+	struct qwen_machine machine;
 	struct counts a, b;
 
 	count(&a);
@@ -768,6 +778,11 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 	r->steal = b.ticks > a.ticks ? 100.0 * (double)(b.steal - a.steal) /
 	    (double)(b.ticks - a.ticks) : 0;
 	r->marked = r->major > 0 || r->steal > 2;
+	if (opt.csv)
+		return;
+	measure_machine(&machine, p->n_threads, 0.05);
+	r->read = machine.read;
+	r->int8 = machine.int8;
 }
 
 /* A round that is not timed: it warms up, and counts for each kernel. */
@@ -795,17 +810,33 @@ counted_round(struct phase *p, struct qwen_model *m)
 	qwen_session_free(s);
 }
 
+/* Bytes moved, or multiply-adds, for a token. */
+static void
+work_of(const struct phase *p, double *bytes, double *macs)
+{
+	size_t i;
+
+	*bytes = *macs = 0;
+	for (i = 0; i < p->n_stat; i++) {
+		*bytes += (double)p->stat[i].bytes / (double)p->n;
+		*macs += (double)p->stat[i].macs / (double)p->n;
+	}
+}
+
 static void
 summarise(struct phase *p)
 {
-	double v[4][MAX_ROUNDS];
+	double v[6][MAX_ROUNDS], bytes, macs;
 	size_t i;
 
+	work_of(p, &bytes, &macs);
 	for (i = 0; i < opt.rounds; i++) {
 		v[0][i] = p->round[i].tok_s;
 		v[1][i] = (double)p->round[i].minor;
 		v[2][i] = (double)p->round[i].major;
 		v[3][i] = p->round[i].steal;
+		v[4][i] = 100 * bytes * v[0][i] / p->round[i].read;
+		v[5][i] = 100 * macs * v[0][i] / p->round[i].int8;
 		p->n_marked += (size_t)p->round[i].marked;
 		if (p->round[i].major > 0)
 			cli_note("%s of %zu, round %zu: %ld pages came from "
@@ -816,6 +847,10 @@ summarise(struct phase *p)
 	p->minor = spread_of(v[1], opt.rounds);
 	p->major = spread_of(v[2], opt.rounds);
 	p->steal = spread_of(v[3], opt.rounds);
+	if (opt.csv)
+		return;
+	p->of_read = spread_of(v[4], opt.rounds);
+	p->of_int8 = spread_of(v[5], opt.rounds);
 }
 
 /* name, n, depth, batch and one_by_one are set; n 0 measures nothing. */
@@ -858,23 +893,16 @@ struct result {
 /* What a phase moved and multiplied a second, by the clock, all in all. */
 struct totals {
 	double	gb, gmac;
-	double	read, int8;	/* percent of the machine's */
 };
 
 static struct totals
-totals_of(const struct result *r, const struct phase *p)
+totals_of(const struct phase *p)
 {
-	struct totals t = { 0 };
-	size_t i;
+	struct totals t;
 
-	for (i = 0; i < p->n_stat; i++) {
-		t.gb += (double)p->stat[i].bytes;
-		t.gmac += (double)p->stat[i].macs;
-	}
-	t.gb *= p->tok_s.median / (double)p->n * 1e-9;
-	t.gmac *= p->tok_s.median / (double)p->n * 1e-9;
-	t.read = 100e9 * t.gb / r->machine.read;
-	t.int8 = 100e9 * t.gmac / r->machine.int8;
+	work_of(p, &t.gb, &t.gmac);
+	t.gb *= p->tok_s.median * 1e-9;
+	t.gmac *= p->tok_s.median * 1e-9;
 	return t;
 }
 
@@ -945,17 +973,17 @@ text_one(const char *what, const char *name, double v, const char *unit)
 }
 
 static void
-text_phase(const struct result *r, const struct phase *p)
+text_phase(const struct phase *p)
 {
-	struct totals t = totals_of(r, p);
+	struct totals t = totals_of(p);
 
 	if (p->n == 0)
 		return;
 	text_line(p->name, "speed", &p->tok_s, "tok/s");
 	text_one(p->name, "moved", t.gb, "GB/s");
-	text_one(p->name, "of_read", t.read, "%");
+	text_line(p->name, "of_read", &p->of_read, "%");
 	text_one(p->name, "multiplied", t.gmac, "GMAC/s");
-	text_one(p->name, "of_int8", t.int8, "%");
+	text_line(p->name, "of_int8", &p->of_int8, "%");
 	text_line(p->name, "minor_faults", &p->minor, "pages");
 	text_line(p->name, "major_faults", &p->major, "pages");
 	text_line(p->name, "steal", &p->steal, "%");
@@ -1003,8 +1031,8 @@ text_result(const struct result *r)
 	    r->phase[1]->n, r->phase[1]->depth, opt.rounds);
 	printf("%-8s %-14s %12s %12s %12s  %s\n", "part", "what", "median",
 	    "min", "max", "unit");
-	text_phase(r, r->phase[0]);
-	text_phase(r, r->phase[1]);
+	text_phase(r->phase[0]);
+	text_phase(r->phase[1]);
 	text_line("start", "first_kernel", &r->start.kernel, "ms");
 	text_line("start", "first_token", &r->start.token, "ms");
 	text_one("memory", "peak", mem.peak, "MiB");
@@ -1139,13 +1167,13 @@ json_totals(const struct result *r)
 	for (i = 0; i < 2; i++) {
 		if (r->phase[i]->n == 0)
 			continue;
-		t = totals_of(r, r->phase[i]);
+		t = totals_of(r->phase[i]);
 		printf("%s\"%s\": {\"tokens\": %zu", n++ ? ", " : "",
 		    r->phase[i]->name, r->phase[i]->n);
 		json_num("gb_s", t.gb);
-		json_num("read_percent", t.read);
+		json_num("read_percent", r->phase[i]->of_read.median);
 		json_num("gmac_s", t.gmac);
-		json_num("int8_percent", t.int8);
+		json_num("int8_percent", r->phase[i]->of_int8.median);
 		printf("}");
 	}
 	printf("}");
@@ -1303,13 +1331,14 @@ show(const struct result *r)
 
 /* Decoding does not depend on the prompt: once for each depth. */
 static void
-measure_decodes(struct phase *decode, struct qwen_model *m)
+measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
 {
 	size_t i;
 
 	for (i = 0; i < opt.depth.n; i++) {
 		decode[i] = (struct phase){ .name = "decode", .n = opt.n,
-		    .depth = opt.depth.v[i], .one_by_one = 1 };
+		    .depth = opt.depth.v[i], .one_by_one = 1,
+		    .n_threads = n_threads };
 		measure(&decode[i], m);
 	}
 }
@@ -1323,7 +1352,8 @@ measure_prefills(struct result *r, const struct phase *decode,
 	for (b = 0; b < opt.batch.n; b++)
 		for (i = 0; i < opt.prompt.n; i++) {
 			struct phase p = { .name = "prefill",
-			    .n = opt.prompt.v[i], .batch = opt.batch.v[b] };
+			    .n = opt.prompt.v[i], .batch = opt.batch.v[b],
+			    .n_threads = r->machine.n_threads };
 
 			measure(&p, m);
 			r->batch = p.batch;
@@ -1346,7 +1376,7 @@ bench(int n_threads)
 
 	/* these start processes, so they come before the threads */
 	measure_start(&r.start, n_threads);
-	measure_machine(&r.machine, n_threads);
+	measure_machine(&r.machine, n_threads, 0);
 	m = cli_model_open(model_path, n_threads);
 	need = longest(&opt.depth) + opt.n;
 	if (need < longest(&opt.prompt))
@@ -1357,7 +1387,7 @@ bench(int n_threads)
 	make_tokens(need, qwen_model_n_vocab(m));
 	touch(qwen_model_gguf(m));
 	r.m = m;
-	measure_decodes(decode, m);
+	measure_decodes(decode, m, n_threads);
 	measure_prefills(&r, decode, m);
 	for (i = 0; i < opt.depth.n; i++)
 		phase_fini(&decode[i]);
@@ -1399,7 +1429,7 @@ show_machine(void)
 		    "variant", "read GB/s", "copy GB/s", "int8 GMAC/s",
 		    "f32 GMAC/s", "int8 by");
 	for (i = 1; i <= n; i = i < 4 ? i + 1 : i < n && 2 * i > n ? n : 2 * i) {
-		measure_machine(&m, i);
+		measure_machine(&m, i, 0);
 		machine_line(&m);
 	}
 }

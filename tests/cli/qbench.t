@@ -34,12 +34,18 @@ jq -e '[.kernels[] | select(.phase == "decode").share_percent] | add | . > 99.9 
 ok $? "shares make a whole"
 
 # A decoded token goes through every matrix once, a prompt of eight with one row
-# of logits does so eight times, but once for the output.
+# of logits does so eight times, but once for the output and for what nobody
+# reads of the last block: all but keys and values.
 gguf-inspect | awk '$1 == "tensor" && ($2 == "output.weight" ||
     $2 ~ /^blk\..*\.(attn_[qkv]|attn_output|ffn_gate|ffn_up|ffn_down)\.weight$/) {
-	split($4, d, "x"); m = d[1] * d[2]; b += $5
-	if ($2 == "output.weight") out = m; else blk += m }
-    END { printf "%d %d %d\n", 4 * b, 4 * (blk + out), 8 * blk + out }' >want
+	split($4, d, "x"); split($2, part, "."); m = d[1] * d[2]; b += $5; all += m
+	if ($2 == "output.weight")
+		last = -1
+	else
+		last = part[2]
+	n[last, part[3] ~ /^attn_[kv]$/] += m; if (last > most) most = last }
+    END { once = n[-1, 0] + n[most, 0]
+	printf "%d %d %d\n", 4 * b, 4 * all, 8 * (all - once) + once }' >want
 is "$(jq -r '[.kernels[] | select(.name | test("^(matmul|gemm)"))] |
     [(map(select(.phase == "decode").bytes) | add), (map(select(.phase == "decode").macs) | add),
     (map(select(.phase == "prefill").macs) | add)] | join(" ")' one.json)" \

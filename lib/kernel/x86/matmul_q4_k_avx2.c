@@ -1,32 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * matmul_q4_k_avx2.c - y = Wx, W in Q4_K, x in 8 bits, AVX2: VPMADDUBSW (at most
- * 3810, no saturation), then VPMADDWD with scale times sub-scale.
+ * 3810), four of these added up in 16 bits, then VPMADDWD with scale times
+ * sub-scale.
  */
-#include "kernel/x86/dot_k4_avx2.h"
-
 #define BLOCK_BYTES 144
-#define D_AT 0
-#define DMIN_AT 2
+#define QS_AT 16
+#include "kernel/x86/rowdot_k4_avx2.h"
 
-static inline __attribute__((always_inline)) void
-unpack(const unsigned char *p, struct block *u)
+RI void
+high(const unsigned char *w, int c, int s, __m256i *n)
 {
-	__m256i m4 = _mm256_set1_epi8(15);
-	int i;
-
-	scales_min_k4(p + 4, &u->scale, &u->min);
-	for (i = 0; i < 4; i++) {
-		__m256i v = _mm256_loadu_si256((const __m256i *)(p + 16 +
-		    32 * i));
-
-		u->w[2 * i] = _mm256_and_si256(v, m4);
-		u->w[2 * i + 1] = _mm256_and_si256(_mm256_srli_epi16(v, 4),
-		    m4);
-	}
+	(void)w;
+	(void)c;
+	(void)s;
+	(void)n;
 }
-
-#include "kernel/x86/rowdot.h"
 
 const struct qwen_kernel qwen_matmul_q4_k_avx2 = {
 	.op = QWEN_OP_MATMUL, .type = QT_Q4_K, .name = "avx2",

@@ -9,7 +9,6 @@
 
 #define BLOCK_BYTES 210
 #define D_AT 208
-#define DMIN_AT (-1)
 
 #include "kernel/kernel.h"
 
@@ -72,14 +71,6 @@ dot(const struct block *u, const struct qwen_q8 *x)
 	STEP(hi, 0, 4); STEP(hi, 1, 5); STEP(hi, 2, 6); STEP(hi, 3, 7);
 #undef STEP
 	return sum;
-}
-
-static inline __attribute__((always_inline)) __m128i
-dot_min(const struct block *u, const struct qwen_q8 *x)
-{
-	(void)u;
-	(void)x;
-	return _mm_setzero_si128();
 }
 
 #include "kernel/x86/rowdot.h"

@@ -9,7 +9,6 @@
 
 #define BLOCK_BYTES 210
 #define D_AT 208
-#define DMIN_AT (-1)
 
 #include "kernel/kernel.h"
 
@@ -76,14 +75,6 @@ dot(const struct block *u, const struct qwen_q8 *x)
 	return _mm256_sub_epi32(_mm256_add_epi32(
 	    _mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1)),
 	    off);
-}
-
-static inline __attribute__((always_inline)) __m128i
-dot_min(const struct block *u, const struct qwen_q8 *x)
-{
-	(void)u;
-	(void)x;
-	return _mm_setzero_si128();
 }
 
 #include "kernel/x86/rowdot.h"

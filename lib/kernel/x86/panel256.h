@@ -18,9 +18,6 @@
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
 
-/* gcc would make a tree of a chain of sums, which takes more registers. */
-#define IN_ORDER(sum) __asm__("" : "+x"(sum))
-
 struct panel {
 	uint8_t	w[SLICE][8][8][2][32];	/* group, 32, quad, half, rows*4 */
 	int32_t	scale[SLICE][16][16];	/* of each 16 or 32: int16, twice */

@@ -17,6 +17,9 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
+/* gcc would make a tree of a chain of sums, which takes more registers. */
+#define IN_ORDER(sum) __asm__("" : "+x"(sum))
+
 /*
  * The bytes that the next panel will be made of: a segment of each row.
  * They are asked for a few lines at a time while tiles compute, since the

@@ -4,12 +4,11 @@
  * up to four tokens at a time, for formats with 256 weights under one d.
  *
  * A file that includes this has defined
- *	BLOCK_BYTES, D_AT, DMIN_AT (negative: no minimums)
+ *	BLOCK_BYTES, D_AT
  *	struct block, and unpack() into it from the file's bytes
  *	dot(): eight int32 that add up to the integer sum of a block
- *	dot_min(): four int32 that add up to the sum of the minimums
- * and gets matmul().  Sums are exact, so their order is free; the two float
- * steps a block are those of the scalar definition.
+ * and gets matmul().  Sums are exact, so their order is free; the float step a
+ * block is that of the scalar definition.
  */
 #include "kernel/x86/rows4.h"
 
@@ -30,30 +29,20 @@ tile(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 	}
 	for (b = 0; b < n; b++) {
 		__m256i sum[4][4];
-		__m128i min[4][4];
-		__m128 d = load_d4(w, D_AT), dmin, s;
+		__m128 d = load_d4(w, D_AT);
 		struct block u;
 
 		for (i = 0; i < 4; i++) {
 			prefetch(ahead + (4 * b + i) * BLOCK_BYTES,
 			    BLOCK_BYTES);
 			unpack(w[i], &u);
-			for (j = 0; j < nt; j++) {
+			for (j = 0; j < nt; j++)
 				sum[j][i] = dot(&u, x[j] + b);
-				if (DMIN_AT >= 0)
-					min[j][i] = dot_min(&u, x[j] + b);
-			}
 		}
-		if (DMIN_AT >= 0)
-			dmin = load_d4(w, (size_t)DMIN_AT);
-		for (j = 0; j < nt; j++) {
-			s = _mm_set1_ps(x[j][b].d);
-			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d, s),
+		for (j = 0; j < nt; j++)
+			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
+			    _mm_set1_ps(x[j][b].d)),
 			    _mm_cvtepi32_ps(sum8x4(sum[j])), acc[j]);
-			if (DMIN_AT >= 0)
-				acc[j] = _mm_fnmadd_ps(_mm_mul_ps(dmin, s),
-				    _mm_cvtepi32_ps(sum4x4(min[j])), acc[j]);
-		}
 		for (i = 0; i < 4; i++)
 			w[i] += BLOCK_BYTES;
 	}

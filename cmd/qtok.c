@@ -12,11 +12,12 @@
 #include "qwen.h"
 
 static const char usage[] =
-    "qtok [-0qv] [--special] [-f format] [-m model] [file ...]\n"
+    "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"
+    "            [file ...]\n"
     "       qtok -c [-0qv] [--special] [-m model] [file ...]\n"
     "       qtok -d [-0qv] [--bytes] [--show-special] [-m model] [file ...]\n";
 
-enum { OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES };
+enum { OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK };
 
 static const struct cli_option options[] = {
 	{ '0', "null", 0 },
@@ -27,6 +28,7 @@ static const struct cli_option options[] = {
 	{ OPT_SPECIAL, "special", 0 },
 	{ OPT_SHOW_SPECIAL, "show-special", 0 },
 	{ OPT_BYTES, "bytes", 0 },
+	{ OPT_MARK, "mark", 1 },
 	{ 0, NULL, 0 },
 };
 
@@ -37,12 +39,15 @@ struct opts {
 	const char	*form;		/* -f, or NULL */
 	enum qwen_format format;
 	const char	*model;
+	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
 };
 
 static void
 check(struct opts *o)
 {
+	struct qwen_err err;
+
 	if (o->count && o->decode)
 		cli_usage("-c counts what is encoded: not with -d");
 	if (o->form != NULL && (o->count || o->decode))
@@ -58,6 +63,15 @@ check(struct opts *o)
 	if (o->form != NULL)
 		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
 		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
+	if (o->mark == NULL)
+		return;
+	if (o->count || o->decode)
+		cli_usage("--mark is about tokens that are written: not with "
+		    "-%c", o->count ? 'c' : 'd');
+	if (o->format == QWEN_FORMAT_TEXT)
+		cli_usage("--mark: -f text has no place for a mark");
+	if (qwen_mark_check(o->mark, strlen(o->mark), &err) < 0)
+		cli_usage("--mark: %s", err.msg);
 }
 
 /* Returns the index of the first operand. */
@@ -80,6 +94,7 @@ parse(struct opts *o, int argc, char *argv[])
 			o->decode_flags |= QWEN_TOK_SHOW_SPECIAL;
 			break;
 		case OPT_BYTES: o->decode_flags |= QWEN_TOK_BYTES; break;
+		case OPT_MARK: o->mark = arg; break;
 		}
 	}
 	check(o);
@@ -197,6 +212,15 @@ put_ids(struct encoding *c, const int32_t *ids, size_t n)
 }
 
 static void
+put_mark(struct encoding *c)
+{
+	struct qwen_err err;
+
+	if (qwen_write_mark(c->w, c->o->mark, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
 end_document(struct encoding *c)
 {
 	const int32_t *ids;
@@ -206,6 +230,8 @@ end_document(struct encoding *c)
 	if (qwen_tok_encoder_finish(c->e, &ids, &n, &err) < 0)
 		cli_die_err(NULL, &err);
 	put_ids(c, ids, n);
+	if (c->o->mark != NULL)
+		put_mark(c);
 	if (c->w == NULL)
 		printf("%" PRIu64 "\n", c->n);
 	else if (c->o->documents && qwen_write_end(c->w, &err) < 0)

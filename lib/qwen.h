@@ -630,6 +630,7 @@ enum {
 	QWEN_EOG_MAX = 16,		/* end-of-generation ids in a header */
 	QWEN_VOCAB_MAX = 1 << 22,	/* ids, and so numbers in a row */
 	QWEN_STATE_MAX = 1 << 20,	/* bytes of one record of state, in all */
+	QWEN_MARK_MAX = 255,		/* bytes of the name of a mark */
 };
 
 /* Kinds of streams; bits, so that a reader can name those it takes. */
@@ -665,6 +666,8 @@ enum qwen_record_kind {
 	QWEN_REC_LOGITS,	/* pos, logits, n; of the n best only: ids too */
 	QWEN_REC_READY,		/* path, n_tokens, fp; among tokens or logits */
 	QWEN_REC_STATE,		/* raw, n_raw; see lib/state */
+	QWEN_REC_MARK,		/* path: its name; among tokens, a place to
+				   go back to */
 };
 
 /*
@@ -681,7 +684,8 @@ struct qwen_record {
 					   seen; it predicts that at pos + 1 */
 	float		 logsumexp;	/* over the whole row if it was cut
 					   (ids != NULL): p = exp(l - this) */
-	const char	*path;		/* of the file that is ready */
+	const char	*path;		/* of the file that is ready; or the
+					   name of a mark, never empty */
 	uint64_t	 n_tokens;	/* in it */
 	struct qwen_fp	 fp;		/* and its fingerprint */
 	const unsigned char *raw;	/* the record as it came, framing */
@@ -765,6 +769,15 @@ int qwen_write_header(struct qwen_writer *w, const struct qwen_header *h,
 int qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
     struct qwen_err *err);
 int qwen_write_end(struct qwen_writer *w, struct qwen_err *err);
+
+int qwen_write_mark(struct qwen_writer *w, const char *name,
+    struct qwen_err *err);
+
+/*
+ * Whether the n bytes can be the name of a mark: 1 to QWEN_MARK_MAX bytes of
+ * UTF-8 without NUL.  -1 and QWEN_ERANGE if not.
+ */
+int qwen_mark_check(const char *name, size_t n, struct qwen_err *err);
 int qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
     size_t n, struct qwen_err *err);
 

@@ -123,6 +123,9 @@ struct cli_intake {
 	int			 restored;	/* there was a state */
 	int32_t			*tokens;	/* not in the session yet */
 	size_t			 n, cap;
+	uint64_t		*marks;		/* among them: how many tokens
+						   go before; ascending */
+	size_t			 n_marks, cap_marks;
 };
 
 /*

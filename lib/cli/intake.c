@@ -39,6 +39,25 @@ add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
 	in->n += n;
 }
 
+/* A place to go back to; several at one place are one. */
+static void
+add_mark(struct cli_intake *in)
+{
+	uint64_t *more;
+	size_t cap;
+
+	if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
+		return;
+	if (in->n_marks == in->cap_marks) {
+		cap = 2 * in->cap_marks + 8;
+		if ((more = realloc(in->marks, cap * sizeof *more)) == NULL)
+			die("out of memory");
+		in->marks = more;
+		in->cap_marks = cap;
+	}
+	in->marks[in->n_marks++] = in->n;
+}
+
 /* A header; of a state, the state itself is behind it. */
 static void
 take_header(struct cli_intake *in, struct qwen_model *m,
@@ -71,6 +90,9 @@ take_record(struct cli_intake *in, struct qwen_model *m,
 		if (news->ended && rec->n > 0)
 			die("stdin: more than one document");
 		add_tokens(in, rec->ids, rec->n, qwen_model_n_ctx(m));
+		break;
+	case QWEN_REC_MARK:
+		add_mark(in);
 		break;
 	case QWEN_REC_END:
 		news->ended = 1;
@@ -153,5 +175,6 @@ cli_intake_fini(struct cli_intake *in)
 	qwen_session_free(in->session);
 	qwen_state_extra_fini(&in->extra);
 	free(in->tokens);
+	free(in->marks);
 	memset(in, 0, sizeof *in);
 }

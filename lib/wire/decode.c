@@ -20,7 +20,7 @@ enum shape { UINT, TEXT, PATH, FP, IDS, ROW, NUMBER };
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
-	K_READY, K_N_TOKENS, K_FINGERPRINT, N_KEYS
+	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK, N_KEYS
 };
 
 static const struct {
@@ -44,6 +44,7 @@ static const struct {
 	[K_READY] = { "ready", PATH, "text or bytes" },
 	[K_N_TOKENS] = { "n_tokens", UINT, "a whole number" },
 	[K_FINGERPRINT] = { "fingerprint", FP, "16 bytes" },
+	[K_MARK] = { "mark", TEXT, "text" },
 };
 
 struct fields {
@@ -442,6 +443,20 @@ take_ready(struct qwen_record *rec, const struct fields *f,
 	return 0;
 }
 
+static int
+take_mark(struct qwen_record *rec, const struct fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_MARK];
+
+	if (qwen_mark_check((const char *)it->s, it->n, err) < 0)
+		return -1;
+	memcpy(nb->path, it->s, it->n);
+	nb->path[it->n] = '\0';
+	rec->path = nb->path;
+	return 0;
+}
+
 /* A record is what the one of these keys that it has says. */
 static const struct {
 	enum key		key;
@@ -453,6 +468,7 @@ static const struct {
 	{ K_END, QWEN_REC_END, QWEN_STREAM_TOKENS },
 	{ K_LOGITS, QWEN_REC_LOGITS, QWEN_STREAM_LOGITS },
 	{ K_READY, QWEN_REC_READY, QWEN_STREAM_TOKENS | QWEN_STREAM_LOGITS },
+	{ K_MARK, QWEN_REC_MARK, QWEN_STREAM_TOKENS },
 };
 
 static int
@@ -514,6 +530,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 		return take_logits(rec, &f, nb, err);
 	case QWEN_REC_READY:
 		return take_ready(rec, &f, nb, err);
+	case QWEN_REC_MARK:
+		return take_mark(rec, &f, nb, err);
 	case QWEN_REC_END:
 		if (text_is(&f.v[K_END], "document"))
 			return 0;

@@ -6,6 +6,7 @@
 #include <cbor.h>
 
 #include "base/cursor.h"
+#include "base/err.h"
 #include "wire/record.h"
 
 /* A place in a buffer that is known to be large enough. */
@@ -155,4 +156,14 @@ qwen_is_utf8(const unsigned char *s, size_t n)
 			return 0;
 	}
 	return 1;
+}
+
+int
+qwen_mark_check(const char *s, size_t n, struct qwen_err *err)
+{
+	if (n >= 1 && n <= QWEN_MARK_MAX && memchr(s, '\0', n) == NULL &&
+	    qwen_is_utf8((const unsigned char *)s, n))
+		return 0;
+	return qwen_fail(err, QWEN_ERANGE, "the name of a mark is not 1 to %d "
+	    "bytes of UTF-8", QWEN_MARK_MAX);
 }

@@ -39,7 +39,7 @@ struct qwen_numbers {
 	size_t	 cap_ids;
 	float	*logits;
 	size_t	 cap_logits;
-	char	 path[QWEN_PATH_MAX];
+	char	 path[QWEN_PATH_MAX];	/* or the name of a mark */
 };
 
 /*

@@ -386,6 +386,25 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 	return end(w);
 }
 
+int
+qwen_write_mark(struct qwen_writer *w, const char *name, struct qwen_err *err)
+{
+	if (begin(w, err) < 0)
+		return -1;
+	if (qwen_mark_check(name, strlen(name), err) < 0)
+		return -1;
+	if (w->opts.format == QWEN_FORMAT_CBOR) {
+		put_map(w, 1);
+		put_key(w, "mark");
+		put_key(w, name);
+	} else if (w->opts.format == QWEN_FORMAT_JSON) {
+		put_str(w, "{\"mark\":");
+		json_string(w, name);
+		put_str(w, "}\n");
+	}
+	return end(w);
+}
+
 static void
 cbor_position(struct qwen_writer *w, size_t n_keys, uint64_t pos)
 {

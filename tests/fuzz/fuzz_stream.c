@@ -2,6 +2,7 @@
 /* fuzz_stream.c - any bytes as a stream: never a crash, never a lie. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "qwen.h"
@@ -27,6 +28,9 @@ check(const struct qwen_record *rec)
 	if (rec->kind == QWEN_REC_LOGITS && (rec->n == 0 || rec->n > limit))
 		abort();
 	if (rec->kind == QWEN_REC_READY && rec->path[0] == '\0')
+		abort();
+	if (rec->kind == QWEN_REC_MARK && qwen_mark_check(rec->path,
+	    strlen(rec->path), NULL) < 0)
 		abort();
 	if (rec->kind == QWEN_REC_STATE && rec->n_raw > QWEN_STATE_MAX)
 		abort();

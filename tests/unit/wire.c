@@ -85,6 +85,8 @@ test_facts(void)
 	read_bytes(s.p, s.n, NULL, &log, &err);
 	ok(strstr((char *)log.p, "2 n=5 0 7 255 256 591\n3 n=0\n2 n=1 255\n") !=
 	    NULL, "ids and the end of the document");
+	ok(strstr((char *)log.p, "7 n=0 caf\303\251 \"1\"\n") != NULL,
+	    "a mark");
 	ok(strstr((char *)log.p, "5 n=0 dir/state.cbor 6 fffefdfc") != NULL,
 	    "the ready record");
 	ok(strstr((char *)log.p, "kind=2 vocab=6 00112233") != NULL &&
@@ -120,7 +122,7 @@ test_truncated(void)
 		    memcmp(got.p, want.p, got.n) != 0))
 			wrong++;
 	}
-	ok(good == 10, "cut between records: accepted (%zu)", good);
+	ok(good == 11, "cut between records: accepted (%zu)", good);
 	ok(good + refused == s.n, "cut within a record: refused (%zu)",
 	    refused);
 	ok(wrong == 0, "what came before the cut is right");
@@ -380,6 +382,7 @@ test_writer_errors(void)
 	qwen_writer_open(&w, p[1], NULL, &err);
 	ok(qwen_write_header(w, &h, &err) < 0 && err.code == QWEN_EPIPE,
 	    "a reader that went away is QWEN_EPIPE");
+	ok(qwen_write_mark(w, "a", &err) < 0, "to a mark too");
 	ok(qwen_write_end(w, &err) < 0, "and the writer stays broken");
 	ok(qwen_writer_close(w, &err) < 0, "to its end");
 	close(p[1]);
@@ -409,7 +412,8 @@ test_formats(void)
 	    "{\"qwen\":1,\"kind\":\"tokens\",\"n_vocab\":592,"
 	    "\"vocabulary\":\"00112233445566778899aabbccddeeff\"}\n"
 	    "{\"tokens\":[0,7,255,256,591]}\n{\"end\":\"document\"}\n"
-	    "{\"tokens\":[255]}\n{\"ready\":\"dir/state.cbor\",\"n_tokens\":6,"
+	    "{\"tokens\":[255]}\n{\"mark\":\"caf\303\251 \\\"1\\\"\"}\n"
+	    "{\"ready\":\"dir/state.cbor\",\"n_tokens\":6,"
 	    "\"fingerprint\":\"fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0\"}\n"
 	    "{\"qwen\":1,\"kind\":\"logits\",\"n_vocab\":6,"
 	    "\"vocabulary\":\"00112233445566778899aabbccddeeff\","

@@ -103,6 +103,8 @@ describe(struct bytes *log, const struct qwen_record *rec)
 		bytes_addf(log, " %s %llu %s", rec->path,
 		    (unsigned long long)rec->n_tokens,
 		    qwen_fp_hex(&rec->fp, hex));
+	if (rec->kind == QWEN_REC_MARK)
+		bytes_addf(log, " %s", rec->path);
 	if (rec->kind == QWEN_REC_STATE)
 		bytes_add(log, rec->raw, rec->n_raw);
 	bytes_addf(log, "\n");
@@ -166,6 +168,7 @@ sample_stream(struct bytes *out, enum qwen_format format)
 	bad |= qwen_write_tokens(w, ids, 5, &err);
 	bad |= qwen_write_end(w, &err);
 	bad |= qwen_write_tokens(w, ids + 2, 1, &err);
+	bad |= qwen_write_mark(w, "caf\303\251 \"1\"", &err);
 	bad |= qwen_write_ready(w, "dir/state.cbor", 6, &h.model, &err);
 	h.kind = QWEN_STREAM_LOGITS;
 	h.n_vocab = 6;

@@ -499,6 +499,16 @@ const float *qwen_session_logits(const struct qwen_session *s);
 
 enum qwen_logits { QWEN_LOGITS_LAST, QWEN_LOGITS_ALL, QWEN_LOGITS_NONE };
 
+/*
+ * Where checkpoints are kept while tokens are read.  A position is the number
+ * of tokens before it.
+ */
+struct qwen_checkpoints {
+	uint64_t	 every;	/* at multiples of this; 0: at none */
+	const uint64_t	*at;	/* and at these, ascending; named ones */
+	size_t		 n_at;
+};
+
 struct qwen_eval {
 	enum qwen_logits logits;
 	size_t	batch;		/* tokens computed together; 0: a default.
@@ -513,6 +523,11 @@ struct qwen_eval {
 	/* Called now and then with the tokens done in this call; may be NULL. */
 	void	(*progress)(void *arg, size_t done, size_t total);
 	void	*arg;
+	/*
+	 * Checkpoints to keep on the way, with their logits unless logits is
+	 * QWEN_LOGITS_NONE; may be NULL.  Changes no result.
+	 */
+	const struct qwen_checkpoints *keep;
 };
 
 /*
@@ -524,6 +539,60 @@ struct qwen_eval {
  */
 int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
     const struct qwen_eval *how, struct qwen_err *err);
+
+/*
+ * Checkpoints.  A KV cache can be cut at any position, a recurrent state
+ * cannot: so the session keeps copies of it (f32, lossless) at some positions,
+ * from which a cut replays the tokens between.  Models without recurrent state
+ * keep the logits alone.
+ */
+struct qwen_checkpoint {
+	uint64_t	 at;		/* tokens before it */
+	int		 named;		/* asked for: never thinned */
+	int		 logits;	/* those that follow it are there */
+	uint64_t	 bytes;		/* of state and logits */
+};
+
+/* Those before the end, ascending. */
+size_t qwen_session_n_checkpoints(const struct qwen_session *s);
+void qwen_session_checkpoint(const struct qwen_session *s, size_t i,
+    struct qwen_checkpoint *out);
+
+/*
+ * Keep one at the present end, of which it costs nothing before tokens are
+ * appended.  qwen_session_eval does so itself where a session was restored
+ * or rewound, since the end of a turn is where the next edit cuts.
+ */
+int qwen_session_keep(struct qwen_session *s, int named, struct qwen_err *err);
+
+/*
+ * Drop checkpoints as they age.  The last two and the named ones stay; of the
+ * others, from the last to the first, each is dropped whose two neighbours are
+ * no more than max(every, d / 2) apart, where d is its distance from the end
+ * and every that of the last evaluation that had one, or the model's default.
+ * So their number grows with the logarithm of the length.  Done whenever a
+ * checkpoint is added.
+ */
+void qwen_session_thin(struct qwen_session *s);
+
+/*
+ * The distance at which checkpoints take about as much room as the KV cache
+ * between them, a power of two, 1024 at least; 0 if the model has no recurrent
+ * state.
+ */
+uint64_t qwen_model_checkpoint_every(const struct qwen_model *m);
+
+/*
+ * Cut the timeline to the last position <= n from which it can go on: the end,
+ * a checkpoint or 0, and for models without recurrent state n itself.  *at is
+ * that position; what was behind it is gone, and the caller evaluates tokens
+ * *at .. n - 1 (of the old timeline or a new one).  want_logits: of n itself
+ * logits must be there, else the cut is before it, so that going on gives them.
+ * After an error the session is of no use.
+ */
+int qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
+    size_t *at, struct qwen_err *err);
+
 /* ---------------------------------------------------------------- sampling */
 
 /*

@@ -164,18 +164,24 @@ run_head(struct qwen_batch *b, size_t t, size_t n, float *out,
 	return 0;
 }
 
-/* Of how many of the batch's n tokens, its last ones, logits are wanted. */
+/*
+ * Of how many of the batch's n tokens, its last ones, logits are wanted; stop:
+ * the last one is the last of all, or a checkpoint.
+ */
 static size_t
-wanted(const struct qwen_eval *how, size_t n, int last)
+wanted(const struct qwen_eval *how, size_t n, int stop)
 {
 	if (how->logits == QWEN_LOGITS_ALL)
 		return n;
-	return how->logits == QWEN_LOGITS_LAST && last ? 1 : 0;
+	return how->logits == QWEN_LOGITS_LAST && stop ? 1 : 0;
 }
 
-/* Logits of what is left of the batch; the last row stays in the session. */
+/*
+ * Logits of what is left of the batch; the last row stays in the session.  That
+ * of a checkpoint on the way is nobody else's business.
+ */
 static int
-run_heads(struct qwen_batch *b, const struct qwen_eval *how,
+run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
     struct qwen_err *err)
 {
 	struct qwen_session *s = b->s;
@@ -189,7 +195,7 @@ run_heads(struct qwen_batch *b, const struct qwen_eval *how,
 		if (run_head(b, b->n - 1, 1, s->logits, err) < 0)
 			return -1;
 		s->have_logits = 1;
-		return how->row == NULL ? 0 :
+		return how->row == NULL || !last ? 0 :
 		    how->row(how->arg, b->pos + b->n - 1, s->logits, err) ?
 		    -1 : 0;
 	}
@@ -226,6 +232,28 @@ check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
 	return 0;
 }
 
+/*
+ * Tokens of one batch, which ends at the session's end from then on; stop and
+ * last as above.
+ */
+static int
+run_batch(struct qwen_batch *b, const int32_t *tokens, size_t n,
+    const struct qwen_eval *how, int stop, int last, struct qwen_err *err)
+{
+	struct qwen_session *s = b->s;
+
+	b->n = n;
+	b->pos = s->n_tokens;
+	atomic_store(&b->bad, SIZE_MAX);
+	s->have_logits = 0;
+	if (run_layers(b, tokens, wanted(how, n, stop), err) < 0 ||
+	    run_heads(b, how, last, err) < 0)
+		return -1;
+	memcpy(s->tokens + s->n_tokens, tokens, n * sizeof *tokens);
+	s->n_tokens += n;
+	return 0;
+}
+
 int
 qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
     const struct qwen_eval *how, struct qwen_err *err)
@@ -234,6 +262,7 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	struct qwen_batch b = { .s = s, .m = s->model, .hp = &s->model->hp,
 	    .vec = s->model->kernels.vec->run.vec, .b = s->scratch };
 	size_t done, batch, end, m;
+	int cp;
 
 	how = how != NULL ? how : &plain;
 	batch = how->batch > 0 ? how->batch : s->model->hp.n_expert > 0 ?
@@ -246,17 +275,18 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	    qwen_session_reserve(s, end, err) < 0 ||
 	    qwen_scratch_fit(s, batch, end, err) < 0)
 		return -1;
-	s->have_logits = 0;
+	if (how->keep != NULL && how->keep->every > 0)
+		s->every = how->keep->every;
 	for (done = 0; done < n; done += m) {
-		b.n = m = n - done < batch ? n - done : batch;
-		b.pos = s->n_tokens;
-		atomic_store(&b.bad, SIZE_MAX);
-		if (run_layers(&b, tokens + done, wanted(how, m,
-		    done + m == n), err) < 0 || run_heads(&b, how, err) < 0)
+		if (qwen_session_leave_end(s, err) < 0)
 			return -1;
-		memcpy(s->tokens + s->n_tokens, tokens + done,
-		    m * sizeof *tokens);
-		s->n_tokens += m;
+		m = n - done < batch ? n - done : batch;
+		m = qwen_checkpoints_next(how->keep, s->n_tokens, m, &cp);
+		if (run_batch(&b, tokens + done, m, how,
+		    cp > 0 || done + m == n, done + m == n, err) < 0)
+			return -1;
+		if (cp > 0)
+			qwen_session_keep(s, cp > 1, NULL);
 		if (how->progress != NULL)
 			how->progress(how->arg, done + m, n);
 	}

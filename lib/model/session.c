@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* session.c - one timeline: its tokens, KV cache and recurrent state. */
+#include <sys/mman.h>
+
 #include <string.h>
 
 #include "base/err.h"
@@ -93,18 +95,43 @@ nomem:
 	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
+/* Blocks of the layer from n on; those in mapped files are not ours. */
+static void
+drop_blocks(const struct qwen_session *s, struct qwen_layer_state *l, size_t n)
+{
+	const char *p;
+	size_t i, j;
+
+	for (i = n; i < l->n_block; i++) {
+		p = (const char *)l->block[i];
+		for (j = 0; j < s->n_mapping; j++) {
+			const char *map = s->mapping[j].p;
+
+			if (p >= map && p < map + s->mapping[j].bytes)
+				break;
+		}
+		if (j == s->n_mapping)
+			free(l->block[i]);
+	}
+	l->n_block = n < l->n_block ? n : l->n_block;
+}
+
 void
 qwen_session_free(struct qwen_session *s)
 {
-	size_t i, j;
+	size_t i;
 
 	if (s == NULL)
 		return;
 	for (i = 0; s->layer != NULL && i < s->n_layer; i++) {
-		for (j = 0; j < s->layer[i].n_block; j++)
-			free(s->layer[i].block[j]);
+		drop_blocks(s, &s->layer[i], 0);
 		free(s->layer[i].block);
 	}
+	for (i = 0; i < s->n_mapping; i++)
+		munmap(s->mapping[i].p, s->mapping[i].bytes);
+	free(s->mapping);
+	qwen_session_drop_kept(s);
+	free(s->kept);
 	qwen_unmap(s->recurrent, s->recurrent_bytes);
 	if (s->scratch != NULL)
 		qwen_scratch_free(s->scratch);
@@ -197,13 +224,79 @@ qwen_session_clear(struct qwen_session *s)
 	for (i = 0; i < s->n_layer; i++) {
 		struct qwen_layer_state *l = &s->layer[i];
 
+		if (s->n_mapping > 0)
+			drop_blocks(s, l, 0);
 		for (j = 0; j < l->n_block; j++)
 			memset(l->block[j], 0, l->kv_block_bytes);
-		if (l->s != NULL)
-			memset(l->s, 0, l->n_s * sizeof *l->s);
-		if (l->conv != NULL)
-			memset(l->conv, 0, l->n_conv * sizeof *l->conv);
 	}
+	if (s->recurrent != NULL)
+		memset(s->recurrent, 0, s->recurrent_bytes);
+	qwen_session_drop_kept(s);
 	s->n_tokens = 0;
 	s->have_logits = 0;
+}
+
+/*
+ * Zero the lanes of a block from used on: K is [head][dimension][position],
+ * V [head][position][dimension].
+ */
+static void
+clear_lanes(const struct qwen_hparams *h, uint16_t *block, size_t used)
+{
+	size_t i, d = h->n_embd_head, n = h->n_head_kv * d * QWEN_KV_BLOCK;
+	size_t lanes = QWEN_KV_BLOCK - used;
+
+	for (i = used; i < n; i += QWEN_KV_BLOCK)
+		memset(block + i, 0, lanes * sizeof *block);
+	for (i = n + used * d; i < 2 * n; i += QWEN_KV_BLOCK * d)
+		memset(block + i, 0, lanes * d * sizeof *block);
+}
+
+void
+qwen_session_cut_cache(struct qwen_session *s, size_t n)
+{
+	size_t i, used = n % QWEN_KV_BLOCK;
+	size_t blocks = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+
+	for (i = 0; i < s->n_layer; i++) {
+		struct qwen_layer_state *l = &s->layer[i];
+
+		if (l->kv_block_bytes == 0)
+			continue;
+		drop_blocks(s, l, blocks);
+		if (used > 0 && l->n_block == blocks)
+			clear_lanes(&s->model->hp, l->block[blocks - 1], used);
+	}
+}
+
+struct copy {
+	char		*dst;
+	const char	*src;
+	size_t		 n;
+};
+
+enum { COPY_BYTES = 1 << 20 };	/* by one thread at a time */
+
+static void
+copy_part(void *arg, size_t item, int thread)
+{
+	const struct copy *c = arg;
+	size_t at = item * COPY_BYTES;
+
+	(void)thread;
+	memcpy(c->dst + at, c->src + at,
+	    c->n - at < COPY_BYTES ? c->n - at : COPY_BYTES);
+}
+
+void
+qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
+    const void *src)
+{
+	struct copy c = { dst, src, s->recurrent_bytes };
+
+	if (c.n > COPY_BYTES)
+		qwen_pool_run(s->model->pool, copy_part, &c,
+		    (c.n + COPY_BYTES - 1) / COPY_BYTES);
+	else if (c.n > 0)
+		memcpy(dst, src, c.n);
 }

@@ -34,6 +34,36 @@ struct qwen_layer_state {
 	size_t		  n_conv;
 };
 
+/*
+ * Where checkpoints are that were left where they came from: a file of state.
+ * Shared by those that it holds; the last one releases it.
+ */
+struct qwen_source {
+	/*
+	 * The recurrent state, laid out as in the session, and the logits (if
+	 * not NULL) after at tokens.
+	 */
+	int	(*read)(struct qwen_source *src, const struct qwen_session *s,
+		    uint64_t at, void *recurrent, float *logits,
+		    struct qwen_err *err);
+	void	(*release)(struct qwen_source *src);
+	size_t	 refs;
+};
+
+/* A checkpoint: its data in memory, or with src. */
+struct qwen_kept {
+	struct qwen_checkpoint	 c;
+	void			*recurrent;	/* as in the session */
+	float			*logits;
+	struct qwen_source	*src;
+};
+
+/* For munmap(). */
+struct qwen_mapping {
+	void	*p;
+	size_t	 bytes;
+};
+
 struct qwen_session {
 	struct qwen_model	*model;
 	int32_t			*tokens;
@@ -46,6 +76,20 @@ struct qwen_session {
 	float			*logits;	/* n_vocab */
 	int			 have_logits;
 	struct qwen_scratch	*scratch;	/* the forward pass's own */
+	/* mapped files that KV blocks may be part of */
+	struct qwen_mapping	*mapping;
+	size_t			 n_mapping;
+	/* checkpoints before the end, ascending */
+	struct qwen_kept	*kept;
+	size_t			 n_kept;
+	size_t			 cap_kept;
+	/*
+	 * The end becomes a checkpoint when tokens follow, if keep_end.  Its
+	 * data may be there already, of a checkpoint that was rewound to.
+	 */
+	int			 keep_end;
+	struct qwen_kept	 end;
+	uint64_t		 every;		/* for thinning; 0: default */
 };
 
 /*
@@ -57,5 +101,46 @@ int qwen_session_reserve(struct qwen_session *s, size_t n,
 
 /* Back to an empty timeline; memory is kept. */
 void qwen_session_clear(struct qwen_session *s);
+
+/*
+ * Nothing of positions from n on in the KV cache: blocks behind it go, lanes in
+ * the last one become zero.
+ */
+void qwen_session_cut_cache(struct qwen_session *s, size_t n);
+
+/*
+ * Copy the recurrent state of all layers, on the model's threads.  For memory
+ * laid out like the session's, of recurrent_bytes.
+ */
+void qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
+    const void *src);
+
+/* ---- checkpoints (checkpoint.c) */
+
+/* Bytes of state and logits that a checkpoint has. */
+uint64_t qwen_session_checkpoint_bytes(const struct qwen_session *s,
+    int logits);
+
+/*
+ * Add one with the data in k, which is the session's from now on, whatever the
+ * outcome; positions ascend.
+ */
+int qwen_session_add_kept(struct qwen_session *s, struct qwen_kept *k,
+    struct qwen_err *err);
+void qwen_kept_fini(struct qwen_kept *k, size_t recurrent_bytes);
+struct qwen_source *qwen_source_ref(struct qwen_source *src);
+
+/* Forget all of them, and the data of the end. */
+void qwen_session_drop_kept(struct qwen_session *s);
+
+/* Tokens are about to follow: make a checkpoint of the end if that is wanted. */
+int qwen_session_leave_end(struct qwen_session *s, struct qwen_err *err);
+
+/*
+ * Tokens until the next checkpoint of keep (which may be NULL), at most n; *cp
+ * is set to 0 if there is none there, 1, or 2 if it is a named one.
+ */
+size_t qwen_checkpoints_next(const struct qwen_checkpoints *keep, uint64_t pos,
+    size_t n, int *cp);
 
 #endif

@@ -879,6 +879,27 @@ struct qwen_generated {
 	uint64_t	 pos, n;
 };
 
+/*
+ * A run: tokens that one command generates, however often it is interrupted.
+ * A state that ends with its tokens can tell of it, so that it can be gone
+ * on with; tokens behind it end that, and the run is forgotten when saved.
+ */
+struct qwen_run {
+	char		*options;	/* all that decides about its tokens and
+					   their number, "n=100 temp=0.7"; NULL:
+					   there is no run; owned */
+	uint64_t	 from;		/* position of its first token */
+	uint64_t	 count;		/* so many so far: from + count is the
+					   end of the state */
+	uint64_t	 input;		/* the last tokens before it that came
+					   with the command, not with a state */
+	int		 finished;	/* there will be no more */
+	int		 again;		/* asked for as a new one, though one
+					   like it may have been there */
+	int		 has_base;	/* fingerprint of the state that it and */
+	struct qwen_fp	 base;		/* its input were appended to */
+};
+
 /* What a state holds beside the session: how its text was made. */
 struct qwen_state_extra {
 	char		*sampler;	/* options as qwen_sampler_describe
@@ -888,6 +909,7 @@ struct qwen_state_extra {
 	unsigned char	 pending[4];	/* the last token's bytes of a UTF-8
 					   character that is not complete */
 	size_t		 n_pending;
+	struct qwen_run	 run;
 };
 
 /* Free what x owns and make it empty; an empty one is all zero. */
@@ -900,6 +922,10 @@ int qwen_state_extra_sampler(struct qwen_state_extra *x,
 /* Note that the n tokens from pos on, behind all noted so far, are generated. */
 int qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
     uint64_t n, struct qwen_err *err);
+
+/* Note a copy of the run, or with NULL that there is none. */
+int qwen_state_extra_run(struct qwen_state_extra *x,
+    const struct qwen_run *run, struct qwen_err *err);
 
 /*
  * qwen_sampler_accept of the n tokens of a session, each as a token from the

@@ -13,6 +13,7 @@ qwen_state_extra_fini(struct qwen_state_extra *x)
 		return;
 	free(x->sampler);
 	free(x->generated);
+	free(x->run.options);
 	memset(x, 0, sizeof *x);
 }
 
@@ -57,6 +58,30 @@ qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
 		x->generated = p;
 	}
 	x->generated[x->n_generated++] = (struct qwen_generated){ pos, n };
+	return 0;
+}
+
+int
+qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
+    struct qwen_err *err)
+{
+	char *text = NULL;
+	size_t n;
+
+	if (run != NULL) {
+		n = strlen(run->options);
+		if (n >= QWEN_OPTIONS_MAX)
+			return qwen_fail(err, QWEN_ERANGE, "the options of the "
+			    "run take more than %d bytes", QWEN_OPTIONS_MAX);
+		if ((text = qwen_alloc(1, n + 1)) == NULL)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		memcpy(text, run->options, n);
+	}
+	free(x->run.options);
+	memset(&x->run, 0, sizeof x->run);
+	if (run != NULL)
+		x->run = *run;
+	x->run.options = text;
 	return 0;
 }
 

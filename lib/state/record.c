@@ -30,6 +30,12 @@ static const struct {
 	[QWEN_F_LAYERS] = { "layers", QWEN_ITEM_ARRAY, "an array" },
 	[QWEN_F_OPTIONS] = { "options", QWEN_ITEM_TEXT, "text" },
 	[QWEN_F_PENDING] = { "pending", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_START] = { "start", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_COUNT] = { "count", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_INPUT] = { "input", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_FINISHED] = { "finished", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_AGAIN] = { "again", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_BASE] = { "base", QWEN_ITEM_BYTES, "bytes" },
 	[QWEN_F_RECORDS] = { "records", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_BYTES] = { "bytes", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_RAW] = { "raw", QWEN_ITEM_UINT, "a whole number" },
@@ -166,6 +172,13 @@ qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
 {
 	qwen_state_put_key(p, f);
 	put_bytes(p, s, n);
+}
+
+void
+qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v)
+{
+	qwen_state_put_key(p, f);
+	p->n += cbor_encode_bool(v != 0, p->buf + p->n, p->cap - p->n);
 }
 
 void

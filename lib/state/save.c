@@ -216,16 +216,10 @@ put_logits(struct save *v)
 }
 
 static int
-put_extra(struct save *v, const struct qwen_state_extra *x)
+put_sampler(struct save *v, const struct qwen_state_extra *x)
 {
-	struct object o = { "generated", NONE, NONE, 1 };
 	struct qwen_state_put *p = &v->put;
 
-	if (x == NULL)
-		return 0;
-	if (put_object(v, &o, x->generated,
-	    x->n_generated * sizeof *x->generated) < 0)
-		return -1;
 	if (x->sampler == NULL && x->n_pending == 0)
 		return 0;
 	qwen_state_put_begin(p, &v->sum, "sampler", 2);
@@ -233,6 +227,41 @@ put_extra(struct save *v, const struct qwen_state_extra *x)
 	    x->sampler != NULL ? x->sampler : "");
 	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
 	return finish(v, NULL, 0, 0);
+}
+
+/* Tokens behind a run, or a cut through it, make it a thing of the past. */
+static int
+put_run(struct save *v, const struct qwen_run *run)
+{
+	struct qwen_state_put *p = &v->put;
+
+	if (run->options == NULL || run->from > v->s->n_tokens ||
+	    run->count != v->s->n_tokens - run->from)
+		return 0;
+	qwen_state_put_begin(p, &v->sum, "run", 8);
+	qwen_state_put_uint(p, QWEN_F_START, run->from);
+	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
+	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
+	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
+	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
+	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
+	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
+	return finish(v, NULL, 0, 0);
+}
+
+static int
+put_extra(struct save *v, const struct qwen_state_extra *x)
+{
+	struct object o = { "generated", NONE, NONE, 1 };
+
+	if (x == NULL)
+		return 0;
+	if (put_object(v, &o, x->generated,
+	    x->n_generated * sizeof *x->generated) < 0)
+		return -1;
+	return put_sampler(v, x) < 0 || put_run(v, &x->run) < 0 ? -1 : 0;
 }
 
 static int

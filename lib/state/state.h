@@ -29,6 +29,7 @@ enum {
 	QWEN_CHECK_BYTES = 8,
 	QWEN_KIND_MAX = 24,
 	QWEN_SAMPLER_MAX = 1024,	/* the sampling options as text */
+	QWEN_OPTIONS_MAX = 2048,	/* all options of a run, likewise */
 };
 
 /* ------------------------------------------------------- codec.c: the bytes */
@@ -78,6 +79,9 @@ enum qwen_field {
 	QWEN_F_LAYERS,
 	/* sampler */
 	QWEN_F_OPTIONS, QWEN_F_PENDING,
+	/* run; and options */
+	QWEN_F_START, QWEN_F_COUNT, QWEN_F_INPUT, QWEN_F_FINISHED,
+	QWEN_F_AGAIN, QWEN_F_BASE,
 	/* end */
 	QWEN_F_RECORDS, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
 	QWEN_F_N
@@ -136,6 +140,7 @@ void qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
     const char *s);
 void qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
     const void *s, size_t n);
+void qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v);
 void qwen_state_put_string(struct qwen_state_put *p, const char *s);
 void qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f);
 void qwen_state_put_array(struct qwen_state_put *p, size_t n);

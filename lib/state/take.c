@@ -350,6 +350,45 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
+/* The run whose tokens are the last of the state. */
+static int
+take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f, *text = &f[QWEN_F_OPTIONS];
+	struct qwen_run *run = &v->x.run;
+
+	if (!v->have_info || run->options != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, run->options != NULL ?
+		    "there already was one" : "before the info block");
+	if (f[QWEN_F_START].n > v->n_tokens ||
+	    f[QWEN_F_COUNT].n != v->n_tokens - f[QWEN_F_START].n ||
+	    f[QWEN_F_INPUT].n > f[QWEN_F_START].n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%llu tokens from %llu of %llu, %llu before it",
+		    (unsigned long long)f[QWEN_F_COUNT].n,
+		    (unsigned long long)f[QWEN_F_START].n,
+		    (unsigned long long)v->n_tokens,
+		    (unsigned long long)f[QWEN_F_INPUT].n);
+	run->has_base = f[QWEN_F_BASE].n != 0;
+	if (text->n >= QWEN_OPTIONS_MAX ||
+	    memchr(text->s, 0, (size_t)text->n) != NULL ||
+	    (run->has_base && f[QWEN_F_BASE].n != sizeof run->base.b))
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options, "
+		    "%llu of a fingerprint", (unsigned long long)text->n,
+		    (unsigned long long)f[QWEN_F_BASE].n);
+	run->from = f[QWEN_F_START].n;
+	run->count = f[QWEN_F_COUNT].n;
+	run->input = f[QWEN_F_INPUT].n;
+	run->finished = f[QWEN_F_FINISHED].n != 0;
+	run->again = f[QWEN_F_AGAIN].n != 0;
+	memcpy(run->base.b, f[QWEN_F_BASE].s, (size_t)f[QWEN_F_BASE].n);
+	if ((run->options = qwen_alloc(1, (size_t)text->n + 1)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(run->options, text->s, (size_t)text->n);
+	return 0;
+}
+
 /* ------------------------------------------------------------------ the end */
 
 static int
@@ -478,6 +517,8 @@ static const struct kind {
 	{ "logits", PIECE | BIT(AT), take_logits },
 	{ "generated", PIECE, take_generated },
 	{ "sampler", BIT(OPTIONS) | BIT(PENDING), take_sampler },
+	{ "run", BIT(START) | BIT(COUNT) | BIT(INPUT) | BIT(OPTIONS) |
+	    BIT(FINISHED) | BIT(AGAIN) | BIT(BASE), take_run },
 	{ "end", BIT(RECORDS) | BIT(BYTES) | BIT(RAW) | BIT(TOTAL), take_end },
 };
 

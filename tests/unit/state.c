@@ -108,6 +108,55 @@ test_extra(void)
 	fake_model_free(m);
 }
 
+/* x survives a session of n tokens as state, or rather its run does. */
+static int
+run_kept(struct qwen_model *m, size_t n, const struct qwen_state_extra *x)
+{
+	struct qwen_session *s = fake_session(m, n, 1), *t;
+	const struct qwen_run *a = &x->run, *b;
+	struct qwen_state_extra y;
+	struct bytes v = { 0 };
+	int kept;
+
+	save_bytes(&v, s, x, 0, NULL);
+	if (load_bytes(&t, &y, m, v.p, v.n, NULL, &err) < 0)
+		printf("# %s\n", err.msg);
+	b = &y.run;
+	kept = b->options != NULL && strcmp(a->options, b->options) == 0 &&
+	    a->from == b->from && a->count == b->count &&
+	    a->input == b->input && a->finished == b->finished &&
+	    a->again == b->again && a->has_base == b->has_base &&
+	    memcmp(&a->base, &b->base, sizeof a->base) == 0;
+	qwen_state_extra_fini(&y);
+	qwen_session_free(s);
+	qwen_session_free(t);
+	bytes_free(&v);
+	return kept;
+}
+
+static void
+test_run(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	char options[] = "n=9 temp=0.7";
+	struct qwen_run run = { .options = options, .from = 30, .count = 5,
+	    .input = 7, .finished = 1, .has_base = 1, .base = { { 1, 2 } } };
+	struct qwen_state_extra x = { 0 };
+
+	ok(qwen_state_extra_run(&x, &run, &err) == 0 && run_kept(m, 35, &x),
+	    "a run comes back");
+	ok(!run_kept(m, 36, &x), "with a token behind it, it is the past");
+	ok(!run_kept(m, 34, &x), "cut through, it is no run");
+	ok(!run_kept(m, 29, &x), "nor cut off");
+	run = (struct qwen_run){ .options = options, .again = 1, .from = 35 };
+	ok(qwen_state_extra_run(&x, &run, &err) == 0 && run_kept(m, 35, &x),
+	    "a run without tokens and base");
+	qwen_state_extra_run(&x, NULL, &err);
+	ok(x.run.options == NULL && x.run.from == 0, "forgotten");
+	qwen_state_extra_fini(&x);
+	fake_model_free(m);
+}
+
 /* What the sampler's penalties see after a replay. */
 static void
 test_replay(void)
@@ -319,6 +368,7 @@ main(void)
 	test_round_trips();
 	test_without_logits();
 	test_extra();
+	test_run();
 	test_replay();
 	test_fingerprint();
 	test_in_band();

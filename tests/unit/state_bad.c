@@ -63,9 +63,13 @@ test_bits(int no_compress)
 	struct bytes b = { 0 };
 	size_t i, accepted = 0, nameless = 0;
 	double start = now();
+	char options[] = "n=9";
+	struct qwen_run run = { .options = options, .from = 13, .count = 4,
+	    .has_base = 1 };
 
 	qwen_state_extra_generated(&x, 3, 4, &err);
 	x.n_pending = 1;
+	qwen_state_extra_run(&x, &run, &err);
 	save_bytes(&b, s, &x, no_compress, NULL);
 	for (i = 0; i < 8 * b.n; i++) {
 		b.p[i / 8] ^= (unsigned char)(1 << i % 8);

@@ -29,8 +29,11 @@ struct item {
 	int		 skip;		/* says that it can be skipped */
 	int		 no_len;
 	uint64_t	 index_add;
-	const char	*options;	/* of a sampler */
+	const char	*options;	/* of a sampler or a run */
 	size_t		 n_options, n_pending;
+	int		 run;
+	uint64_t	 start, count, input;
+	size_t		 n_base;
 };
 
 struct plan {
@@ -89,6 +92,23 @@ add_sampler(struct plan *p, const char *options, size_t n, size_t n_pending)
 	it->options = options;
 	it->n_options = n;
 	it->n_pending = n_pending;
+	return it;
+}
+
+/* A run of the last three tokens, behind two of the same command. */
+static inline struct item *
+add_run(struct plan *p)
+{
+	struct item *it = add_item(p, "run", -1, -1, 0, 0);
+
+	it->codec = NULL;
+	it->run = 1;
+	it->options = "n=5";
+	it->n_options = 3;
+	it->start = TOKENS - 3;
+	it->count = 3;
+	it->input = 2;
+	it->n_base = 16;
 	return it;
 }
 
@@ -168,6 +188,19 @@ forge_info(struct qwen_state_put *put, const struct plan *p)
 }
 
 static inline void
+forge_run(struct qwen_state_put *put, const struct item *it)
+{
+	static const unsigned char base[24];
+
+	qwen_state_put_uint(put, QWEN_F_START, it->start);
+	qwen_state_put_uint(put, QWEN_F_COUNT, it->count);
+	qwen_state_put_uint(put, QWEN_F_INPUT, it->input);
+	qwen_state_put_bool(put, QWEN_F_FINISHED, 1);
+	qwen_state_put_bool(put, QWEN_F_AGAIN, 0);
+	qwen_state_put_bytes(put, QWEN_F_BASE, base, it->n_base);
+}
+
+static inline void
 forge_fields(struct qwen_state_put *put, const struct plan *p,
     const struct item *it)
 {
@@ -191,9 +224,12 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 		    put->buf + put->n, put->cap - put->n);
 		memcpy(put->buf + put->n, it->options, it->n_options);
 		put->n += it->n_options;
-		qwen_state_put_bytes(put, QWEN_F_PENDING, pending,
-		    it->n_pending);
+		if (!it->run)
+			qwen_state_put_bytes(put, QWEN_F_PENDING, pending,
+			    it->n_pending);
 	}
+	if (it->run)
+		forge_run(put, it);
 	if (it->more != NULL) {
 		qwen_state_put_string(put, it->more);
 		qwen_state_put_number(put, 1);
@@ -209,7 +245,7 @@ count_fields(const struct item *it)
 {
 	return (strcmp(it->kind, "info") == 0 ? 5u : 0) + (it->layer >= 0) +
 	    (it->at >= 0) + (it->codec != NULL ? 3u - (it->no_len != 0) : 0) +
-	    (it->options != NULL ? 2u : 0) + (it->more != NULL) +
+	    (it->run ? 7u : it->options != NULL ? 2u : 0) + (it->more != NULL) +
 	    (it->skip != 0);
 }
 
@@ -466,6 +502,33 @@ CASE(sampler_long)
 	add_sampler(p, (const char *)p->scratch, 2000, 0);
 }
 CASE(pending_long) { add_sampler(p, "", 0, 5); }
+CASE(run_twice)
+{
+	add_run(p);
+	add_run(p);
+}
+CASE(run_short) { add_run(p)->count--; }
+CASE(run_long) { add_run(p)->count++; }
+CASE(run_start_huge) { add_run(p)->start = UINT64_MAX - 2; }
+CASE(run_count_wraps)
+{
+	struct item *it = add_run(p);
+
+	it->start = TOKENS + 1;
+	it->count = UINT64_MAX;
+}
+CASE(run_input_long) { add_run(p)->input = TOKENS - 2; }
+CASE(run_options_nul) { add_run(p)->options = "n\0" "5"; }
+CASE(run_options_long)
+{
+	struct item *it = add_run(p);
+
+	memset(p->scratch, 'a', 3000);
+	it->options = (const char *)p->scratch;
+	it->n_options = 3000;
+}
+CASE(run_base_short) { add_run(p)->n_base = 15; }
+CASE(run_base_long) { add_run(p)->n_base = 17; }
 CASE(kind_unknown)
 {
 	add_item(p, "what", -1, -1, 0, 4);
@@ -534,6 +597,9 @@ static const struct forged {
 	C(logits_of_layer), C(kv_tail), C(generated_half), C(generated_none),
 	C(generated_past_end), C(generated_wraps), C(generated_overlap),
 	C(sampler_twice), C(sampler_nul), C(sampler_long), C(pending_long),
+	C(run_twice), C(run_short), C(run_long), C(run_start_huge),
+	C(run_count_wraps), C(run_input_long), C(run_options_nul),
+	C(run_options_long), C(run_base_short), C(run_base_long),
 	C(kind_unknown), C(kind_empty), C(kind_long), C(kind_escape),
 	C(key_unknown), C(key_twice), C(key_elsewhere), C(end_records),
 	C(end_bytes), C(end_raw), C(end_total), C(end_missing), C(end_early),

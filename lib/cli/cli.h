@@ -121,6 +121,8 @@ struct cli_intake {
 	struct qwen_session	*session;	/* as the state was, or empty */
 	struct qwen_state_extra	 extra;		/* from the state */
 	int			 restored;	/* there was a state */
+	int			 ready;		/* stdin told that the file is */
+	struct qwen_fp		 fp;		/* there, of this fingerprint */
 	int32_t			*tokens;	/* not in the session yet */
 	size_t			 n, cap;
 	uint64_t		*marks;		/* among them: how many tokens
@@ -133,6 +135,12 @@ struct cli_intake {
  * when they are broken.  in is zero but for state.
  */
 void cli_intake(struct cli_intake *in, struct qwen_model *m);
+
+/* Its steps: stdin to its end; the state; is there room for the tokens? */
+void cli_intake_stdin(struct cli_intake *in, struct qwen_model *m);
+void cli_intake_state(struct cli_intake *in, struct qwen_model *m);
+void cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m);
+
 void cli_intake_fini(struct cli_intake *in);
 
 /* qwen_session_eval failed. */

@@ -12,13 +12,6 @@
 
 #include "cli/cli.h"
 
-/* What stdin said, beside its tokens. */
-struct news {
-	int		 ended;		/* a document */
-	int		 ready;		/* a file, of this fingerprint */
-	struct qwen_fp	 fp;
-};
-
 static void
 add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
 {
@@ -80,14 +73,14 @@ take_header(struct cli_intake *in, struct qwen_model *m,
 
 static void
 take_record(struct cli_intake *in, struct qwen_model *m,
-    struct qwen_reader *r, const struct qwen_record *rec, struct news *news)
+    struct qwen_reader *r, const struct qwen_record *rec, int *ended)
 {
 	switch (rec->kind) {
 	case QWEN_REC_HEADER:
 		take_header(in, m, r, rec);
 		break;
 	case QWEN_REC_TOKENS:
-		if (news->ended && rec->n > 0)
+		if (*ended && rec->n > 0)
 			die("stdin: more than one document");
 		add_tokens(in, rec->ids, rec->n, qwen_model_n_ctx(m));
 		break;
@@ -95,14 +88,14 @@ take_record(struct cli_intake *in, struct qwen_model *m,
 		add_mark(in);
 		break;
 	case QWEN_REC_END:
-		news->ended = 1;
+		*ended = 1;
 		break;
 	case QWEN_REC_READY:
 		if (in->state == NULL)
 			die("stdin: the state is in a file: give -s %s",
 			    rec->path);
-		news->ready = 1;
-		news->fp = rec->fp;
+		in->ready = 1;
+		in->fp = rec->fp;
 		break;
 	default:
 		die("stdin: a record that does not belong here");
@@ -110,7 +103,7 @@ take_record(struct cli_intake *in, struct qwen_model *m,
 }
 
 static void
-read_stdin(struct cli_intake *in, struct qwen_model *m, struct news *news)
+read_stdin(struct cli_intake *in, struct qwen_model *m)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS | QWEN_STREAM_STATE,
@@ -119,54 +112,73 @@ read_stdin(struct cli_intake *in, struct qwen_model *m, struct news *news)
 	struct qwen_reader *r;
 	struct qwen_record rec;
 	struct qwen_err err;
-	int got;
+	int got, ended = 0;
 
 	cli_header(&self, QWEN_STREAM_STATE, m);
 	o.self = &self;
 	if (qwen_reader_open(&r, 0, &o, &err) < 0)
 		cli_die_err("stdin", &err);
 	while ((got = qwen_reader_next(r, &rec, &err)) > 0)
-		take_record(in, m, r, &rec, news);
+		take_record(in, m, r, &rec, &ended);
 	if (got < 0)
 		cli_die_err("stdin", &err);
 	qwen_reader_close(r);
 }
 
 static void
-load_file(struct cli_intake *in, struct qwen_model *m, const struct news *news)
+load_file(struct cli_intake *in, struct qwen_model *m)
 {
 	struct qwen_err err;
 
 	if (qwen_state_load_file(&in->session, &in->extra, m, in->state,
-	    news->ready ? &news->fp : NULL, &err) < 0)
+	    in->ready ? &in->fp : NULL, &err) < 0)
 		cli_die_err(in->state, &err);
 	in->restored = 1;
 }
 
 void
-cli_intake(struct cli_intake *in, struct qwen_model *m)
+cli_intake_stdin(struct cli_intake *in, struct qwen_model *m)
 {
 	enum cli_stdin kind = cli_stdin_kind();
-	struct news news = { 0 };
-	struct qwen_err err;
 
 	if (in->state == NULL)
 		cli_need_stdin();
 	if (kind != CLI_STDIN_NONE)
-		read_stdin(in, m, &news);
-	if (in->state != NULL) {
-		if (kind == CLI_STDIN_PIPE && in->n == 0 && !news.ready)
-			die("stdin ended without a token or a ready record: "
-			    "upstream failed; not using %s", in->state);
-		load_file(in, m, &news);
-	}
+		read_stdin(in, m);
+	if (in->state != NULL && kind == CLI_STDIN_PIPE && in->n == 0 &&
+	    !in->ready)
+		die("stdin ended without a token or a ready record: "
+		    "upstream failed; not using %s", in->state);
+}
+
+void
+cli_intake_state(struct cli_intake *in, struct qwen_model *m)
+{
+	struct qwen_err err;
+
+	if (in->state != NULL)
+		load_file(in, m);
 	if (in->session == NULL && qwen_session_new(&in->session, m,
 	    &err) < 0)
 		cli_die_err(NULL, &err);
-	if (in->n > qwen_model_n_ctx(m) - qwen_session_n_tokens(in->session))
+}
+
+void
+cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m)
+{
+	size_t n = qwen_session_n_tokens(in->session);
+
+	if (in->n > qwen_model_n_ctx(m) - n)
 		die("%zu tokens behind a state of %zu: the model's context is "
-		    "%zu", in->n, qwen_session_n_tokens(in->session),
-		    qwen_model_n_ctx(m));
+		    "%zu", in->n, n, qwen_model_n_ctx(m));
+}
+
+void
+cli_intake(struct cli_intake *in, struct qwen_model *m)
+{
+	cli_intake_stdin(in, m);
+	cli_intake_state(in, m);
+	cli_intake_fits(in, m);
 }
 
 void

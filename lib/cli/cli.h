@@ -160,6 +160,14 @@ void cli_prefill(struct cli_intake *in, const struct qwen_eval *how);
 void cli_save(struct cli_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp);
 
+/*
+ * Save to an output that is regular and go on: 0, and the next save begins; or -1
+ * with the target still what it was.
+ */
+struct cli_output;
+int cli_save_between(struct cli_intake *in, struct cli_output *out,
+    const struct qwen_state_opts *opts, struct qwen_err *err);
+
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void cli_tell_model(struct qwen_model *m);
 
@@ -168,6 +176,52 @@ void cli_tell_stats(const struct qwen_model *m);
 
 /* A writer, or die. */
 struct qwen_writer *cli_writer(int fd, enum qwen_format format);
+
+/* ------------------------------------------------ runs that can be gone on with */
+
+/*
+ * A command that generates, as its state tells of it, and when to save that.
+ * By the rules of qdecode(1) on --save-every.
+ */
+struct cli_run {
+	/* set by the caller */
+	const char	*output;	/* -o */
+	const char	*options;	/* all that decides about the tokens */
+	int		 again;		/* --new-run */
+	double		 every;		/* seconds from one save to the next */
+	/* our own */
+	int		 in_place;	/* -s and -o are the same file */
+	int		 announced;	/* upstream told of a state */
+	struct qwen_fp	 base;		/* with this fingerprint */
+	int		 moved_on;	/* which the file no longer holds */
+	double		 due;		/* when to save next */
+	int		 failed;	/* the last save did */
+};
+
+/*
+ * After cli_intake_stdin, before cli_intake_state: the clock starts; and what
+ * a ready record told of may be a state that the run has left behind.
+ */
+void cli_run_open(struct cli_run *run, struct cli_intake *in);
+
+/*
+ * After cli_intake_state: 1 if this very run was begun before.  Then the
+ * session is at its end, as in->extra.run tells, and no token is left to read.
+ * 0 if it has yet to begin.  Dies if the file holds another one unfinished.
+ */
+int cli_run_find(struct cli_run *run, struct cli_intake *in,
+    struct qwen_model *m);
+
+/* The session is where the run begins, behind n_input tokens of stdin. */
+void cli_run_begin(const struct cli_run *run, struct cli_intake *in,
+    size_t n_input);
+
+/*
+ * Save if it is time: not more often than asked for, and no more time for
+ * saving than between saves.  If it fails, note it once and go on.
+ */
+void cli_run_save(struct cli_run *run, struct cli_intake *in,
+    struct cli_output *out, const struct qwen_state_opts *opts);
 
 /* --------------------------------------------------------------- sampling */
 
@@ -212,13 +266,24 @@ void cli_no_binary_tty(void);
  * is followed.  A target that exists and is no regular file (/dev/null, a
  * FIFO) is opened and written in place.
  *
- * All of these die on errors.
+ * All of these die on errors, but for cli_output_replace.
  */
 struct cli_output;
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);
 void cli_output_commit(struct cli_output *o);		/* and free */
+void cli_output_cancel(struct cli_output *o);		/* likewise, but the
+							   target stays */
+
+/*
+ * Commit, and begin with the next content of the same target, a regular file.
+ * -1 and errno if the target is still what it was.
+ */
+int cli_output_replace(struct cli_output *o);
+
+/* Forget what was written and begin again. */
+void cli_output_rewind(struct cli_output *o);
 
 /* --------------------------------------------------------------- progress */
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -28,12 +29,13 @@
 
 #define SUFFIX ".qpipe-tmp"
 
-enum { MAX_LINKS = 40, MAX_TRIES = 100 };
+enum { MAX_LINKS = 40, PATIENCE_S = 3 };
 
 struct cli_output {
 	char	*name;		/* as the user gave it */
 	char	*target;	/* links followed */
 	char	*temp;		/* NULL: written in place */
+	mode_t	 mode;		/* of the target */
 	int	 fd;
 };
 
@@ -196,6 +198,23 @@ is_named(int fd, const char *path)
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/*
+ * Whoever goes on after a commit holds the lock of what is now the target until
+ * the next temporary is there.
+ */
+static int
+is_held(const char *target)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd = open(target, O_RDONLY | O_CLOEXEC | O_NONBLOCK), held;
+
+	if (fd == -1)
+		return 0;
+	held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	close(fd);
+	return held;
+}
+
 /* Open and lock, for the one who got it; -1 to try again. */
 static int
 take(const struct cli_output *o)
@@ -211,29 +230,35 @@ take(const struct cli_output *o)
 		die("%s: is not a regular file", o->temp);
 	if (fcntl(fd, F_SETLK, &lock) == -1) {
 		if (errno == EAGAIN || errno == EACCES)
-			die("%s: another process is writing it", o->name);
+			goto again;
 		/* no locks on this file system: go without */
 		if (errno != ENOLCK && errno != EINVAL && errno != ENOSYS)
 			die("%s: lock: %s", o->temp, strerror(errno));
 	}
-	if (is_named(fd, o->temp))
+	if (is_named(fd, o->temp) && !is_held(o->target))
 		return fd;
+again:
 	close(fd);
 	return -1;
 }
 
+/*
+ * A process that was killed holds its locks until it is gone, which may take a
+ * moment if it was writing: so the next one is patient.
+ */
 static void
-open_temp(struct cli_output *o, mode_t mode)
+open_temp(struct cli_output *o)
 {
-	int i;
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	double patience = cli_now() + PATIENCE_S;
 
-	o->temp = temp_path(o->target);
-	for (i = 0, o->fd = -1; i < MAX_TRIES && o->fd == -1; i++)
-		o->fd = take(o);
-	if (o->fd == -1)
-		die("%s: other processes keep replacing it", o->name);
+	while ((o->fd = take(o)) == -1) {
+		if (cli_now() > patience)
+			die("%s: another process is writing it", o->name);
+		nanosleep(&pause, NULL);
+	}
 	guard(o->temp);
-	if (ftruncate(o->fd, 0) == -1 || fchmod(o->fd, mode) == -1)
+	if (ftruncate(o->fd, 0) == -1 || fchmod(o->fd, o->mode) == -1)
 		die("%s: %s", o->name, strerror(errno));
 }
 
@@ -242,13 +267,13 @@ cli_output_open(const char *path)
 {
 	struct cli_output *o = calloc(1, sizeof *o);
 	struct stat st;
-	mode_t mode = 0666 & ~cli_umask;
 
 	if (o == NULL)
 		die("out of memory");
 	if (path[folder_len(path)] == '\0')
 		cli_usage("-o: '%s' is not the name of a file", path);
 	o->name = format("%s%s", path, "");
+	o->mode = 0666 & ~cli_umask;
 	if (stat(path, &st) == 0) {
 		if (!S_ISREG(st.st_mode)) {
 			o->fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -259,10 +284,11 @@ cli_output_open(const char *path)
 		/* renaming over it would defeat its write protection */
 		if (access(path, W_OK) == -1)
 			die("%s: %s", path, strerror(errno));
-		mode = st.st_mode & 07777;
+		o->mode = st.st_mode & 07777;
 	}
 	o->target = resolve(path);
-	open_temp(o, mode);
+	o->temp = temp_path(o->target);
+	open_temp(o);
 	return o;
 }
 
@@ -290,30 +316,77 @@ sync_folder(const char *target)
 	free(folder);
 }
 
-static void
+/* -1 and errno if the target is still what it was. */
+static int
 commit_temp(struct cli_output *o)
 {
+	int why;
+
 	if (fsync(o->fd) == -1)
-		die("%s: %s", o->name, strerror(errno));
+		return -1;
 	busy = 1;
 	if (rename(o->temp, o->target) == -1) {
+		why = errno;
 		busy = 0;
-		die("%s: %s", o->name, strerror(errno));
+		if (pending != 0)
+			on_signal(pending);
+		errno = why;
+		return -1;
 	}
 	unguard();
-	sync_folder(o->target);
+	return 0;
+}
+
+static void
+free_output(struct cli_output *o)
+{
+	free(o->temp);
+	free(o->target);
+	free(o->name);
+	free(o);
 }
 
 void
 cli_output_commit(struct cli_output *o)
 {
-	if (o->temp != NULL)
-		commit_temp(o);
+	if (o->temp != NULL) {
+		if (commit_temp(o) == -1)
+			die("%s: %s", o->name, strerror(errno));
+		sync_folder(o->target);
+	}
 	/* closing drops the lock; until then nobody takes the temporary */
 	if (close(o->fd) == -1)
 		die("%s: %s", o->name, strerror(errno));
-	free(o->temp);
-	free(o->target);
-	free(o->name);
-	free(o);
+	free_output(o);
+}
+
+int
+cli_output_replace(struct cli_output *o)
+{
+	int fd = o->fd;
+
+	if (commit_temp(o) == -1)
+		return -1;
+	open_temp(o);
+	close(fd);
+	sync_folder(o->target);
+	return 0;
+}
+
+void
+cli_output_rewind(struct cli_output *o)
+{
+	if (ftruncate(o->fd, 0) == -1 || lseek(o->fd, 0, SEEK_SET) == -1)
+		die("%s: %s", o->name, strerror(errno));
+}
+
+void
+cli_output_cancel(struct cli_output *o)
+{
+	if (o->temp != NULL) {
+		remove_doomed();
+		unguard();
+	}
+	close(o->fd);
+	free_output(o);
 }

@@ -71,6 +71,7 @@ qdecode -s old.cbor --ignore-eos -o s.cbor -f text </dev/null >slow 2>/dev/null 
 p=$!
 exec 3<slow
 read -r _ <&3
+kill -STOP $p	# so that it does not get done while the other one waits
 refused 1 "a file that another process is writing" sh -c \
     'echo 1 | qprefill -o s.cbor'
 grep -q 'another process is writing it' err

@@ -10,14 +10,17 @@
 
 static const char usage[] =
     "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
-    "               [-f format] [--ignore-eos] [--mask-unused] [--resume]\n"
-    "               [--no-compress] [sampling options]\n"
+    "               [-f format] [--save-every seconds] [--new-run]\n"
+    "               [--ignore-eos] [--mask-unused] [--resume] [--no-compress]\n"
+    "               [sampling options]\n"
     "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
     "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
     "               [--no-compress]\n";
 
-enum { O_IGNORE_EOS = 256, O_LOGITS, O_MASK_UNUSED, O_NO_COMPRESS, O_RESUME,
-    O_TOP };
+enum { O_IGNORE_EOS = 256, O_LOGITS, O_MASK_UNUSED, O_NEW_RUN, O_NO_COMPRESS,
+    O_RESUME, O_SAVE_EVERY, O_TOP };
+
+enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -29,8 +32,10 @@ static const struct cli_option options[] = {
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
 	{ O_LOGITS, "logits", 0 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
+	{ O_NEW_RUN, "new-run", 0 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
 	{ O_RESUME, "resume", 0 },
+	{ O_SAVE_EVERY, "save-every", 1 },
 	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
 };
@@ -46,7 +51,10 @@ static struct {
 	int			 logits;
 	int			 mask_unused;
 	size_t			 top;		/* of a row; 0: all */
+	int			 new_run;
 	int			 resume;
+	int			 save;		/* now and then, */
+	double			 every;		/* so many seconds apart */
 	int			 sampling;	/* some sampling option */
 	struct qwen_state_opts	 state;
 } opt = { .n = INT64_MAX };
@@ -58,6 +66,7 @@ struct run {
 	struct qwen_sampler	*sampler;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
+	struct cli_run		 record;	/* of this run, with --save-every */
 	struct qwen_header	 header;	/* of logits: has the endings */
 	int64_t			 n;		/* tokens so far */
 	int			 reader_gone;	/* nobody reads the rows */
@@ -97,11 +106,18 @@ parse_one(int c, const char *arg, struct run *r)
 	case O_MASK_UNUSED:
 		opt.mask_unused = 1;
 		break;
+	case O_NEW_RUN:
+		opt.new_run = 1;
+		break;
 	case O_NO_COMPRESS:
 		opt.state.no_compress = 1;
 		break;
 	case O_RESUME:
 		opt.resume = 1;
+		break;
+	case O_SAVE_EVERY:
+		opt.save = 1;
+		opt.every = cli_double("--save-every", arg, 0, EVERY_MAX);
 		break;
 	case O_TOP:
 		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
@@ -116,6 +132,11 @@ check_options(const struct run *r)
 {
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
+	if (opt.save && opt.output == NULL)
+		cli_usage("--save-every needs -o, where to save to");
+	if (opt.new_run && !opt.save)
+		cli_usage("--new-run needs --save-every: without, every run "
+		    "is a new one");
 	if (opt.resume && opt.sampling)
 		cli_usage("--resume takes the sampling options of the state");
 	if (!opt.logits) {
@@ -127,6 +148,8 @@ check_options(const struct run *r)
 	if (r->in.state == NULL)
 		cli_usage("--logits needs -s: stdin carries the tokens that "
 		    "were chosen");
+	if (opt.save)
+		cli_usage("--save-every is for tokens, not for --logits");
 	if (opt.sampling || opt.resume || opt.mask_unused)
 		cli_usage("with --logits, choosing tokens is up to qsample");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
@@ -183,6 +206,8 @@ feed(struct run *r, int32_t id)
 		cli_die_eval(r->in.session, &err);
 	if (qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
 		cli_die_err(NULL, &err);
+	if (opt.save)
+		r->in.extra.run.count++;
 }
 
 /* ------------------------------------------------------- choosing ourselves */
@@ -214,8 +239,6 @@ begin_sampling(struct run *r)
 	const struct qwen_session *s = r->in.session;
 	struct qwen_err err;
 
-	if (opt.resume)
-		resume_options(r);
 	if (opt.mask_unused)
 		cli_mask_unused(r->sampler, qwen_model_gguf(r->model));
 	if (qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
@@ -239,6 +262,16 @@ choose(struct run *r)
 	return id;
 }
 
+/* Nothing is left to do, perhaps since an earlier command. */
+static int
+is_over(const struct run *r)
+{
+	const struct qwen_session *s = r->in.session;
+
+	return is_full(r) || (r->n > 0 && is_ending(r,
+	    qwen_session_tokens(s)[qwen_session_n_tokens(s) - 1]));
+}
+
 static void
 generate(struct run *r)
 {
@@ -247,7 +280,9 @@ generate(struct run *r)
 	int32_t id;
 	int done;
 
-	for (done = is_full(r); !done; ) {
+	for (done = is_over(r); !done; ) {
+		if (opt.save)
+			cli_run_save(&r->record, &r->in, r->out, &opt.state);
 		id = choose(r);
 		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
 			cli_die_err("stdout", &err);
@@ -264,25 +299,118 @@ generate(struct run *r)
 		    (long long)r->n, s, (double)r->n / s);
 }
 
+/* All that decides about the tokens but the model and what is before them. */
+static const char *
+describe(const struct run *r)
+{
+	static char text[OPTIONS_MAX];
+	size_t n = 0;
+
+	if (opt.n != INT64_MAX)
+		n = (size_t)snprintf(text, sizeof text, "n=%lld ",
+		    (long long)opt.n);
+	n += (size_t)snprintf(text + n, sizeof text - n, "%s%s",
+	    opt.ignore_eos ? "ignore-eos " : "",
+	    opt.mask_unused ? "mask-unused " : "");
+	n += qwen_sampler_describe(r->sampler, text + n, sizeof text - n);
+	if (n > 0 && n < sizeof text && text[n - 1] == ' ')
+		text[n - 1] = '\0';
+	return text;
+}
+
+/*
+ * What to go on from.  1 if this very run was begun before: the session is at
+ * its end then.
+ */
+static int
+take_up(struct run *r)
+{
+	int begun = 0;
+
+	cli_intake_stdin(&r->in, r->model);
+	if (opt.save) {
+		r->record.output = opt.output;
+		r->record.every = opt.every;
+		r->record.again = opt.new_run;
+		cli_run_open(&r->record, &r->in);
+		/* nobody else writes the file from here on */
+		r->out = cli_output_open(opt.output);
+	}
+	cli_intake_state(&r->in, r->model);
+	if (opt.resume)
+		resume_options(r);
+	if (opt.save) {
+		r->record.options = describe(r);
+		begun = cli_run_find(&r->record, &r->in, r->model);
+	}
+	cli_intake_fits(&r->in, r->model);
+	if (r->in.n == 0 && !r->in.restored)
+		die("no token and no state: nothing to go on from");
+	if (!opt.save && opt.output != NULL)
+		r->out = cli_output_open(opt.output);
+	return begun;
+}
+
+/* The tokens that there are of a run that was begun before. */
 static void
-run_tokens(struct run *r)
+tell_again(struct run *r)
+{
+	const struct qwen_run *run = &r->in.extra.run;
+	const int32_t *tokens = qwen_session_tokens(r->in.session);
+	struct qwen_err err;
+	uint64_t i;
+
+	for (i = run->from; i < run->from + run->count; i++) {
+		if (qwen_write_tokens(r->w, &tokens[i], 1, &err) < 0)
+			cli_die_err("stdout", &err);
+	}
+	r->n = (int64_t)run->count;
+}
+
+static void
+begin_stream(struct run *r)
 {
 	struct qwen_header h;
 	struct qwen_err err;
 
-	cli_intake(&r->in, r->model);
-	if (r->in.n == 0 && !r->in.restored)
-		die("no token and no state: nothing to go on from");
-	if (opt.output != NULL)
-		r->out = cli_output_open(opt.output);
+	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
+	if (qwen_write_header(r->w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+/* Generate to the end, from the prompt or from where it was broken off. */
+static void
+work(struct run *r, int begun)
+{
+	size_t n_input = r->in.n;
+
 	cli_prefill(&r->in, NULL);
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");
 	begin_sampling(r);
-	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
-	if (qwen_write_header(r->w, &h, &err) < 0)
-		cli_die_err("stdout", &err);
+	begin_stream(r);
+	if (begun)
+		tell_again(r);
+	else if (opt.save)
+		cli_run_begin(&r->record, &r->in, n_input);
 	generate(r);
+	if (opt.save)
+		r->in.extra.run.finished = 1;
+}
+
+static void
+run_tokens(struct run *r)
+{
+	int begun = take_up(r);
+
+	if (!begun || !r->in.extra.run.finished) {
+		work(r, begun);
+		return;
+	}
+	begin_stream(r);
+	tell_again(r);
+	cli_output_cancel(r->out);
+	r->out = NULL;
 }
 
 /* --------------------------------------------------- letting others choose */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* compute.c - what the commands that compute do alike: prefill, save, tell. */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -47,21 +49,48 @@ cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
 		    (double)in->n / s);
 }
 
+static int
+save(struct cli_intake *in, int fd, const struct qwen_state_opts *opts,
+    struct qwen_fp *fp, struct qwen_err *err)
+{
+	struct qwen_writer *w = cli_writer(fd, QWEN_FORMAT_CBOR);
+
+	cli_note_pending(in);
+	if (qwen_state_save(in->session, &in->extra, w, opts, fp, err) < 0) {
+		qwen_writer_free(w);
+		return -1;
+	}
+	return qwen_writer_close(w, err);
+}
+
 void
 cli_save(struct cli_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp)
 {
-	struct qwen_writer *w = cli_writer(fd, QWEN_FORMAT_CBOR);
 	double start = cli_now();
 	struct qwen_err err;
 
-	cli_note_pending(in);
-	if (qwen_state_save(in->session, &in->extra, w, opts, fp, &err) < 0 ||
-	    qwen_writer_close(w, &err) < 0)
+	if (save(in, fd, opts, fp, &err) < 0)
 		cli_die_err(name, &err);
 	if (cli_verbose)
 		cli_note("state of %zu tokens saved in %.3f s",
 		    qwen_session_n_tokens(in->session), cli_now() - start);
+}
+
+int
+cli_save_between(struct cli_intake *in, struct cli_output *out,
+    const struct qwen_state_opts *opts, struct qwen_err *err)
+{
+	if (save(in, cli_output_fd(out), opts, NULL, err) < 0) {
+		cli_output_rewind(out);
+		return -1;
+	}
+	if (cli_output_replace(out) == 0)
+		return 0;
+	err->code = QWEN_EIO;
+	snprintf(err->msg, sizeof err->msg, "%s", strerror(errno));
+	cli_output_rewind(out);
+	return -1;
 }
 
 struct qwen_writer *

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * run.c - a generation that can be killed: which one a state tells of, whether
+ * that is the one of this command, and saving on the way.
+ *
+ * With -s and -o the same file, the state there has the run's own tokens, and
+ * in front of them those that came on stdin.  With another -o, or none of
+ * -s, what the run begins with is at hand, and -o may hold a run that began
+ * there.
+ */
+#include <sys/stat.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+/* Whether -o is the file of -s; -o is regular if it is there. */
+static int
+is_in_place(const struct cli_run *run, const struct cli_intake *in)
+{
+	struct stat a, b;
+
+	if (stat(run->output, &b) == -1)
+		return 0;
+	if (!S_ISREG(b.st_mode))
+		die("%s: is no regular file, which --save-every could replace",
+		    run->output);
+	return in->state != NULL && stat(in->state, &a) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/*
+ * A ready record tells of the state that the run began with.  Since then it
+ * may have been saved over that.
+ */
+static void
+follow_base(struct cli_run *run, struct cli_intake *in)
+{
+	struct qwen_state_extra x;
+	struct qwen_header h;
+	struct qwen_fp fp;
+	int32_t *tokens;
+	size_t n;
+
+	if (qwen_state_load_tokens(&tokens, &n, &x, &h, in->state, &fp,
+	    NULL) < 0)
+		return;		/* whoever loads it says what is wrong */
+	if (x.run.options != NULL && x.run.has_base &&
+	    memcmp(&x.run.base, &in->fp, sizeof fp) == 0 &&
+	    memcmp(&fp, &in->fp, sizeof fp) != 0) {
+		run->moved_on = 1;
+		in->fp = fp;
+	}
+	free(tokens);
+	qwen_state_extra_fini(&x);
+}
+
+void
+cli_run_open(struct cli_run *run, struct cli_intake *in)
+{
+	run->due = cli_now() + run->every;
+	run->in_place = is_in_place(run, in);
+	run->announced = in->ready;
+	run->base = in->fp;
+	if (run->in_place && in->ready)
+		follow_base(run, in);
+}
+
+/* Whether the command would make the run; what came before it aside. */
+static int
+is_alike(const struct cli_run *run, const struct qwen_run *old)
+{
+	return old->options != NULL &&
+	    strcmp(old->options, run->options) == 0 &&
+	    (!run->again || (old->again && !old->finished));
+}
+
+/* ------------------------------------------------------- where -s is, too */
+
+/* The tokens on stdin are those that the run began with. */
+static int
+has_input(const struct cli_intake *in, const struct qwen_run *old)
+{
+	const int32_t *tokens = qwen_session_tokens(in->session);
+
+	return old->input == in->n && (in->n == 0 || memcmp(in->tokens,
+	    tokens + old->from - old->input, in->n * sizeof *tokens) == 0);
+}
+
+static void
+die_unfinished(const struct cli_run *run, const struct cli_intake *in)
+{
+	const struct qwen_run *old = &in->extra.run;
+
+	if (strcmp(old->options, run->options) == 0)
+		die("%s: its unfinished run of %llu tokens began behind %s%llu "
+		    "on stdin, now there are %zu: give the same, or --new-run",
+		    run->output, (unsigned long long)old->count,
+		    old->input == in->n ? "another " : "",
+		    (unsigned long long)old->input, in->n);
+	die("%s: its unfinished run of %llu tokens has the options '%s', this "
+	    "command '%s': give the same, or --new-run", run->output,
+	    (unsigned long long)old->count, old->options, run->options);
+}
+
+static int
+find_in_place(const struct cli_run *run, const struct cli_intake *in)
+{
+	const struct qwen_run *old = &in->extra.run;
+	char a[33], b[33];
+
+	if (is_alike(run, old) && has_input(in, old))
+		return 1;
+	if (run->moved_on)
+		die("%s: the state in the file is %s, the one that was "
+		    "announced %s", in->state, qwen_fp_hex(&in->fp, a),
+		    qwen_fp_hex(&run->base, b));
+	if (old->options != NULL && !old->finished && !run->again)
+		die_unfinished(run, in);
+	return 0;
+}
+
+/* ----------------------------------------------------------- somewhere else */
+
+/* As far as position n, the same tokens were generated. */
+static int
+same_generated(const struct qwen_state_extra *a,
+    const struct qwen_state_extra *b, uint64_t n)
+{
+	const struct qwen_generated *p, *q;
+	size_t i;
+
+	for (i = 0; ; i++) {
+		p = i < a->n_generated && a->generated[i].pos < n ?
+		    &a->generated[i] : NULL;
+		q = i < b->n_generated && b->generated[i].pos < n ?
+		    &b->generated[i] : NULL;
+		if (p == NULL || q == NULL)
+			return p == q;
+		if (p->pos != q->pos || (p->n < n - p->pos ? p->n :
+		    n - p->pos) != (q->n < n - q->pos ? q->n : n - q->pos))
+			return 0;
+	}
+}
+
+/* The n tokens of a state of which x tells begin with what this run would. */
+static int
+same_start(const struct cli_intake *in, const int32_t *tokens, size_t n,
+    const struct qwen_state_extra *x)
+{
+	size_t old = qwen_session_n_tokens(in->session);
+
+	if (x->run.from != old + in->n || x->run.from > n)
+		return 0;
+	if (old > 0 && memcmp(tokens, qwen_session_tokens(in->session),
+	    old * sizeof *tokens) != 0)
+		return 0;
+	if (in->n > 0 && memcmp(tokens + old, in->tokens,
+	    in->n * sizeof *tokens) != 0)
+		return 0;
+	return same_generated(&in->extra, x, x->run.from);
+}
+
+/* Is this run in -o?  A file that is no state is none of it. */
+static int
+is_there(const struct cli_run *run, const struct cli_intake *in)
+{
+	struct qwen_state_extra x;
+	struct qwen_header h;
+	struct qwen_err err;
+	struct stat st;
+	int32_t *tokens;
+	size_t n;
+	int there;
+
+	if (stat(run->output, &st) == -1)
+		return 0;
+	if (qwen_state_load_tokens(&tokens, &n, &x, &h, run->output, NULL,
+	    &err) < 0) {
+		cli_note("%s: %s; beginning anew", run->output, err.msg);
+		return 0;
+	}
+	there = is_alike(run, &x.run) && same_start(in, tokens, n, &x);
+	free(tokens);
+	qwen_state_extra_fini(&x);
+	return there;
+}
+
+/* Its state in place of the one that it began with. */
+static int
+find_elsewhere(const struct cli_run *run, struct cli_intake *in,
+    struct qwen_model *m)
+{
+	struct qwen_session *s;
+	struct qwen_state_extra x;
+	struct qwen_err err;
+
+	if (!is_there(run, in))
+		return 0;
+	if (qwen_state_load_file(&s, &x, m, run->output, NULL, &err) < 0) {
+		cli_note("%s: %s; beginning anew", run->output, err.msg);
+		return 0;
+	}
+	qwen_session_free(in->session);
+	qwen_state_extra_fini(&in->extra);
+	in->session = s;
+	in->extra = x;
+	return 1;
+}
+
+/* -------------------------------------------------------------------------- */
+
+int
+cli_run_find(struct cli_run *run, struct cli_intake *in, struct qwen_model *m)
+{
+	if (!(run->in_place ? find_in_place(run, in) :
+	    find_elsewhere(run, in, m)))
+		return 0;
+	in->restored = 1;
+	in->n = 0;
+	in->n_marks = 0;
+	if (cli_verbose)
+		cli_note("%s: %s with its %s run of %llu tokens", run->output,
+		    in->extra.run.finished ? "done" : "going on",
+		    in->extra.run.finished ? "finished" : "unfinished",
+		    (unsigned long long)in->extra.run.count);
+	return 1;
+}
+
+void
+cli_run_begin(const struct cli_run *run, struct cli_intake *in, size_t n_input)
+{
+	char *options = strdup(run->options);
+	struct qwen_run new = {
+		.options = options, .again = run->again,
+		.from = qwen_session_n_tokens(in->session), .input = n_input,
+		.has_base = run->announced,
+	};
+	struct qwen_err err;
+
+	if (options == NULL)
+		die("out of memory");
+	if (run->announced)
+		new.base = run->base;
+	if (qwen_state_extra_run(&in->extra, &new, &err) < 0)
+		cli_die_err(NULL, &err);
+	free(options);
+}
+
+void
+cli_run_save(struct cli_run *run, struct cli_intake *in,
+    struct cli_output *out, const struct qwen_state_opts *opts)
+{
+	double start = cli_now(), end, next;
+	struct qwen_err err;
+
+	if (start < run->due)
+		return;
+	if (cli_save_between(in, out, opts, &err) == 0)
+		run->failed = 0;
+	else if (!run->failed) {
+		cli_note("%s: not saved: %s; going on", run->output, err.msg);
+		run->failed = 1;
+	}
+	end = cli_now();
+	next = start + run->every;
+	run->due = next > 2 * end - start ? next : 2 * end - start;
+}

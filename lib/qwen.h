@@ -935,14 +935,29 @@ int qwen_state_extra_replay(const struct qwen_state_extra *x,
     struct qwen_sampler *s, const int32_t *tokens, size_t n,
     struct qwen_err *err);
 
+/*
+ * A part holds what a chain of states needs from one position to another; see
+ * qwen_state_restore.  One is written where from or no_recurrent is set.
+ */
 struct qwen_state_opts {
-	int	no_compress;	/* the form whose data is aligned */
+	int		no_compress;	/* the form whose data is aligned */
+	/* Tokens and KV cache, and checkpoints, from this position on. */
+	uint64_t	from;
+	/*
+	 * As the session was at this checkpoint (without recurrent state: at
+	 * any position); 0: at its end.
+	 */
+	uint64_t	to;
+	int		no_checkpoints;	/* only the end */
+	int		no_recurrent;	/* no recurrent state and no logits at
+					   the end: tokens and KV alone */
 };
 
 /*
  * Write header and records of the session's state.  x and opts may be NULL.  *fp
  * (which may be NULL) becomes its fingerprint, as in the end record: another
- * state has another one.
+ * state has another one.  Encodes on the model's threads.  Checkpoints that
+ * were left in a file of state are copied from there.
  */
 int qwen_state_save(const struct qwen_session *s,
     const struct qwen_state_extra *x, struct qwen_writer *w,
@@ -969,13 +984,103 @@ int qwen_state_load_file(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_err *err);
 
 /*
- * The tokens of a state in a file, without a model; all of the file is checked
- * but the rest not decoded.  *tokens is malloc'd; x and fp may be NULL.
+ * The tokens of a state in a file, without a model; what is not needed for them
+ * is not read.  *tokens is malloc'd; x and fp may be NULL.
  */
 int qwen_state_load_tokens(int32_t **tokens, size_t *n,
     struct qwen_state_extra *x, struct qwen_header *header, const char *path,
     struct qwen_fp *fp, struct qwen_err *err);
 
+/* Fingerprint of the n first tokens of a timeline, which parts are bound to. */
+void qwen_state_prefix(const int32_t *tokens, size_t n, struct qwen_fp *out);
+
+/* ------------------------------------------------------ files of state */
+
+/*
+ * A state, or a part of one, in a seekable file, opened by its index: tokens,
+ * extras and the list of blocks are read and checked; the data of blocks only
+ * when they are used, each with its own check.  The descriptor is held, so a
+ * file that is renamed over it changes nothing.
+ */
+struct qwen_state_file;
+
+int qwen_state_open(struct qwen_state_file **out, const char *path,
+    struct qwen_err *err);
+
+/* Sessions that need it go on holding it. */
+void qwen_state_close(struct qwen_state_file *f);
+
+/* Shape of a layer, as the file says. */
+struct qwen_state_layer {
+	int		 kv;	/* attention; else DeltaNet */
+	uint64_t	 n[5];	/* n_head_kv, n_embd_head;
+				   or n_head_v, dk, dv, rows, channels */
+};
+
+struct qwen_state_info {
+	struct qwen_header header;
+	struct qwen_fp	 fp;		/* of the state */
+	int		 part;
+	uint64_t	 from;		/* where the part begins, or 0 */
+	struct qwen_fp	 prefix;	/* of a part: qwen_state_prefix of the
+					   tokens before it */
+	uint64_t	 n_tokens;	/* the end, as absolute position */
+	const int32_t	*tokens;	/* n_tokens - from of them */
+	const struct qwen_checkpoint *checkpoints;	/* ascending, */
+	size_t		 n_checkpoints;			/* before the end */
+	int		 recurrent;	/* it can be gone on from at the end */
+	int		 named;		/* the end is named */
+	int		 logits;	/* those at the end are there */
+	int		 mapped;	/* without compression, aligned */
+	uint64_t	 stored, raw;	/* bytes */
+	size_t		 n_blocks;
+	const struct qwen_state_layer *layers;
+	size_t		 n_layers;
+	const struct qwen_state_extra *extra;
+};
+
+/* All pointers live as long as f. */
+const struct qwen_state_info *qwen_state_info(const struct qwen_state_file *f);
+
+struct qwen_state_block {
+	const char	*kind;		/* "kv", "delta", ... */
+	int64_t		 layer, at;	/* -1: none */
+	uint64_t	 off, len;	/* bytes of its object */
+	uint64_t	 offset, bytes;	/* in the file, framing included */
+	const char	*codec;		/* "" : no data */
+};
+
+void qwen_state_block(const struct qwen_state_file *f, size_t i,
+    struct qwen_state_block *out);
+
+/*
+ * The n = len bytes that block i stands for, checked and decoded; valid until
+ * the next call.
+ */
+int qwen_state_block_read(struct qwen_state_file *f, size_t i,
+    const unsigned char **raw, size_t *n, struct qwen_err *err);
+
+/*
+ * Read, check and decode every block of the file (a part is welcome), as a
+ * reader of a pipe would, without a model.  Messages name the bad block.
+ */
+int qwen_state_verify(const char *path, struct qwen_err *err);
+
+/*
+ * A session of the longest state with at most n_max tokens (SIZE_MAX: all) that
+ * a chain of files holds: one state, or parts in order, the first from 0, each
+ * from where the one before ends and with its tokens for prefix.  It ends at
+ * the end of a file or at a checkpoint (without recurrent state: anywhere);
+ * there may be none, then at 0.  Blocks that are not needed are not read.
+ * want_logits as in qwen_session_rewind.  Checkpoints before the end are left
+ * in the files until they are needed.  The KV cache of the mapped form is used
+ * in place, by a private mapping.  *x (may be NULL) is of the file in which it
+ * ends; cut with the rest where it ends before that file does.  QWEN_EMISMATCH
+ * as in qwen_state_load.
+ */
+int qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
+    struct qwen_model *m, struct qwen_state_file *const *chain, size_t n_chain,
+    size_t n_max, int want_logits, struct qwen_err *err);
 
 #ifdef __cplusplus
 }

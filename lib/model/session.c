@@ -236,20 +236,21 @@ qwen_session_clear(struct qwen_session *s)
 	s->have_logits = 0;
 }
 
-/*
- * Zero the lanes of a block from used on: K is [head][dimension][position],
- * V [head][position][dimension].
- */
-static void
-clear_lanes(const struct qwen_hparams *h, uint16_t *block, size_t used)
+/* K is [head][dimension][position], V [head][position][dimension]. */
+void
+qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
+    size_t n, size_t used)
 {
-	size_t i, d = h->n_embd_head, n = h->n_head_kv * d * QWEN_KV_BLOCK;
-	size_t lanes = QWEN_KV_BLOCK - used;
+	size_t d = h->n_embd_head, half = h->n_head_kv * d * QWEN_KV_BLOCK;
+	size_t i, lane, first = at / sizeof(uint16_t);
+	uint16_t *v = p;
 
-	for (i = used; i < n; i += QWEN_KV_BLOCK)
-		memset(block + i, 0, lanes * sizeof *block);
-	for (i = n + used * d; i < 2 * n; i += QWEN_KV_BLOCK * d)
-		memset(block + i, 0, lanes * d * sizeof *block);
+	for (i = first; i < first + n / sizeof *v; i++) {
+		lane = i < half ? i % QWEN_KV_BLOCK :
+		    (i - half) / d % QWEN_KV_BLOCK;
+		if (lane >= used)
+			v[i - first] = 0;
+	}
 }
 
 void
@@ -265,7 +266,8 @@ qwen_session_cut_cache(struct qwen_session *s, size_t n)
 			continue;
 		drop_blocks(s, l, blocks);
 		if (used > 0 && l->n_block == blocks)
-			clear_lanes(&s->model->hp, l->block[blocks - 1], used);
+			qwen_session_clear_lanes(&s->model->hp,
+			    l->block[blocks - 1], 0, l->kv_block_bytes, used);
 	}
 }
 

@@ -109,6 +109,14 @@ void qwen_session_clear(struct qwen_session *s);
 void qwen_session_cut_cache(struct qwen_session *s, size_t n);
 
 /*
+ * Zero the lanes from used on in the n bytes at p, which are from byte at on of
+ * a block of 16 positions.
+ */
+struct qwen_hparams;
+void qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
+    size_t n, size_t used);
+
+/*
  * Copy the recurrent state of all layers, on the model's threads.  For memory
  * laid out like the session's, of recurrent_bytes.
  */

@@ -28,7 +28,8 @@ struct qwen_coder {
 	ZSTD_CCtx	*cctx;
 	ZSTD_DCtx	*dctx;
 	unsigned char	*planes;	/* QWEN_PIECE_MAX, */
-	unsigned char	*out;		/* likewise; both when first needed */
+	unsigned char	*out;		/* likewise, for decoding; each when
+					   first needed */
 };
 
 const char *
@@ -74,13 +75,11 @@ qwen_coder_free(struct qwen_coder *c)
 }
 
 static int
-need_buffers(struct qwen_coder *c, struct qwen_err *err)
+need(unsigned char **buf, struct qwen_err *err)
 {
-	if (c->planes == NULL)
-		c->planes = malloc(QWEN_PIECE_MAX);
-	if (c->out == NULL)
-		c->out = malloc(QWEN_PIECE_MAX);
-	return c->planes != NULL && c->out != NULL ? 0 :
+	if (*buf == NULL)
+		*buf = malloc(QWEN_PIECE_MAX);
+	return *buf != NULL ? 0 :
 	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
@@ -159,15 +158,15 @@ pays(size_t n, size_t packed)
 }
 
 /*
- * One frame of n bytes in c->out; each plane ends a block, since one table of
+ * One frame of n bytes in dst; each plane ends a block, since one table of
  * codes for two of them would serve neither.  Returns its size, or 0 if it
  * does not fit in n bytes.
  */
 static size_t
-compress(struct qwen_coder *c, const unsigned char *src, size_t n,
-    unsigned planes, int level)
+compress(struct qwen_coder *c, unsigned char *dst, const unsigned char *src,
+    size_t n, unsigned planes, int level)
 {
-	ZSTD_outBuffer out = { c->out, n, 0 };
+	ZSTD_outBuffer out = { dst, n, 0 };
 	ZSTD_inBuffer in = { src, 0, 0 };
 	size_t left;
 	unsigned i;
@@ -187,7 +186,7 @@ compress(struct qwen_coder *c, const unsigned char *src, size_t n,
 
 int
 qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
-    unsigned width, int level, enum qwen_codec *codec,
+    unsigned width, int level, unsigned char *buf, enum qwen_codec *codec,
     const unsigned char **data, size_t *n_data, struct qwen_err *err)
 {
 	const void *src = raw;
@@ -198,7 +197,7 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	*n_data = n;
 	if (level == 0 || n < 64)
 		return 0;
-	if (need_buffers(c, err) < 0)
+	if (need(&c->planes, err) < 0)
 		return -1;
 	if (c->cctx == NULL && (c->cctx = ZSTD_createCCtx()) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
@@ -210,12 +209,12 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 		split4(c->planes, raw, n / 4);
 	if (width > 1)
 		src = c->planes;
-	packed = compress(c, src, n, width, level);
+	packed = compress(c, buf, src, n, width, level);
 	if (packed == 0 || !pays(n, packed))
 		return 0;
 	*codec = width == 4 ? QWEN_CODEC_ZSTD4 :
 	    width == 2 ? QWEN_CODEC_ZSTD2 : QWEN_CODEC_ZSTD;
-	*data = c->out;
+	*data = buf;
 	*n_data = packed;
 	return 0;
 }
@@ -262,7 +261,7 @@ qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 		    "%zu bytes of data where %zu were announced", n_data,
 		    n_raw);
 	}
-	if (need_buffers(c, err) < 0)
+	if (need(&c->planes, err) < 0 || need(&c->out, err) < 0)
 		return -1;
 	*raw = c->out;
 	if (unpack(c, width > 1 ? c->planes : c->out, n_raw, data, n_data,

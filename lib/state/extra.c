@@ -86,6 +86,45 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 }
 
 int
+qwen_state_extra_copy(struct qwen_state_extra *out,
+    const struct qwen_state_extra *x, uint64_t n, int whole,
+    struct qwen_err *err)
+{
+	size_t i;
+
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < x->n_generated && x->generated[i].pos < n; i++) {
+		const struct qwen_generated *g = &x->generated[i];
+		uint64_t left = n - g->pos;
+
+		if (qwen_state_extra_generated(out, g->pos,
+		    g->n < left ? g->n : left, err) < 0)
+			goto fail;
+	}
+	if (x->sampler != NULL) {
+		size_t len = strlen(x->sampler) + 1;
+
+		if ((out->sampler = qwen_alloc(1, len)) == NULL) {
+			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			goto fail;
+		}
+		memcpy(out->sampler, x->sampler, len);
+	}
+	if (whole) {
+		memcpy(out->pending, x->pending, sizeof out->pending);
+		out->n_pending = x->n_pending;
+	}
+	/* a run is of the tokens at the end */
+	if (whole && x->run.options != NULL &&
+	    qwen_state_extra_run(out, &x->run, err) < 0)
+		goto fail;
+	return 0;
+fail:
+	qwen_state_extra_fini(out);
+	return -1;
+}
+
+int
 qwen_state_extra_replay(const struct qwen_state_extra *x,
     struct qwen_sampler *s, const int32_t *tokens, size_t n,
     struct qwen_err *err)

@@ -28,6 +28,9 @@ static const struct {
 	[QWEN_F_N_TOKENS] = { "n_tokens", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_KV_BLOCK] = { "kv_block", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_LAYERS] = { "layers", QWEN_ITEM_ARRAY, "an array" },
+	[QWEN_F_FROM] = { "from", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_PREFIX] = { "prefix", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_NAMED] = { "named", QWEN_ITEM_BOOL, "true or false" },
 	[QWEN_F_OPTIONS] = { "options", QWEN_ITEM_TEXT, "text" },
 	[QWEN_F_PENDING] = { "pending", QWEN_ITEM_BYTES, "bytes" },
 	[QWEN_F_START] = { "start", QWEN_ITEM_UINT, "a whole number" },
@@ -40,6 +43,7 @@ static const struct {
 	[QWEN_F_BYTES] = { "bytes", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_RAW] = { "raw", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_TOTAL] = { "total", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_INDEX] = { "index", QWEN_ITEM_UINT, "a whole number" },
 };
 
 /* ------------------------------------------------------------------ hashes */
@@ -387,35 +391,73 @@ take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 	return 0;
 }
 
-int
-qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
+/*
+ * The sense of the n bytes at p, which should have this check; rec knows its
+ * place.
+ */
+static int
+parse(struct qwen_state_rec *rec, const unsigned char want[QWEN_CHECK_BYTES],
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	struct bytes b = { p, n };
-	unsigned char want[QWEN_CHECK_BYTES];
-	int bad;
+	int bad = memcmp(want, p + n - QWEN_CHECK_BYTES,
+	    QWEN_CHECK_BYTES) != 0;
 
-	memset(rec, 0, sizeof *rec);
-	rec->index = s->n;
-	rec->offset = s->bytes;
-	if (n < QWEN_CHECK_BYTES + 1) {
-		qwen_fail(err, QWEN_EFORMAT, "not a block of state");
-		return qwen_state_rec_fail(rec, err);
-	}
-	check(s, p, n - QWEN_CHECK_BYTES, want);
-	bad = memcmp(want, p + n - QWEN_CHECK_BYTES, sizeof want) != 0;
 	/* if it is bad, what the parts say serves the message alone */
 	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
 		return qwen_state_rec_fail(rec, err);
 	if (bad) {
 		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum%s does "
-		    "not match", s->n == 0 ? " of header and block" : "");
+		    "not match", rec->index == 0 ? " of header and block" : "");
 		return qwen_state_rec_fail(rec, err);
 	}
-	if (take_piece(rec, err) < 0)
-		return qwen_state_rec_fail(rec, err);
+	return take_piece(rec, err) < 0 ? qwen_state_rec_fail(rec, err) : 0;
+}
+
+static int
+begin(struct qwen_state_rec *rec, uint64_t index, uint64_t offset, size_t n,
+    struct qwen_err *err)
+{
+	memset(rec, 0, sizeof *rec);
+	rec->index = index;
+	rec->offset = offset;
+	if (n >= QWEN_CHECK_BYTES + 1)
+		return 0;
+	qwen_fail(err, QWEN_EFORMAT, "not a block of state");
+	return qwen_state_rec_fail(rec, err);
+}
+
+int
+qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
+    const unsigned char *p, size_t n, struct qwen_err *err)
+{
+	unsigned char want[QWEN_CHECK_BYTES];
+
+	if (begin(rec, s->n, s->bytes, n, err) < 0)
+		return -1;
+	check(s, p, n - QWEN_CHECK_BYTES, want);
+	if (parse(rec, want, p, n, err) < 0)
+		return -1;
 	add(s, p, n, rec->len);
 	return 0;
+}
+
+int
+qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
+    uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
+    size_t n, struct qwen_err *err)
+{
+	struct qwen_state_sum s = { .n = index };
+	unsigned char want[QWEN_CHECK_BYTES];
+
+	if (begin(rec, index, offset, n, err) < 0)
+		return -1;
+	if (index == 0 && qwen_state_sum_init(&s, head, n_head, err) < 0)
+		return -1;
+	check(&s, p, n - QWEN_CHECK_BYTES, want);
+	if (index == 0)
+		qwen_state_sum_fini(&s);
+	return parse(rec, want, p, n, err);
 }
 
 int

@@ -30,6 +30,8 @@ enum {
 	QWEN_KIND_MAX = 24,
 	QWEN_SAMPLER_MAX = 1024,	/* the sampling options as text */
 	QWEN_OPTIONS_MAX = 2048,	/* all options of a run, likewise */
+	QWEN_END_BYTES = 160,		/* of the end record, always */
+	QWEN_ENTRY_BYTES = 88,		/* of a record in the index */
 };
 
 /* ------------------------------------------------------- codec.c: the bytes */
@@ -52,11 +54,11 @@ void qwen_coder_free(struct qwen_coder *c);
 
 /*
  * Encode n bytes (at most QWEN_PIECE_MAX), numbers of width bytes, at the
- * level; level 0 stores.  *data points to the result: in the coder, or raw
- * itself where nothing is gained.  -1 if zstd fails.
+ * level; level 0 stores.  *data points to the result: in buf, which has room
+ * for n bytes, or raw itself where nothing is gained.  -1 if zstd fails.
  */
 int qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
-    unsigned width, int level, enum qwen_codec *codec,
+    unsigned width, int level, unsigned char *buf, enum qwen_codec *codec,
     const unsigned char **data, size_t *n_data, struct qwen_err *err);
 
 /*
@@ -76,7 +78,9 @@ enum qwen_field {
 	QWEN_F_PAD, QWEN_F_SKIP,
 	/* info */
 	QWEN_F_FORMAT, QWEN_F_WRITER, QWEN_F_N_TOKENS, QWEN_F_KV_BLOCK,
-	QWEN_F_LAYERS,
+	QWEN_F_LAYERS, QWEN_F_FROM, QWEN_F_PREFIX,
+	/* checkpoint */
+	QWEN_F_NAMED,
 	/* sampler */
 	QWEN_F_OPTIONS, QWEN_F_PENDING,
 	/* run; and options */
@@ -84,6 +88,7 @@ enum qwen_field {
 	QWEN_F_AGAIN, QWEN_F_BASE,
 	/* end */
 	QWEN_F_RECORDS, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
+	QWEN_F_INDEX,
 	QWEN_F_N
 };
 
@@ -159,10 +164,150 @@ int qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
 int qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err);
 
 /*
+ * The record number index, at offset of the stream, in the n bytes at p, its
+ * check included; for record 0 the check begins with the n_head bytes of the
+ * header.  Nothing is counted.
+ */
+int qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
+    uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
+    size_t n, struct qwen_err *err);
+
+/*
  * 0 if exactly these fields (bits) are there, and those of optional at will;
  * else -1 and a message.
  */
 int qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned fields,
     unsigned optional, struct qwen_err *err);
+
+/* ------------------------------------------------------- index.c: the index */
+
+/* What the index says of a record. */
+struct qwen_state_entry {
+	char		 kind[QWEN_KIND_MAX];
+	int		 has_data;
+	enum qwen_codec	 codec;
+	int64_t		 layer, at;	/* -1: none */
+	uint64_t	 off, len;
+	uint64_t	 offset, bytes;
+	unsigned char	 check[QWEN_CHECK_BYTES];
+};
+
+/* That of the record rec, which has n bytes at p. */
+void qwen_state_entry_of(struct qwen_state_entry *e,
+    const struct qwen_state_rec *rec, const unsigned char *p, size_t n);
+void qwen_state_entry_pack(const struct qwen_state_entry *e,
+    unsigned char out[QWEN_ENTRY_BYTES]);
+
+/* -1 unless it is what some record could have. */
+int qwen_state_entry_unpack(struct qwen_state_entry *e,
+    const unsigned char in[QWEN_ENTRY_BYTES], struct qwen_err *err);
+
+/* A list of them that grows. */
+struct qwen_state_list {
+	struct qwen_state_entry	*entry;
+	size_t			 n, cap;
+};
+
+int qwen_state_list_add(struct qwen_state_list *l,
+    const struct qwen_state_entry *e, struct qwen_err *err);
+
+/*
+ * Follows a stream: hashes of the entries of all records before the index, and
+ * of what the index says.
+ */
+struct qwen_state_follow {
+	XXH3_state_t	*seen, *said;
+	uint64_t	 n_seen;
+	uint64_t	 n_said;	/* bytes */
+	uint64_t	 offset;	/* of the index; 0: none yet */
+};
+
+int qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err);
+void qwen_state_follow_fini(struct qwen_state_follow *f);
+void qwen_state_follow_seen(struct qwen_state_follow *f,
+    const struct qwen_state_entry *e);
+void qwen_state_follow_said(struct qwen_state_follow *f, const void *raw,
+    size_t n);
+/* 0 if the index said what was seen. */
+int qwen_state_follow_end(const struct qwen_state_follow *f,
+    struct qwen_err *err);
+
+/* --------------------------------------------------- layout.c: what is where */
+
+/*
+ * What a state consists of, by its info record, and how much of it has gone by:
+ * each object in pieces without gaps, the positions of recurrent states
+ * ascending, nothing missing.  The same for streams and for the index.
+ */
+struct qwen_state_layout {
+	uint64_t		 n_vocab;
+	int			 have_info;
+	int			 part;
+	uint64_t		 from, n_tokens;
+	struct qwen_fp		 prefix;
+	struct qwen_state_layer	*layer;
+	size_t			 n_layer;
+	/* bytes that have come */
+	uint64_t		 tokens, generated;
+	uint64_t		*kv;			/* of each layer */
+	/* of the position under way; seen: there is one */
+	int			 seen, named;
+	uint64_t		 at;
+	uint64_t		*delta, *conv;		/* of each layer */
+	uint64_t		 logits;
+	/* once the end is reached */
+	int			 recurrent, end_named, end_logits;
+	struct qwen_checkpoint	*checkpoint;
+	size_t			 n_checkpoint, cap_checkpoint;
+};
+
+void qwen_state_layout_fini(struct qwen_state_layout *l);
+
+/* The info record, which begins a layout that is zero but for n_vocab. */
+int qwen_state_layout_info(struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_err *err);
+
+/* A record of another kind; kinds that are not known here are passed over. */
+int qwen_state_layout_add(struct qwen_state_layout *l,
+    const struct qwen_state_entry *e, struct qwen_err *err);
+
+/* The mark of a position. */
+int qwen_state_layout_mark(struct qwen_state_layout *l, uint64_t at, int named,
+    struct qwen_err *err);
+
+/* Nothing is missing? */
+int qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err);
+
+/* The shapes are those of the model. */
+struct qwen_session;
+int qwen_state_layout_match(const struct qwen_state_layout *l,
+    const struct qwen_session *s, struct qwen_err *err);
+
+/* Bytes of 16 positions of a layer; of a recurrent state; of a convolution. */
+uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
+uint64_t qwen_state_delta_bytes(const struct qwen_state_layer *l);
+uint64_t qwen_state_conv_bytes(const struct qwen_state_layer *l);
+
+/* KV blocks of positions from .. n_tokens - 1: the first, and how many. */
+uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);
+uint64_t qwen_state_kv_count(const struct qwen_state_layout *l);
+
+/*
+ * What the decoded data of a kv or logits record must be like: zero in lanes
+ * behind the end; finite.
+ */
+int qwen_state_layout_check(const struct qwen_state_layout *l,
+    const struct qwen_state_entry *e, const unsigned char *raw,
+    struct qwen_err *err);
+
+/* ------------------------------------------------------------------ extra.c */
+
+/*
+ * A copy of x for the first n tokens; whole: those are all, and what belongs to
+ * the end is copied too.
+ */
+int qwen_state_extra_copy(struct qwen_state_extra *out,
+    const struct qwen_state_extra *x, uint64_t n, int whole,
+    struct qwen_err *err);
 
 #endif

@@ -43,6 +43,40 @@ by_way_of_bytes(struct qwen_model *m, const int32_t *ids, size_t n,
 	return t;
 }
 
+/* Save with checkpoints; restore what serves for n tokens, read on from there. */
+static int
+by_way_of_index(struct qwen_model *m, const int32_t *ids, size_t n, size_t cut,
+    int no_compress, const struct qwen_session *whole)
+{
+	struct qwen_checkpoints keep = { .every = 16 };
+	struct qwen_eval how = { .keep = &keep };
+	struct qwen_session *s = NULL, *t = NULL;
+	struct qwen_state_file *f;
+	struct bytes b = { 0 };
+	char path[64];
+	size_t at;
+	int fd, good;
+
+	if (qwen_session_new(&s, m, &err) < 0 ||
+	    qwen_session_eval(s, ids, n, &how, &err) < 0)
+		return 0;
+	save_bytes(&b, s, NULL, no_compress, NULL);
+	qwen_session_free(s);
+	fd = fd_of(b.p, b.n);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	if (qwen_state_open(&f, path, &err) < 0)
+		return 0;
+	good = qwen_state_restore(&t, NULL, m, &f, 1, cut, 1, &err) == 0;
+	at = good ? qwen_session_n_tokens(t) : 0;
+	good = good && at <= cut && (at + 16 >= cut) &&
+	    evaluate(t, m, ids + at, n - at) != NULL && same_session(whole, t);
+	qwen_session_free(t);
+	qwen_state_close(f);
+	close(fd);
+	bytes_free(&b);
+	return good;
+}
+
 static void
 check_model(const struct golden_model *g)
 {
@@ -51,7 +85,7 @@ check_model(const struct golden_model *g)
 	const struct golden_case *c = NULL;
 	struct qwen_session *whole, *s;
 	struct qwen_model *m;
-	size_t i;
+	size_t i, bad;
 
 	for (i = 0; i < g->n_case; i++) {
 		if (g->cases[i].n_tokens == 65)
@@ -72,6 +106,9 @@ check_model(const struct golden_model *g)
 		    err.msg[0] != '\0' ? ": " : "", err.msg);
 		qwen_session_free(s);
 	}
+	for (i = bad = 0; i <= 65; i += i % 16 == 15 || i % 16 == 0 ? 1 : 5)
+		bad += !by_way_of_index(m, c->tokens, 65, i, i % 2 != 0, whole);
+	ok(bad == 0, "%s: cut by the index, and read on", g->name);
 	qwen_session_free(whole);
 	qwen_model_close(m);
 }

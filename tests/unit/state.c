@@ -301,6 +301,30 @@ test_aligned(void)
 	fake_model_free(m);
 }
 
+/* A byte in the middle of the first block of this kind. */
+static size_t
+block_of(const struct bytes *b, const char *kind)
+{
+	struct qwen_state_file *f;
+	struct qwen_state_block bl;
+	char path[64];
+	size_t i, n;
+	int fd = fd_of(b->p, b->n);
+
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	if (qwen_state_open(&f, path, &err) < 0)
+		abort();
+	for (i = 0; i < qwen_state_info(f)->n_blocks; i++) {
+		qwen_state_block(f, i, &bl);
+		if (strcmp(bl.kind, kind) == 0)
+			break;
+	}
+	n = (size_t)(bl.offset + bl.bytes / 2);
+	qwen_state_close(f);
+	close(fd);
+	return n;
+}
+
 static void
 test_tokens_only(void)
 {
@@ -325,7 +349,14 @@ test_tokens_only(void)
 	    y.n_generated == 1, "tokens of a state without its model");
 	free(tokens);
 	close(fd);
-	b.p[b.n / 2] ^= 1;
+	b.p[b.n - 1] ^= 1;	/* of the end, then of the tokens */
+	fd = fd_of(b.p, b.n);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	ok(qwen_state_load_tokens(&tokens, &n, NULL, &h, path, NULL, &err) < 0 &&
+	    tokens == NULL, "%s", err.msg);
+	close(fd);
+	b.p[b.n - 1] ^= 1;
+	b.p[block_of(&b, "tokens")] ^= 1;
 	fd = fd_of(b.p, b.n);
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
 	ok(qwen_state_load_tokens(&tokens, &n, NULL, &h, path, NULL, &err) < 0 &&
@@ -362,9 +393,42 @@ test_write_fails(void)
 	fake_model_free(m);
 }
 
-int
-main(void)
+/*
+ * state -e MODEL A B: whether two states hold the same, but for checkpoints,
+ * which tell where the text was interrupted.
+ */
+static int
+compare_files(char *argv[])
 {
+	struct qwen_state_extra x, y;
+	struct qwen_session *s, *t;
+	struct qwen_model *m;
+	int same;
+
+	if (qwen_model_open(&m, argv[2], NULL, &err) < 0 ||
+	    qwen_state_load_file(&s, &x, m, argv[3], NULL, &err) < 0 ||
+	    qwen_state_load_file(&t, &y, m, argv[4], NULL, &err) < 0) {
+		fprintf(stderr, "state: %s\n", err.msg);
+		return 2;
+	}
+	same = same_session(s, t) && x.n_generated == y.n_generated &&
+	    (x.n_generated == 0 || memcmp(x.generated, y.generated,
+	    x.n_generated * sizeof *x.generated) == 0) &&
+	    x.n_pending == y.n_pending &&
+	    memcmp(x.pending, y.pending, x.n_pending) == 0;
+	qwen_state_extra_fini(&x);
+	qwen_state_extra_fini(&y);
+	qwen_session_free(s);
+	qwen_session_free(t);
+	qwen_model_close(m);
+	return !same;
+}
+
+int
+main(int argc, char *argv[])
+{
+	if (argc == 5 && strcmp(argv[1], "-e") == 0)
+		return compare_files(argv);
 	test_round_trips();
 	test_without_logits();
 	test_extra();

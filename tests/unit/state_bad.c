@@ -43,6 +43,40 @@ refused(struct qwen_model *m, const void *p, size_t n)
 	    strchr(err.msg, '\n') == NULL;
 }
 
+/* The same from a pipe, which has no index to go by. */
+static int
+refused_piped(struct qwen_model *m, const void *p, size_t n)
+{
+	struct qwen_session *t = NULL;
+	struct qwen_state_extra x;
+	char path[64];
+	int fd[2], r;
+
+	memset(&err, 0, sizeof err);
+	if (n > 60000 || pipe(fd) < 0 || write(fd[1], p, n) != (ssize_t)n)
+		abort();
+	close(fd[1]);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
+	r = qwen_state_load_file(&t, &x, m, path, NULL, &err);
+	close(fd[0]);
+	qwen_session_free(t);
+	return r < 0 && err.code != 0 && err.msg[0] != '\0';
+}
+
+/* Only what is used is read: refused when it is cut to the checkpoint. */
+static int
+refused_late(struct qwen_model *m, const void *p, size_t n)
+{
+	struct qwen_session *t = NULL;
+	size_t at;
+	int r;
+
+	r = load_bytes(&t, NULL, m, p, n, NULL, &err) == 0 &&
+	    qwen_session_rewind(t, 3, 1, &at, &err) < 0;
+	qwen_session_free(t);
+	return r;
+}
+
 /* The message names the place: a block, a record, or what precedes them. */
 static int
 names_place(void)
@@ -152,18 +186,33 @@ test_forged(struct qwen_model *m)
 	double start, slowest = 0;
 	size_t i;
 
-	good_plan(p, s);
-	write_plan(&b, p);
-	ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
-	    t->n_tokens == TOKENS, "what nothing is wrong with is accepted");
-	qwen_session_free(t);
-	for (i = 0; i < N_FORGED; i++) {
+	for (i = 0; i < 2; i++) {
 		b.n = 0;
 		good_plan(p, s);
-		forged[i].edit(p);
+		add_checkpoint(p, 3);
+		add_mark(p, TOKENS);
+		p->index = (int)i;
+		write_plan(&b, p);
+		ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
+		    t->n_tokens == TOKENS && !refused_piped(m, b.p, b.n),
+		    "what nothing is wrong with is accepted %s", err.msg);
+		qwen_session_free(t);
+	}
+	for (i = 0; i < 2 * N_FORGED; i++) {
+		b.n = 0;
+		good_plan(p, s);
+		forged[i / 2].edit(p);
+		/* index cases have one of their own; others with and without */
+		if (i % 2 != 0 && p->index)
+			continue;
+		p->index |= i % 2;
 		write_plan(&b, p);
 		start = now();
-		ok(refused(m, b.p, b.n), "%s: %s", forged[i].name, err.msg);
+		ok(forged[i / 2].edit == checkpoint_nan ?
+		    refused_late(m, b.p, b.n) : refused(m, b.p, b.n),
+		    "%s%s: %s", forged[i / 2].name,
+		    i % 2 ? ", with an index" : "", err.msg);
+		ok(refused_piped(m, b.p, b.n), "piped: %s", err.msg);
 		slowest = now() - start > slowest ? now() - start : slowest;
 	}
 	ok(slowest < 1, "the slowest took %.3f s", slowest);
@@ -182,7 +231,7 @@ test_room(struct qwen_model *m)
 	struct bytes b = { 0 };
 
 	good_plan(p, s);
-	it = add_item(p, "index", -1, -1, 0, 100);
+	it = add_item(p, "thing", -1, -1, 0, 100);
 	it->skip = 1;
 	it->more = "whatever";
 	write_plan(&b, p);
@@ -190,13 +239,12 @@ test_room(struct qwen_model *m)
 	    "a block that says it can be skipped");
 	qwen_session_free(t);
 	good_plan(p, s);
-	add_item(p, "delta", p->item[p->delta].layer, TOKENS - 1, 0, 16);
-	add_item(p, "conv", p->item[p->conv].layer, 3, 0, 16);
-	add_item(p, "logits", -1, 5, 0, 16);
+	add_checkpoint(p, 3);
+	add_checkpoint(p, TOKENS - 1);
 	b.n = 0;
 	write_plan(&b, p);
-	ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0,
-	    "checkpoints at earlier tokens");
+	ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
+	    qwen_session_n_checkpoints(t) == 2, "checkpoints at earlier tokens");
 	qwen_session_free(t);
 	free(p);
 	qwen_session_free(s);
@@ -276,11 +324,15 @@ write_all(const char *path)
 	}
 	s = fake_session(m, 0, 1);
 	good_plan(p, s);
+	p->index = 1;
 	write_plan(&b, p);
 	write_file("good", &b);
 	for (i = 0; i < N_FORGED; i++) {
+		if (forged[i].edit == checkpoint_nan)
+			continue;
 		b.n = 0;
 		good_plan(p, s);
+		p->index = 1;
 		forged[i].edit(p);
 		write_plan(&b, p);
 		write_file(forged[i].name, &b);

@@ -29,6 +29,7 @@ struct item {
 	int		 skip;		/* says that it can be skipped */
 	int		 no_len;
 	uint64_t	 index_add;
+	int		 mark;		/* of a checkpoint; 2: named */
 	const char	*options;	/* of a sampler or a run */
 	size_t		 n_options, n_pending;
 	int		 run;
@@ -49,6 +50,12 @@ struct plan {
 	int		 no_end, flip_total;
 	uint64_t	 records_add, bytes_add, raw_add;
 	const char	*tail;
+	/* index: there is one; what is done to it when all is written */
+	int		 index;
+	void		(*edit_index)(struct plan *p, struct qwen_state_list *l);
+	uint64_t	 index_add;	/* to where the end says that it is */
+	int		 no_index_field, index_twice, index_after;
+	size_t		 index_cut;	/* bytes that it lacks */
 	/* where the first of each kind is */
 	size_t		 tokens, kv, delta, conv, logits;
 	/* memory for data */
@@ -81,6 +88,41 @@ add_object(struct plan *p, const char *kind, int64_t layer, int64_t at,
 		    QWEN_PIECE_MAX;
 		add_item(p, kind, layer, at, off, part);
 	}
+}
+
+/* Everything of a position before the end, put in front of the end's. */
+static inline void
+add_checkpoint(struct plan *p, int64_t at)
+{
+	size_t i, n = p->n, first = p->delta;
+	struct item *it;
+
+	/* the end's own records go behind those of the checkpoint */
+	for (i = 0; i < n; i++) {
+		if (p->item[i].at == TOKENS && i < first)
+			first = i;
+	}
+	for (i = first; i < n; i++) {
+		if (p->item[i].at != TOKENS)
+			abort();
+		it = &p->item[p->n++];
+		*it = p->item[i];
+	}
+	for (i = first; i < n; i++)
+		p->item[i].at = at;
+	p->delta += n - first;
+	p->conv += n - first;
+	p->logits += n - first;
+}
+
+static inline struct item *
+add_mark(struct plan *p, int64_t at)
+{
+	struct item *it = add_item(p, "checkpoint", -1, at, 0, 0);
+
+	it->codec = NULL;
+	it->mark = 2;
+	return it;
 }
 
 static inline struct item *
@@ -133,12 +175,15 @@ good_plan(struct plan *p, const struct qwen_session *s)
 	add_object(p, "tokens", -1, -1, TOKENS * 4);
 	for (i = 0; i < s->n_layer; i++) {
 		l = &s->layer[i];
-		if (l->kv_block_bytes != 0) {
-			p->kv = p->n;
-			add_object(p, "kv", (int64_t)i, -1,
-			    2 * l->kv_block_bytes);
+		if (l->kv_block_bytes == 0)
 			continue;
-		}
+		p->kv = p->n;
+		add_object(p, "kv", (int64_t)i, -1, 2 * l->kv_block_bytes);
+	}
+	for (i = 0; i < s->n_layer; i++) {
+		l = &s->layer[i];
+		if (l->kv_block_bytes != 0)
+			continue;
 		p->delta = p->n;
 		add_object(p, "delta", (int64_t)i, TOKENS, l->n_s * 4);
 		p->conv = p->n;
@@ -218,6 +263,8 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 			qwen_state_put_uint(put, QWEN_F_LEN, it->len);
 		qwen_state_put_text(put, QWEN_F_CODEC, it->codec);
 	}
+	if (it->mark != 0)
+		qwen_state_put_bool(put, QWEN_F_NAMED, it->mark > 1);
 	if (it->options != NULL) {
 		qwen_state_put_key(put, QWEN_F_OPTIONS);
 		put->n += cbor_encode_string_start(it->n_options,
@@ -245,34 +292,117 @@ count_fields(const struct item *it)
 {
 	return (strcmp(it->kind, "info") == 0 ? 5u : 0) + (it->layer >= 0) +
 	    (it->at >= 0) + (it->codec != NULL ? 3u - (it->no_len != 0) : 0) +
+	    (it->mark != 0) +
 	    (it->run ? 7u : it->options != NULL ? 2u : 0) + (it->more != NULL) +
 	    (it->skip != 0);
 }
 
+/* The index of what was written, and where it is. */
+static inline uint64_t
+forge_index(struct bytes *out, struct qwen_state_put *put,
+    struct qwen_state_sum *sum, struct plan *p, struct qwen_state_list *list)
+{
+	uint64_t at = sum->bytes;
+	unsigned char *b;
+	size_t i, n, off, part;
+
+	if (p->edit_index != NULL)
+		p->edit_index(p, list);
+	n = list->n * QWEN_ENTRY_BYTES - p->index_cut;
+	b = qwen_alloc(list->n, QWEN_ENTRY_BYTES);
+	for (i = 0; i < list->n; i++)
+		qwen_state_entry_pack(&list->entry[i],
+		    b + i * QWEN_ENTRY_BYTES);
+	for (off = 0; off < n; off += part) {
+		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
+		qwen_state_put_begin(put, sum, "index", 3);
+		qwen_state_put_uint(put, QWEN_F_OFF, off);
+		qwen_state_put_uint(put, QWEN_F_LEN, part);
+		qwen_state_put_text(put, QWEN_F_CODEC, "none");
+		qwen_state_put_finish(put, sum, b + off, part, part, 0);
+		bytes_add(out, put->buf, put->n);
+	}
+	free(b);
+	return at;
+}
+
 static inline void
 forge_end(struct bytes *out, struct qwen_state_put *put,
-    struct qwen_state_sum *sum, const struct plan *p)
+    struct qwen_state_sum *sum, const struct plan *p, uint64_t index)
 {
+	static const unsigned char zero[QWEN_END_BYTES];
+	int field = index != 0 && !p->no_index_field;
 	struct qwen_fp total;
 
 	qwen_state_sum_total(sum, &total);
 	total.b[5] ^= (unsigned char)p->flip_total;
-	qwen_state_put_begin(put, sum, "end", 4);
+	qwen_state_put_begin(put, sum, "end", 5u + (field != 0));
 	qwen_state_put_uint(put, QWEN_F_RECORDS, sum->n + p->records_add);
 	qwen_state_put_uint(put, QWEN_F_BYTES, sum->bytes + p->bytes_add);
 	qwen_state_put_uint(put, QWEN_F_RAW, sum->raw + p->raw_add);
 	qwen_state_put_bytes(put, QWEN_F_TOTAL, total.b, sizeof total.b);
+	if (field)
+		qwen_state_put_uint(put, QWEN_F_INDEX, index + p->index_add);
+	qwen_state_put_bytes(put, QWEN_F_PAD, zero,
+	    QWEN_END_BYTES - put->n - 16);
 	qwen_state_put_finish(put, sum, NULL, 0, 0, 0);
 	bytes_add(out, put->buf, put->n);
 }
 
+/* What an honest index says of the record in put. */
 static inline void
-write_plan(struct bytes *out, const struct plan *p)
+forge_entry(struct qwen_state_list *list, const struct item *it,
+    const struct qwen_state_put *put, uint64_t offset)
+{
+	struct qwen_state_entry e = { .layer = it->layer, .at = it->at,
+	    .has_data = it->codec != NULL, .offset = offset, .bytes = put->n };
+	struct qwen_err err;
+
+	snprintf(e.kind, sizeof e.kind, "%s", it->kind[0] != '\0' ? it->kind :
+	    "none");
+	if (it->codec != NULL) {
+		e.off = it->off;
+		e.len = it->len;
+		if (qwen_codec_find((const unsigned char *)it->codec,
+		    strlen(it->codec), &e.codec) < 0)
+			e.codec = QWEN_CODEC_NONE;
+	}
+	memcpy(e.check, put->buf + put->n - QWEN_CHECK_BYTES,
+	    QWEN_CHECK_BYTES);
+	if (qwen_state_list_add(list, &e, &err) < 0)
+		abort();
+}
+
+static inline void
+write_item(struct bytes *out, struct qwen_state_put *put,
+    struct qwen_state_sum *sum, const struct plan *p, const struct item *it,
+    struct qwen_state_list *list)
+{
+	uint64_t at = sum->bytes;
+
+	if (it->kind == NULL) {
+		bytes_add(out, it->data, it->n_data);
+		return;
+	}
+	sum->n += it->index_add;
+	qwen_state_put_begin(put, sum, it->kind, count_fields(it));
+	forge_fields(put, p, it);
+	qwen_state_put_finish(put, sum, it->data, it->n_data,
+	    it->no_len ? 0 : it->len, 0);
+	sum->n -= it->index_add;
+	forge_entry(list, it, put, at);
+	bytes_add(out, put->buf, put->n);
+}
+
+static inline void
+write_plan(struct bytes *out, struct plan *p)
 {
 	struct qwen_state_put put = { 0 };
+	struct qwen_state_list list = { 0 };
 	struct qwen_state_sum sum;
 	struct qwen_err err;
 	unsigned char head[QWEN_HEADER_MAX];
+	uint64_t index = 0;
 	size_t i, n = qwen_header_encode(&p->h, head);
 
 	put.cap = QWEN_PIECE_MAX + 65536;
@@ -280,26 +410,24 @@ write_plan(struct bytes *out, const struct plan *p)
 	if (put.buf == NULL || qwen_state_sum_init(&sum, head, n, &err) < 0)
 		abort();
 	bytes_add(out, head, n);
-	for (i = 0; i < p->n; i++) {
-		const struct item *it = &p->item[i];
+	for (i = 0; i < p->n; i++)
+		write_item(out, &put, &sum, p, &p->item[i], &list);
+	if (p->index)
+		index = forge_index(out, &put, &sum, p, &list);
+	if (p->index_twice)
+		forge_index(out, &put, &sum, p, &list);
+	if (p->index_after) {
+		struct item skip = { .kind = "thing", .layer = -1, .at = -1,
+		    .skip = 1 };
 
-		if (it->kind == NULL) {
-			bytes_add(out, it->data, it->n_data);
-			continue;
-		}
-		sum.n += it->index_add;
-		qwen_state_put_begin(&put, &sum, it->kind, count_fields(it));
-		forge_fields(&put, p, it);
-		qwen_state_put_finish(&put, &sum, it->data, it->n_data,
-		    it->no_len ? 0 : it->len, 0);
-		sum.n -= it->index_add;
-		bytes_add(out, put.buf, put.n);
+		write_item(out, &put, &sum, p, &skip, &list);
 	}
 	if (!p->no_end)
-		forge_end(out, &put, &sum, p);
+		forge_end(out, &put, &sum, p, index);
 	if (p->tail != NULL)
 		bytes_add(out, p->tail, strlen(p->tail));
 	qwen_state_sum_fini(&sum);
+	free(list.entry);
 	free(put.buf);
 }
 
@@ -578,6 +706,122 @@ CASE(header_n_vocab) { p->h.n_vocab++; }
 CASE(header_tokens) { p->h.kind = QWEN_STREAM_TOKENS; }
 CASE(header_logits) { p->h.kind = QWEN_STREAM_LOGITS; }
 
+CASE(checkpoint_cut)
+{
+	add_checkpoint(p, 3);
+	drop(p, p->delta - (p->n - p->delta));
+}
+CASE(checkpoint_at_0) { add_checkpoint(p, 0); }
+CASE(checkpoint_later) { add_checkpoint(p, TOKENS + 1); }
+CASE(checkpoint_behind)
+{
+	add_checkpoint(p, 5);
+	add_checkpoint(p, 3);
+}
+CASE(checkpoint_twice)
+{
+	add_checkpoint(p, 5);
+	add_checkpoint(p, 5);
+}
+CASE(checkpoint_nan)
+{
+	size_t at = p->logits;
+	float f = NAN;
+
+	add_checkpoint(p, 3);
+	set_first(p, at, &f);
+}
+CASE(mark_alone)
+{
+	struct item it = *add_mark(p, 7);
+
+	p->n--;
+	twice(p, p->kv);
+	p->item[p->kv] = it;
+}
+CASE(mark_later) { add_mark(p, TOKENS + 1); }
+CASE(mark_behind) { add_mark(p, 3); }
+CASE(mark_data)
+{
+	struct item *it = add_mark(p, TOKENS);
+
+	it->n_data = 1;
+}
+
+/* The index: says something else than the blocks. */
+#define INDEX(name, what) \
+static inline void \
+edit_##name(struct plan *p, struct qwen_state_list *l) \
+{ \
+	struct qwen_state_entry *e = l->entry; \
+	(void)p; \
+	(void)e; \
+	what; \
+} \
+CASE(name) \
+{ \
+	p->index = 1; \
+	p->edit_index = edit_##name; \
+}
+
+INDEX(index_kind, strcpy(e[p->kv].kind, "thing"))
+INDEX(index_kind_empty, e[p->kv].kind[0] = '\0')
+INDEX(index_kind_end, strcpy(e[p->kv].kind, "end"))
+INDEX(index_kind_index, strcpy(e[p->kv].kind, "index"))
+INDEX(index_kind_info, strcpy(e[p->kv].kind, "info"))
+INDEX(index_no_info, strcpy(e[0].kind, "tokens"))
+INDEX(index_layer, e[p->kv].layer = e[p->delta].layer)
+INDEX(index_layer_huge, e[p->kv].layer = INT64_MAX)
+INDEX(index_layer_negative, e[p->kv].layer = -2)
+INDEX(index_at, e[p->delta].at = TOKENS - 1)
+INDEX(index_at_huge, e[p->delta].at = INT64_MIN)
+INDEX(index_off, e[p->kv].off += 64)
+INDEX(index_len, e[p->kv].len -= 64)
+INDEX(index_len_0, e[p->kv].len = 0)
+INDEX(index_len_huge, e[p->kv].len = UINT64_MAX)
+INDEX(index_codec, e[p->kv].codec = QWEN_CODEC_ZSTD)
+INDEX(index_no_codec, e[p->kv].has_data = 0)
+INDEX(index_check, e[p->kv].check[3] ^= 1)
+INDEX(index_offset, e[p->kv].offset++)
+INDEX(index_offset_back, e[p->kv].offset = e[p->kv - 1].offset)
+INDEX(index_offset_wraps, e[p->kv].offset = UINT64_MAX - 3)
+INDEX(index_bytes, e[p->kv].bytes--)
+INDEX(index_bytes_0, e[p->kv].bytes = 0)
+INDEX(index_bytes_huge, e[l->n - 1].bytes = UINT64_MAX)
+INDEX(index_border, e[p->kv].bytes++; e[p->kv + 1].offset++;
+    e[p->kv + 1].bytes--)
+INDEX(index_one_less, l->n--)
+INDEX(index_one_more, struct qwen_state_entry x = e[l->n - 1];
+    qwen_state_list_add(l, &x, NULL))
+INDEX(index_exchange, struct qwen_state_entry x = e[p->delta];
+    e[p->delta] = e[p->conv]; e[p->conv] = x)
+CASE(index_cut)
+{
+	p->index = 1;
+	p->index_cut = 1;
+}
+CASE(index_twice)
+{
+	p->index = p->index_twice = 1;
+}
+CASE(index_not_last) { p->index = p->index_after = 1; }
+CASE(index_unsaid) { p->index = p->no_index_field = 1; }
+CASE(index_elsewhere)
+{
+	p->index = 1;
+	p->index_add = 1;
+}
+CASE(index_far)
+{
+	p->index = 1;
+	p->index_add = (uint64_t)1 << 62;
+}
+CASE(index_early)
+{
+	p->index = 1;
+	p->index_add = (uint64_t)-100;
+}
+
 static const struct forged {
 	const char	*name;
 	void		(*edit)(struct plan *p);
@@ -609,6 +853,20 @@ static const struct forged {
 	C(record_claims_array), C(record_claims_bytes), C(header_twice),
 	C(header_model), C(header_vocabulary), C(header_numerics),
 	C(header_n_vocab), C(header_tokens), C(header_logits),
+	C(checkpoint_cut), C(checkpoint_at_0), C(checkpoint_later),
+	C(checkpoint_behind), C(checkpoint_twice), C(checkpoint_nan),
+	C(mark_alone), C(mark_later), C(mark_behind), C(mark_data),
+	C(index_kind), C(index_kind_empty), C(index_kind_end),
+	C(index_kind_index), C(index_kind_info), C(index_no_info),
+	C(index_layer), C(index_layer_huge), C(index_layer_negative),
+	C(index_at), C(index_at_huge), C(index_off), C(index_len),
+	C(index_len_0), C(index_len_huge), C(index_codec), C(index_no_codec),
+	C(index_check), C(index_offset), C(index_offset_back),
+	C(index_offset_wraps), C(index_bytes), C(index_bytes_0),
+	C(index_bytes_huge), C(index_border), C(index_one_less),
+	C(index_one_more), C(index_exchange), C(index_cut), C(index_twice),
+	C(index_not_last), C(index_unsaid), C(index_elsewhere), C(index_far),
+	C(index_early),
 #undef C
 };
 

@@ -65,6 +65,8 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	m->hp.recurrent = qwen_alloc(sh->n_layer, 1);
 	for (i = 0; i < sh->n_layer; i++)
 		m->hp.recurrent[i] = i % 2 == 0;
+	if (qwen_pool_new(&m->pool, 2, &err) < 0)
+		abort();
 	return m;
 }
 
@@ -72,6 +74,7 @@ static inline void
 fake_model_free(struct qwen_model *m)
 {
 	qwen_gguf_close(m->gguf);
+	qwen_pool_free(m->pool);
 	free(m->hp.recurrent);
 	free(m);
 }

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * store.h - the parts of the prefix store: qwen-store(5).
+ *
+ * name.c	names of files, and hashes of prefixes
+ * warn.c	opening, and the one warning
+ * scan.c	what is in the folder of a model
+ * tree.c	which of it hangs on what
+ * walk.c	what of a prompt is there
+ * node.c	what is in a file
+ * lookup.c	the longest prefix of a prompt, as a session
+ * insert.c	a session into the store
+ * sweep.c	files away, so that no child loses its parent
+ * gc.c		which files those are
+ * admin.c	listing, verifying, removing
+ */
+#ifndef QWEN_STORE_STORE_H
+#define QWEN_STORE_STORE_H
+
+#include <sys/stat.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "qwen.h"
+
+struct qwen_store {
+	char		*dir;
+	uint64_t	 max;
+	void		(*warn)(void *arg, const char *msg);
+	void		*arg;
+	int		 warned;
+};
+
+/* ------------------------------------------------------------- warn.c */
+
+/* Once an open store: "WHAT: message". */
+void qwen_store_warn(struct qwen_store *st, const char *what,
+    const struct qwen_err *err);
+
+/* ------------------------------------------------------------- name.c */
+
+enum {
+	QWEN_STORE_SKETCH = 20,		/* levels: runs of 2^20 tokens */
+	QWEN_STORE_NAME = 160,		/* bytes of a name, with NUL */
+	QWEN_STORE_DIR_NAME = 80,	/* of a model's folder */
+	QWEN_STORE_UNIQUE = 17,		/* of 16 hexadecimal digits */
+};
+
+/* A file: everything that finding a prefix needs is in its name. */
+struct qwen_store_name {
+	enum qwen_store_kind kind;
+	struct qwen_fp	 hash;		/* of the first end tokens */
+	uint64_t	 end;
+	struct qwen_fp	 parent;	/* KV: of the first from tokens */
+	uint64_t	 from;
+	/*
+	 * KV of models that can be cut anywhere: half a byte of the hash of
+	 * the first from + 2^k tokens, for those k that the run has.
+	 */
+	unsigned	 n_sketch;
+	unsigned char	 sketch[QWEN_STORE_SKETCH];
+};
+
+void qwen_store_name_format(const struct qwen_store_name *n,
+    char buf[QWEN_STORE_NAME]);
+int qwen_store_name_parse(struct qwen_store_name *n, const char *s);
+
+#define QWEN_STORE_TEMP ".tmp-"		/* then 16 digits */
+#define QWEN_STORE_GONE ".gone-"	/* then 16 digits, -, and its name */
+
+/* 16 digits that nobody else has. */
+void qwen_store_unique(char buf[QWEN_STORE_UNIQUE]);
+
+/* Folder of a model, below v1; and back. */
+void qwen_store_dir_format(const struct qwen_header *h,
+    char buf[QWEN_STORE_DIR_NAME]);
+int qwen_store_dir_parse(struct qwen_header *h, const char *s);
+
+/*
+ * Hashes of the first at[i] tokens, at ascending: XXH3-128 of the tokens as
+ * 32-bit little-endian numbers.  -1: out of memory.
+ */
+int qwen_store_hash(const int32_t *tokens, const uint64_t *at, size_t n,
+    struct qwen_fp *out);
+unsigned char qwen_store_sketch(const struct qwen_fp *hash);
+/* Levels of the sketch of a run. */
+unsigned qwen_store_levels(uint64_t n);
+
+/* ------------------------------------------------------------- scan.c */
+
+struct qwen_store_file {
+	struct qwen_store_name n;
+	int		 bad;		/* not to be used */
+};
+
+/* What lies in the folder of a model, by end, then by name. */
+struct qwen_store_scan {
+	char		*path;		/* of the folder */
+	int		 fd;		/* of it */
+	struct qwen_store_file *file;
+	size_t		 n_file, cap_file;
+	char		**gone;		/* names of what is being removed, */
+	size_t		 n_gone, cap_gone;
+	char		**temp;		/* and of what is being written */
+	size_t		 n_temp, cap_temp;
+};
+
+/*
+ * The folder of this name below v1.  1; 0 if there is none (then it is made if
+ * create is set, and the scan empty); -1 with *err.  fini after any of them.
+ */
+int qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
+    const char *name, int create, struct qwen_err *err);
+void qwen_store_scan_fini(struct qwen_store_scan *sc);
+
+/* The same folder again. */
+int qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err);
+
+/* Names of the folders of models, ascending; free each, and the list. */
+int qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
+    struct qwen_err *err);
+
+/* Path of a file: free(). NULL: out of memory. */
+char *qwen_store_path(const struct qwen_store_scan *sc, const char *name);
+
+/* ------------------------------------------------------------- tree.c */
+
+#define QWEN_STORE_NONE SIZE_MAX
+
+/* Of each file of a scan, by index. */
+struct qwen_store_tree {
+	size_t		*parent;	/* KV: the run before it; checkpoint:
+					   the run that ends at it; or NONE */
+	size_t		*children;	/* KV: runs that begin at its end */
+	size_t		*checkpoint;	/* KV: the one at its end, or NONE */
+	unsigned char	*there;		/* with all that is before it */
+};
+
+int qwen_store_tree(struct qwen_store_tree *t,
+    const struct qwen_store_scan *sc, struct qwen_err *err);
+void qwen_store_tree_fini(struct qwen_store_tree *t);
+
+/*
+ * Files of this prefix: index of the first, runs before the checkpoint; *n is
+ * set to how many.
+ */
+size_t qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
+    const struct qwen_fp *hash, size_t *n);
+
+int qwen_store_same(const struct qwen_fp *a, const struct qwen_fp *b);
+
+/* ------------------------------------------------------------- walk.c */
+
+/* A position in a prompt at which a file ends. */
+struct qwen_store_step {
+	uint64_t	 at;
+	struct qwen_fp	 hash;
+	int		 there;		/* KV of all tokens before it */
+	size_t		 kv;		/* the last run of them; NONE at 0 */
+	size_t		 prev;		/* step where that begins */
+	size_t		 depth;		/* runs up to here */
+	size_t		 checkpoint;	/* or NONE */
+};
+
+/* Ascending; the first is at 0.  Numbers are indices of files of the scan. */
+struct qwen_store_walk {
+	struct qwen_store_step *step;
+	size_t		 n_step;
+};
+
+/* Also with steps at the positions cut (ascending), whether or not they are. */
+int qwen_store_walk(struct qwen_store_walk *w,
+    const struct qwen_store_scan *sc, const int32_t *tokens, size_t n,
+    const uint64_t *cut, size_t n_cut, struct qwen_err *err);
+void qwen_store_walk_fini(struct qwen_store_walk *w);
+
+/* Once more, after steps were marked as being there. */
+void qwen_store_follow(struct qwen_store_walk *w,
+    const struct qwen_store_scan *sc);
+
+/* Index of the step at this position, which has one. */
+size_t qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at);
+
+/* ------------------------------------------------------------- node.c */
+
+/* A run of KV, or a checkpoint, opened and compared with its name. */
+struct qwen_store_node;
+
+/*
+ * QWEN_EFORMAT, QWEN_ERANGE or QWEN_EMISMATCH if the file is not what its name
+ * says.  The run's tokens are still to be compared with a prompt.
+ */
+int qwen_store_node_open(struct qwen_store_node **out, const char *path,
+    const struct qwen_store_name *name, const struct qwen_header *model,
+    struct qwen_err *err);
+void qwen_store_node_close(struct qwen_store_node *nd);
+
+/* How many of its tokens are those of the prompt, of which n follow from. */
+size_t qwen_store_node_common(const struct qwen_store_node *nd,
+    const int32_t *tokens, size_t n);
+const int32_t *qwen_store_node_tokens(const struct qwen_store_node *nd);
+int qwen_store_node_logits(const struct qwen_store_node *nd);
+
+/* As qwen_state_restore of runs, and checkpoints, one after the other. */
+int qwen_store_node_restore(struct qwen_session **out, struct qwen_model *m,
+    struct qwen_store_node *const *chain, size_t n_chain, size_t n_max,
+    int want_logits, struct qwen_err *err);
+
+/* The part of the session that the name says. */
+int qwen_store_node_save(int fd, const struct qwen_session *s,
+    const struct qwen_store_name *name, struct qwen_err *err);
+
+/* ----------------------------------------------------------- lookup.c */
+
+/* The file is not used any more, and removed if it is damaged. */
+void qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
+    size_t file, const struct qwen_err *err);
+
+/* It was of use now. */
+void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
+
+/* ------------------------------------------------------------ sweep.c */
+
+/* What a sweep is to remove, and what it did. */
+struct qwen_store_sweep {
+	const size_t	*victim;	/* indices of files of the scan */
+	const int64_t	*used;		/* spare it if used since then (NULL:
+					   do not) */
+	size_t		 n;
+	time_t		 gone_before;	/* also decide on what others had on
+					   its way out before this time */
+	/* increased by what has gone: files and bytes of them */
+	uint64_t	 victims, victim_bytes;
+	uint64_t	 others, other_bytes;
+};
+
+int qwen_store_sweep(const struct qwen_store_scan *sc,
+    struct qwen_store_sweep *w, struct qwen_err *err);
+
+/* ---------------------------------------------------------------- gc.c */
+
+/* Time of last use, in nanoseconds. */
+static inline int64_t
+qwen_store_used(const struct stat *s)
+{
+	return (int64_t)s->st_mtim.tv_sec * 1000000000 + s->st_mtim.tv_nsec;
+}
+
+/* Within the limit again, and without litter. */
+int qwen_store_clean(struct qwen_store *st, struct qwen_err *err);
+
+/* Whether a model of which this is a run can go on from any position. */
+static inline int
+qwen_store_any_cut(const struct qwen_store_name *n)
+{
+	return n->n_sketch > 0;
+}
+
+#endif

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "store/store.h"
 
-/* ------------------------------------------------------------- all of it, in order */
+/* ----------------------------------------------------- all of it, in order */
 
 /* A file of a model's folder, in its place in the tree. */
 struct place {
@@ -96,7 +96,7 @@ out:
 	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
-/* ----------------------------------------------------- each model's folder in turn */
+/* --------------------------------------------- each model's folder in turn */
 
 struct folder {
 	const char	*name;		/* below v1 */
@@ -166,7 +166,7 @@ path_below(const struct folder *f, const struct qwen_store_name *n)
 	return s;
 }
 
-/* ------------------------------------------------------------------- listing */
+/* ----------------------------------------------------------------- listing */
 
 struct qwen_store_list {
 	struct qwen_store_entry *e;
@@ -255,7 +255,7 @@ qwen_store_list_free(struct qwen_store_list *l)
 	free(l);
 }
 
-/* ----------------------------------------------------------------- verifying */
+/* --------------------------------------------------------------- verifying */
 
 struct verify {
 	struct qwen_store *st;
@@ -379,7 +379,7 @@ qwen_store_verify(struct qwen_store *st, const struct qwen_store_verifier *v,
 	return r;
 }
 
-/* ------------------------------------------------------------------ removing */
+/* ---------------------------------------------------------------- removing */
 
 struct removal {
 	const char	*digits;	/* NULL: all */

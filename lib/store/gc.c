@@ -55,7 +55,7 @@ struct gc {
 	uint64_t	 n_left;	/* files, likewise */
 };
 
-/* -------------------------------------------------------------- what there is */
+/* ----------------------------------------------------------- what there is */
 
 static int
 stat_files(struct model *m, struct gc *g, struct qwen_err *err)
@@ -159,7 +159,7 @@ init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- what goes */
+/* --------------------------------------------------------------- what goes */
 
 static void
 choose(struct gc *g, struct model *m, size_t i)
@@ -258,7 +258,7 @@ choose_useless(struct gc *g, struct model *m)
 	}
 }
 
-/* --------------------------------------------------------------- temporaries */
+/* ------------------------------------------------------------- temporaries */
 
 /* The folder's idea of the present, which is not that of this machine. */
 static time_t
@@ -318,7 +318,7 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 	}
 }
 
-/* ------------------------------------------------------------------ together */
+/* ---------------------------------------------------------------- together */
 
 static int
 sweep_model(struct model *m, int eager, struct qwen_store_sweep *w,

@@ -51,7 +51,7 @@ struct insert {
 	struct qwen_err	*err;
 };
 
-/* ------------------------------------------------------------------- the cuts */
+/* ---------------------------------------------------------------- the cuts */
 
 /* The next position behind at that any prompt of this length is cut at. */
 static uint64_t
@@ -120,7 +120,7 @@ plan(struct insert *v)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ one file */
+/* ---------------------------------------------------------------- one file */
 
 /* Under a name that nobody else has; -1 and errno. */
 static int
@@ -173,7 +173,7 @@ out:
 	return r;
 }
 
-/* ------------------------------------------------------------- what is missing */
+/* --------------------------------------------------------- what is missing */
 
 /* Half a byte of the hash at each level of the run. */
 static int

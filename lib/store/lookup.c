@@ -106,7 +106,7 @@ doubt(struct lookup *l, size_t file, const struct qwen_err *err)
 	return 1;
 }
 
-/* ----------------------------------------------------------------- the chain */
+/* --------------------------------------------------------------- the chain */
 
 static void
 close_chain(struct lookup *l)
@@ -194,7 +194,7 @@ open_checkpoint(struct lookup *l, size_t step)
 	return 1;
 }
 
-/* ------------------------------------------------ models that can be cut anywhere */
+/* ----------------------------------------- models that can be cut anywhere */
 
 /* A run of which the prompt shares the beginning. */
 struct near {
@@ -433,7 +433,7 @@ try_any_cut(struct lookup *l)
 	return 0;
 }
 
-/* ------------------------------------------------ models with recurrent state */
+/* --------------------------------------------- models with recurrent state */
 
 static int
 try_checkpoints(struct lookup *l)

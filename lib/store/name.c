@@ -162,7 +162,7 @@ qwen_store_dir_parse(struct qwen_header *h, const char *s)
 	return 0;
 }
 
-/* Processes on several machines share a folder: hash all that tells them apart. */
+/* Processes on many machines share a folder: hash all that tells them apart. */
 void
 qwen_store_unique(char buf[QWEN_STORE_UNIQUE])
 {

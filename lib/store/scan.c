@@ -98,8 +98,8 @@ take(struct qwen_store_scan *sc, const char *name)
 static int
 order(const void *a, const void *b)
 {
-	const struct qwen_store_name *p = &((const struct qwen_store_file *)a)->n;
-	const struct qwen_store_name *q = &((const struct qwen_store_file *)b)->n;
+	const struct qwen_store_file *f = a, *g = b;
+	const struct qwen_store_name *p = &f->n, *q = &g->n;
 	int c;
 
 	if (p->end != q->end)

@@ -33,13 +33,13 @@ struct qwen_store {
 	int		 warned;
 };
 
-/* ------------------------------------------------------------- warn.c */
+/* ------------------------------------------------------------------ warn.c */
 
 /* Once an open store: "WHAT: message". */
 void qwen_store_warn(struct qwen_store *st, const char *what,
     const struct qwen_err *err);
 
-/* ------------------------------------------------------------- name.c */
+/* ------------------------------------------------------------------ name.c */
 
 enum {
 	QWEN_STORE_SKETCH = 20,		/* levels: runs of 2^20 tokens */
@@ -88,7 +88,7 @@ unsigned char qwen_store_sketch(const struct qwen_fp *hash);
 /* Levels of the sketch of a run. */
 unsigned qwen_store_levels(uint64_t n);
 
-/* ------------------------------------------------------------- scan.c */
+/* ------------------------------------------------------------------ scan.c */
 
 struct qwen_store_file {
 	struct qwen_store_name n;
@@ -125,7 +125,7 @@ int qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
 /* Path of a file: free(). NULL: out of memory. */
 char *qwen_store_path(const struct qwen_store_scan *sc, const char *name);
 
-/* ------------------------------------------------------------- tree.c */
+/* ------------------------------------------------------------------ tree.c */
 
 #define QWEN_STORE_NONE SIZE_MAX
 
@@ -151,7 +151,7 @@ size_t qwen_store_files_at(const struct qwen_store_scan *sc, uint64_t end,
 
 int qwen_store_same(const struct qwen_fp *a, const struct qwen_fp *b);
 
-/* ------------------------------------------------------------- walk.c */
+/* ------------------------------------------------------------------ walk.c */
 
 /* A position in a prompt at which a file ends. */
 struct qwen_store_step {
@@ -183,7 +183,7 @@ void qwen_store_follow(struct qwen_store_walk *w,
 /* Index of the step at this position, which has one. */
 size_t qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at);
 
-/* ------------------------------------------------------------- node.c */
+/* ------------------------------------------------------------------ node.c */
 
 /* A run of KV, or a checkpoint, opened and compared with its name. */
 struct qwen_store_node;
@@ -212,7 +212,7 @@ int qwen_store_node_restore(struct qwen_session **out, struct qwen_model *m,
 int qwen_store_node_save(int fd, const struct qwen_session *s,
     const struct qwen_store_name *name, struct qwen_err *err);
 
-/* ----------------------------------------------------------- lookup.c */
+/* ---------------------------------------------------------------- lookup.c */
 
 /* The file is not used any more, and removed if it is damaged. */
 void qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
@@ -221,7 +221,7 @@ void qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
 /* It was of use now. */
 void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
 
-/* ------------------------------------------------------------ sweep.c */
+/* ----------------------------------------------------------------- sweep.c */
 
 /* What a sweep is to remove, and what it did. */
 struct qwen_store_sweep {
@@ -239,7 +239,7 @@ struct qwen_store_sweep {
 int qwen_store_sweep(const struct qwen_store_scan *sc,
     struct qwen_store_sweep *w, struct qwen_err *err);
 
-/* ---------------------------------------------------------------- gc.c */
+/* -------------------------------------------------------------------- gc.c */
 
 /* Time of last use, in nanoseconds. */
 static inline int64_t

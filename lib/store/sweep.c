@@ -66,7 +66,7 @@ struct held {
 	struct qwen_store_name n;
 	char		 gone[GONE_NAME];
 	uint64_t	 bytes;
-	int		 victim;	/* of this sweep, not what others left */
+	int		 victim;	/* not what others left */
 	int		 needed;
 };
 

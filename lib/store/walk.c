@@ -92,7 +92,8 @@ qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
 		if (k == w->n_step)
 			return;
 		s = &w->step[k];
-		if (f->bad || s->at != f->n.end || !qwen_store_same(&s->hash, &f->n.hash))
+		if (f->bad || s->at != f->n.end ||
+		    !qwen_store_same(&s->hash, &f->n.hash))
 			continue;
 		if (f->n.kind == QWEN_STORE_CHECKPOINT)
 			s->checkpoint = i;

@@ -76,7 +76,7 @@ test_hashes(void)
 	    qwen_store_levels(UINT32_MAX) == QWEN_STORE_SKETCH, "levels");
 }
 
-/* --------------------------------------------------------- the longest prefix */
+/* ------------------------------------------------------ the longest prefix */
 
 static void
 test_recurrent(void)
@@ -202,7 +202,7 @@ test_many_turns(void)
 	fake_model_free(m);
 }
 
-/* -------------------------------------------------------------- what is removed */
+/* --------------------------------------------------------- what is removed */
 
 /* Make a file, and all others of the store, so much older. */
 static void
@@ -554,7 +554,7 @@ test_list(void)
 	fake_model_free(m);
 }
 
-/* ---------------------------------------------------------- no store to speak of */
+/* ---------------------------------------------------- no store to speak of */
 
 static void
 test_no_store(void)

@@ -1067,6 +1067,18 @@ int qwen_state_block_read(struct qwen_state_file *f, size_t i,
 int qwen_state_verify(const char *path, struct qwen_err *err);
 
 /*
+ * Write the state in a file again, without the model: cut to its first opts->to
+ * tokens, which must be a checkpoint or (0) its end, with or without
+ * checkpoints and compression, as opts (which may be NULL) says; the rest of
+ * opts is not looked at.  What need not change is copied as it is stored.
+ * Bytes of an incomplete character at a checkpoint are not known.  *fp may be
+ * NULL.  QWEN_EUNSUP if the file holds a part.
+ */
+int qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp,
+    struct qwen_err *err);
+
+/*
  * A session of the longest state with at most n_max tokens (SIZE_MAX: all) that
  * a chain of files holds: one state, or parts in order, the first from 0, each
  * from where the one before ends and with its tokens for prefix.  It ends at

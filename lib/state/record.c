@@ -482,3 +482,57 @@ qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
 		    "key \"%s\" is not known to this version", rec->unknown);
 	return 0;
 }
+
+/* -------------------------------------- records that every writer makes alike */
+
+int
+qwen_state_put_sampler(struct qwen_state_put *p,
+    const struct qwen_state_sum *s, const struct qwen_state_extra *x)
+{
+	if (x->sampler == NULL && x->n_pending == 0)
+		return 0;
+	qwen_state_put_begin(p, s, "sampler", 2);
+	qwen_state_put_text(p, QWEN_F_OPTIONS,
+	    x->sampler != NULL ? x->sampler : "");
+	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
+	return 1;
+}
+
+/* Tokens behind a run, or a cut through it, make it a thing of the past. */
+int
+qwen_state_put_run(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    const struct qwen_run *run, uint64_t end)
+{
+	if (run->options == NULL || run->from > end ||
+	    run->count != end - run->from)
+		return 0;
+	qwen_state_put_begin(p, s, "run", 8);
+	qwen_state_put_uint(p, QWEN_F_START, run->from);
+	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
+	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
+	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
+	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
+	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
+	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
+	return 1;
+}
+
+void
+qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    uint64_t index, struct qwen_fp *fp)
+{
+	static const unsigned char zero[QWEN_END_BYTES];
+
+	qwen_state_sum_total(s, fp);
+	qwen_state_put_begin(p, s, "end", 6);
+	qwen_state_put_uint(p, QWEN_F_RECORDS, s->n);
+	qwen_state_put_uint(p, QWEN_F_BYTES, s->bytes);
+	qwen_state_put_uint(p, QWEN_F_RAW, s->raw);
+	qwen_state_put_bytes(p, QWEN_F_TOTAL, fp->b, sizeof fp->b);
+	qwen_state_put_uint(p, QWEN_F_INDEX, index);
+	/* key and head of the pad, no data, check */
+	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
+	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
+}

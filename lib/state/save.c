@@ -494,41 +494,25 @@ put_states(struct save *v)
 static int
 put_sampler(struct save *v, const struct qwen_state_extra *x)
 {
-	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
+	struct qwen_state_entry e = { .kind = "sampler", .layer = NONE,
+	    .at = NONE };
 
-	if (x->sampler == NULL && x->n_pending == 0)
-		return 0;
-	if (begin(v, "sampler", 2, &e) < 0)
+	if (flush(v) < 0)
 		return -1;
-	qwen_state_put_text(p, QWEN_F_OPTIONS,
-	    x->sampler != NULL ? x->sampler : "");
-	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
-	return finish(v, NULL, 0, &e);
+	return qwen_state_put_sampler(&v->put, &v->sum, x) ?
+	    finish(v, NULL, 0, &e) : 0;
 }
 
-/* Tokens behind a run, or a cut through it, make it a thing of the past. */
 static int
 put_run(struct save *v, const struct qwen_run *run)
 {
-	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
+	struct qwen_state_entry e = { .kind = "run", .layer = NONE,
+	    .at = NONE };
 
-	if (run->options == NULL || run->from > v->to ||
-	    run->count != v->to - run->from)
-		return 0;
-	if (begin(v, "run", 8, &e) < 0)
+	if (flush(v) < 0)
 		return -1;
-	qwen_state_put_uint(p, QWEN_F_START, run->from);
-	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
-	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
-	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
-	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
-	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
-	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
-	    run->has_base ? sizeof run->base.b : 0);
-	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
-	return finish(v, NULL, 0, &e);
+	return qwen_state_put_run(&v->put, &v->sum, run, v->to) ?
+	    finish(v, NULL, 0, &e) : 0;
 }
 
 static int
@@ -563,25 +547,15 @@ put_index(struct save *v)
 	return r;
 }
 
-/* Always of the same length, so that it is found from behind. */
 static int
 put_end(struct save *v, uint64_t index, struct qwen_fp *fp)
 {
-	static const unsigned char zero[QWEN_END_BYTES];
-	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
+	struct qwen_state_entry e = { .kind = "end", .layer = NONE,
+	    .at = NONE };
 
-	if (begin(v, "end", 6, &e) < 0)
+	if (flush(v) < 0)
 		return -1;
-	qwen_state_sum_total(&v->sum, fp);
-	qwen_state_put_uint(p, QWEN_F_RECORDS, v->sum.n);
-	qwen_state_put_uint(p, QWEN_F_BYTES, v->sum.bytes);
-	qwen_state_put_uint(p, QWEN_F_RAW, v->sum.raw);
-	qwen_state_put_bytes(p, QWEN_F_TOTAL, fp->b, sizeof fp->b);
-	qwen_state_put_uint(p, QWEN_F_INDEX, index);
-	/* key and head of the pad, no data, check */
-	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
-	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
+	qwen_state_put_end(&v->put, &v->sum, index, fp);
 	return finish(v, NULL, 0, &e);
 }
 

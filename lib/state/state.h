@@ -154,6 +154,19 @@ void qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
     const void *data, size_t n_data, uint64_t n_raw, size_t align);
 
 /*
+ * Begin, with all their fields, the records of sampler and run of a state that
+ * ends with this many tokens (1, or 0 if there is nothing to say), and the end,
+ * which always has the same length so that it is found from behind; index is
+ * where the index begins, *fp becomes the state's.
+ */
+int qwen_state_put_sampler(struct qwen_state_put *p,
+    const struct qwen_state_sum *s, const struct qwen_state_extra *x);
+int qwen_state_put_run(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    const struct qwen_run *run, uint64_t end);
+void qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    uint64_t index, struct qwen_fp *fp);
+
+/*
  * The record in the complete item of n bytes at p, the next one of s: its check
  * first, then its place, then its sense.  *rec points into p.
  */

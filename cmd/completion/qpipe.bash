@@ -128,7 +128,8 @@ _qpipe_argument()
 {
 	case $1 in
 	-m | --model | --vocab) _qpipe_files gguf ;;
-	-s | --state | -o | --output | --tokens) _qpipe_files ;;
+	-s | --state | -o | --output | --reuse) _qpipe_files ;;
+	--tokens) _qpipe_files ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;
 	--synthetic) _qpipe_shapes gguf-synth ;;
@@ -141,8 +142,21 @@ _qpipe_operand()
 	case $1 in
 	gguf-inspect | gguf-pin) _qpipe_files gguf ;;
 	gguf-synth) _qpipe_shapes "$tool" ;;
+	qstate)
+		if [ "$COMP_CWORD" = 1 ]; then
+			_qpipe_add -W "$(_qpipe_commands)"
+		else
+			_qpipe_files
+		fi ;;
 	qtok) _qpipe_files ;;
 	esac
+}
+
+# What qstate can do: the words behind its name in the synopsis.
+_qpipe_commands()
+{
+	"$tool" --help 2>/dev/null |
+	    sed -n 's/^\(usage:\)* *qstate \([a-z]*\) .*/\2/p' | sort -u
 }
 
 _qpipe()
@@ -168,4 +182,4 @@ _qpipe()
 }
 
 complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbench qdecode qprefill \
-    qsample qtok
+    qsample qstate qtok

@@ -118,6 +118,9 @@ void cli_header(struct qwen_header *h, enum qwen_stream_kind kind,
  */
 struct cli_intake {
 	const char		*state;		/* -s, or NULL; set by caller */
+	int			 whole;		/* the tokens are the whole
+						   text: no state may come;
+						   set by caller */
 	struct qwen_session	*session;	/* as the state was, or empty */
 	struct qwen_state_extra	 extra;		/* from the state */
 	int			 restored;	/* there was a state */
@@ -132,7 +135,7 @@ struct cli_intake {
 
 /*
  * Read stdin to its end and the state, by the rules of qdecode(1) on -s; dies
- * when they are broken.  in is zero but for state.
+ * when they are broken.  in is zero but for state and whole.
  */
 void cli_intake(struct cli_intake *in, struct qwen_model *m);
 
@@ -142,6 +145,19 @@ void cli_intake_state(struct cli_intake *in, struct qwen_model *m);
 void cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m);
 
 void cli_intake_fini(struct cli_intake *in);
+
+/* Where the beginning of a text may have been read before. */
+struct cli_reuse {
+	const char	**states;	/* files, tried in order */
+	size_t		 n_states;
+};
+
+/*
+ * Replace in->session by the one that has read most of what it and in->tokens
+ * say, from a state, and take what it has read off in->tokens.  A state that
+ * cannot be read is an error.
+ */
+void cli_reuse(struct cli_intake *in, const struct cli_reuse *u);
 
 /* qwen_session_eval failed. */
 void cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
@@ -254,6 +270,9 @@ void cli_need_stdin(void);
  * when no -f asked for them.
  */
 void cli_no_binary_tty(void);
+
+/* Text as a JSON string on stdout. */
+void cli_json_string(const char *text);
 
 /* ------------------------------------------------------------ output files */
 

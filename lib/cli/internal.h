@@ -13,6 +13,12 @@ extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
 extern mode_t cli_umask;	/* as it was at the start */
 
+/*
+ * Length of the well-formed, printable UTF-8 character at s, 0 if there is
+ * none.
+ */
+size_t cli_printable(const unsigned char *s);
+
 /* Print the synopsis. */
 void cli_print_usage(int to_stderr);
 

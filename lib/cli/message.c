@@ -11,12 +11,9 @@
 int cli_verbose;
 int cli_quiet;
 
-/*
- * Length of the well-formed, printable UTF-8 character at s, 0 if there is
- * none.  C1 controls (U+0080 to U+009F) steer some terminals.
- */
-static size_t
-printable(const unsigned char *s)
+/* C1 controls (U+0080 to U+009F) steer some terminals. */
+size_t
+cli_printable(const unsigned char *s)
 {
 	unsigned c = s[0];
 	size_t n, i;
@@ -44,7 +41,7 @@ mask(char *s)
 	size_t n;
 
 	while (*s != '\0') {
-		n = printable((const unsigned char *)s);
+		n = cli_printable((const unsigned char *)s);
 		if (n == 0) {
 			*s = '?';
 			n = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* qprefill.c - tokens in; the model's state behind them, and logits, out. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,11 +9,13 @@
 #include "cli/cli.h"
 
 static const char usage[] =
-    "qprefill [-qv] [-m model] [-s state] [-o state] [-t threads]\n"
-    "                [-f format] [--logits which] [--top n] [--batch n]\n"
+    "qprefill [-qv] [-m model] [-s state | --reuse state ...] [-o state]\n"
+    "                [-t threads] [-f format] [--logits which] [--top n]\n"
+    "                [--batch n] [--checkpoint-every n] [--checkpoint-at list]\n"
     "                [--no-compress]\n";
 
-enum { O_LOGITS = 256, O_TOP, O_BATCH, O_NO_COMPRESS };
+enum { O_LOGITS = 256, O_TOP, O_BATCH, O_CHECKPOINT_AT, O_CHECKPOINT_EVERY,
+    O_NO_COMPRESS, O_REUSE };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -21,8 +24,11 @@ static const struct cli_option options[] = {
 	{ 's', "state", 1 },
 	{ 't', "threads", 1 },
 	{ O_BATCH, "batch", 1 },
+	{ O_CHECKPOINT_AT, "checkpoint-at", 1 },
+	{ O_CHECKPOINT_EVERY, "checkpoint-every", 1 },
 	{ O_LOGITS, "logits", 1 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_REUSE, "reuse", 1 },
 	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
 };
@@ -36,6 +42,10 @@ static struct {
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
 	int			 n_threads;
+	int			 every_given;
+	struct qwen_checkpoints	 keep;
+	uint64_t		*named;		/* what keep.at points to */
+	struct cli_reuse	 reuse;
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
@@ -49,6 +59,69 @@ parse_logits(const char *s)
 	if (strcmp(s, "none") == 0)
 		return QWEN_LOGITS_NONE;
 	cli_usage("--logits: '%s' is not last, all or none", s);
+}
+
+static void
+add_named(uint64_t at)
+{
+	uint64_t *more;
+
+	more = realloc(opt.named, (opt.keep.n_at + 1) * sizeof *more);
+	if (more == NULL)
+		die("out of memory");
+	opt.named = more;
+	opt.named[opt.keep.n_at++] = at;
+}
+
+/* "100" or "100,250" */
+static void
+parse_positions(const char *s)
+{
+	char word[24];
+	size_t n;
+
+	for (;; s += n + 1) {
+		n = strcspn(s, ",");
+		snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n :
+		    (int)sizeof word - 1, s);
+		add_named((uint64_t)cli_int("--checkpoint-at", word, 1,
+		    INT64_MAX));
+		if (s[n] == '\0')
+			return;
+	}
+}
+
+static void
+add_state(const char *path)
+{
+	const char **more;
+	size_t n = opt.reuse.n_states + 1;
+
+	more = realloc(opt.reuse.states, n * sizeof *more);
+	if (more == NULL)
+		die("out of memory");
+	more[n - 1] = path;
+	opt.reuse.states = more;
+	opt.reuse.n_states = n;
+}
+
+/* What is about going back, and about not reading again. */
+static void
+parse_reuse(int c, const char *arg)
+{
+	switch (c) {
+	case O_CHECKPOINT_AT:
+		parse_positions(arg);
+		break;
+	case O_CHECKPOINT_EVERY:
+		opt.keep.every = (uint64_t)cli_int("--checkpoint-every", arg,
+		    0, INT64_MAX);
+		opt.every_given = 1;
+		break;
+	case O_REUSE:
+		add_state(arg);
+		break;
+	}
 }
 
 static void
@@ -85,7 +158,29 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 	case O_TOP:
 		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
 		break;
+	default:
+		parse_reuse(c, arg);
 	}
+}
+
+static void
+check_options(struct cli_intake *in)
+{
+	in->whole = opt.reuse.n_states > 0;
+	if (in->whole && in->state != NULL)
+		cli_usage("-s %s: --reuse takes the tokens on stdin for the "
+		    "whole prompt", in->state);
+	if (in->whole && opt.logits == QWEN_LOGITS_ALL)
+		cli_usage("--logits=all reads all tokens: not with --reuse");
+	if (opt.logits == QWEN_LOGITS_NONE) {
+		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
+			cli_usage("%s is about logits; add --logits=last or "
+			    "--logits=all", opt.top > 0 ? "--top" : "-f raw");
+		if (opt.output == NULL && opt.format != QWEN_FORMAT_CBOR)
+			cli_usage("a state has no other form than cbor");
+	}
+	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
+		cli_usage("raw rows are whole rows: --top needs another -f");
 }
 
 static void
@@ -98,15 +193,7 @@ parse(int argc, char *argv[], struct cli_intake *in)
 	    &operand)) != -1)
 		parse_one(c, arg, in);
 	cli_no_operands(argc, argv, operand);
-	if (opt.logits == QWEN_LOGITS_NONE) {
-		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
-			cli_usage("%s is about logits; add --logits=last or "
-			    "--logits=all", opt.top > 0 ? "--top" : "-f raw");
-		if (opt.output == NULL && opt.format != QWEN_FORMAT_CBOR)
-			cli_usage("a state has no other form than cbor");
-	}
-	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
-		cli_usage("raw rows are whole rows: --top needs another -f");
+	check_options(in);
 }
 
 /* What the evaluation calls back with. */
@@ -129,6 +216,46 @@ write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return 0;
 }
 
+static int
+by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Where checkpoints are kept: as asked for, and at the marks. */
+static void
+place_checkpoints(struct cli_intake *in)
+{
+	struct qwen_err err;
+	uint64_t begin = qwen_session_n_tokens(in->session);
+	uint64_t end = begin + in->n;
+	size_t i, n = 0;
+
+	if (!opt.every_given)
+		opt.keep.every = qwen_model_checkpoint_every(
+		    qwen_session_model(in->session));
+	for (i = 0; i < in->n_marks; i++)
+		add_named(begin + in->marks[i]);
+	if (opt.keep.n_at == 0)
+		return;
+	qsort(opt.named, opt.keep.n_at, sizeof *opt.named, by_value);
+	for (i = 0; i < opt.keep.n_at; i++) {
+		if (opt.named[i] > end)
+			cli_note("no checkpoint at %llu: there are %llu "
+			    "tokens", (unsigned long long)opt.named[i],
+			    (unsigned long long)end);
+		else if (n == 0 || opt.named[i] != opt.named[n - 1])
+			opt.named[n++] = opt.named[i];
+		if (opt.named[i] == begin && qwen_session_keep(in->session, 1,
+		    &err) < 0)
+			cli_die_err(NULL, &err);
+	}
+	opt.keep.at = opt.named;
+	opt.keep.n_at = n;
+}
+
 /* A state that nothing is added to has one row: the one it holds. */
 static void
 old_row(struct rows *r, const struct qwen_session *s)
@@ -148,7 +275,7 @@ evaluate(struct cli_intake *in, struct rows *r)
 		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
 		    QWEN_LOGITS_LAST,
 		.batch = opt.batch, .row = r != NULL ? write_row : NULL,
-		.arg = r,
+		.arg = r, .keep = &opt.keep,
 	};
 
 	if (in->n == 0 && r != NULL)
@@ -245,6 +372,10 @@ main(int argc, char *argv[])
 	cli_intake(&in, m);
 	if (in.n == 0 && !in.restored)
 		die("no token and no state: nothing to do");
+	/* rows of all tokens come from reading all tokens */
+	if (opt.logits != QWEN_LOGITS_ALL)
+		cli_reuse(&in, &opt.reuse);
+	place_checkpoints(&in);
 	if (opt.logits != QWEN_LOGITS_NONE)
 		run_with_rows(&in, m);
 	else if (opt.output != NULL)
@@ -255,6 +386,8 @@ main(int argc, char *argv[])
 	/* the next tool waits for the end of stdout, not for ours */
 	status = cli_finish();
 	cli_intake_fini(&in);
+	free(opt.named);
+	free(opt.reuse.states);
 	qwen_model_close(m);
 	return status;
 }

@@ -62,6 +62,8 @@ take_header(struct cli_intake *in, struct qwen_model *m,
 		return;
 	if (in->state != NULL)
 		cli_usage("a state on stdin and -s %s: which one?", in->state);
+	if (in->whole)
+		cli_usage("a state on stdin and --reuse: which one?");
 	if (in->session != NULL || in->n > 0)
 		die("stdin: a state after %s", in->session != NULL ?
 		    "another" : "tokens");

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * reuse.c - the beginning of a text that was read before, in a state, in place
+ * of reading it again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+
+/* A text of which the end's logits are wanted. */
+struct text {
+	const int32_t	*tokens;
+	size_t		 n;
+	int		 recurrent;	/* only checkpoints can be gone on from */
+};
+
+static size_t
+common(const struct text *t, const int32_t *tokens, uint64_t n)
+{
+	size_t i, most = n < t->n ? (size_t)n : t->n;
+
+	for (i = 0; i < most && t->tokens[i] == tokens[i]; i++)
+		;
+	return i;
+}
+
+/* How much of the text the state can stand for; *same is what they share. */
+static size_t
+usable(const struct text *t, const struct qwen_state_info *s, size_t *same)
+{
+	size_t best = 0, i, n = *same = common(t, s->tokens, s->n_tokens);
+
+	/* the last position is of use with its logits alone */
+	if (s->n_tokens == n && (n < t->n || s->logits))
+		return n;
+	for (i = 0; i < s->n_checkpoints; i++) {
+		const struct qwen_checkpoint *c = &s->checkpoints[i];
+
+		if (c->at <= n && (c->at < t->n || c->logits))
+			best = (size_t)c->at;
+	}
+	if (!t->recurrent && n > 0 && best < n)
+		best = n < t->n ? n : n - 1;
+	return best;
+}
+
+static void
+check_model(const char *path, const struct qwen_header *h,
+    const struct qwen_model *m)
+{
+	struct qwen_header self;
+	char a[33], b[33];
+
+	cli_header(&self, QWEN_STREAM_STATE, m);
+	if (memcmp(&h->model, &self.model, sizeof h->model) != 0)
+		die("%s: the state is of model %s, the model has %s", path,
+		    qwen_fp_hex(&h->model, a), qwen_fp_hex(&self.model, b));
+	if (h->numerics != self.numerics)
+		die("%s: the state is of numerics version %lu, this program "
+		    "of %lu", path, (unsigned long)h->numerics,
+		    (unsigned long)self.numerics);
+}
+
+static struct qwen_state_file *
+open_state(const char *path, const struct qwen_model *m)
+{
+	struct qwen_state_file *f;
+	const struct qwen_state_info *info;
+	struct qwen_err err;
+
+	if (qwen_state_open(&f, path, &err) < 0)
+		cli_die_err(path, &err);
+	info = qwen_state_info(f);
+	check_model(path, &info->header, m);
+	if (info->from > 0)
+		die("%s: a part of a state, from position %llu on", path,
+		    (unsigned long long)info->from);
+	return f;
+}
+
+/* The first n tokens of the text are in the session now. */
+static void
+take_session(struct cli_intake *in, struct qwen_session *s, size_t n)
+{
+	size_t i, old = qwen_session_n_tokens(in->session);
+
+	qwen_session_free(in->session);
+	in->session = s;
+	in->n -= n - old;
+	memmove(in->tokens, in->tokens + (n - old), in->n * sizeof *in->tokens);
+	/* marks that are passed have their checkpoint or will have none */
+	for (i = 0; i < in->n_marks && in->marks[i] < n - old; i++)
+		;
+	in->n_marks -= i;
+	memmove(in->marks, in->marks + i, in->n_marks * sizeof *in->marks);
+	for (i = 0; i < in->n_marks; i++)
+		in->marks[i] -= n - old;
+}
+
+/* The state that stands for most of the text; of equal ones the first. */
+static void
+use_states(struct cli_intake *in, const struct cli_reuse *u,
+    const struct text *t)
+{
+	struct qwen_model *m = qwen_session_model(in->session);
+	struct qwen_state_file *f, *best = NULL;
+	size_t i, n, same, best_n = 0, which = 0;
+	struct qwen_session *s;
+	struct qwen_err err;
+
+	for (i = 0; i < u->n_states; i++) {
+		f = open_state(u->states[i], m);
+		n = usable(t, qwen_state_info(f), &same);
+		if (cli_verbose)
+			cli_note("%s: %zu of %zu tokens are the same, %zu can "
+			    "be used", u->states[i], same, t->n, n);
+		if (n > best_n) {
+			qwen_state_close(best);
+			best = f;
+			best_n = n;
+			which = i;
+		} else
+			qwen_state_close(f);
+	}
+	if (best == NULL)
+		return;
+	qwen_state_extra_fini(&in->extra);
+	if (qwen_state_restore(&s, &in->extra, m, &best, 1, best_n,
+	    best_n == t->n, &err) < 0)
+		cli_die_err(u->states[which], &err);
+	qwen_state_close(best);
+	take_session(in, s, qwen_session_n_tokens(s));
+	if (cli_verbose)
+		cli_note("%zu tokens from %s, %zu to read",
+		    qwen_session_n_tokens(s), u->states[which], in->n);
+}
+
+void
+cli_reuse(struct cli_intake *in, const struct cli_reuse *u)
+{
+	size_t n = qwen_session_n_tokens(in->session);
+	struct text t = { .n = n + in->n };
+	int32_t *tokens;
+
+	if (u->n_states == 0)
+		return;
+	/* add_tokens knows that it is no more than a context */
+	if ((tokens = calloc(t.n + 1, sizeof *tokens)) == NULL)
+		die("out of memory");
+	if (n > 0)
+		memcpy(tokens, qwen_session_tokens(in->session),
+		    n * sizeof *tokens);
+	if (in->n > 0)
+		memcpy(tokens + n, in->tokens, in->n * sizeof *tokens);
+	t.tokens = tokens;
+	t.recurrent = qwen_model_checkpoint_every(qwen_session_model(
+	    in->session)) > 0;
+	use_states(in, u, &t);
+	free(tokens);
+}

@@ -79,16 +79,12 @@ for t in $tools; do
 done
 
 # -- examples, each page's in a folder of its own, in order
-# A command begins with "$ "; lines that begin with "> " belong to it.
-examples() {
-	page "$1" | section EXAMPLES | awk -v n=0 '
-		/^ *\$ / { n++; sub(/^ *\$ /, ""); f = n ".sh"; print >f; next }
-		/^ *> / && n { sub(/^ *> /, ""); print >>f }'
-}
+# make(1) under make(1) would have something to say
+unset MAKEFLAGS MAKELEVEL
 for f in "$TOP"/man/*.[0-9]; do
 	p=${f##*/}
 	mkdir "$p" && cd "$p" || exit 1
-	examples "$f"
+	page "$f" | section EXAMPLES | commands
 	n=1
 	while [ -e $n.sh ]; do
 		# a failure early in a pipeline shows on stderr

@@ -3,6 +3,8 @@
 #   section TITLE        of a page on stdin, without the title
 #   documented TOOL      the options that its page lists, one a line
 #   sampling TOOL        those that only its --help lists
+#   subsection TITLE     of a section on stdin
+#   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
 page() {
 	mandoc -Tascii -O width=900 "$1" | sed "s/.$(printf '\b')//g"
 }
@@ -19,4 +21,15 @@ documented() {
 
 sampling() {
 	"$1" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort -u
+}
+
+# A command begins with "$ "; lines that begin with "> " belong to it.
+commands() {
+	awk -v n=0 '
+		/^ *\$ / { n++; sub(/^ *\$ /, ""); f = n ".sh"; print >f; next }
+		/^ *> / && n { sub(/^ *> /, ""); print >>f }'
+}
+
+subsection() {
+	awk -v want="   $1" '/^   [^ ]/ { on = $0 == want; next } on'
 }

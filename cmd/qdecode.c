@@ -276,6 +276,7 @@ static void
 generate(struct run *r)
 {
 	double start = cli_now(), s;
+	int64_t before = r->n;
 	struct qwen_err err;
 	int32_t id;
 	int done;
@@ -294,9 +295,14 @@ generate(struct run *r)
 		done = done || is_full(r);
 	}
 	s = cli_now() - start;
-	if (cli_verbose && r->n > 0)
+	if (cli_verbose && r->n > before)
 		cli_note("%lld tokens generated in %.3f s, %.1f tok/s",
-		    (long long)r->n, s, (double)r->n / s);
+		    (long long)(r->n - before), s,
+		    (double)(r->n - before) / s);
+	if (cli_verbose && r->record.n_saves > 0)
+		cli_note("saved %llu times on the way, in %.3f s",
+		    (unsigned long long)r->record.n_saves,
+		    r->record.save_s);
 }
 
 /* All that decides about the tokens but the model and what is before them. */

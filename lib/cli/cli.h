@@ -212,6 +212,8 @@ struct cli_run {
 	int		 moved_on;	/* which the file no longer holds */
 	double		 due;		/* when to save next */
 	int		 failed;	/* the last save did */
+	uint64_t	 n_saves;	/* that did not, */
+	double		 save_s;	/* and the time they took */
 };
 
 /*

@@ -258,9 +258,11 @@ cli_run_save(struct cli_run *run, struct cli_intake *in,
 
 	if (start < run->due)
 		return;
-	if (cli_save_between(in, out, opts, &err) == 0)
+	if (cli_save_between(in, out, opts, &err) == 0) {
 		run->failed = 0;
-	else if (!run->failed) {
+		run->n_saves++;
+		run->save_s += cli_now() - start;
+	} else if (!run->failed) {
 		cli_note("%s: not saved: %s; going on", run->output, err.msg);
 		run->failed = 1;
 	}

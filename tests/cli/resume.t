@@ -210,6 +210,11 @@ ok $? "-s A -o B: gone on with from B"
 go2 -s base -o S -v </dev/null >got 2>err
 cmp -s got want2 && ! grep -q ' tok/s' err
 ok $? "a finished one is printed"
+qdecode -s base -o S -n 5 --save-every 0 -v --new-run </dev/null 2>err >/dev/null
+grep -q 'saved [1-5] times on the way' err
+ok $? "-v tells how often it was saved"
+cp unfinished S
+go2 -s base -o S </dev/null >/dev/null
 go2 -s base -o S -v --new-run </dev/null >got 2>err
 cmp -s got want2 && grep -q ' tok/s' err
 ok $? "--new-run: from A once more"

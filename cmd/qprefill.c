@@ -12,10 +12,11 @@ static const char usage[] =
     "qprefill [-qv] [-m model] [-s state | --reuse state ...] [-o state]\n"
     "                [-t threads] [-f format] [--logits which] [--top n]\n"
     "                [--batch n] [--checkpoint-every n] [--checkpoint-at list]\n"
+    "                [--store folder | --no-store] [--store-max size]\n"
     "                [--no-compress]\n";
 
 enum { O_LOGITS = 256, O_TOP, O_BATCH, O_CHECKPOINT_AT, O_CHECKPOINT_EVERY,
-    O_NO_COMPRESS, O_REUSE };
+    O_NO_COMPRESS, O_NO_STORE, O_REUSE, O_STORE, O_STORE_MAX };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -28,7 +29,10 @@ static const struct cli_option options[] = {
 	{ O_CHECKPOINT_EVERY, "checkpoint-every", 1 },
 	{ O_LOGITS, "logits", 1 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_NO_STORE, "no-store", 0 },
 	{ O_REUSE, "reuse", 1 },
+	{ O_STORE, "store", 1 },
+	{ O_STORE_MAX, "store-max", 1 },
 	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
 };
@@ -46,6 +50,7 @@ static struct {
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
 	struct cli_reuse	 reuse;
+	int			 no_store;
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
@@ -118,8 +123,21 @@ parse_reuse(int c, const char *arg)
 		    0, INT64_MAX);
 		opt.every_given = 1;
 		break;
+	case O_NO_STORE:
+		opt.no_store = 1;
+		break;
 	case O_REUSE:
 		add_state(arg);
+		break;
+	case O_STORE:
+		if (arg[0] == '\0')
+			cli_usage("--store: the name of the folder is empty");
+		opt.reuse.store = arg;
+		break;
+	case O_STORE_MAX:
+		opt.reuse.store_max = cli_bytes("--store-max", arg);
+		if (opt.reuse.store_max == 0)
+			cli_usage("--store-max: nothing fits in 0 bytes");
 		break;
 	}
 }
@@ -163,9 +181,24 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 	}
 }
 
+/* Which store, if any. */
+static void
+check_store(void)
+{
+	const char *env = getenv("QWEN_STORE");
+
+	if (opt.no_store)
+		opt.reuse.store = NULL;
+	else if (opt.reuse.store == NULL && env != NULL && env[0] != '\0')
+		opt.reuse.store = env;
+	else if (opt.reuse.store == NULL && opt.reuse.store_max > 0)
+		cli_usage("--store-max is the size of a store; give --store");
+}
+
 static void
 check_options(struct cli_intake *in)
 {
+	check_store();
 	in->whole = opt.reuse.n_states > 0;
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: --reuse takes the tokens on stdin for the "

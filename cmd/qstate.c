@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qstate.c - states in files: look, check, cut, compare. */
+/* qstate.c - states in files, and the prefix store: look, check, cut, compare. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "qwen.h"
 #include "cli/cli.h"
+
+#undef warn	/* struct qwen_store_opts has a member of that name */
 
 static const char usage[] =
     "qstate show [-qv] [--tokens] [--json] state ...\n"
@@ -21,9 +24,15 @@ static const char usage[] =
     "              [--no-checkpoints] [--no-compress] state\n"
     "       qstate pack [-qv] [-o state] [--no-checkpoints] [--no-compress]\n"
     "              state\n"
-    "       qstate cat [-qv] state\n";
+    "       qstate cat [-qv] state\n"
+    "       qstate ls [-qv] [--store folder] [--json]\n"
+    "       qstate du [-qv] [--store folder] [--json]\n"
+    "       qstate gc [-qv] [--store folder] [--store-max size] [--json]\n"
+    "       qstate verify [-qv] [--store folder] [--remove] [--json]\n"
+    "       qstate rm [-qv] [--store folder] [--json] --all | prefix ...\n";
 
-enum { O_ALL = 256, O_JSON, O_NO_CHECKPOINTS, O_NO_COMPRESS, O_TOKENS };
+enum { O_ALL = 256, O_JSON, O_NO_CHECKPOINTS, O_NO_COMPRESS, O_REMOVE, O_STORE,
+    O_STORE_MAX, O_TOKENS };
 
 static const struct cli_option options[] = {
 	{ 'm', "model", 1 },
@@ -34,6 +43,9 @@ static const struct cli_option options[] = {
 	{ O_JSON, "json", 0 },
 	{ O_NO_CHECKPOINTS, "no-checkpoints", 0 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_REMOVE, "remove", 0 },
+	{ O_STORE, "store", 1 },
+	{ O_STORE_MAX, "store-max", 1 },
 	{ O_TOKENS, "tokens", 0 },
 	{ 0, NULL, 0 },
 };
@@ -44,7 +56,9 @@ static struct {
 	int			 n_threads;
 	int			 count_given;
 	uint64_t		 count;
-	int			 all, json, tokens;
+	int			 all, json, remove, tokens;
+	const char		*store;
+	uint64_t		 store_max;	/* 0: no limit */
 	struct qwen_state_opts	 state;
 } opt;
 
@@ -537,8 +551,10 @@ told(const char *name, const char *bad)
 	} else if (bad == NULL && cli_verbose)
 		cli_note("%s: whole", name);
 	if (bad != NULL)
-		warn("%s: %s", name, bad);
+		cli_warn("%s: %s", name, bad);
 }
+
+static void verify_store(void);
 
 /* All of them are looked at, whatever the first one is like. */
 static void
@@ -547,6 +563,12 @@ run_verify(char *paths[])
 	const char *name, *path;
 	struct qwen_err err;
 
+	if (*paths == NULL) {
+		verify_store();
+		return;
+	}
+	if (opt.store != NULL || opt.remove)
+		cli_usage("--store and --remove are for verify without files");
 	for (; *paths != NULL; paths++) {
 		path = file_of(*paths, &name);
 		told(name, qwen_state_verify(path, &err) < 0 ? err.msg : NULL);
@@ -1182,9 +1204,282 @@ run_diff(char *paths[])
 	return n_differ > 0 ? 1 : status;
 }
 
+/* -------------------------------------------------------------- the store */
+
+static void
+warn_store(void *arg, const char *msg)
+{
+	(void)arg;
+	cli_warn("%s: %s", opt.store, msg);
+}
+
+/* Which one; it is looked at, not made. */
+static struct qwen_store *
+open_store(void)
+{
+	struct qwen_store_opts o = { .max = 0 };
+	struct qwen_store *st;
+	struct stat sb;
+	struct qwen_err err;
+
+	if (opt.store == NULL)
+		opt.store = getenv("QWEN_STORE");
+	if (opt.store == NULL || opt.store[0] == '\0')
+		cli_usage("which store? Give --store, or set QWEN_STORE");
+	if (stat(opt.store, &sb) == -1)
+		die("%s: %s", opt.store, strerror(errno));
+	o.dir = opt.store;
+	o.warn = warn_store;
+	if (qwen_store_open(&st, &o, &err) < 0)
+		cli_die_err(opt.store, &err);
+	return st;
+}
+
+static struct qwen_store_list *
+list_store(struct qwen_store *st)
+{
+	struct qwen_store_list *l;
+	struct qwen_err err;
+
+	if (qwen_store_list(&l, st, &err) < 0)
+		cli_die_err(opt.store, &err);
+	return l;
+}
+
+static const char *
+kind_name(const struct qwen_store_entry *e)
+{
+	return e->kind == QWEN_STORE_KV ? "kv" : "checkpoint";
+}
+
+static void
+ls_text(const struct qwen_store_entry *e)
+{
+	time_t used = (time_t)e->used;
+	struct tm tm;
+	char when[32], hex[33];
+
+	if (gmtime_r(&used, &tm) == NULL ||
+	    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		strcpy(when, "-");
+	printf("%-10s %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %s %s%s",
+	    kind_name(e), e->from, e->end, e->bytes, when,
+	    qwen_fp_hex(&e->prefix, hex), e->orphan ? " orphan" : "");
+	if (cli_verbose) {
+		putchar(' ');
+		print_masked(e->path);
+	}
+	putchar('\n');
+}
+
+static void
+ls_json(const struct qwen_store_entry *e)
+{
+	char hex[33];
+
+	printf("{\"kind\":\"%s\",\"prefix\":\"%s\"", kind_name(e),
+	    qwen_fp_hex(&e->prefix, hex));
+	json_fp("model", &e->model);
+	json_fp("vocabulary", &e->vocab);
+	printf(",\"numerics\":%lu,\"from\":%" PRIu64 ",\"end\":%" PRIu64
+	    ",\"depth\":%zu,\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%"
+	    PRId64 ",\"path\":", (unsigned long)e->numerics, e->from, e->end,
+	    e->depth, json_bool(e->orphan), e->bytes, e->used);
+	cli_json_string(e->path);
+	printf("}\n");
+}
+
+/* Is this the first entry of another model? */
+static int
+begins_model(const struct qwen_store_list *l, size_t i)
+{
+	const struct qwen_store_entry *e = qwen_store_list_at(l, i), *before;
+
+	if (i == 0)
+		return 1;
+	before = qwen_store_list_at(l, i - 1);
+	return memcmp(&e->model, &before->model, sizeof e->model) != 0 ||
+	    e->numerics != before->numerics;
+}
+
+static void
+run_ls(void)
+{
+	struct qwen_store *st = open_store();
+	struct qwen_store_list *l = list_store(st);
+	const struct qwen_store_entry *e;
+	char hex[33];
+	size_t i;
+
+	for (i = 0; i < qwen_store_list_n(l); i++) {
+		e = qwen_store_list_at(l, i);
+		if (!opt.json && begins_model(l, i))
+			printf("model %s numerics %lu\n",
+			    qwen_fp_hex(&e->model, hex),
+			    (unsigned long)e->numerics);
+		if (opt.json)
+			ls_json(e);
+		else
+			ls_text(e);
+	}
+	qwen_store_list_free(l);
+	qwen_store_close(st);
+}
+
+/* What the entries of a model, or all, come to. */
+struct usage {
+	uint64_t	files, bytes, tokens;
+};
+
+static void
+print_usage(const char *what, const struct qwen_store_entry *e,
+    const struct usage *u)
+{
+	char hex[33] = "all";
+
+	if (e != NULL)
+		qwen_fp_hex(&e->model, hex);
+	if (opt.json) {
+		printf("{\"%s\":\"%s\"", what, hex);
+		if (e != NULL)
+			printf(",\"numerics\":%lu",
+			    (unsigned long)e->numerics);
+		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
+		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
+		    u->tokens);
+	} else
+		printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64 "\n",
+		    what, hex, u->files, u->bytes, u->tokens);
+}
+
+static void
+run_du(void)
+{
+	struct qwen_store *st = open_store();
+	struct qwen_store_list *l = list_store(st);
+	struct usage one = { 0 }, all = { 0 };
+	const struct qwen_store_entry *e;
+	size_t i, n = qwen_store_list_n(l);
+
+	for (i = 0; i < n; i++) {
+		e = qwen_store_list_at(l, i);
+		if (begins_model(l, i))
+			memset(&one, 0, sizeof one);
+		one.files++;
+		one.bytes += e->bytes;
+		one.tokens += e->end - e->from;
+		if (i + 1 < n && !begins_model(l, i + 1))
+			continue;
+		print_usage("model", e, &one);
+		all.files += one.files;
+		all.bytes += one.bytes;
+		all.tokens += one.tokens;
+	}
+	print_usage("total", NULL, &all);
+	qwen_store_list_free(l);
+	qwen_store_close(st);
+}
+
+static void
+print_removed(const struct qwen_store_gc_result *r)
+{
+	if (opt.json)
+		printf("{\"removed\":{\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
+		    "},\"left\":{\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
+		    "}}\n", r->files, r->bytes, r->left_files, r->left_bytes);
+	else if (!cli_quiet)
+		printf("removed %" PRIu64 " %" PRIu64 "\nleft %" PRIu64 " %"
+		    PRIu64 "\n", r->files, r->bytes, r->left_files,
+		    r->left_bytes);
+}
+
+static void
+run_gc(void)
+{
+	struct qwen_store *st = open_store();
+	struct qwen_store_gc_result r = { 0 };
+	struct qwen_err err;
+
+	if (qwen_store_gc(st, opt.store_max, &r, &err) < 0)
+		cli_die_err(opt.store, &err);
+	print_removed(&r);
+	qwen_store_close(st);
+}
+
+/* Each prefix is looked for; those that are not there are told of. */
+static void
+run_rm(char *digits[])
+{
+	struct qwen_store *st;
+	struct qwen_store_gc_result r, all = { 0 };
+	struct qwen_err err;
+
+	if (opt.all == (digits[0] != NULL))
+		cli_usage("rm takes prefixes, or --all");
+	st = open_store();
+	do {
+		memset(&r, 0, sizeof r);
+		if (qwen_store_remove(st, digits[0], &r, &err) < 0) {
+			if (err.code != QWEN_ERANGE || digits[0] == NULL)
+				cli_die_err(opt.store, &err);
+			cli_warn("%s: %s", opt.store, err.msg);
+			continue;
+		}
+		all.files += r.files;
+		all.bytes += r.bytes;
+		all.left_files = r.left_files;
+		all.left_bytes = r.left_bytes;
+	} while (*digits != NULL && *++digits != NULL);
+	print_removed(&all);
+	qwen_store_close(st);
+}
+
+static void
+bad_entry(void *arg, const char *path, const char *msg)
+{
+	char name[2048];
+
+	(void)arg;
+	snprintf(name, sizeof name, "%s/%s", opt.store, path);
+	told(name, msg);
+}
+
+static void
+verified(void *arg, uint64_t bytes)
+{
+	uint64_t *sum = arg;
+
+	*sum += bytes;
+	cli_progress(*sum >> 20);
+}
+
+static void
+verify_store(void)
+{
+	struct qwen_store *st = open_store();
+	uint64_t files = 0, n_bad = 0, bytes = 0;
+	struct qwen_store_verifier v = {
+		.bad = bad_entry, .progress = verified, .arg = &bytes,
+		.remove = opt.remove,
+	};
+	struct qwen_err err;
+	int rc;
+
+	cli_progress_start("MiB", 0);
+	rc = qwen_store_verify(st, &v, &files, &n_bad, &err);
+	cli_progress_end();
+	if (rc < 0)
+		cli_die_err(opt.store, &err);
+	if (cli_verbose)
+		cli_note("%s: %" PRIu64 " files, %" PRIu64 " bad", opt.store,
+		    files, n_bad);
+	qwen_store_close(st);
+}
+
 /* -------------------------------------------------------------------- main */
 
-enum command { SHOW, VERIFY, DIFF, SLICE, PACK, CAT, N_COMMANDS };
+enum command { SHOW, VERIFY, DIFF, SLICE, PACK, CAT, LS, DU, GC, RM,
+    N_COMMANDS };
 
 static const struct {
 	const char	*name;
@@ -1192,18 +1487,22 @@ static const struct {
 	const char	*takes;		/* letters of the options */
 } commands[N_COMMANDS] = {
 	[SHOW] = { "show", 1, -1, "JT" },
-	[VERIFY] = { "verify", 1, -1, "J" },
+	[VERIFY] = { "verify", 0, -1, "JRS" },
 	[DIFF] = { "diff", 2, 2, "AJ" },
 	[SLICE] = { "slice", 1, 1, "nmtoKC" },
 	[PACK] = { "pack", 1, 1, "oKC" },
 	[CAT] = { "cat", 1, 1, "" },
+	[LS] = { "ls", 0, 0, "JS" },
+	[DU] = { "du", 0, 0, "JS" },
+	[GC] = { "gc", 0, 0, "JSM" },
+	[RM] = { "rm", 0, -1, "AJS" },
 };
 
 /* What the table above calls an option. */
 static char
 letter(int c)
 {
-	static const char big[] = "AJKCT";	/* from O_ALL on */
+	static const char big[] = "AJKCRSMT";	/* from O_ALL on */
 
 	return c < O_ALL ? (char)c : big[c - O_ALL];
 }
@@ -1223,6 +1522,13 @@ set_option(int c, const char *arg)
 	case O_JSON: opt.json = 1; break;
 	case O_NO_CHECKPOINTS: opt.state.no_checkpoints = 1; break;
 	case O_NO_COMPRESS: opt.state.no_compress = 1; break;
+	case O_REMOVE: opt.remove = 1; break;
+	case O_STORE: opt.store = arg; break;
+	case O_STORE_MAX:
+		opt.store_max = cli_bytes("--store-max", arg);
+		if (opt.store_max == 0)
+			cli_usage("--store-max: to remove all, use rm --all");
+		break;
 	case O_TOKENS: opt.tokens = 1; break;
 	}
 }
@@ -1306,6 +1612,10 @@ main(int argc, char *argv[])
 	switch (parse(argc, argv, &operands)) {
 	case SHOW: run_show(operands); break;
 	case VERIFY: run_verify(operands); break;
+	case LS: run_ls(); break;
+	case DU: run_du(); break;
+	case GC: run_gc(); break;
+	case RM: run_rm(operands); break;
 	case DIFF: return run_diff(operands);
 	case SLICE: run_slice(operands); break;
 	case PACK: run_pack(operands); break;

@@ -130,6 +130,7 @@ _qpipe_argument()
 	-m | --model | --vocab) _qpipe_files gguf ;;
 	-s | --state | -o | --output | --reuse) _qpipe_files ;;
 	--tokens) _qpipe_files ;;
+	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;
 	--synthetic) _qpipe_shapes gguf-synth ;;

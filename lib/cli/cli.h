@@ -85,6 +85,9 @@ double cli_double(const char *what, const char *s, double min, double max);
 /* -f: one of the formats in the mask, bits 1 << QWEN_FORMAT_CBOR and so on. */
 enum qwen_format cli_format(const char *s, unsigned mask);
 
+/* Bytes: a number, and K, M, G or T behind it for powers of 1024. */
+uint64_t cli_bytes(const char *what, const char *s);
+
 /* -t: 0 (one for each processor) to 1024. */
 int cli_threads(const char *s);
 
@@ -131,6 +134,7 @@ struct cli_intake {
 	uint64_t		*marks;		/* among them: how many tokens
 						   go before; ascending */
 	size_t			 n_marks, cap_marks;
+	struct qwen_store	*store;		/* or NULL; see cli_reuse */
 };
 
 /*
@@ -150,14 +154,17 @@ void cli_intake_fini(struct cli_intake *in);
 struct cli_reuse {
 	const char	**states;	/* files, tried in order */
 	size_t		 n_states;
+	const char	*store;		/* folder of a prefix store, or NULL */
+	uint64_t	 store_max;	/* bytes; 0: no limit */
 };
 
 /*
  * Replace in->session by the one that has read most of what it and in->tokens
- * say, from a state, and take what it has read off in->tokens.  A state that
- * cannot be read is an error.
+ * say, from a state or the store, and take what it has read off in->tokens.
+ * Opens in->store, where cli_prefill then puts what it reads.  A state that
+ * cannot be read is an error; of the store, a note.  u lives as long as in.
  */
-void cli_reuse(struct cli_intake *in, const struct cli_reuse *u);
+void cli_reuse(struct cli_intake *in, struct cli_reuse *u);
 
 /* qwen_session_eval failed. */
 void cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
@@ -165,7 +172,9 @@ void cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
 
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.
- * how may be NULL; its progress is replaced.  Dies.
+ * how may be NULL; its progress is replaced.  With a store, what was read goes
+ * there, now and then and at the end, so that a run that is killed was not for
+ * nothing.  Dies.
  */
 void cli_prefill(struct cli_intake *in, const struct qwen_eval *how);
 

@@ -7,12 +7,32 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
+/* Tokens between two visits to the store, about; at multiples of every. */
+enum { STORE_STEP = 4096 };
+
+/* A part of a prompt. */
+struct part {
+	struct cli_intake	*in;
+	struct qwen_eval	 how;
+	size_t			 done;		/* tokens before it */
+};
+
 static void
 progress(void *arg, size_t done, size_t total)
 {
-	(void)arg;
+	const struct part *p = arg;
+
 	(void)total;
-	cli_progress(done);
+	cli_progress(p->done + done);
+}
+
+/* Whose rows are written: the arg of struct qwen_eval is ours. */
+static int
+row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	const struct part *p = arg;
+
+	return p->how.row(p->how.arg, pos, logits, err);
 }
 
 /* A number that is not finite comes from the model: say from which. */
@@ -25,24 +45,72 @@ cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
 	    err);
 }
 
+/* How many of the tokens to read before the next visit to the store. */
+static size_t
+part_len(const struct part *p)
+{
+	const struct qwen_checkpoints *keep = p->how.keep;
+	size_t left = p->in->n - p->done, step = STORE_STEP, n;
+
+	if (p->in->store == NULL)
+		return left;
+	if (keep != NULL && keep->every > 0)
+		step = keep->every > STORE_STEP ? (size_t)keep->every :
+		    STORE_STEP / (size_t)keep->every * (size_t)keep->every;
+	n = step - qwen_session_n_tokens(p->in->session) % step;
+	return n < left ? n : left;
+}
+
+static void
+read_part(struct part *p)
+{
+	struct cli_intake *in = p->in;
+	struct qwen_eval e = p->how;
+	struct qwen_err err;
+	size_t n = part_len(p);
+
+	e.progress = progress;
+	e.arg = p;
+	/* the last row is that of the last part */
+	if (e.row != NULL)
+		e.row = e.logits == QWEN_LOGITS_ALL || p->done + n == in->n ?
+		    row : NULL;
+	if (qwen_session_eval(in->session, in->tokens + p->done, n, &e,
+	    &err) != 0) {
+		cli_progress_end();
+		cli_die_eval(in->session, &err);
+	}
+	p->done += n;
+}
+
+static void
+store(const struct cli_intake *in)
+{
+	struct qwen_err err;
+
+	if (in->store != NULL && qwen_store_insert(in->store, in->session,
+	    &err) < 0)
+		cli_die_err("store", &err);
+}
+
 void
 cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
 {
-	struct qwen_eval e = { .logits = QWEN_LOGITS_LAST };
-	struct qwen_err err;
+	struct part p = { .in = in, .how = { .logits = QWEN_LOGITS_LAST } };
 	double start = cli_now(), s;
-	int rc;
 
-	if (in->n == 0)
-		return;
 	if (how != NULL)
-		e = *how;
-	e.progress = progress;
+		p.how = *how;
+	if (in->n == 0) {
+		store(in);
+		return;
+	}
 	cli_progress_start("tokens", in->n);
-	rc = qwen_session_eval(in->session, in->tokens, in->n, &e, &err);
+	while (p.done < in->n) {
+		read_part(&p);
+		store(in);
+	}
 	cli_progress_end();
-	if (rc != 0)
-		cli_die_eval(in->session, &err);
 	s = cli_now() - start;
 	if (cli_verbose)
 		cli_note("%zu tokens read in %.3f s, %.1f tok/s", in->n, s,

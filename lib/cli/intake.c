@@ -186,6 +186,7 @@ cli_intake(struct cli_intake *in, struct qwen_model *m)
 void
 cli_intake_fini(struct cli_intake *in)
 {
+	qwen_store_close(in->store);
 	qwen_session_free(in->session);
 	qwen_state_extra_fini(&in->extra);
 	free(in->tokens);

@@ -44,6 +44,32 @@ cli_u64(const char *what, const char *s)
 	return v;
 }
 
+uint64_t
+cli_bytes(const char *what, const char *s)
+{
+	static const char units[] = "KMGT";
+	char digits[32];
+	size_t n = strspn(s, "0123456789"), i;
+	const char *unit;
+	uint64_t v;
+
+	if (n == 0 || n >= sizeof digits || (s[n] != '\0' && s[n + 1] != '\0'))
+		cli_usage("%s: not a number of bytes: '%s'", what, s);
+	memcpy(digits, s, n);
+	digits[n] = '\0';
+	v = cli_u64(what, digits);
+	if (s[n] == '\0')
+		return v;
+	if ((unit = strchr(units, s[n])) == NULL)
+		cli_usage("%s: '%s': units are K, M, G and T", what, s);
+	for (i = 0; i <= (size_t)(unit - units); i++) {
+		if (v > UINT64_MAX / 1024)
+			cli_usage("%s: %s is above 2^64 - 1", what, s);
+		v *= 1024;
+	}
+	return v;
+}
+
 double
 cli_double(const char *what, const char *s, double min, double max)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * reuse.c - the beginning of a text that was read before, in a state, in place
- * of reading it again.
+ * reuse.c - the beginning of a text that was read before, in a state or in the
+ * prefix store, in place of reading it again.  A state was named, so that it
+ * must be right; a store is a cache, so that whatever is wrong with it makes
+ * the way longer and nothing else.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
+#undef warn	/* struct qwen_store_opts has a member of that name */
 
 /* A text of which the end's logits are wanted. */
 struct text {
@@ -137,14 +140,70 @@ use_states(struct cli_intake *in, const struct cli_reuse *u,
 		    qwen_session_n_tokens(s), u->states[which], in->n);
 }
 
+/* -------------------------------------------------------------- the store */
+
+static void
+note_store(void *arg, const char *msg)
+{
+	const struct cli_reuse *u = arg;
+
+	cli_note("store %s: %s", u->store, msg);
+}
+
+/* The store's prefix, if it is longer than what the session has read. */
+static void
+use_store(struct cli_intake *in, const struct cli_reuse *u,
+    const struct text *t)
+{
+	struct qwen_model *m = qwen_session_model(in->session);
+	size_t n, have = qwen_session_n_tokens(in->session);
+	struct qwen_session *s = NULL;
+	struct qwen_header self;
+	struct qwen_err err;
+	double start = cli_now();
+
+	cli_header(&self, QWEN_STREAM_STATE, m);
+	if (qwen_store_find(in->store, &self, t->tokens, t->n, &n, &err) < 0)
+		cli_die_err(u->store, &err);
+	if (n > have && qwen_store_restore(in->store, &s, m, t->tokens, t->n,
+	    &err) < 0)
+		cli_die_err(u->store, &err);
+	if (s != NULL && qwen_session_n_tokens(s) > have)
+		take_session(in, s, qwen_session_n_tokens(s));
+	else {
+		qwen_session_free(s);
+		s = NULL;
+	}
+	if (cli_verbose)
+		cli_note("%zu tokens from store %s in %.3f s, %zu to read",
+		    s != NULL ? qwen_session_n_tokens(s) : 0, u->store,
+		    cli_now() - start, in->n);
+}
+
+static void
+open_store(struct cli_intake *in, struct cli_reuse *u)
+{
+	struct qwen_store_opts o = {
+		.dir = u->store, .max = u->store_max, .warn = note_store,
+		.arg = u,
+	};
+	struct qwen_err err;
+
+	if (qwen_store_open(&in->store, &o, &err) < 0)
+		cli_note("store %s: %s; going on without it", u->store,
+		    err.msg);
+}
+
 void
-cli_reuse(struct cli_intake *in, const struct cli_reuse *u)
+cli_reuse(struct cli_intake *in, struct cli_reuse *u)
 {
 	size_t n = qwen_session_n_tokens(in->session);
 	struct text t = { .n = n + in->n };
 	int32_t *tokens;
 
-	if (u->n_states == 0)
+	if (u->store != NULL)
+		open_store(in, u);
+	if (u->n_states == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */
 	if ((tokens = calloc(t.n + 1, sizeof *tokens)) == NULL)
@@ -158,5 +217,7 @@ cli_reuse(struct cli_intake *in, const struct cli_reuse *u)
 	t.recurrent = qwen_model_checkpoint_every(qwen_session_model(
 	    in->session)) > 0;
 	use_states(in, u, &t);
+	if (in->store != NULL)
+		use_store(in, u, &t);
 	free(tokens);
 }

@@ -39,8 +39,9 @@ if command -v bash >/dev/null 2>&1; then
 	is "$(ask gguf-synth Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes"
 	is "$(ask qbench --synthetic Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes of qbench"
 	is "$(ask gguf-inspect --values a)" "a.weight" "bash: names of tensors"
-	is "$(ask qstate d | xargs)" "diff" "bash: commands of qstate"
+	is "$(ask qstate d | xargs)" "diff du" "bash: commands of qstate"
 	is "$(ask qstate diff no)" "notes" "bash: and their files"
+	is "$(ask qprefill --store '')" "folder" "bash: folders for --store"
 	is "$(ask qsample x)" "" "bash: no operands where there are none"
 else
 	skip "bash" "no bash"
@@ -67,7 +68,7 @@ if command -v zsh >/dev/null 2>&1; then
 	C=$C zsh -f ask.zsh gguf-synth >spec
 	grep -q '^:shape:(Qwen.* .*)$' spec
 	ok $? "zsh: shapes"
-	C=$C zsh -f ask.zsh qstate | grep -q '^:command:(cat diff .*verify)$'
+	C=$C zsh -f ask.zsh qstate | grep -q '^:command:(cat diff du .*verify)$'
 	ok $? "zsh: commands of qstate"
 	C=$C zsh -f ask.zsh qbench | grep -q 'synthetic.*:shape:(Qwen3.6.* Qwen3-8B-Q4_K_M)$'
 	ok $? "zsh: shapes of qbench"

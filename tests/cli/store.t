@@ -1,0 +1,167 @@
+#!/bin/sh
+# The prefix store by way of the tools: what was read by one is not read by the
+# next, whatever happens to the store, and nobody can tell from the bits.
+. "$TOP/tests/cli/tap.sh"
+DEMO=$TOP/demo/demo.gguf
+
+ids() {
+	awk -v n="$1" -v seed="$2" -v v="$3" 'BEGIN {
+		srand(seed)
+		for (i = 0; i < n; i++) print int(v * rand())
+	}'
+}
+
+# taken: how many tokens -v says came from the store
+taken() {
+	sed -n 's/^qprefill: \([0-9]*\) tokens from store .*/\1/p' err
+}
+
+# --- a hit has the bits of a cold run, on every architecture
+for name in qwen3 qwen35-tied qwen35moe-ud; do
+	model "$name"
+	QWEN_MODEL=$MODEL; export QWEN_MODEL
+	vocab=$(gguf-inspect --json | jq '.tensors[] |
+	    select(.name == "token_embd.weight") | .shape[1]')
+	ids 150 5 "$vocab" >old
+	qprefill --store S --checkpoint-every 32 -o old.cbor <old >/dev/null 2>err
+	is "$?$(cat err)" 0 "$name: a store is made"
+	for cut in 0 1 32 $(ids 2 "$$" 149 | awk '{ print $1 + 1 }') 150; do
+		{ head -n "$cut" old; ids 9 "$cut" "$vocab"; } >new
+		qprefill -v --store S -o new.cbor <new 2>err >/dev/null
+		qprefill -o cold.cbor <new >/dev/null
+		qstate diff new.cbor cold.cbor
+		ok $? "$name: $cut in common, $(taken) from the store"
+		[ "$(taken)" -le "$cut" ] && [ "$(taken)" -ge $((cut / 33 * 32)) ]
+		ok $? "$name: not more than that, and not much less"
+		qprefill --store S --logits=last -f raw <new >l1
+		qprefill --logits=last -f raw <new >l2
+		cmp -s l1 l2
+		ok $? "$name: the logits of the next token"
+	done
+	rm -f "$MODEL"
+done
+qstate verify --store S
+ok $? "three models share a store, and all of it is whole"
+is "$(qstate du --store S | grep -c '^model')" 3 "du tells them apart"
+
+# --- who uses it
+QWEN_MODEL=$DEMO; export QWEN_MODEL
+ids 100 6 500 >text
+QWEN_STORE=E qprefill -o a.cbor <text >/dev/null
+[ -d E ]
+ok $? "\$QWEN_STORE"
+QWEN_STORE=E qprefill -v -o b.cbor <text 2>err >/dev/null
+is "$(taken)" 100 "all of it is there"
+cmp -s a.cbor b.cbor
+ok $? "the same bytes"
+QWEN_STORE=E qprefill -v --no-store -o b.cbor <text 2>err >/dev/null
+is "$(taken)" "" "--no-store"
+QWEN_STORE=E qprefill -v --store F -o b.cbor <text 2>err >/dev/null
+is "$(taken)" 0 "--store in place of it"
+QWEN_STORE='' qprefill -v -o b.cbor <text 2>err >/dev/null
+is "$(taken)" "" "an empty one is none"
+# the state's own tokens count
+head -n 40 text | qprefill -o s40.cbor >/dev/null
+tail -n +41 text >rest
+qprefill -v --store E -s s40.cbor -o b.cbor <rest 2>err >/dev/null
+is "$(taken)" 100 "behind a state: the tokens of both"
+qstate diff a.cbor b.cbor
+ok $? "the same state"
+tail -n +41 text | head -n 30 >rest
+qprefill -s s40.cbor --store G -o b.cbor <rest >/dev/null
+head -n 70 text >new
+qprefill -v --store G -o c.cbor <new 2>err >/dev/null
+is "$(taken)" 70 "what is read behind a state goes into the store"
+# a state that is nearer goes before the store
+head -n 90 text | qprefill -o s90.cbor >/dev/null
+{ head -n 95 text; echo 1; } >new
+qprefill -v --store G --reuse s90.cbor -o b.cbor <new 2>err >/dev/null
+grep -q '^qprefill: 90 tokens from s90.cbor' err
+ok $? "--reuse with a store: the longer one is taken"
+qprefill -o c.cbor <new >/dev/null
+qstate diff b.cbor c.cbor
+ok $? "and is right"
+qprefill --store E --logits=all -f raw <text >l1
+qprefill --logits=all -f raw <text >l2
+cmp -s l1 l2
+ok $? "--logits=all with a store has all rows"
+
+# --- what is in it
+is "$(qstate ls --store E | awk '{ print $1 }' | sort -u | xargs)" "checkpoint kv model" "ls"
+qstate ls --store E --json | jq -s -e --argjson size "$(find E -type f -size +0 \
+    -exec wc -c {} + | awk '$2 ~ /^E/ { n += $1 } END { print n }')" '
+    ([.[].bytes] | add) <= $size and all(.[]; .end <= 100) and
+    all(.[]; .path | length > 0)' >/dev/null
+ok $? "ls --json"
+is "$(qstate du --store E --json | jq -s -c '[.[-1].total, .[-1].tokens]')" '["all",100]' \
+    "du --json"
+hash=$(qstate ls --store E --json | jq -r 'select(.end == 100) | .prefix' | head -n 1)
+qstate rm --store E "$hash" >out
+is "$? $(cut -d ' ' -f 1 out | xargs)" "0 removed left" "rm of one"
+qprefill -v --store E -o b.cbor <text 2>err >/dev/null
+[ "$(taken)" -lt 100 ] && qstate diff a.cbor b.cbor
+ok $? "which then is read again"
+refused 1 "rm of what is not there" qstate rm --store E -q ffffffffffffffffffffffffffffffff
+qstate rm --store E --all >/dev/null
+is "$(qstate ls --store E | wc -l)" 0 "rm --all"
+qstate gc --store G --store-max 1 >out
+is "$? $(qstate ls --store G | wc -l)" "0 0" "gc to nothing"
+qprefill --store H --store-max 600K -o b.cbor <text >/dev/null
+for i in 1 2 3 4 5; do
+	ids 60 $i 500 | qprefill --store H --store-max 600K -o b.cbor >/dev/null
+done
+[ "$(qstate du --store H --json | jq 'select(.total) | .bytes')" -le 614400 ]
+ok $? "--store-max is kept"
+
+# --- whatever happens to it
+cp -r S T
+find T -type f -size +100c | while read -r f; do
+	n=$(($(wc -c <"$f") / 2))
+	printf '\377\376\375\374' | dd of="$f" bs=1 seek=$n conv=notrunc 2>/dev/null
+done
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+ids 150 5 "$(gguf-inspect --json | jq '.tensors[] |
+    select(.name == "token_embd.weight") | .shape[1]')" >old
+qprefill -o cold.cbor <old >/dev/null
+qstate verify --store T 2>err
+is "$? $([ -s err ] && echo told)" "1 told" "verify of a damaged store"
+qprefill --store T -o new.cbor <old 2>err >/dev/null
+is "$? $(wc -l <err)" "0 1" "a damaged store: one warning: $(cat err)"
+qstate diff new.cbor cold.cbor
+ok $? "and the right state"
+cp -r S T2
+find T2 -type f -size +100c | while read -r f; do
+	n=$(($(wc -c <"$f") / 2))
+	printf '\377\376\375\374' | dd of="$f" bs=1 seek=$n conv=notrunc 2>/dev/null
+done
+qstate verify --store T2 --remove 2>/dev/null
+qstate verify --store T2
+ok $? "verify --remove leaves what is whole"
+: >file
+qprefill --store file -o new.cbor <old 2>err >/dev/null
+is "$? $(wc -l <err)" "0 1" "a file for a store: one warning: $(cat err)"
+qprefill --store no/such/folder -o new.cbor <old 2>err >/dev/null
+is "$? $(wc -l <err)" "0 1" "a folder that cannot be made: one warning: $(cat err)"
+qstate diff new.cbor cold.cbor
+ok $? "and the right state"
+
+# --- the command line
+refused 1 "ls of a store that is not there" qstate ls --store nowhere
+[ ! -e nowhere ]
+ok $? "which is not made"
+refused 2 "ls without a store" qstate ls
+refused 2 "rm of nothing" qstate rm --store S
+refused 2 "rm of all and of one" qstate rm --store S --all 12
+refused 2 "gc with a bad size" qstate gc --store S --store-max 12X
+refused 2 "--store ''" qprefill --store '' <old
+refused 2 "--store-max 0" qprefill --store S --store-max 0 <old
+refused 2 "--store-max without a store" qprefill --store-max 1G <old
+refused 2 "--store-max 99999999999T" qprefill --store S --store-max 99999999999T <old
+refused 2 "an operand" qstate ls --store S x
+for c in ls du 'ls --json' 'du --json'; do
+	# shellcheck disable=SC2086
+	qstate $c --store S >/dev/full 2>err
+	is "$? $(grep -c . err)" "1 1" "$c: a full disk"
+done
+done_testing

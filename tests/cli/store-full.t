@@ -1,0 +1,67 @@
+#!/bin/sh
+# A store on a disk that is full: at any size, the state is right, there is
+# one warning at most, and no file of the store is incomplete.
+. "$TOP/tests/cli/tap.sh"
+
+# inside: mounts are seen by this process alone, and go with it
+if [ "$1" = inside ]; then
+	trap '' PIPE
+	mkdir -p disk
+	for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+	do
+		k=$((all * i / 22 + 4))
+		mount -t tmpfs -o size=${k}k none disk || exit 77
+		qprefill -o full.cbor --store disk/store --checkpoint-every 40 \
+		    <ids >/dev/null 2>warnings
+		echo "$k status $?" >>log
+		echo "$k warnings $(wc -l <warnings)" >>log
+		[ "$(wc -l <warnings)" -le 1 ] || cat warnings >&2
+		cat warnings >>all-warnings
+		qstate diff cold.cbor full.cbor >/dev/null 2>&1
+		echo "$k diff $?" >>log
+		if [ -d disk/store ]; then
+			qstate verify --store disk/store >/dev/null 2>&1
+			echo "$k verify $?" >>log
+		fi
+		find disk -name '.tmp*' >>left
+		# the same again, from what is there
+		qprefill -o full.cbor --store disk/store -v <ids \
+		    >/dev/null 2>notes
+		echo "$k status $?" >>log
+		qstate diff cold.cbor full.cbor >/dev/null 2>&1
+		echo "$k diff $?" >>log
+		sed -n 's/.*: \([0-9]*\) tokens from store .*/\1/p' notes \
+		    >>found
+		umount disk
+	done
+	exit 0
+fi
+
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+tr ' ' '\n' <"$TOP/tests/golden/models/qwen35moe-ud/tokens-n600.txt" |
+    head -n 200 >ids
+qprefill -o cold.cbor --store whole --checkpoint-every 40 <ids >/dev/null
+all=$(du -sk whole | cut -f1); export all	# KiB, of a disk with room
+if ! command -v unshare >/dev/null || ! unshare -rm true 2>/dev/null; then
+	skip "a full disk" "no mounts of one's own here"
+	done_testing
+fi
+unshare -rm sh "$TOP/tests/cli/store-full.t" inside
+rc=$?
+if [ $rc = 77 ]; then
+	skip "a full disk" "no tmpfs here"
+	done_testing
+fi
+is $rc 0 "24 sizes of a disk"
+is "$(grep -c 'status 0' log)" 48 "qprefill succeeds"
+is "$(grep -c 'diff 0' log)" 48 "with the state of a cold run"
+is "$(grep -c 'verify [^0]' log)" 0 "no damaged file in the store"
+is "$(grep -c 'warnings [01]$' log)" 24 "one warning at most"
+grep -q 'No space left' all-warnings
+ok $? "which says why: $(sort -u all-warnings | head -n 1)"
+[ -s left ]
+is $? 1 "no temporaries stay"
+is "$(sort -n found | sed -n '$p')" 200 "with room enough all is found"
+is "$(sort -c -n found && echo sorted)" sorted "and more with more room"
+done_testing

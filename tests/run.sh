@@ -2,6 +2,7 @@
 # Run every test program and script, count their TAP lines, and close with
 # "N passed, N failed".  A program that dies, or breaks its plan, is a failure.
 #   tests/run.sh [NAME...]     only those whose path contains a NAME
+#   SEED=N tests/run.sh        what is drawn at random is drawn from N
 B=${B:-build}; BIN=${BIN:-bin}
 case $B in /*) ;; *) B=$PWD/$B ;; esac
 case $BIN in /*) ;; *) BIN=$PWD/$BIN ;; esac
@@ -9,6 +10,9 @@ export B BIN
 TOP=$PWD; export TOP
 PATH=$BIN:$PATH; export PATH
 unset QWEN_MODEL QWEN_STORE QWEN_CPU
+# The same choices in every check, other ones in every long check.
+[ -n "$QPIPE_LONG" ] && SEED=${SEED:-$(date +%s)}
+SEED=${SEED:-1}; export SEED
 pass=0 fail=0 skip=0
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
@@ -47,6 +51,7 @@ for t in tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	grep '^ok .*# [Ss][Kk][Ii][Pp]' "$log/out" | sed 's/^/    /'
 	pass=$((pass + ok - sk)); fail=$((fail + bad)); skip=$((skip + sk))
 done
+[ "$SEED" = 1 ] || echo "seed: SEED=$SEED"
 [ "$skip" = 0 ] && echo "$pass passed, $fail failed" ||
     echo "$pass passed, $fail failed, $skip skipped"
 [ "$fail" = 0 ]

@@ -30,7 +30,7 @@ for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	    select(.name == "token_embd.weight") | .shape[1]')
 	ids 200 1 "$vocab" >ids
 	qprefill --checkpoint-every 48 --checkpoint-at 17 -o whole.cbor <ids >/dev/null
-	for n in 1 17 48 $(ids 2 "$$" 199 | awk '{ print $1 + 1 }') 200; do
+	for n in 1 17 48 $(ids 2 "$SEED" 199 | awk '{ print $1 + 1 }') 200; do
 		qstate slice -n "$n" -o part.cbor whole.cbor
 		head -n "$n" ids | qprefill -o cold.cbor >/dev/null
 		equal part.cbor cold.cbor "$name: the first $n"

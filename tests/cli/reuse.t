@@ -34,7 +34,7 @@ for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	    select(.name == "token_embd.weight") | .shape[1]')
 	ids 180 2 "$vocab" >old
 	qprefill --checkpoint-every 32 -o old.cbor <old >/dev/null
-	for cut in 0 $(ids 3 "$$" 179 | awk '{ print $1 + 1 }') 180; do
+	for cut in 0 $(ids 3 "$SEED" 179 | awk '{ print $1 + 1 }') 180; do
 		{ head -n "$cut" old; ids 40 "$cut" "$vocab"; } >new
 		qprefill -v --reuse old.cbor -o new.cbor <new 2>err >/dev/null
 		qprefill -o cold.cbor <new >/dev/null

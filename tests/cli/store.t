@@ -25,8 +25,14 @@ for name in qwen3 qwen35-tied qwen35moe-ud; do
 	ids 150 5 "$vocab" >old
 	qprefill --store S --checkpoint-every 32 -o old.cbor <old >/dev/null 2>err
 	is "$?$(cat err)" 0 "$name: a store is made"
-	for cut in 0 1 32 $(ids 2 "$$" 149 | awk '{ print $1 + 1 }') 150; do
-		{ head -n "$cut" old; ids 9 "$cut" "$vocab"; } >new
+	for cut in 0 1 32 $(ids 2 "$SEED" 149 | awk '{ print $1 + 1 }') 150; do
+		[ -e "done.$name.$cut" ] && continue
+		: >"done.$name.$cut"
+		# 9 more, the first one not what old goes on with
+		{ head -n "$cut" old
+		    awk -v n="$((cut + 1))" -v v="$vocab" \
+		    'NR == n { print ($1 + 1) % v }' old
+		    ids 9 "$cut" "$vocab"; } >new
 		qprefill -v --store S -o new.cbor <new 2>err >/dev/null
 		qprefill -o cold.cbor <new >/dev/null
 		qstate diff new.cbor cold.cbor

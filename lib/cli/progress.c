@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -20,15 +19,6 @@ static struct {
 	double		 next_s;
 	int		 width;		/* of the line that stands there */
 } line;
-
-double
-cli_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void
 cli_progress_start(const char *unit, uint64_t total)

@@ -88,7 +88,7 @@ for f in "$TOP"/man/*.[0-9]; do
 	n=1
 	while [ -e $n.sh ]; do
 		# a failure early in a pipeline shows on stderr
-		timeout 60 sh -e $n.sh >$n.out 2>$n.err </dev/null
+		timeout 900 sh -e $n.sh >$n.out 2>$n.err </dev/null
 		rc=$?
 		case $(cat $n.sh) in
 		*\ -v* | *--verbose*) : >$n.err ;;

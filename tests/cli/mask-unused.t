@@ -23,7 +23,7 @@ most=$(sort -n want | tail -n 1)
 ok $? "with it they are not ($most)"
 mkfifo loop
 # shellcheck disable=SC2086
-timeout 60 sh -c 'qdecode --logits --ignore-eos -s p.cbor <loop |
+timeout 900 sh -c 'qdecode --logits --ignore-eos -s p.cbor <loop |
     qsample $1 --mask-unused -f text | tee loop >got' sh "$hot"
 cmp -s want got
 ok $? "the loop gives the same"

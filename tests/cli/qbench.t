@@ -21,8 +21,8 @@ jq -e '[.rounds[] | select(.phase == "prefill").tok_s] as $r | .prefill.tok_s |
 ok $? "of the rounds"
 jq -e '.start.first_kernel_ms.min < .start.first_token_ms.max' one.json >out
 ok $? "the first kernel comes before the first token"
-jq -e '.machine | .read_gb_s > 0.1 and .copy_gb_s > 0.1 and .int8_gmac_s > 0.01
-    and .f32_gmac_s > 0.01 and .threads == 1' one.json >out
+jq -e '.machine | .read_gb_s > 0 and .copy_gb_s > 0 and .int8_gmac_s > 0
+    and .f32_gmac_s > 0 and .threads == 1' one.json >out
 ok $? "the machine was measured"
 if [ -r /proc/self/status ]; then
 	jq -e '.memory | .peak > 1 and .peak < 1000 and .private > 0 and .mapped > 0.5' one.json >out

@@ -12,7 +12,7 @@ mkfifo loop
 # in_loop STATE "qdecode's options" "qsample's options": tokens in got
 in_loop() {
 	# shellcheck disable=SC2086
-	timeout 60 sh -c 'qdecode --logits -s "$1" $2 <loop |
+	timeout 900 sh -c 'qdecode --logits -s "$1" $2 <loop |
 	    qsample $3 | tee loop >got' sh "$1" "$2" "$3"
 }
 

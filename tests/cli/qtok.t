@@ -104,7 +104,7 @@ pid=$!
 exec 3>in
 printf '1 ' >&3
 n=0
-while [ ! -s ids ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+while [ ! -s ids ] && [ $n -lt 3000 ]; do sleep 0.1; n=$((n + 1)); done
 is "$(cat ids)" 16 "a token leaves before the text ends"
 exec 3>&-
 wait $pid
@@ -114,7 +114,7 @@ pid=$!
 exec 3>in
 printf '64 65 ' >&3
 n=0
-while [ ! -s out ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+while [ ! -s out ] && [ $n -lt 3000 ]; do sleep 0.1; n=$((n + 1)); done
 is "$(cat out | cut -c 1)" a "text leaves before the tokens end"
 exec 3>&-
 wait $pid

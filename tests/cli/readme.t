@@ -24,7 +24,7 @@ while [ -e parts/$n.sh ]; do
 	case $line in
 	make* | sudo* | cc* | git* | PATH=*) ;;	# other tests do this
 	*)
-		timeout 60 sh -e parts/$n.sh >out 2>err </dev/null
+		timeout 900 sh -e parts/$n.sh >out 2>err </dev/null
 		is "$?$(cat err)" 0 "$line"
 		if [ -e parts/$n.want ]; then
 			is "$(cat out)" "$(cat parts/$n.want)" "prints what README.md says"

@@ -23,7 +23,7 @@ recipe() {
 run() {
 	: >out
 	for i; do
-		timeout 60 sh -e "$i.sh" >>out 2>err </dev/null
+		timeout 900 sh -e "$i.sh" >>out 2>err </dev/null
 		is "$?$(cat err)" 0 "$(head -n 1 "$i.sh")"
 	done
 }

@@ -11,8 +11,8 @@ echo 1 2 3 | qprefill -m "$OTHER" -o other.cbor >/dev/null
 
 # no_state FILE NAME: refused however it comes
 no_state() {
-	refused 1 "$2" timeout 10 qdecode -s "$1" -n 1 -o new.cbor </dev/null
-	refused 1 "$2, in-band" timeout 10 qdecode -n 1 -o new.cbor <"$1"
+	refused 1 "$2" timeout 100 qdecode -s "$1" -n 1 -o new.cbor </dev/null
+	refused 1 "$2, in-band" timeout 100 qdecode -n 1 -o new.cbor <"$1"
 	[ ! -e new.cbor ] && [ ! -e .new.cbor.qpipe-tmp ]
 	ok $? "$2 leaves no file"
 }
@@ -25,7 +25,7 @@ refused 1 "an empty file" qdecode -s empty -n 1 </dev/null
 refused 1 "a folder" qdecode -s . -n 1 </dev/null
 refused 1 "a model as the state" qdecode -s "$MODEL" -n 1 </dev/null
 refused 1 "noise" qdecode -s /dev/urandom -n 1 </dev/null
-refused 1 "zeros without end" timeout 10 qdecode -s /dev/zero -n 1 </dev/null
+refused 1 "zeros without end" timeout 100 qdecode -s /dev/zero -n 1 </dev/null
 
 size=$(wc -c <s.cbor)
 for part in 1 50 1000 $((size / 2)) $((size - 1)); do
@@ -61,12 +61,12 @@ for f in *.state; do
 	case $name in
 	# an in-band stream that is not of state is not one that is forged
 	header_*)
-		refused 1 "$name" timeout 10 qprefill -s "$f" -o new.cbor \
+		refused 1 "$name" timeout 100 qprefill -s "$f" -o new.cbor \
 		    </dev/null ;;
 	*)
-		refused 1 "$name" timeout 10 qprefill -s "$f" -o new.cbor \
+		refused 1 "$name" timeout 100 qprefill -s "$f" -o new.cbor \
 		    </dev/null
-		timeout 10 qprefill -o new.cbor <"$f" >out 2>err
+		timeout 100 qprefill -o new.cbor <"$f" >out 2>err
 		is "$?$(wc -l <err)" 11 "$name, in-band" ;;
 	esac
 	[ ! -e new.cbor ] && [ ! -e .new.cbor.qpipe-tmp ]

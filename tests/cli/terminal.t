@@ -33,7 +33,7 @@ on_tty 'qdecode -n 1 -f text'
 is "$(cat status), $(grep -c '^usage: qdecode' out)" "2, 1" "for qdecode too"
 on_tty 'qdecode --logits -s s.cbor -f text --top 2'
 is "$(cat status), $(wc -l <out)" "0, 1" "--logits without feedback: one row"
-on_tty 'seq 1 50 | qprefill -o t.cbor --batch 1'
+on_tty 'echo 1 2 3 | qprefill -o t.cbor --batch 1'
 is "$(cat status), $(wc -c <out)" "0, 0" "no progress in the first seconds"
 seq 1 50 | qprefill -o t.cbor >/dev/null 2>err
 is "$(wc -c <err)" 0 "no progress where there is no terminal"

@@ -102,7 +102,7 @@ check_tiny(struct job *j, int n_threads, int n_job)
 		good = run_once(p, j, random_u32() % 6);
 	qwen_pool_free(p);
 	ok(good, "%d threads: %d jobs of 0 to 5 items", n_threads, n_job);
-	ok(now() - start < 20, "  in %.2f s", now() - start);
+	ok(now() - start < 300, "  in %.2f s", now() - start);
 }
 
 static void
@@ -166,7 +166,7 @@ wait_for_others(void *arg, size_t item, int thread)
 	(void)thread;
 	atomic_fetch_add(here, 1);
 	/* passes only if as many threads are inside at a time */
-	while (atomic_load(here) < 3 && now() - start < 10)
+	while (atomic_load(here) < 3 && now() - start < 100)
 		pause_ms(1);
 }
 
@@ -181,7 +181,7 @@ check_together(void)
 		return;
 	pause_ms(50);		/* they sleep by now */
 	qwen_pool_run(p, wait_for_others, &here, 3);
-	ok(atomic_load(&here) == 3 && now() - start < 9,
+	ok(atomic_load(&here) == 3 && now() - start < 90,
 	    "three items are done by three threads, at the same time");
 	qwen_pool_free(p);
 }

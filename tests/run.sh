@@ -10,6 +10,14 @@ export B BIN
 TOP=$PWD; export TOP
 PATH=$BIN:$PATH; export PATH
 unset QWEN_MODEL QWEN_STORE QWEN_CPU
+# A service manager may have SIGPIPE ignored, which a shell cannot take back.
+[ -n "$RUN_PIPE" ] || ! env --default-signal=PIPE true 2>/dev/null ||
+    RUN_PIPE=1 exec env --default-signal=PIPE sh "$0" "$@"
+# What else of the caller's the tests could meet: the order of names, the modes
+# of files, what cd prints.
+LC_ALL=C; export LC_ALL
+unset CDPATH ENV BASH_ENV GREP_OPTIONS POSIXLY_CORRECT
+umask 022
 # The same choices in every check, other ones in every long check.
 [ -n "$QPIPE_LONG" ] && SEED=${SEED:-$(date +%s)}
 SEED=${SEED:-1}; export SEED

@@ -8,7 +8,7 @@
 #include "cli/internal.h"
 
 /* Tokens between two visits to the store, about; at multiples of every. */
-enum { STORE_STEP = 4096 };
+enum { STORE_STEP = 1024 };
 
 /* A part of a prompt. */
 struct part {

@@ -4,14 +4,6 @@
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 
-# ids N SEED VOCAB: tokens at random
-ids() {
-	awk -v n="$1" -v seed="$2" -v v="$3" 'BEGIN {
-		srand(seed)
-		for (i = 0; i < n; i++) print int(v * rand())
-	}'
-}
-
 # equal A B NAME: diff says so, and both go on with the same bits
 equal() {
 	qstate diff "$1" "$2" >diff
@@ -22,6 +14,9 @@ equal() {
 	ok $? "$3: the logits of the next token are the same bytes"
 }
 
+# cuts at random: some here, many in check-long
+cuts=${QPIPE_LONG:+40}
+
 # --- slices are what reading less gives, on every architecture
 for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	model "$name"
@@ -30,7 +25,7 @@ for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	    select(.name == "token_embd.weight") | .shape[1]')
 	ids 200 1 "$vocab" >ids
 	qprefill --checkpoint-every 48 --checkpoint-at 17 -o whole.cbor <ids >/dev/null
-	for n in 1 17 48 $(ids 2 "$SEED" 199 | awk '{ print $1 + 1 }') 200; do
+	for n in 1 17 48 $(ids "${cuts:-2}" "$SEED" 199 | awk '{ print $1 + 1 }') 200; do
 		qstate slice -n "$n" -o part.cbor whole.cbor
 		head -n "$n" ids | qprefill -o cold.cbor >/dev/null
 		equal part.cbor cold.cbor "$name: the first $n"

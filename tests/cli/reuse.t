@@ -4,13 +4,6 @@
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 
-ids() {
-	awk -v n="$1" -v seed="$2" -v v="$3" 'BEGIN {
-		srand(seed)
-		for (i = 0; i < n; i++) print int(v * rand())
-	}'
-}
-
 # same A B NAME
 same() {
 	qstate diff "$1" "$2" >diff
@@ -26,6 +19,9 @@ taken() {
 	sed -n "s/^qprefill: \([0-9]*\) tokens from $1, .*/\1/p" err
 }
 
+# cuts at random: some here, many in check-long
+cuts=${QPIPE_LONG:+40}
+
 # --- cold, restored and reused, at random cuts, on every architecture
 for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	model "$name"
@@ -34,7 +30,7 @@ for name in qwen3 qwen3moe qwen35-tied qwen35moe-ud qwen35moe-f32; do
 	    select(.name == "token_embd.weight") | .shape[1]')
 	ids 180 2 "$vocab" >old
 	qprefill --checkpoint-every 32 -o old.cbor <old >/dev/null
-	for cut in 0 $(ids 3 "$SEED" 179 | awk '{ print $1 + 1 }') 180; do
+	for cut in 0 $(ids "${cuts:-3}" "$SEED" 179 | awk '{ print $1 + 1 }') 180; do
 		{ head -n "$cut" old; ids 40 "$cut" "$vocab"; } >new
 		qprefill -v --reuse old.cbor -o new.cbor <new 2>err >/dev/null
 		qprefill -o cold.cbor <new >/dev/null
@@ -99,7 +95,7 @@ ok $? "--logits=last where nothing is read"
 qstate pack --no-compress -o map.cbor a.cbor
 qprefill --reuse map.cbor -o x.cbor <new >/dev/null
 same x.cbor cold.cbor "of a mapped state"
-qdecode -s a.cbor -n 10 -o gen.cbor </dev/null >/dev/null
+qdecode -s a.cbor -n 10 --ignore-eos -o gen.cbor </dev/null >/dev/null
 qstate show --tokens gen.cbor >new
 echo 4 >>new
 qprefill -v --reuse gen.cbor -o x.cbor <new 2>err >/dev/null

@@ -4,17 +4,13 @@
 . "$TOP/tests/cli/tap.sh"
 DEMO=$TOP/demo/demo.gguf
 
-ids() {
-	awk -v n="$1" -v seed="$2" -v v="$3" 'BEGIN {
-		srand(seed)
-		for (i = 0; i < n; i++) print int(v * rand())
-	}'
-}
-
 # taken: how many tokens -v says came from the store
 taken() {
 	sed -n 's/^qprefill: \([0-9]*\) tokens from store .*/\1/p' err
 }
+
+# cuts at random: some here, many in check-long
+cuts=${QPIPE_LONG:+40}
 
 # --- a hit has the bits of a cold run, on every architecture
 for name in qwen3 qwen35-tied qwen35moe-ud; do
@@ -25,7 +21,7 @@ for name in qwen3 qwen35-tied qwen35moe-ud; do
 	ids 150 5 "$vocab" >old
 	qprefill --store S --checkpoint-every 32 -o old.cbor <old >/dev/null 2>err
 	is "$?$(cat err)" 0 "$name: a store is made"
-	for cut in 0 1 32 $(ids 2 "$SEED" 149 | awk '{ print $1 + 1 }') 150; do
+	for cut in 0 1 32 $(ids "${cuts:-2}" "$SEED" 149 | awk '{ print $1 + 1 }') 150; do
 		[ -e "done.$name.$cut" ] && continue
 		: >"done.$name.$cut"
 		# 9 more, the first one not what old goes on with
@@ -91,6 +87,26 @@ qprefill --store E --logits=all -f raw <text >l1
 qprefill --logits=all -f raw <text >l2
 cmp -s l1 l2
 ok $? "--logits=all with a store has all rows"
+
+# a run that is killed was not for nothing; should it end before it is killed,
+# all of it is there
+ids 3500 7 500 >long
+qprefill --no-store -o cold.cbor <long >/dev/null
+qprefill --batch 2 --store K -o b.cbor <long >/dev/null &
+pid=$!
+while kill -0 $pid 2>/dev/null &&
+    ! qstate ls --store K 2>/dev/null | grep -q '^checkpoint'; do
+	sleep 0.02
+done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+qstate verify --store K
+ok $? "after kill -9 the store is whole"
+qprefill -v --store K -o b.cbor <long 2>err >/dev/null
+[ "$(taken)" -ge 1024 ]
+ok $? "and has what the run had read: $(taken)"
+qstate diff b.cbor cold.cbor
+ok $? "with the right bits"
 
 # --- what is in it
 is "$(qstate ls --store E | awk '{ print $1 }' | sort -u | xargs)" "checkpoint kv model" "ls"

@@ -7,6 +7,9 @@
 #                        nothing on stdout (kept in out) and, on stderr (err),
 #                        one line, or for status 2 a line and the usage
 #   model NAME           MODEL = a copy of tests/golden/models/NAME
+#   ids N SEED BELOW     N numbers from 0 up, one a line, at random: the same
+#                        with every awk
+#   ignored SIGNAL       true if it is, as HUP under nohup
 #   done_testing         last: the plan, and the exit status
 tap_n=0
 tap_failed=0
@@ -50,6 +53,21 @@ model() {
 	MODEL=$PWD/$1.gguf
 	zstd -dqf "$TOP/tests/golden/models/$1/model.gguf.zst" -o "$MODEL"
 	export MODEL
+}
+
+ids() {
+	awk -v n="$1" -v seed="$2" -v v="$3" 'BEGIN {
+		x = seed % 2147483646 + 1
+		for (i = -8; i < n; i++) {
+			x = x * 16807 % 2147483647
+			if (i >= 0)
+				print int(x / 2147483647 * v)
+		}
+	}'
+}
+
+ignored() {
+	sh -c "kill -s $1 \$\$" 2>/dev/null
 }
 
 done_testing() {

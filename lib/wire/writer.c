@@ -75,23 +75,29 @@ qwen_writer_free(struct qwen_writer *w)
 /* ---------------------------------------------------------------- the sink */
 
 static void
-drain(struct qwen_writer *w)
+write_all(struct qwen_writer *w, const unsigned char *p, size_t n)
 {
-	struct pollfd p = { .fd = w->fd, .events = POLLOUT };
+	struct pollfd fd = { .fd = w->fd, .events = POLLOUT };
 	size_t done = 0;
-	ssize_t n;
+	ssize_t got;
 
-	while (done < w->n && !w->failed) {
-		n = write(w->fd, w->buf + done, w->n - done);
-		if (n >= 0)
-			done += (size_t)n;
+	while (done < n && !w->failed) {
+		got = write(w->fd, p + done, n - done);
+		if (got >= 0)
+			done += (size_t)got;
 		else if (errno == EAGAIN || errno == EWOULDBLOCK)
-			poll(&p, 1, -1);
+			poll(&fd, 1, -1);
 		else if (errno != EINTR) {
 			qwen_fail_errno(w->err, "write");
 			w->failed = 1;
 		}
 	}
+}
+
+static void
+drain(struct qwen_writer *w)
+{
+	write_all(w, w->buf, w->n);
 	w->n = 0;
 }
 
@@ -110,6 +116,11 @@ put_bytes(struct qwen_writer *w, const void *p, size_t n)
 	const unsigned char *s = p;
 	size_t part;
 
+	if (n >= BUF_BYTES) {	/* more than it is worth to copy */
+		drain(w);
+		write_all(w, s, n);
+		return;
+	}
 	for (; n > 0; s += part, n -= part) {
 		room(w, 1);
 		part = BUF_BYTES - w->n < n ? BUF_BYTES - w->n : n;

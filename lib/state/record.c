@@ -232,6 +232,27 @@ qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
 	add(s, p->buf, p->n, n_raw);
 }
 
+size_t
+qwen_state_put_around(struct qwen_state_put *p, struct qwen_state_sum *s,
+    unsigned char **data, size_t n_data, uint64_t n_raw, size_t align)
+{
+	unsigned char *end = *data + n_data;
+	size_t n;
+
+	if (align != 0 && n_data > 0)
+		pad(p, s, n_data, align);
+	p->n += cbor_encode_bytestring_start(n_data, p->buf + p->n,
+	    p->cap - p->n);
+	*data -= p->n;
+	memcpy(*data, p->buf, p->n);
+	end += cbor_encode_bytestring_start(QWEN_CHECK_BYTES, end, 1);
+	n = (size_t)(end - *data);
+	check(s, *data, n, end);
+	n += QWEN_CHECK_BYTES;
+	add(s, *data, n, n_raw);
+	return n;
+}
+
 /* ----------------------------------------------------------------- reading */
 
 int

@@ -1,170 +1,33 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save.c - a session to a stream of state, record by record.
+ * save.c - what a session's state consists of, record by record.
  *
- * Pieces of data wait in a row of slots until it is full; then all threads
- * encode them, and they go out in their order.  The KV cache goes by positions,
- * all layers of the first ones before any of the next, so that a reader never
- * has to make room for positions of which nothing came.
+ * The KV cache goes by positions, all layers of the first ones before any of
+ * the next, so that a reader never has to make room for positions of which
+ * nothing came.
  */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/pool.h"
 #include "model/model.h"
-#include "state/load.h"
+#include "state/save.h"
 #include "wire/record.h"
 
 enum {
 	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
 	LEVEL = 1,		/* of zstd; higher ones gain nothing on floats */
 	NONE = -1,
-	SLOTS = 16,
-	CODERS = 8,		/* threads that encode at once */
 };
 
-/* What pieces of data belong to; layer and at may be NONE. */
-struct object {
-	const char	*kind;
-	int64_t		 layer, at;
-	unsigned	 width;		/* bytes of a number */
-};
+/* ------------------------------------------------------------------ records */
 
-/* A piece of data on its way out. */
-struct slot {
-	struct object	 o;
-	uint64_t	 off;
-	size_t		 n;
-	const void	*src;		/* n bytes; or NULL, */
-	struct qwen_state_file *file;	/* a record of a file, */
-	size_t		 record;
-	size_t		 first;		/* or KV blocks from this one, at */
-	size_t		 at;		/* this byte of it */
-	/* what encoding makes of it */
-	unsigned char	*raw;		/* where the source is not one piece */
-	unsigned char	*out;
-	enum qwen_codec	 codec;
-	const unsigned char *data;
-	size_t		 n_data;
-	int		 failed;
-	struct qwen_err	 err;
-};
-
-struct save {
-	const struct qwen_session *s;
-	uint64_t		 from, to;
-	const struct qwen_kept	*kept;	/* the state at to; NULL: the end's */
-	const struct qwen_state_opts *opts;
-	struct qwen_writer	*w;
-	struct qwen_state_sum	 sum;
-	struct qwen_state_put	 put;
-	struct qwen_state_list	 list;	/* what the index will say */
-	int			 level;
-	size_t			 align;
-	struct qwen_err		*err;
-	struct slot		 slot[SLOTS];
-	size_t			 n_slot;
-	struct qwen_coder	*coder[CODERS];
-	size_t			 n_coder;
-	_Atomic size_t		 next;
-};
-
-/* ------------------------------------------------------------------ encoding */
-
-/* The KV blocks of a slot, one after the other; nothing behind v->to. */
-static void
-gather(const struct save *v, struct slot *t)
-{
-	const struct qwen_layer_state *l = &v->s->layer[t->o.layer];
-	size_t size = l->kv_block_bytes, i, part, at = t->at, b = t->first;
-	size_t used = (size_t)(v->to % QWEN_KV_BLOCK);
-
-	for (i = 0; i < t->n; i += part, b++, at = 0) {
-		part = size - at < t->n - i ? size - at : t->n - i;
-		memcpy(t->raw + i, (const char *)l->block[b] + at, part);
-		if (used != 0 && b == v->to / QWEN_KV_BLOCK)
-			qwen_session_clear_lanes(&v->s->model->hp,
-			    t->raw + i, at, part, used);
-	}
-}
-
-/*
- * A record that is in a file already: as it is there, or decoded where the
- * form without compression is made of one with.
- */
+/* The record without data that is complete in v->put. */
 static int
-fetch(const struct save *v, struct slot *t, struct qwen_coder *c, int *ready)
-{
-	struct qwen_state_rec rec;
-	const unsigned char *raw;
-	int packed;
-
-	if (qwen_state_file_rec(t->file, t->record, &rec, t->raw,
-	    &t->err) < 0)
-		return -1;
-	if (qwen_state_want(&rec, &t->err) < 0)
-		return qwen_state_rec_fail(&rec, &t->err);
-	packed = rec.codec != QWEN_CODEC_NONE;
-	t->src = rec.data;
-	*ready = packed && v->level > 0;
-	if (*ready) {
-		t->codec = rec.codec;
-		t->data = rec.data;
-		t->n_data = rec.n_data;
-		return 0;
-	}
-	if (!packed)
-		return 0;
-	if (qwen_coder_decode(c, rec.codec, rec.data, rec.n_data, rec.len,
-	    &raw, &t->err) < 0)
-		return qwen_state_rec_fail(&rec, &t->err);
-	memcpy(t->out, raw, rec.len);
-	t->src = t->out;
-	return 0;
-}
-
-static int
-encode(const struct save *v, struct slot *t, struct qwen_coder *c)
-{
-	int ready = 0;
-
-	if (t->file != NULL) {
-		if (fetch(v, t, c, &ready) < 0)
-			return -1;
-		if (ready)
-			return 0;
-	} else if (t->src == NULL) {
-		gather(v, t);
-		t->src = t->raw;
-	}
-	return qwen_coder_encode(c, t->src, t->n, t->o.width, v->level, t->out,
-	    &t->codec, &t->data, &t->n_data, &t->err);
-}
-
-/* Slots until there are none, with a coder of its own. */
-static void
-work(void *arg, size_t item, int thread)
-{
-	struct save *v = arg;
-	size_t i;
-
-	(void)thread;
-	while ((i = atomic_fetch_add(&v->next, 1)) < v->n_slot)
-		v->slot[i].failed = encode(v, &v->slot[i], v->coder[item]) < 0;
-}
-
-/* ------------------------------------------------------------------- writing */
-
-/* The record that is complete in v->put. */
-static int
-finish(struct save *v, const void *data, size_t n_data,
-    struct qwen_state_entry *e)
+finish(struct qwen_save *v, struct qwen_state_entry *e)
 {
 	e->offset = v->sum.bytes;
-	qwen_state_put_finish(&v->put, &v->sum, data, n_data, e->len,
-	    v->align);
+	qwen_state_put_finish(&v->put, &v->sum, NULL, 0, 0, 0);
 	e->bytes = v->put.n;
 	memcpy(e->check, v->put.buf + v->put.n - QWEN_CHECK_BYTES,
 	    QWEN_CHECK_BYTES);
@@ -173,111 +36,63 @@ finish(struct save *v, const void *data, size_t n_data,
 	return qwen_write_state(v->w, v->put.buf, v->put.n, v->err);
 }
 
-static int
-put_slot(struct save *v, const struct slot *t)
-{
-	struct qwen_state_put *p = &v->put;
-	const struct object *o = &t->o;
-	struct qwen_state_entry e = { .has_data = 1, .codec = t->codec,
-	    .layer = o->layer, .at = o->at, .off = t->off, .len = t->n };
-
-	strcpy(e.kind, o->kind);
-	qwen_state_put_begin(p, &v->sum, o->kind,
-	    3u + (o->layer != NONE) + (o->at != NONE));
-	if (o->layer != NONE)
-		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)o->layer);
-	if (o->at != NONE)
-		qwen_state_put_uint(p, QWEN_F_AT, (uint64_t)o->at);
-	qwen_state_put_uint(p, QWEN_F_OFF, t->off);
-	qwen_state_put_uint(p, QWEN_F_LEN, t->n);
-	qwen_state_put_text(p, QWEN_F_CODEC, qwen_codec_name(t->codec));
-	return finish(v, t->data, t->n_data, &e);
-}
-
-/* Encode and write what waits. */
-static int
-flush(struct save *v)
-{
-	size_t i;
-
-	if (v->n_slot == 0)
-		return 0;
-	atomic_store(&v->next, 0);
-	qwen_pool_run(v->s->model->pool, work, v,
-	    v->n_coder < v->n_slot ? v->n_coder : v->n_slot);
-	for (i = 0; i < v->n_slot; i++) {
-		if (v->slot[i].failed) {
-			if (v->err != NULL)
-				*v->err = v->slot[i].err;
-			return -1;
-		}
-		if (put_slot(v, &v->slot[i]) < 0)
-			return -1;
-	}
-	v->n_slot = 0;
-	return 0;
-}
-
 /* A record without data; the fields follow. */
 static int
-begin(struct save *v, const char *kind, size_t n_fields,
+begin(struct qwen_save *v, const char *kind, size_t n_fields,
     struct qwen_state_entry *e)
 {
 	*e = (struct qwen_state_entry){ .layer = NONE, .at = NONE };
 	strcpy(e->kind, kind);
-	if (flush(v) < 0)
+	if (qwen_send(v) < 0)
 		return -1;
 	qwen_state_put_begin(&v->put, &v->sum, kind, n_fields);
 	return 0;
 }
 
-/* The next slot, for n bytes of the object at off; NULL: flushing failed. */
-static struct slot *
-take_slot(struct save *v, const struct object *o, uint64_t off, size_t n)
+/* One more piece that waits: n bytes of the object at off; or NULL. */
+static struct qwen_piece *
+add_piece(struct qwen_save *v, const struct qwen_object *o, uint64_t off,
+    size_t n)
 {
-	struct slot *t;
+	struct qwen_piece *more;
+	size_t cap;
 
-	if (v->n_slot == SLOTS && flush(v) < 0)
-		return NULL;
-	t = &v->slot[v->n_slot];
-	if (t->raw == NULL)
-		t->raw = malloc(QWEN_STATE_MAX);
-	if (t->out == NULL)
-		t->out = malloc(QWEN_PIECE_MAX);
-	if (t->raw == NULL || t->out == NULL) {
-		qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
-		return NULL;
+	if (v->n_piece == v->cap_piece) {
+		cap = 2 * v->cap_piece + 64;
+		if ((more = realloc(v->piece, cap * sizeof *more)) == NULL) {
+			qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+			return NULL;
+		}
+		v->piece = more;
+		v->cap_piece = cap;
 	}
-	t->o = *o;
-	t->off = off;
-	t->n = n;
-	t->src = NULL;
-	t->file = NULL;
-	v->n_slot++;
-	return t;
+	v->piece[v->n_piece] = (struct qwen_piece){ .o = *o, .off = off,
+	    .n = n };
+	return &v->piece[v->n_piece++];
 }
 
 /* All n bytes of an object that lies in one place, until they are written. */
 static int
-put_object(struct save *v, const struct object *o, const void *data, size_t n)
+put_object(struct qwen_save *v, const struct qwen_object *o, const void *data,
+    size_t n)
 {
 	const unsigned char *p = data;
-	struct slot *t;
+	struct qwen_piece *t;
 	size_t off, part;
 
 	for (off = 0; off < n; off += part) {
 		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
-		if ((t = take_slot(v, o, off, part)) == NULL)
+		if ((t = add_piece(v, o, off, part)) == NULL)
 			return -1;
 		t->src = p + off;
 	}
 	return 0;
 }
 
-/* ----------------------------------------------------------------- the kinds */
+/* ---------------------------------------------------------------- the kinds */
 
 static void
-put_shape(struct save *v, size_t layer)
+put_shape(struct qwen_save *v, size_t layer)
 {
 	const struct qwen_hparams *h = &v->s->model->hp;
 	struct qwen_state_put *p = &v->put;
@@ -300,13 +115,13 @@ put_shape(struct save *v, size_t layer)
 }
 
 static int
-is_part(const struct save *v)
+is_part(const struct qwen_save *v)
 {
 	return v->from > 0 || v->opts->no_recurrent;
 }
 
 static int
-put_info(struct save *v)
+put_info(struct qwen_save *v)
 {
 	struct qwen_state_put *p = &v->put;
 	struct qwen_state_entry e;
@@ -331,24 +146,24 @@ put_info(struct save *v)
 	qwen_state_put_array(p, n);
 	for (i = 0; i < n; i++)
 		put_shape(v, i);
-	return finish(v, NULL, 0, &e);
+	return finish(v, &e);
 }
 
 /* KV blocks first .. first + n - 1 of a layer, of which base are not saved. */
 static int
-put_kv(struct save *v, size_t layer, size_t base, size_t first, size_t n)
+put_kv(struct qwen_save *v, size_t layer, size_t base, size_t first, size_t n)
 {
-	struct object o = { "kv", (int64_t)layer, NONE, 2 };
+	struct qwen_object o = { "kv", (int64_t)layer, NONE, 2 };
 	size_t size = v->s->layer[layer].kv_block_bytes, done, part;
 	size_t total = n * size;
-	struct slot *t;
+	struct qwen_piece *t;
 
 	for (done = 0; done < total; done += part) {
 		part = total - done;
 		if (total > QWEN_PIECE_MAX) {	/* then n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
 		}
-		t = take_slot(v, &o, (uint64_t)(first - base) * size + done,
+		t = add_piece(v, &o, (uint64_t)(first - base) * size + done,
 		    part);
 		if (t == NULL)
 			return -1;
@@ -359,7 +174,7 @@ put_kv(struct save *v, size_t layer, size_t base, size_t first, size_t n)
 }
 
 static int
-put_cache(struct save *v)
+put_cache(struct qwen_save *v)
 {
 	const struct qwen_session *s = v->s;
 	size_t base = (size_t)(v->from / QWEN_KV_BLOCK);
@@ -388,18 +203,18 @@ put_cache(struct save *v)
 
 /* DeltaNet and convolution, and logits if not NULL, after at tokens. */
 static int
-put_memory(struct save *v, uint64_t at, const void *recurrent,
+put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
     const float *logits)
 {
 	const struct qwen_session *s = v->s;
 	const char *base = recurrent;
-	struct object o = { "logits", NONE, (int64_t)at, 4 };
+	struct qwen_object o = { "logits", NONE, (int64_t)at, 4 };
 	size_t i;
 
 	for (i = 0; i < s->n_layer; i++) {
 		const struct qwen_layer_state *l = &s->layer[i];
-		struct object delta = { "delta", (int64_t)i, (int64_t)at, 4 };
-		struct object conv = { "conv", (int64_t)i, (int64_t)at, 4 };
+		struct qwen_object delta = { "delta", (int64_t)i, (int64_t)at, 4 };
+		struct qwen_object conv = { "conv", (int64_t)i, (int64_t)at, 4 };
 
 		if (l->kv_block_bytes != 0)
 			continue;
@@ -416,14 +231,14 @@ put_memory(struct save *v, uint64_t at, const void *recurrent,
 
 /* The same from the file where it was left. */
 static int
-put_left(struct save *v, struct qwen_state_file *f, uint64_t at)
+put_left(struct qwen_save *v, struct qwen_state_file *f, uint64_t at)
 {
-	struct slot *t;
+	struct qwen_piece *t;
 	size_t i;
 
 	for (i = 0; i < f->list.n; i++) {
 		const struct qwen_state_entry *e = &f->list.entry[i];
-		struct object o = { .layer = e->layer, .at = e->at,
+		struct qwen_object o = { .layer = e->layer, .at = e->at,
 		    .width = 4 };
 
 		if ((uint64_t)e->at != at || !e->has_data)
@@ -433,7 +248,7 @@ put_left(struct save *v, struct qwen_state_file *f, uint64_t at)
 		    strcmp(e->kind, "logits") == 0 ? "logits" : NULL;
 		if (o.kind == NULL)
 			continue;
-		if ((t = take_slot(v, &o, e->off, (size_t)e->len)) == NULL)
+		if ((t = add_piece(v, &o, e->off, (size_t)e->len)) == NULL)
 			return -1;
 		t->file = f;
 		t->record = i;
@@ -442,7 +257,7 @@ put_left(struct save *v, struct qwen_state_file *f, uint64_t at)
 }
 
 static int
-put_mark(struct save *v, uint64_t at)
+put_mark(struct qwen_save *v, uint64_t at)
 {
 	struct qwen_state_entry e;
 
@@ -451,11 +266,11 @@ put_mark(struct save *v, uint64_t at)
 	e.at = (int64_t)at;
 	qwen_state_put_uint(&v->put, QWEN_F_AT, at);
 	qwen_state_put_bool(&v->put, QWEN_F_NAMED, 1);
-	return finish(v, NULL, 0, &e);
+	return finish(v, &e);
 }
 
 static int
-put_kept(struct save *v, const struct qwen_kept *k)
+put_kept(struct qwen_save *v, const struct qwen_kept *k)
 {
 	struct qwen_state_file *f = qwen_state_file_of(k->src);
 	int r;
@@ -469,7 +284,7 @@ put_kept(struct save *v, const struct qwen_kept *k)
 
 /* Checkpoints between the ends, and the state at the end. */
 static int
-put_states(struct save *v)
+put_states(struct qwen_save *v)
 {
 	const struct qwen_session *s = v->s;
 	size_t i;
@@ -492,33 +307,33 @@ put_states(struct save *v)
 }
 
 static int
-put_sampler(struct save *v, const struct qwen_state_extra *x)
+put_sampler(struct qwen_save *v, const struct qwen_state_extra *x)
 {
 	struct qwen_state_entry e = { .kind = "sampler", .layer = NONE,
 	    .at = NONE };
 
-	if (flush(v) < 0)
+	if (qwen_send(v) < 0)
 		return -1;
 	return qwen_state_put_sampler(&v->put, &v->sum, x) ?
-	    finish(v, NULL, 0, &e) : 0;
+	    finish(v, &e) : 0;
 }
 
 static int
-put_run(struct save *v, const struct qwen_run *run)
+put_run(struct qwen_save *v, const struct qwen_run *run)
 {
 	struct qwen_state_entry e = { .kind = "run", .layer = NONE,
 	    .at = NONE };
 
-	if (flush(v) < 0)
+	if (qwen_send(v) < 0)
 		return -1;
 	return qwen_state_put_run(&v->put, &v->sum, run, v->to) ?
-	    finish(v, NULL, 0, &e) : 0;
+	    finish(v, &e) : 0;
 }
 
 static int
-put_extra(struct save *v, const struct qwen_state_extra *x)
+put_extra(struct qwen_save *v, const struct qwen_state_extra *x)
 {
-	struct object o = { "generated", NONE, NONE, 1 };
+	struct qwen_object o = { "generated", NONE, NONE, 1 };
 
 	if (put_object(v, &o, x->generated,
 	    x->n_generated * sizeof *x->generated) < 0)
@@ -526,13 +341,13 @@ put_extra(struct save *v, const struct qwen_state_extra *x)
 	return put_sampler(v, x) < 0 || put_run(v, &x->run) < 0 ? -1 : 0;
 }
 
-/* -------------------------------------------------------------- the last ones */
+/* ------------------------------------------------------------ the last ones */
 
 /* What the index says: the records so far. */
 static int
-put_index(struct save *v)
+put_index(struct qwen_save *v)
 {
-	struct object o = { "index", NONE, NONE, 1 };
+	struct qwen_object o = { "index", NONE, NONE, 1 };
 	size_t i, n = v->list.n;
 	unsigned char *b = qwen_alloc(n, QWEN_ENTRY_BYTES);
 	int r;
@@ -542,35 +357,36 @@ put_index(struct save *v)
 	for (i = 0; i < n; i++)
 		qwen_state_entry_pack(&v->list.entry[i],
 		    b + i * QWEN_ENTRY_BYTES);
-	r = put_object(v, &o, b, n * QWEN_ENTRY_BYTES) < 0 ? -1 : flush(v);
+	r = put_object(v, &o, b, n * QWEN_ENTRY_BYTES) < 0 ? -1 : qwen_send(v);
 	free(b);
 	return r;
 }
 
 static int
-put_end(struct save *v, uint64_t index, struct qwen_fp *fp)
+put_end(struct qwen_save *v, uint64_t index, struct qwen_fp *fp)
 {
 	struct qwen_state_entry e = { .kind = "end", .layer = NONE,
 	    .at = NONE };
 
-	if (flush(v) < 0)
+	if (qwen_send(v) < 0)
 		return -1;
 	qwen_state_put_end(&v->put, &v->sum, index, fp);
-	return finish(v, NULL, 0, &e);
+	return finish(v, &e);
 }
 
 static int
-put_all(struct save *v, const struct qwen_state_extra *x, struct qwen_fp *fp)
+put_all(struct qwen_save *v, const struct qwen_state_extra *x,
+    struct qwen_fp *fp)
 {
 	const struct qwen_session *s = v->s;
-	struct object tokens = { "tokens", NONE, NONE, 4 };
+	struct qwen_object tokens = { "tokens", NONE, NONE, 4 };
 	uint64_t index;
 
 	if (put_info(v) < 0 || put_object(v, &tokens, s->tokens + v->from,
 	    (size_t)(v->to - v->from) * sizeof *s->tokens) < 0)
 		return -1;
 	if (put_cache(v) < 0 || put_states(v) < 0 || put_extra(v, x) < 0 ||
-	    flush(v) < 0)
+	    qwen_send(v) < 0)
 		return -1;
 	index = v->sum.bytes;
 	return put_index(v) < 0 ? -1 : put_end(v, index, fp);
@@ -579,42 +395,30 @@ put_all(struct save *v, const struct qwen_state_extra *x, struct qwen_fp *fp)
 /* ---------------------------------------------------------- from end to end */
 
 static void
-fini(struct save *v)
+fini(struct qwen_save *v)
 {
-	size_t i;
-
+	qwen_send_fini(v);
 	qwen_state_sum_fini(&v->sum);
-	for (i = 0; i < v->n_coder; i++)
-		qwen_coder_free(v->coder[i]);
-	for (i = 0; i < SLOTS; i++) {
-		free(v->slot[i].raw);
-		free(v->slot[i].out);
-	}
 	free(v->put.buf);
 	free(v->list.entry);
 }
 
 static int
-init(struct save *v, const struct qwen_header *h)
+init(struct qwen_save *v, const struct qwen_header *h)
 {
-	size_t n = (size_t)qwen_pool_threads(v->s->model->pool);
 	unsigned char buf[QWEN_HEADER_MAX];
 
-	v->put.cap = QWEN_STATE_MAX + QWEN_FIELDS_MAX;
-	v->put.buf = qwen_alloc(1, v->put.cap);
-	if (v->put.buf == NULL)
+	/* the shapes of the layers take the most */
+	v->put.cap = QWEN_PIECE_MAX + QWEN_FIELDS_MAX;
+	if ((v->put.buf = malloc(v->put.cap)) == NULL)
 		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
-	for (n = n < CODERS ? n : CODERS; v->n_coder < n; v->n_coder++) {
-		if (qwen_coder_new(&v->coder[v->n_coder], v->err) < 0)
-			return -1;
-	}
-	return qwen_state_sum_init(&v->sum, buf, qwen_header_encode(h, buf),
-	    v->err);
+	return qwen_send_init(v) < 0 ? -1 : qwen_state_sum_init(&v->sum, buf,
+	    qwen_header_encode(h, buf), v->err);
 }
 
 /* The positions to save from and to, and where the state at the end is. */
 static int
-find_ends(struct save *v)
+find_ends(struct qwen_save *v)
 {
 	const struct qwen_session *s = v->s;
 	size_t i;
@@ -648,7 +452,7 @@ qwen_state_save(const struct qwen_session *s,
 	struct qwen_state_extra cut = { 0 };
 	struct qwen_header h;
 	struct qwen_fp total;
-	struct save *v;
+	struct qwen_save *v;
 	int r = -1;
 
 	if (qwen_header_init(&h, QWEN_STREAM_STATE,

@@ -167,6 +167,15 @@ void qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s
     uint64_t index, struct qwen_fp *fp);
 
 /*
+ * Finish a record of few fields around data that stay where they are: *data has
+ * room for QWEN_FIELDS_MAX bytes before it and for the check behind, and is set
+ * to where the record then begins; returns its length.
+ */
+size_t qwen_state_put_around(struct qwen_state_put *p,
+    struct qwen_state_sum *s, unsigned char **data, size_t n_data,
+    uint64_t n_raw, size_t align);
+
+/*
  * The record in the complete item of n bytes at p, the next one of s: its check
  * first, then its place, then its sense.  *rec points into p.
  */

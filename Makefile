@@ -165,6 +165,7 @@ check: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) sh tests/run.sh
 check-long: deps arm64
+	@sh tests/deps.sh long
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
 tests: $(TESTS)

@@ -4,6 +4,7 @@
 #   tests/deps.sh          what is needed
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
+#   tests/deps.sh long     the same for tests/cli/python.t
 missing=
 if [ "$1" = arm64 ]; then
 	[ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null 2>&1 ||
@@ -23,6 +24,21 @@ if [ "$1" = arm64 ]; then
 	$sudo apt-get install -y -q --no-install-recommends $missing \
 	    >/dev/null 2>&1 ||
 	    echo "deps: could not; arm64 will not be tested" >&2
+	exit 0
+fi
+if [ "$1" = long ]; then
+	/usr/bin/python3 -c 'import cbor2, xxhash, zstandard' 2>/dev/null ||
+	    python3 -c 'import cbor2, xxhash, zstandard' 2>/dev/null ||
+	    ! command -v apt-get >/dev/null 2>&1 && exit 0
+	missing="python3 python3-cbor2 python3-xxhash python3-zstandard"
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo="sudo -n"
+	export DEBIAN_FRONTEND=noninteractive
+	echo "deps: installing $missing to test the format" >&2
+	# shellcheck disable=SC2086
+	$sudo apt-get install -y -q --no-install-recommends $missing \
+	    >/dev/null 2>&1 ||
+	    echo "deps: could not; a reader in Python will not be tested" >&2
 	exit 0
 fi
 have_header() {

@@ -424,11 +424,160 @@ compare_files(char *argv[])
 	return !same;
 }
 
+/* ------------------------------------------------------------ for python.t */
+
+static const char *folder;
+
+/* A file of the folder, named by the words that are not NULL or negative. */
+static FILE *
+create(const char *kind, long layer, long at, const char *end)
+{
+	char path[1200];
+	int n = snprintf(path, sizeof path, "%s/%s", folder, kind);
+	FILE *f;
+
+	if (layer >= 0)
+		n += sprintf(path + n, ".%ld", layer);
+	if (at >= 0)
+		n += sprintf(path + n, ".%ld", at);
+	sprintf(path + n, "%s", end);
+	if ((f = fopen(path, "w")) == NULL) {
+		perror(path);
+		exit(2);
+	}
+	return f;
+}
+
+static void
+put(const char *kind, long layer, long at, const void *p, size_t bytes)
+{
+	FILE *f = create(kind, layer, at, "");
+
+	fwrite(p, 1, bytes, f);
+	fclose(f);
+}
+
+/* Keys and values by position, as a model reads them. */
+static void
+put_rows(const struct qwen_session *s, size_t layer)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+	size_t d = h->n_embd_head, pos, head, i, lane;
+	FILE *k = create("kv", (long)layer, -1, ".k");
+	FILE *v = create("kv", (long)layer, -1, ".v");
+	const uint16_t *b;
+
+	for (pos = 0; pos < s->n_tokens; pos++) {
+		b = s->layer[layer].block[pos / QWEN_KV_BLOCK];
+		lane = pos % QWEN_KV_BLOCK;
+		for (head = 0; head < h->n_head_kv; head++) {
+			for (i = 0; i < d; i++)
+				fwrite(b + (head * d + i) * QWEN_KV_BLOCK +
+				    lane, sizeof *b, 1, k);
+			fwrite(b + ((h->n_head_kv + head) * QWEN_KV_BLOCK +
+			    lane) * d, sizeof *b, d, v);
+		}
+	}
+	fclose(k);
+	fclose(v);
+}
+
+/* What is known at the present end alone. */
+static void
+put_end(const struct qwen_session *s)
+{
+	long at = (long)s->n_tokens;
+	size_t i;
+
+	for (i = 0; i < s->n_layer; i++) {
+		const struct qwen_layer_state *l = &s->layer[i];
+
+		if (l->kv_block_bytes != 0)
+			continue;
+		put("delta", (long)i, at, l->s, l->n_s * sizeof *l->s);
+		put("conv", (long)i, at, l->conv, l->n_conv *
+		    sizeof *l->conv);
+	}
+	if (s->have_logits)
+		put("logits", -1, at, s->logits, s->model->hp.n_vocab *
+		    sizeof *s->logits);
+}
+
+static void
+put_about(const struct qwen_session *s, const struct qwen_state_extra *x)
+{
+	FILE *f = create("about", -1, -1, "");
+	const struct qwen_run *r = &x->run;
+	struct qwen_checkpoint c;
+	size_t i;
+
+	fprintf(f, "n_tokens %zu\n", s->n_tokens);
+	for (i = 0; i < qwen_session_n_checkpoints(s); i++) {
+		qwen_session_checkpoint(s, i, &c);
+		if (c.named)
+			fprintf(f, "named %llu\n", (unsigned long long)c.at);
+	}
+	for (i = 0; i < x->n_generated; i++)
+		fprintf(f, "generated %llu %llu\n",
+		    (unsigned long long)x->generated[i].pos,
+		    (unsigned long long)x->generated[i].n);
+	if (x->sampler != NULL) {
+		fprintf(f, "sampler %s\npending ", x->sampler);
+		for (i = 0; i < x->n_pending; i++)
+			fprintf(f, "%02x", x->pending[i]);
+		fputs("\n", f);
+	}
+	if (r->options != NULL)
+		fprintf(f, "run %llu %llu %llu %d %d %s\n",
+		    (unsigned long long)r->from, (unsigned long long)r->count,
+		    (unsigned long long)r->input, r->finished, r->again,
+		    r->options);
+	fclose(f);
+}
+
+/* state -d MODEL STATE FOLDER: the content as files, as state_reader.py does. */
+static int
+dump(char *argv[])
+{
+	struct qwen_state_extra x;
+	struct qwen_checkpoint c;
+	struct qwen_session *s;
+	struct qwen_model *m;
+	size_t i, at;
+
+	folder = argv[4];
+	if (qwen_model_open(&m, argv[2], NULL, &err) < 0 ||
+	    qwen_state_load_file(&s, &x, m, argv[3], NULL, &err) < 0) {
+		fprintf(stderr, "state: %s\n", err.msg);
+		return 2;
+	}
+	put("tokens", -1, -1, s->tokens, s->n_tokens * sizeof *s->tokens);
+	put_about(s, &x);
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes != 0)
+			put_rows(s, i);
+	}
+	put_end(s);
+	while ((i = qwen_session_n_checkpoints(s)) > 0) {
+		qwen_session_checkpoint(s, i - 1, &c);
+		if (qwen_session_rewind(s, c.at, 0, &at, &err) < 0 ||
+		    at != c.at)
+			return 2;
+		put_end(s);
+	}
+	qwen_state_extra_fini(&x);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return 0;
+}
+
 int
 main(int argc, char *argv[])
 {
 	if (argc == 5 && strcmp(argv[1], "-e") == 0)
 		return compare_files(argv);
+	if (argc == 5 && strcmp(argv[1], "-d") == 0)
+		return dump(argv);
 	test_round_trips();
 	test_without_logits();
 	test_extra();

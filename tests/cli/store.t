@@ -89,13 +89,13 @@ cmp -s l1 l2
 ok $? "--logits=all with a store has all rows"
 
 # a run that is killed was not for nothing; should it end before it is killed,
-# all of it is there
+# all of it is there.  A run comes after its checkpoint.
 ids 3500 7 500 >long
 qprefill --no-store -o cold.cbor <long >/dev/null
 qprefill --batch 2 --store K -o b.cbor <long >/dev/null &
 pid=$!
 while kill -0 $pid 2>/dev/null &&
-    ! qstate ls --store K 2>/dev/null | grep -q '^checkpoint'; do
+    ! qstate ls --store K 2>/dev/null | grep -q '^kv'; do
 	sleep 0.02
 done
 kill -9 $pid 2>/dev/null

@@ -398,6 +398,9 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 	const unsigned char *map = NULL;
 	size_t j;
 
+	/* it may have the block that the end is in, as the one before has */
+	if (f->info.from >= c->end)
+		return 0;
 	stop = (c->end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
 	for (j = i + 1; j < c->n; j++) {
 		next = qwen_state_kv_first(&c->f[j]->in.lay);

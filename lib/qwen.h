@@ -566,6 +566,12 @@ void qwen_session_checkpoint(const struct qwen_session *s, size_t i,
 int qwen_session_keep(struct qwen_session *s, int named, struct qwen_err *err);
 
 /*
+ * Keep none there after all, unless it is named: what follows belongs to what
+ * was before, as when a run is gone on with.
+ */
+void qwen_session_unkeep(struct qwen_session *s);
+
+/*
  * Drop checkpoints as they age.  The last two and the named ones stay; of the
  * others, from the last to the first, each is dropped whose two neighbours are
  * no more than max(every, d / 2) apart, where d is its distance from the end

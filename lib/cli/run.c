@@ -218,6 +218,8 @@ cli_run_find(struct cli_run *run, struct cli_intake *in, struct qwen_model *m)
 	if (!(run->in_place ? find_in_place(run, in) :
 	    find_elsewhere(run, in, m)))
 		return 0;
+	/* or each time that it was killed would leave one */
+	qwen_session_unkeep(in->session);
 	in->restored = 1;
 	in->n = 0;
 	in->n_marks = 0;

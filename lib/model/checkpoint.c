@@ -200,6 +200,13 @@ qwen_session_keep(struct qwen_session *s, int named, struct qwen_err *err)
 	return 0;
 }
 
+void
+qwen_session_unkeep(struct qwen_session *s)
+{
+	if (s->keep_end == 1)
+		s->keep_end = 0;
+}
+
 size_t
 qwen_session_n_checkpoints(const struct qwen_session *s)
 {

@@ -162,6 +162,9 @@ qdecode -s base -n $m --ignore-eos --temp 2 -f text </dev/null >want2
 go2 -s S -o S </dev/null >got
 cmp -s got want2
 ok $? "without it, it is gone on with"
+go2 -s base -o whole </dev/null >got
+cmp -s S whole
+ok $? "and leaves the bytes that an undisturbed one leaves"
 broken S /dev/null -s S -o S --temp 2 --new-run
 cp S T
 go2 -s S -o S --new-run </dev/null >got

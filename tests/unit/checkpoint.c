@@ -165,6 +165,14 @@ test_keep(struct qwen_model *m)
 	    qwen_session_logits(s) != NULL, "the end as it is");
 	eval_n(s, m, 1, NULL);
 	is_list(s, "5", "is kept");
+	qwen_session_keep(s, 0, &err);
+	qwen_session_unkeep(s);
+	eval_n(s, m, 1, NULL);
+	is_list(s, "5", "one that is not to be kept is not");
+	qwen_session_keep(s, 1, &err);
+	qwen_session_unkeep(s);
+	eval_n(s, m, 1, NULL);
+	is_list(s, "5 7*", "unless it has a name");
 	qwen_session_clear(s);
 	is_list(s, "", "cleared");
 	qwen_session_free(s);

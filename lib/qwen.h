@@ -339,6 +339,15 @@ int qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
     unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err);
 
 /*
+ * The same for a text of which only some bytes are to be trusted, those where
+ * trusted (n bytes) is not 0: a control token is recognised if all of its text
+ * is.  Everything else is as for the whole text.
+ */
+int qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
+    const unsigned char *trusted, size_t n, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err);
+
+/*
  * The same for text that comes in parts of any size: the ids do not depend on
  * where it is cut.  Each call gives the ids that have become certain, in
  * memory of the encoder that lives until the next call on it.  What is not
@@ -354,6 +363,9 @@ int qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text,
 int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
     size_t *n_ids, struct qwen_err *err);
 void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
+
+/* Bytes of text before the first that is not UTF-8; n if all is. */
+size_t qwen_utf8_check(const char *text, size_t n);
 
 /* Decoding: */
 enum {
@@ -389,6 +401,78 @@ size_t qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
     unsigned char bytes[QWEN_TOK_PENDING_MAX]);
 int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
     const unsigned char *bytes, size_t n);
+
+/* ------------------------------------------------------------------ chat */
+
+/*
+ * Chat templates: programs in a subset of the template language Jinja, which
+ * model files carry, that make a prompt of messages.  One may come from
+ * anybody: steps, depth and memory of a run have limits that grow with the
+ * request alone.  A template that is open can be used by many threads.
+ */
+struct qwen_template;
+
+/*
+ * A published one by name: qwen3, qwen3.5, qwen3.6, qwen3.6-ud (as in the files
+ * of one publisher), qwen3-coder; name i of these, or NULL; that of a model
+ * file (tokenizer.chat_template); a text.
+ */
+int qwen_template_open(struct qwen_template **out, const char *name,
+    struct qwen_err *err);
+const char *qwen_template_name(size_t i);
+int qwen_template_open_gguf(struct qwen_template **out,
+    const struct qwen_gguf *g, struct qwen_err *err);
+int qwen_template_open_text(struct qwen_template **out, const char *source,
+    size_t n, struct qwen_err *err);
+void qwen_template_close(struct qwen_template *t);
+
+/*
+ * What the template makes of a request, n bytes of JSON: an object with a list
+ * of messages and, if wanted, tools and other things that the template asks
+ * for; add_generation_prompt is true unless given.  null counts as not given;
+ * members of chat_template_kwargs are as if they were members of the request.
+ * Numbers keep their digits.  A thought may be called reasoning_content,
+ * reasoning or thinking.  Where the template has no use for them as they are,
+ * arguments that are a JSON string are read, content that is missing is empty,
+ * and parts of text are joined by line feeds.  What the template refuses, or
+ * cannot take, fails.
+ */
+struct qwen_prompt;
+
+int qwen_template_render(const struct qwen_template *t, const char *json,
+    size_t n, struct qwen_prompt **out, struct qwen_err *err);
+void qwen_prompt_free(struct qwen_prompt *p);
+
+/*
+ * The text, and for each byte 1 if the template wrote it, 0 if it was in the
+ * request, wherever it went in between.
+ */
+struct qwen_str qwen_prompt_text(const struct qwen_prompt *p);
+const unsigned char *qwen_prompt_own(const struct qwen_prompt *p);
+
+/*
+ * Where, from byte from on, the next turn begins: the template wrote
+ * <|im_start|> there.  The length of the text if none does.
+ */
+size_t qwen_prompt_turn(const struct qwen_prompt *p, size_t from);
+
+/*
+ * The ids of the text from byte from to byte to, free(*ids); control tokens are
+ * those that the template wrote.  Parts that are cut where turns begin have the
+ * ids that the whole has.
+ */
+int qwen_prompt_encode(const struct qwen_prompt *p, const struct qwen_tok *tok,
+    size_t from, size_t to, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err);
+
+/* What a prompt says of thinking, and a reply to it goes on with. */
+enum qwen_thinking {
+	QWEN_THINKING_NONE,	/* nothing: a reply may begin with <think> */
+	QWEN_THINKING_OPEN,	/* a thought has begun */
+	QWEN_THINKING_CLOSED,	/* there was an empty one */
+};
+
+enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
 
 /* --------------------------------------------------------------- the model */
 

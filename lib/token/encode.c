@@ -353,3 +353,92 @@ qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
 	qwen_tok_encoder_free(e);
 	return rc;
 }
+
+/* ----------------------------------------------------------- trusted text */
+
+/* As qwen_specials_find, at i alone and within n: its length, or 0. */
+static size_t
+special_at(const struct qwen_specials *s, const unsigned char *p, size_t i,
+    size_t n, int32_t *id)
+{
+	size_t len;
+
+	return i < n && qwen_specials_find(s, p, i, n, 1, id, &len) == i ?
+	    len : 0;
+}
+
+/*
+ * The first token from i on that is USER_DEFINED, or all of trusted bytes; the
+ * longer one if there are both.
+ */
+static size_t
+find_trusted(const struct qwen_tok_encoder *e, const unsigned char *trusted,
+    size_t i, int32_t *id, size_t *len)
+{
+	const struct qwen_specials *any = &e->t->special[0];
+	const struct qwen_specials *all = &e->t->special[1];
+	size_t at, most, k, end;
+	int32_t other;
+
+	for (;; i = at + 1) {
+		*len = 0;
+		at = qwen_specials_find(all, e->buf, i, e->n, 1, id, &most);
+		if (most == 0)
+			return at;
+		for (end = at; end < at + most && trusted[end] != 0; end++)
+			;
+		*len = special_at(any, e->buf, at, at + most, id);
+		k = special_at(all, e->buf, at, end, &other);
+		if (k > *len) {
+			*len = k;
+			*id = other;
+		}
+		if (*len > 0)
+			return at;
+	}
+}
+
+static int
+encode_trusted(struct qwen_tok_encoder *e, const unsigned char *trusted,
+    struct qwen_err *err)
+{
+	size_t pos = 0, at = 0, len;
+	int32_t id;
+
+	do {
+		at = find_trusted(e, trusted, at, &id, &len);
+		if (encode_fragment(e, &pos, at, 1, err) < 0)
+			return -1;
+		if (len == 0)
+			return 0;
+		if (reserve_ids(e, 1, err) < 0)
+			return -1;
+		e->ids[e->n_ids++] = id;
+		pos = at += len;
+	} while (pos < e->n);
+	return 0;
+}
+
+int
+qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
+    const unsigned char *trusted, size_t n, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err)
+{
+	struct qwen_tok_encoder *e;
+	int rc = -1;
+
+	*ids = NULL;
+	*n_ids = 0;
+	if (qwen_tok_encoder_new(&e, t, QWEN_TOK_SPECIAL, err) < 0)
+		return -1;
+	if (append(e, text, n, err) < 0 || reserve_ids(e, 0, err) < 0 ||
+	    encode_trusted(e, trusted, err) < 0)
+		goto done;
+	*ids = e->ids;
+	*n_ids = e->n_ids;
+	e->ids = NULL;
+	rc = 0;
+done:
+	qwen_tok_encoder_free(e);
+	return rc;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* utf8.c - strict UTF-8, and the classes that unicode.c does not hold. */
+#include "qwen.h"
 #include "token/unicode.h"
 
 #define O QWEN_CLASS_OTHER
@@ -71,4 +72,21 @@ qwen_utf8_read(const unsigned char *p, size_t n, uint32_t *c)
 		hi = 0xbf;
 	}
 	return len;
+}
+
+size_t
+qwen_utf8_check(const char *text, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	uint32_t c;
+	size_t i = 0;
+	int k;
+
+	while (i < n) {
+		k = p[i] < 0x80 ? 1 : qwen_utf8_read(p + i, n - i, &c);
+		if (k <= 0)
+			break;
+		i += (size_t)k;
+	}
+	return i;
 }

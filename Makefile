@@ -67,8 +67,8 @@ SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib
 # What needs no other library, and what does.
 CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 	lib/kernel/*.c lib/model/*.c lib/sample/*.c) $(KERN))
-LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/state/*.c lib/store/*.c \
-	lib/wire/*.c lib/yyjson/*.c))
+LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
+	lib/store/*.c lib/wire/*.c lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
@@ -144,6 +144,15 @@ $(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# The published chat templates, byte by byte.
+$(B)/templates.inc: lib/chat/templates $(wildcard lib/chat/templates/*.jinja)
+	@mkdir -p $(@D)
+	@for f in $(filter %.jinja,$^); do \
+		n=$${f##*/}; echo "TEMPLATE(\"$${n%.jinja}\")"; \
+		od -An -v -tu1 "$$f" | sed 's/[0-9][0-9]*/&,/g'; \
+		echo TEMPLATE_END; done >$@.new
+	@mv $@.new $@
+$(B)/lib/chat/template.o: $(B)/templates.inc
 $(B)/lib/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
 $(B)/lib/quant/quant.o: $(B)/quants.inc

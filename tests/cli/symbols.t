@@ -69,11 +69,13 @@ gguf base
 quant base
 kernel base quant
 token base
+yyjson
+chat base token yyjson
 sample base
 wire base
 model base quant gguf kernel
 state base wire model
-cli
+cli yyjson
 EOF
 [ ! -s other ]
 ok $? "in lib/, dependencies point one way"

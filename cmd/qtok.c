@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qtok.c - text to tokens, and back. */
+/* qtok.c - text and chats to tokens, and back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,9 +15,18 @@ static const char usage[] =
     "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"
     "            [file ...]\n"
     "       qtok -c [-0qv] [--special] [-m model] [file ...]\n"
-    "       qtok -d [-0qv] [--bytes] [--show-special] [-m model] [file ...]\n";
+    "       qtok -d [-0qv] [--bytes] [--show-special] [-m model] [file ...]\n"
+    "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
+    "            [--mark name] [-f format] [-m model] [file]\n"
+    "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
+    "            [--mark name] [-f format] [-m model] [--system text]\n"
+    "            [--user text] [--data file] [--assistant text] ...\n";
 
-enum { OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK };
+enum {
+	OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK, OPT_CHAT,
+	OPT_TEMPLATE, OPT_TOOLS, OPT_THINK, OPT_SYSTEM, OPT_USER, OPT_DATA,
+	OPT_ASSISTANT,
+};
 
 static const struct cli_option options[] = {
 	{ '0', "null", 0 },
@@ -29,7 +38,21 @@ static const struct cli_option options[] = {
 	{ OPT_SHOW_SPECIAL, "show-special", 0 },
 	{ OPT_BYTES, "bytes", 0 },
 	{ OPT_MARK, "mark", 1 },
+	{ OPT_CHAT, "chat", 0 },
+	{ OPT_TEMPLATE, "template", 1 },
+	{ OPT_TOOLS, "tools", 1 },
+	{ OPT_THINK, "think", 1 },
+	{ OPT_SYSTEM, "system", 1 },
+	{ OPT_USER, "user", 1 },
+	{ OPT_DATA, "data", 1 },
+	{ OPT_ASSISTANT, "assistant", 1 },
 	{ 0, NULL, 0 },
+};
+
+/* A part of a chat, in the order of the command line. */
+struct part {
+	int		 option;	/* OPT_SYSTEM and so on */
+	const char	*arg;
 };
 
 struct opts {
@@ -41,7 +64,35 @@ struct opts {
 	const char	*model;
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
+	int		 chat;		/* --chat */
+	int		 prompt;	/* -f prompt */
+	const char	*template;	/* --template, or NULL */
+	const char	*tools;		/* --tools, or NULL */
+	const char	*think;		/* --think: true, false, or NULL */
+	struct part	*parts;
+	size_t		 n_parts;
 };
+
+/* What goes with --chat alone, and what does not. */
+static void
+check_chat(const struct opts *o)
+{
+	if (!o->chat) {
+		if (o->template != NULL || o->tools != NULL ||
+		    o->think != NULL || o->n_parts > 0)
+			cli_usage("--template, --tools, --think and the parts "
+			    "of a chat go with --chat");
+		if (o->prompt)
+			cli_usage("-f prompt goes with --chat");
+		return;
+	}
+	if (o->documents || o->decode || o->encode_flags != 0 ||
+	    o->decode_flags != 0)
+		cli_usage("--chat makes tokens of one request: not with -0, "
+		    "-d or --special");
+	if (o->prompt && (o->count || o->mark != NULL))
+		cli_usage("-f prompt gives text: not with -c or --mark");
+}
 
 static void
 check(struct opts *o)
@@ -60,7 +111,9 @@ check(struct opts *o)
 		cli_usage("--%s goes with -d",
 		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
 		    "show-special");
-	if (o->form != NULL)
+	o->prompt = o->form != NULL && strcmp(o->form, "prompt") == 0;
+	check_chat(o);
+	if (o->form != NULL && !o->prompt)
 		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
 		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
 	if (o->mark == NULL)
@@ -74,6 +127,17 @@ check(struct opts *o)
 		cli_usage("--mark: %s", err.msg);
 }
 
+/* true or false for on or off. */
+static const char *
+on_off(const char *option, const char *arg)
+{
+	if (strcmp(arg, "on") == 0)
+		return "true";
+	if (strcmp(arg, "off") != 0)
+		cli_usage("%s: '%s' is neither on nor off", option, arg);
+	return "false";
+}
+
 /* Returns the index of the first operand. */
 static int
 parse(struct opts *o, int argc, char *argv[])
@@ -81,6 +145,9 @@ parse(struct opts *o, int argc, char *argv[])
 	const char *arg;
 	int c, operand;
 
+	o->parts = calloc((size_t)argc, sizeof *o->parts);
+	if (o->parts == NULL)
+		die("out of memory");
 	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
 	    &operand)) != -1) {
 		switch (c) {
@@ -95,6 +162,15 @@ parse(struct opts *o, int argc, char *argv[])
 			break;
 		case OPT_BYTES: o->decode_flags |= QWEN_TOK_BYTES; break;
 		case OPT_MARK: o->mark = arg; break;
+		case OPT_CHAT: o->chat = 1; break;
+		case OPT_TEMPLATE: o->template = arg; break;
+		case OPT_TOOLS: o->tools = arg; break;
+		case OPT_THINK: o->think = on_off("--think", arg); break;
+		case OPT_SYSTEM: case OPT_USER: case OPT_DATA:
+		case OPT_ASSISTANT:
+			o->parts[o->n_parts].option = c;
+			o->parts[o->n_parts++].arg = arg;
+			break;
 		}
 	}
 	check(o);
@@ -451,6 +527,181 @@ decode(const struct opts *o, char *paths[])
 	qwen_gguf_close(g);
 }
 
+/* -------------------------------------------------------------------- chat */
+
+/* By name, from a file if the name has a slash, else the model's own. */
+static struct qwen_template *
+open_template(const struct opts *o)
+{
+	struct qwen_template *t;
+	struct qwen_gguf *g;
+	struct qwen_err err;
+	char *source;
+	size_t n;
+	int rc;
+
+	if (o->template == NULL) {
+		g = open_model(o->model);
+		if (qwen_template_open_gguf(&t, g, &err) < 0)
+			cli_die_err(qwen_gguf_path(g, 0), &err);
+		qwen_gguf_close(g);
+		return t;
+	}
+	if (strchr(o->template, '/') == NULL)
+		rc = qwen_template_open(&t, o->template, &err);
+	else {
+		source = cli_read_file(o->template, &n);
+		rc = qwen_template_open_text(&t, source, n, &err);
+		free(source);
+	}
+	if (rc < 0)
+		cli_die_err(strchr(o->template, '/') == NULL ? "--template" :
+		    o->template, &err);
+	return t;
+}
+
+static void
+add_part(struct cli_request *q, const struct part *p)
+{
+	const char *role = p->option == OPT_SYSTEM ? "system" :
+	    p->option == OPT_ASSISTANT ? "assistant" : "user";
+	char *text;
+	size_t n;
+
+	if (p->option != OPT_DATA) {
+		cli_request_add(q, role, p->arg, strlen(p->arg), "an argument");
+		return;
+	}
+	text = cli_read_file(p->arg, &n);
+	cli_request_add(q, role, text, n, p->arg);
+	free(text);
+}
+
+/* The request as JSON, from options or from a file. */
+static char *
+request(const struct opts *o, char *paths[], size_t *n)
+{
+	struct cli_request *q;
+	struct input in;
+	char *tools, *json;
+	size_t i;
+
+	if (o->n_parts > 0) {
+		if (paths[0] != NULL)
+			cli_usage("a request by options: %s is not read",
+			    paths[0]);
+		q = cli_request_new();
+		for (i = 0; i < o->n_parts; i++)
+			add_part(q, &o->parts[i]);
+	} else {
+		if (paths[0] != NULL && paths[1] != NULL)
+			cli_usage("--chat reads one request");
+		if (paths[0] == NULL || strcmp(paths[0], "-") == 0)
+			cli_need_stdin();
+		in = open_input(paths[0] != NULL ? paths[0] : "-");
+		q = cli_request_read(in.fd, in.name);
+		close_input(&in);
+	}
+	if (o->tools != NULL) {
+		tools = cli_read_file(o->tools, n);
+		cli_request_set(q, "tools", tools, *n, o->tools);
+		free(tools);
+	}
+	if (o->think != NULL)
+		cli_request_set(q, "enable_thinking", o->think,
+		    strlen(o->think), "--think");
+	json = cli_request_json(q, n);
+	cli_request_free(q);
+	return json;
+}
+
+/*
+ * Where those who go back will go back to: behind the system's turn, which
+ * other chats share, and before the last turn, where the next request for this
+ * chat may first differ.  Returns how many, in order.
+ */
+static size_t
+places(const struct qwen_prompt *p, size_t at[2])
+{
+	struct qwen_str s = qwen_prompt_text(p);
+	size_t first = qwen_prompt_turn(p, 0), last = first, next, n = 0;
+	static const char system[] = "<|im_start|>system";
+
+	if (first == 0 && s.len >= sizeof system &&
+	    memcmp(s.s, system, sizeof system - 1) == 0)
+		at[n++] = qwen_prompt_turn(p, 1);
+	while (last < s.len && (next = qwen_prompt_turn(p, last + 1)) < s.len)
+		last = next;
+	if (last > 0 && (n == 0 || last > at[0]))
+		at[n++] = last;
+	return n > 0 && at[n - 1] == s.len ? n - 1 : n;
+}
+
+/* The tokens, with marks if they are wanted. */
+static void
+put_prompt(struct encoding *c, const struct qwen_prompt *p,
+    const struct qwen_tok *t)
+{
+	size_t at[3], n = c->o->mark != NULL ? places(p, at) : 0, i, n_ids;
+	size_t from = 0;
+	struct qwen_err err;
+	int32_t *ids;
+
+	at[n] = qwen_prompt_text(p).len;
+	for (i = 0; i <= n; from = at[i++]) {
+		if (qwen_prompt_encode(p, t, from, at[i], &ids, &n_ids,
+		    &err) < 0)
+			cli_die_err(NULL, &err);
+		put_ids(c, ids, n_ids);
+		free(ids);
+		if (i < n)
+			put_mark(c);
+	}
+}
+
+static void
+encode_prompt(const struct opts *o, const struct qwen_prompt *p)
+{
+	struct qwen_gguf *g = open_model(o->model);
+	struct qwen_tok *t = open_tok(g, QWEN_TOK_ENCODE);
+	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
+	double begin = cli_now();
+	struct qwen_err err;
+
+	if (!o->count)
+		c.w = start_stream(o, g);
+	put_prompt(&c, p, t);
+	if (o->count)
+		printf("%" PRIu64 "\n", c.n);
+	if (qwen_writer_close(c.w, &err) < 0)
+		cli_die_err("stdout", &err);
+	report(c.n_bytes, c.n_tokens, begin);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}
+
+static void
+chat(const struct opts *o, char *paths[])
+{
+	struct qwen_template *t = open_template(o);
+	struct qwen_prompt *p;
+	struct qwen_err err;
+	struct qwen_str s;
+	size_t n;
+	char *json = request(o, paths, &n);
+
+	if (qwen_template_render(t, json, n, &p, &err) < 0)
+		cli_die_err(NULL, &err);
+	free(json);
+	qwen_template_close(t);
+	s = qwen_prompt_text(p);
+	if (o->prompt)
+		fwrite(s.s, 1, s.len, stdout);
+	else
+		encode_prompt(o, p);
+	qwen_prompt_free(p);
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -459,9 +710,12 @@ main(int argc, char *argv[])
 
 	cli_init("qtok", usage);
 	operand = parse(&o, argc, argv);
-	if (o.decode)
+	if (o.chat)
+		chat(&o, argv + operand);
+	else if (o.decode)
 		decode(&o, argv + operand);
 	else
 		encode(&o, argv + operand);
+	free(o.parts);
 	return cli_finish();
 }

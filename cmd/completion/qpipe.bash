@@ -99,6 +99,7 @@ _qpipe_formats()
 {
 	case $1 in
 	qprefill | qdecode) echo cbor text json raw ;;
+	qtok) echo cbor text json prompt ;;
 	*) echo cbor text json ;;
 	esac
 }
@@ -129,7 +130,10 @@ _qpipe_argument()
 	case $1 in
 	-m | --model | --vocab) _qpipe_files gguf ;;
 	-s | --state | -o | --output | --reuse) _qpipe_files ;;
-	--tokens) _qpipe_files ;;
+	--tokens | --data) _qpipe_files ;;
+	--tools) _qpipe_files json ;;
+	--template) _qpipe_add -W 'qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder' ;;
+	--think) _qpipe_add -W 'on off' ;;
 	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;

@@ -57,7 +57,7 @@ KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
 # tests run the same files everywhere on x86.
 AMX_KERN := $(filter %_amx.c,$(KERN))
 MODELLED := $(notdir $(AMX_KERN:.c=))
-ifneq ($(shell $(CC) -mamx-int8 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
+ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
 QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
@@ -114,7 +114,7 @@ $(B)/%_avxvnni.o: ISA = -mavx2 -mavxvnni -mfma -mf16c
 $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
 $(B)/%_amx.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
-	-mavx512vnni -mfma -mf16c -mamx-tile -mamx-int8
+	-mavx512vnni -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16
 $(B)/tests/kernel/amx%.o: ISA = -DQWEN_AMX_MODEL -Itests/kernel/amx
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c \

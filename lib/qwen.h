@@ -483,7 +483,10 @@ enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
  */
 int qwen_cpu_check(const char *level);
 
-/* The version of the arithmetic; equal versions give equal bits. */
+/*
+ * The version of the arithmetic that a model is opened with unless another is
+ * asked for.  With equal versions bits are equal.
+ */
 unsigned qwen_numerics_version(void);
 
 /* What the machine does at best with so many threads, each a second. */
@@ -513,6 +516,7 @@ struct qwen_model;
 struct qwen_model_opts {
 	int		 n_threads;	/* 0: one for each processor */
 	const char	*cpu;		/* level not to exceed; NULL: no limit */
+	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
 };
 
 /* opts may be NULL.  Builds no vocabulary; weights stay in the mapping. */
@@ -526,6 +530,7 @@ size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
 size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
 int qwen_model_n_threads(const struct qwen_model *m);
+unsigned qwen_model_numerics(const struct qwen_model *m);
 
 /*
  * Which kernel variant serves each operation and format, one a line, for -v.
@@ -809,7 +814,10 @@ struct qwen_header {
 	int32_t		 eog[QWEN_EOG_MAX];
 };
 
-/* The header of a stream of this kind from or for the model or vocabulary. */
+/*
+ * The header of a stream of this kind from or for the model or vocabulary; with
+ * numerics as qwen_numerics_version() says.
+ */
 int qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_gguf *g, struct qwen_err *err);
 

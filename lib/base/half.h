@@ -69,4 +69,15 @@ qwen_bf16_f32(uint16_t h)
 	return qwen_bits_f32((uint32_t)h << 16);
 }
 
+/* Round to nearest, ties to even; a NaN stays one. */
+static inline uint16_t
+qwen_f32_bf16(float f)
+{
+	uint32_t u = qwen_f32_bits(f);
+
+	if ((u & 0x7fffffff) > 0x7f800000)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 #endif

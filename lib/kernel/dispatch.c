@@ -61,16 +61,22 @@ choose(enum qwen_op op, uint32_t type, unsigned features)
 }
 
 void
-qwen_kernels_init(struct qwen_kernels *k, unsigned features)
+qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {
+	const struct qwen_quant *q;
 	uint32_t type;
+	int v2;
 
 	memset(k, 0, sizeof *k);
+	k->numerics = numerics;
 	for (type = 0; type < QT_N; type++) {
-		if (qwen_quant_find(type) == NULL)
+		if ((q = qwen_quant_find(type)) == NULL)
 			continue;
-		k->matmul[type] = choose(QWEN_OP_MATMUL, type, features);
-		k->gemm[type] = choose(QWEN_OP_GEMM, type, features);
+		v2 = numerics == 2 && q->kind != QWEN_QUANT_FLOAT;
+		k->matmul[type] = choose(v2 ? QWEN_OP_MATMUL_V2 :
+		    QWEN_OP_MATMUL, type, features);
+		k->gemm[type] = choose(v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM,
+		    type, features);
 	}
 	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
 	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);

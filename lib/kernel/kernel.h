@@ -3,9 +3,10 @@
  * kernel.h - the operations that have variants, and the table of variants.
  *
  * A variant is one file that exports a struct qwen_kernel named qwen_<file>.
- * All variants of an operation give the same bits: numerics version 1, written
- * down in qwen-numerics(7).  Variants are chosen once, for the instruction
- * sets allowed: of those whose need is met, the one with the highest rank.
+ * All variants of an operation give the same bits, written down in
+ * qwen-numerics(7).  Variants are chosen once, for the numerics version and the
+ * instruction sets allowed: of those whose need is met, the one with the
+ * highest rank.
  */
 #ifndef QWEN_KERNEL_H
 #define QWEN_KERNEL_H
@@ -16,7 +17,8 @@
 #include "base/cpu.h"
 #include "quant/quant.h"
 
-#define QWEN_NUMERICS 1
+#define QWEN_NUMERICS 1		/* unless another version is asked for */
+#define QWEN_NUMERICS_MAX 2
 
 /*
  * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
@@ -33,14 +35,23 @@ struct qwen_q8 {
 
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
 
+/*
+ * Activations of version 2 are bf16, and one below this counts as zero.  Then
+ * it is a multiple of 2^-97; a quantised weight is one of 2^-24, since scales
+ * are f16; so all sums of products are multiples of 2^-121, none is subnormal,
+ * and it makes no difference whether an instruction flushes those.
+ */
+#define QWEN_BF16_LEAST 0x1p-90f
+
 /* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
 struct qwen_matmul {
 	const unsigned char	*w;	/* row 0 */
 	size_t			 row_bytes;
 	size_t			 n_in;
 	const struct qwen_quant	*quant;	/* of w */
-	const void *const	*x;	/* a token: float[n_in], or struct
-					   qwen_q8[] when w is quantised */
+	const void *const	*x;	/* a token: float[n_in]; when w is
+					   quantised, struct qwen_q8[], or in
+					   version 2 uint16_t[n_in], bf16 */
 	float *const		*y;	/* a token: indexed by r */
 	size_t			 n_tok;
 	size_t			 r0, r1;
@@ -113,6 +124,8 @@ struct qwen_vec {
 	void	(*l2norm)(float *y, size_t n, float eps, float scale);
 	/* x to 8 bits */
 	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
+	/* x to bf16, what is below QWEN_BF16_LEAST to 0 */
+	void	(*to_bf16)(uint16_t *y, const float *x, size_t n);
 	/* y = silu(g) * u */
 	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
 	/* y *= sigmoid(g) */
@@ -160,6 +173,8 @@ enum qwen_op {
 	QWEN_OP_MATMUL,		/* one variant a format */
 	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
 				   groups of n_in and whole 32s of rows */
+	QWEN_OP_MATMUL_V2,	/* these two in version 2, for quantised */
+	QWEN_OP_GEMM_V2,	/* weights */
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
@@ -188,6 +203,7 @@ struct qwen_kernel {
 
 /* The variants in use. */
 struct qwen_kernels {
+	unsigned			 numerics;
 	const struct qwen_kernel	*matmul[QT_N];
 	const struct qwen_kernel	*gemm[QT_N];	/* NULL: none */
 	const struct qwen_kernel	*delta;
@@ -196,8 +212,9 @@ struct qwen_kernels {
 	const struct qwen_kernel	*probe;
 };
 
-/* Choose for a set of QWEN_CPU_ bits. */
-void qwen_kernels_init(struct qwen_kernels *k, unsigned features);
+/* Choose for a set of QWEN_CPU_ bits and a numerics version. */
+void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
+    unsigned numerics);
 
 /*
  * The product by whichever of the two serves its shape better; 1 if it was the

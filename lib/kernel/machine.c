@@ -195,7 +195,7 @@ qwen_machine_measure(struct qwen_machine *out, int n_threads, const char *cpu,
 			return qwen_fail(err, QWEN_EUNSUP, "no level %s", cpu);
 		features &= level;
 	}
-	qwen_kernels_init(&k, features);
+	qwen_kernels_init(&k, features, QWEN_NUMERICS);
 	w.probe = k.probe->run.probe;
 	if (n_threads == 0)
 		n_threads = qwen_cpu_count();

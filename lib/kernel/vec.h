@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernel/kernel.h"
 #include "kernel/math.h"
 
 #if defined(__AVX512F__) || defined(__AVX2__)
@@ -54,6 +55,22 @@ v_load_bf16(const uint16_t *p)
 {
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(
 	    _mm256_loadu_si256((const __m256i *)p)), 16));
+}
+VI void
+v_store_bf16(uint16_t *p, v16 a)
+{
+	__m512i u = _mm512_castps_si512(a);
+	__m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16),
+	    _mm512_set1_epi32(1));
+	__m512i r = _mm512_add_epi32(_mm512_add_epi32(u, odd),
+	    _mm512_set1_epi32(0x7fff));
+
+	r = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), u,
+	    _mm512_set1_epi32(0x400000));
+	r = _mm512_mask_mov_epi32(r, _mm512_cmp_ps_mask(_mm512_abs_ps(a),
+	    _mm512_set1_ps(QWEN_BF16_LEAST), _CMP_LT_OQ), _mm512_setzero_si512());
+	_mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(
+	    _mm512_srli_epi32(r, 16)));
 }
 VI float
 v_sum(v16 a)
@@ -215,6 +232,30 @@ VI v16
 v_load_bf16(const uint16_t *p)
 {
 	return (v16){ load8_bf16(p), load8_bf16(p + 8) };
+}
+VI __m256i
+round8_bf16(__m256 a)
+{
+	const __m256i abs = _mm256_set1_epi32(0x7fffffff);
+	__m256i u = _mm256_castps_si256(a);
+	__m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16),
+	    _mm256_set1_epi32(1));
+	__m256i r = _mm256_add_epi32(_mm256_add_epi32(u, odd),
+	    _mm256_set1_epi32(0x7fff));
+	__m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+	__m256 small = _mm256_cmp_ps(_mm256_castsi256_ps(_mm256_and_si256(u,
+	    abs)), _mm256_set1_ps(QWEN_BF16_LEAST), _CMP_LT_OQ);
+
+	r = _mm256_blendv_epi8(r, _mm256_or_si256(u,
+	    _mm256_set1_epi32(0x400000)), nan);
+	r = _mm256_andnot_si256(_mm256_castps_si256(small), r);
+	return _mm256_srli_epi32(r, 16);
+}
+VI void
+v_store_bf16(uint16_t *p, v16 x)
+{
+	_mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(
+	    _mm256_packus_epi32(round8_bf16(x.a), round8_bf16(x.b)), 0xd8));
 }
 VI float
 v_sum(v16 x)
@@ -379,6 +420,26 @@ v_store_f16(uint16_t *p, v16 a)
 		vst1_u16(p + 4 * i,
 		    vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
 }
+VI uint16x4_t
+round4_bf16(float32x4_t a)
+{
+	uint32x4_t u = vreinterpretq_u32_f32(a);
+	uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
+	uint32x4_t r = vaddq_u32(vaddq_u32(u, odd), vdupq_n_u32(0x7fff));
+
+	r = vbslq_u32(vceqq_f32(a, a), r, vorrq_u32(u,
+	    vdupq_n_u32(0x400000)));
+	r = vbicq_u32(r, vcltq_f32(vabsq_f32(a), vdupq_n_f32(QWEN_BF16_LEAST)));
+	return vshrn_n_u32(r, 16);
+}
+VI void
+v_store_bf16(uint16_t *p, v16 a)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		vst1_u16(p + 4 * i, round4_bf16(a.v[i]));
+}
 VI float
 v_sum(v16 a)
 {
@@ -488,6 +549,16 @@ v_store_f16(uint16_t *p, v16 a)
 
 	for (i = 0; i < 16; i++)
 		p[i] = qwen_f32_f16(a.f[i]);
+}
+/* To nearest even; NaN stays one; what is tiny becomes 0. */
+VI void
+v_store_bf16(uint16_t *p, v16 a)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		p[i] = fabsf(a.f[i]) < QWEN_BF16_LEAST ? 0 :
+		    qwen_f32_bf16(a.f[i]);
 }
 /* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
 VI float

@@ -315,13 +315,13 @@ attend(struct qwen_batch *b, const struct pass *p)
 }
 
 static void
-quantize_o(struct qwen_batch *b, void *arg, size_t t)
+make_operand(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct pass *p = arg;
 	const struct qwen_weight *w = &p->l->attn.output;
 
-	if (t >= p->from && qwen_wants_q8(w))
-		b->vec->quantize(b->b->oq + t * QWEN_Q8_GROUPS(b->b->o_width),
+	if (t >= p->from && qwen_wants_operand(w))
+		qwen_make_operand(b, b->b->oq, b->b->o_width, t,
 		    b->b->o + t * b->b->o_width, w->n_in);
 }
 
@@ -332,7 +332,6 @@ project(struct qwen_batch *b, const struct pass *p)
 	const struct qwen_attention *a = &p->l->attn;
 	struct qwen_scratch *s = b->b;
 	size_t from = p->from, n_embd = b->hp->n_embd;
-	size_t groups = QWEN_Q8_GROUPS(n_embd);
 	struct qwen_linear lin[3] = {
 		{ &a->q, s->in + from * s->in_width, s->in_width },
 		{ &a->k, s->in + p->row.k, s->in_width },
@@ -340,12 +339,12 @@ project(struct qwen_batch *b, const struct pass *p)
 	};
 
 	if (from == 0) {
-		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, groups, b->n);
+		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, b->n);
 		return;
 	}
-	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, groups, b->n);
+	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, b->n);
 	qwen_linears(b, lin, 1, s->xn + from * n_embd, n_embd,
-	    s->xq + from * groups, groups, b->n - from);
+	    qwen_operand(b, s->xq, n_embd, from), b->n - from);
 }
 
 void
@@ -353,7 +352,7 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = b->hp;
 	struct qwen_scratch *s = b->b;
-	size_t d = h->n_embd_head, groups = QWEN_Q8_GROUPS(s->o_width);
+	size_t d = h->n_embd_head;
 	struct pass p = { .l = l, .kv = &b->s->layer[l->index],
 	    .rep = h->n_head / h->n_head_kv, .from = b->from };
 	struct qwen_linear o = { &l->attn.output,
@@ -367,7 +366,7 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	if (p.from == b->n)
 		return;
 	attend(b, &p);
-	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, quantize_o, &p);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p);
 	qwen_linears(b, &o, 1, s->o + p.from * s->o_width, s->o_width,
-	    s->oq + p.from * groups, groups, b->n - p.from);
+	    qwen_operand(b, s->oq, s->o_width, p.from), b->n - p.from);
 }

@@ -171,9 +171,9 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 	for (i = 0; i < h->n_head_v; i++)
 		b->vec->gated_norm(o + i * h->dv, p->l->delta.norm,
 		    z + i * h->dv, h->dv, h->eps);
-	if (qwen_wants_q8(&p->l->delta.out))
-		b->vec->quantize(b->b->oq + t * QWEN_Q8_GROUPS(b->b->o_width),
-		    o, h->n_head_v * h->dv);
+	if (qwen_wants_operand(&p->l->delta.out))
+		qwen_make_operand(b, b->b->oq, b->b->o_width, t, o,
+		    h->n_head_v * h->dv);
 }
 
 void
@@ -195,14 +195,12 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	lin[2] = (struct qwen_linear){ &d->alpha, s->in + p.alpha,
 	    s->in_width };
 	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width };
-	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq,
-	    QWEN_Q8_GROUPS(h->n_embd), b->n);
+	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, b->n);
 	qwen_pool_run(b->m->pool, do_conv, &p,
 	    (p.nc + CHANNELS - 1) / CHANNELS);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
 	qwen_pool_run(b->m->pool, do_delta, &p,
 	    h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS));
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
-	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq,
-	    QWEN_Q8_GROUPS(s->o_width), b->n);
+	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->n);
 }

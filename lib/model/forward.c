@@ -37,7 +37,7 @@ struct norm {
 	size_t		 place;	/* 2 * layer for a mixer's input, + 1 ffn's */
 };
 
-/* x += add; xn = norm(x), also in 8 bits. */
+/* x += add; xn = norm(x), also as operand. */
 static void
 add_norm(struct qwen_batch *b, void *arg, size_t t)
 {
@@ -54,8 +54,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
 	if (!isfinite(sum))
 		note_bad(b, p->place);
-	b->vec->quantize(b->b->xq + t * QWEN_Q8_GROUPS(n), b->b->xn + t * n,
-	    n);
+	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
 }
 
 static void
@@ -156,7 +155,7 @@ run_head(struct qwen_batch *b, size_t t, size_t n, float *out,
 	struct qwen_linear lin = { &b->m->output, out, n_vocab };
 
 	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
-	    b->b->xq + t * QWEN_Q8_GROUPS(n_embd), QWEN_Q8_GROUPS(n_embd), n);
+	    qwen_operand(b, b->b->xq, n_embd, t), n);
 	for (i = 0; i < n * n_vocab; i++) {
 		if (!isfinite(out[i]))
 			return fail_bad(SIZE_MAX, b->hp->n_layer, err);

@@ -25,11 +25,11 @@ struct qwen_scratch {
 	size_t		 cap_chunk;	/* attention chunks for one token */
 	float		*x;		/* [cap][n_embd] the residual stream */
 	float		*xn;		/* [cap][n_embd] normed */
-	struct qwen_q8	*xq;		/* [cap][groups] normed, 8 bits */
+	unsigned char	*xq;		/* normed, see qwen_operand() */
 	float		*out;		/* [cap][n_embd] a block's result */
 	float		*in;		/* [cap][in_width] projections */
 	float		*o;		/* [cap][o_width] what mixers make */
-	struct qwen_q8	*oq;		/* [cap][groups of o_width] */
+	unsigned char	*oq;		/* o, likewise */
 	float		*cos, *sin;	/* [cap][n_rot / 2] */
 	float		*router;	/* [cap][n_expert + 1] */
 	uint32_t	*expert;	/* [cap][n_expert_used] */
@@ -38,7 +38,7 @@ struct qwen_scratch {
 	uint32_t	*first;		/* [n_expert + 1] in slot */
 	uint32_t	*active;	/* [n_expert] that have slots */
 	float		*gate, *up;	/* [slots][ff_width] */
-	struct qwen_q8	*hq;		/* [slots][groups of ff_width] */
+	unsigned char	*hq;		/* gate * up, a slot, likewise */
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
 	float		*part;		/* [n_head][cap_chunk][head + 2] */
 	const void	**xp;		/* [threads][slots] row pointers */
@@ -77,12 +77,12 @@ struct qwen_linear {
 };
 
 /*
- * y = Wx for n rows of x, f32 (stride floats apart) and in 8 bits (groups
- * apart); whichever form the weight takes is used.
+ * y = Wx for n rows of x, f32 and as operands, both stride numbers wide;
+ * whichever form the weight takes is used.
  */
 void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
-    size_t n_lin, const float *x, size_t stride, const struct qwen_q8 *xq,
-    size_t groups, size_t n);
+    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
+    size_t n);
 
 /* m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best. */
 void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
@@ -92,11 +92,34 @@ void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
 void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
     void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg);
 
-/* Rows of x to 8 bits if the weight wants them so. */
+/* Are activations not taken as f32? */
 static inline int
-qwen_wants_q8(const struct qwen_weight *w)
+qwen_wants_operand(const struct qwen_weight *w)
 {
 	return w->quant->kind != QWEN_QUANT_FLOAT;
+}
+
+/*
+ * Row t of activations as quantised weights take them, by the numerics version
+ * struct qwen_q8 or bf16; rows hold so many numbers, in whole groups.
+ */
+static inline const unsigned char *
+qwen_operand(const struct qwen_batch *b, const unsigned char *x, size_t width,
+    size_t t)
+{
+	return x + t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
+}
+
+/* Make it, from the first n numbers of a row. */
+static inline void
+qwen_make_operand(const struct qwen_batch *b, unsigned char *to, size_t width,
+    size_t t, const float *x, size_t n)
+{
+	to += t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
+	if (b->m->numerics == 2)
+		b->vec->to_bf16((void *)to, x, n);
+	else
+		b->vec->quantize((void *)to, x, n);
 }
 
 /* cos and sin of the batch's positions. */

@@ -21,8 +21,7 @@ struct job {
 	size_t				 n_lin;
 	const float			*x;
 	size_t				 stride;
-	const struct qwen_q8		*xq;
-	size_t				 groups;
+	const unsigned char		*xq;
 	size_t				 n;
 	size_t				 chunk;	/* rows of an item */
 };
@@ -57,9 +56,9 @@ do_rows(void *arg, size_t item, int thread)
 		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
 		    QWEN_TOKEN_CHUNK;
 		for (i = 0; i < mm.n_tok; i++) {
-			xp[i] = qwen_wants_q8(w) ?
-			    (const void *)(j->xq + (t + i) * j->groups) :
-			    (const void *)(j->x + (t + i) * j->stride);
+			xp[i] = qwen_wants_operand(w) ?
+			    (const void *)qwen_operand(j->b, j->xq, j->stride,
+			    t + i) : (const void *)(j->x + (t + i) * j->stride);
 			yp[i] = l->y + (t + i) * l->stride;
 		}
 		qwen_batch_multiply(j->b, w, &mm, thread);
@@ -68,10 +67,9 @@ do_rows(void *arg, size_t item, int thread)
 
 void
 qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
-    const float *x, size_t stride, const struct qwen_q8 *xq, size_t groups,
-    size_t n)
+    const float *x, size_t stride, const unsigned char *xq, size_t n)
 {
-	struct job j = { b, lin, n_lin, x, stride, xq, groups, n,
+	struct job j = { b, lin, n_lin, x, stride, xq, n,
 	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW : QWEN_ROW_CHUNK_MANY };
 	size_t i, items = 0;
 

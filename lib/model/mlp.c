@@ -27,9 +27,8 @@ activate(struct qwen_batch *b, void *arg, size_t t)
 	float *g = s->gate + t * s->ff_width;
 
 	b->vec->swiglu(g, g, s->up + t * s->ff_width, down->n_in);
-	if (qwen_wants_q8(down))
-		b->vec->quantize(s->hq + t * QWEN_Q8_GROUPS(s->ff_width), g,
-		    down->n_in);
+	if (qwen_wants_operand(down))
+		qwen_make_operand(b, s->hq, s->ff_width, t, g, down->n_in);
 }
 
 void
@@ -43,9 +42,7 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	};
 	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd };
 
-	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq,
-	    QWEN_Q8_GROUPS(b->hp->n_embd), b->n);
+	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, b->n);
 	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);
-	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq,
-	    QWEN_Q8_GROUPS(s->ff_width), b->n);
+	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, b->n);
 }

@@ -31,6 +31,13 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	unsigned limit;
 	int n_threads = opts != NULL ? opts->n_threads : 0;
 
+	m->numerics = opts != NULL && opts->numerics > 0 ? opts->numerics :
+	    QWEN_NUMERICS;
+	if (m->numerics > QWEN_NUMERICS_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
+		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
+	m->x_bytes = m->numerics == 2 ? QWEN_GROUP * sizeof(uint16_t) :
+	    sizeof(struct qwen_q8);
 	m->features = qwen_cpu_detect();
 	if (opts != NULL && opts->cpu != NULL) {
 		if (qwen_cpu_level(opts->cpu, &limit) < 0)
@@ -38,7 +45,7 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 			    "no instruction-set level %s", opts->cpu);
 		m->features &= limit;
 	}
-	qwen_kernels_init(&m->kernels, m->features);
+	qwen_kernels_init(&m->kernels, m->features, m->numerics);
 	return qwen_pool_new(&m->pool, n_threads > 0 ? n_threads :
 	    qwen_cpu_count(), err);
 }
@@ -179,6 +186,12 @@ int
 qwen_model_n_threads(const struct qwen_model *m)
 {
 	return qwen_pool_threads(m->pool);
+}
+
+unsigned
+qwen_model_numerics(const struct qwen_model *m)
+{
+	return m->numerics;
 }
 
 static size_t

@@ -107,6 +107,9 @@ struct qwen_model {
 	struct qwen_layer	*layer;
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
+	unsigned		 numerics;	/* version */
+	size_t			 x_bytes;	/* of 256 activations, as
+						   quantised weights take them */
 	struct qwen_pool	*pool;
 	struct qwen_profile	 profile;
 	/* memory owned beside the mapping: widened or turned small tensors */

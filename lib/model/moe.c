@@ -173,8 +173,8 @@ multiply(struct qwen_batch *b, const struct qwen_weight *w, size_t e,
 static const void *
 input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 {
-	if (qwen_wants_q8(w))
-		return b->b->xq + t * QWEN_Q8_GROUPS(b->hp->n_embd);
+	if (qwen_wants_operand(w))
+		return qwen_operand(b, b->b->xq, b->hp->n_embd, t);
 	return b->b->xn + t * b->hp->n_embd;
 }
 
@@ -272,9 +272,9 @@ do_activate(void *arg, size_t item, int thread)
 		float *g = s->gate + i * s->ff_width;
 
 		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
-		if (qwen_wants_q8(down))
-			b->vec->quantize(s->hq + i *
-			    QWEN_Q8_GROUPS(s->ff_width), g, down->n_in);
+		if (qwen_wants_operand(down))
+			qwen_make_operand(b, s->hq, s->ff_width, i, g,
+			    down->n_in);
 	}
 	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin, 0,
 	    0);
@@ -304,8 +304,8 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 		for (j = 0; j < m; j++) {
 			size_t at = i0 + i + j;
 
-			xp[j] = qwen_wants_q8(down) ? (const void *)(s->hq +
-			    at * QWEN_Q8_GROUPS(s->ff_width)) :
+			xp[j] = qwen_wants_operand(down) ? (const void *)
+			    qwen_operand(b, s->hq, s->ff_width, at) :
 			    (const void *)(s->gate + at * s->ff_width);
 			yp[j] = tile + j * QWEN_ROW_CHUNK;
 		}
@@ -395,7 +395,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	size_t n_slot = w.n_routed + (h->n_ff_shexp > 0 ? b->n : 0);
 
 	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
-	    s->xq, QWEN_Q8_GROUPS(h->n_embd), b->n);
+	    s->xq, b->n);
 	qwen_each_token(b, QWEN_STAGE_ROUTE, route, NULL);
 	w.n_active = sort_slots(b);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +

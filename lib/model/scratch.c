@@ -76,11 +76,11 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	s->slots = max_size(n * (h->n_expert_used + 1), QWEN_HEAD_ROWS);
 	return take(&s->x, n * h->n_embd, sizeof *s->x) < 0 ||
 	    take(&s->xn, n * h->n_embd, sizeof *s->xn) < 0 ||
-	    take(&s->xq, n * QWEN_Q8_GROUPS(h->n_embd), sizeof *s->xq) < 0 ||
+	    take(&s->xq, n * QWEN_Q8_GROUPS(h->n_embd), m->x_bytes) < 0 ||
 	    take(&s->out, n * h->n_embd, sizeof *s->out) < 0 ||
 	    take(&s->in, n * s->in_width, sizeof *s->in) < 0 ||
 	    take(&s->o, n * s->o_width, sizeof *s->o) < 0 ||
-	    take(&s->oq, n * QWEN_Q8_GROUPS(s->o_width), sizeof *s->oq) < 0 ||
+	    take(&s->oq, n * QWEN_Q8_GROUPS(s->o_width), m->x_bytes) < 0 ||
 	    take(&s->cos, n * h->n_rot / 2, sizeof *s->cos) < 0 ||
 	    take(&s->sin, n * h->n_rot / 2, sizeof *s->sin) < 0 ||
 	    take(&s->router, n * (h->n_expert + 1), sizeof *s->router) < 0 ||
@@ -92,7 +92,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	    take(&s->gate, s->slots * s->ff_width, sizeof *s->gate) < 0 ||
 	    take(&s->up, s->slots * s->ff_width, sizeof *s->up) < 0 ||
 	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),
-	    sizeof *s->hq) < 0 ||
+	    m->x_bytes) < 0 ||
 	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
 	    take(&s->part, h->n_head * n_chunk * (h->n_embd_head + 2),
 	    sizeof *s->part) < 0 ||

@@ -77,6 +77,7 @@ qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
 
 	if (qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, err) < 0)
 		return -1;
+	self.numerics = m->numerics;
 	if (qwen_header_match(h, &self, err) < 0)
 		return qwen_fail_in(err, "header of the state");
 	if (h->n_vocab != m->hp.n_vocab)

@@ -458,6 +458,7 @@ qwen_state_save(const struct qwen_session *s,
 	if (qwen_header_init(&h, QWEN_STREAM_STATE,
 	    qwen_model_gguf(s->model), err) < 0)
 		return -1;
+	h.numerics = qwen_model_numerics(s->model);
 	if ((v = qwen_alloc(1, sizeof *v)) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	v->s = s;

@@ -371,6 +371,7 @@ open_folder(struct insert *v)
 	if (qwen_header_init(&self, QWEN_STREAM_STATE,
 	    qwen_model_gguf(v->s->model), v->err) < 0)
 		return -1;
+	self.numerics = qwen_model_numerics(v->s->model);
 	qwen_store_dir_format(&self, name);
 	return qwen_store_scan(&v->sc, v->st, name, 1, v->err);
 }

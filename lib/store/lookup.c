@@ -603,6 +603,7 @@ qwen_store_restore(struct qwen_store *st, struct qwen_session **out,
 	if (qwen_header_init(&self, QWEN_STREAM_STATE, qwen_model_gguf(m),
 	    err) < 0)
 		return -1;
+	self.numerics = qwen_model_numerics(m);
 	if ((r = init(&l, st, &self, tokens, n, err)) == 1)
 		r = restore(&l, out, m);
 	for (i = 0; *out != NULL && i < l.n_chain; i++)

@@ -568,7 +568,7 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 		return differ("model", &h->model, &self->model, err);
 	if (h->numerics != self->numerics)
 		return qwen_fail(err, QWEN_EMISMATCH, "the stream is of "
-		    "numerics version %lu, this program of %lu",
+		    "numerics version %lu, this run of %lu",
 		    (unsigned long)h->numerics, (unsigned long)self->numerics);
 	return 0;
 }

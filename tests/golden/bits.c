@@ -2,7 +2,8 @@
 /*
  * bits.c - logits and state have the very bits that are written down in
  * bits.tsv, on every processor: what one machine wrote, another may go on
- * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.
+ * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.  Its
+ * columns are model, numerics version, hash of logits and of state.
  *	bits [LEVEL...]		all levels, or these
  */
 #include <inttypes.h>
@@ -64,9 +65,10 @@ hash_state(uint64_t *h, const struct qwen_session *s)
 
 static int
 evaluate(const struct golden_model *g, const struct golden_case *c,
-    const char *level, struct hashes *out)
+    const char *level, unsigned numerics, struct hashes *out)
 {
-	struct qwen_model_opts opts = { .n_threads = 2, .cpu = level };
+	struct qwen_model_opts opts = { .n_threads = 2, .cpu = level,
+	    .numerics = numerics };
 	struct row row = { g->n_vocab, &out->logits };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take,
 	    .arg = &row };
@@ -92,15 +94,16 @@ evaluate(const struct golden_model *g, const struct golden_case *c,
 
 /* What is written down for the model; 0 if nothing is. */
 static int
-look_up(const char *name, struct hashes *want)
+look_up(const char *name, unsigned numerics, struct hashes *want)
 {
 	FILE *f = fopen("tests/golden/bits.tsv", "r");
 	char word[64];
+	unsigned version;
 	int found = 0;
 
-	while (f != NULL && !found && fscanf(f, "%63s %" SCNx64 " %" SCNx64,
-	    word, &want->logits, &want->state) == 3)
-		found = strcmp(word, name) == 0;
+	while (f != NULL && !found && fscanf(f, "%63s %u %" SCNx64 " %" SCNx64,
+	    word, &version, &want->logits, &want->state) == 4)
+		found = strcmp(word, name) == 0 && version == numerics;
 	if (f != NULL)
 		fclose(f);
 	return found;
@@ -119,33 +122,35 @@ wanted(const char *level, char **list)
 }
 
 static int
-check(const struct golden_model *g, const struct golden_case *c, char **list)
+check(const struct golden_model *g, const struct golden_case *c,
+    unsigned numerics, char **list)
 {
 	struct hashes want, got;
 	size_t l;
 
-	if (!look_up(g->name, &want))
+	if (!look_up(g->name, numerics, &want))
 		return 0;
 	for (l = 0; l < N_LEVELS; l++) {
 		if (qwen_cpu_check(levels[l]) != 1 || !wanted(levels[l], list))
 			continue;
-		ok(evaluate(g, c, levels[l], &got) == 0 &&
-		    got.logits == want.logits, "%s: logits, %s", g->name,
-		    levels[l]);
-		ok(got.state == want.state, "%s: state, %s", g->name,
-		    levels[l]);
+		ok(evaluate(g, c, levels[l], numerics, &got) == 0 &&
+		    got.logits == want.logits, "%s, version %u: logits, %s",
+		    g->name, numerics, levels[l]);
+		ok(got.state == want.state, "%s, version %u: state, %s",
+		    g->name, numerics, levels[l]);
 	}
 	return 1;
 }
 
 static void
-write_down(const struct golden_model *g, const struct golden_case *c)
+write_down(const struct golden_model *g, const struct golden_case *c,
+    unsigned numerics)
 {
 	struct hashes h;
 
-	if (evaluate(g, c, "scalar", &h) == 0)
-		printf("%s\t%016" PRIx64 "\t%016" PRIx64 "\n", g->name,
-		    h.logits, h.state);
+	if (evaluate(g, c, "scalar", numerics, &h) == 0)
+		printf("%s\t%u\t%016" PRIx64 "\t%016" PRIx64 "\n", g->name,
+		    numerics, h.logits, h.state);
 }
 
 int
@@ -154,6 +159,7 @@ main(int argc, char *argv[])
 	int put = argc > 1 && strcmp(argv[1], "-w") == 0, seen = 0;
 	struct golden_model *g;
 	size_t i, j, n = golden_load(&g);
+	unsigned v;
 
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < g[i].n_case; j++) {
@@ -161,15 +167,17 @@ main(int argc, char *argv[])
 
 			if (c->n_rows == 0 || strcmp(c->name, "n65") != 0)
 				continue;
-			if (put)
-				write_down(&g[i], c);
-			else
-				seen += check(&g[i], c, argv + 1);
+			for (v = 1; v <= 2; v++) {
+				if (put)
+					write_down(&g[i], c, v);
+				else
+					seen += check(&g[i], c, v, argv + 1);
+			}
 		}
 	}
 	golden_free(g, n);
 	if (put)
 		return 0;
-	ok(seen >= 5, "%d models", seen);
+	ok(seen >= 10, "%d models in two versions", seen);
 	return done_testing();
 }

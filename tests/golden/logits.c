@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * logits.c - the forward pass against reference logits (transformers, f32),
- * within the limits of expected.json, and greedy continuations.
+ * within the limits of expected.json, and greedy continuations; in all numerics
+ * versions.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,8 +30,11 @@ keep_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return 0;
 }
 
+/* Over the cases that have a peer's: log of KL / the peer's KL. */
 static double log_ratio;
 static int n_ratio;
+/* Of the version under test, in descriptions. */
+static unsigned numerics;
 
 static void
 check_case(struct qwen_model *m, const struct golden_model *g,
@@ -50,14 +54,15 @@ check_case(struct qwen_model *m, const struct golden_model *g,
 	good = t.got != NULL && qwen_session_new(&s, m, &err) == 0 &&
 	    qwen_session_eval(s, c->tokens, c->n_tokens, &how, &err) == 0 &&
 	    t.next == c->n_rows;
-	if (!ok(good, "%s %s: evaluates %s", g->name, c->name, err.msg))
+	if (!ok(good, "%u: %s %s: evaluates %s", numerics, g->name, c->name,
+	    err.msg))
 		goto out;
 	golden_distance(g, c, t.got, d);
 	for (i = 0; i < 6; i++) {
 		good = c->limit[i] < 0 || (i == 5 ? d[i] >= c->limit[i] :
 		    d[i] <= c->limit[i]);
-		ok(good, "%s %s: %s %.6g (limit %.6g)", g->name, c->name,
-		    names[i], d[i], c->limit[i]);
+		ok(good, "%u: %s %s: %s %.6g (limit %.6g)", numerics, g->name,
+		    c->name, names[i], d[i], c->limit[i]);
 	}
 	if (c->peer_kl > 1e-6 && d[0] > 0) {
 		log_ratio += log(d[0] / c->peer_kl);
@@ -97,40 +102,63 @@ check_greedy(struct qwen_model *m, const struct golden_model *g, double slack)
 		}
 	}
 	ok(i == g->n_greedy || (err.code == 0 && g->margin[i] <= slack),
-	    "%s: greedy continuation, %zu of %zu, margin %g %s", g->name, i,
-	    g->n_greedy, i < g->n_greedy ? g->margin[i] : 0.0, err.msg);
+	    "%u: %s: greedy continuation, %zu of %zu, margin %g %s", numerics,
+	    g->name, i, g->n_greedy, i < g->n_greedy ? g->margin[i] : 0.0,
+	    err.msg);
 	qwen_session_free(s);
+}
+
+static void
+check_model(const struct golden_model *g)
+{
+	struct qwen_model_opts opts = { .numerics = numerics };
+	struct qwen_model *m;
+	struct qwen_err err;
+	double slack = 0;
+	size_t j;
+
+	if (!ok(qwen_model_open(&m, g->path, &opts, &err) == 0 &&
+	    qwen_model_numerics(m) == numerics, "%u: %s opens", numerics,
+	    g->name)) {
+		fprintf(stderr, "%s\n", err.msg);
+		return;
+	}
+	for (j = 0; j < g->n_case; j++) {
+		if (g->cases[j].n_rows > 0)
+			check_case(m, g, &g->cases[j]);
+		if (strcmp(g->cases[j].name, "n65") == 0)
+			slack = g->cases[j].limit[2];
+	}
+	check_greedy(m, g, slack);
+	qwen_model_close(m);
 }
 
 int
 main(void)
 {
 	struct golden_model *g;
-	size_t i, j, n = golden_load(&g);
+	struct qwen_model_opts opts = { .numerics = 3 };
+	struct qwen_model *m;
+	struct qwen_err err;
+	double ratio[3] = { 0 };
+	size_t i, n = golden_load(&g);
 
 	ok(n >= 4, "%zu models found", n);
-	for (i = 0; i < n; i++) {
-		struct qwen_model *m;
-		struct qwen_err err;
-		double slack = 0;
-
-		if (!ok(qwen_model_open(&m, g[i].path, NULL, &err) == 0,
-		    "%s opens", g[i].name)) {
-			fprintf(stderr, "%s\n", err.msg);
+	for (numerics = 1; numerics <= 2; numerics++) {
+		log_ratio = n_ratio = 0;
+		for (i = 0; i < n; i++)
+			check_model(&g[i]);
+		if (n_ratio == 0)
 			continue;
-		}
-		for (j = 0; j < g[i].n_case; j++) {
-			if (g[i].cases[j].n_rows > 0)
-				check_case(m, &g[i], &g[i].cases[j]);
-			if (strcmp(g[i].cases[j].name, "n65") == 0)
-				slack = g[i].cases[j].limit[2];
-		}
-		check_greedy(m, &g[i], slack);
-		qwen_model_close(m);
+		ratio[numerics] = exp(log_ratio / n_ratio);
+		printf("# version %u: KL / llama.cpp's KL, geometric mean of "
+		    "%d cases: %.3f\n", numerics, n_ratio, ratio[numerics]);
 	}
-	if (n_ratio > 0)
-		printf("# KL / llama.cpp's KL, geometric mean of %d cases: "
-		    "%.3f\n", n_ratio, exp(log_ratio / n_ratio));
+	ok(n_ratio == 0 || ratio[2] < ratio[1],
+	    "version 2 is nearer to the reference than version 1");
+	ok(n > 0 && qwen_model_open(&m, g[0].path, &opts, &err) < 0 &&
+	    strcmp(err.msg, "no numerics version 3: there are 1 to 2") == 0,
+	    "a version that there is not");
 	golden_free(g, n);
 	return done_testing();
 }

@@ -100,11 +100,13 @@ compare(struct qwen_model *m, const struct golden_case *c, size_t first,
 }
 
 static void
-check_model(const struct golden_model *g, const struct golden_case *c)
+check_model(const struct golden_model *g, const struct golden_case *c,
+    unsigned numerics)
 {
 	static const size_t splits[][3] = { { 1, 999, 0 }, { 64, 999, 0 },
 	    { 65, 999, 0 }, { 1, 1, 0 }, { 999, 1, 7 }, { 13, 50, 16 } };
-	struct qwen_model_opts opts = { .n_threads = 1, .cpu = "scalar" };
+	struct qwen_model_opts opts = { .n_threads = 1, .cpu = "scalar",
+	    .numerics = numerics };
 	struct qwen_model *base, *m;
 	struct want w = { .rows = { .n_vocab = g->n_vocab } };
 	char what[128];
@@ -126,8 +128,9 @@ check_model(const struct golden_model *g, const struct golden_case *c)
 			opts.cpu = levels[l];
 			if (qwen_model_open(&m, g->path, &opts, NULL) < 0)
 				continue;
-			snprintf(what, sizeof what, "%s: %s, %d threads",
-			    g->name, levels[l], opts.n_threads);
+			snprintf(what, sizeof what, "%s, version %u: %s, "
+			    "%d threads", g->name, numerics, levels[l],
+			    opts.n_threads);
 			compare(m, c, c->n_tokens, 1, 0, &w, what);
 			/* plain C is slow: splits where they differ most */
 			for (i = 0; opts.n_threads == 2 && i < 6; i++)
@@ -149,11 +152,14 @@ main(void)
 
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < g[i].n_case; j++) {
-			if (g[i].cases[j].n_rows > 0 &&
-			    (strcmp(g[i].cases[j].name, "n65") == 0 ||
-			    (strcmp(g[i].cases[j].name, "n600") == 0 &&
-			    getenv("QPIPE_LONG") != NULL)))
-				check_model(&g[i], &g[i].cases[j]);
+			const struct golden_case *c = &g[i].cases[j];
+
+			if (c->n_rows == 0 || (strcmp(c->name, "n65") != 0 &&
+			    (strcmp(c->name, "n600") != 0 ||
+			    getenv("QPIPE_LONG") == NULL)))
+				continue;
+			check_model(&g[i], c, 1);
+			check_model(&g[i], c, 2);
 		}
 	}
 	golden_free(g, n);

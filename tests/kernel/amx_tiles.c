@@ -4,6 +4,7 @@
  * instruction set reference says and refuses what the hardware refuses; and no
  * kernel on it is ever chosen by the library.
  */
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "variants.h"
 
 #if defined(__x86_64__)
+#include "base/half.h"
 #include "kernel/x86/amx.h"
 
 /* Sums of up to 16 x 16 over 64: rows of a, columns of sums, bytes of a. */
@@ -66,6 +68,80 @@ product_is_right(size_t m, size_t n, size_t k)
 		}
 	}
 	return good;
+}
+
+/* One sum over 32 columns of bf16: rows of a and columns of b are alike. */
+static float
+bf16_sum(float sum, const float a[32], const float b[32])
+{
+	uint16_t x[16][32], w[16][32];
+	float c[16][16];
+	struct amx_config config;
+	size_t i, k;
+
+	for (i = 0; i < 16; i++) {
+		for (k = 0; k < 32; k++) {
+			x[i][k] = (uint16_t)(qwen_f32_bits(a[k]) >> 16);
+			w[k / 2][2 * i + k % 2] =
+			    (uint16_t)(qwen_f32_bits(b[k]) >> 16);
+		}
+	}
+	for (i = 0; i < 256; i++)
+		c[i / 16][i % 16] = sum;
+	shapes(&config, 16, 16, 64);
+	amx_config(&config);
+	amx_load(0, c, 64);
+	amx_load(1, x, 64);
+	amx_load(2, w, 64);
+	amx_dpbf16(0, 1, 2);
+	amx_store(0, c, 64);
+	amx_release();
+	for (i = 1; i < 256; i++) {
+		if (memcmp(&c[i / 16][i % 16], &c[0][0], 4) != 0)
+			return NAN;
+	}
+	return c[0][0];
+}
+
+/*
+ * Sums whose value tells in what order, and how, they were added: the rules of
+ * the instruction set reference.
+ */
+static void
+check_bf16(void)
+{
+	float a[32] = { 0 }, b[32], none[32] = { 0 };
+	size_t i;
+
+	for (i = 0; i < 32; i++)
+		b[i] = 1.0f;
+	/* in one chain, a small number after 2^24 would be lost */
+	a[0] = 0x1p24f;
+	a[2] = -0x1p24f;
+	a[1] = a[3] = 1.0f;
+	ok(bf16_sum(0.0f, a, b) == 2.0f, "bf16: even and odd columns apart");
+	a[2] = 1.0f;
+	a[4] = -0x1p24f;
+	ok(bf16_sum(0.0f, a, b) == 2.0f, "bf16: ascending, each rounded");
+	a[0] = 1.0f;
+	a[1] = a[2] = a[3] = a[4] = 0.0f;
+	ok(bf16_sum(0x1p24f, a, b) == 0x1p24f &&
+	    (a[1] = 1.0f, bf16_sum(0x1p24f, a, b)) == 0x1p24f + 2.0f,
+	    "bf16: columns first, then the sum before");
+	a[0] = 0x1.02p0f;
+	a[1] = 0.0f;
+	a[2] = -1.0f;
+	b[0] = 0x1.02p0f;
+	b[2] = 0x1.04p0f;
+	ok(bf16_sum(0.0f, a, b) == 0x1p-14f, "bf16: products are not rounded");
+	a[0] = 0x1p-120f;
+	b[0] = 0x1p-10f;
+	a[2] = 0.0f;
+	ok(bf16_sum(0.0f, a, b) == 0.0f, "bf16: no subnormal comes out");
+	a[0] = 0x1p-127f;
+	b[0] = 0x1p10f;
+	ok(bf16_sum(0.0f, a, b) == 0.0f &&
+	    bf16_sum(0x1p-130f, none, b) == 0.0f, "bf16: nor does one go in");
 }
 
 /* ---- what must end the process */
@@ -263,7 +339,7 @@ check_table(void)
 	for (i = 0; i < N_MODELLED; i++)
 		n += (size_t)!is_modelled(modelled[i]);
 	ok(n == 0, "which say so by their name");
-	qwen_kernels_init(&k, ~0u);
+	qwen_kernels_init(&k, ~0u, 1);
 	for (n = i = 0; i < QT_N; i++)
 		n += k.gemm[i] != NULL && is_modelled(k.gemm[i]);
 	ok(n == 0, "none is chosen for a CPU that has everything");
@@ -292,7 +368,8 @@ check_below(void)
 static void
 check_tiles_given_back(const struct qwen_kernel *k)
 {
-	const struct qwen_quant *q = qwen_quant_find(k->type);
+	const struct qwen_quant *q = qwen_quant_find(k->type ==
+	    QWEN_ANY_TYPE ? QT_Q2_K : k->type);
 	size_t row = qwen_quant_row_bytes(q->type, 512), t;
 	size_t before = amx_model_products();
 	unsigned char *w = calloc(32, row);
@@ -310,7 +387,8 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	}
 	k->run.matmul(&m);
 	ok(amx_model_products() > before && !amx_model_in_use(),
-	    "gemm %s %s: tiles are used, and given back", q->name, k->name);
+	    "%s %s %s: tiles are used, and given back", variant_op(k), q->name,
+	    k->name);
 	free(w);
 	free(xq);
 }
@@ -339,6 +417,7 @@ main(void)
 		ok(product_is_right(sizes[i][0], sizes[i][1], sizes[i][2]),
 		    "%d x %d sums over %d", (int)sizes[i][0],
 		    (int)sizes[i][1], (int)sizes[i][2]);
+	check_bf16();
 	for (i = 0; i < sizeof faults / sizeof faults[0]; i++)
 		ok(aborts(faults[i].run), "%s: ends the process",
 		    faults[i].what);
@@ -347,7 +426,7 @@ main(void)
 	for (i = 0; i < N_MODELLED; i++) {
 		if ((modelled[i]->need & ~qwen_cpu_detect()) != 0)
 			skip(modelled[i]->name, "this CPU lacks AVX-512");
-		else if (modelled[i]->op == QWEN_OP_GEMM)
+		else if (variant_is_gemm(modelled[i]))
 			check_tiles_given_back(modelled[i]);
 		else
 			check_probe(modelled[i]);

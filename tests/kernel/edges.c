@@ -89,15 +89,15 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block)
 }
 
 static void
-set_up(struct product *p, const struct qwen_quant *q, const size_t *shape,
-    int at_end)
+set_up(struct product *p, const struct qwen_quant *q, unsigned numerics,
+    const size_t *shape, int at_end)
 {
 	size_t n_in = shape[0], n_out = shape[1], n_tok = shape[2], t, i;
 	size_t row = qwen_quant_row_bytes(q->type, n_in);
 	size_t groups = QWEN_Q8_GROUPS(n_in);
 	int whole = q->kind == QWEN_QUANT_FLOAT;
-	size_t x_bytes = whole ? n_in * sizeof(float) :
-	    groups * sizeof(struct qwen_q8);
+	size_t x_bytes = whole ? n_in * sizeof(float) : numerics == 2 ?
+	    n_in * sizeof(uint16_t) : groups * sizeof(struct qwen_q8);
 	struct qwen_kernels plain;
 	float *x = malloc(n_in * sizeof *x);
 
@@ -107,12 +107,15 @@ set_up(struct product *p, const struct qwen_quant *q, const size_t *shape,
 	fence(&p->x, x_bytes * n_tok, at_end);
 	fence(&p->y, n_out * n_tok * sizeof(float), at_end);
 	fill_w(q, p->w.p, row / q->block_bytes * n_out);
-	qwen_kernels_init(&plain, 0);
+	qwen_kernels_init(&plain, 0, numerics);
 	for (t = 0; t < n_tok; t++) {
 		for (i = 0; i < n_in; i++)
 			x[i] = t % 3 == 2 ? 0.0f : random_float();
 		if (whole)
 			memcpy(p->x.p + t * x_bytes, x, x_bytes);
+		else if (numerics == 2)
+			plain.vec->run.vec->to_bf16((void *)(p->x.p +
+			    t * x_bytes), x, n_in);
 		else
 			plain.vec->run.vec->quantize((void *)(p->x.p +
 			    t * x_bytes), x, n_in);
@@ -138,8 +141,8 @@ multiply(const struct qwen_kernel *k, const struct product *p)
 {
 	struct qwen_kernels plain;
 
-	qwen_kernels_init(&plain, 0);
-	if (k->op == QWEN_OP_GEMM)
+	qwen_kernels_init(&plain, 0, variant_numerics(k));
+	if (variant_is_gemm(k))
 		qwen_multiply(plain.matmul[p->m.quant->type], k, &p->m);
 	else
 		qwen_multiply(k, NULL, &p->m);
@@ -159,7 +162,7 @@ strays(const struct qwen_kernel *k, const struct qwen_quant *q)
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
 		for (at_end = 0; at_end < 2; at_end++) {
-			set_up(&p, q, shapes[i], at_end);
+			set_up(&p, q, variant_numerics(k), shapes[i], at_end);
 			if (sigsetjmp(back, 1) != 0)
 				return i;
 			multiply(k, &p);
@@ -241,7 +244,7 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 	for (i = 0; good && i < N_SHAPES; i++) {
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
-		set_up(&p, q, shapes[i], 1);
+		set_up(&p, q, variant_numerics(k), shapes[i], 1);
 		for (r = 0; good && r < shapes[i][1]; r += 1 + r / 4)
 			good = shows(k, &p, r);
 		tear_down(&p);
@@ -254,7 +257,7 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 static void
 check(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
-	const char *op = k->op == QWEN_OP_GEMM ? "gemm" : "matmul";
+	const char *op = variant_op(k);
 	size_t i = strays(k, q);
 
 	ok(i == N_SHAPES, "%s %s %s stays within its arrays%s", op, q->name,
@@ -285,7 +288,7 @@ main(void)
 	for (i = 0; i < variant_count(); i++) {
 		const struct qwen_kernel *k = variant_get(i);
 
-		if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
+		if (!variant_is_product(k))
 			continue;
 		for (type = 0; type < QT_N; type++) {
 			const struct qwen_quant *q = qwen_quant_find(type);

@@ -3,6 +3,7 @@
  * matmul.c - every matmul variant that this CPU has, against the plain C one,
  * bit by bit: random blocks, extreme ones, row lengths, odd tails, guards.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,25 +14,33 @@
 #define GUARD 8
 #define MAX_TOK 200
 
+/* Plain C of the same numerics version. */
 static const struct qwen_kernel *
-scalar_for(const struct qwen_quant *q)
+scalar_for(const struct qwen_kernel *of, const struct qwen_quant *q)
 {
 	struct qwen_kernels k;
 
-	qwen_kernels_init(&k, 0);
+	qwen_kernels_init(&k, 0, variant_numerics(of));
 	return k.matmul[q->type];
 }
 
 /*
  * Activations: spread out, with some rows of zeros and of extremes; blocks of
- * 32 of one sign make the largest sums that there are.
+ * 32 of one sign make the largest sums that there are.  With small, they are
+ * around the least that counts in version 2, where products would be subnormal
+ * if they were not exact multiples of something larger.
  */
 static void
-fill_x(float *x, size_t n, size_t t)
+fill_x(float *x, size_t n, size_t t, int small)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
+		if (small) {
+			x[i] = ldexpf(random_float(), -84 - (int)(i % 17) -
+			    (t % 3 == 1 ? 40 : 0));
+			continue;
+		}
 		switch (t % 5) {
 		case 2:
 			x[i] = i / 32 % 3 ? 1e30f : -1e30f;
@@ -80,40 +89,44 @@ same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
 	struct qwen_q8 *xq = aligned_alloc(64, n_tok * QWEN_Q8_GROUPS(n_in) *
 	    sizeof *xq);
 	float *y = malloc(2 * n_tok * width * sizeof *y);
+	uint16_t *xh = malloc(n_tok * n_in * sizeof *xh);
 	const void *xp[MAX_TOK];
 	float *yp[MAX_TOK];
+	const struct qwen_kernel *c = scalar_for(k, q);
 	struct qwen_kernels plain;
 	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = n_in,
 	    .quant = q, .x = xp, .y = yp, .n_tok = n_tok, .r0 = n_out / 7,
 	    .r1 = n_out };
 	int good;
 
-	qwen_kernels_init(&plain, 0);
-	fill_w(q, w, row / q->block_bytes * n_out, kind);
+	qwen_kernels_init(&plain, 0, 1);
+	fill_w(q, w, row / q->block_bytes * n_out, kind % 3);
 	for (i = 0; i < 2 * n_tok * width; i++)
 		y[i] = 12345.0f;
 	for (t = 0; t < n_tok; t++) {
-		fill_x(x + t * n_in, n_in, t);
+		fill_x(x + t * n_in, n_in, t, kind == 3);
 		plain.vec->run.vec->quantize(xq + t * QWEN_Q8_GROUPS(n_in),
 		    x + t * n_in, n_in);
+		plain.vec->run.vec->to_bf16(xh + t * n_in, x + t * n_in, n_in);
 		xp[t] = q->kind == QWEN_QUANT_FLOAT ?
-		    (const void *)(x + t * n_in) :
+		    (const void *)(x + t * n_in) : variant_numerics(k) == 2 ?
+		    (const void *)(xh + t * n_in) :
 		    (const void *)(xq + t * QWEN_Q8_GROUPS(n_in));
 	}
 	for (i = 0; i < 2; i++) {
 		for (t = 0; t < n_tok; t++)
 			yp[t] = y + (i * n_tok + t) * width + GUARD;
 		if (i == 0)
-			qwen_multiply(k->op == QWEN_OP_GEMM ?
-			    scalar_for(q) : k, k->op == QWEN_OP_GEMM ? k :
-			    NULL, &m);
+			qwen_multiply(variant_is_gemm(k) ? c : k,
+			    variant_is_gemm(k) ? k : NULL, &m);
 		else
-			scalar_for(q)->run.matmul(&m);
+			c->run.matmul(&m);
 	}
 	good = memcmp(y, y + n_tok * width, n_tok * width * sizeof *y) == 0;
 	free(w);
 	free(x);
 	free(xq);
+	free(xh);
 	free(y);
 	return good;
 }
@@ -137,19 +150,18 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 	for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
-		for (kind = 0; kind < 3; kind++, n++) {
+		for (kind = 0; kind < 4; kind++, n++) {
 			if (same(k, q, shapes[i][0], shapes[i][1],
 			    shapes[i][2], kind))
 				continue;
 			ok(0, "%s %s %s: n_in %zu, rows %zu, tokens %zu, "
-			    "fill %d", k->op == QWEN_OP_GEMM ? "gemm" : "matmul",
-			    q->name, k->name, shapes[i][0],
-			    shapes[i][1], shapes[i][2], kind);
+			    "fill %d", variant_op(k), q->name, k->name,
+			    shapes[i][0], shapes[i][1], shapes[i][2], kind);
 			return;
 		}
 	}
-	ok(n > 0, "%s %s %s: %zu shapes equal plain C", k->op == QWEN_OP_GEMM ?
-	    "gemm" : "matmul", q->name, k->name, n);
+	ok(n > 0, "%s %s %s: %zu shapes equal plain C", variant_op(k), q->name,
+	    k->name, n);
 }
 
 int
@@ -162,7 +174,7 @@ main(void)
 	for (i = 0; i < variant_count(); i++) {
 		const struct qwen_kernel *k = variant_get(i);
 
-		if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
+		if (!variant_is_product(k))
 			continue;
 		for (type = 0; type < QT_N; type++) {
 			const struct qwen_quant *q = qwen_quant_find(type);

@@ -11,6 +11,7 @@
 #include "kernel/math.h"
 #include "../tap.h"
 #include "random.h"
+#include "variants.h"
 
 #define N 300
 /* Of the attention test. */
@@ -29,7 +30,7 @@ fill(float *x, size_t n, float scale)
 struct made {
 	float		f[16 * N + 2048 + 64];
 	struct qwen_q8	q[2];
-	uint16_t	h[N];
+	uint16_t	h[N], b[N];
 };
 
 static void
@@ -68,6 +69,12 @@ make_rows(const struct qwen_vec *v, size_t n, struct made *m)
 	v->attn_finish(p, x, 3.0f, n), p += N;
 	v->to_f16(m->h, y, n);
 	v->quantize(m->q, x, n);
+	/* halfway, the least that counts, what is below it, and no numbers */
+	for (i = 0; i < n; i++)
+		y[i] = i % 4 == 0 ? qwen_bits_f32(random_u32() << 16 |
+		    0x8000) : i % 4 == 1 ? ldexpf(x[i], -91) : i % 4 == 2 ?
+		    qwen_bits_f32(random_u32()) : y[i];
+	v->to_bf16(m->b, y, n);
 }
 
 static int
@@ -81,6 +88,7 @@ same_rows(const struct qwen_vec *a, const struct qwen_vec *b)
 		make_rows(b, n, &y);
 		if (memcmp(x.f, y.f, sizeof x.f) != 0 ||
 		    memcmp(x.h, y.h, sizeof x.h) != 0 ||
+		    memcmp(x.b, y.b, sizeof x.b) != 0 ||
 		    memcmp(x.q[0].q, y.q[0].q, sizeof x.q[0].q) != 0 ||
 		    x.q[0].d != y.q[0].d ||
 		    memcmp(x.q[0].a, y.q[0].a, sizeof x.q[0].a) != 0 ||
@@ -235,12 +243,12 @@ check_variants(void)
 	struct qwen_kernels plain;
 	size_t i;
 
-	qwen_kernels_init(&plain, 0);
+	qwen_kernels_init(&plain, 0, 1);
 	for (i = 0; i < qwen_kernel_count(); i++) {
 		const struct qwen_kernel *k = qwen_kernel_get(i);
 
 		if ((k->need & ~have) != 0) {
-			if (k->op != QWEN_OP_MATMUL && k->op != QWEN_OP_GEMM)
+			if (!variant_is_product(k))
 				skip(k->name, "this CPU lacks it");
 			continue;
 		}
@@ -309,11 +317,44 @@ check_half(void)
 	    "f16 at the upper end");
 }
 
+/* All bf16 values, roundings halfway between them, and what counts as 0. */
+static void
+check_bf16(void)
+{
+	static const float x[6] = { 0x1p-90f, -0x1p-90f, 0x1.fffffep-91f,
+	    -0x1.fffffep-91f, 0x1p-149f, NAN };
+	struct qwen_kernels k;
+	uint16_t y[6];
+	uint32_t h;
+	int bad = 0;
+
+	for (h = 0; h < 0x7f80; h++) {
+		float f = qwen_bf16_f32((uint16_t)h);
+		float mid = qwen_bits_f32(h << 16 | 0x8000);
+
+		bad += qwen_f32_bf16(f) != h || qwen_f32_bf16(-f) !=
+		    (h | 0x8000);
+		bad += qwen_f32_bf16(mid) != h + (h & 1) ||
+		    qwen_f32_bf16(nextafterf(mid, 0)) != h ||
+		    qwen_f32_bf16(nextafterf(mid, INFINITY)) != h + 1;
+	}
+	ok(bad == 0, "f32 to bf16, ties to even");
+	ok(qwen_f32_bf16(INFINITY) == 0x7f80 &&
+	    (qwen_f32_bf16(qwen_bits_f32(0x7f800001)) & 0x7fff) > 0x7f80,
+	    "bf16: infinity, and a NaN stays one");
+	qwen_kernels_init(&k, 0, 2);
+	k.vec->run.vec->to_bf16(y, x, 6);
+	ok(y[0] == 0x1280 && y[1] == 0x9280 && y[2] == 0 && y[3] == 0 &&
+	    y[4] == 0 && (y[5] & 0x7fff) > 0x7f80,
+	    "activations below 2^-90 count as 0");
+}
+
 int
 main(void)
 {
 	check_variants();
 	check_math();
 	check_half();
+	check_bf16();
 	return done_testing();
 }

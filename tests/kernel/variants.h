@@ -42,6 +42,36 @@ variant_get(size_t i)
 	    modelled[i - qwen_kernel_count()];
 }
 
+/* Is it a product, and a GEMM?  And of which numerics version? */
+static inline int
+variant_is_gemm(const struct qwen_kernel *k)
+{
+	return k->op == QWEN_OP_GEMM || k->op == QWEN_OP_GEMM_V2;
+}
+
+static inline int
+variant_is_product(const struct qwen_kernel *k)
+{
+	return variant_is_gemm(k) || k->op == QWEN_OP_MATMUL ||
+	    k->op == QWEN_OP_MATMUL_V2;
+}
+
+static inline unsigned
+variant_numerics(const struct qwen_kernel *k)
+{
+	return k->op == QWEN_OP_MATMUL_V2 || k->op == QWEN_OP_GEMM_V2 ? 2 : 1;
+}
+
+/* "matmul", "gemm 2" */
+static inline const char *
+variant_op(const struct qwen_kernel *k)
+{
+	static const char *const names[2][2] = { { "matmul", "gemm" },
+	    { "matmul 2", "gemm 2" } };
+
+	return names[variant_numerics(k) - 1][variant_is_gemm(k)];
+}
+
 /* The QWEN_CPU_ bits of what can be run. */
 static inline unsigned
 variant_cpu(void)

@@ -57,6 +57,7 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	free(text);
 	close(fd);
 	unlink(path);
+	m->numerics = qwen_numerics_version();
 	m->hp = (struct qwen_hparams){ .n_layer = sh->n_layer,
 	    .n_ctx = sh->n_ctx, .n_vocab = sh->n_vocab,
 	    .n_head_kv = sh->n_head_kv, .n_embd_head = sh->n_embd_head,

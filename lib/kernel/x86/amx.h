@@ -30,6 +30,7 @@ struct amx_config {
 #define amx_load(t, p, stride)	amx_model_load(t, p, stride)
 #define amx_store(t, p, stride)	amx_model_store(t, p, stride)
 #define amx_dpbssd(c, a, b)	amx_model_dpbssd(c, a, b)
+#define amx_dpbf16(c, a, b)	amx_model_dpbf16(c, a, b)
 
 /* A modelled variant is known to the tests alone. */
 #define AMX_VARIANT(file)	qwen_##file##_model
@@ -39,7 +40,10 @@ struct amx_config {
 #define AMX_BELOW(file)		NULL
 extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
     qwen_gemm_q5_k_amx_model, qwen_gemm_q6_k_amx_model,
-    qwen_gemm_q8_0_amx_model, qwen_probe_amx_model;
+    qwen_gemm_q8_0_amx_model, qwen_gemm_v2_amx_model,
+    qwen_gemm_v2_q4_k_amx_model, qwen_gemm_v2_q5_k_amx_model,
+    qwen_gemm_v2_q6_k_amx_model, qwen_gemm_v2_q8_0_amx_model,
+    qwen_probe_amx_model;
 
 #else
 
@@ -64,6 +68,8 @@ extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
 } while (0)
 /* c[m][n] += a[m][4k+i] * b[k][4n+i], all signed */
 #define amx_dpbssd(c, a, b)	_tile_dpbssd(c, a, b)
+/* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32, in its own order */
+#define amx_dpbf16(c, a, b)	_tile_dpbf16ps(c, a, b)
 
 #define AMX_VARIANT(file)	qwen_##file
 #define AMX_NAME		"amx"

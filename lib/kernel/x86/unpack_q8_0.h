@@ -12,6 +12,7 @@ unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	int i;
 
 	for (j = 0; j < 8; j++) {
+		_mm512_store_ps(to->d[g][j] + 16 * half, load_d16(p, 34 * j));
 		for (i = 0; i < 16; i++)
 			q[i] = p[i] + 34 * j + 2;
 		turn8(q, v);
@@ -19,6 +20,5 @@ unpack16(const unsigned char *const *p, struct panel *to, size_t g, int half)
 		for (i = 0; i < 8; i++)
 			store_quad(to, g, j, half, i,
 			    _mm512_xor_si512(v[i], flip));
-		_mm512_store_ps(to->d[g][j] + 16 * half, load_d16(p, 34 * j));
 	}
 }

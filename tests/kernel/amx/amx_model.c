@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * amx_model.c - AMX tiles in software, after the operations of LDTILECFG,
- * TILELOADD, TILESTORED, TILEZERO, TILERELEASE and TDPBSSD in the instruction
- * set reference: palette 1, rows and bytes checked as there.
+ * TILELOADD, TILESTORED, TILEZERO, TILERELEASE, TDPBSSD and TDPBF16PS in the
+ * instruction set reference: palette 1, rows and bytes checked as there.
  */
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "kernel/kernel.h"
 #include "kernel/x86/amx.h"
 
@@ -163,6 +165,74 @@ amx_model_dpbssd(int c, int a, int b)
 		}
 	}
 	/* rows beyond those of the shape are zeroed */
+	for (m = s.rows[c]; m < ROWS; m++)
+		memset(s.t[c][m], 0, BYTES);
+}
+
+/* Subnormal: zero, with its sign. */
+static float
+flush(float x)
+{
+	return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
+/*
+ * A fused multiply-add that takes subnormals for zero and makes none.  Whether
+ * a result is one is decided after rounding to 24 bits; products of bf16 are
+ * short, so that near the limit the sum is exact in double.
+ */
+static float
+fma_flushed(float a, float b, float c)
+{
+	double sum;
+
+	a = flush(a);
+	b = flush(b);
+	c = flush(c);
+	sum = (double)a * b + c;
+	return fabs(sum) < 0x1.ffffffp-127 ? (float)copysign(0.0, sum) :
+	    fmaf(a, b, c);
+}
+
+static float
+bf16_at(const uint8_t *p)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof h);
+	return qwen_bf16_f32(h);
+}
+
+/* Two chains from zero, of the pairs' even and odd halves; then their sum. */
+static float
+dot_bf16(const uint8_t *a, uint8_t (*b)[BYTES], size_t n, size_t depth)
+{
+	float part[2] = { 0.0f, 0.0f };
+	size_t k, i;
+
+	for (k = 0; k < depth; k++) {
+		for (i = 0; i < 2; i++)
+			part[i] = fma_flushed(bf16_at(a + 4 * k + 2 * i),
+			    bf16_at(b[k] + n + 2 * i), part[i]);
+	}
+	return flush(part[0] + part[1]);
+}
+
+void
+amx_model_dpbf16(int c, int a, int b)
+{
+	size_t m, n;
+	float v;
+
+	need_shapes(c, a, b);
+	for (m = 0; m < s.rows[c]; m++) {
+		for (n = 0; n < s.colsb[c]; n += 4) {
+			memcpy(&v, s.t[c][m] + n, 4);
+			v = flush(flush(v) + dot_bf16(s.t[a][m], s.t[b], n,
+			    s.rows[b]));
+			memcpy(s.t[c][m] + n, &v, 4);
+		}
+	}
 	for (m = s.rows[c]; m < ROWS; m++)
 		memset(s.t[c][m], 0, BYTES);
 }

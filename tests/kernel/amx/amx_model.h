@@ -20,6 +20,8 @@ void amx_model_load(int t, const void *p, size_t stride);
 void amx_model_store(int t, void *p, size_t stride);
 /* c[m][n] += a[m][4k+i] * b[k][4n+i] in 32 bits, bytes signed */
 void amx_model_dpbssd(int c, int a, int b);
+/* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32 */
+void amx_model_dpbf16(int c, int a, int b);
 
 /* 1 between a config and a release */
 int amx_model_in_use(void);

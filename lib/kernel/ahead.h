@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/* ahead.h - memory asked for before it is needed. */
+#ifndef QWEN_KERNEL_AHEAD_H
+#define QWEN_KERNEL_AHEAD_H
+
+#include <stddef.h>
+
+/*
+ * The bytes that the next panel will be made of: a segment of each row.
+ * They are asked for a few lines at a time while tiles compute, since the
+ * turning reads of unpacking would wait for every one of them.
+ */
+struct ahead {
+	const char	*row;		/* NULL: nothing to fetch */
+	size_t		 row_bytes;
+	size_t		 bytes;		/* of a segment */
+	size_t		 at, n_row;
+	size_t		 per_group;	/* lines to ask for at each step */
+};
+
+static inline __attribute__((always_inline, unused)) void
+fetch_ahead(struct ahead *a)
+{
+	size_t i;
+
+	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
+		__builtin_prefetch(a->row + a->at);
+		a->at += 64;
+		if (a->at >= a->bytes) {
+			a->at = 0;
+			a->row += a->row_bytes;
+			a->n_row--;
+		}
+	}
+}
+
+#endif

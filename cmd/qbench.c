@@ -25,13 +25,14 @@ static const char usage[] =
     "qbench [-qv] [-m model] [-p tokens] [-n count] [-t threads] [-r rounds]\n"
     "              [--depth tokens] [--batch n] [--tokens file]\n"
     "              [--synthetic shape] [--layers number] [--experts number]\n"
-    "              [--vocab-size number] [--json | --csv]\n"
+    "              [--vocab-size number] [--numerics version]\n"
+    "              [--json | --csv]\n"
     "       qbench --machine [-qv] [-t threads] [--json | --csv]\n"
     "       qbench --since time [-qv] [-m model] [-t threads]\n";
 
 enum {
 	O_DEPTH = 256, O_BATCH, O_TOKENS, O_SYNTHETIC, O_LAYERS, O_EXPERTS,
-	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_SINCE
+	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_NUMERICS, O_SINCE
 };
 
 static const struct cli_option options[] = {
@@ -47,6 +48,7 @@ static const struct cli_option options[] = {
 	{ O_JSON, "json", 0 },
 	{ O_LAYERS, "layers", 1 },
 	{ O_MACHINE, "machine", 0 },
+	{ O_NUMERICS, "numerics", 1 },
 	{ O_SINCE, "since", 1 },
 	{ O_SYNTHETIC, "synthetic", 1 },
 	{ O_TOKENS, "tokens", 1 },
@@ -70,6 +72,7 @@ static struct {
 	struct list	 prompt, threads, depth, batch;
 	size_t		 n;
 	size_t		 rounds;
+	unsigned	 numerics;	/* 0: the usual version */
 	int		 json, csv, machine;
 	int		 has_since;
 	uint64_t	 since;		/* ns */
@@ -161,6 +164,9 @@ parse_one(int c, const char *arg)
 		break;
 	case O_MACHINE:
 		opt.machine = 1;
+		break;
+	case O_NUMERICS:
+		opt.numerics = cli_numerics(arg);
 		break;
 	case O_SINCE:
 		opt.since = cli_u64("--since", arg);
@@ -624,7 +630,7 @@ run_since(void)
 	uint64_t kernel, token;
 	int32_t id = 0;
 
-	m = cli_model_open(opt.model, (int)opt.threads.v[0]);
+	m = cli_model_open(opt.model, (int)opt.threads.v[0], opt.numerics);
 	if (qwen_session_new(&s, m, &err) < 0)
 		cli_die_err(NULL, &err);
 	kernel = now_ns();
@@ -928,7 +934,8 @@ rates_of(const struct result *r, const struct phase *p,
 	x.unit = "f32";
 	if ((strncmp(k->name, "matmul.", 7) == 0 ||
 	    strncmp(k->name, "gemm.", 5) == 0) && strcmp(type, ".F32") != 0 &&
-	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0)
+	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0 &&
+	    (opt.numerics != 2 || strcmp(k->variant, "amx") == 0))
 		x.unit = "int8";
 	if (s <= 0)
 		return x;
@@ -1027,8 +1034,9 @@ text_result(const struct result *r)
 	printf("cpu      %s, %d threads, %s (%s)\n", cpu_name(),
 	    r->machine.n_threads, r->machine.variant, r->machine.int8_op);
 	printf("setting  prefill of %zu tokens, batch %zu; decode of %zu at "
-	    "depth %zu; %zu rounds\n\n", r->phase[0]->n, r->batch,
-	    r->phase[1]->n, r->phase[1]->depth, opt.rounds);
+	    "depth %zu; %zu rounds; numerics %u\n\n", r->phase[0]->n,
+	    r->batch, r->phase[1]->n, r->phase[1]->depth, opt.rounds,
+	    qwen_model_numerics(r->m));
 	printf("%-8s %-14s %12s %12s %12s  %s\n", "part", "what", "median",
 	    "min", "max", "unit");
 	text_phase(r->phase[0]);
@@ -1231,8 +1239,9 @@ json_result(const struct result *r)
 	printf(", \"arch\": ");
 	json_str(qwen_model_arch(r->m));
 	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
-	    "\"batch\": %zu, \"depth\": %zu}}\n", qwen_model_n_layer(r->m),
-	    r->machine.n_threads, r->batch, r->phase[1]->depth);
+	    "\"batch\": %zu, \"depth\": %zu, \"numerics\": %u}}\n",
+	    qwen_model_n_layer(r->m), r->machine.n_threads, r->batch,
+	    r->phase[1]->depth, qwen_model_numerics(r->m));
 }
 
 /* ---------------------------------------------------------------------- CSV */
@@ -1377,7 +1386,7 @@ bench(int n_threads)
 	/* these start processes, so they come before the threads */
 	measure_start(&r.start, n_threads);
 	measure_machine(&r.machine, n_threads, 0);
-	m = cli_model_open(model_path, n_threads);
+	m = cli_model_open(model_path, n_threads, opt.numerics);
 	need = longest(&opt.depth) + opt.n;
 	if (need < longest(&opt.prompt))
 		need = longest(&opt.prompt);

@@ -12,13 +12,13 @@ static const char usage[] =
     "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
     "               [-f format] [--save-every seconds] [--new-run]\n"
     "               [--ignore-eos] [--mask-unused] [--resume] [--no-compress]\n"
-    "               [sampling options]\n"
+    "               [--numerics version] [sampling options]\n"
     "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
     "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
-    "               [--no-compress]\n";
+    "               [--no-compress] [--numerics version]\n";
 
 enum { O_IGNORE_EOS = 256, O_LOGITS, O_MASK_UNUSED, O_NEW_RUN, O_NO_COMPRESS,
-    O_RESUME, O_SAVE_EVERY, O_TOP };
+    O_NUMERICS, O_RESUME, O_SAVE_EVERY, O_TOP };
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
@@ -34,6 +34,7 @@ static const struct cli_option options[] = {
 	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_NEW_RUN, "new-run", 0 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
+	{ O_NUMERICS, "numerics", 1 },
 	{ O_RESUME, "resume", 0 },
 	{ O_SAVE_EVERY, "save-every", 1 },
 	{ O_TOP, "top", 1 },
@@ -47,6 +48,7 @@ static struct {
 	int			 format_given;
 	int64_t			 n;		/* most tokens */
 	int			 n_threads;
+	unsigned		 numerics;	/* 0: the usual version */
 	int			 ignore_eos;
 	int			 logits;
 	int			 mask_unused;
@@ -111,6 +113,9 @@ parse_one(int c, const char *arg, struct run *r)
 		break;
 	case O_NO_COMPRESS:
 		opt.state.no_compress = 1;
+		break;
+	case O_NUMERICS:
+		opt.numerics = cli_numerics(arg);
 		break;
 	case O_RESUME:
 		opt.resume = 1;
@@ -542,7 +547,7 @@ main(int argc, char *argv[])
 	parse(argc, argv, &r);
 	if (!opt.format_given)
 		cli_no_binary_tty();
-	r.model = cli_model_open(opt.model, opt.n_threads);
+	r.model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
 	cli_tell_model(r.model);
 	cli_header(&r.header, QWEN_STREAM_LOGITS, r.model);
 	r.w = cli_writer(STDOUT_FILENO, opt.format);

@@ -13,10 +13,10 @@ static const char usage[] =
     "                [-t threads] [-f format] [--logits which] [--top n]\n"
     "                [--batch n] [--checkpoint-every n] [--checkpoint-at list]\n"
     "                [--store folder | --no-store] [--store-max size]\n"
-    "                [--no-compress]\n";
+    "                [--no-compress] [--numerics version]\n";
 
 enum { O_LOGITS = 256, O_TOP, O_BATCH, O_CHECKPOINT_AT, O_CHECKPOINT_EVERY,
-    O_NO_COMPRESS, O_NO_STORE, O_REUSE, O_STORE, O_STORE_MAX };
+    O_NO_COMPRESS, O_NO_STORE, O_NUMERICS, O_REUSE, O_STORE, O_STORE_MAX };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -30,6 +30,7 @@ static const struct cli_option options[] = {
 	{ O_LOGITS, "logits", 1 },
 	{ O_NO_COMPRESS, "no-compress", 0 },
 	{ O_NO_STORE, "no-store", 0 },
+	{ O_NUMERICS, "numerics", 1 },
 	{ O_REUSE, "reuse", 1 },
 	{ O_STORE, "store", 1 },
 	{ O_STORE_MAX, "store-max", 1 },
@@ -46,6 +47,7 @@ static struct {
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
 	int			 n_threads;
+	unsigned		 numerics;	/* 0: the usual version */
 	int			 every_given;
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
@@ -172,6 +174,9 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 		break;
 	case O_NO_COMPRESS:
 		opt.state.no_compress = 1;
+		break;
+	case O_NUMERICS:
+		opt.numerics = cli_numerics(arg);
 		break;
 	case O_TOP:
 		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
@@ -400,7 +405,7 @@ main(int argc, char *argv[])
 	if (!opt.format_given && (opt.output == NULL ||
 	    opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
-	m = cli_model_open(opt.model, opt.n_threads);
+	m = cli_model_open(opt.model, opt.n_threads, opt.numerics);
 	cli_tell_model(m);
 	cli_intake(&in, m);
 	if (in.n == 0 && !in.restored)

@@ -671,11 +671,15 @@ save_slice(struct cli_intake *in)
 	cli_output_commit(out);
 }
 
-/* From the last position that can be gone on from, up to the cut. */
+/*
+ * From the last position that can be gone on from, up to the cut, by the
+ * arithmetic that the state was made by.
+ */
 static void
 replay(struct state *s, uint64_t n)
 {
-	struct qwen_model *m = cli_model_open(opt.model, opt.n_threads);
+	struct qwen_model *m = cli_model_open(opt.model, opt.n_threads,
+	    s->info->header.numerics);
 	struct cli_intake in = { 0 };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST };
 	struct qwen_err err;

@@ -91,6 +91,9 @@ uint64_t cli_bytes(const char *what, const char *s);
 /* -t: 0 (one for each processor) to 1024. */
 int cli_threads(const char *s);
 
+/* --numerics: 1 or 2. */
+unsigned cli_numerics(const char *s);
+
 /* ---------------------------------------------------------------- the model */
 
 /*
@@ -106,8 +109,9 @@ const char *cli_model_path(const char *opt);
  */
 const char *cli_cpu(void);
 
-/* cli_model_path, cli_cpu and qwen_model_open; dies. */
-struct qwen_model *cli_model_open(const char *opt, int n_threads);
+/* cli_model_path, cli_cpu and qwen_model_open; numerics may be 0; dies. */
+struct qwen_model *cli_model_open(const char *opt, int n_threads,
+    unsigned numerics);
 
 /* The header of a stream of this kind from or for the model; dies. */
 void cli_header(struct qwen_header *h, enum qwen_stream_kind kind,

@@ -115,3 +115,9 @@ cli_threads(const char *s)
 {
 	return (int)cli_int("-t", s, 0, 1024);
 }
+
+unsigned
+cli_numerics(const char *s)
+{
+	return (unsigned)cli_int("--numerics", s, 1, 2);
+}

@@ -24,9 +24,10 @@ cli_cpu(void)
 }
 
 struct qwen_model *
-cli_model_open(const char *opt, int n_threads)
+cli_model_open(const char *opt, int n_threads, unsigned numerics)
 {
-	struct qwen_model_opts mo = { .n_threads = n_threads };
+	struct qwen_model_opts mo = { .n_threads = n_threads,
+	    .numerics = numerics };
 	const char *path = cli_model_path(opt);
 	struct qwen_model *m;
 	struct qwen_err err;
@@ -47,4 +48,6 @@ cli_header(struct qwen_header *h, enum qwen_stream_kind kind,
 		cli_die_err(qwen_gguf_path(qwen_model_gguf(m), 0), &err);
 	/* rows and ids are as the model computes them */
 	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
+	if (kind != QWEN_STREAM_TOKENS)
+		h->numerics = qwen_model_numerics(m);
 }

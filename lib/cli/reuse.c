@@ -61,7 +61,7 @@ check_model(const char *path, const struct qwen_header *h,
 		die("%s: the state is of model %s, the model has %s", path,
 		    qwen_fp_hex(&h->model, a), qwen_fp_hex(&self.model, b));
 	if (h->numerics != self.numerics)
-		die("%s: the state is of numerics version %lu, this program "
+		die("%s: the state is of numerics version %lu, this run "
 		    "of %lu", path, (unsigned long)h->numerics,
 		    (unsigned long)self.numerics);
 }

@@ -12,7 +12,7 @@ is "$? $(cat err) $(wc -l <one.json | tr -d ' ')" "0  1" "--json is one line"
 is "$(jq -r 'keys_unsorted | join(" ")' one.json)" \
     "prefill decode machine kernels totals start memory faults rounds model setting" "its parts"
 is "$(jq -c '[.prefill.n, .decode.n, (.prefill.tok_s | keys), .setting]' one.json)" \
-    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0}]' "counts and settings"
+    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"numerics":1}]' "counts and settings"
 jq -e '[.prefill.tok_s, .decode.tok_s, .start.first_kernel_ms, .start.first_token_ms] |
     all(.min > 0 and .min <= .median and .median <= .max)' one.json >out
 ok $? "median between minimum and maximum"

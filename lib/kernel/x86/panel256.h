@@ -14,7 +14,7 @@
  *	fold()		a group's tile: see panel_loop.h
  * and gets gemm().
  */
-#include "kernel/x86/panel_base.h"
+#include "kernel/x86/unpack256.h"
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
 
@@ -25,6 +25,12 @@ struct panel {
 	float	d[SLICE][8][16];	/* of the group, or each 32 */
 	float	dmin[SLICE][16];
 } __attribute__((aligned(64)));
+
+PI void
+store_quad(struct panel *p, size_t g, size_t j, int half, int quad, __m256i v)
+{
+	store8(p->w[g][j][quad][half], v);
+}
 
 /*
  * The two instruction sets differ in what four products a lane are added to:
@@ -102,77 +108,6 @@ scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
 #define LET_GO(sum)
 #endif
 
-/*
- * Turn 8 rows of 16 bytes into 4 registers: register i holds dword i of all
- * rows, row r in lane r.
- */
-PI void
-turn4(const unsigned char *const *p, __m256i *o)
-{
-	__m256i r[4], a, b, c, d;
-	int i;
-
-	UNROLL
-	for (i = 0; i < 4; i++)
-		r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(
-		    _mm_loadu_si128((const __m128i *)p[i])),
-		    _mm_loadu_si128((const __m128i *)p[i + 4]), 1);
-	a = _mm256_unpacklo_epi32(r[0], r[1]);
-	b = _mm256_unpackhi_epi32(r[0], r[1]);
-	c = _mm256_unpacklo_epi32(r[2], r[3]);
-	d = _mm256_unpackhi_epi32(r[2], r[3]);
-	o[0] = _mm256_unpacklo_epi64(a, c);
-	o[1] = _mm256_unpackhi_epi64(a, c);
-	o[2] = _mm256_unpacklo_epi64(b, d);
-	o[3] = _mm256_unpackhi_epi64(b, d);
-}
-
-/* The same for 16 bytes at a place in the rows. */
-PI void
-turn4_at(const unsigned char *const *p, size_t at, __m256i *o)
-{
-	const unsigned char *q[8];
-	int i;
-
-	UNROLL
-	for (i = 0; i < 8; i++)
-		q[i] = p[i] + at;
-	turn4(q, o);
-}
-
-/* The f16 in the lower halves of 8 dwords. */
-PI __m256
-low_f16(__m256i v)
-{
-	v = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
-	return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(v),
-	    _mm256_extracti128_si256(v, 1)));
-}
-
-/* The f16 at the same place in 8 rows. */
-PI __m256
-load_d8(const unsigned char *const *p, size_t at)
-{
-	uint16_t h[8];
-	int i;
-
-	for (i = 0; i < 8; i++)
-		memcpy(&h[i], p[i] + at, 2);
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
-}
-
-PI __m256i
-load8(const void *p)
-{
-	return _mm256_load_si256(p);
-}
-
-PI void
-store8(void *p, __m256i v)
-{
-	_mm256_store_si256(p, v);
-}
-
 /* 4 bytes at p in all lanes. */
 PI __m256i
 broadcast(const void *p)
@@ -244,10 +179,6 @@ group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 		}
 	}
 }
-
-/* 8 rows of one group; p: their first bytes of it. */
-PI void unpack8(const unsigned char *const *p, struct panel *to, size_t g,
-    int half);
 
 static void
 unpack16(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,

@@ -59,25 +59,7 @@ sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
 }
 #endif
 
-PI void
-unpack8(const unsigned char *const *p, struct panel *to, size_t g, int half)
-{
-	const __m256i flip = _mm256_set1_epi8((char)FLIP);
-	__m256i v[4];
-	size_t j, k;
-	int i;
-
-	for (j = 0; j < 8; j++) {
-		for (k = 0; k < 2; k++) {
-			turn4_at(p, 34 * j + 2 + 16 * k, v);
-			UNROLL
-			for (i = 0; i < 4; i++)
-				store8(to->w[g][j][4 * k + (size_t)i][half],
-				    _mm256_xor_si256(v[i], flip));
-		}
-		_mm256_store_ps(to->d[g][j] + 8 * half, load_d8(p, 34 * j));
-	}
-}
+#include "kernel/x86/unpack256_q8_0.h"
 
 PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,

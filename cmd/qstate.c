@@ -1351,9 +1351,13 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
 		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
 		    u->tokens);
-	} else
-		printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64 "\n",
-		    what, hex, u->files, u->bytes, u->tokens);
+		return;
+	}
+	printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64, what, hex,
+	    u->files, u->bytes, u->tokens);
+	if (e != NULL)
+		printf(" numerics %lu", (unsigned long)e->numerics);
+	putchar('\n');
 }
 
 static void

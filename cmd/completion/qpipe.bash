@@ -137,6 +137,7 @@ _qpipe_argument()
 	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;
+	--numerics) _qpipe_add -W '1 2' ;;
 	--synthetic) _qpipe_shapes gguf-synth ;;
 	--values) _qpipe_add -W "$(_qpipe_tensors)" ;;
 	esac

@@ -184,9 +184,10 @@ cli_tell_model(struct qwen_model *m)
 		return;
 	if (qwen_model_profile(m, 1, &err) < 0)
 		cli_die_err(NULL, &err);
-	cli_note("%s: %s, %zu layers, %d threads",
+	cli_note("%s: %s, %zu layers, %d threads, numerics %u",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
-	    qwen_model_n_layer(m), qwen_model_n_threads(m));
+	    qwen_model_n_layer(m), qwen_model_n_threads(m),
+	    qwen_model_numerics(m));
 	qwen_model_describe(m, text, sizeof text);
 	for (line = text; *line != '\0'; line = next) {
 		next = line + strcspn(line, "\n");

@@ -70,14 +70,23 @@ qwen_state_in_fini(struct qwen_state_in *v)
 }
 
 int
+qwen_state_header(struct qwen_header *h, const struct qwen_model *m,
+    struct qwen_err *err)
+{
+	if (qwen_header_init(h, QWEN_STREAM_STATE, m->gguf, err) < 0)
+		return -1;
+	h->numerics = m->numerics;
+	return 0;
+}
+
+int
 qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
     struct qwen_err *err)
 {
 	struct qwen_header self;
 
-	if (qwen_header_init(&self, QWEN_STREAM_STATE, m->gguf, err) < 0)
+	if (qwen_state_header(&self, m, err) < 0)
 		return -1;
-	self.numerics = m->numerics;
 	if (qwen_header_match(h, &self, err) < 0)
 		return qwen_fail_in(err, "header of the state");
 	if (h->n_vocab != m->hp.n_vocab)

@@ -47,6 +47,10 @@ int qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
     const struct qwen_record *header, struct qwen_err *err);
 void qwen_state_in_fini(struct qwen_state_in *v);
 
+/* The header of a state of the model as it computes. */
+int qwen_state_header(struct qwen_header *h, const struct qwen_model *m,
+    struct qwen_err *err);
+
 /* The header is one of a state for model m. */
 int qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
     struct qwen_err *err);

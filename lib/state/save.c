@@ -455,10 +455,8 @@ qwen_state_save(const struct qwen_session *s,
 	struct qwen_save *v;
 	int r = -1;
 
-	if (qwen_header_init(&h, QWEN_STREAM_STATE,
-	    qwen_model_gguf(s->model), err) < 0)
+	if (qwen_state_header(&h, s->model, err) < 0)
 		return -1;
-	h.numerics = qwen_model_numerics(s->model);
 	if ((v = qwen_alloc(1, sizeof *v)) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	v->s = s;

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/model.h"
+#include "state/load.h"
 #include "store/store.h"
 
 enum {
@@ -368,10 +369,8 @@ open_folder(struct insert *v)
 	char name[QWEN_STORE_DIR_NAME];
 	struct qwen_header self;
 
-	if (qwen_header_init(&self, QWEN_STREAM_STATE,
-	    qwen_model_gguf(v->s->model), v->err) < 0)
+	if (qwen_state_header(&self, v->s->model, v->err) < 0)
 		return -1;
-	self.numerics = qwen_model_numerics(v->s->model);
 	qwen_store_dir_format(&self, name);
 	return qwen_store_scan(&v->sc, v->st, name, 1, v->err);
 }

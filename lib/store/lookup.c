@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/model.h"
+#include "state/load.h"
 #include "store/store.h"
 
 enum {
@@ -600,10 +601,8 @@ qwen_store_restore(struct qwen_store *st, struct qwen_session **out,
 	*out = NULL;
 	if (err == NULL)
 		err = &unused;
-	if (qwen_header_init(&self, QWEN_STREAM_STATE, qwen_model_gguf(m),
-	    err) < 0)
+	if (qwen_state_header(&self, m, err) < 0)
 		return -1;
-	self.numerics = qwen_model_numerics(m);
 	if ((r = init(&l, st, &self, tokens, n, err)) == 1)
 		r = restore(&l, out, m);
 	for (i = 0; *out != NULL && i < l.n_chain; i++)

@@ -202,21 +202,19 @@ spoil(const struct qwen_quant *q, unsigned char *row, size_t n_block)
 
 /* One row spoiled: does it show in all tokens, and only there? */
 static int
-shows(const struct qwen_kernel *k, const struct product *p, size_t r)
+shows(const struct qwen_kernel *k, const struct product *p, size_t r,
+    const float *want)
 {
-	size_t n_out = p->m.r1, n = n_out * p->m.n_tok, t, i;
+	size_t n_out = p->m.r1, t, i;
 	const struct qwen_quant *q = p->m.quant;
 	size_t n_block = p->m.row_bytes / q->block_bytes;
 	unsigned char *row = p->w.p + r * p->m.row_bytes;
 	unsigned char *keep = malloc(p->m.row_bytes);
-	float *want = malloc(n * sizeof *want);
 	int good = 1;
 
-	if (keep == NULL || want == NULL)
+	if (keep == NULL)
 		abort();
 	memcpy(keep, row, p->m.row_bytes);
-	multiply(k, p);
-	memcpy(want, p->y.p, n * sizeof *want);
 	while (!spoil(q, row, n_block))
 		;
 	multiply(k, p);
@@ -230,7 +228,6 @@ shows(const struct qwen_kernel *k, const struct product *p, size_t r)
 	}
 	memcpy(row, keep, p->m.row_bytes);
 	free(keep);
-	free(want);
 	return good;
 }
 
@@ -238,15 +235,22 @@ static size_t
 hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
 	struct product p;
-	size_t i, r;
+	size_t i, r, n;
+	float *want;
 	int good = 1;
 
 	for (i = 0; good && i < N_SHAPES; i++) {
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
 		set_up(&p, q, variant_numerics(k), shapes[i], 1);
+		n = shapes[i][1] * shapes[i][2];
+		if ((want = malloc(n * sizeof *want)) == NULL)
+			abort();
+		multiply(k, &p);
+		memcpy(want, p.y.p, n * sizeof *want);
 		for (r = 0; good && r < shapes[i][1]; r += 1 + r / 4)
-			good = shows(k, &p, r);
+			good = shows(k, &p, r, want);
+		free(want);
 		tear_down(&p);
 		if (!good)
 			return i;

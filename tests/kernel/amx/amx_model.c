@@ -177,43 +177,49 @@ flush(float x)
 }
 
 /*
- * A fused multiply-add that takes subnormals for zero and makes none.  Whether
- * a result is one is decided after rounding to 24 bits; products of bf16 are
- * short, so that near the limit the sum is exact in double.
+ * A fused multiply-add that takes subnormals for zero, which a and b are not,
+ * and makes none.  Whether a result is one is decided after rounding to 24
+ * bits; products of bf16 are short, so that near the limit the sum is exact in
+ * double.
  */
 static float
 fma_flushed(float a, float b, float c)
 {
+	float r = fmaf(a, b, c = flush(c));
 	double sum;
 
-	a = flush(a);
-	b = flush(b);
-	c = flush(c);
+	if (fabsf(r) > 0x1p-120f)
+		return r;
 	sum = (double)a * b + c;
-	return fabs(sum) < 0x1.ffffffp-127 ? (float)copysign(0.0, sum) :
-	    fmaf(a, b, c);
+	return fabs(sum) < 0x1.ffffffp-127 ? (float)copysign(0.0, sum) : r;
 }
 
-static float
-bf16_at(const uint8_t *p)
+/* A tile of bf16, widened. */
+static void
+widen(float to[ROWS][BYTES / 2], const uint8_t from[ROWS][BYTES])
 {
+	size_t i, k;
 	uint16_t h;
 
-	memcpy(&h, p, sizeof h);
-	return qwen_bf16_f32(h);
+	for (i = 0; i < ROWS; i++) {
+		for (k = 0; k < BYTES / 2; k++) {
+			memcpy(&h, from[i] + 2 * k, sizeof h);
+			to[i][k] = flush(qwen_bf16_f32(h));
+		}
+	}
 }
 
 /* Two chains from zero, of the pairs' even and odd halves; then their sum. */
 static float
-dot_bf16(const uint8_t *a, uint8_t (*b)[BYTES], size_t n, size_t depth)
+dot_bf16(const float *a, float (*b)[BYTES / 2], size_t n, size_t depth)
 {
 	float part[2] = { 0.0f, 0.0f };
 	size_t k, i;
 
 	for (k = 0; k < depth; k++) {
 		for (i = 0; i < 2; i++)
-			part[i] = fma_flushed(bf16_at(a + 4 * k + 2 * i),
-			    bf16_at(b[k] + n + 2 * i), part[i]);
+			part[i] = fma_flushed(a[2 * k + i], b[k][2 * n + i],
+			    part[i]);
 	}
 	return flush(part[0] + part[1]);
 }
@@ -221,16 +227,17 @@ dot_bf16(const uint8_t *a, uint8_t (*b)[BYTES], size_t n, size_t depth)
 void
 amx_model_dpbf16(int c, int a, int b)
 {
+	float x[ROWS][BYTES / 2], w[ROWS][BYTES / 2], v;
 	size_t m, n;
-	float v;
 
 	need_shapes(c, a, b);
+	widen(x, s.t[a]);
+	widen(w, s.t[b]);
 	for (m = 0; m < s.rows[c]; m++) {
-		for (n = 0; n < s.colsb[c]; n += 4) {
-			memcpy(&v, s.t[c][m] + n, 4);
-			v = flush(flush(v) + dot_bf16(s.t[a][m], s.t[b], n,
-			    s.rows[b]));
-			memcpy(s.t[c][m] + n, &v, 4);
+		for (n = 0; n < s.colsb[c] / 4; n++) {
+			memcpy(&v, s.t[c][m] + 4 * n, 4);
+			v = flush(flush(v) + dot_bf16(x[m], w, n, s.rows[b]));
+			memcpy(s.t[c][m] + 4 * n, &v, 4);
 		}
 	}
 	for (m = s.rows[c]; m < ROWS; m++)

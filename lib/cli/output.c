@@ -76,9 +76,9 @@ remove_doomed(void)
 	doomed = NULL;
 }
 
-/* From here the temporary goes when the program does. */
+/* Signals wait: what they would have to remove is about to be made. */
 static void
-guard(const char *temp)
+hold(void)
 {
 	static int registered;
 	struct sigaction sa;
@@ -87,7 +87,7 @@ guard(const char *temp)
 	if (!registered && atexit(remove_doomed) != 0)
 		die("out of memory");
 	registered = 1;
-	doomed = temp;
+	busy = 1;
 	memset(&sa, 0, sizeof sa);
 	sa.sa_handler = on_signal;
 	sigfillset(&sa.sa_mask);
@@ -97,6 +97,23 @@ guard(const char *temp)
 		if (saved[i].sa_handler != SIG_IGN)
 			sigaction(fatal_signals[i], &sa, NULL);
 	}
+}
+
+/* They wait no longer. */
+static void
+let_go(void)
+{
+	busy = 0;
+	if (pending != 0)
+		on_signal(pending);
+}
+
+/* From here the temporary goes when the program does. */
+static void
+guard(const char *temp)
+{
+	doomed = temp;
+	let_go();
 }
 
 static void
@@ -252,7 +269,8 @@ open_temp(struct cli_output *o)
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	double patience = cli_now() + PATIENCE_S;
 
-	while ((o->fd = take(o)) == -1) {
+	for (hold(); (o->fd = take(o)) == -1; hold()) {
+		unguard();
 		if (cli_now() > patience)
 			die("%s: another process is writing it", o->name);
 		nanosleep(&pause, NULL);
@@ -327,9 +345,7 @@ commit_temp(struct cli_output *o)
 	busy = 1;
 	if (rename(o->temp, o->target) == -1) {
 		why = errno;
-		busy = 0;
-		if (pending != 0)
-			on_signal(pending);
+		let_go();
 		errno = why;
 		return -1;
 	}

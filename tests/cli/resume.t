@@ -288,12 +288,22 @@ refused 1 "upstream failed" sh -c "false | qdecode -s S -o S -n $m \
     --ignore-eos --temp 2 --save-every 1"
 
 # --- other ends
-cp unfinished S
-qdecode -n $m --ignore-eos --temp 2 -s S -o S --save-every 0 <ready \
-    >/dev/null 2>&1 &
-p=$!
-while kill -0 $p 2>/dev/null && [ ! -e .S.qpipe-tmp ]; do sleep 0.01; done
-kill -STOP $p
+# stopped once it has saved: from then on it holds the lock.  Should it be done
+# before, again.
+p=
+while [ -z "$p" ]; do
+	cp unfinished S
+	before=$(ls -i S)
+	qdecode -n $m --ignore-eos --temp 2 -s S -o S --save-every 0 <ready \
+	    >/dev/null 2>&1 &
+	p=$!
+	while [ "$(ls -i S)" = "$before" ] && kill -0 $p 2>/dev/null; do
+		sleep 0.01
+	done
+	kill -STOP $p 2>/dev/null
+	sleep 0.1
+	kill -0 $p 2>/dev/null || p=
+done
 refused 1 "two at the same time" qdecode -s S -o S -n $m --save-every 1 \
     </dev/null
 grep -q 'another process is writing it' err
@@ -310,7 +320,7 @@ for sig in TERM HUP; do
 	    -s S -o S </dev/null >/dev/null &
 	p=$!
 	sleep 0.1
-	kill -$sig $p
+	kill -$sig $p 2>/dev/null
 	wait $p 2>/dev/null
 	[ ! -e .S.qpipe-tmp ] && go2 -s S -o S </dev/null >got
 	cmp -s got want2

@@ -65,39 +65,47 @@ while [ $c -le $N ]; do
 	c=$((c + 1))
 done
 
-# --- kill -9, in a time that shrinks with each run that ended first
-kills=${QPIPE_LONG:+40}
-ids $((N * 20 * ${kills:-4})) "$SEED" 1000 >moments
+# --- signals, in a time that shrinks with each run that ended first; what was
+# killed by KILL leaves a temporary, which the next run takes over
+kills=${QPIPE_LONG:+20}
+kills=${kills:-2}
+ids $((2 * N * 20 * kills)) "$SEED" 1000 >moments
 killed=0 ended=0 old=0 wrong=0 ms=60
 exec 3<moments
-c=1
-while [ $c -le $N ]; do
-	row=0
-	while [ $row -lt "${kills:-4}" ] && read -r part <&3; do
-		cp old.cbor S
-		at=$((1 + ms * part / 1000))
-		under="timeout --foreground -s KILL 0.$(printf %03d $at)"
-		run $c S 2>err
-		case $? in
-		137) killed=$((killed + 1)) row=$((row + 1))
-			ms=$((ms * 9 / 8 + 1)) ;;
-		0 | 124) ended=$((ended + 1)) ms=$((ms * 3 / 4)) ;;
-		*) wrong=$((wrong + 1)); cat err >&2 ;;
-		esac
-		[ $ms -lt 999 ] || ms=999
-		if cmp -s S old.cbor; then
-			old=$((old + 1))
-		else
-			cmp -s S new.$c || wrong=$((wrong + 1))
-		fi
+for c in 1 2 3 4 5; do
+	for sig in KILL TERM; do
+		row=0
+		while [ $row -lt $kills ] && read -r part <&3; do
+			cp old.cbor S
+			at=$(printf %03d $((1 + ms * part / 1000)))
+			under="timeout --foreground -s $sig 0.$at"
+			run $c S 2>err
+			case $?,$sig in
+			137,KILL | 124,TERM)
+				killed=$((killed + 1)) row=$((row + 1))
+				ms=$((ms * 9 / 8 + 1)) ;;
+			0,* | 124,KILL)
+				ended=$((ended + 1)) ms=$((ms * 3 / 4)) ;;
+			*)	wrong=$((wrong + 1)); cat err >&2 ;;
+			esac
+			[ $ms -lt 900 ] || ms=900
+			[ $sig = KILL ] || [ ! -e .S.qpipe-tmp ] || {
+				echo "a temporary is left" >&2
+				wrong=$((wrong + 1))
+			}
+			if cmp -s S old.cbor; then
+				old=$((old + 1))
+			else
+				cmp -s S new.$c || wrong=$((wrong + 1))
+			fi
+		done
+		under=
+		run $c S
+		cmp -s S new.$c && [ ! -e .S.qpipe-tmp ]
+		ok $? "command $c, when nobody kills it, after SIG$sig"
 	done
-	under=
-	run $c S
-	cmp -s S new.$c && [ ! -e .S.qpipe-tmp ]
-	ok $? "command $c, when nobody kills it"
-	c=$((c + 1))
 done
-is "$killed killed, $wrong wrong" "$((N * ${kills:-4})) killed, 0 wrong" \
+is "$killed killed, $wrong wrong" "$((2 * N * kills)) killed, 0 wrong" \
     "$ended ended, $old times the old state was there"
 
 # --- a file that may not grow beyond any size

@@ -34,16 +34,17 @@ struct models {
 
 /* One of each instruction set that there is, and of all kinds of threads. */
 static int
-open_all(struct models *m, const char *path)
+open_all(struct models *m, const char *path, unsigned numerics)
 {
-	struct qwen_model_opts o = { .n_threads = 1 };
+	struct qwen_model_opts o = { .n_threads = 1, .numerics = numerics };
 	size_t i;
 
 	m->n = 0;
 	if (qwen_model_open(&m->v[m->n++], path, &o, &err) < 0)
 		return -1;
 	for (i = 0; i < N_LEVELS; i++) {
-		if (qwen_cpu_check(levels[i]) != 1)
+		if (qwen_cpu_check(levels[i]) != 1 ||
+		    !level_differs(i, numerics))
 			continue;
 		o.cpu = levels[i];
 		o.n_threads = 1 + (int)(m->n % 3);
@@ -229,8 +230,9 @@ begin(struct trial *t, const struct models *m, size_t n_vocab)
 }
 
 static void
-check_model(const struct golden_model *g, size_t n)
+check_model(const struct golden_model *g, size_t n, unsigned numerics)
 {
+	const char *seed = getenv("SEED");
 	static const char *const way[] = { "saved and restored", "sliced",
 	    "from a store", "resumed" };
 	const char *dir = store_dir();
@@ -240,8 +242,11 @@ check_model(const struct golden_model *g, size_t n)
 	struct models m;
 	struct trial t;
 
-	if (!ok(open_all(&m, g->path) == 0, "%s", g->name))
+	if (!ok(open_all(&m, g->path, numerics) == 0, "%s, numerics %u", g->name,
+	    numerics))
 		return;
+	/* whichever other models there are */
+	x = seed != NULL ? strtoull(seed, NULL, 10) : 1;
 	for (i = 0; i < n; i++) {
 		if (begin(&t, &m, g->n_vocab) < 0)
 			break;
@@ -255,8 +260,8 @@ check_model(const struct golden_model *g, size_t n)
 	for (k = 0; k < 4; k++)
 		ok(i == n && bad[k] == 0, "%s: %zu cuts, %s: %zu differ",
 		    g->name, i, way[k], bad[k]);
-	ok(w.n == 0 && count_bad(st, 0) == 0 && hit > 0, "%s: the store gave "
-	    "%zu tokens, without a warning", g->name, hit);
+	ok(w.n == 0 && count_bad(st, 0) == 0 && (hit > 0 || n < 50),
+	    "%s: the store gave %zu tokens, without a warning", g->name, hit);
 	qwen_store_close(st);
 	remove_tree(dir);
 	for (i = 0; i < m.n; i++)
@@ -267,13 +272,14 @@ int
 main(void)
 {
 	static struct golden_model *g;	/* until the end */
-	const char *seed = getenv("SEED");
 	size_t i, n = golden_load(&g);
+	int is_long = getenv("QPIPE_LONG") != NULL;
 
-	x = seed != NULL ? strtoull(seed, NULL, 10) : 1;
 	ok(n > 0, "%zu models", n);
-	for (i = 0; i < n; i++)
-		check_model(&g[i], getenv("QPIPE_LONG") != NULL ? 200 : 6);
+	for (i = 0; i < n; i++) {
+		check_model(&g[i], is_long ? 200 : 6, 1);
+		check_model(&g[i], is_long ? 50 : 1, 2);
+	}
 	golden_free(g, n);
 	return done_testing();
 }

@@ -54,13 +54,14 @@ cli_bytes(const char *what, const char *s)
 	uint64_t v;
 
 	if (n == 0 || n >= sizeof digits || (s[n] != '\0' && s[n + 1] != '\0'))
-		cli_usage("%s: not a number of bytes: '%s'", what, s);
+		cli_usage("%s: '%s' is no number of bytes as 500M or 20G are",
+		    what, s);
 	memcpy(digits, s, n);
 	digits[n] = '\0';
 	v = cli_u64(what, digits);
 	if (s[n] == '\0')
 		return v;
-	if ((unit = strchr(units, s[n])) == NULL)
+	if ((unit = strchr(units, toupper((unsigned char)s[n]))) == NULL)
 		cli_usage("%s: '%s': units are K, M, G and T", what, s);
 	for (i = 0; i <= (size_t)(unit - units); i++) {
 		if (v > UINT64_MAX / 1024)

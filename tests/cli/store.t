@@ -176,6 +176,9 @@ refused 2 "ls without a store" qstate ls
 refused 2 "rm of nothing" qstate rm --store S
 refused 2 "rm of all and of one" qstate rm --store S --all 12
 refused 2 "gc with a bad size" qstate gc --store S --store-max 12X
+refused 2 "gc with a unit of two letters" qstate gc --store S --store-max 12MB
+qstate gc --store S --store-max 12t >/dev/null
+ok $? "units in small letters"
 refused 2 "--store ''" qprefill --store '' <old
 refused 2 "--store-max 0" qprefill --store S --store-max 0 <old
 refused 2 "--store-max without a store" qprefill --store-max 1G <old

@@ -239,6 +239,7 @@ INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
 	$(addprefix $(LIBDIR)/,libqwen.a $(SO) pkgconfig/libqwen.pc) \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
+	$(DATADIR)/doc/qpipe/LICENSE.templates \
 	$(DATADIR)/doc/qpipe/README.md $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
 	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe
 
@@ -263,6 +264,8 @@ install: all
 		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
 	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
 	install -m 644 LICENSE README.md "$(DESTDIR)$(DATADIR)/doc/qpipe"
+	install -m 644 lib/chat/templates/LICENSE \
+		"$(DESTDIR)$(DATADIR)/doc/qpipe/LICENSE.templates"
 	install -m 644 cmd/completion/qpipe.bash "$(DESTDIR)$(BASHDIR)/qpipe"
 	@for t in $(notdir $(TOOLS)); do \
 		ln -sf qpipe "$(DESTDIR)$(BASHDIR)/$$t" || exit 1; done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qtok.c - text and chats to tokens, and back. */
+/* qtok.c - text and chats to tokens, and back; and what replies say. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
+#include "yyjson/yyjson.h"
 
 static const char usage[] =
     "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"
@@ -20,12 +21,14 @@ static const char usage[] =
     "            [--mark name] [-f format] [-m model] [file]\n"
     "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
     "            [--mark name] [-f format] [-m model] [--system text]\n"
-    "            [--user text] [--data file] [--assistant text] ...\n";
+    "            [--user text] [--data file] [--assistant text] ...\n"
+    "       qtok --parse [-qv] [--template name] [--thinking open | closed | none]\n"
+    "            [--think on | off] [--tools file] [--stream] [-m model] [file ...]\n";
 
 enum {
 	OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK, OPT_CHAT,
 	OPT_TEMPLATE, OPT_TOOLS, OPT_THINK, OPT_SYSTEM, OPT_USER, OPT_DATA,
-	OPT_ASSISTANT,
+	OPT_ASSISTANT, OPT_PARSE, OPT_THINKING, OPT_STREAM,
 };
 
 static const struct cli_option options[] = {
@@ -46,6 +49,9 @@ static const struct cli_option options[] = {
 	{ OPT_USER, "user", 1 },
 	{ OPT_DATA, "data", 1 },
 	{ OPT_ASSISTANT, "assistant", 1 },
+	{ OPT_PARSE, "parse", 0 },
+	{ OPT_THINKING, "thinking", 1 },
+	{ OPT_STREAM, "stream", 0 },
 	{ 0, NULL, 0 },
 };
 
@@ -65,6 +71,9 @@ struct opts {
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
 	int		 chat;		/* --chat */
+	int		 parse;		/* --parse */
+	int		 stream;	/* --stream */
+	const char	*thinking;	/* --thinking, or NULL */
 	int		 prompt;	/* -f prompt */
 	const char	*template;	/* --template, or NULL */
 	const char	*tools;		/* --tools, or NULL */
@@ -73,19 +82,40 @@ struct opts {
 	size_t		 n_parts;
 };
 
+/* What goes with --parse alone, and what does not. */
+static void
+check_parse(const struct opts *o)
+{
+	if (!o->parse && (o->stream || o->thinking != NULL))
+		cli_usage("--stream and --thinking go with --parse");
+	if (!o->parse)
+		return;
+	if (o->chat || o->documents || o->count || o->decode ||
+	    o->form != NULL || o->mark != NULL || o->encode_flags != 0 ||
+	    o->decode_flags != 0)
+		cli_usage("--parse reads the text of a reply: not with "
+		    "--chat, -0, -c, -d, -f, --mark or --special");
+	if (o->thinking != NULL && strcmp(o->thinking, "open") != 0 &&
+	    strcmp(o->thinking, "closed") != 0 &&
+	    strcmp(o->thinking, "none") != 0)
+		cli_usage("--thinking: '%s' is none of open, closed and none",
+		    o->thinking);
+}
+
 /* What goes with --chat alone, and what does not. */
 static void
 check_chat(const struct opts *o)
 {
-	if (!o->chat) {
-		if (o->template != NULL || o->tools != NULL ||
-		    o->think != NULL || o->n_parts > 0)
-			cli_usage("--template, --tools, --think and the parts "
-			    "of a chat go with --chat");
-		if (o->prompt)
-			cli_usage("-f prompt goes with --chat");
+	if (!o->chat && o->n_parts > 0)
+		cli_usage("the parts of a chat go with --chat");
+	if (!o->chat && !o->parse && (o->template != NULL ||
+	    o->tools != NULL || o->think != NULL))
+		cli_usage("--template, --tools and --think go with --chat or "
+		    "--parse");
+	if (!o->chat && o->prompt)
+		cli_usage("-f prompt goes with --chat");
+	if (!o->chat)
 		return;
-	}
 	if (o->documents || o->decode || o->encode_flags != 0 ||
 	    o->decode_flags != 0)
 		cli_usage("--chat makes tokens of one request: not with -0, "
@@ -99,6 +129,9 @@ check(struct opts *o)
 {
 	struct qwen_err err;
 
+	o->prompt = o->form != NULL && strcmp(o->form, "prompt") == 0;
+	check_parse(o);
+	check_chat(o);
 	if (o->count && o->decode)
 		cli_usage("-c counts what is encoded: not with -d");
 	if (o->form != NULL && (o->count || o->decode))
@@ -111,8 +144,6 @@ check(struct opts *o)
 		cli_usage("--%s goes with -d",
 		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
 		    "show-special");
-	o->prompt = o->form != NULL && strcmp(o->form, "prompt") == 0;
-	check_chat(o);
 	if (o->form != NULL && !o->prompt)
 		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
 		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
@@ -166,6 +197,9 @@ parse(struct opts *o, int argc, char *argv[])
 		case OPT_TEMPLATE: o->template = arg; break;
 		case OPT_TOOLS: o->tools = arg; break;
 		case OPT_THINK: o->think = on_off("--think", arg); break;
+		case OPT_PARSE: o->parse = 1; break;
+		case OPT_THINKING: o->thinking = arg; break;
+		case OPT_STREAM: o->stream = 1; break;
 		case OPT_SYSTEM: case OPT_USER: case OPT_DATA:
 		case OPT_ASSISTANT:
 			o->parts[o->n_parts].option = c;
@@ -702,6 +736,118 @@ chat(const struct opts *o, char *paths[])
 	qwen_prompt_free(p);
 }
 
+/* ------------------------------------------------------------------- replies */
+
+/* As --thinking says; else as the prompt of a chat with the template ends. */
+static enum qwen_thinking
+thinking(const struct opts *o, const struct qwen_template *t)
+{
+	enum qwen_thinking how = QWEN_THINKING_NONE;
+	struct qwen_prompt *p;
+	char json[120];
+
+	if (o->thinking != NULL)
+		return strcmp(o->thinking, "open") == 0 ?
+		    QWEN_THINKING_OPEN : strcmp(o->thinking, "closed") == 0 ?
+		    QWEN_THINKING_CLOSED : QWEN_THINKING_NONE;
+	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
+	    "\"content\": \"\"}], \"enable_thinking\": %s}",
+	    o->think != NULL ? o->think : "null");
+	if (qwen_template_render(t, json, strlen(json), &p, NULL) == 0) {
+		how = qwen_prompt_thinking(p);
+		qwen_prompt_free(p);
+	}
+	return how;
+}
+
+static void
+put_line(char *json)
+{
+	if (json == NULL)
+		die("out of memory");
+	puts(json);
+	free(json);
+	if (fflush(stdout) == EOF)
+		exit(cli_finish());
+}
+
+/* --stream: a line for each piece. */
+static int
+put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
+{
+	static const char *const key[] = {
+		"reasoning", "content", "tool_call", "unparsed",
+	};
+	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(doc), *call;
+
+	(void)arg;
+	(void)err;
+	yyjson_mut_doc_set_root(doc, root);
+	if (e->kind == QWEN_REPLY_CALL) {
+		call = yyjson_mut_obj_add_obj(doc, root, key[e->kind]);
+		yyjson_mut_obj_add_strncpy(doc, call, "name", e->name.s,
+		    e->name.len);
+		yyjson_mut_obj_add_val(doc, call, "arguments",
+		    yyjson_mut_rawncpy(doc, e->text.s, e->text.len));
+	} else
+		yyjson_mut_obj_add_strncpy(doc, root, key[e->kind],
+		    e->text.s, e->text.len);
+	put_line(yyjson_mut_write(doc, 0, NULL));
+	yyjson_mut_doc_free(doc);
+	return 0;
+}
+
+static void
+parse_input(const struct input *in, void *arg)
+{
+	static char buf[1 << 16];
+	struct qwen_reply *r = arg;
+	struct qwen_err err;
+	ssize_t n;
+
+	for (;;) {
+		n = read(in->fd, buf, sizeof buf);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			die("%s: %s", in->name, strerror(errno));
+		if (n == 0)
+			return;
+		if (qwen_reply_feed(r, buf, (size_t)n, &err) < 0)
+			cli_die_err(in->name, &err);
+	}
+}
+
+static void
+parse_reply(const struct opts *o, char *paths[])
+{
+	struct qwen_template *t = open_template(o);
+	struct qwen_reply_opts ro = {
+		.thinking = thinking(o, t),
+		.event = o->stream ? put_event : NULL,
+	};
+	struct qwen_reply *r;
+	struct qwen_err err;
+	char *tools = NULL, *json;
+	size_t n;
+
+	if (o->tools != NULL)
+		tools = cli_read_file(o->tools, &ro.n_tools);
+	ro.tools = tools;
+	if (qwen_reply_new(&r, t, &ro, &err) < 0)
+		cli_die_err(o->tools, &err);
+	each(paths, parse_input, r);
+	if (qwen_reply_finish(r, &err) < 0 || (!o->stream &&
+	    qwen_reply_message(r, &json, &n, &err) < 0))
+		cli_die_err(NULL, &err);
+	if (!o->stream)
+		put_line(json);
+	qwen_reply_free(r);
+	qwen_template_close(t);
+	free(tools);
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -712,6 +858,8 @@ main(int argc, char *argv[])
 	operand = parse(&o, argc, argv);
 	if (o.chat)
 		chat(&o, argv + operand);
+	else if (o.parse)
+		parse_reply(&o, argv + operand);
 	else if (o.decode)
 		decode(&o, argv + operand);
 	else

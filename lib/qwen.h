@@ -474,6 +474,59 @@ enum qwen_thinking {
 
 enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
 
+/*
+ * A reply, read as it comes: what is thought, what is said, and which tools are
+ * called.  The template says how calls are written: as JSON, or with a tag for
+ * each parameter, whose values are read by the tool's schema.  What looks like a
+ * call and is none, or was cut off, is called unparsed; nothing is lost.  The
+ * result does not depend on where the text is cut.
+ */
+struct qwen_reply;
+
+enum qwen_reply_kind {
+	QWEN_REPLY_REASONING, QWEN_REPLY_CONTENT, QWEN_REPLY_CALL,
+	QWEN_REPLY_UNPARSED
+};
+
+struct qwen_reply_event {
+	enum qwen_reply_kind	kind;
+	struct qwen_str		text;	/* UTF-8; of a call, its arguments: a
+					   JSON object */
+	struct qwen_str		name;	/* of a call */
+};
+
+struct qwen_reply_opts {
+	enum qwen_thinking	 thinking;	/* of the prompt */
+	const char		*tools;		/* those of the request, a JSON
+						   list; NULL: none, and then
+						   calls are text */
+	size_t			 n_tools;	/* bytes */
+	/*
+	 * Called for each piece as soon as it is certain, each unparsed text
+	 * and each call when it is whole; may be NULL.  -1 ends with err.
+	 */
+	int			 (*event)(void *arg,
+				     const struct qwen_reply_event *e,
+				     struct qwen_err *err);
+	void			*arg;
+};
+
+int qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
+    const struct qwen_reply_opts *opts, struct qwen_err *err);
+int qwen_reply_feed(struct qwen_reply *r, const void *text, size_t n,
+    struct qwen_err *err);
+int qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err);
+void qwen_reply_free(struct qwen_reply *r);
+
+/*
+ * After finish: all of it as a JSON object, free(*json), with role, content, and
+ * where there are some reasoning, tool_calls (each with name and arguments) and
+ * unparsed (a list of texts).  Pieces of an event's kind add up to its text,
+ * which has no white space at its ends.
+ */
+int qwen_reply_message(const struct qwen_reply *r, char **json, size_t *n,
+    struct qwen_err *err);
+
 /* --------------------------------------------------------------- the model */
 
 /*

@@ -134,6 +134,7 @@ _qpipe_argument()
 	--tools) _qpipe_files json ;;
 	--template) _qpipe_add -W 'qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder' ;;
 	--think) _qpipe_add -W 'on off' ;;
+	--thinking) _qpipe_add -W 'open closed none' ;;
 	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;

@@ -222,7 +222,7 @@ void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
 int qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
     struct chat_value *out);
 
-/* Variables: of the innermost scope that has it, or NULL; set in the innermost. */
+/* Variables: that of the innermost scope that has it, or NULL; set there. */
 const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
 int qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v);

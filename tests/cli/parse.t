@@ -1,0 +1,105 @@
+#!/bin/sh
+# qtok --parse: replies as messages, at once and as they come.
+. "$TOP/tests/cli/tap.sh"
+QWEN_MODEL=/nonexistent; export QWEN_MODEL
+
+# fails STATUS WORDS NAME CMD...: exits so, with one line that has WORDS, and
+# nothing on stdout
+fails() {
+	want=$1 words=$2 name=$3
+	shift 3
+	"$@" >out 2>err </dev/null
+	is "$?" "$want" "$name: status"
+	is "$(wc -c <out | tr -d ' ')" 0 "$name: nothing on stdout"
+	if [ "$want" = 1 ]; then
+		is "$(wc -l <err | tr -d ' ')" 1 "$name: one line"
+	fi
+	grep -q -e "$words" err
+	ok $? "$name: says what" || cat err >&2
+}
+
+cat >tools.json <<'EOF'
+[{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+  "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}}]
+EOF
+cat >reply <<'EOF'
+Let me see: a < b.
+</think>
+
+I look.
+
+<tool_call>
+<function=f>
+<parameter=n>
+12345678901234567890
+</parameter>
+<parameter=s>
+12
+</parameter>
+</function>
+</tool_call>
+EOF
+want='{"role":"assistant","reasoning":"Let me see: a < b.","content":"I look.","tool_calls":[{"name":"f","arguments":{"n":12345678901234567890,"s":"12"}}]}'
+is "$(qtok --parse --template qwen3.6 --tools tools.json reply)" "$want" "a message"
+is "$(qtok --parse --template qwen3.6 --tools tools.json <reply)" "$want" "from stdin"
+is "$(head -c 7 reply >r1; tail -c +8 reply >r2
+    qtok --parse --template qwen3.5 --tools tools.json r1 r2)" "$want" "several files are one text"
+is "$(qtok --parse --template qwen3.6 --tools tools.json --stream reply)" \
+'{"reasoning":"Let me see: a < b."}
+{"content":"I look."}
+{"tool_call":{"name":"f","arguments":{"n":12345678901234567890,"s":"12"}}}' "--stream: a line for each"
+is "$(qtok --parse --template qwen3.6 reply | jq -r '.content | test("<function=f>")')" true \
+    "without tools, calls are content"
+is "$(printf '<think>a</think>b' | qtok --parse --template qwen3)" \
+    '{"role":"assistant","reasoning":"a","content":"b"}' "a reply that begins with a thought"
+is "$(printf 'a</think>b' | qtok --parse --template qwen3 --thinking open)" \
+    '{"role":"assistant","reasoning":"a","content":"b"}' "--thinking open"
+is "$(printf 'a</think>b' | qtok --parse --template qwen3.6 --think off)" \
+    '{"role":"assistant","content":"a</think>b"}' "--think off"
+is "$(printf 'a</think>b' | qtok --parse --template qwen3.6 --thinking closed)" \
+    '{"role":"assistant","content":"a</think>b"}' "--thinking closed"
+is "$(printf '<tool_call>\n{"name": "f", "arg' | qtok --parse --template qwen3 --tools tools.json)" \
+    '{"role":"assistant","content":"","unparsed":["<tool_call>\n{\"name\": \"f\", \"arg"]}' "a call that was cut off"
+is "$(printf 'a\377b\0c\303' | qtok --parse --template qwen3)" \
+    "$(printf '{"role":"assistant","content":"a\357\277\275b\\u0000c\357\277\275"}')" "what is not UTF-8"
+is "$(printf '' | qtok --parse --template qwen3)" '{"role":"assistant","content":""}' "nothing"
+
+# -- a piece leaves before the next comes
+mkfifo to from
+qtok --parse --template qwen3 --stream <to >from 2>err &
+exec 3>to 4<from
+printf 'Hello, wor' >&3
+read -r line <&4
+is "$line" '{"content":"Hello, wor"}' "the first piece, before the second is there"
+printf 'ld <too' >&3
+read -r line <&4
+is "$line" '{"content":"ld <too"}' "no tools: nothing is held back"
+exec 3>&-
+is "$(cat <&4)" "" "and that was all"
+exec 4<&-
+wait
+
+# -- and back: the message in the next request makes the same text again
+# (jq has no more digits than a double)
+sed 's/^123.*/-7/' reply >short
+qtok --parse --template qwen3.6 --tools tools.json short |
+    jq -c --slurpfile t tools.json '{messages: [{role: "user", content: "x"}, .], tools: $t[0], add_generation_prompt: false}' |
+    qtok --chat --template qwen3.6 -f prompt | sed '1,/^<|im_start|>assistant$/d' | sed 's/<|im_end|>$//' >again
+{ echo '<think>'; cat short; } | cmp -s - again
+ok $? "the text of the reply comes back" || diff short again >&2
+
+fails 1 "no template 'x'" "an unknown template" qtok --parse --template x reply
+fails 1 'none.json: ' "tools that are not there" qtok --parse --template qwen3 --tools none.json reply
+echo '{' >bad.json
+fails 1 'bad.json: tools: no JSON' "tools that are no JSON" qtok --parse --template qwen3 --tools bad.json reply
+echo '{}' >object.json
+fails 1 'object.json: tools: no JSON list' "tools that are no list" qtok --parse --template qwen3 --tools object.json reply
+fails 1 'nothere: ' "no such reply" qtok --parse --template qwen3 nothere
+fails 1 '/nonexistent: ' "no model" qtok --parse reply
+fails 2 'go with --parse' "--stream alone" qtok --stream
+fails 2 'not with' "--parse -d" qtok --parse -d
+fails 2 'not with' "--parse --chat" qtok --parse --chat
+fails 2 'is none of' "--thinking maybe" qtok --parse --thinking maybe
+qtok --parse --template qwen3 reply >/dev/full 2>err
+is "$? $(grep -c . err)" "1 1" "a full disk"
+done_testing

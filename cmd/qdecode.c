@@ -66,6 +66,7 @@ struct run {
 	struct cli_intake	 in;
 	struct qwen_model	*model;
 	struct qwen_sampler	*sampler;
+	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
 	struct cli_run		 record;	/* of this run, with --save-every */
@@ -135,6 +136,7 @@ parse_one(int c, const char *arg, struct run *r)
 static void
 check_options(const struct run *r)
 {
+	cli_sampling_check(r->sampler);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
 	if (opt.save && opt.output == NULL)
@@ -221,20 +223,12 @@ feed(struct run *r, int32_t id)
 static void
 resume_options(struct run *r)
 {
-	char *word, *value, *save = NULL, *text = r->in.extra.sampler;
 	struct qwen_err err;
 
-	if (text == NULL)
-		return;
-	for (word = strtok_r(text, " ", &save); word != NULL;
-	    word = strtok_r(NULL, " ", &save)) {
-		if ((value = strchr(word, '=')) != NULL)
-			*value++ = '\0';
-		if (qwen_sampler_set(r->sampler, word, value, &err) < 0)
-			die("%s: sampling option %s: %s",
-			    r->in.state != NULL ? r->in.state : "stdin", word,
-			    err.msg);
-	}
+	if (r->in.extra.sampler != NULL && (qwen_sampler_read(r->sampler,
+	    r->in.extra.sampler, &err) < 0 ||
+	    qwen_sampler_check(r->sampler, &err) < 0))
+		cli_die_err(r->in.state != NULL ? r->in.state : "stdin", &err);
 }
 
 /* The sampler knows the timeline so far. */
@@ -246,7 +240,10 @@ begin_sampling(struct run *r)
 
 	if (opt.mask_unused)
 		cli_mask_unused(r->sampler, qwen_model_gguf(r->model));
-	if (qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
+	r->pieces = cli_sampling_pieces(r->sampler, qwen_model_gguf(r->model));
+	if (qwen_sampler_eog(r->sampler, r->header.eog, r->header.n_eog,
+	    &err) < 0 ||
+	    qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
 	    qwen_sampler_begin(r->sampler, qwen_model_n_vocab(r->model),
 	    &err) < 0 || qwen_state_extra_replay(&r->in.extra, r->sampler,
 	    qwen_session_tokens(s), qwen_session_n_tokens(s), &err) < 0)
@@ -264,6 +261,7 @@ choose(struct run *r)
 	    qwen_model_n_vocab(r->model), qwen_session_n_tokens(s), &id,
 	    &err) < 0 || qwen_sampler_accept(r->sampler, &id, 1, 1, &err) < 0)
 		cli_die_err(NULL, &err);
+	qwen_sampler_save(r->sampler, r->in.extra.memory);
 	return id;
 }
 
@@ -273,8 +271,8 @@ is_over(const struct run *r)
 {
 	const struct qwen_session *s = r->in.session;
 
-	return is_full(r) || (r->n > 0 && is_ending(r,
-	    qwen_session_tokens(s)[qwen_session_n_tokens(s) - 1]));
+	return is_full(r) || (r->n > 0 && (qwen_sampler_stopped(r->sampler) ||
+	    is_ending(r, qwen_session_tokens(s)[qwen_session_n_tokens(s) - 1])));
 }
 
 static void
@@ -293,7 +291,8 @@ generate(struct run *r)
 		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
 			cli_die_err("stdout", &err);
 		r->n++;
-		done = is_ending(r, id) || r->n >= opt.n;
+		done = is_ending(r, id) || r->n >= opt.n ||
+		    qwen_sampler_stopped(r->sampler);
 		/* the last one is fed for the state's sake alone */
 		if (!done || r->out != NULL)
 			feed(r, id);
@@ -324,7 +323,9 @@ describe(const struct run *r)
 	    opt.ignore_eos ? "ignore-eos " : "",
 	    opt.mask_unused ? "mask-unused " : "");
 	n += qwen_sampler_describe(r->sampler, text + n, sizeof text - n);
-	if (n > 0 && n < sizeof text && text[n - 1] == ' ')
+	if (n >= sizeof text)
+		die("the options take more than %d bytes", OPTIONS_MAX);
+	if (n > 0 && text[n - 1] == ' ')
 		text[n - 1] = '\0';
 	return text;
 }
@@ -560,6 +561,7 @@ main(int argc, char *argv[])
 	status = cli_finish();
 	cli_intake_fini(&r.in);
 	qwen_sampler_free(r.sampler);
+	qwen_pieces_close(r.pieces);
 	qwen_model_close(r.model);
 	return status;
 }

@@ -10,7 +10,7 @@
 
 static const char usage[] =
     "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
-    "               [--mask-unused [-m model]] [sampling options]\n"
+    "               [--mask-unused] [-m model] [sampling options]\n"
     "       qsample --top n [-qv] [-n count] [-f format]\n";
 
 enum { O_IGNORE_EOS = 256, O_MASK_UNUSED, O_TOP };
@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
 static struct {
 	enum qwen_format	 format;
 	int			 format_given;
-	const char		*model;		/* for mask_unused alone */
+	const char		*model;		/* for what rows do not carry */
 	const char		*state;		/* NULL: none */
 	int64_t			 n;		/* most tokens, or rows */
 	int			 ignore_eos;
@@ -40,6 +40,7 @@ static struct {
 
 struct run {
 	struct qwen_sampler	*sampler;
+	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct qwen_writer	*w;
 	struct qwen_header	 header;	/* of the rows */
 	struct qwen_sample_top	*best;		/* opt.top of them */
@@ -82,15 +83,20 @@ parse_one(int c, const char *arg, struct run *r)
 static void
 check_options(const struct run *r)
 {
-	char set[1024];
+	char set[2048];
 
-	if (opt.model != NULL && !opt.mask_unused)
-		cli_usage("-m is for --mask-unused: rows carry all else");
+	if (opt.model != NULL && !opt.mask_unused &&
+	    !qwen_sampler_needs_pieces(r->sampler))
+		cli_usage("-m is for --mask-unused and for options that look "
+		    "at texts: rows carry all else");
+	cli_sampling_check(r->sampler);
 	if (opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
-		if (opt.state == NULL && strstr(set, "penalty-prompt") != NULL)
-			cli_usage("--penalty-prompt needs -s: rows of logits "
-			    "do not carry the prompt");
+		if (opt.state == NULL && (strstr(set, "penalty-prompt=") ||
+		    strstr(set, "dry-prompt=")))
+			cli_usage("--%s-prompt needs -s: rows of logits do not "
+			    "carry the prompt", strstr(set, "dry-prompt=") ?
+			    "dry" : "penalty");
 		return;
 	}
 	if (opt.sampling || opt.state != NULL || opt.ignore_eos ||
@@ -121,9 +127,9 @@ parse(int argc, char *argv[], struct run *r)
 
 /* ------------------------------------------------------------ choosing one */
 
-/* The vocabulary of the model that the rows come from. */
+/* What rows do not carry, from the model that they come from. */
 static void
-mask_unused(struct run *r)
+ask_model(struct run *r)
 {
 	const char *path = cli_model_path(opt.model);
 	char a[33], b[33];
@@ -137,7 +143,10 @@ mask_unused(struct run *r)
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
-	cli_mask_unused(r->sampler, g);
+	if (opt.mask_unused)
+		cli_mask_unused(r->sampler, g);
+	qwen_pieces_close(r->pieces);
+	r->pieces = cli_sampling_pieces(r->sampler, g);
 	qwen_gguf_close(g);
 }
 
@@ -152,10 +161,11 @@ begin(struct run *r, const struct qwen_header *h)
 	r->state_read = 0;
 	if (opt.top > 0)
 		return;
-	if (opt.mask_unused)
-		mask_unused(r);
+	if (opt.mask_unused || qwen_sampler_needs_pieces(r->sampler))
+		ask_model(r);
 	out.kind = QWEN_STREAM_TOKENS;
-	if (qwen_sampler_begin(r->sampler, h->n_vocab, &err) < 0)
+	if (qwen_sampler_eog(r->sampler, h->eog, h->n_eog, &err) < 0 ||
+	    qwen_sampler_begin(r->sampler, h->n_vocab, &err) < 0)
 		cli_die_err(NULL, &err);
 	if (qwen_write_header(r->w, &out, &err) < 0)
 		cli_die_err("stdout", &err);
@@ -232,7 +242,7 @@ choose(struct run *r, const struct qwen_record *row)
 		cli_die_err("stdin", &err);
 	if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
 		cli_die_err("stdout", &err);
-	return is_ending(r, id);
+	return is_ending(r, id) || qwen_sampler_stopped(r->sampler);
 }
 
 /* --------------------------------------------------------- showing the best */
@@ -335,7 +345,7 @@ int
 main(int argc, char *argv[])
 {
 	struct run r = { .n = 0 };
-	char set[1024];
+	char set[2048];
 	struct qwen_err err;
 
 	cli_init("qsample", usage);
@@ -354,6 +364,7 @@ main(int argc, char *argv[])
 	if (qwen_writer_close(r.w, &err) < 0)
 		cli_die_err("stdout", &err);
 	qwen_sampler_free(r.sampler);
+	qwen_pieces_close(r.pieces);
 	free(r.best);
 	return cli_finish();
 }

@@ -260,6 +260,11 @@ print_extra(const struct qwen_state_extra *x)
 		print_masked(x->sampler);
 		putchar('\n');
 	}
+	if (x->memory[0] != '\0') {
+		printf("memory ");
+		print_masked(x->memory);
+		putchar('\n');
+	}
 	if (x->n_pending > 0) {
 		printf("pending ");
 		for (i = 0; i < x->n_pending; i++)
@@ -439,6 +444,10 @@ json_extra(const struct qwen_state_extra *x)
 	if (x->sampler != NULL) {
 		printf(",\"sampler\":");
 		cli_json_string(x->sampler);
+	}
+	if (x->memory[0] != '\0') {
+		printf(",\"memory\":");
+		cli_json_string(x->memory);
 	}
 	printf(",\"pending\":\"");
 	for (i = 0; i < x->n_pending; i++)
@@ -1143,6 +1152,8 @@ diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 	if (strcmp(or_none(a->sampler), or_none(b->sampler)) != 0)
 		differ_text("sampler", or_none(a->sampler),
 		    or_none(b->sampler));
+	if (strcmp(a->memory, b->memory) != 0)
+		differ_text("memory", a->memory, b->memory);
 	if (a->n_pending != b->n_pending ||
 	    memcmp(a->pending, b->pending, a->n_pending) != 0)
 		differ_number("pending", a->n_pending, b->n_pending);

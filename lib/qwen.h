@@ -402,6 +402,18 @@ size_t qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
 int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
     const unsigned char *bytes, size_t n);
 
+/* Pieces: */
+/*
+ * The bytes that each token stands for (control tokens have none) and those
+ * tokens that are known by name, in memory of its own.  Nothing changes it, so
+ * threads may share one.
+ */
+struct qwen_pieces;
+
+int qwen_pieces_open(struct qwen_pieces **out, const struct qwen_gguf *g,
+    struct qwen_err *err);
+void qwen_pieces_close(struct qwen_pieces *p);
+
 /* ------------------------------------------------------------------ chat */
 
 /*
@@ -746,13 +758,16 @@ int qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
 /*
  * Choosing a token from a row of logits.  The sampling methods are collected
  * when the library is built, and each declares its options: a tool takes its
- * option table, its ranges and its help from here.
+ * option table, its ranges and its help from here.  One sampler is for one
+ * thread and one timeline at a time; different ones share nothing.
  */
 enum qwen_sample_type {
 	QWEN_SAMPLE_FLAG,	/* no value; 0 or 1 */
 	QWEN_SAMPLE_INT,	/* 64 bits, signed */
 	QWEN_SAMPLE_UINT,	/* 64 bits, unsigned; min and max do not count */
 	QWEN_SAMPLE_REAL,	/* a double */
+	QWEN_SAMPLE_TEXT,	/* a text */
+	QWEN_SAMPLE_LIST,	/* texts: each setting adds one */
 };
 
 struct qwen_sample_opt {
@@ -764,7 +779,7 @@ struct qwen_sample_opt {
 	const char	*help;	/* one line, no full stop */
 };
 
-/* All options, the seed first, then by the order of the methods. */
+/* All options: seed and chain first, then by the usual order of the methods. */
 size_t qwen_sample_n_opts(void);
 const struct qwen_sample_opt *qwen_sample_opt(size_t i);
 
@@ -782,15 +797,32 @@ int qwen_sampler_set(struct qwen_sampler *s, const char *name,
     const char *text, struct qwen_err *err);
 
 /*
- * Option i as text (at most 31 bytes) that qwen_sampler_set reads back: 1 if it
- * differs from the default, 0 if not, -1 if there is no such option.
+ * What differs from the defaults, "temp=0.7 top-k=40"; length as snprintf.  In
+ * texts, white space, what is not ASCII and % are written as % and two
+ * hexadecimal digits.
  */
-int qwen_sampler_get(const struct qwen_sampler *s, size_t i, char *buf,
-    size_t size);
-
-/* What differs from the defaults, "temp=0.7 top-k=40"; length as snprintf. */
 size_t qwen_sampler_describe(const struct qwen_sampler *s, char *buf,
     size_t size);
+
+/* Set what qwen_sampler_describe wrote. */
+int qwen_sampler_read(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err);
+
+/*
+ * Whether the options fit together: QWEN_ERANGE if one is set whose method the
+ * chain leaves out.
+ */
+int qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err);
+
+/* Whether the options work on the texts of tokens: qwen_sampler_pieces. */
+int qwen_sampler_needs_pieces(const struct qwen_sampler *s);
+
+/* The texts of the vocabulary, which must live as long as s; before begin. */
+void qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p);
+
+/* The tokens that end a generation, for min-tokens (a copy is kept). */
+int qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err);
 
 /* Never choose these tokens (a copy is kept; n 0 allows all again). */
 int qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
@@ -806,6 +838,24 @@ int qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 /* Tokens of the timeline, in order: from the prompt or generated. */
 int qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens,
     size_t n, int generated, struct qwen_err *err);
+
+/*
+ * Whether the last token accepted was generated and completes a text at which
+ * to stop.
+ */
+int qwen_sampler_stopped(const struct qwen_sampler *s);
+
+/*
+ * What the tokens alone do not tell of the timeline, as text of less than
+ * QWEN_SAMPLER_MEMORY bytes (mostly none), and it again, after the tokens were
+ * accepted: "" begins anew.
+ */
+enum { QWEN_SAMPLER_MEMORY = 64 };
+
+void qwen_sampler_save(const struct qwen_sampler *s,
+    char buf[QWEN_SAMPLER_MEMORY]);
+int qwen_sampler_restore(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err);
 
 /*
  * Choose the token at absolute position pos (that of the row's own token plus
@@ -1057,6 +1107,8 @@ struct qwen_state_extra {
 					   writes them, or NULL; owned */
 	struct qwen_generated *generated;	/* ascending, apart; owned */
 	size_t		 n_generated;
+	char		 memory[QWEN_SAMPLER_MEMORY];	/* of the sampler, as
+					   qwen_sampler_save writes it */
 	unsigned char	 pending[4];	/* the last token's bytes of a UTF-8
 					   character that is not complete */
 	size_t		 n_pending;
@@ -1066,7 +1118,7 @@ struct qwen_state_extra {
 /* Free what x owns and make it empty; an empty one is all zero. */
 void qwen_state_extra_fini(struct qwen_state_extra *x);
 
-/* Note the options of the sampler. */
+/* Note the options of the sampler, but not its memory. */
 int qwen_state_extra_sampler(struct qwen_state_extra *x,
     const struct qwen_sampler *s, struct qwen_err *err);
 
@@ -1080,7 +1132,7 @@ int qwen_state_extra_run(struct qwen_state_extra *x,
 
 /*
  * qwen_sampler_accept of the n tokens of a session, each as a token from the
- * prompt or a generated one.
+ * prompt or a generated one, and qwen_sampler_restore of the memory.
  */
 int qwen_state_extra_replay(const struct qwen_state_extra *x,
     struct qwen_sampler *s, const int32_t *tokens, size_t n,

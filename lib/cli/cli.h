@@ -264,6 +264,16 @@ void cli_run_save(struct cli_run *run, struct cli_intake *in,
 const struct cli_option *cli_sampling_options(void);
 int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
 
+/* Usage error if they do not fit together. */
+void cli_sampling_check(const struct qwen_sampler *s);
+
+/*
+ * Give the sampler the texts of the vocabulary if its options need them: what
+ * to close when the sampler is gone, or NULL.  Dies.
+ */
+struct qwen_pieces *cli_sampling_pieces(struct qwen_sampler *s,
+    const struct qwen_gguf *g);
+
 /* --mask-unused: never choose an id that stands for no token. Dies. */
 void cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-enum { FIRST = 0x4000, MAX_SAMPLING = 40 };
+enum { FIRST = 0x4000, MAX_SAMPLING = 48 };
 
 static void
 print_help(FILE *f)
@@ -22,7 +22,10 @@ print_help(FILE *f)
 	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
 		snprintf(left, sizeof left, "--%s%s%s", o->name,
 		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
-		fprintf(f, "  %-26s %s (%g)\n", left, o->help, o->def);
+		fprintf(f, "  %-26s %s", left, o->help);
+		if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
+			fprintf(f, " (%g)", o->def);
+		putc('\n', f);
 	}
 }
 
@@ -59,6 +62,27 @@ cli_sampling_set(struct qwen_sampler *s, int c, const char *arg)
 		cli_usage("--%s: %s", o->name, err.msg);
 	}
 	return 1;
+}
+
+void
+cli_sampling_check(const struct qwen_sampler *s)
+{
+	struct qwen_err err;
+
+	if (qwen_sampler_check(s, &err) < 0)
+		cli_usage("%s", err.msg);
+}
+
+struct qwen_pieces *
+cli_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
+{
+	struct qwen_pieces *p = NULL;
+	struct qwen_err err;
+
+	if (qwen_sampler_needs_pieces(s) && qwen_pieces_open(&p, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	qwen_sampler_pieces(s, p);
+	return p;
 }
 
 void

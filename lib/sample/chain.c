@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/pieces.h"
 #include "sample/sample.h"
 
 #define SAMPLER(name) extern const struct qwen_sampler_method name;
@@ -25,13 +26,17 @@ static const struct qwen_sampler_method *const table[] = {
 
 #define N_METHODS (sizeof table / sizeof table[0])
 
-/* The chain's own option, the first of all. */
-static const struct qwen_sample_opt seed_opt = {
-	.name = "seed", .type = QWEN_SAMPLE_UINT, .arg = "N", .def = 0,
-	.help = "seed of the random numbers",
+/* The chain's own options, the first of all. */
+enum { SEED, CHAIN, N_OWN };
+
+static const struct qwen_sample_opt own[N_OWN] = {
+	[SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT, .arg = "N",
+	  .def = 0, .help = "seed of the random numbers" },
+	[CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT, .arg = "LIST",
+	  .help = "these methods in this order, as in top-k,temp" },
 };
 
-/* A method in the chain. */
+/* A method and the values of its options. */
 struct slot {
 	const struct qwen_sampler_method *m;
 	union qwen_sample_value	*v;		/* into the sampler's values */
@@ -39,12 +44,19 @@ struct slot {
 };
 
 struct qwen_sampler {
-	struct slot		 slot[N_METHODS];
-	union qwen_sample_value	*v;		/* of all options, seed first */
+	struct slot		 slot[N_METHODS];	/* by rank */
+	struct slot		*run[N_METHODS];	/* those that apply */
+	size_t			 n_run;
+	int			 greedy;	/* they come down to the best */
+	union qwen_sample_value	*v;		/* of all options, ours first */
 	struct qwen_cands	 list;
 	size_t			 n_vocab;	/* 0 before begin */
 	int32_t			*masked;	/* ascending */
 	size_t			 n_masked;
+	int32_t			*eog;		/* likewise */
+	size_t			 n_eog;
+	const struct qwen_pieces *pieces;
+	int			 generated;	/* the last token was */
 };
 
 /* Methods by rank, and by name among equals. */
@@ -73,7 +85,7 @@ order(struct slot *slot)
 size_t
 qwen_sample_n_opts(void)
 {
-	size_t i, n = 1;
+	size_t i, n = N_OWN;
 
 	for (i = 0; i < N_METHODS; i++)
 		n += table[i]->n_opts;
@@ -86,9 +98,9 @@ qwen_sample_opt(size_t i)
 	struct slot slot[N_METHODS];
 	size_t s;
 
-	if (i == 0)
-		return &seed_opt;
-	i--;
+	if (i < N_OWN)
+		return &own[i];
+	i -= N_OWN;
 	order(slot);
 	for (s = 0; s < N_METHODS; s++) {
 		if (i < slot[s].m->n_opts)
@@ -104,11 +116,12 @@ initial(const struct qwen_sample_opt *o)
 {
 	union qwen_sample_value v;
 
+	memset(&v, 0, sizeof v);
 	if (o->type == QWEN_SAMPLE_REAL)
 		v.d = o->def;
 	else if (o->type == QWEN_SAMPLE_UINT)
 		v.u = (uint64_t)o->def;
-	else
+	else if (o->type == QWEN_SAMPLE_INT || o->type == QWEN_SAMPLE_FLAG)
 		v.i = (int64_t)o->def;
 	return v;
 }
@@ -127,7 +140,7 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 	for (i = 0; i < n; i++)
 		s->v[i] = initial(qwen_sample_opt(i));
 	order(s->slot);
-	for (i = 0, n = 1; i < N_METHODS; i++) {
+	for (i = 0, n = N_OWN; i < N_METHODS; i++) {
 		s->slot[i].v = s->v + n;
 		n += s->slot[i].m->n_opts;
 	}
@@ -147,16 +160,43 @@ end(struct qwen_sampler *s)
 		s->slot[i].memory = NULL;
 	}
 	qwen_cands_fini(&s->list);
+	s->n_run = 0;
 	s->n_vocab = 0;
+	s->generated = 0;
+}
+
+static void
+free_list(struct qwen_sample_list *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		free(l->text[i]);
+	free(l->text);
+	l->text = NULL;
+	l->n = 0;
+}
+
+static int
+is_text(const struct qwen_sample_opt *o)
+{
+	return o->type == QWEN_SAMPLE_TEXT || o->type == QWEN_SAMPLE_LIST;
 }
 
 void
 qwen_sampler_free(struct qwen_sampler *s)
 {
+	size_t i, n = qwen_sample_n_opts();
+
 	if (s == NULL)
 		return;
 	end(s);
+	for (i = 0; i < n; i++) {
+		if (is_text(qwen_sample_opt(i)))
+			free_list(&s->v[i].list);
+	}
 	free(s->masked);
+	free(s->eog);
 	free(s->v);
 	free(s);
 }
@@ -207,6 +247,241 @@ parse(const struct qwen_sample_opt *o, const char *text,
 	return 0;
 }
 
+/* ------------------------------------------------------- the chain's order */
+
+static int
+is_movable(const struct qwen_sampler_method *m)
+{
+	return m->rank > QWEN_RANK_FIXED && m->rank != QWEN_RANK_GREEDY;
+}
+
+/* A method of n bytes of name that can be moved, or NULL. */
+static struct slot *
+find_movable(struct slot *slot, const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < N_METHODS; i++) {
+		const struct qwen_sampler_method *m = slot[i].m;
+
+		if (is_movable(m) && strlen(m->name) == n &&
+		    memcmp(m->name, name, n) == 0)
+			return &slot[i];
+	}
+	return NULL;
+}
+
+/* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
+static int
+read_chain(const char *text, struct slot *slot, struct slot **out,
+    struct qwen_err *err)
+{
+	size_t len, i, n = 0;
+
+	for (;; text += len + 1) {
+		struct slot *found;
+
+		len = strcspn(text, ",");
+		found = find_movable(slot, text, len);
+		if (found == NULL)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "no method of the chain is called \"%.*s\"",
+			    len < 40 ? (int)len : 40, text);
+		for (i = 0; i < n; i++) {
+			if (out[i] == found)
+				return qwen_fail(err, QWEN_ERANGE,
+				    "%s is there twice", found->m->name);
+		}
+		out[n++] = found;
+		if (text[len] == '\0')
+			return (int)n;
+	}
+}
+
+static int
+differs(const struct qwen_sample_opt *o, const union qwen_sample_value *v)
+{
+	union qwen_sample_value def = initial(o);
+
+	if (is_text(o))
+		return v->list.n > 0;
+	if (o->type == QWEN_SAMPLE_REAL)
+		return v->d != def.d;
+	return o->type == QWEN_SAMPLE_UINT ? v->u != def.u : v->i != def.i;
+}
+
+/* An option of the method that is set, or NULL. */
+static const struct qwen_sample_opt *
+set_option(const struct slot *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->m->n_opts; i++) {
+		if (differs(&s->m->opts[i], &s->v[i]))
+			return &s->m->opts[i];
+	}
+	return NULL;
+}
+
+/* The movable methods in the order in which they apply; how many, or -1. */
+static int
+movable(const struct qwen_sampler *s, struct slot **out, struct qwen_err *err)
+{
+	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
+	/* they are only pointed to */
+	struct slot *slot = ((struct qwen_sampler *)(uintptr_t)s)->slot;
+	const struct qwen_sample_opt *o;
+	int n = 0, k, found;
+	size_t i;
+
+	if (chain->n > 0) {
+		n = read_chain(chain->text[0], slot, out, err);
+		if (n < 0)
+			return -1;
+	}
+	for (i = 0; i < N_METHODS; i++) {
+		if (!is_movable(slot[i].m))
+			continue;
+		if (chain->n == 0) {
+			out[n++] = &slot[i];
+			continue;
+		}
+		for (k = found = 0; k < n; k++)
+			found |= out[k] == &slot[i];
+		if (!found && (o = set_option(&slot[i])) != NULL)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "%s is set, and the chain has no %s", o->name,
+			    slot[i].m->name);
+	}
+	return n;
+}
+
+int
+qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err)
+{
+	struct slot *order_of[N_METHODS];
+
+	return movable(s, order_of, err) < 0 ? -1 : 0;
+}
+
+static int
+is(const struct slot *s, int rank)
+{
+	return s->m->rank == rank;
+}
+
+/* Whether the method applies; draws: another one wants to draw. */
+static int
+takes_part(const struct slot *s, int draws)
+{
+	if (!s->m->active(s->v))
+		return 0;
+	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
+}
+
+/* What applies, in its order: the fixed ones, the chain, or half and greedy. */
+static int
+arrange(struct qwen_sampler *s, struct qwen_err *err)
+{
+	struct slot *chain[N_METHODS], *greedy = NULL;
+	int n = movable(s, chain, err), i, draws = 0;
+
+	if (n < 0)
+		return -1;
+	s->n_run = 0;
+	for (i = 0; i < (int)N_METHODS; i++) {
+		struct slot *slot = &s->slot[i];
+
+		if (slot->m->rank <= QWEN_RANK_FIXED && slot->m->active(slot->v))
+			s->run[s->n_run++] = slot;
+		if (is(slot, QWEN_RANK_GREEDY) && slot->m->active(slot->v))
+			greedy = slot;
+	}
+	for (i = 0; i < n; i++)
+		draws |= chain[i]->m->draws && chain[i]->m->active(chain[i]->v);
+	for (i = 0; i < n; i++) {
+		if (takes_part(chain[i], draws) && (greedy == NULL ||
+		    chain[i]->m->rank < QWEN_RANK_GREEDY))
+			s->run[s->n_run++] = chain[i];
+	}
+	if (greedy != NULL)
+		s->run[s->n_run++] = greedy;
+	return 0;
+}
+
+/* Whether nothing comes before the best token is taken that could change it. */
+static int
+comes_to_best(const struct qwen_sampler *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		const struct slot *slot = s->run[i];
+
+		if (is(slot, QWEN_RANK_GREEDY) ||
+		    (is(slot, QWEN_RANK_TEMPERATURE) && slot->v[0].d == 0))
+			return 1;
+		if (!slot->m->keeps_best)
+			return 0;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------ the options */
+
+/* The method that option i is of, and its number there; or NULL. */
+static const struct qwen_sampler_method *
+method_of(const struct qwen_sampler *s, size_t i, size_t *opt)
+{
+	size_t k;
+
+	if (i < N_OWN)
+		return NULL;
+	i -= N_OWN;
+	for (k = 0; i >= s->slot[k].m->n_opts; k++)
+		i -= s->slot[k].m->n_opts;
+	*opt = i;
+	return s->slot[k].m;
+}
+
+static int
+check_text(struct qwen_sampler *s, size_t i, const char *text,
+    struct qwen_err *err)
+{
+	const struct qwen_sampler_method *m;
+	struct slot *out[N_METHODS];
+	size_t opt;
+
+	if (i == CHAIN)
+		return read_chain(text, s->slot, out, err) < 0 ? -1 : 0;
+	m = method_of(s, i, &opt);
+	return m->check != NULL ? m->check(opt, text, err) : 0;
+}
+
+static int
+set_text(struct qwen_sampler *s, size_t i, const char *text,
+    struct qwen_err *err)
+{
+	struct qwen_sample_list *l = &s->v[i].list;
+	char *copy, **more;
+
+	if (check_text(s, i, text, err) < 0)
+		return -1;
+	copy = qwen_alloc(strlen(text) + 1, 1);
+	if (copy == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(copy, text, strlen(text));
+	if (qwen_sample_opt(i)->type == QWEN_SAMPLE_TEXT)
+		free_list(l);
+	if ((more = realloc(l->text, (l->n + 1) * sizeof *more)) == NULL) {
+		free(copy);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	l->text = more;
+	l->text[l->n++] = copy;
+	return 0;
+}
+
 int
 qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
     struct qwen_err *err)
@@ -227,6 +502,8 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 		if (text == NULL)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "a value is missing");
+		if (is_text(o))
+			return set_text(s, i, text, err);
 		if (parse(o, text, &v, err) < 0)
 			return -1;
 		s->v[i] = v;
@@ -249,46 +526,154 @@ print_real(double d, char *buf, size_t size)
 	}
 }
 
-int
-qwen_sampler_get(const struct qwen_sampler *s, size_t i, char *buf,
-    size_t size)
+static void
+print_number(const struct qwen_sample_opt *o, const union qwen_sample_value *v,
+    char *buf, size_t size)
 {
-	const struct qwen_sample_opt *o = qwen_sample_opt(i);
-	union qwen_sample_value def;
+	if (o->type == QWEN_SAMPLE_REAL)
+		print_real(v->d, buf, size);
+	else if (o->type == QWEN_SAMPLE_UINT)
+		snprintf(buf, size, "%llu", (unsigned long long)v->u);
+	else
+		snprintf(buf, size, "%lld", (long long)v->i);
+}
 
-	if (o == NULL)
-		return -1;
-	def = initial(o);
-	if (o->type == QWEN_SAMPLE_REAL) {
-		print_real(s->v[i].d, buf, size);
-		return s->v[i].d != def.d;
+/* A text being written, like snprintf. */
+struct out {
+	char	*buf;
+	size_t	 size, n;
+};
+
+static void
+put(struct out *o, char c)
+{
+	if (o->n + 1 < o->size) {
+		o->buf[o->n] = c;
+		o->buf[o->n + 1] = '\0';
 	}
-	if (o->type == QWEN_SAMPLE_UINT) {
-		snprintf(buf, size, "%llu", (unsigned long long)s->v[i].u);
-		return s->v[i].u != def.u;
+	o->n++;
+}
+
+static void
+put_word(struct out *o, const char *name, const char *value)
+{
+	const char *hex = "0123456789abcdef";
+
+	if (o->n > 0)
+		put(o, ' ');
+	for (; *name != '\0'; name++)
+		put(o, *name);
+	put(o, '=');
+	for (; *value != '\0'; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if (c > ' ' && c < 0x7f && c != '%') {
+			put(o, *value);
+			continue;
+		}
+		put(o, '%');
+		put(o, hex[c >> 4]);
+		put(o, hex[c & 15]);
 	}
-	snprintf(buf, size, "%lld", (long long)s->v[i].i);
-	return s->v[i].i != def.i;
 }
 
 size_t
 qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 {
-	char text[32];
-	size_t i, n = qwen_sample_n_opts(), len = 0;
-	int k;
+	struct out out = { buf, size, 0 };
+	size_t i, k, n = qwen_sample_n_opts();
+	char number[40];
 
 	if (size > 0)
 		buf[0] = '\0';
 	for (i = 0; i < n; i++) {
-		if (qwen_sampler_get(s, i, text, sizeof text) != 1)
-			continue;
-		k = snprintf(len < size ? buf + len : NULL,
-		    len < size ? size - len : 0, "%s%s=%s",
-		    len > 0 ? " " : "", qwen_sample_opt(i)->name, text);
-		len += (size_t)k;
+		const struct qwen_sample_opt *o = qwen_sample_opt(i);
+
+		if (is_text(o)) {
+			for (k = 0; k < s->v[i].list.n; k++)
+				put_word(&out, o->name, s->v[i].list.text[k]);
+		} else if (differs(o, &s->v[i])) {
+			print_number(o, &s->v[i], number, sizeof number);
+			put_word(&out, o->name, number);
+		}
 	}
-	return len;
+	return out.n;
+}
+
+static int
+digit(char c)
+{
+	const char *hex = "0123456789abcdef", *p = strchr(hex, c);
+
+	return c == '\0' || p == NULL ? -1 : (int)(p - hex);
+}
+
+/* %20 and the like, in place; -1 for what is no digit, or stands for no byte. */
+static int
+unescape(char *s)
+{
+	char *to = s;
+	int c;
+
+	for (; *s != '\0'; s++) {
+		if (*s != '%') {
+			*to++ = *s;
+			continue;
+		}
+		if (digit(s[1]) < 0 || digit(s[2]) < 0)
+			return -1;
+		c = digit(s[1]) * 16 + digit(s[2]);
+		if (c == 0)
+			return -1;
+		*to++ = (char)c;
+		s += 2;
+	}
+	*to = '\0';
+	return 0;
+}
+
+int
+qwen_sampler_read(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err)
+{
+	char *copy = qwen_alloc(strlen(text) + 1, 1), *word, *value, *save = NULL;
+	struct qwen_err why;
+	int rc = 0;
+
+	if (copy == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(copy, text, strlen(text));
+	for (word = strtok_r(copy, " ", &save); word != NULL && rc == 0;
+	    word = strtok_r(NULL, " ", &save)) {
+		if ((value = strchr(word, '=')) != NULL)
+			*value++ = '\0';
+		if (value != NULL && unescape(value) < 0)
+			rc = qwen_fail(err, QWEN_EFORMAT, "sampling option "
+			    "%.40s: \"%.40s\" has a %% alone", word, value);
+		else if (qwen_sampler_set(s, word, value, &why) < 0)
+			rc = qwen_fail(err, why.code, "sampling option %.40s: "
+			    "%.150s", word, why.msg);
+	}
+	free(copy);
+	return rc;
+}
+
+int
+qwen_sampler_needs_pieces(const struct qwen_sampler *s)
+{
+	size_t i;
+	int needs = 0;
+
+	for (i = 0; i < N_METHODS; i++)
+		needs |= s->slot[i].m->needs_pieces &&
+		    s->slot[i].m->active(s->slot[i].v);
+	return needs;
+}
+
+void
+qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p)
+{
+	s->pieces = p;
 }
 
 static int
@@ -299,20 +684,63 @@ compare_i32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int
-qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
+/* A sorted copy of a list of tokens in place of another. */
+static int
+copy_ids(int32_t **to, size_t *n_to, const int32_t *ids, size_t n,
     struct qwen_err *err)
 {
 	int32_t *copy = qwen_alloc(n, sizeof *copy);
 
 	if (copy == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "%zu masked tokens", n);
+		return qwen_fail(err, QWEN_ENOMEM, "a list of %zu tokens", n);
 	if (n > 0)
 		memcpy(copy, ids, n * sizeof *copy);
 	qsort(copy, n, sizeof *copy, compare_i32);
-	free(s->masked);
-	s->masked = copy;
-	s->n_masked = n;
+	free(*to);
+	*to = copy;
+	*n_to = n;
+	return 0;
+}
+
+int
+qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	return copy_ids(&s->masked, &s->n_masked, ids, n, err);
+}
+
+int
+qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	return copy_ids(&s->eog, &s->n_eog, ids, n, err);
+}
+
+/* ----------------------------------------------------------- the timeline */
+
+static int
+begin_methods(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+{
+	struct qwen_sample_world w = {
+		.n_vocab = n_vocab, .pieces = s->pieces,
+		.eog = s->eog, .n_eog = s->n_eog,
+	};
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		struct slot *slot = s->run[i];
+
+		if (slot->m->needs_pieces && w.pieces == NULL)
+			return qwen_fail(err, QWEN_EUNSUP,
+			    "%s needs the texts of the tokens", slot->m->name);
+		if (slot->m->needs_pieces && w.pieces->n != n_vocab)
+			return qwen_fail(err, QWEN_ERANGE, "texts of %zu "
+			    "tokens for a vocabulary of %zu", w.pieces->n,
+			    n_vocab);
+		if (slot->m->begin != NULL &&
+		    (slot->memory = slot->m->begin(slot->v, &w, err)) == NULL)
+			return -1;
+	}
 	return 0;
 }
 
@@ -320,25 +748,17 @@ int
 qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
     struct qwen_err *err)
 {
-	size_t i;
-
 	end(s);
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu",
 		    n_vocab);
-	if (qwen_cands_init(&s->list, n_vocab, err) < 0)
+	if (arrange(s, err) < 0 ||
+	    qwen_cands_init(&s->list, n_vocab, err) < 0 ||
+	    begin_methods(s, n_vocab, err) < 0) {
+		end(s);
 		return -1;
-	for (i = 0; i < N_METHODS; i++) {
-		struct slot *slot = &s->slot[i];
-
-		if (slot->m->begin == NULL || !slot->m->active(slot->v))
-			continue;
-		if ((slot->memory = slot->m->begin(slot->v, n_vocab)) == NULL) {
-			end(s);
-			return qwen_fail(err, QWEN_ENOMEM, "sampling: %s",
-			    slot->m->name);
-		}
 	}
+	s->greedy = comes_to_best(s);
 	s->n_vocab = n_vocab;
 	return 0;
 }
@@ -355,10 +775,10 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 			    "token %ld is outside the vocabulary of %zu",
 			    (long)tokens[k], s->n_vocab);
 	}
-	for (i = 0; i < N_METHODS; i++) {
-		struct slot *slot = &s->slot[i];
+	for (i = 0; i < s->n_run; i++) {
+		struct slot *slot = s->run[i];
 
-		if (slot->memory == NULL)
+		if (slot->m->accept == NULL)
 			continue;
 		for (k = 0; k < n; k++) {
 			if (slot->m->accept(slot->v, slot->memory, tokens[k],
@@ -367,26 +787,74 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 				    "sampling: %s", slot->m->name);
 		}
 	}
+	if (n > 0)
+		s->generated = generated;
 	return 0;
 }
 
-/* Take out the masked tokens. */
-static int
-mask(struct qwen_sampler *s, struct qwen_err *err)
+int
+qwen_sampler_stopped(const struct qwen_sampler *s)
 {
-	struct qwen_cands *l = &s->list;
-	size_t i, k = 0, m = 0;
+	int stops = 0, holds = 0;
+	size_t i;
 
-	for (i = 0; i < l->n; i++) {
-		while (k < s->n_masked && s->masked[k] < l->c[i].id)
-			k++;
-		if (k == s->n_masked || s->masked[k] != l->c[i].id)
-			l->c[m++] = l->c[i];
+	for (i = 0; i < s->n_run; i++) {
+		const struct slot *slot = s->run[i];
+
+		if (slot->m->stops != NULL)
+			stops |= slot->m->stops(slot->memory);
+		if (slot->m->holds != NULL)
+			holds |= slot->m->holds(slot->v, slot->memory);
 	}
-	l->n = m;
-	return m > 0 ? 0 :
-	    qwen_fail(err, QWEN_ERANGE, "every token of the row is masked");
+	return s->generated && stops && !holds;
 }
+
+/* There is one method with something to save. */
+static const struct slot *
+with_memory(const struct qwen_sampler *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		if (s->run[i]->m->save != NULL)
+			return s->run[i];
+	}
+	return NULL;
+}
+
+void
+qwen_sampler_save(const struct qwen_sampler *s, char buf[QWEN_SAMPLER_MEMORY])
+{
+	const struct slot *slot = with_memory(s);
+
+	buf[0] = '\0';
+	if (slot != NULL)
+		snprintf(buf, QWEN_SAMPLER_MEMORY, "%s=%.17g", slot->m->name,
+		    slot->m->save(slot->memory));
+}
+
+int
+qwen_sampler_restore(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err)
+{
+	const struct slot *slot = with_memory(s);
+	size_t n = strcspn(text, "=");
+	char *tail;
+	double d;
+
+	/* what another method left is of no use to this one */
+	if (text[0] == '\0' || slot == NULL || strlen(slot->m->name) != n ||
+	    memcmp(slot->m->name, text, n) != 0)
+		return 0;
+	d = text[n] != '\0' ? strtod(text + n + 1, &tail) : 0;
+	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "\"%.60s\" is not what a sampler remembers", text);
+	slot->m->restore(slot->memory, d);
+	return 0;
+}
+
+/* ------------------------------------------------------------- the choice */
 
 static uint64_t
 mix(uint64_t z)
@@ -406,26 +874,69 @@ qwen_sample_uniform(uint64_t seed, uint64_t pos)
 	return (double)(mix(mix(seed + g) + (pos + 1) * g) >> 11) * 0x1p-53;
 }
 
+/* What a method says comes next, or -1. */
+static int32_t
+forced(const struct qwen_sampler *s)
+{
+	int32_t id = -1;
+	size_t i;
+
+	for (i = 0; i < s->n_run && id < 0; i++) {
+		if (s->run[i]->m->force != NULL)
+			id = s->run[i]->m->force(s->run[i]->v,
+			    s->run[i]->memory);
+	}
+	return id;
+}
+
+/* The best token of a whole row if it may be chosen; or -1. */
+static int32_t
+best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
+{
+	int finite;
+	int32_t id;
+
+	if (n == 0 || n > s->n_vocab)
+		return -1;
+	id = (int32_t)qwen_sample_best(logits, n, &finite);
+	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked, s->n_masked,
+	    sizeof id, compare_i32) != NULL))
+		return -1;
+	return id;
+}
+
+static int
+none_left(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_ERANGE, "no token of the row may be chosen");
+}
+
 int
 qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
     const int32_t *ids, size_t n, uint64_t pos, int32_t *out,
     struct qwen_err *err)
 {
 	struct qwen_cands *l = &s->list;
+	uint64_t seed = s->v[SEED].u;
 	size_t i;
 
+	if ((*out = forced(s)) >= 0)
+		return 0;
+	if (s->greedy && ids == NULL &&
+	    (*out = best_of_row(s, logits, n)) >= 0)
+		return 0;
 	if (qwen_cands_fill(l, logits, ids, n, s->n_vocab, err) < 0)
 		return -1;
-	if (s->n_masked > 0 && mask(s, err) < 0)
-		return -1;
-	for (i = 0; i < N_METHODS; i++) {
-		struct slot *slot = &s->slot[i];
-
-		if (l->n > 1 && slot->m->active(slot->v))
-			slot->m->apply(slot->v, slot->memory, l);
+	if (s->n_masked > 0)
+		qwen_cands_drop(l, s->masked, s->n_masked);
+	l->chance = qwen_sample_uniform(~seed, pos);
+	for (i = 0; i < s->n_run && l->n > 0; i++) {
+		if (s->run[i]->m->apply != NULL)
+			s->run[i]->m->apply(s->run[i]->v, s->run[i]->memory, l);
 	}
-	i = l->n == 1 ? 0 :
-	    qwen_cands_draw(l, qwen_sample_uniform(s->v[0].u, pos));
-	*out = l->c[i].id;
+	if (l->n == 0)
+		return none_left(err);
+	i = l->n == 1 ? 0 : qwen_cands_draw(l, qwen_sample_uniform(seed, pos));
+	*out = l->id[i];
 	return 0;
 }

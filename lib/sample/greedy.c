@@ -22,6 +22,6 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 }
 
 const struct qwen_sampler_method qwen_sampler_greedy = {
-	.name = "greedy", .rank = QWEN_RANK_GREEDY,
+	.name = "greedy", .rank = QWEN_RANK_GREEDY, .keeps_best = 1,
 	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
 };

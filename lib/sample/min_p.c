@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* min_p.c - keep the tokens at least P times as probable as the best one. */
+/*
+ * min_p.c - keep the tokens at least P times as probable as the best one.
+ *
+ * Nguyen et al., "Turning Up the Heat: Min-p Sampling for Creative and Coherent
+ * LLM Outputs", arXiv:2407.01082, section 3.
+ */
+#include "kernel/math.h"
 #include "sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {
@@ -17,18 +23,24 @@ active(const union qwen_sample_value *v)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
+	float max = l->logit[qwen_cands_best(l)];
 	size_t i, m = 0;
 
 	(void)memory;
+	/* most are far from it, which costs less to see than their weight */
+	if (v[0].d > 1e-30)
+		qwen_cands_cut(l, max + (float)qwen_log(v[0].d) - 0.01f);
 	qwen_cands_weigh(l);	/* the best one weighs 1 */
 	for (i = 0; i < l->n; i++) {
-		if (l->weight[i] >= v[0].d)
-			l->c[m++] = l->c[i];
+		if (l->weight[i] >= v[0].d) {
+			l->logit[m] = l->logit[i];
+			l->id[m++] = l->id[i];
+		}
 	}
-	l->n = m;
+	qwen_cands_shrink(l, m);
 }
 
 const struct qwen_sampler_method qwen_sampler_min_p = {
-	.name = "min-p", .rank = QWEN_RANK_MIN_P,
+	.name = "min-p", .rank = QWEN_RANK_MIN_P, .keeps_best = 1,
 	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
 };

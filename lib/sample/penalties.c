@@ -6,10 +6,16 @@
  * divided by the repetition penalty, another one multiplied; then frequency
  * penalty times c and the presence penalty are taken off.  The window is the
  * last tokens generated, or of all the text with --penalty-prompt.
+ *
+ * Keskar et al., "CTRL: A Conditional Transformer Language Model for
+ * Controllable Generation", arXiv:1909.05858, section 4.1, with the sign of the
+ * logit taken into account; frequency and presence penalties as in common HTTP
+ * interfaces.
  */
 #include <float.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "sample/sample.h"
 
@@ -58,16 +64,17 @@ end(void *memory)
 }
 
 static void *
-begin(const union qwen_sample_value *v, size_t n_vocab)
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
 {
 	struct memory *m = qwen_alloc(1, sizeof *m);
 
 	(void)v;
-	if (m == NULL)
-		return NULL;
-	m->count = qwen_alloc(n_vocab, sizeof *m->count);
-	if (m->count == NULL) {
+	if (m != NULL)
+		m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
+	if (m == NULL || m->count == NULL) {
 		end(m);
+		qwen_fail(err, QWEN_ENOMEM, "penalties");
 		return NULL;
 	}
 	return m;
@@ -103,23 +110,39 @@ clamp(float x)
 	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
+/* The logit x of a token that is there so many times. */
+static float
+punish(const union qwen_sample_value *v, float x, uint32_t count)
+{
+	float repeat = (float)v[REPEAT].d;
+	float presence = (float)v[PRESENCE].d, freq = (float)v[FREQUENCY].d;
+
+	x = x > 0 ? x / repeat : x * repeat;
+	return clamp(x - ((float)count * freq + presence));
+}
+
+#define DONE 0x80000000u	/* this one has had its penalty */
+
+/* The window is looked at, not the list, which may be much longer. */
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	const struct memory *m = memory;
-	float repeat = (float)v[REPEAT].d, x;
-	float presence = (float)v[PRESENCE].d, freq = (float)v[FREQUENCY].d;
-	size_t i;
+	struct memory *m = memory;
+	size_t from = 0, i, at;
 
-	for (i = 0; i < l->n; i++) {
-		uint32_t count = m->count[l->c[i].id];
+	if (v[LAST_N].i >= 0 && m->n > (uint64_t)v[LAST_N].i)
+		from = m->n - (size_t)v[LAST_N].i;
+	for (i = from; i < m->n; i++) {
+		uint32_t *count = &m->count[m->token[i]];
 
-		if (count == 0)
+		if (*count & DONE)
 			continue;
-		x = l->c[i].logit;
-		x = x > 0 ? x / repeat : x * repeat;
-		l->c[i].logit = clamp(x - ((float)count * freq + presence));
+		if ((at = qwen_cands_find(l, m->token[i])) < l->n)
+			l->logit[at] = punish(v, l->logit[at], *count);
+		*count |= DONE;
 	}
+	for (i = from; i < m->n; i++)
+		m->count[m->token[i]] &= ~DONE;
 }
 
 const struct qwen_sampler_method qwen_sampler_penalties = {

@@ -20,20 +20,14 @@ active(const union qwen_sample_value *v)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	size_t i, best = qwen_cands_best(l);
-	float max = l->c[best].logit, temp = (float)v[0].d;
-
 	(void)memory;
-	if (temp == 0) {
-		qwen_cands_only(l, best);
-		return;
-	}
-	/* relative to the best one, so that no quotient is too large */
-	for (i = 0; i < l->n; i++)
-		l->c[i].logit = (l->c[i].logit - max) / temp;
+	if (v[0].d == 0)
+		qwen_cands_only(l, qwen_cands_best(l));
+	else
+		qwen_cands_temper(l, (float)v[0].d);
 }
 
 const struct qwen_sampler_method qwen_sampler_temperature = {
-	.name = "temperature", .rank = QWEN_RANK_TEMPERATURE,
+	.name = "temp", .rank = QWEN_RANK_TEMPERATURE,
 	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
 };

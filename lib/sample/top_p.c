@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* top_p.c - keep the best tokens whose probabilities sum up to P. */
+/*
+ * top_p.c - keep the best tokens whose probabilities sum up to P.
+ *
+ * Holtzman et al., "The Curious Case of Neural Text Degeneration", ICLR 2020
+ * (arXiv:1904.09751), section 3.1.
+ */
 #include "sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {
@@ -20,10 +25,10 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	double total = qwen_cands_weigh(l);
 
 	(void)memory;
-	qwen_cands_keep(l, l->weight, v[0].d * total);
+	qwen_cands_keep(l, l->logit, l->weight, v[0].d * total);
 }
 
 const struct qwen_sampler_method qwen_sampler_top_p = {
-	.name = "top-p", .rank = QWEN_RANK_TOP_P,
+	.name = "top-p", .rank = QWEN_RANK_TOP_P, .keeps_best = 1,
 	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
 };

@@ -111,6 +111,7 @@ qwen_state_extra_copy(struct qwen_state_extra *out,
 		memcpy(out->sampler, x->sampler, len);
 	}
 	if (whole) {
+		memcpy(out->memory, x->memory, sizeof out->memory);
 		memcpy(out->pending, x->pending, sizeof out->pending);
 		out->n_pending = x->n_pending;
 	}
@@ -148,5 +149,5 @@ qwen_state_extra_replay(const struct qwen_state_extra *x,
 			return -1;
 		pos = end;
 	}
-	return 0;
+	return qwen_sampler_restore(s, x->memory, err);
 }

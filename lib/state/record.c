@@ -33,6 +33,7 @@ static const struct {
 	[QWEN_F_NAMED] = { "named", QWEN_ITEM_BOOL, "true or false" },
 	[QWEN_F_OPTIONS] = { "options", QWEN_ITEM_TEXT, "text" },
 	[QWEN_F_PENDING] = { "pending", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_MEMORY] = { "memory", QWEN_ITEM_TEXT, "text" },
 	[QWEN_F_START] = { "start", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_COUNT] = { "count", QWEN_ITEM_UINT, "a whole number" },
 	[QWEN_F_INPUT] = { "input", QWEN_ITEM_UINT, "a whole number" },
@@ -510,12 +511,16 @@ int
 qwen_state_put_sampler(struct qwen_state_put *p,
     const struct qwen_state_sum *s, const struct qwen_state_extra *x)
 {
-	if (x->sampler == NULL && x->n_pending == 0)
+	int memory = x->memory[0] != '\0';
+
+	if (x->sampler == NULL && x->n_pending == 0 && !memory)
 		return 0;
-	qwen_state_put_begin(p, s, "sampler", 2);
+	qwen_state_put_begin(p, s, "sampler", memory ? 3 : 2);
 	qwen_state_put_text(p, QWEN_F_OPTIONS,
 	    x->sampler != NULL ? x->sampler : "");
 	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
+	if (memory)
+		qwen_state_put_text(p, QWEN_F_MEMORY, x->memory);
 	return 1;
 }
 

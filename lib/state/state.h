@@ -82,7 +82,7 @@ enum qwen_field {
 	/* checkpoint */
 	QWEN_F_NAMED,
 	/* sampler */
-	QWEN_F_OPTIONS, QWEN_F_PENDING,
+	QWEN_F_OPTIONS, QWEN_F_PENDING, QWEN_F_MEMORY,
 	/* run; and options */
 	QWEN_F_START, QWEN_F_COUNT, QWEN_F_INPUT, QWEN_F_FINISHED,
 	QWEN_F_AGAIN, QWEN_F_BASE,

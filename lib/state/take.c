@@ -268,11 +268,16 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
 	const struct qwen_item *text = &rec->f[QWEN_F_OPTIONS];
-	const struct qwen_item *tail = &rec->f[QWEN_F_PENDING];
+	const struct qwen_item *tail = &rec->f[QWEN_F_PENDING], *memory;
 
 	(void)e;
 	if (v->have_sampler)
 		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	memory = rec->there & BIT(MEMORY) ? &rec->f[QWEN_F_MEMORY] : NULL;
+	if (memory != NULL && (memory->n >= QWEN_SAMPLER_MEMORY ||
+	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of memory",
+		    (unsigned long long)memory->n);
 	if (text->n >= QWEN_SAMPLER_MAX || tail->n > sizeof v->x.pending ||
 	    memchr(text->s, 0, (size_t)text->n) != NULL)
 		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options, "
@@ -282,6 +287,8 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if ((v->x.sampler = qwen_alloc(1, (size_t)text->n + 1)) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	memcpy(v->x.sampler, text->s, (size_t)text->n);
+	if (memory != NULL)
+		memcpy(v->x.memory, memory->s, (size_t)memory->n);
 	memcpy(v->x.pending, tail->s, (size_t)tail->n);
 	v->x.n_pending = (size_t)tail->n;
 	return 0;
@@ -398,7 +405,7 @@ static const struct kind {
 	{ "logits", PIECE | BIT(AT), 0, take_logits },
 	{ "checkpoint", BIT(AT) | BIT(NAMED), 0, take_mark },
 	{ "generated", PIECE, 0, take_generated },
-	{ "sampler", BIT(OPTIONS) | BIT(PENDING), 0, take_sampler },
+	{ "sampler", BIT(OPTIONS) | BIT(PENDING), BIT(MEMORY), take_sampler },
 	{ "run", BIT(START) | BIT(COUNT) | BIT(INPUT) | BIT(OPTIONS) |
 	    BIT(FINISHED) | BIT(AGAIN) | BIT(BASE), 0, take_run },
 	{ "index", PIECE, 0, take_index },

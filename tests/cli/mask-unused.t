@@ -35,7 +35,7 @@ is "$?" 1 "another vocabulary: status 1"
 grep -q 'vocabulary' err && [ "$(wc -l <err)" = 1 ] && [ ! -s out ]
 ok $? "one line that says so"
 qsample -m "$MODEL" <row >out 2>err
-is "$?" 2 "-m without --mask-unused is a usage error"
+is "$?" 2 "-m that nothing asks for is a usage error"
 qdecode --logits --mask-unused -s p.cbor </dev/null >out 2>err
 is "$?" 2 "so is --mask-unused with --logits"
 done_testing

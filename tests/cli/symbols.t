@@ -71,7 +71,7 @@ kernel base quant
 token base
 yyjson
 chat base token yyjson
-sample base
+sample base kernel
 wire base
 model base quant gguf kernel
 state base wire model

@@ -382,8 +382,9 @@ test_options(void)
 	ok(good && qwen_sample_opt(n) == NULL, "%zu options describe themselves",
 	    n);
 	ok(strcmp(qwen_sample_opt(0)->name, "seed") == 0 &&
-	    strcmp(qwen_sample_opt(n - 1)->name, "temp") == 0,
-	    "seed first, then by rank");
+	    strcmp(qwen_sample_opt(1)->name, "chain") == 0 &&
+	    strcmp(qwen_sample_opt(n - 1)->name, "mirostat-eta") == 0,
+	    "seed and chain first, then by rank");
 	refuse("no-such", "1", QWEN_EUNSUP);
 	refuse("temp", "", QWEN_ERANGE);
 	refuse("temp", "-1", QWEN_ERANGE);

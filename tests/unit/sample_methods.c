@@ -53,12 +53,16 @@ make_row(float *row, size_t n, int kind)
 	}
 }
 
-static const struct qwen_cand *sorted;
+/* A candidate, for sorting. */
+struct cand {
+	float	logit;
+	int32_t	id;
+};
 
 static int
 better(const void *a, const void *b)
 {
-	const struct qwen_cand *x = a, *y = b;
+	const struct cand *x = a, *y = b;
 
 	if (x->logit != y->logit)
 		return x->logit > y->logit ? -1 : 1;
@@ -68,7 +72,7 @@ better(const void *a, const void *b)
 static int
 by_id(const void *a, const void *b)
 {
-	const struct qwen_cand *x = a, *y = b;
+	const struct cand *x = a, *y = b;
 
 	return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -77,7 +81,7 @@ by_id(const void *a, const void *b)
 static int
 has_best(const struct qwen_cands *l, const float *row, size_t n_row, size_t n)
 {
-	static struct qwen_cand c[MAX];
+	static struct cand c[MAX];
 	size_t i;
 
 	for (i = 0; i < n_row; i++) {
@@ -86,11 +90,10 @@ has_best(const struct qwen_cands *l, const float *row, size_t n_row, size_t n)
 	}
 	qsort(c, n_row, sizeof c[0], better);
 	qsort(c, n, sizeof c[0], by_id);
-	sorted = c;
 	if (l->n != n)
 		return 0;
 	for (i = 0; i < n; i++) {
-		if (l->c[i].id != c[i].id || l->c[i].logit != c[i].logit)
+		if (l->id[i] != c[i].id || l->logit[i] != c[i].logit)
 			return 0;
 	}
 	return 1;
@@ -120,7 +123,7 @@ test_top_k(struct qwen_cands *l)
 static size_t
 count_top_p(const float *row, size_t n, double p, double *margin)
 {
-	static struct qwen_cand c[MAX];
+	static struct cand c[MAX];
 	long double total = 0, sum = 0;
 	size_t i;
 
@@ -186,7 +189,7 @@ test_min_p(struct qwen_cands *l)
 		for (i = 0; i < n; i++)
 			max = row[i] > max ? row[i] : max;
 		for (i = k = 0; i < n; i++) {
-			int kept = k < l->n && l->c[k].id == (int32_t)i;
+			int kept = k < l->n && l->id[k] == (int32_t)i;
 
 			r = exp(row[i] - max);
 			k += kept;
@@ -207,13 +210,13 @@ test_greedy(struct qwen_cands *l)
 
 	fill(l, row, 6);
 	qwen_sampler_greedy.apply(&v, NULL, l);
-	ok(l->n == 1 && l->c[0].id == 1, "greedy: lowest id among equals");
+	ok(l->n == 1 && l->id[0] == 1, "greedy: lowest id among equals");
 	fill(l, zeros, 2);
 	qwen_sampler_greedy.apply(&v, NULL, l);
-	ok(l->c[0].id == 0, "greedy: both zeros are equal");
+	ok(l->id[0] == 0, "greedy: both zeros are equal");
 	fill(l, row, 6);
 	qwen_sampler_temperature.apply(&cold, NULL, l);
-	ok(l->n == 1 && l->c[0].id == 1, "temperature 0 is greedy");
+	ok(l->n == 1 && l->id[0] == 1, "temperature 0 is greedy");
 }
 
 static void
@@ -265,7 +268,7 @@ test_draw(struct qwen_cands *l)
 		make_row(row, n, trial % 5);
 		fill(l, row, n);
 		i = qwen_cands_draw(l, u);
-		total = qwen_cands_sum(l, 0, l->n);
+		total = qwen_cands_weigh(l);
 		slack = 1e-12 * total;
 		for (size_t k = 0; k < i; k++)
 			sum += l->weight[k];

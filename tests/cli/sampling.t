@@ -1,0 +1,107 @@
+#!/bin/sh
+# Sampling options in the tools: stop texts across tokens, --chain, what needs
+# the vocabulary, and that a run that was divided gives the same tokens.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+G=$TOP/tests/golden/models/qwen35moe-ud
+qprefill -o p.cbor <"$G/tokens-n65.txt" >/dev/null
+mkfifo loop
+
+in_loop() {
+	timeout 60 sh -c 'qdecode --logits -s p.cbor <loop |
+	    qsample -s p.cbor "$@" | tee loop >got' sh "$@"
+}
+
+# -- divided runs, each method
+for how in "--mirostat 4 --mirostat-eta 0.4" "--temp 2 --typical 0.7" \
+    "--temp 3 --xtc-probability 0.5 --xtc-threshold 0.01" \
+    "--temp 1 --dry-multiplier 2 --dry-allowed-length 1 --dry-prompt" \
+    "--temp 4 --top-n-sigma 1.5" "--dyntemp-max 3" \
+    "--temp 3 --logit-bias 5=2 --logit-bias 7=-inf" \
+    "--temp 3 --min-tokens 14" \
+    "--temp 2 --top-k 30 --top-p 0.9 --chain temp,top-p,top-k"; do
+	# shellcheck disable=SC2086
+	{
+		qdecode -s p.cbor -n 20 --seed 3 $how -f text </dev/null >want
+		qdecode -s p.cbor -n 7 --seed 3 $how -f text -o a.cbor \
+		    </dev/null >got
+		qdecode -s a.cbor -n 13 --resume -f text </dev/null >>got
+	}
+	cmp -s want got
+	ok $? "$how: 20 tokens are 7 and 13 more"
+	# shellcheck disable=SC2086
+	in_loop -n 20 --seed 3 $how -f text
+	cmp -s want got
+	ok $? "$how: and the loop's"
+done
+qdecode -s p.cbor -n 5 --mirostat 4 -o a.cbor </dev/null >/dev/null
+qstate show a.cbor | grep -q '^memory mirostat='
+ok $? "qstate shows the memory"
+qdecode -s a.cbor -n 1 -o a.cbor </dev/null >/dev/null
+is "$(qstate show a.cbor | grep -c '^memory')" 0 "which ends with its use"
+
+# -- stop: a text over the border of the 6th and 7th token
+qdecode -s p.cbor -n 30 --ignore-eos --temp 2 --seed 5 -f text </dev/null >ids
+six=$(head -n 6 ids | qtok -d --bytes | tail -c 1)
+text=$(sed -n 6,7p ids | qtok -d --bytes)
+seven=$(sed -n 7p ids | qtok -d --bytes | head -c 1)
+[ -n "$six" ] && [ -n "$seven" ] && [ -n "$text" ]
+ok $? "token 6 ends in '$six', 7 begins with '$seven'"
+qdecode -s p.cbor -n 30 --ignore-eos --temp 2 --seed 5 -f text \
+    --stop "$text" --stop 'this is not there' </dev/null >got
+cmp -s got - <<E
+$(head -n 7 ids)
+E
+ok $? "--stop ends behind the token that completes the text"
+in_loop -n 30 --ignore-eos --temp 2 --seed 5 -f text --stop "$text"
+cmp -s got - <<E
+$(head -n 7 ids)
+E
+ok $? "in the loop too"
+qdecode -s p.cbor -n 6 --ignore-eos --temp 2 --seed 5 -f text -o a.cbor \
+    --stop "$text" </dev/null >got
+qdecode -s a.cbor -n 20 --ignore-eos --resume -f text </dev/null >>got
+cmp -s got - <<E
+$(head -n 7 ids)
+E
+ok $? "and where a run was divided between the two"
+qdecode -s p.cbor -n 9 --ignore-eos --temp 2 --seed 5 -f text --stop "$text" \
+    --save-every 0 -o r.cbor </dev/null >got
+qdecode -s p.cbor -n 9 --ignore-eos --temp 2 --seed 5 -f text --stop "$text" \
+    --save-every 0 -o r.cbor </dev/null >again
+cmp -s got again
+ok $? "a run that stopped is over"
+qdecode -s p.cbor -n 9 --temp 1 --stop 'a b%c' -o a.cbor </dev/null >/dev/null
+is "$(qstate show a.cbor | sed -n 's/^sampler //p')" \
+    "stop=a%20b%25c temp=1" "a state says how"
+
+# -- what does not fit
+refused 2 "--chain with an unknown method" qdecode -s p.cbor --chain top-x
+refused 2 "--chain without what is set" \
+    qdecode -s p.cbor --top-p 0.5 --chain top-k,temp
+refused 2 "--stop ''" qdecode -s p.cbor --stop ''
+refused 2 "--logit-bias 5" qsample --logit-bias 5
+refused 2 "--dry-prompt without -s" qsample --dry-prompt --dry-multiplier 1
+refused 1 "--logit-bias outside" qdecode -s p.cbor --logit-bias 623=1 -f text
+qprefill --logits=last -s p.cbor </dev/null >row
+model qwen3
+qsample -f text --stop x -m "$MODEL" <row >out 2>err
+is "$?$(grep -c vocabulary err)" 11 "texts of another model"
+
+# -- a thinking budget
+model qwen35moe-ud
+if [ "$(printf '<think></think>' | qtok --special -f text | wc -l)" = 2 ]; then
+	printf '<think>' | qtok --special | qprefill -o t.cbor >/dev/null
+	qdecode -s t.cbor -n 12 --temp 5 --seed 2 --ignore-eos --think-max 4 \
+	    </dev/null | qtok -d --show-special >text
+	ok $? "think"
+	grep -q '^</think>' text
+	ok $? "--think-max closes the block"
+else
+	refused 1 "--think-max without such tokens" \
+	    qdecode -s p.cbor -f text --think-max 4
+	grep -q '</think>' err
+	ok $? "says so"
+fi
+done_testing

@@ -12,7 +12,7 @@
 
 enum {
 	QWEN_SEND_WORKERS = 12,	/* threads that encode at once */
-	QWEN_SEND_SLOTS = 24,	/* encoded pieces that wait to be written */
+	QWEN_SEND_AHEAD = 12,	/* encoded pieces that may wait to be written */
 	QWEN_SEND_ROOM = QWEN_FIELDS_MAX,	/* in front of their data */
 };
 
@@ -66,7 +66,8 @@ struct qwen_save {
 	struct qwen_piece	*piece;
 	size_t			 n_piece, cap_piece;
 	/* send.c's */
-	struct qwen_slot	 slot[QWEN_SEND_SLOTS];
+	struct qwen_slot	 slot[QWEN_SEND_WORKERS +
+				    QWEN_SEND_AHEAD];
 	size_t			 n_slot;
 	struct qwen_sender	 sender[QWEN_SEND_WORKERS];
 	size_t			 n_sender;

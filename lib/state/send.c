@@ -249,7 +249,7 @@ qwen_send_init(struct qwen_save *v)
 	pthread_cond_init(&v->moved, NULL);
 	v->have_lock = 1;
 	v->n_sender = n < QWEN_SEND_WORKERS ? n : QWEN_SEND_WORKERS;
-	v->n_slot = 2 * v->n_sender;
+	v->n_slot = v->n_sender + QWEN_SEND_AHEAD;
 	for (i = 0; i < v->n_sender; i++) {
 		v->sender[i].bad = SIZE_MAX;
 		v->sender[i].raw = malloc(QWEN_STATE_MAX);

@@ -7,6 +7,7 @@
 #   make check-arm64 those for arm64 alone, under qemu-user
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv;
 #                   with BENCH=-c compared with what is there only, fails if slower
+#   make bench-state  what states cost in time and room; MODELS='file ...'
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -165,8 +166,8 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
-$(TESTS): $(B)/%: $(B)/%.o $(B)/libref.a $(B)/libmodelled.a $(B)/libcli.a \
-		$(B)/libqwen.a
+$(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
+		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a \
 		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
 
@@ -203,6 +204,12 @@ check-arm64: arm64
 bench: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qbench
 	@BIN=$(BIN) sh tests/bench/bench.sh $(BENCH)
+
+MODELS = demo/demo.gguf
+bench-state: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qtok $(BIN)/qdecode \
+		$(B)/tests/bench/state
+	@B=$(B) BIN=$(BIN) sh tests/bench/state.sh $(MODELS)
 
 SAN_asan = -fsanitize=address -fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
@@ -279,8 +286,8 @@ uninstall:
 clean:
 	rm -rf build bin
 
-.PHONY: all check check-long check-arm64 arm64 core-tests bench tests asan \
-	ubsan tsan fuzz deps clean demo install uninstall FORCE
+.PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state \
+	tests asan ubsan tsan fuzz deps clean demo install uninstall FORCE
 FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \

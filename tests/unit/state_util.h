@@ -34,10 +34,14 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	struct qwen_str *text = qwen_alloc(sh->n_vocab, sizeof *text);
 	struct qwen_gguf_writer *w;
 	struct qwen_err err;
-	char path[] = "/tmp/state-test-XXXXXX";
-	int fd = mkstemp(path);
+	const char *tmp = getenv("TMPDIR");
+	char path[1024];
 	size_t i;
+	int fd;
 
+	snprintf(path, sizeof path, "%s/state-test-XXXXXX", tmp != NULL ? tmp :
+	    "/tmp");
+	fd = mkstemp(path);
 	if (m == NULL || text == NULL || fd == -1 ||
 	    qwen_gguf_writer_new(&w, &err) < 0)
 		abort();

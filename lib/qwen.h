@@ -36,6 +36,7 @@ enum {
 	QWEN_EMISMATCH,		/* two things that do not belong together */
 	QWEN_EPIPE,		/* the reader went away */
 	QWEN_ENUMERIC,		/* a number that is not finite */
+	QWEN_EFULL,		/* a limit on memory that was asked for */
 };
 
 struct qwen_err {
@@ -748,10 +749,87 @@ uint64_t qwen_model_checkpoint_every(const struct qwen_model *m);
  * that position; what was behind it is gone, and the caller evaluates tokens
  * *at .. n - 1 (of the old timeline or a new one).  want_logits: of n itself
  * logits must be there, else the cut is before it, so that going on gives them.
- * After an error the session is of no use.
+ * QWEN_EFULL (a block that is shared has to be copied) changes nothing; after
+ * another error the session is of no use.
  */
 int qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
     size_t *at, struct qwen_err *err);
+
+/* ---------------------------------------------------------- many timelines */
+
+/*
+ * Memory that timelines share: the KV cache in blocks of 16 positions, the
+ * recurrent states, and what a forward pass computes with, so that one pass at
+ * a time goes over the sessions of a cache.  A block can belong to several
+ * sessions, and is copied when one of them writes to it.  qwen_session_new
+ * makes a cache for one session, without a limit.
+ */
+struct qwen_cache;
+
+struct qwen_cache_usage {
+	uint64_t	 limit;		/* of used; 0: none */
+	uint64_t	 used;		/* bytes of blocks and states */
+	uint64_t	 block_bytes;	/* 16 positions, all layers */
+	uint64_t	 state_bytes;	/* recurrent state of one timeline */
+	uint64_t	 n_blocks;	/* in use; a shared one counts once */
+	uint64_t	 n_states;
+};
+
+/*
+ * A cache of at most limit bytes (0: no limit), which are taken as they are
+ * needed; checkpoints do not count.  The model must outlive it.  It can be
+ * freed before its sessions: then it goes with the last of them.
+ */
+int qwen_cache_new(struct qwen_cache **out, struct qwen_model *m,
+    uint64_t limit, struct qwen_err *err);
+void qwen_cache_free(struct qwen_cache *c);
+
+void qwen_cache_usage(const struct qwen_cache *c,
+    struct qwen_cache_usage *out);
+
+/* The least limit with which one timeline of n tokens works. */
+uint64_t qwen_cache_need(const struct qwen_model *m, uint64_t n_tokens);
+
+/* An empty timeline; QWEN_EFULL if there is no room for its state. */
+int qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
+    struct qwen_err *err);
+
+/*
+ * A second timeline with the same past, in the cache of the first: blocks are
+ * shared, recurrent state and logits copied, checkpoints left.  QWEN_EFULL as
+ * above.
+ */
+int qwen_session_fork(struct qwen_session **out, const struct qwen_session *s,
+    struct qwen_err *err);
+
+/* The same in another cache of the same model: blocks are copied too. */
+int qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
+    const struct qwen_session *s, struct qwen_err *err);
+
+/* What one timeline wants of qwen_eval_parts. */
+struct qwen_part {
+	struct qwen_session	*s;
+	const int32_t		*tokens;	/* to append */
+	size_t			 n;		/* at least 1 */
+	enum qwen_logits	 logits;
+	int	(*row)(void *arg, size_t pos, const float *logits,
+		    struct qwen_err *err);	/* as in struct qwen_eval */
+	void			*arg;
+	/* set by the call: not done, err says why; the session is of no use */
+	int			 failed;
+	struct qwen_err		 err;
+};
+
+/*
+ * qwen_session_eval for several sessions of one cache, each of them once, in
+ * one pass over the weights (or as many as their tokens need).  The results of
+ * each are those it has alone, bit for bit.  A number that is not finite, or a
+ * row function that stops, fails the part it belongs to and no other.  Returns
+ * -1 where nothing has changed: QWEN_EFULL (give up a session, and try again),
+ * QWEN_ENOMEM, QWEN_ERANGE, QWEN_EMISMATCH.
+ */
+int qwen_eval_parts(struct qwen_part *part, size_t n_part,
+    struct qwen_err *err);
 
 /* ---------------------------------------------------------------- sampling */
 

@@ -89,3 +89,20 @@ qwen_unmap(void *p, size_t bytes)
 	if (p != NULL)
 		munmap(p, (bytes + ANY_PAGE - 1) / ANY_PAGE * ANY_PAGE);
 }
+
+void
+qwen_give_back(void *p, size_t bytes)
+{
+#ifdef MADV_DONTNEED
+	size_t skip = (ANY_PAGE - (uintptr_t)p % ANY_PAGE) % ANY_PAGE;
+
+	if (bytes < skip + ANY_PAGE)
+		return;
+	bytes -= skip;
+	(void)madvise((char *)p + skip, bytes - bytes % ANY_PAGE,
+	    MADV_DONTNEED);
+#else
+	(void)p;
+	(void)bytes;
+#endif
+}

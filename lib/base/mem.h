@@ -37,4 +37,10 @@ void *qwen_alloc_large(size_t n, size_t size);
 void *qwen_map_zero(size_t bytes);
 void qwen_unmap(void *p, size_t bytes);	/* p may be NULL */
 
+/*
+ * The contents of these bytes of such memory are not needed any more; what they
+ * are then is not known.
+ */
+void qwen_give_back(void *p, size_t bytes);
+
 #endif

@@ -299,12 +299,13 @@ cut(struct qwen_session *s, uint64_t n, struct qwen_err *err)
 {
 	struct qwen_kept k;
 
+	if (qwen_session_cut_cache(s, (size_t)n, err) < 0)
+		return -1;
 	qwen_kept_fini(&s->end, s->recurrent_bytes);
 	s->keep_end = 0;
 	drop_behind(s, n, &k);
 	s->n_tokens = (size_t)n;
 	s->have_logits = 0;
-	qwen_session_cut_cache(s, (size_t)n);
 	if (k.c.at == 0) {
 		if (s->recurrent != NULL)
 			memset(s->recurrent, 0, s->recurrent_bytes);

@@ -71,28 +71,37 @@ qwen_deltanet_load(struct qwen_model *m, struct qwen_layer *l,
 struct pass {
 	struct qwen_batch	*b;
 	const struct qwen_layer	*l;
-	struct qwen_layer_state	*state;
 	size_t			 nc;	/* channels of the convolution */
+	size_t			 per_share;	/* items of one timeline */
 	size_t			 z, alpha, beta;	/* in a row */
 };
 
 /* Channels one thread takes at a time. */
 #define CHANNELS 256
 
+static const struct qwen_layer_state *
+state_of(const struct pass *p, const struct qwen_share *share)
+{
+	return &share->s->layer[p->l->index];
+}
+
+/* Item: channels of a timeline. */
 static void
 do_conv(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
+	const struct qwen_share *share = &p->b->share[item / p->per_share];
 	struct qwen_scratch *s = p->b->b;
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
-	size_t c0 = item * CHANNELS;
+	size_t c0 = item % p->per_share * CHANNELS;
 	size_t c1 = c0 + CHANNELS < p->nc ? c0 + CHANNELS : p->nc;
 
-	p->b->vec->conv(s->in, s->in_width, p->b->n, p->l->delta.conv,
-	    p->state->conv, p->b->hp->conv_kernel, p->nc, c0, c1);
+	p->b->vec->conv(s->in + share->first * s->in_width, s->in_width,
+	    share->n, p->l->delta.conv, state_of(p, share)->conv,
+	    p->b->hp->conv_kernel, p->nc, c0, c1);
 	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
-	    (c1 - c0) * p->b->n * p->b->hp->conv_kernel);
+	    (c1 - c0) * share->n * p->b->hp->conv_kernel);
 }
 
 /*
@@ -127,26 +136,31 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 /* Columns of a head's state one thread takes at a time. */
 #define COLUMNS 64
 
+/* Item: columns of a head of a timeline. */
 static void
 do_delta(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
+	const struct qwen_share *share = &p->b->share[item / p->per_share];
 	const struct qwen_hparams *h = p->b->hp;
-	struct qwen_scratch *s = p->b->b;
+	const struct qwen_scratch *s = p->b->b;
+	const float *in = s->in + share->first * s->in_width;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
-	size_t head = item / per_head, head_k = head % h->n_head_k;
-	size_t v = 2 * h->n_head_k * h->dk + head * h->dv;
+	size_t head = item % p->per_share / per_head;
+	size_t head_k = head % h->n_head_k;
 	struct qwen_delta d = {
-		.s = p->state->s + head * h->dk * h->dv,
+		.s = state_of(p, share)->s + head * h->dk * h->dv,
 		.dk = h->dk, .dv = h->dv,
-		.c0 = item % per_head * COLUMNS, .n_tok = p->b->n,
-		.q = s->in + head_k * h->dk,
-		.k = s->in + (h->n_head_k + head_k) * h->dk,
+		.c0 = item % per_head * COLUMNS, .n_tok = share->n,
+		.q = in + head_k * h->dk,
+		.k = in + (h->n_head_k + head_k) * h->dk,
 		.qk_stride = s->in_width,
-		.v = s->in + v, .v_stride = s->in_width,
-		.g = s->in + p->alpha + head, .b = s->in + p->beta + head,
+		.v = in + 2 * h->n_head_k * h->dk + head * h->dv,
+		.v_stride = s->in_width,
+		.g = in + p->alpha + head, .b = in + p->beta + head,
 		.gb_stride = s->in_width,
-		.o = s->o + head * h->dv, .o_stride = s->o_width,
+		.o = s->o + share->first * s->o_width + head * h->dv,
+		.o_stride = s->o_width,
 	};
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
@@ -168,6 +182,8 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 	const float *z = b->b->in + t * b->b->in_width + p->z;
 	size_t i;
 
+	if (!qwen_is_wanted(b, t))
+		return;
 	for (i = 0; i < h->n_head_v; i++)
 		b->vec->gated_norm(o + i * h->dv, p->l->delta.norm,
 		    z + i * h->dv, h->dv, h->eps);
@@ -183,24 +199,26 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	const struct qwen_deltanet *d = &l->delta;
 	struct qwen_scratch *s = b->b;
 	size_t vd = h->n_head_v * h->dv;
-	struct pass p = { .b = b, .l = l, .state = &b->s->layer[l->index],
-	    .nc = 2 * h->n_head_k * h->dk + vd };
-	struct qwen_linear lin[4], out = { &d->out, s->out, h->n_embd };
+	struct pass p = { .b = b, .l = l, .nc = 2 * h->n_head_k * h->dk + vd };
+	struct qwen_linear lin[4], out = { &d->out, s->out, h->n_embd, NULL };
 
 	p.z = p.nc;
 	p.alpha = p.z + vd;
 	p.beta = p.alpha + h->n_head_v;
-	lin[0] = (struct qwen_linear){ &d->qkv, s->in, s->in_width };
-	lin[1] = (struct qwen_linear){ &d->gate, s->in + p.z, s->in_width };
+	lin[0] = (struct qwen_linear){ &d->qkv, s->in, s->in_width, NULL };
+	lin[1] = (struct qwen_linear){ &d->gate, s->in + p.z, s->in_width,
+	    NULL };
 	lin[2] = (struct qwen_linear){ &d->alpha, s->in + p.alpha,
-	    s->in_width };
-	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width };
+	    s->in_width, NULL };
+	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width,
+	    NULL };
 	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, b->n);
-	qwen_pool_run(b->m->pool, do_conv, &p,
-	    (p.nc + CHANNELS - 1) / CHANNELS);
+	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
+	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
-	qwen_pool_run(b->m->pool, do_delta, &p,
-	    h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS));
+	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
+	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
-	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->n);
+	qwen_linears_at(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
+	    b->n_wanted);
 }

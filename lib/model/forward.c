@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * forward.c - a batch of tokens through the layers, and what follows from it.
+ * forward.c - a batch of tokens through the layers.
  *
  *	x = embedding; for each layer: x += mixer(norm(x)); x += ffn(norm(x));
  *	logits = output norm(x)
@@ -13,21 +13,14 @@
 #include "base/mem.h"
 #include "model/forward.h"
 
-/*
- * Tokens computed together: the more, the more share an expert's weights.
- * Matrices that every token uses are busy with fewer.
- */
-#define DEFAULT_BATCH 512
-#define DEFAULT_BATCH_MOE 1024
-
-/* Note the first place, in the order of computing, that went wrong. */
+/* Note the first place of a row, in the order of computing, that went wrong. */
 static void
-note_bad(struct qwen_batch *b, size_t place)
+note_bad(struct qwen_share *p, size_t place)
 {
-	size_t old = atomic_load(&b->bad);
+	size_t old = atomic_load(&p->bad);
 
 	while (place < old &&
-	    !atomic_compare_exchange_weak(&b->bad, &old, place))
+	    !atomic_compare_exchange_weak(&p->bad, &old, place))
 		;
 }
 
@@ -53,7 +46,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 	}
 	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
 	if (!isfinite(sum))
-		note_bad(b, p->place);
+		note_bad(qwen_share_of(b, t), p->place);
 	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
 }
 
@@ -61,10 +54,12 @@ static void
 embed(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct qwen_weight *w = &b->m->token_embd;
-	const int32_t *tokens = arg;
+	const struct qwen_share *p = qwen_share_of(b, t);
+	size_t id = (size_t)p->tokens[t - p->first];
 
-	qwen_quant_dequantize(w->quant->type, w->data + (size_t)tokens[t] *
-	    w->row_bytes, b->b->x + t * b->hp->n_embd, b->hp->n_embd, NULL);
+	(void)arg;
+	qwen_quant_dequantize(w->quant->type, w->data + id * w->row_bytes,
+	    b->b->x + t * b->hp->n_embd, b->hp->n_embd, NULL);
 }
 
 static int
@@ -92,202 +87,256 @@ run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
 	l->ffn(b, l);
 }
 
-/* Go on with the tokens whose results are wanted as the whole batch. */
+/* All rows in order: whose they are. */
+static void
+number_rows(struct qwen_batch *b)
+{
+	size_t i, t;
+
+	b->n = 0;
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		p->first = b->n;
+		for (t = 0; t < p->n; t++)
+			b->b->share[b->n++] = (uint32_t)i;
+	}
+	b->wanted = NULL;
+	b->n_wanted = b->n;
+}
+
+/* Of each timeline, the last rows are wanted: note which. */
+static void
+choose_wanted(struct qwen_batch *b)
+{
+	size_t i, t, n = 0;
+
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		if (p->logits == QWEN_LOGITS_ALL)
+			p->from = 0;
+		else
+			p->from = p->logits == QWEN_LOGITS_LAST && p->stop ?
+			    p->n - 1 : p->n;
+		for (t = p->from; t < p->n; t++)
+			b->b->wanted[n++] = (uint32_t)(p->first + t);
+	}
+	if (n < b->n)
+		b->wanted = b->b->wanted;
+	b->n_wanted = n;
+}
+
+/* Go on with the wanted rows as the whole batch. */
 static void
 drop_rest(struct qwen_batch *b)
 {
 	struct qwen_scratch *s = b->b;
-	size_t row = b->hp->n_embd;
+	size_t i, row = b->hp->n_embd;
 
-	b->n -= b->from;
-	b->pos += b->from;
-	if (b->from > 0) {
-		memmove(s->x, s->x + b->from * row, b->n * row * sizeof *s->x);
-		memmove(s->out, s->out + b->from * row,
-		    b->n * row * sizeof *s->out);
+	for (i = 0; b->wanted != NULL && i < b->n_wanted; i++) {
+		size_t t = b->wanted[i];
+
+		if (t == i)
+			continue;
+		memcpy(s->x + i * row, s->x + t * row, row * sizeof *s->x);
+		memcpy(s->out + i * row, s->out + t * row,
+		    row * sizeof *s->out);
 	}
-	b->from = 0;
+	for (i = 0; i < b->n_share; i++) {
+		b->share[i].n -= b->share[i].from;
+		b->share[i].pos += b->share[i].from;
+		b->share[i].from = 0;
+	}
+	number_rows(b);
+}
+
+/* Is there a timeline whose numbers are all finite? */
+static int
+any_good(struct qwen_batch *b)
+{
+	size_t i;
+
+	for (i = 0; i < b->n_share; i++) {
+		if (atomic_load(&b->share[i].bad) == SIZE_MAX)
+			return 1;
+	}
+	return 0;
 }
 
 /*
- * All layers; what is left of the batch then is its last `want` tokens, with
- * the normed hidden states in xn and xq.  After the mixer of the last layer
- * nothing of the others is read any more.
+ * All layers; what is left of the batch then is the wanted rows, with the
+ * normed hidden states in xn and xq.  After the mixer of the last layer nothing
+ * of the others is read any more.  Rows in which a number is not finite are
+ * carried on: they touch no others.
  */
-static int
-run_layers(struct qwen_batch *b, const int32_t *tokens, size_t want,
-    struct qwen_err *err)
+static void
+run_layers(struct qwen_batch *b)
 {
 	struct norm p = { .add = NULL };
-	size_t i, bad, n_layer = b->hp->n_layer;
+	size_t i, n_layer = b->hp->n_layer;
 
-	qwen_each_token(b, QWEN_STAGE_EMBED, embed, (void *)(uintptr_t)tokens);
+	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL);
 	qwen_rope_angles(b);
-	for (i = 0; i < n_layer; i++) {
+	for (i = 0; i < n_layer && any_good(b); i++) {
 		const struct qwen_layer *l = &b->m->layer[i];
 
 		p.w = l->mixer_norm;
 		p.place = 2 * i;
 		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
 		p.add = b->b->out;
-		b->from = i + 1 < n_layer ? 0 : b->n - want;
+		if (i + 1 == n_layer)
+			choose_wanted(b);
 		l->mixer(b, l);
-		drop_rest(b);
+		if (i + 1 == n_layer)
+			drop_rest(b);
 		if (b->n > 0)
 			run_ffn(b, l);
-		bad = atomic_load(&b->bad);
-		if (bad != SIZE_MAX)
-			return fail_bad(bad, n_layer, err);
 	}
+	if (i < n_layer)
+		return;
 	p.w = b->m->output_norm;
 	p.place = 2 * n_layer;
 	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
-	bad = atomic_load(&b->bad);
-	return bad == SIZE_MAX ? 0 : fail_bad(bad, n_layer, err);
 }
 
-/* Logits of n tokens from t, to rows of out. */
+/* ------------------------------------------------------------------- logits */
+
+struct check {
+	struct qwen_batch	*b;
+	size_t			 t;	/* the first row */
+	size_t			 per_row;	/* items */
+};
+
+/* Numbers that one thread looks at. */
+#define CHECK_PART 16384
+
+/* Is one of them an infinity or NaN?  Without branches, for vectors. */
 static int
-run_head(struct qwen_batch *b, size_t t, size_t n, float *out,
-    struct qwen_err *err)
+any_bad(const float *x, size_t n)
 {
-	size_t i, n_vocab = b->hp->n_vocab, n_embd = b->hp->n_embd;
-	struct qwen_linear lin = { &b->m->output, out, n_vocab };
+	unsigned bad = 0;
+	uint32_t bits;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&bits, x + i, sizeof bits);
+		bad |= (bits & 0x7f800000u) == 0x7f800000u;
+	}
+	return bad != 0;
+}
+
+static void
+do_check(void *arg, size_t item, int thread)
+{
+	const struct check *c = arg;
+	size_t i = item / c->per_row, at = item % c->per_row * CHECK_PART;
+	size_t n = c->b->hp->n_vocab - at;
+
+	(void)thread;
+	if (any_bad(c->b->b->yrow[i] + at, n < CHECK_PART ? n : CHECK_PART))
+		note_bad(qwen_share_of(c->b, c->t + i),
+		    2 * c->b->hp->n_layer + 1);
+}
+
+/* Logits of n rows from t, to the rows of yrow. */
+static void
+run_head(struct qwen_batch *b, size_t t, size_t n)
+{
+	size_t n_embd = b->hp->n_embd;
+	struct qwen_linear lin = { &b->m->output, NULL, 0, b->b->yrow };
+	struct check c = { b, t, (b->hp->n_vocab + CHECK_PART - 1) /
+	    CHECK_PART };
 
 	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
 	    qwen_operand(b, b->b->xq, n_embd, t), n);
-	for (i = 0; i < n * n_vocab; i++) {
-		if (!isfinite(out[i]))
-			return fail_bad(SIZE_MAX, b->hp->n_layer, err);
+	qwen_pool_run(b->m->pool, do_check, &c, n * c.per_row);
+}
+
+/* Row t of the batch has its logits at y: tell who is to know. */
+static void
+tell(struct qwen_batch *b, size_t t, const float *y)
+{
+	struct qwen_share *p = qwen_share_of(b, t);
+	size_t pos = p->pos + t - p->first;
+
+	if (p->failed || atomic_load(&p->bad) != SIZE_MAX)
+		return;
+	if (p->row != NULL && p->row(p->arg, pos, y, &p->err)) {
+		p->failed = 1;
+		return;
 	}
-	return 0;
+	if (t - p->first + 1 < p->n)
+		return;
+	if (y != p->s->logits)
+		memcpy(p->s->logits, y, b->hp->n_vocab * sizeof *y);
+	p->s->have_logits = 1;
 }
 
 /*
- * Of how many of the batch's n tokens, its last ones, logits are wanted; stop:
- * the last one is the last of all, or a checkpoint.
+ * Logits of all that is left of the batch, many rows at a time: those of a
+ * last token to its session, others to where there is room for a few.
  */
-static size_t
-wanted(const struct qwen_eval *how, size_t n, int stop)
+static void
+run_heads(struct qwen_batch *b)
 {
-	if (how->logits == QWEN_LOGITS_ALL)
-		return n;
-	return how->logits == QWEN_LOGITS_LAST && stop ? 1 : 0;
+	struct qwen_scratch *s = b->b;
+	const struct qwen_share *p;
+	size_t t, i, n, room;
+
+	for (t = 0; t < b->n; t += n) {
+		room = 0;
+		for (n = 0; t + n < b->n && n < s->slots; n++) {
+			p = qwen_share_of(b, t + n);
+			if (p->logits == QWEN_LOGITS_LAST)
+				s->yrow[n] = p->s->logits;
+			else if (room < QWEN_HEAD_ROWS)
+				s->yrow[n] = s->logits +
+				    room++ * b->hp->n_vocab;
+			else
+				break;
+		}
+		run_head(b, t, n);
+		for (i = 0; i < n; i++)
+			tell(b, t + i, s->yrow[i]);
+	}
 }
 
-/*
- * Logits of what is left of the batch; the last row stays in the session.  That
- * of a checkpoint on the way is nobody else's business.
- */
-static int
-run_heads(struct qwen_batch *b, const struct qwen_eval *how, int last,
-    struct qwen_err *err)
+/* ------------------------------------------------------------------- passes */
+
+void
+qwen_batch_run(struct qwen_batch *b)
 {
-	struct qwen_session *s = b->s;
-	size_t n_vocab = b->hp->n_vocab, t, i, n;
-	float *rows;
-	int r = 0;
+	size_t i, bad;
 
-	if (b->n == 0)
-		return 0;
-	if (how->logits == QWEN_LOGITS_LAST) {
-		if (run_head(b, b->n - 1, 1, s->logits, err) < 0)
-			return -1;
-		s->have_logits = 1;
-		return how->row == NULL || !last ? 0 :
-		    how->row(how->arg, b->pos + b->n - 1, s->logits, err) ?
-		    -1 : 0;
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		p->n = p->n_tokens;
+		p->pos = p->s->n_tokens;
+		p->from = 0;
+		p->failed = 0;
+		atomic_store(&p->bad, SIZE_MAX);
+		p->s->have_logits = 0;
 	}
-	rows = malloc(QWEN_HEAD_ROWS * n_vocab * sizeof *rows);
-	if (rows == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	for (t = 0; r == 0 && t < b->n; t += n) {
-		n = b->n - t < QWEN_HEAD_ROWS ? b->n - t : QWEN_HEAD_ROWS;
-		r = run_head(b, t, n, rows, err);
-		for (i = 0; r == 0 && how->row != NULL && i < n; i++)
-			r = how->row(how->arg, b->pos + t + i,
-			    rows + i * n_vocab, err) ? -1 : 0;
-		if (r == 0)
-			memcpy(s->logits, rows + (n - 1) * n_vocab,
-			    n_vocab * sizeof *rows);
+	number_rows(b);
+	run_layers(b);
+	if (any_good(b))
+		run_heads(b);
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		bad = atomic_load(&p->bad);
+		if (bad != SIZE_MAX) {
+			fail_bad(bad, b->hp->n_layer, &p->err);
+			p->failed = 1;
+		}
+		if (p->failed) {
+			p->s->have_logits = 0;
+			continue;
+		}
+		memcpy(p->s->tokens + p->s->n_tokens, p->tokens,
+		    p->n_tokens * sizeof *p->tokens);
+		p->s->n_tokens += p->n_tokens;
 	}
-	s->have_logits = r == 0;
-	free(rows);
-	return r;
-}
-
-static int
-check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
-    struct qwen_err *err)
-{
-	size_t i, n_vocab = s->model->hp.n_vocab;
-
-	for (i = 0; i < n; i++) {
-		if (tokens[i] < 0 || (size_t)tokens[i] >= n_vocab)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "token %d (number %zu): ids go from 0 to %zu",
-			    (int)tokens[i], i, n_vocab - 1);
-	}
-	return 0;
-}
-
-/*
- * Tokens of one batch, which ends at the session's end from then on; stop and
- * last as above.
- */
-static int
-run_batch(struct qwen_batch *b, const int32_t *tokens, size_t n,
-    const struct qwen_eval *how, int stop, int last, struct qwen_err *err)
-{
-	struct qwen_session *s = b->s;
-
-	b->n = n;
-	b->pos = s->n_tokens;
-	atomic_store(&b->bad, SIZE_MAX);
-	s->have_logits = 0;
-	if (run_layers(b, tokens, wanted(how, n, stop), err) < 0 ||
-	    run_heads(b, how, last, err) < 0)
-		return -1;
-	memcpy(s->tokens + s->n_tokens, tokens, n * sizeof *tokens);
-	s->n_tokens += n;
-	return 0;
-}
-
-int
-qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
-    const struct qwen_eval *how, struct qwen_err *err)
-{
-	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
-	struct qwen_batch b = { .s = s, .m = s->model, .hp = &s->model->hp,
-	    .vec = s->model->kernels.vec->run.vec, .b = s->scratch };
-	size_t done, batch, end, m;
-	int cp;
-
-	how = how != NULL ? how : &plain;
-	batch = how->batch > 0 ? how->batch : s->model->hp.n_expert > 0 ?
-	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
-	batch = batch < n ? batch : n;
-	if (n == 0)
-		return 0;
-	if (check_tokens(s, tokens, n, err) < 0 ||
-	    qwen_add(s->n_tokens, n, &end) < 0 ||
-	    qwen_session_reserve(s, end, err) < 0 ||
-	    qwen_scratch_fit(s, batch, end, err) < 0)
-		return -1;
-	if (how->keep != NULL && how->keep->every > 0)
-		s->every = how->keep->every;
-	for (done = 0; done < n; done += m) {
-		if (qwen_session_leave_end(s, err) < 0)
-			return -1;
-		m = n - done < batch ? n - done : batch;
-		m = qwen_checkpoints_next(how->keep, s->n_tokens, m, &cp);
-		if (run_batch(&b, tokens + done, m, how,
-		    cp > 0 || done + m == n, done + m == n, err) < 0)
-			return -1;
-		if (cp > 0)
-			qwen_session_keep(s, cp > 1, NULL);
-		if (how->progress != NULL)
-			how->progress(how->arg, done + m, n);
-	}
-	return 0;
 }

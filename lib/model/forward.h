@@ -3,10 +3,14 @@
  * forward.h - one batch of tokens on its way through the layers.
  *
  * Buffers hold a row a token, [n][width], and are sized once for the largest
- * batch; blocks share them.
+ * batch; blocks share them.  The rows of one timeline, its share, follow one
+ * another; only attention, DeltaNet and what has to do with positions look at
+ * whose a row is.
  */
 #ifndef QWEN_MODEL_FORWARD_H
 #define QWEN_MODEL_FORWARD_H
+
+#include <stdatomic.h>
 
 #include "model/model.h"
 
@@ -17,12 +21,12 @@
 #define QWEN_MANY_TOKENS 32
 /* Tokens that pass by a chunk of rows while it is in cache. */
 #define QWEN_TOKEN_CHUNK 192
-/* Rows of logits computed together when all are asked for. */
+/* Rows of logits computed together that the session has no place for. */
 #define QWEN_HEAD_ROWS 16
 
 struct qwen_scratch {
 	size_t		 cap;		/* tokens */
-	size_t		 cap_chunk;	/* attention chunks for one token */
+	size_t		 cap_partial;	/* rows of part */
 	float		*x;		/* [cap][n_embd] the residual stream */
 	float		*xn;		/* [cap][n_embd] normed */
 	unsigned char	*xq;		/* normed, see qwen_operand() */
@@ -40,40 +44,100 @@ struct qwen_scratch {
 	float		*gate, *up;	/* [slots][ff_width] */
 	unsigned char	*hq;		/* gate * up, a slot, likewise */
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
-	float		*part;		/* [n_head][cap_chunk][head + 2] */
+	float		*part;		/* [cap_partial][head + 2] */
+	uint32_t	*share;		/* [cap] whose the row is */
+	uint32_t	*wanted;	/* [cap] rows that are read at the end */
+	float		**yrow;		/* [cap] where logits go */
+	float		*logits;	/* [QWEN_HEAD_ROWS][n_vocab], or NULL */
 	const void	**xp;		/* [threads][slots] row pointers */
 	float		**yp;
 	size_t		 in_width, o_width, ff_width;
 	size_t		 slots;		/* a batch has at most */
 };
 
+/* The rows of one timeline in a batch. */
+struct qwen_share {
+	struct qwen_session	*s;
+	const int32_t		*tokens;	/* to append */
+	size_t			 n_tokens;
+	size_t			 first, n;	/* rows */
+	size_t			 pos;		/* of the first */
+	/*
+	 * A block's results of the rows before this one are not read: a mixer
+	 * may do for them just what the state needs.
+	 */
+	size_t			 from;
+	/* the place of the first number that was not finite, or SIZE_MAX */
+	_Atomic size_t		 bad;
+	/* logits, and who is told: the last row, or all */
+	enum qwen_logits	 logits;
+	int			 stop;		/* the last row's are wanted */
+	int	(*row)(void *arg, size_t pos, const float *logits,
+		    struct qwen_err *err);	/* or NULL */
+	void			*arg;
+	int			 failed;	/* why: err */
+	struct qwen_err		 err;
+	/* attention: items before its own, and how they are made */
+	size_t			 item, n_group, n_chunk;
+	size_t			 partial;	/* its rows of part, if split */
+	int			 split;
+};
+
 struct qwen_batch {
-	struct qwen_session		*s;
 	struct qwen_model		*m;
 	const struct qwen_hparams	*hp;
 	const struct qwen_vec		*vec;
 	struct qwen_scratch		*b;
-	size_t				 n;	/* tokens */
-	size_t				 pos;	/* of the first */
+	struct qwen_share		*share;
+	size_t				 n_share;
+	size_t				 n;	/* rows */
 	/*
-	 * A block's results of the tokens before this one are not read: a
-	 * mixer may do for them just what the state needs.
+	 * In the last layer: the rows whose results are read, where those are
+	 * not all; else NULL.
 	 */
-	size_t				 from;
-	/* the place of the first number that was not finite, or SIZE_MAX */
-	_Atomic size_t			 bad;
+	const uint32_t			*wanted;
+	size_t				 n_wanted;
 };
 
-/* Make the scratch memory fit n tokens at positions below end. */
-int qwen_scratch_fit(struct qwen_session *s, size_t n, size_t end,
-    struct qwen_err *err);
+/* Whose row t is. */
+static inline struct qwen_share *
+qwen_share_of(const struct qwen_batch *b, size_t t)
+{
+	return &b->share[b->b->share[t]];
+}
+
+/* Is the result of row t read? */
+static inline int
+qwen_is_wanted(const struct qwen_batch *b, size_t t)
+{
+	const struct qwen_share *p = qwen_share_of(b, t);
+
+	return t - p->first >= p->from;
+}
+
+/*
+ * One pass: all tokens of the shares, for which there is room.  What does not
+ * fail ends at the end of its session from then on.
+ */
+void qwen_batch_run(struct qwen_batch *b);
+
+/*
+ * Make the scratch memory fit n tokens, the parts of attention of n_partial
+ * heads and chunks, and, if all is set, rows of logits.
+ */
+int qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m,
+    size_t n, size_t n_partial, int all, struct qwen_err *err);
 void qwen_scratch_free(struct qwen_scratch *b);
 
-/* One product of a list that shares its input: y[t * stride + row]. */
+/*
+ * One product of a list that shares its input: y[t * stride + row], or, where
+ * rows is set, rows[t][row].
+ */
 struct qwen_linear {
 	const struct qwen_weight	*w;
 	float				*y;
 	size_t				 stride;
+	float *const			*rows;
 };
 
 /*
@@ -83,6 +147,11 @@ struct qwen_linear {
 void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
     size_t n);
+
+/* The same for the n rows t = at[0 .. n-1] alone; at NULL: the first n. */
+void qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
+    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
+    const uint32_t *at, size_t n);
 
 /* m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best. */
 void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
@@ -124,5 +193,9 @@ qwen_make_operand(const struct qwen_batch *b, unsigned char *to, size_t width,
 
 /* cos and sin of the batch's positions. */
 void qwen_rope_angles(struct qwen_batch *b);
+
+/* Rows of part that attention has use for: timelines of at most end tokens. */
+size_t qwen_attention_partials(const struct qwen_model *m, size_t n_share,
+    size_t end);
 
 #endif

@@ -22,6 +22,7 @@ struct job {
 	const float			*x;
 	size_t				 stride;
 	const unsigned char		*xq;
+	const uint32_t			*at;
 	size_t				 n;
 	size_t				 chunk;	/* rows of an item */
 };
@@ -43,7 +44,7 @@ do_rows(void *arg, size_t item, int thread)
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
 	struct qwen_matmul mm;
-	size_t t, i;
+	size_t t, i, r;
 
 	for (; item >= chunks_of(l->w, j->chunk); l++)
 		item -= chunks_of(l->w, j->chunk);
@@ -56,20 +57,23 @@ do_rows(void *arg, size_t item, int thread)
 		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
 		    QWEN_TOKEN_CHUNK;
 		for (i = 0; i < mm.n_tok; i++) {
+			r = j->at != NULL ? j->at[t + i] : t + i;
 			xp[i] = qwen_wants_operand(w) ?
 			    (const void *)qwen_operand(j->b, j->xq, j->stride,
-			    t + i) : (const void *)(j->x + (t + i) * j->stride);
-			yp[i] = l->y + (t + i) * l->stride;
+			    r) : (const void *)(j->x + r * j->stride);
+			yp[i] = l->rows != NULL ? l->rows[t + i] :
+			    l->y + r * l->stride;
 		}
 		qwen_batch_multiply(j->b, w, &mm, thread);
 	}
 }
 
 void
-qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
-    const float *x, size_t stride, const unsigned char *xq, size_t n)
+qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
+    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
+    const uint32_t *at, size_t n)
 {
-	struct job j = { b, lin, n_lin, x, stride, xq, n,
+	struct job j = { b, lin, n_lin, x, stride, xq, at, n,
 	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW : QWEN_ROW_CHUNK_MANY };
 	size_t i, items = 0;
 
@@ -78,7 +82,14 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
 }
 
-/* Tokens one thread takes at a time. */
+void
+qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
+    const float *x, size_t stride, const unsigned char *xq, size_t n)
+{
+	qwen_linears_at(b, lin, n_lin, x, stride, xq, NULL, n);
+}
+
+/* Tokens one thread takes at a time, at most. */
 #define TOKENS 4
 
 struct token_job {
@@ -86,6 +97,7 @@ struct token_job {
 	enum qwen_stage		 stage;
 	void			(*fn)(struct qwen_batch *, void *, size_t);
 	void			*arg;
+	size_t			 many;	/* tokens an item */
 };
 
 static void
@@ -94,9 +106,9 @@ do_tokens(void *arg, size_t item, int thread)
 	const struct token_job *j = arg;
 	struct qwen_profile *p = &j->b->m->profile;
 	uint64_t begin = qwen_profile_begin(p);
-	size_t t, end = (item + 1) * TOKENS;
+	size_t t, end = (item + 1) * j->many;
 
-	for (t = item * TOKENS; t < end && t < j->b->n; t++)
+	for (t = item * j->many; t < end && t < j->b->n; t++)
 		j->fn(j->b, j->arg, t);
 	qwen_profile_end(p, thread, j->stage, begin, 0, 0);
 }
@@ -105,7 +117,10 @@ void
 qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
     void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg)
 {
-	struct token_job j = { b, stage, fn, arg };
+	size_t nt = (size_t)qwen_pool_threads(b->m->pool);
+	struct token_job j = { b, stage, fn, arg, TOKENS };
 
-	qwen_pool_run(b->m->pool, do_tokens, &j, (b->n + TOKENS - 1) / TOKENS);
+	while (j.many > 1 && b->n < nt * j.many)
+		j.many /= 2;
+	qwen_pool_run(b->m->pool, do_tokens, &j, (b->n + j.many - 1) / j.many);
 }

@@ -37,10 +37,11 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	struct qwen_scratch *s = b->b;
 	struct qwen_weight down = l->mlp.down;
 	struct qwen_linear in[2] = {
-		{ &l->mlp.gate, s->gate, s->ff_width },
-		{ &l->mlp.up, s->up, s->ff_width },
+		{ &l->mlp.gate, s->gate, s->ff_width, NULL },
+		{ &l->mlp.up, s->up, s->ff_width, NULL },
 	};
-	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd };
+	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd,
+	    NULL };
 
 	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, b->n);
 	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);

@@ -382,9 +382,9 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	const struct qwen_hparams *h = b->hp;
 	struct qwen_scratch *s = b->b;
 	struct qwen_linear lin[2] = {
-		{ &l->moe.router, s->router, h->n_expert + 1 },
+		{ &l->moe.router, s->router, h->n_expert + 1, NULL },
 		{ &l->moe.shared_router, s->router + h->n_expert,
-		    h->n_expert + 1 },
+		    h->n_expert + 1, NULL },
 	};
 	size_t rows = b->n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK :
 	    QWEN_ROW_CHUNK_MANY;

@@ -11,13 +11,13 @@
 static void
 angles(struct qwen_batch *b, void *arg, size_t t)
 {
-	size_t j, half = b->hp->n_rot / 2;
+	const struct qwen_share *p = qwen_share_of(b, t);
+	size_t j, half = b->hp->n_rot / 2, pos = p->pos + t - p->first;
 	double s, c;
 
 	(void)arg;
 	for (j = 0; j < half; j++) {
-		qwen_sincos((double)(b->pos + t) * b->hp->rope_freq[j], &s,
-		    &c);
+		qwen_sincos((double)pos * b->hp->rope_freq[j], &s, &c);
 		b->b->cos[t * half + j] = (float)(c * b->hp->rope_mscale);
 		b->b->sin[t * half + j] = (float)(s * b->hp->rope_mscale);
 	}

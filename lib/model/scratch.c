@@ -59,6 +59,10 @@ qwen_scratch_free(struct qwen_scratch *s)
 	free(s->hq);
 	free(s->tile);
 	free(s->part);
+	free(s->share);
+	free(s->wanted);
+	free(s->yrow);
+	free(s->logits);
 	free(s->xp);
 	free(s->yp);
 	memset(s, 0, sizeof *s);
@@ -66,7 +70,7 @@ qwen_scratch_free(struct qwen_scratch *s)
 
 static int
 take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
-    size_t n_chunk)
+    size_t n_partial, int all)
 {
 	const struct qwen_hparams *h = &m->hp;
 	size_t nt = (size_t)qwen_pool_threads(m->pool);
@@ -94,36 +98,41 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),
 	    m->x_bytes) < 0 ||
 	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
-	    take(&s->part, h->n_head * n_chunk * (h->n_embd_head + 2),
+	    take(&s->part, n_partial * (h->n_embd_head + 2),
 	    sizeof *s->part) < 0 ||
+	    take(&s->share, n, sizeof *s->share) < 0 ||
+	    take(&s->wanted, n, sizeof *s->wanted) < 0 ||
+	    take(&s->yrow, n, sizeof *s->yrow) < 0 ||
+	    (all && take(&s->logits, QWEN_HEAD_ROWS * h->n_vocab,
+	    sizeof *s->logits) < 0) ||
 	    take(&s->xp, nt * s->slots, sizeof *s->xp) < 0 ||
 	    take(&s->yp, nt * s->slots, sizeof *s->yp) < 0 ? -1 : 0;
 }
 
 int
-qwen_scratch_fit(struct qwen_session *sess, size_t n, size_t end,
-    struct qwen_err *err)
+qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
+    size_t n_partial, int all, struct qwen_err *err)
 {
-	struct qwen_scratch *s = sess->scratch;
-	const struct qwen_hparams *h = &sess->model->hp;
-	size_t n_chunk = (end + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK;
+	const struct qwen_hparams *h = &m->hp;
 
-	if (n <= s->cap && n_chunk <= s->cap_chunk)
+	all = all || s->logits != NULL;
+	if (n <= s->cap && n_partial <= s->cap_partial &&
+	    (!all || s->logits != NULL))
 		return 0;
 	n = max_size(n, s->cap);
-	n_chunk = n_chunk > s->cap_chunk ? n_chunk + n_chunk / 2 :
-	    s->cap_chunk;
+	n_partial = n_partial > s->cap_partial ? n_partial + n_partial / 2 :
+	    s->cap_partial;
 	qwen_scratch_free(s);
-	s->in_width = in_width(sess->model);
+	s->in_width = in_width(m);
 	s->o_width = max_size(h->n_head * h->n_embd_head,
 	    h->n_head_v * h->dv);
 	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
-	if (take_all(s, sess->model, n, n_chunk) < 0) {
+	if (take_all(s, m, n, n_partial, all) < 0) {
 		qwen_scratch_free(s);
 		return qwen_fail(err, QWEN_ENOMEM,
 		    "out of memory for a batch of %zu tokens", n);
 	}
 	s->cap = n;
-	s->cap_chunk = n_chunk;
+	s->cap_partial = n_partial;
 	return 0;
 }

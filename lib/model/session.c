@@ -8,27 +8,6 @@
 #include "base/mem.h"
 #include "model/forward.h"
 
-static void
-init_layer(struct qwen_layer_state *s, const struct qwen_hparams *h,
-    size_t layer)
-{
-	if (h->recurrent == NULL || !h->recurrent[layer]) {
-		s->kv_block_bytes = 2 * h->n_head_kv * h->n_embd_head *
-		    QWEN_KV_BLOCK * sizeof(uint16_t);
-		return;
-	}
-	s->n_s = h->n_head_v * h->dk * h->dv;
-	s->n_conv = (h->conv_kernel - 1) *
-	    (2 * h->n_head_k * h->dk + h->n_head_v * h->dv);
-}
-
-/* Rows of vectors begin at a cache line. */
-static size_t
-padded(size_t n)
-{
-	return (n + 15) / 16 * 16;
-}
-
 /*
  * One piece for the recurrent state of all layers, zeroed by the system page by
  * page as it is touched: it is the greater part of the memory that a short run
@@ -37,55 +16,40 @@ padded(size_t n)
 static int
 map_recurrent(struct qwen_session *s)
 {
-	size_t i, n = 0;
-	float *p;
-
-	for (i = 0; i < s->n_layer; i++) {
-		if (qwen_add(n, padded(s->layer[i].n_s), &n) < 0 ||
-		    qwen_add(n, padded(s->layer[i].n_conv), &n) < 0)
-			return -1;
-	}
-	if (n == 0)
+	s->recurrent_bytes = s->cache->state_bytes;
+	if (s->recurrent_bytes == 0)
 		return 0;
-	if (qwen_mul(n, sizeof *p, &s->recurrent_bytes) < 0)
+	s->recurrent = qwen_map_zero(s->recurrent_bytes);
+	if (s->recurrent == NULL)
 		return -1;
-	p = s->recurrent = qwen_map_zero(s->recurrent_bytes);
-	if (p == NULL)
-		return -1;
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].n_s == 0)
-			continue;
-		s->layer[i].s = p;
-		p += padded(s->layer[i].n_s);
-	}
-	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].n_conv == 0)
-			continue;
-		s->layer[i].conv = p;
-		p += padded(s->layer[i].n_conv);
-	}
+	qwen_layer_states_place(s->layer, s->n_layer, s->recurrent);
 	return 0;
 }
 
 int
-qwen_session_new(struct qwen_session **out, struct qwen_model *m,
+qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
     struct qwen_err *err)
 {
-	struct qwen_session *s = qwen_alloc(1, sizeof *s);
+	struct qwen_model *m = c->model;
+	struct qwen_session *s;
 	size_t i;
 
 	*out = NULL;
-	if (s == NULL)
+	if (qwen_cache_check(c, 0, 1, err) < 0)
+		return -1;
+	if ((s = qwen_alloc(1, sizeof *s)) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	s->model = m;
+	s->cache = c;
+	c->refs++;
+	c->n_state++;
 	s->n_layer = m->hp.n_layer;
 	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
 	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
-	s->scratch = qwen_alloc(1, sizeof *s->scratch);
-	if (s->layer == NULL || s->logits == NULL || s->scratch == NULL)
+	if (s->layer == NULL || s->logits == NULL)
 		goto nomem;
 	for (i = 0; i < s->n_layer; i++)
-		init_layer(&s->layer[i], &m->hp, i);
+		qwen_layer_state_init(&s->layer[i], &m->hp, i);
 	if (map_recurrent(s) < 0)
 		goto nomem;
 	*out = s;
@@ -95,25 +59,48 @@ nomem:
 	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
-/* Blocks of the layer from n on; those in mapped files are not ours. */
-static void
-drop_blocks(const struct qwen_session *s, struct qwen_layer_state *l, size_t n)
+int
+qwen_session_new(struct qwen_session **out, struct qwen_model *m,
+    struct qwen_err *err)
 {
-	const char *p;
-	size_t i, j;
+	struct qwen_cache *c;
+	int rc;
 
-	for (i = n; i < l->n_block; i++) {
-		p = (const char *)l->block[i];
-		for (j = 0; j < s->n_mapping; j++) {
-			const char *map = s->mapping[j].p;
+	*out = NULL;
+	if (qwen_cache_new(&c, m, 0, err) < 0)
+		return -1;
+	rc = qwen_session_new_in(out, c, err);
+	qwen_cache_free(c);
+	return rc;
+}
 
-			if (p >= map && p < map + s->mapping[j].bytes)
-				break;
-		}
-		if (j == s->n_mapping)
-			free(l->block[i]);
+/* Blocks of all layers from n on; those in mapped files are not ours. */
+static void
+drop_blocks(struct qwen_session *s, size_t n)
+{
+	size_t i;
+
+	while (s->n_slot > n)
+		qwen_cache_drop(s->cache, s->slot[--s->n_slot]);
+	for (i = 0; s->layer != NULL && i < s->n_layer; i++) {
+		if (s->layer[i].n_block > n)
+			s->layer[i].n_block = n;
 	}
-	l->n_block = n < l->n_block ? n : l->n_block;
+}
+
+/* The last one unmaps. */
+static void
+drop_mappings(struct qwen_session *s)
+{
+	struct qwen_mapping *m;
+
+	while (s->n_mapping > 0) {
+		m = &s->mapping[--s->n_mapping];
+		if (m->refs != NULL && --*m->refs > 0)
+			continue;
+		free(m->refs);
+		munmap(m->p, m->bytes);
+	}
 }
 
 void
@@ -123,19 +110,17 @@ qwen_session_free(struct qwen_session *s)
 
 	if (s == NULL)
 		return;
-	for (i = 0; s->layer != NULL && i < s->n_layer; i++) {
-		drop_blocks(s, &s->layer[i], 0);
+	drop_blocks(s, 0);
+	for (i = 0; s->layer != NULL && i < s->n_layer; i++)
 		free(s->layer[i].block);
-	}
-	for (i = 0; i < s->n_mapping; i++)
-		munmap(s->mapping[i].p, s->mapping[i].bytes);
+	free(s->slot);
+	drop_mappings(s);
 	free(s->mapping);
 	qwen_session_drop_kept(s);
 	free(s->kept);
 	qwen_unmap(s->recurrent, s->recurrent_bytes);
-	if (s->scratch != NULL)
-		qwen_scratch_free(s->scratch);
-	free(s->scratch);
+	s->cache->n_state--;
+	qwen_cache_unref(s->cache);
 	free(s->layer);
 	free(s->logits);
 	free(s->tokens);
@@ -166,69 +151,161 @@ qwen_session_logits(const struct qwen_session *s)
 	return s->have_logits ? s->logits : NULL;
 }
 
-/* More blocks, in steps so that decoding seldom comes here. */
-static int
-reserve_layer(struct qwen_layer_state *l, size_t n)
-{
-	size_t want = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
-	uint16_t **list;
+/* --------------------------------------------------------------- the blocks */
 
-	if (l->kv_block_bytes == 0 || want <= l->n_block)
+static size_t
+blocks_for(size_t n)
+{
+	return n / QWEN_KV_BLOCK + (n % QWEN_KV_BLOCK != 0);
+}
+
+/* Room in the lists of blocks. */
+static int
+grow_lists(struct qwen_session *s, size_t n)
+{
+	size_t i, cap = n + n / 2 + 16;
+	struct qwen_kv_slot **slot;
+	uint16_t **block;
+
+	if (n <= s->cap_slot)
 		return 0;
-	list = realloc(l->block, want * sizeof *list);
-	if (list == NULL)
+	slot = realloc(s->slot, cap * sizeof *slot);
+	if (slot == NULL)
 		return -1;
-	l->block = list;
-	while (l->n_block < want) {
-		l->block[l->n_block] = qwen_alloc(1, l->kv_block_bytes);
-		if (l->block[l->n_block] == NULL)
+	s->slot = slot;
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes == 0)
+			continue;
+		block = realloc(s->layer[i].block, cap * sizeof *block);
+		if (block == NULL)
 			return -1;
-		l->n_block++;
+		s->layer[i].block = block;
 	}
+	s->cap_slot = cap;
+	return 0;
+}
+
+/* The block of each layer at b is in the slot. */
+static void
+place(struct qwen_session *s, size_t b, struct qwen_kv_slot *slot)
+{
+	char *p = slot->data;
+	size_t i;
+
+	s->slot[b] = slot;
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes == 0)
+			continue;
+		s->layer[i].block[b] = (uint16_t *)(void *)p;
+		p += s->layer[i].kv_block_bytes;
+	}
+}
+
+int
+qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err)
+{
+	size_t i;
+
+	if (s->cache->block_bytes == 0 || n <= s->n_slot)
+		return 0;
+	if (qwen_cache_prepare(s->cache, n - s->n_slot, err) < 0)
+		return -1;
+	if (grow_lists(s, n) < 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for the state of %zu tokens",
+		    n * QWEN_KV_BLOCK);
+	while (s->n_slot < n) {
+		place(s, s->n_slot, qwen_cache_take(s->cache));
+		s->n_slot++;
+	}
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes != 0)
+			s->layer[i].n_block = n;
+	}
+	return 0;
+}
+
+/*
+ * Nobody else sees what is written to the blocks at b from now on; a slot for
+ * a copy is free if it is needed.  A mapping of a file is private.
+ */
+static void
+own_block(struct qwen_session *s, size_t b)
+{
+	struct qwen_kv_slot *old = s->slot[b], *new;
+	char *to;
+	size_t i;
+
+	if (old->refs == 1)
+		return;
+	new = qwen_cache_take(s->cache);
+	for (i = 0, to = new->data; i < s->n_layer; i++) {
+		const struct qwen_layer_state *l = &s->layer[i];
+
+		if (l->kv_block_bytes != 0)
+			memcpy(to, l->block[b], l->kv_block_bytes);
+		to += l->kv_block_bytes;
+	}
+	place(s, b, new);
+	qwen_cache_drop(s->cache, old);
+}
+
+size_t
+qwen_session_slots(const struct qwen_session *s, size_t n)
+{
+	size_t b, end = blocks_for(s->n_tokens + n), need = 0;
+
+	if (s->cache->block_bytes == 0)
+		return 0;
+	for (b = s->n_tokens / QWEN_KV_BLOCK; b < end && b < s->n_slot; b++)
+		need += s->slot[b]->refs > 1;
+	return need + (end > s->n_slot ? end - s->n_slot : 0);
+}
+
+static int
+grow_tokens(struct qwen_session *s, size_t n)
+{
+	size_t cap = n + n / 2 + 256;
+	int32_t *tokens;
+
+	if (n <= s->cap_tokens)
+		return 0;
+	tokens = realloc(s->tokens, cap * sizeof *tokens);
+	if (tokens == NULL)
+		return -1;
+	s->tokens = tokens;
+	s->cap_tokens = cap;
 	return 0;
 }
 
 int
 qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 {
-	size_t i, cap;
-	int32_t *tokens;
+	size_t b, need;
 
 	if (n > s->model->hp.n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%zu tokens: the model's context is %zu", n,
 		    s->model->hp.n_ctx);
-	if (n > s->cap_tokens) {
-		cap = n + n / 2 + 256;
-		tokens = realloc(s->tokens, cap * sizeof *tokens);
-		if (tokens == NULL)
-			goto nomem;
-		s->tokens = tokens;
-		s->cap_tokens = cap;
-	}
-	for (i = 0; i < s->n_layer; i++) {
-		if (reserve_layer(&s->layer[i], n) < 0)
-			goto nomem;
-	}
-	return 0;
-nomem:
-	return qwen_fail(err, QWEN_ENOMEM,
-	    "out of memory for the state of %zu tokens", n);
+	if (n < s->n_tokens)
+		return 0;
+	need = qwen_session_slots(s, n - s->n_tokens);
+	if (qwen_cache_check(s->cache, need, 0, err) < 0 ||
+	    (need > 0 && qwen_cache_prepare(s->cache, need, err) < 0))
+		return -1;
+	if (grow_tokens(s, n) < 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for the state of %zu tokens", n);
+	for (b = s->n_tokens / QWEN_KV_BLOCK; b < s->n_slot &&
+	    b < blocks_for(n); b++)
+		own_block(s, b);
+	return qwen_session_grow(s, blocks_for(n), err);
 }
 
 void
 qwen_session_clear(struct qwen_session *s)
 {
-	size_t i, j;
-
-	for (i = 0; i < s->n_layer; i++) {
-		struct qwen_layer_state *l = &s->layer[i];
-
-		if (s->n_mapping > 0)
-			drop_blocks(s, l, 0);
-		for (j = 0; j < l->n_block; j++)
-			memset(l->block[j], 0, l->kv_block_bytes);
-	}
+	drop_blocks(s, 0);
 	if (s->recurrent != NULL)
 		memset(s->recurrent, 0, s->recurrent_bytes);
 	qwen_session_drop_kept(s);
@@ -253,22 +330,27 @@ qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
 	}
 }
 
-void
-qwen_session_cut_cache(struct qwen_session *s, size_t n)
+int
+qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 {
-	size_t i, used = n % QWEN_KV_BLOCK;
-	size_t blocks = (n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	size_t i, used = n % QWEN_KV_BLOCK, blocks = blocks_for(n);
 
-	for (i = 0; i < s->n_layer; i++) {
+	if (used > 0 && s->n_slot >= blocks) {
+		if (s->slot[blocks - 1]->refs > 1 &&
+		    (qwen_cache_check(s->cache, 1, 0, err) < 0 ||
+		    qwen_cache_prepare(s->cache, 1, err) < 0))
+			return -1;
+		own_block(s, blocks - 1);
+	}
+	drop_blocks(s, blocks);
+	for (i = 0; used > 0 && i < s->n_layer; i++) {
 		struct qwen_layer_state *l = &s->layer[i];
 
-		if (l->kv_block_bytes == 0)
-			continue;
-		drop_blocks(s, l, blocks);
-		if (used > 0 && l->n_block == blocks)
+		if (l->kv_block_bytes != 0 && l->n_block == blocks)
 			qwen_session_clear_lanes(&s->model->hp,
 			    l->block[blocks - 1], 0, l->kv_block_bytes, used);
 	}
+	return 0;
 }
 
 struct copy {
@@ -301,4 +383,142 @@ qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
 		    (c.n + COPY_BYTES - 1) / COPY_BYTES);
 	else if (c.n > 0)
 		memcpy(dst, src, c.n);
+}
+
+/* ------------------------------------------------------------------ forking */
+
+/* The files stay mapped for as long as one of the two lives. */
+static int
+share_mappings(struct qwen_session *to, const struct qwen_session *from)
+{
+	size_t i;
+
+	if (from->n_mapping == 0)
+		return 0;
+	to->mapping = qwen_alloc(from->n_mapping, sizeof *to->mapping);
+	if (to->mapping == NULL)
+		return -1;
+	for (i = 0; i < from->n_mapping; i++) {
+		struct qwen_mapping *m = &from->mapping[i];
+
+		if (m->refs == NULL) {
+			if ((m->refs = qwen_alloc(1, sizeof *m->refs)) == NULL)
+				return -1;
+			*m->refs = 1;
+		}
+		++*m->refs;
+		to->mapping[to->n_mapping++] = *m;
+	}
+	return 0;
+}
+
+static int
+share_blocks(struct qwen_session *to, const struct qwen_session *from)
+{
+	size_t i, n = blocks_for(from->n_tokens);
+
+	if (to->cache->block_bytes == 0 || n == 0)
+		return 0;
+	if (share_mappings(to, from) < 0 || grow_lists(to, n) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		to->slot[i] = from->slot[i];
+		to->slot[i]->refs++;
+	}
+	to->n_slot = n;
+	for (i = 0; i < to->n_layer; i++) {
+		if (to->layer[i].kv_block_bytes == 0)
+			continue;
+		memcpy(to->layer[i].block, from->layer[i].block,
+		    n * sizeof *to->layer[i].block);
+		to->layer[i].n_block = n;
+	}
+	return 0;
+}
+
+struct block_copy {
+	struct qwen_session		*to;
+	const struct qwen_session	*from;
+};
+
+static void
+copy_block(void *arg, size_t b, int thread)
+{
+	const struct block_copy *c = arg;
+	size_t i;
+
+	(void)thread;
+	for (i = 0; i < c->to->n_layer; i++) {
+		const struct qwen_layer_state *l = &c->from->layer[i];
+
+		if (l->kv_block_bytes != 0)
+			memcpy(c->to->layer[i].block[b], l->block[b],
+			    l->kv_block_bytes);
+	}
+}
+
+static int
+copy_blocks(struct qwen_session *to, const struct qwen_session *from,
+    struct qwen_err *err)
+{
+	struct block_copy c = { to, from };
+
+	if (qwen_session_reserve(to, from->n_tokens, err) < 0)
+		return -1;
+	qwen_pool_run(to->model->pool, copy_block, &c, to->n_slot);
+	return 0;
+}
+
+/* All but the blocks. */
+static int
+copy_rest(struct qwen_session *to, const struct qwen_session *from)
+{
+	if (grow_tokens(to, from->n_tokens) < 0)
+		return -1;
+	if (from->n_tokens > 0) {
+		memcpy(to->tokens, from->tokens,
+		    from->n_tokens * sizeof *to->tokens);
+		qwen_session_copy_recurrent(from, to->recurrent,
+		    from->recurrent);
+	}
+	if (from->have_logits)
+		memcpy(to->logits, from->logits,
+		    from->model->hp.n_vocab * sizeof *to->logits);
+	to->n_tokens = from->n_tokens;
+	to->have_logits = from->have_logits;
+	return 0;
+}
+
+int
+qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
+    const struct qwen_session *s, struct qwen_err *err)
+{
+	struct qwen_session *to;
+	int rc;
+
+	*out = NULL;
+	if (c->model != s->model)
+		return qwen_fail(err, QWEN_EMISMATCH,
+		    "a cache for another model");
+	if (qwen_session_new_in(&to, c, err) < 0)
+		return -1;
+	if (c != s->cache)
+		rc = copy_blocks(to, s, err);
+	else if ((rc = share_blocks(to, s)) < 0)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (rc == 0 && (rc = copy_rest(to, s)) < 0)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (rc < 0) {
+		qwen_session_free(to);
+		return -1;
+	}
+	*out = to;
+	return 0;
+}
+
+int
+qwen_session_fork(struct qwen_session **out, const struct qwen_session *s,
+    struct qwen_err *err)
+{
+	return qwen_session_fork_in(out, s->cache, s, err);
 }

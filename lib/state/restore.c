@@ -66,13 +66,9 @@ add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
 
 /* ----------------------------------------------------------- what a job does */
 
-/*
- * Piece of a KV cache: blocks of the layer get their memory here, or are those
- * of the mapped file.
- */
-static int
-put_kv(struct restore *r, const struct job *j, const unsigned char *raw,
-    struct qwen_err *err)
+/* Piece of a KV cache: copied to its blocks, or they are the mapped file's. */
+static void
+put_kv(struct restore *r, const struct job *j, const unsigned char *raw)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
 	uint64_t size = r->s->layer[e->layer].kv_block_bytes, b, at;
@@ -92,34 +88,29 @@ put_kv(struct restore *r, const struct job *j, const unsigned char *raw,
 			list[b] = (uint16_t *)(uintptr_t)(raw + i);
 			continue;
 		}
-		if (list[b] == NULL && whole)
-			list[b] = qwen_alloc_large(1, (size_t)size);
-		if (list[b] == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 		memcpy((char *)list[b] + at, raw + i, part);
 	}
-	return 0;
 }
 
-static int
-put(struct restore *r, const struct job *j, const unsigned char *raw,
-    struct qwen_err *err)
+static void
+put(struct restore *r, const struct job *j, const unsigned char *raw)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
 	const struct qwen_layer_state *l;
 	const float *old;
 
-	if (strcmp(e->kind, "kv") == 0)
-		return put_kv(r, j, raw, err);
+	if (strcmp(e->kind, "kv") == 0) {
+		put_kv(r, j, raw);
+		return;
+	}
 	if (strcmp(e->kind, "logits") == 0) {
 		memcpy((char *)r->logits + e->off, raw, (size_t)e->len);
-		return 0;
+		return;
 	}
 	l = &r->s->layer[e->layer];
 	old = e->kind[0] == 'd' ? l->s : l->conv;
 	memcpy((char *)r->recurrent + ((const char *)old -
 	    (const char *)r->s->recurrent) + e->off, raw, (size_t)e->len);
-	return 0;
 }
 
 static int
@@ -138,9 +129,9 @@ do_job(struct restore *r, struct worker *w, const struct job *j)
 	if (qwen_state_want(&rec, &w->err) < 0 ||
 	    qwen_coder_decode(w->coder, rec.codec, rec.data, rec.n_data,
 	    rec.len, &raw, &w->err) < 0 ||
-	    qwen_state_layout_check(&j->f->in.lay, e, raw, &w->err) < 0 ||
-	    put(r, j, raw, &w->err) < 0)
+	    qwen_state_layout_check(&j->f->in.lay, e, raw, &w->err) < 0)
 		return qwen_state_rec_fail(&rec, &w->err);
+	put(r, j, raw);
 	return 0;
 }
 
@@ -380,8 +371,8 @@ map_file(struct qwen_session *s, const struct qwen_state_file *f)
 	    MAP_PRIVATE, f->fd, 0);
 	if (p == MAP_FAILED)	/* then it is read like any other */
 		return NULL;
-	s->mapping[s->n_mapping++] = (struct qwen_mapping){ p,
-	    (size_t)f->info.stored };
+	s->mapping[s->n_mapping++] = (struct qwen_mapping){ .p = p,
+	    .bytes = (size_t)f->info.stored };
 	return p;
 }
 
@@ -422,30 +413,17 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 	return 0;
 }
 
-/* Room for the list of blocks; the blocks themselves come with the jobs. */
+/* Blocks, of which the memory is touched by the jobs. */
 static int
 make_lists(struct restore *r, struct qwen_session *s, uint64_t end,
     struct qwen_err *err)
 {
-	size_t i, j, n = (size_t)((end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
+	size_t i, n = (size_t)((end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
 
-	for (i = 0; i < s->n_layer; i++) {
-		struct qwen_layer_state *l = &s->layer[i];
-
-		if (l->kv_block_bytes == 0 || n == 0)
-			continue;
-		if ((l->block = qwen_alloc(n, sizeof *l->block)) == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		l->n_block = n;
-		r->block[i] = l->block;
-		/* those that come in several pieces */
-		for (j = 0; l->kv_block_bytes > QWEN_PIECE_MAX && j < n; j++) {
-			l->block[j] = qwen_alloc(1, l->kv_block_bytes);
-			if (l->block[j] == NULL)
-				return qwen_fail(err, QWEN_ENOMEM,
-				    "out of memory");
-		}
-	}
+	if (qwen_session_grow(s, n, err) < 0)
+		return -1;
+	for (i = 0; i < s->n_layer; i++)
+		r->block[i] = s->layer[i].block;
 	return 0;
 }
 
@@ -557,7 +535,8 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
 		return -1;
 	s->n_tokens = (size_t)c->end;
 	s->have_logits = c->logits;
-	qwen_session_cut_cache(s, s->n_tokens);
+	if (qwen_session_cut_cache(s, s->n_tokens, err) < 0)
+		return -1;
 	qwen_session_keep(s, c->named, NULL);
 	if (c->at_end != NULL) {
 		s->end.src = qwen_source_ref(&c->at_end->src);

@@ -95,31 +95,11 @@ take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* Blocks for the first n bytes of a layer's cache. */
-static int
-grow_cache(struct qwen_layer_state *l, uint64_t n, struct qwen_err *err)
-{
-	size_t want = (size_t)((n + l->kv_block_bytes - 1) / l->kv_block_bytes);
-	uint16_t **list;
-
-	if (want <= l->n_block)
-		return 0;
-	if ((list = realloc(l->block, want * sizeof *list)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	l->block = list;
-	for (; l->n_block < want; l->n_block++) {
-		list[l->n_block] = qwen_alloc(1, l->kv_block_bytes);
-		if (list[l->n_block] == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	}
-	return 0;
-}
-
 static int
 take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
-	struct qwen_layer_state *l;
+	const struct qwen_layer_state *l;
 	const unsigned char *raw;
 	uint64_t done = rec->off;
 	size_t i, at, part;
@@ -129,7 +109,8 @@ take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (v->s == NULL)
 		return 0;
 	l = &v->s->layer[rec->layer];
-	if (grow_cache(l, done + rec->len, err) < 0)
+	if (qwen_session_grow(v->s, (size_t)((done + rec->len +
+	    l->kv_block_bytes - 1) / l->kv_block_bytes), err) < 0)
 		return -1;
 	for (i = 0; i < rec->len; i += part, done += part) {
 		at = (size_t)(done % l->kv_block_bytes);

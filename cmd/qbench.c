@@ -28,11 +28,13 @@ static const char usage[] =
     "              [--vocab-size number] [--numerics version]\n"
     "              [--json | --csv]\n"
     "       qbench --machine [-qv] [-t threads] [--json | --csv]\n"
+    "       qbench --sampling [-q] [-r rounds] [--vocab-size number]\n"
+    "              [--json | --csv]\n"
     "       qbench --since time [-qv] [-m model] [-t threads]\n";
 
 enum {
 	O_DEPTH = 256, O_BATCH, O_TOKENS, O_SYNTHETIC, O_LAYERS, O_EXPERTS,
-	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_NUMERICS, O_SINCE
+	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_SAMPLING, O_NUMERICS, O_SINCE
 };
 
 static const struct cli_option options[] = {
@@ -49,6 +51,7 @@ static const struct cli_option options[] = {
 	{ O_LAYERS, "layers", 1 },
 	{ O_MACHINE, "machine", 0 },
 	{ O_NUMERICS, "numerics", 1 },
+	{ O_SAMPLING, "sampling", 0 },
 	{ O_SINCE, "since", 1 },
 	{ O_SYNTHETIC, "synthetic", 1 },
 	{ O_TOKENS, "tokens", 1 },
@@ -73,7 +76,7 @@ static struct {
 	size_t		 n;
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
-	int		 json, csv, machine;
+	int		 json, csv, machine, sampling;
 	int		 has_since;
 	uint64_t	 since;		/* ns */
 } opt = {
@@ -168,6 +171,9 @@ parse_one(int c, const char *arg)
 	case O_NUMERICS:
 		opt.numerics = cli_numerics(arg);
 		break;
+	case O_SAMPLING:
+		opt.sampling = 1;
+		break;
 	case O_SINCE:
 		opt.since = cli_u64("--since", arg);
 		opt.has_since = 1;
@@ -194,12 +200,13 @@ parse(int argc, char *argv[])
 		cli_usage("-p 0 -n 0: nothing to measure");
 	if (opt.json && opt.csv)
 		cli_usage("--json and --csv exclude each other");
-	if (opt.machine && opt.has_since)
-		cli_usage("--machine and --since exclude each other");
+	if (opt.machine + opt.sampling + opt.has_since > 1)
+		cli_usage("--machine, --sampling and --since exclude each "
+		    "other");
 	if (opt.synthetic != NULL && opt.model != NULL)
 		cli_usage("-m and --synthetic exclude each other");
 	if (opt.synthetic == NULL && (opt.synth.n_layer ||
-	    opt.synth.n_expert || opt.synth.n_vocab))
+	    opt.synth.n_expert || (opt.synth.n_vocab && !opt.sampling)))
 		cli_usage("--layers, --experts and --vocab-size go with "
 		    "--synthetic");
 }
@@ -1443,6 +1450,115 @@ show_machine(void)
 	}
 }
 
+/* ----------------------------------------------------------------- sampling */
+
+enum { SAMPLING_ROWS = 4, SAMPLING_VOCAB = 248320 };
+
+/* What people ask for, as qwen_sampler_read takes it. */
+static const char *const chains[] = {
+	"", "repeat-penalty=1.1", "temp=0.7 top-k=20 top-p=0.8",
+	"temp=0.7 top-k=40 repeat-penalty=1.1", "temp=0.7",
+	"temp=0.7 top-p=0.9", "temp=0.7 min-p=0.05", "temp=0.7 typical=0.9",
+	"temp=0.7 top-n-sigma=1", "temp=1 xtc-probability=0.5",
+	"dyntemp-max=1", "mirostat=5",
+};
+
+/*
+ * Rows like those of a model: a bell of small logits, and in a sure one a few
+ * high ones.
+ */
+static float *
+make_rows(size_t n, int sure)
+{
+	float *row = calloc(n, SAMPLING_ROWS * sizeof *row);
+	uint64_t rng = 1;
+	size_t i, k;
+
+	if (row == NULL)
+		die("out of memory");
+	for (i = 0; i < n * SAMPLING_ROWS; i++) {
+		double x = -6;
+
+		for (k = 0; k < 12; k++)
+			x += (double)(draw(&rng) >> 11) * 0x1p-53;
+		row[i] = (float)(x * (sure ? 2.5 : 0.3));
+	}
+	for (i = 0; sure && i < SAMPLING_ROWS * 40; i++)
+		row[i % SAMPLING_ROWS * n + draw(&rng) % n] = (float)(12 +
+		    (double)(draw(&rng) >> 11) * 0x1p-50);
+	return row;
+}
+
+/* Milliseconds of choices and what belongs to them. */
+static struct spread
+time_chain(const char *chain, const float *row, size_t n)
+{
+	static double ms[MAX_ROUNDS];
+	struct qwen_sampler *s;
+	struct qwen_err err;
+	uint64_t start;
+	size_t i;
+	int32_t id;
+
+	if (qwen_sampler_new(&s, &err) < 0 ||
+	    qwen_sampler_read(s, chain, &err) < 0 ||
+	    qwen_sampler_begin(s, n, &err) < 0)
+		cli_die_err(NULL, &err);
+	for (i = 0; i <= opt.rounds; i++) {
+		start = now_ns();
+		if (qwen_sampler_sample(s, row + i % SAMPLING_ROWS * n, NULL,
+		    n, i, &id, &err) < 0 ||
+		    qwen_sampler_accept(s, &id, 1, 1, &err) < 0)
+			cli_die_err(NULL, &err);
+		/* the first one takes up the memory */
+		if (i > 0)
+			ms[i - 1] = (double)(now_ns() - start) * 1e-6;
+	}
+	qwen_sampler_free(s);
+	return spread_of(ms, opt.rounds);
+}
+
+static void
+show_chain(const char *kind, const char *chain, const struct spread *s)
+{
+	const char *name = chain[0] != '\0' ? chain : "greedy";
+
+	if (opt.json) {
+		printf("{\"rows\": \"%s\", \"chain\": \"%s\", ", kind, name);
+		json_spread("ms", s);
+		printf("}\n");
+	} else {
+		printf(opt.csv ? "%s,%s,%.4g,%.4g,%.4g\n" :
+		    "%-5s %-38s %8.3f %8.3f %8.3f  ms\n", kind, name,
+		    s->median, s->min, s->max);
+	}
+	fflush(stdout);
+}
+
+static void
+show_sampling(void)
+{
+	size_t n = opt.synth.n_vocab != 0 ? opt.synth.n_vocab : SAMPLING_VOCAB;
+	int sure;
+	size_t i;
+
+	if (opt.csv)
+		printf("rows,chain,median_ms,min_ms,max_ms\n");
+	else if (!opt.json)
+		printf("%-5s %-38s %8s %8s %8s\n", "rows", "chain", "median",
+		    "min", "max");
+	for (sure = 1; sure >= 0; sure--) {
+		float *row = make_rows(n, sure);
+
+		for (i = 0; i < sizeof chains / sizeof chains[0]; i++) {
+			struct spread s = time_chain(chains[i], row, n);
+
+			show_chain(sure ? "sure" : "flat", chains[i], &s);
+		}
+		free(row);
+	}
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -1454,6 +1570,10 @@ main(int argc, char *argv[])
 		return run_since();
 	if (opt.machine) {
 		show_machine();
+		return cli_finish();
+	}
+	if (opt.sampling) {
+		show_sampling();
 		return cli_finish();
 	}
 	model_path = model_name = opt.synthetic == NULL ?

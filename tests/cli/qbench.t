@@ -101,6 +101,15 @@ is "$(qbench --machine -t 1 --json | jq -r 'keys[], (.machine | .threads)' | xar
     "machine 1" "--machine --json"
 is "$(qbench --machine -t 1 --csv | awk -F , '{ print NF }' | xargs)" "7 7" "--machine --csv"
 
+# -- choosing tokens
+is "$(qbench --sampling -r 2 --vocab-size 1000 2>&1 | awk 'NR > 1 { print $NF }' | sort | uniq -c | xargs)" \
+    "24 ms" "--sampling"
+is "$(qbench --sampling -r 2 --vocab-size 1000 --json | jq -s -c '[length,
+    (map(select(.rows == "sure" and .ms.min > 0 and .ms.max >= .ms.median)) | length)]')" \
+    "[24,12]" "--sampling --json"
+is "$(qbench --sampling -r 2 --vocab-size 1 --csv | awk -F , '{ print NF }' | sort | uniq -c | xargs)" \
+    "25 5" "--sampling --csv, of one token"
+
 # -- tokens
 echo 1 2 3 >ids
 $Q --tokens ids --json >out 2>err
@@ -128,7 +137,7 @@ refused 1 "no model" qbench -m bad.gguf
 refused 1 "more than the context" qbench -p 16777216 -r 1
 for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "-t -1" "--json --csv" "--layers 2" \
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
-    "-m a --synthetic qwen3-8b" "--machine --since 1" "--since 99999999999999999" "x"; do
+    "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086
 	refused 2 "$args" qbench $args
 done

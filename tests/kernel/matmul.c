@@ -133,7 +133,7 @@ same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
 
 /*
  * Kind 3, small activations, matters in version 2 alone, whose plain C is slow:
- * large products have every other kind.
+ * each large product has one kind, and another than the one before.
  */
 static int
 is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
@@ -142,7 +142,7 @@ is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
 	if (variant_numerics(k) == 1)
 		return kind < 3;
 	return shape[0] * shape[1] * shape[2] < 1000000 ||
-	    (size_t)kind % 2 == i % 2;
+	    (size_t)kind == i % 4;
 }
 
 static void

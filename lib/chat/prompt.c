@@ -76,6 +76,6 @@ qwen_prompt_encode(const struct qwen_prompt *p, const struct qwen_tok *tok,
     size_t from, size_t to, int32_t **ids, size_t *n_ids,
     struct qwen_err *err)
 {
-	return qwen_tok_encode_trusted(tok, p->s + from, p->own + from,
-	    to - from, ids, n_ids, err);
+	return qwen_tok_encode_trusted(tok, qwen_prompt_text(p).s + from,
+	    qwen_prompt_own(p) + from, to - from, ids, n_ids, err);
 }

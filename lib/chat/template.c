@@ -9,7 +9,7 @@
 
 enum {
 	/* A run may use these, and more for each byte of the request. */
-	STEPS = 10000000, STEPS_BYTE = 64,
+	STEPS = 2000000, STEPS_BYTE = 64,
 	MEMORY = 64 << 20, MEMORY_BYTE = 128,
 	PARSE_MEMORY = 256 << 20,
 	REQUEST_MAX = 1 << 30,

@@ -90,6 +90,10 @@ $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $(B)/libcli.a $(B)/libqwen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# Lines are edited by a library of its own, if it is there.
+$(BIN)/qchat: LIBS += $(if $(shell echo '\#include <editline/readline.h>' | \
+	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
+
 $(B)/libqwen.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^

@@ -52,6 +52,15 @@ command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
+# qchat does without it, if it must
+if ! have_header editline/readline.h && command -v apt-get >/dev/null 2>&1; then
+	sudo=
+	[ "$(id -u)" = 0 ] || sudo="sudo -n"
+	echo "deps: installing libedit-dev" >&2
+	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q \
+	    --no-install-recommends libedit-dev >/dev/null 2>&1 ||
+	    echo "deps: could not; qchat will not edit lines" >&2
+fi
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
 	echo "deps: please install:$missing" >&2

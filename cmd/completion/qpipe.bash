@@ -188,5 +188,5 @@ _qpipe()
 	esac
 }
 
-complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbench qdecode qprefill \
-    qsample qstate qtok
+complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbench qchat qdecode \
+    qprefill qsample qstate qtok

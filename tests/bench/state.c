@@ -103,13 +103,31 @@ peak_since(long before)
 
 /* --------------------------------------------------------------- the parts */
 
-static int
-create(const char *path)
+/* Gone, on the disk too, or the next fsync has that to do as well. */
+static void
+clear_away(const char *path)
 {
+	char dir[4096];
+	char *slash;
 	int fd;
 
 	unlink(path);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+	snprintf(dir, sizeof dir, "%s", path);
+	if ((slash = strrchr(dir, '/')) == NULL)
+		strcpy(dir, ".");
+	else
+		slash[slash == dir] = '\0';
+	if ((fd = open(dir, O_RDONLY)) == -1)
+		return;
+	fsync(fd);
+	close(fd);
+}
+
+static int
+create(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+
 	if (fd == -1) {
 		perror(path);
 		exit(1);
@@ -124,6 +142,7 @@ time_save(const struct qwen_session *s, const struct qwen_state_opts *o)
 	double start;
 	int fd;
 
+	clear_away(file);
 	start = now();
 	fd = create(file);
 	check(qwen_writer_open(&w, fd, NULL, &err) < 0 ||
@@ -153,13 +172,14 @@ time_copy(void)
 	for (done = 0; done < n; done += (size_t)got)
 		check((got = read(fd, p + done, n - done)) <= 0, "read");
 	close(fd);
+	clear_away(path);
 	start = now();
 	fd = create(path);
 	for (done = 0; done < n; done += (size_t)got)
 		check((got = write(fd, p + done, n - done)) <= 0, "write");
 	check(fsync(fd) == -1 || close(fd) == -1, "fsync");
 	start = now() - start;
-	unlink(path);
+	clear_away(path);
 	free(p);
 	return start;
 }
@@ -230,6 +250,7 @@ measure(struct times *t, struct qwen_session *s,
 	double save[ROUNDS], copy[ROUNDS], step[ROUNDS], restored[ROUNDS];
 	double next[ROUNDS], command[ROUNDS];
 	struct qwen_model *m = qwen_session_model(s);
+	struct qwen_session *going;
 	long before = reset_peak();
 	size_t i;
 
@@ -242,12 +263,15 @@ measure(struct times *t, struct qwen_session *s,
 		save[i] = time_save(s, o);
 		copy[i] = time_copy();
 	}
+	going = restore(m);
+	time_step(going);
 	time_command();
 	for (i = 0; i < ROUNDS; i++) {
 		time_next(m, &restored[i], &next[i]);
-		step[i] = time_step(s);
+		step[i] = time_step(going);
 		command[i] = time_command();
 	}
+	qwen_session_free(going);
 	t->save = median(save);
 	t->copy = median(copy);
 	t->step = median(step);
@@ -361,8 +385,8 @@ main(int argc, char *argv[])
 	mo.n_threads = atoi(threads);
 	check(qwen_model_open(&m, model_path, &mo, &err) < 0, model_path);
 	n = strtoul(argv[2], NULL, 10);
-	if (n + ROUNDS * 2 > qwen_model_n_ctx(m))
-		n = qwen_model_n_ctx(m) - ROUNDS * 2;
+	if (n + ROUNDS + 1 > qwen_model_n_ctx(m))
+		n = qwen_model_n_ctx(m) - ROUNDS - 1;
 	s = prefill(m, n);
 	for (i = 0; i < 2; i++) {
 		printf("%s:\n", i == 0 ? "compressed" : "without compression");

@@ -7,6 +7,7 @@
 #   make check-arm64 those for arm64 alone, under qemu-user
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv;
 #                   with BENCH=-c compared with what is there only, fails if slower
+#   make bench-store  how long a prefix is looked for among 10,000 files
 #   make bench-state  what states cost in time and room; MODELS='file ...'
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
@@ -214,6 +215,9 @@ bench-state: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qtok $(BIN)/qdecode \
 		$(B)/tests/bench/state
 	@B=$(B) BIN=$(BIN) sh tests/bench/state.sh $(MODELS)
+bench-store: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qprefill
+	@BIN=$(BIN) sh tests/bench/store.sh
 
 SAN_asan = -fsanitize=address -fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
@@ -291,7 +295,8 @@ clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state \
-	tests asan ubsan tsan fuzz deps clean demo install uninstall FORCE
+	bench-store tests asan ubsan tsan fuzz deps clean demo install \
+	uninstall FORCE
 FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \

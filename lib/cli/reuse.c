@@ -156,14 +156,16 @@ use_store(struct cli_intake *in, const struct cli_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
-	size_t n, have = qwen_session_n_tokens(in->session);
+	size_t n = t->n, have = qwen_session_n_tokens(in->session);
 	struct qwen_session *s = NULL;
 	struct qwen_header self;
 	struct qwen_err err;
 	double start = cli_now();
 
 	cli_header(&self, QWEN_STREAM_STATE, m);
-	if (qwen_store_find(in->store, &self, t->tokens, t->n, &n, &err) < 0)
+	/* a look at the names first, if there may be nothing to gain */
+	if (have > 0 && qwen_store_find(in->store, &self, t->tokens, t->n, &n,
+	    &err) < 0)
 		cli_die_err(u->store, &err);
 	if (n > have && qwen_store_restore(in->store, &s, m, t->tokens, t->n,
 	    &err) < 0)

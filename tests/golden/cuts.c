@@ -278,7 +278,7 @@ main(void)
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++) {
 		check_model(&g[i], is_long ? 200 : 6, 1);
-		check_model(&g[i], is_long ? 50 : 1, 2);
+		check_model(&g[i], is_long ? 20 : 1, 2);
 	}
 	golden_free(g, n);
 	return done_testing();

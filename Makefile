@@ -70,7 +70,7 @@ SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib
 CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 	lib/kernel/*.c lib/model/*.c lib/sample/*.c) $(KERN))
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
-	lib/store/*.c lib/wire/*.c lib/yyjson/*.c))
+	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))

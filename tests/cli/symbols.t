@@ -49,9 +49,10 @@ sed 's/^/# /' other >&2
 
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"cli/cli.h"' -e '"yyjson/yyjson.h"' >other
+    grep -v -e '"qwen.h"' -e '"cli/cli.h"' \
+    -e '"cli/batch.h"' -e '"yyjson/yyjson.h"' >other
 [ ! -s other ]
-ok $? "tools include qwen.h, cli/cli.h and yyjson alone"
+ok $? "tools include qwen.h, the headers of cli and yyjson alone"
 cat other >&2
 # a folder of lib/, and those below it
 while read -r dir below; do
@@ -75,6 +76,7 @@ sample base kernel
 wire base
 model base quant gguf kernel
 state base wire model
+batch base model
 cli yyjson
 EOF
 [ ! -s other ]

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * choose.c - the next token of all that are ready: choosing goes over a whole
+ * row of logits for each, so that is done on all threads; what follows is not.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "batch/batch.h"
+#include "model/model.h"
+
+enum { BLOCK = 256 };	/* a fixed trip count, so that it is vectorised */
+
+/* Whether any of BLOCK numbers is above top. */
+static int
+has_better(const float *row, float top)
+{
+	int i, any = 0;
+
+	for (i = 0; i < BLOCK; i++)
+		any |= row[i] > top;
+	return any;
+}
+
+/* The first of the highest; few blocks have a new one. */
+static size_t
+best(const float *row, size_t n)
+{
+	size_t i, at, end, k = 0;
+
+	for (at = 0; at < n; at = end) {
+		end = n - at < BLOCK ? n : at + BLOCK;
+		if (end - at == BLOCK && !has_better(row + at, row[k]))
+			continue;
+		for (i = at; i < end; i++) {
+			if (row[i] > row[k])
+				k = i;
+		}
+	}
+	return k;
+}
+
+static int
+begin(struct qwen_work *w, struct qwen_task *t)
+{
+	if (t->begun || t->job.sampler == NULL)
+		return 0;
+	t->begun = 1;
+	if (qwen_sampler_begin(t->job.sampler, w->n_vocab, &t->err) < 0)
+		return -1;
+	return qwen_sampler_accept(t->job.sampler, t->text, t->n, 0, &t->err);
+}
+
+static int
+take(struct qwen_work *w, struct qwen_task *t, const float *row)
+{
+	struct qwen_choice *c = &t->choice;
+	int got;
+
+	c->id = (int32_t)best(row, w->n_vocab);
+	if (t->job.sampler != NULL && (begin(w, t) < 0 ||
+	    qwen_sampler_sample(t->job.sampler, row, NULL, w->n_vocab, t->n,
+	    &c->id, &t->err) < 0 ||
+	    qwen_sampler_accept(t->job.sampler, &c->id, 1, 1, &t->err) < 0))
+		return -1;
+	if (!t->job.logprobs)
+		return 0;
+	/* the best one tells the logarithm of the sum */
+	got = qwen_sample_top(row, NULL, w->n_vocab, w->n_vocab, t->top,
+	    t->job.n_top + 1, &t->err);
+	if (got < 1)
+		return -1;
+	c->logprob = (double)row[c->id] - (double)t->top[0].logit +
+	    t->top[0].logprob;
+	c->top = t->top;
+	c->n_top = (size_t)got < t->job.n_top ? (size_t)got : t->job.n_top;
+	return 0;
+}
+
+static void
+choose_one(void *arg, size_t item, int thread)
+{
+	struct qwen_work *w = arg;
+	struct qwen_task *t = w->ready[item];
+	const float *row = qwen_session_logits(t->s);
+
+	(void)thread;
+	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
+	    "no logits to choose from") : take(w, t, row);
+}
+
+static int
+append(struct qwen_task *t, int32_t id)
+{
+	size_t cap;
+	int32_t *p;
+
+	if (t->n == t->cap) {
+		if (qwen_add(t->cap, t->cap / 2 + 64, &cap) < 0 ||
+		    (p = realloc(t->text, cap * sizeof *p)) == NULL)
+			return -1;
+		t->text = p;
+		t->cap = cap;
+	}
+	t->text[t->n++] = id;
+	return 0;
+}
+
+static int
+is_ending(const struct qwen_task *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->job.n_ending; i++) {
+		if (t->job.ending[i] == t->choice.id)
+			return 1;
+	}
+	return 0;
+}
+
+/* Tell of the token, and whether it was the last. */
+static int
+go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
+{
+	int enough;
+
+	if (t->failed) {
+		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
+		return 0;
+	}
+	if (append(t, t->choice.id) < 0)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	w->stats.chosen++;
+	t->choice.n = t->n - t->n_prompt;
+	enough = t->job.token(t->job.arg, &t->choice);
+	if (is_ending(t) || (t->job.sampler != NULL &&
+	    qwen_sampler_stopped(t->job.sampler)))
+		qwen_task_end(w, t, QWEN_JOB_ENDING, NULL);
+	else if (enough)
+		qwen_task_end(w, t, QWEN_JOB_ENOUGH, NULL);
+	else if (t->choice.n >= t->job.max || t->n >= w->n_ctx)
+		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
+	return 0;
+}
+
+int
+qwen_work_choose(struct qwen_work *w, struct qwen_err *err)
+{
+	size_t i;
+
+	qwen_pool_run(w->o.model->pool, choose_one, w, w->n_ready);
+	for (i = 0; i < w->n_ready; i++) {
+		if (go_on(w, w->ready[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}

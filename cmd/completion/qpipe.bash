@@ -130,7 +130,7 @@ _qpipe_argument()
 	case $1 in
 	-m | --model | --vocab) _qpipe_files gguf ;;
 	-s | --state | -o | --output | --reuse) _qpipe_files ;;
-	--tokens | --data) _qpipe_files ;;
+	--tokens | --data | --report | --report-json) _qpipe_files ;;
 	--tools) _qpipe_files json ;;
 	--template) _qpipe_add -W 'qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder' ;;
 	--think) _qpipe_add -W 'on off' ;;
@@ -138,6 +138,7 @@ _qpipe_argument()
 	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
 	--logits) _qpipe_add -W 'all last none' ;;
+	--shard) _qpipe_add -W slurm ;;
 	--numerics) _qpipe_add -W '1 2' ;;
 	--synthetic) _qpipe_shapes gguf-synth ;;
 	--values) _qpipe_add -W "$(_qpipe_tensors)" ;;
@@ -155,7 +156,7 @@ _qpipe_operand()
 		else
 			_qpipe_files
 		fi ;;
-	qtok) _qpipe_files ;;
+	qbatch | qtok) _qpipe_files ;;
 	esac
 }
 
@@ -188,5 +189,5 @@ _qpipe()
 	esac
 }
 
-complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbench qchat qdecode \
-    qprefill qsample qstate qtok
+complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbatch qbench qchat \
+    qdecode qprefill qsample qstate qtok

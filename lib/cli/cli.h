@@ -274,6 +274,9 @@ void cli_sampling_check(const struct qwen_sampler *s);
 struct qwen_pieces *cli_sampling_pieces(struct qwen_sampler *s,
     const struct qwen_gguf *g);
 
+/* The ids that stand for no token; *n of them, owned, or NULL. Dies. */
+int32_t *cli_unused(const struct qwen_gguf *g, size_t *n);
+
 /* --mask-unused: never choose an id that stands for no token. Dies. */
 void cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 
@@ -369,6 +372,8 @@ void cli_output_rewind(struct cli_output *o);
  */
 void cli_progress_start(const char *unit, uint64_t total);
 void cli_progress(uint64_t done);
+/* So many of something else: ", 41.0 tok/s" in the next line. */
+void cli_progress_also(uint64_t done, const char *unit);
 void cli_progress_end(void);	/* wipes the line */
 
 /* Seconds since some fixed moment, for -v. */

@@ -15,6 +15,8 @@ static struct {
 	int		 on;
 	const char	*unit;
 	uint64_t	 total;
+	const char	*also;		/* counted beside it, or NULL */
+	uint64_t	 also_done;
 	double		 start_s;
 	double		 next_s;
 	int		 width;		/* of the line that stands there */
@@ -48,7 +50,7 @@ time_left(char *buf, size_t size, double seconds)
 void
 cli_progress(uint64_t done)
 {
-	char of[32] = "", left[48] = "";
+	char of[32] = "", left[48] = "", also[64] = "";
 	double now, rate;
 	int n;
 
@@ -62,14 +64,24 @@ cli_progress(uint64_t done)
 			time_left(left, sizeof left,
 			    (double)(line.total - done) / rate);
 	}
-	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f %s/s%s", cli_name,
+	if (line.also != NULL)
+		snprintf(also, sizeof also, ", %.1f %s/s",
+		    (double)line.also_done / (now - line.start_s), line.also);
+	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f %s/s%s%s", cli_name,
 	    done, of, line.unit, rate,
-	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, left);
+	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, also, left);
 	if (n < line.width)
 		fprintf(stderr, "%*s", line.width - n, "");
 	if (n > line.width)
 		line.width = n;
 	fflush(stderr);
+}
+
+void
+cli_progress_also(uint64_t done, const char *unit)
+{
+	line.also = unit;
+	line.also_done = done;
 }
 
 void

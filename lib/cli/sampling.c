@@ -64,6 +64,23 @@ cli_sampling_set(struct qwen_sampler *s, int c, const char *arg)
 	return 1;
 }
 
+int32_t *
+cli_unused(const struct qwen_gguf *g, size_t *n)
+{
+	struct qwen_err err;
+	int32_t *ids;
+
+	if (qwen_tok_unused(g, NULL, 0, n, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (*n == 0)
+		return NULL;
+	if ((ids = calloc(*n, sizeof *ids)) == NULL)
+		die("out of memory");
+	if (qwen_tok_unused(g, ids, *n, n, &err) < 0)
+		cli_die_err(NULL, &err);
+	return ids;
+}
+
 void
 cli_sampling_check(const struct qwen_sampler *s)
 {
@@ -89,17 +106,10 @@ void
 cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 {
 	struct qwen_err err;
-	int32_t *ids;
 	size_t n;
+	int32_t *ids = cli_unused(g, &n);
 
-	if (qwen_tok_unused(g, NULL, 0, &n, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (n == 0)
-		return;
-	if ((ids = calloc(n, sizeof *ids)) == NULL)
-		die("out of memory");
-	if (qwen_tok_unused(g, ids, n, &n, &err) < 0 ||
-	    qwen_sampler_mask(s, ids, n, &err) < 0)
+	if (n > 0 && qwen_sampler_mask(s, ids, n, &err) < 0)
 		cli_die_err(NULL, &err);
 	free(ids);
 }

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: ISC */
+/* qbatch.c - requests in, one a line; results out, one a line. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "cli/batch.h"
+#include "cli/cli.h"
+
+#undef warn	/* struct qwen_store_opts has a member of that name */
+
+static const char usage[] =
+    "qbatch [-qv] [-m model] [-o results] [-n count] [-t threads]\n"
+    "              [--resume] [--unordered] [--shard part] [--special]\n"
+    "              [--ignore-eos] [--mask-unused] [--mem size]\n"
+    "              [--max-sequences n] [--batch n] [--template name]\n"
+    "              [--numerics version]\n"
+    "              [--store folder | --no-store] [--store-max size]\n"
+    "              [--report file] [--report-json file] [--goodput goals]\n"
+    "              [--arrivals rate] [sampling options] [file]\n"
+    "       qbatch --merge [-o results] file ...\n";
+
+enum { O_ARRIVALS = 256, O_BATCH, O_GOODPUT, O_IGNORE_EOS, O_MASK_UNUSED,
+    O_MAX_SEQUENCES, O_MEM, O_MERGE, O_NO_STORE, O_NUMERICS, O_REPORT,
+    O_REPORT_JSON, O_RESUME, O_SHARD, O_SPECIAL, O_STORE, O_STORE_MAX,
+    O_TEMPLATE, O_UNORDERED };
+
+enum { DEFAULT_SEQUENCES = 32 };
+
+static const struct cli_option options[] = {
+	{ 'm', "model", 1 },
+	{ 'n', "count", 1 },
+	{ 'o', "output", 1 },
+	{ 't', "threads", 1 },
+	{ O_ARRIVALS, "arrivals", 1 },
+	{ O_BATCH, "batch", 1 },
+	{ O_GOODPUT, "goodput", 1 },
+	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_MASK_UNUSED, "mask-unused", 0 },
+	{ O_MAX_SEQUENCES, "max-sequences", 1 },
+	{ O_MEM, "mem", 1 },
+	{ O_MERGE, "merge", 0 },
+	{ O_NO_STORE, "no-store", 0 },
+	{ O_NUMERICS, "numerics", 1 },
+	{ O_REPORT, "report", 1 },
+	{ O_REPORT_JSON, "report-json", 1 },
+	{ O_RESUME, "resume", 0 },
+	{ O_SHARD, "shard", 1 },
+	{ O_SPECIAL, "special", 0 },
+	{ O_STORE, "store", 1 },
+	{ O_STORE_MAX, "store-max", 1 },
+	{ O_TEMPLATE, "template", 1 },
+	{ O_UNORDERED, "unordered", 0 },
+	{ 0, NULL, 0 },
+};
+
+static struct {
+	const char	*model;
+	const char	*input;			/* NULL: stdin */
+	const char	*output;		/* NULL: stdout */
+	const char	*report, *report_json;
+	const char	*store;
+	const char	*template;		/* NULL: the model's */
+	const char	*mem_text;
+	uint64_t	 mem, store_max;
+	size_t		 n_sequences, n_pass;
+	int		 n_threads;
+	unsigned	 numerics;		/* 0: the usual version */
+	int		 ignore_eos, mask_unused, merge, no_store, resume;
+	char		**files;
+	int		 n_files;
+} opt = { .n_sequences = DEFAULT_SEQUENCES };
+
+struct run {
+	struct cli_run_batch	 batch;
+	struct qwen_sampler	*sampler;
+	struct qwen_model	*model;
+	struct qwen_tok		*tok;
+	struct qwen_template	*template;
+	struct qwen_pieces	*pieces;
+	struct qwen_cache	*cache;
+	struct qwen_store	*store;
+	struct qwen_header	 header;	/* has the endings */
+	int32_t			*masked;
+};
+
+/* --------------------------------------------------------- the command line */
+
+static uint64_t
+slurm(const char *name, int64_t min)
+{
+	const char *v = getenv(name);
+
+	if (v == NULL)
+		cli_usage("--shard slurm: %s is not set: this is no task of an "
+		    "array", name);
+	return (uint64_t)cli_int(name, v, min, 1000000000);
+}
+
+/* The place of this task among those of its array. */
+static void
+parse_slurm(struct cli_run_batch *b)
+{
+	uint64_t id = slurm("SLURM_ARRAY_TASK_ID", 0);
+	uint64_t min = slurm("SLURM_ARRAY_TASK_MIN", 0);
+	uint64_t step = getenv("SLURM_ARRAY_TASK_STEP") == NULL ? 1 :
+	    slurm("SLURM_ARRAY_TASK_STEP", 1);
+
+	b->n_shards = slurm("SLURM_ARRAY_TASK_COUNT", 1);
+	if (id < min || (id - min) % step != 0 ||
+	    (id - min) / step >= b->n_shards)
+		cli_usage("--shard slurm: the ids of the tasks are not evenly "
+		    "spaced");
+	b->shard = (id - min) / step;
+}
+
+/* "2/8", or what Slurm says of this task. */
+static void
+parse_shard(const char *s, struct cli_run_batch *b)
+{
+	const char *slash = strchr(s, '/');
+	char first[32];
+
+	if (strcmp(s, "slurm") == 0) {
+		parse_slurm(b);
+		return;
+	}
+	if (slash == NULL || (size_t)(slash - s) >= sizeof first)
+		cli_usage("--shard: '%s' is neither like 2/8 nor slurm", s);
+	memcpy(first, s, (size_t)(slash - s));
+	first[slash - s] = '\0';
+	b->n_shards = (uint64_t)cli_int("--shard", slash + 1, 1, 1000000);
+	b->shard = (uint64_t)cli_int("--shard", first, 1,
+	    (int64_t)b->n_shards) - 1;
+}
+
+static void
+parse_one(int c, const char *arg, struct run *r)
+{
+	struct cli_run_batch *b = &r->batch;
+
+	switch (c) {
+	case 'm':
+		opt.model = arg;
+		break;
+	case 'n':
+		b->b.max = (size_t)cli_int("-n", arg, 1, INT64_MAX);
+		break;
+	case 'o':
+		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
+		break;
+	case 't':
+		opt.n_threads = cli_threads(arg);
+		break;
+	case O_ARRIVALS:
+		b->arrivals = cli_double("--arrivals", arg, 1e-6, 1e9);
+		break;
+	case O_BATCH:
+		opt.n_pass = (size_t)cli_int("--batch", arg, 1, 1 << 20);
+		break;
+	case O_GOODPUT:
+		cli_goals_parse(&b->report.goals, arg);
+		break;
+	case O_IGNORE_EOS:
+		opt.ignore_eos = 1;
+		break;
+	case O_MASK_UNUSED:
+		opt.mask_unused = 1;
+		break;
+	case O_MAX_SEQUENCES:
+		opt.n_sequences = (size_t)cli_int("--max-sequences", arg, 1,
+		    4096);
+		break;
+	case O_MEM:
+		opt.mem_text = arg;
+		opt.mem = cli_bytes("--mem", arg);
+		break;
+	case O_MERGE:
+		opt.merge = 1;
+		break;
+	case O_NO_STORE:
+		opt.no_store = 1;
+		break;
+	case O_NUMERICS:
+		opt.numerics = cli_numerics(arg);
+		break;
+	case O_REPORT:
+		opt.report = arg;
+		break;
+	case O_REPORT_JSON:
+		opt.report_json = arg;
+		break;
+	case O_RESUME:
+		opt.resume = 1;
+		break;
+	case O_SHARD:
+		parse_shard(arg, b);
+		break;
+	case O_SPECIAL:
+		b->b.encode = QWEN_TOK_SPECIAL;
+		break;
+	case O_STORE:
+		opt.store = arg;
+		break;
+	case O_STORE_MAX:
+		opt.store_max = cli_bytes("--store-max", arg);
+		break;
+	case O_TEMPLATE:
+		opt.template = arg;
+		break;
+	case O_UNORDERED:
+		b->unordered = 1;
+		break;
+	default:
+		cli_sampling_set(r->sampler, c, arg);
+	}
+}
+
+static void
+check_store(void)
+{
+	const char *env = getenv("QWEN_STORE");
+
+	if (opt.no_store)
+		opt.store = NULL;
+	else if (opt.store == NULL && env != NULL && env[0] != '\0')
+		opt.store = env;
+	else if (opt.store == NULL && opt.store_max > 0)
+		cli_usage("--store-max is the size of a store; give --store");
+}
+
+static void
+check_options(void)
+{
+	if (opt.merge) {
+		if (opt.n_files == 0)
+			cli_usage("--merge: no files to put together");
+		return;
+	}
+	if (opt.n_files > 1)
+		cli_usage("unexpected argument: %s", opt.files[1]);
+	if (opt.n_files == 1 && strcmp(opt.files[0], "-") != 0)
+		opt.input = opt.files[0];
+	if (opt.resume && opt.output == NULL)
+		cli_usage("--resume needs -o, where the results are");
+	check_store();
+	if (opt.input == NULL)
+		cli_need_stdin();
+}
+
+static void
+parse(int argc, char *argv[], struct run *r)
+{
+	const struct cli_option *sampling = cli_sampling_options();
+	struct qwen_err err;
+	const char *arg;
+	int c, operand;
+
+	if (qwen_sampler_new(&r->sampler, &err) < 0)
+		cli_die_err(NULL, &err);
+	r->batch.b.max = SIZE_MAX;
+	r->batch.n_shards = 1;
+	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
+	    &operand)) != -1)
+		parse_one(c, arg, r);
+	cli_sampling_check(r->sampler);
+	opt.files = argv + operand;
+	opt.n_files = argc - operand;
+	check_options();
+}
+
+/* -------------------------------------------------------- before and after */
+
+static void
+note_store(void *arg, const char *msg)
+{
+	(void)arg;
+	cli_note("store %s: %s", opt.store, msg);
+}
+
+static void
+open_store(struct run *r)
+{
+	struct qwen_store_opts o = {
+		.dir = opt.store, .max = opt.store_max, .warn = note_store,
+	};
+	struct qwen_err err;
+
+	if (opt.store != NULL && qwen_store_open(&r->store, &o, &err) < 0)
+		cli_note("store %s: %s; going on without it", opt.store,
+		    err.msg);
+}
+
+/* What the memory will be used for, and whether it is enough for anything. */
+static void
+plan_memory(const struct run *r)
+{
+	uint64_t least = qwen_cache_need(r->model, 1);
+	struct qwen_cache_usage u;
+
+	if (opt.mem_text != NULL && opt.mem < least)
+		cli_usage("--mem: %s is too little for one sequence; the least "
+		    "is %llu", opt.mem_text, (unsigned long long)least);
+	if (!cli_verbose)
+		return;
+	qwen_cache_usage(r->cache, &u);
+	cli_note("memory: a sequence takes %.2f MiB of recurrent state and "
+	    "%.1f KiB for each 16 tokens; %zu sequences take %.1f MiB of "
+	    "state", (double)u.state_bytes / 0x1p20,
+	    (double)u.block_bytes / 0x1p10, opt.n_sequences,
+	    (double)opt.n_sequences * (double)u.state_bytes / 0x1p20);
+	if (opt.mem > 0)
+		cli_note("memory: %.1f MiB for all of these",
+		    (double)opt.mem / 0x1p20);
+	else
+		cli_note("memory: no limit (--mem)");
+}
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+/* By name, from a file, or the model's own, which it may not have. */
+static void
+open_template(struct run *r)
+{
+	static struct qwen_err err;
+	char *text;
+	size_t n;
+	int rc;
+
+	if (opt.template == NULL) {
+		if (qwen_template_open_gguf(&r->template,
+		    qwen_model_gguf(r->model), &err) < 0)
+			r->batch.b.no_template = err.msg;
+	} else if (strchr(opt.template, '/') == NULL) {
+		if (qwen_template_open(&r->template, opt.template, &err) < 0)
+			cli_die_err("--template", &err);
+	} else {
+		text = cli_read_file(opt.template, &n);
+		rc = qwen_template_open_text(&r->template, text, n, &err);
+		free(text);
+		if (rc < 0)
+			cli_die_err(opt.template, &err);
+	}
+	r->batch.b.template = r->template;
+}
+
+static void
+open_model(struct run *r)
+{
+	struct cli_run_batch *b = &r->batch;
+	const struct qwen_gguf *g;
+	struct qwen_err err;
+
+	r->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
+	cli_tell_model(r->model);
+	g = qwen_model_gguf(r->model);
+	cli_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
+	    &err) < 0 || qwen_tok_decoder_new(&b->spell, r->tok,
+	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (opt.mask_unused)
+		b->b.masked = r->masked = cli_unused(g, &b->b.n_masked);
+	open_template(r);
+	b->b.pieces = r->pieces = cli_sampling_pieces(r->sampler, g);
+	b->b.eog = r->header.eog;
+	b->b.n_eog = r->header.n_eog;
+	b->b.tok = r->tok;
+	b->b.sampler = r->sampler;
+	b->b.n_vocab = qwen_model_n_vocab(r->model);
+	b->b.model = base_name(qwen_gguf_path(g, 0));
+	b->ending = r->header.eog;
+	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
+}
+
+static void
+open_work(struct run *r)
+{
+	struct qwen_work_opts o = {
+		.model = r->model, .n_sequences = opt.n_sequences,
+		.n_pass = opt.n_pass,
+	};
+	struct qwen_err err;
+
+	if (qwen_cache_new(&r->cache, r->model, opt.mem, &err) < 0)
+		cli_die_err(NULL, &err);
+	plan_memory(r);
+	open_store(r);
+	o.cache = r->cache;
+	o.store = r->store;
+	if (qwen_work_new(&r->batch.work, &o, &err) < 0)
+		cli_die_err(NULL, &err);
+	/* enough to find what several begin with, and for slow ones */
+	r->batch.n_ahead = 16 * opt.n_sequences + 64;
+}
+
+/* How many items there are to do, for the progress line; 0: nobody knows. */
+static uint64_t
+count_items(const struct cli_run_batch *b)
+{
+	uint64_t n, done = b->out.done.n;
+
+	if (b->waits || cli_quiet || !isatty(STDERR_FILENO))
+		return 0;
+	n = cli_lines_count(b->in.fd);
+	n = n / b->n_shards + (b->shard < n % b->n_shards);
+	return n > done ? n - done : 0;
+}
+
+static void
+open_files(struct run *r)
+{
+	struct cli_run_batch *b = &r->batch;
+	struct stat st;
+
+	b->in.name = opt.input != NULL ? opt.input : "stdin";
+	b->in.fd = opt.input == NULL ? STDIN_FILENO :
+	    open(opt.input, O_RDONLY | O_CLOEXEC);
+	if (b->in.fd == -1 || fstat(b->in.fd, &st) == -1)
+		die("%s: %s", b->in.name, strerror(errno));
+	b->waits = !S_ISREG(st.st_mode);
+	b->seed = cli_sampler_seed(r->sampler);
+	cli_results_open(&b->out, opt.output, opt.resume);
+}
+
+/* -v: what came of it. */
+static void
+tell(const struct run *r, const struct qwen_work_stats *st)
+{
+	const struct cli_run_batch *b = &r->batch;
+	double s = b->report.end - b->report.start;
+
+	if (!cli_verbose)
+		return;
+	cli_note("%llu items in %.3f s, %llu of them failed, %llu were there "
+	    "before", (unsigned long long)b->n_done, s,
+	    (unsigned long long)b->n_failed, (unsigned long long)b->n_skipped);
+	cli_note("%llu tokens generated, %.1f tok/s; of prompts %llu read, "
+	    "%llu shared, %llu from the store", (unsigned long long)st->chosen,
+	    (double)st->chosen / s, (unsigned long long)st->read,
+	    (unsigned long long)st->shared, (unsigned long long)st->stored);
+	cli_note("%llu passes, %.3f s; at most %llu sequences and %.1f MiB; "
+	    "%.2f%% of the KV cache held nothing",
+	    (unsigned long long)st->n_passes, st->pass_s,
+	    (unsigned long long)st->max_sequences,
+	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
+	cli_note("%llu times a sequence made room, %llu tokens read again",
+	    (unsigned long long)st->preempted, (unsigned long long)st->again);
+	cli_tell_stats(r->model);
+}
+
+static void
+finish(struct run *r)
+{
+	struct cli_run_batch *b = &r->batch;
+	struct qwen_work_stats st;
+	uint64_t failed = b->n_failed + b->out.n_errors;
+
+	qwen_work_stats(b->work, &st);
+	cli_progress_end();
+	cli_results_close(&b->out);
+	if (opt.report != NULL)
+		cli_report_write(&b->report, &st, opt.report, 0);
+	if (opt.report_json != NULL)
+		cli_report_write(&b->report, &st, opt.report_json, 1);
+	tell(r, &st);
+	if (b->n_failed > 0)
+		cli_warn("%llu of %llu items failed; the first, line %llu: %s",
+		    (unsigned long long)failed,
+		    (unsigned long long)(b->n_done + b->n_skipped),
+		    (unsigned long long)b->failed_line, b->failed);
+	else if (failed > 0)
+		cli_warn("%llu items failed in an earlier run",
+		    (unsigned long long)failed);
+}
+
+static void
+free_all(struct run *r)
+{
+	qwen_work_free(r->batch.work);
+	cli_batch_fini(&r->batch);
+	qwen_store_close(r->store);
+	qwen_cache_free(r->cache);
+	qwen_tok_decoder_free(r->batch.spell);
+	qwen_template_close(r->template);
+	qwen_pieces_close(r->pieces);
+	qwen_tok_close(r->tok);
+	qwen_sampler_free(r->sampler);
+	free(r->masked);
+	qwen_model_close(r->model);
+}
+
+int
+main(int argc, char *argv[])
+{
+	static struct run r;
+	int status;
+
+	cli_init("qbatch", usage);
+	parse(argc, argv, &r);
+	if (opt.merge) {
+		cli_merge(opt.files, opt.n_files, opt.output);
+		qwen_sampler_free(r.sampler);
+		return cli_finish();
+	}
+	open_model(&r);
+	open_work(&r);
+	open_files(&r);
+	r.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
+	cli_progress_start("items", count_items(&r.batch));
+	cli_batch_run(&r.batch);
+	finish(&r);
+	status = cli_finish();
+	free_all(&r);
+	return status;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * batch_merge.c - results of several runs, by the numbers of the lines that
+ * they answer.  Only where each line is stays in memory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/batch.h"
+
+struct place {
+	uint64_t	number;
+	uint64_t	offset;
+	size_t		n;	/* bytes, the newline not among them */
+	int		file;
+};
+
+struct merge {
+	char *const	*name;
+	int		*fd;
+	struct place	*place;
+	size_t		 n, cap;
+};
+
+static void
+add(struct merge *m, const struct place *p)
+{
+	if (m->n == m->cap) {
+		m->cap = m->cap * 2 + 256;
+		m->place = realloc(m->place, m->cap * sizeof *m->place);
+		if (m->place == NULL)
+			die("out of memory");
+	}
+	m->place[m->n++] = *p;
+}
+
+static void
+scan(struct merge *m, int file)
+{
+	struct cli_lines l = { .fd = m->fd[file], .name = m->name[file] };
+	struct cli_line line;
+	struct place p = { .file = file };
+	int error;
+	char *id;
+
+	for (; cli_lines_next(&l, &line); p.offset = l.offset) {
+		if (l.torn)
+			die("%s: the last line is not complete: resume the "
+			    "run", l.name);
+		if (cli_result_parse(&line, &p.number, &id, &error) < 0)
+			die("%s: line %llu is not a result", l.name,
+			    (unsigned long long)l.line);
+		free(id);
+		p.n = line.n;
+		add(m, &p);
+	}
+	cli_lines_fini(&l);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The line, with its newline. */
+static void
+load(const struct merge *m, const struct place *p, struct cli_text *t)
+{
+	size_t at = 0;
+	ssize_t got;
+
+	t->n = 0;
+	cli_text_fmt(t, "%*s\n", (int)p->n, "");
+	while (at < p->n) {
+		got = pread(m->fd[p->file], t->s + at, p->n - at,
+		    (off_t)(p->offset + at));
+		if (got == -1 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			die("%s: %s", m->name[p->file], got == 0 ?
+			    "it became shorter" : strerror(errno));
+		at += (size_t)got;
+	}
+}
+
+/* A line twice is welcome if it says the same: a part that was done again. */
+static void
+check_again(const struct merge *m, const struct place *p)
+{
+	struct cli_text a = { 0 }, b = { 0 };
+
+	load(m, &p[0], &a);
+	load(m, &p[1], &b);
+	if (a.n != b.n || memcmp(a.s, b.s, a.n) != 0)
+		die("%s and %s have different results for line %llu",
+		    m->name[p[0].file], m->name[p[1].file],
+		    (unsigned long long)p->number);
+	cli_text_fini(&a);
+	cli_text_fini(&b);
+}
+
+/* In order, each line once. */
+static void
+sort_all(struct merge *m)
+{
+	size_t i, n = 0;
+
+	if (m->n == 0)
+		return;
+	qsort(m->place, m->n, sizeof *m->place, compare);
+	for (i = 1; i < m->n; i++) {
+		if (m->place[i].number == m->place[i - 1].number)
+			check_again(m, &m->place[i - 1]);
+	}
+	for (i = 0; i < m->n; i++) {
+		if (i == 0 || m->place[i].number != m->place[n - 1].number)
+			m->place[n++] = m->place[i];
+	}
+	m->n = n;
+}
+
+static void
+write_all(const struct merge *m, const char *path)
+{
+	struct cli_output *o = path != NULL ? cli_output_open(path) : NULL;
+	int fd = o != NULL ? cli_output_fd(o) : STDOUT_FILENO;
+	struct cli_results r = { .fd = fd, .name = path != NULL ? path :
+	    "stdout" };
+	struct cli_text line = { 0 };
+	size_t i;
+
+	for (i = 0; i < m->n; i++) {
+		load(m, &m->place[i], &line);
+		cli_results_write(&r, &line);
+	}
+	cli_text_fini(&line);
+	if (o != NULL)
+		cli_output_commit(o);
+}
+
+void
+cli_merge(char *const *files, int n, const char *path)
+{
+	struct merge m = { .name = files };
+	int i;
+
+	if ((m.fd = calloc((size_t)n, sizeof *m.fd)) == NULL)
+		die("out of memory");
+	for (i = 0; i < n; i++) {
+		m.fd[i] = open(files[i], O_RDONLY | O_CLOEXEC);
+		if (m.fd[i] == -1)
+			die("%s: %s", files[i], strerror(errno));
+		scan(&m, i);
+	}
+	sort_all(&m);
+	write_all(&m, path);
+	for (i = 0; i < n; i++)
+		close(m.fd[i]);
+	free(m.place);
+	free(m.fd);
+}

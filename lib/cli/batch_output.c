@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * batch_output.c - where results go: a file that grows by whole lines, so that
+ * after a kill all but the last line of it can be trusted, and resumed from.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/batch.h"
+
+enum { PATIENCE_S = 3 };
+
+/* One run at a time; one that was killed may hold it for a moment. */
+static void
+lock(const struct cli_results *r)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	double patience = cli_now() + PATIENCE_S;
+
+	while (fcntl(r->fd, F_SETLK, &l) == -1) {
+		/* no locks on this file system: go without */
+		if (errno == ENOLCK || errno == EINVAL || errno == ENOSYS)
+			return;
+		if (errno != EAGAIN && errno != EACCES)
+			die("%s: lock: %s", r->name, strerror(errno));
+		if (cli_now() > patience)
+			die("%s: another process is writing it", r->name);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void
+note_result(struct cli_results *r, const struct cli_line *line, uint64_t at)
+{
+	uint64_t number;
+	int made, error;
+	char *id;
+
+	if (cli_result_parse(line, &number, &id, &error) < 0)
+		die("%s: line %llu is not a result; not resuming", r->name,
+		    (unsigned long long)at);
+	cli_seen_put(&r->done, number, cli_id_hash(id), &made);
+	if (!made)
+		die("%s: line %llu is a second result for line %llu of the "
+		    "input", r->name, (unsigned long long)at,
+		    (unsigned long long)number);
+	r->n_errors += (uint64_t)error;
+	free(id);
+}
+
+/* What is there; a line that was not written to its end goes. */
+static void
+read_results(struct cli_results *r)
+{
+	struct cli_lines l = { .fd = r->fd, .name = r->name };
+	struct cli_line line;
+	uint64_t end = 0;
+
+	while (cli_lines_next(&l, &line)) {
+		if (l.torn)
+			break;
+		note_result(r, &line, l.line);
+		end = l.offset;
+	}
+	cli_lines_fini(&l);
+	if (ftruncate(r->fd, (off_t)end) == -1 ||
+	    lseek(r->fd, 0, SEEK_END) == -1)
+		die("%s: %s", r->name, strerror(errno));
+}
+
+void
+cli_results_open(struct cli_results *r, const char *path, int resume)
+{
+	struct stat st;
+
+	r->fd = STDOUT_FILENO;
+	r->name = "stdout";
+	if (path == NULL)
+		return;
+	r->name = path;
+	r->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (r->fd == -1 && errno == EACCES)	/* a FIFO, say */
+		r->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (r->fd == -1 || fstat(r->fd, &st) == -1)
+		die("%s: %s", path, strerror(errno));
+	r->regular = S_ISREG(st.st_mode);
+	if (!r->regular)
+		return;
+	lock(r);
+	if (resume)
+		read_results(r);
+	else if (st.st_size > 0)
+		die("%s: there are results in it; --resume goes on with it",
+		    path);
+}
+
+void
+cli_results_write(struct cli_results *r, const struct cli_text *line)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	while (at < line->n) {
+		n = write(r->fd, line->s + at, line->n - at);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1 && errno == EPIPE)
+			exit(1);
+		if (n == -1)
+			die("%s: %s", r->name, strerror(errno));
+		at += (size_t)n;
+	}
+}
+
+void
+cli_results_close(struct cli_results *r)
+{
+	if (r->regular && fsync(r->fd) == -1)
+		die("%s: %s", r->name, strerror(errno));
+	if (r->fd != STDOUT_FILENO && close(r->fd) == -1)
+		die("%s: %s", r->name, strerror(errno));
+	cli_seen_fini(&r->done);
+}

@@ -120,4 +120,18 @@ cp damaged said.cbor
 sh 2.sh >out 2>err
 [ -s err ] && ! qstate verify there.cbor 2>/dev/null
 ok $? "a damaged one does not arrive as a good one"
+
+# --- many prompts
+if command -v jq >/dev/null 2>&1; then
+	recipe "Many prompts, in parts, anywhere"
+	run 1 2 3 4
+	[ "$(wc -l <replies.jsonl)" = 12 ] && cmp -s replies.jsonl merged.jsonl
+	ok $? "the parts together are the whole"
+	printf 'And God said' | qtok | qdecode -n 12 --temp 0.8 --seed 7 |
+	    qtok -d >want
+	sed -n 7p replies.jsonl | jq -j .text | cmp -s - want
+	ok $? "and an answer is what qdecode says"
+else
+	skip "many prompts" "no jq"
+fi
 done_testing

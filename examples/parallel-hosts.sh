@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: ISC
+#
+# A batch of prompts over the hosts that GNU parallel knows:
+#
+#   parallel-hosts.sh parts in.jsonl out.jsonl [qbatch options]
+#
+# With a file of host names in $HOSTS they are reached by ssh, and have the
+# input, the model and this folder under the same names (a shared file system);
+# without, the parts are done here.  A part that was killed is tried again, by
+# whichever host is free, goes on where its file ends, and gives the same bytes.
+# If some fail all the same, the parts stay; the same line again goes on.
+set -e
+n=$1 in=$2 out=$3
+shift 3
+
+seq "$n" | parallel --quote --will-cite ${HOSTS:+--sshloginfile "$HOSTS"} \
+    ${HOSTS:+--workdir .} --jobs "${JOBS:-1}" --retries 3 \
+    qbatch --shard "{}/$n" --resume -o "$out.part{}" "$@" "$in"
+set --
+for i in $(seq "$n"); do
+	set -- "$@" "$out.part$i"
+done
+qbatch --merge -o "$out" "$@"
+rm "$@"

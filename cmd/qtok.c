@@ -594,6 +594,14 @@ open_template(const struct opts *o)
 	return t;
 }
 
+/* Tools that the template has no word for would be lost without one, too. */
+static void
+check_tools(const struct opts *o, const struct qwen_template *t)
+{
+	if (o->tools != NULL && !qwen_template_calls(t))
+		cli_note("the template does not say how tools are called");
+}
+
 static void
 add_part(struct cli_request *q, const struct part *p)
 {
@@ -724,6 +732,7 @@ chat(const struct opts *o, char *paths[])
 	size_t n;
 	char *json = request(o, paths, &n);
 
+	check_tools(o, t);
 	if (qwen_template_render(t, json, n, &p, &err) < 0)
 		cli_die_err(NULL, &err);
 	free(json);
@@ -832,6 +841,7 @@ parse_reply(const struct opts *o, char *paths[])
 	char *tools = NULL, *json;
 	size_t n;
 
+	check_tools(o, t);
 	if (o->tools != NULL)
 		tools = cli_read_file(o->tools, &ro.n_tools);
 	ro.tools = tools;

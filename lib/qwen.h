@@ -439,6 +439,9 @@ int qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err);
 void qwen_template_close(struct qwen_template *t);
 
+/* 1 if it has tools called in a way that qwen_reply reads, 0 if not. */
+int qwen_template_calls(const struct qwen_template *t);
+
 /*
  * What the template makes of a request, n bytes of JSON: an object with a list
  * of messages and, if wanted, tools and other things that the template asks

@@ -152,7 +152,8 @@ struct qwen_template {
 	struct chat_arena	 mem;
 	struct chat_node	*body;
 	char			*source;
-	int			 xml;		/* calls are <function=...> */
+	int			 xml;		/* calls are <function=...>, */
+	int			 json;		/* or JSON in <tool_call> */
 	int			 thinks;
 	int			 parsed_arguments;	/* those of calls must
 							   not be strings */

@@ -82,6 +82,7 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 		return -1;
 	}
 	t->xml = contains(t->source, "<function=");
+	t->json = !t->xml && contains(t->source, "<tool_call>");
 	t->thinks = contains(t->source, "<think>");
 	t->parsed_arguments = t->xml &&
 	    !contains(t->source, "arguments is string");
@@ -146,6 +147,12 @@ qwen_template_close(struct qwen_template *t)
 	qwen_chat_arena_fini(&t->mem);
 	free(t->source);
 	free(t);
+}
+
+int
+qwen_template_calls(const struct qwen_template *t)
+{
+	return t->xml || t->json;
 }
 
 /* --------------------------------------------------------------- rendering */

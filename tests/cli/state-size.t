@@ -1,0 +1,16 @@
+#!/bin/sh
+# Real states of a trained model are at least a tenth smaller than their bytes,
+# whatever text made them, and so is each kind of block that is large.
+. "$TOP/tests/cli/tap.sh"
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+for text in README.md man/qstate.1 lib/state/codec.c; do
+	head -c 4000 "$TOP/$text" | qtok | qprefill -o S >/dev/null
+	qstate show --json S >show
+	is "$(jq -c '[(.kinds[] | select(.kind == "kv" or .kind == "delta" or
+	    .kind == "conv" or .kind == "logits")), .] |
+	    map(.stored <= 0.9 * .raw)' show)" \
+	    "[true,true,true,true,true]" "$text: $(jq -r '(.kinds[] |
+	    select(.raw > 0) | "\(.kind) \(.stored * 100 / .raw | round) %"),
+	    "all \(.stored * 100 / .raw | round) %"' show | tr '\n' ' ')"
+done
+done_testing

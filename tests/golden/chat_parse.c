@@ -228,8 +228,57 @@ one_split(const struct qwen_template *t, yyjson_val *c, yyjson_val *splits,
 	return good;
 }
 
+/*
+ * Whether the message, in the next request, makes the text of the reply again:
+ * so it is where the model wrote as the template asks.
+ */
+static int
+comes_back(const struct qwen_template *t, yyjson_val *c, const char *json)
+{
+	static const char *const head[] = {
+		"<|im_start|>assistant\n", "<|im_start|>assistant\n<think>\n",
+		"<|im_start|>assistant\n<think>\n\n</think>\n\n",
+	};
+	yyjson_doc *doc = yyjson_read(json, strlen(json),
+	    YYJSON_READ_NUMBER_AS_RAW);
+	yyjson_mut_doc *mut = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(mut), *list, *m;
+	const char *text = chat_str(c, "text");
+	struct qwen_prompt *p;
+	struct qwen_str s;
+	char *request, want[8192];
+	size_t n, i;
+	int back = 0;
+
+	yyjson_mut_doc_set_root(mut, root);
+	list = yyjson_mut_obj_add_arr(mut, root, "messages");
+	m = yyjson_mut_arr_add_obj(mut, list);
+	yyjson_mut_obj_add_str(mut, m, "role", "user");
+	yyjson_mut_obj_add_str(mut, m, "content", "x");
+	yyjson_mut_arr_append(list, yyjson_val_mut_copy(mut,
+	    yyjson_doc_get_root(doc)));
+	yyjson_mut_obj_add_bool(mut, root, "add_generation_prompt", 0);
+	request = yyjson_mut_write(mut, 0, &n);
+	if (qwen_template_render(t, request, n, &p, NULL) == 0) {
+		s = qwen_prompt_text(p);
+		/* where nothing was said of thinking, it may be an empty one */
+		for (i = 0; i < 3; i++) {
+			n = (size_t)snprintf(want, sizeof want,
+			    "%s%s<|im_end|>\n", head[i], text);
+			back |= (thinking(c) == (enum qwen_thinking)i ||
+			    thinking(c) == QWEN_THINKING_NONE) && n <= s.len &&
+			    memcmp(s.s + s.len - n, want, n) == 0;
+		}
+		qwen_prompt_free(p);
+	}
+	free(request);
+	yyjson_mut_doc_free(mut);
+	yyjson_doc_free(doc);
+	return back;
+}
+
 struct tally {
-	int	n, n_splits, bad;
+	int	n, n_splits, bad, back;
 };
 
 static void
@@ -250,14 +299,15 @@ one(const struct qwen_template *t, yyjson_val *c, struct tally *sum)
 	sum->n++;
 	sum->n_splits += 2;
 	sum->bad += !good;
+	sum->back += comes_back(t, c, first);
 	free(first);
 	yyjson_doc_free(none);
 }
 
 static void
-all(const char *family, const char *template)
+all(const char *family, const char *template, int back)
 {
-	struct tally sum = { 0, 0, 0 };
+	struct tally sum = { 0, 0, 0, 0 };
 	struct qwen_template *t;
 	struct bytes b;
 	char file[64], *line;
@@ -273,6 +323,7 @@ all(const char *family, const char *template)
 	}
 	ok(sum.n > 30 && sum.bad == 0, "%s with %s: %d replies in %d splits, "
 	    "%d wrong", family, template, sum.n, sum.n_splits, sum.bad);
+	ok(sum.back >= back, "%d of them come back as they were", sum.back);
 	qwen_template_close(t);
 	free(b.p);
 }
@@ -280,10 +331,10 @@ all(const char *family, const char *template)
 int
 main(void)
 {
-	all("qwen3", "qwen3");
-	all("qwen3.5", "qwen3.5");
-	all("qwen3.5", "qwen3.6");
-	all("qwen3.5", "qwen3.6-ud");
-	all("qwen3-coder", "qwen3-coder");
+	all("qwen3", "qwen3", 23);
+	all("qwen3.5", "qwen3.5", 30);
+	all("qwen3.5", "qwen3.6", 32);
+	all("qwen3.5", "qwen3.6-ud", 30);
+	all("qwen3-coder", "qwen3-coder", 21);
 	return done_testing();
 }

@@ -80,6 +80,7 @@ on_token(void *arg, const struct qwen_choice *c)
 	if (a->item->first <= 0)
 		a->item->first = a->item->last;
 	cli_progress_also(++r->n_tokens, "tok");
+	cli_progress(r->n_done);
 	return cli_answer_put(a, c, r->spell);
 }
 

@@ -90,6 +90,15 @@ main(void)
 	cli_progress(600);
 	ok(seen(m)[0] == '\0', "nothing after the end");
 
+	cli_progress_start("items", 10);
+	clock_s += 5;
+	cli_progress_also(50, "tok");
+	cli_progress(5);
+	ok(strcmp(seen(m), "\rtool: 5/10 items, 1.0 items/s, 10.0 tok/s, "
+	    "0:05 left") == 0, "two things counted");
+	cli_progress_end();
+	seen(m);
+
 	cli_quiet = 1;
 	cli_progress_start("tokens", 0);
 	clock_s += 3;

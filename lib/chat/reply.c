@@ -166,6 +166,8 @@ start(struct qwen_reply *r, int final)
 	struct chat_text t = { r->text.s, r->text.n, NULL };
 	int is;
 
+	if (t.n == 0)
+		return 0;
 	/* White space at the beginning is not given out in any case. */
 	qwen_chat_drop(&r->text, t.n - qwen_chat_strip(&t, NULL, 1).n);
 	if (r->text.n == 0)

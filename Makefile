@@ -64,11 +64,12 @@ KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
 QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
 ARCH := $(sort $(wildcard lib/model/arch_*.c))
-SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c,$(sort $(wildcard lib/sample/*.c)))
+SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c \
+	lib/sample/constrain.c,$(sort $(wildcard lib/sample/*.c)))
 
 # What needs no other library, and what does.
 CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
-	lib/kernel/*.c lib/model/*.c lib/sample/*.c) $(KERN))
+	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN))
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
 	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))

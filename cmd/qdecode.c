@@ -11,13 +11,13 @@
 static const char usage[] =
     "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
     "               [-f format] [--save-every seconds] [--new-run]\n"
-    "               [--ignore-eos] [--mask-unused] [--resume] [--no-compress]\n"
+    "               [--grammar file] [--ignore-eos] [--mask-unused] [--resume] [--no-compress]\n"
     "               [--numerics version] [sampling options]\n"
     "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
     "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
     "               [--no-compress] [--numerics version]\n";
 
-enum { O_IGNORE_EOS = 256, O_LOGITS, O_MASK_UNUSED, O_NEW_RUN, O_NO_COMPRESS,
+enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_LOGITS, O_MASK_UNUSED, O_NEW_RUN, O_NO_COMPRESS,
     O_NUMERICS, O_RESUME, O_SAVE_EVERY, O_TOP };
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
@@ -29,6 +29,7 @@ static const struct cli_option options[] = {
 	{ 'o', "output", 1 },
 	{ 's', "state", 1 },
 	{ 't', "threads", 1 },
+	{ O_GRAMMAR, "grammar", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
 	{ O_LOGITS, "logits", 0 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
@@ -43,6 +44,7 @@ static const struct cli_option options[] = {
 
 static struct {
 	const char		*model;
+	const char		*grammar;	/* NULL: none */
 	const char		*output;	/* NULL: the state is not kept */
 	enum qwen_format	 format;
 	int			 format_given;
@@ -67,6 +69,7 @@ struct run {
 	struct qwen_model	*model;
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
+	struct cli_grammar	 grammar;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
 	struct cli_run		 record;	/* of this run, with --save-every */
@@ -99,6 +102,9 @@ parse_one(int c, const char *arg, struct run *r)
 		break;
 	case 't':
 		opt.n_threads = cli_threads(arg);
+		break;
+	case O_GRAMMAR:
+		opt.grammar = arg;
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
@@ -157,7 +163,7 @@ check_options(const struct run *r)
 		    "were chosen");
 	if (opt.save)
 		cli_usage("--save-every is for tokens, not for --logits");
-	if (opt.sampling || opt.resume || opt.mask_unused)
+	if (opt.sampling || opt.resume || opt.mask_unused || opt.grammar != NULL)
 		cli_usage("with --logits, choosing tokens is up to qsample");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
 		cli_usage("raw rows are whole rows: --top needs another -f");
@@ -178,6 +184,8 @@ parse(int argc, char *argv[], struct run *r)
 		parse_one(c, arg, r);
 	cli_no_operands(argc, argv, operand);
 	check_options(r);
+	if (opt.grammar != NULL)
+		cli_grammar_open(&r->grammar, opt.grammar, r->sampler);
 }
 
 static int
@@ -241,6 +249,7 @@ begin_sampling(struct run *r)
 	if (opt.mask_unused)
 		cli_mask_unused(r->sampler, qwen_model_gguf(r->model));
 	r->pieces = cli_sampling_pieces(r->sampler, qwen_model_gguf(r->model));
+	cli_grammar_begin(&r->grammar, r->pieces, r->sampler);
 	if (qwen_sampler_eog(r->sampler, r->header.eog, r->header.n_eog,
 	    &err) < 0 ||
 	    qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
@@ -322,6 +331,9 @@ describe(const struct run *r)
 	n += (size_t)snprintf(text + n, sizeof text - n, "%s%s",
 	    opt.ignore_eos ? "ignore-eos " : "",
 	    opt.mask_unused ? "mask-unused " : "");
+	if (opt.grammar != NULL)
+		n += (size_t)snprintf(text + n, sizeof text - n,
+		    "grammar=%016llx ", (unsigned long long)r->grammar.hash);
 	n += qwen_sampler_describe(r->sampler, text + n, sizeof text - n);
 	if (n >= sizeof text)
 		die("the options take more than %d bytes", OPTIONS_MAX);
@@ -561,6 +573,7 @@ main(int argc, char *argv[])
 	status = cli_finish();
 	cli_intake_fini(&r.in);
 	qwen_sampler_free(r.sampler);
+	cli_grammar_close(&r.grammar);
 	qwen_pieces_close(r.pieces);
 	qwen_model_close(r.model);
 	return status;

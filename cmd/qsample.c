@@ -10,16 +10,17 @@
 
 static const char usage[] =
     "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
-    "               [--mask-unused] [-m model] [sampling options]\n"
+    "               [--grammar file] [--mask-unused] [-m model] [sampling options]\n"
     "       qsample --top n [-qv] [-n count] [-f format]\n";
 
-enum { O_IGNORE_EOS = 256, O_MASK_UNUSED, O_TOP };
+enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_MASK_UNUSED, O_TOP };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
 	{ 'm', "model", 1 },
 	{ 'n', "count", 1 },
 	{ 's', "state", 1 },
+	{ O_GRAMMAR, "grammar", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_TOP, "top", 1 },
@@ -41,6 +42,7 @@ static struct {
 struct run {
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
+	struct cli_grammar	 grammar;
 	struct qwen_writer	*w;
 	struct qwen_header	 header;	/* of the rows */
 	struct qwen_sample_top	*best;		/* opt.top of them */
@@ -65,6 +67,12 @@ parse_one(int c, const char *arg, struct run *r)
 		break;
 	case 's':
 		opt.state = arg;
+		break;
+	case O_GRAMMAR:
+		opt.sampling = 1;
+		cli_grammar_close(&r->grammar);
+		r->grammar = (struct cli_grammar){ 0 };
+		cli_grammar_open(&r->grammar, arg, r->sampler);
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
@@ -147,6 +155,7 @@ ask_model(struct run *r)
 		cli_mask_unused(r->sampler, g);
 	qwen_pieces_close(r->pieces);
 	r->pieces = cli_sampling_pieces(r->sampler, g);
+	cli_grammar_begin(&r->grammar, r->pieces, r->sampler);
 	qwen_gguf_close(g);
 }
 
@@ -364,6 +373,7 @@ main(int argc, char *argv[])
 	if (qwen_writer_close(r.w, &err) < 0)
 		cli_die_err("stdout", &err);
 	qwen_sampler_free(r.sampler);
+	cli_grammar_close(&r.grammar);
 	qwen_pieces_close(r.pieces);
 	free(r.best);
 	return cli_finish();

@@ -905,6 +905,29 @@ void qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p);
 int qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err);
 
+/*
+ * Grammars: rules in GBNF, as qsample(1) has it, of which root is what a
+ * reply must be.  Both are for any number of samplers and threads at once.
+ */
+struct qwen_grammar;
+struct qwen_trie;	/* the tokens of a vocabulary, by their texts */
+
+int qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
+    struct qwen_err *err);
+void qwen_grammar_close(struct qwen_grammar *g);
+int qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
+    struct qwen_err *err);
+void qwen_trie_free(struct qwen_trie *t);
+
+/*
+ * Choose such tokens only that the reply, what is generated behind the last
+ * token of the prompt, goes on by the grammar, and ends where that does.  A
+ * thinking block comes before it, if there is one.  Needs qwen_sampler_pieces
+ * and the trie of these; all must live as long as s.  Before begin.
+ */
+void qwen_sampler_grammar(struct qwen_sampler *s, const struct qwen_grammar *g,
+    const struct qwen_trie *t);
+
 /* Never choose these tokens (a copy is kept; n 0 allows all again). */
 int qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err);

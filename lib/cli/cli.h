@@ -277,6 +277,23 @@ struct qwen_pieces *cli_sampling_pieces(struct qwen_sampler *s,
 /* The ids that stand for no token; *n of them, owned, or NULL. Dies. */
 int32_t *cli_unused(const struct qwen_gguf *g, size_t *n);
 
+/* --grammar; zero: none. */
+struct cli_grammar {
+	struct qwen_grammar	*grammar;
+	struct qwen_trie	*trie;
+	uint64_t		 hash;		/* of the file's bytes */
+};
+
+/*
+ * Read the file, which tells the sampler that it needs texts; then, with these,
+ * get ready; close when the sampler is gone.  They die.
+ */
+void cli_grammar_open(struct cli_grammar *c, const char *path,
+    struct qwen_sampler *s);
+void cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
+    struct qwen_sampler *s);
+void cli_grammar_close(struct cli_grammar *c);
+
 /* --mask-unused: never choose an id that stands for no token. Dies. */
 void cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 

@@ -56,6 +56,9 @@ struct qwen_sampler {
 	int32_t			*eog;		/* likewise */
 	size_t			 n_eog;
 	const struct qwen_pieces *pieces;
+	const struct qwen_grammar *grammar;	/* NULL: none */
+	const struct qwen_trie	*trie;
+	struct qwen_constraint	*constraint;	/* by that */
 	int			 generated;	/* the last token was */
 };
 
@@ -160,6 +163,8 @@ end(struct qwen_sampler *s)
 		s->slot[i].memory = NULL;
 	}
 	qwen_cands_fini(&s->list);
+	qwen_constraint_free(s->constraint);
+	s->constraint = NULL;
 	s->n_run = 0;
 	s->n_vocab = 0;
 	s->generated = 0;
@@ -662,7 +667,7 @@ int
 qwen_sampler_needs_pieces(const struct qwen_sampler *s)
 {
 	size_t i;
-	int needs = 0;
+	int needs = s->grammar != NULL;
 
 	for (i = 0; i < N_METHODS; i++)
 		needs |= s->slot[i].m->needs_pieces &&
@@ -682,6 +687,14 @@ compare_i32(const void *a, const void *b)
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
 	return (x > y) - (x < y);
+}
+
+void
+qwen_sampler_grammar(struct qwen_sampler *s, const struct qwen_grammar *g,
+    const struct qwen_trie *t)
+{
+	s->grammar = g;
+	s->trie = t;
 }
 
 /* A sorted copy of a list of tokens in place of another. */
@@ -744,6 +757,18 @@ begin_methods(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
 	return 0;
 }
 
+static int
+begin_grammar(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+{
+	if (s->grammar == NULL)
+		return 0;
+	if (s->pieces == NULL || s->trie == NULL || s->pieces->n != n_vocab)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "a grammar needs the texts of the tokens");
+	return qwen_constraint_new(&s->constraint, s->grammar, s->trie,
+	    s->pieces, err);
+}
+
 int
 qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
     struct qwen_err *err)
@@ -754,7 +779,8 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 		    n_vocab);
 	if (arrange(s, err) < 0 ||
 	    qwen_cands_init(&s->list, n_vocab, err) < 0 ||
-	    begin_methods(s, n_vocab, err) < 0) {
+	    begin_methods(s, n_vocab, err) < 0 ||
+	    begin_grammar(s, n_vocab, err) < 0) {
 		end(s);
 		return -1;
 	}
@@ -786,6 +812,11 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 				return qwen_fail(err, QWEN_ENOMEM,
 				    "sampling: %s", slot->m->name);
 		}
+	}
+	for (k = 0; k < n && s->constraint != NULL; k++) {
+		if (qwen_constraint_accept(s->constraint, tokens[k],
+		    generated, err) < 0)
+			return -1;
 	}
 	if (n > 0)
 		s->generated = generated;
@@ -893,6 +924,7 @@ forced(const struct qwen_sampler *s)
 static int32_t
 best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 {
+	struct qwen_err err;
 	int finite;
 	int32_t id;
 
@@ -901,6 +933,10 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	id = (int32_t)qwen_sample_best(logits, n, &finite);
 	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked, s->n_masked,
 	    sizeof id, compare_i32) != NULL))
+		return -1;
+	/* what is wrong comes out when all tokens are asked about */
+	if (s->constraint != NULL &&
+	    qwen_constraint_fits(s->constraint, id, &err) <= 0)
 		return -1;
 	return id;
 }
@@ -929,6 +965,9 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 		return -1;
 	if (s->n_masked > 0)
 		qwen_cands_drop(l, s->masked, s->n_masked);
+	if (s->constraint != NULL &&
+	    qwen_constraint_apply(s->constraint, l, err) < 0)
+		return -1;
 	l->chance = qwen_sample_uniform(~seed, pos);
 	for (i = 0; i < s->n_run && l->n > 0; i++) {
 		if (s->run[i]->m->apply != NULL)

@@ -204,6 +204,23 @@ struct qwen_sampler_method {
  */
 double qwen_sample_uniform(uint64_t seed, uint64_t pos);
 
+/*
+ * A reply by a grammar.  accept is told every token; fits says whether a token
+ * may come next, apply drops those that may not.  1 or 0; -1 and an error.
+ */
+struct qwen_constraint;
+
+int qwen_constraint_new(struct qwen_constraint **out,
+    const struct qwen_grammar *g, const struct qwen_trie *t,
+    const struct qwen_pieces *p, struct qwen_err *err);
+void qwen_constraint_free(struct qwen_constraint *c);
+int qwen_constraint_accept(struct qwen_constraint *c, int32_t id,
+    int generated, struct qwen_err *err);
+int qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
+    struct qwen_err *err);
+int qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
+    struct qwen_err *err);
+
 /* Divide the logits by a temperature above 0, the highest becoming 0. */
 void qwen_cands_temper(struct qwen_cands *l, float temp);
 

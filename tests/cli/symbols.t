@@ -72,7 +72,8 @@ kernel base quant
 token base
 yyjson
 chat base token yyjson
-sample base kernel
+grammar base
+sample base kernel grammar
 wire base
 model base quant gguf kernel
 state base wire model

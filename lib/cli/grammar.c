@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+/* grammar.c - --grammar of every tool that chooses tokens. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { GRAMMAR_MAX = 1 << 20 };
+
+void
+cli_grammar_open(struct cli_grammar *c, const char *path,
+    struct qwen_sampler *s)
+{
+	char *text = malloc(GRAMMAR_MAX + 1);
+	FILE *f = fopen(path, "r");
+	struct qwen_err err;
+	size_t n, i;
+
+	if (text == NULL)
+		die("out of memory");
+	if (f == NULL)
+		die("%s: %s", path, strerror(errno));
+	n = fread(text, 1, GRAMMAR_MAX + 1, f);
+	if (ferror(f))
+		die("%s: %s", path, strerror(errno));
+	fclose(f);
+	if (n > GRAMMAR_MAX)
+		die("%s: more than %d bytes", path, GRAMMAR_MAX);
+	if (qwen_grammar_open(&c->grammar, text, n, &err) < 0)
+		cli_die_err(path, &err);
+	/* FNV-1a */
+	c->hash = 0xcbf29ce484222325;
+	for (i = 0; i < n; i++)
+		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
+	free(text);
+	qwen_sampler_grammar(s, c->grammar, NULL);
+}
+
+void
+cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
+    struct qwen_sampler *s)
+{
+	struct qwen_err err;
+
+	if (c->grammar == NULL)
+		return;
+	qwen_trie_free(c->trie);
+	if (qwen_trie_new(&c->trie, p, &err) < 0)
+		cli_die_err(NULL, &err);
+	qwen_sampler_grammar(s, c->grammar, c->trie);
+}
+
+void
+cli_grammar_close(struct cli_grammar *c)
+{
+	qwen_grammar_close(c->grammar);
+	qwen_trie_free(c->trie);
+}

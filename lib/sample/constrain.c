@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * constrain.c - a reply by a grammar: which tokens may come next, thinking
+ * blocks apart.
+ *
+ * What is generated behind the last token of the prompt is the reply.  In a
+ * thinking block anything goes; behind its end new lines are passed over, and
+ * then the grammar begins.  A reply may open such a block first unless the
+ * prompt has closed one.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "grammar/grammar.h"
+#include "sample/sample.h"
+
+struct qwen_constraint {
+	struct qwen_match *match;
+	const struct qwen_pieces *p;
+	int	inside;		/* a thinking block */
+	int	fresh;		/* nothing of the reply is there */
+	int	closed;		/* the prompt closed a block */
+	int	gap;		/* new lines may come that do not count */
+	int	over;		/* the reply has ended */
+	int	astray;		/* a token came that the grammar forbids */
+};
+
+int
+qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
+    const struct qwen_trie *t, const struct qwen_pieces *p,
+    struct qwen_err *err)
+{
+	struct qwen_constraint *c = qwen_alloc(1, sizeof *c);
+
+	*out = NULL;
+	if (c == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+	c->p = p;
+	c->fresh = 1;
+	if (qwen_match_new(&c->match, g, t, err) < 0) {
+		qwen_constraint_free(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void
+qwen_constraint_free(struct qwen_constraint *c)
+{
+	if (c != NULL)
+		qwen_match_free(c->match);
+	free(c);
+}
+
+static int
+is_eog(const struct qwen_pieces *p, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_eog; i++) {
+		if (p->eog[i] == id)
+			return 1;
+	}
+	return 0;
+}
+
+static int
+is_lines(struct qwen_str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.len && s.s[i] == '\n'; i++)
+		;
+	return s.len > 0 && i == s.len;
+}
+
+/* A token of the prompt: another reply comes. */
+static int
+prompt(struct qwen_constraint *c, int32_t id, struct qwen_err *err)
+{
+	if (id == c->p->think)
+		c->inside = 1;
+	if (id == c->p->unthink) {
+		c->inside = 0;
+		c->closed = 1;
+	} else if (is_eog(c->p, id) || id == c->p->think)
+		c->closed = 0;
+	c->gap = c->over = c->astray = 0;
+	if (c->fresh)
+		return 0;
+	c->fresh = 1;
+	return qwen_match_begin(c->match, err);
+}
+
+int
+qwen_constraint_accept(struct qwen_constraint *c, int32_t id, int generated,
+    struct qwen_err *err)
+{
+	struct qwen_str s = qwen_piece(c->p, id);
+	int fits;
+
+	if (!generated)
+		return prompt(c, id, err);
+	if (c->inside) {
+		c->inside = id != c->p->unthink;
+		c->gap = !c->inside;
+		return 0;
+	}
+	if (c->fresh && !c->gap && id == c->p->think) {
+		c->inside = 1;
+		return 0;
+	}
+	if (c->gap && is_lines(s))
+		return 0;
+	c->fresh = c->gap = 0;
+	if (is_eog(c->p, id)) {
+		c->astray |= !qwen_match_may_end(c->match);
+		c->over = 1;
+		return 0;
+	}
+	fits = s.len > 0 && !c->over ?
+	    qwen_match_feed(c->match, s.s, s.len, err) : 0;
+	c->astray |= fits == 0;
+	return fits < 0 ? -1 : 0;
+}
+
+/* Whether nothing is asked of the next token. */
+static int
+is_free(const struct qwen_constraint *c)
+{
+	return c->inside || c->over;
+}
+
+static int
+check(const struct qwen_constraint *c, struct qwen_err *err)
+{
+	return !c->astray ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "the text so far is not of the grammar");
+}
+
+/* Tokens that may come and are not in the mask. */
+static int
+is_special(const struct qwen_constraint *c, int32_t id)
+{
+	if (is_eog(c->p, id))
+		return qwen_match_may_end(c->match);
+	if (id == c->p->think)
+		return c->fresh && !c->gap && !c->closed;
+	return c->gap && is_lines(qwen_piece(c->p, id));
+}
+
+int
+qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
+    struct qwen_err *err)
+{
+	struct qwen_str s = qwen_piece(c->p, id);
+
+	if (check(c, err) < 0)
+		return -1;
+	if (is_free(c) || is_special(c, id))
+		return 1;
+	return s.len > 0 ? qwen_match_fits(c->match, s.s, s.len, err) : 0;
+}
+
+int
+qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
+    struct qwen_err *err)
+{
+	const uint64_t *mask;
+	size_t i, m = 0;
+
+	if (check(c, err) < 0)
+		return -1;
+	if (is_free(c))
+		return 0;
+	if ((mask = qwen_match_mask(c->match, err)) == NULL)
+		return -1;
+	for (i = 0; i < l->n; i++) {
+		int32_t id = l->id[i];
+		/* those without text, and new lines, may be more */
+		int in = mask[id / 64] >> (id % 64) & 1;
+
+		if (!in && (c->p->at[id] == c->p->at[id + 1] || c->gap))
+			in = is_special(c, id);
+		if (!in)
+			continue;
+		l->logit[m] = l->logit[i];
+		l->id[m++] = id;
+	}
+	qwen_cands_shrink(l, m);
+	return 0;
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# --grammar: what is generated is of the grammar, in qdecode, in the loop, and
+# where a run was divided; bad grammars are refused in one line.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+G=$TOP/tests/golden/models/qwen35moe-ud
+qprefill -o p.cbor <"$G/tokens-n65.txt" >/dev/null
+mkfifo loop
+cat >list.gbnf <<'E'
+# a list of numbers, as JSON
+root   ::= "[" number ( "," number ){1,3} "]"
+number ::= "-"? ( "0" | [1-9] [0-9]{0,3} ) ( "." [0-9]{1,2} )?
+E
+
+for how in "" "--temp 1 --seed 1" "--temp 9 --seed 2" \
+    "--temp 3 --seed 3 --top-k 5" "--mirostat 3 --seed 4"; do
+	# shellcheck disable=SC2086
+	{
+		qdecode -s p.cbor -n 60 --grammar list.gbnf $how </dev/null >want
+		qtok -d want | jq -e -c 'length >= 2 and length <= 4 and
+		    all(type == "number")' >out
+	}
+	is "$?$(cat out)" 0true "${how:-greedy}: $(qtok -d want)"
+	# shellcheck disable=SC2086
+	timeout 60 sh -c 'qdecode --logits -s p.cbor <loop |
+	    qsample -s p.cbor -n 60 --grammar list.gbnf $1 | tee loop >got' \
+	    sh "$how"
+	cmp -s want got
+	ok $? "${how:-greedy}: the loop's are the same"
+	# shellcheck disable=SC2086
+	{
+		qdecode -s p.cbor -n 60 --grammar list.gbnf $how -f text \
+		    </dev/null >want
+		qdecode -s p.cbor -n 3 --grammar list.gbnf $how -f text \
+		    -o a.cbor </dev/null >got
+		qdecode -s a.cbor -n 57 --grammar list.gbnf --resume -f text \
+		    </dev/null >>got
+	}
+	cmp -s want got
+	ok $? "${how:-greedy}: divided, too"
+done
+qdecode -s p.cbor -n 9 --temp 9 --grammar list.gbnf --save-every 0 -o r.cbor \
+    </dev/null >a
+qdecode -s p.cbor -n 9 --temp 9 --grammar list.gbnf --save-every 0 -o r.cbor \
+    </dev/null >b
+cmp -s a b
+ok $? "the same run again"
+
+printf 'root ::= "a' >bad.gbnf
+refused 1 "a quote" qdecode -f text -s p.cbor --grammar bad.gbnf
+printf 'root ::= root "a" | "b"' >bad.gbnf
+refused 1 "left recursion" qsample -f text --grammar bad.gbnf
+refused 1 "no such file" qdecode -f text -s p.cbor --grammar none.gbnf
+refused 2 "with --logits" qdecode --logits -s p.cbor --grammar list.gbnf
+head -c 1100000 /dev/zero >bad.gbnf
+refused 1 "too large" qdecode -f text -s p.cbor --grammar bad.gbnf
+printf 'root ::= "x"' >x.gbnf
+printf '88 89' | qprefill -s p.cbor -o q.cbor >/dev/null
+is "$(qdecode -s q.cbor -n 5 --grammar x.gbnf </dev/null | qtok -d)" x \
+    "it ends where the grammar does"
+done_testing

@@ -23,7 +23,8 @@
 
 static const char usage[] =
     "qbench [-qv] [-m model] [-p tokens] [-n count] [-t threads] [-r rounds]\n"
-    "              [--depth tokens] [--batch n] [--tokens file]\n"
+    "              [--depth tokens] [--sequences n] [--scattered] [--batch n]\n"
+    "              [--tokens file]\n"
     "              [--synthetic shape] [--layers number] [--experts number]\n"
     "              [--vocab-size number] [--numerics version]\n"
     "              [--json | --csv]\n"
@@ -34,7 +35,8 @@ static const char usage[] =
 
 enum {
 	O_DEPTH = 256, O_BATCH, O_TOKENS, O_SYNTHETIC, O_LAYERS, O_EXPERTS,
-	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_SAMPLING, O_NUMERICS, O_SINCE
+	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_SAMPLING, O_NUMERICS,
+	O_SCATTERED, O_SEQUENCES, O_SINCE
 };
 
 static const struct cli_option options[] = {
@@ -52,6 +54,8 @@ static const struct cli_option options[] = {
 	{ O_MACHINE, "machine", 0 },
 	{ O_NUMERICS, "numerics", 1 },
 	{ O_SAMPLING, "sampling", 0 },
+	{ O_SCATTERED, "scattered", 0 },
+	{ O_SEQUENCES, "sequences", 1 },
 	{ O_SINCE, "since", 1 },
 	{ O_SYNTHETIC, "synthetic", 1 },
 	{ O_TOKENS, "tokens", 1 },
@@ -61,7 +65,7 @@ static const struct cli_option options[] = {
 
 enum {
 	MAX_LIST = 64, MAX_ROUNDS = 1000, MAX_STATS = 256,
-	MAX_TOKENS = 1 << 24, WARM_TOKENS = 16
+	MAX_TOKENS = 1 << 24, WARM_TOKENS = 16, MAX_SEQUENCES = 4096
 };
 
 /* Settings to go through. */
@@ -72,17 +76,18 @@ struct list {
 static struct {
 	const char	*model, *tokens, *synthetic;
 	struct qwen_synth_opts synth;
-	struct list	 prompt, threads, depth, batch;
+	struct list	 prompt, threads, depth, batch, sequences;
 	size_t		 n;
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
-	int		 json, csv, machine, sampling;
+	int		 json, csv, machine, sampling, scattered;
 	int		 has_since;
 	uint64_t	 since;		/* ns */
 } opt = {
 	.synth = { .seed = 1, .no_mtp = 1 },
 	.prompt = { 1, { 512 } }, .threads = { 1, { 0 } },
 	.depth = { 1, { 0 } }, .batch = { 1, { 0 } },
+	.sequences = { 1, { 1 } },
 	.n = 64, .rounds = 5,
 };
 
@@ -155,6 +160,13 @@ parse_one(int c, const char *arg)
 		break;
 	case O_DEPTH:
 		parse_list(&opt.depth, "--depth", arg, 0, MAX_TOKENS);
+		break;
+	case O_SCATTERED:
+		opt.scattered = 1;
+		break;
+	case O_SEQUENCES:
+		parse_list(&opt.sequences, "--sequences", arg, 1,
+		    MAX_SEQUENCES);
 		break;
 	case O_TOKENS:
 		opt.tokens = arg;
@@ -716,8 +728,9 @@ struct round {
 /* Prefill or decode at one setting. */
 struct phase {
 	const char	*name;
-	size_t		 n;		/* tokens timed */
+	size_t		 n;		/* tokens timed, of each timeline */
 	size_t		 depth;		/* tokens before them */
+	size_t		 sequences;	/* timelines */
 	size_t		 batch;
 	int		 one_by_one;
 	int		 n_threads;
@@ -730,6 +743,21 @@ struct phase {
 	size_t		 n_stat;
 };
 
+/* Timelines that go on together, each with tokens of its own. */
+struct team {
+	struct qwen_cache	*cache;
+	struct qwen_session	**s;
+	struct qwen_part	*part;
+	size_t			 n;
+};
+
+/* The tokens of timeline i. */
+static const int32_t *
+ids_of(const struct phase *p, size_t i)
+{
+	return ids + i * (p->depth + p->n);
+}
+
 static void
 eval(struct qwen_session *s, const int32_t *t, size_t n,
     const struct qwen_eval *how)
@@ -740,33 +768,70 @@ eval(struct qwen_session *s, const int32_t *t, size_t n,
 		cli_die_err(model_name, &err);
 }
 
-static struct qwen_session *
-session_at(struct qwen_model *m, size_t depth)
+static void
+team_init(struct team *t, const struct phase *p, struct qwen_model *m)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
-	struct qwen_session *s;
+	size_t i, blocks = (p->depth + p->n) / 16 + 1;
 	struct qwen_err err;
 
-	if (qwen_session_new(&s, m, &err) < 0)
+	t->n = p->sequences;
+	t->s = calloc(t->n, sizeof *t->s);
+	t->part = calloc(t->n, sizeof *t->part);
+	if (t->s == NULL || t->part == NULL)
+		die("out of memory");
+	if (qwen_cache_new(&t->cache, m, 0, &err) < 0 || (opt.scattered &&
+	    qwen_cache_scatter(t->cache, 4 * blocks * t->n, &err) < 0))
 		cli_die_err(model_name, &err);
-	eval(s, ids, depth, &how);
-	return s;
+	for (i = 0; i < t->n; i++) {
+		if (qwen_session_new_in(&t->s[i], t->cache, &err) < 0)
+			cli_die_err(model_name, &err);
+		eval(t->s[i], ids_of(p, i), p->depth, &how);
+	}
+}
+
+static void
+team_fini(struct team *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		qwen_session_free(t->s[i]);
+	qwen_cache_free(t->cache);
+	free(t->s);
+	free(t->part);
+}
+
+/* One token each. */
+static void
+eval_team(const struct phase *p, struct team *t, size_t at)
+{
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		t->part[i] = (struct qwen_part){ .s = t->s[i],
+		    .tokens = ids_of(p, i) + at, .n = 1 };
+	if (qwen_eval_parts(t->part, t->n, &err) < 0)
+		cli_die_err(model_name, &err);
+	for (i = 0; i < t->n; i++) {
+		if (t->part[i].failed)
+			cli_die_err(model_name, &t->part[i].err);
+	}
 }
 
 /* The n tokens behind the depth, all at once or each after the other. */
 static void
-run_tokens(const struct phase *p, struct qwen_session *s, size_t n)
+run_tokens(const struct phase *p, struct team *t, size_t n)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST,
 	    .batch = p->batch };
 	size_t i;
 
-	if (!p->one_by_one) {
-		eval(s, ids + p->depth, n, &how);
-		return;
-	}
-	for (i = 0; i < n; i++)
-		eval(s, ids + p->depth + i, 1, &how);
+	if (!p->one_by_one)
+		eval(t->s[0], ids + p->depth, n, &how);
+	for (i = 0; p->one_by_one && i < n; i++)
+		eval_team(p, t, p->depth + i);
 }
 
 /*
@@ -776,16 +841,18 @@ run_tokens(const struct phase *p, struct qwen_session *s, size_t n)
 static void
 timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 {
-	struct qwen_session *s = session_at(m, p->depth);
 	struct qwen_machine machine;
 	struct counts a, b;
+	struct team t;
 
+	team_init(&t, p, m);
 	count(&a);
-	run_tokens(p, s, p->n);
+	run_tokens(p, &t, p->n);
 	count(&b);
 	look_at_memory(&p->mem);
-	qwen_session_free(s);
-	r->tok_s = (double)p->n / ((double)(b.ns - a.ns) * 1e-9);
+	team_fini(&t);
+	r->tok_s = (double)(p->n * p->sequences) /
+	    ((double)(b.ns - a.ns) * 1e-9);
 	r->minor = b.minor - a.minor;
 	r->major = b.major - a.major;
 	r->steal = b.ticks > a.ticks ? 100.0 * (double)(b.steal - a.steal) /
@@ -802,12 +869,13 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 static void
 counted_round(struct phase *p, struct qwen_model *m)
 {
-	struct qwen_session *s = session_at(m, p->depth);
 	struct qwen_err err;
+	struct team t;
 
+	team_init(&t, p, m);
 	if (opt.csv) {
-		run_tokens(p, s, p->n < WARM_TOKENS ? p->n : WARM_TOKENS);
-		qwen_session_free(s);
+		run_tokens(p, &t, p->n < WARM_TOKENS ? p->n : WARM_TOKENS);
+		team_fini(&t);
 		return;
 	}
 	p->stat = calloc(MAX_STATS, sizeof *p->stat);
@@ -815,24 +883,25 @@ counted_round(struct phase *p, struct qwen_model *m)
 		die("out of memory");
 	if (qwen_model_profile(m, 1, &err) < 0)
 		cli_die_err(NULL, &err);
-	run_tokens(p, s, p->n);
+	run_tokens(p, &t, p->n);
 	p->n_stat = qwen_model_stats(m, p->stat, MAX_STATS);
 	if (p->n_stat > MAX_STATS)
 		p->n_stat = MAX_STATS;
 	qwen_model_profile(m, 0, NULL);
-	qwen_session_free(s);
+	team_fini(&t);
 }
 
 /* Bytes moved, or multiply-adds, for a token. */
 static void
 work_of(const struct phase *p, double *bytes, double *macs)
 {
+	double n = (double)(p->n * p->sequences);
 	size_t i;
 
 	*bytes = *macs = 0;
 	for (i = 0; i < p->n_stat; i++) {
-		*bytes += (double)p->stat[i].bytes / (double)p->n;
-		*macs += (double)p->stat[i].macs / (double)p->n;
+		*bytes += (double)p->stat[i].bytes / n;
+		*macs += (double)p->stat[i].macs / n;
 	}
 }
 
@@ -866,7 +935,7 @@ summarise(struct phase *p)
 	p->of_int8 = spread_of(v[5], opt.rounds);
 }
 
-/* name, n, depth, batch and one_by_one are set; n 0 measures nothing. */
+/* name, n, depth, batch, sequences and one_by_one are set; n 0: nothing. */
 static void
 measure(struct phase *p, struct qwen_model *m)
 {
@@ -1041,9 +1110,9 @@ text_result(const struct result *r)
 	printf("cpu      %s, %d threads, %s (%s)\n", cpu_name(),
 	    r->machine.n_threads, r->machine.variant, r->machine.int8_op);
 	printf("setting  prefill of %zu tokens, batch %zu; decode of %zu at "
-	    "depth %zu; %zu rounds; numerics %u\n\n", r->phase[0]->n,
-	    r->batch, r->phase[1]->n, r->phase[1]->depth, opt.rounds,
-	    qwen_model_numerics(r->m));
+	    "depth %zu, sequences %zu; %zu rounds; numerics %u\n\n",
+	    r->phase[0]->n, r->batch, r->phase[1]->n, r->phase[1]->depth,
+	    r->phase[1]->sequences, opt.rounds, qwen_model_numerics(r->m));
 	printf("%-8s %-14s %12s %12s %12s  %s\n", "part", "what", "median",
 	    "min", "max", "unit");
 	text_phase(r->phase[0]);
@@ -1184,7 +1253,8 @@ json_totals(const struct result *r)
 			continue;
 		t = totals_of(r->phase[i]);
 		printf("%s\"%s\": {\"tokens\": %zu", n++ ? ", " : "",
-		    r->phase[i]->name, r->phase[i]->n);
+		    r->phase[i]->name, r->phase[i]->n *
+		    r->phase[i]->sequences);
 		json_num("gb_s", t.gb);
 		json_num("read_percent", r->phase[i]->of_read.median);
 		json_num("gmac_s", t.gmac);
@@ -1246,9 +1316,11 @@ json_result(const struct result *r)
 	printf(", \"arch\": ");
 	json_str(qwen_model_arch(r->m));
 	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
-	    "\"batch\": %zu, \"depth\": %zu, \"numerics\": %u}}\n",
+	    "\"batch\": %zu, \"depth\": %zu, \"sequences\": %zu, "
+	    "\"scattered\": %s, \"numerics\": %u}}\n",
 	    qwen_model_n_layer(r->m), r->machine.n_threads, r->batch,
-	    r->phase[1]->depth, qwen_model_numerics(r->m));
+	    r->phase[1]->depth, r->phase[1]->sequences, opt.scattered ?
+	    "true" : "false", qwen_model_numerics(r->m));
 }
 
 /* ---------------------------------------------------------------------- CSV */
@@ -1274,7 +1346,7 @@ csv_head(void)
 	    "first_kernel_ms,first_token_ms,"
 	    "peak_mib,mapped_mib,private_mib,prefill_minor,prefill_major,"
 	    "decode_minor,decode_major,"
-	    "read_gb_s,copy_gb_s,int8_gmac_s,f32_gmac_s\n");
+	    "read_gb_s,copy_gb_s,int8_gmac_s,f32_gmac_s,sequences\n");
 }
 
 static void
@@ -1322,8 +1394,8 @@ csv_result(const struct result *r)
 	csv_mib(mem.private);
 	csv_faults(r->phase[0]);
 	csv_faults(r->phase[1]);
-	printf(",%.4g,%.4g,%.4g,%.4g\n", m->read * 1e-9, m->copy * 1e-9,
-	    m->int8 * 1e-9, m->f32 * 1e-9);
+	printf(",%.4g,%.4g,%.4g,%.4g,%zu\n", m->read * 1e-9, m->copy * 1e-9,
+	    m->int8 * 1e-9, m->f32 * 1e-9, r->phase[1]->sequences);
 }
 
 static void
@@ -1345,23 +1417,29 @@ show(const struct result *r)
 
 /* -------------------------------------------------------------------- main */
 
-/* Decoding does not depend on the prompt: once for each depth. */
-static void
+/*
+ * Decoding does not depend on the prompt: once for each depth and number of
+ * timelines.
+ */
+static size_t
 measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
 {
-	size_t i;
+	size_t i, k, n = 0;
 
-	for (i = 0; i < opt.depth.n; i++) {
-		decode[i] = (struct phase){ .name = "decode", .n = opt.n,
-		    .depth = opt.depth.v[i], .one_by_one = 1,
-		    .n_threads = n_threads };
-		measure(&decode[i], m);
-	}
+	for (i = 0; i < opt.depth.n; i++)
+		for (k = 0; k < opt.sequences.n; k++, n++) {
+			decode[n] = (struct phase){ .name = "decode",
+			    .n = opt.n, .depth = opt.depth.v[i],
+			    .sequences = opt.sequences.v[k], .one_by_one = 1,
+			    .n_threads = n_threads };
+			measure(&decode[n], m);
+		}
+	return n;
 }
 
 static void
 measure_prefills(struct result *r, const struct phase *decode,
-    struct qwen_model *m)
+    size_t n_decode, struct qwen_model *m)
 {
 	size_t i, k, b;
 
@@ -1369,12 +1447,13 @@ measure_prefills(struct result *r, const struct phase *decode,
 		for (i = 0; i < opt.prompt.n; i++) {
 			struct phase p = { .name = "prefill",
 			    .n = opt.prompt.v[i], .batch = opt.batch.v[b],
+			    .sequences = 1,
 			    .n_threads = r->machine.n_threads };
 
 			measure(&p, m);
 			r->batch = p.batch;
 			r->phase[0] = &p;
-			for (k = 0; k < opt.depth.n; k++) {
+			for (k = 0; k < n_decode; k++) {
 				r->phase[1] = &decode[k];
 				show(r);
 			}
@@ -1382,31 +1461,43 @@ measure_prefills(struct result *r, const struct phase *decode,
 		}
 }
 
+/* Tokens for the longest of all that is measured. */
+static void
+prepare_tokens(const struct qwen_model *m)
+{
+	size_t one = longest(&opt.depth) + opt.n, p = longest(&opt.prompt);
+	size_t need = one > p ? one : p;
+
+	if (need > qwen_model_n_ctx(m))
+		die("%s: %zu tokens, and the context is %zu", model_name, need,
+		    qwen_model_n_ctx(m));
+	one *= longest(&opt.sequences);
+	make_tokens(one > p ? one : p, qwen_model_n_vocab(m));
+}
+
 static void
 bench(int n_threads)
 {
-	struct phase decode[MAX_LIST];
+	struct phase *decode;
 	struct result r;
 	struct qwen_model *m;
-	size_t i, need;
+	size_t i, n;
 
 	/* these start processes, so they come before the threads */
 	measure_start(&r.start, n_threads);
 	measure_machine(&r.machine, n_threads, 0);
 	m = cli_model_open(model_path, n_threads, opt.numerics);
-	need = longest(&opt.depth) + opt.n;
-	if (need < longest(&opt.prompt))
-		need = longest(&opt.prompt);
-	if (need > qwen_model_n_ctx(m))
-		die("%s: %zu tokens, and the context is %zu", model_name, need,
-		    qwen_model_n_ctx(m));
-	make_tokens(need, qwen_model_n_vocab(m));
+	prepare_tokens(m);
 	touch(qwen_model_gguf(m));
+	decode = calloc(opt.depth.n * opt.sequences.n, sizeof *decode);
+	if (decode == NULL)
+		die("out of memory");
 	r.m = m;
-	measure_decodes(decode, m, n_threads);
-	measure_prefills(&r, decode, m);
-	for (i = 0; i < opt.depth.n; i++)
+	n = measure_decodes(decode, m, n_threads);
+	measure_prefills(&r, decode, n, m);
+	for (i = 0; i < n; i++)
 		phase_fini(&decode[i]);
+	free(decode);
 	qwen_model_close(m);
 }
 

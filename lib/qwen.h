@@ -790,6 +790,13 @@ void qwen_cache_free(struct qwen_cache *c);
 void qwen_cache_usage(const struct qwen_cache *c,
     struct qwen_cache_usage *out);
 
+/*
+ * For measurements: make n blocks, and hand out what is free in an order that
+ * is mixed up, always in the same way.  Blocks of a timeline otherwise mostly
+ * follow one another.
+ */
+int qwen_cache_scatter(struct qwen_cache *c, size_t n, struct qwen_err *err);
+
 /* The least limit with which one timeline of n tokens works. */
 uint64_t qwen_cache_need(const struct qwen_model *m, uint64_t n_tokens);
 

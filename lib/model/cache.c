@@ -244,3 +244,31 @@ qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s)
 	if (c->n_idle > IDLE_MAX / c->block_bytes)
 		qwen_give_back(s->data, c->block_bytes);
 }
+
+int
+qwen_cache_scatter(struct qwen_cache *c, size_t n, struct qwen_err *err)
+{
+	struct qwen_kv_slot **all, *s;
+	uint64_t rng = 1;
+	size_t i, j;
+
+	if (c->block_bytes == 0 || n == 0)
+		return 0;
+	if (qwen_cache_prepare(c, n, err) < 0)
+		return -1;
+	n = c->n_slot - c->n_block;
+	if ((all = qwen_alloc(n, sizeof *all)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0, s = c->free; s != NULL; s = s->next) {
+		rng = rng * 6364136223846793005u + 1442695040888963407u;
+		j = (size_t)(rng >> 32) % (i + 1);
+		all[i++] = all[j];
+		all[j] = s;
+	}
+	for (c->free = NULL; i-- > 0; ) {
+		all[i]->next = c->free;
+		c->free = all[i];
+	}
+	free(all);
+	return 0;
+}

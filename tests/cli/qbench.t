@@ -12,7 +12,7 @@ is "$? $(cat err) $(wc -l <one.json | tr -d ' ')" "0  1" "--json is one line"
 is "$(jq -r 'keys_unsorted | join(" ")' one.json)" \
     "prefill decode machine kernels totals start memory faults rounds model setting" "its parts"
 is "$(jq -c '[.prefill.n, .decode.n, (.prefill.tok_s | keys), .setting]' one.json)" \
-    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"numerics":1}]' "counts and settings"
+    '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"sequences":1,"scattered":false,"numerics":1}]' "counts and settings"
 jq -e '[.prefill.tok_s, .decode.tok_s, .start.first_kernel_ms, .start.first_token_ms] |
     all(.min > 0 and .min <= .median and .median <= .max)' one.json >out
 ok $? "median between minimum and maximum"
@@ -77,7 +77,7 @@ is "$(awk '$2 == "kernel" { on = 1; next } on { print $2 }' text | sort | xargs)
 # -- CSV and sweeps
 qbench -p 4,8 -n 2 -r 1 -t 1,2 --depth 0,3 --batch 0,4 --csv >sweep.csv 2>err
 is "$? $(cat err) $(wc -l <sweep.csv | tr -d ' ')" "0  17" "a line for each combination"
-is "$(awk -F , '{ print NF }' sweep.csv | sort -u)" 27 "of equal width"
+is "$(awk -F , '{ print NF }' sweep.csv | sort -u)" 28 "of equal width"
 is "$(awk -F , 'NR > 1 { print $2, $3, $4, $5, $6 }' sweep.csv | sort -u | wc -l | tr -d ' ')" 16 \
     "no setting twice"
 is "$(awk -F , 'NR > 1 { print ($7 > 0), ($11 > 0), ($24 > 0) }' sweep.csv | sort -u)" "1 1 1" \
@@ -87,6 +87,12 @@ is "$(awk -F , '{ print ($7 != ""), ($11 != "") }' out | tail -n 2 | xargs)" "0 
     "what was not measured is empty"
 qbench -p 0 -n 2 -r 1 -t 1 --json | jq -c '[.prefill, .decode.n, (.kernels | map(.phase) | unique)]' >out
 is "$(cat out)" '[null,2,["decode"]]' "or null"
+qbench -p 0 -n 3 -r 1 -t 1,2 --depth 0,20 --sequences 1,3 --csv >out 2>err
+is "$? $(cat err) $(awk -F , 'NR > 1 && $11 > 0 { print $2, $5, $28 }' out | sort -u | wc -l | tr -d ' ')" \
+    "0  8" "several timelines"
+qbench -p 0 -n 3 -r 1 -t 2 --depth 20 --sequences 4 --scattered --json >out 2>err
+is "$? $(cat err) $(jq -c '[.decode.n, .totals.decode.tokens, .setting.sequences, .setting.scattered]' out)" \
+    "0  [3,12,4,true]" "and their blocks scattered"
 if command -v gnuplot >/dev/null 2>&1; then
 	gnuplot -e "csv='sweep.csv'; out='sweep.svg'" "$TOP/tests/bench/plot.gp" 2>err
 	is "$? $(cat err) $(grep -c '</svg>' sweep.svg)" "0  1" "a plot"
@@ -135,7 +141,7 @@ refused 1 "no such model" qbench -m none.gguf
 printf 'GGUF' >bad.gguf
 refused 1 "no model" qbench -m bad.gguf
 refused 1 "more than the context" qbench -p 16777216 -r 1
-for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "-t -1" "--json --csv" "--layers 2" \
+for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" "--json --csv" "--layers 2" \
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
     "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086

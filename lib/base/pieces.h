@@ -3,6 +3,8 @@
 #ifndef QWEN_BASE_PIECES_H
 #define QWEN_BASE_PIECES_H
 
+#include <string.h>
+
 #include "qwen.h"
 
 struct qwen_pieces {
@@ -23,6 +25,19 @@ qwen_piece(const struct qwen_pieces *p, int32_t id)
 	};
 
 	return s;
+}
+
+/* 1 if part is somewhere in the text. */
+static inline int
+qwen_text_has(struct qwen_str text, const char *part)
+{
+	size_t len = strlen(part), i;
+
+	for (i = 0; i + len <= text.len; i++) {
+		if (memcmp(text.s + i, part, len) == 0)
+			return 1;
+	}
+	return 0;
 }
 
 #endif

@@ -79,18 +79,6 @@ end(void *memory)
 	free(m);
 }
 
-static int
-contains(const char *s, size_t n, const char *part)
-{
-	size_t len = strlen(part), i;
-
-	for (i = 0; i + len <= n; i++) {
-		if (memcmp(s + i, part, len) == 0)
-			return 1;
-	}
-	return 0;
-}
-
 /* The usual four, unless some are given. */
 static void
 find_breakers(struct memory *m, const struct qwen_sample_list *list,
@@ -104,7 +92,7 @@ find_breakers(struct memory *m, const struct qwen_sample_list *list,
 	for (i = 0; i < p->n; i++) {
 		s = qwen_piece(p, (int32_t)i);
 		for (k = 0; k < n && !m->breaker[i]; k++)
-			m->breaker[i] = (unsigned char)contains(s.s, s.len,
+			m->breaker[i] = (unsigned char)qwen_text_has(s,
 			    text[k]);
 	}
 }

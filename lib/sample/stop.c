@@ -82,23 +82,11 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 }
 
 static int
-contains(const char *s, size_t n, const char *part)
-{
-	size_t len = strlen(part), i;
-
-	for (i = 0; i + len <= n; i++) {
-		if (memcmp(s + i, part, len) == 0)
-			return 1;
-	}
-	return 0;
-}
-
-static int
 accept(const union qwen_sample_value *v, void *memory, int32_t token,
     int generated)
 {
 	struct memory *m = memory;
-	struct qwen_str s = qwen_piece(m->pieces, token);
+	struct qwen_str s = qwen_piece(m->pieces, token), tail;
 	size_t i;
 
 	m->stopped = 0;
@@ -109,8 +97,9 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	if (s.len > 0)
 		memcpy(m->tail + m->n, s.s, s.len);
 	m->n += s.len;
+	tail = (struct qwen_str){ m->tail, m->n };
 	for (i = 0; i < v[0].list.n && !m->stopped; i++)
-		m->stopped = contains(m->tail, m->n, v[0].list.text[i]);
+		m->stopped = qwen_text_has(tail, v[0].list.text[i]);
 	if (m->stopped)
 		m->n = 0;
 	if (m->n > m->keep) {

@@ -101,6 +101,16 @@ cli_results_open(struct cli_results *r, const char *path, int resume)
 		    path);
 }
 
+/* Not all of a line found room: the file ends with the one before. */
+static void
+take_back(const struct cli_results *r, size_t n)
+{
+	off_t end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
+
+	if (end >= (off_t)n && ftruncate(r->fd, end - (off_t)n) == -1)
+		return;		/* --resume cuts it off */
+}
+
 void
 cli_results_write(struct cli_results *r, const struct cli_text *line)
 {
@@ -113,8 +123,12 @@ cli_results_write(struct cli_results *r, const struct cli_text *line)
 			continue;
 		if (n == -1 && errno == EPIPE)
 			exit(1);
-		if (n == -1)
-			die("%s: %s", r->name, strerror(errno));
+		if (n == -1) {
+			int error = errno;
+
+			take_back(r, at);
+			die("%s: %s", r->name, strerror(error));
+		}
 		at += (size_t)n;
 	}
 }

@@ -256,6 +256,11 @@ if [ -c /dev/full ]; then
 else
 	skip "a full disk" "no /dev/full"
 fi
+(ulimit -f 4; trap '' XFSZ; exec qbatch -o short in.jsonl 2>err)
+is "$?, $(wc -l <err), $(head -n "$(wc -l <short)" want.jsonl | cmp - short)" \
+    "1, 1, " "a file that may not grow ends with a whole line: $(cat err)"
+qbatch --resume -o short in.jsonl && cmp -s short want.jsonl
+ok $? "and --resume goes on with it"
 # more than a pipe holds
 items 4000 "$SEED" >many.jsonl
 { qbatch many.jsonl 2>err; echo $? >status; } | head -n 2 >out

@@ -73,7 +73,9 @@ CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
 	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
+# A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
+PART_SRC := $(sort $(wildcard cmd/*/*.c))
 REF_SRC := $(sort $(wildcard tests/ref/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -88,7 +90,9 @@ TESTS := $(TEST_SRC:%.c=$(B)/%)
 
 all: $(TOOLS) $(B)/libqwen.a $(B)/libqwen.so
 
-$(TOOLS): $(BIN)/%: $(B)/cmd/%.o $(B)/libcli.a $(B)/libqwen.a
+PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
+.SECONDEXPANSION:
+$(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(B)/libcli.a $(B)/libqwen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -301,4 +305,5 @@ clean:
 FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
-	$(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) $(MODEL_OBJ:.o=.d)
+	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
+	$(MODEL_OBJ:.o=.d)

@@ -47,12 +47,24 @@ nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^cli_/' >other
 ok $? "every external symbol of the command layer begins with cli_"
 sed 's/^/# /' other >&2
 
-# -- who includes what
-grep -H '^#include "' "$TOP"/cmd/*.c | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"cli/cli.h"' \
-    -e '"cli/batch.h"' -e '"yyjson/yyjson.h"' >other
+# -- the tools that are more than one file
+for o in "$B"/cmd/*/*.o; do
+	tool=${o%/*}; tool=${tool##*/}
+	nm -P -g --defined-only "$o" | awk -v o="$o" -v t="^${tool}_" \
+	    'NF > 1 && $1 !~ t { print o, $1 }'
+done >other
 [ ! -s other ]
-ok $? "tools include qwen.h, the headers of cli and yyjson alone"
+ok $? "every external symbol of a tool's files begins with its name"
+sed 's/^/# /' other >&2
+
+# -- who includes what
+grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
+    grep -v -e '"qwen.h"' -e '"cli/cli.h"' \
+    -e '"cli/batch.h"' -e '"yyjson/yyjson.h"' \
+    -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
+    -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other
+[ ! -s other ]
+ok $? "tools include qwen.h, the headers of cli and yyjson, and their own alone"
 cat other >&2
 # a folder of lib/, and those below it
 while read -r dir below; do
@@ -77,6 +89,7 @@ sample base kernel grammar
 wire base
 model base quant gguf kernel
 state base wire model
+store base wire model state
 batch base model
 cli yyjson
 EOF

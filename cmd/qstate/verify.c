@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/* verify.c - whether states, or the files of the store, are whole. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "qstate.h"
+
+static void
+told(const char *name, const char *bad)
+{
+	if (qstate_opt.json) {
+		printf("{\"state\":");
+		cli_json_string(name);
+		printf(",\"ok\":%s", qstate_json_bool(bad == NULL));
+		if (bad != NULL) {
+			printf(",\"error\":");
+			cli_json_string(bad);
+		}
+		printf("}\n");
+	} else if (bad == NULL && cli_verbose)
+		cli_note("%s: whole", name);
+	if (bad != NULL)
+		cli_warn("%s: %s", name, bad);
+}
+
+static void
+bad_entry(void *arg, const char *path, const char *msg)
+{
+	char name[2048];
+
+	(void)arg;
+	snprintf(name, sizeof name, "%s/%s", qstate_opt.store, path);
+	told(name, msg);
+}
+
+static void
+verified(void *arg, uint64_t bytes)
+{
+	uint64_t *sum = arg;
+
+	*sum += bytes;
+	cli_progress(*sum >> 20);
+}
+
+static void
+verify_store(void)
+{
+	struct qwen_store *st = qstate_open_store();
+	uint64_t files = 0, n_bad = 0, bytes = 0;
+	struct qwen_store_verifier v = {
+		.bad = bad_entry, .progress = verified, .arg = &bytes,
+		.remove = qstate_opt.remove,
+	};
+	struct qwen_err err;
+	int rc;
+
+	cli_progress_start("MiB", 0);
+	rc = qwen_store_verify(st, &v, &files, &n_bad, &err);
+	cli_progress_end();
+	if (rc < 0)
+		cli_die_err(qstate_opt.store, &err);
+	if (cli_verbose)
+		cli_note("%s: %" PRIu64 " files, %" PRIu64 " bad",
+		    qstate_opt.store, files, n_bad);
+	qwen_store_close(st);
+}
+
+/* All of them are looked at, whatever the first one is like. */
+void
+qstate_verify(char *paths[])
+{
+	const char *name, *path;
+	struct qwen_err err;
+
+	if (*paths == NULL) {
+		verify_store();
+		return;
+	}
+	if (qstate_opt.store != NULL || qstate_opt.remove)
+		cli_usage("--store and --remove are for verify without files");
+	for (; *paths != NULL; paths++) {
+		path = qstate_file(*paths, &name);
+		told(name, qwen_state_verify(path, &err) < 0 ? err.msg : NULL);
+		qstate_file_done();
+	}
+}

@@ -993,6 +993,16 @@ int qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
     size_t n_vocab, struct qwen_sample_top *out, size_t n_out,
     struct qwen_err *err);
 
+/* ---------------------------------------------------------------- scores */
+
+/*
+ * How likely the token id is by a row of n finite logits: the natural logarithm
+ * of its softmax, in double, the same bits on every machine.  *rank (may be
+ * NULL) is how many tokens are better, equals with a lower id among them: 0
+ * for the one that greedy choosing takes.
+ */
+double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
+
 /* --------------------------------------------------------------- streams */
 
 /*

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "kernel/logprob.h"
 #include "sample/sample.h"
 
 #define LANES 16	/* a fixed trip count, so that the loop is vectorised */
@@ -782,17 +783,15 @@ qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
 {
 	struct qwen_cands l;
 	struct best *best = NULL;
-	double sum = 0, max;
-	size_t i;
+	double sum;
+	size_t i, above;
 	int rc = -1;
 
 	if (qwen_cands_init(&l, n, err) < 0)
 		return -1;
 	if (qwen_cands_fill(&l, logits, ids, n, n_vocab, err) < 0)
 		goto out;
-	max = l.logit[qwen_cands_best(&l)];
-	for (i = 0; i < l.n; i++)
-		sum += exp((double)l.logit[i] - max);
+	sum = qwen_logprob_sum(l.logit, l.n, -1, &above);
 	if (n_out < l.n)
 		qwen_cands_keep(&l, l.logit, NULL,
 		    n_out > 0 ? (double)n_out : 1);
@@ -806,7 +805,7 @@ qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
 	for (i = 0; i < l.n && i < n_out; i++) {
 		out[i].id = best[i].id;
 		out[i].logit = best[i].logit;
-		out[i].logprob = best[i].logit - max - log(sum);
+		out[i].logprob = (double)best[i].logit - sum;
 	}
 	rc = (int)i;
 out:

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * logprob.c - the logarithm of a softmax against long double, ranks by
+ * counting, rows of all lengths, logits of all sizes.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/logprob.h"
+#include "qwen.h"
+#include "../tap.h"
+
+enum { MOST = 9001 };
+
+static float row[MOST];
+
+/* Numbers that are the same every time. */
+static unsigned
+draw(void)
+{
+	static unsigned x = 4711;
+
+	x = x * 1103515245u + 12345u;
+	return x >> 8;
+}
+
+static void
+fill(size_t n, double spread)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		row[i] = (float)(spread * ((double)(draw() % 20001) / 10000 -
+		    1));
+}
+
+static double
+plain(size_t n, size_t id)
+{
+	long double max = row[0], sum = 0;
+	size_t i;
+
+	for (i = 1; i < n; i++)
+		max = row[i] > max ? row[i] : max;
+	for (i = 0; i < n; i++)
+		sum += expl(row[i] - max);
+	return (double)(row[id] - max - logl(sum));
+}
+
+static size_t
+better(size_t n, size_t id)
+{
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++)
+		k += row[i] > row[id] || (row[i] == row[id] && i < id);
+	return k;
+}
+
+static void
+test_lengths(void)
+{
+	static const size_t len[] = { 1, 2, 7, 8, 9, 127, 128, 129, 1000, 4095,
+	    4096, 4097, 8192, 8193, MOST };
+	double worst = 0, e;
+	size_t i, k, id, rank;
+	int wrong = 0;
+
+	for (i = 0; i < sizeof len / sizeof len[0]; i++) {
+		fill(len[i], 12);
+		for (k = 0; k < 20; k++) {
+			id = draw() % len[i];
+			e = fabs(qwen_logprob(row, len[i], (int32_t)id,
+			    &rank) - plain(len[i], id));
+			worst = e > worst ? e : worst;
+			wrong += rank != better(len[i], id);
+		}
+	}
+	ok(worst < 1e-12, "rows of 1 to %d logits: at most %g off", MOST,
+	    worst);
+	ok(wrong == 0, "ranks are those counted");
+}
+
+static void
+test_sizes(void)
+{
+	static const double spread[] = { 0, 1e-30, 1, 100, 1000, 1e5, 1e9,
+	    1e15, 1e30, 3e38 };
+	double e, want, worst = 0;
+	size_t i, k, id;
+
+	for (i = 0; i < sizeof spread / sizeof spread[0]; i++) {
+		fill(5000, spread[i]);
+		for (k = 0; k < 20; k++) {
+			id = draw() % 5000;
+			want = plain(5000, id);
+			e = fabs(qwen_logprob(row, 5000, (int32_t)id, NULL) -
+			    want) / (1 + fabs(want));
+			worst = e > worst ? e : worst;
+		}
+	}
+	ok(worst < 1e-12, "logits from 0 to 3e38: at most %g off", worst);
+}
+
+static void
+test_ties(void)
+{
+	size_t i, rank, wrong = 0;
+
+	for (i = 0; i < 5000; i++)
+		row[i] = (float)(i % 5);
+	for (i = 0; i < 5000; i++) {
+		qwen_logprob(row, 5000, (int32_t)i, &rank);
+		wrong += rank != better(5000, i);
+	}
+	ok(wrong == 0, "of equals, the one with the lowest id comes first");
+	for (i = 0; i < 5000; i++)
+		row[i] = -7;
+	ok(fabs(qwen_logprob(row, 5000, 4999, &rank) + log(5000)) < 1e-12 &&
+	    rank == 4999, "all equal");
+}
+
+/* Parts computed in any order, as threads do. */
+static void
+test_parts(void)
+{
+	struct qwen_logprob_part p[3];
+	size_t above, rank;
+	double whole, sum;
+	int i;
+
+	fill(MOST, 9);
+	whole = qwen_logprob(row, MOST, 5000, &rank);
+	for (i = 2; i >= 0; i--)
+		qwen_logprob_part(&p[i], row, MOST, (size_t)i, 5000);
+	sum = qwen_logprob_join(p, qwen_logprob_n_parts(MOST), &above);
+	ok((double)row[5000] - sum == whole && above == rank,
+	    "parts give the same bits as the whole");
+}
+
+int
+main(void)
+{
+	test_lengths();
+	test_sizes();
+	test_ties();
+	test_parts();
+	return done_testing();
+}

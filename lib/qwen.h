@@ -1566,11 +1566,20 @@ struct qwen_choice {
 enum qwen_job_end {
 	QWEN_JOB_ENDING,	/* the last token is one that ends texts */
 	QWEN_JOB_ENOUGH,	/* the callback said so */
-	QWEN_JOB_LENGTH,	/* there are max, or the context is full */
+	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
+				   scores were told */
 	QWEN_JOB_FAILED,
 };
 
 enum { QWEN_JOB_TOP_MAX = 64 };
+
+/* How likely a given token was after those before it. */
+struct qwen_score {
+	size_t		 at;		/* its place in the job's tokens */
+	double		 logprob;	/* as of qwen_logprob */
+	size_t		 rank;		/* likewise */
+	const float	*logits;	/* the row, until the callback returns */
+};
 
 struct qwen_job {
 	const int32_t	*tokens;	/* the prompt, at least one; copied */
@@ -1590,6 +1599,13 @@ struct qwen_job {
 	 * until it returns.
 	 */
 	int	(*token)(void *arg, const struct qwen_choice *c);
+	/*
+	 * If not NULL nothing is generated: it is called for each of the tokens
+	 * from .. n - 1, in order, from being at least 1 and below n; of max,
+	 * sampler, ending, logprobs and token no use is made.
+	 */
+	void	(*score)(void *arg, const struct qwen_score *s);
+	size_t		 from;
 	/* Called once; err (else NULL) tells why it failed. */
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);
@@ -1624,6 +1640,7 @@ struct qwen_work_stats {
 	uint64_t	 shared;	/* that others had read */
 	uint64_t	 stored;	/* that were in the store */
 	uint64_t	 chosen;	/* tokens generated */
+	uint64_t	 scored;	/* tokens of which scores were told */
 	uint64_t	 preempted;	/* jobs that had to make room, */
 	uint64_t	 again;		/* and tokens read again for them */
 	uint64_t	 max_sequences;	/* under way at the same time */

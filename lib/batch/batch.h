@@ -31,6 +31,10 @@ struct qwen_task {
 	size_t			 branch;	/* where the next one is to
 						   be; or 0 */
 	int			 begun;		/* the sampler is */
+	struct qwen_work	*work;
+	size_t			 next_score;	/* place of the next token that
+						   is scored; text goes on to
+						   the last one, n not */
 	/* what was chosen behind the last pass */
 	struct qwen_choice	 choice;
 	struct qwen_sample_top	*top;
@@ -57,6 +61,7 @@ struct qwen_work {
 	struct qwen_part	*part;		/* of the pass, and whose */
 	struct qwen_task	**owner;
 	size_t			 n_part;
+	struct qwen_logprob_part *row_part;	/* of a row of logits */
 	struct qwen_task	**ready;	/* behind whose text is to be
 						   chosen */
 	size_t			 n_ready;
@@ -77,6 +82,16 @@ static inline size_t
 qwen_task_done(const struct qwen_task *t)
 {
 	return qwen_session_n_tokens(t->s);
+}
+
+/*
+ * The most that others can have read for it: the row behind each of the tokens
+ * from there on is looked at, and a session keeps the last one alone.
+ */
+static inline size_t
+qwen_task_limit(const struct qwen_task *t)
+{
+	return t->job.score == NULL ? t->n : t->next_score;
 }
 
 /* ---- work.c */
@@ -123,6 +138,15 @@ void qwen_work_compose(struct qwen_work *w);
 
 /* Read it; make room where there is none. */
 int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
+
+/* ---- score.c: the tokens that are given */
+
+/* The row behind the token at pos; a part's row function, arg is the task. */
+int qwen_task_row(void *arg, size_t pos, const float *logits,
+    struct qwen_err *err);
+
+/* Tell of the row behind what the session has read, if that is the next. */
+int qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err);
 
 /* ---- choose.c: the next token of all that are ready */
 int qwen_work_choose(struct qwen_work *w, struct qwen_err *err);

@@ -64,15 +64,15 @@ take(struct qwen_work *w, struct qwen_task *t, const float *row)
 		return -1;
 	if (!t->job.logprobs)
 		return 0;
-	/* the best one tells the logarithm of the sum */
+	c->logprob = qwen_logprob(row, w->n_vocab, c->id, NULL);
+	if (t->job.n_top == 0)
+		return 0;
 	got = qwen_sample_top(row, NULL, w->n_vocab, w->n_vocab, t->top,
-	    t->job.n_top + 1, &t->err);
-	if (got < 1)
+	    t->job.n_top, &t->err);
+	if (got < 0)
 		return -1;
-	c->logprob = (double)row[c->id] - (double)t->top[0].logit +
-	    t->top[0].logprob;
 	c->top = t->top;
-	c->n_top = (size_t)got < t->job.n_top ? (size_t)got : t->job.n_top;
+	c->n_top = (size_t)got;
 	return 0;
 }
 
@@ -84,6 +84,9 @@ choose_one(void *arg, size_t item, int thread)
 	const float *row = qwen_session_logits(t->s);
 
 	(void)thread;
+	t->failed = 0;
+	if (t->job.score != NULL)	/* told with the pass */
+		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
 	    "no logits to choose from") : take(w, t, row);
 }
@@ -125,6 +128,10 @@ go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 
 	if (t->failed) {
 		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
+		return 0;
+	}
+	if (t->job.score != NULL) {
+		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
 		return 0;
 	}
 	if (append(t, t->choice.id) < 0)

@@ -52,13 +52,13 @@ ask_store(struct qwen_work *w, struct qwen_task *t,
 
 	if (w->o.store == NULL)
 		return 0;
-	if (qwen_store_find(w->o.store, &w->header, t->text, t->n, &n,
-	    err) < 0)
+	if (qwen_store_find(w->o.store, &w->header, t->text,
+	    qwen_task_limit(t), &n, err) < 0)
 		return -1;
 	if (n < have + QWEN_SHARE_MIN)
 		return 0;
-	if (qwen_store_restore(w->o.store, &s, w->o.model, t->text, t->n,
-	    err) < 0)
+	if (qwen_store_restore(w->o.store, &s, w->o.model, t->text,
+	    qwen_task_limit(t), err) < 0)
 		return -1;
 	/* what was found may be gone again */
 	if (s == NULL || qwen_session_n_tokens(s) <= have) {
@@ -122,7 +122,8 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
 	while (has_room(w, t, node) || w->n_active == 0) {
 		if (begin(w, t, node, &why) == 0) {
 			activate(w, i);
-			return qwen_node_share(w, t, err) < 0 ? -1 : 1;
+			return qwen_task_row_at_end(t, err) < 0 ||
+			    qwen_node_share(w, t, err) < 0 ? -1 : 1;
 		}
 		if (why.code != QWEN_EFULL) {
 			if (err != NULL)

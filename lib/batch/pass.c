@@ -10,7 +10,30 @@
 #include "base/err.h"
 #include "batch/batch.h"
 
-enum { LEAST_READ = 32 };
+enum { LEAST_READ = 32, FEW_ROWS = 16 };
+
+/*
+ * How far to read on a way of n tokens.  Rows of logits that nobody looks at are
+ * not computed, if they are more than a few: the first that is wanted is then
+ * the last of its part.
+ */
+static size_t
+way(const struct qwen_task *t, size_t done, size_t n)
+{
+	if (t->job.score != NULL && t->next_score > done + FEW_ROWS &&
+	    t->next_score < done + n)
+		return t->next_score - done;
+	return n;
+}
+
+static enum qwen_logits
+rows(const struct qwen_task *t, size_t end)
+{
+	if (t->job.score != NULL && end > t->next_score)
+		return QWEN_LOGITS_ALL;
+	return end == t->n || end == t->branch || (t->job.score != NULL &&
+	    end == t->next_score) ? QWEN_LOGITS_LAST : QWEN_LOGITS_NONE;
+}
 
 static void
 add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
@@ -20,8 +43,8 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	w->owner[w->n_part] = t;
 	w->part[w->n_part++] = (struct qwen_part){
 		.s = t->s, .tokens = t->text + done, .n = n,
-		.logits = end == t->n || end == t->branch ?
-		    QWEN_LOGITS_LAST : QWEN_LOGITS_NONE,
+		.logits = rows(t, end),
+		.row = t->job.score != NULL ? qwen_task_row : NULL, .arg = t,
 	};
 }
 
@@ -47,7 +70,7 @@ qwen_work_compose(struct qwen_work *w)
 		if (done + 1 >= t->n)
 			continue;
 		left = (t->branch > done ? t->branch : t->n) - done;
-		n = left < budget ? left : budget;
+		n = way(t, done, left < budget ? left : budget);
 		add_part(w, t, n);
 		budget -= n;
 	}

@@ -28,9 +28,9 @@ qwen_task_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 static size_t
 fits(const struct qwen_node *node, const struct qwen_task *t)
 {
-	size_t n = qwen_session_n_tokens(node->s);
+	size_t n = qwen_session_n_tokens(node->s), limit = qwen_task_limit(t);
 
-	if (n > t->n || (n == t->n && qwen_session_logits(node->s) == NULL))
+	if (n > limit || (n == limit && qwen_session_logits(node->s) == NULL))
 		return 0;
 	return memcmp(qwen_session_tokens(node->s), t->text,
 	    n * sizeof *t->text) == 0 ? n : 0;
@@ -51,6 +51,14 @@ qwen_node_find(struct qwen_work *w, const struct qwen_task *t)
 	if (best != NULL)
 		best->used = ++w->clock;
 	return best;
+}
+
+/* How much of t's text is of use to another, which waits. */
+static size_t
+useful(const struct qwen_task *t, size_t n, const struct qwen_task *other)
+{
+	return qwen_task_common(t->text, n, other->text,
+	    qwen_task_limit(other));
 }
 
 /* There is a node of exactly the first n tokens of the text. */
@@ -77,8 +85,7 @@ qwen_task_branch(struct qwen_work *w, struct qwen_task *t)
 	if (t->n > t->n_prompt || done == t->n)
 		return;
 	for (i = 0; i < w->n_waiting; i++) {
-		n = qwen_task_common(t->text, t->n, w->waiting[i]->text,
-		    w->waiting[i]->n);
+		n = useful(t, t->n, w->waiting[i]);
 		if (n < t->from + QWEN_SHARE_MIN || n <= done ||
 		    (t->branch != 0 && n >= t->branch))
 			continue;
@@ -96,7 +103,7 @@ qwen_task_promised(const struct qwen_work *w, const struct qwen_task *t,
 	for (i = 0; i < w->n_active; i++) {
 		const struct qwen_task *a = w->active[i];
 
-		if (a->branch <= n || a->branch > t->n)
+		if (a->branch <= n || a->branch > qwen_task_limit(t))
 			continue;
 		if (qwen_task_common(a->text, a->branch, t->text, t->n) ==
 		    a->branch)
@@ -183,8 +190,7 @@ qwen_node_share(struct qwen_work *w, struct qwen_task *t,
 	if (done < QWEN_SHARE_MIN || is_kept(w, t, done))
 		return 0;
 	for (i = 0; i < w->n_waiting; i++) {
-		if (qwen_task_common(t->text, done, w->waiting[i]->text,
-		    w->waiting[i]->n) < done)
+		if (useful(t, done, w->waiting[i]) < done)
 			continue;
 		t->branch = done;
 		if (qwen_node_leave(w, t, err) < 0)

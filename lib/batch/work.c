@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "batch/batch.h"
+#include "kernel/logprob.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
     LEAST_NODES = 8 };
@@ -20,8 +21,10 @@ allocate(struct qwen_work *w)
 	w->ready = qwen_alloc(n, sizeof *w->ready);
 	w->cap_node = n > LEAST_NODES ? n : LEAST_NODES;
 	w->node = qwen_alloc(w->cap_node, sizeof *w->node);
+	w->row_part = qwen_alloc(qwen_logprob_n_parts(w->n_vocab),
+	    sizeof *w->row_part);
 	return w->active == NULL || w->part == NULL || w->owner == NULL ||
-	    w->ready == NULL || w->node == NULL ? -1 : 0;
+	    w->ready == NULL || w->node == NULL || w->row_part == NULL ? -1 : 0;
 }
 
 int
@@ -85,6 +88,7 @@ qwen_work_free(struct qwen_work *w)
 	free(w->part);
 	free(w->owner);
 	free(w->ready);
+	free(w->row_part);
 	free(w);
 }
 
@@ -105,7 +109,11 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 			    "token %ld is outside the vocabulary of %zu",
 			    (long)job->tokens[i], w->n_vocab);
 	}
-	if (job->n >= w->n_ctx)
+	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
+		return qwen_fail(err, QWEN_ERANGE,
+		    "scores from token %zu on, of %zu", job->from, job->n);
+	/* the last one that is scored is not read */
+	if (job->n - (job->score != NULL) >= w->n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%zu tokens: the model's context is %zu", job->n,
 		    w->n_ctx);
@@ -153,7 +161,9 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 	t->job = *job;
 	t->job.tokens = NULL;
 	memcpy(t->text, job->tokens, job->n * sizeof *t->text);
-	t->n = t->n_prompt = job->n;
+	t->n = t->n_prompt = job->n - (job->score != NULL);
+	t->work = w;
+	t->next_score = job->from;
 	t->seq = w->next_seq++;
 	qwen_task_wait(w, t);
 	return 0;

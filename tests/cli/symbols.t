@@ -60,7 +60,7 @@ sed 's/^/# /' other >&2
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
     grep -v -e '"qwen.h"' -e '"cli/cli.h"' \
-    -e '"cli/batch.h"' -e '"yyjson/yyjson.h"' \
+    -e '"cli/batch.h"' -e '"cli/score.h"' -e '"yyjson/yyjson.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
     -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other
 [ ! -s other ]
@@ -90,7 +90,7 @@ wire base
 model base quant gguf kernel
 state base wire model
 store base wire model state
-batch base model
+batch base model kernel
 cli yyjson
 EOF
 [ ! -s other ]

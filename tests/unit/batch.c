@@ -465,6 +465,174 @@ test_same_prompt(void)
 	close_work(work);
 }
 
+/* ------------------------------------------------------------------ scores */
+
+/* Texts of which tokens are scored; most begin alike. */
+struct paper {
+	int32_t	 text[MOST];
+	size_t	 n, from;
+	double	 want[MOST], got[MOST];
+	size_t	 want_rank[MOST], got_rank[MOST];
+	size_t	 next;			/* the score that comes next */
+	int	 ended, disorder;
+	enum qwen_job_end why;
+};
+
+static struct paper paper[N_JOBS];
+
+static void
+on_score(void *arg, const struct qwen_score *s)
+{
+	struct paper *p = arg;
+
+	p->disorder += s->at != p->next++;
+	if (s->at < MOST) {
+		p->got[s->at] = s->logprob;
+		p->got_rank[s->at] = s->rank;
+	}
+}
+
+static void
+on_paper_end(void *arg, enum qwen_job_end why, const struct qwen_err *e)
+{
+	struct paper *p = arg;
+
+	(void)e;
+	p->why = why;
+	p->ended++;
+}
+
+/* Token by token, by the plainest of means. */
+static void
+score_alone(struct paper *p)
+{
+	struct qwen_session *s;
+	size_t i;
+
+	if (qwen_session_new(&s, model, &err) < 0)
+		exit(1);
+	for (i = 1; i < p->n; i++) {
+		if (qwen_session_eval(s, &p->text[i - 1], 1, NULL, &err) < 0)
+			exit(1);
+		p->want[i] = qwen_logprob(qwen_session_logits(s), N_VOCAB,
+		    p->text[i], &p->want_rank[i]);
+	}
+	qwen_session_free(s);
+}
+
+static void
+make_papers(void)
+{
+	size_t i, k, same;
+
+	for (i = 0; i < N_JOBS; i++) {
+		struct paper *p = &paper[i];
+
+		same = i > 0 ? draw(80) : 0;
+		p->n = same + 2 + draw(60);
+		for (k = 0; k < p->n; k++)
+			p->text[k] = k < same && k < paper[i / 2].n ?
+			    paper[i / 2].text[k] : (int32_t)draw(N_VOCAB);
+		/* several with the same context, also with one token left */
+		p->from = i % 3 == 0 || same == 0 ? 1 + draw((unsigned)p->n -
+		    1) : same < p->n ? same : p->n - 1;
+		score_alone(p);
+	}
+}
+
+static int
+add_paper(struct qwen_work *w, struct paper *p)
+{
+	struct qwen_job j = {
+		.tokens = p->text, .n = p->n, .from = p->from,
+		.score = on_score, .end = on_paper_end, .arg = p,
+	};
+
+	p->next = p->from;
+	p->ended = p->disorder = 0;
+	return qwen_work_add(w, &j, &err);
+}
+
+static int
+is_wrong(const struct paper *p)
+{
+	size_t i;
+
+	if (p->ended != 1 || p->why != QWEN_JOB_LENGTH || p->disorder ||
+	    p->next != p->n)
+		return 1;
+	for (i = p->from; i < p->n; i++) {
+		if (p->got[i] != p->want[i] || p->got_rank[i] !=
+		    p->want_rank[i])
+			return 1;
+	}
+	return 0;
+}
+
+/* All papers, and every third wish between them. */
+static int
+score_all(uint64_t limit, size_t n_sequences, size_t n_pass,
+    struct qwen_work_stats *st)
+{
+	struct qwen_work *w = open_work(limit, n_sequences, n_pass);
+	size_t i;
+	int bad = 0;
+
+	for (i = 0; i < N_JOBS; i++) {
+		bad += add_paper(w, &paper[i]) < 0;
+		if (i % 3 == 0)
+			bad += add(w, &wish[i]) < 0;
+		if (i % 7 == 6 && qwen_work_step(w, &err) < 0)
+			bad++;
+	}
+	bad += !finish(w);
+	for (i = 0; i < N_JOBS; i++) {
+		bad += is_wrong(&paper[i]);
+		bad += i % 3 == 0 && !is_right(&wish[i]);
+	}
+	qwen_work_stats(w, st);
+	close_work(w);
+	return bad;
+}
+
+static void
+test_scores(void)
+{
+	uint64_t most = qwen_cache_need(model, N_CTX);
+	struct qwen_work_stats st;
+
+	make_papers();
+	ok(score_all(0, 1, 0, &st) == 0, "scores, one text after another");
+	ok(score_all(0, 0, 0, &st) == 0 && st.shared > 0,
+	    "all at once, %llu tokens shared: the same bits",
+	    (unsigned long long)st.shared);
+	ok(score_all(0, 5, 3, &st) == 0, "3 tokens a pass: the same bits");
+	ok(score_all(2 * most, 0, 40, &st) == 0 && st.preempted > 0,
+	    "%llu times one made room: the same bits",
+	    (unsigned long long)st.preempted);
+}
+
+static void
+test_no_scores(void)
+{
+	struct qwen_work *w = open_work(0, 0, 0);
+	struct paper p = paper[0];
+	int32_t more[N_CTX + 2] = { 0 };
+	struct qwen_job j = {
+		.tokens = more, .n = N_CTX, .from = 1, .score = on_score,
+		.end = on_paper_end, .arg = &p,
+	};
+
+	p.from = 0;
+	ok(add_paper(w, &p) < 0, "the first token has no score: %s", err.msg);
+	p.from = p.n;
+	ok(add_paper(w, &p) < 0, "nor has one behind the end: %s", err.msg);
+	ok(qwen_work_add(w, &j, &err) == 0, "a text as long as the context");
+	j.n++;
+	ok(qwen_work_add(w, &j, &err) < 0, "but not longer: %s", err.msg);
+	close_work(w);
+}
+
 int
 main(void)
 {
@@ -476,6 +644,8 @@ main(void)
 	test_refused();
 	test_logprobs();
 	test_same_prompt();
+	test_scores();
+	test_no_scores();
 	qwen_model_close(model);
 	return done_testing();
 }

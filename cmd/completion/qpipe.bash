@@ -100,6 +100,7 @@ _qpipe_formats()
 	case $1 in
 	qprefill | qdecode) echo cbor text json raw ;;
 	qtok) echo cbor text json prompt ;;
+	qscore) echo text json ;;
 	*) echo cbor text json ;;
 	esac
 }
@@ -156,7 +157,7 @@ _qpipe_operand()
 		else
 			_qpipe_files
 		fi ;;
-	qbatch | qtok) _qpipe_files ;;
+	qbatch | qscore | qtok) _qpipe_files ;;
 	esac
 }
 
@@ -190,4 +191,4 @@ _qpipe()
 }
 
 complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbatch qbench qchat \
-    qdecode qprefill qsample qstate qtok
+    qdecode qprefill qsample qscore qstate qtok

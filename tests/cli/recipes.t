@@ -131,6 +131,11 @@ if command -v jq >/dev/null 2>&1; then
 	    qtok -d >want
 	sed -n 7p replies.jsonl | jq -j .text | cmp -s - want
 	ok $? "and an answer is what qdecode says"
+
+	recipe "The best of several"
+	run 1 2
+	jq -r .text drafts.jsonl | grep -qxF -- "$(head -n 1 out)"
+	ok $? "the best of several is one of them"
 else
 	skip "many prompts" "no jq"
 fi

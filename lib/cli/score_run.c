@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * score_run.c - texts in, windows of them as jobs of the scheduler, results
+ * out, in order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/score.h"
+
+enum { AHEAD_BYTES = 64 << 20 };
+
+/* Tokens begin .. of a text, of which some are scored. */
+struct window {
+	struct cli_scored	*q;
+	size_t			 begin;
+};
+
+static void
+put_out(struct cli_score *r)
+{
+	struct cli_scored *q = r->head;
+	struct cli_text t = { 0 };
+
+	if (q->err.code != 0 && r->n_failed++ == 0) {
+		r->failed_line = q->line;
+		memcpy(r->failed, q->err.msg, sizeof r->failed);
+	}
+	cli_score_result(r, q, &r->total, &t);
+	cli_results_write(&r->out, &t);
+	cli_text_fini(&t);
+	if ((r->head = q->next) == NULL)
+		r->tail = NULL;
+	r->n--;
+	r->bytes -= q->bytes;
+	cli_scored_free(q);
+	cli_progress(++r->n_done);
+}
+
+static void
+write_ready(struct cli_score *r)
+{
+	while (r->head != NULL && r->head->left == 0)
+		put_out(r);
+}
+
+static void
+on_score(void *arg, const struct qwen_score *s)
+{
+	struct window *w = arg;
+	struct cli_scored *q = w->q;
+	size_t i = w->begin + s->at - q->from;
+
+	q->logprob[i] = s->logprob;
+	q->rank[i] = (uint32_t)s->rank;
+	cli_progress_also(++q->run->n_scored, "tok");
+	cli_progress(q->run->n_done);
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	struct window *w = arg;
+
+	if (why == QWEN_JOB_FAILED)
+		cli_scored_fail(w->q, err->code == QWEN_EFULL ?
+		    "out_of_memory" : "failed", "%s", err->msg);
+	w->q->left--;
+	free(w);
+}
+
+/* The window from begin to end, of which the tokens from first on count. */
+static int
+add_window(struct cli_score *r, struct cli_scored *q, size_t begin,
+    size_t first, size_t end)
+{
+	struct window *w = malloc(sizeof *w);
+	struct qwen_job job = {
+		.tokens = q->tokens + begin, .n = end - begin,
+		.from = first - begin, .score = on_score, .end = on_end,
+		.arg = w,
+	};
+	struct qwen_err err;
+
+	if (w == NULL)
+		die("out of memory");
+	*w = (struct window){ q, begin };
+	if (qwen_work_add(r->work, &job, &err) == 0) {
+		q->left++;
+		return 0;
+	}
+	free(w);
+	if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	cli_scored_fail(q, err.code == QWEN_EFULL ? "out_of_memory" :
+	    "invalid_request", "%s", err.msg);
+	return -1;
+}
+
+/* Each token once, with at least context - stride tokens before it, or all. */
+static void
+add_windows(struct cli_score *r, struct cli_scored *q)
+{
+	size_t first = q->from, begin, end;
+
+	for (; first < q->n; first = end) {
+		end = first < r->context ? r->context : first + r->stride;
+		if (end > q->n)
+			end = q->n;
+		begin = end > r->context ? end - r->context : 0;
+		if (add_window(r, q, begin, first, end) < 0)
+			return;
+	}
+}
+
+void
+cli_score_add(struct cli_score *r, struct cli_scored *q)
+{
+	size_t n = q->n > q->from ? q->n - q->from : 0;
+
+	q->run = r;
+	q->bytes = sizeof *q + q->n * sizeof *q->tokens +
+	    n * (sizeof *q->logprob + sizeof *q->rank);
+	q->logprob = calloc(n + 1, sizeof *q->logprob);
+	q->rank = calloc(n + 1, sizeof *q->rank);
+	if (q->logprob == NULL || q->rank == NULL)
+		die("out of memory");
+	*(r->tail != NULL ? &r->tail->next : &r->head) = q;
+	r->tail = q;
+	r->n++;
+	r->bytes += q->bytes;
+	if (q->err.code == 0)
+		add_windows(r, q);
+}
+
+static int
+step(struct cli_score *r)
+{
+	struct qwen_err err;
+	int more = qwen_work_step(r->work, &err);
+
+	if (more < 0)
+		cli_die_err(NULL, &err);
+	write_ready(r);
+	return more;
+}
+
+static int
+is_blank(const struct cli_line *line)
+{
+	size_t i;
+
+	for (i = 0; line->s != NULL && i < line->n; i++) {
+		if (strchr(" \t\r", line->s[i]) == NULL || line->s[i] == '\0')
+			return 0;
+	}
+	return line->s != NULL;
+}
+
+void
+cli_score_lines(struct cli_score *r, struct cli_lines *in)
+{
+	struct cli_line line;
+	int more, read = 0;
+
+	do {
+		while (!read && r->n < r->n_ahead &&
+		    r->bytes < AHEAD_BYTES &&
+		    (qwen_work_n_jobs(r->work) == 0 ||
+		    cli_lines_waiting(in))) {
+			if (!cli_lines_next(in, &line))
+				read = 1;
+			else if (!is_blank(&line))
+				cli_score_add(r, cli_scored_parse(r, &line,
+				    in->line));
+			/* nothing to wait for */
+			if (qwen_work_n_jobs(r->work) == 0)
+				write_ready(r);
+		}
+		more = step(r);
+	} while (more || !read);
+}
+
+void
+cli_score_finish(struct cli_score *r)
+{
+	while (step(r) || r->head != NULL)
+		;
+}

@@ -3,7 +3,6 @@
  * qstate.c - states in files, and the prefix store: look, check, cut, compare.
  * This is the command line; the commands are in qstate/.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "qstate/qstate.h"

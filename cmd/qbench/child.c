@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: ISC */
+/* child.c - what is measured in processes of its own: machine and start. */
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qbench.h"
+
+/* What the child writes to the descriptor; dies if it fails. */
+static size_t
+ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
+{
+	char *p = out;
+	size_t n = 0;
+	ssize_t k;
+	int fd[2], status;
+	pid_t pid;
+
+	fflush(stdout);
+	if (pipe(fd) == -1 || (pid = fork()) == -1)
+		die("cannot start a process: %s", strerror(errno));
+	if (pid == 0) {
+		close(fd[0]);
+		child(arg, fd[1]);
+		_exit(0);
+	}
+	close(fd[1]);
+	while (n < size && ((k = read(fd[0], p + n, size - n)) > 0 ||
+	    (k == -1 && errno == EINTR)))
+		n += k > 0 ? (size_t)k : 0;
+	close(fd[0]);
+	while (waitpid(pid, &status, 0) == -1)
+		if (errno != EINTR)
+			die("waitpid: %s", strerror(errno));
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		die("a process that was to measure failed");
+	return n;
+}
+
+struct machine_job {
+	int			 n_threads;
+	const char		*cpu;
+	double			 seconds;	/* for each figure; 0: enough */
+};
+
+static void
+machine_child(void *arg, int fd)
+{
+	const struct machine_job *job = arg;
+	struct qwen_machine m;
+	struct qwen_err err;
+
+	if (qwen_machine_measure(&m, job->n_threads, job->cpu, job->seconds,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
+	if (write(fd, &m, sizeof m) != (ssize_t)sizeof m)
+		_exit(1);
+}
+
+/* In a process of its own, so that its buffer does not count as ours. */
+void
+qbench_measure_machine(struct qwen_machine *m, int n_threads, double seconds)
+{
+	struct machine_job job = { n_threads, cli_cpu(), seconds };
+
+	if (ask_child(machine_child, &job, m, sizeof *m) != sizeof *m)
+		die("the measurement of the machine was cut short");
+}
+
+/* Become qbench --since; the clock starts right before exec. */
+static void
+since_child(void *arg, int fd)
+{
+	char since[32], threads[16];
+	char *argv[] = { "qbench", "-q", "-m", (char *)qbench_model_path, "-t",
+	    threads, "--since", since, NULL };
+
+	snprintf(threads, sizeof threads, "%d", *(int *)arg);
+	if (dup2(fd, STDOUT_FILENO) == -1)
+		_exit(1);
+	close(fd);
+	snprintf(since, sizeof since, "%" PRIu64, qbench_now_ns());
+	execv("/proc/self/exe", argv);
+	execvp("qbench", argv);
+	_exit(1);
+}
+
+/* The process that since_child became: two times, in ns. */
+int
+qbench_run_since(void)
+{
+	struct qwen_session *s;
+	struct qwen_model *m;
+	struct qwen_err err;
+	uint64_t kernel, token;
+	int32_t id = 0;
+
+	m = cli_model_open(qbench_opt.model, (int)qbench_opt.threads.v[0],
+	    qbench_opt.numerics);
+	if (qwen_session_new(&s, m, &err) < 0)
+		cli_die_err(NULL, &err);
+	kernel = qbench_now_ns();
+	if (qwen_session_eval(s, &id, 1, NULL, &err) < 0)
+		cli_die_err(NULL, &err);
+	token = qbench_now_ns();
+	if (kernel < qbench_opt.since)
+		cli_usage("--since: the time is yet to come");
+	printf("%" PRIu64 " %" PRIu64 "\n", kernel - qbench_opt.since,
+	    token - qbench_opt.since);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return cli_finish();
+}
+
+void
+qbench_measure_start(struct start *s, int n_threads)
+{
+	double kernel[MAX_ROUNDS], token[MAX_ROUNDS];
+	uint64_t a, b;
+	char text[64];
+	size_t i, n;
+
+	for (i = 0; i < qbench_opt.rounds; i++) {
+		n = ask_child(since_child, &n_threads, text, sizeof text - 1);
+		text[n] = '\0';
+		if (sscanf(text, "%" SCNu64 " %" SCNu64, &a, &b) != 2)
+			die("cannot measure the start");
+		kernel[i] = (double)a * 1e-6;
+		token[i] = (double)b * 1e-6;
+	}
+	s->kernel = qbench_spread_of(kernel, qbench_opt.rounds);
+	s->token = qbench_spread_of(token, qbench_opt.rounds);
+}

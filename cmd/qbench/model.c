@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: ISC */
+/* model.c - the model file: given, or made and without a name. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qbench.h"
+
+const char	*qbench_model_path;	/* to open */
+const char	*qbench_model_name;	/* to show */
+
+static int
+open_temporary(void)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[4096];
+	int fd, n;
+
+#ifdef MFD_CLOEXEC
+	if ((dir == NULL || dir[0] == '\0') &&
+	    (fd = memfd_create("qbench", 0)) != -1)
+		return fd;
+#endif
+	n = snprintf(path, sizeof path, "%s/qbench.XXXXXX",
+	    dir != NULL && dir[0] != '\0' ? dir : "/tmp");
+	if (n < 0 || (size_t)n >= sizeof path)
+		die("TMPDIR is too long");
+	fd = mkstemp(path);
+	if (fd == -1)
+		die("%s: %s", path, strerror(errno));
+	unlink(path);
+	return fd;
+}
+
+static void
+synth_progress(void *arg, uint64_t done, uint64_t total)
+{
+	int *started = arg;
+
+	if (!*started)
+		cli_progress_start("MiB", total >> 20);
+	*started = 1;
+	cli_progress(done >> 20);
+}
+
+void
+qbench_make_synthetic(void)
+{
+	static char path[64];
+	int started = 0, fd, rc;
+	const struct qwen_synth_progress progress = { synth_progress,
+	    &started };
+	struct qwen_synth *s;
+	struct qwen_err err;
+	size_t shape;
+
+	if (qwen_synth_find(&shape, qbench_opt.synthetic, &err) < 0)
+		cli_usage("--synthetic: %s; gguf-synth --list shows those "
+		    "known", err.msg);
+	if (qwen_synth_new(&s, shape, &qbench_opt.synth, &err) < 0)
+		cli_usage("--synthetic: %s", err.msg);
+	fd = open_temporary();
+	rc = qwen_synth_write(s, fd, &progress, &err);
+	cli_progress_end();
+	if (rc < 0)
+		cli_die_err("temporary file", &err);
+	qwen_synth_free(s);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	qbench_model_path = path;
+	qbench_model_name = qwen_synth_info(shape)->name;
+}
+
+void
+qbench_touch(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	const volatile unsigned char *p;
+	uint64_t k;
+	size_t i;
+
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++)
+		for (p = t->data, k = 0; k < t->bytes; k += 4096)
+			(void)p[k];
+}
+
+void
+qbench_warm_file(void)
+{
+	double start = cli_now();
+	struct qwen_gguf *g;
+	struct qwen_err err;
+
+	if (qwen_gguf_open(&g, qbench_model_path, &err) < 0)
+		cli_die_err(qbench_model_name, &err);
+	qbench_touch(g);
+	qwen_gguf_close(g);
+	if (cli_verbose)
+		cli_note("model touched in %.2f s", cli_now() - start);
+}

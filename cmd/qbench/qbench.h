@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/* qbench.h - what the parts of qbench share. */
+#ifndef QBENCH_H
+#define QBENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwen.h"
+#include "cli/cli.h"
+
+enum {
+	MAX_LIST = 64, MAX_ROUNDS = 1000, MAX_STATS = 256,
+	MAX_TOKENS = 1 << 24, WARM_TOKENS = 16, MAX_SEQUENCES = 4096
+};
+
+/* Settings to go through. */
+struct list {
+	size_t	n, v[MAX_LIST];
+};
+
+size_t qbench_longest(const struct list *l);
+
+/* What the command line says. */
+struct qbench_opts {
+	const char	*model, *tokens, *synthetic;
+	struct qwen_synth_opts synth;
+	struct list	 prompt, threads, depth, batch, sequences;
+	size_t		 n;
+	size_t		 rounds;
+	unsigned	 numerics;	/* 0: the usual version */
+	int		 json, csv, machine, sampling, scattered;
+	int		 has_since;
+	uint64_t	 since;		/* ns */
+};
+
+extern struct qbench_opts qbench_opt;
+
+/* ------------------------------------------------------- what it can do */
+
+/* All settings, for this number of threads. */
+void qbench_run(int n_threads);
+void qbench_show_machine(void);
+void qbench_show_sampling(void);
+
+/* --since: tell how long ago that was, twice, in ns; the exit status. */
+int qbench_run_since(void);
+
+/* ------------------------------------------------- what the system counts */
+
+struct counts {
+	uint64_t	ns;
+	long		minor, major;	/* page faults */
+	uint64_t	steal, ticks;	/* of all processors; 0: not known */
+};
+
+/* MiB; below 0: not known. */
+struct memory {
+	double	peak;		/* resident, at most */
+	double	mapped;		/* of it, files: the model */
+	double	private;	/* and the process's own */
+};
+
+uint64_t qbench_now_ns(void);
+void qbench_count(struct counts *c);
+
+/* Raises m to what is in use now, and was at most. */
+void qbench_look_at_memory(struct memory *m);
+
+/* Forget the peak so far, where Linux lets us. */
+void qbench_reset_peak(void);
+const char *qbench_cpu_name(void);
+
+/* ----------------------------------------------------- model and tokens */
+
+extern const char	*qbench_model_path;	/* to open */
+extern const char	*qbench_model_name;	/* to show */
+
+/*
+ * A file without a name, which the processes that qbench starts inherit: it is
+ * gone when the last of them is.
+ */
+void qbench_make_synthetic(void);
+
+/* Touch every page, so that none is missing when it is needed. */
+void qbench_touch(const struct qwen_gguf *g);
+void qbench_warm_file(void);
+
+/* The first need ids: of the file, over and over, or made. */
+void qbench_make_tokens(size_t need, size_t n_vocab);
+const int32_t *qbench_ids(void);
+void qbench_free_tokens(void);
+
+/* Random numbers that are the same everywhere (SplitMix64). */
+uint64_t qbench_draw(uint64_t *rng);
+
+/* ---------------------------------------------------------- measurements */
+
+struct spread {
+	double	median, min, max;
+};
+
+/* Sorts v. */
+struct spread qbench_spread_of(double *v, size_t n);
+
+struct start {
+	struct spread	kernel, token;	/* ms */
+};
+
+/* These start processes: before there are threads. */
+void qbench_measure_start(struct start *s, int n_threads);
+void qbench_measure_machine(struct qwen_machine *m, int n_threads,
+    double seconds);
+
+struct round {
+	double	tok_s, steal;		/* steal: percent */
+	double	read, int8;		/* of the machine, right after it */
+	long	minor, major;
+	int	marked;			/* not to be relied on */
+};
+
+/* Prefill or decode at one setting. */
+struct phase {
+	const char	*name;
+	size_t		 n;		/* tokens timed, of each timeline */
+	size_t		 depth;		/* tokens before them */
+	size_t		 sequences;	/* timelines */
+	size_t		 batch;
+	int		 one_by_one;
+	int		 n_threads;
+	struct round	*round;		/* as many as the options say */
+	struct spread	 tok_s, minor, major, steal;
+	struct spread	 of_read, of_int8;	/* percent */
+	size_t		 n_marked;
+	struct memory	 mem;
+	struct qwen_kernel_stat *stat;	/* of one more round */
+	size_t		 n_stat;
+};
+
+/* name, n, depth, batch, sequences and one_by_one are set; n 0: nothing. */
+void qbench_measure(struct phase *p, struct qwen_model *m);
+void qbench_phase_fini(struct phase *p);
+
+/* --------------------------------------------------------------- figures */
+
+/* All that is known of one setting. */
+struct result {
+	const struct qwen_model	*m;
+	struct qwen_machine	 machine;
+	struct start		 start;
+	size_t			 batch;
+	const struct phase	*phase[2];	/* prefill, decode */
+};
+
+/* What a phase moved and multiplied a second, by the clock, all in all. */
+struct totals {
+	double	gb, gmac;
+};
+
+/* A kernel's rates, of all threads together, and what the best would be. */
+struct rates {
+	double		 share;		/* percent of the phase */
+	double		 gb, gmac;	/* a second */
+	double		 read, peak;	/* percent of the machine's */
+	const char	*unit;		/* which peak: "int8", "f32" */
+};
+
+/* Bytes moved, or multiply-adds, for a token. */
+void qbench_work_of(const struct phase *p, double *bytes, double *macs);
+struct totals qbench_totals_of(const struct phase *p);
+struct rates qbench_rates_of(const struct result *r, const struct phase *p,
+    const struct qwen_kernel_stat *k);
+struct memory qbench_memory_of(const struct result *r);
+
+/* ----------------------------------------------------------- their forms */
+
+void qbench_text_result(const struct result *r);
+void qbench_json_result(const struct result *r);
+void qbench_csv_result(const struct result *r);
+void qbench_csv_head(void);
+
+/* "name": {...}; "machine": {...} */
+void qbench_json_spread(const char *name, const struct spread *s);
+void qbench_json_machine(const struct qwen_machine *m);
+
+#endif

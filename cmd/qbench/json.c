@@ -6,23 +6,6 @@
 
 #include "qbench.h"
 
-static void
-json_str(const char *s)
-{
-	const unsigned char *p = (const unsigned char *)s;
-
-	putchar('"');
-	for (; *p != '\0'; p++) {
-		if (*p == '"' || *p == '\\')
-			printf("\\%c", *p);
-		else if (*p < 0x20 || *p >= 0x7f)	/* paths are bytes */
-			printf("\\u%04x", *p);
-		else
-			putchar(*p);
-	}
-	putchar('"');
-}
-
 /* , "name": v */
 static void
 json_num(const char *name, double v)
@@ -57,11 +40,11 @@ void
 qbench_json_machine(const struct qwen_machine *m)
 {
 	printf("\"machine\": {\"cpu\": ");
-	json_str(qbench_cpu_name());
+	cli_json_string(qbench_cpu_name());
 	printf(", \"threads\": %d, \"variant\": ", m->n_threads);
-	json_str(m->variant);
+	cli_json_string(m->variant);
 	printf(", \"int8_op\": ");
-	json_str(m->int8_op);
+	cli_json_string(m->int8_op);
 	json_num("read_gb_s", m->read * 1e-9);
 	json_num("copy_gb_s", m->copy * 1e-9);
 	json_num("int8_gmac_s", m->int8 * 1e-9);
@@ -81,9 +64,9 @@ json_kernels(const struct result *r, const struct phase *p, int n)
 		x = qbench_rates_of(r, p, k);
 		printf("%s{\"phase\": \"%s\", \"name\": ", n ? ", " : "",
 		    p->name);
-		json_str(k->name);
+		cli_json_string(k->name);
 		printf(", \"variant\": ");
-		json_str(k->variant);
+		cli_json_string(k->variant);
 		printf(", \"calls\": %" PRIu64, k->calls);
 		json_num("ms", k->ms);
 		json_num("share_percent", x.share);
@@ -186,9 +169,9 @@ qbench_json_result(const struct result *r)
 	printf(", \"rounds\": [");
 	json_rounds(r->phase[1], json_rounds(r->phase[0], 0));
 	printf("], \"model\": {\"name\": ");
-	json_str(qbench_model_name);
+	cli_json_string(qbench_model_name);
 	printf(", \"arch\": ");
-	json_str(qwen_model_arch(r->m));
+	cli_json_string(qwen_model_arch(r->m));
 	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
 	    "\"batch\": %zu, \"depth\": %zu, \"sequences\": %zu, "
 	    "\"scattered\": %s, \"numerics\": %u}}\n",

@@ -85,7 +85,10 @@ is "$(awk -F , 'NR > 1 { print ($7 > 0), ($11 > 0), ($24 > 0) }' sweep.csv | sor
 qbench -p 0,4 -n 0 -r 1 -t 1 --csv >out
 is "$(awk -F , '{ print ($7 != ""), ($11 != "") }' out | tail -n 2 | xargs)" "0 0 1 0" \
     "what was not measured is empty"
-qbench -p 0 -n 2 -r 1 -t 1 --json | jq -c '[.prefill, .decode.n, (.kernels | map(.phase) | unique)]' >out
+ln -s "$MODEL" 'ü "q".gguf'
+qbench -m 'ü "q".gguf' -p 0 -n 2 -r 1 -t 1 --json >none.json
+is "$(jq -r .model.name none.json)" 'ü "q".gguf' "the model's name, of any letters"
+jq -c <none.json '[.prefill, .decode.n, (.kernels | map(.phase) | unique)]' >out
 is "$(cat out)" '[null,2,["decode"]]' "or null"
 qbench -p 0 -n 3 -r 1 -t 1,2 --depth 0,20 --sequences 1,3 --csv >out 2>err
 is "$? $(cat err) $(awk -F , 'NR > 1 && $11 > 0 { print $2, $5, $28 }' out | sort -u | wc -l | tr -d ' ')" \

@@ -12,8 +12,6 @@
 #include "cli/batch.h"
 #include "cli/cli.h"
 
-#undef warn	/* struct qwen_store_opts has a member of that name */
-
 static const char usage[] =
     "qbatch [-qv] [-m model] [-o results] [-n count] [-t threads]\n"
     "              [--resume] [--unordered] [--shard part] [--special]\n"
@@ -64,14 +62,14 @@ static struct {
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	const char	*store;
+	struct cli_store store;
 	const char	*template;		/* NULL: the model's */
 	const char	*mem_text;
-	uint64_t	 mem, store_max;
+	uint64_t	 mem;
 	size_t		 n_sequences, n_pass;
 	int		 n_threads;
 	unsigned	 numerics;		/* 0: the usual version */
-	int		 ignore_eos, mask_unused, merge, no_store, resume;
+	int		 ignore_eos, mask_unused, merge, resume;
 	char		**files;
 	int		 n_files;
 } opt = { .n_sequences = DEFAULT_SEQUENCES };
@@ -184,7 +182,7 @@ parse_one(int c, const char *arg, struct run *r)
 		opt.merge = 1;
 		break;
 	case O_NO_STORE:
-		opt.no_store = 1;
+		opt.store.none = 1;
 		break;
 	case O_NUMERICS:
 		opt.numerics = cli_numerics(arg);
@@ -205,10 +203,10 @@ parse_one(int c, const char *arg, struct run *r)
 		b->b.encode = QWEN_TOK_SPECIAL;
 		break;
 	case O_STORE:
-		opt.store = arg;
+		cli_store_dir(&opt.store, arg);
 		break;
 	case O_STORE_MAX:
-		opt.store_max = cli_bytes("--store-max", arg);
+		cli_store_max(&opt.store, arg);
 		break;
 	case O_TEMPLATE:
 		opt.template = arg;
@@ -219,19 +217,6 @@ parse_one(int c, const char *arg, struct run *r)
 	default:
 		cli_sampling_set(r->sampler, c, arg);
 	}
-}
-
-static void
-check_store(void)
-{
-	const char *env = getenv("QWEN_STORE");
-
-	if (opt.no_store)
-		opt.store = NULL;
-	else if (opt.store == NULL && env != NULL && env[0] != '\0')
-		opt.store = env;
-	else if (opt.store == NULL && opt.store_max > 0)
-		cli_usage("--store-max is the size of a store; give --store");
 }
 
 static void
@@ -248,7 +233,7 @@ check_options(void)
 		opt.input = opt.files[0];
 	if (opt.resume && opt.output == NULL)
 		cli_usage("--resume needs -o, where the results are");
-	check_store();
+	cli_store_choose(&opt.store);
 	if (opt.input == NULL)
 		cli_need_stdin();
 }
@@ -275,26 +260,6 @@ parse(int argc, char *argv[], struct run *r)
 }
 
 /* -------------------------------------------------------- before and after */
-
-static void
-note_store(void *arg, const char *msg)
-{
-	(void)arg;
-	cli_note("store %s: %s", opt.store, msg);
-}
-
-static void
-open_store(struct run *r)
-{
-	struct qwen_store_opts o = {
-		.dir = opt.store, .max = opt.store_max, .warn = note_store,
-	};
-	struct qwen_err err;
-
-	if (opt.store != NULL && qwen_store_open(&r->store, &o, &err) < 0)
-		cli_note("store %s: %s; going on without it", opt.store,
-		    err.msg);
-}
 
 /* What the memory will be used for, and whether it is enough for anything. */
 static void
@@ -396,7 +361,7 @@ open_work(struct run *r)
 	if (qwen_cache_new(&r->cache, r->model, opt.mem, &err) < 0)
 		cli_die_err(NULL, &err);
 	plan_memory(r);
-	open_store(r);
+	r->store = cli_store_open(&opt.store);
 	o.cache = r->cache;
 	o.store = r->store;
 	if (qwen_work_new(&r->batch.work, &o, &err) < 0)

@@ -52,7 +52,6 @@ static struct {
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
 	struct cli_reuse	 reuse;
-	int			 no_store;
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
@@ -126,20 +125,16 @@ parse_reuse(int c, const char *arg)
 		opt.every_given = 1;
 		break;
 	case O_NO_STORE:
-		opt.no_store = 1;
+		opt.reuse.store.none = 1;
 		break;
 	case O_REUSE:
 		add_state(arg);
 		break;
 	case O_STORE:
-		if (arg[0] == '\0')
-			cli_usage("--store: the name of the folder is empty");
-		opt.reuse.store = arg;
+		cli_store_dir(&opt.reuse.store, arg);
 		break;
 	case O_STORE_MAX:
-		opt.reuse.store_max = cli_bytes("--store-max", arg);
-		if (opt.reuse.store_max == 0)
-			cli_usage("--store-max: nothing fits in 0 bytes");
+		cli_store_max(&opt.reuse.store, arg);
 		break;
 	}
 }
@@ -186,24 +181,10 @@ parse_one(int c, const char *arg, struct cli_intake *in)
 	}
 }
 
-/* Which store, if any. */
-static void
-check_store(void)
-{
-	const char *env = getenv("QWEN_STORE");
-
-	if (opt.no_store)
-		opt.reuse.store = NULL;
-	else if (opt.reuse.store == NULL && env != NULL && env[0] != '\0')
-		opt.reuse.store = env;
-	else if (opt.reuse.store == NULL && opt.reuse.store_max > 0)
-		cli_usage("--store-max is the size of a store; give --store");
-}
-
 static void
 check_options(struct cli_intake *in)
 {
-	check_store();
+	cli_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.n_states > 0;
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: --reuse takes the tokens on stdin for the "

@@ -154,12 +154,28 @@ void cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m);
 
 void cli_intake_fini(struct cli_intake *in);
 
+/* The prefix store; zero at first. */
+struct cli_store {
+	const char	*dir;		/* NULL: none */
+	uint64_t	 max;		/* bytes; 0: no limit */
+	int		 none;		/* --no-store */
+};
+
+/* --store and --store-max; both may be a usage error. */
+void cli_store_dir(struct cli_store *o, const char *arg);
+void cli_store_max(struct cli_store *o, const char *arg);
+
+/* When all options are read: the environment's where none was named. */
+void cli_store_choose(struct cli_store *o);
+
+/* NULL if there is none, perhaps after a note.  o lives as long as it. */
+struct qwen_store *cli_store_open(struct cli_store *o);
+
 /* Where the beginning of a text may have been read before. */
 struct cli_reuse {
 	const char	**states;	/* files, tried in order */
 	size_t		 n_states;
-	const char	*store;		/* folder of a prefix store, or NULL */
-	uint64_t	 store_max;	/* bytes; 0: no limit */
+	struct cli_store store;
 };
 
 /*
@@ -389,6 +405,8 @@ void cli_output_rewind(struct cli_output *o);
  */
 void cli_progress_start(const char *unit, uint64_t total);
 void cli_progress(uint64_t done);
+/* Of bytes, in MiB, for what calls back; *started, an int, is 0 at first. */
+void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
 /* So many of something else: ", 41.0 tok/s" in the next line. */
 void cli_progress_also(uint64_t done, const char *unit);
 void cli_progress_end(void);	/* wipes the line */

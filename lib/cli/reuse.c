@@ -10,8 +10,6 @@
 
 #include "cli/cli.h"
 
-#undef warn	/* struct qwen_store_opts has a member of that name */
-
 /* A text of which the end's logits are wanted. */
 struct text {
 	const int32_t	*tokens;
@@ -142,14 +140,6 @@ use_states(struct cli_intake *in, const struct cli_reuse *u,
 
 /* -------------------------------------------------------------- the store */
 
-static void
-note_store(void *arg, const char *msg)
-{
-	const struct cli_reuse *u = arg;
-
-	cli_note("store %s: %s", u->store, msg);
-}
-
 /* The store's prefix, if it is longer than what the session has read. */
 static void
 use_store(struct cli_intake *in, const struct cli_reuse *u,
@@ -166,10 +156,10 @@ use_store(struct cli_intake *in, const struct cli_reuse *u,
 	/* a look at the names first, if there may be nothing to gain */
 	if (have > 0 && qwen_store_find(in->store, &self, t->tokens, t->n, &n,
 	    &err) < 0)
-		cli_die_err(u->store, &err);
+		cli_die_err(u->store.dir, &err);
 	if (n > have && qwen_store_restore(in->store, &s, m, t->tokens, t->n,
 	    &err) < 0)
-		cli_die_err(u->store, &err);
+		cli_die_err(u->store.dir, &err);
 	if (s != NULL && qwen_session_n_tokens(s) > have)
 		take_session(in, s, qwen_session_n_tokens(s));
 	else {
@@ -178,22 +168,8 @@ use_store(struct cli_intake *in, const struct cli_reuse *u,
 	}
 	if (cli_verbose)
 		cli_note("%zu tokens from store %s in %.3f s, %zu to read",
-		    s != NULL ? qwen_session_n_tokens(s) : 0, u->store,
+		    s != NULL ? qwen_session_n_tokens(s) : 0, u->store.dir,
 		    cli_now() - start, in->n);
-}
-
-static void
-open_store(struct cli_intake *in, struct cli_reuse *u)
-{
-	struct qwen_store_opts o = {
-		.dir = u->store, .max = u->store_max, .warn = note_store,
-		.arg = u,
-	};
-	struct qwen_err err;
-
-	if (qwen_store_open(&in->store, &o, &err) < 0)
-		cli_note("store %s: %s; going on without it", u->store,
-		    err.msg);
 }
 
 void
@@ -203,8 +179,7 @@ cli_reuse(struct cli_intake *in, struct cli_reuse *u)
 	struct text t = { .n = n + in->n };
 	int32_t *tokens;
 
-	if (u->store != NULL)
-		open_store(in, u);
+	in->store = cli_store_open(&u->store);
 	if (u->n_states == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */

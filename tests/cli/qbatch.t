@@ -246,6 +246,8 @@ refused 2 "--resume without -o" qbatch --resume in.jsonl
 refused 1 "no such input" qbatch none.jsonl
 refused 1 "a folder that is not there" qbatch -o no/out in.jsonl
 refused 2 "two inputs" qbatch in.jsonl in.jsonl
+refused 2 "--store-max 0" qbatch --store S --store-max 0 in.jsonl
+refused 2 "--store without a name" qbatch --store "" in.jsonl
 qbatch </dev/null >out 2>err
 is "$?, $(cat out err | wc -c)" "0, 0" "no line, no result"
 if [ -c /dev/full ]; then

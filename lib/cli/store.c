@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * store.c - which prefix store a command uses, and how large it may be.  It is
+ * a cache: what is wrong with it is a note.
+ */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+#undef warn	/* struct qwen_store_opts has a member of that name */
+
+void
+cli_store_dir(struct cli_store *o, const char *arg)
+{
+	if (arg[0] == '\0')
+		cli_usage("--store: the name of the folder is empty");
+	o->dir = arg;
+}
+
+void
+cli_store_max(struct cli_store *o, const char *arg)
+{
+	o->max = cli_bytes("--store-max", arg);
+	if (o->max == 0)
+		cli_usage("--store-max: nothing fits in 0 bytes");
+}
+
+void
+cli_store_choose(struct cli_store *o)
+{
+	const char *env = getenv("QWEN_STORE");
+
+	if (o->none)
+		o->dir = NULL;
+	else if (o->dir == NULL && env != NULL && env[0] != '\0')
+		o->dir = env;
+	else if (o->dir == NULL && o->max > 0)
+		cli_usage("--store-max is the size of a store; give --store");
+}
+
+static void
+note_store(void *arg, const char *msg)
+{
+	const struct cli_store *o = arg;
+
+	cli_note("store %s: %s", o->dir, msg);
+}
+
+struct qwen_store *
+cli_store_open(struct cli_store *o)
+{
+	struct qwen_store_opts how = {
+		.dir = o->dir, .max = o->max, .warn = note_store, .arg = o,
+	};
+	struct qwen_store *st = NULL;
+	struct qwen_err err;
+
+	if (o->dir != NULL && qwen_store_open(&st, &how, &err) < 0)
+		cli_note("store %s: %s; going on without it", o->dir, err.msg);
+	return st;
+}

@@ -373,6 +373,20 @@ postfix(struct chat_parser *p, struct chat_node *n)
 	return n;
 }
 
+/* The name that comes, which must be one that the interpreter has. */
+static int
+known_name(struct chat_parser *p, struct chat_node *n,
+    int (*has)(const char *name), const char *what)
+{
+	n->name = qwen_chat_word(p);
+	if (n->name == NULL)
+		return -1;
+	if (p->l.type != CHAT_T_NAME || !has(n->name))
+		return qwen_chat_parse_fail(p, "there is no %s '%.40s'", what,
+		    n->name);
+	return qwen_chat_advance(p);
+}
+
 /* a|name(list) */
 static struct chat_node *
 filter(struct chat_parser *p, struct chat_node *a)
@@ -382,14 +396,7 @@ filter(struct chat_parser *p, struct chat_node *a)
 	if (n == NULL || qwen_chat_advance(p) < 0)
 		return NULL;
 	n->a = a;
-	n->name = qwen_chat_word(p);
-	if (n->name == NULL)
-		return NULL;
-	if (p->l.type != CHAT_T_NAME || !qwen_chat_has_filter(n->name)) {
-		qwen_chat_parse_fail(p, "there is no filter '%.40s'", n->name);
-		return NULL;
-	}
-	if (qwen_chat_advance(p) < 0)
+	if (known_name(p, n, qwen_chat_has_filter, "filter") < 0)
 		return NULL;
 	if (qwen_chat_is_sign(p, "(") && arguments(p, &n->list) < 0)
 		return NULL;
@@ -429,14 +436,7 @@ test(struct chat_parser *p, struct chat_node *a)
 		not_it->a = n;
 	}
 	n->a = a;
-	n->name = qwen_chat_word(p);
-	if (n->name == NULL)
-		return NULL;
-	if (p->l.type != CHAT_T_NAME || !qwen_chat_has_test(n->name)) {
-		qwen_chat_parse_fail(p, "there is no test '%.40s'", n->name);
-		return NULL;
-	}
-	if (qwen_chat_advance(p) < 0)
+	if (known_name(p, n, qwen_chat_has_test, "test") < 0)
 		return NULL;
 	if (qwen_chat_is_sign(p, "(")) {
 		if (arguments(p, &n->list) < 0)

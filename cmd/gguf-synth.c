@@ -65,21 +65,10 @@ find_shape(const char *name, const struct opts *o)
 }
 
 static void
-progress(void *arg, uint64_t done, uint64_t total)
-{
-	int *started = arg;
-
-	if (!*started)
-		cli_progress_start("MiB", total >> 20);
-	*started = 1;
-	cli_progress(done >> 20);
-}
-
-static void
 write_model(struct qwen_synth *s, int fd, const char *out)
 {
 	int started = 0;
-	const struct qwen_synth_progress p = { progress, &started };
+	const struct qwen_synth_progress p = { cli_progress_bytes, &started };
 	struct qwen_err err;
 	double start = cli_now();
 	int rc;

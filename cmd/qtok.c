@@ -271,6 +271,20 @@ close_input(const struct input *in)
 		close(in->fd);
 }
 
+/* Some of its bytes; 0 at the end. */
+static size_t
+read_some(const struct input *in, char *buf, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = read(in->fd, buf, size);
+	while (n == -1 && errno == EINTR);
+	if (n == -1)
+		die("%s: %s", in->name, strerror(errno));
+	return (size_t)n;
+}
+
 /*
  * Each operand in turn to f.  That all are there is asked first: a stream
  * without the part in the middle would be taken for whole.
@@ -398,22 +412,15 @@ encode_input(const struct input *in, void *arg)
 {
 	static char buf[1 << 16];
 	struct encoding *c = arg;
-	ssize_t n;
+	size_t n;
 
-	for (;;) {
-		flush(c);
-		n = read(in->fd, buf, sizeof buf);
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1)
-			die("%s: %s", in->name, strerror(errno));
-		if (n == 0)
-			return;
-		c->n_bytes += (uint64_t)n;
+	/* what there is goes on its way before more is waited for */
+	while (flush(c), (n = read_some(in, buf, sizeof buf)) > 0) {
+		c->n_bytes += n;
 		if (c->o->documents)
-			put_documents(c, buf, (size_t)n);
+			put_documents(c, buf, n);
 		else
-			put_text(c, buf, (size_t)n);
+			put_text(c, buf, n);
 	}
 }
 
@@ -813,17 +820,10 @@ parse_input(const struct input *in, void *arg)
 	static char buf[1 << 16];
 	struct qwen_reply *r = arg;
 	struct qwen_err err;
-	ssize_t n;
+	size_t n;
 
-	for (;;) {
-		n = read(in->fd, buf, sizeof buf);
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1)
-			die("%s: %s", in->name, strerror(errno));
-		if (n == 0)
-			return;
-		if (qwen_reply_feed(r, buf, (size_t)n, &err) < 0)
+	while ((n = read_some(in, buf, sizeof buf)) > 0) {
+		if (qwen_reply_feed(r, buf, n, &err) < 0)
 			cli_die_err(in->name, &err);
 	}
 }

@@ -37,23 +37,12 @@ open_temporary(void)
 	return fd;
 }
 
-static void
-synth_progress(void *arg, uint64_t done, uint64_t total)
-{
-	int *started = arg;
-
-	if (!*started)
-		cli_progress_start("MiB", total >> 20);
-	*started = 1;
-	cli_progress(done >> 20);
-}
-
 void
 qbench_make_synthetic(void)
 {
 	static char path[64];
 	int started = 0, fd, rc;
-	const struct qwen_synth_progress progress = { synth_progress,
+	const struct qwen_synth_progress progress = { cli_progress_bytes,
 	    &started };
 	struct qwen_synth *s;
 	struct qwen_err err;

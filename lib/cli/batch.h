@@ -56,6 +56,9 @@ struct cli_line {
 /* The next line: 1, or 0 at the end. Dies when it cannot read. */
 int cli_lines_next(struct cli_lines *l, struct cli_line *out);
 
+/* Nothing but white space; one that is too long is not. */
+int cli_line_is_blank(const struct cli_line *line);
+
 /* A line could be had without waiting. */
 int cli_lines_waiting(const struct cli_lines *l);
 

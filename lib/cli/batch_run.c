@@ -159,18 +159,6 @@ add_item(struct cli_run_batch *r, struct cli_item *item)
 
 /* ----------------------------------------------------------------- reading */
 
-static int
-is_blank(const struct cli_line *line)
-{
-	size_t i;
-
-	for (i = 0; line->s != NULL && i < line->n; i++) {
-		if (strchr(" \t\r", line->s[i]) == NULL || line->s[i] == '\0')
-			return 0;
-	}
-	return line->s != NULL;
-}
-
 /* Note the id: 0, or the line that had it before. */
 static uint64_t
 note_id(struct cli_run_batch *r, const char *id)
@@ -230,7 +218,7 @@ take_line(struct cli_run_batch *r, const struct cli_line *line)
 	struct cli_item *item;
 	uint64_t twin;
 
-	if (is_blank(line) || is_passed(r, line))
+	if (cli_line_is_blank(line) || is_passed(r, line))
 		return;
 	item = cli_item_parse(&r->b, line, r->in.line);
 	if (item->form != CLI_PLAIN &&

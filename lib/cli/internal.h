@@ -13,10 +13,10 @@ extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
 extern mode_t cli_umask;	/* as it was at the start */
 
-/*
- * Length of the well-formed, printable UTF-8 character at s, 0 if there is
- * none.
- */
+/* Length of the UTF-8 character at s, of n bytes; 0 if it is none. */
+size_t cli_utf8(const unsigned char *s, size_t n);
+
+/* Likewise of a printable one; s ends in a NUL. */
 size_t cli_printable(const unsigned char *s);
 
 /* Print the synopsis. */

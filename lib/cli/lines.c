@@ -95,6 +95,18 @@ cli_lines_next(struct cli_lines *l, struct cli_line *out)
 }
 
 int
+cli_line_is_blank(const struct cli_line *line)
+{
+	size_t i;
+
+	for (i = 0; line->s != NULL && i < line->n; i++) {
+		if (strchr(" \t\r", line->s[i]) == NULL || line->s[i] == '\0')
+			return 0;
+	}
+	return line->s != NULL;
+}
+
+int
 cli_lines_waiting(const struct cli_lines *l)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };

@@ -11,29 +11,6 @@
 int cli_verbose;
 int cli_quiet;
 
-/* C1 controls (U+0080 to U+009F) steer some terminals. */
-size_t
-cli_printable(const unsigned char *s)
-{
-	unsigned c = s[0];
-	size_t n, i;
-
-	if (c < 0x80)
-		return c >= 0x20 && c != 0x7f;
-	n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-	if (c < 0xc2 || c > 0xf4)
-		return 0;
-	for (i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((c == 0xc2 && s[1] < 0xa0) || (c == 0xe0 && s[1] < 0xa0) ||
-	    (c == 0xed && s[1] > 0x9f) || (c == 0xf0 && s[1] < 0x90) ||
-	    (c == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 /* File names and what came from files may hold anything. */
 static void
 mask(char *s)

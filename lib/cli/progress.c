@@ -78,6 +78,17 @@ cli_progress(uint64_t done)
 }
 
 void
+cli_progress_bytes(void *started, uint64_t done, uint64_t total)
+{
+	int *p = started;
+
+	if (!*p)
+		cli_progress_start("MiB", total >> 20);
+	*p = 1;
+	cli_progress(done >> 20);
+}
+
+void
 cli_progress_also(uint64_t done, const char *unit)
 {
 	line.also = unit;

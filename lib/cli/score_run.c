@@ -145,18 +145,6 @@ step(struct cli_score *r)
 	return more;
 }
 
-static int
-is_blank(const struct cli_line *line)
-{
-	size_t i;
-
-	for (i = 0; line->s != NULL && i < line->n; i++) {
-		if (strchr(" \t\r", line->s[i]) == NULL || line->s[i] == '\0')
-			return 0;
-	}
-	return line->s != NULL;
-}
-
 void
 cli_score_lines(struct cli_score *r, struct cli_lines *in)
 {
@@ -170,7 +158,7 @@ cli_score_lines(struct cli_score *r, struct cli_lines *in)
 		    cli_lines_waiting(in))) {
 			if (!cli_lines_next(in, &line))
 				read = 1;
-			else if (!is_blank(&line))
+			else if (!cli_line_is_blank(&line))
 				cli_score_add(r, cli_scored_parse(r, &line,
 				    in->line));
 			/* nothing to wait for */

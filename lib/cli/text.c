@@ -62,27 +62,6 @@ cli_text_fmt(struct cli_text *t, const char *fmt, ...)
 	t->n += (size_t)n;
 }
 
-/* Length of the well-formed UTF-8 character at s, 0 if there is none. */
-static size_t
-character(const unsigned char *s, size_t n)
-{
-	size_t len, i;
-
-	if (s[0] < 0x80)
-		return 1;
-	len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-	if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
-		return 0;
-	for (i = 1; i < len; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
-
 /* What JSON does not let stand as it is. */
 static void
 escape(struct cli_text *t, unsigned char c)
@@ -114,7 +93,7 @@ cli_text_json(struct cli_text *t, const char *text, size_t n)
 
 	cli_text_add(t, "\"", 1);
 	for (i = 0; i < n; i += len) {
-		if ((len = character(s + i, n - i)) == 0) {
+		if ((len = cli_utf8(s + i, n - i)) == 0) {
 			cli_text_str(t, "\xef\xbf\xbd");
 			len = 1;
 		} else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' ||

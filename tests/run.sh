@@ -3,6 +3,8 @@
 # "N passed, N failed".  A program that dies, or breaks its plan, is a failure.
 #   tests/run.sh [NAME...]     only those whose path contains a NAME
 #   SEED=N tests/run.sh        what is drawn at random is drawn from N
+#   SLOW=N tests/run.sh        at the end, the N that took longest: seconds by
+#                              the clock, and of processor time
 B=${B:-build}; BIN=${BIN:-bin}
 case $B in /*) ;; *) B=$PWD/$B ;; esac
 case $BIN in /*) ;; *) BIN=$PWD/$BIN ;; esac
@@ -24,6 +26,7 @@ SEED=${SEED:-1}; export SEED
 pass=0 fail=0 skip=0
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
+: >"$log/slow"
 for t in tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	[ -e "$t" ] || continue
 	if [ $# -gt 0 ]; then
@@ -33,11 +36,18 @@ for t in tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	fi
 	scratch=$log/scratch
 	rm -rf "$scratch"; mkdir "$scratch"
+	date +%s >"$log/times"; times >>"$log/times"
 	case $t in
 	*.c) TMPDIR=$scratch "$B/${t%.c}" </dev/null >"$log/out" 2>"$log/err" ;;
 	*) (cd "$scratch" && TMPDIR=$scratch sh "$TOP/$t" </dev/null) >"$log/out" 2>"$log/err" ;;
 	esac
 	rc=$?
+	date +%s >>"$log/times"; times >>"$log/times"
+	# each time: the clock; the shell's own; that of processes that ended
+	awk -v t="$t" '{ gsub(/[ms]/, " ") } NR % 3 == 1 { clock = $1 - clock }
+	    NR % 3 == 0 { used = 60 * ($1 + $3) + $2 + $4 - used }
+	    END { printf "%5d s %7.1f s  %s\n", clock, used, t }' \
+	    "$log/times" >>"$log/slow"
 	ok=$(grep -c '^ok ' "$log/out")
 	sk=$(grep -c '^ok .*# [Ss][Kk][Ii][Pp]' "$log/out")
 	bad=$(grep -c '^not ok ' "$log/out")
@@ -59,6 +69,7 @@ for t in tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	grep '^ok .*# [Ss][Kk][Ii][Pp]' "$log/out" | sed 's/^/    /'
 	pass=$((pass + ok - sk)); fail=$((fail + bad)); skip=$((skip + sk))
 done
+[ -z "$SLOW" ] || sort -k 1,1nr -k 3,3nr "$log/slow" | head -n "$SLOW"
 [ "$SEED" = 1 ] || echo "seed: SEED=$SEED"
 [ "$skip" = 0 ] && echo "$pass passed, $fail failed" ||
     echo "$pass passed, $fail failed, $skip skipped"

@@ -1003,6 +1003,9 @@ int qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
  */
 double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
 
+/* e^nats, likewise the same on every machine; infinity above 700. */
+double qwen_perplexity(double nats);
+
 /* --------------------------------------------------------------- streams */
 
 /*
@@ -1578,7 +1581,10 @@ struct qwen_score {
 	size_t		 at;		/* its place in the job's tokens */
 	double		 logprob;	/* as of qwen_logprob */
 	size_t		 rank;		/* likewise */
-	const float	*logits;	/* the row, until the callback returns */
+	/* until the callback returns: */
+	const float	*logits;	/* the row */
+	const struct qwen_sample_top *top;	/* the best of it, if asked for */
+	size_t		 n_top;
 };
 
 struct qwen_job {
@@ -1601,8 +1607,9 @@ struct qwen_job {
 	int	(*token)(void *arg, const struct qwen_choice *c);
 	/*
 	 * If not NULL nothing is generated: it is called for each of the tokens
-	 * from .. n - 1, in order, from being at least 1 and below n; of max,
-	 * sampler, ending, logprobs and token no use is made.
+	 * from .. n - 1, in order, from being at least 1 and below n, with
+	 * n_top of the best; of max, sampler, ending, logprobs and token no use
+	 * is made.
 	 */
 	void	(*score)(void *arg, const struct qwen_score *s);
 	size_t		 from;

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "batch/batch.h"
+#include "kernel/logprob.h"
 #include "model/model.h"
 
 enum { BLOCK = 256 };	/* a fixed trip count, so that it is vectorised */
@@ -54,7 +55,8 @@ static int
 take(struct qwen_work *w, struct qwen_task *t, const float *row)
 {
 	struct qwen_choice *c = &t->choice;
-	int got;
+	size_t above;
+	double sum;
 
 	c->id = (int32_t)best(row, w->n_vocab);
 	if (t->job.sampler != NULL && (begin(w, t) < 0 ||
@@ -64,15 +66,11 @@ take(struct qwen_work *w, struct qwen_task *t, const float *row)
 		return -1;
 	if (!t->job.logprobs)
 		return 0;
-	c->logprob = qwen_logprob(row, w->n_vocab, c->id, NULL);
-	if (t->job.n_top == 0)
-		return 0;
-	got = qwen_sample_top(row, NULL, w->n_vocab, w->n_vocab, t->top,
-	    t->job.n_top, &t->err);
-	if (got < 0)
-		return -1;
+	sum = qwen_logprob_sum(row, w->n_vocab, -1, &above);
+	c->logprob = (double)row[c->id] - sum;
 	c->top = t->top;
-	c->n_top = (size_t)got;
+	c->n_top = qwen_logprob_top(row, w->n_vocab, sum, t->top,
+	    t->job.n_top);
 	return 0;
 }
 

@@ -32,15 +32,19 @@ qwen_task_row(void *arg, size_t pos, const float *logits,
 	struct qwen_work *w = t->work;
 	size_t n = qwen_logprob_n_parts(w->n_vocab);
 	struct row r = { w, logits, t->text[pos + 1] };
-	struct qwen_score s = { .at = pos + 1, .logits = logits };
+	struct qwen_score s = { .at = pos + 1, .logits = logits,
+	    .top = t->top };
+	double sum;
 
 	(void)err;
 	/* not asked for, or told before the task made room */
 	if (pos + 1 != t->next_score)
 		return 0;
 	qwen_pool_run(w->o.model->pool, do_part, &r, n);
-	s.logprob = (double)logits[r.id] -
-	    qwen_logprob_join(w->row_part, n, &s.rank);
+	sum = qwen_logprob_join(w->row_part, n, &s.rank);
+	s.logprob = (double)logits[r.id] - sum;
+	s.n_top = qwen_logprob_top(logits, w->n_vocab, sum, t->top,
+	    t->job.n_top);
 	t->next_score++;
 	w->stats.scored++;
 	t->job.score(t->job.arg, &s);

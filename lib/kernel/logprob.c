@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kernel/math.h"
-#include "qwen.h"
 #include "kernel/logprob.h"
 
 enum { BLOCK = 128, LANES = 8 };	/* fixed trip counts: vectorised */
@@ -220,4 +219,59 @@ qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank)
 	if (rank != NULL)
 		*rank = above;
 	return (double)logits[id] - sum;
+}
+
+/* ------------------------------------------------------------ the best ones */
+
+/* Whether any of BLOCK numbers is above the least that counts. */
+static int
+any_above(const float *x, float least)
+{
+	int i, any = 0;
+
+	for (i = 0; i < BLOCK; i++)
+		any |= x[i] > least;
+	return any;
+}
+
+/* Put it behind those that are not worse; of k, the last one goes. */
+static size_t
+insert(struct qwen_sample_top *out, size_t n, size_t k, float x, int32_t id)
+{
+	size_t i;
+
+	if (n == k && !(x > out[n - 1].logit))
+		return n;
+	n += n < k;
+	for (i = n - 1; i > 0 && x > out[i - 1].logit; i--)
+		out[i] = out[i - 1];
+	out[i].logit = x;
+	out[i].id = id;
+	return n;
+}
+
+size_t
+qwen_logprob_top(const float *logits, size_t n, double sum,
+    struct qwen_sample_top *out, size_t n_out)
+{
+	size_t i, at, end, k = 0;
+
+	for (at = 0; at < n && n_out > 0; at = end) {
+		end = n - at < BLOCK ? n : at + BLOCK;
+		/* few blocks have one that is better than those before */
+		if (k == n_out && end - at == BLOCK &&
+		    !any_above(logits + at, out[k - 1].logit))
+			continue;
+		for (i = at; i < end; i++)
+			k = insert(out, k, n_out, logits[i], (int32_t)i);
+	}
+	for (i = 0; i < k; i++)
+		out[i].logprob = (double)out[i].logit - sum;
+	return k;
+}
+
+double
+qwen_perplexity(double nats)
+{
+	return nats > 700 ? INFINITY : nats < -700 ? 0 : qwen_exp(nats);
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "qwen.h"
+
 enum { QWEN_LOGPROB_PART = 4096 };
 
 struct qwen_logprob_part {
@@ -31,6 +33,13 @@ double qwen_logprob_join(const struct qwen_logprob_part *p, size_t n_part,
 /* The same from the row. */
 double qwen_logprob_sum(const float *logits, size_t n, int32_t id,
     size_t *above);
+
+/*
+ * The n_out best of a row, or all n, best first, equals by ascending id; sum is
+ * the logarithm of above.  How many there are.
+ */
+size_t qwen_logprob_top(const float *logits, size_t n, double sum,
+    struct qwen_sample_top *out, size_t n_out);
 
 static inline size_t
 qwen_logprob_n_parts(size_t n)

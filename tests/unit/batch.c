@@ -467,6 +467,8 @@ test_same_prompt(void)
 
 /* ------------------------------------------------------------------ scores */
 
+enum { N_TOP = 3 };
+
 /* Texts of which tokens are scored; most begin alike. */
 struct paper {
 	int32_t	 text[MOST];
@@ -474,7 +476,7 @@ struct paper {
 	double	 want[MOST], got[MOST];
 	size_t	 want_rank[MOST], got_rank[MOST];
 	size_t	 next;			/* the score that comes next */
-	int	 ended, disorder;
+	int	 ended, disorder, bad_top;
 	enum qwen_job_end why;
 };
 
@@ -486,6 +488,10 @@ on_score(void *arg, const struct qwen_score *s)
 	struct paper *p = arg;
 
 	p->disorder += s->at != p->next++;
+	p->bad_top += s->n_top != N_TOP || s->top[0].logprob < s->logprob ||
+	    (s->rank < N_TOP && (s->top[s->rank].id != p->text[s->at] ||
+	    s->top[s->rank].logprob != s->logprob)) ||
+	    s->logits[s->top[1].id] != s->top[1].logit;
 	if (s->at < MOST) {
 		p->got[s->at] = s->logprob;
 		p->got_rank[s->at] = s->rank;
@@ -545,11 +551,12 @@ add_paper(struct qwen_work *w, struct paper *p)
 {
 	struct qwen_job j = {
 		.tokens = p->text, .n = p->n, .from = p->from,
-		.score = on_score, .end = on_paper_end, .arg = p,
+		.n_top = N_TOP, .score = on_score, .end = on_paper_end,
+		.arg = p,
 	};
 
 	p->next = p->from;
-	p->ended = p->disorder = 0;
+	p->ended = p->disorder = p->bad_top = 0;
 	return qwen_work_add(w, &j, &err);
 }
 
@@ -559,6 +566,7 @@ is_wrong(const struct paper *p)
 	size_t i;
 
 	if (p->ended != 1 || p->why != QWEN_JOB_LENGTH || p->disorder ||
+	    p->bad_top ||
 	    p->next != p->n)
 		return 1;
 	for (i = p->from; i < p->n; i++) {

@@ -138,6 +138,67 @@ test_parts(void)
 	    "parts give the same bits as the whole");
 }
 
+/* Against those that are sorted. */
+static int
+top_is_right(size_t n, size_t k)
+{
+	static struct qwen_sample_top got[MOST], want[MOST];
+	size_t i, rank, n_got;
+	double sum = qwen_logprob_sum(row, n, -1, &rank);
+	int n_want = qwen_sample_top(row, NULL, n, n, want, k, NULL);
+
+	n_got = qwen_logprob_top(row, n, sum, got, k);
+	if (n_want < 0 || n_got != (size_t)n_want)
+		return 0;
+	for (i = 0; i < n_got; i++) {
+		if (got[i].id != want[i].id || got[i].logit != want[i].logit ||
+		    got[i].logprob != want[i].logprob)
+			return 0;
+		if (got[i].logprob != qwen_logprob(row, n, got[i].id, &rank) ||
+		    rank != i)
+			return 0;
+	}
+	return 1;
+}
+
+static void
+test_top(void)
+{
+	static const size_t len[] = { 1, 2, 127, 128, 129, 4097, MOST };
+	static const size_t most[] = { 1, 2, 5, 64, 300 };
+	size_t i, k, j;
+	int wrong = 0;
+
+	for (i = 0; i < sizeof len / sizeof len[0]; i++) {
+		for (k = 0; k < sizeof most / sizeof most[0]; k++) {
+			fill(len[i], 12);
+			wrong += !top_is_right(len[i], most[k]);
+			for (j = 0; j < len[i]; j++)	/* equals, rising */
+				row[j] = (float)(j / 300);
+			wrong += !top_is_right(len[i], most[k]);
+			for (j = 0; j < len[i]; j++)
+				row[j] = -3;
+			wrong += !top_is_right(len[i], most[k]);
+		}
+	}
+	ok(wrong == 0, "the best of a row are those that sorting finds");
+	ok(qwen_logprob_top(row, MOST, 0, NULL, 0) == 0, "none if none asked");
+}
+
+static void
+test_perplexity(void)
+{
+	double x, e, worst = 0;
+
+	for (x = -690; x < 700; x += 0.37) {
+		e = fabs(qwen_perplexity(x) / exp(x) - 1);
+		worst = e > worst ? e : worst;
+	}
+	ok(worst < 1e-13, "e^x: at most %g off", worst);
+	ok(qwen_perplexity(3e38) == INFINITY && qwen_perplexity(-1e9) == 0 &&
+	    qwen_perplexity(0) == 1, "and at the ends");
+}
+
 int
 main(void)
 {
@@ -145,5 +206,7 @@ main(void)
 	test_sizes();
 	test_ties();
 	test_parts();
+	test_top();
+	test_perplexity();
 	return done_testing();
 }

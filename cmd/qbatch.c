@@ -261,31 +261,6 @@ parse(int argc, char *argv[], struct run *r)
 
 /* -------------------------------------------------------- before and after */
 
-/* What the memory will be used for, and whether it is enough for anything. */
-static void
-plan_memory(const struct run *r)
-{
-	uint64_t least = qwen_cache_need(r->model, 1);
-	struct qwen_cache_usage u;
-
-	if (opt.mem_text != NULL && opt.mem < least)
-		cli_usage("--mem: %s is too little for one sequence; the least "
-		    "is %llu", opt.mem_text, (unsigned long long)least);
-	if (!cli_verbose)
-		return;
-	qwen_cache_usage(r->cache, &u);
-	cli_note("memory: a sequence takes %.2f MiB of recurrent state and "
-	    "%.1f KiB for each 16 tokens; %zu sequences take %.1f MiB of "
-	    "state", (double)u.state_bytes / 0x1p20,
-	    (double)u.block_bytes / 0x1p10, opt.n_sequences,
-	    (double)opt.n_sequences * (double)u.state_bytes / 0x1p20);
-	if (opt.mem > 0)
-		cli_note("memory: %.1f MiB for all of these",
-		    (double)opt.mem / 0x1p20);
-	else
-		cli_note("memory: no limit (--mem)");
-}
-
 static const char *
 base_name(const char *path)
 {
@@ -358,9 +333,8 @@ open_work(struct run *r)
 	};
 	struct qwen_err err;
 
-	if (qwen_cache_new(&r->cache, r->model, opt.mem, &err) < 0)
-		cli_die_err(NULL, &err);
-	plan_memory(r);
+	r->cache = cli_cache_new(r->model, opt.mem_text, opt.mem,
+	    opt.n_sequences);
 	r->store = cli_store_open(&opt.store);
 	o.cache = r->cache;
 	o.store = r->store;

@@ -13,16 +13,19 @@
 
 static const char usage[] =
     "qscore [-qv] [-m model] [-o output] [-f format] [-t threads]\n"
-    "              [--context n] [--stride n] [--each] [--bos] [--special]\n"
-    "              [--tokens] [--mem size] [--max-sequences n] [--batch n]\n"
-    "              [--numerics version] [file ...]\n"
+    "              [--context n] [--stride n] [--each] [--top n] [--bos]\n"
+    "              [--special] [--tokens] [--mem size] [--max-sequences n]\n"
+    "              [--batch n] [--numerics version]\n"
+    "              [--store folder | --no-store] [--store-max size] [file ...]\n"
     "       qscore --requests [-qv] [-m model] [-o output] [-t threads]\n"
-    "              [--context n] [--stride n] [--each] [--bos] [--special]\n"
-    "              [--mem size] [--max-sequences n] [--batch n]\n"
-    "              [--numerics version] [file]\n";
+    "              [--context n] [--stride n] [--each] [--top n] [--bos]\n"
+    "              [--special] [--mem size] [--max-sequences n] [--batch n]\n"
+    "              [--numerics version] [--store folder | --no-store]\n"
+    "              [--store-max size] [file]\n";
 
 enum { O_BATCH = 256, O_BOS, O_CONTEXT, O_EACH, O_MAX_SEQUENCES, O_MEM,
-    O_NUMERICS, O_REQUESTS, O_SPECIAL, O_STRIDE, O_TOKENS };
+    O_NO_STORE, O_NUMERICS, O_REQUESTS, O_SPECIAL, O_STORE, O_STORE_MAX,
+    O_STRIDE, O_TOKENS, O_TOP };
 
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
 
@@ -37,11 +40,15 @@ static const struct cli_option options[] = {
 	{ O_EACH, "each", 0 },
 	{ O_MAX_SEQUENCES, "max-sequences", 1 },
 	{ O_MEM, "mem", 1 },
+	{ O_NO_STORE, "no-store", 0 },
 	{ O_NUMERICS, "numerics", 1 },
 	{ O_REQUESTS, "requests", 0 },
 	{ O_SPECIAL, "special", 0 },
+	{ O_STORE, "store", 1 },
+	{ O_STORE_MAX, "store-max", 1 },
 	{ O_STRIDE, "stride", 1 },
 	{ O_TOKENS, "tokens", 0 },
+	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
 };
 
@@ -49,6 +56,7 @@ static struct {
 	const char	*model;
 	const char	*output;		/* NULL: stdout */
 	const char	*mem_text;
+	struct cli_store store;
 	uint64_t	 mem;
 	size_t		 n_sequences, n_pass, context, stride;
 	int		 n_threads, format_given, requests, tokens;
@@ -62,7 +70,10 @@ struct run {
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_cache	*cache;
+	struct qwen_store	*store;
 	struct cli_output	*output;
+	struct cli_lines	 lines;
+	int			 file;	/* the next of opt.files */
 };
 
 /* --------------------------------------------------------- the command line */
@@ -105,6 +116,9 @@ parse_one(int c, const char *arg, struct cli_score *r)
 		opt.mem_text = arg;
 		opt.mem = cli_bytes("--mem", arg);
 		break;
+	case O_NO_STORE:
+		opt.store.none = 1;
+		break;
 	case O_NUMERICS:
 		opt.numerics = cli_numerics(arg);
 		break;
@@ -114,11 +128,21 @@ parse_one(int c, const char *arg, struct cli_score *r)
 	case O_SPECIAL:
 		r->encode = QWEN_TOK_SPECIAL;
 		break;
+	case O_STORE:
+		cli_store_dir(&opt.store, arg);
+		break;
+	case O_STORE_MAX:
+		cli_store_max(&opt.store, arg);
+		break;
 	case O_STRIDE:
 		opt.stride = (size_t)cli_int("--stride", arg, 1, 1 << 30);
 		break;
 	case O_TOKENS:
 		opt.tokens = 1;
+		break;
+	case O_TOP:
+		r->n_top = (size_t)cli_int("--top", arg, 1, QWEN_JOB_TOP_MAX);
+		r->each = 1;
 		break;
 	}
 }
@@ -137,6 +161,7 @@ check_options(const struct cli_score *r)
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, opt.context);
+	cli_store_choose(&opt.store);
 	for (i = 0; i < opt.n_files; i++)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
 	if (stdin_used)
@@ -206,6 +231,8 @@ open_model(struct run *r)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
 	s->tok = r->tok;
 	s->n_vocab = qwen_model_n_vocab(r->model);
+	if (s->n_top > s->n_vocab)
+		s->n_top = s->n_vocab;
 	s->first = first_token(g, s->n_vocab);
 	if (s->bos && s->first < 0)
 		die("%s: names no token that texts begin with; not --bos",
@@ -220,15 +247,11 @@ open_work(struct run *r)
 		.model = r->model, .n_sequences = opt.n_sequences,
 		.n_pass = opt.n_pass,
 	};
-	uint64_t least = qwen_cache_need(r->model, 1);
 	struct qwen_err err;
 
-	if (opt.mem_text != NULL && opt.mem < least)
-		cli_usage("--mem: %s is too little for one sequence; the least "
-		    "is %llu", opt.mem_text, (unsigned long long)least);
-	if (qwen_cache_new(&r->cache, r->model, opt.mem, &err) < 0)
-		cli_die_err(NULL, &err);
-	o.cache = r->cache;
+	o.cache = r->cache = cli_cache_new(r->model, opt.mem_text, opt.mem,
+	    opt.n_sequences);
+	o.store = r->store = cli_store_open(&opt.store);
 	if (qwen_work_new(&r->score.work, &o, &err) < 0)
 		cli_die_err(NULL, &err);
 	/* enough to find what several begin with */
@@ -249,16 +272,14 @@ open_output(struct run *r)
 	out->name = opt.output;
 }
 
+/* A descriptor; -1, and errno, if there is none. */
 static int
 open_input(const char *path, const char **name)
 {
-	int fd, is_stdin = path == NULL || strcmp(path, "-") == 0;
+	int is_stdin = path == NULL || strcmp(path, "-") == 0;
 
 	*name = is_stdin ? "stdin" : path;
-	fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		warn("%s: %s", path, strerror(errno));
-	return fd;
+	return is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* -------------------------------------------------------------------- texts */
@@ -321,78 +342,140 @@ read_text(const struct run *r, int fd, const char *name, struct tokens *t,
 	return rc;
 }
 
-static void
-add_file(struct run *r, const char *path)
+/* The tokens of a file: 0, or -1 after a warning. */
+static int
+read_file(const struct run *r, const char *path, const char **name,
+    struct tokens *t)
 {
-	struct cli_scored *q;
 	struct qwen_err err;
-	struct tokens t = { 0 };
-	const char *name;
-	int fd = open_input(path, &name), rc;
+	int fd = open_input(path, name), rc;
 
-	if (fd == -1)
-		return;
-	rc = opt.tokens ? read_tokens(r, fd, &t, &err) :
-	    read_text(r, fd, name, &t, &err);
+	if (fd == -1) {
+		warn("%s: %s", *name, strerror(errno));
+		return -1;
+	}
+	rc = opt.tokens ? read_tokens(r, fd, t, &err) :
+	    read_text(r, fd, *name, t, &err);
 	if (fd != STDIN_FILENO)
 		close(fd);
 	if (rc < 0) {
-		free(t.id);
-		warn("%s: %s", name, err.msg);
+		free(t->id);
+		warn("%s: %s", *name, err.msg);
+	}
+	return rc;
+}
+
+static int
+next_file(void *arg, struct cli_scored **out)
+{
+	struct run *r = arg;
+	struct cli_scored *q = NULL;
+	struct tokens t = { 0 };
+	const char *name;
+
+	if (r->file >= (opt.n_files > 0 ? opt.n_files : 1))
+		return 0;
+	if (read_file(r, opt.n_files > 0 ? opt.files[r->file] : NULL, &name,
+	    &t) == 0) {
+		q = cli_scored_new();
+		q->name = name;
+		cli_scored_text(&r->score, q, t.id, t.n);
+		if (q->n < 2)
+			cli_scored_fail(q, "invalid_request",
+			    "%zu tokens: there is nothing to score", q->n);
+	}
+	r->file++;
+	*out = q;
+	return 1;
+}
+
+static int
+file_waits(void *arg)
+{
+	(void)arg;
+	return 1;
+}
+
+static int
+next_request(void *arg, struct cli_scored **out)
+{
+	struct run *r = arg;
+	struct cli_line line;
+
+	if (!cli_lines_next(&r->lines, &line))
+		return 0;
+	*out = cli_line_is_blank(&line) ? NULL :
+	    cli_scored_parse(&r->score, &line, r->lines.line);
+	return 1;
+}
+
+static int
+request_waits(void *arg)
+{
+	const struct run *r = arg;
+
+	return cli_lines_waiting(&r->lines);
+}
+
+/* Before there is an output. */
+static void
+open_source(struct run *r)
+{
+	struct cli_lines *in = &r->lines;
+
+	r->score.source.arg = r;
+	if (!opt.requests) {
+		r->score.source.next = next_file;
+		r->score.source.waiting = file_waits;
 		return;
 	}
-	q = cli_scored_new();
-	q->name = name;
-	cli_scored_text(&r->score, q, t.id, t.n);
-	if (q->n < 2)
-		cli_scored_fail(q, "invalid_request",
-		    "%zu tokens: there is nothing to score", q->n);
-	cli_score_add(&r->score, q);
+	r->score.source.next = next_request;
+	r->score.source.waiting = request_waits;
+	in->fd = open_input(opt.n_files > 0 ? opt.files[0] : NULL, &in->name);
+	if (in->fd == -1)
+		die("%s: %s", in->name, strerror(errno));
 }
 
-static void
-write_text(struct run *r, struct cli_text *t)
+/* For the progress line; 0: nobody knows. */
+static uint64_t
+count_texts(const struct run *r)
 {
-	cli_results_write(&r->score.out, t);
-	cli_text_fini(t);
+	if (!opt.requests || cli_quiet || !isatty(STDERR_FILENO))
+		return (uint64_t)opt.n_files;
+	return cli_lines_count(r->lines.fd);
 }
 
+/* Without --requests, what is above and below the lines of the files. */
 static void
-score_files(struct run *r)
+write_head(struct run *r)
 {
 	struct cli_text t = { 0 };
-	int i;
 
-	if (!r->score.json && !r->score.each) {
-		cli_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n",
-		    "tokens", "scored", "nats/token", "perplexity", "+-",
-		    "bits/byte", "file");
-		write_text(r, &t);
-	}
-	for (i = 0; i < (opt.n_files > 0 ? opt.n_files : 1); i++) {
-		add_file(r, opt.n_files > 0 ? opt.files[i] : NULL);
-		cli_score_finish(&r->score);
-	}
-	if (opt.n_files < 2 || r->score.json || r->score.each ||
-	    r->score.total.n == 0)
+	if (opt.requests || r->score.json || r->score.each)
 		return;
-	t = (struct cli_text){ 0 };
-	cli_score_line(&r->score, "total", &r->score.total, &t);
-	write_text(r, &t);
+	cli_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n", "tokens",
+	    "scored", "nats/token", "perplexity", "+-", "bits/byte", "file");
+	cli_results_write(&r->score.out, &t);
+	cli_text_fini(&t);
 }
 
 static void
-score_requests(struct run *r)
+write_total(struct run *r)
 {
-	struct cli_lines in = { 0 };
-	struct cli_score *s = &r->score;
+	struct cli_text t = { 0 };
 
-	in.fd = open_input(opt.n_files > 0 ? opt.files[0] : NULL, &in.name);
-	if (in.fd == -1)
+	if (opt.requests || r->score.json || r->score.each ||
+	    opt.n_files < 2 || r->score.total.n == 0)
 		return;
-	cli_score_lines(s, &in);
-	cli_lines_fini(&in);
-	if (s->n_failed > 0)
+	cli_score_line(&r->score, "total", &r->score.total, &t);
+	cli_results_write(&r->score.out, &t);
+	cli_text_fini(&t);
+}
+
+static void
+tell_failed(const struct cli_score *s)
+{
+	if (opt.requests && s->n_failed > 0)
 		warn("%llu of %llu items failed; the first, line %llu: %s",
 		    (unsigned long long)s->n_failed,
 		    (unsigned long long)s->n_done,
@@ -412,9 +495,10 @@ tell(struct run *r, double start)
 	    "%.1f tok/s", (unsigned long long)r->score.n_done, s,
 	    (unsigned long long)r->score.n_failed,
 	    (unsigned long long)st.scored, (double)st.scored / s);
-	cli_note("%llu tokens read, %llu shared; %llu passes, %.3f s; %llu "
-	    "times a sequence made room", (unsigned long long)st.read,
-	    (unsigned long long)st.shared, (unsigned long long)st.n_passes,
+	cli_note("%llu tokens read, %llu shared, %llu from the store; %llu "
+	    "passes, %.3f s; %llu times a sequence made room",
+	    (unsigned long long)st.read, (unsigned long long)st.shared,
+	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
 	    st.pass_s, (unsigned long long)st.preempted);
 	cli_tell_stats(r->model);
 }
@@ -428,21 +512,24 @@ main(int argc, char *argv[])
 
 	cli_init("qscore", usage);
 	parse(argc, argv, &r);
+	open_source(&r);
 	open_model(&r);
 	open_work(&r);
 	open_output(&r);
 	start = cli_now();
-	cli_progress_start("texts", 0);
-	if (opt.requests)
-		score_requests(&r);
-	else
-		score_files(&r);
+	cli_progress_start("texts", count_texts(&r));
+	write_head(&r);
+	cli_score_run(&r.score);
+	write_total(&r);
 	cli_progress_end();
+	tell_failed(&r.score);
 	tell(&r, start);
 	if (r.output != NULL)
 		cli_output_commit(r.output);
 	status = cli_finish();
+	cli_lines_fini(&r.lines);
 	qwen_work_free(r.score.work);
+	qwen_store_close(r.store);
 	qwen_cache_free(r.cache);
 	qwen_tok_decoder_free(r.score.spell);
 	qwen_tok_close(r.tok);

@@ -213,6 +213,14 @@ struct cli_output;
 int cli_save_between(struct cli_intake *in, struct cli_output *out,
     const struct qwen_state_opts *opts, struct qwen_err *err);
 
+/*
+ * Memory for the texts that are under way at the same time, n_sequences at
+ * most: no more than mem, the value of --mem, where mem_text is not NULL.
+ * What is too little for one is a usage error; with -v it tells.  Dies.
+ */
+struct qwen_cache *cli_cache_new(struct qwen_model *m, const char *mem_text,
+    uint64_t mem, size_t n_sequences);
+
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void cli_tell_model(struct qwen_model *m);
 

@@ -23,6 +23,8 @@ struct cli_scored {
 	size_t			 front;	/* tokens put in front, 0 or 1 */
 	double			*logprob;	/* of from .. n - 1 */
 	uint32_t		*rank;
+	struct qwen_sample_top	*top;	/* n_top of each */
+	size_t			 at;	/* where the next window scores */
 	size_t			 left;	/* windows that have not ended */
 	size_t			 bytes;	/* of memory, about */
 	struct qwen_err		 err;	/* code 0: none */
@@ -38,8 +40,18 @@ struct cli_score_sums {
 	uint64_t bytes;		/* of their text */
 };
 
+/* Where texts come from. */
+struct cli_score_source {
+	/* The next one: 1, or 0 at the end; *q is NULL if it is none. */
+	int	(*next)(void *arg, struct cli_scored **q);
+	/* One could be had without waiting. */
+	int	(*waiting)(void *arg);
+	void	*arg;
+};
+
 struct cli_score {
 	/* set by the caller */
+	struct cli_score_source	 source;
 	struct qwen_work	*work;
 	const struct qwen_tok	*tok;
 	struct qwen_tok_decoder	*spell;	/* bytes of single tokens */
@@ -49,12 +61,14 @@ struct cli_score {
 	int32_t			 first;	/* what texts begin with, -1: none */
 	int			 bos;	/* put it in front of all texts */
 	int			 each;	/* a line, or an object, a token */
+	size_t			 n_top;	/* and so many of the best with it */
 	int			 json;	/* for files; requests are always */
 	size_t			 n_ahead;
 	struct cli_results	 out;
 	/* our own */
 	struct cli_scored	*head, *tail;	/* in order */
 	size_t			 n, bytes;	/* of these */
+	int			 read;	/* the source is at its end */
 	uint64_t		 n_done, n_scored, n_failed, failed_line;
 	char			 failed[240];	/* why the first one did */
 	struct cli_score_sums	 total;
@@ -76,14 +90,8 @@ void cli_scored_free(struct cli_scored *q);
 void cli_scored_text(const struct cli_score *r, struct cli_scored *q,
     int32_t *tokens, size_t n);
 
-/* Add one to those under way: q is the run's from now on. Dies. */
-void cli_score_add(struct cli_score *r, struct cli_scored *q);
-
-/* One request a line, to the end. */
-void cli_score_lines(struct cli_score *r, struct cli_lines *in);
-
-/* Until all that were added are written. */
-void cli_score_finish(struct cli_score *r);
+/* All texts of the source, to the end. Dies. */
+void cli_score_run(struct cli_score *r);
 
 /* The result of one as text or JSON; added to sums. */
 void cli_score_result(const struct cli_score *r, const struct cli_scored *q,

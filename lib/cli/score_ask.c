@@ -42,6 +42,7 @@ cli_scored_free(struct cli_scored *q)
 	free(q->tokens);
 	free(q->logprob);
 	free(q->rank);
+	free(q->top);
 	free(q);
 }
 
@@ -105,13 +106,15 @@ encode(struct ask *a, const char *key, const char *s, size_t n,
 static int
 one_id(struct ask *a, const char *key, yyjson_val *v, int32_t *id)
 {
-	const char *s = yyjson_is_raw(v) ? yyjson_get_raw(v) : "";
-	size_t i, n = yyjson_is_raw(v) ? yyjson_get_len(v) : 0;
+	const char *s = yyjson_get_raw(v);
+	size_t i, n = yyjson_get_len(v);
 	int64_t x = 0;
 
+	if (!yyjson_is_raw(v))
+		return bad(a->q, "%s: is not a list of numbers", key);
 	for (i = 0; i < n && i < 10 && s[i] >= '0' && s[i] <= '9'; i++)
 		x = x * 10 + (s[i] - '0');
-	if (n == 0 || i < n || (uint64_t)x >= a->r->n_vocab)
+	if (i < n || (uint64_t)x >= a->r->n_vocab)
 		return bad(a->q, "%s: number %.*s is not a token of this model",
 		    key, (int)(n < 20 ? n : 20), s);
 	*id = (int32_t)x;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * score_result.c - what came of a text, in figures: nothing in it depends on
- * the other texts, the threads or the time.
+ * the other texts, the threads, the machine or the time.
  */
 #include <math.h>
 #include <string.h>
@@ -63,39 +63,84 @@ bits_per_byte(const struct cli_score_sums *s)
 	return s->bytes > 0 ? -s->logprob / M_LN2 / (double)s->bytes : 0;
 }
 
+/* The best of the i-th that is scored. */
+static const struct qwen_sample_top *
+top_of(const struct cli_score *r, const struct cli_scored *q, size_t i)
+{
+	return q->top + i * r->n_top;
+}
+
+/* "id":7,"text":"a","logprob":-1 */
+static void
+add_token(const struct cli_score *r, int32_t id, double logprob,
+    struct cli_text *t)
+{
+	struct qwen_str s = spell(r, id);
+
+	cli_text_fmt(t, "\"id\":%ld,\"text\":", (long)id);
+	cli_text_json(t, s.s, s.len);
+	cli_text_fmt(t, ",\"logprob\":%.12g", logprob);
+}
+
+/* ,"top":[...] */
+static void
+add_top(const struct cli_score *r, const struct qwen_sample_top *top,
+    struct cli_text *t)
+{
+	size_t i;
+
+	cli_text_str(t, ",\"top\":[");
+	for (i = 0; i < r->n_top; i++) {
+		cli_text_str(t, i > 0 ? ",{" : "{");
+		add_token(r, top[i].id, top[i].logprob, t);
+		cli_text_str(t, "}");
+	}
+	cli_text_str(t, "]");
+}
+
 /* ,"tokens":[...], all that are scored */
 static void
 add_tokens(const struct cli_score *r, const struct cli_scored *q,
     struct cli_text *t)
 {
-	struct qwen_str s;
 	size_t i;
 
 	cli_text_str(t, ",\"tokens\":[");
 	for (i = 0; i + q->from < q->n; i++) {
-		s = spell(r, q->tokens[q->from + i]);
-		cli_text_fmt(t, "%s{\"position\":%zu,\"id\":%ld,\"text\":",
-		    i > 0 ? "," : "", q->from + i - q->front,
-		    (long)q->tokens[q->from + i]);
-		cli_text_json(t, s.s, s.len);
-		cli_text_fmt(t, ",\"logprob\":%.12g,\"rank\":%lu}",
-		    q->logprob[i], (unsigned long)q->rank[i]);
+		cli_text_fmt(t, "%s{\"position\":%zu,", i > 0 ? "," : "",
+		    q->from + i - q->front);
+		add_token(r, q->tokens[q->from + i], q->logprob[i], t);
+		cli_text_fmt(t, ",\"rank\":%lu", (unsigned long)q->rank[i]);
+		if (r->n_top > 0)
+			add_top(r, top_of(r, q, i), t);
+		cli_text_str(t, "}");
 	}
 	cli_text_str(t, "]");
+}
+
+/* ,"key":x; JSON has no infinity */
+static void
+add_number(const char *key, double x, struct cli_text *t)
+{
+	cli_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
 }
 
 static void
 add_figures(const struct cli_score_sums *s, struct cli_text *t)
 {
 	double mean = s->n > 0 ? -s->logprob / (double)s->n : 0;
+	double perplexity = qwen_perplexity(mean);
 
 	cli_text_fmt(t, "\"tokens_total\":%zu,\"tokens_scored\":%zu,"
-	    "\"bytes\":%llu,\"logprob\":%.12g,\"nats_per_token\":%.12g,"
-	    "\"perplexity\":%.12g,\"perplexity_error\":%.12g,"
-	    "\"bits_per_byte\":%.12g,\"greedy_share\":%.12g", s->n_tokens, s->n,
-	    (unsigned long long)s->bytes, s->logprob, mean, exp(mean),
-	    exp(mean) * error_of_mean(s), bits_per_byte(s),
-	    s->n > 0 ? (double)s->greedy / (double)s->n : 0);
+	    "\"bytes\":%llu", s->n_tokens, s->n,
+	    (unsigned long long)s->bytes);
+	add_number("logprob", s->logprob, t);
+	add_number("nats_per_token", mean, t);
+	add_number("perplexity", perplexity, t);
+	add_number("perplexity_error", perplexity * error_of_mean(s), t);
+	add_number("bits_per_byte", bits_per_byte(s), t);
+	add_number("greedy_share", s->n > 0 ?
+	    (double)s->greedy / (double)s->n : 0, t);
 }
 
 /* The answer to a line. */
@@ -123,13 +168,14 @@ request(const struct cli_score *r, const struct cli_scored *q,
 	cli_text_str(t, "}\n");
 }
 
-/* position, id, logprob, rank, text: a line a token */
+/* position, id, logprob, rank, text, and the best: a line a token */
 static void
 table(const struct cli_score *r, const struct cli_scored *q,
     struct cli_text *t)
 {
+	const struct qwen_sample_top *top;
 	struct qwen_str s;
-	size_t i;
+	size_t i, k;
 
 	for (i = 0; i + q->from < q->n; i++) {
 		s = spell(r, q->tokens[q->from + i]);
@@ -137,6 +183,13 @@ table(const struct cli_score *r, const struct cli_scored *q,
 		    q->from + i - q->front, (long)q->tokens[q->from + i],
 		    q->logprob[i], (unsigned long)q->rank[i]);
 		cli_text_json(t, s.s, s.len);
+		for (k = 0; k < r->n_top; k++) {
+			top = top_of(r, q, i) + k;
+			s = spell(r, top->id);
+			cli_text_fmt(t, "\t%ld\t%.6f\t", (long)top->id,
+			    top->logprob);
+			cli_text_json(t, s.s, s.len);
+		}
 		cli_text_str(t, "\n");
 	}
 }
@@ -146,6 +199,7 @@ cli_score_line(const struct cli_score *r, const char *name,
     const struct cli_score_sums *s, struct cli_text *t)
 {
 	double mean = s->n > 0 ? -s->logprob / (double)s->n : 0;
+	double perplexity = qwen_perplexity(mean);
 
 	if (r->json) {
 		cli_text_str(t, "{\"file\":");
@@ -155,8 +209,8 @@ cli_score_line(const struct cli_score *r, const char *name,
 		return;
 	}
 	cli_text_fmt(t, "%10zu %10zu %10.4f %12.4f %9.4f %9.4f  %s\n",
-	    s->n_tokens, s->n, mean, exp(mean), exp(mean) * error_of_mean(s),
-	    bits_per_byte(s), name);
+	    s->n_tokens, s->n, mean, perplexity,
+	    perplexity * error_of_mean(s), bits_per_byte(s), name);
 }
 
 void

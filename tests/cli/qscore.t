@@ -40,6 +40,19 @@ for cpu in scalar avx2; do
 	ok $? "the same bytes with no more than $cpu"
 done
 
+qscore --top 3 text >top
+cut -f 1-5 top | cmp -s - each
+ok $? "the best of each place come behind it"
+awk -F '\t' 'NF != 14 || $7 < $10 || $10 < $13 || $3 > $7 { bad = 1 }
+    $4 < 3 && ($(6 + 3 * $4) != $2 || $(7 + 3 * $4) != $3) { bad = 1 }
+    END { exit bad + 0 }' top
+ok $? "they fall, and the rank says which of them it is"
+qscore --top 3 -f json text | jq -r '.tokens[] | [.position, .id, .logprob,
+    (.top[] | .id, .logprob)] | map(. * 1e6 | round) | @tsv' >got
+cut -f 1-3,6,7,9,10,12,13 top |
+    jq -Rr 'split("\t") | map(tonumber * 1e6 | round) | @tsv' | cmp -s - got
+ok $? "the same in JSON"
+
 # --- sums
 qscore -f json text >sum
 near "$(jq .logprob sum)" "$(awk '{ s += $3 } END { print s }' each)" 1e-4
@@ -75,6 +88,16 @@ qscore --each --context 24 --stride 7 -t 3 --max-sequences 2 --batch 5 long |
     cmp -s - windows
 ok $? "on 3 threads, 2 windows at a time: the same bytes"
 
+qscore --each --context 24 --stride 1 long >slow
+qscore --each --context 24 --stride 1 --max-sequences 1 long | cmp -s - slow
+ok $? "more windows than wait at a time"
+for i in 1 2 3 4 5; do
+	head -n $i long >text.$i
+	qscore text.$i | tail -n 1
+done >want
+qscore text.1 text.2 text.3 text.4 text.5 | sed '1d; $d' | cmp -s - want
+ok $? "several files at the same time: each as alone"
+
 # --- requests
 awk -v seed="$SEED" 'function words(n, s) {
 	while (n-- > 0)
@@ -103,6 +126,15 @@ refused 2 "--mem too small for one" qscore --requests --mem 1000 in.jsonl
 least=$(sed -n 's/.*the least is \([0-9]*\)$/\1/p' err)
 qscore --requests --each --mem $((least * 4)) in.jsonl | cmp -s - want.jsonl
 ok $? "with little memory: the same bytes"
+for i in 1 2; do
+	qscore --requests --each --store kept -v in.jsonl 2>err | cmp -s - want.jsonl
+	ok $? "with a prefix store, time $i: the same bytes"
+done
+[ "$(sed -n 's/.* shared, \([0-9]*\) from the store.*/\1/p' err)" -gt 0 ]
+ok $? "and what contexts share came from there"
+QWEN_STORE=kept qscore --requests -v --no-store in.jsonl 2>&1 >/dev/null |
+    grep -q ' 0 from the store'
+ok $? "but not with --no-store"
 head -n 7 in.jsonl | tail -n 1 | qscore --requests --each | jq -c 'del(.line)' >got
 sed -n 7p want.jsonl | jq -c 'del(.line)' | cmp -s - got
 ok $? "alone: the same bytes"
@@ -114,6 +146,34 @@ qtok text | qdecode -n 4 -f text >four
 jq -cn --slurpfile c ids --slurpfile k four '{context: $c, continuation: $k}' |
     qscore --requests | jq -c '[.is_greedy, .tokens_scored]' >got
 is "$(cat got)" "[true,4]" "what qdecode chooses is greedy"
+
+# lines that mean harm: whatever they say, the last one is answered
+{
+	printf '%s\n' '' '{' '[' '"' '{"context":"a","continuation":"' nan \
+	    '{"context":"a","continuation":"\ud800"}' '{"id":{},"text":"a b"}' \
+	    '{"text":"a b","text":"c d"}' '{"id":1e999999,"text":"a b"}' \
+	    '{"tokens":[4294967296,1]}' '{"tokens":[1.0,2]}' \
+	    '{"tokens":[-0,1]}' '{"tokens":[[1,2]]}' '{"tokens":{"0":1}}' \
+	    '{"tokens":[00,1]}' '{"tokens":["1","2"]}' '{"context":null}' \
+	    '{"context":[],"continuation":[]}' '{"context":[1],"continuation":"a"}'
+	printf '{"text":"\0 nul"}\n{"text":"\377\376"}\n'
+	awk 'BEGIN { while (n++ < 100000) printf "["; print "" }'
+	awk 'BEGIN { printf "{\"id\":\""; while (n++ < 2000) printf "x"
+	    print "\",\"text\":\"a b\"}" }'
+	awk 'BEGIN { printf "{\"text\":\""; while (n++ < 1500000)
+	    printf "%s", "0123456789ab"; print "\"}" }'
+	printf '{"context":"And God","continuation":" said"}'
+} >hostile.jsonl
+qscore --requests hostile.jsonl >out 2>err
+is "$?, $(wc -l <err), $(wc -l <out)" "1, 1, 25" "hostile lines: a result each"
+jq -es 'all(has("line") and (has("error") != has("logprob"))) and
+    all(.[]; .logprob == null or .logprob <= 0)' out >/dev/null
+ok $? "and each is JSON: scores, or an error"
+is "$(tail -n 1 out | jq .logprob)" "$(echo \
+    '{"context":"And God","continuation":" said"}' | qscore --requests |
+    jq .logprob)" "the last one has its score"
+is "$(jq -r 'select(.line == 25).error.code' out)" "line_too_long" \
+    "18 MB in a line are too many"
 
 printf '%s\n' '{"context":"And God","continuation":" said"}' '{bad' \
     '{"text":"And God said"}' '' '{"id":"x","tokens":[1,99999999]}' '[]' \
@@ -144,10 +204,14 @@ printf '1 2 99999999\n' >high
 qscore --tokens high >out 2>err
 is "$?, $(cat err)" "1, qscore: high: line 1, byte 4: id 99999999 is outside the vocabulary of 4096" \
     "a token that the model has not"
+qscore --requests -o nothing nowhere 2>err
+is "$?, $(cat err), $(ls nothing 2>/dev/null)" \
+    "1, qscore: nowhere: No such file or directory, " "requests that are not there"
 qscore -f json -o result text && cmp -s result sum
 ok $? "-o"
 refused 2 "a stride as long as the context" qscore --context 8 --stride 8 text
 refused 2 "a context longer than the model's" qscore --context 99999999 text
+refused 2 "more of the best than there may be" qscore --top 65 text
 refused 2 "requests as a table" qscore --requests -f text in.jsonl
 refused 2 "two files of requests" qscore --requests in.jsonl in.jsonl
 done_testing

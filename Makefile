@@ -71,7 +71,8 @@ SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c \
 CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN))
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
-	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
+	lib/schema/*.c lib/store/*.c lib/batch/*.c lib/wire/*.c \
+	lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
@@ -132,7 +133,7 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
-$(B)/lib/kernel/%.o $(B)/lib/state/codec.o: OPT = -O3
+$(B)/lib/kernel/%.o: OPT = -O3
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -11,14 +11,15 @@
 static const char usage[] =
     "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
     "               [-f format] [--save-every seconds] [--new-run]\n"
-    "               [--grammar file] [--ignore-eos] [--mask-unused] [--resume] [--no-compress]\n"
+    "               [--grammar file | --json-schema file] [--ignore-eos]\n"
+    "               [--mask-unused] [--resume] [--no-compress]\n"
     "               [--numerics version] [sampling options]\n"
     "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
     "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
     "               [--no-compress] [--numerics version]\n";
 
-enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_LOGITS, O_MASK_UNUSED, O_NEW_RUN, O_NO_COMPRESS,
-    O_NUMERICS, O_RESUME, O_SAVE_EVERY, O_TOP };
+enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_JSON_SCHEMA, O_LOGITS, O_MASK_UNUSED,
+    O_NEW_RUN, O_NO_COMPRESS, O_NUMERICS, O_RESUME, O_SAVE_EVERY, O_TOP };
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
@@ -31,6 +32,7 @@ static const struct cli_option options[] = {
 	{ 't', "threads", 1 },
 	{ O_GRAMMAR, "grammar", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_JSON_SCHEMA, "json-schema", 1 },
 	{ O_LOGITS, "logits", 0 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_NEW_RUN, "new-run", 0 },
@@ -44,7 +46,6 @@ static const struct cli_option options[] = {
 
 static struct {
 	const char		*model;
-	const char		*grammar;	/* NULL: none */
 	const char		*output;	/* NULL: the state is not kept */
 	enum qwen_format	 format;
 	int			 format_given;
@@ -104,7 +105,8 @@ parse_one(int c, const char *arg, struct run *r)
 		opt.n_threads = cli_threads(arg);
 		break;
 	case O_GRAMMAR:
-		opt.grammar = arg;
+	case O_JSON_SCHEMA:
+		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
@@ -163,7 +165,8 @@ check_options(const struct run *r)
 		    "were chosen");
 	if (opt.save)
 		cli_usage("--save-every is for tokens, not for --logits");
-	if (opt.sampling || opt.resume || opt.mask_unused || opt.grammar != NULL)
+	if (opt.sampling || opt.resume || opt.mask_unused ||
+	    r->grammar.path != NULL)
 		cli_usage("with --logits, choosing tokens is up to qsample");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
 		cli_usage("raw rows are whole rows: --top needs another -f");
@@ -184,8 +187,7 @@ parse(int argc, char *argv[], struct run *r)
 		parse_one(c, arg, r);
 	cli_no_operands(argc, argv, operand);
 	check_options(r);
-	if (opt.grammar != NULL)
-		cli_grammar_open(&r->grammar, opt.grammar, r->sampler);
+	cli_grammar_open(&r->grammar, r->sampler);
 }
 
 static int
@@ -331,7 +333,7 @@ describe(const struct run *r)
 	n += (size_t)snprintf(text + n, sizeof text - n, "%s%s",
 	    opt.ignore_eos ? "ignore-eos " : "",
 	    opt.mask_unused ? "mask-unused " : "");
-	if (opt.grammar != NULL)
+	if (r->grammar.path != NULL)
 		n += (size_t)snprintf(text + n, sizeof text - n,
 		    "grammar=%016llx ", (unsigned long long)r->grammar.hash);
 	n += qwen_sampler_describe(r->sampler, text + n, sizeof text - n);

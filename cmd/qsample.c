@@ -10,10 +10,11 @@
 
 static const char usage[] =
     "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
-    "               [--grammar file] [--mask-unused] [-m model] [sampling options]\n"
+    "               [--grammar file | --json-schema file] [--mask-unused] [-m model]\n"
+    "               [sampling options]\n"
     "       qsample --top n [-qv] [-n count] [-f format]\n";
 
-enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_MASK_UNUSED, O_TOP };
+enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_JSON_SCHEMA, O_MASK_UNUSED, O_TOP };
 
 static const struct cli_option options[] = {
 	{ 'f', "format", 1 },
@@ -22,6 +23,7 @@ static const struct cli_option options[] = {
 	{ 's', "state", 1 },
 	{ O_GRAMMAR, "grammar", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_JSON_SCHEMA, "json-schema", 1 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_TOP, "top", 1 },
 	{ 0, NULL, 0 },
@@ -69,10 +71,9 @@ parse_one(int c, const char *arg, struct run *r)
 		opt.state = arg;
 		break;
 	case O_GRAMMAR:
+	case O_JSON_SCHEMA:
 		opt.sampling = 1;
-		cli_grammar_close(&r->grammar);
-		r->grammar = (struct cli_grammar){ 0 };
-		cli_grammar_open(&r->grammar, arg, r->sampler);
+		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
@@ -130,6 +131,7 @@ parse(int argc, char *argv[], struct run *r)
 	    &operand)) != -1)
 		parse_one(c, arg, r);
 	cli_no_operands(argc, argv, operand);
+	cli_grammar_open(&r->grammar, r->sampler);
 	check_options(r);
 }
 

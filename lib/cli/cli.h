@@ -301,19 +301,22 @@ struct qwen_pieces *cli_sampling_pieces(struct qwen_sampler *s,
 /* The ids that stand for no token; *n of them, owned, or NULL. Dies. */
 int32_t *cli_unused(const struct qwen_gguf *g, size_t *n);
 
-/* --grammar; zero: none. */
+/* --grammar or --json-schema; zero: none. */
 struct cli_grammar {
+	const char		*path;		/* NULL: none */
+	int			 is_schema;
 	struct qwen_grammar	*grammar;
 	struct qwen_trie	*trie;
 	uint64_t		 hash;		/* of the file's bytes */
 };
 
 /*
- * Read the file, which tells the sampler that it needs texts; then, with these,
- * get ready; close when the sampler is gone.  They die.
+ * An option was given; read its file, which tells the sampler that it needs
+ * texts; then, with these, get ready; close when the sampler is gone.  They die.
  */
-void cli_grammar_open(struct cli_grammar *c, const char *path,
-    struct qwen_sampler *s);
+void cli_grammar_option(struct cli_grammar *c, const char *path,
+    int is_schema);
+void cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s);
 void cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s);
 void cli_grammar_close(struct cli_grammar *c);

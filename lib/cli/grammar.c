@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* grammar.c - --grammar of every tool that chooses tokens. */
+/* grammar.c - --grammar and --json-schema of every tool that chooses tokens. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,28 +10,49 @@
 enum { GRAMMAR_MAX = 1 << 20 };
 
 void
-cli_grammar_open(struct cli_grammar *c, const char *path,
-    struct qwen_sampler *s)
+cli_grammar_option(struct cli_grammar *c, const char *path, int is_schema)
+{
+	if (c->path != NULL && c->is_schema != is_schema)
+		cli_usage("--grammar and --json-schema: which one?");
+	c->path = path;
+	c->is_schema = is_schema;
+}
+
+/* The whole file, for free(). */
+static char *
+read_file(const char *path, size_t *n)
 {
 	char *text = malloc(GRAMMAR_MAX + 1);
 	FILE *f = fopen(path, "r");
-	struct qwen_err err;
-	size_t n, i;
 
 	if (text == NULL)
 		die("out of memory");
 	if (f == NULL)
 		die("%s: %s", path, strerror(errno));
-	n = fread(text, 1, GRAMMAR_MAX + 1, f);
+	*n = fread(text, 1, GRAMMAR_MAX + 1, f);
 	if (ferror(f))
 		die("%s: %s", path, strerror(errno));
 	fclose(f);
-	if (n > GRAMMAR_MAX)
+	if (*n > GRAMMAR_MAX)
 		die("%s: more than %d bytes", path, GRAMMAR_MAX);
-	if (qwen_grammar_open(&c->grammar, text, n, &err) < 0)
-		cli_die_err(path, &err);
+	return text;
+}
+
+void
+cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
+{
+	struct qwen_err err;
+	char *text;
+	size_t n, i;
+
+	if (c->path == NULL)
+		return;
+	text = read_file(c->path, &n);
+	if ((c->is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
+	    (&c->grammar, text, n, &err) < 0)
+		cli_die_err(c->path, &err);
 	/* FNV-1a */
-	c->hash = 0xcbf29ce484222325;
+	c->hash = 0xcbf29ce484222325 + (uint64_t)c->is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);

@@ -85,6 +85,7 @@ token base
 yyjson
 chat base token yyjson
 grammar base
+schema base yyjson
 sample base kernel grammar
 wire base
 model base quant gguf kernel

@@ -133,7 +133,7 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
-$(B)/lib/kernel/%.o: OPT = -O3
+$(B)/lib/kernel/%.o $(B)/lib/state/codec.o: OPT = -O3
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

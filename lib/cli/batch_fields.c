@@ -124,6 +124,7 @@ read_bias(struct cli_ask *r)
 {
 	yyjson_val *v = cli_ask_get(r, "logit_bias"), *key, *one;
 	char pair[2 * CLI_NUMBER_MAX], buf[CLI_NUMBER_MAX];
+	const char *id;
 	struct qwen_err err;
 	yyjson_obj_iter it;
 
@@ -134,12 +135,13 @@ read_bias(struct cli_ask *r)
 	yyjson_obj_iter_init(v, &it);
 	while ((key = yyjson_obj_iter_next(&it)) != NULL) {
 		one = yyjson_obj_iter_get_val(key);
-		if (yyjson_get_len(key) >= CLI_NUMBER_MAX ||
-		    strlen(yyjson_get_str(key)) != yyjson_get_len(key))
+		id = yyjson_get_str(key);
+		if (id == NULL || yyjson_get_len(key) >= CLI_NUMBER_MAX ||
+		    strlen(id) != yyjson_get_len(key))
 			return bad(r, "logit_bias: a key is no token");
 		if (cli_ask_number(r, "logit_bias", one, buf) < 0)
 			return -1;
-		snprintf(pair, sizeof pair, "%s=%s", yyjson_get_str(key), buf);
+		snprintf(pair, sizeof pair, "%s=%s", id, buf);
 		if (qwen_sampler_set(r->sampler, "logit-bias", pair, &err) < 0)
 			return bad(r, "logit_bias: %s", err.msg);
 	}

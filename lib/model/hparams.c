@@ -156,7 +156,7 @@ static int
 same_in_attention(const struct qwen_hparams *h, const struct qwen_gguf *g,
     const char *name, uint64_t def, size_t *out, struct qwen_err *err)
 {
-	size_t i, at, v;
+	size_t i, at, v = 0;
 	int first = 1;
 
 	for (i = 0; i < h->n_layer; i++) {
@@ -220,7 +220,7 @@ static int
 check_sections(const struct qwen_hparams *h, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
-	size_t i, s, sum = 0;
+	size_t i, s = 0, sum = 0;
 
 	for (i = 0; i < 3; i++) {
 		switch (get_size(g, "rope.dimension_sections", i, 0, 4096, 0,

@@ -455,7 +455,7 @@ check_text(struct qwen_sampler *s, size_t i, const char *text,
 {
 	const struct qwen_sampler_method *m;
 	struct slot *out[N_METHODS];
-	size_t opt;
+	size_t opt = 0;
 
 	if (i == CHAIN)
 		return read_chain(text, s->slot, out, err) < 0 ? -1 : 0;

@@ -83,22 +83,14 @@ need(unsigned char **buf, struct qwen_err *err)
 	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
 }
 
-/* Steps of 16 numbers: a fixed count that the compiler turns into vectors. */
-enum { STEP = 16 };
-
+/* Plain loops over n numbers, which -O3 turns into vectors. */
 static void
 split2(unsigned char *restrict dst, const unsigned char *restrict src,
     size_t n)
 {
-	size_t i, j;
+	size_t i;
 
-	for (i = 0; i + STEP <= n; i += STEP) {
-		for (j = 0; j < STEP; j++) {
-			dst[i + j] = src[2 * (i + j)];
-			dst[n + i + j] = src[2 * (i + j) + 1];
-		}
-	}
-	for (; i < n; i++) {
+	for (i = 0; i < n; i++) {
 		dst[i] = src[2 * i];
 		dst[n + i] = src[2 * i + 1];
 	}
@@ -108,15 +100,9 @@ static void
 join2(unsigned char *restrict dst, const unsigned char *restrict src,
     size_t n)
 {
-	size_t i, j;
+	size_t i;
 
-	for (i = 0; i + STEP <= n; i += STEP) {
-		for (j = 0; j < STEP; j++) {
-			dst[2 * (i + j)] = src[i + j];
-			dst[2 * (i + j) + 1] = src[n + i + j];
-		}
-	}
-	for (; i < n; i++) {
+	for (i = 0; i < n; i++) {
 		dst[2 * i] = src[i];
 		dst[2 * i + 1] = src[n + i];
 	}

@@ -196,7 +196,7 @@ tests: $(TESTS)
 ARM64_CC ?= aarch64-linux-gnu-gcc
 ARM64_AR ?= aarch64-linux-gnu-ar
 ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
-	kernel/rows golden/bits golden/same_bits golden/logits \
+	kernel/rows kernel/sift golden/bits golden/same_bits golden/logits \
 	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
 	unit/pool unit/quant unit/sample unit/sample_methods unit/session)
 

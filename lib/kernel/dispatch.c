@@ -60,6 +60,12 @@ choose(enum qwen_op op, uint32_t type, unsigned features)
 	return best;
 }
 
+const struct qwen_sift *
+qwen_sift_choose(unsigned features)
+{
+	return choose(QWEN_OP_SIFT, QWEN_ANY_TYPE, features)->run.sift;
+}
+
 void
 qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {

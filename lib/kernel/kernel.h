@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
+#include "base/half.h"
 #include "quant/quant.h"
 
 #define QWEN_NUMERICS 1		/* unless another version is asked for */
@@ -155,6 +156,63 @@ struct qwen_vec {
 };
 
 /*
+ * Passes over a row of n logits, or of what goes with them, for choosing a
+ * token.  Arrays have room for whole blocks, and what is behind the n-th may be
+ * read and changed, except where something else is said.
+ */
+#define QWEN_SIFT_BLOCK 256	/* weights are summed up in these */
+#define QWEN_SIFT_SPAN 64	/* numbers that have a highest one */
+#define QWEN_SIFT_BINS 1024
+
+struct qwen_sift {
+	/* the highest of n > 0, not more; means something if all are finite */
+	float	(*highest)(const float *x, size_t n, int *finite);
+	/* the highest less the lowest of finite ones */
+	float	(*range)(const float *x, size_t n, float *max);
+	/* the highest of each span */
+	void	(*spans)(float *best, const float *x, size_t n);
+	/* a bit for each, 64 in a word: x >= limit; how many are set */
+	size_t	(*at_least)(uint64_t *bits, const float *x, size_t n,
+		    float limit);
+	/* those with a bit to the front, of 32-bit numbers; how many */
+	size_t	(*squeeze)(void *x, const uint64_t *bits, size_t n);
+	/* w = exp(x - max) for x <= max; 0 from 87 below it on */
+	void	(*weigh)(float *w, const float *x, size_t n, float max);
+	/*
+	 * The sum of weights, those behind the n-th becoming 0: in each block
+	 * eight sums by index mod 8, then ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 +
+	 * 7)), and the blocks one after another.
+	 */
+	double	(*sum)(double *block, float *w, size_t n);
+	/* the sum of w (max - x): four by index mod 4, (0 + 1) + (2 + 3) */
+	double	(*mean)(const float *w, const float *x, size_t n, double max);
+	/* those of max - x and of its square, likewise */
+	void	(*moments)(const float *x, size_t n, double max, double *first,
+		    double *second);
+	/* x = (x - max) / temp */
+	void	(*temper)(float *x, size_t n, float max, float temp);
+	/* score = -|max - x - middle|, -1e38 at least */
+	void	(*nearness)(float *score, const float *x, size_t n, double max,
+		    double middle);
+	/* bin = qwen_sift_bin(max - x, base) */
+	void	(*bins)(uint16_t *bin, const float *x, size_t n, float max,
+		    uint32_t base);
+};
+
+/*
+ * Distances in bins, nearest first, 64 for each power of two: 2^17 numbers that
+ * floats can be from the base on.
+ */
+static inline uint32_t
+qwen_sift_bin(float distance, uint32_t base)
+{
+	uint32_t u = qwen_f32_bits(distance) >> 17;
+
+	u = u > base ? u - base : 0;
+	return u < QWEN_SIFT_BINS ? u : QWEN_SIFT_BINS - 1;
+}
+
+/*
  * What the instruction set does at best.  Results are only there to be used:
  * without them a compiler would leave the work out.
  */
@@ -178,6 +236,7 @@ enum qwen_op {
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
+	QWEN_OP_SIFT,
 	QWEN_OP_PROBE,		/* no part of a model: see machine.c */
 	QWEN_OP_N
 };
@@ -195,6 +254,7 @@ struct qwen_kernel {
 		void	(*delta)(const struct qwen_delta *);
 		void	(*attn)(const struct qwen_attn *);
 		const struct qwen_vec *vec;
+		const struct qwen_sift *sift;
 		const struct qwen_probe *probe;
 	} run;
 };
@@ -211,6 +271,9 @@ struct qwen_kernels {
 	const struct qwen_kernel	*vec;
 	const struct qwen_kernel	*probe;
 };
+
+/* The sampler's passes for a set of QWEN_CPU_ bits. */
+const struct qwen_sift *qwen_sift_choose(unsigned features);
 
 /* Choose for a set of QWEN_CPU_ bits and a numerics version. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features,

@@ -85,6 +85,17 @@ v_sum(v16 a)
 	    _mm_cvtss_f32(_mm_shuffle_ps(c, c, 1));
 }
 VI float v_hmax(v16 a) { return _mm512_reduce_max_ps(a); }
+VI unsigned
+v_at_least(v16 a, v16 b)
+{
+	return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+VI void
+v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
+{
+	_mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)mask,
+	    _mm512_loadu_si512(from)));
+}
 VI v16
 v_exp(v16 x)
 {
@@ -278,6 +289,32 @@ v_hmax(v16 x)
 	c = _mm_max_ps(c, _mm_movehl_ps(c, c));
 	return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
+VI unsigned
+v_at_least(v16 x, v16 y)
+{
+	return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x.a, y.a,
+	    _CMP_GE_OQ)) | (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x.b, y.b,
+	    _CMP_GE_OQ)) << 8;
+}
+/* The lanes of four whose bits are set, first. */
+static const int32_t front4[16][4] = {
+	{ 0 }, { 0 }, { 1 }, { 0, 1 }, { 2 }, { 0, 2 }, { 1, 2 }, { 0, 1, 2 },
+	{ 3 }, { 0, 3 }, { 1, 3 }, { 0, 1, 3 }, { 2, 3 }, { 0, 2, 3 },
+	{ 1, 2, 3 }, { 0, 1, 2, 3 },
+};
+VI void
+v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
+{
+	int i;
+
+	for (i = 0; i < 4; i++, mask >>= 4) {
+		__m128 a = _mm_loadu_ps((const float *)(from + 4 * i));
+
+		_mm_storeu_ps((float *)to, _mm_permutevar_ps(a,
+		    _mm_loadu_si128((const __m128i *)front4[mask & 15])));
+		to += __builtin_popcount(mask & 15);
+	}
+}
 VI __m256
 exp8(__m256 x)
 {
@@ -458,6 +495,18 @@ v_hmax(v16 a)
 	s = max_f32(s, vextq_f32(s, s, 2));
 	return vgetq_lane_f32(max_f32(s, vextq_f32(s, s, 1)), 0);
 }
+VI unsigned
+v_at_least(v16 a, v16 b)
+{
+	const uint32x4_t bit = { 1, 2, 4, 8 };
+	unsigned m = 0;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		m |= vaddvq_u32(vandq_u32(vcgeq_f32(a.v[i], b.v[i]), bit)) <<
+		    4 * i;
+	return m;
+}
 VI float32x4_t
 exp4(float32x4_t x)
 {
@@ -582,6 +631,17 @@ v_hmax(v16 a)
 		m = a.f[i] > m ? a.f[i] : m;
 	return m;
 }
+/* A bit for each lane: a >= b. */
+VI unsigned
+v_at_least(v16 a, v16 b)
+{
+	unsigned m = 0;
+	int i;
+
+	for (i = 0; i < 16; i++)
+		m |= (unsigned)(a.f[i] >= b.f[i]) << i;
+	return m;
+}
 /*
  * The largest magnitude of each 32 of 256, as bits: NaN and infinity come out
  * on top.
@@ -617,6 +677,65 @@ v_sums16(int32_t *out, const int8_t *q)
 
 	for (i = 0; i < 256; i++)
 		out[i / 16] = (i % 16 == 0 ? 0 : out[i / 16]) + q[i];
+}
+#endif
+
+#if !defined(__AVX512F__) && !defined(__AVX2__)
+/*
+ * Those of 16 whose bit is set, side by side; up to 16 are written, whatever the
+ * mask, so to + 16 must not be behind what was read.
+ */
+VI void
+v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
+{
+	for (; mask != 0; mask &= mask - 1)
+		*to++ = from[__builtin_ctz(mask)];
+}
+#endif
+
+/* Four doubles, from and to floats. */
+#if defined(__AVX512F__) || defined(__AVX2__)
+typedef __m256d d4;
+
+VI d4 d_load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+VI d4 d_set1(double x) { return _mm256_set1_pd(x); }
+VI d4 d_add(d4 a, d4 b) { return _mm256_add_pd(a, b); }
+VI d4 d_sub(d4 a, d4 b) { return _mm256_sub_pd(a, b); }
+VI d4 d_mul(d4 a, d4 b) { return _mm256_mul_pd(a, b); }
+VI d4 d_min(d4 a, d4 b) { return _mm256_min_pd(a, b); }
+VI d4 d_max(d4 a, d4 b) { return _mm256_max_pd(a, b); }
+VI void d_store(double *p, d4 a) { _mm256_storeu_pd(p, a); }
+VI void
+d_store_f32(float *p, d4 a)
+{
+	_mm_storeu_ps(p, _mm256_cvtpd_ps(a));
+}
+#else
+typedef struct { double d[4]; } d4;
+
+#define EACH4(expr) ((d4){ { expr(0), expr(1), expr(2), expr(3) } })
+#define D_LOAD(i) (double)p[i]
+#define D_ADD(i) a.d[i] + b.d[i]
+#define D_SUB(i) a.d[i] - b.d[i]
+#define D_MUL(i) a.d[i] * b.d[i]
+#define D_MIN(i) a.d[i] < b.d[i] ? a.d[i] : b.d[i]
+#define D_MAX(i) a.d[i] > b.d[i] ? a.d[i] : b.d[i]
+
+VI d4 d_load(const float *p) { return EACH4(D_LOAD); }
+VI d4 d_set1(double x) { return (d4){ { x, x, x, x } }; }
+VI d4 d_add(d4 a, d4 b) { return EACH4(D_ADD); }
+VI d4 d_sub(d4 a, d4 b) { return EACH4(D_SUB); }
+VI d4 d_mul(d4 a, d4 b) { return EACH4(D_MUL); }
+VI d4 d_min(d4 a, d4 b) { return EACH4(D_MIN); }
+VI d4 d_max(d4 a, d4 b) { return EACH4(D_MAX); }
+VI void d_store(double *p, d4 a) { memcpy(p, a.d, sizeof a.d); }
+VI void
+d_store_f32(float *p, d4 a)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		p[i] = (float)a.d[i];
 }
 #endif
 

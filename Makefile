@@ -64,15 +64,14 @@ KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
 QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
 ARCH := $(sort $(wildcard lib/model/arch_*.c))
-SAMP := $(filter-out lib/sample/chain.c lib/sample/cands.c \
-	lib/sample/constrain.c,$(sort $(wildcard lib/sample/*.c)))
+SAMP := $(sort $(wildcard lib/sample/method/*.c))
 
 # What needs no other library, and what does.
 CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
-	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN))
+	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN) \
+	$(SAMP))
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
-	lib/schema/*.c lib/store/*.c lib/batch/*.c lib/wire/*.c \
-	lib/yyjson/*.c))
+	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
@@ -169,7 +168,7 @@ $(B)/lib/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
 $(B)/lib/quant/quant.o: $(B)/quants.inc
 $(B)/lib/model/arch.o: $(B)/archs.inc
-$(B)/lib/sample/chain.o: $(B)/samplers.inc
+$(patsubst %.c,$(B)/%.o,$(wildcard lib/sample/*.c)): $(B)/samplers.inc
 
 # Targets that do everything by one command build on all processors, unless
 # -j says otherwise.

@@ -118,6 +118,7 @@ parse(int argc, char *argv[], struct chat *c)
 		}
 	}
 	cli_no_operands(argc, argv, operand);
+	cli_sampling_check(c->sampler);
 	if (opt.think != NULL)
 		check_think(opt.think);
 }

@@ -902,6 +902,13 @@ int qwen_sampler_read(struct qwen_sampler *s, const char *text,
  */
 int qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err);
 
+/*
+ * Use no instruction set beyond a level, as in struct qwen_model_opts; the
+ * tokens are the same.
+ */
+int qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
+    struct qwen_err *err);
+
 /* Whether the options work on the texts of tokens: qwen_sampler_pieces. */
 int qwen_sampler_needs_pieces(const struct qwen_sampler *s);
 

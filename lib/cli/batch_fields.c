@@ -82,6 +82,7 @@ cli_ask_sampler(const struct cli_batch *b, const struct qwen_sampler *from,
 	snprintf(seed, sizeof seed, "%llu",
 	    (unsigned long long)(cli_sampler_seed(from) + add));
 	if (qwen_sampler_new(&s, &err) < 0 ||
+	    qwen_sampler_cpu(s, cli_cpu(), &err) < 0 ||
 	    qwen_sampler_read(s, text, &err) < 0 ||
 	    qwen_sampler_set(s, "seed", seed, &err) < 0 ||
 	    qwen_sampler_eog(s, b->eog, b->n_eog, &err) < 0 ||

@@ -288,8 +288,11 @@ void cli_run_save(struct cli_run *run, struct cli_intake *in,
 const struct cli_option *cli_sampling_options(void);
 int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
 
-/* Usage error if they do not fit together. */
-void cli_sampling_check(const struct qwen_sampler *s);
+/*
+ * When all are set: usage error if they do not fit together.  Applies $QWEN_CPU
+ * as well.
+ */
+void cli_sampling_check(struct qwen_sampler *s);
 
 /*
  * Give the sampler the texts of the vocabulary if its options need them: what

@@ -7,6 +7,7 @@
 const char *
 cli_cpu(void)
 {
+	static int noted;
 	const char *level = getenv("QWEN_CPU");
 
 	if (level == NULL || level[0] == '\0')
@@ -17,8 +18,10 @@ cli_cpu(void)
 		    "avxvnni, avx512, amx, and on arm64 neon, dotprod, i8mm",
 		    level);
 	case 0:
-		cli_note("QWEN_CPU: this CPU has no %s; using the best it has "
-		    "below that", level);
+		/* a model asks, and a sampler */
+		if (!noted++)
+			cli_note("QWEN_CPU: this CPU has no %s; using the "
+			    "best it has below that", level);
 	}
 	return level;
 }

@@ -82,10 +82,12 @@ cli_unused(const struct qwen_gguf *g, size_t *n)
 }
 
 void
-cli_sampling_check(const struct qwen_sampler *s)
+cli_sampling_check(struct qwen_sampler *s)
 {
 	struct qwen_err err;
 
+	if (qwen_sampler_cpu(s, cli_cpu(), &err) < 0)
+		cli_die_err(NULL, &err);
 	if (qwen_sampler_check(s, &err) < 0)
 		cli_usage("%s", err.msg);
 }

@@ -13,12 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/kernel.h"
 #include "qwen.h"
 
-/* Weights are summed up in blocks of so many. */
-#define QWEN_SAMPLE_BLOCK 256
-
-struct qwen_pick;
+/* A candidate that may be the last to keep: its score, as a key to sort by. */
+struct qwen_pick {
+	uint32_t key;
+	float	 weight;
+};
 
 /*
  * The tokens that may still be chosen, by ascending id, at least one; methods
@@ -34,12 +36,18 @@ struct qwen_cands {
 	float		*weight;	/* filled by qwen_cands_weigh */
 	float		*score;		/* for a method's own use */
 	/* our own */
-	uint32_t	*at;
+	const struct qwen_sift *sift;	/* passes over rows */
+	uint64_t	*bits, *more;	/* one for each candidate */
 	struct qwen_pick *pick;
+	uint16_t	*bin;
 	double		*block;		/* sums of weights */
-	float		*best;		/* highest scores of blocks */
+	float		*span;		/* highest scores of spans */
 	size_t		 cap;		/* the arrays' length, of whole blocks */
 	size_t		 touched;	/* from here on, id[i] is i */
+	float		 max;		/* the highest logit */
+	int		 has_max;	/* max is known */
+	int		 weighed;	/* weights are those of the logits */
+	float		 weighed_by;	/* and of this highest one */
 };
 
 int qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err);
@@ -57,13 +65,23 @@ int qwen_cands_fill(struct qwen_cands *l, const float *logits,
  * The index of the highest of n > 0 numbers, the first one among equals; *finite
  * says whether all of them are, without which the answer means nothing.
  */
-size_t qwen_sample_best(const float *x, size_t n, int *finite);
+size_t qwen_sample_best(const struct qwen_sift *k, const float *x, size_t n,
+    int *finite);
 
 /* The index of the highest logit, of the lowest id among equals. */
 size_t qwen_cands_best(const struct qwen_cands *l);
 
+/* The highest logit. */
+float qwen_cands_max(struct qwen_cands *l);
+
 /* The index of a token, or n if it is not there. */
 size_t qwen_cands_find(const struct qwen_cands *l, int32_t id);
+
+/* Give the candidate at index i another logit. */
+void qwen_cands_set(struct qwen_cands *l, size_t i, float logit);
+
+/* Divide the logits by a temperature above 0, the highest becoming 0. */
+void qwen_cands_temper(struct qwen_cands *l, float temp);
 
 /* The first m are the list now; those that stay were moved there. */
 void qwen_cands_shrink(struct qwen_cands *l, size_t m);
@@ -74,21 +92,23 @@ void qwen_cands_only(struct qwen_cands *l, size_t i);
 /* Drop those of these tokens, which ascend, that are there. */
 void qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n);
 
-/* Drop those whose logit is below the limit. */
-void qwen_cands_cut(struct qwen_cands *l, float limit);
+/* Drop those whose bit in l->bits, 64 in a word, is not set. */
+void qwen_cands_squeeze(struct qwen_cands *l);
 
-/*
- * weight[i] = exp(logit[i] - highest), 0 behind the last; returns their sum: in
- * each block of QWEN_SAMPLE_BLOCK eight sums by index mod 8, then ((0 + 4) + (2
- * + 6)) + ((1 + 5) + (3 + 7)), and the blocks one after another.
- */
+/* Those bits the other way round. */
+void qwen_cands_flip(struct qwen_cands *l);
+
+/* Drop those whose score is below the limit: a logit, weight or l->score. */
+void qwen_cands_cut(struct qwen_cands *l, const float *score, float limit);
+
+/* weight[i] = exp(logit[i] - highest); returns their sum, as kernel.h has it. */
 double qwen_cands_weigh(struct qwen_cands *l);
 
 /*
  * The mean of highest - logit, once weighed: the entropy less the logarithm of
  * the total, which qwen_cands_weigh gave.
  */
-double qwen_cands_mean(const struct qwen_cands *l, double total);
+double qwen_cands_mean(struct qwen_cands *l, double total);
 
 /*
  * Weigh, and return the index of the candidate at which the sum of weights, ids
@@ -103,6 +123,9 @@ size_t qwen_cands_draw(struct qwen_cands *l, double u);
  */
 void qwen_cands_keep(struct qwen_cands *l, const float *score,
     const float *weight, double target);
+
+/* The least float that is not below x. */
+float qwen_sample_float_up(double x);
 
 /* A text, or several. */
 struct qwen_sample_list {
@@ -220,8 +243,5 @@ int qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
     struct qwen_err *err);
 int qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
     struct qwen_err *err);
-
-/* Divide the logits by a temperature above 0, the highest becoming 0. */
-void qwen_cands_temper(struct qwen_cands *l, float temp);
 
 #endif

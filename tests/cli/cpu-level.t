@@ -12,8 +12,23 @@ for level in scalar avx2 avxvnni avx512 amx neon dotprod i8mm ''; do
 	[ "$(wc -l <err)" -le 1 ]
 	ok $? "with one warning at most"
 done
+
+# as many levels as sampling has passes for
+chain='--temp 1.2 --typical 0.99 --top-p 0.98 --min-p 0.001 --seed 5 -n 30'
+qdecode -s want.cbor $chain --ignore-eos -f text </dev/null >want
+qdecode -s want.cbor --logits --ignore-eos <want >rows
+for level in scalar avx2 avx512 neon; do
+	QWEN_CPU=$level qdecode -s want.cbor $chain --ignore-eos -f text \
+	    </dev/null >got 2>err
+	cmp -s got want && [ "$(wc -l <err)" -le 1 ]
+	ok $? "QWEN_CPU=$level draws the same tokens"
+	QWEN_CPU=$level qsample $chain --ignore-eos -f text <rows >got 2>err
+	cmp -s got want && [ "$(wc -l <got)" = 30 ] && [ "$(wc -l <err)" -le 1 ]
+	ok $? "and so does qsample"
+done
 for level in AMX sse vnni AVX2 avx2,avx512 ' '; do
 	refused 2 "QWEN_CPU=$level" env "QWEN_CPU=$level" qprefill <ids
+	refused 2 "QWEN_CPU=$level" env "QWEN_CPU=$level" qsample <rows
 done
 QWEN_CPU=scalar qprefill -v <ids 2>&1 >/dev/null | grep -q avx
 [ $? = 1 ]

@@ -10,6 +10,7 @@
 enum { N = 8, DRAWS = 40000 };
 
 #define EVERYWHERE 0xb2be5511dfb4d65fu
+#define EVERY_METHOD 0xb30d02b06716b470u
 
 /* Natural logarithms of a known distribution, shifted. */
 static const double prob[N] = { .30, .05, .20, .10, .01, .04, .25, .05 };
@@ -190,6 +191,70 @@ test_everywhere(void)
 		qwen_sampler_free(s);
 	}
 	ok(hash == EVERYWHERE, "the same choices everywhere: %016llx",
+	    (unsigned long long)hash);
+}
+
+/* Rows of exact numbers: a bell, one with far ends, a few values, one value. */
+static void
+exact_row(float *row, size_t n, int kind, uint64_t *x)
+{
+	size_t i, k;
+	int32_t sum, r = 0;
+
+	for (i = 0; i < n; i++) {
+		for (k = 0, sum = 0; k < 4; k++) {
+			*x = *x * 6364136223846793005u + 1442695040888963407u;
+			r = (int32_t)(*x >> 40) - (1 << 23);
+			sum += r;
+		}
+		row[i] = kind == 0 ? (float)sum * 0x1p-23f :
+		    kind == 1 ? (r % 9 == 0 ? -1e30f : (float)sum * 0x1p-21f) :
+		    kind == 2 ? (float)(r % 5) : 1.25f;
+	}
+}
+
+/*
+ * The same of all methods, over rows with all lengths around the blocks that
+ * they work in.  The hash is from before there were passes for each CPU.
+ */
+static void
+test_every_method(const char *level)
+{
+	static const char *const opts[] = {
+		"temp=1 seed=3", "temp=0.7 seed=4 top-p=0.9",
+		"temp=1.3 seed=5 top-k=40 min-p=0.02", "temp=1 top-k=700",
+		"temp=1 typical=0.9", "temp=0.8 top-p=0.95 typical=0.5",
+		"temp=1 top-n-sigma=1.5", "dyntemp-max=2 top-p=0.97",
+		"temp=1 xtc-probability=0.7", "mirostat=6",
+		"temp=1 xtc-probability=0.7 xtc-threshold=0.0001 min-p=0.01",
+		"temp=1.5 top-p=0.9 min-p=0.02 chain=temp,top-p,min-p",
+		"typical=0.95 top-p=0.95 min-p=0.01 xtc-probability=0.5 temp=2",
+		"top-n-sigma=2 typical=0.97 top-p=0.98 dyntemp-max=2 mirostat=9",
+		"temp=0.9 frequency-penalty=0.3 logit-bias=7=2 logit-bias=8=-inf",
+	};
+	static const size_t lengths[] = { 9, 63, 64, 257, 1100, 9000 };
+	static float row[9000];
+	uint64_t x = 1, hash = 0xcbf29ce484222325;
+	struct qwen_sampler *s;
+	size_t i, k, pos;
+	int32_t id;
+
+	for (i = 0; i < sizeof opts / sizeof opts[0]; i++) {
+		for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+			s = sampler(opts[i], lengths[k]);
+			qwen_sampler_cpu(s, level, NULL);
+			qwen_sampler_begin(s, lengths[k], NULL);
+			for (pos = 0; pos < 24; pos++) {
+				exact_row(row, lengths[k], (int)(pos % 4), &x);
+				id = choose(s, row, lengths[k], pos);
+				qwen_sampler_accept(s, &id, 1, 1, NULL);
+				hash = (hash ^ (uint64_t)id) * 0x100000001b3;
+			}
+			qwen_sampler_free(s);
+		}
+	}
+	ok(hash == EVERY_METHOD, "and of every method, %s: %016llx",
+	    level != NULL ? level : "with the best passes",
 	    (unsigned long long)hash);
 }
 
@@ -449,6 +514,9 @@ main(void)
 	test_distributions();
 	test_uniform();
 	test_everywhere();
+	test_every_method(NULL);
+	test_every_method("scalar");
+	test_every_method("avx2");
 	test_position();
 	test_sparse();
 	test_not_finite();

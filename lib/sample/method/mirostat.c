@@ -79,13 +79,14 @@ static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	struct memory *m = memory;
-	float max = l->logit[qwen_cands_best(l)];
+	float max = qwen_cands_max(l);
 	/* surprise in bits: (max - logit + ln Z) / ln 2 */
 	double room = m->mu * LN2 - qwen_log(qwen_cands_weigh(l));
 
 	(void)v;
 	/* the best one stays, however surprising */
-	qwen_cands_cut(l, room > 0 ? (float)((double)max - room) : max);
+	qwen_cands_cut(l, l->logit,
+	    room > 0 ? (float)((double)max - room) : max);
 	m->total = qwen_cands_weigh(l);
 	m->n = l->n;
 	memcpy(m->id, l->id, l->n * sizeof *m->id);

@@ -29,29 +29,29 @@ active(const union qwen_sample_value *v)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	size_t i, m = 0, last = 0, likely = 0;
+	size_t i, at, last = l->n, likely;
+	uint64_t w;
 	double limit;
 
 	(void)memory;
 	if (l->chance >= v[CHANCE].d)
 		return;
 	limit = v[THRESHOLD].d * qwen_cands_weigh(l);
-	for (i = 0; i < l->n; i++) {
-		if ((double)l->weight[i] < limit)
-			continue;
-		/* of equals, the one of the highest id is the worst */
-		if (likely++ == 0 || l->logit[i] <= l->logit[last])
-			last = i;
-	}
+	likely = l->sift->at_least(l->bits, l->weight, l->n,
+	    qwen_sample_float_up(limit));
 	if (likely < 2)
 		return;
-	for (i = 0; i < l->n; i++) {
-		if ((double)l->weight[i] < limit || i == last) {
-			l->logit[m] = l->logit[i];
-			l->id[m++] = l->id[i];
+	/* of equals, the one of the highest id is the worst */
+	for (i = 0; i < l->n; i += 64) {
+		for (w = l->bits[i / 64]; w != 0; w &= w - 1) {
+			at = i + (size_t)__builtin_ctzll(w);
+			if (last == l->n || l->logit[at] <= l->logit[last])
+				last = at;
 		}
 	}
-	qwen_cands_shrink(l, m);
+	qwen_cands_flip(l);
+	l->bits[last / 64] |= (uint64_t)1 << last % 64;
+	qwen_cands_squeeze(l);
 }
 
 const struct qwen_sampler_method qwen_sampler_xtc = {

@@ -27,36 +27,23 @@ active(const union qwen_sample_value *v)
 static double
 variance(const struct qwen_cands *l, double max)
 {
-	double s[4] = { 0 }, q[4] = { 0 }, d[4], mean;
-	const float *x = l->logit;
-	size_t i, j;
+	double first, second, mean;
 
-	for (i = 0; i + 4 <= l->n; i += 4) {
-		for (j = 0; j < 4; j++)
-			d[j] = max - (double)x[i + j];
-		for (j = 0; j < 4; j++)
-			s[j] += d[j];
-		for (j = 0; j < 4; j++)
-			q[j] += d[j] * d[j];
-	}
-	for (; i < l->n; i++) {
-		d[0] = max - (double)x[i];
-		s[0] += d[0];
-		q[0] += d[0] * d[0];
-	}
-	mean = ((s[0] + s[1]) + (s[2] + s[3])) / (double)l->n;
-	return ((q[0] + q[1]) + (q[2] + q[3])) / (double)l->n - mean * mean;
+	l->sift->moments(l->logit, l->n, max, &first, &second);
+	mean = first / (double)l->n;
+	return second / (double)l->n - mean * mean;
 }
 
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	float max = l->logit[qwen_cands_best(l)];
+	float max = qwen_cands_max(l);
 	double limit = variance(l, (double)max);
 
 	(void)memory;
 	limit = limit > 0 ? (double)max - v[0].d * sqrt(limit) : (double)max;
-	qwen_cands_cut(l, limit > -FLT_MAX ? (float)limit : -FLT_MAX);
+	qwen_cands_cut(l, l->logit,
+	    limit > -FLT_MAX ? (float)limit : -FLT_MAX);
 }
 
 const struct qwen_sampler_method qwen_sampler_top_n_sigma = {

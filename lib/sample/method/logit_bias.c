@@ -145,8 +145,8 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 		if ((at = qwen_cands_find(l, m->bias[i].id)) == l->n)
 			continue;
 		x = (double)l->logit[at] + (double)m->bias[i].x;
-		l->logit[at] = x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ?
-		    -FLT_MAX : (float)x;
+		qwen_cands_set(l, at, x > FLT_MAX ? FLT_MAX :
+		    x < -FLT_MAX ? -FLT_MAX : (float)x);
 	}
 	if (m->n_ban > 0)
 		qwen_cands_drop(l, m->ban, m->n_ban);

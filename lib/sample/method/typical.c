@@ -7,8 +7,6 @@
  * section 5.  With d = highest logit - logit, the surprise of a token is d + ln
  * Z and the entropy E[d] + ln Z, so their distance is |d - E[d]|.
  */
-#include <math.h>
-
 #include "sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {
@@ -27,16 +25,10 @@ static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	double total = qwen_cands_weigh(l), mean = qwen_cands_mean(l, total);
-	double max = (double)l->logit[qwen_cands_best(l)];
-	size_t i;
 
 	(void)memory;
-	for (i = 0; i < l->n; i++) {
-		double x = fabs(max - (double)l->logit[i] - mean);
-
-		/* the widest rows are wider than a float */
-		l->score[i] = x < 1e38 ? -(float)x : -1e38f;
-	}
+	l->sift->nearness(l->score, l->logit, l->n, (double)qwen_cands_max(l),
+	    mean);
 	qwen_cands_keep(l, l->score, l->weight, v[0].d * total);
 }
 

@@ -23,21 +23,15 @@ active(const union qwen_sample_value *v)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	float max = l->logit[qwen_cands_best(l)];
-	size_t i, m = 0;
+	float max = qwen_cands_max(l);
 
 	(void)memory;
 	/* most are far from it, which costs less to see than their weight */
 	if (v[0].d > 1e-30)
-		qwen_cands_cut(l, max + (float)qwen_log(v[0].d) - 0.01f);
+		qwen_cands_cut(l, l->logit, max + (float)qwen_log(v[0].d) -
+		    0.01f);
 	qwen_cands_weigh(l);	/* the best one weighs 1 */
-	for (i = 0; i < l->n; i++) {
-		if (l->weight[i] >= v[0].d) {
-			l->logit[m] = l->logit[i];
-			l->id[m++] = l->id[i];
-		}
-	}
-	qwen_cands_shrink(l, m);
+	qwen_cands_cut(l, l->weight, qwen_sample_float_up(v[0].d));
 }
 
 const struct qwen_sampler_method qwen_sampler_min_p = {

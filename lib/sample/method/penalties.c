@@ -138,7 +138,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 		if (*count & DONE)
 			continue;
 		if ((at = qwen_cands_find(l, m->token[i])) < l->n)
-			l->logit[at] = punish(v, l->logit[at], *count);
+			qwen_cands_set(l, at, punish(v, l->logit[at], *count));
 		*count |= DONE;
 	}
 	for (i = from; i < m->n; i++)

@@ -210,8 +210,8 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	}
 	for (i = 0; i < hits; i++) {
 		if ((at = qwen_cands_find(l, m->hit[i])) < l->n)
-			l->logit[at] = clamp((double)l->logit[at] -
-			    penalty(v, m->length[m->hit[i]] - allowed));
+			qwen_cands_set(l, at, clamp((double)l->logit[at] -
+			    penalty(v, m->length[m->hit[i]] - allowed)));
 		m->length[m->hit[i]] = 0;
 	}
 }

@@ -18,6 +18,7 @@
 #include "base/pieces.h"
 #include "kernel/math.h"
 #include "sample/sample.h"
+#include "sample/seen.h"
 
 enum { MULTIPLIER, BASE, ALLOWED, LAST_N, PROMPT, BREAKER };
 
@@ -42,9 +43,9 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	int32_t		*token;		/* all that count, in order */
+	struct qwen_seen seen;		/* all that count */
 	uint32_t	*z;		/* of the text backwards */
-	size_t		 n, cap;
+	size_t		 cap;		/* of z */
 	uint32_t	*length;	/* of the longest match before a token */
 	int32_t		*hit;		/* those with one */
 	unsigned char	*breaker;	/* by token */
@@ -70,7 +71,7 @@ end(void *memory)
 	struct memory *m = memory;
 
 	if (m != NULL) {
-		free(m->token);
+		free(m->seen.token);
 		free(m->z);
 		free(m->length);
 		free(m->hit);
@@ -123,22 +124,18 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
     int generated)
 {
 	struct memory *m = memory;
-	size_t cap = m->cap * 2 + 64, bytes;
-	void *p;
+	uint32_t *z;
 
 	if (!generated && !v[PROMPT].i)
 		return 0;
-	if (m->n == m->cap) {
-		if (cap > UINT32_MAX || qwen_mul(cap, sizeof *m->token,
-		    &bytes) < 0 || (p = realloc(m->token, bytes)) == NULL)
+	if (m->seen.n == UINT32_MAX || qwen_seen_add(&m->seen, token) < 0)
+		return -1;
+	if (m->cap < m->seen.cap) {
+		if ((z = realloc(m->z, m->seen.cap * sizeof *z)) == NULL)
 			return -1;
-		m->token = p;
-		if ((p = realloc(m->z, bytes)) == NULL)
-			return -1;
-		m->z = p;
-		m->cap = cap;
+		m->z = z;
+		m->cap = m->seen.cap;
 	}
-	m->token[m->n++] = token;
 	return 0;
 }
 
@@ -189,14 +186,14 @@ static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	struct memory *m = memory;
-	size_t n = m->n, i, at, hits = 0;
-	const int32_t *t = m->token;
+	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i);
+	size_t n = m->seen.n - from, i, at, hits = 0;
 	uint32_t allowed = (uint32_t)v[ALLOWED].i;
+	const int32_t *t;
 
-	if (v[LAST_N].i >= 0 && n > (uint64_t)v[LAST_N].i) {
-		t += n - (size_t)v[LAST_N].i;
-		n = (size_t)v[LAST_N].i;
-	}
+	if (n == 0)
+		return;
+	t = m->seen.token + from;
 	measure(m, t, n);
 	for (i = 1; i < n; i++) {
 		int32_t next = t[n - i];	/* what came then */

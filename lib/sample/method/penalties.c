@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "sample/sample.h"
+#include "sample/seen.h"
 
 enum { REPEAT, PRESENCE, FREQUENCY, LAST_N, PROMPT };
 
@@ -40,8 +41,7 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	uint32_t	*count;		/* of each token in the window */
-	int32_t		*token;		/* all that were eligible, in order */
-	size_t		 n, cap;
+	struct qwen_seen seen;		/* all that were eligible */
 };
 
 static int
@@ -58,7 +58,7 @@ end(void *memory)
 
 	if (m != NULL) {
 		free(m->count);
-		free(m->token);
+		free(m->seen.token);
 	}
 	free(m);
 }
@@ -85,22 +85,16 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
     int generated)
 {
 	struct memory *m = memory;
-	size_t cap = m->cap * 2 + 64, bytes;
-	int32_t *p;
+	size_t from;
 
 	if (!generated && !v[PROMPT].i)
 		return 0;
-	if (m->n == m->cap) {
-		if (qwen_mul(cap, sizeof *p, &bytes) < 0 ||
-		    (p = realloc(m->token, bytes)) == NULL)
-			return -1;
-		m->token = p;
-		m->cap = cap;
-	}
-	m->token[m->n++] = token;
+	if (qwen_seen_add(&m->seen, token) < 0)
+		return -1;
 	m->count[token]++;
-	if (v[LAST_N].i >= 0 && m->n > (uint64_t)v[LAST_N].i)
-		m->count[m->token[m->n - 1 - (size_t)v[LAST_N].i]]--;
+	/* the one before the window has left it just now */
+	if ((from = qwen_seen_from(&m->seen, v[LAST_N].i)) > 0)
+		m->count[m->seen.token[from - 1]]--;
 	return 0;
 }
 
@@ -128,21 +122,20 @@ static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	struct memory *m = memory;
-	size_t from = 0, i, at;
+	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i), i, at;
+	const int32_t *token = m->seen.token;
 
-	if (v[LAST_N].i >= 0 && m->n > (uint64_t)v[LAST_N].i)
-		from = m->n - (size_t)v[LAST_N].i;
-	for (i = from; i < m->n; i++) {
-		uint32_t *count = &m->count[m->token[i]];
+	for (i = from; i < m->seen.n; i++) {
+		uint32_t *count = &m->count[token[i]];
 
 		if (*count & DONE)
 			continue;
-		if ((at = qwen_cands_find(l, m->token[i])) < l->n)
+		if ((at = qwen_cands_find(l, token[i])) < l->n)
 			qwen_cands_set(l, at, punish(v, l->logit[at], *count));
 		*count |= DONE;
 	}
-	for (i = from; i < m->n; i++)
-		m->count[m->token[i]] &= ~DONE;
+	for (i = from; i < m->seen.n; i++)
+		m->count[token[i]] &= ~DONE;
 }
 
 const struct qwen_sampler_method qwen_sampler_penalties = {

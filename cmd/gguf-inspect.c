@@ -33,33 +33,13 @@ static int full;
 
 /* ------------------------------------------------------ text of strings */
 
-/*
- * Length of the well-formed UTF-8 character at s, of which n bytes are there,
- * with its code point; 0 if there is none.
- */
+/* Length of the character at s, of n bytes, and its code; 0: it is none. */
 static size_t
-utf8_char(const char *s, size_t n, uint32_t *cp)
+character(const char *s, size_t n, uint32_t *c)
 {
-	const unsigned char *p = (const unsigned char *)s;
-	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len, i;
-	uint32_t c = p[0];
+	int len = qwen_utf8_read((const unsigned char *)s, n, c);
 
-	len = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 :
-	    c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-	if (len == 0 || len > n)
-		return 0;
-	if (len > 1)
-		c &= 0xffu >> (len + 1);
-	for (i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return 0;
-	*cp = c;
-	return len;
+	return len > 0 ? (size_t)len : 0;
 }
 
 /* Characters that steer a terminal, or hide or reorder what is next to them. */
@@ -83,7 +63,7 @@ put_text(const char *s, size_t n, size_t max, const char *also)
 	uint32_t c;
 
 	for (i = 0; i < n && i < max; i += len) {
-		len = utf8_char(s + i, n - i, &c);
+		len = character(s + i, n - i, &c);
 		if (len == 0 || steers(c) || c == '\\' ||
 		    (c < 0x80 && strchr(also, (int)c) != NULL)) {
 			len = len == 0 ? 1 : len;
@@ -480,7 +460,7 @@ json_str(const char *s, size_t n)
 
 	putchar('"');
 	for (i = 0; i < n; i += len) {
-		len = utf8_char(s + i, n - i, &c);
+		len = character(s + i, n - i, &c);
 		if (len == 0) {
 			fputs("\\ufffd", stdout);
 			len = 1;

@@ -365,6 +365,14 @@ int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
     size_t *n_ids, struct qwen_err *err);
 void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
 
+/*
+ * The code point that begins at p, where n > 0 bytes are: returns its length, 1
+ * to 4, or 0 if p is no UTF-8 (overlong, surrogate, above U+10FFFF, a stray
+ * byte), or minus the number of bytes present if they are the beginning of one
+ * and n ends it.
+ */
+int qwen_utf8_read(const unsigned char *p, size_t n, uint32_t *c);
+
 /* Bytes of text before the first that is not UTF-8; n if all is. */
 size_t qwen_utf8_check(const char *text, size_t n);
 

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "chat/reply.h"
 #include "chat/request.h"
-#include "token/unicode.h"
+#include "qwen.h"
 
 static const char think[] = "<think>", end_think[] = "</think>";
 static const char open_tag[] = "<tool_call>", function[] = "<function=";

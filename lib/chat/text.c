@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "chat/chat.h"
-#include "token/unicode.h"
+#include "qwen.h"
 
 const unsigned char qwen_chat_own[1] = { 1 };
 

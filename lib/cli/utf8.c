@@ -5,10 +5,10 @@
 size_t
 cli_utf8(const unsigned char *s, size_t n)
 {
-	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	uint32_t c;
+	int len = qwen_utf8_read(s, n, &c);
 
-	return len <= n && qwen_utf8_check((const char *)s, len) == len ?
-	    len : 0;
+	return len > 0 ? (size_t)len : 0;
 }
 
 /* C1 controls (U+0080 to U+009F) steer some terminals. */

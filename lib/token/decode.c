@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "token/tok.h"
-#include "token/unicode.h"
 
 struct qwen_tok_decoder {
 	const struct qwen_tok	*t;

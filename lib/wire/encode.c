@@ -101,7 +101,7 @@ qwen_ready_encode(const char *path, uint64_t n_tokens,
 	advance(&o, cbor_encode_map_start(3, o.p, o.left));
 	put_text(&o, "ready");
 	/* a path is bytes; text must be UTF-8 */
-	if (qwen_is_utf8((const unsigned char *)path, n))
+	if (qwen_utf8_check(path, n) == n)
 		put_text(&o, path);
 	else {
 		advance(&o, cbor_encode_bytestring_start(n, o.p, o.left));
@@ -122,47 +122,11 @@ qwen_fp_hex(const struct qwen_fp *fp, char out[33])
 	return out;
 }
 
-/* Length of the well-formed character at s, of n bytes at most; 0 if none. */
-static size_t
-utf8_len(const unsigned char *s, size_t n)
-{
-	static const unsigned char least[5] = { 0, 0, 0x80, 0xa0, 0x90 };
-	static const unsigned char most[5] = { 0, 0, 0xbf, 0x9f, 0x8f };
-	size_t len, i;
-
-	if (s[0] < 0x80)
-		return 1;
-	len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-	if (s[0] < 0xc2 || s[0] > 0xf4 || len > n)
-		return 0;
-	for (i = 1; i < len; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	/* overlong forms, surrogates, beyond U+10FFFF */
-	if (((s[0] == 0xe0 || s[0] == 0xf0) && s[1] < least[len]) ||
-	    ((s[0] == 0xed || s[0] == 0xf4) && s[1] > most[len]))
-		return 0;
-	return len;
-}
-
-int
-qwen_is_utf8(const unsigned char *s, size_t n)
-{
-	size_t i, len;
-
-	for (i = 0; i < n; i += len) {
-		if ((len = utf8_len(s + i, n - i)) == 0)
-			return 0;
-	}
-	return 1;
-}
-
 int
 qwen_mark_check(const char *s, size_t n, struct qwen_err *err)
 {
 	if (n >= 1 && n <= QWEN_MARK_MAX && memchr(s, '\0', n) == NULL &&
-	    qwen_is_utf8((const unsigned char *)s, n))
+	    qwen_utf8_check(s, n) == n)
 		return 0;
 	return qwen_fail(err, QWEN_ERANGE, "the name of a mark is not 1 to %d "
 	    "bytes of UTF-8", QWEN_MARK_MAX);

@@ -72,7 +72,4 @@ size_t qwen_header_encode(const struct qwen_header *h,
 size_t qwen_ready_encode(const char *path, uint64_t n_tokens,
     const struct qwen_fp *fp, unsigned char buf[QWEN_HEADER_MAX]);
 
-/* 1 if the n bytes at s are well-formed UTF-8. */
-int qwen_is_utf8(const unsigned char *s, size_t n);
-
 #endif

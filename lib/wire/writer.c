@@ -276,7 +276,7 @@ static void
 json_string(struct qwen_writer *w, const char *s)
 {
 	const unsigned char *p = (const unsigned char *)s;
-	int valid = qwen_is_utf8(p, strlen(s));
+	int valid = s[qwen_utf8_check(s, strlen(s))] == '\0';
 
 	put_str(w, "\"");
 	for (; *p != '\0'; p++) {

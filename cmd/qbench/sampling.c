@@ -14,6 +14,8 @@ static const char *const chains[] = {
 	"temp=0.7 top-p=0.9", "temp=0.7 min-p=0.05", "temp=0.7 typical=0.9",
 	"temp=0.7 top-n-sigma=1", "temp=1 xtc-probability=0.5",
 	"dyntemp-max=1", "mirostat=5",
+	"temp=2 top-p=0.9 chain=temp,top-p",
+	"temp=1 typical=0.9 top-p=0.9 min-p=0.01",
 };
 
 /*
@@ -54,6 +56,7 @@ time_chain(const char *chain, const float *row, size_t n)
 	int32_t id;
 
 	if (qwen_sampler_new(&s, &err) < 0 ||
+	    qwen_sampler_cpu(s, cli_cpu(), &err) < 0 ||
 	    qwen_sampler_read(s, chain, &err) < 0 ||
 	    qwen_sampler_begin(s, n, &err) < 0)
 		cli_die_err(NULL, &err);

@@ -146,7 +146,7 @@ int
 qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
     size_t n, size_t n_vocab, struct qwen_err *err)
 {
-	size_t i;
+	size_t i, j;
 	int finite;
 
 	if (n == 0 || n > l->cap || n > n_vocab)
@@ -161,8 +161,11 @@ qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
 	l->weighed = 0;
 	if (ids != NULL)
 		return fill_ids(l, ids, n, n_vocab, err);
-	for (i = 0; i < l->touched; i++)
-		l->id[i] = (int32_t)i;
+	/* the blocks of the arrays have room for it */
+	for (i = 0; i < l->touched; i += 16) {
+		for (j = 0; j < 16; j++)
+			l->id[i + j] = (int32_t)(i + j);
+	}
 	l->touched = 0;
 	return 0;
 }

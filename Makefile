@@ -71,7 +71,8 @@ CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
 	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN) \
 	$(SAMP))
 LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
-	lib/store/*.c lib/batch/*.c lib/wire/*.c lib/yyjson/*.c))
+	lib/schema/*.c lib/store/*.c lib/batch/*.c lib/wire/*.c \
+	lib/yyjson/*.c))
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))

@@ -200,4 +200,3 @@ qwen_chain_is_greedy(const struct qwen_sampler *s)
 	}
 	return 0;
 }
-

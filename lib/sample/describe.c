@@ -152,4 +152,3 @@ qwen_sampler_read(struct qwen_sampler *s, const char *text,
 	free(copy);
 	return rc;
 }
-

@@ -206,4 +206,3 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 	return qwen_fail(err, QWEN_EUNSUP,
 	    "no sampling method has the option %.60s", name);
 }
-

@@ -96,11 +96,12 @@ read_eog(struct qwen_pieces *p, const struct qwen_gguf *g,
 {
 	size_t n;
 
-	if (qwen_tok_eog(g, NULL, 0, &p->n_eog, err) < 0)
+	/* without room, one that is named twice is counted twice */
+	if (qwen_tok_eog(g, NULL, 0, &n, err) < 0)
 		return -1;
-	if ((p->eog = qwen_alloc(p->n_eog, sizeof *p->eog)) == NULL)
+	if ((p->eog = qwen_alloc(n, sizeof *p->eog)) == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "texts of tokens");
-	return qwen_tok_eog(g, p->eog, p->n_eog, &n, err);
+	return qwen_tok_eog(g, p->eog, n, &p->n_eog, err);
 }
 
 int

@@ -47,6 +47,11 @@ qdecode -s p.cbor -n 9 --temp 9 --grammar list.gbnf --save-every 0 -o r.cbor \
 cmp -s a b
 ok $? "the same run again"
 
+# token 0 is one like any other, and ends nothing
+printf 'root ::= "!!!a"' >x.gbnf
+is "$(qdecode -s p.cbor -n 9 --grammar x.gbnf </dev/null | qtok -d)" '!!!a' \
+    "the first of all tokens"
+
 printf 'root ::= "a' >bad.gbnf
 refused 1 "a quote" qdecode -f text -s p.cbor --grammar bad.gbnf
 printf 'root ::= root "a" | "b"' >bad.gbnf

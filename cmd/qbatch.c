@@ -15,18 +15,18 @@
 static const char usage[] =
     "qbatch [-qv] [-m model] [-o results] [-n count] [-t threads]\n"
     "              [--resume] [--unordered] [--shard part] [--special]\n"
-    "              [--ignore-eos] [--mask-unused] [--mem size]\n"
-    "              [--max-sequences n] [--batch n] [--template name]\n"
-    "              [--numerics version]\n"
+    "              [--grammar file | --json-schema file] [--ignore-eos]\n"
+    "              [--mask-unused] [--mem size] [--max-sequences n] [--batch n]\n"
+    "              [--template name] [--numerics version]\n"
     "              [--store folder | --no-store] [--store-max size]\n"
     "              [--report file] [--report-json file] [--goodput goals]\n"
     "              [--arrivals rate] [sampling options] [file]\n"
     "       qbatch --merge [-o results] file ...\n";
 
-enum { O_ARRIVALS = 256, O_BATCH, O_GOODPUT, O_IGNORE_EOS, O_MASK_UNUSED,
-    O_MAX_SEQUENCES, O_MEM, O_MERGE, O_NO_STORE, O_NUMERICS, O_REPORT,
-    O_REPORT_JSON, O_RESUME, O_SHARD, O_SPECIAL, O_STORE, O_STORE_MAX,
-    O_TEMPLATE, O_UNORDERED };
+enum { O_ARRIVALS = 256, O_BATCH, O_GOODPUT, O_GRAMMAR, O_IGNORE_EOS,
+    O_JSON_SCHEMA, O_MASK_UNUSED, O_MAX_SEQUENCES, O_MEM, O_MERGE, O_NO_STORE,
+    O_NUMERICS, O_REPORT, O_REPORT_JSON, O_RESUME, O_SHARD, O_SPECIAL, O_STORE,
+    O_STORE_MAX, O_TEMPLATE, O_UNORDERED };
 
 enum { DEFAULT_SEQUENCES = 32 };
 
@@ -38,7 +38,9 @@ static const struct cli_option options[] = {
 	{ O_ARRIVALS, "arrivals", 1 },
 	{ O_BATCH, "batch", 1 },
 	{ O_GOODPUT, "goodput", 1 },
+	{ O_GRAMMAR, "grammar", 1 },
 	{ O_IGNORE_EOS, "ignore-eos", 0 },
+	{ O_JSON_SCHEMA, "json-schema", 1 },
 	{ O_MASK_UNUSED, "mask-unused", 0 },
 	{ O_MAX_SEQUENCES, "max-sequences", 1 },
 	{ O_MEM, "mem", 1 },
@@ -77,6 +79,8 @@ static struct {
 struct run {
 	struct cli_run_batch	 batch;
 	struct qwen_sampler	*sampler;
+	struct cli_grammar	 grammar;
+	struct cli_grammars	 grammars;
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
@@ -163,6 +167,10 @@ parse_one(int c, const char *arg, struct run *r)
 		break;
 	case O_GOODPUT:
 		cli_goals_parse(&b->report.goals, arg);
+		break;
+	case O_GRAMMAR:
+	case O_JSON_SCHEMA:
+		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
 		break;
 	case O_IGNORE_EOS:
 		opt.ignore_eos = 1;
@@ -257,6 +265,8 @@ parse(int argc, char *argv[], struct run *r)
 	opt.files = argv + operand;
 	opt.n_files = argc - operand;
 	check_options();
+	if (!opt.merge)
+		cli_grammar_open(&r->grammar, r->sampler);
 }
 
 /* -------------------------------------------------------- before and after */
@@ -314,6 +324,8 @@ open_model(struct run *r)
 		b->b.masked = r->masked = cli_unused(g, &b->b.n_masked);
 	open_template(r);
 	b->b.pieces = r->pieces = cli_sampling_pieces(r->sampler, g);
+	cli_grammars_open(&r->grammars, g, r->pieces, r->grammar.grammar);
+	b->b.grammars = &r->grammars;
 	b->b.eog = r->header.eog;
 	b->b.n_eog = r->header.n_eog;
 	b->b.tok = r->tok;
@@ -433,6 +445,8 @@ free_all(struct run *r)
 	qwen_cache_free(r->cache);
 	qwen_tok_decoder_free(r->batch.spell);
 	qwen_template_close(r->template);
+	cli_grammars_fini(&r->grammars);
+	cli_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	qwen_tok_close(r->tok);
 	qwen_sampler_free(r->sampler);

@@ -92,6 +92,23 @@ enum cli_form {
 	CLI_CHAT,		/* likewise, /v1/chat/completions */
 };
 
+/* Grammars of requests, and what they work on. */
+struct cli_shared_grammar;
+struct cli_grammars {
+	struct cli_shared_grammar *first;
+	const struct qwen_grammar *usual;	/* of those that bring none; or
+						   NULL */
+	const struct qwen_gguf	*gguf;
+	const struct qwen_pieces *pieces;
+	struct qwen_pieces	*own;		/* the same, if made here */
+	struct qwen_trie	*trie;		/* once it is needed */
+};
+
+/* pieces may be NULL: they are made when they are needed. */
+void cli_grammars_open(struct cli_grammars *all, const struct qwen_gguf *g,
+    const struct qwen_pieces *pieces, const struct qwen_grammar *usual);
+void cli_grammars_fini(struct cli_grammars *all);
+
 /* What holds for all lines: from the command line and the model. */
 struct cli_batch {
 	const struct qwen_tok	*tok;
@@ -105,6 +122,7 @@ struct cli_batch {
 	const int32_t		*masked;	/* never to be chosen */
 	size_t			 n_masked;
 	size_t			 max;		/* -n */
+	struct cli_grammars	*grammars;
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
 	const char		*model;		/* its name */
 };
@@ -141,6 +159,7 @@ struct cli_item {
 	char			*id;	/* JSON of custom_id or id, or NULL */
 	enum cli_form		 form;
 	enum qwen_thinking	 thinking;	/* of a chat's prompt */
+	struct cli_shared_grammar *grammar;	/* or NULL */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
 	char			*model;	/* JSON of what it asked for, or NULL */

@@ -44,6 +44,14 @@ int cli_ask_is_greedy(const struct cli_batch *b,
 /* ---- batch_fields.c: everything but the prompt */
 int cli_ask_parameters(struct cli_ask *r);
 
+/* ---- batch_grammar.c: response_format and grammar, for all samplers */
+int cli_ask_grammar(struct cli_ask *r);
+void cli_item_put_grammar(const struct cli_batch *b,
+    const struct cli_item *item, struct qwen_sampler *s);
+int cli_item_has_grammar(const struct cli_batch *b,
+    const struct cli_item *item);
+void cli_item_drop_grammar(struct cli_item *item);
+
 /* ---- batch_prompt.c */
 int cli_ask_input(struct cli_ask *r);
 

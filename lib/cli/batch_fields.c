@@ -272,10 +272,6 @@ refuse_others(struct cli_ask *r)
 	v = cli_ask_get(r, "tool_choice");
 	if (v != NULL && !yyjson_equals_str(v, "auto"))
 		return bad(r, "tool_choice: only auto is supported");
-	v = cli_ask_get(r, "response_format");
-	if (v != NULL && !yyjson_equals_str(yyjson_obj_get(v, "type"),
-	    "text"))
-		return bad(r, "response_format: only text is supported");
 	return 0;
 }
 
@@ -300,5 +296,6 @@ cli_ask_parameters(struct cli_ask *r)
 		return -1;
 	item->max = max > 0 ? (size_t)max : r->b->max;
 	return read_sampling(r) < 0 || read_stop(r) < 0 ||
-	    read_logprobs(r) < 0 || refuse_others(r) < 0 ? -1 : 0;
+	    read_logprobs(r) < 0 || refuse_others(r) < 0 ||
+	    cli_ask_grammar(r) < 0 ? -1 : 0;
 }

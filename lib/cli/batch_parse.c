@@ -131,9 +131,11 @@ make_answers(struct cli_ask *r)
 		a->item = item;
 		a->prompt = item->prompt[k];
 		a->n_prompt = item->n_prompt_tokens[k];
-		if (!cli_ask_is_greedy(r->b, r->sampler))
-			a->sampler = cli_ask_sampler(r->b, r->sampler,
-			    i % item->n);
+		if (cli_ask_is_greedy(r->b, r->sampler) &&
+		    !cli_item_has_grammar(r->b, item))
+			continue;
+		a->sampler = cli_ask_sampler(r->b, r->sampler, i % item->n);
+		cli_item_put_grammar(r->b, item, a->sampler);
 	}
 }
 
@@ -218,6 +220,7 @@ cli_item_free(struct cli_item *item)
 {
 	size_t i;
 
+	cli_item_drop_grammar(item);
 	for (i = 0; i < item->n_answers; i++) {
 		struct cli_answer *a = &item->answer[i];
 

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Requests with a schema or a grammar: what qdecode gives for each, whatever else
+# is under way; the same with one for all; bad ones fail alone.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+printf 'root ::= "yes" | "no" | [0-9]{2,3}' >a.gbnf
+cat >b.json <<'E'
+{"type":"object","properties":{"name":{"type":"string","maxLength":6},"n":{"type":"integer","minimum":3,"maximum":12}},"required":["name","n"]}
+E
+printf '{"type":"object"}' >c.json
+
+# request WHAT PROMPT TEMP SEED
+request() {
+	case $1 in
+	a) what=$(jq -c -Rs '{grammar: .}' a.gbnf) ;;
+	b) what=$(jq -c '{response_format: {type: "json_schema",
+	    json_schema: {name: "b", strict: true, schema: .}}}' b.json) ;;
+	c) what='{"response_format":{"type":"json_object"}}' ;;
+	esac
+	jq -n -c --arg p "$2" --argjson t "$3" --argjson s "$4" \
+	    --argjson w "$what" '{id: "\($p)", prompt: $p, max_tokens: 60,
+	    temperature: $t, seed: $s} + $w'
+}
+decode() {
+	case $1 in
+	a) set -- "$1" "$2" "$3" "$4" --grammar a.gbnf ;;
+	*) set -- "$1" "$2" "$3" "$4" --json-schema "$1.json" ;;
+	esac
+	printf %s "$2" | qtok | qdecode -n 60 --temp "$3" --seed "$4" "$5" "$6" |
+	    qtok -d
+}
+i=0
+for p in "one" "two three" "one two"; do
+	for w in a b c; do
+		i=$((i + 1))
+		t=$((i % 4))
+		request $w "$p $i" $t $i >>in
+		decode $w "$p $i" $t $i | jq -c -Rs . >>want
+	done
+done
+qbatch in >out
+ok $? "$(wc -l <in) requests"
+jq -c .text out >got
+cmp -s want got
+ok $? "each as qdecode has it"
+diff want got >&2
+qbatch --max-sequences 2 -t 1 in | cmp -s - out
+ok $? "two at a time"
+is "$(jq -r 'select(.line % 3 == 1) | .text' out | grep -cEx 'yes|no|[0-9]{2,3}')" 3 \
+    "grammars: $(jq -r 'select(.line % 3 == 1) | .text' out | xargs)"
+is "$(jq -c 'select(.line % 3 == 2) | .text | fromjson | select((.name |
+    length <= 6) and .n >= 3 and .n <= 12)' out | wc -l)" 3 \
+    "schemas: $(jq -r 'select(.line % 3 == 2) | .text' out | tr -d '\n')"
+
+# one for all, but not for those with their own
+jq -c 'select(.response_format.type == "json_schema")' in >own
+jq -c 'del(.response_format)' own >bare
+qbatch own | jq -c .text >want
+qbatch --json-schema b.json bare | jq -c .text | cmp -s - want
+ok $? "--json-schema for all"
+jq -c 'select(.grammar)' in >own
+qbatch own | jq -c .text >want
+qbatch --json-schema b.json own | jq -c .text | cmp -s - want
+ok $? "a request's own comes before it"
+jq -c 'del(.grammar)' own | qbatch --grammar a.gbnf | jq -c .text |
+    cmp -s - want
+ok $? "--grammar for all"
+
+# several answers, and many grammars
+jq -n -c '{prompt: "x", n: 5, max_tokens: 20, temperature: 2,
+    grammar: "root ::= [a-c]{3}"}' |
+    qbatch | jq -r '.choices[].text' >got
+is "$(grep -cEx '[a-c]{3}' got)" 5 "five answers: $(xargs <got)"
+jq -n -c 'range(200) | {prompt: "x", max_tokens: 3,
+    grammar: "root ::= \"\(.)\""}' | qbatch | jq -r .text >got
+seq 0 199 | cmp -s - got
+ok $? "200 grammars"
+jq -n -c '{custom_id: "1", method: "POST", url: "/v1/chat/completions",
+    body: {messages: [{role: "user", content: "Hi"}], max_tokens: 20,
+    response_format: {type: "json_schema", json_schema: {schema:
+    {enum: ["a", "b"]}}}}}' | qbatch --template qwen3-coder >out
+is "$(jq -r '.response.body.choices[0].message.content' out | grep -cx '"[ab]"')" \
+    1 "a chat: $(jq -c .response.body.choices[0].message out)"
+
+cat >bad <<'E'
+{"prompt":"x","max_tokens":2,"response_format":{"type":"xml"}}
+{"prompt":"x","max_tokens":2,"response_format":7}
+{"prompt":"x","max_tokens":2,"response_format":{"type":"json_schema"}}
+{"prompt":"x","max_tokens":2,"response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}}}
+{"prompt":"x","max_tokens":2,"grammar":"root ::= root"}
+{"prompt":"x","max_tokens":2,"grammar":7}
+{"prompt":"x","max_tokens":2,"grammar":"root ::= \"a\"","response_format":{"type":"json_object"}}
+{"prompt":"x","max_tokens":2,"grammar":"root ::= \"a\"","response_format":{"type":"text"}}
+{"prompt":"x","max_tokens":2}
+E
+qbatch bad >out 2>err
+is "$?, $(wc -l <err) line, $(jq -r '.error.code // "fine"' out | uniq -c | xargs)" \
+    "1, 1 line, 7 invalid_request 2 fine" "bad ones"
+is "$(jq -r .error.message out | grep -c 'response_format: #: not is not')" 1 \
+    "what is wrong with a schema"
+echo '{"not":{}}' >bad.json
+refused 1 "a bad one for all" qbatch --json-schema bad.json in
+refused 2 "which one?" qbatch --json-schema b.json --grammar a.gbnf in
+done_testing

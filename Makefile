@@ -2,7 +2,8 @@
 #
 #   make            every tool into bin/, libqwen into build/
 #   make demo       install what is missing, build, run the pipeline
-#   make check      all tests (TAP), closing with "N passed, N failed"
+#   make check      all tests (TAP), closing with "N passed, N failed"; JOBS=N at
+#                   a time, in place of one for each processor
 #   make check-long the long ones too
 #   make check-arm64 those for arm64 alone, under qemu-user
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv;

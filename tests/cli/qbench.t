@@ -5,6 +5,7 @@
 model qwen3
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 Q="qbench -p 8 -n 4 -r 3 -t 1"
+ONE="qbench -p 8 -n 4 -r 1 -t 1"
 
 # -- JSON
 $Q --json >one.json 2>err
@@ -58,7 +59,7 @@ jq -e '.machine as $m | [.kernels[] | select(.ms > 0 and .bytes > 0) |
     (.bytes / .ms * 1e-6 / .gb_s), (.gb_s / $m.read_gb_s * 100 / .read_percent)] |
     all(. > 0.999 and . < 1.001)' one.json >out
 ok $? "and of each kernel"
-QWEN_CPU=scalar $Q --json >scalar.json
+QWEN_CPU=scalar $ONE --json >scalar.json
 is "$(jq -r '[.kernels[].variant] + [.machine.variant] | unique | join(" ")' scalar.json)" \
     "scalar" "QWEN_CPU=scalar"
 
@@ -121,13 +122,13 @@ is "$(qbench --sampling -r 2 --vocab-size 1 --csv | awk -F , '{ print NF }' | so
 
 # -- tokens
 echo 1 2 3 >ids
-$Q --tokens ids --json >out 2>err
+$ONE --tokens ids --json >out 2>err
 is "$? $(cat err)" "0 " "--tokens, which are repeated"
 echo 1 2 99999999 >ids
-refused 1 "a token beyond the vocabulary" $Q --tokens ids
+refused 1 "a token beyond the vocabulary" $ONE --tokens ids
 : >ids
-refused 1 "no token" $Q --tokens ids
-refused 1 "no file of tokens" $Q --tokens none
+refused 1 "no token" $ONE --tokens ids
+refused 1 "no file of tokens" $ONE --tokens none
 
 # -- a model of its own
 S="--synthetic qwen3-0.6b --layers 1 --vocab-size 64"
@@ -151,7 +152,7 @@ for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" 
 	refused 2 "$args" qbench $args
 done
 if [ -c /dev/full ]; then
-	$Q --json >/dev/full 2>err
+	$ONE --json >/dev/full 2>err
 	is "$? $(wc -l <err | tr -d ' ')" "1 1" "a full disk"
 fi
 done_testing

@@ -4,8 +4,8 @@
 
 #include "qbench.h"
 
-static void
-csv_str(const char *s)
+void
+qbench_csv_str(const char *s)
 {
 	putchar('"');
 	for (; *s != '\0'; s++) {
@@ -62,7 +62,7 @@ qbench_csv_result(const struct result *r)
 	const struct memory mem = qbench_memory_of(r);
 	const struct qwen_machine *m = &r->machine;
 
-	csv_str(qbench_model_name);
+	qbench_csv_str(qbench_model_name);
 	printf(",%d,%zu,%zu,%zu,%zu", m->n_threads, r->batch, r->phase[0]->n,
 	    r->phase[1]->depth, r->phase[1]->n);
 	csv_phase(r->phase[0]);

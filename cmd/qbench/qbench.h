@@ -178,6 +178,7 @@ void qbench_text_result(const struct result *r);
 void qbench_json_result(const struct result *r);
 void qbench_csv_result(const struct result *r);
 void qbench_csv_head(void);
+void qbench_csv_str(const char *s);
 
 /* "name": {...}; "machine": {...} */
 void qbench_json_spread(const char *name, const struct spread *s);

@@ -83,9 +83,12 @@ show_chain(const char *kind, const char *chain, const struct spread *s)
 		printf("{\"rows\": \"%s\", \"chain\": \"%s\", ", kind, name);
 		qbench_json_spread("ms", s);
 		printf("}\n");
+	} else if (qbench_opt.csv) {
+		printf("%s,", kind);
+		qbench_csv_str(name);
+		printf(",%.4g,%.4g,%.4g\n", s->median, s->min, s->max);
 	} else {
-		printf(qbench_opt.csv ? "%s,%s,%.4g,%.4g,%.4g\n" :
-		    "%-5s %-38s %8.3f %8.3f %8.3f  ms\n", kind, name,
+		printf("%-5s %-38s %8.3f %8.3f %8.3f  ms\n", kind, name,
 		    s->median, s->min, s->max);
 	}
 	fflush(stdout);

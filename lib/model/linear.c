@@ -33,6 +33,15 @@ chunks_of(const struct qwen_weight *w, size_t chunk)
 	return (w->n_out + chunk - 1) / chunk;
 }
 
+/* The rows of the item after this one of matrix l; NULL: it is the last. */
+static const unsigned char *
+rows_after(const struct job *j, const struct qwen_linear *l, size_t item)
+{
+	if (item + 1 < chunks_of(l->w, j->chunk))
+		return l->w->data + (item + 1) * j->chunk * l->w->row_bytes;
+	return ++l < j->lin + j->n_lin ? l->w->data : NULL;
+}
+
 /* Item: a chunk of rows of one of the matrices, counted through the list. */
 static void
 do_rows(void *arg, size_t item, int thread)
@@ -56,6 +65,8 @@ do_rows(void *arg, size_t item, int thread)
 	for (t = 0; t < j->n; t += mm.n_tok) {
 		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
 		    QWEN_TOKEN_CHUNK;
+		if (t + mm.n_tok == j->n)
+			mm.next = rows_after(j, l, item);
 		for (i = 0; i < mm.n_tok; i++) {
 			r = j->at != NULL ? j->at[t + i] : t + i;
 			xp[i] = qwen_wants_operand(w) ?

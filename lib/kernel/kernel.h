@@ -78,6 +78,8 @@ struct qwen_delta {
 	size_t		 gb_stride;
 	float		*o;		/* [dv] a token */
 	size_t		 o_stride;
+	const float	*next;		/* the columns that come after, [dk]
+					   rows dv apart, as a hint; or NULL */
 };
 
 /* Keys are taken in chunks at fixed absolute positions. */

@@ -136,6 +136,20 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 /* Columns of a head's state one thread takes at a time. */
 #define COLUMNS 64
 
+/* The columns of an item's state; NULL beyond the last. */
+static float *
+columns(const struct pass *p, size_t item)
+{
+	const struct qwen_hparams *h = p->b->hp;
+	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS, i;
+
+	if (item >= p->b->n_share * p->per_share)
+		return NULL;
+	i = item % p->per_share;
+	return state_of(p, &p->b->share[item / p->per_share])->s +
+	    i / per_head * h->dk * h->dv + i % per_head * COLUMNS;
+}
+
 /* Item: columns of a head of a timeline. */
 static void
 do_delta(void *arg, size_t item, int thread)
@@ -161,6 +175,7 @@ do_delta(void *arg, size_t item, int thread)
 		.gb_stride = s->in_width,
 		.o = s->o + share->first * s->o_width + head * h->dv,
 		.o_stride = s->o_width,
+		.next = columns(p, item + 1),
 	};
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);

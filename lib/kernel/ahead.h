@@ -15,7 +15,7 @@ struct ahead {
 	size_t		 row_bytes;
 	size_t		 bytes;		/* of a segment */
 	size_t		 at, n_row;
-	size_t		 per_group;	/* lines to ask for at each step */
+	size_t		 per_step;	/* lines to ask for at each step */
 };
 
 static inline __attribute__((always_inline, unused)) void
@@ -23,7 +23,7 @@ fetch_ahead(struct ahead *a)
 {
 	size_t i;
 
-	for (i = 0; i < a->per_group && a->n_row > 0; i++) {
+	for (i = 0; i < a->per_step && a->n_row > 0; i++) {
 		__builtin_prefetch(a->row + a->at);
 		a->at += 64;
 		if (a->at >= a->bytes) {

@@ -30,6 +30,7 @@ struct qwen_q8 {
 	int16_t	asum16[16];	/* a[i/2] * sum of 16 q */
 	int16_t	asum[8];	/* a[i] * sum of 32 q */
 	int16_t	a[8];		/* 1 .. 7 */
+	int32_t	off6[16];	/* -32 * sum of 16 q */
 	int32_t	off8[8];	/* -128 * sum of 32 q */
 	float	d;		/* NaN if an activation was not finite */
 } __attribute__((aligned(64)));

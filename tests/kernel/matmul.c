@@ -157,6 +157,8 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 		{ 256, 37, 4 }, { 512, 74, 5 }, { 2048, 37, 6 },
 		{ 2304, 75, 7 }, { 4352, 37, 13 }, { 256, 112, 70 },
 		{ 256, 38, 200 },
+		/* 32 tokens and more share tables; slice by slice */
+		{ 1280, 37, 31 }, { 1280, 37, 32 }, { 2304, 39, 67 },
 	};
 	size_t i, n = 0;
 	int kind;

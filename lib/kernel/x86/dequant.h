@@ -13,6 +13,13 @@
 #include "kernel/x86/dequant_members.h"
 #include "kernel/x86/unpack.h"
 
+/* Scales one by one, for prepare(). */
+PI void
+store_scale(struct panel *p, size_t g, size_t j, size_t k, int half, __m512i v)
+{
+	_mm512_store_si512(p->scale[g][8 / SCALE_QUADS * j + k] + 16 * half, v);
+}
+
 /* mul and add of 32-block j, from its so manyth scale on. */
 PI void prepare(struct panel *p, size_t j, int part, int half);
 

@@ -8,7 +8,7 @@
 #define DEQUANT_MEMBERS							\
 	/* as the unpack16() of all formats want them */		\
 	int32_t	scale[1][16][32];					\
-	int32_t	min[1][8][32];						\
+	int32_t	min[1][4][32];						\
 	float	d[1][8][32];						\
 	float	dmin[1][32];						\
 	/* of the 32-blocks under way */				\

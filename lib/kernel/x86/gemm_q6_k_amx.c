@@ -12,6 +12,7 @@
  */
 #define BLOCK_BYTES 210
 #define PLANES 3
+#define SCALES 2
 #include "kernel/x86/panel_amx.h"
 #include "kernel/x86/unpack_q6_k.h"
 

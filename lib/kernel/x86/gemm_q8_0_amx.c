@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_q8_0_amx.c - y = Wx for many tokens, W in Q8_0, AMX. */
 #define BLOCK_BYTES (8 * 34)
+#define SCALES 1
 #include "kernel/x86/panel_amx_fold.h"
 #include "kernel/x86/unpack_q8_0.h"
 

@@ -9,9 +9,16 @@
  * keeps the panel in L1; sums go on in y from one slice to the next, and the
  * order of float steps stays that of the scalar definition.
  *
+ * Of a Zen 5's four vector ports two multiply: VPDPBUSD, and what its sums over
+ * 32 columns or 16 are multiplied with.  Additions, shifts and conversions go
+ * to the other two and cost nothing, so multiplications are what is saved:
+ * many tokens share a table of scale times sub-scale, which is 1 to 7.
+ *
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights (eight blocks for Q8_0)
+ *	SCALES		registers of scales for 32 columns of 32 rows
  *	unpack16()	16 rows of a group into half a panel
+ *	tables()	scales times 1 to 7
  *	fold()		a group's tile: see panel_loop.h
  * and gets gemm().
  */
@@ -19,11 +26,13 @@
 
 #define SLICE 2			/* groups of 256 in a panel: K = 512 */
 #define MAX_TILE 6
+#define TABLES_FROM 32		/* tokens that pay for making the tables */
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][64];	/* group, 32, quad, half, rows*4 */
-	int32_t	scale[SLICE][16][32];	/* of each 16 or 32 weights */
-	int32_t	min[SLICE][8][32];	/* pairs of int16 */
+	uint8_t	scale[SLICE][8][SCALES][64];	/* pairs of int16 */
+	uint8_t	by_a[SLICE][8][7][SCALES][64];	/* times 1 .. 7 */
+	int32_t	min[SLICE][4][32];	/* pairs of int16 */
 	float	d[SLICE][8][32];	/* of the group, or each 32 */
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
@@ -61,6 +70,9 @@ broadcast(const void *p)
 		}							\
 	}								\
 } while (0)
+
+/* gcc would add two sums to each other first, and run out of registers. */
+#define HOLD(sum) __asm__("" : "+v"(sum))
 
 #define VEC __m512
 #define LANES 16

@@ -145,7 +145,7 @@ quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
  */
 PI void
 group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n_quad, int most, int n, __m256i (*sum)[2])
+    int n_quad, int most, int n, __m256i (*sum)[2], struct ahead *ahead)
 {
 	const int run = run_of(n_quad, most);
 	int j, q, t;
@@ -154,6 +154,7 @@ group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	for (t = 0; t < n; t++)
 		sum[t][0] = sum[t][1] = _mm256_setzero_si256();
 	for (j = 0; j < 8; j++) {
+		fetch_ahead(ahead);
 		UNROLL
 		for (q = 0; q < 8; q += run) {
 			const int32_t *s = p->scale[g][j * (8 / n_quad) +

@@ -7,12 +7,13 @@
 
 PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    __m256 (*acc)[2])
+    int many, __m256 (*acc)[2], struct ahead *ahead)
 {
 	__m256i sum[MAX_TILE][2];
 	int j, t, h;
 
-	group_sums(p, g, x, 8, MOST, n, sum);
+	(void)many;
+	group_sums(p, g, x, 8, MOST, n, sum, ahead);
 	UNROLL
 	for (t = 0; t < n; t++) {
 		__m256 scale = _mm256_set1_ps(x[t]->d);

@@ -8,12 +8,13 @@
 /* Weights are 0 .. 63 in the panel: 32 times scale times sum comes off. */
 PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    __m256 (*acc)[2])
+    int many, __m256 (*acc)[2], struct ahead *ahead)
 {
 	__m256i sum[MAX_TILE][2];
 	int j, t, h;
 
-	group_sums(p, g, x, 4, MOST, n, sum);
+	(void)many;
+	group_sums(p, g, x, 4, MOST, n, sum, ahead);
 	UNROLL
 	for (t = 0; t < n; t++) {
 		__m256 scale = _mm256_set1_ps(x[t]->d);

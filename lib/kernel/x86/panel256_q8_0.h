@@ -63,16 +63,18 @@ sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
 
 PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    __m256 (*acc)[2])
+    int many, __m256 (*acc)[2], struct ahead *ahead)
 {
 	__m256 part[MAX_TILE][2];
 	int j, t, h;
 
+	(void)many;
 	for (t = 0; t < n; t++)
 		part[t][0] = part[t][1] = _mm256_setzero_ps();
 	for (j = 0; j < 8; j++) {
 		__m256i v[MAX_TILE][2];
 
+		fetch_ahead(ahead);
 		sums32(v, p->w[g][j], x, j, n);
 		UNROLL
 		for (t = 0; t < n; t++) {

@@ -45,6 +45,7 @@
  *
  * A file that includes this has defined
  *	BLOCK_BYTES	of 256 weights
+ *	SCALES		of 32 columns: 1 or 2
  *	PLANES		of each operand, if not 1
  * and defines store_quad(), pack_group(), configure() and multiply().
  */
@@ -64,7 +65,7 @@ struct panel {
 	/* group, plane, k/4, half, rows*4 */
 	int8_t	w[SLICE][PLANES][64][2][64];
 	int32_t	scale[SLICE][16][32];	/* of each 16 or 32 weights */
-	int32_t	min[SLICE][8][32];	/* pairs of int16 */
+	int32_t	min[SLICE][4][32];	/* pairs of int16 */
 	float	d[SLICE][8][32];	/* of the group, or each 32 */
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
@@ -77,6 +78,13 @@ struct tokens {
 	int8_t	q[TILES][SLICE][PLANES][TILE_TOKENS][256];
 	int32_t	a[TILES][SLICE][TILE_TOKENS][8];	/* sub-scales */
 } __attribute__((aligned(64)));
+
+/* Scales one by one, where 16 columns or 32 have one. */
+PI void
+store_scale(struct panel *p, size_t g, size_t j, size_t k, int half, __m512i v)
+{
+	_mm512_store_si512(p->scale[g][SCALES * j + k] + 16 * half, v);
+}
 
 /* One token's group into its row of a tile. */
 PI void pack_group(const struct qwen_q8 *x, struct tokens *to, size_t tile,
@@ -197,7 +205,7 @@ look_ahead(const struct qwen_matmul *m, const struct place *at, size_t tiles)
 	a.row += g * BLOCK_BYTES;
 	a.bytes = n * BLOCK_BYTES;
 	n = a.n_row * ((a.bytes + 63) / 64);
-	a.per_group = (n + tiles * at->ng - 1) / (tiles * at->ng);
+	a.per_step = (n + tiles * at->ng - 1) / (tiles * at->ng);
 	return a;
 }
 

@@ -3,6 +3,7 @@
  * panel_amx_k4.h - Q4_K and Q5_K in AMX panels.  A file that includes this has
  * defined OFFSET, what weights in the panel lack, and defines add_scaled().
  */
+#define SCALES 1
 #include "kernel/x86/panel_amx_fold.h"
 
 /* sum + s * m, where 0 <= m < 512 */

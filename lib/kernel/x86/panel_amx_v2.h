@@ -232,7 +232,7 @@ look_ahead(const struct qwen_matmul *m, const struct place *at, size_t n)
 	a.row += g * group;
 	a.bytes = at->ng * group;
 	steps = (n + 1) / 2 * at->ng * STEPS;
-	a.per_group = (a.n_row * ((a.bytes + 63) / 64) + steps - 1) / steps;
+	a.per_step = (a.n_row * ((a.bytes + 63) / 64) + steps - 1) / steps;
 	return a;
 }
 

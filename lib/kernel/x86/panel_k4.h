@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /* panel_k4.h - Q4_K and Q5_K in panels: the fold over blocks of 32. */
-#include "kernel/x86/panel.h"
+#define SCALES 1
+#define LOW(s) _mm512_and_si512(s, _mm512_set1_epi32(0xffff))
+#define HIGH(s) _mm512_srli_epi32(s, 16)
+#include "kernel/x86/panel_pair.h"
 
 PI void
 fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    __m512 (*acc)[2])
+    int many, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512i sum[MAX_TILE][2];
 	int j, t, h;
@@ -14,9 +17,8 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 	for (j = 0; j < 8; j++) {
 		const int8_t *act[MAX_TILE];
 		__m512i v[MAX_TILE][2];
-		__m512i s0 = _mm512_load_si512(p->scale[g][j]);
-		__m512i s1 = _mm512_load_si512(p->scale[g][j] + 16);
 
+		fetch_ahead(ahead);
 		UNROLL
 		for (t = 0; t < n; t++) {
 			act[t] = x[t]->q + 32 * j;
@@ -24,16 +26,8 @@ fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 		}
 		QUADS(v, p->w[g][j], 0, 8, act, n);
 		UNROLL
-		for (t = 0; t < n; t++) {
-			__m512i a = _mm512_set1_epi32(x[t]->a[j]);
-
-			sum[t][0] = _mm512_add_epi32(sum[t][0],
-			    _mm512_mullo_epi32(_mm512_mullo_epi32(v[t][0],
-			    s0), a));
-			sum[t][1] = _mm512_add_epi32(sum[t][1],
-			    _mm512_mullo_epi32(_mm512_mullo_epi32(v[t][1],
-			    s1), a));
-		}
+		for (t = 0; t < n; t++)
+			add_scaled(sum[t], v[t], p, g, j, 0, x[t]->a[j], many);
 	}
 	UNROLL
 	for (t = 0; t < n; t++) {

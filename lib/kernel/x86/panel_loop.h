@@ -9,20 +9,24 @@
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
  *	UNPACK		the function that fills a panel
+ *	TABLES_FROM	perhaps: tokens, from so many on tables(p, ng) is called
+ *			for the ng groups of a panel
  */
 #define ROWS (2 * LANES)
 
 /*
- * fold(p, g, x, n, acc): add group g of n tokens, x[t] being that group's
- * activations, to acc[t][half].  n is a constant where it is called.
+ * fold(p, g, x, n, many, acc, ahead): add group g of n tokens, x[t] being that
+ * group's activations, to acc[t][half], and fetch_ahead() for each 32 columns:
+ * few lines at a time, for a burst would wait for places in the queue of those
+ * that miss.  Constants where it is called: n, and many, that there are tables.
  */
 PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n, VEC (*acc)[2]);
+    int n, int many, VEC (*acc)[2], struct ahead *ahead);
 
 /* n tokens from t over ng groups from g0 of rows from r. */
 PI void
 panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, int n, struct ahead *ahead)
+    size_t g0, size_t ng, size_t t, int n, int many, struct ahead *ahead)
 {
 	const struct qwen_q8 *x[MAX_TILE];
 	VEC acc[MAX_TILE][2];
@@ -38,8 +42,7 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		acc[i][1] = g0 == 0 ? ZERO() : LOAD(y + LANES);
 	}
 	for (g = 0; g < ng; g++) {
-		fetch_ahead(ahead);
-		fold(p, g, x, n, acc);
+		fold(p, g, x, n, many, acc, ahead);
 		UNROLL
 		for (i = 0; i < n; i++)
 			x[i]++;
@@ -53,32 +56,51 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 	}
 }
 
+#ifdef TABLES_FROM
+PI void tables(struct panel *p, size_t ng);
+
+#if MAX_TILE != 6 || TABLES_FROM < 20
+#error "tokens with tables go by fives and sixes"
+#endif
+#define MANY(n_tok) ((n_tok) >= TABLES_FROM)
+#else
+#define MANY(n_tok) 0
+#define tables(p, ng) ((void)0)
+#endif
+
 static void
 panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
     size_t g0, size_t ng, struct ahead *ahead)
 {
 	size_t t = 0, tiles = (m->n_tok + MAX_TILE - 1) / MAX_TILE, n;
 
-	ahead->per_group = (ahead->n_row * ((ahead->bytes + 63) / 64) +
-	    tiles * ng - 1) / (tiles * ng);
+	ahead->per_step = (ahead->n_row * ((ahead->bytes + 63) / 64) +
+	    8 * tiles * ng - 1) / (8 * tiles * ng);
 	/* near-equal tiles: 7 tokens are 4 + 3, not 6 + 1 */
 	for (; t < m->n_tok; t += n, tiles--) {
 		n = (m->n_tok - t + tiles - 1) / tiles;
-		switch (n) {
-#define CASE(k)								\
-		case k:							\
-			panel_tile(m, p, r, g0, ng, t, k, ahead);	\
-			break
-#if MAX_TILE > 4
-		CASE(6);
-		CASE(5);
-#endif
-		CASE(4);
-		CASE(3);
-		CASE(2);
-		CASE(1);
-#undef CASE
+#define CASE(k, many)							\
+	case k:								\
+		panel_tile(m, p, r, g0, ng, t, k, many, ahead);		\
+		break
+		if (MANY(m->n_tok)) {
+			switch (n) {
+			CASE(6, 1);
+			CASE(5, 1);
+			}
+			continue;
 		}
+		switch (n) {
+#if MAX_TILE > 4
+		CASE(6, 0);
+		CASE(5, 0);
+#endif
+		CASE(4, 0);
+		CASE(3, 0);
+		CASE(2, 0);
+		CASE(1, 0);
+		}
+#undef CASE
 	}
 }
 
@@ -155,6 +177,8 @@ gemm(const struct qwen_matmul *m)
 	do {
 		n = slice_at(m, at.g);
 		UNPACK(m, &p, at.r, at.g, n);
+		if (MANY(m->n_tok))
+			tables(&p, n);
 		ahead = look_ahead(m, at);
 		panel_tokens(m, &p, at.r, at.g, n, &ahead);
 	} while (step(m, &at));

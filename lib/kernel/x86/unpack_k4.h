@@ -2,6 +2,10 @@
 /* unpack_k4.h - eight 6-bit scales and minimums of Q4_K and Q5_K. */
 #include "kernel/x86/unpack.h"
 
+/* The scale of 32-block j of group g, 16 rows of dwords; k is 0. */
+PI void store_scale(struct panel *p, size_t g, size_t j, size_t k, int half,
+    __m512i v);
+
 /* d, dmin, scales and minimums: the first 16 bytes of 16 rows' blocks. */
 PI void
 unpack_scales(const unsigned char *const *p, struct panel *to, size_t g,
@@ -27,7 +31,7 @@ unpack_scales(const unsigned char *const *p, struct panel *to, size_t g,
 	    _mm512_and_si512(_mm512_srli_epi32(h[2], 2), m2));
 	for (i = 0; i < 2; i++) {
 		for (j = 0; j < 4; j++)
-			_mm512_store_si512(to->scale[g][4 * i + j] + 16 * half,
+			store_scale(to, g, (size_t)(4 * i + j), 0, half,
 			    _mm512_and_si512(_mm512_srli_epi32(s[i],
 			    (unsigned)(8 * j)), byte));
 		/* bytes 0 and 1, then 2 and 3, as a pair of int16 */

@@ -2,35 +2,27 @@
 /* unpack_q6_k.h - 16 rows of Q6_K into half a panel, through store_quad(). */
 #include "kernel/x86/unpack.h"
 
-/* Sixteen signed scales; also as pairs of int16 for the offset of 32. */
+/* Scale k, 0 or 1, of 32-block j of group g: 16 rows of dwords. */
+PI void store_scale(struct panel *p, size_t g, size_t j, size_t k, int half,
+    __m512i v);
+
+/* Sixteen signed scales, through store_scale(). */
 PI void
 unpack_scales(const unsigned char *const *p, struct panel *to, size_t g,
     int half)
 {
 	const unsigned char *s[16];
 	__m512i v[4];
-	int i, j;
+	size_t i, j;
 
 	for (i = 0; i < 16; i++)
 		s[i] = p[i] + 192;
 	turn4(s, v);
-	for (i = 0; i < 4; i++) {
-		__m512i even, odd;
-
+	for (i = 0; i < 4; i++)
 		for (j = 0; j < 4; j++)
-			_mm512_store_si512(to->scale[g][4 * i + j] + 16 * half,
+			store_scale(to, g, 2 * i + j / 2, j % 2, half,
 			    _mm512_srai_epi32(_mm512_slli_epi32(v[i],
 			    (unsigned)(24 - 8 * j)), 24));
-		for (j = 0; j < 2; j++) {
-			even = _mm512_load_si512(
-			    to->scale[g][4 * i + 2 * j] + 16 * half);
-			odd = _mm512_load_si512(
-			    to->scale[g][4 * i + 2 * j + 1] + 16 * half);
-			_mm512_store_si512(to->min[g][2 * i + j] + 16 * half,
-			    _mm512_mask_blend_epi16(0xaaaaaaaa, even,
-			    _mm512_slli_epi32(odd, 16)));
-		}
-	}
 	_mm512_store_ps(to->d[g][0] + 16 * half, load_d16(p, 208));
 }
 

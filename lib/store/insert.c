@@ -283,19 +283,24 @@ walk(struct insert *v)
 	    qwen_session_n_tokens(v->s), v->at, v->n_cut, v->err);
 }
 
-/* Whether the file is a run of the session's that hangs on nothing. */
+/*
+ * Whether the file is a run of the session's that hangs on nothing; its end may
+ * be there all the same, by another way.
+ */
 static int
 is_orphan(const struct insert *v, const struct qwen_store_file *f)
 {
-	const struct qwen_store_step *s;
+	const struct qwen_store_walk *w = &v->walk;
 	size_t i;
 
 	if (f->n.kind != QWEN_STORE_KV || f->bad ||
 	    f->n.end > qwen_session_n_tokens(v->s))
 		return 0;
-	i = qwen_store_step_at(&v->walk, f->n.end);
-	s = &v->walk.step[i];
-	return !s->there && qwen_store_same(&s->hash, &f->n.hash);
+	i = qwen_store_step_at(w, f->n.end);
+	if (!qwen_store_same(&w->step[i].hash, &f->n.hash))
+		return 0;
+	i = qwen_store_step_at(w, f->n.from);
+	return i == QWEN_STORE_NONE || !w->step[i].there;
 }
 
 /*

@@ -375,26 +375,32 @@ there(const char *dir, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* Remove the first file with this end of its name; returns the bytes of it. */
+/* The path of the first file with this end, or "". */
+static void
+find_one(char path[1024], struct qwen_store *st, enum qwen_store_kind kind,
+    uint64_t end)
+{
+	struct qwen_store_list *l;
+	size_t i;
+
+	path[0] = '\0';
+	qwen_store_list(&l, st, &err);
+	for (i = 0; i < qwen_store_list_n(l) && path[0] == '\0'; i++) {
+		const struct qwen_store_entry *e = qwen_store_list_at(l, i);
+
+		if (e->kind == kind && e->end == end)
+			snprintf(path, 1024, "%s/%s", st->dir, e->path);
+	}
+	qwen_store_list_free(l);
+}
+
 static int
 remove_one(struct qwen_store *st, enum qwen_store_kind kind, uint64_t end)
 {
-	struct qwen_store_list *l;
 	char path[1024];
-	size_t i;
-	int r = -1;
 
-	qwen_store_list(&l, st, &err);
-	for (i = 0; i < qwen_store_list_n(l) && r < 0; i++) {
-		const struct qwen_store_entry *e = qwen_store_list_at(l, i);
-
-		if (e->kind != kind || e->end != end)
-			continue;
-		snprintf(path, sizeof path, "%s/%s", st->dir, e->path);
-		r = unlink(path);
-	}
-	qwen_store_list_free(l);
-	return r;
+	find_one(path, st, kind, end);
+	return unlink(path);
 }
 
 static void
@@ -430,6 +436,36 @@ test_litter(void)
 	n = count_files(st, &orphans, NULL);
 	ok(orphans == 0 && n == 2 && restored(st, m, base, 900) == 300,
 	    "after that they go, and nothing else: %zu left", n);
+	qwen_store_close(st);
+	remove_tree(dir);
+	fake_model_free(m);
+}
+
+/* A run whose parent went while another one came to the same end. */
+static void
+test_two_ways(void)
+{
+	struct qwen_model *m = store_model("a", 0);
+	const char *dir = store_dir();
+	struct qwen_store *st = open_store(dir, 0, NULL);
+	char path[1024], aside[1024];
+	size_t orphans;
+
+	inserted(st, m, base, 200, 100);
+	find_one(path, st, QWEN_STORE_KV, 200);
+	snprintf(aside, sizeof aside, "%.900s/aside", dir);
+	rename(path, aside);
+	remove_one(st, QWEN_STORE_KV, 100);
+	remove_one(st, QWEN_STORE_CHECKPOINT, 100);
+	inserted(st, m, base, 200, 0);
+	rename(aside, path);
+	count_files(st, &orphans, NULL);
+	ok(orphans == 1 && restored(st, m, base, 200) == 200,
+	    "two ways to one end, of which one begins nowhere");
+	inserted(st, m, base, 200, 0);
+	count_files(st, &orphans, NULL);
+	ok(orphans == 0 && restored(st, m, base, 200) == 200,
+	    "whoever inserts the same finds its beginning");
 	qwen_store_close(st);
 	remove_tree(dir);
 	fake_model_free(m);
@@ -638,6 +674,7 @@ main(void)
 	test_limit(1);
 	test_inner_checkpoints();
 	test_litter();
+	test_two_ways();
 	test_gone();
 	test_remove();
 	test_list();

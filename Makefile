@@ -237,11 +237,13 @@ asan ubsan tsan:
 fuzz: $(FUZZ_SRC)
 	@mkdir -p build/fuzz
 	@$(MAKE) --no-print-directory CC=clang B=build/fuzz/obj \
-		CFLAGS="-O1 -g -fsanitize=address,fuzzer-no-link" build/fuzz/obj/libqwen.a
+		CFLAGS="-O1 -g -fsanitize=address,fuzzer-no-link" \
+		build/fuzz/obj/libcli.a build/fuzz/obj/libqwen.a
 	@for f in $(FUZZ_SRC:tests/fuzz/%.c=%); do \
 		echo "build/fuzz/$$f"; \
 		clang -std=c11 -D_DEFAULT_SOURCE -O1 -g -fsanitize=address,fuzzer -Ilib \
-		-o build/fuzz/$$f tests/fuzz/$$f.c build/fuzz/obj/libqwen.a $(LIBS) || exit 1; \
+		-o build/fuzz/$$f tests/fuzz/$$f.c build/fuzz/obj/libcli.a \
+		build/fuzz/obj/libqwen.a $(LIBS) || exit 1; \
 	done
 
 deps:

@@ -22,7 +22,7 @@
 /* Tokens that pass by a chunk of rows while it is in cache. */
 #define QWEN_TOKEN_CHUNK 192
 /* Rows of logits computed together that the session has no place for. */
-#define QWEN_HEAD_ROWS 16
+#define QWEN_HEAD_ROWS 64
 
 struct qwen_scratch {
 	size_t		 cap;		/* tokens */

@@ -16,7 +16,8 @@ static const char usage[] =
     "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"
     "            [file ...]\n"
     "       qtok -c [-0qv] [--special] [-m model] [file ...]\n"
-    "       qtok -d [-0qv] [--bytes] [--show-special] [-m model] [file ...]\n"
+    "       qtok -d [-0qv] [--bytes] [--show-special] [--stop text] [-m model]\n"
+    "            [file ...]\n"
     "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
     "            [--mark name] [-f format] [-m model] [file]\n"
     "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
@@ -28,18 +29,19 @@ static const char usage[] =
 enum {
 	OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK, OPT_CHAT,
 	OPT_TEMPLATE, OPT_TOOLS, OPT_THINK, OPT_SYSTEM, OPT_USER, OPT_DATA,
-	OPT_ASSISTANT, OPT_PARSE, OPT_THINKING, OPT_STREAM,
+	OPT_ASSISTANT, OPT_PARSE, OPT_THINKING, OPT_STREAM, OPT_STOP,
 };
 
 static const struct cli_option options[] = {
 	{ '0', "null", 0 },
-	{ 'c', "count", 0 },
+	{ 'c', "number", 0 },
 	{ 'd', "decode", 0 },
 	{ 'f', "format", 1 },
 	{ 'm', "model", 1 },
 	{ OPT_SPECIAL, "special", 0 },
 	{ OPT_SHOW_SPECIAL, "show-special", 0 },
 	{ OPT_BYTES, "bytes", 0 },
+	{ OPT_STOP, "stop", 1 },
 	{ OPT_MARK, "mark", 1 },
 	{ OPT_CHAT, "chat", 0 },
 	{ OPT_TEMPLATE, "template", 1 },
@@ -78,6 +80,7 @@ struct opts {
 	const char	*template;	/* --template, or NULL */
 	const char	*tools;		/* --tools, or NULL */
 	const char	*think;		/* --think: true, false, or NULL */
+	struct cli_cut	*cut;		/* --stop, or NULL */
 	struct part	*parts;
 	size_t		 n_parts;
 };
@@ -144,6 +147,8 @@ check(struct opts *o)
 		cli_usage("--%s goes with -d",
 		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
 		    "show-special");
+	if (!o->decode && o->cut != NULL)
+		cli_usage("--stop goes with -d");
 	if (o->form != NULL && !o->prompt)
 		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
 		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
@@ -169,6 +174,16 @@ on_off(const char *option, const char *arg)
 	return "false";
 }
 
+static void
+add_stop(struct opts *o, const char *text)
+{
+	if (text[0] == '\0')
+		cli_usage("--stop: an empty text is everywhere");
+	if (o->cut == NULL)
+		o->cut = cli_cut_new();
+	cli_cut_add(o->cut, text);
+}
+
 /* Returns the index of the first operand. */
 static int
 parse(struct opts *o, int argc, char *argv[])
@@ -192,6 +207,7 @@ parse(struct opts *o, int argc, char *argv[])
 			o->decode_flags |= QWEN_TOK_SHOW_SPECIAL;
 			break;
 		case OPT_BYTES: o->decode_flags |= QWEN_TOK_BYTES; break;
+		case OPT_STOP: add_stop(o, arg); break;
 		case OPT_MARK: o->mark = arg; break;
 		case OPT_CHAT: o->chat = 1; break;
 		case OPT_TEMPLATE: o->template = arg; break;
@@ -476,15 +492,20 @@ struct decoding {
 	struct qwen_tok_decoder	*d;
 	struct qwen_header	 self;
 	int			 open;	/* a document has begun */
+	int			 cut;	/* and has ended at a text of --stop */
 	uint64_t		 n_bytes, n_tokens;
 };
 
 static void
-put_str(struct decoding *c, const struct qwen_str *s)
+put_str(struct decoding *c, struct qwen_str s)
 {
-	if (s->len > 0)
-		fwrite(s->s, 1, s->len, stdout);
-	c->n_bytes += s->len;
+	if (c->o->cut != NULL && !c->cut)
+		s = cli_cut_feed(c->o->cut, &s, 1, &c->cut);
+	else if (c->cut)
+		return;
+	if (s.len > 0)
+		fwrite(s.s, 1, s.len, stdout);
+	c->n_bytes += s.len;
 }
 
 static void
@@ -493,10 +514,15 @@ finish_text(struct decoding *c)
 	struct qwen_str s;
 
 	qwen_tok_decoder_finish(c->d, &s);
-	put_str(c, &s);
+	put_str(c, s);
+	if (c->o->cut != NULL) {
+		s = cli_cut_end(c->o->cut);
+		if (!c->cut && s.len > 0)
+			fwrite(s.s, 1, s.len, stdout);
+	}
 	if (c->o->documents)
 		putchar('\0');
-	c->open = 0;
+	c->open = c->cut = 0;
 }
 
 static void
@@ -512,7 +538,7 @@ put_tokens(struct decoding *c, const struct input *in,
 			fflush(stdout);
 			cli_die_err(in->name, &err);
 		}
-		put_str(c, &s);
+		put_str(c, s);
 	}
 	c->n_tokens += rec->n;
 	c->open = 1;
@@ -540,6 +566,9 @@ decode_input(const struct input *in, void *arg)
 			finish_text(c);
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());
+		/* nothing that comes can be a part of the text any more */
+		if (c->cut && !c->o->documents)
+			break;
 	}
 	if (got < 0)
 		cli_die_err(in->name, &err);

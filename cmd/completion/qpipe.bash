@@ -10,7 +10,8 @@ _qpipe_long()
 {
 	case $1 in
 	0) long=null ;;
-	c | n) long=count ;;
+	c) long=number ;;
+	n) long=count ;;
 	d) long=decode ;;
 	f) long=format ;;
 	h) long=help ;;

@@ -295,6 +295,22 @@ int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
 void cli_sampling_check(struct qwen_sampler *s);
 
 /*
+ * Text as it comes, up to where one of some other texts begins.  feed gives what
+ * is certain to be before that, until the next call; *found says whether it has
+ * begun, after which end is next.  Without look none counts that is whole by
+ * now.  end gives what was held back for it might have been the beginning of
+ * one, and leaves the rest for another text.
+ */
+struct cli_cut;
+
+struct cli_cut *cli_cut_new(void);
+void cli_cut_free(struct cli_cut *c);
+void cli_cut_add(struct cli_cut *c, const char *stop);	/* not copied */
+struct qwen_str cli_cut_feed(struct cli_cut *c, const struct qwen_str *s,
+    int look, int *found);
+struct qwen_str cli_cut_end(struct cli_cut *c);
+
+/*
  * Give the sampler the texts of the vocabulary if its options need them: what
  * to close when the sampler is gone, or NULL.  Dies.
  */

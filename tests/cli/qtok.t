@@ -22,6 +22,24 @@ fails() {
 	ok $? "$name: says what" || cat err >&2
 }
 
+# -- text up to a text
+echo 'one two three two' >text
+is "$(qtok text | qtok -d --stop wo)" "one t" "--stop: what is before it"
+is "$(qtok text | qtok -d --stop xyz --stop 'e t')" "on" "the first of several, across borders"
+is "$(qtok text | qtok -d --stop 'two four' --stop 'two
+x')" "$(cat text)" "what only begins like it is text"
+is "$(qtok text | qtok -d --stop one)" "" "at the very beginning"
+is "$(printf 'a stop b\0c\0stop\0d st' | qtok -0 | qtok -0d --stop stop | tr '\0' '|')" "a |c||d st|" \
+    "with -0 in each document"
+mkfifo held
+(qtok text; exec sleep 60) >held &
+pid=$!
+is "$(qtok -d --stop two <held)" "one " "nothing is waited for behind it"
+kill $pid
+wait $pid 2>/dev/null
+fails 2 'goes with -d' "--stop without -d" qtok --stop x
+fails 2 'an empty text' "--stop ''" qtok -d --stop ''
+
 # -- round trip
 printf 'caf\303\251 \344\270\255\346\226\207 \360\237\246\231\n\n  if (x != 1)\r\n\treturn "<think>";\n' >text
 qtok <text | qtok -d | cmp -s - text

@@ -67,6 +67,8 @@ struct chat {
 	struct qwen_template	*template;
 	struct qwen_session	*session;
 	struct qwen_sampler	*sampler;
+	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
+	struct cli_cut		*cut;		/* answers end there */
 	struct qwen_header	 header;	/* has the endings */
 	yyjson_mut_doc		*doc;
 	yyjson_mut_val		*root, *messages;
@@ -317,6 +319,15 @@ begin_sampling(struct chat *c)
 		cli_die_err(NULL, &err);
 }
 
+static void
+feed(struct qwen_reply *r, struct qwen_str s)
+{
+	struct qwen_err err;
+
+	if (qwen_reply_feed(r, s.s, s.len, &err) < 0)
+		cli_die_err(NULL, &err);
+}
+
 /* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
 static void
 generate(struct chat *c, struct qwen_reply *r)
@@ -326,6 +337,7 @@ generate(struct chat *c, struct qwen_reply *r)
 	struct qwen_str s;
 	int64_t n;
 	int32_t id;
+	int stopped = 0, cut = 0;
 
 	begin_sampling(c);
 	if (qwen_tok_decoder_new(&d, c->tok, 0, &err) < 0)
@@ -334,9 +346,12 @@ generate(struct chat *c, struct qwen_reply *r)
 		id = choose(c);
 		if (is_ending(c, id))
 			break;
-		if (qwen_tok_decoder_put(d, id, &s, &err) < 0 ||
-		    qwen_reply_feed(r, s.s, s.len, &err) < 0)
+		stopped = qwen_sampler_stopped(c->sampler);
+		if (qwen_tok_decoder_put(d, id, &s, &err) < 0)
 			cli_die_err(NULL, &err);
+		feed(r, cli_cut_feed(c->cut, &s, stopped, &cut));
+		if (stopped)
+			break;
 		if (qwen_session_n_tokens(c->session) ==
 		    qwen_model_n_ctx(c->model)) {
 			warn("the model's context is full");
@@ -346,8 +361,12 @@ generate(struct chat *c, struct qwen_reply *r)
 			cli_die_eval(c->session, &err);
 	}
 	qwen_tok_decoder_finish(d, &s);
-	if (qwen_reply_feed(r, s.s, s.len, &err) < 0 ||
-	    qwen_reply_finish(r, &err) < 0)
+	if (!cut)
+		feed(r, cli_cut_feed(c->cut, &s, 0, &stopped));
+	s = cli_cut_end(c->cut);
+	if (!cut)
+		feed(r, s);
+	if (qwen_reply_finish(r, &err) < 0)
 		cli_die_err(NULL, &err);
 	qwen_tok_decoder_free(d);
 }
@@ -544,18 +563,62 @@ load(struct chat *c, const char *path)
 	free(p);
 }
 
+/* The whole text and a line feed to a file; -1 and errno. */
+static int
+write_file(const char *path, const char *s, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+	int bad, why;
+
+	if (f == NULL)
+		return -1;
+	bad = fwrite(s, 1, n, f) < n || putc('\n', f) == EOF ||
+	    fflush(f) == EOF;
+	why = errno;
+	if (fclose(f) == EOF && !bad)
+		return -1;
+	errno = why;
+	return bad ? -1 : 0;
+}
+
+/* Likewise, and what was there stays until all of it is written. */
+static int
+replace_file(const char *path, const char *s, size_t n)
+{
+	char *real = realpath(path, NULL), *temp;
+	struct stat st;
+	int rc, why;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		free(real);
+		return write_file(path, s, n);
+	}
+	if (real == NULL)	/* not there yet */
+		real = got(strdup(path));
+	temp = got(malloc(strlen(real) + sizeof ".qpipe-tmp"));
+	sprintf(temp, "%s.qpipe-tmp", real);
+	rc = write_file(temp, s, n);
+	if (rc == 0)
+		rc = rename(temp, real);
+	if (rc < 0) {
+		why = errno;
+		unlink(temp);
+		errno = why;
+	}
+	free(temp);
+	free(real);
+	return rc;
+}
+
 static void
 save(const struct chat *c, const char *path)
 {
 	size_t n;
 	char *json = got(yyjson_mut_write(c->doc, YYJSON_WRITE_PRETTY, &n));
-	FILE *f = fopen(path, "wb");
-	int bad;
 
-	bad = f == NULL || fwrite(json, 1, n, f) < n || putc('\n', f) == EOF;
-	if (f != NULL && fclose(f) == EOF)
-		bad = 1;
-	if (bad)
+	if (*path == '\0')
+		warn("/save: which file?");
+	else if (replace_file(path, json, n) < 0)
 		warn("%s: %s", path, strerror(errno));
 	free(json);
 }
@@ -662,12 +725,28 @@ end_editing(const char *path)
 }
 #endif
 
+/* What lines of C are cut at would be lost. */
+static char *
+whole(char *line, ssize_t n)
+{
+	if (n >= 0 && strlen(line) == (size_t)n)
+		return line;
+	if (n >= 0) {
+		warn("a line with a NUL in it is passed over");
+		line[0] = '\0';
+		return line;
+	}
+	free(line);
+	return NULL;
+}
+
 /* A line without its end; free().  NULL at the end of the input. */
 static char *
 read_line(int tty)
 {
 	char *line;
 	size_t cap, n;
+	ssize_t len;
 
 	for (;;) {
 		interrupted = 0;
@@ -675,9 +754,9 @@ read_line(int tty)
 		cap = 0;
 		if (tty)
 			line = edit_line();
-		else if (getline(&line, &cap, stdin) < 0) {
-			free(line);
-			line = NULL;
+		else {
+			len = getline(&line, &cap, stdin);
+			line = whole(line, len);
 		}
 		if (line != NULL || !interrupted)
 			break;
@@ -746,6 +825,8 @@ open_all(struct chat *c)
 {
 	const struct qwen_gguf *g;
 	struct qwen_err err;
+	const char *text;
+	size_t i;
 
 	c->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
 	cli_tell_model(c->model);
@@ -759,6 +840,14 @@ open_all(struct chat *c)
 		cli_die_err(NULL, &err);
 	if (opt.mask_unused)
 		cli_mask_unused(c->sampler, g);
+	c->pieces = cli_sampling_pieces(c->sampler, g);
+	if (qwen_sampler_eog(c->sampler, c->header.eog, c->header.n_eog,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
+	c->cut = cli_cut_new();
+	for (i = 0; (text = qwen_sampler_text(c->sampler, "stop", i)) != NULL;
+	    i++)
+		cli_cut_add(c->cut, text);
 }
 
 int
@@ -778,6 +867,8 @@ main(int argc, char *argv[])
 	free(c.document);
 	qwen_session_free(c.session);
 	qwen_sampler_free(c.sampler);
+	qwen_pieces_close(c.pieces);
+	cli_cut_free(c.cut);
 	qwen_template_close(c.template);
 	qwen_tok_close(c.tok);
 	qwen_model_close(c.model);

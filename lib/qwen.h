@@ -900,6 +900,10 @@ int qwen_sampler_set(struct qwen_sampler *s, const char *name,
 size_t qwen_sampler_describe(const struct qwen_sampler *s, char *buf,
     size_t size);
 
+/* The i-th text that an option was given, or NULL. */
+const char *qwen_sampler_text(const struct qwen_sampler *s, const char *name,
+    size_t i);
+
 /* Set what qwen_sampler_describe wrote. */
 int qwen_sampler_read(struct qwen_sampler *s, const char *text,
     struct qwen_err *err);

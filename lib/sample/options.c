@@ -206,3 +206,17 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 	return qwen_fail(err, QWEN_EUNSUP,
 	    "no sampling method has the option %.60s", name);
 }
+
+const char *
+qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
+{
+	const struct qwen_sample_opt *o;
+	size_t k;
+
+	for (k = 0; (o = qwen_sample_opt(k)) != NULL; k++) {
+		if (strcmp(o->name, name) == 0)
+			return qwen_sample_is_text(o) && i < s->v[k].list.n ?
+			    s->v[k].list.text[i] : NULL;
+	}
+	return NULL;
+}

@@ -46,6 +46,25 @@ is "$(printf '/think off\nb\n/save r.json\n' | qchat -n 3 --template qwen3.6 >/d
 is "$(printf 'a\n/quit\nb\n' | qchat -n 1 --template qwen3 2>/dev/null | wc -l)" 1 "/quit"
 is "$(printf '/help\n' | qchat --template qwen3 2>&1 >/dev/null | grep -c '^/')" 8 "/help"
 
+# -- sampling options that look at texts
+echo Hello | qchat -q -n 30 --template qwen3 --temp 1 --seed 3 >whole
+stop=$(LC_ALL=C grep -o '[a-z ]\{6\}' whole | head -n 1)
+head=$(LC_ALL=C awk -v s="$stop" '{ i = index($0, s); print substr($0, 1, i ? i - 1 : 0); exit }' whole)
+echo Hello | qchat -q -n 30 --template qwen3 --temp 1 --seed 3 --stop "$stop" --stop nowhere >cut
+[ -n "$stop" ]
+ok $? "there is a text to stop at: $stop"
+is "$(cat cut)" "$head" "--stop: the answer ends in front of it"
+printf 'Hello\n/save s.json\n' |
+    qchat -q -n 30 --template qwen3 --temp 1 --seed 3 --stop "$stop" >/dev/null
+is "$(jq -r '.messages[-1].content' s.json)" "$(cat cut)" "and so does what is kept"
+printf 'Hello\n/save t.json\n' | qchat -q -n 40 --template qwen3.6 --think-max 3 >/dev/null
+jq -e '.messages[-1] | (.reasoning | length) > 0 and (.content | length) > 0' t.json >/dev/null
+ok $? "--think-max: a thought, and an answer behind it"
+qtok --chat --template qwen3 --user Hello | qdecode -n 9 --dry-multiplier 1 --repeat-penalty 1.3 | qtok -d >want
+echo >>want
+echo Hello | qchat -q -n 9 --template qwen3 --dry-multiplier 1 --repeat-penalty 1.3 | cmp -s - want
+ok $? "--dry-multiplier"
+
 # -- what goes wrong is told, and the conversation goes on
 printf '%s\n' /nothing '/load none.json' '/load doc' '/save /nonexistent/x' '/data none' '/think maybe' a '/save e.json' |
     qchat -n 3 --template qwen3 >out 2>err
@@ -53,6 +72,18 @@ is "$? $(grep -c '^qchat: ' err)" "1 6" "six warnings"
 is "$(jq '.messages | length' e.json)" 2 "and an answer"
 printf 'a\377b\nc\n/save u.json\n' | qchat -n 3 --template qwen3 >out 2>err
 is "$? $(grep -c 'not UTF-8' err) $(jq '.messages | length' u.json)" "1 1 2" "a line that is not UTF-8"
+printf 'a\0b\nc\n/save u.json\n' | qchat -n 3 --template qwen3 >out 2>err
+is "$? $(grep -c 'NUL' err) $(jq '.messages | length' u.json)" "1 1 2" "a line with a NUL"
+cp u.json before
+ln -s u.json link.json
+is "$(printf '/save u.json\n/save link.json\n' | (ulimit -f 0; trap '' XFSZ; qchat --template qwen3 2>&1) |
+    grep -c '^qchat: ')" 2 "/save where nothing can be written"
+cmp -s u.json before && [ ! -e u.json.qpipe-tmp ]
+ok $? "leaves what was there, and nothing else"
+printf 'x\n/save link.json\n' | qchat -n 1 --template qwen3 >out 2>&1
+[ -L link.json ] && [ "$(jq '.messages[0].content' u.json)" = '"x"' ]
+ok $? "a symbolic link is followed"
+is "$(printf 'x\n/save /dev/stderr\n' | qchat -q -n 1 --template qwen3 2>&1 >/dev/null | jq '.messages | length')" 2 "/save to what is no file"
 printf '%s\n' '/load late.json' x '/save l.json' >in
 echo '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json
 qchat -n 3 --template qwen3.6 <in >out 2>err

@@ -170,7 +170,7 @@ struct cli_item {
 	size_t			 max;	/* tokens of each */
 	struct qwen_str		*stop;	/* owned */
 	size_t			 n_stop;
-	size_t			 longest_stop;
+	size_t			 min;	/* tokens before one counts */
 	int			 logprobs;
 	size_t			 n_top;
 	struct cli_answer	*answer;

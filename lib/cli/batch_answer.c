@@ -6,7 +6,7 @@
 #include "cli/batch.h"
 #include "cli/internal.h"
 
-/* Where a stop string is in the text, not before from; SIZE_MAX: nowhere. */
+/* Where a stop string is that ends behind from; SIZE_MAX: nowhere. */
 static size_t
 find_stop(const struct cli_answer *a, size_t from)
 {
@@ -17,7 +17,8 @@ find_stop(const struct cli_answer *a, size_t from)
 	for (i = 0; i < item->n_stop; i++) {
 		const struct qwen_str *s = &item->stop[i];
 
-		for (p = a->text.s + from; (size_t)(end - p) >= s->len; p++) {
+		p = a->text.s + (from < s->len ? 0 : from - s->len + 1);
+		for (; (size_t)(end - p) >= s->len; p++) {
 			p = memchr(p, s->s[0], (size_t)(end - p));
 			if (p == NULL || (size_t)(end - p) < s->len)
 				break;
@@ -35,12 +36,12 @@ find_stop(const struct cli_answer *a, size_t from)
 static int
 add_text(struct cli_answer *a, const struct qwen_str *piece)
 {
-	size_t at, from = a->text.n, back = a->item->longest_stop;
+	size_t at, from = a->text.n;
 
 	cli_text_add(&a->text, piece->s, piece->len);
-	if (back == 0)
+	if (a->item->n_stop == 0 || a->n < a->item->min)
 		return 0;
-	at = find_stop(a, from < back ? 0 : from - back + 1);
+	at = find_stop(a, from);
 	if (at == SIZE_MAX)
 		return 0;
 	a->text.n = at;

@@ -59,16 +59,45 @@ describe(const struct qwen_sampler *s)
 	return text;
 }
 
+/* An option that is a whole number, 0 by default. */
+static uint64_t
+number(const struct qwen_sampler *s, const char *name)
+{
+	char *text = describe(s), *word, *save = NULL;
+	size_t n = strlen(name);
+	uint64_t x = 0;
+
+	for (word = strtok_r(text, " ", &save); word != NULL;
+	    word = strtok_r(NULL, " ", &save)) {
+		if (strncmp(word, name, n) == 0 && word[n] == '=')
+			x = strtoull(word + n + 1, NULL, 10);
+	}
+	free(text);
+	return x;
+}
+
 uint64_t
 cli_sampler_seed(const struct qwen_sampler *s)
 {
-	char *text = describe(s);
-	/* it comes first, if it is not 0 */
-	uint64_t seed = strncmp(text, "seed=", 5) != 0 ? 0 :
-	    strtoull(text + 5, NULL, 10);
+	return number(s, "seed");
+}
 
-	free(text);
-	return seed;
+/* Leave out the words that begin so, in place. */
+static void
+leave_out(char *text, const char *begin)
+{
+	size_t n = strlen(begin), len;
+	char *to = text;
+
+	for (; *text != '\0'; text += len) {
+		len = strcspn(text, " ");
+		len += text[len] == ' ';
+		if (strncmp(text, begin, n) != 0) {
+			memmove(to, text, len);
+			to += len;
+		}
+	}
+	*to = '\0';
 }
 
 struct qwen_sampler *
@@ -79,6 +108,8 @@ cli_ask_sampler(const struct cli_batch *b, const struct qwen_sampler *from,
 	struct qwen_sampler *s;
 	struct qwen_err err;
 
+	/* where an answer is to stop, we see by ourselves */
+	leave_out(text, "stop=");
 	snprintf(seed, sizeof seed, "%llu",
 	    (unsigned long long)(cli_sampler_seed(from) + add));
 	if (qwen_sampler_new(&s, &err) < 0 ||
@@ -117,6 +148,7 @@ static const struct {
 	{ "presence_penalty", "presence-penalty" },
 	{ "frequency_penalty", "frequency-penalty" },
 	{ "repetition_penalty", "repeat-penalty" },
+	{ "min_tokens", "min-tokens" },
 };
 
 /* {"1234": -5, ...} */
@@ -175,25 +207,42 @@ read_sampling(struct cli_ask *r)
 
 /* --------------------------------------------------------- other parameters */
 
-static int
-add_stop(struct cli_ask *r, yyjson_val *v)
+static void
+add_stop(struct cli_item *item, const char *s, size_t n)
 {
-	struct cli_item *item = r->item;
-	struct qwen_str *s = &item->stop[item->n_stop];
 	char *text;
 
+	/* an empty one would end every text before it begins */
+	if (n == 0)
+		return;
+	text = cli_ask_alloc(n, 1);
+	memcpy(text, s, n);
+	item->stop[item->n_stop].s = text;
+	item->stop[item->n_stop++].len = n;
+}
+
+static int
+read_one_stop(struct cli_ask *r, yyjson_val *v)
+{
 	if (!yyjson_is_str(v))
 		return bad(r, "stop: is not a string or a list of them");
-	/* an empty one would end every text before it begins */
-	if ((s->len = yyjson_get_len(v)) == 0)
-		return 0;
-	text = cli_ask_alloc(s->len, 1);
-	memcpy(text, yyjson_get_str(v), s->len);
-	s->s = text;
-	if (s->len > item->longest_stop)
-		item->longest_stop = s->len;
-	item->n_stop++;
+	add_stop(r->item, yyjson_get_str(v), yyjson_get_len(v));
 	return 0;
+}
+
+/* Those of the command line. */
+static void
+usual_stops(struct cli_ask *r)
+{
+	const char *text;
+	size_t n;
+
+	for (n = 0; qwen_sampler_text(r->b->sampler, "stop", n) != NULL; n++)
+		;
+	r->item->stop = cli_ask_alloc(n, sizeof *r->item->stop);
+	for (n = 0; (text = qwen_sampler_text(r->b->sampler, "stop",
+	    n)) != NULL; n++)
+		add_stop(r->item, text, strlen(text));
 }
 
 static int
@@ -202,16 +251,19 @@ read_stop(struct cli_ask *r)
 	yyjson_val *v = cli_ask_get(r, "stop"), *one;
 	yyjson_arr_iter it;
 
-	if (v == NULL)
+	r->item->min = number(r->sampler, "min-tokens");
+	if (v == NULL) {
+		usual_stops(r);
 		return 0;
+	}
 	if (yyjson_arr_size(v) > CLI_STOPS_MAX)
 		return bad(r, "stop: more than %d strings", CLI_STOPS_MAX);
 	r->item->stop = cli_ask_alloc(CLI_STOPS_MAX, sizeof *r->item->stop);
 	if (!yyjson_is_arr(v))
-		return add_stop(r, v);
+		return read_one_stop(r, v);
 	yyjson_arr_iter_init(v, &it);
 	while ((one = yyjson_arr_iter_next(&it)) != NULL) {
-		if (add_stop(r, one) < 0)
+		if (read_one_stop(r, one) < 0)
 			return -1;
 	}
 	return 0;

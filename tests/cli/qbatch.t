@@ -133,6 +133,14 @@ is "$(jq -j .text out)" "$(jq -n -j -R --rawfile t whole --arg s "$stop" \
 is "$(printf '{"prompt":"In the beginning","stop":"%s"}\n' "$(printf '{"prompt":"In the beginning"}\n' |
     qbatch -n 9 | jq -j '.text[0:1]')" | qbatch -n 9 | jq -c '[.text, .finish_reason]')" \
     '["","stop"]' "also at the very beginning"
+echo '{"prompt": "And God said"}' | qbatch -q -n 30 --stop zzz --stop "$stop" | jq -j .text >got
+is "$(cat got)" "$(jq -j .text out)" "--stop does the same"
+echo '{"prompt": "And God said", "stop": "zzz"}' | qbatch -q -n 30 --stop "$stop" | jq -r .text | cmp -s - whole
+ok $? "a request's own in its place"
+echo '{"prompt": "And God said", "stop": "e", "min_tokens": 12}' | qbatch -q -n 30 >got
+[ "$(jq .usage.completion_tokens got)" -ge 12 ] && [ "$(jq -r .finish_reason got)" = stop ] &&
+    jq -e '.text | contains("e")' got >/dev/null
+ok $? "none counts before min_tokens" || cat got >&2
 
 id=$(printf ' LORD' | qtok -f text)
 printf '{"prompt":"In the beginning","max_tokens":3,"logit_bias":{"%s":1000}}\n' "$id" |

@@ -2,8 +2,8 @@
 /*
  * chat_random.c - requests and replies put together at random out of what has a
  * meaning: marked words in them are never lost, nothing crashes, and no control
- * token comes from a request.  Some hundreds in make check, 10,000 of each and
- * more in make check-long; $SEED draws others.
+ * token comes from a request.  10,000 of each, 100,000 in make check-long; $SEED
+ * draws others.
  */
 #include <inttypes.h>
 
@@ -236,7 +236,7 @@ main(void)
 {
 	const char *s = getenv("SEED");
 	uint64_t seed = s != NULL ? strtoull(s, NULL, 10) : 1;
-	int rounds = getenv("QPIPE_LONG") != NULL ? 4000 : 150, i, bad, refused;
+	int rounds = getenv("QPIPE_LONG") != NULL ? 20000 : 2000, i, bad, refused;
 	struct qwen_template *t;
 	size_t k;
 

@@ -24,6 +24,8 @@ enum {
 	QWEN_GRAMMAR_PLACES = 1 << 12,	/* at which a text may be at once */
 	QWEN_GRAMMAR_CALLS = 1 << 17,	/* met while a text is followed */
 	QWEN_GRAMMAR_SETS = 1 << 13,
+	QWEN_GRAMMAR_HELD = 1 << 20,	/* places of all sets together */
+	QWEN_GRAMMAR_WORK = 1 << 23,	/* places looked at for a mask */
 	QWEN_GRAMMAR_MASKS = 64,	/* that are kept */
 };
 

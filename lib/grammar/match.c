@@ -30,15 +30,20 @@ struct set {
 	uint32_t	from, n;	/* of the places */
 	int		ends;		/* the root may end here */
 	int		mask;		/* where its mask is, or -1 */
+	uint16_t	plain;		/* behind any plain character */
 	uint16_t	next[256];
+};
+
+struct slot {
+	uint32_t	stamp, at;
 };
 
 struct qwen_match {
 	const struct qwen_grammar *g;
 	const struct qwen_trie	*t;
 	struct call	*call;		/* from 1 */
-	size_t		 n_calls;
-	uint32_t	*call_slot;	/* a hash table of them */
+	size_t		 n_calls, cap_calls;
+	uint32_t	*call_slot;	/* a hash table of them, twice as large */
 	struct place	*place;		/* of all sets */
 	size_t		 n_places, cap_places;
 	struct set	*set;		/* 0 is the empty one */
@@ -46,6 +51,9 @@ struct qwen_match {
 	uint16_t	*set_slot;
 	struct place	*work;		/* a set being made */
 	size_t		 n_work;
+	struct slot	*work_slot;	/* which places are in it */
+	uint32_t	 stamp;		/* of those slots that count now */
+	size_t		 spent;		/* places looked at */
 	uint16_t	 at;
 	/* masks of some sets */
 	uint64_t	*mask;
@@ -54,8 +62,8 @@ struct qwen_match {
 	uint16_t	*stack;		/* sets above a node of the tree */
 };
 
-#define CALL_SLOTS (2 * QWEN_GRAMMAR_CALLS)
 #define SET_SLOTS (2 * QWEN_GRAMMAR_SETS)
+#define WORK_SLOTS (2 * QWEN_GRAMMAR_PLACES)
 
 void
 qwen_match_free(struct qwen_match *m)
@@ -68,6 +76,7 @@ qwen_match_free(struct qwen_match *m)
 	free(m->set);
 	free(m->set_slot);
 	free(m->work);
+	free(m->work_slot);
 	free(m->mask);
 	free(m->stack);
 	free(m);
@@ -83,20 +92,57 @@ hash(uint32_t a, uint32_t b)
 	return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9u >> 32);
 }
 
+/* Where a call is in the table, or would be. */
+static uint32_t *
+find_call(const struct qwen_match *m, uint32_t node, uint32_t outer)
+{
+	uint32_t mask = (uint32_t)(2 * m->cap_calls - 1);
+	uint32_t i = hash(node, outer) & mask, c;
+
+	for (; (c = m->call_slot[i]) != 0; i = (i + 1) & mask) {
+		if (m->call[c].node == node && m->call[c].outer == outer)
+			break;
+	}
+	return &m->call_slot[i];
+}
+
+/* Room for twice as many, of which most texts need few. */
+static int
+more_calls(struct qwen_match *m)
+{
+	size_t cap = m->cap_calls > 0 ? 2 * m->cap_calls : 1024, i;
+	struct call *call = realloc(m->call, cap * sizeof *call);
+	uint32_t *slot = qwen_alloc(2 * cap, sizeof *slot);
+
+	if (call != NULL)
+		m->call = call;
+	if (call == NULL || slot == NULL) {
+		free(slot);
+		return -1;
+	}
+	free(m->call_slot);
+	m->call_slot = slot;
+	m->cap_calls = cap;
+	for (i = 1; i < m->n_calls; i++)
+		*find_call(m, call[i].node, call[i].outer) = (uint32_t)i;
+	return 0;
+}
+
 /* The number of a call, or 0 if there are too many. */
 static uint32_t
 intern_call(struct qwen_match *m, uint32_t node, uint32_t outer)
 {
-	uint32_t i = hash(node, outer) & (CALL_SLOTS - 1), c;
+	uint32_t *slot = find_call(m, node, outer);
 
-	for (; (c = m->call_slot[i]) != 0; i = (i + 1) & (CALL_SLOTS - 1)) {
-		if (m->call[c].node == node && m->call[c].outer == outer)
-			return c;
+	if (*slot != 0)
+		return *slot;
+	if (m->n_calls == m->cap_calls) {
+		if (m->n_calls == QWEN_GRAMMAR_CALLS || more_calls(m) < 0)
+			return 0;
+		slot = find_call(m, node, outer);
 	}
-	if (m->n_calls == QWEN_GRAMMAR_CALLS)
-		return 0;
 	m->call[m->n_calls] = (struct call){ node, outer };
-	return m->call_slot[i] = (uint32_t)m->n_calls++;
+	return *slot = (uint32_t)m->n_calls++;
 }
 
 static int
@@ -106,18 +152,34 @@ too_much(struct qwen_err *err)
 	    "the text too deep in it, to be followed");
 }
 
+/* A set is about to be made. */
+static void
+begin_work(struct qwen_match *m)
+{
+	m->n_work = 0;
+	if (++m->stamp == 0) {
+		memset(m->work_slot, 0, WORK_SLOTS * sizeof *m->work_slot);
+		m->stamp = 1;
+	}
+}
+
 /* A place that is on the way, if it is new. */
 static int
 add(struct qwen_match *m, uint32_t node, uint32_t calls, struct qwen_err *err)
 {
-	size_t i;
+	uint32_t i = hash(node, calls) & (WORK_SLOTS - 1);
 
-	for (i = 0; i < m->n_work; i++) {
-		if (m->work[i].node == node && m->work[i].calls == calls)
+	if (++m->spent > QWEN_GRAMMAR_WORK)
+		return too_much(err);
+	for (; m->work_slot[i].stamp == m->stamp; i = (i + 1) & (WORK_SLOTS - 1)) {
+		const struct place *p = &m->work[m->work_slot[i].at];
+
+		if (p->node == node && p->calls == calls)
 			return 0;
 	}
 	if (m->n_work == QWEN_GRAMMAR_PLACES)
 		return too_much(err);
+	m->work_slot[i] = (struct slot){ m->stamp, (uint32_t)m->n_work };
 	m->work[m->n_work++] = (struct place){ node, calls };
 	return 0;
 }
@@ -211,7 +273,8 @@ intern_set(struct qwen_match *m, struct qwen_err *err)
 		    memcmp(m->place + s->from, m->work, bytes) == 0)
 			return m->set_slot[k];
 	}
-	if (m->n_sets == QWEN_GRAMMAR_SETS)
+	if (m->n_sets == QWEN_GRAMMAR_SETS ||
+	    m->n_places + m->n_work > QWEN_GRAMMAR_HELD)
 		return too_much(err);
 	if (more_places(m, err) < 0)
 		return -1;
@@ -219,11 +282,40 @@ intern_set(struct qwen_match *m, struct qwen_err *err)
 	*s = (struct set){ .from = (uint32_t)m->n_places,
 		.n = (uint32_t)m->n_work, .mask = -1,
 		.ends = m->work[0].node == 0 };
+	s->plain = UNKNOWN;
 	memset(s->next, 0xff, sizeof s->next);
 	memcpy(m->place + m->n_places, m->work, bytes);
 	m->n_places += m->n_work;
 	m->set_slot[k] = (uint16_t)m->n_sets;
 	return (int)m->n_sets++;
+}
+
+/* The bytes around one that no place of the set tells from it. */
+static void
+find_span(const struct qwen_match *m, const struct set *s, unsigned byte,
+    unsigned *lo, unsigned *hi)
+{
+	uint32_t i;
+
+	*lo = 0;
+	*hi = 255;
+	for (i = 0; i < s->n; i++) {
+		const struct qwen_gnode *d =
+		    &m->g->node[m->place[s->from + i].node];
+		unsigned from = d->lo, to = d->hi;
+
+		if (d->kind != QWEN_GNODE_BYTE)
+			continue;
+		if (byte < from) {
+			to = from - 1u;
+			from = 0;
+		} else if (byte > to) {
+			from = to + 1;
+			to = 255;
+		}
+		*lo = from > *lo ? from : *lo;
+		*hi = to < *hi ? to : *hi;
+	}
 }
 
 /* The set behind a byte: DEAD if there is none; -1. */
@@ -232,11 +324,14 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 {
 	const struct set *s = &m->set[from];
 	int to = s->next[byte];
+	unsigned lo, hi;
 	uint32_t i;
 
 	if (from == DEAD || to != UNKNOWN)
 		return from == DEAD ? DEAD : to;
-	m->n_work = 0;
+	find_span(m, s, byte, &lo, &hi);
+	m->spent += s->n;
+	begin_work(m);
 	for (i = 0; i < s->n; i++) {
 		struct place p = m->place[s->from + i];
 		const struct qwen_gnode *d = &m->g->node[p.node];
@@ -247,8 +342,83 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 	}
 	if (close_work(m, err) < 0 || (to = intern_set(m, err)) < 0)
 		return -1;
-	m->set[from].next[byte] = (uint16_t)to;
+	for (; lo <= hi; lo++)
+		m->set[from].next[lo] = (uint16_t)to;
 	return to;
+}
+
+/* The set behind each byte from lo to hi, if it is one; DEAD if not; -1. */
+static int
+step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
+    struct qwen_err *err)
+{
+	int to = DEAD, one;
+	unsigned b;
+
+	for (b = lo; b <= hi; b++) {
+		if ((one = step(m, from, (unsigned char)b, err)) < 0)
+			return -1;
+		if (one == DEAD || (b > lo && one != to))
+			return DEAD;
+		to = one;
+	}
+	return to;
+}
+
+/* The bytes of plain characters, by how they begin. */
+static const struct {
+	unsigned char	from, to, lo, hi;	/* first byte, second one */
+	int		more;			/* behind these */
+} plain[] = {
+	{ 0x20, 0x21, 0, 0, 0 }, { 0x23, 0x5b, 0, 0, 0 },
+	{ 0x5d, 0x7f, 0, 0, 0 }, { 0xc2, 0xdf, 0x80, 0xbf, 0 },
+	{ 0xe0, 0xe0, 0xa0, 0xbf, 1 }, { 0xe1, 0xec, 0x80, 0xbf, 1 },
+	{ 0xed, 0xed, 0x80, 0x9f, 1 }, { 0xee, 0xef, 0x80, 0xbf, 1 },
+	{ 0xf0, 0xf0, 0x90, 0xbf, 2 }, { 0xf1, 0xf3, 0x80, 0xbf, 2 },
+	{ 0xf4, 0xf4, 0x80, 0x8f, 2 },
+};
+
+/* The set behind any plain character, if all lead to one; DEAD; -1. */
+static int
+step_plain(struct qwen_match *m, int from, struct qwen_err *err)
+{
+	int to = DEAD, one, k;
+	size_t i;
+
+	if (m->set[from].plain != UNKNOWN)
+		return m->set[from].plain;
+	m->set[from].plain = DEAD;
+	for (i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+		one = step_all(m, from, plain[i].from, plain[i].to, err);
+		if (one > DEAD && plain[i].lo != 0)
+			one = step_all(m, one, plain[i].lo, plain[i].hi, err);
+		for (k = 0; k < plain[i].more && one > DEAD; k++)
+			one = step_all(m, one, 0x80, 0xbf, err);
+		if (one <= DEAD || (i > 0 && one != to))
+			return one < 0 ? -1 : DEAD;
+		to = one;
+	}
+	m->set[from].plain = (uint16_t)to;
+	return to;
+}
+
+/* How many characters may be plain ones, any of them: 1 << *k; 0; -1. */
+static int
+count_plain(struct qwen_match *m, int *k, struct qwen_err *err)
+{
+	int at = m->at, n, to;
+
+	for (n = 0; n < QWEN_PLAIN_MAX; n++, at = to) {
+		if (at == DEAD || (to = step_plain(m, at, err)) == DEAD)
+			break;
+		if (to < 0)
+			return -1;
+		if (to == at)
+			n = QWEN_PLAIN_MAX - 1;
+	}
+	for (*k = 0; n >= 2 << *k; ++*k)
+		;
+	return n > 0;
 }
 
 /* Forget all sets. */
@@ -261,14 +431,16 @@ forget(struct qwen_match *m)
 	memset(m->set_slot, 0, SET_SLOTS * sizeof *m->set_slot);
 }
 
-/* Before long walks: is there room for what they may meet? */
+/* Before a walk: is there room for what it may meet? */
 static int
 make_room(struct qwen_match *m, struct qwen_err *err)
 {
 	const struct set *s = &m->set[m->at];
 	int at;
 
-	if (m->at == DEAD || m->n_sets < QWEN_GRAMMAR_SETS / 2)
+	m->spent = 0;
+	if (m->at == DEAD || (m->n_sets < QWEN_GRAMMAR_SETS / 2 &&
+	    m->n_places < QWEN_GRAMMAR_HELD / 2))
 		return 0;
 	m->n_work = s->n;
 	memcpy(m->work, m->place + s->from, s->n * sizeof *m->work);
@@ -286,7 +458,8 @@ qwen_match_begin(struct qwen_match *m, struct qwen_err *err)
 {
 	int at;
 
-	m->n_work = 0;
+	m->spent = 0;
+	begin_work(m);
 	if (add(m, m->g->rule[m->g->root].start, 0, err) < 0 ||
 	    close_work(m, err) < 0 || (at = intern_set(m, err)) < 0)
 		return -1;
@@ -307,16 +480,15 @@ qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
 	m->t = t;
 	m->n_calls = 1;
 	m->mask_words = (t->n_vocab + 63) / 64;
-	m->call = qwen_alloc(QWEN_GRAMMAR_CALLS, sizeof *m->call);
-	m->call_slot = qwen_alloc(CALL_SLOTS, sizeof *m->call_slot);
 	m->set = qwen_alloc_large(QWEN_GRAMMAR_SETS, sizeof *m->set);
 	m->set_slot = qwen_alloc(SET_SLOTS, sizeof *m->set_slot);
 	m->work = qwen_alloc(QWEN_GRAMMAR_PLACES, sizeof *m->work);
+	m->work_slot = qwen_alloc(WORK_SLOTS, sizeof *m->work_slot);
 	m->mask = qwen_alloc_large(QWEN_GRAMMAR_MASKS * m->mask_words,
 	    sizeof *m->mask);
 	m->stack = qwen_alloc(t->deepest + 1, sizeof *m->stack);
-	if (m->call == NULL || m->call_slot == NULL || m->set == NULL ||
-	    m->set_slot == NULL || m->work == NULL || m->mask == NULL ||
+	if (more_calls(m) < 0 || m->set == NULL || m->set_slot == NULL ||
+	    m->work == NULL || m->work_slot == NULL || m->mask == NULL ||
 	    m->stack == NULL) {
 		qwen_match_free(m);
 		return qwen_fail(err, QWEN_ENOMEM, "a grammar's automaton");
@@ -377,13 +549,23 @@ walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
 	const struct qwen_trie *t = m->t;
 	size_t i = 0;
 	int32_t id;
-	int s;
+	int s, k, some = count_plain(m, &k, err);
 
-	memset(mask, 0, m->mask_words * sizeof *mask);
+	if (some < 0)
+		return -1;
+	if (some)
+		memcpy(mask, t->plain[k], m->mask_words * sizeof *mask);
+	else
+		memset(mask, 0, m->mask_words * sizeof *mask);
 	m->stack[0] = m->at;
 	while (i < t->n) {
 		const struct qwen_tnode *d = &t->node[i];
 
+		/* these are there already */
+		if (some && d->plain <= 1 << k) {
+			i = d->end;
+			continue;
+		}
 		s = m->set[m->stack[d->depth]].next[d->byte];
 		if (s == UNKNOWN && (s = step(m, m->stack[d->depth], d->byte,
 		    err)) < 0)

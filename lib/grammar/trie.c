@@ -10,8 +10,12 @@
 void
 qwen_trie_free(struct qwen_trie *t)
 {
+	size_t k;
+
 	if (t == NULL)
 		return;
+	for (k = 0; k < QWEN_PLAIN_MASKS; k++)
+		free(t->plain[k]);
 	free(t->node);
 	free(t->same);
 	free(t);
@@ -89,6 +93,84 @@ build(struct qwen_trie *t, const struct entry *e, size_t n, uint32_t *open)
 		t->node[open[--depth]].end = (uint32_t)t->n;
 }
 
+/* How many bytes the character of UTF-8 at s has; 0: none. */
+static size_t
+character(const unsigned char *s, size_t n)
+{
+	size_t len = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 :
+	    *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+	size_t k;
+
+	if (len == 0 || len > n)
+		return 0;
+	for (k = 1; k < len; k++) {
+		if ((s[k] & 0xc0) != 0x80)
+			return 0;
+	}
+	/* the first of them may say that it is too long, or no character */
+	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
+	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+/* Characters of a plain text; or QWEN_NOT_PLAIN. */
+static unsigned char
+count_plain(const unsigned char *s, size_t n)
+{
+	size_t i, len, chars = 0;
+
+	for (i = 0; i < n; i += len, chars++) {
+		if (s[i] < 0x20 || s[i] == '"' || s[i] == '\\' ||
+		    chars == QWEN_PLAIN_MAX ||
+		    (len = character(s + i, n - i)) == 0)
+			return QWEN_NOT_PLAIN;
+	}
+	return (unsigned char)chars;
+}
+
+/* What is below each node, and the masks. */
+static void
+mark_plain(struct qwen_trie *t, const struct qwen_pieces *p)
+{
+	size_t i, k;
+	int32_t id;
+
+	for (i = t->n; i-- > 0; ) {
+		struct qwen_tnode *d = &t->node[i];
+
+		for (id = d->id; id >= 0; id = t->same[id]) {
+			struct qwen_str s = qwen_piece(p, id);
+
+			d->plain = count_plain((const unsigned char *)s.s,
+			    s.len);
+			for (k = 0; k < QWEN_PLAIN_MASKS; k++) {
+				if (d->plain <= 1u << k)
+					t->plain[k][id / 64] |=
+					    (uint64_t)1 << (id % 64);
+			}
+		}
+		for (k = i + 1; k < d->end; k = t->node[k].end) {
+			if (t->node[k].plain > d->plain)
+				d->plain = t->node[k].plain;
+		}
+	}
+}
+
+static int
+alloc_plain(struct qwen_trie *t)
+{
+	size_t k;
+
+	for (k = 0; k < QWEN_PLAIN_MASKS; k++) {
+		t->plain[k] = qwen_alloc((t->n_vocab + 63) / 64,
+		    sizeof *t->plain[k]);
+		if (t->plain[k] == NULL)
+			return -1;
+	}
+	return 0;
+}
+
 int
 qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
     struct qwen_err *err)
@@ -117,11 +199,13 @@ qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
 	t->node = qwen_alloc(cap, sizeof *t->node);
 	t->same = qwen_alloc(p->n, sizeof *t->same);
 	open = qwen_alloc(t->deepest, sizeof *open);
-	if (t->node == NULL || t->same == NULL || open == NULL)
+	t->n_vocab = p->n;
+	if (t->node == NULL || t->same == NULL || open == NULL ||
+	    alloc_plain(t) < 0)
 		goto fail;
 	memset(t->same, 0xff, p->n * sizeof *t->same);
-	t->n_vocab = p->n;
 	build(t, e, n, open);
+	mark_plain(t, p);
 	free(open);
 	free(e);
 	*out = t;

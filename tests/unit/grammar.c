@@ -297,6 +297,47 @@ test_sampler(void)
 	    "%d replies of %d that ended are of the grammar", done - bad, done);
 }
 
+/* What cannot be followed ends in an error; what can, takes its time once. */
+static void
+follow(const char *text, const char *why)
+{
+	struct qwen_grammar *g;
+	struct qwen_match *m;
+	struct qwen_err err = { 0 };
+	int steps, failed;
+
+	failed = qwen_grammar_open(&g, text, strlen(text), &err) < 0 ||
+	    qwen_match_new(&m, g, trie, &err) < 0;
+	for (steps = 0; steps < 60 && !failed; steps++)
+		failed = qwen_match_mask(m, &err) == NULL ||
+		    qwen_match_feed(m, steps % 3 ? "a" : "b", 1, &err) < 0;
+	ok(why[0] == '\0' ? !failed : failed && strstr(err.msg, why) != NULL,
+	    "%.60s: %d steps, %s", text, steps, failed ? err.msg : "no end");
+	if (g != NULL && (steps > 0 || !failed))
+		qwen_match_free(m);
+	qwen_grammar_close(g);
+}
+
+static void
+test_hostile(void)
+{
+	static char many[60000];
+	size_t i, n;
+
+	follow("root ::= [a-z]* \"a\" [a-z]{1000}", "");
+	follow("root ::= [ab]* [ab] [ab]{3000}", "");
+	follow("root ::= ([ab] | [ab] [ab]){0,2000} \".\"", "");
+	follow("root ::= ((((([ab]*)*)*)*)*)* \".\"", "");
+	follow("root ::= \"a\" root \"b\" | [ab] root \"c\" | \"b\" root \"a\" | "
+	    "\".\"", "too ambiguous");
+	follow("root ::= x* \".\"\nx ::= [ab] x? [ab] | [ab]", "");
+	n = (size_t)snprintf(many, sizeof many, "root ::= (");
+	for (i = 0; i < 5000; i++)
+		n += (size_t)snprintf(many + n, sizeof many - n, "[ab]? ");
+	snprintf(many + n, sizeof many - n, ")* \".\"");
+	follow(many, "too ambiguous");
+}
+
 int
 main(void)
 {
@@ -310,6 +351,11 @@ main(void)
 	test_mask(JSON);
 	test_mask("root ::= ([a-z]{1,3} \" \"?){2,5} \"\\n\"");
 	test_mask("root ::= .{0,20} \"\xc3\xbc\" [^a-z]*");
+	/* any character, for so long */
+	test_mask("root ::= \"a\" [^\"\\\\\\x00-\\x1f]{0,70} \"\\n\"");
+	test_mask("root ::= [^\"\\\\\\x00-\\x1f]{5,9} [a-z \xc3\xbc]{3,6} [^\\n]*");
+	test_mask("root ::= ([^\"\\\\\\x00-\\x1f] | \"\\\\\" [n\"])* \"\\\"\"");
+	test_hostile();
 	test_sampler();
 	qwen_trie_free(trie);
 	return done_testing();

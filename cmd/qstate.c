@@ -9,7 +9,7 @@
 
 static const char usage[] =
     "qstate show [-qv] [--tokens] [--json] state ...\n"
-    "       qstate verify [-qv] [--json] state ...\n"
+    "       qstate verify [-qv] [-t threads] [--json] state ...\n"
     "       qstate diff [-qv] [--all] [--json] state1 state2\n"
     "       qstate slice -n count [-qv] [-m model] [-t threads] [-o state]\n"
     "              [--no-checkpoints] [--no-compress] state\n"
@@ -19,7 +19,7 @@ static const char usage[] =
     "       qstate ls [-qv] [--store folder] [--json]\n"
     "       qstate du [-qv] [--store folder] [--json]\n"
     "       qstate gc [-qv] [--store folder] [--store-max size] [--json]\n"
-    "       qstate verify [-qv] [--store folder] [--remove] [--json]\n"
+    "       qstate verify [-qv] [-t threads] [--store folder] [--remove] [--json]\n"
     "       qstate rm [-qv] [--store folder] [--json] --all | prefix ...\n";
 
 enum { O_ALL = 256, O_JSON, O_NO_CHECKPOINTS, O_NO_COMPRESS, O_REMOVE, O_STORE,
@@ -52,7 +52,7 @@ static const struct {
 	const char	*takes;		/* letters of the options */
 } commands[N_COMMANDS] = {
 	[SHOW] = { "show", 1, -1, "JT" },
-	[VERIFY] = { "verify", 0, -1, "JRS" },
+	[VERIFY] = { "verify", 0, -1, "tJRS" },
 	[DIFF] = { "diff", 2, 2, "AJ" },
 	[SLICE] = { "slice", 1, 1, "nmtoKC" },
 	[PACK] = { "pack", 1, 1, "oKC" },

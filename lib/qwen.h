@@ -1418,10 +1418,11 @@ int qwen_state_block_read(struct qwen_state_file *f, size_t i,
     const unsigned char **raw, size_t *n, struct qwen_err *err);
 
 /*
- * Read, check and decode every block of the file (a part is welcome), as a
- * reader of a pipe would, without a model.  Messages name the bad block.
+ * Read, check and decode every block of the file (a part is welcome), without a
+ * model, on so many threads (0: one for each processor).  Messages name the
+ * first bad block.
  */
-int qwen_state_verify(const char *path, struct qwen_err *err);
+int qwen_state_verify(const char *path, int n_threads, struct qwen_err *err);
 
 /*
  * Write the state in a file again, without the model: cut to its first opts->to
@@ -1549,6 +1550,7 @@ struct qwen_store_verifier {
 	void	(*progress)(void *arg, uint64_t bytes);	/* may be NULL */
 	void	*arg;
 	int	 remove;
+	int	 n_threads;	/* as in qwen_state_verify */
 };
 
 int qwen_store_verify(struct qwen_store *st,

@@ -21,7 +21,7 @@ qstate_cat(char *paths[])
 	cli_no_binary_tty();
 	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
 		die("%s: %s", name, strerror(errno));
-	if (qwen_state_verify(path, &err) < 0)
+	if (qwen_state_verify(path, 0, &err) < 0)
 		cli_die_err(name, &err);
 	if (fstat(fd, &a) == -1 || stat(path, &b) == -1)
 		die("%s: %s", name, strerror(errno));

@@ -50,6 +50,7 @@ verify_store(void)
 	struct qwen_store_verifier v = {
 		.bad = bad_entry, .progress = verified, .arg = &bytes,
 		.remove = qstate_opt.remove,
+		.n_threads = qstate_opt.n_threads,
 	};
 	struct qwen_err err;
 	int rc;
@@ -71,6 +72,7 @@ qstate_verify(char *paths[])
 {
 	const char *name, *path;
 	struct qwen_err err;
+	int bad;
 
 	if (*paths == NULL) {
 		verify_store();
@@ -80,7 +82,9 @@ qstate_verify(char *paths[])
 		cli_usage("--store and --remove are for verify without files");
 	for (; *paths != NULL; paths++) {
 		path = qstate_file(*paths, &name);
-		told(name, qwen_state_verify(path, &err) < 0 ? err.msg : NULL);
+		bad = qwen_state_verify(path, qstate_opt.n_threads,
+		    &err) < 0;
+		told(name, bad ? err.msg : NULL);
 		qstate_file_done();
 	}
 }

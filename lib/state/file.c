@@ -349,9 +349,8 @@ out:
 	return r;
 }
 
-/* Kinds of which the index tells enough. */
-static int
-is_known(const struct qwen_state_entry *e)
+int
+qwen_state_is_known(const struct qwen_state_entry *e)
 {
 	static const char *const names[] = { "kv", "delta", "conv", "logits" };
 	size_t i;
@@ -374,7 +373,7 @@ take_records(struct opening *o, struct qwen_err *err)
 	for (i = 0; i < o->n; i++) {
 		const struct qwen_state_entry *e = &f->list.entry[i];
 
-		if (is_known(e)) {
+		if (qwen_state_is_known(e)) {
 			if (qwen_state_layout_add(&f->in.lay, e, err) < 0)
 				return qwen_fail_in(err, "state block %llu (%s) "
 				    "at byte %llu", (unsigned long long)i,
@@ -408,9 +407,8 @@ open_by_index(struct opening *o, struct qwen_err *err)
 
 /* ------------------------------------------------------------ read through */
 
-/* Through a reader from the first byte on; decode: all of it. */
-static int
-read_through(struct qwen_state_in *v, int fd, struct qwen_header *h,
+int
+qwen_state_read_through(struct qwen_state_in *v, int fd, struct qwen_header *h,
     struct qwen_err *err)
 {
 	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE };
@@ -449,7 +447,7 @@ open_by_reading(struct opening *o, struct qwen_err *err)
 	memset(&f->list, 0, sizeof f->list);
 	qwen_state_in_fini(&f->in);
 	f->in.list = &f->list;
-	if (read_through(&f->in, f->fd, &h, err) < 0)
+	if (qwen_state_read_through(&f->in, f->fd, &h, err) < 0)
 		return -1;
 	f->info.fp = f->in.total;
 	return 0;
@@ -651,19 +649,4 @@ qwen_state_block_read(struct qwen_state_file *f, size_t i,
 	    qwen_state_layout_check(&f->in.lay, e, *raw, err) < 0)
 		return qwen_state_rec_fail(&rec, err);
 	return 0;
-}
-
-int
-qwen_state_verify(const char *path, struct qwen_err *err)
-{
-	struct qwen_state_in v = { .decode_all = 1 };
-	struct qwen_header h;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
-
-	if (fd < 0)
-		return qwen_fail_errno(err, "cannot open it");
-	r = read_through(&v, fd, &h, err);
-	qwen_state_in_fini(&v);
-	close(fd);
-	return r;
 }

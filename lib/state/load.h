@@ -86,6 +86,18 @@ int qwen_state_file_rec(const struct qwen_state_file *f, size_t i,
 int qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
     struct qwen_state_rec *rec, const unsigned char *p, struct qwen_err *err);
 
+/* Kinds of which the index tells enough, so that opening leaves them alone. */
+int qwen_state_is_known(const struct qwen_state_entry *e);
+
+/* All of the descriptor, from the first byte on, into *v and the header. */
+int qwen_state_read_through(struct qwen_state_in *v, int fd,
+    struct qwen_header *h, struct qwen_err *err);
+
+/* ---- restore.c: those kinds read, checked and decoded, and no more */
+struct qwen_pool;
+int qwen_state_check_blocks(const struct qwen_state_file *f,
+    struct qwen_pool *pool, struct qwen_err *err);
+
 /* ---- restore.c: the read of struct qwen_source */
 int qwen_state_source_read(struct qwen_source *src,
     const struct qwen_session *s, uint64_t at, void *recurrent, float *logits,

@@ -27,7 +27,8 @@ struct job {
 };
 
 struct restore {
-	const struct qwen_session *s;
+	struct qwen_pool	*pool;
+	const struct qwen_session *s;		/* NULL: nothing is kept */
 	uint16_t		***block;	/* of each layer, or NULL */
 	void			*recurrent;	/* laid out as in s */
 	float			*logits;
@@ -131,7 +132,8 @@ do_job(struct restore *r, struct worker *w, const struct job *j)
 	    rec.len, &raw, &w->err) < 0 ||
 	    qwen_state_layout_check(&j->f->in.lay, e, raw, &w->err) < 0)
 		return qwen_state_rec_fail(&rec, &w->err);
-	put(r, j, raw);
+	if (r->s != NULL)
+		put(r, j, raw);
 	return 0;
 }
 
@@ -174,8 +176,7 @@ free_workers(struct restore *r)
 static int
 run_jobs(struct restore *r, struct qwen_err *err)
 {
-	struct qwen_pool *pool = r->s->model->pool;
-	size_t i, n = (size_t)qwen_pool_threads(pool);
+	size_t i, n = (size_t)qwen_pool_threads(r->pool);
 	int rc = 0;
 
 	n = n < r->n ? n : r->n;
@@ -194,7 +195,7 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	}
 	atomic_store(&r->next, 0);
 	atomic_store(&r->bad, SIZE_MAX);
-	qwen_pool_run(pool, work, r, r->n_worker);
+	qwen_pool_run(r->pool, work, r, r->n_worker);
 	for (i = 0; i < r->n_worker; i++) {
 		if (r->worker[i].bad == SIZE_MAX ||
 		    r->worker[i].bad != atomic_load(&r->bad))
@@ -233,12 +234,29 @@ int
 qwen_state_source_read(struct qwen_source *src, const struct qwen_session *s,
     uint64_t at, void *recurrent, float *logits, struct qwen_err *err)
 {
-	struct restore r = { .s = s, .recurrent = recurrent,
-	    .logits = logits };
+	struct restore r = { .pool = s->model->pool, .s = s,
+	    .recurrent = recurrent, .logits = logits };
 
 	if (add_position(&r, qwen_state_file_of(src), at, err) < 0) {
 		free(r.job);
 		return -1;
+	}
+	return run_jobs(&r, err);
+}
+
+int
+qwen_state_check_blocks(const struct qwen_state_file *f,
+    struct qwen_pool *pool, struct qwen_err *err)
+{
+	struct restore r = { .pool = pool };
+	size_t i;
+
+	for (i = 0; i < f->list.n; i++) {
+		if (qwen_state_is_known(&f->list.entry[i]) &&
+		    add_job(&r, f, i, NULL, 0, err) < 0) {
+			free(r.job);
+			return -1;
+		}
 	}
 	return run_jobs(&r, err);
 }
@@ -479,7 +497,8 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
-	struct restore r = { .s = s, .recurrent = s->recurrent };
+	struct restore r = { .pool = s->model->pool, .s = s,
+	    .recurrent = s->recurrent };
 	size_t i;
 	int rc = -1;
 

@@ -297,7 +297,7 @@ check_file(struct verify *v, const struct folder *f, const struct place *p,
 
 	if (qwen_store_node_open(&nd, path, n, &f->model, err) < 0)
 		return -1;
-	if (qwen_state_verify(path, err) < 0) {
+	if (qwen_state_verify(path, v->v->n_threads, err) < 0) {
 		qwen_store_node_close(nd);
 		return -1;
 	}

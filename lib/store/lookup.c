@@ -537,7 +537,7 @@ blame(struct lookup *l, const struct qwen_err *why)
 		qwen_store_name_format(&l->sc.file[l->file[i]].n, name);
 		if ((path = qwen_store_path(&l->sc, name)) == NULL)
 			return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
-		good = qwen_state_verify(path, &err) == 0;
+		good = qwen_state_verify(path, 1, &err) == 0;
 		free(path);
 		if (!good) {
 			hits++;

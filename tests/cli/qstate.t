@@ -150,6 +150,21 @@ done
 ok $? "none of them leaves a file"
 qstate verify cut.cbor whole.cbor flip.cbor 2>err
 is "$? $(wc -l <err)" "1 2" "verify looks at all files"
+# one of several megabytes, which threads share; bad in two places
+ids 3000 1 500 | qprefill -m "$DEMO" -o large.cbor >/dev/null
+at=$(qstate show --json -v large.cbor | jq '.blocks | map(select(.kind == "kv")) |
+    .[1].offset + 400, .[-1].offset + 400')
+qstate verify -t 4 large.cbor 2>err
+is "$? $(wc -c <large.cbor | cut -c1)$(cat err)" "0 3" "whole, by 4 threads"
+for n in $at; do
+	printf '\252\125' | dd of=large.cbor bs=1 seek="$n" conv=notrunc 2>dd
+done
+for t in 1 2 4; do
+	qstate verify -t $t large.cbor 2>&1
+done | uniq >err
+is "$(wc -l <err) $(grep -c "block [0-9]* (kv .*) at byte $(qstate show --json -v \
+    large.cbor | jq '.blocks | map(select(.kind == "kv"))[1].offset')" err)" \
+    "1 1" "verify names the first bad block, whatever the threads: $(cat err)"
 qstate verify --json cut.cbor whole.cbor 2>/dev/null | jq -s -e '
     [.[].ok] == [false, true] and (.[0].error | length) > 0' >/dev/null
 ok $? "verify --json"

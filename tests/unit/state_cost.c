@@ -198,7 +198,7 @@ verify(struct report *r, int plain, size_t n_max)
 
 	(void)plain;
 	(void)n_max;
-	r->done = qwen_state_verify(path, &r->err) == 0;
+	r->done = qwen_state_verify(path, 16, &r->err) == 0;
 	r->kib = peak() - before;
 }
 

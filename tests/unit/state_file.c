@@ -486,12 +486,12 @@ test_blocks(struct qwen_model *m)
 	qwen_state_close(f);
 	fd = fd_of(b.p, b.n);
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
-	ok(qwen_state_verify(path, &err) == 0, "verified %s", err.msg);
+	ok(qwen_state_verify(path, 2, &err) == 0, "verified %s", err.msg);
 	close(fd);
 	b.p[b.n / 2] ^= 4;
 	fd = fd_of(b.p, b.n);
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
-	ok(qwen_state_verify(path, &err) < 0 &&
+	ok(qwen_state_verify(path, 2, &err) < 0 &&
 	    strstr(err.msg, "state block") != NULL, "%s", err.msg);
 	close(fd);
 	ok(qwen_state_open(&f, "/dev/null", &err) < 0 && f == NULL,

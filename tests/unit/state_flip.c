@@ -61,7 +61,7 @@ is_good(const struct bytes *b)
 	int fd = fd_of(b->p, b->n), r;
 
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
-	r = qwen_state_verify(path, &err);
+	r = qwen_state_verify(path, 2, &err);
 	close(fd);
 	return r == 0;
 }

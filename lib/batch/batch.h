@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "qwen.h"
+#include "sample/sample.h"
 
 /* Sharing fewer tokens is not worth the copy of a state. */
 #define QWEN_SHARE_MIN 16
@@ -65,6 +66,9 @@ struct qwen_work {
 	struct qwen_task	**ready;	/* behind whose text is to be
 						   chosen */
 	size_t			 n_ready;
+	const struct qwen_sift	*sift;
+	struct qwen_cands	*list;		/* to choose from, one a
+						   thread, once needed */
 	uint64_t		 next_seq, clock;
 	int			 tight;		/* somebody made room: nobody
 						   enters before one leaves */

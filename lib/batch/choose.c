@@ -9,41 +9,16 @@
 #include "kernel/logprob.h"
 #include "model/model.h"
 
-enum { BLOCK = 256 };	/* a fixed trip count, so that it is vectorised */
-
-/* Whether any of BLOCK numbers is above top. */
+/* The sampler, with the thread's list; once, what it has to know. */
 static int
-has_better(const float *row, float top)
+begin(struct qwen_work *w, struct qwen_task *t, int thread)
 {
-	int i, any = 0;
+	struct qwen_cands *list = &w->list[thread];
 
-	for (i = 0; i < BLOCK; i++)
-		any |= row[i] > top;
-	return any;
-}
-
-/* The first of the highest; few blocks have a new one. */
-static size_t
-best(const float *row, size_t n)
-{
-	size_t i, at, end, k = 0;
-
-	for (at = 0; at < n; at = end) {
-		end = n - at < BLOCK ? n : at + BLOCK;
-		if (end - at == BLOCK && !has_better(row + at, row[k]))
-			continue;
-		for (i = at; i < end; i++) {
-			if (row[i] > row[k])
-				k = i;
-		}
-	}
-	return k;
-}
-
-static int
-begin(struct qwen_work *w, struct qwen_task *t)
-{
-	if (t->begun || t->job.sampler == NULL)
+	if (list->cap == 0 && qwen_cands_init(list, w->n_vocab, &t->err) < 0)
+		return -1;
+	qwen_sampler_lend(t->job.sampler, list);
+	if (t->begun)
 		return 0;
 	t->begun = 1;
 	if (qwen_sampler_begin(t->job.sampler, w->n_vocab, &t->err) < 0)
@@ -52,17 +27,20 @@ begin(struct qwen_work *w, struct qwen_task *t)
 }
 
 static int
-take(struct qwen_work *w, struct qwen_task *t, const float *row)
+take(struct qwen_work *w, struct qwen_task *t, const float *row, int thread)
 {
 	struct qwen_choice *c = &t->choice;
 	size_t above;
 	double sum;
+	int finite;
 
-	c->id = (int32_t)best(row, w->n_vocab);
-	if (t->job.sampler != NULL && (begin(w, t) < 0 ||
+	if (t->job.sampler == NULL)
+		c->id = (int32_t)qwen_sample_best(w->sift, row, w->n_vocab,
+		    &finite);
+	else if (begin(w, t, thread) < 0 ||
 	    qwen_sampler_sample(t->job.sampler, row, NULL, w->n_vocab, t->n,
 	    &c->id, &t->err) < 0 ||
-	    qwen_sampler_accept(t->job.sampler, &c->id, 1, 1, &t->err) < 0))
+	    qwen_sampler_accept(t->job.sampler, &c->id, 1, 1, &t->err) < 0)
 		return -1;
 	if (!t->job.logprobs)
 		return 0;
@@ -81,12 +59,11 @@ choose_one(void *arg, size_t item, int thread)
 	struct qwen_task *t = w->ready[item];
 	const float *row = qwen_session_logits(t->s);
 
-	(void)thread;
 	t->failed = 0;
 	if (t->job.score != NULL)	/* told with the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
-	    "no logits to choose from") : take(w, t, row);
+	    "no logits to choose from") : take(w, t, row, thread);
 }
 
 static int

@@ -2,6 +2,7 @@
 /* work.c - the queue of jobs, and one step of the work. */
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "batch/batch.h"
@@ -21,10 +22,13 @@ allocate(struct qwen_work *w)
 	w->ready = qwen_alloc(n, sizeof *w->ready);
 	w->cap_node = n > LEAST_NODES ? n : LEAST_NODES;
 	w->node = qwen_alloc(w->cap_node, sizeof *w->node);
+	w->list = qwen_alloc((size_t)qwen_model_n_threads(w->o.model),
+	    sizeof *w->list);
 	w->row_part = qwen_alloc(qwen_logprob_n_parts(w->n_vocab),
 	    sizeof *w->row_part);
 	return w->active == NULL || w->part == NULL || w->owner == NULL ||
-	    w->ready == NULL || w->node == NULL || w->row_part == NULL ? -1 : 0;
+	    w->ready == NULL || w->node == NULL || w->row_part == NULL ||
+	    w->list == NULL ? -1 : 0;
 }
 
 int
@@ -45,6 +49,7 @@ qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
 		w->o.n_pass = DEFAULT_PASS;
 	w->n_vocab = qwen_model_n_vocab(o->model);
 	w->n_ctx = qwen_model_n_ctx(o->model);
+	w->sift = qwen_sift_choose(qwen_cpu_detect());
 	qwen_cache_usage(o->cache, &w->usage);
 	if (allocate(w) < 0) {
 		qwen_work_free(w);
@@ -78,6 +83,10 @@ qwen_work_free(struct qwen_work *w)
 		return;
 	for (i = 0; i < w->n_waiting; i++)
 		free_task(w->waiting[i]);
+	for (i = 0; w->list != NULL &&
+	    i < (size_t)qwen_model_n_threads(w->o.model); i++)
+		qwen_cands_fini(&w->list[i]);
+	free(w->list);
 	for (i = 0; i < w->n_active; i++)
 		free_task(w->active[i]);
 	for (i = 0; i < w->n_node; i++)

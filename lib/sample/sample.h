@@ -54,6 +54,13 @@ int qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err);
 void qwen_cands_fini(struct qwen_cands *l);
 
 /*
+ * Choose with this list from now on, which is for the whole vocabulary, in place
+ * of one of the sampler's own: many samplers that are asked in turn need but
+ * one, which stays in the cache.  Before begin, or again for another one.
+ */
+void qwen_sampler_lend(struct qwen_sampler *s, struct qwen_cands *l);
+
+/*
  * Fill the list from n logits of tokens ids[i], or 0 .. n - 1 where ids is
  * NULL; ids need no order.  Fails on a logit that is not finite (QWEN_ENUMERIC)
  * and on an id that is outside n_vocab or there twice (QWEN_ERANGE).

@@ -201,16 +201,22 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu",
 		    n_vocab);
 	if (qwen_chain_arrange(s, err) < 0 ||
-	    qwen_cands_init(&s->list, n_vocab, err) < 0 ||
+	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
 	    begin_methods(s, n_vocab, err) < 0 ||
 	    begin_grammar(s, n_vocab, err) < 0) {
 		end(s);
 		return -1;
 	}
-	s->list.sift = qwen_sift_choose(s->features);
+	s->sift = qwen_sift_choose(s->features);
 	s->greedy = qwen_chain_is_greedy(s);
 	s->n_vocab = n_vocab;
 	return 0;
+}
+
+void
+qwen_sampler_lend(struct qwen_sampler *s, struct qwen_cands *l)
+{
+	s->lent = l;
 }
 
 int
@@ -354,7 +360,7 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 
 	if (n == 0 || n > s->n_vocab)
 		return -1;
-	id = (int32_t)qwen_sample_best(s->list.sift, logits, n, &finite);
+	id = (int32_t)qwen_sample_best(s->sift, logits, n, &finite);
 	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked, s->n_masked,
 	    sizeof id, compare_i32) != NULL))
 		return -1;
@@ -376,7 +382,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
     const int32_t *ids, size_t n, uint64_t pos, int32_t *out,
     struct qwen_err *err)
 {
-	struct qwen_cands *l = &s->list;
+	struct qwen_cands *l = s->lent != NULL ? s->lent : &s->list;
 	uint64_t seed = s->v[SEED].u;
 	size_t i;
 
@@ -385,6 +391,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 	if (s->greedy && ids == NULL &&
 	    (*out = best_of_row(s, logits, n)) >= 0)
 		return 0;
+	l->sift = s->sift;
 	if (qwen_cands_fill(l, logits, ids, n, s->n_vocab, err) < 0)
 		return -1;
 	if (s->n_masked > 0)

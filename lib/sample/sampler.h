@@ -36,7 +36,9 @@ struct qwen_sampler {
 	size_t			 n_run;
 	int			 greedy;	/* they come down to the best */
 	union qwen_sample_value	*v;		/* of all options, ours first */
-	struct qwen_cands	 list;
+	const struct qwen_sift	*sift;
+	struct qwen_cands	 list;		/* its own, and */
+	struct qwen_cands	*lent;		/* another's, in place of it */
 	size_t			 n_vocab;	/* 0 before begin */
 	int32_t			*masked;	/* ascending */
 	size_t			 n_masked;

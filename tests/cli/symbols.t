@@ -91,7 +91,7 @@ wire base
 model base quant gguf kernel
 state base wire model
 store base wire model state
-batch base model kernel
+batch base model kernel sample
 cli yyjson
 EOF
 [ ! -s other ]

@@ -800,6 +800,8 @@ talk(struct chat *c)
 			turn(c, line);
 		free(line);
 	}
+	if (ferror(stdin))
+		warn("stdin: %s", strerror(errno));
 	if (tty)
 		end_editing(path);
 }

@@ -353,6 +353,55 @@ qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
 	return 0;
 }
 
+/* A role, as text that ends; "" if there is none. */
+static int
+role_of(struct chat_run *r, const struct chat_dict *m, char role[64])
+{
+	struct chat_value *v;
+
+	role[0] = '\0';
+	if (get(r, m, "role", &v) < 0)
+		return -1;
+	if (v != NULL && v->type == CHAT_TEXT) {
+		size_t n = v->u.s.n < 63 ? v->u.s.n : 63;
+
+		memcpy(role, v->u.s.s, n);
+		role[n] = '\0';
+	}
+	return 0;
+}
+
+int
+qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
+    const char *source)
+{
+	const struct chat_list *l = &messages->u.l;
+	struct chat_text all = { r->out->s, r->out->n, NULL }, text;
+	struct chat_value *v;
+	char role[64];
+	size_t i, at;
+
+	if (strstr(source, "role") == NULL)
+		return 0;
+	for (i = 0; i < l->n; i++) {
+		if (role_of(r, l->v[i].u.d, role) < 0 ||
+		    get(r, l->v[i].u.d, "content", &v) < 0)
+			return -1;
+		if (v == NULL || v->type != CHAT_TEXT ||
+		    (role[0] != '\0' && strstr(source, role) != NULL))
+			continue;
+		text = qwen_chat_strip(&v->u.s, NULL, 3);
+		if (qwen_chat_search(r, &all, &text, 0, &at) < 0)
+			return -1;
+		if (at <= all.n)
+			continue;
+		return qwen_fail(r->err, QWEN_EUNSUP, role[0] == '\0' ?
+		    "message %zu has no role" : "message %zu has the role "
+		    "'%s', which the template passes over", i + 1, role);
+	}
+	return 0;
+}
+
 /* --------------------------------------------------------------- variables */
 
 /* All members as variables; what is null counts as not given. */
@@ -382,12 +431,19 @@ static int
 check_messages(struct chat_run *r, const struct chat_dict *d,
     struct chat_value **list)
 {
+	struct chat_value *tools;
+
 	if (get(r, d, "messages", list) < 0)
 		return -1;
 	if (*list == NULL || (*list)->type != CHAT_LIST)
 		return fail(r, "the request has no list of messages");
 	if ((*list)->u.l.n == 0)
 		return fail(r, "the request has no messages");
+	if (get(r, d, "tools", &tools) < 0)
+		return -1;
+	if (tools != NULL && tools->type != CHAT_NONE &&
+	    tools->type != CHAT_LIST)
+		return fail(r, "the tools are no list");
 	return 0;
 }
 

@@ -26,6 +26,14 @@ void qwen_chat_close_request(struct qwen_chat_request *q);
  */
 int qwen_chat_put_right(struct chat_run *r, struct chat_value *messages);
 
+/*
+ * Whether the prompt that a template of this source made lacks a message: one
+ * without a role, or of a role that the template does not speak of though it
+ * goes by roles.  0; or -1.
+ */
+int qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
+    const char *source);
+
 /* JSON, its numbers as they are written; what: for the message. */
 int qwen_chat_read(yyjson_doc **out, const char *json, size_t n,
     const char *what, struct qwen_err *err);

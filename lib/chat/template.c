@@ -177,6 +177,10 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 	r.accident = 0;
 	if (rc == 0)
 		rc = qwen_chat_exec(&r, t);
+	if (rc == 0) {
+		r.accident = 0;
+		rc = qwen_chat_check_lost(&r, q.messages, t->source);
+	}
 	*accident = rc < 0 && r.accident;
 	qwen_chat_close_request(&q);
 	qwen_chat_arena_fini(&r.mem);

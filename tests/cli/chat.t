@@ -108,6 +108,15 @@ fails 1 'no messages' "none" qtok --chat --template qwen3 none.json
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json
 fails 1 'template refuses: System message must be at the beginning' "refused" \
     qtok --chat --template qwen3.6 -f prompt late.json
+printf '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}' >lost.json
+fails 1 'message 2 has no role' "a message without a role" qtok --chat --template qwen3 lost.json
+printf '{"messages": [{"role": "developer", "content": "b"}, {"role": "user", "content": "a"}]}' >lost.json
+fails 1 "message 1 has the role 'developer', which the template passes over" "a role that would be lost" \
+    qtok --chat --template qwen3 lost.json
+qtok --chat --template qwen3-coder -f prompt lost.json | grep -q -x '<|im_start|>developer'
+ok $? "one that is not"
+printf '{"messages": [{"role": "user", "content": "a"}], "tools": "x"}' >tools.txt
+fails 1 'the tools are no list' "tools that are a text" qtok --chat --template qwen3 tools.txt
 fails 1 "no template 'qwen2'" "an unknown template" qtok --chat --template qwen2 -f prompt request.json
 fails 1 './none.jinja: ' "no such template file" qtok --chat --template ./none.jinja request.json
 printf 'a\n{%% if %%}' >bad.jinja

@@ -90,6 +90,10 @@ qchat -n 3 --template qwen3.6 <in >out 2>err
 is "$? $(grep -c 'template refuses' err) $(jq '.messages | length' l.json)" "1 1 2" "what the template refuses is taken back"
 { head -c 300000 /dev/zero | tr '\0' 'a '; printf '\nb\n/save c.json\n'; } | qchat -n 3 --template qwen3 >out 2>err
 is "$? $(grep -c "context" err) $(jq '.messages | length' c.json)" "1 1 2" "more than the context holds"
+qchat --template qwen3 <&- >out 2>err
+is "$? $(grep -c '^qchat: stdin: ' err)" "1 1" "no stdin"
+qchat --template qwen3 <. >out 2>err
+is "$? $(grep -c '^qchat: stdin: ' err)" "1 1" "a folder on stdin"
 for o in '--think maybe' '-n -1' extra --nope; do
 	# shellcheck disable=SC2086
 	qchat $o </dev/null >out 2>err

@@ -136,6 +136,75 @@ if command -v jq >/dev/null 2>&1; then
 	run 1 2
 	jq -r .text drafts.jsonl | grep -qxF -- "$(head -n 1 out)"
 	ok $? "the best of several is one of them"
+
+	recipe "A chat kept in a folder"
+	run 1 2 3 4
+	jq -r '.messages[-1].content' talk/1.json talk/2.json talk/3.json |
+	    cmp -s - out
+	ok $? "the three answers are printed, and kept"
+	is "$(jq -c '[.messages[].role]' talk/3.json)" \
+	    '["user","assistant","user","assistant"]' "the third has two turns"
+	for t in 1 2 3; do
+		qtok --chat -f text talk/$t.ask >whole
+		qdecode -n 60 -f text <whole >>whole
+		qstate show --tokens talk/$t.cbor | cmp -s - whole
+		ok $? "turn $t is what reading all of it gives"
+		qprefill -o cold.cbor <whole >/dev/null
+		qstate diff talk/$t.cbor cold.cbor
+		ok $? "and so is its state"
+	done
+	qtok --chat talk/3.ask | qprefill -v --reuse talk/1.cbor -o cold.cbor \
+	    2>&1 >/dev/null | grep -q 'talk/1.cbor.*[1-9]'
+	ok $? "and the first turn was not read again"
+
+	recipe "Summaries of a folder"
+	run 1 2 3 4 5
+	is "$(jq -r keys[] out | xargs)" "letters/ann letters/bob" \
+	    "a line for each letter"
+	qtok --chat --system 'Say in one sentence what the letter is about.' \
+	    --data letters/bob | qdecode -n 40 | qtok -d >want
+	jq -j '."letters/bob" // empty' out | cmp -s - want
+	ok $? "what the model says of it alone: $(head -n 1 want | cut -c1-60)"
+
+	recipe "JSON out of a text"
+	run 1 2 3 4
+	is "$(jq -c '[keys_unsorted, (.seller | length <= 40), (.boxes >= 1 and
+	    .boxes <= 1000), (.paid | type | . == "null" or . == "boolean")]' \
+	    sold.json)" '[["seller","date","boxes","paid"],true,true,true]' \
+	    "$(cat sold.json)"
+	[ -s out ]
+	ok $? "it is printed: $(cat out)"
+
+	recipe "Tools that the model calls"
+	run 1 2 3 4
+	is "$(jq -c '[.messages[].role]' chat.json)" '["user","assistant"]' \
+	    "the demo model calls none"
+	# a model that does: twice, and then it answers
+	mkdir -p bin
+	cat >bin/qdecode <<-'E'
+	#!/bin/sh
+	n=$(cat n)
+	echo $((n + 1)) >n
+	case $n in
+	0) set -- "$@" --grammar calls.gbnf ;;
+	1) set -- "$@" --grammar call.gbnf ;;
+	esac
+	exec "$BIN/qdecode" "$@"
+	E
+	chmod +x bin/qdecode
+	one='<tool_call>\n{\"name\": \"lines\", \"arguments\": {\"file\": \"../x/notes\"}}\n</tool_call>'
+	two='<tool_call>\n{\"name\": \"n\\\\o\", \"arguments\": {}}\n</tool_call>'
+	printf '%s\n' "root ::= \"$one\n$two\"" >calls.gbnf
+	printf '%s\n' "root ::= \"$one\"" >call.gbnf
+	echo 0 >n
+	PATH=$PWD/bin:$PATH sh agent.sh 'How many?' >out 2>err
+	is "$?$(cat err)" 0 "a model that calls tools"
+	is "$(jq -c '[.messages[].role]' chat.json | tr -d '"')" \
+	    "[user,assistant,tool,tool,assistant,tool,assistant]" "what was said"
+	is "$(jq -r '.messages[] | select(.role == "tool").content' chat.json |
+	    tr -d ' ' | xargs -d '\n' echo)" '3 thereisnotooln\o 3' "by the tools"
+	jq -r '.messages[-1].content' chat.json | cmp -s - out
+	ok $? "the last answer is printed"
 else
 	skip "many prompts" "no jq"
 fi

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* phase.c - prefill or decode at one setting, in rounds. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "qbench.h"
 
@@ -30,7 +31,8 @@ eval(struct qwen_session *s, const int32_t *t, size_t n,
 }
 
 static void
-team_init(struct team *t, const struct phase *p, struct qwen_model *m)
+team_init(struct team *t, const struct phase *p, struct qwen_model *m,
+    int scattered)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
 	size_t i, blocks = (p->depth + p->n) / 16 + 1;
@@ -42,8 +44,8 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m)
 	if (t->s == NULL || t->part == NULL)
 		die("out of memory");
 	if (qwen_cache_new(&t->cache, m, 0, &err) < 0 ||
-	    (qbench_opt.scattered && qwen_cache_scatter(t->cache,
-	    4 * blocks * t->n, &err) < 0))
+	    (scattered && qwen_cache_scatter(t->cache, 4 * blocks * t->n,
+	    &err) < 0))
 		cli_die_err(qbench_model_name, &err);
 	for (i = 0; i < t->n; i++) {
 		if (qwen_session_new_in(&t->s[i], t->cache, &err) < 0)
@@ -96,6 +98,25 @@ run_tokens(const struct phase *p, struct team *t, size_t n)
 		eval_team(p, t, p->depth + i);
 }
 
+/* Where blocks lie does not show: the same, one block after the other. */
+static void
+check_scattered(const struct phase *p, const struct team *scattered,
+    struct qwen_model *m, size_t n)
+{
+	size_t i, row = qwen_model_n_vocab(m) * sizeof(float);
+	struct team t;
+
+	team_init(&t, p, m, 0);
+	run_tokens(p, &t, n);
+	for (i = 0; i < t.n; i++) {
+		if (memcmp(qwen_session_logits(t.s[i]),
+		    qwen_session_logits(scattered->s[i]), row) != 0)
+			die("%s: with scattered blocks, timeline %zu has other "
+			    "logits", qbench_model_name, i + 1);
+	}
+	team_fini(&t);
+}
+
 /*
  * What the machine gives changes from one second to the next where others share
  * it: so it is measured beside every round.
@@ -107,7 +128,7 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 	struct counts a, b;
 	struct team t;
 
-	team_init(&t, p, m);
+	team_init(&t, p, m, qbench_opt.scattered);
 	qbench_count(&a);
 	run_tokens(p, &t, p->n);
 	qbench_count(&b);
@@ -127,29 +148,39 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 	r->int8 = machine.int8;
 }
 
-/* A round that is not timed: it warms up, and counts for each kernel. */
 static void
-counted_round(struct phase *p, struct qwen_model *m)
+count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 {
 	struct qwen_err err;
-	struct team t;
 
-	team_init(&t, p, m);
-	if (qbench_opt.csv) {
-		run_tokens(p, &t, p->n < WARM_TOKENS ? p->n : WARM_TOKENS);
-		team_fini(&t);
-		return;
-	}
 	p->stat = calloc(MAX_STATS, sizeof *p->stat);
 	if (p->stat == NULL)
 		die("out of memory");
 	if (qwen_model_profile(m, 1, &err) < 0)
 		cli_die_err(NULL, &err);
-	run_tokens(p, &t, p->n);
+	run_tokens(p, t, p->n);
 	p->n_stat = qwen_model_stats(m, p->stat, MAX_STATS);
 	if (p->n_stat > MAX_STATS)
 		p->n_stat = MAX_STATS;
 	qwen_model_profile(m, 0, NULL);
+}
+
+/* A round that is not timed: it warms up, and counts for each kernel. */
+static void
+counted_round(struct phase *p, struct qwen_model *m)
+{
+	size_t n = p->n;
+	struct team t;
+
+	team_init(&t, p, m, qbench_opt.scattered);
+	if (qbench_opt.csv) {
+		n = n < WARM_TOKENS ? n : WARM_TOKENS;
+		run_tokens(p, &t, n);
+	} else {
+		count_kernels(p, m, &t);
+	}
+	if (qbench_opt.scattered)
+		check_scattered(p, &t, m, n);
 	team_fini(&t);
 }
 

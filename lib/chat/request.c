@@ -371,6 +371,14 @@ role_of(struct chat_run *r, const struct chat_dict *m, char role[64])
 	return 0;
 }
 
+/* A template that leaves out one of these does so on purpose. */
+static int
+is_usual(const char *role)
+{
+	return strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0 ||
+	    strcmp(role, "system") == 0 || strcmp(role, "tool") == 0;
+}
+
 int
 qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
     const char *source)
@@ -388,6 +396,7 @@ qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 		    get(r, l->v[i].u.d, "content", &v) < 0)
 			return -1;
 		if (v == NULL || v->type != CHAT_TEXT ||
+		    is_usual(role) ||
 		    (role[0] != '\0' && strstr(source, role) != NULL))
 			continue;
 		text = qwen_chat_strip(&v->u.s, NULL, 3);

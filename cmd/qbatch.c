@@ -284,24 +284,12 @@ static void
 open_template(struct run *r)
 {
 	static struct qwen_err err;
-	char *text;
-	size_t n;
-	int rc;
 
-	if (opt.template == NULL) {
-		if (qwen_template_open_gguf(&r->template,
-		    qwen_model_gguf(r->model), &err) < 0)
-			r->batch.b.no_template = err.msg;
-	} else if (strchr(opt.template, '/') == NULL) {
-		if (qwen_template_open(&r->template, opt.template, &err) < 0)
-			cli_die_err("--template", &err);
-	} else {
-		text = cli_read_file(opt.template, &n);
-		rc = qwen_template_open_text(&r->template, text, n, &err);
-		free(text);
-		if (rc < 0)
-			cli_die_err(opt.template, &err);
-	}
+	if (opt.template != NULL)
+		r->template = cli_template(opt.template);
+	else if (qwen_template_open_gguf(&r->template,
+	    qwen_model_gguf(r->model), &err) < 0)
+		r->batch.b.no_template = err.msg;
 	r->batch.b.template = r->template;
 }
 

@@ -616,9 +616,7 @@ save(const struct chat *c, const char *path)
 	size_t n;
 	char *json = got(yyjson_mut_write(c->doc, YYJSON_WRITE_PRETTY, &n));
 
-	if (*path == '\0')
-		warn("/save: which file?");
-	else if (replace_file(path, json, n) < 0)
+	if (replace_file(path, json, n) < 0)
 		warn("%s: %s", path, strerror(errno));
 	free(json);
 }
@@ -647,7 +645,10 @@ command(struct chat *c, char *line)
 	arg += strspn(arg, " ");
 	if (strcmp(line, "/quit") == 0)
 		return 0;
-	if (strcmp(line, "/help") == 0)
+	if (*arg == '\0' && (strcmp(line, "/save") == 0 ||
+	    strcmp(line, "/load") == 0 || strcmp(line, "/data") == 0))
+		warn("%s: which file?", line);
+	else if (strcmp(line, "/help") == 0)
 		fputs(help, stderr);
 	else if (strcmp(line, "/reset") == 0)
 		reset(c, system_text(c));
@@ -800,6 +801,8 @@ talk(struct chat *c)
 			turn(c, line);
 		free(line);
 	}
+	if (tty && more)	/* Ctrl-D leaves the prompt as it is */
+		putc('\n', stderr);
 	if (ferror(stdin))
 		warn("stdin: %s", strerror(errno));
 	if (tty)
@@ -814,11 +817,9 @@ open_template(struct chat *c)
 	const struct qwen_gguf *g = qwen_model_gguf(c->model);
 	struct qwen_err err;
 
-	if (opt.template != NULL &&
-	    qwen_template_open(&c->template, opt.template, &err) < 0)
-		cli_die_err("--template", &err);
-	if (opt.template == NULL &&
-	    qwen_template_open_gguf(&c->template, g, &err) < 0)
+	if (opt.template != NULL)
+		c->template = cli_template(opt.template);
+	else if (qwen_template_open_gguf(&c->template, g, &err) < 0)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
 }
 

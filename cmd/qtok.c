@@ -606,27 +606,13 @@ open_template(const struct opts *o)
 	struct qwen_template *t;
 	struct qwen_gguf *g;
 	struct qwen_err err;
-	char *source;
-	size_t n;
-	int rc;
 
-	if (o->template == NULL) {
-		g = open_model(o->model);
-		if (qwen_template_open_gguf(&t, g, &err) < 0)
-			cli_die_err(qwen_gguf_path(g, 0), &err);
-		qwen_gguf_close(g);
-		return t;
-	}
-	if (strchr(o->template, '/') == NULL)
-		rc = qwen_template_open(&t, o->template, &err);
-	else {
-		source = cli_read_file(o->template, &n);
-		rc = qwen_template_open_text(&t, source, n, &err);
-		free(source);
-	}
-	if (rc < 0)
-		cli_die_err(strchr(o->template, '/') == NULL ? "--template" :
-		    o->template, &err);
+	if (o->template != NULL)
+		return cli_template(o->template);
+	g = open_model(o->model);
+	if (qwen_template_open_gguf(&t, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	qwen_gguf_close(g);
 	return t;
 }
 

@@ -371,6 +371,9 @@ void cli_request_set(struct cli_request *q, const char *key,
 /* The request as JSON, to free(). */
 char *cli_request_json(struct cli_request *q, size_t *n);
 
+/* A published template, by name; with a slash in it, that of a file.  Dies. */
+struct qwen_template *cli_template(const char *name);
+
 /* All of a file, "-" being stdin, to free(), and a NUL behind it. Dies. */
 char *cli_read_file(const char *path, size_t *n);
 char *cli_read_fd(int fd, const char *name, size_t *n);

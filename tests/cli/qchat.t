@@ -46,6 +46,13 @@ is "$(printf '/think off\nb\n/save r.json\n' | qchat -n 3 --template qwen3.6 >/d
 is "$(printf 'a\n/quit\nb\n' | qchat -n 1 --template qwen3 2>/dev/null | wc -l)" 1 "/quit"
 is "$(printf '/help\n' | qchat --template qwen3 2>&1 >/dev/null | grep -c '^/')" 8 "/help"
 
+printf '{%% for m in messages %%}{{ m.content }}.{%% endfor %%}' >my.jinja
+echo Hello | qchat -q -n 5 --template ./my.jinja >out
+printf 'Hello.' | qtok | qdecode -n 5 | qtok -d >want
+echo >>want
+cmp -s out want
+ok $? "a template of one's own"
+
 # -- sampling options that look at texts
 echo Hello | qchat -q -n 30 --template qwen3 --temp 1 --seed 3 >whole
 stop=$(LC_ALL=C grep -o '[a-z ]\{6\}' whole | head -n 1)

@@ -16,7 +16,7 @@ static const char usage[] =
     "              [--vocab-size number] [--numerics version]\n"
     "              [--json | --csv]\n"
     "       qbench --machine [-qv] [-t threads] [--json | --csv]\n"
-    "       qbench --sampling [-q] [-r rounds] [--vocab-size number]\n"
+    "       qbench --sampling [-q] [-r rounds] [-m model | --vocab-size number]\n"
     "              [--json | --csv]\n"
     "       qbench --since time [-qv] [-m model] [-t threads]\n";
 
@@ -192,6 +192,9 @@ parse(int argc, char *argv[])
 		    "other");
 	if (qbench_opt.synthetic != NULL && qbench_opt.model != NULL)
 		cli_usage("-m and --synthetic exclude each other");
+	if (qbench_opt.sampling && qbench_opt.model != NULL &&
+	    qbench_opt.synth.n_vocab != 0)
+		cli_usage("--sampling: -m or --vocab-size, not both");
 	if (qbench_opt.synthetic == NULL && (qbench_opt.synth.n_layer ||
 	    qbench_opt.synth.n_expert || (qbench_opt.synth.n_vocab &&
 	    !qbench_opt.sampling)))

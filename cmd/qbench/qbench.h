@@ -103,6 +103,23 @@ struct spread {
 /* Sorts v. */
 struct spread qbench_spread_of(double *v, size_t n);
 
+/* constrained.c: a text by a schema, in the tokens of a model. */
+struct constrained {
+	struct qwen_gguf	*gguf;
+	struct qwen_pieces	*pieces;
+	struct qwen_trie	*trie;
+	struct qwen_grammar	*grammar;
+	int32_t			*ids;
+	size_t			 n_ids, n_vocab;
+};
+
+void qbench_constrained_open(struct constrained *c, const char *path);
+void qbench_constrained_close(struct constrained *c);
+
+/* Milliseconds of the choices, a row for all. */
+struct spread qbench_constrained_time(const struct constrained *c,
+    const char *chain, const float *row);
+
 struct start {
 	struct spread	kernel, token;	/* ms */
 };

@@ -94,27 +94,49 @@ show_chain(const char *kind, const char *chain, const struct spread *s)
 	fflush(stdout);
 }
 
+/* Where a schema has a say: the tokens of a text by it, from one row. */
+static void
+show_constrained(const struct constrained *c, const float *row)
+{
+	static const char *const with[] = {
+		"", "temp=0.7 top-k=20 top-p=0.8", "temp=0.7 top-p=0.9"
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof with / sizeof with[0]; i++) {
+		struct spread s = qbench_constrained_time(c, with[i], row);
+
+		show_chain("json", with[i], &s);
+	}
+}
+
 void
 qbench_show_sampling(void)
 {
-	size_t n = qbench_opt.synth.n_vocab != 0 ?
-	    qbench_opt.synth.n_vocab : SAMPLING_VOCAB;
+	struct constrained c = { .n_vocab = qbench_opt.synth.n_vocab != 0 ?
+	    qbench_opt.synth.n_vocab : SAMPLING_VOCAB };
 	int sure;
 	size_t i;
 
+	if (qbench_opt.model != NULL)
+		qbench_constrained_open(&c, qbench_opt.model);
 	if (qbench_opt.csv)
 		printf("rows,chain,median_ms,min_ms,max_ms\n");
 	else if (!qbench_opt.json)
 		printf("%-5s %-38s %8s %8s %8s\n", "rows", "chain", "median",
 		    "min", "max");
 	for (sure = 1; sure >= 0; sure--) {
-		float *row = make_rows(n, sure);
+		float *row = make_rows(c.n_vocab, sure);
 
 		for (i = 0; i < sizeof chains / sizeof chains[0]; i++) {
-			struct spread s = time_chain(chains[i], row, n);
+			struct spread s = time_chain(chains[i], row,
+			    c.n_vocab);
 
 			show_chain(sure ? "sure" : "flat", chains[i], &s);
 		}
+		if (!sure && c.gguf != NULL)
+			show_constrained(&c, row);
 		free(row);
 	}
+	qbench_constrained_close(&c);
 }

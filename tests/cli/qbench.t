@@ -120,6 +120,9 @@ is "$(qbench --sampling -r 2 --vocab-size 1000 --json | jq -s -c '[length,
 is "$(qbench --sampling -r 2 --vocab-size 1 --csv | sed 's|"[^"]*"|x|' |
     awk -F , '{ print NF }' | sort | uniq -c | xargs)" \
     "29 5" "--sampling --csv, of one token"
+is "$(qbench --sampling -r 2 -m "$TOP/demo/demo.gguf" --json | jq -s -c '[length,
+    (map(select(.rows == "json" and .ms.min > 0 and .ms.max >= .ms.median)) | length)]')" \
+    "[31,3]" "--sampling -m: with a schema"
 
 # -- tokens
 echo 1 2 3 >ids
@@ -148,7 +151,7 @@ refused 1 "no model" qbench -m bad.gguf
 refused 1 "more than the context" qbench -p 16777216 -r 1
 for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" "--json --csv" "--layers 2" \
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
-    "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--since 99999999999999999" "x"; do
+    "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--sampling -m a --vocab-size 9" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086
 	refused 2 "$args" qbench $args
 done

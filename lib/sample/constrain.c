@@ -165,6 +165,31 @@ qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
 	return s.len > 0 ? qwen_match_fits(c->match, s.s, s.len, err) : 0;
 }
 
+/* A token without a text may come though it is not in the mask. */
+static void
+mark(const struct qwen_constraint *c, struct qwen_cands *l, int32_t id)
+{
+	if (id >= 0 && (size_t)id < l->n && c->p->at[id] == c->p->at[id + 1] &&
+	    is_special(c, id))
+		l->bits[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+/* The mask as it is, where candidate i is token i and no new line is free. */
+static void
+apply_whole(const struct qwen_constraint *c, const uint64_t *mask,
+    struct qwen_cands *l)
+{
+	size_t i;
+
+	memcpy(l->bits, mask, (l->n + 63) / 64 * sizeof *mask);
+	if (l->n % 64 != 0)
+		l->bits[l->n / 64] &= ((uint64_t)1 << l->n % 64) - 1;
+	mark(c, l, c->p->think);
+	for (i = 0; i < c->p->n_eog; i++)
+		mark(c, l, c->p->eog[i]);
+	qwen_cands_squeeze(l);
+}
+
 int
 qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
     struct qwen_err *err)
@@ -178,6 +203,10 @@ qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
 		return 0;
 	if ((mask = qwen_match_mask(c->match, err)) == NULL)
 		return -1;
+	if (l->touched == 0 && !c->gap) {
+		apply_whole(c, mask, l);
+		return 0;
+	}
 	for (i = 0; i < l->n; i++) {
 		int32_t id = l->id[i];
 		/* those without text, and new lines, may be more */

@@ -16,13 +16,17 @@
 #include "grammar/grammar.h"
 #include "sample/sample.h"
 
+enum { GAP = 4 };	/* tokens of new lines; models write one */
+
 struct qwen_constraint {
 	struct qwen_match *match;
 	const struct qwen_pieces *p;
+	uint64_t *allowed;	/* a bit for each token */
 	int	inside;		/* a thinking block */
 	int	fresh;		/* nothing of the reply is there */
-	int	closed;		/* the prompt closed a block */
-	int	gap;		/* new lines may come that do not count */
+	int	closed;		/* a block was closed: no other one */
+	int	gap;		/* so many new lines may come, and do not
+				   count */
 	int	over;		/* the reply has ended */
 	int	astray;		/* a token came that the grammar forbids */
 };
@@ -39,6 +43,11 @@ qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
 		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
 	c->p = p;
 	c->fresh = 1;
+	if ((c->allowed = qwen_alloc(p->n / 64 + 1, sizeof *c->allowed)) ==
+	    NULL) {
+		qwen_constraint_free(c);
+		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+	}
 	if (qwen_match_new(&c->match, g, t, err) < 0) {
 		qwen_constraint_free(c);
 		return -1;
@@ -50,8 +59,10 @@ qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
 void
 qwen_constraint_free(struct qwen_constraint *c)
 {
-	if (c != NULL)
-		qwen_match_free(c->match);
+	if (c == NULL)
+		return;
+	qwen_match_free(c->match);
+	free(c->allowed);
 	free(c);
 }
 
@@ -106,15 +117,18 @@ qwen_constraint_accept(struct qwen_constraint *c, int32_t id, int generated,
 		return prompt(c, id, err);
 	if (c->inside) {
 		c->inside = id != c->p->unthink;
-		c->gap = !c->inside;
+		c->closed = !c->inside;
+		c->gap = c->inside ? 0 : GAP;
 		return 0;
 	}
-	if (c->fresh && !c->gap && id == c->p->think) {
+	if (c->fresh && !c->closed && id == c->p->think) {
 		c->inside = 1;
 		return 0;
 	}
-	if (c->gap && is_lines(s))
+	if (c->gap > 0 && is_lines(s)) {
+		c->gap--;
 		return 0;
+	}
 	c->fresh = c->gap = 0;
 	if (is_eog(c->p, id)) {
 		c->astray |= !qwen_match_may_end(c->match);
@@ -148,7 +162,7 @@ is_special(const struct qwen_constraint *c, int32_t id)
 	if (is_eog(c->p, id))
 		return qwen_match_may_end(c->match);
 	if (id == c->p->think)
-		return c->fresh && !c->gap && !c->closed;
+		return c->fresh && !c->closed;
 	return c->gap && is_lines(qwen_piece(c->p, id));
 }
 
@@ -162,31 +176,51 @@ qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
 		return -1;
 	if (is_free(c) || is_special(c, id))
 		return 1;
-	return s.len > 0 ? qwen_match_fits(c->match, s.s, s.len, err) : 0;
+	return s.len > 0 && !is_eog(c->p, id) ?
+	    qwen_match_fits(c->match, s.s, s.len, err) : 0;
 }
 
-/* A token without a text may come though it is not in the mask. */
 static void
-mark(const struct qwen_constraint *c, struct qwen_cands *l, int32_t id)
+set_bit(uint64_t *bits, int32_t id, int on)
 {
-	if (id >= 0 && (size_t)id < l->n && c->p->at[id] == c->p->at[id + 1] &&
-	    is_special(c, id))
-		l->bits[id / 64] |= (uint64_t)1 << id % 64;
+	uint64_t bit = (uint64_t)1 << (id % 64);
+
+	if (on)
+		bits[id / 64] |= bit;
+	else
+		bits[id / 64] &= ~bit;
 }
 
-/* The mask as it is, where candidate i is token i and no new line is free. */
-static void
-apply_whole(const struct qwen_constraint *c, const uint64_t *mask,
-    struct qwen_cands *l)
+/* The mask of the grammar, and what may come beside it, into allowed. */
+static int
+find_allowed(struct qwen_constraint *c, struct qwen_err *err)
 {
+	const uint64_t *mask = qwen_match_mask(c->match, err);
+	int ends = qwen_match_may_end(c->match);
 	size_t i;
 
-	memcpy(l->bits, mask, (l->n + 63) / 64 * sizeof *mask);
+	if (mask == NULL)
+		return -1;
+	memcpy(c->allowed, mask, (c->p->n + 63) / 64 * sizeof *mask);
+	for (i = 0; i < c->p->n && c->gap; i++) {
+		if (is_lines(qwen_piece(c->p, (int32_t)i)))
+			set_bit(c->allowed, (int32_t)i, 1);
+	}
+	if (c->p->think >= 0 && is_special(c, c->p->think))
+		set_bit(c->allowed, c->p->think, 1);
+	/* whatever their texts are, they end this one */
+	for (i = 0; i < c->p->n_eog; i++)
+		set_bit(c->allowed, c->p->eog[i], ends);
+	return 0;
+}
+
+/* The same, where candidate i is token i. */
+static void
+apply_whole(const struct qwen_constraint *c, struct qwen_cands *l)
+{
+	memcpy(l->bits, c->allowed, (l->n + 63) / 64 * sizeof *l->bits);
 	if (l->n % 64 != 0)
 		l->bits[l->n / 64] &= ((uint64_t)1 << l->n % 64) - 1;
-	mark(c, l, c->p->think);
-	for (i = 0; i < c->p->n_eog; i++)
-		mark(c, l, c->p->eog[i]);
 	qwen_cands_squeeze(l);
 }
 
@@ -194,27 +228,22 @@ int
 qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
     struct qwen_err *err)
 {
-	const uint64_t *mask;
 	size_t i, m = 0;
 
 	if (check(c, err) < 0)
 		return -1;
 	if (is_free(c))
 		return 0;
-	if ((mask = qwen_match_mask(c->match, err)) == NULL)
+	if (find_allowed(c, err) < 0)
 		return -1;
-	if (l->touched == 0 && !c->gap) {
-		apply_whole(c, mask, l);
+	if (l->touched == 0) {
+		apply_whole(c, l);
 		return 0;
 	}
 	for (i = 0; i < l->n; i++) {
 		int32_t id = l->id[i];
-		/* those without text, and new lines, may be more */
-		int in = mask[id / 64] >> (id % 64) & 1;
 
-		if (!in && (c->p->at[id] == c->p->at[id + 1] || c->gap))
-			in = is_special(c, id);
-		if (!in)
+		if (!(c->allowed[id / 64] >> (id % 64) & 1))
 			continue;
 		l->logit[m] = l->logit[i];
 		l->id[m++] = id;

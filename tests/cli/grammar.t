@@ -7,6 +7,8 @@ QWEN_MODEL=$MODEL; export QWEN_MODEL
 G=$TOP/tests/golden/models/qwen35moe-ud
 qprefill -o p.cbor <"$G/tokens-n65.txt" >/dev/null
 mkfifo loop
+# this model knows nothing of thoughts, and would begin one now and then
+NO=--logit-bias=$(printf '<think>' | qtok --special -f text)=-1000
 cat >list.gbnf <<'E'
 # a list of numbers, as JSON
 root   ::= "[" number ( "," number ){1,3} "]"
@@ -17,22 +19,22 @@ for how in "" "--temp 1 --seed 1" "--temp 9 --seed 2" \
     "--temp 3 --seed 3 --top-k 5" "--mirostat 3 --seed 4"; do
 	# shellcheck disable=SC2086
 	{
-		qdecode -s p.cbor -n 60 --grammar list.gbnf $how </dev/null >want
+		qdecode -s p.cbor -n 60 --grammar list.gbnf "$NO" $how </dev/null >want
 		qtok -d want | jq -e -c 'length >= 2 and length <= 4 and
 		    all(type == "number")' >out
 	}
 	is "$?$(cat out)" 0true "${how:-greedy}: $(qtok -d want)"
 	# shellcheck disable=SC2086
-	timeout 60 sh -c 'qdecode --logits -s p.cbor <loop |
-	    qsample -s p.cbor -n 60 --grammar list.gbnf $1 | tee loop >got' \
+	NO=$NO timeout 60 sh -c 'qdecode --logits -s p.cbor <loop |
+	    qsample -s p.cbor -n 60 --grammar list.gbnf $NO $1 | tee loop >got' \
 	    sh "$how"
 	cmp -s want got
 	ok $? "${how:-greedy}: the loop's are the same"
 	# shellcheck disable=SC2086
 	{
-		qdecode -s p.cbor -n 60 --grammar list.gbnf $how -f text \
+		qdecode -s p.cbor -n 60 --grammar list.gbnf "$NO" $how -f text \
 		    </dev/null >want
-		qdecode -s p.cbor -n 3 --grammar list.gbnf $how -f text \
+		qdecode -s p.cbor -n 3 --grammar list.gbnf "$NO" $how -f text \
 		    -o a.cbor </dev/null >got
 		qdecode -s a.cbor -n 57 --grammar list.gbnf --resume -f text \
 		    </dev/null >>got
@@ -49,7 +51,7 @@ ok $? "the same run again"
 
 # token 0 is one like any other, and ends nothing
 printf 'root ::= "!!!a"' >x.gbnf
-is "$(qdecode -s p.cbor -n 9 --grammar x.gbnf </dev/null | qtok -d)" '!!!a' \
+is "$(qdecode -s p.cbor -n 9 --grammar x.gbnf "$NO" </dev/null | qtok -d)" '!!!a' \
     "the first of all tokens"
 
 printf 'root ::= "a' >bad.gbnf
@@ -62,6 +64,6 @@ head -c 1100000 /dev/zero >bad.gbnf
 refused 1 "too large" qdecode -f text -s p.cbor --grammar bad.gbnf
 printf 'root ::= "x"' >x.gbnf
 printf '88 89' | qprefill -s p.cbor -o q.cbor >/dev/null
-is "$(qdecode -s q.cbor -n 5 --grammar x.gbnf </dev/null | qtok -d)" x \
+is "$(qdecode -s q.cbor -n 5 --grammar x.gbnf "$NO" </dev/null | qtok -d)" x \
     "it ends where the grammar does"
 done_testing

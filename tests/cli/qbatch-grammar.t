@@ -4,6 +4,8 @@
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
+# this model knows nothing of thoughts, and would begin one now and then
+NO=--logit-bias=$(printf '<think>' | qtok --special -f text)=-1000
 printf 'root ::= "yes" | "no" | [0-9]{2,3}' >a.gbnf
 cat >b.json <<'E'
 {"type":"object","properties":{"name":{"type":"string","maxLength":6},"n":{"type":"integer","minimum":3,"maximum":12}},"required":["name","n"]}
@@ -27,7 +29,8 @@ decode() {
 	a) set -- "$1" "$2" "$3" "$4" --grammar a.gbnf ;;
 	*) set -- "$1" "$2" "$3" "$4" --json-schema "$1.json" ;;
 	esac
-	printf %s "$2" | qtok | qdecode -n 60 --temp "$3" --seed "$4" "$5" "$6" |
+	printf %s "$2" | qtok | qdecode -n 60 --temp "$3" --seed "$4" "$5" "$6" \
+	    "$NO" |
 	    qtok -d
 }
 i=0
@@ -39,13 +42,13 @@ for p in "one" "two three" "one two"; do
 		decode $w "$p $i" $t $i | jq -c -Rs . >>want
 	done
 done
-qbatch in >out
+qbatch "$NO" in >out
 ok $? "$(wc -l <in) requests"
 jq -c .text out >got
 cmp -s want got
 ok $? "each as qdecode has it"
 diff want got >&2
-qbatch --max-sequences 2 -t 1 in | cmp -s - out
+qbatch "$NO" --max-sequences 2 -t 1 in | cmp -s - out
 ok $? "two at a time"
 is "$(jq -r 'select(.line % 3 == 1) | .text' out | grep -cEx 'yes|no|[0-9]{2,3}')" 3 \
     "grammars: $(jq -r 'select(.line % 3 == 1) | .text' out | xargs)"
@@ -56,24 +59,24 @@ is "$(jq -c 'select(.line % 3 == 2) | .text | fromjson | select((.name |
 # one for all, but not for those with their own
 jq -c 'select(.response_format.type == "json_schema")' in >own
 jq -c 'del(.response_format)' own >bare
-qbatch own | jq -c .text >want
-qbatch --json-schema b.json bare | jq -c .text | cmp -s - want
+qbatch "$NO" own | jq -c .text >want
+qbatch "$NO" --json-schema b.json bare | jq -c .text | cmp -s - want
 ok $? "--json-schema for all"
 jq -c 'select(.grammar)' in >own
-qbatch own | jq -c .text >want
-qbatch --json-schema b.json own | jq -c .text | cmp -s - want
+qbatch "$NO" own | jq -c .text >want
+qbatch "$NO" --json-schema b.json own | jq -c .text | cmp -s - want
 ok $? "a request's own comes before it"
-jq -c 'del(.grammar)' own | qbatch --grammar a.gbnf | jq -c .text |
+jq -c 'del(.grammar)' own | qbatch "$NO" --grammar a.gbnf | jq -c .text |
     cmp -s - want
 ok $? "--grammar for all"
 
 # several answers, and many grammars
 jq -n -c '{prompt: "x", n: 5, max_tokens: 20, temperature: 2,
     grammar: "root ::= [a-c]{3}"}' |
-    qbatch | jq -r '.choices[].text' >got
+    qbatch "$NO" | jq -r '.choices[].text' >got
 is "$(grep -cEx '[a-c]{3}' got)" 5 "five answers: $(xargs <got)"
 jq -n -c 'range(200) | {prompt: "x", max_tokens: 3,
-    grammar: "root ::= \"\(.)\""}' | qbatch | jq -r .text >got
+    grammar: "root ::= \"\(.)\""}' | qbatch "$NO" | jq -r .text >got
 seq 0 199 | cmp -s - got
 ok $? "200 grammars"
 jq -n -c '{custom_id: "1", method: "POST", url: "/v1/chat/completions",
@@ -100,6 +103,6 @@ is "$?, $(wc -l <err) line, $(jq -r '.error.code // "fine"' out | uniq -c | xarg
 is "$(jq -r .error.message out | grep -c 'response_format: #: not is not')" 1 \
     "what is wrong with a schema"
 echo '{"not":{}}' >bad.json
-refused 1 "a bad one for all" qbatch --json-schema bad.json in
-refused 2 "which one?" qbatch --json-schema b.json --grammar a.gbnf in
+refused 1 "a bad one for all" qbatch "$NO" --json-schema bad.json in
+refused 2 "which one?" qbatch "$NO" --json-schema b.json --grammar a.gbnf in
 done_testing

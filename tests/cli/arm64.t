@@ -27,8 +27,9 @@ tests() {
 	cpu=$1 lacks=0
 	shift
 	for t; do
-		(cd "$TOP" && exec "$qemu" -cpu "$cpu" "$A"/$t) >"$here/out" \
-		    2>"$here/err"
+		# their long forms would take hours here
+		(cd "$TOP" && unset QPIPE_LONG && exec "$qemu" -cpu "$cpu" \
+		    "$A"/$t) >"$here/out" 2>"$here/err"
 		rc=$?
 		n=$(grep -c '^ok ' out)
 		lacks=$((lacks + $(grep -c 'SKIP this CPU' out)))

@@ -333,7 +333,45 @@ adopt(struct insert *v)
 	return v->n_cut > n;
 }
 
-/* 1: all is there; 0: it does not fit; -1. */
+/* Whether the file is the session's, and its beginning is not there. */
+static int
+is_stray(const struct insert *v, const struct qwen_store_file *f)
+{
+	const struct qwen_store_step *s;
+
+	if (f->n.kind == QWEN_STORE_KV ||
+	    f->n.end > qwen_session_n_tokens(v->s))
+		return is_orphan(v, f);
+	s = &v->walk.step[qwen_store_step_at(&v->walk, f->n.end)];
+	return !s->there && qwen_store_same(&s->hash, &f->n.hash);
+}
+
+/*
+ * It does not fit, or others remove its beginning time and again: then what was
+ * written behind that is of no use.  Errors do not matter any more.
+ */
+static void
+give_up(struct insert *v)
+{
+	struct qwen_err *err = v->err, unused;
+	struct qwen_store_sweep w = { 0 };
+	size_t i, *victim = NULL;
+
+	v->err = &unused;
+	if (qwen_store_rescan(&v->sc, &unused) == 0 && walk(v) == 0)
+		victim = qwen_alloc(v->sc.n_file + 1, sizeof *victim);
+	for (i = 0; victim != NULL && i < v->sc.n_file; i++) {
+		if (is_stray(v, &v->sc.file[i]))
+			victim[w.n++] = i;
+	}
+	w.victim = victim;
+	if (w.n > 0)
+		qwen_store_sweep(&v->sc, &w, &unused);
+	free(victim);
+	v->err = err;
+}
+
+/* 1: all is there, if others let it; 0: it does not fit; -1. */
 static int
 insert(struct insert *v)
 {
@@ -346,7 +384,7 @@ insert(struct insert *v)
 			return -1;
 		visit_chain(v, 0);
 		if ((r = write_missing(v)) != 1)
-			return r;
+			break;
 		if (v->written == 0) {
 			visit_chain(v, 1);
 			return 1;
@@ -356,7 +394,8 @@ insert(struct insert *v)
 		if (qwen_store_rescan(&v->sc, v->err) < 0)
 			return -1;
 	}
-	return 1;
+	give_up(v);
+	return r;
 }
 
 static void

@@ -276,6 +276,11 @@ test_limit(int any_cut)
 	count_files(lim, NULL, &bytes);
 	ok(bytes <= 10 && w.n == 1, "what does not fit: %s", w.last);
 	qwen_store_close(lim);
+	lim = open_store(dir, one - 10, &w);
+	inserted(lim, m, base, 600, 0);
+	count_files(lim, &orphans, NULL);
+	ok(orphans == 0 && w.n == 1, "nor does it leave what hangs on nothing");
+	qwen_store_close(lim);
 	remove_tree(dir);
 	fake_model_free(m);
 }

@@ -26,7 +26,8 @@
  * X, and X holds W.  When another process removes W while X is away under its
  * .gone- name, R2 counts that name like X itself; and since a folder that is
  * read while X gets another name may show neither of the two, R2 reads it
- * until it finds the same twice, or so often that X was seen if it is there.
+ * until it finds the same three times in a row (a file that changes its name
+ * back can hide twice), or so often that X was seen if it is there.
  *
  * The names begin with .gone- and 16 digits that nobody else has, so that R3
  * never unlinks what somebody else has moved: with one common name, P might
@@ -58,7 +59,8 @@
 
 enum {
 	GONE_NAME = QWEN_STORE_NAME + 32,
-	READINGS = 8,
+	READINGS = 12,
+	SAME = 3,
 };
 
 /* A run on its way out. */
@@ -228,7 +230,7 @@ look_again(struct sweep *s, struct qwen_err *err)
 {
 	struct qwen_store_scan now = { .path = s->sc->path, .fd = s->sc->fd };
 	uint64_t seen = 0, before;
-	size_t i = 0;
+	size_t i = 0, same = 0;
 	int r;
 
 	qsort(s->held, s->n_held, sizeof *s->held, by_end);
@@ -236,7 +238,8 @@ look_again(struct sweep *s, struct qwen_err *err)
 		before = seen;
 		r = qwen_store_rescan(&now, err);
 		seen = need_parents(s, &now);
-	} while (r == 0 && (i++ == 0 || (seen != before && i < READINGS)));
+		same = seen == before ? same + 1 : 1;
+	} while (r == 0 && same < SAME && ++i < READINGS);
 	for (i = s->n_held; i-- > 0; ) {
 		if (r < 0)
 			s->held[i].needed = 1;

@@ -382,7 +382,7 @@ next_file(void *arg, struct cli_scored **out)
 		cli_scored_text(&r->score, q, t.id, t.n);
 		if (q->n < 2)
 			cli_scored_fail(q, "invalid_request",
-			    "%zu tokens: there is nothing to score", q->n);
+			    "fewer than two tokens: there is nothing to score");
 	}
 	r->file++;
 	*out = q;

@@ -307,17 +307,23 @@ qbatch -n 2 --resume -o bad.out bad.jsonl 2>err
 is "$?, $(cmp bad.out bad.copy && echo same)" "1, same" \
     "what failed is not tried again, and still is a failure"
 
+# wait_lines FILE N: until it has so many, or for five minutes
+wait_lines() {
+	n=0
+	while [ "$(cat "$1" 2>/dev/null | wc -l)" -lt "$2" ] &&
+	    [ $n -lt 15000 ]; do
+		sleep 0.02
+		n=$((n + 1))
+	done
+}
+
 # killed in the midst: its input comes by hand
 mkfifo fifo
 qbatch -o out.killed --max-sequences 4 fifo &
 pid=$!
 exec 3<>fifo
 head -n 20 in.jsonl >&3
-n=0
-while [ "$(cat out.killed 2>/dev/null | wc -l)" -lt 12 ] && [ $n -lt 15000 ]; do
-	sleep 0.02
-	n=$((n + 1))
-done
+wait_lines out.killed 12
 kill -9 $pid
 wait $pid 2>/dev/null
 exec 3>&-
@@ -327,11 +333,7 @@ qbatch -o out.both fifo &
 pid=$!
 exec 3<>fifo
 head -n 2 in.jsonl >&3
-n=0
-while [ "$(cat out.both 2>/dev/null | wc -l)" -lt 2 ] && [ $n -lt 15000 ]; do
-	sleep 0.02
-	n=$((n + 1))
-done
+wait_lines out.both 2
 is "$(wc -l <out.both)" 2 "results come while the input is still open"
 refused 1 "two runs with one file" qbatch --resume -o out.both in.jsonl
 exec 3>&-

@@ -15,7 +15,7 @@
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  with the same PREFIX and DESTDIR
 
-VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen.h)
+VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen/base.h)
 SOVERSION = 0
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -35,7 +35,7 @@ BIN ?= bin
 WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
 # Numerics are a contract (man/qwen-numerics.7): no contraction, no fast-math.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
-	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib -I$(B) $(CFLAGS)
+	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib -Ilib/text/yyjson -I$(B) $(CFLAGS)
 LIBS = -lcbor -lzstd -lxxhash -lm -pthread
 
 # The processor that CC compiles for: of its kernels, those are taken.
@@ -55,7 +55,7 @@ MAP = sed 's/\(.*\)(/_\1/'
 endif
 
 # What is collected by name, so that a new file is all that a new one needs.
-KERN := $(sort $(wildcard lib/kernel/generic/*_*.c lib/kernel/$(ISA_DIR)/*_*.c))
+KERN := $(sort $(wildcard lib/engine/kernel/generic/*_*.c lib/engine/kernel/$(ISA_DIR)/*_*.c))
 # AMX needs a compiler that knows it; on a software model of its tiles, the
 # tests run the same files everywhere on x86.
 AMX_KERN := $(filter %_amx.c,$(KERN))
@@ -63,17 +63,20 @@ MODELLED := $(notdir $(AMX_KERN:.c=))
 ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && echo y),y)
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
-QUANT := $(filter-out lib/quant/quant.c,$(sort $(wildcard lib/quant/*.c)))
-ARCH := $(sort $(wildcard lib/model/arch_*.c))
-SAMP := $(sort $(wildcard lib/sample/method/*.c))
+QUANT := $(filter-out lib/engine/quant/quant.c,$(sort $(wildcard lib/engine/quant/*.c)))
+ARCH := $(sort $(wildcard lib/engine/model/arch_*.c))
+SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
-# What needs no other library, and what does.
-CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/quant/*.c \
-	lib/kernel/*.c lib/model/*.c lib/grammar/*.c lib/sample/*.c) $(KERN) \
-	$(SAMP))
-LIB_SRC := $(CORE_SRC) $(sort $(wildcard lib/token/*.c lib/chat/*.c lib/state/*.c \
-	lib/schema/*.c lib/store/*.c lib/batch/*.c lib/wire/*.c \
-	lib/yyjson/*.c))
+# The floors: what all share, the two wings, and models of random weights.
+GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
+ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
+TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
+SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
+# What needs no other library.
+CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/engine/quant/*.c \
+	lib/engine/kernel/*.c lib/engine/model/*.c lib/text/grammar/*.c \
+	lib/engine/sample/*.c) $(KERN) $(SAMP)) $(SYNTH_SRC)
+LIB_SRC := $(GROUND_SRC) $(ENGINE_SRC) $(TEXT_SRC) $(SYNTH_SRC)
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
@@ -117,9 +120,9 @@ $(B)/libmodelled.a: $(MODEL_OBJ)
 # The shared library exports what qwen.h declares and nothing else.
 $(B)/libqwen.so: $(LIB_OBJ) $(B)/qwen.map
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(LIB_OBJ) $(LIBS)
-$(B)/qwen.map: lib/qwen.h
+$(B)/qwen.map: $(wildcard lib/qwen/*.h)
 	@mkdir -p $(@D)
-	@grep -o 'qwen_[a-z0-9_]*(' lib/qwen.h | sort -u | $(MAP) >$@
+	@grep -ho 'qwen_[a-z0-9_]*(' lib/qwen/*.h | sort -u | $(MAP) >$@
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
@@ -134,14 +137,14 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
-$(B)/lib/kernel/%.o $(B)/lib/state/codec.o: OPT = -O3
+$(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o: OPT = -O3
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
 $(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
-		lib/kernel/x86/%.c
+		lib/engine/kernel/x86/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
@@ -158,19 +161,19 @@ $(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 # The published chat templates, byte by byte.
-$(B)/templates.inc: lib/chat/templates $(wildcard lib/chat/templates/*.jinja)
+$(B)/templates.inc: lib/text/chat/templates $(wildcard lib/text/chat/templates/*.jinja)
 	@mkdir -p $(@D)
 	@for f in $(filter %.jinja,$^); do \
 		n=$${f##*/}; echo "TEMPLATE(\"$${n%.jinja}\")"; \
 		od -An -v -tu1 "$$f" | sed 's/[0-9][0-9]*/&,/g'; \
 		echo TEMPLATE_END; done >$@.new
 	@mv $@.new $@
-$(B)/lib/chat/template.o: $(B)/templates.inc
-$(B)/lib/kernel/dispatch.o: $(B)/kernels.inc
+$(B)/lib/text/chat/template.o: $(B)/templates.inc
+$(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
-$(B)/lib/quant/quant.o: $(B)/quants.inc
-$(B)/lib/model/arch.o: $(B)/archs.inc
-$(patsubst %.c,$(B)/%.o,$(wildcard lib/sample/*.c)): $(B)/samplers.inc
+$(B)/lib/engine/quant/quant.o: $(B)/quants.inc
+$(B)/lib/engine/model/arch.o: $(B)/archs.inc
+$(patsubst %.c,$(B)/%.o,$(wildcard lib/engine/sample/*.c)): $(B)/samplers.inc
 
 # Targets that do everything by one command build on all processors, unless
 # -j says otherwise.
@@ -260,6 +263,8 @@ SO := libqwen.so libqwen.so.$(SOVERSION) libqwen.so.$(VERSION)
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
 INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
+	$(INCLUDEDIR)/qwentext.h \
+	$(patsubst lib/%,$(INCLUDEDIR)/%,$(wildcard lib/qwen/*.h)) \
 	$(addprefix $(LIBDIR)/,libqwen.a $(SO) pkgconfig/libqwen.pc) \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
@@ -271,7 +276,8 @@ install: all
 	@for f in $(INSTALLED); do \
 		mkdir -p "$(DESTDIR)$${f%/*}" || exit 1; done
 	install -m 755 $(TOOLS) "$(DESTDIR)$(BINDIR)"
-	install -m 644 lib/qwen.h "$(DESTDIR)$(INCLUDEDIR)"
+	install -m 644 lib/qwen.h lib/qwentext.h "$(DESTDIR)$(INCLUDEDIR)"
+	install -m 644 lib/qwen/*.h "$(DESTDIR)$(INCLUDEDIR)/qwen"
 	install -m 644 $(B)/libqwen.a "$(DESTDIR)$(LIBDIR)"
 	install -m 755 $(B)/libqwen.so "$(DESTDIR)$(LIBDIR)/libqwen.so.$(VERSION)"
 	ln -sf libqwen.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libqwen.so.$(SOVERSION)"
@@ -288,7 +294,7 @@ install: all
 		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
 	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
 	install -m 644 LICENSE README.md "$(DESTDIR)$(DATADIR)/doc/qpipe"
-	install -m 644 lib/chat/templates/LICENSE \
+	install -m 644 lib/text/chat/templates/LICENSE \
 		"$(DESTDIR)$(DATADIR)/doc/qpipe/LICENSE.templates"
 	install -m 644 cmd/completion/qpipe.bash "$(DESTDIR)$(BASHDIR)/qpipe"
 	@for t in $(notdir $(TOOLS)); do \
@@ -297,7 +303,7 @@ install: all
 
 uninstall:
 	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f" || exit 1; done
-	@rmdir "$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DATADIR)/doc/qpipe" \
+	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DATADIR)/doc/qpipe" \
 		2>/dev/null || true
 
 clean:

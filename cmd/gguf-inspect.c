@@ -8,6 +8,8 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 static const char usage[] =
     "gguf-inspect [--full | --json | --check] [-qv] [-m model] [file]\n"
@@ -400,7 +402,7 @@ put_totals(const struct qwen_gguf *g)
 		add(&all, t);
 	}
 	for (i = 0; i < 64; i++)
-		put_sum("type  ", qwen_quant_name((uint32_t)i), &type[i]);
+		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i]);
 	for (i = 0; i < N_GROUPS; i++)
 		put_sum("group ", groups[i], &group[i]);
 	if (all.tensors > 0)
@@ -441,7 +443,7 @@ show_text(const struct qwen_gguf *g)
 		fputs("tensor ", stdout);
 		put_name(t->name);
 		w = 34 - (int)strlen(t->name);
-		printf("%*s %-7s", w > 0 ? w : 0, "", qwen_quant_name(t->type));
+		printf("%*s %-7s", w > 0 ? w : 0, "", qwen_ggml_name(t->type));
 		put_shape(t, 14);
 		printf(" %11" PRIu64 " %12" PRIu64 " %u %s\n", t->bytes,
 		    t->offset, t->shard + 1, groups[group_of(g, t->name, mtp)]);
@@ -530,7 +532,7 @@ json_tensor(const struct qwen_gguf_tensor *t)
 
 	fputs("{\"name\": ", stdout);
 	json_str(t->name, strlen(t->name));
-	printf(", \"type\": \"%s\", \"shape\": [", qwen_quant_name(t->type));
+	printf(", \"type\": \"%s\", \"shape\": [", qwen_ggml_name(t->type));
 	for (d = 0; d < t->n_dims; d++)
 		printf("%s%" PRIu64, d > 0 ? ", " : "", t->ne[d]);
 	printf("], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 "}",
@@ -736,7 +738,7 @@ put_tensor(const char *mark, const struct qwen_gguf_tensor *t)
 {
 	printf("%s tensor ", mark);
 	put_name(t->name);
-	printf(" %s", qwen_quant_name(t->type));
+	printf(" %s", qwen_ggml_name(t->type));
 	put_shape(t, 0);
 	printf(" %" PRIu64 "\n", t->bytes);
 }

@@ -20,6 +20,8 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 static const char usage[] =
     "gguf-pin [-qv] [-o dir] [--unpin] [model]\n";

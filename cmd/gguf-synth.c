@@ -9,6 +9,9 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
+#include "synth/synth.h"
 
 static const char usage[] =
     "gguf-synth [-qv] [-o file] [--seed number] [--layers number] [--no-mtp]\n"

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 

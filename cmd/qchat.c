@@ -18,7 +18,9 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
-#include "yyjson/yyjson.h"
+#include "qwentext.h"
+#include "qwentext.h"
+#include <yyjson.h>
 
 static const char usage[] =
     "qchat [-qv] [-m model] [-t threads] [-n count] [--template name]\n"

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "cli/cli.h"
 
 static const char usage[] =

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/score.h"

@@ -10,7 +10,9 @@
 
 #include "cli/cli.h"
 #include "qwen.h"
-#include "yyjson/yyjson.h"
+#include "qwentext.h"
+#include "qwentext.h"
+#include <yyjson.h>
 
 static const char usage[] =
     "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "kernel/kernel.h"
+#include "engine/kernel/kernel.h"
 
 static const char *const levels[] = {
 	"scalar",

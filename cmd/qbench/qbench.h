@@ -7,7 +7,10 @@
 #include <stdint.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "cli/cli.h"
+#include "synth/synth.h"
 
 enum {
 	MAX_LIST = 64, MAX_ROUNDS = 1000, MAX_STATS = 256,

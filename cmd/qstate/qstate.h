@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "cli/cli.h"
 
 /* What the command line says. */

@@ -3,7 +3,7 @@
 #ifndef QWEN_BASE_ERR_H
 #define QWEN_BASE_ERR_H
 
-#include "qwen.h"
+#include "qwen/base.h"
 
 /*
  * Fill *err (which may be NULL) and return -1.  fmt says what and where: no

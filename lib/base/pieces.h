@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "qwen.h"
+#include "qwen/base.h"
 
 struct qwen_pieces {
 	size_t		 n;

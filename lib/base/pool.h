@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "qwen.h"
+#include "qwen/base.h"
 
 #define QWEN_POOL_MAX_THREADS 1024
 

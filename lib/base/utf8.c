@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* utf8.c - strict UTF-8: no overlong form, no surrogate. */
-#include "qwen.h"
+#include "qwen/base.h"
 
 /* Bytes that a lead byte announces; *lo and *hi bound the second one. */
 static int

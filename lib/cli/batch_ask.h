@@ -4,7 +4,7 @@
 #define CLI_BATCH_ASK_H
 
 #include "cli/batch.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 enum { CLI_NUMBER_MAX = 64 };
 

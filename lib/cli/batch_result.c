@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/batch.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 #define BATCH_ID "batch_req_"
 

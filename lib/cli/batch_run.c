@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "cli/batch.h"
+#include "synth/synth.h"
 
 enum { AHEAD_BYTES = 64 << 20 };
 

@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 /* ----------------------------------------------------------- start and end */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 enum { FILE_MAX = 1 << 30 };
 

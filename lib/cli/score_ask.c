@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/score.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 struct ask {
 	const struct cli_score	*r;

@@ -3,7 +3,7 @@
 #ifndef QWEN_GGUF_GGUF_H
 #define QWEN_GGUF_GGUF_H
 
-#include "qwen.h"
+#include "qwen/gguf.h"
 
 #define GGUF_MAGIC "GGUF"
 #define GGUF_HEADER_BYTES 24

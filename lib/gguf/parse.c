@@ -388,7 +388,7 @@ retired(uint32_t type)
 static int
 size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 {
-	size_t len = qwen_quant_block_len(t->type);
+	size_t len = qwen_ggml_block_len(t->type);
 	uint64_t n;
 	unsigned i;
 
@@ -398,9 +398,9 @@ size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 	if (t->ne[0] % len != 0)
 		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements"
 		    " is not a multiple of %zu, the block of %s", t->ne[0],
-		    len, qwen_quant_name(t->type));
+		    len, qwen_ggml_name(t->type));
 	if (__builtin_mul_overflow(t->ne[0] / len,
-	    (uint64_t)qwen_quant_block_bytes(t->type), &t->bytes))
+	    (uint64_t)qwen_ggml_block_bytes(t->type), &t->bytes))
 		goto overflow;
 	n = t->ne[0];
 	for (i = 1; i < 4; i++) {

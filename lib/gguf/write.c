@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
+#include "gguf/write.h"
 
 struct buf {
 	unsigned char	*p;
@@ -217,7 +218,7 @@ qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
 static uint64_t
 tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
 {
-	size_t len = qwen_quant_block_len(type);
+	size_t len = qwen_ggml_block_len(type);
 	uint64_t bytes;
 	unsigned i;
 
@@ -225,7 +226,7 @@ tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
 		return 0;
 	bytes = ne[0] / len;
 	if (__builtin_mul_overflow(bytes,
-	    (uint64_t)qwen_quant_block_bytes(type), &bytes))
+	    (uint64_t)qwen_ggml_block_bytes(type), &bytes))
 		return 0;
 	for (i = 1; i < n_dims; i++) {
 		if (__builtin_mul_overflow(bytes, ne[i], &bytes))

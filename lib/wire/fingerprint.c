@@ -16,6 +16,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "qwen/stream.h"
 
 enum { SAMPLE_BYTES = 64 };	/* of each tensor */
 
@@ -163,7 +164,7 @@ qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
 		return 0;
 	if (qwen_model_fingerprint(g, &h->model, err) < 0)
 		return -1;
-	h->numerics = qwen_numerics_version();
+	h->numerics = QWEN_NUMERICS;
 	if (kind != QWEN_STREAM_LOGITS ||
 	    qwen_gguf_find(g, "tokenizer.ggml.tokens") == NULL)
 		return 0;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "qwen.h"
+#include "qwen/stream.h"
 
 /* RFC 8746: typed arrays, little-endian. */
 enum {

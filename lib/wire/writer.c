@@ -29,9 +29,6 @@ struct qwen_writer {
 	int			 failed;	/* and stays so */
 	int			 line_used;	/* TEXT with lines */
 	size_t			 n;
-	struct qwen_sample_top	*best;	/* of write_top */
-	int32_t			*best_ids;
-	size_t			 cap_best;
 	unsigned char		 buf[BUF_BYTES];
 };
 
@@ -67,8 +64,6 @@ qwen_writer_free(struct qwen_writer *w)
 {
 	if (w == NULL)
 		return;
-	free(w->best);
-	free(w->best_ids);
 	free(w);
 }
 
@@ -463,7 +458,8 @@ qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
 /* ------------------------------------------------------------ the best few */
 
 static void
-cbor_best(struct qwen_writer *w, uint64_t pos, size_t k, float lse)
+cbor_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
+    const float *logits, size_t k, float lse)
 {
 	size_t i;
 
@@ -471,94 +467,57 @@ cbor_best(struct qwen_writer *w, uint64_t pos, size_t k, float lse)
 	put_key(w, "logsumexp");
 	w->n += cbor_encode_single(lse, room(w, 9), 9);
 	put_key(w, "ids");
-	put_ids(w, w->best_ids, k);
+	put_ids(w, ids, k);
 	put_key(w, "logits");
 	put_typed(w, QWEN_TAG_F32LE, k);
 	for (i = 0; i < k; i++)
-		put_f32(w, w->best[i].logit);
+		put_f32(w, logits[i]);
 }
 
 static void
-json_best(struct qwen_writer *w, uint64_t pos, size_t k, float lse)
+json_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
+    const float *logits, size_t k, float lse)
 {
 	size_t i;
 
 	putf(w, "{\"position\":%" PRIu64 ",\"logsumexp\":", pos);
 	json_number(w, lse);
 	put_str(w, ",\"ids\":");
-	json_ids(w, w->best_ids, k);
+	json_ids(w, ids, k);
 	put_str(w, ",\"logits\":[");
 	for (i = 0; i < k; i++) {
 		put_str(w, i > 0 ? "," : "");
-		json_number(w, w->best[i].logit);
+		json_number(w, logits[i]);
 	}
 	put_str(w, "]}\n");
 }
 
 static void
-text_best(struct qwen_writer *w, uint64_t pos, size_t k)
+text_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
+    const float *logits, size_t k)
 {
 	size_t i;
 
 	putf(w, "%" PRIu64, pos);
 	for (i = 0; i < k; i++)
-		putf(w, " %" PRId32 ":%.9g", w->best[i].id,
-		    (double)w->best[i].logit);
+		putf(w, " %" PRId32 ":%.9g", ids[i], (double)logits[i]);
 	put_str(w, "\n");
 }
 
-static int
-reserve_best(struct qwen_writer *w, size_t k)
-{
-	if (k <= w->cap_best)
-		return 0;
-	free(w->best);
-	free(w->best_ids);
-	w->cap_best = 0;
-	w->best = qwen_alloc(k, sizeof *w->best);
-	w->best_ids = qwen_alloc(k, sizeof *w->best_ids);
-	if (w->best == NULL || w->best_ids == NULL)
-		return qwen_fail(w->err, QWEN_ENOMEM, "out of memory");
-	w->cap_best = k;
-	return 0;
-}
-
-/* The k best of the row, and the logarithm of the sum of exp of all. */
-static int
-find_best(struct qwen_writer *w, const float *logits, size_t n, size_t k,
-    float *lse)
-{
-	size_t i;
-
-	if (reserve_best(w, k) < 0 || qwen_sample_top(logits, NULL, n, n,
-	    w->best, k, w->err) < 0)
-		return -1;
-	for (i = 0; i < k; i++)
-		w->best_ids[i] = w->best[i].id;
-	*lse = (float)(w->best[0].logit - w->best[0].logprob);
-	return 0;
-}
-
 int
-qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
-    size_t n, size_t k, struct qwen_err *err)
+qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
+    const float *logits, size_t k, float logsumexp, struct qwen_err *err)
 {
-	float lse;
-
 	if (begin(w, err) < 0)
 		return -1;
-	if (k > n)
-		k = n;
 	if (k == 0 || w->opts.format == QWEN_FORMAT_RAW)
 		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
-	if (find_best(w, logits, n, k, &lse) < 0)
-		return -1;
 	if (w->opts.format == QWEN_FORMAT_CBOR)
-		cbor_best(w, pos, k, lse);
+		cbor_best(w, pos, ids, logits, k, logsumexp);
 	else if (w->opts.format == QWEN_FORMAT_JSON)
-		json_best(w, pos, k, lse);
+		json_best(w, pos, ids, logits, k, logsumexp);
 	else
-		text_best(w, pos, k);
+		text_best(w, pos, ids, logits, k);
 	return end(w);
 }
 

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 enum { ROUNDS = 9, KINDS = 6 };
 

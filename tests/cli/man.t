@@ -10,7 +10,7 @@ fi
 # tools that were built elsewhere do not find the demo model by themselves
 demo=$TOP/demo/demo.gguf
 [ ! -e "$demo" ] || { QWEN_MODEL=$demo; export QWEN_MODEL; }
-version=$(sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' "$TOP/lib/qwen.h")
+version=$(sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' "$TOP/lib/qwen/base.h")
 tools=$(cd "$TOP/cmd" && ls ./*.c | sed 's/^..\(.*\)\.c$/\1/')
 
 # -- the pages

@@ -3,7 +3,7 @@
 # whatever text made them, and so is each kind of block that is large.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
-for text in README.md man/qstate.1 lib/state/codec.c; do
+for text in README.md man/qstate.1 lib/engine/state/codec.c; do
 	head -c 4000 "$TOP/$text" | qtok | qprefill -o S >/dev/null
 	qstate show --json S >show
 	is "$(jq -c '[(.kinds[] | select(.kind == "kv" or .kind == "delta" or

@@ -37,10 +37,10 @@ sed 's/^/# /' twice >&2
 
 # -- the shared library
 nm -D -P --defined-only "$B/libqwen.so" | sed 's/ .*//' | sort >exported
-sed -n '/^[^ 	*\/#].*(/p' "$TOP/lib/qwen.h" |
+sed -n '/^[^ 	*\/#].*(/p' "$TOP"/lib/qwen/*.h |
     sed -n 's/.*\(qwen_[a-z0-9_]*\)(.*/\1/p' | sort >declared
 diff declared exported >diff
-ok $? "libqwen.so shows the $(grep -c . declared) functions of qwen.h and nothing else"
+ok $? "libqwen.so shows the $(grep -c . declared) functions of lib/qwen and nothing else"
 cat diff >&2
 nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^cli_/' >other
 [ ! -s other ]
@@ -59,19 +59,20 @@ sed 's/^/# /' other >&2
 
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"cli/cli.h"' \
-    -e '"cli/batch.h"' -e '"cli/score.h"' -e '"yyjson/yyjson.h"' \
+    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/cli.h"' \
+    -e '"cli/batch.h"' -e '"cli/score.h"' -e '"gguf/write.h"' \
+    -e '"synth/synth.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
     -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other
 [ ! -s other ]
-ok $? "tools include qwen.h, the headers of cli and yyjson, and their own alone"
+ok $? "tools include the public headers, what writes files, cli, and their own alone"
 cat other >&2
 # a folder of lib/, and those below it
 while read -r dir below; do
 	for f in $(find "$TOP/lib/$dir" -type f); do
-		sed -n 's|^#include "\([a-z]*\)/.*|\1|p' "$f"
+		sed -n 's|^#include "\(.*\)/[^/]*"|\1|p' "$f"
 	done | sort -u | while read -r used; do
-		case " $dir $below " in
+		case " $dir $dir/x86 $dir/arm qwen $below " in
 		*" $used "*) ;;
 		*) echo "# lib/$dir includes $used/" ;;
 		esac
@@ -79,20 +80,21 @@ while read -r dir below; do
 done >other <<EOF
 base
 gguf base
-quant base
-kernel base quant
-token base
-yyjson
-chat base token yyjson
-grammar base
-schema base yyjson
-sample base kernel grammar
+engine/quant base
+engine/kernel base engine/quant
+text/token base gguf
+text/yyjson
+text/chat base text/token
+text/grammar base
+text/schema base text/grammar
+engine/sample base engine/kernel text/grammar
 wire base
-model base quant gguf kernel
-state base wire model
-store base wire model state
-batch base model kernel sample
-cli yyjson
+engine/model base gguf engine/quant engine/kernel
+engine/state base wire engine/model
+engine/store base wire engine/model engine/state
+engine/batch base engine/model engine/kernel engine/sample
+synth base gguf
+cli synth
 EOF
 [ ! -s other ]
 ok $? "in lib/, dependencies point one way"

@@ -7,7 +7,7 @@
  * NUL; then the request, or the standard one if there is nothing.
  */
 #include "../unit/tok_util.h"
-#include "chat/chat.h"
+#include "text/chat/chat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gguf/gguf.h"
+#include "qwen/quant.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -59,8 +60,8 @@ use_tensor(const struct qwen_gguf *g, const struct qwen_gguf_tensor *t)
 	float *v;
 
 	if (qwen_gguf_find_tensor(g, t->name) != t ||
-	    t->bytes != n / qwen_quant_block_len(t->type) *
-	    qwen_quant_block_bytes(t->type))
+	    t->bytes != n / qwen_ggml_block_len(t->type) *
+	    qwen_ggml_block_bytes(t->type))
 		abort();
 	for (i = 0; i < t->bytes; i++)
 		sink += ((const unsigned char *)t->data)[i];

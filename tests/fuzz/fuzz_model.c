@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gguf/gguf.h"
-#include "model/model.h"
+#include "engine/model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
  * ended (0 to 2), then whether there are tools; then the reply.
  */
 #include "../unit/tok_util.h"
-#include "chat/chat.h"
-#include "yyjson/yyjson.h"
+#include "text/chat/chat.h"
+#include <yyjson.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grammar/grammar.h"
-#include "yyjson/yyjson.h"
+#include "text/grammar/grammar.h"
+#include <yyjson.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
  */
 #include "../unit/tok_util.h"
 #include "cli/score.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

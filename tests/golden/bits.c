@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "golden.h"
-#include "model/session.h"
+#include "engine/model/session.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "../levels.h"
 #include "../tap.h"
 

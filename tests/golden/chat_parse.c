@@ -4,7 +4,7 @@
  * every listed split and byte by byte; the pieces given out add up.
  */
 #include "../tap.h"
-#include "chat/chat.h"
+#include "text/chat/chat.h"
 #include "chat_util.h"
 
 /* What the events said. */

@@ -6,7 +6,7 @@
 #include <zstd.h>
 
 #include "../unit/tok_util.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 /* tests/golden/chat/NAME.jsonl.zst, and a NUL. */
 static inline struct bytes

@@ -14,6 +14,8 @@
 
 #include "golden.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "../kernel/random.h"
 #include "../ref/ref.h"
 #include "../ref/tiny.h"
@@ -408,7 +410,7 @@ formats(void)
 		s.types = &all[i];
 		s.n_types = 1;
 		s.seed = i;
-		check(tiny_new(&s), qwen_quant_name(all[i]),
+		check(tiny_new(&s), qwen_ggml_name(all[i]),
 		    whole ? FLOAT_ABS : INT8_ABS, whole ? FLOAT_KL : INT8_KL);
 	}
 	s.types = all;

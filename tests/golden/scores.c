@@ -9,6 +9,8 @@
 
 #include "golden.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "../tap.h"
 
 struct take {

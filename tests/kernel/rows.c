@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
-#include "kernel/math.h"
+#include "engine/kernel/kernel.h"
+#include "engine/kernel/math.h"
 #include "../tap.h"
 #include "random.h"
 #include "variants.h"

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "kernel/kernel.h"
+#include "engine/kernel/kernel.h"
 #include "amx/amx_trap.h"
 
 #if defined(__x86_64__)

@@ -4,6 +4,8 @@
 #define REF_MODEL_H
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "ref.h"
 
 struct ref_tensor {

@@ -9,7 +9,10 @@
 #include "base/cursor.h"
 #include "base/half.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "tiny.h"
+#include "synth/synth.h"
 
 #define ALIGN 32
 
@@ -194,7 +197,7 @@ static void
 fill_blocks(struct tiny *t, uint32_t type, unsigned char *p, size_t n_block,
     double sd)
 {
-	size_t bytes = qwen_quant_block_bytes(type), b, i;
+	size_t bytes = qwen_ggml_block_bytes(type), b, i;
 	const struct scale *s = scales;
 	double d;
 
@@ -231,7 +234,7 @@ fill(struct tiny *t, struct tiny_tensor *x, size_t n, double m, double sd)
 	}
 	if (qwen_gguf_random(x->type, x->data, n, sd, &t->rng, NULL) < 0)
 		fill_blocks(t, x->type, x->data, n /
-		    qwen_quant_block_len(x->type), sd);
+		    qwen_ggml_block_len(x->type), sd);
 }
 
 void
@@ -249,8 +252,8 @@ tiny_add(struct tiny *t, const char *name, uint32_t type, size_t ne0,
 	x->ne[1] = ne1 > 0 ? ne1 : 1;
 	x->ne[2] = ne2 > 0 ? ne2 : 1;
 	x->ne[3] = 1;
-	x->bytes = ne0 / qwen_quant_block_len(type) *
-	    qwen_quant_block_bytes(type) * x->ne[1] * x->ne[2];
+	x->bytes = ne0 / qwen_ggml_block_len(type) *
+	    qwen_ggml_block_bytes(type) * x->ne[1] * x->ne[2];
 	x->data = need(NULL, x->bytes);
 	fill(t, x, ne0 * x->ne[1] * x->ne[2], m, sd);
 }
@@ -291,7 +294,7 @@ next_type(struct tiny *t, size_t n_in)
 	for (i = 0; i < s->n_types; i++) {
 		uint32_t type = s->types[t->n_matrix++ % s->n_types];
 
-		if (n_in % qwen_quant_block_len(type) == 0)
+		if (n_in % qwen_ggml_block_len(type) == 0)
 			return type;
 	}
 	return 0;

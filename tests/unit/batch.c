@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "../ref/tiny.h"
 #include "../tap.h"
 

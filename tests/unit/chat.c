@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "../tap.h"
-#include "chat/chat.h"
+#include "text/chat/chat.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 /* ---------------------------------------------------------------- language */
 

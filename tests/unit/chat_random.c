@@ -9,7 +9,7 @@
 
 #include "../tap.h"
 #include "tok_util.h"
-#include "yyjson/yyjson.h"
+#include <yyjson.h>
 
 /* Pieces of text; a marked word is put between some of them. */
 static const char *const piece[] = {

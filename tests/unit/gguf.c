@@ -10,7 +10,10 @@
 
 #include "base/cursor.h"
 #include "gguf/gguf.h"
+#include "qwen/quant.h"
 #include "../tap.h"
+#include "gguf/write.h"
+#include "synth/synth.h"
 
 static struct qwen_err err;
 
@@ -504,7 +507,7 @@ test_random(void)
 		}
 		ok(fabs(m) < 0.02 * sd && fabs(sqrt(q) - sd) < 0.02 * sd &&
 		    qwen_quant_find_nonfinite(f[k].type, p, N) == -1,
-		    "%s: mean %.5f, sd %.5f", qwen_quant_name(f[k].type), m,
+		    "%s: mean %.5f, sd %.5f", qwen_ggml_name(f[k].type), m,
 		    sqrt(q));
 	}
 	ok(qwen_gguf_random(2, p, 32, sd, &rng, &err) == -1, "Q4_0: %s",

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grammar/grammar.h"
-#include "sample/sample.h"
+#include "text/grammar/grammar.h"
+#include "engine/sample/sample.h"
 #include "../tap.h"
 
 enum { N = 700 };

@@ -6,8 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernel/logprob.h"
+#include "engine/kernel/logprob.h"
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 #include "../tap.h"
 
 enum { MOST = 9001 };

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "quant/quant.h"
+#include "engine/quant/quant.h"
 #include "../ref/tiny.h"
 #include "../tap.h"
 
@@ -150,11 +150,11 @@ types(void)
 		t = tiny_new(&s);
 		x = tiny_tensor(t, "blk.1.attn_k.weight");
 		x->type = bad[i];
-		x->bytes = 256 / qwen_quant_block_len(bad[i]) *
-		    qwen_quant_block_bytes(bad[i]) * x->ne[1];
+		x->bytes = 256 / qwen_ggml_block_len(bad[i]) *
+		    qwen_ggml_block_bytes(bad[i]) * x->ne[1];
 		free(x->data);
 		x->data = NULL;
-		refuse(t, qwen_quant_name(bad[i]), QWEN_EUNSUP,
+		refuse(t, qwen_ggml_name(bad[i]), QWEN_EUNSUP,
 		    "blk.1.attn_k.weight");
 	}
 	t = tiny_new(&s);
@@ -373,8 +373,8 @@ add_hole(struct tiny *t, const char *name, uint32_t type, size_t ne0,
 	x->data = NULL;
 	x->ne[0] = ne0;
 	x->ne[1] = ne1;
-	x->bytes = ne0 / qwen_quant_block_len(type) *
-	    qwen_quant_block_bytes(type) * ne1;
+	x->bytes = ne0 / qwen_ggml_block_len(type) *
+	    qwen_ggml_block_bytes(type) * ne1;
 }
 
 /* A head size that no key gives, beyond what a key may give. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cursor.h"
-#include "quant/quant.h"
+#include "engine/quant/quant.h"
 #include "../kernel/random.h"
 #include "../ref/tiny.h"
 #include "../levels.h"
@@ -137,7 +137,7 @@ try_place(const struct fixture *f, size_t i, size_t block, int kind,
     const char *level, struct count *c)
 {
 	const struct tiny_tensor *x = &f->t->tensor[i];
-	size_t bytes = qwen_quant_block_bytes(x->type), at = scale_at(x->type);
+	size_t bytes = qwen_ggml_block_bytes(x->type), at = scale_at(x->type);
 	int used = strncmp(x->name, "blk.2.", 6) != 0, code, good;
 	unsigned char b[2];
 	struct qwen_err err;
@@ -163,7 +163,7 @@ static void
 try_tensor(const struct fixture *f, size_t i, const char *level)
 {
 	const struct tiny_tensor *x = &f->t->tensor[i];
-	size_t n = x->bytes / qwen_quant_block_bytes(x->type), block;
+	size_t n = x->bytes / qwen_ggml_block_bytes(x->type), block;
 	size_t row = n / x->ne[1];
 	struct count c = { 0 };
 	unsigned place, turn = random_u32();
@@ -175,7 +175,7 @@ try_tensor(const struct fixture *f, size_t i, const char *level)
 			    random_u32() % row;
 		try_place(f, i, block, (int)((place + turn) % 3), level, &c);
 	}
-	ok(c.bad == 0, "%s %s %s: %d of %d%s", level, qwen_quant_name(x->type),
+	ok(c.bad == 0, "%s %s %s: %d of %d%s", level, qwen_ggml_name(x->type),
 	    x->name, c.n - c.bad, c.n, c.first);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/quant.h"
+#include "engine/quant/quant.h"
 #include "../kernel/random.h"
 #include "../tap.h"
 
@@ -90,11 +90,11 @@ check_sizes(void)
 
 	for (i = 0; i < N_FORMATS; i++) {
 		const struct format *f = &formats[i];
-		const char *name = qwen_quant_name(f->type);
+		const char *name = qwen_ggml_name(f->type);
 
 		ok(name != NULL && strcmp(name, f->name) == 0 &&
-		    qwen_quant_block_len(f->type) == f->len &&
-		    qwen_quant_block_bytes(f->type) == f->bytes &&
+		    qwen_ggml_block_len(f->type) == f->len &&
+		    qwen_ggml_block_bytes(f->type) == f->bytes &&
 		    qwen_quant_supported(f->type) == f->supported &&
 		    qwen_quant_row_bytes(f->type, 7 * f->len) == 7 * f->bytes,
 		    "%s: name and sizes", f->name);
@@ -113,15 +113,15 @@ check_unknown(void)
 			known++;
 			continue;
 		}
-		bad += qwen_quant_name(type) != NULL ||
-		    qwen_quant_block_len(type) != 0 ||
-		    qwen_quant_block_bytes(type) != 0 ||
+		bad += qwen_ggml_name(type) != NULL ||
+		    qwen_ggml_block_len(type) != 0 ||
+		    qwen_ggml_block_bytes(type) != 0 ||
 		    qwen_quant_supported(type) ||
 		    qwen_quant_row_bytes(type, 256) != 0;
 	}
 	ok(known == N_FORMATS && bad == 0, "no other type below 4096");
-	ok(qwen_quant_name(UINT32_MAX) == NULL &&
-	    qwen_quant_block_len(UINT32_MAX) == 0, "type %u", UINT32_MAX);
+	ok(qwen_ggml_name(UINT32_MAX) == NULL &&
+	    qwen_ggml_block_len(UINT32_MAX) == 0, "type %u", UINT32_MAX);
 }
 
 static void

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/sample.h"
+#include "engine/sample/sample.h"
 #include "../tap.h"
 
 enum { N = 8, DRAWS = 40000 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/sample.h"
+#include "engine/sample/sample.h"
 #include "../tap.h"
 
 extern const struct qwen_sampler_method qwen_sampler_top_k, qwen_sampler_top_p,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/pieces.h"
-#include "sample/sample.h"
+#include "engine/sample/sample.h"
 #include "../tap.h"
 
 enum { N = 8, DRAWS = 20000 };

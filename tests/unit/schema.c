@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grammar/grammar.h"
+#include "text/grammar/grammar.h"
 #include "../tap.h"
 
 enum { N = 256 };

@@ -5,7 +5,7 @@
  */
 #include <sys/stat.h>
 
-#include "state/load.h"
+#include "engine/state/load.h"
 #include "state_util.h"
 #include "../tap.h"
 

@@ -6,10 +6,11 @@
 #include <fcntl.h>
 
 #include "base/mem.h"
-#include "model/model.h"
-#include "state/state.h"
+#include "engine/model/model.h"
+#include "engine/state/state.h"
 #include "wire/record.h"
 #include "wire_util.h"
+#include "gguf/write.h"
 
 /* Sizes of a model; n_layer layers, every second one with a KV cache. */
 struct shape {
@@ -61,7 +62,7 @@ fake_model(const struct shape *sh, const char *name, const char *token)
 	free(text);
 	close(fd);
 	unlink(path);
-	m->numerics = qwen_numerics_version();
+	m->numerics = QWEN_NUMERICS;
 	m->hp = (struct qwen_hparams){ .n_layer = sh->n_layer,
 	    .n_ctx = sh->n_ctx, .n_vocab = sh->n_vocab,
 	    .n_head_kv = sh->n_head_kv, .n_embd_head = sh->n_embd_head,

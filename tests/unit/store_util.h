@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "state_util.h"
-#include "store/store.h"
+#include "engine/store/store.h"
 
 static const struct shape store_shape = {
 	.n_layer = 2, .n_ctx = 1 << 20, .n_vocab = 1000, .n_head_kv = 1,

@@ -4,7 +4,7 @@
  * the decoder in whole characters.
  */
 #include "../tap.h"
-#include "token/unicode.h"
+#include "text/token/unicode.h"
 #include "tok_util.h"
 
 static void

@@ -5,8 +5,8 @@
  * alternatives of the expression one by one.
  */
 #include "../tap.h"
-#include "token/pre.h"
-#include "token/unicode.h"
+#include "text/token/pre.h"
+#include "text/token/unicode.h"
 #include "tok_util.h"
 
 enum { MAX = 4096 };

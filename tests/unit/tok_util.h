@@ -13,7 +13,9 @@
 #include "base/cursor.h"
 #include "gguf/gguf.h"
 #include "qwen.h"
-#include "token/tok.h"
+#include "qwentext.h"
+#include "qwentext.h"
+#include "text/token/tok.h"
 
 struct bytes {
 	unsigned char	*p;

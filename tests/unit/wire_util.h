@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "qwen.h"
+#include "qwentext.h"
+#include "qwentext.h"
 
 /* Bytes that grow. */
 struct bytes {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "kernel/kernel.h"
-#include "kernel/x86/amx.h"
+#include "engine/kernel/kernel.h"
+#include "engine/kernel/x86/amx.h"
 
 #define N_TILES 8
 #define ROWS 16

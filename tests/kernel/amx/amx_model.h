@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * amx_model.h - eight tiles of 16 rows by 64 bytes in software, for the tests:
- * lib/kernel/x86/amx.h calls these when it is compiled with QWEN_AMX_MODEL.
+ * lib/engine/kernel/x86/amx.h calls these when it is compiled with QWEN_AMX_MODEL.
  *
  * What the hardware answers with #GP or #UD ends the process here, with a line
  * that says what was wrong.  State is per thread, as in the hardware.

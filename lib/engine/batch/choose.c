@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * choose.c - the next token of all that are ready: choosing goes over a whole
+ * row of logits for each, so that is done on all threads; what follows is not.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/batch/batch.h"
+#include "engine/kernel/logprob.h"
+#include "engine/model/model.h"
+
+/* The sampler, with the thread's list; once, what it has to know. */
+static int
+begin(struct qwen_work *w, struct qwen_task *t, int thread)
+{
+	struct qwen_cands *list = &w->list[thread];
+
+	if (list->cap == 0 && qwen_cands_init(list, w->n_vocab, &t->err) < 0)
+		return -1;
+	qwen_sampler_lend(t->job.sampler, list);
+	if (t->begun)
+		return 0;
+	t->begun = 1;
+	if (qwen_sampler_begin(t->job.sampler, w->n_vocab, &t->err) < 0)
+		return -1;
+	return qwen_sampler_accept(t->job.sampler, t->text, t->n, 0, &t->err);
+}
+
+static int
+take(struct qwen_work *w, struct qwen_task *t, const float *row, int thread)
+{
+	struct qwen_choice *c = &t->choice;
+	size_t above;
+	double sum;
+	int finite;
+
+	if (t->job.sampler == NULL)
+		c->id = (int32_t)qwen_sample_best(w->sift, row, w->n_vocab,
+		    &finite);
+	else if (begin(w, t, thread) < 0 ||
+	    qwen_sampler_sample(t->job.sampler, row, NULL, w->n_vocab, t->n,
+	    &c->id, &t->err) < 0 ||
+	    qwen_sampler_accept(t->job.sampler, &c->id, 1, 1, &t->err) < 0)
+		return -1;
+	if (!t->job.logprobs)
+		return 0;
+	sum = qwen_logprob_sum(row, w->n_vocab, -1, &above);
+	c->logprob = (double)row[c->id] - sum;
+	c->top = t->top;
+	c->n_top = qwen_logprob_top(row, w->n_vocab, sum, t->top,
+	    t->job.n_top);
+	return 0;
+}
+
+static void
+choose_one(void *arg, size_t item, int thread)
+{
+	struct qwen_work *w = arg;
+	struct qwen_task *t = w->ready[item];
+	const float *row = qwen_session_logits(t->s);
+
+	t->failed = 0;
+	if (t->job.score != NULL)	/* told with the pass */
+		return;
+	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
+	    "no logits to choose from") : take(w, t, row, thread);
+}
+
+static int
+append(struct qwen_task *t, int32_t id)
+{
+	size_t cap;
+	int32_t *p;
+
+	if (t->n == t->cap) {
+		if (qwen_add(t->cap, t->cap / 2 + 64, &cap) < 0 ||
+		    (p = realloc(t->text, cap * sizeof *p)) == NULL)
+			return -1;
+		t->text = p;
+		t->cap = cap;
+	}
+	t->text[t->n++] = id;
+	return 0;
+}
+
+static int
+is_ending(const struct qwen_task *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->job.n_ending; i++) {
+		if (t->job.ending[i] == t->choice.id)
+			return 1;
+	}
+	return 0;
+}
+
+/* Tell of the token, and whether it was the last. */
+static int
+go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
+{
+	int enough;
+
+	if (t->failed) {
+		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
+		return 0;
+	}
+	if (t->job.score != NULL) {
+		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
+		return 0;
+	}
+	if (append(t, t->choice.id) < 0)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	w->stats.chosen++;
+	t->choice.n = t->n - t->n_prompt;
+	enough = t->job.token(t->job.arg, &t->choice);
+	if (is_ending(t) || (t->job.sampler != NULL &&
+	    qwen_sampler_stopped(t->job.sampler)))
+		qwen_task_end(w, t, QWEN_JOB_ENDING, NULL);
+	else if (enough)
+		qwen_task_end(w, t, QWEN_JOB_ENOUGH, NULL);
+	else if (t->choice.n >= t->job.max || t->n >= w->n_ctx)
+		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
+	return 0;
+}
+
+int
+qwen_work_choose(struct qwen_work *w, struct qwen_err *err)
+{
+	size_t i;
+
+	qwen_pool_run(w->o.model->pool, choose_one, w, w->n_ready);
+	for (i = 0; i < w->n_ready; i++) {
+		if (go_on(w, w->ready[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}

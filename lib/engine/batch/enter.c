@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * enter.c - from waiting to under way: with a session of its own, which goes on
+ * from what others have read, or from the store.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/batch/batch.h"
+
+/*
+ * Bytes that the task will take at first: a state, blocks for what is left
+ * to read and the next token, and one block for each that is under way, so that
+ * nobody has to leave again at once.
+ */
+static uint64_t
+demand(const struct qwen_work *w, const struct qwen_task *t,
+    const struct qwen_node *node)
+{
+	size_t shared = node != NULL ? qwen_session_n_tokens(node->s) / 16 : 0;
+	uint64_t blocks = t->n / 16 + 1 - shared + w->n_active;
+
+	return w->usage.state_bytes + blocks * w->usage.block_bytes;
+}
+
+/* Make room by giving up beginnings, but not node. */
+static int
+has_room(struct qwen_work *w, const struct qwen_task *t,
+    const struct qwen_node *node)
+{
+	struct qwen_cache_usage u;
+	uint64_t need = demand(w, t, node);
+
+	if (w->usage.limit == 0)
+		return 1;
+	do {
+		qwen_cache_usage(w->o.cache, &u);
+		if (u.used <= u.limit && need <= u.limit - u.used)
+			return 1;
+	} while (qwen_node_drop(w, node));
+	return 0;
+}
+
+/* A session from the store, if that has read more than the node. */
+static int
+ask_store(struct qwen_work *w, struct qwen_task *t,
+    const struct qwen_node *node, struct qwen_err *err)
+{
+	size_t n, have = node != NULL ? qwen_session_n_tokens(node->s) : 0;
+	struct qwen_session *s;
+	int rc;
+
+	if (w->o.store == NULL)
+		return 0;
+	if (qwen_store_find(w->o.store, &w->header, t->text,
+	    qwen_task_limit(t), &n, err) < 0)
+		return -1;
+	if (n < have + QWEN_SHARE_MIN)
+		return 0;
+	if (qwen_store_restore(w->o.store, &s, w->o.model, t->text,
+	    qwen_task_limit(t), err) < 0)
+		return -1;
+	/* what was found may be gone again */
+	if (s == NULL || qwen_session_n_tokens(s) <= have) {
+		qwen_session_free(s);
+		return 0;
+	}
+	rc = qwen_session_fork_in(&t->s, w->o.cache, s, err);
+	qwen_session_free(s);
+	if (rc == 0 && t->n_seen == 0)
+		w->stats.stored += qwen_session_n_tokens(t->s);
+	return rc;
+}
+
+/* The session to begin with: 0, or -1 and QWEN_EFULL among others. */
+static int
+begin(struct qwen_work *w, struct qwen_task *t, struct qwen_node *node,
+    struct qwen_err *err)
+{
+	if (ask_store(w, t, node, err) < 0)
+		return -1;
+	if (t->s != NULL)
+		return 0;
+	if (node == NULL)
+		return qwen_session_new_in(&t->s, w->o.cache, err);
+	if (qwen_session_fork(&t->s, node->s, err) < 0)
+		return -1;
+	if (t->n_seen == 0)
+		w->stats.shared += qwen_session_n_tokens(t->s);
+	return 0;
+}
+
+/* It is the i-th of those that wait. */
+static void
+activate(struct qwen_work *w, size_t i)
+{
+	struct qwen_task *t = w->waiting[i];
+	size_t k;
+
+	w->n_waiting--;
+	memmove(w->waiting + i, w->waiting + i + 1,
+	    (w->n_waiting - i) * sizeof *w->waiting);
+	for (k = w->n_active++; k > 0 && w->active[k - 1]->seq > t->seq; k--)
+		w->active[k] = w->active[k - 1];
+	w->active[k] = t;
+	t->from = qwen_task_done(t);
+	qwen_task_branch(w, t);
+}
+
+/*
+ * Try to let in the i-th that waits: 1 if it is under way, 0 if there is no
+ * room, -1 on errors.
+ */
+static int
+admit(struct qwen_work *w, size_t i, struct qwen_node *node,
+    struct qwen_err *err)
+{
+	struct qwen_task *t = w->waiting[i];
+	struct qwen_err why;
+
+	/* with nobody else under way it must go on, room or not */
+	while (has_room(w, t, node) || w->n_active == 0) {
+		if (begin(w, t, node, &why) == 0) {
+			activate(w, i);
+			return qwen_task_row_at_end(t, err) < 0 ||
+			    qwen_node_share(w, t, err) < 0 ? -1 : 1;
+		}
+		if (why.code != QWEN_EFULL) {
+			if (err != NULL)
+				*err = why;
+			return -1;
+		}
+		if (qwen_node_drop(w, node))
+			continue;
+		if (w->n_active > 0)
+			return 0;
+		if (node == NULL) {
+			if (err != NULL)
+				*err = why;
+			return -1;
+		}
+		/* better to read it again than to wait for ever */
+		qwen_node_drop(w, NULL);
+		node = NULL;
+	}
+	return 0;
+}
+
+int
+qwen_work_enter(struct qwen_work *w, struct qwen_err *err)
+{
+	struct qwen_node *node;
+	size_t i = 0;
+	int r;
+
+	for (i = 0; i < w->n_active; i++)
+		qwen_task_branch(w, w->active[i]);
+	if (w->tight && w->n_active > 0)
+		return 0;
+	for (i = 0; i < w->n_waiting &&
+	    w->n_active < w->o.n_sequences; ) {
+		node = qwen_node_find(w, w->waiting[i]);
+		if (qwen_task_promised(w, w->waiting[i], node)) {
+			i++;
+			continue;
+		}
+		if ((r = admit(w, i, node, err)) < 0)
+			return -1;
+		if (r == 0)
+			break;
+	}
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * score.c - how likely the tokens of a text are: rows of logits as they come
+ * out of a pass, one after another, each by all threads.
+ */
+#include "base/err.h"
+#include "engine/batch/batch.h"
+#include "engine/kernel/logprob.h"
+#include "engine/model/model.h"
+
+struct row {
+	struct qwen_work	*w;
+	const float		*logits;
+	int32_t			 id;
+};
+
+static void
+do_part(void *arg, size_t item, int thread)
+{
+	struct row *r = arg;
+
+	(void)thread;
+	qwen_logprob_part(&r->w->row_part[item], r->logits, r->w->n_vocab,
+	    item, r->id);
+}
+
+int
+qwen_task_row(void *arg, size_t pos, const float *logits,
+    struct qwen_err *err)
+{
+	struct qwen_task *t = arg;
+	struct qwen_work *w = t->work;
+	size_t n = qwen_logprob_n_parts(w->n_vocab);
+	struct row r = { w, logits, t->text[pos + 1] };
+	struct qwen_score s = { .at = pos + 1, .logits = logits,
+	    .top = t->top };
+	double sum;
+
+	(void)err;
+	/* not asked for, or told before the task made room */
+	if (pos + 1 != t->next_score)
+		return 0;
+	qwen_pool_run(w->o.model->pool, do_part, &r, n);
+	sum = qwen_logprob_join(w->row_part, n, &s.rank);
+	s.logprob = (double)logits[r.id] - sum;
+	s.n_top = qwen_logprob_top(logits, w->n_vocab, sum, t->top,
+	    t->job.n_top);
+	t->next_score++;
+	w->stats.scored++;
+	t->job.score(t->job.arg, &s);
+	return 0;
+}
+
+int
+qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err)
+{
+	const float *logits = qwen_session_logits(t->s);
+	size_t done = qwen_task_done(t);
+
+	if (t->job.score == NULL || done != t->next_score || done > t->n)
+		return 0;
+	if (logits == NULL)
+		return qwen_fail(err, QWEN_ENUMERIC, "no logits to score");
+	return qwen_task_row(t, done - 1, logits, err);
+}

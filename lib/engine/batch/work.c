@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: ISC */
+/* work.c - the queue of jobs, and one step of the work. */
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/batch/batch.h"
+#include "engine/kernel/logprob.h"
+
+enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
+    LEAST_NODES = 8 };
+
+static int
+allocate(struct qwen_work *w)
+{
+	size_t n = w->o.n_sequences;
+
+	w->active = qwen_alloc(n, sizeof *w->active);
+	w->part = qwen_alloc(n, sizeof *w->part);
+	w->owner = qwen_alloc(n, sizeof *w->owner);
+	w->ready = qwen_alloc(n, sizeof *w->ready);
+	w->cap_node = n > LEAST_NODES ? n : LEAST_NODES;
+	w->node = qwen_alloc(w->cap_node, sizeof *w->node);
+	w->list = qwen_alloc((size_t)qwen_model_n_threads(w->o.model),
+	    sizeof *w->list);
+	w->row_part = qwen_alloc(qwen_logprob_n_parts(w->n_vocab),
+	    sizeof *w->row_part);
+	return w->active == NULL || w->part == NULL || w->owner == NULL ||
+	    w->ready == NULL || w->node == NULL || w->row_part == NULL ||
+	    w->list == NULL ? -1 : 0;
+}
+
+int
+qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
+    struct qwen_err *err)
+{
+	struct qwen_work *w = qwen_alloc(1, sizeof *w);
+
+	*out = NULL;
+	if (w == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	w->o = *o;
+	if (w->o.n_sequences == 0)
+		w->o.n_sequences = DEFAULT_SEQUENCES;
+	if (w->o.n_sequences > MAX_SEQUENCES)
+		w->o.n_sequences = MAX_SEQUENCES;
+	if (w->o.n_pass == 0)
+		w->o.n_pass = DEFAULT_PASS;
+	w->n_vocab = qwen_model_n_vocab(o->model);
+	w->n_ctx = qwen_model_n_ctx(o->model);
+	w->sift = qwen_sift_choose(qwen_cpu_detect());
+	qwen_cache_usage(o->cache, &w->usage);
+	if (allocate(w) < 0) {
+		qwen_work_free(w);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	if (o->store != NULL && qwen_header_init(&w->header,
+	    QWEN_STREAM_STATE, qwen_model_gguf(o->model), err) < 0) {
+		qwen_work_free(w);
+		return -1;
+	}
+	*out = w;
+	return 0;
+}
+
+static void
+free_task(struct qwen_task *t)
+{
+	qwen_session_free(t->s);
+	qwen_sampler_free(t->job.sampler);
+	free(t->top);
+	free(t->text);
+	free(t);
+}
+
+void
+qwen_work_free(struct qwen_work *w)
+{
+	size_t i;
+
+	if (w == NULL)
+		return;
+	for (i = 0; i < w->n_waiting; i++)
+		free_task(w->waiting[i]);
+	for (i = 0; w->list != NULL &&
+	    i < (size_t)qwen_model_n_threads(w->o.model); i++)
+		qwen_cands_fini(&w->list[i]);
+	free(w->list);
+	for (i = 0; i < w->n_active; i++)
+		free_task(w->active[i]);
+	for (i = 0; i < w->n_node; i++)
+		qwen_node_free(w->node[i]);
+	free(w->waiting);
+	free(w->active);
+	free(w->node);
+	free(w->part);
+	free(w->owner);
+	free(w->ready);
+	free(w->row_part);
+	free(w);
+}
+
+/* ------------------------------------------------------------- the queue */
+
+static int
+check_job(const struct qwen_work *w, const struct qwen_job *job,
+    struct qwen_err *err)
+{
+	uint64_t need = qwen_cache_need(w->o.model, job->n);
+	size_t i;
+
+	if (job->n == 0)
+		return qwen_fail(err, QWEN_ERANGE, "the prompt has no token");
+	for (i = 0; i < job->n; i++) {
+		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %ld is outside the vocabulary of %zu",
+			    (long)job->tokens[i], w->n_vocab);
+	}
+	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
+		return qwen_fail(err, QWEN_ERANGE,
+		    "scores from token %zu on, of %zu", job->from, job->n);
+	/* the last one that is scored is not read */
+	if (job->n - (job->score != NULL) >= w->n_ctx)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%zu tokens: the model's context is %zu", job->n,
+		    w->n_ctx);
+	if (w->usage.limit != 0 && need > w->usage.limit)
+		return qwen_fail(err, QWEN_EFULL,
+		    "%zu tokens need %llu bytes of memory, the limit is %llu",
+		    job->n, (unsigned long long)need,
+		    (unsigned long long)w->usage.limit);
+	return 0;
+}
+
+/* Room for every task that may have to wait. */
+static int
+reserve(struct qwen_work *w)
+{
+	size_t n = w->n_waiting + w->n_active + 1;
+	struct qwen_task **p;
+
+	if (n <= w->cap_waiting)
+		return 0;
+	n += n / 2 + 16;
+	if ((p = realloc(w->waiting, n * sizeof *p)) == NULL)
+		return -1;
+	w->waiting = p;
+	w->cap_waiting = n;
+	return 0;
+}
+
+int
+qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
+    struct qwen_err *err)
+{
+	struct qwen_task *t;
+
+	if (check_job(w, job, err) < 0)
+		return -1;
+	t = qwen_alloc(1, sizeof *t);
+	if (t == NULL || reserve(w) < 0)
+		goto nomem;
+	t->cap = job->n + 64;
+	t->text = qwen_alloc(t->cap, sizeof *t->text);
+	t->top = qwen_alloc(job->n_top + 1, sizeof *t->top);
+	if (t->text == NULL || t->top == NULL)
+		goto nomem;
+	t->job = *job;
+	t->job.tokens = NULL;
+	memcpy(t->text, job->tokens, job->n * sizeof *t->text);
+	t->n = t->n_prompt = job->n - (job->score != NULL);
+	t->work = w;
+	t->next_score = job->from;
+	t->seq = w->next_seq++;
+	qwen_task_wait(w, t);
+	return 0;
+nomem:
+	if (t != NULL)
+		free_task(t);
+	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+void
+qwen_task_wait(struct qwen_work *w, struct qwen_task *t)
+{
+	size_t i = w->n_waiting++;
+
+	for (; i > 0 && w->waiting[i - 1]->seq > t->seq; i--)
+		w->waiting[i] = w->waiting[i - 1];
+	w->waiting[i] = t;
+}
+
+void
+qwen_task_end(struct qwen_work *w, struct qwen_task *t,
+    enum qwen_job_end why, const struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < w->n_active && w->active[i] != t; i++)
+		;
+	if (i < w->n_active) {
+		w->n_active--;
+		memmove(w->active + i, w->active + i + 1,
+		    (w->n_active - i) * sizeof *w->active);
+	}
+	w->tight = 0;
+	t->job.end(t->job.arg, why, why == QWEN_JOB_FAILED ? err : NULL);
+	free_task(t);
+}
+
+size_t
+qwen_work_n_jobs(const struct qwen_work *w)
+{
+	return w->n_waiting + w->n_active;
+}
+
+size_t
+qwen_work_n_waiting(const struct qwen_work *w)
+{
+	return w->n_waiting;
+}
+
+/* ------------------------------------------------------------------ a step */
+
+static void
+count(struct qwen_work *w)
+{
+	struct qwen_cache_usage u;
+	size_t i, n;
+
+	qwen_cache_usage(w->o.cache, &u);
+	if (u.used > w->stats.max_bytes)
+		w->stats.max_bytes = u.used;
+	if (w->n_active > w->stats.max_sequences)
+		w->stats.max_sequences = w->n_active;
+	/* the last block of each sequence is its own */
+	w->held += 16.0 * (double)u.n_blocks;
+	w->filled += 16.0 * (double)u.n_blocks;
+	for (i = 0; i < w->n_active; i++) {
+		n = qwen_task_done(w->active[i]);
+		w->filled -= (double)((16 - n % 16) % 16);
+	}
+}
+
+/* Those whose text is read to its end, as it may be from the beginning on. */
+static void
+find_ready(struct qwen_work *w)
+{
+	size_t i;
+
+	w->n_ready = 0;
+	for (i = 0; i < w->n_active; i++) {
+		if (qwen_task_done(w->active[i]) == w->active[i]->n)
+			w->ready[w->n_ready++] = w->active[i];
+	}
+}
+
+int
+qwen_work_step(struct qwen_work *w, struct qwen_err *err)
+{
+	if (qwen_work_n_jobs(w) == 0)
+		return 0;
+	if (qwen_work_enter(w, err) < 0)
+		return -1;
+	find_ready(w);
+	if (w->n_ready > 0 && qwen_work_choose(w, err) < 0)
+		return -1;
+	if (w->n_active == 0)
+		return 1;
+	if (qwen_work_pass(w, err) < 0)
+		return -1;
+	count(w);
+	find_ready(w);
+	if (w->n_ready > 0 && qwen_work_choose(w, err) < 0)
+		return -1;
+	return 1;
+}
+
+void
+qwen_work_stats(const struct qwen_work *w, struct qwen_work_stats *out)
+{
+	*out = w->stats;
+	out->wasted = w->held > 0 ? 1 - w->filled / w->held : 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * dot.h - products of 8-bit integers on arm64: SDOT where the file is compiled
+ * for it (by its name: *_dotprod.c, *_i8mm.c), plain NEON elsewhere.  Sums are
+ * exact, so that both give the same.
+ */
+#ifndef QWEN_ARM_DOT_H
+#define QWEN_ARM_DOT_H
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "engine/kernel/kernel.h"
+
+#define AI static inline __attribute__((always_inline, unused))
+
+/*
+ * Add 16 products, four or so in each lane.  Without SDOT two of them pass
+ * through int16: at most 2 * 128 * 127.
+ */
+AI int32x4_t
+dot16(int32x4_t acc, int8x16_t w, int8x16_t x)
+{
+#if defined(__ARM_FEATURE_DOTPROD)
+	return vdotq_s32(acc, w, x);
+#else
+	return vpadalq_s16(acc, vmlal_s8(vmull_s8(vget_low_s8(w),
+	    vget_low_s8(x)), vget_high_s8(w), vget_high_s8(x)));
+#endif
+}
+
+/* The sums of four vectors, one a lane. */
+AI int32x4_t
+sum4x4(const int32x4_t *v)
+{
+	return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
+}
+
+AI float
+load_f16(const unsigned char *p)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof h);
+	return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(
+	    vdup_n_u16(h))), 0);
+}
+
+/* f32 of the f16 at the same place in four rows. */
+AI float32x4_t
+load_d4(const unsigned char *const *w, size_t at)
+{
+	uint16_t h[4];
+	int i;
+
+	for (i = 0; i < 4; i++)
+		memcpy(&h[i], w[i] + at, sizeof h[i]);
+	return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h)));
+}
+
+#endif

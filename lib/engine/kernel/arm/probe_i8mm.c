@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: ISC */
+/* probe_i8mm.c - what the machine can do with SMMLA. */
+#define INT8_OP "SMMLA"
+#define INT8_MACS 32
+#include "engine/kernel/arm/probe.h"
+
+AI int32x4_t
+int8_step(int32x4_t s, int8x16_t a, int8x16_t b)
+{
+	return vmmlaq_s32(s, a, b);
+}
+
+const struct qwen_kernel qwen_probe_i8mm = {
+	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = "i8mm",
+	.rank = 40, .need = QWEN_CPU_I8MM, .run.probe = &probe,
+};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: ISC */
+/* dispatch.c - the table of kernel variants and the choice among them. */
+#include <string.h>
+
+#include "engine/kernel/kernel.h"
+
+#define KERNEL(k) extern const struct qwen_kernel k;
+#include "kernels.inc"
+#undef KERNEL
+
+static const struct qwen_kernel *const kernels[] = {
+#define KERNEL(k) &k,
+#include "kernels.inc"
+#undef KERNEL
+};
+
+size_t
+qwen_kernel_count(void)
+{
+	return sizeof kernels / sizeof kernels[0];
+}
+
+const struct qwen_kernel *
+qwen_kernel_get(size_t i)
+{
+	return kernels[i];
+}
+
+/*
+ * A variant for the very format goes before one for any of the quantised
+ * ones.
+ */
+static int
+fits(const struct qwen_kernel *k, uint32_t type)
+{
+	const struct qwen_quant *q = qwen_quant_find(type);
+
+	if (k->type == type)
+		return 1;
+	return k->type == QWEN_ANY_TYPE &&
+	    (q == NULL || q->kind != QWEN_QUANT_FLOAT);
+}
+
+static const struct qwen_kernel *
+choose(enum qwen_op op, uint32_t type, unsigned features)
+{
+	const struct qwen_kernel *best = NULL;
+	size_t i;
+
+	for (i = 0; i < qwen_kernel_count(); i++) {
+		const struct qwen_kernel *k = kernels[i];
+
+		if (k->op != op || (k->need & ~features) != 0 ||
+		    !fits(k, type))
+			continue;
+		if (best == NULL || k->rank > best->rank ||
+		    (k->rank == best->rank && k->type == type))
+			best = k;
+	}
+	return best;
+}
+
+const struct qwen_sift *
+qwen_sift_choose(unsigned features)
+{
+	return choose(QWEN_OP_SIFT, QWEN_ANY_TYPE, features)->run.sift;
+}
+
+void
+qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
+{
+	const struct qwen_quant *q;
+	uint32_t type;
+	int v2;
+
+	memset(k, 0, sizeof *k);
+	k->numerics = numerics;
+	for (type = 0; type < QT_N; type++) {
+		if ((q = qwen_quant_find(type)) == NULL)
+			continue;
+		v2 = numerics == 2 && q->kind != QWEN_QUANT_FLOAT;
+		k->matmul[type] = choose(v2 ? QWEN_OP_MATMUL_V2 :
+		    QWEN_OP_MATMUL, type, features);
+		k->gemm[type] = choose(v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM,
+		    type, features);
+	}
+	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
+	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);
+	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
+	k->probe = choose(QWEN_OP_PROBE, QWEN_ANY_TYPE, features);
+}
+
+int
+qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
+    const struct qwen_matmul *m)
+{
+	struct qwen_matmul part = *m;
+
+	while (gemm != NULL && m->n_tok < gemm->min_tok)
+		gemm = gemm->below;
+	if (gemm == NULL ||
+	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {
+		matmul->run.matmul(m);
+		return 0;
+	}
+	part.r1 = m->r1 - (m->r1 - m->r0) % 32;
+	gemm->run.matmul(&part);
+	part.r0 = part.r1;
+	part.r1 = m->r1;
+	if (part.r0 < part.r1)
+		matmul->run.matmul(&part);
+	return 1;
+}

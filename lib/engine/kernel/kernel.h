@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * kernel.h - the operations that have variants, and the table of variants.
+ *
+ * A variant is one file that exports a struct qwen_kernel named qwen_<file>.
+ * All variants of an operation give the same bits, written down in
+ * qwen-numerics(7).  Variants are chosen once, for the numerics version and the
+ * instruction sets allowed: of those whose need is met, the one with the
+ * highest rank.
+ */
+#ifndef QWEN_KERNEL_H
+#define QWEN_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "base/half.h"
+#include "engine/quant/quant.h"
+
+#define QWEN_NUMERICS_MAX 2
+
+/*
+ * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
+ * (n + 255) / 256 of these; what is missing in the last is zero.
+ */
+struct qwen_q8 {
+	int8_t	q[QWEN_GROUP];	/* -127 .. 127 */
+	int16_t	asum16[16];	/* a[i/2] * sum of 16 q */
+	int16_t	asum[8];	/* a[i] * sum of 32 q */
+	int16_t	a[8];		/* 1 .. 7 */
+	int32_t	off6[16];	/* -32 * sum of 16 q */
+	int32_t	off8[8];	/* -128 * sum of 32 q */
+	float	d;		/* NaN if an activation was not finite */
+} __attribute__((aligned(64)));
+
+#define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
+
+/*
+ * Activations of version 2 are bf16, and one below this counts as zero.  Then
+ * it is a multiple of 2^-97; a quantised weight is one of 2^-24, since scales
+ * are f16; so all sums of products are multiples of 2^-121, none is subnormal,
+ * and it makes no difference whether an instruction flushes those.
+ */
+#define QWEN_BF16_LEAST 0x1p-90f
+
+/* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
+struct qwen_matmul {
+	const unsigned char	*w;	/* row 0 */
+	size_t			 row_bytes;
+	size_t			 n_in;
+	const struct qwen_quant	*quant;	/* of w */
+	const void *const	*x;	/* a token: float[n_in]; when w is
+					   quantised, struct qwen_q8[], or in
+					   version 2 uint16_t[n_in], bf16 */
+	float *const		*y;	/* a token: indexed by r */
+	size_t			 n_tok;
+	size_t			 r0, r1;
+	const unsigned char	*next;	/* rows that come after these, as a
+					   hint for the cache; or NULL */
+};
+
+/*
+ * The gated delta rule over n_tok tokens, one value head, columns c0 .. c1-1
+ * (a multiple of 16 wide): for each token S1 = g S; u = b (v - S1' k);
+ * S = S1 + k u'; o = S' q.  Strides are in floats between tokens.
+ */
+struct qwen_delta {
+	float		*s;		/* [dk][dv] */
+	size_t		 dk, dv;
+	size_t		 c0, c1;
+	size_t		 n_tok;
+	const float	*q, *k;		/* [dk] a token */
+	size_t		 qk_stride;
+	const float	*v;		/* [dv] a token */
+	size_t		 v_stride;
+	const float	*g, *b;		/* one a token */
+	size_t		 gb_stride;
+	float		*o;		/* [dv] a token */
+	size_t		 o_stride;
+	const float	*next;		/* the columns that come after, [dk]
+					   rows dv apart, as a hint; or NULL */
+};
+
+/* Keys are taken in chunks at fixed absolute positions. */
+#define QWEN_ATTN_CHUNK	256
+#define QWEN_ATTN_MAX_Q	64
+
+/* Floats of scratch memory for a head size. */
+#define QWEN_ATTN_WORK(d) (QWEN_ATTN_MAX_Q * QWEN_ATTN_CHUNK + \
+	32 * ((d) > QWEN_ATTN_CHUNK ? (d) : QWEN_ATTN_CHUNK))
+
+/*
+ * Softmax attention of some queries over the keys of one chunk, one kv head:
+ * m = max, l = sum of exp(score - m), o = sum of exp(score - m) v; merged, if
+ * merge is set, into those of the chunks before, which m, l and o hold then.
+ * A query sees the keys below its limit; with none in the chunk its m, l and
+ * o are left alone.  Many queries at once share the work of reading keys and
+ * values; eight are as fast as the memory.
+ */
+struct qwen_attn {
+	size_t			 d;	/* head size, a multiple of 16 */
+	size_t			 n_q;	/* 1 .. QWEN_ATTN_MAX_Q */
+	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, rotated */
+	size_t			 limit[QWEN_ATTN_MAX_Q];
+	size_t			 chunk;	/* keys from chunk * 256 */
+	int			 merge;
+	uint16_t *const		*block;	/* KV blocks of the layer, from 0 */
+	uint16_t *const		*next;	/* those of a chunk that comes after
+					   this, as a hint; or NULL */
+	size_t			 k_off;	/* of K [d][16] in a block */
+	size_t			 v_off;	/* of V [16][d] in a block */
+	float			*m, *l;	/* [n_q] */
+	float			*o[QWEN_ATTN_MAX_Q];	/* [d] */
+	float			*work;	/* QWEN_ATTN_WORK(d), aligned to 64 */
+};
+
+/* What is small: functions over rows of f32.  n need not be a multiple. */
+struct qwen_vec {
+	/* y = x / sqrt(mean(x^2) + eps) * w; returns the sum of squares */
+	float	(*rmsnorm)(float *y, const float *x, const float *w, size_t n,
+		    float eps);
+	/* y = (rmsnorm of y with w) * silu(z) */
+	void	(*gated_norm)(float *y, const float *w, const float *z,
+		    size_t n, float eps);
+	/* y *= scale / sqrt(sum(y^2) + eps) */
+	void	(*l2norm)(float *y, size_t n, float eps, float scale);
+	/* x to 8 bits */
+	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
+	/* x to bf16, what is below QWEN_BF16_LEAST to 0 */
+	void	(*to_bf16)(uint16_t *y, const float *x, size_t n);
+	/* y = silu(g) * u */
+	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
+	/* y *= sigmoid(g) */
+	void	(*gate)(float *y, const float *g, size_t n);
+	/* y = fma(w, x, y) */
+	void	(*axpy)(float *y, float w, const float *x, size_t n);
+	/* pairs (x[i], x[i+half]) turned by the angles of cos, sin */
+	void	(*rope)(float *x, const float *cos, const float *sin,
+		    size_t half);
+	/*
+	 * Causal depthwise convolution and SiLU over n_tok rows of stride
+	 * floats, in place, channels c0 .. c1-1 of nc: taps w [kc][nc],
+	 * hist [kc-1][nc] holds the inputs before, then the last ones.
+	 */
+	void	(*conv)(float *x, size_t stride, size_t n_tok, const float *w,
+		    float *hist, size_t kc, size_t nc, size_t c0, size_t c1);
+	/*
+	 * Merge a chunk's attention (m1, l1, o1) into (m, l, o), in the order
+	 * of positions.
+	 */
+	void	(*attn_merge)(float *m, float *l, float *o, float m1, float l1,
+		    const float *o1, size_t d);
+	/* y = o / l */
+	void	(*attn_finish)(float *y, const float *o, float l, size_t d);
+	/* f32 to f16 */
+	void	(*to_f16)(uint16_t *y, const float *x, size_t n);
+};
+
+/*
+ * Passes over a row of n logits, or of what goes with them, for choosing a
+ * token.  Arrays have room for whole blocks, and what is behind the n-th may be
+ * read and changed, except where something else is said.
+ */
+#define QWEN_SIFT_BLOCK 256	/* weights are summed up in these */
+#define QWEN_SIFT_SPAN 64	/* numbers that have a highest one */
+#define QWEN_SIFT_BINS 1024
+
+struct qwen_sift {
+	/* the highest of n > 0, not more; means something if all are finite */
+	float	(*highest)(const float *x, size_t n, int *finite);
+	/* the highest less the lowest of finite ones */
+	float	(*range)(const float *x, size_t n, float *max);
+	/* the highest of each span */
+	void	(*spans)(float *best, const float *x, size_t n);
+	/* a bit for each, 64 in a word: x >= limit; how many are set */
+	size_t	(*at_least)(uint64_t *bits, const float *x, size_t n,
+		    float limit);
+	/* those with a bit to the front, of 32-bit numbers; how many */
+	size_t	(*squeeze)(void *x, const uint64_t *bits, size_t n);
+	/* w = exp(x - max) for x <= max; 0 from 87 below it on */
+	void	(*weigh)(float *w, const float *x, size_t n, float max);
+	/*
+	 * The sum of weights, those behind the n-th becoming 0: in each block
+	 * eight sums by index mod 8, then ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 +
+	 * 7)), and the blocks one after another.
+	 */
+	double	(*sum)(double *block, float *w, size_t n);
+	/* the sum of w (max - x): four by index mod 4, (0 + 1) + (2 + 3) */
+	double	(*mean)(const float *w, const float *x, size_t n, double max);
+	/* those of max - x and of its square, likewise */
+	void	(*moments)(const float *x, size_t n, double max, double *first,
+		    double *second);
+	/* x = (x - max) / temp */
+	void	(*temper)(float *x, size_t n, float max, float temp);
+	/* score = -|max - x - middle|, -1e38 at least */
+	void	(*nearness)(float *score, const float *x, size_t n, double max,
+		    double middle);
+	/* bin = qwen_sift_bin(max - x, base) */
+	void	(*bins)(uint16_t *bin, const float *x, size_t n, float max,
+		    uint32_t base);
+};
+
+/*
+ * Distances in bins, nearest first, 64 for each power of two: 2^17 numbers that
+ * floats can be from the base on.
+ */
+static inline uint32_t
+qwen_sift_bin(float distance, uint32_t base)
+{
+	uint32_t u = qwen_f32_bits(distance) >> 17;
+
+	u = u > base ? u - base : 0;
+	return u < QWEN_SIFT_BINS ? u : QWEN_SIFT_BINS - 1;
+}
+
+/*
+ * What the instruction set does at best.  Results are only there to be used:
+ * without them a compiler would leave the work out.
+ */
+struct qwen_probe {
+	const char	*int8_op;	/* the instruction that multiplies */
+	/* load all of n bytes, a multiple of 4096 at such an address */
+	uint64_t	(*read)(const void *p, size_t n);
+	/* n steps of 8-bit multiply-adds, int8_macs in each */
+	uint64_t	(*int8)(size_t n);
+	size_t		 int8_macs;
+	uint64_t	(*f32)(size_t n);	/* likewise */
+	size_t		 f32_macs;
+};
+
+enum qwen_op {
+	QWEN_OP_MATMUL,		/* one variant a format */
+	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
+				   groups of n_in and whole 32s of rows */
+	QWEN_OP_MATMUL_V2,	/* these two in version 2, for quantised */
+	QWEN_OP_GEMM_V2,	/* weights */
+	QWEN_OP_DELTA,
+	QWEN_OP_ATTN,
+	QWEN_OP_VEC,
+	QWEN_OP_SIFT,
+	QWEN_OP_PROBE,		/* no part of a model: see machine.c */
+	QWEN_OP_N
+};
+
+struct qwen_kernel {
+	enum qwen_op	 op;
+	uint32_t	 type;		/* of the weights; QWEN_ANY_TYPE */
+	const char	*name;		/* "scalar", "avx2", ... */
+	int		 rank;
+	unsigned	 need;		/* QWEN_CPU_ bits */
+	size_t		 min_tok;	/* GEMM: from so many tokens on */
+	const struct qwen_kernel *below;	/* and for fewer; or NULL */
+	union {
+		void	(*matmul)(const struct qwen_matmul *);
+		void	(*delta)(const struct qwen_delta *);
+		void	(*attn)(const struct qwen_attn *);
+		const struct qwen_vec *vec;
+		const struct qwen_sift *sift;
+		const struct qwen_probe *probe;
+	} run;
+};
+
+#define QWEN_ANY_TYPE UINT32_MAX	/* a matmul for formats without one */
+
+/* The variants in use. */
+struct qwen_kernels {
+	unsigned			 numerics;
+	const struct qwen_kernel	*matmul[QT_N];
+	const struct qwen_kernel	*gemm[QT_N];	/* NULL: none */
+	const struct qwen_kernel	*delta;
+	const struct qwen_kernel	*attn;
+	const struct qwen_kernel	*vec;
+	const struct qwen_kernel	*probe;
+};
+
+/* The sampler's passes for a set of QWEN_CPU_ bits. */
+const struct qwen_sift *qwen_sift_choose(unsigned features);
+
+/* Choose for a set of QWEN_CPU_ bits and a numerics version. */
+void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
+    unsigned numerics);
+
+/*
+ * The product by whichever of the two serves its shape better; 1 if it was the
+ * GEMM.
+ */
+int qwen_multiply(const struct qwen_kernel *matmul,
+    const struct qwen_kernel *gemm, const struct qwen_matmul *m);
+
+/* All variants compiled in: 0 .. n-1, for tests and benchmarks. */
+size_t qwen_kernel_count(void);
+const struct qwen_kernel *qwen_kernel_get(size_t i);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: ISC */
+/* gemm_v2_q6_k_amx.c - version 2 for many tokens, W in Q6_K, AMX. */
+#define BLOCK_BYTES 210
+#include "engine/kernel/x86/panel_amx_v2.h"
+#include "engine/kernel/x86/dequant_q6_k.h"
+
+const struct qwen_kernel AMX_VARIANT(gemm_v2_q6_k_amx) = {
+	.op = QWEN_OP_GEMM_V2, .type = QT_Q6_K, .name = AMX_NAME,
+	.rank = 60, .need = AMX_NEED, .min_tok = AMX_MIN_TOK(4),
+	.run.matmul = gemm,
+};

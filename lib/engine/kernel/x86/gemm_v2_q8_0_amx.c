@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: ISC */
+/* gemm_v2_q8_0_amx.c - version 2 for many tokens, W in Q8_0, AMX. */
+#define BLOCK_BYTES (8 * 34)
+#include "engine/kernel/x86/panel_amx_v2.h"
+#include "engine/kernel/x86/dequant_q8_0.h"
+
+const struct qwen_kernel AMX_VARIANT(gemm_v2_q8_0_amx) = {
+	.op = QWEN_OP_GEMM_V2, .type = QT_Q8_0, .name = AMX_NAME,
+	.rank = 60, .need = AMX_NEED, .min_tok = AMX_MIN_TOK(4),
+	.run.matmul = gemm,
+};

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * attention.c - grouped-query softmax attention with q and k norms, RoPE, and
+ * (Qwen3.5 on) an output gate.
+ *
+ * Keys and values are rounded to f16 on their way into the cache, and always
+ * read from there.  The queries that share a key-value head are numbered
+ * token by token.
+ */
+#include "engine/model/forward.h"
+
+#define MIN_GROUP 8		/* queries that go through a chunk at once */
+
+int
+qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
+    struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	struct qwen_attention *a = &l->attn;
+	size_t q = h->n_head * h->n_embd_head, kv = h->n_head_kv *
+	    h->n_embd_head;
+	long i = (long)l->index;
+
+	a->gated = gated;
+	if (qwen_load_weight(m, &a->q, i, "attn_q.weight", h->n_embd,
+	    gated ? 2 * q : q, 0, err) < 0 ||
+	    qwen_load_weight(m, &a->k, i, "attn_k.weight", h->n_embd, kv, 0,
+	    err) < 0 ||
+	    qwen_load_weight(m, &a->v, i, "attn_v.weight", h->n_embd, kv, 0,
+	    err) < 0 ||
+	    qwen_load_weight(m, &a->output, i, "attn_output.weight", q,
+	    h->n_embd, 0, err) < 0 ||
+	    qwen_load_vector(m, &a->q_norm, i, "attn_q_norm.weight",
+	    h->n_embd_head, err) < 0 ||
+	    qwen_load_vector(m, &a->k_norm, i, "attn_k_norm.weight",
+	    h->n_embd_head, err) < 0)
+		return -1;
+	l->mixer = qwen_attention_forward;
+	return 0;
+}
+
+/* Where things are in a row of projections: q (and gate), k, v. */
+struct row {
+	size_t	 q_step;	/* from one head's query to the next */
+	size_t	 k, v;
+};
+
+struct pass {
+	const struct qwen_layer	*l;
+	struct row		 row;
+	size_t			 rep;	/* queries a kv head serves */
+};
+
+static struct qwen_layer_state *
+cache_of(const struct pass *p, const struct qwen_share *share)
+{
+	return &share->s->layer[p->l->index];
+}
+
+/* One key into column pos of its block's [d][16], one value into a row. */
+static void
+store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
+    size_t head, size_t pos, const float *k, const float *v)
+{
+	size_t d = b->hp->n_embd_head, i, at = pos % QWEN_KV_BLOCK;
+	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK];
+	uint16_t *kt = block + head * d * QWEN_KV_BLOCK + at;
+	uint16_t row[QWEN_HEAD_MAX];
+
+	b->vec->to_f16(row, k, d);
+	for (i = 0; i < d; i++)
+		kt[i * QWEN_KV_BLOCK] = row[i];
+	b->vec->to_f16(block + (b->hp->n_head_kv + head) * d * QWEN_KV_BLOCK +
+	    at * d, v, d);
+}
+
+/* Norm, rotate and scale the queries in place; keys and values to the cache. */
+static void
+prepare(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const struct qwen_hparams *h = b->hp;
+	const struct qwen_attention *a = &p->l->attn;
+	const float *c = b->b->cos + t * h->n_rot / 2;
+	const float *s = b->b->sin + t * h->n_rot / 2;
+	const struct qwen_share *share = qwen_share_of(b, t);
+	float *x = b->b->in + t * b->b->in_width;
+	size_t i, j, d = h->n_embd_head;
+	int wanted = qwen_is_wanted(b, t);
+
+	for (i = 0; wanted && i < h->n_head; i++) {
+		float *q = x + i * p->row.q_step;
+
+		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
+		b->vec->rope(q, c, s, h->n_rot / 2);
+		for (j = 0; j < d; j++)
+			q[j] *= h->attn_scale;
+	}
+	for (i = 0; i < h->n_head_kv; i++) {
+		float *k = x + p->row.k + i * d;
+
+		b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
+		b->vec->rope(k, c, s, h->n_rot / 2);
+		store(b, cache_of(p, share), i, share->pos + t - share->first,
+		    k, x + p->row.v + i * d);
+	}
+}
+
+/* Flat query i of a kv head of a timeline: its row and its head. */
+static void
+locate(const struct pass *p, const struct qwen_share *share, size_t head_kv,
+    size_t i, size_t *t, size_t *head)
+{
+	*t = share->first + share->from + i / p->rep;
+	*head = head_kv * p->rep + i % p->rep;
+}
+
+/* n queries of a kv head from i0 on. */
+static void
+set_up(const struct qwen_batch *b, const struct pass *p,
+    const struct qwen_share *share, size_t head_kv, size_t i0, size_t n,
+    struct qwen_attn *a)
+{
+	size_t i, t, head, d = b->hp->n_embd_head;
+
+	a->d = d;
+	a->n_q = n;
+	a->block = cache_of(p, share)->block;
+	a->k_off = head_kv * d * QWEN_KV_BLOCK;
+	a->v_off = (b->hp->n_head_kv + head_kv) * d * QWEN_KV_BLOCK;
+	for (i = 0; i < n; i++) {
+		locate(p, share, head_kv, i0 + i, &t, &head);
+		a->q[i] = b->b->in + t * b->b->in_width +
+		    head * p->row.q_step;
+		a->limit[i] = share->pos + t - share->first + 1;
+	}
+}
+
+/* The result of query i, and its gate. */
+static void
+finish(const struct qwen_batch *b, const struct pass *p,
+    const struct qwen_share *share, size_t head_kv, size_t i, const float *o,
+    float l)
+{
+	size_t t, head, d = b->hp->n_embd_head;
+	float *y;
+
+	locate(p, share, head_kv, i, &t, &head);
+	y = b->b->o + t * b->b->o_width + head * d;
+	b->vec->attn_finish(y, o, l, d);
+	if (p->l->attn.gated)
+		b->vec->gate(y, b->b->in + t * b->b->in_width +
+		    head * p->row.q_step + d, d);
+}
+
+/* One call of the kernel, counted. */
+static void
+run_chunk(const struct qwen_batch *b, const struct qwen_attn *a, int thread)
+{
+	struct qwen_profile *profile = &b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
+	size_t i, first = a->chunk * QWEN_ATTN_CHUNK, keys = 0, most = 0, n;
+
+	b->m->kernels.attn->run.attn(a);
+	if (!profile->on)
+		return;
+	for (i = 0; i < a->n_q; i++) {
+		n = a->limit[i] > first ? a->limit[i] - first : 0;
+		n = n < QWEN_ATTN_CHUNK ? n : QWEN_ATTN_CHUNK;
+		keys += n;
+		most = n > most ? n : most;
+	}
+	qwen_profile_end(profile, thread, QWEN_STAGE_ATTN, begin,
+	    2 * most * a->d * sizeof(uint16_t), 2 * keys * a->d);
+}
+
+struct item_job {
+	struct qwen_batch	*b;
+	const struct pass	*p;
+	size_t			 many;		/* queries in a group */
+};
+
+/* Queries of a kv head that the timeline has. */
+static size_t
+queries(const struct pass *p, const struct qwen_share *share)
+{
+	return (share->n - share->from) * p->rep;
+}
+
+/* Group g of a kv head: its first query; how many, in n. */
+static size_t
+group(const struct item_job *j, const struct qwen_share *share, size_t g,
+    size_t *n)
+{
+	size_t i0 = g * j->many, all = queries(j->p, share);
+
+	*n = all - i0 < j->many ? all - i0 : j->many;
+	return i0;
+}
+
+/* The blocks of a chunk if it has all of them, or NULL. */
+static uint16_t *const *
+blocks_of(const struct item_job *j, const struct qwen_share *share,
+    size_t chunk)
+{
+	const struct qwen_layer_state *kv = cache_of(j->p, share);
+	size_t n = QWEN_ATTN_CHUNK / QWEN_KV_BLOCK;
+
+	return (chunk + 1) * n <= kv->n_block ? kv->block + chunk * n : NULL;
+}
+
+static float *
+work_of(const struct qwen_batch *b, int thread)
+{
+	return b->b->tile + (size_t)thread *
+	    QWEN_ATTN_WORK(b->hp->n_embd_head);
+}
+
+/*
+ * Item: a group of queries; their chunks one after the other, merged as they
+ * come.  The last tokens, which see the most, are first.
+ */
+static void
+do_group(const struct item_job *j, const struct qwen_share *share, size_t item,
+    int thread)
+{
+	const struct qwen_batch *b = j->b;
+	size_t n_kv = b->hp->n_head_kv, head_kv = item % n_kv;
+	size_t t, head, i, n, last, d = b->hp->n_embd_head;
+	size_t i0 = group(j, share, share->n_group - 1 - item / n_kv, &n);
+	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
+	struct qwen_attn a = { .m = m, .l = l, .work = work_of(b, thread) };
+
+	set_up(b, j->p, share, head_kv, i0, n, &a);
+	for (i = 0; i < n; i++) {
+		locate(j->p, share, head_kv, i0 + i, &t, &head);
+		a.o[i] = b->b->o + t * b->b->o_width + head * d;
+	}
+	last = (a.limit[n - 1] - 1) / QWEN_ATTN_CHUNK;
+	for (a.chunk = 0; a.chunk <= last; a.chunk++) {
+		a.merge = a.chunk > 0;
+		a.next = a.chunk < last ? blocks_of(j, share, a.chunk + 1) :
+		    NULL;
+		run_chunk(b, &a, thread);
+	}
+	for (i = 0; i < n; i++)
+		finish(b, j->p, share, head_kv, i0 + i, a.o[i], l[i]);
+}
+
+/* One token, long context.  part: a row of d + 2 for each head and chunk. */
+static float *
+part_of(const struct item_job *j, const struct qwen_share *share, size_t head,
+    size_t chunk)
+{
+	return j->b->b->part + (share->partial + head * share->n_chunk +
+	    chunk) * (j->b->hp->n_embd_head + 2);
+}
+
+/*
+ * Item: a group of queries and one chunk.  With all threads at work, this one
+ * comes back for the item n_threads later.
+ */
+static void
+do_split(const struct item_job *j, const struct qwen_share *share, size_t item,
+    int thread)
+{
+	const struct qwen_batch *b = j->b;
+	size_t head_kv = item / share->n_chunk / share->n_group, i, n;
+	size_t i0 = group(j, share, item / share->n_chunk % share->n_group,
+	    &n);
+	size_t d = b->hp->n_embd_head;
+	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
+	struct qwen_attn a = { .m = m, .l = l, .chunk = item % share->n_chunk,
+	    .work = work_of(b, thread) };
+
+	set_up(b, j->p, share, head_kv, i0, n, &a);
+	i = a.chunk + (size_t)qwen_pool_threads(b->m->pool);
+	a.next = i < share->n_chunk ? blocks_of(j, share, i) : NULL;
+	for (i = 0; i < n; i++)
+		a.o[i] = part_of(j, share, head_kv * j->p->rep + i0 + i,
+		    a.chunk);
+	run_chunk(b, &a, thread);
+	for (i = 0; i < n; i++) {
+		a.o[i][d] = m[i];
+		a.o[i][d + 1] = l[i];
+	}
+}
+
+static void
+do_item(void *arg, size_t item, int thread)
+{
+	const struct item_job *j = arg;
+	const struct qwen_share *share = j->b->share;
+	size_t lo = 0, hi = j->b->n_share, mid;
+
+	/* the last timeline that begins at it or before */
+	while (hi - lo > 1) {
+		mid = lo + (hi - lo) / 2;
+		if (share[mid].item <= item)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	share += lo;
+	if (share->split)
+		do_split(j, share, item - share->item, thread);
+	else
+		do_group(j, share, item - share->item, thread);
+}
+
+/* Item: a head of a timeline; its chunks in the order of positions. */
+static void
+do_merge(void *arg, size_t item, int thread)
+{
+	const struct item_job *j = arg;
+	const struct qwen_batch *b = j->b;
+	const struct qwen_share *share = &b->share[item / b->hp->n_head];
+	size_t head = item % b->hp->n_head, c, d = b->hp->n_embd_head;
+	float *o, *o1;
+
+	(void)thread;
+	if (!share->split)
+		return;
+	o = part_of(j, share, head, 0);
+	for (c = 1; c < share->n_chunk; c++) {
+		o1 = part_of(j, share, head, c);
+		b->vec->attn_merge(o + d, o + d + 1, o, o1[d], o1[d + 1], o1,
+		    d);
+	}
+	finish(b, j->p, share, head / j->p->rep, head % j->p->rep, o,
+	    o[d + 1]);
+}
+
+/*
+ * As many queries a group as leave each thread some groups; how many there are.
+ */
+static size_t
+make_groups(struct item_job *j, size_t want)
+{
+	const struct qwen_batch *b = j->b;
+	size_t i, n;
+
+	for (j->many = QWEN_ATTN_MAX_Q;; j->many /= 2) {
+		for (i = n = 0; i < b->n_share; i++) {
+			struct qwen_share *share = &b->share[i];
+
+			share->n_group = (queries(j->p, share) + j->many - 1) /
+			    j->many;
+			n += share->n_group;
+		}
+		n *= b->hp->n_head_kv;
+		if (j->many <= MIN_GROUP || n >= want)
+			return n;
+	}
+}
+
+/* Groups a thread should have, so that none waits long for another. */
+#define GROUPS_A_THREAD 4
+
+/* Chunks of all timelines that are taken apart, if one has not more. */
+#define PARTIAL_CHUNKS 512
+
+/*
+ * Where groups are few, those of one token and several chunks of keys are taken
+ * chunk by chunk.  Returns the number of items; *split: is there any?
+ */
+static size_t
+plan(struct item_job *j, int *split)
+{
+	struct qwen_batch *b = j->b;
+	size_t nt = (size_t)qwen_pool_threads(b->m->pool), partial = 0, i, n;
+	size_t want = GROUPS_A_THREAD * nt, items = 0, need;
+	int few = make_groups(j, want) < want || b->n_share == 1;
+
+	*split = 0;
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *s = &b->share[i];
+
+		s->item = items;
+		s->n_chunk = (s->pos + s->n + QWEN_ATTN_CHUNK - 1) /
+		    QWEN_ATTN_CHUNK;
+		need = b->hp->n_head * s->n_chunk;
+		s->split = few && nt > 1 && s->n - s->from == 1 &&
+		    s->n_chunk > 1 && need <= b->b->cap_partial - partial;
+		n = b->hp->n_head_kv * s->n_group;
+		items += s->split ? n * s->n_chunk : n;
+		s->partial = partial;
+		partial += s->split ? need : 0;
+		*split |= s->split;
+	}
+	return items;
+}
+
+size_t
+qwen_attention_partials(const struct qwen_model *m, size_t n_share, size_t end)
+{
+	size_t one = (end + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK, n;
+
+	n = n_share < PARTIAL_CHUNKS / one ? n_share * one : PARTIAL_CHUNKS;
+	return m->hp.n_head * (n > one ? n : one);
+}
+
+static void
+attend(struct qwen_batch *b, const struct pass *p)
+{
+	struct item_job j = { .b = b, .p = p };
+	size_t n;
+	int split;
+
+	n = plan(&j, &split);
+	qwen_pool_run(b->m->pool, do_item, &j, n);
+	if (split)
+		qwen_pool_run(b->m->pool, do_merge, &j,
+		    b->n_share * b->hp->n_head);
+}
+
+static void
+make_operand(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const struct qwen_weight *w = &p->l->attn.output;
+
+	if (qwen_is_wanted(b, t) && qwen_wants_operand(w))
+		qwen_make_operand(b, b->b->oq, b->b->o_width, t,
+		    b->b->o + t * b->b->o_width, w->n_in);
+}
+
+/* Keys and values of all rows, queries of those that are wanted. */
+static void
+project(struct qwen_batch *b, const struct pass *p)
+{
+	const struct qwen_attention *a = &p->l->attn;
+	struct qwen_scratch *s = b->b;
+	size_t n_embd = b->hp->n_embd;
+	struct qwen_linear lin[3] = {
+		{ &a->q, s->in, s->in_width, NULL },
+		{ &a->k, s->in + p->row.k, s->in_width, NULL },
+		{ &a->v, s->in + p->row.v, s->in_width, NULL },
+	};
+
+	if (b->wanted == NULL) {
+		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, b->n);
+		return;
+	}
+	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, b->n);
+	qwen_linears_at(b, lin, 1, s->xn, n_embd, s->xq, b->wanted,
+	    b->n_wanted);
+}
+
+void
+qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	const struct qwen_hparams *h = b->hp;
+	struct qwen_scratch *s = b->b;
+	size_t d = h->n_embd_head;
+	struct pass p = { .l = l, .rep = h->n_head / h->n_head_kv };
+	struct qwen_linear o = { &l->attn.output, s->out, h->n_embd, NULL };
+
+	p.row.q_step = l->attn.gated ? 2 * d : d;
+	p.row.k = h->n_head * p.row.q_step;
+	p.row.v = p.row.k + h->n_head_kv * d;
+	project(b, &p);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p);
+	if (b->n_wanted == 0)
+		return;
+	attend(b, &p);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p);
+	qwen_linears_at(b, &o, 1, s->o, s->o_width, s->oq, b->wanted,
+	    b->n_wanted);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * deltanet.c - gated DeltaNet (Yang et al. 2024), as Qwen3-Next and Qwen3.5
+ * use it: short convolution, l2-normed q and k, the gated delta rule, and a
+ * gated norm.
+ *
+ * In qwen35* files value head h uses key head h mod n_head_k.
+ */
+#include "base/err.h"
+#include "engine/kernel/math.h"
+#include "engine/model/forward.h"
+
+/* Taps as [tap][channel], so that channels are the lanes. */
+static int
+load_conv(struct qwen_model *m, struct qwen_layer *l, size_t nc,
+    struct qwen_err *err)
+{
+	size_t kc = m->hp.conv_kernel, c, j;
+	struct qwen_weight w;
+	float *taps, *row;
+
+	if (qwen_load_weight(m, &w, (long)l->index, "ssm_conv1d.weight", kc,
+	    nc, 0, err) < 0)
+		return -1;
+	taps = qwen_model_own(m, 2 * kc * nc, sizeof *taps);
+	if (taps == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	row = taps + kc * nc;
+	if (qwen_quant_dequantize(w.quant->type, w.data, row, kc * nc,
+	    err) < 0)
+		return -1;
+	for (c = 0; c < nc; c++) {
+		for (j = 0; j < kc; j++)
+			taps[j * nc + c] = row[c * kc + j];
+	}
+	l->delta.conv = taps;
+	return 0;
+}
+
+int
+qwen_deltanet_load(struct qwen_model *m, struct qwen_layer *l,
+    struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	struct qwen_deltanet *d = &l->delta;
+	size_t vd = h->n_head_v * h->dv;
+	size_t nc = 2 * h->n_head_k * h->dk + vd;
+	long i = (long)l->index;
+
+	if (qwen_load_weight(m, &d->qkv, i, "attn_qkv.weight", h->n_embd, nc,
+	    0, err) < 0 ||
+	    qwen_load_weight(m, &d->gate, i, "attn_gate.weight", h->n_embd, vd,
+	    0, err) < 0 ||
+	    qwen_load_weight(m, &d->alpha, i, "ssm_alpha.weight", h->n_embd,
+	    h->n_head_v, 0, err) < 0 ||
+	    qwen_load_weight(m, &d->beta, i, "ssm_beta.weight", h->n_embd,
+	    h->n_head_v, 0, err) < 0 ||
+	    qwen_load_weight(m, &d->out, i, "ssm_out.weight", vd, h->n_embd, 0,
+	    err) < 0 ||
+	    qwen_load_vector(m, &d->a, i, "ssm_a", h->n_head_v, err) < 0 ||
+	    qwen_load_vector(m, &d->dt, i, "ssm_dt.bias", h->n_head_v,
+	    err) < 0 ||
+	    qwen_load_vector(m, &d->norm, i, "ssm_norm.weight", h->dv,
+	    err) < 0 ||
+	    load_conv(m, l, nc, err) < 0)
+		return -1;
+	l->mixer = qwen_deltanet_forward;
+	return 0;
+}
+
+struct pass {
+	struct qwen_batch	*b;
+	const struct qwen_layer	*l;
+	size_t			 nc;	/* channels of the convolution */
+	size_t			 per_share;	/* items of one timeline */
+	size_t			 z, alpha, beta;	/* in a row */
+};
+
+/* Channels one thread takes at a time. */
+#define CHANNELS 256
+
+static const struct qwen_layer_state *
+state_of(const struct pass *p, const struct qwen_share *share)
+{
+	return &share->s->layer[p->l->index];
+}
+
+/* Item: channels of a timeline. */
+static void
+do_conv(void *arg, size_t item, int thread)
+{
+	const struct pass *p = arg;
+	const struct qwen_share *share = &p->b->share[item / p->per_share];
+	struct qwen_scratch *s = p->b->b;
+	struct qwen_profile *profile = &p->b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
+	size_t c0 = item % p->per_share * CHANNELS;
+	size_t c1 = c0 + CHANNELS < p->nc ? c0 + CHANNELS : p->nc;
+
+	p->b->vec->conv(s->in + share->first * s->in_width, s->in_width,
+	    share->n, p->l->delta.conv, state_of(p, share)->conv,
+	    p->b->hp->conv_kernel, p->nc, c0, c1);
+	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
+	    (c1 - c0) * share->n * p->b->hp->conv_kernel);
+}
+
+/*
+ * q and k to unit length, q scaled; decay and beta of every head.  Exp and
+ * sigmoid would make fair numbers of an infinity, so it is looked for here.
+ */
+static void
+prepare(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const struct qwen_hparams *h = b->hp;
+	const struct qwen_deltanet *d = &p->l->delta;
+	float *x = b->b->in + t * b->b->in_width;
+	float scale = (float)(1.0 / sqrt((double)h->dk));
+	size_t i;
+
+	for (i = 0; i < h->n_head_k; i++) {
+		b->vec->l2norm(x + i * h->dk, h->dk, 1e-6f, scale);
+		b->vec->l2norm(x + (h->n_head_k + i) * h->dk, h->dk, 1e-6f,
+		    1.0f);
+	}
+	for (i = 0; i < h->n_head_v; i++) {
+		float *alpha = x + p->alpha + i, *beta = x + p->beta + i;
+		float in = *alpha + d->dt[i];
+		float g = d->a[i] * qwen_softplusf(in);
+
+		*alpha = isfinite(in) && isfinite(g) ? qwen_expf(g) : NAN;
+		*beta = isfinite(*beta) ? qwen_sigmoidf(*beta) : NAN;
+	}
+}
+
+/* Columns of a head's state one thread takes at a time. */
+#define COLUMNS 64
+
+/* The columns of an item's state; NULL beyond the last. */
+static float *
+columns(const struct pass *p, size_t item)
+{
+	const struct qwen_hparams *h = p->b->hp;
+	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS, i;
+
+	if (item >= p->b->n_share * p->per_share)
+		return NULL;
+	i = item % p->per_share;
+	return state_of(p, &p->b->share[item / p->per_share])->s +
+	    i / per_head * h->dk * h->dv + i % per_head * COLUMNS;
+}
+
+/* Item: columns of a head of a timeline. */
+static void
+do_delta(void *arg, size_t item, int thread)
+{
+	const struct pass *p = arg;
+	const struct qwen_share *share = &p->b->share[item / p->per_share];
+	const struct qwen_hparams *h = p->b->hp;
+	const struct qwen_scratch *s = p->b->b;
+	const float *in = s->in + share->first * s->in_width;
+	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
+	size_t head = item % p->per_share / per_head;
+	size_t head_k = head % h->n_head_k;
+	struct qwen_delta d = {
+		.s = state_of(p, share)->s + head * h->dk * h->dv,
+		.dk = h->dk, .dv = h->dv,
+		.c0 = item % per_head * COLUMNS, .n_tok = share->n,
+		.q = in + head_k * h->dk,
+		.k = in + (h->n_head_k + head_k) * h->dk,
+		.qk_stride = s->in_width,
+		.v = in + 2 * h->n_head_k * h->dk + head * h->dv,
+		.v_stride = s->in_width,
+		.g = in + p->alpha + head, .b = in + p->beta + head,
+		.gb_stride = s->in_width,
+		.o = s->o + share->first * s->o_width + head * h->dv,
+		.o_stride = s->o_width,
+		.next = columns(p, item + 1),
+	};
+	struct qwen_profile *profile = &p->b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
+
+	d.c1 = d.c0 + COLUMNS < h->dv ? d.c0 + COLUMNS : h->dv;
+	p->b->m->kernels.delta->run.delta(&d);
+	/* S is read and written; four operations on each element a token */
+	qwen_profile_end(profile, thread, QWEN_STAGE_DELTA, begin,
+	    2 * h->dk * (d.c1 - d.c0) * sizeof(float),
+	    4 * h->dk * (d.c1 - d.c0) * d.n_tok);
+}
+
+static void
+finish(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const struct qwen_hparams *h = b->hp;
+	float *o = b->b->o + t * b->b->o_width;
+	const float *z = b->b->in + t * b->b->in_width + p->z;
+	size_t i;
+
+	if (!qwen_is_wanted(b, t))
+		return;
+	for (i = 0; i < h->n_head_v; i++)
+		b->vec->gated_norm(o + i * h->dv, p->l->delta.norm,
+		    z + i * h->dv, h->dv, h->eps);
+	if (qwen_wants_operand(&p->l->delta.out))
+		qwen_make_operand(b, b->b->oq, b->b->o_width, t, o,
+		    h->n_head_v * h->dv);
+}
+
+void
+qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	const struct qwen_hparams *h = b->hp;
+	const struct qwen_deltanet *d = &l->delta;
+	struct qwen_scratch *s = b->b;
+	size_t vd = h->n_head_v * h->dv;
+	struct pass p = { .b = b, .l = l, .nc = 2 * h->n_head_k * h->dk + vd };
+	struct qwen_linear lin[4], out = { &d->out, s->out, h->n_embd, NULL };
+
+	p.z = p.nc;
+	p.alpha = p.z + vd;
+	p.beta = p.alpha + h->n_head_v;
+	lin[0] = (struct qwen_linear){ &d->qkv, s->in, s->in_width, NULL };
+	lin[1] = (struct qwen_linear){ &d->gate, s->in + p.z, s->in_width,
+	    NULL };
+	lin[2] = (struct qwen_linear){ &d->alpha, s->in + p.alpha,
+	    s->in_width, NULL };
+	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width,
+	    NULL };
+	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, b->n);
+	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
+	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
+	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
+	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
+	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
+	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
+	qwen_linears_at(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
+	    b->n_wanted);
+}

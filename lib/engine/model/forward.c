@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * forward.c - a batch of tokens through the layers.
+ *
+ *	x = embedding; for each layer: x += mixer(norm(x)); x += ffn(norm(x));
+ *	logits = output norm(x)
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/model/forward.h"
+
+/* Note the first place of a row, in the order of computing, that went wrong. */
+static void
+note_bad(struct qwen_share *p, size_t place)
+{
+	size_t old = atomic_load(&p->bad);
+
+	while (place < old &&
+	    !atomic_compare_exchange_weak(&p->bad, &old, place))
+		;
+}
+
+struct norm {
+	const float	*add;	/* added to x first, or NULL */
+	const float	*w;
+	size_t		 place;	/* 2 * layer for a mixer's input, + 1 ffn's */
+};
+
+/* x += add; xn = norm(x), also as operand. */
+static void
+add_norm(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct norm *p = arg;
+	size_t i, n = b->hp->n_embd;
+	float *x = b->b->x + t * n, sum;
+
+	if (p->add != NULL) {
+		const float *y = p->add + t * n;
+
+		for (i = 0; i < n; i++)
+			x[i] += y[i];
+	}
+	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
+	if (!isfinite(sum))
+		note_bad(qwen_share_of(b, t), p->place);
+	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
+}
+
+static void
+embed(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct qwen_weight *w = &b->m->token_embd;
+	const struct qwen_share *p = qwen_share_of(b, t);
+	size_t id = (size_t)p->tokens[t - p->first];
+
+	(void)arg;
+	qwen_quant_dequantize(w->quant->type, w->data + id * w->row_bytes,
+	    b->b->x + t * b->hp->n_embd, b->hp->n_embd, NULL);
+}
+
+static int
+fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
+{
+	if (place == 0)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "the embedding has a number that is not finite");
+	if (place > 2 * n_layer)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "a logit is not finite (output.weight)");
+	return qwen_fail(err, QWEN_ENUMERIC,
+	    "layer %zu: the hidden state after its %s is not finite",
+	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
+}
+
+/* x += what the mixer made; normed for the feed-forward block. */
+static void
+run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	struct norm p = { .add = b->b->out, .w = l->ffn_norm,
+	    .place = 2 * l->index + 1 };
+
+	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+	l->ffn(b, l);
+}
+
+/* All rows in order: whose they are. */
+static void
+number_rows(struct qwen_batch *b)
+{
+	size_t i, t;
+
+	b->n = 0;
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		p->first = b->n;
+		for (t = 0; t < p->n; t++)
+			b->b->share[b->n++] = (uint32_t)i;
+	}
+	b->wanted = NULL;
+	b->n_wanted = b->n;
+}
+
+/* Of each timeline, the last rows are wanted: note which. */
+static void
+choose_wanted(struct qwen_batch *b)
+{
+	size_t i, t, n = 0;
+
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		if (p->logits == QWEN_LOGITS_ALL)
+			p->from = 0;
+		else
+			p->from = p->logits == QWEN_LOGITS_LAST && p->stop ?
+			    p->n - 1 : p->n;
+		for (t = p->from; t < p->n; t++)
+			b->b->wanted[n++] = (uint32_t)(p->first + t);
+	}
+	if (n < b->n)
+		b->wanted = b->b->wanted;
+	b->n_wanted = n;
+}
+
+/* Go on with the wanted rows as the whole batch. */
+static void
+drop_rest(struct qwen_batch *b)
+{
+	struct qwen_scratch *s = b->b;
+	size_t i, row = b->hp->n_embd;
+
+	for (i = 0; b->wanted != NULL && i < b->n_wanted; i++) {
+		size_t t = b->wanted[i];
+
+		if (t == i)
+			continue;
+		memcpy(s->x + i * row, s->x + t * row, row * sizeof *s->x);
+		memcpy(s->out + i * row, s->out + t * row,
+		    row * sizeof *s->out);
+	}
+	for (i = 0; i < b->n_share; i++) {
+		b->share[i].n -= b->share[i].from;
+		b->share[i].pos += b->share[i].from;
+		b->share[i].from = 0;
+	}
+	number_rows(b);
+}
+
+/* Is there a timeline whose numbers are all finite? */
+static int
+any_good(struct qwen_batch *b)
+{
+	size_t i;
+
+	for (i = 0; i < b->n_share; i++) {
+		if (atomic_load(&b->share[i].bad) == SIZE_MAX)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * All layers; what is left of the batch then is the wanted rows, with the
+ * normed hidden states in xn and xq.  After the mixer of the last layer nothing
+ * of the others is read any more.  Rows in which a number is not finite are
+ * carried on: they touch no others.
+ */
+static void
+run_layers(struct qwen_batch *b)
+{
+	struct norm p = { .add = NULL };
+	size_t i, n_layer = b->hp->n_layer;
+
+	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL);
+	qwen_rope_angles(b);
+	for (i = 0; i < n_layer && any_good(b); i++) {
+		const struct qwen_layer *l = &b->m->layer[i];
+
+		p.w = l->mixer_norm;
+		p.place = 2 * i;
+		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+		p.add = b->b->out;
+		if (i + 1 == n_layer)
+			choose_wanted(b);
+		l->mixer(b, l);
+		if (i + 1 == n_layer)
+			drop_rest(b);
+		if (b->n > 0)
+			run_ffn(b, l);
+	}
+	if (i < n_layer)
+		return;
+	p.w = b->m->output_norm;
+	p.place = 2 * n_layer;
+	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+}
+
+/* ------------------------------------------------------------------- logits */
+
+struct check {
+	struct qwen_batch	*b;
+	size_t			 t;	/* the first row */
+	size_t			 per_row;	/* items */
+};
+
+/* Numbers that one thread looks at. */
+#define CHECK_PART 16384
+
+/* Is one of them an infinity or NaN?  Without branches, for vectors. */
+static int
+any_bad(const float *x, size_t n)
+{
+	unsigned bad = 0;
+	uint32_t bits;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&bits, x + i, sizeof bits);
+		bad |= (bits & 0x7f800000u) == 0x7f800000u;
+	}
+	return bad != 0;
+}
+
+static void
+do_check(void *arg, size_t item, int thread)
+{
+	const struct check *c = arg;
+	size_t i = item / c->per_row, at = item % c->per_row * CHECK_PART;
+	size_t n = c->b->hp->n_vocab - at;
+
+	(void)thread;
+	if (any_bad(c->b->b->yrow[i] + at, n < CHECK_PART ? n : CHECK_PART))
+		note_bad(qwen_share_of(c->b, c->t + i),
+		    2 * c->b->hp->n_layer + 1);
+}
+
+/* Logits of n rows from t, to the rows of yrow. */
+static void
+run_head(struct qwen_batch *b, size_t t, size_t n)
+{
+	size_t n_embd = b->hp->n_embd;
+	struct qwen_linear lin = { &b->m->output, NULL, 0, b->b->yrow };
+	struct check c = { b, t, (b->hp->n_vocab + CHECK_PART - 1) /
+	    CHECK_PART };
+
+	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
+	    qwen_operand(b, b->b->xq, n_embd, t), n);
+	qwen_pool_run(b->m->pool, do_check, &c, n * c.per_row);
+}
+
+/* Row t of the batch has its logits at y: tell who is to know. */
+static void
+tell(struct qwen_batch *b, size_t t, const float *y)
+{
+	struct qwen_share *p = qwen_share_of(b, t);
+	size_t pos = p->pos + t - p->first;
+
+	if (p->failed || atomic_load(&p->bad) != SIZE_MAX)
+		return;
+	if (p->row != NULL && p->row(p->arg, pos, y, &p->err)) {
+		p->failed = 1;
+		return;
+	}
+	if (t - p->first + 1 < p->n)
+		return;
+	if (y != p->s->logits)
+		memcpy(p->s->logits, y, b->hp->n_vocab * sizeof *y);
+	p->s->have_logits = 1;
+}
+
+/*
+ * Logits of all that is left of the batch, many rows at a time: those of a
+ * last token to its session, others to where there is room for a few.
+ */
+static void
+run_heads(struct qwen_batch *b)
+{
+	struct qwen_scratch *s = b->b;
+	const struct qwen_share *p;
+	size_t t, i, n, room;
+
+	for (t = 0; t < b->n; t += n) {
+		room = 0;
+		for (n = 0; t + n < b->n && n < s->slots; n++) {
+			p = qwen_share_of(b, t + n);
+			if (p->logits == QWEN_LOGITS_LAST)
+				s->yrow[n] = p->s->logits;
+			else if (room < QWEN_HEAD_ROWS)
+				s->yrow[n] = s->logits +
+				    room++ * b->hp->n_vocab;
+			else
+				break;
+		}
+		run_head(b, t, n);
+		for (i = 0; i < n; i++)
+			tell(b, t + i, s->yrow[i]);
+	}
+}
+
+/* ------------------------------------------------------------------- passes */
+
+void
+qwen_batch_run(struct qwen_batch *b)
+{
+	size_t i, bad;
+
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		p->n = p->n_tokens;
+		p->pos = p->s->n_tokens;
+		p->from = 0;
+		p->failed = 0;
+		atomic_store(&p->bad, SIZE_MAX);
+		p->s->have_logits = 0;
+	}
+	number_rows(b);
+	run_layers(b);
+	if (any_good(b))
+		run_heads(b);
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
+		bad = atomic_load(&p->bad);
+		if (bad != SIZE_MAX) {
+			fail_bad(bad, b->hp->n_layer, &p->err);
+			p->failed = 1;
+		}
+		if (p->failed) {
+			p->s->have_logits = 0;
+			continue;
+		}
+		memcpy(p->s->tokens + p->s->n_tokens, p->tokens,
+		    p->n_tokens * sizeof *p->tokens);
+		p->s->n_tokens += p->n_tokens;
+	}
+}

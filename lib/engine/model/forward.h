@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * forward.h - one batch of tokens on its way through the layers.
+ *
+ * Buffers hold a row a token, [n][width], and are sized once for the largest
+ * batch; blocks share them.  The rows of one timeline, its share, follow one
+ * another; only attention, DeltaNet and what has to do with positions look at
+ * whose a row is.
+ */
+#ifndef QWEN_MODEL_FORWARD_H
+#define QWEN_MODEL_FORWARD_H
+
+#include <stdatomic.h>
+
+#include "engine/model/model.h"
+
+/* Rows of a matrix that one thread takes at a time: few tokens, and many. */
+#define QWEN_ROW_CHUNK_FEW 32
+#define QWEN_ROW_CHUNK 64
+#define QWEN_ROW_CHUNK_MANY 256
+#define QWEN_MANY_TOKENS 32
+/* Tokens that pass by a chunk of rows while it is in cache. */
+#define QWEN_TOKEN_CHUNK 192
+/* Rows of logits computed together that the session has no place for. */
+#define QWEN_HEAD_ROWS 64
+
+struct qwen_scratch {
+	size_t		 cap;		/* tokens */
+	size_t		 cap_partial;	/* rows of part */
+	float		*x;		/* [cap][n_embd] the residual stream */
+	float		*xn;		/* [cap][n_embd] normed */
+	unsigned char	*xq;		/* normed, see qwen_operand() */
+	float		*out;		/* [cap][n_embd] a block's result */
+	float		*in;		/* [cap][in_width] projections */
+	float		*o;		/* [cap][o_width] what mixers make */
+	unsigned char	*oq;		/* o, likewise */
+	float		*cos, *sin;	/* [cap][n_rot / 2] */
+	float		*router;	/* [cap][n_expert + 1] */
+	uint32_t	*expert;	/* [cap][n_expert_used] */
+	float		*weight;	/* [cap][n_expert_used + 1] */
+	uint32_t	*slot;		/* [cap * n_expert_used] by expert */
+	uint32_t	*first;		/* [n_expert + 1] in slot */
+	uint32_t	*active;	/* [n_expert] that have slots */
+	float		*gate, *up;	/* [slots][ff_width] */
+	unsigned char	*hq;		/* gate * up, a slot, likewise */
+	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
+	float		*part;		/* [cap_partial][head + 2] */
+	uint32_t	*share;		/* [cap] whose the row is */
+	uint32_t	*wanted;	/* [cap] rows that are read at the end */
+	float		**yrow;		/* [cap] where logits go */
+	float		*logits;	/* [QWEN_HEAD_ROWS][n_vocab], or NULL */
+	const void	**xp;		/* [threads][slots] row pointers */
+	float		**yp;
+	size_t		 in_width, o_width, ff_width;
+	size_t		 slots;		/* a batch has at most */
+};
+
+/* The rows of one timeline in a batch. */
+struct qwen_share {
+	struct qwen_session	*s;
+	const int32_t		*tokens;	/* to append */
+	size_t			 n_tokens;
+	size_t			 first, n;	/* rows */
+	size_t			 pos;		/* of the first */
+	/*
+	 * A block's results of the rows before this one are not read: a mixer
+	 * may do for them just what the state needs.
+	 */
+	size_t			 from;
+	/* the place of the first number that was not finite, or SIZE_MAX */
+	_Atomic size_t		 bad;
+	/* logits, and who is told: the last row, or all */
+	enum qwen_logits	 logits;
+	int			 stop;		/* the last row's are wanted */
+	int	(*row)(void *arg, size_t pos, const float *logits,
+		    struct qwen_err *err);	/* or NULL */
+	void			*arg;
+	int			 failed;	/* why: err */
+	struct qwen_err		 err;
+	/* attention: items before its own, and how they are made */
+	size_t			 item, n_group, n_chunk;
+	size_t			 partial;	/* its rows of part, if split */
+	int			 split;
+};
+
+struct qwen_batch {
+	struct qwen_model		*m;
+	const struct qwen_hparams	*hp;
+	const struct qwen_vec		*vec;
+	struct qwen_scratch		*b;
+	struct qwen_share		*share;
+	size_t				 n_share;
+	size_t				 n;	/* rows */
+	/*
+	 * In the last layer: the rows whose results are read, where those are
+	 * not all; else NULL.
+	 */
+	const uint32_t			*wanted;
+	size_t				 n_wanted;
+};
+
+/* Whose row t is. */
+static inline struct qwen_share *
+qwen_share_of(const struct qwen_batch *b, size_t t)
+{
+	return &b->share[b->b->share[t]];
+}
+
+/* Is the result of row t read? */
+static inline int
+qwen_is_wanted(const struct qwen_batch *b, size_t t)
+{
+	const struct qwen_share *p = qwen_share_of(b, t);
+
+	return t - p->first >= p->from;
+}
+
+/*
+ * One pass: all tokens of the shares, for which there is room.  What does not
+ * fail ends at the end of its session from then on.
+ */
+void qwen_batch_run(struct qwen_batch *b);
+
+/*
+ * Make the scratch memory fit n tokens, the parts of attention of n_partial
+ * heads and chunks, and, if all is set, rows of logits.
+ */
+int qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m,
+    size_t n, size_t n_partial, int all, struct qwen_err *err);
+void qwen_scratch_free(struct qwen_scratch *b);
+
+/*
+ * One product of a list that shares its input: y[t * stride + row], or, where
+ * rows is set, rows[t][row].
+ */
+struct qwen_linear {
+	const struct qwen_weight	*w;
+	float				*y;
+	size_t				 stride;
+	float *const			*rows;
+};
+
+/*
+ * y = Wx for n rows of x, f32 and as operands, both stride numbers wide;
+ * whichever form the weight takes is used.
+ */
+void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
+    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
+    size_t n);
+
+/* The same for the n rows t = at[0 .. n-1] alone; at NULL: the first n. */
+void qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
+    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
+    const uint32_t *at, size_t n);
+
+/* m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best. */
+void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
+    const struct qwen_matmul *m, int thread);
+
+/* Call fn for every token of the batch, several at a time. */
+void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
+    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg);
+
+/* Are activations not taken as f32? */
+static inline int
+qwen_wants_operand(const struct qwen_weight *w)
+{
+	return w->quant->kind != QWEN_QUANT_FLOAT;
+}
+
+/*
+ * Row t of activations as quantised weights take them, by the numerics version
+ * struct qwen_q8 or bf16; rows hold so many numbers, in whole groups.
+ */
+static inline const unsigned char *
+qwen_operand(const struct qwen_batch *b, const unsigned char *x, size_t width,
+    size_t t)
+{
+	return x + t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
+}
+
+/* Make it, from the first n numbers of a row. */
+static inline void
+qwen_make_operand(const struct qwen_batch *b, unsigned char *to, size_t width,
+    size_t t, const float *x, size_t n)
+{
+	to += t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
+	if (b->m->numerics == 2)
+		b->vec->to_bf16((void *)to, x, n);
+	else
+		b->vec->quantize((void *)to, x, n);
+}
+
+/* cos and sin of the batch's positions. */
+void qwen_rope_angles(struct qwen_batch *b);
+
+/* Rows of part that attention has use for: timelines of at most end tokens. */
+size_t qwen_attention_partials(const struct qwen_model *m, size_t n_share,
+    size_t end);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: ISC */
+/* mlp.c - the dense feed-forward block: down(silu(gate x) * up x). */
+#include "engine/model/forward.h"
+
+int
+qwen_mlp_load(struct qwen_model *m, struct qwen_layer *l, struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	long i = (long)l->index;
+
+	if (qwen_load_weight(m, &l->mlp.gate, i, "ffn_gate.weight", h->n_embd,
+	    h->n_ff, 0, err) < 0 ||
+	    qwen_load_weight(m, &l->mlp.up, i, "ffn_up.weight", h->n_embd,
+	    h->n_ff, 0, err) < 0 ||
+	    qwen_load_weight(m, &l->mlp.down, i, "ffn_down.weight", h->n_ff,
+	    h->n_embd, 0, err) < 0)
+		return -1;
+	l->ffn = qwen_mlp_forward;
+	return 0;
+}
+
+static void
+activate(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct qwen_weight *down = arg;
+	struct qwen_scratch *s = b->b;
+	float *g = s->gate + t * s->ff_width;
+
+	b->vec->swiglu(g, g, s->up + t * s->ff_width, down->n_in);
+	if (qwen_wants_operand(down))
+		qwen_make_operand(b, s->hq, s->ff_width, t, g, down->n_in);
+}
+
+void
+qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
+{
+	struct qwen_scratch *s = b->b;
+	struct qwen_weight down = l->mlp.down;
+	struct qwen_linear in[2] = {
+		{ &l->mlp.gate, s->gate, s->ff_width, NULL },
+		{ &l->mlp.up, s->up, s->ff_width, NULL },
+	};
+	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd,
+	    NULL };
+
+	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, b->n);
+	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);
+	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, b->n);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: ISC */
+/* model.c - opening a model: hyperparameters, layers, kernels, threads. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+#include "engine/model/model.h"
+
+int
+qwen_cpu_check(const char *level)
+{
+	unsigned want;
+
+	if (qwen_cpu_level(level, &want) < 0)
+		return -1;
+	return (want & ~qwen_cpu_detect()) == 0;
+}
+
+static int
+set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
+    struct qwen_err *err)
+{
+	unsigned limit;
+	int n_threads = opts != NULL ? opts->n_threads : 0;
+
+	m->numerics = opts != NULL && opts->numerics > 0 ? opts->numerics :
+	    QWEN_NUMERICS;
+	if (m->numerics > QWEN_NUMERICS_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
+		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
+	m->x_bytes = m->numerics == 2 ? QWEN_GROUP * sizeof(uint16_t) :
+	    sizeof(struct qwen_q8);
+	m->features = qwen_cpu_detect();
+	if (opts != NULL && opts->cpu != NULL) {
+		if (qwen_cpu_level(opts->cpu, &limit) < 0)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "no instruction-set level %s", opts->cpu);
+		m->features &= limit;
+	}
+	qwen_kernels_init(&m->kernels, m->features, m->numerics);
+	return qwen_pool_new(&m->pool, n_threads > 0 ? n_threads :
+	    qwen_cpu_count(), err);
+}
+
+static int
+load_arch(struct qwen_model *m, struct qwen_err *err)
+{
+	struct qwen_str name;
+	char known[160];
+	int r = qwen_gguf_get_str(m->gguf, "general.architecture", &name, err);
+
+	if (r < 0)
+		return -1;
+	if (r == 0)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "key general.architecture is missing");
+	m->arch = qwen_arch_find(name);
+	if (m->arch != NULL)
+		return 0;
+	qwen_arch_names(known, sizeof known);
+	return qwen_fail(err, QWEN_EUNSUP,
+	    "architecture \"%.*s\" is not known: %s are",
+	    name.len > 40 ? 40 : (int)name.len, name.s, known);
+}
+
+static int
+load_weights(struct qwen_model *m, struct qwen_err *err)
+{
+	const struct qwen_hparams *h = &m->hp;
+	size_t i;
+
+	if (qwen_load_weight(m, &m->token_embd, -1, "token_embd.weight",
+	    h->n_embd, h->n_vocab, 0, err) < 0 ||
+	    qwen_load_vector(m, &m->output_norm, -1, "output_norm.weight",
+	    h->n_embd, err) < 0)
+		return -1;
+	if (!qwen_has_tensor(m, -1, "output.weight"))
+		m->output = m->token_embd;	/* tied */
+	else if (qwen_load_weight(m, &m->output, -1, "output.weight",
+	    h->n_embd, h->n_vocab, 0, err) < 0)
+		return -1;
+	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
+	if (m->layer == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < h->n_layer; i++) {
+		m->layer[i].index = i;
+		if (m->arch->layer(m, &m->layer[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_model_open(struct qwen_model **out, const char *path,
+    const struct qwen_model_opts *opts, struct qwen_err *err)
+{
+	struct qwen_gguf *g;
+
+	*out = NULL;
+	if (qwen_gguf_open(&g, path, err) < 0)
+		return -1;
+	return qwen_model_open_gguf(out, g, opts, err);
+}
+
+int
+qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
+    const struct qwen_model_opts *opts, struct qwen_err *err)
+{
+	struct qwen_model *m = qwen_alloc(1, sizeof *m);
+
+	*out = NULL;
+	if (m == NULL) {
+		qwen_gguf_close(g);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	m->gguf = g;
+	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
+	    m->arch->hparams(&m->hp, m->gguf, err) < 0 ||
+	    load_weights(m, err) < 0) {
+		qwen_model_close(m);
+		return -1;
+	}
+	/* not before: to look at a file, its first pages are enough */
+	qwen_gguf_want_huge(m->gguf);
+	*out = m;
+	return 0;
+}
+
+void
+qwen_model_close(struct qwen_model *m)
+{
+	size_t i;
+
+	if (m == NULL)
+		return;
+	qwen_pool_free(m->pool);
+	qwen_profile_set(&m->profile, 0, 0);
+	for (i = 0; i < m->n_owned; i++)
+		free(m->owned[i]);
+	free(m->owned);
+	free(m->layer);
+	qwen_hparams_free(&m->hp);
+	qwen_gguf_close(m->gguf);
+	free(m);
+}
+
+const struct qwen_gguf *
+qwen_model_gguf(const struct qwen_model *m)
+{
+	return m->gguf;
+}
+
+const char *
+qwen_model_arch(const struct qwen_model *m)
+{
+	return m->arch->name;
+}
+
+size_t
+qwen_model_n_vocab(const struct qwen_model *m)
+{
+	return m->hp.n_vocab;
+}
+
+size_t
+qwen_model_n_layer(const struct qwen_model *m)
+{
+	return m->hp.n_layer;
+}
+
+size_t
+qwen_model_n_ctx(const struct qwen_model *m)
+{
+	return m->hp.n_ctx;
+}
+
+int
+qwen_model_n_threads(const struct qwen_model *m)
+{
+	return qwen_pool_threads(m->pool);
+}
+
+unsigned
+qwen_model_numerics(const struct qwen_model *m)
+{
+	return m->numerics;
+}
+
+static size_t
+line(char *buf, size_t size, size_t at, const char *op, const char *name)
+{
+	int n = snprintf(buf + (at < size ? at : size), at < size ? size - at :
+	    0, "kernel %s %s\n", op, name);
+
+	return at + (n > 0 ? (size_t)n : 0);
+}
+
+size_t
+qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
+{
+	unsigned char used[QT_N] = { 0 };
+	char op[32];
+	size_t i, n = 0;
+
+	for (i = 0; i < qwen_gguf_n_tensors(m->gguf); i++) {
+		uint32_t type = qwen_gguf_tensor(m->gguf, i)->type;
+
+		if (type < QT_N)
+			used[type] = 1;
+	}
+	for (i = 0; i < QT_N; i++) {
+		if (!used[i] || m->kernels.matmul[i] == NULL)
+			continue;
+		snprintf(op, sizeof op, "matmul.%s",
+		    qwen_ggml_name((uint32_t)i));
+		n = line(buf, size, n, op, m->kernels.matmul[i]->name);
+		if (m->kernels.gemm[i] == NULL)
+			continue;
+		snprintf(op, sizeof op, "gemm.%s",
+		    qwen_ggml_name((uint32_t)i));
+		n = line(buf, size, n, op, m->kernels.gemm[i]->name);
+	}
+	n = line(buf, size, n, "delta", m->kernels.delta->name);
+	n = line(buf, size, n, "attn", m->kernels.attn->name);
+	return line(buf, size, n, "vec", m->kernels.vec->name);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * model.h - hyperparameters, weights and blocks of a model, inside the library.
+ *
+ * An architecture is one file, arch_<general.architecture>.c, that exports a
+ * struct qwen_arch; it reads its hyperparameters and composes each layer from
+ * the shared blocks: attention or deltanet, then mlp or moe.
+ */
+#ifndef QWEN_MODEL_MODEL_H
+#define QWEN_MODEL_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "engine/kernel/kernel.h"
+#include "engine/model/profile.h"
+#include "engine/model/session.h"
+#include "qwen.h"
+
+#define QWEN_HEAD_MAX 4096		/* values in an attention head */
+
+/* Names as in GGUF metadata; 0 where the architecture has none. */
+struct qwen_hparams {
+	size_t	 n_block;		/* block_count, MTP blocks included */
+	size_t	 n_layer;		/* trunk */
+	size_t	 n_ctx, n_vocab, n_embd;
+	size_t	 n_ff;
+	float	 eps;			/* attention.layer_norm_rms_epsilon */
+	/* attention */
+	size_t	 n_head, n_head_kv, n_embd_head;
+	float	 attn_scale;
+	size_t	 n_rot;
+	double	*rope_freq;		/* [n_rot / 2] radians a position */
+	double	 rope_mscale;		/* on cos and sin (YaRN) */
+	/* experts */
+	size_t	 n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
+	float	 expert_scale;		/* expert_weights_scale, or 1 */
+	/* DeltaNet */
+	size_t	 conv_kernel, dk, dv, n_head_k, n_head_v;
+	unsigned char *recurrent;	/* [n_layer] 1: DeltaNet, 0: attention */
+};
+
+/* A matrix (or stack of matrices, one an expert) in the mapped file. */
+struct qwen_weight {
+	const unsigned char	*data;	/* NULL: this model has none */
+	const struct qwen_quant	*quant;
+	const struct qwen_kernel *matmul, *gemm;
+	size_t			 n_in, n_out;
+	size_t			 row_bytes;
+	size_t			 expert_bytes;	/* from one to the next */
+};
+
+struct qwen_attention {
+	struct qwen_weight	 q, k, v, output;
+	const float		*q_norm, *k_norm;
+	int			 gated;	/* q has query and gate, head by head */
+};
+
+struct qwen_deltanet {
+	struct qwen_weight	 qkv, gate, alpha, beta, out;
+	const float		*conv;	/* [conv_kernel][channels] */
+	const float		*a, *dt, *norm;
+};
+
+struct qwen_mlp {
+	struct qwen_weight	 gate, up, down;
+};
+
+struct qwen_moe {
+	struct qwen_weight	 router;
+	struct qwen_weight	 gate, up, down;	/* stacks */
+	struct qwen_weight	 shared_router;		/* one row, or none */
+	struct qwen_mlp		 shared;
+};
+
+struct qwen_batch;
+struct qwen_layer;
+
+/* A block reads b->xn and b->xq and leaves its result in b->out. */
+typedef void qwen_block_fn(struct qwen_batch *b, const struct qwen_layer *l);
+
+struct qwen_layer {
+	size_t			 index;
+	const float		*mixer_norm, *ffn_norm;
+	qwen_block_fn		*mixer, *ffn;
+	struct qwen_attention	 attn;
+	struct qwen_deltanet	 delta;
+	struct qwen_mlp		 mlp;
+	struct qwen_moe		 moe;
+};
+
+struct qwen_arch {
+	const char	*name;		/* general.architecture */
+	int	(*hparams)(struct qwen_hparams *h, const struct qwen_gguf *g,
+		    struct qwen_err *err);
+	int	(*layer)(struct qwen_model *m, struct qwen_layer *l,
+		    struct qwen_err *err);
+};
+
+struct qwen_model {
+	struct qwen_gguf	*gguf;
+	const struct qwen_arch	*arch;
+	struct qwen_hparams	 hp;
+	struct qwen_weight	 token_embd, output;
+	const float		*output_norm;
+	struct qwen_layer	*layer;
+	struct qwen_kernels	 kernels;
+	unsigned		 features;
+	unsigned		 numerics;	/* version */
+	size_t			 x_bytes;	/* of 256 activations, as
+						   quantised weights take them */
+	struct qwen_pool	*pool;
+	struct qwen_profile	 profile;
+	/* memory owned beside the mapping: widened or turned small tensors */
+	void			**owned;
+	size_t			 n_owned;
+};
+
+/* qwen_model_open on an open file, which is the model's from now on, whatever
+   the outcome; for tests. */
+int qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+
+/* ---- architectures (arch.c) */
+const struct qwen_arch *qwen_arch_find(struct qwen_str name);
+/* "qwen3, qwen3moe, ..." */
+void qwen_arch_names(char *buf, size_t size);
+
+/* ---- hyperparameters (hparams.c): keys common to several architectures */
+int qwen_hparams_common(struct qwen_hparams *h, const struct qwen_gguf *g,
+    struct qwen_err *err);
+int qwen_hparams_attention(struct qwen_hparams *h, const struct qwen_gguf *g,
+    struct qwen_err *err);
+int qwen_hparams_rope(struct qwen_hparams *h, const struct qwen_gguf *g,
+    int sections, struct qwen_err *err);
+int qwen_hparams_dense(struct qwen_hparams *h, const struct qwen_gguf *g,
+    struct qwen_err *err);
+int qwen_hparams_moe(struct qwen_hparams *h, const struct qwen_gguf *g,
+    int shared, struct qwen_err *err);
+int qwen_hparams_deltanet(struct qwen_hparams *h, const struct qwen_gguf *g,
+    struct qwen_err *err);
+void qwen_hparams_free(struct qwen_hparams *h);
+
+/* ---- weights (load.c): shapes are checked, messages name the tensor */
+
+/*
+ * Bind blk.<layer>.<name> (or <name> if layer is negative) as n_expert
+ * matrices of n_out rows of n_in; n_expert 0: a plain matrix.  0, or -1.
+ */
+int qwen_load_weight(struct qwen_model *m, struct qwen_weight *w, long layer,
+    const char *name, size_t n_in, size_t n_out, size_t n_expert,
+    struct qwen_err *err);
+/* A vector as f32: in the mapping, or widened into owned memory. */
+int qwen_load_vector(struct qwen_model *m, const float **v, long layer,
+    const char *name, size_t n, struct qwen_err *err);
+/* Is the tensor there? */
+int qwen_has_tensor(const struct qwen_model *m, long layer, const char *name);
+/* Zeroed memory that lives as long as the model; NULL if there is none. */
+void *qwen_model_own(struct qwen_model *m, size_t n, size_t size);
+
+/* ---- blocks: each loads its weights and sets its pass in the layer */
+int qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
+    struct qwen_err *err);
+int qwen_deltanet_load(struct qwen_model *m, struct qwen_layer *l,
+    struct qwen_err *err);
+int qwen_mlp_load(struct qwen_model *m, struct qwen_layer *l,
+    struct qwen_err *err);
+int qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
+    struct qwen_err *err);
+
+qwen_block_fn qwen_attention_forward;
+qwen_block_fn qwen_deltanet_forward;
+qwen_block_fn qwen_mlp_forward;
+qwen_block_fn qwen_moe_forward;
+
+#endif

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: ISC */
+/* session.c - one timeline: its tokens, KV cache and recurrent state. */
+#include <sys/mman.h>
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/model/forward.h"
+
+/*
+ * One piece for the recurrent state of all layers, zeroed by the system page by
+ * page as it is touched: it is the greater part of the memory that a short run
+ * needs, and is not to be paid for before the first token.
+ */
+static int
+map_recurrent(struct qwen_session *s)
+{
+	s->recurrent_bytes = s->cache->state_bytes;
+	if (s->recurrent_bytes == 0)
+		return 0;
+	s->recurrent = qwen_map_zero(s->recurrent_bytes);
+	if (s->recurrent == NULL)
+		return -1;
+	qwen_layer_states_place(s->layer, s->n_layer, s->recurrent);
+	return 0;
+}
+
+int
+qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
+    struct qwen_err *err)
+{
+	struct qwen_model *m = c->model;
+	struct qwen_session *s;
+	size_t i;
+
+	*out = NULL;
+	if (qwen_cache_check(c, 0, 1, err) < 0)
+		return -1;
+	if ((s = qwen_alloc(1, sizeof *s)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	s->model = m;
+	s->cache = c;
+	c->refs++;
+	c->n_state++;
+	s->n_layer = m->hp.n_layer;
+	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
+	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
+	if (s->layer == NULL || s->logits == NULL)
+		goto nomem;
+	for (i = 0; i < s->n_layer; i++)
+		qwen_layer_state_init(&s->layer[i], &m->hp, i);
+	if (map_recurrent(s) < 0)
+		goto nomem;
+	*out = s;
+	return 0;
+nomem:
+	qwen_session_free(s);
+	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+int
+qwen_session_new(struct qwen_session **out, struct qwen_model *m,
+    struct qwen_err *err)
+{
+	struct qwen_cache *c;
+	int rc;
+
+	*out = NULL;
+	if (qwen_cache_new(&c, m, 0, err) < 0)
+		return -1;
+	rc = qwen_session_new_in(out, c, err);
+	qwen_cache_free(c);
+	return rc;
+}
+
+/* Blocks of all layers from n on; those in mapped files are not ours. */
+static void
+drop_blocks(struct qwen_session *s, size_t n)
+{
+	size_t i;
+
+	while (s->n_slot > n)
+		qwen_cache_drop(s->cache, s->slot[--s->n_slot]);
+	for (i = 0; s->layer != NULL && i < s->n_layer; i++) {
+		if (s->layer[i].n_block > n)
+			s->layer[i].n_block = n;
+	}
+}
+
+/* The last one unmaps. */
+static void
+drop_mappings(struct qwen_session *s)
+{
+	struct qwen_mapping *m;
+
+	while (s->n_mapping > 0) {
+		m = &s->mapping[--s->n_mapping];
+		if (m->refs != NULL && --*m->refs > 0)
+			continue;
+		free(m->refs);
+		munmap(m->p, m->bytes);
+	}
+}
+
+void
+qwen_session_free(struct qwen_session *s)
+{
+	size_t i;
+
+	if (s == NULL)
+		return;
+	drop_blocks(s, 0);
+	for (i = 0; s->layer != NULL && i < s->n_layer; i++)
+		free(s->layer[i].block);
+	free(s->slot);
+	drop_mappings(s);
+	free(s->mapping);
+	qwen_session_drop_kept(s);
+	free(s->kept);
+	qwen_unmap(s->recurrent, s->recurrent_bytes);
+	s->cache->n_state--;
+	qwen_cache_unref(s->cache);
+	free(s->layer);
+	free(s->logits);
+	free(s->tokens);
+	free(s);
+}
+
+struct qwen_model *
+qwen_session_model(const struct qwen_session *s)
+{
+	return s->model;
+}
+
+size_t
+qwen_session_n_tokens(const struct qwen_session *s)
+{
+	return s->n_tokens;
+}
+
+const int32_t *
+qwen_session_tokens(const struct qwen_session *s)
+{
+	return s->tokens;
+}
+
+const float *
+qwen_session_logits(const struct qwen_session *s)
+{
+	return s->have_logits ? s->logits : NULL;
+}
+
+/* --------------------------------------------------------------- the blocks */
+
+static size_t
+blocks_for(size_t n)
+{
+	return n / QWEN_KV_BLOCK + (n % QWEN_KV_BLOCK != 0);
+}
+
+/* Room in the lists of blocks. */
+static int
+grow_lists(struct qwen_session *s, size_t n)
+{
+	size_t i, cap = n + n / 2 + 16;
+	struct qwen_kv_slot **slot;
+	uint16_t **block;
+
+	if (n <= s->cap_slot)
+		return 0;
+	slot = realloc(s->slot, cap * sizeof *slot);
+	if (slot == NULL)
+		return -1;
+	s->slot = slot;
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes == 0)
+			continue;
+		block = realloc(s->layer[i].block, cap * sizeof *block);
+		if (block == NULL)
+			return -1;
+		s->layer[i].block = block;
+	}
+	s->cap_slot = cap;
+	return 0;
+}
+
+/* The block of each layer at b is in the slot. */
+static void
+place(struct qwen_session *s, size_t b, struct qwen_kv_slot *slot)
+{
+	char *p = slot->data;
+	size_t i;
+
+	s->slot[b] = slot;
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes == 0)
+			continue;
+		s->layer[i].block[b] = (uint16_t *)(void *)p;
+		p += s->layer[i].kv_block_bytes;
+	}
+}
+
+int
+qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err)
+{
+	size_t i;
+
+	if (s->cache->block_bytes == 0 || n <= s->n_slot)
+		return 0;
+	if (qwen_cache_prepare(s->cache, n - s->n_slot, err) < 0)
+		return -1;
+	if (grow_lists(s, n) < 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for the state of %zu tokens",
+		    n * QWEN_KV_BLOCK);
+	while (s->n_slot < n) {
+		place(s, s->n_slot, qwen_cache_take(s->cache));
+		s->n_slot++;
+	}
+	for (i = 0; i < s->n_layer; i++) {
+		if (s->layer[i].kv_block_bytes != 0)
+			s->layer[i].n_block = n;
+	}
+	return 0;
+}
+
+/*
+ * Nobody else sees what is written to the blocks at b from now on; a slot for
+ * a copy is free if it is needed.  A mapping of a file is private.
+ */
+static void
+own_block(struct qwen_session *s, size_t b)
+{
+	struct qwen_kv_slot *old = s->slot[b], *new;
+	char *to;
+	size_t i;
+
+	if (old->refs == 1)
+		return;
+	new = qwen_cache_take(s->cache);
+	for (i = 0, to = new->data; i < s->n_layer; i++) {
+		const struct qwen_layer_state *l = &s->layer[i];
+
+		if (l->kv_block_bytes != 0)
+			memcpy(to, l->block[b], l->kv_block_bytes);
+		to += l->kv_block_bytes;
+	}
+	place(s, b, new);
+	qwen_cache_drop(s->cache, old);
+}
+
+size_t
+qwen_session_slots(const struct qwen_session *s, size_t n)
+{
+	size_t b, end = blocks_for(s->n_tokens + n), need = 0;
+
+	if (s->cache->block_bytes == 0)
+		return 0;
+	for (b = s->n_tokens / QWEN_KV_BLOCK; b < end && b < s->n_slot; b++)
+		need += s->slot[b]->refs > 1;
+	return need + (end > s->n_slot ? end - s->n_slot : 0);
+}
+
+static int
+grow_tokens(struct qwen_session *s, size_t n)
+{
+	size_t cap = n + n / 2 + 256;
+	int32_t *tokens;
+
+	if (n <= s->cap_tokens)
+		return 0;
+	tokens = realloc(s->tokens, cap * sizeof *tokens);
+	if (tokens == NULL)
+		return -1;
+	s->tokens = tokens;
+	s->cap_tokens = cap;
+	return 0;
+}
+
+int
+qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
+{
+	size_t b, need;
+
+	if (n > s->model->hp.n_ctx)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%zu tokens: the model's context is %zu", n,
+		    s->model->hp.n_ctx);
+	if (n < s->n_tokens)
+		return 0;
+	need = qwen_session_slots(s, n - s->n_tokens);
+	if (qwen_cache_check(s->cache, need, 0, err) < 0 ||
+	    (need > 0 && qwen_cache_prepare(s->cache, need, err) < 0))
+		return -1;
+	if (grow_tokens(s, n) < 0)
+		return qwen_fail(err, QWEN_ENOMEM,
+		    "out of memory for the state of %zu tokens", n);
+	for (b = s->n_tokens / QWEN_KV_BLOCK; b < s->n_slot &&
+	    b < blocks_for(n); b++)
+		own_block(s, b);
+	return qwen_session_grow(s, blocks_for(n), err);
+}
+
+void
+qwen_session_clear(struct qwen_session *s)
+{
+	drop_blocks(s, 0);
+	if (s->recurrent != NULL)
+		memset(s->recurrent, 0, s->recurrent_bytes);
+	qwen_session_drop_kept(s);
+	s->n_tokens = 0;
+	s->have_logits = 0;
+}
+
+/* K is [head][dimension][position], V [head][position][dimension]. */
+void
+qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
+    size_t n, size_t used)
+{
+	size_t d = h->n_embd_head, half = h->n_head_kv * d * QWEN_KV_BLOCK;
+	size_t i, lane, first = at / sizeof(uint16_t);
+	uint16_t *v = p;
+
+	for (i = first; i < first + n / sizeof *v; i++) {
+		lane = i < half ? i % QWEN_KV_BLOCK :
+		    (i - half) / d % QWEN_KV_BLOCK;
+		if (lane >= used)
+			v[i - first] = 0;
+	}
+}
+
+int
+qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
+{
+	size_t i, used = n % QWEN_KV_BLOCK, blocks = blocks_for(n);
+
+	if (used > 0 && s->n_slot >= blocks) {
+		if (s->slot[blocks - 1]->refs > 1 &&
+		    (qwen_cache_check(s->cache, 1, 0, err) < 0 ||
+		    qwen_cache_prepare(s->cache, 1, err) < 0))
+			return -1;
+		own_block(s, blocks - 1);
+	}
+	drop_blocks(s, blocks);
+	for (i = 0; used > 0 && i < s->n_layer; i++) {
+		struct qwen_layer_state *l = &s->layer[i];
+
+		if (l->kv_block_bytes != 0 && l->n_block == blocks)
+			qwen_session_clear_lanes(&s->model->hp,
+			    l->block[blocks - 1], 0, l->kv_block_bytes, used);
+	}
+	return 0;
+}
+
+struct copy {
+	char		*dst;
+	const char	*src;
+	size_t		 n;
+};
+
+enum { COPY_BYTES = 1 << 20 };	/* by one thread at a time */
+
+static void
+copy_part(void *arg, size_t item, int thread)
+{
+	const struct copy *c = arg;
+	size_t at = item * COPY_BYTES;
+
+	(void)thread;
+	memcpy(c->dst + at, c->src + at,
+	    c->n - at < COPY_BYTES ? c->n - at : COPY_BYTES);
+}
+
+void
+qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
+    const void *src)
+{
+	struct copy c = { dst, src, s->recurrent_bytes };
+
+	if (c.n > COPY_BYTES)
+		qwen_pool_run(s->model->pool, copy_part, &c,
+		    (c.n + COPY_BYTES - 1) / COPY_BYTES);
+	else if (c.n > 0)
+		memcpy(dst, src, c.n);
+}
+
+/* ------------------------------------------------------------------ forking */
+
+/* The files stay mapped for as long as one of the two lives. */
+static int
+share_mappings(struct qwen_session *to, const struct qwen_session *from)
+{
+	size_t i;
+
+	if (from->n_mapping == 0)
+		return 0;
+	to->mapping = qwen_alloc(from->n_mapping, sizeof *to->mapping);
+	if (to->mapping == NULL)
+		return -1;
+	for (i = 0; i < from->n_mapping; i++) {
+		struct qwen_mapping *m = &from->mapping[i];
+
+		if (m->refs == NULL) {
+			if ((m->refs = qwen_alloc(1, sizeof *m->refs)) == NULL)
+				return -1;
+			*m->refs = 1;
+		}
+		++*m->refs;
+		to->mapping[to->n_mapping++] = *m;
+	}
+	return 0;
+}
+
+static int
+share_blocks(struct qwen_session *to, const struct qwen_session *from)
+{
+	size_t i, n = blocks_for(from->n_tokens);
+
+	if (to->cache->block_bytes == 0 || n == 0)
+		return 0;
+	if (share_mappings(to, from) < 0 || grow_lists(to, n) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		to->slot[i] = from->slot[i];
+		to->slot[i]->refs++;
+	}
+	to->n_slot = n;
+	for (i = 0; i < to->n_layer; i++) {
+		if (to->layer[i].kv_block_bytes == 0)
+			continue;
+		memcpy(to->layer[i].block, from->layer[i].block,
+		    n * sizeof *to->layer[i].block);
+		to->layer[i].n_block = n;
+	}
+	return 0;
+}
+
+struct block_copy {
+	struct qwen_session		*to;
+	const struct qwen_session	*from;
+};
+
+static void
+copy_block(void *arg, size_t b, int thread)
+{
+	const struct block_copy *c = arg;
+	size_t i;
+
+	(void)thread;
+	for (i = 0; i < c->to->n_layer; i++) {
+		const struct qwen_layer_state *l = &c->from->layer[i];
+
+		if (l->kv_block_bytes != 0)
+			memcpy(c->to->layer[i].block[b], l->block[b],
+			    l->kv_block_bytes);
+	}
+}
+
+static int
+copy_blocks(struct qwen_session *to, const struct qwen_session *from,
+    struct qwen_err *err)
+{
+	struct block_copy c = { to, from };
+
+	if (qwen_session_reserve(to, from->n_tokens, err) < 0)
+		return -1;
+	qwen_pool_run(to->model->pool, copy_block, &c, to->n_slot);
+	return 0;
+}
+
+/* All but the blocks. */
+static int
+copy_rest(struct qwen_session *to, const struct qwen_session *from)
+{
+	if (grow_tokens(to, from->n_tokens) < 0)
+		return -1;
+	if (from->n_tokens > 0) {
+		memcpy(to->tokens, from->tokens,
+		    from->n_tokens * sizeof *to->tokens);
+		qwen_session_copy_recurrent(from, to->recurrent,
+		    from->recurrent);
+	}
+	if (from->have_logits)
+		memcpy(to->logits, from->logits,
+		    from->model->hp.n_vocab * sizeof *to->logits);
+	to->n_tokens = from->n_tokens;
+	to->have_logits = from->have_logits;
+	return 0;
+}
+
+int
+qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
+    const struct qwen_session *s, struct qwen_err *err)
+{
+	struct qwen_session *to;
+	int rc;
+
+	*out = NULL;
+	if (c->model != s->model)
+		return qwen_fail(err, QWEN_EMISMATCH,
+		    "a cache for another model");
+	if (qwen_session_new_in(&to, c, err) < 0)
+		return -1;
+	if (c != s->cache)
+		rc = copy_blocks(to, s, err);
+	else if ((rc = share_blocks(to, s)) < 0)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (rc == 0 && (rc = copy_rest(to, s)) < 0)
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (rc < 0) {
+		qwen_session_free(to);
+		return -1;
+	}
+	*out = to;
+	return 0;
+}
+
+int
+qwen_session_fork(struct qwen_session **out, const struct qwen_session *s,
+    struct qwen_err *err)
+{
+	return qwen_session_fork_in(out, s->cache, s, err);
+}

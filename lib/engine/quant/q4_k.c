@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: ISC */
+/* q4_k.c - f16 d, f16 dmin, 12 bytes of 6-bit scales, nibbles. */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static void
+unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)n;
+	u->d = load_f16(src);
+	u->dmin = load_f16(src + 2);
+	scales_k4(src + 4, u->scale, u->min);
+	for (i = 0; i < 256; i++) {
+		int j = i / 32, byte = src[16 + 32 * (j / 2) + i % 32];
+
+		u->w[i] = (int8_t)(j % 2 == 0 ? byte & 15 : byte >> 4);
+	}
+}
+
+static int
+finite(const unsigned char *block)
+{
+	return f16_finite(block) && f16_finite(block + 2);
+}
+
+const struct qwen_quant qwen_quant_q4_k = {
+	.type = QT_Q4_K, .name = "Q4_K", .block_len = 256, .block_bytes = 144,
+	.kind = QWEN_QUANT_SUPER, .has_min = 1, .unpack = unpack,
+	.finite = finite,
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/* q5_k.c - as Q4_K, with 32 bytes of fifth bits before the nibbles. */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static void
+unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)n;
+	u->d = load_f16(src);
+	u->dmin = load_f16(src + 2);
+	scales_k4(src + 4, u->scale, u->min);
+	for (i = 0; i < 256; i++) {
+		int j = i / 32, byte = src[48 + 32 * (j / 2) + i % 32];
+		int bit = src[16 + i % 32] >> j & 1;
+
+		u->w[i] = (int8_t)((j % 2 == 0 ? byte & 15 : byte >> 4) |
+		    bit << 4);
+	}
+}
+
+static int
+finite(const unsigned char *block)
+{
+	return f16_finite(block) && f16_finite(block + 2);
+}
+
+const struct qwen_quant qwen_quant_q5_k = {
+	.type = QT_Q5_K, .name = "Q5_K", .block_len = 256, .block_bytes = 176,
+	.kind = QWEN_QUANT_SUPER, .has_min = 1, .unpack = unpack,
+	.finite = finite,
+};

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: ISC */
+/* quant.c - the list of formats, and what follows from unpacking. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+
+#define QUANT(q) extern const struct qwen_quant q;
+#include "quants.inc"
+#undef QUANT
+
+static const struct qwen_quant *const quants[] = {
+#define QUANT(q) &q,
+#include "quants.inc"
+#undef QUANT
+};
+
+#define N_QUANTS (sizeof quants / sizeof quants[0])
+
+const struct qwen_quant *
+qwen_quant_find(uint32_t type)
+{
+	size_t i;
+
+	for (i = 0; i < N_QUANTS; i++) {
+		if (quants[i]->type == type)
+			return quants[i];
+	}
+	return NULL;
+}
+
+int
+qwen_quant_supported(uint32_t type)
+{
+	return qwen_quant_find(type) != NULL;
+}
+
+size_t
+qwen_quant_row_bytes(uint32_t type, uint64_t n)
+{
+	size_t len = qwen_ggml_block_len(type), bytes;
+
+	if (len == 0 || n % len != 0 || n > SIZE_MAX ||
+	    qwen_mul((size_t)n / len, qwen_ggml_block_bytes(type), &bytes) < 0)
+		return 0;
+	return bytes;
+}
+
+static void
+expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
+    float *dst)
+{
+	size_t i;
+
+	if (q->kind == QWEN_QUANT_32) {
+		for (i = 0; i < n; i++) {
+			dst[i] = u->d32[i / 32] * (float)u->w[i];
+			if (q->has_min)		/* + 0 would lose a -0 */
+				dst[i] += u->m32[i / 32];
+		}
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		float dl = u->d * (float)u->scale[i / 16];
+		float ml = u->dmin * (float)u->min[i / 16];
+
+		dst[i] = dl * (float)u->w[i] - ml;
+	}
+}
+
+int
+qwen_quant_dequantize(uint32_t type, const void *src, float *dst, size_t n,
+    struct qwen_err *err)
+{
+	const struct qwen_quant *q = qwen_quant_find(type);
+	const unsigned char *p = src;
+	struct qwen_unpacked u;
+	size_t i, m;
+
+	if (q == NULL) {
+		const char *name = qwen_ggml_name(type);
+
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "cannot dequantise type %s (%u)",
+		    name != NULL ? name : "unknown", (unsigned)type);
+	}
+	if (n % q->block_len != 0)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%zu elements are not whole blocks of %s", n, q->name);
+	if (q->kind == QWEN_QUANT_FLOAT) {
+		q->widen(p, n, dst);
+		return 0;
+	}
+	for (i = 0; i < n; i += m) {
+		m = n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
+		q->unpack(p, m, &u);
+		expand(q, &u, m, dst + i);
+		p += m / q->block_len * q->block_bytes;
+	}
+	return 0;
+}
+
+int64_t
+qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n)
+{
+	const struct qwen_quant *q = qwen_quant_find(type);
+	const unsigned char *p = src;
+	size_t i;
+
+	if (q == NULL)
+		return -1;
+	for (i = 0; i < n / q->block_len; i++, p += q->block_bytes) {
+		if (!q->finite(p))
+			return (int64_t)i;
+	}
+	return -1;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: ISC */
+/* cands.c - the list of candidates: filling it, finding and dropping some. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sample/sample.h"
+
+#define BLOCK QWEN_SIFT_BLOCK
+
+int
+qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err)
+{
+	size_t padded, i;
+
+	memset(l, 0, sizeof *l);
+	if (qwen_add(cap, BLOCK - 1, &padded) < 0)
+		return qwen_fail(err, QWEN_ENOMEM, "%zu candidates", cap);
+	padded -= padded % BLOCK;
+	l->sift = qwen_sift_choose(qwen_cpu_detect());
+	l->logit = qwen_alloc(padded, sizeof *l->logit);
+	l->id = qwen_alloc(padded, sizeof *l->id);
+	l->weight = qwen_alloc(padded, sizeof *l->weight);
+	l->score = qwen_alloc(padded, sizeof *l->score);
+	l->bits = qwen_alloc(padded / 64, sizeof *l->bits);
+	l->more = qwen_alloc(padded / 64, sizeof *l->more);
+	l->pick = qwen_alloc(padded, sizeof *l->pick);
+	l->bin = qwen_alloc(padded, sizeof *l->bin);
+	l->block = qwen_alloc(padded / BLOCK, sizeof *l->block);
+	l->span = qwen_alloc(padded / QWEN_SIFT_SPAN, sizeof *l->span);
+	l->cap = padded;
+	if (l->logit == NULL || l->id == NULL || l->weight == NULL ||
+	    l->score == NULL || l->bits == NULL || l->more == NULL ||
+	    l->pick == NULL || l->bin == NULL || l->block == NULL ||
+	    l->span == NULL) {
+		qwen_cands_fini(l);
+		return qwen_fail(err, QWEN_ENOMEM, "%zu candidates", cap);
+	}
+	for (i = 0; i < padded; i++)
+		l->id[i] = (int32_t)i;
+	return 0;
+}
+
+void
+qwen_cands_fini(struct qwen_cands *l)
+{
+	free(l->logit);
+	free(l->id);
+	free(l->weight);
+	free(l->score);
+	free(l->bits);
+	free(l->more);
+	free(l->pick);
+	free(l->bin);
+	free(l->block);
+	free(l->span);
+	memset(l, 0, sizeof *l);
+}
+
+/* ------------------------------------------------------------ filling it */
+
+struct entry {
+	int32_t	id;
+	float	logit;
+};
+
+static int
+compare_id(const void *a, const void *b)
+{
+	int32_t x = ((const struct entry *)a)->id;
+	int32_t y = ((const struct entry *)b)->id;
+
+	return (x > y) - (x < y);
+}
+
+static int
+sort_by_id(struct qwen_cands *l, size_t n, struct qwen_err *err)
+{
+	struct entry *e = qwen_alloc(n, sizeof *e);
+	size_t i;
+
+	if (e == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "a row of %zu logits", n);
+	for (i = 0; i < n; i++)
+		e[i] = (struct entry){ l->id[i], l->logit[i] };
+	qsort(e, n, sizeof *e, compare_id);
+	for (i = 0; i < n; i++) {
+		l->id[i] = e[i].id;
+		l->logit[i] = e[i].logit;
+	}
+	free(e);
+	return 0;
+}
+
+/* From n on, no id was moved. */
+static void
+touch(struct qwen_cands *l, size_t n)
+{
+	n = n < l->cap ? n : l->cap;
+	l->touched = n > l->touched ? n : l->touched;
+}
+
+/* Take the ids of a row of chosen tokens, check them, bring them in order. */
+static int
+fill_ids(struct qwen_cands *l, const int32_t *ids, size_t n, size_t n_vocab,
+    struct qwen_err *err)
+{
+	size_t i;
+	int sorted = 1;
+
+	touch(l, n);
+	for (i = 0; i < n; i++) {
+		if (ids[i] < 0 || (size_t)ids[i] >= n_vocab)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %ld is outside the vocabulary of %zu",
+			    (long)ids[i], n_vocab);
+		l->id[i] = ids[i];
+		sorted &= i == 0 || ids[i - 1] < ids[i];
+	}
+	if (!sorted && sort_by_id(l, n, err) < 0)
+		return -1;
+	for (i = 1; i < n; i++) {
+		if (l->id[i - 1] == l->id[i])
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %ld has two logits", (long)l->id[i]);
+	}
+	return 0;
+}
+
+static int
+not_finite(const float *logits, const int32_t *ids, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; isfinite(logits[i]); i++)
+		;
+	return qwen_fail(err, QWEN_ENUMERIC, "the logit of token %ld is %s",
+	    ids != NULL ? (long)ids[i] : (long)i,
+	    isnan(logits[i]) ? "not a number" : "infinite");
+}
+
+int
+qwen_cands_fill(struct qwen_cands *l, const float *logits, const int32_t *ids,
+    size_t n, size_t n_vocab, struct qwen_err *err)
+{
+	size_t i, j;
+	int finite;
+
+	if (n == 0 || n > l->cap || n > n_vocab)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "a row of %zu logits for a vocabulary of %zu", n, n_vocab);
+	l->max = l->sift->highest(logits, n, &finite);
+	if (!finite)
+		return not_finite(logits, ids, err);
+	memcpy(l->logit, logits, n * sizeof *logits);
+	l->n = n;
+	l->has_max = 1;
+	l->weighed = 0;
+	if (ids != NULL)
+		return fill_ids(l, ids, n, n_vocab, err);
+	/* the blocks of the arrays have room for it */
+	for (i = 0; i < l->touched; i += 16) {
+		for (j = 0; j < 16; j++)
+			l->id[i + j] = (int32_t)(i + j);
+	}
+	l->touched = 0;
+	return 0;
+}
+
+/* --------------------------------------------------- one, and some of them */
+
+size_t
+qwen_cands_find(const struct qwen_cands *l, int32_t id)
+{
+	size_t lo = 0, hi = l->n, mid;
+
+	if (id >= 0 && (size_t)id < l->n && l->id[id] == id)
+		return (size_t)id;
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (l->id[mid] < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < l->n && l->id[lo] == id ? lo : l->n;
+}
+
+void
+qwen_cands_set(struct qwen_cands *l, size_t i, float logit)
+{
+	if (logit >= l->max)
+		l->max = logit + 0.0f;
+	else if (l->logit[i] == l->max)
+		l->has_max = 0;
+	l->logit[i] = logit;
+	l->weighed = 0;
+}
+
+void
+qwen_cands_shrink(struct qwen_cands *l, size_t m)
+{
+	if (m < l->n)
+		touch(l, m);
+	l->n = m;
+	l->has_max = 0;
+	l->weighed = 0;
+}
+
+void
+qwen_cands_only(struct qwen_cands *l, size_t i)
+{
+	l->logit[0] = l->logit[i];
+	l->id[0] = l->id[i];
+	touch(l, 1);
+	qwen_cands_shrink(l, 1);
+}
+
+/* Move from .. to - 1 to m; returns where they end. */
+static size_t
+move(struct qwen_cands *l, size_t m, size_t from, size_t to)
+{
+	if (m != from && to > from) {
+		memmove(l->logit + m, l->logit + from,
+		    (to - from) * sizeof *l->logit);
+		memmove(l->id + m, l->id + from, (to - from) * sizeof *l->id);
+	}
+	return m + (to - from);
+}
+
+void
+qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n)
+{
+	size_t i, at, from = 0, m = 0;
+
+	for (i = 0; i < n; i++) {
+		if ((at = qwen_cands_find(l, ids[i])) == l->n || at < from)
+			continue;
+		/* what find looks at is behind what was moved */
+		m = move(l, m, from, at);
+		from = at + 1;
+	}
+	m = move(l, m, from, l->n);
+	if (m < l->n)
+		qwen_cands_shrink(l, m);
+}
+
+void
+qwen_cands_squeeze(struct qwen_cands *l)
+{
+	const struct qwen_sift *k = l->sift;
+	size_t n = l->n, m = k->squeeze(l->logit, l->bits, n);
+	int weighed = l->weighed;
+
+	k->squeeze(l->id, l->bits, n);
+	if (weighed)
+		k->squeeze(l->weight, l->bits, n);
+	/* ids are written in sixteens */
+	touch(l, m + 16);
+	qwen_cands_shrink(l, m);
+	l->weighed = weighed;
+}
+
+void
+qwen_cands_flip(struct qwen_cands *l)
+{
+	size_t i, last = l->n / 64;
+
+	for (i = 0; i < last; i++)
+		l->bits[i] = ~l->bits[i];
+	if (l->n % 64 != 0)
+		l->bits[last] ^= ((uint64_t)1 << l->n % 64) - 1;
+}
+
+void
+qwen_cands_cut(struct qwen_cands *l, const float *score, float limit)
+{
+	int has_max = l->has_max && score != l->score;
+
+	if (l->sift->at_least(l->bits, score, l->n, limit) == l->n)
+		return;
+	qwen_cands_squeeze(l);
+	l->has_max = has_max;	/* of logits and weights, the best stays */
+}

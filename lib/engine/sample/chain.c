@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: ISC */
+/* chain.c - the methods, and the order in which they apply. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/sample/sampler.h"
+
+static const struct qwen_sampler_method *const table[N_METHODS] = {
+#define SAMPLER(name) &name,
+#include "samplers.inc"
+#undef SAMPLER
+};
+
+/* Methods by rank, and by name among equals. */
+static int
+compare_rank(const void *a, const void *b)
+{
+	const struct qwen_sampler_method *x = ((const struct qwen_slot *)a)->m;
+	const struct qwen_sampler_method *y = ((const struct qwen_slot *)b)->m;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+void
+qwen_chain_slots(struct qwen_slot *slot)
+{
+	size_t i;
+
+	for (i = 0; i < N_METHODS; i++)
+		slot[i] = (struct qwen_slot){ .m = table[i] };
+	qsort(slot, N_METHODS, sizeof *slot, compare_rank);
+}
+
+static int
+is_movable(const struct qwen_sampler_method *m)
+{
+	return m->rank > QWEN_RANK_FIXED && m->rank != QWEN_RANK_GREEDY;
+}
+
+/* A method of n bytes of name that can be moved, or NULL. */
+static struct qwen_slot *
+find_movable(struct qwen_slot *slot, const char *name, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < N_METHODS; i++) {
+		const struct qwen_sampler_method *m = slot[i].m;
+
+		if (is_movable(m) && strlen(m->name) == n &&
+		    memcmp(m->name, name, n) == 0)
+			return &slot[i];
+	}
+	return NULL;
+}
+
+/* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
+int
+qwen_chain_read(const char *text, struct qwen_slot *slot,
+    struct qwen_slot **out, struct qwen_err *err)
+{
+	size_t len, i, n = 0;
+
+	for (;; text += len + 1) {
+		struct qwen_slot *found;
+
+		len = strcspn(text, ",");
+		found = find_movable(slot, text, len);
+		if (found == NULL)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "no method of the chain is called \"%.*s\"",
+			    len < 40 ? (int)len : 40, text);
+		for (i = 0; i < n; i++) {
+			if (out[i] == found)
+				return qwen_fail(err, QWEN_ERANGE,
+				    "%s is there twice", found->m->name);
+		}
+		out[n++] = found;
+		if (text[len] == '\0')
+			return (int)n;
+	}
+}
+
+/* An option of the method that is set, or NULL. */
+static const struct qwen_sample_opt *
+set_option(const struct qwen_slot *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->m->n_opts; i++) {
+		if (qwen_sample_differs(&s->m->opts[i], &s->v[i]))
+			return &s->m->opts[i];
+	}
+	return NULL;
+}
+
+/* The movable methods in the order in which they apply; how many, or -1. */
+static int
+movable(const struct qwen_sampler *s, struct qwen_slot **out,
+    struct qwen_err *err)
+{
+	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
+	/* they are only pointed to */
+	struct qwen_slot *slot = ((struct qwen_sampler *)(uintptr_t)s)->slot;
+	const struct qwen_sample_opt *o;
+	int n = 0, k, found;
+	size_t i;
+
+	if (chain->n > 0) {
+		n = qwen_chain_read(chain->text[0], slot, out, err);
+		if (n < 0)
+			return -1;
+	}
+	for (i = 0; i < N_METHODS; i++) {
+		if (!is_movable(slot[i].m))
+			continue;
+		if (chain->n == 0) {
+			out[n++] = &slot[i];
+			continue;
+		}
+		for (k = found = 0; k < n; k++)
+			found |= out[k] == &slot[i];
+		if (!found && (o = set_option(&slot[i])) != NULL)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "%s is set, and the chain has no %s", o->name,
+			    slot[i].m->name);
+	}
+	return n;
+}
+
+int
+qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err)
+{
+	struct qwen_slot *order_of[N_METHODS];
+
+	return movable(s, order_of, err) < 0 ? -1 : 0;
+}
+
+static int
+is(const struct qwen_slot *s, int rank)
+{
+	return s->m->rank == rank;
+}
+
+/* Whether the method applies; draws: another one wants to draw. */
+static int
+takes_part(const struct qwen_slot *s, int draws)
+{
+	if (!s->m->active(s->v))
+		return 0;
+	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
+}
+
+/* What applies, in its order: the fixed ones, the chain, or half and greedy. */
+int
+qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
+{
+	struct qwen_slot *chain[N_METHODS], *greedy = NULL;
+	int n = movable(s, chain, err), i, draws = 0;
+
+	if (n < 0)
+		return -1;
+	s->n_run = 0;
+	for (i = 0; i < (int)N_METHODS; i++) {
+		struct qwen_slot *slot = &s->slot[i];
+
+		if (slot->m->rank <= QWEN_RANK_FIXED && slot->m->active(slot->v))
+			s->run[s->n_run++] = slot;
+		if (is(slot, QWEN_RANK_GREEDY) && slot->m->active(slot->v))
+			greedy = slot;
+	}
+	for (i = 0; i < n; i++)
+		draws |= chain[i]->m->draws && chain[i]->m->active(chain[i]->v);
+	for (i = 0; i < n; i++) {
+		if (takes_part(chain[i], draws) && (greedy == NULL ||
+		    chain[i]->m->rank < QWEN_RANK_GREEDY))
+			s->run[s->n_run++] = chain[i];
+	}
+	if (greedy != NULL)
+		s->run[s->n_run++] = greedy;
+	return 0;
+}
+
+/* Whether nothing comes before the best token is taken that could change it. */
+int
+qwen_chain_is_greedy(const struct qwen_sampler *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		const struct qwen_slot *slot = s->run[i];
+
+		if (is(slot, QWEN_RANK_GREEDY) ||
+		    (is(slot, QWEN_RANK_TEMPERATURE) && slot->v[0].d == 0))
+			return 1;
+		if (!slot->m->keeps_best)
+			return 0;
+	}
+	return 0;
+}

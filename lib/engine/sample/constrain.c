@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * constrain.c - a reply by a grammar: which tokens may come next, thinking
+ * blocks apart.
+ *
+ * What is generated behind the last token of the prompt is the reply.  In a
+ * thinking block anything goes; behind its end new lines are passed over, and
+ * then the grammar begins.  A reply may open such a block first unless the
+ * prompt has closed one.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "text/grammar/grammar.h"
+#include "engine/sample/sample.h"
+
+enum { GAP = 4 };	/* tokens of new lines; models write one */
+
+struct qwen_constraint {
+	struct qwen_match *match;
+	const struct qwen_pieces *p;
+	uint64_t *allowed;	/* a bit for each token */
+	int	inside;		/* a thinking block */
+	int	fresh;		/* nothing of the reply is there */
+	int	closed;		/* a block was closed: no other one */
+	int	gap;		/* so many new lines may come, and do not
+				   count */
+	int	over;		/* the reply has ended */
+	int	astray;		/* a token came that the grammar forbids */
+};
+
+int
+qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
+    const struct qwen_trie *t, const struct qwen_pieces *p,
+    struct qwen_err *err)
+{
+	struct qwen_constraint *c = qwen_alloc(1, sizeof *c);
+
+	*out = NULL;
+	if (c == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+	c->p = p;
+	c->fresh = 1;
+	if ((c->allowed = qwen_alloc(p->n / 64 + 1, sizeof *c->allowed)) ==
+	    NULL) {
+		qwen_constraint_free(c);
+		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+	}
+	if (qwen_match_new(&c->match, g, t, err) < 0) {
+		qwen_constraint_free(c);
+		return -1;
+	}
+	*out = c;
+	return 0;
+}
+
+void
+qwen_constraint_free(struct qwen_constraint *c)
+{
+	if (c == NULL)
+		return;
+	qwen_match_free(c->match);
+	free(c->allowed);
+	free(c);
+}
+
+static int
+is_eog(const struct qwen_pieces *p, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_eog; i++) {
+		if (p->eog[i] == id)
+			return 1;
+	}
+	return 0;
+}
+
+static int
+is_lines(struct qwen_str s)
+{
+	size_t i;
+
+	for (i = 0; i < s.len && s.s[i] == '\n'; i++)
+		;
+	return s.len > 0 && i == s.len;
+}
+
+/* A token of the prompt: another reply comes. */
+static int
+prompt(struct qwen_constraint *c, int32_t id, struct qwen_err *err)
+{
+	if (id == c->p->think)
+		c->inside = 1;
+	if (id == c->p->unthink) {
+		c->inside = 0;
+		c->closed = 1;
+	} else if (is_eog(c->p, id) || id == c->p->think)
+		c->closed = 0;
+	c->gap = c->over = c->astray = 0;
+	if (c->fresh)
+		return 0;
+	c->fresh = 1;
+	return qwen_match_begin(c->match, err);
+}
+
+int
+qwen_constraint_accept(struct qwen_constraint *c, int32_t id, int generated,
+    struct qwen_err *err)
+{
+	struct qwen_str s = qwen_piece(c->p, id);
+	int fits;
+
+	if (!generated)
+		return prompt(c, id, err);
+	if (c->inside) {
+		c->inside = id != c->p->unthink;
+		c->closed = !c->inside;
+		c->gap = c->inside ? 0 : GAP;
+		return 0;
+	}
+	if (c->fresh && !c->closed && id == c->p->think) {
+		c->inside = 1;
+		return 0;
+	}
+	if (c->gap > 0 && is_lines(s)) {
+		c->gap--;
+		return 0;
+	}
+	c->fresh = c->gap = 0;
+	if (is_eog(c->p, id)) {
+		c->astray |= !qwen_match_may_end(c->match);
+		c->over = 1;
+		return 0;
+	}
+	fits = s.len > 0 && !c->over ?
+	    qwen_match_feed(c->match, s.s, s.len, err) : 0;
+	c->astray |= fits == 0;
+	return fits < 0 ? -1 : 0;
+}
+
+/* Whether nothing is asked of the next token. */
+static int
+is_free(const struct qwen_constraint *c)
+{
+	return c->inside || c->over;
+}
+
+static int
+check(const struct qwen_constraint *c, struct qwen_err *err)
+{
+	return !c->astray ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "the text so far is not of the grammar");
+}
+
+/* Tokens that may come and are not in the mask. */
+static int
+is_special(const struct qwen_constraint *c, int32_t id)
+{
+	if (is_eog(c->p, id))
+		return qwen_match_may_end(c->match);
+	if (id == c->p->think)
+		return c->fresh && !c->closed;
+	return c->gap && is_lines(qwen_piece(c->p, id));
+}
+
+int
+qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
+    struct qwen_err *err)
+{
+	struct qwen_str s = qwen_piece(c->p, id);
+
+	if (check(c, err) < 0)
+		return -1;
+	if (is_free(c) || is_special(c, id))
+		return 1;
+	return s.len > 0 && !is_eog(c->p, id) ?
+	    qwen_match_fits(c->match, s.s, s.len, err) : 0;
+}
+
+static void
+set_bit(uint64_t *bits, int32_t id, int on)
+{
+	uint64_t bit = (uint64_t)1 << (id % 64);
+
+	if (on)
+		bits[id / 64] |= bit;
+	else
+		bits[id / 64] &= ~bit;
+}
+
+/* The mask of the grammar, and what may come beside it, into allowed. */
+static int
+find_allowed(struct qwen_constraint *c, struct qwen_err *err)
+{
+	const uint64_t *mask = qwen_match_mask(c->match, err);
+	int ends = qwen_match_may_end(c->match);
+	size_t i;
+
+	if (mask == NULL)
+		return -1;
+	memcpy(c->allowed, mask, (c->p->n + 63) / 64 * sizeof *mask);
+	for (i = 0; i < c->p->n && c->gap; i++) {
+		if (is_lines(qwen_piece(c->p, (int32_t)i)))
+			set_bit(c->allowed, (int32_t)i, 1);
+	}
+	if (c->p->think >= 0 && is_special(c, c->p->think))
+		set_bit(c->allowed, c->p->think, 1);
+	/* whatever their texts are, they end this one */
+	for (i = 0; i < c->p->n_eog; i++)
+		set_bit(c->allowed, c->p->eog[i], ends);
+	return 0;
+}
+
+/* The same, where candidate i is token i. */
+static void
+apply_whole(const struct qwen_constraint *c, struct qwen_cands *l)
+{
+	memcpy(l->bits, c->allowed, (l->n + 63) / 64 * sizeof *l->bits);
+	if (l->n % 64 != 0)
+		l->bits[l->n / 64] &= ((uint64_t)1 << l->n % 64) - 1;
+	qwen_cands_squeeze(l);
+}
+
+int
+qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
+    struct qwen_err *err)
+{
+	size_t i, m = 0;
+
+	if (check(c, err) < 0)
+		return -1;
+	if (is_free(c))
+		return 0;
+	if (find_allowed(c, err) < 0)
+		return -1;
+	if (l->touched == 0) {
+		apply_whole(c, l);
+		return 0;
+	}
+	for (i = 0; i < l->n; i++) {
+		int32_t id = l->id[i];
+
+		if (!(c->allowed[id / 64] >> (id % 64) & 1))
+			continue;
+		l->logit[m] = l->logit[i];
+		l->id[m++] = id;
+	}
+	qwen_cands_shrink(l, m);
+	return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: ISC */
+/* describe.c - a sampler's options as one line of text, and from it again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sample/sampler.h"
+
+/* The shortest decimal that reads back as d. */
+static void
+print_real(double d, char *buf, size_t size)
+{
+	int digits;
+
+	for (digits = 1; digits <= 17; digits++) {
+		snprintf(buf, size, "%.*g", digits, d);
+		if (strtod(buf, NULL) == d)
+			break;
+	}
+}
+
+static void
+print_number(const struct qwen_sample_opt *o, const union qwen_sample_value *v,
+    char *buf, size_t size)
+{
+	if (o->type == QWEN_SAMPLE_REAL)
+		print_real(v->d, buf, size);
+	else if (o->type == QWEN_SAMPLE_UINT)
+		snprintf(buf, size, "%llu", (unsigned long long)v->u);
+	else
+		snprintf(buf, size, "%lld", (long long)v->i);
+}
+
+/* A text being written, like snprintf. */
+struct out {
+	char	*buf;
+	size_t	 size, n;
+};
+
+static void
+put(struct out *o, char c)
+{
+	if (o->n + 1 < o->size) {
+		o->buf[o->n] = c;
+		o->buf[o->n + 1] = '\0';
+	}
+	o->n++;
+}
+
+static void
+put_word(struct out *o, const char *name, const char *value)
+{
+	const char *hex = "0123456789abcdef";
+
+	if (o->n > 0)
+		put(o, ' ');
+	for (; *name != '\0'; name++)
+		put(o, *name);
+	put(o, '=');
+	for (; *value != '\0'; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if (c > ' ' && c < 0x7f && c != '%') {
+			put(o, *value);
+			continue;
+		}
+		put(o, '%');
+		put(o, hex[c >> 4]);
+		put(o, hex[c & 15]);
+	}
+}
+
+size_t
+qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
+{
+	struct out out = { buf, size, 0 };
+	size_t i, k, n = qwen_sample_n_opts();
+	char number[40];
+
+	if (size > 0)
+		buf[0] = '\0';
+	for (i = 0; i < n; i++) {
+		const struct qwen_sample_opt *o = qwen_sample_opt(i);
+
+		if (qwen_sample_is_text(o)) {
+			for (k = 0; k < s->v[i].list.n; k++)
+				put_word(&out, o->name, s->v[i].list.text[k]);
+		} else if (qwen_sample_differs(o, &s->v[i])) {
+			print_number(o, &s->v[i], number, sizeof number);
+			put_word(&out, o->name, number);
+		}
+	}
+	return out.n;
+}
+
+static int
+digit(char c)
+{
+	const char *hex = "0123456789abcdef", *p = strchr(hex, c);
+
+	return c == '\0' || p == NULL ? -1 : (int)(p - hex);
+}
+
+/* %20 and the like, in place; -1 for what is no digit, or stands for no byte. */
+static int
+unescape(char *s)
+{
+	char *to = s;
+	int c;
+
+	for (; *s != '\0'; s++) {
+		if (*s != '%') {
+			*to++ = *s;
+			continue;
+		}
+		if (digit(s[1]) < 0 || digit(s[2]) < 0)
+			return -1;
+		c = digit(s[1]) * 16 + digit(s[2]);
+		if (c == 0)
+			return -1;
+		*to++ = (char)c;
+		s += 2;
+	}
+	*to = '\0';
+	return 0;
+}
+
+int
+qwen_sampler_read(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err)
+{
+	char *copy = qwen_alloc(strlen(text) + 1, 1), *word, *value, *save = NULL;
+	struct qwen_err why;
+	int rc = 0;
+
+	if (copy == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(copy, text, strlen(text));
+	for (word = strtok_r(copy, " ", &save); word != NULL && rc == 0;
+	    word = strtok_r(NULL, " ", &save)) {
+		if ((value = strchr(word, '=')) != NULL)
+			*value++ = '\0';
+		if (value != NULL && unescape(value) < 0)
+			rc = qwen_fail(err, QWEN_EFORMAT, "sampling option "
+			    "%.40s: \"%.40s\" has a %% alone", word, value);
+		else if (qwen_sampler_set(s, word, value, &why) < 0)
+			rc = qwen_fail(err, why.code, "sampling option %.40s: "
+			    "%.150s", word, why.msg);
+	}
+	free(copy);
+	return rc;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * dry.c - Don't Repeat Yourself: a token that would go on with a sequence that
+ * is there already loses X * B^(n - L), where n >= L is how many tokens before
+ * it are the same as then.
+ *
+ * Weidmann, "DRY: A modern repetition penalty that reliably prevents looping",
+ * text-generation-webui, pull request 5637 (2024).  Lengths of matches by the Z
+ * algorithm (Gusfield, "Algorithms on Strings, Trees and Sequences", section
+ * 1.4) on the text read backwards, so a choice costs time linear in the text.
+ */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "engine/kernel/math.h"
+#include "engine/sample/sample.h"
+#include "engine/sample/seen.h"
+
+enum { MULTIPLIER, BASE, ALLOWED, LAST_N, PROMPT, BREAKER };
+
+static const struct qwen_sample_opt opts[] = {
+	[MULTIPLIER] = { .name = "dry-multiplier", .type = QWEN_SAMPLE_REAL,
+	  .arg = "X", .min = 0, .max = 100, .def = 0,
+	  .help = "penalty for going on with a sequence that is there" },
+	[BASE] = { .name = "dry-base", .type = QWEN_SAMPLE_REAL,
+	  .arg = "B", .min = 1, .max = 100, .def = 1.75,
+	  .help = "times which it grows with each token" },
+	[ALLOWED] = { .name = "dry-allowed-length", .type = QWEN_SAMPLE_INT,
+	  .arg = "L", .min = 1, .max = INT32_MAX, .def = 2,
+	  .help = "from sequences of L tokens on" },
+	[LAST_N] = { .name = "dry-last-n", .type = QWEN_SAMPLE_INT,
+	  .arg = "N", .min = -1, .max = INT32_MAX, .def = -1,
+	  .help = "looks at the last N tokens; -1: at all" },
+	[PROMPT] = { .name = "dry-prompt", .type = QWEN_SAMPLE_FLAG,
+	  .help = "looks at the prompt too" },
+	[BREAKER] = { .name = "dry-breaker", .type = QWEN_SAMPLE_LIST,
+	  .arg = "TEXT",
+	  .help = "tokens with TEXT in them end a sequence; may be given again" },
+};
+
+struct memory {
+	struct qwen_seen seen;		/* all that count */
+	uint32_t	*z;		/* of the text backwards */
+	size_t		 cap;		/* of z */
+	uint32_t	*length;	/* of the longest match before a token */
+	int32_t		*hit;		/* those with one */
+	unsigned char	*breaker;	/* by token */
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[MULTIPLIER].d > 0 && v[LAST_N].i != 0;
+}
+
+static int
+check(size_t opt, const char *text, struct qwen_err *err)
+{
+	(void)opt;
+	return text[0] != '\0' ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "an empty text is in every token");
+}
+
+static void
+end(void *memory)
+{
+	struct memory *m = memory;
+
+	if (m != NULL) {
+		free(m->seen.token);
+		free(m->z);
+		free(m->length);
+		free(m->hit);
+		free(m->breaker);
+	}
+	free(m);
+}
+
+/* The usual four, unless some are given. */
+static void
+find_breakers(struct memory *m, const struct qwen_sample_list *list,
+    const struct qwen_pieces *p)
+{
+	static char *const usual[] = { "\n", ":", "\"", "*" };
+	char *const *text = list->n > 0 ? list->text : usual;
+	size_t i, k, n = list->n > 0 ? list->n : 4;
+	struct qwen_str s;
+
+	for (i = 0; i < p->n; i++) {
+		s = qwen_piece(p, (int32_t)i);
+		for (k = 0; k < n && !m->breaker[i]; k++)
+			m->breaker[i] = (unsigned char)qwen_text_has(s,
+			    text[k]);
+	}
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m = qwen_alloc(1, sizeof *m);
+
+	if (m != NULL) {
+		m->length = qwen_alloc(w->n_vocab, sizeof *m->length);
+		m->hit = qwen_alloc(w->n_vocab, sizeof *m->hit);
+		m->breaker = qwen_alloc(w->n_vocab, 1);
+	}
+	if (m == NULL || m->length == NULL || m->hit == NULL ||
+	    m->breaker == NULL) {
+		end(m);
+		qwen_fail(err, QWEN_ENOMEM, "DRY");
+		return NULL;
+	}
+	find_breakers(m, &v[BREAKER].list, w->pieces);
+	return m;
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	uint32_t *z;
+
+	if (!generated && !v[PROMPT].i)
+		return 0;
+	if (m->seen.n == UINT32_MAX || qwen_seen_add(&m->seen, token) < 0)
+		return -1;
+	if (m->cap < m->seen.cap) {
+		if ((z = realloc(m->z, m->seen.cap * sizeof *z)) == NULL)
+			return -1;
+		m->z = z;
+		m->cap = m->seen.cap;
+	}
+	return 0;
+}
+
+/*
+ * z[i]: how many of the tokens that end i before the end are the same as those
+ * that end there; m->n tokens from *t on, back from the last.  A breaker is
+ * like nothing.
+ */
+static void
+measure(struct memory *m, const int32_t *t, size_t n)
+{
+	size_t i, left = 0, right = 0, k;
+
+	for (i = 1; i < n; i++) {
+		k = 0;
+		if (i < right) {
+			k = m->z[i - left];
+			if (k > right - i)
+				k = right - i;
+		}
+		while (i + k < n && t[n - 1 - k] == t[n - 1 - i - k] &&
+		    !m->breaker[t[n - 1 - k]])
+			k++;
+		m->z[i] = (uint32_t)k;
+		if (i + k > right) {
+			left = i;
+			right = i + k;
+		}
+	}
+}
+
+static float
+clamp(double x)
+{
+	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
+}
+
+/* X * B^more, at most what a float holds. */
+static double
+penalty(const union qwen_sample_value *v, uint32_t more)
+{
+	double y = (double)more * qwen_log(v[BASE].d);
+
+	return y > 80 ? FLT_MAX : v[MULTIPLIER].d * qwen_exp(y);
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	struct memory *m = memory;
+	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i);
+	size_t n = m->seen.n - from, i, at, hits = 0;
+	uint32_t allowed = (uint32_t)v[ALLOWED].i;
+	const int32_t *t;
+
+	if (n == 0)
+		return;
+	t = m->seen.token + from;
+	measure(m, t, n);
+	for (i = 1; i < n; i++) {
+		int32_t next = t[n - i];	/* what came then */
+
+		if (m->z[i] < allowed || m->breaker[next])
+			continue;
+		if (m->length[next] == 0)
+			m->hit[hits++] = next;
+		if (m->length[next] < m->z[i])
+			m->length[next] = m->z[i];
+	}
+	for (i = 0; i < hits; i++) {
+		if ((at = qwen_cands_find(l, m->hit[i])) < l->n)
+			qwen_cands_set(l, at, clamp((double)l->logit[at] -
+			    penalty(v, m->length[m->hit[i]] - allowed)));
+		m->length[m->hit[i]] = 0;
+	}
+}
+
+const struct qwen_sampler_method qwen_sampler_dry = {
+	.name = "dry", .rank = QWEN_RANK_DRY, .needs_pieces = 1,
+	.n_opts = sizeof opts / sizeof opts[0], .opts = opts,
+	.active = active, .check = check, .apply = apply,
+	.begin = begin, .accept = accept, .end = end,
+};

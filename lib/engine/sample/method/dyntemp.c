@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * dyntemp.c - a temperature that depends on how sure the model is: from A where
+ * one token has all the probability to B where all are alike.
+ *
+ * "Dynamic Temperature" by entropy: Kalomaze, llama.cpp, pull request 4972
+ * (2024): T = A + (B - A) * (H / ln n)^E with the entropy H of n tokens.
+ */
+#include "base/err.h"
+#include "engine/kernel/math.h"
+#include "engine/sample/sample.h"
+
+enum { LOW, HIGH, EXPONENT };
+
+static const struct qwen_sample_opt opts[] = {
+	[LOW] = { .name = "dyntemp-min", .type = QWEN_SAMPLE_REAL,
+	  .arg = "A", .min = 0.001, .max = 1000, .def = 0.001,
+	  .help = "temperature where the model is sure" },
+	[HIGH] = { .name = "dyntemp-max", .type = QWEN_SAMPLE_REAL,
+	  .arg = "B", .min = 0, .max = 1000, .def = 0,
+	  .help = "temperature where it is not; 0 leaves that to --temp" },
+	[EXPONENT] = { .name = "dyntemp-exponent", .type = QWEN_SAMPLE_REAL,
+	  .arg = "E", .min = 0.01, .max = 100, .def = 1,
+	  .help = "how the one becomes the other" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[HIGH].d > 0;
+}
+
+/* x^e for x in [0, 1] */
+static double
+power(double x, double e)
+{
+	double y;
+
+	if (x < 1e-300)
+		return 0;
+	y = e * qwen_log(x);
+	return y < -700 ? 0 : y > 0 ? 1 : qwen_exp(y);
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	double z = qwen_cands_weigh(l), share, temp;
+
+	(void)memory;
+	if (l->n < 2)
+		return;
+	share = (qwen_cands_mean(l, z) + qwen_log(z)) / qwen_log((double)l->n);
+	temp = v[LOW].d + (v[HIGH].d - v[LOW].d) * power(share, v[EXPONENT].d);
+	qwen_cands_temper(l, (float)temp);
+}
+
+const struct qwen_sampler_method qwen_sampler_dyntemp = {
+	.name = "dyntemp", .rank = QWEN_RANK_DYNTEMP, .draws = 1,
+	.n_opts = 3, .opts = opts, .active = active, .apply = apply,
+};

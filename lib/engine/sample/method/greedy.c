@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/* greedy.c - always the best token, of the lowest id among equals. */
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "greedy", .type = QWEN_SAMPLE_FLAG,
+	  .help = "take the best token, whatever --temp says" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].i != 0;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	(void)v;
+	(void)memory;
+	qwen_cands_only(l, qwen_cands_best(l));
+}
+
+const struct qwen_sampler_method qwen_sampler_greedy = {
+	.name = "greedy", .rank = QWEN_RANK_GREEDY, .keeps_best = 1,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * logit_bias.c - add to the logits of chosen tokens, or never choose them.
+ *
+ * As the request field logit_bias of common HTTP interfaces has it, ids and
+ * numbers; here any finite number will do, and -inf is a ban.
+ */
+#include <errno.h>
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "logit-bias", .type = QWEN_SAMPLE_LIST, .arg = "ID=X",
+	  .help = "add X to the logit of token ID; may be given again" },
+};
+
+struct bias {
+	int32_t	id;
+	float	x;
+};
+
+struct memory {
+	struct bias	*bias;
+	size_t		 n;
+	int32_t		*ban;		/* ascending */
+	size_t		 n_ban;
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].list.n > 0;
+}
+
+/* "15=-2.5"; *ban instead of *x for -inf. */
+static int
+parse(const char *text, struct bias *b, int *ban)
+{
+	char *tail;
+	long id;
+	double x;
+
+	errno = 0;
+	if (text[0] < '0' || text[0] > '9')
+		return -1;
+	id = strtol(text, &tail, 10);
+	if (errno != 0 || id >= QWEN_VOCAB_MAX || *tail != '=')
+		return -1;
+	b->id = (int32_t)id;
+	*ban = strcmp(++tail, "-inf") == 0;
+	if (*ban)
+		return 0;
+	if (tail[0] == '\0' || tail[strspn(tail, "+-.0123456789eE")] != '\0')
+		return -1;
+	x = strtod(tail, &tail);
+	if (*tail != '\0' || !(x >= -FLT_MAX && x <= FLT_MAX))
+		return -1;
+	b->x = (float)x;
+	return 0;
+}
+
+static int
+check(size_t opt, const char *text, struct qwen_err *err)
+{
+	struct bias b;
+	int ban;
+
+	(void)opt;
+	return parse(text, &b, &ban) == 0 ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "\"%.40s\" is not ID=NUMBER or ID=-inf", text);
+}
+
+static void
+end(void *memory)
+{
+	struct memory *m = memory;
+
+	if (m != NULL) {
+		free(m->bias);
+		free(m->ban);
+	}
+	free(m);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m = qwen_alloc(1, sizeof *m);
+	size_t i;
+
+	if (m != NULL) {
+		m->bias = qwen_alloc(v[0].list.n, sizeof *m->bias);
+		m->ban = qwen_alloc(v[0].list.n, sizeof *m->ban);
+	}
+	if (m == NULL || m->bias == NULL || m->ban == NULL) {
+		end(m);
+		qwen_fail(err, QWEN_ENOMEM, "a logit bias");
+		return NULL;
+	}
+	for (i = 0; i < v[0].list.n; i++) {
+		struct bias b = { 0, 0 };
+		int ban;
+
+		parse(v[0].list.text[i], &b, &ban);
+		if ((size_t)b.id >= w->n_vocab) {
+			qwen_fail(err, QWEN_ERANGE, "logit-bias: token %ld is "
+			    "outside the vocabulary of %zu", (long)b.id,
+			    w->n_vocab);
+			end(m);
+			return NULL;
+		}
+		if (ban)
+			m->ban[m->n_ban++] = b.id;
+		else
+			m->bias[m->n++] = b;
+	}
+	qsort(m->ban, m->n_ban, sizeof *m->ban, compare);
+	return m;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	const struct memory *m = memory;
+	size_t i, at;
+
+	(void)v;
+	for (i = 0; i < m->n; i++) {
+		double x;
+
+		if ((at = qwen_cands_find(l, m->bias[i].id)) == l->n)
+			continue;
+		x = (double)l->logit[at] + (double)m->bias[i].x;
+		qwen_cands_set(l, at, x > FLT_MAX ? FLT_MAX :
+		    x < -FLT_MAX ? -FLT_MAX : (float)x);
+	}
+	if (m->n_ban > 0)
+		qwen_cands_drop(l, m->ban, m->n_ban);
+}
+
+const struct qwen_sampler_method qwen_sampler_logit_bias = {
+	.name = "logit-bias", .rank = QWEN_RANK_LOGIT_BIAS,
+	.n_opts = 1, .opts = opts, .active = active, .check = check,
+	.apply = apply, .begin = begin, .end = end,
+};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * min_p.c - keep the tokens at least P times as probable as the best one.
+ *
+ * Nguyen et al., "Turning Up the Heat: Min-p Sampling for Creative and Coherent
+ * LLM Outputs", arXiv:2407.01082, section 3.
+ */
+#include "engine/kernel/math.h"
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "min-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 0,
+	  .help = "keep tokens at least P times as probable as the best" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].d > 0;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	float max = qwen_cands_max(l);
+
+	(void)memory;
+	/* most are far from it, which costs less to see than their weight */
+	if (v[0].d > 1e-30)
+		qwen_cands_cut(l, l->logit, max + (float)qwen_log(v[0].d) -
+		    0.01f);
+	qwen_cands_weigh(l);	/* the best one weighs 1 */
+	qwen_cands_cut(l, l->weight, qwen_sample_float_up(v[0].d));
+}
+
+const struct qwen_sampler_method qwen_sampler_min_p = {
+	.name = "min-p", .rank = QWEN_RANK_MIN_P, .keeps_best = 1,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * mirostat.c - mirostat 2: drop the tokens that would surprise by more than mu
+ * bits, and move mu so that the surprise comes out at TAU on average.
+ *
+ * Basu et al., "Mirostat: A Neural Text Decoding Algorithm that Directly
+ * Controls Perplexity", ICLR 2021 (arXiv:2007.14966), section 4; version 2 is
+ * that without the estimate of the distribution's shape, as the authors'
+ * program has it.  mu begins at 2 TAU.  It depends on logits of the past, so
+ * tokens alone do not tell it and it has to be saved.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/kernel/math.h"
+#include "engine/sample/sample.h"
+
+enum { TAU, ETA };
+
+static const struct qwen_sample_opt opts[] = {
+	[TAU] = { .name = "mirostat", .type = QWEN_SAMPLE_REAL,
+	  .arg = "TAU", .min = 0, .max = 100, .def = 0,
+	  .help = "keep the surprise of tokens at TAU bits; 0 does not" },
+	[ETA] = { .name = "mirostat-eta", .type = QWEN_SAMPLE_REAL,
+	  .arg = "ETA", .min = 0, .max = 1, .def = 0.1,
+	  .help = "how fast mirostat learns" },
+};
+
+#define LN2 0x1.62e42fefa39efp-1
+
+struct memory {
+	double	 mu;
+	/* of the last choice, what accept needs: tokens and their weights */
+	double	 total;
+	int32_t	*id;
+	float	*weight;
+	size_t	 n, cap;
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[TAU].d > 0;
+}
+
+static void
+end(void *memory)
+{
+	struct memory *m = memory;
+
+	if (m != NULL) {
+		free(m->id);
+		free(m->weight);
+	}
+	free(m);
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m = qwen_alloc(1, sizeof *m);
+
+	if (m != NULL) {
+		m->mu = 2 * v[TAU].d;
+		m->cap = w->n_vocab;
+		m->id = qwen_alloc(m->cap, sizeof *m->id);
+		m->weight = qwen_alloc(m->cap, sizeof *m->weight);
+		if (m->id != NULL && m->weight != NULL)
+			return m;
+		end(m);
+	}
+	qwen_fail(err, QWEN_ENOMEM, "mirostat");
+	return NULL;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	struct memory *m = memory;
+	float max = qwen_cands_max(l);
+	/* surprise in bits: (max - logit + ln Z) / ln 2 */
+	double room = m->mu * LN2 - qwen_log(qwen_cands_weigh(l));
+
+	(void)v;
+	/* the best one stays, however surprising */
+	qwen_cands_cut(l, l->logit,
+	    room > 0 ? (float)((double)max - room) : max);
+	m->total = qwen_cands_weigh(l);
+	m->n = l->n;
+	memcpy(m->id, l->id, l->n * sizeof *m->id);
+	memcpy(m->weight, l->weight, l->n * sizeof *m->weight);
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	size_t lo = 0, hi = m->n, mid;
+	double surprise;
+
+	if (!generated || m->n == 0)
+		return 0;
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (m->id[mid] < token)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo < m->n && m->id[lo] == token && m->weight[lo] > 0) {
+		surprise = qwen_log(m->total / (double)m->weight[lo]) / LN2;
+		m->mu -= v[ETA].d * (surprise - v[TAU].d);
+	}
+	m->n = 0;
+	return 0;
+}
+
+static double
+save(const void *memory)
+{
+	return ((const struct memory *)memory)->mu;
+}
+
+static void
+restore(void *memory, double saved)
+{
+	((struct memory *)memory)->mu = saved;
+}
+
+const struct qwen_sampler_method qwen_sampler_mirostat = {
+	.name = "mirostat", .rank = QWEN_RANK_MIROSTAT, .draws = 1,
+	.n_opts = 2, .opts = opts, .active = active, .apply = apply,
+	.begin = begin, .accept = accept, .save = save, .restore = restore,
+	.end = end,
+};

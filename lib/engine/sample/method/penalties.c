@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * penalties.c - make tokens that were there already less likely.
+ *
+ * For a token that occurs c > 0 times in the window: a positive logit is
+ * divided by the repetition penalty, another one multiplied; then frequency
+ * penalty times c and the presence penalty are taken off.  The window is the
+ * last tokens generated, or of all the text with --penalty-prompt.
+ *
+ * Keskar et al., "CTRL: A Conditional Transformer Language Model for
+ * Controllable Generation", arXiv:1909.05858, section 4.1, with the sign of the
+ * logit taken into account; frequency and presence penalties as in common HTTP
+ * interfaces.
+ */
+#include <float.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sample/sample.h"
+#include "engine/sample/seen.h"
+
+enum { REPEAT, PRESENCE, FREQUENCY, LAST_N, PROMPT };
+
+static const struct qwen_sample_opt opts[] = {
+	[REPEAT] = { .name = "repeat-penalty", .type = QWEN_SAMPLE_REAL,
+	  .arg = "X", .min = 0.01, .max = 100, .def = 1,
+	  .help = "divide the logits of tokens already there; 1 does nothing" },
+	[PRESENCE] = { .name = "presence-penalty", .type = QWEN_SAMPLE_REAL,
+	  .arg = "X", .min = -100, .max = 100, .def = 0,
+	  .help = "take X off the logits of tokens already there" },
+	[FREQUENCY] = { .name = "frequency-penalty", .type = QWEN_SAMPLE_REAL,
+	  .arg = "X", .min = -100, .max = 100, .def = 0,
+	  .help = "take X off for each time a token is there" },
+	[LAST_N] = { .name = "penalty-last-n", .type = QWEN_SAMPLE_INT,
+	  .arg = "N", .min = -1, .max = INT32_MAX, .def = 64,
+	  .help = "penalties look at the last N tokens; -1: at all" },
+	[PROMPT] = { .name = "penalty-prompt", .type = QWEN_SAMPLE_FLAG,
+	  .help = "penalties look at the prompt too" },
+};
+
+struct memory {
+	uint32_t	*count;		/* of each token in the window */
+	struct qwen_seen seen;		/* all that were eligible */
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return (v[REPEAT].d != 1 || v[PRESENCE].d != 0 ||
+	    v[FREQUENCY].d != 0) && v[LAST_N].i != 0;
+}
+
+static void
+end(void *memory)
+{
+	struct memory *m = memory;
+
+	if (m != NULL) {
+		free(m->count);
+		free(m->seen.token);
+	}
+	free(m);
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m = qwen_alloc(1, sizeof *m);
+
+	(void)v;
+	if (m != NULL)
+		m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
+	if (m == NULL || m->count == NULL) {
+		end(m);
+		qwen_fail(err, QWEN_ENOMEM, "penalties");
+		return NULL;
+	}
+	return m;
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	size_t from;
+
+	if (!generated && !v[PROMPT].i)
+		return 0;
+	if (qwen_seen_add(&m->seen, token) < 0)
+		return -1;
+	m->count[token]++;
+	/* the one before the window has left it just now */
+	if ((from = qwen_seen_from(&m->seen, v[LAST_N].i)) > 0)
+		m->count[m->seen.token[from - 1]]--;
+	return 0;
+}
+
+static float
+clamp(float x)
+{
+	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
+}
+
+/* The logit x of a token that is there so many times. */
+static float
+punish(const union qwen_sample_value *v, float x, uint32_t count)
+{
+	float repeat = (float)v[REPEAT].d;
+	float presence = (float)v[PRESENCE].d, freq = (float)v[FREQUENCY].d;
+
+	x = x > 0 ? x / repeat : x * repeat;
+	return clamp(x - ((float)count * freq + presence));
+}
+
+#define DONE 0x80000000u	/* this one has had its penalty */
+
+/* The window is looked at, not the list, which may be much longer. */
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	struct memory *m = memory;
+	size_t from = qwen_seen_from(&m->seen, v[LAST_N].i), i, at;
+	const int32_t *token = m->seen.token;
+
+	for (i = from; i < m->seen.n; i++) {
+		uint32_t *count = &m->count[token[i]];
+
+		if (*count & DONE)
+			continue;
+		if ((at = qwen_cands_find(l, token[i])) < l->n)
+			qwen_cands_set(l, at, punish(v, l->logit[at], *count));
+		*count |= DONE;
+	}
+	for (i = from; i < m->seen.n; i++)
+		m->count[token[i]] &= ~DONE;
+}
+
+const struct qwen_sampler_method qwen_sampler_penalties = {
+	.name = "penalties", .rank = QWEN_RANK_PENALTIES,
+	.n_opts = sizeof opts / sizeof opts[0], .opts = opts,
+	.active = active, .apply = apply,
+	.begin = begin, .accept = accept, .end = end,
+};

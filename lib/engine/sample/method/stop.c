@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * stop.c - texts that end the generation, wherever the borders of tokens are.
+ *
+ * Looked for in the bytes of the tokens generated behind the prompt.  The token
+ * that completes one is the last.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "stop", .type = QWEN_SAMPLE_LIST, .arg = "TEXT",
+	  .help = "end behind TEXT; may be given again" },
+};
+
+enum { TEXT_MAX = 4096 };
+
+struct memory {
+	const struct qwen_pieces *pieces;
+	char		*tail;		/* the last bytes, room for one token */
+	size_t		 n, keep;	/* at most so many stay */
+	int		 stopped;
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].list.n > 0;
+}
+
+static int
+check(size_t opt, const char *text, struct qwen_err *err)
+{
+	size_t n = strlen(text);
+
+	(void)opt;
+	return n > 0 && n <= TEXT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "%zu bytes; a text has 1 to %d", n, TEXT_MAX);
+}
+
+static void
+end(void *memory)
+{
+	struct memory *m = memory;
+
+	if (m != NULL)
+		free(m->tail);
+	free(m);
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m = qwen_alloc(1, sizeof *m);
+	size_t i, n, longest = 0;
+
+	if (m == NULL) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return NULL;
+	}
+	m->pieces = w->pieces;
+	for (i = 0; i < v[0].list.n; i++) {
+		n = strlen(v[0].list.text[i]) - 1;
+		m->keep = n > m->keep ? n : m->keep;
+	}
+	for (i = 0; i < w->pieces->n; i++) {
+		n = qwen_piece(w->pieces, (int32_t)i).len;
+		longest = n > longest ? n : longest;
+	}
+	if ((m->tail = qwen_alloc(m->keep + longest, 1)) == NULL) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		end(m);
+		return NULL;
+	}
+	return m;
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	struct qwen_str s = qwen_piece(m->pieces, token), tail;
+	size_t i;
+
+	m->stopped = 0;
+	if (!generated) {
+		m->n = 0;
+		return 0;
+	}
+	if (s.len > 0)
+		memcpy(m->tail + m->n, s.s, s.len);
+	m->n += s.len;
+	tail = (struct qwen_str){ m->tail, m->n };
+	for (i = 0; i < v[0].list.n && !m->stopped; i++)
+		m->stopped = qwen_text_has(tail, v[0].list.text[i]);
+	if (m->stopped)
+		m->n = 0;
+	if (m->n > m->keep) {
+		memmove(m->tail, m->tail + m->n - m->keep, m->keep);
+		m->n = m->keep;
+	}
+	return 0;
+}
+
+static int
+stops(const void *memory)
+{
+	return ((const struct memory *)memory)->stopped;
+}
+
+const struct qwen_sampler_method qwen_sampler_stop = {
+	.name = "stop", .rank = QWEN_RANK_STOP, .keeps_best = 1,
+	.needs_pieces = 1, .n_opts = 1, .opts = opts, .active = active,
+	.check = check, .begin = begin, .accept = accept, .stops = stops,
+	.end = end,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * temperature.c - divide the logits by a temperature: below 1 sharpens the
+ * distribution, above 1 flattens it, 0 leaves the best token alone.
+ */
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "temp", .type = QWEN_SAMPLE_REAL, .arg = "T",
+	  .min = 0, .max = 1000, .def = 0,
+	  .help = "temperature; 0 takes the best token" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].d != 1;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	(void)memory;
+	if (v[0].d == 0)
+		qwen_cands_only(l, qwen_cands_best(l));
+	else
+		qwen_cands_temper(l, (float)v[0].d);
+}
+
+const struct qwen_sampler_method qwen_sampler_temperature = {
+	.name = "temp", .rank = QWEN_RANK_TEMPERATURE,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * think.c - a limit to the tokens of a thinking block.  When N are spent, the
+ * block is closed as the model would, by </think> on a line of its own and an
+ * empty line, and the answer goes on from there.
+ *
+ * "Thinking budget" of the Qwen3 Technical Report, arXiv:2505.09388, section
+ * 4.3; without the sentence that it puts in front of the end.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "think-max", .type = QWEN_SAMPLE_INT, .arg = "N",
+	  .min = -1, .max = INT32_MAX, .def = -1,
+	  .help = "close a thinking block after N tokens; -1: never" },
+};
+
+struct memory {
+	const struct qwen_pieces *pieces;
+	int32_t		 line, gap;	/* "\n" and "\n\n", or -1 */
+	int		 inside;	/* a block that is not closed */
+	int		 on_line;	/* the text so far ends a line */
+	int		 closed;	/* by us: the gap is due */
+	uint64_t	 spent;		/* in blocks, behind the prompt */
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].i >= 0;
+}
+
+static int32_t
+find(const struct qwen_pieces *p, const char *text)
+{
+	size_t i, n = strlen(text);
+
+	for (i = 0; i < p->n; i++) {
+		struct qwen_str s = qwen_piece(p, (int32_t)i);
+
+		if (s.len == n && memcmp(s.s, text, n) == 0)
+			return (int32_t)i;
+	}
+	return -1;
+}
+
+static void *
+begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	struct memory *m;
+
+	(void)v;
+	if (w->pieces->think < 0 || w->pieces->unthink < 0) {
+		qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary has no "
+		    "<think> and </think>");
+		return NULL;
+	}
+	if ((m = qwen_alloc(1, sizeof *m)) == NULL) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return NULL;
+	}
+	m->pieces = w->pieces;
+	m->line = find(w->pieces, "\n");
+	m->gap = find(w->pieces, "\n\n");
+	return m;
+}
+
+static int32_t
+force(const union qwen_sample_value *v, const void *memory)
+{
+	const struct memory *m = memory;
+
+	if (m->closed)
+		return m->gap;
+	if (!m->inside || m->spent < (uint64_t)v[0].i)
+		return -1;
+	return m->on_line || m->line < 0 ? m->pieces->unthink : m->line;
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	struct qwen_str s = qwen_piece(m->pieces, token);
+	int ours = generated && token == force(v, memory);
+
+	m->closed = ours && token == m->pieces->unthink && m->gap >= 0;
+	if (!generated)
+		m->spent = 0;
+	else if (m->inside)
+		m->spent++;
+	if (token == m->pieces->think)
+		m->inside = 1;
+	else if (token == m->pieces->unthink)
+		m->inside = 0;
+	if (s.len > 0)
+		m->on_line = s.s[s.len - 1] == '\n';
+	return 0;
+}
+
+static void
+end(void *memory)
+{
+	free(memory);
+}
+
+const struct qwen_sampler_method qwen_sampler_think = {
+	.name = "think-max", .rank = QWEN_RANK_THINK, .keeps_best = 1,
+	.needs_pieces = 1, .n_opts = 1, .opts = opts, .active = active,
+	.begin = begin, .accept = accept, .force = force, .end = end,
+};

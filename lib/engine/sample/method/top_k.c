@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * top_k.c - keep the K best tokens.
+ *
+ * Fan, Lewis, Dauphin, "Hierarchical Neural Story Generation", ACL 2018
+ * (arXiv:1805.04833), section 5.4.
+ */
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "top-k", .type = QWEN_SAMPLE_INT, .arg = "K",
+	  .min = 0, .max = INT32_MAX, .def = 0,
+	  .help = "keep the K best tokens; 0 keeps all" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].i != 0;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	(void)memory;
+	if ((uint64_t)v[0].i < l->n)
+		qwen_cands_keep(l, l->logit, NULL, (double)v[0].i);
+}
+
+const struct qwen_sampler_method qwen_sampler_top_k = {
+	.name = "top-k", .rank = QWEN_RANK_TOP_K, .keeps_best = 1,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

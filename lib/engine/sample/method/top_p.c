@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * top_p.c - keep the best tokens whose probabilities sum up to P.
+ *
+ * Holtzman et al., "The Curious Case of Neural Text Degeneration", ICLR 2020
+ * (arXiv:1904.09751), section 3.1.
+ */
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "top-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 1,
+	  .help = "keep the best tokens that have P of the probability" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].d < 1;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	double total = qwen_cands_weigh(l);
+
+	(void)memory;
+	qwen_cands_keep(l, l->logit, l->weight, v[0].d * total);
+}
+
+const struct qwen_sampler_method qwen_sampler_top_p = {
+	.name = "top-p", .rank = QWEN_RANK_TOP_P, .keeps_best = 1,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

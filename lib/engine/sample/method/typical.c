@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * typical.c - keep the tokens whose surprise is nearest to the expected one,
+ * until they have P of the probability.
+ *
+ * Meister et al., "Locally Typical Sampling", TACL 2023 (arXiv:2202.00666),
+ * section 5.  With d = highest logit - logit, the surprise of a token is d + ln
+ * Z and the entropy E[d] + ln Z, so their distance is |d - E[d]|.
+ */
+#include "engine/sample/sample.h"
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "typical", .type = QWEN_SAMPLE_REAL, .arg = "P",
+	  .min = 0, .max = 1, .def = 1,
+	  .help = "keep the most typical tokens that have P of the probability" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	return v[0].d < 1;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	double total = qwen_cands_weigh(l), mean = qwen_cands_mean(l, total);
+
+	(void)memory;
+	l->sift->nearness(l->score, l->logit, l->n, (double)qwen_cands_max(l),
+	    mean);
+	qwen_cands_keep(l, l->score, l->weight, v[0].d * total);
+}
+
+const struct qwen_sampler_method qwen_sampler_typical = {
+	.name = "typical", .rank = QWEN_RANK_TYPICAL,
+	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+};

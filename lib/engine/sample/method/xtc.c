@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * xtc.c - now and then, exclude the top choices: of the tokens that have at
+ * least T of the probability, only the least likely stays.
+ *
+ * Weidmann, "Exclude Top Choices (XTC)", text-generation-webui, pull request
+ * 6335 (2024).  The coin is a function of seed and position, like the draw.
+ */
+#include "engine/sample/sample.h"
+
+enum { CHANCE, THRESHOLD };
+
+static const struct qwen_sample_opt opts[] = {
+	[CHANCE] = { .name = "xtc-probability", .type = QWEN_SAMPLE_REAL,
+	  .arg = "P", .min = 0, .max = 1, .def = 0,
+	  .help = "how often to drop all likely tokens but the last of them" },
+	[THRESHOLD] = { .name = "xtc-threshold", .type = QWEN_SAMPLE_REAL,
+	  .arg = "T", .min = 0, .max = 1, .def = 0.1,
+	  .help = "a token is likely that has T of the probability" },
+};
+
+static int
+active(const union qwen_sample_value *v)
+{
+	/* of two tokens one has a half at most */
+	return v[CHANCE].d > 0 && v[THRESHOLD].d <= 0.5;
+}
+
+static void
+apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
+{
+	size_t i, at, last = l->n, likely;
+	uint64_t w;
+	double limit;
+
+	(void)memory;
+	if (l->chance >= v[CHANCE].d)
+		return;
+	limit = v[THRESHOLD].d * qwen_cands_weigh(l);
+	likely = l->sift->at_least(l->bits, l->weight, l->n,
+	    qwen_sample_float_up(limit));
+	if (likely < 2)
+		return;
+	/* of equals, the one of the highest id is the worst */
+	for (i = 0; i < l->n; i += 64) {
+		for (w = l->bits[i / 64]; w != 0; w &= w - 1) {
+			at = i + (size_t)__builtin_ctzll(w);
+			if (last == l->n || l->logit[at] <= l->logit[last])
+				last = at;
+		}
+	}
+	qwen_cands_flip(l);
+	l->bits[last / 64] |= (uint64_t)1 << last % 64;
+	qwen_cands_squeeze(l);
+}
+
+const struct qwen_sampler_method qwen_sampler_xtc = {
+	.name = "xtc", .rank = QWEN_RANK_XTC,
+	.n_opts = 2, .opts = opts, .active = active, .apply = apply,
+};

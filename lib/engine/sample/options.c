@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: ISC */
+/* options.c - the options of all methods, and their values from text. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sample/sampler.h"
+
+static const struct qwen_sample_opt own[N_OWN] = {
+	[SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT, .arg = "N",
+	  .def = 0, .help = "seed of the random numbers" },
+	[CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT, .arg = "LIST",
+	  .help = "these methods in this order, as in top-k,temp" },
+};
+
+size_t
+qwen_sample_n_opts(void)
+{
+	struct qwen_slot slot[N_METHODS];
+	size_t i, n = N_OWN;
+
+	qwen_chain_slots(slot);
+	for (i = 0; i < N_METHODS; i++)
+		n += slot[i].m->n_opts;
+	return n;
+}
+
+const struct qwen_sample_opt *
+qwen_sample_opt(size_t i)
+{
+	struct qwen_slot slot[N_METHODS];
+	size_t s;
+
+	if (i < N_OWN)
+		return &own[i];
+	i -= N_OWN;
+	qwen_chain_slots(slot);
+	for (s = 0; s < N_METHODS; s++) {
+		if (i < slot[s].m->n_opts)
+			return &slot[s].m->opts[i];
+		i -= slot[s].m->n_opts;
+	}
+	return NULL;
+}
+
+/* The default, which is given as a double. */
+union qwen_sample_value
+qwen_sample_initial(const struct qwen_sample_opt *o)
+{
+	union qwen_sample_value v;
+
+	memset(&v, 0, sizeof v);
+	if (o->type == QWEN_SAMPLE_REAL)
+		v.d = o->def;
+	else if (o->type == QWEN_SAMPLE_UINT)
+		v.u = (uint64_t)o->def;
+	else if (o->type == QWEN_SAMPLE_INT || o->type == QWEN_SAMPLE_FLAG)
+		v.i = (int64_t)o->def;
+	return v;
+}
+
+void
+qwen_sample_free_list(struct qwen_sample_list *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		free(l->text[i]);
+	free(l->text);
+	l->text = NULL;
+	l->n = 0;
+}
+
+int
+qwen_sample_is_text(const struct qwen_sample_opt *o)
+{
+	return o->type == QWEN_SAMPLE_TEXT || o->type == QWEN_SAMPLE_LIST;
+}
+
+int
+qwen_sample_differs(const struct qwen_sample_opt *o,
+    const union qwen_sample_value *v)
+{
+	union qwen_sample_value def = qwen_sample_initial(o);
+
+	if (qwen_sample_is_text(o))
+		return v->list.n > 0;
+	if (o->type == QWEN_SAMPLE_REAL)
+		return v->d != def.d;
+	return o->type == QWEN_SAMPLE_UINT ? v->u != def.u : v->i != def.i;
+}
+
+/* "5000 is not a number from 0 to 1000": the caller names the option. */
+static int
+bad_value(const struct qwen_sample_opt *o, const char *text,
+    struct qwen_err *err)
+{
+	if (o->type == QWEN_SAMPLE_FLAG)
+		return qwen_fail(err, QWEN_ERANGE, "\"%.40s\" is not 0 or 1", text);
+	if (o->type == QWEN_SAMPLE_UINT)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "\"%.40s\" is not a whole number from 0 to 2^64 - 1", text);
+	return qwen_fail(err, QWEN_ERANGE,
+	    "\"%.40s\" is not a %snumber from %.10g to %.10g", text,
+	    o->type == QWEN_SAMPLE_INT ? "whole " : "", o->min, o->max);
+}
+
+/* Whole numbers in decimal, others in decimal with point and exponent. */
+static int
+parse(const struct qwen_sample_opt *o, const char *text,
+    union qwen_sample_value *v, struct qwen_err *err)
+{
+	const char *set = o->type == QWEN_SAMPLE_REAL ? "+-.0123456789eE" :
+	    o->type == QWEN_SAMPLE_UINT ? "0123456789" : "+-0123456789";
+	char *tail;
+	double d;
+
+	if (text[0] == '\0' || text[strspn(text, set)] != '\0')
+		return bad_value(o, text, err);
+	errno = 0;
+	if (o->type == QWEN_SAMPLE_REAL)
+		d = v->d = strtod(text, &tail);
+	else if (o->type == QWEN_SAMPLE_UINT)
+		d = (double)(v->u = strtoull(text, &tail, 10));
+	else
+		d = (double)(v->i = strtoll(text, &tail, 10));
+	if (*tail != '\0' || tail == text)
+		return bad_value(o, text, err);
+	if (o->type == QWEN_SAMPLE_REAL ? !(d >= o->min && d <= o->max) :
+	    errno != 0)
+		return bad_value(o, text, err);
+	if (o->type == QWEN_SAMPLE_INT && (d < o->min || d > o->max))
+		return bad_value(o, text, err);
+	if (o->type == QWEN_SAMPLE_FLAG && (v->i < 0 || v->i > 1))
+		return bad_value(o, text, err);
+	return 0;
+}
+
+/* Whether a text may be the value of option i: 0; or -1 and why. */
+static int
+check_text(struct qwen_sampler *s, size_t i, const char *text,
+    struct qwen_err *err)
+{
+	struct qwen_slot *out[N_METHODS], *slot = s->slot;
+
+	if (i == CHAIN)
+		return qwen_chain_read(text, s->slot, out, err) < 0 ? -1 : 0;
+	for (i -= N_OWN; i >= slot->m->n_opts; slot++)
+		i -= slot->m->n_opts;
+	return slot->m->check != NULL ? slot->m->check(i, text, err) : 0;
+}
+
+static int
+set_text(struct qwen_sampler *s, size_t i, const char *text,
+    struct qwen_err *err)
+{
+	struct qwen_sample_list *l = &s->v[i].list;
+	char *copy, **more;
+
+	if (check_text(s, i, text, err) < 0)
+		return -1;
+	copy = qwen_alloc(strlen(text) + 1, 1);
+	if (copy == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	memcpy(copy, text, strlen(text));
+	if (qwen_sample_opt(i)->type == QWEN_SAMPLE_TEXT)
+		qwen_sample_free_list(l);
+	if ((more = realloc(l->text, (l->n + 1) * sizeof *more)) == NULL) {
+		free(copy);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	l->text = more;
+	l->text[l->n++] = copy;
+	return 0;
+}
+
+int
+qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
+    struct qwen_err *err)
+{
+	const struct qwen_sample_opt *o;
+	union qwen_sample_value v = { 0 };
+	size_t i, n = qwen_sample_n_opts();
+
+	for (i = 0; i < n; i++) {
+		o = qwen_sample_opt(i);
+		if (strcmp(o->name, name) != 0)
+			continue;
+		if (s->n_vocab != 0)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "set after the first token");
+		if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
+			text = "1";
+		if (text == NULL)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "a value is missing");
+		if (qwen_sample_is_text(o))
+			return set_text(s, i, text, err);
+		if (parse(o, text, &v, err) < 0)
+			return -1;
+		s->v[i] = v;
+		return 0;
+	}
+	return qwen_fail(err, QWEN_EUNSUP,
+	    "no sampling method has the option %.60s", name);
+}
+
+const char *
+qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
+{
+	const struct qwen_sample_opt *o;
+	size_t k;
+
+	for (k = 0; (o = qwen_sample_opt(k)) != NULL; k++) {
+		if (strcmp(o->name, name) == 0)
+			return qwen_sample_is_text(o) && i < s->v[k].list.n ?
+			    s->v[k].list.text[i] : NULL;
+	}
+	return NULL;
+}

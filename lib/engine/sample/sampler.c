@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: ISC */
+/* sampler.c - a sampler's life: options, a timeline, and choice by choice. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pieces.h"
+#include "engine/sample/sampler.h"
+
+int
+qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
+{
+	struct qwen_sampler *s = calloc(1, sizeof *s);
+	size_t i, n = qwen_sample_n_opts();
+
+	*out = NULL;
+	if (s == NULL || (s->v = calloc(n, sizeof *s->v)) == NULL) {
+		free(s);
+		return qwen_fail(err, QWEN_ENOMEM, "a sampler");
+	}
+	for (i = 0; i < n; i++)
+		s->v[i] = qwen_sample_initial(qwen_sample_opt(i));
+	s->features = qwen_cpu_detect();
+	qwen_chain_slots(s->slot);
+	for (i = 0, n = N_OWN; i < N_METHODS; i++) {
+		s->slot[i].v = s->v + n;
+		n += s->slot[i].m->n_opts;
+	}
+	*out = s;
+	return 0;
+}
+
+/* Forget the timeline; the options stay. */
+static void
+end(struct qwen_sampler *s)
+{
+	size_t i;
+
+	for (i = 0; i < N_METHODS; i++) {
+		if (s->slot[i].memory != NULL)
+			s->slot[i].m->end(s->slot[i].memory);
+		s->slot[i].memory = NULL;
+	}
+	qwen_cands_fini(&s->list);
+	qwen_constraint_free(s->constraint);
+	s->constraint = NULL;
+	s->n_run = 0;
+	s->n_vocab = 0;
+	s->generated = 0;
+}
+
+void
+qwen_sampler_free(struct qwen_sampler *s)
+{
+	size_t i, n = qwen_sample_n_opts();
+
+	if (s == NULL)
+		return;
+	end(s);
+	for (i = 0; i < n; i++) {
+		if (qwen_sample_is_text(qwen_sample_opt(i)))
+			qwen_sample_free_list(&s->v[i].list);
+	}
+	free(s->masked);
+	free(s->eog);
+	free(s->v);
+	free(s);
+}
+
+int
+qwen_sampler_needs_pieces(const struct qwen_sampler *s)
+{
+	size_t i;
+	int needs = s->grammar != NULL;
+
+	for (i = 0; i < N_METHODS; i++)
+		needs |= s->slot[i].m->needs_pieces &&
+		    s->slot[i].m->active(s->slot[i].v);
+	return needs;
+}
+
+void
+qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p)
+{
+	s->pieces = p;
+}
+
+static int
+compare_i32(const void *a, const void *b)
+{
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void
+qwen_sampler_grammar(struct qwen_sampler *s, const struct qwen_grammar *g,
+    const struct qwen_trie *t)
+{
+	s->grammar = g;
+	s->trie = t;
+}
+
+/* A sorted copy of a list of tokens in place of another. */
+static int
+copy_ids(int32_t **to, size_t *n_to, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	int32_t *copy = qwen_alloc(n, sizeof *copy);
+
+	if (copy == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "a list of %zu tokens", n);
+	if (n > 0)
+		memcpy(copy, ids, n * sizeof *copy);
+	qsort(copy, n, sizeof *copy, compare_i32);
+	free(*to);
+	*to = copy;
+	*n_to = n;
+	return 0;
+}
+
+int
+qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	return copy_ids(&s->masked, &s->n_masked, ids, n, err);
+}
+
+int
+qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
+    struct qwen_err *err)
+{
+	return copy_ids(&s->eog, &s->n_eog, ids, n, err);
+}
+
+int
+qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
+    struct qwen_err *err)
+{
+	unsigned limit;
+
+	s->features = qwen_cpu_detect();
+	if (level == NULL)
+		return 0;
+	if (qwen_cpu_level(level, &limit) < 0)
+		return qwen_fail(err, QWEN_ERANGE, "no CPU level \"%.40s\"",
+		    level);
+	s->features &= limit;
+	return 0;
+}
+
+/* ----------------------------------------------------------- the timeline */
+
+static int
+begin_methods(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+{
+	struct qwen_sample_world w = {
+		.n_vocab = n_vocab, .pieces = s->pieces,
+		.eog = s->eog, .n_eog = s->n_eog,
+	};
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		struct qwen_slot *slot = s->run[i];
+
+		if (slot->m->needs_pieces && w.pieces == NULL)
+			return qwen_fail(err, QWEN_EUNSUP,
+			    "%s needs the texts of the tokens", slot->m->name);
+		if (slot->m->needs_pieces && w.pieces->n != n_vocab)
+			return qwen_fail(err, QWEN_ERANGE, "texts of %zu "
+			    "tokens for a vocabulary of %zu", w.pieces->n,
+			    n_vocab);
+		if (slot->m->begin != NULL &&
+		    (slot->memory = slot->m->begin(slot->v, &w, err)) == NULL)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+begin_grammar(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+{
+	if (s->grammar == NULL)
+		return 0;
+	if (s->pieces == NULL || s->trie == NULL || s->pieces->n != n_vocab)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "a grammar needs the texts of the tokens");
+	return qwen_constraint_new(&s->constraint, s->grammar, s->trie,
+	    s->pieces, err);
+}
+
+int
+qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
+    struct qwen_err *err)
+{
+	end(s);
+	if (n_vocab == 0 || n_vocab > INT32_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu",
+		    n_vocab);
+	if (qwen_chain_arrange(s, err) < 0 ||
+	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
+	    begin_methods(s, n_vocab, err) < 0 ||
+	    begin_grammar(s, n_vocab, err) < 0) {
+		end(s);
+		return -1;
+	}
+	s->sift = qwen_sift_choose(s->features);
+	s->greedy = qwen_chain_is_greedy(s);
+	s->n_vocab = n_vocab;
+	return 0;
+}
+
+void
+qwen_sampler_lend(struct qwen_sampler *s, struct qwen_cands *l)
+{
+	s->lent = l;
+}
+
+int
+qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
+    int generated, struct qwen_err *err)
+{
+	size_t i, k;
+
+	for (k = 0; k < n; k++) {
+		if (tokens[k] < 0 || (size_t)tokens[k] >= s->n_vocab)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %ld is outside the vocabulary of %zu",
+			    (long)tokens[k], s->n_vocab);
+	}
+	for (i = 0; i < s->n_run; i++) {
+		struct qwen_slot *slot = s->run[i];
+
+		if (slot->m->accept == NULL)
+			continue;
+		for (k = 0; k < n; k++) {
+			if (slot->m->accept(slot->v, slot->memory, tokens[k],
+			    generated) < 0)
+				return qwen_fail(err, QWEN_ENOMEM,
+				    "sampling: %s", slot->m->name);
+		}
+	}
+	for (k = 0; k < n && s->constraint != NULL; k++) {
+		if (qwen_constraint_accept(s->constraint, tokens[k],
+		    generated, err) < 0)
+			return -1;
+	}
+	if (n > 0)
+		s->generated = generated;
+	return 0;
+}
+
+int
+qwen_sampler_stopped(const struct qwen_sampler *s)
+{
+	int stops = 0, holds = 0;
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		const struct qwen_slot *slot = s->run[i];
+
+		if (slot->m->stops != NULL)
+			stops |= slot->m->stops(slot->memory);
+		if (slot->m->holds != NULL)
+			holds |= slot->m->holds(slot->v, slot->memory);
+	}
+	return s->generated && stops && !holds;
+}
+
+/* There is one method with something to save. */
+static const struct qwen_slot *
+with_memory(const struct qwen_sampler *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_run; i++) {
+		if (s->run[i]->m->save != NULL)
+			return s->run[i];
+	}
+	return NULL;
+}
+
+void
+qwen_sampler_save(const struct qwen_sampler *s, char buf[QWEN_SAMPLER_MEMORY])
+{
+	const struct qwen_slot *slot = with_memory(s);
+
+	buf[0] = '\0';
+	if (slot != NULL)
+		snprintf(buf, QWEN_SAMPLER_MEMORY, "%s=%.17g", slot->m->name,
+		    slot->m->save(slot->memory));
+}
+
+int
+qwen_sampler_restore(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err)
+{
+	const struct qwen_slot *slot = with_memory(s);
+	size_t n = strcspn(text, "=");
+	char *tail;
+	double d;
+
+	/* what another method left is of no use to this one */
+	if (text[0] == '\0' || slot == NULL || strlen(slot->m->name) != n ||
+	    memcmp(slot->m->name, text, n) != 0)
+		return 0;
+	d = text[n] != '\0' ? strtod(text + n + 1, &tail) : 0;
+	if (text[n] == '\0' || *tail != '\0' || !(d >= -1e6 && d <= 1e6))
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "\"%.60s\" is not what a sampler remembers", text);
+	slot->m->restore(slot->memory, d);
+	return 0;
+}
+
+/* ------------------------------------------------------------- the choice */
+
+static uint64_t
+mix(uint64_t z)
+{
+	z ^= z >> 30;
+	z *= 0xbf58476d1ce4e5b9;
+	z ^= z >> 27;
+	z *= 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+double
+qwen_sample_uniform(uint64_t seed, uint64_t pos)
+{
+	const uint64_t g = 0x9e3779b97f4a7c15;
+
+	return (double)(mix(mix(seed + g) + (pos + 1) * g) >> 11) * 0x1p-53;
+}
+
+/* What a method says comes next, or -1. */
+static int32_t
+forced(const struct qwen_sampler *s)
+{
+	int32_t id = -1;
+	size_t i;
+
+	for (i = 0; i < s->n_run && id < 0; i++) {
+		if (s->run[i]->m->force != NULL)
+			id = s->run[i]->m->force(s->run[i]->v,
+			    s->run[i]->memory);
+	}
+	return id;
+}
+
+/* The best token of a whole row if it may be chosen; or -1. */
+static int32_t
+best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
+{
+	struct qwen_err err;
+	int finite;
+	int32_t id;
+
+	if (n == 0 || n > s->n_vocab)
+		return -1;
+	id = (int32_t)qwen_sample_best(s->sift, logits, n, &finite);
+	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked, s->n_masked,
+	    sizeof id, compare_i32) != NULL))
+		return -1;
+	/* what is wrong comes out when all tokens are asked about */
+	if (s->constraint != NULL &&
+	    qwen_constraint_fits(s->constraint, id, &err) <= 0)
+		return -1;
+	return id;
+}
+
+static int
+none_left(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_ERANGE, "no token of the row may be chosen");
+}
+
+int
+qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
+    const int32_t *ids, size_t n, uint64_t pos, int32_t *out,
+    struct qwen_err *err)
+{
+	struct qwen_cands *l = s->lent != NULL ? s->lent : &s->list;
+	uint64_t seed = s->v[SEED].u;
+	size_t i;
+
+	if ((*out = forced(s)) >= 0)
+		return 0;
+	if (s->greedy && ids == NULL &&
+	    (*out = best_of_row(s, logits, n)) >= 0)
+		return 0;
+	l->sift = s->sift;
+	if (qwen_cands_fill(l, logits, ids, n, s->n_vocab, err) < 0)
+		return -1;
+	if (s->n_masked > 0)
+		qwen_cands_drop(l, s->masked, s->n_masked);
+	if (s->constraint != NULL &&
+	    qwen_constraint_apply(s->constraint, l, err) < 0)
+		return -1;
+	l->chance = qwen_sample_uniform(~seed, pos);
+	for (i = 0; i < s->n_run && l->n > 0; i++) {
+		if (s->run[i]->m->apply != NULL)
+			s->run[i]->m->apply(s->run[i]->v, s->run[i]->memory, l);
+	}
+	if (l->n == 0)
+		return none_left(err);
+	i = l->n == 1 ? 0 : qwen_cands_draw(l, qwen_sample_uniform(seed, pos));
+	*out = l->id[i];
+	return 0;
+}

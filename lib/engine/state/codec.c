@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * codec.c - what is done to the bytes of a record: planes, then zstd.
+ *
+ * The high bytes of neighbouring floats (sign, exponent, first bits of the
+ * mantissa) are alike and the low ones are noise.  Sorted into planes, the
+ * first compress well and zstd passes over the second at the speed of a copy.
+ */
+#include <string.h>
+
+#include <zstd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/state/state.h"
+
+static const struct {
+	const char	*name;
+	unsigned	 width;
+} codecs[] = {
+	[QWEN_CODEC_NONE] = { "none", 1 },
+	[QWEN_CODEC_ZSTD] = { "zstd", 1 },
+	[QWEN_CODEC_ZSTD2] = { "zstd2", 2 },
+	[QWEN_CODEC_ZSTD4] = { "zstd4", 4 },
+};
+
+struct qwen_coder {
+	ZSTD_CCtx	*cctx;
+	ZSTD_DCtx	*dctx;
+	unsigned char	*planes;	/* QWEN_PIECE_MAX, */
+	unsigned char	*out;		/* likewise, for decoding; each when
+					   first needed */
+};
+
+const char *
+qwen_codec_name(enum qwen_codec c)
+{
+	return codecs[c].name;
+}
+
+int
+qwen_codec_find(const unsigned char *name, size_t n, enum qwen_codec *out)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
+		if (strlen(codecs[i].name) == n &&
+		    memcmp(codecs[i].name, name, n) == 0) {
+			*out = (enum qwen_codec)i;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+int
+qwen_coder_new(struct qwen_coder **out, struct qwen_err *err)
+{
+	struct qwen_coder *c = qwen_alloc(1, sizeof *c);
+
+	*out = c;
+	return c != NULL ? 0 : qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+void
+qwen_coder_free(struct qwen_coder *c)
+{
+	if (c == NULL)
+		return;
+	ZSTD_freeCCtx(c->cctx);
+	ZSTD_freeDCtx(c->dctx);
+	free(c->planes);
+	free(c->out);
+	free(c);
+}
+
+static int
+need(unsigned char **buf, struct qwen_err *err)
+{
+	if (*buf == NULL)
+		*buf = malloc(QWEN_PIECE_MAX);
+	return *buf != NULL ? 0 :
+	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+/* Plain loops over n numbers, which -O3 turns into vectors. */
+static void
+split2(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[i] = src[2 * i];
+		dst[n + i] = src[2 * i + 1];
+	}
+}
+
+static void
+join2(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[2 * i] = src[i];
+		dst[2 * i + 1] = src[n + i];
+	}
+}
+
+static void
+split4(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[i] = src[4 * i];
+		dst[n + i] = src[4 * i + 1];
+		dst[2 * n + i] = src[4 * i + 2];
+		dst[3 * n + i] = src[4 * i + 3];
+	}
+}
+
+static void
+join4(unsigned char *restrict dst, const unsigned char *restrict src,
+    size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		dst[4 * i] = src[i];
+		dst[4 * i + 1] = src[n + i];
+		dst[4 * i + 2] = src[2 * n + i];
+		dst[4 * i + 3] = src[3 * n + i];
+	}
+}
+
+/* Below this there is nothing to gain, or it is not worth the time. */
+static int
+pays(size_t n, size_t packed)
+{
+	return packed < n - n / 64;
+}
+
+/*
+ * One frame of n bytes in dst; each plane ends a block, since one table of
+ * codes for two of them would serve neither.  Returns its size, or 0 if it
+ * does not fit in n bytes.
+ */
+static size_t
+compress(struct qwen_coder *c, unsigned char *dst, const unsigned char *src,
+    size_t n, unsigned planes, int level)
+{
+	ZSTD_outBuffer out = { dst, n, 0 };
+	ZSTD_inBuffer in = { src, 0, 0 };
+	size_t left;
+	unsigned i;
+
+	ZSTD_CCtx_reset(c->cctx, ZSTD_reset_session_only);
+	ZSTD_CCtx_setParameter(c->cctx, ZSTD_c_compressionLevel, level);
+	ZSTD_CCtx_setPledgedSrcSize(c->cctx, n);
+	for (i = 1; i <= planes; i++) {
+		in.size = n / planes * i;
+		left = ZSTD_compressStream2(c->cctx, &out, &in,
+		    i == planes ? ZSTD_e_end : ZSTD_e_flush);
+		if (left != 0)	/* no room, or an error */
+			return 0;
+	}
+	return out.pos;
+}
+
+int
+qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
+    unsigned width, int level, unsigned char *buf, enum qwen_codec *codec,
+    const unsigned char **data, size_t *n_data, struct qwen_err *err)
+{
+	const void *src = raw;
+	size_t packed;
+
+	*codec = QWEN_CODEC_NONE;
+	*data = raw;
+	*n_data = n;
+	if (level == 0 || n < 64)
+		return 0;
+	if (need(&c->planes, err) < 0)
+		return -1;
+	if (c->cctx == NULL && (c->cctx = ZSTD_createCCtx()) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (n % width != 0)
+		width = 1;
+	if (width == 2)
+		split2(c->planes, raw, n / 2);
+	else if (width == 4)
+		split4(c->planes, raw, n / 4);
+	if (width > 1)
+		src = c->planes;
+	packed = compress(c, buf, src, n, width, level);
+	if (packed == 0 || !pays(n, packed))
+		return 0;
+	*codec = width == 4 ? QWEN_CODEC_ZSTD4 :
+	    width == 2 ? QWEN_CODEC_ZSTD2 : QWEN_CODEC_ZSTD;
+	*data = buf;
+	*n_data = packed;
+	return 0;
+}
+
+/* One frame, of n bytes, and nothing after it. */
+static int
+unpack(struct qwen_coder *c, unsigned char *dst, size_t n,
+    const unsigned char *data, size_t n_data, struct qwen_err *err)
+{
+	size_t got;
+
+	if (c->dctx == NULL && (c->dctx = ZSTD_createDCtx()) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	got = ZSTD_findFrameCompressedSize(data, n_data);
+	if (ZSTD_isError(got) || got != n_data)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "the data is not one zstd frame");
+	got = ZSTD_decompressDCtx(c->dctx, dst, n, data, n_data);
+	if (ZSTD_isError(got))
+		return qwen_fail(err, QWEN_EFORMAT, "zstd: %s",
+		    ZSTD_getErrorName(got));
+	if (got != n)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data where %zu were announced", got, n);
+	return 0;
+}
+
+int
+qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
+    const unsigned char *data, size_t n_data, size_t n_raw,
+    const unsigned char **raw, struct qwen_err *err)
+{
+	unsigned width = codecs[codec].width;
+
+	if (n_raw > QWEN_PIECE_MAX || n_raw % width != 0)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data, coded as %s", n_raw,
+		    codecs[codec].name);
+	if (codec == QWEN_CODEC_NONE) {
+		*raw = data;
+		if (n_data == n_raw)
+			return 0;
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "%zu bytes of data where %zu were announced", n_data,
+		    n_raw);
+	}
+	if (need(&c->planes, err) < 0 || need(&c->out, err) < 0)
+		return -1;
+	*raw = c->out;
+	if (unpack(c, width > 1 ? c->planes : c->out, n_raw, data, n_data,
+	    err) < 0)
+		return -1;
+	if (width == 2)
+		join2(c->out, c->planes, n_raw / 2);
+	else if (width == 4)
+		join4(c->out, c->planes, n_raw / 4);
+	return 0;
+}

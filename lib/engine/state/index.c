@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * index.c - what the index says of each record, and whether that is so.
+ *
+ * An entry: kind (24 bytes of text, zeros behind it), codec (8, likewise),
+ * layer, at (-1: none), off, len, offset, bytes (8 each, little-endian), check.
+ */
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/state/state.h"
+
+enum { CODEC_AT = QWEN_KIND_MAX, NUMBERS_AT = CODEC_AT + 8,
+    CHECK_AT = NUMBERS_AT + 48 };
+
+void
+qwen_state_entry_of(struct qwen_state_entry *e,
+    const struct qwen_state_rec *rec, const unsigned char *p, size_t n)
+{
+	memset(e, 0, sizeof *e);
+	memcpy(e->kind, rec->kind, sizeof e->kind);
+	e->has_data = (rec->there & 1u << QWEN_F_LEN) != 0 &&
+	    (rec->there & 1u << QWEN_F_CODEC) != 0;
+	e->codec = rec->codec;
+	e->layer = e->at = -1;
+	if (rec->there & 1u << QWEN_F_LAYER)
+		e->layer = (int64_t)rec->layer;
+	if (rec->there & 1u << QWEN_F_AT)
+		e->at = (int64_t)rec->pos;
+	e->off = rec->off;
+	e->len = rec->len;
+	e->offset = rec->offset;
+	e->bytes = n;
+	memcpy(e->check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
+}
+
+void
+qwen_state_entry_pack(const struct qwen_state_entry *e,
+    unsigned char out[QWEN_ENTRY_BYTES])
+{
+	const uint64_t v[] = { (uint64_t)e->layer, (uint64_t)e->at, e->off,
+	    e->len, e->offset, e->bytes };
+	size_t i;
+
+	memset(out, 0, QWEN_ENTRY_BYTES);
+	memcpy(out, e->kind, strlen(e->kind));
+	if (e->has_data)
+		memcpy(out + CODEC_AT, qwen_codec_name(e->codec),
+		    strlen(qwen_codec_name(e->codec)));
+	for (i = 0; i < 6; i++)
+		qwen_put_le64(out + NUMBERS_AT + 8 * i, v[i]);
+	memcpy(out + CHECK_AT, e->check, QWEN_CHECK_BYTES);
+}
+
+/* Text of at most n - 1 bytes with zeros behind it; its length, or -1. */
+static int
+text(const unsigned char *p, int n)
+{
+	const unsigned char *zero = memchr(p, 0, (size_t)n);
+	int i, len;
+
+	if (zero == NULL)
+		return -1;
+	len = (int)(zero - p);
+	for (i = len; i < n; i++) {
+		if (p[i] != 0)
+			return -1;
+	}
+	return len;
+}
+
+int
+qwen_state_entry_unpack(struct qwen_state_entry *e,
+    const unsigned char in[QWEN_ENTRY_BYTES], struct qwen_err *err)
+{
+	int kind = text(in, QWEN_KIND_MAX), codec = text(in + CODEC_AT, 8);
+	uint64_t v[6];
+	size_t i;
+
+	memset(e, 0, sizeof *e);
+	for (i = 0; i < 6; i++)
+		v[i] = qwen_le64(in + NUMBERS_AT + 8 * i);
+	if (kind <= 0 || codec < 0 || v[3] > QWEN_PIECE_MAX ||
+	    v[5] > QWEN_STATE_MAX || (codec == 0 && v[3] != 0))
+		return qwen_fail(err, QWEN_EFORMAT, "not a block of state");
+	memcpy(e->kind, in, (size_t)kind);
+	e->has_data = codec > 0;
+	if (codec > 0 && qwen_codec_find(in + CODEC_AT, (size_t)codec,
+	    &e->codec) < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
+		    codec, (const char *)in + CODEC_AT);
+	e->layer = (int64_t)v[0];
+	e->at = (int64_t)v[1];
+	e->off = v[2];
+	e->len = v[3];
+	e->offset = v[4];
+	e->bytes = v[5];
+	memcpy(e->check, in + CHECK_AT, QWEN_CHECK_BYTES);
+	return 0;
+}
+
+int
+qwen_state_list_add(struct qwen_state_list *l,
+    const struct qwen_state_entry *e, struct qwen_err *err)
+{
+	struct qwen_state_entry *more;
+	size_t cap;
+
+	if (l->n == l->cap) {
+		cap = 2 * l->cap + 32;
+		if ((more = realloc(l->entry, cap * sizeof *more)) == NULL)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		l->entry = more;
+		l->cap = cap;
+	}
+	l->entry[l->n++] = *e;
+	return 0;
+}
+
+/* -------------------------------------------------------------- in a stream */
+
+int
+qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err)
+{
+	memset(f, 0, sizeof *f);
+	f->seen = XXH3_createState();
+	f->said = XXH3_createState();
+	if (f->seen == NULL || f->said == NULL) {
+		qwen_state_follow_fini(f);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	XXH3_128bits_reset(f->seen);
+	XXH3_128bits_reset(f->said);
+	return 0;
+}
+
+void
+qwen_state_follow_fini(struct qwen_state_follow *f)
+{
+	XXH3_freeState(f->seen);
+	XXH3_freeState(f->said);
+	memset(f, 0, sizeof *f);
+}
+
+void
+qwen_state_follow_seen(struct qwen_state_follow *f,
+    const struct qwen_state_entry *e)
+{
+	unsigned char b[QWEN_ENTRY_BYTES];
+
+	qwen_state_entry_pack(e, b);
+	XXH3_128bits_update(f->seen, b, sizeof b);
+	f->n_seen++;
+}
+
+void
+qwen_state_follow_said(struct qwen_state_follow *f, const void *raw, size_t n)
+{
+	XXH3_128bits_update(f->said, raw, n);
+	f->n_said += n;
+}
+
+int
+qwen_state_follow_end(const struct qwen_state_follow *f, struct qwen_err *err)
+{
+	if (f->offset == 0)
+		return 0;
+	if (f->n_said == f->n_seen * QWEN_ENTRY_BYTES &&
+	    XXH128_isEqual(XXH3_128bits_digest(f->seen),
+	    XXH3_128bits_digest(f->said)))
+		return 0;
+	return qwen_fail(err, QWEN_EFORMAT,
+	    "the index is not that of the blocks before it");
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: ISC */
+/* load.h - states that are being read, from a stream or from a file. */
+#ifndef QWEN_STATE_LOAD_H
+#define QWEN_STATE_LOAD_H
+
+#include "engine/model/session.h"
+#include "engine/state/state.h"
+
+struct qwen_state_in {
+	struct qwen_session	*s;	/* NULL: without a model */
+	int			 decode_all;	/* though nobody wants it */
+	struct qwen_state_list	*list;	/* of what came, or NULL */
+	struct qwen_state_layout lay;
+	struct qwen_state_sum	 sum;
+	struct qwen_state_follow follow;
+	struct qwen_coder	*coder;
+	struct qwen_state_extra	 x;
+	int			 have_sampler, ended;
+	int32_t			*tokens;
+	struct qwen_kept	 kept;	/* the checkpoint under way */
+	struct qwen_fp		 total;
+};
+
+/*
+ * The next record, whose check and place are right: what it holds goes into *v.
+ * The end record sets v->ended if nothing is missing; v->total is the total of
+ * the records before this one.
+ */
+int qwen_state_take(struct qwen_state_in *v,
+    const struct qwen_state_rec *rec, const struct qwen_state_entry *e,
+    struct qwen_err *err);
+
+/* The record has the fields of its kind, which is a known one, and no others. */
+int qwen_state_want(const struct qwen_state_rec *rec, struct qwen_err *err);
+
+/*
+ * Records up to the end one from a reader that stands after the header.
+ */
+int qwen_state_take_all(struct qwen_state_in *v, struct qwen_reader *r,
+    struct qwen_err *err);
+
+/*
+ * Ready for a stream with this header, for model m or (NULL) for none.  fini
+ * frees what is left in *v.
+ */
+int qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
+    const struct qwen_record *header, struct qwen_err *err);
+void qwen_state_in_fini(struct qwen_state_in *v);
+
+/* The header of a state of the model as it computes. */
+int qwen_state_header(struct qwen_header *h, const struct qwen_model *m,
+    struct qwen_err *err);
+
+/* The header is one of a state for model m. */
+int qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
+    struct qwen_err *err);
+
+/* ---- file.c */
+
+struct qwen_state_file {
+	struct qwen_source	 src;	/* first: sessions hold it by this */
+	int			 fd;
+	unsigned char		*head;	/* the stream's header */
+	size_t			 n_head;
+	struct qwen_state_in	 in;	/* what was read of it */
+	struct qwen_state_list	 list;	/* all records */
+	struct qwen_state_info	 info;
+	unsigned char		*buf;	/* of block_read, if not NULL */
+};
+
+/* qwen_state_open of a descriptor, which is the file's whatever happens. */
+int qwen_state_open_fd(struct qwen_state_file **out, int fd,
+    struct qwen_err *err);
+
+/* The file behind a source of checkpoints, or NULL. */
+struct qwen_state_file *qwen_state_file_of(struct qwen_source *src);
+
+/*
+ * Record i, which fits in e->bytes at buf: read from the descriptor, checked,
+ * and found to be what the index says.
+ */
+int qwen_state_file_rec(const struct qwen_state_file *f, size_t i,
+    struct qwen_state_rec *rec, unsigned char *buf, struct qwen_err *err);
+
+/* The same of bytes that are there already. */
+int qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
+    struct qwen_state_rec *rec, const unsigned char *p, struct qwen_err *err);
+
+/* Kinds of which the index tells enough, so that opening leaves them alone. */
+int qwen_state_is_known(const struct qwen_state_entry *e);
+
+/* All of the descriptor, from the first byte on, into *v and the header. */
+int qwen_state_read_through(struct qwen_state_in *v, int fd,
+    struct qwen_header *h, struct qwen_err *err);
+
+/* ---- restore.c: those kinds read, checked and decoded, and no more */
+struct qwen_pool;
+int qwen_state_check_blocks(const struct qwen_state_file *f,
+    struct qwen_pool *pool, struct qwen_err *err);
+
+/* ---- restore.c: the read of struct qwen_source */
+int qwen_state_source_read(struct qwen_source *src,
+    const struct qwen_session *s, uint64_t at, void *recurrent, float *logits,
+    struct qwen_err *err);
+
+#endif

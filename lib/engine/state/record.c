@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * record.c - one record of a state to and from its bytes, with its check and
+ * its place in the sequence.  Knows the fields, not what they are for.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <cbor.h>
+
+#include "base/err.h"
+#include "engine/state/state.h"
+
+static const struct {
+	const char		*name;
+	enum qwen_item_type	 type;
+	const char		*what;
+} fields[QWEN_F_N] = {
+	[QWEN_F_LAYER] = { "layer", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_AT] = { "at", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_OFF] = { "off", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_LEN] = { "len", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_CODEC] = { "codec", QWEN_ITEM_TEXT, "text" },
+	[QWEN_F_PAD] = { "pad", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_SKIP] = { "skip", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_FORMAT] = { "format", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_WRITER] = { "writer", QWEN_ITEM_TEXT, "text" },
+	[QWEN_F_N_TOKENS] = { "n_tokens", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_KV_BLOCK] = { "kv_block", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_LAYERS] = { "layers", QWEN_ITEM_ARRAY, "an array" },
+	[QWEN_F_FROM] = { "from", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_PREFIX] = { "prefix", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_NAMED] = { "named", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_OPTIONS] = { "options", QWEN_ITEM_TEXT, "text" },
+	[QWEN_F_PENDING] = { "pending", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_MEMORY] = { "memory", QWEN_ITEM_TEXT, "text" },
+	[QWEN_F_START] = { "start", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_COUNT] = { "count", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_INPUT] = { "input", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_FINISHED] = { "finished", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_AGAIN] = { "again", QWEN_ITEM_BOOL, "true or false" },
+	[QWEN_F_BASE] = { "base", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_RECORDS] = { "records", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_BYTES] = { "bytes", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_RAW] = { "raw", QWEN_ITEM_UINT, "a whole number" },
+	[QWEN_F_TOTAL] = { "total", QWEN_ITEM_BYTES, "bytes" },
+	[QWEN_F_INDEX] = { "index", QWEN_ITEM_UINT, "a whole number" },
+};
+
+/* ------------------------------------------------------------------ hashes */
+
+int
+qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
+    struct qwen_err *err)
+{
+	memset(s, 0, sizeof *s);
+	s->header = XXH3_createState();
+	s->checks = XXH3_createState();
+	if (s->header == NULL || s->checks == NULL) {
+		qwen_state_sum_fini(s);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	XXH3_64bits_reset(s->header);
+	XXH3_64bits_update(s->header, header, n);
+	XXH3_128bits_reset(s->checks);
+	s->bytes = n;
+	return 0;
+}
+
+void
+qwen_state_sum_fini(struct qwen_state_sum *s)
+{
+	XXH3_freeState(s->header);
+	XXH3_freeState(s->checks);
+	memset(s, 0, sizeof *s);
+}
+
+void
+qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out)
+{
+	XXH128_canonical_t c;
+
+	XXH128_canonicalFromHash(&c, XXH3_128bits_digest(s->checks));
+	memcpy(out->b, c.digest, sizeof out->b);
+}
+
+/* The check of the n bytes at p, which are record s->n. */
+static void
+check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
+    unsigned char out[QWEN_CHECK_BYTES])
+{
+	XXH64_canonical_t c;
+	XXH64_hash_t h;
+
+	if (s->n == 0) {	/* of the header as well */
+		XXH3_64bits_update(s->header, p, n);
+		h = XXH3_64bits_digest(s->header);
+	} else
+		h = XXH3_64bits(p, n);
+	XXH64_canonicalFromHash(&c, h);
+	memcpy(out, c.digest, QWEN_CHECK_BYTES);
+}
+
+/* The record of n bytes, with n_raw bytes of data decoded, has gone by. */
+static void
+add(struct qwen_state_sum *s, const unsigned char *p, size_t n, uint64_t n_raw)
+{
+	XXH3_128bits_update(s->checks, p + n - QWEN_CHECK_BYTES,
+	    QWEN_CHECK_BYTES);
+	s->n++;
+	s->bytes += n;
+	s->raw += n_raw;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static void
+put_raw(struct qwen_state_put *p, const void *s, size_t n)
+{
+	if (n > 0)
+		memcpy(p->buf + p->n, s, n);
+	p->n += n;
+}
+
+void
+qwen_state_put_string(struct qwen_state_put *p, const char *s)
+{
+	size_t n = strlen(s);
+
+	p->n += cbor_encode_string_start(n, p->buf + p->n, p->cap - p->n);
+	put_raw(p, s, n);
+}
+
+static void
+put_bytes(struct qwen_state_put *p, const void *s, size_t n)
+{
+	p->n += cbor_encode_bytestring_start(n, p->buf + p->n, p->cap - p->n);
+	put_raw(p, s, n);
+}
+
+void
+qwen_state_put_number(struct qwen_state_put *p, uint64_t v)
+{
+	p->n += cbor_encode_uint(v, p->buf + p->n, p->cap - p->n);
+}
+
+void
+qwen_state_put_array(struct qwen_state_put *p, size_t n)
+{
+	p->n += cbor_encode_array_start(n, p->buf + p->n, p->cap - p->n);
+}
+
+void
+qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f)
+{
+	qwen_state_put_string(p, fields[f].name);
+}
+
+void
+qwen_state_put_uint(struct qwen_state_put *p, enum qwen_field f, uint64_t v)
+{
+	qwen_state_put_key(p, f);
+	qwen_state_put_number(p, v);
+}
+
+void
+qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
+    const char *s)
+{
+	qwen_state_put_key(p, f);
+	qwen_state_put_string(p, s);
+}
+
+void
+qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
+    const void *s, size_t n)
+{
+	qwen_state_put_key(p, f);
+	put_bytes(p, s, n);
+}
+
+void
+qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v)
+{
+	qwen_state_put_key(p, f);
+	p->n += cbor_encode_bool(v != 0, p->buf + p->n, p->cap - p->n);
+}
+
+void
+qwen_state_put_begin(struct qwen_state_put *p,
+    const struct qwen_state_sum *s, const char *kind, size_t n_fields)
+{
+	p->n = 0;
+	p->n_fields = n_fields;
+	qwen_state_put_array(p, 5);
+	qwen_state_put_number(p, s->n);
+	qwen_state_put_string(p, kind);
+	p->fields_at = p->n;
+	p->n += cbor_encode_map_start(n_fields, p->buf + p->n, p->cap - p->n);
+}
+
+/*
+ * A last field of zeros, so that the data of n bytes will begin at a multiple
+ * of align in the stream.  24 zeros at least, so that the head has two bytes.
+ */
+static void
+pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
+    size_t align)
+{
+	static const unsigned char zero[24 + QWEN_ALIGN];
+	unsigned char head[9];
+	size_t at;
+
+	/* at most 22 fields: one more fits in the head that is there */
+	cbor_encode_map_start(p->n_fields + 1, p->buf + p->fields_at, 1);
+	qwen_state_put_key(p, QWEN_F_PAD);
+	at = p->n + 2 + 24 + cbor_encode_bytestring_start(n, head, sizeof head);
+	put_bytes(p, zero, 24 + (align - (size_t)((s->bytes + at) % align)) %
+	    align);
+}
+
+void
+qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
+    const void *data, size_t n_data, uint64_t n_raw, size_t align)
+{
+	if (align != 0 && n_data > 0)
+		pad(p, s, n_data, align);
+	put_bytes(p, data, n_data);
+	p->n += cbor_encode_bytestring_start(QWEN_CHECK_BYTES, p->buf + p->n,
+	    p->cap - p->n);
+	check(s, p->buf, p->n, p->buf + p->n);
+	p->n += QWEN_CHECK_BYTES;
+	add(s, p->buf, p->n, n_raw);
+}
+
+size_t
+qwen_state_put_around(struct qwen_state_put *p, struct qwen_state_sum *s,
+    unsigned char **data, size_t n_data, uint64_t n_raw, size_t align)
+{
+	unsigned char *end = *data + n_data;
+	size_t n;
+
+	if (align != 0 && n_data > 0)
+		pad(p, s, n_data, align);
+	p->n += cbor_encode_bytestring_start(n_data, p->buf + p->n,
+	    p->cap - p->n);
+	*data -= p->n;
+	memcpy(*data, p->buf, p->n);
+	end += cbor_encode_bytestring_start(QWEN_CHECK_BYTES, end, 1);
+	n = (size_t)(end - *data);
+	check(s, *data, n, end);
+	n += QWEN_CHECK_BYTES;
+	add(s, *data, n, n_raw);
+	return n;
+}
+
+/* ----------------------------------------------------------------- reading */
+
+int
+qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err)
+{
+	char what[64] = "";
+
+	if (rec->kind[0] != '\0' && (rec->there & 1u << QWEN_F_LAYER))
+		snprintf(what, sizeof what, " (%s of layer %llu)", rec->kind,
+		    (unsigned long long)rec->f[QWEN_F_LAYER].n);
+	else if (rec->kind[0] != '\0')
+		snprintf(what, sizeof what, " (%s)", rec->kind);
+	return qwen_fail_in(err, "state block %llu%s at byte %llu",
+	    (unsigned long long)rec->index, what,
+	    (unsigned long long)rec->offset);
+}
+
+/* The bytes of a record, from which items are taken. */
+struct bytes {
+	const unsigned char	*p;
+	size_t			 n;
+};
+
+/* The next item, of this type: 0; or -1. */
+static int
+take(struct bytes *b, enum qwen_item_type type, struct qwen_item *it)
+{
+	size_t want;
+
+	if (qwen_item_decode(b->p, b->n, it, &want) != 1 || it->type != type)
+		return -1;
+	b->p += it->bytes;
+	b->n -= it->bytes;
+	return 0;
+}
+
+/* Step over one item with all that it contains. */
+static int
+pass(struct bytes *b)
+{
+	struct qwen_span sp = { 0 };
+	const char *why;
+	size_t want;
+
+	if (qwen_span_step(&sp, b->p, b->n, b->n, &want, &why) != 1)
+		return -1;
+	b->p += sp.off;
+	b->n -= sp.off;
+	return 0;
+}
+
+static int
+find_field(const struct qwen_item *key)
+{
+	int f;
+
+	for (f = 0; f < QWEN_F_N; f++) {
+		if (key->n == strlen(fields[f].name) &&
+		    memcmp(key->s, fields[f].name, key->n) == 0)
+			return f;
+	}
+	return -1;
+}
+
+static int
+take_field(struct qwen_state_rec *rec, struct bytes *b, struct qwen_err *err)
+{
+	struct qwen_item key;
+	size_t want;
+	int f;
+
+	if (take(b, QWEN_ITEM_TEXT, &key) < 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
+	if ((f = find_field(&key)) < 0) {
+		snprintf(rec->unknown, sizeof rec->unknown, "%.*s",
+		    key.n < 31 ? (int)key.n : 31, (const char *)key.s);
+		if (rec->unknown[0] == '\0')
+			rec->unknown[0] = '?';
+		return pass(b) == 0 ? 0 :
+		    qwen_fail(err, QWEN_EFORMAT, "a key without a value");
+	}
+	if (rec->there & 1u << f)
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there twice",
+		    fields[f].name);
+	if (qwen_item_decode(b->p, b->n, &rec->f[f], &want) != 1 ||
+	    rec->f[f].type != fields[f].type)
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
+		    fields[f].name, fields[f].what);
+	rec->there |= 1u << f;
+	rec->at[f] = b->p;
+	return pass(b) == 0 ? 0 :
+	    qwen_fail(err, QWEN_EFORMAT, "a key without a value");
+}
+
+/* [index, kind, fields, data, check], of which the last was seen already. */
+static int
+take_parts(struct qwen_state_rec *rec, struct bytes b, struct qwen_err *err)
+{
+	struct qwen_item it;
+	uint64_t i, n;
+
+	if (take(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
+		return qwen_fail(err, QWEN_EFORMAT, "not an array of five");
+	if (take(&b, QWEN_ITEM_UINT, &it) < 0)
+		return qwen_fail(err, QWEN_EFORMAT, "no number of the block");
+	if (it.n != rec->index)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "this is block %llu, out of its place",
+		    (unsigned long long)it.n);
+	if (take(&b, QWEN_ITEM_TEXT, &it) < 0 || it.n == 0 ||
+	    it.n >= sizeof rec->kind)
+		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
+	memcpy(rec->kind, it.s, it.n);
+	rec->kind[it.n] = '\0';
+	if (take(&b, QWEN_ITEM_MAP, &it) < 0)
+		return qwen_fail(err, QWEN_EFORMAT, "no map of fields");
+	for (i = 0, n = it.n; i < n; i++) {
+		if (take_field(rec, &b, err) < 0)
+			return -1;
+	}
+	if (take(&b, QWEN_ITEM_BYTES, &it) < 0)
+		return qwen_fail(err, QWEN_EFORMAT, "no data");
+	rec->data = it.s;
+	rec->n_data = (size_t)it.n;
+	if (take(&b, QWEN_ITEM_BYTES, &it) < 0 ||
+	    it.n != QWEN_CHECK_BYTES || b.n != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "no check at the end");
+	return 0;
+}
+
+/* The fields that say what the data is. */
+static int
+take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f;
+
+	if (rec->there & 1u << QWEN_F_LAYER)
+		rec->layer = f[QWEN_F_LAYER].n;
+	if (rec->there & 1u << QWEN_F_AT)
+		rec->pos = f[QWEN_F_AT].n;
+	if (rec->there & 1u << QWEN_F_OFF)
+		rec->off = f[QWEN_F_OFF].n;
+	if (!(rec->there & 1u << QWEN_F_LEN))
+		return 0;
+	if (f[QWEN_F_LEN].n > QWEN_PIECE_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of data; the "
+		    "limit is %d", (unsigned long long)f[QWEN_F_LEN].n,
+		    QWEN_PIECE_MAX);
+	rec->len = (size_t)f[QWEN_F_LEN].n;
+	if ((rec->there & 1u << QWEN_F_CODEC) == 0)
+		return 0;
+	if (qwen_codec_find(f[QWEN_F_CODEC].s, (size_t)f[QWEN_F_CODEC].n,
+	    &rec->codec) < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
+		    f[QWEN_F_CODEC].n < 20 ? (int)f[QWEN_F_CODEC].n : 20,
+		    (const char *)f[QWEN_F_CODEC].s);
+	return 0;
+}
+
+/*
+ * The sense of the n bytes at p, which should have this check; rec knows its
+ * place.
+ */
+static int
+parse(struct qwen_state_rec *rec, const unsigned char want[QWEN_CHECK_BYTES],
+    const unsigned char *p, size_t n, struct qwen_err *err)
+{
+	struct bytes b = { p, n };
+	int bad = memcmp(want, p + n - QWEN_CHECK_BYTES,
+	    QWEN_CHECK_BYTES) != 0;
+
+	/* if it is bad, what the parts say serves the message alone */
+	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
+		return qwen_state_rec_fail(rec, err);
+	if (bad) {
+		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum%s does "
+		    "not match", rec->index == 0 ? " of header and block" : "");
+		return qwen_state_rec_fail(rec, err);
+	}
+	return take_piece(rec, err) < 0 ? qwen_state_rec_fail(rec, err) : 0;
+}
+
+static int
+begin(struct qwen_state_rec *rec, uint64_t index, uint64_t offset, size_t n,
+    struct qwen_err *err)
+{
+	memset(rec, 0, sizeof *rec);
+	rec->index = index;
+	rec->offset = offset;
+	if (n >= QWEN_CHECK_BYTES + 1)
+		return 0;
+	qwen_fail(err, QWEN_EFORMAT, "not a block of state");
+	return qwen_state_rec_fail(rec, err);
+}
+
+int
+qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
+    const unsigned char *p, size_t n, struct qwen_err *err)
+{
+	unsigned char want[QWEN_CHECK_BYTES];
+
+	if (begin(rec, s->n, s->bytes, n, err) < 0)
+		return -1;
+	check(s, p, n - QWEN_CHECK_BYTES, want);
+	if (parse(rec, want, p, n, err) < 0)
+		return -1;
+	add(s, p, n, rec->len);
+	return 0;
+}
+
+int
+qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
+    uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
+    size_t n, struct qwen_err *err)
+{
+	struct qwen_state_sum s = { .n = index };
+	unsigned char want[QWEN_CHECK_BYTES];
+
+	if (begin(rec, index, offset, n, err) < 0)
+		return -1;
+	if (index == 0 && qwen_state_sum_init(&s, head, n_head, err) < 0)
+		return -1;
+	check(&s, p, n - QWEN_CHECK_BYTES, want);
+	if (index == 0)
+		qwen_state_sum_fini(&s);
+	return parse(rec, want, p, n, err);
+}
+
+int
+qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
+    unsigned optional, struct qwen_err *err)
+{
+	unsigned missing = want & ~rec->there;
+	unsigned more = rec->there & ~(want | optional | 1u << QWEN_F_PAD |
+	    1u << QWEN_F_SKIP);
+	int f;
+
+	for (f = 0; f < QWEN_F_N; f++) {
+		if (missing & 1u << f)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "key \"%s\" is missing", fields[f].name);
+		if (more & 1u << f)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "key \"%s\" has no place here", fields[f].name);
+	}
+	if (rec->unknown[0] != '\0')
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "key \"%s\" is not known to this version", rec->unknown);
+	return 0;
+}
+
+/* -------------------------------------- records that every writer makes alike */
+
+int
+qwen_state_put_sampler(struct qwen_state_put *p,
+    const struct qwen_state_sum *s, const struct qwen_state_extra *x)
+{
+	int memory = x->memory[0] != '\0';
+
+	if (x->sampler == NULL && x->n_pending == 0 && !memory)
+		return 0;
+	qwen_state_put_begin(p, s, "sampler", memory ? 3 : 2);
+	qwen_state_put_text(p, QWEN_F_OPTIONS,
+	    x->sampler != NULL ? x->sampler : "");
+	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
+	if (memory)
+		qwen_state_put_text(p, QWEN_F_MEMORY, x->memory);
+	return 1;
+}
+
+/* Tokens behind a run, or a cut through it, make it a thing of the past. */
+int
+qwen_state_put_run(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    const struct qwen_run *run, uint64_t end)
+{
+	if (run->options == NULL || run->from > end ||
+	    run->count != end - run->from)
+		return 0;
+	qwen_state_put_begin(p, s, "run", 8);
+	qwen_state_put_uint(p, QWEN_F_START, run->from);
+	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
+	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
+	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
+	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
+	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
+	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
+	return 1;
+}
+
+void
+qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s,
+    uint64_t index, struct qwen_fp *fp)
+{
+	static const unsigned char zero[QWEN_END_BYTES];
+
+	qwen_state_sum_total(s, fp);
+	qwen_state_put_begin(p, s, "end", 6);
+	qwen_state_put_uint(p, QWEN_F_RECORDS, s->n);
+	qwen_state_put_uint(p, QWEN_F_BYTES, s->bytes);
+	qwen_state_put_uint(p, QWEN_F_RAW, s->raw);
+	qwen_state_put_bytes(p, QWEN_F_TOTAL, fp->b, sizeof fp->b);
+	qwen_state_put_uint(p, QWEN_F_INDEX, index);
+	/* key and head of the pad, no data, check */
+	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
+	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
+}

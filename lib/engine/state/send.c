@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * send.c - pieces of a state on their way out: every thread takes the next
+ * piece, encodes it into a slot, and writes what is next in order if nobody
+ * else is at it.  There are few slots, so memory is bounded, and who is far
+ * ahead of the writing sleeps.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "engine/model/model.h"
+#include "engine/state/save.h"
+
+enum { SLOT_BYTES = QWEN_SEND_ROOM + QWEN_STATE_MAX + 16 };
+
+/* ----------------------------------------------------------------- encoding */
+
+/* The KV blocks of a piece, one after the other; nothing behind v->to. */
+static void
+gather(const struct qwen_save *v, const struct qwen_piece *t,
+    unsigned char *dst)
+{
+	const struct qwen_layer_state *l = &v->s->layer[t->o.layer];
+	size_t size = l->kv_block_bytes, i, part, at = t->at, b = t->first;
+	size_t used = (size_t)(v->to % QWEN_KV_BLOCK);
+
+	for (i = 0; i < t->n; i += part, b++, at = 0) {
+		part = size - at < t->n - i ? size - at : t->n - i;
+		memcpy(dst + i, (const char *)l->block[b] + at, part);
+		if (used != 0 && b == v->to / QWEN_KV_BLOCK)
+			qwen_session_clear_lanes(&v->s->model->hp, dst + i, at,
+			    part, used);
+	}
+}
+
+/*
+ * A record that is in a file already: as it is there (then *src is NULL), or
+ * decoded where the form without compression is made of one with.
+ */
+static int
+fetch(const struct qwen_save *v, const struct qwen_piece *t,
+    struct qwen_sender *w, struct qwen_slot *slot, const void **src)
+{
+	struct qwen_state_rec rec;
+	const unsigned char *raw = NULL;
+
+	if (qwen_state_file_rec(t->file, t->record, &rec, w->raw,
+	    &w->err) < 0)
+		return -1;
+	if (qwen_state_want(&rec, &w->err) < 0)
+		return qwen_state_rec_fail(&rec, &w->err);
+	*src = rec.data;
+	if (rec.codec == QWEN_CODEC_NONE)
+		return 0;
+	if (v->level > 0) {
+		slot->codec = rec.codec;
+		slot->n_data = rec.n_data;
+		memcpy(slot->buf + QWEN_SEND_ROOM, rec.data, rec.n_data);
+		*src = NULL;
+		return 0;
+	}
+	if (qwen_coder_decode(w->coder, rec.codec, rec.data, rec.n_data,
+	    rec.len, &raw, &w->err) < 0)
+		return qwen_state_rec_fail(&rec, &w->err);
+	*src = raw;
+	return 0;
+}
+
+/* The data that the piece t becomes, into the slot. */
+static int
+encode(const struct qwen_save *v, const struct qwen_piece *t,
+    struct qwen_sender *w, struct qwen_slot *slot)
+{
+	unsigned char *out = slot->buf + QWEN_SEND_ROOM, *raw;
+	const unsigned char *data;
+	const void *src = t->src;
+
+	if (t->file != NULL) {
+		if (fetch(v, t, w, slot, &src) < 0)
+			return -1;
+		if (src == NULL)
+			return 0;
+	} else if (src == NULL) {
+		/* what is not coded need not be moved twice */
+		raw = v->level > 0 ? w->raw : out;
+		gather(v, t, raw);
+		src = raw;
+	}
+	if (qwen_coder_encode(w->coder, src, t->n, t->o.width, v->level, out,
+	    &slot->codec, &data, &slot->n_data, &w->err) < 0)
+		return -1;
+	if (data != out)
+		memcpy(out, data, slot->n_data);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static int
+put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
+{
+	struct qwen_state_put *p = &v->put;
+	const struct qwen_object *o = &t->o;
+	struct qwen_state_entry e = { .has_data = 1, .codec = slot->codec,
+	    .layer = o->layer, .at = o->at, .off = t->off, .len = t->n,
+	    .offset = v->sum.bytes };
+	unsigned char *rec;
+	size_t n;
+
+	strcpy(e.kind, o->kind);
+	qwen_state_put_begin(p, &v->sum, o->kind,
+	    3u + (o->layer >= 0) + (o->at >= 0));
+	if (o->layer >= 0)
+		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)o->layer);
+	if (o->at >= 0)
+		qwen_state_put_uint(p, QWEN_F_AT, (uint64_t)o->at);
+	qwen_state_put_uint(p, QWEN_F_OFF, t->off);
+	qwen_state_put_uint(p, QWEN_F_LEN, t->n);
+	qwen_state_put_text(p, QWEN_F_CODEC, qwen_codec_name(slot->codec));
+	rec = slot->buf + QWEN_SEND_ROOM;
+	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
+	    v->align);
+	e.bytes = n;
+	memcpy(e.check, rec + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
+	return qwen_state_list_add(&v->list, &e, v->err) < 0 ? -1 :
+	    qwen_write_state(v->w, rec, n, v->err);
+}
+
+/*
+ * Under the lock: write the piece that is next, if it is ready and nobody is at
+ * it; 1 if something was done.
+ */
+static int
+write_next(struct qwen_save *v)
+{
+	struct qwen_slot *slot = &v->slot[v->written % v->n_slot];
+	size_t i = v->written;
+	int r;
+
+	if (v->writing || v->stop || i == v->n_piece || slot->ready != i + 1)
+		return 0;
+	v->writing = 1;
+	pthread_mutex_unlock(&v->lock);
+	r = put(v, &v->piece[i], slot);
+	pthread_mutex_lock(&v->lock);
+	v->writing = 0;
+	v->written++;
+	if (r < 0)
+		v->write_failed = v->stop = 1;
+	pthread_cond_broadcast(&v->moved);
+	return 1;
+}
+
+/* Under the lock: a piece to encode for which there is a slot; 0: no more. */
+static int
+take(struct qwen_save *v, size_t *i)
+{
+	while (!v->stop && v->next < v->n_piece) {
+		if (v->next < v->written + v->n_slot) {
+			*i = v->next++;
+			return 1;
+		}
+		if (!write_next(v))
+			pthread_cond_wait(&v->moved, &v->lock);
+	}
+	return 0;
+}
+
+static void
+work(void *arg, size_t item, int thread)
+{
+	struct qwen_save *v = arg;
+	struct qwen_sender *w = &v->sender[item];
+	struct qwen_slot *slot;
+	size_t i;
+	int r;
+
+	(void)thread;
+	pthread_mutex_lock(&v->lock);
+	while (take(v, &i)) {
+		slot = &v->slot[i % v->n_slot];
+		pthread_mutex_unlock(&v->lock);
+		r = encode(v, &v->piece[i], w, slot);
+		pthread_mutex_lock(&v->lock);
+		if (r < 0) {
+			w->bad = i;
+			v->stop = 1;
+			pthread_cond_broadcast(&v->moved);
+			break;
+		}
+		slot->ready = i + 1;
+		while (write_next(v))
+			;
+	}
+	/* the pool would not sleep while another thread writes */
+	while (!v->stop && v->written < v->n_piece) {
+		if (!write_next(v))
+			pthread_cond_wait(&v->moved, &v->lock);
+	}
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* What went wrong first; writing errors are in *v->err already. */
+static int
+fail(struct qwen_save *v)
+{
+	const struct qwen_sender *first = NULL;
+	size_t i;
+
+	for (i = 0; i < v->n_sender; i++) {
+		const struct qwen_sender *w = &v->sender[i];
+
+		if (w->bad != SIZE_MAX && (first == NULL ||
+		    w->bad < first->bad))
+			first = w;
+	}
+	if (!v->write_failed && first != NULL && v->err != NULL)
+		*v->err = first->err;
+	return -1;
+}
+
+int
+qwen_send(struct qwen_save *v)
+{
+	size_t i;
+
+	if (v->n_piece == 0)
+		return 0;
+	v->next = v->written = 0;
+	for (i = 0; i < v->n_slot; i++)
+		v->slot[i].ready = 0;
+	qwen_pool_run(v->s->model->pool, work, v,
+	    v->n_sender < v->n_piece ? v->n_sender : v->n_piece);
+	if (v->stop)
+		return fail(v);
+	v->n_piece = 0;
+	return 0;
+}
+
+/* Memory is touched as far as pieces need it. */
+int
+qwen_send_init(struct qwen_save *v)
+{
+	size_t n = (size_t)qwen_pool_threads(v->s->model->pool), i;
+
+	pthread_mutex_init(&v->lock, NULL);
+	pthread_cond_init(&v->moved, NULL);
+	v->have_lock = 1;
+	v->n_sender = n < QWEN_SEND_WORKERS ? n : QWEN_SEND_WORKERS;
+	v->n_slot = v->n_sender + QWEN_SEND_AHEAD;
+	for (i = 0; i < v->n_sender; i++) {
+		v->sender[i].bad = SIZE_MAX;
+		v->sender[i].raw = malloc(QWEN_STATE_MAX);
+		if (v->sender[i].raw == NULL ||
+		    qwen_coder_new(&v->sender[i].coder, v->err) < 0)
+			return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+	}
+	for (i = 0; i < v->n_slot; i++) {
+		if ((v->slot[i].buf = malloc(SLOT_BYTES)) == NULL)
+			return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+void
+qwen_send_fini(struct qwen_save *v)
+{
+	size_t i;
+
+	for (i = 0; i < v->n_sender; i++) {
+		qwen_coder_free(v->sender[i].coder);
+		free(v->sender[i].raw);
+	}
+	for (i = 0; i < v->n_slot; i++)
+		free(v->slot[i].buf);
+	free(v->piece);
+	if (v->have_lock) {
+		pthread_cond_destroy(&v->moved);
+		pthread_mutex_destroy(&v->lock);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * verify.c - whether a file is whole.  One that is, is looked through on several
+ * threads; what is wrong with another is told by reading it as a pipe is read,
+ * so that it is always the first bad block.
+ */
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/pool.h"
+#include "engine/model/model.h"
+#include "engine/state/load.h"
+
+/* Less than this is not worth another thread. */
+enum { THREAD_BYTES = 1 << 20 };
+
+static int
+count_threads(int n_threads, off_t bytes)
+{
+	off_t most = bytes / THREAD_BYTES + 1;
+
+	if (n_threads <= 0)
+		n_threads = qwen_cpu_count();
+	return n_threads < most ? n_threads : (int)most;
+}
+
+/* A file that can be read at any place: 0 if it is whole. */
+static int
+check(int fd, int n_threads, struct qwen_err *err)
+{
+	struct qwen_state_file *f;
+	struct qwen_pool *pool;
+	int own = dup(fd), r;
+
+	if (own < 0)
+		return qwen_fail_errno(err, "cannot open it");
+	if (qwen_state_open_fd(&f, own, err) < 0)
+		return -1;
+	if (qwen_pool_new(&pool, n_threads, err) < 0) {
+		qwen_state_close(f);
+		return -1;
+	}
+	r = qwen_state_check_blocks(f, pool, err);
+	qwen_pool_free(pool);
+	qwen_state_close(f);
+	return r;
+}
+
+/* Block after block. */
+static int
+read_all(int fd, struct qwen_err *err)
+{
+	struct qwen_state_in v = { .decode_all = 1 };
+	struct qwen_header h;
+	int r = qwen_state_read_through(&v, fd, &h, err);
+
+	qwen_state_in_fini(&v);
+	return r;
+}
+
+int
+qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r = -1;
+	struct qwen_err first = { .code = QWEN_EIO };
+	struct stat st;
+
+	if (fd < 0)
+		return qwen_fail_errno(err, "cannot open it");
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		r = check(fd, count_threads(n_threads, st.st_size), &first);
+	if (r < 0)
+		r = read_all(fd, err);
+	/* an index of which nothing but opening makes use */
+	if (r == 0 && first.code != QWEN_EIO && first.code != QWEN_ENOMEM) {
+		if (err != NULL)
+			*err = first;
+		r = -1;
+	}
+	close(fd);
+	return r;
+}

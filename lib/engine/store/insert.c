@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * insert.c - a session into the store: what is not there yet of the runs up to
+ * each of its checkpoints and its end, and what is known at those positions.
+ *
+ * A file is written under a name of its own, brought to the disk, and renamed:
+ * under its final name it is complete, and whoever else writes it writes
+ * the same.  Then the folder is read again, until nothing is missing: see
+ * sweep.c for why that keeps the tree whole.
+ */
+#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/model/model.h"
+#include "engine/state/load.h"
+#include "engine/store/store.h"
+
+enum {
+	ROUNDS = 32,	/* others may be removing all the time */
+	/*
+	 * Runs in a chain, each of which is an open file for a reader.  One
+	 * more, and a run from the first token on begins another chain.
+	 */
+	MAX_DEPTH = 160,
+	/* Models that can be cut anywhere: runs end at multiples of this, */
+	GRID = 256,
+	/* or of 1/16 of the power of two below them. */
+	GRID_PART = 16,
+};
+
+struct cut {
+	uint64_t	 at;
+	int		 checkpoint;	/* there is something to keep there */
+};
+
+struct insert {
+	struct qwen_store *st;
+	const struct qwen_session *s;
+	int		 any_cut;
+	struct cut	*cut;
+	uint64_t	*at;		/* of the cuts */
+	size_t		 n_cut;
+	struct qwen_store_scan sc;
+	struct qwen_store_walk walk;
+	uint64_t	 bytes;		/* of the session's files */
+	size_t		 written;	/* in this round */
+	struct qwen_err	*err;
+};
+
+/* ---------------------------------------------------------------- the cuts */
+
+/* The next position behind at that any prompt of this length is cut at. */
+static uint64_t
+next_on_grid(uint64_t at)
+{
+	uint64_t step = GRID;
+
+	while (step * 2 * GRID_PART <= at)
+		step *= 2;
+	return (at / step + 1) * step;
+}
+
+static int
+by_position(const void *a, const void *b)
+{
+	const struct cut *p = a, *q = b;
+
+	return (p->at > q->at) - (p->at < q->at);
+}
+
+/* Of two at one position, one. */
+static void
+unite(struct insert *v)
+{
+	size_t i, n = 0;
+
+	qsort(v->cut, v->n_cut, sizeof *v->cut, by_position);
+	for (i = 0; i < v->n_cut; i++) {
+		if (n > 0 && v->cut[n - 1].at == v->cut[i].at)
+			v->cut[n - 1].checkpoint |= v->cut[i].checkpoint;
+		else
+			v->cut[n++] = v->cut[i];
+	}
+	v->n_cut = n;
+	for (i = 0; i < n; i++)
+		v->at[i] = v->cut[i].at;
+}
+
+static int
+plan(struct insert *v)
+{
+	size_t i, n = qwen_session_n_checkpoints(v->s);
+	uint64_t at, end = qwen_session_n_tokens(v->s);
+	struct qwen_checkpoint c;
+	struct cut *p;
+
+	for (at = v->any_cut ? next_on_grid(0) : end; at < end;
+	    at = next_on_grid(at))
+		n++;
+	v->cut = p = qwen_alloc(n + 1, sizeof *v->cut);
+	v->at = qwen_alloc(n + 1, sizeof *v->at);
+	if (v->cut == NULL || v->at == NULL)
+		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < qwen_session_n_checkpoints(v->s); i++) {
+		qwen_session_checkpoint(v->s, i, &c);
+		if (c.at > 0 && c.at < end)
+			*p++ = (struct cut){ c.at, !v->any_cut || c.logits };
+	}
+	for (at = v->any_cut ? next_on_grid(0) : end; at < end;
+	    at = next_on_grid(at))
+		*p++ = (struct cut){ at, 0 };
+	*p++ = (struct cut){ end, !v->any_cut ||
+	    qwen_session_logits(v->s) != NULL };
+	v->n_cut = (size_t)(p - v->cut);
+	unite(v);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- one file */
+
+/* Under a name that nobody else has; -1 and errno. */
+static int
+open_temp(const struct insert *v, char *temp, size_t size)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char unique[QWEN_STORE_UNIQUE];
+	int fd;
+
+	qwen_store_unique(unique);
+	snprintf(temp, size, QWEN_STORE_TEMP "%s", unique);
+	fd = openat(v->sc.fd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+	    0666);
+	/* tells gc that we are still there, where there are locks */
+	if (fd != -1)
+		fcntl(fd, F_SETLK, &lock);
+	return fd;
+}
+
+/* 1 if the file is there now, 0 if it would not fit, -1. */
+static int
+write_file(struct insert *v, const struct qwen_store_name *n)
+{
+	char temp[sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE];
+	char name[QWEN_STORE_NAME];
+	struct stat st;
+	int fd, r = -1;
+
+	qwen_store_name_format(n, name);
+	if ((fd = open_temp(v, temp, sizeof temp)) == -1)
+		return qwen_fail_errno(v->err, "%s", v->sc.path);
+	if (qwen_store_node_save(fd, v->s, n, v->err) < 0)
+		goto out;
+	if (fsync(fd) == -1 || fstat(fd, &st) == -1) {
+		qwen_fail_errno(v->err, "%s", name);
+		goto out;
+	}
+	r = 0;
+	v->bytes += (uint64_t)st.st_size;
+	if (v->st->max > 0 && v->bytes > v->st->max)
+		goto out;
+	r = 1;
+	if (renameat(v->sc.fd, temp, v->sc.fd, name) == -1)
+		r = qwen_fail_errno(v->err, "%s", name);
+	v->written += r == 1;
+out:
+	if (r != 1)
+		unlinkat(v->sc.fd, temp, 0);
+	close(fd);
+	return r;
+}
+
+/* --------------------------------------------------------- what is missing */
+
+/* Half a byte of the hash at each level of the run. */
+static int
+make_sketch(const struct insert *v, struct qwen_store_name *n)
+{
+	uint64_t at[QWEN_STORE_SKETCH];
+	struct qwen_fp hash[QWEN_STORE_SKETCH];
+	unsigned k;
+
+	n->n_sketch = qwen_store_levels(n->end - n->from);
+	for (k = 0; k < n->n_sketch; k++)
+		at[k] = n->from + ((uint64_t)1 << k);
+	if (qwen_store_hash(qwen_session_tokens(v->s), at, n->n_sketch,
+	    hash) < 0)
+		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+	for (k = 0; k < n->n_sketch; k++)
+		n->sketch[k] = qwen_store_sketch(&hash[k]);
+	return 0;
+}
+
+/* From the last step before s up to which everything is there. */
+static int
+write_run(struct insert *v, struct qwen_store_step *s)
+{
+	struct qwen_store_name n = { .kind = QWEN_STORE_KV, .hash = s->hash,
+	    .end = s->at };
+	struct qwen_store_step *p = s;
+	int r;
+
+	do
+		p--;
+	while (!p->there);
+	if (p->depth >= MAX_DEPTH)
+		p = v->walk.step;
+	n.parent = p->hash;
+	n.from = p->at;
+	if (v->any_cut && make_sketch(v, &n) < 0)
+		return -1;
+	if ((r = write_file(v, &n)) != 1)
+		return r;
+	s->there = 1;
+	s->prev = (size_t)(p - v->walk.step);
+	s->depth = p->depth + 1;
+	return 1;
+}
+
+static int
+write_checkpoint(struct insert *v, const struct qwen_store_step *s)
+{
+	struct qwen_store_name n = { .kind = QWEN_STORE_CHECKPOINT,
+	    .hash = s->hash, .end = s->at, .parent = s->hash, .from = s->at };
+
+	return write_file(v, &n);
+}
+
+/*
+ * The checkpoint comes first, so that there is no run of a model with recurrent
+ * state that leads to nothing.
+ */
+static int
+write_missing(struct insert *v)
+{
+	struct qwen_store_step *s;
+	size_t i;
+	int r = 1;
+
+	for (i = 0; i < v->n_cut && r == 1; i++) {
+		s = &v->walk.step[qwen_store_step_at(&v->walk, v->at[i])];
+		if (v->cut[i].checkpoint && s->checkpoint == QWEN_STORE_NONE)
+			r = write_checkpoint(v, s);
+		if (r == 1 && !s->there)
+			r = write_run(v, s);
+		if (r == 1)
+			qwen_store_follow(&v->walk, &v->sc);
+	}
+	return r;
+}
+
+/* Runs that are there already, which count, and were of use now. */
+static void
+visit_chain(struct insert *v, int touch)
+{
+	const struct qwen_store_step *s = v->walk.step + v->walk.n_step;
+	char name[QWEN_STORE_NAME];
+	struct stat st;
+
+	v->bytes = 0;
+	do
+		s--;
+	while (!s->there);
+	for (; s->at > 0 && s->kv != QWEN_STORE_NONE;
+	    s = &v->walk.step[s->prev]) {
+		qwen_store_name_format(&v->sc.file[s->kv].n, name);
+		if (fstatat(v->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			v->bytes += (uint64_t)st.st_size;
+		if (touch)
+			qwen_store_touch(&v->sc, s->kv);
+	}
+}
+
+static int
+walk(struct insert *v)
+{
+	qwen_store_walk_fini(&v->walk);
+	return qwen_store_walk(&v->walk, &v->sc, qwen_session_tokens(v->s),
+	    qwen_session_n_tokens(v->s), v->at, v->n_cut, v->err);
+}
+
+/*
+ * Whether the file is a run of the session's that hangs on nothing; its end may
+ * be there all the same, by another way.
+ */
+static int
+is_orphan(const struct insert *v, const struct qwen_store_file *f)
+{
+	const struct qwen_store_walk *w = &v->walk;
+	size_t i;
+
+	if (f->n.kind != QWEN_STORE_KV || f->bad ||
+	    f->n.end > qwen_session_n_tokens(v->s))
+		return 0;
+	i = qwen_store_step_at(w, f->n.end);
+	if (!qwen_store_same(&w->step[i].hash, &f->n.hash))
+		return 0;
+	i = qwen_store_step_at(w, f->n.from);
+	return i == QWEN_STORE_NONE || !w->step[i].there;
+}
+
+/*
+ * What the session's orphans go on from may be no cut of this session, but
+ * of the one that stored it: 1 if there are more cuts now.
+ */
+static int
+adopt(struct insert *v)
+{
+	size_t i, k, n = v->n_cut, cap = n;
+	struct cut *cut;
+	uint64_t *at;
+
+	for (i = 0; i < v->sc.n_file; i++)
+		cap += (size_t)is_orphan(v, &v->sc.file[i]);
+	if (cap == n)
+		return 0;
+	if ((cut = realloc(v->cut, cap * sizeof *cut)) != NULL)
+		v->cut = cut;
+	if ((at = realloc(v->at, cap * sizeof *at)) != NULL)
+		v->at = at;
+	if (cut == NULL || at == NULL)
+		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+	for (i = 0, k = n; i < v->sc.n_file; i++) {
+		if (is_orphan(v, &v->sc.file[i]) && v->sc.file[i].n.from > 0)
+			cut[k++] = (struct cut){ v->sc.file[i].n.from, 0 };
+	}
+	v->n_cut = k;
+	unite(v);
+	return v->n_cut > n;
+}
+
+/* Whether the file is the session's, and its beginning is not there. */
+static int
+is_stray(const struct insert *v, const struct qwen_store_file *f)
+{
+	const struct qwen_store_step *s;
+
+	if (f->n.kind == QWEN_STORE_KV ||
+	    f->n.end > qwen_session_n_tokens(v->s))
+		return is_orphan(v, f);
+	s = &v->walk.step[qwen_store_step_at(&v->walk, f->n.end)];
+	return !s->there && qwen_store_same(&s->hash, &f->n.hash);
+}
+
+/*
+ * It does not fit, or others remove its beginning time and again: then what was
+ * written behind that is of no use.  Errors do not matter any more.
+ */
+static void
+give_up(struct insert *v)
+{
+	struct qwen_err *err = v->err, unused;
+	struct qwen_store_sweep w = { 0 };
+	size_t i, *victim = NULL;
+
+	v->err = &unused;
+	if (qwen_store_rescan(&v->sc, &unused) == 0 && walk(v) == 0)
+		victim = qwen_alloc(v->sc.n_file + 1, sizeof *victim);
+	for (i = 0; victim != NULL && i < v->sc.n_file; i++) {
+		if (is_stray(v, &v->sc.file[i]))
+			victim[w.n++] = i;
+	}
+	w.victim = victim;
+	if (w.n > 0)
+		qwen_store_sweep(&v->sc, &w, &unused);
+	free(victim);
+	v->err = err;
+}
+
+/* 1: all is there, if others let it; 0: it does not fit; -1. */
+static int
+insert(struct insert *v)
+{
+	int i, r = 1;
+
+	for (i = 0; i < ROUNDS; i++) {
+		v->written = 0;
+		if (walk(v) < 0 || (r = adopt(v)) < 0 ||
+		    (r > 0 && walk(v) < 0))
+			return -1;
+		visit_chain(v, 0);
+		if ((r = write_missing(v)) != 1)
+			break;
+		if (v->written == 0) {
+			visit_chain(v, 1);
+			return 1;
+		}
+		/* the names too, where the file system can */
+		fsync(v->sc.fd);
+		if (qwen_store_rescan(&v->sc, v->err) < 0)
+			return -1;
+	}
+	give_up(v);
+	return r;
+}
+
+static void
+fini(struct insert *v)
+{
+	qwen_store_walk_fini(&v->walk);
+	qwen_store_scan_fini(&v->sc);
+	free(v->cut);
+	free(v->at);
+}
+
+static int
+open_folder(struct insert *v)
+{
+	char name[QWEN_STORE_DIR_NAME];
+	struct qwen_header self;
+
+	if (qwen_state_header(&self, v->s->model, v->err) < 0)
+		return -1;
+	qwen_store_dir_format(&self, name);
+	return qwen_store_scan(&v->sc, v->st, name, 1, v->err);
+}
+
+int
+qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
+    struct qwen_err *err)
+{
+	struct qwen_err e;
+	struct insert v = { .st = st, .s = s, .sc.fd = -1, .err = &e,
+	    .any_cut = s->recurrent_bytes == 0 };
+	int r = -1, litter = 0;
+
+	if (qwen_session_n_tokens(s) == 0)
+		return 0;
+	e.code = QWEN_EIO;
+	if (plan(&v) == 0 && open_folder(&v) >= 0) {
+		litter = v.sc.n_temp + v.sc.n_gone > 0;
+		r = insert(&v);
+	}
+	if (r == 0)
+		qwen_fail(&e, QWEN_ERANGE, "the state of %zu tokens does not "
+		    "fit into the limit of %llu bytes",
+		    qwen_session_n_tokens(s), (unsigned long long)st->max);
+	if (r >= 0 && (st->max > 0 || litter) && qwen_store_clean(st, &e) < 0)
+		r = -1;
+	fini(&v);
+	if (r == 1)
+		return 0;
+	if (e.code != QWEN_ENOMEM) {
+		qwen_store_warn(st, "not written", &e);
+		return 0;
+	}
+	if (err != NULL)
+		*err = e;
+	return -1;
+}

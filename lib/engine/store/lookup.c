@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * lookup.c - the longest prefix of a prompt, as a session.
+ *
+ * All files of the prefix are open before anything of them is used, so that a
+ * sweep in between cannot take them away.  Whatever is wrong with one, the
+ * next best prefix is tried without it.
+ */
+#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/model/model.h"
+#include "engine/state/load.h"
+#include "engine/store/store.h"
+
+enum {
+	TRIES = 256,		/* files of no use */
+	RESCANS = 5,		/* files that went away */
+	NEAR = 16,		/* runs that are opened for their beginnings */
+};
+
+struct lookup {
+	struct qwen_store *st;
+	const struct qwen_header *model;
+	const int32_t	*tokens;
+	size_t		 n;
+	struct qwen_store_scan sc;
+	struct qwen_store_walk walk;
+	int		 rescans;
+	/* what is found */
+	struct qwen_store_node **chain;
+	size_t		*file;		/* of each in the chain */
+	size_t		 n_chain;
+	size_t		 len;
+	struct qwen_err	*err;
+};
+
+/* --------------------------------------------------------- files of no use */
+
+/* Not for want of memory, descriptors or rights: v1 has this format alone. */
+static int
+is_damage(int code)
+{
+	return code == QWEN_EFORMAT || code == QWEN_ERANGE ||
+	    code == QWEN_EMISMATCH || code == QWEN_EUNSUP ||
+	    code == QWEN_ENUMERIC;
+}
+
+void
+qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
+    size_t file, const struct qwen_err *err)
+{
+	char name[QWEN_STORE_NAME];
+	struct qwen_err e;
+
+	sc->file[file].bad = 1;
+	qwen_store_name_format(&sc->file[file].n, name);
+	if (!is_damage(err->code)) {
+		qwen_store_warn(st, name, err);
+		return;
+	}
+	e = *err;
+	if (unlinkat(sc->fd, name, 0) == 0)
+		qwen_fail(&e, err->code, "%s (removed)", err->msg);
+	qwen_store_warn(st, name, &e);
+}
+
+void
+qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
+{
+	char name[QWEN_STORE_NAME];
+
+	qwen_store_name_format(&sc->file[file].n, name);
+	/* in vain if the store is somebody else's */
+	utimensat(sc->fd, name, NULL, 0);
+}
+
+/*
+ * The file could not be opened, or is not what it should be: 1 to look again
+ * without it, -1 if that would not help.
+ */
+static int
+doubt(struct lookup *l, size_t file, const struct qwen_err *err)
+{
+	char name[QWEN_STORE_NAME];
+	struct stat st;
+
+	if (err->code == QWEN_ENOMEM) {
+		*l->err = *err;
+		return -1;
+	}
+	qwen_store_name_format(&l->sc.file[file].n, name);
+	if (fstatat(l->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 &&
+	    errno == ENOENT) {
+		l->sc.file[file].bad = 1;
+		if (l->rescans++ < RESCANS &&
+		    qwen_store_rescan(&l->sc, l->err) < 0)
+			return l->err->code == QWEN_ENOMEM ? -1 : 1;
+		return 1;
+	}
+	qwen_store_discard(l->st, &l->sc, file, err);
+	return 1;
+}
+
+/* --------------------------------------------------------------- the chain */
+
+static void
+close_chain(struct lookup *l)
+{
+	while (l->n_chain > 0)
+		qwen_store_node_close(l->chain[--l->n_chain]);
+	free(l->chain);
+	free(l->file);
+	l->chain = NULL;
+	l->file = NULL;
+	l->len = 0;
+}
+
+/* At place i of the chain.  As doubt() if it is of no use. */
+static int
+open_file(struct lookup *l, size_t i, size_t file)
+{
+	const struct qwen_store_name *n = &l->sc.file[file].n;
+	char name[QWEN_STORE_NAME], *path;
+	struct qwen_err err;
+	int r;
+
+	qwen_store_name_format(n, name);
+	if ((path = qwen_store_path(&l->sc, name)) == NULL)
+		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+	r = qwen_store_node_open(&l->chain[i], path, n, l->model, &err);
+	free(path);
+	if (r < 0)
+		return doubt(l, file, &err);
+	l->file[i] = file;
+	return 0;
+}
+
+/* The run of step s, all of which the prompt must have. */
+static int
+open_run(struct lookup *l, size_t i, size_t file)
+{
+	const struct qwen_store_name *n = &l->sc.file[file].n;
+	struct qwen_err err;
+	int r;
+
+	if ((r = open_file(l, i, file)) != 0)
+		return r;
+	if (qwen_store_node_common(l->chain[i], l->tokens + n->from,
+	    l->n - (size_t)n->from) == n->end - n->from)
+		return 0;
+	qwen_fail(&err, QWEN_EFORMAT, "its tokens are not those of its name");
+	return doubt(l, file, &err);
+}
+
+/* Runs up to the step, and room for one more file behind them. */
+static int
+open_runs(struct lookup *l, size_t step)
+{
+	const struct qwen_store_step *s = &l->walk.step[step];
+	size_t i, n = s->depth;
+	int r;
+
+	close_chain(l);
+	l->chain = qwen_alloc(n + 1, sizeof(*l->chain));
+	l->file = qwen_alloc(n + 1, sizeof *l->file);
+	if (l->chain == NULL || l->file == NULL)
+		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+	l->n_chain = n;
+	for (i = n; i-- > 0; s = &l->walk.step[s->prev]) {
+		if ((r = open_run(l, i, s->kv)) != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+open_checkpoint(struct lookup *l, size_t step)
+{
+	const struct qwen_store_step *s = &l->walk.step[step];
+	int r = open_file(l, l->n_chain, s->checkpoint);
+
+	if (r != 0)
+		return r;
+	l->n_chain++;
+	if (s->at < l->n || qwen_store_node_logits(l->chain[l->n_chain - 1]))
+		return 0;
+	/* the whole prompt, but not what follows it */
+	l->sc.file[s->checkpoint].bad = 1;
+	return 1;
+}
+
+/* ----------------------------------------- models that can be cut anywhere */
+
+/* A run of which the prompt shares the beginning. */
+struct near {
+	size_t	 file;
+	size_t	 step;		/* where it begins */
+	uint64_t least, most;	/* positions shared, by its sketch */
+};
+
+static int
+is_any_cut(const struct lookup *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->sc.n_file; i++) {
+		if (l->sc.file[i].n.kind == QWEN_STORE_KV)
+			return qwen_store_any_cut(&l->sc.file[i].n);
+	}
+	return 0;
+}
+
+/* Runs of other prompts that begin where this one has come to. */
+static size_t
+find_near(struct lookup *l, struct near *near)
+{
+	const struct qwen_store_file *f;
+	size_t i, step, n = 0;
+
+	for (i = 0; i < l->sc.n_file; i++) {
+		f = &l->sc.file[i];
+		if (f->bad || f->n.kind != QWEN_STORE_KV || f->n.from >= l->n)
+			continue;
+		step = qwen_store_step_at(&l->walk, f->n.from);
+		if (step == QWEN_STORE_NONE || !l->walk.step[step].there ||
+		    !qwen_store_same(&l->walk.step[step].hash, &f->n.parent))
+			continue;
+		near[n++] = (struct near){ i, step, f->n.from, f->n.from };
+	}
+	return n;
+}
+
+static int
+by_position(const void *a, const void *b)
+{
+	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+
+	return (p > q) - (p < q);
+}
+
+/*
+ * The positions of all levels of these runs, as far as the prompt goes; each
+ * once, ascending.  NULL: out of memory.
+ */
+static uint64_t *
+level_positions(const struct lookup *l, const struct near *near, size_t n,
+    size_t *n_at)
+{
+	char *begins = qwen_alloc(l->walk.n_step, 1);
+	uint64_t *at = NULL, pos;
+	size_t i, k, steps = 0, all = 0;
+
+	*n_at = 0;
+	if (begins == NULL)
+		return NULL;
+	for (i = 0; i < n; i++)
+		begins[near[i].step] = 1;
+	for (i = 0; i < l->walk.n_step; i++)
+		steps += (size_t)begins[i];
+	at = qwen_alloc(steps * QWEN_STORE_SKETCH + 1, sizeof *at);
+	for (i = 0; at != NULL && i < l->walk.n_step; i++) {
+		for (k = 0; begins[i] && k < QWEN_STORE_SKETCH; k++) {
+			pos = l->walk.step[i].at + ((uint64_t)1 << k);
+			if (pos <= l->n)
+				at[all++] = pos;
+		}
+	}
+	free(begins);
+	if (all > 0)
+		qsort(at, all, sizeof *at, by_position);
+	for (i = 0; i < all; i++) {
+		if (i == 0 || at[i] != at[i - 1])
+			at[(*n_at)++] = at[i];
+	}
+	return at;
+}
+
+/* How far the sketch agrees with the prompt's hashes. */
+static void
+measure(const struct lookup *l, struct near *r, const uint64_t *at,
+    const struct qwen_fp *hash, size_t n_at)
+{
+	const struct qwen_store_name *n = &l->sc.file[r->file].n;
+	const uint64_t *p;
+	uint64_t pos;
+	unsigned k;
+
+	r->most = n->end < l->n ? n->end : l->n;
+	for (k = 0; k < n->n_sketch; k++) {
+		pos = n->from + ((uint64_t)1 << k);
+		if (pos > l->n)
+			return;
+		p = bsearch(&pos, at, n_at, sizeof *at, by_position);
+		if (p == NULL || qwen_store_sketch(&hash[p - at]) !=
+		    n->sketch[k]) {
+			r->most = pos - 1;
+			return;
+		}
+		r->least = pos;
+	}
+}
+
+static int
+best_first(const void *a, const void *b)
+{
+	const struct near *p = a, *q = b;
+
+	if (p->least != q->least)
+		return p->least > q->least ? -1 : 1;
+	return (p->most < q->most) - (p->most > q->most);
+}
+
+static int
+measure_all(const struct lookup *l, struct near *near, size_t n)
+{
+	size_t i, n_at;
+	uint64_t *at = level_positions(l, near, n, &n_at);
+	struct qwen_fp *hash = NULL;
+	int r = -1;
+
+	if (at == NULL)
+		goto out;
+	hash = malloc((n_at + 1) * sizeof *hash);
+	if (hash == NULL || qwen_store_hash(l->tokens, at, n_at, hash) < 0)
+		goto out;
+	for (i = 0; i < n; i++)
+		measure(l, &near[i], at, hash, n_at);
+	qsort(near, n, sizeof *near, best_first);
+	r = 0;
+out:
+	free(at);
+	free(hash);
+	return r;
+}
+
+/*
+ * The run that shares most beyond len, of those that are promising: *best,
+ * and the new len.
+ */
+static int
+choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
+{
+	struct qwen_store_node *nd;
+	size_t i, opened = 0, shared;
+	uint64_t from;
+	int r;
+
+	for (i = 0; i < n && opened < NEAR; i++) {
+		if (near[i].most <= l->len)
+			continue;
+		opened++;
+		l->n_chain = 1;
+		if ((r = open_file(l, 0, near[i].file)) != 0)
+			return r;
+		nd = l->chain[0];
+		from = l->sc.file[near[i].file].n.from;
+		shared = qwen_store_node_common(nd, l->tokens + from,
+		    l->n - (size_t)from);
+		if (from + shared > l->len) {
+			l->len = (size_t)from + shared;
+			*best = near[i];
+		}
+		qwen_store_node_close(nd);
+		l->chain[0] = NULL;
+	}
+	return 0;
+}
+
+/* The best way beyond the runs that the prompt has as a whole. */
+static int
+open_near(struct lookup *l, size_t step)
+{
+	struct near *near = malloc((l->sc.n_file + 1) * sizeof *near), best;
+	size_t n, len;
+	int r;
+
+	best.file = QWEN_STORE_NONE;
+	if (near == NULL)
+		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+	n = find_near(l, near);
+	if (measure_all(l, near, n) < 0) {
+		free(near);
+		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+	}
+	if ((r = open_runs(l, 0)) == 0) {
+		l->len = (size_t)l->walk.step[step].at;
+		r = choose_near(l, near, n, &best);
+	}
+	free(near);
+	if (r != 0)
+		return r;
+	len = l->len;
+	if (best.file != QWEN_STORE_NONE)
+		step = best.step;
+	if ((r = open_runs(l, step)) != 0)
+		return r;
+	if (best.file != QWEN_STORE_NONE) {
+		if ((r = open_file(l, l->n_chain, best.file)) != 0)
+			return r;
+		l->n_chain++;
+	}
+	l->len = len;
+	return 0;
+}
+
+static int
+try_any_cut(struct lookup *l)
+{
+	size_t i = l->walk.n_step;
+	const struct qwen_store_step *s;
+	int r;
+
+	do
+		s = &l->walk.step[--i];
+	while (!s->there);
+	if (s->at == l->n && s->checkpoint != QWEN_STORE_NONE) {
+		if ((r = open_runs(l, i)) != 0 ||
+		    (r = open_checkpoint(l, i)) != 0)
+			return r;
+		l->len = l->n;
+		return 0;
+	}
+	if ((r = open_near(l, i)) != 0)
+		return r;
+	/* without logits, the last token is read again */
+	if (l->len == l->n)
+		l->len--;
+	return 0;
+}
+
+/* --------------------------------------------- models with recurrent state */
+
+static int
+try_checkpoints(struct lookup *l)
+{
+	const struct qwen_store_step *s;
+	size_t i = l->walk.n_step;
+	int r;
+
+	do {
+		if (i-- == 0)
+			return 0;
+		s = &l->walk.step[i];
+	} while (!s->there || s->checkpoint == QWEN_STORE_NONE);
+	if ((r = open_runs(l, i)) != 0 || (r = open_checkpoint(l, i)) != 0)
+		return r;
+	l->len = (size_t)s->at;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- together */
+
+static int
+locate(struct lookup *l)
+{
+	int i, r = 1;
+
+	for (i = 0; i < TRIES && r == 1; i++) {
+		qwen_store_walk_fini(&l->walk);
+		close_chain(l);
+		if (qwen_store_walk(&l->walk, &l->sc, l->tokens, l->n, NULL, 0,
+		    l->err) < 0)
+			return -1;
+		r = is_any_cut(l) ? try_any_cut(l) : try_checkpoints(l);
+	}
+	if (r != 0 || l->len == 0)
+		close_chain(l);
+	return r < 0 ? -1 : 0;
+}
+
+static void
+fini(struct lookup *l)
+{
+	close_chain(l);
+	qwen_store_walk_fini(&l->walk);
+	qwen_store_scan_fini(&l->sc);
+}
+
+/* 1 if there is something to look at. */
+static int
+init(struct lookup *l, struct qwen_store *st, const struct qwen_header *model,
+    const int32_t *tokens, size_t n, struct qwen_err *err)
+{
+	char name[QWEN_STORE_DIR_NAME];
+	int r;
+
+	memset(l, 0, sizeof *l);
+	l->st = st;
+	l->model = model;
+	l->tokens = tokens;
+	l->n = n;
+	l->err = err;
+	qwen_store_dir_format(model, name);
+	r = qwen_store_scan(&l->sc, st, name, 0, err);
+	if (r < 0 && err->code != QWEN_ENOMEM) {
+		qwen_store_warn(st, "not used", err);
+		r = 0;
+	}
+	return r == 1 && n == 0 ? 0 : r;
+}
+
+int
+qwen_store_find(struct qwen_store *st, const struct qwen_header *model,
+    const int32_t *tokens, size_t n, size_t *len, struct qwen_err *err)
+{
+	struct qwen_err unused;
+	struct lookup l;
+	int r;
+
+	*len = 0;
+	r = init(&l, st, model, tokens, n, err != NULL ? err : &unused);
+	if (r == 1 && (r = locate(&l)) == 0)
+		*len = l.len;
+	fini(&l);
+	return r;
+}
+
+/*
+ * One of the files is damaged where only now it was looked at: which?  Without
+ * a better answer the last one is to blame.
+ */
+static int
+blame(struct lookup *l, const struct qwen_err *why)
+{
+	char name[QWEN_STORE_NAME], *path;
+	struct qwen_err err;
+	size_t i, hits = 0;
+	int r = 1, good;
+
+	for (i = 0; i < l->n_chain && r == 1; i++) {
+		qwen_store_name_format(&l->sc.file[l->file[i]].n, name);
+		if ((path = qwen_store_path(&l->sc, name)) == NULL)
+			return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+		good = qwen_state_verify(path, 1, &err) == 0;
+		free(path);
+		if (!good) {
+			hits++;
+			r = doubt(l, l->file[i], &err);
+			if (l->rescans > 0)
+				break;	/* other numbers now */
+		}
+	}
+	if (hits == 0) {
+		qwen_store_warn(l->st, "not used", why);
+		l->sc.file[l->file[l->n_chain - 1]].bad = 1;
+	}
+	return r;
+}
+
+static int
+restore(struct lookup *l, struct qwen_session **out, struct qwen_model *m)
+{
+	struct qwen_session *s;
+	struct qwen_err err;
+	int i, r = 1;
+
+	for (i = 0; i < TRIES && r == 1; i++) {
+		if (locate(l) < 0)
+			return -1;
+		if (l->len == 0)
+			return 0;
+		if (qwen_store_node_restore(&s, m, l->chain, l->n_chain,
+		    l->len, l->len == l->n, &err) == 0)
+			break;
+		if (err.code == QWEN_ENOMEM) {
+			*l->err = err;
+			return -1;
+		}
+		r = blame(l, &err);
+	}
+	if (i == TRIES || r < 0)
+		return r < 0 ? -1 : 0;
+	if (qwen_session_n_tokens(s) == 0 ||
+	    qwen_session_n_tokens(s) > l->len ||
+	    memcmp(qwen_session_tokens(s), l->tokens,
+	    qwen_session_n_tokens(s) * sizeof *l->tokens) != 0) {
+		qwen_session_free(s);
+		return 0;
+	}
+	*out = s;
+	return 0;
+}
+
+int
+qwen_store_restore(struct qwen_store *st, struct qwen_session **out,
+    struct qwen_model *m, const int32_t *tokens, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_header self;
+	struct qwen_err unused;
+	struct lookup l;
+	size_t i;
+	int r;
+
+	*out = NULL;
+	if (err == NULL)
+		err = &unused;
+	if (qwen_state_header(&self, m, err) < 0)
+		return -1;
+	if ((r = init(&l, st, &self, tokens, n, err)) == 1)
+		r = restore(&l, out, m);
+	for (i = 0; *out != NULL && i < l.n_chain; i++)
+		qwen_store_touch(&l.sc, l.file[i]);
+	fini(&l);
+	return r;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * scan.c - what lies in a folder.  There is no index that could differ from
+ * the files: 10,000 names are read and sorted in a few milliseconds.
+ */
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/store/store.h"
+
+#ifndef O_DIRECTORY
+#define O_DIRECTORY 0
+#endif
+
+static char *
+join(const char *a, const char *b)
+{
+	size_t size = strlen(a) + strlen(b) + 2;
+	char *s = malloc(size);
+
+	if (s != NULL)
+		snprintf(s, size, "%s/%s", a, b);
+	return s;
+}
+
+char *
+qwen_store_path(const struct qwen_store_scan *sc, const char *name)
+{
+	return join(sc->path, name);
+}
+
+/* One more string in a list. */
+static int
+push(char ***list, size_t *n, size_t *cap, const char *s)
+{
+	size_t more = *cap > 0 ? *cap * 2 : 16;
+	char **p = *list;
+
+	if (*n == *cap) {
+		if ((p = realloc(p, more * sizeof *p)) == NULL)
+			return -1;
+		*list = p;
+		*cap = more;
+	}
+	if ((p[*n] = strdup(s)) == NULL)
+		return -1;
+	++*n;
+	return 0;
+}
+
+static void
+drop(char **list, size_t n)
+{
+	while (n > 0)
+		free(list[--n]);
+}
+
+static int
+push_file(struct qwen_store_scan *sc, const struct qwen_store_name *n)
+{
+	size_t more = sc->cap_file > 0 ? sc->cap_file * 2 : 256;
+	struct qwen_store_file *p = sc->file;
+
+	if (sc->n_file == sc->cap_file) {
+		if ((p = realloc(p, more * sizeof *p)) == NULL)
+			return -1;
+		sc->file = p;
+		sc->cap_file = more;
+	}
+	p[sc->n_file].n = *n;
+	p[sc->n_file++].bad = 0;
+	return 0;
+}
+
+/* Other names are not ours: they are left alone. */
+static int
+take(struct qwen_store_scan *sc, const char *name)
+{
+	struct qwen_store_name n;
+
+	if (qwen_store_name_parse(&n, name) == 0)
+		return push_file(sc, &n);
+	if (strncmp(name, QWEN_STORE_GONE, strlen(QWEN_STORE_GONE)) == 0)
+		return push(&sc->gone, &sc->n_gone, &sc->cap_gone, name);
+	if (strncmp(name, QWEN_STORE_TEMP, strlen(QWEN_STORE_TEMP)) == 0)
+		return push(&sc->temp, &sc->n_temp, &sc->cap_temp, name);
+	return 0;
+}
+
+static int
+order(const void *a, const void *b)
+{
+	const struct qwen_store_file *f = a, *g = b;
+	const struct qwen_store_name *p = &f->n, *q = &g->n;
+	int c;
+
+	if (p->end != q->end)
+		return p->end < q->end ? -1 : 1;
+	if ((c = memcmp(&p->hash, &q->hash, sizeof p->hash)) != 0)
+		return c;
+	if (p->kind != q->kind)
+		return p->kind == QWEN_STORE_KV ? -1 : 1;
+	if (p->from != q->from)
+		return p->from < q->from ? -1 : 1;
+	return memcmp(&p->parent, &q->parent, sizeof p->parent);
+}
+
+/* fdopendir() takes the descriptor it is given. */
+static DIR *
+open_folder(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d;
+
+	if (copy == -1)
+		return NULL;
+	if ((d = fdopendir(copy)) == NULL)
+		close(copy);
+	return d;
+}
+
+int
+qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
+{
+	DIR *d = open_folder(sc->fd);
+	struct dirent *e;
+	int r = -1;
+
+	sc->n_file = 0;
+	drop(sc->gone, sc->n_gone);
+	drop(sc->temp, sc->n_temp);
+	sc->n_gone = sc->n_temp = 0;
+	if (d == NULL)
+		return qwen_fail_errno(err, "%s", sc->path);
+	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
+		if (take(sc, e->d_name) < 0) {
+			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			goto out;
+		}
+	}
+	if (errno != 0) {
+		qwen_fail_errno(err, "%s", sc->path);
+		goto out;
+	}
+	if (sc->n_file > 0)
+		qsort(sc->file, sc->n_file, sizeof *sc->file, order);
+	r = 0;
+out:
+	closedir(d);
+	return r;
+}
+
+/* 1 if it is there now, 0 if not, -1. */
+static int
+make_folder(const char *path, int create, struct qwen_err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		return 1;
+	if (errno != ENOENT)
+		return qwen_fail_errno(err, "%s", path);
+	if (!create)
+		return 0;
+	if (mkdir(path, 0777) == -1 && errno != EEXIST)
+		return qwen_fail_errno(err, "%s", path);
+	return 1;
+}
+
+int
+qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
+    const char *name, int create, struct qwen_err *err)
+{
+	char *v1 = join(st->dir, "v1");
+	int r = -1;
+
+	memset(sc, 0, sizeof *sc);
+	sc->fd = -1;
+	if (v1 == NULL || (sc->path = join(v1, name)) == NULL) {
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		goto out;
+	}
+	if ((r = make_folder(v1, create, err)) != 1 ||
+	    (r = make_folder(sc->path, create, err)) != 1)
+		goto out;
+	r = -1;
+	sc->fd = open(sc->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (sc->fd == -1) {
+		qwen_fail_errno(err, "%s", sc->path);
+		goto out;
+	}
+	if (qwen_store_rescan(sc, err) == 0)
+		r = 1;
+out:
+	free(v1);
+	return r;
+}
+
+void
+qwen_store_scan_fini(struct qwen_store_scan *sc)
+{
+	drop(sc->gone, sc->n_gone);
+	drop(sc->temp, sc->n_temp);
+	free(sc->gone);
+	free(sc->temp);
+	free(sc->file);
+	free(sc->path);
+	if (sc->fd != -1)
+		close(sc->fd);
+	memset(sc, 0, sizeof *sc);
+	sc->fd = -1;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int
+qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
+    struct qwen_err *err)
+{
+	char *v1 = join(st->dir, "v1");
+	struct qwen_header h;
+	struct dirent *e;
+	size_t cap = 0;
+	DIR *d = NULL;
+	int r = -1;
+
+	*names = NULL;
+	*n = 0;
+	if (v1 == NULL)
+		goto nomem;
+	if ((d = opendir(v1)) == NULL) {
+		r = errno == ENOENT ? 0 : qwen_fail_errno(err, "%s", v1);
+		goto out;
+	}
+	while ((e = readdir(d)) != NULL) {
+		if (qwen_store_dir_parse(&h, e->d_name) == 0 &&
+		    push(names, n, &cap, e->d_name) < 0)
+			goto nomem;
+	}
+	if (*n > 0)
+		qsort(*names, *n, sizeof **names, by_name);
+	r = 0;
+	goto out;
+nomem:
+	qwen_fail(err, QWEN_ENOMEM, "out of memory");
+out:
+	if (r < 0) {
+		drop(*names, *n);
+		free(*names);
+		*names = NULL;
+		*n = 0;
+	}
+	if (d != NULL)
+		closedir(d);
+	free(v1);
+	return r;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sweep.c - files away, so that no child loses its parent.
+ *
+ * There is no lock that says who works in the folder.  What keeps the tree
+ * whole is an order of steps on both sides.  Whoever inserts a child C of X (a
+ * run that goes on from X, or a checkpoint at its end)
+ *
+ *	I1	renames C into place, and then
+ *	I2	reads the folder; if X (or one before it) is not there, it
+ *		writes X again, from its own session, and goes on at I2.
+ *
+ * Whoever removes X
+ *
+ *	R1	renames X to a name that begins with .gone-, and then
+ *	R2	reads the folder;
+ *	R3	if there is a child of X, it renames X back, else it unlinks it.
+ *
+ * Each writes first and reads then, so one of the two sees the other: if I1
+ * comes before R2, R2 finds C and X comes back.  Otherwise R1, before R2, is
+ * before I1 and so before I2, which finds X missing and writes it again.  When
+ * both see each other, X is renamed back over the X that was written again, of
+ * the same content; nothing is lost either way.
+ *
+ * A parent W of X is removed after X, or in the same sweep: then C at R2 holds
+ * X, and X holds W.  When another process removes W while X is away under its
+ * .gone- name, R2 counts that name like X itself; and since a folder that is
+ * read while X gets another name may show neither of the two, R2 reads it
+ * until it finds the same three times in a row (a file that changes its name
+ * back can hide twice), or so often that X was seen if it is there.
+ *
+ * The names begin with .gone- and 16 digits that nobody else has, so that R3
+ * never unlinks what somebody else has moved: with one common name, P might
+ * decide to unlink X, Q restore it for a child, R move it away again, and P
+ * then unlink what R is about to restore.  What a killed sweep has left under
+ * such a name is first renamed to a name of our own (R1 of a kind: whoever
+ * had it then fails to find it) and then decided on by R2 and R3.
+ *
+ * A reader has all files open before it reads the first one, and a file that
+ * is unlinked stays readable for it.  One that comes between R1 and R3 does not
+ * find X: it reads the folder again, and in the end uses a shorter prefix.
+ *
+ * Where a folder's listing lags behind (NFS), a child may lose its parent
+ * after all.  It is then an orphan: nobody can reach it, so nothing wrong is
+ * read; it is of use again once the parent is inserted again, and removed after
+ * an hour if it is not.
+ */
+#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/store/store.h"
+
+enum {
+	GONE_NAME = QWEN_STORE_NAME + 32,
+	READINGS = 12,
+	SAME = 3,
+};
+
+/* A run on its way out. */
+struct held {
+	struct qwen_store_name n;
+	char		 gone[GONE_NAME];
+	uint64_t	 bytes;
+	int		 victim;	/* not what others left */
+	int		 needed;
+};
+
+struct sweep {
+	const struct qwen_store_scan *sc;
+	struct qwen_store_sweep *w;
+	struct held	*held;
+	size_t		 n_held;
+};
+
+/* The file as it is, if it is the one that was to go. */
+static int
+is_unused(const struct sweep *s, size_t i, const char *name, struct stat *st)
+{
+	if (fstatat(s->sc->fd, name, st, AT_SYMLINK_NOFOLLOW) == -1 ||
+	    !S_ISREG(st->st_mode))
+		return 0;
+	return s->w->used == NULL || qwen_store_used(st) <= s->w->used[i];
+}
+
+/* R1, of a file called name. */
+static int
+hold(struct sweep *s, const struct qwen_store_name *n, const char *name,
+    uint64_t bytes, int victim)
+{
+	struct held *h = &s->held[s->n_held];
+	char unique[QWEN_STORE_UNIQUE], final[QWEN_STORE_NAME];
+
+	qwen_store_unique(unique);
+	qwen_store_name_format(n, final);
+	snprintf(h->gone, sizeof h->gone, QWEN_STORE_GONE "%s-%s", unique,
+	    final);
+	if (renameat(s->sc->fd, name, s->sc->fd, h->gone) == -1)
+		return errno == ENOENT ? 0 : -1;
+	h->n = *n;
+	h->bytes = bytes;
+	h->victim = victim;
+	h->needed = 0;
+	s->n_held++;
+	return 0;
+}
+
+static void
+count(struct sweep *s, int victim, uint64_t bytes)
+{
+	*(victim ? &s->w->victims : &s->w->others) += 1;
+	*(victim ? &s->w->victim_bytes : &s->w->other_bytes) += bytes;
+}
+
+/* A checkpoint has no children: it just goes, before its run does. */
+static int
+take_victim(struct sweep *s, size_t i)
+{
+	const struct qwen_store_name *n = &s->sc->file[s->w->victim[i]].n;
+	char name[QWEN_STORE_NAME];
+	struct stat st;
+
+	qwen_store_name_format(n, name);
+	if (!is_unused(s, i, name, &st))
+		return 0;
+	if (n->kind == QWEN_STORE_KV)
+		return hold(s, n, name, (uint64_t)st.st_size, 1);
+	if (unlinkat(s->sc->fd, name, 0) == -1)
+		return errno == ENOENT ? 0 : -1;
+	count(s, 1, (uint64_t)st.st_size);
+	return 0;
+}
+
+/* The run that has the name gone now. */
+static int
+parse_gone(struct qwen_store_name *n, const char *gone)
+{
+	const char *name = gone + strlen(QWEN_STORE_GONE);
+
+	return strlen(name) < QWEN_STORE_UNIQUE ||
+	    qwen_store_name_parse(n, name + QWEN_STORE_UNIQUE) < 0 ||
+	    n->kind != QWEN_STORE_KV ? -1 : 0;
+}
+
+/* What others, who may be dead, left on its way out. */
+static int
+take_left(struct sweep *s, const char *gone)
+{
+	struct qwen_store_name n;
+	struct stat st;
+
+	if (parse_gone(&n, gone) < 0)
+		return 0;
+	if (fstatat(s->sc->fd, gone, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
+	    st.st_ctime >= s->w->gone_before)
+		return 0;
+	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
+}
+
+/* A run that goes on from p, or a checkpoint at its end. */
+static int
+is_child(const struct qwen_store_name *c, const struct qwen_store_name *p)
+{
+	return c->from == p->end && qwen_store_same(&c->parent, &p->hash);
+}
+
+static int
+by_end(const void *a, const void *b)
+{
+	uint64_t p = ((const struct held *)a)->n.end;
+	uint64_t q = ((const struct held *)b)->n.end;
+
+	return (p > q) - (p < q);
+}
+
+/* The one held from which c goes on, if it is: their ends ascend. */
+static void
+need_parent(struct sweep *s, const struct qwen_store_name *c)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_held && s->held[i].n.end <= c->from; i++) {
+		if (is_child(c, &s->held[i].n))
+			s->held[i].needed = 1;
+	}
+}
+
+static int
+is_ours(const struct sweep *s, const char *gone)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_held; i++) {
+		if (strcmp(s->held[i].gone, gone) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Returns a number that tells what was seen. */
+static uint64_t
+need_parents(struct sweep *s, const struct qwen_store_scan *now)
+{
+	struct qwen_store_name n;
+	uint64_t seen = 0;
+	size_t i;
+
+	for (i = 0; i < now->n_file; i++) {
+		need_parent(s, &now->file[i].n);
+		seen += XXH3_64bits(&now->file[i].n, sizeof now->file[i].n);
+	}
+	for (i = 0; i < now->n_gone; i++) {
+		if (parse_gone(&n, now->gone[i]) == 0 &&
+		    !is_ours(s, now->gone[i]))
+			need_parent(s, &n);
+		seen += XXH3_64bits(now->gone[i], strlen(now->gone[i]));
+	}
+	return seen;
+}
+
+/* R2. */
+static int
+look_again(struct sweep *s, struct qwen_err *err)
+{
+	struct qwen_store_scan now = { .path = s->sc->path, .fd = s->sc->fd };
+	uint64_t seen = 0, before;
+	size_t i = 0, same = 0;
+	int r;
+
+	qsort(s->held, s->n_held, sizeof *s->held, by_end);
+	do {
+		before = seen;
+		r = qwen_store_rescan(&now, err);
+		seen = need_parents(s, &now);
+		same = seen == before ? same + 1 : 1;
+	} while (r == 0 && same < SAME && ++i < READINGS);
+	for (i = s->n_held; i-- > 0; ) {
+		if (r < 0)
+			s->held[i].needed = 1;
+		if (s->held[i].needed)
+			need_parent(s, &s->held[i].n);
+	}
+	now.path = NULL;
+	now.fd = -1;
+	qwen_store_scan_fini(&now);
+	return r;
+}
+
+/* R3: parents come back first, children go first. */
+static void
+decide(struct sweep *s)
+{
+	char name[QWEN_STORE_NAME];
+	size_t i;
+
+	for (i = 0; i < s->n_held; i++) {
+		if (!s->held[i].needed)
+			continue;
+		qwen_store_name_format(&s->held[i].n, name);
+		renameat(s->sc->fd, s->held[i].gone, s->sc->fd, name);
+	}
+	for (i = s->n_held; i-- > 0; ) {
+		if (!s->held[i].needed &&
+		    unlinkat(s->sc->fd, s->held[i].gone, 0) == 0)
+			count(s, s->held[i].victim, s->held[i].bytes);
+	}
+}
+
+int
+qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
+    struct qwen_err *err)
+{
+	struct sweep s = { .sc = sc, .w = w };
+	size_t i;
+	int r = 0;
+
+	if (w->n + sc->n_gone == 0)
+		return 0;
+	s.held = qwen_alloc(w->n + sc->n_gone, sizeof *s.held);
+	if (s.held == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < w->n && r == 0; i++)
+		r = take_victim(&s, i);
+	for (i = 0; i < sc->n_gone && r == 0; i++)
+		r = take_left(&s, sc->gone[i]);
+	if (r < 0)
+		qwen_fail_errno(err, "%s", sc->path);
+	if (s.n_held > 0) {
+		if (look_again(&s, r < 0 ? NULL : err) < 0)
+			r = -1;
+		decide(&s);
+	}
+	free(s.held);
+	return r;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * walk.c - what of a prompt is in the store: its prefixes are hashed once, at
+ * all positions at which some file ends, and each file of which the hash is
+ * the prompt's extends what is known to be there.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/store/store.h"
+
+static int
+ascending(const void *a, const void *b)
+{
+	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+
+	return (p > q) - (p < q);
+}
+
+/* The positions, each once: 0, ends of files up to n, cuts. */
+static size_t
+collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
+    const uint64_t *cut, size_t n_cut)
+{
+	size_t i, k = 0, out = 0;
+
+	at[k++] = 0;
+	for (i = 0; i < sc->n_file && sc->file[i].n.end <= n; i++) {
+		if (sc->file[i].n.end != at[k - 1])
+			at[k++] = sc->file[i].n.end;
+	}
+	if (n_cut > 0) {
+		memcpy(at + k, cut, n_cut * sizeof *at);
+		k += n_cut;
+		qsort(at, k, sizeof *at, ascending);
+	}
+	for (i = 0; i < k; i++) {
+		if (i == 0 || at[i] != at[i - 1])
+			at[out++] = at[i];
+	}
+	return out;
+}
+
+size_t
+qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at)
+{
+	size_t lo = 0, hi = w->n_step, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (w->step[mid].at < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < w->n_step && w->step[lo].at == at ? lo : QWEN_STORE_NONE;
+}
+
+/* A run that ends at s: of several ways there, the one of fewest files. */
+static void
+extend(struct qwen_store_walk *w, struct qwen_store_step *s,
+    const struct qwen_store_name *n, size_t file)
+{
+	size_t i = qwen_store_step_at(w, n->from);
+	const struct qwen_store_step *p;
+
+	if (i == QWEN_STORE_NONE)
+		return;
+	p = &w->step[i];
+	if (!p->there || !qwen_store_same(&p->hash, &n->parent) ||
+	    (s->there && s->depth <= p->depth + 1))
+		return;
+	s->there = 1;
+	s->kv = file;
+	s->prev = i;
+	s->depth = p->depth + 1;
+}
+
+/* Files come by their ends, so what a run begins at is already known. */
+void
+qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
+{
+	const struct qwen_store_file *f;
+	struct qwen_store_step *s;
+	size_t i, k = 0;
+
+	for (i = 0; i < sc->n_file; i++) {
+		f = &sc->file[i];
+		while (k < w->n_step && w->step[k].at < f->n.end)
+			k++;
+		if (k == w->n_step)
+			return;
+		s = &w->step[k];
+		if (f->bad || s->at != f->n.end ||
+		    !qwen_store_same(&s->hash, &f->n.hash))
+			continue;
+		if (f->n.kind == QWEN_STORE_CHECKPOINT)
+			s->checkpoint = i;
+		else
+			extend(w, s, &f->n, i);
+	}
+}
+
+int
+qwen_store_walk(struct qwen_store_walk *w, const struct qwen_store_scan *sc,
+    const int32_t *tokens, size_t n, const uint64_t *cut, size_t n_cut,
+    struct qwen_err *err)
+{
+	size_t i, n_at, cap = sc->n_file + n_cut + 1;
+	uint64_t *at = malloc(cap * sizeof *at);
+	struct qwen_fp *hash = NULL;
+	int r = -1;
+
+	memset(w, 0, sizeof *w);
+	if (at == NULL)
+		goto out;
+	n_at = collect(at, sc, n, cut, n_cut);
+	hash = malloc(n_at * sizeof *hash);
+	w->step = calloc(n_at, sizeof *w->step);
+	if (hash == NULL || w->step == NULL ||
+	    qwen_store_hash(tokens, at, n_at, hash) < 0)
+		goto out;
+	w->n_step = n_at;
+	for (i = 0; i < n_at; i++) {
+		w->step[i].at = at[i];
+		w->step[i].hash = hash[i];
+		w->step[i].kv = w->step[i].prev = QWEN_STORE_NONE;
+		w->step[i].checkpoint = QWEN_STORE_NONE;
+	}
+	w->step[0].there = 1;
+	qwen_store_follow(w, sc);
+	r = 0;
+out:
+	free(at);
+	free(hash);
+	if (r < 0) {
+		qwen_store_walk_fini(w);
+		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	return r;
+}
+
+void
+qwen_store_walk_fini(struct qwen_store_walk *w)
+{
+	free(w->step);
+	memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: ISC */
+/* write.h - write a GGUF file. */
+#ifndef QWEN_GGUF_WRITE_H
+#define QWEN_GGUF_WRITE_H
+
+#include "qwen/gguf.h"
+
+/*
+ * Write a GGUF file, version 3: put keys and tensors in any order, write the
+ * head, then the data of all tensors in the order they were put (in pieces of
+ * any size; padding is added), then ask write_end whether all is there.  An
+ * error of a put function sticks and is reported by write_head.  Numbers are
+ * stored little-endian; data must be so already.
+ */
+struct qwen_gguf_writer;
+
+int qwen_gguf_writer_new(struct qwen_gguf_writer **out, struct qwen_err *err);
+void qwen_gguf_writer_free(struct qwen_gguf_writer *w);
+
+void qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key,
+    uint32_t v);
+void qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v);
+void qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v);
+void qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key,
+    const char *s);
+void qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
+    const int32_t *v, size_t n);
+void qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
+    const struct qwen_str *v, size_t n);
+void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
+    const struct qwen_gguf_kv *kv);	/* a record of another file, as it is */
+void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
+    uint32_t type, unsigned n_dims, const uint64_t *ne);
+
+int qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd,
+    struct qwen_err *err);
+int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
+    size_t n, struct qwen_err *err);
+int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
+    struct qwen_err *err);
+
+/* Bytes of the whole file; known after write_head. */
+uint64_t qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w);
+
+#endif

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: ISC */
-/* matmul_v2_neon.c - products of numerics version 2, NEON. */
-#define VEC_NEON
-#include "kernel/matmul_v2.inc"
-
-const struct qwen_kernel qwen_matmul_v2_neon = {
-	.op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, .name = "neon",
-	.rank = 10, .need = QWEN_CPU_NEON, .run.matmul = matmul,
-};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * qwen/base.h - what all of the library shares: errors, texts, fingerprints.
+ *
+ * Conventions.  Functions that can fail return 0 (or a count) on success and
+ * -1 on failure, and then fill *err, which may be NULL; an out pointer is set
+ * to NULL on failure.  X_open pairs with X_close, X_new with X_free; both take
+ * NULL.  The library never exits, never writes to stdout or stderr, and never
+ * reads the environment.  Objects are not locked: one thread at a time uses
+ * one object, but objects that only read (struct qwen_gguf, struct qwen_tok,
+ * struct qwen_model) can be shared.
+ */
+#ifndef QWEN_QWEN_BASE_H
+#define QWEN_QWEN_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QWEN_VERSION "0.1.0"
+
+enum {
+	QWEN_EIO = 1,		/* the system refused: read, write, open */
+	QWEN_EFORMAT,		/* the bytes are not what they should be */
+	QWEN_EUNSUP,		/* well formed, but not something we do */
+	QWEN_ENOMEM,		/* out of memory */
+	QWEN_ERANGE,		/* a value outside its limits */
+	QWEN_EMISMATCH,		/* two things that do not belong together */
+	QWEN_EPIPE,		/* the reader went away */
+	QWEN_ENUMERIC,		/* a number that is not finite */
+	QWEN_EFULL,		/* a limit on memory that was asked for */
+};
+
+struct qwen_err {
+	int	code;		/* one of the above */
+	char	msg[240];	/* what and where; no newline, printable */
+};
+
+/* Bytes that are not NUL-terminated, borrowed from whoever handed them out. */
+struct qwen_str {
+	const char	*s;
+	size_t		 len;
+};
+
+/* 128-bit fingerprints (XXH3-128, canonical byte order). */
+struct qwen_fp {
+	unsigned char	b[16];
+};
+
+/*
+ * The code point that begins at p, where n > 0 bytes are: returns its length, 1
+ * to 4, or 0 if p is no UTF-8 (overlong, surrogate, above U+10FFFF, a stray
+ * byte), or minus the number of bytes present if they are the beginning of one
+ * and n ends it.
+ */
+int qwen_utf8_read(const unsigned char *p, size_t n, uint32_t *c);
+
+/* Bytes of text before the first that is not UTF-8; n if all is. */
+size_t qwen_utf8_check(const char *text, size_t n);
+
+/*
+ * The version of the arithmetic that a model is opened with unless another is
+ * asked for.  With equal versions bits are equal.
+ */
+#define QWEN_NUMERICS 1
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

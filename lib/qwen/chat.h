@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/chat.h - chat templates and replies. */
+#ifndef QWEN_QWEN_CHAT_H
+#define QWEN_QWEN_CHAT_H
+
+#include "qwen/tok.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Chat templates: programs in a subset of the template language Jinja, which
+ * model files carry, that make a prompt of messages.  One may come from
+ * anybody: steps, depth and memory of a run have limits that grow with the
+ * request alone.  A template that is open can be used by many threads.
+ */
+struct qwen_template;
+
+/*
+ * A published one by name: qwen3, qwen3.5, qwen3.6, qwen3.6-ud (as in the files
+ * of one publisher), qwen3-coder; name i of these, or NULL; that of a model
+ * file (tokenizer.chat_template); a text.
+ */
+int qwen_template_open(struct qwen_template **out, const char *name,
+    struct qwen_err *err);
+const char *qwen_template_name(size_t i);
+int qwen_template_open_gguf(struct qwen_template **out,
+    const struct qwen_gguf *g, struct qwen_err *err);
+int qwen_template_open_text(struct qwen_template **out, const char *source,
+    size_t n, struct qwen_err *err);
+void qwen_template_close(struct qwen_template *t);
+
+/* 1 if it has tools called in a way that qwen_reply reads, 0 if not. */
+int qwen_template_calls(const struct qwen_template *t);
+
+/*
+ * What the template makes of a request, n bytes of JSON: an object with a list
+ * of messages and, if wanted, tools and other things that the template asks
+ * for; add_generation_prompt is true unless given.  null counts as not given;
+ * members of chat_template_kwargs are as if they were members of the request.
+ * Numbers keep their digits.  A thought may be called reasoning_content,
+ * reasoning or thinking.  Where the template has no use for them as they are,
+ * arguments that are a JSON string are read, content that is missing is empty,
+ * and parts of text are joined by line feeds.  What the template refuses, or
+ * cannot take, fails.
+ */
+struct qwen_prompt;
+
+int qwen_template_render(const struct qwen_template *t, const char *json,
+    size_t n, struct qwen_prompt **out, struct qwen_err *err);
+void qwen_prompt_free(struct qwen_prompt *p);
+
+/*
+ * The text, and for each byte 1 if the template wrote it, 0 if it was in the
+ * request, wherever it went in between.
+ */
+struct qwen_str qwen_prompt_text(const struct qwen_prompt *p);
+const unsigned char *qwen_prompt_own(const struct qwen_prompt *p);
+
+/*
+ * Where, from byte from on, the next turn begins: the template wrote
+ * <|im_start|> there.  The length of the text if none does.
+ */
+size_t qwen_prompt_turn(const struct qwen_prompt *p, size_t from);
+
+/*
+ * The ids of the text from byte from to byte to, free(*ids); control tokens are
+ * those that the template wrote.  Parts that are cut where turns begin have the
+ * ids that the whole has.
+ */
+int qwen_prompt_encode(const struct qwen_prompt *p, const struct qwen_tok *tok,
+    size_t from, size_t to, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err);
+
+/* What a prompt says of thinking, and a reply to it goes on with. */
+enum qwen_thinking {
+	QWEN_THINKING_NONE,	/* nothing: a reply may begin with <think> */
+	QWEN_THINKING_OPEN,	/* a thought has begun */
+	QWEN_THINKING_CLOSED,	/* there was an empty one */
+};
+
+enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
+
+/*
+ * A reply, read as it comes: what is thought, what is said, and which tools are
+ * called.  The template says how calls are written: as JSON, or with a tag for
+ * each parameter, whose values are read by the tool's schema.  What looks like a
+ * call and is none, or was cut off, is called unparsed; nothing is lost.  The
+ * result does not depend on where the text is cut.
+ */
+struct qwen_reply;
+
+enum qwen_reply_kind {
+	QWEN_REPLY_REASONING, QWEN_REPLY_CONTENT, QWEN_REPLY_CALL,
+	QWEN_REPLY_UNPARSED
+};
+
+struct qwen_reply_event {
+	enum qwen_reply_kind	kind;
+	struct qwen_str		text;	/* UTF-8; of a call, its arguments: a
+					   JSON object */
+	struct qwen_str		name;	/* of a call */
+};
+
+struct qwen_reply_opts {
+	enum qwen_thinking	 thinking;	/* of the prompt */
+	const char		*tools;		/* those of the request, a JSON
+						   list; NULL: none, and then
+						   calls are text */
+	size_t			 n_tools;	/* bytes */
+	/*
+	 * Called for each piece as soon as it is certain, each unparsed text
+	 * and each call when it is whole; may be NULL.  -1 ends with err.
+	 */
+	int			 (*event)(void *arg,
+				     const struct qwen_reply_event *e,
+				     struct qwen_err *err);
+	void			*arg;
+};
+
+int qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
+    const struct qwen_reply_opts *opts, struct qwen_err *err);
+int qwen_reply_feed(struct qwen_reply *r, const void *text, size_t n,
+    struct qwen_err *err);
+int qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err);
+void qwen_reply_free(struct qwen_reply *r);
+
+/*
+ * After finish: all of it as a JSON object, free(*json), with role, content, and
+ * where there are some reasoning, tool_calls (each with name and arguments) and
+ * unparsed (a list of texts).  Pieces of an event's kind add up to its text,
+ * which has no white space at its ends.
+ */
+int qwen_reply_message(const struct qwen_reply *r, char **json, size_t *n,
+    struct qwen_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/machine.h - what this machine can do. */
+#ifndef QWEN_QWEN_MACHINE_H
+#define QWEN_QWEN_MACHINE_H
+
+#include "qwen/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the machine does at best with so many threads, each a second. */
+struct qwen_machine {
+	int	n_threads;
+	size_t	bytes;		/* of the buffer read */
+	double	read;		/* bytes loaded from memory */
+	double	copy;		/* bytes copied by memcpy, each counted once */
+	double	int8;		/* multiply-adds of 8 bits into 32 */
+	double	f32;		/* fused multiply-adds in f32 */
+	char	variant[16];	/* instruction set, "avx512vnni" */
+	char	int8_op[24];	/* its instruction, "VPDPBUSD zmm" */
+};
+
+/*
+ * Measure it, for so many seconds for each figure (0: a tenth of one), the best
+ * round of each.  n_threads 0: one for each processor; cpu as in struct
+ * qwen_model_opts.  Uses 256 MiB, or four times the last cache if that is
+ * more, for as long as it runs.
+ */
+int qwen_machine_measure(struct qwen_machine *out, int n_threads,
+    const char *cpu, double seconds, struct qwen_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

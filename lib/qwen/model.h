@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/model.h - a model that is ready to compute. */
+#ifndef QWEN_QWEN_MODEL_H
+#define QWEN_QWEN_MODEL_H
+
+#include "qwen/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512" or "amx", or
+ * "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if not (then the best
+ * below it is used), -1 if there is no such level.
+ */
+int qwen_cpu_check(const char *level);
+
+/* A model ready to compute: the mapped weights, kernels and threads. */
+struct qwen_model;
+
+struct qwen_model_opts {
+	int		 n_threads;	/* 0: one for each processor */
+	const char	*cpu;		/* level not to exceed; NULL: no limit */
+	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
+};
+
+/* opts may be NULL.  Builds no vocabulary; weights stay in the mapping. */
+int qwen_model_open(struct qwen_model **out, const char *path,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+void qwen_model_close(struct qwen_model *m);
+
+const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
+const char *qwen_model_arch(const struct qwen_model *m);
+size_t qwen_model_n_vocab(const struct qwen_model *m);
+size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
+size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
+int qwen_model_n_threads(const struct qwen_model *m);
+unsigned qwen_model_numerics(const struct qwen_model *m);
+
+/*
+ * Which kernel variant serves each operation and format, one a line, for -v.
+ * Returns the text's length, like snprintf.
+ */
+size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);
+
+/*
+ * Where the time goes.  ms is summed over threads; bytes are those of weights
+ * and states, macs multiply-adds.
+ */
+struct qwen_kernel_stat {
+	char		name[24];	/* "gemm.Q4_K", "delta", ... */
+	char		variant[16];	/* "avx512vnni" */
+	uint64_t	calls;
+	double		ms;
+	uint64_t	bytes;
+	uint64_t	macs;
+};
+
+/* Start counting from zero, or stop. */
+int qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err);
+
+/* Fill up to max entries of out; returns how many there are. */
+size_t qwen_model_stats(const struct qwen_model *m,
+    struct qwen_kernel_stat *out, size_t max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/quant.h - the number formats of tensors. */
+#ifndef QWEN_QWEN_QUANT_H
+#define QWEN_QWEN_QUANT_H
+
+#include "qwen/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 1 if the library can compute with the type (and dequantise it). */
+int qwen_quant_supported(uint32_t type);
+
+/*
+ * The numbers that n elements (a multiple of the block length) at src stand
+ * for.  -1 if the type is not supported.
+ */
+int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
+    size_t n, struct qwen_err *err);
+
+/*
+ * Look for scales that are NaN or infinite (or, in float types, such values)
+ * in n elements.  Returns the index of the first block that has one, or -1.
+ */
+int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
+
+/*
+ * Look at everything that open does not: BOOL values, the vocabulary, and all
+ * scales (in float types, all numbers) for NaN and infinity, which reads the
+ * whole file.  problem is told each one (msg as in struct qwen_err); progress,
+ * if not NULL, the bytes done since its last call.  Returns the number of
+ * problems.  Types the library cannot compute with are passed over.
+ */
+struct qwen_gguf_checker {
+	void	(*problem)(void *arg, const char *msg);
+	void	(*progress)(void *arg, uint64_t bytes);
+	void	 *arg;
+};
+
+uint64_t qwen_gguf_check(const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/tok.h - the tokenizer. */
+#ifndef QWEN_QWEN_TOK_H
+#define QWEN_QWEN_TOK_H
+
+#include "qwen/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Byte-level BPE as Qwen files carry it (tokenizer.ggml.model "gpt2"), with
+ * the pre-tokenizers qwen2 and qwen35.  Any bytes can be encoded; bytes that
+ * are not UTF-8 come back as they were.  Text is not normalised.  No token is
+ * added in front or at the end.
+ */
+struct qwen_tok;
+
+enum { QWEN_TOK_ENCODE = 1, QWEN_TOK_DECODE = 2 };
+
+/*
+ * Build what the directions asked for (what, of the above) need.  The file
+ * must stay open as long as *out lives.  Some 25 ms for a vocabulary of
+ * 248,320 to encode, one or two to decode.
+ */
+int qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g,
+    unsigned what, struct qwen_err *err);
+void qwen_tok_close(struct qwen_tok *t);
+
+/* Ids go from 0 to this, exclusive; padding counts. */
+size_t qwen_tok_n_vocab(const struct qwen_tok *t);
+
+/* Encoding: */
+enum {
+	QWEN_TOK_SPECIAL = 1,	/* control tokens in the text are recognised;
+				   never for text that somebody else wrote */
+};
+
+/* The ids of a text, allocated: free(*ids).  Not NULL even if *n_ids is 0. */
+int qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
+    unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err);
+
+/*
+ * The same for a text of which only some bytes are to be trusted, those where
+ * trusted (n bytes) is not 0: a control token is recognised if all of its text
+ * is.  Everything else is as for the whole text.
+ */
+int qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
+    const unsigned char *trusted, size_t n, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err);
+
+/*
+ * The same for text that comes in parts of any size: the ids do not depend on
+ * where it is cut.  Each call gives the ids that have become certain, in
+ * memory of the encoder that lives until the next call on it.  What is not
+ * certain yet (a word that may go on) is kept; finish ends the text and leaves
+ * the encoder ready for another.  After an error the encoder starts afresh.
+ */
+struct qwen_tok_encoder;
+
+int qwen_tok_encoder_new(struct qwen_tok_encoder **out,
+    const struct qwen_tok *t, unsigned flags, struct qwen_err *err);
+int qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text,
+    size_t n, const int32_t **ids, size_t *n_ids, struct qwen_err *err);
+int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
+    size_t *n_ids, struct qwen_err *err);
+void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
+
+/* Decoding: */
+enum {
+	QWEN_TOK_SHOW_SPECIAL = 1,	/* control tokens as their text, else
+					   as nothing */
+	QWEN_TOK_BYTES = 2,		/* the bytes as they are, at once */
+};
+
+/*
+ * Text of ids, one after another.  Without QWEN_TOK_BYTES only whole UTF-8
+ * characters leave the decoder: an incomplete one waits for the next ids, and
+ * what cannot become one is replaced by U+FFFD.  *out lives until the next
+ * call.  finish gives what is left and starts afresh.
+ */
+struct qwen_tok_decoder;
+
+int qwen_tok_decoder_new(struct qwen_tok_decoder **out,
+    const struct qwen_tok *t, unsigned flags, struct qwen_err *err);
+int qwen_tok_decoder_put(struct qwen_tok_decoder *d, int32_t id,
+    struct qwen_str *out, struct qwen_err *err);
+void qwen_tok_decoder_finish(struct qwen_tok_decoder *d,
+    struct qwen_str *out);
+void qwen_tok_decoder_free(struct qwen_tok_decoder *d);
+
+/*
+ * The bytes that wait, at most QWEN_TOK_PENDING_MAX: get returns how many.  set
+ * puts them (back) in an empty decoder; -1 if they are not the beginning of a
+ * character.
+ */
+enum { QWEN_TOK_PENDING_MAX = 3 };
+
+size_t qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
+    unsigned char bytes[QWEN_TOK_PENDING_MAX]);
+int qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
+    const unsigned char *bytes, size_t n);
+
+/*
+ * The bytes that each token stands for (control tokens have none) and those
+ * tokens that are known by name, in memory of its own.  Nothing changes it, so
+ * threads may share one.
+ */
+struct qwen_pieces;
+
+int qwen_pieces_open(struct qwen_pieces **out, const struct qwen_gguf *g,
+    struct qwen_err *err);
+void qwen_pieces_close(struct qwen_pieces *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

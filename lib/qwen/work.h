@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: ISC */
+/* qwen/work.h - many texts at the same time. */
+#ifndef QWEN_QWEN_WORK_H
+#define QWEN_QWEN_WORK_H
+
+#include "qwen/sample.h"
+#include "qwen/session.h"
+#include "qwen/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Many texts to be gone on with, on one model.  As many of them as there is
+ * room for are under way at the same time, in common passes over the weights:
+ * one that is finished leaves, and the next one enters at once; parts of new
+ * prompts go along with the tokens that the others generate.  What several
+ * prompts begin with is read once.  The tokens of a job are those it gets
+ * alone, whatever else there is, and however little memory.
+ */
+struct qwen_work;
+
+struct qwen_work_opts {
+	struct qwen_model *model;
+	struct qwen_cache *cache;	/* of this model */
+	size_t		 n_sequences;	/* at the same time; 0: a default */
+	size_t		 n_pass;	/* tokens in a pass, about; 0: likewise.
+					   Never changes a result */
+	struct qwen_store *store;	/* where beginnings may be, and go; or
+					   NULL */
+};
+
+/* A token that was chosen. */
+struct qwen_choice {
+	int32_t		 id;
+	size_t		 n;		/* how many there are now */
+	/* if asked for, of the row before penalties and temperature: */
+	double		 logprob;	/* natural logarithm */
+	const struct qwen_sample_top *top;
+	size_t		 n_top;
+};
+
+enum qwen_job_end {
+	QWEN_JOB_ENDING,	/* the last token is one that ends texts */
+	QWEN_JOB_ENOUGH,	/* the callback said so */
+	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
+				   scores were told */
+	QWEN_JOB_FAILED,
+};
+
+enum { QWEN_JOB_TOP_MAX = 64 };
+
+/* How likely a given token was after those before it. */
+struct qwen_score {
+	size_t		 at;		/* its place in the job's tokens */
+	double		 logprob;	/* as of qwen_logprob */
+	size_t		 rank;		/* likewise */
+	/* until the callback returns: */
+	const float	*logits;	/* the row */
+	const struct qwen_sample_top *top;	/* the best of it, if asked for */
+	size_t		 n_top;
+};
+
+struct qwen_job {
+	const int32_t	*tokens;	/* the prompt, at least one; copied */
+	size_t		 n;
+	size_t		 max;		/* tokens to generate, at least 1 */
+	/*
+	 * How they are chosen: not begun yet; the job's from now on, if it is
+	 * accepted.  NULL: always the best one.
+	 */
+	struct qwen_sampler *sampler;
+	const int32_t	*ending;	/* tokens that end the text; borrowed */
+	size_t		 n_ending;
+	int		 logprobs;	/* wanted, and so many of the best */
+	size_t		 n_top;		/* too */
+	/*
+	 * Called for each token, in order; 1: no more of them.  c lives
+	 * until it returns.
+	 */
+	int	(*token)(void *arg, const struct qwen_choice *c);
+	/*
+	 * If not NULL nothing is generated: it is called for each of the tokens
+	 * from .. n - 1, in order, from being at least 1 and below n, with
+	 * n_top of the best; of max, sampler, ending, logprobs and token no use
+	 * is made.
+	 */
+	void	(*score)(void *arg, const struct qwen_score *s);
+	size_t		 from;
+	/* Called once; err (else NULL) tells why it failed. */
+	void	(*end)(void *arg, enum qwen_job_end why,
+		    const struct qwen_err *err);
+	void	*arg;
+};
+
+int qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
+    struct qwen_err *err);
+void qwen_work_free(struct qwen_work *w);
+
+/*
+ * Add a job to the queue.  -1 if it cannot be done: QWEN_ERANGE for a token
+ * outside the vocabulary or a prompt that fills the context, QWEN_EFULL for
+ * one that the cache has not room for even alone.
+ */
+int qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
+    struct qwen_err *err);
+
+/* Jobs that have not ended; of these, those not under way. */
+size_t qwen_work_n_jobs(const struct qwen_work *w);
+size_t qwen_work_n_waiting(const struct qwen_work *w);
+
+/*
+ * Go on by one pass.  1, or 0 if there is nothing to do.  What goes wrong with
+ * a job ends that job; -1 is for what ends the work.
+ */
+int qwen_work_step(struct qwen_work *w, struct qwen_err *err);
+
+struct qwen_work_stats {
+	uint64_t	 n_passes;
+	uint64_t	 read;		/* tokens of prompts that were read */
+	uint64_t	 shared;	/* that others had read */
+	uint64_t	 stored;	/* that were in the store */
+	uint64_t	 chosen;	/* tokens generated */
+	uint64_t	 scored;	/* tokens of which scores were told */
+	uint64_t	 preempted;	/* jobs that had to make room, */
+	uint64_t	 again;		/* and tokens read again for them */
+	uint64_t	 max_sequences;	/* under way at the same time */
+	uint64_t	 max_bytes;	/* of the cache in use */
+	double		 wasted;	/* share of the KV blocks' positions
+					   that hold nothing, mean of passes */
+	double		 pass_s;	/* seconds in passes alone */
+};
+
+void qwen_work_stats(const struct qwen_work *w, struct qwen_work_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: ISC */
+/* keys.c - the metadata of synthetic models. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "synth/shape.h"
+#include "gguf/write.h"
+
+/* ----------------------------------------------------------------- shape */
+
+static const char *
+arch_key(const struct qwen_synth_shape *s, const char *key)
+{
+	static char buf[96];
+
+	snprintf(buf, sizeof buf, "%s.%s", s->info.arch, key);
+	return buf;
+}
+
+static void
+put(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
+    const char *key, uint32_t v)
+{
+	qwen_gguf_put_u32(w, arch_key(s, key), v);
+}
+
+static void
+put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
+{
+	char name[96];
+
+	snprintf(name, sizeof name, "%s, random weights", s->title);
+	qwen_gguf_put_str(w, "general.architecture", s->info.arch);
+	qwen_gguf_put_str(w, "general.type", "model");
+	qwen_gguf_put_str(w, "general.name", name);
+	qwen_gguf_put_str(w, "general.basename", s->title);
+	qwen_gguf_put_str(w, "general.size_label", s->size);
+	qwen_gguf_put_str(w, "general.quantized_by", "gguf-synth");
+	qwen_gguf_put_u32(w, "general.quantization_version", 2);
+	qwen_gguf_put_u32(w, "general.file_type", 15);	/* mostly Q4_K_M */
+}
+
+static void
+put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
+{
+	const int32_t sections[4] = { 11, 11, 10, 0 };
+
+	assert(11 + 11 + 10 == s->rope_dim / 2);
+	qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections"),
+	    sections, 4);
+	put(w, s, "rope.dimension_count", s->rope_dim);
+	put(w, s, "ssm.conv_kernel", s->conv);
+	put(w, s, "ssm.state_size", s->state);
+	put(w, s, "ssm.group_count", s->groups);
+	put(w, s, "ssm.time_step_rank", s->rank);
+	put(w, s, "ssm.inner_size", s->rank * s->state);
+	put(w, s, "full_attention_interval", s->interval);
+}
+
+static void
+put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
+{
+	put(w, s, "block_count", s->info.n_layer + s->info.n_mtp);
+	put(w, s, "context_length", s->context);
+	put(w, s, "embedding_length", s->embd);
+	if (s->ff)
+		put(w, s, "feed_forward_length", s->ff);
+	put(w, s, "attention.head_count", s->heads);
+	put(w, s, "attention.head_count_kv", s->kv_heads);
+	put(w, s, "attention.key_length", s->head_dim);
+	put(w, s, "attention.value_length", s->head_dim);
+	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon"),
+	    1e-6f);
+	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base"), s->rope_base);
+	if (s->info.n_expert) {
+		put(w, s, "expert_count", s->info.n_expert);
+		put(w, s, "expert_used_count", s->used);
+		put(w, s, "expert_feed_forward_length", s->ff_exp);
+	}
+	if (s->ff_shexp)
+		put(w, s, "expert_shared_feed_forward_length", s->ff_shexp);
+	if (s->interval)
+		put_deltanet(w, s);
+	if (s->info.n_mtp)
+		put(w, s, "nextn_predict_layers", s->info.n_mtp);
+}
+
+void
+qwen_synth_put_keys(struct qwen_gguf_writer *w,
+    const struct qwen_synth_shape *s)
+{
+	put_general(w, s);
+	put_hparams(w, s);
+}
+
+/* ------------------------------------------------------------- vocabulary */
+
+/* The vocabulary of a file, stretched to the size of the shape. */
+struct vocab {
+	struct qwen_str	*token;
+	int32_t		*type;
+	char		*pad;		/* text of the padding */
+	size_t		 n, n_file;
+	size_t		 end;		/* a token that can end a text */
+};
+
+enum { PAD_BYTES = 16, TYPE_NORMAL = 1, TYPE_UNUSED = 5 };
+
+static int
+is_text(const struct qwen_str *s, const char *text)
+{
+	return s->len == strlen(text) && memcmp(s->s, text, s->len) == 0;
+}
+
+static const struct qwen_gguf_kv *
+need_strings(const struct qwen_gguf *g, const char *key, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, key);
+
+	if (kv == NULL || kv->type != QWEN_GGUF_ARRAY ||
+	    kv->elem != QWEN_GGUF_STRING || kv->n == 0) {
+		qwen_fail(err, QWEN_EFORMAT, "%s: no vocabulary: %s is "
+		    "missing or not strings", qwen_gguf_path(g, 0), key);
+		return NULL;
+	}
+	return kv;
+}
+
+static int
+load_tokens(struct vocab *v, const struct qwen_gguf *g,
+    const struct qwen_gguf_kv *tokens, struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *types;
+	size_t pos = 0, i;
+
+	types = qwen_gguf_find(g, "tokenizer.ggml.token_type");
+	if (types != NULL && (types->type != QWEN_GGUF_ARRAY ||
+	    types->elem != QWEN_GGUF_INT32 || types->n != tokens->n))
+		return qwen_fail(err, QWEN_EFORMAT, "%s: tokenizer.ggml."
+		    "token_type does not fit the tokens",
+		    qwen_gguf_path(g, 0));
+	v->end = v->n_file - 1;
+	for (i = 0; i < v->n_file; i++) {
+		qwen_gguf_next_str(tokens, &pos, &v->token[i]);
+		v->type[i] = types == NULL ? TYPE_NORMAL :
+		    (int32_t)qwen_le32(types->data + 4 * i);
+		if (is_text(&v->token[i], "<|im_end|>"))
+			v->end = i;
+	}
+	return 0;
+}
+
+/* Unused entries with the texts that converters give them. */
+static void
+pad_tokens(struct vocab *v)
+{
+	size_t i;
+	int n;
+
+	for (i = v->n_file; i < v->n; i++) {
+		v->token[i].s = v->pad + (i - v->n_file) * PAD_BYTES;
+		n = snprintf(v->pad + (i - v->n_file) * PAD_BYTES, PAD_BYTES,
+		    "[PAD%u]", (unsigned)i);
+		v->token[i].len = (size_t)n;
+		v->type[i] = TYPE_UNUSED;
+	}
+}
+
+static void
+free_vocab(struct vocab *v)
+{
+	free(v->token);
+	free(v->type);
+	free(v->pad);
+}
+
+/* All other tokenizer keys go along as they are. */
+static void
+copy_keys(struct qwen_gguf_writer *w, const struct qwen_gguf *g)
+{
+	static const char *const own[] = {
+		"tokenizer.ggml.pre", "tokenizer.ggml.tokens",
+		"tokenizer.ggml.token_type", "tokenizer.ggml.scores",
+	};
+	const struct qwen_gguf_kv *kv;
+	size_t i, k;
+
+	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
+		if (kv->key.len < 10 || memcmp(kv->key.s, "tokenizer.", 10))
+			continue;
+		for (k = 0; k < 4 && !is_text(&kv->key, own[k]); k++)
+			;
+		if (k == 4)
+			qwen_gguf_put_kv(w, kv);
+	}
+}
+
+static int
+alloc_vocab(struct vocab *v, struct qwen_err *err)
+{
+	v->token = calloc(v->n, sizeof *v->token);
+	v->type = calloc(v->n, sizeof *v->type);
+	v->pad = calloc(v->n - v->n_file + 1, PAD_BYTES);
+	if (v->token == NULL || v->type == NULL || v->pad == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return 0;
+}
+
+static void
+put_tokens(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
+    const struct vocab *v, const struct qwen_gguf *g)
+{
+	qwen_gguf_put_str(w, "tokenizer.ggml.pre", s->pre);
+	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", v->token, v->n);
+	qwen_gguf_put_i32s(w, "tokenizer.ggml.token_type", v->type, v->n);
+	copy_keys(w, g);
+	if (qwen_gguf_find(g, "tokenizer.ggml.eos_token_id") == NULL)
+		qwen_gguf_put_u32(w, "tokenizer.ggml.eos_token_id",
+		    (uint32_t)v->end);
+}
+
+int
+qwen_synth_put_vocab(struct qwen_gguf_writer *w,
+    const struct qwen_synth_shape *s, const struct qwen_gguf *g,
+    struct qwen_err *err)
+{
+	struct vocab v = { .n = s->info.n_vocab };
+	const struct qwen_gguf_kv *tokens;
+	int rc = -1;
+
+	tokens = need_strings(g, "tokenizer.ggml.tokens", err);
+	if (tokens == NULL ||
+	    need_strings(g, "tokenizer.ggml.merges", err) == NULL)
+		return -1;
+	v.n_file = (size_t)tokens->n;
+	if (v.n_file > v.n)
+		return qwen_fail(err, QWEN_ERANGE, "%s: has %zu tokens, the "
+		    "model has room for %zu", qwen_gguf_path(g, 0), v.n_file,
+		    v.n);
+	if (alloc_vocab(&v, err) < 0 || load_tokens(&v, g, tokens, err) < 0)
+		goto out;
+	pad_tokens(&v);
+	put_tokens(w, s, &v, g);
+	rc = 0;
+out:
+	free_vocab(&v);
+	return rc;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * synth.c - models with the names, shapes, types and metadata of published
+ * files and random weights.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "synth/shape.h"
+#include "gguf/write.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+static double
+special(enum qwen_synth_content content, double inputs, uint64_t *rng)
+{
+	double u = qwen_gguf_random_uniform(rng);
+
+	switch (content) {
+	case NORM:
+		return 1.0 + 0.1 * qwen_gguf_random_normal(rng);
+	case DECAY:
+		return -(1.0 + 15.0 * u);
+	case DT_BIAS:	/* no exp or log here: they vary by libm */
+		return -6.9 + u * 4.65;
+	case CONV:
+		return (2.0 * u - 1.0) / sqrt(inputs);
+	default:
+		return 0.0;
+	}
+}
+
+/* n elements, whole blocks, of tensor t. */
+static int
+fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
+    uint64_t *rng, struct qwen_err *err)
+{
+	double inputs = (double)t->ne[0];
+	uint32_t bits;
+	size_t i;
+	float f;
+
+	if (t->content == WEIGHT)
+		return qwen_gguf_random(t->type, buf, n, 1.0 / sqrt(inputs),
+		    rng, err);
+	for (i = 0; i < n; i++) {
+		f = (float)special(t->content, inputs, rng);
+		memcpy(&bits, &f, sizeof bits);
+		qwen_put_le32(buf + 4 * i, bits);
+	}
+	return 0;
+}
+
+/* FNV-1a: weights depend on seed and name, not on what else is in the file. */
+static uint64_t
+seed_of(uint64_t seed, const char *name)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *name != '\0'; name++)
+		h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+	return h ^ seed * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t
+blocks_of(const struct qwen_synth_tensor *t)
+{
+	uint64_t n = t->ne[0] / qwen_ggml_block_len(t->type);
+
+	return n * (t->ne[1] ? t->ne[1] : 1) * (t->ne[2] ? t->ne[2] : 1);
+}
+
+
+static int
+write_tensor(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
+    unsigned char *buf, uint64_t *done,
+    const struct qwen_synth_progress *progress, struct qwen_err *err)
+{
+	size_t size = qwen_ggml_block_bytes(t->type);
+	size_t len = qwen_ggml_block_len(t->type);
+	uint64_t left = blocks_of(t), step = CHUNK_BYTES / size, n;
+	uint64_t rng = seed_of(p->seed, t->name);
+
+	for (; left > 0; left -= n) {
+		n = left < step ? left : step;
+		if (fill(t, buf, (size_t)n * len, &rng, err) < 0 ||
+		    qwen_gguf_write_data(p->w, fd, buf, (size_t)n * size,
+		    err) < 0)
+			return -1;
+		*done += n * size;
+		if (progress != NULL)
+			progress->fn(progress->arg, *done,
+			    qwen_gguf_writer_bytes(p->w));
+	}
+	return 0;
+}
+
+static int
+write_data(struct qwen_synth *p, int fd,
+    const struct qwen_synth_progress *progress, struct qwen_err *err)
+{
+	unsigned char *buf = malloc(CHUNK_BYTES);
+	uint64_t done = 0;
+	size_t i;
+	int rc = 0;
+
+	if (buf == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	for (i = 0; i < p->n && rc == 0; i++)
+		rc = write_tensor(p, fd, &p->t[i], buf, &done, progress, err);
+	free(buf);
+	return rc < 0 ? -1 : qwen_gguf_write_end(p->w, err);
+}
+
+/* --------------------------------------------------------------- interface */
+
+const struct qwen_synth_info *
+qwen_synth_info(size_t shape)
+{
+	const struct qwen_synth_shape *s = qwen_synth_shape(shape);
+
+	return s != NULL ? &s->info : NULL;
+}
+
+int
+qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err)
+{
+	const struct qwen_synth_info *s, *found = NULL;
+	size_t i;
+
+	for (i = 0; (s = qwen_synth_info(i)) != NULL; i++) {
+		if (strncasecmp(s->name, name, strlen(name)) != 0)
+			continue;
+		if (found != NULL)
+			return qwen_fail(err, QWEN_ERANGE, "%s fits %s and %s",
+			    name, found->name, s->name);
+		found = s;
+		*shape = i;
+	}
+	if (found == NULL)
+		return qwen_fail(err, QWEN_EUNSUP, "unknown shape %s", name);
+	return 0;
+}
+
+static int
+adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
+    struct qwen_err *err)
+{
+	if (o->n_expert && s->info.n_expert == 0)
+		return qwen_fail(err, QWEN_ERANGE, "%s has no experts",
+		    s->info.name);
+	if (o->n_layer)
+		s->info.n_layer = o->n_layer;
+	if (o->no_mtp)
+		s->info.n_mtp = 0;
+	if (o->n_vocab)
+		s->info.n_vocab = o->n_vocab;
+	if (o->n_expert)
+		s->info.n_expert = o->n_expert;
+	if (s->used > s->info.n_expert)
+		s->used = s->info.n_expert;
+	return 0;
+}
+
+static int
+put(struct qwen_synth *p, const struct qwen_gguf *vocab, struct qwen_err *err)
+{
+	size_t i;
+
+	qwen_synth_plan(p);
+	if (p->failed)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	if (qwen_gguf_writer_new(&p->w, err) < 0)
+		return -1;
+	qwen_synth_put_keys(p->w, &p->s);
+	if (vocab != NULL &&
+	    qwen_synth_put_vocab(p->w, &p->s, vocab, err) < 0)
+		return -1;
+	for (i = 0; i < p->n; i++)
+		qwen_gguf_put_tensor(p->w, p->t[i].name, p->t[i].type,
+		    p->t[i].n_dims, p->t[i].ne);
+	return 0;
+}
+
+int
+qwen_synth_new(struct qwen_synth **out, size_t shape,
+    const struct qwen_synth_opts *opts, struct qwen_err *err)
+{
+	const struct qwen_synth_shape *s = qwen_synth_shape(shape);
+	struct qwen_synth *p;
+
+	*out = NULL;
+	if (s == NULL)
+		return qwen_fail(err, QWEN_ERANGE, "no shape %zu", shape);
+	p = calloc(1, sizeof *p);
+	if (p == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	p->s = *s;
+	p->seed = opts->seed;
+	p->sparse = opts->sparse;
+	if (adjust(&p->s, opts, err) < 0 || put(p, opts->vocab, err) < 0) {
+		qwen_synth_free(p);
+		return -1;
+	}
+	*out = p;
+	return 0;
+}
+
+void
+qwen_synth_free(struct qwen_synth *p)
+{
+	if (p == NULL)
+		return;
+	qwen_gguf_writer_free(p->w);
+	free(p->t);
+	free(p);
+}
+
+size_t
+qwen_synth_n_tensors(const struct qwen_synth *p)
+{
+	return p->n;
+}
+
+uint64_t
+qwen_synth_bytes(const struct qwen_synth *p)
+{
+	return qwen_gguf_writer_bytes(p->w);
+}
+
+int
+qwen_synth_write(struct qwen_synth *p, int fd,
+    const struct qwen_synth_progress *progress, struct qwen_err *err)
+{
+	if (qwen_gguf_write_head(p->w, fd, err) < 0)
+		return -1;
+	if (!p->sparse)
+		return write_data(p, fd, progress, err);
+	if (ftruncate(fd, (off_t)qwen_gguf_writer_bytes(p->w)) == -1)
+		return qwen_fail_errno(err, "cannot leave a hole");
+	return 0;
+}

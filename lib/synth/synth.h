@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: ISC */
+/* synth.h - models of random weights. */
+#ifndef QWEN_SYNTH_H
+#define QWEN_SYNTH_H
+
+#include "qwen/gguf.h"
+
+/*
+ * Random weights for synthetic files: n elements (whole blocks) of mean 0 and
+ * standard deviation sd, in F32, F16, BF16, Q8_0, Q4_K, Q5_K or Q6_K.  The
+ * same *rng (any number), which moves on, gives the same bytes everywhere.
+ */
+int qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd,
+    uint64_t *rng, struct qwen_err *err);
+double qwen_gguf_random_uniform(uint64_t *rng);		/* 0 <= x < 1 */
+double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
+
+/*
+ * Models with the names, shapes, number formats and metadata of a published
+ * file and random weights, for measuring and testing without it.
+ */
+struct qwen_synth_info {
+	const char	*name;		/* "Qwen3-8B-Q4_K_M" */
+	const char	*arch;
+	uint32_t	 n_layer, n_mtp;	/* blocks; MTP blocks behind them */
+	uint32_t	 n_expert;	/* 0: none */
+	uint32_t	 n_vocab;
+};
+
+/* Shape 0, 1, ...; NULL behind the last. */
+const struct qwen_synth_info *qwen_synth_info(size_t shape);
+
+/* The one whose name begins with this, in any case. */
+int qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err);
+
+struct qwen_synth_opts {
+	uint64_t	 seed;
+	uint32_t	 n_layer, n_expert, n_vocab;	/* 0: as published */
+	int		 no_mtp;	/* leave the MTP blocks out */
+	int		 sparse;	/* a hole in place of the weights */
+	const struct qwen_gguf *vocab;	/* whose tokenizer goes along; NULL:
+					   none, which is enough to compute */
+};
+
+struct qwen_synth;
+
+int qwen_synth_new(struct qwen_synth **out, size_t shape,
+    const struct qwen_synth_opts *opts, struct qwen_err *err);
+void qwen_synth_free(struct qwen_synth *p);
+size_t qwen_synth_n_tensors(const struct qwen_synth *p);
+
+struct qwen_synth_progress {
+	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
+	void	 *arg;
+};
+
+/* Write it, once; progress may be NULL. */
+int qwen_synth_write(struct qwen_synth *p, int fd,
+    const struct qwen_synth_progress *progress, struct qwen_err *err);
+uint64_t qwen_synth_bytes(const struct qwen_synth *p);	/* after writing */
+
+#endif

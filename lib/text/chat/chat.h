@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * chat.h - inside of chat templates: text that knows where it comes from,
+ * values, the parsed program, and one run of it.
+ *
+ * A template is a program out of a file that somebody sent, and what it works
+ * on may have been written by anybody.  So a run has limits on its steps, its
+ * depth, its memory; and each byte it makes is the template's own or data,
+ * whatever is done with it, since only in the former are control tokens seen.
+ */
+#ifndef QWEN_CHAT_CHAT_H
+#define QWEN_CHAT_CHAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwentext.h"
+
+enum {
+	CHAT_TEMPLATE_MAX = 1 << 18,	/* bytes of a template */
+	CHAT_PARSE_DEPTH = 100,		/* blocks and brackets in each other */
+	CHAT_RUN_DEPTH = 1000,		/* of evaluation, macro calls included */
+	CHAT_VALUE_DEPTH = 200,		/* lists in lists, in a request or made */
+	CHAT_RANGE_MAX = 100000,	/* numbers of a range() */
+};
+
+/* ------------------------------------------------------------------ memory */
+
+/* Memory that is given back all at once, and of which there is only so much. */
+struct chat_arena {
+	struct chat_chunk	*chunk;
+	size_t			 left;		/* in the newest chunk */
+	size_t			 total, max;	/* bytes */
+};
+
+/* NULL: no more of it. */
+void *qwen_chat_alloc(struct chat_arena *a, size_t n, size_t size);
+void qwen_chat_arena_fini(struct chat_arena *a);
+
+/* -------------------------------------------------------------------- text */
+
+/*
+ * UTF-8, and for each byte whether the template wrote it.  from is NULL if all
+ * are data, qwen_chat_own if all are the template's.
+ */
+struct chat_text {
+	const char		*s;
+	size_t			 n;
+	const unsigned char	*from;
+};
+
+extern const unsigned char qwen_chat_own[1];
+
+static inline const unsigned char *
+chat_from(const struct chat_text *t, size_t i)
+{
+	return t->from == NULL || t->from == qwen_chat_own ? t->from :
+	    t->from + i;
+}
+
+static inline struct chat_text
+chat_slice(const struct chat_text *t, size_t begin, size_t end)
+{
+	struct chat_text r = { t->s + begin, end - begin,
+	    chat_from(t, begin) };
+
+	return r;
+}
+
+/* ------------------------------------------------------------------ values */
+
+enum chat_type {
+	CHAT_UNDEFINED, CHAT_NONE, CHAT_BOOL, CHAT_INT,
+	CHAT_BIG,		/* an integer beyond 64 bits: its digits */
+	CHAT_FLOAT, CHAT_TEXT, CHAT_LIST, CHAT_TUPLE, CHAT_DICT,
+	CHAT_NAMESPACE, CHAT_LOOP, CHAT_MACRO,
+	CHAT_FUNCTION,		/* by name, one of all templates */
+	CHAT_METHOD,		/* likewise, of a value */
+};
+
+struct chat_list {
+	struct chat_value	*v;
+	size_t			 n;
+};
+
+struct chat_value {
+	enum chat_type	type;
+	union {
+		int64_t			 i;
+		double			 f;
+		struct chat_text	 s;	/* BIG; the name of UNDEFINED */
+		struct chat_list	 l;
+		struct chat_dict	*d;
+		struct chat_loop	*loop;
+		const struct chat_macro	*macro;
+		struct {
+			const char		*name;
+			const struct chat_value	*self;
+		} m;
+	} u;
+};
+
+struct chat_pair {
+	struct chat_value	key, v;
+};
+
+struct chat_dict {
+	struct chat_pair	*p;
+	size_t			 n, cap;
+};
+
+/* ----------------------------------------------------------------- program */
+
+enum chat_kind {
+	/* expressions */
+	CHAT_K_CONST, CHAT_K_NAME, CHAT_K_LIST, CHAT_K_TUPLE, CHAT_K_DICT,
+	CHAT_K_ATTR, CHAT_K_ITEM, CHAT_K_SLICE, CHAT_K_CALL, CHAT_K_FILTER,
+	CHAT_K_TEST, CHAT_K_NOT, CHAT_K_NEG, CHAT_K_AND, CHAT_K_OR,
+	CHAT_K_BINARY, CHAT_K_COMPARE, CHAT_K_IF_ELSE, CHAT_K_ARG,
+	/* statements */
+	CHAT_K_OUTPUT, CHAT_K_FOR, CHAT_K_IF, CHAT_K_SET, CHAT_K_SET_BLOCK,
+	CHAT_K_MACRO, CHAT_K_BREAK, CHAT_K_CONTINUE,
+};
+
+enum chat_op {
+	CHAT_ADD, CHAT_SUB, CHAT_MUL, CHAT_DIV, CHAT_FLOORDIV, CHAT_MOD,
+	CHAT_CONCAT, CHAT_EQ, CHAT_NE, CHAT_LT, CHAT_LE, CHAT_GT, CHAT_GE,
+	CHAT_IN, CHAT_NOT_IN,
+};
+
+/*
+ * What a, b, c, list and other are is said in the parser, which builds them.
+ * Nodes of a list are chained by next.
+ */
+struct chat_node {
+	enum chat_kind		 kind;
+	enum chat_op		 op;
+	unsigned		 line;
+	struct chat_node	*a, *b, *c;
+	struct chat_node	*list, *other;
+	struct chat_node	*next;
+	const char		*name;
+	struct chat_value	 value;
+};
+
+struct chat_macro {
+	const struct chat_node	*node;
+	struct chat_scope	*scope;	/* where it was defined */
+};
+
+struct qwen_template {
+	struct chat_arena	 mem;
+	struct chat_node	*body;
+	char			*source;
+	int			 xml;		/* calls are <function=...>, */
+	int			 json;		/* or JSON in <tool_call> */
+	int			 thinks;
+	int			 parsed_arguments;	/* those of calls must
+							   not be strings */
+};
+
+struct qwen_prompt {
+	char		*s;
+	unsigned char	*own;	/* 1: the template wrote the byte */
+	size_t		 n;
+};
+
+/* Parse source (n bytes that live on) into t->body. */
+int qwen_chat_parse(struct qwen_template *t, const char *source, size_t n,
+    struct qwen_err *err);
+
+/* --------------------------------------------------------------------- run */
+
+struct chat_var {
+	const char		*name;
+	struct chat_value	 v;
+};
+
+struct chat_scope {
+	struct chat_scope	*up;
+	struct chat_var		*var;
+	size_t			 n, cap;
+};
+
+struct chat_loop {
+	struct chat_list	items;
+	size_t			i;
+};
+
+struct chat_run {
+	struct chat_arena	 mem;
+	uint64_t		 steps, steps_max;
+	unsigned		 depth;
+	unsigned		 line;		/* of the node at work */
+	int			 accident;	/* failed for want of a branch,
+						   not by raise_exception */
+	struct chat_buf		*out;
+	struct chat_scope	*scope;
+	struct qwen_err		*err;
+};
+
+/* Text that grows. */
+struct chat_buf {
+	char		*s;
+	unsigned char	*from;
+	size_t		 n, cap;
+};
+
+/* Run t->body: its output goes to run->out. */
+int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);
+
+/* Errors: what the input is not fit for; a limit; memory. All return -1. */
+int qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+int qwen_chat_limit(struct chat_run *r, const char *what);
+
+/* n more steps; -1 if that is too many. */
+int qwen_chat_step(struct chat_run *r, uint64_t n);
+
+/* Memory of the run, or NULL and the error is set. */
+void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
+
+int qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
+    struct chat_value *out);
+
+/* Variables: that of the innermost scope that has it, or NULL; set there. */
+const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
+int qwen_chat_set(struct chat_run *r, const char *name,
+    const struct chat_value *v);
+
+/* Call a macro or a function; args are K_ARG nodes, named or not. */
+int qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
+    const struct chat_node *args, struct chat_value *out);
+
+/* Growing text. */
+int qwen_chat_put(struct chat_run *r, struct chat_buf *b,
+    const struct chat_text *t);
+int qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
+    size_t n);
+void qwen_chat_buf_fini(struct chat_buf *b);
+/* The text in memory of the run; b is emptied. */
+int qwen_chat_take(struct chat_run *r, struct chat_buf *b,
+    struct chat_value *out);
+
+/* ------------------------------------------------------- what values can do */
+
+/* Evaluated arguments of a call. */
+struct chat_args {
+	struct chat_value	*v;
+	size_t			 n;
+	const char		**key;	/* of the named ones, which come last */
+	size_t			 n_key;
+};
+
+/* Argument i, or that of the name, or NULL. */
+const struct chat_value *qwen_chat_arg(const struct chat_args *a, size_t i,
+    const char *key);
+
+static inline struct chat_value
+chat_bool(int b)
+{
+	struct chat_value v = { .type = CHAT_BOOL, .u.i = b != 0 };
+
+	return v;
+}
+
+static inline struct chat_value
+chat_int(int64_t i)
+{
+	struct chat_value v = { .type = CHAT_INT, .u.i = i };
+
+	return v;
+}
+
+static inline struct chat_value
+chat_text(struct chat_text s)
+{
+	struct chat_value v = { .type = CHAT_TEXT, .u.s = s };
+
+	return v;
+}
+
+static inline struct chat_value
+chat_undefined(const char *name, size_t n)
+{
+	struct chat_value v = { .type = CHAT_UNDEFINED,
+	    .u.s = { name, n, NULL } };
+
+	return v;
+}
+
+/* A word for messages: "a string", "undefined". */
+const char *qwen_chat_type_name(const struct chat_value *v);
+int qwen_chat_true(const struct chat_value *v);
+/* 1, 0, or -1: too deep. */
+int qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
+    const struct chat_value *b);
+int qwen_chat_same_text(const struct chat_text *a, const char *b);
+int qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
+    const struct chat_value *key, const struct chat_value **out);
+int qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
+    const struct chat_value *key, const struct chat_value *v);
+int qwen_chat_length(struct chat_run *r, const struct chat_value *v,
+    size_t *n);
+/* What a for goes over, as a list. */
+int qwen_chat_iterate(struct chat_run *r, const struct chat_value *v,
+    struct chat_list *out);
+int qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
+    const struct chat_value *v, int *yes);
+
+/* obj.name and obj[key], as the template language has them. */
+int qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
+    const char *name, struct chat_value *out);
+int qwen_chat_item(struct chat_run *r, const struct chat_value *obj,
+    const struct chat_value *key, struct chat_value *out);
+/* obj[begin:end:step], each NULL if not there */
+int qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
+    const struct chat_value *part[3], struct chat_value *out);
+
+int qwen_chat_binary(struct chat_run *r, enum chat_op op,
+    const struct chat_value *a, const struct chat_value *b,
+    struct chat_value *out);
+int qwen_chat_compare(struct chat_run *r, enum chat_op op,
+    const struct chat_value *a, const struct chat_value *b, int *yes);
+
+/* x|name(args), x is name(args), name(args), x.name(args) */
+int qwen_chat_filter(struct chat_run *r, const char *name,
+    const struct chat_value *x, const struct chat_args *a,
+    struct chat_value *out);
+int qwen_chat_test(struct chat_run *r, const char *name,
+    const struct chat_value *x, const struct chat_args *a, int *yes);
+int qwen_chat_function(struct chat_run *r, const char *name,
+    const struct chat_args *a, struct chat_value *out);
+int qwen_chat_method(struct chat_run *r, const char *name,
+    const struct chat_value *self, const struct chat_args *a,
+    struct chat_value *out);
+int qwen_chat_has_filter(const char *name);
+int qwen_chat_has_test(const char *name);
+const char *qwen_chat_test_name(const struct chat_text *name);
+int qwen_chat_has_function(const char *name);
+int qwen_chat_has_method(enum chat_type type, const char *name);
+
+/* As {{ v }} writes it; as JSON (indent < 0: on one line). */
+int qwen_chat_print(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v);
+int qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, int indent);
+/* The shortest text that reads back, as Python spells it: returns its length. */
+size_t qwen_chat_double(char s[40], double f);
+
+/* ----------------------------------------------------------- text functions */
+
+/* The code point at s + i, of n bytes; its length. Bytes that are none: one. */
+size_t qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c);
+int qwen_chat_space(uint32_t c);	/* what strip() takes away */
+size_t qwen_chat_chars(const char *s, size_t n);
+
+/*
+ * Without the characters of set (NULL: white space) at the beginning (ends & 1)
+ * and the end (ends & 2).
+ */
+struct chat_text qwen_chat_strip(const struct chat_text *t,
+    const struct chat_text *set, int ends);
+/* Where x is in t from i on, or t->n + 1 if nowhere; counted as steps. */
+int qwen_chat_search(struct chat_run *r, const struct chat_text *t,
+    const struct chat_text *x, size_t i, size_t *at);
+int qwen_chat_join(struct chat_run *r, const struct chat_text *a,
+    const struct chat_text *b, struct chat_value *out);
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: ISC */
+/* exec.c - running a template: its statements, its variables, its limits. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/chat.h"
+
+/* How a statement ended, beside 0 and -1. */
+enum { BREAK = 1, CONTINUE = 2 };
+
+static int exec(struct chat_run *r, const struct chat_node *list);
+
+/* ------------------------------------------------------- errors and limits */
+
+int
+qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
+{
+	char what[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	r->accident = 1;
+	return qwen_fail(r->err, QWEN_EFORMAT, "chat template, line %u: %s",
+	    r->line, what);
+}
+
+int
+qwen_chat_limit(struct chat_run *r, const char *what)
+{
+	return qwen_fail(r->err, QWEN_ERANGE, "chat template, line %u: over "
+	    "the limit of %s", r->line, what);
+}
+
+int
+qwen_chat_step(struct chat_run *r, uint64_t n)
+{
+	if (n > r->steps_max - r->steps) {
+		r->steps = r->steps_max;
+		return qwen_chat_limit(r, "steps");
+	}
+	r->steps += n;
+	return 0;
+}
+
+void *
+qwen_chat_new(struct chat_run *r, size_t n, size_t size)
+{
+	void *p = qwen_chat_alloc(&r->mem, n, size);
+
+	if (p == NULL)
+		qwen_chat_limit(r, "memory");
+	return p;
+}
+
+/* --------------------------------------------------------------- variables */
+
+const struct chat_value *
+qwen_chat_get(struct chat_run *r, const char *name)
+{
+	const struct chat_scope *s;
+	size_t i;
+
+	for (s = r->scope; s != NULL; s = s->up) {
+		if (qwen_chat_step(r, s->n / 16) < 0)
+			return NULL;
+		for (i = s->n; i-- > 0; ) {
+			if (strcmp(s->var[i].name, name) == 0)
+				return &s->var[i].v;
+		}
+	}
+	return NULL;
+}
+
+int
+qwen_chat_set(struct chat_run *r, const char *name,
+    const struct chat_value *v)
+{
+	struct chat_scope *s = r->scope;
+	struct chat_var *var;
+	size_t i, cap;
+
+	for (i = 0; i < s->n; i++) {
+		if (strcmp(s->var[i].name, name) == 0) {
+			s->var[i].v = *v;
+			return qwen_chat_step(r, 1 + i / 16);
+		}
+	}
+	if (s->n == s->cap) {
+		cap = s->cap < 8 ? 8 : 2 * s->cap;
+		var = qwen_chat_new(r, cap, sizeof *var);
+		if (var == NULL)
+			return -1;
+		if (s->n > 0)
+			memcpy(var, s->var, s->n * sizeof *var);
+		s->var = var;
+		s->cap = cap;
+	}
+	s->var[s->n].name = name;
+	s->var[s->n++].v = *v;
+	return qwen_chat_step(r, 1 + s->n / 16);
+}
+
+static struct chat_scope *
+new_scope(struct chat_run *r, struct chat_scope *up)
+{
+	struct chat_scope *s = qwen_chat_new(r, 1, sizeof *s);
+
+	if (s != NULL) {
+		memset(s, 0, sizeof *s);
+		s->up = up;
+	}
+	return s;
+}
+
+static int
+unpack(struct chat_run *r, const struct chat_node *names,
+    const struct chat_value *v)
+{
+	const struct chat_node *m;
+	struct chat_list l;
+	size_t i = 0;
+
+	if (qwen_chat_iterate(r, v, &l) < 0)
+		return -1;
+	for (m = names; m != NULL; m = m->next, i++) {
+		if (i < l.n && qwen_chat_set(r, m->name, &l.v[i]) < 0)
+			return -1;
+	}
+	return i == l.n ? 0 :
+	    qwen_chat_fail(r, "%zu names for %zu values", i, l.n);
+}
+
+/* Set what the left side names. */
+static int
+assign(struct chat_run *r, const struct chat_node *to,
+    const struct chat_value *v)
+{
+	struct chat_text name;
+	struct chat_value key, ns;
+
+	r->line = to->line;
+	if (to->kind == CHAT_K_NAME)
+		return qwen_chat_set(r, to->name, v);
+	if (to->kind == CHAT_K_TUPLE)
+		return unpack(r, to->list, v);
+	if (qwen_chat_eval(r, to->a, &ns) < 0)
+		return -1;
+	if (ns.type != CHAT_NAMESPACE)
+		return qwen_chat_fail(r, "'%.60s' is set in %s, not in a "
+		    "namespace", to->name, qwen_chat_type_name(&ns));
+	name.s = to->name;
+	name.n = strlen(to->name);
+	name.from = NULL;
+	key = chat_text(name);
+	return qwen_chat_dict_put(r, ns.u.d, &key, v);
+}
+
+/* ------------------------------------------------------------------- loops */
+
+/* Those of the list for which the condition holds. */
+static int
+choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
+{
+	struct chat_list chosen = { NULL, 0 };
+	struct chat_value v;
+	size_t i;
+
+	chosen.v = qwen_chat_new(r, l->n, sizeof *chosen.v);
+	if (chosen.v == NULL)
+		return -1;
+	for (i = 0; i < l->n; i++) {
+		r->scope->n = 0;
+		if (assign(r, n->a, &l->v[i]) < 0 ||
+		    qwen_chat_eval(r, n->c, &v) < 0)
+			return -1;
+		if (qwen_chat_true(&v))
+			chosen.v[chosen.n++] = l->v[i];
+	}
+	*l = chosen;
+	return 0;
+}
+
+/* The body for each; r->scope is the loop's, empty again for each. */
+static int
+go_over(struct chat_run *r, const struct chat_node *n,
+    const struct chat_list *l)
+{
+	struct chat_loop *loop = qwen_chat_new(r, 1, sizeof *loop);
+	struct chat_value v = { .type = CHAT_LOOP };
+	int rc;
+
+	if (loop == NULL)
+		return -1;
+	loop->items = *l;
+	v.u.loop = loop;
+	for (loop->i = 0; loop->i < l->n; loop->i++) {
+		r->scope->n = 0;
+		if (qwen_chat_step(r, 1) < 0 ||
+		    qwen_chat_set(r, "loop", &v) < 0 ||
+		    assign(r, n->a, &l->v[loop->i]) < 0)
+			return -1;
+		rc = exec(r, n->list);
+		if (rc < 0)
+			return -1;
+		if (rc == BREAK)
+			break;
+	}
+	return 0;
+}
+
+static int
+for_loop(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_scope *outer = r->scope;
+	struct chat_list l;
+	struct chat_value v;
+	int rc;
+
+	if (qwen_chat_eval(r, n->b, &v) < 0 ||
+	    qwen_chat_iterate(r, &v, &l) < 0 ||
+	    (r->scope = new_scope(r, outer)) == NULL)
+		return -1;
+	if (n->c != NULL && choose(r, n, &l) < 0)
+		return -1;
+	if (l.n > 0)
+		rc = go_over(r, n, &l);
+	else {
+		r->scope->n = 0;
+		rc = exec(r, n->other);
+	}
+	r->scope = outer;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ macros */
+
+/* What the statements write, as a value. */
+static int
+capture(struct chat_run *r, const struct chat_node *list,
+    struct chat_value *out)
+{
+	struct chat_buf buf = { 0 }, *outer = r->out;
+	int rc;
+
+	r->out = &buf;
+	rc = exec(r, list);
+	r->out = outer;
+	if (rc < 0) {
+		qwen_chat_buf_fini(&buf);
+		return -1;
+	}
+	return qwen_chat_take(r, &buf, out) < 0 ? -1 : rc;
+}
+
+/* Parameter i of the name: argument of that place or name, or NULL. */
+static const struct chat_node *
+argument(const struct chat_node *args, size_t i, const char *name)
+{
+	for (; args != NULL; args = args->next, i--) {
+		if (args->name != NULL ? strcmp(args->name, name) == 0 :
+		    i == 0)
+			return args;
+	}
+	return NULL;
+}
+
+static int
+check_arguments(struct chat_run *r, const struct chat_macro *m,
+    const struct chat_node *args)
+{
+	const struct chat_node *arg, *p;
+	size_t n = 0, n_plain = 0;
+
+	for (p = m->node->a; p != NULL; p = p->next)
+		n++;
+	for (arg = args; arg != NULL; arg = arg->next) {
+		for (p = m->node->a; arg->name != NULL && p != NULL &&
+		    strcmp(p->name, arg->name) != 0; p = p->next)
+			;
+		n_plain += arg->name == NULL;
+		if (p == NULL || n_plain > n)
+			return qwen_chat_fail(r, "macro '%.60s' takes no such "
+			    "argument", m->node->name);
+	}
+	return qwen_chat_step(r, n * n_plain / 16);
+}
+
+/* The parameters as variables of scope. */
+static int
+bind(struct chat_run *r, const struct chat_macro *m,
+    const struct chat_node *args, struct chat_scope *scope)
+{
+	struct chat_scope *outer = r->scope;
+	const struct chat_node *p, *arg;
+	struct chat_value v;
+	size_t i = 0;
+	int rc = 0;
+
+	for (p = m->node->a; rc == 0 && p != NULL; p = p->next, i++) {
+		arg = argument(args, i, p->name);
+		if (arg != NULL)
+			rc = qwen_chat_eval(r, arg->a, &v);
+		else
+			v = chat_undefined(p->name, strlen(p->name));
+		r->scope = scope;
+		if (arg == NULL && p->a != NULL)
+			rc = qwen_chat_eval(r, p->a, &v);
+		if (rc == 0)
+			rc = qwen_chat_set(r, p->name, &v);
+		r->scope = outer;
+	}
+	return rc;
+}
+
+int
+qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
+    const struct chat_node *args, struct chat_value *out)
+{
+	struct chat_scope *outer = r->scope, *scope;
+	int rc;
+
+	if (m->node->a == NULL && args != NULL)
+		return qwen_chat_fail(r, "macro '%.60s' takes no argument",
+		    m->node->name);
+	if (check_arguments(r, m, args) < 0 ||
+	    (scope = new_scope(r, m->scope)) == NULL ||
+	    bind(r, m, args, scope) < 0)
+		return -1;
+	r->scope = scope;
+	rc = capture(r, m->node->list, out);
+	r->scope = outer;
+	return rc < 0 ? -1 : 0;
+}
+
+static int
+define(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_macro *m = qwen_chat_new(r, 1, sizeof *m);
+	struct chat_value v = { .type = CHAT_MACRO };
+
+	if (m == NULL)
+		return -1;
+	m->node = n;
+	m->scope = r->scope;
+	v.u.macro = m;
+	return qwen_chat_set(r, n->name, &v);
+}
+
+/* -------------------------------------------------------------- statements */
+
+static int
+output(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v;
+
+	if (n->a->kind == CHAT_K_CONST && n->a->value.type == CHAT_TEXT)
+		return qwen_chat_put(r, r->out, &n->a->value.u.s);
+	if (qwen_chat_eval(r, n->a, &v) < 0)
+		return -1;
+	return qwen_chat_print(r, r->out, &v);
+}
+
+static int
+if_else(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v;
+
+	if (n->a == NULL)
+		return exec(r, n->list);
+	if (qwen_chat_eval(r, n->a, &v) < 0)
+		return -1;
+	return exec(r, qwen_chat_true(&v) ? n->list : n->other);
+}
+
+static int
+set(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v;
+	int rc;
+
+	rc = n->kind == CHAT_K_SET ? qwen_chat_eval(r, n->b, &v) :
+	    capture(r, n->list, &v);
+	if (rc < 0 || assign(r, n->a, &v) < 0)
+		return -1;
+	return rc;
+}
+
+static int
+statement(struct chat_run *r, const struct chat_node *n)
+{
+	switch (n->kind) {
+	case CHAT_K_OUTPUT: return output(r, n);
+	case CHAT_K_FOR: return for_loop(r, n);
+	case CHAT_K_IF: return if_else(r, n);
+	case CHAT_K_SET: case CHAT_K_SET_BLOCK: return set(r, n);
+	case CHAT_K_MACRO: return define(r, n);
+	case CHAT_K_BREAK: return BREAK;
+	case CHAT_K_CONTINUE: return CONTINUE;
+	default: return qwen_chat_fail(r, "no statement");
+	}
+}
+
+static int
+exec(struct chat_run *r, const struct chat_node *list)
+{
+	int rc = 0;
+
+	if (++r->depth > CHAT_RUN_DEPTH)
+		return qwen_chat_limit(r, "depth");
+	for (; rc == 0 && list != NULL; list = list->next) {
+		r->line = list->line;
+		rc = qwen_chat_step(r, 1) < 0 ? -1 : statement(r, list);
+	}
+	r->depth--;
+	return rc;
+}
+
+int
+qwen_chat_exec(struct chat_run *r, const struct qwen_template *t)
+{
+	struct chat_scope *s = new_scope(r, r->scope);
+
+	if (s == NULL)
+		return -1;
+	r->scope = s;
+	return exec(r, t->body) < 0 ? -1 : 0;
+}

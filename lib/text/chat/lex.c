@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * lex.c - a template cut into text, tags, and the words inside these.
+ *
+ * White space around tags goes as transformers has it go: behind a block or a
+ * comment one line feed, before it what indents it; and on the side of a minus
+ * all of it.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/chat.h"
+#include "text/chat/lex.h"
+
+void
+qwen_chat_lex(struct chat_lexer *l, const char *source, size_t n)
+{
+	memset(l, 0, sizeof *l);
+	l->p = source;
+	l->end = source + n;
+	/* One line feed at the end is the editor's. */
+	if (n > 0 && l->end[-1] == '\n')
+		l->end--;
+	l->line = 1;
+	l->line_start = 1;
+	l->type = CHAT_T_END;
+}
+
+/* Forward to p. */
+static void
+go(struct chat_lexer *l, const char *p)
+{
+	for (; l->p < p; l->p++)
+		l->line += *l->p == '\n';
+}
+
+static int
+bad(struct chat_lexer *l, struct qwen_err *err, const char *what)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "chat template, line %u: %s",
+	    l->line, what);
+}
+
+static const char *
+skip_space(const struct chat_lexer *l, const char *p)
+{
+	uint32_t c;
+	size_t k;
+
+	while (p < l->end) {
+		k = qwen_chat_char(p, 0, (size_t)(l->end - p), &c);
+		if (!qwen_chat_space(c))
+			break;
+		p += k;
+	}
+	return p;
+}
+
+/* -------------------------------------------------------------------- text */
+
+/* The next tag from p on, or the end. */
+static const char *
+find_tag(const struct chat_lexer *l, const char *p)
+{
+	for (; p + 1 < l->end; p++) {
+		if (*p == '{' && (p[1] == '{' || p[1] == '%' || p[1] == '#'))
+			return p;
+	}
+	return l->end;
+}
+
+/* End of the text from s to tag as the tag leaves it. */
+static const char *
+text_end(const struct chat_lexer *l, const char *s, const char *tag)
+{
+	struct chat_text t = { s, (size_t)(tag - s), NULL };
+	const char *p = tag;
+
+	if (tag == l->end)
+		return tag;
+	if (tag + 2 < l->end && tag[2] == '-')
+		return s + qwen_chat_strip(&t, NULL, 2).n;
+	if (tag[1] == '{' || (tag + 2 < l->end && tag[2] == '+'))
+		return tag;
+	while (p > s && p[-1] != '\n' && qwen_chat_space((unsigned char)p[-1]))
+		p--;
+	return (p == s && l->line_start) || (p > s && p[-1] == '\n') ? p : tag;
+}
+
+/* Behind a tag that ended with sign before its bracket. */
+static void
+after_tag(struct chat_lexer *l, char sign, int block)
+{
+	const char *p = l->p;
+
+	if (sign == '-')
+		p = skip_space(l, p);
+	else if (block && sign != '+' && p < l->end && *p == '\n')
+		p++;
+	l->line_start = p > l->p && p[-1] == '\n';
+	go(l, p);
+}
+
+static int
+skip_comment(struct chat_lexer *l, struct qwen_err *err)
+{
+	const char *p = l->p + 2;
+
+	while (p + 1 < l->end && !(p[0] == '#' && p[1] == '}'))
+		p++;
+	if (p + 1 >= l->end)
+		return bad(l, err, "a comment that does not end");
+	go(l, p + 2);
+	after_tag(l, p[-1], 1);
+	return 0;
+}
+
+/* Text, a tag that begins, or the end. */
+static int
+next_outside(struct chat_lexer *l, struct qwen_err *err)
+{
+	const char *s, *tag;
+
+	for (;;) {
+		s = l->p;
+		tag = find_tag(l, s);
+		l->at = l->line;
+		l->s = s;
+		l->n = (size_t)(text_end(l, s, tag) - s);
+		go(l, tag);
+		if (l->n > 0) {
+			l->type = CHAT_T_DATA;
+			l->line_start = 0;
+			return 0;
+		}
+		l->line_start = 0;
+		if (tag == l->end) {
+			l->type = CHAT_T_END;
+			return 0;
+		}
+		if (tag[1] != '#')
+			break;
+		if (skip_comment(l, err) < 0)
+			return -1;
+	}
+	l->type = tag[1] == '{' ? CHAT_T_PRINT : CHAT_T_BLOCK;
+	l->in_tag = (int)l->type;
+	go(l, tag + 2 + (tag + 2 < l->end &&
+	    (tag[2] == '-' || tag[2] == '+')));
+	return 0;
+}
+
+/* ------------------------------------------------------------- inside a tag */
+
+static int
+is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	    (c >= '0' && c <= '9') || c == '_';
+}
+
+/* 1 if the tag ends here. */
+static int
+tag_end(struct chat_lexer *l)
+{
+	const char *p = l->p;
+	char first = l->in_tag == CHAT_T_PRINT ? '}' : '%', sign = 0;
+
+	if (l->n_open > 0)
+		return 0;
+	if (p < l->end && (*p == '-' || (*p == '+' && first == '%')))
+		sign = *p++;
+	if (p + 1 >= l->end || p[0] != first || p[1] != '}')
+		return 0;
+	l->type = first == '%' ? CHAT_T_BLOCK_END : CHAT_T_PRINT_END;
+	go(l, p + 2);
+	l->in_tag = 0;
+	after_tag(l, sign, first == '%');
+	return 1;
+}
+
+static int
+string(struct chat_lexer *l, struct qwen_err *err)
+{
+	const char *p = l->p + 1;
+
+	for (; p < l->end && *p != *l->p; p++) {
+		if (*p == '\\' && p + 1 < l->end)
+			p++;
+	}
+	if (p >= l->end)
+		return bad(l, err, "a string that does not end");
+	l->type = CHAT_T_STRING;
+	l->s = l->p + 1;
+	l->n = (size_t)(p - l->s);
+	go(l, p + 1);
+	return 0;
+}
+
+/* Digits, and a point or an exponent if they make it a number still. */
+static void
+number(struct chat_lexer *l)
+{
+	const char *p = l->p;
+
+	l->type = CHAT_T_INT;
+	while (p < l->end && ((*p >= '0' && *p <= '9') || *p == '_'))
+		p++;
+	if (p + 1 < l->end && *p == '.' && p[1] >= '0' && p[1] <= '9') {
+		l->type = CHAT_T_FLOAT;
+		for (p++; p < l->end && *p >= '0' && *p <= '9'; p++)
+			;
+	}
+	if (p + 1 < l->end && (*p == 'e' || *p == 'E') &&
+	    ((p[1] >= '0' && p[1] <= '9') || (p + 2 < l->end &&
+	    (p[1] == '+' || p[1] == '-') && p[2] >= '0' && p[2] <= '9'))) {
+		l->type = CHAT_T_FLOAT;
+		for (p += 2; p < l->end && *p >= '0' && *p <= '9'; p++)
+			;
+	}
+	l->s = l->p;
+	l->n = (size_t)(p - l->p);
+	go(l, p);
+}
+
+/* Brackets must close in order, so that a tag's end is known. */
+static int
+bracket(struct chat_lexer *l, struct qwen_err *err)
+{
+	char c = *l->p;
+
+	if (c == '(' || c == '[' || c == '{') {
+		if (l->n_open == sizeof l->open)
+			return bad(l, err, "too many brackets");
+		l->open[l->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
+	} else if (c == ')' || c == ']' || c == '}') {
+		if (l->n_open == 0 || l->open[--l->n_open] != c)
+			return bad(l, err, "a bracket that was not opened");
+	}
+	return 0;
+}
+
+static int
+sign(struct chat_lexer *l, struct qwen_err *err)
+{
+	static const char two[][3] = { "==", "!=", "<=", ">=", "//", "**" };
+	size_t i;
+
+	l->type = CHAT_T_SIGN;
+	l->s = l->p;
+	l->n = 1;
+	for (i = 0; i < sizeof two / sizeof *two; i++) {
+		if (l->p + 1 < l->end && memcmp(l->p, two[i], 2) == 0)
+			l->n = 2;
+	}
+	if (l->n == 1 && (*l->p == '\0' ||
+	    strchr("+-*/%~|.,:()[]{}=<>", *l->p) == NULL))
+		return bad(l, err, "a character that has no meaning here");
+	if (bracket(l, err) < 0)
+		return -1;
+	go(l, l->p + l->n);
+	return 0;
+}
+
+int
+qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
+{
+	const char *p;
+
+	if (!l->in_tag)
+		return next_outside(l, err);
+	go(l, skip_space(l, l->p));
+	l->at = l->line;
+	if (l->p >= l->end)
+		return bad(l, err, "a tag that does not end");
+	if (tag_end(l))
+		return 0;
+	if (*l->p == '"' || *l->p == '\'')
+		return string(l, err);
+	if (*l->p >= '0' && *l->p <= '9') {
+		number(l);
+		return 0;
+	}
+	if (!is_word(*l->p))
+		return sign(l, err);
+	for (p = l->p; p < l->end && is_word(*p); p++)
+		;
+	l->type = CHAT_T_NAME;
+	l->s = l->p;
+	l->n = (size_t)(p - l->p);
+	go(l, p);
+	return 0;
+}

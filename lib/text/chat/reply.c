@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * reply.c - what a model says, as it comes: thought, text and calls.  Whatever
+ * may become a tag waits until it is one, or is not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/reply.h"
+#include "text/chat/request.h"
+#include "qwentext.h"
+
+static const char think[] = "<think>", end_think[] = "</think>";
+static const char open_tag[] = "<tool_call>", function[] = "<function=";
+
+int
+qwen_chat_append(struct chat_bytes *b, const char *s, size_t n,
+    struct qwen_err *err)
+{
+	size_t cap;
+	char *p;
+
+	if (b->s == NULL || b->cap - b->n < n) {
+		cap = b->n + n;
+		if (cap < n || cap > SIZE_MAX / 2)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		cap += cap / 2 + 64;
+		p = realloc(b->s, cap);
+		if (p == NULL)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		b->s = p;
+		b->cap = cap;
+	}
+	if (n > 0)
+		memcpy(b->s + b->n, s, n);
+	b->n += n;
+	return 0;
+}
+
+void
+qwen_chat_drop(struct chat_bytes *b, size_t n)
+{
+	b->n -= n;
+	if (b->n > 0 && n > 0)
+		memmove(b->s, b->s + n, b->n);
+}
+
+/* -------------------------------------------------------------- giving out */
+
+int
+qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
+    const char *s, size_t n, const char *name, struct qwen_err *err)
+{
+	struct qwen_reply_event e = { .kind = kind, .text = { s, n } };
+
+	if (r->opts.event == NULL)
+		return 0;
+	if (name != NULL) {
+		e.name.s = name;
+		e.name.len = strlen(name);
+	}
+	return r->opts.event(r->opts.arg, &e, err);
+}
+
+/* n more bytes of a stream, but for white space that may be at an end of it. */
+static int
+stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
+    struct qwen_err *err)
+{
+	struct chat_text all = { s, n, NULL }, text;
+	size_t from = t->all.n;
+
+	if (!t->begun)
+		all = qwen_chat_strip(&all, NULL, 1);
+	text = qwen_chat_strip(&all, NULL, 2);
+	if (text.n > 0) {
+		t->begun = 1;
+		if (qwen_chat_append(&t->all, t->space.s, t->space.n,
+		    err) < 0 ||
+		    qwen_chat_append(&t->all, text.s, text.n, err) < 0 ||
+		    qwen_chat_give(r, t->kind, t->all.s + from,
+		    t->all.n - from, NULL, err) < 0)
+			return -1;
+		t->space.n = 0;
+	}
+	return qwen_chat_append(&t->space, text.s + text.n, all.n - text.n,
+	    err);
+}
+
+/* The first n bytes of r->text to a stream. */
+static int
+pass(struct qwen_reply *r, struct chat_stream *t, size_t n,
+    struct qwen_err *err)
+{
+	if (n > 0 && stream(r, t, r->text.s, n, err) < 0)
+		return -1;
+	qwen_chat_drop(&r->text, n);
+	return 0;
+}
+
+/* ------------------------------------------------------------------- states */
+
+/* Whether a call begins at s, n bytes being there. */
+static int
+call_begins(const struct qwen_reply *r, const char *s, size_t n)
+{
+	const size_t len = sizeof function - 1;
+	int is;
+
+	if (!r->has_tools)
+		return 0;
+	is = qwen_chat_begins(s, n, open_tag);
+	if (is != 0 || !r->xml || r->thinks)
+		return is;
+	/* Coders that do not think forget the tag around it. */
+	is = qwen_chat_begins(s, n, function);
+	return is == 1 ? qwen_chat_tool_begins(r, s + len, n - len) : is;
+}
+
+/* In a state, does something else begin at s? */
+static int
+turns(const struct qwen_reply *r, const char *s, size_t n)
+{
+	int is;
+
+	if (r->state == CHAT_REPLY_CONTENT)
+		return call_begins(r, s, n);
+	is = qwen_chat_begins(s, n, end_think);
+	return is == 0 && r->xml ? call_begins(r, s, n) : is;
+}
+
+/*
+ * Text up to where something else begins, or may: 1 if it does; then it is at
+ * the beginning of r->text.
+ */
+static int
+text(struct qwen_reply *r, struct chat_stream *t, int final,
+    struct qwen_err *err)
+{
+	const char *s;
+	size_t at = 0;
+	int is = 0;
+
+	while (is == 0 && at < r->text.n) {
+		s = memchr(r->text.s + at, '<', r->text.n - at);
+		if (s == NULL) {
+			at = r->text.n;
+			break;
+		}
+		at = (size_t)(s - r->text.s);
+		is = turns(r, s, r->text.n - at);
+		if (is < 0 && final)
+			is = 0;
+		at += is == 0;
+	}
+	if (pass(r, t, at, err) < 0)
+		return -1;
+	return is == 1;
+}
+
+/* Does it begin with a thought? 1 when that is known. */
+static int
+start(struct qwen_reply *r, int final)
+{
+	struct chat_text t = { r->text.s, r->text.n, NULL };
+	int is;
+
+	if (t.n == 0)
+		return 0;
+	/* White space at the beginning is not given out in any case. */
+	qwen_chat_drop(&r->text, t.n - qwen_chat_strip(&t, NULL, 1).n);
+	if (r->text.n == 0)
+		return 0;
+	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.n, think) : 0;
+	if (is < 0 && !final)
+		return 0;
+	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_CONTENT;
+	if (is == 1)
+		qwen_chat_drop(&r->text, sizeof think - 1);
+	return 1;
+}
+
+/* One state further: 1 if there may be more to do, 0 if not. */
+static int
+step(struct qwen_reply *r, int final, struct qwen_err *err)
+{
+	int rc;
+
+	switch (r->state) {
+	case CHAT_REPLY_START:
+		return start(r, final);
+	case CHAT_REPLY_THOUGHT:
+		rc = text(r, &r->reasoning, final, err);
+		if (rc <= 0)
+			return rc;
+		r->state = CHAT_REPLY_CONTENT;
+		if (qwen_chat_begins(r->text.s, r->text.n, end_think) == 1)
+			qwen_chat_drop(&r->text, sizeof end_think - 1);
+		return 1;
+	case CHAT_REPLY_CONTENT:
+		rc = text(r, &r->content, final, err);
+		if (rc == 1)
+			r->state = CHAT_REPLY_CALL;
+		return rc;
+	default:
+		rc = qwen_chat_call(r, final, err);
+		if (rc <= 0)
+			return rc;
+		qwen_chat_drop(&r->text, r->call.at);
+		qwen_chat_call_reset(&r->call);
+		r->state = CHAT_REPLY_CONTENT;
+		return 1;
+	}
+}
+
+static int
+run(struct qwen_reply *r, int final, struct qwen_err *err)
+{
+	int rc;
+
+	do
+		rc = step(r, final, err);
+	while (rc > 0);
+	return rc;
+}
+
+/* ----------------------------------------------------------------- text in */
+
+/* One byte: whole characters go on, and U+FFFD for what is none. */
+static int
+put_byte(struct qwen_reply *r, unsigned char b, struct qwen_err *err)
+{
+	uint32_t c;
+	int k;
+
+	r->tail[r->n_tail++] = b;
+	while (r->n_tail > 0) {
+		k = qwen_utf8_read(r->tail, r->n_tail, &c);
+		if (k < 0)
+			return 0;
+		if (k == 0 ? qwen_chat_append(&r->text, "\xef\xbf\xbd", 3,
+		    err) < 0 : qwen_chat_append(&r->text,
+		    (const char *)r->tail, (size_t)k, err) < 0)
+			return -1;
+		k = k == 0 ? 1 : k;
+		r->n_tail -= (size_t)k;
+		memmove(r->tail, r->tail + k, r->n_tail);
+	}
+	return 0;
+}
+
+static int
+put_text(struct qwen_reply *r, const unsigned char *p, size_t n,
+    struct qwen_err *err)
+{
+	size_t i = 0, whole;
+
+	while (i < n) {
+		whole = r->n_tail > 0 ? 0 :
+		    qwen_utf8_check((const char *)p + i, n - i);
+		if (whole > 0 && qwen_chat_append(&r->text,
+		    (const char *)p + i, whole, err) < 0)
+			return -1;
+		i += whole;
+		if (i < n && put_byte(r, p[i++], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------- public part */
+
+int
+qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
+    const struct qwen_reply_opts *opts, struct qwen_err *err)
+{
+	struct qwen_reply *r = calloc(1, sizeof *r);
+
+	*out = NULL;
+	if (r == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	r->opts = *opts;
+	r->xml = t->xml;
+	r->thinks = t->thinks;
+	r->reasoning.kind = QWEN_REPLY_REASONING;
+	r->content.kind = QWEN_REPLY_CONTENT;
+	r->state = opts->thinking == QWEN_THINKING_OPEN ?
+	    CHAT_REPLY_THOUGHT : opts->thinking == QWEN_THINKING_NONE ?
+	    CHAT_REPLY_START : CHAT_REPLY_CONTENT;
+	r->doc = yyjson_mut_doc_new(NULL);
+	r->calls = yyjson_mut_arr(r->doc);
+	r->unparsed = yyjson_mut_arr(r->doc);
+	if (r->calls == NULL || r->unparsed == NULL) {
+		qwen_reply_free(r);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	if (opts->tools != NULL) {
+		if (qwen_chat_read(&r->tools, opts->tools, opts->n_tools,
+		    "tools", err) < 0) {
+			qwen_reply_free(r);
+			return -1;
+		}
+		if (!yyjson_is_arr(yyjson_doc_get_root(r->tools)) &&
+		    !yyjson_is_null(yyjson_doc_get_root(r->tools))) {
+			qwen_reply_free(r);
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "tools: no JSON list");
+		}
+		r->has_tools =
+		    yyjson_arr_size(yyjson_doc_get_root(r->tools)) > 0;
+	}
+	*out = r;
+	return 0;
+}
+
+int
+qwen_reply_feed(struct qwen_reply *r, const void *text_in, size_t n,
+    struct qwen_err *err)
+{
+	if (put_text(r, text_in, n, err) < 0)
+		return -1;
+	return run(r, 0, err);
+}
+
+int
+qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
+{
+	if (r->n_tail > 0 &&
+	    qwen_chat_append(&r->text, "\xef\xbf\xbd", 3, err) < 0)
+		return -1;
+	r->n_tail = 0;
+	return run(r, 1, err);
+}
+
+void
+qwen_reply_free(struct qwen_reply *r)
+{
+	if (r == NULL)
+		return;
+	yyjson_doc_free(r->tools);
+	yyjson_mut_doc_free(r->doc);
+	qwen_chat_call_reset(&r->call);
+	free(r->text.s);
+	free(r->reasoning.all.s);
+	free(r->reasoning.space.s);
+	free(r->content.all.s);
+	free(r->content.space.s);
+	free(r);
+}
+
+static int
+add_text(yyjson_mut_doc *doc, yyjson_mut_val *root, const char *key,
+    const struct chat_bytes *b)
+{
+	return yyjson_mut_obj_add_strncpy(doc, root, key,
+	    b->n > 0 ? b->s : "", b->n);
+}
+
+int
+qwen_reply_message(const struct qwen_reply *r, char **json, size_t *n,
+    struct qwen_err *err)
+{
+	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *m = yyjson_mut_obj(doc);
+	int ok;
+
+	*json = NULL;
+	yyjson_mut_doc_set_root(doc, m);
+	ok = yyjson_mut_obj_add_str(doc, m, "role", "assistant") &&
+	    (r->reasoning.all.n == 0 ||
+	    add_text(doc, m, "reasoning", &r->reasoning.all)) &&
+	    add_text(doc, m, "content", &r->content.all) &&
+	    (yyjson_mut_arr_size(r->calls) == 0 ||
+	    yyjson_mut_obj_add_val(doc, m, "tool_calls",
+	    yyjson_mut_val_mut_copy(doc, r->calls))) &&
+	    (yyjson_mut_arr_size(r->unparsed) == 0 ||
+	    yyjson_mut_obj_add_val(doc, m, "unparsed",
+	    yyjson_mut_val_mut_copy(doc, r->unparsed)));
+	if (ok)
+		*json = yyjson_mut_write(doc, 0, n);
+	yyjson_mut_doc_free(doc);
+	return *json != NULL ? 0 :
+	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}

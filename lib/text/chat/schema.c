@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: ISC */
+/* schema.c - the values of parameters, by the schemas of the tools. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/chat/reply.h"
+
+/* What a schema allows, a set. */
+enum {
+	STRING = 1, INTEGER = 2, NUMBER = 4, BOOLEAN = 8, NONE = 16,
+	OBJECT = 32, ARRAY = 64,
+};
+
+static yyjson_val *
+function_of(yyjson_val *tool)
+{
+	yyjson_val *f = yyjson_obj_get(tool, "function");
+
+	return yyjson_is_obj(f) ? f : tool;
+}
+
+yyjson_val *
+qwen_chat_schema(const struct qwen_reply *r, const char *tool,
+    const char *param, int *known)
+{
+	yyjson_val *t, *f;
+	size_t i, n;
+
+	*known = 0;
+	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, n, t) {
+		f = function_of(t);
+		if (!yyjson_equals_str(yyjson_obj_get(f, "name"), tool))
+			continue;
+		*known = 1;
+		return yyjson_obj_get(yyjson_obj_get(yyjson_obj_get(f,
+		    "parameters"), "properties"), param);
+	}
+	return NULL;
+}
+
+int
+qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n)
+{
+	yyjson_val *t, *name;
+	const char *end = memchr(s, '>', n);
+	size_t i, max, len;
+	int may = 0;
+
+	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, max, t) {
+		name = yyjson_obj_get(function_of(t), "name");
+		len = yyjson_get_len(name);
+		if (!yyjson_is_str(name) || len == 0)
+			continue;
+		if (end != NULL && (size_t)(end - s) == len &&
+		    memcmp(s, yyjson_get_str(name), len) == 0)
+			return 1;
+		may |= end == NULL && n <= len &&
+		    memcmp(s, yyjson_get_str(name), n) == 0;
+	}
+	return may ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------- types */
+
+static unsigned
+type_named(const char *s)
+{
+	static const struct {
+		const char	*name;
+		unsigned	 type;
+	} known[] = {
+		{ "string", STRING }, { "integer", INTEGER },
+		{ "number", NUMBER }, { "boolean", BOOLEAN },
+		{ "null", NONE }, { "object", OBJECT }, { "array", ARRAY },
+	};
+	size_t i;
+
+	for (i = 0; s != NULL && i < sizeof known / sizeof *known; i++) {
+		if (strcmp(s, known[i].name) == 0)
+			return known[i].type;
+	}
+	return 0;
+}
+
+/* Whether digits, a point and an exponent make a whole number. */
+static int
+is_whole(const char *s)
+{
+	double f = strtod(s, NULL);
+
+	return strpbrk(s, ".eE") == NULL || (isfinite(f) && f == floor(f));
+}
+
+/* All types of which a value is. */
+static unsigned
+types_of(yyjson_val *v)
+{
+	switch (yyjson_get_type(v)) {
+	case YYJSON_TYPE_RAW:
+		return NUMBER | (is_whole(yyjson_get_raw(v)) ? INTEGER : 0);
+	case YYJSON_TYPE_BOOL: return BOOLEAN;
+	case YYJSON_TYPE_STR: return STRING;
+	case YYJSON_TYPE_ARR: return ARRAY;
+	case YYJSON_TYPE_OBJ: return OBJECT;
+	default: return NONE;
+	}
+}
+
+/* What the schema allows: by type, else by its alternatives, else by enum. */
+static unsigned
+allowed(yyjson_val *schema, int depth)
+{
+	static const char *const lists[] = { "anyOf", "oneOf" };
+	yyjson_val *type = yyjson_obj_get(schema, "type"), *v;
+	unsigned set = type_named(yyjson_get_str(type));
+	size_t i, n, k;
+
+	yyjson_arr_foreach(type, i, n, v)
+		set |= type_named(yyjson_get_str(v));
+	for (k = 0; k < 2 && depth < 8; k++) {
+		yyjson_arr_foreach(yyjson_obj_get(schema, lists[k]), i, n, v)
+			set |= allowed(v, depth + 1);
+	}
+	if (set == 0) {
+		yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
+			set |= types_of(v);
+	}
+	return set;
+}
+
+/* ------------------------------------------------------------------ values */
+
+/* What Python calls them. */
+static yyjson_mut_val *
+python(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t)
+{
+	if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "True"))
+		return yyjson_mut_true(doc);
+	if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "False"))
+		return yyjson_mut_false(doc);
+	if ((set & NONE) != 0 && qwen_chat_same_text(t, "None"))
+		return yyjson_mut_null(doc);
+	return NULL;
+}
+
+/* The text as JSON of one of the types, or NULL. */
+static yyjson_mut_val *
+json(yyjson_mut_doc *doc, unsigned set, const char *s, size_t n)
+{
+	yyjson_mut_val *v = NULL;
+	yyjson_doc *d = yyjson_read(s, n, YYJSON_READ_NUMBER_AS_RAW);
+
+	if (d != NULL && (types_of(yyjson_doc_get_root(d)) & set) != 0)
+		v = yyjson_val_mut_copy(doc, yyjson_doc_get_root(d));
+	yyjson_doc_free(d);
+	return v;
+}
+
+yyjson_mut_val *
+qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
+    size_t n)
+{
+	struct chat_text t = { s, n, NULL };
+	unsigned set = allowed(schema, 0) & ~(unsigned)STRING;
+	yyjson_mut_val *v = NULL;
+
+	if (set != 0) {
+		t = qwen_chat_strip(&t, NULL, 3);
+		v = python(doc, set, &t);
+		if (v == NULL)
+			v = json(doc, set, t.s, t.n);
+	}
+	return v != NULL ? v : yyjson_mut_strncpy(doc, s, n);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: ISC */
+/* show.c - values as text: as Python prints them, and as its json.dumps does. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/chat/chat.h"
+
+/* The digits of the shortest decimal that reads back, and its exponent. */
+static int
+shortest(double f, char digits[32], int *exponent)
+{
+	char s[40];
+	const char *p;
+	int prec, n = 0;
+
+	for (prec = 0; prec < 17; prec++) {
+		snprintf(s, sizeof s, "%.*e", prec, f);
+		if (strtod(s, NULL) == f)
+			break;
+	}
+	for (p = s; *p != '\0' && *p != 'e'; p++) {
+		if (*p >= '0' && *p <= '9')
+			digits[n++] = *p;
+	}
+	while (n > 1 && digits[n - 1] == '0')
+		n--;
+	digits[n] = '\0';
+	*exponent = *p == 'e' ? atoi(p + 1) : 0;
+	return n;
+}
+
+size_t
+qwen_chat_double(char s[40], double f)
+{
+	char digits[32];
+	const char *sign = signbit(f) ? "-" : "";
+	int n, e;
+
+	if (isnan(f))
+		return (size_t)snprintf(s, 40, "nan");
+	if (isinf(f))
+		return (size_t)snprintf(s, 40, "%sinf", sign);
+	n = shortest(fabs(f), digits, &e);
+	if (e < -4 || e >= 16)
+		return (size_t)snprintf(s, 40, "%s%c%s%se%c%02d", sign,
+		    digits[0], n > 1 ? "." : "", digits + 1,
+		    e < 0 ? '-' : '+', abs(e));
+	if (e < 0)
+		return (size_t)snprintf(s, 40, "%s0.%.*s%s", sign, -e - 1,
+		    "0000", digits);
+	if (n <= e + 1)
+		return (size_t)snprintf(s, 40, "%s%s%.*s.0", sign, digits,
+		    e + 1 - n, "0000000000000000");
+	return (size_t)snprintf(s, 40, "%s%.*s.%s", sign, e + 1, digits,
+	    digits + e + 1);
+}
+
+static int
+put(struct chat_run *r, struct chat_buf *b, const char *s)
+{
+	return qwen_chat_put_data(r, b, s, strlen(s));
+}
+
+static int
+put_slice(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+    size_t begin, size_t end)
+{
+	struct chat_text part = chat_slice(t, begin, end);
+
+	return qwen_chat_put(r, b, &part);
+}
+
+/* "\u0041", from where the character was from. */
+static int
+put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+    size_t i, const char *s)
+{
+	struct chat_text e = { s, strlen(s), NULL };
+
+	if (t->from == qwen_chat_own || (t->from != NULL && t->from[i]))
+		e.from = qwen_chat_own;
+	return qwen_chat_put(r, b, &e);
+}
+
+static int
+put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
+{
+	char s[40];
+
+	if (v->type == CHAT_BIG)
+		return qwen_chat_put(r, b, &v->u.s);
+	if (v->type == CHAT_FLOAT)
+		qwen_chat_double(s, v->u.f);
+	else
+		snprintf(s, sizeof s, "%" PRId64, v->u.i);
+	return put(r, b, s);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+/* How the byte is written in a JSON string if not as it is, or NULL. */
+static const char *
+json_escape(unsigned char c, char s[8])
+{
+	static const char letter[] = "btnvfr";	/* from 8 on */
+
+	if (c >= 0x20)
+		return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : NULL;
+	if (c >= 8 && c <= 13 && c != 11)
+		snprintf(s, 8, "\\%c", letter[c - 8]);
+	else
+		snprintf(s, 8, "\\u%04x", c);
+	return s;
+}
+
+static int
+json_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
+{
+	char buf[8];
+	const char *e;
+	size_t i, begin = 0;
+
+	if (put(r, b, "\"") < 0)
+		return -1;
+	for (i = 0; i < t->n; i++) {
+		e = json_escape((unsigned char)t->s[i], buf);
+		if (e == NULL)
+			continue;
+		if (put_slice(r, b, t, begin, i) < 0 ||
+		    put_escape(r, b, t, i, e) < 0)
+			return -1;
+		begin = i + 1;
+	}
+	if (put_slice(r, b, t, begin, i) < 0)
+		return -1;
+	return put(r, b, "\"");
+}
+
+static int
+new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
+{
+	size_t n;
+
+	if (indent < 0)
+		return 0;
+	if (put(r, b, "\n") < 0)
+		return -1;
+	for (n = (size_t)indent * depth; n > 0; n--) {
+		if (put(r, b, " ") < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int json_at(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, int indent, unsigned depth);
+
+static int
+json_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    unsigned depth)
+{
+	if (v->type == CHAT_TEXT)
+		return json_text(r, b, &v->u.s);
+	if (put(r, b, "\"") < 0 || json_at(r, b, v, -1, depth) < 0)
+		return -1;
+	return put(r, b, "\"");
+}
+
+/* The members of a list, or (d not NULL) an object. */
+static int
+json_members(struct chat_run *r, struct chat_buf *b,
+    const struct chat_list *l, const struct chat_dict *d, int indent,
+    unsigned depth)
+{
+	size_t i, n = d != NULL ? d->n : l->n;
+
+	for (i = 0; i < n; i++) {
+		if (i > 0 && put(r, b, indent < 0 ? ", " : ",") < 0)
+			return -1;
+		if (new_line(r, b, indent, depth + 1) < 0)
+			return -1;
+		if (d != NULL && (json_key(r, b, &d->p[i].key, depth) < 0 ||
+		    put(r, b, ": ") < 0))
+			return -1;
+		if (json_at(r, b, d != NULL ? &d->p[i].v : &l->v[i], indent,
+		    depth + 1) < 0)
+			return -1;
+	}
+	return n > 0 ? new_line(r, b, indent, depth) : 0;
+}
+
+static int
+json_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    int indent, unsigned depth)
+{
+	int object = v->type == CHAT_DICT;
+
+	if (depth > CHAT_VALUE_DEPTH)
+		return qwen_chat_limit(r, "depth of a value");
+	if (qwen_chat_step(r, 1) < 0)
+		return -1;
+	switch (v->type) {
+	case CHAT_NONE: return put(r, b, "null");
+	case CHAT_BOOL: return put(r, b, v->u.i ? "true" : "false");
+	case CHAT_FLOAT:
+		if (!isfinite(v->u.f))
+			return put(r, b, isnan(v->u.f) ? "NaN" :
+			    v->u.f < 0 ? "-Infinity" : "Infinity");
+		return put_number(r, b, v);
+	case CHAT_INT: case CHAT_BIG: return put_number(r, b, v);
+	case CHAT_TEXT: return json_text(r, b, &v->u.s);
+	case CHAT_LIST: case CHAT_TUPLE: case CHAT_DICT:
+		if (put(r, b, object ? "{" : "[") < 0 || json_members(r, b,
+		    &v->u.l, object ? v->u.d : NULL, indent, depth) < 0)
+			return -1;
+		return put(r, b, object ? "}" : "]");
+	default:
+		return qwen_chat_fail(r, "%s cannot be written as JSON",
+		    qwen_chat_type_name(v));
+	}
+}
+
+int
+qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, int indent)
+{
+	return json_at(r, b, v, indent, 0);
+}
+
+/* ------------------------------------------------------------------ Python */
+
+/* Whether Python's repr leaves a character beyond ASCII as it is. */
+static int
+prints(uint32_t c)
+{
+	return !(c < 0xa0 || c == 0xad || qwen_chat_space(c) ||
+	    (c >= 0x600 && c <= 0x605) || c == 0x61c || c == 0x6dd ||
+	    c == 0x70f || c == 0x180e || (c >= 0x200b && c <= 0x200f) ||
+	    (c >= 0x202a && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+	    (c >= 0xe000 && c <= 0xf8ff) || c == 0xfeff ||
+	    (c >= 0xfff0 && c <= 0xfffb) || (c & 0xfffe) == 0xfffe ||
+	    c >= 0xe0000);
+}
+
+/* How repr spells a character if not as it is, or NULL. */
+static const char *
+repr_escape(uint32_t c, char quote, char s[16])
+{
+	if (c == '\n' || c == '\r' || c == '\t')
+		return c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
+	if (c == '\\' || c == (unsigned char)quote)
+		snprintf(s, 16, "\\%c", (char)c);
+	else if (c >= 0x20 && (c < 0x7f || prints(c)))
+		return NULL;
+	else if (c < 0x100)
+		snprintf(s, 16, "\\x%02" PRIx32, c);
+	else if (c < 0x10000)
+		snprintf(s, 16, "\\u%04" PRIx32, c);
+	else
+		snprintf(s, 16, "\\U%08" PRIx32, c);
+	return s;
+}
+
+static int
+repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
+{
+	char buf[16], quote[2] = "'";
+	const char *e;
+	size_t i, k, begin = 0;
+	uint32_t c;
+
+	if (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
+	    memchr(t->s, '"', t->n) == NULL)
+		quote[0] = '"';
+	if (put(r, b, quote) < 0)
+		return -1;
+	for (i = 0; i < t->n; i += k) {
+		k = qwen_chat_char(t->s, i, t->n, &c);
+		e = repr_escape(c, quote[0], buf);
+		if (e == NULL)
+			continue;
+		if (put_slice(r, b, t, begin, i) < 0 ||
+		    put_escape(r, b, t, i, e) < 0)
+			return -1;
+		begin = i + k;
+	}
+	if (put_slice(r, b, t, begin, i) < 0)
+		return -1;
+	return put(r, b, quote);
+}
+
+static int print_at(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, int repr, unsigned depth);
+
+static int
+repr_list(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    unsigned depth)
+{
+	int tuple = v->type == CHAT_TUPLE;
+	size_t i;
+
+	if (put(r, b, tuple ? "(" : "[") < 0)
+		return -1;
+	for (i = 0; i < v->u.l.n; i++) {
+		if ((i > 0 && put(r, b, ", ") < 0) ||
+		    print_at(r, b, &v->u.l.v[i], 1, depth + 1) < 0)
+			return -1;
+	}
+	return put(r, b, tuple ? v->u.l.n == 1 ? ",)" : ")" : "]");
+}
+
+static int
+repr_dict(struct chat_run *r, struct chat_buf *b, const struct chat_dict *d,
+    unsigned depth)
+{
+	size_t i;
+
+	if (put(r, b, "{") < 0)
+		return -1;
+	for (i = 0; i < d->n; i++) {
+		if ((i > 0 && put(r, b, ", ") < 0) ||
+		    print_at(r, b, &d->p[i].key, 1, depth + 1) < 0 ||
+		    put(r, b, ": ") < 0 ||
+		    print_at(r, b, &d->p[i].v, 1, depth + 1) < 0)
+			return -1;
+	}
+	return put(r, b, "}");
+}
+
+static int
+print_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    int repr, unsigned depth)
+{
+	if (depth > CHAT_VALUE_DEPTH)
+		return qwen_chat_limit(r, "depth of a value");
+	if (qwen_chat_step(r, 1) < 0)
+		return -1;
+	switch (v->type) {
+	case CHAT_UNDEFINED: return repr ? put(r, b, "Undefined") : 0;
+	case CHAT_NONE: return put(r, b, "None");
+	case CHAT_BOOL: return put(r, b, v->u.i ? "True" : "False");
+	case CHAT_INT: case CHAT_BIG: case CHAT_FLOAT:
+		return put_number(r, b, v);
+	case CHAT_TEXT:
+		return repr ? repr_text(r, b, &v->u.s) :
+		    qwen_chat_put(r, b, &v->u.s);
+	case CHAT_LIST: case CHAT_TUPLE: return repr_list(r, b, v, depth);
+	case CHAT_DICT: return repr_dict(r, b, v->u.d, depth);
+	default:
+		return qwen_chat_fail(r, "%s is not for printing",
+		    qwen_chat_type_name(v));
+	}
+}
+
+int
+qwen_chat_print(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v)
+{
+	return print_at(r, b, v, 0, 0);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: ISC */
+/* template.c - templates from names, files and texts, and what they render. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/chat.h"
+#include "text/chat/request.h"
+
+enum {
+	/* A run may use these, and more for each byte of the request. */
+	STEPS = 2000000, STEPS_BYTE = 64,
+	MEMORY = 64 << 20, MEMORY_BYTE = 128,
+	PARSE_MEMORY = 256 << 20,
+	REQUEST_MAX = 1 << 30,
+};
+
+/* The published ones, made from lib/text/chat/templates. */
+#define TEMPLATE(name) { name, (const char[]){
+#define TEMPLATE_END 0 } },
+static const struct {
+	const char	*name;
+	const char	*source;
+} builtin[] = {
+#include "templates.inc"
+};
+
+const char *
+qwen_template_name(size_t i)
+{
+	return i < sizeof builtin / sizeof *builtin ? builtin[i].name : NULL;
+}
+
+/* ----------------------------------------------------------------- opening */
+
+/* Line ends of all sorts as LF, as the template language has it. */
+static size_t
+normalise(char *s, size_t n)
+{
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++) {
+		if (s[i] == '\r') {
+			s[k++] = '\n';
+			i += i + 1 < n && s[i + 1] == '\n';
+		} else
+			s[k++] = s[i];
+	}
+	return k;
+}
+
+static int
+contains(const char *s, const char *what)
+{
+	return strstr(s, what) != NULL;
+}
+
+int
+qwen_template_open_text(struct qwen_template **out, const char *source,
+    size_t n, struct qwen_err *err)
+{
+	struct qwen_template *t;
+
+	*out = NULL;
+	if (n > CHAT_TEMPLATE_MAX)
+		return qwen_fail(err, QWEN_EUNSUP, "chat template of %zu "
+		    "bytes; at most %d are read", n, CHAT_TEMPLATE_MAX);
+	t = calloc(1, sizeof *t);
+	if (t == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	t->mem.max = PARSE_MEMORY;
+	t->source = malloc(n + 1);
+	if (t->source == NULL) {
+		qwen_template_close(t);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	memcpy(t->source, source, n);
+	n = normalise(t->source, n);
+	t->source[n] = '\0';
+	if (qwen_chat_parse(t, t->source, n, err) < 0) {
+		qwen_template_close(t);
+		return -1;
+	}
+	t->xml = contains(t->source, "<function=");
+	t->json = !t->xml && contains(t->source, "<tool_call>");
+	t->thinks = contains(t->source, "<think>");
+	t->parsed_arguments = t->xml &&
+	    !contains(t->source, "arguments is string");
+	*out = t;
+	return 0;
+}
+
+static void
+list_names(char *s, size_t size)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < sizeof builtin / sizeof *builtin &&
+	    n + strlen(builtin[i].name) + 3 < size; i++) {
+		if (i > 0) {
+			memcpy(s + n, ", ", 2);
+			n += 2;
+		}
+		memcpy(s + n, builtin[i].name, strlen(builtin[i].name));
+		n += strlen(builtin[i].name);
+	}
+	s[n] = '\0';
+}
+
+int
+qwen_template_open(struct qwen_template **out, const char *name,
+    struct qwen_err *err)
+{
+	char names[160];
+	size_t i;
+
+	*out = NULL;
+	for (i = 0; i < sizeof builtin / sizeof *builtin; i++) {
+		if (strcmp(builtin[i].name, name) == 0)
+			return qwen_template_open_text(out, builtin[i].source,
+			    strlen(builtin[i].source), err);
+	}
+	list_names(names, sizeof names);
+	return qwen_fail(err, QWEN_EUNSUP, "there is no template '%.40s'; "
+	    "known are %s", name, names);
+}
+
+int
+qwen_template_open_gguf(struct qwen_template **out, const struct qwen_gguf *g,
+    struct qwen_err *err)
+{
+	struct qwen_str s;
+	int there = qwen_gguf_get_str(g, "tokenizer.chat_template", &s, err);
+
+	*out = NULL;
+	if (there <= 0)
+		return there < 0 ? -1 : qwen_fail(err, QWEN_EUNSUP,
+		    "there is no tokenizer.chat_template");
+	return qwen_template_open_text(out, s.s, s.len, err);
+}
+
+void
+qwen_template_close(struct qwen_template *t)
+{
+	if (t == NULL)
+		return;
+	qwen_chat_arena_fini(&t->mem);
+	free(t->source);
+	free(t);
+}
+
+int
+qwen_template_calls(const struct qwen_template *t)
+{
+	return t->xml || t->json;
+}
+
+/* --------------------------------------------------------------- rendering */
+
+/* One attempt; right: with a request that was put right. */
+static int
+render(const struct qwen_template *t, const char *json, size_t n, int right,
+    struct chat_buf *out, int *accident, struct qwen_err *err)
+{
+	struct qwen_chat_request q = { 0 };
+	struct chat_scope scope = { 0 };
+	struct chat_run r = {
+		.mem = { .max = MEMORY + MEMORY_BYTE * n },
+		.steps_max = STEPS + STEPS_BYTE * (uint64_t)n,
+		.out = out, .scope = &scope, .err = err,
+	};
+	int rc;
+
+	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
+	if (rc == 0 && right)
+		rc = qwen_chat_put_right(&r, q.messages);
+	r.accident = 0;
+	if (rc == 0)
+		rc = qwen_chat_exec(&r, t);
+	if (rc == 0) {
+		r.accident = 0;
+		rc = qwen_chat_check_lost(&r, q.messages, t->source);
+	}
+	*accident = rc < 0 && r.accident;
+	qwen_chat_close_request(&q);
+	qwen_chat_arena_fini(&r.mem);
+	if (rc < 0)
+		qwen_chat_buf_fini(out);
+	return rc;
+}
+
+int
+qwen_template_render(const struct qwen_template *t, const char *json,
+    size_t n, struct qwen_prompt **out, struct qwen_err *err)
+{
+	struct chat_buf b = { 0 };
+	struct qwen_err second;
+	int accident;
+
+	*out = NULL;
+	if (n > REQUEST_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "a request of %zu bytes",
+		    n);
+	if (render(t, json, n, 0, &b, &accident, err) < 0 && (!accident ||
+	    render(t, json, n, 1, &b, &accident, &second) < 0))
+		return -1;
+	*out = calloc(1, sizeof **out);
+	if (*out == NULL) {
+		qwen_chat_buf_fini(&b);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	(*out)->s = b.s;
+	(*out)->own = b.from;
+	(*out)->n = b.n;
+	return 0;
+}

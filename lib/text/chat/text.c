@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: ISC */
+/* text.c - text that keeps count of where its bytes come from. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/chat/chat.h"
+#include "qwentext.h"
+
+const unsigned char qwen_chat_own[1] = { 1 };
+
+size_t
+qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c)
+{
+	int k = qwen_utf8_read((const unsigned char *)s + i, n - i, c);
+
+	if (k > 0)
+		return (size_t)k;
+	*c = (unsigned char)s[i];
+	return 1;
+}
+
+int
+qwen_chat_space(uint32_t c)
+{
+	return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 ||
+	    c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+	    c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+	    c == 0x3000;
+}
+
+/* Characters of n bytes: those that do not go on with one. */
+size_t
+qwen_chat_chars(const char *s, size_t n)
+{
+	size_t i, k = 0;
+
+	for (i = 0; i < n; i++)
+		k += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return k;
+}
+
+static int
+among(uint32_t c, const struct chat_text *set)
+{
+	uint32_t d;
+	size_t i;
+
+	if (set == NULL)
+		return qwen_chat_space(c);
+	for (i = 0; i < set->n; ) {
+		i += qwen_chat_char(set->s, i, set->n, &d);
+		if (d == c)
+			return 1;
+	}
+	return 0;
+}
+
+struct chat_text
+qwen_chat_strip(const struct chat_text *t, const struct chat_text *set,
+    int ends)
+{
+	size_t begin = 0, end = t->n, at, k;
+	uint32_t c;
+
+	while ((ends & 1) != 0 && begin < end) {
+		k = qwen_chat_char(t->s, begin, end, &c);
+		if (!among(c, set))
+			break;
+		begin += k;
+	}
+	while ((ends & 2) != 0 && end > begin) {
+		for (at = end - 1; at > begin && end - at < 4 &&
+		    ((unsigned char)t->s[at] & 0xc0) == 0x80; at--)
+			;
+		qwen_chat_char(t->s, at, end, &c);
+		if (!among(c, set))
+			break;
+		end = at;
+	}
+	return chat_slice(t, begin, end);
+}
+
+int
+qwen_chat_search(struct chat_run *r, const struct chat_text *t,
+    const struct chat_text *x, size_t i, size_t *at)
+{
+	const char *p;
+	uint64_t work = 0;
+	size_t begin = i;
+
+	*at = t->n + 1;
+	if (x->n == 0) {
+		*at = i <= t->n ? i : *at;
+		return 0;
+	}
+	while (i + x->n <= t->n) {
+		p = memchr(t->s + i, x->s[0], t->n - x->n - i + 1);
+		if (p == NULL)
+			break;
+		i = (size_t)(p - t->s);
+		/* Each place is paid for as if it were compared to the end. */
+		work += 1 + x->n / 16;
+		if (memcmp(p, x->s, x->n) == 0) {
+			*at = i;
+			break;
+		}
+		i++;
+		if (work > 4096 && qwen_chat_step(r, work) < 0)
+			return -1;
+		work = work > 4096 ? 0 : work;
+	}
+	return qwen_chat_step(r, work + (i - begin) / 64);
+}
+
+/* -------------------------------------------------------- text that grows */
+
+static int
+reserve(struct chat_run *r, struct chat_buf *b, size_t n)
+{
+	size_t want;
+	char *s;
+	unsigned char *from;
+
+	if (b->cap - b->n >= n)
+		return 0;
+	if (qwen_add(b->n, n, &want) < 0 || want > SIZE_MAX / 4)
+		return qwen_chat_limit(r, "memory");
+	want = want < 256 ? 256 : want + want / 2;
+	/* Counted with the rest until it is taken. */
+	if (2 * (want - b->cap) > r->mem.max - r->mem.total)
+		return qwen_chat_limit(r, "memory");
+	r->mem.total += 2 * (want - b->cap);
+	s = realloc(b->s, want);
+	if (s != NULL)
+		b->s = s;
+	from = s == NULL ? NULL : realloc(b->from, want);
+	if (from == NULL)
+		return qwen_chat_limit(r, "memory");
+	b->from = from;
+	b->cap = want;
+	return 0;
+}
+
+int
+qwen_chat_put(struct chat_run *r, struct chat_buf *b,
+    const struct chat_text *t)
+{
+	if (t->n == 0)
+		return 0;
+	if (qwen_chat_step(r, t->n / 64) < 0 || reserve(r, b, t->n) < 0)
+		return -1;
+	memcpy(b->s + b->n, t->s, t->n);
+	if (t->from == NULL || t->from == qwen_chat_own)
+		memset(b->from + b->n, t->from != NULL, t->n);
+	else
+		memcpy(b->from + b->n, t->from, t->n);
+	b->n += t->n;
+	return 0;
+}
+
+int
+qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
+    size_t n)
+{
+	struct chat_text t = { s, n, NULL };
+
+	return qwen_chat_put(r, b, &t);
+}
+
+void
+qwen_chat_buf_fini(struct chat_buf *b)
+{
+	free(b->s);
+	free(b->from);
+	memset(b, 0, sizeof *b);
+}
+
+/* NULL, qwen_chat_own, or a copy of from. */
+static int
+keep_from(struct chat_run *r, const unsigned char *from, size_t n,
+    const unsigned char **out)
+{
+	unsigned char *p;
+
+	*out = NULL;
+	if (n == 0 || memchr(from, !from[0], n) == NULL) {
+		*out = n > 0 && from[0] ? qwen_chat_own : NULL;
+		return 0;
+	}
+	p = qwen_chat_new(r, n, 1);
+	if (p == NULL)
+		return -1;
+	memcpy(p, from, n);
+	*out = p;
+	return 0;
+}
+
+int
+qwen_chat_take(struct chat_run *r, struct chat_buf *b, struct chat_value *out)
+{
+	struct chat_text t = { "", b->n, NULL };
+	char *s;
+	int rc = -1;
+
+	s = qwen_chat_new(r, b->n, 1);
+	if (s == NULL || keep_from(r, b->from, b->n, &t.from) < 0)
+		goto done;
+	if (b->n > 0)
+		memcpy(s, b->s, b->n);
+	t.s = s;
+	*out = chat_text(t);
+	rc = 0;
+done:
+	/* What the text took is free again, and counted in the copy. */
+	r->mem.total -= 2 * b->cap;
+	qwen_chat_buf_fini(b);
+	return rc;
+}
+
+int
+qwen_chat_join(struct chat_run *r, const struct chat_text *a,
+    const struct chat_text *b, struct chat_value *out)
+{
+	struct chat_text t = { NULL, 0, NULL };
+	const struct chat_text *part[2] = { a, b };
+	unsigned char *from = NULL;
+	char *s;
+	size_t i, at = 0;
+
+	if (a->n == 0 || b->n == 0) {
+		*out = chat_text(a->n == 0 ? *b : *a);
+		return 0;
+	}
+	if (qwen_add(a->n, b->n, &t.n) < 0)
+		return qwen_chat_limit(r, "memory");
+	if (qwen_chat_step(r, t.n / 64) < 0)
+		return -1;
+	s = qwen_chat_new(r, t.n, 1);
+	if (s == NULL)
+		return -1;
+	if (a->from != b->from || (a->from != NULL &&
+	    a->from != qwen_chat_own)) {
+		from = qwen_chat_new(r, t.n, 1);
+		if (from == NULL)
+			return -1;
+	}
+	for (i = 0; i < 2; at += part[i++]->n) {
+		memcpy(s + at, part[i]->s, part[i]->n);
+		if (from == NULL)
+			continue;
+		if (part[i]->from == NULL || part[i]->from == qwen_chat_own)
+			memset(from + at, part[i]->from != NULL, part[i]->n);
+		else
+			memcpy(from + at, part[i]->from, part[i]->n);
+	}
+	t.s = s;
+	t.from = from != NULL ? from : a->from;
+	*out = chat_text(t);
+	return 0;
+}

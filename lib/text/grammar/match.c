@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * match.c - where a text is in a grammar, and which tokens can come next.
+ *
+ * A place is a node at which a byte is read, or the end of the root, and the
+ * calls that it is in: a list, shared by all places that have it.  The sets of
+ * places are states of an automaton that is made as it is used.  When it gets
+ * too large it is thrown away, but for the set where the text is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/grammar/trie.h"
+
+enum { DEAD = 0, FIRST = 1, UNKNOWN = UINT16_MAX };
+
+struct place {
+	uint32_t	node;		/* 0: the end of the root */
+	uint32_t	calls;		/* the innermost one, 0: none */
+};
+
+struct call {
+	uint32_t	node;		/* where it goes on after it */
+	uint32_t	outer;
+};
+
+struct set {
+	uint32_t	from, n;	/* of the places */
+	int		ends;		/* the root may end here */
+	int		mask;		/* where its mask is, or -1 */
+	uint16_t	plain;		/* behind any plain character */
+	uint16_t	next[256];
+};
+
+struct slot {
+	uint32_t	stamp, at;
+};
+
+struct qwen_match {
+	const struct qwen_grammar *g;
+	const struct qwen_trie	*t;
+	struct call	*call;		/* from 1 */
+	size_t		 n_calls, cap_calls;
+	uint32_t	*call_slot;	/* a hash table of them, twice as large */
+	struct place	*place;		/* of all sets */
+	size_t		 n_places, cap_places;
+	struct set	*set;		/* 0 is the empty one */
+	size_t		 n_sets;
+	uint16_t	*set_slot;
+	struct place	*work;		/* a set being made */
+	size_t		 n_work;
+	struct slot	*work_slot;	/* which places are in it */
+	uint32_t	 stamp;		/* of those slots that count now */
+	size_t		 spent;		/* places looked at */
+	uint16_t	 at;
+	/* masks of some sets */
+	uint64_t	*mask;
+	size_t		 mask_words, n_masks;
+	uint16_t	 owner[QWEN_GRAMMAR_MASKS];
+	uint16_t	*stack;		/* sets above a node of the tree */
+};
+
+#define SET_SLOTS (2 * QWEN_GRAMMAR_SETS)
+#define WORK_SLOTS (2 * QWEN_GRAMMAR_PLACES)
+
+void
+qwen_match_free(struct qwen_match *m)
+{
+	if (m == NULL)
+		return;
+	free(m->call);
+	free(m->call_slot);
+	free(m->place);
+	free(m->set);
+	free(m->set_slot);
+	free(m->work);
+	free(m->work_slot);
+	free(m->mask);
+	free(m->stack);
+	free(m);
+}
+
+/* ------------------------------------------------------------- making sets */
+
+static uint32_t
+hash(uint32_t a, uint32_t b)
+{
+	uint64_t h = (a * 0x9e3779b97f4a7c15u) ^ (b * 0xc2b2ae3d27d4eb4fu);
+
+	return (uint32_t)((h ^ h >> 29) * 0xbf58476d1ce4e5b9u >> 32);
+}
+
+/* Where a call is in the table, or would be. */
+static uint32_t *
+find_call(const struct qwen_match *m, uint32_t node, uint32_t outer)
+{
+	uint32_t mask = (uint32_t)(2 * m->cap_calls - 1);
+	uint32_t i = hash(node, outer) & mask, c;
+
+	for (; (c = m->call_slot[i]) != 0; i = (i + 1) & mask) {
+		if (m->call[c].node == node && m->call[c].outer == outer)
+			break;
+	}
+	return &m->call_slot[i];
+}
+
+/* Room for twice as many, of which most texts need few. */
+static int
+more_calls(struct qwen_match *m)
+{
+	size_t cap = m->cap_calls > 0 ? 2 * m->cap_calls : 1024, i;
+	struct call *call = realloc(m->call, cap * sizeof *call);
+	uint32_t *slot = qwen_alloc(2 * cap, sizeof *slot);
+
+	if (call != NULL)
+		m->call = call;
+	if (call == NULL || slot == NULL) {
+		free(slot);
+		return -1;
+	}
+	free(m->call_slot);
+	m->call_slot = slot;
+	m->cap_calls = cap;
+	for (i = 1; i < m->n_calls; i++)
+		*find_call(m, call[i].node, call[i].outer) = (uint32_t)i;
+	return 0;
+}
+
+/* The number of a call, or 0 if there are too many. */
+static uint32_t
+intern_call(struct qwen_match *m, uint32_t node, uint32_t outer)
+{
+	uint32_t *slot = find_call(m, node, outer);
+
+	if (*slot != 0)
+		return *slot;
+	if (m->n_calls == m->cap_calls) {
+		if (m->n_calls == QWEN_GRAMMAR_CALLS || more_calls(m) < 0)
+			return 0;
+		slot = find_call(m, node, outer);
+	}
+	m->call[m->n_calls] = (struct call){ node, outer };
+	return *slot = (uint32_t)m->n_calls++;
+}
+
+static int
+too_much(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_ERANGE, "the grammar is too ambiguous, or "
+	    "the text too deep in it, to be followed");
+}
+
+/* A set is about to be made. */
+static void
+begin_work(struct qwen_match *m)
+{
+	m->n_work = 0;
+	if (++m->stamp == 0) {
+		memset(m->work_slot, 0, WORK_SLOTS * sizeof *m->work_slot);
+		m->stamp = 1;
+	}
+}
+
+/* A place that is on the way, if it is new. */
+static int
+add(struct qwen_match *m, uint32_t node, uint32_t calls, struct qwen_err *err)
+{
+	uint32_t i = hash(node, calls) & (WORK_SLOTS - 1);
+
+	if (++m->spent > QWEN_GRAMMAR_WORK)
+		return too_much(err);
+	for (; m->work_slot[i].stamp == m->stamp; i = (i + 1) & (WORK_SLOTS - 1)) {
+		const struct place *p = &m->work[m->work_slot[i].at];
+
+		if (p->node == node && p->calls == calls)
+			return 0;
+	}
+	if (m->n_work == QWEN_GRAMMAR_PLACES)
+		return too_much(err);
+	m->work_slot[i] = (struct slot){ m->stamp, (uint32_t)m->n_work };
+	m->work[m->n_work++] = (struct place){ node, calls };
+	return 0;
+}
+
+/* Add what a place leads to without a byte. */
+static int
+follow(struct qwen_match *m, struct place p, struct qwen_err *err)
+{
+	const struct qwen_gnode *d = &m->g->node[p.node];
+	uint32_t calls = p.calls;
+
+	if (p.node == 0 || d->kind == QWEN_GNODE_BYTE)
+		return 0;
+	if (d->kind == QWEN_GNODE_SPLIT)
+		return add(m, d->next, calls, err) < 0 ||
+		    add(m, d->also, calls, err) < 0 ? -1 : 0;
+	if (d->kind == QWEN_GNODE_END) {
+		if (calls == 0)
+			return add(m, 0, 0, err);
+		return add(m, m->call[calls].node, m->call[calls].outer, err);
+	}
+	/* the last thing that a rule does needs no way back */
+	if (m->g->node[d->next].kind != QWEN_GNODE_END &&
+	    (calls = intern_call(m, d->next, calls)) == 0)
+		return too_much(err);
+	return add(m, m->g->rule[d->also].start, calls, err);
+}
+
+static int
+compare_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return (x->calls > y->calls) - (x->calls < y->calls);
+}
+
+/* The places on the way become those that read a byte or end, in order. */
+static int
+close_work(struct qwen_match *m, struct qwen_err *err)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < m->n_work; i++) {
+		if (follow(m, m->work[i], err) < 0)
+			return -1;
+	}
+	for (i = 0; i < m->n_work; i++) {
+		if (m->work[i].node == 0 || m->g->node[m->work[i].node].kind ==
+		    QWEN_GNODE_BYTE)
+			m->work[n++] = m->work[i];
+	}
+	m->n_work = n;
+	qsort(m->work, n, sizeof *m->work, compare_place);
+	return 0;
+}
+
+/* Room for the places of the work. */
+static int
+more_places(struct qwen_match *m, struct qwen_err *err)
+{
+	size_t cap = 2 * (m->n_places + m->n_work) + 1024;
+	struct place *p;
+
+	if (m->cap_places - m->n_places >= m->n_work)
+		return 0;
+	if (cap > UINT32_MAX || (p = realloc(m->place, cap * sizeof *p)) == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "places in a grammar");
+	m->place = p;
+	m->cap_places = cap;
+	return 0;
+}
+
+/* The number of the set of the work; -1. */
+static int
+intern_set(struct qwen_match *m, struct qwen_err *err)
+{
+	size_t bytes = m->n_work * sizeof *m->work, i;
+	uint32_t h = 0, k;
+	struct set *s;
+
+	if (m->n_work == 0)
+		return DEAD;
+	for (i = 0; i < m->n_work; i++)
+		h = hash(h ^ m->work[i].node, m->work[i].calls);
+	for (k = h & (SET_SLOTS - 1); m->set_slot[k] != 0;
+	    k = (k + 1) & (SET_SLOTS - 1)) {
+		s = &m->set[m->set_slot[k]];
+		if (s->n == m->n_work &&
+		    memcmp(m->place + s->from, m->work, bytes) == 0)
+			return m->set_slot[k];
+	}
+	if (m->n_sets == QWEN_GRAMMAR_SETS ||
+	    m->n_places + m->n_work > QWEN_GRAMMAR_HELD)
+		return too_much(err);
+	if (more_places(m, err) < 0)
+		return -1;
+	s = &m->set[m->n_sets];
+	*s = (struct set){ .from = (uint32_t)m->n_places,
+		.n = (uint32_t)m->n_work, .mask = -1,
+		.ends = m->work[0].node == 0 };
+	s->plain = UNKNOWN;
+	memset(s->next, 0xff, sizeof s->next);
+	memcpy(m->place + m->n_places, m->work, bytes);
+	m->n_places += m->n_work;
+	m->set_slot[k] = (uint16_t)m->n_sets;
+	return (int)m->n_sets++;
+}
+
+/* The bytes around one that no place of the set tells from it. */
+static void
+find_span(const struct qwen_match *m, const struct set *s, unsigned byte,
+    unsigned *lo, unsigned *hi)
+{
+	uint32_t i;
+
+	*lo = 0;
+	*hi = 255;
+	for (i = 0; i < s->n; i++) {
+		const struct qwen_gnode *d =
+		    &m->g->node[m->place[s->from + i].node];
+		unsigned from = d->lo, to = d->hi;
+
+		if (d->kind != QWEN_GNODE_BYTE)
+			continue;
+		if (byte < from) {
+			to = from - 1u;
+			from = 0;
+		} else if (byte > to) {
+			from = to + 1;
+			to = 255;
+		}
+		*lo = from > *lo ? from : *lo;
+		*hi = to < *hi ? to : *hi;
+	}
+}
+
+/* The set behind a byte: DEAD if there is none; -1. */
+static int
+step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
+{
+	const struct set *s = &m->set[from];
+	int to = s->next[byte];
+	unsigned lo, hi;
+	uint32_t i;
+
+	if (from == DEAD || to != UNKNOWN)
+		return from == DEAD ? DEAD : to;
+	find_span(m, s, byte, &lo, &hi);
+	m->spent += s->n;
+	begin_work(m);
+	for (i = 0; i < s->n; i++) {
+		struct place p = m->place[s->from + i];
+		const struct qwen_gnode *d = &m->g->node[p.node];
+
+		if (p.node != 0 && byte >= d->lo && byte <= d->hi &&
+		    add(m, d->next, p.calls, err) < 0)
+			return -1;
+	}
+	if (close_work(m, err) < 0 || (to = intern_set(m, err)) < 0)
+		return -1;
+	for (; lo <= hi; lo++)
+		m->set[from].next[lo] = (uint16_t)to;
+	return to;
+}
+
+/* The set behind each byte from lo to hi, if it is one; DEAD if not; -1. */
+static int
+step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
+    struct qwen_err *err)
+{
+	int to = DEAD, one;
+	unsigned b;
+
+	for (b = lo; b <= hi; b++) {
+		if ((one = step(m, from, (unsigned char)b, err)) < 0)
+			return -1;
+		if (one == DEAD || (b > lo && one != to))
+			return DEAD;
+		to = one;
+	}
+	return to;
+}
+
+/* The bytes of plain characters, by how they begin. */
+static const struct {
+	unsigned char	from, to, lo, hi;	/* first byte, second one */
+	int		more;			/* behind these */
+} plain[] = {
+	{ 0x20, 0x21, 0, 0, 0 }, { 0x23, 0x5b, 0, 0, 0 },
+	{ 0x5d, 0x7f, 0, 0, 0 }, { 0xc2, 0xdf, 0x80, 0xbf, 0 },
+	{ 0xe0, 0xe0, 0xa0, 0xbf, 1 }, { 0xe1, 0xec, 0x80, 0xbf, 1 },
+	{ 0xed, 0xed, 0x80, 0x9f, 1 }, { 0xee, 0xef, 0x80, 0xbf, 1 },
+	{ 0xf0, 0xf0, 0x90, 0xbf, 2 }, { 0xf1, 0xf3, 0x80, 0xbf, 2 },
+	{ 0xf4, 0xf4, 0x80, 0x8f, 2 },
+};
+
+/* The set behind any plain character, if all lead to one; DEAD; -1. */
+static int
+step_plain(struct qwen_match *m, int from, struct qwen_err *err)
+{
+	int to = DEAD, one, k;
+	size_t i;
+
+	if (m->set[from].plain != UNKNOWN)
+		return m->set[from].plain;
+	m->set[from].plain = DEAD;
+	for (i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+		one = step_all(m, from, plain[i].from, plain[i].to, err);
+		if (one > DEAD && plain[i].lo != 0)
+			one = step_all(m, one, plain[i].lo, plain[i].hi, err);
+		for (k = 0; k < plain[i].more && one > DEAD; k++)
+			one = step_all(m, one, 0x80, 0xbf, err);
+		if (one <= DEAD || (i > 0 && one != to))
+			return one < 0 ? -1 : DEAD;
+		to = one;
+	}
+	m->set[from].plain = (uint16_t)to;
+	return to;
+}
+
+/* How many characters may be plain ones, any of them: 1 << *k; 0; -1. */
+static int
+count_plain(struct qwen_match *m, int *k, struct qwen_err *err)
+{
+	int at = m->at, n, to;
+
+	for (n = 0; n < QWEN_PLAIN_MAX; n++, at = to) {
+		if (at == DEAD || (to = step_plain(m, at, err)) == DEAD)
+			break;
+		if (to < 0)
+			return -1;
+		if (to == at)
+			n = QWEN_PLAIN_MAX - 1;
+	}
+	for (*k = 0; n >= 2 << *k; ++*k)
+		;
+	return n > 0;
+}
+
+/* Forget all sets. */
+static void
+forget(struct qwen_match *m)
+{
+	m->n_sets = FIRST;
+	m->n_places = 0;
+	m->n_masks = 0;
+	memset(m->set_slot, 0, SET_SLOTS * sizeof *m->set_slot);
+}
+
+/* Before a walk: is there room for what it may meet? */
+static int
+make_room(struct qwen_match *m, struct qwen_err *err)
+{
+	const struct set *s = &m->set[m->at];
+	int at;
+
+	m->spent = 0;
+	if (m->at == DEAD || (m->n_sets < QWEN_GRAMMAR_SETS / 2 &&
+	    m->n_places < QWEN_GRAMMAR_HELD / 2))
+		return 0;
+	m->n_work = s->n;
+	memcpy(m->work, m->place + s->from, s->n * sizeof *m->work);
+	forget(m);
+	if ((at = intern_set(m, err)) < 0)
+		return -1;
+	m->at = (uint16_t)at;
+	return 0;
+}
+
+/* -------------------------------------------------------------------------- */
+
+int
+qwen_match_begin(struct qwen_match *m, struct qwen_err *err)
+{
+	int at;
+
+	m->spent = 0;
+	begin_work(m);
+	if (add(m, m->g->rule[m->g->root].start, 0, err) < 0 ||
+	    close_work(m, err) < 0 || (at = intern_set(m, err)) < 0)
+		return -1;
+	m->at = (uint16_t)at;
+	return 0;
+}
+
+int
+qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
+    const struct qwen_trie *t, struct qwen_err *err)
+{
+	struct qwen_match *m = qwen_alloc(1, sizeof *m);
+
+	*out = NULL;
+	if (m == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "a grammar's automaton");
+	m->g = g;
+	m->t = t;
+	m->n_calls = 1;
+	m->mask_words = (t->n_vocab + 63) / 64;
+	m->set = qwen_alloc_large(QWEN_GRAMMAR_SETS, sizeof *m->set);
+	m->set_slot = qwen_alloc(SET_SLOTS, sizeof *m->set_slot);
+	m->work = qwen_alloc(QWEN_GRAMMAR_PLACES, sizeof *m->work);
+	m->work_slot = qwen_alloc(WORK_SLOTS, sizeof *m->work_slot);
+	m->mask = qwen_alloc_large(QWEN_GRAMMAR_MASKS * m->mask_words,
+	    sizeof *m->mask);
+	m->stack = qwen_alloc(t->deepest + 1, sizeof *m->stack);
+	if (more_calls(m) < 0 || m->set == NULL || m->set_slot == NULL ||
+	    m->work == NULL || m->work_slot == NULL || m->mask == NULL ||
+	    m->stack == NULL) {
+		qwen_match_free(m);
+		return qwen_fail(err, QWEN_ENOMEM, "a grammar's automaton");
+	}
+	forget(m);
+	if (qwen_match_begin(m, err) < 0) {
+		qwen_match_free(m);
+		return -1;
+	}
+	*out = m;
+	return 0;
+}
+
+/* The set behind n bytes; -1. */
+static int
+go(struct qwen_match *m, const char *s, size_t n, struct qwen_err *err)
+{
+	int at;
+	size_t i;
+
+	if (make_room(m, err) < 0)
+		return -1;
+	at = m->at;
+	for (i = 0; i < n && at > DEAD; i++)
+		at = step(m, at, (unsigned char)s[i], err);
+	return at;
+}
+
+int
+qwen_match_fits(struct qwen_match *m, const char *s, size_t n,
+    struct qwen_err *err)
+{
+	int at = go(m, s, n, err);
+
+	return at < 0 ? -1 : at != DEAD;
+}
+
+int
+qwen_match_feed(struct qwen_match *m, const char *s, size_t n,
+    struct qwen_err *err)
+{
+	int at = go(m, s, n, err);
+
+	if (at > DEAD)
+		m->at = (uint16_t)at;
+	return at < 0 ? -1 : at != DEAD;
+}
+
+int
+qwen_match_may_end(const struct qwen_match *m)
+{
+	return m->set[m->at].ends;
+}
+
+static int
+walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
+{
+	const struct qwen_trie *t = m->t;
+	size_t i = 0;
+	int32_t id;
+	int s, k, some = count_plain(m, &k, err);
+
+	if (some < 0)
+		return -1;
+	if (some)
+		memcpy(mask, t->plain[k], m->mask_words * sizeof *mask);
+	else
+		memset(mask, 0, m->mask_words * sizeof *mask);
+	m->stack[0] = m->at;
+	while (i < t->n) {
+		const struct qwen_tnode *d = &t->node[i];
+
+		/* these are there already */
+		if (some && d->plain <= 1 << k) {
+			i = d->end;
+			continue;
+		}
+		s = m->set[m->stack[d->depth]].next[d->byte];
+		if (s == UNKNOWN && (s = step(m, m->stack[d->depth], d->byte,
+		    err)) < 0)
+			return -1;
+		if (s == DEAD) {
+			i = d->end;
+			continue;
+		}
+		m->stack[d->depth + 1] = (uint16_t)s;
+		for (id = d->id; id >= 0; id = t->same[id])
+			mask[id / 64] |= (uint64_t)1 << (id % 64);
+		i++;
+	}
+	return 0;
+}
+
+const uint64_t *
+qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
+{
+	uint64_t *mask;
+	size_t k;
+
+	if (make_room(m, err) < 0)
+		return NULL;
+	if (m->set[m->at].mask >= 0)
+		return m->mask + (size_t)m->set[m->at].mask * m->mask_words;
+	/* the oldest one goes */
+	k = m->n_masks % QWEN_GRAMMAR_MASKS;
+	if (m->n_masks >= QWEN_GRAMMAR_MASKS)
+		m->set[m->owner[k]].mask = -1;
+	mask = m->mask + k * m->mask_words;
+	if (walk(m, mask, err) < 0) {
+		/* whose place it was has lost it all the same */
+		m->owner[k] = DEAD;
+		m->n_masks++;
+		return NULL;
+	}
+	m->owner[k] = m->at;
+	m->set[m->at].mask = (int)k;
+	m->n_masks++;
+	return mask;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: ISC */
+/* enum.c - values that a schema lists: const and enum. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/schema/schema.h"
+
+/* Equal as JSON Schema has it: 1 and 1.0 are, whatever the order of members. */
+int
+qwen_schema_same(yyjson_val *a, yyjson_val *b)
+{
+	struct decimal x, y;
+	yyjson_val *key, *v, *w;
+	size_t i, max;
+
+	if (yyjson_get_type(a) != yyjson_get_type(b))
+		return 0;
+	if (yyjson_is_raw(a) && qwen_decimal_read(&x, a) == 0 &&
+	    qwen_decimal_read(&y, b) == 0)
+		return qwen_decimal_compare(&x, &y) == 0;
+	if (yyjson_is_arr(a)) {
+		if (yyjson_arr_size(a) != yyjson_arr_size(b))
+			return 0;
+		w = yyjson_arr_get_first(b);
+		yyjson_arr_foreach(a, i, max, v) {
+			if (!qwen_schema_same(v, w))
+				return 0;
+			w = unsafe_yyjson_get_next(w);
+		}
+		return 1;
+	}
+	if (!yyjson_is_obj(a))
+		return yyjson_equals(a, b);
+	if (yyjson_obj_size(a) != yyjson_obj_size(b))
+		return 0;
+	yyjson_obj_foreach(a, i, max, key, v) {
+		w = yyjson_obj_getn(b, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (w == NULL || !qwen_schema_same(v, w))
+			return 0;
+	}
+	return 1;
+}
+
+size_t
+qwen_schema_values(yyjson_val *part, yyjson_val **first)
+{
+	yyjson_val *v;
+
+	if ((*first = yyjson_obj_get(part, "const")) != NULL)
+		return 1;
+	if (!yyjson_is_arr(v = yyjson_obj_get(part, "enum")))
+		return 0;
+	*first = yyjson_arr_get_first(v);
+	return yyjson_arr_size(v);
+}
+
+static int
+is_listed(struct schema *s, yyjson_val *v, yyjson_val *list)
+{
+	yyjson_val *one;
+	size_t i, max;
+
+	yyjson_arr_foreach(list, i, max, one) {
+		if (!qwen_schema_step(s))
+			return 0;
+		if (qwen_schema_same(v, one))
+			return 1;
+	}
+	return 0;
+}
+
+static size_t
+length(yyjson_val *v)
+{
+	const char *t = yyjson_get_str(v);
+	size_t i, n = 0;
+
+	for (i = 0; i < yyjson_get_len(v); i++)
+		n += (t[i] & 0xc0) != 0x80;
+	return n;
+}
+
+static int
+fits_length(struct schema *s, yyjson_val *part, yyjson_val *v)
+{
+	yyjson_val *min = yyjson_obj_get(part, "minLength");
+	yyjson_val *max = yyjson_obj_get(part, "maxLength");
+	int64_t n = (int64_t)length(v);
+
+	return (min == NULL || n >= qwen_schema_count(s, min, min)) &&
+	    (max == NULL || n <= qwen_schema_count(s, max, max));
+}
+
+static int
+fits_bounds(struct schema *s, yyjson_val *part, yyjson_val *v)
+{
+	static const struct { const char *name; int least, most; } bound[] = {
+		{ "minimum", 0, 1 }, { "maximum", -1, 0 },
+		{ "exclusiveMinimum", 1, 1 }, { "exclusiveMaximum", -1, -1 },
+	};
+	struct decimal x, y;
+	size_t i;
+	int c;
+
+	for (i = 0; i < 4; i++) {
+		yyjson_val *b = yyjson_obj_get(part, bound[i].name);
+
+		if (b == NULL)
+			continue;
+		if (qwen_decimal_read(&x, v) < 0 ||
+		    qwen_decimal_read(&y, b) < 0) {
+			qwen_schema_fail(s, b, "not a number, or one with too "
+			    "many digits");
+			return 0;
+		}
+		c = qwen_decimal_compare(&x, &y);
+		if (c < bound[i].least || c > bound[i].most)
+			return 0;
+	}
+	return 1;
+}
+
+/* Whether a part allows a value that it or another one lists. */
+static int
+fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
+{
+	int type = qwen_schema_type_of(v);
+	yyjson_val *key, *w;
+	size_t i, max;
+
+	yyjson_obj_foreach(part, i, max, key, w) {
+		const char *name = yyjson_get_str(key);
+
+		if (!(qwen_schema_speaks_of(name) & type) ||
+		    strstr(name, "Length") != NULL ||
+		    strstr(name, "imum") != NULL)
+			continue;
+		qwen_schema_fail(s, part, "%s beside const or enum is not "
+		    "supported", name);
+		return 0;
+	}
+	w = yyjson_obj_get(part, "format");
+	if (type == TYPE_STRING && !qwen_schema_vague(w)) {
+		qwen_schema_fail(s, part, "format beside const or enum is not "
+		    "supported");
+		return 0;
+	}
+	w = yyjson_obj_get(part, "const");
+	if (w != NULL && !qwen_schema_same(v, w))
+		return 0;
+	/* an enum that the value is from need not be looked through */
+	w = own && yyjson_obj_get(part, "const") == NULL ? NULL :
+	    yyjson_obj_get(part, "enum");
+	if (w != NULL && !is_listed(s, v, w))
+		return 0;
+	if (type == TYPE_STRING)
+		return fits_length(s, part, v);
+	return !(type & TYPE_NUMBER) || fits_bounds(s, part, v);
+}
+
+static void
+add(struct schema *s, uint32_t out, yyjson_val *v)
+{
+	size_t n;
+	char *text = yyjson_val_write(v, 0, &n);
+
+	if (text == NULL)
+		qwen_schema_fail(s, v, "out of memory");
+	else
+		qwen_snode_add(s, out, qwen_snode_literal(s, text, n));
+	free(text);
+}
+
+/* The first list, and which part has it. */
+static yyjson_val *
+find(struct schema *s, const struct schema_all *all, size_t *n, int *at)
+{
+	yyjson_val *v, *list;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		list = qwen_schema_get(all, i, "enum");
+		if (list != NULL && (!yyjson_is_arr(list) ||
+		    yyjson_arr_size(list) == 0)) {
+			qwen_schema_fail(s, list, "not a list of values");
+			return NULL;
+		}
+		*at = i;
+		if ((*n = qwen_schema_values(all->part[i].v, &v)) > 0)
+			return v;
+	}
+	return NULL;
+}
+
+int
+qwen_schema_listed(struct schema *s, const struct schema_all *all,
+    uint32_t *out)
+{
+	size_t n;
+	int at, i, types = qwen_schema_types(s, all, 0);
+	yyjson_val *v = find(s, all, &n, &at);
+
+	*out = SNODE_NEVER;
+	if (v == NULL)
+		return s->failed;
+	*out = qwen_snode(s, SNODE_ALT);
+	for (; n > 0 && qwen_schema_step(s); n--,
+	    v = unsafe_yyjson_get_next(v)) {
+		int ok = (qwen_schema_type_of(v) & types) != 0;
+
+		for (i = 0; i < all->n && ok; i++)
+			ok = fits(s, all->part[i].v, v, i == at);
+		if (ok)
+			add(s, *out, v);
+	}
+	return 1;
+}

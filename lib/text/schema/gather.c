@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * gather.c - all that holds for one value: a schema, those that it names by
+ * $ref, and those of allOf.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/schema/schema.h"
+
+/* ------------------------------------------------------------- its keywords */
+
+/*
+ * What we know, by the types of values that it speaks of; those without do what
+ * they do for any.  Annotations say nothing about what is valid.
+ */
+static const struct keyword {
+	const char	*name;
+	enum { DONE, NOTE, NOT_DONE } how;
+	int		 types;
+} keywords[] = {
+	{ "$anchor", NOTE, 0 },
+	{ "$comment", NOTE, 0 },
+	{ "$defs", NOTE, 0 },
+	{ "$dynamicAnchor", NOTE, 0 },
+	{ "$dynamicRef", NOT_DONE, TYPE_ANY },
+	{ "$id", NOTE, 0 },
+	{ "$recursiveRef", NOT_DONE, TYPE_ANY },
+	{ "$ref", DONE, 0 },
+	{ "$schema", NOTE, 0 },
+	{ "$vocabulary", NOTE, 0 },
+	{ "additionalItems", DONE, TYPE_ARRAY },
+	{ "additionalProperties", DONE, TYPE_OBJECT },
+	{ "allOf", DONE, 0 },
+	{ "anyOf", DONE, 0 },
+	{ "const", DONE, 0 },
+	{ "contains", NOT_DONE, TYPE_ARRAY },
+	{ "contentEncoding", NOTE, 0 },
+	{ "contentMediaType", NOTE, 0 },
+	{ "contentSchema", NOTE, 0 },
+	{ "default", NOTE, 0 },
+	{ "definitions", NOTE, 0 },
+	{ "dependencies", NOT_DONE, TYPE_OBJECT },
+	{ "dependentRequired", NOT_DONE, TYPE_OBJECT },
+	{ "dependentSchemas", NOT_DONE, TYPE_OBJECT },
+	{ "deprecated", NOTE, 0 },
+	{ "description", NOTE, 0 },
+	{ "discriminator", NOTE, 0 },
+	{ "else", NOTE, 0 },
+	{ "enum", DONE, 0 },
+	{ "example", NOTE, 0 },
+	{ "examples", NOTE, 0 },
+	{ "exclusiveMaximum", DONE, TYPE_NUMBER },
+	{ "exclusiveMinimum", DONE, TYPE_NUMBER },
+	{ "externalDocs", NOTE, 0 },
+	{ "format", DONE, 0 },
+	{ "id", NOTE, 0 },
+	{ "if", NOT_DONE, TYPE_ANY },
+	{ "items", DONE, TYPE_ARRAY },
+	{ "maxContains", NOTE, 0 },
+	{ "maxItems", DONE, TYPE_ARRAY },
+	{ "maxLength", DONE, TYPE_STRING },
+	{ "maxProperties", DONE, TYPE_OBJECT },
+	{ "maximum", DONE, TYPE_NUMBER },
+	{ "minContains", NOTE, 0 },
+	{ "minItems", DONE, TYPE_ARRAY },
+	{ "minLength", DONE, TYPE_STRING },
+	{ "minProperties", DONE, TYPE_OBJECT },
+	{ "minimum", DONE, TYPE_NUMBER },
+	{ "multipleOf", DONE, TYPE_NUMBER },
+	{ "not", NOT_DONE, TYPE_ANY },
+	{ "oneOf", DONE, 0 },
+	{ "pattern", DONE, TYPE_STRING },
+	{ "patternProperties", DONE, TYPE_OBJECT },
+	{ "prefixItems", DONE, TYPE_ARRAY },
+	{ "properties", DONE, TYPE_OBJECT },
+	{ "propertyNames", DONE, TYPE_OBJECT },
+	{ "readOnly", NOTE, 0 },
+	{ "required", DONE, TYPE_OBJECT },
+	{ "then", NOTE, 0 },
+	{ "title", NOTE, 0 },
+	{ "type", DONE, 0 },
+	{ "unevaluatedItems", NOT_DONE, TYPE_ARRAY },
+	{ "unevaluatedProperties", DONE, TYPE_OBJECT },
+	{ "uniqueItems", DONE, TYPE_ARRAY },
+	{ "writeOnly", NOTE, 0 },
+};
+
+#define N_KEYWORDS (sizeof keywords / sizeof keywords[0])
+
+static int
+compare(const void *name, const void *keyword)
+{
+	return strcmp(name, ((const struct keyword *)keyword)->name);
+}
+
+static const struct keyword *
+find(const char *name)
+{
+	return bsearch(name, keywords, N_KEYWORDS, sizeof *keywords, compare);
+}
+
+int
+qwen_schema_speaks_of(const char *name)
+{
+	const struct keyword *k = find(name);
+
+	return k != NULL && k->how != NOTE ? k->types : 0;
+}
+
+int
+qwen_schema_cannot(const char *name)
+{
+	const struct keyword *k = find(name);
+
+	return k != NULL && k->how == NOT_DONE;
+}
+
+/* That each is known, and there once: which of two would count? */
+static void
+check(struct schema *s, yyjson_val *v)
+{
+	unsigned char seen[N_KEYWORDS] = { 0 };
+	yyjson_val *key, *part;
+	size_t i, max;
+
+	yyjson_obj_foreach(v, i, max, key, part) {
+		const char *name = yyjson_get_str(key);
+		const struct keyword *k = strlen(name) == yyjson_get_len(key) ?
+		    find(name) : NULL;
+
+		if (k == NULL && strncmp(name, "x-", 2) != 0)
+			qwen_schema_fail(s, v, "the keyword %.40s is not known",
+			    name);
+		else if (k != NULL && seen[k - keywords]++)
+			qwen_schema_fail(s, v, "%s is there twice", name);
+		if (!qwen_schema_step(s))
+			return;
+	}
+}
+
+/* ------------------------------------------------------------------ the parts */
+
+/* %41 and the like of a URI fragment, in place; 0 if it is none. */
+static int
+unescape(char *to)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	const char *from = to, *a, *b;
+	int c;
+
+	for (; *from != '\0'; from++) {
+		if (*from != '%') {
+			*to++ = *from;
+			continue;
+		}
+		if (from[1] == '\0' || from[2] == '\0' ||
+		    (a = strchr(digits, from[1])) == NULL ||
+		    (b = strchr(digits, from[2])) == NULL)
+			return 0;
+		c = (int)((a - digits) > 15 ? a - digits - 6 : a - digits);
+		c = c * 16 +
+		    (int)((b - digits) > 15 ? b - digits - 6 : b - digits);
+		if (c == 0)
+			return 0;
+		*to++ = (char)c;
+		from += 2;
+	}
+	*to = '\0';
+	return 1;
+}
+
+/* What $ref names; NULL and a failure. */
+static yyjson_val *
+refer(struct schema *s, yyjson_val *ref)
+{
+	const char *name = yyjson_get_str(ref);
+	yyjson_val *v = NULL;
+	char path[1024];
+
+	if (name == NULL || name[0] != '#' ||
+	    (name[1] != '/' && name[1] != '\0') ||
+	    yyjson_get_len(ref) != strlen(name) ||
+	    strlen(name) > sizeof path - 1) {
+		qwen_schema_fail(s, ref, "a reference is # or begins with #/, "
+		    "and is within the schema");
+		return NULL;
+	}
+	memcpy(path, name + 1, strlen(name));
+	if (unescape(path))
+		v = path[0] == '\0' ? s->root : yyjson_ptr_get(s->root, path);
+	if (v == NULL)
+		qwen_schema_fail(s, ref, "there is no %.60s", name);
+	return v;
+}
+
+/* Whether v is part i or what led to it. */
+static int
+is_above(const struct schema_all *all, int i, const yyjson_val *v)
+{
+	for (; i >= 0; i = all->part[i].parent) {
+		if (all->part[i].v == v)
+			return 1;
+	}
+	return 0;
+}
+
+/* All schemas of allOf and the like. */
+static void
+gather_list(struct schema *s, struct schema_all *all, yyjson_val *list, int at)
+{
+	yyjson_val *v;
+	size_t i, max;
+
+	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
+		qwen_schema_fail(s, list, "not a list of schemas");
+	yyjson_arr_foreach(list, i, max, v)
+		qwen_schema_gather(s, all, v, at);
+}
+
+void
+qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
+    int parent)
+{
+	yyjson_val *ref, *list, *to;
+	int i, at = all->n;
+
+	if (!qwen_schema_step(s))
+		return;
+	if (yyjson_is_bool(v)) {
+		all->never |= !yyjson_get_bool(v);
+		return;
+	}
+	if (!yyjson_is_obj(v)) {
+		qwen_schema_fail(s, v, "not a schema: neither an object nor "
+		    "true or false");
+		return;
+	}
+	if (is_above(all, parent, v)) {
+		qwen_schema_fail(s, v, "it refers to itself, and to nothing "
+		    "else");
+		return;
+	}
+	for (i = 0; i < all->n; i++) {
+		if (all->part[i].v == v)
+			return;
+	}
+	if (all->n == SCHEMA_PARTS) {
+		qwen_schema_fail(s, v, "more than %d schemas for one value",
+		    SCHEMA_PARTS);
+		return;
+	}
+	check(s, v);
+	all->part[all->n++] = (struct schema_part){ .v = v, .parent = parent };
+	if ((ref = yyjson_obj_get(v, "$ref")) != NULL &&
+	    (to = refer(s, ref)) != NULL)
+		qwen_schema_gather(s, all, to, at);
+	if ((list = yyjson_obj_get(v, "allOf")) != NULL)
+		gather_list(s, all, list, at);
+}
+
+/* ------------------------------------------------------------------- asking */
+
+yyjson_val *
+qwen_schema_get(const struct schema_all *all, int part, const char *keyword)
+{
+	return yyjson_obj_get(all->part[part].v, keyword);
+}
+
+int
+qwen_schema_has(const struct schema_all *all, const char *keyword)
+{
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		if (qwen_schema_get(all, i, keyword) != NULL)
+			return 1;
+	}
+	return 0;
+}
+
+int64_t
+qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v)
+{
+	struct decimal d;
+	int64_t n = 0;
+	int i;
+
+	if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_frac > 0 ||
+	    d.n_int > 18) {
+		qwen_schema_fail(s, where, "%.40s is not a whole number from 0 "
+		    "on, or it is too large", yyjson_is_raw(v) ?
+		    yyjson_get_raw(v) : "this");
+		return -1;
+	}
+	for (i = 0; i < d.n_int; i++)
+		n = n * 10 + (d.digit[i] - '0');
+	return n;
+}
+
+static int64_t
+extreme(struct schema *s, const struct schema_all *all, const char *keyword,
+    int64_t none, int most)
+{
+	int64_t n, out = none;
+	int i, have = 0;
+
+	for (i = 0; i < all->n; i++) {
+		yyjson_val *v = qwen_schema_get(all, i, keyword);
+
+		if (v == NULL)
+			continue;
+		n = qwen_schema_count(s, v, v);
+		if (!have++ || (most ? n > out : n < out))
+			out = n;
+	}
+	return out;
+}
+
+int64_t
+qwen_schema_most(struct schema *s, const struct schema_all *all,
+    const char *keyword, int64_t none)
+{
+	return extreme(s, all, keyword, none, 1);
+}
+
+int64_t
+qwen_schema_least(struct schema *s, const struct schema_all *all,
+    const char *keyword, int64_t none)
+{
+	return extreme(s, all, keyword, none, 0);
+}

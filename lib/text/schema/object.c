@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * object.c - the members of an object: those that the schema names, in its
+ * order, and behind them others, if it speaks of such.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/schema/schema.h"
+
+struct member {
+	const char	*name;
+	size_t		 n;
+	int		 required;
+	struct schema_all all;
+};
+
+struct object {
+	struct schema_all others;	/* what holds for those not named */
+	int		 open;		/* there may be such */
+	struct member	*m;
+	size_t		 n, cap;
+	size_t		 n_names;	/* those that cannot be behind them */
+	uint32_t	 least, most;	/* others */
+	int		 never;		/* nothing fits */
+	yyjson_val	*key_pattern;	/* of the others; NULL: any */
+	struct schema_all keys;		/* what holds for their names */
+	int		 has_keys;
+};
+
+/* --------------------------------------------------------------- its members */
+
+static yyjson_val *
+property(const struct schema_all *all, int i, const char *key, size_t n)
+{
+	return yyjson_obj_getn(qwen_schema_get(all, i, "properties"), key, n);
+}
+
+/*
+ * Whether part i, or one that it names, says what the member is: then its
+ * unevaluatedProperties does not.
+ */
+static int
+says(const struct schema_all *all, int i, const char *key, size_t n)
+{
+	int k, up;
+
+	for (k = i; k < all->n; k++) {
+		for (up = k; up > i; up = all->part[up].parent)
+			;
+		if (up == i && (property(all, k, key, n) != NULL ||
+		    qwen_schema_get(all, k, "additionalProperties") != NULL ||
+		    qwen_schema_get(all, k, "patternProperties") != NULL))
+			return 1;
+	}
+	return 0;
+}
+
+/* What holds for the value of a member. */
+void
+qwen_schema_member(struct schema *s, const struct schema_all *all,
+    const char *key, size_t n, struct schema_all *out)
+{
+	int i;
+
+	*out = (struct schema_all){ .n = 0 };
+	for (i = 0; i < all->n; i++) {
+		yyjson_val *v = property(all, i, key, n);
+
+		if (v == NULL && qwen_schema_get(all, i,
+		    "patternProperties") == NULL)
+			v = qwen_schema_get(all, i, "additionalProperties");
+		if (v == NULL && !says(all, i, key, n))
+			v = qwen_schema_get(all, i, "unevaluatedProperties");
+		if (v != NULL)
+			qwen_schema_gather(s, out, v, -1);
+	}
+}
+
+/* The place of a member, made if it is new; or NULL. */
+static struct member *
+member(struct schema *s, struct object *o, yyjson_val *key)
+{
+	const char *name = yyjson_get_str(key);
+	size_t n = yyjson_get_len(key), i;
+
+	if (name == NULL)
+		qwen_schema_fail(s, key, "not the name of a member");
+	for (i = 0; i < o->n && !s->failed; i++) {
+		if (o->m[i].n == n && memcmp(o->m[i].name, name, n) == 0)
+			return &o->m[i];
+	}
+	if (o->n == o->cap)
+		qwen_schema_fail(s, NULL, "an object of more than %d members",
+		    SCHEMA_KEYS);
+	if (s->failed)
+		return NULL;
+	o->m[o->n] = (struct member){ .name = name, .n = n };
+	return &o->m[o->n++];
+}
+
+static void
+check_twice(struct schema *s, yyjson_val *list)
+{
+	yyjson_val *key, *v;
+	size_t k, max;
+
+	yyjson_obj_foreach(list, k, max, key, v) {
+		if (yyjson_obj_getn(list, yyjson_get_str(key),
+		    yyjson_get_len(key)) != v)
+			qwen_schema_fail(s, list, "%.60s is there twice",
+			    yyjson_get_str(key));
+	}
+}
+
+static void
+find_members(struct schema *s, const struct schema_all *all, struct object *o)
+{
+	yyjson_val *list, *key, *v;
+	struct member *m;
+	size_t k, max;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		list = qwen_schema_get(all, i, "properties");
+		if (list != NULL && !yyjson_is_obj(list))
+			qwen_schema_fail(s, list, "not an object of schemas");
+		if (yyjson_obj_size(list) > SCHEMA_KEYS)
+			qwen_schema_fail(s, list, "more than %d members",
+			    SCHEMA_KEYS);
+		if (s->failed)
+			return;
+		check_twice(s, list);
+		yyjson_obj_foreach(list, k, max, key, v)
+			member(s, o, key);
+	}
+	for (i = 0; i < all->n; i++) {
+		list = qwen_schema_get(all, i, "required");
+		/* true and false are of an old draft, or belong to others */
+		if (list != NULL && !yyjson_is_arr(list))
+			qwen_schema_fail(s, all->part[i].v, "required is not "
+			    "a list of names");
+		yyjson_arr_foreach(list, k, max, key) {
+			if ((m = member(s, o, key)) != NULL)
+				m->required = 1;
+		}
+	}
+	for (k = 0; k < o->n && !s->failed; k++)
+		qwen_schema_member(s, all, o->m[k].name, o->m[k].n,
+		    &o->m[k].all);
+}
+
+/* ---------------------------------------------------------------- others */
+
+/* One pattern for all names, where none is named. */
+static void
+find_pattern(struct schema *s, struct object *o, yyjson_val *part,
+    yyjson_val *list)
+{
+	yyjson_val *key;
+	yyjson_obj_iter it;
+
+	if (o->n > 0 || o->key_pattern != NULL || yyjson_obj_size(list) != 1) {
+		qwen_schema_fail(s, part, "patternProperties beside "
+		    "properties, or more than one of them, is not supported");
+		return;
+	}
+	yyjson_obj_iter_init(list, &it);
+	key = yyjson_obj_iter_next(&it);
+	o->key_pattern = key;
+	qwen_schema_gather(s, &o->others, yyjson_obj_iter_get_val(key), -1);
+	o->open = 1;
+}
+
+/* What holds for members that are not named, and for their names. */
+static void
+find_others(struct schema *s, const struct schema_all *all, struct object *o)
+{
+	yyjson_val *v;
+	int i, named = 0;
+
+	for (i = 0; i < all->n; i++) {
+		named |= qwen_schema_get(all, i, "properties") != NULL;
+		if ((v = qwen_schema_get(all, i, "patternProperties")) != NULL)
+			find_pattern(s, o, all->part[i].v, v);
+		else if ((v = qwen_schema_get(all, i,
+		    "additionalProperties")) != NULL ||
+		    (v = qwen_schema_get(all, i,
+		    "unevaluatedProperties")) != NULL) {
+			qwen_schema_gather(s, &o->others, v, -1);
+			o->open = 1;
+		}
+		if ((v = qwen_schema_get(all, i, "propertyNames")) != NULL) {
+			qwen_schema_gather(s, &o->keys, v, -1);
+			o->has_keys = 1;
+		}
+	}
+	if (o->has_keys && (o->n > 0 || o->key_pattern != NULL))
+		qwen_schema_fail(s, all->part[0].v, "propertyNames beside "
+		    "other names is not supported");
+	/* an object of which nothing is said may have any member */
+	o->open |= !named;
+	if (o->others.never)
+		o->open = 0;
+}
+
+/* How many others there may be, as far as that can be told. */
+static void
+count_others(struct schema *s, const struct schema_all *all, struct object *o)
+{
+	int64_t min = qwen_schema_most(s, all, "minProperties", 0), must = 0;
+	int64_t max = qwen_schema_least(s, all, "maxProperties", INT64_MAX);
+	int64_t may = 0;
+	size_t i;
+
+	for (i = 0; i < o->n; i++) {
+		must += o->m[i].required;
+		may += !o->m[i].all.never;
+	}
+	o->most = UINT32_MAX;
+	if (min > must) {
+		if (min == 1)
+			o->least = 1;
+		else if (o->n == 0 && !o->open)
+			o->never = 1;
+		else
+			/* others may come twice, and then count once */
+			qwen_schema_fail(s, all->part[0].v, "minProperties of "
+			    "more than are required is not supported");
+	}
+	if (max >= may && !o->open)
+		return;
+	if (max != INT64_MAX && (may > must || max > 100000))
+		qwen_schema_fail(s, all->part[0].v, "maxProperties where "
+		    "members may be left out, or a large one, is not "
+		    "supported");
+	if (max < must || max < min)
+		o->never = 1;
+	else if (max != INT64_MAX)
+		o->most = (uint32_t)(max - must);
+}
+
+/* -------------------------------------------------- names that are not others */
+
+/* The character at i, and how many bytes it has. */
+static uint32_t
+character(const struct member *m, size_t i, size_t *len)
+{
+	const unsigned char *t = (const unsigned char *)m->name + i;
+	size_t k;
+	uint32_t c;
+
+	*len = *t < 0x80 ? 1 : *t < 0xe0 ? 2 : *t < 0xf0 ? 3 : 4;
+	c = *len == 1 ? *t : *t & (0x7fu >> *len);
+	for (k = 1; k < *len; k++)
+		c = c << 6 | (t[k] & 0x3f);
+	return c;
+}
+
+static int
+compare_name(const void *a, const void *b)
+{
+	const struct member *x = *(const struct member *const *)a;
+	const struct member *y = *(const struct member *const *)b;
+	int c = memcmp(x->name, y->name, x->n < y->n ? x->n : y->n);
+
+	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
+}
+
+/* A character that goes on none of these names, and then anything. */
+static uint32_t
+astray(struct schema *s, struct member **m, size_t n, size_t at)
+{
+	struct schema_set set;
+	size_t i, len;
+
+	set.n = 0;
+	qwen_set_add(s, &set, 0, 0x1f);
+	qwen_set_add(s, &set, '"', '"');
+	qwen_set_add(s, &set, '\\', '\\');
+	for (i = 0; i < n; i++) {
+		uint32_t c = character(m[i], at, &len);
+
+		qwen_set_add(s, &set, c, c);
+	}
+	qwen_set_turn(s, &set);
+	return qwen_snode_pair(s, SNODE_SEQ, qwen_snode_set(s, &set),
+	    qwen_snode_text(s, "plain*"));
+}
+
+/* What can be behind the first at bytes of n names, in order, to be none. */
+static uint32_t
+unlike(struct schema *s, struct member **m, size_t n, size_t at)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+	size_t i, k, len;
+
+	if (at > 96)
+		qwen_schema_fail(s, NULL, "the name %.20s... is too long "
+		    "beside additionalProperties", m[0]->name);
+	if (n > 0 && m[0]->n == at) {
+		m++;
+		n--;
+	} else
+		qwen_snode_add(s, out, SNODE_EMPTY);
+	for (i = 0; i < n && !s->failed; i = k) {
+		uint32_t first;
+
+		character(m[i], at, &len);
+		for (k = i + 1; k < n && memcmp(m[k]->name + at,
+		    m[i]->name + at, len) == 0; k++)
+			;
+		first = qwen_snode_literal(s, m[i]->name + at, len);
+		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ, first,
+		    unlike(s, m + i, k - i, at + len)));
+	}
+	qwen_snode_add(s, out, astray(s, m, n, at));
+	return out;
+}
+
+/* The names of others are written without escapes: so are few of the named. */
+static uint32_t
+other_name(struct schema *s, struct object *o)
+{
+	struct member **m = qwen_alloc(o->n_names, sizeof *m);
+	uint32_t out = SNODE_NEVER;
+	size_t i, k, n = 0;
+
+	for (i = 0; m != NULL && i < o->n_names; i++) {
+		for (k = 0; k < o->m[i].n; k++) {
+			unsigned char c = (unsigned char)o->m[i].name[k];
+
+			if (c < 0x20 || c == '"' || c == '\\')
+				break;
+		}
+		if (k == o->m[i].n)
+			m[n++] = &o->m[i];
+	}
+	if (m == NULL)
+		qwen_schema_fail(s, NULL, "out of memory");
+	else {
+		qsort(m, n, sizeof *m, compare_name);
+		out = unlike(s, m, n, 0);
+	}
+	free(m);
+	return out;
+}
+
+/* -------------------------------------------------------------- the object */
+
+/* "name": value */
+static uint32_t
+pair(struct schema *s, const struct member *m)
+{
+	return qwen_snode_pair(s, SNODE_SEQ,
+	    qwen_schema_quoted(s, m->name, m->n, ":"),
+	    qwen_schema_child(s, &m->all));
+}
+
+static uint32_t
+quote(struct schema *s, uint32_t inside, const char *behind)
+{
+	uint32_t out = qwen_snode(s, SNODE_SEQ);
+
+	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"\""));
+	qwen_snode_add(s, out, inside);
+	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"%s\"", behind));
+	return out;
+}
+
+static uint32_t
+other_pair(struct schema *s, struct object *o)
+{
+	uint32_t key;
+
+	if (o->key_pattern != NULL)
+		key = quote(s, qwen_schema_pattern(s, o->key_pattern,
+		    yyjson_get_str(o->key_pattern),
+		    yyjson_get_len(o->key_pattern), 0, UINT32_MAX), ":");
+	else if (o->has_keys)
+		key = qwen_snode_pair(s, SNODE_SEQ, qwen_schema_name(s,
+		    &o->keys), qwen_snode_text(s, "\":\""));
+	else if (o->n_names == 0)
+		key = qwen_snode_text(s, "string \":\"");
+	else
+		key = quote(s, other_name(s, o), ":");
+	return qwen_snode_pair(s, SNODE_SEQ, key,
+	    qwen_schema_child(s, &o->others));
+}
+
+/* ,X as often as least and most say. */
+static uint32_t
+more_others(struct schema *s, struct object *o, uint32_t gone)
+{
+	if (!o->open || o->most <= gone)
+		return SNODE_EMPTY;
+	return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
+	    qwen_snode_text(s, "\",\""), other_pair(s, o)), 0,
+	    o->most == UINT32_MAX ? o->most : o->most - gone);
+}
+
+/* Members from i on behind another one, and others. */
+static uint32_t
+tail(struct schema *s, struct object *o, size_t i)
+{
+	uint32_t out = qwen_snode(s, SNODE_SEQ);
+
+	for (; i < o->n && !s->failed; i++) {
+		uint32_t one = qwen_snode_pair(s, SNODE_SEQ,
+		    qwen_snode_text(s, "\",\""), pair(s, &o->m[i]));
+
+		qwen_snode_add(s, out, o->m[i].required ? one :
+		    qwen_snode_repeat(s, one, 0, 1));
+	}
+	qwen_snode_add(s, out, more_others(s, o, 0));
+	return out;
+}
+
+/*
+ * The first member that is there is one of those up to the first that must be,
+ * with all behind it.  To write that out again for each would be quadratic, so
+ * what is behind one is a rule that names the next.
+ */
+static uint32_t
+members(struct schema *s, struct object *o)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT), behind, rule;
+	size_t first = 0, i;
+
+	while (first < o->n && !o->m[first].required)
+		first++;
+	if (first == o->n) {
+		if (o->least == 0)
+			qwen_snode_add(s, out, SNODE_EMPTY);
+		if (o->open && o->most > 0)
+			qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
+			    other_pair(s, o), more_others(s, o, 1)));
+		if (o->n == 0 || s->failed)
+			return out;
+		first--;
+	}
+	behind = tail(s, o, first + 1);
+	for (i = first; !s->failed; i--) {
+		rule = qwen_schema_add_rule(s, behind);
+		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
+		    pair(s, &o->m[i]), qwen_snode_rule(s, rule)));
+		if (i == 0)
+			break;
+		/* behind i - 1: i, if it is there, and what is behind that */
+		behind = qwen_snode_pair(s, SNODE_SEQ,
+		    qwen_snode_text(s, "\",\""), pair(s, &o->m[i]));
+		if (!o->m[i].required)
+			behind = qwen_snode_repeat(s, behind, 0, 1);
+		behind = qwen_snode_pair(s, SNODE_SEQ, behind,
+		    qwen_snode_rule(s, rule));
+	}
+	return out;
+}
+
+/* Those whose value cannot be anything go to the end: their names are taken. */
+static int
+leave_out(struct object *o)
+{
+	struct member m;
+	size_t i, k, n = 0;
+
+	for (i = 0; i < o->n; i++) {
+		if (o->m[i].all.never && o->m[i].required)
+			return 0;
+		if (o->m[i].all.never)
+			continue;
+		m = o->m[i];
+		for (k = i; k > n; k--)
+			o->m[k] = o->m[k - 1];
+		o->m[n++] = m;
+	}
+	o->n = n;
+	return 1;
+}
+
+/* Room for all that can be named. */
+static int
+make_room(struct schema *s, const struct schema_all *all, struct object *o)
+{
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < all->n; i++)
+		n += yyjson_obj_size(qwen_schema_get(all, i, "properties")) +
+		    yyjson_arr_size(qwen_schema_get(all, i, "required"));
+	o->cap = n < SCHEMA_KEYS ? n : SCHEMA_KEYS;
+	if ((o->m = qwen_alloc(o->cap, sizeof *o->m)) == NULL)
+		qwen_schema_fail(s, NULL, "out of memory");
+	return o->m != NULL;
+}
+
+uint32_t
+qwen_schema_object(struct schema *s, const struct schema_all *all)
+{
+	struct object *o = qwen_alloc(1, sizeof *o);
+	uint32_t out = SNODE_NEVER, body;
+
+	if (o == NULL) {
+		qwen_schema_fail(s, NULL, "out of memory");
+		return SNODE_NEVER;
+	}
+	if (make_room(s, all, o)) {
+		find_members(s, all, o);
+		find_others(s, all, o);
+		count_others(s, all, o);
+		o->n_names = o->n;
+	}
+	if (!s->failed && !o->never && leave_out(o)) {
+		body = members(s, o);
+		out = qwen_snode(s, SNODE_SEQ);
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"{\""));
+		qwen_snode_add(s, out, body);
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"}\""));
+	}
+	free(o->m);
+	free(o);
+	return s->failed ? SNODE_NEVER : out;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: ISC */
+/* open.c - a schema is read, and made rule by rule. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/schema/schema.h"
+
+/* ---------------------------------------------------------- what is wrong */
+
+/* The way from v to what is looked for, into buf: 1 if it is there. */
+static int
+find(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
+{
+	yyjson_val *key, *part;
+	size_t i, max, n;
+
+	if (v == want) {
+		buf[0] = '\0';
+		return 1;
+	}
+	if (yyjson_is_arr(v)) {
+		yyjson_arr_foreach(v, i, max, part) {
+			n = (size_t)snprintf(buf, size, "/%zu", i);
+			if (n < size && find(part, want, buf + n, size - n))
+				return 1;
+		}
+	}
+	if (yyjson_is_obj(v)) {
+		yyjson_obj_foreach(v, i, max, key, part) {
+			n = (size_t)snprintf(buf, size, "/%.30s",
+			    yyjson_get_str(key));
+			if (n < size && find(part, want, buf + n, size - n))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+void
+qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
+{
+	char path[120], what[160];
+	va_list ap;
+
+	if (s->failed)
+		return;
+	s->failed = 1;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	if (where == NULL || !find(s->root, where, path, sizeof path))
+		qwen_fail(s->err, QWEN_EUNSUP, "%s", what);
+	else
+		qwen_fail(s->err, QWEN_EUNSUP, "#%s: %s", path, what);
+}
+
+int
+qwen_schema_step(struct schema *s)
+{
+	if (++s->work > SCHEMA_WORK)
+		qwen_schema_fail(s, NULL, "the schema has too many "
+		    "alternatives to be combined");
+	return !s->failed;
+}
+
+/* --------------------------------------------------------------- reading it */
+
+/* How deep the brackets of a text of JSON are. */
+static size_t
+depth(const char *s, size_t n)
+{
+	size_t i, now = 0, most = 0;
+	int inside = 0;
+
+	for (i = 0; i < n; i++) {
+		if (inside && s[i] == '\\')
+			i++;
+		else if (s[i] == '"')
+			inside = !inside;
+		else if (!inside && (s[i] == '[' || s[i] == '{'))
+			most = ++now > most ? now : most;
+		else if (!inside && (s[i] == ']' || s[i] == '}') && now > 0)
+			now--;
+	}
+	return most;
+}
+
+static int
+read_json(struct schema *s, const char *text, size_t n)
+{
+	yyjson_read_err e;
+	size_t i, line = 1;
+	/* yyjson promises not to change it without the flag for that */
+	char *in = (char *)(uintptr_t)text;
+
+	if (n > SCHEMA_BYTES)
+		return qwen_fail(s->err, QWEN_ERANGE, "more than %d bytes",
+		    SCHEMA_BYTES);
+	if (depth(text, n) > SCHEMA_DEPTH)
+		return qwen_fail(s->err, QWEN_ERANGE,
+		    "nested more than %d deep", SCHEMA_DEPTH);
+	s->doc = yyjson_read_opts(in, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
+	if (s->doc == NULL) {
+		for (i = 0; i < e.pos && i < n; i++)
+			line += text[i] == '\n';
+		return qwen_fail(s->err, QWEN_EFORMAT, "not JSON, line %zu: "
+		    "%.100s", line, e.msg);
+	}
+	s->root = yyjson_doc_get_root(s->doc);
+	return 0;
+}
+
+/* --------------------------------------------------------------- rule by rule */
+
+/* Rules are made as they are named; making one names others. */
+static void
+make_rules(struct schema *s)
+{
+	struct schema_all all = { .n = 0 };
+	uint32_t node;
+	size_t i;
+
+	qwen_snode(s, SNODE_ALT);
+	qwen_snode(s, SNODE_SEQ);
+	qwen_schema_gather(s, &all, s->root, -1);
+	if (s->failed)
+		return;
+	qwen_schema_add_rule(s, SNODE_NEVER);
+	node = qwen_schema_value(s, &all);
+	for (i = 0; i < s->n_rules && !s->failed; i++) {
+		if (s->rule[i].made && i > 0)
+			continue;
+		if (i > 0)
+			node = qwen_schema_value(s, s->rule[i].all);
+		s->rule[i].node = node;
+		s->rule[i].made = 1;
+	}
+}
+
+static void
+clear(struct schema *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_rules; i++)
+		free(s->rule[i].all);
+	free(s->rule);
+	free(s->node);
+	free(s->text);
+	yyjson_doc_free(s->doc);
+}
+
+int
+qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	struct schema s = { .err = err };
+
+	*out = NULL;
+	if (read_json(&s, text, n) == 0) {
+		make_rules(&s);
+		*out = qwen_schema_print(&s, n_out);
+		if (*out == NULL && !s.failed)
+			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	clear(&s);
+	return *out != NULL ? 0 : -1;
+}
+
+int
+qwen_grammar_open_schema(struct qwen_grammar **out, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	char *gbnf;
+	size_t len;
+	int rc;
+
+	*out = NULL;
+	if (qwen_schema_grammar(&gbnf, &len, text, n, err) < 0)
+		return -1;
+	rc = qwen_grammar_open(out, gbnf, len, err);
+	free(gbnf);
+	return rc < 0 ? qwen_fail_in(err, "the grammar of the schema") : 0;
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pattern.c - regular expressions as JSON Schema has them, of ECMAScript: those
+ * parts that say which texts there are, not how they are looked for.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "text/schema/schema.h"
+
+enum { DEPTH = 60, TIMES = 10000 };
+
+struct parser {
+	struct schema	*s;
+	yyjson_val	*where;
+	const char	*re;
+	size_t		 n, i;
+	int		 depth;
+};
+
+static uint32_t
+fail(struct parser *p, const char *what)
+{
+	qwen_schema_fail(p->s, p->where, "the pattern, at character %zu: %s",
+	    p->i + 1, what);
+	return SNODE_NEVER;
+}
+
+static int
+next_is(const struct parser *p, char c)
+{
+	return p->i < p->n && p->re[p->i] == c;
+}
+
+/* ---------------------------------------------------------------- characters */
+
+/* It is UTF-8: yyjson has looked. */
+static uint32_t
+character(struct parser *p)
+{
+	const unsigned char *t = (const unsigned char *)p->re + p->i;
+	size_t len = *t < 0x80 ? 1 : *t < 0xe0 ? 2 : *t < 0xf0 ? 3 : 4, k;
+	uint32_t c = len == 1 ? *t : *t & (0x7fu >> len);
+
+	for (k = 1; k < len; k++)
+		c = c << 6 | (t[k] & 0x3f);
+	p->i += len;
+	return c;
+}
+
+static uint32_t
+hex(struct parser *p, int digits)
+{
+	static const char all[] = "0123456789abcdefABCDEF";
+	const char *at;
+	uint32_t c = 0;
+
+	for (; digits > 0; digits--, p->i++) {
+		if (p->i >= p->n || p->re[p->i] == '\0' ||
+		    (at = strchr(all, p->re[p->i])) == NULL)
+			return fail(p, "a hexadecimal digit is missing");
+		c = c * 16 + (uint32_t)(at - all > 15 ? at - all - 6 :
+		    at - all);
+	}
+	return c;
+}
+
+/* \d and the like: 1 if c is one of them. */
+static int
+add_class(struct parser *p, char c, struct schema_set *set, int turned)
+{
+	struct schema *s = p->s;
+	struct schema_set own = { .n = 0 };
+	int upper = c == 'D' || c == 'W' || c == 'S';
+	size_t i;
+
+	switch (c) {
+	case 'w': case 'W':
+		qwen_set_add(s, &own, 'A', 'Z');
+		qwen_set_add(s, &own, 'a', 'z');
+		qwen_set_add(s, &own, '_', '_');
+		/* FALLTHROUGH */
+	case 'd': case 'D':
+		qwen_set_add(s, &own, '0', '9');
+		break;
+	case 's': case 'S':
+		qwen_set_add(s, &own, '\t', '\r');
+		qwen_set_add(s, &own, ' ', ' ');
+		/* the rest need not be made, but is not to be made outside */
+		if (upper == turned)
+			break;
+		qwen_set_add(s, &own, 0x1c, 0x1f);
+		qwen_set_add(s, &own, 0x85, 0x85);
+		qwen_set_add(s, &own, 0xa0, 0xa0);
+		qwen_set_add(s, &own, 0x1680, 0x1680);
+		qwen_set_add(s, &own, 0x2000, 0x200a);
+		qwen_set_add(s, &own, 0x2028, 0x2029);
+		qwen_set_add(s, &own, 0x202f, 0x202f);
+		qwen_set_add(s, &own, 0x205f, 0x205f);
+		qwen_set_add(s, &own, 0x3000, 0x3000);
+		qwen_set_add(s, &own, 0xfeff, 0xfeff);
+		break;
+	default:
+		return 0;
+	}
+	if (upper)
+		qwen_set_turn(s, &own);
+	for (i = 0; i < own.n; i++)
+		qwen_set_add(s, set, own.r[i].lo, own.r[i].hi);
+	return 1;
+}
+
+/* What is behind a backslash, but for classes. */
+static uint32_t
+escape(struct parser *p)
+{
+	static const char from[] = "nrtfv0", to[] = "\n\r\t\f\v";
+	const char *at;
+	uint32_t c;
+
+	if (p->i >= p->n)
+		return fail(p, "a backslash at the end");
+	c = character(p);
+	if (c < 0x80 && c != 0 && (at = strchr(from, (int)c)) != NULL) {
+		if (c == '0' && p->i < p->n && p->re[p->i] >= '0' &&
+		    p->re[p->i] <= '9')
+			return fail(p, "an octal number is not supported");
+		return c == '0' ? 0 : (unsigned char)to[at - from];
+	}
+	if (c == 'x')
+		return hex(p, 2);
+	if (c == 'u' && next_is(p, '{')) {
+		c = 0;
+		for (p->i++; !next_is(p, '}') && !p->s->failed; )
+			c = (c & 0xffffff) * 16 + hex(p, 1);
+		p->i++;
+		return c <= 0x10ffff ? c : fail(p, "no Unicode character");
+	}
+	if (c == 'u')
+		return hex(p, 4);
+	if (c >= 0x80 || c < ' ' || (c >= '0' && c <= '9') ||
+	    (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))
+		return fail(p, "this escape is not supported");
+	return c;
+}
+
+/* One character of a class, or a class in it; 1 if it is the former. */
+static int
+class_part(struct parser *p, struct schema_set *set, int turned, uint32_t *c)
+{
+	*c = 0;
+	if (!next_is(p, '\\')) {
+		*c = character(p);
+		return 1;
+	}
+	p->i++;
+	if (p->i < p->n && add_class(p, p->re[p->i], set, turned)) {
+		p->i++;
+		return 0;
+	}
+	if (next_is(p, 'b')) {
+		p->i++;
+		*c = '\b';
+	} else
+		*c = escape(p);
+	return 1;
+}
+
+static uint32_t
+class(struct parser *p)
+{
+	struct schema_set set = { .n = 0 };
+	uint32_t lo, hi;
+	int turned;
+
+	p->i++;
+	turned = next_is(p, '^');
+	p->i += (size_t)turned;
+	if (next_is(p, ']'))
+		return fail(p, "an empty class is not supported");
+	while (p->i < p->n && !next_is(p, ']') && !p->s->failed) {
+		if (!class_part(p, &set, turned, &lo))
+			continue;
+		hi = lo;
+		if (next_is(p, '-') && p->i + 1 < p->n &&
+		    p->re[p->i + 1] != ']') {
+			p->i++;
+			if (!class_part(p, &set, turned, &hi))
+				return fail(p, "a range up to a class");
+		}
+		if (hi < lo)
+			return fail(p, "a range that ends before it begins");
+		qwen_set_add(p->s, &set, lo, hi);
+	}
+	if (p->i >= p->n)
+		return fail(p, "a bracket is not closed");
+	p->i++;
+	if (turned)
+		qwen_set_turn(p->s, &set);
+	return qwen_snode_set(p->s, &set);
+}
+
+static uint32_t
+dot(struct parser *p)
+{
+	struct schema_set set = { .n = 0 };
+
+	qwen_set_add(p->s, &set, '\n', '\n');
+	qwen_set_add(p->s, &set, '\r', '\r');
+	qwen_set_add(p->s, &set, 0x2028, 0x2029);
+	qwen_set_turn(p->s, &set);
+	return qwen_snode_set(p->s, &set);
+}
+
+static uint32_t
+one(struct parser *p, uint32_t c)
+{
+	struct schema_set set = { .n = 0 };
+
+	qwen_set_add(p->s, &set, c, c);
+	return qwen_snode_set(p->s, &set);
+}
+
+/* -------------------------------------------------------------- expressions */
+
+static uint32_t alternatives(struct parser *p);
+
+static uint32_t
+group(struct parser *p)
+{
+	uint32_t at;
+
+	p->i++;
+	if (next_is(p, '?')) {
+		const char *t = p->re + p->i + 1;
+		size_t left = p->n - p->i - 1;
+
+		if (left > 0 && t[0] == ':')
+			p->i += 2;
+		else if (left > 1 && t[0] == '<' && t[1] != '=' && t[1] != '!') {
+			while (p->i < p->n && p->re[p->i] != '>')
+				p->i++;
+			p->i++;
+		} else
+			return fail(p, "looking ahead or behind is not "
+			    "supported");
+	}
+	if (++p->depth > DEPTH)
+		return fail(p, "groups are nested too deeply");
+	at = alternatives(p);
+	p->depth--;
+	if (next_is(p, '$'))
+		return fail(p, "an anchor in a group is not supported");
+	if (!next_is(p, ')'))
+		return fail(p, "a group is not closed");
+	p->i++;
+	return at;
+}
+
+static uint32_t
+atom(struct parser *p)
+{
+	struct schema_set set = { .n = 0 };
+	char c = p->re[p->i];
+
+	switch (c) {
+	case '(':
+		return group(p);
+	case '[':
+		return class(p);
+	case '.':
+		p->i++;
+		return dot(p);
+	case '^':
+		return fail(p, "an anchor that is not at the beginning is not "
+		    "supported");
+	case '*': case '+': case '?':
+		return fail(p, "there is nothing to repeat");
+	case '\\':
+		p->i++;
+		if (p->i < p->n && add_class(p, p->re[p->i], &set, 0)) {
+			p->i++;
+			return qwen_snode_set(p->s, &set);
+		}
+		return one(p, escape(p));
+	}
+	return one(p, character(p));
+}
+
+static int
+number(const struct parser *p, size_t *i, uint32_t *out)
+{
+	size_t from = *i;
+
+	for (*out = 0; *i < p->n && p->re[*i] >= '0' && p->re[*i] <= '9'; ++*i)
+		*out = *out > TIMES ? *out : *out * 10 +
+		    (uint32_t)(p->re[*i] - '0');
+	return *i > from;
+}
+
+/* {m} {m,} {m,n} here; else the brace stands for itself. */
+static int
+braces(struct parser *p, uint32_t *min, uint32_t *max)
+{
+	size_t i = p->i + 1;
+
+	if (!number(p, &i, min))
+		return 0;
+	*max = *min;
+	if (i < p->n && p->re[i] == ',') {
+		i++;
+		if (!number(p, &i, max))
+			*max = UINT32_MAX;
+	}
+	if (i >= p->n || p->re[i] != '}')
+		return 0;
+	p->i = i + 1;
+	if (*min > TIMES || (*max > TIMES && *max != UINT32_MAX))
+		fail(p, "a repetition that is too large");
+	else if (*max < *min)
+		fail(p, "a repetition that ends before it begins");
+	return 1;
+}
+
+static uint32_t
+repeat(struct parser *p, uint32_t at)
+{
+	uint32_t min, max;
+
+	if (next_is(p, '*') || next_is(p, '+') || next_is(p, '?')) {
+		min = next_is(p, '+');
+		max = next_is(p, '?') ? 1 : UINT32_MAX;
+		p->i++;
+	} else if (!next_is(p, '{') || !braces(p, &min, &max))
+		return at;
+	/* how eagerly it is looked for does not matter */
+	p->i += next_is(p, '?');
+	return qwen_snode_repeat(p->s, at, min, max);
+}
+
+static uint32_t
+sequence(struct parser *p)
+{
+	uint32_t out = qwen_snode(p->s, SNODE_SEQ);
+
+	while (p->i < p->n && !next_is(p, '|') && !next_is(p, ')') &&
+	    !next_is(p, '$') && !p->s->failed)
+		qwen_snode_add(p->s, out, repeat(p, atom(p)));
+	return out;
+}
+
+static uint32_t
+alternatives(struct parser *p)
+{
+	uint32_t out = qwen_snode(p->s, SNODE_ALT);
+
+	qwen_snode_add(p->s, out, sequence(p));
+	while (next_is(p, '|') && !p->s->failed) {
+		p->i++;
+		qwen_snode_add(p->s, out, sequence(p));
+	}
+	return out;
+}
+
+/* Any characters: what is before and behind a pattern without anchors. */
+static uint32_t
+any(struct parser *p)
+{
+	uint32_t at = qwen_snode_text(p->s, "char");
+
+	if (!p->s->failed)
+		p->s->node[at].chars = 1;
+	return qwen_snode_repeat(p->s, at, 0, UINT32_MAX);
+}
+
+static uint32_t
+anchored(struct parser *p)
+{
+	uint32_t out = qwen_snode(p->s, SNODE_SEQ);
+
+	if (next_is(p, '^'))
+		p->i++;
+	else
+		qwen_snode_add(p->s, out, any(p));
+	qwen_snode_add(p->s, out, sequence(p));
+	if (!next_is(p, '$')) {
+		qwen_snode_add(p->s, out, any(p));
+		return out;
+	}
+	p->i++;
+	if (p->i < p->n && !next_is(p, '|'))
+		return fail(p, "an anchor that is not at the end is not "
+		    "supported");
+	return out;
+}
+
+/* -------------------------------------------------------------------- lengths */
+
+/* The least and the most characters; UINT32_MAX: no limit, or beyond it. */
+static void
+lengths(const struct schema *s, uint32_t at, uint64_t *min, uint64_t *max)
+{
+	const struct snode *d = &s->node[at];
+	uint64_t lo, hi;
+	uint32_t i;
+
+	*min = *max = d->kind == SNODE_TEXT ? d->chars : 0;
+	for (i = d->first; i != 0; i = s->node[i].next) {
+		lengths(s, i, &lo, &hi);
+		if (d->kind == SNODE_SEQ) {
+			*min += lo;
+			*max += hi;
+		} else if (d->kind == SNODE_ALT) {
+			*min = i == d->first || lo < *min ? lo : *min;
+			*max = hi > *max ? hi : *max;
+		} else {
+			*min = lo * d->min;
+			*max = hi * d->max;
+		}
+	}
+	*min = *min < UINT32_MAX ? *min : UINT32_MAX;
+	*max = *max < UINT32_MAX ? *max : UINT32_MAX;
+}
+
+static void
+nothing(struct schema *s, uint32_t at)
+{
+	s->node[at].kind = SNODE_ALT;
+	s->node[at].first = s->node[at].last = 0;
+}
+
+static int limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max);
+
+/* The one part of a sequence that may be shorter or longer takes it all. */
+static int
+limit_sequence(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
+{
+	uint64_t lo, hi, fixed = 0;
+	uint32_t i, loose = 0;
+
+	for (i = s->node[at].first; i != 0; i = s->node[i].next) {
+		lengths(s, i, &lo, &hi);
+		if (lo == hi)
+			fixed += lo;
+		else if (loose != 0)
+			return 0;
+		else
+			loose = i;
+	}
+	if (loose == 0 || max < fixed) {
+		nothing(s, at);
+		return 1;
+	}
+	return limit(s, loose, min > fixed ? min - fixed : 0,
+	    max == UINT32_MAX ? max : max - fixed);
+}
+
+static int
+limit_repeat(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
+{
+	struct snode *d = &s->node[at];
+	uint64_t lo, hi;
+
+	lengths(s, d->first, &lo, &hi);
+	if (lo != hi || lo == 0)
+		return 0;
+	if ((min + lo - 1) / lo > d->min)
+		d->min = (uint32_t)((min + lo - 1) / lo);
+	if (max != UINT32_MAX && max / lo < d->max)
+		d->max = (uint32_t)(max / lo);
+	if (d->min > d->max)
+		nothing(s, at);
+	return 1;
+}
+
+/* Of its texts, those of so many characters alone; 0 if we cannot say it. */
+static int
+limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
+{
+	uint64_t lo, hi;
+	uint32_t i;
+
+	lengths(s, at, &lo, &hi);
+	if (lo >= min && (hi <= max || max == UINT32_MAX))
+		return 1;
+	if (hi < min || lo > max) {
+		nothing(s, at);
+		return 1;
+	}
+	switch (s->node[at].kind) {
+	case SNODE_SEQ:
+		return limit_sequence(s, at, min, max);
+	case SNODE_REPEAT:
+		return limit_repeat(s, at, min, max);
+	case SNODE_ALT:
+		for (i = s->node[at].first; i != 0; i = s->node[i].next) {
+			if (!limit(s, i, min, max))
+				return 0;
+		}
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+uint32_t
+qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
+    size_t n, uint32_t min, uint32_t max)
+{
+	struct parser p = { .s = s, .where = where, .re = re, .n = n };
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+
+	qwen_snode_add(s, out, anchored(&p));
+	while (next_is(&p, '|') && !s->failed) {
+		p.i++;
+		qwen_snode_add(s, out, anchored(&p));
+	}
+	if (p.i < p.n && !s->failed)
+		return fail(&p, "a bracket that nothing opens");
+	if (!s->failed && !limit(s, out, min, max))
+		qwen_schema_fail(s, where, "a pattern beside minLength or "
+		    "maxLength: say the length in the pattern");
+	return s->failed ? SNODE_NEVER : out;
+}

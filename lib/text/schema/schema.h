@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * schema.h - a JSON Schema on its way to a grammar.
+ *
+ * What is made of a schema takes only texts that are valid by it, though not
+ * always all of them: no white space, members in one order, and nothing that
+ * the schema does not speak of where it speaks of something.
+ */
+#ifndef QWEN_SCHEMA_SCHEMA_H
+#define QWEN_SCHEMA_SCHEMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwentext.h"
+#include <yyjson.h>
+
+enum {
+	SCHEMA_BYTES = 1 << 20,	/* of the text, and of the grammar's */
+	SCHEMA_DEPTH = 200,	/* of brackets in the text */
+	SCHEMA_PARTS = 48,	/* schemas that hold for one value */
+	SCHEMA_RULES = 4000,
+	SCHEMA_NODES = 1 << 19,
+	SCHEMA_KEYS = 1000,	/* members that an object is told of */
+	SCHEMA_RANGES = 1100,	/* of a set of characters */
+	SCHEMA_PREFIX = 100,	/* items that an array has by place */
+	SCHEMA_WORK = 1 << 22,	/* steps of what may be quadratic */
+};
+
+/* ---------------------------------------------------------------- the tree */
+
+enum snode_kind {
+	SNODE_TEXT,		/* of a grammar: a literal, a class, a group */
+	SNODE_SEQ,
+	SNODE_ALT,		/* without parts: nothing fits */
+	SNODE_REPEAT,
+	SNODE_RULE,
+};
+
+/* A node has one parent; its parts are a list. */
+struct snode {
+	enum snode_kind	kind;
+	uint32_t	first, last, next;
+	uint32_t	min, max;	/* of REPEAT; max UINT32_MAX: no limit */
+	uint32_t	text, len;	/* in the text of the schema */
+	uint32_t	chars;		/* of a string that TEXT stands for */
+	uint32_t	rule;
+};
+
+enum { SNODE_NEVER = 0, SNODE_EMPTY = 1 };
+
+/* ------------------------------------------------- what holds for one value */
+
+/* A schema, and which of its alternatives have been chosen from. */
+struct schema_part {
+	yyjson_val	*v;
+	int		 any, one;
+	int		 parent;	/* the part that named it, or -1 */
+};
+
+struct schema_all {
+	struct schema_part	part[SCHEMA_PARTS];
+	int			n;
+	int			never;	/* false is among them */
+};
+
+/* A rule: v and its number, the whole of what holds for a value; or other. */
+struct schema_rule {
+	struct schema_all	*all;	/* NULL: it is in the tree already */
+	uint32_t		 node;
+	int			 made, fits;
+};
+
+struct schema {
+	yyjson_doc		*doc;
+	yyjson_val		*root;
+	struct snode		*node;
+	size_t			 n_nodes, cap_nodes;
+	struct schema_rule	*rule;
+	size_t			 n_rules, cap_rules;
+	char			*text;
+	size_t			 n_text, cap_text;
+	size_t			 work;
+	uint32_t		 format[16];	/* rules of those used, or 0 */
+	int			 failed;	/* err says why */
+	struct qwen_err		*err;
+};
+
+/* Types of values; an integer is a number as well. */
+enum {
+	TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_INTEGER = 4, TYPE_REAL = 8,
+	TYPE_STRING = 16, TYPE_ARRAY = 32, TYPE_OBJECT = 64,
+	TYPE_NUMBER = TYPE_INTEGER | TYPE_REAL, TYPE_ANY = 127,
+};
+
+/*
+ * After a failure all of these go on with nothing, and make SNODE_NEVER; where
+ * says which part of the schema it is, or is NULL.
+ */
+void qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A step of what might be too long; 0 if it is. */
+int qwen_schema_step(struct schema *s);
+
+/* tree.c */
+uint32_t qwen_snode(struct schema *s, enum snode_kind kind);
+uint32_t qwen_snode_text(struct schema *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* More of it, if it is the last that was made. */
+void qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+uint32_t qwen_snode_literal(struct schema *s, const char *text, size_t n);
+uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
+    uint32_t max);
+uint32_t qwen_snode_rule(struct schema *s, uint32_t rule);
+void qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part);
+uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
+    uint32_t b);
+/* A rule of this tree. */
+uint32_t qwen_schema_add_rule(struct schema *s, uint32_t node);
+/* The grammar as text, for free(); NULL after a failure. */
+char *qwen_schema_print(struct schema *s, size_t *n);
+
+/* set.c: characters from lo to hi, in order and apart. */
+struct schema_set {
+	size_t	n;
+	struct { uint32_t lo, hi; } r[SCHEMA_RANGES];
+};
+
+void qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo,
+    uint32_t hi);
+void qwen_set_remove(struct schema *s, struct schema_set *set, uint32_t lo,
+    uint32_t hi);
+void qwen_set_turn(struct schema *s, struct schema_set *set);
+int qwen_set_has(const struct schema_set *set, uint32_t c);
+uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
+
+/* gather.c */
+/* Types of values that a keyword says something about; 0 if it does not. */
+int qwen_schema_speaks_of(const char *keyword);
+/* Whether we know it, and cannot do it. */
+int qwen_schema_cannot(const char *keyword);
+void qwen_schema_gather(struct schema *s, struct schema_all *all,
+    yyjson_val *v, int parent);
+yyjson_val *qwen_schema_get(const struct schema_all *all, int part,
+    const char *keyword);
+int qwen_schema_has(const struct schema_all *all, const char *keyword);
+/* A whole number from 0 on, or none; -1. */
+int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
+/* The largest of such numbers, or the smallest; none if there is none. */
+int64_t qwen_schema_most(struct schema *s, const struct schema_all *all,
+    const char *keyword, int64_t none);
+int64_t qwen_schema_least(struct schema *s, const struct schema_all *all,
+    const char *keyword, int64_t none);
+
+/* value.c */
+uint32_t qwen_schema_value(struct schema *s, const struct schema_all *all);
+/* The same where it is a part of something: a rule if it is not small. */
+uint32_t qwen_schema_child(struct schema *s, const struct schema_all *all);
+int qwen_schema_types(struct schema *s, const struct schema_all *all,
+    int as_made);
+int qwen_schema_type_of(yyjson_val *v);
+
+/* disjoint.c: whether no value that is made for one fits the other. */
+int qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
+    const struct schema_all *b, int depth);
+
+/* object.c, array.c, string.c, number.c */
+uint32_t qwen_schema_object(struct schema *s, const struct schema_all *all);
+void qwen_schema_member(struct schema *s, const struct schema_all *all,
+    const char *key, size_t n, struct schema_all *out);
+uint32_t qwen_schema_array(struct schema *s, const struct schema_all *all);
+uint32_t qwen_schema_string(struct schema *s, const struct schema_all *all);
+uint32_t qwen_schema_name(struct schema *s, const struct schema_all *all);
+uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
+    int types);
+/* Whether a format, or none, says nothing of a string. */
+int qwen_schema_vague(yyjson_val *v);
+/* A JSON string as it is written in a text. */
+uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
+    const char *behind);
+
+/* enum.c: the values that are listed, if some are; 0 if none are. */
+int qwen_schema_listed(struct schema *s, const struct schema_all *all,
+    uint32_t *out);
+int qwen_schema_same(yyjson_val *a, yyjson_val *b);
+/* Those of a part: an array, or one value. */
+size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
+
+/* pattern.c: what is between the quotes. */
+uint32_t qwen_schema_pattern(struct schema *s, yyjson_val *where,
+    const char *re, size_t n, uint32_t min, uint32_t max);
+
+/* ------------------------------------------------------------- numbers */
+
+/* A number in decimal, without an exponent; zeros that say nothing are gone. */
+struct decimal {
+	int	minus;
+	int	n_int, n_frac;		/* digits; of 0, n_int is 0 */
+	char	digit[2 * 40];
+};
+
+int qwen_decimal_read(struct decimal *d, yyjson_val *v);
+int qwen_decimal_compare(const struct decimal *a, const struct decimal *b);
+
+#endif

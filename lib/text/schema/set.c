@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: ISC */
+/* set.c - sets of characters. */
+#include <stdlib.h>
+
+#include "text/schema/schema.h"
+
+enum { LAST = 0x10ffff };
+
+/* Into their order, so that none touches another. */
+void
+qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
+{
+	size_t i = 0, k, end;
+
+	while (i < set->n && set->r[i].hi + 1 < lo)
+		i++;
+	for (end = i; end < set->n && set->r[end].lo <= hi + 1; end++) {
+		lo = set->r[end].lo < lo ? set->r[end].lo : lo;
+		hi = set->r[end].hi > hi ? set->r[end].hi : hi;
+	}
+	if (end == i) {
+		if (set->n == SCHEMA_RANGES) {
+			qwen_schema_fail(s, NULL, "a class of more than %d "
+			    "ranges", SCHEMA_RANGES);
+			return;
+		}
+		for (k = set->n++; k > i; k--)
+			set->r[k] = set->r[k - 1];
+	} else {
+		for (k = i + 1; end < set->n; k++, end++)
+			set->r[k] = set->r[end];
+		set->n = k;
+	}
+	set->r[i].lo = lo;
+	set->r[i].hi = hi;
+}
+
+/* All that is not in it. */
+void
+qwen_set_turn(struct schema *s, struct schema_set *set)
+{
+	struct schema_set out;
+	uint32_t from = 0;
+	size_t i;
+
+	out.n = 0;
+	for (i = 0; i < set->n; i++) {
+		if (set->r[i].lo > from)
+			qwen_set_add(s, &out, from, set->r[i].lo - 1);
+		from = set->r[i].hi + 1;
+	}
+	if (from <= LAST)
+		qwen_set_add(s, &out, from, LAST);
+	*set = out;
+}
+
+int
+qwen_set_has(const struct schema_set *set, uint32_t c)
+{
+	size_t i;
+
+	for (i = 0; i < set->n; i++) {
+		if (c >= set->r[i].lo && c <= set->r[i].hi)
+			return 1;
+	}
+	return 0;
+}
+
+void
+qwen_set_remove(struct schema *s, struct schema_set *set, uint32_t lo,
+    uint32_t hi)
+{
+	qwen_set_turn(s, set);
+	qwen_set_add(s, set, lo, hi);
+	qwen_set_turn(s, set);
+}
+
+/* What JSON has an escape of one letter for. */
+static const struct { unsigned char c; const char *as; } escapes[] = {
+	{ '"', "\\x22" }, { '\\', "\\x5c" }, { '\b', "b" }, { '\f', "f" },
+	{ '\n', "n" }, { '\r', "r" }, { '\t', "t" },
+};
+
+/*
+ * One of them, as it is in a string of JSON.  Control characters without a
+ * letter are left out: that there are texts with none of them is all we need.
+ */
+uint32_t
+qwen_snode_set(struct schema *s, const struct schema_set *set)
+{
+	struct schema_set plain = *set;
+	uint32_t at = qwen_snode_text(s, "(");
+	size_t i, some = 0;
+
+	qwen_set_remove(s, &plain, 0, 0x1f);
+	qwen_set_remove(s, &plain, '"', '"');
+	qwen_set_remove(s, &plain, '\\', '\\');
+	qwen_set_remove(s, &plain, 0xd800, 0xdfff);
+	if (plain.n > 0)
+		qwen_snode_more(s, at, "[");
+	for (i = 0; i < plain.n; i++)
+		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
+		    (unsigned long)plain.r[i].lo, (unsigned long)plain.r[i].hi);
+	if (plain.n > 0)
+		qwen_snode_more(s, at, "]");
+	for (i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
+		if (!qwen_set_has(set, escapes[i].c))
+			continue;
+		if (some++ == 0)
+			qwen_snode_more(s, at, "%s\"\\\\\" [",
+			    plain.n > 0 ? " | " : "");
+		qwen_snode_more(s, at, "%s", escapes[i].as);
+	}
+	if (some > 0)
+		qwen_snode_more(s, at, "]");
+	qwen_snode_more(s, at, ")");
+	if (s->failed || (plain.n == 0 && some == 0))
+		return SNODE_NEVER;
+	s->node[at].chars = 1;
+	return at;
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tree.c - what a schema comes to as a tree, and that as the text of a grammar.
+ * Parts that nothing fits, because no text of theirs would ever end, are left out
+ * on the way.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/schema/schema.h"
+
+/* Room for n more in an array that doubles; 0 if there is none. */
+static int
+grow(struct schema *s, void **array, size_t used, size_t n, size_t *cap,
+    size_t size)
+{
+	size_t more = *cap * 2 + n + 64, bytes;
+	void *p;
+
+	if (used + n <= *cap)
+		return 1;
+	if (qwen_mul(more, size, &bytes) < 0 ||
+	    (p = realloc(*array, bytes)) == NULL) {
+		qwen_schema_fail(s, NULL, "out of memory");
+		return 0;
+	}
+	*array = p;
+	*cap = more;
+	return 1;
+}
+
+/* A node; the first two are made like all others, by whoever begins. */
+uint32_t
+qwen_snode(struct schema *s, enum snode_kind kind)
+{
+	void *array = s->node;
+
+	if (s->n_nodes >= SCHEMA_NODES)
+		qwen_schema_fail(s, NULL, "the schema is too large, its "
+		    "alternatives written out");
+	if (s->failed || !grow(s, &array, s->n_nodes, 1, &s->cap_nodes,
+	    sizeof *s->node))
+		return SNODE_NEVER;
+	s->node = array;
+	s->node[s->n_nodes] = (struct snode){ .kind = kind };
+	return (uint32_t)s->n_nodes++;
+}
+
+/* Append to the text. */
+static void
+append(struct schema *s, const char *text, size_t n)
+{
+	void *array = s->text;
+
+	if (s->n_text + n > 4 * SCHEMA_BYTES)
+		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
+		    "than %d bytes", SCHEMA_BYTES);
+	if (s->failed || !grow(s, &array, s->n_text, n, &s->cap_text, 1))
+		return;
+	s->text = array;
+	memcpy(s->text + s->n_text, text, n);
+	s->n_text += n;
+}
+
+static uint32_t
+text_from(struct schema *s, size_t from)
+{
+	uint32_t at = qwen_snode(s, SNODE_TEXT);
+
+	if (s->failed)
+		return SNODE_NEVER;
+	s->node[at].text = (uint32_t)from;
+	s->node[at].len = (uint32_t)(s->n_text - from);
+	return at;
+}
+
+static void
+append_fmt(struct schema *s, const char *fmt, va_list ap)
+{
+	char buf[512];
+	int n = vsnprintf(buf, sizeof buf, fmt, ap);
+
+	if (n < 0 || (size_t)n >= sizeof buf)
+		qwen_schema_fail(s, NULL, "a part is too long");
+	else
+		append(s, buf, (size_t)n);
+}
+
+uint32_t
+qwen_snode_text(struct schema *s, const char *fmt, ...)
+{
+	size_t from = s->n_text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	append_fmt(s, fmt, ap);
+	va_end(ap);
+	return text_from(s, from);
+}
+
+void
+qwen_snode_more(struct schema *s, uint32_t at, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append_fmt(s, fmt, ap);
+	va_end(ap);
+	if (!s->failed)
+		s->node[at].len = (uint32_t)(s->n_text - s->node[at].text);
+}
+
+/* A literal of a grammar. */
+uint32_t
+qwen_snode_literal(struct schema *s, const char *text, size_t n)
+{
+	size_t from = s->n_text, i;
+	char buf[8];
+
+	append(s, "\"", 1);
+	for (i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c == '"' || c == '\\') {
+			snprintf(buf, sizeof buf, "\\x%02x", c);
+			append(s, buf, 4);
+		} else
+			append(s, text + i, 1);
+	}
+	append(s, "\"", 1);
+	return text_from(s, from);
+}
+
+void
+qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part)
+{
+	struct snode *p;
+
+	/* these two are everybody's */
+	if (part == SNODE_EMPTY || part == SNODE_NEVER)
+		part = qwen_snode(s, part == SNODE_EMPTY ? SNODE_SEQ :
+		    SNODE_ALT);
+	if (s->failed)
+		return;
+	p = &s->node[parent];
+	if (p->first == 0)
+		p->first = part;
+	else
+		s->node[p->last].next = part;
+	p->last = part;
+}
+
+uint32_t
+qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
+{
+	uint32_t at = qwen_snode(s, kind);
+
+	qwen_snode_add(s, at, a);
+	qwen_snode_add(s, at, b);
+	return s->failed ? SNODE_NEVER : at;
+}
+
+uint32_t
+qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min, uint32_t max)
+{
+	uint32_t at;
+
+	if (max == 0)
+		return SNODE_EMPTY;
+	at = qwen_snode(s, SNODE_REPEAT);
+	qwen_snode_add(s, at, a);
+	if (s->failed)
+		return SNODE_NEVER;
+	s->node[at].min = min;
+	s->node[at].max = max;
+	return at;
+}
+
+uint32_t
+qwen_snode_rule(struct schema *s, uint32_t rule)
+{
+	uint32_t at = qwen_snode(s, SNODE_RULE);
+
+	if (!s->failed)
+		s->node[at].rule = rule;
+	return at;
+}
+
+uint32_t
+qwen_schema_add_rule(struct schema *s, uint32_t node)
+{
+	void *array = s->rule;
+
+	if (s->n_rules >= SCHEMA_RULES)
+		qwen_schema_fail(s, NULL, "the schema is too large: more than "
+		    "%d rules", SCHEMA_RULES);
+	if (s->failed || !grow(s, &array, s->n_rules, 1, &s->cap_rules,
+	    sizeof *s->rule))
+		return 0;
+	s->rule = array;
+	s->rule[s->n_rules] = (struct schema_rule){ .node = node, .made = 1 };
+	return (uint32_t)s->n_rules++;
+}
+
+/* ------------------------------------------------------------ what can end */
+
+static int
+fits(const struct schema *s, uint32_t at)
+{
+	const struct snode *d = &s->node[at];
+	uint32_t i;
+
+	switch (d->kind) {
+	case SNODE_TEXT:
+		return 1;
+	case SNODE_RULE:
+		return s->rule[d->rule].fits;
+	case SNODE_REPEAT:
+		return d->min == 0 || fits(s, d->first);
+	case SNODE_SEQ:
+		for (i = d->first; i != 0; i = s->node[i].next) {
+			if (!fits(s, i))
+				return 0;
+		}
+		return 1;
+	case SNODE_ALT:
+		for (i = d->first; i != 0; i = s->node[i].next) {
+			if (fits(s, i))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Rules that some text fits; most name later ones, so from the end. */
+static void
+find_fits(struct schema *s)
+{
+	int more = 1;
+	size_t i, k, round;
+
+	for (round = 0; more; round++) {
+		for (more = 0, k = 0; k < s->n_rules; k++) {
+			i = round % 2 ? k : s->n_rules - 1 - k;
+			if (!s->rule[i].fits && fits(s, s->rule[i].node))
+				more = s->rule[i].fits = 1;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ the text */
+
+static void put(struct schema *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+put(struct schema *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append_fmt(s, fmt, ap);
+	va_end(ap);
+}
+
+static void print(struct schema *s, uint32_t at);
+
+static void
+print_parts(struct schema *s, uint32_t first, int all, const char *between)
+{
+	uint32_t i;
+	int n = 0;
+
+	for (i = first; i != 0 && !s->failed; i = s->node[i].next) {
+		if (!all && !fits(s, i))
+			continue;
+		if (n++ > 0)
+			put(s, "%s", between);
+		print(s, i);
+	}
+	if (n == 0)
+		put(s, "\"\"");
+}
+
+static void
+print_repeat(struct schema *s, const struct snode *d)
+{
+	put(s, "(");
+	print(s, d->first);
+	if (d->max == UINT32_MAX)
+		put(s, "){%u,}", d->min);
+	else
+		put(s, "){%u,%u}", d->min, d->max);
+}
+
+/* Of the text itself, which has to have its room before it is looked at. */
+static void
+print_text(struct schema *s, const struct snode *d)
+{
+	void *array = s->text;
+
+	if (!grow(s, &array, s->n_text, d->len, &s->cap_text, 1))
+		return;
+	s->text = array;
+	append(s, s->text + d->text, d->len);
+}
+
+static void
+print(struct schema *s, uint32_t at)
+{
+	struct snode d = s->node[at];
+
+	switch (d.kind) {
+	case SNODE_TEXT:
+		print_text(s, &d);
+		break;
+	case SNODE_RULE:
+		put(s, "v%u", d.rule);
+		break;
+	case SNODE_REPEAT:
+		if (fits(s, d.first))
+			print_repeat(s, &d);
+		else
+			put(s, "\"\"");
+		break;
+	case SNODE_SEQ:
+		print_parts(s, d.first, 1, " ");
+		break;
+	case SNODE_ALT:
+		put(s, "(");
+		print_parts(s, d.first, 0, " | ");
+		put(s, ")");
+		break;
+	}
+}
+
+/* Rules that everybody may name. */
+static const char shared[] =
+    "value ::= object | array | string | number | \"true\" | \"false\" | "
+    "\"null\"\n"
+    "object ::= \"{\" (string \":\" value (\",\" string \":\" value)*)? \"}\"\n"
+    "array ::= \"[\" (value (\",\" value)*)? \"]\"\n"
+    "string ::= \"\\\"\" char* \"\\\"\"\n"
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u00\" [01] "
+    "[0-9a-f])\n"
+    "plain ::= [^\"\\\\\\x00-\\x1f]\n"
+    "number ::= \"-\"? whole (\".\" [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?\n"
+    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,15}\n"
+    "whole ::= \"0\" | [1-9] [0-9]{0,15}\n";
+
+char *
+qwen_schema_print(struct schema *s, size_t *n)
+{
+	size_t from = s->n_text, i;
+	char *out;
+
+	if (s->failed)
+		return NULL;
+	find_fits(s);
+	if (!s->rule[0].fits)
+		qwen_schema_fail(s, NULL, "no text fits the schema, or none "
+		    "that ends");
+	put(s, "root ::= v0\n");
+	append(s, shared, sizeof shared - 1);
+	for (i = 0; i < s->n_rules && !s->failed; i++) {
+		if (!s->rule[i].fits)
+			continue;
+		put(s, "v%zu ::= ", i);
+		print(s, s->rule[i].node);
+		put(s, "\n");
+	}
+	*n = s->n_text - from;
+	if (*n > SCHEMA_BYTES)
+		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
+		    "than %d bytes", SCHEMA_BYTES);
+	if (s->failed || (out = malloc(*n + 1)) == NULL)
+		return NULL;
+	memcpy(out, s->text + from, *n);
+	out[*n] = '\0';
+	return out;
+}

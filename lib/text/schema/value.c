@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: ISC */
+/* value.c - what holds for a value becomes what its text can be. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/schema/schema.h"
+
+/* ----------------------------------------------------------------- its types */
+
+static int
+type_named(struct schema *s, yyjson_val *v)
+{
+	static const struct { const char *name; int types; } type[] = {
+		{ "null", TYPE_NULL }, { "boolean", TYPE_BOOLEAN },
+		{ "integer", TYPE_INTEGER }, { "number", TYPE_NUMBER },
+		{ "string", TYPE_STRING }, { "array", TYPE_ARRAY },
+		{ "object", TYPE_OBJECT },
+	};
+	const char *name = yyjson_get_str(v);
+	size_t i;
+
+	for (i = 0; name != NULL && i < sizeof type / sizeof type[0]; i++) {
+		if (strcmp(name, type[i].name) == 0)
+			return type[i].types;
+	}
+	qwen_schema_fail(s, v, "%.40s is not a type",
+	    name != NULL ? name : "this");
+	return 0;
+}
+
+static int
+types_of_keyword(struct schema *s, yyjson_val *v)
+{
+	yyjson_val *one;
+	size_t i, max;
+	int types = 0;
+
+	if (!yyjson_is_arr(v))
+		return type_named(s, v);
+	yyjson_arr_foreach(v, i, max, one)
+		types |= type_named(s, one);
+	return types;
+}
+
+/* 1.0 is an integer, too. */
+int
+qwen_schema_type_of(yyjson_val *v)
+{
+	struct decimal d;
+
+	switch (yyjson_get_type(v)) {
+	case YYJSON_TYPE_NULL:
+		return TYPE_NULL;
+	case YYJSON_TYPE_BOOL:
+		return TYPE_BOOLEAN;
+	case YYJSON_TYPE_STR:
+		return TYPE_STRING;
+	case YYJSON_TYPE_ARR:
+		return TYPE_ARRAY;
+	case YYJSON_TYPE_OBJ:
+		return TYPE_OBJECT;
+	}
+	if (qwen_decimal_read(&d, v) < 0)
+		return TYPE_NUMBER;
+	return d.n_frac == 0 ? TYPE_INTEGER : TYPE_REAL;
+}
+
+/* Those of the values that a part lists; all, if it lists none. */
+static int
+types_listed(yyjson_val *part)
+{
+	yyjson_val *v;
+	size_t n = qwen_schema_values(part, &v);
+	int types = n == 0 ? TYPE_ANY : 0;
+
+	for (; n > 0; n--, v = unsafe_yyjson_get_next(v))
+		types |= qwen_schema_type_of(v);
+	return types;
+}
+
+static int
+is_number_format(yyjson_val *v)
+{
+	return yyjson_equals_str(v, "int32") || yyjson_equals_str(v, "int64") ||
+	    yyjson_equals_str(v, "float") || yyjson_equals_str(v, "double");
+}
+
+/* Without a type, keywords tell what is meant; 0 if none does. */
+static int
+types_meant(const struct schema_all *all)
+{
+	yyjson_val *key, *v;
+	int i, types = 0;
+	size_t k, max;
+
+	for (i = 0; i < all->n; i++) {
+		yyjson_obj_foreach(all->part[i].v, k, max, key, v) {
+			if (yyjson_equals_str(key, "format"))
+				types |= is_number_format(v) ? TYPE_NUMBER :
+				    TYPE_STRING;
+			else if (!qwen_schema_cannot(yyjson_get_str(key)))
+				types |= qwen_schema_speaks_of(
+				    yyjson_get_str(key));
+		}
+	}
+	return types;
+}
+
+/* A part whose alternatives are to be chosen from, or -1. */
+static int
+find_open(const struct schema_all *all, const char **which)
+{
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		*which = "anyOf";
+		if (!all->part[i].any &&
+		    qwen_schema_get(all, i, *which) != NULL)
+			return i;
+		*which = "oneOf";
+		if (!all->part[i].one &&
+		    qwen_schema_get(all, i, *which) != NULL)
+			return i;
+	}
+	return -1;
+}
+
+/* What may be valid; or, as_made, what we make of it. */
+int
+qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
+{
+	int i, types = TYPE_ANY, meant, said = 0;
+	const char *which;
+
+	for (i = 0; i < all->n; i++) {
+		yyjson_val *v = qwen_schema_get(all, i, "type"), *list;
+
+		if (v != NULL)
+			types &= types_of_keyword(s, v);
+		types &= types_listed(all->part[i].v);
+		said |= v != NULL || qwen_schema_values(all->part[i].v,
+		    &list) > 0;
+	}
+	if (!as_made || said || find_open(all, &which) >= 0)
+		return types;
+	meant = types_meant(all);
+	return meant != 0 ? meant : types;
+}
+
+/* ---------------------------------------------------------- alternatives */
+
+static int
+check_apart(struct schema *s, yyjson_val *list, const struct schema_all *all,
+    size_t n)
+{
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		for (k = i + 1; k < n && !s->failed; k++) {
+			if (qwen_schema_disjoint(s, &all[i], &all[k], 0))
+				continue;
+			qwen_schema_fail(s, list, "a value may fit both %zu "
+			    "and %zu: say anyOf if that is right", i, k);
+		}
+	}
+	return !s->failed;
+}
+
+/* One of the alternatives of part i beside all the rest. */
+static uint32_t
+choose(struct schema *s, const struct schema_all *all, int i,
+    const char *which)
+{
+	yyjson_val *list = qwen_schema_get(all, i, which), *v;
+	struct schema_all *each;
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+	size_t k, max, n = yyjson_arr_size(list);
+
+	if (!yyjson_is_arr(list) || n == 0) {
+		qwen_schema_fail(s, list, "not a list of schemas");
+		return SNODE_NEVER;
+	}
+	if ((each = qwen_alloc(n, sizeof *each)) == NULL) {
+		qwen_schema_fail(s, list, "out of memory");
+		return SNODE_NEVER;
+	}
+	yyjson_arr_foreach(list, k, max, v) {
+		each[k] = *all;
+		if (which[0] == 'a')
+			each[k].part[i].any = 1;
+		else
+			each[k].part[i].one = 1;
+		qwen_schema_gather(s, &each[k], v, i);
+	}
+	if (which[0] == 'a' || check_apart(s, list, each, n)) {
+		for (k = 0; k < n && !s->failed; k++)
+			qwen_snode_add(s, out, qwen_schema_value(s, &each[k]));
+	}
+	free(each);
+	return out;
+}
+
+/* --------------------------------------------------------------- the value */
+
+/* Keywords that we cannot do, and that matter here. */
+static void
+refuse(struct schema *s, const struct schema_all *all, int types)
+{
+	yyjson_val *key, *v;
+	size_t k, max;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		yyjson_obj_foreach(all->part[i].v, k, max, key, v) {
+			const char *name = yyjson_get_str(key);
+
+			if (qwen_schema_cannot(name) &&
+			    (qwen_schema_speaks_of(name) & types))
+				qwen_schema_fail(s, all->part[i].v,
+				    "%s is not supported", name);
+		}
+	}
+}
+
+uint32_t
+qwen_schema_value(struct schema *s, const struct schema_all *all)
+{
+	const char *which;
+	uint32_t out;
+	int i, types;
+
+	if (!qwen_schema_step(s) || all->never)
+		return SNODE_NEVER;
+	if ((i = find_open(all, &which)) >= 0)
+		return choose(s, all, i, which);
+	types = qwen_schema_types(s, all, 1);
+	refuse(s, all, types);
+	if (qwen_schema_listed(s, all, &out))
+		return out;
+	if (types == TYPE_ANY && types_meant(all) == 0)
+		return qwen_snode_text(s, "value");
+	out = qwen_snode(s, SNODE_ALT);
+	if (types & TYPE_OBJECT)
+		qwen_snode_add(s, out, qwen_schema_object(s, all));
+	if (types & TYPE_ARRAY)
+		qwen_snode_add(s, out, qwen_schema_array(s, all));
+	if (types & TYPE_STRING)
+		qwen_snode_add(s, out, qwen_schema_string(s, all));
+	if (types & TYPE_NUMBER)
+		qwen_snode_add(s, out, qwen_schema_number(s, all,
+		    types & TYPE_NUMBER));
+	if (types & TYPE_BOOLEAN) {
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"true\""));
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"false\""));
+	}
+	if (types & TYPE_NULL)
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"null\""));
+	return s->failed ? SNODE_NEVER : out;
+}
+
+static int
+is_same(const struct schema_all *a, const struct schema_all *b)
+{
+	int i;
+
+	if (a->n != b->n)
+		return 0;
+	for (i = 0; i < a->n; i++) {
+		if (a->part[i].v != b->part[i].v)
+			return 0;
+	}
+	return 1;
+}
+
+/* The rule of what holds for a value, which is to be made if it is new. */
+static uint32_t
+rule_of(struct schema *s, const struct schema_all *all)
+{
+	struct schema_all *copy;
+	uint32_t at;
+	size_t i;
+
+	for (i = 0; i < s->n_rules && qwen_schema_step(s); i++) {
+		if (s->rule[i].all != NULL && is_same(s->rule[i].all, all))
+			return qwen_snode_rule(s, (uint32_t)i);
+	}
+	at = qwen_schema_add_rule(s, SNODE_NEVER);
+	if (s->failed)
+		return SNODE_NEVER;
+	if ((copy = malloc(sizeof *copy)) == NULL) {
+		qwen_schema_fail(s, NULL, "out of memory");
+		return SNODE_NEVER;
+	}
+	*copy = *all;
+	s->rule[at].all = copy;
+	s->rule[at].made = 0;
+	return qwen_snode_rule(s, at);
+}
+
+uint32_t
+qwen_schema_child(struct schema *s, const struct schema_all *all)
+{
+	const char *which;
+	yyjson_val *v;
+	int i, types, many = 0;
+
+	if (s->failed || all->never)
+		return SNODE_NEVER;
+	if (find_open(all, &which) >= 0)
+		return rule_of(s, all);
+	for (i = 0; i < all->n; i++)
+		many |= qwen_schema_values(all->part[i].v, &v) > 4;
+	types = qwen_schema_types(s, all, 1);
+	if (types == TYPE_ANY && types_meant(all) == 0)
+		return qwen_schema_value(s, all);
+	return many || (types & (TYPE_ARRAY | TYPE_OBJECT)) ?
+	    rule_of(s, all) : qwen_schema_value(s, all);
+}

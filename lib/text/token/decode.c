@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: ISC */
+/* decode.c - ids to text, as they come: whole UTF-8 characters, or bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/token/tok.h"
+
+struct qwen_tok_decoder {
+	const struct qwen_tok	*t;
+	unsigned	 flags;
+	unsigned char	*raw;		/* bytes, those that wait first */
+	size_t		 n;
+	unsigned char	*text;		/* what leaves */
+	size_t		 cap;		/* of raw; text has three times that */
+};
+
+int
+qwen_tok_decoder_new(struct qwen_tok_decoder **out, const struct qwen_tok *t,
+    unsigned flags, struct qwen_err *err)
+{
+	struct qwen_tok_decoder *d;
+
+	*out = NULL;
+	if ((t->what & QWEN_TOK_DECODE) == 0)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "the tokenizer was not opened to decode");
+	d = calloc(1, sizeof *d);
+	if (d == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	d->t = t;
+	d->flags = flags;
+	d->cap = QWEN_TOK_PENDING_MAX + QWEN_TEXT_MAX;
+	d->raw = malloc(d->cap);
+	d->text = malloc(3 * d->cap);
+	if (d->raw == NULL || d->text == NULL) {
+		qwen_tok_decoder_free(d);
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	}
+	*out = d;
+	return 0;
+}
+
+void
+qwen_tok_decoder_free(struct qwen_tok_decoder *d)
+{
+	if (d == NULL)
+		return;
+	free(d->raw);
+	free(d->text);
+	free(d);
+}
+
+/* Add text written in the alphabet of bytes; what is not stays as it is. */
+static void
+add_mapped(struct qwen_tok_decoder *d, const struct qwen_str *s)
+{
+	const unsigned char *p = (const unsigned char *)s->s;
+	size_t i, len;
+	int byte;
+
+	for (i = 0; i < s->len; i += len) {
+		byte = qwen_bytemap_read(p + i, s->len - i, &len);
+		if (byte >= 0)
+			d->raw[d->n++] = (unsigned char)byte;
+		else {
+			memcpy(d->raw + d->n, p + i, len);
+			d->n += len;
+		}
+	}
+}
+
+static void
+add_token(struct qwen_tok_decoder *d, size_t id)
+{
+	struct qwen_str s = qwen_vocab_text(&d->t->v, id);
+
+	switch (qwen_vocab_type(&d->t->v, id)) {
+	case QWEN_TOKEN_NORMAL:
+	case QWEN_TOKEN_BYTE:
+		add_mapped(d, &s);
+		return;
+	case QWEN_TOKEN_UNUSED:
+		return;
+	case QWEN_TOKEN_CONTROL:
+	case QWEN_TOKEN_UNKNOWN:
+		if ((d->flags & QWEN_TOK_SHOW_SPECIAL) == 0)
+			return;
+		break;
+	case QWEN_TOKEN_USER_DEFINED:
+		break;
+	}
+	memcpy(d->raw + d->n, s.s, s.len);
+	d->n += s.len;
+}
+
+/* Bytes of the beginning at p of a character that no byte can complete. */
+static size_t
+bad_bytes(const unsigned char *p, size_t n)
+{
+	uint32_t c;
+	size_t i;
+
+	for (i = 1; i < n && qwen_utf8_read(p, i + 1, &c) < 0; i++)
+		;
+	return i;
+}
+
+/*
+ * Move whole characters from raw to text; a beginning stays in raw unless
+ * this is the end.  Returns the bytes in text.
+ */
+static size_t
+drain(struct qwen_tok_decoder *d, int final)
+{
+	static const unsigned char replacement[3] = { 0xef, 0xbf, 0xbd };
+	size_t i = 0, out = 0;
+	uint32_t c;
+	int k;
+
+	while (i < d->n) {
+		k = qwen_utf8_read(d->raw + i, d->n - i, &c);
+		if (k < 0 && !final)
+			break;
+		if (k > 0) {
+			memcpy(d->text + out, d->raw + i, (size_t)k);
+			out += (size_t)k;
+			i += (size_t)k;
+			continue;
+		}
+		memcpy(d->text + out, replacement, sizeof replacement);
+		out += sizeof replacement;
+		i += bad_bytes(d->raw + i, d->n - i);
+	}
+	d->n -= i;
+	memmove(d->raw, d->raw + i, d->n);
+	return out;
+}
+
+static void
+emit(struct qwen_tok_decoder *d, int final, struct qwen_str *out)
+{
+	if ((d->flags & QWEN_TOK_BYTES) != 0) {
+		out->s = (const char *)d->raw;
+		out->len = d->n;
+		d->n = 0;
+		return;
+	}
+	out->s = (const char *)d->text;
+	out->len = drain(d, final);
+}
+
+int
+qwen_tok_decoder_put(struct qwen_tok_decoder *d, int32_t id,
+    struct qwen_str *out, struct qwen_err *err)
+{
+	out->s = NULL;
+	out->len = 0;
+	if (id < 0 || (size_t)id >= d->t->v.n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "token %ld is not in the vocabulary of %zu", (long)id,
+		    d->t->v.n);
+	add_token(d, (size_t)id);
+	emit(d, 0, out);
+	return 0;
+}
+
+void
+qwen_tok_decoder_finish(struct qwen_tok_decoder *d, struct qwen_str *out)
+{
+	emit(d, 1, out);
+}
+
+size_t
+qwen_tok_decoder_pending(const struct qwen_tok_decoder *d,
+    unsigned char bytes[QWEN_TOK_PENDING_MAX])
+{
+	memcpy(bytes, d->raw, d->n);
+	return d->n;
+}
+
+int
+qwen_tok_decoder_set_pending(struct qwen_tok_decoder *d,
+    const unsigned char *bytes, size_t n)
+{
+	uint32_t c;
+
+	if (n > QWEN_TOK_PENDING_MAX ||
+	    (n > 0 && qwen_utf8_read(bytes, n, &c) != -(int)n))
+		return -1;
+	if (n > 0)
+		memcpy(d->raw, bytes, n);
+	d->n = n;
+	return 0;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * encode.c - text to ids, as it comes: cut out special tokens, cut the rest
+ * into pieces, merge each piece.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/token/load.h"
+#include "text/token/tok.h"
+
+enum {
+	WINDOW = 1 << 16,	/* text is taken in parts of this size */
+	PIECES = 256,		/* cut at a time */
+	CACHE_SHIFT = 15,	/* log2 of the pieces remembered */
+	CACHE_KEY = 15,		/* bytes, at most, of such a piece */
+	CACHE_IDS = 3,		/* and ids */
+};
+
+/*
+ * Most pieces have been seen before.  Each has one place where it can be, and
+ * the last one to come there stays.
+ */
+struct memo {
+	uint64_t	key[2];		/* the bytes; the last is the length */
+	int32_t		id[CACHE_IDS];
+	uint32_t	n;
+};
+
+struct qwen_tok_encoder {
+	const struct qwen_tok		*t;
+	const struct qwen_specials	*special;
+	unsigned char	*buf;		/* text not encoded yet */
+	size_t		 n, cap;
+	size_t		 searched;	/* no special token begins before */
+	struct qwen_pre_resume resume;	/* how far the first piece is known */
+	int32_t		*ids;
+	size_t		 n_ids, cap_ids;
+	struct memo	*cache;
+	void		*cache_mem;	/* to free; cache is aligned */
+	struct qwen_bpe_scratch scratch;
+};
+
+static int
+no_memory(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+int
+qwen_tok_encoder_new(struct qwen_tok_encoder **out, const struct qwen_tok *t,
+    unsigned flags, struct qwen_err *err)
+{
+	struct qwen_tok_encoder *e;
+
+	*out = NULL;
+	if ((t->what & QWEN_TOK_ENCODE) == 0)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "the tokenizer was not opened to encode");
+	e = calloc(1, sizeof *e);
+	if (e == NULL)
+		return no_memory(err);
+	e->t = t;
+	e->special = &t->special[(flags & QWEN_TOK_SPECIAL) != 0];
+	/* calloc, since pages that are never used then cost nothing. */
+	e->cache_mem = calloc((1 << CACHE_SHIFT) + 2, sizeof *e->cache);
+	if (e->cache_mem == NULL) {
+		free(e);
+		return no_memory(err);
+	}
+	e->cache = (struct memo *)(((uintptr_t)e->cache_mem + 63) &
+	    ~(uintptr_t)63);
+	*out = e;
+	return 0;
+}
+
+void
+qwen_tok_encoder_free(struct qwen_tok_encoder *e)
+{
+	if (e == NULL)
+		return;
+	free(e->buf);
+	free(e->ids);
+	free(e->cache_mem);
+	free(e->scratch.mem);
+	free(e);
+}
+
+/* Forget the text, keep the memory. */
+static void
+reset(struct qwen_tok_encoder *e)
+{
+	e->n = e->searched = 0;
+	memset(&e->resume, 0, sizeof e->resume);
+}
+
+/* Room for n more ids, and for the few beyond that a memo may write. */
+static int
+reserve_ids(struct qwen_tok_encoder *e, size_t n, struct qwen_err *err)
+{
+	size_t want, bytes;
+	int32_t *ids;
+
+	if (e->cap_ids - e->n_ids >= n + CACHE_IDS)
+		return 0;
+	want = e->n_ids + n + CACHE_IDS;
+	want += want / 2;
+	if (qwen_mul(want, sizeof *ids, &bytes) < 0)
+		return no_memory(err);
+	ids = realloc(e->ids, bytes);
+	if (ids == NULL)
+		return no_memory(err);
+	e->ids = ids;
+	e->cap_ids = want;
+	return 0;
+}
+
+static int
+append(struct qwen_tok_encoder *e, const unsigned char *text, size_t n,
+    struct qwen_err *err)
+{
+	unsigned char *buf;
+	size_t cap;
+
+	if (e->buf == NULL || e->cap - e->n < n + QWEN_PRE_SLACK) {
+		cap = e->n + n + QWEN_PRE_SLACK;
+		cap += cap / 2;
+		if (cap < e->n)
+			return no_memory(err);
+		buf = realloc(e->buf, cap);
+		if (buf == NULL)
+			return no_memory(err);
+		e->buf = buf;
+		e->cap = cap;
+	}
+	if (n > 0)
+		memcpy(e->buf + e->n, text, n);
+	e->n += n;
+	memset(e->buf + e->n, 0, QWEN_PRE_SLACK);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- pieces */
+
+/* Any piece, the long way. */
+static int
+encode_long(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
+    struct qwen_err *err)
+{
+	int64_t k = qwen_bpe(&e->t->merges, p, n, e->ids + e->n_ids,
+	    &e->scratch, err);
+
+	if (k < 0)
+		return -1;
+	e->n_ids += (size_t)k;
+	return 0;
+}
+
+/* The bytes of a piece of up to CACHE_KEY, and its length, as two words. */
+static inline void
+make_key(const unsigned char *p, size_t n, uint64_t key[2])
+{
+	key[0] = qwen_load64(p);
+	key[1] = qwen_load64(p + 8);
+	if (n < 8) {
+		key[0] &= ((uint64_t)1 << 8 * n) - 1;
+		key[1] = 0;
+	} else
+		key[1] &= ((uint64_t)1 << 8 * (n - 8)) - 1;
+	key[1] |= (uint64_t)n << 56;
+}
+
+static inline struct memo *
+place(const struct qwen_tok_encoder *e, const uint64_t key[2])
+{
+	uint64_t h = (key[0] ^ key[1] * 0x9fb21c651e98df25) *
+	    0x9e3779b97f4a7c15;
+
+	return &e->cache[(h ^ h << 20) >> (64 - CACHE_SHIFT)];
+}
+
+/* A piece that is remembered, or may be from now on. */
+static inline void
+encode_short(struct qwen_tok_encoder *e, const unsigned char *p, size_t n)
+{
+	int32_t *ids = e->ids + e->n_ids;
+	struct memo *m;
+	uint64_t key[2];
+	size_t k;
+
+	make_key(p, n, key);
+	m = place(e, key);
+	if (m->key[0] == key[0] && m->key[1] == key[1]) {
+		memcpy(ids, m->id, sizeof m->id);
+		e->n_ids += m->n;
+		return;
+	}
+	k = (size_t)qwen_bpe(&e->t->merges, p, n, ids, NULL, NULL);
+	e->n_ids += k;
+	if (k <= CACHE_IDS) {
+		memcpy(m->key, key, sizeof key);
+		memcpy(m->id, ids, sizeof m->id);
+		m->n = (uint32_t)k;
+	}
+}
+
+static int
+encode_pieces(struct qwen_tok_encoder *e, const unsigned char *p,
+    const size_t *ends, size_t n, struct qwen_err *err)
+{
+	size_t i, begin = 0, len;
+
+	if (reserve_ids(e, ends[n - 1], err) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		len = ends[i] - begin;
+		if (len == 1)
+			e->ids[e->n_ids++] = e->t->merges.byte_id[p[begin]];
+		else if (len <= CACHE_KEY)
+			encode_short(e, p + begin, len);
+		else if (encode_long(e, p + begin, len, err) < 0)
+			return -1;
+		begin = ends[i];
+	}
+	return 0;
+}
+
+/*
+ * Text without special tokens, from *pos to end; final: nothing of it comes
+ * later.  *pos goes to what must wait.
+ */
+static int
+encode_fragment(struct qwen_tok_encoder *e, size_t *pos, size_t end, int final,
+    struct qwen_err *err)
+{
+	size_t ends[PIECES], k;
+
+	do {
+		k = e->t->pre->split(e->buf + *pos, end - *pos, final,
+		    &e->resume, ends, PIECES);
+		if (k == 0)
+			break;
+		if (encode_pieces(e, e->buf + *pos, ends, k, err) < 0)
+			return -1;
+		*pos += ends[k - 1];
+	} while (k == PIECES);
+	return 0;
+}
+
+/* What of the text is certain. */
+static int
+encode(struct qwen_tok_encoder *e, int final, struct qwen_err *err)
+{
+	size_t pos = 0, at, len;
+	int32_t id;
+
+	for (;;) {
+		at = qwen_specials_find(e->special, e->buf, e->searched, e->n,
+		    final, &id, &len);
+		e->searched = at;
+		if (encode_fragment(e, &pos, at, final || len > 0, err) < 0)
+			return -1;
+		if (len == 0)
+			break;
+		if (reserve_ids(e, 1, err) < 0)
+			return -1;
+		e->ids[e->n_ids++] = id;
+		pos = e->searched = at + len;
+	}
+	if (pos > 0) {
+		e->n -= pos;
+		e->searched -= pos;
+		memmove(e->buf, e->buf + pos, e->n + QWEN_PRE_SLACK);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------- public part */
+
+int
+qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text, size_t n,
+    const int32_t **ids, size_t *n_ids, struct qwen_err *err)
+{
+	const unsigned char *p = text;
+	size_t part;
+
+	*ids = NULL;
+	*n_ids = e->n_ids = 0;
+	for (; n > 0; p += part, n -= part) {
+		part = n < WINDOW ? n : WINDOW;
+		if (append(e, p, part, err) < 0 || encode(e, 0, err) < 0) {
+			reset(e);
+			return -1;
+		}
+	}
+	*ids = e->ids;
+	*n_ids = e->n_ids;
+	return 0;
+}
+
+int
+qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
+    size_t *n_ids, struct qwen_err *err)
+{
+	int rc;
+
+	*ids = NULL;
+	*n_ids = e->n_ids = 0;
+	rc = e->n == 0 ? 0 : encode(e, 1, err);
+	reset(e);
+	if (rc < 0)
+		return -1;
+	*ids = e->ids;
+	*n_ids = e->n_ids;
+	return 0;
+}
+
+/* Take over what the encoder has made: the rest is added to it. */
+static int
+encode_all(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
+    int32_t **ids, size_t *n_ids, struct qwen_err *err)
+{
+	size_t part;
+
+	for (; n > 0; p += part, n -= part) {
+		part = n < WINDOW ? n : WINDOW;
+		if (append(e, p, part, err) < 0 || encode(e, 0, err) < 0)
+			return -1;
+	}
+	if (append(e, NULL, 0, err) < 0 || reserve_ids(e, 0, err) < 0 ||
+	    encode(e, 1, err) < 0)
+		return -1;
+	*ids = e->ids;
+	*n_ids = e->n_ids;
+	e->ids = NULL;
+	return 0;
+}
+
+int
+qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
+    unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err)
+{
+	struct qwen_tok_encoder *e;
+	int rc;
+
+	*ids = NULL;
+	*n_ids = 0;
+	if (qwen_tok_encoder_new(&e, t, flags, err) < 0)
+		return -1;
+	rc = encode_all(e, text, n, ids, n_ids, err);
+	qwen_tok_encoder_free(e);
+	return rc;
+}
+
+/* ----------------------------------------------------------- trusted text */
+
+/* As qwen_specials_find, at i alone and within n: its length, or 0. */
+static size_t
+special_at(const struct qwen_specials *s, const unsigned char *p, size_t i,
+    size_t n, int32_t *id)
+{
+	size_t len;
+
+	return i < n && qwen_specials_find(s, p, i, n, 1, id, &len) == i ?
+	    len : 0;
+}
+
+/*
+ * The first token from i on that is USER_DEFINED, or all of trusted bytes; the
+ * longer one if there are both.
+ */
+static size_t
+find_trusted(const struct qwen_tok_encoder *e, const unsigned char *trusted,
+    size_t i, int32_t *id, size_t *len)
+{
+	const struct qwen_specials *any = &e->t->special[0];
+	const struct qwen_specials *all = &e->t->special[1];
+	size_t at, most, k, end;
+	int32_t other;
+
+	for (;; i = at + 1) {
+		*len = 0;
+		at = qwen_specials_find(all, e->buf, i, e->n, 1, id, &most);
+		if (most == 0)
+			return at;
+		for (end = at; end < at + most && trusted[end] != 0; end++)
+			;
+		*len = special_at(any, e->buf, at, at + most, id);
+		k = special_at(all, e->buf, at, end, &other);
+		if (k > *len) {
+			*len = k;
+			*id = other;
+		}
+		if (*len > 0)
+			return at;
+	}
+}
+
+static int
+encode_trusted(struct qwen_tok_encoder *e, const unsigned char *trusted,
+    struct qwen_err *err)
+{
+	size_t pos = 0, at = 0, len;
+	int32_t id;
+
+	do {
+		at = find_trusted(e, trusted, at, &id, &len);
+		if (encode_fragment(e, &pos, at, 1, err) < 0)
+			return -1;
+		if (len == 0)
+			return 0;
+		if (reserve_ids(e, 1, err) < 0)
+			return -1;
+		e->ids[e->n_ids++] = id;
+		pos = at += len;
+	} while (pos < e->n);
+	return 0;
+}
+
+int
+qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
+    const unsigned char *trusted, size_t n, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err)
+{
+	struct qwen_tok_encoder *e;
+	int rc = -1;
+
+	*ids = NULL;
+	*n_ids = 0;
+	if (qwen_tok_encoder_new(&e, t, QWEN_TOK_SPECIAL, err) < 0)
+		return -1;
+	if (append(e, text, n, err) < 0 || reserve_ids(e, 0, err) < 0 ||
+	    encode_trusted(e, trusted, err) < 0)
+		goto done;
+	*ids = e->ids;
+	*n_ids = e->n_ids;
+	e->ids = NULL;
+	rc = 0;
+done:
+	qwen_tok_encoder_free(e);
+	return rc;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * special.c - tokens that are found in text as they are written, before
+ * anything else looks at it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/token/tok.h"
+
+static int
+wanted(enum qwen_token_type type, int all)
+{
+	return type == QWEN_TOKEN_USER_DEFINED || (all &&
+	    (type == QWEN_TOKEN_CONTROL || type == QWEN_TOKEN_UNKNOWN));
+}
+
+/* qsort wants what it compares to say all. */
+struct entry {
+	struct qwen_str	s;
+	int32_t		id;
+};
+
+static int
+compare(const void *pa, const void *pb)
+{
+	const struct entry *a = pa, *b = pb;
+	size_t n = a->s.len < b->s.len ? a->s.len : b->s.len;
+	int c = memcmp(a->s.s, b->s.s, n);
+
+	if (c != 0)
+		return c;
+	if (a->s.len != b->s.len)
+		return a->s.len < b->s.len ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+struct list {
+	struct entry	*v;
+	size_t		 n, cap;
+};
+
+static int
+add(struct list *l, struct entry e, struct qwen_err *err)
+{
+	struct entry *v;
+
+	if (l->n == l->cap) {
+		l->cap = 2 * l->cap + 32;
+		v = realloc(l->v, l->cap * sizeof *v);
+		if (v == NULL)
+			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		l->v = v;
+	}
+	l->v[l->n++] = e;
+	return 0;
+}
+
+static int
+collect(struct list *l, const struct qwen_vocab *v, int all,
+    struct qwen_err *err)
+{
+	struct entry e;
+	size_t i;
+
+	for (i = 0; i < v->n; i++) {
+		if (!wanted(qwen_vocab_type(v, i), all))
+			continue;
+		e.s = qwen_vocab_text(v, i);
+		e.id = (int32_t)i;
+		if (e.s.len > QWEN_SPECIAL_MAX)
+			return qwen_fail(err, QWEN_EFORMAT, "special token "
+			    "%zu is %zu bytes long; at most %d are supported",
+			    i, e.s.len, QWEN_SPECIAL_MAX);
+		if (e.s.len > 0 && add(l, e, err) < 0)
+			return -1;
+	}
+	if (l->n > 0)
+		qsort(l->v, l->n, sizeof *l->v, compare);
+	return 0;
+}
+
+/* Keep the ids, and how the texts begin. */
+static int
+fill(struct qwen_specials *s, const struct list *l, struct qwen_err *err)
+{
+	unsigned char b;
+	size_t i;
+
+	s->id = malloc((l->n + 1) * sizeof *s->id);
+	if (s->id == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	s->n = l->n;
+	s->only = l->n > 0 ? (unsigned char)l->v[0].s.s[0] : -1;
+	for (i = 0; i < l->n; i++) {
+		b = (unsigned char)l->v[i].s.s[0];
+		s->first[b] = 1;
+		if (b != s->only)
+			s->only = -1;
+		s->id[i] = l->v[i].id;
+	}
+	return 0;
+}
+
+int
+qwen_specials_init(struct qwen_specials *s, const struct qwen_vocab *v,
+    int all, struct qwen_err *err)
+{
+	struct list l = { NULL, 0, 0 };
+	int rc = -1;
+
+	memset(s, 0, sizeof *s);
+	s->v = v;
+	if (collect(&l, v, all, err) == 0)
+		rc = fill(s, &l, err);
+	free(l.v);
+	return rc;
+}
+
+void
+qwen_specials_fini(struct qwen_specials *s)
+{
+	free(s->id);
+	s->id = NULL;
+	s->n = 0;
+}
+
+/* Of those from lo to hi, alike up to d, the first whose byte d is >= c. */
+static size_t
+narrow(const struct qwen_specials *s, size_t lo, size_t hi, size_t d,
+    unsigned c)
+{
+	struct qwen_str text;
+	size_t mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		text = qwen_vocab_text(s->v, (size_t)s->id[mid]);
+		if (text.len <= d || (unsigned char)text.s[d] < c)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/*
+ * The longest one at p: its length, or 0.  *open is set if the text ends
+ * before it is known whether a longer one begins here.
+ */
+static size_t
+match(const struct qwen_specials *s, const unsigned char *p, size_t n,
+    int32_t *id, int *open)
+{
+	size_t lo = 0, hi = s->n, d, len = 0;
+	struct qwen_str text;
+
+	*open = 0;
+	for (d = 0; lo < hi; d++) {
+		text = qwen_vocab_text(s->v, (size_t)s->id[lo]);
+		if (d > 0 && text.len == d) {
+			len = d;
+			*id = s->id[lo];
+			while (++lo < hi && qwen_vocab_text(s->v,
+			    (size_t)s->id[lo]).len == d)
+				;
+		}
+		if (lo == hi)
+			break;
+		if (d == n) {
+			*open = 1;
+			break;
+		}
+		lo = narrow(s, lo, hi, d, p[d]);
+		hi = narrow(s, lo, hi, d, p[d] + 1u);
+	}
+	return len;
+}
+
+/* The next place from i on where one may begin, or n. */
+static size_t
+candidate(const struct qwen_specials *s, const unsigned char *p, size_t i,
+    size_t n)
+{
+	const unsigned char *at;
+
+	if (s->n == 0)
+		return n;
+	if (s->only >= 0) {
+		at = i < n ? memchr(p + i, s->only, n - i) : NULL;
+		return at == NULL ? n : (size_t)(at - p);
+	}
+	while (i < n && !s->first[p[i]])
+		i++;
+	return i;
+}
+
+size_t
+qwen_specials_find(const struct qwen_specials *s, const unsigned char *p,
+    size_t i, size_t n, int final, int32_t *id, size_t *len)
+{
+	int open;
+
+	for (;; i++) {
+		i = candidate(s, p, i, n);
+		*len = 0;
+		if (i == n)
+			return n;
+		*len = match(s, p + i, n - i, id, &open);
+		if (open && !final) {
+			*len = 0;
+			return i;
+		}
+		if (*len > 0)
+			return i;
+	}
+}

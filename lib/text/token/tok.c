@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: ISC */
+/* tok.c - a tokenizer out of a GGUF file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/token/tok.h"
+
+/* A string key that must be there. */
+static int
+get(const struct qwen_gguf *g, const char *key, struct qwen_str *out,
+    struct qwen_err *err)
+{
+	int rc = qwen_gguf_get_str(g, key, out, err);
+
+	if (rc == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "the file has no %s", key);
+	return rc < 0 ? -1 : 0;
+}
+
+static int
+open_encode(struct qwen_tok *t, const struct qwen_gguf *g, struct qwen_err *err)
+{
+	struct qwen_str pre;
+
+	if (get(g, "tokenizer.ggml.pre", &pre, err) < 0 ||
+	    qwen_pre_find(&t->pre, &pre, err) < 0 ||
+	    qwen_merges_init(&t->merges, g, &t->v, err) < 0 ||
+	    qwen_specials_init(&t->special[0], &t->v, 0, err) < 0)
+		return -1;
+	return qwen_specials_init(&t->special[1], &t->v, 1, err);
+}
+
+int
+qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
+    struct qwen_err *err)
+{
+	struct qwen_str model;
+	struct qwen_tok *t;
+
+	*out = NULL;
+	if (get(g, "tokenizer.ggml.model", &model, err) < 0)
+		return -1;
+	if (model.len != 4 || memcmp(model.s, "gpt2", 4) != 0)
+		return qwen_fail(err, QWEN_EUNSUP, "tokenizer '%.*s' is not "
+		    "known; byte-level BPE is 'gpt2'",
+		    model.len > 60 ? 60 : (int)model.len, model.s);
+	t = calloc(1, sizeof *t);
+	if (t == NULL)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	t->what = what;
+	if (qwen_vocab_init(&t->v, g, err) < 0 ||
+	    ((what & QWEN_TOK_ENCODE) != 0 && open_encode(t, g, err) < 0)) {
+		qwen_tok_close(t);
+		return -1;
+	}
+	*out = t;
+	return 0;
+}
+
+void
+qwen_tok_close(struct qwen_tok *t)
+{
+	if (t == NULL)
+		return;
+	qwen_specials_fini(&t->special[0]);
+	qwen_specials_fini(&t->special[1]);
+	qwen_merges_fini(&t->merges);
+	qwen_vocab_fini(&t->v);
+	free(t);
+}
+
+size_t
+qwen_tok_n_vocab(const struct qwen_tok *t)
+{
+	return t->v.n;
+}

@@ -33,6 +33,12 @@ qwen_fail(struct qwen_err *err, int code, const char *fmt, ...)
 }
 
 int
+qwen_oom(struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+}
+
+int
 qwen_fail_errno(struct qwen_err *err, const char *fmt, ...)
 {
 	int saved = errno;

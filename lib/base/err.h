@@ -13,6 +13,9 @@
 int qwen_fail(struct qwen_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* qwen_fail with QWEN_ENOMEM, "out of memory". */
+int qwen_oom(struct qwen_err *err);
+
 /* qwen_fail with ": " and the text of errno at the end; code QWEN_EIO. */
 int qwen_fail_errno(struct qwen_err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

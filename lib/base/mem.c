@@ -9,6 +9,25 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define ANY_PAGE ((size_t)1 << 16)	/* a multiple of every page size */
 
+int
+qwen_grow(void *array, size_t *cap, size_t n, size_t size)
+{
+	size_t more, bytes;
+	void *p;
+
+	if (n <= *cap)
+		return 0;
+	if (qwen_add(n, n / 2 + 8, &more) < 0 || qwen_mul(more, size, &bytes) < 0)
+		return -1;
+	/* the pointer may be of any type: its bytes are copied */
+	memcpy(&p, array, sizeof p);
+	if ((p = realloc(p, bytes)) == NULL)
+		return -1;
+	memcpy(array, &p, sizeof p);
+	*cap = more;
+	return 0;
+}
+
 void *
 qwen_alloc(size_t n, size_t size)
 {

@@ -20,6 +20,14 @@ qwen_add(size_t a, size_t b, size_t *out)
 	return __builtin_add_overflow(a, b, out) ? -1 : 0;
 }
 
+/*
+ * Make room for n elements of size bytes in an array that grows: array is the
+ * address of the pointer to it (NULL at first, for free()), *cap what there is
+ * room for.  By half as much again, so that appending is linear.  -1 if there is
+ * not the memory; then nothing changes.
+ */
+int qwen_grow(void *array, size_t *cap, size_t n, size_t size);
+
 /* n * size zeroed bytes at a multiple of 64, for free(); NULL on overflow. */
 void *qwen_alloc(size_t n, size_t size);
 

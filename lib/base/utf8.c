@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* utf8.c - strict UTF-8: no overlong form, no surrogate. */
-#include "qwen/base.h"
+#include <string.h>
+
+#include "base/utf8.h"
 
 /* Bytes that a lead byte announces; *lo and *hi bound the second one. */
 static int
@@ -55,4 +57,54 @@ qwen_utf8_check(const char *text, size_t n)
 		i += (size_t)k;
 	}
 	return i;
+}
+
+size_t
+qwen_utf8_write(uint32_t c, char out[4])
+{
+	size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
+
+	if (len == 1) {
+		out[0] = (char)c;
+		return 1;
+	}
+	for (i = len - 1; i > 0; i--, c >>= 6)
+		out[i] = (char)(0x80 | (c & 0x3f));
+	out[0] = (char)(0xf00 >> len | c);
+	return len;
+}
+
+static size_t
+escape(uint32_t c, char out[QWEN_JSON_CHAR])
+{
+	static const char digits[] = "0123456789abcdef", letters[] = "btn?fr";
+
+	out[0] = '\\';
+	if (c == '"' || c == '\\')
+		out[1] = (char)c;
+	else if (c >= 8 && c <= 13 && c != 11)
+		out[1] = letters[c - 8];
+	else {
+		memcpy(out + 1, "u00", 3);
+		out[4] = digits[c >> 4];
+		out[5] = digits[c & 15];
+		return 6;
+	}
+	return 2;
+}
+
+size_t
+qwen_json_char(const char *s, size_t n, size_t *used, char out[QWEN_JSON_CHAR])
+{
+	uint32_t c;
+	int len = qwen_utf8_read((const unsigned char *)s, n, &c);
+
+	*used = 1;
+	if (len <= 0)
+		return qwen_utf8_write(0xfffd, out);
+	*used = (size_t)len;
+	if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == '"' || c == '\\')
+		return escape(c, out);
+	memcpy(out, s, (size_t)len);
+	return (size_t)len;
 }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/* text.c - text that grows. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+/* Room for n bytes and the NUL behind them. */
+static int
+reserve(struct qwen_text *t, size_t n)
+{
+	size_t want;
+
+	if (!t->failed && (qwen_add(t->n, n, &want) < 0 ||
+	    qwen_add(want, 1, &want) < 0 ||
+	    qwen_grow(&t->s, &t->cap, want, 1) < 0))
+		t->failed = 1;
+	return t->failed ? -1 : 0;
+}
+
+void
+qwen_text_add(struct qwen_text *t, const void *s, size_t n)
+{
+	if (reserve(t, n) < 0)
+		return;
+	if (n > 0)
+		memcpy(t->s + t->n, s, n);
+	t->n += n;
+	t->s[t->n] = '\0';
+}
+
+void
+qwen_text_str(struct qwen_text *t, const char *s)
+{
+	qwen_text_add(t, s, strlen(s));
+}
+
+void
+qwen_text_fmt(struct qwen_text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		t->failed = 1;
+	if (n < 0 || reserve(t, (size_t)n) < 0)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(t->s + t->n, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	t->n += (size_t)n;
+}
+
+void
+qwen_text_char(struct qwen_text *t, uint32_t c)
+{
+	char utf8[4];
+
+	qwen_text_add(t, utf8, qwen_utf8_write(c, utf8));
+}
+
+void
+qwen_text_json(struct qwen_text *t, const char *s, size_t n)
+{
+	char out[QWEN_JSON_CHAR];
+	size_t i, used;
+
+	qwen_text_add(t, "\"", 1);
+	for (i = 0; i < n; i += used)
+		qwen_text_add(t, out, qwen_json_char(s + i, n - i, &used, out));
+	qwen_text_add(t, "\"", 1);
+}
+
+void
+qwen_text_fini(struct qwen_text *t)
+{
+	free(t->s);
+	memset(t, 0, sizeof *t);
+}

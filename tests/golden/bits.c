@@ -14,7 +14,6 @@
 #include "engine/model/session.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../levels.h"
 #include "../tap.h"
 

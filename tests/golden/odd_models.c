@@ -15,7 +15,6 @@
 #include "golden.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../kernel/random.h"
 #include "../ref/ref.h"
 #include "../ref/tiny.h"

@@ -10,7 +10,6 @@
 #include "golden.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../kernel/random.h"
 #include "../ref/ref.h"
 #include "../tap.h"
@@ -115,6 +114,8 @@ check_library(const struct ref_model *ref, const struct golden_model *g,
 	double d[6];
 	int i;
 
+	/* a model's tokens do not depend on which other models are there */
+	random_state = 88172645463325252ULL;
 	random_case(ref, g, &c);
 	arg[0] = (void *)(uintptr_t)g;
 	arg[1] = need(N_RANDOM * g->n_vocab, sizeof(float));

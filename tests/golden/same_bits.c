@@ -10,7 +10,6 @@
 #include "engine/model/session.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../levels.h"
 #include "../tap.h"
 

@@ -10,7 +10,6 @@
 #include "golden.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../tap.h"
 
 struct take {

@@ -5,7 +5,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "ref.h"
 
 struct ref_tensor {

@@ -10,7 +10,6 @@
 #include "base/half.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "tiny.h"
 #include "synth/synth.h"
 

@@ -49,6 +49,7 @@ struct qwen_gguf_shard {
 struct qwen_gguf {
 	struct qwen_gguf_shard	*shard;
 	unsigned		 n_shards;
+	size_t			 cap_shards;
 	struct qwen_gguf_keys	 keys;		/* of the first */
 	struct qwen_gguf_dir	 dir;
 };

@@ -69,11 +69,10 @@ add_shard(struct qwen_gguf *g, const char *path)
 {
 	struct qwen_gguf_shard *v;
 
-	v = realloc(g->shard, (g->n_shards + 1) * sizeof *v);
-	if (v == NULL)
+	if (qwen_grow(&g->shard, &g->cap_shards, g->n_shards + 1,
+	    sizeof *v) < 0)
 		return -1;
-	g->shard = v;
-	v += g->n_shards;
+	v = &g->shard[g->n_shards];
 	memset(v, 0, sizeof *v);
 	if ((v->path = strdup(path)) == NULL)
 		return -1;
@@ -184,7 +183,7 @@ open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
 	int rc = -1;
 
 	if (path == NULL || add_shard(g, path) < 0)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	else if (map_file(&g->shard[no], err) < 0 ||
 	    qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
 	    check_part(&keys, sp, no, err) < 0)
@@ -225,7 +224,7 @@ qwen_gguf_open(struct qwen_gguf **out, const char *path, struct qwen_err *err)
 
 	*out = NULL;
 	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, path) < 0) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		goto fail;
 	}
 	if (map_file(&g->shard[0], err) < 0 ||
@@ -247,7 +246,7 @@ qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf, size_t len,
 
 	*out = NULL;
 	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, "") < 0) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		goto fail;
 	}
 	g->shard[0].map = buf;

@@ -64,24 +64,6 @@ begin(struct parser *p, const char *what, uint64_t index)
 	p->name.len = 0;
 }
 
-/* Room for one more in a table of n; -1 when memory is out. */
-static int
-grow(void **v, size_t n, size_t *cap, size_t size)
-{
-	size_t want, bytes;
-	void *w;
-
-	if (n < *cap)
-		return 0;
-	want = *cap == 0 ? 64 : *cap * 2;
-	if (qwen_mul(want, size, &bytes) < 0 ||
-	    (w = realloc(*v, bytes)) == NULL)
-		return -1;
-	*v = w;
-	*cap = want;
-	return 0;
-}
-
 /* A length and that many bytes. */
 static struct qwen_str
 read_str(struct parser *p)
@@ -242,8 +224,8 @@ read_key(struct parser *p, struct qwen_gguf_keys *keys)
 	struct qwen_gguf_kv *kv;
 	struct qwen_str key;
 
-	if (grow((void **)&keys->v, keys->n, &keys->cap, sizeof *kv) < 0)
-		return complain(p, QWEN_ENOMEM, "out of memory");
+	if (qwen_grow(&keys->v, &keys->cap, keys->n + 1, sizeof *kv) < 0)
+		return qwen_oom(p->err);
 	kv = &keys->v[keys->n];
 	memset(kv, 0, sizeof *kv);
 	kv->offset = p->c.pos;
@@ -287,7 +269,7 @@ index_keys(struct qwen_gguf_keys *keys, struct qwen_err *err)
 
 	keys->by_key = qwen_alloc(keys->n, sizeof *keys->by_key);
 	if (keys->by_key == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < keys->n; i++)
 		keys->by_key[i] = &keys->v[i];
 	qsort(keys->by_key, keys->n, sizeof *keys->by_key, cmp_keys);
@@ -423,8 +405,8 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 	struct qwen_gguf_entry *e;
 	struct qwen_str name;
 
-	if (grow((void **)&dir->v, dir->n, &dir->cap, sizeof *e) < 0)
-		return complain(p, QWEN_ENOMEM, "out of memory");
+	if (qwen_grow(&dir->v, &dir->cap, dir->n + 1, sizeof *e) < 0)
+		return qwen_oom(p->err);
 	e = &dir->v[dir->n];
 	memset(e, 0, sizeof *e);
 	e->record = p->c.pos;
@@ -490,7 +472,7 @@ check_overlap(struct qwen_gguf_entry *v, size_t n, struct qwen_err *err)
 	int rc = 0;
 
 	if ((by = qwen_alloc(n, sizeof *by)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < n; i++)
 		by[i] = &v[i];
 	qsort(by, n, sizeof *by, cmp_offsets);
@@ -538,7 +520,7 @@ qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err)
 
 	dir->by_name = qwen_alloc(dir->n, sizeof *dir->by_name);
 	if (dir->by_name == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < dir->n; i++) {
 		dir->v[i].t.name = dir->v[i].name;
 		dir->by_name[i] = &dir->v[i];

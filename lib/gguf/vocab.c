@@ -106,7 +106,7 @@ qwen_vocab_init(struct qwen_vocab *v, const struct qwen_gguf *g,
 		return -1;
 	v->text = malloc((v->n + 1) * sizeof *v->text);
 	if (v->text == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (locate(v, err) < 0) {
 		qwen_vocab_fini(v);
 		return -1;
@@ -181,7 +181,7 @@ qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 		return -1;
 	h = XXH3_createState();
 	if (h == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	XXH3_128bits_reset(h);
 	hash_part(h, pre.s, 1, pre.len);
 	hash_part(h, tokens->data, tokens->n, tokens->bytes);

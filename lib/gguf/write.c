@@ -49,7 +49,7 @@ qwen_gguf_writer_new(struct qwen_gguf_writer **out, struct qwen_err *err)
 {
 	*out = calloc(1, sizeof **out);
 	if (*out == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	(*out)->alignment = GGUF_ALIGN_DEFAULT;
 	return 0;
 }
@@ -70,27 +70,17 @@ qwen_gguf_writer_free(struct qwen_gguf_writer *w)
 static unsigned char *
 extend(struct qwen_gguf_writer *w, struct buf *b, size_t n)
 {
-	size_t need, cap;
-	unsigned char *p;
+	size_t need;
 
 	if (w->bad.code != 0)
 		return NULL;
-	if (qwen_add(b->n, n, &need) < 0 || need > SIZE_MAX / 2)
-		goto nomem;
-	if (need > b->cap) {
-		for (cap = b->cap ? b->cap : 4096; cap < need; cap *= 2)
-			;
-		if ((p = realloc(b->p, cap)) == NULL)
-			goto nomem;
-		b->p = p;
-		b->cap = cap;
+	if (qwen_add(b->n, n, &need) < 0 ||
+	    qwen_grow(&b->p, &b->cap, need, 1) < 0) {
+		qwen_oom(&w->bad);
+		return NULL;
 	}
-	p = b->p + b->n;
 	b->n = need;
-	return p;
-nomem:
-	qwen_fail(&w->bad, QWEN_ENOMEM, "out of memory");
-	return NULL;
+	return b->p + need - n;
 }
 
 static void
@@ -238,16 +228,12 @@ tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
 static struct item *
 new_item(struct qwen_gguf_writer *w)
 {
-	size_t cap = w->cap_items ? w->cap_items * 2 : 256;
 	struct item *v;
 
-	if (w->n_items == w->cap_items) {
-		if ((v = realloc(w->item, cap * sizeof *v)) == NULL) {
-			qwen_fail(&w->bad, QWEN_ENOMEM, "out of memory");
-			return NULL;
-		}
-		w->item = v;
-		w->cap_items = cap;
+	if (qwen_grow(&w->item, &w->cap_items, w->n_items + 1,
+	    sizeof *v) < 0) {
+		qwen_oom(&w->bad);
+		return NULL;
 	}
 	v = &w->item[w->n_items++];
 	memset(v, 0, sizeof *v);

@@ -232,21 +232,6 @@ need(const struct fields *f, enum key k, struct qwen_err *err)
 /* ------------------------------------------------------------ their values */
 
 static int
-grow(void **p, size_t *cap, size_t n, size_t size, struct qwen_err *err)
-{
-	void *more;
-
-	if (n <= *cap)
-		return 0;
-	if ((more = qwen_alloc(n, size)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	free(*p);
-	*p = more;
-	*cap = n;
-	return 0;
-}
-
-static int
 get_ids(const struct qwen_item *it, const struct qwen_header *h, int32_t *out,
     struct qwen_err *err)
 {
@@ -355,8 +340,9 @@ take_tokens(struct qwen_record *rec, const struct fields *f,
 	const struct qwen_item *it = &f->v[K_TOKENS];
 
 	rec->n = (size_t)it->n / 4;
-	if (grow((void **)&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids,
-	    err) < 0 || get_ids(it, rec->header, nb->ids, err) < 0)
+	if (qwen_grow(&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids) < 0)
+		return qwen_oom(err);
+	if (get_ids(it, rec->header, nb->ids, err) < 0)
 		return -1;
 	rec->ids = nb->ids;
 	return 0;
@@ -391,8 +377,9 @@ take_best(struct qwen_record *rec, const struct fields *f,
 	if (it->n != f->v[K_LOGITS].n)
 		return qwen_fail(err, QWEN_EFORMAT, "%zu ids for %zu logits",
 		    (size_t)it->n / 4, rec->n);
-	if (grow((void **)&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids,
-	    err) < 0 || get_ids(it, rec->header, nb->ids, err) < 0 ||
+	if (qwen_grow(&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids) < 0)
+		return qwen_oom(err);
+	if (get_ids(it, rec->header, nb->ids, err) < 0 ||
 	    check_order(nb->logits, nb->ids, rec->n, err) < 0)
 		return -1;
 	rec->ids = nb->ids;
@@ -416,8 +403,10 @@ take_logits(struct qwen_record *rec, const struct fields *f,
 		return qwen_fail(err, QWEN_EFORMAT, "a row of %zu logits for "
 		    "a vocabulary of %lu", rec->n,
 		    (unsigned long)rec->header->n_vocab);
-	if (grow((void **)&nb->logits, &nb->cap_logits, rec->n,
-	    sizeof *nb->logits, err) < 0 || get_row(it, nb->logits, err) < 0)
+	if (qwen_grow(&nb->logits, &nb->cap_logits, rec->n,
+	    sizeof *nb->logits) < 0)
+		return qwen_oom(err);
+	if (get_row(it, nb->logits, err) < 0)
 		return -1;
 	rec->logits = nb->logits;
 	return f->there[K_IDS] ? take_best(rec, f, nb, err) : 0;

@@ -24,7 +24,7 @@ static int
 start(XXH3_state_t **st, struct qwen_err *err)
 {
 	if ((*st = XXH3_createState()) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	XXH3_128bits_reset(*st);
 	return 0;
 }

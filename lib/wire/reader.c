@@ -50,7 +50,7 @@ qwen_reader_open(struct qwen_reader **out, int fd,
 	if ((r = qwen_alloc(1, sizeof *r)) == NULL ||
 	    (r->buf = qwen_alloc(1, BUF_BYTES)) == NULL) {
 		free(r);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	r->fd = fd;
 	r->cap = BUF_BYTES;
@@ -77,27 +77,18 @@ qwen_reader_close(struct qwen_reader *r)
 
 /* ------------------------------------------------------------------- bytes */
 
-/* Room behind the bytes in use: move them to the front, or double the buffer. */
+/* Room behind the bytes in use: move them to the front, or grow the buffer. */
 static int
 make_room(struct qwen_reader *r, struct qwen_err *err)
 {
-	unsigned char *more;
-
 	if (r->start > 0) {
 		/* what is left is less than one record */
 		memmove(r->buf, r->buf + r->start, r->end - r->start);
 		r->end -= r->start;
 		r->start = 0;
 	}
-	if (r->end < r->cap)
-		return 0;
-	if ((more = qwen_alloc(2, r->cap)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	memcpy(more, r->buf, r->end);
-	free(r->buf);
-	r->buf = more;
-	r->cap *= 2;
-	return 0;
+	return qwen_grow(&r->buf, &r->cap, r->end + 1, 1) < 0 ?
+	    qwen_oom(err) : 0;
 }
 
 /* More bytes: 1, or 0 at the end, or -1. */

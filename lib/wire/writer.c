@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "wire/record.h"
 
 enum { BUF_BYTES = 1 << 16 };
@@ -52,7 +53,7 @@ qwen_writer_open(struct qwen_writer **out, int fd,
     const struct qwen_writer_opts *opts, struct qwen_err *err)
 {
 	if ((*out = qwen_alloc(1, sizeof **out)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	(*out)->fd = fd;
 	if (opts != NULL)
 		(*out)->opts = *opts;
@@ -270,20 +271,12 @@ json_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
 static void
 json_string(struct qwen_writer *w, const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
-	int valid = s[qwen_utf8_check(s, strlen(s))] == '\0';
+	char out[QWEN_JSON_CHAR];
+	size_t n = strlen(s), used;
 
 	put_str(w, "\"");
-	for (; *p != '\0'; p++) {
-		if (*p < 0x20 || *p == 0x7f)
-			putf(w, "\\u%04x", *p);
-		else if (*p == '"' || *p == '\\')
-			putf(w, "\\%c", *p);
-		else if (*p >= 0x80 && !valid)
-			put_str(w, "\\ufffd");
-		else
-			put_bytes(w, p, 1);
-	}
+	for (; n > 0; s += used, n -= used)
+		put_bytes(w, out, qwen_json_char(s, n, &used, out));
 	put_str(w, "\"");
 }
 

@@ -182,7 +182,7 @@ far_reach(void)
 	enum { N = 5000 };
 	static unsigned char seen[256][256], p[N];
 	struct qwen_bpe_scratch scratch = { NULL, 0 };
-	char left[3] = "", right[3] = "";
+	char left[5] = "", right[5] = "";
 	uint64_t seed = 1;
 	struct model m;
 	size_t n, i;
@@ -196,8 +196,8 @@ far_reach(void)
 	}
 	vocab_init(&m.v, "qwen2");
 	for (i = N - 1; i > 0; i--) {
-		left[qwen_bytemap_write(p[i - 1], (unsigned char *)left)] = 0;
-		right[qwen_bytemap_write(p[i], (unsigned char *)right)] = 0;
+		left[qwen_bytemap_write(p[i - 1], left)] = 0;
+		right[qwen_bytemap_write(p[i], right)] = 0;
 		vocab_pair(&m.v, left, right);
 	}
 	m.t = vocab_open(&m.v, &m.g);

@@ -21,19 +21,19 @@ alphabet(void)
 		{ 0xa1, "\xc2\xa1" }, { 0xac, "\xc2\xac" },
 		{ 0xae, "\xc2\xae" }, { 0xff, "\xc3\xbf" },
 	};
-	unsigned char s[2];
+	unsigned char s[4];
 	unsigned b;
 	size_t i, n, len;
 	int bad = 0;
 
 	for (i = 0; i < sizeof known / sizeof known[0]; i++) {
-		n = qwen_bytemap_write(known[i].byte, s);
+		n = qwen_bytemap_write(known[i].byte, (char *)s);
 		bad += n != strlen(known[i].text) ||
 		    memcmp(s, known[i].text, n) != 0;
 	}
 	ok(bad == 0, "characters of some bytes");
 	for (b = 0; b < 256; b++) {
-		n = qwen_bytemap_write(b, s);
+		n = qwen_bytemap_write(b, (char *)s);
 		bad += qwen_bytemap_read(s, n, &len) != (int)b || len != n;
 	}
 	ok(bad == 0, "each byte has its own");

@@ -115,14 +115,14 @@ vocab_pair(struct vocab *v, const char *left, const char *right)
 static inline void
 vocab_bytes(struct vocab *v)
 {
-	unsigned char s[2];
+	char s[4];
 	unsigned c, b;
 	size_t n;
 
 	for (c = 0; c < 0x144; c++) {
 		for (b = 0; b < 256; b++) {
 			n = qwen_bytemap_write(b, s);
-			if ((n == 1 ? s[0] : (s[0] & 0x1fu) << 6 |
+			if ((n == 1 ? s[0] & 0x7fu : (s[0] & 0x1fu) << 6 |
 			    (s[1] & 0x3fu)) == c)
 				vocab_token_n(v, s, n, QWEN_TOKEN_NORMAL);
 		}

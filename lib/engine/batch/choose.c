@@ -69,16 +69,8 @@ choose_one(void *arg, size_t item, int thread)
 static int
 append(struct qwen_task *t, int32_t id)
 {
-	size_t cap;
-	int32_t *p;
-
-	if (t->n == t->cap) {
-		if (qwen_add(t->cap, t->cap / 2 + 64, &cap) < 0 ||
-		    (p = realloc(t->text, cap * sizeof *p)) == NULL)
-			return -1;
-		t->text = p;
-		t->cap = cap;
-	}
+	if (qwen_grow(&t->text, &t->cap, t->n + 1, sizeof *t->text) < 0)
+		return -1;
 	t->text[t->n++] = id;
 	return 0;
 }
@@ -110,7 +102,7 @@ go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 		return 0;
 	}
 	if (append(t, t->choice.id) < 0)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	w->stats.chosen++;
 	t->choice.n = t->n - t->n_prompt;
 	enough = t->job.token(t->job.arg, &t->choice);

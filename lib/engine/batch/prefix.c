@@ -168,7 +168,7 @@ qwen_node_leave(struct qwen_work *w, struct qwen_task *t,
 	while (w->n_node >= w->cap_node && qwen_node_drop(w, NULL))
 		;
 	if ((node = qwen_alloc(1, sizeof *node)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	failed = copy(w, t->s, &node->s, err);
 	if (node->s == NULL) {
 		free(node);

@@ -39,7 +39,7 @@ qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
 
 	*out = NULL;
 	if (w == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	w->o = *o;
 	if (w->o.n_sequences == 0)
 		w->o.n_sequences = DEFAULT_SEQUENCES;
@@ -53,7 +53,7 @@ qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
 	qwen_cache_usage(o->cache, &w->usage);
 	if (allocate(w) < 0) {
 		qwen_work_free(w);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	if (o->store != NULL && qwen_header_init(&w->header,
 	    QWEN_STREAM_STATE, qwen_model_gguf(o->model), err) < 0) {
@@ -134,23 +134,6 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	return 0;
 }
 
-/* Room for every task that may have to wait. */
-static int
-reserve(struct qwen_work *w)
-{
-	size_t n = w->n_waiting + w->n_active + 1;
-	struct qwen_task **p;
-
-	if (n <= w->cap_waiting)
-		return 0;
-	n += n / 2 + 16;
-	if ((p = realloc(w->waiting, n * sizeof *p)) == NULL)
-		return -1;
-	w->waiting = p;
-	w->cap_waiting = n;
-	return 0;
-}
-
 int
 qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
     struct qwen_err *err)
@@ -160,7 +143,9 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 	if (check_job(w, job, err) < 0)
 		return -1;
 	t = qwen_alloc(1, sizeof *t);
-	if (t == NULL || reserve(w) < 0)
+	/* room for every task that may have to wait */
+	if (t == NULL || qwen_grow(&w->waiting, &w->cap_waiting,
+	    w->n_waiting + w->n_active + 1, sizeof *w->waiting) < 0)
 		goto nomem;
 	t->cap = job->n + 64;
 	t->text = qwen_alloc(t->cap, sizeof *t->text);
@@ -179,7 +164,7 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 nomem:
 	if (t != NULL)
 		free_task(t);
-	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return qwen_oom(err);
 }
 
 void

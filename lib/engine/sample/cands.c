@@ -18,7 +18,7 @@ qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err)
 
 	memset(l, 0, sizeof *l);
 	if (qwen_add(cap, BLOCK - 1, &padded) < 0)
-		return qwen_fail(err, QWEN_ENOMEM, "%zu candidates", cap);
+		return qwen_oom(err);
 	padded -= padded % BLOCK;
 	l->sift = qwen_sift_choose(qwen_cpu_detect());
 	l->logit = qwen_alloc(padded, sizeof *l->logit);
@@ -37,7 +37,7 @@ qwen_cands_init(struct qwen_cands *l, size_t cap, struct qwen_err *err)
 	    l->pick == NULL || l->bin == NULL || l->block == NULL ||
 	    l->span == NULL) {
 		qwen_cands_fini(l);
-		return qwen_fail(err, QWEN_ENOMEM, "%zu candidates", cap);
+		return qwen_oom(err);
 	}
 	for (i = 0; i < padded; i++)
 		l->id[i] = (int32_t)i;
@@ -83,7 +83,7 @@ sort_by_id(struct qwen_cands *l, size_t n, struct qwen_err *err)
 	size_t i;
 
 	if (e == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a row of %zu logits", n);
+		return qwen_oom(err);
 	for (i = 0; i < n; i++)
 		e[i] = (struct entry){ l->id[i], l->logit[i] };
 	qsort(e, n, sizeof *e, compare_id);

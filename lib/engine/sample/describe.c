@@ -136,7 +136,7 @@ qwen_sampler_read(struct qwen_sampler *s, const char *text,
 	int rc = 0;
 
 	if (copy == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	memcpy(copy, text, strlen(text));
 	for (word = strtok_r(copy, " ", &save); word != NULL && rc == 0;
 	    word = strtok_r(NULL, " ", &save)) {

@@ -163,13 +163,13 @@ set_text(struct qwen_sampler *s, size_t i, const char *text,
 		return -1;
 	copy = qwen_alloc(strlen(text) + 1, 1);
 	if (copy == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	memcpy(copy, text, strlen(text));
 	if (qwen_sample_opt(i)->type == QWEN_SAMPLE_TEXT)
 		qwen_sample_free_list(l);
 	if ((more = realloc(l->text, (l->n + 1) * sizeof *more)) == NULL) {
 		free(copy);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	l->text = more;
 	l->text[l->n++] = copy;

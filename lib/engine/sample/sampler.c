@@ -19,7 +19,7 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 	*out = NULL;
 	if (s == NULL || (s->v = calloc(n, sizeof *s->v)) == NULL) {
 		free(s);
-		return qwen_fail(err, QWEN_ENOMEM, "a sampler");
+		return qwen_oom(err);
 	}
 	for (i = 0; i < n; i++)
 		s->v[i] = qwen_sample_initial(qwen_sample_opt(i));
@@ -112,7 +112,7 @@ copy_ids(int32_t **to, size_t *n_to, const int32_t *ids, size_t n,
 	int32_t *copy = qwen_alloc(n, sizeof *copy);
 
 	if (copy == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a list of %zu tokens", n);
+		return qwen_oom(err);
 	if (n > 0)
 		memcpy(copy, ids, n * sizeof *copy);
 	qsort(copy, n, sizeof *copy, compare_i32);
@@ -239,8 +239,7 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 		for (k = 0; k < n; k++) {
 			if (slot->m->accept(slot->v, slot->memory, tokens[k],
 			    generated) < 0)
-				return qwen_fail(err, QWEN_ENOMEM,
-				    "sampling: %s", slot->m->name);
+				return qwen_oom(err);
 		}
 	}
 	for (k = 0; k < n && s->constraint != NULL; k++) {

@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /* seen.c - a list of tokens that grows. */
-#include <stdlib.h>
-
 #include "base/mem.h"
 #include "engine/sample/seen.h"
 
 int
 qwen_seen_add(struct qwen_seen *s, int32_t token)
 {
-	size_t cap = s->cap * 2 + 64, bytes;
-	int32_t *p;
-
-	if (s->n == s->cap) {
-		if (qwen_mul(cap, sizeof *p, &bytes) < 0 ||
-		    (p = realloc(s->token, bytes)) == NULL)
-			return -1;
-		s->token = p;
-		s->cap = cap;
-	}
+	if (qwen_grow(&s->token, &s->cap, s->n + 1, sizeof *s->token) < 0)
+		return -1;
 	s->token[s->n++] = token;
 	return 0;
 }

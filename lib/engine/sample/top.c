@@ -42,7 +42,7 @@ qwen_sample_top(const float *logits, const int32_t *ids, size_t n,
 		qwen_cands_keep(&l, l.logit, NULL,
 		    n_out > 0 ? (double)n_out : 1);
 	if ((best = qwen_alloc(l.n, sizeof *best)) == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "the best %zu", n_out);
+		qwen_oom(err);
 		goto out;
 	}
 	for (i = 0; i < l.n; i++)

@@ -22,7 +22,7 @@ qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
 	ids = qwen_alloc(k, sizeof *ids);
 	best = qwen_alloc(k, sizeof *best);
 	if (top == NULL || ids == NULL || best == NULL)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	else if (k == 0)
 		rc = qwen_write_best(w, pos, ids, best, 0, 0, err);
 	else if (qwen_sample_top(logits, NULL, n, n, top, k, err) >= 0) {

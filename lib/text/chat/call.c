@@ -151,7 +151,7 @@ json_whole(struct qwen_reply *r, struct qwen_err *err)
 	v = c->args == NULL ? NULL : yyjson_val_mut_copy(c->args, args);
 	yyjson_doc_free(d);
 	if (v == NULL || c->name == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	yyjson_mut_doc_set_root(c->args, v);
 	c->begin = c->at;
 	c->state = CHAT_CALL_WHOLE;
@@ -199,11 +199,10 @@ opened(struct qwen_reply *r, struct qwen_err *err)
 		return is == 0 ? bad(c) : 0;
 	rc = named_tag(r, "<function=", &c->name);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
-		return rc < 0 ? qwen_fail(err, QWEN_ENOMEM, "out of memory") :
-		    rc;
+		return rc < 0 ? qwen_oom(err) : rc;
 	c->args = yyjson_mut_doc_new(NULL);
 	if (c->args == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	yyjson_mut_doc_set_root(c->args, yyjson_mut_obj(c->args));
 	c->state = CHAT_CALL_BETWEEN;
 	return GO_ON;
@@ -231,8 +230,7 @@ between(struct qwen_reply *r, struct qwen_err *err)
 	before = c->at;
 	rc = named_tag(r, "<parameter=", &c->param);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
-		return rc < 0 ? qwen_fail(err, QWEN_ENOMEM, "out of memory") :
-		    rc;
+		return rc < 0 ? qwen_oom(err) : rc;
 	if (c->at == r->text.n) {	/* what follows decides */
 		c->at = before;
 		return 0;
@@ -261,7 +259,7 @@ value(struct qwen_reply *r, size_t end, struct qwen_err *err)
 
 	if (v == NULL || key == NULL || !yyjson_mut_obj_add(
 	    yyjson_mut_doc_get_root(c->args), key, v))
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	c->state = CHAT_CALL_BETWEEN;
 	return GO_ON;
 }
@@ -344,7 +342,7 @@ give_call(struct qwen_reply *r, struct qwen_err *err)
 	    yyjson_mut_val_mut_copy(r->doc,
 	    yyjson_mut_doc_get_root(c->args)))) {
 		free(json_text);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, c->name, err);
 	free(json_text);
@@ -379,7 +377,7 @@ static int
 give_bad(struct qwen_reply *r, size_t end, struct qwen_err *err)
 {
 	if (!yyjson_mut_arr_add_strncpy(r->doc, r->unparsed, r->text.s, end))
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	r->call.at = end;
 	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL,
 	    err);

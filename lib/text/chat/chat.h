@@ -219,6 +219,9 @@ int qwen_chat_step(struct chat_run *r, uint64_t n);
 
 /* Memory of the run, or NULL and the error is set. */
 void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
+/* Room for one more behind n in an array of it; as qwen_grow. */
+int qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
+    size_t size);
 
 int qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
     struct chat_value *out);

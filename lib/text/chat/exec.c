@@ -56,6 +56,26 @@ qwen_chat_new(struct chat_run *r, size_t n, size_t size)
 	return p;
 }
 
+int
+qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
+    size_t size)
+{
+	size_t more = n < 4 ? 4 : 2 * n;
+	void *new, *old;
+
+	if (n < *cap)
+		return 0;
+	if ((new = qwen_chat_new(r, more, size)) == NULL)
+		return -1;
+	/* the pointer may be of any type: its bytes are copied */
+	memcpy(&old, array, sizeof old);
+	if (n > 0)
+		memcpy(new, old, n * size);
+	memcpy(array, &new, sizeof new);
+	*cap = more;
+	return 0;
+}
+
 /* --------------------------------------------------------------- variables */
 
 const struct chat_value *
@@ -80,8 +100,7 @@ qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v)
 {
 	struct chat_scope *s = r->scope;
-	struct chat_var *var;
-	size_t i, cap;
+	size_t i;
 
 	for (i = 0; i < s->n; i++) {
 		if (strcmp(s->var[i].name, name) == 0) {
@@ -89,16 +108,8 @@ qwen_chat_set(struct chat_run *r, const char *name,
 			return qwen_chat_step(r, 1 + i / 16);
 		}
 	}
-	if (s->n == s->cap) {
-		cap = s->cap < 8 ? 8 : 2 * s->cap;
-		var = qwen_chat_new(r, cap, sizeof *var);
-		if (var == NULL)
-			return -1;
-		if (s->n > 0)
-			memcpy(var, s->var, s->n * sizeof *var);
-		s->var = var;
-		s->cap = cap;
-	}
+	if (qwen_chat_more(r, &s->var, s->n, &s->cap, sizeof *s->var) < 0)
+		return -1;
 	s->var[s->n].name = name;
 	s->var[s->n++].v = *v;
 	return qwen_chat_step(r, 1 + s->n / 16);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/chat/parse.h"
 
 static struct chat_node *unary(struct chat_parser *p, int with_filter);
@@ -35,31 +36,6 @@ hex(const char *s, const char *end, int digits, uint32_t *c)
 	return *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000) ? -1 : 0;
 }
 
-static size_t
-utf8(uint32_t c, char *out)
-{
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		out[0] = (char)(0xc0 | c >> 6);
-		out[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		out[0] = (char)(0xe0 | c >> 12);
-		out[1] = (char)(0x80 | (c >> 6 & 63));
-		out[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | c >> 18);
-	out[1] = (char)(0x80 | (c >> 12 & 63));
-	out[2] = (char)(0x80 | (c >> 6 & 63));
-	out[3] = (char)(0x80 | (c & 63));
-	return 4;
-}
-
 /* The escape whose letter is at *s: what it stands for goes to out. */
 static size_t
 escape(const char **s, const char *end, char *out)
@@ -81,7 +57,7 @@ escape(const char **s, const char *end, char *out)
 	}
 	if (digits > 0 && hex(*s + 1, end, digits, &c) == 0) {
 		*s += 1 + digits;
-		return utf8(c, out);
+		return qwen_utf8_write(c, out);
 	}
 	*out = '\\';	/* no escape after all */
 	return 1;

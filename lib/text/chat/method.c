@@ -159,19 +159,8 @@ struct parts {
 static int
 add(struct chat_run *r, struct parts *p, struct chat_text t)
 {
-	struct chat_value *v;
-	size_t cap;
-
-	if (p->l.n == p->cap) {
-		cap = p->cap < 4 ? 4 : 2 * p->cap;
-		v = qwen_chat_new(r, cap, sizeof *v);
-		if (v == NULL)
-			return -1;
-		if (p->l.n > 0)
-			memcpy(v, p->l.v, p->l.n * sizeof *v);
-		p->l.v = v;
-		p->cap = cap;
-	}
+	if (qwen_chat_more(r, &p->l.v, p->l.n, &p->cap, sizeof *p->l.v) < 0)
+		return -1;
 	p->l.v[p->l.n++] = chat_text(t);
 	return qwen_chat_step(r, 1);
 }

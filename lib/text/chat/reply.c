@@ -12,34 +12,19 @@
 #include "qwentext.h"
 
 static const char think[] = "<think>", end_think[] = "</think>";
+static const char no_character[] = "\xef\xbf\xbd";	/* U+FFFD */
 static const char open_tag[] = "<tool_call>", function[] = "<function=";
 
-int
-qwen_chat_append(struct chat_bytes *b, const char *s, size_t n,
-    struct qwen_err *err)
+static int
+append(struct qwen_text *b, const char *s, size_t n, struct qwen_err *err)
 {
-	size_t cap;
-	char *p;
-
-	if (b->s == NULL || b->cap - b->n < n) {
-		cap = b->n + n;
-		if (cap < n || cap > SIZE_MAX / 2)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		cap += cap / 2 + 64;
-		p = realloc(b->s, cap);
-		if (p == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		b->s = p;
-		b->cap = cap;
-	}
-	if (n > 0)
-		memcpy(b->s + b->n, s, n);
-	b->n += n;
-	return 0;
+	qwen_text_add(b, s, n);
+	return b->failed ? qwen_oom(err) : 0;
 }
 
-void
-qwen_chat_drop(struct chat_bytes *b, size_t n)
+/* Without the first n. */
+static void
+drop(struct qwen_text *b, size_t n)
 {
 	b->n -= n;
 	if (b->n > 0 && n > 0)
@@ -76,16 +61,14 @@ stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
 	text = qwen_chat_strip(&all, NULL, 2);
 	if (text.n > 0) {
 		t->begun = 1;
-		if (qwen_chat_append(&t->all, t->space.s, t->space.n,
-		    err) < 0 ||
-		    qwen_chat_append(&t->all, text.s, text.n, err) < 0 ||
+		if (append(&t->all, t->space.s, t->space.n, err) < 0 ||
+		    append(&t->all, text.s, text.n, err) < 0 ||
 		    qwen_chat_give(r, t->kind, t->all.s + from,
 		    t->all.n - from, NULL, err) < 0)
 			return -1;
 		t->space.n = 0;
 	}
-	return qwen_chat_append(&t->space, text.s + text.n, all.n - text.n,
-	    err);
+	return append(&t->space, text.s + text.n, all.n - text.n, err);
 }
 
 /* The first n bytes of r->text to a stream. */
@@ -95,7 +78,7 @@ pass(struct qwen_reply *r, struct chat_stream *t, size_t n,
 {
 	if (n > 0 && stream(r, t, r->text.s, n, err) < 0)
 		return -1;
-	qwen_chat_drop(&r->text, n);
+	drop(&r->text, n);
 	return 0;
 }
 
@@ -169,7 +152,7 @@ start(struct qwen_reply *r, int final)
 	if (t.n == 0)
 		return 0;
 	/* White space at the beginning is not given out in any case. */
-	qwen_chat_drop(&r->text, t.n - qwen_chat_strip(&t, NULL, 1).n);
+	drop(&r->text, t.n - qwen_chat_strip(&t, NULL, 1).n);
 	if (r->text.n == 0)
 		return 0;
 	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.n, think) : 0;
@@ -177,7 +160,7 @@ start(struct qwen_reply *r, int final)
 		return 0;
 	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_CONTENT;
 	if (is == 1)
-		qwen_chat_drop(&r->text, sizeof think - 1);
+		drop(&r->text, sizeof think - 1);
 	return 1;
 }
 
@@ -196,7 +179,7 @@ step(struct qwen_reply *r, int final, struct qwen_err *err)
 			return rc;
 		r->state = CHAT_REPLY_CONTENT;
 		if (qwen_chat_begins(r->text.s, r->text.n, end_think) == 1)
-			qwen_chat_drop(&r->text, sizeof end_think - 1);
+			drop(&r->text, sizeof end_think - 1);
 		return 1;
 	case CHAT_REPLY_CONTENT:
 		rc = text(r, &r->content, final, err);
@@ -207,7 +190,7 @@ step(struct qwen_reply *r, int final, struct qwen_err *err)
 		rc = qwen_chat_call(r, final, err);
 		if (rc <= 0)
 			return rc;
-		qwen_chat_drop(&r->text, r->call.at);
+		drop(&r->text, r->call.at);
 		qwen_chat_call_reset(&r->call);
 		r->state = CHAT_REPLY_CONTENT;
 		return 1;
@@ -239,9 +222,8 @@ put_byte(struct qwen_reply *r, unsigned char b, struct qwen_err *err)
 		k = qwen_utf8_read(r->tail, r->n_tail, &c);
 		if (k < 0)
 			return 0;
-		if (k == 0 ? qwen_chat_append(&r->text, "\xef\xbf\xbd", 3,
-		    err) < 0 : qwen_chat_append(&r->text,
-		    (const char *)r->tail, (size_t)k, err) < 0)
+		if (append(&r->text, k == 0 ? no_character :
+		    (const char *)r->tail, k == 0 ? 3 : (size_t)k, err) < 0)
 			return -1;
 		k = k == 0 ? 1 : k;
 		r->n_tail -= (size_t)k;
@@ -259,8 +241,7 @@ put_text(struct qwen_reply *r, const unsigned char *p, size_t n,
 	while (i < n) {
 		whole = r->n_tail > 0 ? 0 :
 		    qwen_utf8_check((const char *)p + i, n - i);
-		if (whole > 0 && qwen_chat_append(&r->text,
-		    (const char *)p + i, whole, err) < 0)
+		if (append(&r->text, (const char *)p + i, whole, err) < 0)
 			return -1;
 		i += whole;
 		if (i < n && put_byte(r, p[i++], err) < 0)
@@ -279,7 +260,7 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 
 	*out = NULL;
 	if (r == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	r->opts = *opts;
 	r->xml = t->xml;
 	r->thinks = t->thinks;
@@ -293,7 +274,7 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	r->unparsed = yyjson_mut_arr(r->doc);
 	if (r->calls == NULL || r->unparsed == NULL) {
 		qwen_reply_free(r);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	if (opts->tools != NULL) {
 		if (qwen_chat_read(&r->tools, opts->tools, opts->n_tools,
@@ -326,8 +307,7 @@ qwen_reply_feed(struct qwen_reply *r, const void *text_in, size_t n,
 int
 qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
 {
-	if (r->n_tail > 0 &&
-	    qwen_chat_append(&r->text, "\xef\xbf\xbd", 3, err) < 0)
+	if (r->n_tail > 0 && append(&r->text, no_character, 3, err) < 0)
 		return -1;
 	r->n_tail = 0;
 	return run(r, 1, err);
@@ -341,17 +321,17 @@ qwen_reply_free(struct qwen_reply *r)
 	yyjson_doc_free(r->tools);
 	yyjson_mut_doc_free(r->doc);
 	qwen_chat_call_reset(&r->call);
-	free(r->text.s);
-	free(r->reasoning.all.s);
-	free(r->reasoning.space.s);
-	free(r->content.all.s);
-	free(r->content.space.s);
+	qwen_text_fini(&r->text);
+	qwen_text_fini(&r->reasoning.all);
+	qwen_text_fini(&r->reasoning.space);
+	qwen_text_fini(&r->content.all);
+	qwen_text_fini(&r->content.space);
 	free(r);
 }
 
 static int
 add_text(yyjson_mut_doc *doc, yyjson_mut_val *root, const char *key,
-    const struct chat_bytes *b)
+    const struct qwen_text *b)
 {
 	return yyjson_mut_obj_add_strncpy(doc, root, key,
 	    b->n > 0 ? b->s : "", b->n);
@@ -380,6 +360,5 @@ qwen_reply_message(const struct qwen_reply *r, char **json, size_t *n,
 	if (ok)
 		*json = yyjson_mut_write(doc, 0, n);
 	yyjson_mut_doc_free(doc);
-	return *json != NULL ? 0 :
-	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return *json != NULL ? 0 : qwen_oom(err);
 }

@@ -3,28 +3,18 @@
 #ifndef QWEN_CHAT_REPLY_H
 #define QWEN_CHAT_REPLY_H
 
+#include "base/text.h"
 #include "text/chat/chat.h"
 #include <yyjson.h>
 
 enum { CHAT_NAME_MAX = 1000 };	/* bytes of a name in a tag */
 
-/* Bytes in a row. */
-struct chat_bytes {
-	char	*s;
-	size_t	 n, cap;
-};
-
-int qwen_chat_append(struct chat_bytes *b, const char *s, size_t n,
-    struct qwen_err *err);
-/* Drop the first n. */
-void qwen_chat_drop(struct chat_bytes *b, size_t n);
-
 /* Text that goes out without white space at its ends. */
 struct chat_stream {
 	enum qwen_reply_kind	kind;
 	int			begun;
-	struct chat_bytes	space;	/* may be the end */
-	struct chat_bytes	all;	/* what went out */
+	struct qwen_text	space;	/* may be the end */
+	struct qwen_text	all;	/* what went out */
 };
 
 /* Where in a call the reader is; the texts are offsets into text. */
@@ -63,7 +53,7 @@ struct qwen_reply {
 	enum chat_reply_state	 state;
 	unsigned char		 tail[4];	/* of a character */
 	size_t			 n_tail;
-	struct chat_bytes	 text;		/* not given out yet */
+	struct qwen_text	 text;		/* not given out yet */
 	struct chat_stream	 reasoning, content;
 	struct chat_call	 call;
 	yyjson_mut_doc		*doc;		/* holds the lists */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/chat/request.h"
 
 static int
@@ -192,7 +193,7 @@ qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
 	if (*out != NULL)
 		return 0;
 	if (e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	return qwen_fail(err, QWEN_EFORMAT, "%s: no JSON at byte %zu: %s",
 	    what, e.pos, e.msg);
 }
@@ -242,13 +243,28 @@ name_reasoning(struct chat_run *r, struct chat_dict *m)
 	return 0;
 }
 
+/* JSON that lives as long as the request; NULL and an error. */
+static yyjson_doc *
+read(struct qwen_chat_request *q, struct chat_run *r, const char *json,
+    size_t n, const char *what)
+{
+	if (qwen_grow(&q->doc, &q->cap_doc, q->n_doc + 1,
+	    sizeof *q->doc) < 0) {
+		qwen_oom(r->err);
+		return NULL;
+	}
+	if (qwen_chat_read(&q->doc[q->n_doc], json, n, what, r->err) < 0)
+		return NULL;
+	return q->doc[q->n_doc++];
+}
+
 /* Arguments given as a JSON string, as an object. */
 static int
 parse_arguments(struct qwen_chat_request *q, struct chat_run *r,
     struct chat_dict *call)
 {
 	struct chat_value *f, *v;
-	yyjson_doc **doc;
+	yyjson_doc *doc;
 
 	if (get(r, call, "function", &f) < 0)
 		return -1;
@@ -258,17 +274,12 @@ parse_arguments(struct qwen_chat_request *q, struct chat_run *r,
 		return -1;
 	if (v == NULL || v->type != CHAT_TEXT)
 		return 0;
-	doc = realloc(q->doc, (q->n_doc + 1) * sizeof *doc);
+	doc = read(q, r, v->u.s.s, v->u.s.n, "arguments of a tool call");
 	if (doc == NULL)
-		return qwen_fail(r->err, QWEN_ENOMEM, "out of memory");
-	q->doc = doc;
-	if (qwen_chat_read(&doc[q->n_doc], v->u.s.s, v->u.s.n,
-	    "arguments of a tool call", r->err) < 0)
 		return -1;
-	q->n_doc++;
-	if (!yyjson_is_obj(yyjson_doc_get_root(doc[q->n_doc - 1])))
+	if (!yyjson_is_obj(yyjson_doc_get_root(doc)))
 		return fail(r, "arguments of a tool call are no object");
-	return convert(r, yyjson_doc_get_root(doc[q->n_doc - 1]), 8, v);
+	return convert(r, yyjson_doc_get_root(doc), 8, v);
 }
 
 static int
@@ -462,16 +473,13 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
 {
 	struct chat_value v, *more, none = { .type = CHAT_NONE };
 	struct chat_value yes = chat_bool(1);
+	yyjson_doc *doc = read(q, r, json, n, "request");
 
-	q->doc = malloc(sizeof *q->doc);
-	if (q->doc == NULL)
-		return qwen_fail(r->err, QWEN_ENOMEM, "out of memory");
-	if (qwen_chat_read(q->doc, json, n, "request", r->err) < 0)
+	if (doc == NULL)
 		return -1;
-	q->n_doc = 1;
-	if (!yyjson_is_obj(yyjson_doc_get_root(q->doc[0])))
+	if (!yyjson_is_obj(yyjson_doc_get_root(doc)))
 		return fail(r, "the request is no JSON object");
-	if (convert(r, yyjson_doc_get_root(q->doc[0]), 0, &v) < 0 ||
+	if (convert(r, yyjson_doc_get_root(doc), 0, &v) < 0 ||
 	    check_messages(r, v.u.d, &q->messages) < 0 ||
 	    messages(q, r, &q->messages->u.l, arguments) < 0)
 		return -1;

@@ -8,7 +8,7 @@
 
 struct qwen_chat_request {
 	yyjson_doc		**doc;		/* that the values are of */
-	size_t			 n_doc;
+	size_t			 n_doc, cap_doc;
 	struct chat_value	*messages;
 };
 

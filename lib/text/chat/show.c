@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/chat/chat.h"
 
 /* The digits of the shortest decimal that reads back, and its exponent. */
@@ -101,36 +102,22 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 
 /* -------------------------------------------------------------------- JSON */
 
-/* How the byte is written in a JSON string if not as it is, or NULL. */
-static const char *
-json_escape(unsigned char c, char s[8])
-{
-	static const char letter[] = "btnvfr";	/* from 8 on */
-
-	if (c >= 0x20)
-		return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : NULL;
-	if (c >= 8 && c <= 13 && c != 11)
-		snprintf(s, 8, "\\%c", letter[c - 8]);
-	else
-		snprintf(s, 8, "\\u%04x", c);
-	return s;
-}
-
+/* As Python has it: only what JSON asks for is escaped. */
 static int
 json_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 {
-	char buf[8];
-	const char *e;
-	size_t i, begin = 0;
+	char buf[QWEN_JSON_CHAR + 1];
+	size_t i, begin = 0, used;
 
 	if (put(r, b, "\"") < 0)
 		return -1;
 	for (i = 0; i < t->n; i++) {
-		e = json_escape((unsigned char)t->s[i], buf);
-		if (e == NULL)
+		if ((unsigned char)t->s[i] >= 0x20 && t->s[i] != '"' &&
+		    t->s[i] != '\\')
 			continue;
+		buf[qwen_json_char(t->s + i, 1, &used, buf)] = '\0';
 		if (put_slice(r, b, t, begin, i) < 0 ||
-		    put_escape(r, b, t, i, e) < 0)
+		    put_escape(r, b, t, i, buf) < 0)
 			return -1;
 		begin = i + 1;
 	}

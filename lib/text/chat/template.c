@@ -67,12 +67,12 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 		    "bytes; at most %d are read", n, CHAT_TEMPLATE_MAX);
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	t->mem.max = PARSE_MEMORY;
 	t->source = malloc(n + 1);
 	if (t->source == NULL) {
 		qwen_template_close(t);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	memcpy(t->source, source, n);
 	n = normalise(t->source, n);
@@ -207,7 +207,7 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 	*out = calloc(1, sizeof **out);
 	if (*out == NULL) {
 		qwen_chat_buf_fini(&b);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	(*out)->s = b.s;
 	(*out)->own = b.from;

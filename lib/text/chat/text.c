@@ -118,27 +118,18 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 static int
 reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 {
-	size_t want;
-	char *s;
-	unsigned char *from;
+	size_t want, had = b->cap, cap = had;
 
-	if (b->cap - b->n >= n)
+	if (had - b->n >= n)
 		return 0;
-	if (qwen_add(b->n, n, &want) < 0 || want > SIZE_MAX / 4)
+	/* they grow by half as much again */
+	if (qwen_add(b->n, n, &want) < 0 || want > SIZE_MAX / 4 ||
+	    3 * want - 2 * had > r->mem.max - r->mem.total ||
+	    qwen_grow(&b->s, &cap, want, 1) < 0 ||
+	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
 		return qwen_chat_limit(r, "memory");
-	want = want < 256 ? 256 : want + want / 2;
-	/* Counted with the rest until it is taken. */
-	if (2 * (want - b->cap) > r->mem.max - r->mem.total)
-		return qwen_chat_limit(r, "memory");
-	r->mem.total += 2 * (want - b->cap);
-	s = realloc(b->s, want);
-	if (s != NULL)
-		b->s = s;
-	from = s == NULL ? NULL : realloc(b->from, want);
-	if (from == NULL)
-		return qwen_chat_limit(r, "memory");
-	b->from = from;
-	b->cap = want;
+	/* counted with the rest until it is taken */
+	r->mem.total += 2 * (b->cap - had);
 	return 0;
 }
 

@@ -160,28 +160,6 @@ qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
 	return 0;
 }
 
-static int
-add_pair(struct chat_run *r, struct chat_dict *d,
-    const struct chat_value *key, const struct chat_value *v)
-{
-	struct chat_pair *p;
-	size_t cap;
-
-	if (d->n == d->cap) {
-		cap = d->cap < 4 ? 4 : 2 * d->cap;
-		p = qwen_chat_new(r, cap, sizeof *p);
-		if (p == NULL)
-			return -1;
-		if (d->n > 0)
-			memcpy(p, d->p, d->n * sizeof *p);
-		d->p = p;
-		d->cap = cap;
-	}
-	d->p[d->n].key = *key;
-	d->p[d->n++].v = *v;
-	return 0;
-}
-
 int
 qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v)
@@ -193,9 +171,14 @@ qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
 		    qwen_chat_type_name(key));
 	if (qwen_chat_find(r, d, key, &old) < 0)
 		return -1;
-	if (old == NULL)
-		return add_pair(r, d, key, v);
-	*(struct chat_value *)(uintptr_t)old = *v;
+	if (old != NULL) {
+		*(struct chat_value *)(uintptr_t)old = *v;
+		return 0;
+	}
+	if (qwen_chat_more(r, &d->p, d->n, &d->cap, sizeof *d->p) < 0)
+		return -1;
+	d->p[d->n].key = *key;
+	d->p[d->n++].v = *v;
 	return 0;
 }
 

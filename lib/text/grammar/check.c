@@ -118,7 +118,7 @@ qwen_grammar_check(struct qwen_grammar *g, struct qwen_err *err)
 	int rc;
 
 	if (w.todo == NULL || w.seen == NULL || calls == NULL || count == NULL) {
-		rc = qwen_fail(err, QWEN_ENOMEM, "a grammar");
+		rc = qwen_oom(err);
 	} else {
 		find_nullable(g, &w);
 		rc = find_circle(g, &w, calls, count,

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "text/grammar/grammar.h"
 
 enum ast_kind {
@@ -50,38 +51,21 @@ fail(const struct parser *p, const char *what)
 	return qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
 }
 
-/* Room for one more of size bytes in an array that doubles. */
-static int
-grow(void **array, size_t n, size_t *cap, size_t size, struct qwen_err *err)
-{
-	size_t more = *cap * 2 + 64, bytes;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	if (qwen_mul(more, size, &bytes) < 0 ||
-	    (p = realloc(*array, bytes)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a grammar");
-	*array = p;
-	*cap = more;
-	return 0;
-}
-
 /* ----------------------------------------------------------------- reading */
 
 /* A part, or UINT32_MAX. */
 static uint32_t
 make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 {
-	void *array = p->ast;
-
 	if (p->n_ast >= QWEN_GRAMMAR_NODES) {
 		fail(p, "the grammar is too large");
 		return UINT32_MAX;
 	}
-	if (grow(&array, p->n_ast, &p->cap_ast, sizeof *p->ast, p->err) < 0)
+	if (qwen_grow(&p->ast, &p->cap_ast, p->n_ast + 1,
+	    sizeof *p->ast) < 0) {
+		qwen_oom(p->err);
 		return UINT32_MAX;
-	p->ast = array;
+	}
 	p->ast[p->n_ast] = (struct ast){ .kind = kind, .a = a, .b = b };
 	return (uint32_t)p->n_ast++;
 }
@@ -89,12 +73,9 @@ make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 static int
 add_range(struct parser *p, uint32_t lo, uint32_t hi)
 {
-	void *array = p->range;
-
-	if (grow(&array, p->n_range, &p->cap_range, sizeof *p->range,
-	    p->err) < 0)
-		return -1;
-	p->range = array;
+	if (qwen_grow(&p->range, &p->cap_range, p->n_range + 1,
+	    sizeof *p->range) < 0)
+		return qwen_oom(p->err);
 	p->range[p->n_range++] = (struct range){ lo, hi };
 	return 0;
 }
@@ -129,7 +110,6 @@ static uint32_t
 find_rule(struct parser *p, const char *name, size_t len)
 {
 	struct qwen_grammar *g = p->g;
-	void *array = g->rule;
 	char *copy;
 	size_t i;
 
@@ -142,12 +122,9 @@ find_rule(struct parser *p, const char *name, size_t len)
 		fail(p, "too many rules");
 		return UINT32_MAX;
 	}
-	if (grow(&array, g->n_rules, &g->cap_rules, sizeof *g->rule,
-	    p->err) < 0)
-		return UINT32_MAX;
-	g->rule = array;
-	if ((copy = qwen_alloc(len + 1, 1)) == NULL) {
-		qwen_fail(p->err, QWEN_ENOMEM, "a grammar");
+	if (qwen_grow(&g->rule, &g->cap_rules, g->n_rules + 1,
+	    sizeof *g->rule) < 0 || (copy = qwen_alloc(len + 1, 1)) == NULL) {
+		qwen_oom(p->err);
 		return UINT32_MAX;
 	}
 	memcpy(copy, name, len);
@@ -207,29 +184,19 @@ static int
 character(struct parser *p, uint32_t *out)
 {
 	const unsigned char *s = (const unsigned char *)p->s + p->i;
-	size_t left = p->n - p->i, len, k;
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	int len;
 
-	if (left == 0 || *s == '\n')
+	if (p->i == p->n || *s == '\n')
 		return fail(p, "a quote or bracket is not closed");
 	if (*s == '\\') {
 		p->i++;
 		if (escape(p, out) < 0)
 			return -1;
 	} else {
-		len = *s < 0x80 ? 1 : *s >= 0xf0 && *s < 0xf5 ? 4 :
-		    *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xc2 && *s < 0xe0 ? 2 : 0;
-		if (len == 0 || len > left)
+		len = qwen_utf8_read(s, p->n - p->i, out);
+		if (len <= 0)
 			return fail(p, "not UTF-8");
-		*out = len == 1 ? *s : *s & (0x7fu >> len);
-		for (k = 1; k < len; k++) {
-			if ((s[k] & 0xc0) != 0x80)
-				return fail(p, "not UTF-8");
-			*out = *out << 6 | (s[k] & 0x3f);
-		}
-		if (*out < least[len])
-			return fail(p, "not UTF-8");
-		p->i += len;
+		p->i += (size_t)len;
 	}
 	if (*out > 0x10ffff || (*out >= 0xd800 && *out < 0xe000))
 		return fail(p, "no Unicode character");
@@ -519,7 +486,6 @@ static uint32_t
 put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 {
 	struct qwen_grammar *g = p->g;
-	void *array = g->node;
 
 	if (next == UINT32_MAX || also == UINT32_MAX)
 		return UINT32_MAX;
@@ -528,10 +494,11 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 		    "nodes, its repetitions written out", QWEN_GRAMMAR_NODES);
 		return UINT32_MAX;
 	}
-	if (grow(&array, g->n_nodes, &g->cap_nodes, sizeof *g->node,
-	    p->err) < 0)
+	if (qwen_grow(&g->node, &g->cap_nodes, g->n_nodes + 1,
+	    sizeof *g->node) < 0) {
+		qwen_oom(p->err);
 		return UINT32_MAX;
-	g->node = array;
+	}
 	g->node[g->n_nodes] = (struct qwen_gnode){
 		.kind = (unsigned char)kind, .next = next, .also = also };
 	return (uint32_t)g->n_nodes++;
@@ -549,18 +516,6 @@ put_byte(struct parser *p, unsigned lo, unsigned hi, uint32_t next)
 	return at;
 }
 
-/* The n bytes of a character. */
-static void
-spell(uint32_t c, int n, unsigned char out[4])
-{
-	static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-	int k;
-
-	for (k = n - 1; k > 0; k--, c >>= 6)
-		out[k] = (unsigned char)(0x80 | (c & 0x3f));
-	out[0] = (unsigned char)(first[n] | c);
-}
-
 /*
  * Characters lo .. hi that have n bytes.  Where the first bytes differ and what
  * is behind them is not everything, the range is cut in two.
@@ -568,7 +523,7 @@ spell(uint32_t c, int n, unsigned char out[4])
 static uint32_t
 put_span(struct parser *p, uint32_t lo, uint32_t hi, int n, uint32_t next)
 {
-	unsigned char a[4], b[4];
+	char a[4], b[4];
 	int k, j;
 
 	for (k = 1; k < n; k++) {
@@ -585,10 +540,11 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, int n, uint32_t next)
 			    put_span(p, lo, (hi & ~low) - 1, n, next),
 			    put_span(p, hi & ~low, hi, n, next));
 	}
-	spell(lo, n, a);
-	spell(hi, n, b);
+	qwen_utf8_write(lo, a);
+	qwen_utf8_write(hi, b);
 	for (j = n - 1; j >= 0; j--)
-		next = put_byte(p, a[j], b[j], next);
+		next = put_byte(p, (unsigned char)a[j], (unsigned char)b[j],
+		    next);
 	return next;
 }
 
@@ -747,7 +703,7 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
 
 	*out = NULL;
 	if (g == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a grammar");
+		return qwen_oom(err);
 	if (n > QWEN_GRAMMAR_BYTES)
 		qwen_fail(err, QWEN_ERANGE, "a grammar of %zu bytes", n);
 	else

@@ -166,7 +166,7 @@ add(struct schema *s, uint32_t out, yyjson_val *v)
 	char *text = yyjson_val_write(v, 0, &n);
 
 	if (text == NULL)
-		qwen_schema_fail(s, v, "out of memory");
+		qwen_schema_oom(s);
 	else
 		qwen_snode_add(s, out, qwen_snode_literal(s, text, n));
 	free(text);

@@ -317,7 +317,7 @@ find_format(struct schema *s, const struct schema_all *all, struct range *r)
 		doc = yyjson_read(known[k].json, strlen(known[k].json),
 		    YYJSON_READ_NUMBER_AS_RAW);
 		if (doc == NULL) {
-			qwen_schema_fail(s, v, "out of memory");
+			qwen_schema_oom(s);
 			return;
 		}
 		tighten(s, yyjson_arr_get(doc->root, 0), 1, 0, r);

@@ -247,14 +247,11 @@ count_others(struct schema *s, const struct schema_all *all, struct object *o)
 static uint32_t
 character(const struct member *m, size_t i, size_t *len)
 {
-	const unsigned char *t = (const unsigned char *)m->name + i;
-	size_t k;
-	uint32_t c;
+	uint32_t c = 0;
 
-	*len = *t < 0x80 ? 1 : *t < 0xe0 ? 2 : *t < 0xf0 ? 3 : 4;
-	c = *len == 1 ? *t : *t & (0x7fu >> *len);
-	for (k = 1; k < *len; k++)
-		c = c << 6 | (t[k] & 0x3f);
+	/* names come from JSON, which was read: they are UTF-8 */
+	*len = (size_t)qwen_utf8_read((const unsigned char *)m->name + i,
+	    m->n - i, &c);
 	return c;
 }
 
@@ -338,7 +335,7 @@ other_name(struct schema *s, struct object *o)
 			m[n++] = &o->m[i];
 	}
 	if (m == NULL)
-		qwen_schema_fail(s, NULL, "out of memory");
+		qwen_schema_oom(s);
 	else {
 		qsort(m, n, sizeof *m, compare_name);
 		out = unlike(s, m, n, 0);
@@ -491,7 +488,7 @@ make_room(struct schema *s, const struct schema_all *all, struct object *o)
 		    yyjson_arr_size(qwen_schema_get(all, i, "required"));
 	o->cap = n < SCHEMA_KEYS ? n : SCHEMA_KEYS;
 	if ((o->m = qwen_alloc(o->cap, sizeof *o->m)) == NULL)
-		qwen_schema_fail(s, NULL, "out of memory");
+		qwen_schema_oom(s);
 	return o->m != NULL;
 }
 
@@ -502,7 +499,7 @@ qwen_schema_object(struct schema *s, const struct schema_all *all)
 	uint32_t out = SNODE_NEVER, body;
 
 	if (o == NULL) {
-		qwen_schema_fail(s, NULL, "out of memory");
+		qwen_schema_oom(s);
 		return SNODE_NEVER;
 	}
 	if (make_room(s, all, o)) {

@@ -58,6 +58,14 @@ qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 		qwen_fail(s->err, QWEN_EUNSUP, "#%s: %s", path, what);
 }
 
+void
+qwen_schema_oom(struct schema *s)
+{
+	if (!s->failed)
+		qwen_oom(s->err);
+	s->failed = 1;
+}
+
 int
 qwen_schema_step(struct schema *s)
 {
@@ -165,7 +173,7 @@ qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
 		make_rules(&s);
 		*out = qwen_schema_print(&s, n_out);
 		if (*out == NULL && !s.failed)
-			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			qwen_oom(err);
 	}
 	clear(&s);
 	return *out != NULL ? 0 : -1;

@@ -100,6 +100,8 @@ enum {
 void qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+void qwen_schema_oom(struct schema *s);
+
 /* A step of what might be too long; 0 if it is. */
 int qwen_schema_step(struct schema *s);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/schema/schema.h"
 
 #define YEAR "(?:[1-9]\\d{3}|0[1-9]\\d\\d|00[1-9]\\d|000[1-9])"
@@ -43,20 +44,20 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *behind)
 {
 	uint32_t at = qwen_snode_text(s, "\"\\\"");
-	size_t i;
+	char as[QWEN_JSON_CHAR];
+	size_t i, used, len;
 
 	for (i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)text[i];
-		const char *letters = "btn\vfr";
 
-		if (c == '"' || c == '\\')
-			qwen_snode_more(s, at, "\\\\\\%c", c);
-		else if (c >= 8 && c <= 13 && c != 11)
-			qwen_snode_more(s, at, "\\\\%c", letters[c - 8]);
-		else if (c < 0x20)
-			qwen_snode_more(s, at, "\\\\u%04x", c);
-		else
+		/* only what JSON asks for: so do models write it */
+		if (c >= 0x20 && c != '"' && c != '\\') {
 			qwen_snode_more(s, at, "%c", c);
+			continue;
+		}
+		len = qwen_json_char(text + i, 1, &used, as);
+		qwen_snode_more(s, at, "\\\\%s%.*s", c < 0x20 ? "" : "\\",
+		    (int)len - 1, as + 1);
 	}
 	qwen_snode_more(s, at, "\\\"%s\"", behind);
 	return at;

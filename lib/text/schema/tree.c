@@ -12,39 +12,24 @@
 #include "base/mem.h"
 #include "text/schema/schema.h"
 
-/* Room for n more in an array that doubles; 0 if there is none. */
+/* Room for n in an array that grows; 0 if there is none. */
 static int
-grow(struct schema *s, void **array, size_t used, size_t n, size_t *cap,
-    size_t size)
+grow(struct schema *s, void *array, size_t *cap, size_t n, size_t size)
 {
-	size_t more = *cap * 2 + n + 64, bytes;
-	void *p;
-
-	if (used + n <= *cap)
-		return 1;
-	if (qwen_mul(more, size, &bytes) < 0 ||
-	    (p = realloc(*array, bytes)) == NULL) {
-		qwen_schema_fail(s, NULL, "out of memory");
-		return 0;
-	}
-	*array = p;
-	*cap = more;
-	return 1;
+	if (!s->failed && qwen_grow(array, cap, n, size) < 0)
+		qwen_schema_oom(s);
+	return !s->failed;
 }
 
 /* A node; the first two are made like all others, by whoever begins. */
 uint32_t
 qwen_snode(struct schema *s, enum snode_kind kind)
 {
-	void *array = s->node;
-
 	if (s->n_nodes >= SCHEMA_NODES)
 		qwen_schema_fail(s, NULL, "the schema is too large, its "
 		    "alternatives written out");
-	if (s->failed || !grow(s, &array, s->n_nodes, 1, &s->cap_nodes,
-	    sizeof *s->node))
+	if (!grow(s, &s->node, &s->cap_nodes, s->n_nodes + 1, sizeof *s->node))
 		return SNODE_NEVER;
-	s->node = array;
 	s->node[s->n_nodes] = (struct snode){ .kind = kind };
 	return (uint32_t)s->n_nodes++;
 }
@@ -53,14 +38,11 @@ qwen_snode(struct schema *s, enum snode_kind kind)
 static void
 append(struct schema *s, const char *text, size_t n)
 {
-	void *array = s->text;
-
 	if (s->n_text + n > 4 * SCHEMA_BYTES)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
 		    "than %d bytes", SCHEMA_BYTES);
-	if (s->failed || !grow(s, &array, s->n_text, n, &s->cap_text, 1))
+	if (!grow(s, &s->text, &s->cap_text, s->n_text + n, 1))
 		return;
-	s->text = array;
 	memcpy(s->text + s->n_text, text, n);
 	s->n_text += n;
 }
@@ -192,15 +174,11 @@ qwen_snode_rule(struct schema *s, uint32_t rule)
 uint32_t
 qwen_schema_add_rule(struct schema *s, uint32_t node)
 {
-	void *array = s->rule;
-
 	if (s->n_rules >= SCHEMA_RULES)
 		qwen_schema_fail(s, NULL, "the schema is too large: more than "
 		    "%d rules", SCHEMA_RULES);
-	if (s->failed || !grow(s, &array, s->n_rules, 1, &s->cap_rules,
-	    sizeof *s->rule))
+	if (!grow(s, &s->rule, &s->cap_rules, s->n_rules + 1, sizeof *s->rule))
 		return 0;
-	s->rule = array;
 	s->rule[s->n_rules] = (struct schema_rule){ .node = node, .made = 1 };
 	return (uint32_t)s->n_rules++;
 }
@@ -300,12 +278,8 @@ print_repeat(struct schema *s, const struct snode *d)
 static void
 print_text(struct schema *s, const struct snode *d)
 {
-	void *array = s->text;
-
-	if (!grow(s, &array, s->n_text, d->len, &s->cap_text, 1))
-		return;
-	s->text = array;
-	append(s, s->text + d->text, d->len);
+	if (grow(s, &s->text, &s->cap_text, s->n_text + d->len, 1))
+		append(s, s->text + d->text, d->len);
 }
 
 static void

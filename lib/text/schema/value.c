@@ -182,7 +182,7 @@ choose(struct schema *s, const struct schema_all *all, int i,
 		return SNODE_NEVER;
 	}
 	if ((each = qwen_alloc(n, sizeof *each)) == NULL) {
-		qwen_schema_fail(s, list, "out of memory");
+		qwen_schema_oom(s);
 		return SNODE_NEVER;
 	}
 	yyjson_arr_foreach(list, k, max, v) {
@@ -289,7 +289,7 @@ rule_of(struct schema *s, const struct schema_all *all)
 	if (s->failed)
 		return SNODE_NEVER;
 	if ((copy = malloc(sizeof *copy)) == NULL) {
-		qwen_schema_fail(s, NULL, "out of memory");
+		qwen_schema_oom(s);
 		return SNODE_NEVER;
 	}
 	*copy = *all;

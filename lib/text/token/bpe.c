@@ -265,8 +265,7 @@ reserve(struct list *l, size_t n, struct qwen_bpe_scratch *scratch,
 		scratch->bytes = 0;
 		scratch->mem = malloc(bytes);
 		if (scratch->mem == NULL)
-			return qwen_fail(err, QWEN_ENOMEM,
-			    "out of memory for a word of %zu bytes", n);
+			return qwen_oom(err);
 		scratch->bytes = bytes;
 	}
 	l->id = scratch->mem;

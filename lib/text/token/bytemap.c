@@ -3,6 +3,7 @@
  * bytemap.c - bytes as characters that print.  A byte that prints in Latin-1
  * stands for itself; the other 68, in order, are U+0100 to U+0143.
  */
+#include "base/utf8.h"
 #include "text/token/tok.h"
 
 static int
@@ -42,15 +43,7 @@ qwen_bytemap_read(const unsigned char *s, size_t n, size_t *len)
 }
 
 size_t
-qwen_bytemap_write(unsigned byte, unsigned char s[2])
+qwen_bytemap_write(unsigned byte, char s[4])
 {
-	unsigned c = prints(byte) ? byte : 0x100 + rank(byte);
-
-	if (c < 0x80) {
-		s[0] = (unsigned char)c;
-		return 1;
-	}
-	s[0] = (unsigned char)(0xc0 | c >> 6);
-	s[1] = (unsigned char)(0x80 | (c & 0x3f));
-	return 2;
+	return qwen_utf8_write(prints(byte) ? byte : 0x100 + rank(byte), s);
 }

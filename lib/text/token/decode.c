@@ -27,7 +27,7 @@ qwen_tok_decoder_new(struct qwen_tok_decoder **out, const struct qwen_tok *t,
 		    "the tokenizer was not opened to decode");
 	d = calloc(1, sizeof *d);
 	if (d == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	d->t = t;
 	d->flags = flags;
 	d->cap = QWEN_TOK_PENDING_MAX + QWEN_TEXT_MAX;
@@ -35,7 +35,7 @@ qwen_tok_decoder_new(struct qwen_tok_decoder **out, const struct qwen_tok *t,
 	d->text = malloc(3 * d->cap);
 	if (d->raw == NULL || d->text == NULL) {
 		qwen_tok_decoder_free(d);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	*out = d;
 	return 0;

@@ -43,12 +43,6 @@ struct qwen_tok_encoder {
 	struct qwen_bpe_scratch scratch;
 };
 
-static int
-no_memory(struct qwen_err *err)
-{
-	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-}
-
 int
 qwen_tok_encoder_new(struct qwen_tok_encoder **out, const struct qwen_tok *t,
     unsigned flags, struct qwen_err *err)
@@ -61,14 +55,14 @@ qwen_tok_encoder_new(struct qwen_tok_encoder **out, const struct qwen_tok *t,
 		    "the tokenizer was not opened to encode");
 	e = calloc(1, sizeof *e);
 	if (e == NULL)
-		return no_memory(err);
+		return qwen_oom(err);
 	e->t = t;
 	e->special = &t->special[(flags & QWEN_TOK_SPECIAL) != 0];
 	/* calloc, since pages that are never used then cost nothing. */
 	e->cache_mem = calloc((1 << CACHE_SHIFT) + 2, sizeof *e->cache);
 	if (e->cache_mem == NULL) {
 		free(e);
-		return no_memory(err);
+		return qwen_oom(err);
 	}
 	e->cache = (struct memo *)(((uintptr_t)e->cache_mem + 63) &
 	    ~(uintptr_t)63);
@@ -100,41 +94,17 @@ reset(struct qwen_tok_encoder *e)
 static int
 reserve_ids(struct qwen_tok_encoder *e, size_t n, struct qwen_err *err)
 {
-	size_t want, bytes;
-	int32_t *ids;
-
-	if (e->cap_ids - e->n_ids >= n + CACHE_IDS)
-		return 0;
-	want = e->n_ids + n + CACHE_IDS;
-	want += want / 2;
-	if (qwen_mul(want, sizeof *ids, &bytes) < 0)
-		return no_memory(err);
-	ids = realloc(e->ids, bytes);
-	if (ids == NULL)
-		return no_memory(err);
-	e->ids = ids;
-	e->cap_ids = want;
-	return 0;
+	return qwen_grow(&e->ids, &e->cap_ids, e->n_ids + n + CACHE_IDS,
+	    sizeof *e->ids) < 0 ? qwen_oom(err) : 0;
 }
 
 static int
 append(struct qwen_tok_encoder *e, const unsigned char *text, size_t n,
     struct qwen_err *err)
 {
-	unsigned char *buf;
-	size_t cap;
-
-	if (e->buf == NULL || e->cap - e->n < n + QWEN_PRE_SLACK) {
-		cap = e->n + n + QWEN_PRE_SLACK;
-		cap += cap / 2;
-		if (cap < e->n)
-			return no_memory(err);
-		buf = realloc(e->buf, cap);
-		if (buf == NULL)
-			return no_memory(err);
-		e->buf = buf;
-		e->cap = cap;
-	}
+	if (n > SIZE_MAX - e->n - QWEN_PRE_SLACK ||
+	    qwen_grow(&e->buf, &e->cap, e->n + n + QWEN_PRE_SLACK, 1) < 0)
+		return qwen_oom(err);
 	if (n > 0)
 		memcpy(e->buf + e->n, text, n);
 	e->n += n;

@@ -198,7 +198,7 @@ find_bytes(struct build *b, struct qwen_err *err)
 	size_t n;
 
 	for (byte = 0; byte < 256; byte++) {
-		n = qwen_bytemap_write(byte, (unsigned char *)b->text + 8);
+		n = qwen_bytemap_write(byte, b->text + 8);
 		qwen_textmap_begin(&b->map, &k, b->text + 8, n);
 		b->m->byte_id[byte] = qwen_textmap_find(&b->map, &k);
 		if (b->m->byte_id[byte] < 0)
@@ -221,7 +221,7 @@ allocate(struct qwen_merges *m, size_t n, struct qwen_err *err)
 	m->bytes = calloc(1 << 16, sizeof *m->bytes);
 	if (m->slot == NULL || m->filter == NULL || m->by_rank == NULL ||
 	    m->bytes == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	return 0;
 }
 
@@ -259,7 +259,7 @@ qwen_merges_init(struct qwen_merges *m, const struct qwen_gguf *g,
 		goto out;
 	b.text = calloc(1, 8 + QWEN_TEXT_MAX);
 	if (b.text == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		goto out;
 	}
 	if (find_bytes(&b, err) == 0 && add_all(&b, kv, err) == 0)

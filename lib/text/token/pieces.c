@@ -26,19 +26,13 @@ decode_all(struct qwen_pieces *p, struct qwen_tok_decoder *d,
 {
 	size_t i, cap = 0, n = 0;
 	struct qwen_str s;
-	char *more;
 
 	for (i = 0; i < p->n; i++) {
 		if (qwen_tok_decoder_put(d, (int32_t)i, &s, err) < 0)
 			return -1;
 		/* texts of a file of 4 GiB at most, and bytes are fewer */
-		if (s.len > cap - n) {
-			cap = 2 * cap + s.len + 4096;
-			if ((more = realloc(p->bytes, cap)) == NULL)
-				return qwen_fail(err, QWEN_ENOMEM,
-				    "texts of %zu tokens", p->n);
-			p->bytes = more;
-		}
+		if (qwen_grow(&p->bytes, &cap, n + s.len, 1) < 0)
+			return qwen_oom(err);
 		if (s.len > 0)
 			memcpy(p->bytes + n, s.s, s.len);
 		n += s.len;
@@ -59,7 +53,7 @@ read_texts(struct qwen_pieces *p, const struct qwen_gguf *g,
 		return -1;
 	p->n = qwen_tok_n_vocab(t);
 	if ((p->at = qwen_alloc(p->n + 1, sizeof *p->at)) == NULL)
-		qwen_fail(err, QWEN_ENOMEM, "texts of %zu tokens", p->n);
+		qwen_oom(err);
 	else if (qwen_tok_decoder_new(&d, t, QWEN_TOK_BYTES, err) == 0)
 		rc = decode_all(p, d, err);
 	qwen_tok_decoder_free(d);
@@ -100,7 +94,7 @@ read_eog(struct qwen_pieces *p, const struct qwen_gguf *g,
 	if (qwen_tok_eog(g, NULL, 0, &n, err) < 0)
 		return -1;
 	if ((p->eog = qwen_alloc(n, sizeof *p->eog)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "texts of tokens");
+		return qwen_oom(err);
 	return qwen_tok_eog(g, p->eog, n, &p->n_eog, err);
 }
 
@@ -112,7 +106,7 @@ qwen_pieces_open(struct qwen_pieces **out, const struct qwen_gguf *g,
 
 	*out = NULL;
 	if (p == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "texts of tokens");
+		return qwen_oom(err);
 	if (read_texts(p, g, err) < 0 || find_names(p, g, err) < 0 ||
 	    read_eog(p, g, err) < 0) {
 		qwen_pieces_close(p);

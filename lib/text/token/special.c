@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/token/tok.h"
 
 static int
@@ -44,15 +45,8 @@ struct list {
 static int
 add(struct list *l, struct entry e, struct qwen_err *err)
 {
-	struct entry *v;
-
-	if (l->n == l->cap) {
-		l->cap = 2 * l->cap + 32;
-		v = realloc(l->v, l->cap * sizeof *v);
-		if (v == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		l->v = v;
-	}
+	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0)
+		return qwen_oom(err);
 	l->v[l->n++] = e;
 	return 0;
 }
@@ -90,7 +84,7 @@ fill(struct qwen_specials *s, const struct list *l, struct qwen_err *err)
 
 	s->id = malloc((l->n + 1) * sizeof *s->id);
 	if (s->id == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	s->n = l->n;
 	s->only = l->n > 0 ? (unsigned char)l->v[0].s.s[0] : -1;
 	for (i = 0; i < l->n; i++) {

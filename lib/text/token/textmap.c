@@ -140,7 +140,7 @@ qwen_textmap_init(struct qwen_textmap *m, const struct qwen_vocab *v,
 	m->mask = cap - 1;
 	m->slot = qwen_table_alloc(cap, sizeof *m->slot);
 	if (m->slot == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (id = 0; id < v->n; id += n) {
 		n = v->n - id < BATCH ? v->n - id : BATCH;
 		if (insert_batch(m, id, n, err) < 0) {

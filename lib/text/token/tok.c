@@ -47,7 +47,7 @@ qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 		    model.len > 60 ? 60 : (int)model.len, model.s);
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	t->what = what;
 	if (qwen_vocab_init(&t->v, g, err) < 0 ||
 	    ((what & QWEN_TOK_ENCODE) != 0 && open_encode(t, g, err) < 0)) {

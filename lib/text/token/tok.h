@@ -197,7 +197,7 @@ size_t qwen_specials_find(const struct qwen_specials *s,
 int qwen_bytemap_read(const unsigned char *s, size_t n, size_t *len);
 
 /* Character of a byte: 1 or 2 bytes, returns how many. */
-size_t qwen_bytemap_write(unsigned byte, unsigned char s[2]);
+size_t qwen_bytemap_write(unsigned byte, char s[4]);
 
 struct qwen_tok {
 	struct qwen_vocab	 v;

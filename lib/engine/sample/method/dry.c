@@ -112,7 +112,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 	if (m == NULL || m->length == NULL || m->hit == NULL ||
 	    m->breaker == NULL) {
 		end(m);
-		qwen_fail(err, QWEN_ENOMEM, "DRY");
+		qwen_oom(err);
 		return NULL;
 	}
 	find_breakers(m, &v[BREAKER].list, w->pieces);
@@ -124,19 +124,12 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
     int generated)
 {
 	struct memory *m = memory;
-	uint32_t *z;
 
 	if (!generated && !v[PROMPT].i)
 		return 0;
 	if (m->seen.n == UINT32_MAX || qwen_seen_add(&m->seen, token) < 0)
 		return -1;
-	if (m->cap < m->seen.cap) {
-		if ((z = realloc(m->z, m->seen.cap * sizeof *z)) == NULL)
-			return -1;
-		m->z = z;
-		m->cap = m->seen.cap;
-	}
-	return 0;
+	return qwen_grow(&m->z, &m->cap, m->seen.n, sizeof *m->z);
 }
 
 /*

@@ -108,7 +108,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 	}
 	if (m == NULL || m->bias == NULL || m->ban == NULL) {
 		end(m);
-		qwen_fail(err, QWEN_ENOMEM, "a logit bias");
+		qwen_oom(err);
 		return NULL;
 	}
 	for (i = 0; i < v[0].list.n; i++) {

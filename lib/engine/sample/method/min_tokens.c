@@ -39,7 +39,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 
 	(void)v;
 	if (m == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		return NULL;
 	}
 	m->n_eog = w->n_eog;

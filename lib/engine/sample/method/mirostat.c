@@ -71,7 +71,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 			return m;
 		end(m);
 	}
-	qwen_fail(err, QWEN_ENOMEM, "mirostat");
+	qwen_oom(err);
 	return NULL;
 }
 

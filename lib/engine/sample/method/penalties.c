@@ -74,7 +74,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 		m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
 	if (m == NULL || m->count == NULL) {
 		end(m);
-		qwen_fail(err, QWEN_ENOMEM, "penalties");
+		qwen_oom(err);
 		return NULL;
 	}
 	return m;

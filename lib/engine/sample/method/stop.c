@@ -61,7 +61,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 	size_t i, n, longest = 0;
 
 	if (m == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		return NULL;
 	}
 	m->pieces = w->pieces;
@@ -74,7 +74,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 		longest = n > longest ? n : longest;
 	}
 	if ((m->tail = qwen_alloc(m->keep + longest, 1)) == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		end(m);
 		return NULL;
 	}

@@ -62,7 +62,7 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 		return NULL;
 	}
 	if ((m = qwen_alloc(1, sizeof *m)) == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		return NULL;
 	}
 	m->pieces = w->pieces;

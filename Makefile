@@ -88,6 +88,7 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
+FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
 MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 	amx_trap.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
@@ -112,6 +113,11 @@ $(B)/libcli.a: $(CLI_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(B)/libref.a: $(REF_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+# Each fuzzer's LLVMFuzzerTestOneInput by the name of its file.
+$(FUZZ_OBJ): ISA = -DLLVMFuzzerTestOneInput=$(*F)
+$(B)/libfuzz.a: $(FUZZ_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(B)/libmodelled.a: $(MODEL_OBJ)
@@ -155,8 +161,9 @@ $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdi
 $(B)/archs.inc: LIST = $(foreach f,$(ARCH),ARCH(qwen_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
 $(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model))
+$(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
 $(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
-		$(B)/modelled.inc: FORCE
+		$(B)/modelled.inc $(B)/fuzzers.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
@@ -171,6 +178,7 @@ $(B)/templates.inc: lib/text/chat/templates $(wildcard lib/text/chat/templates/*
 $(B)/lib/text/chat/template.o: $(B)/templates.inc
 $(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
+$(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc
 $(B)/lib/engine/quant/quant.o: $(B)/quants.inc
 $(B)/lib/engine/model/arch.o: $(B)/archs.inc
 $(patsubst %.c,$(B)/%.o,$(wildcard lib/engine/sample/*.c)): $(B)/samplers.inc
@@ -181,10 +189,12 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
+$(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
 $(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
 		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(B)/libref.a \
-		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(filter %/libfuzz.a,$^) \
+		$(B)/libref.a $(B)/libmodelled.a $(B)/libcli.a \
+		$(B)/libqwen.a $(LIBS)
 
 check: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
@@ -316,4 +326,4 @@ FORCE:
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
-	$(MODEL_OBJ:.o=.d)
+	$(FUZZ_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fuzz_model_seeds.c - what the fuzzer of models starts from, replayed; then
- * the same with bytes changed, mostly in keys and directory, and cut off; then
- * models of random shapes, most of which are sound.
+ * model_random.c - what the fuzzer of models starts from, with bytes changed,
+ * mostly in keys and directory, and cut off; then models of random shapes, most
+ * of which are sound.
  *
  * With a folder as argument it writes the seeds there.
  */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fuzz_seeds.c - for each fuzzer, tests/fuzz/fuzz_NAME.c: what it starts from,
+ * the files in tests/fuzz/seeds/NAME and tests/files/NAME, and each of them with
+ * some bytes changed.  With names as arguments: those fuzzers alone.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tap.h"
+
+#define FUZZER(name) int fuzz_##name(const uint8_t *data, size_t size);
+#include "fuzzers.inc"
+#undef FUZZER
+
+typedef int fuzz_fn(const uint8_t *, size_t);
+
+static const struct fuzzer {
+	const char	*name;
+	fuzz_fn		*run;
+} fuzzers[] = {
+#define FUZZER(name) { #name, fuzz_##name },
+#include "fuzzers.inc"
+};
+
+/* Runs with bytes changed for each fuzzer, all its seeds together. */
+enum { RUNS = 2200, LONG_RUNS = 20 * RUNS, SEED_MAX = 1 << 15 };
+
+static uint32_t
+rnd(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005 + 1442695040888963407;
+	return (uint32_t)(*seed >> 33);
+}
+
+/* In a buffer of just the size, so that a sanitizer sees one byte too far. */
+static void
+run(fuzz_fn *fn, const unsigned char *p, size_t n)
+{
+	unsigned char *copy = malloc(n > 0 ? n : 1);
+
+	if (copy == NULL)
+		abort();
+	memcpy(copy, p, n);
+	fn(copy, n);
+	free(copy);
+}
+
+/* Change, drop, double or exchange a few bytes. */
+static size_t
+mutate(unsigned char *p, size_t n, size_t max, uint64_t *seed)
+{
+	size_t k, at, to, len;
+
+	for (k = 1 + rnd(seed) % 4; k > 0 && n > 1; k--) {
+		at = rnd(seed) % n;
+		len = 1 + rnd(seed) % (n - at) % 16;
+		switch (rnd(seed) % 4) {
+		case 0:
+			p[at] = (unsigned char)rnd(seed);
+			break;
+		case 1:
+			memmove(p + at, p + at + len, n - at - len);
+			n -= len;
+			break;
+		case 2:
+			if (n + len <= max) {
+				memmove(p + at + len, p + at, n - at);
+				n += len;
+			}
+			break;
+		case 3:
+			to = rnd(seed) % (n - len + 1);
+			memmove(p + to, p + at, len);
+			break;
+		}
+	}
+	return n;
+}
+
+static void
+replay_file(fuzz_fn *fn, const char *path, int times, uint64_t seed)
+{
+	static unsigned char bytes[SEED_MAX], p[SEED_MAX + 64];
+	FILE *f = fopen(path, "rb");
+	size_t n;
+
+	if (f == NULL)
+		exit(1);
+	n = fread(bytes, 1, sizeof bytes, f);
+	fclose(f);
+	run(fn, bytes, n);
+	for (; times > 0; times--) {
+		memcpy(p, bytes, n);
+		run(fn, p, mutate(p, n, sizeof p, &seed));
+	}
+}
+
+/* The files of a folder: how many; run, if times is not negative. */
+static int
+replay_folder(fuzz_fn *fn, const char *folder, int times, uint64_t seed)
+{
+	struct dirent *e;
+	char path[1024];
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		if (times >= 0)
+			replay_file(fn, path, times,
+			    seed * 2654435761u + (uint64_t)n);
+		n++;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+
+static void
+replay(const struct fuzzer *f, uint64_t seed)
+{
+	static const char *const where[] = { "tests/fuzz/seeds", "tests/files" };
+	int runs = getenv("QPIPE_LONG") != NULL ? LONG_RUNS : RUNS;
+	const char *top = getenv("TOP");
+	char folder[2][512];
+	int i, n = 0;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(folder[i], sizeof folder[i], "%s/%s/%s",
+		    top != NULL ? top : ".", where[i], f->name);
+		n += replay_folder(f->run, folder[i], -1, seed);
+	}
+	for (i = 0; i < 2 && n > 0; i++)
+		replay_folder(f->run, folder[i], runs / n, seed);
+	ok(n > 1, "%s: %d seeds, each in %d variations, seed %" PRIu64,
+	    f->name, n, n > 0 ? runs / n : 0, seed);
+}
+
+static int
+is_wanted(const char *name, int argc, char *argv[])
+{
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], name) == 0)
+			return 1;
+	}
+	return argc < 2;
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *s = getenv("SEED");
+	size_t i;
+
+	for (i = 0; i < sizeof fuzzers / sizeof fuzzers[0]; i++) {
+		if (is_wanted(fuzzers[i].name, argc, argv))
+			replay(&fuzzers[i], s != NULL ?
+			    strtoull(s, NULL, 10) : 1);
+	}
+	return done_testing();
+}

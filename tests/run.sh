@@ -1,6 +1,7 @@
 #!/bin/sh
 # Run every test program and script, count their TAP lines, and close with
 # "N passed, N failed".  A program that dies, or breaks its plan, is a failure.
+# tests/README.md says which test is of what.
 #   tests/run.sh [NAME...]     only those whose path contains a NAME
 #   JOBS=N tests/run.sh        N at a time, in place of one for each processor
 #   SEED=N tests/run.sh        what is drawn at random is drawn from N

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * grammar.c - which texts grammars take, which they refuse to be, and that the
- * mask of tokens says what feeding each of them would.
+ * grammar.c - which texts grammars take, which grammars are refused, and that the
+ * mask of tokens says what feeding each of them would: the cases of grammar.test.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "text/grammar/grammar.h"
 #include "engine/sample/sample.h"
+#include "../cases.h"
 #include "../tap.h"
 
 enum { N = 700 };
@@ -60,14 +61,14 @@ match_of(const char *text, struct qwen_grammar **g)
 	return m;
 }
 
-/* "a|bc": 1 if the whole text is of the grammar. */
+/* 1 if the whole text is of the grammar. */
 static int
-takes(const char *grammar, const char *text)
+takes(const char *grammar, const char *text, size_t n)
 {
 	struct qwen_grammar *g;
 	struct qwen_match *m = match_of(grammar, &g);
 	struct qwen_err err;
-	int rc = qwen_match_feed(m, text, strlen(text), &err);
+	int rc = qwen_match_feed(m, text, n, &err);
 
 	rc = rc > 0 && qwen_match_may_end(m);
 	qwen_match_free(m);
@@ -76,64 +77,23 @@ takes(const char *grammar, const char *text)
 }
 
 static void
-check(const char *grammar, const char *yes, const char *no)
+test_texts(const char *grammar, const struct test_case *c)
 {
-	int bad = 0;
-	char one[200];
-	size_t n;
+	int i, bad = 0;
 
-	for (; *yes != '\0'; yes += n + (yes[n] != '\0')) {
-		n = strcspn(yes, "|");
-		snprintf(one, sizeof one, "%.*s", (int)n, yes);
-		bad += !takes(grammar, one);
-	}
-	for (; *no != '\0'; no += n + (no[n] != '\0')) {
-		n = strcspn(no, "|");
-		snprintf(one, sizeof one, "%.*s", (int)n, no);
-		bad += takes(grammar, one);
+	for (i = 0; i < c->n; i++) {
+		const struct qwen_text *t = &c->l[i].text;
+
+		if (strcmp(c->l[i].key, "takes") == 0)
+			bad += !takes(grammar, t->s, t->n);
+		if (strcmp(c->l[i].key, "refuses") == 0)
+			bad += takes(grammar, t->s, t->n);
 	}
 	ok(bad == 0, "%.*s", (int)strcspn(grammar, "\n"), grammar);
 }
 
-#define JSON \
-	"root ::= value\n" \
-	"value ::= object | array | string | number | \"true\" | \"null\"\n" \
-	"object ::= \"{\" ( pair (\",\" pair)* )? \"}\"\n" \
-	"pair ::= string \":\" value\n" \
-	"array ::= \"[\" ( value (\",\" value)* )? \"]\"\n" \
-	"string ::= \"\\\"\" ( [^\"\\\\\\x00-\\x1f] | \"\\\\\" [\"\\\\n] )* \"\\\"\"\n" \
-	"number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)?\n"
-
 static void
-test_texts(void)
-{
-	check("root ::= \"a\" | \"bc\"", "a|bc", "b|abc|c");
-	check("root ::= \"a\"{2,4}", "aa|aaa|aaaa", "a|aaaaa");
-	check("root ::= \"a\"{3}", "aaa", "aa|aaaa");
-	check("root ::= \"a\"{2,}", "aa|aaaaaaaaaaaa", "a");
-	check("root ::= \"a\"{0,2} \"b\"", "b|ab|aab", "aaab|a");
-	check("root ::= (\"a\" | \"b\"+)? \"c\"", "c|ac|bbbc", "abc|a");
-	check("root ::= [a-cx] [^a-c]", "ad|x1|c\xc3\xbc", "aa|dd|a\xc3");
-	check("root ::= . \".\"", "a.|\xe2\x82\xac.|\xf0\x9f\x98\x80.",
-	    "\xed\xa0\x80.|..." "|\xff.|\xc0\x80.");
-	check("root ::= [\xc3\xa4-\xe2\x82\xac]", "\xc3\xbc|\xe2\x82\xac|\xe0\xa0\x80",
-	    "\xc3\xa3|\xe2\x82\xad|a");
-	check("root ::= \"\\x41\\u00fc\\n\"", "A\xc3\xbc\n", "A");
-	check("root ::= x \"!\" # a comment\nx ::= y |\n  \"z\"\ny ::= \"y\"",
-	    "y!|z!", "y|!");
-	check("root ::= \"\" | (())", "", "a");
-	ok(takes("root ::= ()", "") && takes("root ::= \"a\"*", ""), "nothing");
-	check("root ::= (\"\" | \"a\"*)* \"b\"", "b|ab|aaaab", "ba");
-	check("root ::= \"(\" root \")\" | \"x\"", "x|((x))", "((x)|x)");
-	check("root ::= \"a\" root | \"b\"", "b|aaab", "aaa");
-	check("root-1 ::= \"a\"\nroot ::= root-1 root_2\nroot_2 ::= \"b\"", "ab",
-	    "a");
-	check(JSON, "{}|[1,-2.5,{\"a\":[]}]|\"\\n\xc3\xbc\"|0|null",
-	    "{|01|[1,]|\"\n\"|{\"a\"}|nul");
-}
-
-static void
-refuse(const char *text, const char *why)
+test_bad(const char *text, const char *why)
 {
 	struct qwen_grammar *g;
 	struct qwen_err err = { 0 };
@@ -143,41 +103,14 @@ refuse(const char *text, const char *why)
 }
 
 static void
-test_bad(void)
+test_noise(void)
 {
-	static char deep[4000];
+	static char noise[4000];
 	size_t i;
 
-	refuse("", "no rule root");
-	refuse("x ::= \"a\"", "no rule root");
-	refuse("root ::= y", "no rule y");
-	refuse("root ::= \"a\nb\"", "line 1");
-	refuse("root ::= \"a\"\nroot ::= \"b\"", "already");
-	refuse("root ::= [a", "closed");
-	refuse("root ::= []", "without");
-	refuse("root ::= [b-a]", "before it begins");
-	refuse("root ::= (\"a\"", "closed");
-	refuse("root ::= \"a\")", "nothing opens");
-	refuse("root ::= \"a\"{2", "closed");
-	refuse("root ::= \"a\"{3,2}", "before it begins");
-	refuse("root ::= \"a\"{99999999999}", "too large");
-	refuse("root ::= \"a\"**", "brackets");
-	refuse("root ::= \"\\q\"", "escape");
-	refuse("root ::= \"\\ud800\"", "Unicode");
-	refuse("root ::= \"\xff\"", "UTF-8");
-	refuse("root ::= \"\xc0\x80\"", "UTF-8");
-	refuse("root ::= *", "neither");
-	refuse("root ::= root \"a\" | \"b\"", "left recursion");
-	refuse("root ::= x \"a\"\nx ::= \"b\"? y\ny ::= z\nz ::= \"\" x", "left");
-	refuse("root ::= (((\"a\"{1000}){1000}){1000}){1000}", "nodes");
-	ok(takes("root ::= (((\"\"{1000000}){1000000}){1000000})", ""),
-	    "a million times nothing");
-	memset(deep, '(', sizeof deep - 1);
-	memcpy(deep, "root ::= ", 9);
-	refuse(deep, "nested");
-	for (i = 0; i + 1 < sizeof deep; i++)
-		deep[i] = (char)rnd();
-	refuse(deep, "line");
+	for (i = 0; i + 1 < sizeof noise; i++)
+		noise[i] = (char)(rnd() % 255 + 1);
+	test_bad(noise, "line");
 }
 
 /* Walk by random allowed tokens; at each step all tokens are tried. */
@@ -272,7 +205,7 @@ generate(const char *grammar, const char *opts, int thinks, uint64_t seed,
 }
 
 static void
-test_sampler(void)
+test_sampler(const char *grammar)
 {
 	static char text[4000];
 	const char *start;
@@ -280,7 +213,7 @@ test_sampler(void)
 	size_t n;
 
 	for (k = 0; k < 40; k++) {
-		n = generate(JSON, k % 2 ? "temp=1 top-p=0.95" : "", k % 4 > 1,
+		n = generate(grammar, k % 2 ? "temp=1 top-p=0.95" : "", k % 4 > 1,
 		    (uint64_t)k, text, sizeof text);
 		used += n > 1;
 		if (n == 400)
@@ -288,7 +221,7 @@ test_sampler(void)
 		done++;
 		/* new lines between a thought and the reply do not count */
 		start = text + (k % 4 > 1 ? strspn(text, "\n") : 0);
-		if (!takes(JSON, start)) {
+		if (!takes(grammar, start, strlen(start))) {
 			printf("# %s\n", text);
 			bad++;
 		}
@@ -319,44 +252,39 @@ follow(const char *text, const char *why)
 }
 
 static void
-test_hostile(void)
+run_case(const struct test_case *c)
 {
-	static char many[60000];
-	size_t i, n;
+	struct qwen_text grammar = case_build(c, "grammar");
 
-	follow("root ::= [a-z]* \"a\" [a-z]{1000}", "");
-	follow("root ::= [ab]* [ab] [ab]{3000}", "");
-	follow("root ::= ([ab] | [ab] [ab]){0,2000} \".\"", "");
-	follow("root ::= ((((([ab]*)*)*)*)*)* \".\"", "");
-	follow("root ::= \"a\" root \"b\" | [ab] root \"c\" | \"b\" root \"a\" | "
-	    "\".\"", "too ambiguous");
-	follow("root ::= x* \".\"\nx ::= [ab] x? [ab] | [ab]", "");
-	n = (size_t)snprintf(many, sizeof many, "root ::= (");
-	for (i = 0; i < 5000; i++)
-		n += (size_t)snprintf(many + n, sizeof many - n, "[ab]? ");
-	snprintf(many + n, sizeof many - n, ")* \".\"");
-	follow(many, "too ambiguous");
+	if (case_get(c, "follow") != NULL)
+		follow(grammar.s, case_str(c, "error"));
+	else if (case_get(c, "error") != NULL)
+		test_bad(grammar.s, case_str(c, "error"));
+	if (case_get(c, "takes") != NULL || case_get(c, "refuses") != NULL)
+		test_texts(grammar.s, c);
+	if (case_get(c, "mask") != NULL)
+		test_mask(grammar.s);
+	if (case_get(c, "sample") != NULL)
+		test_sampler(grammar.s);
+	qwen_text_fini(&grammar);
 }
 
 int
 main(void)
 {
+	static const char words[] = " grammar times each end takes refuses mask "
+	    "sample follow error ";
+	struct test_case c = { .n = 0 };
+	FILE *f = case_open("unit/grammar.test");
 	struct qwen_err err;
 
 	make_pieces();
 	if (qwen_trie_new(&trie, &pieces, &err) < 0)
 		return 1;
-	test_texts();
-	test_bad();
-	test_mask(JSON);
-	test_mask("root ::= ([a-z]{1,3} \" \"?){2,5} \"\\n\"");
-	test_mask("root ::= .{0,20} \"\xc3\xbc\" [^a-z]*");
-	/* any character, for so long */
-	test_mask("root ::= \"a\" [^\"\\\\\\x00-\\x1f]{0,70} \"\\n\"");
-	test_mask("root ::= [^\"\\\\\\x00-\\x1f]{5,9} [a-z \xc3\xbc]{3,6} [^\\n]*");
-	test_mask("root ::= ([^\"\\\\\\x00-\\x1f] | \"\\\\\" [n\"])* \"\\\"\"");
-	test_hostile();
-	test_sampler();
+	while (case_next(&c, f, words))
+		run_case(&c);
+	fclose(f);
+	test_noise();
 	qwen_trie_free(trie);
 	return done_testing();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * tok_split.c - where the pre-tokenizers cut: the examples of the format's
- * description, and random text against a second splitter that tries the
+ * tok_split.c - where the pre-tokenizers cut: the examples of tok_split.test,
+ * and random text against a second splitter that tries the
  * alternatives of the expression one by one.
  */
+#include "../cases.h"
 #include "../tap.h"
 #include "text/token/pre.h"
 #include "text/token/unicode.h"
@@ -203,45 +204,21 @@ example(const struct qwen_pre *pre, const char *text, const char *want)
 }
 
 static void
-examples_of_both(const struct qwen_pre *pre)
-{
-	example(pre, "", "");
-	example(pre, "can't 1234", "can|'t| |1|2|3|4");
-	example(pre, "foo!!\r\n\r\nbar  ", "foo|!!\r\n\r\n|bar|  ");
-	example(pre, " \tfoo", " |\tfoo");
-	example(pre, "x  y \n\n z", "x| | y| \n\n| z");
-	example(pre, "''s", "''|s");
-	example(pre, "'sx 'LLx 'Re 'ref 'xs", "'s|x| '|LLx| '|Re| '|ref| '|xs");
-	example(pre, "I'LL we'Ve d'D", "I|'LL| we|'Ve| d|'D");
-	example(pre, "it'\xc5\xbfx", "it|'\xc5\xbf|x");
-	example(pre, "it\xe2\x80\x99s", "it|\xe2\x80\x99s");
-	example(pre, "a\xc2\xa0" "b \xc2\xa0!", "a|\xc2\xa0" "b| |\xc2\xa0|!");
-	example(pre, "\xc2\xb2\xc2\xbd\xe2\x85\xab x\xe0\xa5\xaa",
-	    "\xc2\xb2|\xc2\xbd|\xe2\x85\xab| x|\xe0\xa5\xaa");
-	example(pre, "a\xe2\x80\x8b" "b", "a|\xe2\x80\x8b" "b");
-	example(pre, "\xff\xfe" "a \xff!", "\xff\xfe|a| \xff!");
-	example(pre, "\xe2\x82", "\xe2\x82");
-	example(pre, "!\n!\n\n\n x", "!\n|!\n\n\n| x");
-	example(pre, "  \n  ", "  \n|  ");
-}
-
-static void
 examples(void)
 {
-	const struct qwen_pre *q2 = &qwen_pre_qwen2, *q35 = &qwen_pre_qwen35;
-#define HINDI1 "\xe0\xa4\xb9\xe0\xa4\xbf"
-#define HINDI2 "\xe0\xa4\xa8\xe0\xa5\x8d"
-#define HINDI3 "\xe0\xa4\xa6\xe0\xa5\x80"
+	static const struct qwen_pre *const pre[] = {
+		&qwen_pre_qwen2, &qwen_pre_qwen35,
+	};
+	struct test_case c = { .n = 0 };
+	FILE *f = case_open("unit/tok_split.test");
+	int i;
 
-	examples_of_both(q2);
-	examples_of_both(q35);
-	example(q2, HINDI1 HINDI2 HINDI3, "\xe0\xa4\xb9|\xe0\xa4\xbf\xe0\xa4\xa8|"
-	    "\xe0\xa5\x8d\xe0\xa4\xa6|\xe0\xa5\x80");
-	example(q35, HINDI1 HINDI2 HINDI3, HINDI1 HINDI2 HINDI3);
-	example(q2, "e\xcc\x81" "a", "e|\xcc\x81" "a");
-	example(q35, "e\xcc\x81" "a", "e\xcc\x81" "a");
-	example(q2, "!\xcc\x81" "a", "!\xcc\x81|a");
-	example(q35, "!\xcc\x81" "a", "!\xcc\x81" "a");
+	while (case_next(&c, f, " text qwen2 qwen35 ")) {
+		for (i = 0; i < 2; i++)
+			example(pre[i], case_str(&c, "text"),
+			    case_str(&c, pre[i]->name));
+	}
+	fclose(f);
 }
 
 /* ----------------------------------------------------------------- random text */

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * cases.h - tests whose cases are text, in a file of blocks:
+ *
+ *	# a comment
+ *	schema {"type":"integer"}
+ *	takes 12
+ *	refuses 1.5
+ *
+ * A line is a word, a space, and a text as it stands; after a word that ends in
+ * $, the text has the escapes \n \t \r \\ and \xHH.  A line that begins with a
+ * tab goes on with the text of the line before, after a line feed.  Empty lines
+ * are between blocks.  What the words mean is said at the head of each file.
+ */
+#ifndef CASES_H
+#define CASES_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { CASE_LINES = 64 };
+
+struct case_line {
+	char		 key[16];
+	struct qwen_text text;
+};
+
+struct test_case {
+	struct case_line l[CASE_LINES];
+	int		 n;
+};
+
+static inline void
+case_fini(struct test_case *c)
+{
+	while (c->n > 0)
+		qwen_text_fini(&c->l[--c->n].text);
+}
+
+static inline void
+case_bad(const char *line)
+{
+	fprintf(stderr, "no line of a case: %s\n", line);
+	exit(1);
+}
+
+static inline void
+case_unescape(struct qwen_text *t, const char *s)
+{
+	static const char letters[] = "ntr\\", means[] = "\n\t\r\\";
+	const char *p;
+	unsigned c;
+	char one;
+
+	for (; *s != '\0'; s++) {
+		one = *s;
+		if (one == '\\' && s[1] == 'x' && sscanf(s + 2, "%2x", &c) == 1) {
+			one = (char)c;
+			s += 3;
+		} else if (one == '\\') {
+			if (s[1] == '\0' || (p = strchr(letters, s[1])) == NULL)
+				case_bad(s);
+			one = means[p - letters];
+			s++;
+		}
+		qwen_text_add(t, &one, 1);
+	}
+}
+
+/* A line of the file; words: those there are, with blanks around. */
+static inline void
+case_line(struct test_case *c, const char *words, char *line)
+{
+	struct case_line *l = &c->l[c->n];
+	size_t n = strcspn(line, " ");
+	int escaped = n > 0 && line[n - 1] == '$';
+	const char *text = line[n] == ' ' ? line + n + 1 : line + n;
+
+	if (line[0] == '\t' && c->n > 0) {
+		qwen_text_add(&l[-1].text, "\n", 1);
+		qwen_text_str(&l[-1].text, line + 1);
+		return;
+	}
+	if (n == 0 || n + 3 > sizeof l->key || c->n == CASE_LINES)
+		case_bad(line);
+	memset(l, 0, sizeof *l);
+	snprintf(l->key, sizeof l->key, " %.*s ", (int)n - escaped, line);
+	if (strstr(words, l->key) == NULL)
+		case_bad(line);
+	snprintf(l->key, sizeof l->key, "%.*s", (int)n - escaped, line);
+	if (escaped)
+		case_unescape(&l->text, text);
+	else
+		qwen_text_str(&l->text, text);
+	c->n++;
+}
+
+/*
+ * The next block, which takes the place of the one before; 0 at the end.  Its
+ * words are among these, which have blanks around each.
+ */
+static inline int
+case_next(struct test_case *c, FILE *f, const char *words)
+{
+	static char *line;
+	static size_t cap;
+	ssize_t n;
+
+	case_fini(c);
+	while ((n = getline(&line, &cap, f)) > 0) {
+		if (line[n - 1] == '\n')
+			line[--n] = '\0';
+		if (n == 0 && c->n > 0)
+			break;
+		if (n > 0 && line[0] != '#')
+			case_line(c, words, line);
+	}
+	return c->n > 0;
+}
+
+/* The first of that word, or NULL. */
+static inline const struct qwen_text *
+case_get(const struct test_case *c, const char *key)
+{
+	int i;
+
+	for (i = 0; i < c->n; i++) {
+		if (strcmp(c->l[i].key, key) == 0)
+			return &c->l[i].text;
+	}
+	return NULL;
+}
+
+/* "" where there is none. */
+static inline const char *
+case_str(const struct test_case *c, const char *key)
+{
+	const struct qwen_text *t = case_get(c, key);
+
+	return t != NULL ? t->s : "";
+}
+
+/*
+ * The text of a word and what stands after it: "each", so often as "times" says,
+ * with its number in place of @; then "end".
+ */
+static inline struct qwen_text
+case_build(const struct test_case *c, const char *key)
+{
+	const struct qwen_text *begin = case_get(c, key);
+	const char *each = case_str(c, "each"), *mark = strchr(each, '@');
+	struct qwen_text t = { 0 };
+	size_t i, n = strtoul(case_str(c, "times"), NULL, 10);
+
+	qwen_text_add(&t, begin->s, begin->n);
+	for (i = 0; i < n; i++) {
+		if (mark == NULL)
+			qwen_text_str(&t, each);
+		else
+			qwen_text_fmt(&t, "%.*s%zu%s", (int)(mark - each),
+			    each, i, mark + 1);
+	}
+	qwen_text_str(&t, case_str(c, "end"));
+	if (t.failed)
+		abort();
+	return t;
+}
+
+/* tests/NAME from the top of the tree. */
+static inline FILE *
+case_open(const char *name)
+{
+	const char *top = getenv("TOP");
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/tests/%s", top != NULL ? top : ".",
+	    name);
+	if ((f = fopen(path, "r")) == NULL) {
+		perror(path);
+		exit(1);
+	}
+	return f;
+}
+
+#endif

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "qwentext.h"
 
@@ -199,11 +200,15 @@ struct chat_run {
 	struct qwen_err		*err;
 };
 
-/* Text that grows. */
+/*
+ * Text that grows.  Where something fails the error is set and nothing is added
+ * any more: look at it once, at the end, or where it would take long to get there.
+ */
 struct chat_buf {
 	char		*s;
 	unsigned char	*from;
 	size_t		 n, cap;
+	int		 failed;
 };
 
 /* Run t->body: its output goes to run->out. */
@@ -236,12 +241,12 @@ int qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
     const struct chat_node *args, struct chat_value *out);
 
 /* Growing text. */
-int qwen_chat_put(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_put(struct chat_run *r, struct chat_buf *b,
     const struct chat_text *t);
-int qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
+void qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
     size_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
-/* The text in memory of the run; b is emptied. */
+/* The text in memory of the run, or -1 if it failed; b is emptied. */
 int qwen_chat_take(struct chat_run *r, struct chat_buf *b,
     struct chat_value *out);
 
@@ -284,6 +289,23 @@ chat_text(struct chat_text s)
 }
 
 static inline struct chat_value
+chat_list(struct chat_list l)
+{
+	struct chat_value v = { .type = CHAT_LIST, .u.l = l };
+
+	return v;
+}
+
+/* A text of C as data. */
+static inline struct chat_text
+chat_literal(const char *s)
+{
+	struct chat_text t = { s, strlen(s), NULL };
+
+	return t;
+}
+
+static inline struct chat_value
 chat_undefined(const char *name, size_t n)
 {
 	struct chat_value v = { .type = CHAT_UNDEFINED,
@@ -299,6 +321,10 @@ int qwen_chat_true(const struct chat_value *v);
 int qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
+/* Less than 0, 0, or more, by bytes: for UTF-8 that is by code points. */
+int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
+/* A boolean, an integer or a double as the latter; 0 if it is none. */
+int qwen_chat_number(const struct chat_value *v, double *f);
 int qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
     const struct chat_value *key, const struct chat_value **out);
 int qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
@@ -344,9 +370,9 @@ int qwen_chat_has_function(const char *name);
 int qwen_chat_has_method(enum chat_type type, const char *name);
 
 /* As {{ v }} writes it; as JSON (indent < 0: on one line). */
-int qwen_chat_print(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v);
-int qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+void qwen_chat_json(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, int indent);
 /* The shortest text that reads back, as Python spells it: returns its length. */
 size_t qwen_chat_double(char s[40], double f);

@@ -150,7 +150,6 @@ static int
 assign(struct chat_run *r, const struct chat_node *to,
     const struct chat_value *v)
 {
-	struct chat_text name;
 	struct chat_value key, ns;
 
 	r->line = to->line;
@@ -163,10 +162,7 @@ assign(struct chat_run *r, const struct chat_node *to,
 	if (ns.type != CHAT_NAMESPACE)
 		return qwen_chat_fail(r, "'%.60s' is set in %s, not in a "
 		    "namespace", to->name, qwen_chat_type_name(&ns));
-	name.s = to->name;
-	name.n = strlen(to->name);
-	name.from = NULL;
-	key = chat_text(name);
+	key = chat_text(chat_literal(to->name));
 	return qwen_chat_dict_put(r, ns.u.d, &key, v);
 }
 
@@ -260,10 +256,7 @@ capture(struct chat_run *r, const struct chat_node *list,
 	r->out = &buf;
 	rc = exec(r, list);
 	r->out = outer;
-	if (rc < 0) {
-		qwen_chat_buf_fini(&buf);
-		return -1;
-	}
+	buf.failed |= rc < 0;
 	return qwen_chat_take(r, &buf, out) < 0 ? -1 : rc;
 }
 
@@ -368,11 +361,14 @@ output(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_value v;
 
-	if (n->a->kind == CHAT_K_CONST && n->a->value.type == CHAT_TEXT)
-		return qwen_chat_put(r, r->out, &n->a->value.u.s);
+	if (n->a->kind == CHAT_K_CONST && n->a->value.type == CHAT_TEXT) {
+		qwen_chat_put(r, r->out, &n->a->value.u.s);
+		return r->out->failed ? -1 : 0;
+	}
 	if (qwen_chat_eval(r, n->a, &v) < 0)
 		return -1;
-	return qwen_chat_print(r, r->out, &v);
+	qwen_chat_print(r, r->out, &v);
+	return r->out->failed ? -1 : 0;
 }
 
 static int

@@ -4,14 +4,19 @@
 
 #include "text/chat/chat.h"
 
-/* What a method is called with. */
+/* What a method is called with; those that are nearly the same differ by how. */
 struct call {
 	struct chat_run			*r;
 	const struct chat_text		*t;	/* the string, or */
 	const struct chat_dict		*d;	/* the object */
 	const struct chat_args		*a;
+	int				 how;
 	struct chat_value		*out;
 };
+
+enum { BEGIN = 1, END = 2 };		/* which end of a string */
+enum { UPPER, LOWER, CAPITALIZE };
+enum { KEYS, VALUES };
 
 /* Argument i as a string; *t is NULL if it is missing or none. */
 static int
@@ -45,7 +50,7 @@ int_arg(const struct call *c, size_t i, const char *key, int64_t *n)
 }
 
 static int
-strip(const struct call *c, int ends)
+m_strip(const struct call *c)
 {
 	const struct chat_text *set;
 
@@ -56,38 +61,20 @@ strip(const struct call *c, int ends)
 	if (set != NULL && qwen_chat_step(c->r, set->n / 8 *
 	    (c->t->n / 8 + 1)) < 0)
 		return -1;
-	*c->out = chat_text(qwen_chat_strip(c->t, set, ends));
+	*c->out = chat_text(qwen_chat_strip(c->t, set, c->how));
 	return 0;
 }
 
 static int
-m_strip(const struct call *c)
+has_end(const struct call *c, const struct chat_text *x)
 {
-	return strip(c, 3);
-}
-
-static int
-m_lstrip(const struct call *c)
-{
-	return strip(c, 1);
-}
-
-static int
-m_rstrip(const struct call *c)
-{
-	return strip(c, 2);
-}
-
-static int
-ends_so(const struct chat_text *t, const struct chat_text *x, int end)
-{
-	return x->n <= t->n &&
-	    memcmp(end ? t->s + t->n - x->n : t->s, x->s, x->n) == 0;
+	return x->n <= c->t->n && memcmp(c->how == END ?
+	    c->t->s + c->t->n - x->n : c->t->s, x->s, x->n) == 0;
 }
 
 /* With one string, or one of several. */
 static int
-with(const struct call *c, int end)
+m_has_end(const struct call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "prefix");
 	struct chat_list l;
@@ -107,45 +94,22 @@ with(const struct call *c, int end)
 			    "ends with %s", qwen_chat_type_name(&l.v[i]));
 		if (qwen_chat_step(c->r, 1 + l.v[i].u.s.n / 64) < 0)
 			return -1;
-		yes |= ends_so(c->t, &l.v[i].u.s, end);
+		yes |= has_end(c, &l.v[i].u.s);
 	}
 	*c->out = chat_bool(yes);
 	return 0;
 }
 
 static int
-m_startswith(const struct call *c)
-{
-	return with(c, 0);
-}
-
-static int
-m_endswith(const struct call *c)
-{
-	return with(c, 1);
-}
-
-static int
-m_removeprefix(const struct call *c)
+m_remove_end(const struct call *c)
 {
 	const struct chat_text *x;
 
-	if (text_arg(c, 0, "prefix", &x) < 0)
+	if (text_arg(c, 0, c->how == END ? "suffix" : "prefix", &x) < 0)
 		return -1;
-	*c->out = chat_text(x != NULL && ends_so(c->t, x, 0) ?
-	    chat_slice(c->t, x->n, c->t->n) : *c->t);
-	return qwen_chat_step(c->r, 1 + c->t->n / 64);
-}
-
-static int
-m_removesuffix(const struct call *c)
-{
-	const struct chat_text *x;
-
-	if (text_arg(c, 0, "suffix", &x) < 0)
-		return -1;
-	*c->out = chat_text(x != NULL && ends_so(c->t, x, 1) ?
-	    chat_slice(c->t, 0, c->t->n - x->n) : *c->t);
+	*c->out = chat_text(x == NULL || !has_end(c, x) ? *c->t :
+	    c->how == END ? chat_slice(c->t, 0, c->t->n - x->n) :
+	    chat_slice(c->t, x->n, c->t->n));
 	return qwen_chat_step(c->r, 1 + c->t->n / 64);
 }
 
@@ -223,8 +187,7 @@ m_split(const struct call *c)
 		if (add(c->r, &p, chat_slice(c->t, begin, c->t->n)) < 0)
 			return -1;
 	}
-	c->out->type = CHAT_LIST;
-	c->out->u.l = p.l;
+	*c->out = chat_list(p.l);
 	return 0;
 }
 
@@ -253,7 +216,7 @@ m_rsplit(const struct call *c)
 {
 	const struct chat_text *sep;
 	struct parts p = { { NULL, 0 }, 0 };
-	struct chat_value back = chat_int(-1), l = { .type = CHAT_LIST };
+	struct chat_value back = chat_int(-1), l;
 	const struct chat_value *part[3] = { NULL, NULL, &back };
 	size_t end = c->t->n, at;
 	int64_t max = -1;
@@ -274,7 +237,7 @@ m_rsplit(const struct call *c)
 	}
 	if (add(c->r, &p, chat_slice(c->t, 0, end)) < 0)
 		return -1;
-	l.u.l = p.l;
+	l = chat_list(p.l);
 	return qwen_chat_subset(c->r, &l, part, c->out);
 }
 
@@ -295,8 +258,7 @@ m_splitlines(const struct call *c)
 	if (begin < c->t->n &&
 	    add(c->r, &p, chat_slice(c->t, begin, c->t->n)) < 0)
 		return -1;
-	c->out->type = CHAT_LIST;
-	c->out->u.l = p.l;
+	*c->out = chat_list(p.l);
 	return qwen_chat_step(c->r, c->t->n / 16);
 }
 
@@ -316,29 +278,23 @@ m_replace(const struct call *c)
 		return -1;
 	if (old == NULL || new == NULL || old->n == 0)
 		return qwen_chat_fail(c->r, "nothing to be replaced");
-	for (; max != 0; max--) {
-		if (qwen_chat_search(c->r, c->t, old, begin, &at) < 0)
-			goto fail;
-		if (at > c->t->n)
+	for (; max != 0 && !b.failed; max--) {
+		b.failed = qwen_chat_search(c->r, c->t, old, begin, &at) < 0;
+		if (b.failed || at > c->t->n)
 			break;
 		part = chat_slice(c->t, begin, at);
-		if (qwen_chat_put(c->r, &b, &part) < 0 ||
-		    qwen_chat_put(c->r, &b, new) < 0)
-			goto fail;
+		qwen_chat_put(c->r, &b, &part);
+		qwen_chat_put(c->r, &b, new);
 		begin = at + old->n;
 	}
 	part = chat_slice(c->t, begin, c->t->n);
-	if (qwen_chat_put(c->r, &b, &part) < 0)
-		goto fail;
+	qwen_chat_put(c->r, &b, &part);
 	return qwen_chat_take(c->r, &b, c->out);
-fail:
-	qwen_chat_buf_fini(&b);
-	return -1;
 }
 
-/* ASCII letters in the other case: up, down, or (first) only the first up. */
+/* ASCII letters in the other case. */
 static int
-letters(const struct call *c, int up, int first)
+m_letters(const struct call *c)
 {
 	struct chat_text t = *c->t;
 	char *s = qwen_chat_new(c->r, t.n, 1);
@@ -349,7 +305,7 @@ letters(const struct call *c, int up, int first)
 		return -1;
 	for (i = 0; i < t.n; i++) {
 		s[i] = t.s[i];
-		to_upper = first ? i == 0 : up;
+		to_upper = c->how == CAPITALIZE ? i == 0 : c->how == UPPER;
 		if (to_upper && s[i] >= 'a' && s[i] <= 'z')
 			s[i] = (char)(s[i] - 32);
 		else if (!to_upper && s[i] >= 'A' && s[i] <= 'Z')
@@ -358,24 +314,6 @@ letters(const struct call *c, int up, int first)
 	t.s = s;
 	*c->out = chat_text(t);
 	return 0;
-}
-
-static int
-m_upper(const struct call *c)
-{
-	return letters(c, 1, 0);
-}
-
-static int
-m_lower(const struct call *c)
-{
-	return letters(c, 0, 0);
-}
-
-static int
-m_capitalize(const struct call *c)
-{
-	return letters(c, 0, 1);
 }
 
 static int
@@ -456,7 +394,7 @@ m_items(const struct call *c)
 }
 
 static int
-members(const struct call *c, int values)
+m_members(const struct call *c)
 {
 	struct chat_value *v = qwen_chat_new(c->r, c->d->n, sizeof *v);
 	size_t i;
@@ -464,23 +402,9 @@ members(const struct call *c, int values)
 	if (v == NULL || qwen_chat_step(c->r, c->d->n) < 0)
 		return -1;
 	for (i = 0; i < c->d->n; i++)
-		v[i] = values ? c->d->p[i].v : c->d->p[i].key;
-	c->out->type = CHAT_LIST;
-	c->out->u.l.v = v;
-	c->out->u.l.n = c->d->n;
+		v[i] = c->how == VALUES ? c->d->p[i].v : c->d->p[i].key;
+	*c->out = chat_list((struct chat_list){ v, c->d->n });
 	return 0;
-}
-
-static int
-m_keys(const struct call *c)
-{
-	return members(c, 0);
-}
-
-static int
-m_values(const struct call *c)
-{
-	return members(c, 1);
 }
 
 static int
@@ -511,34 +435,42 @@ m_refused(const struct call *c)
 
 /* -------------------------------------------------------------------- table */
 
+#define REFUSED(type, name) { type, name, m_refused, 0 }
+
 static const struct method {
 	enum chat_type	 type;
 	const char	*name;
 	int		 (*run)(const struct call *);
+	int		 how;
 } methods[] = {
-	{ CHAT_TEXT, "strip", m_strip }, { CHAT_TEXT, "lstrip", m_lstrip },
-	{ CHAT_TEXT, "rstrip", m_rstrip }, { CHAT_TEXT, "split", m_split },
-	{ CHAT_TEXT, "rsplit", m_rsplit },
-	{ CHAT_TEXT, "splitlines", m_splitlines },
-	{ CHAT_TEXT, "startswith", m_startswith },
-	{ CHAT_TEXT, "endswith", m_endswith },
-	{ CHAT_TEXT, "removeprefix", m_removeprefix },
-	{ CHAT_TEXT, "removesuffix", m_removesuffix },
-	{ CHAT_TEXT, "replace", m_replace }, { CHAT_TEXT, "upper", m_upper },
-	{ CHAT_TEXT, "lower", m_lower },
-	{ CHAT_TEXT, "capitalize", m_capitalize },
-	{ CHAT_TEXT, "find", m_find }, { CHAT_TEXT, "count", m_count },
-	{ CHAT_TEXT, "isdigit", m_isdigit }, { CHAT_TEXT, "join", m_join },
-	{ CHAT_TEXT, "format", m_refused }, { CHAT_TEXT, "title", m_refused },
-	{ CHAT_DICT, "items", m_items }, { CHAT_DICT, "keys", m_keys },
-	{ CHAT_DICT, "values", m_values }, { CHAT_DICT, "get", m_get },
-	{ CHAT_DICT, "pop", m_refused }, { CHAT_DICT, "update", m_refused },
-	{ CHAT_DICT, "copy", m_refused }, { CHAT_DICT, "clear", m_refused },
-	{ CHAT_DICT, "popitem", m_refused },
-	{ CHAT_DICT, "fromkeys", m_refused },
-	{ CHAT_DICT, "setdefault", m_refused },
-	{ CHAT_LIST, "append", m_refused }, { CHAT_LIST, "pop", m_refused },
-	{ CHAT_LIST, "extend", m_refused }, { CHAT_LIST, "insert", m_refused },
+	{ CHAT_TEXT, "strip", m_strip, BEGIN | END },
+	{ CHAT_TEXT, "lstrip", m_strip, BEGIN },
+	{ CHAT_TEXT, "rstrip", m_strip, END },
+	{ CHAT_TEXT, "split", m_split, 0 },
+	{ CHAT_TEXT, "rsplit", m_rsplit, 0 },
+	{ CHAT_TEXT, "splitlines", m_splitlines, 0 },
+	{ CHAT_TEXT, "startswith", m_has_end, BEGIN },
+	{ CHAT_TEXT, "endswith", m_has_end, END },
+	{ CHAT_TEXT, "removeprefix", m_remove_end, BEGIN },
+	{ CHAT_TEXT, "removesuffix", m_remove_end, END },
+	{ CHAT_TEXT, "replace", m_replace, 0 },
+	{ CHAT_TEXT, "upper", m_letters, UPPER },
+	{ CHAT_TEXT, "lower", m_letters, LOWER },
+	{ CHAT_TEXT, "capitalize", m_letters, CAPITALIZE },
+	{ CHAT_TEXT, "find", m_find, 0 }, { CHAT_TEXT, "count", m_count, 0 },
+	{ CHAT_TEXT, "isdigit", m_isdigit, 0 },
+	{ CHAT_TEXT, "join", m_join, 0 },
+	{ CHAT_DICT, "items", m_items, 0 },
+	{ CHAT_DICT, "keys", m_members, KEYS },
+	{ CHAT_DICT, "values", m_members, VALUES },
+	{ CHAT_DICT, "get", m_get, 0 },
+	REFUSED(CHAT_TEXT, "format"), REFUSED(CHAT_TEXT, "title"),
+	REFUSED(CHAT_DICT, "pop"), REFUSED(CHAT_DICT, "update"),
+	REFUSED(CHAT_DICT, "copy"), REFUSED(CHAT_DICT, "clear"),
+	REFUSED(CHAT_DICT, "popitem"), REFUSED(CHAT_DICT, "fromkeys"),
+	REFUSED(CHAT_DICT, "setdefault"), REFUSED(CHAT_LIST, "append"),
+	REFUSED(CHAT_LIST, "pop"), REFUSED(CHAT_LIST, "extend"),
+	REFUSED(CHAT_LIST, "insert"),
 };
 
 static const struct method *
@@ -575,5 +507,6 @@ qwen_chat_method(struct chat_run *r, const char *name,
 		c.t = &self->u.s;
 	if (self->type == CHAT_DICT)
 		c.d = self->u.d;
+	c.how = m->how;
 	return m->run(&c);
 }

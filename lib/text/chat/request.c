@@ -17,14 +17,6 @@ fail(struct chat_run *r, const char *what)
 	return qwen_fail(r->err, QWEN_EFORMAT, "%s", what);
 }
 
-struct chat_text
-qwen_chat_literal(const char *s)
-{
-	struct chat_text t = { s, strlen(s), NULL };
-
-	return t;
-}
-
 /* ---------------------------------------------------------- JSON to values */
 
 static int convert(struct chat_run *r, yyjson_val *json, unsigned depth,
@@ -72,8 +64,7 @@ array(struct chat_run *r, yyjson_val *json, unsigned depth,
 		if (convert(r, v, depth + 1, &l.v[l.n++]) < 0)
 			return -1;
 	}
-	out->type = CHAT_LIST;
-	out->u.l = l;
+	*out = chat_list(l);
 	return 0;
 }
 
@@ -83,11 +74,8 @@ by_key(const void *a, const void *b)
 {
 	const struct chat_pair *x = *(struct chat_pair *const *)a;
 	const struct chat_pair *y = *(struct chat_pair *const *)b;
-	const struct chat_text *s = &x->key.u.s, *t = &y->key.u.s;
-	int c = memcmp(s->s, t->s, s->n < t->n ? s->n : t->n);
+	int c = qwen_chat_order(&x->key.u.s, &y->key.u.s);
 
-	if (c == 0)
-		c = (s->n > t->n) - (s->n < t->n);
 	return c != 0 ? c : (x > y) - (x < y);
 }
 
@@ -104,9 +92,7 @@ unite(struct chat_run *r, struct chat_dict *d)
 		p[i] = &d->p[i];
 	qsort(p, d->n, sizeof *p, by_key);
 	for (first = p[0], i = 1; i < d->n; i++) {
-		if (p[i]->key.u.s.n == first->key.u.s.n &&
-		    memcmp(p[i]->key.u.s.s, first->key.u.s.s,
-		    first->key.u.s.n) == 0) {
+		if (qwen_chat_order(&p[i]->key.u.s, &first->key.u.s) == 0) {
 			first->v = p[i]->v;
 			p[i]->key.type = CHAT_UNDEFINED;
 		} else
@@ -204,7 +190,7 @@ static int
 get(struct chat_run *r, const struct chat_dict *d, const char *key,
     struct chat_value **out)
 {
-	struct chat_value k = chat_text(qwen_chat_literal(key));
+	struct chat_value k = chat_text(chat_literal(key));
 	const struct chat_value *v;
 
 	if (qwen_chat_find(r, d, &k, &v) < 0)
@@ -217,7 +203,7 @@ static int
 put(struct chat_run *r, struct chat_dict *d, const char *key,
     const struct chat_value *v)
 {
-	struct chat_value k = chat_text(qwen_chat_literal(key));
+	struct chat_value k = chat_text(chat_literal(key));
 
 	return qwen_chat_dict_put(r, d, &k, v);
 }
@@ -322,32 +308,30 @@ unite_parts(struct chat_run *r, struct chat_value *content)
 {
 	const struct chat_list *l = &content->u.l;
 	struct chat_buf b = { 0 };
-	struct chat_value *v;
+	struct chat_value *v = NULL;
 	size_t i;
 
-	for (i = 0; i < l->n; i++) {
-		v = NULL;
+	for (i = 0; i < l->n && !b.failed; i++, v = NULL) {
 		if (l->v[i].type == CHAT_DICT &&
 		    get(r, l->v[i].u.d, "text", &v) < 0)
-			goto fail;
-		if (v == NULL || v->type != CHAT_TEXT) {
-			qwen_chat_buf_fini(&b);
-			return 0;
+			b.failed = 1;
+		else if (v == NULL || v->type != CHAT_TEXT)
+			break;
+		else {
+			qwen_chat_put_data(r, &b, "\n", i > 0);
+			qwen_chat_put(r, &b, &v->u.s);
 		}
-		if ((i > 0 && qwen_chat_put_data(r, &b, "\n", 1) < 0) ||
-		    qwen_chat_put(r, &b, &v->u.s) < 0)
-			goto fail;
 	}
-	return l->n > 0 ? qwen_chat_take(r, &b, content) : 0;
-fail:
+	if (b.failed || (i == l->n && i > 0))
+		return qwen_chat_take(r, &b, content);
 	qwen_chat_buf_fini(&b);
-	return -1;
+	return 0;
 }
 
 int
 qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
 {
-	struct chat_value *v, empty = chat_text(qwen_chat_literal(""));
+	struct chat_value *v, empty = chat_text(chat_literal(""));
 	size_t i;
 
 	for (i = 0; i < list->u.l.n; i++) {

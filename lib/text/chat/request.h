@@ -38,6 +38,4 @@ int qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 int qwen_chat_read(yyjson_doc **out, const char *json, size_t n,
     const char *what, struct qwen_err *err);
 
-struct chat_text qwen_chat_literal(const char *s);	/* data */
-
 #endif

@@ -59,23 +59,23 @@ qwen_chat_double(char s[40], double f)
 	    digits + e + 1);
 }
 
-static int
+static void
 put(struct chat_run *r, struct chat_buf *b, const char *s)
 {
-	return qwen_chat_put_data(r, b, s, strlen(s));
+	qwen_chat_put_data(r, b, s, strlen(s));
 }
 
-static int
+static void
 put_slice(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
     size_t begin, size_t end)
 {
 	struct chat_text part = chat_slice(t, begin, end);
 
-	return qwen_chat_put(r, b, &part);
+	qwen_chat_put(r, b, &part);
 }
 
 /* "\u0041", from where the character was from. */
-static int
+static void
 put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
     size_t i, const char *s)
 {
@@ -83,138 +83,149 @@ put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 
 	if (t->from == qwen_chat_own || (t->from != NULL && t->from[i]))
 		e.from = qwen_chat_own;
-	return qwen_chat_put(r, b, &e);
+	qwen_chat_put(r, b, &e);
 }
 
-static int
+static void
 put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 {
 	char s[40];
 
-	if (v->type == CHAT_BIG)
-		return qwen_chat_put(r, b, &v->u.s);
+	if (v->type == CHAT_BIG) {
+		qwen_chat_put(r, b, &v->u.s);
+		return;
+	}
 	if (v->type == CHAT_FLOAT)
 		qwen_chat_double(s, v->u.f);
 	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
-	return put(r, b, s);
+	put(r, b, s);
+}
+
+/* Whether to go on, which is a step: not if something failed, nor too deep. */
+static int
+go_on(struct chat_run *r, struct chat_buf *b, unsigned depth)
+{
+	if (b->failed)
+		return 0;
+	if (depth > CHAT_VALUE_DEPTH)
+		qwen_chat_limit(r, "depth of a value");
+	b->failed = depth > CHAT_VALUE_DEPTH || qwen_chat_step(r, 1) < 0;
+	return !b->failed;
 }
 
 /* -------------------------------------------------------------------- JSON */
 
 /* As Python has it: only what JSON asks for is escaped. */
-static int
+static void
 json_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 {
 	char buf[QWEN_JSON_CHAR + 1];
 	size_t i, begin = 0, used;
 
-	if (put(r, b, "\"") < 0)
-		return -1;
-	for (i = 0; i < t->n; i++) {
+	put(r, b, "\"");
+	for (i = 0; i < t->n && !b->failed; i++) {
 		if ((unsigned char)t->s[i] >= 0x20 && t->s[i] != '"' &&
 		    t->s[i] != '\\')
 			continue;
 		buf[qwen_json_char(t->s + i, 1, &used, buf)] = '\0';
-		if (put_slice(r, b, t, begin, i) < 0 ||
-		    put_escape(r, b, t, i, buf) < 0)
-			return -1;
+		put_slice(r, b, t, begin, i);
+		put_escape(r, b, t, i, buf);
 		begin = i + 1;
 	}
-	if (put_slice(r, b, t, begin, i) < 0)
-		return -1;
-	return put(r, b, "\"");
+	put_slice(r, b, t, begin, t->n);
+	put(r, b, "\"");
 }
 
-static int
+static void
 new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
 {
 	size_t n;
 
 	if (indent < 0)
-		return 0;
-	if (put(r, b, "\n") < 0)
-		return -1;
-	for (n = (size_t)indent * depth; n > 0; n--) {
-		if (put(r, b, " ") < 0)
-			return -1;
-	}
-	return 0;
+		return;
+	put(r, b, "\n");
+	for (n = (size_t)indent * depth; n > 0; n--)
+		put(r, b, " ");
 }
 
-static int json_at(struct chat_run *r, struct chat_buf *b,
+static void json_at(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, int indent, unsigned depth);
 
-static int
+static void
 json_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
     unsigned depth)
 {
-	if (v->type == CHAT_TEXT)
-		return json_text(r, b, &v->u.s);
-	if (put(r, b, "\"") < 0 || json_at(r, b, v, -1, depth) < 0)
-		return -1;
-	return put(r, b, "\"");
+	if (v->type == CHAT_TEXT) {
+		json_text(r, b, &v->u.s);
+		return;
+	}
+	put(r, b, "\"");
+	json_at(r, b, v, -1, depth);
+	put(r, b, "\"");
 }
 
 /* The members of a list, or (d not NULL) an object. */
-static int
+static void
 json_members(struct chat_run *r, struct chat_buf *b,
     const struct chat_list *l, const struct chat_dict *d, int indent,
     unsigned depth)
 {
 	size_t i, n = d != NULL ? d->n : l->n;
 
-	for (i = 0; i < n; i++) {
-		if (i > 0 && put(r, b, indent < 0 ? ", " : ",") < 0)
-			return -1;
-		if (new_line(r, b, indent, depth + 1) < 0)
-			return -1;
-		if (d != NULL && (json_key(r, b, &d->p[i].key, depth) < 0 ||
-		    put(r, b, ": ") < 0))
-			return -1;
-		if (json_at(r, b, d != NULL ? &d->p[i].v : &l->v[i], indent,
-		    depth + 1) < 0)
-			return -1;
+	for (i = 0; i < n && !b->failed; i++) {
+		if (i > 0)
+			put(r, b, indent < 0 ? ", " : ",");
+		new_line(r, b, indent, depth + 1);
+		if (d != NULL) {
+			json_key(r, b, &d->p[i].key, depth);
+			put(r, b, ": ");
+		}
+		json_at(r, b, d != NULL ? &d->p[i].v : &l->v[i], indent,
+		    depth + 1);
 	}
-	return n > 0 ? new_line(r, b, indent, depth) : 0;
+	if (n > 0)
+		new_line(r, b, indent, depth);
 }
 
-static int
+static void
 json_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
     int indent, unsigned depth)
 {
 	int object = v->type == CHAT_DICT;
 
-	if (depth > CHAT_VALUE_DEPTH)
-		return qwen_chat_limit(r, "depth of a value");
-	if (qwen_chat_step(r, 1) < 0)
-		return -1;
+	if (!go_on(r, b, depth))
+		return;
 	switch (v->type) {
-	case CHAT_NONE: return put(r, b, "null");
-	case CHAT_BOOL: return put(r, b, v->u.i ? "true" : "false");
+	case CHAT_NONE: put(r, b, "null"); break;
+	case CHAT_BOOL: put(r, b, v->u.i ? "true" : "false"); break;
 	case CHAT_FLOAT:
 		if (!isfinite(v->u.f))
-			return put(r, b, isnan(v->u.f) ? "NaN" :
+			put(r, b, isnan(v->u.f) ? "NaN" :
 			    v->u.f < 0 ? "-Infinity" : "Infinity");
-		return put_number(r, b, v);
-	case CHAT_INT: case CHAT_BIG: return put_number(r, b, v);
-	case CHAT_TEXT: return json_text(r, b, &v->u.s);
+		else
+			put_number(r, b, v);
+		break;
+	case CHAT_INT: case CHAT_BIG: put_number(r, b, v); break;
+	case CHAT_TEXT: json_text(r, b, &v->u.s); break;
 	case CHAT_LIST: case CHAT_TUPLE: case CHAT_DICT:
-		if (put(r, b, object ? "{" : "[") < 0 || json_members(r, b,
-		    &v->u.l, object ? v->u.d : NULL, indent, depth) < 0)
-			return -1;
-		return put(r, b, object ? "}" : "]");
+		put(r, b, object ? "{" : "[");
+		json_members(r, b, &v->u.l, object ? v->u.d : NULL, indent,
+		    depth);
+		put(r, b, object ? "}" : "]");
+		break;
 	default:
-		return qwen_chat_fail(r, "%s cannot be written as JSON",
+		b->failed = 1;
+		qwen_chat_fail(r, "%s cannot be written as JSON",
 		    qwen_chat_type_name(v));
 	}
 }
 
-int
+void
 qwen_chat_json(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, int indent)
 {
-	return json_at(r, b, v, indent, 0);
+	json_at(r, b, v, indent, 0);
 }
 
 /* ------------------------------------------------------------------ Python */
@@ -251,7 +262,7 @@ repr_escape(uint32_t c, char quote, char s[16])
 	return s;
 }
 
-static int
+static void
 repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 {
 	char buf[16], quote[2] = "'";
@@ -262,89 +273,87 @@ repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 	if (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
 	    memchr(t->s, '"', t->n) == NULL)
 		quote[0] = '"';
-	if (put(r, b, quote) < 0)
-		return -1;
-	for (i = 0; i < t->n; i += k) {
+	put(r, b, quote);
+	for (i = 0; i < t->n && !b->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
 		e = repr_escape(c, quote[0], buf);
 		if (e == NULL)
 			continue;
-		if (put_slice(r, b, t, begin, i) < 0 ||
-		    put_escape(r, b, t, i, e) < 0)
-			return -1;
+		put_slice(r, b, t, begin, i);
+		put_escape(r, b, t, i, e);
 		begin = i + k;
 	}
-	if (put_slice(r, b, t, begin, i) < 0)
-		return -1;
-	return put(r, b, quote);
+	put_slice(r, b, t, begin, t->n);
+	put(r, b, quote);
 }
 
-static int print_at(struct chat_run *r, struct chat_buf *b,
+static void print_at(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, int repr, unsigned depth);
 
-static int
+static void
 repr_list(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
     unsigned depth)
 {
 	int tuple = v->type == CHAT_TUPLE;
 	size_t i;
 
-	if (put(r, b, tuple ? "(" : "[") < 0)
-		return -1;
-	for (i = 0; i < v->u.l.n; i++) {
-		if ((i > 0 && put(r, b, ", ") < 0) ||
-		    print_at(r, b, &v->u.l.v[i], 1, depth + 1) < 0)
-			return -1;
+	put(r, b, tuple ? "(" : "[");
+	for (i = 0; i < v->u.l.n && !b->failed; i++) {
+		if (i > 0)
+			put(r, b, ", ");
+		print_at(r, b, &v->u.l.v[i], 1, depth + 1);
 	}
-	return put(r, b, tuple ? v->u.l.n == 1 ? ",)" : ")" : "]");
+	put(r, b, tuple ? v->u.l.n == 1 ? ",)" : ")" : "]");
 }
 
-static int
+static void
 repr_dict(struct chat_run *r, struct chat_buf *b, const struct chat_dict *d,
     unsigned depth)
 {
 	size_t i;
 
-	if (put(r, b, "{") < 0)
-		return -1;
-	for (i = 0; i < d->n; i++) {
-		if ((i > 0 && put(r, b, ", ") < 0) ||
-		    print_at(r, b, &d->p[i].key, 1, depth + 1) < 0 ||
-		    put(r, b, ": ") < 0 ||
-		    print_at(r, b, &d->p[i].v, 1, depth + 1) < 0)
-			return -1;
+	put(r, b, "{");
+	for (i = 0; i < d->n && !b->failed; i++) {
+		if (i > 0)
+			put(r, b, ", ");
+		print_at(r, b, &d->p[i].key, 1, depth + 1);
+		put(r, b, ": ");
+		print_at(r, b, &d->p[i].v, 1, depth + 1);
 	}
-	return put(r, b, "}");
+	put(r, b, "}");
 }
 
-static int
+static void
 print_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
     int repr, unsigned depth)
 {
-	if (depth > CHAT_VALUE_DEPTH)
-		return qwen_chat_limit(r, "depth of a value");
-	if (qwen_chat_step(r, 1) < 0)
-		return -1;
+	if (!go_on(r, b, depth))
+		return;
 	switch (v->type) {
-	case CHAT_UNDEFINED: return repr ? put(r, b, "Undefined") : 0;
-	case CHAT_NONE: return put(r, b, "None");
-	case CHAT_BOOL: return put(r, b, v->u.i ? "True" : "False");
+	case CHAT_UNDEFINED: put(r, b, repr ? "Undefined" : ""); break;
+	case CHAT_NONE: put(r, b, "None"); break;
+	case CHAT_BOOL: put(r, b, v->u.i ? "True" : "False"); break;
 	case CHAT_INT: case CHAT_BIG: case CHAT_FLOAT:
-		return put_number(r, b, v);
+		put_number(r, b, v);
+		break;
 	case CHAT_TEXT:
-		return repr ? repr_text(r, b, &v->u.s) :
-		    qwen_chat_put(r, b, &v->u.s);
-	case CHAT_LIST: case CHAT_TUPLE: return repr_list(r, b, v, depth);
-	case CHAT_DICT: return repr_dict(r, b, v->u.d, depth);
+		if (repr)
+			repr_text(r, b, &v->u.s);
+		else
+			qwen_chat_put(r, b, &v->u.s);
+		break;
+	case CHAT_LIST: case CHAT_TUPLE: repr_list(r, b, v, depth); break;
+	case CHAT_DICT: repr_dict(r, b, v->u.d, depth); break;
 	default:
-		return qwen_chat_fail(r, "%s is not for printing",
+		b->failed = 1;
+		qwen_chat_fail(r, "%s is not for printing",
 		    qwen_chat_type_name(v));
 	}
 }
 
-int
+void
 qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v)
 {
-	return print_at(r, b, v, 0, 0);
+	print_at(r, b, v, 0, 0);
 }

@@ -133,30 +133,31 @@ reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 	return 0;
 }
 
-int
+void
 qwen_chat_put(struct chat_run *r, struct chat_buf *b,
     const struct chat_text *t)
 {
-	if (t->n == 0)
-		return 0;
-	if (qwen_chat_step(r, t->n / 64) < 0 || reserve(r, b, t->n) < 0)
-		return -1;
+	if (t->n == 0 || b->failed)
+		return;
+	if (qwen_chat_step(r, t->n / 64) < 0 || reserve(r, b, t->n) < 0) {
+		b->failed = 1;
+		return;
+	}
 	memcpy(b->s + b->n, t->s, t->n);
 	if (t->from == NULL || t->from == qwen_chat_own)
 		memset(b->from + b->n, t->from != NULL, t->n);
 	else
 		memcpy(b->from + b->n, t->from, t->n);
 	b->n += t->n;
-	return 0;
 }
 
-int
+void
 qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
     size_t n)
 {
 	struct chat_text t = { s, n, NULL };
 
-	return qwen_chat_put(r, b, &t);
+	qwen_chat_put(r, b, &t);
 }
 
 void
@@ -194,7 +195,7 @@ qwen_chat_take(struct chat_run *r, struct chat_buf *b, struct chat_value *out)
 	char *s;
 	int rc = -1;
 
-	s = qwen_chat_new(r, b->n, 1);
+	s = b->failed ? NULL : qwen_chat_new(r, b->n, 1);
 	if (s == NULL || keep_from(r, b->from, b->n, &t.from) < 0)
 		goto done;
 	if (b->n > 0)

@@ -9,29 +9,38 @@
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 
-static const char usage[] =
-    "gguf-inspect [--full | --json | --check] [-qv] [-m model] [file]\n"
-    "       gguf-inspect --values tensor [-m model] [file]\n"
-    "       gguf-inspect --diff [--full] file1 file2\n";
+enum { JSON = 1, CHECK = 2, DIFF = 4 };
 
-enum { OPT_FULL = 256, OPT_JSON, OPT_CHECK, OPT_DIFF, OPT_VALUES };
+static struct {
+	unsigned	 mode;
+	int		 full;
+	const char	*tensor, *model;
+} opt;
 
-static const struct cli_option options[] = {
-	{ 'm', "model", 1 },
-	{ OPT_FULL, "full", 0 },
-	{ OPT_JSON, "json", 0 },
-	{ OPT_CHECK, "check", 0 },
-	{ OPT_DIFF, "diff", 0 },
-	{ OPT_VALUES, "values", 1 },
-	{ 0, NULL, 0 },
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_FLAG(0, "full", &opt.full, "long strings and arrays whole"),
+	CLI_SET(0, "json", &opt.mode, JSON, "print JSON, always whole"),
+	CLI_SET(0, "check", &opt.mode, CHECK,
+	    "check the file, and say what is wrong with it"),
+	CLI_SET(0, "diff", &opt.mode, DIFF,
+	    "show in what two files differ"),
+	CLI_FILE(0, "values", "tensor", &opt.tensor, "tensors",
+	    "print the numbers of a tensor, a row a line"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-inspect", .about = "show, check and compare GGUF files",
+	.usage = "[options] [file]\n--values tensor [-m model] [file]\n"
+	    "--diff [--full] file1 file2",
+	.options = options, .max = 2, .completes = "file gguf",
 };
 
 /* What is shown of long values without --full. */
 enum { SHORT_ELEMS = 6, SHORT_STRING = 64, SHORT_ELEM_STRING = 24 };
-
-static int full;
 
 /* ------------------------------------------------------ text of strings */
 
@@ -209,7 +218,7 @@ put_elem(const struct qwen_gguf_kv *kv, uint64_t i)
 static void
 put_array(const struct qwen_gguf_kv *kv)
 {
-	uint64_t n = full || kv->n < SHORT_ELEMS ? kv->n : SHORT_ELEMS, i;
+	uint64_t n = opt.full || kv->n < SHORT_ELEMS ? kv->n : SHORT_ELEMS, i;
 	struct qwen_str s;
 	size_t pos = 0;
 
@@ -218,7 +227,7 @@ put_array(const struct qwen_gguf_kv *kv)
 		if (kv->elem != QWEN_GGUF_STRING)
 			put_elem(kv, i);
 		else if (qwen_gguf_next_str(kv, &pos, &s))
-			put_quoted(&s, full ? s.len : SHORT_ELEM_STRING);
+			put_quoted(&s, opt.full ? s.len : SHORT_ELEM_STRING);
 	}
 	if (n < kv->n)
 		fputs(" ...", stdout);
@@ -238,7 +247,7 @@ put_meta(const struct qwen_gguf_kv *kv)
 		put_array(kv);
 	} else if (qwen_gguf_next_str(kv, &pos, &s)) {
 		putchar(' ');
-		put_text(s.s, s.len, full ? s.len : SHORT_STRING, "");
+		put_text(s.s, s.len, opt.full ? s.len : SHORT_STRING, "");
 	} else {
 		putchar(' ');
 		put_elem(kv, 0);
@@ -838,64 +847,42 @@ diff(const char *path_a, const char *path_b)
 	return differ ? 1 : status;
 }
 
-struct opts {
-	int		 mode;		/* 0 or one of the options */
-	const char	*tensor;
-	const char	*model;
-};
-
-static int
-parse(struct opts *o, int argc, char *argv[])
+static void
+check_options(void)
 {
-	const char *arg;
-	int c, operand;
-
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1) {
-		if (c == OPT_FULL) {
-			full = 1;
-		} else if (c == 'm') {
-			o->model = arg;
-		} else {
-			if (o->mode != 0 && o->mode != c)
-				cli_usage("--json, --check, --diff and"
-				    " --values exclude each other");
-			o->mode = c;
-			if (c == OPT_VALUES)
-				o->tensor = arg;
-		}
-	}
-	if (full && (o->mode == OPT_CHECK || o->mode == OPT_VALUES))
+	if ((opt.mode & (opt.mode - 1)) != 0 ||
+	    (opt.mode != 0 && opt.tensor != NULL))
+		cli_usage("--json, --check, --diff and --values exclude each "
+		    "other");
+	if (opt.full && (opt.mode == CHECK || opt.tensor != NULL))
 		cli_usage("--full says nothing with --check and --values");
-	return operand;
 }
 
 int
 main(int argc, char *argv[])
 {
-	struct opts o = { 0 };
+	int n = cli_begin(&tool, argc, argv);
 	struct qwen_gguf *g;
 	const char *path;
-	int operand;
 
-	cli_init("gguf-inspect", usage);
-	operand = parse(&o, argc, argv);
-	if (o.mode == OPT_DIFF) {
-		if (argc - operand != 2 || o.model != NULL)
+	check_options();
+	if (opt.mode == DIFF) {
+		if (n != 2 || opt.model != NULL)
 			cli_usage("--diff takes two files");
-		return diff(argv[operand], argv[operand + 1]);
+		return diff(argv[1], argv[2]);
 	}
-	if (operand < argc && o.model != NULL)
+	if (n > 0 && opt.model != NULL)
 		cli_usage("-m and a file exclude each other");
-	cli_no_operands(argc, argv, operand + 1);
-	path = operand < argc ? argv[operand] : cli_model_path(o.model);
+	if (n > 1)
+		cli_usage("unexpected argument: %s", argv[2]);
+	path = n > 0 ? argv[1] : cli_model_path(opt.model);
 	g = open_gguf(path);
-	if (o.mode == OPT_JSON)
+	if (opt.mode == JSON)
 		show_json(g);
-	else if (o.mode == OPT_CHECK)
+	else if (opt.mode == CHECK)
 		check(g, path);
-	else if (o.mode == OPT_VALUES)
-		show_values(g, path, o.tensor);
+	else if (opt.tensor != NULL)
+		show_values(g, path, opt.tensor);
 	else
 		show_text(g);
 	qwen_gguf_close(g);

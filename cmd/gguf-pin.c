@@ -21,23 +21,25 @@
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
-
-static const char usage[] =
-    "gguf-pin [-qv] [-o dir] [--unpin] [model]\n";
-
-enum { O_UNPIN = 256 };
-
-static const struct cli_option options[] = {
-	{ 'o', "output", 1 },
-	{ O_UNPIN, "unpin", 0 },
-	{ 0, NULL, 0 },
-};
 
 static struct {
 	const char	*dir;		/* NULL: in place */
 	int		 unpin;
 } opt;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_FILE('o', "output", "dir", &opt.dir, "folder",
+	    "make a copy in this folder of a tmpfs"),
+	CLI_FLAG(0, "unpin", &opt.unpin, "undo it"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-pin", .about = "bring a model into memory in huge pages",
+	.usage = "[options] [model]", .options = options, .max = 1,
+	.completes = "file gguf",
+};
 
 static const size_t huge_page = (size_t)2 << 20;
 static const size_t piece = (size_t)8 << 20;	/* read and written at once */
@@ -400,21 +402,9 @@ int
 main(int argc, char *argv[])
 {
 	struct parts parts = { 0 };
-	const char *arg;
-	int c, operand;
 
-	cli_init("gguf-pin", usage);
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1) {
-		if (c == 'o')
-			opt.dir = arg;
-		else
-			opt.unpin = 1;
-	}
-	if (operand + 1 < argc)
-		cli_no_operands(argc, argv, operand + 1);
-	list_parts(&parts, cli_model_path(operand < argc ? argv[operand] :
-	    NULL));
+	cli_begin(&tool, argc, argv);
+	list_parts(&parts, cli_model_path(argv[1]));
 	if (opt.unpin)
 		unpin(&parts);
 	else

@@ -10,36 +10,40 @@
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "synth/synth.h"
 
-static const char usage[] =
-    "gguf-synth [-qv] [-o file] [--seed number] [--layers number] [--no-mtp]\n"
-    "                  [--experts number] [--vocab-size number] [--vocab file]\n"
-    "                  [--sparse] shape\n"
-    "       gguf-synth --list\n";
-
-enum {
-	OPT_SEED = 256, OPT_LAYERS, OPT_NO_MTP, OPT_EXPERTS, OPT_VOCAB_SIZE,
-	OPT_VOCAB, OPT_SPARSE, OPT_LIST
-};
-
-static const struct cli_option options[] = {
-	{ 'o', "output", 1 },
-	{ OPT_SEED, "seed", 1 },
-	{ OPT_LAYERS, "layers", 1 },
-	{ OPT_NO_MTP, "no-mtp", 0 },
-	{ OPT_EXPERTS, "experts", 1 },
-	{ OPT_VOCAB_SIZE, "vocab-size", 1 },
-	{ OPT_VOCAB, "vocab", 1 },
-	{ OPT_SPARSE, "sparse", 0 },
-	{ OPT_LIST, "list", 0 },
-	{ 0, NULL, 0 },
-};
-
-struct opts {
+static struct opts {
 	const char		*out, *vocab;
 	struct qwen_synth_opts	 synth;
+	int			 list;
+} opt = { .synth.seed = 1 };
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_U64(0, "seed", "number", &opt.synth.seed,
+	    "other weights; 1 by default"),
+	CLI_INT(0, "layers", "number", &opt.synth.n_layer, 1, 1000,
+	    "so many layers, not those of the shape"),
+	CLI_FLAG(0, "no-mtp", &opt.synth.no_mtp,
+	    "without the layers for prediction of several tokens"),
+	CLI_INT(0, "experts", "number", &opt.synth.n_expert, 1, 4096,
+	    "so many experts, not those of the shape"),
+	CLI_INT(0, "vocab-size", "number", &opt.synth.n_vocab, 1, 10000000,
+	    "so many tokens, not those of the shape"),
+	CLI_FILE(0, "vocab", "file", &opt.vocab, "file gguf",
+	    "the vocabulary of this GGUF file"),
+	CLI_FLAG(0, "sparse", &opt.synth.sparse,
+	    "weights of zero, which take no room on the disk"),
+	CLI_FLAG(0, "list", &opt.list, "show the shapes"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-synth",
+	.about = "write a model of a known shape with random weights",
+	.usage = "[options] shape\n--list", .options = options, .max = 1,
+	.completes = "shapes",
 };
 
 static void
@@ -112,62 +116,21 @@ synth(size_t shape, struct opts *o)
 	qwen_gguf_close(g);
 }
 
-static void
-set(struct opts *o, int c, const char *arg)
-{
-	switch (c) {
-	case 'o':
-		o->out = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case OPT_SEED:
-		o->synth.seed = cli_u64("--seed", arg);
-		break;
-	case OPT_LAYERS:
-		o->synth.n_layer = (uint32_t)cli_int("--layers", arg, 1, 1000);
-		break;
-	case OPT_NO_MTP:
-		o->synth.no_mtp = 1;
-		break;
-	case OPT_EXPERTS:
-		o->synth.n_expert = (uint32_t)cli_int("--experts", arg, 1,
-		    4096);
-		break;
-	case OPT_VOCAB_SIZE:
-		o->synth.n_vocab = (uint32_t)cli_int("--vocab-size", arg, 1,
-		    10000000);
-		break;
-	case OPT_VOCAB:
-		o->vocab = arg;
-		break;
-	case OPT_SPARSE:
-		o->synth.sparse = 1;
-		break;
-	}
-}
-
 int
 main(int argc, char *argv[])
 {
-	struct opts o = { .synth.seed = 1 };
-	const char *arg;
-	int c, operand;
+	int n = cli_begin(&tool, argc, argv);
 	size_t shape;
 
-	cli_init("gguf-synth", usage);
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1) {
-		if (c == OPT_LIST) {
-			list_shapes();
-			return cli_finish();
-		}
-		set(&o, c, arg);
+	if (opt.list) {
+		list_shapes();
+		return cli_finish();
 	}
-	if (operand == argc)
-		cli_usage("which shape? --list shows those known");
-	cli_no_operands(argc, argv, operand + 1);
-	shape = find_shape(argv[operand], &o);
-	if (o.out == NULL && isatty(STDOUT_FILENO))
+	if (n == 0)
+		cli_usage("no shape is named; --list shows those known");
+	shape = find_shape(argv[1], &opt);
+	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");
-	synth(shape, &o);
+	synth(shape, &opt);
 	return cli_finish();
 }

@@ -10,56 +10,10 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 
-static const char usage[] =
-    "qbatch [-qv] [-m model] [-o results] [-n count] [-t threads]\n"
-    "              [--resume] [--unordered] [--shard part] [--special]\n"
-    "              [--grammar file | --json-schema file] [--ignore-eos]\n"
-    "              [--mask-unused] [--mem size] [--max-sequences n] [--batch n]\n"
-    "              [--template name] [--numerics version]\n"
-    "              [--store folder | --no-store] [--store-max size]\n"
-    "              [--report file] [--report-json file] [--goodput goals]\n"
-    "              [--arrivals rate] [sampling options] [file]\n"
-    "       qbatch --merge [-o results] file ...\n";
-
-enum { O_ARRIVALS = 256, O_BATCH, O_GOODPUT, O_GRAMMAR, O_IGNORE_EOS,
-    O_JSON_SCHEMA, O_MASK_UNUSED, O_MAX_SEQUENCES, O_MEM, O_MERGE, O_NO_STORE,
-    O_NUMERICS, O_REPORT, O_REPORT_JSON, O_RESUME, O_SHARD, O_SPECIAL, O_STORE,
-    O_STORE_MAX, O_TEMPLATE, O_UNORDERED };
-
 enum { DEFAULT_SEQUENCES = 32 };
-
-static const struct cli_option options[] = {
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 'o', "output", 1 },
-	{ 't', "threads", 1 },
-	{ O_ARRIVALS, "arrivals", 1 },
-	{ O_BATCH, "batch", 1 },
-	{ O_GOODPUT, "goodput", 1 },
-	{ O_GRAMMAR, "grammar", 1 },
-	{ O_IGNORE_EOS, "ignore-eos", 0 },
-	{ O_JSON_SCHEMA, "json-schema", 1 },
-	{ O_MASK_UNUSED, "mask-unused", 0 },
-	{ O_MAX_SEQUENCES, "max-sequences", 1 },
-	{ O_MEM, "mem", 1 },
-	{ O_MERGE, "merge", 0 },
-	{ O_NO_STORE, "no-store", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ O_REPORT, "report", 1 },
-	{ O_REPORT_JSON, "report-json", 1 },
-	{ O_RESUME, "resume", 0 },
-	{ O_SHARD, "shard", 1 },
-	{ O_SPECIAL, "special", 0 },
-	{ O_STORE, "store", 1 },
-	{ O_STORE_MAX, "store-max", 1 },
-	{ O_TEMPLATE, "template", 1 },
-	{ O_UNORDERED, "unordered", 0 },
-	{ 0, NULL, 0 },
-};
 
 static struct {
 	const char	*model;
@@ -68,7 +22,6 @@ static struct {
 	const char	*report, *report_json;
 	struct cli_store store;
 	const char	*template;		/* NULL: the model's */
-	const char	*mem_text;
 	uint64_t	 mem;
 	size_t		 n_sequences, n_pass;
 	int		 n_threads;
@@ -92,6 +45,8 @@ struct run {
 	struct qwen_header	 header;	/* has the endings */
 	int32_t			*masked;
 };
+
+static struct run run;
 
 /* --------------------------------------------------------- the command line */
 
@@ -125,8 +80,9 @@ parse_slurm(struct cli_run_batch *b)
 
 /* "2/8", or what Slurm says of this task. */
 static void
-parse_shard(const char *s, struct cli_run_batch *b)
+parse_shard(const struct cli_opt *o, const char *s)
 {
+	struct cli_run_batch *b = o->to;
 	const char *slash = strchr(s, '/');
 	char first[32];
 
@@ -144,90 +100,62 @@ parse_shard(const char *s, struct cli_run_batch *b)
 }
 
 static void
-parse_one(int c, const char *arg, struct run *r)
+parse_goals(const struct cli_opt *o, const char *s)
 {
-	struct cli_run_batch *b = &r->batch;
-
-	switch (c) {
-	case 'm':
-		opt.model = arg;
-		break;
-	case 'n':
-		b->b.max = (size_t)cli_int("-n", arg, 1, INT64_MAX);
-		break;
-	case 'o':
-		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case 't':
-		opt.n_threads = cli_threads(arg);
-		break;
-	case O_ARRIVALS:
-		b->arrivals = cli_double("--arrivals", arg, 1e-6, 1e9);
-		break;
-	case O_BATCH:
-		opt.n_pass = (size_t)cli_int("--batch", arg, 1, 1 << 20);
-		break;
-	case O_GOODPUT:
-		cli_goals_parse(&b->report.goals, arg);
-		break;
-	case O_GRAMMAR:
-	case O_JSON_SCHEMA:
-		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
-		break;
-	case O_IGNORE_EOS:
-		opt.ignore_eos = 1;
-		break;
-	case O_MASK_UNUSED:
-		opt.mask_unused = 1;
-		break;
-	case O_MAX_SEQUENCES:
-		opt.n_sequences = (size_t)cli_int("--max-sequences", arg, 1,
-		    4096);
-		break;
-	case O_MEM:
-		opt.mem_text = arg;
-		opt.mem = cli_bytes("--mem", arg);
-		break;
-	case O_MERGE:
-		opt.merge = 1;
-		break;
-	case O_NO_STORE:
-		opt.store.none = 1;
-		break;
-	case O_NUMERICS:
-		opt.numerics = cli_numerics(arg);
-		break;
-	case O_REPORT:
-		opt.report = arg;
-		break;
-	case O_REPORT_JSON:
-		opt.report_json = arg;
-		break;
-	case O_RESUME:
-		opt.resume = 1;
-		break;
-	case O_SHARD:
-		parse_shard(arg, b);
-		break;
-	case O_SPECIAL:
-		b->b.encode = QWEN_TOK_SPECIAL;
-		break;
-	case O_STORE:
-		cli_store_dir(&opt.store, arg);
-		break;
-	case O_STORE_MAX:
-		cli_store_max(&opt.store, arg);
-		break;
-	case O_TEMPLATE:
-		opt.template = arg;
-		break;
-	case O_UNORDERED:
-		b->unordered = 1;
-		break;
-	default:
-		cli_sampling_set(r->sampler, c, arg);
-	}
+	cli_goals_parse(o->to, s);
 }
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("requests and results:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_STD('o', "output", "results", &opt.output,
+	    "write the results here, not to stdout"),
+	CLI_FLAG(0, "resume", &opt.resume,
+	    "go on where the results of -o end"),
+	CLI_FLAG(0, "unordered", &run.batch.unordered,
+	    "results as they are ready, in any order"),
+	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
+	    "only this part of the requests, as in 2/8, or what Slurm says"),
+	CLI_FLAG(0, "merge", &opt.merge,
+	    "put the results of all parts together, in order"),
+
+	CLI_GROUP("what is generated:"),
+	CLI_INT('n', "count", "count", &run.batch.b.max, 1, INT64_MAX,
+	    "at most so many tokens, unless a request says"),
+	CLI_OPT_TEMPLATE(&opt.template),
+	CLI_OPT_SPECIAL(&run.batch.b.encode),
+	CLI_OPT_GRAMMAR(&run.grammar),
+	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
+	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+
+	CLI_GROUP("how it runs:"),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_NUMERICS(&opt.numerics),
+	CLI_OPT_MEM(&opt.mem),
+	CLI_OPT_SEQUENCES(&opt.n_sequences),
+	CLI_OPT_BATCH(&opt.n_pass),
+	CLI_OPT_STORE(&opt.store),
+
+	CLI_GROUP("measuring:"),
+	CLI_FILE(0, "report", "file", &opt.report, "file",
+	    "write there how fast it was, for people"),
+	CLI_FILE(0, "report-json", "file", &opt.report_json, "file",
+	    "write there how fast it was, as JSON"),
+	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, parse_goals,
+	    NULL, "in reports, count those that meet ttft:500,tpot:50,e2e:5000 "
+	    "(ms)"),
+	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
+	    "requests come at random, so many a second on average"),
+	CLI_OPT_SAMPLING(&run.sampler),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qbatch",
+	.about = "answer many prompts, one a line, in one process",
+	.usage = "[options] [file]\n--merge [-o results] file ...",
+	.options = options, .max = -1,
+};
 
 static void
 check_options(void)
@@ -251,21 +179,11 @@ check_options(void)
 static void
 parse(int argc, char *argv[], struct run *r)
 {
-	const struct cli_option *sampling = cli_sampling_options();
-	struct qwen_err err;
-	const char *arg;
-	int c, operand;
-
-	if (qwen_sampler_new(&r->sampler, &err) < 0)
-		cli_die_err(NULL, &err);
 	r->batch.b.max = SIZE_MAX;
 	r->batch.n_shards = 1;
-	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg, r);
+	opt.n_files = cli_begin(&tool, argc, argv);
+	opt.files = argv + 1;
 	cli_sampling_check(r->sampler);
-	opt.files = argv + operand;
-	opt.n_files = argc - operand;
 	check_options();
 	if (!opt.merge)
 		cli_grammar_open(&r->grammar, r->sampler);
@@ -335,7 +253,7 @@ open_work(struct run *r)
 	};
 	struct qwen_err err;
 
-	r->cache = cli_cache_new(r->model, opt.mem_text, opt.mem,
+	r->cache = cli_cache_new(r->model, opt.mem,
 	    opt.n_sequences);
 	r->store = cli_store_open(&opt.store);
 	o.cache = r->cache;
@@ -447,24 +365,22 @@ free_all(struct run *r)
 int
 main(int argc, char *argv[])
 {
-	static struct run r;
 	int status;
 
-	cli_init("qbatch", usage);
-	parse(argc, argv, &r);
+	parse(argc, argv, &run);
 	if (opt.merge) {
 		cli_merge(opt.files, opt.n_files, opt.output);
-		qwen_sampler_free(r.sampler);
+		qwen_sampler_free(run.sampler);
 		return cli_finish();
 	}
-	open_model(&r);
-	open_work(&r);
-	open_files(&r);
-	r.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
-	cli_progress_start("items", count_items(&r.batch));
-	cli_batch_run(&r.batch);
-	finish(&r);
+	open_model(&run);
+	open_work(&run);
+	open_files(&run);
+	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
+	cli_progress_start("items", count_items(&run.batch));
+	cli_batch_run(&run.batch);
+	finish(&run);
 	status = cli_finish();
-	free_all(&r);
+	free_all(&run);
 	return status;
 }

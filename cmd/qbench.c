@@ -8,48 +8,6 @@
 
 #include "qbench/qbench.h"
 
-static const char usage[] =
-    "qbench [-qv] [-m model] [-p tokens] [-n count] [-t threads] [-r rounds]\n"
-    "              [--depth tokens] [--sequences n] [--scattered] [--batch n]\n"
-    "              [--tokens file]\n"
-    "              [--synthetic shape] [--layers number] [--experts number]\n"
-    "              [--vocab-size number] [--numerics version]\n"
-    "              [--json | --csv]\n"
-    "       qbench --machine [-qv] [-t threads] [--json | --csv]\n"
-    "       qbench --sampling [-q] [-r rounds] [-m model | --vocab-size number]\n"
-    "              [--json | --csv]\n"
-    "       qbench --since time [-qv] [-m model] [-t threads]\n";
-
-enum {
-	O_DEPTH = 256, O_BATCH, O_TOKENS, O_SYNTHETIC, O_LAYERS, O_EXPERTS,
-	O_VOCAB_SIZE, O_JSON, O_CSV, O_MACHINE, O_SAMPLING, O_NUMERICS,
-	O_SCATTERED, O_SEQUENCES, O_SINCE
-};
-
-static const struct cli_option options[] = {
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 'p', "prompt", 1 },
-	{ 'r', "rounds", 1 },
-	{ 't', "threads", 1 },
-	{ O_BATCH, "batch", 1 },
-	{ O_CSV, "csv", 0 },
-	{ O_DEPTH, "depth", 1 },
-	{ O_EXPERTS, "experts", 1 },
-	{ O_JSON, "json", 0 },
-	{ O_LAYERS, "layers", 1 },
-	{ O_MACHINE, "machine", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ O_SAMPLING, "sampling", 0 },
-	{ O_SCATTERED, "scattered", 0 },
-	{ O_SEQUENCES, "sequences", 1 },
-	{ O_SINCE, "since", 1 },
-	{ O_SYNTHETIC, "synthetic", 1 },
-	{ O_TOKENS, "tokens", 1 },
-	{ O_VOCAB_SIZE, "vocab-size", 1 },
-	{ 0, NULL, 0 },
-};
-
 struct qbench_opts qbench_opt = {
 	.synth = { .seed = 1, .no_mtp = 1 },
 	.prompt = { 1, { 512 } }, .threads = { 1, { 0 } },
@@ -59,9 +17,10 @@ struct qbench_opts qbench_opt = {
 };
 
 static void
-parse_list(struct list *l, const char *what, const char *s, int64_t min,
-    int64_t max)
+parse_list(const struct cli_opt *o, const char *s)
 {
+	const char *what = cli_opt_name(o);
+	struct list *l = o->to;
 	char one[32];
 	size_t n;
 
@@ -73,92 +32,71 @@ parse_list(struct list *l, const char *what, const char *s, int64_t min,
 			cli_usage("%s: '%s' is not a number", what, s);
 		memcpy(one, s, n);
 		one[n] = '\0';
-		l->v[l->n++] = (size_t)cli_int(what, one, min, max);
+		l->v[l->n++] = (size_t)cli_int(what, one, o->min, o->max);
 		if (s[n] == '\0')
 			return;
 	}
 }
 
-static void
-parse_synthetic(int c, const char *arg)
-{
-	switch (c) {
-	case O_SYNTHETIC:
-		qbench_opt.synthetic = arg;
-		break;
-	case O_LAYERS:
-		qbench_opt.synth.n_layer = (uint32_t)cli_int("--layers", arg, 1,
-		    1000);
-		break;
-	case O_EXPERTS:
-		qbench_opt.synth.n_expert = (uint32_t)cli_int("--experts", arg,
-		    1, 4096);
-		break;
-	case O_VOCAB_SIZE:
-		qbench_opt.synth.n_vocab = (uint32_t)cli_int("--vocab-size",
-		    arg, 1, QWEN_VOCAB_MAX);
-		break;
-	}
-}
+#define LIST(l, n, a, p, lo, hi, h) { CLI_ROW(CALL, l, n, a, p, h), \
+	.call = parse_list, .min = (lo), .max = (hi) }
 
-static void
-parse_one(int c, const char *arg)
-{
-	switch (c) {
-	case 'm':
-		qbench_opt.model = arg;
-		break;
-	case 'n':
-		qbench_opt.n = (size_t)cli_int("-n", arg, 0, MAX_TOKENS);
-		break;
-	case 'p':
-		parse_list(&qbench_opt.prompt, "-p", arg, 0, MAX_TOKENS);
-		break;
-	case 'r':
-		qbench_opt.rounds = (size_t)cli_int("-r", arg, 1, MAX_ROUNDS);
-		break;
-	case 't':
-		parse_list(&qbench_opt.threads, "-t", arg, 0, 1024);
-		break;
-	case O_BATCH:
-		parse_list(&qbench_opt.batch, "--batch", arg, 0, 1 << 20);
-		break;
-	case O_DEPTH:
-		parse_list(&qbench_opt.depth, "--depth", arg, 0, MAX_TOKENS);
-		break;
-	case O_SCATTERED:
-		qbench_opt.scattered = 1;
-		break;
-	case O_SEQUENCES:
-		parse_list(&qbench_opt.sequences, "--sequences", arg, 1,
-		    MAX_SEQUENCES);
-		break;
-	case O_TOKENS:
-		qbench_opt.tokens = arg;
-		break;
-	case O_JSON:
-		qbench_opt.json = 1;
-		break;
-	case O_CSV:
-		qbench_opt.csv = 1;
-		break;
-	case O_MACHINE:
-		qbench_opt.machine = 1;
-		break;
-	case O_NUMERICS:
-		qbench_opt.numerics = cli_numerics(arg);
-		break;
-	case O_SAMPLING:
-		qbench_opt.sampling = 1;
-		break;
-	case O_SINCE:
-		qbench_opt.since = cli_u64("--since", arg);
-		qbench_opt.has_since = 1;
-		break;
-	default:
-		parse_synthetic(c, arg);
-	}
-}
+static const struct cli_opt options[] = {
+	CLI_GROUP("what is measured (lists with commas: each in turn):"),
+	CLI_OPT_MODEL(&qbench_opt.model),
+	LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
+	    "read so many tokens; 512 by default; a list"),
+	CLI_INT('n', "count", "count", &qbench_opt.n, 0, MAX_TOKENS,
+	    "generate so many tokens; 64 by default"),
+	LIST(0, "depth", "tokens", &qbench_opt.depth, 0, MAX_TOKENS,
+	    "after so many tokens; a list"),
+	LIST(0, "sequences", "n", &qbench_opt.sequences, 1, MAX_SEQUENCES,
+	    "of so many texts at the same time; a list"),
+	CLI_FLAG(0, "scattered", &qbench_opt.scattered,
+	    "whose caches lie in blocks, as those of qbatch do"),
+	LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
+	    "so many tokens in a pass; a list"),
+	LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
+	    "so many threads; 0, the default: one a processor; a list"),
+	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1, MAX_ROUNDS,
+	    "measure so often; 5 by default"),
+	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
+	    "tokens of this stream, not made ones"),
+	CLI_OPT_NUMERICS(&qbench_opt.numerics),
+
+	CLI_GROUP("a model that is made up:"),
+	CLI_FILE(0, "synthetic", "shape", &qbench_opt.synthetic, "shapes",
+	    "of this shape, see gguf-synth(1)"),
+	CLI_INT(0, "layers", "number", &qbench_opt.synth.n_layer, 1, 1000,
+	    "with so many layers"),
+	CLI_INT(0, "experts", "number", &qbench_opt.synth.n_expert, 1, 4096,
+	    "with so many experts"),
+	CLI_INT(0, "vocab-size", "number", &qbench_opt.synth.n_vocab, 1,
+	    QWEN_VOCAB_MAX, "with so many tokens"),
+
+	CLI_GROUP("other measurements:"),
+	CLI_FLAG(0, "machine", &qbench_opt.machine,
+	    "what the machine can do, without a model"),
+	CLI_FLAG(0, "sampling", &qbench_opt.sampling,
+	    "how long choosing a token takes"),
+	CLI_U64(0, "since", "time", &qbench_opt.since,
+	    "how long a process takes to its first token"),
+
+	CLI_GROUP("what is shown:"),
+	CLI_FLAG(0, "json", &qbench_opt.json, "a JSON object a setting"),
+	CLI_FLAG(0, "csv", &qbench_opt.csv, "a line of values a setting"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qbench",
+	.about = "measure how fast a model runs, against what the machine can "
+	    "do",
+	.usage = "[options]\n--machine [-t threads] [options]\n"
+	    "--sampling [-r rounds] [-m model | --vocab-size number] [options]\n"
+	    "--since time [-m model] [-t threads]",
+	.options = options,
+};
 
 size_t
 qbench_longest(const struct list *l)
@@ -171,33 +109,26 @@ qbench_longest(const struct list *l)
 }
 
 static void
-parse(int argc, char *argv[])
+check_options(void)
 {
-	const char *arg;
-	int c, operand;
+	const struct qbench_opts *o = &qbench_opt;
 	size_t i, longest = 0;
 
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg);
-	cli_no_operands(argc, argv, operand);
-	for (i = 0; i < qbench_opt.prompt.n; i++)
-		longest |= qbench_opt.prompt.v[i];
-	if (longest == 0 && qbench_opt.n == 0)
+	for (i = 0; i < o->prompt.n; i++)
+		longest |= o->prompt.v[i];
+	if (longest == 0 && o->n == 0)
 		cli_usage("-p 0 -n 0: nothing to measure");
-	if (qbench_opt.json && qbench_opt.csv)
+	if (o->json && o->csv)
 		cli_usage("--json and --csv exclude each other");
-	if (qbench_opt.machine + qbench_opt.sampling + qbench_opt.has_since > 1)
+	if (o->machine + o->sampling + (cli_given(&o->since) > 0) > 1)
 		cli_usage("--machine, --sampling and --since exclude each "
 		    "other");
-	if (qbench_opt.synthetic != NULL && qbench_opt.model != NULL)
+	if (o->synthetic != NULL && o->model != NULL)
 		cli_usage("-m and --synthetic exclude each other");
-	if (qbench_opt.sampling && qbench_opt.model != NULL &&
-	    qbench_opt.synth.n_vocab != 0)
+	if (o->sampling && o->model != NULL && o->synth.n_vocab != 0)
 		cli_usage("--sampling: -m or --vocab-size, not both");
-	if (qbench_opt.synthetic == NULL && (qbench_opt.synth.n_layer ||
-	    qbench_opt.synth.n_expert || (qbench_opt.synth.n_vocab &&
-	    !qbench_opt.sampling)))
+	if (o->synthetic == NULL && (o->synth.n_layer || o->synth.n_expert ||
+	    (o->synth.n_vocab && !o->sampling)))
 		cli_usage("--layers, --experts and --vocab-size go with "
 		    "--synthetic");
 }
@@ -207,9 +138,9 @@ main(int argc, char *argv[])
 {
 	size_t i;
 
-	cli_init("qbench", usage);
-	parse(argc, argv);
-	if (qbench_opt.has_since)
+	cli_begin(&tool, argc, argv);
+	check_options();
+	if (cli_given(&qbench_opt.since))
 		return qbench_run_since();
 	if (qbench_opt.machine) {
 		qbench_show_machine();

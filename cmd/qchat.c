@@ -19,13 +19,7 @@
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include <yyjson.h>
-
-static const char usage[] =
-    "qchat [-qv] [-m model] [-t threads] [-n count] [--template name]\n"
-    "             [--system text] [--think on | off] [--mask-unused]\n"
-    "             [--numerics version] [sampling options]\n";
 
 static const char help[] =
     "/data FILE     a document, as part of what you say next\n"
@@ -37,31 +31,18 @@ static const char help[] =
     "/system TEXT   begin anew, with this text of the system\n"
     "/think on|off  whether to think, if the model can be told\n";
 
-enum { O_TEMPLATE = 256, O_SYSTEM, O_THINK, O_MASK_UNUSED, O_NUMERICS };
-
 enum {
 	PART = 512,		/* tokens read between two looks at Ctrl-C */
 	FILE_LIMIT = 1 << 28,	/* bytes of a document, of a conversation */
 };
 
-static const struct cli_option options[] = {
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 't', "threads", 1 },
-	{ O_TEMPLATE, "template", 1 },
-	{ O_SYSTEM, "system", 1 },
-	{ O_THINK, "think", 1 },
-	{ O_MASK_UNUSED, "mask-unused", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ 0, NULL, 0 },
-};
-
 static struct {
-	const char	*model, *template, *system, *think;
+	const char	*model, *template, *system;
+	int		 think;		/* 0: on; 1: off; -1: as the model likes */
 	int64_t		 n;
 	int		 n_threads, mask_unused;
 	unsigned	 numerics;
-} opt = { .n = INT64_MAX };
+} opt = { .n = INT64_MAX, .think = -1 };
 
 struct chat {
 	struct qwen_model	*model;
@@ -90,42 +71,27 @@ on_interrupt(int sig)
 
 /* ------------------------------------------------------------------- options */
 
-static void
-check_think(const char *s)
-{
-	if (strcmp(s, "on") != 0 && strcmp(s, "off") != 0)
-		cli_usage("--think: '%s' is neither on nor off", s);
-}
+static struct chat chat;
 
-static void
-parse(int argc, char *argv[], struct chat *c)
-{
-	const struct cli_option *sampling = cli_sampling_options();
-	struct qwen_err err;
-	const char *arg;
-	int o, operand;
+static const struct cli_opt options[] = {
+	CLI_GROUP("the conversation:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_OPT_TEMPLATE(&opt.template),
+	CLI_TEXT(0, "system", "text", &opt.system, "begin with this system text"),
+	CLI_OPT_THINK(&opt.think),
+	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
+	    "answers of at most so many tokens"),
+	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_NUMERICS(&opt.numerics),
+	CLI_OPT_SAMPLING(&chat.sampler),
+	CLI_END,
+};
 
-	if (qwen_sampler_new(&c->sampler, &err) < 0)
-		cli_die_err(NULL, &err);
-	while ((o = cli_getopt(argc, argv, options, sampling, &arg,
-	    &operand)) != -1) {
-		switch (o) {
-		case 'm': opt.model = arg; break;
-		case 'n': opt.n = cli_int("-n", arg, 0, INT64_MAX); break;
-		case 't': opt.n_threads = cli_threads(arg); break;
-		case O_TEMPLATE: opt.template = arg; break;
-		case O_SYSTEM: opt.system = arg; break;
-		case O_THINK: opt.think = arg; break;
-		case O_MASK_UNUSED: opt.mask_unused = 1; break;
-		case O_NUMERICS: opt.numerics = cli_numerics(arg); break;
-		default: cli_sampling_set(c->sampler, o, arg);
-		}
-	}
-	cli_no_operands(argc, argv, operand);
-	cli_sampling_check(c->sampler);
-	if (opt.think != NULL)
-		check_think(opt.think);
-}
+static const struct cli_tool tool = {
+	.name = "qchat", .about = "talk with a model", .usage = "[options]",
+	.options = options,
+};
 
 /* ---------------------------------------------------------- the conversation */
 
@@ -159,9 +125,9 @@ reset(struct chat *c, const char *system)
 	c->root = got(yyjson_mut_obj(c->doc));
 	yyjson_mut_doc_set_root(c->doc, c->root);
 	c->messages = got(yyjson_mut_obj_add_arr(c->doc, c->root, "messages"));
-	if (opt.think != NULL)
+	if (opt.think >= 0)
 		yyjson_mut_obj_add_bool(c->doc, c->root, "enable_thinking",
-		    strcmp(opt.think, "on") == 0);
+		    opt.think == 0);
 	if (copy != NULL)
 		add_message(c, "system", copy, strlen(copy));
 	free(copy);
@@ -630,10 +596,10 @@ think(struct chat *c, const char *arg)
 		warn("/think: on or off?");
 		return;
 	}
-	opt.think = strcmp(arg, "on") == 0 ? "on" : "off";
+	opt.think = strcmp(arg, "off") == 0;
 	yyjson_mut_obj_remove_key(c->root, "enable_thinking");
 	yyjson_mut_obj_add_bool(c->doc, c->root, "enable_thinking",
-	    strcmp(opt.think, "on") == 0);
+	    opt.think == 0);
 }
 
 /* 0: to leave. */
@@ -859,23 +825,23 @@ int
 main(int argc, char *argv[])
 {
 	struct sigaction sa = { .sa_handler = on_interrupt };
-	struct chat c = { .thought = 0 };
+	struct chat *c = &chat;
 
-	cli_init("qchat", usage);
-	parse(argc, argv, &c);
-	open_all(&c);
+	cli_begin(&tool, argc, argv);
+	cli_sampling_check(c->sampler);
+	open_all(c);
 	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
-	reset(&c, opt.system);
-	talk(&c);
-	cli_tell_stats(c.model);
-	yyjson_mut_doc_free(c.doc);
-	free(c.document);
-	qwen_session_free(c.session);
-	qwen_sampler_free(c.sampler);
-	qwen_pieces_close(c.pieces);
-	cli_cut_free(c.cut);
-	qwen_template_close(c.template);
-	qwen_tok_close(c.tok);
-	qwen_model_close(c.model);
+	reset(c, opt.system);
+	talk(c);
+	cli_tell_stats(c->model);
+	yyjson_mut_doc_free(c->doc);
+	free(c->document);
+	qwen_session_free(c->session);
+	qwen_sampler_free(c->sampler);
+	qwen_pieces_close(c->pieces);
+	cli_cut_free(c->cut);
+	qwen_template_close(c->template);
+	qwen_tok_close(c->tok);
+	qwen_model_close(c->model);
 	return cli_finish();
 }

@@ -7,50 +7,14 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/cli.h"
 
-static const char usage[] =
-    "qdecode [-qv] [-m model] [-s state] [-o state] [-n count] [-t threads]\n"
-    "               [-f format] [--save-every seconds] [--new-run]\n"
-    "               [--grammar file | --json-schema file] [--ignore-eos]\n"
-    "               [--mask-unused] [--resume] [--no-compress]\n"
-    "               [--numerics version] [sampling options]\n"
-    "       qdecode --logits -s state [-qv] [-m model] [-o state] [-n count]\n"
-    "               [-t threads] [-f format] [--top n] [--ignore-eos]\n"
-    "               [--no-compress] [--numerics version]\n";
-
-enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_JSON_SCHEMA, O_LOGITS, O_MASK_UNUSED,
-    O_NEW_RUN, O_NO_COMPRESS, O_NUMERICS, O_RESUME, O_SAVE_EVERY, O_TOP };
-
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
-
-static const struct cli_option options[] = {
-	{ 'f', "format", 1 },
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 'o', "output", 1 },
-	{ 's', "state", 1 },
-	{ 't', "threads", 1 },
-	{ O_GRAMMAR, "grammar", 1 },
-	{ O_IGNORE_EOS, "ignore-eos", 0 },
-	{ O_JSON_SCHEMA, "json-schema", 1 },
-	{ O_LOGITS, "logits", 0 },
-	{ O_MASK_UNUSED, "mask-unused", 0 },
-	{ O_NEW_RUN, "new-run", 0 },
-	{ O_NO_COMPRESS, "no-compress", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ O_RESUME, "resume", 0 },
-	{ O_SAVE_EVERY, "save-every", 1 },
-	{ O_TOP, "top", 1 },
-	{ 0, NULL, 0 },
-};
 
 static struct {
 	const char		*model;
 	const char		*output;	/* NULL: the state is not kept */
 	enum qwen_format	 format;
-	int			 format_given;
 	int64_t			 n;		/* most tokens */
 	int			 n_threads;
 	unsigned		 numerics;	/* 0: the usual version */
@@ -60,11 +24,9 @@ static struct {
 	size_t			 top;		/* of a row; 0: all */
 	int			 new_run;
 	int			 resume;
-	int			 save;		/* now and then, */
-	double			 every;		/* so many seconds apart */
-	int			 sampling;	/* some sampling option */
+	double			 every;		/* seconds from save to save */
 	struct qwen_state_opts	 state;
-} opt = { .n = INT64_MAX };
+} opt = { .n = INT64_MAX, .every = -1 };
 
 /* The generation under way. */
 struct run {
@@ -81,67 +43,46 @@ struct run {
 	int			 reader_gone;	/* nobody reads the rows */
 };
 
-static void
-parse_one(int c, const char *arg, struct run *r)
-{
-	switch (c) {
-	case 'f':
-		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
-		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON |
-		    1 << QWEN_FORMAT_RAW);
-		opt.format_given = 1;
-		break;
-	case 'm':
-		opt.model = arg;
-		break;
-	case 'n':
-		opt.n = cli_int("-n", arg, 0, INT64_MAX);
-		break;
-	case 'o':
-		opt.output = arg;
-		break;
-	case 's':
-		r->in.state = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case 't':
-		opt.n_threads = cli_threads(arg);
-		break;
-	case O_GRAMMAR:
-	case O_JSON_SCHEMA:
-		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
-		break;
-	case O_IGNORE_EOS:
-		opt.ignore_eos = 1;
-		break;
-	case O_LOGITS:
-		opt.logits = 1;
-		break;
-	case O_MASK_UNUSED:
-		opt.mask_unused = 1;
-		break;
-	case O_NEW_RUN:
-		opt.new_run = 1;
-		break;
-	case O_NO_COMPRESS:
-		opt.state.no_compress = 1;
-		break;
-	case O_NUMERICS:
-		opt.numerics = cli_numerics(arg);
-		break;
-	case O_RESUME:
-		opt.resume = 1;
-		break;
-	case O_SAVE_EVERY:
-		opt.save = 1;
-		opt.every = cli_double("--save-every", arg, 0, EVERY_MAX);
-		break;
-	case O_TOP:
-		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
-		break;
-	default:
-		opt.sampling |= cli_sampling_set(r->sampler, c, arg);
-	}
-}
+static struct run run;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("states and tokens:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_STD('s', "state", "state", &run.in.state,
+	    "go on from the state in this file"),
+	CLI_FILE('o', "output", "state", &opt.output, "file",
+	    "write the state at the end there"),
+	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
+	    "the form of what is written"),
+	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
+	    "at most so many tokens"),
+	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
+	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+	CLI_OPT_GRAMMAR(&run.grammar),
+	CLI_FLAG(0, "resume", &opt.resume,
+	    "the sampling options of the state"),
+	CLI_FLAG(0, "logits", &opt.logits,
+	    "write rows of logits, and read the tokens chosen"),
+	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
+	    "with --logits, only the n best of each row"),
+
+	CLI_GROUP("how it runs:"),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_NUMERICS(&opt.numerics),
+	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
+	    "save to -o on the way, to go on after a crash"),
+	CLI_FLAG(0, "new-run", &opt.new_run,
+	    "begin anew, though -o has a run unfinished"),
+	CLI_OPT_NO_COMPRESS(&opt.state),
+	CLI_OPT_SAMPLING(&run.sampler),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qdecode", .about = "generate the tokens that follow a state",
+	.usage = "[options]\n--logits -s state [options]",
+	.options = options,
+};
 
 static void
 check_options(const struct run *r)
@@ -149,12 +90,12 @@ check_options(const struct run *r)
 	cli_sampling_check(r->sampler);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
-	if (opt.save && opt.output == NULL)
+	if (opt.every >= 0 && opt.output == NULL)
 		cli_usage("--save-every needs -o, where to save to");
-	if (opt.new_run && !opt.save)
+	if (opt.new_run && opt.every < 0)
 		cli_usage("--new-run needs --save-every: without, every run "
 		    "is a new one");
-	if (opt.resume && opt.sampling)
+	if (opt.resume && cli_given(&run.sampler))
 		cli_usage("--resume takes the sampling options of the state");
 	if (!opt.logits) {
 		if (opt.top > 0 || opt.format == QWEN_FORMAT_RAW)
@@ -165,32 +106,15 @@ check_options(const struct run *r)
 	if (r->in.state == NULL)
 		cli_usage("--logits needs -s: stdin carries the tokens that "
 		    "were chosen");
-	if (opt.save)
+	if (opt.every >= 0)
 		cli_usage("--save-every is for tokens, not for --logits");
-	if (opt.sampling || opt.resume || opt.mask_unused ||
-	    r->grammar.path != NULL)
+	if (cli_given(&run.sampler) || opt.resume || opt.mask_unused ||
+	    cli_given(&run.grammar.path) || cli_given(&run.grammar.schema))
 		cli_usage("with --logits, choosing tokens is up to qsample");
 	if (opt.top > 0 && opt.format == QWEN_FORMAT_RAW)
 		cli_usage("raw rows are whole rows: --top needs another -f");
 }
 
-static void
-parse(int argc, char *argv[], struct run *r)
-{
-	const struct cli_option *sampling = cli_sampling_options();
-	struct qwen_err err;
-	const char *arg;
-	int c, operand;
-
-	if (qwen_sampler_new(&r->sampler, &err) < 0)
-		cli_die_err(NULL, &err);
-	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg, r);
-	cli_no_operands(argc, argv, operand);
-	check_options(r);
-	cli_grammar_open(&r->grammar, r->sampler);
-}
 
 static int
 is_ending(const struct run *r, int32_t id)
@@ -225,7 +149,7 @@ feed(struct run *r, int32_t id)
 		cli_die_eval(r->in.session, &err);
 	if (qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
 		cli_die_err(NULL, &err);
-	if (opt.save)
+	if (opt.every >= 0)
 		r->in.extra.run.count++;
 }
 
@@ -298,7 +222,7 @@ generate(struct run *r)
 	int done;
 
 	for (done = is_over(r); !done; ) {
-		if (opt.save)
+		if (opt.every >= 0)
 			cli_run_save(&r->record, &r->in, r->out, &opt.state);
 		id = choose(r);
 		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
@@ -356,7 +280,7 @@ take_up(struct run *r)
 	int begun = 0;
 
 	cli_intake_stdin(&r->in, r->model);
-	if (opt.save) {
+	if (opt.every >= 0) {
 		r->record.output = opt.output;
 		r->record.every = opt.every;
 		r->record.again = opt.new_run;
@@ -367,14 +291,14 @@ take_up(struct run *r)
 	cli_intake_state(&r->in, r->model);
 	if (opt.resume)
 		resume_options(r);
-	if (opt.save) {
+	if (opt.every >= 0) {
 		r->record.options = describe(r);
 		begun = cli_run_find(&r->record, &r->in, r->model);
 	}
 	cli_intake_fits(&r->in, r->model);
 	if (r->in.n == 0 && !r->in.restored)
 		die("no token and no state: nothing to go on from");
-	if (!opt.save && opt.output != NULL)
+	if (opt.every < 0 && opt.output != NULL)
 		r->out = cli_output_open(opt.output);
 	return begun;
 }
@@ -383,16 +307,16 @@ take_up(struct run *r)
 static void
 tell_again(struct run *r)
 {
-	const struct qwen_run *run = &r->in.extra.run;
+	const struct qwen_run *begun = &r->in.extra.run;
 	const int32_t *tokens = qwen_session_tokens(r->in.session);
 	struct qwen_err err;
 	uint64_t i;
 
-	for (i = run->from; i < run->from + run->count; i++) {
+	for (i = begun->from; i < begun->from + begun->count; i++) {
 		if (qwen_write_tokens(r->w, &tokens[i], 1, &err) < 0)
 			cli_die_err("stdout", &err);
 	}
-	r->n = (int64_t)run->count;
+	r->n = (int64_t)begun->count;
 }
 
 static void
@@ -419,10 +343,10 @@ work(struct run *r, int begun)
 	begin_stream(r);
 	if (begun)
 		tell_again(r);
-	else if (opt.save)
+	else if (opt.every >= 0)
 		cli_run_begin(&r->record, &r->in, n_input);
 	generate(r);
-	if (opt.save)
+	if (opt.every >= 0)
 		r->in.extra.run.finished = 1;
 }
 
@@ -557,28 +481,29 @@ finish(struct run *r)
 int
 main(int argc, char *argv[])
 {
-	struct run r = { .n = 0 };
+	struct run *r = &run;
 	int status;
 
-	cli_init("qdecode", usage);
-	parse(argc, argv, &r);
-	if (!opt.format_given)
+	cli_begin(&tool, argc, argv);
+	check_options(r);
+	cli_grammar_open(&r->grammar, r->sampler);
+	if (!cli_given(&opt.format))
 		cli_no_binary_tty();
-	r.model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
-	cli_tell_model(r.model);
-	cli_header(&r.header, QWEN_STREAM_LOGITS, r.model);
-	r.w = cli_writer(STDOUT_FILENO, opt.format);
+	r->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
+	cli_tell_model(r->model);
+	cli_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	r->w = cli_writer(STDOUT_FILENO, opt.format);
 	if (opt.logits)
-		run_logits(&r);
+		run_logits(r);
 	else
-		run_tokens(&r);
-	finish(&r);
+		run_tokens(r);
+	finish(r);
 	/* whoever reads stdout waits for its end, not for ours */
 	status = cli_finish();
-	cli_intake_fini(&r.in);
-	qwen_sampler_free(r.sampler);
-	cli_grammar_close(&r.grammar);
-	qwen_pieces_close(r.pieces);
-	qwen_model_close(r.model);
+	cli_intake_fini(&r->in);
+	qwen_sampler_free(r->sampler);
+	cli_grammar_close(&r->grammar);
+	qwen_pieces_close(r->pieces);
+	qwen_model_close(r->model);
 	return status;
 }

@@ -5,85 +5,42 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "qwen.h"
-#include "qwentext.h"
-#include "qwentext.h"
+#include "base/mem.h"
 #include "cli/cli.h"
-
-static const char usage[] =
-    "qprefill [-qv] [-m model] [-s state | --reuse state ...] [-o state]\n"
-    "                [-t threads] [-f format] [--logits which] [--top n]\n"
-    "                [--batch n] [--checkpoint-every n] [--checkpoint-at list]\n"
-    "                [--store folder | --no-store] [--store-max size]\n"
-    "                [--no-compress] [--numerics version]\n";
-
-enum { O_LOGITS = 256, O_TOP, O_BATCH, O_CHECKPOINT_AT, O_CHECKPOINT_EVERY,
-    O_NO_COMPRESS, O_NO_STORE, O_NUMERICS, O_REUSE, O_STORE, O_STORE_MAX };
-
-static const struct cli_option options[] = {
-	{ 'f', "format", 1 },
-	{ 'm', "model", 1 },
-	{ 'o', "output", 1 },
-	{ 's', "state", 1 },
-	{ 't', "threads", 1 },
-	{ O_BATCH, "batch", 1 },
-	{ O_CHECKPOINT_AT, "checkpoint-at", 1 },
-	{ O_CHECKPOINT_EVERY, "checkpoint-every", 1 },
-	{ O_LOGITS, "logits", 1 },
-	{ O_NO_COMPRESS, "no-compress", 0 },
-	{ O_NO_STORE, "no-store", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ O_REUSE, "reuse", 1 },
-	{ O_STORE, "store", 1 },
-	{ O_STORE_MAX, "store-max", 1 },
-	{ O_TOP, "top", 1 },
-	{ 0, NULL, 0 },
-};
+#include "qwen.h"
 
 static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	enum qwen_format	 format;
-	int			 format_given;
 	enum qwen_logits	 logits;
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
 	int			 n_threads;
 	unsigned		 numerics;	/* 0: the usual version */
-	int			 every_given;
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
+	size_t			 cap;
 	struct cli_reuse	 reuse;
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
-static enum qwen_logits
-parse_logits(const char *s)
-{
-	if (strcmp(s, "last") == 0)
-		return QWEN_LOGITS_LAST;
-	if (strcmp(s, "all") == 0)
-		return QWEN_LOGITS_ALL;
-	if (strcmp(s, "none") == 0)
-		return QWEN_LOGITS_NONE;
-	cli_usage("--logits: '%s' is not last, all or none", s);
-}
+static struct cli_intake intake;
 
 static void
 add_named(uint64_t at)
 {
-	uint64_t *more;
+	size_t n = opt.keep.n_at;
 
-	more = realloc(opt.named, (opt.keep.n_at + 1) * sizeof *more);
-	if (more == NULL)
+	if (qwen_grow(&opt.named, &opt.cap, n + 1, sizeof *opt.named) < 0)
 		die("out of memory");
-	opt.named = more;
-	opt.named[opt.keep.n_at++] = at;
+	opt.named[n] = at;
+	opt.keep.n_at = n + 1;
 }
 
 /* "100" or "100,250" */
 static void
-parse_positions(const char *s)
+parse_positions(const struct cli_opt *o, const char *s)
 {
 	char word[24];
 	size_t n;
@@ -92,102 +49,54 @@ parse_positions(const char *s)
 		n = strcspn(s, ",");
 		snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n :
 		    (int)sizeof word - 1, s);
-		add_named((uint64_t)cli_int("--checkpoint-at", word, 1,
+		add_named((uint64_t)cli_int(cli_opt_name(o), word, 1,
 		    INT64_MAX));
 		if (s[n] == '\0')
 			return;
 	}
 }
 
-static void
-add_state(const char *path)
-{
-	const char **more;
-	size_t n = opt.reuse.n_states + 1;
+static const struct cli_opt options[] = {
+	CLI_GROUP("tokens and states:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_STD('s', "state", "state", &intake.state,
+	    "go on from the state in this file"),
+	CLI_STD('o', "output", "state", &opt.output,
+	    "write the state there, not to stdout"),
+	CLI_WORD(0, "logits", "which", &opt.logits, "last all none",
+	    "write logits too: of the last token, or of all"),
+	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
+	    "only the n best of each row of logits"),
+	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
+	    "the form of logits"),
 
-	more = realloc(opt.reuse.states, n * sizeof *more);
-	if (more == NULL)
-		die("out of memory");
-	more[n - 1] = path;
-	opt.reuse.states = more;
-	opt.reuse.n_states = n;
-}
+	CLI_GROUP("what is not read again:"),
+	CLI_LIST(0, "reuse", "state", &opt.reuse.states, "file",
+	    "a state that may begin alike; may be given again"),
+	CLI_OPT_STORE(&opt.reuse.store),
+	CLI_CALL(0, "checkpoint-at", "list", &opt.named, parse_positions, NULL,
+	    "checkpoints after so many tokens, as in 100,250"),
+	CLI_INT(0, "checkpoint-every", "n", &opt.keep.every, 0, INT64_MAX,
+	    "a checkpoint after each n tokens; 0: none"),
 
-/* What is about going back, and about not reading again. */
-static void
-parse_reuse(int c, const char *arg)
-{
-	switch (c) {
-	case O_CHECKPOINT_AT:
-		parse_positions(arg);
-		break;
-	case O_CHECKPOINT_EVERY:
-		opt.keep.every = (uint64_t)cli_int("--checkpoint-every", arg,
-		    0, INT64_MAX);
-		opt.every_given = 1;
-		break;
-	case O_NO_STORE:
-		opt.reuse.store.none = 1;
-		break;
-	case O_REUSE:
-		add_state(arg);
-		break;
-	case O_STORE:
-		cli_store_dir(&opt.reuse.store, arg);
-		break;
-	case O_STORE_MAX:
-		cli_store_max(&opt.reuse.store, arg);
-		break;
-	}
-}
+	CLI_GROUP("how it runs:"),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_NUMERICS(&opt.numerics),
+	CLI_OPT_BATCH(&opt.batch),
+	CLI_OPT_NO_COMPRESS(&opt.state),
+	CLI_END,
+};
 
-static void
-parse_one(int c, const char *arg, struct cli_intake *in)
-{
-	switch (c) {
-	case 'f':
-		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
-		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON |
-		    1 << QWEN_FORMAT_RAW);
-		opt.format_given = 1;
-		break;
-	case 'm':
-		opt.model = arg;
-		break;
-	case 'o':
-		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case 's':
-		in->state = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case 't':
-		opt.n_threads = cli_threads(arg);
-		break;
-	case O_BATCH:
-		opt.batch = (size_t)cli_int("--batch", arg, 1, 1 << 20);
-		break;
-	case O_LOGITS:
-		opt.logits = parse_logits(arg);
-		break;
-	case O_NO_COMPRESS:
-		opt.state.no_compress = 1;
-		break;
-	case O_NUMERICS:
-		opt.numerics = cli_numerics(arg);
-		break;
-	case O_TOP:
-		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
-		break;
-	default:
-		parse_reuse(c, arg);
-	}
-}
+static const struct cli_tool tool = {
+	.name = "qprefill", .usage = "[options]", .options = options,
+	.about = "compute the model's state after a prompt",
+};
 
 static void
 check_options(struct cli_intake *in)
 {
 	cli_store_choose(&opt.reuse.store);
-	in->whole = opt.reuse.n_states > 0;
+	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: --reuse takes the tokens on stdin for the "
 		    "whole prompt", in->state);
@@ -202,19 +111,6 @@ check_options(struct cli_intake *in)
 	}
 	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
 		cli_usage("raw rows are whole rows: --top needs another -f");
-}
-
-static void
-parse(int argc, char *argv[], struct cli_intake *in)
-{
-	const char *arg;
-	int c, operand;
-
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg, in);
-	cli_no_operands(argc, argv, operand);
-	check_options(in);
 }
 
 /* What the evaluation calls back with. */
@@ -254,7 +150,7 @@ place_checkpoints(struct cli_intake *in)
 	uint64_t end = begin + in->n;
 	size_t i, n = 0;
 
-	if (!opt.every_given)
+	if (!cli_given(&opt.keep.every))
 		opt.keep.every = qwen_model_checkpoint_every(
 		    qwen_session_model(in->session));
 	for (i = 0; i < in->n_marks; i++)
@@ -360,7 +256,7 @@ run_to_file(struct cli_intake *in, struct qwen_model *m)
 	evaluate(in, NULL);
 	cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 	cli_output_commit(out);
-	if (!opt.format_given && isatty(STDOUT_FILENO))
+	if (!cli_given(&opt.format) && isatty(STDOUT_FILENO))
 		return;
 	w = cli_writer(STDOUT_FILENO, opt.format);
 	begin_stream(w, QWEN_STREAM_TOKENS, m);
@@ -379,36 +275,36 @@ run_in_band(struct cli_intake *in)
 int
 main(int argc, char *argv[])
 {
-	struct cli_intake in = { 0 };
+	struct cli_intake *in = &intake;
 	struct qwen_model *m;
 	int status;
 
-	cli_init("qprefill", usage);
-	parse(argc, argv, &in);
-	if (!opt.format_given && (opt.output == NULL ||
+	cli_begin(&tool, argc, argv);
+	check_options(in);
+	if (!cli_given(&opt.format) && (opt.output == NULL ||
 	    opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
 	m = cli_model_open(opt.model, opt.n_threads, opt.numerics);
 	cli_tell_model(m);
-	cli_intake(&in, m);
-	if (in.n == 0 && !in.restored)
+	cli_intake(in, m);
+	if (in->n == 0 && !in->restored)
 		die("no token and no state: nothing to do");
 	/* rows of all tokens come from reading all tokens */
 	if (opt.logits != QWEN_LOGITS_ALL)
-		cli_reuse(&in, &opt.reuse);
-	place_checkpoints(&in);
+		cli_reuse(in, &opt.reuse);
+	place_checkpoints(in);
 	if (opt.logits != QWEN_LOGITS_NONE)
-		run_with_rows(&in, m);
+		run_with_rows(in, m);
 	else if (opt.output != NULL)
-		run_to_file(&in, m);
+		run_to_file(in, m);
 	else
-		run_in_band(&in);
+		run_in_band(in);
 	cli_tell_stats(m);
 	/* the next tool waits for the end of stdout, not for ours */
 	status = cli_finish();
-	cli_intake_fini(&in);
+	cli_intake_fini(in);
 	free(opt.named);
-	free(opt.reuse.states);
+	free(opt.reuse.states.v);
 	qwen_model_close(m);
 	return status;
 }

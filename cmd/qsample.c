@@ -7,40 +7,16 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/cli.h"
-
-static const char usage[] =
-    "qsample [-qv] [-s state] [-n count] [-f format] [--ignore-eos]\n"
-    "               [--grammar file | --json-schema file] [--mask-unused] [-m model]\n"
-    "               [sampling options]\n"
-    "       qsample --top n [-qv] [-n count] [-f format]\n";
-
-enum { O_GRAMMAR = 256, O_IGNORE_EOS, O_JSON_SCHEMA, O_MASK_UNUSED, O_TOP };
-
-static const struct cli_option options[] = {
-	{ 'f', "format", 1 },
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 's', "state", 1 },
-	{ O_GRAMMAR, "grammar", 1 },
-	{ O_IGNORE_EOS, "ignore-eos", 0 },
-	{ O_JSON_SCHEMA, "json-schema", 1 },
-	{ O_MASK_UNUSED, "mask-unused", 0 },
-	{ O_TOP, "top", 1 },
-	{ 0, NULL, 0 },
-};
 
 static struct {
 	enum qwen_format	 format;
-	int			 format_given;
 	const char		*model;		/* for what rows do not carry */
 	const char		*state;		/* NULL: none */
 	int64_t			 n;		/* most tokens, or rows */
 	int			 ignore_eos;
 	int			 mask_unused;
 	size_t			 top;		/* 0: choose a token */
-	int			 sampling;	/* some sampling option */
 } opt = { .n = INT64_MAX };
 
 struct run {
@@ -54,42 +30,31 @@ struct run {
 	int			 state_read;
 };
 
-static void
-parse_one(int c, const char *arg, struct run *r)
-{
-	switch (c) {
-	case 'f':
-		opt.format = cli_format(arg, 1 << QWEN_FORMAT_CBOR |
-		    1 << QWEN_FORMAT_TEXT | 1 << QWEN_FORMAT_JSON);
-		opt.format_given = 1;
-		break;
-	case 'm':
-		opt.model = arg;
-		break;
-	case 'n':
-		opt.n = cli_int("-n", arg, 0, INT64_MAX);
-		break;
-	case 's':
-		opt.state = arg;
-		break;
-	case O_GRAMMAR:
-	case O_JSON_SCHEMA:
-		opt.sampling = 1;
-		cli_grammar_option(&r->grammar, arg, c == O_JSON_SCHEMA);
-		break;
-	case O_IGNORE_EOS:
-		opt.ignore_eos = 1;
-		break;
-	case O_MASK_UNUSED:
-		opt.mask_unused = 1;
-		break;
-	case O_TOP:
-		opt.top = (size_t)cli_int("--top", arg, 1, QWEN_VOCAB_MAX);
-		break;
-	default:
-		opt.sampling |= cli_sampling_set(r->sampler, c, arg);
-	}
-}
+static struct run run;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("rows and tokens:"),
+	CLI_FILE('s', "state", "state", &opt.state, "file",
+	    "the state that the rows come from, for penalties"),
+	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
+	    "at most so many tokens"),
+	CLI_OPT_FORMAT(&opt.format, "cbor text json",
+	    "the form of what is written"),
+	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
+	CLI_OPT_GRAMMAR(&run.grammar),
+	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+	CLI_FILE('m', "model", "model", &opt.model, "file gguf",
+	    "for what looks at texts, the GGUF file"),
+	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
+	    "choose nothing: show the n best of each row"),
+	CLI_OPT_SAMPLING(&run.sampler),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qsample", .about = "choose a token for each row of logits",
+	.usage = "[options]\n--top n [options]", .options = options,
+};
 
 static void
 check_options(const struct run *r)
@@ -110,31 +75,14 @@ check_options(const struct run *r)
 			    "dry" : "penalty");
 		return;
 	}
-	if (opt.sampling || opt.state != NULL || opt.ignore_eos ||
+	if (cli_given(&r->sampler) || r->grammar.path != NULL ||
+	    opt.state != NULL || opt.ignore_eos ||
 	    opt.mask_unused)
 		cli_usage("--top shows rows and chooses nothing");
-	if (!opt.format_given)
+	if (!cli_given(&opt.format))
 		opt.format = QWEN_FORMAT_TEXT;
 	if (opt.format == QWEN_FORMAT_CBOR)
 		cli_usage("--top writes text or json");
-}
-
-static void
-parse(int argc, char *argv[], struct run *r)
-{
-	const struct cli_option *sampling = cli_sampling_options();
-	struct qwen_err err;
-	const char *arg;
-	int c, operand;
-
-	if (qwen_sampler_new(&r->sampler, &err) < 0)
-		cli_die_err(NULL, &err);
-	while ((c = cli_getopt(argc, argv, options, sampling, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg, r);
-	cli_no_operands(argc, argv, operand);
-	cli_grammar_open(&r->grammar, r->sampler);
-	check_options(r);
 }
 
 /* ------------------------------------------------------------ choosing one */
@@ -357,28 +305,29 @@ read_rows(struct run *r)
 int
 main(int argc, char *argv[])
 {
-	struct run r = { .n = 0 };
+	struct run *r = &run;
 	char set[2048];
 	struct qwen_err err;
 
-	cli_init("qsample", usage);
-	parse(argc, argv, &r);
+	cli_begin(&tool, argc, argv);
+	cli_grammar_open(&r->grammar, r->sampler);
+	check_options(r);
 	cli_need_stdin();
-	if (!opt.format_given && opt.top == 0)
+	if (!cli_given(&opt.format) && opt.top == 0)
 		cli_no_binary_tty();
 	if (opt.top == 0)
-		r.w = cli_writer(STDOUT_FILENO, opt.format);
-	read_rows(&r);
+		r->w = cli_writer(STDOUT_FILENO, opt.format);
+	read_rows(r);
 	if (cli_verbose && opt.top == 0) {
-		qwen_sampler_describe(r.sampler, set, sizeof set);
-		cli_note("%lld tokens chosen, %s", (long long)r.n,
+		qwen_sampler_describe(r->sampler, set, sizeof set);
+		cli_note("%lld tokens chosen, %s", (long long)r->n,
 		    set[0] != '\0' ? set : "greedy");
 	}
-	if (qwen_writer_close(r.w, &err) < 0)
+	if (qwen_writer_close(r->w, &err) < 0)
 		cli_die_err("stdout", &err);
-	qwen_sampler_free(r.sampler);
-	cli_grammar_close(&r.grammar);
-	qwen_pieces_close(r.pieces);
-	free(r.best);
+	qwen_sampler_free(r->sampler);
+	cli_grammar_close(&r->grammar);
+	qwen_pieces_close(r->pieces);
+	free(r->best);
 	return cli_finish();
 }

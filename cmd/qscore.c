@@ -8,60 +8,19 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/score.h"
 
-static const char usage[] =
-    "qscore [-qv] [-m model] [-o output] [-f format] [-t threads]\n"
-    "              [--context n] [--stride n] [--each] [--top n] [--bos]\n"
-    "              [--special] [--tokens] [--mem size] [--max-sequences n]\n"
-    "              [--batch n] [--numerics version]\n"
-    "              [--store folder | --no-store] [--store-max size] [file ...]\n"
-    "       qscore --requests [-qv] [-m model] [-o output] [-t threads]\n"
-    "              [--context n] [--stride n] [--each] [--top n] [--bos]\n"
-    "              [--special] [--mem size] [--max-sequences n] [--batch n]\n"
-    "              [--numerics version] [--store folder | --no-store]\n"
-    "              [--store-max size] [file]\n";
-
-enum { O_BATCH = 256, O_BOS, O_CONTEXT, O_EACH, O_MAX_SEQUENCES, O_MEM,
-    O_NO_STORE, O_NUMERICS, O_REQUESTS, O_SPECIAL, O_STORE, O_STORE_MAX,
-    O_STRIDE, O_TOKENS, O_TOP };
-
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
-
-static const struct cli_option options[] = {
-	{ 'f', "format", 1 },
-	{ 'm', "model", 1 },
-	{ 'o', "output", 1 },
-	{ 't', "threads", 1 },
-	{ O_BATCH, "batch", 1 },
-	{ O_BOS, "bos", 0 },
-	{ O_CONTEXT, "context", 1 },
-	{ O_EACH, "each", 0 },
-	{ O_MAX_SEQUENCES, "max-sequences", 1 },
-	{ O_MEM, "mem", 1 },
-	{ O_NO_STORE, "no-store", 0 },
-	{ O_NUMERICS, "numerics", 1 },
-	{ O_REQUESTS, "requests", 0 },
-	{ O_SPECIAL, "special", 0 },
-	{ O_STORE, "store", 1 },
-	{ O_STORE_MAX, "store-max", 1 },
-	{ O_STRIDE, "stride", 1 },
-	{ O_TOKENS, "tokens", 0 },
-	{ O_TOP, "top", 1 },
-	{ 0, NULL, 0 },
-};
 
 static struct {
 	const char	*model;
 	const char	*output;		/* NULL: stdout */
-	const char	*mem_text;
 	struct cli_store store;
 	uint64_t	 mem;
 	size_t		 n_sequences, n_pass, context, stride;
-	int		 n_threads, format_given, requests, tokens;
+	int		 n_threads, requests, tokens;
 	unsigned	 numerics;
 	char		**files;
 	int		 n_files;
@@ -80,74 +39,49 @@ struct run {
 
 /* --------------------------------------------------------- the command line */
 
-static void
-parse_one(int c, const char *arg, struct cli_score *r)
-{
-	switch (c) {
-	case 'f':
-		r->json = cli_format(arg, 1 << QWEN_FORMAT_TEXT |
-		    1 << QWEN_FORMAT_JSON) == QWEN_FORMAT_JSON;
-		opt.format_given = 1;
-		break;
-	case 'm':
-		opt.model = arg;
-		break;
-	case 'o':
-		opt.output = strcmp(arg, "-") == 0 ? NULL : arg;
-		break;
-	case 't':
-		opt.n_threads = cli_threads(arg);
-		break;
-	case O_BATCH:
-		opt.n_pass = (size_t)cli_int("--batch", arg, 1, 1 << 20);
-		break;
-	case O_BOS:
-		r->bos = 1;
-		break;
-	case O_CONTEXT:
-		opt.context = (size_t)cli_int("--context", arg, 2, 1 << 30);
-		break;
-	case O_EACH:
-		r->each = 1;
-		break;
-	case O_MAX_SEQUENCES:
-		opt.n_sequences = (size_t)cli_int("--max-sequences", arg, 1,
-		    4096);
-		break;
-	case O_MEM:
-		opt.mem_text = arg;
-		opt.mem = cli_bytes("--mem", arg);
-		break;
-	case O_NO_STORE:
-		opt.store.none = 1;
-		break;
-	case O_NUMERICS:
-		opt.numerics = cli_numerics(arg);
-		break;
-	case O_REQUESTS:
-		opt.requests = 1;
-		break;
-	case O_SPECIAL:
-		r->encode = QWEN_TOK_SPECIAL;
-		break;
-	case O_STORE:
-		cli_store_dir(&opt.store, arg);
-		break;
-	case O_STORE_MAX:
-		cli_store_max(&opt.store, arg);
-		break;
-	case O_STRIDE:
-		opt.stride = (size_t)cli_int("--stride", arg, 1, 1 << 30);
-		break;
-	case O_TOKENS:
-		opt.tokens = 1;
-		break;
-	case O_TOP:
-		r->n_top = (size_t)cli_int("--top", arg, 1, QWEN_JOB_TOP_MAX);
-		r->each = 1;
-		break;
-	}
-}
+static struct run run;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("what is scored:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_FLAG(0, "requests", &opt.requests,
+	    "lines of JSON, a request each; results likewise"),
+	CLI_FLAG(0, "tokens", &opt.tokens,
+	    "files are streams of tokens, as qtok writes them"),
+	CLI_OPT_SPECIAL(&run.score.encode),
+	CLI_FLAG(0, "bos", &run.score.bos,
+	    "put the token that texts begin with in front of each"),
+	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
+	    "windows of so many tokens"),
+	CLI_INT(0, "stride", "n", &opt.stride, 1, 1 << 30,
+	    "go on by so many tokens; half of --context by default"),
+
+	CLI_GROUP("what is shown:"),
+	CLI_STD('o', "output", "output", &opt.output,
+	    "write here, not to stdout"),
+	CLI_OPT_FORMAT(&run.score.json, "text json",
+	    "a table, or a JSON object a line"),
+	CLI_FLAG(0, "each", &run.score.each, "every token as well"),
+	CLI_INT(0, "top", "n", &run.score.n_top, 1, QWEN_JOB_TOP_MAX,
+	    "the n likeliest at each token as well; implies --each"),
+
+	CLI_GROUP("how it runs:"),
+	CLI_OPT_THREADS(&opt.n_threads),
+	CLI_OPT_NUMERICS(&opt.numerics),
+	CLI_OPT_MEM(&opt.mem),
+	CLI_OPT_SEQUENCES(&opt.n_sequences),
+	CLI_OPT_BATCH(&opt.n_pass),
+	CLI_OPT_STORE(&opt.store),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qscore",
+	.about = "how likely given tokens are: perplexity, scores of "
+	    "continuations",
+	.usage = "[options] [file ...]\n--requests [options] [file]",
+	.options = options, .max = -1,
+};
 
 static void
 check_options(const struct cli_score *r)
@@ -158,7 +92,7 @@ check_options(const struct cli_score *r)
 		cli_usage("unexpected argument: %s", opt.files[1]);
 	if (opt.requests && opt.tokens)
 		cli_usage("--requests are lines of JSON, not --tokens");
-	if (opt.requests && opt.format_given && !r->json)
+	if (opt.requests && cli_given(&r->json) && !r->json)
 		cli_usage("--requests: results are lines of JSON, not text");
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
@@ -173,14 +107,9 @@ check_options(const struct cli_score *r)
 static void
 parse(int argc, char *argv[], struct run *r)
 {
-	const char *arg;
-	int c, operand;
-
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1)
-		parse_one(c, arg, &r->score);
-	opt.files = argv + operand;
-	opt.n_files = argc - operand;
+	opt.n_files = cli_begin(&tool, argc, argv);
+	opt.files = argv + 1;
+	r->score.each |= r->score.n_top > 0;
 	check_options(&r->score);
 }
 
@@ -251,7 +180,7 @@ open_work(struct run *r)
 	};
 	struct qwen_err err;
 
-	o.cache = r->cache = cli_cache_new(r->model, opt.mem_text, opt.mem,
+	o.cache = r->cache = cli_cache_new(r->model, opt.mem,
 	    opt.n_sequences);
 	o.store = r->store = cli_store_open(&opt.store);
 	if (qwen_work_new(&r->score.work, &o, &err) < 0)
@@ -508,33 +437,31 @@ tell(struct run *r, double start)
 int
 main(int argc, char *argv[])
 {
-	static struct run r;
 	double start;
 	int status;
 
-	cli_init("qscore", usage);
-	parse(argc, argv, &r);
-	open_source(&r);
-	open_model(&r);
-	open_work(&r);
-	open_output(&r);
+	parse(argc, argv, &run);
+	open_source(&run);
+	open_model(&run);
+	open_work(&run);
+	open_output(&run);
 	start = cli_now();
-	cli_progress_start("texts", count_texts(&r));
-	write_head(&r);
-	cli_score_run(&r.score);
-	write_total(&r);
+	cli_progress_start("texts", count_texts(&run));
+	write_head(&run);
+	cli_score_run(&run.score);
+	write_total(&run);
 	cli_progress_end();
-	tell_failed(&r.score);
-	tell(&r, start);
-	if (r.output != NULL)
-		cli_output_commit(r.output);
+	tell_failed(&run.score);
+	tell(&run, start);
+	if (run.output != NULL)
+		cli_output_commit(run.output);
 	status = cli_finish();
-	cli_lines_fini(&r.lines);
-	qwen_work_free(r.score.work);
-	qwen_store_close(r.store);
-	qwen_cache_free(r.cache);
-	qwen_tok_decoder_free(r.score.spell);
-	qwen_tok_close(r.tok);
-	qwen_model_close(r.model);
+	cli_lines_fini(&run.lines);
+	qwen_work_free(run.score.work);
+	qwen_store_close(run.store);
+	qwen_cache_free(run.cache);
+	qwen_tok_decoder_free(run.score.spell);
+	qwen_tok_close(run.tok);
+	qwen_model_close(run.model);
 	return status;
 }

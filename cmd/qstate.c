@@ -7,185 +7,128 @@
 
 #include "qstate/qstate.h"
 
-static const char usage[] =
-    "qstate show [-qv] [--tokens] [--json] state ...\n"
-    "       qstate verify [-qv] [-t threads] [--json] state ...\n"
-    "       qstate diff [-qv] [--all] [--json] state1 state2\n"
-    "       qstate slice -n count [-qv] [-m model] [-t threads] [-o state]\n"
-    "              [--no-checkpoints] [--no-compress] state\n"
-    "       qstate pack [-qv] [-o state] [--no-checkpoints] [--no-compress]\n"
-    "              state\n"
-    "       qstate cat [-qv] state\n"
-    "       qstate ls [-qv] [--store folder] [--json]\n"
-    "       qstate du [-qv] [--store folder] [--json]\n"
-    "       qstate gc [-qv] [--store folder] [--store-max size] [--json]\n"
-    "       qstate verify [-qv] [-t threads] [--store folder] [--remove] [--json]\n"
-    "       qstate rm [-qv] [--store folder] [--json] --all | prefix ...\n";
-
-enum { O_ALL = 256, O_JSON, O_NO_CHECKPOINTS, O_NO_COMPRESS, O_REMOVE, O_STORE,
-    O_STORE_MAX, O_TOKENS };
-
-static const struct cli_option options[] = {
-	{ 'm', "model", 1 },
-	{ 'n', "count", 1 },
-	{ 'o', "output", 1 },
-	{ 't', "threads", 1 },
-	{ O_ALL, "all", 0 },
-	{ O_JSON, "json", 0 },
-	{ O_NO_CHECKPOINTS, "no-checkpoints", 0 },
-	{ O_NO_COMPRESS, "no-compress", 0 },
-	{ O_REMOVE, "remove", 0 },
-	{ O_STORE, "store", 1 },
-	{ O_STORE_MAX, "store-max", 1 },
-	{ O_TOKENS, "tokens", 0 },
-	{ 0, NULL, 0 },
-};
-
 struct qstate_opts qstate_opt;
 
-enum command { SHOW, VERIFY, DIFF, SLICE, PACK, CAT, LS, DU, GC, RM,
-    N_COMMANDS };
+#define O qstate_opt
 
-static const struct {
-	const char	*name;
-	int		 min, max;	/* operands; max -1: any number */
-	const char	*takes;		/* letters of the options */
-} commands[N_COMMANDS] = {
-	[SHOW] = { "show", 1, -1, "JT" },
-	[VERIFY] = { "verify", 0, -1, "tJRS" },
-	[DIFF] = { "diff", 2, 2, "AJ" },
-	[SLICE] = { "slice", 1, 1, "nmtoKC" },
-	[PACK] = { "pack", 1, 1, "oKC" },
-	[CAT] = { "cat", 1, 1, "" },
-	[LS] = { "ls", 0, 0, "JS" },
-	[DU] = { "du", 0, 0, "JS" },
-	[GC] = { "gc", 0, 0, "JSM" },
-	[RM] = { "rm", 0, -1, "AJS" },
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_FLAG(0, "json", &O.json, "print JSON"),
+	CLI_OPT_THREADS(&O.n_threads),
+	CLI_FLAG(0, "tokens", &O.tokens, "show: the tokens as well"),
+	CLI_FLAG(0, "all", &O.all,
+	    "diff: compare more than the timeline; rm: all of the store"),
+	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,
+	    "slice: keep so many tokens"),
+	CLI_FILE('m', "model", "model", &O.model, "file gguf",
+	    "slice: the model, to read again from a checkpoint on"),
+	CLI_STD('o', "output", "state", &O.output,
+	    "slice, pack: write the state there, not to stdout"),
+	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
+	    "slice, pack: leave the checkpoints out"),
+	CLI_OPT_NO_COMPRESS(&O.state),
+	CLI_OPT_STORE_DIR(&O.store),
+	CLI_OPT_STORE_MAX(&O.store_max),
+	CLI_FLAG(0, "remove", &O.remove, "verify: remove what is damaged"),
+	CLI_END,
 };
 
-/* What the table above calls an option. */
-static char
-letter(int c)
-{
-	static const char big[] = "AJKCRSMT";	/* from O_ALL on */
+/* What each command takes, by the targets of the options. */
+static const struct command {
+	const char	*name;
+	int		 min, max;	/* operands; max -1: any number */
+	const void	*takes[6];
+	void		(*run)(char *operands[]);
+	int		(*status)(char *operands[]);
+} commands[] = {
+	{ "show", 1, -1, { &O.json, &O.tokens }, qstate_show, NULL },
+	{ "verify", 0, -1, { &O.n_threads, &O.json, &O.remove, &O.store },
+	  qstate_verify, NULL },
+	{ "diff", 2, 2, { &O.all, &O.json }, NULL, qstate_diff },
+	{ "slice", 1, 1, { &O.count, &O.model, &O.n_threads, &O.output,
+	  &O.state.no_checkpoints, &O.state.no_compress }, qstate_slice, NULL },
+	{ "pack", 1, 1, { &O.output, &O.state.no_checkpoints,
+	  &O.state.no_compress }, qstate_pack, NULL },
+	{ "cat", 1, 1, { NULL }, qstate_cat, NULL },
+	{ "ls", 0, 0, { &O.json, &O.store }, qstate_ls, NULL },
+	{ "du", 0, 0, { &O.json, &O.store }, qstate_du, NULL },
+	{ "gc", 0, 0, { &O.json, &O.store, &O.store_max }, qstate_gc, NULL },
+	{ "rm", 0, -1, { &O.all, &O.json, &O.store }, qstate_rm, NULL },
+	{ NULL, 0, 0, { NULL }, NULL, NULL },
+};
 
-	return c < O_ALL ? (char)c : big[c - O_ALL];
-}
+static const struct cli_tool tool = {
+	.name = "qstate",
+	.about = "look at, check, cut and compare states, and keep the prefix "
+	    "store",
+	.usage = "show [--tokens] [--json] state ...\n"
+	    "verify [-t threads] [--json] state ...\n"
+	    "diff [--all] [--json] state1 state2\n"
+	    "slice -n count [options] state\n"
+	    "pack [-o state] [--no-checkpoints] [--no-compress] state\n"
+	    "cat state\n"
+	    "ls [--store folder] [--json]\n"
+	    "du [--store folder] [--json]\n"
+	    "gc [--store folder] [--store-max size] [--json]\n"
+	    "verify [-t threads] [--store folder] [--remove] [--json]\n"
+	    "rm [--store folder] [--json] --all | prefix ...",
+	.options = options, .max = -1, .command = 1,
+	.completes = "commands show verify diff slice pack cat ls du gc rm",
+};
 
-static void
-set_option(int c, const char *arg)
-{
-	switch (c) {
-	case 'm': qstate_opt.model = arg; break;
-	case 'n':
-		qstate_opt.count = (uint64_t)cli_int("-n", arg, 1, INT64_MAX);
-		qstate_opt.count_given = 1;
-		break;
-	case 'o': qstate_opt.output = strcmp(arg, "-") == 0 ? NULL : arg; break;
-	case 't': qstate_opt.n_threads = cli_threads(arg); break;
-	case O_ALL: qstate_opt.all = 1; break;
-	case O_JSON: qstate_opt.json = 1; break;
-	case O_NO_CHECKPOINTS: qstate_opt.state.no_checkpoints = 1; break;
-	case O_NO_COMPRESS: qstate_opt.state.no_compress = 1; break;
-	case O_REMOVE: qstate_opt.remove = 1; break;
-	case O_STORE: qstate_opt.store = arg; break;
-	case O_STORE_MAX:
-		qstate_opt.store_max = cli_bytes("--store-max", arg);
-		if (qstate_opt.store_max == 0)
-			cli_usage("--store-max: to remove all, use rm --all");
-		break;
-	case O_TOKENS: qstate_opt.tokens = 1; break;
-	}
-}
-
-static enum command
+static const struct command *
 find_command(const char *name)
 {
-	int i;
+	const struct command *c;
 
-	for (i = 0; i < N_COMMANDS; i++) {
-		if (strcmp(commands[i].name, name) == 0)
-			return (enum command)i;
+	if (name == NULL)
+		cli_usage("no command is named");
+	for (c = commands; c->name != NULL; c++) {
+		if (strcmp(c->name, name) == 0)
+			return c;
 	}
 	cli_usage("no command '%s'", name);
 }
 
-static const char *
-option_name(int c)
+static int
+takes(const struct command *c, const void *to)
 {
 	size_t i;
 
-	for (i = 0; options[i].c != c; i++)
-		;
-	return options[i].name;
+	for (i = 0; i < sizeof c->takes / sizeof c->takes[0]; i++) {
+		if (c->takes[i] == to)
+			return 1;
+	}
+	return 0;
 }
 
+/* n: with the command. */
 static void
-check_options(enum command cmd, const int *seen, size_t n)
+check_options(const struct command *c, int n, char *operands[])
 {
-	size_t i;
+	const struct cli_opt *o;
 
-	for (i = 0; i < n; i++) {
-		if (strchr(commands[cmd].takes, letter(seen[i])) == NULL)
-			cli_usage("--%s has no meaning for %s",
-			    option_name(seen[i]), commands[cmd].name);
+	for (o = options; o->kind != CLI_KIND_END; o++) {
+		if (cli_given(o->to) && !takes(c, o->to))
+			cli_usage("--%s has no meaning for %s", o->name,
+			    c->name);
 	}
-}
-
-/* The command, and its operands in *operands. */
-static enum command
-parse(int argc, char *argv[], char ***operands)
-{
-	int seen[64], c, operand, first = 0;
-	const char *arg, *name = NULL;
-	enum command cmd;
-	size_t n = 0;
-
-	/* the word goes first, but --help and the like need none */
-	if (argc > 1 && argv[1][0] != '-') {
-		name = argv[1];
-		first = 1;
-	}
-	while ((c = cli_getopt(argc - first, argv + first, options, NULL, &arg,
-	    &operand)) != -1) {
-		set_option(c, arg);
-		if (n < sizeof seen / sizeof seen[0])
-			seen[n++] = c;
-	}
-	operand += first;
-	if (name == NULL && operand < argc)
-		name = argv[operand++];
-	if (name == NULL)
-		cli_usage("which command?");
-	cmd = find_command(name);
-	check_options(cmd, seen, n);
-	if (argc - operand < commands[cmd].min)
-		cli_usage("%s needs %s", cmd == DIFF ? "diff" : name,
-		    cmd == DIFF ? "two states" : "a state");
-	if (commands[cmd].max >= 0)
-		cli_no_operands(argc, argv, operand + commands[cmd].max);
-	*operands = argv + operand;
-	return cmd;
+	if (n - 1 < c->min)
+		cli_usage("%s needs %s", c->name,
+		    c->min > 1 ? "two states" : "a state");
+	if (c->max >= 0 && n - 1 > c->max)
+		cli_usage("unexpected argument: %s", operands[c->max]);
 }
 
 int
 main(int argc, char *argv[])
 {
-	char **operands;
+	int n = cli_begin(&tool, argc, argv);
+	const struct command *c = find_command(n > 0 ? argv[1] : NULL);
 
-	cli_init("qstate", usage);
-	switch (parse(argc, argv, &operands)) {
-	case SHOW: qstate_show(operands); break;
-	case VERIFY: qstate_verify(operands); break;
-	case LS: qstate_ls(); break;
-	case DU: qstate_du(); break;
-	case GC: qstate_gc(); break;
-	case RM: qstate_rm(operands); break;
-	case DIFF: return qstate_diff(operands);
-	case SLICE: qstate_slice(operands); break;
-	case PACK: qstate_pack(operands); break;
-	case CAT: qstate_cat(operands); break;
-	case N_COMMANDS: break;
-	}
+	check_options(c, n, argv + 2);
+	if (c->status != NULL)
+		return c->status(argv + 2);
+	c->run(argv + 2);
 	return cli_finish();
 }

@@ -8,103 +8,122 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include <yyjson.h>
 
-static const char usage[] =
-    "qtok [-0qv] [--special] [--mark name] [-f format] [-m model]\n"
-    "            [file ...]\n"
-    "       qtok -c [-0qv] [--special] [-m model] [file ...]\n"
-    "       qtok -d [-0qv] [--bytes] [--show-special] [--stop text] [-m model]\n"
-    "            [file ...]\n"
-    "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
-    "            [--mark name] [-f format] [-m model] [file]\n"
-    "       qtok --chat [-cqv] [--template name] [--tools file] [--think on | off]\n"
-    "            [--mark name] [-f format] [-m model] [--system text]\n"
-    "            [--user text] [--data file] [--assistant text] ...\n"
-    "       qtok --parse [-qv] [--template name] [--thinking open | closed | none]\n"
-    "            [--think on | off] [--tools file] [--stream] [-m model] [file ...]\n";
-
-enum {
-	OPT_SPECIAL = 256, OPT_SHOW_SPECIAL, OPT_BYTES, OPT_MARK, OPT_CHAT,
-	OPT_TEMPLATE, OPT_TOOLS, OPT_THINK, OPT_SYSTEM, OPT_USER, OPT_DATA,
-	OPT_ASSISTANT, OPT_PARSE, OPT_THINKING, OPT_STREAM, OPT_STOP,
-};
-
-static const struct cli_option options[] = {
-	{ '0', "null", 0 },
-	{ 'c', "number", 0 },
-	{ 'd', "decode", 0 },
-	{ 'f', "format", 1 },
-	{ 'm', "model", 1 },
-	{ OPT_SPECIAL, "special", 0 },
-	{ OPT_SHOW_SPECIAL, "show-special", 0 },
-	{ OPT_BYTES, "bytes", 0 },
-	{ OPT_STOP, "stop", 1 },
-	{ OPT_MARK, "mark", 1 },
-	{ OPT_CHAT, "chat", 0 },
-	{ OPT_TEMPLATE, "template", 1 },
-	{ OPT_TOOLS, "tools", 1 },
-	{ OPT_THINK, "think", 1 },
-	{ OPT_SYSTEM, "system", 1 },
-	{ OPT_USER, "user", 1 },
-	{ OPT_DATA, "data", 1 },
-	{ OPT_ASSISTANT, "assistant", 1 },
-	{ OPT_PARSE, "parse", 0 },
-	{ OPT_THINKING, "thinking", 1 },
-	{ OPT_STREAM, "stream", 0 },
-	{ 0, NULL, 0 },
-};
+enum { PROMPT = 3 };	/* of -f: no format of tokens */
 
 /* A part of a chat, in the order of the command line. */
 struct part {
-	int		 option;	/* OPT_SYSTEM and so on */
+	const char	*role;		/* "data": of the user, from a file */
 	const char	*arg;
 };
 
-struct opts {
+static struct opts {
 	int		 documents;	/* -0 */
 	int		 count;		/* -c */
 	int		 decode;	/* -d */
-	const char	*form;		/* -f, or NULL */
-	enum qwen_format format;
+	int		 form;		/* -f */
+	enum qwen_format format;	/* the same, where it is not PROMPT */
 	const char	*model;
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
 	int		 chat;		/* --chat */
 	int		 parse;		/* --parse */
 	int		 stream;	/* --stream */
-	const char	*thinking;	/* --thinking, or NULL */
-	int		 prompt;	/* -f prompt */
+	int		 thinking;	/* enum qwen_thinking, or -1 */
 	const char	*template;	/* --template, or NULL */
 	const char	*tools;		/* --tools, or NULL */
-	const char	*think;		/* --think: true, false, or NULL */
-	struct cli_cut	*cut;		/* --stop, or NULL */
+	int		 think;		/* --think: 0 on, 1 off, or -1 */
+	struct cli_list	 stops;		/* --stop */
+	struct cli_cut	*cut;		/* the same, or NULL */
 	struct part	*parts;
-	size_t		 n_parts;
+	size_t		 n_parts, cap_parts;
+} opt = { .thinking = -1, .think = -1 };
+
+static const char *const truth[] = { "true", "false" };	/* of --think */
+
+static void
+add_part(const struct cli_opt *row, const char *arg)
+{
+	struct opts *o = row->to;
+
+	if (qwen_grow(&o->parts, &o->cap_parts, o->n_parts + 1,
+	    sizeof *o->parts) < 0)
+		die("out of memory");
+	o->parts[o->n_parts].role = row->name;
+	o->parts[o->n_parts++].arg = arg;
+}
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("texts:"),
+	CLI_OPT_MODEL(&opt.model),
+	CLI_FLAG('d', "decode", &opt.decode, "tokens to text"),
+	CLI_FLAG('c', "number", &opt.count, "count the tokens"),
+	CLI_FLAG('0', "null", &opt.documents,
+	    "documents, each ended by a NUL; a line of tokens each"),
+	CLI_OPT_FORMAT(&opt.form, "cbor text json prompt",
+	    "the form of tokens; prompt is the text of a chat"),
+	CLI_TEXT(0, "mark", "name", &opt.mark,
+	    "a mark of this name after each document"),
+	CLI_OPT_SPECIAL(&opt.encode_flags),
+	CLI_SET(0, "show-special", &opt.decode_flags, QWEN_TOK_SHOW_SPECIAL,
+	    "with -d, control tokens by name"),
+	CLI_SET(0, "bytes", &opt.decode_flags, QWEN_TOK_BYTES,
+	    "with -d, bytes as they are, UTF-8 or not"),
+	CLI_LIST(0, "stop", "text", &opt.stops, NULL,
+	    "with -d, end before this text; may be given again"),
+
+	CLI_GROUP("chats:"),
+	CLI_FLAG(0, "chat", &opt.chat,
+	    "a chat, as a request in JSON or in parts, to tokens"),
+	CLI_OPT_TEMPLATE(&opt.template),
+	CLI_FILE(0, "tools", "file", &opt.tools, "file json",
+	    "the tools that may be called, a list in JSON"),
+	CLI_OPT_THINK(&opt.think),
+	CLI_CALL(0, "system", "text", &opt, add_part, NULL,
+	    "a part of the chat: what the system says"),
+	CLI_CALL(0, "user", "text", &opt, add_part, NULL,
+	    "what the user says"),
+	CLI_CALL(0, "data", "file", &opt, add_part, "file",
+	    "a document, as part of what the user says"),
+	CLI_CALL(0, "assistant", "text", &opt, add_part, NULL,
+	    "what the model said"),
+
+	CLI_GROUP("replies:"),
+	CLI_FLAG(0, "parse", &opt.parse,
+	    "the text of a reply to a message in JSON"),
+	CLI_WORD(0, "thinking", "open | closed | none",
+	    CLI_P(int, &opt.thinking), "none open closed",
+	    "whether the reply begins in a thinking block"),
+	CLI_FLAG(0, "stream", &opt.stream, "a line for each piece, as it comes"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qtok", .about = "text and chats to tokens, and back",
+	.usage = "[options] [file ...]\n-c [options] [file ...]\n"
+	    "-d [options] [file ...]\n--chat [options] [file]\n"
+	    "--parse [options] [file ...]",
+	.options = options, .max = -1,
 };
 
 /* What goes with --parse alone, and what does not. */
 static void
 check_parse(const struct opts *o)
 {
-	if (!o->parse && (o->stream || o->thinking != NULL))
+	if (!o->parse && (o->stream || o->thinking >= 0))
 		cli_usage("--stream and --thinking go with --parse");
 	if (!o->parse)
 		return;
 	if (o->chat || o->documents || o->count || o->decode ||
-	    o->form != NULL || o->mark != NULL || o->encode_flags != 0 ||
+	    cli_given(&o->form) || o->mark != NULL || o->encode_flags != 0 ||
 	    o->decode_flags != 0)
 		cli_usage("--parse reads the text of a reply: not with "
 		    "--chat, -0, -c, -d, -f, --mark or --special");
-	if (o->thinking != NULL && strcmp(o->thinking, "open") != 0 &&
-	    strcmp(o->thinking, "closed") != 0 &&
-	    strcmp(o->thinking, "none") != 0)
-		cli_usage("--thinking: '%s' is none of open, closed and none",
-		    o->thinking);
 }
 
 /* What goes with --chat alone, and what does not. */
@@ -114,10 +133,10 @@ check_chat(const struct opts *o)
 	if (!o->chat && o->n_parts > 0)
 		cli_usage("the parts of a chat go with --chat");
 	if (!o->chat && !o->parse && (o->template != NULL ||
-	    o->tools != NULL || o->think != NULL))
+	    o->tools != NULL || o->think >= 0))
 		cli_usage("--template, --tools and --think go with --chat or "
 		    "--parse");
-	if (!o->chat && o->prompt)
+	if (!o->chat && o->form == PROMPT)
 		cli_usage("-f prompt goes with --chat");
 	if (!o->chat)
 		return;
@@ -125,7 +144,7 @@ check_chat(const struct opts *o)
 	    o->decode_flags != 0)
 		cli_usage("--chat makes tokens of one request: not with -0, "
 		    "-d or --special");
-	if (o->prompt && (o->count || o->mark != NULL))
+	if (o->form == PROMPT && (o->count || o->mark != NULL))
 		cli_usage("-f prompt gives text: not with -c or --mark");
 }
 
@@ -134,12 +153,11 @@ check(struct opts *o)
 {
 	struct qwen_err err;
 
-	o->prompt = o->form != NULL && strcmp(o->form, "prompt") == 0;
 	check_parse(o);
 	check_chat(o);
 	if (o->count && o->decode)
 		cli_usage("-c counts what is encoded: not with -d");
-	if (o->form != NULL && (o->count || o->decode))
+	if (cli_given(&o->form) && (o->count || o->decode))
 		cli_usage("-f is the form of tokens: not with -%c",
 		    o->count ? 'c' : 'd');
 	if (o->decode && o->encode_flags != 0)
@@ -149,11 +167,10 @@ check(struct opts *o)
 		cli_usage("--%s goes with -d",
 		    o->decode_flags & QWEN_TOK_BYTES ? "bytes" :
 		    "show-special");
-	if (!o->decode && o->cut != NULL)
+	if (!o->decode && o->stops.n > 0)
 		cli_usage("--stop goes with -d");
-	if (o->form != NULL && !o->prompt)
-		o->format = cli_format(o->form, 1u << QWEN_FORMAT_CBOR |
-		    1u << QWEN_FORMAT_TEXT | 1u << QWEN_FORMAT_JSON);
+	if (o->form != PROMPT)
+		o->format = (enum qwen_format)o->form;
 	if (o->mark == NULL)
 		return;
 	if (o->count || o->decode)
@@ -165,74 +182,24 @@ check(struct opts *o)
 		cli_usage("--mark: %s", err.msg);
 }
 
-/* true or false for on or off. */
-static const char *
-on_off(const char *option, const char *arg)
-{
-	if (strcmp(arg, "on") == 0)
-		return "true";
-	if (strcmp(arg, "off") != 0)
-		cli_usage("%s: '%s' is neither on nor off", option, arg);
-	return "false";
-}
-
 static void
-add_stop(struct opts *o, const char *text)
+add_stops(struct opts *o)
 {
-	if (text[0] == '\0')
-		cli_usage("--stop: an empty text is everywhere");
-	if (o->cut == NULL)
+	size_t i;
+
+	if (o->stops.n > 0)
 		o->cut = cli_cut_new();
-	cli_cut_add(o->cut, text);
-}
-
-/* Returns the index of the first operand. */
-static int
-parse(struct opts *o, int argc, char *argv[])
-{
-	const char *arg;
-	int c, operand;
-
-	o->parts = calloc((size_t)argc, sizeof *o->parts);
-	if (o->parts == NULL)
-		die("out of memory");
-	while ((c = cli_getopt(argc, argv, options, NULL, &arg,
-	    &operand)) != -1) {
-		switch (c) {
-		case '0': o->documents = 1; break;
-		case 'c': o->count = 1; break;
-		case 'd': o->decode = 1; break;
-		case 'f': o->form = arg; break;
-		case 'm': o->model = arg; break;
-		case OPT_SPECIAL: o->encode_flags |= QWEN_TOK_SPECIAL; break;
-		case OPT_SHOW_SPECIAL:
-			o->decode_flags |= QWEN_TOK_SHOW_SPECIAL;
-			break;
-		case OPT_BYTES: o->decode_flags |= QWEN_TOK_BYTES; break;
-		case OPT_STOP: add_stop(o, arg); break;
-		case OPT_MARK: o->mark = arg; break;
-		case OPT_CHAT: o->chat = 1; break;
-		case OPT_TEMPLATE: o->template = arg; break;
-		case OPT_TOOLS: o->tools = arg; break;
-		case OPT_THINK: o->think = on_off("--think", arg); break;
-		case OPT_PARSE: o->parse = 1; break;
-		case OPT_THINKING: o->thinking = arg; break;
-		case OPT_STREAM: o->stream = 1; break;
-		case OPT_SYSTEM: case OPT_USER: case OPT_DATA:
-		case OPT_ASSISTANT:
-			o->parts[o->n_parts].option = c;
-			o->parts[o->n_parts++].arg = arg;
-			break;
-		}
+	for (i = 0; i < o->stops.n; i++) {
+		if (o->stops.v[i][0] == '\0')
+			cli_usage("--stop: an empty text is everywhere");
+		cli_cut_add(o->cut, o->stops.v[i]);
 	}
-	check(o);
-	return operand;
 }
 
 static struct qwen_gguf *
-open_model(const char *opt)
+open_model(const char *model)
 {
-	const char *path = cli_model_path(opt);
+	const char *path = cli_model_path(model);
 	struct qwen_gguf *g;
 	struct qwen_err err;
 
@@ -453,7 +420,7 @@ start_stream(const struct opts *o, const struct qwen_gguf *g)
 	struct qwen_writer *w;
 	struct qwen_err err;
 
-	if (o->form == NULL)
+	if (!cli_given(&o->form))
 		cli_no_binary_tty();
 	if (qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &err) < 0)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
@@ -627,19 +594,18 @@ check_tools(const struct opts *o, const struct qwen_template *t)
 }
 
 static void
-add_part(struct cli_request *q, const struct part *p)
+put_part(struct cli_request *q, const struct part *p)
 {
-	const char *role = p->option == OPT_SYSTEM ? "system" :
-	    p->option == OPT_ASSISTANT ? "assistant" : "user";
 	char *text;
 	size_t n;
 
-	if (p->option != OPT_DATA) {
-		cli_request_add(q, role, p->arg, strlen(p->arg), "an argument");
+	if (strcmp(p->role, "data") != 0) {
+		cli_request_add(q, p->role, p->arg, strlen(p->arg),
+		    "an argument");
 		return;
 	}
 	text = cli_read_file(p->arg, &n);
-	cli_request_add(q, role, text, n, p->arg);
+	cli_request_add(q, "user", text, n, p->arg);
 	free(text);
 }
 
@@ -658,7 +624,7 @@ request(const struct opts *o, char *paths[], size_t *n)
 			    paths[0]);
 		q = cli_request_new();
 		for (i = 0; i < o->n_parts; i++)
-			add_part(q, &o->parts[i]);
+			put_part(q, &o->parts[i]);
 	} else {
 		if (paths[0] != NULL && paths[1] != NULL)
 			cli_usage("--chat reads one request");
@@ -673,9 +639,9 @@ request(const struct opts *o, char *paths[], size_t *n)
 		cli_request_set(q, "tools", tools, *n, o->tools);
 		free(tools);
 	}
-	if (o->think != NULL)
-		cli_request_set(q, "enable_thinking", o->think,
-		    strlen(o->think), "--think");
+	if (o->think >= 0)
+		cli_request_set(q, "enable_thinking", truth[o->think],
+		    strlen(truth[o->think]), "--think");
 	json = cli_request_json(q, n);
 	cli_request_free(q);
 	return json;
@@ -762,7 +728,7 @@ chat(const struct opts *o, char *paths[])
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);
-	if (o->prompt)
+	if (o->form == PROMPT)
 		fwrite(s.s, 1, s.len, stdout);
 	else
 		encode_prompt(o, p);
@@ -779,13 +745,11 @@ thinking(const struct opts *o, const struct qwen_template *t)
 	struct qwen_prompt *p;
 	char json[120];
 
-	if (o->thinking != NULL)
-		return strcmp(o->thinking, "open") == 0 ?
-		    QWEN_THINKING_OPEN : strcmp(o->thinking, "closed") == 0 ?
-		    QWEN_THINKING_CLOSED : QWEN_THINKING_NONE;
+	if (o->thinking >= 0)
+		return (enum qwen_thinking)o->thinking;
 	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
 	    "\"content\": \"\"}], \"enable_thinking\": %s}",
-	    o->think != NULL ? o->think : "null");
+	    o->think >= 0 ? truth[o->think] : "null");
 	if (qwen_template_render(t, json, strlen(json), &p, NULL) == 0) {
 		how = qwen_prompt_thinking(p);
 		qwen_prompt_free(p);
@@ -878,19 +842,18 @@ parse_reply(const struct opts *o, char *paths[])
 int
 main(int argc, char *argv[])
 {
-	struct opts o = { 0 };
-	int operand;
-
-	cli_init("qtok", usage);
-	operand = parse(&o, argc, argv);
-	if (o.chat)
-		chat(&o, argv + operand);
-	else if (o.parse)
-		parse_reply(&o, argv + operand);
-	else if (o.decode)
-		decode(&o, argv + operand);
+	cli_begin(&tool, argc, argv);
+	check(&opt);
+	add_stops(&opt);
+	if (opt.chat)
+		chat(&opt, argv + 1);
+	else if (opt.parse)
+		parse_reply(&opt, argv + 1);
+	else if (opt.decode)
+		decode(&opt, argv + 1);
 	else
-		encode(&o, argv + operand);
-	free(o.parts);
+		encode(&opt, argv + 1);
+	free(opt.parts);
+	free(opt.stops.v);
 	return cli_finish();
 }

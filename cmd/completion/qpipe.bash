@@ -1,79 +1,9 @@
 # SPDX-License-Identifier: ISC
 # qpipe.bash - completion of the tools' command lines in bash.
 #
-# The options are those that --help of the tool tells of, so that there is no
-# second list to keep.  Letters mean the same in every tool: what the long
-# forms are called stands here, and in the pages.
-
-# Set long to what the letter $1 is called.
-_qpipe_long()
-{
-	case $1 in
-	0) long=null ;;
-	c) long=number ;;
-	n) long=count ;;
-	d) long=decode ;;
-	f) long=format ;;
-	h) long=help ;;
-	m) long=model ;;
-	o) long=output ;;
-	p) long=prompt ;;
-	q) long=quiet ;;
-	r) long=rounds ;;
-	s) long=state ;;
-	t) long=threads ;;
-	v) long=verbose ;;
-	V) long=version ;;
-	*) long= ;;
-	esac
-}
-
-# Note an option, which takes an argument if $2 is not empty.
-_qpipe_note()
-{
-	case " $opts " in
-	*" $1 "*) return ;;
-	esac
-	opts="$opts $1"
-	[ -z "$2" ] || witharg="$witharg $1"
-}
-
-# The same of a letter and its long form.
-_qpipe_letter()
-{
-	local long
-
-	_qpipe_note "-$1" "$2"
-	_qpipe_long "$1"
-	[ -z "$long" ] || _qpipe_note "--$long" "$2"
-}
-
-# All options of the tool $1: into opts; those with an argument: witharg.
-_qpipe_parse()
-{
-	local line word arg i
-
-	while IFS= read -r line; do
-		case $line in
-		'  --'*)	# a line of its own: the first word is it
-			line=${line#  }
-			line=${line%%  *} ;;
-		esac
-		while [[ $line =~ (^|[[ ])(--[a-z0-9-]+|-[a-zA-Z0]+)(' '[a-zA-Z]+)?(.*) ]]
-		do
-			word=${BASH_REMATCH[2]} arg=${BASH_REMATCH[3]}
-			line=${BASH_REMATCH[4]}
-			case $word in
-			--*) _qpipe_note "$word" "$arg" ;;
-			*) for ((i = 1; i < ${#word}; i++)); do
-				_qpipe_letter "${word:i:1}" "$arg"
-			done ;;
-			esac
-		done
-	done < <("$1" --help 2>/dev/null)
-	_qpipe_letter h ''
-	_qpipe_letter V ''
-}
+# What there is to complete the tool itself tells, by --help=list: a line for
+# each option with its letter, long form, argument, what completes that, and what
+# it does, by tabs, "-" where there is none; the first line is of operands.
 
 # Add what compgen makes of the arguments to COMPREPLY.
 _qpipe_add()
@@ -85,6 +15,7 @@ _qpipe_add()
 	done < <(compgen "$@" -- "$cur")
 }
 
+# Files, those with a suffix $1 only if it is not empty.
 _qpipe_files()
 {
 	compopt -o filenames 2>/dev/null
@@ -94,16 +25,6 @@ _qpipe_files()
 		_qpipe_add -d
 		_qpipe_add -f -X "!*.$1"
 	fi
-}
-
-_qpipe_formats()
-{
-	case $1 in
-	qprefill | qdecode) echo cbor text json raw ;;
-	qtok) echo cbor text json prompt ;;
-	qscore) echo text json ;;
-	*) echo cbor text json ;;
-	esac
 }
 
 # Names of the tensors in the model of the command line.
@@ -120,59 +41,41 @@ _qpipe_tensors()
 	    awk '$1 == "tensor" { print $2 }'
 }
 
-# What gguf-synth, which is $1, can make.
+# What gguf-synth can make; it may be where the tool is, not on the path.
 _qpipe_shapes()
 {
-	_qpipe_add -W "$("$1" --list 2>/dev/null | awk '{ print $1 }')"
-}
+	local synth=gguf-synth
 
-# The argument of option $1 of tool $2.
-_qpipe_argument()
-{
-	case $1 in
-	-m | --model | --vocab) _qpipe_files gguf ;;
-	-s | --state | -o | --output | --reuse) _qpipe_files ;;
-	--tokens | --data | --report | --report-json) _qpipe_files ;;
-	--tools) _qpipe_files json ;;
-	--template) _qpipe_add -W 'qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder' ;;
-	--think) _qpipe_add -W 'on off' ;;
-	--thinking) _qpipe_add -W 'open closed none' ;;
-	--store) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
-	-f | --format) _qpipe_add -W "$(_qpipe_formats "$2")" ;;
-	--logits) _qpipe_add -W 'all last none' ;;
-	--shard) _qpipe_add -W slurm ;;
-	--numerics) _qpipe_add -W '1 2' ;;
-	--synthetic) _qpipe_shapes gguf-synth ;;
-	--values) _qpipe_add -W "$(_qpipe_tensors)" ;;
+	case $tool in
+	*/*) [ ! -x "${tool%/*}/$synth" ] || synth=${tool%/*}/$synth ;;
 	esac
+	"$synth" --list 2>/dev/null | awk '{ print $1 }'
 }
 
-_qpipe_operand()
+# By what a line of the list has in its fourth place.
+_qpipe_complete()
 {
 	case $1 in
-	gguf-inspect | gguf-pin) _qpipe_files gguf ;;
-	gguf-synth) _qpipe_shapes "$tool" ;;
-	qstate)
+	file) _qpipe_files ;;
+	'file '*) _qpipe_files "${1#file }" ;;
+	folder) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
+	shapes) _qpipe_add -W "$(_qpipe_shapes)" ;;
+	tensors) _qpipe_add -W "$(_qpipe_tensors)" ;;
+	'words '*) _qpipe_add -W "${1#words }" ;;
+	'commands '*)
 		if [ "$COMP_CWORD" = 1 ]; then
-			_qpipe_add -W "$(_qpipe_commands)"
+			_qpipe_add -W "${1#commands }"
 		else
 			_qpipe_files
 		fi ;;
-	qbatch | qscore | qtok) _qpipe_files ;;
 	esac
-}
-
-# What qstate can do: the words behind its name in the synopsis.
-_qpipe_commands()
-{
-	"$tool" --help 2>/dev/null |
-	    sed -n 's/^\(usage:\)* *qstate \([a-z]*\) .*/\2/p' | sort -u
 }
 
 _qpipe()
 {
 	local tool=${1/#\~/$HOME} cur=${COMP_WORDS[COMP_CWORD]}
-	local prev=${COMP_WORDS[COMP_CWORD - 1]} opts= witharg=
+	local prev=${COMP_WORDS[COMP_CWORD - 1]} opts= operands=
+	local letter long arg how what argument=
 
 	COMPREPLY=()
 	# bash takes --format=json for three words
@@ -181,14 +84,25 @@ _qpipe()
 	elif [ "$prev" = = ] && [ "$COMP_CWORD" -gt 2 ]; then
 		prev=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-	_qpipe_parse "$tool"
-	case " $witharg " in
-	*" $prev "*) _qpipe_argument "$prev" "${tool##*/}"; return ;;
-	esac
-	case $cur in
-	-*) _qpipe_add -W "$opts" ;;
-	*) _qpipe_operand "${tool##*/}" ;;
-	esac
+	while IFS=$'\t' read -r letter long arg how what; do
+		if [ "$letter" = operands ]; then
+			operands=$how
+			continue
+		fi
+		[ "$letter" = - ] || opts="$opts $letter"
+		[ "$long" = - ] || opts="$opts $long"
+		[ "$arg" = - ] || case $prev in
+		-) ;;
+		"$letter" | "$long") argument=$how ;;
+		esac
+	done < <("$tool" --help=list 2>/dev/null)
+	if [ -n "$argument" ]; then
+		_qpipe_complete "$argument"
+	elif [ "${cur:0:1}" = - ]; then
+		_qpipe_add -W "$opts"
+	else
+		_qpipe_complete "$operands"
+	fi
 }
 
 complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbatch qbench qchat \

@@ -8,7 +8,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/cli.h"
 #include "synth/synth.h"
 
@@ -33,7 +32,6 @@ struct qbench_opts {
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
 	int		 json, csv, machine, sampling, scattered;
-	int		 has_since;
 	uint64_t	 since;		/* ns */
 };
 

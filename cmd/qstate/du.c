@@ -37,7 +37,7 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 }
 
 void
-qstate_du(void)
+qstate_du(char *none[])
 {
 	struct qwen_store *st = qstate_open_store();
 	struct qwen_store_list *l = qstate_list_store(st);
@@ -45,6 +45,7 @@ qstate_du(void)
 	const struct qwen_store_entry *e;
 	size_t i, n = qwen_store_list_n(l);
 
+	(void)none;
 	for (i = 0; i < n; i++) {
 		e = qwen_store_list_at(l, i);
 		if (qstate_begins_model(l, i))

@@ -51,7 +51,7 @@ ls_json(const struct qwen_store_entry *e)
 }
 
 void
-qstate_ls(void)
+qstate_ls(char *none[])
 {
 	struct qwen_store *st = qstate_open_store();
 	struct qwen_store_list *l = qstate_list_store(st);
@@ -59,6 +59,7 @@ qstate_ls(void)
 	char hex[33];
 	size_t i;
 
+	(void)none;
 	for (i = 0; i < qwen_store_list_n(l); i++) {
 		e = qwen_store_list_at(l, i);
 		if (!qstate_opt.json && qstate_begins_model(l, i))

@@ -8,7 +8,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "cli/cli.h"
 
 /* What the command line says. */
@@ -16,7 +15,6 @@ struct qstate_opts {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	int			 n_threads;
-	int			 count_given;
 	uint64_t		 count;
 	int			 all, json, remove, tokens;
 	const char		*store;
@@ -34,9 +32,9 @@ void qstate_verify(char *paths[]);	/* without a path: the store */
 void qstate_slice(char *paths[]);
 void qstate_pack(char *paths[]);
 void qstate_cat(char *paths[]);
-void qstate_ls(void);
-void qstate_du(void);
-void qstate_gc(void);
+void qstate_ls(char *none[]);
+void qstate_du(char *none[]);
+void qstate_gc(char *none[]);
 void qstate_rm(char *digits[]);
 
 /* The exit status: 0 if they are equal, 1 if not. */

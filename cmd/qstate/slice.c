@@ -77,7 +77,7 @@ qstate_slice(char *paths[])
 {
 	struct state s;
 
-	if (!qstate_opt.count_given)
+	if (qstate_opt.count == 0)
 		cli_usage("slice needs -n: how many tokens to keep");
 	if (qstate_opt.output == NULL)
 		cli_no_binary_tty();

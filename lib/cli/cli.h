@@ -12,17 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/option.h"
 #include "qwen.h"
-#include "qwentext.h"
 #include "qwentext.h"
 
 /* ----------------------------------------------------------- start and end */
 
-/*
- * First call of main.  usage is the synopsis, what follows "usage: ", lines
- * ending in newlines: "qtok [-d] [-m model]\n       qtok -c\n".  It must live on.
- */
-void cli_init(const char *name, const char *usage);
+/* First call of main: cli_begin, see option.h. */
 
 /*
  * Last call of main: the exit status, 1 if there was a warning.  Flushes and
@@ -49,32 +45,14 @@ void cli_note(const char *fmt, ...)			/* not with -q */
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
 
-/* The command line is wrong: message and synopsis, exit 2. */
+/* The command line is wrong: "name: message; see name --help", exit 2. */
 void cli_usage(const char *fmt, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 
 extern int cli_verbose;		/* times -v */
 extern int cli_quiet;		/* -q */
 
-/* ---------------------------------------------------------------- options */
-
-struct cli_option {
-	int		 c;	/* the letter; above 255: no short form */
-	const char	*name;	/* the long form, or NULL */
-	int		 arg;	/* whether it takes an argument */
-};
-
-/*
- * The next option: its c, with its argument in *arg; -1 after the last, with
- * the index of the first operand in *operand.  Tables end with c = 0; b may be
- * NULL.  -h, --help, -V, --version, -v, --verbose, -q and --quiet are handled
- * here.  An unknown option, or a missing argument, is a usage error.
- */
-int cli_getopt(int argc, char *argv[], const struct cli_option *a,
-    const struct cli_option *b, const char **arg, int *operand);
-
-/* Usage error if there are operands. */
-void cli_no_operands(int argc, char *argv[], int operand);
+/* ---------------------------------------------------------------- numbers */
 
 /*
  * Numbers, whole and within the limits, or a usage error that says what ("-n",
@@ -84,17 +62,8 @@ int64_t cli_int(const char *what, const char *s, int64_t min, int64_t max);
 uint64_t cli_u64(const char *what, const char *s);
 double cli_double(const char *what, const char *s, double min, double max);
 
-/* -f: one of the formats in the mask, bits 1 << QWEN_FORMAT_CBOR and so on. */
-enum qwen_format cli_format(const char *s, unsigned mask);
-
-/* Bytes: a number, and K, M, G or T behind it for powers of 1024. */
-uint64_t cli_bytes(const char *what, const char *s);
-
-/* -t: 0 (one for each processor) to 1024. */
-int cli_threads(const char *s);
-
-/* --numerics: 1 or 2. */
-unsigned cli_numerics(const char *s);
+/* Bytes: a number, and K, M, G or T after it for powers of 1024. */
+uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
 
 /* ---------------------------------------------------------------- the model */
 
@@ -163,10 +132,6 @@ struct cli_store {
 	int		 none;		/* --no-store */
 };
 
-/* --store and --store-max; both may be a usage error. */
-void cli_store_dir(struct cli_store *o, const char *arg);
-void cli_store_max(struct cli_store *o, const char *arg);
-
 /* When all options are read: the environment's where none was named. */
 void cli_store_choose(struct cli_store *o);
 
@@ -175,8 +140,7 @@ struct qwen_store *cli_store_open(struct cli_store *o);
 
 /* Where the beginning of a text may have been read before. */
 struct cli_reuse {
-	const char	**states;	/* files, tried in order */
-	size_t		 n_states;
+	struct cli_list	 states;	/* files, tried in order */
 	struct cli_store store;
 };
 
@@ -217,11 +181,11 @@ int cli_save_between(struct cli_intake *in, struct cli_output *out,
 
 /*
  * Memory for the texts that are under way at the same time, n_sequences at
- * most: no more than mem, the value of --mem, where mem_text is not NULL.
- * What is too little for one is a usage error; with -v it tells.  Dies.
+ * most: no more than mem, the value of --mem, where it is not 0.  What is too
+ * little for one is a usage error; with -v it tells.  Dies.
  */
-struct qwen_cache *cli_cache_new(struct qwen_model *m, const char *mem_text,
-    uint64_t mem, size_t n_sequences);
+struct qwen_cache *cli_cache_new(struct qwen_model *m, uint64_t mem,
+    size_t n_sequences);
 
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void cli_tell_model(struct qwen_model *m);
@@ -282,13 +246,8 @@ void cli_run_save(struct cli_run *run, struct cli_intake *in,
 
 /* --------------------------------------------------------------- sampling */
 
-/*
- * The library's sampling options as a table for cli_getopt, and what sets one:
- * 1 if c is of that table (a bad value is a usage error), else 0.  --help
- * lists them.
- */
-const struct cli_option *cli_sampling_options(void);
-int cli_sampling_set(struct qwen_sampler *s, int c, const char *arg);
+/* The library's sampling options as rows; makes *to, a struct qwen_sampler *. */
+const struct cli_opt *cli_sampling_rows(void *to);
 
 /*
  * When all are set: usage error if they do not fit together.  Applies $QWEN_CPU
@@ -324,19 +283,17 @@ int32_t *cli_unused(const struct qwen_gguf *g, size_t *n);
 
 /* --grammar or --json-schema; zero: none. */
 struct cli_grammar {
-	const char		*path;		/* NULL: none */
-	int			 is_schema;
+	const char		*path;		/* --grammar; when open, either */
+	const char		*schema;	/* --json-schema */
 	struct qwen_grammar	*grammar;
 	struct qwen_trie	*trie;
 	uint64_t		 hash;		/* of the file's bytes */
 };
 
 /*
- * An option was given; read its file, which tells the sampler that it needs
- * texts; then, with these, get ready; close when the sampler is gone.  They die.
+ * Read the file that was given, which tells the sampler that it needs texts;
+ * then, with these, get ready; close when the sampler is gone.  They die.
  */
-void cli_grammar_option(struct cli_grammar *c, const char *path,
-    int is_schema);
 void cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s);
 void cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s);

@@ -9,15 +9,6 @@
 
 enum { GRAMMAR_MAX = 1 << 20 };
 
-void
-cli_grammar_option(struct cli_grammar *c, const char *path, int is_schema)
-{
-	if (c->path != NULL && c->is_schema != is_schema)
-		cli_usage("--grammar and --json-schema: which one?");
-	c->path = path;
-	c->is_schema = is_schema;
-}
-
 /* The whole file, for free(). */
 static char *
 read_file(const char *path, size_t *n)
@@ -43,16 +34,21 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 {
 	struct qwen_err err;
 	char *text;
+	int is_schema = c->schema != NULL;
 	size_t n, i;
 
+	if (c->path != NULL && is_schema)
+		cli_usage("--grammar or --json-schema, not both");
+	if (is_schema)
+		c->path = c->schema;
 	if (c->path == NULL)
 		return;
 	text = read_file(c->path, &n);
-	if ((c->is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
+	if ((is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
 	    (&c->grammar, text, n, &err) < 0)
 		cli_die_err(c->path, &err);
 	/* FNV-1a */
-	c->hash = 0xcbf29ce484222325 + (uint64_t)c->is_schema;
+	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);

@@ -5,8 +5,6 @@
 
 #include <sys/types.h>
 
-#include <stdio.h>
-
 #include "cli/cli.h"
 
 extern const char *cli_name;	/* of the tool */
@@ -19,11 +17,18 @@ size_t cli_utf8(const unsigned char *s, size_t n);
 /* Likewise of a printable one; s ends in a NUL. */
 size_t cli_printable(const unsigned char *s);
 
-/* Print the synopsis. */
-void cli_print_usage(int to_stderr);
+/* The name is what messages begin with; the standard descriptors are open. */
+void cli_start(const char *name);
 
-/* What --help says after the synopsis, or NULL. */
-extern void (*cli_print_more)(FILE *f);
+/* The rows of the command line by number, NULL after the last; and the tool. */
+const struct cli_opt *cli_opt_row(size_t i);
+const struct cli_tool *cli_this_tool(void);
+
+/* What --help shows, or the list of it that completion reads. */
+void cli_help(int list);
+
+/* The option that may have been meant by a word without dashes, or NULL. */
+const char *cli_hint(const char *word);
 
 /* Set in->extra.pending to what the session's last tokens leave incomplete. */
 void cli_note_pending(struct cli_intake *in);

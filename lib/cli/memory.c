@@ -22,16 +22,16 @@ tell(const struct qwen_cache *c, size_t n_sequences)
 }
 
 struct qwen_cache *
-cli_cache_new(struct qwen_model *m, const char *mem_text, uint64_t mem,
-    size_t n_sequences)
+cli_cache_new(struct qwen_model *m, uint64_t mem, size_t n_sequences)
 {
 	uint64_t least = qwen_cache_need(m, 1);
 	struct qwen_cache *c;
 	struct qwen_err err;
 
-	if (mem_text != NULL && mem < least)
-		cli_usage("--mem: %s is too little for one sequence; the least "
-		    "is %llu", mem_text, (unsigned long long)least);
+	if (mem > 0 && mem < least)
+		cli_usage("--mem: %llu bytes are too little for one sequence; "
+		    "the least is %llu", (unsigned long long)mem,
+		    (unsigned long long)least);
 	if (qwen_cache_new(&c, m, mem, &err) < 0)
 		cli_die_err(NULL, &err);
 	if (cli_verbose)

@@ -27,8 +27,9 @@ mask(char *s)
 	}
 }
 
+/* more: what follows it. */
 static void __attribute__((format(printf, 1, 0)))
-message(const char *fmt, va_list ap)
+message(const char *fmt, va_list ap, const char *more)
 {
 	char buf[4096 + 512];	/* a path and what is the matter with it */
 
@@ -36,7 +37,7 @@ message(const char *fmt, va_list ap)
 	mask(buf);
 	cli_progress_wipe();
 	/* one call, so that lines of a pipeline's tools do not mix */
-	fprintf(stderr, "%s: %s\n", cli_name, buf);
+	fprintf(stderr, "%s: %s%s\n", cli_name, buf, more);
 }
 
 void
@@ -45,7 +46,7 @@ cli_die(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	message(fmt, ap);
+	message(fmt, ap, "");
 	va_end(ap);
 	exit(1);
 }
@@ -56,7 +57,7 @@ cli_warn(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	message(fmt, ap);
+	message(fmt, ap, "");
 	va_end(ap);
 	cli_status = 1;
 }
@@ -69,7 +70,7 @@ cli_note(const char *fmt, ...)
 	if (cli_quiet)
 		return;
 	va_start(ap, fmt);
-	message(fmt, ap);
+	message(fmt, ap, "");
 	va_end(ap);
 }
 
@@ -86,11 +87,12 @@ cli_die_err(const char *what, const struct qwen_err *err)
 void
 cli_usage(const char *fmt, ...)
 {
+	char see[64];
 	va_list ap;
 
+	snprintf(see, sizeof see, "; see %s --help", cli_name);
 	va_start(ap, fmt);
-	message(fmt, ap);
+	message(fmt, ap, see);
 	va_end(ap);
-	cli_print_usage(1);
 	exit(2);
 }

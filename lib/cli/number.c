@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* number.c - option arguments that are numbers or names of formats. */
+/* number.c - numbers of the command line and the environment. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +21,8 @@ cli_int(const char *what, const char *s, int64_t min, int64_t max)
 	v = strtoll(s, &end, 10);
 	if (*end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
+	if (v < min && max == INT64_MAX)
+		cli_usage("%s: %s is below %lld", what, s, (long long)min);
 	if (errno == ERANGE || v < min || v > max)
 		cli_usage("%s: %s is not in %lld..%lld", what, s,
 		    (long long)min, (long long)max);
@@ -45,7 +47,7 @@ cli_u64(const char *what, const char *s)
 }
 
 uint64_t
-cli_bytes(const char *what, const char *s)
+cli_bytes(const char *what, const char *s, uint64_t min)
 {
 	static const char units[] = "KMGT";
 	char digits[32];
@@ -59,15 +61,17 @@ cli_bytes(const char *what, const char *s)
 	memcpy(digits, s, n);
 	digits[n] = '\0';
 	v = cli_u64(what, digits);
-	if (s[n] == '\0')
-		return v;
-	if ((unit = strchr(units, toupper((unsigned char)s[n]))) == NULL)
+	unit = strchr(units, toupper((unsigned char)s[n]));
+	if (unit == NULL)
 		cli_usage("%s: '%s': units are K, M, G and T", what, s);
-	for (i = 0; i <= (size_t)(unit - units); i++) {
+	for (i = 0; s[n] != '\0' && i <= (size_t)(unit - units); i++) {
 		if (v > UINT64_MAX / 1024)
 			cli_usage("%s: %s is above 2^64 - 1", what, s);
 		v *= 1024;
 	}
+	if (v < min)
+		cli_usage("%s: %s is below %llu", what, s,
+		    (unsigned long long)min);
 	return v;
 }
 
@@ -89,36 +93,4 @@ cli_double(const char *what, const char *s, double min, double max)
 	if (!(v >= min && v <= max))
 		cli_usage("%s: %s is not in %g..%g", what, s, min, max);
 	return v;
-}
-
-enum qwen_format
-cli_format(const char *s, unsigned mask)
-{
-	static const char *const names[] = { "cbor", "text", "json", "raw" };
-	enum qwen_format f;
-	char list[64] = "";
-	size_t i;
-
-	if (qwen_format_parse(s, &f) == 0 && (mask >> f & 1) != 0)
-		return f;
-	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if ((mask >> i & 1) == 0)
-			continue;
-		if (list[0] != '\0')
-			strcat(list, ", ");
-		strcat(list, names[i]);
-	}
-	cli_usage("-f: no format '%s' here; there is %s", s, list);
-}
-
-int
-cli_threads(const char *s)
-{
-	return (int)cli_int("-t", s, 0, 1024);
-}
-
-unsigned
-cli_numerics(const char *s)
-{
-	return (unsigned)cli_int("--numerics", s, 1, 2);
 }

@@ -1,121 +1,300 @@
 /* SPDX-License-Identifier: ISC */
-/* option.c - the command line, over getopt_long. */
-#include <getopt.h>
+/* option.c - the command line, by the rows of the tool. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-enum { MAX_OPTIONS = 64 };
+/* --help=list is for completion and for tests. */
+static void
+help(const struct cli_opt *o, const char *arg)
+{
+	(void)o;
+	cli_help(arg != NULL && strcmp(arg, "list") == 0);
+	exit(cli_finish());
+}
 
-static const struct cli_option common[] = {
-	{ 'h', "help", 0 },
-	{ 'q', "quiet", 0 },
-	{ 'v', "verbose", 0 },
-	{ 'V', "version", 0 },
-	{ 0, NULL, 0 },
+static void
+version(const struct cli_opt *o, const char *arg)
+{
+	(void)o;
+	(void)arg;
+	printf("%s %s (libqwen %s)\n", cli_name, QWEN_VERSION, QWEN_VERSION);
+	exit(cli_finish());
+}
+
+static const struct cli_opt common[] = {
+	CLI_GROUP("in every tool:"),
+	{ CLI_ROW(COUNT, 'v', "verbose", NULL, &cli_verbose,
+	    "tell more on stderr") },
+	CLI_FLAG('q', "quiet", &cli_quiet, "no notes and no progress"),
+	CLI_CALL('h', "help", NULL, &cli_status, help, NULL,
+	    "show this; the manual page tells more"),
+	CLI_CALL('V', "version", NULL, &cli_status, version, NULL,
+	    "show the version"),
+	CLI_END,
 };
 
-/* What getopt wants, made once from the tables. */
+/* The rows of the tool, those of the rows that are made, and the common ones. */
 static struct {
-	int		 ready;
-	size_t		 n;
-	struct option	 longs[MAX_OPTIONS + 1];
-	char		 shorts[2 * MAX_OPTIONS + 2];
+	const struct cli_tool	 *tool;
+	const struct cli_opt	**row;
+	int			 *given;
+	size_t			  n, cap, cap_given;
 } spec;
 
 static void
-add_table(const struct cli_option *t)
+add_rows(const struct cli_opt *o)
 {
-	size_t len;
-
-	for (; t != NULL && t->c != 0; t++) {
-		if (spec.n == MAX_OPTIONS)
-			abort();
-		if (t->name != NULL) {
-			spec.longs[spec.n].name = t->name;
-			spec.longs[spec.n].has_arg = t->arg;
-			spec.longs[spec.n].val = t->c;
-			spec.n++;
+	for (; o->kind != CLI_KIND_END; o++) {
+		if (o->kind == CLI_KIND_ROWS) {
+			add_rows(o->rows(o->to));
+			continue;
 		}
-		if (t->c < 256) {
-			len = strlen(spec.shorts);
-			spec.shorts[len] = (char)t->c;
-			if (t->arg)
-				spec.shorts[len + 1] = ':';
-		}
+		if (qwen_grow(&spec.row, &spec.cap, spec.n + 1,
+		    sizeof *spec.row) < 0 || qwen_grow(&spec.given,
+		    &spec.cap_given, spec.n + 1, sizeof *spec.given) < 0)
+			die("out of memory");
+		spec.given[spec.n] = 0;
+		spec.row[spec.n++] = o;
 	}
 }
 
-/*
- * getopt has seen argv[optind - 1], or is inside a cluster of letters there or
- * at argv[optind].
- */
-static void
-complain(char *argv[], int c)
+const struct cli_opt *
+cli_opt_row(size_t i)
 {
-	const char *word = argv[optind - 1];
-
-	if (optopt > 0 && optopt < 256 && strncmp(word, "--", 2) != 0) {
-		if (c == ':')
-			cli_usage("option -%c needs an argument", optopt);
-		cli_usage("unknown option -%c", optopt);
-	}
-	if (c == ':')
-		cli_usage("option %s needs an argument", word);
-	cli_usage("unknown option %s", word);
+	return i < spec.n ? spec.row[i] : NULL;
 }
 
-static void
-print_version(void)
+const struct cli_tool *
+cli_this_tool(void)
 {
-	printf("%s %s (libqwen %s)\n", cli_name, QWEN_VERSION, QWEN_VERSION);
+	return spec.tool;
 }
 
 int
-cli_getopt(int argc, char *argv[], const struct cli_option *a,
-    const struct cli_option *b, const char **arg, int *operand)
+cli_given(const void *to)
 {
-	int c;
+	size_t i;
+	int n = 0;
 
-	if (!spec.ready) {
-		spec.shorts[0] = ':';
-		add_table(a);
-		add_table(b);
-		add_table(common);
-		spec.ready = 1;
-		opterr = 0;
+	for (i = 0; i < spec.n; i++) {
+		if (spec.row[i]->to == to)
+			n += spec.given[i];
 	}
-	for (;;) {
-		c = getopt_long(argc, argv, spec.shorts, spec.longs, NULL);
-		switch (c) {
-		case 'q':
-			cli_quiet = 1;
-			continue;
-		case 'v':
-			cli_verbose++;
-			continue;
-		case 'h':
-			cli_print_usage(0);
-			exit(cli_finish());
-		case 'V':
-			print_version();
-			exit(cli_finish());
-		case '?':
-		case ':':
-			complain(argv, c);
+	return n;
+}
+
+const char *
+cli_opt_name(const struct cli_opt *o)
+{
+	static char name[80];
+
+	if (o->letter != 0)
+		snprintf(name, sizeof name, "-%c", o->letter);
+	else
+		snprintf(name, sizeof name, "--%s", o->name);
+	return name;
+}
+
+/* ------------------------------------------------------------------- values */
+
+/* v is in the range of the target, whatever its sign. */
+static void
+put_int(const struct cli_opt *o, int64_t v)
+{
+	int32_t small = (int32_t)v;
+
+	memcpy(o->to, o->size == sizeof small ? (void *)&small : (void *)&v,
+	    o->size);
+}
+
+/* The number of arg among "words a b c". */
+static void
+put_word(const struct cli_opt *o, const char *arg)
+{
+	const char *w = strchr(o->completes, ' ');
+	char list[256] = "";
+	size_t n, len = strlen(arg), used = 0;
+	int i;
+
+	for (i = 0; w != NULL; w = w[n] == ' ' ? w + n : NULL, i++) {
+		w++;
+		n = strcspn(w, " ");
+		if (n == len && memcmp(w, arg, n) == 0) {
+			put_int(o, i);
+			return;
 		}
-		*arg = optarg;
-		*operand = optind;
-		return c;
+		used += (size_t)snprintf(list + used, sizeof list - used,
+		    "%s%.*s", i == 0 ? "" : w[n] == ' ' ? ", " : " and ",
+		    (int)n, w);
+	}
+	cli_usage("%s: '%s' is none of %s", cli_opt_name(o), arg, list);
+}
+
+static void
+add_text(const struct cli_opt *o, const char *arg)
+{
+	struct cli_list *l = o->to;
+
+	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0)
+		die("out of memory");
+	l->v[l->n++] = arg;
+}
+
+static void
+put_text(const struct cli_opt *o, const char *arg)
+{
+	if (strlen(arg) < (size_t)o->min)
+		cli_usage("%s: the name of the %s is empty", cli_opt_name(o),
+		    o->arg);
+	if (o->kind == CLI_KIND_STD && strcmp(arg, "-") == 0)
+		arg = NULL;
+	*(const char **)o->to = arg;
+}
+
+/* arg is NULL if the option takes none. */
+static void
+set(size_t i, const char *arg)
+{
+	const struct cli_opt *o = spec.row[i];
+	const char *name = cli_opt_name(o);
+
+	spec.given[i]++;
+	switch (o->kind) {
+	case CLI_KIND_FLAG: *(unsigned *)o->to |= (unsigned)o->max; break;
+	case CLI_KIND_COUNT: ++*(int *)o->to; break;
+	case CLI_KIND_INT: put_int(o, cli_int(name, arg, o->min, o->max)); break;
+	case CLI_KIND_U64: *(uint64_t *)o->to = cli_u64(name, arg); break;
+	case CLI_KIND_REAL:
+		*(double *)o->to = cli_double(name, arg, o->low, o->high);
+		break;
+	case CLI_KIND_BYTES:
+		*(uint64_t *)o->to = cli_bytes(name, arg, (uint64_t)o->min);
+		break;
+	case CLI_KIND_TEXT:
+	case CLI_KIND_STD: put_text(o, arg); break;
+	case CLI_KIND_WORD: put_word(o, arg); break;
+	case CLI_KIND_LIST: add_text(o, arg); break;
+	case CLI_KIND_CALL: o->call(o, arg); break;
+	case CLI_KIND_END:
+	case CLI_KIND_GROUP:
+	case CLI_KIND_ROWS: break;
 	}
 }
 
-void
-cli_no_operands(int argc, char *argv[], int operand)
+/* ------------------------------------------------------------------ the words */
+
+static void __attribute__((noreturn))
+unknown(const char *word, size_t len, const char *name)
 {
-	if (operand < argc)
-		cli_usage("unexpected argument: %s", argv[operand]);
+	const char *hint = cli_hint(name);
+
+	if (hint == NULL)
+		cli_usage("unknown option %.*s", (int)len, word);
+	cli_usage("unknown option %.*s (did you mean %s?)", (int)len, word,
+	    hint);
+}
+
+/* The row of a long form, or of the beginning of just one. */
+static size_t
+find_long(const char *word, size_t len)
+{
+	const char *name = word + 2, *s;
+	size_t i, found = spec.n;
+
+	for (i = 0; i < spec.n; i++) {
+		s = spec.row[i]->name;
+		if (s != NULL && strncmp(s, name, len) == 0 && s[len] == '\0')
+			return i;
+	}
+	for (i = 0; i < spec.n; i++) {
+		s = spec.row[i]->name;
+		if (s == NULL || strncmp(s, name, len) != 0)
+			continue;
+		if (found < spec.n)
+			cli_usage("option %.*s may be --%s or --%s",
+			    (int)len + 2, word, spec.row[found]->name, s);
+		found = i;
+	}
+	if (found == spec.n)
+		unknown(word, len + 2, name);
+	return found;
+}
+
+/* --name, --name=value or --name value; which of argv comes next. */
+static int
+take_long(char *argv[], int i)
+{
+	const char *name = argv[i] + 2, *value;
+	size_t len = strcspn(name, "="), k = find_long(argv[i], len);
+	const struct cli_opt *o = spec.row[k];
+
+	value = name[len] == '=' ? name + len + 1 : NULL;
+	if (value != NULL && o->arg == NULL && o->call != help)
+		cli_usage("option --%s takes no argument", o->name);
+	if (value == NULL && o->arg != NULL && (value = argv[++i]) == NULL)
+		cli_usage("option --%s needs an argument", o->name);
+	set(k, value);
+	return i + 1;
+}
+
+/* -abc, -n5 or -n 5; which of argv comes next. */
+static int
+take_letters(char *argv[], int i)
+{
+	const char *word = argv[i], *s, *value;
+	char bad[3] = "-";
+	size_t k;
+
+	for (s = word + 1; *s != '\0'; s++) {
+		for (k = 0; k < spec.n && spec.row[k]->letter != *s; k++)
+			;
+		bad[1] = *s;
+		if (k == spec.n)
+			unknown(bad, 2, word + 1);
+		if (spec.row[k]->arg == NULL) {
+			set(k, NULL);
+			continue;
+		}
+		value = s[1] != '\0' ? s + 1 : argv[++i];
+		if (value == NULL)
+			cli_usage("option %s needs an argument", bad);
+		set(k, value);
+		break;
+	}
+	return i + 1;
+}
+
+int
+cli_begin(const struct cli_tool *t, int argc, char *argv[])
+{
+	int posix = getenv("POSIXLY_CORRECT") != NULL, stop = 0, i = 1, n = 0;
+
+	cli_start(t->name);
+	spec.tool = t;
+	spec.n = 0;
+	add_rows(t->options);
+	add_rows(common);
+	while (i < argc && !stop && strcmp(argv[i], "--") != 0) {
+		if (argv[i][0] == '-' && argv[i][1] != '\0') {
+			i = (argv[i][1] == '-' ? take_long : take_letters)
+			    (argv, i);
+			continue;
+		}
+		argv[++n] = argv[i++];
+		stop = posix && (n > 1 || !t->command);
+	}
+	if (i < argc && strcmp(argv[i], "--") == 0)
+		i++;
+	while (i < argc)
+		argv[++n] = argv[i++];
+	if (n + 1 < argc)
+		argv[n + 1] = NULL;
+	if (t->max >= 0 && n > t->max)
+		cli_usage("unexpected argument: %s", argv[t->max + 1]);
+	return n;
 }

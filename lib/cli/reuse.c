@@ -111,12 +111,12 @@ use_states(struct cli_intake *in, const struct cli_reuse *u,
 	struct qwen_session *s;
 	struct qwen_err err;
 
-	for (i = 0; i < u->n_states; i++) {
-		f = open_state(u->states[i], m);
+	for (i = 0; i < u->states.n; i++) {
+		f = open_state(u->states.v[i], m);
 		n = usable(t, qwen_state_info(f), &same);
 		if (cli_verbose)
 			cli_note("%s: %zu of %zu tokens are the same, %zu can "
-			    "be used", u->states[i], same, t->n, n);
+			    "be used", u->states.v[i], same, t->n, n);
 		if (n > best_n) {
 			qwen_state_close(best);
 			best = f;
@@ -130,12 +130,12 @@ use_states(struct cli_intake *in, const struct cli_reuse *u,
 	qwen_state_extra_fini(&in->extra);
 	if (qwen_state_restore(&s, &in->extra, m, &best, 1, best_n,
 	    best_n == t->n, &err) < 0)
-		cli_die_err(u->states[which], &err);
+		cli_die_err(u->states.v[which], &err);
 	qwen_state_close(best);
 	take_session(in, s, qwen_session_n_tokens(s));
 	if (cli_verbose)
 		cli_note("%zu tokens from %s, %zu to read",
-		    qwen_session_n_tokens(s), u->states[which], in->n);
+		    qwen_session_n_tokens(s), u->states.v[which], in->n);
 }
 
 /* -------------------------------------------------------------- the store */
@@ -180,7 +180,7 @@ cli_reuse(struct cli_intake *in, struct cli_reuse *u)
 	int32_t *tokens;
 
 	in->store = cli_store_open(&u->store);
-	if (u->n_states == 0 && in->store == NULL)
+	if (u->states.n == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */
 	if ((tokens = calloc(t.n + 1, sizeof *tokens)) == NULL)

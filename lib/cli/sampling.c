@@ -3,65 +3,59 @@
  * sampling.c - the sampling options of every tool that chooses tokens, made
  * from what the library declares, so that no two tools can differ.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
-#include "cli/internal.h"
-
-enum { FIRST = 0x4000, MAX_SAMPLING = 48 };
 
 static void
-print_help(FILE *f)
+set(const struct cli_opt *row, const char *arg)
 {
-	const struct qwen_sample_opt *o;
-	char left[64];
-	size_t i;
+	struct qwen_sampler **s = row->to;
+	struct qwen_err err;
 
-	fprintf(f, "sampling options:\n");
-	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
-		snprintf(left, sizeof left, "--%s%s%s", o->name,
-		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
-		fprintf(f, "  %-26s %s", left, o->help);
-		if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
-			fprintf(f, " (%g)", o->def);
-		putc('\n', f);
+	if (qwen_sampler_set(*s, row->name, arg, &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
+		cli_usage("--%s: %s", row->name, err.msg);
 	}
 }
 
-const struct cli_option *
-cli_sampling_options(void)
+/* What it does, and the default. */
+static const char *
+help(const struct qwen_sample_opt *o)
 {
-	static struct cli_option table[MAX_SAMPLING + 1];
-	const struct qwen_sample_opt *o;
-	int i;
+	struct qwen_text t = { 0 };
 
-	for (i = 0; i < MAX_SAMPLING; i++) {
-		if ((o = qwen_sample_opt((size_t)i)) == NULL)
-			break;
-		table[i].c = FIRST + i;
-		table[i].name = o->name;
-		table[i].arg = o->type != QWEN_SAMPLE_FLAG;
-	}
-	cli_print_more = print_help;
-	return table;
+	qwen_text_str(&t, o->help);
+	if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
+		qwen_text_fmt(&t, " (%g)", o->def);
+	if (t.failed)
+		die("out of memory");
+	return t.s;
 }
 
-int
-cli_sampling_set(struct qwen_sampler *s, int c, const char *arg)
+const struct cli_opt *
+cli_sampling_rows(void *to)
 {
+	static struct cli_opt *rows;
+	size_t n = qwen_sample_n_opts(), i;
 	const struct qwen_sample_opt *o;
 	struct qwen_err err;
 
-	if (c < FIRST || c >= FIRST + MAX_SAMPLING)
-		return 0;
-	o = qwen_sample_opt((size_t)(c - FIRST));
-	if (qwen_sampler_set(s, o->name, arg, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
-		cli_usage("--%s: %s", o->name, err.msg);
+	if (qwen_sampler_new(to, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (rows == NULL && (rows = calloc(n + 2, sizeof *rows)) == NULL)
+		die("out of memory");
+	rows[0].kind = CLI_KIND_GROUP;
+	rows[0].help = "sampling:";
+	for (i = 0; i < n && rows[i + 1].help == NULL; i++) {
+		o = qwen_sample_opt(i);
+		rows[i + 1] = (struct cli_opt){ .kind = CLI_KIND_CALL,
+		    .name = o->name, .arg = o->arg, .help = help(o), .to = to,
+		    .call = set };
 	}
-	return 1;
+	return rows;
 }
 
 int32_t *

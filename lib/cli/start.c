@@ -14,9 +14,6 @@
 const char *cli_name = "qpipe";
 int cli_status;
 mode_t cli_umask;
-void (*cli_print_more)(FILE *f);
-
-static const char *usage_text = "";
 
 /*
  * A tool started with stdin, stdout or stderr closed must not give that number
@@ -38,21 +35,12 @@ fill_std_fds(void)
 }
 
 void
-cli_init(const char *name, const char *usage)
+cli_start(const char *name)
 {
 	cli_name = name;
-	usage_text = usage;
 	fill_std_fds();
 	cli_umask = umask(0);
 	umask(cli_umask);
-}
-
-void
-cli_print_usage(int to_stderr)
-{
-	fprintf(to_stderr ? stderr : stdout, "usage: %s", usage_text);
-	if (!to_stderr && cli_print_more != NULL)
-		cli_print_more(stdout);
 }
 
 int

@@ -10,22 +10,6 @@
 #undef warn	/* struct qwen_store_opts has a member of that name */
 
 void
-cli_store_dir(struct cli_store *o, const char *arg)
-{
-	if (arg[0] == '\0')
-		cli_usage("--store: the name of the folder is empty");
-	o->dir = arg;
-}
-
-void
-cli_store_max(struct cli_store *o, const char *arg)
-{
-	o->max = cli_bytes("--store-max", arg);
-	if (o->max == 0)
-		cli_usage("--store-max: nothing fits in 0 bytes");
-}
-
-void
 cli_store_choose(struct cli_store *o)
 {
 	const char *env = getenv("QWEN_STORE");

@@ -21,7 +21,7 @@ if command -v bash >/dev/null 2>&1; then
 	}
 	for t in $tools; do
 		ask "$t" - | sort -u >got
-		{ documented "$t"; sampling "$t"; } | sort -u >want
+		rows "$t" | options >want
 		diff want got >diff
 		ok $? "bash: the options of $t: $(grep -c . got)"
 		cat diff >&2
@@ -29,7 +29,7 @@ if command -v bash >/dev/null 2>&1; then
 	: >"a model.gguf"; : >notes; mkdir folder
 	is "$(ask qdecode -f '' | xargs)" "cbor text json raw" "bash: formats"
 	is "$(ask qtok --format = j)" "json" "bash: --format=j"
-	is "$(ask qprefill --logits '' | xargs)" "all last none" "bash: --logits of qprefill"
+	is "$(ask qprefill --logits '' | xargs)" "last all none" "bash: --logits of qprefill"
 	is "$(ask qdecode --logits --res)" "--resume" "bash: --logits of qdecode takes nothing"
 	is "$(ask qdecode --numerics '' | xargs)" "1 2" "bash: --numerics"
 	is "$(ask qdecode -n '')" "" "bash: nothing for a number"
@@ -40,6 +40,11 @@ if command -v bash >/dev/null 2>&1; then
 	is "$(ask gguf-synth Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes"
 	is "$(ask qbench --synthetic Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes of qbench"
 	is "$(ask gguf-inspect --values a)" "a.weight" "bash: names of tensors"
+	is "$(ask qtok --thinking '' | xargs)" "none open closed" "bash: words of --thinking"
+	is "$(ask qbatch --template qwen3.6 | xargs)" "qwen3.6 qwen3.6-ud" "bash: templates"
+	is "$(ask qtok --template '' | sort | xargs)" "$(cd "$TOP/lib/text/chat/templates" &&
+	    ls ./*.jinja | sed 's/^..//; s/\.jinja$//' | sort | xargs)" "bash: all templates"
+	is "$(ask qbatch --grammar no)" "notes" "bash: any file for --grammar"
 	is "$(ask qstate d | xargs)" "diff du" "bash: commands of qstate"
 	is "$(ask qstate diff no)" "notes" "bash: and their files"
 	is "$(ask qprefill --store '')" "folder" "bash: folders for --store"
@@ -61,7 +66,7 @@ if command -v zsh >/dev/null 2>&1; then
 	for t in $tools; do
 		C=$C zsh -f ask.zsh "$t" >spec 2>&1
 		sed -n 's/^\(--*[a-zA-Z0-9-]*\).*/\1/p' spec | sort -u >got
-		{ documented "$t"; sampling "$t"; } | sort -u >want
+		rows "$t" | options >want
 		diff want got >diff
 		ok $? "zsh: the options of $t: $(grep -c . got)"
 		cat diff >&2
@@ -69,8 +74,10 @@ if command -v zsh >/dev/null 2>&1; then
 	C=$C zsh -f ask.zsh gguf-synth >spec
 	grep -q '^:shape:(Qwen.* .*)$' spec
 	ok $? "zsh: shapes"
-	C=$C zsh -f ask.zsh qstate | grep -q '^:command:(cat diff du .*verify)$'
+	C=$C zsh -f ask.zsh qstate | grep -q '^:command:(show verify diff .*rm)$'
 	ok $? "zsh: commands of qstate"
+	C=$C zsh -f ask.zsh qtok | grep -q '^--think=.*:(on off)$'
+	ok $? "zsh: words"
 	C=$C zsh -f ask.zsh qbench | grep -q 'synthetic.*:shape:(Qwen3.6.* Qwen3-8B-Q4_K_M)$'
 	ok $? "zsh: shapes of qbench"
 else

@@ -111,7 +111,7 @@ is "$(gguf-inspect --version)" "gguf-inspect 0.1.0 (libqwen 0.1.0)" "--version"
 for args in --nonsense "--json --check" "--diff a" "--full --check a" "a b" "-m a b" --values; do
 	# shellcheck disable=SC2086
 	gguf-inspect $args >out 2>err
-	is "$? $(wc -c <out | tr -d ' ') $(grep -c ^usage: err)" "2 0 1" "usage error: $args"
+	is "$? $(wc -c <out | tr -d ' ') $(wc -l <err) $(grep -c '; see gguf-inspect --help$' err)" "2 0 1 1" "usage error: $args"
 done
 if [ -c /dev/full ]; then
 	gguf-inspect "$F/good-v3.gguf" >/dev/full 2>err

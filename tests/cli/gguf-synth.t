@@ -114,7 +114,7 @@ for args in "" "qwen9" "qwen3-" "--layers 0 qwen3-8b" "--layers x qwen3-8b" \
     "--experts 4 qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
 	# shellcheck disable=SC2086
 	gguf-synth --vocab "$V" $args >out 2>err
-	is "$? $(wc -c <out | tr -d ' ') $(grep -c ^usage: err)" "2 0 1" "usage error: $args"
+	is "$? $(wc -c <out | tr -d ' ') $(wc -l <err) $(grep -c '; see gguf-synth --help$' err)" "2 0 1 1" "usage error: $args"
 done
 is "$(gguf-synth --list | wc -l | tr -d ' ')" 4 "--list"
 is "$(gguf-synth --version)" "gguf-synth 0.1.0 (libqwen 0.1.0)" "--version"

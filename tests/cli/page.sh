@@ -1,8 +1,11 @@
 # page.sh - what manual pages say, as a reader sees it; needs mandoc.
 #   page FILE            the page as plain text, lines as long as they like
 #   section TITLE        of a page on stdin, without the title
-#   documented TOOL      the options that its page lists, one a line
-#   sampling TOOL        those that only its --help lists
+#   rows TOOL            its options with their arguments, as "-m model", one a
+#                        line, as --help=list has them
+#   documented TOOL      likewise as its page has them, and of sampling options
+#                        that of qsample
+#   options ROWS...      of such lines on stdin, the options alone
 #   subsection TITLE     of a section on stdin
 #   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
 page() {
@@ -13,14 +16,33 @@ section() {
 	awk -v want="$1" '/^[^ ]/ { on = $0 == want; next } on'
 }
 
-documented() {
-	page "$TOP/man/$1.1" | section DESCRIPTION |
-	    sed -n 's/^     \(-.*\)/\1/p' | sed 's/  .*//' | tr -d ',' |
-	    tr ' ' '\n' | grep '^-' | sort -u
+rows() {
+	"$1" --help=list | awk -F '\t' '$1 != "operands" {
+		arg = $3 == "-" ? "" : " " tolower($3)
+		if ($1 != "-")
+			print $1 arg
+		if ($2 != "-")
+			print $2 arg
+	}' | sort -u
 }
 
-sampling() {
-	"$1" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' | sort -u
+# The heads of lists of options, in the source of a page on stdin.
+heads() {
+	sed -n 's/^\.It Fl //p' | sed 's/ , Fl /\n/g; s/ , \\-/\n\\-/g' |
+	    sed 's/^\\-/--/; /^--/!s/^/-/; s/ Ar / /; s/ Cm / /; s/ Ns = Ns Ar /=/'
+}
+
+documented() {
+	{
+		awk '/^\.S[hs] / { on = !/Sampling/ } on' "$TOP/man/$1.1" | heads
+		! "$1" --help=list | grep -q -e --top-k ||
+		    awk '/^\.S[hs] / { on = /Sampling/ } on' \
+		    "$TOP/man/qsample.1" | heads
+	} | sort -u
+}
+
+options() {
+	sed 's/ .*//' | sort -u
 }
 
 # A command begins with "$ "; lines that begin with "> " belong to it.

@@ -11,9 +11,7 @@ fails() {
 	"$@" >out 2>err </dev/null
 	is "$?" "$want" "$name: status"
 	is "$(wc -c <out | tr -d ' ')" 0 "$name: nothing on stdout"
-	if [ "$want" = 1 ]; then
-		is "$(wc -l <err | tr -d ' ')" 1 "$name: one line"
-	fi
+	is "$(wc -l <err | tr -d ' ')" 1 "$name: one line"
 	grep -q -e "$words" err
 	ok $? "$name: says what" || cat err >&2
 }

@@ -123,7 +123,7 @@ ok $? "32 at a time: the same bytes"
 [ "$(sed -n 's/.* read, \([0-9]*\) shared.*/\1/p' err)" -gt 0 ]
 ok $? "and contexts were shared"
 refused 2 "--mem too small for one" qscore --requests --mem 1000 in.jsonl
-least=$(sed -n 's/.*the least is \([0-9]*\)$/\1/p' err)
+least=$(sed -n 's/.*the least is \([0-9]*\);.*/\1/p' err)
 qscore --requests --each --mem $((least * 4)) in.jsonl | cmp -s - want.jsonl
 ok $? "with little memory: the same bytes"
 for i in 1 2; do

@@ -15,9 +15,7 @@ fails() {
 	"$@" >out 2>err </dev/null
 	is "$?" "$want" "$name: status"
 	is "$(wc -c <out | tr -d ' ')" 0 "$name: nothing on stdout"
-	if [ "$want" = 1 ]; then
-		is "$(wc -l <err | tr -d ' ')" 1 "$name: one line"
-	fi
+	is "$(wc -l <err | tr -d ' ')" 1 "$name: one line"
 	grep -q -e "$words" err
 	ok $? "$name: says what" || cat err >&2
 }
@@ -212,16 +210,16 @@ chmod a-w "a folder/a model.gguf"
 is "$(printf a! | qtok -c -m "a folder/a model.gguf")" 2 "a read-only model, spaces in its path"
 
 # -- command lines
-fails 2 "usage" "-c with -d" qtok -c -d text
-fails 2 "usage" "-f with -d" qtok -d -f text a
-fails 2 "usage" "-f with -c" qtok -c -f text a
-fails 2 "usage" "--special with -d" qtok -d --special a
-fails 2 "usage" "--bytes without -d" qtok --bytes text
-fails 2 "usage" "--show-special without -d" qtok --show-special text
-fails 2 "usage" "-f raw" qtok -f raw text
-fails 2 "usage" "-f with another word" qtok -f xml text
-fails 2 "usage" "an unknown option" qtok -y text
-fails 2 "usage" "-f before a model that is not there" qtok -f xml -m no-such-model text
+fails 2 "^qtok: -c counts.*; see qtok --help$" "-c with -d" qtok -c -d text
+fails 2 "not with -d; see qtok --help$" "-f with -d" qtok -d -f text a
+fails 2 "not with -c; see qtok --help$" "-f with -c" qtok -c -f text a
+fails 2 "use --show-special; see" "--special with -d" qtok -d --special a
+fails 2 "bytes goes with -d; see" "--bytes without -d" qtok --bytes text
+fails 2 "show-special goes with -d; see" "--show-special without -d" qtok --show-special text
+fails 2 "^qtok: -f: 'raw' is none of cbor, text, json and prompt; see" "-f raw" qtok -f raw text
+fails 2 "-f: 'xml' is none of" "-f with another word" qtok -f xml text
+fails 2 "^qtok: unknown option -y; see qtok --help$" "an unknown option" qtok -y text
+fails 2 "-f: 'xml' is none of" "-f before a model that is not there" qtok -f xml -m no-such-model text
 is "$(qtok --version | cut -d ' ' -f 1)" qtok "--version"
 qtok --help | grep -q '^usage: qtok'
 ok $? "--help"

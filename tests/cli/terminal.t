@@ -27,10 +27,10 @@ ok $? "but -f text goes there"
 on_tty 'echo 1 | qprefill -o t.cbor'
 is "$(cat status), $(wc -c <out)" "0, 0" "-o FILE has no news for a terminal"
 on_tty 'qprefill -o t.cbor'
-is "$(cat status), $(grep -c '^usage: qprefill' out)" "2, 1" \
+is "$(cat status), $(grep -c '^qprefill: .*; see qprefill --help' out)" "2, 1" \
     "usage instead of waiting for a terminal"
 on_tty 'qdecode -n 1 -f text'
-is "$(cat status), $(grep -c '^usage: qdecode' out)" "2, 1" "for qdecode too"
+is "$(cat status), $(grep -c '^qdecode: .*; see qdecode --help' out)" "2, 1" "for qdecode too"
 on_tty 'qdecode --logits -s s.cbor -f text --top 2'
 is "$(cat status), $(wc -l <out)" "0, 1" "--logits without feedback: one row"
 on_tty 'echo 1 2 3 | qprefill -o t.cbor --batch 1'

@@ -55,9 +55,14 @@ seen(int m)
 	return buf;
 }
 
+static const struct cli_opt options[] = { CLI_END };
+static const struct cli_tool tool = { .name = "tool", .about = "a test",
+	.usage = "", .options = options };
+
 int
 main(void)
 {
+	char name[] = "tool", *argv[] = { name, NULL };
 	int m = open_tty();
 	const char *s;
 
@@ -65,7 +70,7 @@ main(void)
 		skip("the progress line", "no pseudo-terminals");
 		return done_testing();
 	}
-	cli_init("tool", "tool\n");
+	cli_begin(&tool, 1, argv);
 	cli_progress_start("tokens", 1000);
 	clock_s += 1.9;
 	cli_progress(10);

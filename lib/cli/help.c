@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: ISC */
+/* help.c - what --help shows, and what completion reads. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+enum { WIDTH = 79, COLUMN = 26 };
+
+/* "usage: qtok ...", and below it the other ways to use it. */
+static void
+put_usage(const struct cli_tool *t)
+{
+	const char *s = t->usage, *before = "usage:";
+	int n;
+
+	for (; *s != '\0'; s += n + (s[n] == '\n'), before = "      ") {
+		n = (int)strcspn(s, "\n");
+		printf("%s %s %.*s\n", before, t->name, n, s);
+	}
+	printf("\n%c%s.\n", toupper((unsigned char)t->about[0]), t->about + 1);
+}
+
+/* Words from column at on, in lines that begin in COLUMN. */
+static void
+put_words(const char *s, int at)
+{
+	int n;
+
+	if (at > COLUMN - 2) {
+		putchar('\n');
+		at = 0;
+	}
+	printf("%*s", COLUMN - at, "");
+	for (at = COLUMN; *s != '\0'; s += n + (s[n] == ' ')) {
+		n = (int)strcspn(s, " ");
+		if (at > COLUMN && at + 1 + n > WIDTH) {
+			printf("\n%*s", COLUMN, "");
+			at = COLUMN;
+		}
+		at += printf("%s%.*s", at > COLUMN ? " " : "", n, s);
+	}
+	putchar('\n');
+}
+
+static void
+put_row(const struct cli_opt *o)
+{
+	char left[128];
+	int n;
+
+	if (o->kind == CLI_KIND_GROUP) {
+		printf("\n%s\n", o->help);
+		return;
+	}
+	n = snprintf(left, sizeof left, "  %c%c%c %s%s",
+	    o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+	    o->letter && o->name ? ',' : ' ', o->name ? "--" : "",
+	    o->name ? o->name : "");
+	fputs(left, stdout);
+	if (o->arg != NULL) {
+		n += printf(" ");
+		for (const char *s = o->arg; *s != '\0'; s++, n++)
+			putchar(strchr(o->arg, '|') ? *s : toupper((unsigned char)*s));
+	}
+	put_words(o->help, n);
+}
+
+/* Letter, long form, argument, what completes it, help; or of operands. */
+static void
+list_row(const struct cli_opt *o)
+{
+	if (o->kind == CLI_KIND_GROUP)
+		return;
+	if (o->letter != 0)
+		printf("-%c\t", o->letter);
+	else
+		printf("-\t");
+	printf("%s%s\t%s\t", o->name ? "--" : "-", o->name ? o->name : "",
+	    o->arg ? o->arg : "-");
+	if (o->kind == CLI_KIND_INT && o->max - o->min < 4 && o->min > 0) {
+		fputs("words", stdout);
+		for (int64_t v = o->min; v <= o->max; v++)
+			printf(" %lld", (long long)v);
+	} else
+		fputs(o->completes ? o->completes : "-", stdout);
+	printf("\t%s\n", o->help);
+}
+
+void
+cli_help(int list)
+{
+	const struct cli_tool *t = cli_this_tool();
+	const struct cli_opt *o;
+	size_t i;
+
+	if (list)
+		printf("operands\t-\t-\t%s\t-\n", t->max == 0 ? "-" :
+		    t->completes ? t->completes : "file");
+	else
+		put_usage(t);
+	for (i = 0; (o = cli_opt_row(i)) != NULL; i++)
+		(list ? list_row : put_row)(o);
+}

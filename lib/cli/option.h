@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * option.h - the options of a tool as rows.  A row is all there is to an option:
+ * from it come parsing, --help, hints, completion, and what the test compares with
+ * the manual page.
+ */
+#ifndef CLI_OPTION_H
+#define CLI_OPTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum cli_kind {
+	CLI_KIND_END,		/* after the last row */
+	CLI_KIND_GROUP,		/* a heading of --help */
+	CLI_KIND_ROWS,		/* more rows, which a function makes */
+	CLI_KIND_FLAG,		/* no argument: *to |= max */
+	CLI_KIND_COUNT,		/* no argument: *to += 1 */
+	CLI_KIND_INT,		/* min to max, of 4 or 8 bytes */
+	CLI_KIND_U64,
+	CLI_KIND_REAL,		/* low to high; a double */
+	CLI_KIND_BYTES,		/* min at least; uint64_t */
+	CLI_KIND_TEXT,		/* const char *, of min bytes at least */
+	CLI_KIND_STD,		/* likewise, and "-" is NULL: stdin or stdout */
+	CLI_KIND_WORD,		/* its number among the words; int or an enum */
+	CLI_KIND_LIST,		/* struct cli_list: each one is added */
+	CLI_KIND_CALL,		/* call(row, argument) */
+};
+
+struct cli_opt {
+	enum cli_kind	 kind;
+	char		 letter;	/* or 0 */
+	const char	*name;		/* long form, without dashes */
+	const char	*arg;		/* what its argument is called, or NULL */
+	const char	*help;		/* what it does; of a group, the heading */
+	/*
+	 * What its argument may be, for completion: "file", "file gguf" (a
+	 * suffix), "folder", "shapes" (of gguf-synth), "tensors" (of the model),
+	 * "words a b c"; or NULL.
+	 */
+	const char	*completes;
+	void		*to;
+	size_t		 size;		/* of *to */
+	int64_t		 min, max;
+	double		 low, high;
+	void		(*call)(const struct cli_opt *o, const char *arg);
+	const struct cli_opt *(*rows)(void *to);
+};
+
+struct cli_list {
+	const char	**v;		/* owned; the texts are not */
+	size_t		 n, cap;
+};
+
+/* p is where the value goes; a pointer of another type does not compile. */
+#define CLI_P(type, p) (1 ? (p) : (type *)0)
+#define CLI_ROW(k, l, n, a, p, h) .kind = CLI_KIND_##k, .letter = (l), \
+	.name = (n), .arg = (a), .to = (p), .size = sizeof *(p), .help = (h)
+
+#define CLI_GROUP(h) { .kind = CLI_KIND_GROUP, .help = (h) }
+#define CLI_END { .kind = CLI_KIND_END }
+#define CLI_ROWS(p, f) { .kind = CLI_KIND_ROWS, .to = (p), .rows = (f) }
+#define CLI_SET(l, n, p, v, h) \
+	{ CLI_ROW(FLAG, l, n, NULL, p, h), .max = (v) }
+#define CLI_FLAG(l, n, p, h) CLI_SET(l, n, CLI_P(int, p), 1, h)
+#define CLI_INT(l, n, a, p, lo, hi, h) \
+	{ CLI_ROW(INT, l, n, a, p, h), .min = (lo), .max = (hi) }
+#define CLI_U64(l, n, a, p, h) \
+	{ CLI_ROW(U64, l, n, a, CLI_P(uint64_t, p), h) }
+#define CLI_REAL(l, n, a, p, lo, hi, h) \
+	{ CLI_ROW(REAL, l, n, a, CLI_P(double, p), h), .low = (lo), .high = (hi) }
+#define CLI_BYTES(l, n, a, p, lo, h) \
+	{ CLI_ROW(BYTES, l, n, a, CLI_P(uint64_t, p), h), .min = (lo) }
+#define CLI_TEXT(l, n, a, p, h) \
+	{ CLI_ROW(TEXT, l, n, a, CLI_P(const char *, p), h) }
+#define CLI_FILE(l, n, a, p, comp, h) \
+	{ CLI_ROW(TEXT, l, n, a, CLI_P(const char *, p), h), .completes = (comp) }
+#define CLI_STD(l, n, a, p, h) \
+	{ CLI_ROW(STD, l, n, a, CLI_P(const char *, p), h), .completes = "file" }
+#define CLI_WORD(l, n, a, p, w, h) \
+	{ CLI_ROW(WORD, l, n, a, p, h), .completes = "words " w }
+#define CLI_LIST(l, n, a, p, comp, h) \
+	{ CLI_ROW(LIST, l, n, a, CLI_P(struct cli_list, p), h), .completes = (comp) }
+#define CLI_CALL(l, n, a, p, f, comp, h) \
+	{ CLI_ROW(CALL, l, n, a, p, h), .call = (f), .completes = (comp) }
+
+/* What means the same in every tool that has it. */
+#define CLI_OPT_MODEL(p) \
+	CLI_FILE('m', "model", "model", p, "file gguf", "use this GGUF file")
+#define CLI_OPT_THREADS(p) \
+	CLI_INT('t', "threads", "threads", p, 0, 1024, \
+	    "so many threads; 0, the default: one a processor")
+#define CLI_OPT_NUMERICS(p) \
+	CLI_INT(0, "numerics", "version", p, 1, 2, \
+	    "the arithmetic, see qwen-numerics(7)")
+#define CLI_OPT_FORMAT(p, w, h) CLI_WORD('f', "format", "format", p, w, h)
+#define CLI_OPT_BATCH(p) \
+	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
+	    "so many tokens in a pass; changes no result")
+/* For texts that are under way at the same time. */
+#define CLI_OPT_MEM(p) CLI_BYTES(0, "mem", "size", p, 1, \
+	"memory for caches and states at most, as in 20G")
+#define CLI_OPT_SEQUENCES(p) CLI_INT(0, "max-sequences", "n", p, 1, 4096, \
+	"so many texts under way at most; 32 by default")
+#define CLI_OPT_TEMPLATE(p) CLI_FILE(0, "template", "name", p, \
+	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder", \
+	"this chat template, or of a file, not the model's")
+/* 0 for on, 1 for off. */
+#define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
+	"on off", "whether to think, if the model can be told")
+/* Of a struct cli_store. */
+#define CLI_OPT_STORE_DIR(p) \
+	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
+	    "a folder for beginnings of texts, not to read them again"), \
+	  .completes = "folder", .min = 1 }
+#define CLI_OPT_STORE_MAX(p) \
+	CLI_BYTES(0, "store-max", "size", p, 1, \
+	    "the most that the store may take, as in 20G")
+#define CLI_OPT_STORE(s) CLI_OPT_STORE_DIR(&(s)->dir), \
+	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
+	CLI_OPT_STORE_MAX(&(s)->max)
+/* Of a struct cli_grammar. */
+#define CLI_OPT_GRAMMAR(g) \
+	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
+	    "generate what this grammar allows"), \
+	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
+	    "generate JSON that is valid by this schema")
+#define CLI_OPT_NO_COMPRESS(p) CLI_FLAG(0, "no-compress", &(p)->no_compress, \
+	"write the state as it is: larger, and sooner done")
+#define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
+	"names of control tokens in a text are these tokens")
+#define CLI_OPT_MASK_UNUSED(p) \
+	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
+#define CLI_OPT_IGNORE_EOS(p) \
+	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
+/* A struct qwen_sampler *, which is made: NULL before. */
+#define CLI_OPT_SAMPLING(p) \
+	CLI_ROWS(CLI_P(struct qwen_sampler *, p), cli_sampling_rows)
+
+/* A tool, as its command line is. */
+struct cli_tool {
+	const char	*name;
+	const char	*about;		/* as its page says, in one line */
+	const char	*usage;		/* "[options] [file ...]"; by lines */
+	const struct cli_opt *options;	/* all but -q, -v, -h and -V */
+	int		 max;		/* operands, -1: any number */
+	int		 command;	/* the first one is a command */
+	const char	*completes;	/* what they are, as in struct cli_opt */
+};
+
+/*
+ * First call of main.  Parses the command line as getopt_long(3) does: long forms
+ * may be abbreviated, options may follow operands, -- ends them.  --help and
+ * --version exit; so does what is wrong.  Returns how many operands there are:
+ * argv[1] and so on, NULL after the last.
+ */
+int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
+
+/* How often an option with this target was given. */
+int cli_given(const void *to);
+
+/* What messages call it: "-n", "--temp". */
+const char *cli_opt_name(const struct cli_opt *o);
+
+#endif

@@ -92,7 +92,7 @@ qbench_constrained_time(const struct constrained *c, const char *chain,
 	    qwen_sampler_read(s, chain, &err) < 0)
 		cli_die_err(NULL, &err);
 	qwen_sampler_pieces(s, c->pieces);
-	qwen_sampler_grammar(s, c->grammar, c->trie);
+	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, c->trie));
 	if (qwen_sampler_begin(s, c->n_vocab, &err) < 0)
 		cli_die_err(NULL, &err);
 	for (i = 0; i < n; i++) {

@@ -171,7 +171,7 @@ cli_item_put_grammar(const struct cli_batch *b, const struct cli_item *item,
 	if (g == NULL)
 		return;
 	qwen_sampler_pieces(s, all->pieces);
-	qwen_sampler_grammar(s, g, all->trie);
+	qwen_sampler_constrain(s, qwen_grammar_constraint(g, all->trie));
 }
 
 int

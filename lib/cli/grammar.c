@@ -52,7 +52,7 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);
-	qwen_sampler_grammar(s, c->grammar, NULL);
+	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, NULL));
 }
 
 void
@@ -66,7 +66,7 @@ cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
 	qwen_trie_free(c->trie);
 	if (qwen_trie_new(&c->trie, p, &err) < 0)
 		cli_die_err(NULL, &err);
-	qwen_sampler_grammar(s, c->grammar, c->trie);
+	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, c->trie));
 }
 
 void

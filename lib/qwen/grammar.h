@@ -3,6 +3,7 @@
 #ifndef QWEN_QWEN_GRAMMAR_H
 #define QWEN_QWEN_GRAMMAR_H
 
+#include "qwen/constraint.h"
 #include "qwen/tok.h"
 
 #ifdef __cplusplus
@@ -33,6 +34,14 @@ int qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
 int qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
     struct qwen_err *err);
 void qwen_trie_free(struct qwen_trie *t);
+
+/*
+ * The grammar as what a sampler is told (qwen_sampler_constrain), over the
+ * tokens of the trie: one of the pieces that the sampler has.  Both are
+ * borrowed.  Without a trie the sampler's begin fails with QWEN_EUNSUP.
+ */
+struct qwen_constraint qwen_grammar_constraint(const struct qwen_grammar *g,
+    const struct qwen_trie *t);
 
 #ifdef __cplusplus
 }

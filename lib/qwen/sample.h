@@ -4,7 +4,7 @@
 #define QWEN_QWEN_SAMPLE_H
 
 #include "qwen/base.h"
-#include "qwen/grammar.h"
+#include "qwen/constraint.h"
 #include "qwen/stream.h"
 
 #ifdef __cplusplus
@@ -84,7 +84,12 @@ int qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
 /* Whether the options work on the texts of tokens: qwen_sampler_pieces. */
 int qwen_sampler_needs_pieces(const struct qwen_sampler *s);
 
-/* The texts of the vocabulary, which must live as long as s; before begin. */
+/*
+ * The texts of the vocabulary (qwen_pieces_open of libqwentext), which must live
+ * as long as s; before begin.
+ */
+struct qwen_pieces;
+
 void qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p);
 
 /* The tokens that end a generation, for min-tokens (a copy is kept). */
@@ -92,13 +97,13 @@ int qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err);
 
 /*
- * Choose such tokens only that the reply, what is generated behind the last
- * token of the prompt, goes on by the grammar, and ends where that does.  A
- * thinking block comes before it, if there is one.  Needs qwen_sampler_pieces
- * and the trie of these; all must live as long as s.  Before begin.
+ * Choose such tokens only that the reply, what is generated after the last
+ * token of the prompt, goes on as the constraint has it, and ends where that
+ * does.  A thinking block comes before it, if there is one.  Needs
+ * qwen_sampler_pieces, of the vocabulary that the constraint is for.  Before
+ * begin.
  */
-void qwen_sampler_grammar(struct qwen_sampler *s, const struct qwen_grammar *g,
-    const struct qwen_trie *t);
+void qwen_sampler_constrain(struct qwen_sampler *s, struct qwen_constraint c);
 
 /* Never choose these tokens (a copy is kept; n 0 allows all again). */
 int qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,

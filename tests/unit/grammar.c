@@ -168,7 +168,7 @@ generate(const char *grammar, const char *opts, int thinks, uint64_t seed,
 	    qwen_sampler_read(s, opts, &err) < 0)
 		abort();
 	qwen_sampler_pieces(s, &pieces);
-	qwen_sampler_grammar(s, g, trie);
+	qwen_sampler_constrain(s, qwen_grammar_constraint(g, trie));
 	if (qwen_sampler_begin(s, N, &err) < 0)
 		abort();
 	if (thinks)

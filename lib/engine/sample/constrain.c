@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * constrain.c - a reply by a grammar: which tokens may come next, thinking
- * blocks apart.
+ * constrain.c - a reply by a constraint: which tokens may come next,
+ * thinking blocks apart.
  *
- * What is generated behind the last token of the prompt is the reply.  In a
- * thinking block anything goes; behind its end new lines are passed over, and
- * then the grammar begins.  A reply may open such a block first unless the
+ * What is generated after the last token of the prompt is the reply.  In a
+ * thinking block anything goes; after its end new lines are passed over, and
+ * then the text begins.  A reply may open such a block first unless the
  * prompt has closed one.
  */
 #include <string.h>
@@ -13,12 +13,12 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pieces.h"
-#include "text/grammar/grammar.h"
 #include "engine/sample/sample.h"
 
 enum { GAP = 4 };	/* tokens of new lines; models write one */
 
-struct qwen_constraint {
+struct qwen_bound {
+	const struct qwen_constraint_ops *by;
 	struct qwen_match *match;
 	const struct qwen_pieces *p;
 	uint64_t *allowed;	/* a bit for each token */
@@ -32,24 +32,24 @@ struct qwen_constraint {
 };
 
 int
-qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
-    const struct qwen_trie *t, const struct qwen_pieces *p,
-    struct qwen_err *err)
+qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
+    const struct qwen_pieces *p, struct qwen_err *err)
 {
-	struct qwen_constraint *c = qwen_alloc(1, sizeof *c);
+	struct qwen_bound *c = qwen_alloc(1, sizeof *c);
 
 	*out = NULL;
 	if (c == NULL)
 		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+	c->by = by->ops;
 	c->p = p;
 	c->fresh = 1;
 	if ((c->allowed = qwen_alloc(p->n / 64 + 1, sizeof *c->allowed)) ==
 	    NULL) {
-		qwen_constraint_free(c);
+		qwen_bound_free(c);
 		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
 	}
-	if (qwen_match_new(&c->match, g, t, err) < 0) {
-		qwen_constraint_free(c);
+	if (c->by->open(&c->match, by, err) < 0) {
+		qwen_bound_free(c);
 		return -1;
 	}
 	*out = c;
@@ -57,11 +57,12 @@ qwen_constraint_new(struct qwen_constraint **out, const struct qwen_grammar *g,
 }
 
 void
-qwen_constraint_free(struct qwen_constraint *c)
+qwen_bound_free(struct qwen_bound *c)
 {
 	if (c == NULL)
 		return;
-	qwen_match_free(c->match);
+	if (c->match != NULL)
+		c->by->close(c->match);
 	free(c->allowed);
 	free(c);
 }
@@ -90,7 +91,7 @@ is_lines(struct qwen_str s)
 
 /* A token of the prompt: another reply comes. */
 static int
-prompt(struct qwen_constraint *c, int32_t id, struct qwen_err *err)
+prompt(struct qwen_bound *c, int32_t id, struct qwen_err *err)
 {
 	if (id == c->p->think)
 		c->inside = 1;
@@ -103,11 +104,11 @@ prompt(struct qwen_constraint *c, int32_t id, struct qwen_err *err)
 	if (c->fresh)
 		return 0;
 	c->fresh = 1;
-	return qwen_match_begin(c->match, err);
+	return c->by->begin(c->match, err);
 }
 
 int
-qwen_constraint_accept(struct qwen_constraint *c, int32_t id, int generated,
+qwen_bound_accept(struct qwen_bound *c, int32_t id, int generated,
     struct qwen_err *err)
 {
 	struct qwen_str s = qwen_piece(c->p, id);
@@ -131,25 +132,25 @@ qwen_constraint_accept(struct qwen_constraint *c, int32_t id, int generated,
 	}
 	c->fresh = c->gap = 0;
 	if (is_eog(c->p, id)) {
-		c->astray |= !qwen_match_may_end(c->match);
+		c->astray |= !c->by->may_end(c->match);
 		c->over = 1;
 		return 0;
 	}
 	fits = s.len > 0 && !c->over ?
-	    qwen_match_feed(c->match, s.s, s.len, err) : 0;
+	    c->by->feed(c->match, s.s, s.len, err) : 0;
 	c->astray |= fits == 0;
 	return fits < 0 ? -1 : 0;
 }
 
 /* Whether nothing is asked of the next token. */
 static int
-is_free(const struct qwen_constraint *c)
+is_free(const struct qwen_bound *c)
 {
 	return c->inside || c->over;
 }
 
 static int
-check(const struct qwen_constraint *c, struct qwen_err *err)
+check(const struct qwen_bound *c, struct qwen_err *err)
 {
 	return !c->astray ? 0 : qwen_fail(err, QWEN_ERANGE,
 	    "the text so far is not of the grammar");
@@ -157,17 +158,17 @@ check(const struct qwen_constraint *c, struct qwen_err *err)
 
 /* Tokens that may come and are not in the mask. */
 static int
-is_special(const struct qwen_constraint *c, int32_t id)
+is_special(const struct qwen_bound *c, int32_t id)
 {
 	if (is_eog(c->p, id))
-		return qwen_match_may_end(c->match);
+		return c->by->may_end(c->match);
 	if (id == c->p->think)
 		return c->fresh && !c->closed;
 	return c->gap && is_lines(qwen_piece(c->p, id));
 }
 
 int
-qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
+qwen_bound_fits(struct qwen_bound *c, int32_t id,
     struct qwen_err *err)
 {
 	struct qwen_str s = qwen_piece(c->p, id);
@@ -177,7 +178,7 @@ qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
 	if (is_free(c) || is_special(c, id))
 		return 1;
 	return s.len > 0 && !is_eog(c->p, id) ?
-	    qwen_match_fits(c->match, s.s, s.len, err) : 0;
+	    c->by->fits(c->match, s.s, s.len, err) : 0;
 }
 
 static void
@@ -191,12 +192,12 @@ set_bit(uint64_t *bits, int32_t id, int on)
 		bits[id / 64] &= ~bit;
 }
 
-/* The mask of the grammar, and what may come beside it, into allowed. */
+/* The mask of the constraint, and what may come beside it, into allowed. */
 static int
-find_allowed(struct qwen_constraint *c, struct qwen_err *err)
+find_allowed(struct qwen_bound *c, struct qwen_err *err)
 {
-	const uint64_t *mask = qwen_match_mask(c->match, err);
-	int ends = qwen_match_may_end(c->match);
+	const uint64_t *mask = c->by->mask(c->match, err);
+	int ends = c->by->may_end(c->match);
 	size_t i;
 
 	if (mask == NULL)
@@ -216,7 +217,7 @@ find_allowed(struct qwen_constraint *c, struct qwen_err *err)
 
 /* The same, where candidate i is token i. */
 static void
-apply_whole(const struct qwen_constraint *c, struct qwen_cands *l)
+apply_whole(const struct qwen_bound *c, struct qwen_cands *l)
 {
 	memcpy(l->bits, c->allowed, (l->n + 63) / 64 * sizeof *l->bits);
 	if (l->n % 64 != 0)
@@ -225,7 +226,7 @@ apply_whole(const struct qwen_constraint *c, struct qwen_cands *l)
 }
 
 int
-qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
+qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,
     struct qwen_err *err)
 {
 	size_t i, m = 0;

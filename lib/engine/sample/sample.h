@@ -235,20 +235,19 @@ struct qwen_sampler_method {
 double qwen_sample_uniform(uint64_t seed, uint64_t pos);
 
 /*
- * A reply by a grammar.  accept is told every token; fits says whether a token
- * may come next, apply drops those that may not.  1 or 0; -1 and an error.
+ * A reply by a constraint.  accept is told every token; fits says whether a
+ * token may come next, apply drops those that may not.  1 or 0; -1 and an error.
  */
-struct qwen_constraint;
+struct qwen_bound;
 
-int qwen_constraint_new(struct qwen_constraint **out,
-    const struct qwen_grammar *g, const struct qwen_trie *t,
+int qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
     const struct qwen_pieces *p, struct qwen_err *err);
-void qwen_constraint_free(struct qwen_constraint *c);
-int qwen_constraint_accept(struct qwen_constraint *c, int32_t id,
+void qwen_bound_free(struct qwen_bound *c);
+int qwen_bound_accept(struct qwen_bound *c, int32_t id,
     int generated, struct qwen_err *err);
-int qwen_constraint_fits(struct qwen_constraint *c, int32_t id,
+int qwen_bound_fits(struct qwen_bound *c, int32_t id,
     struct qwen_err *err);
-int qwen_constraint_apply(struct qwen_constraint *c, struct qwen_cands *l,
+int qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,
     struct qwen_err *err);
 
 #endif

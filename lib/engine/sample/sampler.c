@@ -45,8 +45,8 @@ end(struct qwen_sampler *s)
 		s->slot[i].memory = NULL;
 	}
 	qwen_cands_fini(&s->list);
-	qwen_constraint_free(s->constraint);
-	s->constraint = NULL;
+	qwen_bound_free(s->bound);
+	s->bound = NULL;
 	s->n_run = 0;
 	s->n_vocab = 0;
 	s->generated = 0;
@@ -74,7 +74,7 @@ int
 qwen_sampler_needs_pieces(const struct qwen_sampler *s)
 {
 	size_t i;
-	int needs = s->grammar != NULL;
+	int needs = s->constraint.ops != NULL;
 
 	for (i = 0; i < N_METHODS; i++)
 		needs |= s->slot[i].m->needs_pieces &&
@@ -97,11 +97,9 @@ compare_i32(const void *a, const void *b)
 }
 
 void
-qwen_sampler_grammar(struct qwen_sampler *s, const struct qwen_grammar *g,
-    const struct qwen_trie *t)
+qwen_sampler_constrain(struct qwen_sampler *s, struct qwen_constraint c)
 {
-	s->grammar = g;
-	s->trie = t;
+	s->constraint = c;
 }
 
 /* A sorted copy of a list of tokens in place of another. */
@@ -181,15 +179,14 @@ begin_methods(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
 }
 
 static int
-begin_grammar(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+begin_bound(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
 {
-	if (s->grammar == NULL)
+	if (s->constraint.ops == NULL)
 		return 0;
-	if (s->pieces == NULL || s->trie == NULL || s->pieces->n != n_vocab)
+	if (s->pieces == NULL || s->pieces->n != n_vocab)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "a grammar needs the texts of the tokens");
-	return qwen_constraint_new(&s->constraint, s->grammar, s->trie,
-	    s->pieces, err);
+	return qwen_bound_new(&s->bound, &s->constraint, s->pieces, err);
 }
 
 int
@@ -203,7 +200,7 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 	if (qwen_chain_arrange(s, err) < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
 	    begin_methods(s, n_vocab, err) < 0 ||
-	    begin_grammar(s, n_vocab, err) < 0) {
+	    begin_bound(s, n_vocab, err) < 0) {
 		end(s);
 		return -1;
 	}
@@ -242,8 +239,8 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 				return qwen_oom(err);
 		}
 	}
-	for (k = 0; k < n && s->constraint != NULL; k++) {
-		if (qwen_constraint_accept(s->constraint, tokens[k],
+	for (k = 0; k < n && s->bound != NULL; k++) {
+		if (qwen_bound_accept(s->bound, tokens[k],
 		    generated, err) < 0)
 			return -1;
 	}
@@ -364,8 +361,8 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	    sizeof id, compare_i32) != NULL))
 		return -1;
 	/* what is wrong comes out when all tokens are asked about */
-	if (s->constraint != NULL &&
-	    qwen_constraint_fits(s->constraint, id, &err) <= 0)
+	if (s->bound != NULL &&
+	    qwen_bound_fits(s->bound, id, &err) <= 0)
 		return -1;
 	return id;
 }
@@ -395,8 +392,8 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 		return -1;
 	if (s->n_masked > 0)
 		qwen_cands_drop(l, s->masked, s->n_masked);
-	if (s->constraint != NULL &&
-	    qwen_constraint_apply(s->constraint, l, err) < 0)
+	if (s->bound != NULL &&
+	    qwen_bound_apply(s->bound, l, err) < 0)
 		return -1;
 	l->chance = qwen_sample_uniform(~seed, pos);
 	for (i = 0; i < s->n_run && l->n > 0; i++) {

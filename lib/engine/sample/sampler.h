@@ -45,9 +45,8 @@ struct qwen_sampler {
 	int32_t			*eog;		/* likewise */
 	size_t			 n_eog;
 	const struct qwen_pieces *pieces;
-	const struct qwen_grammar *grammar;	/* NULL: none */
-	const struct qwen_trie	*trie;
-	struct qwen_constraint	*constraint;	/* by that */
+	struct qwen_constraint	 constraint;	/* on replies */
+	struct qwen_bound	*bound;		/* this one by it, or NULL */
 	int			 generated;	/* the last token was */
 	unsigned		 features;	/* of the CPU, to use */
 };

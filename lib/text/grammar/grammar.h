@@ -59,31 +59,19 @@ struct qwen_grammar {
 /* Nullable rules; -1 and an error for one that begins with itself. */
 int qwen_grammar_check(struct qwen_grammar *g, struct qwen_err *err);
 
-/* Where a text is.  One is for one thread; the grammar and tree are shared. */
-struct qwen_match;
-
+/*
+ * Where a text is: one is for one thread, the grammar and tree are shared.  What
+ * the functions do is in qwen/constraint.h.
+ */
 int qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
     const struct qwen_trie *t, struct qwen_err *err);
 void qwen_match_free(struct qwen_match *m);
-
-/* Back to the beginning. */
 int qwen_match_begin(struct qwen_match *m, struct qwen_err *err);
-
-/* Go on by n bytes: 1, or 0 if they do not fit (nothing changes then), or -1. */
 int qwen_match_feed(struct qwen_match *m, const char *s, size_t n,
     struct qwen_err *err);
-
-/* The same, but the text stays where it is. */
 int qwen_match_fits(struct qwen_match *m, const char *s, size_t n,
     struct qwen_err *err);
-
-/* Whether the text may end here. */
 int qwen_match_may_end(const struct qwen_match *m);
-
-/*
- * A bit for each token, 1 if it can come next, in memory of the match that lives
- * until the next call; NULL on an error.
- */
 const uint64_t *qwen_match_mask(struct qwen_match *m, struct qwen_err *err);
 
 #endif

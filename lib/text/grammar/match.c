@@ -608,3 +608,30 @@ qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
 	m->n_masks++;
 	return mask;
 }
+
+/* -------------------------------------------------- as samplers know it */
+
+static int
+open_match(struct qwen_match **out, const struct qwen_constraint *c,
+    struct qwen_err *err)
+{
+	*out = NULL;
+	if (c->tokens == NULL)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "a grammar needs the texts of the tokens");
+	return qwen_match_new(out, c->of, c->tokens, err);
+}
+
+struct qwen_constraint
+qwen_grammar_constraint(const struct qwen_grammar *g, const struct qwen_trie *t)
+{
+	static const struct qwen_constraint_ops ops = {
+		open_match, qwen_match_free, qwen_match_begin, qwen_match_feed,
+		qwen_match_fits, qwen_match_may_end, qwen_match_mask
+	};
+	struct qwen_constraint c = { &ops, g, t };
+
+	if (g == NULL)
+		c.ops = NULL;
+	return c;
+}

@@ -1,6 +1,8 @@
 # qpipe: one non-recursive GNU Makefile.
 #
-#   make            every tool into bin/, libqwen into build/
+#   make            every tool into bin/; libqwen (the engine) and libqwentext
+#                   (text, chats, grammars) into build/; with YYJSON=system, the
+#                   system's yyjson in the latter in place of our copy
 #   make demo       install what is missing, build, run the pipeline
 #   make check      all tests (TAP), closing with "N passed, N failed"; JOBS=N at
 #                   a time, in place of one for each processor
@@ -27,6 +29,7 @@ MANDIR ?= $(DATADIR)/man
 DEMODIR = $(BINDIR)/../share/qpipe
 
 CC ?= cc
+NM ?= nm
 CFLAGS ?= -O2 -g
 # B: objects and libraries; BIN: the tools.
 B ?= build
@@ -35,23 +38,41 @@ BIN ?= bin
 WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
 # Numerics are a contract (man/qwen-numerics.7): no contraction, no fast-math.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
-	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib -Ilib/text/yyjson -I$(B) $(CFLAGS)
-LIBS = -lcbor -lzstd -lxxhash -lm -pthread
+	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib $(INC_YYJSON) \
+	-I$(B) $(CFLAGS)
+# What libqwen needs; libqwentext needs that, and JSON.
+LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
+ifeq ($(YYJSON),system)
+LIBS_YYJSON = -lyyjson
+else
+INC_YYJSON = -Ilib/text/yyjson
+endif
+LIBS = $(LIBS_YYJSON) $(LIBS_QWEN)
 
 # The processor that CC compiles for: of its kernels, those are taken.
 MACHINE := $(shell $(CC) -dumpmachine)
 ISA_DIR := $(if $(filter x86_64-%,$(MACHINE)),x86,$(if \
 	$(filter aarch64-% arm64-%,$(MACHINE)),arm,generic))
 
-SHARED = -shared -Wl,-soname,libqwen.so.$(SOVERSION) \
-	-Wl,--version-script,$(B)/qwen.map
-MAP = (echo '{ global:'; tr '(' ';'; echo 'local: *; };')
+# What a shared library exports: what its headers declare, and, under a name of
+# its own, what only the other one may use.
+DECLARED = sed -n 's|^\#include "\(.*\)"|lib/\1|p' lib/$*.h | \
+	xargs sed -n 's|^[^[:space:]*/\#].*\(qwen_[a-z0-9_]*\)(.*|\1|p' | sort -u
+BORROWED = { cat $@.public; $(NM) -P -g $(B)/libqwentext.a; } | \
+	awk '{ sub(/^_qwen/, "qwen", $$1) } $$2 != "U" { known[$$1]; next } \
+	$$1 ~ /^qwen_/ { used[$$1] } \
+	END { for (f in used) if (!(f in known)) print f }' | sort
+SHARED = -shared -Wl,-soname,lib$*.so.$(SOVERSION) \
+	-Wl,--version-script,$(B)/$*.map
+MAP = echo 'LIB$1 { global:'; sed 's/$$/;/' $@.public; echo 'local: *; };'; \
+	if [ -s $@.private ]; then echo 'LIB$1_PRIVATE { global:'; \
+	sed 's/$$/;/' $@.private; echo '};'; fi
 # macOS, where none of this has been tried yet.
 ifneq ($(findstring -darwin,$(MACHINE)),)
 ALL_CFLAGS += -D_DARWIN_C_SOURCE
-SHARED = -dynamiclib -Wl,-install_name,$(LIBDIR)/libqwen.so.$(SOVERSION) \
-	-Wl,-exported_symbols_list,$(B)/qwen.map
-MAP = sed 's/\(.*\)(/_\1/'
+SHARED = -dynamiclib -Wl,-install_name,$(LIBDIR)/lib$*.so.$(SOVERSION) \
+	-Wl,-exported_symbols_list,$(B)/$*.map
+MAP = sed 's/^/_/' $@.public $@.private
 endif
 
 # What is collected by name, so that a new file is all that a new one needs.
@@ -67,16 +88,21 @@ QUANT := $(filter-out lib/engine/quant/quant.c,$(sort $(wildcard lib/engine/quan
 ARCH := $(sort $(wildcard lib/engine/model/arch_*.c))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
-# The floors: what all share, the two wings, and models of random weights.
+# The floors: what all share and the engine are libqwen; text is libqwentext.
+# CORE=y is what needs no other library.
 GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
 ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
-# What needs no other library.
-CORE_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/engine/quant/*.c \
-	lib/engine/kernel/*.c lib/engine/model/*.c lib/text/grammar/*.c \
-	lib/engine/sample/*.c) $(KERN) $(SAMP)) $(SYNTH_SRC)
-LIB_SRC := $(GROUND_SRC) $(ENGINE_SRC) $(TEXT_SRC) $(SYNTH_SRC)
+ifeq ($(YYJSON),system)
+TEXT_SRC := $(filter-out lib/text/yyjson/%,$(TEXT_SRC))
+endif
+ifdef CORE
+GROUND_SRC := $(filter-out lib/wire/%,$(GROUND_SRC))
+ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
+	lib/engine/batch/%,$(ENGINE_SRC))
+TEXT_SRC :=
+endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
@@ -85,7 +111,9 @@ REF_SRC := $(sort $(wildcard tests/ref/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*.c tests/kernel/*.c tests/golden/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
-LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+QWEN_OBJ := $(patsubst %.c,$(B)/%.o,$(GROUND_SRC) $(ENGINE_SRC))
+TEXT_OBJ := $(TEXT_SRC:%.c=$(B)/%.o)
+SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
@@ -94,11 +122,15 @@ MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 
-all: $(TOOLS) $(B)/libqwen.a $(B)/libqwen.so
+# Those that are installed; all, in the order in which they use each other.
+WINGS = qwen qwentext
+ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libqwentext.a libqwen.a)
+
+all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so)
 
 PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
-$(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(B)/libcli.a $(B)/libqwen.a
+$(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -106,29 +138,33 @@ $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(B)/libcli.a $(B)/libqwen.a
 $(BIN)/qchat: LIBS += $(if $(shell echo '\#include <editline/readline.h>' | \
 	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
 
-$(B)/libqwen.a: $(LIB_OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $^
+$(B)/libqwen.a: $(QWEN_OBJ)
+$(B)/libqwentext.a: $(TEXT_OBJ)
+$(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $^
 $(B)/libref.a: $(REF_OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $^
 # Each fuzzer's LLVMFuzzerTestOneInput by the name of its file.
 $(FUZZ_OBJ): ISA = -DLLVMFuzzerTestOneInput=$(*F)
 $(B)/libfuzz.a: $(FUZZ_OBJ)
-	@rm -f $@
-	$(AR) rcs $@ $^
 $(B)/libmodelled.a: $(MODEL_OBJ)
+$(B)/lib%.a:
+	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
-# The shared library exports what qwen.h declares and nothing else.
-$(B)/libqwen.so: $(LIB_OBJ) $(B)/qwen.map
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(LIB_OBJ) $(LIBS)
-$(B)/qwen.map: $(wildcard lib/qwen/*.h)
+
+$(B)/libqwen.so: $(QWEN_OBJ)
+$(B)/libqwentext.so: $(TEXT_OBJ) $(B)/libqwen.so
+$(B)/libqwen.so: NEEDS = $(LIBS_QWEN)
+$(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) -pthread
+$(B)/lib%.so: $(B)/%.map
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
+		$(NEEDS)
+$(B)/qwen.map: $(B)/libqwentext.a
+$(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
 	@mkdir -p $(@D)
-	@grep -ho 'qwen_[a-z0-9_]*(' lib/qwen/*.h | sort -u | $(MAP) >$@
+	@$(DECLARED) >$@.public
+	@$(if $(filter %.a,$^),$(BORROWED)) >$@.private
+	@{ $(call MAP,$(shell echo $* | tr a-z A-Z)); } >$@
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
@@ -191,10 +227,9 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 # tests/cli/*.t a TAP shell script.
 $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
 $(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
-		$(B)/libmodelled.a $(B)/libcli.a $(B)/libqwen.a
+		$(B)/libmodelled.a $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(filter %/libfuzz.a,$^) \
-		$(B)/libref.a $(B)/libmodelled.a $(B)/libcli.a \
-		$(B)/libqwen.a $(LIBS)
+		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
 
 check: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
@@ -219,8 +254,7 @@ arm64:
 	@if echo '#include <stdio.h>' | $(ARM64_CC) -E - >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory $(PARALLEL) CC=$(ARM64_CC) \
 		AR=$(ARM64_AR) B=$(B)/arm64 CFLAGS=-O2 LDFLAGS=-static \
-		LIB_SRC='$$(CORE_SRC)' CLI_SRC= \
-		LIBS='-lm -pthread' core-tests; fi
+		CORE=y CLI_SRC= LIBS='-lm -pthread' core-tests; fi
 core-tests: $(ARM64_TESTS:%=$(B)/%)
 	@:
 check-arm64: arm64
@@ -251,12 +285,12 @@ fuzz: $(FUZZ_SRC)
 	@mkdir -p build/fuzz
 	@$(MAKE) --no-print-directory CC=clang B=build/fuzz/obj \
 		CFLAGS="-O1 -g -fsanitize=address,fuzzer-no-link" \
-		build/fuzz/obj/libcli.a build/fuzz/obj/libqwen.a
+		$(patsubst $(B)/%,build/fuzz/obj/%,$(ARCHIVES))
 	@for f in $(FUZZ_SRC:tests/fuzz/%.c=%); do \
 		echo "build/fuzz/$$f"; \
 		clang -std=c11 -D_DEFAULT_SOURCE -O1 -g -fsanitize=address,fuzzer -Ilib \
-		-o build/fuzz/$$f tests/fuzz/$$f.c build/fuzz/obj/libcli.a \
-		build/fuzz/obj/libqwen.a $(LIBS) || exit 1; \
+		-o build/fuzz/$$f tests/fuzz/$$f.c \
+		$(patsubst $(B)/%,build/fuzz/obj/%,$(ARCHIVES)) $(LIBS) || exit 1; \
 	done
 
 deps:
@@ -269,18 +303,39 @@ demo: deps
 
 # What install puts where, and uninstall removes.
 MAN := $(sort $(wildcard man/*.[0-9]))
-SO := libqwen.so libqwen.so.$(SOVERSION) libqwen.so.$(VERSION)
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
 INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
 	$(INCLUDEDIR)/qwentext.h \
 	$(patsubst lib/%,$(INCLUDEDIR)/%,$(wildcard lib/qwen/*.h)) \
-	$(addprefix $(LIBDIR)/,libqwen.a $(SO) pkgconfig/libqwen.pc) \
+	$(foreach l,$(WINGS:%=lib%),$(addprefix $(LIBDIR)/,$l.a $l.so \
+	$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc)) \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
 	$(DATADIR)/doc/qpipe/LICENSE.templates \
 	$(DATADIR)/doc/qpipe/README.md $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
 	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe
+
+# What pkg-config is told of a library.
+ABOUT_qwen = The engine of qpipe: Qwen language models on a CPU
+ABOUT_qwentext = The text side of qpipe: tokens, chats and grammars
+REQUIRES_qwentext = Requires: libqwen
+PRIVATE_qwen = $(LIBS_QWEN)
+PRIVATE_qwentext = $(LIBS_YYJSON)
+define INSTALL_WING
+install -m 644 $(B)/lib$1.a "$(DESTDIR)$(LIBDIR)"
+	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"
+	ln -sf lib$1.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/lib$1.so.$(SOVERSION)"
+	ln -sf lib$1.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/lib$1.so"
+	printf '%s\n' 'prefix=$(PREFIX)' \
+		'libdir=$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' \
+		'includedir=$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
+		'' 'Name: lib$1' 'Description: $(ABOUT_$1)' \
+		'Version: $(VERSION)' '$(REQUIRES_$1)' 'Cflags: -I$${includedir}' \
+		'Libs: -L$${libdir} -l$1' 'Libs.private: $(PRIVATE_$1)' \
+		>"$(DESTDIR)$(LIBDIR)/pkgconfig/lib$1.pc"
+
+endef
 
 install: all
 	@for f in $(INSTALLED); do \
@@ -288,18 +343,7 @@ install: all
 	install -m 755 $(TOOLS) "$(DESTDIR)$(BINDIR)"
 	install -m 644 lib/qwen.h lib/qwentext.h "$(DESTDIR)$(INCLUDEDIR)"
 	install -m 644 lib/qwen/*.h "$(DESTDIR)$(INCLUDEDIR)/qwen"
-	install -m 644 $(B)/libqwen.a "$(DESTDIR)$(LIBDIR)"
-	install -m 755 $(B)/libqwen.so "$(DESTDIR)$(LIBDIR)/libqwen.so.$(VERSION)"
-	ln -sf libqwen.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libqwen.so.$(SOVERSION)"
-	ln -sf libqwen.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/libqwen.so"
-	printf '%s\n' 'prefix=$(PREFIX)' \
-		'libdir=$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' \
-		'includedir=$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
-		'' 'Name: libqwen' \
-		'Description: Qwen language models on a CPU' \
-		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
-		'Libs: -L$${libdir} -lqwen' 'Libs.private: $(LIBS)' \
-		>"$(DESTDIR)$(LIBDIR)/pkgconfig/libqwen.pc"
+	$(foreach l,$(WINGS),$(call INSTALL_WING,$l))
 	@for m in $(MAN); do \
 		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
 	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
@@ -324,6 +368,6 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

@@ -4,6 +4,7 @@
 #define QWEN_H
 
 #include "qwen/base.h"
+#include "qwen/constraint.h"
 #include "qwen/gguf.h"
 #include "qwen/machine.h"
 #include "qwen/model.h"

@@ -3,10 +3,9 @@
  * write.c - write GGUF files, version 3.
  *
  * Metadata and directory are small and are put together in memory; the data
- * streams out behind them in directory order.  Errors of the put functions
- * stick and come out of the first function that can report them.
+ * streams out after them in directory order.  Errors of the put functions
+ * stick and come out of the next function that can report them.
  */
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -66,6 +65,16 @@ qwen_gguf_writer_free(struct qwen_gguf_writer *w)
 
 /* ---- putting the head together */
 
+/* Whether keys and tensors can be put; if not, the first error says why. */
+static int
+is_open(struct qwen_gguf_writer *w)
+{
+	if (w->begun && w->bad.code == 0)
+		qwen_fail(&w->bad, QWEN_ERANGE,
+		    "a key or tensor after the head was written");
+	return w->bad.code == 0;
+}
+
 /* n more bytes at the end of b, or NULL with the error noted. */
 static unsigned char *
 extend(struct qwen_gguf_writer *w, struct buf *b, size_t n)
@@ -121,7 +130,8 @@ static void
 add_key(struct qwen_gguf_writer *w, const char *key, size_t len,
     enum qwen_gguf_type type)
 {
-	assert(!w->begun);
+	if (!is_open(w))
+		return;
 	add_str(w, &w->kv, key, len);
 	add_u32(w, &w->kv, (uint32_t)type);
 	w->n_kv++;
@@ -247,8 +257,7 @@ qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
 	uint64_t bytes = tensor_bytes(type, n_dims, ne);
 	struct item *t;
 
-	assert(!w->begun);
-	if (w->bad.code != 0)
+	if (!is_open(w))
 		return;
 	if (bytes == 0 || strlen(name) == 0 || strlen(name) > GGUF_NAME_MAX) {
 		qwen_fail(&w->bad, QWEN_ERANGE,
@@ -346,7 +355,8 @@ qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 	struct buf b = { 0 };
 	int rc = -1;
 
-	assert(!w->begun);
+	if (w->begun)
+		return qwen_fail(err, QWEN_ERANGE, "a second head");
 	if (w->bad.code == 0 && lay_out(w) == 0)
 		build_head(w, &b);
 	if (w->bad.code != 0) {
@@ -385,7 +395,8 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 	uint64_t left;
 	size_t k;
 
-	assert(w->begun);
+	if (!w->begun)
+		return qwen_fail(err, QWEN_ERANGE, "data before the head");
 	while (n > 0) {
 		if (w->now == w->n_items)
 			return qwen_fail(err, QWEN_ERANGE,
@@ -410,6 +421,11 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 int
 qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
 {
+	if (w->bad.code != 0) {
+		if (err != NULL)
+			*err = w->bad;
+		return -1;
+	}
 	if (!w->begun || w->now != w->n_items)
 		return qwen_fail(err, QWEN_ERANGE, "tensor %s lacks data",
 		    w->now < w->n_items ? w->item[w->now].name : "?");

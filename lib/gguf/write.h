@@ -9,8 +9,9 @@
  * Write a GGUF file, version 3: put keys and tensors in any order, write the
  * head, then the data of all tensors in the order they were put (in pieces of
  * any size; padding is added), then ask write_end whether all is there.  An
- * error of a put function sticks and is reported by write_head.  Numbers are
- * stored little-endian; data must be so already.
+ * error of a put function sticks and is reported by write_head, or by write_end
+ * where it came after that: QWEN_ERANGE for what does not fit or comes out of
+ * order.  Numbers are stored little-endian; data must be so already.
  */
 struct qwen_gguf_writer;
 

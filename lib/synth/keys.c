@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* keys.c - the metadata of synthetic models. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +11,25 @@
 
 /* ----------------------------------------------------------------- shape */
 
-static const char *
-arch_key(const struct qwen_synth_shape *s, const char *key)
-{
-	static char buf[96];
+/* A key of the architecture's own. */
+struct key {
+	char	s[96];
+};
 
-	snprintf(buf, sizeof buf, "%s.%s", s->info.arch, key);
-	return buf;
+static struct key
+arch_key(const struct qwen_synth_shape *s, const char *name)
+{
+	struct key k;
+
+	snprintf(k.s, sizeof k.s, "%s.%s", s->info.arch, name);
+	return k;
 }
 
 static void
 put(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
     const char *key, uint32_t v)
 {
-	qwen_gguf_put_u32(w, arch_key(s, key), v);
+	qwen_gguf_put_u32(w, arch_key(s, key).s, v);
 }
 
 static void
@@ -47,10 +51,11 @@ put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 static void
 put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 {
-	const int32_t sections[4] = { 11, 11, 10, 0 };
+	/* 11, 11 and 10 of the published 32 pairs */
+	int32_t pairs = (int32_t)s->rope_dim / 2, third = (pairs + 1) / 3;
+	const int32_t sections[4] = { third, third, pairs - 2 * third, 0 };
 
-	assert(11 + 11 + 10 == s->rope_dim / 2);
-	qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections"),
+	qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
 	    sections, 4);
 	put(w, s, "rope.dimension_count", s->rope_dim);
 	put(w, s, "ssm.conv_kernel", s->conv);
@@ -73,9 +78,9 @@ put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	put(w, s, "attention.head_count_kv", s->kv_heads);
 	put(w, s, "attention.key_length", s->head_dim);
 	put(w, s, "attention.value_length", s->head_dim);
-	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon"),
+	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon").s,
 	    1e-6f);
-	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base"), s->rope_base);
+	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base").s, s->rope_base);
 	if (s->info.n_expert) {
 		put(w, s, "expert_count", s->info.n_expert);
 		put(w, s, "expert_used_count", s->used);
@@ -206,7 +211,7 @@ alloc_vocab(struct vocab *v, struct qwen_err *err)
 	v->type = calloc(v->n, sizeof *v->type);
 	v->pad = calloc(v->n - v->n_file + 1, PAD_BYTES);
 	if (v->token == NULL || v->type == NULL || v->pad == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "synth/shape.h"
 
 static const struct qwen_synth_shape shapes[] = {
@@ -51,20 +52,9 @@ qwen_synth_shape(size_t i)
 static struct qwen_synth_tensor *
 grow(struct qwen_synth *p)
 {
-	size_t cap = p->cap ? p->cap * 2 : 1024;
-	void *t;
-
+	p->failed |= qwen_grow(&p->t, &p->cap, p->n + 1, sizeof *p->t) < 0;
 	if (p->failed)
 		return NULL;
-	if (p->n == p->cap) {
-		t = realloc(p->t, cap * sizeof *p->t);
-		if (t == NULL) {
-			p->failed = 1;
-			return NULL;
-		}
-		p->t = t;
-		p->cap = cap;
-	}
 	return &p->t[p->n++];
 }
 

@@ -110,7 +110,7 @@ write_data(struct qwen_synth *p, int fd,
 	int rc = 0;
 
 	if (buf == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < p->n && rc == 0; i++)
 		rc = write_tensor(p, fd, &p->t[i], buf, &done, progress, err);
 	free(buf);
@@ -174,7 +174,7 @@ put(struct qwen_synth *p, const struct qwen_gguf *vocab, struct qwen_err *err)
 
 	qwen_synth_plan(p);
 	if (p->failed)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (qwen_gguf_writer_new(&p->w, err) < 0)
 		return -1;
 	qwen_synth_put_keys(p->w, &p->s);
@@ -199,7 +199,7 @@ qwen_synth_new(struct qwen_synth **out, size_t shape,
 		return qwen_fail(err, QWEN_ERANGE, "no shape %zu", shape);
 	p = calloc(1, sizeof *p);
 	if (p == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	p->s = *s;
 	p->seed = opts->seed;
 	p->sparse = opts->sparse;

@@ -31,9 +31,12 @@ done
 is $n "$(echo "$tools" | wc -l)" "every tool, its page and its completion"
 is "$(find "$U/share/man" -name '*.*' | wc -l | xargs)" \
     "$(ls "$TOP"/man/*.* | wc -l | xargs)" "every page"
-is "$(cd "$U/lib" && readlink libqwen.so && readlink libqwen.so.0 | cut -c1-13)" \
-    "libqwen.so.0
-libqwen.so.0." "names of the shared library"
+for l in libqwen libqwentext; do
+	is "$(cd "$U/lib" && readlink $l.so && readlink $l.so.0)" \
+	    "$l.so.0
+$l.so.$(sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' \
+	    "$TOP/lib/qwen/base.h")" "names of the shared $l"
+done
 grep -rl -e "$stage" "$U" >staged
 [ ! -s staged ]
 ok $? "no file knows the staging folder"
@@ -59,6 +62,7 @@ cat >use.c <<'EOF'
 #include <stdio.h>
 #include <stdlib.h>
 #include <qwen.h>
+#include <qwentext.h>
 
 static int
 fail(const char *what, const struct qwen_err *err)
@@ -108,13 +112,15 @@ if command -v pkg-config >/dev/null 2>&1; then
 	    "pkg-config knows the version"
 	# a path with a space is beyond pkg-config: reach it by a link
 	ln -s "$U" there
-	flags="--define-variable=prefix=$PWD/there libqwen"
+	is "$(pkg-config --print-requires libqwentext)" libqwen \
+	    "libqwentext brings libqwen"
+	flags="--define-variable=prefix=$PWD/there libqwentext"
 	warn="-std=c99 -pedantic -Wall -Wextra -Wstrict-prototypes -Werror"
 	$CC $warn $(pkg-config --cflags $flags) use.c -o shared \
 	    $(pkg-config --libs $flags)
 	ok $? "a program with the shared library"
-	is "$(LD_LIBRARY_PATH=$U/lib ./shared "$demo")" "$want" "computes what qdecode does"
-	rm -f there/lib/libqwen.so
+	is "$(LD_BIND_NOW=1 LD_LIBRARY_PATH=$U/lib ./shared "$demo")" "$want" "computes what qdecode does"
+	rm -f there/lib/libqwen*.so
 	$CC $warn $(pkg-config --cflags $flags) use.c -o static \
 	    $(pkg-config --libs --static $flags)
 	ok $? "a program with the static library"
@@ -123,11 +129,11 @@ else
 	skip "a program with the library" "no pkg-config"
 fi
 if command -v c++ >/dev/null 2>&1; then
-	echo '#include <qwen.h>' >use.cc
+	printf '#include <%s.h>\n' qwen qwentext >use.cc
 	c++ -Wall -Wextra -Werror -I"$U/include" -c use.cc
-	ok $? "qwen.h in C++"
+	ok $? "the headers in C++"
 else
-	skip "qwen.h in C++" "no C++ compiler"
+	skip "the headers in C++" "no C++ compiler"
 fi
 
 # -- and away again

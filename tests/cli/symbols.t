@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the library may not do: exit, print, read the environment; and the names
-# that it shows.
+# What the libraries may not do: exit, print, read the environment, remember; and
+# the names that they show.
 . "$TOP/tests/cli/tap.sh"
 if ! command -v nm >/dev/null 2>&1; then
 	skip "symbols" "no nm"
@@ -11,37 +11,71 @@ if [ -n "$QPIPE_SAN" ]; then
 	done_testing
 fi
 
-# -- the static library; of yyjson, which is not ours, only what is called counts
-nm -A -P -u "$B/libqwen.a" | grep -v 'yyjson\.o\]' |
-    awk '{ print $2, $1 }' >wanted
+# -- the static libraries; of yyjson, which is not ours, only what is called counts
+libs="$B/libqwen.a $B/libqwentext.a"
+nm -A -P -u $libs | grep -v 'yyjson\.o\]' | awk '{ print $2, $1 }' >wanted
 [ -s wanted ]
-ok $? "nm reads libqwen.a"
+ok $? "nm reads both"
 for f in exit _exit _Exit abort quick_exit printf fprintf vprintf vfprintf \
     dprintf puts putchar fputs fputc putc fwrite perror stdout stderr stdin \
     getenv secure_getenv setenv putenv system signal sigaction setlocale; do
 	sed -n "s/^${f}@*[^ ]* //p; s/^__${f}_chk //p" wanted >users
 	[ ! -s users ]
-	ok $? "the library does without $f"
+	ok $? "the libraries do without $f"
 	sed 's/^/# /' users >&2
 done
-nm -A -P -g --defined-only "$B/libqwen.a" | grep -v 'yyjson\.o\]' |
+nm -A -P -g --defined-only $libs | grep -v 'yyjson\.o\]' |
     awk '$2 !~ /^qwen_/' >other
 [ ! -s other ]
 ok $? "every external symbol begins with qwen_"
 sed 's/^/# /' other >&2
-nm -P -g --defined-only "$B/libqwen.a" | awk 'NF > 1 { print $1 }' |
+nm -P -g --defined-only $libs "$B/libsynth.a" | awk 'NF > 1 { print $1 }' |
     sort | uniq -d >twice
 [ ! -s twice ]
 ok $? "none is defined twice"
 sed 's/^/# /' twice >&2
 
-# -- the shared library
-nm -D -P --defined-only "$B/libqwen.so" | sed 's/ .*//' | sort >exported
-sed -n '/^[^ 	*\/#].*(/p' "$TOP"/lib/qwen/*.h |
-    sed -n 's/.*\(qwen_[a-z0-9_]*\)(.*/\1/p' | sort >declared
-diff declared exported >diff
-ok $? "libqwen.so shows the $(grep -c . declared) functions of lib/qwen and nothing else"
-cat diff >&2
+# -- memory of their own: what cpuid said, and a number for names of files
+nm -A -f sysv $libs "$B/libsynth.a" | awk -F'|' '{ gsub(/ /, "") }
+    $7 ~ /^(\.t?data|\.t?bss|\*COM\*)/ && $7 !~ /^\.data\.rel\.ro/ {
+	sub(/.*\.a:/, ""); sub(/\|.*/, ""); print
+    }' >state
+is "$(sed 's/\.[0-9]*$//' state | sort | tr '\n' ' ')" \
+    "$(echo cpu.o:answer name.o:count '')" "no static state but those two"
+
+# -- the shared libraries: what the headers below qwen.h and qwentext.h declare
+for l in qwen qwentext; do
+	nm -D -P --defined-only "$B/lib$l.so" | sed 's/ .*//; s/@@*/ /' |
+	    awk '$2 !~ /_PRIVATE$/ && $2 != "" { print $1 }' | grep '^qwen_' |
+	    sort >exported
+	sed -n 's|^#include "\(.*\)"|\1|p' "$TOP/lib/$l.h" | while read -r h; do
+		sed -n '/^[^ 	*\/#].*(/p' "$TOP/lib/$h"
+	done | sed -n 's/.*\(qwen_[a-z0-9_]*\)(.*/\1/p' | sort >declared
+	diff declared exported >diff
+	ok $? "lib$l.so shows the $(grep -c . declared) functions below $l.h"
+	cat diff >&2
+	nm -D -P --defined-only "$B/lib$l.so" | grep -v '^qwen_' |
+	    grep -v '^LIBQWEN' >other
+	[ ! -s other ]
+	ok $? "and nothing else"
+	sed 's/^/# /' other >&2
+done
+for h in "$TOP"/lib/qwen/*.h; do
+	h=${h#"$TOP/lib/"}
+	grep -l "^#include \"$h\"" "$TOP/lib/qwen.h" "$TOP/lib/qwentext.h" |
+	    grep -c . | sed "s|^|$h |"
+done | grep -v ' 1$' >other
+[ ! -s other ]
+ok $? "each header is below one of them"
+sed 's/^/# /' other >&2
+# the inner functions of one that the other calls, and no other ones
+nm -D -P "$B/libqwentext.so" | sed -n 's/^\(qwen_[a-z0-9_]*\)@.* U.*/\1/p' |
+    sort >borrowed
+nm -D -P --defined-only "$B/libqwen.so" |
+    sed -n 's/^\(qwen_[a-z0-9_]*\)@.*_PRIVATE .*/\1/p' | sort >lent
+[ -s lent ] && [ -z "$(comm -13 borrowed lent)" ]
+ok $? "libqwen.so lends libqwentext.so $(grep -c . lent) functions that it calls"
+comm -13 borrowed lent | sed 's/^/# /' >&2
 nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^cli_/' >other
 [ ! -s other ]
 ok $? "every external symbol of the command layer begins with cli_"
@@ -59,44 +93,15 @@ sed 's/^/# /' other >&2
 
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/cli.h"' \
-    -e '"cli/batch.h"' -e '"cli/score.h"' -e '"gguf/write.h"' \
+    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' \
     -e '"synth/synth.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
     -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other
 [ ! -s other ]
-ok $? "tools include the public headers, what writes files, cli, and their own alone"
+ok $? "tools include the public headers, cli, synth and their own alone"
 cat other >&2
-# a folder of lib/, and those below it
-while read -r dir below; do
-	for f in $(find "$TOP/lib/$dir" -type f); do
-		sed -n 's|^#include "\(.*\)/[^/]*"|\1|p' "$f"
-	done | sort -u | while read -r used; do
-		case " $dir $dir/x86 $dir/arm qwen $below " in
-		*" $used "*) ;;
-		*) echo "# lib/$dir includes $used/" ;;
-		esac
-	done
-done >other <<EOF
-base
-gguf base
-engine/quant base
-engine/kernel base engine/quant
-text/token base gguf
-text/yyjson
-text/chat base text/token
-text/grammar base
-text/schema base text/grammar
-engine/sample base engine/kernel text/grammar
-wire base
-engine/model base gguf engine/quant engine/kernel
-engine/state base wire engine/model
-engine/store base wire engine/model engine/state
-engine/batch base engine/model engine/kernel engine/sample
-synth base gguf
-cli synth
-EOF
+grep -H '^#include "' "$TOP"/lib/qwen/*.h | grep -v '"qwen/[a-z]*\.h"' >other
 [ ! -s other ]
-ok $? "in lib/, dependencies point one way"
+ok $? "public headers include public headers alone"
 cat other >&2
 done_testing

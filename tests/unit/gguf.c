@@ -470,6 +470,19 @@ test_writer_errors(void)
 	ok(qwen_gguf_write_head(w, -1, &err) == -1 && err.code == QWEN_EIO,
 	    "no file: %s", err.msg);
 	qwen_gguf_writer_free(w);
+	qwen_gguf_writer_new(&w, &err);
+	fd = open("/dev/null", O_WRONLY);
+	ok(qwen_gguf_write_data(w, fd, "", 1, &err) == -1 &&
+	    err.code == QWEN_ERANGE, "out of order: %s", err.msg);
+	ok(qwen_gguf_write_head(w, fd, &err) == 0 &&
+	    qwen_gguf_write_end(w, &err) == 0, "a head alone");
+	ok(qwen_gguf_write_head(w, fd, &err) == -1 &&
+	    err.code == QWEN_ERANGE, "out of order: %s", err.msg);
+	qwen_gguf_put_u32(w, "k", 1);
+	ok(qwen_gguf_write_end(w, &err) == -1 && err.code == QWEN_ERANGE,
+	    "out of order: %s", err.msg);
+	close(fd);
+	qwen_gguf_writer_free(w);
 	if ((fd = open("/dev/full", O_WRONLY)) >= 0) {
 		qwen_gguf_writer_new(&w, &err);
 		ok(qwen_gguf_write_head(w, fd, &err) == -1, "full: %s", err.msg);

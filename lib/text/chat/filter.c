@@ -113,7 +113,7 @@ static int
 f_items(struct chat_run *r, const struct chat_value *x,
     const struct chat_args *a, int how, struct chat_value *out)
 {
-	static struct chat_dict empty;
+	struct chat_dict empty = { 0 };
 
 	(void)a, (void)how;
 	if (x->type != CHAT_DICT && x->type != CHAT_UNDEFINED)

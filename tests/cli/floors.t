@@ -1,0 +1,96 @@
+#!/bin/sh
+# Who calls whom, as the linker sees it: the folders of lib/ are floors, and a
+# tool takes no more of them than it needs.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v nm >/dev/null 2>&1; then
+	skip "floors" "no nm"
+	done_testing
+fi
+if [ -n "$QPIPE_SAN" ]; then
+	skip "floors" "a sanitizer adds its own"
+	done_testing
+fi
+
+# -- a folder, and those that its files may call
+cat >floors <<'EOT'
+base
+gguf base
+wire base gguf
+engine/quant base gguf
+engine/kernel base engine/quant
+engine/model base gguf engine/quant engine/kernel
+engine/sample base wire engine/kernel
+engine/state base wire engine/model engine/sample
+engine/store base wire engine/model engine/state
+engine/batch base wire engine/kernel engine/model engine/sample engine/store
+text/yyjson
+text/token base gguf
+text/chat base gguf text/token text/yyjson
+text/grammar base
+text/schema base text/grammar text/yyjson
+synth base gguf
+EOT
+# folder, name, and whether it is defined (T) or called (U)
+(cd "$TOP" && find lib -name '*.c') | sed 's/\.c$//' | sort | while read -r f; do
+	case $f in
+	lib/cli/*) continue ;;
+	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
+	*) d=${f#lib/}; d=${d%/*}/ ;;
+	esac
+	[ -e "$B/$f.o" ] && nm -P -g "$B/$f.o" |
+	    awk -v d="${d%/}" -v f="$f" '{ print d, $1, $2 == "U" ? "U" : "T", f }'
+done >graph
+[ "$(grep -c . graph)" -gt 1000 ]
+ok $? "nm reads $(cut -d' ' -f4 graph | uniq | grep -c .) files"
+awk 'FILENAME == "floors" {
+	row[$1]
+	for (i = 2; i <= NF; i++) {
+		if (!($i in row))
+			print $1 " stands below " $i
+		may[$1, $i]
+	}
+	next
+}
+$3 == "T" { home[$2] = $1 }
+$3 == "U" { from[NR] = $1; what[NR] = $2; file[NR] = $4 }
+!($1 in row) && !($1 in told) { told[$1]; print "lib/" $1 " has no row" }
+END {
+	for (n in what) {
+		to = what[n] in home ? home[what[n]] : from[n]
+		if (to != from[n] && !((from[n], to) in may))
+			print file[n] ".c calls " what[n] " of lib/" to
+	}
+}' floors graph | sort >other
+[ ! -s other ]
+ok $? "calls go down, as the table has it"
+sed 's/^/# /' other >&2
+
+# -- the tools, and what they share, use what the headers show
+{ nm -P -g "$B/libsynth.a"; cat "$B/qwen.map.public" "$B/qwentext.map.public"; } |
+    awk '$2 != "U" { print $1 }' | sort -u >shown
+nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
+    awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner
+for t in "$TOP"/cmd/*.c "$TOP"/cmd/*/*.c "$TOP"/lib/cli/*.c; do
+	t=${t#"$TOP"/}
+	nm -P -u "$B/${t%.c}.o" | awk -v t="$t" '{ print $1, t }'
+done | sort >called
+join called inner | sort | join -v 1 - shown >other
+[ ! -s other ]
+ok $? "tools call what the public headers declare"
+sed 's/^/# /' other >&2
+
+# -- no tool is larger than it must be
+nm -P "$BIN/qtok" | grep -c '_scalar \|_kernel' >kernels
+is "$(cat kernels)" 0 "qtok computes nothing, and has no kernels"
+if command -v size >/dev/null 2>&1; then
+	n=$(size "$BIN/qtok" | awk 'NR == 2 { print $1 }')
+	[ "$n" -lt 600000 ]
+	ok $? "it is less than 600,000 bytes of text: $n"
+fi
+for t in gguf-inspect gguf-pin gguf-synth; do
+	nm -P "$BIN/$t" | grep -e '^qwen_kernel' -e '^qwen_tok_encode' >other
+	[ ! -s other ]
+	ok $? "$t has neither kernels nor a tokenizer"
+	sed 's/^/# /' other >&2
+done
+done_testing

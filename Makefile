@@ -303,6 +303,7 @@ demo: deps
 
 # What install puts where, and uninstall removes.
 MAN := $(sort $(wildcard man/*.[0-9]))
+EXAMPLES := $(sort $(wildcard examples/*))
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
 INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
@@ -313,7 +314,8 @@ INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
 	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
 	$(DATADIR)/doc/qpipe/LICENSE.templates \
-	$(DATADIR)/doc/qpipe/README.md $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
+	$(DATADIR)/doc/qpipe/README.md \
+	$(EXAMPLES:%=$(DATADIR)/doc/qpipe/%) $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
 	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe
 
 # What pkg-config is told of a library.
@@ -348,6 +350,10 @@ install: all
 		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
 	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
 	install -m 644 LICENSE README.md "$(DESTDIR)$(DATADIR)/doc/qpipe"
+	install -m 644 $(filter %.c,$(EXAMPLES)) \
+		"$(DESTDIR)$(DATADIR)/doc/qpipe/examples"
+	install -m 755 $(filter-out %.c,$(EXAMPLES)) \
+		"$(DESTDIR)$(DATADIR)/doc/qpipe/examples"
 	install -m 644 lib/text/chat/templates/LICENSE \
 		"$(DESTDIR)$(DATADIR)/doc/qpipe/LICENSE.templates"
 	install -m 644 cmd/completion/qpipe.bash "$(DESTDIR)$(BASHDIR)/qpipe"
@@ -357,8 +363,9 @@ install: all
 
 uninstall:
 	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f" || exit 1; done
-	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DATADIR)/doc/qpipe" \
-		2>/dev/null || true
+	@cd "$(DESTDIR)$(DATADIR)/doc/qpipe" 2>/dev/null && rmdir examples || true
+	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(DEMODIR)" \
+		"$(DESTDIR)$(DATADIR)/doc/qpipe" 2>/dev/null || true
 
 clean:
 	rm -rf build bin

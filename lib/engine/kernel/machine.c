@@ -162,8 +162,7 @@ prepare(struct work *w, size_t bytes, int n_threads, struct qwen_err *err)
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	w->sink = qwen_alloc(w->n_pieces, sizeof *w->sink);
 	if (w->buf == MAP_FAILED || w->sink == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "no memory to measure its "
-		    "speed: %zu bytes", bytes);
+		return qwen_oom(err);
 	return qwen_pool_new(&w->pool, n_threads, err);
 }
 

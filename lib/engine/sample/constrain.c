@@ -39,14 +39,14 @@ qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
 
 	*out = NULL;
 	if (c == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+		return qwen_oom(err);
 	c->by = by->ops;
 	c->p = p;
 	c->fresh = 1;
 	if ((c->allowed = qwen_alloc(p->n / 64 + 1, sizeof *c->allowed)) ==
 	    NULL) {
 		qwen_bound_free(c);
-		return qwen_fail(err, QWEN_ENOMEM, "a constraint");
+		return qwen_oom(err);
 	}
 	if (c->by->open(&c->match, by, err) < 0) {
 		qwen_bound_free(c);

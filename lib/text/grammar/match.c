@@ -248,7 +248,7 @@ more_places(struct qwen_match *m, struct qwen_err *err)
 	if (m->cap_places - m->n_places >= m->n_work)
 		return 0;
 	if (cap > UINT32_MAX || (p = realloc(m->place, cap * sizeof *p)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "places in a grammar");
+		return qwen_oom(err);
 	m->place = p;
 	m->cap_places = cap;
 	return 0;
@@ -475,7 +475,7 @@ qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
 
 	*out = NULL;
 	if (m == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "a grammar's automaton");
+		return qwen_oom(err);
 	m->g = g;
 	m->t = t;
 	m->n_calls = 1;
@@ -491,7 +491,7 @@ qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
 	    m->work == NULL || m->work_slot == NULL || m->mask == NULL ||
 	    m->stack == NULL) {
 		qwen_match_free(m);
-		return qwen_fail(err, QWEN_ENOMEM, "a grammar's automaton");
+		return qwen_oom(err);
 	}
 	forget(m);
 	if (qwen_match_begin(m, err) < 0) {

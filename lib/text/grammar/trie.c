@@ -214,5 +214,5 @@ fail:
 	free(open);
 	free(e);
 	qwen_trie_free(t);
-	return qwen_fail(err, QWEN_ENOMEM, "a tree of %zu tokens", p->n);
+	return qwen_oom(err);
 }

@@ -54,7 +54,7 @@ qwen_fail_errno(struct qwen_err *err, const char *fmt, ...)
 	va_end(ap);
 	n = strlen(err->msg);
 	snprintf(err->msg + n, sizeof err->msg - n, "%s%s", n > 0 ? ": " : "",
-	    strerror(saved));
+	    saved == ENOMEM ? "out of memory" : strerror(saved));
 	mask(err->msg);
 	return -1;
 }

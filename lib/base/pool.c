@@ -178,8 +178,10 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 		if (pthread_create(&p->worker[i].thread, NULL, run_worker,
 		    &p->worker[i]) != 0) {
 			qwen_pool_free(p);
-			return qwen_fail(err, QWEN_EIO,
-			    "cannot start thread %d of %d", i + 2, n_threads);
+			/* the system does not say which */
+			return qwen_fail(err, QWEN_ENOMEM, "cannot start "
+			    "thread %d of %d: out of memory, or of threads",
+			    i + 2, n_threads);
 		}
 		p->n_started++;
 	}

@@ -28,8 +28,10 @@ grow(struct chat_arena *a, size_t n)
 	if (bytes > a->max - a->total)
 		return -1;
 	c = malloc(bytes);
-	if (c == NULL)
+	if (c == NULL) {
+		a->no_memory = 1;
 		return -1;
+	}
 	c->next = a->chunk;
 	c->bytes = bytes;
 	a->chunk = c;

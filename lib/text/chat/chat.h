@@ -32,6 +32,7 @@ struct chat_arena {
 	struct chat_chunk	*chunk;
 	size_t			 left;		/* in the newest chunk */
 	size_t			 total, max;	/* bytes */
+	int			 no_memory;	/* there was less than max */
 };
 
 /* NULL: no more of it. */
@@ -218,6 +219,7 @@ int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);
 int qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int qwen_chat_limit(struct chat_run *r, const char *what);
+int qwen_chat_no_room(struct chat_run *r);	/* in its arena */
 
 /* n more steps; -1 if that is too many. */
 int qwen_chat_step(struct chat_run *r, uint64_t n);

@@ -36,6 +36,12 @@ qwen_chat_limit(struct chat_run *r, const char *what)
 }
 
 int
+qwen_chat_no_room(struct chat_run *r)
+{
+	return r->mem.no_memory ? qwen_oom(r->err) : qwen_chat_limit(r, "memory");
+}
+
+int
 qwen_chat_step(struct chat_run *r, uint64_t n)
 {
 	if (n > r->steps_max - r->steps) {
@@ -52,7 +58,7 @@ qwen_chat_new(struct chat_run *r, size_t n, size_t size)
 	void *p = qwen_chat_alloc(&r->mem, n, size);
 
 	if (p == NULL)
-		qwen_chat_limit(r, "memory");
+		qwen_chat_no_room(r);
 	return p;
 }
 

@@ -75,11 +75,9 @@ string(struct chat_parser *p)
 	if (n == NULL)
 		return NULL;
 	while (p->l.type == CHAT_T_STRING) {
-		out = qwen_chat_alloc(&p->t->mem, t.n + p->l.n, 1);
-		if (out == NULL) {
-			qwen_chat_parse_fail(p, "it is too large");
+		out = qwen_chat_parse_alloc(p, t.n + p->l.n);
+		if (out == NULL)
 			return NULL;
-		}
 		memcpy(out, t.s, t.n);
 		t.s = out;
 		end = p->l.s + p->l.n;

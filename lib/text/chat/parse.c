@@ -20,6 +20,18 @@ qwen_chat_parse_fail(struct chat_parser *p, const char *fmt, ...)
 	    p->l.at, what);
 }
 
+void *
+qwen_chat_parse_alloc(struct chat_parser *p, size_t n)
+{
+	void *got = qwen_chat_alloc(&p->t->mem, n, 1);
+
+	if (got == NULL && p->t->mem.no_memory)
+		qwen_oom(p->err);
+	else if (got == NULL)
+		qwen_chat_parse_fail(p, "it is too large");
+	return got;
+}
+
 int
 qwen_chat_advance(struct chat_parser *p)
 {
@@ -29,12 +41,10 @@ qwen_chat_advance(struct chat_parser *p)
 struct chat_node *
 qwen_chat_node(struct chat_parser *p, enum chat_kind kind)
 {
-	struct chat_node *n = qwen_chat_alloc(&p->t->mem, 1, sizeof *n);
+	struct chat_node *n = qwen_chat_parse_alloc(p, sizeof *n);
 
-	if (n == NULL) {
-		qwen_chat_parse_fail(p, "it is too large");
+	if (n == NULL)
 		return NULL;
-	}
 	memset(n, 0, sizeof *n);
 	n->kind = kind;
 	n->line = p->l.at;
@@ -44,12 +54,10 @@ qwen_chat_node(struct chat_parser *p, enum chat_kind kind)
 const char *
 qwen_chat_word(struct chat_parser *p)
 {
-	char *s = qwen_chat_alloc(&p->t->mem, p->l.n + 1, 1);
+	char *s = qwen_chat_parse_alloc(p, p->l.n + 1);
 
-	if (s == NULL) {
-		qwen_chat_parse_fail(p, "it is too large");
+	if (s == NULL)
 		return NULL;
-	}
 	memcpy(s, p->l.s, p->l.n);
 	s[p->l.n] = '\0';
 	return s;

@@ -20,6 +20,8 @@ struct chat_tail {
 
 int qwen_chat_parse_fail(struct chat_parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* n bytes that stay as long as the template; NULL and an error. */
+void *qwen_chat_parse_alloc(struct chat_parser *p, size_t n);
 /* To the next token. */
 int qwen_chat_advance(struct chat_parser *p);
 struct chat_node *qwen_chat_node(struct chat_parser *p, enum chat_kind kind);

@@ -201,9 +201,12 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 	if (n > REQUEST_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "a request of %zu bytes",
 		    n);
-	if (render(t, json, n, 0, &b, &accident, err) < 0 && (!accident ||
-	    render(t, json, n, 1, &b, &accident, &second) < 0))
-		return -1;
+	if (render(t, json, n, 0, &b, &accident, err) < 0) {
+		if (!accident)
+			return -1;
+		if (render(t, json, n, 1, &b, &accident, &second) < 0)
+			return second.code == QWEN_ENOMEM ? qwen_oom(err) : -1;
+	}
 	*out = calloc(1, sizeof **out);
 	if (*out == NULL) {
 		qwen_chat_buf_fini(&b);

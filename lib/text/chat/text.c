@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "text/chat/chat.h"
 #include "qwentext.h"
@@ -124,10 +125,11 @@ reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 		return 0;
 	/* they grow by half as much again */
 	if (qwen_add(b->n, n, &want) < 0 || want > SIZE_MAX / 4 ||
-	    3 * want - 2 * had > r->mem.max - r->mem.total ||
-	    qwen_grow(&b->s, &cap, want, 1) < 0 ||
-	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
+	    3 * want - 2 * had > r->mem.max - r->mem.total)
 		return qwen_chat_limit(r, "memory");
+	if (qwen_grow(&b->s, &cap, want, 1) < 0 ||
+	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
+		return qwen_oom(r->err);
 	/* counted with the rest until it is taken */
 	r->mem.total += 2 * (b->cap - had);
 	return 0;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "text/chat/reply.h"
+#include "text/chat/request.h"
 
 /* How a step ended, beside 0 (more text must come) and -1. */
 enum { GO_ON = 1 };
@@ -133,11 +134,15 @@ static int
 json_whole(struct qwen_reply *r, struct qwen_err *err)
 {
 	struct chat_call *c = &r->call;
-	yyjson_doc *d = yyjson_read(r->text.s + c->begin, c->at - c->begin,
-	    YYJSON_READ_NUMBER_AS_RAW);
-	yyjson_val *root = yyjson_doc_get_root(d), *name, *args;
+	yyjson_doc *d;
+	yyjson_val *root, *name, *args;
 	yyjson_mut_val *v;
+	struct qwen_err e;
 
+	if (qwen_chat_read(&d, r->text.s + c->begin, c->at - c->begin, "call",
+	    &e) < 0 && e.code == QWEN_ENOMEM)
+		return qwen_oom(err);
+	root = yyjson_doc_get_root(d);
 	name = yyjson_obj_get(root, "name");
 	args = yyjson_obj_get(root, "arguments");
 	if (yyjson_get_len(name) == 0 || !yyjson_is_str(name) ||

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "text/chat/reply.h"
+#include "text/chat/request.h"
 
 /* What a schema allows, a set. */
 enum {
@@ -131,30 +132,38 @@ allowed(yyjson_val *schema, int depth)
 
 /* ------------------------------------------------------------------ values */
 
-/* What Python calls them. */
-static yyjson_mut_val *
-python(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t)
+/* Values as Python writes them and as JSON: 1 if it is one, 0, or -1: memory. */
+static int
+python(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
+    yyjson_mut_val **v)
 {
 	if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "True"))
-		return yyjson_mut_true(doc);
-	if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "False"))
-		return yyjson_mut_false(doc);
-	if ((set & NONE) != 0 && qwen_chat_same_text(t, "None"))
-		return yyjson_mut_null(doc);
-	return NULL;
+		*v = yyjson_mut_true(doc);
+	else if ((set & BOOLEAN) != 0 && qwen_chat_same_text(t, "False"))
+		*v = yyjson_mut_false(doc);
+	else if ((set & NONE) != 0 && qwen_chat_same_text(t, "None"))
+		*v = yyjson_mut_null(doc);
+	else
+		return 0;
+	return *v != NULL ? 1 : -1;
 }
 
-/* The text as JSON of one of the types, or NULL. */
-static yyjson_mut_val *
-json(yyjson_mut_doc *doc, unsigned set, const char *s, size_t n)
+static int
+json(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
+    yyjson_mut_val **v)
 {
-	yyjson_mut_val *v = NULL;
-	yyjson_doc *d = yyjson_read(s, n, YYJSON_READ_NUMBER_AS_RAW);
+	struct qwen_err e;
+	yyjson_doc *d;
+	int rc = 0;
 
-	if (d != NULL && (types_of(yyjson_doc_get_root(d)) & set) != 0)
-		v = yyjson_val_mut_copy(doc, yyjson_doc_get_root(d));
+	if (qwen_chat_read(&d, t->s, t->n, "argument", &e) < 0)
+		return e.code == QWEN_ENOMEM ? -1 : 0;
+	if ((types_of(yyjson_doc_get_root(d)) & set) != 0) {
+		*v = yyjson_val_mut_copy(doc, yyjson_doc_get_root(d));
+		rc = *v != NULL ? 1 : -1;
+	}
 	yyjson_doc_free(d);
-	return v;
+	return rc;
 }
 
 yyjson_mut_val *
@@ -164,12 +173,13 @@ qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
 	struct chat_text t = { s, n, NULL };
 	unsigned set = allowed(schema, 0) & ~(unsigned)STRING;
 	yyjson_mut_val *v = NULL;
+	int rc = 0;
 
 	if (set != 0) {
 		t = qwen_chat_strip(&t, NULL, 3);
-		v = python(doc, set, &t);
-		if (v == NULL)
-			v = json(doc, set, t.s, t.n);
+		rc = python(doc, set, &t, &v);
+		if (rc == 0)
+			rc = json(doc, set, &t, &v);
 	}
-	return v != NULL ? v : yyjson_mut_strncpy(doc, s, n);
+	return rc != 0 ? v : yyjson_mut_strncpy(doc, s, n);
 }

@@ -112,6 +112,8 @@ read_json(struct schema *s, const char *text, size_t n)
 		return qwen_fail(s->err, QWEN_ERANGE,
 		    "nested more than %d deep", SCHEMA_DEPTH);
 	s->doc = yyjson_read_opts(in, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
+	if (s->doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		return qwen_oom(s->err);
 	if (s->doc == NULL) {
 		for (i = 0; i < e.pos && i < n; i++)
 			line += text[i] == '\n';

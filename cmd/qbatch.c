@@ -208,8 +208,11 @@ open_template(struct run *r)
 	if (opt.template != NULL)
 		r->template = cli_template(opt.template);
 	else if (qwen_template_open_gguf(&r->template,
-	    qwen_model_gguf(r->model), &err) < 0)
+	    qwen_model_gguf(r->model), &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
 		r->batch.b.no_template = err.msg;
+	}
 	r->batch.b.template = r->template;
 }
 

@@ -125,9 +125,9 @@ reset(struct chat *c, const char *system)
 	c->root = got(yyjson_mut_obj(c->doc));
 	yyjson_mut_doc_set_root(c->doc, c->root);
 	c->messages = got(yyjson_mut_obj_add_arr(c->doc, c->root, "messages"));
-	if (opt.think >= 0)
-		yyjson_mut_obj_add_bool(c->doc, c->root, "enable_thinking",
-		    opt.think == 0);
+	if (opt.think >= 0 && !yyjson_mut_obj_add_bool(c->doc, c->root,
+	    "enable_thinking", opt.think == 0))
+		got(NULL);
 	if (copy != NULL)
 		add_message(c, "system", copy, strlen(copy));
 	free(copy);
@@ -515,6 +515,8 @@ load(struct chat *c, const char *path)
 	if (p == NULL)
 		return;
 	doc = yyjson_read_opts(p, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
+	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		got(NULL);
 	if (doc == NULL)
 		warn("%s: no JSON at byte %zu: %s", path, e.pos, e.msg);
 	else if (!yyjson_is_arr(yyjson_obj_get(yyjson_doc_get_root(doc),

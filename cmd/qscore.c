@@ -291,6 +291,8 @@ read_file(const struct run *r, const char *path, const char **name,
 		close(fd);
 	if (rc < 0) {
 		free(t->id);
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(*name, &err);
 		warn("%s: %s", *name, err.msg);
 	}
 	return rc;

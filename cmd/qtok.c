@@ -743,6 +743,7 @@ thinking(const struct opts *o, const struct qwen_template *t)
 {
 	enum qwen_thinking how = QWEN_THINKING_NONE;
 	struct qwen_prompt *p;
+	struct qwen_err err;
 	char json[120];
 
 	if (o->thinking >= 0)
@@ -750,10 +751,11 @@ thinking(const struct opts *o, const struct qwen_template *t)
 	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
 	    "\"content\": \"\"}], \"enable_thinking\": %s}",
 	    o->think >= 0 ? truth[o->think] : "null");
-	if (qwen_template_render(t, json, strlen(json), &p, NULL) == 0) {
+	if (qwen_template_render(t, json, strlen(json), &p, &err) == 0) {
 		how = qwen_prompt_thinking(p);
 		qwen_prompt_free(p);
-	}
+	} else if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
 	return how;
 }
 
@@ -777,20 +779,21 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	};
 	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
 	yyjson_mut_val *root = yyjson_mut_obj(doc), *call;
+	int ok;
 
 	(void)arg;
 	(void)err;
 	yyjson_mut_doc_set_root(doc, root);
 	if (e->kind == QWEN_REPLY_CALL) {
 		call = yyjson_mut_obj_add_obj(doc, root, key[e->kind]);
-		yyjson_mut_obj_add_strncpy(doc, call, "name", e->name.s,
-		    e->name.len);
-		yyjson_mut_obj_add_val(doc, call, "arguments",
+		ok = yyjson_mut_obj_add_strncpy(doc, call, "name", e->name.s,
+		    e->name.len) &&
+		    yyjson_mut_obj_add_val(doc, call, "arguments",
 		    yyjson_mut_rawncpy(doc, e->text.s, e->text.len));
 	} else
-		yyjson_mut_obj_add_strncpy(doc, root, key[e->kind],
+		ok = yyjson_mut_obj_add_strncpy(doc, root, key[e->kind],
 		    e->text.s, e->text.len);
-	put_line(yyjson_mut_write(doc, 0, NULL));
+	put_line(ok ? yyjson_mut_write(doc, 0, NULL) : NULL);
 	yyjson_mut_doc_free(doc);
 	return 0;
 }

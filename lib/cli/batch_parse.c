@@ -161,8 +161,12 @@ static yyjson_doc *
 read_json(const struct cli_line *line, yyjson_read_err *err)
 {
 	/* without INSITU it is only read */
-	return yyjson_read_opts((char *)(uintptr_t)line->s, line->n,
+	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)line->s, line->n,
 	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, err);
+
+	if (doc == NULL && err->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		die("out of memory");
+	return doc;
 }
 
 char *
@@ -170,7 +174,8 @@ cli_line_id(const struct cli_line *line, int *unique)
 {
 	struct cli_item *item = cli_ask_alloc(1, sizeof *item);
 	struct cli_ask r = { .item = item };
-	yyjson_doc *doc = line->s != NULL ? read_json(line, NULL) : NULL;
+	yyjson_read_err err;
+	yyjson_doc *doc = line->s != NULL ? read_json(line, &err) : NULL;
 	char *id = NULL;
 
 	r.root = yyjson_doc_get_root(doc);

@@ -202,12 +202,17 @@ cli_result_parse(const struct cli_line *line, uint64_t *number, char **id,
     int *is_error)
 {
 	struct cli_text t = { 0 };
-	yyjson_doc *doc = line->s == NULL ? NULL : yyjson_read(line->s,
-	    line->n, YYJSON_READ_NUMBER_AS_RAW);
+	yyjson_read_err err = { 0 };
+	/* without INSITU it is only read */
+	yyjson_doc *doc = line->s == NULL ? NULL : yyjson_read_opts(
+	    (char *)(uintptr_t)line->s, line->n, YYJSON_READ_NUMBER_AS_RAW,
+	    NULL, &err);
 	yyjson_val *root = yyjson_doc_get_root(doc), *v;
 	int rc = -1;
 
 	*id = NULL;
+	if (err.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		die("out of memory");
 	if (!yyjson_is_obj(root) || read_number(root, number) < 0)
 		goto out;
 	v = yyjson_obj_get(root, "error");

@@ -111,6 +111,8 @@ parse(const char *json, size_t n, const char *what)
 	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
 	    YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
 
+	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		die("%s: out of memory", what);
 	if (doc == NULL)
 		die("%s: no JSON at byte %zu: %s", what, e.pos, e.msg);
 	return doc;
@@ -175,9 +177,8 @@ cli_request_add(struct cli_request *q, const char *role, const char *text,
 	if (bad < n)
 		die("%s: not UTF-8 at byte %zu", what, bad);
 	if (q->messages == NULL) {
-		q->messages = got(yyjson_mut_arr(q->doc));
-		yyjson_mut_obj_add_val(q->doc, q->root, "messages",
-		    q->messages);
+		q->messages = got(yyjson_mut_obj_add_arr(q->doc, q->root,
+		    "messages"));
 	}
 	last = yyjson_mut_arr_get_last(q->messages);
 	if (last != NULL && yyjson_mut_equals_str(

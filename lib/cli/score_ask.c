@@ -305,6 +305,8 @@ cli_scored_parse(const struct cli_score *r, const struct cli_line *line,
 	/* without INSITU it is only read */
 	doc = yyjson_read_opts((char *)(uintptr_t)line->s, line->n,
 	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, &err);
+	if (doc == NULL && err.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		die("out of memory");
 	if (doc == NULL)
 		cli_scored_fail(a.q, "invalid_json", "byte %zu: %s",
 		    err.pos + 1, err.msg);

@@ -145,8 +145,8 @@ pays(size_t n, size_t packed)
 
 /*
  * One frame of n bytes in dst; each plane ends a block, since one table of
- * codes for two of them would serve neither.  Returns its size, or 0 if it
- * does not fit in n bytes.
+ * codes for two of them would serve neither.  Returns its size, 0 if it does
+ * not fit in n bytes, or zstd's error.
  */
 static size_t
 compress(struct qwen_coder *c, unsigned char *dst, const unsigned char *src,
@@ -165,7 +165,7 @@ compress(struct qwen_coder *c, unsigned char *dst, const unsigned char *src,
 		left = ZSTD_compressStream2(c->cctx, &out, &in,
 		    i == planes ? ZSTD_e_end : ZSTD_e_flush);
 		if (left != 0)	/* no room, or an error */
-			return 0;
+			return ZSTD_isError(left) ? left : 0;
 	}
 	return out.pos;
 }
@@ -196,6 +196,8 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	if (width > 1)
 		src = c->planes;
 	packed = compress(c, buf, src, n, width, level);
+	if (ZSTD_isError(packed))	/* it has no other reason */
+		return qwen_oom(err);
 	if (packed == 0 || !pays(n, packed))
 		return 0;
 	*codec = width == 4 ? QWEN_CODEC_ZSTD4 :

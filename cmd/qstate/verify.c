@@ -84,6 +84,8 @@ qstate_verify(char *paths[])
 		path = qstate_file(*paths, &name);
 		bad = qwen_state_verify(path, qstate_opt.n_threads,
 		    &err) < 0;
+		if (bad && err.code == QWEN_ENOMEM)
+			cli_die_err(name, &err);
 		told(name, bad ? err.msg : NULL);
 		qstate_file_done();
 	}

@@ -341,8 +341,13 @@ verify_place(struct verify *v, const struct folder *f, const struct place *p,
 	if (v->n_tokens > n->from)
 		v->n_tokens = n->from;
 	if (check_file(v, f, p, path, &e) < 0) {
+		if (e.code == QWEN_ENOMEM) {
+			free(path);
+			free(below);
+			return qwen_oom(err);
+		}
 		v->bad++;
-		if (v->v->remove && e.code != QWEN_ENOMEM)
+		if (v->v->remove)
 			unlinkat(f->sc.fd, name, 0);
 		v->v->bad(v->v->arg, below, e.msg);
 	}

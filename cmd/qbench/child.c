@@ -37,6 +37,8 @@ ask_child(void (*child)(void *arg, int fd), void *arg, void *out, size_t size)
 	while (waitpid(pid, &status, 0) == -1)
 		if (errno != EINTR)
 			die("waitpid: %s", strerror(errno));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
+		exit(1);	/* it said why */
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		die("a process that was to measure failed");
 	return n;

@@ -121,6 +121,8 @@ MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 	amx_trap.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
+FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
+	$(B)/tests/faults/,preload.so inject))
 
 # Those that are installed; all, in the order in which they use each other.
 WINGS = qwen qwentext
@@ -238,7 +240,16 @@ check-long: deps arm64
 	@sh tests/deps.sh long
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
-tests: $(TESTS)
+tests: $(TESTS) $(FAULTS)
+
+# Allocations that fail: a library put before the C library's, and what runs
+# the tools with it.
+$(B)/tests/faults/preload.so: tests/faults/alloc.c tests/faults/alloc.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARN) -DFAULT_PRELOAD -o $@ $< -pthread
+$(B)/tests/faults/inject: tests/faults/inject.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<
 
 # arm64 from elsewhere: tests that need no other library, linked statically;
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* grammar.c - --grammar and --json-schema of every tool that chooses tokens. */
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -13,17 +14,13 @@ enum { GRAMMAR_MAX = 1 << 20 };
 static char *
 read_file(const char *path, size_t *n)
 {
-	char *text = malloc(GRAMMAR_MAX + 1);
-	FILE *f = fopen(path, "r");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text;
 
-	if (text == NULL)
-		die("out of memory");
-	if (f == NULL)
+	if (fd == -1)
 		die("%s: %s", path, strerror(errno));
-	*n = fread(text, 1, GRAMMAR_MAX + 1, f);
-	if (ferror(f))
-		die("%s: %s", path, strerror(errno));
-	fclose(f);
+	text = cli_read_fd(fd, path, n);
+	close(fd);
 	if (*n > GRAMMAR_MAX)
 		die("%s: more than %d bytes", path, GRAMMAR_MAX);
 	return text;
@@ -36,6 +33,7 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 	char *text;
 	int is_schema = c->schema != NULL;
 	size_t n, i;
+	int rc;
 
 	if (c->path != NULL && is_schema)
 		cli_usage("--grammar or --json-schema, not both");
@@ -44,14 +42,15 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 	if (c->path == NULL)
 		return;
 	text = read_file(c->path, &n);
-	if ((is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
-	    (&c->grammar, text, n, &err) < 0)
-		cli_die_err(c->path, &err);
+	rc = (is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
+	    (&c->grammar, text, n, &err);
 	/* FNV-1a */
 	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);
+	if (rc < 0)
+		cli_die_err(c->path, &err);
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, NULL));
 }
 

@@ -220,7 +220,8 @@ touch(int fd, const char *path, size_t bytes)
 
 	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
-		die("%s: cannot map: %s", path, strerror(errno));
+		die("%s: cannot map: %s", path, errno == ENOMEM ?
+		    "out of memory" : strerror(errno));
 #ifdef MADV_HUGEPAGE
 	(void)madvise(map, bytes, MADV_HUGEPAGE);
 #endif

@@ -39,7 +39,10 @@ cli_store_open(struct cli_store *o)
 	struct qwen_store *st = NULL;
 	struct qwen_err err;
 
-	if (o->dir != NULL && qwen_store_open(&st, &how, &err) < 0)
-		cli_note("store %s: %s; going on without it", o->dir, err.msg);
-	return st;
+	if (o->dir == NULL || qwen_store_open(&st, &how, &err) == 0)
+		return st;
+	if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	cli_note("store %s: %s; going on without it", o->dir, err.msg);
+	return NULL;
 }

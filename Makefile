@@ -247,6 +247,12 @@ tests: $(TESTS) $(FAULTS)
 $(B)/tests/faults/preload.so: tests/faults/alloc.c tests/faults/alloc.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARN) -DFAULT_PRELOAD -o $@ $< -pthread
+comma := ,
+# Between the library and the allocator of the test that has it fail.
+$(B)/tests/unit/out_of_memory: $(B)/tests/faults/alloc.o
+$(B)/tests/unit/out_of_memory: LIBS += $(B)/tests/faults/alloc.o \
+	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc posix_memalign \
+	aligned_alloc free strdup mmap)
 $(B)/tests/faults/inject: tests/faults/inject.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<

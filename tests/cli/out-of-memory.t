@@ -141,6 +141,6 @@ cat >commands <<'EOF'
 ../text qchat -n 3 --template qwen3 --system Brief
 EOF
 FAULTS=${QPIPE_LONG:+8192}
-FAULTS=${FAULTS:-20}; export FAULTS
+FAULTS=${FAULTS:-12}; export FAULTS
 set +e
 exec "$inject" "$preload" commands

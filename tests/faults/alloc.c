@@ -44,17 +44,29 @@ void *__libc_memalign(size_t, size_t);
 #define real_malloc	__libc_malloc
 #define real_calloc	__libc_calloc
 #define real_realloc	__libc_realloc
+#define real_aligned_alloc __libc_memalign
 #else
 #define OURS(name)	__wrap_##name
 #define SKIP		2
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);
 void *__real_realloc(void *, size_t);
+void *__real_aligned_alloc(size_t, size_t);
 int __real_posix_memalign(void **, size_t, size_t);
 void __real_free(void *);
+void *__real_mmap(void *, size_t, int, int, int, off_t);
+void *__wrap_malloc(size_t);
+void *__wrap_calloc(size_t, size_t);
+void *__wrap_realloc(void *, size_t);
+void *__wrap_aligned_alloc(size_t, size_t);
+int __wrap_posix_memalign(void **, size_t, size_t);
+void __wrap_free(void *);
+char *__wrap_strdup(const char *);
+void *__wrap_mmap(void *, size_t, int, int, int, off_t);
 #define real_malloc	__real_malloc
 #define real_calloc	__real_calloc
 #define real_realloc	__real_realloc
+#define real_aligned_alloc __real_aligned_alloc
 #endif
 
 static struct place {
@@ -202,13 +214,13 @@ OURS(posix_memalign)(void **out, size_t align, size_t n)
 	return 0;
 }
 
-#ifdef FAULT_PRELOAD
-
 void *
-aligned_alloc(size_t align, size_t n)
+OURS(aligned_alloc)(size_t align, size_t n)
 {
-	return met() ? NULL : __libc_memalign(align, n);
+	return met() ? NULL : count(real_aligned_alloc(align, n));
 }
+
+#ifdef FAULT_PRELOAD
 
 /* Maps of files too: the address space is memory. */
 void *
@@ -279,7 +291,7 @@ OURS(free)(void *p)
 }
 
 void *__real_mmap(void *, size_t, int, int, int, off_t);
-int __real_munmap(void *, size_t);
+
 
 void *
 OURS(mmap)(void *p, size_t n, int prot, int flags, int fd, off_t at)

@@ -46,11 +46,33 @@ int qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err);
 void qwen_sampler_free(struct qwen_sampler *s);
 
 /*
+ * Another sampler of the same options, ending and masked tokens, CPU level,
+ * pieces and constraint (which are not copied), that has not begun.
+ */
+int qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
+    struct qwen_err *err);
+
+/*
  * Set an option from text, before begin; NULL sets a flag.  QWEN_EUNSUP if no
  * method has it, QWEN_ERANGE for a bad value.
  */
 int qwen_sampler_set(struct qwen_sampler *s, const char *name,
     const char *text, struct qwen_err *err);
+
+/* Set an option back to its default, before begin. */
+void qwen_sampler_reset(struct qwen_sampler *s, const char *name);
+
+/* The value of an option that is a number; NaN if there is none of that name. */
+double qwen_sampler_number(const struct qwen_sampler *s, const char *name);
+
+/* That of "seed", all of its 64 bits. */
+uint64_t qwen_sampler_seed(const struct qwen_sampler *s);
+
+/*
+ * Whether all that it would ever do is to take the best token of each row, the
+ * lowest id among equals: then none is needed.
+ */
+int qwen_sampler_is_greedy(const struct qwen_sampler *s);
 
 /*
  * What differs from the defaults, "temp=0.7 top-k=40"; length as snprintf.  In

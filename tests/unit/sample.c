@@ -484,6 +484,101 @@ test_options(void)
 	qwen_sampler_free(s);
 }
 
+/* "temp=0.7" into one that has not begun. */
+static struct qwen_sampler *
+fresh(const char *opts)
+{
+	struct qwen_sampler *s;
+	struct qwen_err err;
+
+	if (qwen_sampler_new(&s, &err) < 0 ||
+	    qwen_sampler_read(s, opts, &err) < 0)
+		abort();
+	return s;
+}
+
+static void
+test_copy(void)
+{
+	const char *opts = "seed=18446744073709551615 stop=a stop=b%20c "
+	    "logit-bias=2=-inf top-k=5 temp=0.7";
+	struct qwen_sampler *s = fresh(opts), *t;
+	struct qwen_err err;
+	float row[N];
+	int32_t mask = 0;
+	char buf[200];
+	uint64_t pos;
+	int same = 1;
+
+	ok(qwen_sampler_seed(s) == UINT64_MAX &&
+	    qwen_sampler_number(s, "temp") == 0.7 &&
+	    qwen_sampler_number(s, "top-k") == 5 &&
+	    qwen_sampler_number(s, "min-tokens") == 0, "values of options");
+	ok(isnan(qwen_sampler_number(s, "stop")) &&
+	    isnan(qwen_sampler_number(s, "no-such")), "and none of others");
+	if (qwen_sampler_mask(s, &mask, 1, &err) < 0 ||
+	    qwen_sampler_copy(&t, s, &err) < 0)
+		abort();
+	qwen_sampler_describe(t, buf, sizeof buf);
+	ok(strcmp(buf, opts) == 0, "a copy has the options: %s", buf);
+	qwen_sampler_reset(s, "stop");
+	qwen_sampler_reset(s, "temp");
+	qwen_sampler_reset(s, "no-such");
+	qwen_sampler_describe(s, buf, sizeof buf);
+	ok(strcmp(buf, "seed=18446744073709551615 logit-bias=2=-inf top-k=5")
+	    == 0 && qwen_sampler_text(t, "stop", 1) != NULL,
+	    "of its own; two are back at their defaults: %s", buf);
+	qwen_sampler_free(s);
+	qwen_sampler_reset(t, "stop");
+	s = fresh("seed=18446744073709551615 logit-bias=2=-inf top-k=5 "
+	    "temp=0.7");
+	known_row(row);
+	if (qwen_sampler_mask(s, &mask, 1, &err) < 0 ||
+	    qwen_sampler_begin(s, N, &err) < 0 ||
+	    qwen_sampler_begin(t, N, &err) < 0)
+		abort();
+	for (pos = 0; pos < 500; pos++) {
+		int32_t id = choose(t, row, N, pos);
+
+		same &= id == choose(s, row, N, pos) && id != 0 && id != 2;
+	}
+	ok(same, "and masks the same tokens, and draws the same");
+	qwen_sampler_free(s);
+	qwen_sampler_free(t);
+}
+
+static void
+test_is_greedy(void)
+{
+	static const struct {
+		const char	*opts;
+		int		 greedy;
+	} c[] = {
+		{ "", 1 }, { "seed=7", 1 }, { "temp=0 top-k=40", 1 },
+		{ "greedy=1 temp=2", 1 }, { "temp=0.1", 0 },
+		{ "repeat-penalty=1.1", 0 }, { "logit-bias=1=2", 0 },
+		{ "min-tokens=2", 0 }, { "stop=x", 0 }, { "think-max=4", 0 },
+		{ "chain=top-k temp=1", 0 },
+	};
+	struct qwen_sampler *s;
+	struct qwen_err err;
+	int32_t mask = 3;
+	size_t i;
+
+	for (i = 0; i < sizeof c / sizeof c[0]; i++) {
+		s = fresh(c[i].opts);
+		ok(qwen_sampler_is_greedy(s) == c[i].greedy,
+		    "%s \"%s\" takes the best token and nothing else",
+		    c[i].greedy ? "with" : "not with", c[i].opts);
+		if (qwen_sampler_mask(s, &mask, 1, &err) < 0)
+			abort();
+		if (i == 0)
+			ok(!qwen_sampler_is_greedy(s),
+			    "nor where a token is masked");
+		qwen_sampler_free(s);
+	}
+}
+
 static void
 test_top(void)
 {
@@ -523,6 +618,8 @@ main(void)
 	test_mask();
 	test_penalties();
 	test_options();
+	test_copy();
+	test_is_greedy();
 	test_top();
 	return done_testing();
 }

@@ -154,20 +154,22 @@ takes_part(const struct qwen_slot *s, int draws)
 }
 
 /* What applies, in its order: the fixed ones, the chain, or half and greedy. */
-int
-qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
+static int
+arrange(const struct qwen_sampler *s, struct qwen_slot **run,
+    struct qwen_err *err)
 {
 	struct qwen_slot *chain[N_METHODS], *greedy = NULL;
-	int n = movable(s, chain, err), i, draws = 0;
+	/* they are only pointed to */
+	struct qwen_slot *all = ((struct qwen_sampler *)(uintptr_t)s)->slot;
+	int n = movable(s, chain, err), n_run = 0, i, draws = 0;
 
 	if (n < 0)
 		return -1;
-	s->n_run = 0;
 	for (i = 0; i < (int)N_METHODS; i++) {
-		struct qwen_slot *slot = &s->slot[i];
+		struct qwen_slot *slot = &all[i];
 
 		if (slot->m->rank <= QWEN_RANK_FIXED && slot->m->active(slot->v))
-			s->run[s->n_run++] = slot;
+			run[n_run++] = slot;
 		if (is(slot, QWEN_RANK_GREEDY) && slot->m->active(slot->v))
 			greedy = slot;
 	}
@@ -176,27 +178,54 @@ qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
 	for (i = 0; i < n; i++) {
 		if (takes_part(chain[i], draws) && (greedy == NULL ||
 		    chain[i]->m->rank < QWEN_RANK_GREEDY))
-			s->run[s->n_run++] = chain[i];
+			run[n_run++] = chain[i];
 	}
 	if (greedy != NULL)
-		s->run[s->n_run++] = greedy;
-	return 0;
+		run[n_run++] = greedy;
+	return n_run;
+}
+
+int
+qwen_chain_arrange(struct qwen_sampler *s, struct qwen_err *err)
+{
+	int n = arrange(s, s->run, err);
+
+	s->n_run = n < 0 ? 0 : (size_t)n;
+	return n < 0 ? -1 : 0;
 }
 
 /* Whether nothing comes before the best token is taken that could change it. */
-int
-qwen_chain_is_greedy(const struct qwen_sampler *s)
+static int
+takes_best(struct qwen_slot *const *run, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < s->n_run; i++) {
-		const struct qwen_slot *slot = s->run[i];
-
-		if (is(slot, QWEN_RANK_GREEDY) ||
-		    (is(slot, QWEN_RANK_TEMPERATURE) && slot->v[0].d == 0))
+	for (i = 0; i < n; i++) {
+		if (is(run[i], QWEN_RANK_GREEDY) ||
+		    (is(run[i], QWEN_RANK_TEMPERATURE) && run[i]->v[0].d == 0))
 			return 1;
-		if (!slot->m->keeps_best)
+		if (!run[i]->m->keeps_best)
 			return 0;
 	}
 	return 0;
+}
+
+int
+qwen_chain_is_greedy(const struct qwen_sampler *s)
+{
+	return takes_best(s->run, s->n_run);
+}
+
+int
+qwen_sampler_is_greedy(const struct qwen_sampler *s)
+{
+	struct qwen_slot *run[N_METHODS];
+	int n = arrange(s, run, NULL), i;
+
+	for (i = 0; i < n; i++) {
+		if (run[i]->m->force != NULL || run[i]->m->stops != NULL)
+			return 0;
+	}
+	return n > 0 && s->n_masked == 0 && s->constraint.ops == NULL &&
+	    takes_best(run, (size_t)n);
 }

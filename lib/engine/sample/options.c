@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* options.c - the options of all methods, and their values from text. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,47 +177,104 @@ set_text(struct qwen_sampler *s, size_t i, const char *text,
 	return 0;
 }
 
+/* Where the option of that name is among all; their number if nowhere. */
+static size_t
+find(const char *name)
+{
+	const struct qwen_sample_opt *o;
+	size_t i;
+
+	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
+		if (strcmp(o->name, name) == 0)
+			break;
+	}
+	return i;
+}
+
 int
 qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
     struct qwen_err *err)
 {
-	const struct qwen_sample_opt *o;
+	size_t i = find(name);
+	const struct qwen_sample_opt *o = qwen_sample_opt(i);
 	union qwen_sample_value v = { 0 };
-	size_t i, n = qwen_sample_n_opts();
 
-	for (i = 0; i < n; i++) {
-		o = qwen_sample_opt(i);
-		if (strcmp(o->name, name) != 0)
-			continue;
-		if (s->n_vocab != 0)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "set after the first token");
-		if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
-			text = "1";
-		if (text == NULL)
-			return qwen_fail(err, QWEN_ERANGE,
-			    "a value is missing");
-		if (qwen_sample_is_text(o))
-			return set_text(s, i, text, err);
-		if (parse(o, text, &v, err) < 0)
-			return -1;
-		s->v[i] = v;
-		return 0;
-	}
-	return qwen_fail(err, QWEN_EUNSUP,
-	    "no sampling method has the option %.60s", name);
+	if (o == NULL)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "no sampling method has the option %.60s", name);
+	if (s->n_vocab != 0)
+		return qwen_fail(err, QWEN_ERANGE, "set after the first token");
+	if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
+		text = "1";
+	if (text == NULL)
+		return qwen_fail(err, QWEN_ERANGE, "a value is missing");
+	if (qwen_sample_is_text(o))
+		return set_text(s, i, text, err);
+	if (parse(o, text, &v, err) < 0)
+		return -1;
+	s->v[i] = v;
+	return 0;
+}
+
+void
+qwen_sampler_reset(struct qwen_sampler *s, const char *name)
+{
+	size_t i = find(name);
+	const struct qwen_sample_opt *o = qwen_sample_opt(i);
+
+	if (o == NULL)
+		return;
+	if (qwen_sample_is_text(o))
+		qwen_sample_free_list(&s->v[i].list);
+	s->v[i] = qwen_sample_initial(o);
+}
+
+uint64_t
+qwen_sampler_seed(const struct qwen_sampler *s)
+{
+	return s->v[SEED].u;
+}
+
+double
+qwen_sampler_number(const struct qwen_sampler *s, const char *name)
+{
+	size_t i = find(name);
+	const struct qwen_sample_opt *o = qwen_sample_opt(i);
+
+	if (o == NULL || qwen_sample_is_text(o))
+		return NAN;
+	if (o->type == QWEN_SAMPLE_REAL)
+		return s->v[i].d;
+	return o->type == QWEN_SAMPLE_UINT ? (double)s->v[i].u :
+	    (double)s->v[i].i;
 }
 
 const char *
 qwen_sampler_text(const struct qwen_sampler *s, const char *name, size_t i)
 {
-	const struct qwen_sample_opt *o;
-	size_t k;
+	size_t k = find(name);
+	const struct qwen_sample_opt *o = qwen_sample_opt(k);
 
-	for (k = 0; (o = qwen_sample_opt(k)) != NULL; k++) {
-		if (strcmp(o->name, name) == 0)
-			return qwen_sample_is_text(o) && i < s->v[k].list.n ?
-			    s->v[k].list.text[i] : NULL;
+	return o != NULL && qwen_sample_is_text(o) && i < s->v[k].list.n ?
+	    s->v[k].list.text[i] : NULL;
+}
+
+/* The options' values; those of to are the defaults. */
+int
+qwen_sample_copy_options(struct qwen_sampler *to,
+    const struct qwen_sampler *from, struct qwen_err *err)
+{
+	const struct qwen_sample_opt *o;
+	size_t i, k;
+
+	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
+		if (!qwen_sample_is_text(o))
+			to->v[i] = from->v[i];
+		for (k = 0; qwen_sample_is_text(o) && k < from->v[i].list.n;
+		    k++) {
+			if (set_text(to, i, from->v[i].list.text[k], err) < 0)
+				return -1;
+		}
 	}
-	return NULL;
+	return 0;
 }

@@ -135,6 +135,28 @@ qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
 }
 
 int
+qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
+    struct qwen_err *err)
+{
+	struct qwen_sampler *s;
+
+	*out = NULL;
+	if (qwen_sampler_new(&s, err) < 0)
+		return -1;
+	s->features = from->features;
+	s->pieces = from->pieces;
+	s->constraint = from->constraint;
+	if (qwen_sample_copy_options(s, from, err) < 0 ||
+	    qwen_sampler_eog(s, from->eog, from->n_eog, err) < 0 ||
+	    qwen_sampler_mask(s, from->masked, from->n_masked, err) < 0) {
+		qwen_sampler_free(s);
+		return -1;
+	}
+	*out = s;
+	return 0;
+}
+
+int
 qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
     struct qwen_err *err)
 {

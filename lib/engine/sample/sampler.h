@@ -64,6 +64,10 @@ int qwen_sample_differs(const struct qwen_sample_opt *o,
 int qwen_sample_is_text(const struct qwen_sample_opt *o);
 void qwen_sample_free_list(struct qwen_sample_list *l);
 
+/* The options' values; those of to are the defaults. */
+int qwen_sample_copy_options(struct qwen_sampler *to,
+    const struct qwen_sampler *from, struct qwen_err *err);
+
 /* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
 int qwen_chain_read(const char *text, struct qwen_slot *slot,
     struct qwen_slot **out, struct qwen_err *err);

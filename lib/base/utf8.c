@@ -108,3 +108,18 @@ qwen_json_char(const char *s, size_t n, size_t *used, char out[QWEN_JSON_CHAR])
 	memcpy(out, s, (size_t)len);
 	return (size_t)len;
 }
+
+int
+qwen_hex_read(const char *s, size_t n, uint32_t *out)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	const char *at;
+
+	for (*out = 0; n > 0; n--, s++) {
+		if ((at = memchr(digits, *s, sizeof digits - 1)) == NULL)
+			return -1;
+		*out = *out * 16 + (uint32_t)(at - digits < 16 ? at - digits :
+		    at - digits - 6);
+	}
+	return 0;
+}

@@ -19,4 +19,7 @@ enum { QWEN_JSON_CHAR = 6 };	/* bytes that one character takes at most */
 size_t qwen_json_char(const char *s, size_t n, size_t *used,
     char out[QWEN_JSON_CHAR]);
 
+/* n hexadecimal digits, 8 at most, as a number; -1 if one of them is none. */
+int qwen_hex_read(const char *s, size_t n, uint32_t *out);
+
 #endif

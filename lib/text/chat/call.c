@@ -57,18 +57,6 @@ at_tag(const struct qwen_reply *r, const char *tag)
 	    r->text.n - r->call.at, tag);
 }
 
-static char *
-copy(const char *s, size_t n)
-{
-	char *p = malloc(n + 1);
-
-	if (p != NULL) {
-		memcpy(p, s, n);
-		p[n] = '\0';
-	}
-	return p;
-}
-
 /*
  * <tag=NAME> at c->at: past it, with the name in *name.  1, 0 if more text must
  * come, -1 if there was no memory; or it is no tag, and the call is bad.
@@ -90,7 +78,7 @@ named_tag(struct qwen_reply *r, const char *tag, char **name)
 	if (i == 0)
 		return bad(c);
 	free(*name);
-	*name = copy(s, i);
+	*name = strndup(s, i);
 	if (*name == NULL)
 		return -1;
 	c->at += strlen(tag) + i + 1;
@@ -151,7 +139,7 @@ json_whole(struct qwen_reply *r, struct qwen_err *err)
 		yyjson_doc_free(d);
 		return bad(c);
 	}
-	c->name = copy(yyjson_get_str(name), yyjson_get_len(name));
+	c->name = strdup(yyjson_get_str(name));
 	c->args = yyjson_mut_doc_new(NULL);
 	v = c->args == NULL ? NULL : yyjson_val_mut_copy(c->args, args);
 	yyjson_doc_free(d);

@@ -18,23 +18,15 @@ append(struct chat_tail *t, struct chat_node *n)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- literals */
-
-static int
-hex(const char *s, const char *end, int digits, uint32_t *c)
+/* No node, for this reason. */
+static struct chat_node *
+none(struct chat_parser *p, const char *what)
 {
-	char buf[9] = "";
-	int i;
-
-	for (i = 0; i < digits; i++) {
-		if (s + i >= end || strchr("0123456789abcdefABCDEF",
-		    s[i]) == NULL || s[i] == '\0')
-			return -1;
-		buf[i] = s[i];
-	}
-	*c = (uint32_t)strtoul(buf, NULL, 16);
-	return *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000) ? -1 : 0;
+	qwen_chat_parse_fail(p, "%s", what);
+	return NULL;
 }
+
+/* ---------------------------------------------------------------- literals */
 
 /* The escape whose letter is at *s: what it stands for goes to out. */
 static size_t
@@ -55,7 +47,9 @@ escape(const char **s, const char *end, char *out)
 		++*s;
 		return 0;
 	}
-	if (digits > 0 && hex(*s + 1, end, digits, &c) == 0) {
+	if (digits > 0 && digits < end - *s &&
+	    qwen_hex_read(*s + 1, (size_t)digits, &c) == 0 && c <= 0x10ffff &&
+	    (c < 0xd800 || c >= 0xe000)) {
 		*s += 1 + digits;
 		return qwen_utf8_write(c, out);
 	}
@@ -111,11 +105,9 @@ number(struct chat_parser *p)
 	} else {
 		for (; *s != '\0'; s++) {
 			if (*s != '_' && (__builtin_mul_overflow(i, 10, &i) ||
-			    __builtin_add_overflow(i, *s - '0', &i))) {
-				qwen_chat_parse_fail(p, "an integer over 64 "
+			    __builtin_add_overflow(i, *s - '0', &i)))
+				return none(p, "an integer over 64 "
 				    "bits");
-				return NULL;
-			}
 		}
 		n->value = chat_int(i);
 	}
@@ -226,8 +218,7 @@ primary(struct chat_parser *p)
 		return dict(p);
 	if (qwen_chat_is_sign(p, "("))
 		return bracket(p);
-	qwen_chat_parse_fail(p, "an expression was expected");
-	return NULL;
+	return none(p, "an expression was expected");
 }
 
 /* ------------------------------------------------------- what follows a value */
@@ -290,10 +281,8 @@ subscript(struct chat_parser *p, struct chat_node *a)
 		if (qwen_chat_advance(p) < 0)
 			return NULL;
 	}
-	if (n->kind == CHAT_K_ITEM && n->b == NULL) {
-		qwen_chat_parse_fail(p, "nothing between the brackets");
-		return NULL;
-	}
+	if (n->kind == CHAT_K_ITEM && n->b == NULL)
+		return none(p, "nothing between the brackets");
 	return qwen_chat_expect(p, "]") < 0 ? NULL : n;
 }
 
@@ -310,10 +299,8 @@ attribute(struct chat_parser *p, struct chat_node *a)
 		n->b = number(p);
 		return n->b == NULL ? NULL : n;
 	}
-	if (p->l.type != CHAT_T_NAME) {
-		qwen_chat_parse_fail(p, "a name was expected");
-		return NULL;
-	}
+	if (p->l.type != CHAT_T_NAME)
+		return none(p, "a name was expected");
 	n->a = a;
 	n->name = qwen_chat_word(p);
 	return n->name == NULL || qwen_chat_advance(p) < 0 ? NULL : n;
@@ -668,17 +655,13 @@ qwen_chat_target(struct chat_parser *p)
 	struct chat_tail tail = { NULL };
 
 	for (;;) {
-		if (p->l.type != CHAT_T_NAME) {
-			qwen_chat_parse_fail(p, "a name was expected");
-			return NULL;
-		}
+		if (p->l.type != CHAT_T_NAME)
+			return none(p, "a name was expected");
 		n = name(p);
 		if (n == NULL)
 			return NULL;
-		if (n->kind != CHAT_K_NAME) {
-			qwen_chat_parse_fail(p, "this cannot be set");
-			return NULL;
-		}
+		if (n->kind != CHAT_K_NAME)
+			return none(p, "this cannot be set");
 		if (tuple == NULL && qwen_chat_is_sign(p, "."))
 			return attribute(p, n);
 		if (tuple == NULL && !qwen_chat_is_sign(p, ","))

@@ -252,6 +252,21 @@ put_text(struct qwen_reply *r, const unsigned char *p, size_t n,
 
 /* -------------------------------------------------------------- public part */
 
+static int
+read_tools(struct qwen_reply *r, struct qwen_err *err)
+{
+	yyjson_val *list;
+
+	if (qwen_chat_read(&r->tools, r->opts.tools, r->opts.n_tools, "tools",
+	    err) < 0)
+		return -1;
+	list = yyjson_doc_get_root(r->tools);
+	if (!yyjson_is_arr(list) && !yyjson_is_null(list))
+		return qwen_fail(err, QWEN_EFORMAT, "tools: no JSON list");
+	r->has_tools = yyjson_arr_size(list) > 0;
+	return 0;
+}
+
 int
 qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
     const struct qwen_reply_opts *opts, struct qwen_err *err)
@@ -272,27 +287,14 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	r->doc = yyjson_mut_doc_new(NULL);
 	r->calls = yyjson_mut_arr(r->doc);
 	r->unparsed = yyjson_mut_arr(r->doc);
-	if (r->calls == NULL || r->unparsed == NULL) {
-		qwen_reply_free(r);
-		return qwen_oom(err);
+	if (r->calls == NULL || r->unparsed == NULL)
+		qwen_oom(err);
+	else if (opts->tools == NULL || read_tools(r, err) == 0) {
+		*out = r;
+		return 0;
 	}
-	if (opts->tools != NULL) {
-		if (qwen_chat_read(&r->tools, opts->tools, opts->n_tools,
-		    "tools", err) < 0) {
-			qwen_reply_free(r);
-			return -1;
-		}
-		if (!yyjson_is_arr(yyjson_doc_get_root(r->tools)) &&
-		    !yyjson_is_null(yyjson_doc_get_root(r->tools))) {
-			qwen_reply_free(r);
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "tools: no JSON list");
-		}
-		r->has_tools =
-		    yyjson_arr_size(yyjson_doc_get_root(r->tools)) > 0;
-	}
-	*out = r;
-	return 0;
+	qwen_reply_free(r);
+	return -1;
 }
 
 int

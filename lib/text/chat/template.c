@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* template.c - templates from names, files and texts, and what they render. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,12 +50,6 @@ normalise(char *s, size_t n)
 	return k;
 }
 
-static int
-contains(const char *s, const char *what)
-{
-	return strstr(s, what) != NULL;
-}
-
 int
 qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err)
@@ -65,54 +60,36 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 	if (n > CHAT_TEMPLATE_MAX)
 		return qwen_fail(err, QWEN_EUNSUP, "chat template of %zu "
 		    "bytes; at most %d are read", n, CHAT_TEMPLATE_MAX);
-	t = calloc(1, sizeof *t);
-	if (t == NULL)
+	if ((t = calloc(1, sizeof *t)) == NULL)
 		return qwen_oom(err);
 	t->mem.max = PARSE_MEMORY;
 	t->source = malloc(n + 1);
-	if (t->source == NULL) {
-		qwen_template_close(t);
-		return qwen_oom(err);
+	if (t->source == NULL)
+		qwen_oom(err);
+	else {
+		memcpy(t->source, source, n);
+		n = normalise(t->source, n);
+		t->source[n] = '\0';
 	}
-	memcpy(t->source, source, n);
-	n = normalise(t->source, n);
-	t->source[n] = '\0';
-	if (qwen_chat_parse(t, t->source, n, err) < 0) {
+	if (t->source == NULL || qwen_chat_parse(t, t->source, n, err) < 0) {
 		qwen_template_close(t);
 		return -1;
 	}
-	t->xml = contains(t->source, "<function=");
-	t->json = !t->xml && contains(t->source, "<tool_call>");
-	t->thinks = contains(t->source, "<think>");
+	t->xml = strstr(t->source, "<function=") != NULL;
+	t->json = !t->xml && strstr(t->source, "<tool_call>") != NULL;
+	t->thinks = strstr(t->source, "<think>") != NULL;
 	t->parsed_arguments = t->xml &&
-	    !contains(t->source, "arguments is string");
+	    strstr(t->source, "arguments is string") == NULL;
 	*out = t;
 	return 0;
-}
-
-static void
-list_names(char *s, size_t size)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < sizeof builtin / sizeof *builtin &&
-	    n + strlen(builtin[i].name) + 3 < size; i++) {
-		if (i > 0) {
-			memcpy(s + n, ", ", 2);
-			n += 2;
-		}
-		memcpy(s + n, builtin[i].name, strlen(builtin[i].name));
-		n += strlen(builtin[i].name);
-	}
-	s[n] = '\0';
 }
 
 int
 qwen_template_open(struct qwen_template **out, const char *name,
     struct qwen_err *err)
 {
-	char names[160];
-	size_t i;
+	char names[160] = "";
+	size_t i, n = 0;
 
 	*out = NULL;
 	for (i = 0; i < sizeof builtin / sizeof *builtin; i++) {
@@ -120,7 +97,10 @@ qwen_template_open(struct qwen_template **out, const char *name,
 			return qwen_template_open_text(out, builtin[i].source,
 			    strlen(builtin[i].source), err);
 	}
-	list_names(names, sizeof names);
+	for (i = 0; i < sizeof builtin / sizeof *builtin &&
+	    n < sizeof names; i++)
+		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
+		    i > 0 ? ", " : "", builtin[i].name);
 	return qwen_fail(err, QWEN_EUNSUP, "there is no template '%.40s'; "
 	    "known are %s", name, names);
 }

@@ -116,6 +116,15 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 
 /* -------------------------------------------------------- text that grows */
 
+static void
+copy_from(unsigned char *to, const struct chat_text *t)
+{
+	if (t->from == NULL || t->from == qwen_chat_own)
+		memset(to, t->from != NULL, t->n);
+	else
+		memcpy(to, t->from, t->n);
+}
+
 static int
 reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 {
@@ -146,10 +155,7 @@ qwen_chat_put(struct chat_run *r, struct chat_buf *b,
 		return;
 	}
 	memcpy(b->s + b->n, t->s, t->n);
-	if (t->from == NULL || t->from == qwen_chat_own)
-		memset(b->from + b->n, t->from != NULL, t->n);
-	else
-		memcpy(b->from + b->n, t->from, t->n);
+	copy_from(b->from + b->n, t);
 	b->n += t->n;
 }
 
@@ -241,12 +247,8 @@ qwen_chat_join(struct chat_run *r, const struct chat_text *a,
 	}
 	for (i = 0; i < 2; at += part[i++]->n) {
 		memcpy(s + at, part[i]->s, part[i]->n);
-		if (from == NULL)
-			continue;
-		if (part[i]->from == NULL || part[i]->from == qwen_chat_own)
-			memset(from + at, part[i]->from != NULL, part[i]->n);
-		else
-			memcpy(from + at, part[i]->from, part[i]->n);
+		if (from != NULL)
+			copy_from(from + at, part[i]);
 	}
 	t.s = s;
 	t.from = from != NULL ? from : a->from;

@@ -51,21 +51,32 @@ fail(const struct parser *p, const char *what)
 	return qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
 }
 
+/* No part, for this reason: what is none is UINT32_MAX. */
+static uint32_t
+none(const struct parser *p, const char *what)
+{
+	fail(p, what);
+	return UINT32_MAX;
+}
+
+static uint32_t
+no_memory(const struct parser *p)
+{
+	qwen_oom(p->err);
+	return UINT32_MAX;
+}
+
 /* ----------------------------------------------------------------- reading */
 
 /* A part, or UINT32_MAX. */
 static uint32_t
 make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 {
-	if (p->n_ast >= QWEN_GRAMMAR_NODES) {
-		fail(p, "the grammar is too large");
-		return UINT32_MAX;
-	}
+	if (p->n_ast >= QWEN_GRAMMAR_NODES)
+		return none(p, "the grammar is too large");
 	if (qwen_grow(&p->ast, &p->cap_ast, p->n_ast + 1,
-	    sizeof *p->ast) < 0) {
-		qwen_oom(p->err);
-		return UINT32_MAX;
-	}
+	    sizeof *p->ast) < 0)
+		return no_memory(p);
 	p->ast[p->n_ast] = (struct ast){ .kind = kind, .a = a, .b = b };
 	return (uint32_t)p->n_ast++;
 }
@@ -78,6 +89,12 @@ add_range(struct parser *p, uint32_t lo, uint32_t hi)
 		return qwen_oom(p->err);
 	p->range[p->n_range++] = (struct range){ lo, hi };
 	return 0;
+}
+
+static int
+next_is(const struct parser *p, char c)
+{
+	return p->i < p->n && p->s[p->i] == c;
 }
 
 /* White space and comments; where a rule ends, not beyond a line. */
@@ -118,15 +135,11 @@ find_rule(struct parser *p, const char *name, size_t len)
 		    memcmp(g->rule[i].name, name, len) == 0)
 			return (uint32_t)i;
 	}
-	if (g->n_rules >= QWEN_GRAMMAR_RULES) {
-		fail(p, "too many rules");
-		return UINT32_MAX;
-	}
+	if (g->n_rules >= QWEN_GRAMMAR_RULES)
+		return none(p, "too many rules");
 	if (qwen_grow(&g->rule, &g->cap_rules, g->n_rules + 1,
-	    sizeof *g->rule) < 0 || (copy = qwen_alloc(len + 1, 1)) == NULL) {
-		qwen_oom(p->err);
-		return UINT32_MAX;
-	}
+	    sizeof *g->rule) < 0 || (copy = qwen_alloc(len + 1, 1)) == NULL)
+		return no_memory(p);
 	memcpy(copy, name, len);
 	g->rule[g->n_rules] = (struct qwen_grule){ .name = copy, .len = len };
 	return (uint32_t)g->n_rules++;
@@ -144,18 +157,12 @@ name_here(const struct parser *p)
 }
 
 static int
-hex(struct parser *p, int digits, uint32_t *out)
+hex(struct parser *p, size_t digits, uint32_t *out)
 {
-	static const char all[] = "0123456789abcdefABCDEF";
-	const char *at;
-
-	for (*out = 0; digits > 0; digits--, p->i++) {
-		if (p->i >= p->n || p->s[p->i] == '\0' ||
-		    (at = strchr(all, p->s[p->i])) == NULL)
-			return fail(p, "a hexadecimal digit is missing");
-		*out = *out * 16 + (uint32_t)(at - all < 16 ? at - all :
-		    at - all - 6);
-	}
+	if (digits > p->n - p->i ||
+	    qwen_hex_read(p->s + p->i, digits, out) < 0)
+		return fail(p, "a hexadecimal digit is missing");
+	p->i += digits;
 	return 0;
 }
 
@@ -208,7 +215,7 @@ literal(struct parser *p)
 {
 	uint32_t all = 0, c, one;
 
-	for (p->i++; p->i < p->n && p->s[p->i] != '"'; ) {
+	for (p->i++; !next_is(p, '"'); ) {
 		if (character(p, &c) < 0 || add_range(p, c, c) < 0)
 			return UINT32_MAX;
 		one = make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
@@ -216,10 +223,6 @@ literal(struct parser *p)
 			one = make(p, AST_CAT, all, one);
 		if ((all = one) == UINT32_MAX)
 			return UINT32_MAX;
-	}
-	if (p->i >= p->n) {
-		fail(p, "a quote is not closed");
-		return UINT32_MAX;
 	}
 	p->i++;
 	return all;
@@ -239,7 +242,7 @@ settle(struct parser *p, size_t first, int outside)
 {
 	size_t n = p->n_range - first, i, m = 0;
 	struct range *r = n > 0 ? p->range + first : NULL;
-	uint32_t from = 0;
+	uint32_t from = 0, lo, hi;
 
 	if (n > 0)
 		qsort(r, n, sizeof *r, compare_range);
@@ -254,8 +257,8 @@ settle(struct parser *p, size_t first, int outside)
 	if (!outside)
 		return 0;
 	for (i = 0; i < m; i++) {
-		uint32_t lo = p->range[first + i].lo, hi = p->range[first + i].hi;
-
+		lo = p->range[first + i].lo;
+		hi = p->range[first + i].hi;
 		if (lo > from && add_range(p, from, lo - 1) < 0)
 			return -1;
 		from = hi + 1;
@@ -276,36 +279,28 @@ class(struct parser *p)
 	int outside;
 
 	p->i++;
-	outside = p->i < p->n && p->s[p->i] == '^';
+	outside = next_is(p, '^');
 	p->i += (size_t)outside;
-	while (p->i < p->n && p->s[p->i] != ']') {
+	while (!next_is(p, ']')) {
 		if (character(p, &lo) < 0)
 			return UINT32_MAX;
 		hi = lo;
-		if (p->i + 1 < p->n && p->s[p->i] == '-' &&
+		if (next_is(p, '-') && p->i + 1 < p->n &&
 		    p->s[p->i + 1] != ']') {
 			p->i++;
 			if (character(p, &hi) < 0)
 				return UINT32_MAX;
 		}
-		if (hi < lo) {
-			fail(p, "a range that ends before it begins");
-			return UINT32_MAX;
-		}
+		if (hi < lo)
+			return none(p, "a range that ends before it begins");
 		if (add_range(p, lo, hi) < 0)
 			return UINT32_MAX;
-	}
-	if (p->i >= p->n) {
-		fail(p, "a bracket is not closed");
-		return UINT32_MAX;
 	}
 	p->i++;
 	if (settle(p, first, outside) < 0)
 		return UINT32_MAX;
-	if (p->n_range == first) {
-		fail(p, "a class without a character");
-		return UINT32_MAX;
-	}
+	if (p->n_range == first)
+		return none(p, "a class without a character");
 	return make(p, AST_RANGES, (uint32_t)first,
 	    (uint32_t)(p->n_range - first));
 }
@@ -318,18 +313,14 @@ group(struct parser *p)
 	uint32_t a;
 
 	p->i++;
-	if (++p->depth > QWEN_GRAMMAR_DEPTH) {
-		fail(p, "brackets are nested too deeply");
-		return UINT32_MAX;
-	}
+	if (++p->depth > QWEN_GRAMMAR_DEPTH)
+		return none(p, "brackets are nested too deeply");
 	a = alternatives(p);
 	p->depth--;
 	if (a == UINT32_MAX)
 		return a;
-	if (p->i >= p->n || p->s[p->i] != ')') {
-		fail(p, "a bracket is not closed");
-		return UINT32_MAX;
-	}
+	if (!next_is(p, ')'))
+		return none(p, "a bracket is not closed");
 	p->i++;
 	return a;
 }
@@ -358,7 +349,7 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 		return -1;
 	*max = *min;
 	space(p, 0);
-	if (p->i < p->n && p->s[p->i] == ',') {
+	if (next_is(p, ',')) {
 		p->i++;
 		space(p, 0);
 		*max = UINT32_MAX;
@@ -366,7 +357,7 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 			return -1;
 		space(p, 0);
 	}
-	if (p->i >= p->n || p->s[p->i] != '}')
+	if (!next_is(p, '}'))
 		return fail(p, "a brace is not closed");
 	p->i++;
 	return *max >= *min ? 0 :
@@ -392,10 +383,8 @@ repeat(struct parser *p, uint32_t a)
 		max = c == '?' ? 1 : UINT32_MAX;
 	} else
 		return a;
-	if (p->i < p->n && strchr("*+?{", p->s[p->i]) != NULL) {
-		fail(p, "a repetition of a repetition needs brackets");
-		return UINT32_MAX;
-	}
+	if (p->i < p->n && strchr("*+?{", p->s[p->i]) != NULL)
+		return none(p, "a repetition of a repetition needs brackets");
 	if ((r = make(p, AST_REPEAT, a, 0)) != UINT32_MAX) {
 		p->ast[r].min = min;
 		p->ast[r].max = max;
@@ -422,10 +411,8 @@ item(struct parser *p)
 			return UINT32_MAX;
 		return make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
 	}
-	if ((n = name_here(p)) == 0) {
-		fail(p, "neither a text, a class, a group nor a name");
-		return UINT32_MAX;
-	}
+	if ((n = name_here(p)) == 0)
+		return none(p, "neither a text, a class, a group nor a name");
 	if ((a = find_rule(p, p->s + p->i, n)) == UINT32_MAX)
 		return a;
 	p->i += n;
@@ -470,7 +457,7 @@ alternatives(struct parser *p)
 {
 	uint32_t a = sequence(p), b;
 
-	while (a != UINT32_MAX && p->i < p->n && p->s[p->i] == '|') {
+	while (a != UINT32_MAX && next_is(p, '|')) {
 		p->i++;
 		if ((b = sequence(p)) == UINT32_MAX)
 			return b;
@@ -495,10 +482,8 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 		return UINT32_MAX;
 	}
 	if (qwen_grow(&g->node, &g->cap_nodes, g->n_nodes + 1,
-	    sizeof *g->node) < 0) {
-		qwen_oom(p->err);
-		return UINT32_MAX;
-	}
+	    sizeof *g->node) < 0)
+		return no_memory(p);
 	g->node[g->n_nodes] = (struct qwen_gnode){
 		.kind = (unsigned char)kind, .next = next, .also = also };
 	return (uint32_t)g->n_nodes++;
@@ -656,7 +641,7 @@ rule(struct parser *p)
 	p->n_ast = 1;
 	if ((ast = alternatives(p)) == UINT32_MAX)
 		return -1;
-	if (p->i < p->n && p->s[p->i] == ')')
+	if (next_is(p, ')'))
 		return fail(p, "a bracket that nothing opens");
 	end = put(p, QWEN_GNODE_END, 0, 0);
 	end = put_ast(p, ast, end);
@@ -677,16 +662,14 @@ parse(struct parser *p)
 		if (rule(p) < 0)
 			return -1;
 	}
+	p->g->root = UINT32_MAX;
 	for (i = 0; i < p->g->n_rules; i++) {
 		const struct qwen_grule *r = &p->g->rule[i];
 
 		if (!r->defined)
 			return qwen_fail(p->err, QWEN_EFORMAT,
 			    "there is no rule %.60s", r->name);
-	}
-	p->g->root = UINT32_MAX;
-	for (i = 0; i < p->g->n_rules; i++) {
-		if (strcmp(p->g->rule[i].name, "root") == 0)
+		if (strcmp(r->name, "root") == 0)
 			p->g->root = (uint32_t)i;
 	}
 	return p->g->root != UINT32_MAX ? qwen_grammar_check(p->g, p->err) :
@@ -710,12 +693,11 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
 		rc = parse(&p);
 	free(p.ast);
 	free(p.range);
-	if (rc < 0) {
+	if (rc < 0)
 		qwen_grammar_close(g);
-		return -1;
-	}
-	*out = g;
-	return 0;
+	else
+		*out = g;
+	return rc;
 }
 
 void

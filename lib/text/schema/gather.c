@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/schema/schema.h"
 
 /* ------------------------------------------------------------- its keywords */
@@ -145,26 +146,18 @@ check(struct schema *s, yyjson_val *v)
 static int
 unescape(char *to)
 {
-	static const char digits[] = "0123456789abcdefABCDEF";
-	const char *from = to, *a, *b;
-	int c;
+	const char *from = to;
+	uint32_t c;
 
 	for (; *from != '\0'; from++) {
-		if (*from != '%') {
-			*to++ = *from;
-			continue;
+		c = (unsigned char)*from;
+		if (c == '%') {
+			if (strlen(from) < 3 ||
+			    qwen_hex_read(from + 1, 2, &c) < 0 || c == 0)
+				return 0;
+			from += 2;
 		}
-		if (from[1] == '\0' || from[2] == '\0' ||
-		    (a = strchr(digits, from[1])) == NULL ||
-		    (b = strchr(digits, from[2])) == NULL)
-			return 0;
-		c = (int)((a - digits) > 15 ? a - digits - 6 : a - digits);
-		c = c * 16 +
-		    (int)((b - digits) > 15 ? b - digits - 6 : b - digits);
-		if (c == 0)
-			return 0;
 		*to++ = (char)c;
-		from += 2;
 	}
 	*to = '\0';
 	return 1;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/schema/schema.h"
 
 enum { DEPTH = 60, TIMES = 10000 };
@@ -38,30 +39,21 @@ next_is(const struct parser *p, char c)
 static uint32_t
 character(struct parser *p)
 {
-	const unsigned char *t = (const unsigned char *)p->re + p->i;
-	size_t len = *t < 0x80 ? 1 : *t < 0xe0 ? 2 : *t < 0xf0 ? 3 : 4, k;
-	uint32_t c = len == 1 ? *t : *t & (0x7fu >> len);
+	uint32_t c = 0;
 
-	for (k = 1; k < len; k++)
-		c = c << 6 | (t[k] & 0x3f);
-	p->i += len;
+	p->i += (size_t)qwen_utf8_read((const unsigned char *)p->re + p->i,
+	    p->n - p->i, &c);
 	return c;
 }
 
 static uint32_t
-hex(struct parser *p, int digits)
+hex(struct parser *p, size_t digits)
 {
-	static const char all[] = "0123456789abcdefABCDEF";
-	const char *at;
-	uint32_t c = 0;
+	uint32_t c;
 
-	for (; digits > 0; digits--, p->i++) {
-		if (p->i >= p->n || p->re[p->i] == '\0' ||
-		    (at = strchr(all, p->re[p->i])) == NULL)
-			return fail(p, "a hexadecimal digit is missing");
-		c = c * 16 + (uint32_t)(at - all > 15 ? at - all - 6 :
-		    at - all);
-	}
+	if (digits > p->n - p->i || qwen_hex_read(p->re + p->i, digits, &c) < 0)
+		return fail(p, "a hexadecimal digit is missing");
+	p->i += digits;
 	return c;
 }
 

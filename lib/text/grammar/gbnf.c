@@ -81,6 +81,14 @@ make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 	return (uint32_t)p->n_ast++;
 }
 
+/* One behind what there is; 0 is nothing. */
+static uint32_t
+cat(struct parser *p, uint32_t all, uint32_t one)
+{
+	return all == 0 || one == UINT32_MAX ? one :
+	    make(p, AST_CAT, all, one);
+}
+
 static int
 add_range(struct parser *p, uint32_t lo, uint32_t hi)
 {
@@ -157,29 +165,23 @@ name_here(const struct parser *p)
 }
 
 static int
-hex(struct parser *p, size_t digits, uint32_t *out)
-{
-	if (digits > p->n - p->i ||
-	    qwen_hex_read(p->s + p->i, digits, out) < 0)
-		return fail(p, "a hexadecimal digit is missing");
-	p->i += digits;
-	return 0;
-}
-
-static int
 escape(struct parser *p, uint32_t *out)
 {
 	static const char from[] = "nrt\\\"[]-^/'", to[] = "\n\r\t\\\"[]-^/'";
 	const char *at;
+	size_t digits;
 	char c;
 
 	if (p->i >= p->n)
 		return fail(p, "a backslash at the end");
 	c = p->s[p->i++];
-	if (c == 'x')
-		return hex(p, 2, out);
-	if (c == 'u' || c == 'U')
-		return hex(p, c == 'u' ? 4 : 8, out);
+	digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+	if (digits > p->n - p->i || (digits > 0 &&
+	    qwen_hex_read(p->s + p->i, digits, out) < 0))
+		return fail(p, "a hexadecimal digit is missing");
+	p->i += digits;
+	if (digits > 0)
+		return 0;
 	if (c == '\0' || (at = strchr(from, c)) == NULL)
 		return fail(p, "an escape that is not known");
 	*out = (unsigned char)to[at - from];
@@ -213,16 +215,15 @@ character(struct parser *p, uint32_t *out)
 static uint32_t
 literal(struct parser *p)
 {
-	uint32_t all = 0, c, one;
+	uint32_t all = 0, c;
 
 	for (p->i++; !next_is(p, '"'); ) {
 		if (character(p, &c) < 0 || add_range(p, c, c) < 0)
 			return UINT32_MAX;
-		one = make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
-		if (one != UINT32_MAX && all != 0)
-			one = make(p, AST_CAT, all, one);
-		if ((all = one) == UINT32_MAX)
-			return UINT32_MAX;
+		all = cat(p, all, make(p, AST_RANGES,
+		    (uint32_t)p->n_range - 1, 1));
+		if (all == UINT32_MAX)
+			return all;
 	}
 	p->i++;
 	return all;
@@ -256,19 +257,15 @@ settle(struct parser *p, size_t first, int outside)
 	p->n_range = first + m;
 	if (!outside)
 		return 0;
+	p->n_range = first;
 	for (i = 0; i < m; i++) {
-		lo = p->range[first + i].lo;
-		hi = p->range[first + i].hi;
-		if (lo > from && add_range(p, from, lo - 1) < 0)
-			return -1;
+		lo = r[i].lo;
+		hi = r[i].hi;
+		if (lo > from)
+			p->range[p->n_range++] = (struct range){ from, lo - 1 };
 		from = hi + 1;
 	}
-	if (from <= 0x10ffff && add_range(p, from, 0x10ffff) < 0)
-		return -1;
-	p->n_range -= m;
-	memmove(p->range + first, p->range + first + m,
-	    (p->n_range - first) * sizeof *p->range);
-	return 0;
+	return from <= 0x10ffff ? add_range(p, from, 0x10ffff) : 0;
 }
 
 static uint32_t
@@ -419,24 +416,24 @@ item(struct parser *p)
 	return make(p, AST_RULE, a, 0);
 }
 
-/* Whether a rule begins here: a name and ::= behind it. */
-static int
+/* Where a rule that begins here goes on after a name and ::=, or 0. */
+static size_t
 rule_here(struct parser *p)
 {
-	size_t n = name_here(p), at = p->i;
-	int yes;
+	size_t n = name_here(p), at = p->i, end;
 
 	p->i += n;
 	space(p, 0);
-	yes = n > 0 && p->n - p->i >= 3 && memcmp(p->s + p->i, "::=", 3) == 0;
+	end = n > 0 && p->n - p->i >= 3 &&
+	    memcmp(p->s + p->i, "::=", 3) == 0 ? p->i + 3 : 0;
 	p->i = at;
-	return yes;
+	return end;
 }
 
 static uint32_t
 sequence(struct parser *p)
 {
-	uint32_t all = 0, one;
+	uint32_t all = 0;
 
 	for (;;) {
 		/* a line may end where a rule goes on, in brackets or not */
@@ -444,10 +441,7 @@ sequence(struct parser *p)
 		if (p->i >= p->n || p->s[p->i] == '|' || p->s[p->i] == ')' ||
 		    rule_here(p))
 			return all;
-		one = repeat(p, item(p));
-		if (one != UINT32_MAX && all != 0)
-			one = make(p, AST_CAT, all, one);
-		if ((all = one) == UINT32_MAX)
+		if ((all = cat(p, all, repeat(p, item(p)))) == UINT32_MAX)
 			return all;
 	}
 }
@@ -489,27 +483,15 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 	return (uint32_t)g->n_nodes++;
 }
 
-static uint32_t
-put_byte(struct parser *p, unsigned lo, unsigned hi, uint32_t next)
-{
-	uint32_t at = put(p, QWEN_GNODE_BYTE, next, 0);
-
-	if (at != UINT32_MAX) {
-		p->g->node[at].lo = (unsigned char)lo;
-		p->g->node[at].hi = (unsigned char)hi;
-	}
-	return at;
-}
-
 /*
- * Characters lo .. hi that have n bytes.  Where the first bytes differ and what
+ * Characters lo .. hi, alike in length.  Where the first bytes differ and what
  * is behind them is not everything, the range is cut in two.
  */
 static uint32_t
-put_span(struct parser *p, uint32_t lo, uint32_t hi, int n, uint32_t next)
+put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 {
 	char a[4], b[4];
-	int k, j;
+	int n = (int)qwen_utf8_write(lo, a), k, j;
 
 	for (k = 1; k < n; k++) {
 		uint32_t low = (1u << (6 * (n - k))) - 1;	/* bits behind k */
@@ -518,18 +500,21 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, int n, uint32_t next)
 			continue;
 		if ((lo & low) != 0)
 			return put(p, QWEN_GNODE_SPLIT,
-			    put_span(p, lo, lo | low, n, next),
-			    put_span(p, (lo | low) + 1, hi, n, next));
+			    put_span(p, lo, lo | low, next),
+			    put_span(p, (lo | low) + 1, hi, next));
 		if ((hi & low) != low)
 			return put(p, QWEN_GNODE_SPLIT,
-			    put_span(p, lo, (hi & ~low) - 1, n, next),
-			    put_span(p, hi & ~low, hi, n, next));
+			    put_span(p, lo, (hi & ~low) - 1, next),
+			    put_span(p, hi & ~low, hi, next));
 	}
-	qwen_utf8_write(lo, a);
 	qwen_utf8_write(hi, b);
-	for (j = n - 1; j >= 0; j--)
-		next = put_byte(p, (unsigned char)a[j], (unsigned char)b[j],
-		    next);
+	for (j = n - 1; j >= 0; j--) {
+		next = put(p, QWEN_GNODE_BYTE, next, 0);
+		if (next == UINT32_MAX)
+			break;
+		p->g->node[next].lo = (unsigned char)a[j];
+		p->g->node[next].hi = (unsigned char)b[j];
+	}
 	return next;
 }
 
@@ -537,9 +522,9 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, int n, uint32_t next)
 static uint32_t
 put_range(struct parser *p, struct range r, uint32_t next)
 {
-	static const struct { uint32_t lo, hi; int n; } part[] = {
-		{ 0, 0x7f, 1 }, { 0x80, 0x7ff, 2 }, { 0x800, 0xd7ff, 3 },
-		{ 0xe000, 0xffff, 3 }, { 0x10000, 0x10ffff, 4 },
+	static const struct range part[] = {
+		{ 0, 0x7f }, { 0x80, 0x7ff }, { 0x800, 0xd7ff },
+		{ 0xe000, 0xffff }, { 0x10000, 0x10ffff },
 	};
 	uint32_t all = 0, one;
 	size_t i;
@@ -550,7 +535,7 @@ put_range(struct parser *p, struct range r, uint32_t next)
 
 		if (lo > hi)
 			continue;
-		one = put_span(p, lo, hi, part[i].n, next);
+		one = put_span(p, lo, hi, next);
 		all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, all, one);
 	}
 	return all;
@@ -626,17 +611,15 @@ static int
 rule(struct parser *p)
 {
 	uint32_t name, ast, end;
-	size_t n = name_here(p);
+	size_t n = name_here(p), body = rule_here(p);
 
-	if (!rule_here(p))
+	if (body == 0)
 		return fail(p, "a rule is missing: name ::= ...");
 	if ((name = find_rule(p, p->s + p->i, n)) == UINT32_MAX)
 		return -1;
 	if (p->g->rule[name].defined)
 		return fail(p, "a rule that is there already");
-	p->i += n;
-	space(p, 0);
-	p->i += 3;
+	p->i = body;
 	p->n_range = 0;
 	p->n_ast = 1;
 	if ((ast = alternatives(p)) == UINT32_MAX)

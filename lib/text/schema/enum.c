@@ -109,11 +109,9 @@ fits_bounds(struct schema *s, yyjson_val *part, yyjson_val *v)
 		if (b == NULL)
 			continue;
 		if (qwen_decimal_read(&x, v) < 0 ||
-		    qwen_decimal_read(&y, b) < 0) {
-			qwen_schema_fail(s, b, "not a number, or one with too "
-			    "many digits");
-			return 0;
-		}
+		    qwen_decimal_read(&y, b) < 0)
+			return qwen_schema_fail(s, b, "not a number, or one "
+			    "with too many digits");
 		c = qwen_decimal_compare(&x, &y);
 		if (c < bound[i].least || c > bound[i].most)
 			return 0;
@@ -132,20 +130,16 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	yyjson_obj_foreach(part, i, max, key, w) {
 		const char *name = yyjson_get_str(key);
 
-		if (!(qwen_schema_speaks_of(name) & type) ||
-		    strstr(name, "Length") != NULL ||
-		    strstr(name, "imum") != NULL)
-			continue;
-		qwen_schema_fail(s, part, "%s beside const or enum is not "
-		    "supported", name);
-		return 0;
+		if ((qwen_schema_speaks_of(name) & type) &&
+		    strstr(name, "Length") == NULL &&
+		    strstr(name, "imum") == NULL)
+			return qwen_schema_fail(s, part, "%s beside const or "
+			    "enum is not supported", name);
 	}
 	w = yyjson_obj_get(part, "format");
-	if (type == TYPE_STRING && !qwen_schema_vague(w)) {
-		qwen_schema_fail(s, part, "format beside const or enum is not "
-		    "supported");
-		return 0;
-	}
+	if (type == TYPE_STRING && !qwen_schema_vague(w))
+		return qwen_schema_fail(s, part, "format beside const or enum "
+		    "is not supported");
 	w = yyjson_obj_get(part, "const");
 	if (w != NULL && !qwen_schema_same(v, w))
 		return 0;

@@ -224,25 +224,19 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 		all->never |= !yyjson_get_bool(v);
 		return;
 	}
-	if (!yyjson_is_obj(v)) {
+	for (i = 0; i < at && all->part[i].v != v; i++)
+		;
+	if (!yyjson_is_obj(v))
 		qwen_schema_fail(s, v, "not a schema: neither an object nor "
 		    "true or false");
-		return;
-	}
-	if (is_above(all, parent, v)) {
+	else if (is_above(all, parent, v))
 		qwen_schema_fail(s, v, "it refers to itself, and to nothing "
 		    "else");
-		return;
-	}
-	for (i = 0; i < all->n; i++) {
-		if (all->part[i].v == v)
-			return;
-	}
-	if (all->n == SCHEMA_PARTS) {
+	else if (i == SCHEMA_PARTS)
 		qwen_schema_fail(s, v, "more than %d schemas for one value",
 		    SCHEMA_PARTS);
+	if (s->failed || i < at)
 		return;
-	}
 	check(s, v);
 	all->part[all->n++] = (struct schema_part){ .v = v, .parent = parent };
 	if ((ref = yyjson_obj_get(v, "$ref")) != NULL &&

@@ -356,23 +356,12 @@ pair(struct schema *s, const struct member *m)
 }
 
 static uint32_t
-quote(struct schema *s, uint32_t inside, const char *behind)
-{
-	uint32_t out = qwen_snode(s, SNODE_SEQ);
-
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"\""));
-	qwen_snode_add(s, out, inside);
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"%s\"", behind));
-	return out;
-}
-
-static uint32_t
 other_pair(struct schema *s, struct object *o)
 {
 	uint32_t key;
 
 	if (o->key_pattern != NULL)
-		key = quote(s, qwen_schema_pattern(s, o->key_pattern,
+		key = qwen_schema_quote(s, qwen_schema_pattern(s, o->key_pattern,
 		    yyjson_get_str(o->key_pattern),
 		    yyjson_get_len(o->key_pattern), 0, UINT32_MAX), ":");
 	else if (o->has_keys)
@@ -381,7 +370,7 @@ other_pair(struct schema *s, struct object *o)
 	else if (o->n_names == 0)
 		key = qwen_snode_text(s, "string \":\"");
 	else
-		key = quote(s, other_name(s, o), ":");
+		key = qwen_schema_quote(s, other_name(s, o), ":");
 	return qwen_snode_pair(s, SNODE_SEQ, key,
 	    qwen_schema_child(s, &o->others));
 }
@@ -498,10 +487,8 @@ qwen_schema_object(struct schema *s, const struct schema_all *all)
 	struct object *o = qwen_alloc(1, sizeof *o);
 	uint32_t out = SNODE_NEVER, body;
 
-	if (o == NULL) {
-		qwen_schema_oom(s);
-		return SNODE_NEVER;
-	}
+	if (o == NULL)
+		return qwen_schema_oom(s);
 	if (make_room(s, all, o)) {
 		find_members(s, all, o);
 		find_others(s, all, o);

@@ -40,14 +40,14 @@ find(yyjson_val *v, yyjson_val *want, char *buf, size_t size)
 	return 0;
 }
 
-void
+int
 qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 {
 	char path[120], what[160];
 	va_list ap;
 
 	if (s->failed)
-		return;
+		return 0;
 	s->failed = 1;
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
@@ -56,14 +56,16 @@ qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 		qwen_fail(s->err, QWEN_EUNSUP, "%s", what);
 	else
 		qwen_fail(s->err, QWEN_EUNSUP, "#%s: %s", path, what);
+	return 0;
 }
 
-void
+int
 qwen_schema_oom(struct schema *s)
 {
 	if (!s->failed)
 		qwen_oom(s->err);
 	s->failed = 1;
+	return 0;
 }
 
 int

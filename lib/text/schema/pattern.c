@@ -22,9 +22,8 @@ struct parser {
 static uint32_t
 fail(struct parser *p, const char *what)
 {
-	qwen_schema_fail(p->s, p->where, "the pattern, at character %zu: %s",
-	    p->i + 1, what);
-	return SNODE_NEVER;
+	return (uint32_t)qwen_schema_fail(p->s, p->where,
+	    "the pattern, at character %zu: %s", p->i + 1, what);
 }
 
 static int

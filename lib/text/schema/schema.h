@@ -94,13 +94,13 @@ enum {
 };
 
 /*
- * After a failure all of these go on with nothing, and make SNODE_NEVER; where
- * says which part of the schema it is, or is NULL.
+ * After a failure all of these go on with nothing, and make SNODE_NEVER, which is
+ * 0, as these return; where says which part of the schema it is, or is NULL.
  */
-void qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
+int qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-void qwen_schema_oom(struct schema *s);
+int qwen_schema_oom(struct schema *s);
 
 /* A step of what might be too long; 0 if it is. */
 int qwen_schema_step(struct schema *s);
@@ -179,6 +179,9 @@ uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
 /* Whether a format, or none, says nothing of a string. */
 int qwen_schema_vague(yyjson_val *v);
+/* In quotes, and what stands after these. */
+uint32_t qwen_schema_quote(struct schema *s, uint32_t inside,
+    const char *behind);
 /* A JSON string as it is written in a text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *behind);

@@ -83,14 +83,14 @@ only(struct schema *s, const struct schema_all *all, const char *keyword)
 	return s->failed ? NULL : found;
 }
 
-static uint32_t
-quoted(struct schema *s, uint32_t inside)
+uint32_t
+qwen_schema_quote(struct schema *s, uint32_t inside, const char *behind)
 {
 	uint32_t out = qwen_snode(s, SNODE_SEQ);
 
 	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"\""));
 	qwen_snode_add(s, out, inside);
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"\""));
+	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"%s\"", behind));
 	return out;
 }
 
@@ -105,15 +105,13 @@ by_format(struct schema *s, yyjson_val *v, uint32_t min, uint32_t max)
 		if (yyjson_equals_str(v, format[i].name))
 			break;
 	}
-	if (i == N_FORMATS) {
-		qwen_schema_fail(s, v, "the format %.40s is not supported",
-		    yyjson_get_str(v));
-		return SNODE_NEVER;
-	}
+	if (i == N_FORMATS)
+		return qwen_schema_fail(s, v, "the format %.40s is not "
+		    "supported", yyjson_get_str(v));
 	if (s->format[i] != 0 && min == 0 && max == UINT32_MAX)
 		return qwen_snode_rule(s, s->format[i]);
-	out = quoted(s, qwen_schema_pattern(s, v, format[i].pattern,
-	    strlen(format[i].pattern), min, max));
+	out = qwen_schema_quote(s, qwen_schema_pattern(s, v, format[i].pattern,
+	    strlen(format[i].pattern), min, max), "");
 	if (min > 0 || max < UINT32_MAX || s->failed)
 		return out;
 	s->format[i] = qwen_schema_add_rule(s, out);
@@ -149,12 +147,13 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	if (!qwen_schema_vague(kind))
 		return by_format(s, kind, (uint32_t)min, most);
 	if (re != NULL)
-		return quoted(s, qwen_schema_pattern(s, re, yyjson_get_str(re),
-		    yyjson_get_len(re), (uint32_t)min, most));
+		return qwen_schema_quote(s, qwen_schema_pattern(s, re,
+		    yyjson_get_str(re), yyjson_get_len(re), (uint32_t)min,
+		    most), "");
 	if (min == 0 && most == UINT32_MAX)
 		return qwen_snode_text(s, "string");
-	return quoted(s, qwen_snode_repeat(s, qwen_snode_text(s, "char"),
-	    (uint32_t)min, most));
+	return qwen_schema_quote(s, qwen_snode_repeat(s,
+	    qwen_snode_text(s, "char"), (uint32_t)min, most), "");
 }
 
 /* The name of a member, of which we know what holds for it. */

@@ -177,14 +177,10 @@ choose(struct schema *s, const struct schema_all *all, int i,
 	uint32_t out = qwen_snode(s, SNODE_ALT);
 	size_t k, max, n = yyjson_arr_size(list);
 
-	if (!yyjson_is_arr(list) || n == 0) {
-		qwen_schema_fail(s, list, "not a list of schemas");
-		return SNODE_NEVER;
-	}
-	if ((each = qwen_alloc(n, sizeof *each)) == NULL) {
-		qwen_schema_oom(s);
-		return SNODE_NEVER;
-	}
+	if (!yyjson_is_arr(list) || n == 0)
+		return qwen_schema_fail(s, list, "not a list of schemas");
+	if ((each = qwen_alloc(n, sizeof *each)) == NULL)
+		return qwen_schema_oom(s);
 	yyjson_arr_foreach(list, k, max, v) {
 		each[k] = *all;
 		if (which[0] == 'a')
@@ -288,10 +284,8 @@ rule_of(struct schema *s, const struct schema_all *all)
 	at = qwen_schema_add_rule(s, SNODE_NEVER);
 	if (s->failed)
 		return SNODE_NEVER;
-	if ((copy = malloc(sizeof *copy)) == NULL) {
-		qwen_schema_oom(s);
-		return SNODE_NEVER;
-	}
+	if ((copy = malloc(sizeof *copy)) == NULL)
+		return qwen_schema_oom(s);
 	*copy = *all;
 	s->rule[at].all = copy;
 	s->rule[at].made = 0;

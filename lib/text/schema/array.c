@@ -107,7 +107,7 @@ bounds(struct schema *s, const struct schema_all *all, int64_t *min,
 uint32_t
 qwen_schema_array(struct schema *s, const struct schema_all *all)
 {
-	uint32_t out, body;
+	uint32_t body;
 	int64_t min, max, n;
 	size_t i;
 	int more;
@@ -134,9 +134,5 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 		body = (int64_t)i >= min ? qwen_snode_pair(s, SNODE_ALT,
 		    SNODE_EMPTY, one) : one;
 	}
-	out = qwen_snode(s, SNODE_SEQ);
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"[\""));
-	qwen_snode_add(s, out, body);
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"]\""));
-	return out;
+	return qwen_snode_around(s, "\"[\"", body, "\"]\"");
 }

@@ -361,16 +361,18 @@ other_pair(struct schema *s, struct object *o)
 	uint32_t key;
 
 	if (o->key_pattern != NULL)
-		key = qwen_schema_quote(s, qwen_schema_pattern(s, o->key_pattern,
-		    yyjson_get_str(o->key_pattern),
-		    yyjson_get_len(o->key_pattern), 0, UINT32_MAX), ":");
+		key = qwen_snode_around(s, "\"\\\"\"", qwen_schema_pattern(s,
+		    o->key_pattern, yyjson_get_str(o->key_pattern),
+		    yyjson_get_len(o->key_pattern), 0, UINT32_MAX),
+		    "\"\\\":\"");
 	else if (o->has_keys)
 		key = qwen_snode_pair(s, SNODE_SEQ, qwen_schema_name(s,
 		    &o->keys), qwen_snode_text(s, "\":\""));
 	else if (o->n_names == 0)
 		key = qwen_snode_text(s, "string \":\"");
 	else
-		key = qwen_schema_quote(s, other_name(s, o), ":");
+		key = qwen_snode_around(s, "\"\\\"\"", other_name(s, o),
+		    "\"\\\":\"");
 	return qwen_snode_pair(s, SNODE_SEQ, key,
 	    qwen_schema_child(s, &o->others));
 }
@@ -485,7 +487,7 @@ uint32_t
 qwen_schema_object(struct schema *s, const struct schema_all *all)
 {
 	struct object *o = qwen_alloc(1, sizeof *o);
-	uint32_t out = SNODE_NEVER, body;
+	uint32_t out = SNODE_NEVER;
 
 	if (o == NULL)
 		return qwen_schema_oom(s);
@@ -495,13 +497,8 @@ qwen_schema_object(struct schema *s, const struct schema_all *all)
 		count_others(s, all, o);
 		o->n_names = o->n;
 	}
-	if (!s->failed && !o->never && leave_out(o)) {
-		body = members(s, o);
-		out = qwen_snode(s, SNODE_SEQ);
-		qwen_snode_add(s, out, qwen_snode_text(s, "\"{\""));
-		qwen_snode_add(s, out, body);
-		qwen_snode_add(s, out, qwen_snode_text(s, "\"}\""));
-	}
+	if (!s->failed && !o->never && leave_out(o))
+		out = qwen_snode_around(s, "\"{\"", members(s, o), "\"}\"");
 	free(o->m);
 	free(o);
 	return s->failed ? SNODE_NEVER : out;

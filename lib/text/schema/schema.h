@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * schema.h - a JSON Schema on its way to a grammar.
+ * schema.h - a JSON Schema on its way to a grammar.  The face of this folder is
+ * qwen_schema_grammar in qwen/grammar.h: others include nothing of it.
  *
  * What is made of a schema takes only texts that are valid by it, though not
  * always all of them: no white space, members in one order, and nothing that
@@ -117,6 +118,9 @@ uint32_t qwen_snode_repeat(struct schema *s, uint32_t a, uint32_t min,
     uint32_t max);
 uint32_t qwen_snode_rule(struct schema *s, uint32_t rule);
 void qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part);
+/* The texts of a grammar before and after it. */
+uint32_t qwen_snode_around(struct schema *s, const char *before,
+    uint32_t inside, const char *after);
 uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
     uint32_t b);
 /* A rule of this tree. */
@@ -179,9 +183,6 @@ uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
 /* Whether a format, or none, says nothing of a string. */
 int qwen_schema_vague(yyjson_val *v);
-/* In quotes, and what stands after these. */
-uint32_t qwen_schema_quote(struct schema *s, uint32_t inside,
-    const char *behind);
 /* A JSON string as it is written in a text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *behind);

@@ -83,16 +83,7 @@ only(struct schema *s, const struct schema_all *all, const char *keyword)
 	return s->failed ? NULL : found;
 }
 
-uint32_t
-qwen_schema_quote(struct schema *s, uint32_t inside, const char *behind)
-{
-	uint32_t out = qwen_snode(s, SNODE_SEQ);
-
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"\""));
-	qwen_snode_add(s, out, inside);
-	qwen_snode_add(s, out, qwen_snode_text(s, "\"\\\"%s\"", behind));
-	return out;
-}
+#define QUOTE "\"\\\"\""
 
 /* A format without further bounds is a rule that is made once. */
 static uint32_t
@@ -110,8 +101,8 @@ by_format(struct schema *s, yyjson_val *v, uint32_t min, uint32_t max)
 		    "supported", yyjson_get_str(v));
 	if (s->format[i] != 0 && min == 0 && max == UINT32_MAX)
 		return qwen_snode_rule(s, s->format[i]);
-	out = qwen_schema_quote(s, qwen_schema_pattern(s, v, format[i].pattern,
-	    strlen(format[i].pattern), min, max), "");
+	out = qwen_snode_around(s, QUOTE, qwen_schema_pattern(s, v,
+	    format[i].pattern, strlen(format[i].pattern), min, max), QUOTE);
 	if (min > 0 || max < UINT32_MAX || s->failed)
 		return out;
 	s->format[i] = qwen_schema_add_rule(s, out);
@@ -147,13 +138,13 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	if (!qwen_schema_vague(kind))
 		return by_format(s, kind, (uint32_t)min, most);
 	if (re != NULL)
-		return qwen_schema_quote(s, qwen_schema_pattern(s, re,
+		return qwen_snode_around(s, QUOTE, qwen_schema_pattern(s, re,
 		    yyjson_get_str(re), yyjson_get_len(re), (uint32_t)min,
-		    most), "");
+		    most), QUOTE);
 	if (min == 0 && most == UINT32_MAX)
 		return qwen_snode_text(s, "string");
-	return qwen_schema_quote(s, qwen_snode_repeat(s,
-	    qwen_snode_text(s, "char"), (uint32_t)min, most), "");
+	return qwen_snode_around(s, QUOTE, qwen_snode_repeat(s,
+	    qwen_snode_text(s, "char"), (uint32_t)min, most), QUOTE);
 }
 
 /* The name of a member, of which we know what holds for it. */

@@ -136,6 +136,18 @@ qwen_snode_add(struct schema *s, uint32_t parent, uint32_t part)
 }
 
 uint32_t
+qwen_snode_around(struct schema *s, const char *before, uint32_t inside,
+    const char *after)
+{
+	uint32_t at = qwen_snode(s, SNODE_SEQ);
+
+	qwen_snode_add(s, at, qwen_snode_text(s, "%s", before));
+	qwen_snode_add(s, at, inside);
+	qwen_snode_add(s, at, qwen_snode_text(s, "%s", after));
+	return s->failed ? SNODE_NEVER : at;
+}
+
+uint32_t
 qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a, uint32_t b)
 {
 	uint32_t at = qwen_snode(s, kind);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* tok.h - inside of the tokenizer: merges, special tokens. */
+/*
+ * tok.h - inside of the tokenizer: merges, special tokens.  The face of this
+ * folder is qwen/tok.h: others include nothing else of it.
+ */
 #ifndef QWEN_TOKEN_TOK_H
 #define QWEN_TOKEN_TOK_H
 

@@ -194,11 +194,11 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
 
 # Lists of variants, formats, architectures, samplers: one line a file,
 # rewritten only when the list changes.
-$(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNEL(qwen_$(basename $(notdir $f))))
+$(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNELS(qwen_$(basename $(notdir $f))_kernels))
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
 $(B)/archs.inc: LIST = $(foreach f,$(ARCH),ARCH(qwen_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
-$(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model))
+$(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model_kernels))
 $(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
 $(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
 		$(B)/modelled.inc $(B)/fuzzers.inc: FORCE

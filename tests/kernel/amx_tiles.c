@@ -335,9 +335,9 @@ check_table(void)
 	for (i = 0; i < qwen_kernel_count(); i++)
 		n += (size_t)is_modelled(qwen_kernel_get(i));
 	ok(n == 0, "the library has no modelled kernel");
-	ok(N_MODELLED > 0, "the tests have %d", (int)N_MODELLED);
-	for (i = 0; i < N_MODELLED; i++)
-		n += (size_t)!is_modelled(modelled[i]);
+	ok(modelled_count() > 0, "the tests have %zu", modelled_count());
+	for (i = 0; i < modelled_count(); i++)
+		n += (size_t)!is_modelled(modelled_get(i));
 	ok(n == 0, "which say so by their name");
 	qwen_kernels_init(&k, ~0u, 1);
 	for (n = i = 0; i < QT_N; i++)
@@ -411,6 +411,7 @@ main(void)
 {
 	static const size_t sizes[][3] = { { 16, 16, 64 }, { 9, 16, 32 },
 	    { 1, 1, 4 }, { 16, 5, 12 } };
+	const struct qwen_kernel *k;
 	size_t i;
 
 	for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -423,13 +424,13 @@ main(void)
 		    faults[i].what);
 	check_table();
 	check_below();
-	for (i = 0; i < N_MODELLED; i++) {
-		if ((modelled[i]->need & ~qwen_cpu_detect()) != 0)
-			skip(modelled[i]->name, "this CPU lacks AVX-512");
-		else if (variant_is_gemm(modelled[i]))
-			check_tiles_given_back(modelled[i]);
+	for (i = 0; (k = modelled_get(i)) != NULL; i++) {
+		if ((k->need & ~qwen_cpu_detect()) != 0)
+			skip(k->name, "this CPU lacks AVX-512");
+		else if (variant_is_gemm(k))
+			check_tiles_given_back(k);
 		else
-			check_probe(modelled[i]);
+			check_probe(k);
 	}
 	return done_testing();
 }

@@ -13,33 +13,57 @@
 #include "amx/amx_trap.h"
 
 #if defined(__x86_64__)
-#define MODELLED(k) extern const struct qwen_kernel k;
+#define MODELLED(k) extern const struct qwen_kernel k[];
 #include "modelled.inc"
 #undef MODELLED
 #endif
 
+/* The arrays of the modelled files. */
 static const struct qwen_kernel *const modelled[] = {
 #if defined(__x86_64__)
-#define MODELLED(k) &k,
+#define MODELLED(k) k,
 #include "modelled.inc"
 #undef MODELLED
 #endif
 	NULL
 };
 
-#define N_MODELLED (sizeof modelled / sizeof modelled[0] - 1)
+/* Modelled variant i, or NULL past the last. */
+static inline const struct qwen_kernel *
+modelled_get(size_t i)
+{
+	const struct qwen_kernel *const *a, *k;
+
+	for (a = modelled; *a != NULL; a++) {
+		for (k = *a; k->name != NULL; k++) {
+			if (i-- == 0)
+				return k;
+		}
+	}
+	return NULL;
+}
+
+static inline size_t
+modelled_count(void)
+{
+	size_t n = 0;
+
+	while (modelled_get(n) != NULL)
+		n++;
+	return n;
+}
 
 static inline size_t
 variant_count(void)
 {
-	return qwen_kernel_count() + N_MODELLED;
+	return qwen_kernel_count() + modelled_count();
 }
 
 static inline const struct qwen_kernel *
 variant_get(size_t i)
 {
 	return i < qwen_kernel_count() ? qwen_kernel_get(i) :
-	    modelled[i - qwen_kernel_count()];
+	    modelled_get(i - qwen_kernel_count());
 }
 
 /* Is it a product, and a GEMM?  And of which numerics version? */

@@ -4,26 +4,45 @@
 
 #include "engine/kernel/kernel.h"
 
-#define KERNEL(k) extern const struct qwen_kernel k;
+#define KERNELS(k) extern const struct qwen_kernel k[];
 #include "kernels.inc"
-#undef KERNEL
+#undef KERNELS
 
-static const struct qwen_kernel *const kernels[] = {
-#define KERNEL(k) &k,
+/* The arrays of all files. */
+static const struct qwen_kernel *const arrays[] = {
+#define KERNELS(k) k,
 #include "kernels.inc"
-#undef KERNEL
+#undef KERNELS
 };
+
+#define N_ARRAYS (sizeof arrays / sizeof arrays[0])
 
 size_t
 qwen_kernel_count(void)
 {
-	return sizeof kernels / sizeof kernels[0];
+	const struct qwen_kernel *k;
+	size_t a, n = 0;
+
+	for (a = 0; a < N_ARRAYS; a++) {
+		for (k = arrays[a]; k->name != NULL; k++)
+			n++;
+	}
+	return n;
 }
 
 const struct qwen_kernel *
 qwen_kernel_get(size_t i)
 {
-	return kernels[i];
+	const struct qwen_kernel *k;
+	size_t a;
+
+	for (a = 0; a < N_ARRAYS; a++) {
+		for (k = arrays[a]; k->name != NULL; k++) {
+			if (i-- == 0)
+				return k;
+		}
+	}
+	return NULL;
 }
 
 /*
@@ -44,18 +63,18 @@ fits(const struct qwen_kernel *k, uint32_t type)
 static const struct qwen_kernel *
 choose(enum qwen_op op, uint32_t type, unsigned features)
 {
-	const struct qwen_kernel *best = NULL;
-	size_t i;
+	const struct qwen_kernel *best = NULL, *k;
+	size_t a;
 
-	for (i = 0; i < qwen_kernel_count(); i++) {
-		const struct qwen_kernel *k = kernels[i];
-
-		if (k->op != op || (k->need & ~features) != 0 ||
-		    !fits(k, type))
-			continue;
-		if (best == NULL || k->rank > best->rank ||
-		    (k->rank == best->rank && k->type == type))
-			best = k;
+	for (a = 0; a < N_ARRAYS; a++) {
+		for (k = arrays[a]; k->name != NULL; k++) {
+			if (k->op != op || (k->need & ~features) != 0 ||
+			    !fits(k, type))
+				continue;
+			if (best == NULL || k->rank > best->rank ||
+			    (k->rank == best->rank && k->type == type))
+				best = k;
+		}
 	}
 	return best;
 }

@@ -2,11 +2,12 @@
 /*
  * kernel.h - the operations that have variants, and the table of variants.
  *
- * A variant is one file that exports a struct qwen_kernel named qwen_<file>.
- * All variants of an operation give the same bits, written down in
- * qwen-numerics(7).  Variants are chosen once, for the numerics version and the
- * instruction sets allowed: of those whose need is met, the one with the
- * highest rank.
+ * A file for an instruction set and an operation exports its variants, one for
+ * each weight format where that matters, as an array qwen_<file>_kernels[] that
+ * ends with {0}; the Makefile collects the files.  All variants of an operation
+ * give the same bits, written down in qwen-numerics(7).  Variants are chosen
+ * once, for the numerics version and the instruction sets allowed: of those
+ * whose need is met, the one with the highest rank.
  */
 #ifndef QWEN_KERNEL_H
 #define QWEN_KERNEL_H
@@ -159,7 +160,7 @@ struct qwen_vec {
 
 /*
  * Passes over a row of n logits, or of what goes with them, for choosing a
- * token.  Arrays have room for whole blocks, and what is behind the n-th may be
+ * token.  Arrays have room for whole blocks, and what is after the n-th may be
  * read and changed, except where something else is said.
  */
 #define QWEN_SIFT_BLOCK 256	/* weights are summed up in these */
@@ -181,7 +182,7 @@ struct qwen_sift {
 	/* w = exp(x - max) for x <= max; 0 from 87 below it on */
 	void	(*weigh)(float *w, const float *x, size_t n, float max);
 	/*
-	 * The sum of weights, those behind the n-th becoming 0: in each block
+	 * The sum of weights, those after the n-th becoming 0: in each block
 	 * eight sums by index mod 8, then ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 +
 	 * 7)), and the blocks one after another.
 	 */
@@ -243,11 +244,31 @@ enum qwen_op {
 	QWEN_OP_N
 };
 
+/* Instruction sets, those that are chosen rather than others later. */
+enum qwen_kernel_rank {
+	QWEN_BY_SCALAR,
+	QWEN_BY_NEON, QWEN_BY_DOTPROD, QWEN_BY_I8MM,
+	QWEN_BY_AVX2, QWEN_BY_AVXVNNI, QWEN_BY_AVX512VNNI, QWEN_BY_AMX
+};
+
+/* What a variant says of its instruction set. */
+#define QWEN_SCALAR .name = "scalar", .rank = QWEN_BY_SCALAR
+#define QWEN_NEON .name = "neon", .rank = QWEN_BY_NEON, .need = QWEN_CPU_NEON
+#define QWEN_DOTPROD .name = "dotprod", .rank = QWEN_BY_DOTPROD,		\
+	.need = QWEN_CPU_DOTPROD
+#define QWEN_I8MM .name = "i8mm", .rank = QWEN_BY_I8MM, .need = QWEN_CPU_I8MM
+#define QWEN_AVX2 .name = "avx2", .rank = QWEN_BY_AVX2, .need = QWEN_CPU_AVX2
+#define QWEN_AVXVNNI .name = "avxvnni", .rank = QWEN_BY_AVXVNNI,		\
+	.need = QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI
+#define QWEN_AVX512VNNI .name = "avx512vnni", .rank = QWEN_BY_AVX512VNNI,	\
+	.need = QWEN_CPU_AVX512VNNI
+
 struct qwen_kernel {
 	enum qwen_op	 op;
 	uint32_t	 type;		/* of the weights; QWEN_ANY_TYPE */
-	const char	*name;		/* "scalar", "avx2", ... */
-	int		 rank;
+	const char	*name;		/* "scalar", "avx2", ...; NULL: the end
+					   of an array */
+	enum qwen_kernel_rank rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
 	size_t		 min_tok;	/* GEMM: from so many tokens on */
 	const struct qwen_kernel *below;	/* and for fewer; or NULL */
@@ -261,7 +282,8 @@ struct qwen_kernel {
 	} run;
 };
 
-#define QWEN_ANY_TYPE UINT32_MAX	/* a matmul for formats without one */
+/* An operation on no weights, or a product for formats without one. */
+#define QWEN_ANY_TYPE UINT32_MAX
 
 /* The variants in use. */
 struct qwen_kernels {

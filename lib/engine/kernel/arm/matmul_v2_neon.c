@@ -3,7 +3,8 @@
 #define VEC_NEON
 #include "engine/kernel/matmul_v2.inc"
 
-const struct qwen_kernel qwen_matmul_v2_neon = {
-	.op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, .name = "neon",
-	.rank = 10, .need = QWEN_CPU_NEON, .run.matmul = matmul,
+const struct qwen_kernel qwen_matmul_v2_neon_kernels[] = {
+	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_NEON,
+	    .run.matmul = matmul_v2_any },
+	{ 0 }
 };

@@ -11,13 +11,9 @@
  *
  * K is cut into slices, which keeps the panel small; sums go on in y from one
  * slice to the next, and the order of float steps stays that of the scalar
- * definition.  A file that includes this has included the format's header, and
- * gives
- *	unpack()	a row's block: weights, and what else is in the panel
- *	fold()		a group's tile: see below
- * and gets gemm().
+ * definition.  gemm_dotprod.c and gemm_i8mm.c take PANEL_KERNELS(their set).
  */
-#include "engine/kernel/arm/dot.h"
+#include "engine/kernel/arm/formats.h"
 
 #define SLICE 8			/* groups of 256 in a panel: K = 2048 */
 #define ROWS 8
@@ -35,7 +31,7 @@
 
 struct panel {
 	int8_t	w[SLICE][16][ROWS * 16];	/* group, 16 weights, rows */
-	int16_t	scale[SLICE][16][LANES];	/* of each SUB weights */
+	int16_t	scale[SLICE][16][LANES];	/* of each sub_of() weights */
 	int16_t	min[SLICE][8][LANES];
 	float	d[SLICE][8][LANES];		/* of the group, or each 32 */
 	float	dmin[SLICE][LANES];
@@ -43,7 +39,7 @@ struct panel {
 
 /* A row's value to all of its lanes. */
 AI void
-put16(int16_t *lanes, size_t row, int16_t x)
+put_int(int16_t *lanes, size_t row, int16_t x)
 {
 	size_t i;
 
@@ -52,7 +48,7 @@ put16(int16_t *lanes, size_t row, int16_t x)
 }
 
 AI void
-put32(float *lanes, size_t row, float x)
+put_float(float *lanes, size_t row, float x)
 {
 	size_t i;
 
@@ -202,12 +198,107 @@ mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 #endif
 }
 
-/*
- * fold(p, g, s, tv, acc): add group g to the sums of 8 rows and tv vectors of
- * tokens.  tv is a constant where it is called.
- */
-AI void fold(const struct panel *p, size_t g, const struct side *s, int tv,
-    float32x4_t (*acc)[TV]);
+/* ---- folds: group g added to the sums of 8 rows and tv vectors of tokens */
+
+/* The minimums of vector r of the rows with vector t of the tokens. */
+AI int32x4_t
+min_sum(const struct panel *p, size_t g, const struct side *s, int r, int t)
+{
+	int32x4_t sum = vdupq_n_s32(0);
+	int j;
+
+#pragma GCC unroll 8
+	for (j = 0; j < 8; j++)
+		sum = vmlal_s16(sum, vld1_s16(p->min[g][j] + 4 * r),
+		    lanes_of(s->asum[t], j));
+	return sum;
+}
+
+AI void
+fold_super(uint32_t type, const struct panel *p, size_t g,
+    const struct side *s, int tv, float32x4_t (*acc)[TV])
+{
+	const int sub = sub_of(type);
+	int32x4_t sum[RV][TV], v[RV][TV];
+	int j, k, r, t;
+
+	for (r = 0; r < RV; r++) {
+		for (t = 0; t < tv; t++)
+			sum[r][t] = vdupq_n_s32(0);
+	}
+	for (j = 0; j < 256 / sub; j++) {
+		for (r = 0; r < RV; r++) {
+			for (t = 0; t < tv; t++)
+				v[r][t] = vdupq_n_s32(0);
+		}
+#pragma GCC unroll 2
+		for (k = 0; k < sub; k += 16)
+			mac16(v, p->w[g][(sub * j + k) / 16], s, sub * j + k,
+			    tv);
+#pragma GCC unroll 4
+		for (t = 0; t < tv; t++) {
+			int16x4_t a = lanes_of(s->a[t], sub * j / 32);
+
+#pragma GCC unroll 4
+			for (r = 0; r < RV; r++)
+				sum[r][t] = vmlaq_s32(sum[r][t], v[r][t],
+				    vmull_s16(vld1_s16(p->scale[g][j] +
+				    4 * r), a));
+		}
+	}
+	for (r = 0; r < RV; r++) {
+		float32x4_t d = vld1q_f32(p->d[g][0] + 4 * r);
+		float32x4_t dmin = vld1q_f32(p->dmin[g] + 4 * r);
+
+		for (t = 0; t < tv; t++) {
+			acc[r][t] = vfmaq_f32(acc[r][t],
+			    vmulq_f32(d, s->d[t]), vcvtq_f32_s32(sum[r][t]));
+			if (has_min(type))
+				acc[r][t] = vfmsq_f32(acc[r][t],
+				    vmulq_f32(dmin, s->d[t]),
+				    vcvtq_f32_s32(min_sum(p, g, s, r, t)));
+		}
+	}
+}
+
+AI void
+fold_32(const struct panel *p, size_t g, const struct side *s, int tv,
+    float32x4_t (*acc)[TV])
+{
+	float32x4_t part[RV][TV];
+	int32x4_t v[RV][TV];
+	int j, r, t;
+
+	for (r = 0; r < RV; r++) {
+		for (t = 0; t < tv; t++)
+			part[r][t] = vdupq_n_f32(0.0f);
+	}
+	for (j = 0; j < 8; j++) {
+		for (r = 0; r < RV; r++) {
+			for (t = 0; t < tv; t++)
+				v[r][t] = vdupq_n_s32(0);
+		}
+		mac16(v, p->w[g][2 * j], s, 32 * j, tv);
+		mac16(v, p->w[g][2 * j + 1], s, 32 * j + 16, tv);
+#pragma GCC unroll 4
+		for (t = 0; t < tv; t++) {
+			int32x4_t a = vmovl_s16(lanes_of(s->a[t], j));
+
+#pragma GCC unroll 4
+			for (r = 0; r < RV; r++)
+				part[r][t] = vfmaq_f32(part[r][t],
+				    vld1q_f32(p->d[g][j] + 4 * r),
+				    vcvtq_f32_s32(vmulq_s32(v[r][t], a)));
+		}
+	}
+	for (r = 0; r < RV; r++) {
+		for (t = 0; t < tv; t++)
+			acc[r][t] = vfmaq_f32(acc[r][t], s->d[t],
+			    part[r][t]);
+	}
+}
+
+/* ---- tiles */
 
 /* The sums of row i and token t, among a tile's. */
 AI float *
@@ -219,8 +310,8 @@ place(float (*y)[TV][4], size_t i, size_t t)
 
 /* n tokens from t over ng groups from g0 of rows r .. r+7. */
 AI void
-panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, size_t n, int tv)
+panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
+    size_t r, size_t g0, size_t ng, size_t t, size_t n, int tv)
 {
 	const struct qwen_q8 *x[TOKS];
 	float y[RV][TV][4] = { 0 };
@@ -242,7 +333,10 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 	}
 	for (g = 0; g < ng; g++) {
 		take_side(&s, x, tv);
-		fold(p, g, &s, tv, acc);
+		if (type == QT_Q8_0)
+			fold_32(p, g, &s, tv, acc);
+		else
+			fold_super(type, p, g, &s, tv, acc);
 		for (j = 0; j < (size_t)tv * LANE_TOKS; j++)
 			x[j]++;
 	}
@@ -256,9 +350,9 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 	}
 }
 
-static void
-panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng)
+AI void
+panel_tokens(uint32_t type, const struct qwen_matmul *m,
+    const struct panel *p, size_t r, size_t g0, size_t ng)
 {
 	size_t t, n;
 
@@ -267,29 +361,52 @@ panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		switch ((n + LANE_TOKS - 1) / LANE_TOKS) {
 #if LANE_TOKS == 1
 		case 4:
-			panel_tile(m, p, r, g0, ng, t, n, 4);
+			panel_tile(type, m, p, r, g0, ng, t, n, 4);
 			break;
 		case 3:
-			panel_tile(m, p, r, g0, ng, t, n, 3);
+			panel_tile(type, m, p, r, g0, ng, t, n, 3);
 			break;
 #endif
 		case 2:
-			panel_tile(m, p, r, g0, ng, t, n, 2);
+			panel_tile(type, m, p, r, g0, ng, t, n, 2);
 			break;
 		default:
-			panel_tile(m, p, r, g0, ng, t, n, 1);
+			panel_tile(type, m, p, r, g0, ng, t, n, 1);
 			break;
 		}
 	}
 }
 
-/* Row i of a panel's group g, at p. */
-AI void unpack(const unsigned char *p, struct panel *to, size_t g, size_t i,
-    int8x16_t *w);
+/* Row i of a panel's group g, at p: its weights, and the rest to the panel. */
+AI void
+unpack(uint32_t type, const unsigned char *p, struct panel *to, size_t g,
+    size_t i, int8x16_t *w)
+{
+	int16_t s[16], n[8];
+	int16x8_t scale[2], min;
+	size_t j, n_scale = 256 / (size_t)sub_of(type);
 
-static void
-unpack8(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
-    size_t ng)
+	weights(type, p, w);
+	if (type == QT_Q8_0) {
+		for (j = 0; j < 8; j++)
+			put_float(to->d[g][j], i, load_f16(p + 34 * j));
+		return;
+	}
+	scales(type, p, scale, &min);
+	for (j = 0; j < n_scale / 8; j++)
+		vst1q_s16(s + 8 * j, scale[j]);
+	vst1q_s16(n, min);
+	for (j = 0; j < n_scale; j++)
+		put_int(to->scale[g][j], i, s[j]);
+	for (j = 0; j < 8; j++)
+		put_int(to->min[g][j], i, n[j]);
+	put_float(to->d[g][0], i, load_f16(p + d_at(type)));
+	put_float(to->dmin[g], i, load_f16(p + dmin_at(type)));
+}
+
+AI void
+unpack8(uint32_t type, const struct qwen_matmul *m, struct panel *p, size_t r,
+    size_t g0, size_t ng)
 {
 	int8_t w[ROWS][QWEN_GROUP];
 	int8x16_t v[16];
@@ -297,8 +414,8 @@ unpack8(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
 
 	for (g = 0; g < ng; g++) {
 		for (i = 0; i < ROWS; i++) {
-			unpack(m->w + (r + i) * m->row_bytes + (g0 + g) *
-			    BLOCK_BYTES, p, g, i, v);
+			unpack(type, m->w + (r + i) * m->row_bytes +
+			    (g0 + g) * bytes_of(type), p, g, i, v);
 			for (k = 0; k < 16; k++)
 				vst1q_s8(w[i] + 16 * k, v[k]);
 		}
@@ -307,8 +424,8 @@ unpack8(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
 }
 
 /* Rows r0 .. r1-1 must be whole 8s (they are 32s), n_in whole groups. */
-static void
-gemm(const struct qwen_matmul *m)
+AI void
+gemm(uint32_t type, const struct qwen_matmul *m)
 {
 	struct panel p;
 	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
@@ -316,8 +433,31 @@ gemm(const struct qwen_matmul *m)
 	for (r = m->r0; r < m->r1; r += ROWS) {
 		for (g = 0; g < groups; g += n) {
 			n = groups - g < SLICE ? groups - g : SLICE;
-			unpack8(m, &p, r, g, n);
-			panel_tokens(m, &p, r, g, n);
+			unpack8(type, m, &p, r, g, n);
+			panel_tokens(type, m, &p, r, g, n);
 		}
 	}
 }
+
+#define GEMM(name, type)						\
+static void								\
+gemm_##name(const struct qwen_matmul *m)				\
+{									\
+	gemm(type, m);							\
+}
+
+GEMM(q4_k, QT_Q4_K)
+GEMM(q5_k, QT_Q5_K)
+GEMM(q6_k, QT_Q6_K)
+GEMM(q8_0, QT_Q8_0)
+
+#define PANEL_KERNELS(...)						\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, __VA_ARGS__,		\
+	    .min_tok = 4, .run.matmul = gemm_q4_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, __VA_ARGS__,		\
+	    .min_tok = 4, .run.matmul = gemm_q5_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, __VA_ARGS__,		\
+	    .min_tok = 4, .run.matmul = gemm_q6_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, __VA_ARGS__,		\
+	    .min_tok = 4, .run.matmul = gemm_q8_0 },			\
+	{ 0 }

@@ -10,7 +10,8 @@ int8_step(int32x4_t s, int8x16_t a, int8x16_t b)
 	return vdotq_s32(s, a, b);
 }
 
-const struct qwen_kernel qwen_probe_dotprod = {
-	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = "dotprod",
-	.rank = 30, .need = QWEN_CPU_DOTPROD, .run.probe = &probe,
+const struct qwen_kernel qwen_probe_dotprod_kernels[] = {
+	{ .op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, QWEN_DOTPROD,
+	    .run.probe = &probe },
+	{ 0 }
 };

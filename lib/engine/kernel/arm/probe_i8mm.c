@@ -10,7 +10,8 @@ int8_step(int32x4_t s, int8x16_t a, int8x16_t b)
 	return vmmlaq_s32(s, a, b);
 }
 
-const struct qwen_kernel qwen_probe_i8mm = {
-	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = "i8mm",
-	.rank = 40, .need = QWEN_CPU_I8MM, .run.probe = &probe,
+const struct qwen_kernel qwen_probe_i8mm_kernels[] = {
+	{ .op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, QWEN_I8MM,
+	    .run.probe = &probe },
+	{ 0 }
 };

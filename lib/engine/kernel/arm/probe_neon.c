@@ -10,7 +10,8 @@ int8_step(int32x4_t s, int8x16_t a, int8x16_t b)
 	return dot16(s, a, b);
 }
 
-const struct qwen_kernel qwen_probe_neon = {
-	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = "neon",
-	.rank = 20, .need = QWEN_CPU_NEON, .run.probe = &probe,
+const struct qwen_kernel qwen_probe_neon_kernels[] = {
+	{ .op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, QWEN_NEON,
+	    .run.probe = &probe },
+	{ 0 }
 };

@@ -75,7 +75,8 @@ matmul(const struct qwen_matmul *p)
 	}
 }
 
-const struct qwen_kernel qwen_matmul_v2_scalar = {
-	.op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, .name = "scalar",
-	.rank = 0, .need = 0, .run.matmul = matmul,
+const struct qwen_kernel qwen_matmul_v2_scalar_kernels[] = {
+	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_SCALAR,
+	    .run.matmul = matmul },
+	{ 0 }
 };

@@ -68,7 +68,8 @@ static const struct qwen_probe probe = {
 	.f32 = f32, .f32_macs = LANES * ROUNDS,
 };
 
-const struct qwen_kernel qwen_probe_scalar = {
-	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = "scalar",
-	.rank = 0, .run.probe = &probe,
+const struct qwen_kernel qwen_probe_scalar_kernels[] = {
+	{ .op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, QWEN_SCALAR,
+	    .run.probe = &probe },
+	{ 0 }
 };

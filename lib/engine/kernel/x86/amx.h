@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "engine/kernel/kernel.h"
+
 /* What LDTILECFG reads. */
 struct amx_config {
 	uint8_t		palette;	/* 1 */
@@ -33,17 +35,11 @@ struct amx_config {
 #define amx_dpbf16(c, a, b)	amx_model_dpbf16(c, a, b)
 
 /* A modelled variant is known to the tests alone. */
-#define AMX_VARIANT(file)	qwen_##file##_model
-#define AMX_NAME		"amx model"
-#define AMX_NEED		QWEN_CPU_AVX512VNNI
+#define AMX_KERNELS(file)	qwen_##file##_model_kernels
+#define AMX_SET .name = "amx model", .rank = QWEN_BY_AMX,		\
+	.need = QWEN_CPU_AVX512VNNI
 #define AMX_MIN_TOK(n)		1
-#define AMX_BELOW(file)		NULL
-extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
-    qwen_gemm_q5_k_amx_model, qwen_gemm_q6_k_amx_model,
-    qwen_gemm_q8_0_amx_model, qwen_gemm_v2_amx_model,
-    qwen_gemm_v2_q4_k_amx_model, qwen_gemm_v2_q5_k_amx_model,
-    qwen_gemm_v2_q6_k_amx_model, qwen_gemm_v2_q8_0_amx_model,
-    qwen_probe_amx_model;
+#define AMX_BELOW(i)		NULL
 
 #else
 
@@ -71,15 +67,13 @@ extern const struct qwen_kernel qwen_gemm_q4_k_amx_model,
 /* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32, in its own order */
 #define amx_dpbf16(c, a, b)	_tile_dpbf16ps(c, a, b)
 
-#define AMX_VARIANT(file)	qwen_##file
-#define AMX_NAME		"amx"
-#define AMX_NEED		(QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX)
+#define AMX_KERNELS(file)	qwen_##file##_kernels
+#define AMX_SET .name = "amx", .rank = QWEN_BY_AMX,			\
+	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX
 #define AMX_MIN_TOK(n)		(n)
-/* for fewer tokens */
-#define AMX_BELOW(file)		(&qwen_##file)
-extern const struct qwen_kernel qwen_gemm_q4_k_avx512vnni,
-    qwen_gemm_q5_k_avx512vnni, qwen_gemm_q6_k_avx512vnni,
-    qwen_gemm_q8_0_avx512vnni;
+/* Variant i of that file is for fewer tokens. */
+#define AMX_BELOW(i)		(&qwen_gemm_avx512vnni_kernels[i])
+extern const struct qwen_kernel qwen_gemm_avx512vnni_kernels[];
 
 #endif
 

@@ -1,10 +1,328 @@
 /* SPDX-License-Identifier: ISC */
-/* gemm_v2_amx.c - version 2 for many tokens, any quantised format, AMX. */
-#define ANY_FORMAT
-#include "engine/kernel/x86/panel_amx_v2.h"
+/*
+ * gemm_v2_amx.c - many tokens in numerics version 2, AMX: 32 rows as bf16 in
+ * a panel, up to 32 tokens at a time, the four tiles of their sums.
+ *
+ * TDPBF16PS adds as generic/matmul_v2_scalar.c says, or rather the other way
+ * round, so that sums stay in their tiles for all columns of a slice.  Nothing
+ * of this was measured on a CPU with AMX.  From how many tokens: unpacking is
+ * the larger part up to some ten of them, so it is as soon as the products
+ * take less than fused multiply-adds, which a few tokens do.
+ */
+#include <string.h>
 
-const struct qwen_kernel AMX_VARIANT(gemm_v2_amx) = {
-	.op = QWEN_OP_GEMM_V2, .type = QWEN_ANY_TYPE, .name = AMX_NAME,
-	.rank = 50, .need = AMX_NEED, .min_tok = AMX_MIN_TOK(4),
-	.run.matmul = gemm,
+#include "base/half.h"
+#include "engine/kernel/x86/amx.h"
+#include "engine/kernel/x86/dequant512.h"
+
+#define SLICE 4			/* groups of 256 in a panel */
+#define TILES 6			/* of tokens that are kept gathered */
+#define TILE_TOKENS 16
+#define STEPS 8			/* products in a group, 32 columns each */
+
+struct panel_v2 {
+	/* k/2, half, rows*2 */
+	uint32_t w[SLICE * 128][2][16];
+} __attribute__((aligned(64)));
+
+struct tokens {
+	uint16_t x[TILES][TILE_TOKENS][SLICE * QWEN_GROUP];
+	float	sum[2][2][TILE_TOKENS][16];	/* tile, half */
+} __attribute__((aligned(64)));
+
+/* What a call works on now. */
+struct place {
+	size_t	t, n_tok;	/* tokens from t on */
+	size_t	rows;		/* tokens of a tile */
+	size_t	g, ng;		/* groups of the slice */
+	size_t	r;		/* first row of the panel */
+};
+
+/* Makes a panel of what the place says. */
+typedef void fill_fn(const struct qwen_matmul *m, const struct place *at,
+    struct panel_v2 *p);
+
+static void
+fill_any(const struct qwen_matmul *m, const struct place *at,
+    struct panel_v2 *p)
+{
+	const struct qwen_quant *q = m->quant;
+	float f[QWEN_GROUP];
+	size_t r, g, k;
+
+	for (r = 0; r < 32; r++) {
+		const unsigned char *w = m->w + (at->r + r) * m->row_bytes +
+		    at->g * QWEN_GROUP / q->block_len * q->block_bytes;
+
+		for (g = 0; g < at->ng; g++) {
+			qwen_quant_dequantize(q->type, w, f, QWEN_GROUP, NULL);
+			w += QWEN_GROUP / q->block_len * q->block_bytes;
+			for (k = 0; k < QWEN_GROUP; k += 2)
+				p->w[(g * QWEN_GROUP + k) / 2][r / 16]
+				    [r % 16] =
+				    qwen_f32_bf16(f[k]) |
+				    (uint32_t)qwen_f32_bf16(f[k + 1]) << 16;
+		}
+	}
+}
+/* Two columns of 16 rows, rounded to bf16, as pairs. */
+PI __m512i
+pairs(__m512 even, __m512 odd)
+{
+	return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even),
+	    16), _mm512_castps_si512(odd));
+}
+
+PI void
+store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
+    int quad, __m512i v)
+{
+	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + 16 * j +
+	    2 * (size_t)quad;
+	__m512 w[4];
+
+	(void)g;
+	dequant4(type, p, j, half, quad, v, w);
+	_mm512_store_si512(to[0][half], pairs(w[0], w[1]));
+	_mm512_store_si512(to[1][half], pairs(w[2], w[3]));
+}
+
+/* Rows of the last tile that no token has are read, but never used. */
+static void
+gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at,
+    size_t tiles)
+{
+	size_t i, bytes = at->ng * QWEN_GROUP * sizeof(uint16_t);
+
+	for (i = 0; i < tiles * at->rows; i++) {
+		uint16_t *x = to->x[i / at->rows][i % at->rows];
+
+		if (i < at->n_tok)
+			memcpy(x, (const uint16_t *)m->x[at->t + i] +
+			    at->g * QWEN_GROUP, bytes);
+		else
+			memset(x, 0, bytes);
+	}
+}
+
+/* Tokens of a tile. */
+PI size_t
+tokens_of(const struct place *at, size_t tile)
+{
+	size_t first = tile * at->rows;
+
+	return at->n_tok - first < at->rows ? at->n_tok - first : at->rows;
+}
+
+/* The sums of n tiles of tokens as they are in y, from y or back to it. */
+static void
+move_sums(const struct qwen_matmul *m, struct tokens *x,
+    const struct place *at, size_t tile, size_t n, int back)
+{
+	size_t i, t, h;
+
+	for (i = 0; i < n; i++) {
+		for (t = 0; t < tokens_of(at, tile + i); t++) {
+			float *y = m->y[at->t + (tile + i) * at->rows + t] +
+			    at->r;
+
+			for (h = 0; h < 2; h++) {
+				float *s = x->sum[i][h][t];
+
+				if (back)
+					memcpy(y + 16 * h, s, 64);
+				else
+					memcpy(s, y + 16 * h, 64);
+			}
+		}
+	}
+}
+
+/* Two sums begin, from zero or where the slice before left them. */
+#define BEGIN(i, first, s0, s1) do {					\
+	if (first) {							\
+		amx_zero(s0);						\
+		amx_zero(s1);						\
+	} else {							\
+		amx_load(s0, x->sum[i][0], 64);				\
+		amx_load(s1, x->sum[i][1], 64);				\
+	}								\
+} while (0)
+
+#define END(i, s0, s1) do {						\
+	amx_store(s0, x->sum[i][0], 64);				\
+	amx_store(s1, x->sum[i][1], 64);				\
+} while (0)
+
+/*
+ * One or two tiles of tokens, over the columns of a panel: sums in 0 to 3,
+ * tokens in 4 and 5, weights in 6 and 7.
+ */
+static void
+panel_tiles(const struct panel_v2 *p, struct tokens *x, const struct place *at,
+    size_t tile, size_t n, struct ahead *ahead)
+{
+	const size_t stride = sizeof x->x[0][0];
+	size_t i;
+
+	BEGIN(0, at->g == 0, 0, 1);
+	if (n > 1)
+		BEGIN(1, at->g == 0, 2, 3);
+	for (i = 0; i < at->ng * STEPS; i++) {
+		fetch_ahead(ahead);
+		amx_load(4, x->x[tile][0] + 32 * i, stride);
+		amx_load(6, p->w[16 * i][0], 128);
+		amx_dpbf16(0, 4, 6);
+		amx_load(7, p->w[16 * i][1], 128);
+		amx_dpbf16(1, 4, 7);
+		if (n > 1) {
+			amx_load(5, x->x[tile + 1][0] + 32 * i, stride);
+			amx_dpbf16(2, 5, 6);
+			amx_dpbf16(3, 5, 7);
+		}
+	}
+	END(0, 0, 1);
+	if (n > 1)
+		END(1, 2, 3);
+}
+
+/* The panel that comes after this one; n: tiles of this one. */
+static struct ahead
+look_ahead(const struct qwen_matmul *m, const struct place *at, size_t n)
+{
+	size_t group = QWEN_GROUP / m->quant->block_len *
+	    m->quant->block_bytes, g = at->g, steps;
+	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
+
+	if (at->r + 32 < m->r1) {
+		a.row = (const char *)(m->w + (at->r + 32) * m->row_bytes);
+	} else if ((g + at->ng) * QWEN_GROUP < m->n_in) {
+		g += at->ng;
+		a.row = (const char *)(m->w + m->r0 * m->row_bytes);
+	} else {
+		g = 0;
+		a.row = (const char *)m->next;
+	}
+	if (a.row == NULL) {
+		a.n_row = 0;
+		return a;
+	}
+	a.row += g * group;
+	a.bytes = at->ng * group;
+	steps = (n + 1) / 2 * at->ng * STEPS;
+	a.per_step = (a.n_row * ((a.bytes + 63) / 64) + steps - 1) / steps;
+	return a;
+}
+
+/* One slice of K for all rows. */
+static void
+slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_v2 *p,
+    struct tokens *x, struct place *at)
+{
+	size_t tiles = (at->n_tok + at->rows - 1) / at->rows, i, n;
+	struct ahead ahead;
+
+	gather(m, x, at, tiles);
+	for (at->r = m->r0; at->r < m->r1; at->r += 32) {
+		fill(m, at, p);
+		ahead = look_ahead(m, at, tiles);
+		for (i = 0; i < tiles; i += n) {
+			n = tiles - i < 2 ? 1 : 2;
+			if (at->g > 0)
+				move_sums(m, x, at, i, n, 0);
+			panel_tiles(p, x, at, i, n, &ahead);
+			move_sums(m, x, at, i, n, 1);
+		}
+	}
+}
+
+/* Tokens and sums have `rows' rows, weights all 16. */
+static void
+configure(size_t rows)
+{
+	struct amx_config c;
+	int i;
+
+	memset(&c, 0, sizeof c);
+	c.palette = 1;
+	for (i = 0; i < 8; i++) {
+		c.rows[i] = i < 6 ? (uint8_t)rows : 16;
+		c.colsb[i] = 64;
+	}
+	amx_config(&c);
+}
+
+/* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
+static void
+gemm_v2(const struct qwen_matmul *m, fill_fn *fill)
+{
+	struct panel_v2 p;
+	struct tokens x;
+	struct place at = { 0 };
+	size_t groups = m->n_in / QWEN_GROUP, tiles;
+
+	memset(x.sum, 0, sizeof x.sum);
+	for (; at.t < m->n_tok; at.t += at.n_tok) {
+		at.n_tok = m->n_tok - at.t < TILES * TILE_TOKENS ?
+		    m->n_tok - at.t : TILES * TILE_TOKENS;
+		/* near-equal tiles: 17 tokens are 9 + 8, not 16 + 1 */
+		tiles = (at.n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
+		at.rows = (at.n_tok + tiles - 1) / tiles;
+		configure(at.rows);
+		for (at.g = 0; at.g < groups; at.g += at.ng) {
+			at.ng = groups - at.g < SLICE ? groups - at.g : SLICE;
+			slice(m, fill, &p, &x, &at);
+		}
+	}
+	amx_release();
+}
+
+static void
+gemm_any(const struct qwen_matmul *m)
+{
+	gemm_v2(m, fill_any);
+}
+
+/* A format, of so many bytes in 256 weights: its panels, and the product. */
+#define FORMAT(name, block_bytes)					\
+static void								\
+fill_##name(const struct qwen_matmul *m, const struct place *at,	\
+    struct panel_v2 *to)						\
+{									\
+	const unsigned char *row[32];					\
+	struct panel p;							\
+	size_t r, g;							\
+									\
+	for (g = 0; g < at->ng; g++) {					\
+		for (r = 0; r < 32; r++)				\
+			row[r] = m->w + (at->r + r) * m->row_bytes +	\
+			    (at->g + g) * (block_bytes);		\
+		p.to = to->w + 128 * g;					\
+		unpack16_##name(row, &p, 0, 0);				\
+		unpack16_##name(row + 16, &p, 0, 1);			\
+	}								\
+}									\
+static void								\
+gemm_##name(const struct qwen_matmul *m)				\
+{									\
+	gemm_v2(m, fill_##name);					\
+}
+
+FORMAT(q4_k, 144)
+FORMAT(q5_k, 176)
+FORMAT(q6_k, 210)
+FORMAT(q8_0, 8 * 34)
+
+const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
+	{ .op = QWEN_OP_GEMM_V2, .type = QWEN_ANY_TYPE, AMX_SET,
+	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_any },
+	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q4_K, AMX_SET,
+	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q4_k },
+	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q5_K, AMX_SET,
+	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q5_k },
+	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q6_K, AMX_SET,
+	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q6_k },
+	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q8_0, AMX_SET,
+	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q8_0 },
+	{ 0 }
 };

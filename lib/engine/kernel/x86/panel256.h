@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * panel256.h - many tokens in 256-bit registers: 16 rows unpacked into a panel
- * in cache, then tiles of 16 rows by a few tokens.  Compiled for AVX2, it
- * multiplies with VPMADDUBSW; for AVX-VNNI, with VPDPBUSD.
+ * in cache, then tiles of 16 rows by a few tokens.  gemm_avx2.c, which
+ * multiplies with VPMADDUBSW, and gemm_avxvnni.c, with VPDPBUSD, are this file
+ * compiled twice; each takes PANEL_KERNELS(its set).
  *
- * The panel is that of panel.h with half as many rows: a quad is two registers
- * of 8 rows with four weights a lane.  A slice of it is small enough for the
- * first-level cache.
- *
- * A file that includes this has defined
- *	BLOCK_BYTES	of 256 weights (eight blocks for Q8_0)
- *	unpack8()	8 rows of a group into half a panel
- *	fold()		a group's tile: see panel_loop.h
- * and gets gemm().
+ * The panel is that of gemm_avx512vnni.c with half as many rows: a quad is two
+ * registers of 8 rows with four weights a lane.  A slice of it is small enough
+ * for the first-level cache.
  */
-#include "engine/kernel/x86/unpack256.h"
+#include "engine/kernel/x86/base.h"
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
+#ifdef __AVXVNNI__
+#define MAX_TILE 6		/* tokens */
+#else
+#define MAX_TILE 4
+#endif
 
 struct panel {
 	uint8_t	w[SLICE][8][8][2][32];	/* group, 32, quad, half, rows*4 */
@@ -26,11 +26,13 @@ struct panel {
 	float	dmin[SLICE][16];
 } __attribute__((aligned(64)));
 
-PI void
-store_quad(struct panel *p, size_t g, size_t j, int half, int quad, __m256i v)
-{
-	store8(p->w[g][j][quad][half], v);
-}
+#define VEC __m256
+#define LANES 8
+#define LOAD _mm256_loadu_ps
+#define STORE _mm256_storeu_ps
+#define ZERO _mm256_setzero_ps
+#include "engine/kernel/x86/panel_loop.h"
+#include "engine/kernel/x86/unpack256.h"
 
 /*
  * The two instruction sets differ in what four products a lane are added to:
@@ -38,8 +40,6 @@ store_quad(struct panel *p, size_t g, size_t j, int half, int quad, __m256i v)
  * that must be widened before they overflow.
  */
 #ifdef __AVXVNNI__
-#define MAX_TILE 6		/* tokens */
-
 /* gcc would keep these in registers, and not those that come before. */
 #ifndef __clang__
 #define LET_GO(sum) __asm__("" : "+m"(sum))
@@ -72,8 +72,6 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 	return _mm256_dpwssd_avx_epi32(sum, a, b);
 }
 #else
-#define MAX_TILE 4
-
 PI int
 run_of(int n_quad, int most)
 {
@@ -112,10 +110,7 @@ scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
 PI __m256i
 broadcast(const void *p)
 {
-	int32_t x;
-
-	memcpy(&x, p, 4);
-	return _mm256_set1_epi32(x);
+	return _mm256_set1_epi32(dword_at(p));
 }
 
 /* v[t][half] += sums of 16 rows over n_quad quads. */
@@ -181,28 +176,217 @@ group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	}
 }
 
-static void
-unpack16(const struct qwen_matmul *m, struct panel *p, size_t r, size_t g0,
-    size_t ng)
-{
-	const unsigned char *row[8];
-	size_t g, i;
-	int half;
+/* ---- Q4_K and Q5_K; most: quads whose products add up in 16 bits */
 
-	for (g = 0; g < ng; g++) {
-		for (half = 0; half < 2; half++) {
-			for (i = 0; i < 8; i++)
-				row[i] = m->w + (r + 8 * (size_t)half + i) *
-				    m->row_bytes + (g0 + g) * BLOCK_BYTES;
-			unpack8(row, p, g, half);
+PI void
+fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int most, int n, __m256 (*acc)[2], struct ahead *ahead)
+{
+	__m256i sum[MAX_TILE][2];
+	int j, t, h;
+
+	group_sums(p, g, x, 8, most, n, sum, ahead);
+	UNROLL
+	for (t = 0; t < n; t++) {
+		__m256 scale = _mm256_set1_ps(x[t]->d);
+
+		UNROLL
+		for (h = 0; h < 2; h++) {
+			__m256i min = _mm256_setzero_si256();
+
+			UNROLL
+			for (j = 0; j < 4; j++)
+				min = add_pairs(min,
+				    load8(p->min[g][j] + 8 * h),
+				    broadcast(x[t]->asum + 2 * j));
+			acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(
+			    _mm256_load_ps(p->d[g][0] + 8 * h), scale),
+			    _mm256_cvtepi32_ps(sum[t][h]), acc[t][h]);
+			acc[t][h] = _mm256_fnmadd_ps(_mm256_mul_ps(
+			    _mm256_load_ps(p->dmin[g] + 8 * h), scale),
+			    _mm256_cvtepi32_ps(min), acc[t][h]);
 		}
 	}
 }
 
-#define VEC __m256
-#define LANES 8
-#define LOAD _mm256_loadu_ps
-#define STORE _mm256_storeu_ps
-#define ZERO _mm256_setzero_ps
-#define UNPACK unpack16
-#include "engine/kernel/x86/panel_loop.h"
+/* ---- Q6_K */
+
+/* Weights are 0 .. 63 in the panel: 32 times scale times sum comes off. */
+PI void
+fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int n, __m256 (*acc)[2], struct ahead *ahead)
+{
+	__m256i sum[MAX_TILE][2];
+	int j, t, h;
+
+	group_sums(p, g, x, 4, 2, n, sum, ahead);	/* 4 * 63 * 127 */
+	UNROLL
+	for (t = 0; t < n; t++) {
+		__m256 scale = _mm256_set1_ps(x[t]->d);
+
+		UNROLL
+		for (h = 0; h < 2; h++) {
+			__m256i off = _mm256_setzero_si256();
+
+			UNROLL
+			for (j = 0; j < 8; j++)
+				off = add_pairs(off,
+				    load8(p->min[g][j] + 8 * h),
+				    broadcast(x[t]->asum16 + 2 * j));
+			off = _mm256_sub_epi32(sum[t][h],
+			    _mm256_slli_epi32(off, 5));
+			acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(
+			    _mm256_load_ps(p->d[g][0] + 8 * h), scale),
+			    _mm256_cvtepi32_ps(off), acc[t][h]);
+		}
+	}
+}
+
+/* ---- Q8_0 */
+
+#ifdef __AVXVNNI__
+/*
+ * VPDPBUSD wants one factor unsigned: weights are 128 too large in the panel,
+ * and sums start at what comes off.
+ */
+#define Q8_0_FLIP 0x80
+
+PI void
+sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
+    const struct qwen_q8 *const *x, int j, int n)
+{
+	const int8_t *act[MAX_TILE];
+	int t;
+
+	UNROLL
+	for (t = 0; t < n; t++) {
+		act[t] = x[t]->q + 32 * j;
+		v[t][0] = v[t][1] = _mm256_set1_epi32(x[t]->off8[j]);
+	}
+	quads(v, w, act, 8, n);
+}
+#else
+/*
+ * VPMADDUBSW too: it gets the weight's magnitude, and the sign moves to the
+ * activation; at most 2 * 128 * 127, so each is widened by itself.
+ */
+#define Q8_0_FLIP 0
+
+PI void
+sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
+    const struct qwen_q8 *const *x, int j, int n)
+{
+	const __m256i one = _mm256_set1_epi16(1);
+	int q, t;
+
+	UNROLL
+	for (t = 0; t < n; t++)
+		v[t][0] = v[t][1] = _mm256_setzero_si256();
+	UNROLL
+	for (q = 0; q < 8; q++) {
+		__m256i w0 = load8(w[q][0]), w1 = load8(w[q][1]);
+		__m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
+
+		UNROLL
+		for (t = 0; t < n; t++) {
+			__m256i a = broadcast(x[t]->q + 32 * j + 4 * q);
+
+			v[t][0] = add_pairs(v[t][0], one, _mm256_maddubs_epi16(
+			    m0, _mm256_sign_epi8(a, w0)));
+			v[t][1] = add_pairs(v[t][1], one, _mm256_maddubs_epi16(
+			    m1, _mm256_sign_epi8(a, w1)));
+		}
+	}
+}
+#endif
+
+PI void
+fold_q8_0(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int n, __m256 (*acc)[2], struct ahead *ahead)
+{
+	__m256 part[MAX_TILE][2];
+	int j, t, h;
+
+	for (t = 0; t < n; t++)
+		part[t][0] = part[t][1] = _mm256_setzero_ps();
+	for (j = 0; j < 8; j++) {
+		__m256i v[MAX_TILE][2];
+
+		fetch_ahead(ahead);
+		sums32(v, p->w[g][j], x, j, n);
+		UNROLL
+		for (t = 0; t < n; t++) {
+			__m256i a = _mm256_set1_epi32(x[t]->a[j]);
+
+			UNROLL
+			for (h = 0; h < 2; h++)
+				part[t][h] = _mm256_fmadd_ps(
+				    _mm256_load_ps(p->d[g][j] + 8 * h),
+				    _mm256_cvtepi32_ps(_mm256_mullo_epi32(
+				    v[t][h], a)), part[t][h]);
+		}
+	}
+	UNROLL
+	for (t = 0; t < n; t++) {
+		__m256 scale = _mm256_set1_ps(x[t]->d);
+
+		UNROLL
+		for (h = 0; h < 2; h++)
+			acc[t][h] = _mm256_fmadd_ps(scale, part[t][h],
+			    acc[t][h]);
+	}
+}
+
+PI void
+store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
+    int quad, __m256i v)
+{
+	if (type == QT_Q8_0)
+		v = _mm256_xor_si256(v, _mm256_set1_epi8((char)Q8_0_FLIP));
+	store8(p->w[g][j][quad][half], v);
+}
+
+PI void
+fold(uint32_t type, const struct panel *p, size_t g,
+    const struct qwen_q8 *const *x, int n, int many, __m256 (*acc)[2],
+    struct ahead *ahead)
+{
+	(void)many;
+	switch (type) {
+	case QT_Q4_K:			/* 16 * 15 * 127 = 30480 */
+		fold_k4(p, g, x, 8, n, acc, ahead);
+		break;
+	case QT_Q5_K:			/* 8 * 31 * 127 = 31496 */
+		fold_k4(p, g, x, 4, n, acc, ahead);
+		break;
+	case QT_Q6_K:
+		fold_q6_k(p, g, x, n, acc, ahead);
+		break;
+	default:
+		fold_q8_0(p, g, x, n, acc, ahead);
+	}
+}
+
+TOKENS(q4_k, QT_Q4_K)
+#ifdef __AVXVNNI__
+#define tokens_q5_k tokens_q4_k	/* `most' is nothing to VPDPBUSD */
+#else
+TOKENS(q5_k, QT_Q5_K)
+#endif
+TOKENS(q6_k, QT_Q6_K)
+TOKENS(q8_0, QT_Q8_0)
+GEMM(q4_k, 144, unpack8_q4_k, q4_k)
+GEMM(q5_k, 176, unpack8_q5_k, q5_k)
+GEMM(q6_k, 210, unpack8_q6_k, q6_k)
+GEMM(q8_0, 8 * 34, unpack8_q8_0, q8_0)
+
+#define PANEL_KERNELS(...)						\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, __VA_ARGS__,		\
+	    .min_tok = 3, .run.matmul = gemm_q4_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, __VA_ARGS__,		\
+	    .min_tok = 3, .run.matmul = gemm_q5_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, __VA_ARGS__,		\
+	    .min_tok = 5, .run.matmul = gemm_q6_k },			\
+	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, __VA_ARGS__,		\
+	    .min_tok = 4, .run.matmul = gemm_q8_0 },			\
+	{ 0 }

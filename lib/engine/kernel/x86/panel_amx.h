@@ -2,7 +2,7 @@
 /*
  * panel_amx.h - many tokens with AMX: 32 rows unpacked into a panel, tokens
  * gathered into tiles of up to 16, products of tiles, and what becomes of the
- * sums left to the including file.
+ * sums left to the formats in gemm_amx.c.
  *
  * A tile of a panel is the second operand (k/4 rows of 16 weight rows' quads,
  * the very quads that VPDPBUSD takes), a tile of tokens the first (plain
@@ -42,28 +42,18 @@
  * is not known, 16 for Q6_K pays its unpacking.
  *
  * Nothing of this was measured on a CPU with AMX.
- *
- * A file that includes this has defined
- *	BLOCK_BYTES	of 256 weights
- *	SCALES		of 32 columns: 1 or 2
- *	PLANES		of each operand, if not 1
- * and defines store_quad(), pack_group(), configure() and multiply().
  */
 #include "engine/kernel/x86/amx.h"
-#include "engine/kernel/x86/unpack.h"
+#include "engine/kernel/x86/base.h"
 
-#ifndef PLANES
-#define PLANES 1
-#define SLICE 4			/* groups of 256 in a panel */
-#else
-#define SLICE 2
-#endif
+#define SLICE 4			/* groups of 256 in a panel, at most */
+#define PARTS 6			/* of a panel: planes of its groups */
 #define TILES 12		/* of tokens that are kept gathered */
 #define TILE_TOKENS 16
 
 struct panel {
-	/* group, plane, k/4, half, rows*4 */
-	int8_t	w[SLICE][PLANES][64][2][64];
+	/* group and plane, k/4, half, rows*4 */
+	int8_t	w[PARTS][64][2][64];
 	int32_t	scale[SLICE][16][32];	/* of each 16 or 32 weights */
 	int32_t	min[SLICE][4][32];	/* pairs of int16 */
 	float	d[SLICE][8][32];	/* of the group, or each 32 */
@@ -75,47 +65,9 @@ struct panel {
  * panel would cost a quarter of the time of its products.
  */
 struct tokens {
-	int8_t	q[TILES][SLICE][PLANES][TILE_TOKENS][256];
+	int8_t	q[TILES][PARTS][TILE_TOKENS][256];
 	int32_t	a[TILES][SLICE][TILE_TOKENS][8];	/* sub-scales */
 } __attribute__((aligned(64)));
-
-/* Scales one by one, where 16 columns or 32 have one. */
-PI void
-store_scale(struct panel *p, size_t g, size_t j, size_t k, int half, __m512i v)
-{
-	_mm512_store_si512(p->scale[g][SCALES * j + k] + 16 * half, v);
-}
-
-/* One token's group into its row of a tile. */
-PI void pack_group(const struct qwen_q8 *x, struct tokens *to, size_t tile,
-    size_t g, size_t row);
-
-/* Shapes of the eight tiles, for so many tokens in one. */
-PI void configure(struct amx_config *c, size_t rows);
-
-/*
- * Add group g of one tile, n of its tokens, to acc[token][half]; x[token] is
- * that group's activations.
- */
-PI void multiply(const struct panel *p, const struct tokens *to, size_t tile,
-    size_t g, const struct qwen_q8 *const *x, size_t n, __m512 (*acc)[2]);
-
-/* A dword in all lanes. */
-PI __m512i
-broadcast(const void *p)
-{
-	int32_t x;
-
-	memcpy(&x, p, 4);
-	return _mm512_set1_epi32(x);
-}
-
-PI void
-shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
-{
-	c->rows[tile] = (uint8_t)rows;
-	c->colsb[tile] = (uint16_t)colsb;
-}
 
 /* What a call works on now. */
 struct place {
@@ -125,8 +77,50 @@ struct place {
 	size_t	r;		/* first row of the panel */
 };
 
+/* What differs by format. */
+struct amx_format {
+	size_t	block_bytes;	/* of 256 weights */
+	size_t	planes;		/* of each operand */
+	size_t	slice;		/* groups in a panel: PARTS / planes at most */
+	/* shapes of the eight tiles, for so many tokens in one */
+	void	(*configure)(struct amx_config *c, size_t rows);
+	/* one token's group into its row of a tile */
+	void	(*pack_group)(const struct qwen_q8 *x, struct tokens *to,
+		    size_t tile, size_t g, size_t row);
+	/* 16 rows of a group, p their first bytes of it, into half a panel */
+	void	(*unpack)(const unsigned char *const *p, struct panel *to,
+		    size_t g, int half);
+	/* one tile of tokens with the groups of a panel: panel_tile() */
+	void	(*tile)(const struct qwen_matmul *m, const struct panel *p,
+		    const struct tokens *to, const struct place *at,
+		    size_t tile, struct ahead *ahead);
+};
+
+/*
+ * Add group g of one tile, n of its tokens, to acc[token][half]; x[token] is
+ * that group's activations.  The type is a constant where it is called.
+ */
+PI void multiply(uint32_t type, const struct panel *p,
+    const struct tokens *to, size_t tile, size_t g,
+    const struct qwen_q8 *const *x, size_t n, __m512 (*acc)[2]);
+
+/* A dword in all lanes. */
+PI __m512i
+broadcast(const void *p)
+{
+	return _mm512_set1_epi32(dword_at(p));
+}
+
+PI void
+shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
+{
+	c->rows[tile] = (uint8_t)rows;
+	c->colsb[tile] = (uint16_t)colsb;
+}
+
 static void
-pack(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
+pack(const struct qwen_matmul *m, const struct amx_format *f,
+    struct tokens *to, const struct place *at)
 {
 	size_t i, g, tile = 0, row = 0;
 
@@ -134,7 +128,7 @@ pack(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
 		const struct qwen_q8 *x = m->x[at->t + i];
 
 		for (g = 0; g < at->ng; g++)
-			pack_group(x + at->g + g, to, tile, g, row);
+			f->pack_group(x + at->g + g, to, tile, g, row);
 		if (++row == at->rows) {
 			row = 0;
 			tile++;
@@ -142,15 +136,14 @@ pack(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
 	}
 	/* rows of the last tile that no token has: read, never used */
 	for (; row > 0 && row < at->rows; row++)
-		for (g = 0; g < at->ng; g++)
-			for (i = 0; i < PLANES; i++)
-				memset(to->q[tile][g][i][row], 0, 256);
+		for (i = 0; i < at->ng * f->planes; i++)
+			memset(to->q[tile][i][row], 0, 256);
 }
 
 /* n tokens from t: one tile of them over the groups of a panel. */
-static void
-panel_tile(const struct qwen_matmul *m, const struct panel *p,
-    const struct tokens *to, const struct place *at, size_t tile,
+PI void
+panel_tile(uint32_t type, const struct qwen_matmul *m,
+    const struct panel *p, const struct tokens *to, const struct place *at, size_t tile,
     struct ahead *ahead)
 {
 	const struct qwen_q8 *x[TILE_TOKENS];
@@ -169,7 +162,7 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p,
 	}
 	for (g = 0; g < at->ng; g++) {
 		fetch_ahead(ahead);
-		multiply(p, to, tile, g, x, n, acc);
+		multiply(type, p, to, tile, g, x, n, acc);
 		for (i = 0; i < n; i++)
 			x[i]++;
 	}
@@ -183,7 +176,8 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p,
 
 /* The panel that comes after this one; tiles: those of this one. */
 static struct ahead
-look_ahead(const struct qwen_matmul *m, const struct place *at, size_t tiles)
+look_ahead(const struct qwen_matmul *m, const struct amx_format *f,
+    const struct place *at, size_t tiles)
 {
 	size_t groups = m->n_in / QWEN_GROUP, g = at->g, n;
 	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
@@ -201,28 +195,44 @@ look_ahead(const struct qwen_matmul *m, const struct place *at, size_t tiles)
 		a.n_row = 0;
 		return a;
 	}
-	n = groups - g < SLICE ? groups - g : SLICE;
-	a.row += g * BLOCK_BYTES;
-	a.bytes = n * BLOCK_BYTES;
+	n = groups - g < f->slice ? groups - g : f->slice;
+	a.row += g * f->block_bytes;
+	a.bytes = n * f->block_bytes;
 	n = a.n_row * ((a.bytes + 63) / 64);
 	a.per_step = (n + tiles * at->ng - 1) / (tiles * at->ng);
 	return a;
 }
 
+static void
+unpack_panel(const struct qwen_matmul *m, const struct amx_format *f,
+    struct panel *p, const struct place *at)
+{
+	const unsigned char *row[32];
+	size_t g, i;
+
+	for (g = 0; g < at->ng; g++) {
+		for (i = 0; i < 32; i++)
+			row[i] = m->w + (at->r + i) * m->row_bytes +
+			    (at->g + g) * f->block_bytes;
+		f->unpack(row, p, g, 0);
+		f->unpack(row + 16, p, g, 1);
+	}
+}
+
 /* One slice of K for all rows. */
 static void
-slice(const struct qwen_matmul *m, struct panel *p, struct tokens *x,
-    struct place *at)
+slice(const struct qwen_matmul *m, const struct amx_format *f,
+    struct panel *p, struct tokens *x, struct place *at)
 {
 	size_t tiles = (at->n_tok + at->rows - 1) / at->rows, i;
 	struct ahead ahead;
 
-	pack(m, x, at);
+	pack(m, f, x, at);
 	for (at->r = m->r0; at->r < m->r1; at->r += 32) {
-		unpack32(m, p, at->r, at->g, at->ng);
-		ahead = look_ahead(m, at, tiles);
+		unpack_panel(m, f, p, at);
+		ahead = look_ahead(m, f, at, tiles);
 		for (i = 0; i < tiles; i++)
-			panel_tile(m, p, x, at, i, &ahead);
+			f->tile(m, p, x, at, i, &ahead);
 	}
 }
 
@@ -234,7 +244,7 @@ slice(const struct qwen_matmul *m, struct panel *p, struct tokens *x,
  * It is one instruction in a call that lasts microseconds at least.
  */
 static void
-gemm(const struct qwen_matmul *m)
+gemm(const struct qwen_matmul *m, const struct amx_format *f)
 {
 	struct panel p;
 	struct tokens x;
@@ -250,11 +260,12 @@ gemm(const struct qwen_matmul *m)
 		at.rows = (at.n_tok + tiles - 1) / tiles;
 		memset(&c, 0, sizeof c);
 		c.palette = 1;
-		configure(&c, at.rows);
+		f->configure(&c, at.rows);
 		amx_config(&c);
 		for (at.g = 0; at.g < groups; at.g += at.ng) {
-			at.ng = groups - at.g < SLICE ? groups - at.g : SLICE;
-			slice(m, &p, &x, &at);
+			at.ng = groups - at.g < f->slice ? groups - at.g :
+			    f->slice;
+			slice(m, f, &p, &x, &at);
 		}
 	}
 	amx_release();

@@ -8,25 +8,42 @@
  *	LOAD, STORE, ZERO	of that register, from anywhere
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
- *	UNPACK		the function that fills a panel
- *	TABLES_FROM	perhaps: tokens, from so many on tables(p, ng) is called
- *			for the ng groups of a panel
+ *	TABLES_FROM	tokens from which on a format's tables are made, if it
+ *			has any
+ * and gives a struct panel_format for each format, and fold().
  */
 #define ROWS (2 * LANES)
 
+/* What is done with a whole panel differs by format through pointers. */
+struct panel_format {
+	size_t	block_bytes;	/* of 256 weights */
+	/* LANES rows of a group, p their first bytes of it, into half a panel */
+	void	(*unpack)(const unsigned char *const *p, struct panel *to,
+		    size_t g, int half);
+	/* all tokens with ng groups from g0 of rows from r: panel_tokens() */
+	void	(*tokens)(const struct qwen_matmul *m, const struct panel *p,
+		    size_t r, size_t g0, size_t ng, struct ahead *ahead);
+#ifdef TABLES_FROM
+	/* tables for ng groups, where many tokens share them */
+	void	(*tables)(struct panel *p, size_t ng);
+#endif
+};
+
 /*
- * fold(p, g, x, n, many, acc, ahead): add group g of n tokens, x[t] being that
- * group's activations, to acc[t][half], and fetch_ahead() for each 32 columns:
- * few lines at a time, for a burst would wait for places in the queue of those
- * that miss.  Constants where it is called: n, and many, that there are tables.
+ * Add group g of n tokens, x[t] being that group's activations, to
+ * acc[t][half], and fetch_ahead() for each 32 columns: few lines at a time, for
+ * a burst would wait for places in the queue of those that miss.  Constants
+ * where it is called: type, n, and many, that there are tables.
  */
-PI void fold(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n, int many, VEC (*acc)[2], struct ahead *ahead);
+PI void fold(uint32_t type, const struct panel *p, size_t g,
+    const struct qwen_q8 *const *x, int n, int many, VEC (*acc)[2],
+    struct ahead *ahead);
 
 /* n tokens from t over ng groups from g0 of rows from r. */
 PI void
-panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, size_t t, int n, int many, struct ahead *ahead)
+panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
+    size_t r, size_t g0, size_t ng, size_t t, int n, int many,
+    struct ahead *ahead)
 {
 	const struct qwen_q8 *x[MAX_TILE];
 	VEC acc[MAX_TILE][2];
@@ -42,7 +59,7 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		acc[i][1] = g0 == 0 ? ZERO() : LOAD(y + LANES);
 	}
 	for (g = 0; g < ng; g++) {
-		fold(p, g, x, n, many, acc, ahead);
+		fold(type, p, g, x, n, many, acc, ahead);
 		UNROLL
 		for (i = 0; i < n; i++)
 			x[i]++;
@@ -57,20 +74,19 @@ panel_tile(const struct qwen_matmul *m, const struct panel *p, size_t r,
 }
 
 #ifdef TABLES_FROM
-PI void tables(struct panel *p, size_t ng);
-
 #if MAX_TILE != 6 || TABLES_FROM < 20
 #error "tokens with tables go by fives and sixes"
 #endif
 #define MANY(n_tok) ((n_tok) >= TABLES_FROM)
 #else
 #define MANY(n_tok) 0
-#define tables(p, ng) ((void)0)
 #endif
 
-static void
-panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
-    size_t g0, size_t ng, struct ahead *ahead)
+/* All tokens with a panel. */
+PI void
+panel_tokens(uint32_t type, const struct qwen_matmul *m,
+    const struct panel *p, size_t r, size_t g0, size_t ng,
+    struct ahead *ahead)
 {
 	size_t t = 0, tiles = (m->n_tok + MAX_TILE - 1) / MAX_TILE, n;
 
@@ -81,7 +97,7 @@ panel_tokens(const struct qwen_matmul *m, const struct panel *p, size_t r,
 		n = (m->n_tok - t + tiles - 1) / tiles;
 #define CASE(k, many)							\
 	case k:								\
-		panel_tile(m, p, r, g0, ng, t, k, many, ahead);		\
+		panel_tile(type, m, p, r, g0, ng, t, k, many, ahead);		\
 		break
 		if (MANY(m->n_tok)) {
 			switch (n) {
@@ -148,25 +164,44 @@ slice_at(const struct qwen_matmul *m, size_t g)
 
 /* What the panel after this one is made of. */
 static struct ahead
-look_ahead(const struct qwen_matmul *m, struct place p)
+look_ahead(const struct qwen_matmul *m, struct place p, size_t block_bytes)
 {
 	const unsigned char *w = m->next;
 	struct ahead a = { .n_row = ROWS, .row_bytes = m->row_bytes };
 
 	if (step(m, &p))
-		w = m->w + p.r * m->row_bytes + p.g * BLOCK_BYTES;
+		w = m->w + p.r * m->row_bytes + p.g * block_bytes;
 	else
 		p.g = 0;
-	a.bytes = slice_at(m, p.g) * BLOCK_BYTES;
+	a.bytes = slice_at(m, p.g) * block_bytes;
 	a.row = (const char *)w;
 	if (w == NULL)
 		a.n_row = 0;
 	return a;
 }
 
+static void
+unpack_panel(const struct qwen_matmul *m, const struct panel_format *f,
+    struct panel *p, struct place at, size_t ng)
+{
+	const unsigned char *row[LANES];
+	size_t g, i;
+	int half;
+
+	for (g = 0; g < ng; g++) {
+		for (half = 0; half < 2; half++) {
+			for (i = 0; i < LANES; i++)
+				row[i] = m->w + (at.r + LANES * (size_t)half +
+				    i) * m->row_bytes + (at.g + g) *
+				    f->block_bytes;
+			f->unpack(row, p, g, half);
+		}
+	}
+}
+
 /* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
 static void
-gemm(const struct qwen_matmul *m)
+gemm(const struct qwen_matmul *m, const struct panel_format *f)
 {
 	struct place at = { .r = m->r0, .by_slice = m->n_tok *
 	    (m->n_in / QWEN_GROUP) * sizeof(struct qwen_q8) > MANY_BYTES };
@@ -176,10 +211,38 @@ gemm(const struct qwen_matmul *m)
 
 	do {
 		n = slice_at(m, at.g);
-		UNPACK(m, &p, at.r, at.g, n);
+		unpack_panel(m, f, &p, at, n);
+#ifdef TABLES_FROM
 		if (MANY(m->n_tok))
-			tables(&p, n);
-		ahead = look_ahead(m, at);
-		panel_tokens(m, &p, at.r, at.g, n, &ahead);
+			f->tables(&p, n);
+#endif
+		ahead = look_ahead(m, at, f->block_bytes);
+		f->tokens(m, &p, at.r, at.g, n, &ahead);
 	} while (step(m, &at));
+}
+
+/*
+ * A format's product: its bytes of 256 weights, how its rows are unpacked, and
+ * the format whose fold it shares, whose tokens_ and tables_ there are.
+ */
+#ifdef TABLES_FROM
+#define TABLES(name) .tables = tables_##name,
+#else
+#define TABLES(name)
+#endif
+#define TOKENS(name, type)						\
+static void								\
+tokens_##name(const struct qwen_matmul *m, const struct panel *p,	\
+    size_t r, size_t g0, size_t ng, struct ahead *ahead)		\
+{									\
+	panel_tokens(type, m, p, r, g0, ng, ahead);			\
+}
+#define GEMM(name, bytes, unpack_, like)				\
+static void								\
+gemm_##name(const struct qwen_matmul *m)				\
+{									\
+	static const struct panel_format f = { .block_bytes = (bytes),	\
+	    TABLES(like) .unpack = unpack_, .tokens = tokens_##like };	\
+									\
+	gemm(m, &f);							\
 }

@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* probe_amx.c - how fast tiles multiply; the rest is that of AVX-512. */
-#include <string.h>
-
-#include "engine/kernel/kernel.h"
 #include "engine/kernel/x86/amx.h"
 #include "engine/kernel/x86/probe.h"
 
 enum { TILES = 8 };
-
-extern const struct qwen_kernel qwen_probe_avx512vnni;
-
-static uint64_t
-read_all(const void *p, size_t n)
-{
-	return qwen_probe_avx512vnni.run.probe->read(p, n);
-}
-
-static uint64_t
-f32(size_t n)
-{
-	return qwen_probe_avx512vnni.run.probe->f32(n);
-}
 
 /* Four sums, of two tiles by two; all tiles 16 by 64. */
 static uint64_t
@@ -61,7 +44,8 @@ static const struct qwen_probe probe = {
 	.f32 = f32, .f32_macs = 16 * CHAINS * ROUNDS,
 };
 
-const struct qwen_kernel AMX_VARIANT(probe_amx) = {
-	.op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, .name = AMX_NAME,
-	.rank = 50, .need = AMX_NEED, .run.probe = &probe,
+const struct qwen_kernel AMX_KERNELS(probe_amx)[] = {
+	{ .op = QWEN_OP_PROBE, .type = QWEN_ANY_TYPE, AMX_SET,
+	    .run.probe = &probe },
+	{ 0 }
 };

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows4.h - what kernels that take four rows and up to four tokens at a time
- * share.  The including file gives tile(), and gets matmul() from rows4_loop.h.
+ * rows4.h - rows as the file has them times 8-bit activations, four rows and up
+ * to four tokens at a time: what AVX2 and AVX-512 share.
+ *
+ * Sums of integers are exact, so their order is free; the float step of a block
+ * is that of the scalar definition.
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
 
-#include <immintrin.h>
-#include <string.h>
-
-#include "engine/kernel/kernel.h"
-
-#define RI static inline __attribute__((always_inline, unused))
+#include "engine/kernel/x86/base.h"
 
 /* f32 of the f16 at the same place in four rows. */
-RI __m128
+PI __m128
 load_d4(const unsigned char *const *w, size_t at)
 {
 	uint16_t h[8] = { 0 };
@@ -29,7 +27,7 @@ load_d4(const unsigned char *const *w, size_t at)
  * The sums of four vectors, one a lane.  Not by VPHADDD, which is three or four
  * instructions in one on every processor.
  */
-RI __m128i
+PI __m128i
 sum8x4(const __m256i *v)
 {
 	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
@@ -44,7 +42,7 @@ sum8x4(const __m256i *v)
 }
 
 /* The sum of one. */
-RI int32_t
+PI int32_t
 sum8(__m256i v)
 {
 	__m128i s = _mm_add_epi32(_mm256_castsi256_si128(v),
@@ -56,7 +54,7 @@ sum8(__m256i v)
 }
 
 /* Rows r .. r+3; of the last nr the last is repeated to make four. */
-RI void
+PI void
 four_rows(const struct qwen_matmul *p, size_t r, size_t nr,
     const unsigned char **w)
 {
@@ -72,9 +70,9 @@ four_rows(const struct qwen_matmul *p, size_t r, size_t nr,
 /*
  * The rows whose bytes to ask for while the four from r are worked on: as many
  * tiles ahead as it takes; what comes after the last row if that is known, or
- * else what lies behind it.
+ * else what lies after it.
  */
-RI const unsigned char *
+PI const unsigned char *
 ahead_of(const struct qwen_matmul *p, size_t r)
 {
 	size_t tile = 4 * p->row_bytes, all = (p->r1 - p->r0) * p->row_bytes;
@@ -91,7 +89,7 @@ ahead_of(const struct qwen_matmul *p, size_t r)
  * takes for a stream; asked for in their order in memory, they arrive as one.
  * A hint never faults.
  */
-RI void
+PI void
 prefetch(const unsigned char *p, size_t n)
 {
 	size_t i;
@@ -100,7 +98,7 @@ prefetch(const unsigned char *p, size_t n)
 		_mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
-RI void
+PI void
 store_rows(const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     __m128 acc)
 {
@@ -108,6 +106,111 @@ store_rows(const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 
 	_mm_storeu_ps(out, acc);
 	memcpy(p->y[t] + r, out, nr * sizeof *out);
+}
+
+/* nr rows from r (the last is repeated to make four), nt tokens from t. */
+PI void tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
+    size_t t, int nt);
+
+/* All rows of a format, which is a constant where it is called. */
+PI void
+matmul(uint32_t type, const struct qwen_matmul *p)
+{
+	size_t r, t, nr;
+
+	for (r = p->r0; r < p->r1; r += nr) {
+		nr = p->r1 - r < 4 ? p->r1 - r : 4;
+		for (t = 0; t + 4 <= p->n_tok; t += 4)
+			tile(type, p, r, nr, t, 4);
+		switch (p->n_tok - t) {
+		case 3:
+			tile(type, p, r, nr, t, 3);
+			break;
+		case 2:
+			tile(type, p, r, nr, t, 2);
+			break;
+		case 1:
+			tile(type, p, r, nr, t, 1);
+			break;
+		}
+	}
+}
+
+/* ---- Q6_K: 256 weights under one d, scales of 16 */
+
+#define Q6_K_BYTES 210
+
+/* Eight int32 for each token that add up to a block's sum with its block b. */
+PI void block_sums(const unsigned char *w, const struct qwen_q8 *const *x,
+    size_t b, int nt, __m256i *sum);
+
+PI void
+tile_q6_k(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
+{
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const struct qwen_q8 *x[4];
+	__m128 acc[4];
+	size_t b, i, n = p->n_in / QWEN_GROUP;
+	int j;
+
+	four_rows(p, r, nr, w);
+	for (j = 0; j < nt; j++) {
+		x[j] = p->x[t + (size_t)j];
+		acc[j] = _mm_setzero_ps();
+	}
+	for (b = 0; b < n; b++) {
+		__m256i sum[4][4], s[4];
+		__m128 d = load_d4(w, 208);
+
+		for (i = 0; i < 4; i++) {
+			prefetch(ahead + (4 * b + i) * Q6_K_BYTES,
+			    Q6_K_BYTES);
+			block_sums(w[i], x, b, nt, s);
+			for (j = 0; j < nt; j++)
+				sum[j][i] = s[j];
+		}
+		for (j = 0; j < nt; j++)
+			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
+			    _mm_set1_ps(x[j][b].d)),
+			    _mm_cvtepi32_ps(sum8x4(sum[j])), acc[j]);
+		for (i = 0; i < 4; i++)
+			w[i] += Q6_K_BYTES;
+	}
+	for (j = 0; j < nt; j++)
+		store_rows(p, r, nr, t + (size_t)j, acc[j]);
+}
+
+/* ---- Q8_0: a d for each 32 weights */
+
+#define Q8_0_BYTES 34
+
+/* Add nb blocks, up to eight, which share the activations' scale, to acc. */
+PI void block_floats(const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *acc);
+
+PI void
+tile_q8_0(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
+{
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const struct qwen_q8 *x[4];
+	__m128 acc[4];
+	size_t i, b, n = p->n_in / 32, nb;
+	int j;
+
+	four_rows(p, r, nr, w);
+	for (j = 0; j < nt; j++) {
+		x[j] = p->x[t + (size_t)j];
+		acc[j] = _mm_setzero_ps();
+	}
+	for (b = 0; b < n; b += nb) {
+		nb = n - b < 8 ? n - b : 8;
+		prefetch(ahead + 4 * b * Q8_0_BYTES, 4 * nb * Q8_0_BYTES);
+		block_floats(w, x, b / 8, nb, nt, acc);
+		for (i = 0; i < 4; i++)
+			w[i] += nb * Q8_0_BYTES;
+	}
+	for (j = 0; j < nt; j++)
+		store_rows(p, r, nr, t + (size_t)j, acc[j]);
 }
 
 #endif

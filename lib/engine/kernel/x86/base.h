@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/* base.h - what the kernels of x86 are written with. */
+#ifndef QWEN_KERNEL_X86_BASE_H
+#define QWEN_KERNEL_X86_BASE_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "engine/kernel/ahead.h"
+#include "engine/kernel/kernel.h"
+
+#define PI static inline __attribute__((always_inline, unused))
+
+/* For loops that index arrays of registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* gcc would make a tree of a chain of sums, which takes more registers. */
+#define IN_ORDER(sum) __asm__("" : "+x"(sum))
+
+/* 4 bytes at p, as a dword. */
+PI int32_t
+dword_at(const void *p)
+{
+	int32_t x;
+
+	memcpy(&x, p, 4);
+	return x;
+}
+
+#endif

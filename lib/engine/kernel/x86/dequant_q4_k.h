@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: ISC */
-/* dequant_q4_k.h - 16 rows of Q4_K, for dequant.h. */
-#include "engine/kernel/x86/dequant_k4.h"
-#include "engine/kernel/x86/unpack_q4_k.h"

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: ISC */
+/* matmul_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI. */
+#include "engine/kernel/x86/rows4.h"
+
+/* ---- Q4_K and Q5_K */
+
+/*
+ * The headers of four rows are taken apart together, one row in each 128-bit
+ * lane.  64 bytes of nibbles hold the sub-blocks 0 and 2 in their lower, 1 and
+ * 3 in their upper halves, so activations are brought into that order once a
+ * block.  Products go by VPMADDUBSW (at most 7874, no saturation), then
+ * VPDPWSSD with scale times sub-scale.
+ */
+
+/* Four rows' headers: scales and minimums as int16, eight in each lane. */
+struct heads {
+	__m512i	scale, min;
+	__m128	d, dmin;
+};
+
+PI void
+read_heads(const unsigned char *const *w, struct heads *h)
+{
+	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
+	const __m512i lo = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12,
+	    13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+	const __m512i hi = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1, -1,
+	    4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
+	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0,
+	    4));
+	const __m512i mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f,
+	    0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+	const __m512i first = _mm512_broadcast_i32x4(_mm_setr_epi8(0, -1, 1,
+	    -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1));
+	const __m512i second = _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9,
+	    -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
+	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
+	    0, 0, 0, 0, 0, 0);
+	const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
+	    7, 10, 11, 14, 15);
+	__m512i v = _mm512_castsi128_si512(_mm_loadu_si128(
+	    (const __m128i *)w[0])), s;
+	__m256 d;
+
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[1]), 1);
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[2]), 2);
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[3]), 3);
+	s = _mm512_and_si512(_mm512_srlv_epi32(_mm512_shuffle_epi8(v, lo),
+	    shift), mask);
+	s = _mm512_or_si512(s, _mm512_and_si512(_mm512_srli_epi32(
+	    _mm512_shuffle_epi8(v, hi), 2), _mm512_set1_epi32(0x30303030)));
+	h->scale = _mm512_shuffle_epi8(s, first);
+	h->min = _mm512_shuffle_epi8(s, second);
+	d = _mm256_cvtph_ps(_mm_shuffle_epi8(_mm512_castsi512_si128(
+	    _mm512_permutexvar_epi32(dwords, v)), halves));
+	h->d = _mm256_castps256_ps128(d);
+	h->dmin = _mm256_extractf128_ps(d, 1);
+}
+
+/* The activations of a block in the order of the nibbles. */
+PI void
+order(const struct qwen_q8 *x, __m512i *q)
+{
+#define PAIR(lo, hi) _mm512_inserti64x4(_mm512_castsi256_si512(		\
+	_mm256_load_si256((const __m256i *)(x->q + 32 * (lo)))),	\
+	_mm256_load_si256((const __m256i *)(x->q + 32 * (hi))), 1)
+	q[0] = PAIR(0, 2);
+	q[1] = PAIR(1, 3);
+	q[2] = PAIR(4, 6);
+	q[3] = PAIR(5, 7);
+#undef PAIR
+}
+
+/* Bits lo and hi of the 32 bytes as a fifth bit of the halves of n. */
+PI __m512i
+fifth(__m512i n, __m512i bits, int lo, int hi)
+{
+	const __m512i which = _mm512_inserti64x4(_mm512_castsi256_si512(
+	    _mm256_set1_epi8((char)(1 << lo))),
+	    _mm256_set1_epi8((char)(1 << hi)), 1);
+
+	return _mm512_mask_add_epi8(n, _mm512_test_epi8_mask(bits, which), n,
+	    _mm512_set1_epi8(16));
+}
+
+/* The fifth bits of Q5_K, to the four registers of a row. */
+PI void
+add_fifth(const unsigned char *w, __m512i *n)
+{
+	__m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256(
+	    (const __m256i *)(w + 16)));
+
+	n[0] = fifth(n[0], bits, 0, 2);
+	n[1] = fifth(n[1], bits, 1, 3);
+	n[2] = fifth(n[2], bits, 4, 6);
+	n[3] = fifth(n[3], bits, 5, 7);
+}
+
+/* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
+PI size_t
+nibbles_at(uint32_t type)
+{
+	return type == QT_Q5_K ? 48 : 16;
+}
+
+/* The 256 weights of a row's block, in the order of the nibbles. */
+PI void
+nibbles(uint32_t type, const unsigned char *w, __m512i *n)
+{
+	const __m512i m4 = _mm512_set1_epi8(15);
+	__m512i a = _mm512_loadu_si512(w + nibbles_at(type));
+	__m512i b = _mm512_loadu_si512(w + nibbles_at(type) + 64);
+
+	n[0] = _mm512_and_si512(a, m4);
+	n[1] = _mm512_and_si512(_mm512_srli_epi16(a, 4), m4);
+	n[2] = _mm512_and_si512(b, m4);
+	n[3] = _mm512_and_si512(_mm512_srli_epi16(b, 4), m4);
+	if (type == QT_Q5_K)
+		add_fifth(w, n);
+}
+
+/* Scales lo and hi of eight, each in all places of its half. */
+PI __m512i
+pick(__m512i scale, int lo, int hi)
+{
+	__m256i a = _mm256_set1_epi16((short)((2 * lo + 1) << 8 | 2 * lo));
+	__m256i b = _mm256_set1_epi16((short)((2 * hi + 1) << 8 | 2 * hi));
+
+	return _mm512_shuffle_epi8(scale,
+	    _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
+}
+
+/* 16 int32 that add up to the block's sum; scale: this row's, in all lanes. */
+PI __m512i
+dot(const __m512i *n, const __m512i *q, __m512i scale)
+{
+	__m512i a = _mm512_setzero_si512(), b = a;
+
+	a = _mm512_dpwssd_epi32(a, _mm512_maddubs_epi16(n[0], q[0]),
+	    pick(scale, 0, 2));
+	b = _mm512_dpwssd_epi32(b, _mm512_maddubs_epi16(n[1], q[1]),
+	    pick(scale, 1, 3));
+	a = _mm512_dpwssd_epi32(a, _mm512_maddubs_epi16(n[2], q[2]),
+	    pick(scale, 4, 6));
+	b = _mm512_dpwssd_epi32(b, _mm512_maddubs_epi16(n[3], q[3]),
+	    pick(scale, 5, 7));
+	return _mm512_add_epi32(a, b);
+}
+
+/* The sums of four vectors, one a lane. */
+PI __m128i
+sum16x4(const __m512i *v)
+{
+	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
+	    _mm512_unpackhi_epi32(v[0], v[1]));
+	__m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
+	    _mm512_unpackhi_epi32(v[2], v[3]));
+	__m256i c;
+
+	a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
+	    _mm512_unpackhi_epi64(a, b));
+	c = _mm256_add_epi32(_mm512_castsi512_si256(a),
+	    _mm512_extracti64x4_epi64(a, 1));
+	return _mm_add_epi32(_mm256_castsi256_si128(c),
+	    _mm256_extracti128_si256(c, 1));
+}
+
+/* The sums of the four 128-bit lanes of one vector. */
+PI __m128i
+sum_lanes(__m512i v)
+{
+	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
+	    0, 0, 0, 0, 0, 0);
+
+	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0x4e));
+	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0xb1));
+	return _mm512_castsi512_si128(_mm512_permutexvar_epi32(dwords, v));
+}
+
+PI __m128
+add_block(__m128 acc, const struct heads *h, const __m512i *sum,
+    const struct qwen_q8 *x)
+{
+	__m128 d = _mm_set1_ps(x->d);
+	__m512i min = _mm512_madd_epi16(h->min, _mm512_broadcast_i32x4(
+	    _mm_load_si128((const __m128i *)x->asum)));
+
+	acc = _mm_fmadd_ps(_mm_mul_ps(h->d, d),
+	    _mm_cvtepi32_ps(sum16x4(sum)), acc);
+	return _mm_fnmadd_ps(_mm_mul_ps(h->dmin, d),
+	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
+}
+
+PI void
+tile_k4(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
+    size_t t, int nt)
+{
+	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const struct qwen_q8 *x[4];
+	__m128 acc[4];
+	size_t b, i, n = p->n_in / QWEN_GROUP;
+	int j;
+
+	four_rows(p, r, nr, w);
+	for (j = 0; j < nt; j++) {
+		x[j] = p->x[t + (size_t)j];
+		acc[j] = _mm_setzero_ps();
+	}
+	for (b = 0; b < n; b++) {
+		__m512i sum[4][4], q[4][4], sa[4], u[4];
+		struct heads h;
+
+		read_heads(w, &h);
+		for (j = 0; j < nt; j++) {
+			order(x[j] + b, q[j]);
+			sa[j] = _mm512_mullo_epi16(h.scale,
+			    _mm512_broadcast_i32x4(_mm_load_si128(
+			    (const __m128i *)x[j][b].a)));
+		}
+#define ROW(i, lane) do {						\
+	prefetch(ahead + (4 * b + (i)) * bytes, bytes);	\
+	nibbles(type, w[i], u);						\
+	for (j = 0; j < nt; j++)					\
+		sum[j][i] = dot(u, q[j],				\
+		    _mm512_shuffle_i32x4(sa[j], sa[j], lane));		\
+} while (0)
+		ROW(0, 0x00);
+		ROW(1, 0x55);
+		ROW(2, 0xaa);
+		ROW(3, 0xff);
+#undef ROW
+		for (j = 0; j < nt; j++)
+			acc[j] = add_block(acc[j], &h, sum[j], x[j] + b);
+		for (i = 0; i < 4; i++)
+			w[i] += bytes;
+	}
+	for (j = 0; j < nt; j++)
+		store_rows(p, r, nr, t + (size_t)j, acc[j]);
+}
+
+/*
+ * ---- Q6_K: weights stay 0 .. 63; the 32 that each is too large comes off
+ * through the sums of the activations.
+ */
+
+struct q6_k {
+	__m512i	w[4];		/* 64 weights each */
+	__m256i	scale;		/* 16 int16 */
+};
+
+PI void
+unpack_q6_k(const unsigned char *p, struct q6_k *u)
+{
+	__m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(0x30);
+	int i;
+
+	u->scale = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)
+	    (p + 192)));
+	for (i = 0; i < 2; i++) {
+		__m512i a = _mm512_loadu_si512(p + 64 * i);
+		__m256i h = _mm256_loadu_si256((const __m256i *)(p + 128 +
+		    32 * i));
+		__m512i h0 = _mm512_inserti64x4(_mm512_castsi256_si512(
+		    _mm256_slli_epi16(h, 4)), _mm256_slli_epi16(h, 2), 1);
+		__m512i h1 = _mm512_inserti64x4(_mm512_castsi256_si512(h),
+		    _mm256_srli_epi16(h, 2), 1);
+
+		u->w[2 * i] = _mm512_or_si512(_mm512_and_si512(a, m4),
+		    _mm512_and_si512(h0, m2));
+		u->w[2 * i + 1] = _mm512_or_si512(_mm512_and_si512(
+		    _mm512_srli_epi16(a, 4), m4), _mm512_and_si512(h1, m2));
+	}
+}
+
+/* Each of four int16 of v from place 4i on, eight times. */
+PI __m512i
+pick_q6_k(__m256i v, int i)
+{
+	const __m512i at = _mm512_set_epi64(0x0003000300030003LL,
+	    0x0003000300030003LL, 0x0002000200020002LL,
+	    0x0002000200020002LL, 0x0001000100010001LL,
+	    0x0001000100010001LL, 0, 0);
+
+	return _mm512_permutexvar_epi16(_mm512_add_epi16(at,
+	    _mm512_set1_epi16((short)(4 * i))), _mm512_castsi256_si512(v));
+}
+
+PI __m256i
+dot_q6_k(const struct q6_k *u, const struct qwen_q8 *x)
+{
+	__m128i a = _mm_loadu_si128((const __m128i *)x->a);
+	__m256i sa = _mm256_mullo_epi16(u->scale, _mm256_set_m128i(
+	    _mm_unpackhi_epi16(a, a), _mm_unpacklo_epi16(a, a)));
+	__m256i off = _mm256_slli_epi32(_mm256_madd_epi16(u->scale,
+	    _mm256_loadu_si256((const __m256i *)x->asum16)), 5);
+	__m512i sum = _mm512_setzero_si512();
+
+#define STEP(i)								\
+	sum = _mm512_dpwssd_epi32(sum, _mm512_maddubs_epi16(u->w[i],	\
+	    _mm512_loadu_si512(x->q + 64 * (i))), pick_q6_k(sa, i))
+	STEP(0);
+	STEP(1);
+	STEP(2);
+	STEP(3);
+#undef STEP
+	return _mm256_sub_epi32(_mm256_add_epi32(
+	    _mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1)),
+	    off);
+}
+
+PI void
+block_sums(const unsigned char *w, const struct qwen_q8 *const *x, size_t b,
+    int nt, __m256i *sum)
+{
+	struct q6_k u;
+	int j;
+
+	unpack_q6_k(w, &u);
+	for (j = 0; j < nt; j++)
+		sum[j] = dot_q6_k(&u, x[j] + b);
+}
+
+/* ---- Q8_0 */
+
+/* Four rows' sums: of lanes 0 .. 7 in *lo, of lanes 8 .. 15 in *hi. */
+PI void
+sum8x4x2(const __m512i *v, __m128i *lo, __m128i *hi)
+{
+	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
+	    _mm512_unpackhi_epi32(v[0], v[1]));
+	__m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
+	    _mm512_unpackhi_epi32(v[2], v[3]));
+	__m256i l, h;
+
+	a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
+	    _mm512_unpackhi_epi64(a, b));
+	l = _mm512_castsi512_si256(a);
+	h = _mm512_extracti64x4_epi64(a, 1);
+	*lo = _mm_add_epi32(_mm256_castsi256_si128(l),
+	    _mm256_extracti128_si256(l, 1));
+	*hi = _mm_add_epi32(_mm256_castsi256_si128(h),
+	    _mm256_extracti128_si256(h, 1));
+}
+
+/* part += d * (a * sum): the sum has 128 too much for each activation. */
+PI __m128
+add_step(__m128 part, __m128 d, __m128i sum, int16_t a, int16_t asum)
+{
+	sum = _mm_sub_epi32(_mm_mullo_epi32(sum, _mm_set1_epi32(a)),
+	    _mm_set1_epi32(128 * asum));
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum), part);
+}
+
+/*
+ * nb blocks of a group, two at a time.  VPDPBUSD wants one factor unsigned:
+ * the weight plus 128, which comes off through the activations' sum.
+ */
+PI void
+block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
+    size_t g, size_t nb, int nt, __m128 *acc)
+{
+	const __m512i flip = _mm512_set1_epi8((char)0x80);
+	__m128 part[4];
+	__m512i v[4][4];
+	__m128i lo, hi;
+	size_t b, i;
+	int j;
+
+	for (j = 0; j < nt; j++)
+		part[j] = _mm_setzero_ps();
+	for (b = 0; b < nb; b += 2) {
+		int two = b + 1 < nb;
+
+		for (i = 0; i < 4; i++) {
+			const unsigned char *p = w[i] + b * Q8_0_BYTES + 2;
+			__m512i q = _mm512_castsi256_si512(_mm256_loadu_si256(
+			    (const __m256i *)p));
+
+			q = _mm512_inserti64x4(q, _mm256_loadu_si256(
+			    (const __m256i *)(p + (two ? Q8_0_BYTES : 0))),
+			    1);
+			q = _mm512_xor_si512(q, flip);
+			for (j = 0; j < nt; j++)
+				v[j][i] = _mm512_dpbusd_epi32(
+				    _mm512_setzero_si512(), q,
+				    _mm512_loadu_si512(x[j][g].q + 32 * b));
+		}
+		for (j = 0; j < nt; j++) {
+			const struct qwen_q8 *y = &x[j][g];
+
+			sum8x4x2(v[j], &lo, &hi);
+			part[j] = add_step(part[j], load_d4(w, b * Q8_0_BYTES),
+			    lo, y->a[b], y->asum[b]);
+			if (two)
+				part[j] = add_step(part[j], load_d4(w, (b + 1) *
+				    Q8_0_BYTES), hi, y->a[b + 1],
+				    y->asum[b + 1]);
+		}
+	}
+	for (j = 0; j < nt; j++)
+		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j][g].d), part[j],
+		    acc[j]);
+}
+
+PI void
+tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
+    int nt)
+{
+	if (type == QT_Q6_K)
+		tile_q6_k(p, r, nr, t, nt);
+	else if (type == QT_Q8_0)
+		tile_q8_0(p, r, nr, t, nt);
+	else
+		tile_k4(type, p, r, nr, t, nt);
+}
+
+static void
+matmul_q4_k(const struct qwen_matmul *p)
+{
+	matmul(QT_Q4_K, p);
+}
+
+static void
+matmul_q5_k(const struct qwen_matmul *p)
+{
+	matmul(QT_Q5_K, p);
+}
+
+static void
+matmul_q6_k(const struct qwen_matmul *p)
+{
+	matmul(QT_Q6_K, p);
+}
+
+static void
+matmul_q8_0(const struct qwen_matmul *p)
+{
+	matmul(QT_Q8_0, p);
+}
+
+const struct qwen_kernel qwen_matmul_avx512vnni_kernels[] = {
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q4_K, QWEN_AVX512VNNI,
+	    .run.matmul = matmul_q4_k },
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q5_K, QWEN_AVX512VNNI,
+	    .run.matmul = matmul_q5_k },
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q6_K, QWEN_AVX512VNNI,
+	    .run.matmul = matmul_q6_k },
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q8_0, QWEN_AVX512VNNI,
+	    .run.matmul = matmul_q8_0 },
+	{ 0 }
+};

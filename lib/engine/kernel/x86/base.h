@@ -21,6 +21,13 @@
 /* gcc would make a tree of a chain of sums, which takes more registers. */
 #define IN_ORDER(sum) __asm__("" : "+x"(sum))
 
+/* Bytes of 256 weights. */
+PI size_t
+group_bytes(const struct qwen_matmul *m)
+{
+	return QWEN_GROUP / m->quant->block_len * m->quant->block_bytes;
+}
+
 /* 4 bytes at p, as a dword. */
 PI int32_t
 dword_at(const void *p)

@@ -4,7 +4,6 @@
  * folded every 32 columns, and Q6_K, which goes by planes.  See panel_amx.h.
  */
 #include "engine/kernel/x86/panel_amx.h"
-#include "engine/kernel/x86/unpack512.h"
 
 /* ---- Q4_K and Q5_K */
 
@@ -376,21 +375,27 @@ tile_##name(const struct qwen_matmul *m, const struct panel *p,		\
 	panel_tile(type, m, p, to, at, tile, ahead);			\
 }									\
 static void								\
+unpack_##name(const struct qwen_matmul *m, struct panel *p,		\
+    const struct place *at)						\
+{									\
+	unpack_panel(type, m, p, at);					\
+}									\
+static void								\
 gemm_##name(const struct qwen_matmul *m)				\
 {									\
 	static const struct amx_format f = { __VA_ARGS__,		\
-	    .unpack = unpack16_##name, .tile = tile_##name };		\
+	    .unpack = unpack_##name, .tile = tile_##name };		\
 									\
 	gemm(m, &f);							\
 }
 
-GEMM(q4_k, QT_Q4_K, .block_bytes = 144, .planes = 1, .slice = 4,
+GEMM(q4_k, QT_Q4_K, .planes = 1, .slice = 4,
     .configure = configure_fold, .pack_group = pack_k4)
-GEMM(q5_k, QT_Q5_K, .block_bytes = 176, .planes = 1, .slice = 4,
+GEMM(q5_k, QT_Q5_K, .planes = 1, .slice = 4,
     .configure = configure_fold, .pack_group = pack_k4)
-GEMM(q6_k, QT_Q6_K, .block_bytes = 210, .planes = 3, .slice = 2,
+GEMM(q6_k, QT_Q6_K, .planes = 3, .slice = 2,
     .configure = configure_planes, .pack_group = pack_planes)
-GEMM(q8_0, QT_Q8_0, .block_bytes = 8 * 34, .planes = 1, .slice = 4,
+GEMM(q8_0, QT_Q8_0, .planes = 1, .slice = 4,
     .configure = configure_fold, .pack_group = pack_q8_0)
 
 const struct qwen_kernel AMX_KERNELS(gemm_amx)[] = {

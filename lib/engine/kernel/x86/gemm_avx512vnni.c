@@ -35,8 +35,9 @@ struct panel {
 #define LOAD _mm512_loadu_ps
 #define STORE _mm512_storeu_ps
 #define ZERO _mm512_setzero_ps
-#include "engine/kernel/x86/panel_loop.h"
+#define UNPACK unpack16
 #include "engine/kernel/x86/unpack512.h"
+#include "engine/kernel/x86/panel_loop.h"
 
 /*
  * Integer scales are pairs of int16: a dword has those of row i and row 16 + i,
@@ -348,10 +349,10 @@ fold(uint32_t type, const struct panel *p, size_t g,
 TOKENS(k4, QT_Q4_K)
 TOKENS(q6_k, QT_Q6_K)
 TOKENS(q8_0, QT_Q8_0)
-GEMM(q4_k, 144, unpack16_q4_k, k4)
-GEMM(q5_k, 176, unpack16_q5_k, k4)
-GEMM(q6_k, 210, unpack16_q6_k, q6_k)
-GEMM(q8_0, 8 * 34, unpack16_q8_0, q8_0)
+GEMM(q4_k, QT_Q4_K, k4)
+GEMM(q5_k, QT_Q5_K, k4)
+GEMM(q6_k, QT_Q6_K, q6_k)
+GEMM(q8_0, QT_Q8_0, q8_0)
 
 /* In the order in which gemm_amx.c refers to them: see amx.h. */
 const struct qwen_kernel qwen_gemm_avx512vnni_kernels[] = {

@@ -190,8 +190,7 @@ panel_tiles(const struct panel_v2 *p, struct tokens *x, const struct place *at,
 static struct ahead
 look_ahead(const struct qwen_matmul *m, const struct place *at, size_t n)
 {
-	size_t group = QWEN_GROUP / m->quant->block_len *
-	    m->quant->block_bytes, g = at->g, steps;
+	size_t group = group_bytes(m), g = at->g, steps;
 	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
 
 	if (at->r + 32 < m->r1) {
@@ -283,24 +282,33 @@ gemm_any(const struct qwen_matmul *m)
 	gemm_v2(m, fill_any);
 }
 
-/* A format, of so many bytes in 256 weights: its panels, and the product. */
-#define FORMAT(name, block_bytes)					\
+PI void
+fill_format(uint32_t type, const struct qwen_matmul *m,
+    const struct place *at, struct panel_v2 *to)
+{
+	const size_t bytes = group_bytes(m);
+	const unsigned char *row[32];
+	struct panel p;
+	size_t r, g;
+	int half;
+
+	for (g = 0; g < at->ng; g++) {
+		for (r = 0; r < 32; r++)
+			row[r] = m->w + (at->r + r) * m->row_bytes +
+			    (at->g + g) * bytes;
+		p.to = to->w + 128 * g;
+		for (half = 0; half < 2; half++)
+			unpack16(type, row + 16 * half, &p, 0, half);
+	}
+}
+
+/* A format: its panels, and the product. */
+#define FORMAT(name, type)						\
 static void								\
 fill_##name(const struct qwen_matmul *m, const struct place *at,	\
     struct panel_v2 *to)						\
 {									\
-	const unsigned char *row[32];					\
-	struct panel p;							\
-	size_t r, g;							\
-									\
-	for (g = 0; g < at->ng; g++) {					\
-		for (r = 0; r < 32; r++)				\
-			row[r] = m->w + (at->r + r) * m->row_bytes +	\
-			    (at->g + g) * (block_bytes);		\
-		p.to = to->w + 128 * g;					\
-		unpack16_##name(row, &p, 0, 0);				\
-		unpack16_##name(row + 16, &p, 0, 1);			\
-	}								\
+	fill_format(type, m, at, to);					\
 }									\
 static void								\
 gemm_##name(const struct qwen_matmul *m)				\
@@ -308,10 +316,10 @@ gemm_##name(const struct qwen_matmul *m)				\
 	gemm_v2(m, fill_##name);					\
 }
 
-FORMAT(q4_k, 144)
-FORMAT(q5_k, 176)
-FORMAT(q6_k, 210)
-FORMAT(q8_0, 8 * 34)
+FORMAT(q4_k, QT_Q4_K)
+FORMAT(q5_k, QT_Q5_K)
+FORMAT(q6_k, QT_Q6_K)
+FORMAT(q8_0, QT_Q8_0)
 
 const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
 	{ .op = QWEN_OP_GEMM_V2, .type = QWEN_ANY_TYPE, AMX_SET,

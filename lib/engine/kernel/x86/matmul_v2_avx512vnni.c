@@ -19,16 +19,26 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 		_mm512_store_ps(to[i][half], w[i]);
 }
 
+PI void
+fill_group(uint32_t type, const unsigned char *const *row,
+    struct panel_v2 *to)
+{
+	const unsigned char *r[2 * 16];	/* that no store can change */
+	struct panel p;
+	int half;
+
+	memcpy(r, row, sizeof r);
+	p.to = to;
+	for (half = 0; half < 2; half++)
+		unpack16(type, r + 16 * half, &p, 0, half);
+}
+
 /* A format: 2 * 16 rows of a whole group, and the product. */
-#define FORMAT(name)							\
+#define FORMAT(name, type)						\
 static void								\
 fill_##name(const unsigned char *const *row, struct panel_v2 *to)	\
 {									\
-	struct panel p;							\
-									\
-	p.to = to;							\
-	unpack16_##name(row, &p, 0, 0);					\
-	unpack16_##name(row + 16, &p, 0, 1);				\
+	fill_group(type, row, to);					\
 }									\
 static void								\
 matmul_##name(const struct qwen_matmul *m)				\
@@ -36,10 +46,10 @@ matmul_##name(const struct qwen_matmul *m)				\
 	matmul_v2(m, fill_##name);					\
 }
 
-FORMAT(q4_k)
-FORMAT(q5_k)
-FORMAT(q6_k)
-FORMAT(q8_0)
+FORMAT(q4_k, QT_Q4_K)
+FORMAT(q5_k, QT_Q5_K)
+FORMAT(q6_k, QT_Q6_K)
+FORMAT(q8_0, QT_Q8_0)
 
 const struct qwen_kernel qwen_matmul_v2_avx512vnni_kernels[] = {
 	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_AVX512VNNI,

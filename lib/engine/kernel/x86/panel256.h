@@ -31,8 +31,9 @@ struct panel {
 #define LOAD _mm256_loadu_ps
 #define STORE _mm256_storeu_ps
 #define ZERO _mm256_setzero_ps
-#include "engine/kernel/x86/panel_loop.h"
+#define UNPACK unpack8
 #include "engine/kernel/x86/unpack256.h"
+#include "engine/kernel/x86/panel_loop.h"
 
 /*
  * The two instruction sets differ in what four products a lane are added to:
@@ -375,10 +376,10 @@ TOKENS(q5_k, QT_Q5_K)
 #endif
 TOKENS(q6_k, QT_Q6_K)
 TOKENS(q8_0, QT_Q8_0)
-GEMM(q4_k, 144, unpack8_q4_k, q4_k)
-GEMM(q5_k, 176, unpack8_q5_k, q5_k)
-GEMM(q6_k, 210, unpack8_q6_k, q6_k)
-GEMM(q8_0, 8 * 34, unpack8_q8_0, q8_0)
+GEMM(q4_k, QT_Q4_K, q4_k)
+GEMM(q5_k, QT_Q5_K, q5_k)
+GEMM(q6_k, QT_Q6_K, q6_k)
+GEMM(q8_0, QT_Q8_0, q8_0)
 
 #define PANEL_KERNELS(...)						\
 	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, __VA_ARGS__,		\

@@ -60,6 +60,8 @@ struct panel {
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
 
+#include "engine/kernel/x86/unpack512.h"
+
 /*
  * Tokens of a slice.  Gathered once for all rows of a call: a copy for each
  * panel would cost a quarter of the time of its products.
@@ -79,7 +81,6 @@ struct place {
 
 /* What differs by format. */
 struct amx_format {
-	size_t	block_bytes;	/* of 256 weights */
 	size_t	planes;		/* of each operand */
 	size_t	slice;		/* groups in a panel: PARTS / planes at most */
 	/* shapes of the eight tiles, for so many tokens in one */
@@ -87,9 +88,9 @@ struct amx_format {
 	/* one token's group into its row of a tile */
 	void	(*pack_group)(const struct qwen_q8 *x, struct tokens *to,
 		    size_t tile, size_t g, size_t row);
-	/* 16 rows of a group, p their first bytes of it, into half a panel */
-	void	(*unpack)(const unsigned char *const *p, struct panel *to,
-		    size_t g, int half);
+	/* the rows of a panel: unpack_panel() */
+	void	(*unpack)(const struct qwen_matmul *m, struct panel *p,
+		    const struct place *at);
 	/* one tile of tokens with the groups of a panel: panel_tile() */
 	void	(*tile)(const struct qwen_matmul *m, const struct panel *p,
 		    const struct tokens *to, const struct place *at,
@@ -180,6 +181,7 @@ look_ahead(const struct qwen_matmul *m, const struct amx_format *f,
     const struct place *at, size_t tiles)
 {
 	size_t groups = m->n_in / QWEN_GROUP, g = at->g, n;
+	const size_t bytes = group_bytes(m);
 	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
 
 	if (at->r + 32 < m->r1) {
@@ -196,26 +198,29 @@ look_ahead(const struct qwen_matmul *m, const struct amx_format *f,
 		return a;
 	}
 	n = groups - g < f->slice ? groups - g : f->slice;
-	a.row += g * f->block_bytes;
-	a.bytes = n * f->block_bytes;
+	a.row += g * bytes;
+	a.bytes = n * bytes;
 	n = a.n_row * ((a.bytes + 63) / 64);
 	a.per_step = (n + tiles * at->ng - 1) / (tiles * at->ng);
 	return a;
 }
 
-static void
-unpack_panel(const struct qwen_matmul *m, const struct amx_format *f,
-    struct panel *p, const struct place *at)
+PI void
+unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
+    const struct place *at)
 {
-	const unsigned char *row[32];
+	const size_t bytes = group_bytes(m);
+	const unsigned char *row[16];
 	size_t g, i;
+	int half;
 
 	for (g = 0; g < at->ng; g++) {
-		for (i = 0; i < 32; i++)
-			row[i] = m->w + (at->r + i) * m->row_bytes +
-			    (at->g + g) * f->block_bytes;
-		f->unpack(row, p, g, 0);
-		f->unpack(row + 16, p, g, 1);
+		for (half = 0; half < 2; half++) {
+			for (i = 0; i < 16; i++)
+				row[i] = m->w + (at->r + 16 * (size_t)half +
+				    i) * m->row_bytes + (at->g + g) * bytes;
+			unpack16(type, row, p, g, half);
+		}
 	}
 }
 
@@ -229,7 +234,7 @@ slice(const struct qwen_matmul *m, const struct amx_format *f,
 
 	pack(m, f, x, at);
 	for (at->r = m->r0; at->r < m->r1; at->r += 32) {
-		unpack_panel(m, f, p, at);
+		f->unpack(m, p, at);
 		ahead = look_ahead(m, f, at, tiles);
 		for (i = 0; i < tiles; i++)
 			f->tile(m, p, x, at, i, &ahead);

@@ -6,6 +6,7 @@
  *	VEC, LANES	a register of f32, and how many of a panel's rows it
  *			is for: half of them
  *	LOAD, STORE, ZERO	of that register, from anywhere
+ *	UNPACK		unpack8() or unpack16()
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
  *	TABLES_FROM	tokens from which on a format's tables are made, if it
@@ -14,12 +15,21 @@
  */
 #define ROWS (2 * LANES)
 
+/*
+ * Where a panel is.  Panels go row by row with their slices inside, or, where
+ * the activations of all slices are too much for the second cache, slice by
+ * slice: then those of one slice serve all rows while they are there.
+ */
+struct place {
+	size_t	 r, g;		/* first row, first group */
+	int	 by_slice;
+};
+
 /* What is done with a whole panel differs by format through pointers. */
 struct panel_format {
-	size_t	block_bytes;	/* of 256 weights */
-	/* LANES rows of a group, p their first bytes of it, into half a panel */
-	void	(*unpack)(const unsigned char *const *p, struct panel *to,
-		    size_t g, int half);
+	/* ng groups of the rows of a panel at a place: unpack_panel() */
+	void	(*unpack)(const struct qwen_matmul *m, struct panel *p,
+		    const struct place *at, size_t ng);
 	/* all tokens with ng groups from g0 of rows from r: panel_tokens() */
 	void	(*tokens)(const struct qwen_matmul *m, const struct panel *p,
 		    size_t r, size_t g0, size_t ng, struct ahead *ahead);
@@ -120,16 +130,6 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 	}
 }
 
-/*
- * Where a panel is.  Panels go row by row with their slices inside, or, where
- * the activations of all slices are too much for the second cache, slice by
- * slice: then those of one slice serve all rows while they are there.
- */
-struct place {
-	size_t	 r, g;		/* first row, first group */
-	int	 by_slice;
-};
-
 #define MANY_BYTES ((size_t)256 << 10)
 
 /* The next one; 0: there is none. */
@@ -164,26 +164,28 @@ slice_at(const struct qwen_matmul *m, size_t g)
 
 /* What the panel after this one is made of. */
 static struct ahead
-look_ahead(const struct qwen_matmul *m, struct place p, size_t block_bytes)
+look_ahead(const struct qwen_matmul *m, struct place p)
 {
 	const unsigned char *w = m->next;
+	const size_t bytes = group_bytes(m);
 	struct ahead a = { .n_row = ROWS, .row_bytes = m->row_bytes };
 
 	if (step(m, &p))
-		w = m->w + p.r * m->row_bytes + p.g * block_bytes;
+		w = m->w + p.r * m->row_bytes + p.g * bytes;
 	else
 		p.g = 0;
-	a.bytes = slice_at(m, p.g) * block_bytes;
+	a.bytes = slice_at(m, p.g) * bytes;
 	a.row = (const char *)w;
 	if (w == NULL)
 		a.n_row = 0;
 	return a;
 }
 
-static void
-unpack_panel(const struct qwen_matmul *m, const struct panel_format *f,
-    struct panel *p, struct place at, size_t ng)
+PI void
+unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
+    const struct place *at, size_t ng)
 {
+	const size_t bytes = group_bytes(m);
 	const unsigned char *row[LANES];
 	size_t g, i;
 	int half;
@@ -191,10 +193,9 @@ unpack_panel(const struct qwen_matmul *m, const struct panel_format *f,
 	for (g = 0; g < ng; g++) {
 		for (half = 0; half < 2; half++) {
 			for (i = 0; i < LANES; i++)
-				row[i] = m->w + (at.r + LANES * (size_t)half +
-				    i) * m->row_bytes + (at.g + g) *
-				    f->block_bytes;
-			f->unpack(row, p, g, half);
+				row[i] = m->w + (at->r + LANES * (size_t)half +
+				    i) * m->row_bytes + (at->g + g) * bytes;
+			UNPACK(type, row, p, g, half);
 		}
 	}
 }
@@ -211,19 +212,19 @@ gemm(const struct qwen_matmul *m, const struct panel_format *f)
 
 	do {
 		n = slice_at(m, at.g);
-		unpack_panel(m, f, &p, at, n);
+		f->unpack(m, &p, &at, n);
 #ifdef TABLES_FROM
 		if (MANY(m->n_tok))
 			f->tables(&p, n);
 #endif
-		ahead = look_ahead(m, at, f->block_bytes);
+		ahead = look_ahead(m, at);
 		f->tokens(m, &p, at.r, at.g, n, &ahead);
 	} while (step(m, &at));
 }
 
 /*
- * A format's product: its bytes of 256 weights, how its rows are unpacked, and
- * the format whose fold it shares, whose tokens_ and tables_ there are.
+ * A format's product.  It has tokens_ and perhaps tables_ of the format like,
+ * whose fold is the same.
  */
 #ifdef TABLES_FROM
 #define TABLES(name) .tables = tables_##name,
@@ -237,12 +238,18 @@ tokens_##name(const struct qwen_matmul *m, const struct panel *p,	\
 {									\
 	panel_tokens(type, m, p, r, g0, ng, ahead);			\
 }
-#define GEMM(name, bytes, unpack_, like)				\
+#define GEMM(name, type, like)						\
+static void								\
+unpack_##name(const struct qwen_matmul *m, struct panel *p,		\
+    const struct place *at, size_t ng)					\
+{									\
+	unpack_panel(type, m, p, at, ng);				\
+}									\
 static void								\
 gemm_##name(const struct qwen_matmul *m)				\
 {									\
-	static const struct panel_format f = { .block_bytes = (bytes),	\
-	    TABLES(like) .unpack = unpack_, .tokens = tokens_##like };	\
+	static const struct panel_format f = { TABLES(like)		\
+	    .unpack = unpack_##name, .tokens = tokens_##like };		\
 									\
 	gemm(m, &f);							\
 }

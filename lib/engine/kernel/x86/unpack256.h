@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * unpack256.h - 8 rows of a group of 256 weights, turned so that they lie in
- * the 8 lanes: what panels of 16 rows are made with, a function a format.
+ * the 8 lanes: what panels of 16 rows are made with.
  *
  * The including file has defined struct panel, with scale and min (pairs of int16), d
  * and dmin, indexed by group; weights go to it through store_quad(), which that
@@ -136,7 +136,7 @@ unpack_scales_k4(const unsigned char *const *p, struct panel *to, size_t g,
 	}
 }
 
-static void
+PI void
 unpack8_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15);
@@ -170,7 +170,7 @@ with_bit(__m256i nibbles, __m256i h, int bit)
 	    _mm256_and_si256(_mm256_srli_epi16(h, bit), m1), 4));
 }
 
-static void
+PI void
 unpack8_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15);
@@ -229,7 +229,7 @@ unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
 	_mm256_store_ps(to->d[g][0] + 8 * half, load_d8(p, 208));
 }
 
-static void
+PI void
 unpack8_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15), m2 = _mm256_set1_epi8(0x30);
@@ -262,7 +262,7 @@ unpack8_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half
 
 /* ---- Q8_0 */
 
-static void
+PI void
 unpack8_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	__m256i v[4];
@@ -278,6 +278,31 @@ unpack8_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half
 				store_quad(QT_Q8_0, to, g, j, half,
 				    4 * (int)k + i, v[i]);
 		}
+	}
+}
+
+/* ---- all of them */
+
+/*
+ * 8 rows of one group into half a panel; p: their first bytes of it.  The type
+ * is a constant where it is called.
+ */
+PI void
+unpack8(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	switch (type) {
+	case QT_Q4_K:
+		unpack8_q4_k(p, to, g, half);
+		break;
+	case QT_Q5_K:
+		unpack8_q5_k(p, to, g, half);
+		break;
+	case QT_Q6_K:
+		unpack8_q6_k(p, to, g, half);
+		break;
+	default:
+		unpack8_q8_0(p, to, g, half);
 	}
 }
 

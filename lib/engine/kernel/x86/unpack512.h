@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * unpack512.h - 16 rows of a group of 256 weights, turned so that they lie in
- * the 16 lanes: what panels of 32 rows are made with, a function a format.
+ * the 16 lanes: what panels of 32 rows are made with.
  *
  * The including file has defined struct panel, with min (pairs of int16), d and dmin,
  * indexed by group; weights and scales go to it through store_quad() and
@@ -146,7 +146,7 @@ unpack_scales_k4(uint32_t type, const unsigned char *const *p, struct panel *to,
 	}
 }
 
-static void
+PI void
 unpack16_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
@@ -180,7 +180,7 @@ with_bit(__m512i nibbles, __m512i h, unsigned bit)
 	    _mm512_and_si512(_mm512_srli_epi16(h, bit), m1), 4));
 }
 
-static void
+PI void
 unpack16_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
@@ -232,7 +232,7 @@ unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
 	_mm512_store_ps(to->d[g][0] + 16 * half, load_d16(p, 208));
 }
 
-static void
+PI void
 unpack16_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(0x30);
@@ -270,7 +270,7 @@ unpack16_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int hal
 
 /* ---- Q8_0 */
 
-static void
+PI void
 unpack16_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 {
 	const unsigned char *q[16];
@@ -286,6 +286,31 @@ unpack16_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int hal
 		UNROLL
 		for (i = 0; i < 8; i++)
 			store_quad(QT_Q8_0, to, g, j, half, i, v[i]);
+	}
+}
+
+/* ---- all of them */
+
+/*
+ * 16 rows of one group into half a panel; p: their first bytes of it.  The type
+ * is a constant where it is called.
+ */
+PI void
+unpack16(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	switch (type) {
+	case QT_Q4_K:
+		unpack16_q4_k(p, to, g, half);
+		break;
+	case QT_Q5_K:
+		unpack16_q5_k(p, to, g, half);
+		break;
+	case QT_Q6_K:
+		unpack16_q6_k(p, to, g, half);
+		break;
+	default:
+		unpack16_q8_0(p, to, g, half);
 	}
 }
 

@@ -261,7 +261,7 @@ $(B)/tests/faults/inject: tests/faults/inject.c
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
 ARM64_CC ?= aarch64-linux-gnu-gcc
 ARM64_AR ?= aarch64-linux-gnu-ar
-ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
+ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/grain kernel/matmul kernel/probe \
 	kernel/rows kernel/sift golden/bits golden/same_bits golden/logits \
 	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
 	unit/pool unit/quant unit/sample unit/sample_methods unit/session)

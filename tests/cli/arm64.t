@@ -40,7 +40,7 @@ tests() {
 	done
 }
 
-tests max kernel/matmul kernel/edges kernel/rows kernel/sift kernel/probe \
+tests max kernel/matmul kernel/edges kernel/grain kernel/rows kernel/sift kernel/probe \
     "golden/bits neon i8mm"
 is $lacks 0 "max has all instruction sets"
 tests neoverse-n1 kernel/probe kernel/rows

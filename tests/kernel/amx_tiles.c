@@ -387,8 +387,8 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	}
 	k->run.matmul(&m);
 	ok(amx_model_products() > before && !amx_model_in_use(),
-	    "%s %s %s: tiles are used, and given back", variant_op(k), q->name,
-	    k->name);
+	    "%s %s %s: tiles are used, and given back", variant_op(k),
+	    qwen_ggml_name(q->type), k->name);
 	free(w);
 	free(xq);
 }

@@ -261,10 +261,10 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 static void
 check(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
-	const char *op = variant_op(k);
+	const char *op = variant_op(k), *name = qwen_ggml_name(q->type);
 	size_t i = strays(k, q);
 
-	ok(i == N_SHAPES, "%s %s %s stays within its arrays%s", op, q->name,
+	ok(i == N_SHAPES, "%s %s %s stays within its arrays%s", op, name,
 	    k->name, i == N_SHAPES ? "" : ", not for");
 	if (i < N_SHAPES) {
 		printf("# n_in %zu, rows %zu, tokens %zu\n", shapes[i][0],
@@ -272,7 +272,7 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 		return;
 	}
 	i = hides(k, q);
-	ok(i == N_SHAPES, "%s %s %s: a bad scale spoils its row", op, q->name,
+	ok(i == N_SHAPES, "%s %s %s: a bad scale spoils its row", op, name,
 	    k->name);
 	if (i < N_SHAPES)
 		printf("# n_in %zu, rows %zu, tokens %zu\n", shapes[i][0],
@@ -297,9 +297,7 @@ main(void)
 		for (type = 0; type < QT_N; type++) {
 			const struct qwen_quant *q = qwen_quant_find(type);
 
-			if (q == NULL || (k->type != type &&
-			    (k->type != QWEN_ANY_TYPE ||
-			    q->kind == QWEN_QUANT_FLOAT)))
+			if (q == NULL || !qwen_kernel_fits(k, q))
 				continue;
 			if ((k->need & ~have) != 0)
 				skip(k->name, "this CPU lacks it");

@@ -58,19 +58,47 @@ fill_x(float *x, size_t n, size_t t, int small)
 	}
 }
 
+/* The least scales in a block, of both signs: where an f16 would spoil it. */
+static void
+least_scales(const struct qwen_quant *q, unsigned char *w)
+{
+	unsigned char zero[QWEN_GROUP * 4];
+	size_t j;
+
+	memset(zero, 0, sizeof zero);
+	for (j = 0; j + 1 < q->block_bytes; j += 2) {
+		zero[j + 1] = 0x7c;
+		if (!q->finite(zero) || q->kind == QWEN_QUANT_FLOAT) {
+			w[j] = 1 + random_u32() % 2;
+			w[j + 1] = random_u32() % 2 ? 0x80 : 0;
+		}
+		zero[j + 1] = 0;
+	}
+}
+
+/*
+ * What is in weights and activations: at random; weights of one byte, 0x80 or
+ * 0xff; small activations; least scales, with ordinary activations and with
+ * small ones.
+ */
+enum kind { RANDOM, BYTES_80, BYTES_FF, SMALL, LEAST, LEAST_SMALL, KINDS };
+
 /* Random bytes with finite scales: any bytes are weights, in every format. */
 static void
-fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block, int kind)
+fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block,
+    enum kind kind)
 {
 	size_t i, j;
 
 	for (i = 0; i < n_block; i++, w += q->block_bytes) {
 		for (j = 0; j < q->block_bytes; j++)
-			w[j] = kind == 1 ? 0x80 : kind == 2 ? 0xff :
+			w[j] = kind == BYTES_80 ? 0x80 : kind == BYTES_FF ? 0xff :
 			    (unsigned char)random_u32();
 		/* NaN would be equal only by luck of its payload */
 		for (j = 0; !q->finite(w) && j < q->block_bytes; j++)
 			w[j] &= 0xbb;
+		if (kind == LEAST || kind == LEAST_SMALL)
+			least_scales(q, w);
 	}
 }
 
@@ -80,7 +108,7 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block, int kind)
  */
 static int
 same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
-    size_t n_out, size_t n_tok, int kind)
+    size_t n_out, size_t n_tok, enum kind kind)
 {
 	size_t row = qwen_quant_row_bytes(q->type, n_in), t, i;
 	size_t width = n_out + 2 * GUARD;
@@ -100,11 +128,12 @@ same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
 	int good;
 
 	qwen_kernels_init(&plain, 0, 1);
-	fill_w(q, w, row / q->block_bytes * n_out, kind % 3);
+	fill_w(q, w, row / q->block_bytes * n_out, kind);
 	for (i = 0; i < 2 * n_tok * width; i++)
 		y[i] = 12345.0f;
 	for (t = 0; t < n_tok; t++) {
-		fill_x(x + t * n_in, n_in, t, kind == 3);
+		fill_x(x + t * n_in, n_in, t,
+		    kind == SMALL || kind == LEAST_SMALL);
 		plain.vec->run.vec->quantize(xq + t * QWEN_Q8_GROUPS(n_in),
 		    x + t * n_in, n_in);
 		plain.vec->run.vec->to_bf16(xh + t * n_in, x + t * n_in, n_in);
@@ -132,17 +161,18 @@ same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
 }
 
 /*
- * Kind 3, small activations, matters in version 2 alone, whose plain C is slow:
- * each large product has one kind, and another than the one before.
+ * Small activations alone matter in version 2 alone, whose plain C is slow: each
+ * large product has one kind, and another than the one before.
  */
 static int
 is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
-    int kind)
+    enum kind kind)
 {
-	if (variant_numerics(k) == 1)
-		return kind < 3;
-	return shape[0] * shape[1] * shape[2] < 1000000 ||
-	    (size_t)kind == i % 4;
+	int large = shape[0] * shape[1] * shape[2] >= 1000000;
+
+	if (variant_numerics(k) == 1 && kind < LEAST)
+		return kind != SMALL;
+	return !large || kind == i % KINDS;
 }
 
 static void
@@ -160,13 +190,14 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 		/* 32 tokens and more share tables; slice by slice */
 		{ 1280, 37, 31 }, { 1280, 37, 32 }, { 2304, 39, 67 },
 	};
+	const char *name = qwen_ggml_name(q->type);
 	size_t i, n = 0;
-	int kind;
+	enum kind kind;
 
 	for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
-		for (kind = 0; kind < 4; kind++) {
+		for (kind = 0; kind < KINDS; kind++) {
 			if (!is_worth(k, shapes[i], i, kind))
 				continue;
 			n++;
@@ -174,12 +205,12 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 			    shapes[i][2], kind))
 				continue;
 			ok(0, "%s %s %s: n_in %zu, rows %zu, tokens %zu, "
-			    "fill %d", variant_op(k), q->name, k->name,
-			    shapes[i][0], shapes[i][1], shapes[i][2], kind);
+			    "kind %d", variant_op(k), name, k->name,
+			    shapes[i][0], shapes[i][1], shapes[i][2], (int)kind);
 			return;
 		}
 	}
-	ok(n > 0, "%s %s %s: %zu shapes equal plain C", variant_op(k), q->name,
+	ok(n > 0, "%s %s %s: %zu shapes equal plain C", variant_op(k), name,
 	    k->name, n);
 }
 
@@ -198,9 +229,7 @@ main(void)
 		for (type = 0; type < QT_N; type++) {
 			const struct qwen_quant *q = qwen_quant_find(type);
 
-			if (q == NULL || (k->type != type &&
-			    (k->type != QWEN_ANY_TYPE ||
-			    q->kind == QWEN_QUANT_FLOAT)))
+			if (q == NULL || !qwen_kernel_fits(k, q))
 				continue;
 			if ((k->need & ~have) != 0)
 				skip(k->name, "this CPU lacks it");

@@ -90,6 +90,7 @@ check_sizes(void)
 
 	for (i = 0; i < N_FORMATS; i++) {
 		const struct format *f = &formats[i];
+		const struct qwen_quant *q = qwen_quant_find(f->type);
 		const char *name = qwen_ggml_name(f->type);
 
 		ok(name != NULL && strcmp(name, f->name) == 0 &&
@@ -98,6 +99,9 @@ check_sizes(void)
 		    qwen_quant_supported(f->type) == f->supported &&
 		    qwen_quant_row_bytes(f->type, 7 * f->len) == 7 * f->bytes,
 		    "%s: name and sizes", f->name);
+		if (q != NULL)
+			ok(q->block_len == f->len && q->block_bytes == f->bytes,
+			    "%s: as its own file has them", f->name);
 	}
 }
 
@@ -359,8 +363,8 @@ check_agreement(const struct format *f)
 }
 
 /*
- * Numerics version 2 has no subnormal sums because quantised weights are whole
- * multiples of 2^-24, the least f16: QWEN_BF16_LEAST.
+ * What a format says of itself is true: its weights are whole multiples of its
+ * grain, on which version 2 depends: QWEN_FLUSH_GRAIN.
  */
 static void
 check_grain(const struct format *f)
@@ -379,9 +383,10 @@ check_grain(const struct format *f)
 			block[f->scale[j] + 1] &= round % 2 ? 0x80 : 0x83;
 		qwen_quant_dequantize(f->type, block, w, f->len, NULL);
 		for (n = 0; n < f->len; n++)
-			n_bad += fmodf(w[n], 0x1p-24f) != 0.0f;
+			n_bad += fmodf(w[n], q->grain) != 0.0f;
 	}
-	ok(n_bad == 0, "%s: weights are multiples of 2^-24", q->name);
+	ok(q->grain > 0 && n_bad == 0, "%s: weights are multiples of %a",
+	    f->name, (double)q->grain);
 }
 
 int

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* dispatch.c - the table of kernel variants and the choice among them. */
+#include <assert.h>
 #include <string.h>
 
 #include "engine/kernel/kernel.h"
@@ -45,23 +46,21 @@ qwen_kernel_get(size_t i)
 	return NULL;
 }
 
-/*
- * A variant for the very format goes before one for any of the quantised
- * ones.
- */
-static int
-fits(const struct qwen_kernel *k, uint32_t type)
+int
+qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
-	const struct qwen_quant *q = qwen_quant_find(type);
-
-	if (k->type == type)
-		return 1;
-	return k->type == QWEN_ANY_TYPE &&
-	    (q == NULL || q->kind != QWEN_QUANT_FLOAT);
+	if (q == NULL)
+		return k->type == QWEN_ANY_TYPE;
+	if (k->flushes && q->grain < QWEN_FLUSH_GRAIN)
+		return 0;
+	return k->type == q->type ||
+	    (k->type == QWEN_ANY_TYPE && q->kind != QWEN_QUANT_FLOAT);
 }
 
-static const struct qwen_kernel *
-choose(enum qwen_op op, uint32_t type, unsigned features)
+/* Of the same rank, one for the very format goes before one for any. */
+const struct qwen_kernel *
+qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
+    unsigned features)
 {
 	const struct qwen_kernel *best = NULL, *k;
 	size_t a;
@@ -69,10 +68,11 @@ choose(enum qwen_op op, uint32_t type, unsigned features)
 	for (a = 0; a < N_ARRAYS; a++) {
 		for (k = arrays[a]; k->name != NULL; k++) {
 			if (k->op != op || (k->need & ~features) != 0 ||
-			    !fits(k, type))
+			    !qwen_kernel_fits(k, q))
 				continue;
 			if (best == NULL || k->rank > best->rank ||
-			    (k->rank == best->rank && k->type == type))
+			    (k->rank == best->rank &&
+			    best->type == QWEN_ANY_TYPE))
 				best = k;
 		}
 	}
@@ -82,7 +82,7 @@ choose(enum qwen_op op, uint32_t type, unsigned features)
 const struct qwen_sift *
 qwen_sift_choose(unsigned features)
 {
-	return choose(QWEN_OP_SIFT, QWEN_ANY_TYPE, features)->run.sift;
+	return qwen_kernel_choose(QWEN_OP_SIFT, NULL, features)->run.sift;
 }
 
 void
@@ -92,21 +92,22 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 	uint32_t type;
 	int v2;
 
+	assert(numerics >= 1 && numerics <= QWEN_NUMERICS_MAX);
 	memset(k, 0, sizeof *k);
 	k->numerics = numerics;
 	for (type = 0; type < QT_N; type++) {
 		if ((q = qwen_quant_find(type)) == NULL)
 			continue;
 		v2 = numerics == 2 && q->kind != QWEN_QUANT_FLOAT;
-		k->matmul[type] = choose(v2 ? QWEN_OP_MATMUL_V2 :
-		    QWEN_OP_MATMUL, type, features);
-		k->gemm[type] = choose(v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM,
-		    type, features);
+		k->matmul[type] = qwen_kernel_choose(v2 ? QWEN_OP_MATMUL_V2 :
+		    QWEN_OP_MATMUL, q, features);
+		k->gemm[type] = qwen_kernel_choose(v2 ? QWEN_OP_GEMM_V2 :
+		    QWEN_OP_GEMM, q, features);
 	}
-	k->delta = choose(QWEN_OP_DELTA, QWEN_ANY_TYPE, features);
-	k->attn = choose(QWEN_OP_ATTN, QWEN_ANY_TYPE, features);
-	k->vec = choose(QWEN_OP_VEC, QWEN_ANY_TYPE, features);
-	k->probe = choose(QWEN_OP_PROBE, QWEN_ANY_TYPE, features);
+	k->delta = qwen_kernel_choose(QWEN_OP_DELTA, NULL, features);
+	k->attn = qwen_kernel_choose(QWEN_OP_ATTN, NULL, features);
+	k->vec = qwen_kernel_choose(QWEN_OP_VEC, NULL, features);
+	k->probe = qwen_kernel_choose(QWEN_OP_PROBE, NULL, features);
 }
 
 int
@@ -115,6 +116,10 @@ qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
 {
 	struct qwen_matmul part = *m;
 
+	assert(qwen_kernel_fits(matmul, m->quant));
+	assert(gemm == NULL || qwen_kernel_fits(gemm, m->quant));
+	assert(m->n_tok > 0 && m->r0 <= m->r1);
+	assert(m->n_in % m->quant->block_len == 0);
 	while (gemm != NULL && m->n_tok < gemm->min_tok)
 		gemm = gemm->below;
 	if (gemm == NULL ||

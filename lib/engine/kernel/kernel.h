@@ -38,12 +38,16 @@ struct qwen_q8 {
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
 
 /*
- * Activations of version 2 are bf16, and one below this counts as zero.  Then
- * it is a multiple of 2^-97; a quantised weight is one of 2^-24, since scales
- * are f16; so all sums of products are multiples of 2^-121, none is subnormal,
- * and it makes no difference whether an instruction flushes those.
+ * Activations of version 2 are bf16, and one below the least counts as zero.
+ * Then all are whole multiples of 2^-97, and sums of their products with
+ * weights are whole multiples of 2^-97 times the grain of the weights' format.
+ * If that is 2^-126 or more, none is subnormal, and it makes no difference
+ * whether an instruction takes subnormal numbers for zero.  So it is with f16
+ * scales, whose grain is 2^-24; a variant that flushes is never chosen for a
+ * format with a finer one.
  */
 #define QWEN_BF16_LEAST 0x1p-90f
+#define QWEN_FLUSH_GRAIN 0x1p-29f	/* 2^-126 / 2^-97 */
 
 /* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
 struct qwen_matmul {
@@ -270,6 +274,7 @@ struct qwen_kernel {
 					   of an array */
 	enum qwen_kernel_rank rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
+	int		 flushes;	/* subnormal numbers to zero */
 	size_t		 min_tok;	/* GEMM: from so many tokens on */
 	const struct qwen_kernel *below;	/* and for fewer; or NULL */
 	union {
@@ -295,6 +300,16 @@ struct qwen_kernels {
 	const struct qwen_kernel	*vec;
 	const struct qwen_kernel	*probe;
 };
+
+/*
+ * Can the variant multiply weights of this format?  NULL: an operation on no
+ * weights.
+ */
+int qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q);
+
+/* The variant to use for a set of QWEN_CPU_ bits; NULL: there is none. */
+const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
+    const struct qwen_quant *q, unsigned features);
 
 /* The sampler's passes for a set of QWEN_CPU_ bits. */
 const struct qwen_sift *qwen_sift_choose(unsigned features);

@@ -19,6 +19,6 @@ finite(const unsigned char *block)
 }
 
 const struct qwen_quant qwen_quant_bf16 = {
-	.type = QT_BF16, .name = "BF16", .block_len = 1, .block_bytes = 2,
+	.type = QT_BF16, .block_len = 1, .block_bytes = 2,
 	.kind = QWEN_QUANT_FLOAT, .widen = widen, .finite = finite,
 };

@@ -13,6 +13,6 @@ widen(const unsigned char *src, size_t n, float *dst)
 }
 
 const struct qwen_quant qwen_quant_f16 = {
-	.type = QT_F16, .name = "F16", .block_len = 1, .block_bytes = 2,
+	.type = QT_F16, .block_len = 1, .block_bytes = 2,
 	.kind = QWEN_QUANT_FLOAT, .widen = widen, .finite = f16_finite,
 };

@@ -16,6 +16,6 @@ finite(const unsigned char *block)
 }
 
 const struct qwen_quant qwen_quant_f32 = {
-	.type = QT_F32, .name = "F32", .block_len = 1, .block_bytes = 4,
+	.type = QT_F32, .block_len = 1, .block_bytes = 4,
 	.kind = QWEN_QUANT_FLOAT, .widen = widen, .finite = finite,
 };

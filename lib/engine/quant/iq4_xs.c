@@ -24,14 +24,8 @@ unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
 	}
 }
 
-static int
-finite(const unsigned char *block)
-{
-	return f16_finite(block);
-}
-
 const struct qwen_quant qwen_quant_iq4_xs = {
-	.type = QT_IQ4_XS, .name = "IQ4_XS", .block_len = 256, .block_bytes = 136,
-	.kind = QWEN_QUANT_SUPER, .has_min = 0, .unpack = unpack,
-	.finite = finite,
+	.type = QT_IQ4_XS, .block_len = 256, .block_bytes = 136,
+	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = f16_finite,
 };

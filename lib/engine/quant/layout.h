@@ -34,6 +34,13 @@ f16_finite(const unsigned char *p)
 	return (load16(p) & 0x7c00) != 0x7c00;
 }
 
+/* And the one that comes after it. */
+static inline int
+two_f16_finite(const unsigned char *p)
+{
+	return f16_finite(p) && f16_finite(p + 2);
+}
+
 /* Nibble i of 32 in the order of Q4_0: low ones first, then high ones. */
 static inline int
 nibble32(const unsigned char *qs, int i)

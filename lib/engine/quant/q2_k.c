@@ -29,7 +29,7 @@ finite(const unsigned char *block)
 }
 
 const struct qwen_quant qwen_quant_q2_k = {
-	.type = QT_Q2_K, .name = "Q2_K", .block_len = 256, .block_bytes = 84,
-	.kind = QWEN_QUANT_SUPER, .has_min = 1, .unpack = unpack,
-	.finite = finite,
+	.type = QT_Q2_K, .block_len = 256, .block_bytes = 84,
+	.kind = QWEN_QUANT_SUPER, .has_min = 1, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = finite,
 };

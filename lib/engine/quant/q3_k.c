@@ -34,7 +34,7 @@ finite(const unsigned char *block)
 }
 
 const struct qwen_quant qwen_quant_q3_k = {
-	.type = QT_Q3_K, .name = "Q3_K", .block_len = 256, .block_bytes = 110,
-	.kind = QWEN_QUANT_SUPER, .has_min = 0, .unpack = unpack,
-	.finite = finite,
+	.type = QT_Q3_K, .block_len = 256, .block_bytes = 110,
+	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = finite,
 };

@@ -20,7 +20,7 @@ unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
 }
 
 const struct qwen_quant qwen_quant_q5_0 = {
-	.type = QT_Q5_0, .name = "Q5_0", .block_len = 32, .block_bytes = 22,
-	.kind = QWEN_QUANT_32, .has_min = 0, .unpack = unpack,
-	.finite = f16_finite,
+	.type = QT_Q5_0, .block_len = 32, .block_bytes = 22,
+	.kind = QWEN_QUANT_32, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = f16_finite,
 };

@@ -21,14 +21,8 @@ unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
 	}
 }
 
-static int
-finite(const unsigned char *block)
-{
-	return f16_finite(block) && f16_finite(block + 2);
-}
-
 const struct qwen_quant qwen_quant_q5_k = {
-	.type = QT_Q5_K, .name = "Q5_K", .block_len = 256, .block_bytes = 176,
-	.kind = QWEN_QUANT_SUPER, .has_min = 1, .unpack = unpack,
-	.finite = finite,
+	.type = QT_Q5_K, .block_len = 256, .block_bytes = 176,
+	.kind = QWEN_QUANT_SUPER, .has_min = 1, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = two_f16_finite,
 };

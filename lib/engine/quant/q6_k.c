@@ -32,7 +32,7 @@ finite(const unsigned char *block)
 }
 
 const struct qwen_quant qwen_quant_q6_k = {
-	.type = QT_Q6_K, .name = "Q6_K", .block_len = 256, .block_bytes = 210,
-	.kind = QWEN_QUANT_SUPER, .has_min = 0, .unpack = unpack,
-	.finite = finite,
+	.type = QT_Q6_K, .block_len = 256, .block_bytes = 210,
+	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.unpack = unpack, .finite = finite,
 };

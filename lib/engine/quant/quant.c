@@ -67,35 +67,40 @@ expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
 	}
 }
 
+void
+qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,
+    size_t n, float *dst)
+{
+	struct qwen_unpacked u;
+	size_t i, m;
+
+	if (q->kind == QWEN_QUANT_FLOAT) {
+		q->widen(src, n, dst);
+		return;
+	}
+	for (i = 0; i < n; i += m) {
+		m = n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
+		q->unpack(src, m, &u);
+		expand(q, &u, m, dst + i);
+		src += m / q->block_len * q->block_bytes;
+	}
+}
+
 int
 qwen_quant_dequantize(uint32_t type, const void *src, float *dst, size_t n,
     struct qwen_err *err)
 {
 	const struct qwen_quant *q = qwen_quant_find(type);
-	const unsigned char *p = src;
-	struct qwen_unpacked u;
-	size_t i, m;
+	const char *name = qwen_ggml_name(type);
 
-	if (q == NULL) {
-		const char *name = qwen_ggml_name(type);
-
+	if (q == NULL)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "cannot dequantise type %s (%u)",
 		    name != NULL ? name : "unknown", (unsigned)type);
-	}
 	if (n % q->block_len != 0)
 		return qwen_fail(err, QWEN_ERANGE,
-		    "%zu elements are not whole blocks of %s", n, q->name);
-	if (q->kind == QWEN_QUANT_FLOAT) {
-		q->widen(p, n, dst);
-		return 0;
-	}
-	for (i = 0; i < n; i += m) {
-		m = n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
-		q->unpack(p, m, &u);
-		expand(q, &u, m, dst + i);
-		p += m / q->block_len * q->block_bytes;
-	}
+		    "%zu elements are not whole blocks of %s", n, name);
+	qwen_quant_values(q, src, n, dst);
 	return 0;
 }
 

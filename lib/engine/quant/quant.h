@@ -45,11 +45,16 @@ struct qwen_unpacked {
 
 struct qwen_quant {
 	uint32_t		 type;
-	const char		*name;
+	/* as ggml's table has them (gguf.h), for those who multiply */
 	unsigned		 block_len;
 	unsigned		 block_bytes;
 	enum qwen_quant_kind	 kind;
 	int			 has_min;	/* dmin/min or m32 are used */
+	/*
+	 * A power of two of which all values are whole multiples: the least
+	 * scale, times the least weight if that is a fraction.  Not of FLOAT.
+	 */
+	float			 grain;
 	/* n weights (SUPER: 256; 32: a multiple of 32, at most 256) */
 	void	(*unpack)(const unsigned char *src, size_t n,
 		    struct qwen_unpacked *u);
@@ -59,8 +64,14 @@ struct qwen_quant {
 	int	(*finite)(const unsigned char *block);
 };
 
+#define QWEN_F16_GRAIN 0x1p-24f	/* of f16 itself: its least number */
+
 /* The format, or NULL if the library cannot compute with it. */
 const struct qwen_quant *qwen_quant_find(uint32_t type);
+
+/* n values from src, whole blocks, as f32: the format's definition. */
+void qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,
+    size_t n, float *dst);
 
 /* Bytes of a row of n elements; 0 if n is not whole blocks or too large. */
 size_t qwen_quant_row_bytes(uint32_t type, uint64_t n);

@@ -12,8 +12,8 @@
  * guide is another, with each product added to the sum itself; VDPBF16PS has
  * yet another order.)
  *
- * The instruction takes subnormal numbers for zero and makes none; here none
- * can come up: see QWEN_BF16_LEAST.
+ * The instruction takes subnormal numbers for zero and makes none; it is not
+ * used where some could come up: see QWEN_FLUSH_GRAIN.
  */
 #include <math.h>
 
@@ -42,7 +42,7 @@ weights(const struct qwen_quant *q, const unsigned char *from, size_t n,
 {
 	size_t i;
 
-	qwen_quant_dequantize(q->type, from, to, n, NULL);
+	qwen_quant_values(q, from, n, to);
 	for (i = 0; i < n; i++)
 		to[i] = qwen_bf16_f32(qwen_f32_bf16(to[i]));
 }

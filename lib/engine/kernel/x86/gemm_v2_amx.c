@@ -55,7 +55,7 @@ fill_any(const struct qwen_matmul *m, const struct place *at,
 		    at->g * QWEN_GROUP / q->block_len * q->block_bytes;
 
 		for (g = 0; g < at->ng; g++) {
-			qwen_quant_dequantize(q->type, w, f, QWEN_GROUP, NULL);
+			qwen_quant_values(q, w, QWEN_GROUP, f);
 			w += QWEN_GROUP / q->block_len * q->block_bytes;
 			for (k = 0; k < QWEN_GROUP; k += 2)
 				p->w[(g * QWEN_GROUP + k) / 2][r / 16]
@@ -323,14 +323,19 @@ FORMAT(q8_0, QT_Q8_0)
 
 const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
 	{ .op = QWEN_OP_GEMM_V2, .type = QWEN_ANY_TYPE, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_any },
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
+	    .run.matmul = gemm_any },
 	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q4_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q4_k },
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
+	    .run.matmul = gemm_q4_k },
 	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q5_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q5_k },
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
+	    .run.matmul = gemm_q5_k },
 	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q6_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q6_k },
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
+	    .run.matmul = gemm_q6_k },
 	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q8_0, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(4), .run.matmul = gemm_q8_0 },
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
+	    .run.matmul = gemm_q8_0 },
 	{ 0 }
 };

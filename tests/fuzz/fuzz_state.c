@@ -71,7 +71,7 @@ repair_end(unsigned char *p, size_t size, struct qwen_state_sum *sum)
 	before.checks = XXH3_createState();
 	XXH3_128bits_reset(before.checks);
 	if (sum->n > 0 && qwen_state_rec_decode(&rec, &before, p, size,
-	    NULL) == 0 && strcmp(rec.kind, "end") == 0 &&
+	    NULL) == 0 && rec.e.kind == QWEN_K_END &&
 	    (rec.there & 1u << QWEN_F_TOTAL) &&
 	    rec.f[QWEN_F_TOTAL].n == sizeof total.b) {
 		memcpy(p + (rec.f[QWEN_F_TOTAL].s - p), total.b,

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "golden.h"
-#include "engine/model/session.h"
+#include "engine/model/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "../levels.h"

@@ -288,8 +288,8 @@ test_aligned(void)
 		if (rec.n_data == 0)
 			continue;
 		n++;
-		bad += (rec.offset + (size_t)(rec.data - in.raw)) %
-		    QWEN_ALIGN != 0 || rec.codec != QWEN_CODEC_NONE;
+		bad += (rec.e.offset + (size_t)(rec.data - in.raw)) %
+		    QWEN_ALIGN != 0 || rec.e.codec != QWEN_CODEC_NONE;
 	}
 	ok(n > 5 && bad == 0 && sum.bytes == b.n, "data of %d plain records "
 	    "is aligned", n);

@@ -358,7 +358,7 @@ forge_entry(struct qwen_state_list *list, const struct item *it,
 	    .has_data = it->codec != NULL, .offset = offset, .bytes = put->n };
 	struct qwen_err err;
 
-	snprintf(e.kind, sizeof e.kind, "%s", it->kind[0] != '\0' ? it->kind :
+	snprintf(e.name, sizeof e.name, "%s", it->kind[0] != '\0' ? it->kind :
 	    "none");
 	if (it->codec != NULL) {
 		e.off = it->off;
@@ -764,12 +764,12 @@ CASE(name) \
 	p->edit_index = edit_##name; \
 }
 
-INDEX(index_kind, strcpy(e[p->kv].kind, "thing"))
-INDEX(index_kind_empty, e[p->kv].kind[0] = '\0')
-INDEX(index_kind_end, strcpy(e[p->kv].kind, "end"))
-INDEX(index_kind_index, strcpy(e[p->kv].kind, "index"))
-INDEX(index_kind_info, strcpy(e[p->kv].kind, "info"))
-INDEX(index_no_info, strcpy(e[0].kind, "tokens"))
+INDEX(index_kind, strcpy(e[p->kv].name, "thing"))
+INDEX(index_kind_empty, e[p->kv].name[0] = '\0')
+INDEX(index_kind_end, strcpy(e[p->kv].name, "end"))
+INDEX(index_kind_index, strcpy(e[p->kv].name, "index"))
+INDEX(index_kind_info, strcpy(e[p->kv].name, "info"))
+INDEX(index_no_info, strcpy(e[0].name, "tokens"))
 INDEX(index_layer, e[p->kv].layer = e[p->delta].layer)
 INDEX(index_layer_huge, e[p->kv].layer = INT64_MAX)
 INDEX(index_layer_negative, e[p->kv].layer = -2)

@@ -5,9 +5,10 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "engine/batch/batch.h"
 #include "engine/kernel/logprob.h"
-#include "engine/model/model.h"
+#include "engine/model/session.h"
 
 /* The sampler, with the thread's list; once, what it has to know. */
 static int
@@ -121,7 +122,7 @@ qwen_work_choose(struct qwen_work *w, struct qwen_err *err)
 {
 	size_t i;
 
-	qwen_pool_run(w->o.model->pool, choose_one, w, w->n_ready);
+	qwen_pool_run(qwen_model_pool(w->o.model), choose_one, w, w->n_ready);
 	for (i = 0; i < w->n_ready; i++) {
 		if (go_on(w, w->ready[i], err) < 0)
 			return -1;

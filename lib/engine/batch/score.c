@@ -4,9 +4,10 @@
  * out of a pass, one after another, each by all threads.
  */
 #include "base/err.h"
+#include "base/pool.h"
 #include "engine/batch/batch.h"
 #include "engine/kernel/logprob.h"
-#include "engine/model/model.h"
+#include "engine/model/session.h"
 
 struct row {
 	struct qwen_work	*w;
@@ -40,7 +41,7 @@ qwen_task_row(void *arg, size_t pos, const float *logits,
 	/* not asked for, or told before the task made room */
 	if (pos + 1 != t->next_score)
 		return 0;
-	qwen_pool_run(w->o.model->pool, do_part, &r, n);
+	qwen_pool_run(qwen_model_pool(w->o.model), do_part, &r, n);
 	sum = qwen_logprob_join(w->row_part, n, &s.rank);
 	s.logprob = (double)logits[r.id] - sum;
 	s.n_top = qwen_logprob_top(logits, w->n_vocab, sum, t->top,

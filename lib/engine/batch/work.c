@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "engine/batch/batch.h"
 #include "engine/kernel/logprob.h"
+#include "engine/model/session.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
     LEAST_NODES = 8 };
@@ -55,8 +56,8 @@ qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
 		qwen_work_free(w);
 		return qwen_oom(err);
 	}
-	if (o->store != NULL && qwen_header_init(&w->header,
-	    QWEN_STREAM_STATE, qwen_model_gguf(o->model), err) < 0) {
+	if (o->store != NULL && qwen_model_header(&w->header, o->model,
+	    QWEN_STREAM_STATE, err) < 0) {
 		qwen_work_free(w);
 		return -1;
 	}

@@ -3,6 +3,7 @@
  * checkpoint.c - what a session keeps of positions before its end, so that it
  * can be cut there: the recurrent state, and the logits.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -55,23 +56,36 @@ int
 qwen_session_add_kept(struct qwen_session *s, struct qwen_kept *k,
     struct qwen_err *err)
 {
-	struct qwen_kept *more;
-	size_t cap;
+	struct qwen_kept *last = s->n_kept > 0 ? &s->kept[s->n_kept - 1] :
+	    NULL;
 
-	if (s->n_kept == s->cap_kept) {
-		cap = 2 * s->cap_kept + 8;
-		more = realloc(s->kept, cap * sizeof *more);
-		if (more == NULL) {
+	assert(last == NULL || last->c.at <= k->c.at);
+	if (last != NULL && last->c.at == k->c.at) {
+		k->c.named |= last->c.named;
+		last->c.named = k->c.named;
+		if (k->c.logits <= last->c.logits) {
 			qwen_kept_fini(k, s->recurrent_bytes);
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			return 0;
 		}
-		s->kept = more;
-		s->cap_kept = cap;
+		qwen_kept_fini(last, s->recurrent_bytes);
+		s->n_kept--;
+	}
+	if (qwen_grow(&s->kept, &s->cap_kept, s->n_kept + 1,
+	    sizeof *s->kept) < 0) {
+		qwen_kept_fini(k, s->recurrent_bytes);
+		return qwen_oom(err);
 	}
 	k->c.bytes = qwen_session_checkpoint_bytes(s, k->c.logits);
 	s->kept[s->n_kept++] = *k;
 	memset(k, 0, sizeof *k);
 	return 0;
+}
+
+const struct qwen_kept *
+qwen_session_kept(const struct qwen_session *s, size_t i)
+{
+	assert(i < s->n_kept);
+	return &s->kept[i];
 }
 
 /* Copy the end of the session into memory of its own. */

@@ -15,7 +15,7 @@
 #include "base/pool.h"
 #include "engine/kernel/kernel.h"
 #include "engine/model/profile.h"
-#include "engine/model/session.h"
+#include "engine/model/timeline.h"
 #include "qwen.h"
 
 #define QWEN_HEAD_MAX 4096		/* values in an attention head */

@@ -2,6 +2,7 @@
 /* session.c - one timeline: its tokens, KV cache and recurrent state. */
 #include <sys/mman.h>
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -38,7 +39,7 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	if (qwen_cache_check(c, 0, 1, err) < 0)
 		return -1;
 	if ((s = qwen_alloc(1, sizeof *s)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	s->model = m;
 	s->cache = c;
 	c->refs++;
@@ -56,7 +57,7 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	return 0;
 nomem:
 	qwen_session_free(s);
-	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return qwen_oom(err);
 }
 
 int
@@ -149,6 +150,116 @@ const float *
 qwen_session_logits(const struct qwen_session *s)
 {
 	return s->have_logits ? s->logits : NULL;
+}
+
+/* ----------------------------------------------------------- what is inside */
+
+size_t
+qwen_session_n_layer(const struct qwen_session *s)
+{
+	return s->n_layer;
+}
+
+void
+qwen_session_shape(const struct qwen_session *s, size_t layer,
+    struct qwen_state_layer *out)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+
+	if (s->layer[layer].kv_block_bytes != 0)
+		*out = (struct qwen_state_layer){ .kv = 1,
+		    .n = { h->n_head_kv, h->n_embd_head } };
+	else
+		*out = (struct qwen_state_layer){ .n = { h->n_head_v, h->dk,
+		    h->dv, h->conv_kernel - 1,
+		    2 * h->n_head_k * h->dk + h->n_head_v * h->dv } };
+}
+
+size_t
+qwen_session_kv_bytes(const struct qwen_session *s, size_t layer)
+{
+	return s->layer[layer].kv_block_bytes;
+}
+
+void *
+qwen_session_kv(const struct qwen_session *s, size_t layer, size_t b)
+{
+	assert(b < s->layer[layer].n_block);
+	return s->layer[layer].block[b];
+}
+
+void
+qwen_session_map_kv(struct qwen_session *s, size_t layer, size_t b, void *p)
+{
+	assert(b < s->layer[layer].n_block);
+	s->layer[layer].block[b] = p;
+}
+
+int
+qwen_session_add_mapping(struct qwen_session *s, void *p, size_t bytes)
+{
+	struct qwen_mapping *more;
+
+	more = realloc(s->mapping, (s->n_mapping + 1) * sizeof *more);
+	if (more == NULL)
+		return -1;
+	s->mapping = more;
+	s->mapping[s->n_mapping++] = (struct qwen_mapping){ .p = p,
+	    .bytes = bytes };
+	return 0;
+}
+
+size_t
+qwen_session_recurrent_bytes(const struct qwen_session *s)
+{
+	return s->recurrent_bytes;
+}
+
+void *
+qwen_session_recurrent(const struct qwen_session *s)
+{
+	return s->recurrent;
+}
+
+size_t
+qwen_session_recurrent_at(const struct qwen_session *s, size_t layer, int conv)
+{
+	const struct qwen_layer_state *l = &s->layer[layer];
+
+	assert(l->s != NULL || l->conv != NULL);
+	return (size_t)((const char *)(conv ? l->conv : l->s) -
+	    (const char *)s->recurrent);
+}
+
+float *
+qwen_session_row(const struct qwen_session *s)
+{
+	return s->logits;
+}
+
+int
+qwen_session_end_named(const struct qwen_session *s)
+{
+	return s->keep_end > 1;
+}
+
+int
+qwen_session_settle(struct qwen_session *s, const struct qwen_settled *end,
+    struct qwen_err *err)
+{
+	if (qwen_session_cut_cache(s, end->n_tokens, err) < 0)
+		return -1;
+	free(s->tokens);
+	s->tokens = end->tokens;
+	s->n_tokens = s->cap_tokens = end->n_tokens;
+	s->have_logits = end->logits;
+	qwen_session_keep(s, end->named, NULL);
+	if (end->src != NULL) {
+		s->end.src = qwen_source_ref(end->src);
+		s->end.c.at = end->n_tokens;
+		s->end.c.logits = end->logits;
+	}
+	return 0;
 }
 
 /* --------------------------------------------------------------- the blocks */
@@ -315,10 +426,10 @@ qwen_session_clear(struct qwen_session *s)
 
 /* K is [head][dimension][position], V [head][position][dimension]. */
 void
-qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
+qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p, size_t at,
     size_t n, size_t used)
 {
-	size_t d = h->n_embd_head, half = h->n_head_kv * d * QWEN_KV_BLOCK;
+	size_t d = n_embd_head, half = n_head_kv * d * QWEN_KV_BLOCK;
 	size_t i, lane, first = at / sizeof(uint16_t);
 	uint16_t *v = p;
 
@@ -347,8 +458,9 @@ qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 		struct qwen_layer_state *l = &s->layer[i];
 
 		if (l->kv_block_bytes != 0 && l->n_block == blocks)
-			qwen_session_clear_lanes(&s->model->hp,
-			    l->block[blocks - 1], 0, l->kv_block_bytes, used);
+			qwen_kv_clear_lanes(s->model->hp.n_head_kv,
+			    s->model->hp.n_embd_head, l->block[blocks - 1], 0,
+			    l->kv_block_bytes, used);
 	}
 	return 0;
 }
@@ -505,9 +617,9 @@ qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
 	if (c != s->cache)
 		rc = copy_blocks(to, s, err);
 	else if ((rc = share_blocks(to, s)) < 0)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	if (rc == 0 && (rc = copy_rest(to, s)) < 0)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	if (rc < 0) {
 		qwen_session_free(to);
 		return -1;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * session.h - what a timeline holds, for the forward pass and for lib/engine/state.
+ * session.h - this folder's face to the rest of lib/engine, beside the public
+ * qwen/model.h and qwen/session.h: what lies inside a timeline, for those who
+ * save and restore it, and the threads of a model.  What a session is made of,
+ * timeline.h alone knows.
  *
  * The KV cache of an attention layer is a list of blocks of QWEN_KV_BLOCK
  * positions: block b holds positions 16b .. 16b+15, in f16:
@@ -22,17 +25,61 @@
 
 #define QWEN_KV_BLOCK 16
 
-struct qwen_layer_state {
-	/* attention layers: n_block blocks of kv_block_bytes; else NULL */
-	uint16_t	**block;
-	size_t		  n_block;
-	size_t		  kv_block_bytes;
-	/* DeltaNet layers: n_s and n_conv floats; else NULL */
-	float		 *s;
-	size_t		  n_s;
-	float		 *conv;
-	size_t		  n_conv;
-};
+struct qwen_pool;
+
+/* The threads that the model computes on. */
+struct qwen_pool *qwen_model_pool(const struct qwen_model *m);
+
+/* The header of a stream of this kind, of the model as it computes. */
+int qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
+    enum qwen_stream_kind kind, struct qwen_err *err);
+
+/* ---- what a session holds */
+
+size_t qwen_session_n_layer(const struct qwen_session *s);
+
+/* The shape of a layer's state, as files of state tell it. */
+void qwen_session_shape(const struct qwen_session *s, size_t layer,
+    struct qwen_state_layer *out);
+
+/*
+ * Block b of an attention layer, qwen_session_kv_bytes of memory; or, from now
+ * on, that at p: in a mapping that was added.
+ */
+size_t qwen_session_kv_bytes(const struct qwen_session *s, size_t layer);
+void *qwen_session_kv(const struct qwen_session *s, size_t layer, size_t b);
+void qwen_session_map_kv(struct qwen_session *s, size_t layer, size_t b,
+    void *p);
+
+/* A mapped file that blocks may be part of: the session unmaps it.  0, or -1. */
+int qwen_session_add_mapping(struct qwen_session *s, void *p, size_t bytes);
+
+/*
+ * The recurrent state of all layers, in one piece; and where in it, in bytes,
+ * that of a DeltaNet layer is: S, or the rows of the convolution.
+ */
+size_t qwen_session_recurrent_bytes(const struct qwen_session *s);
+void *qwen_session_recurrent(const struct qwen_session *s);
+size_t qwen_session_recurrent_at(const struct qwen_session *s, size_t layer,
+    int conv);
+
+/* Where logits go, whether or not there are any. */
+float *qwen_session_row(const struct qwen_session *s);
+
+/* Is the end to be a named checkpoint? */
+int qwen_session_end_named(const struct qwen_session *s);
+
+/* Blocks for n * 16 positions in all; those that are new are zero. */
+int qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err);
+
+/*
+ * Zero the lanes from used on in the n bytes at p, which are from byte at on of
+ * a block of 16 positions with so many heads of so many values.
+ */
+void qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p,
+    size_t at, size_t n, size_t used);
+
+/* ---- checkpoints */
 
 /*
  * Where checkpoints are that were left where they came from: a file of state.
@@ -43,12 +90,14 @@ struct qwen_source {
 	 * The recurrent state, laid out as in the session, and the logits (if
 	 * not NULL) after at tokens.
 	 */
-	int	(*read)(struct qwen_source *src, const struct qwen_session *s,
+	int	(*read)(struct qwen_source *src, struct qwen_session *s,
 		    uint64_t at, void *recurrent, float *logits,
 		    struct qwen_err *err);
 	void	(*release)(struct qwen_source *src);
 	size_t	 refs;
 };
+
+struct qwen_source *qwen_source_ref(struct qwen_source *src);
 
 /* A checkpoint: its data in memory, or with src. */
 struct qwen_kept {
@@ -58,176 +107,35 @@ struct qwen_kept {
 	struct qwen_source	*src;
 };
 
-/* For munmap(), by the last session that has it. */
-struct qwen_mapping {
-	void	*p;
-	size_t	 bytes;
-	size_t	*refs;		/* NULL: one */
-};
+void qwen_kept_fini(struct qwen_kept *k, size_t recurrent_bytes);
 
-/*
- * Memory for the blocks of all attention layers at QWEN_KV_BLOCK positions, in
- * the order of layers.  The memory of a layer is left unused where its block is
- * in a mapped file.
- */
-struct qwen_kv_slot {
-	char			*data;
-	size_t			 refs;	/* sessions */
-	int			 dirty;	/* was in use: not all zero */
-	struct qwen_kv_slot	*next;	/* that is free */
-};
-
-/* Slots made at once; their memory is used as it is touched. */
-struct qwen_slab {
-	struct qwen_slab	*next;
-	char			*data;
-	size_t			 bytes;
-	size_t			 n;
-	struct qwen_kv_slot	 slot[];
-};
-
-struct qwen_cache {
-	struct qwen_model	*model;
-	uint64_t		 limit;		/* 0: none */
-	size_t			 block_bytes;	/* of a slot */
-	size_t			 state_bytes;
-	size_t			 n_slot;	/* in all */
-	size_t			 n_block;	/* in use */
-	size_t			 n_state;
-	size_t			 n_idle;	/* free, and not all zero */
-	struct qwen_kv_slot	*free;
-	struct qwen_slab	*slab;
-	struct qwen_scratch	*scratch;	/* the forward pass's own */
-	size_t			 refs;		/* sessions, and the owner */
-};
-
-struct qwen_session {
-	struct qwen_model	*model;
-	struct qwen_cache	*cache;
-	int32_t			*tokens;
-	size_t			 n_tokens;
-	size_t			 cap_tokens;
-	size_t			 n_layer;
-	struct qwen_layer_state	*layer;
-	struct qwen_kv_slot	**slot;		/* n_slot, as every layer's
-						   n_block */
-	size_t			 n_slot;
-	size_t			 cap_slot;	/* of all lists of blocks */
-	void			*recurrent;	/* all layers' s and conv */
-	size_t			 recurrent_bytes;
-	float			*logits;	/* n_vocab */
-	int			 have_logits;
-	int			 busy;		/* is part of a pass */
-	/* mapped files that KV blocks may be part of */
-	struct qwen_mapping	*mapping;
-	size_t			 n_mapping;
-	/* checkpoints before the end, ascending */
-	struct qwen_kept	*kept;
-	size_t			 n_kept;
-	size_t			 cap_kept;
-	/*
-	 * The end becomes a checkpoint when tokens follow, if keep_end.  Its
-	 * data may be there already, of a checkpoint that was rewound to.
-	 */
-	int			 keep_end;
-	struct qwen_kept	 end;
-	uint64_t		 every;		/* for thinning; 0: default */
-};
-
-/* ---- the cache (cache.c) */
-
-struct qwen_hparams;
-
-/* The sizes of a layer's state; all else is left alone. */
-void qwen_layer_state_init(struct qwen_layer_state *s,
-    const struct qwen_hparams *h, size_t layer);
-
-/* Where s and conv of n layers are in state_bytes of memory. */
-void qwen_layer_states_place(struct qwen_layer_state *l, size_t n, float *p);
-
-/* n slots more would be too many for the limit: QWEN_EFULL. */
-int qwen_cache_check(const struct qwen_cache *c, size_t n_slot,
-    size_t n_state, struct qwen_err *err);
-
-/* Make sure that n slots are free, whatever the limit. */
-int qwen_cache_prepare(struct qwen_cache *c, size_t n, struct qwen_err *err);
-
-/* One of them, with one reference, all zero. */
-struct qwen_kv_slot *qwen_cache_take(struct qwen_cache *c);
-void qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s);
-
-/* A reference less; the last one frees. */
-void qwen_cache_unref(struct qwen_cache *c);
-
-/* ---- sessions */
-
-/*
- * Slots that the session needs before n tokens can follow: new ones, and copies
- * of those that others have too.
- */
-size_t qwen_session_slots(const struct qwen_session *s, size_t n);
-
-/*
- * Make room for n tokens in all (tokens and KV blocks, new ones zeroed), of
- * which those behind the end can be written.  QWEN_ERANGE if n is more than the
- * model's context; QWEN_EFULL.
- */
-int qwen_session_reserve(struct qwen_session *s, size_t n,
-    struct qwen_err *err);
-
-/* Blocks for n * 16 positions in all; those that are new are zero. */
-int qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err);
-
-/* Back to an empty timeline. */
-void qwen_session_clear(struct qwen_session *s);
-
-/*
- * Nothing of positions from n on in the KV cache: blocks behind it go, lanes in
- * the last one become zero.  After an error nothing has changed.
- */
-int qwen_session_cut_cache(struct qwen_session *s, size_t n,
-    struct qwen_err *err);
-
-/*
- * Zero the lanes from used on in the n bytes at p, which are from byte at on of
- * a block of 16 positions.
- */
-void qwen_session_clear_lanes(const struct qwen_hparams *h, void *p, size_t at,
-    size_t n, size_t used);
-
-/*
- * Copy the recurrent state of all layers, on the model's threads.  For memory
- * laid out like the session's, of recurrent_bytes.
- */
-void qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
-    const void *src);
-
-/* ---- checkpoints (checkpoint.c) */
-
-/* Bytes of state and logits that a checkpoint has. */
-uint64_t qwen_session_checkpoint_bytes(const struct qwen_session *s,
-    int logits);
+/* That of qwen_session_checkpoint(i). */
+const struct qwen_kept *qwen_session_kept(const struct qwen_session *s,
+    size_t i);
 
 /*
  * Add one with the data in k, which is the session's from now on, whatever the
- * outcome; positions ascend.
+ * outcome.  Positions ascend; of two at one position, one with logits stays, and
+ * it is named if one of them was.
  */
 int qwen_session_add_kept(struct qwen_session *s, struct qwen_kept *k,
     struct qwen_err *err);
-void qwen_kept_fini(struct qwen_kept *k, size_t recurrent_bytes);
-struct qwen_source *qwen_source_ref(struct qwen_source *src);
 
-/* Forget all of them, and the data of the end. */
-void qwen_session_drop_kept(struct qwen_session *s);
+/* ---- the end of a session that was filled from elsewhere */
 
-/* Tokens are about to follow: make a checkpoint of the end if that is wanted. */
-int qwen_session_leave_end(struct qwen_session *s, struct qwen_err *err);
+struct qwen_settled {
+	int32_t			*tokens;	/* malloc'd */
+	size_t			 n_tokens;
+	int			 logits;	/* they are there */
+	int			 named;		/* as a checkpoint, */
+	struct qwen_source	*src;		/* whose data are here, or NULL */
+};
 
 /*
- * Tokens until the next checkpoint of keep (which may be NULL), at most n; *cp
- * is set to 0 if there is none there, 1, or 2 if it is a named one.
+ * It ends after these tokens, which are the session's unless this fails; of
+ * later positions nothing stays in the KV cache.
  */
-size_t qwen_checkpoints_next(const struct qwen_checkpoints *keep, uint64_t pos,
-    size_t n, int *cp);
+int qwen_session_settle(struct qwen_session *s, const struct qwen_settled *end,
+    struct qwen_err *err);
 
 #endif

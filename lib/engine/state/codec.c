@@ -59,7 +59,7 @@ qwen_coder_new(struct qwen_coder **out, struct qwen_err *err)
 	struct qwen_coder *c = qwen_alloc(1, sizeof *c);
 
 	*out = c;
-	return c != NULL ? 0 : qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return c != NULL ? 0 : qwen_oom(err);
 }
 
 void
@@ -79,8 +79,7 @@ need(unsigned char **buf, struct qwen_err *err)
 {
 	if (*buf == NULL)
 		*buf = malloc(QWEN_PIECE_MAX);
-	return *buf != NULL ? 0 :
-	    qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return *buf != NULL ? 0 : qwen_oom(err);
 }
 
 /* Plain loops over n numbers, which -O3 turns into vectors. */
@@ -186,7 +185,7 @@ qwen_coder_encode(struct qwen_coder *c, const void *raw, size_t n,
 	if (need(&c->planes, err) < 0)
 		return -1;
 	if (c->cctx == NULL && (c->cctx = ZSTD_createCCtx()) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (n % width != 0)
 		width = 1;
 	if (width == 2)
@@ -215,7 +214,7 @@ unpack(struct qwen_coder *c, unsigned char *dst, size_t n,
 	size_t got;
 
 	if (c->dctx == NULL && (c->dctx = ZSTD_createDCtx()) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	got = ZSTD_findFrameCompressedSize(data, n_data);
 	if (ZSTD_isError(got) || got != n_data)
 		return qwen_fail(err, QWEN_EFORMAT,

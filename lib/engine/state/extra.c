@@ -24,7 +24,7 @@ qwen_state_extra_sampler(struct qwen_state_extra *x,
 	char *text = qwen_alloc(1, QWEN_SAMPLER_MAX);
 
 	if (text == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (qwen_sampler_describe(s, text, QWEN_SAMPLER_MAX) >=
 	    QWEN_SAMPLER_MAX) {
 		free(text);
@@ -54,7 +54,7 @@ qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
 		if (qwen_mul(x->n_generated == 0 ? 1 : 2 * x->n_generated,
 		    sizeof *p, &cap) < 0 ||
 		    (p = realloc(x->generated, cap)) == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(err);
 		x->generated = p;
 	}
 	x->generated[x->n_generated++] = (struct qwen_generated){ pos, n };
@@ -74,7 +74,7 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 			return qwen_fail(err, QWEN_ERANGE, "the options of the "
 			    "run take more than %d bytes", QWEN_OPTIONS_MAX);
 		if ((text = qwen_alloc(1, n + 1)) == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(err);
 		memcpy(text, run->options, n);
 	}
 	free(x->run.options);
@@ -105,7 +105,7 @@ qwen_state_extra_copy(struct qwen_state_extra *out,
 		size_t len = strlen(x->sampler) + 1;
 
 		if ((out->sampler = qwen_alloc(1, len)) == NULL) {
-			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			qwen_oom(err);
 			goto fail;
 		}
 		memcpy(out->sampler, x->sampler, len);

@@ -16,27 +16,6 @@ enum { CODEC_AT = QWEN_KIND_MAX, NUMBERS_AT = CODEC_AT + 8,
     CHECK_AT = NUMBERS_AT + 48 };
 
 void
-qwen_state_entry_of(struct qwen_state_entry *e,
-    const struct qwen_state_rec *rec, const unsigned char *p, size_t n)
-{
-	memset(e, 0, sizeof *e);
-	memcpy(e->kind, rec->kind, sizeof e->kind);
-	e->has_data = (rec->there & 1u << QWEN_F_LEN) != 0 &&
-	    (rec->there & 1u << QWEN_F_CODEC) != 0;
-	e->codec = rec->codec;
-	e->layer = e->at = -1;
-	if (rec->there & 1u << QWEN_F_LAYER)
-		e->layer = (int64_t)rec->layer;
-	if (rec->there & 1u << QWEN_F_AT)
-		e->at = (int64_t)rec->pos;
-	e->off = rec->off;
-	e->len = rec->len;
-	e->offset = rec->offset;
-	e->bytes = n;
-	memcpy(e->check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
-}
-
-void
 qwen_state_entry_pack(const struct qwen_state_entry *e,
     unsigned char out[QWEN_ENTRY_BYTES])
 {
@@ -45,7 +24,7 @@ qwen_state_entry_pack(const struct qwen_state_entry *e,
 	size_t i;
 
 	memset(out, 0, QWEN_ENTRY_BYTES);
-	memcpy(out, e->kind, strlen(e->kind));
+	memcpy(out, e->name, strlen(e->name));
 	if (e->has_data)
 		memcpy(out + CODEC_AT, qwen_codec_name(e->codec),
 		    strlen(qwen_codec_name(e->codec)));
@@ -85,7 +64,8 @@ qwen_state_entry_unpack(struct qwen_state_entry *e,
 	if (kind <= 0 || codec < 0 || v[3] > QWEN_PIECE_MAX ||
 	    v[5] > QWEN_STATE_MAX || (codec == 0 && v[3] != 0))
 		return qwen_fail(err, QWEN_EFORMAT, "not a block of state");
-	memcpy(e->kind, in, (size_t)kind);
+	memcpy(e->name, in, (size_t)kind);
+	e->kind = qwen_kind_find(e->name);
 	e->has_data = codec > 0;
 	if (codec > 0 && qwen_codec_find(in + CODEC_AT, (size_t)codec,
 	    &e->codec) < 0)
@@ -105,16 +85,8 @@ int
 qwen_state_list_add(struct qwen_state_list *l,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
-	struct qwen_state_entry *more;
-	size_t cap;
-
-	if (l->n == l->cap) {
-		cap = 2 * l->cap + 32;
-		if ((more = realloc(l->entry, cap * sizeof *more)) == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		l->entry = more;
-		l->cap = cap;
-	}
+	if (qwen_grow(&l->entry, &l->cap, l->n + 1, sizeof *l->entry) < 0)
+		return qwen_oom(err);
 	l->entry[l->n++] = *e;
 	return 0;
 }
@@ -129,7 +101,7 @@ qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err)
 	f->said = XXH3_createState();
 	if (f->seen == NULL || f->said == NULL) {
 		qwen_state_follow_fini(f);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	XXH3_128bits_reset(f->seen);
 	XXH3_128bits_reset(f->said);

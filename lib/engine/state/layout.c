@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/model.h"
-#include "engine/state/state.h"
+#include "engine/model/session.h"
+#include "engine/state/section.h"
 
 #define BYTES_MAX ((uint64_t)1 << 48)	/* of one object */
 
@@ -22,18 +22,6 @@ qwen_state_kv_block(const struct qwen_state_layer *l)
 {
 	return l->kv ? 2 * l->n[0] * l->n[1] * QWEN_KV_BLOCK *
 	    sizeof(uint16_t) : 0;
-}
-
-uint64_t
-qwen_state_delta_bytes(const struct qwen_state_layer *l)
-{
-	return l->kv ? 0 : l->n[0] * l->n[1] * l->n[2] * sizeof(float);
-}
-
-uint64_t
-qwen_state_conv_bytes(const struct qwen_state_layer *l)
-{
-	return l->kv ? 0 : l->n[3] * l->n[4] * sizeof(float);
 }
 
 uint64_t
@@ -53,9 +41,7 @@ void
 qwen_state_layout_fini(struct qwen_state_layout *l)
 {
 	free(l->layer);
-	free(l->kv);
-	free(l->delta);
-	free(l->conv);
+	free(l->done);
 	free(l->checkpoint);
 	memset(l, 0, sizeof *l);
 }
@@ -121,13 +107,11 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 		return qwen_fail(err, QWEN_ERANGE, "%llu layers",
 		    (unsigned long long)array->n);
 	l->n_layer = (size_t)array->n;
+	l->n_done = l->n_layer > 0 ? l->n_layer : 1;
 	l->layer = qwen_alloc(l->n_layer, sizeof *l->layer);
-	l->kv = qwen_alloc(l->n_layer, sizeof *l->kv);
-	l->delta = qwen_alloc(l->n_layer, sizeof *l->delta);
-	l->conv = qwen_alloc(l->n_layer, sizeof *l->conv);
-	if (l->layer == NULL || l->kv == NULL || l->delta == NULL ||
-	    l->conv == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	l->done = qwen_alloc(QWEN_K_N * l->n_done, sizeof *l->done);
+	if (l->layer == NULL || l->done == NULL)
+		return qwen_oom(err);
 	for (i = 0; i < l->n_layer; i++) {
 		if (take_shape(&b, &l->layer[i]) < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "layer %zu has no "
@@ -179,42 +163,28 @@ qwen_state_layout_info(struct qwen_state_layout *l,
 		    (unsigned long long)l->n_tokens);
 	if (take_part(l, rec, err) < 0 || take_shapes(l, rec, err) < 0)
 		return -1;
-	l->have_info = 1;
 	return 0;
-}
-
-/* Is the shape that of layer i of the model? */
-static int
-same_shape(const struct qwen_state_layer *l, const struct qwen_session *s,
-    size_t i)
-{
-	const struct qwen_hparams *h = &s->model->hp;
-	int kv = s->layer[i].kv_block_bytes != 0;
-
-	if (l->kv != kv)
-		return 0;
-	if (kv)
-		return l->n[0] == h->n_head_kv && l->n[1] == h->n_embd_head;
-	return l->n[0] == h->n_head_v && l->n[1] == h->dk &&
-	    l->n[2] == h->dv && l->n[3] == h->conv_kernel - 1 &&
-	    l->n[4] == 2 * h->n_head_k * h->dk + h->n_head_v * h->dv;
 }
 
 int
 qwen_state_layout_match(const struct qwen_state_layout *l,
     const struct qwen_session *s, struct qwen_err *err)
 {
-	size_t i;
+	size_t i, n_ctx = qwen_model_n_ctx(qwen_session_model(s));
+	size_t n_layer = qwen_session_n_layer(s);
+	struct qwen_state_layer want;
 
-	if (l->n_tokens > s->model->hp.n_ctx)
+	if (l->n_tokens > n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%llu tokens, the model's context is %zu",
-		    (unsigned long long)l->n_tokens, s->model->hp.n_ctx);
-	if (l->n_layer != s->n_layer)
+		    (unsigned long long)l->n_tokens, n_ctx);
+	if (l->n_layer != n_layer)
 		return qwen_fail(err, QWEN_EMISMATCH,
-		    "%zu layers, the model has %zu", l->n_layer, s->n_layer);
-	for (i = 0; i < l->n_layer; i++) {
-		if (!same_shape(&l->layer[i], s, i))
+		    "%zu layers, the model has %zu", l->n_layer, n_layer);
+	for (i = 0; i < n_layer; i++) {
+		qwen_session_shape(s, i, &want);
+		if (l->layer[i].kv != want.kv || memcmp(l->layer[i].n, want.n,
+		    sizeof want.n) != 0)
 			return qwen_fail(err, QWEN_EMISMATCH, "layer %zu has "
 			    "another shape than in the model", i);
 	}
@@ -222,20 +192,6 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
 }
 
 /* --------------------------------------------------------------- the pieces */
-
-/* The piece must be the next one of an object of total bytes. */
-static int
-take_piece(const struct qwen_state_entry *e, uint64_t *done, uint64_t total,
-    struct qwen_err *err)
-{
-	if (e->len == 0 || e->off != *done || e->len > total - *done)
-		return qwen_fail(err, QWEN_EFORMAT, "bytes %llu to %llu, where "
-		    "%llu of %llu came before", (unsigned long long)e->off,
-		    (unsigned long long)(e->off + e->len),
-		    (unsigned long long)*done, (unsigned long long)total);
-	*done += e->len;
-	return 0;
-}
 
 static int
 incomplete(const char *kind, size_t layer, uint64_t got, uint64_t want,
@@ -246,27 +202,35 @@ incomplete(const char *kind, size_t layer, uint64_t got, uint64_t want,
 	    (unsigned long long)got, (unsigned long long)want);
 }
 
+static uint64_t *
+done_of(const struct qwen_state_layout *l, enum qwen_kind kind, size_t layer)
+{
+	return &l->done[kind * l->n_done + layer];
+}
+
 /* Recurrent state of all layers is there; of none: *none. */
 static int
 check_recurrent(const struct qwen_state_layout *l, int *none,
     struct qwen_err *err)
 {
 	size_t i, any = 0, layers = 0;
+	uint64_t want, got;
+	int k;
 
 	for (i = 0; i < l->n_layer; i++) {
-		any += l->delta[i] > 0 || l->conv[i] > 0;
+		any += *done_of(l, QWEN_K_DELTA, i) > 0 ||
+		    *done_of(l, QWEN_K_CONV, i) > 0;
 		layers += !l->layer[i].kv;
 	}
 	*none = any == 0 && layers > 0;
 	for (i = 0; i < l->n_layer; i++) {
-		const struct qwen_state_layer *p = &l->layer[i];
-
-		if (l->delta[i] != qwen_state_delta_bytes(p))
-			return incomplete("delta", i, l->delta[i],
-			    qwen_state_delta_bytes(p), err);
-		if (l->conv[i] != qwen_state_conv_bytes(p))
-			return incomplete("conv", i, l->conv[i],
-			    qwen_state_conv_bytes(p), err);
+		for (k = QWEN_K_DELTA; k <= QWEN_K_CONV; k++) {
+			want = qwen_sections[k].bytes(l, &l->layer[i]);
+			got = *done_of(l, (enum qwen_kind)k, i);
+			if (got != want)
+				return incomplete(qwen_sections[k].name, i,
+				    got, want, err);
+		}
 	}
 	return 0;
 }
@@ -274,22 +238,19 @@ check_recurrent(const struct qwen_state_layout *l, int *none,
 static int
 add_checkpoint(struct qwen_state_layout *l, struct qwen_err *err)
 {
-	struct qwen_checkpoint *more, *c;
-	size_t i, cap;
+	struct qwen_checkpoint *c;
+	uint64_t logits = *done_of(l, QWEN_K_LOGITS, 0);
+	size_t i;
 
-	if (l->n_checkpoint == l->cap_checkpoint) {
-		cap = 2 * l->cap_checkpoint + 8;
-		more = realloc(l->checkpoint, cap * sizeof *more);
-		if (more == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		l->checkpoint = more;
-		l->cap_checkpoint = cap;
-	}
+	if (qwen_grow(&l->checkpoint, &l->cap_checkpoint, l->n_checkpoint + 1,
+	    sizeof *c) < 0)
+		return qwen_oom(err);
 	c = &l->checkpoint[l->n_checkpoint++];
 	*c = (struct qwen_checkpoint){ .at = l->at, .named = l->named,
-	    .logits = l->logits > 0, .bytes = l->logits };
+	    .logits = logits > 0, .bytes = logits };
 	for (i = 0; i < l->n_layer; i++)
-		c->bytes += l->delta[i] + l->conv[i];
+		c->bytes += *done_of(l, QWEN_K_DELTA, i) +
+		    *done_of(l, QWEN_K_CONV, i);
 	return 0;
 }
 
@@ -298,21 +259,22 @@ static int
 close_position(struct qwen_state_layout *l, struct qwen_err *err)
 {
 	int none = 0, r = check_recurrent(l, &none, err);
+	uint64_t logits = *done_of(l, QWEN_K_LOGITS, 0);
+	uint64_t all = l->n_vocab * sizeof(float);
 	int end = l->at == l->n_tokens;
 
-	if (r < 0 && !(none && l->part && end && l->logits == 0))
+	if (r < 0 && !(none && l->part && end && logits == 0))
 		return qwen_fail_in(err, "state after %llu tokens",
 		    (unsigned long long)l->at);
-	if (l->logits != 0 && l->logits != l->n_vocab * sizeof(float))
+	if (logits != 0 && logits != all)
 		return qwen_fail(err, QWEN_EFORMAT, "logits after %llu tokens: "
 		    "%llu bytes of %llu", (unsigned long long)l->at,
-		    (unsigned long long)l->logits,
-		    (unsigned long long)(l->n_vocab * sizeof(float)));
+		    (unsigned long long)logits, (unsigned long long)all);
 	if (!end)
 		return add_checkpoint(l, err);
 	l->recurrent = r == 0;
 	l->end_named = l->named;
-	l->end_logits = l->logits > 0;
+	l->end_logits = logits > 0;
 	return 0;
 }
 
@@ -331,85 +293,61 @@ go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 		    (unsigned long long)l->at);
 	if (l->seen && close_position(l, err) < 0)
 		return -1;
-	if (l->n_layer > 0) {
-		memset(l->delta, 0, l->n_layer * sizeof *l->delta);
-		memset(l->conv, 0, l->n_layer * sizeof *l->conv);
-	}
-	l->logits = 0;
+	memset(done_of(l, QWEN_K_DELTA, 0), 0, (QWEN_K_LOGITS + 1 -
+	    QWEN_K_DELTA) * l->n_done * sizeof *l->done);
 	l->named = 0;
 	l->seen = 1;
 	l->at = at;
 	return 0;
 }
 
-/* The layer of an entry, with or without a KV cache. */
+/* The layer of an entry, which has such a state. */
 static const struct qwen_state_layer *
 find_layer(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
-    int kv, struct qwen_err *err)
+    struct qwen_err *err)
 {
 	if (e->layer < 0 || (uint64_t)e->layer >= l->n_layer) {
 		qwen_fail(err, QWEN_ERANGE, "the model has %zu layers",
 		    l->n_layer);
 		return NULL;
 	}
-	if (l->layer[e->layer].kv != kv) {
+	if (l->layer[e->layer].kv != (e->kind == QWEN_K_KV)) {
 		qwen_fail(err, QWEN_EMISMATCH, "the model's layer has no %s",
-		    e->kind);
+		    e->name);
 		return NULL;
 	}
 	return &l->layer[e->layer];
 }
 
-static int
-add_kv(struct qwen_state_layout *l, const struct qwen_state_entry *e,
-    struct qwen_err *err)
-{
-	const struct qwen_state_layer *p = find_layer(l, e, 1, err);
-	uint64_t block;
-
-	if (p == NULL)
-		return -1;
-	block = qwen_state_kv_block(p);
-	if (block <= QWEN_PIECE_MAX && e->len % block != 0)
-		return qwen_fail(err, QWEN_EFORMAT,
-		    "it ends within a block of 16 positions");
-	return take_piece(e, &l->kv[e->layer], qwen_state_kv_count(l) * block,
-	    err);
-}
-
-static int
-add_recurrent(struct qwen_state_layout *l, const struct qwen_state_entry *e,
-    struct qwen_err *err)
-{
-	const struct qwen_state_layer *p = find_layer(l, e, 0, err);
-
-	if (p == NULL || go_to(l, (uint64_t)e->at, err) < 0)
-		return -1;
-	if (e->kind[0] == 'd')
-		return take_piece(e, &l->delta[e->layer],
-		    qwen_state_delta_bytes(p), err);
-	return take_piece(e, &l->conv[e->layer], qwen_state_conv_bytes(p),
-	    err);
-}
-
+/* The piece must be the next one of its object. */
 int
 qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
-	if (!l->have_info)
-		return qwen_fail(err, QWEN_EFORMAT, "before the info block");
-	if (strcmp(e->kind, "tokens") == 0)
-		return take_piece(e, &l->tokens, (l->n_tokens - l->from) *
-		    sizeof(int32_t), err);
-	if (strcmp(e->kind, "generated") == 0)
-		return take_piece(e, &l->generated, l->n_tokens * 16, err);
-	if (strcmp(e->kind, "kv") == 0)
-		return add_kv(l, e, err);
-	if (strcmp(e->kind, "delta") == 0 || strcmp(e->kind, "conv") == 0)
-		return add_recurrent(l, e, err);
-	if (strcmp(e->kind, "logits") == 0)
-		return go_to(l, (uint64_t)e->at, err) < 0 ? -1 :
-		    take_piece(e, &l->logits, l->n_vocab * sizeof(float), err);
+	const struct qwen_section *k = &qwen_sections[e->kind];
+	const struct qwen_state_layer *p = NULL;
+	uint64_t *done, total, block;
+	int layered = (k->fields & 1u << QWEN_F_LAYER) != 0;
+
+	if (layered && (p = find_layer(l, e, err)) == NULL)
+		return -1;
+	if ((k->fields & 1u << QWEN_F_AT) &&
+	    go_to(l, (uint64_t)e->at, err) < 0)
+		return -1;
+	if (e->kind == QWEN_K_KV) {
+		block = qwen_state_kv_block(p);
+		if (block <= QWEN_PIECE_MAX && e->len % block != 0)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "it ends within a block of 16 positions");
+	}
+	done = done_of(l, e->kind, layered ? (size_t)e->layer : 0);
+	total = k->bytes(l, p);
+	if (e->len == 0 || e->off != *done || e->len > total - *done)
+		return qwen_fail(err, QWEN_EFORMAT, "bytes %llu to %llu, where "
+		    "%llu of %llu came before", (unsigned long long)e->off,
+		    (unsigned long long)(e->off + e->len),
+		    (unsigned long long)*done, (unsigned long long)total);
+	*done += e->len;
 	return 0;
 }
 
@@ -428,17 +366,17 @@ qwen_state_layout_mark(struct qwen_state_layout *l, uint64_t at, int named,
 int
 qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 {
+	uint64_t got, want;
 	size_t i;
 
-	if (!l->have_info ||
-	    l->tokens != (l->n_tokens - l->from) * sizeof(int32_t))
+	if (*done_of(l, QWEN_K_TOKENS, 0) !=
+	    qwen_sections[QWEN_K_TOKENS].bytes(l, NULL))
 		return qwen_fail(err, QWEN_EFORMAT, "tokens are missing");
 	for (i = 0; i < l->n_layer; i++) {
-		uint64_t want = qwen_state_kv_count(l) *
-		    qwen_state_kv_block(&l->layer[i]);
-
-		if (l->kv[i] != want)
-			return incomplete("kv", i, l->kv[i], want, err);
+		got = *done_of(l, QWEN_K_KV, i);
+		want = qwen_sections[QWEN_K_KV].bytes(l, &l->layer[i]);
+		if (got != want)
+			return incomplete("kv", i, got, want, err);
 	}
 	if (go_to(l, l->n_tokens, err) < 0)
 		return -1;
@@ -481,9 +419,9 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 	uint64_t i;
 	float f;
 
-	if (strcmp(e->kind, "kv") == 0)
+	if (e->kind == QWEN_K_KV)
 		return check_lanes(l, e, raw, err);
-	if (strcmp(e->kind, "logits") != 0)
+	if (e->kind != QWEN_K_LOGITS)
 		return 0;
 	if (e->off % sizeof f != 0 || e->len % sizeof f != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "a logit is cut in two");

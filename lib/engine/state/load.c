@@ -1,54 +1,127 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * load.c - a session from a stream of state.  Everything goes into objects of
- * their own, which the caller gets once the end record agrees with all
- * that came; until then, and after any error, there is nothing to see.
+ * load.c - the records of a state, one after the other, from a stream or by
+ * the index of a file; and a session from a stream.  Everything goes into
+ * objects of their own, which the caller gets once the end record agrees with
+ * all that came; until then, and after any error, there is nothing to see.
  */
 #include <sys/stat.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/model.h"
 #include "engine/state/load.h"
 #include "wire/record.h"
 
-/* One record from its bytes: checked, listed, taken. */
+/* -------------------------------------------------------------- the records */
+
+/* The next one of the stream. */
 static int
-take_one(struct qwen_state_in *v, const unsigned char *p, size_t n,
-    struct qwen_err *err)
-{
-	struct qwen_state_entry e;
-	struct qwen_state_rec rec;
-
-	qwen_state_sum_total(&v->sum, &v->total);
-	if (qwen_state_rec_decode(&rec, &v->sum, p, n, err) < 0)
-		return -1;
-	qwen_state_entry_of(&e, &rec, p, n);
-	if (qwen_state_take(v, &rec, &e, err) < 0)
-		return qwen_state_rec_fail(&rec, err);
-	return v->list == NULL ? 0 : qwen_state_list_add(v->list, &e, err);
-}
-
-int
-qwen_state_take_all(struct qwen_state_in *v, struct qwen_reader *r,
+next_of_stream(struct qwen_state_in *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	struct qwen_record in;
 	int got;
 
+	if ((got = qwen_reader_next(v->r, &in, err)) < 0)
+		return qwen_fail_in(err, "state block %llu",
+		    (unsigned long long)v->sum.n);
+	if (got == 0 || in.kind != QWEN_REC_STATE)
+		return qwen_fail(err, QWEN_EFORMAT, "the state is cut off "
+		    "after block %llu", (unsigned long long)v->sum.n);
+	return qwen_state_rec_decode(rec, &v->sum, in.raw, in.n_raw, err);
+}
+
+/* The next one of the file; if its data can wait, what the index says of it. */
+static int
+next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
+    struct qwen_err *err)
+{
+	const struct qwen_state_list *l = &v->f->list;
+	size_t i = (size_t)v->sum.n;
+
+	if (i == l->n)
+		return qwen_fail(err, QWEN_EFORMAT, "the index has no end");
+	if (qwen_state_can_wait(&l->entry[i])) {
+		memset(rec, 0, sizeof *rec);
+		rec->index = i;
+		rec->e = l->entry[i];
+	} else if (qwen_state_file_rec(v->f, i, rec, v->buf, err) < 0)
+		return -1;
+	qwen_state_sum_add(&v->sum, &rec->e);
+	return 0;
+}
+
+int
+qwen_state_want(const struct qwen_state_rec *rec, struct qwen_err *err)
+{
+	const struct qwen_section *k = &qwen_sections[rec->e.kind];
+
+	if (rec->e.kind == QWEN_K_N)
+		return qwen_fail(err, QWEN_EUNSUP, "this kind of block is not "
+		    "known to this version");
+	if (qwen_state_rec_want(rec, k->fields, k->optional, err) < 0)
+		return -1;
+	if (k->width == 0 && rec->n_data != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "data has no place here");
+	return 0;
+}
+
+/*
+ * The record, whose check and number are right: its place among the others, its
+ * fields, and what it holds.
+ */
+static int
+take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    struct qwen_err *err)
+{
+	const struct qwen_state_entry *e = &rec->e;
+	const struct qwen_section *k = &qwen_sections[e->kind];
+	const unsigned char *raw = NULL;
+	int last = e->kind == QWEN_K_INDEX || e->kind == QWEN_K_END;
+
+	if ((rec->index == 0) != (e->kind == QWEN_K_INFO))
+		return qwen_fail(err, QWEN_EFORMAT, rec->index == 0 ?
+		    "the first block is not info" : "info once more");
+	if (v->follow.offset != 0 && !last)
+		return qwen_fail(err, QWEN_EFORMAT, "after the index");
+	if (!last)
+		qwen_state_follow_seen(&v->follow, e);
+	if (e->kind == QWEN_K_N && (rec->there & 1u << QWEN_F_SKIP) &&
+	    rec->f[QWEN_F_SKIP].n == 1)
+		return 0;
+	if (rec->read && qwen_state_want(rec, err) < 0)
+		return -1;
+	if (k->bytes != NULL && qwen_state_layout_add(&v->lay, e, err) < 0)
+		return -1;
+	if (!rec->read || (k->place != NULL && v->s == NULL && !v->decode_all))
+		return 0;
+	if (k->width > 0 && (qwen_coder_decode(v->coder, e->codec, rec->data,
+	    rec->n_data, (size_t)e->len, &raw, err) < 0 ||
+	    qwen_state_layout_check(&v->lay, e, raw, err) < 0))
+		return -1;
+	return k->place != NULL && v->s == NULL ? 0 :
+	    k->take(v, rec, raw, err);
+}
+
+int
+qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err)
+{
+	struct qwen_state_rec rec;
+
 	while (!v->ended) {
-		if ((got = qwen_reader_next(r, &in, err)) < 0)
-			return qwen_fail_in(err, "state block %llu",
-			    (unsigned long long)v->sum.n);
-		if (got == 0 || in.kind != QWEN_REC_STATE)
-			return qwen_fail(err, QWEN_EFORMAT, "the state is cut "
-			    "off after block %llu",
-			    (unsigned long long)v->sum.n);
-		if (take_one(v, in.raw, in.n_raw, err) < 0)
+		qwen_state_sum_total(&v->sum, &v->total);
+		if ((v->r != NULL ? next_of_stream(v, &rec, err) :
+		    next_of_file(v, &rec, err)) < 0)
+			return -1;
+		if (take(v, &rec, err) < 0)
+			return qwen_state_rec_fail(&rec, err);
+		if (v->list != NULL &&
+		    qwen_state_list_add(v->list, &rec.e, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -63,20 +136,10 @@ qwen_state_in_fini(struct qwen_state_in *v)
 	qwen_coder_free(v->coder);
 	qwen_state_extra_fini(&v->x);
 	if (v->s != NULL)
-		qwen_kept_fini(&v->kept, v->s->recurrent_bytes);
+		qwen_kept_fini(&v->kept, qwen_session_recurrent_bytes(v->s));
 	qwen_session_free(v->s);
 	free(v->tokens);
 	memset(v, 0, sizeof *v);
-}
-
-int
-qwen_state_header(struct qwen_header *h, const struct qwen_model *m,
-    struct qwen_err *err)
-{
-	if (qwen_header_init(h, QWEN_STREAM_STATE, m->gguf, err) < 0)
-		return -1;
-	h->numerics = m->numerics;
-	return 0;
 }
 
 int
@@ -84,15 +147,16 @@ qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
     struct qwen_err *err)
 {
 	struct qwen_header self;
+	size_t n_vocab = qwen_model_n_vocab(m);
 
-	if (qwen_state_header(&self, m, err) < 0)
+	if (qwen_model_header(&self, m, QWEN_STREAM_STATE, err) < 0)
 		return -1;
 	if (qwen_header_match(h, &self, err) < 0)
 		return qwen_fail_in(err, "header of the state");
-	if (h->n_vocab != m->hp.n_vocab)
+	if (h->n_vocab != n_vocab)
 		return qwen_fail(err, QWEN_EMISMATCH, "header of the state: a "
 		    "vocabulary of %u, the model has one of %zu",
-		    (unsigned)h->n_vocab, m->hp.n_vocab);
+		    (unsigned)h->n_vocab, n_vocab);
 	return 0;
 }
 
@@ -114,23 +178,59 @@ qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
 	    qwen_session_new(&v->s, m, err);
 }
 
-/* Hand over what is complete; what remains in *v is freed by fini. */
-static void
-hand_over(struct qwen_state_in *v, struct qwen_state_extra *x, struct qwen_fp *fp)
+int
+qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m, int fd,
+    struct qwen_header *h, struct qwen_err *err)
 {
-	if (x != NULL) {
-		*x = v->x;
-		memset(&v->x, 0, sizeof v->x);
-	}
-	if (fp != NULL)
-		*fp = v->total;
-	if (v->s == NULL)
+	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE };
+	struct qwen_record rec;
+	int got, rc = -1;
+
+	if (lseek(fd, 0, SEEK_SET) == -1 && errno != ESPIPE)
+		return qwen_fail_errno(err, "cannot seek");
+	if (qwen_reader_open(&v->r, fd, &opts, err) < 0)
+		return -1;
+	if ((got = qwen_reader_next(v->r, &rec, err)) == 0)
+		qwen_fail(err, QWEN_EFORMAT, "the file is empty");
+	if (got > 0 && rec.kind == QWEN_REC_HEADER)
+		*h = *rec.header;
+	if (got > 0 && qwen_state_in_init(v, m, &rec, err) == 0 &&
+	    qwen_state_take_all(v, err) == 0)
+		rc = qwen_reader_next(v->r, &rec, err) == 0 ? 0 :
+		    qwen_fail(err, QWEN_EFORMAT,
+		    "bytes follow the end of the state");
+	qwen_reader_close(v->r);
+	v->r = NULL;
+	return rc;
+}
+
+/* --------------------------------------------------------------- a session */
+
+static void
+hand_over_extra(struct qwen_state_in *v, struct qwen_state_extra *x)
+{
+	if (x == NULL)
 		return;
-	v->s->tokens = v->tokens;
-	v->s->n_tokens = v->s->cap_tokens = (size_t)v->lay.n_tokens;
-	v->s->have_logits = v->lay.end_logits;
-	qwen_session_keep(v->s, v->lay.end_named, NULL);
+	*x = v->x;
+	memset(&v->x, 0, sizeof v->x);
+}
+
+/* What is complete; what remains in *v is freed by fini. */
+static int
+hand_over(struct qwen_state_in *v, struct qwen_session **out,
+    struct qwen_state_extra *x, struct qwen_err *err)
+{
+	const struct qwen_settled end = { .tokens = v->tokens,
+	    .n_tokens = (size_t)v->lay.n_tokens,
+	    .logits = v->lay.end_logits, .named = v->lay.end_named };
+
+	if (qwen_session_settle(v->s, &end, err) < 0)
+		return -1;
 	v->tokens = NULL;
+	hand_over_extra(v, x);
+	*out = v->s;
+	v->s = NULL;
+	return 0;
 }
 
 int
@@ -139,19 +239,17 @@ qwen_state_load(struct qwen_session **out, struct qwen_state_extra *x,
     const struct qwen_record *header, struct qwen_fp *fp,
     struct qwen_err *err)
 {
-	struct qwen_state_in v = { 0 };
+	struct qwen_state_in v = { .r = r };
 	int rc = -1;
 
 	*out = NULL;
 	if (x != NULL)
 		memset(x, 0, sizeof *x);
 	if (qwen_state_in_init(&v, m, header, err) == 0 &&
-	    qwen_state_take_all(&v, r, err) == 0) {
-		hand_over(&v, x, fp);
-		*out = v.s;
-		v.s = NULL;
-		rc = 0;
-	}
+	    qwen_state_take_all(&v, err) == 0)
+		rc = hand_over(&v, out, x, err);
+	if (rc == 0 && fp != NULL)
+		*fp = v.total;
 	qwen_state_in_fini(&v);
 	return rc;
 }
@@ -169,30 +267,20 @@ check_wanted(const struct qwen_fp *fp, const struct qwen_fp *want,
 	    qwen_fp_hex(want, b));
 }
 
-/* A pipe or the like: what follows the header, and nothing behind it. */
+/* A pipe or the like. */
 static int
 load_stream(struct qwen_session **out, struct qwen_state_extra *x,
     struct qwen_model *m, int fd, const struct qwen_fp *want,
     struct qwen_err *err)
 {
-	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_STATE };
-	struct qwen_reader *r;
-	struct qwen_record rec;
-	struct qwen_fp fp;
-	int got, rc = -1;
+	struct qwen_state_in v = { 0 };
+	struct qwen_header h;
+	int rc = -1;
 
-	if (qwen_reader_open(&r, fd, &opts, err) < 0)
-		return -1;
-	if ((got = qwen_reader_next(r, &rec, err)) == 0)
-		qwen_fail(err, QWEN_EFORMAT, "the file is empty");
-	else if (got > 0 &&
-	    qwen_state_load(out, x, m, r, &rec, &fp, err) == 0 &&
-	    check_wanted(&fp, want, err) == 0) {
-		rc = qwen_reader_next(r, &rec, err) == 0 ? 0 :
-		    qwen_fail(err, QWEN_EFORMAT,
-		    "bytes follow the end of the state");
-	}
-	qwen_reader_close(r);
+	if (qwen_state_read_through(&v, m, fd, &h, err) == 0 &&
+	    check_wanted(&v.total, want, err) == 0)
+		rc = hand_over(&v, out, x, err);
+	qwen_state_in_fini(&v);
 	return rc;
 }
 
@@ -235,16 +323,9 @@ qwen_state_load_file(struct qwen_session **out, struct qwen_state_extra *x,
 		return -1;
 	}
 	if (S_ISREG(st.st_mode))
-		rc = load_index(out, x, m, fd, want, err);
-	else {
-		rc = load_stream(out, x, m, fd, want, err);
-		close(fd);
-	}
-	if (rc < 0) {
-		qwen_session_free(*out);
-		*out = NULL;
-		qwen_state_extra_fini(x);
-	}
+		return load_index(out, x, m, fd, want, err);
+	rc = load_stream(out, x, m, fd, want, err);
+	close(fd);
 	return rc;
 }
 
@@ -262,8 +343,9 @@ qwen_state_load_tokens(int32_t **tokens, size_t *n, struct qwen_state_extra *x,
 	if (qwen_state_open(&f, path, err) < 0)
 		return -1;
 	*header = f->info.header;
-	f->in.total = f->info.fp;
-	hand_over(&f->in, x, fp);
+	if (fp != NULL)
+		*fp = f->info.fp;
+	hand_over_extra(&f->in, x);
 	*tokens = f->in.tokens;
 	*n = (size_t)(f->info.n_tokens - f->info.from);
 	f->in.tokens = NULL;

@@ -4,9 +4,18 @@
 #define QWEN_STATE_LOAD_H
 
 #include "engine/model/session.h"
-#include "engine/state/state.h"
+#include "engine/state/section.h"
 
+/*
+ * The records of a state one after the other, into what they make.  They come
+ * from a stream, which is read record by record; or from a file whose index is
+ * known, then data that can wait is not read.
+ */
 struct qwen_state_in {
+	struct qwen_reader	*r;		/* the stream; else NULL, and */
+	const struct qwen_state_file *f;	/* the file, and */
+	unsigned char		*buf;		/* QWEN_STATE_MAX for its
+						   records */
 	struct qwen_session	*s;	/* NULL: without a model */
 	int			 decode_all;	/* though nobody wants it */
 	struct qwen_state_list	*list;	/* of what came, or NULL */
@@ -15,29 +24,18 @@ struct qwen_state_in {
 	struct qwen_state_follow follow;
 	struct qwen_coder	*coder;
 	struct qwen_state_extra	 x;
-	int			 have_sampler, ended;
+	int			 ended;
 	int32_t			*tokens;
+	size_t			 cap_tokens;
 	struct qwen_kept	 kept;	/* the checkpoint under way */
-	struct qwen_fp		 total;
+	struct qwen_fp		 total;	/* of the records before the last */
 };
 
-/*
- * The next record, whose check and place are right: what it holds goes into *v.
- * The end record sets v->ended if nothing is missing; v->total is the total of
- * the records before this one.
- */
-int qwen_state_take(struct qwen_state_in *v,
-    const struct qwen_state_rec *rec, const struct qwen_state_entry *e,
-    struct qwen_err *err);
+/* Records up to the end one, from where v->r or v->f stands. */
+int qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err);
 
 /* The record has the fields of its kind, which is a known one, and no others. */
 int qwen_state_want(const struct qwen_state_rec *rec, struct qwen_err *err);
-
-/*
- * Records up to the end one from a reader that stands after the header.
- */
-int qwen_state_take_all(struct qwen_state_in *v, struct qwen_reader *r,
-    struct qwen_err *err);
 
 /*
  * Ready for a stream with this header, for model m or (NULL) for none.  fini
@@ -47,9 +45,12 @@ int qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
     const struct qwen_record *header, struct qwen_err *err);
 void qwen_state_in_fini(struct qwen_state_in *v);
 
-/* The header of a state of the model as it computes. */
-int qwen_state_header(struct qwen_header *h, const struct qwen_model *m,
-    struct qwen_err *err);
+/*
+ * All of the descriptor, a file or a pipe, into *v, which has no source yet, and
+ * its header into *h: one state and nothing else.
+ */
+int qwen_state_read_through(struct qwen_state_in *v, struct qwen_model *m,
+    int fd, struct qwen_header *h, struct qwen_err *err);
 
 /* The header is one of a state for model m. */
 int qwen_state_match(const struct qwen_header *h, struct qwen_model *m,
@@ -86,21 +87,24 @@ int qwen_state_file_rec(const struct qwen_state_file *f, size_t i,
 int qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
     struct qwen_state_rec *rec, const unsigned char *p, struct qwen_err *err);
 
-/* Kinds of which the index tells enough, so that opening leaves them alone. */
-int qwen_state_is_known(const struct qwen_state_entry *e);
+/*
+ * The data that a record of the file stands for, checked: in the coder, or
+ * where the record is.
+ */
+int qwen_state_file_data(const struct qwen_state_file *f,
+    const struct qwen_state_rec *rec, struct qwen_coder *c,
+    const unsigned char **raw, struct qwen_err *err);
 
-/* All of the descriptor, from the first byte on, into *v and the header. */
-int qwen_state_read_through(struct qwen_state_in *v, int fd,
-    struct qwen_header *h, struct qwen_err *err);
+/* Is its data left alone when a file is opened by its index? */
+int qwen_state_can_wait(const struct qwen_state_entry *e);
 
-/* ---- restore.c: those kinds read, checked and decoded, and no more */
+/* ---- restore.c: what can wait read, checked and decoded, and no more */
 struct qwen_pool;
 int qwen_state_check_blocks(const struct qwen_state_file *f,
     struct qwen_pool *pool, struct qwen_err *err);
 
 /* ---- restore.c: the read of struct qwen_source */
-int qwen_state_source_read(struct qwen_source *src,
-    const struct qwen_session *s, uint64_t at, void *recurrent, float *logits,
-    struct qwen_err *err);
+int qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
+    uint64_t at, void *recurrent, float *logits, struct qwen_err *err);
 
 #endif

@@ -58,7 +58,7 @@ qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
 	s->checks = XXH3_createState();
 	if (s->header == NULL || s->checks == NULL) {
 		qwen_state_sum_fini(s);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	XXH3_64bits_reset(s->header);
 	XXH3_64bits_update(s->header, header, n);
@@ -101,15 +101,23 @@ check(const struct qwen_state_sum *s, const unsigned char *p, size_t n,
 	memcpy(out, c.digest, QWEN_CHECK_BYTES);
 }
 
-/* The record of n bytes, with n_raw bytes of data decoded, has gone by. */
+void
+qwen_state_sum_add(struct qwen_state_sum *s, const struct qwen_state_entry *e)
+{
+	XXH3_128bits_update(s->checks, e->check, QWEN_CHECK_BYTES);
+	s->n++;
+	s->bytes += e->bytes;
+	s->raw += e->len;
+}
+
+/* The record of n bytes at p, its check among them, which stands for n_raw. */
 static void
 add(struct qwen_state_sum *s, const unsigned char *p, size_t n, uint64_t n_raw)
 {
-	XXH3_128bits_update(s->checks, p + n - QWEN_CHECK_BYTES,
-	    QWEN_CHECK_BYTES);
-	s->n++;
-	s->bytes += n;
-	s->raw += n_raw;
+	struct qwen_state_entry e = { .bytes = n, .len = n_raw };
+
+	memcpy(e.check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
+	qwen_state_sum_add(s, &e);
 }
 
 /* ----------------------------------------------------------------- writing */
@@ -259,16 +267,19 @@ qwen_state_put_around(struct qwen_state_put *p, struct qwen_state_sum *s,
 int
 qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err)
 {
+	const struct qwen_state_entry *e = &rec->e;
+	int has_layer = (rec->there & 1u << QWEN_F_LAYER) != 0;
 	char what[64] = "";
 
-	if (rec->kind[0] != '\0' && (rec->there & 1u << QWEN_F_LAYER))
-		snprintf(what, sizeof what, " (%s of layer %llu)", rec->kind,
-		    (unsigned long long)rec->f[QWEN_F_LAYER].n);
-	else if (rec->kind[0] != '\0')
-		snprintf(what, sizeof what, " (%s)", rec->kind);
+	if (e->name[0] != '\0' && (has_layer || e->layer >= 0))
+		snprintf(what, sizeof what, " (%s of layer %llu)", e->name,
+		    has_layer ? (unsigned long long)rec->f[QWEN_F_LAYER].n :
+		    (unsigned long long)e->layer);
+	else if (e->name[0] != '\0')
+		snprintf(what, sizeof what, " (%s)", e->name);
 	return qwen_fail_in(err, "state block %llu%s at byte %llu",
 	    (unsigned long long)rec->index, what,
-	    (unsigned long long)rec->offset);
+	    (unsigned long long)e->offset);
 }
 
 /* The bytes of a record, from which items are taken. */
@@ -364,10 +375,10 @@ take_parts(struct qwen_state_rec *rec, struct bytes b, struct qwen_err *err)
 		    "this is block %llu, out of its place",
 		    (unsigned long long)it.n);
 	if (take(&b, QWEN_ITEM_TEXT, &it) < 0 || it.n == 0 ||
-	    it.n >= sizeof rec->kind)
+	    it.n >= sizeof rec->e.name)
 		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
-	memcpy(rec->kind, it.s, it.n);
-	rec->kind[it.n] = '\0';
+	memcpy(rec->e.name, it.s, it.n);
+	rec->e.kind = qwen_kind_find(rec->e.name);
 	if (take(&b, QWEN_ITEM_MAP, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no map of fields");
 	for (i = 0, n = it.n; i < n; i++) {
@@ -384,33 +395,36 @@ take_parts(struct qwen_state_rec *rec, struct bytes b, struct qwen_err *err)
 	return 0;
 }
 
+static int
+has(const struct qwen_state_rec *rec, enum qwen_field f)
+{
+	return (rec->there & 1u << f) != 0;
+}
+
 /* The fields that say what the data is. */
 static int
 take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 {
 	const struct qwen_item *f = rec->f;
+	struct qwen_state_entry *e = &rec->e;
 
-	if (rec->there & 1u << QWEN_F_LAYER)
-		rec->layer = f[QWEN_F_LAYER].n;
-	if (rec->there & 1u << QWEN_F_AT)
-		rec->pos = f[QWEN_F_AT].n;
-	if (rec->there & 1u << QWEN_F_OFF)
-		rec->off = f[QWEN_F_OFF].n;
-	if (!(rec->there & 1u << QWEN_F_LEN))
-		return 0;
+	if (has(rec, QWEN_F_LAYER))
+		e->layer = (int64_t)f[QWEN_F_LAYER].n;
+	if (has(rec, QWEN_F_AT))
+		e->at = (int64_t)f[QWEN_F_AT].n;
+	e->off = f[QWEN_F_OFF].n;
 	if (f[QWEN_F_LEN].n > QWEN_PIECE_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of data; the "
 		    "limit is %d", (unsigned long long)f[QWEN_F_LEN].n,
 		    QWEN_PIECE_MAX);
-	rec->len = (size_t)f[QWEN_F_LEN].n;
-	if ((rec->there & 1u << QWEN_F_CODEC) == 0)
+	e->len = f[QWEN_F_LEN].n;
+	e->has_data = has(rec, QWEN_F_LEN) && has(rec, QWEN_F_CODEC);
+	if (!e->has_data || qwen_codec_find(f[QWEN_F_CODEC].s,
+	    (size_t)f[QWEN_F_CODEC].n, &e->codec) == 0)
 		return 0;
-	if (qwen_codec_find(f[QWEN_F_CODEC].s, (size_t)f[QWEN_F_CODEC].n,
-	    &rec->codec) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
-		    f[QWEN_F_CODEC].n < 20 ? (int)f[QWEN_F_CODEC].n : 20,
-		    (const char *)f[QWEN_F_CODEC].s);
-	return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "codec \"%.*s\" is not known",
+	    f[QWEN_F_CODEC].n < 20 ? (int)f[QWEN_F_CODEC].n : 20,
+	    (const char *)f[QWEN_F_CODEC].s);
 }
 
 /*
@@ -437,14 +451,19 @@ parse(struct qwen_state_rec *rec, const unsigned char want[QWEN_CHECK_BYTES],
 }
 
 static int
-begin(struct qwen_state_rec *rec, uint64_t index, uint64_t offset, size_t n,
-    struct qwen_err *err)
+begin(struct qwen_state_rec *rec, uint64_t index, uint64_t offset,
+    const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	memset(rec, 0, sizeof *rec);
 	rec->index = index;
-	rec->offset = offset;
-	if (n >= QWEN_CHECK_BYTES + 1)
+	rec->read = 1;
+	rec->e = (struct qwen_state_entry){ .kind = QWEN_K_N, .layer = -1,
+	    .at = -1, .offset = offset, .bytes = n };
+	if (n >= QWEN_CHECK_BYTES + 1) {
+		memcpy(rec->e.check, p + n - QWEN_CHECK_BYTES,
+		    QWEN_CHECK_BYTES);
 		return 0;
+	}
 	qwen_fail(err, QWEN_EFORMAT, "not a block of state");
 	return qwen_state_rec_fail(rec, err);
 }
@@ -455,12 +474,12 @@ qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
 {
 	unsigned char want[QWEN_CHECK_BYTES];
 
-	if (begin(rec, s->n, s->bytes, n, err) < 0)
+	if (begin(rec, s->n, s->bytes, p, n, err) < 0)
 		return -1;
 	check(s, p, n - QWEN_CHECK_BYTES, want);
 	if (parse(rec, want, p, n, err) < 0)
 		return -1;
-	add(s, p, n, rec->len);
+	qwen_state_sum_add(s, &rec->e);
 	return 0;
 }
 
@@ -472,7 +491,7 @@ qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
 	struct qwen_state_sum s = { .n = index };
 	unsigned char want[QWEN_CHECK_BYTES];
 
-	if (begin(rec, index, offset, n, err) < 0)
+	if (begin(rec, index, offset, p, n, err) < 0)
 		return -1;
 	if (index == 0 && qwen_state_sum_init(&s, head, n_head, err) < 0)
 		return -1;
@@ -503,62 +522,4 @@ qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "key \"%s\" is not known to this version", rec->unknown);
 	return 0;
-}
-
-/* -------------------------------------- records that every writer makes alike */
-
-int
-qwen_state_put_sampler(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const struct qwen_state_extra *x)
-{
-	int memory = x->memory[0] != '\0';
-
-	if (x->sampler == NULL && x->n_pending == 0 && !memory)
-		return 0;
-	qwen_state_put_begin(p, s, "sampler", memory ? 3 : 2);
-	qwen_state_put_text(p, QWEN_F_OPTIONS,
-	    x->sampler != NULL ? x->sampler : "");
-	qwen_state_put_bytes(p, QWEN_F_PENDING, x->pending, x->n_pending);
-	if (memory)
-		qwen_state_put_text(p, QWEN_F_MEMORY, x->memory);
-	return 1;
-}
-
-/* Tokens behind a run, or a cut through it, make it a thing of the past. */
-int
-qwen_state_put_run(struct qwen_state_put *p, const struct qwen_state_sum *s,
-    const struct qwen_run *run, uint64_t end)
-{
-	if (run->options == NULL || run->from > end ||
-	    run->count != end - run->from)
-		return 0;
-	qwen_state_put_begin(p, s, "run", 8);
-	qwen_state_put_uint(p, QWEN_F_START, run->from);
-	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
-	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
-	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
-	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
-	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
-	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
-	    run->has_base ? sizeof run->base.b : 0);
-	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
-	return 1;
-}
-
-void
-qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s,
-    uint64_t index, struct qwen_fp *fp)
-{
-	static const unsigned char zero[QWEN_END_BYTES];
-
-	qwen_state_sum_total(s, fp);
-	qwen_state_put_begin(p, s, "end", 6);
-	qwen_state_put_uint(p, QWEN_F_RECORDS, s->n);
-	qwen_state_put_uint(p, QWEN_F_BYTES, s->bytes);
-	qwen_state_put_uint(p, QWEN_F_RAW, s->raw);
-	qwen_state_put_bytes(p, QWEN_F_TOTAL, fp->b, sizeof fp->b);
-	qwen_state_put_uint(p, QWEN_F_INDEX, index);
-	/* key and head of the pad, no data, check */
-	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
-	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
 }

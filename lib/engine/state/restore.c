@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "engine/model/model.h"
 #include "engine/state/load.h"
 
 /* At once, each with buffers of its own. */
@@ -28,8 +27,7 @@ struct job {
 
 struct restore {
 	struct qwen_pool	*pool;
-	const struct qwen_session *s;		/* NULL: nothing is kept */
-	uint16_t		***block;	/* of each layer, or NULL */
+	struct qwen_session	*s;		/* NULL: nothing is kept */
 	void			*recurrent;	/* laid out as in s */
 	float			*logits;
 	struct job		*job;
@@ -51,73 +49,21 @@ static int
 add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
     const unsigned char *map, uint64_t end, struct qwen_err *err)
 {
-	struct job *more;
-	size_t cap;
-
-	if (r->n == r->cap) {
-		cap = 2 * r->cap + 64;
-		if ((more = realloc(r->job, cap * sizeof *more)) == NULL)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
-		r->job = more;
-		r->cap = cap;
-	}
+	if (qwen_grow(&r->job, &r->cap, r->n + 1, sizeof *r->job) < 0)
+		return qwen_oom(err);
 	r->job[r->n++] = (struct job){ f, i, map, end };
 	return 0;
 }
 
 /* ----------------------------------------------------------- what a job does */
 
-/* Piece of a KV cache: copied to its blocks, or they are the mapped file's. */
-static void
-put_kv(struct restore *r, const struct job *j, const unsigned char *raw)
-{
-	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
-	uint64_t size = r->s->layer[e->layer].kv_block_bytes, b, at;
-	uint16_t **list = r->block[e->layer];
-	size_t i, part;
-	int whole = e->off % size == 0 && e->len % size == 0;
-	int in_place = j->map != NULL && whole &&
-	    (uintptr_t)raw % QWEN_ALIGN == 0;
-
-	b = qwen_state_kv_first(&j->f->in.lay) + e->off / size;
-	at = e->off % size;
-	for (i = 0; i < e->len && b < j->end; i += part, b++, at = 0) {
-		part = (size_t)(size - at < e->len - i ? size - at :
-		    e->len - i);
-		if (in_place) {
-			/* a private mapping, which may be written to */
-			list[b] = (uint16_t *)(uintptr_t)(raw + i);
-			continue;
-		}
-		memcpy((char *)list[b] + at, raw + i, part);
-	}
-}
-
-static void
-put(struct restore *r, const struct job *j, const unsigned char *raw)
-{
-	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
-	const struct qwen_layer_state *l;
-	const float *old;
-
-	if (strcmp(e->kind, "kv") == 0) {
-		put_kv(r, j, raw);
-		return;
-	}
-	if (strcmp(e->kind, "logits") == 0) {
-		memcpy((char *)r->logits + e->off, raw, (size_t)e->len);
-		return;
-	}
-	l = &r->s->layer[e->layer];
-	old = e->kind[0] == 'd' ? l->s : l->conv;
-	memcpy((char *)r->recurrent + ((const char *)old -
-	    (const char *)r->s->recurrent) + e->off, raw, (size_t)e->len);
-}
-
 static int
 do_job(struct restore *r, struct worker *w, const struct job *j)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
+	const struct qwen_place p = { .s = r->s, .recurrent = r->recurrent,
+	    .logits = r->logits, .first = qwen_state_kv_first(&j->f->in.lay),
+	    .stop = j->end, .mapped = j->map != NULL };
 	struct qwen_state_rec rec;
 	const unsigned char *raw;
 	int rc;
@@ -125,15 +71,11 @@ do_job(struct restore *r, struct worker *w, const struct job *j)
 	rc = j->map != NULL ? qwen_state_file_parse(j->f, j->i, &rec,
 	    j->map + e->offset, &w->err) :
 	    qwen_state_file_rec(j->f, j->i, &rec, w->buf, &w->err);
-	if (rc < 0)
+	if (rc < 0 || qwen_state_file_data(j->f, &rec, w->coder, &raw,
+	    &w->err) < 0)
 		return -1;
-	if (qwen_state_want(&rec, &w->err) < 0 ||
-	    qwen_coder_decode(w->coder, rec.codec, rec.data, rec.n_data,
-	    rec.len, &raw, &w->err) < 0 ||
-	    qwen_state_layout_check(&j->f->in.lay, e, raw, &w->err) < 0)
-		return qwen_state_rec_fail(&rec, &w->err);
 	if (r->s != NULL)
-		put(r, j, raw);
+		qwen_sections[e->kind].place(&p, e, raw);
 	return 0;
 }
 
@@ -191,7 +133,7 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	}
 	if (r->worker == NULL || i < r->n_worker) {
 		free_workers(r);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	atomic_store(&r->next, 0);
 	atomic_store(&r->bad, SIZE_MAX);
@@ -218,24 +160,20 @@ add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
 	for (i = 0; i < f->list.n; i++) {
 		const struct qwen_state_entry *e = &f->list.entry[i];
 
-		if ((uint64_t)e->at != at || !e->has_data)
-			continue;
-		if (strcmp(e->kind, "delta") != 0 &&
-		    strcmp(e->kind, "conv") != 0 &&
-		    (strcmp(e->kind, "logits") != 0 || r->logits == NULL))
-			continue;
-		if (add_job(r, f, i, NULL, 0, err) < 0)
+		if ((uint64_t)e->at == at && qwen_state_can_wait(e) &&
+		    (e->kind != QWEN_K_LOGITS || r->logits != NULL) &&
+		    add_job(r, f, i, NULL, 0, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 int
-qwen_state_source_read(struct qwen_source *src, const struct qwen_session *s,
+qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
     uint64_t at, void *recurrent, float *logits, struct qwen_err *err)
 {
-	struct restore r = { .pool = s->model->pool, .s = s,
-	    .recurrent = recurrent, .logits = logits };
+	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
+	    .s = s, .recurrent = recurrent, .logits = logits };
 
 	if (add_position(&r, qwen_state_file_of(src), at, err) < 0) {
 		free(r.job);
@@ -252,7 +190,7 @@ qwen_state_check_blocks(const struct qwen_state_file *f,
 	size_t i;
 
 	for (i = 0; i < f->list.n; i++) {
-		if (qwen_state_is_known(&f->list.entry[i]) &&
+		if (qwen_state_can_wait(&f->list.entry[i]) &&
 		    add_job(&r, f, i, NULL, 0, err) < 0) {
 			free(r.job);
 			return -1;
@@ -359,7 +297,7 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 	size_t i;
 
 	if (all == NULL)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	for (i = 0; all != NULL && i < c->n; i++) {
 		const struct qwen_state_info *p = &c->f[i]->info;
 
@@ -372,26 +310,20 @@ join_tokens(const struct chain *c, struct qwen_err *err)
 	return all;
 }
 
-/* Map the file; the session has it from then on. */
+/* Map the file; the session has it from then on.  NULL: it is read. */
 static const unsigned char *
 map_file(struct qwen_session *s, const struct qwen_state_file *f)
 {
-	struct qwen_mapping *more;
+	size_t n = (size_t)f->info.stored;
 	void *p;
 
 	if (!f->info.mapped)
 		return NULL;
-	more = realloc(s->mapping, (s->n_mapping + 1) * sizeof *more);
-	if (more == NULL)
-		return NULL;
-	s->mapping = more;
-	p = mmap(NULL, (size_t)f->info.stored, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE, f->fd, 0);
-	if (p == MAP_FAILED)	/* then it is read like any other */
-		return NULL;
-	s->mapping[s->n_mapping++] = (struct qwen_mapping){ .p = p,
-	    .bytes = (size_t)f->info.stored };
-	return p;
+	p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, f->fd, 0);
+	if (p == MAP_FAILED || qwen_session_add_mapping(s, p, n) == 0)
+		return p == MAP_FAILED ? NULL : p;
+	munmap(p, n);
+	return NULL;
 }
 
 /*
@@ -420,28 +352,14 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 	for (j = 0; j < f->list.n; j++) {
 		const struct qwen_state_entry *e = &f->list.entry[j];
 
-		if (strcmp(e->kind, "kv") != 0 || first + e->off /
-		    s->layer[e->layer].kv_block_bytes >= stop)
+		if (e->kind != QWEN_K_KV || first + e->off /
+		    qwen_session_kv_bytes(s, (size_t)e->layer) >= stop)
 			continue;
 		if (map == NULL)
 			map = map_file(s, f);
 		if (add_job(r, f, j, map, stop, err) < 0)
 			return -1;
 	}
-	return 0;
-}
-
-/* Blocks, of which the memory is touched by the jobs. */
-static int
-make_lists(struct restore *r, struct qwen_session *s, uint64_t end,
-    struct qwen_err *err)
-{
-	size_t i, n = (size_t)((end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
-
-	if (qwen_session_grow(s, n, err) < 0)
-		return -1;
-	for (i = 0; i < s->n_layer; i++)
-		r->block[i] = s->layer[i].block;
 	return 0;
 }
 
@@ -452,21 +370,8 @@ leave_in(struct qwen_session *s, struct qwen_state_file *f, uint64_t at,
 {
 	struct qwen_kept k = { .c = { .at = at, .logits = logits,
 	    .named = named }, .src = qwen_source_ref(&f->src) };
-	struct qwen_kept *last = s->n_kept > 0 ? &s->kept[s->n_kept - 1] :
-	    NULL;
 
-	if (last == NULL || last->c.at < at)
-		return qwen_session_add_kept(s, &k, err);
-	/* a second one of a position: one with logits is worth more */
-	if (logits && !last->c.logits) {
-		k.c.named |= last->c.named;
-		qwen_kept_fini(last, s->recurrent_bytes);
-		s->n_kept--;
-		return qwen_session_add_kept(s, &k, err);
-	}
-	last->c.named |= named;
-	qwen_kept_fini(&k, s->recurrent_bytes);
-	return 0;
+	return qwen_session_add_kept(s, &k, err);
 }
 
 static int
@@ -485,7 +390,8 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 				return -1;
 		}
 		if (p->recurrent && p->n_tokens > 0 && p->n_tokens < c->end &&
-		    (s->recurrent_bytes > 0 || p->logits || p->named) &&
+		    (qwen_session_recurrent_bytes(s) > 0 || p->logits ||
+		    p->named) &&
 		    leave_in(s, c->f[i], p->n_tokens, p->logits, p->named,
 		    err) < 0)
 			return -1;
@@ -497,30 +403,26 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
-	struct restore r = { .pool = s->model->pool, .s = s,
-	    .recurrent = s->recurrent };
+	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
+	    .s = s, .recurrent = qwen_session_recurrent(s) };
 	size_t i;
-	int rc = -1;
 
-	r.block = qwen_alloc(s->n_layer, sizeof *r.block);
-	if (r.block == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
 	if (c->logits)
-		r.logits = s->logits;
-	if (make_lists(&r, s, c->end, err) < 0)
-		goto out;
+		r.logits = qwen_session_row(s);
+	/* blocks, of which the memory is touched by the jobs */
+	if (qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
+	    QWEN_KV_BLOCK), err) < 0)
+		goto fail;
 	for (i = 0; i < c->n; i++) {
 		if (add_kv(&r, s, c, i, err) < 0)
-			goto out;
+			goto fail;
 	}
 	if (c->at_end != NULL && add_position(&r, c->at_end, c->end, err) < 0)
-		goto out;
-	rc = run_jobs(&r, err);
-	r.job = NULL;
-out:
+		goto fail;
+	return run_jobs(&r, err);
+fail:
 	free(r.job);
-	free(r.block);
-	return rc;
+	return -1;
 }
 
 /* What the files say about how the text was made, as far as it is used. */
@@ -547,22 +449,18 @@ static int
 restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
     int want_logits, struct qwen_err *err)
 {
+	struct qwen_settled end = { .tokens = tokens };
+
 	if (check_chain(c, s, tokens, err) < 0)
 		return -1;
-	find_end(c, s->recurrent_bytes > 0, n_max, want_logits);
+	find_end(c, qwen_session_recurrent_bytes(s) > 0, n_max, want_logits);
 	if (fill(s, c, err) < 0 || leave_all(s, c, err) < 0)
 		return -1;
-	s->n_tokens = (size_t)c->end;
-	s->have_logits = c->logits;
-	if (qwen_session_cut_cache(s, s->n_tokens, err) < 0)
-		return -1;
-	qwen_session_keep(s, c->named, NULL);
-	if (c->at_end != NULL) {
-		s->end.src = qwen_source_ref(&c->at_end->src);
-		s->end.c.at = c->end;
-		s->end.c.logits = c->logits;
-	}
-	return 0;
+	end.n_tokens = (size_t)c->end;
+	end.logits = c->logits;
+	end.named = c->named;
+	end.src = c->at_end != NULL ? &c->at_end->src : NULL;
+	return qwen_session_settle(s, &end, err);
 }
 
 int
@@ -585,13 +483,11 @@ qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
 	}
 	if (qwen_session_new(&s, m, err) < 0)
 		return -1;
-	if (n_chain == 0 || ((tokens = join_tokens(&c, err)) != NULL &&
-	    restore(s, &c, tokens, n_max, want_logits, err) == 0))
+	if (n_chain == 0)
 		rc = 0;
-	if (rc == 0 && n_chain > 0) {
-		s->tokens = tokens;
-		s->cap_tokens = (size_t)chain[n_chain - 1]->info.n_tokens;
-		tokens = NULL;
+	else if ((tokens = join_tokens(&c, err)) != NULL && restore(s, &c,
+	    tokens, n_max, want_logits, err) == 0) {
+		tokens = NULL;	/* the session's now */
 		rc = x == NULL ? 0 : cut_extra(x, &c, err);
 	}
 	free(tokens);

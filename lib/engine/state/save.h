@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * save.h - a state that is being written: save.c says what it consists of,
- * send.c encodes it on all threads and writes it.
+ * save.h - a state that is being written, from a session or from a file:
+ * section.c says what it consists of, send.c encodes it on all threads and
+ * writes it.
  */
 #ifndef QWEN_STATE_SAVE_H
 #define QWEN_STATE_SAVE_H
@@ -16,21 +17,15 @@ enum {
 	QWEN_SEND_ROOM = QWEN_FIELDS_MAX,	/* in front of their data */
 };
 
-/* What pieces of data belong to; layer and at may be -1. */
-struct qwen_object {
-	const char	*kind;
-	int64_t		 layer, at;
-	unsigned	 width;		/* bytes of a number */
-};
-
 /* Data of a record to come, at one of three places. */
 struct qwen_piece {
-	struct qwen_object	 o;
+	enum qwen_kind		 kind;
+	int64_t			 layer, pos;	/* -1: none */
 	uint64_t		 off;
 	size_t			 n;
 	const void		*src;	/* n bytes; or NULL and */
-	struct qwen_state_file	*file;	/* a record of a file, */
-	size_t			 record;
+	struct qwen_state_file	*file;	/* a record of a file, which may have */
+	size_t			 record;	/* more; */
 	size_t			 first;	/* or KV blocks from this one on, */
 	size_t			 at;	/* from this byte of it */
 };
@@ -51,14 +46,25 @@ struct qwen_sender {
 };
 
 struct qwen_save {
+	/* one of these, and what it holds */
 	const struct qwen_session *s;
+	struct qwen_state_file	*f;
+	const int32_t		*tokens;
+	uint64_t		 n_tokens;
+	size_t			 n_vocab, n_layer;
+	const struct qwen_state_layer *layer;
+	/* what is written of it */
 	uint64_t		 from, to;
+	int			 part;
 	const struct qwen_kept	*kept;	/* the state at to; NULL: the end's */
 	const struct qwen_state_opts *opts;
+	struct qwen_state_extra	 x;
 	struct qwen_writer	*w;
 	struct qwen_state_sum	 sum;
 	struct qwen_state_put	 put;
 	struct qwen_state_list	 list;	/* what the index will say */
+	uint64_t		 index;	/* where it begins */
+	struct qwen_fp		 total;
 	int			 level;
 	size_t			 align;
 	struct qwen_err		*err;
@@ -66,6 +72,7 @@ struct qwen_save {
 	struct qwen_piece	*piece;
 	size_t			 n_piece, cap_piece;
 	/* send.c's */
+	struct qwen_pool	*pool;
 	struct qwen_slot	 slot[QWEN_SEND_WORKERS +
 				    QWEN_SEND_AHEAD];
 	size_t			 n_slot;
@@ -80,6 +87,32 @@ struct qwen_save {
 	int			 stop;
 	int			 write_failed;
 };
+
+/*
+ * For the sections.  A record without data: begin it, add the fields to v->put,
+ * finish it.  begin writes all that waits.
+ */
+int qwen_save_begin(struct qwen_save *v, enum qwen_kind kind, size_t n_fields,
+    struct qwen_state_entry *e);
+int qwen_save_finish(struct qwen_save *v, struct qwen_state_entry *e);
+
+/* The mark of a position. */
+int qwen_save_mark(struct qwen_save *v, uint64_t at);
+
+/* One more piece that waits: n bytes of the object at off; or NULL. */
+struct qwen_piece *qwen_save_piece(struct qwen_save *v, enum qwen_kind kind,
+    int64_t layer, int64_t at, uint64_t off, size_t n);
+
+/* All n bytes of an object that lies in one place, until they are written. */
+int qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+    int64_t at, const void *data, size_t n);
+
+/* What v->to leaves of record i of a file, which has data. */
+int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);
+
+/* The records of v->f of these kinds, in their order. */
+int qwen_save_copy(struct qwen_save *v, enum qwen_kind first,
+    enum qwen_kind last);
 
 int qwen_send_init(struct qwen_save *v);
 void qwen_send_fini(struct qwen_save *v);

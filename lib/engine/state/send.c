@@ -10,61 +10,92 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "engine/model/model.h"
 #include "engine/state/save.h"
 
 enum { SLOT_BYTES = QWEN_SEND_ROOM + QWEN_STATE_MAX + 16 };
 
 /* ----------------------------------------------------------------- encoding */
 
-/* The KV blocks of a piece, one after the other; nothing behind v->to. */
+/* Does the state end within a block of 16 positions that the piece has? */
+static int
+is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
+{
+	if (t->kind != QWEN_K_KV || v->to % QWEN_KV_BLOCK == 0)
+		return 0;
+	*last = (v->to / QWEN_KV_BLOCK - v->from / QWEN_KV_BLOCK) *
+	    qwen_state_kv_block(&v->layer[t->layer]);
+	return t->off + t->n > *last;
+}
+
+/* The positions from v->to on become zero in what the piece has. */
+static void
+clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
+    unsigned char *p)
+{
+	const struct qwen_state_layer *l = &v->layer[t->layer];
+	uint64_t last;
+	size_t skip;
+
+	if (!is_cut(v, t, &last))
+		return;
+	skip = t->off < last ? (size_t)(last - t->off) : 0;
+	qwen_kv_clear_lanes((size_t)l->n[0], (size_t)l->n[1], p + skip,
+	    (size_t)(t->off + skip - last), t->n - skip,
+	    (size_t)(v->to % QWEN_KV_BLOCK));
+}
+
+/* The KV blocks of a piece, one after the other. */
 static void
 gather(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *dst)
 {
-	const struct qwen_layer_state *l = &v->s->layer[t->o.layer];
-	size_t size = l->kv_block_bytes, i, part, at = t->at, b = t->first;
-	size_t used = (size_t)(v->to % QWEN_KV_BLOCK);
+	size_t size = (size_t)qwen_state_kv_block(&v->layer[t->layer]);
+	size_t i, part, at = t->at, b = t->first;
 
 	for (i = 0; i < t->n; i += part, b++, at = 0) {
 		part = size - at < t->n - i ? size - at : t->n - i;
-		memcpy(dst + i, (const char *)l->block[b] + at, part);
-		if (used != 0 && b == v->to / QWEN_KV_BLOCK)
-			qwen_session_clear_lanes(&v->s->model->hp, dst + i, at,
-			    part, used);
+		memcpy(dst + i, (const char *)qwen_session_kv(v->s,
+		    (size_t)t->layer, b) + at, part);
 	}
+	clear_rest(v, t, dst);
 }
 
 /*
- * A record that is in a file already: as it is there (then *src is NULL), or
- * decoded where the form without compression is made of one with.
+ * A record that is in a file already: as it is there (then *src is NULL) if
+ * all of it is wanted, in this form; else decoded.
  */
 static int
 fetch(const struct qwen_save *v, const struct qwen_piece *t,
     struct qwen_sender *w, struct qwen_slot *slot, const void **src)
 {
+	const struct qwen_state_info *info = &t->file->info;
 	struct qwen_state_rec rec;
 	const unsigned char *raw = NULL;
+	uint64_t last;
+	int whole, cut = t->file == v->f && v->to < v->n_tokens &&
+	    is_cut(v, t, &last);
 
 	if (qwen_state_file_rec(t->file, t->record, &rec, w->raw,
 	    &w->err) < 0)
 		return -1;
-	if (qwen_state_want(&rec, &w->err) < 0)
-		return qwen_state_rec_fail(&rec, &w->err);
-	*src = rec.data;
-	if (rec.codec == QWEN_CODEC_NONE)
-		return 0;
-	if (v->level > 0) {
-		slot->codec = rec.codec;
+	whole = t->n == rec.e.len && !cut;
+	/* in the compressed form, what gains nothing is not packed either */
+	if (whole && (rec.e.codec != QWEN_CODEC_NONE ? v->level > 0 :
+	    v->level == 0 || !info->mapped)) {
+		slot->codec = rec.e.codec;
 		slot->n_data = rec.n_data;
 		memcpy(slot->buf + QWEN_SEND_ROOM, rec.data, rec.n_data);
 		*src = NULL;
 		return 0;
 	}
-	if (qwen_coder_decode(w->coder, rec.codec, rec.data, rec.n_data,
-	    rec.len, &raw, &w->err) < 0)
-		return qwen_state_rec_fail(&rec, &w->err);
+	if (qwen_state_file_data(t->file, &rec, w->coder, &raw, &w->err) < 0)
+		return -1;
 	*src = raw;
+	if (cut) {
+		memmove(w->raw, raw, t->n);
+		clear_rest(v, t, w->raw);
+		*src = w->raw;
+	}
 	return 0;
 }
 
@@ -88,8 +119,9 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 		gather(v, t, raw);
 		src = raw;
 	}
-	if (qwen_coder_encode(w->coder, src, t->n, t->o.width, v->level, out,
-	    &slot->codec, &data, &slot->n_data, &w->err) < 0)
+	if (qwen_coder_encode(w->coder, src, t->n,
+	    qwen_sections[t->kind].width, v->level, out, &slot->codec, &data,
+	    &slot->n_data, &w->err) < 0)
 		return -1;
 	if (data != out)
 		memcpy(out, data, slot->n_data);
@@ -102,23 +134,22 @@ static int
 put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 {
 	struct qwen_state_put *p = &v->put;
-	const struct qwen_object *o = &t->o;
-	struct qwen_state_entry e = { .has_data = 1, .codec = slot->codec,
-	    .layer = o->layer, .at = o->at, .off = t->off, .len = t->n,
-	    .offset = v->sum.bytes };
+	struct qwen_state_entry e = { .kind = t->kind, .has_data = 1,
+	    .codec = slot->codec, .layer = t->layer, .at = t->pos,
+	    .off = t->off, .len = t->n, .offset = v->sum.bytes };
 	unsigned char *rec;
 	size_t n;
 
-	strcpy(e.kind, o->kind);
-	qwen_state_put_begin(p, &v->sum, o->kind,
-	    3u + (o->layer >= 0) + (o->at >= 0));
-	if (o->layer >= 0)
-		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)o->layer);
-	if (o->at >= 0)
-		qwen_state_put_uint(p, QWEN_F_AT, (uint64_t)o->at);
-	qwen_state_put_uint(p, QWEN_F_OFF, t->off);
-	qwen_state_put_uint(p, QWEN_F_LEN, t->n);
-	qwen_state_put_text(p, QWEN_F_CODEC, qwen_codec_name(slot->codec));
+	strcpy(e.name, qwen_sections[t->kind].name);
+	qwen_state_put_begin(p, &v->sum, e.name,
+	    3u + (e.layer >= 0) + (e.at >= 0));
+	if (e.layer >= 0)
+		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)e.layer);
+	if (e.at >= 0)
+		qwen_state_put_uint(p, QWEN_F_AT, (uint64_t)e.at);
+	qwen_state_put_uint(p, QWEN_F_OFF, e.off);
+	qwen_state_put_uint(p, QWEN_F_LEN, e.len);
+	qwen_state_put_text(p, QWEN_F_CODEC, qwen_codec_name(e.codec));
 	rec = slot->buf + QWEN_SEND_ROOM;
 	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
 	    v->align);
@@ -231,7 +262,7 @@ qwen_send(struct qwen_save *v)
 	v->next = v->written = 0;
 	for (i = 0; i < v->n_slot; i++)
 		v->slot[i].ready = 0;
-	qwen_pool_run(v->s->model->pool, work, v,
+	qwen_pool_run(v->pool, work, v,
 	    v->n_sender < v->n_piece ? v->n_sender : v->n_piece);
 	if (v->stop)
 		return fail(v);
@@ -243,7 +274,7 @@ qwen_send(struct qwen_save *v)
 int
 qwen_send_init(struct qwen_save *v)
 {
-	size_t n = (size_t)qwen_pool_threads(v->s->model->pool), i;
+	size_t n = (size_t)qwen_pool_threads(v->pool), i;
 
 	pthread_mutex_init(&v->lock, NULL);
 	pthread_cond_init(&v->moved, NULL);
@@ -255,11 +286,11 @@ qwen_send_init(struct qwen_save *v)
 		v->sender[i].raw = malloc(QWEN_STATE_MAX);
 		if (v->sender[i].raw == NULL ||
 		    qwen_coder_new(&v->sender[i].coder, v->err) < 0)
-			return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(v->err);
 	}
 	for (i = 0; i < v->n_slot; i++) {
 		if ((v->slot[i].buf = malloc(SLOT_BYTES)) == NULL)
-			return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(v->err);
 	}
 	return 0;
 }

@@ -71,6 +71,18 @@ int qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 
 /* ---------------------------------------------------- record.c: the framing */
 
+/* What a record holds: section.c has a row for each, in the order of a state. */
+enum qwen_kind {
+	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV,
+	/* of a position */
+	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_CHECKPOINT,
+	QWEN_K_GENERATED, QWEN_K_SAMPLER, QWEN_K_RUN,
+	QWEN_K_INDEX, QWEN_K_END,
+	QWEN_K_N		/* what this version does not know */
+};
+
+enum qwen_kind qwen_kind_find(const char *name);
+
 enum qwen_field {
 	/* of what has data */
 	QWEN_F_LAYER, QWEN_F_AT, QWEN_F_OFF, QWEN_F_LEN, QWEN_F_CODEC,
@@ -92,20 +104,28 @@ enum qwen_field {
 	QWEN_F_N
 };
 
+/* Of a record, what the index says of it. */
+struct qwen_state_entry {
+	enum qwen_kind	 kind;
+	char		 name[QWEN_KIND_MAX];	/* of the kind */
+	int		 has_data;
+	enum qwen_codec	 codec;
+	int64_t		 layer, at;	/* -1: none */
+	uint64_t	 off, len;
+	uint64_t	 offset, bytes;	/* in the stream of state */
+	unsigned char	 check[QWEN_CHECK_BYTES];
+};
+
 struct qwen_state_rec {
 	uint64_t		 index;
-	uint64_t		 offset;	/* in the stream of state */
-	char			 kind[QWEN_KIND_MAX];
+	struct qwen_state_entry	 e;
+	int			 read;	/* not known by the index alone: */
 	unsigned		 there;		/* bits 1 << field */
 	struct qwen_item	 f[QWEN_F_N];
 	const unsigned char	*at[QWEN_F_N];	/* where the value begins */
 	char			 unknown[32];	/* a key that has no field */
 	const unsigned char	*data;
 	size_t			 n_data;
-	/* of data, if len is there */
-	uint64_t		 layer, pos, off;
-	size_t			 len;
-	enum qwen_codec		 codec;
 };
 
 /* What has gone by of a state: kept by writer and reader alike. */
@@ -121,6 +141,10 @@ int qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
     struct qwen_err *err);
 void qwen_state_sum_fini(struct qwen_state_sum *s);
 void qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out);
+
+/* A record has gone by. */
+void qwen_state_sum_add(struct qwen_state_sum *s,
+    const struct qwen_state_entry *e);
 
 /* A record under construction, in the writer's buffer. */
 struct qwen_state_put {
@@ -154,21 +178,8 @@ void qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
     const void *data, size_t n_data, uint64_t n_raw, size_t align);
 
 /*
- * Begin, with all their fields, the records of sampler and run of a state that
- * ends with this many tokens (1, or 0 if there is nothing to say), and the end,
- * which always has the same length so that it is found from behind; index is
- * where the index begins, *fp becomes the state's.
- */
-int qwen_state_put_sampler(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const struct qwen_state_extra *x);
-int qwen_state_put_run(struct qwen_state_put *p, const struct qwen_state_sum *s,
-    const struct qwen_run *run, uint64_t end);
-void qwen_state_put_end(struct qwen_state_put *p, const struct qwen_state_sum *s,
-    uint64_t index, struct qwen_fp *fp);
-
-/*
  * Finish a record of few fields around data that stay where they are: *data has
- * room for QWEN_FIELDS_MAX bytes before it and for the check behind, and is set
+ * room for QWEN_FIELDS_MAX bytes before it and for the check after, and is set
  * to where the record then begins; returns its length.
  */
 size_t qwen_state_put_around(struct qwen_state_put *p,
@@ -182,7 +193,7 @@ size_t qwen_state_put_around(struct qwen_state_put *p,
 int qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
     const unsigned char *p, size_t n, struct qwen_err *err);
 
-/* Put "record 12 (kv of layer 3) at byte 4096: " in front of a message. */
+/* Put "state block 12 (kv of layer 3) at byte 4096: " in front of a message. */
 int qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err);
 
 /*
@@ -203,20 +214,6 @@ int qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned fields,
 
 /* ------------------------------------------------------- index.c: the index */
 
-/* What the index says of a record. */
-struct qwen_state_entry {
-	char		 kind[QWEN_KIND_MAX];
-	int		 has_data;
-	enum qwen_codec	 codec;
-	int64_t		 layer, at;	/* -1: none */
-	uint64_t	 off, len;
-	uint64_t	 offset, bytes;
-	unsigned char	 check[QWEN_CHECK_BYTES];
-};
-
-/* That of the record rec, which has n bytes at p. */
-void qwen_state_entry_of(struct qwen_state_entry *e,
-    const struct qwen_state_rec *rec, const unsigned char *p, size_t n);
 void qwen_state_entry_pack(const struct qwen_state_entry *e,
     unsigned char out[QWEN_ENTRY_BYTES]);
 
@@ -263,20 +260,17 @@ int qwen_state_follow_end(const struct qwen_state_follow *f,
  */
 struct qwen_state_layout {
 	uint64_t		 n_vocab;
-	int			 have_info;
 	int			 part;
 	uint64_t		 from, n_tokens;
 	struct qwen_fp		 prefix;
 	struct qwen_state_layer	*layer;
 	size_t			 n_layer;
-	/* bytes that have come */
-	uint64_t		 tokens, generated;
-	uint64_t		*kv;			/* of each layer */
-	/* of the position under way; seen: there is one */
-	int			 seen, named;
+	/* bytes that have come of each kind's objects, one for each layer or
+	   one in all; of a position, of the one under way */
+	uint64_t		*done;		/* [QWEN_K_N][n_done] */
+	size_t			 n_done;
+	int			 seen, named;	/* seen: there is a position */
 	uint64_t		 at;
-	uint64_t		*delta, *conv;		/* of each layer */
-	uint64_t		 logits;
 	/* once the end is reached */
 	int			 recurrent, end_named, end_logits;
 	struct qwen_checkpoint	*checkpoint;
@@ -289,7 +283,7 @@ void qwen_state_layout_fini(struct qwen_state_layout *l);
 int qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err);
 
-/* A record of another kind; kinds that are not known here are passed over. */
+/* A piece of an object, which must be its next one. */
 int qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err);
 
@@ -305,10 +299,8 @@ struct qwen_session;
 int qwen_state_layout_match(const struct qwen_state_layout *l,
     const struct qwen_session *s, struct qwen_err *err);
 
-/* Bytes of 16 positions of a layer; of a recurrent state; of a convolution. */
+/* Bytes of 16 positions of a layer. */
 uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
-uint64_t qwen_state_delta_bytes(const struct qwen_state_layer *l);
-uint64_t qwen_state_conv_bytes(const struct qwen_state_layer *l);
 
 /* KV blocks of positions from .. n_tokens - 1: the first, and how many. */
 uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);

@@ -12,7 +12,6 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/pool.h"
-#include "engine/model/model.h"
 #include "engine/state/load.h"
 
 /* Less than this is not worth another thread. */
@@ -56,7 +55,7 @@ read_all(int fd, struct qwen_err *err)
 {
 	struct qwen_state_in v = { .decode_all = 1 };
 	struct qwen_header h;
-	int r = qwen_state_read_through(&v, fd, &h, err);
+	int r = qwen_state_read_through(&v, NULL, fd, &h, err);
 
 	qwen_state_in_fini(&v);
 	return r;

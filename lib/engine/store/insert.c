@@ -16,8 +16,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/model.h"
-#include "engine/state/load.h"
+#include "engine/model/session.h"
 #include "engine/store/store.h"
 
 enum {
@@ -105,7 +104,7 @@ plan(struct insert *v)
 	v->cut = p = qwen_alloc(n + 1, sizeof *v->cut);
 	v->at = qwen_alloc(n + 1, sizeof *v->at);
 	if (v->cut == NULL || v->at == NULL)
-		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(v->err);
 	for (i = 0; i < qwen_session_n_checkpoints(v->s); i++) {
 		qwen_session_checkpoint(v->s, i, &c);
 		if (c.at > 0 && c.at < end)
@@ -189,7 +188,7 @@ make_sketch(const struct insert *v, struct qwen_store_name *n)
 		at[k] = n->from + ((uint64_t)1 << k);
 	if (qwen_store_hash(qwen_session_tokens(v->s), at, n->n_sketch,
 	    hash) < 0)
-		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(v->err);
 	for (k = 0; k < n->n_sketch; k++)
 		n->sketch[k] = qwen_store_sketch(&hash[k]);
 	return 0;
@@ -323,7 +322,7 @@ adopt(struct insert *v)
 	if ((at = realloc(v->at, cap * sizeof *at)) != NULL)
 		v->at = at;
 	if (cut == NULL || at == NULL)
-		return qwen_fail(v->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(v->err);
 	for (i = 0, k = n; i < v->sc.n_file; i++) {
 		if (is_orphan(v, &v->sc.file[i]) && v->sc.file[i].n.from > 0)
 			cut[k++] = (struct cut){ v->sc.file[i].n.from, 0 };
@@ -413,7 +412,8 @@ open_folder(struct insert *v)
 	char name[QWEN_STORE_DIR_NAME];
 	struct qwen_header self;
 
-	if (qwen_state_header(&self, v->s->model, v->err) < 0)
+	if (qwen_model_header(&self, qwen_session_model(v->s),
+	    QWEN_STREAM_STATE, v->err) < 0)
 		return -1;
 	qwen_store_dir_format(&self, name);
 	return qwen_store_scan(&v->sc, v->st, name, 1, v->err);
@@ -425,7 +425,7 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 {
 	struct qwen_err e;
 	struct insert v = { .st = st, .s = s, .sc.fd = -1, .err = &e,
-	    .any_cut = s->recurrent_bytes == 0 };
+	    .any_cut = qwen_session_recurrent_bytes(s) == 0 };
 	int r = -1, litter = 0;
 
 	if (qwen_session_n_tokens(s) == 0)

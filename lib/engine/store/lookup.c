@@ -14,8 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/model.h"
-#include "engine/state/load.h"
+#include "engine/model/session.h"
 #include "engine/store/store.h"
 
 enum {
@@ -601,7 +600,7 @@ qwen_store_restore(struct qwen_store *st, struct qwen_session **out,
 	*out = NULL;
 	if (err == NULL)
 		err = &unused;
-	if (qwen_state_header(&self, m, err) < 0)
+	if (qwen_model_header(&self, m, QWEN_STREAM_STATE, err) < 0)
 		return -1;
 	if ((r = init(&l, st, &self, tokens, n, err)) == 1)
 		r = restore(&l, out, m);

@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * section.c - what a state consists of: of each kind of records how it is read,
+ * how it is written, and the table of them.  Whether all are there, layout.c
+ * knows.
+ *
+ * The KV cache goes by positions, all layers of the first ones before any of
+ * the next, so that a reader never has to make room for positions of which
+ * nothing came: memory is taken when the bytes for it are there.
+ */
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/state/save.h"
+
+enum {
+	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
+	NONE = -1,
+};
+
+enum qwen_kind
+qwen_kind_find(const char *name)
+{
+	int k;
+
+	for (k = 0; k < QWEN_K_N; k++) {
+		if (strcmp(qwen_sections[k].name, name) == 0)
+			break;
+	}
+	return (enum qwen_kind)k;
+}
+
+/* Text of a field, of less than max bytes, into memory of its own. */
+static int
+take_text(char **out, const struct qwen_item *it, size_t max,
+    struct qwen_err *err)
+{
+	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options",
+		    (unsigned long long)it->n);
+	if ((*out = qwen_alloc(1, (size_t)it->n + 1)) == NULL)
+		return qwen_oom(err);
+	memcpy(*out, it->s, (size_t)it->n);
+	return 0;
+}
+
+/* --------------------------------------------------------------------- info */
+
+static int
+take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	(void)raw;
+	if (qwen_state_layout_info(&v->lay, rec, err) < 0)
+		return -1;
+	if (v->s == NULL)
+		return 0;
+	if (v->lay.part)
+		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of "
+		    "the tokens from %llu on, is not a state",
+		    (unsigned long long)v->lay.from);
+	return qwen_state_layout_match(&v->lay, v->s, err);
+}
+
+static int
+put_info(struct qwen_save *v)
+{
+	struct qwen_state_put *p = &v->put;
+	struct qwen_state_entry e;
+	struct qwen_fp prefix;
+	size_t i, j, n;
+
+	if (v->n_layer > QWEN_PIECE_MAX / 64)	/* a shape takes 53 at most */
+		return qwen_fail(v->err, QWEN_ERANGE, "%zu layers",
+		    v->n_layer);
+	if (qwen_save_begin(v, QWEN_K_INFO, v->part ? 7 : 5, &e) < 0)
+		return -1;
+	qwen_state_put_uint(p, QWEN_F_FORMAT, QWEN_STATE_FORMAT);
+	qwen_state_put_text(p, QWEN_F_WRITER, "libqwen " QWEN_VERSION);
+	qwen_state_put_uint(p, QWEN_F_N_TOKENS, v->to);
+	qwen_state_put_uint(p, QWEN_F_KV_BLOCK, QWEN_KV_BLOCK);
+	if (v->part) {
+		qwen_state_prefix(v->tokens, (size_t)v->from, &prefix);
+		qwen_state_put_uint(p, QWEN_F_FROM, v->from);
+		qwen_state_put_bytes(p, QWEN_F_PREFIX, prefix.b,
+		    sizeof prefix.b);
+	}
+	qwen_state_put_key(p, QWEN_F_LAYERS);
+	qwen_state_put_array(p, v->n_layer);
+	for (i = 0; i < v->n_layer; i++) {
+		n = v->layer[i].kv ? 2 : 5;
+		qwen_state_put_array(p, 1 + n);
+		qwen_state_put_string(p, v->layer[i].kv ? "kv" : "delta");
+		for (j = 0; j < n; j++)
+			qwen_state_put_number(p, v->layer[i].n[j]);
+	}
+	return qwen_save_finish(v, &e);
+}
+
+/* ------------------------------------------------------------------- tokens */
+
+static uint64_t
+tokens_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	(void)layer;
+	return (l->n_tokens - l->from) * sizeof(int32_t);
+}
+
+static int
+take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	size_t i, first = (size_t)rec->e.off / 4;
+	size_t n = first + (size_t)rec->e.len / 4;
+
+	if (rec->e.len % 4 != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a token is cut in two");
+	if (qwen_grow(&v->tokens, &v->cap_tokens, n, sizeof *v->tokens) < 0)
+		return qwen_oom(err);
+	memcpy(v->tokens + first, raw, (size_t)rec->e.len);
+	for (i = first; i < n; i++) {
+		if (v->tokens[i] < 0 ||
+		    (uint64_t)v->tokens[i] >= v->lay.n_vocab)
+			return qwen_fail(err, QWEN_ERANGE, "token %ld is "
+			    "outside the vocabulary of %llu",
+			    (long)v->tokens[i],
+			    (unsigned long long)v->lay.n_vocab);
+	}
+	return 0;
+}
+
+static int
+put_tokens(struct qwen_save *v)
+{
+	if (v->f != NULL)
+		return qwen_save_copy(v, QWEN_K_TOKENS, QWEN_K_TOKENS);
+	return qwen_save_object(v, QWEN_K_TOKENS, NONE, NONE,
+	    v->tokens + v->from,
+	    (size_t)(v->to - v->from) * sizeof *v->tokens);
+}
+
+/* ----------------------------------------------------------------- KV cache */
+
+static uint64_t
+kv_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	return qwen_state_kv_count(l) * qwen_state_kv_block(layer);
+}
+
+/* Copied to its blocks, or they are the mapped file's. */
+static void
+place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
+    const unsigned char *raw)
+{
+	size_t layer = (size_t)e->layer, i, part, at;
+	size_t size = qwen_session_kv_bytes(p->s, layer);
+	uint64_t b = p->first + e->off / size;
+	int in_place = p->mapped && e->off % size == 0 && e->len % size == 0 &&
+	    (uintptr_t)raw % QWEN_ALIGN == 0;
+
+	at = (size_t)(e->off % size);
+	for (i = 0; i < e->len && b < p->stop; i += part, b++, at = 0) {
+		part = size - at < e->len - i ? size - at :
+		    (size_t)e->len - i;
+		if (in_place)
+			/* a private mapping, which may be written to */
+			qwen_session_map_kv(p->s, layer, (size_t)b,
+			    (void *)(uintptr_t)(raw + i));
+		else
+			memcpy((char *)qwen_session_kv(p->s, layer,
+			    (size_t)b) + at, raw + i, part);
+	}
+}
+
+static int
+take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_place p = { .s = v->s, .stop = UINT64_MAX };
+	size_t size = qwen_session_kv_bytes(v->s, (size_t)rec->e.layer);
+
+	if (qwen_session_grow(v->s, (size_t)((rec->e.off + rec->e.len +
+	    size - 1) / size), err) < 0)
+		return -1;
+	place_kv(&p, &rec->e, raw);
+	return 0;
+}
+
+/* KV blocks first .. first + n - 1 of a layer, of which base are not saved. */
+static int
+put_blocks(struct qwen_save *v, size_t layer, size_t base, size_t first,
+    size_t n)
+{
+	size_t size = (size_t)qwen_state_kv_block(&v->layer[layer]);
+	size_t done, part, total = n * size;
+	struct qwen_piece *t;
+
+	for (done = 0; done < total; done += part) {
+		part = total - done;
+		if (total > QWEN_PIECE_MAX)	/* then n is 1 */
+			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
+		t = qwen_save_piece(v, QWEN_K_KV, (int64_t)layer, NONE,
+		    (uint64_t)(first - base) * size + done, part);
+		if (t == NULL)
+			return -1;
+		t->first = first;
+		t->at = done;
+	}
+	return 0;
+}
+
+static int
+put_kv(struct qwen_save *v)
+{
+	size_t base = (size_t)(v->from / QWEN_KV_BLOCK);
+	size_t n = (size_t)((v->to + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK);
+	size_t i, first, step, group = GROUP_BLOCKS;
+
+	if (v->f != NULL)
+		return qwen_save_copy(v, QWEN_K_KV, QWEN_K_KV);
+	if (v->from == v->to)
+		return 0;
+	for (i = 0; i < v->n_layer; i++) {
+		while (group > 1 && group * qwen_state_kv_block(
+		    &v->layer[i]) > QWEN_PIECE_MAX)
+			group /= 2;
+	}
+	for (first = base; first < n; first += step) {
+		/* groups at the same places whatever the part begins with */
+		step = group - first % group;
+		step = n - first < step ? n - first : step;
+		for (i = 0; i < v->n_layer; i++) {
+			if (v->layer[i].kv &&
+			    put_blocks(v, i, base, first, step) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* ----------------- of a position: DeltaNet, convolution, logits, and its mark */
+
+static uint64_t
+delta_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *p)
+{
+	(void)l;
+	return p->kv ? 0 : p->n[0] * p->n[1] * p->n[2] * sizeof(float);
+}
+
+static uint64_t
+conv_bytes(const struct qwen_state_layout *l, const struct qwen_state_layer *p)
+{
+	(void)l;
+	return p->kv ? 0 : p->n[3] * p->n[4] * sizeof(float);
+}
+
+static uint64_t
+logits_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *p)
+{
+	(void)p;
+	return l->n_vocab * sizeof(float);
+}
+
+int
+qwen_state_keep(struct qwen_state_in *v, struct qwen_err *err)
+{
+	return v->s == NULL || v->kept.c.at == 0 ? 0 :
+	    qwen_session_add_kept(v->s, &v->kept, err);
+}
+
+/*
+ * What belongs to a position goes to the session at the end, and before it to
+ * a checkpoint.
+ */
+static int
+enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
+{
+	size_t n;
+
+	if (v->s == NULL || v->kept.c.at == at)
+		return 0;
+	if (qwen_state_keep(v, err) < 0)
+		return -1;
+	if (at == v->lay.n_tokens)
+		return 0;
+	v->kept.c.at = at;
+	if ((n = qwen_session_recurrent_bytes(v->s)) == 0)
+		return 0;
+	v->kept.recurrent = qwen_map_zero(n);
+	return v->kept.recurrent != NULL ? 0 : qwen_oom(err);
+}
+
+static void
+place_recurrent(const struct qwen_place *p, const struct qwen_state_entry *e,
+    const unsigned char *raw)
+{
+	memcpy((char *)p->recurrent + qwen_session_recurrent_at(p->s,
+	    (size_t)e->layer, e->kind == QWEN_K_CONV) + e->off, raw,
+	    (size_t)e->len);
+}
+
+static void
+place_logits(const struct qwen_place *p, const struct qwen_state_entry *e,
+    const unsigned char *raw)
+{
+	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
+}
+
+static int
+take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	struct qwen_place p = { .s = v->s };
+
+	if (enter(v, (uint64_t)rec->e.at, err) < 0)
+		return -1;
+	p.recurrent = qwen_session_recurrent(v->s);
+	p.logits = qwen_session_row(v->s);
+	if (v->kept.c.at != 0) {
+		if (rec->e.kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
+			v->kept.logits = qwen_alloc_large((size_t)
+			    v->lay.n_vocab, sizeof *v->kept.logits);
+			if (v->kept.logits == NULL)
+				return qwen_oom(err);
+			v->kept.c.logits = 1;
+		}
+		p.recurrent = v->kept.recurrent;
+		p.logits = v->kept.logits;
+	}
+	qwen_sections[rec->e.kind].place(&p, &rec->e, raw);
+	return 0;
+}
+
+static int
+take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	int named = rec->f[QWEN_F_NAMED].n != 0;
+
+	(void)raw;
+	if (qwen_state_layout_mark(&v->lay, (uint64_t)rec->e.at, named,
+	    err) < 0 || enter(v, (uint64_t)rec->e.at, err) < 0)
+		return -1;
+	if (v->kept.c.at != 0)
+		v->kept.c.named = named;
+	return 0;
+}
+
+/* The memory after at tokens; logits may be NULL. */
+static int
+put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
+    const float *logits)
+{
+	const char *base = recurrent;
+	size_t i;
+	int k;
+
+	for (i = 0; i < v->n_layer; i++) {
+		for (k = QWEN_K_DELTA; !v->layer[i].kv && k <= QWEN_K_CONV;
+		    k++) {
+			if (qwen_save_object(v, (enum qwen_kind)k, (int64_t)i,
+			    (int64_t)at, base + qwen_session_recurrent_at(v->s,
+			    i, k == QWEN_K_CONV), (size_t)
+			    qwen_sections[k].bytes(NULL, &v->layer[i])) < 0)
+				return -1;
+		}
+	}
+	return logits == NULL ? 0 : qwen_save_object(v, QWEN_K_LOGITS, NONE,
+	    (int64_t)at, logits, v->n_vocab * sizeof *logits);
+}
+
+/* A checkpoint in memory, or left in a file. */
+static int
+put_kept(struct qwen_save *v, const struct qwen_kept *k)
+{
+	struct qwen_state_file *f = qwen_state_file_of(k->src);
+	const struct qwen_state_entry *e;
+	size_t i;
+
+	if (f == NULL && put_memory(v, k->c.at, k->recurrent, k->logits) < 0)
+		return -1;
+	for (i = 0; f != NULL && i < f->list.n; i++) {
+		e = &f->list.entry[i];
+		if ((uint64_t)e->at == k->c.at && e->has_data &&
+		    e->kind >= QWEN_K_DELTA && e->kind <= QWEN_K_LOGITS &&
+		    qwen_save_record(v, f, i) < 0)
+			return -1;
+	}
+	return k->c.named ? qwen_save_mark(v, k->c.at) : 0;
+}
+
+/* Checkpoints between the ends, and the state at the end. */
+static int
+put_positions(struct qwen_save *v)
+{
+	const struct qwen_session *s = v->s;
+	const struct qwen_kept *k;
+	size_t i;
+
+	if (v->f != NULL)
+		return qwen_save_copy(v, QWEN_K_DELTA, QWEN_K_CHECKPOINT);
+	for (i = 0; !v->opts->no_checkpoints &&
+	    i < qwen_session_n_checkpoints(s); i++) {
+		k = qwen_session_kept(s, i);
+		if (k->c.at > v->from && k->c.at < v->to && put_kept(v, k) < 0)
+			return -1;
+	}
+	if (v->opts->no_recurrent)
+		return 0;
+	if (v->kept != NULL)
+		return put_kept(v, v->kept);
+	if (v->to < v->n_tokens)	/* no state is needed to go on */
+		return 0;
+	if (put_memory(v, v->to, qwen_session_recurrent(s),
+	    qwen_session_logits(s)) < 0)
+		return -1;
+	return qwen_session_end_named(s) && v->to > v->from ?
+	    qwen_save_mark(v, v->to) : 0;
+}
+
+/* ---------------------------------------------------- how the text was made */
+
+static uint64_t
+generated_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	(void)layer;
+	return l->n_tokens * 16;	/* at most */
+}
+
+/* Pairs of position and number, ascending and apart. */
+static int
+take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	uint64_t pos, n, past = 0;
+	size_t i;
+
+	if (rec->e.len % 16 != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a pair is cut in two");
+	if (v->x.n_generated > 0)
+		past = v->x.generated[v->x.n_generated - 1].pos +
+		    v->x.generated[v->x.n_generated - 1].n + 1;
+	for (i = 0; i < rec->e.len; i += 16) {
+		pos = qwen_le64(raw + i);
+		n = qwen_le64(raw + i + 8);
+		if (pos < past || pos >= v->lay.n_tokens || n == 0 ||
+		    n > v->lay.n_tokens - pos)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "%llu tokens generated at %llu",
+			    (unsigned long long)n, (unsigned long long)pos);
+		if (qwen_state_extra_generated(&v->x, pos, n, err) < 0)
+			return -1;
+		past = pos + n + 1;
+	}
+	return 0;
+}
+
+static int
+put_generated(struct qwen_save *v)
+{
+	return qwen_save_object(v, QWEN_K_GENERATED, NONE, NONE,
+	    v->x.generated, v->x.n_generated * sizeof *v->x.generated);
+}
+
+static int
+take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_item *tail = &rec->f[QWEN_F_PENDING];
+	const struct qwen_item *memory = &rec->f[QWEN_F_MEMORY];
+
+	(void)raw;
+	if (v->x.sampler != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	if (memory->n >= QWEN_SAMPLER_MEMORY || (memory->n > 0 &&
+	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of memory",
+		    (unsigned long long)memory->n);
+	if (tail->n > sizeof v->x.pending)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of text",
+		    (unsigned long long)tail->n);
+	if (take_text(&v->x.sampler, &rec->f[QWEN_F_OPTIONS], QWEN_SAMPLER_MAX,
+	    err) < 0)
+		return -1;
+	if (memory->n > 0)
+		memcpy(v->x.memory, memory->s, (size_t)memory->n);
+	memcpy(v->x.pending, tail->s, (size_t)tail->n);
+	v->x.n_pending = (size_t)tail->n;
+	return 0;
+}
+
+static int
+put_sampler(struct qwen_save *v)
+{
+	const struct qwen_state_extra *x = &v->x;
+	int memory = x->memory[0] != '\0';
+	struct qwen_state_entry e;
+
+	if (x->sampler == NULL && x->n_pending == 0 && !memory)
+		return 0;
+	if (qwen_save_begin(v, QWEN_K_SAMPLER, memory ? 3 : 2, &e) < 0)
+		return -1;
+	qwen_state_put_text(&v->put, QWEN_F_OPTIONS,
+	    x->sampler != NULL ? x->sampler : "");
+	qwen_state_put_bytes(&v->put, QWEN_F_PENDING, x->pending,
+	    x->n_pending);
+	if (memory)
+		qwen_state_put_text(&v->put, QWEN_F_MEMORY, x->memory);
+	return qwen_save_finish(v, &e);
+}
+
+/* The run whose tokens are the last of the state. */
+static int
+take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f, *base = &f[QWEN_F_BASE];
+	struct qwen_run *run = &v->x.run;
+
+	(void)raw;
+	if (run->options != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	if (f[QWEN_F_START].n > v->lay.n_tokens ||
+	    f[QWEN_F_COUNT].n != v->lay.n_tokens - f[QWEN_F_START].n ||
+	    f[QWEN_F_INPUT].n > f[QWEN_F_START].n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%llu tokens from %llu of %llu, %llu before it",
+		    (unsigned long long)f[QWEN_F_COUNT].n,
+		    (unsigned long long)f[QWEN_F_START].n,
+		    (unsigned long long)v->lay.n_tokens,
+		    (unsigned long long)f[QWEN_F_INPUT].n);
+	if (base->n != 0 && base->n != sizeof run->base.b)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
+		    "fingerprint", (unsigned long long)base->n);
+	run->has_base = base->n != 0;
+	run->from = f[QWEN_F_START].n;
+	run->count = f[QWEN_F_COUNT].n;
+	run->input = f[QWEN_F_INPUT].n;
+	run->finished = f[QWEN_F_FINISHED].n != 0;
+	run->again = f[QWEN_F_AGAIN].n != 0;
+	memcpy(run->base.b, base->s, (size_t)base->n);
+	return take_text(&run->options, &f[QWEN_F_OPTIONS], QWEN_OPTIONS_MAX,
+	    err);
+}
+
+/* Tokens after a run, or a cut through it, make it a thing of the past. */
+static int
+put_run(struct qwen_save *v)
+{
+	const struct qwen_run *run = &v->x.run;
+	struct qwen_state_put *p = &v->put;
+	struct qwen_state_entry e;
+
+	if (run->options == NULL || run->from > v->to ||
+	    run->count != v->to - run->from)
+		return 0;
+	if (qwen_save_begin(v, QWEN_K_RUN, 8, &e) < 0)
+		return -1;
+	qwen_state_put_uint(p, QWEN_F_START, run->from);
+	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
+	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
+	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
+	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
+	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
+	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
+	return qwen_save_finish(v, &e);
+}
+
+/* --------------------------------------------------------- index and the end */
+
+static int
+take_index(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	struct qwen_state_follow *f = &v->follow;
+
+	if (f->offset == 0)
+		f->offset = rec->e.offset;
+	if (rec->e.len == 0 || rec->e.off != f->n_said ||
+	    rec->e.len > f->n_seen * QWEN_ENTRY_BYTES - f->n_said)
+		return qwen_fail(err, QWEN_EFORMAT, "%llu bytes of index at "
+		    "%llu, for %llu blocks", (unsigned long long)rec->e.len,
+		    (unsigned long long)rec->e.off,
+		    (unsigned long long)f->n_seen);
+	qwen_state_follow_said(f, raw, (size_t)rec->e.len);
+	return 0;
+}
+
+/* What the index says: the records so far. */
+static int
+put_index(struct qwen_save *v)
+{
+	unsigned char *b;
+	size_t i, n;
+	int r;
+
+	if (qwen_send(v) < 0)
+		return -1;
+	n = v->list.n;
+	if ((b = qwen_alloc(n, QWEN_ENTRY_BYTES)) == NULL)
+		return qwen_oom(v->err);
+	for (i = 0; i < n; i++)
+		qwen_state_entry_pack(&v->list.entry[i],
+		    b + i * QWEN_ENTRY_BYTES);
+	v->index = v->sum.bytes;
+	r = qwen_save_object(v, QWEN_K_INDEX, NONE, NONE, b,
+	    n * QWEN_ENTRY_BYTES) < 0 ? -1 : qwen_send(v);
+	free(b);
+	return r;
+}
+
+static int
+take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f;
+
+	(void)raw;
+	/* v->sum has counted this record too; v->total has not */
+	if (f[QWEN_F_RECORDS].n != rec->index ||
+	    f[QWEN_F_BYTES].n != rec->e.offset ||
+	    f[QWEN_F_RAW].n != v->sum.raw)
+		return qwen_fail(err, QWEN_EFORMAT, "the counts are wrong");
+	if (f[QWEN_F_TOTAL].n != sizeof v->total.b ||
+	    memcmp(f[QWEN_F_TOTAL].s, v->total.b, sizeof v->total.b) != 0)
+		return qwen_fail(err, QWEN_EFORMAT,
+		    "the blocks are not those that were written");
+	/* not there: 0, as in a stream without an index */
+	if (f[QWEN_F_INDEX].n != v->follow.offset)
+		return qwen_fail(err, QWEN_EFORMAT, "the index is at byte %llu",
+		    (unsigned long long)v->follow.offset);
+	if (qwen_state_follow_end(&v->follow, err) < 0 ||
+	    qwen_state_layout_end(&v->lay, err) < 0 ||
+	    qwen_state_keep(v, err) < 0)
+		return -1;
+	v->ended = 1;
+	return 0;
+}
+
+/* Always of the same length, so that it is found from the end of the file. */
+static int
+put_end(struct qwen_save *v)
+{
+	static const unsigned char zero[QWEN_END_BYTES];
+	struct qwen_state_put *p = &v->put;
+	struct qwen_state_entry e;
+
+	if (qwen_save_begin(v, QWEN_K_END, 6, &e) < 0)
+		return -1;
+	qwen_state_sum_total(&v->sum, &v->total);
+	qwen_state_put_uint(p, QWEN_F_RECORDS, v->sum.n);
+	qwen_state_put_uint(p, QWEN_F_BYTES, v->sum.bytes);
+	qwen_state_put_uint(p, QWEN_F_RAW, v->sum.raw);
+	qwen_state_put_bytes(p, QWEN_F_TOTAL, v->total.b, sizeof v->total.b);
+	qwen_state_put_uint(p, QWEN_F_INDEX, v->index);
+	/* key and head of the pad, no data, check */
+	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
+	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
+	return qwen_save_finish(v, &e);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+#define BIT(f) (1u << QWEN_F_##f)
+#define PIECE (BIT(OFF) | BIT(LEN) | BIT(CODEC))
+
+const struct qwen_section qwen_sections[QWEN_K_N + 1] = {
+	[QWEN_K_INFO] = { "info", BIT(FORMAT) | BIT(WRITER) | BIT(N_TOKENS) |
+	    BIT(KV_BLOCK) | BIT(LAYERS), BIT(FROM) | BIT(PREFIX), 0,
+	    .take = take_info, .put = put_info },
+	[QWEN_K_TOKENS] = { "tokens", PIECE, 0, 4, tokens_bytes,
+	    .take = take_tokens, .put = put_tokens },
+	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), 0, 2, kv_bytes, place_kv,
+	    take_kv, put_kv },
+	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), 0, 4,
+	    delta_bytes, place_recurrent, take_position, put_positions },
+	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), 0, 4,
+	    conv_bytes, place_recurrent, take_position, NULL },
+	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), 0, 4, logits_bytes,
+	    place_logits, take_position, NULL },
+	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT) | BIT(NAMED), 0, 0,
+	    .take = take_mark },
+	[QWEN_K_GENERATED] = { "generated", PIECE, 0, 1, generated_bytes,
+	    .take = take_generated, .put = put_generated },
+	[QWEN_K_SAMPLER] = { "sampler", BIT(OPTIONS) | BIT(PENDING),
+	    BIT(MEMORY), 0, .take = take_sampler, .put = put_sampler },
+	[QWEN_K_RUN] = { "run", BIT(START) | BIT(COUNT) | BIT(INPUT) |
+	    BIT(OPTIONS) | BIT(FINISHED) | BIT(AGAIN) | BIT(BASE), 0, 0,
+	    .take = take_run, .put = put_run },
+	[QWEN_K_INDEX] = { "index", PIECE, 0, 1,
+	    .take = take_index, .put = put_index },
+	[QWEN_K_END] = { "end", BIT(RECORDS) | BIT(BYTES) | BIT(RAW) |
+	    BIT(TOTAL), BIT(INDEX), 0, .take = take_end, .put = put_end },
+	[QWEN_K_N] = { .name = "" },
+};

@@ -233,6 +233,11 @@ $(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(filter %/libfuzz.a,$^) \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
 
+# Counts what the library takes: every call passes by the test's own.
+$(B)/tests/unit/decode_alloc: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc \
+	calloc realloc posix_memalign aligned_alloc mmap)
+comma := ,
+
 check: deps arm64
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) sh tests/run.sh

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* eval.c - tokens to append, to one timeline or several, in batches. */
+#include <string.h>
+
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/forward.h"
@@ -130,6 +132,7 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
     struct qwen_err *err)
 {
 	struct qwen_cache *c = part[0].s->cache;
+	struct qwen_scratch *sc = c->scratch;
 	size_t i, end, n = 0, slots = 0, longest = 0;
 	int all = 0;
 
@@ -139,14 +142,18 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 		all |= part[i].logits == QWEN_LOGITS_ALL;
 		if (qwen_add(n, part[i].n, &n) < 0 || qwen_add(slots,
 		    qwen_session_slots(part[i].s, part[i].n), &slots) < 0)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(err);
 	}
 	*batch = batch_size(c->model, 0, n);
 	if (qwen_cache_check(c, slots, 0, err) < 0 ||
 	    (slots > 0 && qwen_cache_prepare(c, slots, err) < 0) ||
-	    qwen_scratch_fit(c->scratch, c->model, *batch,
+	    qwen_scratch_fit(sc, c->model, *batch,
 	    qwen_attention_partials(c->model, n_part, longest), all, err) < 0)
 		return -1;
+	if (qwen_grow(&sc->shares, &sc->cap_shares, n_part,
+	    sizeof *sc->shares) < 0 || qwen_grow(&sc->progress,
+	    &sc->cap_progress, n_part, sizeof *sc->progress) < 0)
+		return qwen_oom(err);
 	for (i = 0; i < n_part; i++) {
 		if (qwen_session_reserve(part[i].s, part[i].s->n_tokens +
 		    part[i].n, err) < 0 ||
@@ -156,36 +163,26 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 	return 0;
 }
 
-/* How far a part has come, and its place in the pass under way. */
-struct progress {
-	size_t	 done;
-	size_t	 share;
-	int	 in;
-};
-
 /* Shares of the next pass: as many tokens of each part as there is room for. */
 static size_t
 fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
-    struct progress *at, size_t room)
+    size_t room)
 {
+	struct qwen_progress *at = b->b->progress;
 	size_t i, n;
 
 	b->n_share = 0;
 	for (i = 0; i < n_part; i++) {
 		struct qwen_part *q = &part[i];
-		struct qwen_share *p = &b->share[b->n_share];
 
 		n = q->n - at[i].done < room ? q->n - at[i].done : room;
 		at[i].in = n > 0 && !q->failed;
 		if (!at[i].in)
 			continue;
-		p->s = q->s;
-		p->tokens = q->tokens + at[i].done;
-		p->n_tokens = n;
-		p->logits = q->logits;
-		p->stop = at[i].done + n == q->n;
-		p->row = q->row;
-		p->arg = q->arg;
+		b->share[b->n_share] = (struct qwen_share){ .s = q->s,
+		    .tokens = q->tokens + at[i].done, .n_tokens = n,
+		    .logits = q->logits, .stop = at[i].done + n == q->n,
+		    .row = q->row, .arg = q->arg };
 		at[i].share = b->n_share++;
 		at[i].done += n;
 		room -= n;
@@ -195,11 +192,13 @@ fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 
 static void
 run_parts(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
-    struct progress *at, size_t batch)
+    size_t batch)
 {
+	struct qwen_progress *at = b->b->progress;
 	size_t i;
 
-	while (fill_pass(b, part, n_part, at, batch) > 0) {
+	memset(at, 0, n_part * sizeof *at);
+	while (fill_pass(b, part, n_part, batch) > 0) {
 		qwen_batch_run(b);
 		for (i = 0; i < n_part; i++) {
 			const struct qwen_share *p = &b->share[at[i].share];
@@ -215,26 +214,18 @@ run_parts(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 int
 qwen_eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 {
-	struct progress *at;
-	struct qwen_share *share;
 	struct qwen_batch b;
 	size_t i, batch = 0;
-	int rc = -1;
+	int rc;
 
 	if (n_part == 0)
 		return 0;
-	at = qwen_alloc(n_part, sizeof *at);
-	share = qwen_alloc(n_part, sizeof *share);
-	if (at == NULL || share == NULL)
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
-	else if ((rc = check_parts(part, n_part, err)) == 0 &&
+	if ((rc = check_parts(part, n_part, err)) == 0 &&
 	    (rc = prepare_parts(part, n_part, &batch, err)) == 0) {
-		b = batch_of(part[0].s, share);
-		run_parts(&b, part, n_part, at, batch);
+		b = batch_of(part[0].s, part[0].s->cache->scratch->shares);
+		run_parts(&b, part, n_part, batch);
 	}
 	for (i = 0; i < n_part; i++)
 		part[i].s->busy = 0;
-	free(at);
-	free(share);
 	return rc;
 }

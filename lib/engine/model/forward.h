@@ -24,6 +24,13 @@
 /* Rows of logits computed together that the session has no place for. */
 #define QWEN_HEAD_ROWS 64
 
+/* How far a part of qwen_eval_parts has come, and its place in the pass. */
+struct qwen_progress {
+	size_t	 done;
+	size_t	 share;
+	int	 in;
+};
+
 struct qwen_scratch {
 	size_t		 cap;		/* tokens */
 	size_t		 cap_partial;	/* rows of part */
@@ -53,6 +60,10 @@ struct qwen_scratch {
 	float		**yp;
 	size_t		 in_width, o_width, ff_width;
 	size_t		 slots;		/* a batch has at most */
+	/* of qwen_eval_parts */
+	struct qwen_share	*shares;	/* [cap_shares] */
+	struct qwen_progress	*progress;	/* [cap_progress] */
+	size_t			 cap_shares, cap_progress;
 };
 
 /* The rows of one timeline in a batch. */

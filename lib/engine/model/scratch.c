@@ -65,6 +65,8 @@ qwen_scratch_free(struct qwen_scratch *s)
 	free(s->logits);
 	free(s->xp);
 	free(s->yp);
+	free(s->shares);
+	free(s->progress);
 	memset(s, 0, sizeof *s);
 }
 
@@ -109,19 +111,36 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	    take(&s->yp, nt * s->slots, sizeof *s->yp) < 0 ? -1 : 0;
 }
 
+/* A timeline has grown: nothing else has to. */
+static int
+fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
+    struct qwen_err *err)
+{
+	free(s->part);
+	s->part = NULL;
+	s->cap_partial = 0;
+	if (take(&s->part, n_partial * (m->hp.n_embd_head + 2),
+	    sizeof *s->part) < 0)
+		return qwen_oom(err);
+	s->cap_partial = n_partial;
+	return 0;
+}
+
 int
 qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
     size_t n_partial, int all, struct qwen_err *err)
 {
 	const struct qwen_hparams *h = &m->hp;
 
+	if (n_partial <= s->cap_partial)
+		n_partial = s->cap_partial;
+	else
+		n_partial += n_partial / 2;
+	if (n <= s->cap && (!all || s->logits != NULL))
+		return n_partial == s->cap_partial ? 0 :
+		    fit_part(s, m, n_partial, err);
 	all = all || s->logits != NULL;
-	if (n <= s->cap && n_partial <= s->cap_partial &&
-	    (!all || s->logits != NULL))
-		return 0;
 	n = max_size(n, s->cap);
-	n_partial = n_partial > s->cap_partial ? n_partial + n_partial / 2 :
-	    s->cap_partial;
 	qwen_scratch_free(s);
 	s->in_width = in_width(m);
 	s->o_width = max_size(h->n_head * h->n_embd_head,

@@ -62,37 +62,37 @@ qwen_cands_fini(struct qwen_cands *l)
 
 /* ------------------------------------------------------------ filling it */
 
-struct entry {
-	int32_t	id;
-	float	logit;
-};
-
-static int
-compare_id(const void *a, const void *b)
+static void
+exchange(struct qwen_cands *l, size_t a, size_t b)
 {
-	int32_t x = ((const struct entry *)a)->id;
-	int32_t y = ((const struct entry *)b)->id;
+	int32_t id = l->id[a];
+	float logit = l->logit[a];
 
-	return (x > y) - (x < y);
+	l->id[a] = l->id[b];
+	l->logit[a] = l->logit[b];
+	l->id[b] = id;
+	l->logit[b] = logit;
 }
 
-static int
-sort_by_id(struct qwen_cands *l, size_t n, struct qwen_err *err)
+/* Heap sort: in place, since a row comes with every token. */
+static void
+sort_by_id(struct qwen_cands *l, size_t n)
 {
-	struct entry *e = qwen_alloc(n, sizeof *e);
-	size_t i;
+	size_t left = n / 2, end = n, i, child;
 
-	if (e == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < n; i++)
-		e[i] = (struct entry){ l->id[i], l->logit[i] };
-	qsort(e, n, sizeof *e, compare_id);
-	for (i = 0; i < n; i++) {
-		l->id[i] = e[i].id;
-		l->logit[i] = e[i].logit;
+	while (end > 1) {
+		if (left > 0)
+			left--;
+		else
+			exchange(l, 0, --end);
+		for (i = left; (child = 2 * i + 1) < end; i = child) {
+			if (child + 1 < end && l->id[child] < l->id[child + 1])
+				child++;
+			if (l->id[i] >= l->id[child])
+				break;
+			exchange(l, i, child);
+		}
 	}
-	free(e);
-	return 0;
 }
 
 /* From n on, no id was moved. */
@@ -120,8 +120,8 @@ fill_ids(struct qwen_cands *l, const int32_t *ids, size_t n, size_t n_vocab,
 		l->id[i] = ids[i];
 		sorted &= i == 0 || ids[i - 1] < ids[i];
 	}
-	if (!sorted && sort_by_id(l, n, err) < 0)
-		return -1;
+	if (!sorted)
+		sort_by_id(l, n);
 	for (i = 1; i < n; i++) {
 		if (l->id[i - 1] == l->id[i])
 			return qwen_fail(err, QWEN_ERANGE,

@@ -10,6 +10,7 @@
  * job simply gets an item of the next, and the caller never waits for a thread
  * that has none.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -54,6 +55,7 @@ struct qwen_pool {
 	int		 n_threads;
 	struct worker	*worker;	/* n_threads - 1 */
 	int		 n_started;
+	int		 running;
 	/* the job; written only while no item is to be had */
 	qwen_pool_fn	*fn;
 	void		*arg;
@@ -235,6 +237,7 @@ run_some(struct qwen_pool *p, size_t base, size_t n)
 	uint64_t job = atomic_load(&p->job) + 1, first, end;
 	size_t i, nr = (size_t)p->n_ranges;
 
+	assert(n > 0 && n <= MAX_ITEMS);
 	p->base = base;
 	atomic_store_explicit(&p->done, 0, memory_order_relaxed);
 	for (i = 0; i < nr; i++) {
@@ -264,10 +267,14 @@ qwen_pool_run(struct qwen_pool *p, qwen_pool_fn *fn, void *arg, size_t n)
 			fn(arg, i, 0);
 		return;
 	}
+	/* one job at a time, and none from within another */
+	assert(!p->running);
+	p->running = 1;
 	p->fn = fn;
 	p->arg = arg;
 	for (i = 0; i < n; i += m) {
 		m = n - i < MAX_ITEMS ? n - i : MAX_ITEMS;
 		run_some(p, i, m);
 	}
+	p->running = 0;
 }

@@ -86,7 +86,7 @@ struct qwen_checkpoint {
 	uint64_t	 bytes;		/* of state and logits */
 };
 
-/* Those before the end, ascending. */
+/* Those before the end, ascending; all zero if there is no such one. */
 size_t qwen_session_n_checkpoints(const struct qwen_session *s);
 void qwen_session_checkpoint(const struct qwen_session *s, size_t i,
     struct qwen_checkpoint *out);

@@ -192,6 +192,7 @@ struct qwen_state_block {
 	const char	*codec;		/* "" : no data */
 };
 
+/* Of no block, if there is none with this number: kind is "". */
 void qwen_state_block(const struct qwen_state_file *f, size_t i,
     struct qwen_state_block *out);
 

@@ -501,6 +501,43 @@ test_blocks(struct qwen_model *m)
 	bytes_free(&b);
 }
 
+/* What a caller gets wrong is told, and nothing happens. */
+static void
+test_misuse(struct qwen_model *m)
+{
+	struct qwen_session *s = fake_session(m, 40, 1);
+	struct qwen_state_extra x = { 0 };
+	struct qwen_run none = { 0 };
+	struct qwen_state_file *f;
+	struct qwen_state_block b;
+	struct qwen_checkpoint c = { .at = 1 };
+	struct bytes bytes = { 0 };
+	const unsigned char *raw;
+	size_t n;
+
+	save_opts(&bytes, s, NULL);
+	if ((f = open_bytes(bytes.p, bytes.n)) == NULL)
+		abort();
+	n = qwen_state_info(f)->n_blocks;
+	qwen_state_block(f, n, &b);
+	ok(b.kind[0] == '\0' && b.len == 0, "no block after the last");
+	ok(qwen_state_block_read(f, n, &raw, &n, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "to read it: %s", err.msg);
+	qwen_session_checkpoint(s, 0, &c);
+	ok(c.at == 0, "no checkpoint where there is none");
+	ok(qwen_state_extra_generated(&x, 5, 3, &err) == 0 &&
+	    qwen_state_extra_generated(&x, 7, 2, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "out of order: %s", err.msg);
+	ok(qwen_state_extra_generated(&x, UINT64_MAX, 2, &err) < 0 &&
+	    x.n_generated == 1, "far out: %s", err.msg);
+	ok(qwen_state_extra_run(&x, &none, &err) == 0 &&
+	    x.run.options == NULL, "a run without options is none");
+	qwen_state_extra_fini(&x);
+	qwen_state_close(f);
+	qwen_session_free(s);
+	bytes_free(&bytes);
+}
+
 int
 main(void)
 {
@@ -534,6 +571,7 @@ main(void)
 	test_bits(m, 1, 18);
 	test_blocks(m);
 	test_blocks(big);
+	test_misuse(m);
 	fake_model_free(m);
 	fake_model_free(kv);
 	fake_model_free(big);

@@ -36,10 +36,13 @@ int
 qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
     struct qwen_err *err)
 {
-	struct qwen_work *w = qwen_alloc(1, sizeof *w);
+	struct qwen_work *w;
 
 	*out = NULL;
-	if (w == NULL)
+	if (!qwen_cache_is_of(o->cache, o->model))
+		return qwen_fail(err, QWEN_EMISMATCH,
+		    "a cache for another model");
+	if ((w = qwen_alloc(1, sizeof *w)) == NULL)
 		return qwen_oom(err);
 	w->o = *o;
 	if (w->o.n_sequences == 0)
@@ -113,6 +116,11 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 
 	if (job->n == 0)
 		return qwen_fail(err, QWEN_ERANGE, "the prompt has no token");
+	if (job->n_top > QWEN_JOB_TOP_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "the %zu best tokens; the "
+		    "limit is %d", job->n_top, QWEN_JOB_TOP_MAX);
+	if (job->score == NULL && job->max == 0)
+		return qwen_fail(err, QWEN_ERANGE, "no token to generate");
 	for (i = 0; i < job->n; i++) {
 		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,

@@ -6,6 +6,7 @@
  * A slot holds the blocks of all attention layers at 16 positions, so there is
  * one count of its users and one step to share or copy them.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -81,14 +82,14 @@ qwen_cache_new(struct qwen_cache **out, struct qwen_model *m, uint64_t limit,
 
 	*out = NULL;
 	if (c == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	c->model = m;
 	c->limit = limit;
 	c->refs = 1;
 	c->scratch = qwen_alloc(1, sizeof *c->scratch);
 	if (c->scratch == NULL || find_sizes(c, &m->hp) < 0) {
 		qwen_cache_free(c);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	*out = c;
 	return 0;
@@ -99,8 +100,10 @@ qwen_cache_unref(struct qwen_cache *c)
 {
 	struct qwen_slab *next;
 
+	assert(c->refs > 0);
 	if (--c->refs > 0)
 		return;
+	assert(c->n_block == 0 && c->n_state == 0);
 	for (; c->slab != NULL; c->slab = next) {
 		next = c->slab->next;
 		qwen_unmap(c->slab->data, c->slab->bytes);
@@ -110,6 +113,12 @@ qwen_cache_unref(struct qwen_cache *c)
 		qwen_scratch_free(c->scratch);
 	free(c->scratch);
 	free(c);
+}
+
+int
+qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m)
+{
+	return c->model == m;
 }
 
 void
@@ -219,6 +228,7 @@ qwen_cache_take(struct qwen_cache *c)
 {
 	struct qwen_kv_slot *s = c->free;
 
+	assert(s != NULL && s->refs == 0);	/* they were prepared */
 	c->free = s->next;
 	c->n_block++;
 	if (s->dirty) {
@@ -235,6 +245,7 @@ qwen_cache_take(struct qwen_cache *c)
 void
 qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s)
 {
+	assert(s->refs > 0 && c->n_block > 0);
 	if (--s->refs > 0)
 		return;
 	s->next = c->free;
@@ -258,7 +269,7 @@ qwen_cache_scatter(struct qwen_cache *c, size_t n, struct qwen_err *err)
 		return -1;
 	n = c->n_slot - c->n_block;
 	if ((all = qwen_alloc(n, sizeof *all)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0, s = c->free; s != NULL; s = s->next) {
 		rng = rng * 6364136223846793005u + 1442695040888963407u;
 		j = (size_t)(rng >> 32) % (i + 1);

@@ -231,7 +231,7 @@ void
 qwen_session_checkpoint(const struct qwen_session *s, size_t i,
     struct qwen_checkpoint *out)
 {
-	*out = s->kept[i].c;
+	*out = i < s->n_kept ? s->kept[i].c : (struct qwen_checkpoint){ 0 };
 }
 
 void

@@ -24,7 +24,7 @@ load_conv(struct qwen_model *m, struct qwen_layer *l, size_t nc,
 		return -1;
 	taps = qwen_model_own(m, 2 * kc * nc, sizeof *taps);
 	if (taps == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	row = taps + kc * nc;
 	if (qwen_quant_dequantize(w.quant->type, w.data, row, kc * nc,
 	    err) < 0)

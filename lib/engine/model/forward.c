@@ -5,6 +5,7 @@
  *	x = embedding; for each layer: x += mixer(norm(x)); x += ffn(norm(x));
  *	logits = output norm(x)
  */
+#include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -98,6 +99,7 @@ number_rows(struct qwen_batch *b)
 		struct qwen_share *p = &b->share[i];
 
 		p->first = b->n;
+		assert(p->n <= b->b->cap - b->n);
 		for (t = 0; t < p->n; t++)
 			b->b->share[b->n++] = (uint32_t)i;
 	}
@@ -288,6 +290,7 @@ run_heads(struct qwen_batch *b)
 		room = 0;
 		for (n = 0; t + n < b->n && n < s->slots; n++) {
 			p = qwen_share_of(b, t + n);
+			assert(p->logits != QWEN_LOGITS_NONE);
 			if (p->logits == QWEN_LOGITS_LAST)
 				s->yrow[n] = p->s->logits;
 			else if (room < QWEN_HEAD_ROWS)
@@ -314,6 +317,9 @@ qwen_batch_run(struct qwen_batch *b)
 
 		p->n = p->n_tokens;
 		p->pos = p->s->n_tokens;
+		/* there is room for them, and nobody else writes there */
+		assert(p->n > 0 && p->pos + p->n <= p->s->cap_tokens);
+		assert(p->s->cache->scratch == b->b);
 		p->from = 0;
 		p->failed = 0;
 		atomic_store(&p->bad, SIZE_MAX);

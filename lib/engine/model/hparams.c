@@ -318,7 +318,7 @@ qwen_hparams_rope(struct qwen_hparams *h, const struct qwen_gguf *g,
 		return -1;
 	h->rope_freq = qwen_alloc(h->n_rot / 2, sizeof *h->rope_freq);
 	if (h->rope_freq == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (j = 0; j < h->n_rot / 2; j++)
 		h->rope_freq[j] = qwen_exp(-2.0 * (double)j /
 		    (double)h->n_rot * qwen_log(base));
@@ -375,7 +375,7 @@ plan_recurrent(struct qwen_hparams *h, const struct qwen_gguf *g,
 		return -1;
 	h->recurrent = qwen_alloc(h->n_layer, 1);
 	if (h->recurrent == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < h->n_layer; i++) {
 		int r, v = (i + 1) % interval != 0;
 		size_t at;

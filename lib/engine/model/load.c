@@ -142,7 +142,7 @@ qwen_load_vector(struct qwen_model *m, const float **v, long layer,
 	}
 	own = qwen_model_own(m, n, sizeof *own);
 	if (own == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	*v = own;
 	return qwen_quant_dequantize(t->type, t->data, own, n, err);
 }

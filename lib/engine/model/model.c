@@ -83,7 +83,7 @@ load_weights(struct qwen_model *m, struct qwen_err *err)
 		return -1;
 	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
 	if (m->layer == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < h->n_layer; i++) {
 		m->layer[i].index = i;
 		if (m->arch->layer(m, &m->layer[i], err) < 0)
@@ -113,7 +113,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	*out = NULL;
 	if (m == NULL) {
 		qwen_gguf_close(g);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	m->gguf = g;
 	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||

@@ -71,7 +71,7 @@ int
 qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err)
 {
 	if (qwen_profile_set(&m->profile, on, qwen_model_n_threads(m)) < 0)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	return 0;
 }
 

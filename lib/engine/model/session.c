@@ -347,6 +347,7 @@ own_block(struct qwen_session *s, size_t b)
 	char *to;
 	size_t i;
 
+	assert(b < s->n_slot && old->refs > 0);
 	if (old->refs == 1)
 		return;
 	new = qwen_cache_take(s->cache);
@@ -410,7 +411,10 @@ qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 	for (b = s->n_tokens / QWEN_KV_BLOCK; b < s->n_slot &&
 	    b < blocks_for(n); b++)
 		own_block(s, b);
-	return qwen_session_grow(s, blocks_for(n), err);
+	if (qwen_session_grow(s, blocks_for(n), err) < 0)
+		return -1;
+	assert(s->cache->block_bytes == 0 || s->n_slot >= blocks_for(n));
+	return 0;
 }
 
 void

@@ -30,6 +30,9 @@ struct qwen_pool;
 /* The threads that the model computes on. */
 struct qwen_pool *qwen_model_pool(const struct qwen_model *m);
 
+/* Does the cache belong to the model? */
+int qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m);
+
 /* The header of a stream of this kind, of the model as it computes. */
 int qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
     enum qwen_stream_kind kind, struct qwen_err *err);

@@ -45,6 +45,11 @@ qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
 
 	if (n == 0)
 		return 0;
+	if (n > UINT64_MAX - pos || (x->n_generated > 0 &&
+	    pos < last[-1].pos + last[-1].n))
+		return qwen_fail(err, QWEN_ERANGE, "%llu tokens generated at "
+		    "%llu, which is not after those before",
+		    (unsigned long long)n, (unsigned long long)pos);
 	if (x->n_generated > 0 && last[-1].pos + last[-1].n == pos) {
 		last[-1].n += n;
 		return 0;
@@ -68,6 +73,8 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 	char *text = NULL;
 	size_t n;
 
+	if (run != NULL && run->options == NULL)
+		run = NULL;
 	if (run != NULL) {
 		n = strlen(run->options);
 		if (n >= QWEN_OPTIONS_MAX)

@@ -475,6 +475,11 @@ qwen_state_block(const struct qwen_state_file *f, size_t i,
 {
 	const struct qwen_state_entry *e = &f->list.entry[i];
 
+	if (i >= f->list.n) {
+		*out = (struct qwen_state_block){ .kind = "", .codec = "",
+		    .layer = -1, .at = -1 };
+		return;
+	}
 	*out = (struct qwen_state_block){ .kind = e->name, .layer = e->layer,
 	    .at = e->at, .off = e->off, .len = e->len, .offset = e->offset,
 	    .bytes = e->bytes,
@@ -488,6 +493,9 @@ qwen_state_block_read(struct qwen_state_file *f, size_t i,
 	const struct qwen_state_entry *e = &f->list.entry[i];
 	struct qwen_state_rec rec;
 
+	if (i >= f->list.n)
+		return qwen_fail(err, QWEN_ERANGE, "block %zu of %zu", i,
+		    f->list.n);
 	if (f->buf == NULL && (f->buf = qwen_alloc(1, QWEN_STATE_MAX)) == NULL)
 		return qwen_oom(err);
 	if (qwen_state_file_rec(f, i, &rec, f->buf, err) < 0)

@@ -93,7 +93,7 @@ out:
 		return 0;
 	free(*out);
 	*out = NULL;
-	return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	return qwen_oom(err);
 }
 
 /* --------------------------------------------- each model's folder in turn */
@@ -208,7 +208,7 @@ list_folder(void *arg, struct folder *f, struct qwen_err *err)
 
 	for (i = 0; i < f->sc.n_file; i++) {
 		if (add_entry(arg, f, &f->place[i]) < 0)
-			return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(err);
 	}
 	return 0;
 }
@@ -221,7 +221,7 @@ qwen_store_list(struct qwen_store_list **out, struct qwen_store *st,
 
 	*out = NULL;
 	if (l == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (each_folder(st, list_folder, l, err) < 0) {
 		qwen_store_list_free(l);
 		return -1;
@@ -306,7 +306,7 @@ check_file(struct verify *v, const struct folder *f, const struct place *p,
 			r = 0;	/* a run before it was bad */
 		else if (append(v, n, qwen_store_node_tokens(nd)) < 0 ||
 		    qwen_store_hash(v->tokens, &n->end, 1, &hash) < 0)
-			r = qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			r = qwen_oom(err);
 		else if (!qwen_store_same(&hash, &n->hash))
 			r = qwen_fail(err, QWEN_EFORMAT,
 			    "its tokens are not those of its name");
@@ -335,7 +335,7 @@ verify_place(struct verify *v, const struct folder *f, const struct place *p,
 	if (path == NULL || below == NULL) {
 		free(path);
 		free(below);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	v->files++;
 	if (v->n_tokens > n->from)
@@ -435,7 +435,7 @@ remove_folder(void *arg, struct folder *f, struct qwen_err *err)
 	size_t under = QWEN_STORE_NONE;
 
 	if (victim == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (k = 0; k < f->sc.n_file; k++) {
 		i = f->place[k].file;
 		if (under != QWEN_STORE_NONE && f->place[k].depth <= under &&

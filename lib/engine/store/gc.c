@@ -66,7 +66,7 @@ stat_files(struct model *m, struct gc *g, struct qwen_err *err)
 
 	m->file = qwen_alloc(m->sc.n_file + 1, sizeof *m->file);
 	if (m->file == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < m->sc.n_file; i++) {
 		qwen_store_name_format(&m->sc.file[i].n, name);
 		if (fstatat(m->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
@@ -100,7 +100,7 @@ sort_files(struct gc *g, struct qwen_err *err)
 
 	g->item = p = qwen_alloc(g->n_left + 1, sizeof *g->item);
 	if (p == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (k = 0; k < g->n_model; k++) {
 		for (i = 0; i < g->model[k].sc.n_file; i++) {
 			if (!g->model[k].file[i].there)
@@ -141,7 +141,7 @@ init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 	if (qwen_store_models(st, &names, &n, err) < 0)
 		return -1;
 	if ((g->model = qwen_alloc(n + 1, sizeof *g->model)) == NULL)
-		r = qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		r = qwen_oom(err);
 	for (i = 0; i < n && r == 0; i++) {
 		struct model *m = &g->model[g->n_model++];
 
@@ -329,7 +329,7 @@ sweep_model(struct model *m, int eager, struct qwen_store_sweep *w,
 	int r = -1;
 
 	if (victim == NULL || used == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		goto out;
 	}
 	for (i = 0, w->n = 0; i < n; i++) {

@@ -131,7 +131,7 @@ open_file(struct lookup *l, size_t i, size_t file)
 
 	qwen_store_name_format(n, name);
 	if ((path = qwen_store_path(&l->sc, name)) == NULL)
-		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(l->err);
 	r = qwen_store_node_open(&l->chain[i], path, n, l->model, &err);
 	free(path);
 	if (r < 0)
@@ -169,7 +169,7 @@ open_runs(struct lookup *l, size_t step)
 	l->chain = qwen_alloc(n + 1, sizeof(*l->chain));
 	l->file = qwen_alloc(n + 1, sizeof *l->file);
 	if (l->chain == NULL || l->file == NULL)
-		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(l->err);
 	l->n_chain = n;
 	for (i = n; i-- > 0; s = &l->walk.step[s->prev]) {
 		if ((r = open_run(l, i, s->kv)) != 0)
@@ -381,11 +381,11 @@ open_near(struct lookup *l, size_t step)
 
 	best.file = QWEN_STORE_NONE;
 	if (near == NULL)
-		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(l->err);
 	n = find_near(l, near);
 	if (measure_all(l, near, n) < 0) {
 		free(near);
-		return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(l->err);
 	}
 	if ((r = open_runs(l, 0)) == 0) {
 		l->len = (size_t)l->walk.step[step].at;
@@ -535,7 +535,7 @@ blame(struct lookup *l, const struct qwen_err *why)
 	for (i = 0; i < l->n_chain && r == 1; i++) {
 		qwen_store_name_format(&l->sc.file[l->file[i]].n, name);
 		if ((path = qwen_store_path(&l->sc, name)) == NULL)
-			return qwen_fail(l->err, QWEN_ENOMEM, "out of memory");
+			return qwen_oom(l->err);
 		good = qwen_state_verify(path, 1, &err) == 0;
 		free(path);
 		if (!good) {

@@ -40,7 +40,7 @@ qwen_store_node_open(struct qwen_store_node **out, const char *path,
 	if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return qwen_fail(err, QWEN_EFORMAT, "not a regular file");
 	if ((nd = qwen_alloc(1, sizeof *nd)) == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	if (qwen_state_open(&nd->f, path, err) < 0 ||
 	    check_info(qwen_state_info(nd->f), name, model, err) < 0) {
 		qwen_store_node_close(nd);
@@ -96,7 +96,7 @@ qwen_store_node_restore(struct qwen_session **out, struct qwen_model *m,
 
 	*out = NULL;
 	if (f == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < n_chain; i++)
 		f[i] = chain[i]->f;
 	r = qwen_state_restore(out, NULL, m, f, n_chain, n_max, want_logits,

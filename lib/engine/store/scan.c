@@ -142,7 +142,7 @@ qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 		return qwen_fail_errno(err, "%s", sc->path);
 	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
 		if (take(sc, e->d_name) < 0) {
-			qwen_fail(err, QWEN_ENOMEM, "out of memory");
+			qwen_oom(err);
 			goto out;
 		}
 	}
@@ -185,7 +185,7 @@ qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
 	memset(sc, 0, sizeof *sc);
 	sc->fd = -1;
 	if (v1 == NULL || (sc->path = join(v1, name)) == NULL) {
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 		goto out;
 	}
 	if ((r = make_folder(v1, create, err)) != 1 ||
@@ -254,7 +254,7 @@ qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
 	r = 0;
 	goto out;
 nomem:
-	qwen_fail(err, QWEN_ENOMEM, "out of memory");
+	qwen_oom(err);
 out:
 	if (r < 0) {
 		drop(*names, *n);

@@ -284,7 +284,7 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 		return 0;
 	s.held = qwen_alloc(w->n + sc->n_gone, sizeof *s.held);
 	if (s.held == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	for (i = 0; i < w->n && r == 0; i++)
 		r = take_victim(&s, i);
 	for (i = 0; i < sc->n_gone && r == 0; i++)

@@ -99,7 +99,7 @@ qwen_store_tree(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 	    t->checkpoint == NULL || t->there == NULL ||
 	    qwen_store_hash(NULL, &zero, 1, &nothing) < 0) {
 		qwen_store_tree_fini(t);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	for (i = 0; i < sc->n_file; i++)
 		t->parent[i] = t->checkpoint[i] = QWEN_STORE_NONE;

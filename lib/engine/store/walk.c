@@ -136,7 +136,7 @@ out:
 	free(hash);
 	if (r < 0) {
 		qwen_store_walk_fini(w);
-		qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		qwen_oom(err);
 	}
 	return r;
 }

@@ -40,7 +40,7 @@ qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
 	}
 	if (st == NULL || (st->dir = strdup(o->dir)) == NULL) {
 		free(st);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	st->max = o->max;
 	st->warn = o->warn;

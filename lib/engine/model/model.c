@@ -194,16 +194,6 @@ qwen_model_pool(const struct qwen_model *m)
 	return m->pool;
 }
 
-int
-qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
-    enum qwen_stream_kind kind, struct qwen_err *err)
-{
-	if (qwen_header_init(h, kind, m->gguf, err) < 0)
-		return -1;
-	h->numerics = m->numerics;
-	return 0;
-}
-
 static size_t
 line(char *buf, size_t size, size_t at, const char *op, const char *name)
 {

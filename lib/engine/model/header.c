@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * header.c - the header of a model's streams.  By itself, so that who only
+ * computes needs nothing of lib/wire.
+ */
+#include "engine/model/model.h"
+#include "engine/model/session.h"
+
+int
+qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
+    enum qwen_stream_kind kind, struct qwen_err *err)
+{
+	if (qwen_header_init(h, kind, m->gguf, err) < 0)
+		return -1;
+	h->numerics = m->numerics;
+	return 0;
+}

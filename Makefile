@@ -257,7 +257,7 @@ comma := ,
 $(B)/tests/unit/out_of_memory: $(B)/tests/faults/alloc.o
 $(B)/tests/unit/out_of_memory: LIBS += $(B)/tests/faults/alloc.o \
 	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc posix_memalign \
-	aligned_alloc free strdup mmap)
+	aligned_alloc free strdup strndup mmap)
 $(B)/tests/faults/inject: tests/faults/inject.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<

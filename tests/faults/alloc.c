@@ -62,6 +62,7 @@ void *__wrap_aligned_alloc(size_t, size_t);
 int __wrap_posix_memalign(void **, size_t, size_t);
 void __wrap_free(void *);
 char *__wrap_strdup(const char *);
+char *__wrap_strndup(const char *, size_t);
 void *__wrap_mmap(void *, size_t, int, int, int, off_t);
 #define real_malloc	__real_malloc
 #define real_calloc	__real_calloc
@@ -274,12 +275,21 @@ stop(void)
 #else
 
 char *
+OURS(strndup)(const char *s, size_t n)
+{
+	char *p;
+
+	n = strnlen(s, n);
+	if ((p = OURS(malloc)(n + 1)) == NULL)
+		return NULL;
+	p[n] = '\0';
+	return memcpy(p, s, n);
+}
+
+char *
 OURS(strdup)(const char *s)
 {
-	size_t n = strlen(s) + 1;
-	char *p = OURS(malloc)(n);
-
-	return p != NULL ? memcpy(p, s, n) : NULL;
+	return OURS(strndup)(s, strlen(s));
 }
 
 void

@@ -62,7 +62,8 @@ at_tag(const struct qwen_reply *r, const char *tag)
  * come, -1 if there was no memory; or it is no tag, and the call is bad.
  */
 static int
-named_tag(struct qwen_reply *r, const char *tag, char **name)
+named_tag(struct qwen_reply *r, const char *tag, char **name,
+    struct qwen_err *err)
 {
 	struct chat_call *c = &r->call;
 	const char *s = r->text.s + c->at + strlen(tag);
@@ -80,7 +81,7 @@ named_tag(struct qwen_reply *r, const char *tag, char **name)
 	free(*name);
 	*name = strndup(s, i);
 	if (*name == NULL)
-		return -1;
+		return qwen_oom(err);
 	c->at += strlen(tag) + i + 1;
 	return GO_ON;
 }
@@ -190,9 +191,9 @@ opened(struct qwen_reply *r, struct qwen_err *err)
 	is = at_tag(r, "<function=");
 	if (is != 1)
 		return is == 0 ? bad(c) : 0;
-	rc = named_tag(r, "<function=", &c->name);
+	rc = named_tag(r, "<function=", &c->name, err);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
-		return rc < 0 ? qwen_oom(err) : rc;
+		return rc;
 	c->args = yyjson_mut_doc_new(NULL);
 	if (c->args == NULL)
 		return qwen_oom(err);
@@ -221,9 +222,9 @@ between(struct qwen_reply *r, struct qwen_err *err)
 	if (is == 0)
 		return bad(c);
 	before = c->at;
-	rc = named_tag(r, "<parameter=", &c->param);
+	rc = named_tag(r, "<parameter=", &c->param, err);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
-		return rc < 0 ? qwen_oom(err) : rc;
+		return rc;
 	if (c->at == r->text.n) {	/* what follows decides */
 		c->at = before;
 		return 0;

@@ -454,40 +454,40 @@ unary(struct chat_parser *p, int with_filter)
 	return n;
 }
 
-struct level {
-	const char	*sign[4];
-	enum chat_op	 op[4];
-};
-
-/* From what binds least to what binds most. */
-static const struct level levels[] = {
-	{ { "+", "-", NULL, NULL }, { CHAT_ADD, CHAT_SUB, 0, 0 } },
-	{ { "~", NULL, NULL, NULL }, { CHAT_CONCAT, 0, 0, 0 } },
-	{ { "*", "/", "//", "%" },
-	    { CHAT_MUL, CHAT_DIV, CHAT_FLOORDIV, CHAT_MOD } },
+/* Of each level, from what binds least to what binds most. */
+static const struct {
+	const char	*sign;
+	enum chat_op	 op;
+	int		 level;
+} ops[] = {
+	{ "+", CHAT_ADD, 0 }, { "-", CHAT_SUB, 0 }, { "~", CHAT_CONCAT, 1 },
+	{ "*", CHAT_MUL, 2 }, { "/", CHAT_DIV, 2 }, { "//", CHAT_FLOORDIV, 2 },
+	{ "%", CHAT_MOD, 2 },
 };
 
 /* a op b, from the left */
 static struct chat_node *
-binary(struct chat_parser *p, size_t level)
+binary(struct chat_parser *p, int level)
 {
+	const size_t n_ops = sizeof ops / sizeof *ops;
 	struct chat_node *a, *n;
-	int i;
+	size_t i;
 
-	if (level == sizeof levels / sizeof *levels)
+	if (level > ops[n_ops - 1].level)
 		return unary(p, 1);
 	a = binary(p, level + 1);
 	while (a != NULL) {
-		for (i = 0; i < 4 && levels[level].sign[i] != NULL; i++) {
-			if (qwen_chat_is_sign(p, levels[level].sign[i]))
+		for (i = 0; i < n_ops; i++) {
+			if (ops[i].level == level &&
+			    qwen_chat_is_sign(p, ops[i].sign))
 				break;
 		}
-		if (i == 4 || levels[level].sign[i] == NULL)
+		if (i == n_ops)
 			break;
 		n = qwen_chat_node(p, CHAT_K_BINARY);
 		if (n == NULL || qwen_chat_advance(p) < 0)
 			return NULL;
-		n->op = levels[level].op[i];
+		n->op = ops[i].op;
 		n->a = a;
 		n->b = binary(p, level + 1);
 		a = n->b == NULL ? NULL : n;

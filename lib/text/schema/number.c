@@ -12,10 +12,9 @@
 /* ----------------------------------------------------------------- decimals */
 
 /* 12.5e-3: where the point comes to be among the digits. */
-int
-qwen_decimal_read(struct decimal *d, yyjson_val *v)
+static int
+read_text(struct decimal *d, const char *t)
 {
-	const char *t = yyjson_is_raw(v) ? yyjson_get_raw(v) : "";
 	char all[40];
 	int n = 0, point = -1, e = 0, minus = 0, i;
 
@@ -57,6 +56,12 @@ qwen_decimal_read(struct decimal *d, yyjson_val *v)
 	for (; i < n; i++)
 		d->digit[d->n_int + d->n_frac++] = all[i];
 	return 0;
+}
+
+int
+qwen_decimal_read(struct decimal *d, yyjson_val *v)
+{
+	return read_text(d, yyjson_is_raw(v) ? yyjson_get_raw(v) : "");
 }
 
 int
@@ -248,17 +253,17 @@ struct range {
 	int		beyond_lo, beyond_hi;	/* these themselves are out */
 };
 
-/* The tighter of what is there and v. */
+/* The tighter of what is there and text, which v says. */
 static void
-tighten(struct schema *s, yyjson_val *v, int is_low, int beyond,
-    struct range *r)
+tighten(struct schema *s, yyjson_val *v, const char *text, int is_low,
+    int beyond, struct range *r)
 {
 	struct decimal *to = is_low ? &r->lo : &r->hi, d;
 	int *has = is_low ? &r->has_lo : &r->has_hi;
 	int *out = is_low ? &r->beyond_lo : &r->beyond_hi;
 	int c;
 
-	if (qwen_decimal_read(&d, v) < 0) {
+	if (text == NULL || read_text(&d, text) < 0) {
 		qwen_schema_fail(s, v, "not a number, or one with too many "
 		    "digits");
 		return;
@@ -288,41 +293,30 @@ find_range(struct schema *s, const struct schema_all *all, struct range *r)
 		x = qwen_schema_get(all, i / 2, name[low][1]);
 		/* in an old draft it says how the other is meant */
 		if (v != NULL)
-			tighten(s, v, low, yyjson_is_true(x), r);
+			tighten(s, v, yyjson_get_raw(v), low,
+			    yyjson_is_true(x), r);
 		if (x != NULL && !yyjson_is_bool(x))
-			tighten(s, x, low, 1, r);
+			tighten(s, x, yyjson_get_raw(x), low, 1, r);
 	}
 }
 
 static void
 find_format(struct schema *s, const struct schema_all *all, struct range *r)
 {
-	static const struct { const char *name, *json; } known[] = {
-		{ "int32", "[-2147483648,2147483647]" },
-		{ "int64", "[-9223372036854775808,9223372036854775807]" },
-		{ "float", "[]" }, { "double", "[]" },
+	static const struct { const char *name, *lo, *hi; } known[] = {
+		{ "int32", "-2147483648", "2147483647" },
+		{ "int64", "-9223372036854775808", "9223372036854775807" },
 	};
-	size_t k, n = sizeof known / sizeof known[0];
-	int i;
+	int i, k;
 
-	for (i = 0; i < all->n; i++) {
-		yyjson_val *v = qwen_schema_get(all, i, "format");
-		yyjson_doc *doc;
+	for (i = 0; i < 2 * all->n; i++) {
+		yyjson_val *v = qwen_schema_get(all, i / 2, "format");
 
-		for (k = 0; v != NULL && k < n &&
-		    !yyjson_equals_str(v, known[k].name); k++)
-			;
-		if (v == NULL || k >= 2)
+		k = i % 2;
+		if (!yyjson_equals_str(v, known[k].name))
 			continue;
-		doc = yyjson_read(known[k].json, strlen(known[k].json),
-		    YYJSON_READ_NUMBER_AS_RAW);
-		if (doc == NULL) {
-			qwen_schema_oom(s);
-			return;
-		}
-		tighten(s, yyjson_arr_get(doc->root, 0), 1, 0, r);
-		tighten(s, yyjson_arr_get(doc->root, 1), 0, 0, r);
-		yyjson_doc_free(doc);
+		tighten(s, v, known[k].lo, 1, 0, r);
+		tighten(s, v, known[k].hi, 0, 0, r);
 	}
 }
 

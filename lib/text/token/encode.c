@@ -249,21 +249,29 @@ encode(struct qwen_tok_encoder *e, int final, struct qwen_err *err)
 
 /* ------------------------------------------------------------- public part */
 
+static int
+feed(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
+    struct qwen_err *err)
+{
+	size_t part;
+
+	for (; n > 0; p += part, n -= part) {
+		part = n < WINDOW ? n : WINDOW;
+		if (append(e, p, part, err) < 0 || encode(e, 0, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int
 qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text, size_t n,
     const int32_t **ids, size_t *n_ids, struct qwen_err *err)
 {
-	const unsigned char *p = text;
-	size_t part;
-
 	*ids = NULL;
 	*n_ids = e->n_ids = 0;
-	for (; n > 0; p += part, n -= part) {
-		part = n < WINDOW ? n : WINDOW;
-		if (append(e, p, part, err) < 0 || encode(e, 0, err) < 0) {
-			reset(e);
-			return -1;
-		}
+	if (feed(e, text, n, err) < 0) {
+		reset(e);
+		return -1;
 	}
 	*ids = e->ids;
 	*n_ids = e->n_ids;
@@ -287,25 +295,17 @@ qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
 	return 0;
 }
 
-/* Take over what the encoder has made: the rest is added to it. */
+/* Take over what the encoder has made, if it went well, and free it. */
 static int
-encode_all(struct qwen_tok_encoder *e, const unsigned char *p, size_t n,
-    int32_t **ids, size_t *n_ids, struct qwen_err *err)
+take(struct qwen_tok_encoder *e, int rc, int32_t **ids, size_t *n_ids)
 {
-	size_t part;
-
-	for (; n > 0; p += part, n -= part) {
-		part = n < WINDOW ? n : WINDOW;
-		if (append(e, p, part, err) < 0 || encode(e, 0, err) < 0)
-			return -1;
+	if (rc == 0) {
+		*ids = e->ids;
+		*n_ids = e->n_ids;
+		e->ids = NULL;
 	}
-	if (append(e, NULL, 0, err) < 0 || reserve_ids(e, 0, err) < 0 ||
-	    encode(e, 1, err) < 0)
-		return -1;
-	*ids = e->ids;
-	*n_ids = e->n_ids;
-	e->ids = NULL;
-	return 0;
+	qwen_tok_encoder_free(e);
+	return rc;
 }
 
 int
@@ -319,9 +319,9 @@ qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
 	*n_ids = 0;
 	if (qwen_tok_encoder_new(&e, t, flags, err) < 0)
 		return -1;
-	rc = encode_all(e, text, n, ids, n_ids, err);
-	qwen_tok_encoder_free(e);
-	return rc;
+	rc = feed(e, text, n, err) < 0 || append(e, NULL, 0, err) < 0 ||
+	    reserve_ids(e, 0, err) < 0 || encode(e, 1, err) < 0 ? -1 : 0;
+	return take(e, rc, ids, n_ids);
 }
 
 /* ----------------------------------------------------------- trusted text */
@@ -395,20 +395,13 @@ qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
     struct qwen_err *err)
 {
 	struct qwen_tok_encoder *e;
-	int rc = -1;
+	int rc;
 
 	*ids = NULL;
 	*n_ids = 0;
 	if (qwen_tok_encoder_new(&e, t, QWEN_TOK_SPECIAL, err) < 0)
 		return -1;
-	if (append(e, text, n, err) < 0 || reserve_ids(e, 0, err) < 0 ||
-	    encode_trusted(e, trusted, err) < 0)
-		goto done;
-	*ids = e->ids;
-	*n_ids = e->n_ids;
-	e->ids = NULL;
-	rc = 0;
-done:
-	qwen_tok_encoder_free(e);
-	return rc;
+	rc = append(e, text, n, err) < 0 || reserve_ids(e, 0, err) < 0 ||
+	    encode_trusted(e, trusted, err) < 0 ? -1 : 0;
+	return take(e, rc, ids, n_ids);
 }

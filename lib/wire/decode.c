@@ -112,7 +112,7 @@ qwen_record_is_header(const unsigned char *p, size_t n)
 
 /* ------------------------------------------------------- the map's fields */
 
-/* Does the value, behind a tag that may be 0, have this shape? */
+/* Does the value, after a tag that may be 0, have this shape? */
 static int
 fits(enum shape shape, uint64_t tag, const struct qwen_item *it)
 {

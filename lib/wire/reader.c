@@ -77,7 +77,7 @@ qwen_reader_close(struct qwen_reader *r)
 
 /* ------------------------------------------------------------------- bytes */
 
-/* Room behind the bytes in use: move them to the front, or grow the buffer. */
+/* Room after the bytes in use: move them to the front, or grow the buffer. */
 static int
 make_room(struct qwen_reader *r, struct qwen_err *err)
 {

@@ -169,7 +169,7 @@ json(struct qwen_reply *r, struct qwen_err *err)
 
 /* --------------------------------------------------------------------- tags */
 
-/* Behind <tool_call>: the object, or <function=NAME>. */
+/* After <tool_call>: the object, or <function=NAME>. */
 static int
 opened(struct qwen_reply *r, struct qwen_err *err)
 {

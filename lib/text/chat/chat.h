@@ -227,7 +227,7 @@ int qwen_chat_step(struct chat_run *r, uint64_t n);
 
 /* Memory of the run, or NULL and the error is set. */
 void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
-/* Room for one more behind n in an array of it; as qwen_grow. */
+/* Room for one more after n in an array of it; as qwen_grow. */
 int qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
     size_t size);
 

@@ -139,7 +139,7 @@ arguments(struct chat_run *r, const struct chat_node *list_of,
 			a->key[a->n_key++] = m->name;
 		else if (a->n_key > 0)
 			return qwen_chat_fail(r, "an argument without a name "
-			    "behind one with");
+			    "after one with");
 		if (qwen_chat_eval(r, m->a, &a->v[a->n++]) < 0)
 			return -1;
 	}

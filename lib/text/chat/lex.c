@@ -2,7 +2,7 @@
 /*
  * lex.c - a template cut into text, tags, and the words inside these.
  *
- * White space around tags goes as transformers has it go: behind a block or a
+ * White space around tags goes as transformers has it go: after a block or a
  * comment one line feed, before it what indents it; and on the side of a minus
  * all of it.
  */
@@ -87,7 +87,7 @@ text_end(const struct chat_lexer *l, const char *s, const char *tag)
 	return (p == s && l->line_start) || (p > s && p[-1] == '\n') ? p : tag;
 }
 
-/* Behind a tag that ended with sign before its bracket. */
+/* After a tag that ended with sign before its bracket. */
 static void
 after_tag(struct chat_lexer *l, char sign, int block)
 {

@@ -19,12 +19,12 @@ struct chat_stream {
 
 /* Where in a call the reader is; the texts are offsets into text. */
 enum chat_call_state {
-	CHAT_CALL_OPEN,		/* behind <tool_call> */
+	CHAT_CALL_OPEN,		/* after <tool_call> */
 	CHAT_CALL_JSON,		/* in the object, at the next byte of it */
 	CHAT_CALL_BETWEEN,	/* parameters, or the end of the function */
 	CHAT_CALL_LINES,	/* in a value that ends with a line */
 	CHAT_CALL_INLINE,	/* in one that ends with the tag */
-	CHAT_CALL_WHOLE,	/* behind the object, or </function> */
+	CHAT_CALL_WHOLE,	/* after the object, or </function> */
 	CHAT_CALL_BAD,		/* no call: up to the next </tool_call> */
 };
 
@@ -62,7 +62,7 @@ struct qwen_reply {
 
 /*
  * Go on with the call at the beginning of r->text.  1: it is done with, and
- * r->call.at is behind it; 0: more text must come; -1: error.
+ * r->call.at is after it; 0: more text must come; -1: error.
  */
 int qwen_chat_call(struct qwen_reply *r, int final, struct qwen_err *err);
 void qwen_chat_call_reset(struct chat_call *c);

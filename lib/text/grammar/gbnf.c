@@ -81,7 +81,7 @@ make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 	return (uint32_t)p->n_ast++;
 }
 
-/* One behind what there is; 0 is nothing. */
+/* One after what there is; 0 is nothing. */
 static uint32_t
 cat(struct parser *p, uint32_t all, uint32_t one)
 {
@@ -361,7 +361,7 @@ bounds(struct parser *p, uint32_t *min, uint32_t *max)
 	    fail(p, "a repetition that ends before it begins");
 }
 
-/* What is behind a part: * + ? { */
+/* What is after a part: * + ? { */
 static uint32_t
 repeat(struct parser *p, uint32_t a)
 {
@@ -485,7 +485,7 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 
 /*
  * Characters lo .. hi, alike in length.  Where the first bytes differ and what
- * is behind them is not everything, the range is cut in two.
+ * is after them is not everything, the range is cut in two.
  */
 static uint32_t
 put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
@@ -494,7 +494,7 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 	int n = (int)qwen_utf8_write(lo, a), k, j;
 
 	for (k = 1; k < n; k++) {
-		uint32_t low = (1u << (6 * (n - k))) - 1;	/* bits behind k */
+		uint32_t low = (1u << (6 * (n - k))) - 1;	/* bits after k */
 
 		if ((lo & ~low) == (hi & ~low))
 			continue;

@@ -70,7 +70,7 @@ count_places(struct schema *s, const struct schema_all *all, int *more)
 	return n;
 }
 
-/* Of these, from min to max, each behind a comma but for the first of all. */
+/* Of these, from min to max, each after a comma but for the first of all. */
 static uint32_t
 some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
     uint32_t max)

@@ -168,7 +168,7 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
 /* ---------------------------------------------------------------- fractions */
 
 /*
- * Behind the point, six digits more than a bound has, so that a double can tell
+ * After the point, six digits more than a bound has, so that a double can tell
  * them from it.
  *
  * At least f, which has no zeros at its end, or beyond that.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * object.c - the members of an object: those that the schema names, in its
- * order, and behind them others, if it speaks of such.
+ * order, and after them others, if it speaks of such.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct object {
 	int		 open;		/* there may be such */
 	struct member	*m;
 	size_t		 n, cap;
-	size_t		 n_names;	/* those that cannot be behind them */
+	size_t		 n_names;	/* those that cannot be after them */
 	uint32_t	 least, most;	/* others */
 	int		 never;		/* nothing fits */
 	yyjson_val	*key_pattern;	/* of the others; NULL: any */
@@ -286,7 +286,7 @@ astray(struct schema *s, struct member **m, size_t n, size_t at)
 	    qwen_snode_text(s, "plain*"));
 }
 
-/* What can be behind the first at bytes of n names, in order, to be none. */
+/* What can be after the first at bytes of n names, in order, to be none. */
 static uint32_t
 unlike(struct schema *s, struct member **m, size_t n, size_t at)
 {
@@ -388,7 +388,7 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 	    o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
-/* Members from i on behind another one, and others. */
+/* Members from i on after another one, and others. */
 static uint32_t
 tail(struct schema *s, struct object *o, size_t i)
 {
@@ -407,13 +407,13 @@ tail(struct schema *s, struct object *o, size_t i)
 
 /*
  * The first member that is there is one of those up to the first that must be,
- * with all behind it.  To write that out again for each would be quadratic, so
- * what is behind one is a rule that names the next.
+ * with all after it.  To write that out again for each would be quadratic, so
+ * what is after one is a rule that names the next.
  */
 static uint32_t
 members(struct schema *s, struct object *o)
 {
-	uint32_t out = qwen_snode(s, SNODE_ALT), behind, rule;
+	uint32_t out = qwen_snode(s, SNODE_ALT), after, rule;
 	size_t first = 0, i;
 
 	while (first < o->n && !o->m[first].required)
@@ -428,19 +428,19 @@ members(struct schema *s, struct object *o)
 			return out;
 		first--;
 	}
-	behind = tail(s, o, first + 1);
+	after = tail(s, o, first + 1);
 	for (i = first; !s->failed; i--) {
-		rule = qwen_schema_add_rule(s, behind);
+		rule = qwen_schema_add_rule(s, after);
 		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
 		    pair(s, &o->m[i]), qwen_snode_rule(s, rule)));
 		if (i == 0)
 			break;
-		/* behind i - 1: i, if it is there, and what is behind that */
-		behind = qwen_snode_pair(s, SNODE_SEQ,
+		/* after i - 1: i, if it is there, and what is after that */
+		after = qwen_snode_pair(s, SNODE_SEQ,
 		    qwen_snode_text(s, "\",\""), pair(s, &o->m[i]));
 		if (!o->m[i].required)
-			behind = qwen_snode_repeat(s, behind, 0, 1);
-		behind = qwen_snode_pair(s, SNODE_SEQ, behind,
+			after = qwen_snode_repeat(s, after, 0, 1);
+		after = qwen_snode_pair(s, SNODE_SEQ, after,
 		    qwen_snode_rule(s, rule));
 	}
 	return out;

@@ -101,7 +101,7 @@ add_class(struct parser *p, char c, struct schema_set *set, int turned)
 	return 1;
 }
 
-/* What is behind a backslash, but for classes. */
+/* What is after a backslash, but for classes. */
 static uint32_t
 escape(struct parser *p)
 {
@@ -353,7 +353,7 @@ alternatives(struct parser *p)
 	return out;
 }
 
-/* Any characters: what is before and behind a pattern without anchors. */
+/* Any characters: what is before and after a pattern without anchors. */
 static uint32_t
 any(struct parser *p)
 {

@@ -185,7 +185,7 @@ uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
 int qwen_schema_vague(yyjson_val *v);
 /* A JSON string as it is written in a text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
-    const char *behind);
+    const char *after);
 
 /* enum.c: the values that are listed, if some are; 0 if none are. */
 int qwen_schema_listed(struct schema *s, const struct schema_all *all,

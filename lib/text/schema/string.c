@@ -41,7 +41,7 @@ static const struct {
 
 uint32_t
 qwen_schema_quoted(struct schema *s, const char *text, size_t n,
-    const char *behind)
+    const char *after)
 {
 	uint32_t at = qwen_snode_text(s, "\"\\\"");
 	char as[QWEN_JSON_CHAR];
@@ -59,7 +59,7 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 		qwen_snode_more(s, at, "\\\\%s%.*s", c < 0x20 ? "" : "\\",
 		    (int)len - 1, as + 1);
 	}
-	qwen_snode_more(s, at, "\\\"%s\"", behind);
+	qwen_snode_more(s, at, "\\\"%s\"", after);
 	return at;
 }
 

@@ -7,32 +7,41 @@
 
 /* ------------------------------------------------------------------- tests */
 
-enum test {
-	T_BOOLEAN, T_CALLABLE, T_DEFINED, T_DIVISIBLEBY, T_EQ, T_EVEN, T_FALSE,
-	T_FLOAT, T_GE, T_GT, T_IN, T_INTEGER, T_ITERABLE, T_LE, T_LT,
-	T_MAPPING, T_NE, T_NONE, T_NUMBER, T_ODD, T_SEQUENCE, T_STRING,
-	T_TRUE, T_UNDEFINED,
-};
+#define OF(type) (1u << (type))
+#define SEQUENCE (OF(CHAT_TEXT) | OF(CHAT_LIST) | OF(CHAT_TUPLE) | \
+    OF(CHAT_DICT) | OF(CHAT_UNDEFINED))
+#define INTEGER (OF(CHAT_INT) | OF(CHAT_BIG))
 
-static const struct named {
+static const struct test {
 	const char	*name;
-	enum test	 test;
+	enum { TYPES, IS, COMPARE, DIVIDES, PARITY } how;
+	unsigned	 what;		/* a set of types; the value; an
+					   operator; nothing; the rest */
 } tests[] = {
-	{ "!=", T_NE }, { "<", T_LT }, { "<=", T_LE }, { "==", T_EQ },
-	{ ">", T_GT }, { ">=", T_GE }, { "boolean", T_BOOLEAN },
-	{ "callable", T_CALLABLE }, { "defined", T_DEFINED },
-	{ "divisibleby", T_DIVISIBLEBY }, { "eq", T_EQ },
-	{ "equalto", T_EQ }, { "even", T_EVEN }, { "false", T_FALSE },
-	{ "float", T_FLOAT }, { "ge", T_GE }, { "greaterthan", T_GT },
-	{ "gt", T_GT }, { "in", T_IN }, { "integer", T_INTEGER },
-	{ "iterable", T_ITERABLE }, { "le", T_LE }, { "lessthan", T_LT },
-	{ "lt", T_LT }, { "mapping", T_MAPPING }, { "ne", T_NE },
-	{ "none", T_NONE }, { "number", T_NUMBER }, { "odd", T_ODD },
-	{ "sequence", T_SEQUENCE }, { "string", T_STRING },
-	{ "true", T_TRUE }, { "undefined", T_UNDEFINED },
+	{ "!=", COMPARE, CHAT_NE }, { "<", COMPARE, CHAT_LT },
+	{ "<=", COMPARE, CHAT_LE }, { "==", COMPARE, CHAT_EQ },
+	{ ">", COMPARE, CHAT_GT }, { ">=", COMPARE, CHAT_GE },
+	{ "boolean", TYPES, OF(CHAT_BOOL) },
+	{ "callable", TYPES,
+	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) },
+	{ "defined", TYPES, ~OF(CHAT_UNDEFINED) },
+	{ "divisibleby", DIVIDES, 0 }, { "eq", COMPARE, CHAT_EQ },
+	{ "equalto", COMPARE, CHAT_EQ }, { "even", PARITY, 0 },
+	{ "false", IS, 0 }, { "float", TYPES, OF(CHAT_FLOAT) },
+	{ "ge", COMPARE, CHAT_GE }, { "greaterthan", COMPARE, CHAT_GT },
+	{ "gt", COMPARE, CHAT_GT }, { "in", COMPARE, CHAT_IN },
+	{ "integer", TYPES, INTEGER },
+	{ "iterable", TYPES, SEQUENCE | OF(CHAT_LOOP) },
+	{ "le", COMPARE, CHAT_LE }, { "lessthan", COMPARE, CHAT_LT },
+	{ "lt", COMPARE, CHAT_LT }, { "mapping", TYPES, OF(CHAT_DICT) },
+	{ "ne", COMPARE, CHAT_NE }, { "none", TYPES, OF(CHAT_NONE) },
+	{ "number", TYPES, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
+	{ "odd", PARITY, 1 }, { "sequence", TYPES, SEQUENCE },
+	{ "string", TYPES, OF(CHAT_TEXT) }, { "true", IS, 1 },
+	{ "undefined", TYPES, OF(CHAT_UNDEFINED) },
 };
 
-static const struct named *
+static const struct test *
 find(const struct chat_text *name)
 {
 	size_t i;
@@ -48,7 +57,7 @@ find(const struct chat_text *name)
 const char *
 qwen_chat_test_name(const struct chat_text *name)
 {
-	const struct named *t = find(name);
+	const struct test *t = find(name);
 
 	return t != NULL ? t->name : NULL;
 }
@@ -61,79 +70,29 @@ qwen_chat_has_test(const char *name)
 	return find(&t) != NULL;
 }
 
-/* Tests that compare with their argument, or divide by it. */
-static int
-with_argument(struct chat_run *r, enum test t, const struct chat_value *x,
-    const struct chat_value *y, int *yes)
-{
-	static const enum chat_op op[] = {
-		[T_EQ] = CHAT_EQ, [T_NE] = CHAT_NE, [T_LT] = CHAT_LT,
-		[T_LE] = CHAT_LE, [T_GT] = CHAT_GT, [T_GE] = CHAT_GE,
-		[T_IN] = CHAT_IN,
-	};
-	struct chat_value left;
-
-	if (y == NULL)
-		return qwen_chat_fail(r, "a test without its argument");
-	if (t != T_DIVISIBLEBY)
-		return qwen_chat_compare(r, op[t], x, y, yes);
-	if (qwen_chat_binary(r, CHAT_MOD, x, y, &left) < 0)
-		return -1;
-	*yes = !qwen_chat_true(&left);
-	return 0;
-}
-
-static int
-of_type(enum test t, const struct chat_value *x)
-{
-	enum chat_type k = x->type;
-	int sequence = k == CHAT_TEXT || k == CHAT_LIST || k == CHAT_TUPLE ||
-	    k == CHAT_DICT || k == CHAT_UNDEFINED;
-
-	switch (t) {
-	case T_BOOLEAN: return k == CHAT_BOOL;
-	case T_CALLABLE:
-		return k == CHAT_MACRO || k == CHAT_FUNCTION ||
-		    k == CHAT_METHOD;
-	case T_DEFINED: return k != CHAT_UNDEFINED;
-	case T_FALSE: return k == CHAT_BOOL && x->u.i == 0;
-	case T_FLOAT: return k == CHAT_FLOAT;
-	case T_INTEGER: return k == CHAT_INT || k == CHAT_BIG;
-	case T_ITERABLE: return sequence || k == CHAT_LOOP;
-	case T_MAPPING: return k == CHAT_DICT;
-	case T_NONE: return k == CHAT_NONE;
-	case T_NUMBER:
-		return k == CHAT_INT || k == CHAT_BIG || k == CHAT_FLOAT ||
-		    k == CHAT_BOOL;
-	case T_SEQUENCE: return sequence;
-	case T_STRING: return k == CHAT_TEXT;
-	case T_TRUE: return k == CHAT_BOOL && x->u.i != 0;
-	default: return k == CHAT_UNDEFINED;
-	}
-}
-
 int
 qwen_chat_test(struct chat_run *r, const char *name,
     const struct chat_value *x, const struct chat_args *a, int *yes)
 {
 	const struct chat_value *y = a->n > 0 ? &a->v[0] : NULL;
-	struct chat_value two = chat_int(2);
+	struct chat_value two = chat_int(2), left;
 	struct chat_text text = chat_literal(name);
-	enum test t = find(&text)->test;
+	const struct test *t = find(&text);
 
-	switch (t) {
-	case T_EQ: case T_NE: case T_LT: case T_LE: case T_GT: case T_GE:
-	case T_IN: case T_DIVISIBLEBY:
-		return with_argument(r, t, x, y, yes);
-	case T_EVEN: case T_ODD:
-		if (with_argument(r, T_DIVISIBLEBY, x, &two, yes) < 0)
-			return -1;
-		*yes = *yes == (t == T_EVEN);
+	*yes = t->how == TYPES ? t->what >> x->type & 1 :
+	    x->type == CHAT_BOOL && x->u.i == (int64_t)t->what;
+	if (t->how == TYPES || t->how == IS)
 		return 0;
-	default:
-		*yes = of_type(t, x);
-		return 0;
-	}
+	if (t->how == PARITY)
+		y = &two;
+	if (y == NULL)
+		return qwen_chat_fail(r, "a test without its argument");
+	if (t->how == COMPARE)
+		return qwen_chat_compare(r, (enum chat_op)t->what, x, y, yes);
+	if (qwen_chat_binary(r, CHAT_MOD, x, y, &left) < 0)
+		return -1;
+	*yes = qwen_chat_true(&left) == (int)t->what;
+	return 0;
 }
 
 /* --------------------------------------------------------------- functions */

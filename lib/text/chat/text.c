@@ -116,15 +116,6 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 
 /* -------------------------------------------------------- text that grows */
 
-static void
-copy_from(unsigned char *to, const struct chat_text *t)
-{
-	if (t->from == NULL || t->from == qwen_chat_own)
-		memset(to, t->from != NULL, t->n);
-	else
-		memcpy(to, t->from, t->n);
-}
-
 static int
 reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 {
@@ -155,7 +146,10 @@ qwen_chat_put(struct chat_run *r, struct chat_buf *b,
 		return;
 	}
 	memcpy(b->s + b->n, t->s, t->n);
-	copy_from(b->from + b->n, t);
+	if (t->from == NULL || t->from == qwen_chat_own)
+		memset(b->from + b->n, t->from != NULL, t->n);
+	else
+		memcpy(b->from + b->n, t->from, t->n);
 	b->n += t->n;
 }
 
@@ -222,36 +216,13 @@ int
 qwen_chat_join(struct chat_run *r, const struct chat_text *a,
     const struct chat_text *b, struct chat_value *out)
 {
-	struct chat_text t = { NULL, 0, NULL };
-	const struct chat_text *part[2] = { a, b };
-	unsigned char *from = NULL;
-	char *s;
-	size_t i, at = 0;
+	struct chat_buf both = { 0 };
 
 	if (a->n == 0 || b->n == 0) {
 		*out = chat_text(a->n == 0 ? *b : *a);
 		return 0;
 	}
-	if (qwen_add(a->n, b->n, &t.n) < 0)
-		return qwen_chat_limit(r, "memory");
-	if (qwen_chat_step(r, t.n / 64) < 0)
-		return -1;
-	s = qwen_chat_new(r, t.n, 1);
-	if (s == NULL)
-		return -1;
-	if (a->from != b->from || (a->from != NULL &&
-	    a->from != qwen_chat_own)) {
-		from = qwen_chat_new(r, t.n, 1);
-		if (from == NULL)
-			return -1;
-	}
-	for (i = 0; i < 2; at += part[i++]->n) {
-		memcpy(s + at, part[i]->s, part[i]->n);
-		if (from != NULL)
-			copy_from(from + at, part[i]);
-	}
-	t.s = s;
-	t.from = from != NULL ? from : a->from;
-	*out = chat_text(t);
-	return 0;
+	qwen_chat_put(r, &both, a);
+	qwen_chat_put(r, &both, b);
+	return qwen_chat_take(r, &both, out);
 }

@@ -6,61 +6,28 @@
 
 /* libcbor calls one of these for the item that it found. */
 
-static void
-on_uint8(void *arg, uint8_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_UINT, .n = v };
+#define ON(name, value, item, member) \
+static void \
+on_##name(void *arg, value v) \
+{ \
+	*(struct qwen_item *)arg = (struct qwen_item){ \
+	    .type = QWEN_ITEM_##item, .member = v }; \
 }
 
-static void
-on_uint16(void *arg, uint16_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_UINT, .n = v };
-}
-
-static void
-on_uint32(void *arg, uint32_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_UINT, .n = v };
-}
-
-static void
-on_uint64(void *arg, uint64_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_UINT, .n = v };
-}
-
-static void
-on_negint8(void *arg, uint8_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_NEGINT, .n = v };
-}
-
-static void
-on_negint16(void *arg, uint16_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_NEGINT, .n = v };
-}
-
-static void
-on_negint32(void *arg, uint32_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_NEGINT, .n = v };
-}
-
-static void
-on_negint64(void *arg, uint64_t v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_NEGINT, .n = v };
-}
+ON(uint8, uint8_t, UINT, n)
+ON(uint16, uint16_t, UINT, n)
+ON(uint32, uint32_t, UINT, n)
+ON(uint64, uint64_t, UINT, n)
+ON(negint8, uint8_t, NEGINT, n)
+ON(negint16, uint16_t, NEGINT, n)
+ON(negint32, uint32_t, NEGINT, n)
+ON(negint64, uint64_t, NEGINT, n)
+ON(array, size_t, ARRAY, n)
+ON(map, size_t, MAP, n)
+ON(tag, uint64_t, TAG, n)
+ON(float, float, FLOAT, f)
+ON(double, double, FLOAT, f)
+ON(bool, bool, BOOL, n)
 
 static void
 on_bytes(void *arg, cbor_data s, size_t n)
@@ -74,48 +41,6 @@ on_text(void *arg, cbor_data s, size_t n)
 {
 	*(struct qwen_item *)arg = (struct qwen_item){
 	    .type = QWEN_ITEM_TEXT, .n = n, .s = s };
-}
-
-static void
-on_array(void *arg, size_t n)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_ARRAY, .n = n };
-}
-
-static void
-on_map(void *arg, size_t n)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_MAP, .n = n };
-}
-
-static void
-on_tag(void *arg, uint64_t n)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_TAG, .n = n };
-}
-
-static void
-on_float(void *arg, float f)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_FLOAT, .f = f };
-}
-
-static void
-on_double(void *arg, double f)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_FLOAT, .f = f };
-}
-
-static void
-on_bool(void *arg, bool v)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_BOOL, .n = v };
 }
 
 static void

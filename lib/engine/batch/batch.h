@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * batch.h - jobs that wait, jobs under way, and beginnings that are kept.
+ * batch.h - jobs that wait, jobs under way, and beginnings that are kept.  The
+ * face of this folder is qwen/work.h: others include nothing else of it.
  *
  * A job's text is its prompt and what was generated.  Under way, it has a
  * session that has read a part of the text; the pass reads more of it, and

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * session.h - this folder's face to the rest of lib/engine, beside the public
- * qwen/model.h and qwen/session.h: what lies inside a timeline, for those who
- * save and restore it, and the threads of a model.  What a session is made of,
- * timeline.h alone knows.
+ * session.h - what lies inside a timeline, for those who save and restore it,
+ * and the threads of a model.  The face of this folder to the rest of lib/engine
+ * is this beside qwen/model.h and qwen/session.h: others include nothing else
+ * of it.  What a session is made of, timeline.h alone knows.
  *
  * The KV cache of an attention layer is a list of blocks of QWEN_KV_BLOCK
  * positions: block b holds positions 16b .. 16b+15, in f16:

@@ -48,32 +48,15 @@ qwen_state_layout_fini(struct qwen_state_layout *l)
 
 /* ----------------------------------------------------------------- the info */
 
-/* Items one after the other. */
-struct items {
-	const unsigned char	*p, *end;
-};
-
-static int
-next(struct items *b, enum qwen_item_type type, struct qwen_item *it)
-{
-	size_t unused;
-
-	if (qwen_item_decode(b->p, (size_t)(b->end - b->p), it, &unused) != 1 ||
-	    it->type != type)
-		return -1;
-	b->p += it->bytes;
-	return 0;
-}
-
 /* ["kv", 2 numbers] or ["delta", 5 numbers], of which no product wraps. */
 static int
-take_shape(struct items *b, struct qwen_state_layer *l)
+take_shape(struct qwen_state_bytes *b, struct qwen_state_layer *l)
 {
 	struct qwen_item array, name, it;
 	size_t i, n;
 
-	if (next(b, QWEN_ITEM_ARRAY, &array) < 0 ||
-	    next(b, QWEN_ITEM_TEXT, &name) < 0)
+	if (qwen_state_item(b, QWEN_ITEM_ARRAY, &array) < 0 ||
+	    qwen_state_item(b, QWEN_ITEM_TEXT, &name) < 0)
 		return -1;
 	l->kv = name.n == 2 && memcmp(name.s, "kv", 2) == 0;
 	if (!l->kv && (name.n != 5 || memcmp(name.s, "delta", 5) != 0))
@@ -82,7 +65,8 @@ take_shape(struct items *b, struct qwen_state_layer *l)
 	if (array.n != n + 1)
 		return -1;
 	for (i = 0; i < n; i++) {
-		if (next(b, QWEN_ITEM_UINT, &it) < 0 || it.n > 1 << 24)
+		if (qwen_state_item(b, QWEN_ITEM_UINT, &it) < 0 ||
+		    it.n > 1 << 24)
 			return -1;
 		l->n[i] = it.n;
 	}
@@ -99,7 +83,8 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	const struct qwen_item *array = &rec->f[QWEN_F_LAYERS];
-	struct items b = { rec->at[QWEN_F_LAYERS] + array->bytes, rec->data };
+	const unsigned char *p = rec->at[QWEN_F_LAYERS] + array->bytes;
+	struct qwen_state_bytes b = { p, (size_t)(rec->data - p) };
 	size_t i;
 
 	/* each takes several bytes, which are there */

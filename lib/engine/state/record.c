@@ -282,15 +282,9 @@ qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err)
 	    (unsigned long long)e->offset);
 }
 
-/* The bytes of a record, from which items are taken. */
-struct bytes {
-	const unsigned char	*p;
-	size_t			 n;
-};
-
-/* The next item, of this type: 0; or -1. */
-static int
-take(struct bytes *b, enum qwen_item_type type, struct qwen_item *it)
+int
+qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
+    struct qwen_item *it)
 {
 	size_t want;
 
@@ -303,7 +297,7 @@ take(struct bytes *b, enum qwen_item_type type, struct qwen_item *it)
 
 /* Step over one item with all that it contains. */
 static int
-pass(struct bytes *b)
+pass(struct qwen_state_bytes *b)
 {
 	struct qwen_span sp = { 0 };
 	const char *why;
@@ -330,13 +324,14 @@ find_field(const struct qwen_item *key)
 }
 
 static int
-take_field(struct qwen_state_rec *rec, struct bytes *b, struct qwen_err *err)
+take_field(struct qwen_state_rec *rec, struct qwen_state_bytes *b,
+    struct qwen_err *err)
 {
 	struct qwen_item key;
 	size_t want;
 	int f;
 
-	if (take(b, QWEN_ITEM_TEXT, &key) < 0)
+	if (qwen_state_item(b, QWEN_ITEM_TEXT, &key) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
 	if ((f = find_field(&key)) < 0) {
 		snprintf(rec->unknown, sizeof rec->unknown, "%.*s",
@@ -361,35 +356,36 @@ take_field(struct qwen_state_rec *rec, struct bytes *b, struct qwen_err *err)
 
 /* [index, kind, fields, data, check], of which the last was seen already. */
 static int
-take_parts(struct qwen_state_rec *rec, struct bytes b, struct qwen_err *err)
+take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
+    struct qwen_err *err)
 {
 	struct qwen_item it;
 	uint64_t i, n;
 
-	if (take(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
+	if (qwen_state_item(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
 		return qwen_fail(err, QWEN_EFORMAT, "not an array of five");
-	if (take(&b, QWEN_ITEM_UINT, &it) < 0)
+	if (qwen_state_item(&b, QWEN_ITEM_UINT, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no number of the block");
 	if (it.n != rec->index)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "this is block %llu, out of its place",
 		    (unsigned long long)it.n);
-	if (take(&b, QWEN_ITEM_TEXT, &it) < 0 || it.n == 0 ||
+	if (qwen_state_item(&b, QWEN_ITEM_TEXT, &it) < 0 || it.n == 0 ||
 	    it.n >= sizeof rec->e.name)
 		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
 	memcpy(rec->e.name, it.s, it.n);
 	rec->e.kind = qwen_kind_find(rec->e.name);
-	if (take(&b, QWEN_ITEM_MAP, &it) < 0)
+	if (qwen_state_item(&b, QWEN_ITEM_MAP, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no map of fields");
 	for (i = 0, n = it.n; i < n; i++) {
 		if (take_field(rec, &b, err) < 0)
 			return -1;
 	}
-	if (take(&b, QWEN_ITEM_BYTES, &it) < 0)
+	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no data");
 	rec->data = it.s;
 	rec->n_data = (size_t)it.n;
-	if (take(&b, QWEN_ITEM_BYTES, &it) < 0 ||
+	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0 ||
 	    it.n != QWEN_CHECK_BYTES || b.n != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no check at the end");
 	return 0;
@@ -435,7 +431,7 @@ static int
 parse(struct qwen_state_rec *rec, const unsigned char want[QWEN_CHECK_BYTES],
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
-	struct bytes b = { p, n };
+	struct qwen_state_bytes b = { p, n };
 	int bad = memcmp(want, p + n - QWEN_CHECK_BYTES,
 	    QWEN_CHECK_BYTES) != 0;
 

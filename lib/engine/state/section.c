@@ -15,10 +15,7 @@
 #include "base/mem.h"
 #include "engine/state/save.h"
 
-enum {
-	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
-	NONE = -1,
-};
+enum { GROUP_BLOCKS = 16 };	/* KV blocks in a record: 256 positions */
 
 enum qwen_kind
 qwen_kind_find(const char *name)
@@ -55,13 +52,12 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	(void)raw;
 	if (qwen_state_layout_info(&v->lay, rec, err) < 0)
 		return -1;
-	if (v->s == NULL)
-		return 0;
-	if (v->lay.part)
+	if (v->s != NULL && v->lay.part)
 		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of "
 		    "the tokens from %llu on, is not a state",
 		    (unsigned long long)v->lay.from);
-	return qwen_state_layout_match(&v->lay, v->s, err);
+	return v->s == NULL ? 0 :
+	    qwen_state_layout_match(&v->lay, v->s, err);
 }
 
 static int
@@ -135,10 +131,9 @@ take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 static int
 put_tokens(struct qwen_save *v)
 {
-	if (v->f != NULL)
-		return qwen_save_copy(v, QWEN_K_TOKENS, QWEN_K_TOKENS);
-	return qwen_save_object(v, QWEN_K_TOKENS, NONE, NONE,
-	    v->tokens + v->from,
+	return v->f != NULL ?
+	    qwen_save_copy(v, QWEN_K_TOKENS, QWEN_K_TOKENS) :
+	    qwen_save_object(v, QWEN_K_TOKENS, -1, -1, v->tokens + v->from,
 	    (size_t)(v->to - v->from) * sizeof *v->tokens);
 }
 
@@ -203,7 +198,7 @@ put_blocks(struct qwen_save *v, size_t layer, size_t base, size_t first,
 		part = total - done;
 		if (total > QWEN_PIECE_MAX)	/* then n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
-		t = qwen_save_piece(v, QWEN_K_KV, (int64_t)layer, NONE,
+		t = qwen_save_piece(v, QWEN_K_KV, (int64_t)layer, -1,
 		    (uint64_t)(first - base) * size + done, part);
 		if (t == NULL)
 			return -1;
@@ -223,7 +218,7 @@ put_kv(struct qwen_save *v)
 	if (v->f != NULL)
 		return qwen_save_copy(v, QWEN_K_KV, QWEN_K_KV);
 	if (v->from == v->to)
-		return 0;
+		n = base;
 	for (i = 0; i < v->n_layer; i++) {
 		while (group > 1 && group * qwen_state_kv_block(
 		    &v->layer[i]) > QWEN_PIECE_MAX)
@@ -267,8 +262,9 @@ logits_bytes(const struct qwen_state_layout *l,
 	return l->n_vocab * sizeof(float);
 }
 
-int
-qwen_state_keep(struct qwen_state_in *v, struct qwen_err *err)
+/* The checkpoint under way, if there is one, is complete. */
+static int
+keep(struct qwen_state_in *v, struct qwen_err *err)
 {
 	return v->s == NULL || v->kept.c.at == 0 ? 0 :
 	    qwen_session_add_kept(v->s, &v->kept, err);
@@ -285,7 +281,7 @@ enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
 
 	if (v->s == NULL || v->kept.c.at == at)
 		return 0;
-	if (qwen_state_keep(v, err) < 0)
+	if (keep(v, err) < 0)
 		return -1;
 	if (at == v->lay.n_tokens)
 		return 0;
@@ -371,7 +367,7 @@ put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
 				return -1;
 		}
 	}
-	return logits == NULL ? 0 : qwen_save_object(v, QWEN_K_LOGITS, NONE,
+	return logits == NULL ? 0 : qwen_save_object(v, QWEN_K_LOGITS, -1,
 	    (int64_t)at, logits, v->n_vocab * sizeof *logits);
 }
 
@@ -465,7 +461,7 @@ take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 static int
 put_generated(struct qwen_save *v)
 {
-	return qwen_save_object(v, QWEN_K_GENERATED, NONE, NONE,
+	return qwen_save_object(v, QWEN_K_GENERATED, -1, -1,
 	    v->x.generated, v->x.n_generated * sizeof *v->x.generated);
 }
 
@@ -612,7 +608,7 @@ put_index(struct qwen_save *v)
 		qwen_state_entry_pack(&v->list.entry[i],
 		    b + i * QWEN_ENTRY_BYTES);
 	v->index = v->sum.bytes;
-	r = qwen_save_object(v, QWEN_K_INDEX, NONE, NONE, b,
+	r = qwen_save_object(v, QWEN_K_INDEX, -1, -1, b,
 	    n * QWEN_ENTRY_BYTES) < 0 ? -1 : qwen_send(v);
 	free(b);
 	return r;
@@ -640,7 +636,7 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		    (unsigned long long)v->follow.offset);
 	if (qwen_state_follow_end(&v->follow, err) < 0 ||
 	    qwen_state_layout_end(&v->lay, err) < 0 ||
-	    qwen_state_keep(v, err) < 0)
+	    keep(v, err) < 0)
 		return -1;
 	v->ended = 1;
 	return 0;

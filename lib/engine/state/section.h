@@ -58,7 +58,4 @@ struct qwen_section {
 /* By kind; the last one is that of unknown kinds. */
 extern const struct qwen_section qwen_sections[QWEN_K_N + 1];
 
-/* The checkpoint under way, if there is one, is complete. */
-int qwen_state_keep(struct qwen_state_in *v, struct qwen_err *err);
-
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * state.h - the records of a state, between saving and loading: qwen-state(5).
+ * The face of this folder is qwen/state.h: others include nothing else of it.
  *
  * After the stream's header come records, each an array of five:
  *	[index, kind, fields, data, check]
@@ -127,6 +128,15 @@ struct qwen_state_rec {
 	const unsigned char	*data;
 	size_t			 n_data;
 };
+
+/* Bytes from which items are taken: the next one, of this type, or -1. */
+struct qwen_state_bytes {
+	const unsigned char	*p;
+	size_t			 n;
+};
+
+int qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
+    struct qwen_item *it);
 
 /* What has gone by of a state: kept by writer and reader alike. */
 struct qwen_state_sum {

@@ -178,27 +178,21 @@ add_entry(struct qwen_store_list *l, const struct folder *f,
     const struct place *p)
 {
 	const struct qwen_store_name *n = &f->sc.file[p->file].n;
-	size_t more = l->cap > 0 ? l->cap * 2 : 256;
 	char name[QWEN_STORE_NAME];
-	struct qwen_store_entry *e = l->e;
 	struct stat st;
 
 	qwen_store_name_format(n, name);
 	if (fstatat(f->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 		return 0;	/* gone meanwhile */
-	if (l->n == l->cap) {
-		if ((e = realloc(e, more * sizeof *e)) == NULL)
-			return -1;
-		l->e = e;
-		l->cap = more;
-	}
-	e[l->n] = (struct qwen_store_entry){ .kind = n->kind,
+	if (qwen_grow(&l->e, &l->cap, l->n + 1, sizeof *l->e) < 0)
+		return -1;
+	l->e[l->n] = (struct qwen_store_entry){ .kind = n->kind,
 	    .model = f->model.model, .vocab = f->model.vocab,
 	    .numerics = f->model.numerics, .prefix = n->hash, .from = n->from,
 	    .end = n->end, .depth = p->depth,
 	    .orphan = !f->tree.there[p->file], .bytes = (uint64_t)st.st_size,
 	    .used = (int64_t)st.st_mtime, .path = path_below(f, n) };
-	return e[l->n++].path != NULL ? 0 : -1;
+	return l->e[l->n++].path != NULL ? 0 : -1;
 }
 
 static int
@@ -261,7 +255,8 @@ struct verify {
 	struct qwen_store *st;
 	const struct qwen_store_verifier *v;
 	int32_t		*tokens;	/* up to the run looked at */
-	uint64_t	 n_tokens, cap;
+	uint64_t	 n_tokens;
+	size_t		 cap;
 	uint64_t	 files, bad;
 };
 
@@ -269,15 +264,11 @@ struct verify {
 static int
 append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
 {
-	int32_t *p = v->tokens;
-
-	if (n->end > v->cap) {
-		if ((p = realloc(p, (size_t)n->end * 2 * sizeof *p)) == NULL)
-			return -1;
-		v->tokens = p;
-		v->cap = n->end * 2;
-	}
-	memcpy(p + n->from, run, (size_t)(n->end - n->from) * sizeof *p);
+	if (qwen_grow(&v->tokens, &v->cap, (size_t)n->end,
+	    sizeof *v->tokens) < 0)
+		return -1;
+	memcpy(v->tokens + n->from, run,
+	    (size_t)(n->end - n->from) * sizeof *run);
 	v->n_tokens = n->end;
 	return 0;
 }

@@ -41,16 +41,8 @@ qwen_store_path(const struct qwen_store_scan *sc, const char *name)
 static int
 push(char ***list, size_t *n, size_t *cap, const char *s)
 {
-	size_t more = *cap > 0 ? *cap * 2 : 16;
-	char **p = *list;
-
-	if (*n == *cap) {
-		if ((p = realloc(p, more * sizeof *p)) == NULL)
-			return -1;
-		*list = p;
-		*cap = more;
-	}
-	if ((p[*n] = strdup(s)) == NULL)
+	if (qwen_grow(list, cap, *n + 1, sizeof **list) < 0 ||
+	    ((*list)[*n] = strdup(s)) == NULL)
 		return -1;
 	++*n;
 	return 0;
@@ -66,17 +58,10 @@ drop(char **list, size_t n)
 static int
 push_file(struct qwen_store_scan *sc, const struct qwen_store_name *n)
 {
-	size_t more = sc->cap_file > 0 ? sc->cap_file * 2 : 256;
-	struct qwen_store_file *p = sc->file;
-
-	if (sc->n_file == sc->cap_file) {
-		if ((p = realloc(p, more * sizeof *p)) == NULL)
-			return -1;
-		sc->file = p;
-		sc->cap_file = more;
-	}
-	p[sc->n_file].n = *n;
-	p[sc->n_file++].bad = 0;
+	if (qwen_grow(&sc->file, &sc->cap_file, sc->n_file + 1,
+	    sizeof *sc->file) < 0)
+		return -1;
+	sc->file[sc->n_file++] = (struct qwen_store_file){ .n = *n };
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * store.h - the parts of the prefix store: qwen-store(5).
+ * store.h - the parts of the prefix store: qwen-store(5).  The face of this
+ * folder is qwen/store.h: others include nothing else of it.
  *
  * name.c	names of files, and hashes of prefixes
  * warn.c	opening, and the one warning

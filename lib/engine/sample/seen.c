@@ -6,7 +6,9 @@
 int
 qwen_seen_add(struct qwen_seen *s, int32_t token)
 {
-	if (qwen_grow(&s->token, &s->cap, s->n + 1, sizeof *s->token) < 0)
+	/* seldom: in steps of a few hundred at least */
+	if (s->n == s->cap && qwen_grow(&s->token, &s->cap, s->n + 256,
+	    sizeof *s->token) < 0)
 		return -1;
 	s->token[s->n++] = token;
 	return 0;

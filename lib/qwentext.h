@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: ISC */
-/* qwentext.h - libqwentext: text to token ids and back, chats, grammars. */
+/*
+ * qwentext.h - libqwentext: text to token ids and back, chats, grammars.
+ *
+ *	qwen_tok_open(&t, qwen_model_gguf(m),
+ *	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &err);
+ *	qwen_tok_encode(t, text, strlen(text), 0, &ids, &n_ids, &err);
+ *
+ *	qwen_tok_decoder_new(&d, t, 0, &err);
+ *	qwen_tok_decoder_put(d, id, &piece, &err);	  for each one
+ *	qwen_tok_decoder_finish(d, &piece);
+ *	qwen_tok_decoder_free(d);
+ *	qwen_tok_close(t);				  before the model
+ */
 #ifndef QWENTEXT_H
 #define QWENTEXT_H
 
+/* Token ids; messages to a prompt, and replies; what a reply must be. */
+#include "qwen/tok.h"
 #include "qwen/chat.h"
 #include "qwen/grammar.h"
-#include "qwen/tok.h"
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/base.h - what all of the library shares: errors, texts, fingerprints.
+ * qwen/base.h - what both libraries share: errors, texts, fingerprints.
  *
  * Conventions.  Functions that can fail return 0 (or a count) on success and
  * -1 on failure, and then fill *err, which may be NULL; an out pointer is set
  * to NULL on failure.  X_open pairs with X_close, X_new with X_free; both take
- * NULL.  The library never exits, never writes to stdout or stderr, and never
- * reads the environment.  Objects are not locked: one thread at a time uses
- * one object, but objects that only read (struct qwen_gguf, struct qwen_tok,
- * struct qwen_model) can be shared.
+ * NULL.  The libraries never exit, never write to stdout or stderr, and never
+ * read the environment.  Objects are not locked: one thread at a time uses
+ * one object, but objects that only read (struct qwen_gguf, struct qwen_tok)
+ * can be shared, and so can a struct qwen_model by sessions of which one at a
+ * time computes.
  */
 #ifndef QWEN_QWEN_BASE_H
 #define QWEN_QWEN_BASE_H

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/gguf.h - model files: metadata, tensors, vocabulary. */
+/*
+ * qwen/gguf.h - model files: metadata, tensors, vocabulary.
+ *
+ * Only for what looks into a file: qwen_model_open opens it by itself, and
+ * qwen_model_gguf shows what it opened.
+ */
 #ifndef QWEN_QWEN_GGUF_H
 #define QWEN_QWEN_GGUF_H
 
@@ -52,10 +57,20 @@ struct qwen_gguf_tensor {
 const char *qwen_gguf_type_name(enum qwen_gguf_type type);
 size_t qwen_gguf_type_bytes(enum qwen_gguf_type type);
 
+/*
+ * Open a file and map it; of a split one path is the first part, and the others
+ * are found by their names.  Header, metadata and directory are checked against
+ * the files' lengths, the data of tensors is not looked at.
+ */
 int qwen_gguf_open(struct qwen_gguf **out, const char *path,
     struct qwen_err *err);
 void qwen_gguf_close(struct qwen_gguf *g);
 
+/*
+ * Of the files: the version of the format, how many there are, and of each its
+ * name, its length, and where the data of its tensors begins, at a multiple of
+ * the alignment.
+ */
 unsigned qwen_gguf_version(const struct qwen_gguf *g);
 unsigned qwen_gguf_n_shards(const struct qwen_gguf *g);
 const char *qwen_gguf_path(const struct qwen_gguf *g, unsigned shard);
@@ -63,7 +78,7 @@ uint64_t qwen_gguf_file_bytes(const struct qwen_gguf *g, unsigned shard);
 uint64_t qwen_gguf_data_offset(const struct qwen_gguf *g, unsigned shard);
 uint64_t qwen_gguf_alignment(const struct qwen_gguf *g);
 
-/* Metadata of the first shard, in file order. */
+/* Metadata of the first shard, in file order; NULL where there is none. */
 size_t qwen_gguf_n_kv(const struct qwen_gguf *g);
 const struct qwen_gguf_kv *qwen_gguf_kv(const struct qwen_gguf *g, size_t i);
 const struct qwen_gguf_kv *qwen_gguf_find(const struct qwen_gguf *g,
@@ -91,7 +106,7 @@ int qwen_gguf_get_str(const struct qwen_gguf *g, const char *key,
 int qwen_gguf_next_str(const struct qwen_gguf_kv *kv, size_t *pos,
     struct qwen_str *out);
 
-/* Tensors, in file order, shard after shard. */
+/* Tensors, in file order, shard after shard; NULL where there is none. */
 size_t qwen_gguf_n_tensors(const struct qwen_gguf *g);
 const struct qwen_gguf_tensor *qwen_gguf_tensor(const struct qwen_gguf *g,
     size_t i);

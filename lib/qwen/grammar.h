@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/grammar.h - grammars and schemas that replies follow. */
+/*
+ * qwen/grammar.h - grammars and schemas that replies follow.
+ *
+ * Open a grammar; open the pieces of the vocabulary, and a trie of these; then
+ *	qwen_sampler_pieces(s, pieces);
+ *	qwen_sampler_constrain(s, qwen_grammar_constraint(g, trie));
+ * before qwen_sampler_begin.
+ */
 #ifndef QWEN_QWEN_GRAMMAR_H
 #define QWEN_QWEN_GRAMMAR_H
 
@@ -17,6 +24,7 @@ extern "C" {
 struct qwen_grammar;
 struct qwen_trie;	/* the tokens of a vocabulary, by their texts */
 
+/* Read n bytes of GBNF.  QWEN_EFORMAT says in which line what is wrong. */
 int qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_err *err);
 void qwen_grammar_close(struct qwen_grammar *g);
@@ -31,6 +39,7 @@ int qwen_grammar_open_schema(struct qwen_grammar **out, const char *text,
 int qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
     struct qwen_err *err);
 
+/* The tokens of a vocabulary by their texts, which are copied. */
 int qwen_trie_new(struct qwen_trie **out, const struct qwen_pieces *p,
     struct qwen_err *err);
 void qwen_trie_free(struct qwen_trie *t);

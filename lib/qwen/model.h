@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/model.h - a model that is ready to compute. */
+/*
+ * qwen/model.h - a model that is ready to compute.
+ *
+ * Open one for each file and share it: a model is read by any number of
+ * sessions (qwen/session.h), of which one at a time computes, on all of the
+ * model's threads.
+ */
 #ifndef QWEN_QWEN_MODEL_H
 #define QWEN_QWEN_MODEL_H
 
@@ -25,11 +31,21 @@ struct qwen_model_opts {
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
 };
 
-/* opts may be NULL.  Builds no vocabulary; weights stay in the mapping. */
+/*
+ * Open a GGUF file of an architecture that the library knows; opts may be NULL.
+ * Builds no vocabulary; weights stay in the mapping, which the processes that
+ * use a model share.  QWEN_EUNSUP names what is not known, QWEN_EFORMAT the
+ * tensor or key that is not as it must be.  Close it after its sessions.
+ */
 int qwen_model_open(struct qwen_model **out, const char *path,
     const struct qwen_model_opts *opts, struct qwen_err *err);
 void qwen_model_close(struct qwen_model *m);
 
+/*
+ * The file, open as long as the model is; general.architecture; ids, and so
+ * logits in a row; layers; the longest timeline; threads; the version of the
+ * arithmetic.
+ */
 const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
 const char *qwen_model_arch(const struct qwen_model *m);
 size_t qwen_model_n_vocab(const struct qwen_model *m);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/quant.h - the number formats of tensors. */
+/*
+ * qwen/quant.h - the number formats of tensors, and a check of all of a file.
+ *
+ * qwen_model_open does without: this is for tools that look into files.
+ */
 #ifndef QWEN_QWEN_QUANT_H
 #define QWEN_QWEN_QUANT_H
 
@@ -18,12 +22,6 @@ int qwen_quant_supported(uint32_t type);
  */
 int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
     size_t n, struct qwen_err *err);
-
-/*
- * Look for scales that are NaN or infinite (or, in float types, such values)
- * in n elements.  Returns the index of the first block that has one, or -1.
- */
-int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
 
 /*
  * Look at everything that open does not: BOOL values, the vocabulary, and all

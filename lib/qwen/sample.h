@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/sample.h - choosing tokens from logits. */
+/*
+ * qwen/sample.h - choosing tokens from logits.
+ *
+ * new; set, as often as wanted; begin; accept what was read; then sample and
+ * accept in turn.  Without options the best token is chosen each time.
+ */
 #ifndef QWEN_QWEN_SAMPLE_H
 #define QWEN_QWEN_SAMPLE_H
 

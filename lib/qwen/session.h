@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/session.h - timelines: what was read, and reading more. */
+/*
+ * qwen/session.h - timelines: what was read, and reading more.
+ *
+ * A program with one text at a time needs the first half of this header.
+ * Checkpoints are for going back in a text, caches for many texts at a time;
+ * qwen/work.h runs these by itself.
+ */
 #ifndef QWEN_QWEN_SESSION_H
 #define QWEN_QWEN_SESSION_H
 
@@ -15,10 +21,12 @@ extern "C" {
  */
 struct qwen_session;
 
+/* An empty timeline, with memory of its own that grows with it. */
 int qwen_session_new(struct qwen_session **out, struct qwen_model *m,
     struct qwen_err *err);
 void qwen_session_free(struct qwen_session *s);
 
+/* Its model, and the tokens; these live until the next call that changes it. */
 struct qwen_model *qwen_session_model(const struct qwen_session *s);
 size_t qwen_session_n_tokens(const struct qwen_session *s);
 const int32_t *qwen_session_tokens(const struct qwen_session *s);
@@ -77,7 +85,8 @@ int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
  * Checkpoints.  A KV cache can be cut at any position, a recurrent state
  * cannot: so the session keeps copies of it (f32, lossless) at some positions,
  * from which a cut replays the tokens between.  Models without recurrent state
- * keep the logits alone.
+ * keep the logits alone.  They are dropped as they age, so that their number
+ * grows with the logarithm of the length; named ones stay.
  */
 struct qwen_checkpoint {
 	uint64_t	 at;		/* tokens before it */
@@ -105,16 +114,6 @@ int qwen_session_keep(struct qwen_session *s, int named, struct qwen_err *err);
 void qwen_session_unkeep(struct qwen_session *s);
 
 /*
- * Drop checkpoints as they age.  The last two and the named ones stay; of the
- * others, from the last to the first, each is dropped whose two neighbours are
- * no more than max(every, d / 2) apart, where d is its distance from the end
- * and every that of the last evaluation that had one, or the model's default.
- * So their number grows with the logarithm of the length.  Done whenever a
- * checkpoint is added.
- */
-void qwen_session_thin(struct qwen_session *s);
-
-/*
  * The distance at which checkpoints take about as much room as the KV cache
  * between them, a power of two, 1024 at least; 0 if the model has no recurrent
  * state.
@@ -124,7 +123,7 @@ uint64_t qwen_model_checkpoint_every(const struct qwen_model *m);
 /*
  * Cut the timeline to the last position <= n from which it can go on: the end,
  * a checkpoint or 0, and for models without recurrent state n itself.  *at is
- * that position; what was behind it is gone, and the caller evaluates tokens
+ * that position; what came after it is gone, and the caller evaluates tokens
  * *at .. n - 1 (of the old timeline or a new one).  want_logits: of n itself
  * logits must be there, else the cut is before it, so that going on gives them.
  * QWEN_EFULL (a block that is shared has to be copied) changes nothing; after

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/state.h - sessions in streams and files. */
+/*
+ * qwen/state.h - sessions in streams and files.
+ *
+ * qwen_state_save and qwen_state_load_file are what a program needs to keep a
+ * timeline; the rest is for text that is chosen in several runs, for files that
+ * are parts, and for looking into them.
+ */
 #ifndef QWEN_QWEN_STATE_H
 #define QWEN_QWEN_STATE_H
 
@@ -24,7 +30,7 @@ struct qwen_generated {
 /*
  * A run: tokens that one command generates, however often it is interrupted.
  * A state that ends with its tokens can tell of it, so that it can be gone
- * on with; tokens behind it end that, and the run is forgotten when saved.
+ * on with; tokens after it end that, and the run is forgotten when saved.
  */
 struct qwen_run {
 	char		*options;	/* all that decides about its tokens and
@@ -63,7 +69,7 @@ void qwen_state_extra_fini(struct qwen_state_extra *x);
 int qwen_state_extra_sampler(struct qwen_state_extra *x,
     const struct qwen_sampler *s, struct qwen_err *err);
 
-/* Note that the n tokens from pos on, behind all noted so far, are generated. */
+/* Note that the n tokens from pos on, after all noted so far, are generated. */
 int qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
     uint64_t n, struct qwen_err *err);
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/store.h - a folder of states by the tokens that led to them. */
+/*
+ * qwen/store.h - a folder of states by the tokens that led to them.
+ *
+ * open, restore, evaluate what is missing, insert; or give it to qwen/work.h.
+ * The second half looks after the folder.
+ */
 #ifndef QWEN_QWEN_STORE_H
 #define QWEN_QWEN_STORE_H
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/stream.h - streams of tokens, logits and state. */
+/*
+ * qwen/stream.h - streams of tokens, logits and state.
+ *
+ * For programs that stand in a pipe with the tools: a reader gives records, a
+ * writer takes them.
+ */
 #ifndef QWEN_QWEN_STREAM_H
 #define QWEN_QWEN_STREAM_H
 
@@ -64,8 +69,7 @@ enum qwen_record_kind {
 	QWEN_REC_END,		/* end of a document */
 	QWEN_REC_LOGITS,	/* pos, logits, n; of the n best only: ids too */
 	QWEN_REC_READY,		/* path, n_tokens, fp; among tokens or logits */
-	QWEN_REC_STATE,		/* raw, n_raw; see
-				   lib/engine/state */
+	QWEN_REC_STATE,		/* raw, n_raw: see qwen-state(5) */
 	QWEN_REC_MARK,		/* path: its name; among tokens, a place to
 				   go back to */
 };

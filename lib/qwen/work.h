@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* qwen/work.h - many texts at the same time. */
+/*
+ * qwen/work.h - many texts at the same time.
+ *
+ * new; add jobs, also later; step until it returns 0.  Tokens come by callbacks.
+ */
 #ifndef QWEN_QWEN_WORK_H
 #define QWEN_QWEN_WORK_H
 

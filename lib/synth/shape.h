@@ -50,7 +50,7 @@ struct qwen_synth {
 	struct qwen_gguf_writer	*w;
 };
 
-/* Shape i as published, or NULL behind the last. */
+/* Shape i as published, or NULL after the last. */
 const struct qwen_synth_shape *qwen_synth_shape(size_t i);
 
 /* Add all tensors of p->s; sets p->failed if memory is short. */

@@ -22,12 +22,12 @@ double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
 struct qwen_synth_info {
 	const char	*name;		/* "Qwen3-8B-Q4_K_M" */
 	const char	*arch;
-	uint32_t	 n_layer, n_mtp;	/* blocks; MTP blocks behind them */
+	uint32_t	 n_layer, n_mtp;	/* blocks; MTP blocks after them */
 	uint32_t	 n_expert;	/* 0: none */
 	uint32_t	 n_vocab;
 };
 
-/* Shape 0, 1, ...; NULL behind the last. */
+/* Shape 0, 1, ...; NULL after the last. */
 const struct qwen_synth_info *qwen_synth_info(size_t shape);
 
 /* The one whose name begins with this, in any case. */

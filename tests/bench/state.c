@@ -17,7 +17,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 
 enum { ROUNDS = 9, KINDS = 6 };
 

@@ -70,6 +70,16 @@ if command -v python3 >/dev/null 2>&1; then
 else
 	skip "generate.py" "no python3"
 fi
+# -- the program of the page
+sed -n '/^\.Sh EXAMPLES/,/^\.Ed/p' "$TOP/man/libqwen.3" |
+    sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e/\\/g' >page.c
+$CC -std=c99 $warn $(pkg-config --cflags libqwen) page.c -o page \
+    $(pkg-config --libs libqwen)
+ok $? "the program of libqwen(3)"
+is "$(./page "$demo" $(printf %s "$text" | qtok -f text) | xargs)" \
+    "$(printf %s "$text" | qtok | qdecode -n 20 --temp 0.7 --seed 1 -f text |
+    xargs)" "draws what qdecode draws"
+
 refused 1 "no model" ./generate.static /nonexistent a 1
 refused 1 "no state" ./save_restore.static "$demo" /nonexistent 1
 

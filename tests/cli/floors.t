@@ -18,7 +18,7 @@ gguf base
 wire base gguf
 engine/quant base gguf
 engine/kernel base engine/quant
-engine/model base gguf engine/quant engine/kernel
+engine/model base gguf wire engine/quant engine/kernel
 engine/sample base wire engine/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
@@ -65,9 +65,13 @@ END {
 ok $? "calls go down, as the table has it"
 sed 's/^/# /' other >&2
 
-# -- the tools, and what they share, use what the headers show
-{ nm -P -g "$B/libsynth.a"; cat "$B/qwen.map.public" "$B/qwentext.map.public"; } |
-    awk '$2 != "U" { print $1 }' | sort -u >shown
+# -- the tools, and what they share, use what the headers show, and what grows
+{
+	nm -P -g "$B/libsynth.a"
+	cat "$B/qwen.map.public" "$B/qwentext.map.public"
+	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
+	    "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h"
+} | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner
 for t in "$TOP"/cmd/*.c "$TOP"/cmd/*/*.c "$TOP"/lib/cli/*.c; do

@@ -7,7 +7,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

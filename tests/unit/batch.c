@@ -11,7 +11,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../ref/tiny.h"
 #include "../tap.h"
 

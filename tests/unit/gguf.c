@@ -12,6 +12,7 @@
 #include "gguf/gguf.h"
 #include "qwen/quant.h"
 #include "../tap.h"
+#include "engine/quant/quant.h"
 #include "gguf/write.h"
 #include "synth/synth.h"
 

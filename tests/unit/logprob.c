@@ -9,7 +9,6 @@
 #include "engine/kernel/logprob.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "../tap.h"
 
 enum { MOST = 9001 };

@@ -14,7 +14,6 @@
 #include "gguf/gguf.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 #include "text/token/tok.h"
 
 struct bytes {

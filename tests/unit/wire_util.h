@@ -12,7 +12,6 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "qwentext.h"
 
 /* Bytes that grow. */
 struct bytes {

@@ -11,7 +11,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "gguf/gguf.h"
-#include "qwen/quant.h"
+#include "engine/quant/quant.h"
 
 #define TOKEN_MAX (64 * 1024)		/* bytes of one token */
 #define STEP_BYTES (4u << 20)		/* between two calls of progress */

@@ -141,4 +141,13 @@ struct qwen_settled {
 int qwen_session_settle(struct qwen_session *s, const struct qwen_settled *end,
     struct qwen_err *err);
 
+/*
+ * Drop checkpoints as they age.  The last two and the named ones stay; of the
+ * others, from the last to the first, each is dropped whose two neighbours are
+ * no more than max(every, d / 2) apart, where d is its distance from the end
+ * and every that of the last evaluation that had one, or the model's default.
+ * Done whenever a checkpoint is added.
+ */
+void qwen_session_thin(struct qwen_session *s);
+
 #endif

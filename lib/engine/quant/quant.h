@@ -76,4 +76,10 @@ void qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,
 /* Bytes of a row of n elements; 0 if n is not whole blocks or too large. */
 size_t qwen_quant_row_bytes(uint32_t type, uint64_t n);
 
+/*
+ * Look for scales that are NaN or infinite (or, in float types, such values)
+ * in n elements.  Returns the index of the first block that has one, or -1.
+ */
+int64_t qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n);
+
 #endif

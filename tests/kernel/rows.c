@@ -152,7 +152,7 @@ same_delta(const struct qwen_kernel *a, const struct qwen_kernel *b)
 	return 1;
 }
 
-/* What queries make of their keys: behind one another, for memcmp. */
+/* What queries make of their keys: one after another, for memcmp. */
 struct seen {
 	float	m[QUERIES], l[QUERIES], o[QUERIES][HEAD];
 };

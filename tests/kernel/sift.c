@@ -32,7 +32,7 @@ make_row(float *x, size_t n, int kind)
 	}
 }
 
-/* All that the passes make of one row; what lies behind it is left out. */
+/* All that the passes make of one row; what comes after it is left out. */
 struct made {
 	float		highest, range, max;
 	int		finite;

@@ -234,7 +234,7 @@ any_above(const float *x, float least)
 	return any;
 }
 
-/* Put it behind those that are not worse; of k, the last one goes. */
+/* Put it after those that are not worse; of k, the last one goes. */
 static size_t
 insert(struct qwen_sample_top *out, size_t n, size_t k, float x, int32_t id)
 {

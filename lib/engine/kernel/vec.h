@@ -141,7 +141,7 @@ v_sums16(int32_t *out, const int8_t *q)
 #if !defined(__AVX512F__) && !defined(__AVX2__)
 /*
  * Those of 16 whose bit is set, side by side; up to 16 are written, whatever the
- * mask, so to + 16 must not be behind what was read.
+ * mask, so to + 16 must not be after what was read.
  */
 VI void
 v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)

@@ -101,7 +101,7 @@ number_rows(struct qwen_batch *b)
 		p->first = b->n;
 		assert(p->n <= b->b->cap - b->n);
 		for (t = 0; t < p->n; t++)
-			b->b->share[b->n++] = (uint32_t)i;
+			b->b->owner[b->n++] = (uint32_t)i;
 	}
 	b->wanted = NULL;
 	b->n_wanted = b->n;

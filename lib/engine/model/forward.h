@@ -52,7 +52,7 @@ struct qwen_scratch {
 	unsigned char	*hq;		/* gate * up, a slot, likewise */
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
 	float		*part;		/* [cap_partial][head + 2] */
-	uint32_t	*share;		/* [cap] whose the row is */
+	uint32_t	*owner;		/* [cap] the share of a row */
 	uint32_t	*wanted;	/* [cap] rows that are read at the end */
 	float		**yrow;		/* [cap] where logits go */
 	float		*logits;	/* [QWEN_HEAD_ROWS][n_vocab], or NULL */
@@ -114,7 +114,7 @@ struct qwen_batch {
 static inline struct qwen_share *
 qwen_share_of(const struct qwen_batch *b, size_t t)
 {
-	return &b->share[b->b->share[t]];
+	return &b->share[b->b->owner[t]];
 }
 
 /* Is the result of row t read? */

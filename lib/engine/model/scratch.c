@@ -59,7 +59,7 @@ qwen_scratch_free(struct qwen_scratch *s)
 	free(s->hq);
 	free(s->tile);
 	free(s->part);
-	free(s->share);
+	free(s->owner);
 	free(s->wanted);
 	free(s->yrow);
 	free(s->logits);
@@ -102,7 +102,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
 	    take(&s->part, n_partial * (h->n_embd_head + 2),
 	    sizeof *s->part) < 0 ||
-	    take(&s->share, n, sizeof *s->share) < 0 ||
+	    take(&s->owner, n, sizeof *s->owner) < 0 ||
 	    take(&s->wanted, n, sizeof *s->wanted) < 0 ||
 	    take(&s->yrow, n, sizeof *s->yrow) < 0 ||
 	    (all && take(&s->logits, QWEN_HEAD_ROWS * h->n_vocab,

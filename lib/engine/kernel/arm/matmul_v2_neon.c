@@ -4,7 +4,6 @@
 #include "engine/kernel/matmul_v2.inc"
 
 const struct qwen_kernel qwen_matmul_v2_neon_kernels[] = {
-	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_NEON,
-	    .run.matmul = matmul_v2_any },
+	ENTRY_V2(QWEN_ANY_TYPE, any, QWEN_NEON),
 	{ 0 }
 };

@@ -485,51 +485,8 @@ dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
 
 #include "engine/kernel/matmul_any.inc"
 
-PI void
-tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
-    int nt)
-{
-	if (type == QT_Q6_K)
-		tile_q6_k(p, r, nr, t, nt);
-	else if (type == QT_Q8_0)
-		tile_q8_0(p, r, nr, t, nt);
-	else
-		tile_k4(type, p, r, nr, t, nt);
-}
-
-static void
-matmul_q4_k(const struct qwen_matmul *p)
-{
-	matmul(QT_Q4_K, p);
-}
-
-static void
-matmul_q5_k(const struct qwen_matmul *p)
-{
-	matmul(QT_Q5_K, p);
-}
-
-static void
-matmul_q6_k(const struct qwen_matmul *p)
-{
-	matmul(QT_Q6_K, p);
-}
-
-static void
-matmul_q8_0(const struct qwen_matmul *p)
-{
-	matmul(QT_Q8_0, p);
-}
-
 const struct qwen_kernel qwen_matmul_avx2_kernels[] = {
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q4_K, QWEN_AVX2,
-	    .run.matmul = matmul_q4_k },
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q5_K, QWEN_AVX2,
-	    .run.matmul = matmul_q5_k },
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q6_K, QWEN_AVX2,
-	    .run.matmul = matmul_q6_k },
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q8_0, QWEN_AVX2,
-	    .run.matmul = matmul_q8_0 },
+	ROW_KERNELS(QWEN_AVX2),
 	{ .op = QWEN_OP_MATMUL, .type = QWEN_ANY_TYPE, QWEN_AVX2,
 	    .run.matmul = matmul_any },
 	{ 0 }

@@ -33,34 +33,16 @@ fill_group(uint32_t type, const unsigned char *const *row,
 		unpack16(type, r + 16 * half, &p, 0, half);
 }
 
-/* A format: 2 * 16 rows of a whole group, and the product. */
-#define FORMAT(name, type)						\
-static void								\
-fill_##name(const unsigned char *const *row, struct panel_v2 *to)	\
-{									\
-	fill_group(type, row, to);					\
-}									\
-static void								\
-matmul_##name(const struct qwen_matmul *m)				\
-{									\
-	matmul_v2(m, fill_##name);					\
-}
-
-FORMAT(q4_k, QT_Q4_K)
-FORMAT(q5_k, QT_Q5_K)
-FORMAT(q6_k, QT_Q6_K)
-FORMAT(q8_0, QT_Q8_0)
+FORMAT_V2(q4_k, QT_Q4_K)
+FORMAT_V2(q5_k, QT_Q5_K)
+FORMAT_V2(q6_k, QT_Q6_K)
+FORMAT_V2(q8_0, QT_Q8_0)
 
 const struct qwen_kernel qwen_matmul_v2_avx512vnni_kernels[] = {
-	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_AVX512VNNI,
-	    .run.matmul = matmul_v2_any },
-	{ .op = QWEN_OP_MATMUL_V2, .type = QT_Q4_K, QWEN_AVX512VNNI,
-	    .run.matmul = matmul_q4_k },
-	{ .op = QWEN_OP_MATMUL_V2, .type = QT_Q5_K, QWEN_AVX512VNNI,
-	    .run.matmul = matmul_q5_k },
-	{ .op = QWEN_OP_MATMUL_V2, .type = QT_Q6_K, QWEN_AVX512VNNI,
-	    .run.matmul = matmul_q6_k },
-	{ .op = QWEN_OP_MATMUL_V2, .type = QT_Q8_0, QWEN_AVX512VNNI,
-	    .run.matmul = matmul_q8_0 },
+	ENTRY_V2(QWEN_ANY_TYPE, any, QWEN_AVX512VNNI),
+	ENTRY_V2(QT_Q4_K, q4_k, QWEN_AVX512VNNI),
+	ENTRY_V2(QT_Q5_K, q5_k, QWEN_AVX512VNNI),
+	ENTRY_V2(QT_Q6_K, q6_k, QWEN_AVX512VNNI),
+	ENTRY_V2(QT_Q8_0, q8_0, QWEN_AVX512VNNI),
 	{ 0 }
 };

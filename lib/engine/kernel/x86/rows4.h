@@ -4,7 +4,8 @@
  * to four tokens at a time: what AVX2 and AVX-512 share.
  *
  * Sums of integers are exact, so their order is free; the float step of a block
- * is that of the scalar definition.
+ * is that of the scalar definition.  The including file defines tile_k4(),
+ * block_sums() and block_floats(), and takes ROW_KERNELS(its set).
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
@@ -108,33 +109,11 @@ store_rows(const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 	memcpy(p->y[t] + r, out, nr * sizeof *out);
 }
 
+/* ---- Q4_K and Q5_K: each set has its own way */
+
 /* nr rows from r (the last is repeated to make four), nt tokens from t. */
-PI void tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
+PI void tile_k4(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
     size_t t, int nt);
-
-/* All rows of a format, which is a constant where it is called. */
-PI void
-matmul(uint32_t type, const struct qwen_matmul *p)
-{
-	size_t r, t, nr;
-
-	for (r = p->r0; r < p->r1; r += nr) {
-		nr = p->r1 - r < 4 ? p->r1 - r : 4;
-		for (t = 0; t + 4 <= p->n_tok; t += 4)
-			tile(type, p, r, nr, t, 4);
-		switch (p->n_tok - t) {
-		case 3:
-			tile(type, p, r, nr, t, 3);
-			break;
-		case 2:
-			tile(type, p, r, nr, t, 2);
-			break;
-		case 1:
-			tile(type, p, r, nr, t, 1);
-			break;
-		}
-	}
-}
 
 /* ---- Q6_K: 256 weights under one d, scales of 16 */
 
@@ -212,5 +191,65 @@ tile_q8_0(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
 	for (j = 0; j < nt; j++)
 		store_rows(p, r, nr, t + (size_t)j, acc[j]);
 }
+
+/* ---- all of them */
+
+PI void
+tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
+    int nt)
+{
+	if (type == QT_Q6_K)
+		tile_q6_k(p, r, nr, t, nt);
+	else if (type == QT_Q8_0)
+		tile_q8_0(p, r, nr, t, nt);
+	else
+		tile_k4(type, p, r, nr, t, nt);
+}
+
+/* All rows of a format, which is a constant where it is called. */
+PI void
+matmul(uint32_t type, const struct qwen_matmul *p)
+{
+	size_t r, t, nr;
+
+	for (r = p->r0; r < p->r1; r += nr) {
+		nr = p->r1 - r < 4 ? p->r1 - r : 4;
+		for (t = 0; t + 4 <= p->n_tok; t += 4)
+			tile(type, p, r, nr, t, 4);
+		switch (p->n_tok - t) {
+		case 3:
+			tile(type, p, r, nr, t, 3);
+			break;
+		case 2:
+			tile(type, p, r, nr, t, 2);
+			break;
+		case 1:
+			tile(type, p, r, nr, t, 1);
+			break;
+		}
+	}
+}
+
+#define ROWS(name, type)						\
+static void								\
+matmul_##name(const struct qwen_matmul *p)				\
+{									\
+	matmul(type, p);						\
+}
+
+ROWS(q4_k, QT_Q4_K)
+ROWS(q5_k, QT_Q5_K)
+ROWS(q6_k, QT_Q6_K)
+ROWS(q8_0, QT_Q8_0)
+
+#define ROW_KERNELS(...)						\
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q4_K, __VA_ARGS__,		\
+	    .run.matmul = matmul_q4_k },				\
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q5_K, __VA_ARGS__,		\
+	    .run.matmul = matmul_q5_k },				\
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q6_K, __VA_ARGS__,		\
+	    .run.matmul = matmul_q6_k },				\
+	{ .op = QWEN_OP_MATMUL, .type = QT_Q8_0, __VA_ARGS__,		\
+	    .run.matmul = matmul_q8_0 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_neon.c - attention, the delta rule, products of floats and small functions, NEON. */
+/* vec_neon.c - all that is written in terms of vec.h, NEON. */
 #define VEC_NEON
 #include "engine/kernel/vec_ops.inc"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_scalar.c - attention, the delta rule, products of floats and small functions, plain C. */
+/* vec_scalar.c - all that is written in terms of vec.h, plain C. */
 #include "engine/kernel/vec_ops.inc"
 
 const struct qwen_kernel qwen_vec_scalar_kernels[] = {

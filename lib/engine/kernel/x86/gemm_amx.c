@@ -41,8 +41,8 @@ times_sums(const __m512i *pair, const struct qwen_q8 *x)
 }
 
 /*
- * Sums s[32-block][token][row] of one half, n tokens, into acc[token]; a are the
- * sub-scales as pack_fold() left them.
+ * Sums s[32-block][token][row] of one half, n tokens, into acc[token]; a are
+ * the sub-scales as pack_fold() left them.
  */
 PI void
 fold_k4(int offset, const struct panel *p, size_t g, int half,
@@ -165,7 +165,8 @@ configure_fold(struct amx_config *c, size_t rows)
 
 PI void
 multiply_fold(uint32_t type, const struct panel *p, const struct tokens *to,
-    size_t tile, size_t g, const struct qwen_q8 *const *x, size_t n, __m512 (*acc)[2])
+    size_t tile, size_t g, const struct qwen_q8 *const *x, size_t n,
+    __m512 (*acc)[2])
 {
 	int32_t s[2][8][TILE_TOKENS][16] __attribute__((aligned(64)));
 	const int8_t *q = to->q[tile][g][0];
@@ -275,8 +276,8 @@ configure_planes(struct amx_config *c, size_t rows)
 } while (0)
 
 PI void
-multiply_planes(const struct panel *p, const struct tokens *to, size_t tile, size_t g,
-    const struct qwen_q8 *const *x, size_t n, __m512 (*acc)[2])
+multiply_planes(const struct panel *p, const struct tokens *to, size_t tile,
+    size_t g, const struct qwen_q8 *const *x, size_t n, __m512 (*acc)[2])
 {
 	int32_t s[2][3][TILE_TOKENS][16] __attribute__((aligned(64)));
 	size_t t, k;

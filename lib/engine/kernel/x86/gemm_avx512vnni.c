@@ -220,8 +220,8 @@ tables_q6_k(struct panel *p, size_t ng)
 
 /* Weights are 0 .. 63 in the panel: sums start at what comes off. */
 PI void
-fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    int many, __m512 (*acc)[2], struct ahead *ahead)
+fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int n, int many, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512i sum[MAX_TILE][2];
 	int j, t, h, k;
@@ -289,8 +289,8 @@ add_to_part(__m512 *part, const __m512i *v, const struct panel *p, size_t g,
 
 	UNROLL
 	for (h = 0; h < 2; h++) {
-		__m512 d = many ? _mm512_load_ps((const void *)by_a(p, 2, g, (size_t)j,
-		    a, h)) :
+		__m512 d = many ? _mm512_load_ps((const void *)by_a(p, 2, g,
+		    (size_t)j, a, h)) :
 		    _mm512_load_ps(p->d[g][j] + 16 * h);
 
 		part[h] = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(many ? v[h] :
@@ -301,8 +301,8 @@ add_to_part(__m512 *part, const __m512i *v, const struct panel *p, size_t g,
 
 /* Weights are 128 too large in the panel: sums start at what comes off. */
 PI void
-fold_q8_0(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
-    int many, __m512 (*acc)[2], struct ahead *ahead)
+fold_q8_0(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int n, int many, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512 part[MAX_TILE][2];
 	int j, t;

@@ -144,8 +144,8 @@ pack(const struct qwen_matmul *m, const struct amx_format *f,
 /* n tokens from t: one tile of them over the groups of a panel. */
 PI void
 panel_tile(uint32_t type, const struct qwen_matmul *m,
-    const struct panel *p, const struct tokens *to, const struct place *at, size_t tile,
-    struct ahead *ahead)
+    const struct panel *p, const struct tokens *to, const struct place *at,
+    size_t tile, struct ahead *ahead)
 {
 	const struct qwen_q8 *x[TILE_TOKENS];
 	__m512 acc[TILE_TOKENS][2];

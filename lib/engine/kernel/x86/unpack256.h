@@ -3,9 +3,9 @@
  * unpack256.h - 8 rows of a group of 256 weights, turned so that they lie in
  * the 8 lanes: what panels of 16 rows are made with.
  *
- * The including file has defined struct panel, with scale and min (pairs of int16), d
- * and dmin, indexed by group; weights go to it through store_quad(), which that
- * file defines, with the format as a constant.
+ * The including file has defined struct panel, with scale and min (pairs of
+ * int16), d and dmin, indexed by group; weights go to it through store_quad(),
+ * which that file defines, with the format as a constant.
  */
 #ifndef QWEN_KERNEL_UNPACK256_H
 #define QWEN_KERNEL_UNPACK256_H
@@ -137,7 +137,8 @@ unpack_scales_k4(const unsigned char *const *p, struct panel *to, size_t g,
 }
 
 PI void
-unpack8_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack8_q4_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15);
 	__m256i v[4];
@@ -171,7 +172,8 @@ with_bit(__m256i nibbles, __m256i h, int bit)
 }
 
 PI void
-unpack8_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack8_q5_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15);
 	__m256i v[4], h[4];
@@ -230,7 +232,8 @@ unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
 }
 
 PI void
-unpack8_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack8_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m256i m4 = _mm256_set1_epi8(15), m2 = _mm256_set1_epi8(0x30);
 	__m256i a[4], b[4], h[4];
@@ -263,7 +266,8 @@ unpack8_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half
 /* ---- Q8_0 */
 
 PI void
-unpack8_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack8_q8_0(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	__m256i v[4];
 	size_t j, k;

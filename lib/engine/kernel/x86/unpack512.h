@@ -147,7 +147,8 @@ unpack_scales_k4(uint32_t type, const unsigned char *const *p, struct panel *to,
 }
 
 PI void
-unpack16_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack16_q4_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
 	const unsigned char *q[16];
@@ -181,7 +182,8 @@ with_bit(__m512i nibbles, __m512i h, unsigned bit)
 }
 
 PI void
-unpack16_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack16_q5_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
 	const unsigned char *q[16];
@@ -233,7 +235,8 @@ unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
 }
 
 PI void
-unpack16_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack16_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const __m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(0x30);
 	const unsigned char *q[16];
@@ -271,7 +274,8 @@ unpack16_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int hal
 /* ---- Q8_0 */
 
 PI void
-unpack16_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
+unpack16_q8_0(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
 {
 	const unsigned char *q[16];
 	__m512i v[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_avx2.c - attention, the delta rule, products of floats and small functions, AVX2. */
+/* vec_avx2.c - all that is written in terms of vec.h, AVX2. */
 #include "engine/kernel/vec_ops.inc"
 
 const struct qwen_kernel qwen_vec_avx2_kernels[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* vec_avx512vnni.c - attention, the delta rule, products of floats and small functions, AVX-512. */
+/* vec_avx512vnni.c - all that is written in terms of vec.h, AVX-512. */
 #include "engine/kernel/vec_ops.inc"
 
 const struct qwen_kernel qwen_vec_avx512vnni_kernels[] = {

@@ -10,8 +10,8 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/batch.h"
 #include "cli/cli.h"
+#include "qbatch/qbatch.h"
 
 enum { DEFAULT_SEQUENCES = 32 };
 
@@ -32,10 +32,10 @@ static struct {
 } opt = { .n_sequences = DEFAULT_SEQUENCES };
 
 struct run {
-	struct cli_run_batch	 batch;
+	struct qbatch_run	 batch;
 	struct qwen_sampler	*sampler;
 	struct cli_grammar	 grammar;
-	struct cli_grammars	 grammars;
+	struct qwen_grammars	 grammars;
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
@@ -43,7 +43,8 @@ struct run {
 	struct qwen_cache	*cache;
 	struct qwen_store	*store;
 	struct qwen_header	 header;	/* has the endings */
-	int32_t			*masked;
+	struct qwen_sampler	*base;		/* what requests begin with */
+	struct qwen_str		*stop;
 };
 
 static struct run run;
@@ -63,7 +64,7 @@ slurm(const char *name, int64_t min)
 
 /* The place of this task among those of its array. */
 static void
-parse_slurm(struct cli_run_batch *b)
+parse_slurm(struct qbatch_run *b)
 {
 	uint64_t id = slurm("SLURM_ARRAY_TASK_ID", 0);
 	uint64_t min = slurm("SLURM_ARRAY_TASK_MIN", 0);
@@ -82,7 +83,7 @@ parse_slurm(struct cli_run_batch *b)
 static void
 parse_shard(const struct cli_opt *o, const char *s)
 {
-	struct cli_run_batch *b = o->to;
+	struct qbatch_run *b = o->to;
 	const char *slash = strchr(s, '/');
 	char first[32];
 
@@ -102,7 +103,7 @@ parse_shard(const struct cli_opt *o, const char *s)
 static void
 parse_goals(const struct cli_opt *o, const char *s)
 {
-	cli_goals_parse(o->to, s);
+	qbatch_goals_parse(o->to, s);
 }
 
 static const struct cli_opt options[] = {
@@ -120,10 +121,10 @@ static const struct cli_opt options[] = {
 	    "put the results of all parts together, in order"),
 
 	CLI_GROUP("what is generated:"),
-	CLI_INT('n', "count", "count", &run.batch.b.max, 1, INT64_MAX,
+	CLI_INT('n', "count", "count", &run.batch.service.max, 1, INT64_MAX,
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&opt.template),
-	CLI_OPT_SPECIAL(&run.batch.b.encode),
+	CLI_OPT_SPECIAL(&run.batch.service.encode),
 	CLI_OPT_GRAMMAR(&run.grammar),
 	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
 	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
@@ -179,7 +180,7 @@ check_options(void)
 static void
 parse(int argc, char *argv[], struct run *r)
 {
-	r->batch.b.max = SIZE_MAX;
+	r->batch.service.max = SIZE_MAX;
 	r->batch.n_shards = 1;
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
@@ -211,15 +212,58 @@ open_template(struct run *r)
 	    qwen_model_gguf(r->model), &err) < 0) {
 		if (err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &err);
-		r->batch.b.no_template = err.msg;
+		r->batch.service.no_template = err.msg;
 	}
-	r->batch.b.template = r->template;
+	r->batch.service.template = r->template;
+}
+
+/*
+ * What all requests begin with.  Where an answer is to stop the text tells, so
+ * the sampler need not look for it.
+ */
+static void
+open_sampler(struct run *r, const struct qwen_gguf *g)
+{
+	struct qwen_service *s = &r->batch.service;
+	struct qwen_grammars *all = &r->grammars;
+	struct qwen_err err;
+	const char *text;
+	size_t n;
+
+	for (n = 0; qwen_sampler_text(r->sampler, "stop", n) != NULL; n++)
+		;
+	if ((r->stop = calloc(n + 1, sizeof *r->stop)) == NULL)
+		die("out of memory");
+	for (n = 0; (text = qwen_sampler_text(r->sampler, "stop",
+	    n)) != NULL; n++)
+		r->stop[n] = (struct qwen_str){ text, strlen(text) };
+	s->stop = r->stop;
+	s->n_stop = n;
+	s->min = (size_t)qwen_sampler_number(r->sampler, "min-tokens");
+	s->grammars = all;
+	if (qwen_sampler_copy(&r->base, r->sampler, &err) < 0 ||
+	    qwen_sampler_eog(r->base, r->header.eog, r->header.n_eog,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
+	qwen_sampler_reset(r->base, "stop");
+	if (opt.mask_unused)
+		cli_mask_unused(r->base, g);
+	all->gguf = g;
+	all->pieces = r->pieces = cli_sampling_pieces(r->base, g);
+	if (r->grammar.grammar != NULL) {
+		if (qwen_grammars_prepare(all, &err) < 0)
+			cli_die_err(qwen_gguf_path(g, 0), &err);
+		qwen_sampler_constrain(r->base, qwen_grammar_constraint(
+		    r->grammar.grammar, all->trie));
+	}
+	r->batch.sampler = r->base;
 }
 
 static void
 open_model(struct run *r)
 {
-	struct cli_run_batch *b = &r->batch;
+	struct qbatch_run *b = &r->batch;
+	struct qwen_service *s = &b->service;
 	const struct qwen_gguf *g;
 	struct qwen_err err;
 
@@ -228,21 +272,14 @@ open_model(struct run *r)
 	g = qwen_model_gguf(r->model);
 	cli_header(&r->header, QWEN_STREAM_LOGITS, r->model);
 	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) < 0 || qwen_tok_decoder_new(&b->spell, r->tok,
+	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (opt.mask_unused)
-		b->b.masked = r->masked = cli_unused(g, &b->b.n_masked);
+	s->tok = r->tok;
+	s->n_vocab = qwen_model_n_vocab(r->model);
+	s->model = base_name(qwen_gguf_path(g, 0));
 	open_template(r);
-	b->b.pieces = r->pieces = cli_sampling_pieces(r->sampler, g);
-	cli_grammars_open(&r->grammars, g, r->pieces, r->grammar.grammar);
-	b->b.grammars = &r->grammars;
-	b->b.eog = r->header.eog;
-	b->b.n_eog = r->header.n_eog;
-	b->b.tok = r->tok;
-	b->b.sampler = r->sampler;
-	b->b.n_vocab = qwen_model_n_vocab(r->model);
-	b->b.model = base_name(qwen_gguf_path(g, 0));
+	open_sampler(r, g);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
 }
@@ -269,7 +306,7 @@ open_work(struct run *r)
 
 /* How many items there are to do, for the progress line; 0: nobody knows. */
 static uint64_t
-count_items(const struct cli_run_batch *b)
+count_items(const struct qbatch_run *b)
 {
 	uint64_t n, done = b->out.done.n;
 
@@ -283,7 +320,7 @@ count_items(const struct cli_run_batch *b)
 static void
 open_files(struct run *r)
 {
-	struct cli_run_batch *b = &r->batch;
+	struct qbatch_run *b = &r->batch;
 	struct stat st;
 
 	b->in.name = opt.input != NULL ? opt.input : "stdin";
@@ -292,15 +329,15 @@ open_files(struct run *r)
 	if (b->in.fd == -1 || fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
-	b->seed = cli_sampler_seed(r->sampler);
-	cli_results_open(&b->out, opt.output, opt.resume);
+	b->seed = qwen_sampler_seed(r->sampler);
+	qbatch_results_open(&b->out, opt.output, opt.resume);
 }
 
 /* -v: what came of it. */
 static void
 tell(const struct run *r, const struct qwen_work_stats *st)
 {
-	const struct cli_run_batch *b = &r->batch;
+	const struct qbatch_run *b = &r->batch;
 	double s = b->report.end - b->report.start;
 
 	if (!cli_verbose)
@@ -325,17 +362,17 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 static void
 finish(struct run *r)
 {
-	struct cli_run_batch *b = &r->batch;
+	struct qbatch_run *b = &r->batch;
 	struct qwen_work_stats st;
 	uint64_t failed = b->n_failed + b->out.n_errors;
 
 	qwen_work_stats(b->work, &st);
 	cli_progress_end();
-	cli_results_close(&b->out);
+	qbatch_results_close(&b->out);
 	if (opt.report != NULL)
-		cli_report_write(&b->report, &st, opt.report, 0);
+		qbatch_report_write(&b->report, &st, opt.report, 0);
 	if (opt.report_json != NULL)
-		cli_report_write(&b->report, &st, opt.report_json, 1);
+		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	tell(r, &st);
 	if (b->n_failed > 0)
 		cli_warn("%llu of %llu items failed; the first, line %llu: %s",
@@ -351,17 +388,18 @@ static void
 free_all(struct run *r)
 {
 	qwen_work_free(r->batch.work);
-	cli_batch_fini(&r->batch);
+	qbatch_fini(&r->batch);
 	qwen_store_close(r->store);
 	qwen_cache_free(r->cache);
-	qwen_tok_decoder_free(r->batch.spell);
+	qwen_tok_decoder_free(r->batch.service.spell);
 	qwen_template_close(r->template);
-	cli_grammars_fini(&r->grammars);
+	qwen_grammars_fini(&r->grammars);
 	cli_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	qwen_tok_close(r->tok);
 	qwen_sampler_free(r->sampler);
-	free(r->masked);
+	qwen_sampler_free(r->base);
+	free(r->stop);
 	qwen_model_close(r->model);
 }
 
@@ -372,7 +410,7 @@ main(int argc, char *argv[])
 
 	parse(argc, argv, &run);
 	if (opt.merge) {
-		cli_merge(opt.files, opt.n_files, opt.output);
+		qbatch_merge(opt.files, opt.n_files, opt.output);
 		qwen_sampler_free(run.sampler);
 		return cli_finish();
 	}
@@ -381,7 +419,7 @@ main(int argc, char *argv[])
 	open_files(&run);
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));
-	cli_batch_run(&run.batch);
+	qbatch_answer_all(&run.batch);
 	finish(&run);
 	status = cli_finish();
 	free_all(&run);

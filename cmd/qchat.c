@@ -17,6 +17,7 @@
 #endif
 
 #include "cli/cli.h"
+#include "text/request/request.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include <yyjson.h>
@@ -51,7 +52,7 @@ struct chat {
 	struct qwen_session	*session;
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
-	struct cli_cut		*cut;		/* answers end there */
+	struct qwen_cut		*cut;		/* answers end there */
 	struct qwen_header	 header;	/* has the endings */
 	yyjson_mut_doc		*doc;
 	yyjson_mut_val		*root, *messages;
@@ -317,7 +318,9 @@ generate(struct chat *c, struct qwen_reply *r)
 		stopped = qwen_sampler_stopped(c->sampler);
 		if (qwen_tok_decoder_put(d, id, &s, &err) < 0)
 			cli_die_err(NULL, &err);
-		feed(r, cli_cut_feed(c->cut, &s, stopped, &cut));
+		if (qwen_cut_feed(c->cut, &s, stopped, &cut, &err) < 0)
+			cli_die_err(NULL, &err);
+		feed(r, s);
 		if (stopped)
 			break;
 		if (qwen_session_n_tokens(c->session) ==
@@ -329,9 +332,12 @@ generate(struct chat *c, struct qwen_reply *r)
 			cli_die_eval(c->session, &err);
 	}
 	qwen_tok_decoder_finish(d, &s);
-	if (!cut)
-		feed(r, cli_cut_feed(c->cut, &s, 0, &stopped));
-	s = cli_cut_end(c->cut);
+	if (!cut) {
+		if (qwen_cut_feed(c->cut, &s, 0, &stopped, &err) < 0)
+			cli_die_err(NULL, &err);
+		feed(r, s);
+	}
+	s = qwen_cut_end(c->cut);
 	if (!cut)
 		feed(r, s);
 	if (qwen_reply_finish(r, &err) < 0)
@@ -817,10 +823,13 @@ open_all(struct chat *c)
 	if (qwen_sampler_eog(c->sampler, c->header.eog, c->header.n_eog,
 	    &err) < 0)
 		cli_die_err(NULL, &err);
-	c->cut = cli_cut_new();
+	if (qwen_cut_new(&c->cut, &err) < 0)
+		cli_die_err(NULL, &err);
 	for (i = 0; (text = qwen_sampler_text(c->sampler, "stop", i)) != NULL;
-	    i++)
-		cli_cut_add(c->cut, text);
+	    i++) {
+		if (qwen_cut_add(c->cut, text, strlen(text), &err) < 0)
+			cli_die_err(NULL, &err);
+	}
 }
 
 int
@@ -841,7 +850,7 @@ main(int argc, char *argv[])
 	qwen_session_free(c->session);
 	qwen_sampler_free(c->sampler);
 	qwen_pieces_close(c->pieces);
-	cli_cut_free(c->cut);
+	qwen_cut_free(c->cut);
 	qwen_template_close(c->template);
 	qwen_tok_close(c->tok);
 	qwen_model_close(c->model);

@@ -8,9 +8,9 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/batch.h"
+#include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/score.h"
+#include "qscore/qscore.h"
 
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
 
@@ -27,7 +27,7 @@ static struct {
 } opt = { .n_sequences = DEFAULT_SEQUENCES };
 
 struct run {
-	struct cli_score	 score;
+	struct qscore_run	 score;
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_cache	*cache;
@@ -48,8 +48,8 @@ static const struct cli_opt options[] = {
 	    "lines of JSON, a request each; results likewise"),
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "files are streams of tokens, as qtok writes them"),
-	CLI_OPT_SPECIAL(&run.score.encode),
-	CLI_FLAG(0, "bos", &run.score.bos,
+	CLI_OPT_SPECIAL(&run.score.how.encode),
+	CLI_FLAG(0, "bos", &run.score.how.bos,
 	    "put the token that texts begin with in front of each"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
 	    "windows of so many tokens"),
@@ -84,7 +84,7 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(const struct cli_score *r)
+check_options(const struct qscore_run *r)
 {
 	int i, stdin_used = opt.n_files == 0;
 
@@ -133,7 +133,7 @@ first_token(const struct qwen_gguf *g, size_t n_vocab)
 }
 
 static void
-set_context(struct cli_score *r, size_t n_ctx)
+set_context(struct qscore_run *r, size_t n_ctx)
 {
 	if (opt.context > n_ctx)
 		cli_usage("--context: %zu is more than the model's %zu",
@@ -149,7 +149,7 @@ set_context(struct cli_score *r, size_t n_ctx)
 static void
 open_model(struct run *r)
 {
-	struct cli_score *s = &r->score;
+	struct qscore_run *s = &r->score;
 	const struct qwen_gguf *g;
 	struct qwen_err err;
 
@@ -160,12 +160,12 @@ open_model(struct run *r)
 	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
-	s->tok = r->tok;
-	s->n_vocab = qwen_model_n_vocab(r->model);
-	if (s->n_top > s->n_vocab)
-		s->n_top = s->n_vocab;
-	s->first = first_token(g, s->n_vocab);
-	if (s->bos && s->first < 0)
+	s->how.tok = r->tok;
+	s->how.n_vocab = qwen_model_n_vocab(r->model);
+	if (s->n_top > s->how.n_vocab)
+		s->n_top = s->how.n_vocab;
+	s->how.first = first_token(g, s->how.n_vocab);
+	if (s->how.bos && s->how.first < 0)
 		die("%s: names no token that texts begin with; not --bos",
 		    qwen_gguf_path(g, 0));
 	set_context(s, qwen_model_n_ctx(r->model));
@@ -192,15 +192,13 @@ open_work(struct run *r)
 static void
 open_output(struct run *r)
 {
-	struct cli_results *out = &r->score.out;
-
-	out->fd = STDOUT_FILENO;
-	out->name = "stdout";
+	r->score.fd = STDOUT_FILENO;
+	r->score.name = "stdout";
 	if (opt.output == NULL)
 		return;
 	r->output = cli_output_open(opt.output);
-	out->fd = cli_output_fd(r->output);
-	out->name = opt.output;
+	r->score.fd = cli_output_fd(r->output);
+	r->score.name = opt.output;
 }
 
 /* A descriptor; -1, and errno, if there is none. */
@@ -215,37 +213,16 @@ open_input(const char *path, const char **name)
 
 /* -------------------------------------------------------------------- texts */
 
-struct tokens {
-	int32_t	*id;
-	size_t	 n, cap;
-};
-
-static void
-append(struct tokens *t, const struct qwen_record *rec)
-{
-	int32_t *more;
-
-	if (rec->n == 0)
-		return;
-	if (rec->n > t->cap - t->n) {
-		t->cap = 2 * (t->n + rec->n);
-		if ((more = realloc(t->id, t->cap * sizeof *more)) == NULL)
-			die("out of memory");
-		t->id = more;
-	}
-	memcpy(t->id + t->n, rec->ids, rec->n * sizeof *t->id);
-	t->n += rec->n;
-}
-
 /* A stream of tokens, all of it one text. */
 static int
-read_tokens(const struct run *r, int fd, struct tokens *t,
+read_tokens(const struct run *r, int fd, struct qwen_ids *t,
     struct qwen_err *err)
 {
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS };
 	struct qwen_header self;
 	struct qwen_reader *in;
 	struct qwen_record rec;
+	size_t cap = 0;
 	int got;
 
 	cli_header(&self, QWEN_STREAM_TOKENS, r->model);
@@ -253,20 +230,24 @@ read_tokens(const struct run *r, int fd, struct tokens *t,
 	if (qwen_reader_open(&in, fd, &o, err) < 0)
 		return -1;
 	while ((got = qwen_reader_next(in, &rec, err)) > 0) {
-		if (rec.kind == QWEN_REC_TOKENS)
-			append(t, &rec);
+		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
+			continue;
+		if (qwen_grow(&t->id, &cap, t->n + rec.n, sizeof *t->id) < 0)
+			die("out of memory");
+		memcpy(t->id + t->n, rec.ids, rec.n * sizeof *t->id);
+		t->n += rec.n;
 	}
 	qwen_reader_close(in);
 	return got;
 }
 
 static int
-read_text(const struct run *r, int fd, const char *name, struct tokens *t,
+read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
     struct qwen_err *err)
 {
 	size_t len;
 	char *text = cli_read_fd(fd, name, &len);
-	int rc = qwen_tok_encode(r->tok, text, len, r->score.encode, &t->id,
+	int rc = qwen_tok_encode(r->tok, text, len, r->score.how.encode, &t->id,
 	    &t->n, err);
 
 	free(text);
@@ -276,7 +257,7 @@ read_text(const struct run *r, int fd, const char *name, struct tokens *t,
 /* The tokens of a file: 0, or -1 after a warning. */
 static int
 read_file(const struct run *r, const char *path, const char **name,
-    struct tokens *t)
+    struct qwen_ids *t)
 {
 	struct qwen_err err;
 	int fd = open_input(path, name), rc;
@@ -299,26 +280,29 @@ read_file(const struct run *r, const char *path, const char **name,
 }
 
 static int
-next_file(void *arg, struct cli_scored **out)
+next_file(void *arg, struct qscore_text **out)
 {
 	struct run *r = arg;
-	struct cli_scored *q = NULL;
-	struct tokens t = { 0 };
+	struct qscore_text *x = NULL;
+	struct qwen_ids ids = { 0 };
+	struct qwen_err err;
 	const char *name;
 
 	if (r->file >= (opt.n_files > 0 ? opt.n_files : 1))
 		return 0;
 	if (read_file(r, opt.n_files > 0 ? opt.files[r->file] : NULL, &name,
-	    &t) == 0) {
-		q = cli_scored_new();
-		q->name = name;
-		cli_scored_text(&r->score, q, t.id, t.n);
-		if (q->n < 2)
-			cli_scored_fail(q, "invalid_request",
+	    &ids) == 0) {
+		x = qscore_text_new();
+		x->name = name;
+		if (qwen_score_request_text(&x->q, &r->score.how, &ids,
+		    &err) < 0)
+			cli_die_err(NULL, &err);
+		if (x->q.text.n < 2)
+			qwen_refuse(&x->q.no, "invalid_request",
 			    "fewer than two tokens: there is nothing to score");
 	}
 	r->file++;
-	*out = q;
+	*out = x;
 	return 1;
 }
 
@@ -330,15 +314,22 @@ file_waits(void *arg)
 }
 
 static int
-next_request(void *arg, struct cli_scored **out)
+next_request(void *arg, struct qscore_text **out)
 {
 	struct run *r = arg;
+	struct qwen_err err;
 	struct cli_line line;
 
+	*out = NULL;
 	if (!cli_lines_next(&r->lines, &line))
 		return 0;
-	*out = cli_line_is_blank(&line) ? NULL :
-	    cli_scored_parse(&r->score, &line, r->lines.line);
+	if (cli_line_is_blank(&line))
+		return 1;
+	*out = qscore_text_new();
+	(*out)->line = r->lines.line;
+	if (qwen_score_request_parse(&(*out)->q, &r->score.how, line.s, line.n,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
 	return 1;
 }
 
@@ -382,31 +373,31 @@ count_texts(const struct run *r)
 static void
 write_head(struct run *r)
 {
-	struct cli_text t = { 0 };
+	struct qwen_text t = { 0 };
 
 	if (opt.requests || r->score.json || r->score.each)
 		return;
-	cli_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n", "tokens",
+	qwen_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n", "tokens",
 	    "scored", "nats/token", "perplexity", "+-", "bits/byte", "file");
-	cli_results_write(&r->score.out, &t);
-	cli_text_fini(&t);
+	cli_write_all(r->score.fd, r->score.name, &t);
+	qwen_text_fini(&t);
 }
 
 static void
 write_total(struct run *r)
 {
-	struct cli_text t = { 0 };
+	struct qwen_text t = { 0 };
 
 	if (opt.requests || r->score.json || r->score.each ||
 	    opt.n_files < 2 || r->score.total.n == 0)
 		return;
-	cli_score_line(&r->score, "total", &r->score.total, &t);
-	cli_results_write(&r->score.out, &t);
-	cli_text_fini(&t);
+	qscore_line(&r->score, "total", &r->score.total, &t);
+	cli_write_all(r->score.fd, r->score.name, &t);
+	qwen_text_fini(&t);
 }
 
 static void
-tell_failed(const struct cli_score *s)
+tell_failed(const struct qscore_run *s)
 {
 	if (opt.requests && s->n_failed > 0)
 		warn("%llu of %llu items failed; the first, line %llu: %s",
@@ -450,7 +441,7 @@ main(int argc, char *argv[])
 	start = cli_now();
 	cli_progress_start("texts", count_texts(&run));
 	write_head(&run);
-	cli_score_run(&run.score);
+	qscore_all(&run.score);
 	write_total(&run);
 	cli_progress_end();
 	tell_failed(&run.score);

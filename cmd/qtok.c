@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "text/request/request.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include <yyjson.h>
@@ -39,7 +40,7 @@ static struct opts {
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */
-	struct cli_cut	*cut;		/* the same, or NULL */
+	struct qwen_cut	*cut;		/* the same, or NULL */
 	struct part	*parts;
 	size_t		 n_parts, cap_parts;
 } opt = { .thinking = -1, .think = -1 };
@@ -185,14 +186,18 @@ check(struct opts *o)
 static void
 add_stops(struct opts *o)
 {
+	const char *text;
+	struct qwen_err err;
 	size_t i;
 
-	if (o->stops.n > 0)
-		o->cut = cli_cut_new();
+	if (o->stops.n > 0 && qwen_cut_new(&o->cut, &err) < 0)
+		cli_die_err(NULL, &err);
 	for (i = 0; i < o->stops.n; i++) {
-		if (o->stops.v[i][0] == '\0')
+		text = o->stops.v[i];
+		if (text[0] == '\0')
 			cli_usage("--stop: an empty text is everywhere");
-		cli_cut_add(o->cut, o->stops.v[i]);
+		if (qwen_cut_add(o->cut, text, strlen(text), &err) < 0)
+			cli_die_err(NULL, &err);
 	}
 }
 
@@ -468,10 +473,13 @@ struct decoding {
 static void
 put_str(struct decoding *c, struct qwen_str s)
 {
-	if (c->o->cut != NULL && !c->cut)
-		s = cli_cut_feed(c->o->cut, &s, 1, &c->cut);
-	else if (c->cut)
+	struct qwen_err err;
+
+	if (c->cut)
 		return;
+	if (c->o->cut != NULL && qwen_cut_feed(c->o->cut, &s, 1, &c->cut,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
 	if (s.len > 0)
 		fwrite(s.s, 1, s.len, stdout);
 	c->n_bytes += s.len;
@@ -485,7 +493,7 @@ finish_text(struct decoding *c)
 	qwen_tok_decoder_finish(c->d, &s);
 	put_str(c, s);
 	if (c->o->cut != NULL) {
-		s = cli_cut_end(c->o->cut);
+		s = qwen_cut_end(c->o->cut);
 		if (!c->cut && s.len > 0)
 			fwrite(s.s, 1, s.len, stdout);
 	}

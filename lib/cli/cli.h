@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "cli/option.h"
 #include "qwen.h"
 #include "qwentext.h"
@@ -256,22 +257,6 @@ const struct cli_opt *cli_sampling_rows(void *to);
 void cli_sampling_check(struct qwen_sampler *s);
 
 /*
- * Text as it comes, up to where one of some other texts begins.  feed gives what
- * is certain to be before that, until the next call; *found says whether it has
- * begun, after which end is next.  Without look none counts that is whole by
- * now.  end gives what was held back for it might have been the beginning of
- * one, and leaves the rest for another text.
- */
-struct cli_cut;
-
-struct cli_cut *cli_cut_new(void);
-void cli_cut_free(struct cli_cut *c);
-void cli_cut_add(struct cli_cut *c, const char *stop);	/* not copied */
-struct qwen_str cli_cut_feed(struct cli_cut *c, const struct qwen_str *s,
-    int look, int *found);
-struct qwen_str cli_cut_end(struct cli_cut *c);
-
-/*
  * Give the sampler the texts of the vocabulary if its options need them: what
  * to close when the sampler is gone, or NULL.  Dies.
  */
@@ -358,6 +343,50 @@ void cli_no_binary_tty(void);
 
 /* Text as a JSON string on stdout. */
 void cli_json_string(const char *text);
+
+/* ------------------------------------------------------------------- lines */
+
+enum { CLI_LINE_MAX = 16 << 20 };	/* bytes */
+
+/* Reads lines of any length without keeping more than CLI_LINE_MAX of one. */
+struct cli_lines {
+	int		 fd;
+	const char	*name;		/* for messages */
+	char		*buf;
+	size_t		 n, at, cap;
+	uint64_t	 line;		/* number of the last one, from 1 */
+	uint64_t	 offset;	/* of the byte after it */
+	int		 torn;		/* it had no newline */
+	int		 eof;
+};
+
+struct cli_line {
+	const char	*s;		/* without the newline; until the next
+					   call; NULL if it is too long */
+	size_t		 n;		/* then CLI_LINE_MAX */
+};
+
+/* The next line: 1, or 0 at the end. Dies when it cannot read. */
+int cli_lines_next(struct cli_lines *l, struct cli_line *out);
+
+/* Nothing but white space; one that is too long is not. */
+int cli_line_is_blank(const struct cli_line *line);
+
+/* A line could be had without waiting. */
+int cli_lines_waiting(const struct cli_lines *l);
+
+/* How many there are ahead in a regular file; it stays where it is. */
+uint64_t cli_lines_count(int fd);
+
+void cli_lines_fini(struct cli_lines *l);
+
+/*
+ * Write a text: how many bytes of it could be, and if not all errno.  Exits 1 if
+ * the reader went away, and dies if the text failed.  The other one dies if
+ * it cannot write all, to what is called name.
+ */
+size_t cli_write(int fd, const struct qwen_text *t);
+void cli_write_all(int fd, const char *name, const struct qwen_text *t);
 
 /* ------------------------------------------------------------ output files */
 

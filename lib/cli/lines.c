@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: ISC */
-/* lines.c - lines of a file or pipe, and what was seen in them. */
+/* lines.c - lines of a file or pipe in, texts out. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
-#include "cli/batch.h"
+#include "base/mem.h"
+#include "cli/cli.h"
 
 enum { STEP = 1 << 16 };
 
-/* More bytes behind those there are; 0 at the end. */
+/* More bytes after those there are; 0 at the end. */
 static int
 fill(struct cli_lines *l)
 {
-	size_t cap;
 	ssize_t got;
-	char *p;
 
 	if (l->at > 0) {
 		memmove(l->buf, l->buf + l->at, l->n - l->at);
 		l->n -= l->at;
 		l->at = 0;
 	}
-	if (l->cap - l->n < STEP) {
-		cap = l->cap * 2 + 2 * STEP;
-		if ((p = realloc(l->buf, cap)) == NULL)
-			die("out of memory");
-		l->buf = p;
-		l->cap = cap;
-	}
+	if (qwen_grow(&l->buf, &l->cap, l->n + STEP, 1) < 0)
+		die("out of memory");
 	do
 		got = read(l->fd, l->buf + l->n, STEP);
 	while (got == -1 && errno == EINTR);
@@ -85,6 +78,7 @@ cli_lines_next(struct cli_lines *l, struct cli_line *out)
 	out->n = end != NULL ? (size_t)(end - out->s) : seen;
 	if (out->n > CLI_LINE_MAX) {
 		out->s = NULL;
+		out->n = CLI_LINE_MAX;
 		skip(l);
 		return 1;
 	}
@@ -140,73 +134,30 @@ cli_lines_fini(struct cli_lines *l)
 	l->buf = NULL;
 }
 
-/* ------------------------------------------------------- what was seen */
-
-static struct cli_seen_entry *
-place(const struct cli_seen *s, uint64_t key)
+size_t
+cli_write(int fd, const struct qwen_text *t)
 {
-	/* keys are numbers in order, too: spread them */
-	size_t i = (size_t)(key * 0x9e3779b97f4a7c15 >> 20) & (s->cap - 1);
+	size_t at = 0;
+	ssize_t n;
 
-	while (s->e[i].key != 0 && s->e[i].key != key)
-		i = (i + 1) & (s->cap - 1);
-	return &s->e[i];
-}
-
-static void
-grow(struct cli_seen *s)
-{
-	struct cli_seen old = *s;
-	size_t i;
-
-	s->cap = old.cap == 0 ? 256 : old.cap * 2;
-	if ((s->e = calloc(s->cap, sizeof *s->e)) == NULL)
+	if (t->failed)
 		die("out of memory");
-	for (i = 0; i < old.cap; i++) {
-		if (old.e[i].key != 0)
-			*place(s, old.e[i].key) = old.e[i];
+	while (at < t->n) {
+		n = write(fd, t->s + at, t->n - at);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1 && errno == EPIPE)
+			exit(1);
+		if (n == -1)
+			break;
+		at += (size_t)n;
 	}
-	free(old.e);
-}
-
-struct cli_seen_entry *
-cli_seen_put(struct cli_seen *s, uint64_t key, uint64_t value, int *made)
-{
-	struct cli_seen_entry *e;
-
-	if (s->n >= s->cap / 2)
-		grow(s);
-	e = place(s, key);
-	if ((*made = e->key == 0)) {
-		e->key = key;
-		e->value = value;
-		s->n++;
-	}
-	return e;
-}
-
-struct cli_seen_entry *
-cli_seen_find(const struct cli_seen *s, uint64_t key)
-{
-	struct cli_seen_entry *e;
-
-	if (s->cap == 0)
-		return NULL;
-	e = place(s, key);
-	return e->key == key ? e : NULL;
+	return at;
 }
 
 void
-cli_seen_fini(struct cli_seen *s)
+cli_write_all(int fd, const char *name, const struct qwen_text *t)
 {
-	free(s->e);
-	memset(s, 0, sizeof *s);
-}
-
-uint64_t
-cli_id_hash(const char *id)
-{
-	uint64_t h = id == NULL ? 1 : XXH3_64bits(id, strlen(id));
-
-	return h != 0 ? h : 2;
+	if (cli_write(fd, t) < t->n)
+		die("%s: %s", name, strerror(errno));
 }

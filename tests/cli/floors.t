@@ -28,6 +28,7 @@ text/token base gguf
 text/chat base gguf text/token text/yyjson
 text/grammar base
 text/schema base text/grammar text/yyjson
+text/request base text/token text/chat text/grammar text/schema text/yyjson
 synth base gguf
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -65,12 +66,14 @@ END {
 ok $? "calls go down, as the table has it"
 sed 's/^/# /' other >&2
 
-# -- the tools, and what they share, use what the headers show, and what grows
+# -- the tools, and what they share, use what the headers show, requests, and
+# what grows
 {
 	nm -P -g "$B/libsynth.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
-	    "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h"
+	    "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
+	    "$TOP/lib/text/request/request.h"
 } | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner
@@ -80,7 +83,7 @@ for t in "$TOP"/cmd/*.c "$TOP"/cmd/*/*.c "$TOP"/lib/cli/*.c; do
 done | sort >called
 join called inner | sort | join -v 1 - shown >other
 [ ! -s other ]
-ok $? "tools call what the public headers declare"
+ok $? "tools call what these headers declare"
 sed 's/^/# /' other >&2
 
 # -- no tool is larger than it must be

@@ -6,22 +6,19 @@
  * The input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
-#include "cli/batch.h"
-#include <yyjson.h>
+#include "text/request/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { N_VOCAB = 263 };
 
-static struct cli_batch batch;
-static struct qwen_tok_decoder *spell;
+static struct qwen_service service;
 
 static void
 start(void)
 {
 	static struct qwen_template *t;
-	static struct qwen_sampler *s;
-	static struct cli_grammars grammars;
+	static struct qwen_grammars grammars;
 	static struct vocab v;
 	static struct qwen_gguf *g;
 
@@ -33,68 +30,94 @@ start(void)
 	vocab_pair(&v, "\xc4\xa0", "\xc4\xa0");
 	vocab_token(&v, "<|im_start|>", QWEN_TOKEN_CONTROL);
 	vocab_token(&v, "<|im_end|>", QWEN_TOKEN_CONTROL);
-	batch.tok = vocab_open(&v, &g);
-	batch.n_vocab = N_VOCAB;
-	batch.model = "m";
-	batch.max = 9;
-	batch.no_template = "none";
+	service.tok = vocab_open(&v, &g);
+	service.n_vocab = N_VOCAB;
+	service.model = "m";
+	service.max = 9;
+	service.no_template = "none";
 	if (qwen_template_open(&t, "qwen3", NULL) < 0 ||
-	    qwen_sampler_new(&s, NULL) < 0 || qwen_tok_decoder_new(&spell,
-	    batch.tok, QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
+	    qwen_tok_decoder_new(&service.spell, service.tok, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
 		abort();
-	batch.template = t;
-	batch.sampler = s;
-	cli_grammars_open(&grammars, g, NULL, NULL);
-	batch.grammars = &grammars;
+	service.template = t;
+	grammars.gguf = g;
+	service.grammars = &grammars;
 }
 
-/* Some tokens, and the end. */
+/* Some tokens, and the end; what there is of an answer only grows. */
 static void
-answer(struct cli_answer *a, uint64_t *seed)
+answer(struct qwen_answer *a, uint64_t *seed)
 {
-	struct qwen_sample_top top[20];
-	struct qwen_choice c = { .logprob = -1, .top = top };
-	size_t i, k;
+	const struct qwen_request *q = a->request;
+	struct qwen_likely top[QWEN_LOGPROBS_MAX], c = { 0, -1 };
+	char text[4096];
+	size_t i, k, n = 0;
 	int cut = 0;
 
-	if (qwen_tok_decoder_new(&a->decoder, batch.tok, 0, NULL) < 0)
+	if (q->n_top > QWEN_LOGPROBS_MAX)
 		abort();
-	c.n_top = a->item->n_top;
-	if (c.n_top > 20)
-		abort();
-	for (i = 0; i < 9 && i < a->item->max && !cut; i++) {
+	for (i = 0; i < 9 && i < q->max && !cut; i++) {
 		c.id = (int32_t)(rnd(seed) % N_VOCAB);
-		for (k = 0; k < c.n_top; k++)
-			top[k] = (struct qwen_sample_top){
-			    (int32_t)(rnd(seed) % N_VOCAB), 0, -2 };
-		cut = cli_answer_put(a, &c, spell);
+		for (k = 0; k < q->n_top; k++)
+			top[k] = (struct qwen_likely){
+			    (int32_t)(rnd(seed) % N_VOCAB), -2 };
+		if ((cut = qwen_answer_put(a, &c, top, q->n_top, NULL)) < 0 ||
+		    a->text.n < n || a->text.n > sizeof text ||
+		    (n > 0 && memcmp(a->text.s, text, n) != 0))
+			abort();
+		if ((n = a->text.n) > 0)
+			memcpy(text, a->text.s, n);
 	}
-	cli_answer_end(a, cut ? "cut" : "length");
-	if (a->item->form == CLI_CHAT)
-		cli_answer_reply(a, batch.template);
+	if (qwen_answer_end(a, "length", NULL) < 0 || a->text.n < n ||
+	    (n > 0 && memcmp(a->text.s, text, n) != 0) ||
+	    (cut && strcmp(a->finish, "stop") != 0))
+		abort();
 }
 
 static void
-check_result(const struct cli_item *item)
+check_result(const struct qwen_request *q)
 {
-	struct cli_line line = { item->result.s, item->result.n - 1 };
+	struct qwen_text t = { 0 };
 	uint64_t number;
 	int is_error;
 	char *id;
 
-	if (memchr(line.s, '\n', item->result.n) != line.s + line.n ||
-	    cli_result_parse(&line, &number, &id, &is_error) < 0 ||
-	    number != item->line || is_error != (item->err.code != 0) ||
-	    cli_id_hash(id) != cli_id_hash(item->id))
+	qwen_request_result(q, &t);
+	if (t.failed || memchr(t.s, '\n', t.n) != t.s + t.n - 1 ||
+	    qwen_result_parse(t.s, t.n - 1, &number, &id, &is_error,
+	    NULL) < 0 || number != q->number ||
+	    is_error != (q->no.err.code != 0) || (id == NULL) !=
+	    (q->id == NULL) || (id != NULL && strcmp(id, q->id) != 0))
 		abort();
 	free(id);
+	qwen_text_fini(&t);
+}
+
+/* The body alone is a request of the same sort, or none. */
+static void
+check_body(const char *json, size_t n)
+{
+	struct qwen_request *q;
+	struct qwen_text t = { 0 };
+
+	if (qwen_request_parse(&q, &service, QWEN_FORM_CHAT, json, n,
+	    NULL) < 0)
+		abort();
+	if (q->no.err.code != 0) {
+		qwen_request_body(q, 0, &t);
+		if (t.failed || strncmp(t.s, "{\"error\":", 9) != 0)
+			abort();
+	} else if (q->n_answers != q->n)
+		abort();
+	qwen_text_fini(&t);
+	qwen_request_free(q);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct cli_line line = { (const char *)data + 1, size - 1 };
-	struct cli_item *item;
+	const char *line = (const char *)data + 1;
+	struct qwen_request *q;
 	uint64_t seed = size;
 	size_t i;
 	int unique;
@@ -102,26 +125,29 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	if (batch.tok == NULL)
+	if (service.tok == NULL)
 		start();
-	batch.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
-	item = cli_item_parse(&batch, &line, 3);
-	id = cli_line_id(&line, &unique);
+	service.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
+	service.streams = data[0] >> 1 & 1;
+	if (qwen_request_parse_line(&q, &service, line, size - 1, NULL) < 0 ||
+	    qwen_request_line_id(line, size - 1, &id, &unique, NULL) < 0)
+		abort();
+	q->number = 3;
 	/* as --resume knows it */
-	if (cli_id_hash(id) != cli_id_hash(item->id) ||
-	    unique != (item->form != CLI_PLAIN))
+	if ((id == NULL) != (q->id == NULL) || (id != NULL &&
+	    strcmp(id, q->id) != 0) || unique != (q->form != QWEN_FORM_PLAIN))
 		abort();
 	free(id);
-	if (item->err.code == 0 && (item->n_answers == 0 ||
-	    item->n_answers > CLI_CHOICES_MAX))
+	if (q->no.err.code == 0 && (q->n_answers == 0 ||
+	    q->n_answers > QWEN_CHOICES_MAX))
 		abort();
-	for (i = 0; i < item->n_answers && item->err.code == 0; i++) {
-		if (item->answer[i].n_prompt == 0)
+	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+		if (q->answer[i].prompt->n == 0)
 			abort();
-		answer(&item->answer[i], &seed);
+		answer(&q->answer[i], &seed);
 	}
-	cli_item_result(item, &batch);
-	check_result(item);
-	cli_item_free(item);
+	check_result(q);
+	qwen_request_free(q);
+	check_body(line, size - 1);
 	return 0;
 }

@@ -6,14 +6,14 @@
  * The input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
-#include "cli/score.h"
+#include "../../cmd/qscore/result.c"
 #include <yyjson.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { N_VOCAB = 263 };
 
-static struct cli_score run;
+static struct qscore_run run;
 
 static void
 start(void)
@@ -29,75 +29,78 @@ start(void)
 	vocab_pair(&v, "\xc4\xa0", "\xc4\xa0");
 	vocab_token(&v, "<|e|>", QWEN_TOKEN_CONTROL);
 	vocab_token(&v, "<e>", QWEN_TOKEN_USER_DEFINED);
-	run.tok = vocab_open(&v, &g);
-	run.n_vocab = N_VOCAB;
-	if (qwen_tok_decoder_new(&run.spell, run.tok, QWEN_TOK_BYTES |
+	run.how.tok = vocab_open(&v, &g);
+	run.how.n_vocab = N_VOCAB;
+	if (qwen_tok_decoder_new(&run.spell, run.how.tok, QWEN_TOK_BYTES |
 	    QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
 		abort();
 }
 
 static void
-check_tokens(const struct cli_scored *q)
+check_tokens(const struct qwen_score_request *q)
 {
 	size_t i;
 
-	if (q->from < 1 || q->from >= q->n || q->front > q->from)
+	if (q->from < 1 || q->from >= q->text.n || q->front > q->from)
 		abort();
-	for (i = 0; i < q->n; i++) {
-		if (q->tokens[i] < 0 || q->tokens[i] >= N_VOCAB)
+	for (i = 0; i < q->text.n; i++) {
+		if (q->text.id[i] < 0 || q->text.id[i] >= N_VOCAB)
 			abort();
 	}
 }
 
 static void
-check_answer(const struct cli_scored *q)
+check_answer(const struct qscore_text *x)
 {
-	struct cli_score_sums sums = { 0 };
-	struct cli_text t = { 0 };
+	struct qscore_sums sums = { 0 };
+	struct qwen_text t = { 0 };
 	yyjson_val *root;
 	yyjson_doc *d;
 
-	cli_score_result(&run, q, &sums, &t);
+	qscore_result(&run, x, &sums, &t);
 	/* one line, and every line of it */
 	if (t.n == 0 || memchr(t.s, '\n', t.n) != t.s + t.n - 1)
 		abort();
 	d = yyjson_read(t.s, t.n, YYJSON_READ_NUMBER_AS_RAW);
 	root = yyjson_doc_get_root(d);
 	if (!yyjson_is_obj(root) ||
-	    (yyjson_obj_get(root, "error") != NULL) != (q->err.code != 0) ||
-	    (yyjson_obj_get(root, "logprob") != NULL) != (q->err.code == 0))
+	    (yyjson_obj_get(root, "error") != NULL) != (x->q.no.err.code != 0) ||
+	    (yyjson_obj_get(root, "logprob") != NULL) != (x->q.no.err.code == 0))
 		abort();
 	yyjson_doc_free(d);
-	cli_text_fini(&t);
+	qwen_text_fini(&t);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct cli_line line = { (const char *)data + 1, size - 1 };
-	struct cli_scored *q;
+	struct qscore_text x = { .line = 1 };
 	size_t i, n;
 
 	if (size == 0)
 		return 0;
-	if (run.tok == NULL)
+	if (run.how.tok == NULL)
 		start();
-	run.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
-	run.bos = data[0] >> 1 & 1;
-	run.first = data[0] & 4 ? -1 : 7;
+	run.how.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
+	run.how.bos = data[0] >> 1 & 1;
+	run.how.first = data[0] & 4 ? -1 : 7;
 	run.each = data[0] >> 3 & 1;
-	q = cli_scored_parse(&run, &line, 1);
-	if (q->err.code == 0) {
-		check_tokens(q);
-		n = q->n - q->from;
-		q->logprob = calloc(n, sizeof *q->logprob);
-		q->rank = calloc(n, sizeof *q->rank);
-		if (q->logprob == NULL || q->rank == NULL)
+	if (qwen_score_request_parse(&x.q, &run.how, (const char *)data + 1,
+	    size - 1, NULL) < 0)
+		abort();
+	if (x.q.no.err.code == 0) {
+		check_tokens(&x.q);
+		n = x.q.text.n - x.q.from;
+		x.logprob = calloc(n, sizeof *x.logprob);
+		x.rank = calloc(n, sizeof *x.rank);
+		if (x.logprob == NULL || x.rank == NULL)
 			abort();
 		for (i = 0; i < n; i++)
-			q->logprob[i] = i % 3 == 2 ? -3e38 : -(double)i;
+			x.logprob[i] = i % 3 == 2 ? -3e38 : -(double)i;
 	}
-	check_answer(q);
-	cli_scored_free(q);
+	check_answer(&x);
+	qwen_score_request_fini(&x.q);
+	free(x.logprob);
+	free(x.rank);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * batch_merge.c - results of several runs, by the numbers of the lines that
+ * merge.c - results of several runs, by the numbers of the lines that
  * they answer.  Only where each line is stays in memory.
  */
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/batch.h"
+#include "base/mem.h"
+#include "qbatch.h"
 
 struct place {
 	uint64_t	number;
@@ -29,12 +30,8 @@ struct merge {
 static void
 add(struct merge *m, const struct place *p)
 {
-	if (m->n == m->cap) {
-		m->cap = m->cap * 2 + 256;
-		m->place = realloc(m->place, m->cap * sizeof *m->place);
-		if (m->place == NULL)
-			die("out of memory");
-	}
+	if (qwen_grow(&m->place, &m->cap, m->n + 1, sizeof *m->place) < 0)
+		die("out of memory");
 	m->place[m->n++] = *p;
 }
 
@@ -44,6 +41,7 @@ scan(struct merge *m, int file)
 	struct cli_lines l = { .fd = m->fd[file], .name = m->name[file] };
 	struct cli_line line;
 	struct place p = { .file = file };
+	struct qwen_err err;
 	int error;
 	char *id;
 
@@ -51,9 +49,13 @@ scan(struct merge *m, int file)
 		if (l.torn)
 			die("%s: the last line is not complete: resume the "
 			    "run", l.name);
-		if (cli_result_parse(&line, &p.number, &id, &error) < 0)
+		if (qwen_result_parse(line.s, line.n, &p.number, &id, &error,
+		    &err) < 0) {
+			if (err.code == QWEN_ENOMEM)
+				cli_die_err(NULL, &err);
 			die("%s: line %llu is not a result", l.name,
 			    (unsigned long long)l.line);
+		}
 		free(id);
 		p.n = line.n;
 		add(m, &p);
@@ -75,13 +77,15 @@ compare(const void *a, const void *b)
 
 /* The line, with its newline. */
 static void
-load(const struct merge *m, const struct place *p, struct cli_text *t)
+load(const struct merge *m, const struct place *p, struct qwen_text *t)
 {
 	size_t at = 0;
 	ssize_t got;
 
 	t->n = 0;
-	cli_text_fmt(t, "%*s\n", (int)p->n, "");
+	qwen_text_fmt(t, "%*s\n", (int)p->n, "");
+	if (t->failed)
+		die("out of memory");
 	while (at < p->n) {
 		got = pread(m->fd[p->file], t->s + at, p->n - at,
 		    (off_t)(p->offset + at));
@@ -98,7 +102,7 @@ load(const struct merge *m, const struct place *p, struct cli_text *t)
 static void
 check_again(const struct merge *m, const struct place *p)
 {
-	struct cli_text a = { 0 }, b = { 0 };
+	struct qwen_text a = { 0 }, b = { 0 };
 
 	load(m, &p[0], &a);
 	load(m, &p[1], &b);
@@ -106,8 +110,8 @@ check_again(const struct merge *m, const struct place *p)
 		die("%s and %s have different results for line %llu",
 		    m->name[p[0].file], m->name[p[1].file],
 		    (unsigned long long)p->number);
-	cli_text_fini(&a);
-	cli_text_fini(&b);
+	qwen_text_fini(&a);
+	qwen_text_fini(&b);
 }
 
 /* In order, each line once. */
@@ -135,22 +139,20 @@ write_all(const struct merge *m, const char *path)
 {
 	struct cli_output *o = path != NULL ? cli_output_open(path) : NULL;
 	int fd = o != NULL ? cli_output_fd(o) : STDOUT_FILENO;
-	struct cli_results r = { .fd = fd, .name = path != NULL ? path :
-	    "stdout" };
-	struct cli_text line = { 0 };
+	struct qwen_text line = { 0 };
 	size_t i;
 
 	for (i = 0; i < m->n; i++) {
 		load(m, &m->place[i], &line);
-		cli_results_write(&r, &line);
+		cli_write_all(fd, path != NULL ? path : "stdout", &line);
 	}
-	cli_text_fini(&line);
+	qwen_text_fini(&line);
 	if (o != NULL)
 		cli_output_commit(o);
 }
 
 void
-cli_merge(char *const *files, int n, const char *path)
+qbatch_merge(char *const *files, int n, const char *path)
 {
 	struct merge m = { .name = files };
 	int i;

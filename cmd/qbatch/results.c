@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * batch_output.c - where results go: a file that grows by whole lines, so that
+ * results.c - where results go: a file that grows by whole lines, so that
  * after a kill all but the last line of it can be trusted, and resumed from.
  */
 #include <sys/stat.h>
@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/batch.h"
+#include "qbatch.h"
 
 enum { PATIENCE_S = 3 };
 
 /* One run at a time; one that was killed may hold it for a moment. */
 static void
-lock(const struct cli_results *r)
+lock(const struct qbatch_results *r)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -37,16 +37,21 @@ lock(const struct cli_results *r)
 }
 
 static void
-note_result(struct cli_results *r, const struct cli_line *line, uint64_t at)
+note_result(struct qbatch_results *r, const struct cli_line *line, uint64_t at)
 {
+	struct qwen_err err;
 	uint64_t number;
 	int made, error;
 	char *id;
 
-	if (cli_result_parse(line, &number, &id, &error) < 0)
+	if (qwen_result_parse(line->s, line->n, &number, &id, &error,
+	    &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
 		die("%s: line %llu is not a result; not resuming", r->name,
 		    (unsigned long long)at);
-	cli_seen_put(&r->done, number, cli_id_hash(id), &made);
+	}
+	qbatch_seen_put(&r->done, number, qbatch_id_hash(id), &made);
 	if (!made)
 		die("%s: line %llu is a second result for line %llu of the "
 		    "input", r->name, (unsigned long long)at,
@@ -57,7 +62,7 @@ note_result(struct cli_results *r, const struct cli_line *line, uint64_t at)
 
 /* What is there; a line that was not written to its end goes. */
 static void
-read_results(struct cli_results *r)
+read_results(struct qbatch_results *r)
 {
 	struct cli_lines l = { .fd = r->fd, .name = r->name };
 	struct cli_line line;
@@ -76,7 +81,7 @@ read_results(struct cli_results *r)
 }
 
 void
-cli_results_open(struct cli_results *r, const char *path, int resume)
+qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 {
 	struct stat st;
 
@@ -103,7 +108,7 @@ cli_results_open(struct cli_results *r, const char *path, int resume)
 
 /* Not all of a line found room: the file ends with the one before. */
 static void
-take_back(const struct cli_results *r, size_t n)
+take_back(const struct qbatch_results *r, size_t n)
 {
 	off_t end = r->regular && n > 0 ? lseek(r->fd, 0, SEEK_CUR) : -1;
 
@@ -112,33 +117,23 @@ take_back(const struct cli_results *r, size_t n)
 }
 
 void
-cli_results_write(struct cli_results *r, const struct cli_text *line)
+qbatch_results_write(struct qbatch_results *r, const struct qwen_text *line)
 {
-	size_t at = 0;
-	ssize_t n;
+	size_t n = cli_write(r->fd, line);
+	int error = errno;
 
-	while (at < line->n) {
-		n = write(r->fd, line->s + at, line->n - at);
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1 && errno == EPIPE)
-			exit(1);
-		if (n == -1) {
-			int error = errno;
-
-			take_back(r, at);
-			die("%s: %s", r->name, strerror(error));
-		}
-		at += (size_t)n;
-	}
+	if (n == line->n)
+		return;
+	take_back(r, n);
+	die("%s: %s", r->name, strerror(error));
 }
 
 void
-cli_results_close(struct cli_results *r)
+qbatch_results_close(struct qbatch_results *r)
 {
 	if (r->regular && fsync(r->fd) == -1)
 		die("%s: %s", r->name, strerror(errno));
 	if (r->fd != STDOUT_FILENO && close(r->fd) == -1)
 		die("%s: %s", r->name, strerror(errno));
-	cli_seen_fini(&r->done);
+	qbatch_seen_fini(&r->done);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
-/* batch_report.c - how the items fared, as those who serve models count it. */
+/* report.c - how the items fared, as those who serve models count it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/batch.h"
+#include "base/mem.h"
+#include "qbatch.h"
 
 void
-cli_goals_parse(struct cli_goals *g, const char *s)
+qbatch_goals_parse(struct qbatch_goals *g, const char *s)
 {
 	static const char *const names[] = { "ttft", "tpot", "e2e" };
 	double *const values[] = { &g->ttft, &g->tpot, &g->e2e };
@@ -34,7 +35,7 @@ cli_goals_parse(struct cli_goals *g, const char *s)
 }
 
 static int
-is_good(const struct cli_goals *g, const struct cli_times *t)
+is_good(const struct qbatch_goals *g, const struct qbatch_times *t)
 {
 	return (g->ttft <= 0 || t->ttft <= g->ttft) &&
 	    (g->tpot <= 0 || t->tpot <= g->tpot) &&
@@ -42,30 +43,26 @@ is_good(const struct cli_goals *g, const struct cli_times *t)
 }
 
 void
-cli_report_add(struct cli_report *r, const struct cli_item *item)
+qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 {
-	struct cli_times *t;
+	const struct qwen_request *q = item->request;
+	struct qbatch_times *t;
 	size_t i, most = 0;
 
-	if (item->err.code != 0) {
+	if (q->no.err.code != 0) {
 		r->n_failed++;
 		return;
 	}
-	for (i = 0; i < item->n_prompts; i++)
-		r->prompt_tokens += item->n_prompt_tokens[i];
-	for (i = 0; i < item->n_answers; i++) {
-		r->generated += item->answer[i].n;
-		if (item->answer[i].n > most)
-			most = item->answer[i].n;
+	r->prompt_tokens += q->n_prompt_tokens;
+	for (i = 0; i < q->n_answers; i++) {
+		r->generated += q->answer[i].n;
+		if (q->answer[i].n > most)
+			most = q->answer[i].n;
 	}
 	if (!r->wanted)
 		return;
-	if (r->n == r->cap) {
-		r->cap = r->cap * 2 + 256;
-		r->item = realloc(r->item, r->cap * sizeof *r->item);
-		if (r->item == NULL)
-			die("out of memory");
-	}
+	if (qwen_grow(&r->item, &r->cap, r->n + 1, sizeof *r->item) < 0)
+		die("out of memory");
 	t = &r->item[r->n++];
 	t->ttft = (item->first - item->arrived) * 1e3;
 	t->e2e = (item->last - item->arrived) * 1e3;
@@ -99,7 +96,7 @@ percentile(const double *v, size_t n, size_t percent)
 
 /* Of member number which; 0 if nothing has it. */
 static size_t
-summarise(const struct cli_report *r, int which, double *out)
+summarise(const struct qbatch_report *r, int which, double *out)
 {
 	double *v = calloc(r->n + 1, sizeof *v), sum = 0;
 	size_t i, n = 0;
@@ -107,7 +104,7 @@ summarise(const struct cli_report *r, int which, double *out)
 	if (v == NULL)
 		die("out of memory");
 	for (i = 0; i < r->n; i++) {
-		const struct cli_times *t = &r->item[i];
+		const struct qbatch_times *t = &r->item[i];
 
 		v[n] = which == 0 ? t->ttft : which == 1 ? t->tpot : t->e2e;
 		if (v[n] >= 0)
@@ -131,7 +128,7 @@ static const char *const time_names[] = { "ttft_ms", "tpot_ms", "e2e_ms" };
 
 /* name, value pairs of all that is one number. */
 static void
-totals(struct cli_text *t, const struct cli_report *r,
+totals(struct qwen_text *t, const struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *fmt)
 {
 	double s = r->end - r->start;
@@ -163,77 +160,69 @@ totals(struct cli_text *t, const struct cli_report *r,
 	size_t i;
 
 	for (i = 0; i < sizeof list / sizeof list[0]; i++)
-		cli_text_fmt(t, fmt, list[i].name, list[i].v);
+		qwen_text_fmt(t, fmt, list[i].name, list[i].v);
 }
 
 static void
-as_text(struct cli_text *t, const struct cli_report *r,
+as_text(struct qwen_text *t, const struct qbatch_report *r,
     const struct qwen_work_stats *st)
 {
 	double v[N_STATS];
 	int i, k;
 
 	totals(t, r, st, "%-26s %.10g\n");
-	cli_text_fmt(t, "%-8s", "");
+	qwen_text_fmt(t, "%-8s", "");
 	for (k = 0; k < N_STATS; k++)
-		cli_text_fmt(t, " %10s", stat_names[k]);
-	cli_text_str(t, "\n");
+		qwen_text_fmt(t, " %10s", stat_names[k]);
+	qwen_text_str(t, "\n");
 	for (i = 0; i < 3; i++) {
-		cli_text_fmt(t, "%-8s", time_names[i]);
+		qwen_text_fmt(t, "%-8s", time_names[i]);
 		if (summarise(r, i, v) > 0) {
 			for (k = 0; k < N_STATS; k++)
-				cli_text_fmt(t, " %10.2f", v[k]);
+				qwen_text_fmt(t, " %10.2f", v[k]);
 		}
-		cli_text_str(t, "\n");
+		qwen_text_str(t, "\n");
 	}
 }
 
 static void
-as_json(struct cli_text *t, const struct cli_report *r,
+as_json(struct qwen_text *t, const struct qbatch_report *r,
     const struct qwen_work_stats *st)
 {
 	double v[N_STATS];
 	int i, k;
 
-	cli_text_str(t, "{");
+	qwen_text_str(t, "{");
 	totals(t, r, st, "\"%s\":%.10g,");
 	for (i = 0; i < 3; i++) {
-		cli_text_fmt(t, "\"%s\":{\"n\":%zu", time_names[i],
+		qwen_text_fmt(t, "\"%s\":{\"n\":%zu", time_names[i],
 		    summarise(r, i, v));
 		for (k = 0; k < N_STATS; k++)
-			cli_text_fmt(t, ",\"%s\":%.6g", stat_names[k], v[k]);
-		cli_text_str(t, i < 2 ? "}," : "}");
+			qwen_text_fmt(t, ",\"%s\":%.6g", stat_names[k], v[k]);
+		qwen_text_str(t, i < 2 ? "}," : "}");
 	}
-	cli_text_str(t, "}\n");
+	qwen_text_str(t, "}\n");
 }
 
 void
-cli_report_write(const struct cli_report *r, const struct qwen_work_stats *st,
+qbatch_report_write(const struct qbatch_report *r, const struct qwen_work_stats *st,
     const char *path, int json)
 {
-	struct cli_text t = { 0 };
+	struct qwen_text t = { 0 };
 	struct cli_output *o;
-	struct cli_results out = { .name = path };
 
 	if (json)
 		as_json(&t, r, st);
 	else
 		as_text(&t, r, st);
+	if (t.failed)
+		die("out of memory");
 	if (strcmp(path, "-") == 0) {
 		fputs(t.s, stderr);
 	} else {
 		o = cli_output_open(path);
-		out.fd = cli_output_fd(o);
-		cli_results_write(&out, &t);
+		cli_write_all(cli_output_fd(o), path, &t);
 		cli_output_commit(o);
 	}
-	cli_text_fini(&t);
-}
-
-void
-cli_report_fini(struct cli_report *r)
-{
-	free(r->item);
-	r->item = NULL;
-	r->n = r->cap = 0;
+	qwen_text_fini(&t);
 }

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * qbatch.h - lines of requests and results: how they are read, answered, written,
+ * numbered, and put together from several files.
+ */
+#ifndef QBATCH_H
+#define QBATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwen.h"
+#include "cli/cli.h"
+#include "text/request/request.h"
+
+/* -------------------------------------------------------- what was seen */
+
+/* Numbers and fingerprints. */
+struct qbatch_seen {
+	struct qbatch_entry {
+		uint64_t key, value;
+	}	*e;
+	size_t	 n, cap;
+};
+
+/* The entry of key (not 0), made with value if there is none: *made. */
+struct qbatch_entry *qbatch_seen_put(struct qbatch_seen *s, uint64_t key,
+    uint64_t value, int *made);
+struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
+    uint64_t key);
+void qbatch_seen_fini(struct qbatch_seen *s);
+
+/* Not 0; of an id as it is written in JSON, or of none. */
+uint64_t qbatch_id_hash(const char *id);
+
+/* --------------------------------------------------------------- results */
+
+/* Where results go: stdout, or a file that grows line by line. */
+struct qbatch_results {
+	int		 fd;
+	const char	*name;
+	int		 regular;
+	struct qbatch_seen done;	/* line numbers, with qbatch_id_hash */
+	uint64_t	 n_errors;	/* among them */
+};
+
+/* path NULL: stdout.  resume: what is there stays, and is in done. */
+void qbatch_results_open(struct qbatch_results *r, const char *path,
+    int resume);
+void qbatch_results_write(struct qbatch_results *r,
+    const struct qwen_text *line);
+void qbatch_results_close(struct qbatch_results *r);
+
+/* All lines of these files by number, to stdout or path (may be NULL). */
+void qbatch_merge(char *const *files, int n, const char *path);
+
+/* ---------------------------------------------------------------- report */
+
+/* What is good enough, in milliseconds; 0: whatever. */
+struct qbatch_goals {
+	double	ttft, tpot, e2e;
+};
+
+struct qbatch_report {
+	struct qbatch_goals goals;
+	int		 wanted;	/* else items are not kept */
+	double		 start, end;
+	struct qbatch_times {
+		double	ttft, tpot, e2e;	/* ms; tpot < 0: none */
+	}		*item;
+	size_t		 n, cap;
+	uint64_t	 n_failed, n_good;
+	uint64_t	 prompt_tokens, generated;
+};
+
+struct qbatch_item;
+
+/* "ttft:500,tpot:50,e2e:2000", or a usage error. */
+void qbatch_goals_parse(struct qbatch_goals *g, const char *s);
+void qbatch_report_add(struct qbatch_report *r,
+    const struct qbatch_item *item);
+/* To a file ("-": stderr), as text or as JSON. */
+void qbatch_report_write(const struct qbatch_report *r,
+    const struct qwen_work_stats *st, const char *path, int json);
+
+/* ------------------------------------------------------------------- a run */
+
+/* A line on its way. */
+struct qbatch_item {
+	struct qbatch_item	*prev, *next;
+	struct qbatch_run	*run;		/* that it belongs to */
+	struct qwen_request	*request;	/* until there is a result */
+	struct qwen_sampler	*sampler;	/* of its first answer */
+	size_t			 n_left;	/* answers that are not finished */
+	size_t			 bytes;		/* that it takes, about */
+	struct qwen_text	 result;	/* the line */
+	double			 arrived, first, last;
+};
+
+/* Items, in the order of their lines. */
+struct qbatch_flight {
+	struct qbatch_item *head, *tail;
+	size_t		 n, bytes;
+};
+
+struct qbatch_run {
+	/* set by the caller */
+	struct qwen_service	 service;
+	const struct qwen_sampler *sampler;	/* what requests begin with */
+	struct qwen_work	*work;
+	struct cli_lines	 in;
+	struct qbatch_results	 out;
+	struct qbatch_report	 report;
+	const int32_t		*ending;
+	size_t			 n_ending;
+	size_t			 n_ahead;	/* items read before the first
+						   of them is written */
+	int			 unordered;
+	uint64_t		 shard, n_shards;	/* lines shard + 1,
+						   shard + 1 + n_shards, ... */
+	double			 arrivals;	/* items a second; 0: they
+						   are all there */
+	uint64_t		 seed;		/* of their times */
+	int			 waits;		/* input comes as it is made */
+	/* our own */
+	struct qbatch_seen	 ids;		/* custom_id to line */
+	struct qbatch_flight	 flight;
+	double			 next;		/* when the next one arrives */
+	int			 read;		/* all of the input is */
+	uint64_t		 n_done, n_skipped, n_failed, n_tokens;
+	uint64_t		 failed_line;	/* the first that failed, */
+	char			 failed[240];	/* and why */
+};
+
+/* Answer every line of the input. */
+void qbatch_answer_all(struct qbatch_run *r);
+void qbatch_fini(struct qbatch_run *r);
+
+#endif

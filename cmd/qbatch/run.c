@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * run.c - lines in, jobs of the scheduler, lines out.
+ *
+ * No more is read than what keeps the scheduler busy, and with results in
+ * order, no more than n_ahead lines beyond the first that is not answered: so
+ * memory does not grow with the input.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qbatch.h"
+#include "synth/synth.h"
+
+enum { AHEAD_BYTES = 64 << 20 };
+
+/* ------------------------------------------------------------------ flight */
+
+static void
+enlist(struct qbatch_flight *f, struct qbatch_item *item)
+{
+	item->prev = f->tail;
+	*(f->tail != NULL ? &f->tail->next : &f->head) = item;
+	f->tail = item;
+	f->n++;
+	f->bytes += item->bytes;
+}
+
+static void
+delist(struct qbatch_flight *f, struct qbatch_item *item)
+{
+	*(item->prev != NULL ? &item->prev->next : &f->head) = item->next;
+	*(item->next != NULL ? &item->next->prev : &f->tail) = item->prev;
+	f->n--;
+	f->bytes -= item->bytes;
+}
+
+static void
+put_out(struct qbatch_run *r, struct qbatch_item *item)
+{
+	qbatch_results_write(&r->out, &item->result);
+	delist(&r->flight, item);
+	qwen_text_fini(&item->result);
+	free(item);
+	cli_progress(++r->n_done);
+}
+
+/* Nothing more will come of the item. */
+static void
+land(struct qbatch_run *r, struct qbatch_item *item)
+{
+	struct qwen_request *q = item->request;
+	size_t before = item->bytes;
+
+	if (q->no.err.code != 0 && r->n_failed++ == 0) {
+		r->failed_line = q->number;
+		memcpy(r->failed, q->no.err.msg, sizeof r->failed);
+	}
+	qbatch_report_add(&r->report, item);
+	qwen_request_result(q, &item->result);
+	qwen_request_free(q);
+	item->request = NULL;
+	item->bytes = sizeof *item + item->result.n;
+	r->flight.bytes += item->bytes - before;
+	if (r->unordered) {
+		put_out(r, item);
+		return;
+	}
+	while (r->flight.head != NULL && r->flight.head->request == NULL)
+		put_out(r, r->flight.head);
+}
+
+/* -------------------------------------------------------------------- jobs */
+
+/* Whatever is wrong with one ends that one, but for want of memory. */
+static int
+fail(struct qwen_request *q, const char *code, const struct qwen_err *err)
+{
+	if (err->code == QWEN_ENOMEM)
+		cli_die_err(NULL, err);
+	return qwen_refuse(&q->no, err->code == QWEN_EFULL ? "out_of_memory" :
+	    code, "%s", err->msg);
+}
+
+static int
+on_token(void *arg, const struct qwen_choice *c)
+{
+	struct qwen_answer *a = arg;
+	struct qbatch_item *item = a->request->arg;
+	struct qbatch_run *r = item->run;
+	struct qwen_likely token = { c->id, c->logprob };
+	struct qwen_likely top[QWEN_LOGPROBS_MAX];
+	struct qwen_err err;
+	size_t i;
+	int rc;
+
+	item->last = cli_now();
+	if (item->first <= 0)
+		item->first = item->last;
+	cli_progress_also(++r->n_tokens, "tok");
+	cli_progress(r->n_done);
+	for (i = 0; i < c->n_top && i < QWEN_LOGPROBS_MAX; i++)
+		top[i] = (struct qwen_likely){ c->top[i].id,
+		    c->top[i].logprob };
+	rc = qwen_answer_put(a, &token, top, i, &err);
+	return rc < 0 ? -fail(a->request, "failed", &err) : rc;
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
+{
+	struct qwen_answer *a = arg;
+	struct qbatch_item *item = a->request->arg;
+	struct qwen_err err;
+
+	if (why == QWEN_JOB_FAILED)
+		qwen_refuse(&a->request->no, why_failed->code == QWEN_EFULL ?
+		    "out_of_memory" : "failed", "%s", why_failed->msg);
+	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH ? "length" : "stop",
+	    &err) < 0)
+		fail(a->request, "failed", &err);
+	if (--item->n_left == 0)
+		land(item->run, item);
+}
+
+/* That of the item's i-th answer, or NULL where none is needed. */
+static struct qwen_sampler *
+sampler(const struct qbatch_item *item, size_t i)
+{
+	struct qwen_sampler *s;
+	struct qwen_err err;
+	char seed[32];
+
+	if (qwen_sampler_is_greedy(item->sampler))
+		return NULL;
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)
+	    (qwen_sampler_seed(item->sampler) + i % item->request->n));
+	if (qwen_sampler_copy(&s, item->sampler, &err) < 0 ||
+	    qwen_sampler_set(s, "seed", seed, &err) < 0)
+		cli_die_err(NULL, &err);
+	return s;
+}
+
+static int
+add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
+{
+	struct qwen_request *q = item->request;
+	struct qwen_answer *a = &q->answer[i];
+	struct qwen_job job = {
+		.tokens = a->prompt->id, .n = a->prompt->n, .max = q->max,
+		.sampler = sampler(item, i), .ending = r->ending,
+		.n_ending = r->n_ending, .logprobs = q->logprobs,
+		.n_top = q->n_top, .token = on_token, .end = on_end,
+		.arg = a,
+	};
+	struct qwen_err err;
+
+	if (qwen_work_add(r->work, &job, &err) == 0)
+		return 0;
+	qwen_sampler_free(job.sampler);
+	return fail(q, "invalid_request", &err);
+}
+
+/* What is of no use once there are jobs, which have copies. */
+static void
+drop_parts(struct qbatch_item *item)
+{
+	struct qwen_request *q = item->request;
+	size_t i;
+
+	for (i = 0; i < q->n_prompts; i++) {
+		free(q->prompt[i].id);
+		q->prompt[i].id = NULL;
+	}
+	qwen_sampler_free(item->sampler);
+	item->sampler = NULL;
+}
+
+static void
+add_item(struct qbatch_run *r, struct qbatch_item *item)
+{
+	struct qwen_request *q = item->request;
+	size_t i;
+
+	enlist(&r->flight, item);
+	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+		if (add_job(r, item, i) == 0)
+			item->n_left++;
+	}
+	drop_parts(item);
+	if (item->n_left == 0)
+		land(r, item);
+}
+
+/* ----------------------------------------------------------------- reading */
+
+/* Note the id: 0, or the line that had it before. */
+static uint64_t
+note_id(struct qbatch_run *r, const char *id)
+{
+	struct qbatch_entry *e;
+	int made;
+
+	if (id == NULL)
+		return 0;
+	e = qbatch_seen_put(&r->ids, qbatch_id_hash(id), r->in.line, &made);
+	return made ? 0 : e->value;
+}
+
+/* A result of this line is there: of the same request? */
+static void
+check_done(struct qbatch_run *r, const struct qbatch_entry *done,
+    const char *id)
+{
+	if (done->value != qbatch_id_hash(id))
+		die("%s: the result for line %llu bears another id: it is of "
+		    "another input", r->out.name,
+		    (unsigned long long)r->in.line);
+	r->n_skipped++;
+}
+
+/* Whether the line is not to be answered; its id counts all the same. */
+static int
+is_passed(struct qbatch_run *r, const struct cli_line *line)
+{
+	const struct qbatch_entry *done;
+	int ours = (r->in.line - 1) % r->n_shards == r->shard, unique;
+	struct qwen_err err;
+	char *id;
+
+	done = ours ? qbatch_seen_find(&r->out.done, r->in.line) : NULL;
+	if (ours && done == NULL)
+		return 0;
+	if (qwen_request_line_id(line->s, line->n, &id, &unique, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (done != NULL)
+		check_done(r, done, id);
+	if (unique)
+		note_id(r, id);
+	free(id);
+	return 1;
+}
+
+static double
+arrival(struct qbatch_run *r)
+{
+	if (r->arrivals <= 0)
+		return r->waits ? cli_now() : r->report.start;
+	return r->next;
+}
+
+/* What the line says of sampling, on top of what holds for all. */
+static int
+set_sampling(struct qbatch_run *r, struct qbatch_item *item)
+{
+	struct qwen_request *q = item->request;
+	const struct qwen_setting *set;
+	struct qwen_err err;
+	size_t i;
+
+	if (qwen_sampler_copy(&item->sampler, r->sampler, &err) < 0)
+		cli_die_err(NULL, &err);
+	for (i = 0; i < q->n_set; i++) {
+		set = &q->set[i];
+		if (qwen_sampler_set(item->sampler, set->option, set->value,
+		    &err) == 0)
+			continue;
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
+		return qwen_refuse(&q->no, "invalid_request", "%s: %s",
+		    set->key, err.msg);
+	}
+	if (qwen_sampler_check(item->sampler, &err) < 0)
+		return fail(q, "invalid_request", &err);
+	if (q->grammar != NULL) {
+		qwen_sampler_pieces(item->sampler, r->service.grammars->pieces);
+		qwen_sampler_constrain(item->sampler, qwen_grammar_constraint(
+		    q->grammar, r->service.grammars->trie));
+	}
+	return 0;
+}
+
+static struct qbatch_item *
+make_item(struct qbatch_run *r, const struct cli_line *line)
+{
+	struct qbatch_item *item = calloc(1, sizeof *item);
+	struct qwen_err err;
+
+	if (item == NULL)
+		die("out of memory");
+	if (qwen_request_parse_line(&item->request, &r->service, line->s,
+	    line->n, &err) < 0)
+		cli_die_err(NULL, &err);
+	item->run = r;
+	item->bytes = sizeof *item + line->n;
+	item->request->arg = item;
+	item->request->number = r->in.line;
+	if (item->request->no.err.code == 0)
+		set_sampling(r, item);
+	return item;
+}
+
+static void
+take_line(struct qbatch_run *r, const struct cli_line *line)
+{
+	struct qbatch_item *item;
+	uint64_t twin;
+
+	if (cli_line_is_blank(line) || is_passed(r, line))
+		return;
+	item = make_item(r, line);
+	if (item->request->form != QWEN_FORM_PLAIN &&
+	    (twin = note_id(r, item->request->id)) != 0)
+		qwen_refuse(&item->request->no, "duplicate_id",
+		    "custom_id: line %llu has the same",
+		    (unsigned long long)twin);
+	item->arrived = arrival(r);
+	/* times between events of a Poisson process */
+	if (r->arrivals > 0)
+		r->next -= log1p(-qwen_gguf_random_uniform(&r->seed)) /
+		    r->arrivals;
+	add_item(r, item);
+}
+
+/* Whether another line is welcome, and there, or worth waiting for. */
+static int
+wants_line(struct qbatch_run *r)
+{
+	double wait;
+	struct timespec t;
+
+	if (r->read || r->flight.bytes >= AHEAD_BYTES ||
+	    r->flight.n >= r->n_ahead)
+		return 0;
+	if (r->arrivals > 0 && (wait = r->next - cli_now()) > 0) {
+		if (qwen_work_n_jobs(r->work) > 0)
+			return 0;
+		t.tv_sec = (time_t)wait;
+		t.tv_nsec = (long)((wait - floor(wait)) * 1e9);
+		nanosleep(&t, NULL);
+	}
+	return qwen_work_n_jobs(r->work) == 0 || cli_lines_waiting(&r->in);
+}
+
+static void
+feed(struct qbatch_run *r)
+{
+	struct cli_line line;
+
+	while (wants_line(r)) {
+		if (cli_lines_next(&r->in, &line))
+			take_line(r, &line);
+		else
+			r->read = 1;
+	}
+}
+
+void
+qbatch_answer_all(struct qbatch_run *r)
+{
+	struct qwen_err err;
+	int more;
+
+	r->report.start = r->next = cli_now();
+	do {
+		feed(r);
+		if ((more = qwen_work_step(r->work, &err)) < 0)
+			cli_die_err(NULL, &err);
+	} while (more || !r->read);
+	r->report.end = cli_now();
+}
+
+void
+qbatch_fini(struct qbatch_run *r)
+{
+	cli_lines_fini(&r->in);
+	qbatch_seen_fini(&r->ids);
+	free(r->report.item);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * result.c - what came of a text, in figures: nothing in it depends on
+ * the other texts, the threads, the machine or the time.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "qscore.h"
+
+/* The bytes that a token stands for; until the next call. */
+static struct qwen_str
+spell(const struct qscore_run *r, int32_t id)
+{
+	struct qwen_str s;
+	struct qwen_err err;
+
+	if (qwen_tok_decoder_put(r->spell, id, &s, &err) < 0)
+		cli_die_err(NULL, &err);
+	return s;
+}
+
+static void
+add_up(const struct qscore_run *r, const struct qscore_text *x,
+    struct qscore_sums *s)
+{
+	size_t i;
+
+	s->n_tokens = x->q.text.n - x->q.front;
+	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		s->n++;
+		s->logprob += x->logprob[i];
+		s->square += x->logprob[i] * x->logprob[i];
+		s->greedy += x->rank[i] == 0;
+		s->bytes += spell(r, x->q.text.id[x->q.from + i]).len;
+	}
+}
+
+static void
+join(struct qscore_sums *to, const struct qscore_sums *s)
+{
+	to->n_tokens += s->n_tokens;
+	to->n += s->n;
+	to->logprob += s->logprob;
+	to->square += s->square;
+	to->greedy += s->greedy;
+	to->bytes += s->bytes;
+}
+
+/* Of the mean, as far as the tokens are independent of each other. */
+static double
+error_of_mean(const struct qscore_sums *s)
+{
+	double n = (double)s->n, mean = s->logprob / n, var;
+
+	var = s->square / n - mean * mean;
+	return s->n > 1 && var > 0 ? sqrt(var / (n - 1)) : 0;
+}
+
+static double
+bits_per_byte(const struct qscore_sums *s)
+{
+	return s->bytes > 0 ? -s->logprob / M_LN2 / (double)s->bytes : 0;
+}
+
+/* The best of the i-th that is scored. */
+static const struct qwen_sample_top *
+top_of(const struct qscore_run *r, const struct qscore_text *x, size_t i)
+{
+	return x->top + i * r->n_top;
+}
+
+/* "id":7,"text":"a","logprob":-1 */
+static void
+add_token(const struct qscore_run *r, int32_t id, double logprob,
+    struct qwen_text *t)
+{
+	struct qwen_str s = spell(r, id);
+
+	qwen_text_fmt(t, "\"id\":%ld,\"text\":", (long)id);
+	qwen_text_json(t, s.s, s.len);
+	qwen_text_fmt(t, ",\"logprob\":%.12g", logprob);
+}
+
+/* ,"top":[...] */
+static void
+add_top(const struct qscore_run *r, const struct qwen_sample_top *top,
+    struct qwen_text *t)
+{
+	size_t i;
+
+	qwen_text_str(t, ",\"top\":[");
+	for (i = 0; i < r->n_top; i++) {
+		qwen_text_str(t, i > 0 ? ",{" : "{");
+		add_token(r, top[i].id, top[i].logprob, t);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]");
+}
+
+/* ,"tokens":[...], all that are scored */
+static void
+add_tokens(const struct qscore_run *r, const struct qscore_text *x,
+    struct qwen_text *t)
+{
+	size_t i;
+
+	qwen_text_str(t, ",\"tokens\":[");
+	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		qwen_text_fmt(t, "%s{\"position\":%zu,", i > 0 ? "," : "",
+		    x->q.from + i - x->q.front);
+		add_token(r, x->q.text.id[x->q.from + i], x->logprob[i], t);
+		qwen_text_fmt(t, ",\"rank\":%lu", (unsigned long)x->rank[i]);
+		if (r->n_top > 0)
+			add_top(r, top_of(r, x, i), t);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]");
+}
+
+/* ,"key":x; JSON has no infinity */
+static void
+add_number(const char *key, double x, struct qwen_text *t)
+{
+	qwen_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
+}
+
+static void
+add_figures(const struct qscore_sums *s, struct qwen_text *t)
+{
+	double mean = s->n > 0 ? -s->logprob / (double)s->n : 0;
+	double perplexity = qwen_perplexity(mean);
+
+	qwen_text_fmt(t, "\"tokens_total\":%zu,\"tokens_scored\":%zu,"
+	    "\"bytes\":%llu", s->n_tokens, s->n,
+	    (unsigned long long)s->bytes);
+	add_number("logprob", s->logprob, t);
+	add_number("nats_per_token", mean, t);
+	add_number("perplexity", perplexity, t);
+	add_number("perplexity_error", perplexity * error_of_mean(s), t);
+	add_number("bits_per_byte", bits_per_byte(s), t);
+	add_number("greedy_share", s->n > 0 ?
+	    (double)s->greedy / (double)s->n : 0, t);
+}
+
+/* The answer to a line. */
+static void
+request(const struct qscore_run *r, const struct qscore_text *x,
+    const struct qscore_sums *s, struct qwen_text *t)
+{
+	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->line);
+	if (x->q.id != NULL)
+		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
+	if (x->q.no.err.code != 0) {
+		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
+		    x->q.no.code);
+		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
+		qwen_text_str(t, "}}\n");
+		return;
+	}
+	/* tokens_context: those of the text, not the one in front of it */
+	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"
+	    "\"tokens_context\":%zu,\"tokens_scored\":%zu,\"bytes\":%llu",
+	    s->logprob, s->greedy == s->n ? "true" : "false",
+	    x->q.from - x->q.front, s->n, (unsigned long long)s->bytes);
+	if (r->each)
+		add_tokens(r, x, t);
+	qwen_text_str(t, "}\n");
+}
+
+/* position, id, logprob, rank, text, and the best: a line a token */
+static void
+table(const struct qscore_run *r, const struct qscore_text *x,
+    struct qwen_text *t)
+{
+	const struct qwen_sample_top *top;
+	struct qwen_str s;
+	size_t i, k;
+
+	for (i = 0; i + x->q.from < x->q.text.n; i++) {
+		s = spell(r, x->q.text.id[x->q.from + i]);
+		qwen_text_fmt(t, "%zu\t%ld\t%.6f\t%lu\t",
+		    x->q.from + i - x->q.front, (long)x->q.text.id[x->q.from + i],
+		    x->logprob[i], (unsigned long)x->rank[i]);
+		qwen_text_json(t, s.s, s.len);
+		for (k = 0; k < r->n_top; k++) {
+			top = top_of(r, x, i) + k;
+			s = spell(r, top->id);
+			qwen_text_fmt(t, "\t%ld\t%.6f\t", (long)top->id,
+			    top->logprob);
+			qwen_text_json(t, s.s, s.len);
+		}
+		qwen_text_str(t, "\n");
+	}
+}
+
+void
+qscore_line(const struct qscore_run *r, const char *name,
+    const struct qscore_sums *s, struct qwen_text *t)
+{
+	double mean = s->n > 0 ? -s->logprob / (double)s->n : 0;
+	double perplexity = qwen_perplexity(mean);
+
+	if (r->json) {
+		qwen_text_str(t, "{\"file\":");
+		qwen_text_json(t, name, strlen(name));
+		qwen_text_str(t, ",");
+		add_figures(s, t);
+		return;
+	}
+	qwen_text_fmt(t, "%10zu %10zu %10.4f %12.4f %9.4f %9.4f  %s\n",
+	    s->n_tokens, s->n, mean, perplexity,
+	    perplexity * error_of_mean(s), bits_per_byte(s), name);
+}
+
+void
+qscore_result(const struct qscore_run *r, const struct qscore_text *x,
+    struct qscore_sums *sums, struct qwen_text *t)
+{
+	struct qscore_sums s = { 0 };
+
+	if (x->q.no.err.code == 0) {
+		add_up(r, x, &s);
+		join(sums, &s);
+	}
+	if (x->name == NULL) {
+		request(r, x, &s, t);
+		return;
+	}
+	if (x->q.no.err.code != 0) {
+		cli_warn("%s: %s", x->name, x->q.no.err.msg);
+		return;
+	}
+	if (r->each && !r->json) {
+		table(r, x, t);
+		return;
+	}
+	qscore_line(r, x->name, &s, t);
+	if (r->json && r->each)
+		add_tokens(r, x, t);
+	if (r->json)
+		qwen_text_str(t, "}\n");
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * run.c - texts in, windows of them as jobs of the scheduler, results
+ * out, in order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "qscore.h"
+
+enum { AHEAD_BYTES = 64 << 20 };
+
+/* Tokens begin .. of a text, of which some are scored. */
+struct window {
+	struct qscore_text	*x;
+	size_t			 begin;
+};
+
+struct qscore_text *
+qscore_text_new(void)
+{
+	struct qscore_text *x = calloc(1, sizeof *x);
+
+	if (x == NULL)
+		die("out of memory");
+	return x;
+}
+
+void
+qscore_text_free(struct qscore_text *x)
+{
+	qwen_score_request_fini(&x->q);
+	free(x->logprob);
+	free(x->rank);
+	free(x->top);
+	free(x);
+}
+
+static void
+put_out(struct qscore_run *r)
+{
+	struct qscore_text *x = r->head;
+	struct qwen_text t = { 0 };
+
+	if (x->q.no.err.code != 0 && r->n_failed++ == 0) {
+		r->failed_line = x->line;
+		memcpy(r->failed, x->q.no.err.msg, sizeof r->failed);
+	}
+	qscore_result(r, x, &r->total, &t);
+	cli_write_all(r->fd, r->name, &t);
+	qwen_text_fini(&t);
+	if ((r->head = x->next) == NULL)
+		r->tail = NULL;
+	r->n--;
+	r->bytes -= x->bytes;
+	qscore_text_free(x);
+	cli_progress(++r->n_done);
+}
+
+/* All of its windows are under way, or have been. */
+static int
+is_added(const struct qscore_text *x)
+{
+	return x->q.no.err.code != 0 || x->at >= x->q.text.n;
+}
+
+static void
+write_ready(struct qscore_run *r)
+{
+	while (r->head != NULL && r->head->left == 0 && is_added(r->head))
+		put_out(r);
+}
+
+static void
+on_score(void *arg, const struct qwen_score *s)
+{
+	struct window *w = arg;
+	struct qscore_text *x = w->x;
+	size_t i = w->begin + s->at - x->q.from;
+
+	x->logprob[i] = s->logprob;
+	x->rank[i] = (uint32_t)s->rank;
+	if (s->n_top > 0)
+		memcpy(x->top + i * x->run->n_top, s->top,
+		    s->n_top * sizeof *x->top);
+	cli_progress_also(++x->run->n_scored, "tok");
+	cli_progress(x->run->n_done);
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	struct window *w = arg;
+
+	if (why == QWEN_JOB_FAILED)
+		qwen_refuse(&w->x->q.no, err->code == QWEN_EFULL ?
+		    "out_of_memory" : "failed", "%s", err->msg);
+	w->x->left--;
+	free(w);
+}
+
+/* The window from begin to end, of which the tokens from first on count. */
+static void
+add_window(struct qscore_run *r, struct qscore_text *x, size_t begin,
+    size_t first, size_t end)
+{
+	struct window *w = malloc(sizeof *w);
+	struct qwen_job job = {
+		.tokens = x->q.text.id + begin, .n = end - begin,
+		.from = first - begin, .n_top = r->n_top, .score = on_score,
+		.end = on_end, .arg = w,
+	};
+	struct qwen_err err;
+
+	if (w == NULL)
+		die("out of memory");
+	*w = (struct window){ x, begin };
+	if (qwen_work_add(r->work, &job, &err) == 0) {
+		x->left++;
+		return;
+	}
+	free(w);
+	if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	qwen_refuse(&x->q.no, err.code == QWEN_EFULL ? "out_of_memory" :
+	    "invalid_request", "%s", err.msg);
+}
+
+/* Each token once, with at least context - stride tokens before it, or all. */
+static void
+add_next_window(struct qscore_run *r, struct qscore_text *x)
+{
+	size_t first = x->at, begin, end;
+
+	end = first < r->context ? r->context : first + r->stride;
+	if (end > x->q.text.n)
+		end = x->q.text.n;
+	begin = end > r->context ? end - r->context : 0;
+	x->at = end;
+	add_window(r, x, begin, first, end);
+}
+
+static void
+enlist(struct qscore_run *r, struct qscore_text *x)
+{
+	size_t n = x->q.text.n > x->q.from ? x->q.text.n - x->q.from : 0;
+
+	x->run = r;
+	x->at = x->q.from;
+	x->bytes = sizeof *x + x->q.text.n * sizeof *x->q.text.id +
+	    n * (sizeof *x->logprob + sizeof *x->rank +
+	    r->n_top * sizeof *x->top);
+	x->logprob = calloc(n + 1, sizeof *x->logprob);
+	x->rank = calloc(n + 1, sizeof *x->rank);
+	/* a text of that many tokens would not be here */
+	x->top = calloc(n * r->n_top + 1, sizeof *x->top);
+	if (x->logprob == NULL || x->rank == NULL || x->top == NULL)
+		die("out of memory");
+	*(r->tail != NULL ? &r->tail->next : &r->head) = x;
+	r->tail = x;
+	r->n++;
+	r->bytes += x->bytes;
+}
+
+/* Whether there should be more to do for the scheduler, and there is. */
+static int
+wants_more(const struct qscore_run *r)
+{
+	if (r->tail != NULL && !is_added(r->tail))
+		return qwen_work_n_waiting(r->work) < r->n_ahead;
+	if (r->read || r->n >= r->n_ahead || r->bytes >= AHEAD_BYTES)
+		return 0;
+	return qwen_work_n_jobs(r->work) == 0 ||
+	    r->source.waiting(r->source.arg);
+}
+
+static void
+feed(struct qscore_run *r)
+{
+	struct qscore_text *x;
+
+	while (wants_more(r)) {
+		if (r->tail != NULL && !is_added(r->tail))
+			add_next_window(r, r->tail);
+		else if (!r->source.next(r->source.arg, &x))
+			r->read = 1;
+		else if (x != NULL)
+			enlist(r, x);
+		/* nothing to wait for */
+		if (qwen_work_n_jobs(r->work) == 0)
+			write_ready(r);
+	}
+}
+
+void
+qscore_all(struct qscore_run *r)
+{
+	struct qwen_err err;
+	int more;
+
+	do {
+		feed(r);
+		if ((more = qwen_work_step(r->work, &err)) < 0)
+			cli_die_err(NULL, &err);
+		write_ready(r);
+	} while (more || !r->read);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * answer.c - an answer as it comes: its text up to where it ends; of a chat,
+ * thoughts, calls of tools, and the rest; and how likely its tokens were.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/request.h"
+
+/* ------------------------------------------------------------ probabilities */
+
+/* The bytes of a token. */
+static struct qwen_str
+spell(const struct qwen_answer *a, int32_t id)
+{
+	struct qwen_str s = { "", 0 };
+
+	qwen_tok_decoder_put(a->request->service->spell, id, &s, NULL);
+	return s;
+}
+
+/* "token": "...", "logprob": ..., "bytes": [...] */
+static void
+chat_token(struct qwen_answer *a, const struct qwen_likely *c)
+{
+	struct qwen_text *t = &a->logprobs;
+	struct qwen_str s = spell(a, c->id);
+	size_t i;
+
+	qwen_text_str(t, "\"token\":");
+	qwen_text_json(t, s.s, s.len);
+	qwen_text_fmt(t, ",\"logprob\":%.8g,\"bytes\":[", c->logprob);
+	for (i = 0; i < s.len; i++)
+		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "",
+		    (unsigned)(unsigned char)s.s[i]);
+	qwen_text_str(t, "]");
+}
+
+/* "id": ..., "token": "...", "logprob": ... */
+static void
+plain_token(struct qwen_answer *a, const struct qwen_likely *c)
+{
+	struct qwen_str s = spell(a, c->id);
+
+	qwen_text_fmt(&a->logprobs, "\"id\":%ld,\"token\":", (long)c->id);
+	qwen_text_json(&a->logprobs, s.s, s.len);
+	qwen_text_fmt(&a->logprobs, ",\"logprob\":%.8g", c->logprob);
+}
+
+/* A list of objects, in each a list of those of the best. */
+static void
+nested(struct qwen_answer *a, const struct qwen_likely *c,
+    const struct qwen_likely *top, size_t n_top)
+{
+	int chat = a->request->form == QWEN_FORM_CHAT;
+	void (*add)(struct qwen_answer *, const struct qwen_likely *) =
+	    chat ? chat_token : plain_token;
+	struct qwen_text *t = &a->logprobs;
+	size_t i;
+
+	qwen_text_str(t, t->n > 0 ? ",{" : "{");
+	add(a, c);
+	qwen_text_str(t, chat ? ",\"top_logprobs\":[" : ",\"top\":[");
+	for (i = 0; i < n_top; i++) {
+		qwen_text_str(t, i > 0 ? ",{" : "{");
+		add(a, &top[i]);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]}");
+}
+
+/* Four lists side by side. */
+static void
+side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
+    const struct qwen_likely *top, size_t n_top)
+{
+	const char *comma = a->n > 1 ? "," : "";
+	struct qwen_str s = spell(a, c->id);
+	size_t i;
+
+	qwen_text_str(&a->lp_tokens, comma);
+	qwen_text_json(&a->lp_tokens, s.s, s.len);
+	qwen_text_fmt(&a->logprobs, "%s%.8g", comma, c->logprob);
+	qwen_text_fmt(&a->lp_offset, "%s%zu", comma, a->n_chars);
+	qwen_text_fmt(&a->lp_top, "%s{", comma);
+	for (i = 0; i < n_top; i++) {
+		s = spell(a, top[i].id);
+		qwen_text_str(&a->lp_top, i > 0 ? "," : "");
+		qwen_text_json(&a->lp_top, s.s, s.len);
+		qwen_text_fmt(&a->lp_top, ":%.8g", top[i].logprob);
+	}
+	qwen_text_str(&a->lp_top, "}");
+}
+
+static size_t
+characters(struct qwen_str s)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < s.len; i++)
+		n += ((unsigned char)s.s[i] & 0xc0) != 0x80;
+	return n;
+}
+
+/* -------------------------------------------------------------------- text */
+
+/* As the interface has it: arguments are a string of JSON. */
+static void
+add_call(struct qwen_answer *a, const struct qwen_reply_event *e)
+{
+	struct qwen_text *t = &a->calls;
+
+	/* ids are the same wherever and whenever this is done */
+	qwen_text_fmt(t, "%s{\"id\":\"call_%llu_%zu_%zu\",\"type\":"
+	    "\"function\",\"function\":{\"name\":", t->n > 0 ? "," : "",
+	    (unsigned long long)a->request->number,
+	    (size_t)(a - a->request->answer), a->n_calls++);
+	qwen_text_json(t, e->name.s, e->name.len);
+	qwen_text_str(t, ",\"arguments\":");
+	qwen_text_json(t, e->text.s, e->text.len);
+	qwen_text_str(t, "}}");
+}
+
+static int
+on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
+{
+	struct qwen_answer *a = arg;
+
+	(void)err;	/* what has failed is seen in the end */
+	if (e->kind == QWEN_REPLY_CALL)
+		add_call(a, e);
+	else
+		qwen_text_add(e->kind == QWEN_REPLY_REASONING ?
+		    &a->reasoning : &a->text, e->text.s, e->text.len);
+	return 0;
+}
+
+/* What text goes through on its way; made for the first token. */
+static int
+begin(struct qwen_answer *a, struct qwen_err *err)
+{
+	const struct qwen_request *q = a->request;
+	struct qwen_reply_opts o = {
+		.thinking = q->thinking, .tools = q->tools,
+		.n_tools = q->n_tools, .event = on_event, .arg = a,
+	};
+	size_t i;
+
+	if (qwen_tok_decoder_new(&a->decoder, q->service->tok, 0, err) < 0 ||
+	    (q->n_stop > 0 && qwen_cut_new(&a->cut, err) < 0))
+		return -1;
+	for (i = 0; i < q->n_stop; i++) {
+		if (qwen_cut_add(a->cut, q->stop[i].s, q->stop[i].len, err) < 0)
+			return -1;
+	}
+	return q->form == QWEN_FORM_CHAT ?
+	    qwen_reply_new(&a->reply, q->service->template, &o, err) : 0;
+}
+
+/* Text that is certain to be before a stop. */
+static int
+give(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
+{
+	if (a->reply != NULL)
+		return qwen_reply_feed(a->reply, s.s, s.len, err);
+	qwen_text_add(&a->text, s.s, s.len);
+	return 0;
+}
+
+static int
+take(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
+{
+	if (a->cut != NULL && qwen_cut_feed(a->cut, &s,
+	    a->n >= a->request->min, &a->is_cut, err) < 0)
+		return -1;
+	return give(a, s, err);
+}
+
+/* Whether there was the memory for all that was added. */
+static int
+check(const struct qwen_answer *a, struct qwen_err *err)
+{
+	return a->text.failed || a->reasoning.failed || a->calls.failed ||
+	    a->logprobs.failed || a->lp_tokens.failed || a->lp_top.failed ||
+	    a->lp_offset.failed ? qwen_oom(err) : 0;
+}
+
+int
+qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top, struct qwen_err *err)
+{
+	struct qwen_str piece;
+
+	if (a->decoder == NULL && begin(a, err) < 0)
+		return -1;
+	a->n++;
+	if (a->request->logprobs && a->request->form == QWEN_FORM_COMPLETION)
+		side_by_side(a, token, top, n_top);
+	else if (a->request->logprobs)
+		nested(a, token, top, n_top);
+	if (qwen_tok_decoder_put(a->decoder, token->id, &piece, err) < 0)
+		return -1;
+	if (a->request->logprobs)
+		a->n_chars += characters(piece);
+	if (take(a, piece, err) < 0 || check(a, err) < 0)
+		return -1;
+	return a->is_cut;
+}
+
+/* What was held back comes now. */
+static int
+flush(struct qwen_answer *a, struct qwen_err *err)
+{
+	struct qwen_str piece;
+
+	/* a text that was cut has no rest */
+	qwen_tok_decoder_finish(a->decoder, &piece);
+	if (!a->is_cut && take(a, piece, err) < 0)
+		return -1;
+	if (!a->is_cut && a->cut != NULL &&
+	    give(a, qwen_cut_end(a->cut), err) < 0)
+		return -1;
+	if (a->reply != NULL && qwen_reply_finish(a->reply, err) < 0)
+		return -1;
+	return check(a, err);
+}
+
+int
+qwen_answer_end(struct qwen_answer *a, const char *finish,
+    struct qwen_err *err)
+{
+	int rc = a->decoder != NULL ? flush(a, err) : 0;
+
+	a->finish = a->is_cut ? "stop" : finish;
+	qwen_tok_decoder_free(a->decoder);
+	qwen_cut_free(a->cut);
+	qwen_reply_free(a->reply);
+	a->decoder = NULL;
+	a->cut = NULL;
+	a->reply = NULL;
+	return rc;
+}

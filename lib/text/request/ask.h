@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: ISC */
+/* ask.h - a request while it is read; for the files that read it. */
+#ifndef QWEN_TEXT_REQUEST_ASK_H
+#define QWEN_TEXT_REQUEST_ASK_H
+
+#include "text/request/request.h"
+#include <yyjson.h>
+
+enum { QWEN_ASK_NUMBER = 64 };
+
+/* For the caller to return: -1. */
+#define bad(no, ...) qwen_refuse(no, "invalid_request", __VA_ARGS__)
+
+/* ---- ask.c: what all kinds have in common; -1 is a refusal, or no memory */
+
+/* A refusal for want of memory, which is the failure of whoever asked. */
+int qwen_ask_oom(struct qwen_refusal *no);
+
+/* An object of JSON, or NULL; to be freed is the document. */
+yyjson_doc *qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
+    yyjson_val **root);
+
+/* A member; NULL if it is not there or null. */
+yyjson_val *qwen_ask_get(yyjson_val *object, const char *key);
+
+/* A value as JSON, owned by the caller. */
+int qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out,
+    size_t *n);
+
+/* The id of a request, a string or, if numbers may be, a number. */
+int qwen_ask_id(struct qwen_refusal *no, yyjson_val *root, const char *key,
+    int numbers, char **out);
+
+/* The digits of a number as they stand there. */
+int qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
+    char buf[QWEN_ASK_NUMBER]);
+
+/* A text or a list of tokens as tokens. */
+int qwen_ask_encode(struct qwen_refusal *no, const char *key,
+    const struct qwen_tok *tok, unsigned flags, const char *s, size_t n,
+    struct qwen_ids *out);
+int qwen_ask_ids(struct qwen_refusal *no, const char *key, yyjson_val *v,
+    size_t n_vocab, struct qwen_ids *out);
+
+/* ---- the parts of a request */
+struct qwen_ask {
+	const struct qwen_service *s;
+	struct qwen_request	*q;
+	struct qwen_refusal	*no;	/* the request's */
+	yyjson_val		*body;
+};
+
+/* fields.c: all but the prompt; prompt.c; grammars.c: response_format, grammar */
+int qwen_ask_fields(struct qwen_ask *r);
+int qwen_ask_prompt(struct qwen_ask *r);
+int qwen_ask_grammar(struct qwen_ask *r);
+void qwen_grammar_unshare(struct qwen_shared_grammar *g);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: ISC */
+/* cut.c - text as it comes, up to where one of some other texts begins. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/request/request.h"
+
+struct qwen_cut {
+	struct qwen_str	*stop;
+	size_t		 n, cap;
+	struct qwen_text text;		/* what was held back, and what came */
+	size_t		 given;		/* of it, the last time */
+	size_t		 blind;		/* what ends in this much of it does not
+					   count */
+};
+
+int
+qwen_cut_new(struct qwen_cut **out, struct qwen_err *err)
+{
+	*out = calloc(1, sizeof **out);
+	return *out != NULL ? 0 : qwen_oom(err);
+}
+
+void
+qwen_cut_free(struct qwen_cut *c)
+{
+	if (c == NULL)
+		return;
+	qwen_text_fini(&c->text);
+	free(c->stop);
+	free(c);
+}
+
+int
+qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
+    struct qwen_err *err)
+{
+	if (qwen_grow(&c->stop, &c->cap, c->n + 1, sizeof *c->stop) < 0)
+		return qwen_oom(err);
+	c->stop[c->n++] = (struct qwen_str){ stop, n };
+	return 0;
+}
+
+/* Where the first of the texts begins, or n. */
+static size_t
+find(const struct qwen_cut *c, const char *s, size_t n)
+{
+	size_t i, at, len;
+
+	for (at = 0; at < n && c->blind < n; at++) {
+		for (i = 0; i < c->n; i++) {
+			len = c->stop[i].len;
+			if (len <= n - at && at + len > c->blind &&
+			    memcmp(s + at, c->stop[i].s, len) == 0)
+				return at;
+		}
+	}
+	return n;
+}
+
+/* Where, at the end, one of them may have begun; or n. */
+static size_t
+may_begin(const struct qwen_cut *c, const char *s, size_t n)
+{
+	size_t i, len, at = n;
+
+	for (i = 0; i < c->n; i++) {
+		len = c->stop[i].len - 1 < n ? c->stop[i].len - 1 : n;
+		for (; len > n - at; len--) {
+			if (memcmp(s + n - len, c->stop[i].s, len) == 0)
+				at = n - len;
+		}
+	}
+	return at;
+}
+
+int
+qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
+    struct qwen_err *err)
+{
+	struct qwen_text *t = &c->text;
+
+	if (t->n > 0)
+		memmove(t->s, t->s + c->given, t->n - c->given);
+	t->n -= c->given;
+	c->blind -= c->given < c->blind ? c->given : c->blind;
+	c->given = 0;
+	qwen_text_add(t, s->s, s->len);
+	if (t->failed)
+		return qwen_oom(err);
+	if (!look)
+		c->blind = t->n;
+	c->given = find(c, t->s, t->n);
+	*found = c->given < t->n;
+	if (!*found)
+		c->given = may_begin(c, t->s, t->n);
+	*s = (struct qwen_str){ t->s, c->given };
+	return 0;
+}
+
+struct qwen_str
+qwen_cut_end(struct qwen_cut *c)
+{
+	struct qwen_text *t = &c->text;
+	struct qwen_str rest = { t->s + c->given, t->n - c->given };
+
+	if (t->n == 0)
+		rest.s = "";
+	t->n = c->given = c->blind = 0;
+	return rest;
+}

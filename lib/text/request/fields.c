@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: ISC */
+/* fields.c - what a request says beside its prompt. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/request/ask.h"
+
+/* A whole number from min to max: 1, 0 if there is none, -1. */
+static int
+whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
+    int64_t *out)
+{
+	yyjson_val *v = qwen_ask_get(r->body, key);
+	char buf[QWEN_ASK_NUMBER];
+	size_t i, digits;
+	int64_t n = 0;
+
+	if (v == NULL)
+		return 0;
+	if (qwen_ask_number(r->no, key, v, buf) < 0)
+		return -1;
+	digits = strspn(buf, "0123456789");
+	if (buf[digits] != '\0' || digits > 18)
+		return bad(r->no, "%s: %s is not a whole number from %lld to "
+		    "%lld", key, buf, (long long)min, (long long)max);
+	for (i = 0; i < digits; i++)
+		n = n * 10 + (buf[i] - '0');
+	if (n < min || n > max)
+		return bad(r->no, "%s: %s is not in %lld..%lld", key, buf,
+		    (long long)min, (long long)max);
+	*out = n;
+	return 1;
+}
+
+/* ---------------------------------------------------------------- sampling */
+
+/* What the fields of a request are called by samplers. */
+static const struct {
+	const char	*key, *option;
+} fields[] = {
+	{ "temperature", "temp" },
+	{ "top_p", "top-p" },
+	{ "top_k", "top-k" },
+	{ "min_p", "min-p" },
+	{ "seed", "seed" },
+	{ "presence_penalty", "presence-penalty" },
+	{ "frequency_penalty", "frequency-penalty" },
+	{ "repetition_penalty", "repeat-penalty" },
+	{ "min_tokens", "min-tokens" },
+};
+
+static int
+add_setting(struct qwen_ask *r, const char *key, const char *option,
+    const char *value)
+{
+	struct qwen_request *q = r->q;
+	char *copy = strdup(value);
+
+	if (copy == NULL || qwen_grow(&q->set, &q->cap_set, q->n_set + 1,
+	    sizeof *q->set) < 0) {
+		free(copy);
+		return qwen_ask_oom(r->no);
+	}
+	q->set[q->n_set++] = (struct qwen_setting){ key, option, copy };
+	return 0;
+}
+
+/* {"1234": -5, ...} */
+static int
+read_bias(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key;
+	char pair[2 * QWEN_ASK_NUMBER], buf[QWEN_ASK_NUMBER];
+	const char *id;
+	yyjson_obj_iter it;
+
+	if (v == NULL)
+		return 0;
+	if (!yyjson_is_obj(v))
+		return bad(r->no, "logit_bias: is not an object");
+	yyjson_obj_iter_init(v, &it);
+	while ((key = yyjson_obj_iter_next(&it)) != NULL) {
+		id = yyjson_get_str(key);
+		if (id == NULL || yyjson_get_len(key) >= QWEN_ASK_NUMBER ||
+		    strlen(id) != yyjson_get_len(key))
+			return bad(r->no, "logit_bias: a key is no token");
+		if (qwen_ask_number(r->no, "logit_bias",
+		    yyjson_obj_iter_get_val(key), buf) < 0)
+			return -1;
+		snprintf(pair, sizeof pair, "%s=%s", id, buf);
+		if (add_setting(r, "logit_bias", "logit-bias", pair) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+read_sampling(struct qwen_ask *r)
+{
+	char buf[QWEN_ASK_NUMBER];
+	yyjson_val *v;
+	size_t i;
+
+	r->q->min = r->s->min;
+	for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+		if ((v = qwen_ask_get(r->body, fields[i].key)) == NULL)
+			continue;
+		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0 ||
+		    add_setting(r, fields[i].key, fields[i].option, buf) < 0)
+			return -1;
+		/* whether it is a whole number, the sampler says */
+		if (strcmp(fields[i].key, "min_tokens") == 0)
+			r->q->min = (size_t)strtoull(buf, NULL, 10);
+	}
+	return read_bias(r);
+}
+
+/* --------------------------------------------------------- other parameters */
+
+static int
+add_stop(struct qwen_ask *r, const char *s, size_t n)
+{
+	char *text;
+
+	/* an empty one would end every text before it begins */
+	if (n == 0)
+		return 0;
+	if ((text = malloc(n)) == NULL)
+		return qwen_ask_oom(r->no);
+	memcpy(text, s, n);
+	r->q->stop[r->q->n_stop++] = (struct qwen_str){ text, n };
+	return 0;
+}
+
+static int
+read_one_stop(struct qwen_ask *r, yyjson_val *v)
+{
+	if (!yyjson_is_str(v))
+		return bad(r->no, "stop: is not a string or a list of them");
+	return add_stop(r, yyjson_get_str(v), yyjson_get_len(v));
+}
+
+static int
+read_stop(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "stop"), *one;
+	size_t i, n = yyjson_arr_size(v);
+	yyjson_arr_iter it;
+
+	if (n > QWEN_STOPS_MAX)
+		return bad(r->no, "stop: more than %d strings",
+		    QWEN_STOPS_MAX);
+	n = v == NULL ? r->s->n_stop : yyjson_is_arr(v) ? n : 1;
+	if ((r->q->stop = calloc(n + 1, sizeof *r->q->stop)) == NULL)
+		return qwen_ask_oom(r->no);
+	for (i = 0; v == NULL && i < n; i++) {
+		if (add_stop(r, r->s->stop[i].s, r->s->stop[i].len) < 0)
+			return -1;
+	}
+	if (v != NULL && !yyjson_is_arr(v))
+		return read_one_stop(r, v);
+	yyjson_arr_iter_init(v, &it);
+	while ((one = yyjson_arr_iter_next(&it)) != NULL) {
+		if (read_one_stop(r, one) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+read_logprobs(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "logprobs");
+	int64_t n = 0;
+	int got;
+
+	if (v == NULL)
+		return 0;
+	if (yyjson_is_bool(v)) {
+		r->q->logprobs = yyjson_get_bool(v);
+		got = whole(r, "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
+		if (got > 0 && !r->q->logprobs)
+			return bad(r->no, "top_logprobs needs logprobs: true");
+	} else {
+		got = whole(r, "logprobs", 0, QWEN_LOGPROBS_MAX, &n);
+		r->q->logprobs = 1;
+	}
+	r->q->n_top = (size_t)n;
+	return got < 0 ? -1 : 0;
+}
+
+/* Nothing that would ask for something. */
+static int
+is_nothing(yyjson_val *v)
+{
+	return v == NULL || yyjson_is_null(v) || yyjson_is_false(v) ||
+	    (yyjson_is_ctn(v) && unsafe_yyjson_get_len(v) == 0) ||
+	    (yyjson_is_str(v) && yyjson_get_len(v) == 0);
+}
+
+/* What would change the answer, and is not done, must not be passed over. */
+static int
+refuse_others(struct qwen_ask *r)
+{
+	static const char *const keys[] = {
+		"stream", "echo", "suffix", "functions",
+		"function_call", "audio", "prediction",
+	};
+	yyjson_val *v = qwen_ask_get(r->body, "stream");
+	int64_t n = 1;
+	size_t i;
+
+	r->q->stream = r->s->streams && yyjson_is_true(v);
+	for (i = (size_t)r->q->stream; i < sizeof keys / sizeof keys[0]; i++) {
+		if (!is_nothing(qwen_ask_get(r->body, keys[i])))
+			return bad(r->no, "%s is not supported", keys[i]);
+	}
+	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &n) < 0)
+		return -1;
+	if (n > 1 && (size_t)n != r->q->n)
+		return bad(r->no, "best_of is not supported");
+	v = qwen_ask_get(r->body, "tool_choice");
+	if (v != NULL && !yyjson_equals_str(v, "auto"))
+		return bad(r->no, "tool_choice: only auto is supported");
+	return 0;
+}
+
+int
+qwen_ask_fields(struct qwen_ask *r)
+{
+	yyjson_val *model = qwen_ask_get(r->body, "model");
+	struct qwen_request *q = r->q;
+	int64_t n = 1, max = 0;
+	int got;
+
+	if (model != NULL && !yyjson_is_str(model))
+		return bad(r->no, "model: is not a string");
+	if (model != NULL && qwen_ask_json(r->no, model, &q->model, NULL) < 0)
+		return -1;
+	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0)
+		return -1;
+	q->n = (size_t)n;
+	if ((got = whole(r, "max_completion_tokens", 1, INT64_MAX,
+	    &max)) < 0 || (got == 0 && whole(r, "max_tokens", 1, INT64_MAX,
+	    &max) < 0))
+		return -1;
+	q->max = max > 0 ? (size_t)max : r->s->max;
+	return read_sampling(r) < 0 || read_stop(r) < 0 ||
+	    read_logprobs(r) < 0 || refuse_others(r) < 0 ||
+	    qwen_ask_grammar(r) < 0 ? -1 : 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * grammars.c - grammars that requests bring: those with the same text are read
+ * once, and kept while somebody uses them, and a few for who may come.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+enum { KEPT = 32 };
+
+struct qwen_shared_grammar {
+	struct qwen_shared_grammar *next;	/* used longer ago */
+	char			*text;
+	size_t			 n;
+	int			 is_schema;
+	size_t			 n_users;
+	struct qwen_grammar	*grammar;
+};
+
+static void
+drop(struct qwen_shared_grammar *g)
+{
+	if (g == NULL)
+		return;
+	qwen_grammar_close(g->grammar);
+	free(g->text);
+	free(g);
+}
+
+/* Those that nobody uses go, but for some that were used last. */
+static void
+tidy(struct qwen_grammars *all)
+{
+	struct qwen_shared_grammar **at = &all->first, *g;
+	size_t n = 0;
+
+	while ((g = *at) != NULL) {
+		if (g->n_users > 0 || n++ < KEPT) {
+			at = &g->next;
+			continue;
+		}
+		*at = g->next;
+		drop(g);
+	}
+}
+
+/* One of that text, now the first of the list; or NULL. */
+static struct qwen_shared_grammar *
+find(struct qwen_grammars *all, const char *text, size_t n, int is_schema)
+{
+	struct qwen_shared_grammar **at, *g;
+
+	for (at = &all->first; (g = *at) != NULL; at = &g->next) {
+		if (g->n != n || g->is_schema != is_schema ||
+		    memcmp(g->text, text, n) != 0)
+			continue;
+		*at = g->next;
+		g->next = all->first;
+		return all->first = g;
+	}
+	return NULL;
+}
+
+static int
+make(struct qwen_grammars *all, const char *text, size_t n, int is_schema,
+    struct qwen_shared_grammar **out, struct qwen_err *err)
+{
+	struct qwen_shared_grammar *g = calloc(1, sizeof *g);
+
+	if (g == NULL || (g->text = malloc(n + 1)) == NULL) {
+		drop(g);
+		return qwen_oom(err);
+	}
+	if ((is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
+	    (&g->grammar, text, n, err) < 0) {
+		drop(g);
+		return -1;
+	}
+	memcpy(g->text, text, n);
+	g->n = n;
+	g->is_schema = is_schema;
+	g->next = all->first;
+	*out = all->first = g;
+	tidy(all);
+	return 0;
+}
+
+int
+qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err)
+{
+	if (all->trie != NULL)
+		return 0;
+	if (all->pieces == NULL) {
+		if (qwen_pieces_open(&all->own, all->gguf, err) < 0)
+			return -1;
+		all->pieces = all->own;
+	}
+	return qwen_trie_new(&all->trie, all->pieces, err);
+}
+
+static int
+take(struct qwen_ask *r, const char *what, const char *text, size_t n,
+    int is_schema)
+{
+	struct qwen_grammars *all = r->s->grammars;
+	struct qwen_shared_grammar *g = find(all, text, n, is_schema);
+	struct qwen_err err;
+
+	if ((g == NULL && make(all, text, n, is_schema, &g, &err) < 0) ||
+	    qwen_grammars_prepare(all, &err) < 0)
+		return err.code == QWEN_ENOMEM ? qwen_ask_oom(r->no) :
+		    bad(r->no, "%s: %s", what, err.msg);
+	g->n_users++;
+	r->q->shared = g;
+	r->q->grammar = g->grammar;
+	return 0;
+}
+
+/* {"type": "json_schema", "json_schema": {"schema": ...}} */
+static int
+read_format(struct qwen_ask *r, yyjson_val *v)
+{
+	static const char what[] = "response_format";
+	yyjson_val *type = yyjson_obj_get(v, "type"), *schema;
+	char *text;
+	size_t n;
+	int rc;
+
+	if (yyjson_equals_str(type, "text"))
+		return 0;
+	if (yyjson_equals_str(type, "json_object"))
+		return take(r, what, "{\"type\":\"object\"}", 17, 1);
+	if (!yyjson_equals_str(type, "json_schema"))
+		return bad(r->no, "%s: the type is not text, json_object or "
+		    "json_schema", what);
+	schema = yyjson_obj_get(yyjson_obj_get(v, "json_schema"), "schema");
+	if (schema == NULL)
+		return bad(r->no, "%s: there is no schema in json_schema",
+		    what);
+	if ((text = yyjson_val_write(schema, 0, &n)) == NULL)
+		return qwen_ask_oom(r->no);
+	rc = take(r, what, text, n, 1);
+	free(text);
+	return rc;
+}
+
+int
+qwen_ask_grammar(struct qwen_ask *r)
+{
+	yyjson_val *format = qwen_ask_get(r->body, "response_format");
+	yyjson_val *grammar = qwen_ask_get(r->body, "grammar");
+
+	if (format != NULL && read_format(r, format) < 0)
+		return -1;
+	if (grammar == NULL)
+		return 0;
+	if (r->q->shared != NULL)
+		return bad(r->no, "grammar and response_format: which one?");
+	if (!yyjson_is_str(grammar))
+		return bad(r->no, "grammar: is not a string");
+	return take(r, "grammar", yyjson_get_str(grammar),
+	    yyjson_get_len(grammar), 0);
+}
+
+void
+qwen_grammar_unshare(struct qwen_shared_grammar *g)
+{
+	if (g != NULL)
+		g->n_users--;
+}
+
+void
+qwen_grammars_fini(struct qwen_grammars *all)
+{
+	struct qwen_shared_grammar *g;
+
+	while ((g = all->first) != NULL) {
+		all->first = g->next;
+		drop(g);
+	}
+	qwen_trie_free(all->trie);
+	qwen_pieces_close(all->own);
+}

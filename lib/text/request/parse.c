@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * parse.c - a request, by itself or in a line of a batch.  Whatever is wrong
+ * with it is its own refusal, and no other request's.
+ */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+/* Which kind of request a line is, and where; -1 if that is of no kind. */
+static int
+read_form(struct qwen_ask *r, yyjson_val *root)
+{
+	yyjson_val *url = yyjson_obj_get(root, "url");
+	yyjson_val *method = yyjson_obj_get(root, "method");
+
+	r->body = root;
+	if (yyjson_obj_get(root, "body") == NULL &&
+	    yyjson_obj_get(root, "custom_id") == NULL)
+		return 0;
+	r->q->form = QWEN_FORM_COMPLETION;
+	r->body = yyjson_obj_get(root, "body");
+	if (qwen_ask_get(r->body, "messages") != NULL)
+		r->q->form = QWEN_FORM_CHAT;
+	if (yyjson_equals_str(url, "/v1/chat/completions"))
+		r->q->form = QWEN_FORM_CHAT;
+	else if (yyjson_equals_str(url, "/v1/completions"))
+		r->q->form = QWEN_FORM_COMPLETION;
+	else if (url != NULL)
+		return bad(r->no, "url: only /v1/completions and "
+		    "/v1/chat/completions are served");
+	if (method != NULL && !yyjson_equals_str(method, "POST"))
+		return bad(r->no, "method: only POST is known");
+	return 0;
+}
+
+/* custom_id of a batch line, id of another one. */
+static int
+read_id(struct qwen_ask *r, yyjson_val *root)
+{
+	int plain = r->q->form == QWEN_FORM_PLAIN;
+
+	if (qwen_ask_id(r->no, root, plain ? "id" : "custom_id", plain,
+	    &r->q->id) < 0)
+		return -1;
+	return plain || r->q->id != NULL ? 0 :
+	    bad(r->no, "custom_id is missing");
+}
+
+/* Form, body and id: an error bears the id, which may be wrong as well. */
+static int
+read_envelope(struct qwen_ask *r, yyjson_val *root)
+{
+	int failed = read_form(r, root);
+
+	return read_id(r, root) < 0 || failed ? -1 : 0;
+}
+
+static struct qwen_request *
+request_new(const struct qwen_service *s, enum qwen_form form)
+{
+	struct qwen_request *q = calloc(1, sizeof *q);
+
+	if (q != NULL) {
+		q->service = s;
+		q->form = form;
+	}
+	return q;
+}
+
+/* A line, or a body alone. */
+static int
+parse(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, int is_line, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_request *q = request_new(s, form);
+	struct qwen_ask r = { .s = s, .q = q };
+	yyjson_doc *doc;
+
+	*out = NULL;
+	if (q == NULL)
+		return qwen_oom(err);
+	r.no = &q->no;
+	doc = qwen_ask_open(r.no, json, n, &r.body);
+	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0)) {
+		if (!yyjson_is_obj(r.body))
+			bad(r.no, "body: is not an object");
+		else if (qwen_ask_fields(&r) == 0)
+			qwen_ask_prompt(&r);
+	}
+	yyjson_doc_free(doc);
+	if (q->no.err.code == QWEN_ENOMEM) {
+		qwen_request_free(q);
+		return qwen_oom(err);
+	}
+	*out = q;
+	return 0;
+}
+
+int
+qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, const char *json, size_t n, struct qwen_err *err)
+{
+	return parse(out, s, form, 0, json, n, err);
+}
+
+int
+qwen_request_parse_line(struct qwen_request **out,
+    const struct qwen_service *s, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	return parse(out, s, QWEN_FORM_PLAIN, 1, json, n, err);
+}
+
+int
+qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
+    struct qwen_err *err)
+{
+	struct qwen_request q = { 0 };
+	struct qwen_ask r = { .q = &q, .no = &q.no };
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(r.no, json, n, &root);
+
+	if (root != NULL)
+		read_envelope(&r, root);
+	yyjson_doc_free(doc);
+	*id = q.id;
+	*unique = q.form != QWEN_FORM_PLAIN;
+	if (q.no.err.code != QWEN_ENOMEM)
+		return 0;
+	free(q.id);
+	*id = NULL;
+	return qwen_oom(err);
+}
+
+static void
+free_answer(struct qwen_answer *a)
+{
+	qwen_tok_decoder_free(a->decoder);
+	qwen_cut_free(a->cut);
+	qwen_reply_free(a->reply);
+	qwen_text_fini(&a->text);
+	qwen_text_fini(&a->reasoning);
+	qwen_text_fini(&a->calls);
+	qwen_text_fini(&a->logprobs);
+	qwen_text_fini(&a->lp_tokens);
+	qwen_text_fini(&a->lp_top);
+	qwen_text_fini(&a->lp_offset);
+}
+
+void
+qwen_request_free(struct qwen_request *q)
+{
+	size_t i;
+
+	if (q == NULL)
+		return;
+	qwen_grammar_unshare(q->shared);
+	for (i = 0; i < q->n_answers; i++)
+		free_answer(&q->answer[i]);
+	for (i = 0; i < q->n_prompts; i++)
+		free(q->prompt[i].id);
+	for (i = 0; i < q->n_stop; i++)
+		free((char *)(uintptr_t)q->stop[i].s);
+	for (i = 0; i < q->n_set; i++)
+		free(q->set[i].value);
+	free(q->set);
+	free(q->stop);
+	free(q->answer);
+	free(q->prompt);
+	free(q->model);
+	free(q->tools);
+	free(q->id);
+	free(q);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * request.h - requests of the OpenAI formats and what answers them, for all that
+ * serve a model, from files or from sockets.
+ *
+ * It knows text alone, and no weights: what a request says of sampling comes as
+ * options by name, for a sampler wherever that is; tokens come back by number,
+ * with what was asked for of their probabilities.  Nothing here exits, prints or
+ * reads the environment.  What is wrong with a request is the request's refusal;
+ * functions fail for want of memory only, unless they say something else.
+ */
+#ifndef QWEN_TEXT_REQUEST_REQUEST_H
+#define QWEN_TEXT_REQUEST_REQUEST_H
+
+#include "base/text.h"
+#include "qwentext.h"
+
+enum {
+	QWEN_CHOICES_MAX = 128,		/* answers to one request */
+	QWEN_STOPS_MAX = 64,
+	QWEN_LOGPROBS_MAX = 20,		/* of the best tokens */
+};
+
+/* Token ids, owned. */
+struct qwen_ids {
+	int32_t	*id;
+	size_t	 n;
+};
+
+/* Why a request is refused, or failed; err.code 0: it is not, and did not. */
+struct qwen_refusal {
+	struct qwen_err	 err;
+	const char	*code;		/* a word */
+};
+
+/* Refuse, unless that was done before: the first reason counts.  Returns -1. */
+int qwen_refuse(struct qwen_refusal *no, const char *code, const char *fmt,
+    ...) __attribute__((format(printf, 3, 4)));
+
+/* ---------------------------------------------------------------- grammars */
+
+/*
+ * Grammars that requests bring: one that comes again is not read again.  With the
+ * vocabulary that they work on, which is made when it is needed.
+ */
+struct qwen_shared_grammar;
+struct qwen_grammars {
+	struct qwen_shared_grammar *first;
+	const struct qwen_gguf	*gguf;
+	const struct qwen_pieces *pieces;	/* set by the caller, or NULL:
+						   made from gguf */
+	struct qwen_pieces	*own;
+	struct qwen_trie	*trie;
+};
+
+/* Make pieces and trie, if they are not there. */
+int qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err);
+void qwen_grammars_fini(struct qwen_grammars *all);
+
+/* ---------------------------------------------------------------- requests */
+
+/* What holds for all requests, and for those that do not say; borrowed. */
+struct qwen_service {
+	const struct qwen_tok	*tok;
+	struct qwen_tok_decoder	*spell;		/* bytes of single tokens */
+	const struct qwen_template *template;	/* or NULL, and why not */
+	const char		*no_template;
+	const char		*model;		/* its name */
+	size_t			 n_vocab;
+	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
+	size_t			 max;		/* tokens to generate */
+	size_t			 min;		/* before a stop counts */
+	const struct qwen_str	*stop;
+	size_t			 n_stop;
+	struct qwen_grammars	*grammars;
+	int			 streams;	/* requests may ask for that */
+};
+
+enum qwen_form {
+	QWEN_FORM_PLAIN,	/* {"prompt": ...}, {"messages": ...} */
+	QWEN_FORM_COMPLETION,	/* of /v1/completions */
+	QWEN_FORM_CHAT,		/* of /v1/chat/completions */
+};
+
+/* A sampling option, for qwen_sampler_set. */
+struct qwen_setting {
+	const char	*key;		/* what the request calls it */
+	const char	*option;	/* what the sampler does */
+	char		*value;
+};
+
+struct qwen_answer;
+struct qwen_request {
+	void			*arg;		/* the caller's */
+	const struct qwen_service *service;
+	struct qwen_refusal	 no;
+	enum qwen_form		 form;
+	uint64_t		 number;	/* for ids of what it gets */
+	char			*id;	/* JSON of custom_id or id, or NULL */
+	char			*model;	/* JSON of what it asked for, or NULL */
+	struct qwen_ids		*prompt;
+	size_t			 n_prompts;
+	size_t			 n_prompt_tokens;	/* of all of them */
+	struct qwen_setting	*set;
+	size_t			 n_set, cap_set;
+	size_t			 n;	/* answers to each prompt */
+	size_t			 max;	/* tokens of each */
+	size_t			 min;	/* tokens before a stop counts */
+	struct qwen_str		*stop;	/* owned */
+	size_t			 n_stop;
+	int			 stream;
+	int			 logprobs;
+	size_t			 n_top;	/* of the best with each */
+	struct qwen_shared_grammar *shared;	/* or NULL, and */
+	const struct qwen_grammar *grammar;	/* what is in it */
+	enum qwen_thinking	 thinking;	/* of a chat's prompt */
+	char			*tools;	/* JSON, or NULL */
+	size_t			 n_tools;
+	struct qwen_answer	*answer;	/* those to a prompt together */
+	size_t			 n_answers;
+};
+
+/* A request of that form: the body that is posted.  -1: no memory. */
+int qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, const char *json, size_t n, struct qwen_err *err);
+
+/*
+ * A line of a batch: a request in its envelope, or one alone of the plain form.
+ * json NULL is one of more than n bytes, which nobody kept.
+ */
+int qwen_request_parse_line(struct qwen_request **out,
+    const struct qwen_service *s, const char *json, size_t n,
+    struct qwen_err *err);
+void qwen_request_free(struct qwen_request *q);
+
+/*
+ * The id alone of a line that is not answered: JSON, owned; NULL if it has
+ * none.  *unique: it must not come twice.
+ */
+int qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
+    struct qwen_err *err);
+
+/* ----------------------------------------------------------------- answers */
+
+/* A token, and the natural logarithm of its probability. */
+struct qwen_likely {
+	int32_t	id;
+	double	logprob;
+};
+
+/*
+ * An answer that is wanted, and as it comes.  text, reasoning, calls and
+ * logprobs only grow, by whole characters, and never by what might yet be part
+ * of a stop string: a stream sends what is beyond what it has sent before.
+ */
+struct qwen_answer {
+	struct qwen_request	*request;
+	const struct qwen_ids	*prompt;
+	size_t			 n;		/* tokens */
+	const char		*finish;	/* "stop", "length"; NULL: goes on */
+	struct qwen_text	 text;
+	struct qwen_text	 reasoning;	/* of chats, these two */
+	struct qwen_text	 calls;		/* JSON, of a list */
+	size_t			 n_calls;
+	struct qwen_text	 logprobs;	/* likewise; completions have
+						   three other lists */
+	struct qwen_text	 lp_tokens, lp_top, lp_offset;
+	/* our own */
+	size_t			 n_chars;
+	int			 is_cut;
+	struct qwen_tok_decoder	*decoder;
+	struct qwen_cut		*cut;
+	struct qwen_reply	*reply;
+};
+
+/*
+ * The next token; top are n_top of the best, and with logprob only looked at if
+ * the request wants them.  1 if a stop string is complete: no more of them.
+ */
+int qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top, struct qwen_err *err);
+
+/* There are no more; finish is "stop" or "length", and was not cut. */
+int qwen_answer_end(struct qwen_answer *a, const char *finish,
+    struct qwen_err *err);
+
+/* ----------------------------------------------------------------- results */
+
+/* The body of a response, with created 0 for "at no time"; or its error. */
+void qwen_request_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
+
+/*
+ * The line that answers a line, in the form that the request has.  Nothing in it
+ * depends on the time, the machine or other lines.
+ */
+void qwen_request_result(const struct qwen_request *q, struct qwen_text *t);
+
+/*
+ * The number of the request that a line of results answers, and its id (JSON,
+ * owned; or NULL).  Fails if the line is not a result.
+ */
+int qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
+    int *is_error, struct qwen_err *err);
+
+/* -------------------------------------------------------------- stop strings */
+
+/*
+ * Text as it comes, up to where one of some other texts begins.  feed gives what
+ * is certain to be before that, in *s until the next call; *found says whether it
+ * has begun, after which end is next.  Without look none counts that is whole by
+ * now.  end gives what was held back for it might have been the beginning of
+ * one, and leaves the rest for another text.
+ */
+struct qwen_cut;
+
+int qwen_cut_new(struct qwen_cut **out, struct qwen_err *err);
+void qwen_cut_free(struct qwen_cut *c);
+/* The stop is not copied. */
+int qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
+    struct qwen_err *err);
+int qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
+    struct qwen_err *err);
+struct qwen_str qwen_cut_end(struct qwen_cut *c);
+
+/* ------------------------------------------------------------------ scoring */
+
+/* What holds for all texts whose tokens are scored; borrowed. */
+struct qwen_scoring {
+	const struct qwen_tok	*tok;
+	size_t			 n_vocab;
+	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
+	int32_t			 first;	/* what texts begin with, -1: none */
+	int			 bos;	/* put it in front of all texts */
+};
+
+/* Tokens to be scored: a context and what goes on from it, or a whole text. */
+struct qwen_score_request {
+	struct qwen_refusal	 no;
+	char			*id;	/* JSON, or NULL */
+	struct qwen_ids		 text;
+	size_t			 from;	/* the first that is scored */
+	size_t			 front;	/* tokens put in front, 0 or 1 */
+};
+
+/* A line, as qwen_request_parse_line; q is zeroed. */
+int qwen_score_request_parse(struct qwen_score_request *q,
+    const struct qwen_scoring *s, const char *json, size_t n,
+    struct qwen_err *err);
+
+/*
+ * A text that is scored from its first token on, or the second if nothing is in
+ * front; the tokens become q's.
+ */
+int qwen_score_request_text(struct qwen_score_request *q,
+    const struct qwen_scoring *s, struct qwen_ids *tokens,
+    struct qwen_err *err);
+void qwen_score_request_fini(struct qwen_score_request *q);
+
+#endif

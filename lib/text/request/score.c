@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * score.c - what a line of requests for scores says: a context and what goes on
+ * from it, or a text, or tokens.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+struct ask {
+	const struct qwen_scoring *s;
+	struct qwen_score_request *q;
+	struct qwen_refusal	*no;	/* q's */
+	yyjson_val		*root;
+};
+
+static int
+encode(struct ask *a, const char *key, const char *s, size_t n,
+    struct qwen_ids *out)
+{
+	return qwen_ask_encode(a->no, key, a->s->tok, a->s->encode, s, n, out);
+}
+
+static int
+read_part(struct ask *a, const char *key, struct qwen_ids *out)
+{
+	yyjson_val *v = qwen_ask_get(a->root, key);
+
+	if (yyjson_is_str(v))
+		return encode(a, key, yyjson_get_str(v), yyjson_get_len(v),
+		    out);
+	if (yyjson_is_arr(v))
+		return qwen_ask_ids(a->no, key, v, a->s->n_vocab, out);
+	return bad(a->no, v == NULL ? "%s is missing" :
+	    "%s: is neither a text nor a list of token ids", key);
+}
+
+/* One list of two, the first of which may be empty. */
+static int
+join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
+{
+	struct qwen_score_request *q = a->q;
+	int front = c->n == 0 || a->s->bos;
+
+	if (front && a->s->first < 0)
+		return bad(a->no, "context: is empty, and the model names no "
+		    "token that texts begin with");
+	q->text.n = (size_t)front + c->n + k->n;
+	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
+	if (q->text.id == NULL)
+		return qwen_ask_oom(a->no);
+	q->text.id[0] = a->s->first;
+	q->front = (size_t)front;
+	if (c->n > 0)
+		memcpy(q->text.id + q->front, c->id, c->n * sizeof *c->id);
+	if (k->n > 0)
+		memcpy(q->text.id + q->front + c->n, k->id,
+		    k->n * sizeof *k->id);
+	q->from = q->front + c->n;
+	return k->n > 0 ? 0 : bad(a->no, "continuation: has no token");
+}
+
+/*
+ * Both are texts: encoded as one, since that is how the model knows it.  Space
+ * at the end of the context belongs to the word after it.  What is scored
+ * begins where the ids part from those of the context alone.
+ */
+static int
+split(struct ask *a, yyjson_val *context, yyjson_val *rest)
+{
+	const char *s = yyjson_get_str(context);
+	size_t n = yyjson_get_len(context), same = 0;
+	struct qwen_text whole = { 0 };
+	struct qwen_ids c = { 0 }, k = { 0 }, head, tail;
+	int rc;
+
+	qwen_text_add(&whole, s, n);
+	qwen_text_add(&whole, yyjson_get_str(rest), yyjson_get_len(rest));
+	while (n > 0 && strchr(" \t\n\r", s[n - 1]) != NULL &&
+	    s[n - 1] != '\0')
+		n--;
+	rc = whole.failed ? qwen_ask_oom(a->no) :
+	    encode(a, "context", s, n, &c) < 0 ||
+	    encode(a, "continuation", whole.s, whole.n, &k) < 0 ? -1 : 0;
+	if (rc == 0) {
+		while (same < c.n && same < k.n && c.id[same] == k.id[same])
+			same++;
+		head = (struct qwen_ids){ k.id, same };
+		tail = (struct qwen_ids){ k.id + same, k.n - same };
+		rc = join(a, &head, &tail);
+	}
+	free(c.id);
+	free(k.id);
+	qwen_text_fini(&whole);
+	return rc;
+}
+
+static int
+read_pair(struct ask *a)
+{
+	yyjson_val *c = qwen_ask_get(a->root, "context");
+	yyjson_val *k = qwen_ask_get(a->root, "continuation");
+	struct qwen_ids ci = { 0 }, ki = { 0 };
+	int rc = -1;
+
+	if (yyjson_is_str(c) && yyjson_is_str(k))
+		return yyjson_get_len(k) > 0 ? split(a, c, k) :
+		    bad(a->no, "continuation: is empty");
+	if ((c == NULL || read_part(a, "context", &ci) == 0) &&
+	    read_part(a, "continuation", &ki) == 0)
+		rc = join(a, &ci, &ki);
+	free(ci.id);
+	free(ki.id);
+	return rc;
+}
+
+int
+qwen_score_request_text(struct qwen_score_request *q,
+    const struct qwen_scoring *s, struct qwen_ids *tokens,
+    struct qwen_err *err)
+{
+	int32_t *more;
+
+	q->front = s->bos && s->first >= 0;
+	q->from = 1;
+	q->text = *tokens;
+	*tokens = (struct qwen_ids){ 0 };
+	if (!q->front)
+		return 0;
+	more = realloc(q->text.id, (q->text.n + 1) * sizeof *more);
+	if (more == NULL)
+		return qwen_oom(err);
+	memmove(more + 1, more, q->text.n++ * sizeof *more);
+	more[0] = s->first;
+	q->text.id = more;
+	return 0;
+}
+
+static int
+read_whole(struct ask *a, const char *key)
+{
+	struct qwen_score_request *q = a->q;
+	struct qwen_ids ids = { 0 };
+
+	if (read_part(a, key, &ids) < 0) {
+		free(ids.id);
+		return -1;
+	}
+	if (qwen_score_request_text(q, a->s, &ids, &q->no.err) < 0)
+		return -1;
+	return q->text.n > 1 ? 0 : bad(a->no, "%s: has %zu tokens; there is "
+	    "nothing to score", key, q->text.n);
+}
+
+static int
+read_line(struct ask *a)
+{
+	int pair = qwen_ask_get(a->root, "context") != NULL ||
+	    qwen_ask_get(a->root, "continuation") != NULL;
+	int text = qwen_ask_get(a->root, "text") != NULL;
+	int ids = qwen_ask_get(a->root, "tokens") != NULL;
+
+	if (qwen_ask_id(a->no, a->root, "id", 1, &a->q->id) < 0)
+		return -1;
+	if (pair + text + ids != 1)
+		return bad(a->no, "one of these: context and continuation, "
+		    "text, tokens");
+	return pair ? read_pair(a) : read_whole(a, text ? "text" : "tokens");
+}
+
+int
+qwen_score_request_parse(struct qwen_score_request *q,
+    const struct qwen_scoring *s, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	struct ask a = { .s = s, .q = q, .no = &q->no };
+	yyjson_doc *doc = qwen_ask_open(a.no, json, n, &a.root);
+
+	if (a.root != NULL)
+		read_line(&a);
+	yyjson_doc_free(doc);
+	return q->no.err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+}
+
+void
+qwen_score_request_fini(struct qwen_score_request *q)
+{
+	free(q->id);
+	free(q->text.id);
+	q->id = NULL;
+	q->text = (struct qwen_ids){ 0 };
+}

@@ -223,6 +223,41 @@ int qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
     struct qwen_err *err);
 struct qwen_str qwen_cut_end(struct qwen_cut *c);
 
+/* ----------------------------------------------------------------- messages */
+
+/* A chat request that is put together, or changed; see qwen_template_render. */
+struct qwen_messages;
+
+/* An empty one; or from JSON, an object. */
+int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
+int qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
+    struct qwen_err *err);
+void qwen_messages_free(struct qwen_messages *m);
+
+/* Whether it has a list of messages, which what follows needs. */
+int qwen_messages_are_there(const struct qwen_messages *m);
+
+/*
+ * A message of text, which must be UTF-8; with join, to the last one if that has
+ * the role, after an empty line.  Or one of JSON.  Take the last one back.
+ */
+int qwen_messages_say(struct qwen_messages *m, const char *role,
+    const char *text, size_t n, int join, struct qwen_err *err);
+int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
+    struct qwen_err *err);
+void qwen_messages_drop(struct qwen_messages *m);
+
+/* The content of the first message if it is the system's and a text, or NULL. */
+const char *qwen_messages_system(const struct qwen_messages *m);
+
+/* Another member of the request, in place of one of that name. */
+int qwen_messages_set(struct qwen_messages *m, const char *key,
+    const char *json, size_t n, struct qwen_err *err);
+
+/* The request as JSON, to free(); pretty: for people to read. */
+int qwen_messages_json(const struct qwen_messages *m, int pretty, char **json,
+    size_t *n, struct qwen_err *err);
+
 /* ------------------------------------------------------------------ scoring */
 
 /* What holds for all texts whose tokens are scored; borrowed. */

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: ISC */
+/* messages.c - a chat request that is put together, or read and changed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+struct qwen_messages {
+	yyjson_mut_doc	*doc;
+	yyjson_mut_val	*root;
+	yyjson_mut_val	*list;	/* NULL: there is none */
+};
+
+/* The document becomes the messages'. */
+static int
+wrap(struct qwen_messages **out, yyjson_mut_doc *doc, struct qwen_err *err)
+{
+	struct qwen_messages *m = calloc(1, sizeof *m);
+
+	*out = m;
+	if (m == NULL || doc == NULL) {
+		yyjson_mut_doc_free(doc);
+		free(m);
+		*out = NULL;
+		return qwen_oom(err);
+	}
+	m->doc = doc;
+	m->root = yyjson_mut_doc_get_root(doc);
+	m->list = yyjson_mut_obj_get(m->root, "messages");
+	if (!yyjson_mut_is_arr(m->list))
+		m->list = NULL;
+	return 0;
+}
+
+int
+qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
+{
+	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(doc);
+
+	yyjson_mut_doc_set_root(doc, root);
+	if (yyjson_mut_obj_add_arr(doc, root, "messages") == NULL) {
+		yyjson_mut_doc_free(doc);
+		doc = NULL;
+	}
+	return wrap(out, doc, err);
+}
+
+static yyjson_doc *
+parse(const char *json, size_t n, struct qwen_err *err)
+{
+	yyjson_read_err e;
+	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
+	    YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
+
+	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		qwen_oom(err);
+	else if (doc == NULL)
+		qwen_fail(err, QWEN_EFORMAT, "no JSON at byte %zu: %s", e.pos,
+		    e.msg);
+	return doc;
+}
+
+int
+qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	yyjson_doc *doc = parse(json, n, err);
+	int rc;
+
+	*out = NULL;
+	if (doc == NULL)
+		return -1;
+	rc = !yyjson_is_obj(yyjson_doc_get_root(doc)) ?
+	    qwen_fail(err, QWEN_EFORMAT, "the request is no JSON object") :
+	    wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
+	yyjson_doc_free(doc);
+	return rc;
+}
+
+void
+qwen_messages_free(struct qwen_messages *m)
+{
+	if (m == NULL)
+		return;
+	yyjson_mut_doc_free(m->doc);
+	free(m);
+}
+
+/* The message's content with more text, as one string. */
+static int
+extend(struct qwen_messages *m, yyjson_mut_val *message, const char *text,
+    size_t n)
+{
+	yyjson_mut_val *old = yyjson_mut_obj_get(message, "content"), *s;
+	struct qwen_text t = { 0 };
+	int done = 0;
+
+	qwen_text_add(&t, yyjson_mut_get_str(old), yyjson_mut_get_len(old));
+	qwen_text_str(&t, "\n\n");
+	qwen_text_add(&t, text, n);
+	if (!t.failed && (s = yyjson_mut_strncpy(m->doc, t.s, t.n)) != NULL)
+		done = yyjson_mut_obj_put(message, yyjson_mut_str(m->doc,
+		    "content"), s);
+	qwen_text_fini(&t);
+	return done;
+}
+
+int
+qwen_messages_say(struct qwen_messages *m, const char *role, const char *text,
+    size_t n, int join, struct qwen_err *err)
+{
+	yyjson_mut_val *last = yyjson_mut_arr_get_last(m->list);
+	size_t bad_at = qwen_utf8_check(text, n);
+	int done;
+
+	if (bad_at < n)
+		return qwen_fail(err, QWEN_EFORMAT, "not UTF-8 at byte %zu",
+		    bad_at);
+	if (join && yyjson_mut_equals_str(yyjson_mut_obj_get(last, "role"),
+	    role))
+		done = extend(m, last, text, n);
+	else {
+		last = yyjson_mut_arr_add_obj(m->doc, m->list);
+		done = yyjson_mut_obj_add_strcpy(m->doc, last, "role", role) &&
+		    yyjson_mut_obj_add_strncpy(m->doc, last, "content", text,
+		    n);
+	}
+	return done ? 0 : qwen_oom(err);
+}
+
+/* JSON as a value of the request's. */
+static yyjson_mut_val *
+value(struct qwen_messages *m, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	yyjson_doc *doc = parse(json, n, err);
+	yyjson_mut_val *v = NULL;
+
+	if (doc != NULL && (v = yyjson_val_mut_copy(m->doc,
+	    yyjson_doc_get_root(doc))) == NULL)
+		qwen_oom(err);
+	yyjson_doc_free(doc);
+	return v;
+}
+
+int
+qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	yyjson_mut_val *v = value(m, json, n, err);
+
+	if (v != NULL)
+		yyjson_mut_arr_append(m->list, v);
+	return v != NULL ? 0 : -1;
+}
+
+int
+qwen_messages_set(struct qwen_messages *m, const char *key, const char *json,
+    size_t n, struct qwen_err *err)
+{
+	yyjson_mut_val *v = value(m, json, n, err), *k;
+
+	if (v == NULL)
+		return -1;
+	if ((k = yyjson_mut_strcpy(m->doc, key)) == NULL)
+		return qwen_oom(err);
+	yyjson_mut_obj_remove_key(m->root, key);
+	yyjson_mut_obj_add(m->root, k, v);
+	return 0;
+}
+
+int
+qwen_messages_are_there(const struct qwen_messages *m)
+{
+	return m->list != NULL;
+}
+
+void
+qwen_messages_drop(struct qwen_messages *m)
+{
+	yyjson_mut_arr_remove_last(m->list);
+}
+
+const char *
+qwen_messages_system(const struct qwen_messages *m)
+{
+	yyjson_mut_val *first = yyjson_mut_arr_get_first(m->list);
+
+	return yyjson_mut_equals_str(yyjson_mut_obj_get(first, "role"),
+	    "system") ? yyjson_mut_get_str(yyjson_mut_obj_get(first,
+	    "content")) : NULL;
+}
+
+int
+qwen_messages_json(const struct qwen_messages *m, int pretty, char **json,
+    size_t *n, struct qwen_err *err)
+{
+	*json = yyjson_mut_write(m->doc, pretty ? YYJSON_WRITE_PRETTY : 0, n);
+	return *json != NULL ? 0 : qwen_oom(err);
+}

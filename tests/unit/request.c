@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * request.c - requests as a server meets them: what is read from a body, answers
+ * token by token, stop strings, messages.  tests/cli/qbatch.t has the rest.
+ */
+#include "tok_util.h"
+#include "text/request/request.h"
+#include "../tap.h"
+
+static struct qwen_service service;
+static struct qwen_err err;
+
+static void
+start(void)
+{
+	static struct qwen_template *t;
+	static struct qwen_grammars grammars;
+	static struct qwen_str stop = { "END", 3 };
+	static struct vocab v;
+	static struct qwen_gguf *g;
+
+	vocab_init(&v, "qwen2");
+	vocab_token(&v, "<|im_start|>", QWEN_TOKEN_CONTROL);
+	vocab_token(&v, "<|im_end|>", QWEN_TOKEN_CONTROL);
+	service.tok = vocab_open(&v, &g);
+	if (qwen_template_open(&t, "qwen3", &err) < 0 ||
+	    qwen_tok_decoder_new(&service.spell, service.tok, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, &err) < 0)
+		abort();
+	service.template = t;
+	service.model = "m";
+	service.n_vocab = 258;
+	service.max = 7;
+	service.stop = &stop;
+	service.n_stop = 1;
+	grammars.gguf = g;
+	service.grammars = &grammars;
+}
+
+static struct qwen_request *
+parse(enum qwen_form form, const char *json)
+{
+	struct qwen_request *q;
+
+	if (qwen_request_parse(&q, &service, form, json, strlen(json),
+	    &err) < 0)
+		abort();
+	return q;
+}
+
+/* ----------------------------------------------------------------- reading */
+
+static void
+test_settings(void)
+{
+	static const char *const want[] = {
+		"temp", "0.70", "top-p", "0.9", "top-k", "40", "min-p", "1e-2",
+		"seed", "18446744073709551615", "presence-penalty", "1",
+		"frequency-penalty", "-0.5", "repeat-penalty", "1.1",
+		"min-tokens", "3", "logit-bias", "5=-100", "logit-bias",
+		"7=1.5",
+	};
+	struct qwen_request *q = parse(QWEN_FORM_COMPLETION,
+	    "{\"prompt\":\"ab\",\"top_p\":0.9,\"temperature\":0.70,"
+	    "\"min_p\":1e-2,\"top_k\":40,\"seed\":18446744073709551615,"
+	    "\"presence_penalty\":1,\"frequency_penalty\":-0.5,"
+	    "\"repetition_penalty\":1.1,\"min_tokens\":3,"
+	    "\"logit_bias\":{\"5\":-100,\"7\":1.5}}");
+	struct qwen_sampler *s;
+	size_t i, same = 0;
+	int set = 0;
+
+	for (i = 0; i < q->n_set && i < 11; i++)
+		same += strcmp(q->set[i].option, want[2 * i]) == 0 &&
+		    strcmp(q->set[i].value, want[2 * i + 1]) == 0;
+	ok(same == 11 && q->n_set == 11, "settings, digits as they are");
+	if (qwen_sampler_new(&s, &err) < 0)
+		abort();
+	for (i = 0; i < q->n_set; i++)
+		set += qwen_sampler_set(s, q->set[i].option, q->set[i].value,
+		    &err) == 0;
+	ok(set == 11, "a sampler has all of these options");
+	ok(q->min == 3 && q->max == 7 && q->n_stop == 1 && q->n == 1 &&
+	    q->n_prompts == 1 && q->n_prompt_tokens == 2,
+	    "what is not said is the service's");
+	qwen_sampler_free(s);
+	qwen_request_free(q);
+}
+
+static void
+refused(enum qwen_form form, const char *json, const char *code,
+    const char *msg)
+{
+	struct qwen_request *q = parse(form, json);
+	struct qwen_text t = { 0 }, want = { 0 };
+
+	qwen_request_body(q, 0, &t);
+	qwen_text_fmt(&want, "{\"error\":{\"code\":\"%s\",\"message\":", code);
+	qwen_text_json(&want, msg, strlen(msg));
+	qwen_text_str(&want, "}}");
+	ok(strcmp(t.s, want.s) == 0, "%s", t.s);
+	qwen_text_fini(&t);
+	qwen_text_fini(&want);
+	qwen_request_free(q);
+}
+
+static void
+test_refused(void)
+{
+	struct qwen_request *q;
+
+	refused(QWEN_FORM_CHAT, "{\"prompt\":\"a\"}", "invalid_request",
+	    "messages is missing");
+	refused(QWEN_FORM_COMPLETION, "[]", "invalid_request",
+	    "the line is not a JSON object");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":", "invalid_json",
+	    "byte 11: unexpected end of data");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":[258]}", "invalid_request",
+	    "prompt: 258 is not a token of this model");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stream\":true}",
+	    "invalid_request", "stream is not supported");
+	service.streams = 1;
+	q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stream\":true}");
+	ok(q->no.err.code == 0 && q->stream, "but it is where it can be");
+	qwen_request_free(q);
+}
+
+/* ----------------------------------------------------------------- answers */
+
+/*
+ * The text token by token, which are bytes: until it is cut, or to the end.  What
+ * there is must only grow.
+ */
+static int
+answer(struct qwen_answer *a, const char *text)
+{
+	struct qwen_likely token, top = { 4, -2.5 };
+	struct qwen_text before = { 0 };
+	int32_t *ids;
+	size_t n, i;
+	int cut = 0, grows = 1;
+
+	if (qwen_tok_encode(service.tok, text, strlen(text), 0, &ids, &n,
+	    &err) < 0)
+		abort();
+	for (i = 0; i < n && !cut; i++) {
+		token = (struct qwen_likely){ ids[i], -0.5 };
+		cut = qwen_answer_put(a, &token, &top, 1, &err);
+		grows &= cut >= 0 && a->text.n >= before.n && (before.n == 0 ||
+		    memcmp(a->text.s, before.s, before.n) == 0) &&
+		    qwen_utf8_check(a->text.s, a->text.n) == a->text.n;
+		before.n = 0;
+		qwen_text_add(&before, a->text.s, a->text.n);
+	}
+	if (qwen_answer_end(a, "length", &err) < 0)
+		abort();
+	free(ids);
+	qwen_text_fini(&before);
+	return grows && (size_t)cut < 2 && a->n == i;
+}
+
+static int
+says(const struct qwen_text *t, const char *want)
+{
+	return t->n == strlen(want) && (t->n == 0 || strcmp(t->s, want) == 0);
+}
+
+static void
+test_stops(void)
+{
+	struct qwen_request *q = parse(QWEN_FORM_COMPLETION,
+	    "{\"prompt\":\"a\",\"n\":4,\"min_tokens\":5}");
+	struct qwen_answer *a = q->answer;
+
+	ok(answer(&a[0], "one two EN ENDED") && says(&a[0].text,
+	    "one two EN ") && strcmp(a[0].finish, "stop") == 0 &&
+	    a[0].n == 14, "a text up to the stop string");
+	ok(answer(&a[1], "one two EN") && says(&a[1].text, "one two EN") &&
+	    strcmp(a[1].finish, "length") == 0,
+	    "what might have been one comes in the end");
+	ok(answer(&a[2], "END ENDE") && says(&a[2].text, "END ") &&
+	    a[2].n == 7, "none before the least number of tokens");
+	ok(answer(&a[3], "\xe2\x82\xac\xc3") && says(&a[3].text,
+	    "\xe2\x82\xac\xef\xbf\xbd"), "characters come whole");
+	qwen_request_free(q);
+}
+
+static void
+test_chat(void)
+{
+	struct qwen_request *q = parse(QWEN_FORM_CHAT, "{\"messages\":[{"
+	    "\"role\":\"user\",\"content\":\"hi\"}],\"tools\":[{\"type\":"
+	    "\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+	    "\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\"}"
+	    "}}}}],\"logprobs\":true,\"top_logprobs\":1,\"stop\":\"}{\"}");
+	struct qwen_answer *a = q->answer;
+	struct qwen_text t = { 0 };
+
+	q->number = 12;
+	ok(answer(a, "<think>\nhm, hm\n</think>\n\nWell.\n<tool_call>\n"
+	    "{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>") &&
+	    says(&a->reasoning, "hm, hm") && says(&a->text, "Well.") &&
+	    a->n_calls == 1, "a chat's reply is taken apart as it comes");
+	ok(says(&a->calls, "{\"id\":\"call_12_0_0\",\"type\":\"function\","
+	    "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}"),
+	    "%s", a->calls.s);
+	ok(strncmp(a->logprobs.s, "{\"token\":\"<\",\"logprob\":-0.5,"
+	    "\"bytes\":[60],\"top_logprobs\":[{\"token\":\"%\",\"logprob\":"
+	    "-2.5,\"bytes\":[37]}]},{", 100) == 0, "%.100s",
+	    a->logprobs.s);
+	a->logprobs.n = 0;
+	a->finish = "stop";
+	qwen_request_body(q, 1700000000, &t);
+	ok(strstr(t.s, "{\"id\":\"chatcmpl-12\",\"object\":\"chat.completion\","
+	    "\"created\":1700000000,\"model\":\"m\",\"choices\":[{\"index\":0,"
+	    "\"message\":{\"role\":\"assistant\",\"content\":\"Well.\","
+	    "\"reasoning_content\":\"hm, hm\",\"tool_calls\":[") == t.s &&
+	    strstr(t.s, "\"finish_reason\":\"tool_calls\"}],\"usage\":"),
+	    "%s", t.s);
+	qwen_text_fini(&t);
+	qwen_request_free(q);
+}
+
+/* -------------------------------------------------------------- stop strings */
+
+/* Pieces in turn; nobody looks yet at one that begins with a dash. */
+static void
+cut_is(const char *const *stops, const char *const *pieces, const char *want)
+{
+	struct qwen_text got = { 0 };
+	struct qwen_cut *c;
+	struct qwen_str s;
+	int found = 0, look;
+
+	if (qwen_cut_new(&c, &err) < 0)
+		abort();
+	for (; *stops != NULL; stops++)
+		qwen_cut_add(c, *stops, strlen(*stops), &err);
+	for (; *pieces != NULL && !found; pieces++) {
+		look = (*pieces)[0] != '-';
+		s = (struct qwen_str){ *pieces + !look,
+		    strlen(*pieces + !look) };
+		if (qwen_cut_feed(c, &s, look, &found, &err) < 0)
+			abort();
+		qwen_text_add(&got, s.s, s.len);
+		qwen_text_str(&got, "|");
+	}
+	s = qwen_cut_end(c);
+	qwen_text_str(&got, found ? "!" : ".");
+	qwen_text_add(&got, s.s, s.len);
+	ok(strcmp(got.s, want) == 0, "cut: %s, want %s", got.s, want);
+	qwen_text_fini(&got);
+	qwen_cut_free(c);
+}
+
+#define LIST(...) (const char *const []){ __VA_ARGS__, NULL }
+
+static void
+test_cut(void)
+{
+	cut_is(LIST("abc"), LIST("xab", "abcd"), "x|ab|!abcd");
+	cut_is(LIST("abc"), LIST("xab", "x"), "x|abx|.");
+	cut_is(LIST("abc"), LIST("ab", "a"), "|ab|.a");
+	cut_is(LIST("abc", "b"), LIST("xaby"), "xa|!by");
+	cut_is(LIST("b", "ab"), LIST("xaby"), "x|!aby");
+	cut_is(LIST("abc"), LIST("-xabcy", "ab", "c"), "xabcy|||!abc");
+	cut_is(LIST("ab", "abxy"), LIST("-ab", "x", "z"), "||abxz|.");
+	cut_is(LIST("ab", "abxy"), LIST("-ab", "x", "y"), "|||!abxy");
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void
+test_messages(void)
+{
+	struct qwen_messages *m, *again;
+	char *json;
+	size_t n;
+
+	if (qwen_messages_new(&m, &err) < 0)
+		abort();
+	qwen_messages_say(m, "system", "s", 1, 1, &err);
+	qwen_messages_say(m, "user", "a", 1, 1, &err);
+	qwen_messages_say(m, "user", "b\"", 2, 1, &err);
+	qwen_messages_say(m, "user", "c", 1, 0, &err);
+	ok(qwen_messages_say(m, "user", "\xff", 1, 1, &err) < 0, "%s", err.msg);
+	qwen_messages_add(m, "{\"role\":\"tool\",\"n\":1.50}", 24, &err);
+	qwen_messages_set(m, "x", "[1]", 3, &err);
+	qwen_messages_set(m, "x", "true", 4, &err);
+	ok(qwen_messages_set(m, "x", "tru", 3, &err) < 0, "%s", err.msg);
+	if (qwen_messages_json(m, 0, &json, &n, &err) < 0)
+		abort();
+	ok(strcmp(json, "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},"
+	    "{\"role\":\"user\",\"content\":\"a\\n\\nb\\\"\"},{\"role\":\"user\","
+	    "\"content\":\"c\"},{\"role\":\"tool\",\"n\":1.50}],\"x\":true}")
+	    == 0 && strlen(json) == n, "%s", json);
+	if (qwen_messages_read(&again, json, n, &err) < 0)
+		abort();
+	free(json);
+	qwen_messages_drop(again);
+	qwen_messages_drop(again);
+	if (qwen_messages_json(again, 0, &json, &n, &err) < 0)
+		abort();
+	ok(strcmp(json, "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},"
+	    "{\"role\":\"user\",\"content\":\"a\\n\\nb\\\"\"}],\"x\":true}") == 0 &&
+	    strcmp(qwen_messages_system(again), "s") == 0,
+	    "and without the last two: %s", json);
+	free(json);
+	qwen_messages_free(m);
+	qwen_messages_free(again);
+	ok(qwen_messages_read(&m, "[]", 2, &err) < 0 && m == NULL, "%s",
+	    err.msg);
+	ok(qwen_messages_read(&m, "{\"a\":1}", 7, &err) == 0 &&
+	    !qwen_messages_are_there(m) && qwen_messages_system(m) == NULL,
+	    "a request may have none");
+	qwen_messages_free(m);
+}
+
+int
+main(void)
+{
+	start();
+	test_settings();
+	test_refused();
+	test_stops();
+	test_chat();
+	test_cut();
+	test_messages();
+	return done_testing();
+}

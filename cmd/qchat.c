@@ -20,7 +20,6 @@
 #include "text/request/request.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include <yyjson.h>
 
 static const char help[] =
     "/data FILE     a document, as part of what you say next\n"
@@ -54,11 +53,11 @@ struct chat {
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct qwen_cut		*cut;		/* answers end there */
 	struct qwen_header	 header;	/* has the endings */
-	yyjson_mut_doc		*doc;
-	yyjson_mut_val		*root, *messages;
+	struct qwen_messages	*messages;
 	char			*document;	/* /data, or NULL */
 	size_t			 n_document;
 	int			 thought;	/* the line on stderr is open */
+	int			 said;		/* there is something of a reply */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -96,7 +95,6 @@ static const struct cli_tool tool = {
 
 /* ---------------------------------------------------------- the conversation */
 
-/* What yyjson makes is there, or there was no memory. */
 static void *
 got(void *p)
 {
@@ -105,50 +103,41 @@ got(void *p)
 	return p;
 }
 
+/* What a user or the system says; join: on top of what was said. */
 static void
-add_message(struct chat *c, const char *role, const char *text, size_t n)
+add_message(struct chat *c, const char *role, const char *text, size_t n,
+    int join)
 {
-	yyjson_mut_val *m = got(yyjson_mut_arr_add_obj(c->doc, c->messages));
+	struct qwen_err err;
 
-	if (!yyjson_mut_obj_add_strcpy(c->doc, m, "role", role) ||
-	    !yyjson_mut_obj_add_strncpy(c->doc, m, "content", text, n))
-		got(NULL);
+	if (qwen_messages_say(c->messages, role, text, n, join, &err) < 0)
+		cli_die_err(NULL, &err);
+}
+
+static void
+set_thinking(struct chat *c)
+{
+	const char *value = opt.think == 0 ? "true" : "false";
+	struct qwen_err err;
+
+	if (opt.think >= 0 && qwen_messages_set(c->messages,
+	    "enable_thinking", value, strlen(value), &err) < 0)
+		cli_die_err(NULL, &err);
 }
 
 /* Begin anew; system may be NULL. */
 static void
 reset(struct chat *c, const char *system)
 {
-	char *copy = system != NULL ? got(strdup(system)) : NULL;
+	struct qwen_messages *old = c->messages;
+	struct qwen_err err;
 
-	yyjson_mut_doc_free(c->doc);
-	c->doc = got(yyjson_mut_doc_new(NULL));
-	c->root = got(yyjson_mut_obj(c->doc));
-	yyjson_mut_doc_set_root(c->doc, c->root);
-	c->messages = got(yyjson_mut_obj_add_arr(c->doc, c->root, "messages"));
-	if (opt.think >= 0 && !yyjson_mut_obj_add_bool(c->doc, c->root,
-	    "enable_thinking", opt.think == 0))
-		got(NULL);
-	if (copy != NULL)
-		add_message(c, "system", copy, strlen(copy));
-	free(copy);
-}
-
-/* The system's text, if the conversation begins with one. */
-static const char *
-system_text(const struct chat *c)
-{
-	yyjson_mut_val *m = yyjson_mut_arr_get_first(c->messages);
-
-	return yyjson_mut_equals_str(yyjson_mut_obj_get(m, "role"),
-	    "system") ? yyjson_mut_get_str(yyjson_mut_obj_get(m, "content")) :
-	    NULL;
-}
-
-static void
-take_back(struct chat *c)
-{
-	yyjson_mut_arr_remove_last(c->messages);
+	if (qwen_messages_new(&c->messages, &err) < 0)
+		cli_die_err(NULL, &err);
+	set_thinking(c);
+	if (system != NULL)
+		add_message(c, "system", system, strlen(system), 0);
+	qwen_messages_free(old);
 }
 
 /* ------------------------------------------------------------- reading on */
@@ -241,6 +230,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	if (c->thought && !thought && !cli_quiet)
 		fputs("\n\n", stderr);
 	c->thought = thought;
+	c->said |= e->text.len > 0;
 	if (!thought) {
 		fwrite(e->text.s, 1, e->text.len, stdout);
 		if (fflush(stdout) == EOF)
@@ -345,29 +335,18 @@ generate(struct chat *c, struct qwen_reply *r)
 	qwen_tok_decoder_free(d);
 }
 
-/* The reply as the next message; 0 if there is nothing in it. */
-static int
+/* The reply as the next message. */
+static void
 keep_reply(struct chat *c, const struct qwen_reply *r)
 {
 	struct qwen_err err;
-	yyjson_doc *doc;
-	yyjson_val *m;
 	char *json;
 	size_t n;
-	int there;
 
-	if (qwen_reply_message(r, &json, &n, &err) < 0)
+	if (qwen_reply_message(r, &json, &n, &err) < 0 ||
+	    qwen_messages_add(c->messages, json, n, &err) < 0)
 		cli_die_err(NULL, &err);
-	doc = got(yyjson_read(json, n, YYJSON_READ_NUMBER_AS_RAW));
-	m = yyjson_doc_get_root(doc);
-	there = yyjson_obj_get(m, "reasoning") != NULL ||
-	    yyjson_get_len(yyjson_obj_get(m, "content")) > 0;
-	if (there && !yyjson_mut_arr_append(c->messages,
-	    got(yyjson_val_mut_copy(c->doc, m))))
-		got(NULL);
-	yyjson_doc_free(doc);
 	free(json);
-	return there;
 }
 
 static int
@@ -378,9 +357,8 @@ answer(struct chat *c, enum qwen_thinking thinking)
 	};
 	struct qwen_reply *r;
 	struct qwen_err err;
-	int there;
 
-	c->thought = 0;
+	c->thought = c->said = 0;
 	if (qwen_reply_new(&r, c->template, &o, &err) < 0)
 		cli_die_err(NULL, &err);
 	generate(c, r);
@@ -389,9 +367,10 @@ answer(struct chat *c, enum qwen_thinking thinking)
 	putchar('\n');
 	if (fflush(stdout) == EOF)
 		exit(cli_finish());
-	there = keep_reply(c, r);
+	if (c->said)
+		keep_reply(c, r);
 	qwen_reply_free(r);
-	return there;
+	return c->said;
 }
 
 /* ------------------------------------------------------------------ one turn */
@@ -400,20 +379,9 @@ answer(struct chat *c, enum qwen_thinking thinking)
 static void
 say(struct chat *c, const char *line)
 {
-	size_t n = strlen(line), len;
-	char *text;
-
-	if (c->document == NULL) {
-		add_message(c, "user", line, n);
-		return;
-	}
-	len = c->n_document + 2 + n;
-	text = got(malloc(len));
-	memcpy(text, c->document, c->n_document);
-	memcpy(text + c->n_document, "\n\n", 2);
-	memcpy(text + c->n_document + 2, line, n);
-	add_message(c, "user", text, len);
-	free(text);
+	if (c->document != NULL)
+		add_message(c, "user", c->document, c->n_document, 0);
+	add_message(c, "user", line, strlen(line), c->document != NULL);
 	free(c->document);
 	c->document = NULL;
 }
@@ -424,9 +392,11 @@ render(struct chat *c)
 {
 	struct qwen_prompt *p;
 	struct qwen_err err;
+	char *json;
 	size_t n;
-	char *json = got(yyjson_mut_write(c->doc, 0, &n));
 
+	if (qwen_messages_json(c->messages, 0, &json, &n, &err) < 0)
+		cli_die_err(NULL, &err);
 	if (qwen_template_render(c->template, json, n, &p, &err) < 0)
 		warn("%s", err.msg);
 	free(json);
@@ -449,7 +419,7 @@ turn(struct chat *c, const char *line)
 	interrupted = 0;
 	p = render(c);
 	if (p == NULL) {
-		take_back(c);
+		qwen_messages_drop(c->messages);
 		return;
 	}
 	thinking = qwen_prompt_thinking(p);
@@ -458,9 +428,9 @@ turn(struct chat *c, const char *line)
 	if (n >= qwen_model_n_ctx(c->model)) {
 		warn("the conversation has %zu tokens, the model's context "
 		    "%zu; see /reset", n, qwen_model_n_ctx(c->model));
-		take_back(c);
+		qwen_messages_drop(c->messages);
 	} else if (read_prompt(c, ids, n, at) < 0 || !answer(c, thinking))
-		take_back(c);
+		qwen_messages_drop(c->messages);
 	free(ids);
 }
 
@@ -512,30 +482,24 @@ load_document(struct chat *c, const char *path)
 static void
 load(struct chat *c, const char *path)
 {
-	yyjson_read_err e;
-	yyjson_doc *doc;
-	yyjson_mut_doc *mut;
+	struct qwen_messages *m;
+	struct qwen_err err;
 	size_t n;
 	char *p = read_file(path, &n);
 
 	if (p == NULL)
 		return;
-	doc = yyjson_read_opts(p, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
-	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		got(NULL);
-	if (doc == NULL)
-		warn("%s: no JSON at byte %zu: %s", path, e.pos, e.msg);
-	else if (!yyjson_is_arr(yyjson_obj_get(yyjson_doc_get_root(doc),
-	    "messages")))
+	if (qwen_messages_read(&m, p, n, &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(path, &err);
+		warn("%s: %s", path, err.msg);
+	} else if (!qwen_messages_are_there(m)) {
 		warn("%s: there is no list of messages", path);
-	else {
-		mut = got(yyjson_doc_mut_copy(doc, NULL));
-		yyjson_mut_doc_free(c->doc);
-		c->doc = mut;
-		c->root = yyjson_mut_doc_get_root(mut);
-		c->messages = yyjson_mut_obj_get(c->root, "messages");
+		qwen_messages_free(m);
+	} else {
+		qwen_messages_free(c->messages);
+		c->messages = m;
 	}
-	yyjson_doc_free(doc);
 	free(p);
 }
 
@@ -589,9 +553,12 @@ replace_file(const char *path, const char *s, size_t n)
 static void
 save(const struct chat *c, const char *path)
 {
+	struct qwen_err err;
+	char *json;
 	size_t n;
-	char *json = got(yyjson_mut_write(c->doc, YYJSON_WRITE_PRETTY, &n));
 
+	if (qwen_messages_json(c->messages, 1, &json, &n, &err) < 0)
+		cli_die_err(NULL, &err);
 	if (replace_file(path, json, n) < 0)
 		warn("%s: %s", path, strerror(errno));
 	free(json);
@@ -605,9 +572,7 @@ think(struct chat *c, const char *arg)
 		return;
 	}
 	opt.think = strcmp(arg, "off") == 0;
-	yyjson_mut_obj_remove_key(c->root, "enable_thinking");
-	yyjson_mut_obj_add_bool(c->doc, c->root, "enable_thinking",
-	    opt.think == 0);
+	set_thinking(c);
 }
 
 /* 0: to leave. */
@@ -627,7 +592,7 @@ command(struct chat *c, char *line)
 	else if (strcmp(line, "/help") == 0)
 		fputs(help, stderr);
 	else if (strcmp(line, "/reset") == 0)
-		reset(c, system_text(c));
+		reset(c, qwen_messages_system(c->messages));
 	else if (strcmp(line, "/system") == 0)
 		reset(c, *arg != '\0' ? arg : NULL);
 	else if (strcmp(line, "/think") == 0)
@@ -845,7 +810,7 @@ main(int argc, char *argv[])
 	reset(c, opt.system);
 	talk(c);
 	cli_tell_stats(c->model);
-	yyjson_mut_doc_free(c->doc);
+	qwen_messages_free(c->messages);
 	free(c->document);
 	qwen_session_free(c->session);
 	qwen_sampler_free(c->sampler);

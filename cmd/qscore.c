@@ -246,7 +246,7 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
     struct qwen_err *err)
 {
 	size_t len;
-	char *text = cli_read_fd(fd, name, &len);
+	char *text = cli_read_fd(fd, name, CLI_FILE_MAX, &len);
 	int rc = qwen_tok_encode(r->tok, text, len, r->score.how.encode, &t->id,
 	    &t->n, err);
 

@@ -13,7 +13,6 @@
 #include "text/request/request.h"
 #include "qwen.h"
 #include "qwentext.h"
-#include <yyjson.h>
 
 enum { PROMPT = 3 };	/* of -f: no format of tokens */
 
@@ -602,56 +601,80 @@ check_tools(const struct opts *o, const struct qwen_template *t)
 }
 
 static void
-put_part(struct cli_request *q, const struct part *p)
+put_part(struct qwen_messages *q, const struct part *p)
 {
-	char *text;
+	int is_data = strcmp(p->role, "data") == 0;
+	struct qwen_err err;
+	size_t n = strlen(p->arg);
+	char *text = is_data ? cli_read_file(p->arg, CLI_FILE_MAX, &n) : NULL;
+
+	if (qwen_messages_say(q, is_data ? "user" : p->role,
+	    is_data ? text : p->arg, n, 1, &err) < 0)
+		cli_die_err(is_data ? p->arg : "an argument", &err);
+	free(text);
+}
+
+/* A request in a file, or on stdin. */
+static struct qwen_messages *
+read_request(const char *path)
+{
+	struct qwen_messages *q;
+	struct qwen_err err;
+	struct input in;
+	char *json;
 	size_t n;
 
-	if (strcmp(p->role, "data") != 0) {
-		cli_request_add(q, p->role, p->arg, strlen(p->arg),
-		    "an argument");
-		return;
-	}
-	text = cli_read_file(p->arg, &n);
-	cli_request_add(q, "user", text, n, p->arg);
-	free(text);
+	if (strcmp(path, "-") == 0)
+		cli_need_stdin();
+	in = open_input(path);
+	json = cli_read_fd(in.fd, in.name, CLI_FILE_MAX, &n);
+	if (qwen_messages_read(&q, json, n, &err) < 0)
+		cli_die_err(in.name, &err);
+	free(json);
+	close_input(&in);
+	return q;
+}
+
+static void
+set(struct qwen_messages *q, const char *key, const char *json, size_t n,
+    const char *what)
+{
+	struct qwen_err err;
+
+	if (qwen_messages_set(q, key, json, n, &err) < 0)
+		cli_die_err(what, &err);
 }
 
 /* The request as JSON, from options or from a file. */
 static char *
 request(const struct opts *o, char *paths[], size_t *n)
 {
-	struct cli_request *q;
-	struct input in;
+	struct qwen_messages *q;
+	struct qwen_err err;
 	char *tools, *json;
 	size_t i;
 
-	if (o->n_parts > 0) {
-		if (paths[0] != NULL)
-			cli_usage("a request by options: %s is not read",
-			    paths[0]);
-		q = cli_request_new();
-		for (i = 0; i < o->n_parts; i++)
-			put_part(q, &o->parts[i]);
-	} else {
-		if (paths[0] != NULL && paths[1] != NULL)
-			cli_usage("--chat reads one request");
-		if (paths[0] == NULL || strcmp(paths[0], "-") == 0)
-			cli_need_stdin();
-		in = open_input(paths[0] != NULL ? paths[0] : "-");
-		q = cli_request_read(in.fd, in.name);
-		close_input(&in);
-	}
+	if (o->n_parts > 0 && paths[0] != NULL)
+		cli_usage("a request by options: %s is not read", paths[0]);
+	if (paths[0] != NULL && paths[1] != NULL)
+		cli_usage("--chat reads one request");
+	if (o->n_parts == 0)
+		q = read_request(paths[0] != NULL ? paths[0] : "-");
+	else if (qwen_messages_new(&q, &err) < 0)
+		cli_die_err(NULL, &err);
+	for (i = 0; i < o->n_parts; i++)
+		put_part(q, &o->parts[i]);
 	if (o->tools != NULL) {
-		tools = cli_read_file(o->tools, n);
-		cli_request_set(q, "tools", tools, *n, o->tools);
+		tools = cli_read_file(o->tools, CLI_FILE_MAX, n);
+		set(q, "tools", tools, *n, o->tools);
 		free(tools);
 	}
 	if (o->think >= 0)
-		cli_request_set(q, "enable_thinking", truth[o->think],
+		set(q, "enable_thinking", truth[o->think],
 		    strlen(truth[o->think]), "--think");
-	json = cli_request_json(q, n);
-	cli_request_free(q);
+	if (qwen_messages_json(q, 0, &json, n, &err) < 0)
+		cli_die_err(NULL, &err);
+	qwen_messages_free(q);
 	return json;
 }
 
@@ -770,8 +793,6 @@ thinking(const struct opts *o, const struct qwen_template *t)
 static void
 put_line(char *json)
 {
-	if (json == NULL)
-		die("out of memory");
 	puts(json);
 	free(json);
 	if (fflush(stdout) == EOF)
@@ -785,24 +806,23 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	static const char *const key[] = {
 		"reasoning", "content", "tool_call", "unparsed",
 	};
-	yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-	yyjson_mut_val *root = yyjson_mut_obj(doc), *call;
-	int ok;
+	struct qwen_text t = { 0 };
 
 	(void)arg;
 	(void)err;
-	yyjson_mut_doc_set_root(doc, root);
+	qwen_text_fmt(&t, "{\"%s\":", key[e->kind]);
 	if (e->kind == QWEN_REPLY_CALL) {
-		call = yyjson_mut_obj_add_obj(doc, root, key[e->kind]);
-		ok = yyjson_mut_obj_add_strncpy(doc, call, "name", e->name.s,
-		    e->name.len) &&
-		    yyjson_mut_obj_add_val(doc, call, "arguments",
-		    yyjson_mut_rawncpy(doc, e->text.s, e->text.len));
+		qwen_text_str(&t, "{\"name\":");
+		qwen_text_json(&t, e->name.s, e->name.len);
+		qwen_text_str(&t, ",\"arguments\":");
+		qwen_text_add(&t, e->text.s, e->text.len);
+		qwen_text_str(&t, "}");
 	} else
-		ok = yyjson_mut_obj_add_strncpy(doc, root, key[e->kind],
-		    e->text.s, e->text.len);
-	put_line(ok ? yyjson_mut_write(doc, 0, NULL) : NULL);
-	yyjson_mut_doc_free(doc);
+		qwen_text_json(&t, e->text.s, e->text.len);
+	qwen_text_str(&t, "}");
+	if (t.failed)
+		die("out of memory");
+	put_line(t.s);
 	return 0;
 }
 
@@ -835,7 +855,8 @@ parse_reply(const struct opts *o, char *paths[])
 
 	check_tools(o, t);
 	if (o->tools != NULL)
-		tools = cli_read_file(o->tools, &ro.n_tools);
+		tools = cli_read_file(o->tools, CLI_FILE_MAX,
+		    &ro.n_tools);
 	ro.tools = tools;
 	if (qwen_reply_new(&r, t, &ro, &err) < 0)
 		cli_die_err(o->tools, &err);

@@ -287,40 +287,19 @@ void cli_grammar_close(struct cli_grammar *c);
 /* --mask-unused: never choose an id that stands for no token. Dies. */
 void cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 
-/* ---------------------------------------------------------------- requests */
-
-/* A chat request, see qwen_template_render, put together by options. */
-struct cli_request;
-
-struct cli_request *cli_request_new(void);
-
-/*
- * One read from a descriptor, called name in messages, to its end.  Dies unless
- * it is a JSON object.
- */
-struct cli_request *cli_request_read(int fd, const char *name);
-void cli_request_free(struct cli_request *q);
-
-/*
- * Add text to a turn of the role: the last one if it has this role, after an
- * empty line, else a new one.  What is not UTF-8 dies, what naming it.
- */
-void cli_request_add(struct cli_request *q, const char *role,
-    const char *text, size_t n, const char *what);
-
-/* A member; json dies unless it is JSON, called what. */
-void cli_request_set(struct cli_request *q, const char *key,
-    const char *json, size_t n, const char *what);
-
-/* The request as JSON, to free(). */
-char *cli_request_json(struct cli_request *q, size_t *n);
+/* ------------------------------------------------------------------- files */
 
 /* A published template, by name; with a slash in it, that of a file.  Dies. */
 struct qwen_template *cli_template(const char *name);
 
-/* All of a file, "-" being stdin, to free(), and a NUL behind it. Dies. */
-char *cli_read_file(const char *path, size_t *n);
-char *cli_read_fd(int fd, const char *name, size_t *n);
+/*
+ * All of a file, of at most max bytes, to free(), and a NUL after it; "-" is
+ * stdin.  Die.
+ */
+enum { CLI_FILE_MAX = 1 << 30 };
+
+char *cli_read_file(const char *path, size_t max, size_t *n);
+char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
 
 /* --------------------------------------------------------- stdin and stdout */
 

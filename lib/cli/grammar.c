@@ -1,30 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* grammar.c - --grammar and --json-schema of every tool that chooses tokens. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
 enum { GRAMMAR_MAX = 1 << 20 };
-
-/* The whole file, for free(). */
-static char *
-read_file(const char *path, size_t *n)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *text;
-
-	if (fd == -1)
-		die("%s: %s", path, strerror(errno));
-	text = cli_read_fd(fd, path, n);
-	close(fd);
-	if (*n > GRAMMAR_MAX)
-		die("%s: more than %d bytes", path, GRAMMAR_MAX);
-	return text;
-}
 
 void
 cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
@@ -41,7 +21,7 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 		c->path = c->schema;
 	if (c->path == NULL)
 		return;
-	text = read_file(c->path, &n);
+	text = cli_read_file(c->path, GRAMMAR_MAX, &n);
 	rc = (is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
 	    (&c->grammar, text, n, &err);
 	/* FNV-1a */

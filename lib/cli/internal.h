@@ -11,12 +11,6 @@ extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
 extern mode_t cli_umask;	/* as it was at the start */
 
-/* Length of the UTF-8 character at s, of n bytes; 0 if it is none. */
-size_t cli_utf8(const unsigned char *s, size_t n);
-
-/* Likewise of a printable one; s ends in a NUL. */
-size_t cli_printable(const unsigned char *s);
-
 /* The name is what messages begin with; the standard descriptors are open. */
 void cli_start(const char *name);
 

@@ -15,15 +15,17 @@ int cli_quiet;
 static void
 mask(char *s)
 {
-	size_t n;
+	uint32_t c;
+	int n;
 
-	while (*s != '\0') {
-		n = cli_printable((const unsigned char *)s);
-		if (n == 0) {
+	for (; *s != '\0'; s += n) {
+		/* a NUL ends what is too short */
+		n = qwen_utf8_read((const unsigned char *)s, 4, &c);
+		/* C1 controls (U+0080 to U+009F) steer some terminals */
+		if (n <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0)) {
 			*s = '?';
 			n = 1;
 		}
-		s += n;
 	}
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-/* stdio.c - what is behind stdin and stdout. */
+/* stdio.c - what stdin and stdout are, and JSON on the latter. */
 #include <sys/stat.h>
 
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 enum cli_stdin
@@ -34,4 +37,17 @@ cli_no_binary_tty(void)
 	if (isatty(STDOUT_FILENO))
 		die("stdout is a terminal: not writing binary there; redirect "
 		    "it, or see -f");
+}
+
+void
+cli_json_string(const char *text)
+{
+	size_t i, used, n = strlen(text);
+	char out[QWEN_JSON_CHAR];
+
+	putchar('"');
+	for (i = 0; i < n; i += used)
+		fwrite(out, 1, qwen_json_char(text + i, n - i, &used, out),
+		    stdout);
+	putchar('"');
 }

@@ -19,7 +19,7 @@ cli_template(const char *name)
 			cli_die_err("--template", &err);
 		return t;
 	}
-	source = cli_read_file(name, &n);
+	source = cli_read_file(name, CLI_FILE_MAX, &n);
 	rc = qwen_template_open_text(&t, source, n, &err);
 	free(source);
 	if (rc < 0)

@@ -84,10 +84,8 @@ copy_path(const char *path)
 	const char *slash = strrchr(path, '/');
 	const char *name = slash != NULL ? slash + 1 : path;
 	size_t size = strlen(opt.dir) + strlen(name) + 2;
-	char *s = malloc(size);
+	char *s = cli_got(malloc(size));
 
-	if (s == NULL)
-		die("out of memory");
 	snprintf(s, size, "%s/%s", opt.dir, name);
 	return s;
 }
@@ -115,11 +113,9 @@ list_parts(struct parts *l, const char *model)
 	if (qwen_gguf_open(&g, model, &err) < 0)
 		cli_die_err(model, &err);
 	l->n = qwen_gguf_n_shards(g);
-	l->v = calloc(l->n, sizeof *l->v);
-	for (i = 0; l->v != NULL && i < l->n; i++) {
-		l->v[i].path = strdup(qwen_gguf_path(g, (unsigned)i));
-		if (l->v[i].path == NULL)
-			die("out of memory");
+	l->v = cli_got(calloc(l->n, sizeof *l->v));
+	for (i = 0; i < l->n; i++) {
+		l->v[i].path = cli_got(strdup(qwen_gguf_path(g, (unsigned)i)));
 		close(open_part(l->v[i].path, &st));
 		l->v[i].bytes = (size_t)st.st_size;
 		l->bytes += l->v[i].bytes;
@@ -128,8 +124,6 @@ list_parts(struct parts *l, const char *model)
 			check_apart(&l->v[i]);
 		}
 	}
-	if (l->v == NULL)
-		die("out of memory");
 	qwen_gguf_close(g);
 }
 
@@ -317,14 +311,12 @@ write_all(int fd, const char *name, const char *buf, size_t n)
 static void
 copy_bytes(const struct part *p, int to, uint64_t done)
 {
-	char *buf = malloc(piece);
+	char *buf = cli_got(malloc(piece));
 	size_t at = 0;
 	struct stat st;
 	ssize_t k = 0;
 	int fd = open_part(p->path, &st);
 
-	if (buf == NULL)
-		die("out of memory");
 	for (; at < p->bytes; at += (size_t)k) {
 		k = read(fd, buf, piece);
 		if (k == -1 && errno == EINTR)

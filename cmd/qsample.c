@@ -241,9 +241,7 @@ show(struct run *r, const struct qwen_record *row)
 	if (r->best == NULL) {
 		if (opt.top > r->header.n_vocab)
 			opt.top = r->header.n_vocab;
-		r->best = calloc(opt.top, sizeof *r->best);
-		if (r->best == NULL)
-			die("out of memory");
+		r->best = cli_got(calloc(opt.top, sizeof *r->best));
 	}
 	n = qwen_sample_top(row->logits, row->ids, row->n, r->header.n_vocab,
 	    r->best, opt.top, &err);

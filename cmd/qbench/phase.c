@@ -39,10 +39,8 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
 	struct qwen_err err;
 
 	t->n = p->sequences;
-	t->s = calloc(t->n, sizeof *t->s);
-	t->part = calloc(t->n, sizeof *t->part);
-	if (t->s == NULL || t->part == NULL)
-		die("out of memory");
+	t->s = cli_got(calloc(t->n, sizeof *t->s));
+	t->part = cli_got(calloc(t->n, sizeof *t->part));
 	if (qwen_cache_new(&t->cache, m, 0, &err) < 0 ||
 	    (scattered && qwen_cache_scatter(t->cache, 4 * blocks * t->n,
 	    &err) < 0))
@@ -153,9 +151,7 @@ count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 {
 	struct qwen_err err;
 
-	p->stat = calloc(MAX_STATS, sizeof *p->stat);
-	if (p->stat == NULL)
-		die("out of memory");
+	p->stat = cli_got(calloc(MAX_STATS, sizeof *p->stat));
 	if (qwen_model_profile(m, 1, &err) < 0)
 		cli_die_err(NULL, &err);
 	run_tokens(p, t, p->n);
@@ -222,9 +218,7 @@ qbench_measure(struct phase *p, struct qwen_model *m)
 	p->mem.peak = p->mem.mapped = p->mem.private = -1;
 	if (p->n == 0)
 		return;
-	p->round = calloc(qbench_opt.rounds, sizeof *p->round);
-	if (p->round == NULL)
-		die("out of memory");
+	p->round = cli_got(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
 	counted_round(p, m);
 	for (i = 0; i < qbench_opt.rounds; i++)

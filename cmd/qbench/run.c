@@ -97,10 +97,8 @@ qbench_run(int n_threads)
 	m = cli_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
 	prepare_tokens(m);
 	qbench_touch(qwen_model_gguf(m));
-	decode = calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
-	    sizeof *decode);
-	if (decode == NULL)
-		die("out of memory");
+	decode = cli_got(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
+	    sizeof *decode));
 	r.m = m;
 	n = measure_decodes(decode, m, n_threads);
 	measure_prefills(&r, decode, n, m);

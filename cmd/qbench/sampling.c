@@ -25,12 +25,10 @@ static const char *const chains[] = {
 static float *
 make_rows(size_t n, int sure)
 {
-	float *row = calloc(n, SAMPLING_ROWS * sizeof *row);
+	float *row = cli_got(calloc(n, SAMPLING_ROWS * sizeof *row));
 	uint64_t rng = 1;
 	size_t i, k;
 
-	if (row == NULL)
-		die("out of memory");
 	for (i = 0; i < n * SAMPLING_ROWS; i++) {
 		double x = -6;
 

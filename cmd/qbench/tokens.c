@@ -47,11 +47,7 @@ walk(size_t i, size_t n_vocab, uint64_t *rng)
 static void
 append(const int32_t *more, size_t n)
 {
-	int32_t *p = realloc(ids, (n_ids + n) * sizeof *ids);
-
-	if (p == NULL)
-		die("out of memory");
-	ids = p;
+	ids = cli_got(realloc(ids, (n_ids + n) * sizeof *ids));
 	memcpy(ids + n_ids, more, n * sizeof *ids);
 	n_ids += n;
 }
@@ -94,9 +90,7 @@ qbench_make_tokens(size_t need, size_t n_vocab)
 	if (qbench_opt.tokens != NULL)
 		read_tokens(qbench_opt.tokens, need);
 	have = n_ids;
-	ids = realloc(ids, (need > have ? need : have) * sizeof *ids);
-	if (ids == NULL)
-		die("out of memory");
+	ids = cli_got(realloc(ids, (need > have ? need : have) * sizeof *ids));
 	for (; n_ids < need; n_ids++)
 		ids[n_ids] = have > 0 ? ids[n_ids - have] :
 		    walk(n_ids, n_vocab, &rng);

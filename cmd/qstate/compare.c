@@ -58,12 +58,10 @@ take(struct cursor *c, unsigned char *buf, size_t n)
 struct object *
 qstate_objects(const struct state *s, size_t *n)
 {
-	struct object *o = calloc(s->info->n_blocks + 1, sizeof *o);
+	struct object *o = cli_got(calloc(s->info->n_blocks + 1, sizeof *o));
 	struct qwen_state_block b;
 	size_t i, k;
 
-	if (o == NULL)
-		die("out of memory");
 	for (*n = i = 0; i < s->info->n_blocks; i++) {
 		qwen_state_block(s->f, i, &b);
 		if (strcmp(b.kind, "kv") != 0 && strcmp(b.kind, "delta") != 0 &&

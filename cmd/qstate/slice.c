@@ -60,8 +60,7 @@ replay(struct state *s, uint64_t n)
 		cli_note("%zu tokens from %s, %zu to read", at, s->name,
 		    (size_t)n - at);
 	in.n = (size_t)n - at;
-	if ((in.tokens = calloc(in.n + 1, sizeof *in.tokens)) == NULL)
-		die("out of memory");
+	in.tokens = cli_got(calloc(in.n + 1, sizeof *in.tokens));
 	if (in.n > 0)
 		memcpy(in.tokens, s->info->tokens + at,
 		    in.n * sizeof *in.tokens);

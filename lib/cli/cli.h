@@ -46,6 +46,10 @@ void cli_note(const char *fmt, ...)			/* not with -q */
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
 
+/* What was allocated, and qwen_grow(); they die where there is no memory. */
+void *cli_got(void *p);
+void cli_grow(void *array, size_t *cap, size_t n, size_t size);
+
 /* The command line is wrong: "name: message; see name --help", exit 2. */
 void cli_usage(const char *fmt, ...)
     __attribute__((noreturn, format(printf, 1, 2)));

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "cli/cli.h"
 
 enum { STEP = 1 << 16 };
@@ -19,8 +18,7 @@ cli_read_fd(int fd, const char *name, size_t max, size_t *n)
 	ssize_t k;
 
 	for (;;) {
-		if (qwen_grow(&p, &cap, at + STEP + 1, 1) < 0)
-			die("out of memory");
+		cli_grow(&p, &cap, at + STEP + 1, 1);
 		k = read(fd, p + at, STEP);
 		if (k == -1 && errno == EINTR)
 			continue;

@@ -15,19 +15,10 @@
 static void
 add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
 {
-	int32_t *more;
-	size_t cap;
-
 	if (n > limit - in->n)
 		die("stdin: more tokens than the model's context of %zu",
 		    limit);
-	if (in->n + n > in->cap) {
-		cap = 2 * (in->n + n);
-		if ((more = realloc(in->tokens, cap * sizeof *more)) == NULL)
-			die("out of memory");
-		in->tokens = more;
-		in->cap = cap;
-	}
+	cli_grow(&in->tokens, &in->cap, in->n + n, sizeof *ids);
 	memcpy(in->tokens + in->n, ids, n * sizeof *ids);
 	in->n += n;
 }
@@ -36,18 +27,10 @@ add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
 static void
 add_mark(struct cli_intake *in)
 {
-	uint64_t *more;
-	size_t cap;
-
 	if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
 		return;
-	if (in->n_marks == in->cap_marks) {
-		cap = 2 * in->cap_marks + 8;
-		if ((more = realloc(in->marks, cap * sizeof *more)) == NULL)
-			die("out of memory");
-		in->marks = more;
-		in->cap_marks = cap;
-	}
+	cli_grow(&in->marks, &in->cap_marks, in->n_marks + 1,
+	    sizeof *in->marks);
 	in->marks[in->n_marks++] = in->n;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
 
@@ -97,4 +98,19 @@ cli_usage(const char *fmt, ...)
 	message(fmt, ap, see);
 	va_end(ap);
 	exit(2);
+}
+
+void *
+cli_got(void *p)
+{
+	if (p == NULL)
+		die("out of memory");
+	return p;
+}
+
+void
+cli_grow(void *array, size_t *cap, size_t n, size_t size)
+{
+	if (qwen_grow(array, cap, n, size) < 0)
+		die("out of memory");
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
 
@@ -54,10 +53,9 @@ add_rows(const struct cli_opt *o)
 			add_rows(o->rows(o->to));
 			continue;
 		}
-		if (qwen_grow(&spec.row, &spec.cap, spec.n + 1,
-		    sizeof *spec.row) < 0 || qwen_grow(&spec.given,
-		    &spec.cap_given, spec.n + 1, sizeof *spec.given) < 0)
-			die("out of memory");
+		cli_grow(&spec.row, &spec.cap, spec.n + 1, sizeof *spec.row);
+		cli_grow(&spec.given, &spec.cap_given, spec.n + 1,
+		    sizeof *spec.given);
 		spec.given[spec.n] = 0;
 		spec.row[spec.n++] = o;
 	}
@@ -140,8 +138,7 @@ add_text(const struct cli_opt *o, const char *arg)
 {
 	struct cli_list *l = o->to;
 
-	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0)
-		die("out of memory");
+	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
 	l->v[l->n++] = arg;
 }
 

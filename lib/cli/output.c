@@ -135,10 +135,8 @@ static char *
 format(const char *fmt, const char *a, const char *b)
 {
 	size_t size = strlen(fmt) + strlen(a) + strlen(b) + 1;
-	char *s = malloc(size);
+	char *s = cli_got(malloc(size));
 
-	if (s == NULL)
-		die("out of memory");
 	snprintf(s, size, fmt, a, b);
 	return s;
 }
@@ -195,9 +193,7 @@ temp_path(const char *target)
 	char *folder = format("%s%s", target, ""), *s;
 
 	folder[n] = '\0';
-	s = malloc(strlen(target) + sizeof "." SUFFIX);
-	if (s == NULL)
-		die("out of memory");
+	s = cli_got(malloc(strlen(target) + sizeof "." SUFFIX));
 	sprintf(s, "%s.%s" SUFFIX, folder, target + n);
 	free(folder);
 	return s;
@@ -283,11 +279,9 @@ open_temp(struct cli_output *o)
 struct cli_output *
 cli_output_open(const char *path)
 {
-	struct cli_output *o = calloc(1, sizeof *o);
+	struct cli_output *o = cli_got(calloc(1, sizeof *o));
 	struct stat st;
 
-	if (o == NULL)
-		die("out of memory");
 	if (path[folder_len(path)] == '\0')
 		cli_usage("-o: '%s' is not the name of a file", path);
 	o->name = format("%s%s", path, "");

@@ -30,9 +30,7 @@ help(const struct qwen_sample_opt *o)
 	qwen_text_str(&t, o->help);
 	if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
 		qwen_text_fmt(&t, " (%g)", o->def);
-	if (t.failed)
-		die("out of memory");
-	return t.s;
+	return cli_got(t.failed ? NULL : t.s);
 }
 
 const struct cli_opt *
@@ -45,8 +43,8 @@ cli_sampling_rows(void *to)
 
 	if (qwen_sampler_new(to, &err) < 0)
 		cli_die_err(NULL, &err);
-	if (rows == NULL && (rows = calloc(n + 2, sizeof *rows)) == NULL)
-		die("out of memory");
+	if (rows == NULL)
+		rows = cli_got(calloc(n + 2, sizeof *rows));
 	rows[0].kind = CLI_KIND_GROUP;
 	rows[0].help = "sampling:";
 	for (i = 0; i < n && rows[i + 1].help == NULL; i++) {
@@ -68,8 +66,7 @@ cli_unused(const struct qwen_gguf *g, size_t *n)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
 	if (*n == 0)
 		return NULL;
-	if ((ids = calloc(*n, sizeof *ids)) == NULL)
-		die("out of memory");
+	ids = cli_got(calloc(*n, sizeof *ids));
 	if (qwen_tok_unused(g, ids, *n, n, &err) < 0)
 		cli_die_err(NULL, &err);
 	return ids;

@@ -8,6 +8,7 @@
 #include "qwen.h"
 #include "qwentext.h"
 #include "cli/cli.h"
+#include "qdecode/run.h"
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
@@ -37,7 +38,7 @@ struct run {
 	struct cli_grammar	 grammar;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
-	struct cli_run		 record;	/* of this run, with --save-every */
+	struct qdecode_run		 record;	/* of this run, with --save-every */
 	struct qwen_header	 header;	/* of logits: has the endings */
 	int64_t			 n;		/* tokens so far */
 	int			 reader_gone;	/* nobody reads the rows */
@@ -223,7 +224,7 @@ generate(struct run *r)
 
 	for (done = is_over(r); !done; ) {
 		if (opt.every >= 0)
-			cli_run_save(&r->record, &r->in, r->out, &opt.state);
+			qdecode_run_save(&r->record, &r->in, r->out, &opt.state);
 		id = choose(r);
 		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
 			cli_die_err("stdout", &err);
@@ -284,7 +285,7 @@ take_up(struct run *r)
 		r->record.output = opt.output;
 		r->record.every = opt.every;
 		r->record.again = opt.new_run;
-		cli_run_open(&r->record, &r->in);
+		qdecode_run_open(&r->record, &r->in);
 		/* nobody else writes the file from here on */
 		r->out = cli_output_open(opt.output);
 	}
@@ -293,7 +294,7 @@ take_up(struct run *r)
 		resume_options(r);
 	if (opt.every >= 0) {
 		r->record.options = describe(r);
-		begun = cli_run_find(&r->record, &r->in, r->model);
+		begun = qdecode_run_find(&r->record, &r->in, r->model);
 	}
 	cli_intake_fits(&r->in, r->model);
 	if (r->in.n == 0 && !r->in.restored)
@@ -344,7 +345,7 @@ work(struct run *r, int begun)
 	if (begun)
 		tell_again(r);
 	else if (opt.every >= 0)
-		cli_run_begin(&r->record, &r->in, n_input);
+		qdecode_run_begin(&r->record, &r->in, n_input);
 	generate(r);
 	if (opt.every >= 0)
 		r->in.extra.run.finished = 1;

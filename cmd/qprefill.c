@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "cli/cli.h"
+#include "qprefill/reuse.h"
 #include "qwen.h"
 
 static struct {
@@ -21,7 +21,7 @@ static struct {
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
 	size_t			 cap;
-	struct cli_reuse	 reuse;
+	struct qprefill_reuse	 reuse;
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
@@ -32,8 +32,7 @@ add_named(uint64_t at)
 {
 	size_t n = opt.keep.n_at;
 
-	if (qwen_grow(&opt.named, &opt.cap, n + 1, sizeof *opt.named) < 0)
-		die("out of memory");
+	cli_grow(&opt.named, &opt.cap, n + 1, sizeof *opt.named);
 	opt.named[n] = at;
 	opt.keep.n_at = n + 1;
 }
@@ -291,7 +290,7 @@ main(int argc, char *argv[])
 		die("no token and no state: nothing to do");
 	/* rows of all tokens come from reading all tokens */
 	if (opt.logits != QWEN_LOGITS_ALL)
-		cli_reuse(in, &opt.reuse);
+		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
 	if (opt.logits != QWEN_LOGITS_NONE)
 		run_with_rows(in, m);

@@ -114,7 +114,8 @@ struct cli_intake {
 	uint64_t		*marks;		/* among them: how many tokens
 						   go before; ascending */
 	size_t			 n_marks, cap_marks;
-	struct qwen_store	*store;		/* or NULL; see cli_reuse */
+	struct qwen_store	*store;		/* where cli_prefill puts what it
+						   reads, or NULL */
 };
 
 /*
@@ -142,20 +143,6 @@ void cli_store_choose(struct cli_store *o);
 
 /* NULL if there is none, perhaps after a note.  o lives as long as it. */
 struct qwen_store *cli_store_open(struct cli_store *o);
-
-/* Where the beginning of a text may have been read before. */
-struct cli_reuse {
-	struct cli_list	 states;	/* files, tried in order */
-	struct cli_store store;
-};
-
-/*
- * Replace in->session by the one that has read most of what it and in->tokens
- * say, from a state or the store, and take what it has read off in->tokens.
- * Opens in->store, where cli_prefill then puts what it reads.  A state that
- * cannot be read is an error; of the store, a note.  u lives as long as in.
- */
-void cli_reuse(struct cli_intake *in, struct cli_reuse *u);
 
 /* qwen_session_eval failed. */
 void cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
@@ -200,54 +187,6 @@ void cli_tell_stats(const struct qwen_model *m);
 
 /* A writer, or die. */
 struct qwen_writer *cli_writer(int fd, enum qwen_format format);
-
-/* ------------------------------------------------ runs that can be gone on with */
-
-/*
- * A command that generates, as its state tells of it, and when to save that.
- * By the rules of qdecode(1) on --save-every.
- */
-struct cli_run {
-	/* set by the caller */
-	const char	*output;	/* -o */
-	const char	*options;	/* all that decides about the tokens */
-	int		 again;		/* --new-run */
-	double		 every;		/* seconds from one save to the next */
-	/* our own */
-	int		 in_place;	/* -s and -o are the same file */
-	int		 announced;	/* upstream told of a state */
-	struct qwen_fp	 base;		/* with this fingerprint */
-	int		 moved_on;	/* which the file no longer holds */
-	double		 due;		/* when to save next */
-	int		 failed;	/* the last save did */
-	uint64_t	 n_saves;	/* that did not, */
-	double		 save_s;	/* and the time they took */
-};
-
-/*
- * After cli_intake_stdin, before cli_intake_state: the clock starts; and what
- * a ready record told of may be a state that the run has left behind.
- */
-void cli_run_open(struct cli_run *run, struct cli_intake *in);
-
-/*
- * After cli_intake_state: 1 if this very run was begun before.  Then the
- * session is at its end, as in->extra.run tells, and no token is left to read.
- * 0 if it has yet to begin.  Dies if the file holds another one unfinished.
- */
-int cli_run_find(struct cli_run *run, struct cli_intake *in,
-    struct qwen_model *m);
-
-/* The session is where the run begins, behind n_input tokens of stdin. */
-void cli_run_begin(const struct cli_run *run, struct cli_intake *in,
-    size_t n_input);
-
-/*
- * Save if it is time: not more often than asked for, and no more time for
- * saving than between saves.  If it fails, note it once and go on.
- */
-void cli_run_save(struct cli_run *run, struct cli_intake *in,
-    struct cli_output *out, const struct qwen_state_opts *opts);
 
 /* --------------------------------------------------------------- sampling */
 

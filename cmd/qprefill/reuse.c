@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "reuse.h"
 
 /* A text of which the end's logits are wanted. */
 struct text {
@@ -102,7 +102,7 @@ take_session(struct cli_intake *in, struct qwen_session *s, size_t n)
 
 /* The state that stands for most of the text; of equal ones the first. */
 static void
-use_states(struct cli_intake *in, const struct cli_reuse *u,
+use_states(struct cli_intake *in, const struct qprefill_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -142,7 +142,7 @@ use_states(struct cli_intake *in, const struct cli_reuse *u,
 
 /* The store's prefix, if it is longer than what the session has read. */
 static void
-use_store(struct cli_intake *in, const struct cli_reuse *u,
+use_store(struct cli_intake *in, const struct qprefill_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -173,7 +173,7 @@ use_store(struct cli_intake *in, const struct cli_reuse *u,
 }
 
 void
-cli_reuse(struct cli_intake *in, struct cli_reuse *u)
+qprefill_reuse(struct cli_intake *in, struct qprefill_reuse *u)
 {
 	size_t n = qwen_session_n_tokens(in->session);
 	struct text t = { .n = n + in->n };
@@ -183,8 +183,7 @@ cli_reuse(struct cli_intake *in, struct cli_reuse *u)
 	if (u->states.n == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */
-	if ((tokens = calloc(t.n + 1, sizeof *tokens)) == NULL)
-		die("out of memory");
+	tokens = cli_got(calloc(t.n + 1, sizeof *tokens));
 	if (n > 0)
 		memcpy(tokens, qwen_session_tokens(in->session),
 		    n * sizeof *tokens);

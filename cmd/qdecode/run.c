@@ -13,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/internal.h"
+#include "run.h"
 
 /* Whether -o is the file of -s; -o is regular if it is there. */
 static int
-is_in_place(const struct cli_run *run, const struct cli_intake *in)
+is_in_place(const struct qdecode_run *run, const struct cli_intake *in)
 {
 	struct stat a, b;
 
@@ -36,7 +35,7 @@ is_in_place(const struct cli_run *run, const struct cli_intake *in)
  * may have been saved over that.
  */
 static void
-follow_base(struct cli_run *run, struct cli_intake *in)
+follow_base(struct qdecode_run *run, struct cli_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -58,7 +57,7 @@ follow_base(struct cli_run *run, struct cli_intake *in)
 }
 
 void
-cli_run_open(struct cli_run *run, struct cli_intake *in)
+qdecode_run_open(struct qdecode_run *run, struct cli_intake *in)
 {
 	run->due = cli_now() + run->every;
 	run->in_place = is_in_place(run, in);
@@ -70,7 +69,7 @@ cli_run_open(struct cli_run *run, struct cli_intake *in)
 
 /* Whether the command would make the run; what came before it aside. */
 static int
-is_alike(const struct cli_run *run, const struct qwen_run *old)
+is_alike(const struct qdecode_run *run, const struct qwen_run *old)
 {
 	return old->options != NULL &&
 	    strcmp(old->options, run->options) == 0 &&
@@ -90,12 +89,12 @@ has_input(const struct cli_intake *in, const struct qwen_run *old)
 }
 
 static void
-die_unfinished(const struct cli_run *run, const struct cli_intake *in)
+die_unfinished(const struct qdecode_run *run, const struct cli_intake *in)
 {
 	const struct qwen_run *old = &in->extra.run;
 
 	if (strcmp(old->options, run->options) == 0)
-		die("%s: its unfinished run of %llu tokens began behind %s%llu "
+		die("%s: its unfinished run of %llu tokens began after %s%llu "
 		    "on stdin, now there are %zu: give the same, or --new-run",
 		    run->output, (unsigned long long)old->count,
 		    old->input == in->n ? "another " : "",
@@ -106,7 +105,7 @@ die_unfinished(const struct cli_run *run, const struct cli_intake *in)
 }
 
 static int
-find_in_place(const struct cli_run *run, const struct cli_intake *in)
+find_in_place(const struct qdecode_run *run, const struct cli_intake *in)
 {
 	const struct qwen_run *old = &in->extra.run;
 	char a[33], b[33];
@@ -165,7 +164,7 @@ same_start(const struct cli_intake *in, const int32_t *tokens, size_t n,
 
 /* Is this run in -o?  A file that is no state is none of it. */
 static int
-is_there(const struct cli_run *run, const struct cli_intake *in)
+is_there(const struct qdecode_run *run, const struct cli_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -190,7 +189,7 @@ is_there(const struct cli_run *run, const struct cli_intake *in)
 
 /* Its state in place of the one that it began with. */
 static int
-find_elsewhere(const struct cli_run *run, struct cli_intake *in,
+find_elsewhere(const struct qdecode_run *run, struct cli_intake *in,
     struct qwen_model *m)
 {
 	struct qwen_session *s;
@@ -213,7 +212,7 @@ find_elsewhere(const struct cli_run *run, struct cli_intake *in,
 /* -------------------------------------------------------------------------- */
 
 int
-cli_run_find(struct cli_run *run, struct cli_intake *in, struct qwen_model *m)
+qdecode_run_find(struct qdecode_run *run, struct cli_intake *in, struct qwen_model *m)
 {
 	if (!(run->in_place ? find_in_place(run, in) :
 	    find_elsewhere(run, in, m)))
@@ -232,9 +231,10 @@ cli_run_find(struct cli_run *run, struct cli_intake *in, struct qwen_model *m)
 }
 
 void
-cli_run_begin(const struct cli_run *run, struct cli_intake *in, size_t n_input)
+qdecode_run_begin(const struct qdecode_run *run, struct cli_intake *in,
+    size_t n_input)
 {
-	char *options = strdup(run->options);
+	char *options = cli_got(strdup(run->options));
 	struct qwen_run new = {
 		.options = options, .again = run->again,
 		.from = qwen_session_n_tokens(in->session), .input = n_input,
@@ -242,8 +242,6 @@ cli_run_begin(const struct cli_run *run, struct cli_intake *in, size_t n_input)
 	};
 	struct qwen_err err;
 
-	if (options == NULL)
-		die("out of memory");
 	if (run->announced)
 		new.base = run->base;
 	if (qwen_state_extra_run(&in->extra, &new, &err) < 0)
@@ -252,7 +250,7 @@ cli_run_begin(const struct cli_run *run, struct cli_intake *in, size_t n_input)
 }
 
 void
-cli_run_save(struct cli_run *run, struct cli_intake *in,
+qdecode_run_save(struct qdecode_run *run, struct cli_intake *in,
     struct cli_output *out, const struct qwen_state_opts *opts)
 {
 	double start = cli_now(), end, next;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: ISC */
+/* run.h - runs that can be gone on with, when they were killed. */
+#ifndef QDECODE_RUN_H
+#define QDECODE_RUN_H
+
+#include "cli/cli.h"
+#include "qwen.h"
+
+/*
+ * A command that generates, as its state tells of it, and when to save that.
+ * By the rules of qdecode(1) on --save-every.
+ */
+struct qdecode_run {
+	/* set by the caller */
+	const char	*output;	/* -o */
+	const char	*options;	/* all that decides about the tokens */
+	int		 again;		/* --new-run */
+	double		 every;		/* seconds from one save to the next */
+	/* our own */
+	int		 in_place;	/* -s and -o are the same file */
+	int		 announced;	/* upstream told of a state */
+	struct qwen_fp	 base;		/* with this fingerprint */
+	int		 moved_on;	/* which the file no longer holds */
+	double		 due;		/* when to save next */
+	int		 failed;	/* the last save did */
+	uint64_t	 n_saves;	/* that did not, */
+	double		 save_s;	/* and the time they took */
+};
+
+/*
+ * After cli_intake_stdin, before cli_intake_state: the clock starts; and what
+ * a ready record told of may be a state that the run has left behind.
+ */
+void qdecode_run_open(struct qdecode_run *run, struct cli_intake *in);
+
+/*
+ * After cli_intake_state: 1 if this very run was begun before.  Then the
+ * session is at its end, as in->extra.run tells, and no token is left to read.
+ * 0 if it has yet to begin.  Dies if the file holds another one unfinished.
+ */
+int qdecode_run_find(struct qdecode_run *run, struct cli_intake *in,
+    struct qwen_model *m);
+
+/* The session is where the run begins, after n_input tokens of stdin. */
+void qdecode_run_begin(const struct qdecode_run *run, struct cli_intake *in,
+    size_t n_input);
+
+/*
+ * Save if it is time: not more often than asked for, and no more time for
+ * saving than between saves.  If it fails, note it once and go on.
+ */
+void qdecode_run_save(struct qdecode_run *run, struct cli_intake *in,
+    struct cli_output *out, const struct qwen_state_opts *opts);
+
+#endif

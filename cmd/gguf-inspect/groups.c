@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: ISC */
+/* groups.c - which part of a model a tensor belongs to. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect.h"
+
+const char *const inspect_group_name[] = {
+	"embedding", "output", "attention", "deltanet", "router", "experts",
+	"shared-expert", "ffn", "norm", "mtp", "other",
+};
+uint64_t
+inspect_first_mtp(const struct qwen_gguf *g)
+{
+	uint64_t blocks = 0, nextn = 0;
+	struct qwen_str arch;
+	char key[128];
+
+	if (qwen_gguf_get_str(g, "general.architecture", &arch, NULL) != 1 ||
+	    arch.len > 64)
+		return UINT64_MAX;
+	snprintf(key, sizeof key, "%.*s.block_count", (int)arch.len, arch.s);
+	if (qwen_gguf_get_u64(g, key, 0, &blocks, NULL) != 1)
+		return UINT64_MAX;
+	snprintf(key, sizeof key, "%.*s.nextn_predict_layers", (int)arch.len,
+	    arch.s);
+	if (qwen_gguf_get_u64(g, key, 0, &nextn, NULL) != 1 || nextn == 0 ||
+	    nextn > blocks)
+		return UINT64_MAX;
+	return blocks - nextn;
+}
+
+static int
+starts(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* attn_qkv is DeltaNet's, unless the block has no recurrence. */
+static int
+recurrent(const struct qwen_gguf *g, uint64_t block)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "blk.%" PRIu64 ".ssm_a", block);
+	return qwen_gguf_find_tensor(g, name) != NULL;
+}
+
+static int
+group_in_block(const struct qwen_gguf *g, uint64_t block, const char *part)
+{
+	static const struct { const char *start; int group; } by[] = {
+		{ "ssm_", G_DELTANET }, { "attn_norm", G_NORM },
+		{ "attn_q_norm", G_NORM }, { "attn_k_norm", G_NORM },
+		{ "post_attention_norm", G_NORM }, { "ffn_norm", G_NORM },
+		{ "attn_", G_ATTENTION }, { "nextn.", G_MTP },
+		{ "ffn_gate_inp_shexp", G_SHARED },
+		{ "ffn_gate_inp", G_ROUTER },
+	};
+	size_t i;
+
+	if (starts(part, "attn_qkv") || starts(part, "attn_gate"))
+		return recurrent(g, block) ? G_DELTANET : G_ATTENTION;
+	for (i = 0; i < sizeof by / sizeof by[0]; i++) {
+		if (starts(part, by[i].start))
+			return by[i].group;
+	}
+	if (!starts(part, "ffn_"))
+		return G_OTHER;
+	return strstr(part, "_shexp") != NULL ? G_SHARED :
+	    strstr(part, "_exps") != NULL ? G_EXPERTS : G_FFN;
+}
+
+int
+inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp)
+{
+	unsigned long long block;
+	char *end;
+
+	if (starts(name, "token_embd"))
+		return starts(name, "token_embd_norm") ? G_NORM : G_EMBEDDING;
+	if (starts(name, "output_norm"))
+		return G_NORM;
+	if (starts(name, "output"))
+		return G_OUTPUT;
+	if (!starts(name, "blk.") || name[4] < '0' || name[4] > '9')
+		return G_OTHER;
+	block = strtoull(name + 4, &end, 10);
+	if (*end != '.')
+		return G_OTHER;
+	return block >= mtp ? G_MTP : group_in_block(g, block, end + 1);
+}

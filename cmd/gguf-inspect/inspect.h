@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: ISC */
+/* inspect.h - what the parts of gguf-inspect share. */
+#ifndef INSPECT_H
+#define INSPECT_H
+
+#include "cli/cli.h"
+#include "qwen.h"
+
+extern int inspect_full;	/* --full: long values whole */
+
+/* Length of the character at s, of n bytes, and its code; 0: it is none. */
+size_t inspect_character(const char *s, size_t n, uint32_t *c);
+
+/* Characters that steer a terminal, or hide or reorder what is next to them. */
+int inspect_steers(uint32_t c);
+
+/*
+ * Print at most max bytes of a string with whatever does not print, the
+ * backslash, and the bytes in also, as \n, \t, \r, \\, \" or \xHH.
+ */
+void inspect_put_text(const char *s, size_t n, size_t max, const char *also);
+
+/* A name or key as one word. */
+void inspect_put_word(const char *s, size_t n);
+void inspect_put_name(const char *s);
+
+/* A scalar or element i of an array of numbers. */
+struct num {
+	enum { UNSIGNED, SIGNED, REAL } kind;
+	uint64_t	u;
+	int64_t		i;
+	double		d;
+	int		single;		/* d came from 32 bits */
+};
+
+struct num inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i);
+void inspect_put_num(const struct num *x);
+
+/* The fewest digits that read back as the same number. */
+void inspect_format_real(char *buf, size_t size, double d, int single);
+
+/* " 2x3", at least so wide; "key TYPE COUNT VALUE..." and a line feed. */
+void inspect_put_shape(const struct qwen_gguf_tensor *t, int width);
+void inspect_put_meta(const struct qwen_gguf_kv *kv);
+
+/* How many numbers it has. */
+uint64_t inspect_elements(const struct qwen_gguf_tensor *t);
+
+enum {
+	G_EMBEDDING, G_OUTPUT, G_ATTENTION, G_DELTANET, G_ROUTER, G_EXPERTS,
+	G_SHARED, G_FFN, G_NORM, G_MTP, G_OTHER, N_GROUPS
+};
+
+extern const char *const inspect_group_name[];
+
+/* The first block of the MTP part, or one beyond any; a tensor's group. */
+uint64_t inspect_first_mtp(const struct qwen_gguf *g);
+int inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp);
+
+/* All of a file, as text or as JSON. */
+void inspect_show(const struct qwen_gguf *g);
+void inspect_json(const struct qwen_gguf *g);
+
+/* What differs; whether anything does. */
+int inspect_diff(const struct qwen_gguf *a, const struct qwen_gguf *b);
+
+static inline double
+inspect_mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: ISC */
+/* json.c - the whole file as JSON. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inspect.h"
+
+/* Bytes that are no UTF-8 become U+FFFD: JSON has no other way to say them. */
+static void
+json_str(const char *s, size_t n)
+{
+	size_t i, len;
+	uint32_t c;
+
+	putchar('"');
+	for (i = 0; i < n; i += len) {
+		len = inspect_character(s + i, n - i, &c);
+		if (len == 0) {
+			fputs("\\ufffd", stdout);
+			len = 1;
+		} else if (c == '"' || c == '\\') {
+			printf("\\%c", (int)c);
+		} else if (c == '\n') {
+			fputs("\\n", stdout);
+		} else if (inspect_steers(c) && c > 0xffff) {
+			printf("\\u%04x\\u%04x",
+			    (unsigned)(0xd7c0 + (c >> 10)),
+			    (unsigned)(0xdc00 + (c & 0x3ff)));
+		} else if (inspect_steers(c)) {
+			printf("\\u%04x", (unsigned)c);
+		} else {
+			fwrite(s + i, 1, len, stdout);
+		}
+	}
+	putchar('"');
+}
+
+/* Exact: integers with all digits, f32 as the double that it is. */
+static void
+json_num(const struct qwen_gguf_kv *kv, uint64_t i)
+{
+	struct num x = inspect_load_num(kv, i);
+	char buf[40];
+
+	if (kv->elem == QWEN_GGUF_BOOL) {
+		fputs(x.u ? "true" : "false", stdout);
+	} else if (x.kind == REAL && !isfinite(x.d)) {
+		fputs("null", stdout);
+	} else if (x.kind == REAL) {
+		inspect_format_real(buf, sizeof buf, x.d, 0);
+		fputs(buf, stdout);
+		if (strpbrk(buf, ".e") == NULL)
+			fputs(".0", stdout);	/* stays a float */
+	} else {
+		inspect_put_num(&x);
+	}
+}
+
+static void
+json_value(const struct qwen_gguf_kv *kv)
+{
+	struct qwen_str s;
+	size_t pos = 0;
+	uint64_t i;
+
+	if (kv->type == QWEN_GGUF_ARRAY)
+		putchar('[');
+	for (i = 0; i < kv->n; i++) {
+		if (i > 0)
+			fputs(", ", stdout);
+		if (qwen_gguf_next_str(kv, &pos, &s))
+			json_str(s.s, s.len);
+		else
+			json_num(kv, i);
+	}
+	if (kv->type == QWEN_GGUF_ARRAY)
+		putchar(']');
+}
+
+static void
+json_tensor(const struct qwen_gguf_tensor *t)
+{
+	unsigned d;
+
+	fputs("{\"name\": ", stdout);
+	json_str(t->name, strlen(t->name));
+	printf(", \"type\": \"%s\", \"shape\": [", qwen_ggml_name(t->type));
+	for (d = 0; d < t->n_dims; d++)
+		printf("%s%" PRIu64, d > 0 ? ", " : "", t->ne[d]);
+	printf("], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 "}",
+	    t->bytes, t->offset);
+}
+
+void
+inspect_json(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	const struct qwen_gguf_kv *kv;
+	size_t i;
+
+	fputs("{\"metadata\": {", stdout);
+	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
+		fputs(i > 0 ? ",\n  " : "\n  ", stdout);
+		json_str(kv->key.s, kv->key.len);
+		fputs(": ", stdout);
+		json_value(kv);
+	}
+	fputs("\n},\n\"tensors\": [", stdout);
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		fputs(i > 0 ? ",\n  " : "\n  ", stdout);
+		json_tensor(t);
+	}
+	fputs("\n]}\n", stdout);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: ISC */
+/* print.c - strings and numbers of a file, as words that do no harm. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inspect.h"
+
+size_t
+inspect_character(const char *s, size_t n, uint32_t *c)
+{
+	int len = qwen_utf8_read((const unsigned char *)s, n, c);
+
+	return len > 0 ? (size_t)len : 0;
+}
+
+int
+inspect_steers(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad ||
+	    c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+	    (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+	    c == 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+void
+inspect_put_text(const char *s, size_t n, size_t max, const char *also)
+{
+	size_t i, len, k;
+	uint32_t c;
+
+	for (i = 0; i < n && i < max; i += len) {
+		len = inspect_character(s + i, n - i, &c);
+		if (len == 0 || inspect_steers(c) || c == '\\' ||
+		    (c < 0x80 && strchr(also, (int)c) != NULL)) {
+			len = len == 0 ? 1 : len;
+			if (s[i] != '\0' && strchr("\n\t\r\\\"", s[i])) {
+				printf("\\%c", s[i] == '\n' ? 'n' :
+				    s[i] == '\t' ? 't' :
+				    s[i] == '\r' ? 'r' : s[i]);
+				continue;
+			}
+			for (k = 0; k < len; k++)
+				printf("\\x%02x", (unsigned char)s[i + k]);
+		} else {
+			fwrite(s + i, 1, len, stdout);
+		}
+	}
+	if (i < n)
+		fputs("...", stdout);
+}
+
+void
+inspect_put_word(const char *s, size_t n)
+{
+	inspect_put_text(s, n, n, " ");
+}
+
+void
+inspect_put_name(const char *s)
+{
+	inspect_put_word(s, strlen(s));
+}
+
+static uint64_t
+load_le(const unsigned char *p, size_t n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | p[n];
+	return v;
+}
+
+struct num
+inspect_load_num(const struct qwen_gguf_kv *kv, uint64_t i)
+{
+	size_t size = qwen_gguf_type_bytes(kv->elem);
+	uint64_t v = load_le(kv->data + i * size, size);
+	struct num x = { .kind = UNSIGNED, .u = v };
+	uint32_t v32 = (uint32_t)v;
+	float f;
+
+	switch (kv->elem) {
+	case QWEN_GGUF_INT8:
+	case QWEN_GGUF_INT16:
+	case QWEN_GGUF_INT32:
+	case QWEN_GGUF_INT64:
+		x.kind = SIGNED;
+		if (size < 8 && v >> (8 * size - 1) != 0)
+			v |= UINT64_MAX << (8 * size);
+		x.i = (int64_t)v;
+		break;
+	case QWEN_GGUF_FLOAT32:
+		x.kind = REAL;
+		x.single = 1;
+		memcpy(&f, &v32, sizeof f);
+		x.d = (double)f;
+		break;
+	case QWEN_GGUF_FLOAT64:
+		x.kind = REAL;
+		memcpy(&x.d, &v, sizeof x.d);
+		break;
+	default:
+		break;
+	}
+	return x;
+}
+
+void
+inspect_format_real(char *buf, size_t size, double d, int single)
+{
+	int digits;
+
+	for (digits = single ? 6 : 15; digits <= 17; digits++) {
+		snprintf(buf, size, "%.*g", digits, d);
+		if (single ? strtof(buf, NULL) == (float)d :
+		    strtod(buf, NULL) == d)
+			break;
+	}
+}
+
+void
+inspect_put_num(const struct num *x)
+{
+	char buf[40];
+
+	if (x->kind == UNSIGNED) {
+		printf("%" PRIu64, x->u);
+	} else if (x->kind == SIGNED) {
+		printf("%" PRId64, x->i);
+	} else if (!isfinite(x->d)) {
+		fputs(isnan(x->d) ? "nan" : x->d < 0 ? "-inf" : "inf", stdout);
+	} else {
+		inspect_format_real(buf, sizeof buf, x->d, x->single);
+		fputs(buf, stdout);
+	}
+}

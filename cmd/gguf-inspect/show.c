@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: ISC */
+/* show.c - the whole file, a line for each key and tensor. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inspect.h"
+
+/* What is shown of long values without --full. */
+enum { SHORT_ELEMS = 6, SHORT_STRING = 64, SHORT_ELEM_STRING = 24 };
+
+static void
+put_quoted(const struct qwen_str *s, size_t max)
+{
+	putchar('"');
+	inspect_put_text(s->s, s->len, max, "\"");
+	putchar('"');
+}
+
+static void
+put_elem(const struct qwen_gguf_kv *kv, uint64_t i)
+{
+	struct num x = inspect_load_num(kv, i);
+
+	if (kv->elem == QWEN_GGUF_BOOL)
+		fputs(x.u ? "true" : "false", stdout);
+	else
+		inspect_put_num(&x);
+}
+
+static void
+put_array(const struct qwen_gguf_kv *kv)
+{
+	uint64_t n = inspect_full || kv->n < SHORT_ELEMS ? kv->n : SHORT_ELEMS, i;
+	struct qwen_str s;
+	size_t pos = 0;
+
+	for (i = 0; i < n; i++) {
+		putchar(' ');
+		if (kv->elem != QWEN_GGUF_STRING)
+			put_elem(kv, i);
+		else if (qwen_gguf_next_str(kv, &pos, &s))
+			put_quoted(&s, inspect_full ? s.len : SHORT_ELEM_STRING);
+	}
+	if (n < kv->n)
+		fputs(" ...", stdout);
+}
+
+void
+inspect_put_meta(const struct qwen_gguf_kv *kv)
+{
+	struct qwen_str s;
+	size_t pos = 0;
+
+	inspect_put_word(kv->key.s, kv->key.len);
+	printf(" %s%s %" PRIu64, kv->type == QWEN_GGUF_ARRAY ? "ARRAY/" : "",
+	    qwen_gguf_type_name(kv->elem), kv->n);
+	if (kv->type == QWEN_GGUF_ARRAY) {
+		put_array(kv);
+	} else if (qwen_gguf_next_str(kv, &pos, &s)) {
+		putchar(' ');
+		inspect_put_text(s.s, s.len, inspect_full ? s.len : SHORT_STRING, "");
+	} else {
+		putchar(' ');
+		put_elem(kv, 0);
+	}
+	putchar('\n');
+}
+
+void
+inspect_put_shape(const struct qwen_gguf_tensor *t, int width)
+{
+	char buf[4 * 21 + 1];
+	int n = 0;
+	unsigned d;
+
+	for (d = 0; d < t->n_dims; d++)
+		n += snprintf(buf + n, sizeof buf - (size_t)n,
+		    "%s%" PRIu64, d > 0 ? "x" : "", t->ne[d]);
+	printf(" %-*s", width, buf);
+}
+
+uint64_t
+inspect_elements(const struct qwen_gguf_tensor *t)
+{
+	return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];	/* open checked */
+}
+
+struct sum {
+	uint64_t	tensors, bytes, elements;
+};
+
+static void
+add(struct sum *s, const struct qwen_gguf_tensor *t)
+{
+	s->tensors++;
+	s->bytes += t->bytes;
+	s->elements += inspect_elements(t);
+}
+
+static void
+put_sum(const char *kind, const char *name, const struct sum *s)
+{
+	if (s->tensors == 0)
+		return;
+	printf("%s %-13s %5" PRIu64 " %14" PRIu64 " %10.2f %14" PRIu64
+	    " %8.4f\n", kind, name, s->tensors, s->bytes, inspect_mib(s->bytes),
+	    s->elements, 8.0 * (double)s->bytes / (double)s->elements);
+}
+
+static void
+put_totals(const struct qwen_gguf *g)
+{
+	struct sum type[64] = { 0 }, group[N_GROUPS] = { 0 }, all = { 0 };
+	const struct qwen_gguf_tensor *t;
+	uint64_t mtp = inspect_first_mtp(g);
+	size_t i;
+
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		if (t->type < 64)	/* all that open knows are */
+			add(&type[t->type], t);
+		add(&group[inspect_group(g, t->name, mtp)], t);
+		add(&all, t);
+	}
+	for (i = 0; i < 64; i++)
+		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i]);
+	for (i = 0; i < N_GROUPS; i++)
+		put_sum("group ", inspect_group_name[i], &group[i]);
+	if (all.tensors > 0)
+		put_sum("total ", "all", &all);
+	else
+		printf("total  all 0 0 0.00 0 0\n");
+}
+
+static void
+put_files(const struct qwen_gguf *g)
+{
+	unsigned i;
+
+	for (i = 0; i < qwen_gguf_n_shards(g); i++) {
+		printf("file %u GGUFv%u %" PRIu64 " %" PRIu64 " ", i + 1,
+		    qwen_gguf_version(g), qwen_gguf_file_bytes(g, i),
+		    qwen_gguf_data_offset(g, i));
+		inspect_put_name(qwen_gguf_path(g, i));
+		putchar('\n');
+	}
+}
+
+void
+inspect_show(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	const struct qwen_gguf_kv *kv;
+	uint64_t mtp = inspect_first_mtp(g);
+	size_t i;
+	int w;
+
+	put_files(g);
+	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
+		fputs("meta ", stdout);
+		inspect_put_meta(kv);
+	}
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		fputs("tensor ", stdout);
+		inspect_put_name(t->name);
+		w = 34 - (int)strlen(t->name);
+		printf("%*s %-7s", w > 0 ? w : 0, "", qwen_ggml_name(t->type));
+		inspect_put_shape(t, 14);
+		printf(" %11" PRIu64 " %12" PRIu64 " %u %s\n", t->bytes,
+		    t->offset, t->shard + 1, inspect_group_name[inspect_group(g, t->name, mtp)]);
+	}
+	put_totals(g);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: ISC */
+/* chat.c - a chat, as a request or in parts, to tokens or to text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qtok.h"
+
+struct qwen_template *
+qtok_template(const struct opts *o)
+{
+	struct qwen_template *t;
+	struct qwen_gguf *g;
+	struct qwen_err err;
+
+	if (o->template != NULL)
+		t = cli_template(o->template);
+	else {
+		g = qtok_model(o);
+		if (qwen_template_open_gguf(&t, g, &err) < 0)
+			cli_die_err(qwen_gguf_path(g, 0), &err);
+		qwen_gguf_close(g);
+	}
+	/* tools that it has no word for would be lost without one, too */
+	if (o->tools != NULL && !qwen_template_calls(t))
+		cli_note("the template does not say how tools are called");
+	return t;
+}
+
+const char *
+qtok_think(const struct opts *o)
+{
+	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
+}
+
+static void
+put_part(struct qwen_messages *q, const struct part *p)
+{
+	int is_data = strcmp(p->role, "data") == 0;
+	struct qwen_err err;
+	size_t n = strlen(p->arg);
+	char *text = is_data ? cli_read_file(p->arg, CLI_FILE_MAX, &n) : NULL;
+
+	if (qwen_messages_say(q, is_data ? "user" : p->role,
+	    is_data ? text : p->arg, n, 1, &err) < 0)
+		cli_die_err(is_data ? p->arg : "an argument", &err);
+	free(text);
+}
+
+/* A request in a file, or on stdin. */
+static struct qwen_messages *
+read_request(const char *path)
+{
+	struct qwen_messages *q;
+	struct qwen_err err;
+	struct input in;
+	char *json;
+	size_t n;
+
+	if (strcmp(path, "-") == 0)
+		cli_need_stdin();
+	in = qtok_open(path);
+	json = cli_read_fd(in.fd, in.name, CLI_FILE_MAX, &n);
+	if (qwen_messages_read(&q, json, n, &err) < 0)
+		cli_die_err(in.name, &err);
+	free(json);
+	qtok_close(&in);
+	return q;
+}
+
+static void
+set(struct qwen_messages *q, const char *key, const char *json, size_t n,
+    const char *what)
+{
+	struct qwen_err err;
+
+	if (qwen_messages_set(q, key, json, n, &err) < 0)
+		cli_die_err(what, &err);
+}
+
+/* The request as JSON, from options or from a file. */
+static char *
+request(const struct opts *o, char *paths[], size_t *n)
+{
+	struct qwen_messages *q;
+	struct qwen_err err;
+	char *tools, *json;
+	size_t i;
+
+	if (o->n_parts > 0 && paths[0] != NULL)
+		cli_usage("a request by options: %s is not read", paths[0]);
+	if (paths[0] != NULL && paths[1] != NULL)
+		cli_usage("--chat reads one request");
+	if (o->n_parts == 0)
+		q = read_request(paths[0] != NULL ? paths[0] : "-");
+	else if (qwen_messages_new(&q, &err) < 0)
+		cli_die_err(NULL, &err);
+	for (i = 0; i < o->n_parts; i++)
+		put_part(q, &o->parts[i]);
+	if (o->tools != NULL) {
+		tools = cli_read_file(o->tools, CLI_FILE_MAX, n);
+		set(q, "tools", tools, *n, o->tools);
+		free(tools);
+	}
+	if (o->think >= 0)
+		set(q, "enable_thinking", qtok_think(o),
+		    strlen(qtok_think(o)), "--think");
+	if (qwen_messages_json(q, 0, &json, n, &err) < 0)
+		cli_die_err(NULL, &err);
+	qwen_messages_free(q);
+	return json;
+}
+
+/*
+ * Where those who go back will go back to: after the system's turn, which
+ * other chats share, and before the last turn, where the next request for this
+ * chat may first differ.  Returns how many, in order.
+ */
+static size_t
+places(const struct qwen_prompt *p, size_t at[2])
+{
+	struct qwen_str s = qwen_prompt_text(p);
+	size_t first = qwen_prompt_turn(p, 0), last = first, next, n = 0;
+	static const char system[] = "<|im_start|>system";
+
+	if (first == 0 && s.len >= sizeof system &&
+	    memcmp(s.s, system, sizeof system - 1) == 0)
+		at[n++] = qwen_prompt_turn(p, 1);
+	while (last < s.len && (next = qwen_prompt_turn(p, last + 1)) < s.len)
+		last = next;
+	if (last > 0 && (n == 0 || last > at[0]))
+		at[n++] = last;
+	return n > 0 && at[n - 1] == s.len ? n - 1 : n;
+}
+
+/* The tokens, with marks if they are wanted. */
+static void
+put_prompt(struct encoding *c, const struct qwen_prompt *p,
+    const struct qwen_tok *t)
+{
+	size_t at[3], n = c->o->mark != NULL ? places(p, at) : 0, i, n_ids;
+	size_t from = 0;
+	struct qwen_err err;
+	int32_t *ids;
+
+	at[n] = qwen_prompt_text(p).len;
+	for (i = 0; i <= n; from = at[i++]) {
+		if (qwen_prompt_encode(p, t, from, at[i], &ids, &n_ids,
+		    &err) < 0)
+			cli_die_err(NULL, &err);
+		qtok_put_ids(c, ids, n_ids);
+		free(ids);
+		if (i < n)
+			qtok_put_mark(c);
+	}
+}
+
+static void
+encode_prompt(const struct opts *o, const struct qwen_prompt *p)
+{
+	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
+	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
+	double begin = cli_now();
+	struct qwen_err err;
+
+	if (!o->count)
+		c.w = qtok_stream(o, g);
+	put_prompt(&c, p, t);
+	if (o->count)
+		printf("%" PRIu64 "\n", c.n);
+	if (qwen_writer_close(c.w, &err) < 0)
+		cli_die_err("stdout", &err);
+	qtok_report(c.n_bytes, c.n_tokens, begin);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}
+
+void
+qtok_chat(const struct opts *o, char *paths[])
+{
+	struct qwen_template *t = qtok_template(o);
+	struct qwen_prompt *p;
+	struct qwen_err err;
+	struct qwen_str s;
+	size_t n;
+	char *json = request(o, paths, &n);
+
+	if (qwen_template_render(t, json, n, &p, &err) < 0)
+		cli_die_err(NULL, &err);
+	free(json);
+	qwen_template_close(t);
+	s = qwen_prompt_text(p);
+	if (o->form == PROMPT)
+		fwrite(s.s, 1, s.len, stdout);
+	else
+		encode_prompt(o, p);
+	qwen_prompt_free(p);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: ISC */
+/* decode.c - tokens to text. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "qtok.h"
+
+struct decoding {
+	const struct opts	*o;
+	struct qwen_tok_decoder	*d;
+	struct qwen_header	 self;
+	int			 open;	/* a document has begun */
+	int			 cut;	/* and has ended at a text of --stop */
+	uint64_t		 n_bytes, n_tokens;
+};
+
+static void
+put_str(struct decoding *c, struct qwen_str s)
+{
+	struct qwen_err err;
+
+	if (c->cut)
+		return;
+	if (c->o->cut != NULL && qwen_cut_feed(c->o->cut, &s, 1, &c->cut,
+	    &err) < 0)
+		cli_die_err(NULL, &err);
+	if (s.len > 0)
+		fwrite(s.s, 1, s.len, stdout);
+	c->n_bytes += s.len;
+}
+
+static void
+finish_text(struct decoding *c)
+{
+	struct qwen_str s;
+
+	qwen_tok_decoder_finish(c->d, &s);
+	put_str(c, s);
+	if (c->o->cut != NULL) {
+		s = qwen_cut_end(c->o->cut);
+		if (!c->cut && s.len > 0)
+			fwrite(s.s, 1, s.len, stdout);
+	}
+	if (c->o->documents)
+		putchar('\0');
+	c->open = c->cut = 0;
+}
+
+static void
+put_tokens(struct decoding *c, const struct input *in,
+    const struct qwen_record *rec)
+{
+	struct qwen_str s;
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < rec->n; i++) {
+		if (qwen_tok_decoder_put(c->d, rec->ids[i], &s, &err) < 0) {
+			fflush(stdout);
+			cli_die_err(in->name, &err);
+		}
+		put_str(c, s);
+	}
+	c->n_tokens += rec->n;
+	c->open = 1;
+}
+
+static void
+decode_input(const struct input *in, void *arg)
+{
+	struct decoding *c = arg;
+	struct qwen_reader_opts ro = {
+		.kinds = QWEN_STREAM_TOKENS, .self = &c->self,
+		.lines = c->o->documents,
+	};
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	struct qwen_err err;
+	int got;
+
+	if (qwen_reader_open(&r, in->fd, &ro, &err) < 0)
+		cli_die_err(in->name, &err);
+	while ((got = qwen_reader_next(r, &rec, &err)) > 0) {
+		if (rec.kind == QWEN_REC_TOKENS)
+			put_tokens(c, in, &rec);
+		else if (rec.kind == QWEN_REC_END)
+			finish_text(c);
+		if (fflush(stdout) == EOF)
+			exit(cli_finish());
+		/* nothing that comes can be a part of the text any more */
+		if (c->cut && !c->o->documents)
+			break;
+	}
+	if (got < 0)
+		cli_die_err(in->name, &err);
+	qwen_reader_close(r);
+}
+
+void
+qtok_decode(const struct opts *o, char *paths[])
+{
+	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_DECODE);
+	struct decoding c = { .o = o };
+	double begin = cli_now();
+	struct qwen_err err;
+
+	if (qwen_header_init(&c.self, QWEN_STREAM_TOKENS, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (qwen_tok_decoder_new(&c.d, t, o->decode_flags, &err) < 0)
+		cli_die_err(NULL, &err);
+	qtok_each(paths, decode_input, &c);
+	if (c.open || !o->documents)
+		finish_text(&c);
+	qtok_report(c.n_bytes, c.n_tokens, begin);
+	qwen_tok_decoder_free(c.d);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}

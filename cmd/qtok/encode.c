@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: ISC */
+/* encode.c - text to tokens. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qtok.h"
+
+struct qwen_gguf *
+qtok_model(const struct opts *o)
+{
+	const char *path = cli_model_path(o->model);
+	struct qwen_gguf *g;
+	struct qwen_err err;
+
+	if (qwen_gguf_open(&g, path, &err) < 0)
+		cli_die_err(path, &err);
+	return g;
+}
+
+struct qwen_tok *
+qtok_tok(const struct qwen_gguf *g, unsigned what)
+{
+	struct qwen_tok *t;
+	struct qwen_err err;
+
+	if (qwen_tok_open(&t, g, what, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	return t;
+}
+
+void
+qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
+{
+	if (cli_verbose)
+		cli_note("%" PRIu64 " bytes, %" PRIu64 " tokens, %.3f s",
+		    n_bytes, n_tokens, cli_now() - begin);
+}
+
+void
+qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n)
+{
+	struct qwen_err err;
+
+	c->n += n;
+	c->n_tokens += n;
+	if (c->w != NULL && n > 0 &&
+	    qwen_write_tokens(c->w, ids, n, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+void
+qtok_put_mark(struct encoding *c)
+{
+	struct qwen_err err;
+
+	if (qwen_write_mark(c->w, c->o->mark, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+end_document(struct encoding *c)
+{
+	const int32_t *ids;
+	struct qwen_err err;
+	size_t n;
+
+	if (qwen_tok_encoder_finish(c->e, &ids, &n, &err) < 0)
+		cli_die_err(NULL, &err);
+	qtok_put_ids(c, ids, n);
+	if (c->o->mark != NULL)
+		qtok_put_mark(c);
+	if (c->w == NULL)
+		printf("%" PRIu64 "\n", c->n);
+	else if (c->o->documents && qwen_write_end(c->w, &err) < 0)
+		cli_die_err("stdout", &err);
+	c->open = 0;
+	c->n = 0;
+}
+
+static void
+put_text(struct encoding *c, const char *p, size_t n)
+{
+	const int32_t *ids;
+	struct qwen_err err;
+	size_t n_ids;
+
+	if (n == 0)
+		return;
+	if (qwen_tok_encoder_feed(c->e, p, n, &ids, &n_ids, &err) < 0)
+		cli_die_err(NULL, &err);
+	qtok_put_ids(c, ids, n_ids);
+	c->open = 1;
+}
+
+/* Text in which a NUL ends a document. */
+static void
+put_documents(struct encoding *c, const char *p, size_t n)
+{
+	const char *nul;
+
+	while (n > 0 && (nul = memchr(p, '\0', n)) != NULL) {
+		put_text(c, p, (size_t)(nul - p));
+		end_document(c);
+		n -= (size_t)(nul - p) + 1;
+		p = nul + 1;
+	}
+	put_text(c, p, n);
+}
+
+/* Whoever waits for what is known so far gets it before we wait. */
+static void
+flush(struct encoding *c)
+{
+	struct qwen_err err;
+
+	if (c->w == NULL) {
+		if (fflush(stdout) == EOF)
+			exit(cli_finish());
+	} else if (qwen_writer_flush(c->w, &err) < 0)
+		cli_die_err("stdout", &err);
+}
+
+static void
+encode_input(const struct input *in, void *arg)
+{
+	static char buf[1 << 16];
+	struct encoding *c = arg;
+	size_t n;
+
+	/* what there is goes on its way before more is waited for */
+	while (flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0) {
+		c->n_bytes += n;
+		if (c->o->documents)
+			put_documents(c, buf, n);
+		else
+			put_text(c, buf, n);
+	}
+}
+
+struct qwen_writer *
+qtok_stream(const struct opts *o, const struct qwen_gguf *g)
+{
+	struct qwen_writer_opts wo = {
+		.format = o->format, .lines = o->documents, .buffered = 1,
+	};
+	struct qwen_header h;
+	struct qwen_writer *w;
+	struct qwen_err err;
+
+	if (!cli_given(&o->form))
+		cli_no_binary_tty();
+	if (qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &err) < 0)
+		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (qwen_writer_open(&w, STDOUT_FILENO, &wo, &err) < 0 ||
+	    qwen_write_header(w, &h, &err) < 0)
+		cli_die_err("stdout", &err);
+	return w;
+}
+
+void
+qtok_encode(const struct opts *o, char *paths[])
+{
+	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
+	struct encoding c = { .o = o };
+	struct qwen_err err;
+	double begin = cli_now();
+
+	if (qwen_tok_encoder_new(&c.e, t, o->encode_flags, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (!o->count)
+		c.w = qtok_stream(o, g);
+	qtok_each(paths, encode_input, &c);
+	if (c.open || !o->documents)
+		end_document(&c);
+	if (qwen_writer_close(c.w, &err) < 0)
+		cli_die_err("stdout", &err);
+	qtok_report(c.n_bytes, c.n_tokens, begin);
+	qwen_tok_encoder_free(c.e);
+	qwen_tok_close(t);
+	qwen_gguf_close(g);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: ISC */
+/* input.c - the operands of qtok. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qtok.h"
+
+struct input
+qtok_open(const char *path)
+{
+	struct input in = { "stdin", STDIN_FILENO };
+
+	if (strcmp(path, "-") == 0)
+		return in;
+	in.name = path;
+	in.fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (in.fd < 0)
+		die("%s: %s", path, strerror(errno));
+	return in;
+}
+
+void
+qtok_close(const struct input *in)
+{
+	if (in->fd != STDIN_FILENO)
+		close(in->fd);
+}
+
+size_t
+qtok_read(const struct input *in, char *buf, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = read(in->fd, buf, size);
+	while (n == -1 && errno == EINTR);
+	if (n == -1)
+		die("%s: %s", in->name, strerror(errno));
+	return (size_t)n;
+}
+
+void
+qtok_each(char *paths[], void (*f)(const struct input *, void *), void *arg)
+{
+	static char dash[] = "-", *stdin_only[] = { dash, NULL };
+	struct input in;
+	int i;
+
+	if (paths[0] == NULL) {
+		cli_need_stdin();
+		paths = stdin_only;
+	}
+	for (i = 0; paths[i] != NULL; i++) {
+		if (strcmp(paths[i], "-") != 0 &&
+		    access(paths[i], R_OK) == -1)
+			die("%s: %s", paths[i], strerror(errno));
+	}
+	for (i = 0; paths[i] != NULL; i++) {
+		in = qtok_open(paths[i]);
+		f(&in, arg);
+		qtok_close(&in);
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: ISC */
+/* parse.c - what the text of a reply says, as JSON. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "qtok.h"
+
+/* As --thinking says; else as the prompt of a chat with the template ends. */
+static enum qwen_thinking
+thinking(const struct opts *o, const struct qwen_template *t)
+{
+	enum qwen_thinking how = QWEN_THINKING_NONE;
+	struct qwen_prompt *p;
+	struct qwen_err err;
+	char json[120];
+
+	if (o->thinking >= 0)
+		return (enum qwen_thinking)o->thinking;
+	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
+	    "\"content\": \"\"}], \"enable_thinking\": %s}",
+	    qtok_think(o));
+	if (qwen_template_render(t, json, strlen(json), &p, &err) == 0) {
+		how = qwen_prompt_thinking(p);
+		qwen_prompt_free(p);
+	} else if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	return how;
+}
+
+static void
+put_line(char *json)
+{
+	puts(json);
+	free(json);
+	if (fflush(stdout) == EOF)
+		exit(cli_finish());
+}
+
+/* --stream: a line for each piece. */
+static int
+put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
+{
+	static const char *const key[] = {
+		"reasoning", "content", "tool_call", "unparsed",
+	};
+	struct qwen_text t = { 0 };
+
+	(void)arg;
+	qwen_text_fmt(&t, "{\"%s\":", key[e->kind]);
+	if (e->kind == QWEN_REPLY_CALL) {
+		qwen_text_str(&t, "{\"name\":");
+		qwen_text_json(&t, e->name.s, e->name.len);
+		qwen_text_str(&t, ",\"arguments\":");
+		qwen_text_add(&t, e->text.s, e->text.len);
+		qwen_text_str(&t, "}");
+	} else
+		qwen_text_json(&t, e->text.s, e->text.len);
+	qwen_text_str(&t, "}");
+	if (t.failed)
+		return qwen_oom(err);
+	put_line(t.s);
+	return 0;
+}
+
+static void
+parse_input(const struct input *in, void *arg)
+{
+	static char buf[1 << 16];
+	struct qwen_reply *r = arg;
+	struct qwen_err err;
+	size_t n;
+
+	while ((n = qtok_read(in, buf, sizeof buf)) > 0) {
+		if (qwen_reply_feed(r, buf, n, &err) < 0)
+			cli_die_err(in->name, &err);
+	}
+}
+
+void
+qtok_parse(const struct opts *o, char *paths[])
+{
+	struct qwen_template *t = qtok_template(o);
+	struct qwen_reply_opts ro = {
+		.thinking = thinking(o, t),
+		.event = o->stream ? put_event : NULL,
+	};
+	struct qwen_reply *r;
+	struct qwen_err err;
+	char *tools = NULL, *json;
+	size_t n;
+
+	if (o->tools != NULL)
+		tools = cli_read_file(o->tools, CLI_FILE_MAX,
+		    &ro.n_tools);
+	ro.tools = tools;
+	if (qwen_reply_new(&r, t, &ro, &err) < 0)
+		cli_die_err(o->tools, &err);
+	qtok_each(paths, parse_input, r);
+	if (qwen_reply_finish(r, &err) < 0 || (!o->stream &&
+	    qwen_reply_message(r, &json, &n, &err) < 0))
+		cli_die_err(NULL, &err);
+	if (!o->stream)
+		put_line(json);
+	qwen_reply_free(r);
+	qwen_template_close(t);
+	free(tools);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: ISC */
+/* qtok.h - what the parts of qtok share. */
+#ifndef QTOK_H
+#define QTOK_H
+
+#include "cli/cli.h"
+#include "qwen.h"
+#include "qwentext.h"
+#include "text/request/request.h"
+
+enum { PROMPT = 3 };	/* of -f: no format of tokens */
+
+/* A part of a chat, in the order of the command line. */
+struct part {
+	const char	*role;		/* "data": of the user, from a file */
+	const char	*arg;
+};
+
+struct opts {
+	int		 documents;	/* -0 */
+	int		 count;		/* -c */
+	int		 decode;	/* -d */
+	int		 form;		/* -f */
+	enum qwen_format format;	/* the same, where it is not PROMPT */
+	const char	*model;
+	const char	*mark;		/* --mark, or NULL */
+	unsigned	 encode_flags, decode_flags;
+	int		 chat;		/* --chat */
+	int		 parse;		/* --parse */
+	int		 stream;	/* --stream */
+	int		 thinking;	/* enum qwen_thinking, or -1 */
+	const char	*template;	/* --template, or NULL */
+	const char	*tools;		/* --tools, or NULL */
+	int		 think;		/* --think: 0 on, 1 off, or -1 */
+	struct cli_list	 stops;		/* --stop */
+	struct qwen_cut	*cut;		/* the same, or NULL */
+	struct part	*parts;
+	size_t		 n_parts, cap_parts;
+};
+
+/* ------------------------------------------------------------ what it can do */
+
+void qtok_encode(const struct opts *o, char *paths[]);
+void qtok_decode(const struct opts *o, char *paths[]);
+void qtok_chat(const struct opts *o, char *paths[]);
+void qtok_parse(const struct opts *o, char *paths[]);
+
+/* ------------------------------------------------------------------- inputs */
+
+struct input {
+	const char	*name;		/* for messages */
+	int		 fd;
+};
+
+/* An operand, or stdin for "-"; to be closed. */
+struct input qtok_open(const char *path);
+void qtok_close(const struct input *in);
+
+/* Some of its bytes; 0 at the end. */
+size_t qtok_read(const struct input *in, char *buf, size_t size);
+
+/*
+ * Each operand in turn to f.  That all are there is asked first: a stream
+ * without the part in the middle would be taken for whole.
+ */
+void qtok_each(char *paths[], void (*f)(const struct input *, void *),
+    void *arg);
+
+/* ------------------------------------------------------------------ encoding */
+
+struct encoding {
+	const struct opts	*o;
+	struct qwen_tok_encoder	*e;
+	struct qwen_writer	*w;	/* NULL: only count */
+	int			 open;	/* a document has begun */
+	uint64_t		 n;	/* tokens of the document */
+	uint64_t		 n_bytes, n_tokens;
+};
+
+/* They die. */
+struct qwen_gguf *qtok_model(const struct opts *o);
+struct qwen_tok *qtok_tok(const struct qwen_gguf *g, unsigned what);
+
+/* The stream begins with its header at once, so that the reader can, too. */
+struct qwen_writer *qtok_stream(const struct opts *o,
+    const struct qwen_gguf *g);
+void qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n);
+void qtok_put_mark(struct encoding *c);
+
+/* -v: how much, and how fast, since begin. */
+void qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin);
+
+/* --------------------------------------------------------------------- chats */
+
+/*
+ * By name, from a file if the name has a slash, else the model's own.  A note if
+ * there are tools and it has no word for them.
+ */
+struct qwen_template *qtok_template(const struct opts *o);
+
+/* --think in JSON. */
+const char *qtok_think(const struct opts *o);
+
+#endif

@@ -15,7 +15,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "min-tokens", .type = QWEN_SAMPLE_INT, .arg = "N",
 	  .min = 0, .max = INT32_MAX, .def = 0,
-	  .help = "do not end before N tokens behind the prompt" },
+	  .help = "do not end before N tokens after the prompt" },
 };
 
 struct memory {

@@ -15,7 +15,7 @@
 
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "stop", .type = QWEN_SAMPLE_LIST, .arg = "TEXT",
-	  .help = "end behind TEXT; may be given again" },
+	  .help = "end after TEXT; may be given again" },
 };
 
 enum { TEXT_MAX = 4096 };

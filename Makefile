@@ -103,7 +103,7 @@ ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
 	lib/engine/batch/%,$(ENGINE_SRC))
 TEXT_SRC :=
 endif
-CLI_SRC := $(sort $(wildcard lib/cli/*.c))
+CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 PART_SRC := $(sort $(wildcard cmd/*/*.c))

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gguf-inspect/inspect.h"
+#include "gguf-inspect/gguf-inspect.h"
 
 enum { JSON = 1, CHECK = 2, DIFF = 4 };
 
@@ -170,7 +170,7 @@ main(int argc, char *argv[])
 		cli_usage("-m and a file exclude each other");
 	if (n > 1)
 		cli_usage("unexpected argument: %s", argv[2]);
-	path = n > 0 ? argv[1] : cli_model_path(opt.model);
+	path = n > 0 ? argv[1] : tool_model_path(opt.model);
 	g = open_gguf(path);
 	if (opt.mode == JSON)
 		inspect_json(g);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 #include "qwentext.h"
 
@@ -397,7 +397,7 @@ main(int argc, char *argv[])
 	struct parts parts = { 0 };
 
 	cli_begin(&tool, argc, argv);
-	list_parts(&parts, cli_model_path(argv[1]));
+	list_parts(&parts, tool_model_path(argv[1]));
 	if (opt.unpin)
 		unpin(&parts);
 	else

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "synth/synth.h"
@@ -94,7 +94,7 @@ write_model(struct qwen_synth *s, int fd, const char *out)
 static void
 synth(size_t shape, struct opts *o)
 {
-	const char *vocab = o->vocab ? o->vocab : cli_model_path(NULL);
+	const char *vocab = o->vocab ? o->vocab : tool_model_path(NULL);
 	struct cli_output *file;
 	struct qwen_gguf *g;
 	struct qwen_synth *s;

@@ -10,7 +10,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qbatch/qbatch.h"
 
 enum { DEFAULT_SEQUENCES = 32 };
@@ -20,7 +20,7 @@ static struct {
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	struct cli_store store;
+	struct tool_store store;
 	const char	*template;		/* NULL: the model's */
 	uint64_t	 mem;
 	size_t		 n_sequences, n_pass;
@@ -34,7 +34,7 @@ static struct {
 struct run {
 	struct qbatch_run	 batch;
 	struct qwen_sampler	*sampler;
-	struct cli_grammar	 grammar;
+	struct tool_grammar	 grammar;
 	struct qwen_grammars	 grammars;
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
@@ -125,17 +125,17 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&opt.template),
 	CLI_OPT_SPECIAL(&run.batch.service.encode),
-	CLI_OPT_GRAMMAR(&run.grammar),
-	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
-	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+	TOOL_OPT_GRAMMAR(&run.grammar),
+	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
+	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
-	CLI_OPT_NUMERICS(&opt.numerics),
-	CLI_OPT_MEM(&opt.mem),
-	CLI_OPT_SEQUENCES(&opt.n_sequences),
-	CLI_OPT_BATCH(&opt.n_pass),
-	CLI_OPT_STORE(&opt.store),
+	TOOL_OPT_NUMERICS(&opt.numerics),
+	TOOL_OPT_MEM(&opt.mem),
+	TOOL_OPT_SEQUENCES(&opt.n_sequences),
+	TOOL_OPT_BATCH(&opt.n_pass),
+	TOOL_OPT_STORE(&opt.store),
 
 	CLI_GROUP("measuring:"),
 	CLI_FILE(0, "report", "file", &opt.report, "file",
@@ -147,7 +147,7 @@ static const struct cli_opt options[] = {
 	    "(ms)"),
 	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
 	    "requests come at random, so many a second on average"),
-	CLI_OPT_SAMPLING(&run.sampler),
+	TOOL_OPT_SAMPLING(&run.sampler),
 	CLI_END,
 };
 
@@ -172,7 +172,7 @@ check_options(void)
 		opt.input = opt.files[0];
 	if (opt.resume && opt.output == NULL)
 		cli_usage("--resume needs -o, where the results are");
-	cli_store_choose(&opt.store);
+	tool_store_choose(&opt.store);
 	if (opt.input == NULL)
 		cli_need_stdin();
 }
@@ -184,10 +184,10 @@ parse(int argc, char *argv[], struct run *r)
 	r->batch.n_shards = 1;
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
-	cli_sampling_check(r->sampler);
+	tool_sampling_check(r->sampler);
 	check_options();
 	if (!opt.merge)
-		cli_grammar_open(&r->grammar, r->sampler);
+		tool_grammar_open(&r->grammar, r->sampler);
 }
 
 /* -------------------------------------------------------- before and after */
@@ -207,7 +207,7 @@ open_template(struct run *r)
 	static struct qwen_err err;
 
 	if (opt.template != NULL)
-		r->template = cli_template(opt.template);
+		r->template = tool_template(opt.template);
 	else if (qwen_template_open_gguf(&r->template,
 	    qwen_model_gguf(r->model), &err) < 0) {
 		if (err.code == QWEN_ENOMEM)
@@ -247,9 +247,9 @@ open_sampler(struct run *r, const struct qwen_gguf *g)
 		cli_die_err(NULL, &err);
 	qwen_sampler_reset(r->base, "stop");
 	if (opt.mask_unused)
-		cli_mask_unused(r->base, g);
+		tool_mask_unused(r->base, g);
 	all->gguf = g;
-	all->pieces = r->pieces = cli_sampling_pieces(r->base, g);
+	all->pieces = r->pieces = tool_sampling_pieces(r->base, g);
 	if (r->grammar.grammar != NULL) {
 		if (qwen_grammars_prepare(all, &err) < 0)
 			cli_die_err(qwen_gguf_path(g, 0), &err);
@@ -267,10 +267,10 @@ open_model(struct run *r)
 	const struct qwen_gguf *g;
 	struct qwen_err err;
 
-	r->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
-	cli_tell_model(r->model);
+	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	tool_tell_model(r->model);
 	g = qwen_model_gguf(r->model);
-	cli_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
 	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
 	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
@@ -293,9 +293,9 @@ open_work(struct run *r)
 	};
 	struct qwen_err err;
 
-	r->cache = cli_cache_new(r->model, opt.mem,
+	r->cache = tool_cache_new(r->model, opt.mem,
 	    opt.n_sequences);
-	r->store = cli_store_open(&opt.store);
+	r->store = tool_store_open(&opt.store);
 	o.cache = r->cache;
 	o.store = r->store;
 	if (qwen_work_new(&r->batch.work, &o, &err) < 0)
@@ -356,7 +356,7 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
 	cli_note("%llu times a sequence made room, %llu tokens read again",
 	    (unsigned long long)st->preempted, (unsigned long long)st->again);
-	cli_tell_stats(r->model);
+	tool_tell_stats(r->model);
 }
 
 static void
@@ -394,7 +394,7 @@ free_all(struct run *r)
 	qwen_tok_decoder_free(r->batch.service.spell);
 	qwen_template_close(r->template);
 	qwen_grammars_fini(&r->grammars);
-	cli_grammar_close(&r->grammar);
+	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	qwen_tok_close(r->tok);
 	qwen_sampler_free(r->sampler);

@@ -62,7 +62,7 @@ static const struct cli_opt options[] = {
 	    "measure so often; 5 by default"),
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
 	    "tokens of this stream, not made ones"),
-	CLI_OPT_NUMERICS(&qbench_opt.numerics),
+	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
 
 	CLI_GROUP("a model that is made up:"),
 	CLI_FILE(0, "synthetic", "shape", &qbench_opt.synthetic, "shapes",
@@ -151,7 +151,7 @@ main(int argc, char *argv[])
 		return cli_finish();
 	}
 	qbench_model_path = qbench_model_name = qbench_opt.synthetic == NULL ?
-	    cli_model_path(qbench_opt.model) : NULL;
+	    tool_model_path(qbench_opt.model) : NULL;
 	if (qbench_opt.synthetic != NULL)
 		qbench_make_synthetic();
 	qbench_warm_file();

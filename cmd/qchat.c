@@ -19,10 +19,10 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THINK(&qchat_opt.think),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,
 	    "answers of at most so many tokens"),
-	CLI_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
+	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
-	CLI_OPT_NUMERICS(&qchat_opt.numerics),
-	CLI_OPT_SAMPLING(&chat.sampler),
+	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
+	TOOL_OPT_SAMPLING(&chat.sampler),
 	CLI_END,
 };
 
@@ -80,7 +80,7 @@ open_template(struct chat *c)
 	struct qwen_err err;
 
 	if (qchat_opt.template != NULL)
-		c->template = cli_template(qchat_opt.template);
+		c->template = tool_template(qchat_opt.template);
 	else if (qwen_template_open_gguf(&c->template, g, &err) < 0)
 		cli_die_err(qwen_gguf_path(g, 0), &err);
 }
@@ -93,10 +93,10 @@ open_all(struct chat *c)
 	const char *text;
 	size_t i;
 
-	c->model = cli_model_open(qchat_opt.model, qchat_opt.n_threads, qchat_opt.numerics);
-	cli_tell_model(c->model);
+	c->model = tool_model_open(qchat_opt.model, qchat_opt.n_threads, qchat_opt.numerics);
+	tool_tell_model(c->model);
 	g = qwen_model_gguf(c->model);
-	cli_header(&c->header, QWEN_STREAM_LOGITS, c->model);
+	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
 	if (qwen_tok_open(&c->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
 	    &err) < 0)
@@ -104,8 +104,8 @@ open_all(struct chat *c)
 	if (qwen_session_new(&c->session, c->model, &err) < 0)
 		cli_die_err(NULL, &err);
 	if (qchat_opt.mask_unused)
-		cli_mask_unused(c->sampler, g);
-	c->pieces = cli_sampling_pieces(c->sampler, g);
+		tool_mask_unused(c->sampler, g);
+	c->pieces = tool_sampling_pieces(c->sampler, g);
 	if (qwen_sampler_eog(c->sampler, c->header.eog, c->header.n_eog,
 	    &err) < 0)
 		cli_die_err(NULL, &err);
@@ -125,12 +125,12 @@ main(int argc, char *argv[])
 	struct chat *c = &chat;
 
 	cli_begin(&tool, argc, argv);
-	cli_sampling_check(c->sampler);
+	tool_sampling_check(c->sampler);
 	open_all(c);
 	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
 	qchat_reset(c, qchat_opt.system);
 	qchat_talk(c);
-	cli_tell_stats(c->model);
+	tool_tell_stats(c->model);
 	qwen_messages_free(c->messages);
 	free(c->document);
 	qwen_session_free(c->session);

@@ -7,8 +7,8 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/cli.h"
-#include "qdecode/run.h"
+#include "tool/tool.h"
+#include "qdecode/qdecode.h"
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
 
@@ -31,11 +31,11 @@ static struct {
 
 /* The generation under way. */
 struct run {
-	struct cli_intake	 in;
+	struct tool_intake	 in;
 	struct qwen_model	*model;
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
-	struct cli_grammar	 grammar;
+	struct tool_grammar	 grammar;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
 	struct qdecode_run		 record;	/* of this run, with --save-every */
@@ -57,9 +57,9 @@ static const struct cli_opt options[] = {
 	    "the form of what is written"),
 	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
 	    "at most so many tokens"),
-	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
-	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
-	CLI_OPT_GRAMMAR(&run.grammar),
+	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
+	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
+	TOOL_OPT_GRAMMAR(&run.grammar),
 	CLI_FLAG(0, "resume", &opt.resume,
 	    "the sampling options of the state"),
 	CLI_FLAG(0, "logits", &opt.logits,
@@ -69,13 +69,13 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
-	CLI_OPT_NUMERICS(&opt.numerics),
+	TOOL_OPT_NUMERICS(&opt.numerics),
 	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
 	    "save to -o on the way, to go on after a crash"),
 	CLI_FLAG(0, "new-run", &opt.new_run,
 	    "begin anew, though -o has a run unfinished"),
-	CLI_OPT_NO_COMPRESS(&opt.state),
-	CLI_OPT_SAMPLING(&run.sampler),
+	TOOL_OPT_NO_COMPRESS(&opt.state),
+	TOOL_OPT_SAMPLING(&run.sampler),
 	CLI_END,
 };
 
@@ -88,7 +88,7 @@ static const struct cli_tool tool = {
 static void
 check_options(const struct run *r)
 {
-	cli_sampling_check(r->sampler);
+	tool_sampling_check(r->sampler);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
 	if (opt.every >= 0 && opt.output == NULL)
@@ -147,7 +147,7 @@ feed(struct run *r, int32_t id)
 	struct qwen_err err;
 
 	if (qwen_session_eval(r->in.session, &id, 1, NULL, &err) < 0)
-		cli_die_eval(r->in.session, &err);
+		tool_die_eval(r->in.session, &err);
 	if (qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
 		cli_die_err(NULL, &err);
 	if (opt.every >= 0)
@@ -176,9 +176,9 @@ begin_sampling(struct run *r)
 	struct qwen_err err;
 
 	if (opt.mask_unused)
-		cli_mask_unused(r->sampler, qwen_model_gguf(r->model));
-	r->pieces = cli_sampling_pieces(r->sampler, qwen_model_gguf(r->model));
-	cli_grammar_begin(&r->grammar, r->pieces, r->sampler);
+		tool_mask_unused(r->sampler, qwen_model_gguf(r->model));
+	r->pieces = tool_sampling_pieces(r->sampler, qwen_model_gguf(r->model));
+	tool_grammar_begin(&r->grammar, r->pieces, r->sampler);
 	if (qwen_sampler_eog(r->sampler, r->header.eog, r->header.n_eog,
 	    &err) < 0 ||
 	    qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
@@ -280,7 +280,7 @@ take_up(struct run *r)
 {
 	int begun = 0;
 
-	cli_intake_stdin(&r->in, r->model);
+	tool_intake_stdin(&r->in, r->model);
 	if (opt.every >= 0) {
 		r->record.output = opt.output;
 		r->record.every = opt.every;
@@ -289,14 +289,14 @@ take_up(struct run *r)
 		/* nobody else writes the file from here on */
 		r->out = cli_output_open(opt.output);
 	}
-	cli_intake_state(&r->in, r->model);
+	tool_intake_state(&r->in, r->model);
 	if (opt.resume)
 		resume_options(r);
 	if (opt.every >= 0) {
 		r->record.options = describe(r);
 		begun = qdecode_run_find(&r->record, &r->in, r->model);
 	}
-	cli_intake_fits(&r->in, r->model);
+	tool_intake_fits(&r->in, r->model);
 	if (r->in.n == 0 && !r->in.restored)
 		die("no token and no state: nothing to go on from");
 	if (opt.every < 0 && opt.output != NULL)
@@ -326,7 +326,7 @@ begin_stream(struct run *r)
 	struct qwen_header h;
 	struct qwen_err err;
 
-	cli_header(&h, QWEN_STREAM_TOKENS, r->model);
+	tool_header(&h, QWEN_STREAM_TOKENS, r->model);
 	if (qwen_write_header(r->w, &h, &err) < 0)
 		cli_die_err("stdout", &err);
 }
@@ -337,7 +337,7 @@ work(struct run *r, int begun)
 {
 	size_t n_input = r->in.n;
 
-	cli_prefill(&r->in, NULL);
+	tool_prefill(&r->in, NULL);
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");
 	begin_sampling(r);
@@ -472,11 +472,11 @@ finish(struct run *r)
 	else if (qwen_writer_close(r->w, &err) < 0)
 		cli_die_err("stdout", &err);
 	if (r->out != NULL) {
-		cli_save(&r->in, cli_output_fd(r->out), opt.output,
+		tool_save(&r->in, cli_output_fd(r->out), opt.output,
 		    &opt.state, NULL);
 		cli_output_commit(r->out);
 	}
-	cli_tell_stats(r->model);
+	tool_tell_stats(r->model);
 }
 
 int
@@ -487,13 +487,13 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	check_options(r);
-	cli_grammar_open(&r->grammar, r->sampler);
+	tool_grammar_open(&r->grammar, r->sampler);
 	if (!cli_given(&opt.format))
 		cli_no_binary_tty();
-	r->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
-	cli_tell_model(r->model);
-	cli_header(&r->header, QWEN_STREAM_LOGITS, r->model);
-	r->w = cli_writer(STDOUT_FILENO, opt.format);
+	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	tool_tell_model(r->model);
+	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	r->w = tool_writer(STDOUT_FILENO, opt.format);
 	if (opt.logits)
 		run_logits(r);
 	else
@@ -501,9 +501,9 @@ main(int argc, char *argv[])
 	finish(r);
 	/* whoever reads stdout waits for its end, not for ours */
 	status = cli_finish();
-	cli_intake_fini(&r->in);
+	tool_intake_fini(&r->in);
 	qwen_sampler_free(r->sampler);
-	cli_grammar_close(&r->grammar);
+	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	qwen_model_close(r->model);
 	return status;

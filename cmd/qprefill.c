@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "qprefill/reuse.h"
+#include "tool/tool.h"
+#include "qprefill/qprefill.h"
 #include "qwen.h"
 
 static struct {
@@ -25,7 +25,7 @@ static struct {
 	struct qwen_state_opts	 state;
 } opt = { .logits = QWEN_LOGITS_NONE };
 
-static struct cli_intake intake;
+static struct tool_intake intake;
 
 static void
 add_named(uint64_t at)
@@ -72,7 +72,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("what is not read again:"),
 	CLI_LIST(0, "reuse", "state", &opt.reuse.states, "file",
 	    "a state that may begin alike; may be given again"),
-	CLI_OPT_STORE(&opt.reuse.store),
+	TOOL_OPT_STORE(&opt.reuse.store),
 	CLI_CALL(0, "checkpoint-at", "list", &opt.named, parse_positions, NULL,
 	    "checkpoints after so many tokens, as in 100,250"),
 	CLI_INT(0, "checkpoint-every", "n", &opt.keep.every, 0, INT64_MAX,
@@ -80,9 +80,9 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
-	CLI_OPT_NUMERICS(&opt.numerics),
-	CLI_OPT_BATCH(&opt.batch),
-	CLI_OPT_NO_COMPRESS(&opt.state),
+	TOOL_OPT_NUMERICS(&opt.numerics),
+	TOOL_OPT_BATCH(&opt.batch),
+	TOOL_OPT_NO_COMPRESS(&opt.state),
 	CLI_END,
 };
 
@@ -92,9 +92,9 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(struct cli_intake *in)
+check_options(struct tool_intake *in)
 {
-	cli_store_choose(&opt.reuse.store);
+	tool_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: --reuse takes the tokens on stdin for the "
@@ -142,7 +142,7 @@ by_value(const void *a, const void *b)
 
 /* Where checkpoints are kept: as asked for, and at the marks. */
 static void
-place_checkpoints(struct cli_intake *in)
+place_checkpoints(struct tool_intake *in)
 {
 	struct qwen_err err;
 	uint64_t begin = qwen_session_n_tokens(in->session);
@@ -185,7 +185,7 @@ old_row(struct rows *r, const struct qwen_session *s)
 
 /* r is NULL where no row is wanted. */
 static void
-evaluate(struct cli_intake *in, struct rows *r)
+evaluate(struct tool_intake *in, struct rows *r)
 {
 	struct qwen_eval how = {
 		.logits = opt.logits == QWEN_LOGITS_ALL ? QWEN_LOGITS_ALL :
@@ -196,7 +196,7 @@ evaluate(struct cli_intake *in, struct rows *r)
 
 	if (in->n == 0 && r != NULL)
 		old_row(r, in->session);
-	cli_prefill(in, &how);
+	tool_prefill(in, &how);
 }
 
 static void
@@ -206,14 +206,14 @@ begin_stream(struct qwen_writer *w, enum qwen_stream_kind kind,
 	struct qwen_header h;
 	struct qwen_err err;
 
-	cli_header(&h, kind, m);
+	tool_header(&h, kind, m);
 	if (qwen_write_header(w, &h, &err) < 0)
 		cli_die_err("stdout", &err);
 }
 
 /* After the rename: the file may be opened. */
 static void
-tell_ready(struct qwen_writer *w, const struct cli_intake *in,
+tell_ready(struct qwen_writer *w, const struct tool_intake *in,
     const struct qwen_fp *fp)
 {
 	struct qwen_err err;
@@ -225,7 +225,7 @@ tell_ready(struct qwen_writer *w, const struct cli_intake *in,
 
 /* stdout carries rows, and with -o the news that the file is there. */
 static void
-run_with_rows(struct cli_intake *in, struct qwen_model *m)
+run_with_rows(struct tool_intake *in, struct qwen_model *m)
 {
 	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
 	struct cli_output *out = NULL;
@@ -233,11 +233,11 @@ run_with_rows(struct cli_intake *in, struct qwen_model *m)
 
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
-	r.w = cli_writer(STDOUT_FILENO, opt.format);
+	r.w = tool_writer(STDOUT_FILENO, opt.format);
 	begin_stream(r.w, QWEN_STREAM_LOGITS, m);
 	evaluate(in, &r);
 	if (out != NULL) {
-		cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
+		tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);
 		tell_ready(r.w, in, &fp);
 	}
@@ -246,18 +246,18 @@ run_with_rows(struct cli_intake *in, struct qwen_model *m)
 
 /* stdout carries the news alone, for which a terminal has no use. */
 static void
-run_to_file(struct cli_intake *in, struct qwen_model *m)
+run_to_file(struct tool_intake *in, struct qwen_model *m)
 {
 	struct cli_output *out = cli_output_open(opt.output);
 	struct qwen_writer *w;
 	struct qwen_fp fp;
 
 	evaluate(in, NULL);
-	cli_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
+	tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 	cli_output_commit(out);
 	if (!cli_given(&opt.format) && isatty(STDOUT_FILENO))
 		return;
-	w = cli_writer(STDOUT_FILENO, opt.format);
+	w = tool_writer(STDOUT_FILENO, opt.format);
 	begin_stream(w, QWEN_STREAM_TOKENS, m);
 	tell_ready(w, in, &fp);
 	qwen_writer_free(w);
@@ -265,16 +265,16 @@ run_to_file(struct cli_intake *in, struct qwen_model *m)
 
 /* stdout carries the state. */
 static void
-run_in_band(struct cli_intake *in)
+run_in_band(struct tool_intake *in)
 {
 	evaluate(in, NULL);
-	cli_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
+	tool_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
 }
 
 int
 main(int argc, char *argv[])
 {
-	struct cli_intake *in = &intake;
+	struct tool_intake *in = &intake;
 	struct qwen_model *m;
 	int status;
 
@@ -283,9 +283,9 @@ main(int argc, char *argv[])
 	if (!cli_given(&opt.format) && (opt.output == NULL ||
 	    opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
-	m = cli_model_open(opt.model, opt.n_threads, opt.numerics);
-	cli_tell_model(m);
-	cli_intake(in, m);
+	m = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	tool_tell_model(m);
+	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
 		die("no token and no state: nothing to do");
 	/* rows of all tokens come from reading all tokens */
@@ -298,10 +298,10 @@ main(int argc, char *argv[])
 		run_to_file(in, m);
 	else
 		run_in_band(in);
-	cli_tell_stats(m);
+	tool_tell_stats(m);
 	/* the next tool waits for the end of stdout, not for ours */
 	status = cli_finish();
-	cli_intake_fini(in);
+	tool_intake_fini(in);
 	free(opt.named);
 	free(opt.reuse.states.v);
 	qwen_model_close(m);

@@ -7,7 +7,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 static struct {
 	enum qwen_format	 format;
@@ -22,7 +22,7 @@ static struct {
 struct run {
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
-	struct cli_grammar	 grammar;
+	struct tool_grammar	 grammar;
 	struct qwen_writer	*w;
 	struct qwen_header	 header;	/* of the rows */
 	struct qwen_sample_top	*best;		/* opt.top of them */
@@ -40,14 +40,14 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json",
 	    "the form of what is written"),
-	CLI_OPT_IGNORE_EOS(&opt.ignore_eos),
-	CLI_OPT_GRAMMAR(&run.grammar),
-	CLI_OPT_MASK_UNUSED(&opt.mask_unused),
+	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
+	TOOL_OPT_GRAMMAR(&run.grammar),
+	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	CLI_FILE('m', "model", "model", &opt.model, "file gguf",
 	    "for what looks at texts, the GGUF file"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
 	    "choose nothing: show the n best of each row"),
-	CLI_OPT_SAMPLING(&run.sampler),
+	TOOL_OPT_SAMPLING(&run.sampler),
 	CLI_END,
 };
 
@@ -65,7 +65,7 @@ check_options(const struct run *r)
 	    !qwen_sampler_needs_pieces(r->sampler))
 		cli_usage("-m is for --mask-unused and for options that look "
 		    "at texts: rows carry all else");
-	cli_sampling_check(r->sampler);
+	tool_sampling_check(r->sampler);
 	if (opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
 		if (opt.state == NULL && (strstr(set, "penalty-prompt=") ||
@@ -91,7 +91,7 @@ check_options(const struct run *r)
 static void
 ask_model(struct run *r)
 {
-	const char *path = cli_model_path(opt.model);
+	const char *path = tool_model_path(opt.model);
 	char a[33], b[33];
 	struct qwen_gguf *g;
 	struct qwen_fp fp;
@@ -104,10 +104,10 @@ ask_model(struct run *r)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
 	if (opt.mask_unused)
-		cli_mask_unused(r->sampler, g);
+		tool_mask_unused(r->sampler, g);
 	qwen_pieces_close(r->pieces);
-	r->pieces = cli_sampling_pieces(r->sampler, g);
-	cli_grammar_begin(&r->grammar, r->pieces, r->sampler);
+	r->pieces = tool_sampling_pieces(r->sampler, g);
+	tool_grammar_begin(&r->grammar, r->pieces, r->sampler);
 	qwen_gguf_close(g);
 }
 
@@ -308,13 +308,13 @@ main(int argc, char *argv[])
 	struct qwen_err err;
 
 	cli_begin(&tool, argc, argv);
-	cli_grammar_open(&r->grammar, r->sampler);
+	tool_grammar_open(&r->grammar, r->sampler);
 	check_options(r);
 	cli_need_stdin();
 	if (!cli_given(&opt.format) && opt.top == 0)
 		cli_no_binary_tty();
 	if (opt.top == 0)
-		r->w = cli_writer(STDOUT_FILENO, opt.format);
+		r->w = tool_writer(STDOUT_FILENO, opt.format);
 	read_rows(r);
 	if (cli_verbose && opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
@@ -324,7 +324,7 @@ main(int argc, char *argv[])
 	if (qwen_writer_close(r->w, &err) < 0)
 		cli_die_err("stdout", &err);
 	qwen_sampler_free(r->sampler);
-	cli_grammar_close(&r->grammar);
+	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	free(r->best);
 	return cli_finish();

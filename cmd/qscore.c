@@ -9,7 +9,7 @@
 #include "qwen.h"
 #include "qwentext.h"
 #include "base/mem.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qscore/qscore.h"
 
 enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
@@ -17,7 +17,7 @@ enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
 static struct {
 	const char	*model;
 	const char	*output;		/* NULL: stdout */
-	struct cli_store store;
+	struct tool_store store;
 	uint64_t	 mem;
 	size_t		 n_sequences, n_pass, context, stride;
 	int		 n_threads, requests, tokens;
@@ -67,11 +67,11 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
-	CLI_OPT_NUMERICS(&opt.numerics),
-	CLI_OPT_MEM(&opt.mem),
-	CLI_OPT_SEQUENCES(&opt.n_sequences),
-	CLI_OPT_BATCH(&opt.n_pass),
-	CLI_OPT_STORE(&opt.store),
+	TOOL_OPT_NUMERICS(&opt.numerics),
+	TOOL_OPT_MEM(&opt.mem),
+	TOOL_OPT_SEQUENCES(&opt.n_sequences),
+	TOOL_OPT_BATCH(&opt.n_pass),
+	TOOL_OPT_STORE(&opt.store),
 	CLI_END,
 };
 
@@ -97,7 +97,7 @@ check_options(const struct qscore_run *r)
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, opt.context);
-	cli_store_choose(&opt.store);
+	tool_store_choose(&opt.store);
 	for (i = 0; i < opt.n_files; i++)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
 	if (stdin_used)
@@ -153,8 +153,8 @@ open_model(struct run *r)
 	const struct qwen_gguf *g;
 	struct qwen_err err;
 
-	r->model = cli_model_open(opt.model, opt.n_threads, opt.numerics);
-	cli_tell_model(r->model);
+	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	tool_tell_model(r->model);
 	g = qwen_model_gguf(r->model);
 	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
 	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
@@ -180,9 +180,9 @@ open_work(struct run *r)
 	};
 	struct qwen_err err;
 
-	o.cache = r->cache = cli_cache_new(r->model, opt.mem,
+	o.cache = r->cache = tool_cache_new(r->model, opt.mem,
 	    opt.n_sequences);
-	o.store = r->store = cli_store_open(&opt.store);
+	o.store = r->store = tool_store_open(&opt.store);
 	if (qwen_work_new(&r->score.work, &o, &err) < 0)
 		cli_die_err(NULL, &err);
 	/* enough to find what several begin with */
@@ -225,7 +225,7 @@ read_tokens(const struct run *r, int fd, struct qwen_ids *t,
 	size_t cap = 0;
 	int got;
 
-	cli_header(&self, QWEN_STREAM_TOKENS, r->model);
+	tool_header(&self, QWEN_STREAM_TOKENS, r->model);
 	o.self = &self;
 	if (qwen_reader_open(&in, fd, &o, err) < 0)
 		return -1;
@@ -424,7 +424,7 @@ tell(struct run *r, double start)
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
 	    st.pass_s, (unsigned long long)st.preempted);
-	cli_tell_stats(r->model);
+	tool_tell_stats(r->model);
 }
 
 int

@@ -26,9 +26,9 @@ static const struct cli_opt options[] = {
 	    "slice, pack: write the state there, not to stdout"),
 	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
 	    "slice, pack: leave the checkpoints out"),
-	CLI_OPT_NO_COMPRESS(&O.state),
-	CLI_OPT_STORE_DIR(&O.store),
-	CLI_OPT_STORE_MAX(&O.store_max),
+	TOOL_OPT_NO_COMPRESS(&O.state),
+	TOOL_OPT_STORE_DIR(&O.store),
+	TOOL_OPT_STORE_MAX(&O.store_max),
 	CLI_FLAG(0, "remove", &O.remove, "verify: remove what is damaged"),
 	CLI_END,
 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect.h"
+#include "gguf-inspect.h"
 
 static int
 same_kv(const struct qwen_gguf_kv *a, const struct qwen_gguf_kv *b)

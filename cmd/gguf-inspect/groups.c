@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect.h"
+#include "gguf-inspect.h"
 
 const char *const inspect_group_name[] = {
 	"embedding", "output", "attention", "deltanet", "router", "experts",

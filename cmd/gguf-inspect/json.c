@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inspect.h"
+#include "gguf-inspect.h"
 
 /* Bytes that are no UTF-8 become U+FFFD: JSON has no other way to say them. */
 static void

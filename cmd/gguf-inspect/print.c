@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inspect.h"
+#include "gguf-inspect.h"
 
 size_t
 inspect_character(const char *s, size_t n, uint32_t *c)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inspect.h"
+#include "gguf-inspect.h"
 
 /* What is shown of long values without --full. */
 enum { SHORT_ELEMS = 6, SHORT_STRING = 64, SHORT_ELEM_STRING = 24 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "qwen.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "text/request/request.h"
 
 /* -------------------------------------------------------- what was seen */

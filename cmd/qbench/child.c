@@ -68,7 +68,7 @@ machine_child(void *arg, int fd)
 void
 qbench_measure_machine(struct qwen_machine *m, int n_threads, double seconds)
 {
-	struct machine_job job = { n_threads, cli_cpu(), seconds };
+	struct machine_job job = { n_threads, tool_cpu(), seconds };
 
 	if (ask_child(machine_child, &job, m, sizeof *m) != sizeof *m)
 		die("the measurement of the machine was cut short");
@@ -102,7 +102,7 @@ qbench_run_since(void)
 	uint64_t kernel, token;
 	int32_t id = 0;
 
-	m = cli_model_open(qbench_opt.model, (int)qbench_opt.threads.v[0],
+	m = tool_model_open(qbench_opt.model, (int)qbench_opt.threads.v[0],
 	    qbench_opt.numerics);
 	if (qwen_session_new(&s, m, &err) < 0)
 		cli_die_err(NULL, &err);

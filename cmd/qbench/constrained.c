@@ -88,7 +88,7 @@ qbench_constrained_time(const struct constrained *c, const char *chain,
 	int32_t id;
 
 	if (qwen_sampler_new(&s, &err) < 0 ||
-	    qwen_sampler_cpu(s, cli_cpu(), &err) < 0 ||
+	    qwen_sampler_cpu(s, tool_cpu(), &err) < 0 ||
 	    qwen_sampler_read(s, chain, &err) < 0)
 		cli_die_err(NULL, &err);
 	qwen_sampler_pieces(s, c->pieces);

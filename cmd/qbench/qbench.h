@@ -8,7 +8,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "synth/synth.h"
 
 enum {

@@ -94,7 +94,7 @@ qbench_run(int n_threads)
 	/* these start processes, so they come before the threads */
 	qbench_measure_start(&r.start, n_threads);
 	qbench_measure_machine(&r.machine, n_threads, 0);
-	m = cli_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
+	m = tool_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
 	prepare_tokens(m);
 	qbench_touch(qwen_model_gguf(m));
 	decode = cli_got(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,

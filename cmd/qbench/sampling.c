@@ -54,7 +54,7 @@ time_chain(const char *chain, const float *row, size_t n)
 	int32_t id;
 
 	if (qwen_sampler_new(&s, &err) < 0 ||
-	    qwen_sampler_cpu(s, cli_cpu(), &err) < 0 ||
+	    qwen_sampler_cpu(s, tool_cpu(), &err) < 0 ||
 	    qwen_sampler_read(s, chain, &err) < 0 ||
 	    qwen_sampler_begin(s, n, &err) < 0)
 		cli_die_err(NULL, &err);

@@ -33,7 +33,7 @@ read_part(struct chat *c, const int32_t *ids, size_t n)
 		k = n - i < PART ? n - i : PART;
 		if (qwen_session_eval(c->session, ids + i, k, NULL,
 		    &err) < 0)
-			cli_die_eval(c->session, &err);
+			tool_die_eval(c->session, &err);
 	}
 	return 0;
 }
@@ -183,7 +183,7 @@ generate(struct chat *c, struct qwen_reply *r)
 			break;
 		}
 		if (qwen_session_eval(c->session, &id, 1, NULL, &err) < 0)
-			cli_die_eval(c->session, &err);
+			tool_die_eval(c->session, &err);
 	}
 	qwen_tok_decoder_finish(d, &s);
 	if (!cut) {

@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "text/request/request.h"

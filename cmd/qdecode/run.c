@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run.h"
+#include "qdecode.h"
 
 /* Whether -o is the file of -s; -o is regular if it is there. */
 static int
-is_in_place(const struct qdecode_run *run, const struct cli_intake *in)
+is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	struct stat a, b;
 
@@ -35,7 +35,7 @@ is_in_place(const struct qdecode_run *run, const struct cli_intake *in)
  * may have been saved over that.
  */
 static void
-follow_base(struct qdecode_run *run, struct cli_intake *in)
+follow_base(struct qdecode_run *run, struct tool_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -57,7 +57,7 @@ follow_base(struct qdecode_run *run, struct cli_intake *in)
 }
 
 void
-qdecode_run_open(struct qdecode_run *run, struct cli_intake *in)
+qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
 {
 	run->due = cli_now() + run->every;
 	run->in_place = is_in_place(run, in);
@@ -80,7 +80,7 @@ is_alike(const struct qdecode_run *run, const struct qwen_run *old)
 
 /* The tokens on stdin are those that the run began with. */
 static int
-has_input(const struct cli_intake *in, const struct qwen_run *old)
+has_input(const struct tool_intake *in, const struct qwen_run *old)
 {
 	const int32_t *tokens = qwen_session_tokens(in->session);
 
@@ -89,7 +89,7 @@ has_input(const struct cli_intake *in, const struct qwen_run *old)
 }
 
 static void
-die_unfinished(const struct qdecode_run *run, const struct cli_intake *in)
+die_unfinished(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	const struct qwen_run *old = &in->extra.run;
 
@@ -105,7 +105,7 @@ die_unfinished(const struct qdecode_run *run, const struct cli_intake *in)
 }
 
 static int
-find_in_place(const struct qdecode_run *run, const struct cli_intake *in)
+find_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	const struct qwen_run *old = &in->extra.run;
 	char a[33], b[33];
@@ -146,7 +146,7 @@ same_generated(const struct qwen_state_extra *a,
 
 /* The n tokens of a state of which x tells begin with what this run would. */
 static int
-same_start(const struct cli_intake *in, const int32_t *tokens, size_t n,
+same_start(const struct tool_intake *in, const int32_t *tokens, size_t n,
     const struct qwen_state_extra *x)
 {
 	size_t old = qwen_session_n_tokens(in->session);
@@ -164,7 +164,7 @@ same_start(const struct cli_intake *in, const int32_t *tokens, size_t n,
 
 /* Is this run in -o?  A file that is no state is none of it. */
 static int
-is_there(const struct qdecode_run *run, const struct cli_intake *in)
+is_there(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
@@ -189,7 +189,7 @@ is_there(const struct qdecode_run *run, const struct cli_intake *in)
 
 /* Its state in place of the one that it began with. */
 static int
-find_elsewhere(const struct qdecode_run *run, struct cli_intake *in,
+find_elsewhere(const struct qdecode_run *run, struct tool_intake *in,
     struct qwen_model *m)
 {
 	struct qwen_session *s;
@@ -212,7 +212,7 @@ find_elsewhere(const struct qdecode_run *run, struct cli_intake *in,
 /* -------------------------------------------------------------------------- */
 
 int
-qdecode_run_find(struct qdecode_run *run, struct cli_intake *in, struct qwen_model *m)
+qdecode_run_find(struct qdecode_run *run, struct tool_intake *in, struct qwen_model *m)
 {
 	if (!(run->in_place ? find_in_place(run, in) :
 	    find_elsewhere(run, in, m)))
@@ -231,7 +231,7 @@ qdecode_run_find(struct qdecode_run *run, struct cli_intake *in, struct qwen_mod
 }
 
 void
-qdecode_run_begin(const struct qdecode_run *run, struct cli_intake *in,
+qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
     size_t n_input)
 {
 	char *options = cli_got(strdup(run->options));
@@ -250,7 +250,7 @@ qdecode_run_begin(const struct qdecode_run *run, struct cli_intake *in,
 }
 
 void
-qdecode_run_save(struct qdecode_run *run, struct cli_intake *in,
+qdecode_run_save(struct qdecode_run *run, struct tool_intake *in,
     struct cli_output *out, const struct qwen_state_opts *opts)
 {
 	double start = cli_now(), end, next;
@@ -258,7 +258,7 @@ qdecode_run_save(struct qdecode_run *run, struct cli_intake *in,
 
 	if (start < run->due)
 		return;
-	if (cli_save_between(in, out, opts, &err) == 0) {
+	if (tool_save_between(in, out, opts, &err) == 0) {
 		run->failed = 0;
 		run->n_saves++;
 		run->save_s += cli_now() - start;

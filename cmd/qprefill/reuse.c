@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reuse.h"
+#include "qprefill.h"
 
 /* A text of which the end's logits are wanted. */
 struct text {
@@ -54,7 +54,7 @@ check_model(const char *path, const struct qwen_header *h,
 	struct qwen_header self;
 	char a[33], b[33];
 
-	cli_header(&self, QWEN_STREAM_STATE, m);
+	tool_header(&self, QWEN_STREAM_STATE, m);
 	if (memcmp(&h->model, &self.model, sizeof h->model) != 0)
 		die("%s: the state is of model %s, the model has %s", path,
 		    qwen_fp_hex(&h->model, a), qwen_fp_hex(&self.model, b));
@@ -83,7 +83,7 @@ open_state(const char *path, const struct qwen_model *m)
 
 /* The first n tokens of the text are in the session now. */
 static void
-take_session(struct cli_intake *in, struct qwen_session *s, size_t n)
+take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 {
 	size_t i, old = qwen_session_n_tokens(in->session);
 
@@ -102,7 +102,7 @@ take_session(struct cli_intake *in, struct qwen_session *s, size_t n)
 
 /* The state that stands for most of the text; of equal ones the first. */
 static void
-use_states(struct cli_intake *in, const struct qprefill_reuse *u,
+use_states(struct tool_intake *in, const struct qprefill_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -142,7 +142,7 @@ use_states(struct cli_intake *in, const struct qprefill_reuse *u,
 
 /* The store's prefix, if it is longer than what the session has read. */
 static void
-use_store(struct cli_intake *in, const struct qprefill_reuse *u,
+use_store(struct tool_intake *in, const struct qprefill_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -152,7 +152,7 @@ use_store(struct cli_intake *in, const struct qprefill_reuse *u,
 	struct qwen_err err;
 	double start = cli_now();
 
-	cli_header(&self, QWEN_STREAM_STATE, m);
+	tool_header(&self, QWEN_STREAM_STATE, m);
 	/* a look at the names first, if there may be nothing to gain */
 	if (have > 0 && qwen_store_find(in->store, &self, t->tokens, t->n, &n,
 	    &err) < 0)
@@ -173,13 +173,13 @@ use_store(struct cli_intake *in, const struct qprefill_reuse *u,
 }
 
 void
-qprefill_reuse(struct cli_intake *in, struct qprefill_reuse *u)
+qprefill_reuse(struct tool_intake *in, struct qprefill_reuse *u)
 {
 	size_t n = qwen_session_n_tokens(in->session);
 	struct text t = { .n = n + in->n };
 	int32_t *tokens;
 
-	in->store = cli_store_open(&u->store);
+	in->store = tool_store_open(&u->store);
 	if (u->states.n == 0 && in->store == NULL)
 		return;
 	/* add_tokens knows that it is no more than a context */

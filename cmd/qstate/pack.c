@@ -7,7 +7,7 @@
 static void
 copy_state(struct state *s, int fd, const char *name)
 {
-	struct qwen_writer *w = cli_writer(fd, QWEN_FORMAT_CBOR);
+	struct qwen_writer *w = tool_writer(fd, QWEN_FORMAT_CBOR);
 	struct qwen_err err;
 
 	if (qwen_state_copy(s->f, w, &qstate_opt.state, NULL, &err) < 0)

@@ -8,7 +8,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 /* What the command line says. */
 struct qstate_opts {

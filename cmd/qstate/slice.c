@@ -23,16 +23,16 @@ has_cut(const struct qwen_state_info *s, uint64_t n)
 }
 
 static void
-save_slice(struct cli_intake *in)
+save_slice(struct tool_intake *in)
 {
 	struct cli_output *out;
 
 	if (qstate_opt.output == NULL) {
-		cli_save(in, STDOUT_FILENO, "stdout", &qstate_opt.state, NULL);
+		tool_save(in, STDOUT_FILENO, "stdout", &qstate_opt.state, NULL);
 		return;
 	}
 	out = cli_output_open(qstate_opt.output);
-	cli_save(in, cli_output_fd(out), qstate_opt.output, &qstate_opt.state,
+	tool_save(in, cli_output_fd(out), qstate_opt.output, &qstate_opt.state,
 	    NULL);
 	cli_output_commit(out);
 }
@@ -44,14 +44,14 @@ save_slice(struct cli_intake *in)
 static void
 replay(struct state *s, uint64_t n)
 {
-	struct qwen_model *m = cli_model_open(qstate_opt.model,
+	struct qwen_model *m = tool_model_open(qstate_opt.model,
 	    qstate_opt.n_threads, s->info->header.numerics);
-	struct cli_intake in = { 0 };
+	struct tool_intake in = { 0 };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST };
 	struct qwen_err err;
 	size_t at;
 
-	cli_tell_model(m);
+	tool_tell_model(m);
 	if (qwen_state_restore(&in.session, &in.extra, m, &s->f, 1, (size_t)n,
 	    1, &err) < 0)
 		cli_die_err(s->name, &err);
@@ -64,10 +64,10 @@ replay(struct state *s, uint64_t n)
 	if (in.n > 0)
 		memcpy(in.tokens, s->info->tokens + at,
 		    in.n * sizeof *in.tokens);
-	cli_prefill(&in, &how);
+	tool_prefill(&in, &how);
 	save_slice(&in);
-	cli_tell_stats(m);
-	cli_intake_fini(&in);
+	tool_tell_stats(m);
+	tool_intake_fini(&in);
 	qwen_model_close(m);
 }
 

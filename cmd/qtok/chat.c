@@ -15,7 +15,7 @@ qtok_template(const struct opts *o)
 	struct qwen_err err;
 
 	if (o->template != NULL)
-		t = cli_template(o->template);
+		t = tool_template(o->template);
 	else {
 		g = qtok_model(o);
 		if (qwen_template_open_gguf(&t, g, &err) < 0)

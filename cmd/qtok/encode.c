@@ -11,7 +11,7 @@
 struct qwen_gguf *
 qtok_model(const struct opts *o)
 {
-	const char *path = cli_model_path(o->model);
+	const char *path = tool_model_path(o->model);
 	struct qwen_gguf *g;
 	struct qwen_err err;
 

@@ -3,7 +3,7 @@
 #ifndef QTOK_H
 #define QTOK_H
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 #include "qwentext.h"
 #include "text/request/request.h"

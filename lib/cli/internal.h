@@ -24,9 +24,6 @@ void cli_help(int list);
 /* The option that may have been meant by a word without dashes, or NULL. */
 const char *cli_hint(const char *word);
 
-/* Set in->extra.pending to what the session's last tokens leave incomplete. */
-void cli_note_pending(struct cli_intake *in);
-
 /* Take the progress line off the terminal, before a message. */
 void cli_progress_wipe(void);
 

@@ -90,53 +90,15 @@ struct cli_list {
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "so many threads; 0, the default: one a processor")
-#define CLI_OPT_NUMERICS(p) \
-	CLI_INT(0, "numerics", "version", p, 1, 2, \
-	    "the arithmetic, see qwen-numerics(7)")
 #define CLI_OPT_FORMAT(p, w, h) CLI_WORD('f', "format", "format", p, w, h)
-#define CLI_OPT_BATCH(p) \
-	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
-	    "so many tokens in a pass; changes no result")
-/* For texts that are under way at the same time. */
-#define CLI_OPT_MEM(p) CLI_BYTES(0, "mem", "size", p, 1, \
-	"memory for caches and states at most, as in 20G")
-#define CLI_OPT_SEQUENCES(p) CLI_INT(0, "max-sequences", "n", p, 1, 4096, \
-	"so many texts under way at most; 32 by default")
 #define CLI_OPT_TEMPLATE(p) CLI_FILE(0, "template", "name", p, \
 	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder", \
 	"this chat template, or of a file, not the model's")
+#define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
+	"names of control tokens in a text are these tokens")
 /* 0 for on, 1 for off. */
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "whether to think, if the model can be told")
-/* Of a struct cli_store. */
-#define CLI_OPT_STORE_DIR(p) \
-	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
-	    "a folder for beginnings of texts, not to read them again"), \
-	  .completes = "folder", .min = 1 }
-#define CLI_OPT_STORE_MAX(p) \
-	CLI_BYTES(0, "store-max", "size", p, 1, \
-	    "the most that the store may take, as in 20G")
-#define CLI_OPT_STORE(s) CLI_OPT_STORE_DIR(&(s)->dir), \
-	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
-	CLI_OPT_STORE_MAX(&(s)->max)
-/* Of a struct cli_grammar. */
-#define CLI_OPT_GRAMMAR(g) \
-	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
-	    "generate what this grammar allows"), \
-	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
-	    "generate JSON that is valid by this schema")
-#define CLI_OPT_NO_COMPRESS(p) CLI_FLAG(0, "no-compress", &(p)->no_compress, \
-	"write the state as it is: larger, and sooner done")
-#define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
-	"names of control tokens in a text are these tokens")
-#define CLI_OPT_MASK_UNUSED(p) \
-	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
-#define CLI_OPT_IGNORE_EOS(p) \
-	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
-/* A struct qwen_sampler *, which is made: NULL before. */
-#define CLI_OPT_SAMPLING(p) \
-	CLI_ROWS(CLI_P(struct qwen_sampler *, p), cli_sampling_rows)
-
 /* A tool, as its command line is. */
 struct cli_tool {
 	const char	*name;

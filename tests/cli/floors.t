@@ -34,7 +34,7 @@ EOT
 # folder, name, and whether it is defined (T) or called (U)
 (cd "$TOP" && find lib -name '*.c') | sed 's/\.c$//' | sort | while read -r f; do
 	case $f in
-	lib/cli/*) continue ;;
+	lib/cli/*|lib/tool/*) continue ;;
 	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
 	esac
@@ -77,7 +77,7 @@ sed 's/^/# /' other >&2
 } | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner
-for t in "$TOP"/cmd/*.c "$TOP"/cmd/*/*.c "$TOP"/lib/cli/*.c; do
+for t in "$TOP"/cmd/*.c "$TOP"/cmd/*/*.c "$TOP"/lib/cli/*.c "$TOP"/lib/tool/*.c; do
 	t=${t#"$TOP"/}
 	nm -P -u "$B/${t%.c}.o" | awk -v t="$t" '{ print $1, t }'
 done | sort >called

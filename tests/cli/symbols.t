@@ -76,25 +76,25 @@ nm -D -P --defined-only "$B/libqwen.so" |
 [ -s lent ] && [ -z "$(comm -13 borrowed lent)" ]
 ok $? "libqwen.so lends libqwentext.so $(grep -c . lent) functions that it calls"
 comm -13 borrowed lent | sed 's/^/# /' >&2
-nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^cli_/' >other
+nm -P -g --defined-only "$B/libcli.a" | awk 'NF > 1 && $1 !~ /^(cli|tool)_/' >other
 [ ! -s other ]
-ok $? "every external symbol of the command layer begins with cli_"
+ok $? "every external symbol of the command layer begins with cli_ or tool_"
 sed 's/^/# /' other >&2
 
 # -- the tools that are more than one file
 for o in "$B"/cmd/*/*.o; do
-	tool=${o%/*}; tool=${tool##*/}
+	tool=${o%/*}; tool=${tool##*/}; tool=${tool#gguf-}
 	nm -P -g --defined-only "$o" | awk -v o="$o" -v t="^${tool}_" \
 	    'NF > 1 && $1 !~ t { print o, $1 }'
 done >other
 [ ! -s other ]
-ok $? "every external symbol of a tool's files begins with its name"
+ok $? "every external symbol of a tool's files begins with its name, without gguf-"
 sed 's/^/# /' other >&2
 
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' \
-    -e '"synth/synth.h"' -e '"base/\(mem\|text\|utf8\)\.h"' \
+    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' -e '"tool/tool\.h"' \
+    -e '"synth/synth.h"' -e '"base/\(mem\|text\|utf8\|err\)\.h"' \
     -e '"text/request/request.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
     -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "../tap.h"
 
 enum { MANY = 300, WORDS_MAX = 16 };
@@ -59,7 +59,7 @@ static const struct cli_opt options[] = {
 	CLI_REAL(0, "temp", "t", &v.real, 0, 2, "a real number"),
 	CLI_TEXT('t', "text", "text", &v.text, "a text"),
 	CLI_STD('o', "output", "file", &v.file, "a file"),
-	CLI_OPT_STORE_DIR(&v.folder),
+	TOOL_OPT_STORE_DIR(&v.folder),
 	CLI_WORD('f', "format", "format", &v.word, "cbor text json", "a word"),
 	CLI_LIST(0, "reuse", "file", &v.list, "file", "a list"),
 	CLI_CALL(0, "special", "text", &v.called, call, NULL, "called"),

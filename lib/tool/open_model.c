@@ -2,10 +2,10 @@
 /* open_model.c - the model a command computes with, and the CPU level. */
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 const char *
-cli_cpu(void)
+tool_cpu(void)
 {
 	static int noted;
 	const char *level = getenv("QWEN_CPU");
@@ -27,22 +27,22 @@ cli_cpu(void)
 }
 
 struct qwen_model *
-cli_model_open(const char *opt, int n_threads, unsigned numerics)
+tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
 	struct qwen_model_opts mo = { .n_threads = n_threads,
 	    .numerics = numerics };
-	const char *path = cli_model_path(opt);
+	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 	struct qwen_err err;
 
-	mo.cpu = cli_cpu();
+	mo.cpu = tool_cpu();
 	if (qwen_model_open(&m, path, &mo, &err) < 0)
 		cli_die_err(path, &err);
 	return m;
 }
 
 void
-cli_header(struct qwen_header *h, enum qwen_stream_kind kind,
+tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m)
 {
 	struct qwen_err err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* run.h - runs that can be gone on with, when they were killed. */
-#ifndef QDECODE_RUN_H
-#define QDECODE_RUN_H
+/* qdecode.h - runs that can be gone on with, when they were killed. */
+#ifndef QDECODE_H
+#define QDECODE_H
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 
 /*
@@ -28,28 +28,28 @@ struct qdecode_run {
 };
 
 /*
- * After cli_intake_stdin, before cli_intake_state: the clock starts; and what
+ * After tool_intake_stdin, before tool_intake_state: the clock starts; and what
  * a ready record told of may be a state that the run has left behind.
  */
-void qdecode_run_open(struct qdecode_run *run, struct cli_intake *in);
+void qdecode_run_open(struct qdecode_run *run, struct tool_intake *in);
 
 /*
- * After cli_intake_state: 1 if this very run was begun before.  Then the
+ * After tool_intake_state: 1 if this very run was begun before.  Then the
  * session is at its end, as in->extra.run tells, and no token is left to read.
  * 0 if it has yet to begin.  Dies if the file holds another one unfinished.
  */
-int qdecode_run_find(struct qdecode_run *run, struct cli_intake *in,
+int qdecode_run_find(struct qdecode_run *run, struct tool_intake *in,
     struct qwen_model *m);
 
 /* The session is where the run begins, after n_input tokens of stdin. */
-void qdecode_run_begin(const struct qdecode_run *run, struct cli_intake *in,
+void qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
     size_t n_input);
 
 /*
  * Save if it is time: not more often than asked for, and no more time for
  * saving than between saves.  If it fails, note it once and go on.
  */
-void qdecode_run_save(struct qdecode_run *run, struct cli_intake *in,
+void qdecode_run_save(struct qdecode_run *run, struct tool_intake *in,
     struct cli_output *out, const struct qwen_state_opts *opts);
 
 #endif

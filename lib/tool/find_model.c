@@ -11,7 +11,7 @@
 #include <mach-o/dyld.h>
 #endif
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 /* Where the demo model lies, from the folder of the executable. */
 static const char *const demo_places[] = {
@@ -72,7 +72,7 @@ find_demo(void)
 }
 
 const char *
-cli_model_path(const char *opt)
+tool_model_path(const char *opt)
 {
 	const char *path;
 

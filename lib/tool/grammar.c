@@ -2,12 +2,12 @@
 /* grammar.c - --grammar and --json-schema of every tool that chooses tokens. */
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 enum { GRAMMAR_MAX = 1 << 20 };
 
 void
-cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
+tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 {
 	struct qwen_err err;
 	char *text;
@@ -35,7 +35,7 @@ cli_grammar_open(struct cli_grammar *c, struct qwen_sampler *s)
 }
 
 void
-cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
+tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s)
 {
 	struct qwen_err err;
@@ -49,7 +49,7 @@ cli_grammar_begin(struct cli_grammar *c, const struct qwen_pieces *p,
 }
 
 void
-cli_grammar_close(struct cli_grammar *c)
+tool_grammar_close(struct tool_grammar *c)
 {
 	qwen_grammar_close(c->grammar);
 	qwen_trie_free(c->trie);

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 struct qwen_template *
-cli_template(const char *name)
+tool_template(const char *name)
 {
 	struct qwen_template *t;
 	struct qwen_err err;

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/internal.h"
+#include "tool/tool.h"
 
 /* Tokens between two visits to the store, about; at multiples of every. */
 enum { STORE_STEP = 1024 };
 
+/* A character has at most four bytes, so no more tokens matter. */
+enum { LOOK_BACK = 4 };
+
 /* A part of a prompt. */
 struct part {
-	struct cli_intake	*in;
+	struct tool_intake	*in;
 	struct qwen_eval	 how;
 	size_t			 done;		/* tokens before it */
 };
@@ -37,7 +39,7 @@ row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 
 /* A number that is not finite comes from the model: say from which. */
 void
-cli_die_eval(const struct qwen_session *s, const struct qwen_err *err)
+tool_die_eval(const struct qwen_session *s, const struct qwen_err *err)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(qwen_session_model(s));
 
@@ -64,7 +66,7 @@ part_len(const struct part *p)
 static void
 read_part(struct part *p)
 {
-	struct cli_intake *in = p->in;
+	struct tool_intake *in = p->in;
 	struct qwen_eval e = p->how;
 	struct qwen_err err;
 	size_t n = part_len(p);
@@ -78,13 +80,13 @@ read_part(struct part *p)
 	if (qwen_session_eval(in->session, in->tokens + p->done, n, &e,
 	    &err) != 0) {
 		cli_progress_end();
-		cli_die_eval(in->session, &err);
+		tool_die_eval(in->session, &err);
 	}
 	p->done += n;
 }
 
 static void
-store(const struct cli_intake *in)
+store(const struct tool_intake *in)
 {
 	struct qwen_err err;
 
@@ -94,7 +96,7 @@ store(const struct cli_intake *in)
 }
 
 void
-cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
+tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 {
 	struct part p = { .in = in, .how = { .logits = QWEN_LOGITS_LAST } };
 	double start = cli_now(), s;
@@ -117,13 +119,44 @@ cli_prefill(struct cli_intake *in, const struct qwen_eval *how)
 		    (double)in->n / s);
 }
 
+/*
+ * The bytes of an incomplete character at the end of a timeline, which its state
+ * notes for whoever prints what comes next.
+ */
+static void
+note_pending(struct tool_intake *in)
+{
+	const struct qwen_model *m = qwen_session_model(in->session);
+	const int32_t *tokens = qwen_session_tokens(in->session);
+	size_t n = qwen_session_n_tokens(in->session), i;
+	struct qwen_tok_decoder *d = NULL;
+	struct qwen_tok *t;
+	struct qwen_str text;
+
+	in->extra.n_pending = 0;
+	/* a model without a vocabulary has no bytes either */
+	if (qwen_tok_open(&t, qwen_model_gguf(m), QWEN_TOK_DECODE, NULL) < 0)
+		return;
+	if (qwen_tok_decoder_new(&d, t, 0, NULL) == 0) {
+		for (i = n > LOOK_BACK ? n - LOOK_BACK : 0; i < n; i++) {
+			if (qwen_tok_decoder_put(d, tokens[i], &text,
+			    NULL) < 0)
+				break;
+		}
+		in->extra.n_pending = qwen_tok_decoder_pending(d,
+		    in->extra.pending);
+	}
+	qwen_tok_decoder_free(d);
+	qwen_tok_close(t);
+}
+
 static int
-save(struct cli_intake *in, int fd, const struct qwen_state_opts *opts,
+save(struct tool_intake *in, int fd, const struct qwen_state_opts *opts,
     struct qwen_fp *fp, struct qwen_err *err)
 {
-	struct qwen_writer *w = cli_writer(fd, QWEN_FORMAT_CBOR);
+	struct qwen_writer *w = tool_writer(fd, QWEN_FORMAT_CBOR);
 
-	cli_note_pending(in);
+	note_pending(in);
 	if (qwen_state_save(in->session, &in->extra, w, opts, fp, err) < 0) {
 		qwen_writer_free(w);
 		return -1;
@@ -132,7 +165,7 @@ save(struct cli_intake *in, int fd, const struct qwen_state_opts *opts,
 }
 
 void
-cli_save(struct cli_intake *in, int fd, const char *name,
+tool_save(struct tool_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp)
 {
 	double start = cli_now();
@@ -146,7 +179,7 @@ cli_save(struct cli_intake *in, int fd, const char *name,
 }
 
 int
-cli_save_between(struct cli_intake *in, struct cli_output *out,
+tool_save_between(struct tool_intake *in, struct cli_output *out,
     const struct qwen_state_opts *opts, struct qwen_err *err)
 {
 	if (save(in, cli_output_fd(out), opts, NULL, err) < 0) {
@@ -162,7 +195,7 @@ cli_save_between(struct cli_intake *in, struct cli_output *out,
 }
 
 struct qwen_writer *
-cli_writer(int fd, enum qwen_format format)
+tool_writer(int fd, enum qwen_format format)
 {
 	struct qwen_writer_opts o = { .format = format };
 	struct qwen_writer *w;
@@ -174,7 +207,7 @@ cli_writer(int fd, enum qwen_format format)
 }
 
 void
-cli_tell_model(struct qwen_model *m)
+tool_tell_model(struct qwen_model *m)
 {
 	static char text[16384];
 	struct qwen_err err;
@@ -199,7 +232,7 @@ cli_tell_model(struct qwen_model *m)
 
 /* One line a stage, columns aligned; rates where they mean something. */
 void
-cli_tell_stats(const struct qwen_model *m)
+tool_tell_stats(const struct qwen_model *m)
 {
 	static struct qwen_kernel_stat stat[256];
 	size_t i, n = qwen_model_stats(m, stat, 256);

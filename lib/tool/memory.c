@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* memory.c - what texts under way at the same time share, and what it takes. */
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 /* Before the start: what there will be, and whether it has a limit. */
 static void
@@ -22,7 +22,7 @@ tell(const struct qwen_cache *c, size_t n_sequences)
 }
 
 struct qwen_cache *
-cli_cache_new(struct qwen_model *m, uint64_t mem, size_t n_sequences)
+tool_cache_new(struct qwen_model *m, uint64_t mem, size_t n_sequences)
 {
 	uint64_t least = qwen_cache_need(m, 1);
 	struct qwen_cache *c;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 static void
 set(const struct cli_opt *row, const char *arg)
@@ -34,7 +34,7 @@ help(const struct qwen_sample_opt *o)
 }
 
 const struct cli_opt *
-cli_sampling_rows(void *to)
+tool_sampling_rows(void *to)
 {
 	static struct cli_opt *rows;
 	size_t n = qwen_sample_n_opts(), i;
@@ -57,7 +57,7 @@ cli_sampling_rows(void *to)
 }
 
 int32_t *
-cli_unused(const struct qwen_gguf *g, size_t *n)
+tool_unused(const struct qwen_gguf *g, size_t *n)
 {
 	struct qwen_err err;
 	int32_t *ids;
@@ -73,18 +73,18 @@ cli_unused(const struct qwen_gguf *g, size_t *n)
 }
 
 void
-cli_sampling_check(struct qwen_sampler *s)
+tool_sampling_check(struct qwen_sampler *s)
 {
 	struct qwen_err err;
 
-	if (qwen_sampler_cpu(s, cli_cpu(), &err) < 0)
+	if (qwen_sampler_cpu(s, tool_cpu(), &err) < 0)
 		cli_die_err(NULL, &err);
 	if (qwen_sampler_check(s, &err) < 0)
 		cli_usage("%s", err.msg);
 }
 
 struct qwen_pieces *
-cli_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
+tool_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
 {
 	struct qwen_pieces *p = NULL;
 	struct qwen_err err;
@@ -96,11 +96,11 @@ cli_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
 }
 
 void
-cli_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
+tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 {
 	struct qwen_err err;
 	size_t n;
-	int32_t *ids = cli_unused(g, &n);
+	int32_t *ids = tool_unused(g, &n);
 
 	if (n > 0 && qwen_sampler_mask(s, ids, n, &err) < 0)
 		cli_die_err(NULL, &err);

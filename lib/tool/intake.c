@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 static void
-add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
+add_tokens(struct tool_intake *in, const int32_t *ids, size_t n, size_t limit)
 {
 	if (n > limit - in->n)
 		die("stdin: more tokens than the model's context of %zu",
@@ -25,7 +25,7 @@ add_tokens(struct cli_intake *in, const int32_t *ids, size_t n, size_t limit)
 
 /* A place to go back to; several at one place are one. */
 static void
-add_mark(struct cli_intake *in)
+add_mark(struct tool_intake *in)
 {
 	if (in->n_marks > 0 && in->marks[in->n_marks - 1] == in->n)
 		return;
@@ -36,7 +36,7 @@ add_mark(struct cli_intake *in)
 
 /* A header; of a state, the state itself is behind it. */
 static void
-take_header(struct cli_intake *in, struct qwen_model *m,
+take_header(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec)
 {
 	struct qwen_err err;
@@ -57,7 +57,7 @@ take_header(struct cli_intake *in, struct qwen_model *m,
 }
 
 static void
-take_record(struct cli_intake *in, struct qwen_model *m,
+take_record(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec, int *ended)
 {
 	switch (rec->kind) {
@@ -88,7 +88,7 @@ take_record(struct cli_intake *in, struct qwen_model *m,
 }
 
 static void
-read_stdin(struct cli_intake *in, struct qwen_model *m)
+read_stdin(struct tool_intake *in, struct qwen_model *m)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS | QWEN_STREAM_STATE,
@@ -99,7 +99,7 @@ read_stdin(struct cli_intake *in, struct qwen_model *m)
 	struct qwen_err err;
 	int got, ended = 0;
 
-	cli_header(&self, QWEN_STREAM_STATE, m);
+	tool_header(&self, QWEN_STREAM_STATE, m);
 	o.self = &self;
 	if (qwen_reader_open(&r, 0, &o, &err) < 0)
 		cli_die_err("stdin", &err);
@@ -111,7 +111,7 @@ read_stdin(struct cli_intake *in, struct qwen_model *m)
 }
 
 static void
-load_file(struct cli_intake *in, struct qwen_model *m)
+load_file(struct tool_intake *in, struct qwen_model *m)
 {
 	struct qwen_err err;
 
@@ -122,7 +122,7 @@ load_file(struct cli_intake *in, struct qwen_model *m)
 }
 
 void
-cli_intake_stdin(struct cli_intake *in, struct qwen_model *m)
+tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 {
 	enum cli_stdin kind = cli_stdin_kind();
 
@@ -137,7 +137,7 @@ cli_intake_stdin(struct cli_intake *in, struct qwen_model *m)
 }
 
 void
-cli_intake_state(struct cli_intake *in, struct qwen_model *m)
+tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 {
 	struct qwen_err err;
 
@@ -149,7 +149,7 @@ cli_intake_state(struct cli_intake *in, struct qwen_model *m)
 }
 
 void
-cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m)
+tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m)
 {
 	size_t n = qwen_session_n_tokens(in->session);
 
@@ -159,15 +159,15 @@ cli_intake_fits(const struct cli_intake *in, const struct qwen_model *m)
 }
 
 void
-cli_intake(struct cli_intake *in, struct qwen_model *m)
+tool_intake(struct tool_intake *in, struct qwen_model *m)
 {
-	cli_intake_stdin(in, m);
-	cli_intake_state(in, m);
-	cli_intake_fits(in, m);
+	tool_intake_stdin(in, m);
+	tool_intake_state(in, m);
+	tool_intake_fits(in, m);
 }
 
 void
-cli_intake_fini(struct cli_intake *in)
+tool_intake_fini(struct tool_intake *in)
 {
 	qwen_store_close(in->store);
 	qwen_session_free(in->session);

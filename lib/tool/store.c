@@ -5,12 +5,12 @@
  */
 #include <stdlib.h>
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 #undef warn	/* struct qwen_store_opts has a member of that name */
 
 void
-cli_store_choose(struct cli_store *o)
+tool_store_choose(struct tool_store *o)
 {
 	const char *env = getenv("QWEN_STORE");
 
@@ -25,13 +25,13 @@ cli_store_choose(struct cli_store *o)
 static void
 note_store(void *arg, const char *msg)
 {
-	const struct cli_store *o = arg;
+	const struct tool_store *o = arg;
 
 	cli_note("store %s: %s", o->dir, msg);
 }
 
 struct qwen_store *
-cli_store_open(struct cli_store *o)
+tool_store_open(struct tool_store *o)
 {
 	struct qwen_store_opts how = {
 		.dir = o->dir, .max = o->max, .warn = note_store, .arg = o,

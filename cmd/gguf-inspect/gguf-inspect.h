@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-/* inspect.h - what the parts of gguf-inspect share. */
+/* gguf-inspect.h - what the parts of gguf-inspect share. */
 #ifndef INSPECT_H
 #define INSPECT_H
 
-#include "cli/cli.h"
+#include "tool/tool.h"
 #include "qwen.h"
 
 extern int inspect_full;	/* --full: long values whole */

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tool.h - what the tools that compute do alike: the model and its state, tokens
+ * in, sampling, and the rows of these options.  Like lib/cli, on which it
+ * stands, it is for cmd/ alone, and exits on errors.
+ */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include "cli/cli.h"
+#include "qwen.h"
+#include "qwentext.h"
+
+/* ----------------------------------------------------------- rows of options */
+
+#define TOOL_OPT_NUMERICS(p) \
+	CLI_INT(0, "numerics", "version", p, 1, 2, \
+	    "the arithmetic, see qwen-numerics(7)")
+#define TOOL_OPT_BATCH(p) \
+	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
+	    "so many tokens in a pass; changes no result")
+/* For texts that are under way at the same time. */
+#define TOOL_OPT_MEM(p) CLI_BYTES(0, "mem", "size", p, 1, \
+	"memory for caches and states at most, as in 20G")
+#define TOOL_OPT_SEQUENCES(p) CLI_INT(0, "max-sequences", "n", p, 1, 4096, \
+	"so many texts under way at most; 32 by default")
+/* Of a struct tool_store. */
+#define TOOL_OPT_STORE_DIR(p) \
+	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
+	    "a folder for beginnings of texts, not to read them again"), \
+	  .completes = "folder", .min = 1 }
+#define TOOL_OPT_STORE_MAX(p) \
+	CLI_BYTES(0, "store-max", "size", p, 1, \
+	    "the most that the store may take, as in 20G")
+#define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
+	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
+	TOOL_OPT_STORE_MAX(&(s)->max)
+/* Of a struct tool_grammar. */
+#define TOOL_OPT_GRAMMAR(g) \
+	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
+	    "generate what this grammar allows"), \
+	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
+	    "generate JSON that is valid by this schema")
+#define TOOL_OPT_NO_COMPRESS(p) CLI_FLAG(0, "no-compress", &(p)->no_compress, \
+	"write the state as it is: larger, and sooner done")
+#define TOOL_OPT_MASK_UNUSED(p) \
+	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
+#define TOOL_OPT_IGNORE_EOS(p) \
+	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
+/* A struct qwen_sampler *, which is made: NULL before. */
+#define TOOL_OPT_SAMPLING(p) \
+	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)
+
+/* ---------------------------------------------------------------- the model */
+
+/*
+ * The file to use: opt (what -m gave) if not NULL, else $QWEN_MODEL, else the
+ * demo model that belongs to this executable.  Exits 1 if there is none.
+ */
+const char *tool_model_path(const char *opt);
+
+/*
+ * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
+ * One this CPU lacks: one note, and the library uses the best below it.
+ * An unknown one: usage error.
+ */
+const char *tool_cpu(void);
+
+/* tool_model_path, tool_cpu and qwen_model_open; numerics may be 0; dies. */
+struct qwen_model *tool_model_open(const char *opt, int n_threads,
+    unsigned numerics);
+
+/* The header of a stream of this kind from or for the model; dies. */
+void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
+    const struct qwen_model *m);
+
+/* -------------------------------------------------------- state and tokens */
+
+/*
+ * What a command that computes goes on from: a state, from FILE of -s or on
+ * stdin, or none, and the tokens on stdin, which come after it.
+ */
+struct tool_intake {
+	const char		*state;		/* -s, or NULL; set by caller */
+	int			 whole;		/* the tokens are the whole
+						   text: no state may come;
+						   set by caller */
+	struct qwen_session	*session;	/* as the state was, or empty */
+	struct qwen_state_extra	 extra;		/* from the state */
+	int			 restored;	/* there was a state */
+	int			 ready;		/* stdin told that the file is */
+	struct qwen_fp		 fp;		/* there, of this fingerprint */
+	int32_t			*tokens;	/* not in the session yet */
+	size_t			 n, cap;
+	uint64_t		*marks;		/* among them: how many tokens
+						   go before; ascending */
+	size_t			 n_marks, cap_marks;
+	struct qwen_store	*store;		/* where tool_prefill puts what it
+						   reads, or NULL */
+};
+
+/*
+ * Read stdin to its end and the state, by the rules of qdecode(1) on -s; dies
+ * when they are broken.  in is zero but for state and whole.
+ */
+void tool_intake(struct tool_intake *in, struct qwen_model *m);
+
+/* Its steps: stdin to its end; the state; is there room for the tokens? */
+void tool_intake_stdin(struct tool_intake *in, struct qwen_model *m);
+void tool_intake_state(struct tool_intake *in, struct qwen_model *m);
+void tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m);
+
+void tool_intake_fini(struct tool_intake *in);
+
+/* The prefix store; zero at first. */
+struct tool_store {
+	const char	*dir;		/* NULL: none */
+	uint64_t	 max;		/* bytes; 0: no limit */
+	int		 none;		/* --no-store */
+};
+
+/* When all options are read: the environment's where none was named. */
+void tool_store_choose(struct tool_store *o);
+
+/* NULL if there is none, perhaps after a note.  o lives as long as it. */
+struct qwen_store *tool_store_open(struct tool_store *o);
+
+/* qwen_session_eval failed. */
+void tool_die_eval(const struct qwen_session *s, const struct qwen_err *err)
+    __attribute__((noreturn));
+
+/*
+ * Append in->tokens to the session, with progress, and note for -v how fast.
+ * how may be NULL; its progress is replaced.  With a store, what was read goes
+ * there, now and then and at the end, so that a run that is killed was not for
+ * nothing.  Dies.
+ */
+void tool_prefill(struct tool_intake *in, const struct qwen_eval *how);
+
+/*
+ * Save the session and in->extra to a descriptor, called name in messages;
+ * fp may be NULL.  Dies.
+ */
+void tool_save(struct tool_intake *in, int fd, const char *name,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp);
+
+/*
+ * Save to an output that is regular and go on: 0, and the next save begins; or -1
+ * with the target still what it was.
+ */
+struct cli_output;
+int tool_save_between(struct tool_intake *in, struct cli_output *out,
+    const struct qwen_state_opts *opts, struct qwen_err *err);
+
+/*
+ * Memory for the texts that are under way at the same time, n_sequences at
+ * most: no more than mem, the value of --mem, where it is not 0.  What is too
+ * little for one is a usage error; with -v it tells.  Dies.
+ */
+struct qwen_cache *tool_cache_new(struct qwen_model *m, uint64_t mem,
+    size_t n_sequences);
+
+/* -v: the model, threads and kernels in use; from here on time is counted. */
+void tool_tell_model(struct qwen_model *m);
+
+/* -v: calls, time (summed over threads) and rates of each stage. */
+void tool_tell_stats(const struct qwen_model *m);
+
+/* A writer, or die. */
+struct qwen_writer *tool_writer(int fd, enum qwen_format format);
+
+/* --------------------------------------------------------------- sampling */
+
+/* The library's sampling options as rows; makes *to, a struct qwen_sampler *. */
+const struct cli_opt *tool_sampling_rows(void *to);
+
+/*
+ * When all are set: usage error if they do not fit together.  Applies $QWEN_CPU
+ * as well.
+ */
+void tool_sampling_check(struct qwen_sampler *s);
+
+/*
+ * Give the sampler the texts of the vocabulary if its options need them: what
+ * to close when the sampler is gone, or NULL.  Dies.
+ */
+struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
+    const struct qwen_gguf *g);
+
+/* The ids that stand for no token; *n of them, owned, or NULL. Dies. */
+int32_t *tool_unused(const struct qwen_gguf *g, size_t *n);
+
+/* --grammar or --json-schema; zero: none. */
+struct tool_grammar {
+	const char		*path;		/* --grammar; when open, either */
+	const char		*schema;	/* --json-schema */
+	struct qwen_grammar	*grammar;
+	struct qwen_trie	*trie;
+	uint64_t		 hash;		/* of the file's bytes */
+};
+
+/*
+ * Read the file that was given, which tells the sampler that it needs texts;
+ * then, with these, get ready; close when the sampler is gone.  They die.
+ */
+void tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s);
+void tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
+    struct qwen_sampler *s);
+void tool_grammar_close(struct tool_grammar *c);
+
+/* --mask-unused: never choose an id that stands for no token. Dies. */
+void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
+
+/* A published template, by name; with a slash in it, that of a file.  Dies. */
+struct qwen_template *tool_template(const char *name);
+
+#endif

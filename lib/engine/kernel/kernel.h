@@ -267,6 +267,25 @@ enum qwen_kernel_rank {
 #define QWEN_AVX512VNNI .name = "avx512vnni", .rank = QWEN_BY_AVX512VNNI,	\
 	.need = QWEN_CPU_AVX512VNNI
 
+/*
+ * DO(name, type, ...) for each of the formats that have variants of their own:
+ * QWEN_PRODUCT, a function out of the file's product(type, m), which is inlined
+ * so that the type is a constant in it; QWEN_ENTRY, its entry in the table.
+ */
+#define QWEN_FORMATS(DO, ...)						\
+	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\
+	DO(q5_k, QT_Q5_K, __VA_ARGS__)					\
+	DO(q6_k, QT_Q6_K, __VA_ARGS__)					\
+	DO(q8_0, QT_Q8_0, __VA_ARGS__)
+#define QWEN_PRODUCT(name, type, ...)					\
+static void								\
+product_##name(const struct qwen_matmul *m)				\
+{									\
+	product(type, m);						\
+}
+#define QWEN_ENTRY(name_, type_, ...)					\
+	{ .type = type_, .run.matmul = product_##name_, __VA_ARGS__ },
+
 struct qwen_kernel {
 	enum qwen_op	 op;
 	uint32_t	 type;		/* of the weights; QWEN_ANY_TYPE */

@@ -4,6 +4,6 @@
 #include "engine/kernel/matmul_v2.inc"
 
 const struct qwen_kernel qwen_matmul_v2_neon_kernels[] = {
-	ENTRY_V2(QWEN_ANY_TYPE, any, QWEN_NEON),
+	ANY_V2(QWEN_NEON)
 	{ 0 }
 };

@@ -39,7 +39,7 @@ struct amx_config {
 #define AMX_SET .name = "amx model", .rank = QWEN_BY_AMX,		\
 	.need = QWEN_CPU_AVX512VNNI
 #define AMX_MIN_TOK(n)		1
-#define AMX_BELOW(i)		NULL
+#define AMX_BELOW(name)		NULL
 
 #else
 
@@ -71,8 +71,10 @@ struct amx_config {
 #define AMX_SET .name = "amx", .rank = QWEN_BY_AMX,			\
 	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX
 #define AMX_MIN_TOK(n)		(n)
-/* Variant i of that file is for fewer tokens. */
-#define AMX_BELOW(i)		(&qwen_gemm_avx512vnni_kernels[i])
+/* That file's variant for a format is for fewer tokens. */
+#define AMX_BELOW(name)		(&qwen_gemm_avx512vnni_kernels[below_##name])
+#define AMX_NTH(name, ...)	below_##name,
+enum { QWEN_FORMATS(AMX_NTH) };
 extern const struct qwen_kernel qwen_gemm_avx512vnni_kernels[];
 
 #endif

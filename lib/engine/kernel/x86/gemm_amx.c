@@ -137,7 +137,7 @@ pack_fold(uint32_t type, const struct qwen_q8 *x, struct tokens *to,
 }
 
 /* Two sets of tiles in turn: tokens 0 and 4, weights 1 and 5, sums the rest. */
-static void
+PI void
 configure_fold(struct amx_config *c, size_t rows)
 {
 	int i;
@@ -237,7 +237,7 @@ store_planes(struct panel *p, size_t g, size_t j, int half, int quad, __m512i v)
 	    p->w[3 * g][8 * j + (size_t)quad][half], sizeof p->w[0]);
 }
 
-static void
+PI void
 pack_planes(const struct qwen_q8 *x, struct tokens *to, size_t tile, size_t g,
     size_t row)
 {
@@ -257,7 +257,7 @@ pack_planes(const struct qwen_q8 *x, struct tokens *to, size_t tile, size_t g,
 }
 
 /* Sums 0 .. 2 of the first 16 rows, 3 .. 5 of the others; tokens, weights. */
-static void
+PI void
 configure_planes(struct amx_config *c, size_t rows)
 {
 	int i;
@@ -353,64 +353,33 @@ multiply(uint32_t type, const struct panel *p, const struct tokens *to,
 		multiply_fold(type, p, to, tile, g, x, n, acc);
 }
 
-static void
-pack_k4(const struct qwen_q8 *x, struct tokens *to, size_t tile, size_t g,
-    size_t row)
+PI void
+pack_group(uint32_t type, const struct qwen_q8 *x, struct tokens *to,
+    size_t tile, size_t g, size_t row)
 {
-	pack_fold(QT_Q4_K, x, to, tile, g, row);
+	if (type == QT_Q6_K)
+		pack_planes(x, to, tile, g, row);
+	else
+		pack_fold(type, x, to, tile, g, row);
 }
 
-static void
-pack_q8_0(const struct qwen_q8 *x, struct tokens *to, size_t tile, size_t g,
-    size_t row)
+PI void
+configure(uint32_t type, struct amx_config *c, size_t rows)
 {
-	pack_fold(QT_Q8_0, x, to, tile, g, row);
+	if (type == QT_Q6_K)
+		configure_planes(c, rows);
+	else
+		configure_fold(c, rows);
 }
 
-#define GEMM(name, type, ...)						\
-static void								\
-tile_##name(const struct qwen_matmul *m, const struct panel *p,		\
-    const struct tokens *to, const struct place *at, size_t tile,	\
-    struct ahead *ahead)						\
-{									\
-	panel_tile(type, m, p, to, at, tile, ahead);			\
-}									\
-static void								\
-unpack_##name(const struct qwen_matmul *m, struct panel *p,		\
-    const struct place *at)						\
-{									\
-	unpack_panel(type, m, p, at);					\
-}									\
-static void								\
-gemm_##name(const struct qwen_matmul *m)				\
-{									\
-	static const struct amx_format f = { __VA_ARGS__,		\
-	    .unpack = unpack_##name, .tile = tile_##name };		\
-									\
-	gemm(m, &f);							\
-}
-
-GEMM(q4_k, QT_Q4_K, .planes = 1, .slice = 4,
-    .configure = configure_fold, .pack_group = pack_k4)
-GEMM(q5_k, QT_Q5_K, .planes = 1, .slice = 4,
-    .configure = configure_fold, .pack_group = pack_k4)
-GEMM(q6_k, QT_Q6_K, .planes = 3, .slice = 2,
-    .configure = configure_planes, .pack_group = pack_planes)
-GEMM(q8_0, QT_Q8_0, .planes = 1, .slice = 4,
-    .configure = configure_fold, .pack_group = pack_q8_0)
+#define ENTRY(name, type, n)						\
+	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM, AMX_SET,		\
+	    .min_tok = AMX_MIN_TOK(n), .below = AMX_BELOW(name))
 
 const struct qwen_kernel AMX_KERNELS(gemm_amx)[] = {
-	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(8), .below = AMX_BELOW(0),
-	    .run.matmul = gemm_q4_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(8), .below = AMX_BELOW(1),
-	    .run.matmul = gemm_q5_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(16), .below = AMX_BELOW(2),
-	    .run.matmul = gemm_q6_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, AMX_SET,
-	    .min_tok = AMX_MIN_TOK(8), .below = AMX_BELOW(3),
-	    .run.matmul = gemm_q8_0 },
+	ENTRY(q4_k, QT_Q4_K, 8)
+	ENTRY(q5_k, QT_Q5_K, 8)
+	ENTRY(q6_k, QT_Q6_K, 16)
+	ENTRY(q8_0, QT_Q8_0, 8)
 	{ 0 }
 };

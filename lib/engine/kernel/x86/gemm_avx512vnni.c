@@ -15,7 +15,7 @@
  * to the other two and cost nothing, so multiplications are what is saved:
  * many tokens share a table of scale times sub-scale, which is 1 to 7.
  */
-#include "engine/kernel/x86/base.h"
+#include "engine/kernel/x86/wide.h"
 
 #define SLICE 2			/* groups of 256 in a panel: K = 512 */
 #define MAX_TILE 6
@@ -30,13 +30,7 @@ struct panel {
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
 
-#define VEC __m512
-#define LANES 16
-#define LOAD _mm512_loadu_ps
-#define STORE _mm512_storeu_ps
-#define ZERO _mm512_setzero_ps
-#define UNPACK unpack16
-#include "engine/kernel/x86/unpack512.h"
+#include "engine/kernel/x86/unpack.h"
 #include "engine/kernel/x86/panel_loop.h"
 
 /*
@@ -156,12 +150,6 @@ add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
 
 /* ---- Q4_K and Q5_K */
 
-static void
-tables_k4(struct panel *p, size_t ng)
-{
-	pair_tables(QT_Q4_K, p, ng);
-}
-
 PI void
 fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
     int many, __m512 (*acc)[2], struct ahead *ahead)
@@ -212,12 +200,6 @@ fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 
 /* ---- Q6_K */
 
-static void
-tables_q6_k(struct panel *p, size_t ng)
-{
-	pair_tables(QT_Q6_K, p, ng);
-}
-
 /* Weights are 0 .. 63 in the panel: sums start at what comes off. */
 PI void
 fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
@@ -263,8 +245,8 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 /* ---- Q8_0 */
 
 /* f16 times 1 to 7 is exact in f32. */
-static void
-tables_q8_0(struct panel *p, size_t ng)
+PI void
+float_tables(struct panel *p, size_t ng)
 {
 	size_t i, h, a;
 
@@ -334,6 +316,15 @@ fold_q8_0(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 }
 
 PI void
+tables(uint32_t type, struct panel *p, size_t ng)
+{
+	if (type == QT_Q8_0)
+		float_tables(p, ng);
+	else
+		pair_tables(type, p, ng);
+}
+
+PI void
 fold(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m512 (*acc)[2],
     struct ahead *ahead)
@@ -346,23 +337,9 @@ fold(uint32_t type, const struct panel *p, size_t g,
 		fold_k4(p, g, x, n, many, acc, ahead);
 }
 
-TOKENS(k4, QT_Q4_K)
-TOKENS(q6_k, QT_Q6_K)
-TOKENS(q8_0, QT_Q8_0)
-GEMM(q4_k, QT_Q4_K, k4)
-GEMM(q5_k, QT_Q5_K, k4)
-GEMM(q6_k, QT_Q6_K, q6_k)
-GEMM(q8_0, QT_Q8_0, q8_0)
-
-/* In the order in which gemm_amx.c refers to them: see amx.h. */
+/* In the order of QWEN_FORMATS: see amx.h. */
 const struct qwen_kernel qwen_gemm_avx512vnni_kernels[] = {
-	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, QWEN_AVX512VNNI,
-	    .min_tok = 4, .run.matmul = gemm_q4_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, QWEN_AVX512VNNI,
-	    .min_tok = 4, .run.matmul = gemm_q5_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, QWEN_AVX512VNNI,
-	    .min_tok = 4, .run.matmul = gemm_q6_k },
-	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, QWEN_AVX512VNNI,
-	    .min_tok = 4, .run.matmul = gemm_q8_0 },
+	QWEN_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = 4,
+	    QWEN_AVX512VNNI)
 	{ 0 }
 };

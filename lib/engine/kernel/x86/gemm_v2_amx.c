@@ -12,12 +12,11 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "engine/kernel/x86/amx.h"
-#include "engine/kernel/x86/dequant512.h"
+#include "engine/kernel/x86/amx_loop.h"
+#include "engine/kernel/x86/dequant.h"
 
 #define SLICE 4			/* groups of 256 in a panel */
 #define TILES 6			/* of tokens that are kept gathered */
-#define TILE_TOKENS 16
 #define STEPS 8			/* products in a group, 32 columns each */
 
 struct panel_v2 {
@@ -29,14 +28,6 @@ struct tokens {
 	uint16_t x[TILES][TILE_TOKENS][SLICE * QWEN_GROUP];
 	float	sum[2][2][TILE_TOKENS][16];	/* tile, half */
 } __attribute__((aligned(64)));
-
-/* What a call works on now. */
-struct place {
-	size_t	t, n_tok;	/* tokens from t on */
-	size_t	rows;		/* tokens of a tile */
-	size_t	g, ng;		/* groups of the slice */
-	size_t	r;		/* first row of the panel */
-};
 
 /* Makes a panel of what the place says. */
 typedef void fill_fn(const struct qwen_matmul *m, const struct place *at,
@@ -89,12 +80,11 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 
 /* Rows of the last tile that no token has are read, but never used. */
 static void
-gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at,
-    size_t tiles)
+gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at)
 {
 	size_t i, bytes = at->ng * QWEN_GROUP * sizeof(uint16_t);
 
-	for (i = 0; i < tiles * at->rows; i++) {
+	for (i = 0; i < at->tiles * at->rows; i++) {
 		uint16_t *x = to->x[i / at->rows][i % at->rows];
 
 		if (i < at->n_tok)
@@ -103,15 +93,6 @@ gather(const struct qwen_matmul *m, struct tokens *to, const struct place *at,
 		else
 			memset(x, 0, bytes);
 	}
-}
-
-/* Tokens of a tile. */
-PI size_t
-tokens_of(const struct place *at, size_t tile)
-{
-	size_t first = tile * at->rows;
-
-	return at->n_tok - first < at->rows ? at->n_tok - first : at->rows;
 }
 
 /* The sums of n tiles of tokens as they are in y, from y or back to it. */
@@ -186,47 +167,21 @@ panel_tiles(const struct panel_v2 *p, struct tokens *x, const struct place *at,
 		END(1, 2, 3);
 }
 
-/* The panel that comes after this one; n: tiles of this one. */
-static struct ahead
-look_ahead(const struct qwen_matmul *m, const struct place *at, size_t n)
-{
-	size_t group = group_bytes(m), g = at->g, steps;
-	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
-
-	if (at->r + 32 < m->r1) {
-		a.row = (const char *)(m->w + (at->r + 32) * m->row_bytes);
-	} else if ((g + at->ng) * QWEN_GROUP < m->n_in) {
-		g += at->ng;
-		a.row = (const char *)(m->w + m->r0 * m->row_bytes);
-	} else {
-		g = 0;
-		a.row = (const char *)m->next;
-	}
-	if (a.row == NULL) {
-		a.n_row = 0;
-		return a;
-	}
-	a.row += g * group;
-	a.bytes = at->ng * group;
-	steps = (n + 1) / 2 * at->ng * STEPS;
-	a.per_step = (a.n_row * ((a.bytes + 63) / 64) + steps - 1) / steps;
-	return a;
-}
-
 /* One slice of K for all rows. */
 static void
 slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_v2 *p,
     struct tokens *x, struct place *at)
 {
-	size_t tiles = (at->n_tok + at->rows - 1) / at->rows, i, n;
 	struct ahead ahead;
+	size_t i, n;
 
-	gather(m, x, at, tiles);
+	gather(m, x, at);
 	for (at->r = m->r0; at->r < m->r1; at->r += 32) {
 		fill(m, at, p);
-		ahead = look_ahead(m, at, tiles);
-		for (i = 0; i < tiles; i += n) {
-			n = tiles - i < 2 ? 1 : 2;
+		ahead = look_ahead(m, *at, SLICE,
+		    (at->tiles + 1) / 2 * at->ng * STEPS);
+		for (i = 0; i < at->tiles; i += n) {
+			n = at->tiles - i < 2 ? 1 : 2;
 			if (at->g > 0)
 				move_sums(m, x, at, i, n, 0);
 			panel_tiles(p, x, at, i, n, &ahead);
@@ -239,15 +194,11 @@ slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_v2 *p,
 static void
 configure(size_t rows)
 {
-	struct amx_config c;
+	struct amx_config c = { .palette = 1 };
 	int i;
 
-	memset(&c, 0, sizeof c);
-	c.palette = 1;
-	for (i = 0; i < 8; i++) {
-		c.rows[i] = i < 6 ? (uint8_t)rows : 16;
-		c.colsb[i] = 64;
-	}
+	for (i = 0; i < 8; i++)
+		shape(&c, i, i < 6 ? rows : 16, 64);
 	amx_config(&c);
 }
 
@@ -258,26 +209,18 @@ gemm_v2(const struct qwen_matmul *m, fill_fn *fill)
 	struct panel_v2 p;
 	struct tokens x;
 	struct place at = { 0 };
-	size_t groups = m->n_in / QWEN_GROUP, tiles;
 
 	memset(x.sum, 0, sizeof x.sum);
-	for (; at.t < m->n_tok; at.t += at.n_tok) {
-		at.n_tok = m->n_tok - at.t < TILES * TILE_TOKENS ?
-		    m->n_tok - at.t : TILES * TILE_TOKENS;
-		/* near-equal tiles: 17 tokens are 9 + 8, not 16 + 1 */
-		tiles = (at.n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
-		at.rows = (at.n_tok + tiles - 1) / tiles;
+	while (next_tokens(m, &at, TILES)) {
 		configure(at.rows);
-		for (at.g = 0; at.g < groups; at.g += at.ng) {
-			at.ng = groups - at.g < SLICE ? groups - at.g : SLICE;
+		while (next_slice(m, &at, SLICE))
 			slice(m, fill, &p, &x, &at);
-		}
 	}
 	amx_release();
 }
 
 static void
-gemm_any(const struct qwen_matmul *m)
+product_any(const struct qwen_matmul *m)
 {
 	gemm_v2(m, fill_any);
 }
@@ -286,24 +229,17 @@ PI void
 fill_format(uint32_t type, const struct qwen_matmul *m,
     const struct place *at, struct panel_v2 *to)
 {
-	const size_t bytes = group_bytes(m);
-	const unsigned char *row[32];
 	struct panel p;
-	size_t r, g;
-	int half;
+	size_t g;
 
 	for (g = 0; g < at->ng; g++) {
-		for (r = 0; r < 32; r++)
-			row[r] = m->w + (at->r + r) * m->row_bytes +
-			    (at->g + g) * bytes;
 		p.to = to->w + 128 * g;
-		for (half = 0; half < 2; half++)
-			unpack16(type, row + 16 * half, &p, 0, half);
+		unpack_panel(type, m, &p, at->r, at->g + g, 1);
 	}
 }
 
 /* A format: its panels, and the product. */
-#define FORMAT(name, type)						\
+#define FORMAT(name, type, ...)						\
 static void								\
 fill_##name(const struct qwen_matmul *m, const struct place *at,	\
     struct panel_v2 *to)						\
@@ -311,31 +247,19 @@ fill_##name(const struct qwen_matmul *m, const struct place *at,	\
 	fill_format(type, m, at, to);					\
 }									\
 static void								\
-gemm_##name(const struct qwen_matmul *m)				\
+product_##name(const struct qwen_matmul *m)				\
 {									\
 	gemm_v2(m, fill_##name);					\
 }
 
-FORMAT(q4_k, QT_Q4_K)
-FORMAT(q5_k, QT_Q5_K)
-FORMAT(q6_k, QT_Q6_K)
-FORMAT(q8_0, QT_Q8_0)
+QWEN_FORMATS(FORMAT)
+
+#define ENTRY(name, type, ...)						\
+	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM_V2, AMX_SET,		\
+	    .flushes = 1, .min_tok = AMX_MIN_TOK(4))
 
 const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
-	{ .op = QWEN_OP_GEMM_V2, .type = QWEN_ANY_TYPE, AMX_SET,
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
-	    .run.matmul = gemm_any },
-	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q4_K, AMX_SET,
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
-	    .run.matmul = gemm_q4_k },
-	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q5_K, AMX_SET,
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
-	    .run.matmul = gemm_q5_k },
-	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q6_K, AMX_SET,
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
-	    .run.matmul = gemm_q6_k },
-	{ .op = QWEN_OP_GEMM_V2, .type = QT_Q8_0, AMX_SET,
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4),
-	    .run.matmul = gemm_q8_0 },
+	ENTRY(any, QWEN_ANY_TYPE)
+	QWEN_FORMATS(ENTRY)
 	{ 0 }
 };

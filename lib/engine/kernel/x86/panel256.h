@@ -9,7 +9,7 @@
  * registers of 8 rows with four weights a lane.  A slice of it is small enough
  * for the first-level cache.
  */
-#include "engine/kernel/x86/base.h"
+#include "engine/kernel/x86/wide.h"
 
 #define SLICE 4			/* groups of 256 in a panel: K = 1024 */
 #ifdef __AVXVNNI__
@@ -26,13 +26,7 @@ struct panel {
 	float	dmin[SLICE][16];
 } __attribute__((aligned(64)));
 
-#define VEC __m256
-#define LANES 8
-#define LOAD _mm256_loadu_ps
-#define STORE _mm256_storeu_ps
-#define ZERO _mm256_setzero_ps
-#define UNPACK unpack8
-#include "engine/kernel/x86/unpack256.h"
+#include "engine/kernel/x86/unpack.h"
 #include "engine/kernel/x86/panel_loop.h"
 
 /*
@@ -123,7 +117,7 @@ quads(__m256i (*v)[2], const uint8_t (*w)[2][32], const int8_t *const *x,
 
 	UNROLL
 	for (q = 0; q < n_quad; q++) {
-		__m256i w0 = load8(w[q][0]), w1 = load8(w[q][1]);
+		__m256i w0 = load_i(w[q][0]), w1 = load_i(w[q][1]);
 
 		UNROLL
 		for (t = 0; t < n; t++) {
@@ -167,9 +161,9 @@ group_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 			UNROLL
 			for (t = 0; t < n; t++) {
 				sum[t][0] = scaled(sum[t][0], v[t][0],
-				    load8(s), x[t]->a[j]);
+				    load_i(s), x[t]->a[j]);
 				sum[t][1] = scaled(sum[t][1], v[t][1],
-				    load8(s + 8), x[t]->a[j]);
+				    load_i(s + 8), x[t]->a[j]);
 				LET_GO(sum[t][0]);
 				LET_GO(sum[t][1]);
 			}
@@ -198,7 +192,7 @@ fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 			UNROLL
 			for (j = 0; j < 4; j++)
 				min = add_pairs(min,
-				    load8(p->min[g][j] + 8 * h),
+				    load_i(p->min[g][j] + 8 * h),
 				    broadcast(x[t]->asum + 2 * j));
 			acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(
 			    _mm256_load_ps(p->d[g][0] + 8 * h), scale),
@@ -232,7 +226,7 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 			UNROLL
 			for (j = 0; j < 8; j++)
 				off = add_pairs(off,
-				    load8(p->min[g][j] + 8 * h),
+				    load_i(p->min[g][j] + 8 * h),
 				    broadcast(x[t]->asum16 + 2 * j));
 			off = _mm256_sub_epi32(sum[t][h],
 			    _mm256_slli_epi32(off, 5));
@@ -285,7 +279,7 @@ sums32(__m256i (*v)[2], const uint8_t (*w)[2][32],
 		v[t][0] = v[t][1] = _mm256_setzero_si256();
 	UNROLL
 	for (q = 0; q < 8; q++) {
-		__m256i w0 = load8(w[q][0]), w1 = load8(w[q][1]);
+		__m256i w0 = load_i(w[q][0]), w1 = load_i(w[q][1]);
 		__m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
 
 		UNROLL
@@ -338,13 +332,27 @@ fold_q8_0(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	}
 }
 
+/* Into both halves of a lane; those of Q6_K also as pairs for the offset. */
+PI void
+store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
+    int half, __m256i v)
+{
+	__m256i twice = _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa);
+	int32_t (*to)[16] = p->scale[g] + (type == QT_Q6_K ? 2 * j + k : j);
+
+	store_i(to[0] + 8 * half, twice);
+	if (type == QT_Q6_K && k == 1)
+		store_i(p->min[g][j] + 8 * half, _mm256_blend_epi16(
+		    load_i(to[-1] + 8 * half), twice, 0xaa));
+}
+
 PI void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {
 	if (type == QT_Q8_0)
 		v = _mm256_xor_si256(v, _mm256_set1_epi8((char)Q8_0_FLIP));
-	store8(p->w[g][j][quad][half], v);
+	store_i(p->w[g][j][quad][half], v);
 }
 
 PI void
@@ -368,26 +376,11 @@ fold(uint32_t type, const struct panel *p, size_t g,
 	}
 }
 
-TOKENS(q4_k, QT_Q4_K)
-#ifdef __AVXVNNI__
-#define tokens_q5_k tokens_q4_k	/* `most' is nothing to VPDPBUSD */
-#else
-TOKENS(q5_k, QT_Q5_K)
-#endif
-TOKENS(q6_k, QT_Q6_K)
-TOKENS(q8_0, QT_Q8_0)
-GEMM(q4_k, QT_Q4_K, q4_k)
-GEMM(q5_k, QT_Q5_K, q5_k)
-GEMM(q6_k, QT_Q6_K, q6_k)
-GEMM(q8_0, QT_Q8_0, q8_0)
-
+#define PANEL_ENTRY(name, type, n, ...)					\
+	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM, .min_tok = n, __VA_ARGS__)
 #define PANEL_KERNELS(...)						\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, __VA_ARGS__,		\
-	    .min_tok = 3, .run.matmul = gemm_q4_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, __VA_ARGS__,		\
-	    .min_tok = 3, .run.matmul = gemm_q5_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, __VA_ARGS__,		\
-	    .min_tok = 5, .run.matmul = gemm_q6_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, __VA_ARGS__,		\
-	    .min_tok = 4, .run.matmul = gemm_q8_0 },			\
+	PANEL_ENTRY(q4_k, QT_Q4_K, 3, __VA_ARGS__)			\
+	PANEL_ENTRY(q5_k, QT_Q5_K, 3, __VA_ARGS__)			\
+	PANEL_ENTRY(q6_k, QT_Q6_K, 5, __VA_ARGS__)			\
+	PANEL_ENTRY(q8_0, QT_Q8_0, 4, __VA_ARGS__)			\
 	{ 0 }

@@ -43,13 +43,11 @@
  *
  * Nothing of this was measured on a CPU with AMX.
  */
-#include "engine/kernel/x86/amx.h"
-#include "engine/kernel/x86/base.h"
+#include "engine/kernel/x86/amx_loop.h"
 
 #define SLICE 4			/* groups of 256 in a panel, at most */
 #define PARTS 6			/* of a panel: planes of its groups */
 #define TILES 12		/* of tokens that are kept gathered */
-#define TILE_TOKENS 16
 
 struct panel {
 	/* group and plane, k/4, half, rows*4 */
@@ -60,7 +58,7 @@ struct panel {
 	float	dmin[SLICE][32];
 } __attribute__((aligned(64)));
 
-#include "engine/kernel/x86/unpack512.h"
+#include "engine/kernel/x86/unpack.h"
 
 /*
  * Tokens of a slice.  Gathered once for all rows of a call: a copy for each
@@ -71,31 +69,25 @@ struct tokens {
 	int32_t	a[TILES][SLICE][TILE_TOKENS][8];	/* sub-scales */
 } __attribute__((aligned(64)));
 
-/* What a call works on now. */
-struct place {
-	size_t	t, n_tok;	/* tokens from t on */
-	size_t	rows;		/* tokens of a tile */
-	size_t	g, ng;		/* groups of the slice */
-	size_t	r;		/* first row of the panel */
-};
+/* Of each operand; a panel has PARTS in all. */
+PI size_t
+planes(uint32_t type)
+{
+	return type == QT_Q6_K ? 3 : 1;
+}
 
-/* What differs by format. */
-struct amx_format {
-	size_t	planes;		/* of each operand */
-	size_t	slice;		/* groups in a panel: PARTS / planes at most */
-	/* shapes of the eight tiles, for so many tokens in one */
-	void	(*configure)(struct amx_config *c, size_t rows);
-	/* one token's group into its row of a tile */
-	void	(*pack_group)(const struct qwen_q8 *x, struct tokens *to,
-		    size_t tile, size_t g, size_t row);
-	/* the rows of a panel: unpack_panel() */
-	void	(*unpack)(const struct qwen_matmul *m, struct panel *p,
-		    const struct place *at);
-	/* one tile of tokens with the groups of a panel: panel_tile() */
-	void	(*tile)(const struct qwen_matmul *m, const struct panel *p,
-		    const struct tokens *to, const struct place *at,
-		    size_t tile, struct ahead *ahead);
-};
+PI size_t
+slice_of(uint32_t type)
+{
+	return type == QT_Q6_K ? PARTS / 3 : SLICE;
+}
+
+/* Shapes of the eight tiles, for so many tokens in one. */
+PI void configure(uint32_t type, struct amx_config *c, size_t rows);
+
+/* One token's group into its row of a tile. */
+PI void pack_group(uint32_t type, const struct qwen_q8 *x, struct tokens *to,
+    size_t tile, size_t g, size_t row);
 
 /*
  * Add group g of one tile, n of its tokens, to acc[token][half]; x[token] is
@@ -113,15 +105,8 @@ broadcast(const void *p)
 }
 
 PI void
-shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
-{
-	c->rows[tile] = (uint8_t)rows;
-	c->colsb[tile] = (uint16_t)colsb;
-}
-
-static void
-pack(const struct qwen_matmul *m, const struct amx_format *f,
-    struct tokens *to, const struct place *at)
+pack(uint32_t type, const struct qwen_matmul *m, struct tokens *to,
+    const struct place *at)
 {
 	size_t i, g, tile = 0, row = 0;
 
@@ -129,7 +114,7 @@ pack(const struct qwen_matmul *m, const struct amx_format *f,
 		const struct qwen_q8 *x = m->x[at->t + i];
 
 		for (g = 0; g < at->ng; g++)
-			f->pack_group(x + at->g + g, to, tile, g, row);
+			pack_group(type, x + at->g + g, to, tile, g, row);
 		if (++row == at->rows) {
 			row = 0;
 			tile++;
@@ -137,7 +122,7 @@ pack(const struct qwen_matmul *m, const struct amx_format *f,
 	}
 	/* rows of the last tile that no token has: read, never used */
 	for (; row > 0 && row < at->rows; row++)
-		for (i = 0; i < at->ng * f->planes; i++)
+		for (i = 0; i < at->ng * planes(type); i++)
 			memset(to->q[tile][i][row], 0, 256);
 }
 
@@ -149,9 +134,8 @@ panel_tile(uint32_t type, const struct qwen_matmul *m,
 {
 	const struct qwen_q8 *x[TILE_TOKENS];
 	__m512 acc[TILE_TOKENS][2];
-	size_t t = tile * at->rows, n, i, g;
+	size_t t = tile * at->rows, n = tokens_of(at, tile), i, g;
 
-	n = at->n_tok - t < at->rows ? at->n_tok - t : at->rows;
 	for (i = 0; i < n; i++) {
 		const float *y = m->y[at->t + t + i] + at->r;
 
@@ -175,69 +159,21 @@ panel_tile(uint32_t type, const struct qwen_matmul *m,
 	}
 }
 
-/* The panel that comes after this one; tiles: those of this one. */
-static struct ahead
-look_ahead(const struct qwen_matmul *m, const struct amx_format *f,
-    const struct place *at, size_t tiles)
-{
-	size_t groups = m->n_in / QWEN_GROUP, g = at->g, n;
-	const size_t bytes = group_bytes(m);
-	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
-
-	if (at->r + 32 < m->r1) {
-		a.row = (const char *)(m->w + (at->r + 32) * m->row_bytes);
-	} else if (g + at->ng < groups) {
-		g += at->ng;
-		a.row = (const char *)(m->w + m->r0 * m->row_bytes);
-	} else {
-		g = 0;
-		a.row = (const char *)m->next;
-	}
-	if (a.row == NULL) {
-		a.n_row = 0;
-		return a;
-	}
-	n = groups - g < f->slice ? groups - g : f->slice;
-	a.row += g * bytes;
-	a.bytes = n * bytes;
-	n = a.n_row * ((a.bytes + 63) / 64);
-	a.per_step = (n + tiles * at->ng - 1) / (tiles * at->ng);
-	return a;
-}
-
-PI void
-unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
-    const struct place *at)
-{
-	const size_t bytes = group_bytes(m);
-	const unsigned char *row[16];
-	size_t g, i;
-	int half;
-
-	for (g = 0; g < at->ng; g++) {
-		for (half = 0; half < 2; half++) {
-			for (i = 0; i < 16; i++)
-				row[i] = m->w + (at->r + 16 * (size_t)half +
-				    i) * m->row_bytes + (at->g + g) * bytes;
-			unpack16(type, row, p, g, half);
-		}
-	}
-}
-
 /* One slice of K for all rows. */
-static void
-slice(const struct qwen_matmul *m, const struct amx_format *f,
-    struct panel *p, struct tokens *x, struct place *at)
+PI void
+slice(uint32_t type, const struct qwen_matmul *m, struct panel *p,
+    struct tokens *x, struct place *at)
 {
-	size_t tiles = (at->n_tok + at->rows - 1) / at->rows, i;
 	struct ahead ahead;
+	size_t i;
 
-	pack(m, f, x, at);
+	pack(type, m, x, at);
 	for (at->r = m->r0; at->r < m->r1; at->r += 32) {
-		f->unpack(m, p, at);
-		ahead = look_ahead(m, f, at, tiles);
-		for (i = 0; i < tiles; i++)
-			f->tile(m, p, x, at, i, &ahead);
+		unpack_panel(type, m, p, at->r, at->g, at->ng);
+		ahead = look_ahead(m, *at, slice_of(type),
+		    at->tiles * at->ng);
+		for (i = 0; i < at->tiles; i++)
+			panel_tile(type, m, p, x, at, i, &ahead);
 	}
 }
 
@@ -248,30 +184,22 @@ slice(const struct qwen_matmul *m, const struct amx_format *f,
  * whose tiles are in use saves 8 KiB more at a switch and cannot sleep deeply.
  * It is one instruction in a call that lasts microseconds at least.
  */
-static void
-gemm(const struct qwen_matmul *m, const struct amx_format *f)
+PI void
+product(uint32_t type, const struct qwen_matmul *m)
 {
 	struct panel p;
 	struct tokens x;
 	struct place at = { 0 };
-	struct amx_config c;
-	size_t groups = m->n_in / QWEN_GROUP, tiles;
 
-	for (; at.t < m->n_tok; at.t += at.n_tok) {
-		at.n_tok = m->n_tok - at.t < TILES * TILE_TOKENS ?
-		    m->n_tok - at.t : TILES * TILE_TOKENS;
-		/* near-equal tiles: 17 tokens are 9 + 8, not 16 + 1 */
-		tiles = (at.n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
-		at.rows = (at.n_tok + tiles - 1) / tiles;
-		memset(&c, 0, sizeof c);
-		c.palette = 1;
-		f->configure(&c, at.rows);
+	while (next_tokens(m, &at, TILES)) {
+		struct amx_config c = { .palette = 1 };
+
+		configure(type, &c, at.rows);
 		amx_config(&c);
-		for (at.g = 0; at.g < groups; at.g += at.ng) {
-			at.ng = groups - at.g < f->slice ? groups - at.g :
-			    f->slice;
-			slice(m, f, &p, &x, &at);
-		}
+		while (next_slice(m, &at, slice_of(type)))
+			slice(type, m, &p, &x, &at);
 	}
 	amx_release();
 }
+
+QWEN_FORMATS(QWEN_PRODUCT)

@@ -3,17 +3,13 @@
  * panel_loop.h - the product, panel by panel and tile by tile: gemm().
  *
  * The including file has defined, besides struct panel,
- *	VEC, LANES	a register of f32, and how many of a panel's rows it
- *			is for: half of them
- *	LOAD, STORE, ZERO	of that register, from anywhere
- *	UNPACK		unpack8() or unpack16()
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
- *	TABLES_FROM	tokens from which on a format's tables are made, if it
- *			has any
- * and gives a struct panel_format for each format, and fold().
+ *	TABLES_FROM	tokens from which on a format's tables are made, by
+ *			tables(), if it has any
+ * and gives fold().
  */
-#define ROWS (2 * LANES)
+#define ROWS (2 * (size_t)LANES)
 
 /*
  * Where a panel is.  Panels go row by row with their slices inside, or, where
@@ -25,19 +21,10 @@ struct place {
 	int	 by_slice;
 };
 
-/* What is done with a whole panel differs by format through pointers. */
-struct panel_format {
-	/* ng groups of the rows of a panel at a place: unpack_panel() */
-	void	(*unpack)(const struct qwen_matmul *m, struct panel *p,
-		    const struct place *at, size_t ng);
-	/* all tokens with ng groups from g0 of rows from r: panel_tokens() */
-	void	(*tokens)(const struct qwen_matmul *m, const struct panel *p,
-		    size_t r, size_t g0, size_t ng, struct ahead *ahead);
 #ifdef TABLES_FROM
-	/* tables for ng groups, where many tokens share them */
-	void	(*tables)(struct panel *p, size_t ng);
+/* Tables for ng groups, where many tokens share them. */
+PI void tables(uint32_t type, struct panel *p, size_t ng);
 #endif
-};
 
 /*
  * Add group g of n tokens, x[t] being that group's activations, to
@@ -46,7 +33,7 @@ struct panel_format {
  * where it is called: type, n, and many, that there are tables.
  */
 PI void fold(uint32_t type, const struct panel *p, size_t g,
-    const struct qwen_q8 *const *x, int n, int many, VEC (*acc)[2],
+    const struct qwen_q8 *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
 
 /* n tokens from t over ng groups from g0 of rows from r. */
@@ -56,7 +43,7 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     struct ahead *ahead)
 {
 	const struct qwen_q8 *x[MAX_TILE];
-	VEC acc[MAX_TILE][2];
+	wide_f acc[MAX_TILE][2];
 	size_t g;
 	int i;
 
@@ -65,8 +52,8 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 		float *y = m->y[t + (size_t)i] + r;
 
 		x[i] = (const struct qwen_q8 *)m->x[t + (size_t)i] + g0;
-		acc[i][0] = g0 == 0 ? ZERO() : LOAD(y);
-		acc[i][1] = g0 == 0 ? ZERO() : LOAD(y + LANES);
+		acc[i][0] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y);
+		acc[i][1] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y + LANES);
 	}
 	for (g = 0; g < ng; g++) {
 		fold(type, p, g, x, n, many, acc, ahead);
@@ -78,8 +65,8 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 	for (i = 0; i < n; i++) {
 		float *y = m->y[t + (size_t)i] + r;
 
-		STORE(y, acc[i][0]);
-		STORE(y + LANES, acc[i][1]);
+		W(storeu_ps)(y, acc[i][0]);
+		W(storeu_ps)(y + LANES, acc[i][1]);
 	}
 }
 
@@ -181,28 +168,9 @@ look_ahead(const struct qwen_matmul *m, struct place p)
 	return a;
 }
 
-PI void
-unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
-    const struct place *at, size_t ng)
-{
-	const size_t bytes = group_bytes(m);
-	const unsigned char *row[LANES];
-	size_t g, i;
-	int half;
-
-	for (g = 0; g < ng; g++) {
-		for (half = 0; half < 2; half++) {
-			for (i = 0; i < LANES; i++)
-				row[i] = m->w + (at->r + LANES * (size_t)half +
-				    i) * m->row_bytes + (at->g + g) * bytes;
-			UNPACK(type, row, p, g, half);
-		}
-	}
-}
-
 /* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
-static void
-gemm(const struct qwen_matmul *m, const struct panel_format *f)
+PI void
+product(uint32_t type, const struct qwen_matmul *m)
 {
 	struct place at = { .r = m->r0, .by_slice = m->n_tok *
 	    (m->n_in / QWEN_GROUP) * sizeof(struct qwen_q8) > MANY_BYTES };
@@ -212,44 +180,14 @@ gemm(const struct qwen_matmul *m, const struct panel_format *f)
 
 	do {
 		n = slice_at(m, at.g);
-		f->unpack(m, &p, &at, n);
+		unpack_panel(type, m, &p, at.r, at.g, n);
 #ifdef TABLES_FROM
 		if (MANY(m->n_tok))
-			f->tables(&p, n);
+			tables(type, &p, n);
 #endif
 		ahead = look_ahead(m, at);
-		f->tokens(m, &p, at.r, at.g, n, &ahead);
+		panel_tokens(type, m, &p, at.r, at.g, n, &ahead);
 	} while (step(m, &at));
 }
 
-/*
- * A format's product.  It has tokens_ and perhaps tables_ of the format like,
- * whose fold is the same.
- */
-#ifdef TABLES_FROM
-#define TABLES(name) .tables = tables_##name,
-#else
-#define TABLES(name)
-#endif
-#define TOKENS(name, type)						\
-static void								\
-tokens_##name(const struct qwen_matmul *m, const struct panel *p,	\
-    size_t r, size_t g0, size_t ng, struct ahead *ahead)		\
-{									\
-	panel_tokens(type, m, p, r, g0, ng, ahead);			\
-}
-#define GEMM(name, type, like)						\
-static void								\
-unpack_##name(const struct qwen_matmul *m, struct panel *p,		\
-    const struct place *at, size_t ng)					\
-{									\
-	unpack_panel(type, m, p, at, ng);				\
-}									\
-static void								\
-gemm_##name(const struct qwen_matmul *m)				\
-{									\
-	static const struct panel_format f = { TABLES(like)		\
-	    .unpack = unpack_##name, .tokens = tokens_##like };		\
-									\
-	gemm(m, &f);							\
-}
+QWEN_FORMATS(QWEN_PRODUCT)

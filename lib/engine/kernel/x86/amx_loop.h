@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_loop.h - many tokens with AMX, in tiles: what is the same whatever the
+ * numerics.  Panels of 32 rows; slices of groups inside, and in these the rows.
+ */
+#ifndef QWEN_KERNEL_AMX_LOOP_H
+#define QWEN_KERNEL_AMX_LOOP_H
+
+#include "engine/kernel/x86/amx.h"
+#include "engine/kernel/x86/base.h"
+
+#define TILE_TOKENS 16
+
+/* What a call works on now. */
+struct place {
+	size_t	t, n_tok;	/* tokens from t on */
+	size_t	tiles, rows;	/* of tokens, and how many are in one */
+	size_t	g, ng;		/* groups of the slice */
+	size_t	r;		/* first row of the panel */
+};
+
+/* Tokens of a tile. */
+PI size_t
+tokens_of(const struct place *at, size_t tile)
+{
+	size_t first = tile * at->rows;
+
+	return at->n_tok - first < at->rows ? at->n_tok - first : at->rows;
+}
+
+/* The next tokens, up to so many tiles; 0: there are none. */
+PI int
+next_tokens(const struct qwen_matmul *m, struct place *at, size_t tiles)
+{
+	at->t += at->n_tok;
+	at->n_tok = m->n_tok - at->t < tiles * TILE_TOKENS ?
+	    m->n_tok - at->t : tiles * TILE_TOKENS;
+	if (at->n_tok == 0)
+		return 0;
+	/* near-equal tiles: 17 tokens are 9 + 8, not 16 + 1 */
+	at->tiles = (at->n_tok + TILE_TOKENS - 1) / TILE_TOKENS;
+	at->rows = (at->n_tok + at->tiles - 1) / at->tiles;
+	at->g = at->ng = 0;
+	return 1;
+}
+
+/* The next slice, of up to so many groups; 0: there is none. */
+PI int
+next_slice(const struct qwen_matmul *m, struct place *at, size_t groups)
+{
+	size_t left;
+
+	at->g += at->ng;
+	left = m->n_in / QWEN_GROUP - at->g;
+	at->ng = left < groups ? left : groups;
+	return at->ng > 0;
+}
+
+/*
+ * The panel that comes after this one, whose slice has up to so many groups, to
+ * be asked for in so many steps.
+ */
+PI struct ahead
+look_ahead(const struct qwen_matmul *m, struct place at, size_t groups,
+    size_t steps)
+{
+	struct ahead a = { .n_row = 32, .row_bytes = m->row_bytes };
+	const unsigned char *w;
+
+	if (at.r + 32 < m->r1) {
+		w = m->w + (at.r + 32) * m->row_bytes;
+	} else if (next_slice(m, &at, groups)) {
+		w = m->w + m->r0 * m->row_bytes;
+	} else {
+		w = m->next;
+		at.g = at.ng = 0;
+		next_slice(m, &at, groups);
+	}
+	if (w == NULL)
+		return (struct ahead){ 0 };
+	a.row = (const char *)w + at.g * group_bytes(m);
+	a.bytes = at.ng * group_bytes(m);
+	a.per_step = (a.n_row * ((a.bytes + 63) / 64) + steps - 1) / steps;
+	return a;
+}
+
+PI void
+shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
+{
+	c->rows[tile] = (uint8_t)rows;
+	c->colsb[tile] = (uint16_t)colsb;
+}
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * unpack.h - LANES rows of a group of 256 weights, turned so that they lie in
+ * the lanes: half a panel.
+ *
+ * The including file has defined struct panel, with min (pairs of int16), d and
+ * dmin, indexed by group; weights and scales go to it through store_quad() and
+ * store_scale(), which that file defines, with the format as a constant.
+ */
+#ifndef QWEN_KERNEL_UNPACK_H
+#define QWEN_KERNEL_UNPACK_H
+
+#include "engine/kernel/x86/wide.h"
+
+/* Dwords of four weights of the rows: this quad of 32-block j of group g. */
+PI void store_quad(uint32_t type, struct panel *p, size_t g, size_t j,
+    int half, int quad, wide_i v);
+
+/* Scale k of 32-block j of group g, a dword for each row; k is 0 or 1. */
+PI void store_scale(uint32_t type, struct panel *p, size_t g, size_t j,
+    size_t k, int half, wide_i v);
+
+PI __m128i
+load16(const unsigned char *p)
+{
+	return _mm_loadu_si128((const __m128i *)p);
+}
+
+/* 16 bytes of every fourth row, one row in each 128-bit lane. */
+PI wide_i
+each_fourth(const unsigned char *const *p, size_t at)
+{
+#ifdef __AVX512F__
+	__m512i v = _mm512_castsi128_si512(load16(p[0] + at));
+
+	v = _mm512_inserti32x4(v, load16(p[4] + at), 1);
+	v = _mm512_inserti32x4(v, load16(p[8] + at), 2);
+	return _mm512_inserti32x4(v, load16(p[12] + at), 3);
+#else
+	return _mm256_inserti128_si256(_mm256_castsi128_si256(
+	    load16(p[0] + at)), load16(p[4] + at), 1);
+#endif
+}
+
+/*
+ * Turn 16 bytes at a place in the rows into 4 registers: register i holds
+ * dword i of all rows, row r in lane r.
+ */
+PI void
+turn4(const unsigned char *const *p, size_t at, wide_i *o)
+{
+	wide_i r[4], a, b, c, d;
+	int i;
+
+	UNROLL
+	for (i = 0; i < 4; i++)
+		r[i] = each_fourth(p + i, at);
+	a = W(unpacklo_epi32)(r[0], r[1]);
+	b = W(unpackhi_epi32)(r[0], r[1]);
+	c = W(unpacklo_epi32)(r[2], r[3]);
+	d = W(unpackhi_epi32)(r[2], r[3]);
+	o[0] = W(unpacklo_epi64)(a, c);
+	o[1] = W(unpackhi_epi64)(a, c);
+	o[2] = W(unpacklo_epi64)(b, d);
+	o[3] = W(unpackhi_epi64)(b, d);
+}
+
+/* As many dwords of a row as there are registers for are turned at once. */
+#ifdef __AVX512F__
+#define TURN 8
+/* The same for 32 bytes and 8 registers. */
+PI void
+turn(const unsigned char *const *p, size_t at, __m512i *o)
+{
+	const __m512i lo = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+	const __m512i hi = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+	__m512i r[8], a[8], b[4], c[4];
+	int i;
+
+	UNROLL
+	for (i = 0; i < 8; i++)
+		r[i] = _mm512_inserti64x4(_mm512_castsi256_si512(
+		    _mm256_loadu_si256((const __m256i *)(p[i] + at))),
+		    _mm256_loadu_si256((const __m256i *)(p[i + 8] + at)), 1);
+	UNROLL
+	for (i = 0; i < 4; i++) {
+		a[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+		a[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+	}
+	UNROLL
+	for (i = 0; i < 2; i++) {
+		b[2 * i] = _mm512_unpacklo_epi64(a[i], a[2 + i]);
+		b[2 * i + 1] = _mm512_unpackhi_epi64(a[i], a[2 + i]);
+		c[2 * i] = _mm512_unpacklo_epi64(a[4 + i], a[6 + i]);
+		c[2 * i + 1] = _mm512_unpackhi_epi64(a[4 + i], a[6 + i]);
+	}
+	UNROLL
+	for (i = 0; i < 4; i++) {
+		o[i] = _mm512_permutex2var_epi64(b[i], lo, c[i]);
+		o[i + 4] = _mm512_permutex2var_epi64(b[i], hi, c[i]);
+	}
+}
+#else
+#define TURN 4
+#define turn turn4
+#endif
+
+/* The f16 in the lower halves of dwords. */
+PI wide_f
+low_f16(wide_i v)
+{
+#ifdef __AVX512F__
+	return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+#else
+	v &= _mm256_set1_epi32(0xffff);
+	return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(v),
+	    _mm256_extracti128_si256(v, 1)));
+#endif
+}
+
+/* The f16 at the same place in the rows. */
+PI wide_f
+load_d(const unsigned char *const *p, size_t at)
+{
+	uint16_t h[LANES];
+	wide_half v;
+	int i;
+
+	for (i = 0; i < LANES; i++)
+		memcpy(&h[i], p[i] + at, 2);
+	memcpy(&v, h, sizeof v);
+	return W(cvtph_ps)(v);
+}
+
+/* ---- Q4_K and Q5_K */
+
+/* d, dmin, scales and minimums: the first 16 bytes of the rows' blocks. */
+PI void
+unpack_scales_k4(uint32_t type, const unsigned char *const *p,
+    struct panel *to, size_t g, int half)
+{
+	const wide_i m6 = W(set1_epi32)(0x3f3f3f3f);
+	const wide_i m4 = W(set1_epi32)(0x0f0f0f0f);
+	const wide_i m2 = W(set1_epi32)(0x30303030);
+	const wide_i byte = W(set1_epi32)(255);
+	wide_i h[4], s[2], n[2];
+	unsigned i, j;
+
+	turn4(p, 0, h);
+	W(store_ps)(to->d[g][0] + LANES * half, low_f16(h[0]));
+	W(store_ps)(to->dmin[g] + LANES * half,
+	    low_f16(W(srli_epi32)(h[0], 16)));
+	s[0] = h[1] & m6;
+	n[0] = h[2] & m6;
+	s[1] = (h[3] & m4) | (W(srli_epi32)(h[1], 2) & m2);
+	n[1] = (W(srli_epi32)(h[3], 4) & m4) | (W(srli_epi32)(h[2], 2) & m2);
+	for (i = 0; i < 2; i++) {
+		for (j = 0; j < 4; j++)
+			store_scale(type, to, g, 4 * i + j, 0, half,
+			    W(srli_epi32)(s[i], 8 * j) & byte);
+		/* bytes 0 and 1, then 2 and 3, as a pair of int16 */
+		for (j = 0; j < 2; j++) {
+			wide_i v = W(srli_epi32)(n[i], 16 * j);
+
+			store_i(to->min[g][2 * i + j] + LANES * half,
+			    (v & byte) | (W(slli_epi32)(v, 8) &
+			    W(set1_epi32)(0xff0000)));
+		}
+	}
+}
+
+PI void
+unpack_q4_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+{
+	const wide_i m4 = W(set1_epi8)(15);
+	wide_i v[TURN];
+	size_t j;
+	int i, k;
+
+	unpack_scales_k4(QT_Q4_K, p, to, g, half);
+	for (j = 0; j < 8; j += 2) {
+		for (k = 0; k < 8; k += TURN) {
+			turn(p, 16 + 16 * j + 4 * (size_t)k, v);
+			UNROLL
+			for (i = 0; i < TURN; i++) {
+				store_quad(QT_Q4_K, to, g, j, half, k + i,
+				    v[i] & m4);
+				store_quad(QT_Q4_K, to, g, j + 1, half, k + i,
+				    W(srli_epi16)(v[i], 4) & m4);
+			}
+		}
+	}
+}
+
+/* nibbles with the given bits of h moved to bit 4 */
+PI wide_i
+with_bit(wide_i nibbles, wide_i h, unsigned bit)
+{
+	return nibbles | W(slli_epi16)(W(srli_epi16)(h, bit) &
+	    W(set1_epi8)(1), 4);
+}
+
+PI void
+unpack_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+{
+	const wide_i m4 = W(set1_epi8)(15);
+	wide_i v[TURN], h[TURN];
+	unsigned j;
+	int i, k;
+
+	unpack_scales_k4(QT_Q5_K, p, to, g, half);
+	for (k = 0; k < 8; k += TURN) {
+		turn(p, 16 + 4 * (size_t)k, h);
+		for (j = 0; j < 8; j += 2) {
+			turn(p, 48 + 16 * j + 4 * (size_t)k, v);
+			UNROLL
+			for (i = 0; i < TURN; i++) {
+				store_quad(QT_Q5_K, to, g, j, half, k + i,
+				    with_bit(v[i] & m4, h[i], j));
+				store_quad(QT_Q5_K, to, g, j + 1, half, k + i,
+				    with_bit(W(srli_epi16)(v[i], 4) & m4, h[i],
+				    j + 1));
+			}
+		}
+	}
+}
+
+/* ---- Q6_K */
+
+/* Sixteen signed scales. */
+PI void
+unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
+{
+	wide_i v[4];
+	unsigned i, j;
+
+	turn4(p, 192, v);
+	for (i = 0; i < 4; i++)
+		for (j = 0; j < 4; j++)
+			store_scale(QT_Q6_K, to, g, 2 * i + j / 2, j % 2, half,
+			    W(srai_epi32)(W(slli_epi32)(v[i], 24 - 8 * j),
+			    24));
+	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 208));
+}
+
+PI void
+unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
+{
+	const wide_i m4 = W(set1_epi8)(15), m2 = W(set1_epi8)(0x30);
+	wide_i a[TURN], b[TURN], h[TURN];
+	size_t k;
+	int i, l;
+
+	unpack_scales_q6_k(p, to, g, half);
+	for (k = 0; k < 2; k++) {
+		for (l = 0; l < 8; l += TURN) {
+			turn(p, 64 * k + 4 * (size_t)l, a);
+			turn(p, 64 * k + 32 + 4 * (size_t)l, b);
+			turn(p, 128 + 32 * k + 4 * (size_t)l, h);
+#define PUT(j, nibbles, high)						\
+	store_quad(QT_Q6_K, to, g, 4 * k + (j), half, l + i,		\
+	    ((nibbles) & m4) | ((high) & m2))
+			UNROLL
+			for (i = 0; i < TURN; i++) {
+				PUT(0, a[i], W(slli_epi16)(h[i], 4));
+				PUT(1, b[i], W(slli_epi16)(h[i], 2));
+				PUT(2, W(srli_epi16)(a[i], 4), h[i]);
+				PUT(3, W(srli_epi16)(b[i], 4),
+				    W(srli_epi16)(h[i], 2));
+			}
+#undef PUT
+		}
+	}
+}
+
+/* ---- Q8_0 */
+
+PI void
+unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
+{
+	wide_i v[TURN];
+	size_t j;
+	int i, k;
+
+	for (j = 0; j < 8; j++) {
+		W(store_ps)(to->d[g][j] + LANES * half, load_d(p, 34 * j));
+		for (k = 0; k < 8; k += TURN) {
+			turn(p, 34 * j + 2 + 4 * (size_t)k, v);
+			UNROLL
+			for (i = 0; i < TURN; i++)
+				store_quad(QT_Q8_0, to, g, j, half, k + i,
+				    v[i]);
+		}
+	}
+}
+
+/* ---- all of them */
+
+/*
+ * LANES rows of one group into half a panel; p: their first bytes of it.  The
+ * type is a constant where it is called.
+ */
+PI void
+unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	if (type == QT_Q4_K)
+		unpack_q4_k(p, to, g, half);
+	else if (type == QT_Q5_K)
+		unpack_q5_k(p, to, g, half);
+	else if (type == QT_Q6_K)
+		unpack_q6_k(p, to, g, half);
+	else
+		unpack_q8_0(p, to, g, half);
+}
+
+/* A whole panel: ng groups from g0 of the rows from r. */
+PI void
+unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
+    size_t r, size_t g0, size_t ng)
+{
+	const size_t bytes = group_bytes(m);
+	const unsigned char *row[LANES];
+	size_t g;
+	int half, i;
+
+	for (g = 0; g < ng; g++) {
+		for (half = 0; half < 2; half++) {
+			for (i = 0; i < LANES; i++)
+				row[i] = m->w + (r + (size_t)(LANES * half +
+				    i)) * m->row_bytes + (g0 + g) * bytes;
+			unpack(type, row, p, g, half);
+		}
+	}
+}
+
+#endif

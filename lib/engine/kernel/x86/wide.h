@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * wide.h - the widest registers that the file is compiled for, 256 or 512 bits:
+ * for what both are written alike.
+ *
+ * Bits are combined by C's operators, and a cast between these types changes
+ * no bit.
+ */
+#ifndef QWEN_KERNEL_WIDE_H
+#define QWEN_KERNEL_WIDE_H
+
+#include "engine/kernel/x86/base.h"
+
+#ifdef __AVX512F__
+typedef __m512i wide_i;
+typedef __m512 wide_f;
+typedef __m256i wide_half;	/* of f16 for a wide_f */
+#define W(name) _mm512_##name
+#else
+typedef __m256i wide_i;
+typedef __m256 wide_f;
+typedef __m128i wide_half;
+#define W(name) _mm256_##name
+#endif
+
+#define LANES ((int)sizeof(wide_f) / 4)
+
+/* From and to an aligned address. */
+PI wide_i
+load_i(const void *p)
+{
+	return *(const wide_i *)p;
+}
+
+PI void
+store_i(void *p, wide_i v)
+{
+	*(wide_i *)p = v;
+}
+
+#endif

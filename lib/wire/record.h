@@ -68,8 +68,4 @@ const char *qwen_stream_name(enum qwen_stream_kind kind);
 size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
 
-/* Likewise of a ready record; path is shorter than QWEN_PATH_MAX. */
-size_t qwen_ready_encode(const char *path, uint64_t n_tokens,
-    const struct qwen_fp *fp, unsigned char buf[QWEN_HEADER_MAX]);
-
 #endif

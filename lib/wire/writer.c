@@ -2,6 +2,7 @@
 /*
  * writer.c - records to a descriptor, in each of the formats.  One sink with a
  * bounded buffer; a record is put there piece by piece and flushed at its end.
+ * Records have keys in CBOR and in JSON, the same in the same order.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,8 +30,10 @@ struct qwen_writer {
 	struct qwen_err		*err;	/* of the call under way */
 	int			 failed;	/* and stays so */
 	int			 line_used;	/* TEXT with lines */
-	size_t			 n;
-	unsigned char		 buf[BUF_BYTES];
+	int			 n_keys;	/* JSON: of the record so far */
+	unsigned char		*buf;		/* cap bytes */
+	size_t			 n, cap;
+	unsigned char		 own[];		/* what buf is, mostly */
 };
 
 int
@@ -52,9 +55,11 @@ int
 qwen_writer_open(struct qwen_writer **out, int fd,
     const struct qwen_writer_opts *opts, struct qwen_err *err)
 {
-	if ((*out = qwen_alloc(1, sizeof **out)) == NULL)
+	if ((*out = qwen_alloc(1, sizeof **out + BUF_BYTES)) == NULL)
 		return qwen_oom(err);
 	(*out)->fd = fd;
+	(*out)->buf = (*out)->own;
+	(*out)->cap = BUF_BYTES;
 	if (opts != NULL)
 		(*out)->opts = *opts;
 	return 0;
@@ -63,8 +68,6 @@ qwen_writer_open(struct qwen_writer **out, int fd,
 void
 qwen_writer_free(struct qwen_writer *w)
 {
-	if (w == NULL)
-		return;
 	free(w);
 }
 
@@ -101,7 +104,7 @@ drain(struct qwen_writer *w)
 static unsigned char *
 room(struct qwen_writer *w, size_t n)
 {
-	if (BUF_BYTES - w->n < n)
+	if (w->cap - w->n < n)
 		drain(w);
 	return w->buf + w->n;
 }
@@ -112,14 +115,14 @@ put_bytes(struct qwen_writer *w, const void *p, size_t n)
 	const unsigned char *s = p;
 	size_t part;
 
-	if (n >= BUF_BYTES) {	/* more than it is worth to copy */
+	if (n >= w->cap) {	/* more than it is worth to copy */
 		drain(w);
 		write_all(w, s, n);
 		return;
 	}
 	for (; n > 0; s += part, n -= part) {
 		room(w, 1);
-		part = BUF_BYTES - w->n < n ? BUF_BYTES - w->n : n;
+		part = w->cap - w->n < n ? w->cap - w->n : n;
 		memcpy(w->buf + w->n, s, part);
 		w->n += part;
 	}
@@ -183,21 +186,99 @@ qwen_writer_close(struct qwen_writer *w, struct qwen_err *err)
 	return r;
 }
 
-/* ------------------------------------------------------- CBOR, piece by piece */
+/* ------------------------------------- a record with keys, in CBOR or JSON */
+
+static int
+is_json(const struct qwen_writer *w)
+{
+	return w->opts.format == QWEN_FORMAT_JSON;
+}
+
+static int
+has_keys(const struct qwen_writer *w)
+{
+	return is_json(w) || w->opts.format == QWEN_FORMAT_CBOR;
+}
+
+/*
+ * A string.  In CBOR text must be UTF-8, so what is not is bytes; in JSON the
+ * bytes that are none become U+FFFD, since there is no other place for them.
+ */
+static void
+put_string(struct qwen_writer *w, const char *s)
+{
+	size_t n = strlen(s), used;
+	char out[QWEN_JSON_CHAR];
+
+	if (!is_json(w)) {
+		w->n += qwen_utf8_check(s, n) == n ?
+		    cbor_encode_string_start(n, room(w, 9), 9) :
+		    cbor_encode_bytestring_start(n, room(w, 9), 9);
+		put_bytes(w, s, n);
+		return;
+	}
+	put_str(w, "\"");
+	for (; n > 0; s += used, n -= used)
+		put_bytes(w, out, qwen_json_char(s, n, &used, out));
+	put_str(w, "\"");
+}
 
 static void
 put_map(struct qwen_writer *w, size_t n)
 {
-	w->n += cbor_encode_map_start(n, room(w, 9), 9);
+	w->n_keys = 0;
+	if (!is_json(w))
+		w->n += cbor_encode_map_start(n, room(w, 9), 9);
 }
 
 static void
 put_key(struct qwen_writer *w, const char *key)
 {
-	size_t n = strlen(key);
+	if (is_json(w)) {
+		put_str(w, w->n_keys++ == 0 ? "{" : ",");
+		put_string(w, key);
+		put_str(w, ":");
+	} else
+		put_string(w, key);
+}
 
-	w->n += cbor_encode_string_start(n, room(w, 9), 9);
-	put_bytes(w, key, n);
+static void
+end_map(struct qwen_writer *w)
+{
+	if (is_json(w))
+		put_str(w, "}\n");
+}
+
+static void
+put_text(struct qwen_writer *w, const char *key, const char *s)
+{
+	put_key(w, key);
+	put_string(w, s);
+}
+
+static void
+put_uint(struct qwen_writer *w, const char *key, uint64_t v)
+{
+	put_key(w, key);
+	if (is_json(w))
+		putf(w, "%" PRIu64, v);
+	else
+		w->n += cbor_encode_uint(v, room(w, 9), 9);
+}
+
+static void
+put_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
+{
+	char hex[33];
+
+	put_key(w, key);
+	if (is_json(w))
+		putf(w, "\"%s\"", qwen_fp_hex(fp, hex));
+	else {
+		w->n += cbor_encode_bytestring_start(sizeof fp->b, room(w, 9),
+		    9);
+		put_bytes(w, fp->b, sizeof fp->b);
+	}
 }
 
 /* The head of a typed array of n numbers of 4 bytes. */
@@ -209,40 +290,24 @@ put_typed(struct qwen_writer *w, unsigned tag, size_t n)
 }
 
 static void
-put_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
+put_le32(struct qwen_writer *w, uint32_t v)
 {
-	size_t i;
-
-	put_typed(w, QWEN_TAG_SINT32LE, n);
-	for (i = 0; i < n; i++) {
-		qwen_put_le32(room(w, 4), (uint32_t)ids[i]);
-		w->n += 4;
-	}
-}
-
-static void
-put_f32(struct qwen_writer *w, float f)
-{
-	qwen_put_le32(room(w, 4), qwen_f32_bits(f));
+	qwen_put_le32(room(w, 4), v);
 	w->n += 4;
 }
 
 static void
-put_row(struct qwen_writer *w, const float *row, size_t n)
+put_ids(struct qwen_writer *w, const char *key, const int32_t *ids, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		put_f32(w, row[i]);
-}
-
-/* -------------------------------------------------------------------- JSON */
-
-static void
-json_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
-{
-	size_t i;
-
+	put_key(w, key);
+	if (!is_json(w)) {
+		put_typed(w, QWEN_TAG_SINT32LE, n);
+		for (i = 0; i < n; i++)
+			put_le32(w, (uint32_t)ids[i]);
+		return;
+	}
 	put_str(w, "[");
 	for (i = 0; i < n; i++)
 		putf(w, "%s%" PRId32, i > 0 ? "," : "", ids[i]);
@@ -260,41 +325,52 @@ json_number(struct qwen_writer *w, float f)
 }
 
 static void
-json_fp(struct qwen_writer *w, const char *key, const struct qwen_fp *fp)
+put_row(struct qwen_writer *w, const char *key, const float *row, size_t n)
 {
-	char hex[33];
+	size_t i;
 
-	putf(w, ",\"%s\":\"%s\"", key, qwen_fp_hex(fp, hex));
-}
-
-/* Bytes that are no UTF-8 become U+FFFD: JSON has no other place for them. */
-static void
-json_string(struct qwen_writer *w, const char *s)
-{
-	char out[QWEN_JSON_CHAR];
-	size_t n = strlen(s), used;
-
-	put_str(w, "\"");
-	for (; n > 0; s += used, n -= used)
-		put_bytes(w, out, qwen_json_char(s, n, &used, out));
-	put_str(w, "\"");
+	put_key(w, key);
+	if (!is_json(w)) {
+		put_typed(w, QWEN_TAG_F32LE, n);
+		for (i = 0; i < n; i++)
+			put_le32(w, qwen_f32_bits(row[i]));
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		put_str(w, i > 0 ? "," : "[");
+		json_number(w, row[i]);
+	}
+	put_str(w, n > 0 ? "]" : "[]");
 }
 
 static void
-json_header(struct qwen_writer *w, const struct qwen_header *h)
+put_header(struct qwen_writer *w, const struct qwen_header *h)
 {
-	putf(w, "{\"qwen\":%d,\"kind\":\"%s\",\"n_vocab\":%" PRIu32,
-	    QWEN_STREAM_VERSION, qwen_stream_name(h->kind), h->n_vocab);
-	json_fp(w, "vocabulary", &h->vocab);
-	if (h->kind != QWEN_STREAM_TOKENS) {
-		json_fp(w, "model", &h->model);
-		putf(w, ",\"numerics\":%" PRIu32, h->numerics);
+	int has_model = h->kind != QWEN_STREAM_TOKENS;
+	int has_eog = h->kind == QWEN_STREAM_LOGITS;
+
+	put_map(w, 4u + 2u * (unsigned)has_model + (unsigned)has_eog);
+	put_uint(w, "qwen", QWEN_STREAM_VERSION);
+	put_text(w, "kind", qwen_stream_name(h->kind));
+	put_uint(w, "n_vocab", h->n_vocab);
+	put_fp(w, "vocabulary", &h->vocab);
+	if (has_model) {
+		put_fp(w, "model", &h->model);
+		put_uint(w, "numerics", h->numerics);
 	}
-	if (h->kind == QWEN_STREAM_LOGITS) {
-		put_str(w, ",\"eog\":");
-		json_ids(w, h->eog, h->n_eog);
-	}
-	put_str(w, "}\n");
+	if (has_eog)
+		put_ids(w, "eog", h->eog, h->n_eog);
+	end_map(w);
+}
+
+size_t
+qwen_header_encode(const struct qwen_header *h,
+    unsigned char buf[QWEN_HEADER_MAX])
+{
+	struct qwen_writer w = { .buf = buf, .cap = QWEN_HEADER_MAX };
+
+	put_header(&w, h);
+	return w.n;
 }
 
 /* ----------------------------------------------------------------- records */
@@ -303,14 +379,10 @@ int
 qwen_write_header(struct qwen_writer *w, const struct qwen_header *h,
     struct qwen_err *err)
 {
-	unsigned char buf[QWEN_HEADER_MAX];
-
 	if (begin(w, err) < 0)
 		return -1;
-	if (w->opts.format == QWEN_FORMAT_CBOR)
-		put_bytes(w, buf, qwen_header_encode(h, buf));
-	else if (w->opts.format == QWEN_FORMAT_JSON)
-		json_header(w, h);
+	if (has_keys(w))
+		put_header(w, h);
 	return end(w);
 }
 
@@ -329,28 +401,6 @@ text_ids(struct qwen_writer *w, const int32_t *ids, size_t n)
 	}
 }
 
-static void
-one_run(struct qwen_writer *w, const int32_t *ids, size_t n)
-{
-	switch (w->opts.format) {
-	case QWEN_FORMAT_CBOR:
-		put_map(w, 1);
-		put_key(w, "tokens");
-		put_ids(w, ids, n);
-		break;
-	case QWEN_FORMAT_TEXT:
-		text_ids(w, ids, n);
-		break;
-	case QWEN_FORMAT_JSON:
-		put_str(w, "{\"tokens\":");
-		json_ids(w, ids, n);
-		put_str(w, "}\n");
-		break;
-	case QWEN_FORMAT_RAW:
-		break;
-	}
-}
-
 int
 qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
     struct qwen_err *err)
@@ -361,7 +411,12 @@ qwen_write_tokens(struct qwen_writer *w, const int32_t *ids, size_t n,
 		part = n < QWEN_TOKENS_RUN ? n : QWEN_TOKENS_RUN;
 		if (begin(w, err) < 0)
 			return -1;
-		one_run(w, ids, part);
+		if (has_keys(w)) {
+			put_map(w, 1);
+			put_ids(w, "tokens", ids, part);
+			end_map(w);
+		} else if (w->opts.format == QWEN_FORMAT_TEXT)
+			text_ids(w, ids, part);
 		if (end(w) < 0)
 			return -1;
 	}
@@ -373,13 +428,11 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 {
 	if (begin(w, err) < 0)
 		return -1;
-	if (w->opts.format == QWEN_FORMAT_CBOR) {
+	if (has_keys(w)) {
 		put_map(w, 1);
-		put_key(w, "end");
-		put_key(w, "document");
-	} else if (w->opts.format == QWEN_FORMAT_JSON)
-		put_str(w, "{\"end\":\"document\"}\n");
-	else if (w->opts.format == QWEN_FORMAT_TEXT && w->opts.lines)
+		put_text(w, "end", "document");
+		end_map(w);
+	} else if (w->opts.format == QWEN_FORMAT_TEXT && w->opts.lines)
 		put_str(w, "\n");
 	w->line_used = 0;
 	return end(w);
@@ -388,28 +441,31 @@ qwen_write_end(struct qwen_writer *w, struct qwen_err *err)
 int
 qwen_write_mark(struct qwen_writer *w, const char *name, struct qwen_err *err)
 {
-	if (begin(w, err) < 0)
+	if (begin(w, err) < 0 || qwen_mark_check(name, strlen(name), err) < 0)
 		return -1;
-	if (qwen_mark_check(name, strlen(name), err) < 0)
-		return -1;
-	if (w->opts.format == QWEN_FORMAT_CBOR) {
+	if (has_keys(w)) {
 		put_map(w, 1);
-		put_key(w, "mark");
-		put_key(w, name);
-	} else if (w->opts.format == QWEN_FORMAT_JSON) {
-		put_str(w, "{\"mark\":");
-		json_string(w, name);
-		put_str(w, "}\n");
+		put_text(w, "mark", name);
+		end_map(w);
 	}
 	return end(w);
 }
 
+/* A line of logits, each with its id if they are the best ones. */
 static void
-cbor_position(struct qwen_writer *w, size_t n_keys, uint64_t pos)
+text_row(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
+    const float *logits, size_t n)
 {
-	put_map(w, n_keys);
-	put_key(w, "position");
-	w->n += cbor_encode_uint(pos, room(w, 9), 9);
+	size_t i;
+
+	putf(w, "%" PRIu64, pos);
+	for (i = 0; i < n; i++) {
+		put_str(w, " ");
+		if (ids != NULL)
+			putf(w, "%" PRId32 ":", ids[i]);
+		putf(w, "%.9g", (double)logits[i]);
+	}
+	put_str(w, "\n");
 }
 
 int
@@ -420,81 +476,18 @@ qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
 
 	if (begin(w, err) < 0)
 		return -1;
-	switch (w->opts.format) {
-	case QWEN_FORMAT_CBOR:
-		cbor_position(w, 2, pos);
-		put_key(w, "logits");
-		put_typed(w, QWEN_TAG_F32LE, n);
-		put_row(w, logits, n);
-		break;
-	case QWEN_FORMAT_RAW:
-		put_row(w, logits, n);
-		break;
-	case QWEN_FORMAT_TEXT:
-		putf(w, "%" PRIu64, pos);
+	if (has_keys(w)) {
+		put_map(w, 2);
+		put_uint(w, "position", pos);
+		put_row(w, "logits", logits, n);
+		end_map(w);
+	} else if (w->opts.format == QWEN_FORMAT_TEXT)
+		text_row(w, pos, NULL, logits, n);
+	else {
 		for (i = 0; i < n; i++)
-			putf(w, " %.9g", (double)logits[i]);
-		put_str(w, "\n");
-		break;
-	case QWEN_FORMAT_JSON:
-		putf(w, "{\"position\":%" PRIu64 ",\"logits\":[", pos);
-		for (i = 0; i < n; i++) {
-			put_str(w, i > 0 ? "," : "");
-			json_number(w, logits[i]);
-		}
-		put_str(w, "]}\n");
-		break;
+			put_le32(w, qwen_f32_bits(logits[i]));
 	}
 	return end(w);
-}
-
-/* ------------------------------------------------------------ the best few */
-
-static void
-cbor_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
-    const float *logits, size_t k, float lse)
-{
-	size_t i;
-
-	cbor_position(w, 4, pos);
-	put_key(w, "logsumexp");
-	w->n += cbor_encode_single(lse, room(w, 9), 9);
-	put_key(w, "ids");
-	put_ids(w, ids, k);
-	put_key(w, "logits");
-	put_typed(w, QWEN_TAG_F32LE, k);
-	for (i = 0; i < k; i++)
-		put_f32(w, logits[i]);
-}
-
-static void
-json_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
-    const float *logits, size_t k, float lse)
-{
-	size_t i;
-
-	putf(w, "{\"position\":%" PRIu64 ",\"logsumexp\":", pos);
-	json_number(w, lse);
-	put_str(w, ",\"ids\":");
-	json_ids(w, ids, k);
-	put_str(w, ",\"logits\":[");
-	for (i = 0; i < k; i++) {
-		put_str(w, i > 0 ? "," : "");
-		json_number(w, logits[i]);
-	}
-	put_str(w, "]}\n");
-}
-
-static void
-text_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
-    const float *logits, size_t k)
-{
-	size_t i;
-
-	putf(w, "%" PRIu64, pos);
-	for (i = 0; i < k; i++)
-		putf(w, " %" PRId32 ":%.9g", ids[i], (double)logits[i]);
-	put_str(w, "\n");
 }
 
 int
@@ -505,12 +498,20 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 		return -1;
 	if (k == 0 || w->opts.format == QWEN_FORMAT_RAW)
 		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
-	if (w->opts.format == QWEN_FORMAT_CBOR)
-		cbor_best(w, pos, ids, logits, k, logsumexp);
-	else if (w->opts.format == QWEN_FORMAT_JSON)
-		json_best(w, pos, ids, logits, k, logsumexp);
+	if (!has_keys(w)) {
+		text_row(w, pos, ids, logits, k);
+		return end(w);
+	}
+	put_map(w, 4);
+	put_uint(w, "position", pos);
+	put_key(w, "logsumexp");
+	if (is_json(w))
+		json_number(w, logsumexp);
 	else
-		text_best(w, pos, ids, logits, k);
+		w->n += cbor_encode_single(logsumexp, room(w, 9), 9);
+	put_ids(w, "ids", ids, k);
+	put_row(w, "logits", logits, k);
+	end_map(w);
 	return end(w);
 }
 
@@ -518,20 +519,16 @@ int
 qwen_write_ready(struct qwen_writer *w, const char *path, uint64_t n_tokens,
     const struct qwen_fp *fp, struct qwen_err *err)
 {
-	unsigned char buf[QWEN_HEADER_MAX];
-
 	if (begin(w, err) < 0)
 		return -1;
 	if (strlen(path) >= QWEN_PATH_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "the path is too long");
-	if (w->opts.format == QWEN_FORMAT_CBOR)
-		put_bytes(w, buf, qwen_ready_encode(path, n_tokens, fp, buf));
-	else if (w->opts.format == QWEN_FORMAT_JSON) {
-		put_str(w, "{\"ready\":");
-		json_string(w, path);
-		putf(w, ",\"n_tokens\":%" PRIu64, n_tokens);
-		json_fp(w, "fingerprint", fp);
-		put_str(w, "}\n");
+	if (has_keys(w)) {
+		put_map(w, 3);
+		put_text(w, "ready", path);
+		put_uint(w, "n_tokens", n_tokens);
+		put_fp(w, "fingerprint", fp);
+		end_map(w);
 	}
 	return end(w);
 }
@@ -550,4 +547,26 @@ qwen_write_state(struct qwen_writer *w, const void *item, size_t n,
 		    "bytes; the limit is %d", n, QWEN_STATE_MAX);
 	put_bytes(w, item, n);
 	return end(w);
+}
+
+/* -------------------------------------------------------------------- values */
+
+char *
+qwen_fp_hex(const struct qwen_fp *fp, char out[33])
+{
+	size_t i;
+
+	for (i = 0; i < sizeof fp->b; i++)
+		snprintf(out + 2 * i, 3, "%02x", fp->b[i]);
+	return out;
+}
+
+int
+qwen_mark_check(const char *s, size_t n, struct qwen_err *err)
+{
+	if (n >= 1 && n <= QWEN_MARK_MAX && memchr(s, '\0', n) == NULL &&
+	    qwen_utf8_check(s, n) == n)
+		return 0;
+	return qwen_fail(err, QWEN_ERANGE, "the name of a mark is not 1 to %d "
+	    "bytes of UTF-8", QWEN_MARK_MAX);
 }

@@ -343,14 +343,11 @@ test_inner_checkpoints(void)
 static void
 model_folder(const struct qwen_store *st, char *path, size_t size)
 {
-	char **names;
-	size_t n;
+	struct qwen_store_names names;
 
-	qwen_store_models(st, &names, &n, &err);
-	snprintf(path, size, "%s/v1/%s", st->dir, names[0]);
-	while (n > 0)
-		free(names[--n]);
-	free(names);
+	qwen_store_models(st, &names, &err);
+	snprintf(path, size, "%s/v1/%s", st->dir, names.name[0]);
+	qwen_store_names_fini(&names);
 }
 
 static void

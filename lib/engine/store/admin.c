@@ -1,170 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* admin.c - listing, verifying and removing what is in a store. */
-#include <fcntl.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
-
-/* ----------------------------------------------------- all of it, in order */
-
-/* A file of a model's folder, in its place in the tree. */
-struct place {
-	size_t	 file;
-	size_t	 depth;
-};
-
-struct walker {
-	const struct qwen_store_scan *sc;
-	const struct qwen_store_tree *tree;
-	struct place	*out;
-	size_t		 n;
-	size_t		*first, *next;	/* children of a file, as lists */
-};
-
-/* A run, its checkpoint, and what goes on from it, without recursion. */
-static void
-descend(struct walker *w, size_t root)
-{
-	size_t i = root, depth = 0, c;
-
-	for (;;) {
-		w->out[w->n++] = (struct place){ i, depth };
-		c = w->tree->checkpoint[i];
-		if (c != QWEN_STORE_NONE && w->tree->parent[c] == i)
-			w->out[w->n++] = (struct place){ c, depth };
-		if (w->first[i] != QWEN_STORE_NONE) {
-			i = w->first[i];
-			depth++;
-			continue;
-		}
-		while (i != root && w->next[i] == QWEN_STORE_NONE) {
-			i = w->tree->parent[i];
-			depth--;
-		}
-		if (i == root)
-			return;
-		i = w->next[i];
-	}
-}
-
-/* The files of the scan: trees first, then orphans. */
-static int
-put_in_order(struct place **out, const struct qwen_store_scan *sc,
-    const struct qwen_store_tree *t, struct qwen_err *err)
-{
-	struct walker w = { .sc = sc, .tree = t };
-	size_t i, p, n = sc->n_file + 1;
-	int orphans;
-
-	*out = w.out = qwen_alloc(n, sizeof *w.out);
-	w.first = qwen_alloc(n, sizeof *w.first);
-	w.next = qwen_alloc(n, sizeof *w.next);
-	if (w.out == NULL || w.first == NULL || w.next == NULL)
-		goto out;
-	for (i = 0; i < sc->n_file; i++)
-		w.first[i] = w.next[i] = QWEN_STORE_NONE;
-	for (i = sc->n_file; i-- > 0; ) {
-		p = t->parent[i];
-		if (sc->file[i].n.kind != QWEN_STORE_KV || p == QWEN_STORE_NONE)
-			continue;
-		w.next[i] = w.first[p];
-		w.first[p] = i;
-	}
-	for (orphans = 0; orphans < 2; orphans++) {
-		for (i = 0; i < sc->n_file; i++) {
-			if (t->parent[i] != QWEN_STORE_NONE ||
-			    t->there[i] == orphans)
-				continue;
-			if (sc->file[i].n.kind == QWEN_STORE_KV)
-				descend(&w, i);
-			else
-				w.out[w.n++] = (struct place){ i, 0 };
-		}
-	}
-out:
-	free(w.first);
-	free(w.next);
-	if (w.n == sc->n_file)
-		return 0;
-	free(*out);
-	*out = NULL;
-	return qwen_oom(err);
-}
-
-/* --------------------------------------------- each model's folder in turn */
-
-struct folder {
-	const char	*name;		/* below v1 */
-	struct qwen_header model;
-	struct qwen_store_scan sc;
-	struct qwen_store_tree tree;
-	struct place	*place;		/* sc.n_file of them */
-};
-
-static int
-open_folder(struct folder *f, const struct qwen_store *st, const char *name,
-    struct qwen_err *err)
-{
-	memset(f, 0, sizeof *f);
-	f->name = name;
-	qwen_store_dir_parse(&f->model, name);
-	if (qwen_store_scan(&f->sc, st, name, 0, err) < 0 ||
-	    qwen_store_tree(&f->tree, &f->sc, err) < 0)
-		return -1;
-	return put_in_order(&f->place, &f->sc, &f->tree, err);
-}
-
-static void
-close_folder(struct folder *f)
-{
-	qwen_store_tree_fini(&f->tree);
-	qwen_store_scan_fini(&f->sc);
-	free(f->place);
-}
-
-static int
-each_folder(const struct qwen_store *st,
-    int (*fn)(void *arg, struct folder *f, struct qwen_err *err), void *arg,
-    struct qwen_err *err)
-{
-	struct folder f;
-	char **names;
-	size_t i, n;
-	int r = 0;
-
-	if (qwen_store_models(st, &names, &n, err) < 0)
-		return -1;
-	for (i = 0; i < n; i++) {
-		if (r == 0) {
-			r = open_folder(&f, st, names[i], err);
-			if (r == 0)
-				r = fn(arg, &f, err);
-			close_folder(&f);
-		}
-		free(names[i]);
-	}
-	free(names);
-	return r;
-}
-
-/* Path of a file below the store's folder. */
-static char *
-path_below(const struct folder *f, const struct qwen_store_name *n)
-{
-	char name[QWEN_STORE_NAME], *s;
-	size_t size;
-
-	qwen_store_name_format(n, name);
-	size = sizeof "v1//" + strlen(f->name) + strlen(name);
-	if ((s = malloc(size)) != NULL)
-		snprintf(s, size, "v1/%s/%s", f->name, name);
-	return s;
-}
 
 /* ----------------------------------------------------------------- listing */
 
@@ -173,35 +13,44 @@ struct qwen_store_list {
 	size_t		 n, cap;
 };
 
+/* What comes after the store's folder. */
+static const char *
+below(const struct qwen_store_folder *f, const char *path)
+{
+	return path + strlen(f->st->dir) + 1;
+}
+
 static int
-add_entry(struct qwen_store_list *l, const struct folder *f,
-    const struct place *p)
+add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
+    const struct qwen_store_place *p)
 {
 	const struct qwen_store_name *n = &f->sc.file[p->file].n;
-	char name[QWEN_STORE_NAME];
 	struct stat st;
+	char *path;
 
-	qwen_store_name_format(n, name);
-	if (fstatat(f->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+	if (qwen_store_stat(&f->sc, p->file, &st) == -1)
 		return 0;	/* gone meanwhile */
-	if (qwen_grow(&l->e, &l->cap, l->n + 1, sizeof *l->e) < 0)
+	if (qwen_grow(&l->e, &l->cap, l->n + 1, sizeof *l->e) < 0 ||
+	    (path = qwen_store_path(&f->sc, p->file)) == NULL)
 		return -1;
 	l->e[l->n] = (struct qwen_store_entry){ .kind = n->kind,
 	    .model = f->model.model, .vocab = f->model.vocab,
 	    .numerics = f->model.numerics, .prefix = n->hash, .from = n->from,
 	    .end = n->end, .depth = p->depth,
 	    .orphan = !f->tree.there[p->file], .bytes = (uint64_t)st.st_size,
-	    .used = (int64_t)st.st_mtime, .path = path_below(f, n) };
-	return l->e[l->n++].path != NULL ? 0 : -1;
+	    .used = (int64_t)st.st_mtime, .path = path };
+	memmove(path, below(f, path), strlen(below(f, path)) + 1);
+	l->n++;
+	return 0;
 }
 
 static int
-list_folder(void *arg, struct folder *f, struct qwen_err *err)
+list_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	size_t i;
 
 	for (i = 0; i < f->sc.n_file; i++) {
-		if (add_entry(arg, f, &f->place[i]) < 0)
+		if (add_entry(arg, f, &f->tree.place[i]) < 0)
 			return qwen_oom(err);
 	}
 	return 0;
@@ -216,7 +65,7 @@ qwen_store_list(struct qwen_store_list **out, struct qwen_store *st,
 	*out = NULL;
 	if (l == NULL)
 		return qwen_oom(err);
-	if (each_folder(st, list_folder, l, err) < 0) {
+	if (qwen_store_each(st, list_folder, l, err) < 0) {
 		qwen_store_list_free(l);
 		return -1;
 	}
@@ -260,7 +109,7 @@ struct verify {
 	uint64_t	 files, bad;
 };
 
-/* The tokens of the run behind those that it goes on from. */
+/* The tokens of the run after those that it goes on from. */
 static int
 append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
 {
@@ -278,85 +127,72 @@ append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
  * again.
  */
 static int
-check_file(struct verify *v, const struct folder *f, const struct place *p,
+check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
     const char *path, struct qwen_err *err)
 {
-	const struct qwen_store_name *n = &f->sc.file[p->file].n;
-	struct qwen_store_node *nd;
+	const struct qwen_store_name *n = &f->sc.file[file].n;
+	struct qwen_state_file *nd;
 	struct qwen_fp hash;
-	int r = 0;
+	int r;
 
-	if (qwen_store_node_open(&nd, path, n, &f->model, err) < 0)
+	if (qwen_store_node_open(&nd, &f->sc, file, &f->model, err) < 0)
 		return -1;
-	if (qwen_state_verify(path, v->v->n_threads, err) < 0) {
-		qwen_store_node_close(nd);
-		return -1;
-	}
-	if (n->kind == QWEN_STORE_KV && f->tree.there[p->file]) {
+	r = qwen_state_verify(path, v->v->n_threads, err);
+	if (r == 0 && n->kind == QWEN_STORE_KV && f->tree.there[file]) {
 		if (v->n_tokens < n->from)
 			r = 0;	/* a run before it was bad */
-		else if (append(v, n, qwen_store_node_tokens(nd)) < 0 ||
+		else if (append(v, n, qwen_state_info(nd)->tokens) < 0 ||
 		    qwen_store_hash(v->tokens, &n->end, 1, &hash) < 0)
 			r = qwen_oom(err);
 		else if (!qwen_store_same(&hash, &n->hash))
 			r = qwen_fail(err, QWEN_EFORMAT,
 			    "its tokens are not those of its name");
+		/* a bad run says nothing about those that go on from it */
+		if (r < 0)
+			v->n_tokens = n->from;
 	}
-	/* a bad run says nothing about those that go on from it */
-	if (r < 0)
-		v->n_tokens = n->from;
-	qwen_store_node_close(nd);
+	qwen_state_close(nd);
 	return r;
 }
 
 static int
-verify_place(struct verify *v, const struct folder *f, const struct place *p,
+verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
     struct qwen_err *err)
 {
-	const struct qwen_store_name *n = &f->sc.file[p->file].n;
-	char name[QWEN_STORE_NAME], *path, *below;
-	struct qwen_err e;
+	const struct qwen_store_name *n = &f->sc.file[file].n;
+	struct qwen_err e = { 0 };
 	struct stat st;
+	char *path;
 
-	qwen_store_name_format(n, name);
-	if (fstatat(f->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+	if (qwen_store_stat(&f->sc, file, &st) == -1)
 		return 0;	/* gone meanwhile */
-	path = qwen_store_path(&f->sc, name);
-	below = path_below(f, n);
-	if (path == NULL || below == NULL) {
-		free(path);
-		free(below);
+	if ((path = qwen_store_path(&f->sc, file)) == NULL)
 		return qwen_oom(err);
-	}
 	v->files++;
 	if (v->n_tokens > n->from)
 		v->n_tokens = n->from;
-	if (check_file(v, f, p, path, &e) < 0) {
-		if (e.code == QWEN_ENOMEM) {
-			free(path);
-			free(below);
-			return qwen_oom(err);
-		}
+	if (check_file(v, f, file, path, &e) < 0 && e.code != QWEN_ENOMEM) {
 		v->bad++;
 		if (v->v->remove)
-			unlinkat(f->sc.fd, name, 0);
-		v->v->bad(v->v->arg, below, e.msg);
+			qwen_store_unlink(&f->sc, file);
+		v->v->bad(v->v->arg, below(f, path), e.msg);
 	}
+	free(path);
+	if (e.code == QWEN_ENOMEM)
+		return qwen_oom(err);
 	if (v->v->progress != NULL)
 		v->v->progress(v->v->arg, (uint64_t)st.st_size);
-	free(path);
-	free(below);
 	return 0;
 }
 
 static int
-verify_folder(void *arg, struct folder *f, struct qwen_err *err)
+verify_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	struct verify *v = arg;
 	size_t i;
 
 	for (i = 0, v->n_tokens = 0; i < f->sc.n_file; i++) {
-		if (verify_place(v, f, &f->place[i], err) < 0)
+		if (verify_file(v, f, f->tree.place[i].file, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -367,7 +203,7 @@ qwen_store_verify(struct qwen_store *st, const struct qwen_store_verifier *v,
     uint64_t *files, uint64_t *n_bad, struct qwen_err *err)
 {
 	struct verify arg = { .st = st, .v = v };
-	int r = each_folder(st, verify_folder, &arg, err);
+	int r = qwen_store_each(st, verify_folder, &arg, err);
 
 	*files = arg.files;
 	*n_bad = arg.bad;
@@ -396,7 +232,7 @@ begins(const struct qwen_fp *fp, const char *digits)
 
 /* What do the digits mean? */
 static int
-find_folder(void *arg, struct folder *f, struct qwen_err *err)
+find_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	struct removal *v = arg;
 	size_t i;
@@ -415,37 +251,32 @@ find_folder(void *arg, struct folder *f, struct qwen_err *err)
 	return 0;
 }
 
-/* Runs and checkpoints that are meant, and what comes behind those. */
+/* Runs and checkpoints that are meant, and what comes after those. */
 static int
-remove_folder(void *arg, struct folder *f, struct qwen_err *err)
+remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	struct removal *v = arg;
 	struct qwen_store_sweep w = { .gone_before = 0 };
-	size_t i, k, *victim = qwen_alloc(f->sc.n_file + 1, sizeof *victim);
 	int all = begins(&f->model.model, v->digits), r;
-	size_t under = QWEN_STORE_NONE;
+	size_t i, k, under = QWEN_STORE_NONE;
 
-	if (victim == NULL)
-		return qwen_oom(err);
 	for (k = 0; k < f->sc.n_file; k++) {
-		i = f->place[k].file;
-		if (under != QWEN_STORE_NONE && f->place[k].depth <= under &&
-		    (f->sc.file[i].n.kind == QWEN_STORE_KV ||
+		const struct qwen_store_place *p = &f->tree.place[k];
+		struct qwen_store_file *file = &f->sc.file[i = p->file];
+
+		if (under != QWEN_STORE_NONE && p->depth <= under &&
+		    (file->n.kind == QWEN_STORE_KV ||
 		    f->tree.parent[i] == QWEN_STORE_NONE))
 			under = QWEN_STORE_NONE;
-		if (all || under != QWEN_STORE_NONE ||
-		    begins(&f->sc.file[i].n.hash, v->digits)) {
-			victim[w.n++] = i;
-			if (under == QWEN_STORE_NONE &&
-			    f->sc.file[i].n.kind == QWEN_STORE_KV)
-				under = f->place[k].depth;
-		}
+		file->victim = all || under != QWEN_STORE_NONE ||
+		    begins(&file->n.hash, v->digits);
+		if (file->victim && under == QWEN_STORE_NONE &&
+		    file->n.kind == QWEN_STORE_KV)
+			under = p->depth;
 	}
-	w.victim = victim;
 	r = qwen_store_sweep(&f->sc, &w, err);
 	v->out->files += w.victims + w.others;
 	v->out->bytes += w.victim_bytes + w.other_bytes;
-	free(victim);
 	return r;
 }
 
@@ -459,7 +290,7 @@ qwen_store_remove(struct qwen_store *st, const char *digits,
 
 	memset(v.out, 0, sizeof *v.out);
 	if (digits != NULL) {
-		if (each_folder(st, find_folder, &v, err) < 0)
+		if (qwen_store_each(st, find_folder, &v, err) < 0)
 			return -1;
 		if (v.models + v.prefixes == 0)
 			return qwen_fail(err, QWEN_ERANGE,
@@ -468,5 +299,5 @@ qwen_store_remove(struct qwen_store *st, const char *digits,
 			return qwen_fail(err, QWEN_ERANGE,
 			    "several prefixes or models begin with %s", digits);
 	}
-	return each_folder(st, remove_folder, &v, err);
+	return qwen_store_each(st, remove_folder, &v, err);
 }

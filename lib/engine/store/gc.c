@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,18 +23,9 @@ enum {
 	ROUNDS = 3,
 };
 
-struct file {
-	int64_t		 used;
-	uint64_t	 bytes;
-	int		 there;		/* and not chosen yet */
-	int		 chosen;
-};
-
 /* A model's folder. */
 struct model {
-	struct qwen_store_scan sc;
-	struct qwen_store_tree tree;
-	struct file	*file;
+	struct qwen_store_folder f;
 	time_t		 now;		/* there */
 };
 
@@ -48,7 +38,7 @@ struct item {
 
 struct gc {
 	struct model	*model;
-	size_t		 n_model;
+	size_t		 n_model, cap_model;
 	struct item	*item;
 	size_t		 n_item;
 	uint64_t	 total;		/* bytes, less what is chosen */
@@ -57,27 +47,36 @@ struct gc {
 
 /* ----------------------------------------------------------- what there is */
 
+/* A file that is there, and not chosen yet. */
 static int
-stat_files(struct model *m, struct gc *g, struct qwen_err *err)
+is_left(const struct model *m, size_t i)
 {
-	char name[QWEN_STORE_NAME];
+	return !m->f.sc.file[i].bad && !m->f.sc.file[i].victim;
+}
+
+static int
+add_model(void *arg, struct qwen_store_folder *folder, struct qwen_err *err)
+{
+	struct gc *g = arg;
+	struct qwen_store_scan *sc = &folder->sc;
 	struct stat st;
 	size_t i;
 
-	m->file = qwen_alloc(m->sc.n_file + 1, sizeof *m->file);
-	if (m->file == NULL)
+	if (qwen_grow(&g->model, &g->cap_model, g->n_model + 1,
+	    sizeof *g->model) < 0)
 		return qwen_oom(err);
-	for (i = 0; i < m->sc.n_file; i++) {
-		qwen_store_name_format(&m->sc.file[i].n, name);
-		if (fstatat(m->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-		    !S_ISREG(st.st_mode))
+	for (i = 0; i < sc->n_file; i++) {
+		if (qwen_store_stat(sc, i, &st) == -1 || !S_ISREG(st.st_mode)) {
+			sc->file[i].bad = 1;
 			continue;
-		m->file[i].there = 1;
-		m->file[i].used = qwen_store_used(&st);
-		m->file[i].bytes = (uint64_t)st.st_size;
-		g->total += m->file[i].bytes;
+		}
+		sc->file[i].used = qwen_store_used(&st);
+		sc->file[i].bytes = (uint64_t)st.st_size;
+		g->total += sc->file[i].bytes;
 		g->n_left++;
 	}
+	g->model[g->n_model++] = (struct model){ .f = *folder };
+	*folder = (struct qwen_store_folder){ .sc.fd = -1 };
 	return 0;
 }
 
@@ -92,70 +91,35 @@ by_use(const void *a, const void *b)
 	return (p->i < q->i) - (p->i > q->i);
 }
 
-static int
-sort_files(struct gc *g, struct qwen_err *err)
-{
-	struct item *p;
-	size_t i, k;
-
-	g->item = p = qwen_alloc(g->n_left + 1, sizeof *g->item);
-	if (p == NULL)
-		return qwen_oom(err);
-	for (k = 0; k < g->n_model; k++) {
-		for (i = 0; i < g->model[k].sc.n_file; i++) {
-			if (!g->model[k].file[i].there)
-				continue;
-			*p++ = (struct item){ &g->model[k], i,
-			    g->model[k].file[i].used };
-		}
-	}
-	g->n_item = (size_t)(p - g->item);
-	if (g->n_item > 0)
-		qsort(g->item, g->n_item, sizeof *g->item, by_use);
-	return 0;
-}
-
 static void
 fini(struct gc *g)
 {
 	size_t k;
 
-	for (k = 0; k < g->n_model; k++) {
-		qwen_store_tree_fini(&g->model[k].tree);
-		qwen_store_scan_fini(&g->model[k].sc);
-		free(g->model[k].file);
-	}
+	for (k = 0; k < g->n_model; k++)
+		qwen_store_folder_fini(&g->model[k].f);
 	free(g->model);
 	free(g->item);
-	memset(g, 0, sizeof *g);
 }
 
 static int
 init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 {
-	char **names;
-	size_t i, n;
-	int r = 0;
+	size_t i, k;
 
-	memset(g, 0, sizeof *g);
-	if (qwen_store_models(st, &names, &n, err) < 0)
+	if (qwen_store_each(st, add_model, g, err) < 0)
 		return -1;
-	if ((g->model = qwen_alloc(n + 1, sizeof *g->model)) == NULL)
-		r = qwen_oom(err);
-	for (i = 0; i < n && r == 0; i++) {
-		struct model *m = &g->model[g->n_model++];
-
-		r = qwen_store_scan(&m->sc, st, names[i], 0, err);
-		if (r >= 0 && (r = qwen_store_tree(&m->tree, &m->sc, err)) == 0)
-			r = stat_files(m, g, err);
+	if ((g->item = qwen_alloc(g->n_left + 1, sizeof *g->item)) == NULL)
+		return qwen_oom(err);
+	for (k = 0; k < g->n_model; k++) {
+		for (i = 0; i < g->model[k].f.sc.n_file; i++) {
+			if (is_left(&g->model[k], i))
+				g->item[g->n_item++] = (struct item){
+				    &g->model[k], i,
+				    g->model[k].f.sc.file[i].used };
+		}
 	}
-	for (i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
-	if (r < 0 || sort_files(g, err) < 0) {
-		fini(g);
-		return -1;
-	}
+	qsort(g->item, g->n_item, sizeof *g->item, by_use);
 	return 0;
 }
 
@@ -164,39 +128,39 @@ init(struct gc *g, const struct qwen_store *st, struct qwen_err *err)
 static void
 choose(struct gc *g, struct model *m, size_t i)
 {
-	struct qwen_store_scan *sc = &m->sc;
+	struct qwen_store_scan *sc = &m->f.sc;
+	struct qwen_store_file *f = &sc->file[i];
 	size_t k, n;
 
-	m->file[i].there = 0;
-	m->file[i].chosen = 1;
-	g->total -= m->file[i].bytes;
+	f->victim = 1;
+	g->total -= f->bytes;
 	g->n_left--;
-	if (sc->file[i].n.kind == QWEN_STORE_CHECKPOINT ||
-	    sc->file[i].n.from == 0)
+	if (f->n.kind == QWEN_STORE_CHECKPOINT || f->n.from == 0)
 		return;
-	k = qwen_store_files_at(sc, sc->file[i].n.from, &sc->file[i].n.parent,
-	    &n);
+	k = qwen_store_files_at(sc, f->n.from, &f->n.parent, &n);
 	for (; n > 0; k++, n--) {
 		if (sc->file[k].n.kind == QWEN_STORE_KV)
-			m->tree.children[k]--;
+			m->f.tree.children[k]--;
 	}
 }
 
 static int
 has_checkpoint(const struct model *m, size_t i)
 {
-	size_t c = m->tree.checkpoint[i];
+	size_t c = m->f.tree.checkpoint[i];
 
-	return c != QWEN_STORE_NONE && m->file[c].there;
+	return c != QWEN_STORE_NONE && is_left(m, c);
 }
 
 /* A run that leads to nothing: no way on from it, nor any from its end. */
 static int
 is_dead_end(const struct model *m, size_t i)
 {
-	return m->sc.file[i].n.kind == QWEN_STORE_KV && m->file[i].there &&
-	    m->tree.children[i] == 0 && !has_checkpoint(m, i) &&
-	    !qwen_store_any_cut(&m->sc.file[i].n);
+	const struct qwen_store_name *n = &m->f.sc.file[i].n;
+
+	return n->kind == QWEN_STORE_KV && is_left(m, i) &&
+	    m->f.tree.children[i] == 0 && !has_checkpoint(m, i) &&
+	    !qwen_store_any_cut(n);
 }
 
 /* Then nor do those before it that were there for its sake. */
@@ -205,7 +169,7 @@ choose_up(struct gc *g, struct model *m, size_t i)
 {
 	while (i != QWEN_STORE_NONE && is_dead_end(m, i)) {
 		choose(g, m, i);
-		i = m->tree.parent[i];
+		i = m->f.tree.parent[i];
 	}
 }
 
@@ -213,19 +177,19 @@ choose_up(struct gc *g, struct model *m, size_t i)
 static int
 choose_old(struct gc *g, struct model *m, size_t i)
 {
-	if (!m->file[i].there)
+	if (!is_left(m, i))
 		return 0;
-	if (m->sc.file[i].n.kind == QWEN_STORE_CHECKPOINT) {
+	if (m->f.sc.file[i].n.kind == QWEN_STORE_CHECKPOINT) {
 		choose(g, m, i);
-		choose_up(g, m, m->tree.parent[i]);
+		choose_up(g, m, m->f.tree.parent[i]);
 		return 1;
 	}
-	if (m->tree.children[i] > 0)
+	if (m->f.tree.children[i] > 0)
 		return 0;
 	if (has_checkpoint(m, i))
-		choose(g, m, m->tree.checkpoint[i]);
+		choose(g, m, m->f.tree.checkpoint[i]);
 	choose(g, m, i);
-	choose_up(g, m, m->tree.parent[i]);
+	choose_up(g, m, m->f.tree.parent[i]);
 	return 1;
 }
 
@@ -249,11 +213,11 @@ choose_useless(struct gc *g, struct model *m)
 	int64_t limit = ((int64_t)m->now - LITTER_S) * 1000000000;
 	size_t i;
 
-	for (i = m->sc.n_file; i-- > 0; ) {
-		if (!m->file[i].there || m->file[i].used >= limit)
+	for (i = m->f.sc.n_file; i-- > 0; ) {
+		if (!is_left(m, i) || m->f.sc.file[i].used >= limit)
 			continue;
-		if (is_dead_end(m, i) || (!m->tree.there[i] &&
-		    m->tree.children[i] == 0))
+		if (is_dead_end(m, i) || (!m->f.tree.there[i] &&
+		    m->f.tree.children[i] == 0))
 			choose(g, m, i);
 	}
 }
@@ -264,15 +228,11 @@ choose_useless(struct gc *g, struct model *m)
 static time_t
 folder_time(const struct qwen_store_scan *sc)
 {
-	char name[sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE];
-	char unique[QWEN_STORE_UNIQUE];
+	char name[QWEN_STORE_TEMP_NAME];
 	struct stat st;
 	time_t now = time(NULL);
-	int fd;
+	int fd = qwen_store_temp(sc, name, 0600);
 
-	qwen_store_unique(unique);
-	snprintf(name, sizeof name, QWEN_STORE_TEMP "%s", unique);
-	fd = openat(sc->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd == -1)
 		return now;
 	if (fstat(fd, &st) == 0)
@@ -303,15 +263,16 @@ static void
 remove_temps(const struct qwen_store_scan *sc, time_t now,
     struct qwen_store_sweep *w)
 {
+	const char *name;
 	struct stat st;
 	size_t i;
 
-	for (i = 0; i < sc->n_temp; i++) {
-		if (fstatat(sc->fd, sc->temp[i], &st, AT_SYMLINK_NOFOLLOW) ==
-		    -1 || st.st_mtime >= now - LITTER_S ||
-		    is_locked(sc, sc->temp[i]))
+	for (i = 0; i < sc->temp.n; i++) {
+		name = sc->temp.name[i];
+		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
+		    st.st_mtime >= now - LITTER_S || is_locked(sc, name))
 			continue;
-		if (unlinkat(sc->fd, sc->temp[i], 0) == 0) {
+		if (unlinkat(sc->fd, name, 0) == 0) {
 			w->others++;
 			w->other_bytes += (uint64_t)st.st_size;
 		}
@@ -320,58 +281,33 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 
 /* ---------------------------------------------------------------- together */
 
-static int
-sweep_model(struct model *m, int eager, struct qwen_store_sweep *w,
-    struct qwen_err *err)
-{
-	size_t i, n = m->sc.n_file, *victim = qwen_alloc(n + 1, sizeof *victim);
-	int64_t *used = qwen_alloc(n + 1, sizeof *used);
-	int r = -1;
-
-	if (victim == NULL || used == NULL) {
-		qwen_oom(err);
-		goto out;
-	}
-	for (i = 0, w->n = 0; i < n; i++) {
-		if (m->file[i].chosen) {
-			victim[w->n] = i;
-			used[w->n++] = m->file[i].used;
-		}
-	}
-	w->victim = victim;
-	w->used = used;
-	w->gone_before = eager ? m->now + LITTER_S : m->now - GONE_S;
-	r = qwen_store_sweep(&m->sc, w, err);
-out:
-	free(victim);
-	free(used);
-	return r;
-}
-
 /* One round: 1 if all that was chosen has gone, 0 if not. */
 static int
 round_of(const struct qwen_store *st, uint64_t max, int eager,
     struct qwen_store_gc_result *out, struct qwen_err *err)
 {
 	struct qwen_store_sweep w = { 0 };
+	struct gc g = { 0 };
+	struct model *m;
 	uint64_t chosen;
-	size_t k;
-	struct gc g;
-	int r = 0;
+	int r = init(&g, st, err);
 
-	if (init(&g, st, err) < 0)
-		return -1;
-	out->left_files = g.n_left;
-	out->left_bytes = g.total;
-	for (k = 0; k < g.n_model; k++) {
-		g.model[k].now = folder_time(&g.model[k].sc);
-		remove_temps(&g.model[k].sc, g.model[k].now, &w);
-		choose_useless(&g, &g.model[k]);
+	if (r == 0) {
+		out->left_files = g.n_left;
+		out->left_bytes = g.total;
 	}
-	choose_by_age(&g, max);
+	for (m = g.model; r == 0 && m < g.model + g.n_model; m++) {
+		m->now = folder_time(&m->f.sc);
+		remove_temps(&m->f.sc, m->now, &w);
+		choose_useless(&g, m);
+	}
+	if (r == 0)
+		choose_by_age(&g, max);
 	chosen = out->left_files - g.n_left;
-	for (k = 0; k < g.n_model && r == 0; k++)
-		r = sweep_model(&g.model[k], eager, &w, err);
+	for (m = g.model; r == 0 && m < g.model + g.n_model; m++) {
+		w.gone_before = m->now + (eager ? LITTER_S : -GONE_S);
+		r = qwen_store_sweep(&m->f.sc, &w, err);
+	}
 	out->left_files -= w.victims;
 	out->left_bytes -= w.victim_bytes;
 	out->files += w.victims + w.others;

@@ -53,7 +53,7 @@ struct insert {
 
 /* ---------------------------------------------------------------- the cuts */
 
-/* The next position behind at that any prompt of this length is cut at. */
+/* The next position after at that any prompt of this length is cut at. */
 static uint64_t
 next_on_grid(uint64_t at)
 {
@@ -64,21 +64,13 @@ next_on_grid(uint64_t at)
 	return (at / step + 1) * step;
 }
 
-static int
-by_position(const void *a, const void *b)
-{
-	const struct cut *p = a, *q = b;
-
-	return (p->at > q->at) - (p->at < q->at);
-}
-
 /* Of two at one position, one. */
 static void
 unite(struct insert *v)
 {
 	size_t i, n = 0;
 
-	qsort(v->cut, v->n_cut, sizeof *v->cut, by_position);
+	qsort(v->cut, v->n_cut, sizeof *v->cut, qwen_store_by_position);
 	for (i = 0; i < v->n_cut; i++) {
 		if (n > 0 && v->cut[n - 1].at == v->cut[i].at)
 			v->cut[n - 1].checkpoint |= v->cut[i].checkpoint;
@@ -122,36 +114,20 @@ plan(struct insert *v)
 
 /* ---------------------------------------------------------------- one file */
 
-/* Under a name that nobody else has; -1 and errno. */
-static int
-open_temp(const struct insert *v, char *temp, size_t size)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char unique[QWEN_STORE_UNIQUE];
-	int fd;
-
-	qwen_store_unique(unique);
-	snprintf(temp, size, QWEN_STORE_TEMP "%s", unique);
-	fd = openat(v->sc.fd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-	    0666);
-	/* tells gc that we are still there, where there are locks */
-	if (fd != -1)
-		fcntl(fd, F_SETLK, &lock);
-	return fd;
-}
-
 /* 1 if the file is there now, 0 if it would not fit, -1. */
 static int
 write_file(struct insert *v, const struct qwen_store_name *n)
 {
-	char temp[sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE];
-	char name[QWEN_STORE_NAME];
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char temp[QWEN_STORE_TEMP_NAME], name[QWEN_STORE_NAME];
 	struct stat st;
-	int fd, r = -1;
+	int fd = qwen_store_temp(&v->sc, temp, 0666), r = -1;
 
-	qwen_store_name_format(n, name);
-	if ((fd = open_temp(v, temp, sizeof temp)) == -1)
+	if (fd == -1)
 		return qwen_fail_errno(v->err, "%s", v->sc.path);
+	/* tells gc that we are still there, where there are locks */
+	fcntl(fd, F_SETLK, &lock);
+	qwen_store_name_format(n, name);
 	if (qwen_store_node_save(fd, v->s, n, v->err) < 0)
 		goto out;
 	if (fsync(fd) == -1 || fstat(fd, &st) == -1) {
@@ -257,7 +233,6 @@ static void
 visit_chain(struct insert *v, int touch)
 {
 	const struct qwen_store_step *s = v->walk.step + v->walk.n_step;
-	char name[QWEN_STORE_NAME];
 	struct stat st;
 
 	v->bytes = 0;
@@ -266,8 +241,7 @@ visit_chain(struct insert *v, int touch)
 	while (!s->there);
 	for (; s->at > 0 && s->kv != QWEN_STORE_NONE;
 	    s = &v->walk.step[s->prev]) {
-		qwen_store_name_format(&v->sc.file[s->kv].n, name);
-		if (fstatat(v->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		if (qwen_store_stat(&v->sc, s->kv, &st) == 0)
 			v->bytes += (uint64_t)st.st_size;
 		if (touch)
 			qwen_store_touch(&v->sc, s->kv);
@@ -347,26 +321,21 @@ is_stray(const struct insert *v, const struct qwen_store_file *f)
 
 /*
  * It does not fit, or others remove its beginning time and again: then what was
- * written behind that is of no use.  Errors do not matter any more.
+ * written after that is of no use.  Errors do not matter any more.
  */
 static void
 give_up(struct insert *v)
 {
 	struct qwen_err *err = v->err, unused;
 	struct qwen_store_sweep w = { 0 };
-	size_t i, *victim = NULL;
+	size_t i;
 
 	v->err = &unused;
-	if (qwen_store_rescan(&v->sc, &unused) == 0 && walk(v) == 0)
-		victim = qwen_alloc(v->sc.n_file + 1, sizeof *victim);
-	for (i = 0; victim != NULL && i < v->sc.n_file; i++) {
-		if (is_stray(v, &v->sc.file[i]))
-			victim[w.n++] = i;
-	}
-	w.victim = victim;
-	if (w.n > 0)
+	if (qwen_store_rescan(&v->sc, &unused) == 0 && walk(v) == 0) {
+		for (i = 0; i < v->sc.n_file; i++)
+			v->sc.file[i].victim = is_stray(v, &v->sc.file[i]);
 		qwen_store_sweep(&v->sc, &w, &unused);
-	free(victim);
+	}
 	v->err = err;
 }
 
@@ -432,7 +401,7 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 		return 0;
 	e.code = QWEN_EIO;
 	if (plan(&v) == 0 && open_folder(&v) >= 0) {
-		litter = v.sc.n_temp + v.sc.n_gone > 0;
+		litter = v.sc.temp.n + v.sc.gone.n > 0;
 		r = insert(&v);
 	}
 	if (r == 0)

@@ -6,11 +6,8 @@
  * sweep in between cannot take them away.  Whatever is wrong with one, the
  * next best prefix is tried without it.
  */
-#include <fcntl.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -32,7 +29,7 @@ struct lookup {
 	struct qwen_store_walk walk;
 	int		 rescans;
 	/* what is found */
-	struct qwen_store_node **chain;
+	struct qwen_state_file **chain;
 	size_t		*file;		/* of each in the chain */
 	size_t		 n_chain;
 	size_t		 len;
@@ -64,7 +61,7 @@ qwen_store_discard(struct qwen_store *st, struct qwen_store_scan *sc,
 		return;
 	}
 	e = *err;
-	if (unlinkat(sc->fd, name, 0) == 0)
+	if (qwen_store_unlink(sc, file) == 0)
 		qwen_fail(&e, err->code, "%s (removed)", err->msg);
 	qwen_store_warn(st, name, &e);
 }
@@ -86,16 +83,13 @@ qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
 static int
 doubt(struct lookup *l, size_t file, const struct qwen_err *err)
 {
-	char name[QWEN_STORE_NAME];
 	struct stat st;
 
 	if (err->code == QWEN_ENOMEM) {
 		*l->err = *err;
 		return -1;
 	}
-	qwen_store_name_format(&l->sc.file[file].n, name);
-	if (fstatat(l->sc.fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 &&
-	    errno == ENOENT) {
+	if (qwen_store_stat(&l->sc, file, &st) == -1 && errno == ENOENT) {
 		l->sc.file[file].bad = 1;
 		if (l->rescans++ < RESCANS &&
 		    qwen_store_rescan(&l->sc, l->err) < 0)
@@ -112,7 +106,7 @@ static void
 close_chain(struct lookup *l)
 {
 	while (l->n_chain > 0)
-		qwen_store_node_close(l->chain[--l->n_chain]);
+		qwen_state_close(l->chain[--l->n_chain]);
 	free(l->chain);
 	free(l->file);
 	l->chain = NULL;
@@ -124,17 +118,10 @@ close_chain(struct lookup *l)
 static int
 open_file(struct lookup *l, size_t i, size_t file)
 {
-	const struct qwen_store_name *n = &l->sc.file[file].n;
-	char name[QWEN_STORE_NAME], *path;
 	struct qwen_err err;
-	int r;
 
-	qwen_store_name_format(n, name);
-	if ((path = qwen_store_path(&l->sc, name)) == NULL)
-		return qwen_oom(l->err);
-	r = qwen_store_node_open(&l->chain[i], path, n, l->model, &err);
-	free(path);
-	if (r < 0)
+	if (qwen_store_node_open(&l->chain[i], &l->sc, file, l->model,
+	    &err) < 0)
 		return doubt(l, file, &err);
 	l->file[i] = file;
 	return 0;
@@ -157,7 +144,7 @@ open_run(struct lookup *l, size_t i, size_t file)
 	return doubt(l, file, &err);
 }
 
-/* Runs up to the step, and room for one more file behind them. */
+/* Runs up to the step, and room for one more file after them. */
 static int
 open_runs(struct lookup *l, size_t step)
 {
@@ -187,7 +174,7 @@ open_checkpoint(struct lookup *l, size_t step)
 	if (r != 0)
 		return r;
 	l->n_chain++;
-	if (s->at < l->n || qwen_store_node_logits(l->chain[l->n_chain - 1]))
+	if (s->at < l->n || qwen_state_info(l->chain[l->n_chain - 1])->logits)
 		return 0;
 	/* the whole prompt, but not what follows it */
 	l->sc.file[s->checkpoint].bad = 1;
@@ -235,14 +222,6 @@ find_near(struct lookup *l, struct near *near)
 	return n;
 }
 
-static int
-by_position(const void *a, const void *b)
-{
-	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
-
-	return (p > q) - (p < q);
-}
-
 /*
  * The positions of all levels of these runs, as far as the prompt goes; each
  * once, ascending.  NULL: out of memory.
@@ -255,7 +234,6 @@ level_positions(const struct lookup *l, const struct near *near, size_t n,
 	uint64_t *at = NULL, pos;
 	size_t i, k, steps = 0, all = 0;
 
-	*n_at = 0;
 	if (begins == NULL)
 		return NULL;
 	for (i = 0; i < n; i++)
@@ -271,12 +249,7 @@ level_positions(const struct lookup *l, const struct near *near, size_t n,
 		}
 	}
 	free(begins);
-	if (all > 0)
-		qsort(at, all, sizeof *at, by_position);
-	for (i = 0; i < all; i++) {
-		if (i == 0 || at[i] != at[i - 1])
-			at[(*n_at)++] = at[i];
-	}
+	*n_at = qwen_store_positions(at, all);
 	return at;
 }
 
@@ -295,7 +268,7 @@ measure(const struct lookup *l, struct near *r, const uint64_t *at,
 		pos = n->from + ((uint64_t)1 << k);
 		if (pos > l->n)
 			return;
-		p = bsearch(&pos, at, n_at, sizeof *at, by_position);
+		p = bsearch(&pos, at, n_at, sizeof *at, qwen_store_by_position);
 		if (p == NULL || qwen_store_sketch(&hash[p - at]) !=
 		    n->sketch[k]) {
 			r->most = pos - 1;
@@ -345,7 +318,7 @@ out:
 static int
 choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
 {
-	struct qwen_store_node *nd;
+	struct qwen_state_file *nd;
 	size_t i, opened = 0, shared;
 	uint64_t from;
 	int r;
@@ -365,7 +338,7 @@ choose_near(struct lookup *l, struct near *near, size_t n, struct near *best)
 			l->len = (size_t)from + shared;
 			*best = near[i];
 		}
-		qwen_store_node_close(nd);
+		qwen_state_close(nd);
 		l->chain[0] = NULL;
 	}
 	return 0;
@@ -527,14 +500,13 @@ qwen_store_find(struct qwen_store *st, const struct qwen_header *model,
 static int
 blame(struct lookup *l, const struct qwen_err *why)
 {
-	char name[QWEN_STORE_NAME], *path;
 	struct qwen_err err;
 	size_t i, hits = 0;
 	int r = 1, good;
+	char *path;
 
 	for (i = 0; i < l->n_chain && r == 1; i++) {
-		qwen_store_name_format(&l->sc.file[l->file[i]].n, name);
-		if ((path = qwen_store_path(&l->sc, name)) == NULL)
+		if ((path = qwen_store_path(&l->sc, l->file[i])) == NULL)
 			return qwen_oom(l->err);
 		good = qwen_state_verify(path, 1, &err) == 0;
 		free(path);
@@ -564,7 +536,7 @@ restore(struct lookup *l, struct qwen_session **out, struct qwen_model *m)
 			return -1;
 		if (l->len == 0)
 			return 0;
-		if (qwen_store_node_restore(&s, m, l->chain, l->n_chain,
+		if (qwen_state_restore(&s, NULL, m, l->chain, l->n_chain,
 		    l->len, l->len == l->n, &err) == 0)
 			break;
 		if (err.code == QWEN_ENOMEM) {

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -221,4 +222,26 @@ qwen_store_levels(uint64_t n)
 	for (k = 0; k < QWEN_STORE_SKETCH && (uint64_t)1 << k <= n; k++)
 		;
 	return k;
+}
+
+int
+qwen_store_by_position(const void *a, const void *b)
+{
+	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
+
+	return (p > q) - (p < q);
+}
+
+size_t
+qwen_store_positions(uint64_t *at, size_t n)
+{
+	size_t i, out = 0;
+
+	if (n > 0)
+		qsort(at, n, sizeof *at, qwen_store_by_position);
+	for (i = 0; i < n; i++) {
+		if (i == 0 || at[i] != at[i - 1])
+			at[out++] = at[i];
+	}
+	return out;
 }

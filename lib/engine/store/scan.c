@@ -32,27 +32,66 @@ join(const char *a, const char *b)
 }
 
 char *
-qwen_store_path(const struct qwen_store_scan *sc, const char *name)
+qwen_store_path(const struct qwen_store_scan *sc, size_t file)
 {
+	char name[QWEN_STORE_NAME];
+
+	qwen_store_name_format(&sc->file[file].n, name);
 	return join(sc->path, name);
 }
 
-/* One more string in a list. */
-static int
-push(char ***list, size_t *n, size_t *cap, const char *s)
+int
+qwen_store_stat(const struct qwen_store_scan *sc, size_t file, struct stat *st)
 {
-	if (qwen_grow(list, cap, *n + 1, sizeof **list) < 0 ||
-	    ((*list)[*n] = strdup(s)) == NULL)
+	char name[QWEN_STORE_NAME];
+
+	qwen_store_name_format(&sc->file[file].n, name);
+	return fstatat(sc->fd, name, st, AT_SYMLINK_NOFOLLOW);
+}
+
+int
+qwen_store_unlink(const struct qwen_store_scan *sc, size_t file)
+{
+	char name[QWEN_STORE_NAME];
+
+	qwen_store_name_format(&sc->file[file].n, name);
+	return unlinkat(sc->fd, name, 0);
+}
+
+int
+qwen_store_temp(const struct qwen_store_scan *sc,
+    char name[QWEN_STORE_TEMP_NAME], mode_t mode)
+{
+	char unique[QWEN_STORE_UNIQUE];
+
+	qwen_store_unique(unique);
+	snprintf(name, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s", unique);
+	return openat(sc->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+	    mode);
+}
+
+static int
+push(struct qwen_store_names *l, const char *s)
+{
+	if (qwen_grow(&l->name, &l->cap, l->n + 1, sizeof *l->name) < 0 ||
+	    (l->name[l->n] = strdup(s)) == NULL)
 		return -1;
-	++*n;
+	l->n++;
 	return 0;
 }
 
 static void
-drop(char **list, size_t n)
+drop(struct qwen_store_names *l)
 {
-	while (n > 0)
-		free(list[--n]);
+	while (l->n > 0)
+		free(l->name[--l->n]);
+}
+
+void
+qwen_store_names_fini(struct qwen_store_names *l)
+{
+	drop(l);
+	free(l->name);
 }
 
 static int
@@ -61,7 +100,8 @@ push_file(struct qwen_store_scan *sc, const struct qwen_store_name *n)
 	if (qwen_grow(&sc->file, &sc->cap_file, sc->n_file + 1,
 	    sizeof *sc->file) < 0)
 		return -1;
-	sc->file[sc->n_file++] = (struct qwen_store_file){ .n = *n };
+	sc->file[sc->n_file++] = (struct qwen_store_file){ .n = *n,
+	    .used = INT64_MAX };
 	return 0;
 }
 
@@ -74,9 +114,9 @@ take(struct qwen_store_scan *sc, const char *name)
 	if (qwen_store_name_parse(&n, name) == 0)
 		return push_file(sc, &n);
 	if (strncmp(name, QWEN_STORE_GONE, strlen(QWEN_STORE_GONE)) == 0)
-		return push(&sc->gone, &sc->n_gone, &sc->cap_gone, name);
+		return push(&sc->gone, name);
 	if (strncmp(name, QWEN_STORE_TEMP, strlen(QWEN_STORE_TEMP)) == 0)
-		return push(&sc->temp, &sc->n_temp, &sc->cap_temp, name);
+		return push(&sc->temp, name);
 	return 0;
 }
 
@@ -120,9 +160,8 @@ qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 	int r = -1;
 
 	sc->n_file = 0;
-	drop(sc->gone, sc->n_gone);
-	drop(sc->temp, sc->n_temp);
-	sc->n_gone = sc->n_temp = 0;
+	drop(&sc->gone);
+	drop(&sc->temp);
 	if (d == NULL)
 		return qwen_fail_errno(err, "%s", sc->path);
 	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
@@ -192,10 +231,8 @@ out:
 void
 qwen_store_scan_fini(struct qwen_store_scan *sc)
 {
-	drop(sc->gone, sc->n_gone);
-	drop(sc->temp, sc->n_temp);
-	free(sc->gone);
-	free(sc->temp);
+	qwen_store_names_fini(&sc->gone);
+	qwen_store_names_fini(&sc->temp);
 	free(sc->file);
 	free(sc->path);
 	if (sc->fd != -1)
@@ -211,42 +248,27 @@ by_name(const void *a, const void *b)
 }
 
 int
-qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
+qwen_store_models(const struct qwen_store *st, struct qwen_store_names *names,
     struct qwen_err *err)
 {
 	char *v1 = join(st->dir, "v1");
 	struct qwen_header h;
 	struct dirent *e;
-	size_t cap = 0;
 	DIR *d = NULL;
-	int r = -1;
+	int r = 0;
 
-	*names = NULL;
-	*n = 0;
+	memset(names, 0, sizeof *names);
 	if (v1 == NULL)
-		goto nomem;
-	if ((d = opendir(v1)) == NULL) {
-		r = errno == ENOENT ? 0 : qwen_fail_errno(err, "%s", v1);
-		goto out;
-	}
-	while ((e = readdir(d)) != NULL) {
+		r = qwen_oom(err);
+	else if ((d = opendir(v1)) == NULL && errno != ENOENT)
+		r = qwen_fail_errno(err, "%s", v1);
+	while (d != NULL && r == 0 && (e = readdir(d)) != NULL) {
 		if (qwen_store_dir_parse(&h, e->d_name) == 0 &&
-		    push(names, n, &cap, e->d_name) < 0)
-			goto nomem;
+		    push(names, e->d_name) < 0)
+			r = qwen_oom(err);
 	}
-	if (*n > 0)
-		qsort(*names, *n, sizeof **names, by_name);
-	r = 0;
-	goto out;
-nomem:
-	qwen_oom(err);
-out:
-	if (r < 0) {
-		drop(*names, *n);
-		free(*names);
-		*names = NULL;
-		*n = 0;
-	}
+	if (names->n > 0)
+		qsort(names->name, names->n, sizeof *names->name, by_name);
 	if (d != NULL)
 		closedir(d);
 	free(v1);

@@ -6,7 +6,7 @@
  * name.c	names of files, and hashes of prefixes
  * warn.c	opening, and the one warning
  * scan.c	what is in the folder of a model
- * tree.c	which of it hangs on what
+ * tree.c	which of it hangs on what, in each folder in turn
  * walk.c	what of a prompt is there
  * node.c	what is in a file
  * lookup.c	the longest prefix of a prompt, as a session
@@ -74,6 +74,11 @@ int qwen_store_name_parse(struct qwen_store_name *n, const char *s);
 /* 16 digits that nobody else has. */
 void qwen_store_unique(char buf[QWEN_STORE_UNIQUE]);
 
+/* For qsort() and bsearch() of what begins with a position. */
+int qwen_store_by_position(const void *a, const void *b);
+/* Ascending, each once; returns how many are left. */
+size_t qwen_store_positions(uint64_t *at, size_t n);
+
 /* Folder of a model, below v1; and back. */
 void qwen_store_dir_format(const struct qwen_header *h,
     char buf[QWEN_STORE_DIR_NAME]);
@@ -94,6 +99,15 @@ unsigned qwen_store_levels(uint64_t n);
 struct qwen_store_file {
 	struct qwen_store_name n;
 	int		 bad;		/* not to be used */
+	/* for those that remove it: */
+	int		 victim;	/* it is to go, unless it was used */
+	int64_t		 used;		/* since then; at first the end of time */
+	uint64_t	 bytes;		/* where somebody asked */
+};
+
+struct qwen_store_names {
+	char		**name;
+	size_t		 n, cap;
 };
 
 /* What lies in the folder of a model, by end, then by name. */
@@ -102,10 +116,8 @@ struct qwen_store_scan {
 	int		 fd;		/* of it */
 	struct qwen_store_file *file;
 	size_t		 n_file, cap_file;
-	char		**gone;		/* names of what is being removed, */
-	size_t		 n_gone, cap_gone;
-	char		**temp;		/* and of what is being written */
-	size_t		 n_temp, cap_temp;
+	struct qwen_store_names gone;	/* what is being removed, */
+	struct qwen_store_names temp;	/* and what is being written */
 };
 
 /*
@@ -119,16 +131,32 @@ void qwen_store_scan_fini(struct qwen_store_scan *sc);
 /* The same folder again. */
 int qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err);
 
-/* Names of the folders of models, ascending; free each, and the list. */
-int qwen_store_models(const struct qwen_store *st, char ***names, size_t *n,
-    struct qwen_err *err);
+/* Names of the folders of models, ascending; fini also after an error. */
+int qwen_store_models(const struct qwen_store *st,
+    struct qwen_store_names *names, struct qwen_err *err);
+void qwen_store_names_fini(struct qwen_store_names *names);
 
 /* Path of a file: free(). NULL: out of memory. */
-char *qwen_store_path(const struct qwen_store_scan *sc, const char *name);
+char *qwen_store_path(const struct qwen_store_scan *sc, size_t file);
+
+/* fstatat(2), which does not follow links, and unlinkat(2) of a file. */
+int qwen_store_stat(const struct qwen_store_scan *sc, size_t file,
+    struct stat *st);
+int qwen_store_unlink(const struct qwen_store_scan *sc, size_t file);
+
+/* A new file in the folder, under a name that nobody else has; -1 and errno. */
+#define QWEN_STORE_TEMP_NAME (sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE)
+int qwen_store_temp(const struct qwen_store_scan *sc,
+    char name[QWEN_STORE_TEMP_NAME], mode_t mode);
 
 /* ------------------------------------------------------------------ tree.c */
 
 #define QWEN_STORE_NONE SIZE_MAX
+
+struct qwen_store_place {
+	size_t		 file;
+	size_t		 depth;
+};
 
 /* Of each file of a scan, by index. */
 struct qwen_store_tree {
@@ -137,11 +165,23 @@ struct qwen_store_tree {
 	size_t		*children;	/* KV: runs that begin at its end */
 	size_t		*checkpoint;	/* KV: the one at its end, or NONE */
 	unsigned char	*there;		/* with all that is before it */
+	struct qwen_store_place *place;	/* not by index: all files, trees first,
+					   then orphans */
 };
 
-int qwen_store_tree(struct qwen_store_tree *t,
-    const struct qwen_store_scan *sc, struct qwen_err *err);
-void qwen_store_tree_fini(struct qwen_store_tree *t);
+/* A model's folder. */
+struct qwen_store_folder {
+	const struct qwen_store *st;
+	struct qwen_header model;
+	struct qwen_store_scan sc;
+	struct qwen_store_tree tree;
+};
+
+/* Each in turn until fn fails; fn may take it, and leave zeros with fd -1. */
+int qwen_store_each(const struct qwen_store *st,
+    int (*fn)(void *arg, struct qwen_store_folder *f, struct qwen_err *err),
+    void *arg, struct qwen_err *err);
+void qwen_store_folder_fini(struct qwen_store_folder *f);
 
 /*
  * Files of this prefix: index of the first, runs before the checkpoint; *n is
@@ -186,28 +226,18 @@ size_t qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at);
 
 /* ------------------------------------------------------------------ node.c */
 
-/* A run of KV, or a checkpoint, opened and compared with its name. */
-struct qwen_store_node;
-
 /*
- * QWEN_EFORMAT, QWEN_ERANGE or QWEN_EMISMATCH if the file is not what its name
- * says.  The run's tokens are still to be compared with a prompt.
+ * A file of the scan, opened and compared with its name: QWEN_EFORMAT,
+ * QWEN_ERANGE or QWEN_EMISMATCH if it is not what that says.  The tokens of a
+ * run are still to be compared with a prompt.
  */
-int qwen_store_node_open(struct qwen_store_node **out, const char *path,
-    const struct qwen_store_name *name, const struct qwen_header *model,
-    struct qwen_err *err);
-void qwen_store_node_close(struct qwen_store_node *nd);
+int qwen_store_node_open(struct qwen_state_file **out,
+    const struct qwen_store_scan *sc, size_t file,
+    const struct qwen_header *model, struct qwen_err *err);
 
 /* How many of its tokens are those of the prompt, of which n follow from. */
-size_t qwen_store_node_common(const struct qwen_store_node *nd,
+size_t qwen_store_node_common(const struct qwen_state_file *f,
     const int32_t *tokens, size_t n);
-const int32_t *qwen_store_node_tokens(const struct qwen_store_node *nd);
-int qwen_store_node_logits(const struct qwen_store_node *nd);
-
-/* As qwen_state_restore of runs, and checkpoints, one after the other. */
-int qwen_store_node_restore(struct qwen_session **out, struct qwen_model *m,
-    struct qwen_store_node *const *chain, size_t n_chain, size_t n_max,
-    int want_logits, struct qwen_err *err);
 
 /* The part of the session that the name says. */
 int qwen_store_node_save(int fd, const struct qwen_session *s,
@@ -224,12 +254,8 @@ void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
 
 /* ----------------------------------------------------------------- sweep.c */
 
-/* What a sweep is to remove, and what it did. */
+/* What a sweep did, beside removing what the scan has as victims. */
 struct qwen_store_sweep {
-	const size_t	*victim;	/* indices of files of the scan */
-	const int64_t	*used;		/* spare it if used since then (NULL:
-					   do not) */
-	size_t		 n;
 	time_t		 gone_before;	/* also decide on what others had on
 					   its way out before this time */
 	/* increased by what has gone: files and bytes of them */

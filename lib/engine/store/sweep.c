@@ -79,16 +79,6 @@ struct sweep {
 	size_t		 n_held;
 };
 
-/* The file as it is, if it is the one that was to go. */
-static int
-is_unused(const struct sweep *s, size_t i, const char *name, struct stat *st)
-{
-	if (fstatat(s->sc->fd, name, st, AT_SYMLINK_NOFOLLOW) == -1 ||
-	    !S_ISREG(st->st_mode))
-		return 0;
-	return s->w->used == NULL || qwen_store_used(st) <= s->w->used[i];
-}
-
 /* R1, of a file called name. */
 static int
 hold(struct sweep *s, const struct qwen_store_name *n, const char *name,
@@ -122,16 +112,19 @@ count(struct sweep *s, int victim, uint64_t bytes)
 static int
 take_victim(struct sweep *s, size_t i)
 {
-	const struct qwen_store_name *n = &s->sc->file[s->w->victim[i]].n;
+	const struct qwen_store_file *f = &s->sc->file[i];
 	char name[QWEN_STORE_NAME];
 	struct stat st;
 
-	qwen_store_name_format(n, name);
-	if (!is_unused(s, i, name, &st))
+	/* the file as it is, if it is the one that was to go */
+	if (qwen_store_stat(s->sc, i, &st) == -1 || !S_ISREG(st.st_mode) ||
+	    qwen_store_used(&st) > f->used)
 		return 0;
-	if (n->kind == QWEN_STORE_KV)
-		return hold(s, n, name, (uint64_t)st.st_size, 1);
-	if (unlinkat(s->sc->fd, name, 0) == -1)
+	if (f->n.kind == QWEN_STORE_KV) {
+		qwen_store_name_format(&f->n, name);
+		return hold(s, &f->n, name, (uint64_t)st.st_size, 1);
+	}
+	if (qwen_store_unlink(s->sc, i) == -1)
 		return errno == ENOENT ? 0 : -1;
 	count(s, 1, (uint64_t)st.st_size);
 	return 0;
@@ -208,6 +201,7 @@ static uint64_t
 need_parents(struct sweep *s, const struct qwen_store_scan *now)
 {
 	struct qwen_store_name n;
+	const char *gone;
 	uint64_t seen = 0;
 	size_t i;
 
@@ -215,11 +209,11 @@ need_parents(struct sweep *s, const struct qwen_store_scan *now)
 		need_parent(s, &now->file[i].n);
 		seen += XXH3_64bits(&now->file[i].n, sizeof now->file[i].n);
 	}
-	for (i = 0; i < now->n_gone; i++) {
-		if (parse_gone(&n, now->gone[i]) == 0 &&
-		    !is_ours(s, now->gone[i]))
+	for (i = 0; i < now->gone.n; i++) {
+		gone = now->gone.name[i];
+		if (parse_gone(&n, gone) == 0 && !is_ours(s, gone))
 			need_parent(s, &n);
-		seen += XXH3_64bits(now->gone[i], strlen(now->gone[i]));
+		seen += XXH3_64bits(gone, strlen(gone));
 	}
 	return seen;
 }
@@ -277,18 +271,21 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
     struct qwen_err *err)
 {
 	struct sweep s = { .sc = sc, .w = w };
-	size_t i;
+	size_t i, n = sc->gone.n;
 	int r = 0;
 
-	if (w->n + sc->n_gone == 0)
+	for (i = 0; i < sc->n_file; i++)
+		n += (size_t)sc->file[i].victim;
+	if (n == 0)
 		return 0;
-	s.held = qwen_alloc(w->n + sc->n_gone, sizeof *s.held);
-	if (s.held == NULL)
+	if ((s.held = qwen_alloc(n, sizeof *s.held)) == NULL)
 		return qwen_oom(err);
-	for (i = 0; i < w->n && r == 0; i++)
-		r = take_victim(&s, i);
-	for (i = 0; i < sc->n_gone && r == 0; i++)
-		r = take_left(&s, sc->gone[i]);
+	for (i = 0; i < sc->n_file && r == 0; i++) {
+		if (sc->file[i].victim)
+			r = take_victim(&s, i);
+	}
+	for (i = 0; i < sc->gone.n && r == 0; i++)
+		r = take_left(&s, sc->gone.name[i]);
 	if (r < 0)
 		qwen_fail_errno(err, "%s", sc->path);
 	if (s.n_held > 0) {

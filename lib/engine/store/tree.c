@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* tree.c - which file hangs on which, from their names. */
+/* tree.c - which file hangs on which, from their names; folder by folder. */
 #include <string.h>
 
 #include "base/err.h"
@@ -83,23 +83,93 @@ hang_checkpoint(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 	}
 }
 
-int
-qwen_store_tree(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
+/* --------------------------------------------------------- all of it, in order */
+
+struct walker {
+	const struct qwen_store_tree *tree;
+	size_t		 n;
+	size_t		*first, *next;	/* children of a file, as lists */
+};
+
+/* A run, its checkpoint, and what goes on from it, without recursion. */
+static void
+descend(struct walker *w, size_t root)
+{
+	const struct qwen_store_tree *t = w->tree;
+	size_t i = root, depth = 0, c;
+
+	for (;;) {
+		t->place[w->n++] = (struct qwen_store_place){ i, depth };
+		c = t->checkpoint[i];
+		if (c != QWEN_STORE_NONE && t->parent[c] == i)
+			t->place[w->n++] = (struct qwen_store_place){ c, depth };
+		if (w->first[i] != QWEN_STORE_NONE) {
+			i = w->first[i];
+			depth++;
+			continue;
+		}
+		while (i != root && w->next[i] == QWEN_STORE_NONE) {
+			i = t->parent[i];
+			depth--;
+		}
+		if (i == root)
+			return;
+		i = w->next[i];
+	}
+}
+
+/* Trees first, then orphans; first and next have room for all files. */
+static void
+put_in_order(struct walker *w, const struct qwen_store_scan *sc)
+{
+	const struct qwen_store_tree *t = w->tree;
+	size_t i, p;
+	int orphans;
+
+	for (i = 0; i < sc->n_file; i++)
+		w->first[i] = w->next[i] = QWEN_STORE_NONE;
+	for (i = sc->n_file; i-- > 0; ) {
+		p = t->parent[i];
+		if (sc->file[i].n.kind != QWEN_STORE_KV || p == QWEN_STORE_NONE)
+			continue;
+		w->next[i] = w->first[p];
+		w->first[p] = i;
+	}
+	for (orphans = 0; orphans < 2; orphans++) {
+		for (i = 0; i < sc->n_file; i++) {
+			if (t->parent[i] != QWEN_STORE_NONE ||
+			    t->there[i] == orphans)
+				continue;
+			if (sc->file[i].n.kind == QWEN_STORE_KV)
+				descend(w, i);
+			else
+				t->place[w->n++] =
+				    (struct qwen_store_place){ i, 0 };
+		}
+	}
+}
+
+static int
+hang(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
     struct qwen_err *err)
 {
 	size_t i, n = sc->n_file + 1;
+	struct walker w = { .tree = t, .first = qwen_alloc(n, sizeof *w.first),
+	    .next = qwen_alloc(n, sizeof *w.next) };
 	struct qwen_fp nothing;
 	uint64_t zero = 0;
+	int r = -1;
 
 	t->parent = qwen_alloc(n, sizeof *t->parent);
 	t->children = qwen_alloc(n, sizeof *t->children);
 	t->checkpoint = qwen_alloc(n, sizeof *t->checkpoint);
 	t->there = qwen_alloc(n, 1);
-	if (t->parent == NULL || t->children == NULL ||
-	    t->checkpoint == NULL || t->there == NULL ||
-	    qwen_store_hash(NULL, &zero, 1, &nothing) < 0) {
-		qwen_store_tree_fini(t);
-		return qwen_oom(err);
+	t->place = qwen_alloc(n, sizeof *t->place);
+	if (w.first == NULL || w.next == NULL || t->parent == NULL ||
+	    t->children == NULL || t->checkpoint == NULL || t->there == NULL ||
+	    t->place == NULL || qwen_store_hash(NULL, &zero, 1, &nothing) < 0) {
+		qwen_oom(err);
+		goto out;
 	}
 	for (i = 0; i < sc->n_file; i++)
 		t->parent[i] = t->checkpoint[i] = QWEN_STORE_NONE;
@@ -109,15 +179,45 @@ qwen_store_tree(struct qwen_store_tree *t, const struct qwen_store_scan *sc,
 		else
 			hang_checkpoint(t, sc, i);
 	}
-	return 0;
+	put_in_order(&w, sc);
+	r = 0;
+out:
+	free(w.first);
+	free(w.next);
+	return r;
 }
 
 void
-qwen_store_tree_fini(struct qwen_store_tree *t)
+qwen_store_folder_fini(struct qwen_store_folder *f)
 {
-	free(t->parent);
-	free(t->children);
-	free(t->checkpoint);
-	free(t->there);
-	memset(t, 0, sizeof *t);
+	free(f->tree.parent);
+	free(f->tree.children);
+	free(f->tree.checkpoint);
+	free(f->tree.there);
+	free(f->tree.place);
+	qwen_store_scan_fini(&f->sc);
+}
+
+int
+qwen_store_each(const struct qwen_store *st,
+    int (*fn)(void *arg, struct qwen_store_folder *f, struct qwen_err *err),
+    void *arg, struct qwen_err *err)
+{
+	struct qwen_store_names names;
+	int r = qwen_store_models(st, &names, err);
+	size_t i;
+
+	for (i = 0; i < names.n && r == 0; i++) {
+		struct qwen_store_folder f = { .st = st };
+
+		qwen_store_dir_parse(&f.model, names.name[i]);
+		if (qwen_store_scan(&f.sc, st, names.name[i], 0, err) < 0 ||
+		    hang(&f.tree, &f.sc, err) < 0)
+			r = -1;
+		else
+			r = fn(arg, &f, err);
+		qwen_store_folder_fini(&f);
+	}
+	qwen_store_names_fini(&names);
+	return r;
 }

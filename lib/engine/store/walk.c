@@ -10,51 +10,31 @@
 #include "base/mem.h"
 #include "engine/store/store.h"
 
-static int
-ascending(const void *a, const void *b)
-{
-	uint64_t p = *(const uint64_t *)a, q = *(const uint64_t *)b;
-
-	return (p > q) - (p < q);
-}
-
 /* The positions, each once: 0, ends of files up to n, cuts. */
 static size_t
 collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
     const uint64_t *cut, size_t n_cut)
 {
-	size_t i, k = 0, out = 0;
+	size_t i, k = 0;
 
 	at[k++] = 0;
 	for (i = 0; i < sc->n_file && sc->file[i].n.end <= n; i++) {
 		if (sc->file[i].n.end != at[k - 1])
 			at[k++] = sc->file[i].n.end;
 	}
-	if (n_cut > 0) {
-		memcpy(at + k, cut, n_cut * sizeof *at);
-		k += n_cut;
-		qsort(at, k, sizeof *at, ascending);
-	}
-	for (i = 0; i < k; i++) {
-		if (i == 0 || at[i] != at[i - 1])
-			at[out++] = at[i];
-	}
-	return out;
+	if (n_cut == 0)
+		return k;
+	memcpy(at + k, cut, n_cut * sizeof *at);
+	return qwen_store_positions(at, k + n_cut);
 }
 
 size_t
 qwen_store_step_at(const struct qwen_store_walk *w, uint64_t at)
 {
-	size_t lo = 0, hi = w->n_step, mid;
+	const struct qwen_store_step *s = bsearch(&at, w->step, w->n_step,
+	    sizeof *s, qwen_store_by_position);
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (w->step[mid].at < at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < w->n_step && w->step[lo].at == at ? lo : QWEN_STORE_NONE;
+	return s != NULL ? (size_t)(s - w->step) : QWEN_STORE_NONE;
 }
 
 /* A run that ends at s: of several ways there, the one of fewest files. */

@@ -15,41 +15,30 @@
 #include "wire/item.h"
 #include "wire/record.h"
 
-enum shape { UINT, TEXT, PATH, FP, IDS, ROW, NUMBER };
-
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK, N_KEYS
 };
 
-static const struct {
-	const char	*name;
-	enum shape	 shape;
-	const char	*what;	/* how to call the shape */
-} keys[N_KEYS] = {
-	[K_QWEN] = { "qwen", UINT, "a whole number" },
-	[K_KIND] = { "kind", TEXT, "text" },
-	[K_N_VOCAB] = { "n_vocab", UINT, "a whole number" },
-	[K_VOCABULARY] = { "vocabulary", FP, "16 bytes" },
-	[K_MODEL] = { "model", FP, "16 bytes" },
-	[K_NUMERICS] = { "numerics", UINT, "a whole number" },
-	[K_EOG] = { "eog", IDS, "an array of sint32 (tag 78)" },
-	[K_TOKENS] = { "tokens", IDS, "an array of sint32 (tag 78)" },
-	[K_END] = { "end", TEXT, "text" },
-	[K_POSITION] = { "position", UINT, "a whole number" },
-	[K_LOGITS] = { "logits", ROW, "an array of float32 (tag 85)" },
-	[K_IDS] = { "ids", IDS, "an array of sint32 (tag 78)" },
-	[K_LOGSUMEXP] = { "logsumexp", NUMBER, "a floating-point number" },
-	[K_READY] = { "ready", PATH, "text or bytes" },
-	[K_N_TOKENS] = { "n_tokens", UINT, "a whole number" },
-	[K_FINGERPRINT] = { "fingerprint", FP, "16 bytes" },
-	[K_MARK] = { "mark", TEXT, "text" },
-};
-
-struct fields {
-	int			there[N_KEYS];
-	struct qwen_item	v[N_KEYS];
+static const struct qwen_key keys[N_KEYS] = {
+	[K_QWEN] = { "qwen", QWEN_SHAPE_UINT },
+	[K_KIND] = { "kind", QWEN_SHAPE_TEXT },
+	[K_N_VOCAB] = { "n_vocab", QWEN_SHAPE_UINT },
+	[K_VOCABULARY] = { "vocabulary", QWEN_SHAPE_FP },
+	[K_MODEL] = { "model", QWEN_SHAPE_FP },
+	[K_NUMERICS] = { "numerics", QWEN_SHAPE_UINT },
+	[K_EOG] = { "eog", QWEN_SHAPE_IDS },
+	[K_TOKENS] = { "tokens", QWEN_SHAPE_IDS },
+	[K_END] = { "end", QWEN_SHAPE_TEXT },
+	[K_POSITION] = { "position", QWEN_SHAPE_UINT },
+	[K_LOGITS] = { "logits", QWEN_SHAPE_ROW },
+	[K_IDS] = { "ids", QWEN_SHAPE_IDS },
+	[K_LOGSUMEXP] = { "logsumexp", QWEN_SHAPE_FLOAT },
+	[K_READY] = { "ready", QWEN_SHAPE_PATH },
+	[K_N_TOKENS] = { "n_tokens", QWEN_SHAPE_UINT },
+	[K_FINGERPRINT] = { "fingerprint", QWEN_SHAPE_FP },
+	[K_MARK] = { "mark", QWEN_SHAPE_TEXT },
 };
 
 static const struct {
@@ -110,126 +99,22 @@ qwen_record_is_header(const unsigned char *p, size_t n)
 	    it.type == QWEN_ITEM_TEXT && text_is(&it, keys[K_QWEN].name);
 }
 
-/* ------------------------------------------------------- the map's fields */
+/* ---------------------------------------------------------- the keys' values */
 
-/* Does the value, after a tag that may be 0, have this shape? */
 static int
-fits(enum shape shape, uint64_t tag, const struct qwen_item *it)
+has(const struct qwen_fields *f, enum key k)
 {
-	int plain = tag == 0;
-
-	switch (shape) {
-	case UINT:
-		return plain && it->type == QWEN_ITEM_UINT;
-	case TEXT:
-		return plain && it->type == QWEN_ITEM_TEXT;
-	case PATH:
-		return plain && (it->type == QWEN_ITEM_TEXT ||
-		    it->type == QWEN_ITEM_BYTES);
-	case FP:
-		return plain && it->type == QWEN_ITEM_BYTES &&
-		    it->n == sizeof(struct qwen_fp);
-	case IDS:
-		return tag == QWEN_TAG_SINT32LE &&
-		    it->type == QWEN_ITEM_BYTES && it->n % 4 == 0;
-	case ROW:
-		return tag == QWEN_TAG_F32LE &&
-		    it->type == QWEN_ITEM_BYTES && it->n % 4 == 0;
-	case NUMBER:
-		return plain && it->type == QWEN_ITEM_FLOAT;
-	}
-	return 0;
+	return (f->there & 1u << k) != 0;
 }
 
 static int
-find_key(const struct qwen_item *it)
+need(const struct qwen_fields *f, enum key k, struct qwen_err *err)
 {
-	int k;
-
-	for (k = 0; k < N_KEYS; k++) {
-		if (text_is(it, keys[k].name))
-			return k;
-	}
-	return -1;
-}
-
-/* Length of the value at p, which is known to be complete. */
-static size_t
-value_len(const unsigned char *p, size_t n)
-{
-	struct qwen_span sp = { 0 };
-	const char *why;
-	size_t want;
-
-	return qwen_span_step(&sp, p, n, n, &want, &why) == 1 ? sp.off : n;
-}
-
-static int
-take_value(struct fields *f, enum key k, const unsigned char *p, size_t n,
-    struct qwen_err *err)
-{
-	struct qwen_item *it = &f->v[k];
-	uint64_t tag = 0;
-	size_t want;
-
-	if (f->there[k])
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there "
-		    "twice", keys[k].name);
-	f->there[k] = 1;
-	if (qwen_item_decode(p, n, it, &want) == 1 &&
-	    it->type == QWEN_ITEM_TAG) {
-		tag = it->n;
-		p += it->bytes;
-		n -= it->bytes;
-		if (tag == 0 || qwen_item_decode(p, n, it, &want) != 1)
-			it->type = QWEN_ITEM_OPEN;
-	}
-	if (!fits(keys[k].shape, tag, it))
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
-		    keys[k].name, keys[k].what);
-	return 0;
-}
-
-static int
-take_fields(struct fields *f, const unsigned char *p, size_t n,
-    struct qwen_err *err)
-{
-	struct qwen_item it;
-	uint64_t i, pairs;
-	size_t at, want, len;
-	int k;
-
-	memset(f, 0, sizeof *f);
-	if (qwen_item_decode(p, n, &it, &want) != 1 ||
-	    it.type != QWEN_ITEM_MAP)
-		return qwen_fail(err, QWEN_EFORMAT, "not a map");
-	pairs = it.n;
-	at = it.bytes;
-	for (i = 0; i < pairs; i++) {
-		if (qwen_item_decode(p + at, n - at, &it, &want) != 1 ||
-		    it.type != QWEN_ITEM_TEXT)
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "a key that is not text");
-		at += it.bytes;
-		len = value_len(p + at, n - at);
-		if ((k = find_key(&it)) >= 0 &&
-		    take_value(f, (enum key)k, p + at, len, err) < 0)
-			return -1;
-		at += len;
-	}
-	return 0;
-}
-
-static int
-need(const struct fields *f, enum key k, struct qwen_err *err)
-{
-	if (f->there[k])
+	if (has(f, k))
 		return 0;
 	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is missing",
 	    keys[k].name);
 }
-
-/* ------------------------------------------------------------ their values */
 
 static int
 get_ids(const struct qwen_item *it, const struct qwen_header *h, int32_t *out,
@@ -264,13 +149,13 @@ get_row(const struct qwen_item *it, float *out, struct qwen_err *err)
 }
 
 static void
-get_fp(const struct fields *f, enum key k, struct qwen_fp *out)
+get_fp(const struct qwen_fields *f, enum key k, struct qwen_fp *out)
 {
 	memcpy(out->b, f->v[k].s, sizeof out->b);
 }
 
 static int
-get_kind(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
+get_kind(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_KIND];
 	size_t i;
@@ -286,9 +171,9 @@ get_kind(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
 }
 
 static int
-get_eog(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
+get_eog(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err)
 {
-	if (!f->there[K_EOG])
+	if (!has(f, K_EOG))
 		return 0;
 	h->n_eog = (size_t)f->v[K_EOG].n / 4;
 	if (h->n_eog > QWEN_EOG_MAX)
@@ -300,7 +185,7 @@ get_eog(const struct fields *f, struct qwen_header *h, struct qwen_err *err)
 /* ------------------------------------------------------ one record a kind */
 
 static int
-take_header(const struct fields *f, struct qwen_header *out,
+take_header(const struct qwen_fields *f, struct qwen_header *out,
     struct qwen_err *err)
 {
 	struct qwen_header h = { .kind = QWEN_STREAM_TOKENS };
@@ -334,7 +219,7 @@ take_header(const struct fields *f, struct qwen_header *out,
 }
 
 static int
-take_tokens(struct qwen_record *rec, const struct fields *f,
+take_tokens(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_TOKENS];
@@ -364,7 +249,7 @@ check_order(const float *v, const int32_t *ids, size_t n, struct qwen_err *err)
 }
 
 static int
-take_best(struct qwen_record *rec, const struct fields *f,
+take_best(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_IDS];
@@ -387,7 +272,7 @@ take_best(struct qwen_record *rec, const struct fields *f,
 }
 
 static int
-take_logits(struct qwen_record *rec, const struct fields *f,
+take_logits(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_LOGITS];
@@ -399,7 +284,7 @@ take_logits(struct qwen_record *rec, const struct fields *f,
 	if (rec->pos > INT64_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "position out of range");
 	if (rec->n == 0 || rec->n > rec->header->n_vocab ||
-	    (!f->there[K_IDS] && rec->n != rec->header->n_vocab))
+	    (!has(f, K_IDS) && rec->n != rec->header->n_vocab))
 		return qwen_fail(err, QWEN_EFORMAT, "a row of %zu logits for "
 		    "a vocabulary of %lu", rec->n,
 		    (unsigned long)rec->header->n_vocab);
@@ -409,11 +294,11 @@ take_logits(struct qwen_record *rec, const struct fields *f,
 	if (get_row(it, nb->logits, err) < 0)
 		return -1;
 	rec->logits = nb->logits;
-	return f->there[K_IDS] ? take_best(rec, f, nb, err) : 0;
+	return has(f, K_IDS) ? take_best(rec, f, nb, err) : 0;
 }
 
 static int
-take_ready(struct qwen_record *rec, const struct fields *f,
+take_ready(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_READY];
@@ -433,7 +318,7 @@ take_ready(struct qwen_record *rec, const struct fields *f,
 }
 
 static int
-take_mark(struct qwen_record *rec, const struct fields *f,
+take_mark(struct qwen_record *rec, const struct qwen_fields *f,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
 	const struct qwen_item *it = &f->v[K_MARK];
@@ -461,14 +346,14 @@ static const struct {
 };
 
 static int
-take_kind(struct qwen_record *rec, const struct fields *f,
+take_kind(struct qwen_record *rec, const struct qwen_fields *f,
     const struct qwen_header *h, struct qwen_err *err)
 {
 	size_t i;
 	int found = -1;
 
 	for (i = 0; i < sizeof records / sizeof records[0]; i++) {
-		if (!f->there[records[i].key])
+		if (!has(f, records[i].key))
 			continue;
 		if (found >= 0)
 			return qwen_fail(err, QWEN_EFORMAT, "both \"%s\" and "
@@ -495,7 +380,8 @@ int
 qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
     struct qwen_header *h, struct qwen_numbers *nb, struct qwen_err *err)
 {
-	struct fields f;
+	struct qwen_fields f;
+	size_t left = n;
 
 	memset(rec, 0, sizeof *rec);
 	rec->header = h;
@@ -505,11 +391,12 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 		rec->kind = QWEN_REC_STATE;
 		return 0;
 	}
-	if (take_fields(&f, p, n, err) < 0 || take_kind(rec, &f, h, err) < 0)
+	if (qwen_fields_decode(&f, keys, N_KEYS, &p, &left, err) < 0 ||
+	    take_kind(rec, &f, h, err) < 0)
 		return -1;
 	switch (rec->kind) {
 	case QWEN_REC_HEADER:
-		if (!qwen_record_is_header(p, n))
+		if (!qwen_record_is_header(rec->raw, n))
 			return qwen_fail(err, QWEN_EFORMAT, "a header that "
 			    "does not begin with \"qwen\"");
 		return take_header(&f, h, err);

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: ISC */
-/* item.c - one CBOR data item at a time from bytes in memory, over libcbor. */
+/*
+ * item.c - one CBOR data item at a time from bytes in memory, over libcbor; and
+ * maps of which the keys are known.
+ */
+#include <stdio.h>
+#include <string.h>
+
 #include <cbor.h>
 
+#include "base/err.h"
 #include "wire/item.h"
+#include "wire/record.h"
 
 /* libcbor calls one of these for the item that it found. */
 
@@ -138,4 +146,117 @@ qwen_span_step(struct qwen_span *sp, const unsigned char *p, size_t len,
 			return -1;
 		sp->left[sp->depth++] = it.type == QWEN_ITEM_MAP ? 2 * n : n;
 	}
+}
+
+/* --------------------------------------------------------------------- maps */
+
+static const struct {
+	const char		*what;
+	enum qwen_item_type	 type;
+	uint64_t		 tag;
+} shapes[] = {
+	[QWEN_SHAPE_UINT] = { "a whole number", QWEN_ITEM_UINT, 0 },
+	[QWEN_SHAPE_TEXT] = { "text", QWEN_ITEM_TEXT, 0 },
+	[QWEN_SHAPE_BYTES] = { "bytes", QWEN_ITEM_BYTES, 0 },
+	[QWEN_SHAPE_PATH] = { "text or bytes", QWEN_ITEM_BYTES, 0 },
+	[QWEN_SHAPE_FP] = { "16 bytes", QWEN_ITEM_BYTES, 0 },
+	[QWEN_SHAPE_BOOL] = { "true or false", QWEN_ITEM_BOOL, 0 },
+	[QWEN_SHAPE_ARRAY] = { "an array", QWEN_ITEM_ARRAY, 0 },
+	[QWEN_SHAPE_IDS] = { "an array of sint32 (tag 78)", QWEN_ITEM_BYTES,
+	    QWEN_TAG_SINT32LE },
+	[QWEN_SHAPE_ROW] = { "an array of float32 (tag 85)", QWEN_ITEM_BYTES,
+	    QWEN_TAG_F32LE },
+	[QWEN_SHAPE_FLOAT] = { "a floating-point number", QWEN_ITEM_FLOAT, 0 },
+};
+
+/* Does the value, after a tag that may be 0, have this shape? */
+static int
+fits(enum qwen_shape shape, uint64_t tag, const struct qwen_item *it)
+{
+	if (shape == QWEN_SHAPE_PATH && it->type == QWEN_ITEM_TEXT)
+		return tag == 0;
+	return it->type == shapes[shape].type && tag == shapes[shape].tag &&
+	    (tag == 0 || it->n % 4 == 0) &&
+	    (shape != QWEN_SHAPE_FP || it->n == sizeof(struct qwen_fp));
+}
+
+/* The value in the n bytes at p. */
+static int
+take_value(struct qwen_item *it, const struct qwen_key *key,
+    const unsigned char *p, size_t n, struct qwen_err *err)
+{
+	uint64_t tag = 0;
+	size_t want;
+	int r = qwen_item_decode(p, n, it, &want);
+
+	if (r == 1 && it->type == QWEN_ITEM_TAG && (tag = it->n) != 0) {
+		p += it->bytes;
+		r = qwen_item_decode(p, n - it->bytes, it, &want);
+	}
+	if (r != 1 || !fits(key->shape, tag, it))
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
+		    key->name, shapes[key->shape].what);
+	if (it->type == QWEN_ITEM_ARRAY)
+		it->s = p + it->bytes;
+	return 0;
+}
+
+/* A key and its value, at *p. */
+static int
+take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
+    const unsigned char **p, size_t *n, struct qwen_err *err)
+{
+	struct qwen_span sp = { 0 };
+	struct qwen_item key;
+	const char *why;
+	size_t k, want;
+
+	if (qwen_item_decode(*p, *n, &key, &want) != 1 ||
+	    key.type != QWEN_ITEM_TEXT)
+		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
+	*p += key.bytes;
+	*n -= key.bytes;
+	if (qwen_span_step(&sp, *p, *n, *n, &want, &why) != 1)
+		return qwen_fail(err, QWEN_EFORMAT, "a key without a value");
+	for (k = 0; k < n_keys; k++) {
+		if (key.n == strlen(keys[k].name) &&
+		    memcmp(key.s, keys[k].name, key.n) == 0)
+			break;
+	}
+	if (k == n_keys)
+		snprintf(f->unknown, sizeof f->unknown, "%.*s", key.n == 0 ?
+		    1 : key.n < QWEN_KEY_SHOWN ? (int)key.n : QWEN_KEY_SHOWN,
+		    key.n == 0 || key.s[0] == '\0' ? "?" :
+		    (const char *)key.s);
+	else if (f->there & 1u << k)
+		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there "
+		    "twice", keys[k].name);
+	else if (take_value(&f->v[k], &keys[k], *p, sp.off, err) < 0)
+		return -1;
+	else
+		f->there |= 1u << k;
+	*p += sp.off;
+	*n -= sp.off;
+	return 0;
+}
+
+int
+qwen_fields_decode(struct qwen_fields *f, const struct qwen_key *keys,
+    size_t n_keys, const unsigned char **p, size_t *n, struct qwen_err *err)
+{
+	struct qwen_item map;
+	size_t want;
+	uint64_t i;
+
+	memset(f, 0, sizeof *f);
+	if (qwen_item_decode(*p, *n, &map, &want) != 1 ||
+	    map.type != QWEN_ITEM_MAP)
+		return qwen_fail(err, QWEN_EFORMAT, "not a map of fields");
+	*p += map.bytes;
+	*n -= map.bytes;
+	for (i = 0; i < map.n; i++) {
+		if (take_pair(f, keys, n_keys, p, n, err) < 0)
+			return -1;
+	}
+	return 0;
 }

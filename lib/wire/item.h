@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "qwen/base.h"
+
 enum qwen_item_type {
 	QWEN_ITEM_UINT,		/* n */
 	QWEN_ITEM_NEGINT,	/* -1 - n */
@@ -56,5 +58,41 @@ struct qwen_span {
  */
 int qwen_span_step(struct qwen_span *sp, const unsigned char *p, size_t len,
     size_t limit, size_t *want, const char **why);
+
+/* What the value of a key is. */
+enum qwen_shape {
+	QWEN_SHAPE_UINT,
+	QWEN_SHAPE_TEXT,
+	QWEN_SHAPE_BYTES,
+	QWEN_SHAPE_PATH,	/* text, or bytes */
+	QWEN_SHAPE_FP,		/* 16 bytes */
+	QWEN_SHAPE_BOOL,
+	QWEN_SHAPE_ARRAY,	/* s: where its first item begins */
+	QWEN_SHAPE_IDS,		/* bytes with tag 78, n a multiple of 4 */
+	QWEN_SHAPE_ROW,		/* likewise with tag 85 */
+	QWEN_SHAPE_FLOAT,
+};
+
+struct qwen_key {
+	const char	*name;
+	enum qwen_shape	 shape;
+};
+
+enum { QWEN_KEYS_MAX = 32, QWEN_KEY_SHOWN = 32 };
+
+/* The values of a map's keys, those that are known. */
+struct qwen_fields {
+	uint32_t		 there;		/* bits 1 << key */
+	struct qwen_item	 v[QWEN_KEYS_MAX];
+	char			 unknown[QWEN_KEY_SHOWN];  /* one more key */
+};
+
+/*
+ * Take the map that begins at *p, in the *n bytes there, and step over it.  Its
+ * keys are text, those of the table there once at most; values of others are
+ * passed over.
+ */
+int qwen_fields_decode(struct qwen_fields *f, const struct qwen_key *keys,
+    size_t n_keys, const unsigned char **p, size_t *n, struct qwen_err *err);
 
 #endif

@@ -72,9 +72,9 @@ repair_end(unsigned char *p, size_t size, struct qwen_state_sum *sum)
 	XXH3_128bits_reset(before.checks);
 	if (sum->n > 0 && qwen_state_rec_decode(&rec, &before, p, size,
 	    NULL) == 0 && rec.e.kind == QWEN_K_END &&
-	    (rec.there & 1u << QWEN_F_TOTAL) &&
-	    rec.f[QWEN_F_TOTAL].n == sizeof total.b) {
-		memcpy(p + (rec.f[QWEN_F_TOTAL].s - p), total.b,
+	    (rec.f.there & 1u << QWEN_F_TOTAL) &&
+	    rec.f.v[QWEN_F_TOTAL].n == sizeof total.b) {
+		memcpy(p + (rec.f.v[QWEN_F_TOTAL].s - p), total.b,
 		    sizeof total.b);
 		canonical(p + size - 8, XXH3_64bits(p, size - 8));
 	}

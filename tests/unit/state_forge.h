@@ -278,6 +278,8 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 	if (it->run)
 		forge_run(put, it);
 	if (it->more != NULL) {
+		cbor_encode_map_start(++put->n_fields,
+		    put->buf + put->fields_at, 1);
 		qwen_state_put_string(put, it->more);
 		qwen_state_put_number(put, 1);
 	}
@@ -285,16 +287,6 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 		qwen_state_put_key(put, QWEN_F_SKIP);
 		put->buf[put->n++] = 0xf5;
 	}
-}
-
-static inline size_t
-count_fields(const struct item *it)
-{
-	return (strcmp(it->kind, "info") == 0 ? 5u : 0) + (it->layer >= 0) +
-	    (it->at >= 0) + (it->codec != NULL ? 3u - (it->no_len != 0) : 0) +
-	    (it->mark != 0) +
-	    (it->run ? 7u : it->options != NULL ? 2u : 0) + (it->more != NULL) +
-	    (it->skip != 0);
 }
 
 /* The index of what was written, and where it is. */
@@ -315,7 +307,7 @@ forge_index(struct bytes *out, struct qwen_state_put *put,
 		    b + i * QWEN_ENTRY_BYTES);
 	for (off = 0; off < n; off += part) {
 		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
-		qwen_state_put_begin(put, sum, "index", 3);
+		qwen_state_put_begin(put, sum, "index");
 		qwen_state_put_uint(put, QWEN_F_OFF, off);
 		qwen_state_put_uint(put, QWEN_F_LEN, part);
 		qwen_state_put_text(put, QWEN_F_CODEC, "none");
@@ -336,7 +328,7 @@ forge_end(struct bytes *out, struct qwen_state_put *put,
 
 	qwen_state_sum_total(sum, &total);
 	total.b[5] ^= (unsigned char)p->flip_total;
-	qwen_state_put_begin(put, sum, "end", 5u + (field != 0));
+	qwen_state_put_begin(put, sum, "end");
 	qwen_state_put_uint(put, QWEN_F_RECORDS, sum->n + p->records_add);
 	qwen_state_put_uint(put, QWEN_F_BYTES, sum->bytes + p->bytes_add);
 	qwen_state_put_uint(put, QWEN_F_RAW, sum->raw + p->raw_add);
@@ -385,7 +377,7 @@ write_item(struct bytes *out, struct qwen_state_put *put,
 		return;
 	}
 	sum->n += it->index_add;
-	qwen_state_put_begin(put, sum, it->kind, count_fields(it));
+	qwen_state_put_begin(put, sum, it->kind);
 	forge_fields(put, p, it);
 	qwen_state_put_finish(put, sum, it->data, it->n_data,
 	    it->no_len ? 0 : it->len, 0);

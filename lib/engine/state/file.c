@@ -149,22 +149,6 @@ read_header(struct opening *o, struct qwen_err *err)
 }
 
 /*
- * The number that a record begins with, for one whose place is not known
- * otherwise.
- */
-static uint64_t
-number_of(const unsigned char *p, size_t n)
-{
-	struct qwen_item it;
-	size_t want;
-
-	if (n < 2 || p[0] != 0x85 ||
-	    qwen_item_decode(p + 1, n - 1, &it, &want) != 1)
-		return 0;
-	return it.n;
-}
-
-/*
  * The end record, which tells where the index is; 1, or 0 if there is none that
  * does.  What else it says is looked at when it is taken.
  */
@@ -178,13 +162,13 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 		return 0;
 	if (read_at(o->f->fd, o->buf, QWEN_END_BYTES, at, err) < 0)
 		return -1;
-	if (qwen_state_rec_parse(&rec, number_of(o->buf, QWEN_END_BYTES), at,
-	    NULL, 0, o->buf, QWEN_END_BYTES, NULL) < 0 || rec.index == 0 ||
+	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0,
+	    o->buf, QWEN_END_BYTES, NULL) < 0 || rec.index == 0 ||
 	    rec.e.kind != QWEN_K_END || qwen_state_want(&rec, NULL) < 0 ||
-	    !(rec.there & 1u << QWEN_F_INDEX))
+	    !(rec.f.there & 1u << QWEN_F_INDEX))
 		return 0;
 	*e = rec.e;
-	o->index = rec.f[QWEN_F_INDEX].n;
+	o->index = rec.f.v[QWEN_F_INDEX].n;
 	if (o->index < o->f->n_head || o->index >= at)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "the index cannot be at byte %llu",
@@ -210,8 +194,8 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 	if (qwen_span_step(&sp, o->buf, have, have, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "index at byte %llu: not a "
 		    "block of state", (unsigned long long)at);
-	if (qwen_state_rec_parse(&rec, number_of(o->buf, sp.off), at,
-	    NULL, 0, o->buf, sp.off, err) < 0)
+	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0, o->buf,
+	    sp.off, err) < 0)
 		return -1;
 	/* no more of it than there are records for which there is room */
 	n = o->n_packed + (size_t)rec.e.len;

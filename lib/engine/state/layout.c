@@ -82,9 +82,9 @@ static int
 take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
-	const struct qwen_item *array = &rec->f[QWEN_F_LAYERS];
-	const unsigned char *p = rec->at[QWEN_F_LAYERS] + array->bytes;
-	struct qwen_state_bytes b = { p, (size_t)(rec->data - p) };
+	const struct qwen_item *array = &rec->f.v[QWEN_F_LAYERS];
+	struct qwen_state_bytes b = { array->s,
+	    (size_t)(rec->data - array->s) };
 	size_t i;
 
 	/* each takes several bytes, which are there */
@@ -111,15 +111,15 @@ take_part(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	const unsigned both = 1u << QWEN_F_FROM | 1u << QWEN_F_PREFIX;
-	const struct qwen_item *prefix = &rec->f[QWEN_F_PREFIX];
+	const struct qwen_item *prefix = &rec->f.v[QWEN_F_PREFIX];
 
-	if ((rec->there & both) == 0)
+	if ((rec->f.there & both) == 0)
 		return 0;
-	if ((rec->there & both) != both || prefix->n != sizeof l->prefix.b)
+	if ((rec->f.there & both) != both || prefix->n != sizeof l->prefix.b)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "a part without \"from\" or \"prefix\"");
 	l->part = 1;
-	l->from = rec->f[QWEN_F_FROM].n;
+	l->from = rec->f.v[QWEN_F_FROM].n;
 	memcpy(l->prefix.b, prefix->s, sizeof l->prefix.b);
 	if (l->from > l->n_tokens)
 		return qwen_fail(err, QWEN_ERANGE, "a part from %llu to %llu",
@@ -132,7 +132,7 @@ int
 qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f;
+	const struct qwen_item *f = rec->f.v;
 
 	if (f[QWEN_F_FORMAT].n != QWEN_STATE_FORMAT)
 		return qwen_fail(err, QWEN_EUNSUP,

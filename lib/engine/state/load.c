@@ -91,8 +91,8 @@ take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return qwen_fail(err, QWEN_EFORMAT, "after the index");
 	if (!last)
 		qwen_state_follow_seen(&v->follow, e);
-	if (e->kind == QWEN_K_N && (rec->there & 1u << QWEN_F_SKIP) &&
-	    rec->f[QWEN_F_SKIP].n == 1)
+	if (e->kind == QWEN_K_N && (rec->f.there & 1u << QWEN_F_SKIP) &&
+	    rec->f.v[QWEN_F_SKIP].n == 1)
 		return 0;
 	if (rec->read && qwen_state_want(rec, err) < 0)
 		return -1;

@@ -11,40 +11,36 @@
 #include "base/err.h"
 #include "engine/state/state.h"
 
-static const struct {
-	const char		*name;
-	enum qwen_item_type	 type;
-	const char		*what;
-} fields[QWEN_F_N] = {
-	[QWEN_F_LAYER] = { "layer", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_AT] = { "at", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_OFF] = { "off", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_LEN] = { "len", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_CODEC] = { "codec", QWEN_ITEM_TEXT, "text" },
-	[QWEN_F_PAD] = { "pad", QWEN_ITEM_BYTES, "bytes" },
-	[QWEN_F_SKIP] = { "skip", QWEN_ITEM_BOOL, "true or false" },
-	[QWEN_F_FORMAT] = { "format", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_WRITER] = { "writer", QWEN_ITEM_TEXT, "text" },
-	[QWEN_F_N_TOKENS] = { "n_tokens", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_KV_BLOCK] = { "kv_block", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_LAYERS] = { "layers", QWEN_ITEM_ARRAY, "an array" },
-	[QWEN_F_FROM] = { "from", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_PREFIX] = { "prefix", QWEN_ITEM_BYTES, "bytes" },
-	[QWEN_F_NAMED] = { "named", QWEN_ITEM_BOOL, "true or false" },
-	[QWEN_F_OPTIONS] = { "options", QWEN_ITEM_TEXT, "text" },
-	[QWEN_F_PENDING] = { "pending", QWEN_ITEM_BYTES, "bytes" },
-	[QWEN_F_MEMORY] = { "memory", QWEN_ITEM_TEXT, "text" },
-	[QWEN_F_START] = { "start", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_COUNT] = { "count", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_INPUT] = { "input", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_FINISHED] = { "finished", QWEN_ITEM_BOOL, "true or false" },
-	[QWEN_F_AGAIN] = { "again", QWEN_ITEM_BOOL, "true or false" },
-	[QWEN_F_BASE] = { "base", QWEN_ITEM_BYTES, "bytes" },
-	[QWEN_F_RECORDS] = { "records", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_BYTES] = { "bytes", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_RAW] = { "raw", QWEN_ITEM_UINT, "a whole number" },
-	[QWEN_F_TOTAL] = { "total", QWEN_ITEM_BYTES, "bytes" },
-	[QWEN_F_INDEX] = { "index", QWEN_ITEM_UINT, "a whole number" },
+static const struct qwen_key fields[QWEN_F_N] = {
+	[QWEN_F_LAYER] = { "layer", QWEN_SHAPE_UINT },
+	[QWEN_F_AT] = { "at", QWEN_SHAPE_UINT },
+	[QWEN_F_OFF] = { "off", QWEN_SHAPE_UINT },
+	[QWEN_F_LEN] = { "len", QWEN_SHAPE_UINT },
+	[QWEN_F_CODEC] = { "codec", QWEN_SHAPE_TEXT },
+	[QWEN_F_PAD] = { "pad", QWEN_SHAPE_BYTES },
+	[QWEN_F_SKIP] = { "skip", QWEN_SHAPE_BOOL },
+	[QWEN_F_FORMAT] = { "format", QWEN_SHAPE_UINT },
+	[QWEN_F_WRITER] = { "writer", QWEN_SHAPE_TEXT },
+	[QWEN_F_N_TOKENS] = { "n_tokens", QWEN_SHAPE_UINT },
+	[QWEN_F_KV_BLOCK] = { "kv_block", QWEN_SHAPE_UINT },
+	[QWEN_F_LAYERS] = { "layers", QWEN_SHAPE_ARRAY },
+	[QWEN_F_FROM] = { "from", QWEN_SHAPE_UINT },
+	[QWEN_F_PREFIX] = { "prefix", QWEN_SHAPE_BYTES },
+	[QWEN_F_NAMED] = { "named", QWEN_SHAPE_BOOL },
+	[QWEN_F_OPTIONS] = { "options", QWEN_SHAPE_TEXT },
+	[QWEN_F_PENDING] = { "pending", QWEN_SHAPE_BYTES },
+	[QWEN_F_MEMORY] = { "memory", QWEN_SHAPE_TEXT },
+	[QWEN_F_START] = { "start", QWEN_SHAPE_UINT },
+	[QWEN_F_COUNT] = { "count", QWEN_SHAPE_UINT },
+	[QWEN_F_INPUT] = { "input", QWEN_SHAPE_UINT },
+	[QWEN_F_FINISHED] = { "finished", QWEN_SHAPE_BOOL },
+	[QWEN_F_AGAIN] = { "again", QWEN_SHAPE_BOOL },
+	[QWEN_F_BASE] = { "base", QWEN_SHAPE_BYTES },
+	[QWEN_F_RECORDS] = { "records", QWEN_SHAPE_UINT },
+	[QWEN_F_BYTES] = { "bytes", QWEN_SHAPE_UINT },
+	[QWEN_F_RAW] = { "raw", QWEN_SHAPE_UINT },
+	[QWEN_F_TOTAL] = { "total", QWEN_SHAPE_BYTES },
+	[QWEN_F_INDEX] = { "index", QWEN_SHAPE_UINT },
 };
 
 /* ------------------------------------------------------------------ hashes */
@@ -158,9 +154,11 @@ qwen_state_put_array(struct qwen_state_put *p, size_t n)
 	p->n += cbor_encode_array_start(n, p->buf + p->n, p->cap - p->n);
 }
 
+/* At most 23 fields have one byte to say how many they are. */
 void
 qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f)
 {
+	cbor_encode_map_start(++p->n_fields, p->buf + p->fields_at, 1);
 	qwen_state_put_string(p, fields[f].name);
 }
 
@@ -196,15 +194,15 @@ qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v)
 
 void
 qwen_state_put_begin(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const char *kind, size_t n_fields)
+    const struct qwen_state_sum *s, const char *kind)
 {
 	p->n = 0;
-	p->n_fields = n_fields;
+	p->n_fields = 0;
 	qwen_state_put_array(p, 5);
 	qwen_state_put_number(p, s->n);
 	qwen_state_put_string(p, kind);
 	p->fields_at = p->n;
-	p->n += cbor_encode_map_start(n_fields, p->buf + p->n, p->cap - p->n);
+	p->n += cbor_encode_map_start(0, p->buf + p->n, p->cap - p->n);
 }
 
 /*
@@ -219,8 +217,6 @@ pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
 	unsigned char head[9];
 	size_t at;
 
-	/* at most 22 fields: one more fits in the head that is there */
-	cbor_encode_map_start(p->n_fields + 1, p->buf + p->fields_at, 1);
 	qwen_state_put_key(p, QWEN_F_PAD);
 	at = p->n + 2 + 24 + cbor_encode_bytestring_start(n, head, sizeof head);
 	put_bytes(p, zero, 24 + (align - (size_t)((s->bytes + at) % align)) %
@@ -268,16 +264,17 @@ int
 qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err)
 {
 	const struct qwen_state_entry *e = &rec->e;
-	int has_layer = (rec->there & 1u << QWEN_F_LAYER) != 0;
+	int has_layer = (rec->f.there & 1u << QWEN_F_LAYER) != 0;
 	char what[64] = "";
 
 	if (e->name[0] != '\0' && (has_layer || e->layer >= 0))
 		snprintf(what, sizeof what, " (%s of layer %llu)", e->name,
-		    has_layer ? (unsigned long long)rec->f[QWEN_F_LAYER].n :
+		    has_layer ? (unsigned long long)rec->f.v[QWEN_F_LAYER].n :
 		    (unsigned long long)e->layer);
 	else if (e->name[0] != '\0')
 		snprintf(what, sizeof what, " (%s)", e->name);
 	return qwen_fail_in(err, "state block %llu%s at byte %llu",
+	    rec->index == QWEN_INDEX_ANY ? 0 :
 	    (unsigned long long)rec->index, what,
 	    (unsigned long long)e->offset);
 }
@@ -295,77 +292,19 @@ qwen_state_item(struct qwen_state_bytes *b, enum qwen_item_type type,
 	return 0;
 }
 
-/* Step over one item with all that it contains. */
-static int
-pass(struct qwen_state_bytes *b)
-{
-	struct qwen_span sp = { 0 };
-	const char *why;
-	size_t want;
-
-	if (qwen_span_step(&sp, b->p, b->n, b->n, &want, &why) != 1)
-		return -1;
-	b->p += sp.off;
-	b->n -= sp.off;
-	return 0;
-}
-
-static int
-find_field(const struct qwen_item *key)
-{
-	int f;
-
-	for (f = 0; f < QWEN_F_N; f++) {
-		if (key->n == strlen(fields[f].name) &&
-		    memcmp(key->s, fields[f].name, key->n) == 0)
-			return f;
-	}
-	return -1;
-}
-
-static int
-take_field(struct qwen_state_rec *rec, struct qwen_state_bytes *b,
-    struct qwen_err *err)
-{
-	struct qwen_item key;
-	size_t want;
-	int f;
-
-	if (qwen_state_item(b, QWEN_ITEM_TEXT, &key) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a key that is not text");
-	if ((f = find_field(&key)) < 0) {
-		snprintf(rec->unknown, sizeof rec->unknown, "%.*s",
-		    key.n < 31 ? (int)key.n : 31, (const char *)key.s);
-		if (rec->unknown[0] == '\0')
-			rec->unknown[0] = '?';
-		return pass(b) == 0 ? 0 :
-		    qwen_fail(err, QWEN_EFORMAT, "a key without a value");
-	}
-	if (rec->there & 1u << f)
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there twice",
-		    fields[f].name);
-	if (qwen_item_decode(b->p, b->n, &rec->f[f], &want) != 1 ||
-	    rec->f[f].type != fields[f].type)
-		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s",
-		    fields[f].name, fields[f].what);
-	rec->there |= 1u << f;
-	rec->at[f] = b->p;
-	return pass(b) == 0 ? 0 :
-	    qwen_fail(err, QWEN_EFORMAT, "a key without a value");
-}
-
 /* [index, kind, fields, data, check], of which the last was seen already. */
 static int
 take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
     struct qwen_err *err)
 {
 	struct qwen_item it;
-	uint64_t i, n;
 
 	if (qwen_state_item(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
 		return qwen_fail(err, QWEN_EFORMAT, "not an array of five");
 	if (qwen_state_item(&b, QWEN_ITEM_UINT, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no number of the block");
+	if (rec->index == QWEN_INDEX_ANY)
+		rec->index = it.n;
 	if (it.n != rec->index)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "this is block %llu, out of its place",
@@ -375,12 +314,8 @@ take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
 		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
 	memcpy(rec->e.name, it.s, it.n);
 	rec->e.kind = qwen_kind_find(rec->e.name);
-	if (qwen_state_item(&b, QWEN_ITEM_MAP, &it) < 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no map of fields");
-	for (i = 0, n = it.n; i < n; i++) {
-		if (take_field(rec, &b, err) < 0)
-			return -1;
-	}
+	if (qwen_fields_decode(&rec->f, fields, QWEN_F_N, &b.p, &b.n, err) < 0)
+		return -1;
 	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no data");
 	rec->data = it.s;
@@ -394,14 +329,14 @@ take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
 static int
 has(const struct qwen_state_rec *rec, enum qwen_field f)
 {
-	return (rec->there & 1u << f) != 0;
+	return (rec->f.there & 1u << f) != 0;
 }
 
 /* The fields that say what the data is. */
 static int
 take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f;
+	const struct qwen_item *f = rec->f.v;
 	struct qwen_state_entry *e = &rec->e;
 
 	if (has(rec, QWEN_F_LAYER))
@@ -501,8 +436,8 @@ int
 qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
     unsigned optional, struct qwen_err *err)
 {
-	unsigned missing = want & ~rec->there;
-	unsigned more = rec->there & ~(want | optional | 1u << QWEN_F_PAD |
+	unsigned missing = want & ~rec->f.there;
+	unsigned more = rec->f.there & ~(want | optional | 1u << QWEN_F_PAD |
 	    1u << QWEN_F_SKIP);
 	int f;
 
@@ -514,8 +449,8 @@ qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
 			return qwen_fail(err, QWEN_EFORMAT,
 			    "key \"%s\" has no place here", fields[f].name);
 	}
-	if (rec->unknown[0] != '\0')
+	if (rec->f.unknown[0] != '\0')
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "key \"%s\" is not known to this version", rec->unknown);
+		    "key \"%s\" is not known to this version", rec->f.unknown);
 	return 0;
 }

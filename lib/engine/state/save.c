@@ -17,20 +17,22 @@ enum { LEVEL = 1 };	/* of zstd; higher ones gain nothing on floats */
 /* ------------------------------------------------------------------ records */
 
 int
-qwen_save_begin(struct qwen_save *v, enum qwen_kind kind, size_t n_fields,
-    struct qwen_state_entry *e)
+qwen_save_begin(struct qwen_save *v, enum qwen_kind kind)
 {
-	*e = (struct qwen_state_entry){ .kind = kind, .layer = -1, .at = -1 };
-	strcpy(e->name, qwen_sections[kind].name);
+	v->entry = (struct qwen_state_entry){ .kind = kind, .layer = -1,
+	    .at = -1 };
+	strcpy(v->entry.name, qwen_sections[kind].name);
 	if (qwen_send(v) < 0)
 		return -1;
-	qwen_state_put_begin(&v->put, &v->sum, e->name, n_fields);
+	qwen_state_put_begin(&v->put, &v->sum, v->entry.name);
 	return 0;
 }
 
 int
-qwen_save_finish(struct qwen_save *v, struct qwen_state_entry *e)
+qwen_save_finish(struct qwen_save *v)
 {
+	struct qwen_state_entry *e = &v->entry;
+
 	e->offset = v->sum.bytes;
 	qwen_state_put_finish(&v->put, &v->sum, NULL, 0, 0, 0);
 	e->bytes = v->put.n;
@@ -44,14 +46,12 @@ qwen_save_finish(struct qwen_save *v, struct qwen_state_entry *e)
 int
 qwen_save_mark(struct qwen_save *v, uint64_t at)
 {
-	struct qwen_state_entry e;
-
-	if (qwen_save_begin(v, QWEN_K_CHECKPOINT, 2, &e) < 0)
+	if (qwen_save_begin(v, QWEN_K_CHECKPOINT) < 0)
 		return -1;
-	e.at = (int64_t)at;
+	v->entry.at = (int64_t)at;
 	qwen_state_put_uint(&v->put, QWEN_F_AT, at);
 	qwen_state_put_bool(&v->put, QWEN_F_NAMED, 1);
-	return qwen_save_finish(v, &e);
+	return qwen_save_finish(v);
 }
 
 struct qwen_piece *

@@ -62,6 +62,7 @@ struct qwen_save {
 	struct qwen_writer	*w;
 	struct qwen_state_sum	 sum;
 	struct qwen_state_put	 put;
+	struct qwen_state_entry	 entry;	/* of the record under way */
 	struct qwen_state_list	 list;	/* what the index will say */
 	uint64_t		 index;	/* where it begins */
 	struct qwen_fp		 total;
@@ -92,9 +93,8 @@ struct qwen_save {
  * For the sections.  A record without data: begin it, add the fields to v->put,
  * finish it.  begin writes all that waits.
  */
-int qwen_save_begin(struct qwen_save *v, enum qwen_kind kind, size_t n_fields,
-    struct qwen_state_entry *e);
-int qwen_save_finish(struct qwen_save *v, struct qwen_state_entry *e);
+int qwen_save_begin(struct qwen_save *v, enum qwen_kind kind);
+int qwen_save_finish(struct qwen_save *v);
 
 /* The mark of a position. */
 int qwen_save_mark(struct qwen_save *v, uint64_t at);

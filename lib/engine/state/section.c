@@ -64,14 +64,13 @@ static int
 put_info(struct qwen_save *v)
 {
 	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
 	struct qwen_fp prefix;
 	size_t i, j, n;
 
 	if (v->n_layer > QWEN_PIECE_MAX / 64)	/* a shape takes 53 at most */
 		return qwen_fail(v->err, QWEN_ERANGE, "%zu layers",
 		    v->n_layer);
-	if (qwen_save_begin(v, QWEN_K_INFO, v->part ? 7 : 5, &e) < 0)
+	if (qwen_save_begin(v, QWEN_K_INFO) < 0)
 		return -1;
 	qwen_state_put_uint(p, QWEN_F_FORMAT, QWEN_STATE_FORMAT);
 	qwen_state_put_text(p, QWEN_F_WRITER, "libqwen " QWEN_VERSION);
@@ -92,7 +91,7 @@ put_info(struct qwen_save *v)
 		for (j = 0; j < n; j++)
 			qwen_state_put_number(p, v->layer[i].n[j]);
 	}
-	return qwen_save_finish(v, &e);
+	return qwen_save_finish(v);
 }
 
 /* ------------------------------------------------------------------- tokens */
@@ -337,7 +336,7 @@ static int
 take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	int named = rec->f[QWEN_F_NAMED].n != 0;
+	int named = rec->f.v[QWEN_F_NAMED].n != 0;
 
 	(void)raw;
 	if (qwen_state_layout_mark(&v->lay, (uint64_t)rec->e.at, named,
@@ -469,8 +468,8 @@ static int
 take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *tail = &rec->f[QWEN_F_PENDING];
-	const struct qwen_item *memory = &rec->f[QWEN_F_MEMORY];
+	const struct qwen_item *tail = &rec->f.v[QWEN_F_PENDING];
+	const struct qwen_item *memory = &rec->f.v[QWEN_F_MEMORY];
 
 	(void)raw;
 	if (v->x.sampler != NULL)
@@ -482,7 +481,7 @@ take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	if (tail->n > sizeof v->x.pending)
 		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of text",
 		    (unsigned long long)tail->n);
-	if (take_text(&v->x.sampler, &rec->f[QWEN_F_OPTIONS], QWEN_SAMPLER_MAX,
+	if (take_text(&v->x.sampler, &rec->f.v[QWEN_F_OPTIONS], QWEN_SAMPLER_MAX,
 	    err) < 0)
 		return -1;
 	if (memory->n > 0)
@@ -497,11 +496,10 @@ put_sampler(struct qwen_save *v)
 {
 	const struct qwen_state_extra *x = &v->x;
 	int memory = x->memory[0] != '\0';
-	struct qwen_state_entry e;
 
 	if (x->sampler == NULL && x->n_pending == 0 && !memory)
 		return 0;
-	if (qwen_save_begin(v, QWEN_K_SAMPLER, memory ? 3 : 2, &e) < 0)
+	if (qwen_save_begin(v, QWEN_K_SAMPLER) < 0)
 		return -1;
 	qwen_state_put_text(&v->put, QWEN_F_OPTIONS,
 	    x->sampler != NULL ? x->sampler : "");
@@ -509,7 +507,7 @@ put_sampler(struct qwen_save *v)
 	    x->n_pending);
 	if (memory)
 		qwen_state_put_text(&v->put, QWEN_F_MEMORY, x->memory);
-	return qwen_save_finish(v, &e);
+	return qwen_save_finish(v);
 }
 
 /* The run whose tokens are the last of the state. */
@@ -517,7 +515,7 @@ static int
 take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f, *base = &f[QWEN_F_BASE];
+	const struct qwen_item *f = rec->f.v, *base = &f[QWEN_F_BASE];
 	struct qwen_run *run = &v->x.run;
 
 	(void)raw;
@@ -552,12 +550,11 @@ put_run(struct qwen_save *v)
 {
 	const struct qwen_run *run = &v->x.run;
 	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
 
 	if (run->options == NULL || run->from > v->to ||
 	    run->count != v->to - run->from)
 		return 0;
-	if (qwen_save_begin(v, QWEN_K_RUN, 8, &e) < 0)
+	if (qwen_save_begin(v, QWEN_K_RUN) < 0)
 		return -1;
 	qwen_state_put_uint(p, QWEN_F_START, run->from);
 	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
@@ -568,7 +565,7 @@ put_run(struct qwen_save *v)
 	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
 	    run->has_base ? sizeof run->base.b : 0);
 	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
-	return qwen_save_finish(v, &e);
+	return qwen_save_finish(v);
 }
 
 /* --------------------------------------------------------- index and the end */
@@ -618,7 +615,7 @@ static int
 take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	const struct qwen_item *f = rec->f;
+	const struct qwen_item *f = rec->f.v;
 
 	(void)raw;
 	/* v->sum has counted this record too; v->total has not */
@@ -648,9 +645,8 @@ put_end(struct qwen_save *v)
 {
 	static const unsigned char zero[QWEN_END_BYTES];
 	struct qwen_state_put *p = &v->put;
-	struct qwen_state_entry e;
 
-	if (qwen_save_begin(v, QWEN_K_END, 6, &e) < 0)
+	if (qwen_save_begin(v, QWEN_K_END) < 0)
 		return -1;
 	qwen_state_sum_total(&v->sum, &v->total);
 	qwen_state_put_uint(p, QWEN_F_RECORDS, v->sum.n);
@@ -661,7 +657,7 @@ put_end(struct qwen_save *v)
 	/* key and head of the pad, no data, check */
 	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
 	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
-	return qwen_save_finish(v, &e);
+	return qwen_save_finish(v);
 }
 
 /* ---------------------------------------------------------------- the table */

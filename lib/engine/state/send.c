@@ -141,8 +141,7 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 	size_t n;
 
 	strcpy(e.name, qwen_sections[t->kind].name);
-	qwen_state_put_begin(p, &v->sum, e.name,
-	    3u + (e.layer >= 0) + (e.at >= 0));
+	qwen_state_put_begin(p, &v->sum, e.name);
 	if (e.layer >= 0)
 		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)e.layer);
 	if (e.at >= 0)

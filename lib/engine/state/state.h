@@ -121,10 +121,7 @@ struct qwen_state_rec {
 	uint64_t		 index;
 	struct qwen_state_entry	 e;
 	int			 read;	/* not known by the index alone: */
-	unsigned		 there;		/* bits 1 << field */
-	struct qwen_item	 f[QWEN_F_N];
-	const unsigned char	*at[QWEN_F_N];	/* where the value begins */
-	char			 unknown[32];	/* a key that has no field */
+	struct qwen_fields	 f;	/* by enum qwen_field */
 	const unsigned char	*data;
 	size_t			 n_data;
 };
@@ -166,13 +163,13 @@ struct qwen_state_put {
 };
 
 /*
- * Begin record s->n of this kind, add its fields (at most 22, their order is
- * free), and finish it: data, which stands for n_raw bytes and is aligned in
+ * Begin record s->n of this kind, add its fields (at most 23, their order is
+ * free), each by its key, and finish it: data, which stands for n_raw bytes and is aligned in
  * the stream if align is not 0, and check.  The buffer is large enough for
  * QWEN_FIELDS_MAX and the data.  s then counts the record.
  */
 void qwen_state_put_begin(struct qwen_state_put *p,
-    const struct qwen_state_sum *s, const char *kind, size_t n_fields);
+    const struct qwen_state_sum *s, const char *kind);
 void qwen_state_put_uint(struct qwen_state_put *p, enum qwen_field f,
     uint64_t v);
 void qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
@@ -209,8 +206,10 @@ int qwen_state_rec_fail(const struct qwen_state_rec *rec, struct qwen_err *err);
 /*
  * The record number index, at offset of the stream, in the n bytes at p, its
  * check included; for record 0 the check begins with the n_head bytes of the
- * header.  Nothing is counted.
+ * header.  QWEN_INDEX_ANY: one that is not the first, which knows its number.
+ * Nothing is counted.
  */
+#define QWEN_INDEX_ANY UINT64_MAX
 int qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
     uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
     size_t n, struct qwen_err *err);

@@ -8,22 +8,33 @@
 
 static struct chat_node *unary(struct chat_parser *p, int with_filter);
 
-static int
-append(struct chat_tail *t, struct chat_node *n)
+static struct chat_node **
+append(struct chat_node **end, struct chat_node *n)
 {
-	if (n == NULL)
-		return -1;
-	*t->end = n;
-	t->end = &n->next;
-	return 0;
+	*end = n;
+	return &n->next;
 }
 
-/* No node, for this reason. */
+/* A node of the token that is here, and past that. */
 static struct chat_node *
-none(struct chat_parser *p, const char *what)
+begin(struct chat_parser *p, enum chat_kind kind, struct chat_node *a)
 {
-	qwen_chat_parse_fail(p, "%s", what);
-	return NULL;
+	struct chat_node *n = qwen_chat_node(p, kind);
+
+	qwen_chat_advance(p);
+	n->a = a;
+	return n;
+}
+
+/* Whether a list goes on, after the comma, or ends with this sign: past that. */
+static int
+another(struct chat_parser *p, const struct chat_node *list, const char *close)
+{
+	if (qwen_chat_pass(p, close))
+		return 0;
+	if (list != NULL)
+		qwen_chat_expect(p, ",");
+	return !p->failed && !qwen_chat_pass(p, close);
 }
 
 /* ---------------------------------------------------------------- literals */
@@ -66,12 +77,10 @@ string(struct chat_parser *p)
 	const char *s, *end;
 	char *out;
 
-	if (n == NULL)
-		return NULL;
 	while (p->l.type == CHAT_T_STRING) {
 		out = qwen_chat_parse_alloc(p, t.n + p->l.n);
 		if (out == NULL)
-			return NULL;
+			break;
 		memcpy(out, t.s, t.n);
 		t.s = out;
 		end = p->l.s + p->l.n;
@@ -83,8 +92,7 @@ string(struct chat_parser *p)
 			s++;
 			t.n += escape(&s, end, out + t.n);
 		}
-		if (qwen_chat_advance(p) < 0)
-			return NULL;
+		qwen_chat_advance(p);
 	}
 	n->value = chat_text(t);
 	return n;
@@ -97,8 +105,6 @@ number(struct chat_parser *p)
 	const char *s = qwen_chat_word(p);
 	int64_t i = 0;
 
-	if (n == NULL || s == NULL)
-		return NULL;
 	if (p->l.type == CHAT_T_FLOAT) {
 		n->value.type = CHAT_FLOAT;
 		n->value.u.f = strtod(s, NULL);
@@ -106,12 +112,13 @@ number(struct chat_parser *p)
 		for (; *s != '\0'; s++) {
 			if (*s != '_' && (__builtin_mul_overflow(i, 10, &i) ||
 			    __builtin_add_overflow(i, *s - '0', &i)))
-				return none(p, "an integer over 64 "
+				qwen_chat_parse_fail(p, "an integer over 64 "
 				    "bits");
 		}
 		n->value = chat_int(i);
 	}
-	return qwen_chat_advance(p) < 0 ? NULL : n;
+	qwen_chat_advance(p);
+	return n;
 }
 
 /* A name, or one of those that are values. */
@@ -130,8 +137,8 @@ name(struct chat_parser *p)
 	struct chat_node *n = qwen_chat_node(p, CHAT_K_NAME);
 	size_t i;
 
-	if (n == NULL || (n->name = qwen_chat_word(p)) == NULL)
-		return NULL;
+	n->name = qwen_chat_word(p);
+	qwen_chat_advance(p);
 	for (i = 0; i < sizeof word / sizeof *word; i++) {
 		if (strcmp(n->name, word[i].name) == 0) {
 			n->kind = CHAT_K_CONST;
@@ -139,53 +146,35 @@ name(struct chat_parser *p)
 			n->value.u.i = word[i].i;
 		}
 	}
-	return qwen_chat_advance(p) < 0 ? NULL : n;
+	return n;
 }
 
 /* [a, b] */
 static struct chat_node *
 list(struct chat_parser *p)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_LIST);
-	struct chat_tail tail;
+	struct chat_node *n = begin(p, CHAT_K_LIST, NULL), **end = &n->list;
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
-	tail.end = &n->list;
-	while (!qwen_chat_is_sign(p, "]")) {
-		if (n->list != NULL && qwen_chat_expect(p, ",") < 0)
-			return NULL;
-		if (qwen_chat_is_sign(p, "]"))
-			break;
-		if (append(&tail, qwen_chat_expr(p)) < 0)
-			return NULL;
-	}
-	return qwen_chat_advance(p) < 0 ? NULL : n;
+	while (another(p, n->list, "]"))
+		end = append(end, qwen_chat_expr(p));
+	return n;
 }
 
 /* {a: b}: a list of ARG, a the key and b the value. */
 static struct chat_node *
 dict(struct chat_parser *p)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_DICT), *pair;
-	struct chat_tail tail;
+	struct chat_node *n = begin(p, CHAT_K_DICT, NULL), **end = &n->list;
+	struct chat_node *pair;
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
-	tail.end = &n->list;
-	while (!qwen_chat_is_sign(p, "}")) {
-		if (n->list != NULL && qwen_chat_expect(p, ",") < 0)
-			return NULL;
-		if (qwen_chat_is_sign(p, "}"))
-			break;
+	while (another(p, n->list, "}")) {
 		pair = qwen_chat_node(p, CHAT_K_ARG);
-		if (append(&tail, pair) < 0 ||
-		    (pair->a = qwen_chat_expr(p)) == NULL ||
-		    qwen_chat_expect(p, ":") < 0 ||
-		    (pair->b = qwen_chat_expr(p)) == NULL)
-			return NULL;
+		pair->a = qwen_chat_expr(p);
+		qwen_chat_expect(p, ":");
+		pair->b = qwen_chat_expr(p);
+		end = append(end, pair);
 	}
-	return qwen_chat_advance(p) < 0 ? NULL : n;
+	return n;
 }
 
 /* Something in brackets, or a tuple, which may be empty. */
@@ -194,13 +183,11 @@ bracket(struct chat_parser *p)
 {
 	struct chat_node *n;
 
-	if (qwen_chat_advance(p) < 0)
-		return NULL;
-	if (qwen_chat_is_sign(p, ")"))
-		n = qwen_chat_node(p, CHAT_K_TUPLE);
-	else
-		n = qwen_chat_exprs(p);
-	return n == NULL || qwen_chat_expect(p, ")") < 0 ? NULL : n;
+	qwen_chat_advance(p);
+	n = qwen_chat_is(p, ")") ? qwen_chat_node(p, CHAT_K_TUPLE) :
+	    qwen_chat_exprs(p);
+	qwen_chat_expect(p, ")");
+	return n;
 }
 
 static struct chat_node *
@@ -212,98 +199,72 @@ primary(struct chat_parser *p)
 	case CHAT_T_INT: case CHAT_T_FLOAT: return number(p);
 	default: break;
 	}
-	if (qwen_chat_is_sign(p, "["))
+	if (qwen_chat_is(p, "["))
 		return list(p);
-	if (qwen_chat_is_sign(p, "{"))
+	if (qwen_chat_is(p, "{"))
 		return dict(p);
-	if (qwen_chat_is_sign(p, "("))
+	if (qwen_chat_is(p, "("))
 		return bracket(p);
-	return none(p, "an expression was expected");
+	return qwen_chat_parse_fail(p, "an expression was expected");
 }
 
 /* ------------------------------------------------------- what follows a value */
 
 /* (a, name=b): a list of ARG with the value in a. */
-static int
+static void
 arguments(struct chat_parser *p, struct chat_node **out)
 {
-	struct chat_tail tail = { out };
-	struct chat_node *arg;
+	struct chat_node **end = out, *arg;
 	struct chat_lexer before;
 
-	if (qwen_chat_advance(p) < 0)
-		return -1;
-	while (!qwen_chat_is_sign(p, ")")) {
-		if (*out != NULL && qwen_chat_expect(p, ",") < 0)
-			return -1;
-		if (qwen_chat_is_sign(p, ")"))
-			break;
+	qwen_chat_advance(p);
+	while (another(p, *out, ")")) {
 		arg = qwen_chat_node(p, CHAT_K_ARG);
-		if (append(&tail, arg) < 0)
-			return -1;
+		before = p->l;
 		if (p->l.type == CHAT_T_NAME) {
-			before = p->l;
-			arg->name = qwen_chat_word(p);
-			if (arg->name == NULL || qwen_chat_advance(p) < 0)
-				return -1;
-			if (!qwen_chat_is_sign(p, "=")) {
+			arg->name = qwen_chat_expect_name(p);
+			if (!p->failed && !qwen_chat_pass(p, "=")) {
 				arg->name = NULL;
 				p->l = before;
-			} else if (qwen_chat_advance(p) < 0)
-				return -1;
+			}
 		}
-		if ((arg->a = qwen_chat_expr(p)) == NULL)
-			return -1;
+		arg->a = qwen_chat_expr(p);
+		end = append(end, arg);
 	}
-	return qwen_chat_advance(p);
 }
 
 /* a[b], or a[b:c:other], of which each may be missing. */
 static struct chat_node *
 subscript(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_ITEM), **part[3];
+	struct chat_node *n = begin(p, CHAT_K_ITEM, a);
+	struct chat_node **const part[3] = { &n->b, &n->c, &n->other };
 	int i;
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
-	n->a = a;
-	part[0] = &n->b;
-	part[1] = &n->c;
-	part[2] = &n->other;
 	for (i = 0; i < 3; i++) {
-		if (!qwen_chat_is_sign(p, ":") && !qwen_chat_is_sign(p, "]") &&
-		    (*part[i] = qwen_chat_expr(p)) == NULL)
-			return NULL;
-		if (!qwen_chat_is_sign(p, ":"))
+		if (!qwen_chat_is(p, ":") && !qwen_chat_is(p, "]"))
+			*part[i] = qwen_chat_expr(p);
+		if (!qwen_chat_pass(p, ":"))
 			break;
 		n->kind = CHAT_K_SLICE;
-		if (qwen_chat_advance(p) < 0)
-			return NULL;
 	}
 	if (n->kind == CHAT_K_ITEM && n->b == NULL)
-		return none(p, "nothing between the brackets");
-	return qwen_chat_expect(p, "]") < 0 ? NULL : n;
+		qwen_chat_parse_fail(p, "nothing between the brackets");
+	qwen_chat_expect(p, "]");
+	return n;
 }
 
 static struct chat_node *
 attribute(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_ATTR);
+	struct chat_node *n = begin(p, CHAT_K_ATTR, a);
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
 	if (p->l.type == CHAT_T_INT) {
 		n->kind = CHAT_K_ITEM;
-		n->a = a;
 		n->b = number(p);
-		return n->b == NULL ? NULL : n;
-	}
-	if (p->l.type != CHAT_T_NAME)
-		return none(p, "a name was expected");
-	n->a = a;
-	n->name = qwen_chat_word(p);
-	return n->name == NULL || qwen_chat_advance(p) < 0 ? NULL : n;
+	} else
+		n->name = qwen_chat_expect_name(p);
+	return n;
 }
 
 static struct chat_node *
@@ -311,56 +272,49 @@ call(struct chat_parser *p, struct chat_node *a)
 {
 	struct chat_node *n = qwen_chat_node(p, CHAT_K_CALL);
 
-	if (n == NULL)
-		return NULL;
 	n->a = a;
-	return arguments(p, &n->list) < 0 ? NULL : n;
+	arguments(p, &n->list);
+	return n;
 }
 
 /* .name [key] (arguments), as many as there are */
 static struct chat_node *
 postfix(struct chat_parser *p, struct chat_node *n)
 {
-	while (n != NULL) {
-		if (qwen_chat_is_sign(p, "."))
+	for (;;) {
+		if (qwen_chat_is(p, "."))
 			n = attribute(p, n);
-		else if (qwen_chat_is_sign(p, "["))
+		else if (qwen_chat_is(p, "["))
 			n = subscript(p, n);
-		else if (qwen_chat_is_sign(p, "("))
+		else if (qwen_chat_is(p, "("))
 			n = call(p, n);
 		else
-			break;
+			return n;
 	}
-	return n;
 }
 
 /* The name that comes, which must be one that the interpreter has. */
-static int
-known_name(struct chat_parser *p, struct chat_node *n,
-    int (*has)(const char *name), const char *what)
+static const char *
+known_name(struct chat_parser *p, int (*has)(const char *name),
+    const char *what)
 {
-	n->name = qwen_chat_word(p);
-	if (n->name == NULL)
-		return -1;
-	if (p->l.type != CHAT_T_NAME || !has(n->name))
-		return qwen_chat_parse_fail(p, "there is no %s '%.40s'", what,
-		    n->name);
-	return qwen_chat_advance(p);
+	const char *s = qwen_chat_word(p);
+
+	if (p->l.type != CHAT_T_NAME || !has(s))
+		qwen_chat_parse_fail(p, "there is no %s '%.40s'", what, s);
+	qwen_chat_advance(p);
+	return s;
 }
 
 /* a|name(list) */
 static struct chat_node *
 filter(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_FILTER);
+	struct chat_node *n = begin(p, CHAT_K_FILTER, a);
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
-	n->a = a;
-	if (known_name(p, n, qwen_chat_has_filter, "filter") < 0)
-		return NULL;
-	if (qwen_chat_is_sign(p, "(") && arguments(p, &n->list) < 0)
-		return NULL;
+	n->name = known_name(p, qwen_chat_has_filter, "filter");
+	if (qwen_chat_is(p, "("))
+		arguments(p, &n->list);
 	return n;
 }
 
@@ -374,57 +328,45 @@ bare_argument(const struct chat_parser *p)
 	size_t i;
 
 	for (i = 0; i < sizeof not_one / sizeof *not_one; i++) {
-		if (qwen_chat_is_name(p, not_one[i]))
+		if (qwen_chat_is(p, not_one[i]))
 			return 0;
 	}
 	return p->l.type == CHAT_T_NAME || p->l.type == CHAT_T_STRING ||
 	    p->l.type == CHAT_T_INT || p->l.type == CHAT_T_FLOAT ||
-	    qwen_chat_is_sign(p, "[") || qwen_chat_is_sign(p, "{");
+	    qwen_chat_is(p, "[") || qwen_chat_is(p, "{");
 }
 
 /* a is name(list), perhaps under NOT */
 static struct chat_node *
 test(struct chat_parser *p, struct chat_node *a)
 {
-	struct chat_node *n = qwen_chat_node(p, CHAT_K_TEST), *not_it = NULL;
+	struct chat_node *n = begin(p, CHAT_K_TEST, a), *out = n;
 
-	if (n == NULL || qwen_chat_advance(p) < 0)
-		return NULL;
-	if (qwen_chat_is_name(p, "not")) {
-		not_it = qwen_chat_node(p, CHAT_K_NOT);
-		if (not_it == NULL || qwen_chat_advance(p) < 0)
-			return NULL;
-		not_it->a = n;
-	}
-	n->a = a;
-	if (known_name(p, n, qwen_chat_has_test, "test") < 0)
-		return NULL;
-	if (qwen_chat_is_sign(p, "(")) {
-		if (arguments(p, &n->list) < 0)
-			return NULL;
-	} else if (bare_argument(p)) {
+	if (qwen_chat_is(p, "not"))
+		out = begin(p, CHAT_K_NOT, n);
+	n->name = known_name(p, qwen_chat_has_test, "test");
+	if (qwen_chat_is(p, "("))
+		arguments(p, &n->list);
+	else if (bare_argument(p)) {
 		n->list = qwen_chat_node(p, CHAT_K_ARG);
-		if (n->list == NULL ||
-		    (n->list->a = postfix(p, primary(p))) == NULL)
-			return NULL;
+		n->list->a = postfix(p, primary(p));
 	}
-	return not_it != NULL ? not_it : n;
+	return out;
 }
 
 static struct chat_node *
 filters(struct chat_parser *p, struct chat_node *n)
 {
-	while (n != NULL) {
-		if (qwen_chat_is_sign(p, "|"))
+	for (;;) {
+		if (qwen_chat_is(p, "|"))
 			n = filter(p, n);
-		else if (qwen_chat_is_name(p, "is"))
+		else if (qwen_chat_is(p, "is"))
 			n = test(p, n);
-		else if (qwen_chat_is_sign(p, "("))
+		else if (qwen_chat_is(p, "("))
 			n = call(p, n);
 		else
-			break;
+			return n;
 	}
-	return n;
 }
 
 /* --------------------------------------------------------------- operators */
@@ -433,20 +375,13 @@ static struct chat_node *
 unary(struct chat_parser *p, int with_filter)
 {
 	struct chat_node *n;
-	int minus = qwen_chat_is_sign(p, "-");
 
-	if (qwen_chat_deeper(p) < 0)
-		return NULL;
-	if (minus || qwen_chat_is_sign(p, "+")) {
-		n = minus ? qwen_chat_node(p, CHAT_K_NEG) : NULL;
-		if ((minus && n == NULL) || qwen_chat_advance(p) < 0)
-			return NULL;
-		if (!minus)
-			n = unary(p, 0);
-		else if ((n->a = unary(p, 0)) == NULL)
-			return NULL;
+	qwen_chat_deeper(p);
+	if (qwen_chat_is(p, "-")) {
+		n = begin(p, CHAT_K_NEG, NULL);
+		n->a = unary(p, 0);
 	} else
-		n = primary(p);
+		n = qwen_chat_pass(p, "+") ? unary(p, 0) : primary(p);
 	n = postfix(p, n);
 	if (with_filter)
 		n = filters(p, n);
@@ -470,27 +405,22 @@ static struct chat_node *
 binary(struct chat_parser *p, int level)
 {
 	const size_t n_ops = sizeof ops / sizeof *ops;
-	struct chat_node *a, *n;
+	struct chat_node *a;
 	size_t i;
 
 	if (level > ops[n_ops - 1].level)
 		return unary(p, 1);
 	a = binary(p, level + 1);
-	while (a != NULL) {
-		for (i = 0; i < n_ops; i++) {
-			if (ops[i].level == level &&
-			    qwen_chat_is_sign(p, ops[i].sign))
-				break;
+	for (i = 0; i < n_ops; ) {
+		if (ops[i].level != level ||
+		    !qwen_chat_is(p, ops[i].sign)) {
+			i++;
+			continue;
 		}
-		if (i == n_ops)
-			break;
-		n = qwen_chat_node(p, CHAT_K_BINARY);
-		if (n == NULL || qwen_chat_advance(p) < 0)
-			return NULL;
-		n->op = ops[i].op;
-		n->a = a;
-		n->b = binary(p, level + 1);
-		a = n->b == NULL ? NULL : n;
+		a = begin(p, CHAT_K_BINARY, a);
+		a->op = ops[i].op;
+		a->b = binary(p, level + 1);
+		i = 0;
 	}
 	return a;
 }
@@ -504,20 +434,15 @@ comparison(struct chat_parser *p, enum chat_op *op)
 	size_t i;
 
 	for (i = 0; i < sizeof sign / sizeof *sign; i++) {
-		if (qwen_chat_is_sign(p, sign[i])) {
-			*op = (enum chat_op)(CHAT_EQ + i);
-			return qwen_chat_advance(p) < 0 ? -1 : 1;
-		}
+		*op = (enum chat_op)(CHAT_EQ + i);
+		if (qwen_chat_pass(p, sign[i]))
+			return 1;
 	}
-	*op = CHAT_IN;
-	if (qwen_chat_is_name(p, "not")) {
-		if (qwen_chat_advance(p) < 0)
-			return -1;
-		*op = CHAT_NOT_IN;
-	}
-	if (qwen_chat_is_name(p, "in"))
-		return qwen_chat_advance(p) < 0 ? -1 : 1;
-	p->l = before;
+	*op = qwen_chat_pass(p, "not") ? CHAT_NOT_IN : CHAT_IN;
+	if (qwen_chat_pass(p, "in"))
+		return 1;
+	if (!p->failed)
+		p->l = before;
 	return 0;
 }
 
@@ -525,29 +450,21 @@ comparison(struct chat_parser *p, enum chat_op *op)
 static struct chat_node *
 compare(struct chat_parser *p)
 {
-	struct chat_node *a = binary(p, 0), *n = NULL, *arg;
-	struct chat_tail tail = { NULL };
-	enum chat_op op = CHAT_EQ;
-	int there;
+	struct chat_node *a = binary(p, 0), *n = NULL, *arg, **end = NULL;
+	enum chat_op op;
 
-	while (a != NULL && (there = comparison(p, &op)) != 0) {
-		if (there < 0)
-			return NULL;
+	while (comparison(p, &op)) {
 		if (n == NULL) {
 			n = qwen_chat_node(p, CHAT_K_COMPARE);
-			if (n == NULL)
-				return NULL;
-			tail.end = &n->list;
+			n->a = a;
+			end = &n->list;
 		}
 		arg = qwen_chat_node(p, CHAT_K_ARG);
-		if (append(&tail, arg) < 0 || (arg->a = binary(p, 0)) == NULL)
-			return NULL;
+		arg->a = binary(p, 0);
 		arg->op = op;
+		end = append(end, arg);
 	}
-	if (n == NULL)
-		return a;
-	n->a = a;
-	return n;
+	return n == NULL ? a : n;
 }
 
 static struct chat_node *
@@ -555,29 +472,24 @@ not_expr(struct chat_parser *p)
 {
 	struct chat_node *n;
 
-	if (!qwen_chat_is_name(p, "not"))
+	if (!qwen_chat_is(p, "not"))
 		return compare(p);
-	n = qwen_chat_node(p, CHAT_K_NOT);
-	if (n == NULL || qwen_chat_deeper(p) < 0 || qwen_chat_advance(p) < 0)
-		return NULL;
+	qwen_chat_deeper(p);
+	n = begin(p, CHAT_K_NOT, NULL);
 	n->a = not_expr(p);
 	p->depth--;
-	return n->a == NULL ? NULL : n;
+	return n;
 }
 
 /* a and b, or with or: a or b */
 static struct chat_node *
 logic(struct chat_parser *p, int or)
 {
-	struct chat_node *a = or ? logic(p, 0) : not_expr(p), *n;
+	struct chat_node *a = or ? logic(p, 0) : not_expr(p);
 
-	while (a != NULL && qwen_chat_is_name(p, or ? "or" : "and")) {
-		n = qwen_chat_node(p, or ? CHAT_K_OR : CHAT_K_AND);
-		if (n == NULL || qwen_chat_advance(p) < 0)
-			return NULL;
-		n->a = a;
-		n->b = or ? logic(p, 0) : not_expr(p);
-		a = n->b == NULL ? NULL : n;
+	while (qwen_chat_is(p, or ? "or" : "and")) {
+		a = begin(p, or ? CHAT_K_OR : CHAT_K_AND, a);
+		a->b = or ? logic(p, 0) : not_expr(p);
 	}
 	return a;
 }
@@ -587,8 +499,7 @@ qwen_chat_plain_expr(struct chat_parser *p)
 {
 	struct chat_node *n;
 
-	if (qwen_chat_deeper(p) < 0)
-		return NULL;
+	qwen_chat_deeper(p);
 	n = logic(p, 1);
 	p->depth--;
 	return n;
@@ -598,25 +509,16 @@ qwen_chat_plain_expr(struct chat_parser *p)
 struct chat_node *
 qwen_chat_expr(struct chat_parser *p)
 {
-	struct chat_node *a = qwen_chat_plain_expr(p), *n;
+	struct chat_node *a = qwen_chat_plain_expr(p);
 
-	while (a != NULL && qwen_chat_is_name(p, "if")) {
-		n = qwen_chat_node(p, CHAT_K_IF_ELSE);
-		if (n == NULL || qwen_chat_advance(p) < 0)
-			return NULL;
-		n->a = a;
-		if ((n->b = qwen_chat_plain_expr(p)) == NULL)
-			return NULL;
-		if (qwen_chat_is_name(p, "else")) {
-			if (qwen_chat_advance(p) < 0 ||
-			    qwen_chat_deeper(p) < 0)
-				return NULL;
-			n->c = qwen_chat_expr(p);
+	while (qwen_chat_is(p, "if")) {
+		a = begin(p, CHAT_K_IF_ELSE, a);
+		a->b = qwen_chat_plain_expr(p);
+		if (qwen_chat_pass(p, "else")) {
+			qwen_chat_deeper(p);
+			a->c = qwen_chat_expr(p);
 			p->depth--;
-			if (n->c == NULL)
-				return NULL;
 		}
-		a = n;
 	}
 	return a;
 }
@@ -624,25 +526,18 @@ qwen_chat_expr(struct chat_parser *p)
 struct chat_node *
 qwen_chat_exprs(struct chat_parser *p)
 {
-	struct chat_node *a = qwen_chat_expr(p), *n;
-	struct chat_tail tail;
+	struct chat_node *a = qwen_chat_expr(p), *n, **end;
 
-	if (a == NULL || !qwen_chat_is_sign(p, ","))
+	if (!qwen_chat_is(p, ","))
 		return a;
 	n = qwen_chat_node(p, CHAT_K_TUPLE);
-	if (n == NULL)
-		return NULL;
-	tail.end = &n->list;
-	append(&tail, a);
-	while (qwen_chat_is_sign(p, ",")) {
-		if (qwen_chat_advance(p) < 0)
-			return NULL;
-		if (qwen_chat_is_sign(p, ")") ||
+	end = append(&n->list, a);
+	while (qwen_chat_pass(p, ",")) {
+		if (qwen_chat_is(p, ")") ||
 		    p->l.type == CHAT_T_BLOCK_END ||
 		    p->l.type == CHAT_T_PRINT_END)
 			break;
-		if (append(&tail, qwen_chat_expr(p)) < 0)
-			return NULL;
+		end = append(end, qwen_chat_expr(p));
 	}
 	return n;
 }
@@ -651,31 +546,23 @@ qwen_chat_exprs(struct chat_parser *p)
 struct chat_node *
 qwen_chat_target(struct chat_parser *p)
 {
-	struct chat_node *n = NULL, *tuple = NULL;
-	struct chat_tail tail = { NULL };
+	struct chat_node *n = NULL, *tuple = NULL, **end = NULL;
 
-	for (;;) {
+	do {
 		if (p->l.type != CHAT_T_NAME)
-			return none(p, "a name was expected");
+			return qwen_chat_parse_fail(p, "a name was expected");
 		n = name(p);
-		if (n == NULL)
-			return NULL;
 		if (n->kind != CHAT_K_NAME)
-			return none(p, "this cannot be set");
-		if (tuple == NULL && qwen_chat_is_sign(p, "."))
+			return qwen_chat_parse_fail(p, "this cannot be set");
+		if (tuple == NULL && qwen_chat_is(p, "."))
 			return attribute(p, n);
-		if (tuple == NULL && !qwen_chat_is_sign(p, ","))
+		if (tuple == NULL && !qwen_chat_is(p, ","))
 			return n;
 		if (tuple == NULL) {
 			tuple = qwen_chat_node(p, CHAT_K_TUPLE);
-			if (tuple == NULL)
-				return NULL;
-			tail.end = &tuple->list;
+			end = &tuple->list;
 		}
-		append(&tail, n);
-		if (!qwen_chat_is_sign(p, ","))
-			return tuple;
-		if (qwen_chat_advance(p) < 0)
-			return NULL;
-	}
+		end = append(end, n);
+	} while (qwen_chat_pass(p, ","));
+	return tuple;
 }

@@ -195,6 +195,8 @@ struct chat_run {
 	uint64_t		 steps, steps_max;
 	unsigned		 depth;
 	unsigned		 line;		/* of the node at work */
+	int			 failed;	/* err says why: the first failure;
+						   nothing after it counts */
 	int			 accident;	/* failed for want of a branch,
 						   not by raise_exception */
 	struct chat_buf		*out;
@@ -220,9 +222,9 @@ int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);
 int qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int qwen_chat_limit(struct chat_run *r, const char *what);
-int qwen_chat_no_room(struct chat_run *r);	/* in its arena */
+int qwen_chat_oom(struct chat_run *r);
 
-/* n more steps; -1 if that is too many. */
+/* n more steps; -1 if that is too many, or the run has failed. */
 int qwen_chat_step(struct chat_run *r, uint64_t n);
 
 /* Memory of the run, or NULL and the error is set. */
@@ -231,8 +233,9 @@ void *qwen_chat_new(struct chat_run *r, size_t n, size_t size);
 int qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
     size_t size);
 
-int qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out);
+/* Undefined after a failure: look at r->failed before doing much with it. */
+struct chat_value qwen_chat_eval(struct chat_run *r,
+    const struct chat_node *n);
 
 /* Variables: that of the innermost scope that has it, or NULL; set there. */
 const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
@@ -240,8 +243,8 @@ int qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v);
 
 /* Call a macro or a function; args are K_ARG nodes, named or not. */
-int qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
-    const struct chat_node *args, struct chat_value *out);
+struct chat_value qwen_chat_call_macro(struct chat_run *r,
+    const struct chat_macro *m, const struct chat_node *args);
 
 /* Growing text. */
 void qwen_chat_put(struct chat_run *r, struct chat_buf *b,
@@ -330,6 +333,8 @@ int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
 int qwen_chat_number(const struct chat_value *v, double *f);
 int qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
     const struct chat_value *key, const struct chat_value **out);
+/* A new one without members, or a namespace. */
+struct chat_value qwen_chat_new_dict(struct chat_run *r, enum chat_type type);
 int qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
 int qwen_chat_length(struct chat_run *r, const struct chat_value *v,
@@ -377,8 +382,6 @@ void qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v);
 void qwen_chat_json(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, int indent);
-/* The shortest text that reads back, as Python spells it: returns its length. */
-size_t qwen_chat_double(char s[40], double f);
 
 /* ----------------------------------------------------------- text functions */
 

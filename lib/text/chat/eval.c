@@ -4,146 +4,119 @@
 
 #include "text/chat/chat.h"
 
-static int
-constant(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+static struct chat_value
+constant(struct chat_run *r, const struct chat_node *n)
 {
 	(void)r;
-	*out = n->value;
-	return 0;
+	return n->value;
 }
 
-static int
-variable(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+static struct chat_value
+variable(struct chat_run *r, const struct chat_node *n)
 {
 	const struct chat_value *v = qwen_chat_get(r, n->name);
 
 	if (v != NULL)
-		*out = *v;
-	else if (qwen_chat_has_function(n->name)) {
-		out->type = CHAT_FUNCTION;
-		out->u.m.name = n->name;
-		out->u.m.self = NULL;
-	} else
-		*out = chat_undefined(n->name, strlen(n->name));
-	return 0;
+		return *v;
+	if (qwen_chat_has_function(n->name))
+		return (struct chat_value){ .type = CHAT_FUNCTION,
+		    .u.m = { .name = n->name } };
+	return chat_undefined(n->name, strlen(n->name));
 }
 
 /* [a, b] and (a, b) */
-static int
-list(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+list(struct chat_run *r, const struct chat_node *n)
 {
+	struct chat_value out = {
+	    .type = n->kind == CHAT_K_LIST ? CHAT_LIST : CHAT_TUPLE };
 	const struct chat_node *m;
-	struct chat_list l = { NULL, 0 };
+	size_t count = 0;
 
 	for (m = n->list; m != NULL; m = m->next)
-		l.n++;
-	l.v = qwen_chat_new(r, l.n, sizeof *l.v);
-	if (l.v == NULL)
-		return -1;
-	l.n = 0;
-	for (m = n->list; m != NULL; m = m->next) {
-		if (qwen_chat_eval(r, m, &l.v[l.n++]) < 0)
-			return -1;
-	}
-	out->type = n->kind == CHAT_K_LIST ? CHAT_LIST : CHAT_TUPLE;
-	out->u.l = l;
-	return 0;
+		count++;
+	out.u.l.v = qwen_chat_new(r, count, sizeof *out.u.l.v);
+	for (m = n->list; m != NULL && out.u.l.v != NULL; m = m->next)
+		out.u.l.v[out.u.l.n++] = qwen_chat_eval(r, m);
+	return out;
 }
 
-static int
-dict(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+dict(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_dict *d = qwen_chat_new(r, 1, sizeof *d);
+	struct chat_value out = qwen_chat_new_dict(r, CHAT_DICT), key, v;
 	const struct chat_node *m;
-	struct chat_value key, v;
 
-	if (d == NULL)
-		return -1;
-	memset(d, 0, sizeof *d);
-	for (m = n->list; m != NULL; m = m->next) {
-		if (qwen_chat_eval(r, m->a, &key) < 0 ||
-		    qwen_chat_eval(r, m->b, &v) < 0 ||
-		    qwen_chat_dict_put(r, d, &key, &v) < 0)
-			return -1;
+	for (m = n->list; m != NULL && !r->failed; m = m->next) {
+		key = qwen_chat_eval(r, m->a);
+		v = qwen_chat_eval(r, m->b);
+		qwen_chat_dict_put(r, out.u.d, &key, &v);
 	}
-	out->type = CHAT_DICT;
-	out->u.d = d;
-	return 0;
+	return out;
 }
 
-static int
-attribute(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+static struct chat_value
+attribute(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value obj;
+	struct chat_value obj = qwen_chat_eval(r, n->a), out = { 0 };
 
-	if (qwen_chat_eval(r, n->a, &obj) < 0)
-		return -1;
-	return qwen_chat_attr(r, &obj, n->name, out);
+	qwen_chat_attr(r, &obj, n->name, &out);
+	return out;
 }
 
-static int
-item(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+item(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value obj, key;
+	struct chat_value obj = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value key = qwen_chat_eval(r, n->b);
 
-	if (qwen_chat_eval(r, n->a, &obj) < 0 ||
-	    qwen_chat_eval(r, n->b, &key) < 0)
-		return -1;
-	return qwen_chat_item(r, &obj, &key, out);
+	qwen_chat_item(r, &obj, &key, &out);
+	return out;
 }
 
-static int
-slice(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+slice(struct chat_run *r, const struct chat_node *n)
 {
 	const struct chat_node *node[3] = { n->b, n->c, n->other };
 	const struct chat_value *part[3] = { NULL, NULL, NULL };
-	struct chat_value obj, v[3];
+	struct chat_value obj = qwen_chat_eval(r, n->a), v[3], out = { 0 };
 	int i;
 
-	if (qwen_chat_eval(r, n->a, &obj) < 0)
-		return -1;
 	for (i = 0; i < 3; i++) {
 		if (node[i] == NULL)
 			continue;
-		if (qwen_chat_eval(r, node[i], &v[i]) < 0)
-			return -1;
+		v[i] = qwen_chat_eval(r, node[i]);
 		part[i] = &v[i];
 	}
-	return qwen_chat_subset(r, &obj, part, out);
+	qwen_chat_subset(r, &obj, part, &out);
+	return out;
 }
 
 /* ------------------------------------------------------------------- calls */
 
 /* Arguments: those without a name, then those with one. */
-static int
-arguments(struct chat_run *r, const struct chat_node *list_of,
-    struct chat_args *a)
+static struct chat_args
+arguments(struct chat_run *r, const struct chat_node *list_of)
 {
+	struct chat_args a = { 0 };
 	const struct chat_node *m;
 	size_t n = 0;
 
-	memset(a, 0, sizeof *a);
 	for (m = list_of; m != NULL; m = m->next)
 		n++;
 	if (n == 0)
-		return 0;
-	a->v = qwen_chat_new(r, n, sizeof *a->v);
-	a->key = qwen_chat_new(r, n, sizeof *a->key);
-	if (a->v == NULL || a->key == NULL)
-		return -1;
-	for (m = list_of; m != NULL; m = m->next) {
+		return a;
+	a.v = qwen_chat_new(r, n, sizeof *a.v);
+	a.key = qwen_chat_new(r, n, sizeof *a.key);
+	for (m = list_of; m != NULL && !r->failed; m = m->next) {
 		if (m->name != NULL)
-			a->key[a->n_key++] = m->name;
-		else if (a->n_key > 0)
-			return qwen_chat_fail(r, "an argument without a name "
+			a.key[a.n_key++] = m->name;
+		else if (a.n_key > 0)
+			qwen_chat_fail(r, "an argument without a name "
 			    "after one with");
-		if (qwen_chat_eval(r, m->a, &a->v[a->n++]) < 0)
-			return -1;
+		a.v[a.n++] = qwen_chat_eval(r, m->a);
 	}
-	return 0;
+	return a;
 }
 
 const struct chat_value *
@@ -160,145 +133,121 @@ qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
 	return NULL;
 }
 
-static int
-call(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+call(struct chat_run *r, const struct chat_node *n)
 {
+	struct chat_value f = qwen_chat_eval(r, n->a), out = { 0 };
 	struct chat_args args;
-	struct chat_value f;
 
-	if (qwen_chat_eval(r, n->a, &f) < 0)
-		return -1;
 	if (f.type == CHAT_MACRO)
-		return qwen_chat_call_macro(r, f.u.macro, n->list, out);
+		return qwen_chat_call_macro(r, f.u.macro, n->list);
 	if (f.type == CHAT_UNDEFINED)
-		return qwen_chat_fail(r, "'%.*s' is undefined, and called",
+		qwen_chat_fail(r, "'%.*s' is undefined, and called",
 		    (int)(f.u.s.n < 60 ? f.u.s.n : 60), f.u.s.s);
-	if (f.type != CHAT_FUNCTION && f.type != CHAT_METHOD)
-		return qwen_chat_fail(r, "%s is called",
-		    qwen_chat_type_name(&f));
-	if (arguments(r, n->list, &args) < 0)
-		return -1;
+	else if (f.type != CHAT_FUNCTION && f.type != CHAT_METHOD)
+		qwen_chat_fail(r, "%s is called", qwen_chat_type_name(&f));
+	args = arguments(r, n->list);
 	r->line = n->line;
+	if (r->failed)
+		return out;
 	if (f.type == CHAT_FUNCTION)
-		return qwen_chat_function(r, f.u.m.name, &args, out);
-	return qwen_chat_method(r, f.u.m.name, f.u.m.self, &args, out);
+		qwen_chat_function(r, f.u.m.name, &args, &out);
+	else
+		qwen_chat_method(r, f.u.m.name, f.u.m.self, &args, &out);
+	return out;
 }
 
-static int
-filter(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+filter(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_args args;
-	struct chat_value x;
+	struct chat_value x = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_args args = arguments(r, n->list);
 
-	if (qwen_chat_eval(r, n->a, &x) < 0 ||
-	    arguments(r, n->list, &args) < 0)
-		return -1;
-	return qwen_chat_filter(r, n->name, &x, &args, out);
+	if (!r->failed)
+		qwen_chat_filter(r, n->name, &x, &args, &out);
+	return out;
 }
 
-static int
-test(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+test(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_args args;
-	struct chat_value x;
-	int yes;
+	struct chat_value x = qwen_chat_eval(r, n->a);
+	struct chat_args args = arguments(r, n->list);
+	int yes = 0;
 
-	if (qwen_chat_eval(r, n->a, &x) < 0 ||
-	    arguments(r, n->list, &args) < 0 ||
-	    qwen_chat_test(r, n->name, &x, &args, &yes) < 0)
-		return -1;
-	*out = chat_bool(yes);
-	return 0;
+	if (!r->failed)
+		qwen_chat_test(r, n->name, &x, &args, &yes);
+	return chat_bool(yes);
 }
 
 /* --------------------------------------------------------------- operators */
 
-static int
-negate(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+negate(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v, zero = chat_int(0);
+	struct chat_value v = qwen_chat_eval(r, n->a), zero = chat_int(0), out;
 
-	if (qwen_chat_eval(r, n->a, &v) < 0)
-		return -1;
-	if (n->kind == CHAT_K_NOT) {
-		*out = chat_bool(!qwen_chat_true(&v));
-		return 0;
-	}
-	if (v.type == CHAT_FLOAT) {
-		out->type = CHAT_FLOAT;
-		out->u.f = -v.u.f;
-		return 0;
-	}
-	return qwen_chat_binary(r, CHAT_SUB, &zero, &v, out);
+	if (n->kind == CHAT_K_NOT)
+		return chat_bool(!qwen_chat_true(&v));
+	out = v;
+	if (v.type == CHAT_FLOAT)
+		out.u.f = -v.u.f;
+	else
+		qwen_chat_binary(r, CHAT_SUB, &zero, &v, &out);
+	return out;
 }
 
 /* The value that decides, as it is. */
-static int
-logic(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+logic(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v;
+	struct chat_value v = qwen_chat_eval(r, n->a);
 
-	if (qwen_chat_eval(r, n->a, &v) < 0)
-		return -1;
-	if (qwen_chat_true(&v) != (n->kind == CHAT_K_OR))
-		return qwen_chat_eval(r, n->b, out);
-	*out = v;
-	return 0;
+	return qwen_chat_true(&v) != (n->kind == CHAT_K_OR) ?
+	    qwen_chat_eval(r, n->b) : v;
 }
 
-static int
-binary(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+static struct chat_value
+binary(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value a, b;
+	struct chat_value a = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value b = qwen_chat_eval(r, n->b);
 
-	if (qwen_chat_eval(r, n->a, &a) < 0 || qwen_chat_eval(r, n->b, &b) < 0)
-		return -1;
 	r->line = n->line;
-	return qwen_chat_binary(r, n->op, &a, &b, out);
+	qwen_chat_binary(r, n->op, &a, &b, &out);
+	return out;
 }
 
-static int
-compare(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+static struct chat_value
+compare(struct chat_run *r, const struct chat_node *n)
 {
+	struct chat_value a = qwen_chat_eval(r, n->a), b;
 	const struct chat_node *m;
-	struct chat_value a, b;
 	int yes = 1;
 
-	if (qwen_chat_eval(r, n->a, &a) < 0)
-		return -1;
-	for (m = n->list; yes && m != NULL; m = m->next) {
-		if (qwen_chat_eval(r, m->a, &b) < 0 ||
-		    qwen_chat_compare(r, m->op, &a, &b, &yes) < 0)
-			return -1;
-		a = b;
+	for (m = n->list; yes && m != NULL && !r->failed; m = m->next, a = b) {
+		b = qwen_chat_eval(r, m->a);
+		qwen_chat_compare(r, m->op, &a, &b, &yes);
 	}
-	*out = chat_bool(yes);
-	return 0;
+	return chat_bool(yes);
 }
 
-static int
-if_else(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+static struct chat_value
+if_else(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v;
+	struct chat_value v = qwen_chat_eval(r, n->b);
 
-	if (qwen_chat_eval(r, n->b, &v) < 0)
-		return -1;
 	if (qwen_chat_true(&v))
-		return qwen_chat_eval(r, n->a, out);
-	if (n->c != NULL)
-		return qwen_chat_eval(r, n->c, out);
-	*out = chat_undefined("what has no else", 16);
-	return 0;
+		return qwen_chat_eval(r, n->a);
+	return n->c != NULL ? qwen_chat_eval(r, n->c) :
+	    chat_undefined("what has no else", 16);
 }
 
-int
-qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
-    struct chat_value *out)
+struct chat_value
+qwen_chat_eval(struct chat_run *r, const struct chat_node *n)
 {
-	static int (*const eval[])(struct chat_run *,
-	    const struct chat_node *, struct chat_value *) = {
+	static struct chat_value (*const eval[])(struct chat_run *,
+	    const struct chat_node *) = {
 		[CHAT_K_CONST] = constant, [CHAT_K_NAME] = variable,
 		[CHAT_K_LIST] = list, [CHAT_K_TUPLE] = list,
 		[CHAT_K_DICT] = dict, [CHAT_K_ATTR] = attribute,
@@ -309,15 +258,15 @@ qwen_chat_eval(struct chat_run *r, const struct chat_node *n,
 		[CHAT_K_OR] = logic, [CHAT_K_BINARY] = binary,
 		[CHAT_K_COMPARE] = compare, [CHAT_K_IF_ELSE] = if_else,
 	};
-	int rc;
+	struct chat_value out = { 0 };
 
-	memset(out, 0, sizeof *out);
+	if (r->failed)
+		return out;
 	r->line = n->line;
-	if (qwen_chat_step(r, 1) < 0)
-		return -1;
-	if (++r->depth > CHAT_RUN_DEPTH)
-		return qwen_chat_limit(r, "depth");
-	rc = eval[n->kind](r, n, out);
+	if (qwen_chat_step(r, 1) == 0 && ++r->depth > CHAT_RUN_DEPTH)
+		qwen_chat_limit(r, "depth");
+	if (!r->failed)
+		out = eval[n->kind](r, n);
 	r->depth--;
-	return rc;
+	return out;
 }

@@ -23,22 +23,32 @@ qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	r->accident = 1;
-	return qwen_fail(r->err, QWEN_EFORMAT, "chat template, line %u: %s",
-	    r->line, what);
+	if (!r->failed) {
+		r->accident = 1;
+		qwen_fail(r->err, QWEN_EFORMAT, "chat template, line %u: %s",
+		    r->line, what);
+	}
+	r->failed = 1;
+	return -1;
 }
 
 int
 qwen_chat_limit(struct chat_run *r, const char *what)
 {
-	return qwen_fail(r->err, QWEN_ERANGE, "chat template, line %u: over "
-	    "the limit of %s", r->line, what);
+	if (!r->failed)
+		qwen_fail(r->err, QWEN_ERANGE, "chat template, line %u: over "
+		    "the limit of %s", r->line, what);
+	r->failed = 1;
+	return -1;
 }
 
 int
-qwen_chat_no_room(struct chat_run *r)
+qwen_chat_oom(struct chat_run *r)
 {
-	return r->mem.no_memory ? qwen_oom(r->err) : qwen_chat_limit(r, "memory");
+	if (!r->failed)
+		qwen_oom(r->err);
+	r->failed = 1;
+	return -1;
 }
 
 int
@@ -49,7 +59,7 @@ qwen_chat_step(struct chat_run *r, uint64_t n)
 		return qwen_chat_limit(r, "steps");
 	}
 	r->steps += n;
-	return 0;
+	return r->failed ? -1 : 0;
 }
 
 void *
@@ -57,8 +67,10 @@ qwen_chat_new(struct chat_run *r, size_t n, size_t size)
 {
 	void *p = qwen_chat_alloc(&r->mem, n, size);
 
-	if (p == NULL)
-		qwen_chat_no_room(r);
+	if (p == NULL && r->mem.no_memory)
+		qwen_chat_oom(r);
+	else if (p == NULL)
+		qwen_chat_limit(r, "memory");
 	return p;
 }
 
@@ -133,7 +145,7 @@ new_scope(struct chat_run *r, struct chat_scope *up)
 	return s;
 }
 
-static int
+static void
 unpack(struct chat_run *r, const struct chat_node *names,
     const struct chat_value *v)
 {
@@ -142,40 +154,44 @@ unpack(struct chat_run *r, const struct chat_node *names,
 	size_t i = 0;
 
 	if (qwen_chat_iterate(r, v, &l) < 0)
-		return -1;
+		return;
 	for (m = names; m != NULL; m = m->next, i++) {
-		if (i < l.n && qwen_chat_set(r, m->name, &l.v[i]) < 0)
-			return -1;
+		if (i < l.n)
+			qwen_chat_set(r, m->name, &l.v[i]);
 	}
-	return i == l.n ? 0 :
-	    qwen_chat_fail(r, "%zu names for %zu values", i, l.n);
+	if (i != l.n)
+		qwen_chat_fail(r, "%zu names for %zu values", i, l.n);
 }
 
 /* Set what the left side names. */
-static int
+static void
 assign(struct chat_run *r, const struct chat_node *to,
     const struct chat_value *v)
 {
 	struct chat_value key, ns;
 
 	r->line = to->line;
-	if (to->kind == CHAT_K_NAME)
-		return qwen_chat_set(r, to->name, v);
-	if (to->kind == CHAT_K_TUPLE)
-		return unpack(r, to->list, v);
-	if (qwen_chat_eval(r, to->a, &ns) < 0)
-		return -1;
-	if (ns.type != CHAT_NAMESPACE)
-		return qwen_chat_fail(r, "'%.60s' is set in %s, not in a "
-		    "namespace", to->name, qwen_chat_type_name(&ns));
+	if (to->kind == CHAT_K_NAME) {
+		qwen_chat_set(r, to->name, v);
+		return;
+	}
+	if (to->kind == CHAT_K_TUPLE) {
+		unpack(r, to->list, v);
+		return;
+	}
+	ns = qwen_chat_eval(r, to->a);
 	key = chat_text(chat_literal(to->name));
-	return qwen_chat_dict_put(r, ns.u.d, &key, v);
+	if (ns.type == CHAT_NAMESPACE)
+		qwen_chat_dict_put(r, ns.u.d, &key, v);
+	else
+		qwen_chat_fail(r, "'%.60s' is set in %s, not in a namespace",
+		    to->name, qwen_chat_type_name(&ns));
 }
 
 /* ------------------------------------------------------------------- loops */
 
 /* Those of the list for which the condition holds. */
-static int
+static void
 choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
 {
 	struct chat_list chosen = { NULL, 0 };
@@ -183,64 +199,53 @@ choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
 	size_t i;
 
 	chosen.v = qwen_chat_new(r, l->n, sizeof *chosen.v);
-	if (chosen.v == NULL)
-		return -1;
-	for (i = 0; i < l->n; i++) {
+	for (i = 0; i < l->n && !r->failed; i++) {
 		r->scope->n = 0;
-		if (assign(r, n->a, &l->v[i]) < 0 ||
-		    qwen_chat_eval(r, n->c, &v) < 0)
-			return -1;
+		assign(r, n->a, &l->v[i]);
+		v = qwen_chat_eval(r, n->c);
 		if (qwen_chat_true(&v))
 			chosen.v[chosen.n++] = l->v[i];
 	}
 	*l = chosen;
-	return 0;
 }
 
 /* The body for each; r->scope is the loop's, empty again for each. */
-static int
+static void
 go_over(struct chat_run *r, const struct chat_node *n,
     const struct chat_list *l)
 {
 	struct chat_loop *loop = qwen_chat_new(r, 1, sizeof *loop);
-	struct chat_value v = { .type = CHAT_LOOP };
-	int rc;
+	struct chat_value v = { .type = CHAT_LOOP, .u.loop = loop };
 
 	if (loop == NULL)
-		return -1;
+		return;
 	loop->items = *l;
-	v.u.loop = loop;
 	for (loop->i = 0; loop->i < l->n; loop->i++) {
 		r->scope->n = 0;
-		if (qwen_chat_step(r, 1) < 0 ||
-		    qwen_chat_set(r, "loop", &v) < 0 ||
-		    assign(r, n->a, &l->v[loop->i]) < 0)
-			return -1;
-		rc = exec(r, n->list);
-		if (rc < 0)
-			return -1;
-		if (rc == BREAK)
+		if (qwen_chat_step(r, 1) < 0)
+			break;
+		qwen_chat_set(r, "loop", &v);
+		assign(r, n->a, &l->v[loop->i]);
+		if (exec(r, n->list) == BREAK)
 			break;
 	}
-	return 0;
 }
 
 static int
 for_loop(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_scope *outer = r->scope;
+	struct chat_value v = qwen_chat_eval(r, n->b);
 	struct chat_list l;
-	struct chat_value v;
-	int rc;
+	int rc = 0;
 
-	if (qwen_chat_eval(r, n->b, &v) < 0 ||
-	    qwen_chat_iterate(r, &v, &l) < 0 ||
+	if (qwen_chat_iterate(r, &v, &l) < 0 ||
 	    (r->scope = new_scope(r, outer)) == NULL)
 		return -1;
-	if (n->c != NULL && choose(r, n, &l) < 0)
-		return -1;
+	if (n->c != NULL)
+		choose(r, n, &l);
 	if (l.n > 0)
-		rc = go_over(r, n, &l);
+		go_over(r, n, &l);
 	else {
 		r->scope->n = 0;
 		rc = exec(r, n->other);
@@ -251,7 +256,7 @@ for_loop(struct chat_run *r, const struct chat_node *n)
 
 /* ------------------------------------------------------------------ macros */
 
-/* What the statements write, as a value. */
+/* What the statements write, as a value; and how they ended. */
 static int
 capture(struct chat_run *r, const struct chat_node *list,
     struct chat_value *out)
@@ -262,8 +267,9 @@ capture(struct chat_run *r, const struct chat_node *list,
 	r->out = &buf;
 	rc = exec(r, list);
 	r->out = outer;
-	buf.failed |= rc < 0;
-	return qwen_chat_take(r, &buf, out) < 0 ? -1 : rc;
+	buf.failed |= r->failed;
+	qwen_chat_take(r, &buf, out);
+	return rc;
 }
 
 /* Parameter i of the name: argument of that place or name, or NULL. */
@@ -278,13 +284,16 @@ argument(const struct chat_node *args, size_t i, const char *name)
 	return NULL;
 }
 
-static int
+static void
 check_arguments(struct chat_run *r, const struct chat_macro *m,
     const struct chat_node *args)
 {
 	const struct chat_node *arg, *p;
 	size_t n = 0, n_plain = 0;
 
+	if (m->node->a == NULL && args != NULL)
+		qwen_chat_fail(r, "macro '%.60s' takes no argument",
+		    m->node->name);
 	for (p = m->node->a; p != NULL; p = p->next)
 		n++;
 	for (arg = args; arg != NULL; arg = arg->next) {
@@ -293,14 +302,14 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
 			;
 		n_plain += arg->name == NULL;
 		if (p == NULL || n_plain > n)
-			return qwen_chat_fail(r, "macro '%.60s' takes no such "
+			qwen_chat_fail(r, "macro '%.60s' takes no such "
 			    "argument", m->node->name);
 	}
-	return qwen_chat_step(r, n * n_plain / 16);
+	qwen_chat_step(r, n * n_plain / 16);
 }
 
 /* The parameters as variables of scope. */
-static int
+static void
 bind(struct chat_run *r, const struct chat_macro *m,
     const struct chat_node *args, struct chat_scope *scope)
 {
@@ -308,84 +317,69 @@ bind(struct chat_run *r, const struct chat_macro *m,
 	const struct chat_node *p, *arg;
 	struct chat_value v;
 	size_t i = 0;
-	int rc = 0;
 
-	for (p = m->node->a; rc == 0 && p != NULL; p = p->next, i++) {
+	for (p = m->node->a; p != NULL && !r->failed; p = p->next, i++) {
 		arg = argument(args, i, p->name);
 		if (arg != NULL)
-			rc = qwen_chat_eval(r, arg->a, &v);
-		else
-			v = chat_undefined(p->name, strlen(p->name));
+			v = qwen_chat_eval(r, arg->a);
 		r->scope = scope;
-		if (arg == NULL && p->a != NULL)
-			rc = qwen_chat_eval(r, p->a, &v);
-		if (rc == 0)
-			rc = qwen_chat_set(r, p->name, &v);
+		if (arg == NULL)
+			v = p->a != NULL ? qwen_chat_eval(r, p->a) :
+			    chat_undefined(p->name, strlen(p->name));
+		qwen_chat_set(r, p->name, &v);
 		r->scope = outer;
 	}
-	return rc;
 }
 
-int
+struct chat_value
 qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
-    const struct chat_node *args, struct chat_value *out)
+    const struct chat_node *args)
 {
-	struct chat_scope *outer = r->scope, *scope;
-	int rc;
+	struct chat_scope *outer = r->scope, *scope = new_scope(r, m->scope);
+	struct chat_value out = { 0 };
 
-	if (m->node->a == NULL && args != NULL)
-		return qwen_chat_fail(r, "macro '%.60s' takes no argument",
-		    m->node->name);
-	if (check_arguments(r, m, args) < 0 ||
-	    (scope = new_scope(r, m->scope)) == NULL ||
-	    bind(r, m, args, scope) < 0)
-		return -1;
+	check_arguments(r, m, args);
+	if (r->failed)
+		return out;
+	bind(r, m, args, scope);
 	r->scope = scope;
-	rc = capture(r, m->node->list, out);
+	capture(r, m->node->list, &out);
 	r->scope = outer;
-	return rc < 0 ? -1 : 0;
+	return out;
 }
 
-static int
+static void
 define(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_macro *m = qwen_chat_new(r, 1, sizeof *m);
-	struct chat_value v = { .type = CHAT_MACRO };
+	struct chat_value v = { .type = CHAT_MACRO, .u.macro = m };
 
 	if (m == NULL)
-		return -1;
+		return;
 	m->node = n;
 	m->scope = r->scope;
-	v.u.macro = m;
-	return qwen_chat_set(r, n->name, &v);
+	qwen_chat_set(r, n->name, &v);
 }
 
 /* -------------------------------------------------------------- statements */
 
-static int
+static void
 output(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v;
+	struct chat_value v = n->a->value;
 
-	if (n->a->kind == CHAT_K_CONST && n->a->value.type == CHAT_TEXT) {
-		qwen_chat_put(r, r->out, &n->a->value.u.s);
-		return r->out->failed ? -1 : 0;
-	}
-	if (qwen_chat_eval(r, n->a, &v) < 0)
-		return -1;
+	if (n->a->kind != CHAT_K_CONST || v.type != CHAT_TEXT)
+		v = qwen_chat_eval(r, n->a);
 	qwen_chat_print(r, r->out, &v);
-	return r->out->failed ? -1 : 0;
 }
 
 static int
 if_else(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v;
+	struct chat_value v = chat_bool(1);
 
-	if (n->a == NULL)
-		return exec(r, n->list);
-	if (qwen_chat_eval(r, n->a, &v) < 0)
-		return -1;
+	if (n->a != NULL)
+		v = qwen_chat_eval(r, n->a);
 	return exec(r, qwen_chat_true(&v) ? n->list : n->other);
 }
 
@@ -393,12 +387,14 @@ static int
 set(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_value v;
-	int rc;
+	int rc = 0;
 
-	rc = n->kind == CHAT_K_SET ? qwen_chat_eval(r, n->b, &v) :
-	    capture(r, n->list, &v);
-	if (rc < 0 || assign(r, n->a, &v) < 0)
-		return -1;
+	if (n->kind == CHAT_K_SET)
+		v = qwen_chat_eval(r, n->b);
+	else
+		rc = capture(r, n->list, &v);
+	if (!r->failed)
+		assign(r, n->a, &v);
 	return rc;
 }
 
@@ -406,11 +402,11 @@ static int
 statement(struct chat_run *r, const struct chat_node *n)
 {
 	switch (n->kind) {
-	case CHAT_K_OUTPUT: return output(r, n);
+	case CHAT_K_OUTPUT: output(r, n); return 0;
 	case CHAT_K_FOR: return for_loop(r, n);
 	case CHAT_K_IF: return if_else(r, n);
 	case CHAT_K_SET: case CHAT_K_SET_BLOCK: return set(r, n);
-	case CHAT_K_MACRO: return define(r, n);
+	case CHAT_K_MACRO: define(r, n); return 0;
 	case CHAT_K_BREAK: return BREAK;
 	case CHAT_K_CONTINUE: return CONTINUE;
 	default: return qwen_chat_fail(r, "no statement");
@@ -423,7 +419,7 @@ exec(struct chat_run *r, const struct chat_node *list)
 	int rc = 0;
 
 	if (++r->depth > CHAT_RUN_DEPTH)
-		return qwen_chat_limit(r, "depth");
+		qwen_chat_limit(r, "depth");
 	for (; rc == 0 && list != NULL; list = list->next) {
 		r->line = list->line;
 		rc = qwen_chat_step(r, 1) < 0 ? -1 : statement(r, list);
@@ -435,10 +431,8 @@ exec(struct chat_run *r, const struct chat_node *list)
 int
 qwen_chat_exec(struct chat_run *r, const struct qwen_template *t)
 {
-	struct chat_scope *s = new_scope(r, r->scope);
-
-	if (s == NULL)
-		return -1;
-	r->scope = s;
-	return exec(r, t->body) < 0 ? -1 : 0;
+	r->scope = new_scope(r, r->scope);
+	if (r->scope != NULL)
+		exec(r, t->body);
+	return r->failed ? -1 : 0;
 }

@@ -33,29 +33,30 @@ shortest(double f, char digits[32], int *exponent)
 	return n;
 }
 
-size_t
-qwen_chat_double(char s[40], double f)
+/* The shortest text that reads back, as Python spells it: returns its length. */
+static size_t
+put_double(char s[64], double f)
 {
 	char digits[32];
 	const char *sign = signbit(f) ? "-" : "";
 	int n, e;
 
 	if (isnan(f))
-		return (size_t)snprintf(s, 40, "nan");
+		return (size_t)snprintf(s, 64, "nan");
 	if (isinf(f))
-		return (size_t)snprintf(s, 40, "%sinf", sign);
+		return (size_t)snprintf(s, 64, "%sinf", sign);
 	n = shortest(fabs(f), digits, &e);
 	if (e < -4 || e >= 16)
-		return (size_t)snprintf(s, 40, "%s%c%s%se%c%02d", sign,
+		return (size_t)snprintf(s, 64, "%s%c%s%se%c%02d", sign,
 		    digits[0], n > 1 ? "." : "", digits + 1,
 		    e < 0 ? '-' : '+', abs(e));
 	if (e < 0)
-		return (size_t)snprintf(s, 40, "%s0.%.*s%s", sign, -e - 1,
+		return (size_t)snprintf(s, 64, "%s0.%.*s%s", sign, -e - 1,
 		    "0000", digits);
 	if (n <= e + 1)
-		return (size_t)snprintf(s, 40, "%s%s%.*s.0", sign, digits,
+		return (size_t)snprintf(s, 64, "%s%s%.*s.0", sign, digits,
 		    e + 1 - n, "0000000000000000");
-	return (size_t)snprintf(s, 40, "%s%.*s.%s", sign, e + 1, digits,
+	return (size_t)snprintf(s, 64, "%s%.*s.%s", sign, e + 1, digits,
 	    digits + e + 1);
 }
 
@@ -89,14 +90,14 @@ put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 static void
 put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 {
-	char s[40];
+	char s[64];
 
 	if (v->type == CHAT_BIG) {
 		qwen_chat_put(r, b, &v->u.s);
 		return;
 	}
 	if (v->type == CHAT_FLOAT)
-		qwen_chat_double(s, v->u.f);
+		put_double(s, v->u.f);
 	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
 	put(r, b, s);

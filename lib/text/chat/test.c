@@ -104,6 +104,7 @@ raise(struct chat_run *r, const struct chat_args *a)
 	int n = v != NULL && v->type == CHAT_TEXT ?
 	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
 
+	r->failed = 1;
 	r->accident = 0;
 	return qwen_fail(r->err, QWEN_EFORMAT, "the chat template refuses: "
 	    "%.*s", n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
@@ -113,24 +114,17 @@ static int
 new_dict(struct chat_run *r, enum chat_type type, const struct chat_args *a,
     struct chat_value *out)
 {
-	struct chat_dict *d = qwen_chat_new(r, 1, sizeof *d);
 	struct chat_value key;
 	size_t i;
 
-	if (d == NULL)
-		return -1;
-	memset(d, 0, sizeof *d);
+	*out = qwen_chat_new_dict(r, type);
 	if (a->n > a->n_key)
-		return qwen_chat_fail(r, "a namespace of a value without a "
-		    "name");
-	for (i = 0; i < a->n_key; i++) {
+		qwen_chat_fail(r, "a namespace of a value without a name");
+	for (i = 0; i < a->n_key && !r->failed; i++) {
 		key = chat_text(chat_literal(a->key[i]));
 		key.u.s.from = qwen_chat_own;
-		if (qwen_chat_dict_put(r, d, &key, &a->v[i]) < 0)
-			return -1;
+		qwen_chat_dict_put(r, out->u.d, &key, &a->v[i]);
 	}
-	out->type = type;
-	out->u.d = d;
 	return 0;
 }
 

@@ -129,7 +129,7 @@ reserve(struct chat_run *r, struct chat_buf *b, size_t n)
 		return qwen_chat_limit(r, "memory");
 	if (qwen_grow(&b->s, &cap, want, 1) < 0 ||
 	    qwen_grow(&b->from, &b->cap, want, 1) < 0)
-		return qwen_oom(r->err);
+		return qwen_chat_oom(r);
 	/* counted with the rest until it is taken */
 	r->mem.total += 2 * (b->cap - had);
 	return 0;

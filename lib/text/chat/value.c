@@ -168,6 +168,17 @@ qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
 	return 0;
 }
 
+struct chat_value
+qwen_chat_new_dict(struct chat_run *r, enum chat_type type)
+{
+	struct chat_value v = { .type = type };
+
+	v.u.d = qwen_chat_new(r, 1, sizeof *v.u.d);
+	if (v.u.d != NULL)
+		memset(v.u.d, 0, sizeof *v.u.d);
+	return v;
+}
+
 int
 qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v)

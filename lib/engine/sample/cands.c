@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* cands.c - the list of candidates: filling it, finding and dropping some. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,8 +191,11 @@ qwen_cands_find(const struct qwen_cands *l, int32_t id)
 }
 
 void
-qwen_cands_set(struct qwen_cands *l, size_t i, float logit)
+qwen_cands_set(struct qwen_cands *l, size_t i, double to)
 {
+	float logit = to > FLT_MAX ? FLT_MAX : to < -FLT_MAX ? -FLT_MAX :
+	    (float)to;
+
 	if (logit >= l->max)
 		l->max = logit + 0.0f;
 	else if (l->logit[i] == l->max)

@@ -34,6 +34,13 @@ qwen_chain_slots(struct qwen_slot *slot)
 	qsort(slot, N_METHODS, sizeof *slot, compare_rank);
 }
 
+int
+qwen_slot_active(const struct qwen_slot *slot)
+{
+	return slot->m->active != NULL ? slot->m->active(slot->v) :
+	    qwen_sample_differs(slot->m->opts, slot->v);
+}
+
 static int
 is_movable(const struct qwen_sampler_method *m)
 {
@@ -148,7 +155,7 @@ is(const struct qwen_slot *s, int rank)
 static int
 takes_part(const struct qwen_slot *s, int draws)
 {
-	if (!s->m->active(s->v))
+	if (!qwen_slot_active(s))
 		return 0;
 	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
 }
@@ -168,13 +175,13 @@ arrange(const struct qwen_sampler *s, struct qwen_slot **run,
 	for (i = 0; i < (int)N_METHODS; i++) {
 		struct qwen_slot *slot = &all[i];
 
-		if (slot->m->rank <= QWEN_RANK_FIXED && slot->m->active(slot->v))
+		if (slot->m->rank <= QWEN_RANK_FIXED && qwen_slot_active(slot))
 			run[n_run++] = slot;
-		if (is(slot, QWEN_RANK_GREEDY) && slot->m->active(slot->v))
+		if (is(slot, QWEN_RANK_GREEDY) && qwen_slot_active(slot))
 			greedy = slot;
 	}
 	for (i = 0; i < n; i++)
-		draws |= chain[i]->m->draws && chain[i]->m->active(chain[i]->v);
+		draws |= chain[i]->m->draws && qwen_slot_active(chain[i]);
 	for (i = 0; i < n; i++) {
 		if (takes_part(chain[i], draws) && (greedy == NULL ||
 		    chain[i]->m->rank < QWEN_RANK_GREEDY))

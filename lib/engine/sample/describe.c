@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "engine/sample/sampler.h"
 
 /* The shortest decimal that reads back as d. */
@@ -95,30 +96,19 @@ qwen_sampler_describe(const struct qwen_sampler *s, char *buf, size_t size)
 	return out.n;
 }
 
-static int
-digit(char c)
-{
-	const char *hex = "0123456789abcdef", *p = strchr(hex, c);
-
-	return c == '\0' || p == NULL ? -1 : (int)(p - hex);
-}
-
 /* %20 and the like, in place; -1 for what is no digit, or stands for no byte. */
 static int
 unescape(char *s)
 {
 	char *to = s;
-	int c;
+	uint32_t c;
 
 	for (; *s != '\0'; s++) {
 		if (*s != '%') {
 			*to++ = *s;
 			continue;
 		}
-		if (digit(s[1]) < 0 || digit(s[2]) < 0)
-			return -1;
-		c = digit(s[1]) * 16 + digit(s[2]);
-		if (c == 0)
+		if (qwen_hex_read(s + 1, 2, &c) < 0 || c == 0)
 			return -1;
 		*to++ = (char)c;
 		s += 2;

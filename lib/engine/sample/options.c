@@ -19,12 +19,10 @@ static const struct qwen_sample_opt own[N_OWN] = {
 size_t
 qwen_sample_n_opts(void)
 {
-	struct qwen_slot slot[N_METHODS];
-	size_t i, n = N_OWN;
+	size_t n = 0;
 
-	qwen_chain_slots(slot);
-	for (i = 0; i < N_METHODS; i++)
-		n += slot[i].m->n_opts;
+	while (qwen_sample_opt(n) != NULL)
+		n++;
 	return n;
 }
 
@@ -202,7 +200,7 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 	if (o == NULL)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "no sampling method has the option %.60s", name);
-	if (s->n_vocab != 0)
+	if (s->world.n_vocab != 0)
 		return qwen_fail(err, QWEN_ERANGE, "set after the first token");
 	if (text == NULL && o->type == QWEN_SAMPLE_FLAG)
 		text = "1";

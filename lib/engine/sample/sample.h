@@ -84,8 +84,8 @@ float qwen_cands_max(struct qwen_cands *l);
 /* The index of a token, or n if it is not there. */
 size_t qwen_cands_find(const struct qwen_cands *l, int32_t id);
 
-/* Give the candidate at index i another logit. */
-void qwen_cands_set(struct qwen_cands *l, size_t i, float logit);
+/* Give the candidate at index i another logit, the nearest that is finite. */
+void qwen_cands_set(struct qwen_cands *l, size_t i, double to);
 
 /* Divide the logits by a temperature above 0, the highest becoming 0. */
 void qwen_cands_temper(struct qwen_cands *l, float temp);
@@ -131,6 +131,9 @@ size_t qwen_cands_draw(struct qwen_cands *l, double u);
 void qwen_cands_keep(struct qwen_cands *l, const float *score,
     const float *weight, double target);
 
+/* Token ids by which is lower, for qsort() and bsearch(). */
+int qwen_sample_compare_ids(const void *a, const void *b);
+
 /* The least float that is not below x. */
 float qwen_sample_float_up(double x);
 
@@ -150,9 +153,9 @@ union qwen_sample_value {
 
 /* What a method may ask of a vocabulary and of the timeline's model. */
 struct qwen_sample_world {
-	size_t		 n_vocab;
+	size_t		 n_vocab;	/* 0 before begin */
 	const struct qwen_pieces *pieces;	/* NULL: not given; of n_vocab */
-	const int32_t	*eog;			/* ascending */
+	int32_t		*eog;		/* ascending */
 	size_t		 n_eog;
 };
 
@@ -182,9 +185,8 @@ enum {
 
 /*
  * A method.  v holds the values of its options, in the order of opts.  memory
- * is what begin made, NULL without one; methods that look at earlier tokens
- * have begin, accept and end, others leave them NULL, as all functions but
- * active that they do not need.
+ * is its own while there is a timeline, so many bytes, zero at first; what it
+ * does not need is 0 or NULL.
  */
 struct qwen_sampler_method {
 	const char	*name;
@@ -196,16 +198,18 @@ struct qwen_sampler_method {
 	int		 draws;		/* is there to draw: --temp's default
 					   does not take the best then */
 	int		 needs_pieces;	/* works on the texts of tokens */
+	size_t		 memory;
 
-	/* 0 if the values make the method do nothing. */
+	/* 0 if the values make it do nothing; NULL: if the first is the
+	   default. */
 	int	(*active)(const union qwen_sample_value *v);
 	/* Whether a text may be a value: 0, or -1 and why. */
 	int	(*check)(size_t opt, const char *text, struct qwen_err *err);
 	void	(*apply)(const union qwen_sample_value *v, void *memory,
 		    struct qwen_cands *l);
 
-	/* Memory for a timeline; NULL and an error. */
-	void	*(*begin)(const union qwen_sample_value *v,
+	/* A timeline, of a world that stays: 0; -1 and an error. */
+	int	(*begin)(const union qwen_sample_value *v, void *memory,
 		    const struct qwen_sample_world *w, struct qwen_err *err);
 	/* A token of the timeline, from the prompt or generated; -1: ENOMEM. */
 	int	(*accept)(const union qwen_sample_value *v, void *memory,
@@ -218,6 +222,7 @@ struct qwen_sampler_method {
 	/* What tokens alone do not tell: a number to save, and it again. */
 	double	(*save)(const void *memory);
 	void	(*restore)(void *memory, double saved);
+	/* Give back what memory points to, also after begin failed. */
 	void	(*end)(void *memory);
 };
 

@@ -40,15 +40,18 @@ end(struct qwen_sampler *s)
 	size_t i;
 
 	for (i = 0; i < N_METHODS; i++) {
-		if (s->slot[i].memory != NULL)
-			s->slot[i].m->end(s->slot[i].memory);
-		s->slot[i].memory = NULL;
+		struct qwen_slot *slot = &s->slot[i];
+
+		if (slot->memory != NULL && slot->m->end != NULL)
+			slot->m->end(slot->memory);
+		free(slot->memory);
+		slot->memory = NULL;
 	}
 	qwen_cands_fini(&s->list);
 	qwen_bound_free(s->bound);
 	s->bound = NULL;
 	s->n_run = 0;
-	s->n_vocab = 0;
+	s->world.n_vocab = 0;
 	s->generated = 0;
 }
 
@@ -65,7 +68,7 @@ qwen_sampler_free(struct qwen_sampler *s)
 			qwen_sample_free_list(&s->v[i].list);
 	}
 	free(s->masked);
-	free(s->eog);
+	free(s->world.eog);
 	free(s->v);
 	free(s);
 }
@@ -78,18 +81,18 @@ qwen_sampler_needs_pieces(const struct qwen_sampler *s)
 
 	for (i = 0; i < N_METHODS; i++)
 		needs |= s->slot[i].m->needs_pieces &&
-		    s->slot[i].m->active(s->slot[i].v);
+		    qwen_slot_active(&s->slot[i]);
 	return needs;
 }
 
 void
 qwen_sampler_pieces(struct qwen_sampler *s, const struct qwen_pieces *p)
 {
-	s->pieces = p;
+	s->world.pieces = p;
 }
 
-static int
-compare_i32(const void *a, const void *b)
+int
+qwen_sample_compare_ids(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
@@ -113,7 +116,7 @@ copy_ids(int32_t **to, size_t *n_to, const int32_t *ids, size_t n,
 		return qwen_oom(err);
 	if (n > 0)
 		memcpy(copy, ids, n * sizeof *copy);
-	qsort(copy, n, sizeof *copy, compare_i32);
+	qsort(copy, n, sizeof *copy, qwen_sample_compare_ids);
 	free(*to);
 	*to = copy;
 	*n_to = n;
@@ -131,7 +134,7 @@ int
 qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err)
 {
-	return copy_ids(&s->eog, &s->n_eog, ids, n, err);
+	return copy_ids(&s->world.eog, &s->world.n_eog, ids, n, err);
 }
 
 int
@@ -144,10 +147,11 @@ qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
 	if (qwen_sampler_new(&s, err) < 0)
 		return -1;
 	s->features = from->features;
-	s->pieces = from->pieces;
+	s->world.pieces = from->world.pieces;
 	s->constraint = from->constraint;
 	if (qwen_sample_copy_options(s, from, err) < 0 ||
-	    qwen_sampler_eog(s, from->eog, from->n_eog, err) < 0 ||
+	    qwen_sampler_eog(s, from->world.eog, from->world.n_eog,
+	    err) < 0 ||
 	    qwen_sampler_mask(s, from->masked, from->n_masked, err) < 0) {
 		qwen_sampler_free(s);
 		return -1;
@@ -175,40 +179,42 @@ qwen_sampler_cpu(struct qwen_sampler *s, const char *level,
 /* ----------------------------------------------------------- the timeline */
 
 static int
-begin_methods(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+begin_methods(struct qwen_sampler *s, struct qwen_err *err)
 {
-	struct qwen_sample_world w = {
-		.n_vocab = n_vocab, .pieces = s->pieces,
-		.eog = s->eog, .n_eog = s->n_eog,
-	};
+	const struct qwen_pieces *p = s->world.pieces;
 	size_t i;
 
 	for (i = 0; i < s->n_run; i++) {
 		struct qwen_slot *slot = s->run[i];
 
-		if (slot->m->needs_pieces && w.pieces == NULL)
+		if (slot->m->needs_pieces && p == NULL)
 			return qwen_fail(err, QWEN_EUNSUP,
 			    "%s needs the texts of the tokens", slot->m->name);
-		if (slot->m->needs_pieces && w.pieces->n != n_vocab)
+		if (slot->m->needs_pieces && p->n != s->world.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE, "texts of %zu "
-			    "tokens for a vocabulary of %zu", w.pieces->n,
-			    n_vocab);
-		if (slot->m->begin != NULL &&
-		    (slot->memory = slot->m->begin(slot->v, &w, err)) == NULL)
+			    "tokens for a vocabulary of %zu", p->n,
+			    s->world.n_vocab);
+		if (slot->m->memory > 0 &&
+		    (slot->memory = qwen_alloc(1, slot->m->memory)) == NULL)
+			return qwen_oom(err);
+		if (slot->m->begin != NULL && slot->m->begin(slot->v,
+		    slot->memory, &s->world, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 static int
-begin_bound(struct qwen_sampler *s, size_t n_vocab, struct qwen_err *err)
+begin_bound(struct qwen_sampler *s, struct qwen_err *err)
 {
 	if (s->constraint.ops == NULL)
 		return 0;
-	if (s->pieces == NULL || s->pieces->n != n_vocab)
+	if (s->world.pieces == NULL ||
+	    s->world.pieces->n != s->world.n_vocab)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "a grammar needs the texts of the tokens");
-	return qwen_bound_new(&s->bound, &s->constraint, s->pieces, err);
+	return qwen_bound_new(&s->bound, &s->constraint, s->world.pieces,
+	    err);
 }
 
 int
@@ -219,16 +225,15 @@ qwen_sampler_begin(struct qwen_sampler *s, size_t n_vocab,
 	if (n_vocab == 0 || n_vocab > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "a vocabulary of %zu",
 		    n_vocab);
+	s->world.n_vocab = n_vocab;
 	if (qwen_chain_arrange(s, err) < 0 ||
 	    (s->lent == NULL && qwen_cands_init(&s->list, n_vocab, err) < 0) ||
-	    begin_methods(s, n_vocab, err) < 0 ||
-	    begin_bound(s, n_vocab, err) < 0) {
+	    begin_methods(s, err) < 0 || begin_bound(s, err) < 0) {
 		end(s);
 		return -1;
 	}
 	s->sift = qwen_sift_choose(s->features);
 	s->greedy = qwen_chain_is_greedy(s);
-	s->n_vocab = n_vocab;
 	return 0;
 }
 
@@ -245,10 +250,10 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 	size_t i, k;
 
 	for (k = 0; k < n; k++) {
-		if (tokens[k] < 0 || (size_t)tokens[k] >= s->n_vocab)
+		if (tokens[k] < 0 || (size_t)tokens[k] >= s->world.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "token %ld is outside the vocabulary of %zu",
-			    (long)tokens[k], s->n_vocab);
+			    (long)tokens[k], s->world.n_vocab);
 	}
 	for (i = 0; i < s->n_run; i++) {
 		struct qwen_slot *slot = s->run[i];
@@ -376,11 +381,11 @@ best_of_row(const struct qwen_sampler *s, const float *logits, size_t n)
 	int finite;
 	int32_t id;
 
-	if (n == 0 || n > s->n_vocab)
+	if (n == 0 || n > s->world.n_vocab)
 		return -1;
 	id = (int32_t)qwen_sample_best(s->sift, logits, n, &finite);
-	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked, s->n_masked,
-	    sizeof id, compare_i32) != NULL))
+	if (!finite || (s->n_masked > 0 && bsearch(&id, s->masked,
+	    s->n_masked, sizeof id, qwen_sample_compare_ids) != NULL))
 		return -1;
 	/* what is wrong comes out when all tokens are asked about */
 	if (s->bound != NULL &&
@@ -410,7 +415,7 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 	    (*out = best_of_row(s, logits, n)) >= 0)
 		return 0;
 	l->sift = s->sift;
-	if (qwen_cands_fill(l, logits, ids, n, s->n_vocab, err) < 0)
+	if (qwen_cands_fill(l, logits, ids, n, s->world.n_vocab, err) < 0)
 		return -1;
 	if (s->n_masked > 0)
 		qwen_cands_drop(l, s->masked, s->n_masked);

@@ -39,12 +39,9 @@ struct qwen_sampler {
 	const struct qwen_sift	*sift;
 	struct qwen_cands	 list;		/* its own, and */
 	struct qwen_cands	*lent;		/* another's, in place of it */
-	size_t			 n_vocab;	/* 0 before begin */
+	struct qwen_sample_world world;
 	int32_t			*masked;	/* ascending */
 	size_t			 n_masked;
-	int32_t			*eog;		/* likewise */
-	size_t			 n_eog;
-	const struct qwen_pieces *pieces;
 	struct qwen_constraint	 constraint;	/* on replies */
 	struct qwen_bound	*bound;		/* this one by it, or NULL */
 	int			 generated;	/* the last token was */
@@ -53,6 +50,9 @@ struct qwen_sampler {
 
 /* The N_METHODS methods in the order of their ranks, without memory. */
 void qwen_chain_slots(struct qwen_slot *slot);
+
+/* Do the values make the method do something? */
+int qwen_slot_active(const struct qwen_slot *slot);
 
 /* An option's default. */
 union qwen_sample_value qwen_sample_initial(const struct qwen_sample_opt *o);

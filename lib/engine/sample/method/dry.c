@@ -11,7 +11,6 @@
  */
 #include <float.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -70,14 +69,11 @@ end(void *memory)
 {
 	struct memory *m = memory;
 
-	if (m != NULL) {
-		free(m->seen.token);
-		free(m->z);
-		free(m->length);
-		free(m->hit);
-		free(m->breaker);
-	}
-	free(m);
+	free(m->seen.token);
+	free(m->z);
+	free(m->length);
+	free(m->hit);
+	free(m->breaker);
 }
 
 /* The usual four, unless some are given. */
@@ -98,25 +94,19 @@ find_breakers(struct memory *m, const struct qwen_sample_list *list,
 	}
 }
 
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	struct memory *m = qwen_alloc(1, sizeof *m);
+	struct memory *m = memory;
 
-	if (m != NULL) {
-		m->length = qwen_alloc(w->n_vocab, sizeof *m->length);
-		m->hit = qwen_alloc(w->n_vocab, sizeof *m->hit);
-		m->breaker = qwen_alloc(w->n_vocab, 1);
-	}
-	if (m == NULL || m->length == NULL || m->hit == NULL ||
-	    m->breaker == NULL) {
-		end(m);
-		qwen_oom(err);
-		return NULL;
-	}
+	m->length = qwen_alloc(w->n_vocab, sizeof *m->length);
+	m->hit = qwen_alloc(w->n_vocab, sizeof *m->hit);
+	m->breaker = qwen_alloc(w->n_vocab, 1);
+	if (m->length == NULL || m->hit == NULL || m->breaker == NULL)
+		return qwen_oom(err);
 	find_breakers(m, &v[BREAKER].list, w->pieces);
-	return m;
+	return 0;
 }
 
 static int
@@ -160,12 +150,6 @@ measure(struct memory *m, const int32_t *t, size_t n)
 	}
 }
 
-static float
-clamp(double x)
-{
-	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
-}
-
 /* X * B^more, at most what a float holds. */
 static double
 penalty(const union qwen_sample_value *v, uint32_t more)
@@ -200,14 +184,15 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	}
 	for (i = 0; i < hits; i++) {
 		if ((at = qwen_cands_find(l, m->hit[i])) < l->n)
-			qwen_cands_set(l, at, clamp((double)l->logit[at] -
-			    penalty(v, m->length[m->hit[i]] - allowed)));
+			qwen_cands_set(l, at, (double)l->logit[at] -
+			    penalty(v, m->length[m->hit[i]] - allowed));
 		m->length[m->hit[i]] = 0;
 	}
 }
 
 const struct qwen_sampler_method qwen_sampler_dry = {
 	.name = "dry", .rank = QWEN_RANK_DRY, .needs_pieces = 1,
+	.memory = sizeof(struct memory),
 	.n_opts = sizeof opts / sizeof opts[0], .opts = opts,
 	.active = active, .check = check, .apply = apply,
 	.begin = begin, .accept = accept, .end = end,

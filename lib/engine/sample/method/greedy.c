@@ -7,12 +7,6 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "take the best token, whatever --temp says" },
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].i != 0;
-}
-
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
@@ -23,5 +17,5 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_greedy = {
 	.name = "greedy", .rank = QWEN_RANK_GREEDY, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.n_opts = 1, .opts = opts, .apply = apply,
 };

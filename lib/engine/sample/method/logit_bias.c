@@ -31,12 +31,6 @@ struct memory {
 	size_t		 n_ban;
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].list.n > 0;
-}
-
 /* "15=-2.5"; *ban instead of *x for -inf. */
 static int
 parse(const char *text, struct bias *b, int *ban)
@@ -80,56 +74,38 @@ end(void *memory)
 {
 	struct memory *m = memory;
 
-	if (m != NULL) {
-		free(m->bias);
-		free(m->ban);
-	}
-	free(m);
+	free(m->bias);
+	free(m->ban);
 }
 
 static int
-compare(const void *a, const void *b)
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
-{
-	struct memory *m = qwen_alloc(1, sizeof *m);
+	struct memory *m = memory;
 	size_t i;
 
-	if (m != NULL) {
-		m->bias = qwen_alloc(v[0].list.n, sizeof *m->bias);
-		m->ban = qwen_alloc(v[0].list.n, sizeof *m->ban);
-	}
-	if (m == NULL || m->bias == NULL || m->ban == NULL) {
-		end(m);
-		qwen_oom(err);
-		return NULL;
-	}
+	m->bias = qwen_alloc(v[0].list.n, sizeof *m->bias);
+	m->ban = qwen_alloc(v[0].list.n, sizeof *m->ban);
+	if (m->bias == NULL || m->ban == NULL)
+		return qwen_oom(err);
 	for (i = 0; i < v[0].list.n; i++) {
 		struct bias b = { 0, 0 };
 		int ban;
 
 		parse(v[0].list.text[i], &b, &ban);
-		if ((size_t)b.id >= w->n_vocab) {
-			qwen_fail(err, QWEN_ERANGE, "logit-bias: token %ld is "
-			    "outside the vocabulary of %zu", (long)b.id,
-			    w->n_vocab);
-			end(m);
-			return NULL;
-		}
+		if ((size_t)b.id >= w->n_vocab)
+			return qwen_fail(err, QWEN_ERANGE, "logit-bias: token "
+			    "%ld is outside the vocabulary of %zu",
+			    (long)b.id, w->n_vocab);
 		if (ban)
 			m->ban[m->n_ban++] = b.id;
 		else
 			m->bias[m->n++] = b;
 	}
-	qsort(m->ban, m->n_ban, sizeof *m->ban, compare);
-	return m;
+	qsort(m->ban, m->n_ban, sizeof *m->ban,
+	    qwen_sample_compare_ids);
+	return 0;
 }
 
 static void
@@ -140,13 +116,9 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 	(void)v;
 	for (i = 0; i < m->n; i++) {
-		double x;
-
-		if ((at = qwen_cands_find(l, m->bias[i].id)) == l->n)
-			continue;
-		x = (double)l->logit[at] + (double)m->bias[i].x;
-		qwen_cands_set(l, at, x > FLT_MAX ? FLT_MAX :
-		    x < -FLT_MAX ? -FLT_MAX : (float)x);
+		if ((at = qwen_cands_find(l, m->bias[i].id)) < l->n)
+			qwen_cands_set(l, at, (double)l->logit[at] +
+			    (double)m->bias[i].x);
 	}
 	if (m->n_ban > 0)
 		qwen_cands_drop(l, m->ban, m->n_ban);
@@ -154,6 +126,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_logit_bias = {
 	.name = "logit-bias", .rank = QWEN_RANK_LOGIT_BIAS,
-	.n_opts = 1, .opts = opts, .active = active, .check = check,
+	.memory = sizeof(struct memory),
+	.n_opts = 1, .opts = opts, .check = check,
 	.apply = apply, .begin = begin, .end = end,
 };

@@ -14,12 +14,6 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "keep tokens at least P times as probable as the best" },
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].d > 0;
-}
-
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
@@ -36,5 +30,5 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_min_p = {
 	.name = "min-p", .rank = QWEN_RANK_MIN_P, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.n_opts = 1, .opts = opts, .apply = apply,
 };

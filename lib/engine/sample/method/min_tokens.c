@@ -6,10 +6,6 @@
  * Counted from the last token of the prompt, so a run that is divided counts
  * on.  The name and the sense are vLLM's.
  */
-#include <string.h>
-
-#include "base/err.h"
-#include "base/mem.h"
 #include "engine/sample/sample.h"
 
 static const struct qwen_sample_opt opts[] = {
@@ -20,32 +16,17 @@ static const struct qwen_sample_opt opts[] = {
 
 struct memory {
 	uint64_t	 n;		/* generated, behind the prompt */
-	size_t		 n_eog;
-	int32_t		 eog[];		/* ascending */
+	const struct qwen_sample_world *w;
 };
 
 static int
-active(const union qwen_sample_value *v)
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	return v[0].i > 0;
-}
-
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
-{
-	struct memory *m = qwen_alloc(1, sizeof *m +
-	    w->n_eog * sizeof *m->eog);
-
 	(void)v;
-	if (m == NULL) {
-		qwen_oom(err);
-		return NULL;
-	}
-	m->n_eog = w->n_eog;
-	if (w->n_eog > 0)
-		memcpy(m->eog, w->eog, w->n_eog * sizeof *m->eog);
-	return m;
+	(void)err;
+	((struct memory *)memory)->w = w;
+	return 0;
 }
 
 static int
@@ -72,17 +53,12 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 	const struct memory *m = memory;
 
 	if (holds(v, memory))
-		qwen_cands_drop(l, m->eog, m->n_eog);
-}
-
-static void
-end(void *memory)
-{
-	free(memory);
+		qwen_cands_drop(l, m->w->eog, m->w->n_eog);
 }
 
 const struct qwen_sampler_method qwen_sampler_min_tokens = {
 	.name = "min-tokens", .rank = QWEN_RANK_MIN_TOKENS,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
-	.begin = begin, .accept = accept, .holds = holds, .end = end,
+	.memory = sizeof(struct memory),
+	.n_opts = 1, .opts = opts, .apply = apply,
+	.begin = begin, .accept = accept, .holds = holds,
 };

@@ -35,44 +35,28 @@ struct memory {
 	double	 total;
 	int32_t	*id;
 	float	*weight;
-	size_t	 n, cap;
+	size_t	 n;
 };
-
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[TAU].d > 0;
-}
 
 static void
 end(void *memory)
 {
 	struct memory *m = memory;
 
-	if (m != NULL) {
-		free(m->id);
-		free(m->weight);
-	}
-	free(m);
+	free(m->id);
+	free(m->weight);
 }
 
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	struct memory *m = qwen_alloc(1, sizeof *m);
+	struct memory *m = memory;
 
-	if (m != NULL) {
-		m->mu = 2 * v[TAU].d;
-		m->cap = w->n_vocab;
-		m->id = qwen_alloc(m->cap, sizeof *m->id);
-		m->weight = qwen_alloc(m->cap, sizeof *m->weight);
-		if (m->id != NULL && m->weight != NULL)
-			return m;
-		end(m);
-	}
-	qwen_oom(err);
-	return NULL;
+	m->mu = 2 * v[TAU].d;
+	m->id = qwen_alloc(w->n_vocab, sizeof *m->id);
+	m->weight = qwen_alloc(w->n_vocab, sizeof *m->weight);
+	return m->id != NULL && m->weight != NULL ? 0 : qwen_oom(err);
 }
 
 static void
@@ -132,7 +116,8 @@ restore(void *memory, double saved)
 
 const struct qwen_sampler_method qwen_sampler_mirostat = {
 	.name = "mirostat", .rank = QWEN_RANK_MIROSTAT, .draws = 1,
-	.n_opts = 2, .opts = opts, .active = active, .apply = apply,
+	.memory = sizeof(struct memory),
+	.n_opts = 2, .opts = opts, .apply = apply,
 	.begin = begin, .accept = accept, .save = save, .restore = restore,
 	.end = end,
 };

@@ -12,7 +12,6 @@
  * logit taken into account; frequency and presence penalties as in common HTTP
  * interfaces.
  */
-#include <float.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -56,28 +55,19 @@ end(void *memory)
 {
 	struct memory *m = memory;
 
-	if (m != NULL) {
-		free(m->count);
-		free(m->seen.token);
-	}
-	free(m);
+	free(m->count);
+	free(m->seen.token);
 }
 
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	struct memory *m = qwen_alloc(1, sizeof *m);
+	struct memory *m = memory;
 
 	(void)v;
-	if (m != NULL)
-		m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
-	if (m == NULL || m->count == NULL) {
-		end(m);
-		qwen_oom(err);
-		return NULL;
-	}
-	return m;
+	m->count = qwen_alloc(w->n_vocab, sizeof *m->count);
+	return m->count != NULL ? 0 : qwen_oom(err);
 }
 
 static int
@@ -98,12 +88,6 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	return 0;
 }
 
-static float
-clamp(float x)
-{
-	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
-}
-
 /* The logit x of a token that is there so many times. */
 static float
 punish(const union qwen_sample_value *v, float x, uint32_t count)
@@ -112,7 +96,7 @@ punish(const union qwen_sample_value *v, float x, uint32_t count)
 	float presence = (float)v[PRESENCE].d, freq = (float)v[FREQUENCY].d;
 
 	x = x > 0 ? x / repeat : x * repeat;
-	return clamp(x - ((float)count * freq + presence));
+	return x - ((float)count * freq + presence);
 }
 
 #define DONE 0x80000000u	/* this one has had its penalty */
@@ -131,7 +115,8 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 		if (*count & DONE)
 			continue;
 		if ((at = qwen_cands_find(l, token[i])) < l->n)
-			qwen_cands_set(l, at, punish(v, l->logit[at], *count));
+			qwen_cands_set(l, at,
+			    (double)punish(v, l->logit[at], *count));
 		*count |= DONE;
 	}
 	for (i = from; i < m->seen.n; i++)
@@ -140,6 +125,7 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_penalties = {
 	.name = "penalties", .rank = QWEN_RANK_PENALTIES,
+	.memory = sizeof(struct memory),
 	.n_opts = sizeof opts / sizeof opts[0], .opts = opts,
 	.active = active, .apply = apply,
 	.begin = begin, .accept = accept, .end = end,

@@ -28,12 +28,6 @@ struct memory {
 };
 
 static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].list.n > 0;
-}
-
-static int
 check(size_t opt, const char *text, struct qwen_err *err)
 {
 	size_t n = strlen(text);
@@ -46,24 +40,16 @@ check(size_t opt, const char *text, struct qwen_err *err)
 static void
 end(void *memory)
 {
-	struct memory *m = memory;
-
-	if (m != NULL)
-		free(m->tail);
-	free(m);
+	free(((struct memory *)memory)->tail);
 }
 
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	struct memory *m = qwen_alloc(1, sizeof *m);
+	struct memory *m = memory;
 	size_t i, n, longest = 0;
 
-	if (m == NULL) {
-		qwen_oom(err);
-		return NULL;
-	}
 	m->pieces = w->pieces;
 	for (i = 0; i < v[0].list.n; i++) {
 		n = strlen(v[0].list.text[i]) - 1;
@@ -73,12 +59,8 @@ begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
 		n = qwen_piece(w->pieces, (int32_t)i).len;
 		longest = n > longest ? n : longest;
 	}
-	if ((m->tail = qwen_alloc(m->keep + longest, 1)) == NULL) {
-		qwen_oom(err);
-		end(m);
-		return NULL;
-	}
-	return m;
+	m->tail = qwen_alloc(m->keep + longest, 1);
+	return m->tail != NULL ? 0 : qwen_oom(err);
 }
 
 static int
@@ -117,7 +99,8 @@ stops(const void *memory)
 
 const struct qwen_sampler_method qwen_sampler_stop = {
 	.name = "stop", .rank = QWEN_RANK_STOP, .keeps_best = 1,
-	.needs_pieces = 1, .n_opts = 1, .opts = opts, .active = active,
+	.memory = sizeof(struct memory), .needs_pieces = 1,
+	.n_opts = 1, .opts = opts,
 	.check = check, .begin = begin, .accept = accept, .stops = stops,
 	.end = end,
 };

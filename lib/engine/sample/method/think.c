@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/pieces.h"
 #include "engine/sample/sample.h"
 
@@ -29,12 +28,6 @@ struct memory {
 	uint64_t	 spent;		/* in blocks, behind the prompt */
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].i >= 0;
-}
-
 static int32_t
 find(const struct qwen_pieces *p, const char *text)
 {
@@ -49,26 +42,20 @@ find(const struct qwen_pieces *p, const char *text)
 	return -1;
 }
 
-static void *
-begin(const union qwen_sample_value *v, const struct qwen_sample_world *w,
-    struct qwen_err *err)
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
 {
-	struct memory *m;
+	struct memory *m = memory;
 
 	(void)v;
-	if (w->pieces->think < 0 || w->pieces->unthink < 0) {
-		qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary has no "
-		    "<think> and </think>");
-		return NULL;
-	}
-	if ((m = qwen_alloc(1, sizeof *m)) == NULL) {
-		qwen_oom(err);
-		return NULL;
-	}
+	if (w->pieces->think < 0 || w->pieces->unthink < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "think-max: the vocabulary "
+		    "has no <think> and </think>");
 	m->pieces = w->pieces;
 	m->line = find(w->pieces, "\n");
 	m->gap = find(w->pieces, "\n\n");
-	return m;
+	return 0;
 }
 
 static int32_t
@@ -105,14 +92,9 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
 	return 0;
 }
 
-static void
-end(void *memory)
-{
-	free(memory);
-}
-
 const struct qwen_sampler_method qwen_sampler_think = {
 	.name = "think-max", .rank = QWEN_RANK_THINK, .keeps_best = 1,
-	.needs_pieces = 1, .n_opts = 1, .opts = opts, .active = active,
-	.begin = begin, .accept = accept, .force = force, .end = end,
+	.memory = sizeof(struct memory), .needs_pieces = 1,
+	.n_opts = 1, .opts = opts,
+	.begin = begin, .accept = accept, .force = force,
 };

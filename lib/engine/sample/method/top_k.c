@@ -13,12 +13,6 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "keep the K best tokens; 0 keeps all" },
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].i != 0;
-}
-
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
@@ -29,5 +23,5 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_top_k = {
 	.name = "top-k", .rank = QWEN_RANK_TOP_K, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.n_opts = 1, .opts = opts, .apply = apply,
 };

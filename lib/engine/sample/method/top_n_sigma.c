@@ -17,12 +17,6 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "keep logits up to N standard deviations below the best" },
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].d > 0;
-}
-
 /* Mean of the squared distances from the mean, over distances from max. */
 static double
 variance(const struct qwen_cands *l, double max)
@@ -48,5 +42,5 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_top_n_sigma = {
 	.name = "top-n-sigma", .rank = QWEN_RANK_TOP_N_SIGMA, .keeps_best = 1,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.n_opts = 1, .opts = opts, .apply = apply,
 };

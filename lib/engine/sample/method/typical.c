@@ -15,12 +15,6 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "keep the most typical tokens that have P of the probability" },
 };
 
-static int
-active(const union qwen_sample_value *v)
-{
-	return v[0].d < 1;
-}
-
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
@@ -34,5 +28,5 @@ apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 
 const struct qwen_sampler_method qwen_sampler_typical = {
 	.name = "typical", .rank = QWEN_RANK_TYPICAL,
-	.n_opts = 1, .opts = opts, .active = active, .apply = apply,
+	.n_opts = 1, .opts = opts, .apply = apply,
 };

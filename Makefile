@@ -85,7 +85,6 @@ ifneq ($(shell $(CC) -mamx-int8 -mamx-bf16 -E -xc /dev/null >/dev/null 2>&1 && e
 KERN := $(filter-out $(AMX_KERN),$(KERN))
 endif
 QUANT := $(filter-out lib/engine/quant/quant.c,$(sort $(wildcard lib/engine/quant/*.c)))
-ARCH := $(sort $(wildcard lib/engine/model/arch_*.c))
 SAMP := $(sort $(wildcard lib/engine/sample/method/*.c))
 
 # The floors: what all share and the engine are libqwen; text is libqwentext.
@@ -192,15 +191,14 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): $(B)/tests/kernel/amx/%.o: \
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<
 
-# Lists of variants, formats, architectures, samplers: one line a file,
+# Lists of variants, formats, samplers: one line a file,
 # rewritten only when the list changes.
 $(B)/kernels.inc: LIST = $(foreach f,$(KERN),KERNELS(qwen_$(basename $(notdir $f))_kernels))
 $(B)/quants.inc: LIST = $(foreach f,$(QUANT),QUANT(qwen_quant_$(basename $(notdir $f))))
-$(B)/archs.inc: LIST = $(foreach f,$(ARCH),ARCH(qwen_$(basename $(notdir $f))))
 $(B)/samplers.inc: LIST = $(foreach f,$(SAMP),SAMPLER(qwen_sampler_$(basename $(notdir $f))))
 $(B)/modelled.inc: LIST = $(foreach f,$(MODELLED),MODELLED(qwen_$f_model_kernels))
 $(B)/fuzzers.inc: LIST = $(foreach f,$(FUZZ_SRC),FUZZER($(f:tests/fuzz/fuzz_%.c=%)))
-$(B)/kernels.inc $(B)/quants.inc $(B)/archs.inc $(B)/samplers.inc \
+$(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc \
 		$(B)/modelled.inc $(B)/fuzzers.inc: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
@@ -218,7 +216,6 @@ $(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
 $(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc
 $(B)/lib/engine/quant/quant.o: $(B)/quants.inc
-$(B)/lib/engine/model/arch.o: $(B)/archs.inc
 $(patsubst %.c,$(B)/%.o,$(wildcard lib/engine/sample/*.c)): $(B)/samplers.inc
 
 # Targets that do everything by one command build on all processors, unless

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: ISC */
-/* arch.c - the list of architectures. */
+/* arch.c - the architectures. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/model/model.h"
 
-#define ARCH(a) extern const struct qwen_arch a;
-#include "archs.inc"
-#undef ARCH
-
-static const struct qwen_arch *const archs[] = {
-#define ARCH(a) &a,
-#include "archs.inc"
-#undef ARCH
+static const struct qwen_arch archs[] = {
+	{ .name = "qwen3", .ffn_norm = "ffn_norm.weight" },
+	{ .name = "qwen35", .ffn_norm = "post_attention_norm.weight",
+	  .hybrid = 1 },
+	/* Qwen3.6 too */
+	{ .name = "qwen35moe", .ffn_norm = "post_attention_norm.weight",
+	  .hybrid = 1, .moe = 1, .shared = 1 },
+	{ .name = "qwen3moe", .ffn_norm = "ffn_norm.weight", .moe = 1 },
 };
 
 #define N_ARCHS (sizeof archs / sizeof archs[0])
@@ -23,9 +23,9 @@ qwen_arch_find(struct qwen_str name)
 	size_t i;
 
 	for (i = 0; i < N_ARCHS; i++) {
-		if (strlen(archs[i]->name) == name.len &&
-		    memcmp(archs[i]->name, name.s, name.len) == 0)
-			return archs[i];
+		if (strlen(archs[i].name) == name.len &&
+		    memcmp(archs[i].name, name.s, name.len) == 0)
+			return &archs[i];
 	}
 	return NULL;
 }
@@ -39,5 +39,5 @@ qwen_arch_names(char *buf, size_t size)
 		buf[0] = '\0';
 	for (i = 0; i < N_ARCHS && n < size; i++)
 		n += (size_t)snprintf(buf + n, size - n, "%s%s",
-		    i > 0 ? ", " : "", archs[i]->name);
+		    i > 0 ? ", " : "", archs[i].name);
 }

@@ -11,32 +11,23 @@
 
 #define MIN_GROUP 8		/* queries that go through a chunk at once */
 
-int
-qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
-    struct qwen_err *err)
+void
+qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l, int gated)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_attention *a = &l->attn;
-	size_t q = h->n_head * h->n_embd_head, kv = h->n_head_kv *
-	    h->n_embd_head;
-	long i = (long)l->index;
+	size_t d = h->n_embd_head, q = h->n_head * d, kv = h->n_head_kv * d;
 
 	a->gated = gated;
-	if (qwen_load_weight(m, &a->q, i, "attn_q.weight", h->n_embd,
-	    gated ? 2 * q : q, 0, err) < 0 ||
-	    qwen_load_weight(m, &a->k, i, "attn_k.weight", h->n_embd, kv, 0,
-	    err) < 0 ||
-	    qwen_load_weight(m, &a->v, i, "attn_v.weight", h->n_embd, kv, 0,
-	    err) < 0 ||
-	    qwen_load_weight(m, &a->output, i, "attn_output.weight", q,
-	    h->n_embd, 0, err) < 0 ||
-	    qwen_load_vector(m, &a->q_norm, i, "attn_q_norm.weight",
-	    h->n_embd_head, err) < 0 ||
-	    qwen_load_vector(m, &a->k_norm, i, "attn_k_norm.weight",
-	    h->n_embd_head, err) < 0)
-		return -1;
+	qwen_load_weight(ld, &a->q, "attn_q.weight", h->n_embd,
+	    gated ? 2 * q : q, 0);
+	qwen_load_weight(ld, &a->k, "attn_k.weight", h->n_embd, kv, 0);
+	qwen_load_weight(ld, &a->v, "attn_v.weight", h->n_embd, kv, 0);
+	qwen_load_weight(ld, &a->output, "attn_output.weight", q, h->n_embd,
+	    0);
+	qwen_load_vector(ld, &a->q_norm, "attn_q_norm.weight", d);
+	qwen_load_vector(ld, &a->k_norm, "attn_k_norm.weight", d);
 	l->mixer = qwen_attention_forward;
-	return 0;
 }
 
 /* Where things are in a row of projections: q (and gate), k, v. */

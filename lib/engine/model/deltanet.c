@@ -11,61 +11,45 @@
 #include "engine/model/forward.h"
 
 /* Taps as [tap][channel], so that channels are the lanes. */
-static int
-load_conv(struct qwen_model *m, struct qwen_layer *l, size_t nc,
-    struct qwen_err *err)
+static void
+load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 {
-	size_t kc = m->hp.conv_kernel, c, j;
+	size_t kc = ld->m->hp.conv_kernel, c, j;
 	struct qwen_weight w;
 	float *taps, *row;
 
-	if (qwen_load_weight(m, &w, (long)l->index, "ssm_conv1d.weight", kc,
-	    nc, 0, err) < 0)
-		return -1;
-	taps = qwen_model_own(m, 2 * kc * nc, sizeof *taps);
-	if (taps == NULL)
-		return qwen_oom(err);
+	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
+	if (ld->rc < 0 ||
+	    (taps = qwen_load_memory(ld, 2 * kc * nc, sizeof *taps)) == NULL)
+		return;
 	row = taps + kc * nc;
-	if (qwen_quant_dequantize(w.quant->type, w.data, row, kc * nc,
-	    err) < 0)
-		return -1;
+	ld->rc = qwen_quant_dequantize(w.quant->type, w.data, row, kc * nc,
+	    ld->err);
 	for (c = 0; c < nc; c++) {
 		for (j = 0; j < kc; j++)
 			taps[j * nc + c] = row[c * kc + j];
 	}
 	l->delta.conv = taps;
-	return 0;
 }
 
-int
-qwen_deltanet_load(struct qwen_model *m, struct qwen_layer *l,
-    struct qwen_err *err)
+void
+qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_deltanet *d = &l->delta;
-	size_t vd = h->n_head_v * h->dv;
+	size_t vd = h->n_head_v * h->dv, n = h->n_embd;
 	size_t nc = 2 * h->n_head_k * h->dk + vd;
-	long i = (long)l->index;
 
-	if (qwen_load_weight(m, &d->qkv, i, "attn_qkv.weight", h->n_embd, nc,
-	    0, err) < 0 ||
-	    qwen_load_weight(m, &d->gate, i, "attn_gate.weight", h->n_embd, vd,
-	    0, err) < 0 ||
-	    qwen_load_weight(m, &d->alpha, i, "ssm_alpha.weight", h->n_embd,
-	    h->n_head_v, 0, err) < 0 ||
-	    qwen_load_weight(m, &d->beta, i, "ssm_beta.weight", h->n_embd,
-	    h->n_head_v, 0, err) < 0 ||
-	    qwen_load_weight(m, &d->out, i, "ssm_out.weight", vd, h->n_embd, 0,
-	    err) < 0 ||
-	    qwen_load_vector(m, &d->a, i, "ssm_a", h->n_head_v, err) < 0 ||
-	    qwen_load_vector(m, &d->dt, i, "ssm_dt.bias", h->n_head_v,
-	    err) < 0 ||
-	    qwen_load_vector(m, &d->norm, i, "ssm_norm.weight", h->dv,
-	    err) < 0 ||
-	    load_conv(m, l, nc, err) < 0)
-		return -1;
+	qwen_load_weight(ld, &d->qkv, "attn_qkv.weight", n, nc, 0);
+	qwen_load_weight(ld, &d->gate, "attn_gate.weight", n, vd, 0);
+	qwen_load_weight(ld, &d->alpha, "ssm_alpha.weight", n, h->n_head_v, 0);
+	qwen_load_weight(ld, &d->beta, "ssm_beta.weight", n, h->n_head_v, 0);
+	qwen_load_weight(ld, &d->out, "ssm_out.weight", vd, n, 0);
+	qwen_load_vector(ld, &d->a, "ssm_a", h->n_head_v);
+	qwen_load_vector(ld, &d->dt, "ssm_dt.bias", h->n_head_v);
+	qwen_load_vector(ld, &d->norm, "ssm_norm.weight", h->dv);
+	load_conv(ld, l, nc);
 	l->mixer = qwen_deltanet_forward;
-	return 0;
 }
 
 struct pass {

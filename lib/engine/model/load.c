@@ -22,25 +22,23 @@ full_name(long layer, const char *name)
 }
 
 int
-qwen_has_tensor(const struct qwen_model *m, long layer, const char *name)
+qwen_has_tensor(const struct qwen_loader *ld, const char *name)
 {
-	return qwen_gguf_find_tensor(m->gguf, full_name(layer, name).s) != NULL;
+	return qwen_gguf_find_tensor(ld->m->gguf,
+	    full_name(ld->layer, name).s) != NULL;
 }
 
 void *
-qwen_model_own(struct qwen_model *m, size_t n, size_t size)
+qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size)
 {
-	void **list, *p = qwen_alloc(n, size);
+	struct qwen_model *m = ld->m;
+	void *p = NULL;
 
-	if (p == NULL)
-		return NULL;
-	list = realloc(m->owned, (m->n_owned + 1) * sizeof *list);
-	if (list == NULL) {
-		free(p);
-		return NULL;
-	}
-	m->owned = list;
-	m->owned[m->n_owned++] = p;
+	if (qwen_grow(&m->owned, &m->cap_owned, m->n_owned + 1,
+	    sizeof *m->owned) < 0 || (p = qwen_alloc(n, size)) == NULL)
+		ld->rc = qwen_oom(ld->err);
+	else
+		m->owned[m->n_owned++] = p;
 	return p;
 }
 
@@ -61,88 +59,82 @@ shape_text(const uint64_t ne[4], int n)
 	return t;
 }
 
-/* The tensor with this shape (trailing ones do not count), or NULL. */
+/*
+ * The tensor with this shape (trailing ones do not count), of a type that can
+ * be computed with; or NULL.
+ */
 static const struct qwen_gguf_tensor *
-find(const struct qwen_model *m, const char *name, size_t n0, size_t n1,
-    size_t n2, struct qwen_err *err)
+find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 {
-	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(m->gguf, name);
+	struct name full = full_name(ld->layer, name);
+	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(ld->m->gguf,
+	    full.s);
 	const uint64_t ne[4] = { n0, n1, n2, 1 };
 	int n_dims = n2 > 1 ? 3 : n1 > 1 ? 2 : 1;
+	const struct qwen_quant *q;
+	const char *type;
 
+	if (ld->rc < 0)
+		return NULL;
+	ld->rc = -1;
 	if (t == NULL) {
-		qwen_fail(err, QWEN_EFORMAT, "tensor %s is missing", name);
+		qwen_fail(ld->err, QWEN_EFORMAT, "tensor %s is missing",
+		    full.s);
 		return NULL;
 	}
-	if (memcmp(t->ne, ne, sizeof ne) != 0) {
-		qwen_fail(err, QWEN_EFORMAT, "tensor %s is %s, should be %s",
-		    name, shape_text(t->ne, n_dims).s,
-		    shape_text(ne, n_dims).s);
-		return NULL;
-	}
-	return t;
+	q = qwen_quant_find(t->type);
+	type = qwen_ggml_name(t->type);
+	if (memcmp(t->ne, ne, sizeof ne) != 0)
+		qwen_fail(ld->err, QWEN_EFORMAT,
+		    "tensor %s is %s, should be %s", full.s,
+		    shape_text(t->ne, n_dims).s, shape_text(ne, n_dims).s);
+	else if (q == NULL)
+		qwen_fail(ld->err, QWEN_EUNSUP, "tensor %s has type %s: this "
+		    "library cannot compute with it", full.s,
+		    type != NULL ? type : "unknown");
+	else if (q->kind == QWEN_QUANT_FLOAT &&
+	    (uintptr_t)t->data % q->block_bytes != 0)
+		qwen_fail(ld->err, QWEN_EUNSUP,
+		    "tensor %s is not aligned to %u bytes", full.s,
+		    q->block_bytes);
+	else
+		ld->rc = 0;
+	return ld->rc == 0 ? t : NULL;
 }
 
-static const struct qwen_quant *
-quant_of(const struct qwen_gguf_tensor *t, struct qwen_err *err)
+void
+qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
+    const char *name, size_t n_in, size_t n_out, size_t n_expert)
 {
-	const struct qwen_quant *q = qwen_quant_find(t->type);
-	const char *name = qwen_ggml_name(t->type);
+	const struct qwen_gguf_tensor *t = find(ld, name, n_in, n_out,
+	    n_expert > 0 ? n_expert : 1);
 
-	if (q == NULL) {
-		qwen_fail(err, QWEN_EUNSUP,
-		    "tensor %s has type %s: this library cannot compute with it",
-		    t->name, name != NULL ? name : "unknown");
-		return NULL;
-	}
-	if (q->kind == QWEN_QUANT_FLOAT &&
-	    (uintptr_t)t->data % q->block_bytes != 0) {
-		qwen_fail(err, QWEN_EUNSUP, "tensor %s is not aligned to %u "
-		    "bytes", t->name, q->block_bytes);
-		return NULL;
-	}
-	return q;
-}
-
-int
-qwen_load_weight(struct qwen_model *m, struct qwen_weight *w, long layer,
-    const char *name, size_t n_in, size_t n_out, size_t n_expert,
-    struct qwen_err *err)
-{
-	struct name full = full_name(layer, name);
-	const struct qwen_gguf_tensor *t = find(m, full.s, n_in, n_out,
-	    n_expert > 0 ? n_expert : 1, err);
-
-	if (t == NULL || (w->quant = quant_of(t, err)) == NULL)
-		return -1;
+	if (t == NULL)
+		return;
 	w->data = t->data;
-	w->matmul = m->kernels.matmul[t->type];
-	w->gemm = m->kernels.gemm[t->type];
+	w->quant = qwen_quant_find(t->type);
+	w->matmul = ld->m->kernels.matmul[t->type];
+	w->gemm = ld->m->kernels.gemm[t->type];
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);
 	w->expert_bytes = w->row_bytes * n_out;
-	return 0;
 }
 
-int
-qwen_load_vector(struct qwen_model *m, const float **v, long layer,
-    const char *name, size_t n, struct qwen_err *err)
+void
+qwen_load_vector(struct qwen_loader *ld, const float **v, const char *name,
+    size_t n)
 {
-	struct name full = full_name(layer, name);
-	const struct qwen_gguf_tensor *t = find(m, full.s, n, 1, 1, err);
-	const struct qwen_quant *q;
+	const struct qwen_gguf_tensor *t = find(ld, name, n, 1, 1);
 	float *own;
 
-	if (t == NULL || (q = quant_of(t, err)) == NULL)
-		return -1;
-	if (q->type == QT_F32) {
-		*v = t->data;
-		return 0;
-	}
-	own = qwen_model_own(m, n, sizeof *own);
-	if (own == NULL)
-		return qwen_oom(err);
+	if (t == NULL)
+		return;
+	*v = t->data;
+	if (t->type == QT_F32)
+		return;
+	if ((own = qwen_load_memory(ld, n, sizeof *own)) != NULL)
+		ld->rc = qwen_quant_dequantize(t->type, t->data, own, n,
+		    ld->err);
 	*v = own;
-	return qwen_quant_dequantize(t->type, t->data, own, n, err);
 }

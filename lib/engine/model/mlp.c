@@ -2,21 +2,18 @@
 /* mlp.c - the dense feed-forward block: down(silu(gate x) * up x). */
 #include "engine/model/forward.h"
 
-int
-qwen_mlp_load(struct qwen_model *m, struct qwen_layer *l, struct qwen_err *err)
+void
+qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
-	const struct qwen_hparams *h = &m->hp;
-	long i = (long)l->index;
+	const struct qwen_hparams *h = &ld->m->hp;
 
-	if (qwen_load_weight(m, &l->mlp.gate, i, "ffn_gate.weight", h->n_embd,
-	    h->n_ff, 0, err) < 0 ||
-	    qwen_load_weight(m, &l->mlp.up, i, "ffn_up.weight", h->n_embd,
-	    h->n_ff, 0, err) < 0 ||
-	    qwen_load_weight(m, &l->mlp.down, i, "ffn_down.weight", h->n_ff,
-	    h->n_embd, 0, err) < 0)
-		return -1;
+	qwen_load_weight(ld, &l->mlp.gate, "ffn_gate.weight", h->n_embd,
+	    h->n_ff, 0);
+	qwen_load_weight(ld, &l->mlp.up, "ffn_up.weight", h->n_embd, h->n_ff,
+	    0);
+	qwen_load_weight(ld, &l->mlp.down, "ffn_down.weight", h->n_ff,
+	    h->n_embd, 0);
 	l->ffn = qwen_mlp_forward;
-	return 0;
 }
 
 static void

@@ -65,31 +65,48 @@ load_arch(struct qwen_model *m, struct qwen_err *err)
 	    name.len > 40 ? 40 : (int)name.len, name.s, known);
 }
 
+static void
+load_layer(struct qwen_loader *ld, struct qwen_layer *l)
+{
+	const struct qwen_arch *a = ld->m->arch;
+	const struct qwen_hparams *h = &ld->m->hp;
+
+	ld->layer = (long)l->index;
+	qwen_load_vector(ld, &l->mixer_norm, "attn_norm.weight", h->n_embd);
+	qwen_load_vector(ld, &l->ffn_norm, a->ffn_norm, h->n_embd);
+	if (a->hybrid && h->recurrent[l->index])
+		qwen_deltanet_load(ld, l);
+	else
+		qwen_attention_load(ld, l, a->hybrid);
+	if (a->moe)
+		qwen_moe_load(ld, l, a->shared);
+	else
+		qwen_mlp_load(ld, l);
+}
+
 static int
 load_weights(struct qwen_model *m, struct qwen_err *err)
 {
 	const struct qwen_hparams *h = &m->hp;
+	struct qwen_loader ld = { .m = m, .layer = -1, .err = err };
 	size_t i;
 
-	if (qwen_load_weight(m, &m->token_embd, -1, "token_embd.weight",
-	    h->n_embd, h->n_vocab, 0, err) < 0 ||
-	    qwen_load_vector(m, &m->output_norm, -1, "output_norm.weight",
-	    h->n_embd, err) < 0)
-		return -1;
-	if (!qwen_has_tensor(m, -1, "output.weight"))
-		m->output = m->token_embd;	/* tied */
-	else if (qwen_load_weight(m, &m->output, -1, "output.weight",
-	    h->n_embd, h->n_vocab, 0, err) < 0)
-		return -1;
+	qwen_load_weight(&ld, &m->token_embd, "token_embd.weight", h->n_embd,
+	    h->n_vocab, 0);
+	qwen_load_vector(&ld, &m->output_norm, "output_norm.weight",
+	    h->n_embd);
+	m->output = m->token_embd;	/* tied */
+	if (qwen_has_tensor(&ld, "output.weight"))
+		qwen_load_weight(&ld, &m->output, "output.weight", h->n_embd,
+		    h->n_vocab, 0);
 	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
 	if (m->layer == NULL)
 		return qwen_oom(err);
-	for (i = 0; i < h->n_layer; i++) {
+	for (i = 0; i < h->n_layer && ld.rc == 0; i++) {
 		m->layer[i].index = i;
-		if (m->arch->layer(m, &m->layer[i], err) < 0)
-			return -1;
+		load_layer(&ld, &m->layer[i]);
 	}
-	return 0;
+	return ld.rc;
 }
 
 int
@@ -117,7 +134,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	}
 	m->gguf = g;
 	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
-	    m->arch->hparams(&m->hp, m->gguf, err) < 0 ||
+	    qwen_hparams_read(&m->hp, m->arch, m->gguf, err) < 0 ||
 	    load_weights(m, err) < 0) {
 		qwen_model_close(m);
 		return -1;

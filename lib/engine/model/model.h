@@ -2,9 +2,8 @@
 /*
  * model.h - hyperparameters, weights and blocks of a model, inside the library.
  *
- * An architecture is one file, arch_<general.architecture>.c, that exports a
- * struct qwen_arch; it reads its hyperparameters and composes each layer from
- * the shared blocks: attention or deltanet, then mlp or moe.
+ * An architecture is a row in arch.c: what each layer is composed of, attention
+ * or deltanet, then mlp or moe.
  */
 #ifndef QWEN_MODEL_MODEL_H
 #define QWEN_MODEL_MODEL_H
@@ -90,12 +89,14 @@ struct qwen_layer {
 	struct qwen_moe		 moe;
 };
 
+/* What an architecture is made of, as its files have it. */
 struct qwen_arch {
 	const char	*name;		/* general.architecture */
-	int	(*hparams)(struct qwen_hparams *h, const struct qwen_gguf *g,
-		    struct qwen_err *err);
-	int	(*layer)(struct qwen_model *m, struct qwen_layer *l,
-		    struct qwen_err *err);
+	const char	*ffn_norm;	/* the tensor of that norm */
+	int		 hybrid;	/* DeltaNet in most layers, gated
+					   attention, RoPE in sections */
+	int		 moe;		/* experts, else one MLP */
+	int		 shared;	/* and an expert that all tokens use */
 };
 
 struct qwen_model {
@@ -114,7 +115,7 @@ struct qwen_model {
 	struct qwen_profile	 profile;
 	/* memory owned beside the mapping: widened or turned small tensors */
 	void			**owned;
-	size_t			 n_owned;
+	size_t			 n_owned, cap_owned;
 };
 
 /* qwen_model_open on an open file, which is the model's from now on, whatever
@@ -127,47 +128,38 @@ const struct qwen_arch *qwen_arch_find(struct qwen_str name);
 /* "qwen3, qwen3moe, ..." */
 void qwen_arch_names(char *buf, size_t size);
 
-/* ---- hyperparameters (hparams.c): keys common to several architectures */
-int qwen_hparams_common(struct qwen_hparams *h, const struct qwen_gguf *g,
-    struct qwen_err *err);
-int qwen_hparams_attention(struct qwen_hparams *h, const struct qwen_gguf *g,
-    struct qwen_err *err);
-int qwen_hparams_rope(struct qwen_hparams *h, const struct qwen_gguf *g,
-    int sections, struct qwen_err *err);
-int qwen_hparams_dense(struct qwen_hparams *h, const struct qwen_gguf *g,
-    struct qwen_err *err);
-int qwen_hparams_moe(struct qwen_hparams *h, const struct qwen_gguf *g,
-    int shared, struct qwen_err *err);
-int qwen_hparams_deltanet(struct qwen_hparams *h, const struct qwen_gguf *g,
-    struct qwen_err *err);
+/* ---- hyperparameters (hparams.c) */
+int qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
+    const struct qwen_gguf *g, struct qwen_err *err);
 void qwen_hparams_free(struct qwen_hparams *h);
 
 /* ---- weights (load.c): shapes are checked, messages name the tensor */
 
-/*
- * Bind blk.<layer>.<name> (or <name> if layer is negative) as n_expert
- * matrices of n_out rows of n_in; n_expert 0: a plain matrix.  0, or -1.
- */
-int qwen_load_weight(struct qwen_model *m, struct qwen_weight *w, long layer,
-    const char *name, size_t n_in, size_t n_out, size_t n_expert,
-    struct qwen_err *err);
+/* Tensors blk.<layer>.<name>; once one is wrong, rc is -1 and no more follow. */
+struct qwen_loader {
+	struct qwen_model	*m;
+	long			 layer;		/* negative: plain names */
+	struct qwen_err		*err;
+	int			 rc;
+};
+
+/* Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix. */
+void qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
+    const char *name, size_t n_in, size_t n_out, size_t n_expert);
 /* A vector as f32: in the mapping, or widened into owned memory. */
-int qwen_load_vector(struct qwen_model *m, const float **v, long layer,
-    const char *name, size_t n, struct qwen_err *err);
+void qwen_load_vector(struct qwen_loader *ld, const float **v,
+    const char *name, size_t n);
 /* Is the tensor there? */
-int qwen_has_tensor(const struct qwen_model *m, long layer, const char *name);
-/* Zeroed memory that lives as long as the model; NULL if there is none. */
-void *qwen_model_own(struct qwen_model *m, size_t n, size_t size);
+int qwen_has_tensor(const struct qwen_loader *ld, const char *name);
+/* Zeroed memory that lives as long as the model; or NULL, and rc is -1. */
+void *qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size);
 
 /* ---- blocks: each loads its weights and sets its pass in the layer */
-int qwen_attention_load(struct qwen_model *m, struct qwen_layer *l, int gated,
-    struct qwen_err *err);
-int qwen_deltanet_load(struct qwen_model *m, struct qwen_layer *l,
-    struct qwen_err *err);
-int qwen_mlp_load(struct qwen_model *m, struct qwen_layer *l,
-    struct qwen_err *err);
-int qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
-    struct qwen_err *err);
+void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l,
+    int gated);
+void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
+void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
+void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared);
 
 qwen_block_fn qwen_attention_forward;
 qwen_block_fn qwen_deltanet_forward;

@@ -10,56 +10,51 @@
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 
-static int
-load_experts(struct qwen_model *m, struct qwen_layer *l, struct qwen_err *err)
+static void
+load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 {
-	const struct qwen_hparams *h = &m->hp;
-	struct qwen_moe *e = &l->moe;
-	long i = (long)l->index;
+	const struct qwen_hparams *h = &ld->m->hp;
+	size_t n = h->n_embd, ff = h->n_ff_exp;
 
-	if (qwen_load_weight(m, &e->down, i, "ffn_down_exps.weight",
-	    h->n_ff_exp, h->n_embd, h->n_expert, err) < 0)
-		return -1;
-	if (!qwen_has_tensor(m, i, "ffn_gate_up_exps.weight"))
-		return qwen_load_weight(m, &e->gate, i, "ffn_gate_exps.weight",
-		    h->n_embd, h->n_ff_exp, h->n_expert, err) < 0 ||
-		    qwen_load_weight(m, &e->up, i, "ffn_up_exps.weight",
-		    h->n_embd, h->n_ff_exp, h->n_expert, err) < 0 ? -1 : 0;
+	qwen_load_weight(ld, &e->down, "ffn_down_exps.weight", ff, n,
+	    h->n_expert);
+	if (!qwen_has_tensor(ld, "ffn_gate_up_exps.weight")) {
+		qwen_load_weight(ld, &e->gate, "ffn_gate_exps.weight", n, ff,
+		    h->n_expert);
+		qwen_load_weight(ld, &e->up, "ffn_up_exps.weight", n, ff,
+		    h->n_expert);
+		return;
+	}
 	/* one stack: gate rows first, then up rows */
-	if (qwen_load_weight(m, &e->gate, i, "ffn_gate_up_exps.weight",
-	    h->n_embd, 2 * h->n_ff_exp, h->n_expert, err) < 0)
-		return -1;
-	e->gate.n_out = h->n_ff_exp;
+	qwen_load_weight(ld, &e->gate, "ffn_gate_up_exps.weight", n, 2 * ff,
+	    h->n_expert);
+	if (ld->rc < 0)
+		return;
+	e->gate.n_out = ff;
 	e->up = e->gate;
-	e->up.data += h->n_ff_exp * e->up.row_bytes;
-	return 0;
+	e->up.data += ff * e->up.row_bytes;
 }
 
-int
-qwen_moe_load(struct qwen_model *m, struct qwen_layer *l, int shared,
-    struct qwen_err *err)
+void
+qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared)
 {
-	const struct qwen_hparams *h = &m->hp;
+	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_moe *e = &l->moe;
-	long i = (long)l->index;
+	size_t n = h->n_embd, ff = h->n_ff_shexp;
 
-	if (qwen_load_weight(m, &e->router, i, "ffn_gate_inp.weight",
-	    h->n_embd, h->n_expert, 0, err) < 0 ||
-	    load_experts(m, l, err) < 0)
-		return -1;
 	l->ffn = qwen_moe_forward;
+	qwen_load_weight(ld, &e->router, "ffn_gate_inp.weight", n, h->n_expert,
+	    0);
+	load_experts(ld, e);
 	if (!shared)
-		return 0;
-	if (qwen_load_weight(m, &e->shared_router, i,
-	    "ffn_gate_inp_shexp.weight", h->n_embd, 1, 0, err) < 0 ||
-	    qwen_load_weight(m, &e->shared.gate, i, "ffn_gate_shexp.weight",
-	    h->n_embd, h->n_ff_shexp, 0, err) < 0 ||
-	    qwen_load_weight(m, &e->shared.up, i, "ffn_up_shexp.weight",
-	    h->n_embd, h->n_ff_shexp, 0, err) < 0 ||
-	    qwen_load_weight(m, &e->shared.down, i, "ffn_down_shexp.weight",
-	    h->n_ff_shexp, h->n_embd, 0, err) < 0)
-		return -1;
-	return 0;
+		return;
+	qwen_load_weight(ld, &e->shared_router, "ffn_gate_inp_shexp.weight", n,
+	    1, 0);
+	qwen_load_weight(ld, &e->shared.gate, "ffn_gate_shexp.weight", n, ff,
+	    0);
+	qwen_load_weight(ld, &e->shared.up, "ffn_up_shexp.weight", n, ff, 0);
+	qwen_load_weight(ld, &e->shared.down, "ffn_down_shexp.weight", ff, n,
+	    0);
 }
 
 struct work {

@@ -55,7 +55,6 @@ show_values(const struct qwen_gguf *g, const char *path, const char *name)
 {
 	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(g, name);
 	const unsigned char *p;
-	struct qwen_err err;
 	uint64_t rows, i;
 	size_t n, stride;
 	float *row;
@@ -68,9 +67,9 @@ show_values(const struct qwen_gguf *g, const char *path, const char *name)
 	if (n > SIZE_MAX / sizeof *row || (row = malloc(n * sizeof *row)) == NULL)
 		die("%s: out of memory for a row of %s", path, name);
 	for (i = 0, p = t->data; i < rows; i++, p += stride) {
-		if (qwen_quant_dequantize(t->type, p, row, n, &err) < 0) {
+		if (qwen_quant_dequantize(t->type, p, row, n, &cli_err) < 0) {
 			free(row);
-			die("%s: tensor %s: %s", path, name, err.msg);
+			die("%s: tensor %s: %s", path, name, cli_err.msg);
 		}
 		put_row(row, n);
 		if (ferror(stdout))
@@ -119,21 +118,10 @@ check(const struct qwen_gguf *g, const char *path)
 	cli_progress_end();
 }
 
-static struct qwen_gguf *
-open_gguf(const char *path)
-{
-	struct qwen_gguf *g;
-	struct qwen_err err;
-
-	if (qwen_gguf_open(&g, path, &err) < 0)
-		cli_die_err(path, &err);
-	return g;
-}
-
 static int
 diff(const char *path_a, const char *path_b)
 {
-	struct qwen_gguf *a = open_gguf(path_a), *b = open_gguf(path_b);
+	struct qwen_gguf *a = tool_gguf(path_a), *b = tool_gguf(path_b);
 	int differ = inspect_diff(a, b), status;
 
 	qwen_gguf_close(a);
@@ -171,7 +159,7 @@ main(int argc, char *argv[])
 	if (n > 1)
 		cli_usage("unexpected argument: %s", argv[2]);
 	path = n > 0 ? argv[1] : tool_model_path(opt.model);
-	g = open_gguf(path);
+	g = tool_gguf(path);
 	if (opt.mode == JSON)
 		inspect_json(g);
 	else if (opt.mode == CHECK)

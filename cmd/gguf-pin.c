@@ -19,8 +19,6 @@
 #include <unistd.h>
 
 #include "tool/tool.h"
-#include "qwen.h"
-#include "qwentext.h"
 
 static struct {
 	const char	*dir;		/* NULL: in place */
@@ -105,13 +103,10 @@ check_apart(const struct part *p)
 static void
 list_parts(struct parts *l, const char *model)
 {
-	struct qwen_gguf *g;
-	struct qwen_err err;
+	struct qwen_gguf *g = tool_gguf(model);
 	struct stat st;
 	size_t i;
 
-	if (qwen_gguf_open(&g, model, &err) < 0)
-		cli_die_err(model, &err);
 	l->n = qwen_gguf_n_shards(g);
 	l->v = cli_got(calloc(l->n, sizeof *l->v));
 	for (i = 0; i < l->n; i++) {

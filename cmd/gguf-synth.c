@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "tool/tool.h"
-#include "qwen.h"
-#include "qwentext.h"
 #include "synth/synth.h"
 
 static struct opts {
@@ -60,11 +58,10 @@ list_shapes(void)
 static size_t
 find_shape(const char *name, const struct opts *o)
 {
-	struct qwen_err err;
 	size_t shape;
 
-	if (qwen_synth_find(&shape, name, &err) < 0)
-		cli_usage("%s; --list shows those known", err.msg);
+	if (qwen_synth_find(&shape, name, &cli_err) < 0)
+		cli_usage("%s; --list shows those known", cli_err.msg);
 	if (o->synth.n_expert && qwen_synth_info(shape)->n_expert == 0)
 		cli_usage("--experts: %s has none",
 		    qwen_synth_info(shape)->name);
@@ -76,14 +73,10 @@ write_model(struct qwen_synth *s, int fd, const char *out)
 {
 	int started = 0;
 	const struct qwen_synth_progress p = { cli_progress_bytes, &started };
-	struct qwen_err err;
 	double start = cli_now();
-	int rc;
 
-	rc = qwen_synth_write(s, fd, &p, &err);
+	cli_must(out, qwen_synth_write(s, fd, &p, &cli_err));
 	cli_progress_end();
-	if (rc < 0)
-		cli_die_err(out, &err);
 	if (cli_verbose)
 		cli_note("%zu tensors, %.2f MiB in %.1f s",
 		    qwen_synth_n_tensors(s),
@@ -96,15 +89,11 @@ synth(size_t shape, struct opts *o)
 {
 	const char *vocab = o->vocab ? o->vocab : tool_model_path(NULL);
 	struct cli_output *file;
-	struct qwen_gguf *g;
+	struct qwen_gguf *g = tool_gguf(vocab);
 	struct qwen_synth *s;
-	struct qwen_err err;
 
-	if (qwen_gguf_open(&g, vocab, &err) < 0)
-		cli_die_err(vocab, &err);
 	o->synth.vocab = g;
-	if (qwen_synth_new(&s, shape, &o->synth, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_synth_new(&s, shape, &o->synth, &cli_err));
 	if (o->out != NULL) {
 		file = cli_output_open(o->out);
 		write_model(s, cli_output_fd(file), o->out);

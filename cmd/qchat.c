@@ -42,31 +42,26 @@ void
 qchat_say(struct chat *c, const char *role, const char *text, size_t n,
     int join)
 {
-	struct qwen_err err;
-
-	if (qwen_messages_say(c->messages, role, text, n, join, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_messages_say(c->messages, role, text, n, join,
+	    &cli_err));
 }
 
 void
 qchat_think(struct chat *c)
 {
 	const char *value = qchat_opt.think == 0 ? "true" : "false";
-	struct qwen_err err;
 
-	if (qchat_opt.think >= 0 && qwen_messages_set(c->messages,
-	    "enable_thinking", value, strlen(value), &err) < 0)
-		cli_die_err(NULL, &err);
+	if (qchat_opt.think >= 0)
+		cli_must(NULL, qwen_messages_set(c->messages, "enable_thinking",
+		    value, strlen(value), &cli_err));
 }
 
 void
 qchat_reset(struct chat *c, const char *system)
 {
 	struct qwen_messages *old = c->messages;
-	struct qwen_err err;
 
-	if (qwen_messages_new(&c->messages, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_messages_new(&c->messages, &cli_err));
 	qchat_think(c);
 	if (system != NULL)
 		qchat_say(c, "system", system, strlen(system), 0);
@@ -77,19 +72,18 @@ static void
 open_template(struct chat *c)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(c->model);
-	struct qwen_err err;
 
 	if (qchat_opt.template != NULL)
 		c->template = tool_template(qchat_opt.template);
-	else if (qwen_template_open_gguf(&c->template, g, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
+	else
+		cli_must(qwen_gguf_path(g, 0),
+		    qwen_template_open_gguf(&c->template, g, &cli_err));
 }
 
 static void
 open_all(struct chat *c)
 {
 	const struct qwen_gguf *g;
-	struct qwen_err err;
 	const char *text;
 	size_t i;
 
@@ -98,23 +92,19 @@ open_all(struct chat *c)
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
-	if (qwen_tok_open(&c->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (qwen_session_new(&c->session, c->model, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&c->tok, g,
+	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
+	cli_must(NULL, qwen_session_new(&c->session, c->model, &cli_err));
 	if (qchat_opt.mask_unused)
 		tool_mask_unused(c->sampler, g);
 	c->pieces = tool_sampling_pieces(c->sampler, g);
-	if (qwen_sampler_eog(c->sampler, c->header.eog, c->header.n_eog,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
-	if (qwen_cut_new(&c->cut, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_eog(c->sampler, c->header.eog,
+	    c->header.n_eog, &cli_err));
+	cli_must(NULL, qwen_cut_new(&c->cut, &cli_err));
 	for (i = 0; (text = qwen_sampler_text(c->sampler, "stop", i)) != NULL;
 	    i++) {
-		if (qwen_cut_add(c->cut, text, strlen(text), &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_cut_add(c->cut, text, strlen(text),
+		    &cli_err));
 	}
 }
 

@@ -5,9 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "qwen.h"
-#include "qwentext.h"
-#include "tool/tool.h"
 #include "qdecode/qdecode.h"
 
 enum { OPTIONS_MAX = 2048, EVERY_MAX = 1000000000 };
@@ -116,19 +113,10 @@ check_options(const struct run *r)
 		cli_usage("raw rows are whole rows: --top needs another -f");
 }
 
-
 static int
 is_ending(const struct run *r, int32_t id)
 {
-	size_t i;
-
-	if (opt.ignore_eos)
-		return 0;
-	for (i = 0; i < r->header.n_eog; i++) {
-		if (r->header.eog[i] == id)
-			return 1;
-	}
-	return 0;
+	return !opt.ignore_eos && tool_is_ending(&r->header, id);
 }
 
 /* No token may come after those there are. */
@@ -144,12 +132,10 @@ static void
 feed(struct run *r, int32_t id)
 {
 	size_t pos = qwen_session_n_tokens(r->in.session);
-	struct qwen_err err;
 
-	if (qwen_session_eval(r->in.session, &id, 1, NULL, &err) < 0)
-		tool_die_eval(r->in.session, &err);
-	if (qwen_state_extra_generated(&r->in.extra, pos, 1, &err) < 0)
-		cli_die_err(NULL, &err);
+	tool_eval(r->in.session, &id, 1, NULL);
+	cli_must(NULL, qwen_state_extra_generated(&r->in.extra, pos, 1,
+	    &cli_err));
 	if (opt.every >= 0)
 		r->in.extra.run.count++;
 }
@@ -160,12 +146,10 @@ feed(struct run *r, int32_t id)
 static void
 resume_options(struct run *r)
 {
-	struct qwen_err err;
-
 	if (r->in.extra.sampler != NULL && (qwen_sampler_read(r->sampler,
-	    r->in.extra.sampler, &err) < 0 ||
-	    qwen_sampler_check(r->sampler, &err) < 0))
-		cli_die_err(r->in.state != NULL ? r->in.state : "stdin", &err);
+	    r->in.extra.sampler, &cli_err) < 0 ||
+	    qwen_sampler_check(r->sampler, &cli_err) < 0))
+		cli_die_err(r->in.state != NULL ? r->in.state : "stdin", &cli_err);
 }
 
 /* The sampler knows the timeline so far. */
@@ -173,34 +157,19 @@ static void
 begin_sampling(struct run *r)
 {
 	const struct qwen_session *s = r->in.session;
-	struct qwen_err err;
 
 	if (opt.mask_unused)
 		tool_mask_unused(r->sampler, qwen_model_gguf(r->model));
 	r->pieces = tool_sampling_pieces(r->sampler, qwen_model_gguf(r->model));
 	tool_grammar_begin(&r->grammar, r->pieces, r->sampler);
-	if (qwen_sampler_eog(r->sampler, r->header.eog, r->header.n_eog,
-	    &err) < 0 ||
-	    qwen_state_extra_sampler(&r->in.extra, r->sampler, &err) < 0 ||
-	    qwen_sampler_begin(r->sampler, qwen_model_n_vocab(r->model),
-	    &err) < 0 || qwen_state_extra_replay(&r->in.extra, r->sampler,
-	    qwen_session_tokens(s), qwen_session_n_tokens(s), &err) < 0)
-		cli_die_err(NULL, &err);
-}
-
-static int32_t
-choose(struct run *r)
-{
-	const struct qwen_session *s = r->in.session;
-	struct qwen_err err;
-	int32_t id;
-
-	if (qwen_sampler_sample(r->sampler, qwen_session_logits(s), NULL,
-	    qwen_model_n_vocab(r->model), qwen_session_n_tokens(s), &id,
-	    &err) < 0 || qwen_sampler_accept(r->sampler, &id, 1, 1, &err) < 0)
-		cli_die_err(NULL, &err);
-	qwen_sampler_save(r->sampler, r->in.extra.memory);
-	return id;
+	cli_must(NULL, qwen_sampler_eog(r->sampler, r->header.eog,
+	    r->header.n_eog, &cli_err));
+	cli_must(NULL, qwen_state_extra_sampler(&r->in.extra, r->sampler,
+	    &cli_err));
+	cli_must(NULL, qwen_sampler_begin(r->sampler,
+	    qwen_model_n_vocab(r->model), &cli_err));
+	cli_must(NULL, qwen_state_extra_replay(&r->in.extra, r->sampler,
+	    qwen_session_tokens(s), qwen_session_n_tokens(s), &cli_err));
 }
 
 /* Nothing is left to do, perhaps since an earlier command. */
@@ -218,16 +187,15 @@ generate(struct run *r)
 {
 	double start = cli_now(), s;
 	int64_t before = r->n;
-	struct qwen_err err;
 	int32_t id;
 	int done;
 
 	for (done = is_over(r); !done; ) {
 		if (opt.every >= 0)
 			qdecode_run_save(&r->record, &r->in, r->out, &opt.state);
-		id = choose(r);
-		if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
-			cli_die_err("stdout", &err);
+		id = tool_choose(r->sampler, r->in.session);
+		qwen_sampler_save(r->sampler, r->in.extra.memory);
+		cli_must("stdout", qwen_write_tokens(r->w, &id, 1, &cli_err));
 		r->n++;
 		done = is_ending(r, id) || r->n >= opt.n ||
 		    qwen_sampler_stopped(r->sampler);
@@ -310,25 +278,13 @@ tell_again(struct run *r)
 {
 	const struct qwen_run *begun = &r->in.extra.run;
 	const int32_t *tokens = qwen_session_tokens(r->in.session);
-	struct qwen_err err;
 	uint64_t i;
 
 	for (i = begun->from; i < begun->from + begun->count; i++) {
-		if (qwen_write_tokens(r->w, &tokens[i], 1, &err) < 0)
-			cli_die_err("stdout", &err);
+		cli_must("stdout", qwen_write_tokens(r->w, &tokens[i], 1,
+		    &cli_err));
 	}
 	r->n = (int64_t)begun->count;
-}
-
-static void
-begin_stream(struct run *r)
-{
-	struct qwen_header h;
-	struct qwen_err err;
-
-	tool_header(&h, QWEN_STREAM_TOKENS, r->model);
-	if (qwen_write_header(r->w, &h, &err) < 0)
-		cli_die_err("stdout", &err);
 }
 
 /* Generate to the end, from the prompt or from where it was broken off. */
@@ -341,7 +297,7 @@ work(struct run *r, int begun)
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");
 	begin_sampling(r);
-	begin_stream(r);
+	tool_write_header(r->w, QWEN_STREAM_TOKENS, r->model);
 	if (begun)
 		tell_again(r);
 	else if (opt.every >= 0)
@@ -360,7 +316,7 @@ run_tokens(struct run *r)
 		work(r, begun);
 		return;
 	}
-	begin_stream(r);
+	tool_write_header(r->w, QWEN_STREAM_TOKENS, r->model);
 	tell_again(r);
 	cli_output_cancel(r->out);
 	r->out = NULL;
@@ -374,18 +330,17 @@ write_row(struct run *r)
 	const struct qwen_session *s = r->in.session;
 	size_t n = qwen_model_n_vocab(r->model);
 	uint64_t pos = qwen_session_n_tokens(s) - 1;
-	struct qwen_err err;
 	int rc;
 
 	rc = opt.top > 0 ?
 	    qwen_write_top(r->w, pos, qwen_session_logits(s), n, opt.top,
-	    &err) :
-	    qwen_write_logits(r->w, pos, qwen_session_logits(s), n, &err);
+	    &cli_err) :
+	    qwen_write_logits(r->w, pos, qwen_session_logits(s), n, &cli_err);
 	if (rc == 0)
 		return;
 	/* qsample stops when it has what it wants: that is no failure */
-	if (err.code != QWEN_EPIPE)
-		cli_die_err("stdout", &err);
+	if (cli_err.code != QWEN_EPIPE)
+		cli_die_err("stdout", &cli_err);
 	r->reader_gone = 1;
 }
 
@@ -416,48 +371,39 @@ take_choice(struct run *r, const struct qwen_record *rec)
 }
 
 static void
-follow(struct run *r, int fd)
+follow(struct run *r)
 {
 	struct qwen_reader_opts o = {
 		.kinds = QWEN_STREAM_TOKENS, .self = &r->header,
 	};
 	struct qwen_reader *reader;
 	struct qwen_record rec;
-	struct qwen_err err;
-	int got, more = 1;
 
-	if (qwen_reader_open(&reader, fd, &o, &err) < 0)
-		cli_die_err("stdin", &err);
-	while (more && (got = qwen_reader_next(reader, &rec, &err)) != 0) {
-		if (got < 0)
-			cli_die_err("stdin", &err);
-		if (rec.kind == QWEN_REC_TOKENS)
-			more = take_choice(r, &rec);
-	}
+	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
+	    &cli_err));
+	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
+		if (rec.kind == QWEN_REC_TOKENS && !take_choice(r, &rec))
+			break;
 	qwen_reader_close(reader);
 }
 
 static void
 run_logits(struct run *r)
 {
-	struct qwen_err err;
-
 	/* so that the state is saved though nobody reads the last row */
 	signal(SIGPIPE, SIG_IGN);
-	if (qwen_state_load_file(&r->in.session, &r->in.extra, r->model,
-	    r->in.state, NULL, &err) < 0)
-		cli_die_err(r->in.state, &err);
+	cli_must(r->in.state, qwen_state_load_file(&r->in.session, &r->in.extra,
+	    r->model, r->in.state, NULL, &cli_err));
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("%s: the state has no logits to go on from", r->in.state);
 	if (opt.output != NULL)
 		r->out = cli_output_open(opt.output);
-	if (qwen_write_header(r->w, &r->header, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_write_header(r->w, &r->header, &cli_err));
 	if (is_full(r))
 		return;
 	write_row(r);
 	if (is_of_use(r) && cli_stdin_kind() != CLI_STDIN_NONE)
-		follow(r, STDIN_FILENO);
+		follow(r);
 }
 
 /* -------------------------------------------------------------------------- */
@@ -465,12 +411,10 @@ run_logits(struct run *r)
 static void
 finish(struct run *r)
 {
-	struct qwen_err err;
-
 	if (r->reader_gone)
 		qwen_writer_free(r->w);
-	else if (qwen_writer_close(r->w, &err) < 0)
-		cli_die_err("stdout", &err);
+	else
+		cli_must("stdout", qwen_writer_close(r->w, &cli_err));
 	if (r->out != NULL) {
 		tool_save(&r->in, cli_output_fd(r->out), opt.output,
 		    &opt.state, NULL);

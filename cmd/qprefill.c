@@ -5,9 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/tool.h"
 #include "qprefill/qprefill.h"
-#include "qwen.h"
 
 static struct {
 	const char		*model;
@@ -144,7 +142,6 @@ by_value(const void *a, const void *b)
 static void
 place_checkpoints(struct tool_intake *in)
 {
-	struct qwen_err err;
 	uint64_t begin = qwen_session_n_tokens(in->session);
 	uint64_t end = begin + in->n;
 	size_t i, n = 0;
@@ -164,9 +161,9 @@ place_checkpoints(struct tool_intake *in)
 			    (unsigned long long)end);
 		else if (n == 0 || opt.named[i] != opt.named[n - 1])
 			opt.named[n++] = opt.named[i];
-		if (opt.named[i] == begin && qwen_session_keep(in->session, 1,
-		    &err) < 0)
-			cli_die_err(NULL, &err);
+		if (opt.named[i] == begin)
+			cli_must(NULL, qwen_session_keep(in->session, 1,
+			    &cli_err));
 	}
 	opt.keep.at = opt.named;
 	opt.keep.n_at = n;
@@ -177,10 +174,9 @@ static void
 old_row(struct rows *r, const struct qwen_session *s)
 {
 	const float *row = qwen_session_logits(s);
-	struct qwen_err err;
 
 	if (opt.logits == QWEN_LOGITS_LAST && row != NULL)
-		write_row(r, qwen_session_n_tokens(s) - 1, row, &err);
+		write_row(r, qwen_session_n_tokens(s) - 1, row, &cli_err);
 }
 
 /* r is NULL where no row is wanted. */
@@ -199,28 +195,13 @@ evaluate(struct tool_intake *in, struct rows *r)
 	tool_prefill(in, &how);
 }
 
-static void
-begin_stream(struct qwen_writer *w, enum qwen_stream_kind kind,
-    const struct qwen_model *m)
-{
-	struct qwen_header h;
-	struct qwen_err err;
-
-	tool_header(&h, kind, m);
-	if (qwen_write_header(w, &h, &err) < 0)
-		cli_die_err("stdout", &err);
-}
-
 /* After the rename: the file may be opened. */
 static void
 tell_ready(struct qwen_writer *w, const struct tool_intake *in,
     const struct qwen_fp *fp)
 {
-	struct qwen_err err;
-
-	if (qwen_write_ready(w, opt.output, qwen_session_n_tokens(in->session),
-	    fp, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_write_ready(w, opt.output,
+	    qwen_session_n_tokens(in->session), fp, &cli_err));
 }
 
 /* stdout carries rows, and with -o the news that the file is there. */
@@ -234,7 +215,7 @@ run_with_rows(struct tool_intake *in, struct qwen_model *m)
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
 	r.w = tool_writer(STDOUT_FILENO, opt.format);
-	begin_stream(r.w, QWEN_STREAM_LOGITS, m);
+	tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	evaluate(in, &r);
 	if (out != NULL) {
 		tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
@@ -258,7 +239,7 @@ run_to_file(struct tool_intake *in, struct qwen_model *m)
 	if (!cli_given(&opt.format) && isatty(STDOUT_FILENO))
 		return;
 	w = tool_writer(STDOUT_FILENO, opt.format);
-	begin_stream(w, QWEN_STREAM_TOKENS, m);
+	tool_write_header(w, QWEN_STREAM_TOKENS, m);
 	tell_ready(w, in, &fp);
 	qwen_writer_free(w);
 }

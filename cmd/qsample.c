@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "qwen.h"
-#include "qwentext.h"
 #include "tool/tool.h"
 
 static struct {
@@ -93,13 +91,10 @@ ask_model(struct run *r)
 {
 	const char *path = tool_model_path(opt.model);
 	char a[33], b[33];
-	struct qwen_gguf *g;
+	struct qwen_gguf *g = tool_gguf(path);
 	struct qwen_fp fp;
-	struct qwen_err err;
 
-	if (qwen_gguf_open(&g, path, &err) < 0 ||
-	    qwen_tok_fingerprint(g, &fp, &err) < 0)
-		cli_die_err(path, &err);
+	cli_must(path, qwen_tok_fingerprint(g, &fp, &cli_err));
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
@@ -116,7 +111,6 @@ static void
 begin(struct run *r, const struct qwen_header *h)
 {
 	struct qwen_header out = *h;
-	struct qwen_err err;
 
 	r->header = *h;
 	r->state_read = 0;
@@ -125,11 +119,10 @@ begin(struct run *r, const struct qwen_header *h)
 	if (opt.mask_unused || qwen_sampler_needs_pieces(r->sampler))
 		ask_model(r);
 	out.kind = QWEN_STREAM_TOKENS;
-	if (qwen_sampler_eog(r->sampler, h->eog, h->n_eog, &err) < 0 ||
-	    qwen_sampler_begin(r->sampler, h->n_vocab, &err) < 0)
-		cli_die_err(NULL, &err);
-	if (qwen_write_header(r->w, &out, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must(NULL, qwen_sampler_eog(r->sampler, h->eog, h->n_eog,
+	    &cli_err));
+	cli_must(NULL, qwen_sampler_begin(r->sampler, h->n_vocab, &cli_err));
+	cli_must("stdout", qwen_write_header(r->w, &out, &cli_err));
 }
 
 static void
@@ -161,49 +154,33 @@ read_state(struct run *r, const struct qwen_record *row)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
-	struct qwen_err err;
 	int32_t *tokens;
 	size_t n;
 
-	if (qwen_state_load_tokens(&tokens, &n, &x, &h, opt.state, NULL,
-	    &err) < 0)
-		cli_die_err(opt.state, &err);
+	cli_must(opt.state, qwen_state_load_tokens(&tokens, &n, &x, &h,
+	    opt.state, NULL, &cli_err));
 	check_state(r, &h, n, row);
-	if (qwen_state_extra_replay(&x, r->sampler, tokens, n, &err) < 0)
-		cli_die_err(opt.state, &err);
+	cli_must(opt.state, qwen_state_extra_replay(&x, r->sampler, tokens, n,
+	    &cli_err));
 	qwen_state_extra_fini(&x);
 	free(tokens);
 	r->state_read = 1;
-}
-
-static int
-is_ending(const struct run *r, int32_t id)
-{
-	size_t i;
-
-	for (i = 0; !opt.ignore_eos && i < r->header.n_eog; i++) {
-		if (r->header.eog[i] == id)
-			return 1;
-	}
-	return 0;
 }
 
 /* Choose after a row; 1 if the generation ends with it. */
 static int
 choose(struct run *r, const struct qwen_record *row)
 {
-	struct qwen_err err;
 	int32_t id;
 
 	if (opt.state != NULL && !r->state_read)
 		read_state(r, row);
-	if (qwen_sampler_sample(r->sampler, row->logits, row->ids, row->n,
-	    row->pos + 1, &id, &err) < 0 ||
-	    qwen_sampler_accept(r->sampler, &id, 1, 1, &err) < 0)
-		cli_die_err("stdin", &err);
-	if (qwen_write_tokens(r->w, &id, 1, &err) < 0)
-		cli_die_err("stdout", &err);
-	return is_ending(r, id) || qwen_sampler_stopped(r->sampler);
+	cli_must("stdin", qwen_sampler_sample(r->sampler, row->logits, row->ids,
+	    row->n, row->pos + 1, &id, &cli_err));
+	cli_must("stdin", qwen_sampler_accept(r->sampler, &id, 1, 1, &cli_err));
+	cli_must("stdout", qwen_write_tokens(r->w, &id, 1, &cli_err));
+	return qwen_sampler_stopped(r->sampler) ||
+	    (!opt.ignore_eos && tool_is_ending(&r->header, id));
 }
 
 /* --------------------------------------------------------- showing the best */
@@ -235,7 +212,6 @@ print_json(const struct qwen_sample_top *t, int n, uint64_t pos)
 static void
 show(struct run *r, const struct qwen_record *row)
 {
-	struct qwen_err err;
 	int i, n;
 
 	if (r->best == NULL) {
@@ -243,10 +219,8 @@ show(struct run *r, const struct qwen_record *row)
 			opt.top = r->header.n_vocab;
 		r->best = cli_got(calloc(opt.top, sizeof *r->best));
 	}
-	n = qwen_sample_top(row->logits, row->ids, row->n, r->header.n_vocab,
-	    r->best, opt.top, &err);
-	if (n < 0)
-		cli_die_err("stdin", &err);
+	n = cli_must("stdin", qwen_sample_top(row->logits, row->ids, row->n,
+	    r->header.n_vocab, r->best, opt.top, &cli_err));
 	/* of a row that was cut, the rest counts too */
 	for (i = 0; row->ids != NULL && i < n; i++)
 		r->best[i].logprob = (double)r->best[i].logit -
@@ -285,16 +259,12 @@ read_rows(struct run *r)
 	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
 	struct qwen_reader *reader;
 	struct qwen_record rec;
-	struct qwen_err err;
-	int got, last = 0;
 
-	if (qwen_reader_open(&reader, STDIN_FILENO, &o, &err) < 0)
-		cli_die_err("stdin", &err);
-	while (!last && (got = qwen_reader_next(reader, &rec, &err)) != 0) {
-		if (got < 0)
-			cli_die_err("stdin", &err);
-		last = take(r, &rec);
-	}
+	cli_must("stdin", qwen_reader_open(&reader, STDIN_FILENO, &o,
+	    &cli_err));
+	while (cli_must("stdin", qwen_reader_next(reader, &rec, &cli_err)) > 0)
+		if (take(r, &rec))
+			break;
 	qwen_reader_close(reader);
 	if (r->n == 0 && opt.n > 0)
 		die("stdin ended without a row of logits: upstream failed");
@@ -305,7 +275,6 @@ main(int argc, char *argv[])
 {
 	struct run *r = &run;
 	char set[2048];
-	struct qwen_err err;
 
 	cli_begin(&tool, argc, argv);
 	tool_grammar_open(&r->grammar, r->sampler);
@@ -321,8 +290,7 @@ main(int argc, char *argv[])
 		cli_note("%lld tokens chosen, %s", (long long)r->n,
 		    set[0] != '\0' ? set : "greedy");
 	}
-	if (qwen_writer_close(r->w, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_writer_close(r->w, &cli_err));
 	qwen_sampler_free(r->sampler);
 	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);

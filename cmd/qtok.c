@@ -111,8 +111,6 @@ check_chat(const struct opts *o)
 static void
 check(struct opts *o)
 {
-	struct qwen_err err;
-
 	check_parse(o);
 	check_chat(o);
 	if (o->count && o->decode)
@@ -138,25 +136,24 @@ check(struct opts *o)
 		    "-%c", o->count ? 'c' : 'd');
 	if (o->format == QWEN_FORMAT_TEXT)
 		cli_usage("--mark: -f text has no place for a mark");
-	if (qwen_mark_check(o->mark, strlen(o->mark), &err) < 0)
-		cli_usage("--mark: %s", err.msg);
+	if (qwen_mark_check(o->mark, strlen(o->mark), &cli_err) < 0)
+		cli_usage("--mark: %s", cli_err.msg);
 }
 
 static void
 add_stops(struct opts *o)
 {
 	const char *text;
-	struct qwen_err err;
 	size_t i;
 
-	if (o->stops.n > 0 && qwen_cut_new(&o->cut, &err) < 0)
-		cli_die_err(NULL, &err);
+	if (o->stops.n > 0)
+		cli_must(NULL, qwen_cut_new(&o->cut, &cli_err));
 	for (i = 0; i < o->stops.n; i++) {
 		text = o->stops.v[i];
 		if (text[0] == '\0')
 			cli_usage("--stop: an empty text is everywhere");
-		if (qwen_cut_add(o->cut, text, strlen(text), &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_cut_add(o->cut, text, strlen(text),
+		    &cli_err));
 	}
 }
 

@@ -4,7 +4,6 @@
 #define INSPECT_H
 
 #include "tool/tool.h"
-#include "qwen.h"
 
 extern int inspect_full;	/* --full: long values whole */
 

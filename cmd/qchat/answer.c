@@ -24,16 +24,13 @@ common(const struct chat *c, const int32_t *ids, size_t n)
 static int
 read_part(struct chat *c, const int32_t *ids, size_t n)
 {
-	struct qwen_err err;
 	size_t i, k;
 
 	for (i = 0; i < n; i += k) {
 		if (qchat_interrupted)
 			return -1;
 		k = n - i < PART ? n - i : PART;
-		if (qwen_session_eval(c->session, ids + i, k, NULL,
-		    &err) < 0)
-			tool_die_eval(c->session, &err);
+		tool_eval(c->session, ids + i, k, NULL);
 	}
 	return 0;
 }
@@ -48,10 +45,9 @@ static int
 read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 {
 	size_t at = common(c, ids, n);
-	struct qwen_err err;
 
-	if (qwen_session_rewind(c->session, at, at == n, &at, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
+	    &cli_err));
 	if (cli_verbose)
 		cli_note("%zu tokens to read, %zu were read before", n - at,
 		    at);
@@ -59,8 +55,7 @@ read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 		if (read_part(c, ids + at, turn - at) < 0)
 			return -1;
 		at = turn;
-		if (qwen_session_keep(c->session, 0, &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_session_keep(c->session, 0, &cli_err));
 	}
 	return read_part(c, ids + at, n - at);
 }
@@ -70,14 +65,14 @@ static int32_t *
 encode(struct chat *c, const struct qwen_prompt *p, size_t *n, size_t *turn)
 {
 	size_t len = qwen_prompt_text(p).len, last = 0, next, n_head;
-	struct qwen_err err;
 	int32_t *ids, *head;
 
 	while ((next = qwen_prompt_turn(p, last + 1)) < len)
 		last = next;
-	if (qwen_prompt_encode(p, c->tok, 0, last, &head, &n_head, &err) < 0 ||
-	    qwen_prompt_encode(p, c->tok, 0, len, &ids, n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, last, &head, &n_head,
+	    &cli_err));
+	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, len, &ids, n,
+	    &cli_err));
 	*turn = n_head;
 	free(head);
 	return ids;
@@ -104,51 +99,21 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	return 0;
 }
 
-static int
-is_ending(const struct chat *c, int32_t id)
-{
-	size_t i;
-
-	for (i = 0; i < c->header.n_eog; i++) {
-		if (c->header.eog[i] == id)
-			return 1;
-	}
-	return 0;
-}
-
-static int32_t
-choose(struct chat *c)
-{
-	const struct qwen_session *s = c->session;
-	struct qwen_err err;
-	int32_t id;
-
-	if (qwen_sampler_sample(c->sampler, qwen_session_logits(s), NULL,
-	    qwen_model_n_vocab(c->model), qwen_session_n_tokens(s), &id,
-	    &err) < 0 || qwen_sampler_accept(c->sampler, &id, 1, 1, &err) < 0)
-		cli_die_err(NULL, &err);
-	return id;
-}
-
 static void
 begin_sampling(struct chat *c)
 {
 	const struct qwen_session *s = c->session;
-	struct qwen_err err;
 
-	if (qwen_sampler_begin(c->sampler, qwen_model_n_vocab(c->model),
-	    &err) < 0 || qwen_sampler_accept(c->sampler,
-	    qwen_session_tokens(s), qwen_session_n_tokens(s), 0, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_begin(c->sampler,
+	    qwen_model_n_vocab(c->model), &cli_err));
+	cli_must(NULL, qwen_sampler_accept(c->sampler, qwen_session_tokens(s),
+	    qwen_session_n_tokens(s), 0, &cli_err));
 }
 
 static void
 feed(struct qwen_reply *r, struct qwen_str s)
 {
-	struct qwen_err err;
-
-	if (qwen_reply_feed(r, s.s, s.len, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_reply_feed(r, s.s, s.len, &cli_err));
 }
 
 /* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
@@ -156,24 +121,21 @@ static void
 generate(struct chat *c, struct qwen_reply *r)
 {
 	struct qwen_tok_decoder *d;
-	struct qwen_err err;
 	struct qwen_str s;
 	int64_t n;
 	int32_t id;
 	int stopped = 0, cut = 0;
 
 	begin_sampling(c);
-	if (qwen_tok_decoder_new(&d, c->tok, 0, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_tok_decoder_new(&d, c->tok, 0, &cli_err));
 	for (n = 0; n < qchat_opt.n && !qchat_interrupted; n++) {
-		id = choose(c);
-		if (is_ending(c, id))
+		id = tool_choose(c->sampler, c->session);
+		if (tool_is_ending(&c->header, id))
 			break;
 		stopped = qwen_sampler_stopped(c->sampler);
-		if (qwen_tok_decoder_put(d, id, &s, &err) < 0)
-			cli_die_err(NULL, &err);
-		if (qwen_cut_feed(c->cut, &s, stopped, &cut, &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_tok_decoder_put(d, id, &s, &cli_err));
+		cli_must(NULL, qwen_cut_feed(c->cut, &s, stopped, &cut,
+		    &cli_err));
 		feed(r, s);
 		if (stopped)
 			break;
@@ -182,20 +144,18 @@ generate(struct chat *c, struct qwen_reply *r)
 			warn("the model's context is full");
 			break;
 		}
-		if (qwen_session_eval(c->session, &id, 1, NULL, &err) < 0)
-			tool_die_eval(c->session, &err);
+		tool_eval(c->session, &id, 1, NULL);
 	}
 	qwen_tok_decoder_finish(d, &s);
 	if (!cut) {
-		if (qwen_cut_feed(c->cut, &s, 0, &stopped, &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_cut_feed(c->cut, &s, 0, &stopped,
+		    &cli_err));
 		feed(r, s);
 	}
 	s = qwen_cut_end(c->cut);
 	if (!cut)
 		feed(r, s);
-	if (qwen_reply_finish(r, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_reply_finish(r, &cli_err));
 	qwen_tok_decoder_free(d);
 }
 
@@ -203,13 +163,11 @@ generate(struct chat *c, struct qwen_reply *r)
 static void
 keep_reply(struct chat *c, const struct qwen_reply *r)
 {
-	struct qwen_err err;
 	char *json;
 	size_t n;
 
-	if (qwen_reply_message(r, &json, &n, &err) < 0 ||
-	    qwen_messages_add(c->messages, json, n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_reply_message(r, &json, &n, &cli_err));
+	cli_must(NULL, qwen_messages_add(c->messages, json, n, &cli_err));
 	free(json);
 }
 
@@ -220,11 +178,9 @@ answer(struct chat *c, enum qwen_thinking thinking)
 		.thinking = thinking, .event = put_event, .arg = c,
 	};
 	struct qwen_reply *r;
-	struct qwen_err err;
 
 	c->thought = c->said = 0;
-	if (qwen_reply_new(&r, c->template, &o, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_reply_new(&r, c->template, &o, &cli_err));
 	generate(c, r);
 	if (c->thought && !cli_quiet)
 		fputs("\n", stderr);
@@ -252,14 +208,12 @@ static struct qwen_prompt *
 render(struct chat *c)
 {
 	struct qwen_prompt *p;
-	struct qwen_err err;
 	char *json;
 	size_t n;
 
-	if (qwen_messages_json(c->messages, 0, &json, &n, &err) < 0)
-		cli_die_err(NULL, &err);
-	if (qwen_template_render(c->template, json, n, &p, &err) < 0)
-		warn("%s", err.msg);
+	cli_must(NULL, qwen_messages_json(c->messages, 0, &json, &n, &cli_err));
+	if (qwen_template_render(c->template, json, n, &p, &cli_err) < 0)
+		warn("%s", cli_err.msg);
 	free(json);
 	return p;
 }

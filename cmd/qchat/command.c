@@ -69,16 +69,15 @@ static void
 load(struct chat *c, const char *path)
 {
 	struct qwen_messages *m;
-	struct qwen_err err;
 	size_t n;
 	char *p = read_file(path, &n);
 
 	if (p == NULL)
 		return;
-	if (qwen_messages_read(&m, p, n, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(path, &err);
-		warn("%s: %s", path, err.msg);
+	if (qwen_messages_read(&m, p, n, &cli_err) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(path, &cli_err);
+		warn("%s: %s", path, cli_err.msg);
 	} else if (!qwen_messages_are_there(m)) {
 		warn("%s: there is no list of messages", path);
 		qwen_messages_free(m);
@@ -139,12 +138,10 @@ replace_file(const char *path, const char *s, size_t n)
 static void
 save(const struct chat *c, const char *path)
 {
-	struct qwen_err err;
 	char *json;
 	size_t n;
 
-	if (qwen_messages_json(c->messages, 1, &json, &n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_messages_json(c->messages, 1, &json, &n, &cli_err));
 	if (replace_file(path, json, n) < 0)
 		warn("%s: %s", path, strerror(errno));
 	free(json);

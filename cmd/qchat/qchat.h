@@ -6,8 +6,6 @@
 #include <signal.h>
 
 #include "tool/tool.h"
-#include "qwen.h"
-#include "qwentext.h"
 #include "text/request/request.h"
 
 /* What the command line says. */

@@ -4,7 +4,6 @@
 #define QDECODE_H
 
 #include "tool/tool.h"
-#include "qwen.h"
 
 /*
  * A command that generates, as its state tells of it, and when to save that.

@@ -168,7 +168,6 @@ is_there(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	struct qwen_state_extra x;
 	struct qwen_header h;
-	struct qwen_err err;
 	struct stat st;
 	int32_t *tokens;
 	size_t n;
@@ -177,8 +176,8 @@ is_there(const struct qdecode_run *run, const struct tool_intake *in)
 	if (stat(run->output, &st) == -1)
 		return 0;
 	if (qwen_state_load_tokens(&tokens, &n, &x, &h, run->output, NULL,
-	    &err) < 0) {
-		cli_note("%s: %s; beginning anew", run->output, err.msg);
+	    &cli_err) < 0) {
+		cli_note("%s: %s; beginning anew", run->output, cli_err.msg);
 		return 0;
 	}
 	there = is_alike(run, &x.run) && same_start(in, tokens, n, &x);
@@ -194,12 +193,11 @@ find_elsewhere(const struct qdecode_run *run, struct tool_intake *in,
 {
 	struct qwen_session *s;
 	struct qwen_state_extra x;
-	struct qwen_err err;
 
 	if (!is_there(run, in))
 		return 0;
-	if (qwen_state_load_file(&s, &x, m, run->output, NULL, &err) < 0) {
-		cli_note("%s: %s; beginning anew", run->output, err.msg);
+	if (qwen_state_load_file(&s, &x, m, run->output, NULL, &cli_err) < 0) {
+		cli_note("%s: %s; beginning anew", run->output, cli_err.msg);
 		return 0;
 	}
 	qwen_session_free(in->session);
@@ -240,12 +238,10 @@ qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
 		.from = qwen_session_n_tokens(in->session), .input = n_input,
 		.has_base = run->announced,
 	};
-	struct qwen_err err;
 
 	if (run->announced)
 		new.base = run->base;
-	if (qwen_state_extra_run(&in->extra, &new, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_state_extra_run(&in->extra, &new, &cli_err));
 	free(options);
 }
 
@@ -254,16 +250,15 @@ qdecode_run_save(struct qdecode_run *run, struct tool_intake *in,
     struct cli_output *out, const struct qwen_state_opts *opts)
 {
 	double start = cli_now(), end, next;
-	struct qwen_err err;
 
 	if (start < run->due)
 		return;
-	if (tool_save_between(in, out, opts, &err) == 0) {
+	if (tool_save_between(in, out, opts, &cli_err) == 0) {
 		run->failed = 0;
 		run->n_saves++;
 		run->save_s += cli_now() - start;
 	} else if (!run->failed) {
-		cli_note("%s: not saved: %s; going on", run->output, err.msg);
+		cli_note("%s: not saved: %s; going on", run->output, cli_err.msg);
 		run->failed = 1;
 	}
 	end = cli_now();

@@ -4,7 +4,6 @@
 #define QPREFILL_H
 
 #include "tool/tool.h"
-#include "qwen.h"
 
 /* Where the beginning of a text may have been read before. */
 struct qprefill_reuse {

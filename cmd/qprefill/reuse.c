@@ -69,10 +69,8 @@ open_state(const char *path, const struct qwen_model *m)
 {
 	struct qwen_state_file *f;
 	const struct qwen_state_info *info;
-	struct qwen_err err;
 
-	if (qwen_state_open(&f, path, &err) < 0)
-		cli_die_err(path, &err);
+	cli_must(path, qwen_state_open(&f, path, &cli_err));
 	info = qwen_state_info(f);
 	check_model(path, &info->header, m);
 	if (info->from > 0)
@@ -109,7 +107,6 @@ use_states(struct tool_intake *in, const struct qprefill_reuse *u,
 	struct qwen_state_file *f, *best = NULL;
 	size_t i, n, same, best_n = 0, which = 0;
 	struct qwen_session *s;
-	struct qwen_err err;
 
 	for (i = 0; i < u->states.n; i++) {
 		f = open_state(u->states.v[i], m);
@@ -128,9 +125,8 @@ use_states(struct tool_intake *in, const struct qprefill_reuse *u,
 	if (best == NULL)
 		return;
 	qwen_state_extra_fini(&in->extra);
-	if (qwen_state_restore(&s, &in->extra, m, &best, 1, best_n,
-	    best_n == t->n, &err) < 0)
-		cli_die_err(u->states.v[which], &err);
+	cli_must(u->states.v[which], qwen_state_restore(&s, &in->extra, m,
+	    &best, 1, best_n, best_n == t->n, &cli_err));
 	qwen_state_close(best);
 	take_session(in, s, qwen_session_n_tokens(s));
 	if (cli_verbose)
@@ -149,17 +145,16 @@ use_store(struct tool_intake *in, const struct qprefill_reuse *u,
 	size_t n = t->n, have = qwen_session_n_tokens(in->session);
 	struct qwen_session *s = NULL;
 	struct qwen_header self;
-	struct qwen_err err;
 	double start = cli_now();
 
 	tool_header(&self, QWEN_STREAM_STATE, m);
 	/* a look at the names first, if there may be nothing to gain */
-	if (have > 0 && qwen_store_find(in->store, &self, t->tokens, t->n, &n,
-	    &err) < 0)
-		cli_die_err(u->store.dir, &err);
-	if (n > have && qwen_store_restore(in->store, &s, m, t->tokens, t->n,
-	    &err) < 0)
-		cli_die_err(u->store.dir, &err);
+	if (have > 0)
+		cli_must(u->store.dir, qwen_store_find(in->store, &self,
+		    t->tokens, t->n, &n, &cli_err));
+	if (n > have)
+		cli_must(u->store.dir, qwen_store_restore(in->store, &s, m,
+		    t->tokens, t->n, &cli_err));
 	if (s != NULL && qwen_session_n_tokens(s) > have)
 		take_session(in, s, qwen_session_n_tokens(s));
 	else {

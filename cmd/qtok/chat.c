@@ -12,14 +12,13 @@ qtok_template(const struct opts *o)
 {
 	struct qwen_template *t;
 	struct qwen_gguf *g;
-	struct qwen_err err;
 
 	if (o->template != NULL)
 		t = tool_template(o->template);
 	else {
-		g = qtok_model(o);
-		if (qwen_template_open_gguf(&t, g, &err) < 0)
-			cli_die_err(qwen_gguf_path(g, 0), &err);
+		g = tool_gguf(tool_model_path(o->model));
+		cli_must(qwen_gguf_path(g, 0), qwen_template_open_gguf(&t, g,
+		    &cli_err));
 		qwen_gguf_close(g);
 	}
 	/* tools that it has no word for would be lost without one, too */
@@ -38,13 +37,11 @@ static void
 put_part(struct qwen_messages *q, const struct part *p)
 {
 	int is_data = strcmp(p->role, "data") == 0;
-	struct qwen_err err;
 	size_t n = strlen(p->arg);
 	char *text = is_data ? cli_read_file(p->arg, CLI_FILE_MAX, &n) : NULL;
 
-	if (qwen_messages_say(q, is_data ? "user" : p->role,
-	    is_data ? text : p->arg, n, 1, &err) < 0)
-		cli_die_err(is_data ? p->arg : "an argument", &err);
+	cli_must(is_data ? p->arg : "an argument", qwen_messages_say(q, is_data
+	    ? "user" : p->role, is_data ? text : p->arg, n, 1, &cli_err));
 	free(text);
 }
 
@@ -53,19 +50,12 @@ static struct qwen_messages *
 read_request(const char *path)
 {
 	struct qwen_messages *q;
-	struct qwen_err err;
-	struct input in;
-	char *json;
 	size_t n;
+	char *json = cli_read_file(path, CLI_FILE_MAX, &n);
 
-	if (strcmp(path, "-") == 0)
-		cli_need_stdin();
-	in = qtok_open(path);
-	json = cli_read_fd(in.fd, in.name, CLI_FILE_MAX, &n);
-	if (qwen_messages_read(&q, json, n, &err) < 0)
-		cli_die_err(in.name, &err);
+	cli_must(strcmp(path, "-") == 0 ? "stdin" : path,
+	    qwen_messages_read(&q, json, n, &cli_err));
 	free(json);
-	qtok_close(&in);
 	return q;
 }
 
@@ -73,10 +63,7 @@ static void
 set(struct qwen_messages *q, const char *key, const char *json, size_t n,
     const char *what)
 {
-	struct qwen_err err;
-
-	if (qwen_messages_set(q, key, json, n, &err) < 0)
-		cli_die_err(what, &err);
+	cli_must(what, qwen_messages_set(q, key, json, n, &cli_err));
 }
 
 /* The request as JSON, from options or from a file. */
@@ -84,7 +71,6 @@ static char *
 request(const struct opts *o, char *paths[], size_t *n)
 {
 	struct qwen_messages *q;
-	struct qwen_err err;
 	char *tools, *json;
 	size_t i;
 
@@ -94,8 +80,8 @@ request(const struct opts *o, char *paths[], size_t *n)
 		cli_usage("--chat reads one request");
 	if (o->n_parts == 0)
 		q = read_request(paths[0] != NULL ? paths[0] : "-");
-	else if (qwen_messages_new(&q, &err) < 0)
-		cli_die_err(NULL, &err);
+	else
+		cli_must(NULL, qwen_messages_new(&q, &cli_err));
 	for (i = 0; i < o->n_parts; i++)
 		put_part(q, &o->parts[i]);
 	if (o->tools != NULL) {
@@ -106,8 +92,7 @@ request(const struct opts *o, char *paths[], size_t *n)
 	if (o->think >= 0)
 		set(q, "enable_thinking", qtok_think(o),
 		    strlen(qtok_think(o)), "--think");
-	if (qwen_messages_json(q, 0, &json, n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_messages_json(q, 0, &json, n, &cli_err));
 	qwen_messages_free(q);
 	return json;
 }
@@ -141,14 +126,12 @@ put_prompt(struct encoding *c, const struct qwen_prompt *p,
 {
 	size_t at[3], n = c->o->mark != NULL ? places(p, at) : 0, i, n_ids;
 	size_t from = 0;
-	struct qwen_err err;
 	int32_t *ids;
 
 	at[n] = qwen_prompt_text(p).len;
 	for (i = 0; i <= n; from = at[i++]) {
-		if (qwen_prompt_encode(p, t, from, at[i], &ids, &n_ids,
-		    &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_prompt_encode(p, t, from, at[i], &ids,
+		    &n_ids, &cli_err));
 		qtok_put_ids(c, ids, n_ids);
 		free(ids);
 		if (i < n)
@@ -159,19 +142,17 @@ put_prompt(struct encoding *c, const struct qwen_prompt *p,
 static void
 encode_prompt(const struct opts *o, const struct qwen_prompt *p)
 {
-	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
 	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
-	struct qwen_err err;
 
 	if (!o->count)
 		c.w = qtok_stream(o, g);
 	put_prompt(&c, p, t);
 	if (o->count)
 		printf("%" PRIu64 "\n", c.n);
-	if (qwen_writer_close(c.w, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_close(t);
 	qwen_gguf_close(g);
@@ -182,13 +163,11 @@ qtok_chat(const struct opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
 	struct qwen_prompt *p;
-	struct qwen_err err;
 	struct qwen_str s;
 	size_t n;
 	char *json = request(o, paths, &n);
 
-	if (qwen_template_render(t, json, n, &p, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_template_render(t, json, n, &p, &cli_err));
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);

@@ -17,13 +17,11 @@ struct decoding {
 static void
 put_str(struct decoding *c, struct qwen_str s)
 {
-	struct qwen_err err;
-
 	if (c->cut)
 		return;
-	if (c->o->cut != NULL && qwen_cut_feed(c->o->cut, &s, 1, &c->cut,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
+	if (c->o->cut != NULL)
+		cli_must(NULL, qwen_cut_feed(c->o->cut, &s, 1, &c->cut,
+		    &cli_err));
 	if (s.len > 0)
 		fwrite(s.s, 1, s.len, stdout);
 	c->n_bytes += s.len;
@@ -51,13 +49,12 @@ put_tokens(struct decoding *c, const struct input *in,
     const struct qwen_record *rec)
 {
 	struct qwen_str s;
-	struct qwen_err err;
 	size_t i;
 
 	for (i = 0; i < rec->n; i++) {
-		if (qwen_tok_decoder_put(c->d, rec->ids[i], &s, &err) < 0) {
+		if (qwen_tok_decoder_put(c->d, rec->ids[i], &s, &cli_err) < 0) {
 			fflush(stdout);
-			cli_die_err(in->name, &err);
+			cli_die_err(in->name, &cli_err);
 		}
 		put_str(c, s);
 	}
@@ -75,12 +72,9 @@ decode_input(const struct input *in, void *arg)
 	};
 	struct qwen_reader *r;
 	struct qwen_record rec;
-	struct qwen_err err;
-	int got;
 
-	if (qwen_reader_open(&r, in->fd, &ro, &err) < 0)
-		cli_die_err(in->name, &err);
-	while ((got = qwen_reader_next(r, &rec, &err)) > 0) {
+	cli_must(in->name, qwen_reader_open(&r, in->fd, &ro, &cli_err));
+	while (cli_must(in->name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
 		if (rec.kind == QWEN_REC_TOKENS)
 			put_tokens(c, in, &rec);
 		else if (rec.kind == QWEN_REC_END)
@@ -91,24 +85,21 @@ decode_input(const struct input *in, void *arg)
 		if (c->cut && !c->o->documents)
 			break;
 	}
-	if (got < 0)
-		cli_die_err(in->name, &err);
 	qwen_reader_close(r);
 }
 
 void
 qtok_decode(const struct opts *o, char *paths[])
 {
-	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_DECODE);
 	struct decoding c = { .o = o };
 	double begin = cli_now();
-	struct qwen_err err;
 
-	if (qwen_header_init(&c.self, QWEN_STREAM_TOKENS, g, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (qwen_tok_decoder_new(&c.d, t, o->decode_flags, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(qwen_gguf_path(g, 0), qwen_header_init(&c.self,
+	    QWEN_STREAM_TOKENS, g, &cli_err));
+	cli_must(NULL, qwen_tok_decoder_new(&c.d, t, o->decode_flags,
+	    &cli_err));
 	qtok_each(paths, decode_input, &c);
 	if (c.open || !o->documents)
 		finish_text(&c);

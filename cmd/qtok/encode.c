@@ -8,26 +8,12 @@
 
 #include "qtok.h"
 
-struct qwen_gguf *
-qtok_model(const struct opts *o)
-{
-	const char *path = tool_model_path(o->model);
-	struct qwen_gguf *g;
-	struct qwen_err err;
-
-	if (qwen_gguf_open(&g, path, &err) < 0)
-		cli_die_err(path, &err);
-	return g;
-}
-
 struct qwen_tok *
 qtok_tok(const struct qwen_gguf *g, unsigned what)
 {
 	struct qwen_tok *t;
-	struct qwen_err err;
 
-	if (qwen_tok_open(&t, g, what, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
+	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&t, g, what, &cli_err));
 	return t;
 }
 
@@ -42,40 +28,32 @@ qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
 void
 qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n)
 {
-	struct qwen_err err;
-
 	c->n += n;
 	c->n_tokens += n;
-	if (c->w != NULL && n > 0 &&
-	    qwen_write_tokens(c->w, ids, n, &err) < 0)
-		cli_die_err("stdout", &err);
+	if (c->w != NULL && n > 0)
+		cli_must("stdout", qwen_write_tokens(c->w, ids, n, &cli_err));
 }
 
 void
 qtok_put_mark(struct encoding *c)
 {
-	struct qwen_err err;
-
-	if (qwen_write_mark(c->w, c->o->mark, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_write_mark(c->w, c->o->mark, &cli_err));
 }
 
 static void
 end_document(struct encoding *c)
 {
 	const int32_t *ids;
-	struct qwen_err err;
 	size_t n;
 
-	if (qwen_tok_encoder_finish(c->e, &ids, &n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_tok_encoder_finish(c->e, &ids, &n, &cli_err));
 	qtok_put_ids(c, ids, n);
 	if (c->o->mark != NULL)
 		qtok_put_mark(c);
 	if (c->w == NULL)
 		printf("%" PRIu64 "\n", c->n);
-	else if (c->o->documents && qwen_write_end(c->w, &err) < 0)
-		cli_die_err("stdout", &err);
+	else if (c->o->documents && qwen_write_end(c->w, &cli_err) < 0)
+		cli_die_err("stdout", &cli_err);
 	c->open = 0;
 	c->n = 0;
 }
@@ -84,13 +62,12 @@ static void
 put_text(struct encoding *c, const char *p, size_t n)
 {
 	const int32_t *ids;
-	struct qwen_err err;
 	size_t n_ids;
 
 	if (n == 0)
 		return;
-	if (qwen_tok_encoder_feed(c->e, p, n, &ids, &n_ids, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_tok_encoder_feed(c->e, p, n, &ids, &n_ids,
+	    &cli_err));
 	qtok_put_ids(c, ids, n_ids);
 	c->open = 1;
 }
@@ -114,13 +91,11 @@ put_documents(struct encoding *c, const char *p, size_t n)
 static void
 flush(struct encoding *c)
 {
-	struct qwen_err err;
-
 	if (c->w == NULL) {
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());
-	} else if (qwen_writer_flush(c->w, &err) < 0)
-		cli_die_err("stdout", &err);
+	} else
+		cli_must("stdout", qwen_writer_flush(c->w, &cli_err));
 }
 
 static void
@@ -148,36 +123,32 @@ qtok_stream(const struct opts *o, const struct qwen_gguf *g)
 	};
 	struct qwen_header h;
 	struct qwen_writer *w;
-	struct qwen_err err;
 
 	if (!cli_given(&o->form))
 		cli_no_binary_tty();
-	if (qwen_header_init(&h, QWEN_STREAM_TOKENS, g, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (qwen_writer_open(&w, STDOUT_FILENO, &wo, &err) < 0 ||
-	    qwen_write_header(w, &h, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must(qwen_gguf_path(g, 0), qwen_header_init(&h, QWEN_STREAM_TOKENS,
+	    g, &cli_err));
+	cli_must("stdout", qwen_writer_open(&w, STDOUT_FILENO, &wo, &cli_err));
+	cli_must("stdout", qwen_write_header(w, &h, &cli_err));
 	return w;
 }
 
 void
 qtok_encode(const struct opts *o, char *paths[])
 {
-	struct qwen_gguf *g = qtok_model(o);
+	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
 	struct encoding c = { .o = o };
-	struct qwen_err err;
 	double begin = cli_now();
 
-	if (qwen_tok_encoder_new(&c.e, t, o->encode_flags, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_tok_encoder_new(&c.e, t, o->encode_flags,
+	    &cli_err));
 	if (!o->count)
 		c.w = qtok_stream(o, g);
 	qtok_each(paths, encode_input, &c);
 	if (c.open || !o->documents)
 		end_document(&c);
-	if (qwen_writer_close(c.w, &err) < 0)
-		cli_die_err("stdout", &err);
+	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_encoder_free(c.e);
 	qwen_tok_close(t);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
-#include "base/text.h"
 #include "qtok.h"
 
 /* As --thinking says; else as the prompt of a chat with the template ends. */
@@ -14,7 +12,6 @@ thinking(const struct opts *o, const struct qwen_template *t)
 {
 	enum qwen_thinking how = QWEN_THINKING_NONE;
 	struct qwen_prompt *p;
-	struct qwen_err err;
 	char json[120];
 
 	if (o->thinking >= 0)
@@ -22,11 +19,11 @@ thinking(const struct opts *o, const struct qwen_template *t)
 	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
 	    "\"content\": \"\"}], \"enable_thinking\": %s}",
 	    qtok_think(o));
-	if (qwen_template_render(t, json, strlen(json), &p, &err) == 0) {
+	if (qwen_template_render(t, json, strlen(json), &p, &cli_err) == 0) {
 		how = qwen_prompt_thinking(p);
 		qwen_prompt_free(p);
-	} else if (err.code == QWEN_ENOMEM)
-		cli_die_err(NULL, &err);
+	} else if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &cli_err);
 	return how;
 }
 
@@ -49,6 +46,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	struct qwen_text t = { 0 };
 
 	(void)arg;
+	(void)err;
 	qwen_text_fmt(&t, "{\"%s\":", key[e->kind]);
 	if (e->kind == QWEN_REPLY_CALL) {
 		qwen_text_str(&t, "{\"name\":");
@@ -59,9 +57,7 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	} else
 		qwen_text_json(&t, e->text.s, e->text.len);
 	qwen_text_str(&t, "}");
-	if (t.failed)
-		return qwen_oom(err);
-	put_line(t.s);
+	put_line(cli_got(t.failed ? NULL : t.s));
 	return 0;
 }
 
@@ -70,12 +66,10 @@ parse_input(const struct input *in, void *arg)
 {
 	static char buf[1 << 16];
 	struct qwen_reply *r = arg;
-	struct qwen_err err;
 	size_t n;
 
 	while ((n = qtok_read(in, buf, sizeof buf)) > 0) {
-		if (qwen_reply_feed(r, buf, n, &err) < 0)
-			cli_die_err(in->name, &err);
+		cli_must(in->name, qwen_reply_feed(r, buf, n, &cli_err));
 	}
 }
 
@@ -88,7 +82,6 @@ qtok_parse(const struct opts *o, char *paths[])
 		.event = o->stream ? put_event : NULL,
 	};
 	struct qwen_reply *r;
-	struct qwen_err err;
 	char *tools = NULL, *json;
 	size_t n;
 
@@ -96,12 +89,11 @@ qtok_parse(const struct opts *o, char *paths[])
 		tools = cli_read_file(o->tools, CLI_FILE_MAX,
 		    &ro.n_tools);
 	ro.tools = tools;
-	if (qwen_reply_new(&r, t, &ro, &err) < 0)
-		cli_die_err(o->tools, &err);
+	cli_must(o->tools, qwen_reply_new(&r, t, &ro, &cli_err));
 	qtok_each(paths, parse_input, r);
-	if (qwen_reply_finish(r, &err) < 0 || (!o->stream &&
-	    qwen_reply_message(r, &json, &n, &err) < 0))
-		cli_die_err(NULL, &err);
+	if (qwen_reply_finish(r, &cli_err) < 0 || (!o->stream &&
+	    qwen_reply_message(r, &json, &n, &cli_err) < 0))
+		cli_die_err(NULL, &cli_err);
 	if (!o->stream)
 		put_line(json);
 	qwen_reply_free(r);

@@ -4,8 +4,6 @@
 #define QTOK_H
 
 #include "tool/tool.h"
-#include "qwen.h"
-#include "qwentext.h"
 #include "text/request/request.h"
 
 enum { PROMPT = 3 };	/* of -f: no format of tokens */
@@ -78,7 +76,6 @@ struct encoding {
 };
 
 /* They die. */
-struct qwen_gguf *qtok_model(const struct opts *o);
 struct qwen_tok *qtok_tok(const struct qwen_gguf *g, unsigned what);
 
 /* The stream begins with its header at once, so that the reader can, too. */

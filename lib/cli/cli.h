@@ -46,6 +46,14 @@ void cli_note(const char *fmt, ...)			/* not with -q */
 void cli_die_err(const char *what, const struct qwen_err *err)
     __attribute__((noreturn));
 
+/*
+ * What the library said last, and a call that must not fail, as in
+ * cli_must(path, qwen_gguf_open(&g, path, &cli_err)): what it returned, or
+ * cli_die_err(what, &cli_err) where that is below 0.
+ */
+extern struct qwen_err cli_err;
+int cli_must(const char *what, int rc);
+
 /* What was allocated, and qwen_grow(); they die where there is no memory. */
 void *cli_got(void *p);
 void cli_grow(void *array, size_t *cap, size_t n, size_t size);

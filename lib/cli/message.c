@@ -11,6 +11,7 @@
 
 int cli_verbose;
 int cli_quiet;
+struct qwen_err cli_err;
 
 /* File names and what came from files may hold anything. */
 static void
@@ -85,6 +86,14 @@ cli_die_err(const char *what, const struct qwen_err *err)
 	if (what == NULL)
 		cli_die("%s", err->msg);
 	cli_die("%s: %s", what, err->msg);
+}
+
+int
+cli_must(const char *what, int rc)
+{
+	if (rc < 0)
+		cli_die_err(what, &cli_err);
+	return rc;
 }
 
 void

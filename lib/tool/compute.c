@@ -37,14 +37,16 @@ row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return p->how.row(p->how.arg, pos, logits, err);
 }
 
-/* A number that is not finite comes from the model: say from which. */
 void
-tool_die_eval(const struct qwen_session *s, const struct qwen_err *err)
+tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
+    const struct qwen_eval *how)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(qwen_session_model(s));
+	int rc = qwen_session_eval(s, ids, n, how, &cli_err);
 
-	cli_die_err(err->code == QWEN_ENUMERIC ? qwen_gguf_path(g, 0) : NULL,
-	    err);
+	/* a number that is not finite comes from the model: say from which */
+	cli_must(rc < 0 && cli_err.code == QWEN_ENUMERIC ?
+	    qwen_gguf_path(g, 0) : NULL, rc);
 }
 
 /* How many of the tokens to read before the next visit to the store. */
@@ -68,7 +70,6 @@ read_part(struct part *p)
 {
 	struct tool_intake *in = p->in;
 	struct qwen_eval e = p->how;
-	struct qwen_err err;
 	size_t n = part_len(p);
 
 	e.progress = progress;
@@ -77,22 +78,16 @@ read_part(struct part *p)
 	if (e.row != NULL)
 		e.row = e.logits == QWEN_LOGITS_ALL || p->done + n == in->n ?
 		    row : NULL;
-	if (qwen_session_eval(in->session, in->tokens + p->done, n, &e,
-	    &err) != 0) {
-		cli_progress_end();
-		tool_die_eval(in->session, &err);
-	}
+	tool_eval(in->session, in->tokens + p->done, n, &e);
 	p->done += n;
 }
 
 static void
 store(const struct tool_intake *in)
 {
-	struct qwen_err err;
-
-	if (in->store != NULL && qwen_store_insert(in->store, in->session,
-	    &err) < 0)
-		cli_die_err("store", &err);
+	if (in->store != NULL)
+		cli_must("store", qwen_store_insert(in->store, in->session,
+		    &cli_err));
 }
 
 void
@@ -169,10 +164,8 @@ tool_save(struct tool_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp)
 {
 	double start = cli_now();
-	struct qwen_err err;
 
-	if (save(in, fd, opts, fp, &err) < 0)
-		cli_die_err(name, &err);
+	cli_must(name, save(in, fd, opts, fp, &cli_err));
 	if (cli_verbose)
 		cli_note("state of %zu tokens saved in %.3f s",
 		    qwen_session_n_tokens(in->session), cli_now() - start);
@@ -194,29 +187,15 @@ tool_save_between(struct tool_intake *in, struct cli_output *out,
 	return -1;
 }
 
-struct qwen_writer *
-tool_writer(int fd, enum qwen_format format)
-{
-	struct qwen_writer_opts o = { .format = format };
-	struct qwen_writer *w;
-	struct qwen_err err;
-
-	if (qwen_writer_open(&w, fd, &o, &err) < 0)
-		cli_die_err(NULL, &err);
-	return w;
-}
-
 void
 tool_tell_model(struct qwen_model *m)
 {
 	static char text[16384];
-	struct qwen_err err;
 	char *line, *next;
 
 	if (!cli_verbose)
 		return;
-	if (qwen_model_profile(m, 1, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
 	cli_note("%s: %s, %zu layers, %d threads, numerics %u",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
 	    qwen_model_n_layer(m), qwen_model_n_threads(m),

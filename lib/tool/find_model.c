@@ -85,3 +85,12 @@ tool_model_path(const char *opt)
 	die("no model: give -m FILE or set QWEN_MODEL (the demo model is not "
 	    "where it should be beside this program)");
 }
+
+struct qwen_gguf *
+tool_gguf(const char *path)
+{
+	struct qwen_gguf *g;
+
+	cli_must(path, qwen_gguf_open(&g, path, &cli_err));
+	return g;
+}

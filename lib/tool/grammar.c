@@ -9,11 +9,9 @@ enum { GRAMMAR_MAX = 1 << 20 };
 void
 tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 {
-	struct qwen_err err;
 	char *text;
 	int is_schema = c->schema != NULL;
 	size_t n, i;
-	int rc;
 
 	if (c->path != NULL && is_schema)
 		cli_usage("--grammar or --json-schema, not both");
@@ -22,15 +20,13 @@ tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 	if (c->path == NULL)
 		return;
 	text = cli_read_file(c->path, GRAMMAR_MAX, &n);
-	rc = (is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
-	    (&c->grammar, text, n, &err);
+	cli_must(c->path, (is_schema ? qwen_grammar_open_schema :
+	    qwen_grammar_open)(&c->grammar, text, n, &cli_err));
 	/* FNV-1a */
 	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);
-	if (rc < 0)
-		cli_die_err(c->path, &err);
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, NULL));
 }
 
@@ -38,13 +34,10 @@ void
 tool_grammar_begin(struct tool_grammar *c, const struct qwen_pieces *p,
     struct qwen_sampler *s)
 {
-	struct qwen_err err;
-
 	if (c->grammar == NULL)
 		return;
 	qwen_trie_free(c->trie);
-	if (qwen_trie_new(&c->trie, p, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_trie_new(&c->trie, p, &cli_err));
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, c->trie));
 }
 

@@ -39,8 +39,6 @@ static void
 take_header(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec)
 {
-	struct qwen_err err;
-
 	if (rec->header->kind != QWEN_STREAM_STATE)
 		return;
 	if (in->state != NULL)
@@ -50,9 +48,8 @@ take_header(struct tool_intake *in, struct qwen_model *m,
 	if (in->session != NULL || in->n > 0)
 		die("stdin: a state after %s", in->session != NULL ?
 		    "another" : "tokens");
-	if (qwen_state_load(&in->session, &in->extra, m, r, rec, NULL,
-	    &err) < 0)
-		cli_die_err("stdin", &err);
+	cli_must("stdin", qwen_state_load(&in->session, &in->extra, m, r, rec,
+	    NULL, &cli_err));
 	in->restored = 1;
 }
 
@@ -96,29 +93,14 @@ read_stdin(struct tool_intake *in, struct qwen_model *m)
 	struct qwen_header self;
 	struct qwen_reader *r;
 	struct qwen_record rec;
-	struct qwen_err err;
-	int got, ended = 0;
+	int ended = 0;
 
 	tool_header(&self, QWEN_STREAM_STATE, m);
 	o.self = &self;
-	if (qwen_reader_open(&r, 0, &o, &err) < 0)
-		cli_die_err("stdin", &err);
-	while ((got = qwen_reader_next(r, &rec, &err)) > 0)
+	cli_must("stdin", qwen_reader_open(&r, 0, &o, &cli_err));
+	while (cli_must("stdin", qwen_reader_next(r, &rec, &cli_err)) > 0)
 		take_record(in, m, r, &rec, &ended);
-	if (got < 0)
-		cli_die_err("stdin", &err);
 	qwen_reader_close(r);
-}
-
-static void
-load_file(struct tool_intake *in, struct qwen_model *m)
-{
-	struct qwen_err err;
-
-	if (qwen_state_load_file(&in->session, &in->extra, m, in->state,
-	    in->ready ? &in->fp : NULL, &err) < 0)
-		cli_die_err(in->state, &err);
-	in->restored = 1;
 }
 
 void
@@ -139,13 +121,14 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 void
 tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 {
-	struct qwen_err err;
-
-	if (in->state != NULL)
-		load_file(in, m);
-	if (in->session == NULL && qwen_session_new(&in->session, m,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
+	if (in->state != NULL) {
+		cli_must(in->state, qwen_state_load_file(&in->session,
+		    &in->extra, m, in->state, in->ready ? &in->fp : NULL,
+		    &cli_err));
+		in->restored = 1;
+	}
+	if (in->session == NULL)
+		cli_must(NULL, qwen_session_new(&in->session, m, &cli_err));
 }
 
 void
@@ -154,7 +137,7 @@ tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m)
 	size_t n = qwen_session_n_tokens(in->session);
 
 	if (in->n > qwen_model_n_ctx(m) - n)
-		die("%zu tokens behind a state of %zu: the model's context is "
+		die("%zu tokens after a state of %zu: the model's context is "
 		    "%zu", in->n, n, qwen_model_n_ctx(m));
 }
 

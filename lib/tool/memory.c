@@ -26,14 +26,12 @@ tool_cache_new(struct qwen_model *m, uint64_t mem, size_t n_sequences)
 {
 	uint64_t least = qwen_cache_need(m, 1);
 	struct qwen_cache *c;
-	struct qwen_err err;
 
 	if (mem > 0 && mem < least)
 		cli_usage("--mem: %llu bytes are too little for one sequence; "
 		    "the least is %llu", (unsigned long long)mem,
 		    (unsigned long long)least);
-	if (qwen_cache_new(&c, m, mem, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_cache_new(&c, m, mem, &cli_err));
 	if (cli_verbose)
 		tell(c, n_sequences);
 	return c;

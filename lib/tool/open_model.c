@@ -33,11 +33,9 @@ tool_model_open(const char *opt, int n_threads, unsigned numerics)
 	    .numerics = numerics };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
-	struct qwen_err err;
 
 	mo.cpu = tool_cpu();
-	if (qwen_model_open(&m, path, &mo, &err) < 0)
-		cli_die_err(path, &err);
+	cli_must(path, qwen_model_open(&m, path, &mo, &cli_err));
 	return m;
 }
 
@@ -45,12 +43,20 @@ void
 tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m)
 {
-	struct qwen_err err;
-
-	if (qwen_header_init(h, kind, qwen_model_gguf(m), &err) < 0)
-		cli_die_err(qwen_gguf_path(qwen_model_gguf(m), 0), &err);
+	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0), qwen_header_init(h,
+	    kind, qwen_model_gguf(m), &cli_err));
 	/* rows and ids are as the model computes them */
 	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
 	if (kind != QWEN_STREAM_TOKENS)
 		h->numerics = qwen_model_numerics(m);
+}
+
+void
+tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
+    const struct qwen_model *m)
+{
+	struct qwen_header h;
+
+	tool_header(&h, kind, m);
+	cli_must("stdout", qwen_write_header(w, &h, &cli_err));
 }

@@ -12,12 +12,11 @@ static void
 set(const struct cli_opt *row, const char *arg)
 {
 	struct qwen_sampler **s = row->to;
-	struct qwen_err err;
 
-	if (qwen_sampler_set(*s, row->name, arg, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
-		cli_usage("--%s: %s", row->name, err.msg);
+	if (qwen_sampler_set(*s, row->name, arg, &cli_err) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &cli_err);
+		cli_usage("--%s: %s", row->name, cli_err.msg);
 	}
 }
 
@@ -39,10 +38,8 @@ tool_sampling_rows(void *to)
 	static struct cli_opt *rows;
 	size_t n = qwen_sample_n_opts(), i;
 	const struct qwen_sample_opt *o;
-	struct qwen_err err;
 
-	if (qwen_sampler_new(to, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_new(to, &cli_err));
 	if (rows == NULL)
 		rows = cli_got(calloc(n + 2, sizeof *rows));
 	rows[0].kind = CLI_KIND_GROUP;
@@ -56,41 +53,22 @@ tool_sampling_rows(void *to)
 	return rows;
 }
 
-int32_t *
-tool_unused(const struct qwen_gguf *g, size_t *n)
-{
-	struct qwen_err err;
-	int32_t *ids;
-
-	if (qwen_tok_unused(g, NULL, 0, n, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	if (*n == 0)
-		return NULL;
-	ids = cli_got(calloc(*n, sizeof *ids));
-	if (qwen_tok_unused(g, ids, *n, n, &err) < 0)
-		cli_die_err(NULL, &err);
-	return ids;
-}
-
 void
 tool_sampling_check(struct qwen_sampler *s)
 {
-	struct qwen_err err;
-
-	if (qwen_sampler_cpu(s, tool_cpu(), &err) < 0)
-		cli_die_err(NULL, &err);
-	if (qwen_sampler_check(s, &err) < 0)
-		cli_usage("%s", err.msg);
+	cli_must(NULL, qwen_sampler_cpu(s, tool_cpu(), &cli_err));
+	if (qwen_sampler_check(s, &cli_err) < 0)
+		cli_usage("%s", cli_err.msg);
 }
 
 struct qwen_pieces *
 tool_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
 {
 	struct qwen_pieces *p = NULL;
-	struct qwen_err err;
 
-	if (qwen_sampler_needs_pieces(s) && qwen_pieces_open(&p, g, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
+	if (qwen_sampler_needs_pieces(s))
+		cli_must(qwen_gguf_path(g, 0), qwen_pieces_open(&p, g,
+		    &cli_err));
 	qwen_sampler_pieces(s, p);
 	return p;
 }
@@ -98,11 +76,37 @@ tool_sampling_pieces(struct qwen_sampler *s, const struct qwen_gguf *g)
 void
 tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 {
-	struct qwen_err err;
+	const char *path = qwen_gguf_path(g, 0);
+	int32_t *ids;
 	size_t n;
-	int32_t *ids = tool_unused(g, &n);
 
-	if (n > 0 && qwen_sampler_mask(s, ids, n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(path, qwen_tok_unused(g, NULL, 0, &n, &cli_err));
+	if (n == 0)
+		return;
+	ids = cli_got(calloc(n, sizeof *ids));
+	cli_must(path, qwen_tok_unused(g, ids, n, &n, &cli_err));
+	cli_must(NULL, qwen_sampler_mask(s, ids, n, &cli_err));
 	free(ids);
+}
+
+int32_t
+tool_choose(struct qwen_sampler *s, const struct qwen_session *from)
+{
+	int32_t id;
+
+	cli_must(NULL, qwen_sampler_sample(s, qwen_session_logits(from), NULL,
+	    qwen_model_n_vocab(qwen_session_model(from)),
+	    qwen_session_n_tokens(from), &id, &cli_err));
+	cli_must(NULL, qwen_sampler_accept(s, &id, 1, 1, &cli_err));
+	return id;
+}
+
+int
+tool_is_ending(const struct qwen_header *h, int32_t id)
+{
+	size_t i;
+
+	for (i = 0; i < h->n_eog && h->eog[i] != id; i++)
+		;
+	return i < h->n_eog;
 }

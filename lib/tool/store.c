@@ -37,12 +37,11 @@ tool_store_open(struct tool_store *o)
 		.dir = o->dir, .max = o->max, .warn = note_store, .arg = o,
 	};
 	struct qwen_store *st = NULL;
-	struct qwen_err err;
 
-	if (o->dir == NULL || qwen_store_open(&st, &how, &err) == 0)
+	if (o->dir == NULL || qwen_store_open(&st, &how, &cli_err) == 0)
 		return st;
-	if (err.code == QWEN_ENOMEM)
-		cli_die_err(NULL, &err);
-	cli_note("store %s: %s; going on without it", o->dir, err.msg);
+	if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &cli_err);
+	cli_note("store %s: %s; going on without it", o->dir, cli_err.msg);
 	return NULL;
 }

@@ -59,6 +59,9 @@
  */
 const char *tool_model_path(const char *opt);
 
+/* qwen_gguf_open; dies. */
+struct qwen_gguf *tool_gguf(const char *path);
+
 /*
  * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
  * One this CPU lacks: one note, and the library uses the best below it.
@@ -125,9 +128,9 @@ void tool_store_choose(struct tool_store *o);
 /* NULL if there is none, perhaps after a note.  o lives as long as it. */
 struct qwen_store *tool_store_open(struct tool_store *o);
 
-/* qwen_session_eval failed. */
-void tool_die_eval(const struct qwen_session *s, const struct qwen_err *err)
-    __attribute__((noreturn));
+/* qwen_session_eval; dies. */
+void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
+    const struct qwen_eval *how);
 
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.
@@ -166,8 +169,12 @@ void tool_tell_model(struct qwen_model *m);
 /* -v: calls, time (summed over threads) and rates of each stage. */
 void tool_tell_stats(const struct qwen_model *m);
 
-/* A writer, or die. */
+/* ---------------------------------------------------------------- streams */
+
+/* A writer; the header of a stream of the model; they die. */
 struct qwen_writer *tool_writer(int fd, enum qwen_format format);
+void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
+    const struct qwen_model *m);
 
 /* --------------------------------------------------------------- sampling */
 
@@ -187,8 +194,11 @@ void tool_sampling_check(struct qwen_sampler *s);
 struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
     const struct qwen_gguf *g);
 
-/* The ids that stand for no token; *n of them, owned, or NULL. Dies. */
-int32_t *tool_unused(const struct qwen_gguf *g, size_t *n);
+/* Choose the token that follows, and let the sampler know.  Dies. */
+int32_t tool_choose(struct qwen_sampler *s, const struct qwen_session *from);
+
+/* Whether this id ends a generation from rows with such a header. */
+int tool_is_ending(const struct qwen_header *h, int32_t id);
 
 /* --grammar or --json-schema; zero: none. */
 struct tool_grammar {

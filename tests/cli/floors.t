@@ -30,11 +30,12 @@ text/grammar base
 text/schema base text/grammar text/yyjson
 text/request base text/token text/chat text/grammar text/schema text/yyjson
 synth base gguf
+cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
 (cd "$TOP" && find lib -name '*.c') | sed 's/\.c$//' | sort | while read -r f; do
 	case $f in
-	lib/cli/*|lib/tool/*) continue ;;
+	lib/tool/*) continue ;;
 	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
 	esac

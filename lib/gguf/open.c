@@ -217,17 +217,22 @@ open_rest(struct qwen_gguf *g, struct qwen_err *err)
 	return qwen_gguf_index(&g->dir, err);
 }
 
-int
-qwen_gguf_open(struct qwen_gguf **out, const char *path, struct qwen_err *err)
+/* The file of that name, or if it is NULL the len bytes at buf. */
+static int
+open_first(struct qwen_gguf **out, const char *path, const void *buf,
+    size_t len, struct qwen_err *err)
 {
 	struct qwen_gguf *g;
 
 	*out = NULL;
-	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, path) < 0) {
+	if ((g = calloc(1, sizeof *g)) == NULL ||
+	    add_shard(g, path != NULL ? path : "") < 0) {
 		qwen_oom(err);
 		goto fail;
 	}
-	if (map_file(&g->shard[0], err) < 0 ||
+	g->shard[0].map = buf;
+	g->shard[0].bytes = len;
+	if ((path != NULL && map_file(&g->shard[0], err) < 0) ||
 	    qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
 	    open_rest(g, err) < 0)
 		goto fail;
@@ -239,26 +244,16 @@ fail:
 }
 
 int
+qwen_gguf_open(struct qwen_gguf **out, const char *path, struct qwen_err *err)
+{
+	return open_first(out, path, NULL, 0, err);
+}
+
+int
 qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf, size_t len,
     struct qwen_err *err)
 {
-	struct qwen_gguf *g;
-
-	*out = NULL;
-	if ((g = calloc(1, sizeof *g)) == NULL || add_shard(g, "") < 0) {
-		qwen_oom(err);
-		goto fail;
-	}
-	g->shard[0].map = buf;
-	g->shard[0].bytes = len;
-	if (qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
-	    open_rest(g, err) < 0)
-		goto fail;
-	*out = g;
-	return 0;
-fail:
-	qwen_gguf_close(g);
-	return -1;
+	return open_first(out, NULL, buf, len, err);
 }
 
 void

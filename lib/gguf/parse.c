@@ -247,14 +247,11 @@ read_key(struct parser *p, struct qwen_gguf_keys *keys)
 static int
 cmp_keys(const void *a, const void *b)
 {
-	const struct qwen_gguf_kv *x = *(struct qwen_gguf_kv *const *)a;
-	const struct qwen_gguf_kv *y = *(struct qwen_gguf_kv *const *)b;
-	size_t n = x->key.len < y->key.len ? x->key.len : y->key.len;
-	int r = memcmp(x->key.s, y->key.s, n);
+	const struct qwen_str *x = &(*(struct qwen_gguf_kv *const *)a)->key;
+	const struct qwen_str *y = &(*(struct qwen_gguf_kv *const *)b)->key;
+	int r = memcmp(x->s, y->s, x->len < y->len ? x->len : y->len);
 
-	if (r != 0)
-		return r;
-	return x->key.len < y->key.len ? -1 : x->key.len > y->key.len;
+	return r != 0 ? r : x->len < y->len ? -1 : x->len > y->len;
 }
 
 /*
@@ -285,6 +282,16 @@ index_keys(struct qwen_gguf_keys *keys, struct qwen_err *err)
 			    a->offset);
 	}
 	return 0;
+}
+
+const struct qwen_gguf_kv *
+qwen_gguf_keys_find(const struct qwen_gguf_keys *keys, const char *key)
+{
+	struct qwen_gguf_kv want = { .key = { key, strlen(key) } };
+	struct qwen_gguf_kv *p = &want, **found = keys->n == 0 ? NULL :
+	    bsearch(&p, keys->by_key, keys->n, sizeof p, cmp_keys);
+
+	return found != NULL ? *found : NULL;
 }
 
 void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* query.c - look up metadata and tensors of an open GGUF file. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
@@ -8,23 +9,26 @@
 #include "base/half.h"
 #include "gguf/gguf.h"
 
+enum kind { UNSIGNED = 1, SIGNED, REAL, LOGICAL };
+
 static const struct {
 	const char	*name;
 	size_t		 bytes;
+	enum kind	 kind;		/* 0: no number */
 } types[QWEN_GGUF_N_TYPES] = {
-	[QWEN_GGUF_UINT8] = { "UINT8", 1 },
-	[QWEN_GGUF_INT8] = { "INT8", 1 },
-	[QWEN_GGUF_UINT16] = { "UINT16", 2 },
-	[QWEN_GGUF_INT16] = { "INT16", 2 },
-	[QWEN_GGUF_UINT32] = { "UINT32", 4 },
-	[QWEN_GGUF_INT32] = { "INT32", 4 },
-	[QWEN_GGUF_FLOAT32] = { "FLOAT32", 4 },
-	[QWEN_GGUF_BOOL] = { "BOOL", 1 },
-	[QWEN_GGUF_STRING] = { "STRING", 0 },
-	[QWEN_GGUF_ARRAY] = { "ARRAY", 0 },
-	[QWEN_GGUF_UINT64] = { "UINT64", 8 },
-	[QWEN_GGUF_INT64] = { "INT64", 8 },
-	[QWEN_GGUF_FLOAT64] = { "FLOAT64", 8 },
+	[QWEN_GGUF_UINT8] = { "UINT8", 1, UNSIGNED },
+	[QWEN_GGUF_INT8] = { "INT8", 1, SIGNED },
+	[QWEN_GGUF_UINT16] = { "UINT16", 2, UNSIGNED },
+	[QWEN_GGUF_INT16] = { "INT16", 2, SIGNED },
+	[QWEN_GGUF_UINT32] = { "UINT32", 4, UNSIGNED },
+	[QWEN_GGUF_INT32] = { "INT32", 4, SIGNED },
+	[QWEN_GGUF_FLOAT32] = { "FLOAT32", 4, REAL },
+	[QWEN_GGUF_BOOL] = { "BOOL", 1, LOGICAL },
+	[QWEN_GGUF_STRING] = { "STRING", 0, 0 },
+	[QWEN_GGUF_ARRAY] = { "ARRAY", 0, 0 },
+	[QWEN_GGUF_UINT64] = { "UINT64", 8, UNSIGNED },
+	[QWEN_GGUF_INT64] = { "INT64", 8, SIGNED },
+	[QWEN_GGUF_FLOAT64] = { "FLOAT64", 8, REAL },
 };
 
 const char *
@@ -54,78 +58,43 @@ qwen_gguf_kv(const struct qwen_gguf *g, size_t i)
 }
 
 const struct qwen_gguf_kv *
-qwen_gguf_keys_find(const struct qwen_gguf_keys *keys, const char *key)
-{
-	size_t lo = 0, hi = keys->n, mid, n, len = strlen(key);
-	const struct qwen_gguf_kv *kv;
-	int r;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		kv = keys->by_key[mid];
-		n = kv->key.len < len ? kv->key.len : len;
-		r = memcmp(key, kv->key.s, n);
-		if (r == 0 && kv->key.len == len)
-			return kv;
-		if (r < 0 || (r == 0 && len < kv->key.len))
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return NULL;
-}
-
-const struct qwen_gguf_kv *
 qwen_gguf_find(const struct qwen_gguf *g, const char *key)
 {
 	return qwen_gguf_keys_find(&g->keys, key);
 }
 
+/* Element i of a record of numbers, without a look at what they mean. */
+static uint64_t
+load(const struct qwen_gguf_kv *kv, size_t i)
+{
+	size_t n = types[kv->elem].bytes;
+	const unsigned char *p = kv->data + i * n;
+	uint64_t u = 0;
+
+	while (n-- > 0)
+		u = u << 8 | p[n];
+	return u;
+}
+
 /*
- * Element i of a numeric record as an integer: *neg says that *u is to be
- * read as a negative int64_t.  0 if the type is not an integer or BOOL.
+ * Element i of a record as an integer: *neg says that *u is to be read as a
+ * negative int64_t.  0 if the type is not an integer or BOOL.
  */
 static int
 load_int(const struct qwen_gguf_kv *kv, size_t i, uint64_t *u, int *neg)
 {
-	size_t size = types[kv->elem].bytes;
-	const unsigned char *p = kv->data + i * size;
-	int64_t s;
+	unsigned unused = 64 - 8 * (unsigned)types[kv->elem].bytes;
+	enum kind kind = types[kv->elem].kind;
 
-	switch (kv->elem) {
-	case QWEN_GGUF_UINT8: *u = p[0]; break;
-	case QWEN_GGUF_BOOL: *u = p[0] != 0; break;
-	case QWEN_GGUF_UINT16: *u = qwen_le16(p); break;
-	case QWEN_GGUF_UINT32: *u = qwen_le32(p); break;
-	case QWEN_GGUF_UINT64: *u = qwen_le64(p); break;
-	case QWEN_GGUF_INT8: s = (int8_t)p[0]; *u = (uint64_t)s; break;
-	case QWEN_GGUF_INT16: s = (int16_t)qwen_le16(p); *u = (uint64_t)s; break;
-	case QWEN_GGUF_INT32: s = (int32_t)qwen_le32(p); *u = (uint64_t)s; break;
-	case QWEN_GGUF_INT64: *u = qwen_le64(p); break;
-	default: return 0;
-	}
-	*neg = (kv->elem == QWEN_GGUF_INT8 || kv->elem == QWEN_GGUF_INT16 ||
-	    kv->elem == QWEN_GGUF_INT32 || kv->elem == QWEN_GGUF_INT64) &&
-	    (*u >> 63) != 0;
+	if (kind == 0 || kind == REAL)
+		return 0;
+	*u = load(kv, i);
+	*neg = kind == SIGNED && *u << unused >> 63 != 0;
+	if (*neg && unused > 0)
+		*u |= UINT64_MAX << (64 - unused);
+	if (kind == LOGICAL)
+		*u = *u != 0;
 	return 1;
-}
-
-/* As load_int, for the types that can hold a fraction. */
-static int
-load_float(const struct qwen_gguf_kv *kv, size_t i, double *d)
-{
-	uint64_t u;
-
-	if (kv->elem == QWEN_GGUF_FLOAT32) {
-		*d = (double)qwen_bits_f32(qwen_le32(kv->data + i * 4));
-		return 1;
-	}
-	if (kv->elem == QWEN_GGUF_FLOAT64) {
-		u = qwen_le64(kv->data + i * 8);
-		memcpy(d, &u, sizeof *d);
-		return 1;
-	}
-	return 0;
 }
 
 /* "UINT32", or "ARRAY of UINT32". */
@@ -192,8 +161,14 @@ qwen_gguf_get_f64(const struct qwen_gguf *g, const char *key, size_t i,
 
 	if (r <= 0)
 		return r;
-	if (load_float(kv, i, out))
+	if (types[kv->elem].kind == REAL) {
+		u = load(kv, i);
+		if (kv->elem == QWEN_GGUF_FLOAT32)
+			*out = (double)qwen_bits_f32((uint32_t)u);
+		else
+			memcpy(out, &u, sizeof *out);
 		return 1;
+	}
 	if (kv->elem == QWEN_GGUF_BOOL || !load_int(kv, i, &u, &neg))
 		return wrong_type(kv, key, "a number", err);
 	*out = neg ? (double)(int64_t)u : (double)u;
@@ -261,23 +236,19 @@ qwen_gguf_tensor(const struct qwen_gguf *g, size_t i)
 	return i < g->dir.n ? &g->dir.v[i].t : NULL;
 }
 
+static int
+cmp_name(const void *name, const void *elem)
+{
+	return strcmp(name, (*(struct qwen_gguf_entry *const *)elem)->name);
+}
+
 const struct qwen_gguf_tensor *
 qwen_gguf_find_tensor(const struct qwen_gguf *g, const char *name)
 {
-	size_t lo = 0, hi = g->dir.n, mid;
-	int r;
+	struct qwen_gguf_entry **found = g->dir.n == 0 ? NULL : bsearch(name,
+	    g->dir.by_name, g->dir.n, sizeof *found, cmp_name);
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		r = strcmp(name, g->dir.by_name[mid]->name);
-		if (r == 0)
-			return &g->dir.by_name[mid]->t;
-		if (r < 0)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return NULL;
+	return found != NULL ? &(*found)->t : NULL;
 }
 
 /* ---- files */

@@ -197,31 +197,23 @@ qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 
 /* ------------------------------------------------------- end of generation */
 
+/* Ascending, each once; four are looked for. */
 struct ids {
-	int32_t	*v;
-	size_t	 max, n;
+	int32_t	 v[4];
+	size_t	 n;
 };
 
-/* Keep them ascending, each once. */
 static void
 add(struct ids *ids, int32_t id)
 {
-	size_t i, last;
-	int32_t tmp;
+	size_t i;
 
-	for (i = 0; i < ids->n && i < ids->max; i++) {
-		if (ids->v[i] == id)
-			return;
-	}
-	last = ids->n++;
-	if (last >= ids->max)
+	for (i = 0; i < ids->n && ids->v[i] < id; i++)
+		;
+	if (i < ids->n && ids->v[i] == id)
 		return;
-	ids->v[last] = id;
-	for (i = last; i > 0 && ids->v[i - 1] > ids->v[i]; i--) {
-		tmp = ids->v[i];
-		ids->v[i] = ids->v[i - 1];
-		ids->v[i - 1] = tmp;
-	}
+	memmove(ids->v + i + 1, ids->v + i, (ids->n++ - i) * sizeof id);
+	ids->v[i] = id;
 }
 
 static int
@@ -261,7 +253,7 @@ int
 qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
     struct qwen_err *err)
 {
-	struct ids found = { .v = ids, .max = max };
+	struct ids found = { .n = 0 };
 	const struct qwen_gguf_kv *tokens;
 
 	*n = 0;
@@ -274,6 +266,8 @@ qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
 	add_text(&found, tokens, "<|im_end|>");
 	add_text(&found, tokens, "<|endoftext|>");
 	*n = found.n;
+	if (found.n > 0 && max > 0)
+		memcpy(ids, found.v, (max < *n ? max : *n) * sizeof *ids);
 	return 0;
 }
 

@@ -14,13 +14,9 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "gguf/gguf.h"
 #include "gguf/write.h"
-
-struct buf {
-	unsigned char	*p;
-	size_t		 n, cap;
-};
 
 struct item {
 	char		name[GGUF_NAME_MAX + 1];
@@ -30,7 +26,7 @@ struct item {
 };
 
 struct qwen_gguf_writer {
-	struct buf	 kv;
+	struct qwen_text kv;
 	uint64_t	 n_kv;
 	struct item	*item;
 	size_t		 n_items, cap_items;
@@ -58,7 +54,7 @@ qwen_gguf_writer_free(struct qwen_gguf_writer *w)
 {
 	if (w == NULL)
 		return;
-	free(w->kv.p);
+	qwen_text_fini(&w->kv);
 	free(w->item);
 	free(w);
 }
@@ -75,55 +71,29 @@ is_open(struct qwen_gguf_writer *w)
 	return w->bad.code == 0;
 }
 
-/* n more bytes at the end of b, or NULL with the error noted. */
-static unsigned char *
-extend(struct qwen_gguf_writer *w, struct buf *b, size_t n)
+static void
+add_u32(struct qwen_text *t, uint32_t v)
 {
-	size_t need;
+	unsigned char b[4];
 
-	if (w->bad.code != 0)
-		return NULL;
-	if (qwen_add(b->n, n, &need) < 0 ||
-	    qwen_grow(&b->p, &b->cap, need, 1) < 0) {
-		qwen_oom(&w->bad);
-		return NULL;
-	}
-	b->n = need;
-	return b->p + need - n;
+	qwen_put_le32(b, v);
+	qwen_text_add(t, b, sizeof b);
 }
 
 static void
-add_bytes(struct qwen_gguf_writer *w, struct buf *b, const void *p, size_t n)
+add_u64(struct qwen_text *t, uint64_t v)
 {
-	unsigned char *to = extend(w, b, n);
+	unsigned char b[8];
 
-	if (to != NULL && n > 0)
-		memcpy(to, p, n);
+	qwen_put_le64(b, v);
+	qwen_text_add(t, b, sizeof b);
 }
 
 static void
-add_u32(struct qwen_gguf_writer *w, struct buf *b, uint32_t v)
+add_str(struct qwen_text *t, const char *s, size_t n)
 {
-	unsigned char t[4];
-
-	qwen_put_le32(t, v);
-	add_bytes(w, b, t, sizeof t);
-}
-
-static void
-add_u64(struct qwen_gguf_writer *w, struct buf *b, uint64_t v)
-{
-	unsigned char t[8];
-
-	qwen_put_le64(t, v);
-	add_bytes(w, b, t, sizeof t);
-}
-
-static void
-add_str(struct qwen_gguf_writer *w, struct buf *b, const char *s, size_t n)
-{
-	add_u64(w, b, n);
-	add_bytes(w, b, s, n);
+	add_u64(t, n);
+	qwen_text_add(t, s, n);
 }
 
 static void
@@ -132,8 +102,8 @@ add_key(struct qwen_gguf_writer *w, const char *key, size_t len,
 {
 	if (!is_open(w))
 		return;
-	add_str(w, &w->kv, key, len);
-	add_u32(w, &w->kv, (uint32_t)type);
+	add_str(&w->kv, key, len);
+	add_u32(&w->kv, (uint32_t)type);
 	w->n_kv++;
 }
 
@@ -141,7 +111,7 @@ void
 qwen_gguf_put_u32(struct qwen_gguf_writer *w, const char *key, uint32_t v)
 {
 	add_key(w, key, strlen(key), QWEN_GGUF_UINT32);
-	add_u32(w, &w->kv, v);
+	add_u32(&w->kv, v);
 	if (strcmp(key, "general.alignment") == 0)
 		w->alignment = v;
 }
@@ -153,7 +123,7 @@ qwen_gguf_put_f32(struct qwen_gguf_writer *w, const char *key, float v)
 
 	memcpy(&u, &v, sizeof u);
 	add_key(w, key, strlen(key), QWEN_GGUF_FLOAT32);
-	add_u32(w, &w->kv, u);
+	add_u32(&w->kv, u);
 }
 
 void
@@ -162,32 +132,34 @@ qwen_gguf_put_bool(struct qwen_gguf_writer *w, const char *key, int v)
 	unsigned char b = v != 0;
 
 	add_key(w, key, strlen(key), QWEN_GGUF_BOOL);
-	add_bytes(w, &w->kv, &b, 1);
+	qwen_text_add(&w->kv, &b, 1);
 }
 
 void
 qwen_gguf_put_str(struct qwen_gguf_writer *w, const char *key, const char *s)
 {
 	add_key(w, key, strlen(key), QWEN_GGUF_STRING);
-	add_str(w, &w->kv, s, strlen(s));
+	add_str(&w->kv, s, strlen(s));
+}
+
+static void
+add_array(struct qwen_gguf_writer *w, const char *key,
+    enum qwen_gguf_type elem, size_t n)
+{
+	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
+	add_u32(&w->kv, (uint32_t)elem);
+	add_u64(&w->kv, n);
 }
 
 void
 qwen_gguf_put_i32s(struct qwen_gguf_writer *w, const char *key,
     const int32_t *v, size_t n)
 {
-	unsigned char *p;
-	size_t i, bytes;
+	size_t i;
 
-	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
-	add_u32(w, &w->kv, QWEN_GGUF_INT32);
-	add_u64(w, &w->kv, n);
-	if (qwen_mul(n, 4, &bytes) < 0)
-		bytes = SIZE_MAX;	/* refused by extend */
-	if ((p = extend(w, &w->kv, bytes)) == NULL)
-		return;
+	add_array(w, key, QWEN_GGUF_INT32, n);
 	for (i = 0; i < n; i++)
-		qwen_put_le32(p + 4 * i, (uint32_t)v[i]);
+		add_u32(&w->kv, (uint32_t)v[i]);
 }
 
 void
@@ -196,11 +168,9 @@ qwen_gguf_put_strs(struct qwen_gguf_writer *w, const char *key,
 {
 	size_t i;
 
-	add_key(w, key, strlen(key), QWEN_GGUF_ARRAY);
-	add_u32(w, &w->kv, QWEN_GGUF_STRING);
-	add_u64(w, &w->kv, n);
+	add_array(w, key, QWEN_GGUF_STRING, n);
 	for (i = 0; i < n; i++)
-		add_str(w, &w->kv, v[i].s, v[i].len);
+		add_str(&w->kv, v[i].s, v[i].len);
 }
 
 void
@@ -208,10 +178,10 @@ qwen_gguf_put_kv(struct qwen_gguf_writer *w, const struct qwen_gguf_kv *kv)
 {
 	add_key(w, kv->key.s, kv->key.len, kv->type);
 	if (kv->type == QWEN_GGUF_ARRAY) {
-		add_u32(w, &w->kv, (uint32_t)kv->elem);
-		add_u64(w, &w->kv, kv->n);
+		add_u32(&w->kv, (uint32_t)kv->elem);
+		add_u64(&w->kv, kv->n);
 	}
-	add_bytes(w, &w->kv, kv->data, kv->bytes);
+	qwen_text_add(&w->kv, kv->data, kv->bytes);
 }
 
 /* Bytes of a tensor; 0 when type and shape do not fit together. */
@@ -235,21 +205,6 @@ tensor_bytes(uint32_t type, unsigned n_dims, const uint64_t *ne)
 	return bytes;
 }
 
-static struct item *
-new_item(struct qwen_gguf_writer *w)
-{
-	struct item *v;
-
-	if (qwen_grow(&w->item, &w->cap_items, w->n_items + 1,
-	    sizeof *v) < 0) {
-		qwen_oom(&w->bad);
-		return NULL;
-	}
-	v = &w->item[w->n_items++];
-	memset(v, 0, sizeof *v);
-	return v;
-}
-
 void
 qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
     uint32_t type, unsigned n_dims, const uint64_t *ne)
@@ -264,8 +219,13 @@ qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
 		    "tensor %s: bad name, type or shape", name);
 		return;
 	}
-	if ((t = new_item(w)) == NULL)
+	if (qwen_grow(&w->item, &w->cap_items, w->n_items + 1,
+	    sizeof *t) < 0) {
+		qwen_oom(&w->bad);
 		return;
+	}
+	t = &w->item[w->n_items++];
+	memset(t, 0, sizeof *t);
 	memcpy(t->name, name, strlen(name));
 	t->type = type;
 	t->n_dims = n_dims;
@@ -324,67 +284,66 @@ lay_out(struct qwen_gguf_writer *w)
 }
 
 static void
-build_head(struct qwen_gguf_writer *w, struct buf *b)
+build_head(const struct qwen_gguf_writer *w, struct qwen_text *b)
 {
 	const struct item *t;
-	unsigned char *zeros;
-	size_t i, d, n;
+	size_t i, d;
 
-	add_bytes(w, b, GGUF_MAGIC, 4);
-	add_u32(w, b, 3);
-	add_u64(w, b, w->n_items);
-	add_u64(w, b, w->n_kv);
-	add_bytes(w, b, w->kv.p, w->kv.n);
+	qwen_text_str(b, GGUF_MAGIC);
+	add_u32(b, 3);
+	add_u64(b, w->n_items);
+	add_u64(b, w->n_kv);
+	qwen_text_add(b, w->kv.s, w->kv.n);
 	for (i = 0; i < w->n_items; i++) {
 		t = &w->item[i];
-		add_str(w, b, t->name, strlen(t->name));
-		add_u32(w, b, t->n_dims);
+		add_str(b, t->name, strlen(t->name));
+		add_u32(b, t->n_dims);
 		for (d = 0; d < t->n_dims; d++)
-			add_u64(w, b, t->ne[d]);
-		add_u32(w, b, t->type);
-		add_u64(w, b, t->offset);
+			add_u64(b, t->ne[d]);
+		add_u32(b, t->type);
+		add_u64(b, t->offset);
 	}
-	n = (size_t)align_up(b->n, w->alignment) - b->n;
-	if ((zeros = extend(w, b, n)) != NULL)
-		memset(zeros, 0, n);
+}
+
+/* Zeros after n bytes, up to the alignment. */
+static int
+pad(const struct qwen_gguf_writer *w, int fd, uint64_t n, struct qwen_err *err)
+{
+	static const unsigned char zero[4096];
+	uint64_t left = align_up(n, w->alignment) - n;
+	size_t k;
+
+	for (; left > 0; left -= k) {
+		k = left < sizeof zero ? (size_t)left : sizeof zero;
+		if (write_all(fd, zero, k, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int
 qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 {
-	struct buf b = { 0 };
+	struct qwen_text b = { 0 };
 	int rc = -1;
 
 	if (w->begun)
 		return qwen_fail(err, QWEN_ERANGE, "a second head");
 	if (w->bad.code == 0 && lay_out(w) == 0)
 		build_head(w, &b);
+	if (w->bad.code == 0 && (w->kv.failed || b.failed))
+		qwen_oom(&w->bad);
 	if (w->bad.code != 0) {
 		if (err != NULL)
 			*err = w->bad;
-	} else if (write_all(fd, b.p, b.n, err) == 0) {
+	} else if (write_all(fd, b.s, b.n, err) == 0 &&
+	    pad(w, fd, b.n, err) == 0) {
 		w->begun = 1;
-		w->head_bytes = b.n;
+		w->head_bytes = align_up(b.n, w->alignment);
 		rc = 0;
 	}
-	free(b.p);
+	qwen_text_fini(&b);
 	return rc;
-}
-
-/* Zeros after a finished tensor, up to the alignment. */
-static int
-pad(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
-{
-	static const unsigned char zero[4096];
-	uint64_t n = align_up(w->done, w->alignment) - w->done;
-	size_t k;
-
-	for (; n > 0; n -= k) {
-		k = n < sizeof zero ? (size_t)n : sizeof zero;
-		if (write_all(fd, zero, k, err) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 int
@@ -409,7 +368,7 @@ qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 		n -= k;
 		w->done += k;
 		if (w->done == w->item[w->now].bytes) {
-			if (pad(w, fd, err) < 0)
+			if (pad(w, fd, w->done, err) < 0)
 				return -1;
 			w->now++;
 			w->done = 0;

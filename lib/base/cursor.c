@@ -30,32 +30,6 @@ qwen_cursor_bytes(struct qwen_cursor *c, uint64_t n)
 	return p;
 }
 
-const unsigned char *
-qwen_cursor_array(struct qwen_cursor *c, uint64_t n, size_t size)
-{
-	uint64_t bytes;
-
-	if (__builtin_mul_overflow(n, (uint64_t)size, &bytes))
-		bytes = UINT64_MAX;	/* no buffer is that long */
-	return qwen_cursor_bytes(c, bytes);
-}
-
-uint8_t
-qwen_cursor_u8(struct qwen_cursor *c)
-{
-	const unsigned char *p = qwen_cursor_bytes(c, 1);
-
-	return p != NULL ? *p : 0;
-}
-
-uint16_t
-qwen_cursor_u16(struct qwen_cursor *c)
-{
-	const unsigned char *p = qwen_cursor_bytes(c, 2);
-
-	return p != NULL ? qwen_le16(p) : 0;
-}
-
 uint32_t
 qwen_cursor_u32(struct qwen_cursor *c)
 {

@@ -26,12 +26,6 @@ void qwen_cursor_init(struct qwen_cursor *c, const void *p, size_t len);
 /* n bytes, or NULL.  Any n is safe. */
 const unsigned char *qwen_cursor_bytes(struct qwen_cursor *c, uint64_t n);
 
-/* n * size bytes, or NULL; the product may overflow. */
-const unsigned char *qwen_cursor_array(struct qwen_cursor *c, uint64_t n,
-    size_t size);
-
-uint8_t qwen_cursor_u8(struct qwen_cursor *c);
-uint16_t qwen_cursor_u16(struct qwen_cursor *c);
 uint32_t qwen_cursor_u32(struct qwen_cursor *c);
 uint64_t qwen_cursor_u64(struct qwen_cursor *c);
 

@@ -185,7 +185,7 @@ read_array(struct parser *p, struct qwen_gguf_kv *kv)
 		    qwen_gguf_type_name(kv->elem), p->c.pos, p->c.len);
 	if (size == 0)
 		return skip_strings(p, kv->n);
-	qwen_cursor_array(&p->c, kv->n, size);
+	qwen_cursor_bytes(&p->c, kv->n * size);
 	return 0;
 }
 

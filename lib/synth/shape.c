@@ -49,33 +49,84 @@ qwen_synth_shape(size_t i)
 	return i < sizeof shapes / sizeof shapes[0] ? &shapes[i] : NULL;
 }
 
-static struct qwen_synth_tensor *
-grow(struct qwen_synth *p)
-{
-	p->failed |= qwen_grow(&p->t, &p->cap, p->n + 1, sizeof *p->t) < 0;
-	if (p->failed)
-		return NULL;
-	return &p->t[p->n++];
-}
+/* Sizes of tensors, of which some are made of several numbers of the shape. */
+enum dim {
+	NONE, EMBD, TWO_EMBD, QUERY, GATED, KEY, HEAD, QKV, INNER, TAPS, RANK,
+	STATE, FF, FF_EXP, FF_SHEXP, EXPERTS, N_DIMS
+};
 
-static void __attribute__((format(printf, 7, 8)))
-add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
-    uint64_t ne0, uint64_t ne1, uint64_t ne2, const char *fmt, ...)
-{
-	struct qwen_synth_tensor *t = grow(p);
-	va_list ap;
+/* Formats that are not the same in all files or layers, after ggml's numbers. */
+enum { ATTN_TYPE = 100, V_TYPE, DOWN_TYPE, ROUTER_TYPE };
 
-	if (t == NULL)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(t->name, sizeof t->name, fmt, ap);
-	va_end(ap);
-	t->type = type;
-	t->content = content;
-	t->ne[0] = ne0;
-	t->ne[1] = ne1;
-	t->ne[2] = ne2;
-	t->n_dims = ne2 ? 3 : ne1 ? 2 : 1;
+/* Which blocks have it. */
+enum part { ALL, PLAIN, HYBRID, ATTENTION, DELTANET, DENSE, MOE, SHARED, MTP };
+
+static const struct row {
+	enum part	 part;
+	const char	*name;		/* after "blk.N." */
+	enum qwen_synth_content content;
+	uint32_t	 type;
+	enum dim	 dim[3];
+} rows[] = {
+	{ ALL, "attn_norm.weight", NORM, F32, { EMBD } },
+	{ HYBRID, "post_attention_norm.weight", NORM, F32, { EMBD } },
+	{ PLAIN, "ffn_norm.weight", NORM, F32, { EMBD } },
+
+	{ DELTANET, "attn_qkv.weight", WEIGHT, Q8_0, { EMBD, QKV } },
+	{ DELTANET, "attn_gate.weight", WEIGHT, Q8_0, { EMBD, INNER } },
+	{ DELTANET, "ssm_conv1d.weight", CONV, F32, { TAPS, QKV } },
+	{ DELTANET, "ssm_dt.bias", DT_BIAS, F32, { RANK } },
+	{ DELTANET, "ssm_a", DECAY, F32, { RANK } },
+	{ DELTANET, "ssm_beta.weight", WEIGHT, F32, { EMBD, RANK } },
+	{ DELTANET, "ssm_alpha.weight", WEIGHT, F32, { EMBD, RANK } },
+	{ DELTANET, "ssm_norm.weight", NORM, F32, { STATE } },
+	{ DELTANET, "ssm_out.weight", WEIGHT, Q8_0, { INNER, EMBD } },
+
+	{ ATTENTION, "attn_q.weight", WEIGHT, ATTN_TYPE, { EMBD, GATED } },
+	{ ATTENTION, "attn_k.weight", WEIGHT, ATTN_TYPE, { EMBD, KEY } },
+	{ ATTENTION, "attn_v.weight", WEIGHT, V_TYPE, { EMBD, KEY } },
+	{ ATTENTION, "attn_output.weight", WEIGHT, ATTN_TYPE, { QUERY, EMBD } },
+	{ ATTENTION, "attn_q_norm.weight", NORM, F32, { HEAD } },
+	{ ATTENTION, "attn_k_norm.weight", NORM, F32, { HEAD } },
+
+	{ MOE, "ffn_gate_inp.weight", WEIGHT, ROUTER_TYPE, { EMBD, EXPERTS } },
+	{ MOE, "ffn_gate_exps.weight", WEIGHT, Q4_K, { EMBD, FF_EXP, EXPERTS } },
+	{ MOE, "ffn_up_exps.weight", WEIGHT, Q4_K, { EMBD, FF_EXP, EXPERTS } },
+	{ MOE, "ffn_down_exps.weight", WEIGHT, DOWN_TYPE,
+	    { FF_EXP, EMBD, EXPERTS } },
+	{ SHARED, "ffn_gate_inp_shexp.weight", WEIGHT, ROUTER_TYPE, { EMBD } },
+	{ SHARED, "ffn_gate_shexp.weight", WEIGHT, Q8_0, { EMBD, FF_SHEXP } },
+	{ SHARED, "ffn_up_shexp.weight", WEIGHT, Q8_0, { EMBD, FF_SHEXP } },
+	{ SHARED, "ffn_down_shexp.weight", WEIGHT, Q8_0, { FF_SHEXP, EMBD } },
+
+	{ DENSE, "ffn_gate.weight", WEIGHT, Q4_K, { EMBD, FF } },
+	{ DENSE, "ffn_up.weight", WEIGHT, Q4_K, { EMBD, FF } },
+	{ DENSE, "ffn_down.weight", WEIGHT, DOWN_TYPE, { FF, EMBD } },
+
+	{ MTP, "nextn.eh_proj.weight", WEIGHT, Q8_0, { TWO_EMBD, EMBD } },
+	{ MTP, "nextn.enorm.weight", NORM, F32, { EMBD } },
+	{ MTP, "nextn.hnorm.weight", NORM, F32, { EMBD } },
+	{ MTP, "nextn.shared_head_norm.weight", NORM, F32, { EMBD } },
+};
+
+static int
+has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
+{
+	int mtp = i >= s->info.n_layer;
+	int recurrent = s->interval && !mtp && (i + 1) % s->interval != 0;
+
+	switch (part) {
+	case ALL: return 1;
+	case PLAIN: return !s->interval;
+	case HYBRID: return s->interval != 0;
+	case ATTENTION: return !recurrent;
+	case DELTANET: return recurrent;
+	case DENSE: return !s->info.n_expert;
+	case MOE: return s->info.n_expert != 0;
+	case SHARED: return s->info.n_expert && s->ff_shexp;
+	case MTP: return mtp;
+	}
+	return 0;
 }
 
 /* llama.cpp's Q4_K_M gives more bits to these layers' attn_v and ffn_down. */
@@ -87,124 +138,66 @@ more_bits(const struct qwen_synth_shape *s, uint32_t i)
 	return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
-/* 38 of the 41 ffn_down_exps of the UD file are Q5_K, these are not. */
 static uint32_t
-ud_down(uint32_t i)
+type_of(const struct qwen_synth_shape *s, uint32_t i, uint32_t type)
 {
-	return i == 34 || i == 38 || i == 39 ? Q6_K : Q5_K;
+	switch (type) {
+	case ATTN_TYPE:
+		return s->ud ? Q8_0 : Q4_K;
+	case ROUTER_TYPE:
+		return i >= s->info.n_layer ? BF16 : F32;
+	case V_TYPE:
+		return s->ud ? Q8_0 : more_bits(s, i) ? Q6_K : Q4_K;
+	case DOWN_TYPE:
+		/* 38 of the 41 of the UD file are Q5_K, these are not */
+		if (s->ud)
+			return i == 34 || i == 38 || i == 39 ? Q6_K : Q5_K;
+		return more_bits(s, i) ? Q6_K : Q4_K;
+	default:
+		return type;
+	}
 }
 
-static void
-add_attention(struct qwen_synth *p, uint32_t i)
+static void __attribute__((format(printf, 7, 8)))
+add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
+    uint64_t ne0, uint64_t ne1, uint64_t ne2, const char *fmt, ...)
 {
-	const struct qwen_synth_shape *s = &p->s;
-	uint64_t q = (uint64_t)s->heads * s->head_dim;
-	uint64_t kv = (uint64_t)s->kv_heads * s->head_dim;
-	uint32_t type = s->ud ? Q8_0 : Q4_K;
-	uint32_t v_type = s->ud ? Q8_0 : more_bits(s, i) ? Q6_K : Q4_K;
+	struct qwen_synth_tensor *t;
+	va_list ap;
 
-	/* with the output gate, a query of twice the width */
-	add(p, WEIGHT, type, s->embd, s->interval ? 2 * q : q, 0,
-	    "blk.%u.attn_q.weight", i);
-	add(p, WEIGHT, type, s->embd, kv, 0, "blk.%u.attn_k.weight", i);
-	add(p, WEIGHT, v_type, s->embd, kv, 0, "blk.%u.attn_v.weight", i);
-	add(p, WEIGHT, type, q, s->embd, 0, "blk.%u.attn_output.weight", i);
-	add(p, NORM, F32, s->head_dim, 0, 0, "blk.%u.attn_q_norm.weight", i);
-	add(p, NORM, F32, s->head_dim, 0, 0, "blk.%u.attn_k_norm.weight", i);
-}
-
-static void
-add_deltanet(struct qwen_synth *p, uint32_t i)
-{
-	const struct qwen_synth_shape *s = &p->s;
-	uint64_t inner = (uint64_t)s->rank * s->state;
-	uint64_t qkv = 2 * (uint64_t)s->groups * s->state + inner;
-
-	add(p, WEIGHT, Q8_0, s->embd, qkv, 0, "blk.%u.attn_qkv.weight", i);
-	add(p, WEIGHT, Q8_0, s->embd, inner, 0, "blk.%u.attn_gate.weight", i);
-	add(p, CONV, F32, s->conv, qkv, 0, "blk.%u.ssm_conv1d.weight", i);
-	add(p, DT_BIAS, F32, s->rank, 0, 0, "blk.%u.ssm_dt.bias", i);
-	add(p, DECAY, F32, s->rank, 0, 0, "blk.%u.ssm_a", i);
-	add(p, WEIGHT, F32, s->embd, s->rank, 0, "blk.%u.ssm_beta.weight", i);
-	add(p, WEIGHT, F32, s->embd, s->rank, 0, "blk.%u.ssm_alpha.weight", i);
-	add(p, NORM, F32, s->state, 0, 0, "blk.%u.ssm_norm.weight", i);
-	add(p, WEIGHT, Q8_0, inner, s->embd, 0, "blk.%u.ssm_out.weight", i);
-}
-
-static void
-add_experts(struct qwen_synth *p, uint32_t i)
-{
-	const struct qwen_synth_shape *s = &p->s;
-	int mtp = i >= s->info.n_layer;
-	uint32_t router = mtp ? BF16 : F32;
-	uint32_t down = s->ud ? ud_down(i) : more_bits(s, i) ? Q6_K : Q4_K;
-
-	add(p, WEIGHT, router, s->embd, s->info.n_expert, 0,
-	    "blk.%u.ffn_gate_inp.weight", i);
-	add(p, WEIGHT, Q4_K, s->embd, s->ff_exp, s->info.n_expert,
-	    "blk.%u.ffn_gate_exps.weight", i);
-	add(p, WEIGHT, Q4_K, s->embd, s->ff_exp, s->info.n_expert,
-	    "blk.%u.ffn_up_exps.weight", i);
-	add(p, WEIGHT, down, s->ff_exp, s->embd, s->info.n_expert,
-	    "blk.%u.ffn_down_exps.weight", i);
-	if (s->ff_shexp == 0)
+	p->failed |= qwen_grow(&p->t, &p->cap, p->n + 1, sizeof *p->t) < 0;
+	if (p->failed)
 		return;
-	add(p, WEIGHT, router, s->embd, 0, 0,
-	    "blk.%u.ffn_gate_inp_shexp.weight", i);
-	add(p, WEIGHT, Q8_0, s->embd, s->ff_shexp, 0,
-	    "blk.%u.ffn_gate_shexp.weight", i);
-	add(p, WEIGHT, Q8_0, s->embd, s->ff_shexp, 0,
-	    "blk.%u.ffn_up_shexp.weight", i);
-	add(p, WEIGHT, Q8_0, s->ff_shexp, s->embd, 0,
-	    "blk.%u.ffn_down_shexp.weight", i);
-}
-
-static void
-add_ffn(struct qwen_synth *p, uint32_t i)
-{
-	const struct qwen_synth_shape *s = &p->s;
-	uint32_t down = more_bits(s, i) ? Q6_K : Q4_K;
-
-	add(p, WEIGHT, Q4_K, s->embd, s->ff, 0, "blk.%u.ffn_gate.weight", i);
-	add(p, WEIGHT, Q4_K, s->embd, s->ff, 0, "blk.%u.ffn_up.weight", i);
-	add(p, WEIGHT, down, s->ff, s->embd, 0, "blk.%u.ffn_down.weight", i);
-}
-
-static void
-add_block(struct qwen_synth *p, uint32_t i)
-{
-	const struct qwen_synth_shape *s = &p->s;
-
-	add(p, NORM, F32, s->embd, 0, 0, "blk.%u.attn_norm.weight", i);
-	add(p, NORM, F32, s->embd, 0, 0, s->interval ?
-	    "blk.%u.post_attention_norm.weight" : "blk.%u.ffn_norm.weight", i);
-	if (s->interval && i < s->info.n_layer && (i + 1) % s->interval != 0)
-		add_deltanet(p, i);
-	else
-		add_attention(p, i);
-	if (s->info.n_expert)
-		add_experts(p, i);
-	else
-		add_ffn(p, i);
-}
-
-static void
-add_nextn(struct qwen_synth *p, uint32_t i)
-{
-	const struct qwen_synth_shape *s = &p->s;
-
-	add(p, WEIGHT, Q8_0, 2 * (uint64_t)s->embd, s->embd, 0,
-	    "blk.%u.nextn.eh_proj.weight", i);
-	add(p, NORM, F32, s->embd, 0, 0, "blk.%u.nextn.enorm.weight", i);
-	add(p, NORM, F32, s->embd, 0, 0, "blk.%u.nextn.hnorm.weight", i);
-	add(p, NORM, F32, s->embd, 0, 0,
-	    "blk.%u.nextn.shared_head_norm.weight", i);
+	t = &p->t[p->n++];
+	va_start(ap, fmt);
+	vsnprintf(t->name, sizeof t->name, fmt, ap);
+	va_end(ap);
+	t->type = type;
+	t->content = content;
+	t->ne[0] = ne0;
+	t->ne[1] = ne1;
+	t->ne[2] = ne2;
+	t->n_dims = ne2 ? 3 : ne1 ? 2 : 1;
 }
 
 void
 qwen_synth_plan(struct qwen_synth *p)
 {
 	const struct qwen_synth_shape *s = &p->s;
+	uint64_t query = (uint64_t)s->heads * s->head_dim;
+	uint64_t inner = (uint64_t)s->rank * s->state;
+	/* with the output gate, a query of twice the width */
+	const uint64_t n[N_DIMS] = {
+		[EMBD] = s->embd, [TWO_EMBD] = 2 * (uint64_t)s->embd,
+		[QUERY] = query, [GATED] = s->interval ? 2 * query : query,
+		[KEY] = (uint64_t)s->kv_heads * s->head_dim,
+		[HEAD] = s->head_dim, [INNER] = inner, [TAPS] = s->conv,
+		[QKV] = 2 * (uint64_t)s->groups * s->state + inner,
+		[RANK] = s->rank, [STATE] = s->state, [FF] = s->ff,
+		[FF_EXP] = s->ff_exp, [FF_SHEXP] = s->ff_shexp,
+		[EXPERTS] = s->info.n_expert,
+	};
+	const struct row *r;
 	uint32_t i;
 
 	add(p, WEIGHT, s->ud ? Q8_0 : s->tied ? Q6_K : Q4_K, s->embd,
@@ -214,8 +207,11 @@ qwen_synth_plan(struct qwen_synth *p)
 		add(p, WEIGHT, Q6_K, s->embd, s->info.n_vocab, 0,
 		    "output.weight");
 	for (i = 0; i < s->info.n_layer + s->info.n_mtp; i++) {
-		add_block(p, i);
-		if (i >= s->info.n_layer)
-			add_nextn(p, i);
+		for (r = rows; r < rows + sizeof rows / sizeof *rows; r++) {
+			if (has_part(s, i, r->part))
+				add(p, r->content, type_of(s, i, r->type),
+				    n[r->dim[0]], n[r->dim[1]], n[r->dim[2]],
+				    "blk.%u.%s", i, r->name);
+		}
 	}
 }

@@ -39,22 +39,21 @@ static const struct command {
 	int		 min, max;	/* operands; max -1: any number */
 	const void	*takes[6];
 	void		(*run)(char *operands[]);
-	int		(*status)(char *operands[]);
 } commands[] = {
-	{ "show", 1, -1, { &O.json, &O.tokens }, qstate_show, NULL },
+	{ "show", 1, -1, { &O.json, &O.tokens }, qstate_show },
 	{ "verify", 0, -1, { &O.n_threads, &O.json, &O.remove, &O.store },
-	  qstate_verify, NULL },
-	{ "diff", 2, 2, { &O.all, &O.json }, NULL, qstate_diff },
+	  qstate_verify },
+	{ "diff", 2, 2, { &O.all, &O.json }, qstate_diff },
 	{ "slice", 1, 1, { &O.count, &O.model, &O.n_threads, &O.output,
-	  &O.state.no_checkpoints, &O.state.no_compress }, qstate_slice, NULL },
+	  &O.state.no_checkpoints, &O.state.no_compress }, qstate_slice },
 	{ "pack", 1, 1, { &O.output, &O.state.no_checkpoints,
-	  &O.state.no_compress }, qstate_pack, NULL },
-	{ "cat", 1, 1, { NULL }, qstate_cat, NULL },
-	{ "ls", 0, 0, { &O.json, &O.store }, qstate_ls, NULL },
-	{ "du", 0, 0, { &O.json, &O.store }, qstate_du, NULL },
-	{ "gc", 0, 0, { &O.json, &O.store, &O.store_max }, qstate_gc, NULL },
-	{ "rm", 0, -1, { &O.all, &O.json, &O.store }, qstate_rm, NULL },
-	{ NULL, 0, 0, { NULL }, NULL, NULL },
+	  &O.state.no_compress }, qstate_pack },
+	{ "cat", 1, 1, { NULL }, qstate_cat },
+	{ "ls", 0, 0, { &O.json, &O.store }, qstate_ls },
+	{ "du", 0, 0, { &O.json, &O.store }, qstate_du },
+	{ "gc", 0, 0, { &O.json, &O.store, &O.store_max }, qstate_gc },
+	{ "rm", 0, -1, { &O.all, &O.json, &O.store }, qstate_rm },
+	{ NULL, 0, 0, { NULL }, NULL },
 };
 
 static const struct cli_tool tool = {
@@ -127,8 +126,6 @@ main(int argc, char *argv[])
 	const struct command *c = find_command(n > 0 ? argv[1] : NULL);
 
 	check_options(c, n, argv + 2);
-	if (c->status != NULL)
-		return c->status(argv + 2);
 	c->run(argv + 2);
 	return cli_finish();
 }

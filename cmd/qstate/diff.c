@@ -7,6 +7,311 @@
 
 #include "qstate.h"
 
+/* Numbers of a state that belong together. */
+struct object {
+	const char	*kind;
+	int64_t		 layer, at;
+};
+
+/* Where two objects part. */
+struct part {
+	uint64_t	 count;		/* numbers that differ */
+	uint64_t	 index;		/* of the first, in position if kv */
+	uint64_t	 position;
+	int		 v;		/* it is of V, not K */
+	uint32_t	 a, b;		/* its bits */
+};
+
+/* ---------------------------------------------------------------- printing */
+
+static int n_differ;	/* lines so far, which are the elements of JSON */
+
+/* A line of words, or an object of JSON that begins with "what". */
+static void
+begin(const char *what)
+{
+	if (qstate_opt.json)
+		printf("%c{\"what\":\"%s\"", n_differ > 0 ? ',' : '[', what);
+	else if (!cli_quiet)
+		printf("%s", what);
+	n_differ++;
+}
+
+static void
+end(void)
+{
+	if (qstate_opt.json)
+		putchar('}');
+	else if (!cli_quiet)
+		putchar('\n');
+}
+
+static void
+word(const char *key, const char *s)
+{
+	if (qstate_opt.json) {
+		printf(",\"%s\":", key);
+		cli_json_string(s);
+	} else if (!cli_quiet)
+		printf(" %s", s);
+}
+
+static void
+number(const char *key, int64_t v)
+{
+	if (qstate_opt.json)
+		printf(",\"%s\":%" PRId64, key, v);
+	else if (!cli_quiet)
+		printf(" %" PRId64, v);
+}
+
+/* A fact that differs; the words are plain. */
+static void
+differ(const char *what, const char *a, const char *b)
+{
+	begin(what);
+	word("a", a);
+	word("b", b);
+	end();
+}
+
+static void
+differ_number(const char *what, uint64_t a, uint64_t b)
+{
+	char x[24], y[24];
+
+	snprintf(x, sizeof x, "%" PRIu64, a);
+	snprintf(y, sizeof y, "%" PRIu64, b);
+	differ(what, x, y);
+}
+
+/* What one side has and the other has not. */
+static void
+differ_only(const char *side, const char *kind, int64_t layer, uint64_t at)
+{
+	if (!qstate_opt.json && !cli_quiet)
+		printf("only %s ", side);
+	begin(kind);
+	number("layer", layer);
+	number("at", (int64_t)at);
+	if (qstate_opt.json)
+		word("only", side);
+	end();
+}
+
+static void
+bits(const char *key, int is_kv, uint32_t v)
+{
+	char text[24];
+	float f;
+
+	memcpy(&f, &v, sizeof f);
+	if (is_kv)
+		snprintf(text, sizeof text, "0x%04x", (unsigned)v);
+	else
+		snprintf(text, sizeof text, "%.9g", (double)f);
+	word(key, text);
+}
+
+static void
+differ_part(const struct object *o, const struct part *d)
+{
+	int kv = strcmp(o->kind, "kv") == 0;
+
+	begin(o->kind);
+	if (o->layer >= 0 || !qstate_opt.json)
+		number("layer", o->layer);
+	if (kv) {
+		number("position", (int64_t)d->position);
+		word("of", d->v ? "v" : "k");
+	} else {
+		number("at", o->at);
+		number("index", (int64_t)d->index);
+	}
+	bits("a", kv, d->a);
+	bits("b", kv, d->b);
+	number("count", (int64_t)d->count);
+	end();
+}
+
+/* The token of one side at position i, if it is so long. */
+static void
+token(const char *key, const struct qwen_state_info *s, uint64_t i)
+{
+	if (i < s->n_tokens)
+		number(key, s->tokens[i]);
+	else if (qstate_opt.json)
+		printf(",\"%s\":null", key);
+	else if (!cli_quiet)
+		printf(" -");
+}
+
+/* ----------------------------------------------------------------- numbers */
+
+static int
+is_of(const struct object *o, const char *kind, int64_t layer, int64_t at)
+{
+	return strcmp(o->kind, kind) == 0 && o->layer == layer && o->at == at;
+}
+
+static const struct object *
+find_object(const struct object *o, size_t n, const char *kind, int64_t layer,
+    int64_t at)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (is_of(&o[i], kind, layer, at))
+			return &o[i];
+	}
+	return NULL;
+}
+
+struct cursor {
+	struct state		*s;
+	const struct object	*o;
+	size_t			 next;		/* block to look at */
+	const unsigned char	*p;
+	size_t			 left;
+};
+
+static const unsigned char *
+read_block(struct state *s, size_t i, size_t *n)
+{
+	const unsigned char *raw;
+	struct qwen_err err;
+
+	if (qwen_state_block_read(s->f, i, &raw, n, &err) < 0)
+		cli_die_err(s->name, &err);
+	return raw;
+}
+
+/* The next n bytes of the object, or what is left of it. */
+static size_t
+take(struct cursor *c, unsigned char *buf, size_t n)
+{
+	struct qwen_state_block b;
+	size_t done, part;
+
+	for (done = 0; done < n; done += part) {
+		while (c->left == 0 && c->next < c->s->info->n_blocks) {
+			qwen_state_block(c->s->f, c->next++, &b);
+			if (is_of(c->o, b.kind, b.layer, b.at))
+				c->p = read_block(c->s, c->next - 1, &c->left);
+		}
+		part = c->left < n - done ? c->left : n - done;
+		if (part == 0)
+			break;
+		memcpy(buf + done, c->p, part);
+		c->p += part;
+		c->left -= part;
+	}
+	return done;
+}
+
+/* The state's *n objects, to free; those of other kinds are not compared. */
+static struct object *
+objects(const struct state *s, size_t *n)
+{
+	struct object *o = cli_got(calloc(s->info->n_blocks + 1, sizeof *o));
+	struct qwen_state_block b;
+	size_t i;
+
+	for (*n = i = 0; i < s->info->n_blocks; i++) {
+		qwen_state_block(s->f, i, &b);
+		if (strcmp(b.kind, "kv") != 0 && strcmp(b.kind, "delta") != 0 &&
+		    strcmp(b.kind, "conv") != 0 && strcmp(b.kind, "logits") != 0)
+			continue;
+		if (find_object(o, *n, b.kind, b.layer, b.at) == NULL)
+			o[(*n)++] = (struct object){ b.kind, b.layer, b.at };
+	}
+	return o;
+}
+
+/* Which position a number of a block of the KV cache belongs to. */
+static uint64_t
+kv_position(const struct qwen_state_layer *l, uint64_t i, int *v)
+{
+	uint64_t half = 16 * l->n[0] * l->n[1];
+
+	*v = i >= half;
+	return *v ? (i - half) / l->n[1] % 16 : i % 16;
+}
+
+static uint32_t
+bits_at(const unsigned char *p, size_t width)
+{
+	uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8;
+
+	return width == 2 ? v : v | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void
+note_number(struct part *d, uint64_t index, uint64_t position, int v,
+    uint32_t a, uint32_t b)
+{
+	/* of the KV cache, the earliest position comes first */
+	if (d->count++ > 0 && position >= d->position)
+		return;
+	d->index = index;
+	d->position = position;
+	d->v = v;
+	d->a = a;
+	d->b = b;
+}
+
+/* Compare n bytes of the objects, which begin with number first. */
+static void
+compare_bytes(struct part *d, const struct qwen_state_layer *kv,
+    uint64_t limit, uint64_t first, const unsigned char *a,
+    const unsigned char *b, size_t n)
+{
+	size_t i, width = kv != NULL ? 2 : 4;
+	uint64_t block = kv != NULL ? 32 * kv->n[0] * kv->n[1] : 1, at, pos;
+	uint32_t x, y;
+	int v = 0;
+
+	if (memcmp(a, b, n) == 0)
+		return;
+	for (i = 0; i + width <= n; i += width) {
+		x = bits_at(a + i, width);
+		y = bits_at(b + i, width);
+		if (x == y)
+			continue;
+		at = first + i / width;
+		pos = kv == NULL ? 0 : 16 * (at / block) +
+		    kv_position(kv, at % block, &v);
+		/* lanes after the shorter one's end are zero there */
+		if (kv == NULL || pos < limit)
+			note_number(d, at, pos, v, x, y);
+	}
+}
+
+/* limit: positions that both have, of the KV cache. */
+static void
+compare(struct part *d, struct state *sa, struct state *sb,
+    const struct object *oa, const struct object *ob, uint64_t limit)
+{
+	static unsigned char a[1 << 16], b[1 << 16];
+	struct cursor ca = { .s = sa, .o = oa }, cb = { .s = sb, .o = ob };
+	const struct qwen_state_layer *kv = NULL;
+	uint64_t first = 0;
+	size_t n, m;
+
+	memset(d, 0, sizeof *d);
+	if (strcmp(oa->kind, "kv") == 0)
+		kv = &sa->info->layers[oa->layer];
+	do {
+		n = take(&ca, a, sizeof a);
+		m = take(&cb, b, sizeof b);
+		n = n < m ? n : m;
+		compare_bytes(d, kv, limit, first, a, b, n);
+		first += n / (kv != NULL ? 2 : 4);
+	} while (n == sizeof a);
+}
+
+/* ------------------------------------------------------------ what is in them */
+
 static void
 diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 {
@@ -14,22 +319,13 @@ diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	char s[33], t[33];
 
 	if (memcmp(&x->model, &y->model, sizeof x->model) != 0)
-		qstate_differ_text("model", qwen_fp_hex(&x->model, s),
+		differ("model", qwen_fp_hex(&x->model, s),
 		    qwen_fp_hex(&y->model, t));
 	if (memcmp(&x->vocab, &y->vocab, sizeof x->vocab) != 0)
-		qstate_differ_text("vocabulary", qwen_fp_hex(&x->vocab, s),
+		differ("vocabulary", qwen_fp_hex(&x->vocab, s),
 		    qwen_fp_hex(&y->vocab, t));
 	if (x->numerics != y->numerics)
-		qstate_differ_number("numerics", x->numerics, y->numerics);
-}
-
-static void
-token_text(char buf[24], const struct qwen_state_info *s, uint64_t i)
-{
-	if (i < s->n_tokens)
-		snprintf(buf, 24, "%" PRId32, s->tokens[i]);
-	else
-		snprintf(buf, 24, "-");
+		differ_number("numerics", x->numerics, y->numerics);
 }
 
 /* The first token that differs; returns how many are the same. */
@@ -37,15 +333,16 @@ static uint64_t
 diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 {
 	uint64_t i, n = a->n_tokens < b->n_tokens ? a->n_tokens : b->n_tokens;
-	char x[24], y[24];
 
 	for (i = 0; i < n && a->tokens[i] == b->tokens[i]; i++)
 		;
 	if (i == a->n_tokens && i == b->n_tokens)
 		return i;
-	token_text(x, a, i);
-	token_text(y, b, i);
-	qstate_differ_token(i, x, y);
+	begin("token");
+	number("position", (int64_t)i);
+	token("a", a, i);
+	token("b", b, i);
+	end();
 	return i;
 }
 
@@ -56,26 +353,13 @@ is_end(const struct state *s, const struct object *o)
 	return o->at == -1 || (uint64_t)o->at == s->info->n_tokens;
 }
 
-static const struct object *
-find_object(const struct object *o, size_t n, const struct object *like)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		if (strcmp(o[i].kind, like->kind) == 0 &&
-		    o[i].layer == like->layer && o[i].at == like->at)
-			return &o[i];
-	}
-	return NULL;
-}
-
 /* same: so many tokens are the same, and with them what they led to. */
 static void
 diff_objects(struct state *a, struct state *b, uint64_t same)
 {
 	size_t na, nb, i;
-	struct object *oa = qstate_objects(a, &na);
-	struct object *ob = qstate_objects(b, &nb);
+	struct object *oa = objects(a, &na);
+	struct object *ob = objects(b, &nb);
 	int whole = same == a->info->n_tokens && same == b->info->n_tokens;
 	const struct object *o;
 	struct part d;
@@ -83,19 +367,21 @@ diff_objects(struct state *a, struct state *b, uint64_t same)
 	for (i = 0; i < na; i++) {
 		if (oa[i].at >= 0 && (uint64_t)oa[i].at > same)
 			continue;
-		if ((o = find_object(ob, nb, &oa[i])) == NULL) {
+		o = find_object(ob, nb, oa[i].kind, oa[i].layer, oa[i].at);
+		if (o == NULL) {
 			if (whole && is_end(a, &oa[i]))
-				qstate_differ_only("a", oa[i].kind, oa[i].layer,
+				differ_only("a", oa[i].kind, oa[i].layer,
 				    a->info->n_tokens);
 			continue;
 		}
-		qstate_compare(&d, a, b, &oa[i], o, same);
+		compare(&d, a, b, &oa[i], o, same);
 		if (d.count > 0)
-			qstate_differ_part(&oa[i], &d);
+			differ_part(&oa[i], &d);
 	}
 	for (i = 0; whole && i < nb; i++) {
-		if (find_object(oa, na, &ob[i]) == NULL && is_end(b, &ob[i]))
-			qstate_differ_only("b", ob[i].kind, ob[i].layer,
+		if (is_end(b, &ob[i]) && find_object(oa, na, ob[i].kind,
+		    ob[i].layer, ob[i].at) == NULL)
+			differ_only("b", ob[i].kind, ob[i].layer,
 			    b->info->n_tokens);
 	}
 	free(oa);
@@ -112,13 +398,13 @@ static void
 diff_run(const struct qwen_run *a, const struct qwen_run *b)
 {
 	if (strcmp(or_none(a->options), or_none(b->options)) != 0)
-		qstate_differ_text("run", or_none(a->options),
+		differ("run", or_none(a->options),
 		    or_none(b->options));
 	else if (a->from != b->from || a->count != b->count)
-		qstate_differ_number("run", a->from + a->count,
+		differ_number("run", a->from + a->count,
 		    b->from + b->count);
 	else if (a->finished != b->finished)
-		qstate_differ_number("run", (uint64_t)a->finished,
+		differ_number("run", (uint64_t)a->finished,
 		    (uint64_t)b->finished);
 }
 
@@ -135,7 +421,7 @@ diff_checkpoints(const struct qwen_state_info *a,
 			k++;
 		if (a->checkpoints[i].at <= same && (k == b->n_checkpoints ||
 		    b->checkpoints[k].at != a->checkpoints[i].at))
-			qstate_differ_only(side, "checkpoint", -1,
+			differ_only(side, "checkpoint", -1,
 			    a->checkpoints[i].at);
 	}
 }
@@ -152,17 +438,17 @@ diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 			break;
 	}
 	if (i < a->n_generated || i < b->n_generated)
-		qstate_differ_number("generated", i < a->n_generated ?
+		differ_number("generated", i < a->n_generated ?
 		    a->generated[i].pos : 0, i < b->n_generated ?
 		    b->generated[i].pos : 0);
 	if (strcmp(or_none(a->sampler), or_none(b->sampler)) != 0)
-		qstate_differ_text("sampler", or_none(a->sampler),
+		differ("sampler", or_none(a->sampler),
 		    or_none(b->sampler));
 	if (strcmp(a->memory, b->memory) != 0)
-		qstate_differ_text("memory", a->memory, b->memory);
+		differ("memory", a->memory, b->memory);
 	if (a->n_pending != b->n_pending ||
 	    memcmp(a->pending, b->pending, a->n_pending) != 0)
-		qstate_differ_number("pending", a->n_pending, b->n_pending);
+		differ_number("pending", a->n_pending, b->n_pending);
 	diff_run(&a->run, &b->run);
 }
 
@@ -182,31 +468,25 @@ same_layers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	return 1;
 }
 
-int
+void
 qstate_diff(char *paths[])
 {
 	struct state s[2];
 	uint64_t same = 0;
-	int i, status;
+	int i;
 
-	for (i = 0; i < 2; i++) {
-		qstate_open(&s[i], paths[i]);
-		if (s[i].info->part)
-			die("%s: a part of a state, from position %" PRIu64
-			    " on", s[i].name, s[i].info->from);
-	}
+	for (i = 0; i < 2; i++)
+		qstate_open_whole(&s[i], paths[i]);
 	if (qstate_opt.json) {
-		printf("{\"a\":");
-		cli_json_string(s[0].name);
-		printf(",\"b\":");
-		cli_json_string(s[1].name);
+		qstate_json_text("{\"a\":", s[0].name);
+		qstate_json_text(",\"b\":", s[1].name);
 		printf(",\"differences\":");
 	}
 	diff_headers(s[0].info, s[1].info);
 	if (!same_layers(s[0].info, s[1].info))
-		qstate_differ_number("layers", s[0].info->n_layers,
+		differ_number("layers", s[0].info->n_layers,
 		    s[1].info->n_layers);
-	else if (qstate_n_differ == 0) {
+	else if (n_differ == 0) {
 		same = diff_tokens(s[0].info, s[1].info);
 		diff_objects(&s[0], &s[1], same);
 	}
@@ -216,10 +496,10 @@ qstate_diff(char *paths[])
 		diff_extra(s[0].info->extra, s[1].info->extra);
 	}
 	if (qstate_opt.json)
-		printf("%s],\"equal\":%s}\n", qstate_n_differ == 0 ? "[" : "",
-		    qstate_json_bool(qstate_n_differ == 0));
-	qstate_close(&s[0]);
-	qstate_close(&s[1]);
-	status = cli_finish();
-	return qstate_n_differ > 0 ? 1 : status;
+		printf("%s],\"equal\":%s}\n", n_differ == 0 ? "[" : "",
+		    qstate_bool(n_differ == 0));
+	qwen_state_close(s[0].f);
+	qwen_state_close(s[1].f);
+	if (n_differ > 0)
+		exit(cli_finish() | 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* store.c - the prefix store, as ls, du, gc, rm and verify see it. */
+/* store.c - the prefix store: what is in it, what that takes up, and less. */
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "qstate.h"
 
@@ -22,7 +23,7 @@ warn_store(void *arg, const char *msg)
 struct qwen_store *
 qstate_open_store(void)
 {
-	struct qwen_store_opts o = { .max = 0 };
+	struct qwen_store_opts o = { .warn = warn_store };
 	struct qwen_store *st;
 	struct stat sb;
 	struct qwen_err err;
@@ -34,25 +35,27 @@ qstate_open_store(void)
 	if (stat(qstate_opt.store, &sb) == -1)
 		die("%s: %s", qstate_opt.store, strerror(errno));
 	o.dir = qstate_opt.store;
-	o.warn = warn_store;
 	if (qwen_store_open(&st, &o, &err) < 0)
 		cli_die_err(qstate_opt.store, &err);
 	return st;
 }
 
-struct qwen_store_list *
-qstate_list_store(struct qwen_store *st)
+/* Its entries; list and store are the caller's to close. */
+static struct qwen_store_list *
+list_store(struct qwen_store **st)
 {
 	struct qwen_store_list *l;
 	struct qwen_err err;
 
-	if (qwen_store_list(&l, st, &err) < 0)
+	*st = qstate_open_store();
+	if (qwen_store_list(&l, *st, &err) < 0)
 		cli_die_err(qstate_opt.store, &err);
 	return l;
 }
 
-int
-qstate_begins_model(const struct qwen_store_list *l, size_t i)
+/* Is this the first entry of another model? */
+static int
+begins_model(const struct qwen_store_list *l, size_t i)
 {
 	const struct qwen_store_entry *e = qwen_store_list_at(l, i), *before;
 
@@ -63,8 +66,141 @@ qstate_begins_model(const struct qwen_store_list *l, size_t i)
 	    e->numerics != before->numerics;
 }
 
+/* ---------------------------------------------------------------------- ls */
+
+static const char *
+kind_name(const struct qwen_store_entry *e)
+{
+	return e->kind == QWEN_STORE_KV ? "kv" : "checkpoint";
+}
+
+static void
+ls_text(const struct qwen_store_entry *e)
+{
+	time_t used = (time_t)e->used;
+	struct tm tm;
+	char when[32], hex[33];
+
+	if (gmtime_r(&used, &tm) == NULL ||
+	    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		strcpy(when, "-");
+	printf("%-10s %8" PRIu64 " %8" PRIu64 " %12" PRIu64 " %s %s%s",
+	    kind_name(e), e->from, e->end, e->bytes, when,
+	    qwen_fp_hex(&e->prefix, hex), e->orphan ? " orphan" : "");
+	if (cli_verbose) {
+		putchar(' ');
+		qstate_print_masked(e->path);
+	}
+	putchar('\n');
+}
+
+static void
+ls_json(const struct qwen_store_entry *e)
+{
+	char hex[33];
+
+	printf("{\"kind\":\"%s\",\"prefix\":\"%s\"", kind_name(e),
+	    qwen_fp_hex(&e->prefix, hex));
+	qstate_json_fp("model", &e->model);
+	qstate_json_fp("vocabulary", &e->vocab);
+	printf(",\"numerics\":%lu,\"from\":%" PRIu64 ",\"end\":%" PRIu64
+	    ",\"depth\":%zu,\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%"
+	    PRId64, (unsigned long)e->numerics, e->from, e->end, e->depth,
+	    qstate_bool(e->orphan), e->bytes, e->used);
+	qstate_json_text(",\"path\":", e->path);
+	printf("}\n");
+}
+
 void
-qstate_print_removed(const struct qwen_store_gc_result *r)
+qstate_ls(char *none[])
+{
+	struct qwen_store *st;
+	struct qwen_store_list *l = list_store(&st);
+	const struct qwen_store_entry *e;
+	char hex[33];
+	size_t i;
+
+	(void)none;
+	for (i = 0; i < qwen_store_list_n(l); i++) {
+		e = qwen_store_list_at(l, i);
+		if (!qstate_opt.json && begins_model(l, i))
+			printf("model %s numerics %lu\n",
+			    qwen_fp_hex(&e->model, hex),
+			    (unsigned long)e->numerics);
+		if (qstate_opt.json)
+			ls_json(e);
+		else
+			ls_text(e);
+	}
+	qwen_store_list_free(l);
+	qwen_store_close(st);
+}
+
+/* ---------------------------------------------------------------------- du */
+
+/* What the entries of a model, or all, come to. */
+struct usage {
+	uint64_t	files, bytes, tokens;
+};
+
+static void
+print_usage(const char *what, const struct qwen_store_entry *e,
+    const struct usage *u)
+{
+	char hex[33] = "all";
+
+	if (e != NULL)
+		qwen_fp_hex(&e->model, hex);
+	if (qstate_opt.json) {
+		printf("{\"%s\":\"%s\"", what, hex);
+		if (e != NULL)
+			printf(",\"numerics\":%lu",
+			    (unsigned long)e->numerics);
+		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
+		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
+		    u->tokens);
+		return;
+	}
+	printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64, what, hex,
+	    u->files, u->bytes, u->tokens);
+	if (e != NULL)
+		printf(" numerics %lu", (unsigned long)e->numerics);
+	putchar('\n');
+}
+
+void
+qstate_du(char *none[])
+{
+	struct qwen_store *st;
+	struct qwen_store_list *l = list_store(&st);
+	struct usage one = { 0 }, all = { 0 };
+	const struct qwen_store_entry *e;
+	size_t i, n = qwen_store_list_n(l);
+
+	(void)none;
+	for (i = 0; i < n; i++) {
+		e = qwen_store_list_at(l, i);
+		if (begins_model(l, i))
+			memset(&one, 0, sizeof one);
+		one.files++;
+		one.bytes += e->bytes;
+		one.tokens += e->end - e->from;
+		if (i + 1 < n && !begins_model(l, i + 1))
+			continue;
+		print_usage("model", e, &one);
+		all.files += one.files;
+		all.bytes += one.bytes;
+		all.tokens += one.tokens;
+	}
+	print_usage("total", NULL, &all);
+	qwen_store_list_free(l);
+	qwen_store_close(st);
+}
+
+/* ------------------------------------------------------------ gc and rm */
+
+static void
+print_removed(const struct qwen_store_gc_result *r)
 {
 	if (qstate_opt.json)
 		printf("{\"removed\":{\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
@@ -74,4 +210,46 @@ qstate_print_removed(const struct qwen_store_gc_result *r)
 		printf("removed %" PRIu64 " %" PRIu64 "\nleft %" PRIu64 " %"
 		    PRIu64 "\n", r->files, r->bytes, r->left_files,
 		    r->left_bytes);
+}
+
+void
+qstate_gc(char *none[])
+{
+	struct qwen_store *st = qstate_open_store();
+	struct qwen_store_gc_result r = { 0 };
+	struct qwen_err err;
+
+	(void)none;
+	if (qwen_store_gc(st, qstate_opt.store_max, &r, &err) < 0)
+		cli_die_err(qstate_opt.store, &err);
+	print_removed(&r);
+	qwen_store_close(st);
+}
+
+/* Each prefix is looked for; those that are not there are told of. */
+void
+qstate_rm(char *digits[])
+{
+	struct qwen_store *st;
+	struct qwen_store_gc_result r, all = { 0 };
+	struct qwen_err err;
+
+	if (qstate_opt.all == (digits[0] != NULL))
+		cli_usage("rm takes prefixes, or --all");
+	st = qstate_open_store();
+	do {
+		memset(&r, 0, sizeof r);
+		if (qwen_store_remove(st, digits[0], &r, &err) < 0) {
+			if (err.code != QWEN_ERANGE || digits[0] == NULL)
+				cli_die_err(qstate_opt.store, &err);
+			cli_warn("%s: %s", qstate_opt.store, err.msg);
+			continue;
+		}
+		all.files += r.files;
+		all.bytes += r.bytes;
+		all.left_files = r.left_files;
+		all.left_bytes = r.left_bytes;
+	} while (*digits != NULL && *++digits != NULL);
+	print_removed(&all);
+	qwen_store_close(st);
 }

@@ -9,13 +9,10 @@ static void
 told(const char *name, const char *bad)
 {
 	if (qstate_opt.json) {
-		printf("{\"state\":");
-		cli_json_string(name);
-		printf(",\"ok\":%s", qstate_json_bool(bad == NULL));
-		if (bad != NULL) {
-			printf(",\"error\":");
-			cli_json_string(bad);
-		}
+		qstate_json_text("{\"state\":", name);
+		printf(",\"ok\":%s", qstate_bool(bad == NULL));
+		if (bad != NULL)
+			qstate_json_text(",\"error\":", bad);
 		printf("}\n");
 	} else if (bad == NULL && cli_verbose)
 		cli_note("%s: whole", name);

@@ -164,7 +164,7 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
  * leaves at most that one, and the next run takes it over.  It goes when
  * the program exits or dies by a signal before the commit.  A symbolic link
  * is followed.  A target that exists and is no regular file (/dev/null, a
- * FIFO) is opened and written in place.
+ * FIFO) is opened and written in place; path NULL is stdout.
  *
  * All of these die on errors, but for cli_output_replace.
  */
@@ -172,6 +172,7 @@ struct cli_output;
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);
+const char *cli_output_name(const struct cli_output *o);	/* for messages */
 void cli_output_commit(struct cli_output *o);		/* and free */
 void cli_output_cancel(struct cli_output *o);		/* likewise, but the
 							   target stays */

@@ -282,9 +282,12 @@ cli_output_open(const char *path)
 	struct cli_output *o = cli_got(calloc(1, sizeof *o));
 	struct stat st;
 
+	o->name = format("%s%s", path != NULL ? path : "stdout", "");
+	o->fd = STDOUT_FILENO;
+	if (path == NULL)
+		return o;
 	if (path[folder_len(path)] == '\0')
 		cli_usage("-o: '%s' is not the name of a file", path);
-	o->name = format("%s%s", path, "");
 	o->mode = 0666 & ~cli_umask;
 	if (stat(path, &st) == 0) {
 		if (!S_ISREG(st.st_mode)) {
@@ -308,6 +311,12 @@ int
 cli_output_fd(const struct cli_output *o)
 {
 	return o->fd;
+}
+
+const char *
+cli_output_name(const struct cli_output *o)
+{
+	return o->name;
 }
 
 /* Make the rename itself durable, where the file system can. */
@@ -365,7 +374,7 @@ cli_output_commit(struct cli_output *o)
 		sync_folder(o->target);
 	}
 	/* closing drops the lock; until then nobody takes the temporary */
-	if (close(o->fd) == -1)
+	if (o->fd != STDOUT_FILENO && close(o->fd) == -1)
 		die("%s: %s", o->name, strerror(errno));
 	free_output(o);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* open.c - the states that are named on the command line. */
+/* share.c - the states that the command line names, and words to print. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,40 @@ qstate_open(struct state *s, const char *operand)
 }
 
 void
-qstate_close(struct state *s)
+qstate_open_whole(struct state *s, const char *operand)
 {
-	qwen_state_close(s->f);
+	qstate_open(s, operand);
+	if (s->info->part)
+		die("%s: a part of a state, from position %" PRIu64 " on",
+		    s->name, s->info->from);
+}
+
+/* ---------------------------------------------------------------- printing */
+
+void
+qstate_print_masked(const char *s)
+{
+	for (; *s != '\0'; s++)
+		putchar((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s);
+}
+
+const char *
+qstate_bool(int v)
+{
+	return v ? "true" : "false";
+}
+
+void
+qstate_json_fp(const char *key, const struct qwen_fp *fp)
+{
+	char hex[33];
+
+	printf(",\"%s\":\"%s\"", key, qwen_fp_hex(fp, hex));
+}
+
+void
+qstate_json_text(const char *before, const char *text)
+{
+	printf("%s", before);
+	cli_json_string(text);
 }

@@ -1,11 +1,68 @@
 /* SPDX-License-Identifier: ISC */
-/* slice.c - the first tokens of a state, and what they led to. */
+/* write.c - a state to -o or stdout: as it is, in the other form, or cut. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qstate.h"
+
+/* What is checked is what is written: one descriptor for both. */
+void
+qstate_cat(char *paths[])
+{
+	const char *name, *path = qstate_file(paths[0], &name);
+	struct stat a, b;
+	struct qwen_err err;
+	int fd;
+
+	cli_no_binary_tty();
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		die("%s: %s", name, strerror(errno));
+	if (qwen_state_verify(path, 0, &err) < 0)
+		cli_die_err(name, &err);
+	if (fstat(fd, &a) == -1 || stat(path, &b) == -1)
+		die("%s: %s", name, strerror(errno));
+	if (a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+		die("%s: it was replaced while it was read", name);
+	qstate_copy_bytes(fd, name, STDOUT_FILENO, "stdout");
+	close(fd);
+	qstate_file_done();
+}
+
+/* In the form that the options say. */
+static void
+write_copy(struct state *s)
+{
+	struct cli_output *out = cli_output_open(qstate_opt.output);
+	const char *name = cli_output_name(out);
+	struct qwen_writer *w = tool_writer(cli_output_fd(out),
+	    QWEN_FORMAT_CBOR);
+	struct qwen_err err;
+
+	if (qwen_state_copy(s->f, w, &qstate_opt.state, NULL, &err) < 0)
+		cli_die_err(err.code == QWEN_EIO || err.code == QWEN_EPIPE ?
+		    name : s->name, &err);
+	if (qwen_writer_close(w, &err) < 0)
+		cli_die_err(name, &err);
+	cli_output_commit(out);
+}
+
+void
+qstate_pack(char *paths[])
+{
+	struct state s;
+
+	if (qstate_opt.output == NULL)
+		cli_no_binary_tty();
+	qstate_open(&s, paths[0]);
+	write_copy(&s);
+	qwen_state_close(s.f);
+}
 
 /* Whether the state can be cut at n, logits included, without the model. */
 static int
@@ -22,21 +79,6 @@ has_cut(const struct qwen_state_info *s, uint64_t n)
 	return 0;
 }
 
-static void
-save_slice(struct tool_intake *in)
-{
-	struct cli_output *out;
-
-	if (qstate_opt.output == NULL) {
-		tool_save(in, STDOUT_FILENO, "stdout", &qstate_opt.state, NULL);
-		return;
-	}
-	out = cli_output_open(qstate_opt.output);
-	tool_save(in, cli_output_fd(out), qstate_opt.output, &qstate_opt.state,
-	    NULL);
-	cli_output_commit(out);
-}
-
 /*
  * From the last position that can be gone on from, up to the cut, by the
  * arithmetic that the state was made by.
@@ -47,7 +89,7 @@ replay(struct state *s, uint64_t n)
 	struct qwen_model *m = tool_model_open(qstate_opt.model,
 	    qstate_opt.n_threads, s->info->header.numerics);
 	struct tool_intake in = { 0 };
-	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST };
+	struct cli_output *out;
 	struct qwen_err err;
 	size_t at;
 
@@ -64,8 +106,11 @@ replay(struct state *s, uint64_t n)
 	if (in.n > 0)
 		memcpy(in.tokens, s->info->tokens + at,
 		    in.n * sizeof *in.tokens);
-	tool_prefill(&in, &how);
-	save_slice(&in);
+	tool_prefill(&in, NULL);
+	out = cli_output_open(qstate_opt.output);
+	tool_save(&in, cli_output_fd(out), cli_output_name(out),
+	    &qstate_opt.state, NULL);
+	cli_output_commit(out);
 	tool_tell_stats(m);
 	tool_intake_fini(&in);
 	qwen_model_close(m);
@@ -80,18 +125,15 @@ qstate_slice(char *paths[])
 		cli_usage("slice needs -n: how many tokens to keep");
 	if (qstate_opt.output == NULL)
 		cli_no_binary_tty();
-	qstate_open(&s, paths[0]);
-	if (s.info->part)
-		die("%s: a part of a state, from position %" PRIu64 " on",
-		    s.name, s.info->from);
+	qstate_open_whole(&s, paths[0]);
 	if (qstate_opt.count > s.info->n_tokens)
 		die("%s: it has %" PRIu64 " tokens, not %" PRIu64, s.name,
 		    s.info->n_tokens, qstate_opt.count);
 	if (has_cut(s.info, qstate_opt.count)) {
 		qstate_opt.state.to = qstate_opt.count < s.info->n_tokens ?
 		    qstate_opt.count : 0;
-		qstate_write_copy(&s);
+		write_copy(&s);
 	} else
 		replay(&s, qstate_opt.count);
-	qstate_close(&s);
+	qwen_state_close(s.f);
 }

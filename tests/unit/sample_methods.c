@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* sample_methods.c - each method against a plain definition of it. */
+/* sample_methods.c - the commonest methods against plain definitions of them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

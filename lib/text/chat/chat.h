@@ -204,15 +204,11 @@ struct chat_run {
 	struct qwen_err		*err;
 };
 
-/*
- * Text that grows.  Where something fails the error is set and nothing is added
- * any more: look at it once, at the end, or where it would take long to get there.
- */
+/* Text that grows; to a run that has failed nothing is added. */
 struct chat_buf {
 	char		*s;
 	unsigned char	*from;
 	size_t		 n, cap;
-	int		 failed;
 };
 
 /* Run t->body: its output goes to run->out. */
@@ -239,7 +235,7 @@ struct chat_value qwen_chat_eval(struct chat_run *r,
 
 /* Variables: that of the innermost scope that has it, or NULL; set there. */
 const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
-int qwen_chat_set(struct chat_run *r, const char *name,
+void qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v);
 
 /* Call a macro or a function; args are K_ARG nodes, named or not. */
@@ -252,9 +248,8 @@ void qwen_chat_put(struct chat_run *r, struct chat_buf *b,
 void qwen_chat_put_data(struct chat_run *r, struct chat_buf *b, const char *s,
     size_t n);
 void qwen_chat_buf_fini(struct chat_buf *b);
-/* The text in memory of the run, or -1 if it failed; b is emptied. */
-int qwen_chat_take(struct chat_run *r, struct chat_buf *b,
-    struct chat_value *out);
+/* The text in memory of the run; b is emptied. */
+struct chat_value qwen_chat_take(struct chat_run *r, struct chat_buf *b);
 
 /* ------------------------------------------------------- what values can do */
 
@@ -323,7 +318,6 @@ chat_undefined(const char *name, size_t n)
 /* A word for messages: "a string", "undefined". */
 const char *qwen_chat_type_name(const struct chat_value *v);
 int qwen_chat_true(const struct chat_value *v);
-/* 1, 0, or -1: too deep. */
 int qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
     const struct chat_value *b);
 int qwen_chat_same_text(const struct chat_text *a, const char *b);
@@ -331,46 +325,50 @@ int qwen_chat_same_text(const struct chat_text *a, const char *b);
 int qwen_chat_order(const struct chat_text *a, const struct chat_text *b);
 /* A boolean, an integer or a double as the latter; 0 if it is none. */
 int qwen_chat_number(const struct chat_value *v, double *f);
-int qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
-    const struct chat_value *key, const struct chat_value **out);
+/* The value of a key, or NULL. */
+const struct chat_value *qwen_chat_find(struct chat_run *r,
+    const struct chat_dict *d, const struct chat_value *key);
 /* A new one without members, or a namespace. */
 struct chat_value qwen_chat_new_dict(struct chat_run *r, enum chat_type type);
-int qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
+void qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);
-int qwen_chat_length(struct chat_run *r, const struct chat_value *v,
-    size_t *n);
+size_t qwen_chat_length(struct chat_run *r, const struct chat_value *v);
+/* n values, not set; n steps.  Without any after a failure. */
+struct chat_list qwen_chat_new_list(struct chat_run *r, size_t n);
+/* The keys of an object, or its values. */
+struct chat_list qwen_chat_members(struct chat_run *r,
+    const struct chat_dict *d, int values);
 /* What a for goes over, as a list. */
-int qwen_chat_iterate(struct chat_run *r, const struct chat_value *v,
-    struct chat_list *out);
+struct chat_list qwen_chat_iterate(struct chat_run *r,
+    const struct chat_value *v);
 int qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
-    const struct chat_value *v, int *yes);
+    const struct chat_value *v);
 
 /* obj.name and obj[key], as the template language has them. */
-int qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
-    const char *name, struct chat_value *out);
-int qwen_chat_item(struct chat_run *r, const struct chat_value *obj,
-    const struct chat_value *key, struct chat_value *out);
-/* obj[begin:end:step], each NULL if not there */
-int qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
-    const struct chat_value *part[3], struct chat_value *out);
+struct chat_value qwen_chat_attr(struct chat_run *r,
+    const struct chat_value *obj, const char *name);
+struct chat_value qwen_chat_item(struct chat_run *r,
+    const struct chat_value *obj, const struct chat_value *key);
+/* obj[begin:end:step], each NULL if not there; and obj[::-1] */
+struct chat_value qwen_chat_subset(struct chat_run *r,
+    const struct chat_value *obj, const struct chat_value *part[3]);
+struct chat_value qwen_chat_reverse(struct chat_run *r,
+    const struct chat_value *v);
 
-int qwen_chat_binary(struct chat_run *r, enum chat_op op,
-    const struct chat_value *a, const struct chat_value *b,
-    struct chat_value *out);
+struct chat_value qwen_chat_binary(struct chat_run *r, enum chat_op op,
+    const struct chat_value *a, const struct chat_value *b);
 int qwen_chat_compare(struct chat_run *r, enum chat_op op,
-    const struct chat_value *a, const struct chat_value *b, int *yes);
+    const struct chat_value *a, const struct chat_value *b);
 
 /* x|name(args), x is name(args), name(args), x.name(args) */
-int qwen_chat_filter(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a,
-    struct chat_value *out);
+struct chat_value qwen_chat_filter(struct chat_run *r, const char *name,
+    const struct chat_value *x, const struct chat_args *a);
 int qwen_chat_test(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a, int *yes);
-int qwen_chat_function(struct chat_run *r, const char *name,
-    const struct chat_args *a, struct chat_value *out);
-int qwen_chat_method(struct chat_run *r, const char *name,
-    const struct chat_value *self, const struct chat_args *a,
-    struct chat_value *out);
+    const struct chat_value *x, const struct chat_args *a);
+struct chat_value qwen_chat_function(struct chat_run *r, const char *name,
+    const struct chat_args *a);
+struct chat_value qwen_chat_method(struct chat_run *r, const char *name,
+    const struct chat_value *self, const struct chat_args *a);
 int qwen_chat_has_filter(const char *name);
 int qwen_chat_has_test(const char *name);
 const char *qwen_chat_test_name(const struct chat_text *name);
@@ -397,8 +395,9 @@ size_t qwen_chat_chars(const char *s, size_t n);
 struct chat_text qwen_chat_strip(const struct chat_text *t,
     const struct chat_text *set, int ends);
 /* Where x is in t from i on, or t->n + 1 if nowhere; counted as steps. */
-int qwen_chat_search(struct chat_run *r, const struct chat_text *t,
-    const struct chat_text *x, size_t i, size_t *at);
-int qwen_chat_join(struct chat_run *r, const struct chat_text *a,
-    const struct chat_text *b, struct chat_value *out);
+size_t qwen_chat_search(struct chat_run *r, const struct chat_text *t,
+    const struct chat_text *x, size_t i);
+struct chat_value qwen_chat_join(struct chat_run *r, const struct chat_text *a,
+    const struct chat_text *b);
+
 #endif

@@ -58,20 +58,18 @@ dict(struct chat_run *r, const struct chat_node *n)
 static struct chat_value
 attribute(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value obj = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value obj = qwen_chat_eval(r, n->a);
 
-	qwen_chat_attr(r, &obj, n->name, &out);
-	return out;
+	return qwen_chat_attr(r, &obj, n->name);
 }
 
 static struct chat_value
 item(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value obj = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value obj = qwen_chat_eval(r, n->a);
 	struct chat_value key = qwen_chat_eval(r, n->b);
 
-	qwen_chat_item(r, &obj, &key, &out);
-	return out;
+	return qwen_chat_item(r, &obj, &key);
 }
 
 static struct chat_value
@@ -79,7 +77,7 @@ slice(struct chat_run *r, const struct chat_node *n)
 {
 	const struct chat_node *node[3] = { n->b, n->c, n->other };
 	const struct chat_value *part[3] = { NULL, NULL, NULL };
-	struct chat_value obj = qwen_chat_eval(r, n->a), v[3], out = { 0 };
+	struct chat_value obj = qwen_chat_eval(r, n->a), v[3];
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -88,8 +86,7 @@ slice(struct chat_run *r, const struct chat_node *n)
 		v[i] = qwen_chat_eval(r, node[i]);
 		part[i] = &v[i];
 	}
-	qwen_chat_subset(r, &obj, part, &out);
-	return out;
+	return qwen_chat_subset(r, &obj, part);
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -136,7 +133,7 @@ qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
 static struct chat_value
 call(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value f = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value f = qwen_chat_eval(r, n->a);
 	struct chat_args args;
 
 	if (f.type == CHAT_MACRO)
@@ -149,23 +146,19 @@ call(struct chat_run *r, const struct chat_node *n)
 	args = arguments(r, n->list);
 	r->line = n->line;
 	if (r->failed)
-		return out;
-	if (f.type == CHAT_FUNCTION)
-		qwen_chat_function(r, f.u.m.name, &args, &out);
-	else
-		qwen_chat_method(r, f.u.m.name, f.u.m.self, &args, &out);
-	return out;
+		return f;
+	return f.type == CHAT_FUNCTION ?
+	    qwen_chat_function(r, f.u.m.name, &args) :
+	    qwen_chat_method(r, f.u.m.name, f.u.m.self, &args);
 }
 
 static struct chat_value
 filter(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value x = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value x = qwen_chat_eval(r, n->a);
 	struct chat_args args = arguments(r, n->list);
 
-	if (!r->failed)
-		qwen_chat_filter(r, n->name, &x, &args, &out);
-	return out;
+	return r->failed ? x : qwen_chat_filter(r, n->name, &x, &args);
 }
 
 static struct chat_value
@@ -173,11 +166,9 @@ test(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_value x = qwen_chat_eval(r, n->a);
 	struct chat_args args = arguments(r, n->list);
-	int yes = 0;
 
-	if (!r->failed)
-		qwen_chat_test(r, n->name, &x, &args, &yes);
-	return chat_bool(yes);
+	return r->failed ? x :
+	    chat_bool(qwen_chat_test(r, n->name, &x, &args));
 }
 
 /* --------------------------------------------------------------- operators */
@@ -185,16 +176,14 @@ test(struct chat_run *r, const struct chat_node *n)
 static struct chat_value
 negate(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value v = qwen_chat_eval(r, n->a), zero = chat_int(0), out;
+	struct chat_value v = qwen_chat_eval(r, n->a), zero = chat_int(0);
 
 	if (n->kind == CHAT_K_NOT)
 		return chat_bool(!qwen_chat_true(&v));
-	out = v;
-	if (v.type == CHAT_FLOAT)
-		out.u.f = -v.u.f;
-	else
-		qwen_chat_binary(r, CHAT_SUB, &zero, &v, &out);
-	return out;
+	if (v.type != CHAT_FLOAT)
+		return qwen_chat_binary(r, CHAT_SUB, &zero, &v);
+	v.u.f = -v.u.f;
+	return v;
 }
 
 /* The value that decides, as it is. */
@@ -210,12 +199,11 @@ logic(struct chat_run *r, const struct chat_node *n)
 static struct chat_value
 binary(struct chat_run *r, const struct chat_node *n)
 {
-	struct chat_value a = qwen_chat_eval(r, n->a), out = { 0 };
+	struct chat_value a = qwen_chat_eval(r, n->a);
 	struct chat_value b = qwen_chat_eval(r, n->b);
 
 	r->line = n->line;
-	qwen_chat_binary(r, n->op, &a, &b, &out);
-	return out;
+	return qwen_chat_binary(r, n->op, &a, &b);
 }
 
 static struct chat_value
@@ -227,7 +215,7 @@ compare(struct chat_run *r, const struct chat_node *n)
 
 	for (m = n->list; yes && m != NULL && !r->failed; m = m->next, a = b) {
 		b = qwen_chat_eval(r, m->a);
-		qwen_chat_compare(r, m->op, &a, &b, &yes);
+		yes = qwen_chat_compare(r, m->op, &a, &b);
 	}
 	return chat_bool(yes);
 }

@@ -113,24 +113,23 @@ qwen_chat_get(struct chat_run *r, const char *name)
 	return NULL;
 }
 
-int
+void
 qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v)
 {
 	struct chat_scope *s = r->scope;
 	size_t i;
 
-	for (i = 0; i < s->n; i++) {
-		if (strcmp(s->var[i].name, name) == 0) {
-			s->var[i].v = *v;
-			return qwen_chat_step(r, 1 + i / 16);
-		}
+	for (i = 0; i < s->n && strcmp(s->var[i].name, name) != 0; i++)
+		;
+	if (i == s->n) {
+		if (qwen_chat_more(r, &s->var, s->n, &s->cap,
+		    sizeof *s->var) < 0)
+			return;
+		s->var[s->n++].name = name;
 	}
-	if (qwen_chat_more(r, &s->var, s->n, &s->cap, sizeof *s->var) < 0)
-		return -1;
-	s->var[s->n].name = name;
-	s->var[s->n++].v = *v;
-	return qwen_chat_step(r, 1 + s->n / 16);
+	s->var[i].v = *v;
+	qwen_chat_step(r, 1 + i / 16);
 }
 
 static struct chat_scope *
@@ -150,11 +149,9 @@ unpack(struct chat_run *r, const struct chat_node *names,
     const struct chat_value *v)
 {
 	const struct chat_node *m;
-	struct chat_list l;
+	struct chat_list l = qwen_chat_iterate(r, v);
 	size_t i = 0;
 
-	if (qwen_chat_iterate(r, v, &l) < 0)
-		return;
 	for (m = names; m != NULL; m = m->next, i++) {
 		if (i < l.n)
 			qwen_chat_set(r, m->name, &l.v[i]);
@@ -236,12 +233,13 @@ for_loop(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_scope *outer = r->scope;
 	struct chat_value v = qwen_chat_eval(r, n->b);
-	struct chat_list l;
+	struct chat_list l = qwen_chat_iterate(r, &v);
+	struct chat_scope *inner = new_scope(r, outer);
 	int rc = 0;
 
-	if (qwen_chat_iterate(r, &v, &l) < 0 ||
-	    (r->scope = new_scope(r, outer)) == NULL)
+	if (r->failed)
 		return -1;
+	r->scope = inner;
 	if (n->c != NULL)
 		choose(r, n, &l);
 	if (l.n > 0)
@@ -267,8 +265,7 @@ capture(struct chat_run *r, const struct chat_node *list,
 	r->out = &buf;
 	rc = exec(r, list);
 	r->out = outer;
-	buf.failed |= r->failed;
-	qwen_chat_take(r, &buf, out);
+	*out = qwen_chat_take(r, &buf);
 	return rc;
 }
 

@@ -7,62 +7,55 @@
 /* What a method is called with; those that are nearly the same differ by how. */
 struct call {
 	struct chat_run			*r;
-	const struct chat_text		*t;	/* the string, or */
-	const struct chat_dict		*d;	/* the object */
+	const struct chat_value		*x;	/* what has it */
+	const struct chat_text		*t;	/* if that is a string */
 	const struct chat_args		*a;
 	int				 how;
-	struct chat_value		*out;
 };
 
 enum { BEGIN = 1, END = 2 };		/* which end of a string */
 enum { UPPER, LOWER, CAPITALIZE };
 enum { KEYS, VALUES };
 
-/* Argument i as a string; *t is NULL if it is missing or none. */
-static int
-text_arg(const struct call *c, size_t i, const char *key,
-    const struct chat_text **t)
+/* Argument i as a string; NULL if it is missing or none. */
+static const struct chat_text *
+text_arg(const struct call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
-	*t = NULL;
 	if (v == NULL || v->type == CHAT_NONE)
-		return 0;
-	if (v->type != CHAT_TEXT)
-		return qwen_chat_fail(c->r, "%s where a string is wanted",
+		return NULL;
+	if (v->type != CHAT_TEXT) {
+		qwen_chat_fail(c->r, "%s where a string is wanted",
 		    qwen_chat_type_name(v));
-	*t = &v->u.s;
-	return 0;
+		return NULL;
+	}
+	return &v->u.s;
 }
 
-static int
-int_arg(const struct call *c, size_t i, const char *key, int64_t *n)
+/* Argument i as a count; -1 if it is missing. */
+static int64_t
+count_arg(const struct call *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
-	if (v == NULL)
-		return 0;
-	if (v->type != CHAT_INT)
-		return qwen_chat_fail(c->r, "%s where an integer is wanted",
+	if (v != NULL && v->type != CHAT_INT)
+		qwen_chat_fail(c->r, "%s where an integer is wanted",
 		    qwen_chat_type_name(v));
-	*n = v->u.i;
-	return 0;
+	return v != NULL && v->type == CHAT_INT ? v->u.i : -1;
 }
 
-static int
+static struct chat_value
 m_strip(const struct call *c)
 {
-	const struct chat_text *set;
+	const struct chat_text *set = text_arg(c, 0, "chars");
 
-	if (text_arg(c, 0, "chars", &set) < 0 ||
-	    qwen_chat_step(c->r, 1 + c->t->n / 64) < 0)
-		return -1;
+	qwen_chat_step(c->r, 1 + c->t->n / 64);
 	/* Each character may be compared with all of the set. */
-	if (set != NULL && qwen_chat_step(c->r, set->n / 8 *
-	    (c->t->n / 8 + 1)) < 0)
-		return -1;
-	*c->out = chat_text(qwen_chat_strip(c->t, set, c->how));
-	return 0;
+	if (set != NULL)
+		qwen_chat_step(c->r, set->n / 8 * (c->t->n / 8 + 1));
+	return chat_text(c->r->failed ? *c->t :
+	    qwen_chat_strip(c->t, set, c->how));
 }
 
 static int
@@ -73,44 +66,41 @@ has_end(const struct call *c, const struct chat_text *x)
 }
 
 /* With one string, or one of several. */
-static int
+static struct chat_value
 m_has_end(const struct call *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "prefix");
-	struct chat_list l;
+	struct chat_list l = { (struct chat_value *)(uintptr_t)v, 1 };
 	size_t i;
 	int yes = 0;
 
-	if (c->a->n != 1 || v == NULL)
-		return qwen_chat_fail(c->r, "a comparison with other than one "
+	if (c->a->n != 1 || v == NULL) {
+		qwen_chat_fail(c->r, "a comparison with other than one "
 		    "string");
-	l.v = (struct chat_value *)(uintptr_t)v;
-	l.n = 1;
+		return chat_bool(0);
+	}
 	if (v->type == CHAT_TUPLE)
 		l = v->u.l;
-	for (i = 0; i < l.n; i++) {
+	for (i = 0; i < l.n && !c->r->failed; i++) {
 		if (l.v[i].type != CHAT_TEXT)
-			return qwen_chat_fail(c->r, "a string that begins or "
-			    "ends with %s", qwen_chat_type_name(&l.v[i]));
-		if (qwen_chat_step(c->r, 1 + l.v[i].u.s.n / 64) < 0)
-			return -1;
-		yes |= has_end(c, &l.v[i].u.s);
+			qwen_chat_fail(c->r, "a string that begins or ends "
+			    "with %s", qwen_chat_type_name(&l.v[i]));
+		else if (qwen_chat_step(c->r, 1 + l.v[i].u.s.n / 64) == 0)
+			yes |= has_end(c, &l.v[i].u.s);
 	}
-	*c->out = chat_bool(yes);
-	return 0;
+	return chat_bool(yes);
 }
 
-static int
+static struct chat_value
 m_remove_end(const struct call *c)
 {
-	const struct chat_text *x;
+	const struct chat_text *x =
+	    text_arg(c, 0, c->how == END ? "suffix" : "prefix");
 
-	if (text_arg(c, 0, c->how == END ? "suffix" : "prefix", &x) < 0)
-		return -1;
-	*c->out = chat_text(x == NULL || !has_end(c, x) ? *c->t :
+	qwen_chat_step(c->r, 1 + c->t->n / 64);
+	return chat_text(x == NULL || !has_end(c, x) ? *c->t :
 	    c->how == END ? chat_slice(c->t, 0, c->t->n - x->n) :
 	    chat_slice(c->t, x->n, c->t->n));
-	return qwen_chat_step(c->r, 1 + c->t->n / 64);
 }
 
 /* ------------------------------------------------------------------- split */
@@ -120,13 +110,13 @@ struct parts {
 	size_t			cap;
 };
 
-static int
-add(struct chat_run *r, struct parts *p, struct chat_text t)
+/* The text from begin to end is one more part. */
+static void
+add(const struct call *c, struct parts *p, size_t begin, size_t end)
 {
-	if (qwen_chat_more(r, &p->l.v, p->l.n, &p->cap, sizeof *p->l.v) < 0)
-		return -1;
-	p->l.v[p->l.n++] = chat_text(t);
-	return qwen_chat_step(r, 1);
+	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
+	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
+		p->l.v[p->l.n++] = chat_text(chat_slice(c->t, begin, end));
 }
 
 /* Where the next white space (there 1) or other character (0) is. */
@@ -145,142 +135,116 @@ next_space(const struct chat_text *t, size_t i, int there)
 	return i;
 }
 
-static int
+static void
 split_space(const struct call *c, int64_t max, struct parts *p)
 {
 	size_t begin = next_space(c->t, 0, 0), end;
 
-	for (; begin < c->t->n; begin = next_space(c->t, end, 0)) {
+	for (; begin < c->t->n && !c->r->failed;
+	    begin = next_space(c->t, end, 0)) {
 		end = max-- == 0 ? c->t->n : next_space(c->t, begin, 1);
-		if (add(c->r, p, chat_slice(c->t, begin, end)) < 0)
-			return -1;
+		add(c, p, begin, end);
 	}
-	return qwen_chat_step(c->r, c->t->n / 16);
+	qwen_chat_step(c->r, c->t->n / 16);
 }
 
-static int
+static struct chat_value
 m_split(const struct call *c)
 {
-	const struct chat_text *sep;
+	const struct chat_text *sep = text_arg(c, 0, "sep");
+	int64_t max = count_arg(c, 1, "maxsplit");
 	struct parts p = { { NULL, 0 }, 0 };
 	size_t begin = 0, at;
-	int64_t max = -1;
 
-	if (text_arg(c, 0, "sep", &sep) < 0 ||
-	    int_arg(c, 1, "maxsplit", &max) < 0)
-		return -1;
 	if (sep != NULL && sep->n == 0)
-		return qwen_chat_fail(c->r, "a split at nothing");
-	if (sep == NULL) {
-		if (split_space(c, max, &p) < 0)
-			return -1;
-	} else {
-		for (; max != 0; max--) {
-			if (qwen_chat_search(c->r, c->t, sep, begin, &at) < 0)
-				return -1;
+		qwen_chat_fail(c->r, "a split at nothing");
+	if (sep == NULL)
+		split_space(c, max, &p);
+	else {
+		for (; max != 0 && !c->r->failed; max--) {
+			at = qwen_chat_search(c->r, c->t, sep, begin);
 			if (at > c->t->n)
 				break;
-			if (add(c->r, &p, chat_slice(c->t, begin, at)) < 0)
-				return -1;
+			add(c, &p, begin, at);
 			begin = at + sep->n;
 		}
-		if (add(c->r, &p, chat_slice(c->t, begin, c->t->n)) < 0)
-			return -1;
+		add(c, &p, begin, c->t->n);
 	}
-	*c->out = chat_list(p.l);
-	return 0;
+	return chat_list(p.l);
 }
 
 /* Where the last x before end is, or t->n + 1. */
-static int
-search_back(const struct call *c, const struct chat_text *x, size_t end,
-    size_t *at)
+static size_t
+search_back(const struct call *c, const struct chat_text *x, size_t end)
 {
-	struct chat_text t = chat_slice(c->t, 0, end);
 	size_t i;
 
-	*at = c->t->n + 1;
-	if (qwen_chat_step(c->r, (end / 64 + 1) * (1 + x->n / 64)) < 0)
-		return -1;
-	for (i = t.n + 1; i-- > 0; ) {
-		if (i + x->n <= t.n && memcmp(t.s + i, x->s, x->n) == 0) {
-			*at = i;
-			break;
-		}
+	qwen_chat_step(c->r, (end / 64 + 1) * (1 + x->n / 64));
+	for (i = end + 1; i-- > 0 && !c->r->failed; ) {
+		if (i + x->n <= end && memcmp(c->t->s + i, x->s, x->n) == 0)
+			return i;
 	}
-	return 0;
+	return c->t->n + 1;
 }
 
-static int
+static struct chat_value
 m_rsplit(const struct call *c)
 {
-	const struct chat_text *sep;
+	const struct chat_text *sep = text_arg(c, 0, "sep");
+	int64_t max = count_arg(c, 1, "maxsplit");
 	struct parts p = { { NULL, 0 }, 0 };
-	struct chat_value back = chat_int(-1), l;
-	const struct chat_value *part[3] = { NULL, NULL, &back };
 	size_t end = c->t->n, at;
-	int64_t max = -1;
+	struct chat_value l;
 
-	if (text_arg(c, 0, "sep", &sep) < 0 ||
-	    int_arg(c, 1, "maxsplit", &max) < 0)
-		return -1;
 	if (sep == NULL || sep->n == 0)
-		return qwen_chat_fail(c->r, "a split at nothing");
-	for (; max != 0; max--) {
-		if (search_back(c, sep, end, &at) < 0)
-			return -1;
+		qwen_chat_fail(c->r, "a split at nothing");
+	for (; max != 0 && !c->r->failed; max--) {
+		at = search_back(c, sep, end);
 		if (at > c->t->n)
 			break;
-		if (add(c->r, &p, chat_slice(c->t, at + sep->n, end)) < 0)
-			return -1;
+		add(c, &p, at + sep->n, end);
 		end = at;
 	}
-	if (add(c->r, &p, chat_slice(c->t, 0, end)) < 0)
-		return -1;
+	add(c, &p, 0, end);
 	l = chat_list(p.l);
-	return qwen_chat_subset(c->r, &l, part, c->out);
+	return qwen_chat_reverse(c->r, &l);
 }
 
-static int
+static struct chat_value
 m_splitlines(const struct call *c)
 {
 	struct parts p = { { NULL, 0 }, 0 };
 	size_t i, begin = 0;
 
-	for (i = 0; i < c->t->n; i++) {
+	for (i = 0; i < c->t->n && !c->r->failed; i++) {
 		if (c->t->s[i] != '\n')
 			continue;
-		if (add(c->r, &p, chat_slice(c->t, begin, i -
-		    (i > begin && c->t->s[i - 1] == '\r'))) < 0)
-			return -1;
+		add(c, &p, begin, i - (i > begin && c->t->s[i - 1] == '\r'));
 		begin = i + 1;
 	}
-	if (begin < c->t->n &&
-	    add(c->r, &p, chat_slice(c->t, begin, c->t->n)) < 0)
-		return -1;
-	*c->out = chat_list(p.l);
-	return qwen_chat_step(c->r, c->t->n / 16);
+	if (begin < c->t->n)
+		add(c, &p, begin, c->t->n);
+	qwen_chat_step(c->r, c->t->n / 16);
+	return chat_list(p.l);
 }
 
 /* ----------------------------------------------------------- other strings */
 
-static int
+static struct chat_value
 m_replace(const struct call *c)
 {
-	const struct chat_text *old, *new;
+	const struct chat_text *old = text_arg(c, 0, "old");
+	const struct chat_text *new = text_arg(c, 1, "new");
+	int64_t max = count_arg(c, 2, "count");
 	struct chat_text part;
 	struct chat_buf b = { 0 };
 	size_t begin = 0, at;
-	int64_t max = -1;
 
-	if (text_arg(c, 0, "old", &old) < 0 || text_arg(c, 1, "new", &new) < 0 ||
-	    int_arg(c, 2, "count", &max) < 0)
-		return -1;
 	if (old == NULL || new == NULL || old->n == 0)
-		return qwen_chat_fail(c->r, "nothing to be replaced");
-	for (; max != 0 && !b.failed; max--) {
-		b.failed = qwen_chat_search(c->r, c->t, old, begin, &at) < 0;
-		if (b.failed || at > c->t->n)
+		qwen_chat_fail(c->r, "nothing to be replaced");
+	for (; max != 0 && !c->r->failed; max--) {
+		at = qwen_chat_search(c->r, c->t, old, begin);
+		if (at > c->t->n)
 			break;
 		part = chat_slice(c->t, begin, at);
 		qwen_chat_put(c->r, &b, &part);
@@ -289,11 +253,11 @@ m_replace(const struct call *c)
 	}
 	part = chat_slice(c->t, begin, c->t->n);
 	qwen_chat_put(c->r, &b, &part);
-	return qwen_chat_take(c->r, &b, c->out);
+	return qwen_chat_take(c->r, &b);
 }
 
 /* ASCII letters in the other case. */
-static int
+static struct chat_value
 m_letters(const struct call *c)
 {
 	struct chat_text t = *c->t;
@@ -302,7 +266,7 @@ m_letters(const struct call *c)
 	int to_upper;
 
 	if (s == NULL || qwen_chat_step(c->r, t.n / 16) < 0)
-		return -1;
+		return chat_text(t);
 	for (i = 0; i < t.n; i++) {
 		s[i] = t.s[i];
 		to_upper = c->how == CAPITALIZE ? i == 0 : c->how == UPPER;
@@ -312,50 +276,42 @@ m_letters(const struct call *c)
 			s[i] = (char)(s[i] + 32);
 	}
 	t.s = s;
-	*c->out = chat_text(t);
-	return 0;
+	return chat_text(t);
 }
 
-static int
+static struct chat_value
 m_find(const struct call *c)
 {
-	const struct chat_text *x;
-	size_t at;
+	const struct chat_text *x = text_arg(c, 0, "sub");
+	size_t at = 0;
 
-	if (text_arg(c, 0, "sub", &x) < 0)
-		return -1;
 	if (x == NULL || c->a->n != 1)
-		return qwen_chat_fail(c->r, "find() of other than a string");
-	if (qwen_chat_search(c->r, c->t, x, 0, &at) < 0 ||
-	    qwen_chat_step(c->r, c->t->n / 16) < 0)
-		return -1;
-	*c->out = chat_int(at > c->t->n ? -1 :
+		qwen_chat_fail(c->r, "find() of other than a string");
+	else
+		at = qwen_chat_search(c->r, c->t, x, 0);
+	qwen_chat_step(c->r, c->t->n / 16);
+	return chat_int(at > c->t->n ? -1 :
 	    (int64_t)qwen_chat_chars(c->t->s, at));
-	return 0;
 }
 
-static int
+static struct chat_value
 m_count(const struct call *c)
 {
-	const struct chat_text *x;
+	const struct chat_text *x = text_arg(c, 0, "sub");
 	size_t at = 0;
-	int64_t n = 0;
+	int64_t n;
 
-	if (text_arg(c, 0, "sub", &x) < 0)
-		return -1;
 	if (x == NULL || x->n == 0)
-		return qwen_chat_fail(c->r, "count() of nothing");
-	for (;; n++, at += x->n) {
-		if (qwen_chat_search(c->r, c->t, x, at, &at) < 0)
-			return -1;
+		qwen_chat_fail(c->r, "count() of nothing");
+	for (n = 0; !c->r->failed; n++, at += x->n) {
+		at = qwen_chat_search(c->r, c->t, x, at);
 		if (at > c->t->n)
 			break;
 	}
-	*c->out = chat_int(n);
-	return 0;
+	return chat_int(n);
 }
 
-static int
+static struct chat_value
 m_isdigit(const struct call *c)
 {
 	size_t i;
@@ -364,73 +320,60 @@ m_isdigit(const struct call *c)
 		if (c->t->s[i] < '0' || c->t->s[i] > '9')
 			break;
 	}
-	*c->out = chat_bool(c->t->n > 0 && i == c->t->n);
-	return qwen_chat_step(c->r, i / 16);
+	qwen_chat_step(c->r, i / 16);
+	return chat_bool(c->t->n > 0 && i == c->t->n);
 }
 
-static int
+static struct chat_value
 m_join(const struct call *c)
 {
-	struct chat_args a = { 0 };
 	struct chat_value by = chat_text(*c->t);
+	struct chat_args a = { .v = &by, .n = 1 };
 
-	if (c->a->n != 1 || c->a->n_key > 0)
-		return qwen_chat_fail(c->r, "join() of other than a list");
-	a.v = &by;
-	a.n = 1;
-	return qwen_chat_filter(c->r, "join", &c->a->v[0], &a, c->out);
+	if (c->a->n == 1 && c->a->n_key == 0)
+		return qwen_chat_filter(c->r, "join", &c->a->v[0], &a);
+	qwen_chat_fail(c->r, "join() of other than a list");
+	return by;
 }
 
 /* ----------------------------------------------------------------- objects */
 
-static int
+static struct chat_value
 m_items(const struct call *c)
 {
 	struct chat_args none = { 0 };
-	struct chat_value v = { .type = CHAT_DICT };
 
-	v.u.d = (struct chat_dict *)(uintptr_t)c->d;
-	return qwen_chat_filter(c->r, "items", &v, &none, c->out);
+	return qwen_chat_filter(c->r, "items", c->x, &none);
 }
 
-static int
+static struct chat_value
 m_members(const struct call *c)
 {
-	struct chat_value *v = qwen_chat_new(c->r, c->d->n, sizeof *v);
-	size_t i;
-
-	if (v == NULL || qwen_chat_step(c->r, c->d->n) < 0)
-		return -1;
-	for (i = 0; i < c->d->n; i++)
-		v[i] = c->how == VALUES ? c->d->p[i].v : c->d->p[i].key;
-	*c->out = chat_list((struct chat_list){ v, c->d->n });
-	return 0;
+	return chat_list(qwen_chat_members(c->r, c->x->u.d,
+	    c->how == VALUES));
 }
 
-static int
+static struct chat_value
 m_get(const struct call *c)
 {
-	const struct chat_value *v, *key = qwen_chat_arg(c->a, 0, "key"),
+	const struct chat_value *v = NULL, *key = qwen_chat_arg(c->a, 0, "key"),
 	    *other = qwen_chat_arg(c->a, 1, "default");
 
 	if (key == NULL)
-		return qwen_chat_fail(c->r, "get() of nothing");
-	if (qwen_chat_find(c->r, c->d, key, &v) < 0)
-		return -1;
+		qwen_chat_fail(c->r, "get() of nothing");
+	else
+		v = qwen_chat_find(c->r, c->x->u.d, key);
 	if (v == NULL)
 		v = other;
-	memset(c->out, 0, sizeof *c->out);
-	c->out->type = CHAT_NONE;
-	if (v != NULL)
-		*c->out = *v;
-	return 0;
+	return v != NULL ? *v : (struct chat_value){ .type = CHAT_NONE };
 }
 
 /* What changes its object, or what nobody has needed: there, but refused. */
-static int
+static struct chat_value
 m_refused(const struct call *c)
 {
-	return qwen_chat_fail(c->r, "a method that is not for templates");
+	qwen_chat_fail(c->r, "a method that is not for templates");
+	return *c->x;
 }
 
 /* -------------------------------------------------------------------- table */
@@ -440,7 +383,7 @@ m_refused(const struct call *c)
 static const struct method {
 	enum chat_type	 type;
 	const char	*name;
-	int		 (*run)(const struct call *);
+	struct chat_value (*run)(const struct call *);
 	int		 how;
 } methods[] = {
 	{ CHAT_TEXT, "strip", m_strip, BEGIN | END },
@@ -492,21 +435,18 @@ qwen_chat_has_method(enum chat_type type, const char *name)
 	return find(type, name) != NULL;
 }
 
-int
+struct chat_value
 qwen_chat_method(struct chat_run *r, const char *name,
-    const struct chat_value *self, const struct chat_args *a,
-    struct chat_value *out)
+    const struct chat_value *self, const struct chat_args *a)
 {
 	const struct method *m = find(self->type, name);
-	struct call c = { .r = r, .a = a, .out = out };
+	struct call c = { .r = r, .x = self, .a = a, .t = &self->u.s };
 
-	if (m == NULL)
-		return qwen_chat_fail(r, "%s has no method '%.40s'",
+	if (m == NULL) {
+		qwen_chat_fail(r, "%s has no method '%.40s'",
 		    qwen_chat_type_name(self), name);
-	if (self->type == CHAT_TEXT)
-		c.t = &self->u.s;
-	if (self->type == CHAT_DICT)
-		c.d = self->u.d;
+		return *self;
+	}
 	c.how = m->how;
 	return m->run(&c);
 }

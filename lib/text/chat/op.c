@@ -5,7 +5,7 @@
 
 #include "text/chat/chat.h"
 
-static int
+static void
 cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
     const struct chat_value *b)
 {
@@ -17,164 +17,142 @@ cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
 	    b->type == CHAT_UNDEFINED ? b : NULL;
 
 	if (u != NULL)
-		return qwen_chat_fail(r, "'%.*s' is undefined, with '%s'",
+		qwen_chat_fail(r, "'%.*s' is undefined, with '%s'",
 		    (int)(u->u.s.n < 60 ? u->u.s.n : 60), u->u.s.s, sign[op]);
-	return qwen_chat_fail(r, "%s %s %s", qwen_chat_type_name(a), sign[op],
-	    qwen_chat_type_name(b));
+	else
+		qwen_chat_fail(r, "%s %s %s", qwen_chat_type_name(a), sign[op],
+		    qwen_chat_type_name(b));
 }
 
-static int
-integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b,
-    int64_t *out)
+static struct chat_value
+integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b)
 {
+	int64_t n = 0;
 	int over = 0;
 
 	switch (op) {
-	case CHAT_ADD: over = __builtin_add_overflow(a, b, out); break;
-	case CHAT_SUB: over = __builtin_sub_overflow(a, b, out); break;
-	case CHAT_MUL: over = __builtin_mul_overflow(a, b, out); break;
+	case CHAT_ADD: over = __builtin_add_overflow(a, b, &n); break;
+	case CHAT_SUB: over = __builtin_sub_overflow(a, b, &n); break;
+	case CHAT_MUL: over = __builtin_mul_overflow(a, b, &n); break;
 	default:	/* quotient or remainder, rounded down */
 		if (b == 0)
-			return qwen_chat_fail(r, "division by zero");
-		if (b == -1) {
-			over = __builtin_sub_overflow((int64_t)0, a, out);
-			*out = op == CHAT_MOD ? 0 : *out;
-			over = over && op != CHAT_MOD;
-			break;
+			qwen_chat_fail(r, "division by zero");
+		else if (b == -1)
+			over = op != CHAT_MOD &&
+			    __builtin_sub_overflow((int64_t)0, a, &n);
+		else {
+			n = op == CHAT_MOD ? a % b : a / b;
+			if (a % b != 0 && (a % b < 0) != (b < 0))
+				n += op == CHAT_MOD ? b : -1;
 		}
-		*out = op == CHAT_MOD ? a % b : a / b;
-		if (a % b != 0 && (a % b < 0) != (b < 0))
-			*out += op == CHAT_MOD ? b : -1;
 	}
-	return over ? qwen_chat_fail(r, "an integer over 64 bits") : 0;
+	if (over)
+		qwen_chat_fail(r, "an integer over 64 bits");
+	return chat_int(n);
 }
 
-static int
-floats(struct chat_run *r, enum chat_op op, double a, double b, double *out)
+static double
+floats(struct chat_run *r, enum chat_op op, double a, double b)
 {
 	switch (op) {
-	case CHAT_ADD: *out = a + b; return 0;
-	case CHAT_SUB: *out = a - b; return 0;
-	case CHAT_MUL: *out = a * b; return 0;
+	case CHAT_ADD: return a + b;
+	case CHAT_SUB: return a - b;
+	case CHAT_MUL: return a * b;
 	default: break;
 	}
 	if (b == 0)
-		return qwen_chat_fail(r, "division by zero");
-	if (op == CHAT_DIV)
-		*out = a / b;
-	else if (op == CHAT_FLOORDIV)
-		*out = floor(a / b);
-	else
-		*out = a - b * floor(a / b);
-	return 0;
+		qwen_chat_fail(r, "division by zero");
+	return op == CHAT_DIV ? a / b : op == CHAT_FLOORDIV ? floor(a / b) :
+	    a - b * floor(a / b);
 }
 
-static int
+static struct chat_value
 join_lists(struct chat_run *r, const struct chat_value *a,
-    const struct chat_value *b, struct chat_value *out)
+    const struct chat_value *b)
 {
-	struct chat_value v = *a;
-	const struct chat_list *x = &a->u.l, *y = &b->u.l;
+	struct chat_value v = { .type = a->type,
+	    .u.l = qwen_chat_new_list(r, a->u.l.n + b->u.l.n) };
+	size_t i;
 
-	v.u.l.n = x->n + y->n;
-	if (qwen_chat_step(r, v.u.l.n) < 0)
-		return -1;
-	v.u.l.v = qwen_chat_new(r, v.u.l.n, sizeof *v.u.l.v);
-	if (v.u.l.v == NULL)
-		return -1;
-	if (x->n > 0)
-		memcpy(v.u.l.v, x->v, x->n * sizeof *x->v);
-	if (y->n > 0)
-		memcpy(v.u.l.v + x->n, y->v, y->n * sizeof *y->v);
-	*out = v;
-	return 0;
+	for (i = 0; i < v.u.l.n; i++)
+		v.u.l.v[i] = i < a->u.l.n ? a->u.l.v[i] :
+		    b->u.l.v[i - a->u.l.n];
+	return v;
 }
 
 /* A text as often as asked for. */
-static int
-repeat(struct chat_run *r, const struct chat_text *t, int64_t times,
-    struct chat_value *out)
+static struct chat_value
+repeat(struct chat_run *r, const struct chat_text *t, int64_t times)
 {
 	struct chat_buf b = { 0 };
 
 	if (t->n == 0)
 		times = 0;
-	for (; times > 0 && !b.failed; times--) {
-		b.failed = qwen_chat_step(r, 1) < 0;
+	for (; times > 0 && qwen_chat_step(r, 1) == 0; times--)
 		qwen_chat_put(r, &b, t);
-	}
-	return qwen_chat_take(r, &b, out);
+	return qwen_chat_take(r, &b);
 }
 
 /* a ~ b: as they are written. */
-static int
+static struct chat_value
 write_both(struct chat_run *r, const struct chat_value *a,
-    const struct chat_value *b, struct chat_value *out)
+    const struct chat_value *b)
 {
 	struct chat_buf buf = { 0 };
 
 	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT)
-		return qwen_chat_join(r, &a->u.s, &b->u.s, out);
+		return qwen_chat_join(r, &a->u.s, &b->u.s);
 	qwen_chat_print(r, &buf, a);
 	qwen_chat_print(r, &buf, b);
-	return qwen_chat_take(r, &buf, out);
+	return qwen_chat_take(r, &buf);
 }
 
-int
+struct chat_value
 qwen_chat_binary(struct chat_run *r, enum chat_op op,
-    const struct chat_value *a, const struct chat_value *b,
-    struct chat_value *out)
+    const struct chat_value *a, const struct chat_value *b)
 {
 	int whole_a = a->type == CHAT_INT || a->type == CHAT_BOOL;
 	int whole_b = b->type == CHAT_INT || b->type == CHAT_BOOL;
+	struct chat_value out = { .type = CHAT_FLOAT };
 	double x, y;
 
-	if (op == CHAT_CONCAT)
-		return write_both(r, a, b, out);
-	if (op == CHAT_ADD && a->type == CHAT_TEXT && b->type == CHAT_TEXT)
-		return qwen_chat_join(r, &a->u.s, &b->u.s, out);
+	if (op == CHAT_CONCAT || (op == CHAT_ADD && a->type == CHAT_TEXT &&
+	    b->type == CHAT_TEXT))
+		return write_both(r, a, b);
 	if (op == CHAT_ADD && a->type == b->type &&
 	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE))
-		return join_lists(r, a, b, out);
+		return join_lists(r, a, b);
 	if (op == CHAT_MUL && a->type == CHAT_TEXT && whole_b)
-		return repeat(r, &a->u.s, b->u.i, out);
+		return repeat(r, &a->u.s, b->u.i);
 	if (op == CHAT_MUL && b->type == CHAT_TEXT && whole_a)
-		return repeat(r, &b->u.s, a->u.i, out);
-	if (whole_a && whole_b && op != CHAT_DIV) {
-		*out = chat_int(0);
-		return integers(r, op, a->u.i, b->u.i, &out->u.i);
+		return repeat(r, &b->u.s, a->u.i);
+	if (whole_a && whole_b && op != CHAT_DIV)
+		return integers(r, op, a->u.i, b->u.i);
+	if (!qwen_chat_number(a, &x) || !qwen_chat_number(b, &y)) {
+		cannot(r, op, a, b);
+		return *a;
 	}
-	if (!qwen_chat_number(a, &x) || !qwen_chat_number(b, &y))
-		return cannot(r, op, a, b);
-	out->type = CHAT_FLOAT;
-	return floats(r, op, x, y, &out->u.f);
+	out.u.f = floats(r, op, x, y);
+	return out;
 }
 
 int
 qwen_chat_compare(struct chat_run *r, enum chat_op op,
-    const struct chat_value *a, const struct chat_value *b, int *yes)
+    const struct chat_value *a, const struct chat_value *b)
 {
 	double x, y;
-	int c;
+	int c = 0;
 
-	if (op == CHAT_IN || op == CHAT_NOT_IN) {
-		if (qwen_chat_contains(r, b, a, yes) < 0)
-			return -1;
-		*yes = *yes == (op == CHAT_IN);
-		return 0;
-	}
-	if (op == CHAT_EQ || op == CHAT_NE) {
-		c = qwen_chat_equal(r, a, b);
-		*yes = c == (op == CHAT_EQ);
-		return c < 0 ? -1 : 0;
-	}
+	if (op == CHAT_IN || op == CHAT_NOT_IN)
+		return qwen_chat_contains(r, b, a) == (op == CHAT_IN);
+	if (op == CHAT_EQ || op == CHAT_NE)
+		return qwen_chat_equal(r, a, b) == (op == CHAT_EQ);
 	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT)
 		c = qwen_chat_order(&a->u.s, &b->u.s);
 	else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
 		c = (x > y) - (x < y);
 	else
-		return cannot(r, op, a, b);
-	*yes = op == CHAT_LT ? c < 0 : op == CHAT_LE ? c <= 0 :
+		cannot(r, op, a, b);
+	return op == CHAT_LT ? c < 0 : op == CHAT_LE ? c <= 0 :
 	    op == CHAT_GT ? c > 0 : c >= 0;
-	return 0;
 }

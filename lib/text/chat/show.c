@@ -105,14 +105,11 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 
 /* Whether to go on, which is a step: not if something failed, nor too deep. */
 static int
-go_on(struct chat_run *r, struct chat_buf *b, unsigned depth)
+go_on(struct chat_run *r, unsigned depth)
 {
-	if (b->failed)
-		return 0;
 	if (depth > CHAT_VALUE_DEPTH)
 		qwen_chat_limit(r, "depth of a value");
-	b->failed = depth > CHAT_VALUE_DEPTH || qwen_chat_step(r, 1) < 0;
-	return !b->failed;
+	return qwen_chat_step(r, 1) == 0;
 }
 
 /* -------------------------------------------------------------------- JSON */
@@ -125,7 +122,7 @@ json_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 	size_t i, begin = 0, used;
 
 	put(r, b, "\"");
-	for (i = 0; i < t->n && !b->failed; i++) {
+	for (i = 0; i < t->n && !r->failed; i++) {
 		if ((unsigned char)t->s[i] >= 0x20 && t->s[i] != '"' &&
 		    t->s[i] != '\\')
 			continue;
@@ -174,7 +171,7 @@ json_members(struct chat_run *r, struct chat_buf *b,
 {
 	size_t i, n = d != NULL ? d->n : l->n;
 
-	for (i = 0; i < n && !b->failed; i++) {
+	for (i = 0; i < n && !r->failed; i++) {
 		if (i > 0)
 			put(r, b, indent < 0 ? ", " : ",");
 		new_line(r, b, indent, depth + 1);
@@ -195,7 +192,7 @@ json_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 {
 	int object = v->type == CHAT_DICT;
 
-	if (!go_on(r, b, depth))
+	if (!go_on(r, depth))
 		return;
 	switch (v->type) {
 	case CHAT_NONE: put(r, b, "null"); break;
@@ -216,7 +213,6 @@ json_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 		put(r, b, object ? "}" : "]");
 		break;
 	default:
-		b->failed = 1;
 		qwen_chat_fail(r, "%s cannot be written as JSON",
 		    qwen_chat_type_name(v));
 	}
@@ -275,7 +271,7 @@ repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 	    memchr(t->s, '"', t->n) == NULL)
 		quote[0] = '"';
 	put(r, b, quote);
-	for (i = 0; i < t->n && !b->failed; i += k) {
+	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
 		e = repr_escape(c, quote[0], buf);
 		if (e == NULL)
@@ -299,7 +295,7 @@ repr_list(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 	size_t i;
 
 	put(r, b, tuple ? "(" : "[");
-	for (i = 0; i < v->u.l.n && !b->failed; i++) {
+	for (i = 0; i < v->u.l.n && !r->failed; i++) {
 		if (i > 0)
 			put(r, b, ", ");
 		print_at(r, b, &v->u.l.v[i], 1, depth + 1);
@@ -314,7 +310,7 @@ repr_dict(struct chat_run *r, struct chat_buf *b, const struct chat_dict *d,
 	size_t i;
 
 	put(r, b, "{");
-	for (i = 0; i < d->n && !b->failed; i++) {
+	for (i = 0; i < d->n && !r->failed; i++) {
 		if (i > 0)
 			put(r, b, ", ");
 		print_at(r, b, &d->p[i].key, 1, depth + 1);
@@ -328,7 +324,7 @@ static void
 print_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
     int repr, unsigned depth)
 {
-	if (!go_on(r, b, depth))
+	if (!go_on(r, depth))
 		return;
 	switch (v->type) {
 	case CHAT_UNDEFINED: put(r, b, repr ? "Undefined" : ""); break;
@@ -346,7 +342,6 @@ print_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 	case CHAT_LIST: case CHAT_TUPLE: repr_list(r, b, v, depth); break;
 	case CHAT_DICT: repr_dict(r, b, v->u.d, depth); break;
 	default:
-		b->failed = 1;
 		qwen_chat_fail(r, "%s is not for printing",
 		    qwen_chat_type_name(v));
 	}

@@ -72,32 +72,32 @@ qwen_chat_has_test(const char *name)
 
 int
 qwen_chat_test(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a, int *yes)
+    const struct chat_value *x, const struct chat_args *a)
 {
 	const struct chat_value *y = a->n > 0 ? &a->v[0] : NULL;
 	struct chat_value two = chat_int(2), left;
 	struct chat_text text = chat_literal(name);
 	const struct test *t = find(&text);
 
-	*yes = t->how == TYPES ? t->what >> x->type & 1 :
-	    x->type == CHAT_BOOL && x->u.i == (int64_t)t->what;
-	if (t->how == TYPES || t->how == IS)
-		return 0;
+	if (t->how == TYPES)
+		return t->what >> x->type & 1;
+	if (t->how == IS)
+		return x->type == CHAT_BOOL && x->u.i == (int64_t)t->what;
 	if (t->how == PARITY)
 		y = &two;
-	if (y == NULL)
-		return qwen_chat_fail(r, "a test without its argument");
+	if (y == NULL) {
+		qwen_chat_fail(r, "a test without its argument");
+		return 0;
+	}
 	if (t->how == COMPARE)
-		return qwen_chat_compare(r, (enum chat_op)t->what, x, y, yes);
-	if (qwen_chat_binary(r, CHAT_MOD, x, y, &left) < 0)
-		return -1;
-	*yes = qwen_chat_true(&left) == (int)t->what;
-	return 0;
+		return qwen_chat_compare(r, (enum chat_op)t->what, x, y);
+	left = qwen_chat_binary(r, CHAT_MOD, x, y);
+	return qwen_chat_true(&left) == (int)t->what;
 }
 
 /* --------------------------------------------------------------- functions */
 
-static int
+static void
 raise(struct chat_run *r, const struct chat_args *a)
 {
 	const struct chat_value *v = qwen_chat_arg(a, 0, "message");
@@ -106,65 +106,62 @@ raise(struct chat_run *r, const struct chat_args *a)
 
 	r->failed = 1;
 	r->accident = 0;
-	return qwen_fail(r->err, QWEN_EFORMAT, "the chat template refuses: "
-	    "%.*s", n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
+	qwen_fail(r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
+	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
 }
 
-static int
-new_dict(struct chat_run *r, enum chat_type type, const struct chat_args *a,
-    struct chat_value *out)
+static struct chat_value
+new_dict(struct chat_run *r, enum chat_type type, const struct chat_args *a)
 {
-	struct chat_value key;
+	struct chat_value out = qwen_chat_new_dict(r, type), key;
 	size_t i;
 
-	*out = qwen_chat_new_dict(r, type);
 	if (a->n > a->n_key)
 		qwen_chat_fail(r, "a namespace of a value without a name");
 	for (i = 0; i < a->n_key && !r->failed; i++) {
 		key = chat_text(chat_literal(a->key[i]));
 		key.u.s.from = qwen_chat_own;
-		qwen_chat_dict_put(r, out->u.d, &key, &a->v[i]);
+		qwen_chat_dict_put(r, out.u.d, &key, &a->v[i]);
 	}
-	return 0;
+	return out;
 }
 
-static int
-range(struct chat_run *r, const struct chat_args *a, struct chat_value *out)
+static struct chat_value
+range(struct chat_run *r, const struct chat_args *a)
 {
-	int64_t begin = 0, end, step = 1, n = 0, i;
+	int64_t begin = 0, end = 0, step = 1, n = 0;
 	struct chat_list l = { NULL, 0 };
 	size_t k;
 
 	if (a->n < 1 || a->n > 3 || a->n_key > 0)
-		return qwen_chat_fail(r, "range() of other than 1 to 3");
+		qwen_chat_fail(r, "range() of other than 1 to 3");
 	for (k = 0; k < a->n; k++) {
 		if (a->v[k].type != CHAT_INT ||
 		    a->v[k].u.i > INT64_C(1) << 60 ||
 		    a->v[k].u.i < -(INT64_C(1) << 60))
-			return qwen_chat_fail(r, "range() of no integer, or a "
+			qwen_chat_fail(r, "range() of no integer, or a "
 			    "very large one");
 	}
+	if (r->failed)
+		return chat_list(l);
 	end = a->v[a->n > 1].u.i;
 	if (a->n > 1)
 		begin = a->v[0].u.i;
 	if (a->n > 2)
 		step = a->v[2].u.i;
 	if (step == 0)
-		return qwen_chat_fail(r, "range() by steps of zero");
+		qwen_chat_fail(r, "range() by steps of zero");
 	if (step > 0 && end > begin)
 		n = (end - begin - 1) / step + 1;
 	if (step < 0 && end < begin)
 		n = (begin - end - 1) / -step + 1;
 	if (n > CHAT_RANGE_MAX)
-		return qwen_chat_limit(r, "a range");
-	if (qwen_chat_step(r, (uint64_t)n) < 0)
-		return -1;
-	if ((l.v = qwen_chat_new(r, (size_t)n, sizeof *l.v)) == NULL)
-		return -1;
-	for (i = 0; i < n; i++)
-		l.v[l.n++] = chat_int(begin + i * step);
-	*out = chat_list(l);
-	return 0;
+		qwen_chat_limit(r, "a range");
+	else
+		l = qwen_chat_new_list(r, (size_t)n);
+	for (k = 0; k < l.n; k++)
+		l.v[k] = chat_int(begin + (int64_t)k * step);
+	return chat_list(l);
 }
 
 int
@@ -174,14 +171,14 @@ qwen_chat_has_function(const char *name)
 	    strcmp(name, "dict") == 0 || strcmp(name, "raise_exception") == 0;
 }
 
-int
+struct chat_value
 qwen_chat_function(struct chat_run *r, const char *name,
-    const struct chat_args *a, struct chat_value *out)
+    const struct chat_args *a)
 {
-	if (strcmp(name, "raise_exception") == 0)
-		return raise(r, a);
 	if (strcmp(name, "range") == 0)
-		return range(r, a, out);
+		return range(r, a);
+	if (strcmp(name, "raise_exception") == 0)
+		raise(r, a);
 	return new_dict(r, strcmp(name, "dict") == 0 ? CHAT_DICT :
-	    CHAT_NAMESPACE, a, out);
+	    CHAT_NAMESPACE, a);
 }

@@ -82,19 +82,17 @@ qwen_chat_strip(const struct chat_text *t, const struct chat_text *set,
 	return chat_slice(t, begin, end);
 }
 
-int
+size_t
 qwen_chat_search(struct chat_run *r, const struct chat_text *t,
-    const struct chat_text *x, size_t i, size_t *at)
+    const struct chat_text *x, size_t i)
 {
+	const size_t nowhere = t->n + 1;
 	const char *p;
 	uint64_t work = 0;
-	size_t begin = i;
+	size_t begin = i, at = nowhere;
 
-	*at = t->n + 1;
-	if (x->n == 0) {
-		*at = i <= t->n ? i : *at;
-		return 0;
-	}
+	if (x->n == 0)
+		return i <= t->n ? i : nowhere;
 	while (i + x->n <= t->n) {
 		p = memchr(t->s + i, x->s[0], t->n - x->n - i + 1);
 		if (p == NULL)
@@ -103,15 +101,15 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 		/* Each place is paid for as if it were compared to the end. */
 		work += 1 + x->n / 16;
 		if (memcmp(p, x->s, x->n) == 0) {
-			*at = i;
+			at = i;
 			break;
 		}
 		i++;
 		if (work > 4096 && qwen_chat_step(r, work) < 0)
-			return -1;
+			return nowhere;
 		work = work > 4096 ? 0 : work;
 	}
-	return qwen_chat_step(r, work + (i - begin) / 64);
+	return qwen_chat_step(r, work + (i - begin) / 64) < 0 ? nowhere : at;
 }
 
 /* -------------------------------------------------------- text that grows */
@@ -139,12 +137,9 @@ void
 qwen_chat_put(struct chat_run *r, struct chat_buf *b,
     const struct chat_text *t)
 {
-	if (t->n == 0 || b->failed)
+	if (t->n == 0 || qwen_chat_step(r, t->n / 64) < 0 ||
+	    reserve(r, b, t->n) < 0)
 		return;
-	if (qwen_chat_step(r, t->n / 64) < 0 || reserve(r, b, t->n) < 0) {
-		b->failed = 1;
-		return;
-	}
 	memcpy(b->s + b->n, t->s, t->n);
 	if (t->from == NULL || t->from == qwen_chat_own)
 		memset(b->from + b->n, t->from != NULL, t->n);
@@ -171,58 +166,44 @@ qwen_chat_buf_fini(struct chat_buf *b)
 }
 
 /* NULL, qwen_chat_own, or a copy of from. */
-static int
-keep_from(struct chat_run *r, const unsigned char *from, size_t n,
-    const unsigned char **out)
+static const unsigned char *
+keep_from(struct chat_run *r, const unsigned char *from, size_t n)
 {
 	unsigned char *p;
 
-	*out = NULL;
-	if (n == 0 || memchr(from, !from[0], n) == NULL) {
-		*out = n > 0 && from[0] ? qwen_chat_own : NULL;
-		return 0;
-	}
-	p = qwen_chat_new(r, n, 1);
-	if (p == NULL)
-		return -1;
-	memcpy(p, from, n);
-	*out = p;
-	return 0;
+	if (n == 0 || memchr(from, !from[0], n) == NULL)
+		return n > 0 && from[0] ? qwen_chat_own : NULL;
+	if ((p = qwen_chat_new(r, n, 1)) != NULL)
+		memcpy(p, from, n);
+	return p;
 }
 
-int
-qwen_chat_take(struct chat_run *r, struct chat_buf *b, struct chat_value *out)
+struct chat_value
+qwen_chat_take(struct chat_run *r, struct chat_buf *b)
 {
-	struct chat_text t = { "", b->n, NULL };
-	char *s;
-	int rc = -1;
+	struct chat_text t = { "", 0, NULL };
+	char *s = r->failed ? NULL : qwen_chat_new(r, b->n, 1);
 
-	s = b->failed ? NULL : qwen_chat_new(r, b->n, 1);
-	if (s == NULL || keep_from(r, b->from, b->n, &t.from) < 0)
-		goto done;
-	if (b->n > 0)
-		memcpy(s, b->s, b->n);
-	t.s = s;
-	*out = chat_text(t);
-	rc = 0;
-done:
+	if (s != NULL && b->n > 0) {
+		t.from = keep_from(r, b->from, b->n);
+		t.s = memcpy(s, b->s, b->n);
+		t.n = b->n;
+	}
 	/* What the text took is free again, and counted in the copy. */
 	r->mem.total -= 2 * b->cap;
 	qwen_chat_buf_fini(b);
-	return rc;
+	return chat_text(t);
 }
 
-int
+struct chat_value
 qwen_chat_join(struct chat_run *r, const struct chat_text *a,
-    const struct chat_text *b, struct chat_value *out)
+    const struct chat_text *b)
 {
 	struct chat_buf both = { 0 };
 
-	if (a->n == 0 || b->n == 0) {
-		*out = chat_text(a->n == 0 ? *b : *a);
-		return 0;
-	}
+	if (a->n == 0 || b->n == 0)
+		return chat_text(a->n == 0 ? *b : *a);
 	qwen_chat_put(r, &both, a);
 	qwen_chat_put(r, &both, b);
-	return qwen_chat_take(r, &both, out);
+	return qwen_chat_take(r, &both);
 }

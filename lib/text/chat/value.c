@@ -70,7 +70,7 @@ equal_lists(struct chat_run *r, const struct chat_list *a,
 	size_t i;
 	int eq = a->n == b->n;
 
-	for (i = 0; eq == 1 && i < a->n; i++)
+	for (i = 0; eq && i < a->n; i++)
 		eq = equal_at(r, &a->v[i], &b->v[i], depth + 1);
 	return eq;
 }
@@ -83,10 +83,9 @@ equal_dicts(struct chat_run *r, const struct chat_dict *a,
 	size_t i;
 	int eq = a->n == b->n;
 
-	for (i = 0; eq == 1 && i < a->n; i++) {
-		if (qwen_chat_find(r, b, &a->p[i].key, &v) < 0)
-			return -1;
-		eq = v == NULL ? 0 : equal_at(r, &a->p[i].v, v, depth + 1);
+	for (i = 0; eq && i < a->n; i++) {
+		v = qwen_chat_find(r, b, &a->p[i].key);
+		eq = v != NULL && equal_at(r, &a->p[i].v, v, depth + 1);
 	}
 	return eq;
 }
@@ -95,11 +94,8 @@ static int
 equal_texts(struct chat_run *r, const struct chat_text *a,
     const struct chat_text *b)
 {
-	if (a->n != b->n)
-		return 0;
-	if (qwen_chat_step(r, a->n / 64) < 0)
-		return -1;
-	return memcmp(a->s, b->s, a->n) == 0;
+	return a->n == b->n && qwen_chat_step(r, a->n / 64) == 0 &&
+	    memcmp(a->s, b->s, a->n) == 0;
 }
 
 static int
@@ -109,9 +105,9 @@ equal_at(struct chat_run *r, const struct chat_value *a,
 	double x, y;
 
 	if (depth > CHAT_VALUE_DEPTH)
-		return qwen_chat_limit(r, "depth of a value");
+		qwen_chat_limit(r, "depth of a value");
 	if (qwen_chat_step(r, 1) < 0)
-		return -1;
+		return 0;
 	if (a->type <= CHAT_INT && b->type <= CHAT_INT &&
 	    a->type >= CHAT_BOOL && b->type >= CHAT_BOOL)
 		return a->u.i == b->u.i;
@@ -140,32 +136,26 @@ qwen_chat_equal(struct chat_run *r, const struct chat_value *a,
 
 /* ----------------------------------------------------------------- objects */
 
-int
+const struct chat_value *
 qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
-    const struct chat_value *key, const struct chat_value **out)
+    const struct chat_value *key)
 {
 	const struct chat_value *k;
 	size_t i;
 	int eq;
 
-	*out = NULL;
-	if (qwen_chat_step(r, 1 + d->n / 4) < 0)
-		return -1;
-	for (i = 0; i < d->n; i++) {
+	qwen_chat_step(r, 1 + d->n / 4);
+	for (i = 0; i < d->n && !r->failed; i++) {
 		k = &d->p[i].key;
 		if (k->type == CHAT_TEXT && key->type == CHAT_TEXT)
 			eq = k->u.s.n == key->u.s.n &&
 			    memcmp(k->u.s.s, key->u.s.s, k->u.s.n) == 0;
 		else
 			eq = qwen_chat_equal(r, k, key);
-		if (eq < 0)
-			return -1;
-		if (eq) {
-			*out = &d->p[i].v;
-			return 0;
-		}
+		if (eq)
+			return &d->p[i].v;
 	}
-	return 0;
+	return NULL;
 }
 
 struct chat_value
@@ -179,220 +169,194 @@ qwen_chat_new_dict(struct chat_run *r, enum chat_type type)
 	return v;
 }
 
-int
+void
 qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v)
 {
 	const struct chat_value *old;
 
-	if (key->type > CHAT_TEXT || key->type == CHAT_UNDEFINED)
-		return qwen_chat_fail(r, "%s cannot be a key",
+	if (key->type > CHAT_TEXT || key->type == CHAT_UNDEFINED) {
+		qwen_chat_fail(r, "%s cannot be a key",
 		    qwen_chat_type_name(key));
-	if (qwen_chat_find(r, d, key, &old) < 0)
-		return -1;
-	if (old != NULL) {
-		*(struct chat_value *)(uintptr_t)old = *v;
-		return 0;
+		return;
 	}
-	if (qwen_chat_more(r, &d->p, d->n, &d->cap, sizeof *d->p) < 0)
-		return -1;
-	d->p[d->n].key = *key;
-	d->p[d->n++].v = *v;
-	return 0;
+	old = qwen_chat_find(r, d, key);
+	if (old != NULL)
+		*(struct chat_value *)(uintptr_t)old = *v;
+	else if (!r->failed &&
+	    qwen_chat_more(r, &d->p, d->n, &d->cap, sizeof *d->p) == 0) {
+		d->p[d->n].key = *key;
+		d->p[d->n++].v = *v;
+	}
 }
 
 /* ------------------------------------------------------------- collections */
 
-int
-qwen_chat_length(struct chat_run *r, const struct chat_value *v, size_t *n)
+size_t
+qwen_chat_length(struct chat_run *r, const struct chat_value *v)
 {
-	switch (v->type) {
-	case CHAT_UNDEFINED: *n = 0; return 0;
-	case CHAT_TEXT:
-		*n = qwen_chat_chars(v->u.s.s, v->u.s.n);
-		return qwen_chat_step(r, v->u.s.n / 16);
-	case CHAT_LIST: case CHAT_TUPLE: *n = v->u.l.n; return 0;
-	case CHAT_DICT: *n = v->u.d->n; return 0;
-	case CHAT_LOOP: *n = v->u.loop->items.n; return 0;
-	default:
-		return qwen_chat_fail(r, "%s has no length",
-		    qwen_chat_type_name(v));
-	}
-}
-
-static int
-characters(struct chat_run *r, const struct chat_text *t,
-    struct chat_list *out)
-{
-	size_t i, k;
-	uint32_t c;
-
-	out->n = 0;
-	if (qwen_chat_step(r, t->n) < 0)
-		return -1;
-	out->v = qwen_chat_new(r, t->n, sizeof *out->v);
-	if (out->v == NULL)
-		return -1;
-	for (i = 0; i < t->n; i += k) {
-		k = qwen_chat_char(t->s, i, t->n, &c);
-		out->v[out->n++] = chat_text(chat_slice(t, i, i + k));
-	}
-	return 0;
-}
-
-static int
-keys(struct chat_run *r, const struct chat_dict *d, struct chat_list *out)
-{
-	size_t i;
-
-	if (qwen_chat_step(r, d->n) < 0)
-		return -1;
-	out->v = qwen_chat_new(r, d->n, sizeof *out->v);
-	if (out->v == NULL)
-		return -1;
-	for (i = 0; i < d->n; i++)
-		out->v[i] = d->p[i].key;
-	out->n = d->n;
-	return 0;
-}
-
-int
-qwen_chat_iterate(struct chat_run *r, const struct chat_value *v,
-    struct chat_list *out)
-{
-	out->v = NULL;
-	out->n = 0;
 	switch (v->type) {
 	case CHAT_UNDEFINED: return 0;
-	case CHAT_LIST: case CHAT_TUPLE: *out = v->u.l; return 0;
-	case CHAT_TEXT: return characters(r, &v->u.s, out);
-	case CHAT_DICT: return keys(r, v->u.d, out);
+	case CHAT_TEXT:
+		qwen_chat_step(r, v->u.s.n / 16);
+		return qwen_chat_chars(v->u.s.s, v->u.s.n);
+	case CHAT_LIST: case CHAT_TUPLE: return v->u.l.n;
+	case CHAT_DICT: return v->u.d->n;
+	case CHAT_LOOP: return v->u.loop->items.n;
 	default:
-		return qwen_chat_fail(r, "%s cannot be gone over",
-		    qwen_chat_type_name(v));
+		qwen_chat_fail(r, "%s has no length", qwen_chat_type_name(v));
+		return 0;
 	}
 }
 
-static int
-in_list(struct chat_run *r, const struct chat_list *l,
-    const struct chat_value *v, int *yes)
+struct chat_list
+qwen_chat_new_list(struct chat_run *r, size_t n)
 {
+	struct chat_list l = { NULL, n };
+
+	if (qwen_chat_step(r, n) == 0)
+		l.v = qwen_chat_new(r, n, sizeof *l.v);
+	if (l.v == NULL)
+		l.n = 0;
+	return l;
+}
+
+static struct chat_list
+characters(struct chat_run *r, const struct chat_text *t)
+{
+	struct chat_list l = qwen_chat_new_list(r, t->n);
+	size_t i, k, n = l.n;
+	uint32_t c;
+
+	l.n = 0;
+	for (i = 0; i < n; i += k) {
+		k = qwen_chat_char(t->s, i, t->n, &c);
+		l.v[l.n++] = chat_text(chat_slice(t, i, i + k));
+	}
+	return l;
+}
+
+struct chat_list
+qwen_chat_members(struct chat_run *r, const struct chat_dict *d, int values)
+{
+	struct chat_list l = qwen_chat_new_list(r, d->n);
 	size_t i;
 
-	*yes = 0;
-	for (i = 0; *yes == 0 && i < l->n; i++)
-		*yes = qwen_chat_equal(r, &l->v[i], v);
-	return *yes < 0 ? -1 : 0;
+	for (i = 0; i < l.n; i++)
+		l.v[i] = values ? d->p[i].v : d->p[i].key;
+	return l;
+}
+
+struct chat_list
+qwen_chat_iterate(struct chat_run *r, const struct chat_value *v)
+{
+	struct chat_list none = { NULL, 0 };
+
+	switch (v->type) {
+	case CHAT_UNDEFINED: return none;
+	case CHAT_LIST: case CHAT_TUPLE: return v->u.l;
+	case CHAT_TEXT: return characters(r, &v->u.s);
+	case CHAT_DICT: return qwen_chat_members(r, v->u.d, 0);
+	default:
+		qwen_chat_fail(r, "%s cannot be gone over",
+		    qwen_chat_type_name(v));
+		return none;
+	}
 }
 
 int
 qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
-    const struct chat_value *v, int *yes)
+    const struct chat_value *v)
 {
-	const struct chat_value *found;
-	size_t at;
+	int yes = 0;
+	size_t i;
 
-	*yes = 0;
 	switch (in->type) {
-	case CHAT_UNDEFINED: return 0;
+	case CHAT_UNDEFINED: break;
 	case CHAT_TEXT:
-		if (v->type != CHAT_TEXT)
-			return qwen_chat_fail(r, "%s is looked for in a "
-			    "string", qwen_chat_type_name(v));
-		if (qwen_chat_search(r, &in->u.s, &v->u.s, 0, &at) < 0)
-			return -1;
-		*yes = at <= in->u.s.n;
-		return 0;
+		if (v->type == CHAT_TEXT)
+			return qwen_chat_search(r, &in->u.s, &v->u.s, 0) <=
+			    in->u.s.n;
+		qwen_chat_fail(r, "%s is looked for in a string",
+		    qwen_chat_type_name(v));
+		break;
 	case CHAT_LIST: case CHAT_TUPLE:
-		return in_list(r, &in->u.l, v, yes);
+		for (i = 0; !yes && i < in->u.l.n && !r->failed; i++)
+			yes = qwen_chat_equal(r, &in->u.l.v[i], v);
+		break;
 	case CHAT_DICT:
-		if (qwen_chat_find(r, in->u.d, v, &found) < 0)
-			return -1;
-		*yes = found != NULL;
-		return 0;
+		return qwen_chat_find(r, in->u.d, v) != NULL;
 	default:
-		return qwen_chat_fail(r, "%s contains nothing",
+		qwen_chat_fail(r, "%s contains nothing",
 		    qwen_chat_type_name(in));
 	}
+	return yes;
 }
 
 /* ------------------------------------------------------ attributes and items */
 
-static void
-loop_attr(const struct chat_loop *l, const char *name, struct chat_value *out)
+static struct chat_value
+loop_attr(const struct chat_loop *l, const char *name)
 {
-	size_t n = l->items.n, i = l->i;
+	const int64_t n = (int64_t)l->items.n, i = (int64_t)l->i;
+	const struct {
+		const char		*name;
+		struct chat_value	 v;
+	} attrs[] = {
+		{ "index0", chat_int(i) }, { "index", chat_int(i + 1) },
+		{ "revindex0", chat_int(n - i - 1) },
+		{ "revindex", chat_int(n - i) }, { "length", chat_int(n) },
+		{ "first", chat_bool(i == 0) }, { "last", chat_bool(i + 1 == n) },
+		/* of recursion, which is not here */
+		{ "depth", chat_int(1) }, { "depth0", chat_int(0) },
+	};
+	size_t k;
 
-	if (strcmp(name, "index0") == 0)
-		*out = chat_int((int64_t)i);
-	else if (strcmp(name, "index") == 0)
-		*out = chat_int((int64_t)i + 1);
-	else if (strcmp(name, "revindex0") == 0)
-		*out = chat_int((int64_t)(n - i) - 1);
-	else if (strcmp(name, "revindex") == 0)
-		*out = chat_int((int64_t)(n - i));
-	else if (strcmp(name, "first") == 0)
-		*out = chat_bool(i == 0);
-	else if (strcmp(name, "last") == 0)
-		*out = chat_bool(i + 1 == n);
-	else if (strcmp(name, "length") == 0)
-		*out = chat_int((int64_t)n);
-	else if (strcmp(name, "depth") == 0)
-		*out = chat_int(1);	/* of recursion, which is not here */
-	else if (strcmp(name, "depth0") == 0)
-		*out = chat_int(0);
-	else if (strcmp(name, "previtem") == 0 && i > 0)
-		*out = l->items.v[i - 1];
-	else if (strcmp(name, "nextitem") == 0 && i + 1 < n)
-		*out = l->items.v[i + 1];
-	else
-		*out = chat_undefined(name, strlen(name));
+	for (k = 0; k < sizeof attrs / sizeof *attrs; k++) {
+		if (strcmp(name, attrs[k].name) == 0)
+			return attrs[k].v;
+	}
+	if (strcmp(name, "previtem") == 0 && i > 0)
+		return l->items.v[i - 1];
+	if (strcmp(name, "nextitem") == 0 && i + 1 < n)
+		return l->items.v[i + 1];
+	return chat_undefined(name, strlen(name));
 }
 
-static int
+static struct chat_value
 by_key(struct chat_run *r, const struct chat_dict *d,
-    const struct chat_value *key, struct chat_value *out)
+    const struct chat_value *key)
 {
-	const struct chat_value *v;
+	const struct chat_value *v = qwen_chat_find(r, d, key);
 
-	if (qwen_chat_find(r, d, key, &v) < 0)
-		return -1;
 	if (v != NULL)
-		*out = *v;
-	else if (key->type == CHAT_TEXT)
-		*out = chat_undefined(key->u.s.s, key->u.s.n);
-	else
-		*out = chat_undefined("a key", 5);
-	return 0;
+		return *v;
+	return key->type == CHAT_TEXT ?
+	    chat_undefined(key->u.s.s, key->u.s.n) : chat_undefined("a key", 5);
 }
 
-int
+struct chat_value
 qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
-    const char *name, struct chat_value *out)
+    const char *name)
 {
 	struct chat_value key = chat_text(chat_literal(name)), *self;
 
 	if (obj->type == CHAT_UNDEFINED)
-		return qwen_chat_fail(r, "'%.*s' is undefined, and asked for "
-		    "its '%s'", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
+		qwen_chat_fail(r, "'%.*s' is undefined, and asked for its "
+		    "'%s'", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s, name);
 	if (qwen_chat_has_method(obj->type, name)) {
 		self = qwen_chat_new(r, 1, sizeof *self);
-		if (self == NULL)
-			return -1;
-		*self = *obj;
-		out->type = CHAT_METHOD;
-		out->u.m.name = name;
-		out->u.m.self = self;
-		return 0;
+		if (self != NULL)
+			*self = *obj;
+		return (struct chat_value){ .type = CHAT_METHOD,
+		    .u.m = { name, self } };
 	}
 	if (obj->type == CHAT_DICT || obj->type == CHAT_NAMESPACE)
-		return by_key(r, obj->u.d, &key, out);
+		return by_key(r, obj->u.d, &key);
 	if (obj->type == CHAT_LOOP)
-		loop_attr(obj->u.loop, name, out);
-	else
-		*out = chat_undefined(name, strlen(name));
-	return 0;
+		return loop_attr(obj->u.loop, name);
+	return chat_undefined(name, strlen(name));
 }
 
 /* i, counted from the end if negative; n if there is none. */
@@ -416,53 +380,48 @@ offset(const struct chat_text *t, size_t i)
 	return at;
 }
 
-static int
-text_item(struct chat_run *r, const struct chat_text *t, int64_t i,
-    struct chat_value *out)
+static struct chat_value
+text_item(struct chat_run *r, const struct chat_text *t, int64_t i)
 {
 	size_t n = qwen_chat_chars(t->s, t->n), at = position(i, n);
 	uint32_t c;
 
-	if (qwen_chat_step(r, t->n / 8) < 0)
-		return -1;
-	if (at == n) {
-		*out = chat_undefined("a character", 11);
-		return 0;
-	}
+	qwen_chat_step(r, t->n / 8);
+	if (at == n)
+		return chat_undefined("a character", 11);
 	at = offset(t, at);
-	*out = chat_text(chat_slice(t, at, at +
+	return chat_text(chat_slice(t, at, at +
 	    qwen_chat_char(t->s, at, t->n, &c)));
-	return 0;
 }
 
-int
+struct chat_value
 qwen_chat_item(struct chat_run *r, const struct chat_value *obj,
-    const struct chat_value *key, struct chat_value *out)
+    const struct chat_value *key)
 {
 	int whole = key->type == CHAT_INT || key->type == CHAT_BOOL;
 	size_t i;
 
 	switch (obj->type) {
 	case CHAT_UNDEFINED:
-		return qwen_chat_fail(r, "'%.*s' is undefined, and asked for "
+		qwen_chat_fail(r, "'%.*s' is undefined, and asked for "
 		    "an item", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s);
+		break;
 	case CHAT_DICT: case CHAT_NAMESPACE:
-		return by_key(r, obj->u.d, key, out);
+		return by_key(r, obj->u.d, key);
 	case CHAT_LIST: case CHAT_TUPLE:
 		i = whole ? position(key->u.i, obj->u.l.n) : obj->u.l.n;
-		*out = i < obj->u.l.n ? obj->u.l.v[i] :
-		    chat_undefined("an item", 7);
-		return 0;
+		if (i < obj->u.l.n)
+			return obj->u.l.v[i];
+		break;
 	case CHAT_TEXT:
 		if (whole)
-			return text_item(r, &obj->u.s, key->u.i, out);
+			return text_item(r, &obj->u.s, key->u.i);
 		break;
 	default:
 		break;
 	}
-	*out = chat_undefined("an item", 7);
-	return 0;
+	return chat_undefined("an item", 7);
 }
 
 /* ------------------------------------------------------------------ slices */
@@ -472,18 +431,15 @@ struct range {
 	size_t	n;
 };
 
-static int
-whole(struct chat_run *r, const struct chat_value *v, int64_t none,
-    int64_t *out)
+static int64_t
+whole(struct chat_run *r, const struct chat_value *v, int64_t none)
 {
 	if (v == NULL || v->type == CHAT_NONE)
-		*out = none;
-	else if (v->type == CHAT_INT || v->type == CHAT_BOOL)
-		*out = v->u.i;
-	else
-		return qwen_chat_fail(r, "a slice by %s",
-		    qwen_chat_type_name(v));
-	return 0;
+		return none;
+	if (v->type == CHAT_INT || v->type == CHAT_BOOL)
+		return v->u.i;
+	qwen_chat_fail(r, "a slice by %s", qwen_chat_type_name(v));
+	return none;
 }
 
 static int64_t
@@ -495,94 +451,94 @@ clip(int64_t i, int64_t n, int64_t lo, int64_t hi)
 }
 
 /* begin:end:step of n things, as Python has it. */
-static int
-slice_of(struct chat_run *r, const struct chat_value *part[3], size_t len,
-    struct range *s)
+static struct range
+slice_of(struct chat_run *r, const struct chat_value *part[3], size_t len)
 {
-	int64_t n = (int64_t)len, begin = 0, end = 0, step = 1;
+	int64_t n = (int64_t)len, step = whole(r, part[2], 1), begin, end;
+	struct range s = { 0, step, 0 };
 
-	if (whole(r, part[2], 1, &step) < 0)
-		return -1;
 	if (step == 0 || step == INT64_MIN)
-		return qwen_chat_fail(r, "a slice by steps of zero");
-	if (whole(r, part[0], step > 0 ? 0 : INT64_MAX, &begin) < 0 ||
-	    whole(r, part[1], step > 0 ? INT64_MAX : INT64_MIN, &end) < 0)
-		return -1;
+		qwen_chat_fail(r, "a slice by steps of zero");
+	begin = whole(r, part[0], step > 0 ? 0 : INT64_MAX);
+	end = whole(r, part[1], step > 0 ? INT64_MAX : INT64_MIN);
+	if (r->failed)
+		return s;
 	if (step > 0) {
 		begin = clip(begin, n, 0, n);
 		end = clip(end, n, 0, n);
-		s->n = begin >= end ? 0 : (size_t)((end - begin - 1) / step) + 1;
+		s.n = begin >= end ? 0 : (size_t)((end - begin - 1) / step) + 1;
 	} else {
 		begin = clip(begin, n, -1, n - 1);
 		end = end == INT64_MIN ? -1 : clip(end, n, -1, n - 1);
-		s->n = begin <= end ? 0 :
+		s.n = begin <= end ? 0 :
 		    (size_t)((begin - end - 1) / -step) + 1;
 	}
-	s->begin = begin;
-	s->step = step;
-	return 0;
+	s.begin = begin;
+	return s;
 }
 
-static int
-sublist(struct chat_run *r, const struct chat_list *l, const struct range *s,
-    struct chat_list *out)
+static struct chat_list
+sublist(struct chat_run *r, const struct chat_list *l, const struct range *s)
 {
+	struct chat_list out = { s->n == 0 ? NULL : l->v + s->begin, s->n };
 	size_t i;
 
-	out->n = s->n;
-	if (s->step == 1) {
-		out->v = s->n == 0 ? NULL : l->v + s->begin;
-		return 0;
-	}
-	if (qwen_chat_step(r, s->n) < 0)
-		return -1;
-	out->v = qwen_chat_new(r, s->n, sizeof *out->v);
-	if (out->v == NULL)
-		return -1;
-	for (i = 0; i < s->n; i++)
-		out->v[i] = l->v[s->begin + (int64_t)i * s->step];
-	return 0;
+	if (s->step == 1)
+		return out;
+	out = qwen_chat_new_list(r, s->n);
+	for (i = 0; i < out.n; i++)
+		out.v[i] = l->v[s->begin + (int64_t)i * s->step];
+	return out;
 }
 
-static int
-subtext(struct chat_run *r, const struct chat_text *t, const struct range *s,
-    struct chat_value *out)
+static struct chat_value
+subtext(struct chat_run *r, const struct chat_text *t, const struct range *s)
 {
-	struct chat_list l, part;
+	struct chat_list l;
 	struct chat_buf b = { 0 };
 	size_t begin, i;
 
 	if (s->step == 1) {
 		begin = s->n == 0 ? 0 : offset(t, (size_t)s->begin);
 		i = s->n == 0 ? 0 : offset(t, (size_t)s->begin + s->n);
-		*out = chat_text(chat_slice(t, begin, i));
-		return qwen_chat_step(r, t->n / 8);
+		qwen_chat_step(r, t->n / 8);
+		return chat_text(chat_slice(t, begin, i));
 	}
-	if (characters(r, t, &l) < 0 || sublist(r, &l, s, &part) < 0)
-		return -1;
-	for (i = 0; i < part.n; i++)
-		qwen_chat_put(r, &b, &part.v[i].u.s);
-	return qwen_chat_take(r, &b, out);
+	l = characters(r, t);
+	if (!r->failed)
+		l = sublist(r, &l, s);
+	for (i = 0; i < l.n && !r->failed; i++)
+		qwen_chat_put(r, &b, &l.v[i].u.s);
+	return qwen_chat_take(r, &b);
 }
 
-int
+struct chat_value
 qwen_chat_subset(struct chat_run *r, const struct chat_value *obj,
-    const struct chat_value *part[3], struct chat_value *out)
+    const struct chat_value *part[3])
 {
 	struct chat_value v = *obj;
 	struct range s;
-	size_t n;
 
 	if (obj->type != CHAT_TEXT && obj->type != CHAT_LIST &&
-	    obj->type != CHAT_TUPLE)
-		return qwen_chat_fail(r, "a slice of %s",
-		    qwen_chat_type_name(obj));
-	if (qwen_chat_length(r, obj, &n) < 0 || slice_of(r, part, n, &s) < 0)
-		return -1;
+	    obj->type != CHAT_TUPLE) {
+		qwen_chat_fail(r, "a slice of %s", qwen_chat_type_name(obj));
+		return v;
+	}
+	s = slice_of(r, part, qwen_chat_length(r, obj));
+	if (r->failed)
+		return v;
 	if (obj->type == CHAT_TEXT)
-		return subtext(r, &obj->u.s, &s, out);
-	if (sublist(r, &obj->u.l, &s, &v.u.l) < 0)
-		return -1;
-	*out = v;
-	return 0;
+		return subtext(r, &obj->u.s, &s);
+	v.u.l = sublist(r, &obj->u.l, &s);
+	return v;
+}
+
+/* Backwards: a list, or a text. */
+struct chat_value
+qwen_chat_reverse(struct chat_run *r, const struct chat_value *v)
+{
+	struct chat_value back = chat_int(-1);
+	const struct chat_value *part[3] = { NULL, NULL, &back };
+
+	return qwen_chat_subset(r, v, part);
 }

@@ -38,45 +38,43 @@ struct parser {
 	struct range	*range;
 	size_t		 n_range, cap_range;
 	int		 depth;
+	int		 failed;	/* err says why: nothing more is read */
 	struct qwen_err	*err;
 };
 
-static int
-fail(const struct parser *p, const char *what)
+/* The failure that comes first is told of; no part, which is 0. */
+static uint32_t
+fail(struct parser *p, const char *what)
 {
 	size_t i, line = 1;
 
 	for (i = 0; i < p->i && i < p->n; i++)
 		line += p->s[i] == '\n';
-	return qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
+	if (!p->failed)
+		qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
+	p->failed = 1;
+	return 0;
 }
 
-/* No part, for this reason: what is none is UINT32_MAX. */
-static uint32_t
-none(const struct parser *p, const char *what)
+/* Room for one more in an array that grows; 0 if there is none, or has been. */
+static int
+more(struct parser *p, void *array, size_t *cap, size_t n, size_t size)
 {
-	fail(p, what);
-	return UINT32_MAX;
-}
-
-static uint32_t
-no_memory(const struct parser *p)
-{
-	qwen_oom(p->err);
-	return UINT32_MAX;
+	if (!p->failed && qwen_grow(array, cap, n + 1, size) < 0)
+		p->failed = qwen_oom(p->err) < 0;
+	return !p->failed;
 }
 
 /* ----------------------------------------------------------------- reading */
 
-/* A part, or UINT32_MAX. */
+/* A part. */
 static uint32_t
 make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 {
 	if (p->n_ast >= QWEN_GRAMMAR_NODES)
-		return none(p, "the grammar is too large");
-	if (qwen_grow(&p->ast, &p->cap_ast, p->n_ast + 1,
-	    sizeof *p->ast) < 0)
-		return no_memory(p);
+		fail(p, "the grammar is too large");
+	if (!more(p, &p->ast, &p->cap_ast, p->n_ast, sizeof *p->ast))
+		return 0;
 	p->ast[p->n_ast] = (struct ast){ .kind = kind, .a = a, .b = b };
 	return (uint32_t)p->n_ast++;
 }
@@ -85,24 +83,30 @@ make(struct parser *p, enum ast_kind kind, uint32_t a, uint32_t b)
 static uint32_t
 cat(struct parser *p, uint32_t all, uint32_t one)
 {
-	return all == 0 || one == UINT32_MAX ? one :
-	    make(p, AST_CAT, all, one);
+	return all == 0 ? one : make(p, AST_CAT, all, one);
 }
 
-static int
+static void
 add_range(struct parser *p, uint32_t lo, uint32_t hi)
 {
-	if (qwen_grow(&p->range, &p->cap_range, p->n_range + 1,
-	    sizeof *p->range) < 0)
-		return qwen_oom(p->err);
-	p->range[p->n_range++] = (struct range){ lo, hi };
-	return 0;
+	if (more(p, &p->range, &p->cap_range, p->n_range, sizeof *p->range))
+		p->range[p->n_range++] = (struct range){ lo, hi };
 }
 
+/* Is it this character?  And if so, past it. */
 static int
 next_is(const struct parser *p, char c)
 {
-	return p->i < p->n && p->s[p->i] == c;
+	return !p->failed && p->i < p->n && p->s[p->i] == c;
+}
+
+static int
+pass(struct parser *p, char c)
+{
+	int here = next_is(p, c);
+
+	p->i += (size_t)here;
+	return here;
 }
 
 /* White space and comments; where a rule ends, not beyond a line. */
@@ -130,7 +134,7 @@ is_name(char c)
 	    (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* The rule of a name, made if it is new, or UINT32_MAX. */
+/* The rule of a name, made if it is new. */
 static uint32_t
 find_rule(struct parser *p, const char *name, size_t len)
 {
@@ -144,10 +148,13 @@ find_rule(struct parser *p, const char *name, size_t len)
 			return (uint32_t)i;
 	}
 	if (g->n_rules >= QWEN_GRAMMAR_RULES)
-		return none(p, "too many rules");
-	if (qwen_grow(&g->rule, &g->cap_rules, g->n_rules + 1,
-	    sizeof *g->rule) < 0 || (copy = qwen_alloc(len + 1, 1)) == NULL)
-		return no_memory(p);
+		fail(p, "too many rules");
+	if (!more(p, &g->rule, &g->cap_rules, g->n_rules, sizeof *g->rule))
+		return 0;
+	if ((copy = qwen_alloc(len + 1, 1)) == NULL) {
+		p->failed = qwen_oom(p->err) < 0;
+		return 0;
+	}
 	memcpy(copy, name, len);
 	g->rule[g->n_rules] = (struct qwen_grule){ .name = copy, .len = len };
 	return (uint32_t)g->n_rules++;
@@ -164,12 +171,13 @@ name_here(const struct parser *p)
 	return n;
 }
 
-static int
-escape(struct parser *p, uint32_t *out)
+static uint32_t
+escape(struct parser *p)
 {
 	static const char from[] = "nrt\\\"[]-^/'", to[] = "\n\r\t\\\"[]-^/'";
 	const char *at;
 	size_t digits;
+	uint32_t out;
 	char c;
 
 	if (p->i >= p->n)
@@ -177,39 +185,37 @@ escape(struct parser *p, uint32_t *out)
 	c = p->s[p->i++];
 	digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
 	if (digits > p->n - p->i || (digits > 0 &&
-	    qwen_hex_read(p->s + p->i, digits, out) < 0))
+	    qwen_hex_read(p->s + p->i, digits, &out) < 0))
 		return fail(p, "a hexadecimal digit is missing");
 	p->i += digits;
 	if (digits > 0)
-		return 0;
+		return out;
 	if (c == '\0' || (at = strchr(from, c)) == NULL)
 		return fail(p, "an escape that is not known");
-	*out = (unsigned char)to[at - from];
-	return 0;
+	return (unsigned char)to[at - from];
 }
 
 /* A character of UTF-8, or an escaped one. */
-static int
-character(struct parser *p, uint32_t *out)
+static uint32_t
+character(struct parser *p)
 {
 	const unsigned char *s = (const unsigned char *)p->s + p->i;
+	uint32_t c = 0;
 	int len;
 
 	if (p->i == p->n || *s == '\n')
 		return fail(p, "a quote or bracket is not closed");
-	if (*s == '\\') {
-		p->i++;
-		if (escape(p, out) < 0)
-			return -1;
-	} else {
-		len = qwen_utf8_read(s, p->n - p->i, out);
+	if (pass(p, '\\'))
+		c = escape(p);
+	else {
+		len = qwen_utf8_read(s, p->n - p->i, &c);
 		if (len <= 0)
 			return fail(p, "not UTF-8");
 		p->i += (size_t)len;
 	}
-	if (*out > 0x10ffff || (*out >= 0xd800 && *out < 0xe000))
+	if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		return fail(p, "no Unicode character");
-	return 0;
+	return c;
 }
 
 static uint32_t
@@ -217,15 +223,12 @@ literal(struct parser *p)
 {
 	uint32_t all = 0, c;
 
-	for (p->i++; !next_is(p, '"'); ) {
-		if (character(p, &c) < 0 || add_range(p, c, c) < 0)
-			return UINT32_MAX;
+	for (p->i++; !p->failed && !pass(p, '"'); ) {
+		c = character(p);
+		add_range(p, c, c);
 		all = cat(p, all, make(p, AST_RANGES,
 		    (uint32_t)p->n_range - 1, 1));
-		if (all == UINT32_MAX)
-			return all;
 	}
-	p->i++;
 	return all;
 }
 
@@ -238,7 +241,7 @@ compare_range(const void *a, const void *b)
 }
 
 /* Make the ranges from first on ascend and be apart; or what is outside. */
-static int
+static void
 settle(struct parser *p, size_t first, int outside)
 {
 	size_t n = p->n_range - first, i, m = 0;
@@ -256,7 +259,7 @@ settle(struct parser *p, size_t first, int outside)
 	}
 	p->n_range = first + m;
 	if (!outside)
-		return 0;
+		return;
 	p->n_range = first;
 	for (i = 0; i < m; i++) {
 		lo = r[i].lo;
@@ -265,7 +268,8 @@ settle(struct parser *p, size_t first, int outside)
 			p->range[p->n_range++] = (struct range){ from, lo - 1 };
 		from = hi + 1;
 	}
-	return from <= 0x10ffff ? add_range(p, from, 0x10ffff) : 0;
+	if (from <= 0x10ffff)
+		add_range(p, from, 0x10ffff);
 }
 
 static uint32_t
@@ -276,28 +280,21 @@ class(struct parser *p)
 	int outside;
 
 	p->i++;
-	outside = next_is(p, '^');
-	p->i += (size_t)outside;
-	while (!next_is(p, ']')) {
-		if (character(p, &lo) < 0)
-			return UINT32_MAX;
-		hi = lo;
+	outside = pass(p, '^');
+	while (!p->failed && !pass(p, ']')) {
+		lo = hi = character(p);
 		if (next_is(p, '-') && p->i + 1 < p->n &&
 		    p->s[p->i + 1] != ']') {
 			p->i++;
-			if (character(p, &hi) < 0)
-				return UINT32_MAX;
+			hi = character(p);
 		}
 		if (hi < lo)
-			return none(p, "a range that ends before it begins");
-		if (add_range(p, lo, hi) < 0)
-			return UINT32_MAX;
+			fail(p, "a range that ends before it begins");
+		add_range(p, lo, hi);
 	}
-	p->i++;
-	if (settle(p, first, outside) < 0)
-		return UINT32_MAX;
+	settle(p, first, outside);
 	if (p->n_range == first)
-		return none(p, "a class without a character");
+		fail(p, "a class without a character");
 	return make(p, AST_RANGES, (uint32_t)first,
 	    (uint32_t)(p->n_range - first));
 }
@@ -311,78 +308,62 @@ group(struct parser *p)
 
 	p->i++;
 	if (++p->depth > QWEN_GRAMMAR_DEPTH)
-		return none(p, "brackets are nested too deeply");
+		return fail(p, "brackets are nested too deeply");
 	a = alternatives(p);
 	p->depth--;
-	if (a == UINT32_MAX)
-		return a;
-	if (!next_is(p, ')'))
-		return none(p, "a bracket is not closed");
-	p->i++;
-	return a;
+	return pass(p, ')') ? a : fail(p, "a bracket is not closed");
 }
 
-static int
-number(struct parser *p, uint32_t *out)
+static uint32_t
+number(struct parser *p)
 {
 	size_t from = p->i;
+	uint32_t n = 0;
 
-	for (*out = 0; p->i < p->n && p->s[p->i] >= '0' && p->s[p->i] <= '9';
-	    p->i++) {
-		*out = *out * 10 + (uint32_t)(p->s[p->i] - '0');
-		if (*out > QWEN_GRAMMAR_NODES)
+	for (; p->i < p->n && p->s[p->i] >= '0' && p->s[p->i] <= '9'; p->i++) {
+		n = n * 10 + (uint32_t)(p->s[p->i] - '0');
+		if (n > QWEN_GRAMMAR_NODES)
 			return fail(p, "a repetition that is too large");
 	}
-	return p->i > from ? 0 : fail(p, "a number is missing");
+	return p->i > from ? n : fail(p, "a number is missing");
 }
 
-/* {m} {m,} {m,n} */
-static int
+/* {m} {m,} {m,n}, after the brace */
+static void
 bounds(struct parser *p, uint32_t *min, uint32_t *max)
 {
-	p->i++;
 	space(p, 0);
-	if (number(p, min) < 0)
-		return -1;
-	*max = *min;
+	*max = *min = number(p);
 	space(p, 0);
-	if (next_is(p, ',')) {
-		p->i++;
+	if (pass(p, ',')) {
 		space(p, 0);
-		*max = UINT32_MAX;
-		if (p->i < p->n && p->s[p->i] != '}' && number(p, max) < 0)
-			return -1;
+		*max = p->i < p->n && p->s[p->i] != '}' ? number(p) :
+		    UINT32_MAX;
 		space(p, 0);
 	}
-	if (!next_is(p, '}'))
-		return fail(p, "a brace is not closed");
-	p->i++;
-	return *max >= *min ? 0 :
-	    fail(p, "a repetition that ends before it begins");
+	if (!pass(p, '}'))
+		fail(p, "a brace is not closed");
+	if (*max < *min)
+		fail(p, "a repetition that ends before it begins");
 }
 
 /* What is after a part: * + ? { */
 static uint32_t
 repeat(struct parser *p, uint32_t a)
 {
-	uint32_t min, max, r;
-	char c;
+	uint32_t min = 0, max = UINT32_MAX, r;
 
-	if (a == UINT32_MAX || p->i >= p->n)
-		return a;
-	c = p->s[p->i];
-	if (c == '{') {
-		if (bounds(p, &min, &max) < 0)
-			return UINT32_MAX;
-	} else if (c == '*' || c == '+' || c == '?') {
-		p->i++;
-		min = c == '+';
-		max = c == '?' ? 1 : UINT32_MAX;
-	} else
+	if (pass(p, '{'))
+		bounds(p, &min, &max);
+	else if (pass(p, '+'))
+		min = 1;
+	else if (pass(p, '?'))
+		max = 1;
+	else if (!pass(p, '*'))
 		return a;
 	if (p->i < p->n && strchr("*+?{", p->s[p->i]) != NULL)
-		return none(p, "a repetition of a repetition needs brackets");
-	if ((r = make(p, AST_REPEAT, a, 0)) != UINT32_MAX) {
+		fail(p, "a repetition of a repetition needs brackets");
+	if ((r = make(p, AST_REPEAT, a, 0)) != 0) {
 		p->ast[r].min = min;
 		p->ast[r].max = max;
 	}
@@ -404,14 +385,12 @@ item(struct parser *p)
 		return group(p);
 	case '.':
 		p->i++;
-		if (add_range(p, 0, 0x10ffff) < 0)
-			return UINT32_MAX;
+		add_range(p, 0, 0x10ffff);
 		return make(p, AST_RANGES, (uint32_t)p->n_range - 1, 1);
 	}
 	if ((n = name_here(p)) == 0)
-		return none(p, "neither a text, a class, a group nor a name");
-	if ((a = find_rule(p, p->s + p->i, n)) == UINT32_MAX)
-		return a;
+		return fail(p, "neither a text, a class, a group nor a name");
+	a = find_rule(p, p->s + p->i, n);
 	p->i += n;
 	return make(p, AST_RULE, a, 0);
 }
@@ -438,46 +417,37 @@ sequence(struct parser *p)
 	for (;;) {
 		/* a line may end where a rule goes on, in brackets or not */
 		space(p, 1);
-		if (p->i >= p->n || p->s[p->i] == '|' || p->s[p->i] == ')' ||
-		    rule_here(p))
+		if (p->failed || p->i >= p->n || p->s[p->i] == '|' ||
+		    p->s[p->i] == ')' || rule_here(p))
 			return all;
-		if ((all = cat(p, all, repeat(p, item(p)))) == UINT32_MAX)
-			return all;
+		all = cat(p, all, repeat(p, item(p)));
 	}
 }
 
 static uint32_t
 alternatives(struct parser *p)
 {
-	uint32_t a = sequence(p), b;
+	uint32_t a = sequence(p);
 
-	while (a != UINT32_MAX && next_is(p, '|')) {
-		p->i++;
-		if ((b = sequence(p)) == UINT32_MAX)
-			return b;
-		a = make(p, AST_ALT, a, b);
-	}
+	while (pass(p, '|'))
+		a = make(p, AST_ALT, a, sequence(p));
 	return a;
 }
 
 /* --------------------------------------------------------------- the graph */
 
-/* A node, or UINT32_MAX. */
+/* A node; after a failure 0, which is an END. */
 static uint32_t
 put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 {
 	struct qwen_grammar *g = p->g;
 
-	if (next == UINT32_MAX || also == UINT32_MAX)
-		return UINT32_MAX;
-	if (g->n_nodes >= QWEN_GRAMMAR_NODES) {
-		qwen_fail(p->err, QWEN_ERANGE, "the grammar has more than %d "
-		    "nodes, its repetitions written out", QWEN_GRAMMAR_NODES);
-		return UINT32_MAX;
-	}
-	if (qwen_grow(&g->node, &g->cap_nodes, g->n_nodes + 1,
-	    sizeof *g->node) < 0)
-		return no_memory(p);
+	if (g->n_nodes >= QWEN_GRAMMAR_NODES && !p->failed)
+		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar has "
+		    "more than %d nodes, its repetitions written out",
+		    QWEN_GRAMMAR_NODES) < 0;
+	if (!more(p, &g->node, &g->cap_nodes, g->n_nodes, sizeof *g->node))
+		return 0;
 	g->node[g->n_nodes] = (struct qwen_gnode){
 		.kind = (unsigned char)kind, .next = next, .also = also };
 	return (uint32_t)g->n_nodes++;
@@ -508,10 +478,8 @@ put_span(struct parser *p, uint32_t lo, uint32_t hi, uint32_t next)
 			    put_span(p, hi & ~low, hi, next));
 	}
 	qwen_utf8_write(hi, b);
-	for (j = n - 1; j >= 0; j--) {
+	for (j = n - 1; j >= 0 && !p->failed; j--) {
 		next = put(p, QWEN_GNODE_BYTE, next, 0);
-		if (next == UINT32_MAX)
-			break;
 		p->g->node[next].lo = (unsigned char)a[j];
 		p->g->node[next].hi = (unsigned char)b[j];
 	}
@@ -550,17 +518,17 @@ put_repeat(struct parser *p, struct ast a, uint32_t next)
 	uint32_t at = next, body, k;
 
 	if (a.max == UINT32_MAX) {
-		if ((at = put(p, QWEN_GNODE_SPLIT, next, next)) == UINT32_MAX ||
-		    (body = put_ast(p, a.a, at)) == UINT32_MAX)
-			return UINT32_MAX;
-		p->g->node[at].also = body;
+		at = put(p, QWEN_GNODE_SPLIT, next, next);
+		body = put_ast(p, a.a, at);
+		if (!p->failed)
+			p->g->node[at].also = body;
 	} else {
-		for (k = a.min; k < a.max && at != UINT32_MAX; k++)
+		for (k = a.min; k < a.max && !p->failed; k++)
 			at = put(p, QWEN_GNODE_SPLIT, put_ast(p, a.a, at), next);
 	}
 	/* of nothing, once is as good as a million times */
-	for (k = 0, body = UINT32_MAX; k < a.min && at != UINT32_MAX &&
-	    body != at; k++) {
+	for (k = 0, body = UINT32_MAX; k < a.min && body != at && !p->failed;
+	    k++) {
 		body = at;
 		at = put_ast(p, a.a, at);
 	}
@@ -572,33 +540,30 @@ static uint32_t
 put_ast(struct parser *p, uint32_t ast, uint32_t next)
 {
 	struct ast a = p->ast[ast];
-	uint32_t i, all, one;
+	uint32_t i, all = 0, one;
 
-	if (next == UINT32_MAX)
-		return next;
+	if (p->failed)
+		return 0;
 	switch (a.kind) {
 	case AST_EMPTY:
 		break;
 	case AST_RANGES:
-		for (all = 0, i = 0; i < a.b && all != UINT32_MAX; i++) {
+		for (i = 0; i < a.b && !p->failed; i++) {
 			one = put_range(p, p->range[a.a + i], next);
 			all = i == 0 ? one : put(p, QWEN_GNODE_SPLIT, all, one);
 		}
 		return all;
 	case AST_CAT:
 		/* to the left they are deep: from the end, in a loop */
-		for (; a.kind == AST_CAT && next != UINT32_MAX;
-		    ast = a.a, a = p->ast[ast])
+		for (; a.kind == AST_CAT; ast = a.a, a = p->ast[ast])
 			next = put_ast(p, a.b, next);
 		return put_ast(p, ast, next);
 	case AST_ALT:
-		for (all = 0; a.kind == AST_ALT && all != UINT32_MAX;
-		    ast = a.a, a = p->ast[ast]) {
+		for (; a.kind == AST_ALT; ast = a.a, a = p->ast[ast]) {
 			one = put_ast(p, a.b, next);
 			all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
 		}
-		return all == UINT32_MAX ? all : put(p, QWEN_GNODE_SPLIT,
-		    put_ast(p, ast, next), all);
+		return put(p, QWEN_GNODE_SPLIT, put_ast(p, ast, next), all);
 	case AST_REPEAT:
 		return put_repeat(p, a, next);
 	case AST_RULE:
@@ -607,30 +572,30 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 	return next;
 }
 
-static int
+static void
 rule(struct parser *p)
 {
-	uint32_t name, ast, end;
+	uint32_t name, ast;
 	size_t n = name_here(p), body = rule_here(p);
 
-	if (body == 0)
-		return fail(p, "a rule is missing: name ::= ...");
-	if ((name = find_rule(p, p->s + p->i, n)) == UINT32_MAX)
-		return -1;
-	if (p->g->rule[name].defined)
-		return fail(p, "a rule that is there already");
+	if (body == 0) {
+		fail(p, "a rule is missing: name ::= ...");
+		return;
+	}
+	name = find_rule(p, p->s + p->i, n);
+	if (!p->failed && p->g->rule[name].defined)
+		fail(p, "a rule that is there already");
 	p->i = body;
 	p->n_range = 0;
 	p->n_ast = 1;
-	if ((ast = alternatives(p)) == UINT32_MAX)
-		return -1;
+	ast = alternatives(p);
 	if (next_is(p, ')'))
-		return fail(p, "a bracket that nothing opens");
-	end = put(p, QWEN_GNODE_END, 0, 0);
-	end = put_ast(p, ast, end);
-	p->g->rule[name].start = end;
+		fail(p, "a bracket that nothing opens");
+	if (p->failed)
+		return;
+	p->g->rule[name].start = put_ast(p, ast,
+	    put(p, QWEN_GNODE_END, 0, 0));
 	p->g->rule[name].defined = 1;
-	return end == UINT32_MAX ? -1 : 0;
 }
 
 static int
@@ -638,13 +603,12 @@ parse(struct parser *p)
 {
 	size_t i;
 
-	if (make(p, AST_EMPTY, 0, 0) == UINT32_MAX ||
-	    put(p, QWEN_GNODE_END, 0, 0) == UINT32_MAX)
+	make(p, AST_EMPTY, 0, 0);
+	put(p, QWEN_GNODE_END, 0, 0);
+	for (space(p, 1); p->i < p->n && !p->failed; space(p, 1))
+		rule(p);
+	if (p->failed)
 		return -1;
-	for (space(p, 1); p->i < p->n; space(p, 1)) {
-		if (rule(p) < 0)
-			return -1;
-	}
 	p->g->root = UINT32_MAX;
 	for (i = 0; i < p->g->n_rules; i++) {
 		const struct qwen_grule *r = &p->g->rule[i];

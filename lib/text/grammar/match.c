@@ -30,7 +30,7 @@ struct set {
 	uint32_t	from, n;	/* of the places */
 	int		ends;		/* the root may end here */
 	int		mask;		/* where its mask is, or -1 */
-	uint16_t	plain;		/* behind any plain character */
+	uint16_t	plain;		/* after any plain character */
 	uint16_t	next[256];
 };
 
@@ -238,22 +238,6 @@ close_work(struct qwen_match *m, struct qwen_err *err)
 	return 0;
 }
 
-/* Room for the places of the work. */
-static int
-more_places(struct qwen_match *m, struct qwen_err *err)
-{
-	size_t cap = 2 * (m->n_places + m->n_work) + 1024;
-	struct place *p;
-
-	if (m->cap_places - m->n_places >= m->n_work)
-		return 0;
-	if (cap > UINT32_MAX || (p = realloc(m->place, cap * sizeof *p)) == NULL)
-		return qwen_oom(err);
-	m->place = p;
-	m->cap_places = cap;
-	return 0;
-}
-
 /* The number of the set of the work; -1. */
 static int
 intern_set(struct qwen_match *m, struct qwen_err *err)
@@ -276,8 +260,9 @@ intern_set(struct qwen_match *m, struct qwen_err *err)
 	if (m->n_sets == QWEN_GRAMMAR_SETS ||
 	    m->n_places + m->n_work > QWEN_GRAMMAR_HELD)
 		return too_much(err);
-	if (more_places(m, err) < 0)
-		return -1;
+	if (qwen_grow(&m->place, &m->cap_places, m->n_places + m->n_work,
+	    sizeof *m->place) < 0)
+		return qwen_oom(err);
 	s = &m->set[m->n_sets];
 	*s = (struct set){ .from = (uint32_t)m->n_places,
 		.n = (uint32_t)m->n_work, .mask = -1,
@@ -318,7 +303,7 @@ find_span(const struct qwen_match *m, const struct set *s, unsigned byte,
 	}
 }
 
-/* The set behind a byte: DEAD if there is none; -1. */
+/* The set after a byte: DEAD if there is none; -1. */
 static int
 step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 {
@@ -347,7 +332,7 @@ step(struct qwen_match *m, int from, unsigned char byte, struct qwen_err *err)
 	return to;
 }
 
-/* The set behind each byte from lo to hi, if it is one; DEAD if not; -1. */
+/* The set after each byte from lo to hi, if it is one; DEAD if not; -1. */
 static int
 step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
     struct qwen_err *err)
@@ -368,7 +353,7 @@ step_all(struct qwen_match *m, int from, unsigned lo, unsigned hi,
 /* The bytes of plain characters, by how they begin. */
 static const struct {
 	unsigned char	from, to, lo, hi;	/* first byte, second one */
-	int		more;			/* behind these */
+	int		more;			/* after these */
 } plain[] = {
 	{ 0x20, 0x21, 0, 0, 0 }, { 0x23, 0x5b, 0, 0, 0 },
 	{ 0x5d, 0x7f, 0, 0, 0 }, { 0xc2, 0xdf, 0x80, 0xbf, 0 },
@@ -378,7 +363,7 @@ static const struct {
 	{ 0xf4, 0xf4, 0x80, 0x8f, 2 },
 };
 
-/* The set behind any plain character, if all lead to one; DEAD; -1. */
+/* The set after any plain character, if all lead to one; DEAD; -1. */
 static int
 step_plain(struct qwen_match *m, int from, struct qwen_err *err)
 {
@@ -502,7 +487,7 @@ qwen_match_new(struct qwen_match **out, const struct qwen_grammar *g,
 	return 0;
 }
 
-/* The set behind n bytes; -1. */
+/* The set after n bytes; -1. */
 static int
 go(struct qwen_match *m, const char *s, size_t n, struct qwen_err *err)
 {

@@ -13,7 +13,7 @@
  */
 enum { QWEN_PLAIN_MAX = 32, QWEN_PLAIN_MASKS = 6, QWEN_NOT_PLAIN = 255 };
 
-/* A byte behind those of the nodes above it; in the order of a walk. */
+/* A byte after those of the nodes above it; in the order of a walk. */
 struct qwen_tnode {
 	unsigned char	byte;
 	unsigned char	plain;		/* characters of the longest token from

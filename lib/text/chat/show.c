@@ -112,120 +112,13 @@ go_on(struct chat_run *r, unsigned depth)
 	return qwen_chat_step(r, 1) == 0;
 }
 
-/* -------------------------------------------------------------------- JSON */
+/* How values are written: as they print, as in Python's source, as JSON. */
+struct form {
+	enum { PLAIN, REPR, JSON } how;
+	int	indent;			/* of JSON; -1: on one line */
+};
 
-/* As Python has it: only what JSON asks for is escaped. */
-static void
-json_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
-{
-	char buf[QWEN_JSON_CHAR + 1];
-	size_t i, begin = 0, used;
-
-	put(r, b, "\"");
-	for (i = 0; i < t->n && !r->failed; i++) {
-		if ((unsigned char)t->s[i] >= 0x20 && t->s[i] != '"' &&
-		    t->s[i] != '\\')
-			continue;
-		buf[qwen_json_char(t->s + i, 1, &used, buf)] = '\0';
-		put_slice(r, b, t, begin, i);
-		put_escape(r, b, t, i, buf);
-		begin = i + 1;
-	}
-	put_slice(r, b, t, begin, t->n);
-	put(r, b, "\"");
-}
-
-static void
-new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
-{
-	size_t n;
-
-	if (indent < 0)
-		return;
-	put(r, b, "\n");
-	for (n = (size_t)indent * depth; n > 0; n--)
-		put(r, b, " ");
-}
-
-static void json_at(struct chat_run *r, struct chat_buf *b,
-    const struct chat_value *v, int indent, unsigned depth);
-
-static void
-json_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
-    unsigned depth)
-{
-	if (v->type == CHAT_TEXT) {
-		json_text(r, b, &v->u.s);
-		return;
-	}
-	put(r, b, "\"");
-	json_at(r, b, v, -1, depth);
-	put(r, b, "\"");
-}
-
-/* The members of a list, or (d not NULL) an object. */
-static void
-json_members(struct chat_run *r, struct chat_buf *b,
-    const struct chat_list *l, const struct chat_dict *d, int indent,
-    unsigned depth)
-{
-	size_t i, n = d != NULL ? d->n : l->n;
-
-	for (i = 0; i < n && !r->failed; i++) {
-		if (i > 0)
-			put(r, b, indent < 0 ? ", " : ",");
-		new_line(r, b, indent, depth + 1);
-		if (d != NULL) {
-			json_key(r, b, &d->p[i].key, depth);
-			put(r, b, ": ");
-		}
-		json_at(r, b, d != NULL ? &d->p[i].v : &l->v[i], indent,
-		    depth + 1);
-	}
-	if (n > 0)
-		new_line(r, b, indent, depth);
-}
-
-static void
-json_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
-    int indent, unsigned depth)
-{
-	int object = v->type == CHAT_DICT;
-
-	if (!go_on(r, depth))
-		return;
-	switch (v->type) {
-	case CHAT_NONE: put(r, b, "null"); break;
-	case CHAT_BOOL: put(r, b, v->u.i ? "true" : "false"); break;
-	case CHAT_FLOAT:
-		if (!isfinite(v->u.f))
-			put(r, b, isnan(v->u.f) ? "NaN" :
-			    v->u.f < 0 ? "-Infinity" : "Infinity");
-		else
-			put_number(r, b, v);
-		break;
-	case CHAT_INT: case CHAT_BIG: put_number(r, b, v); break;
-	case CHAT_TEXT: json_text(r, b, &v->u.s); break;
-	case CHAT_LIST: case CHAT_TUPLE: case CHAT_DICT:
-		put(r, b, object ? "{" : "[");
-		json_members(r, b, &v->u.l, object ? v->u.d : NULL, indent,
-		    depth);
-		put(r, b, object ? "}" : "]");
-		break;
-	default:
-		qwen_chat_fail(r, "%s cannot be written as JSON",
-		    qwen_chat_type_name(v));
-	}
-}
-
-void
-qwen_chat_json(struct chat_run *r, struct chat_buf *b,
-    const struct chat_value *v, int indent)
-{
-	json_at(r, b, v, indent, 0);
-}
-
-/* ------------------------------------------------------------------ Python */
+/* -------------------------------------------------------------------- texts */
 
 /* Whether Python's repr leaves a character beyond ASCII as it is. */
 static int
@@ -259,21 +152,36 @@ repr_escape(uint32_t c, char quote, char s[16])
 	return s;
 }
 
+/* How JSON spells the character there if not as it is, or NULL. */
+static const char *
+json_escape(const char *at, char s[16])
+{
+	size_t used;
+
+	/* as Python has it: only what JSON asks for */
+	if ((unsigned char)*at >= 0x20 && *at != '"' && *at != '\\')
+		return NULL;
+	s[qwen_json_char(at, 1, &used, s)] = '\0';
+	return s;
+}
+
 static void
-repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
+quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+    int json)
 {
 	char buf[16], quote[2] = "'";
 	const char *e;
 	size_t i, k, begin = 0;
 	uint32_t c;
 
-	if (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
-	    memchr(t->s, '"', t->n) == NULL)
+	if (json || (t->n > 0 && memchr(t->s, '\'', t->n) != NULL &&
+	    memchr(t->s, '"', t->n) == NULL))
 		quote[0] = '"';
 	put(r, b, quote);
 	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
-		e = repr_escape(c, quote[0], buf);
+		e = json ? json_escape(t->s + i, buf) :
+		    repr_escape(c, quote[0], buf);
 		if (e == NULL)
 			continue;
 		put_slice(r, b, t, begin, i);
@@ -284,72 +192,115 @@ repr_text(struct chat_run *r, struct chat_buf *b, const struct chat_text *t)
 	put(r, b, quote);
 }
 
-static void print_at(struct chat_run *r, struct chat_buf *b,
-    const struct chat_value *v, int repr, unsigned depth);
+/* ------------------------------------------------------------------- values */
 
 static void
-repr_list(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
-    unsigned depth)
+new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
 {
-	int tuple = v->type == CHAT_TUPLE;
-	size_t i;
+	size_t n;
 
-	put(r, b, tuple ? "(" : "[");
-	for (i = 0; i < v->u.l.n && !r->failed; i++) {
+	if (indent < 0)
+		return;
+	put(r, b, "\n");
+	for (n = (size_t)indent * depth; n > 0; n--)
+		put(r, b, " ");
+}
+
+static void write_at(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, struct form f, unsigned depth);
+
+static void
+write_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    struct form f, unsigned depth)
+{
+	const char *quote = f.how == JSON && v->type != CHAT_TEXT ? "\"" : "";
+
+	f.indent = -1;
+	put(r, b, quote);
+	write_at(r, b, v, f, depth);
+	put(r, b, quote);
+}
+
+/* A list, a tuple or an object. */
+static void
+write_members(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, struct form f, unsigned depth)
+{
+	const struct chat_dict *d = v->type == CHAT_DICT ? v->u.d : NULL;
+	int tuple = v->type == CHAT_TUPLE && f.how != JSON;
+	size_t i, n = d != NULL ? d->n : v->u.l.n;
+
+	put(r, b, d != NULL ? "{" : tuple ? "(" : "[");
+	for (i = 0; i < n && !r->failed; i++) {
 		if (i > 0)
-			put(r, b, ", ");
-		print_at(r, b, &v->u.l.v[i], 1, depth + 1);
+			put(r, b, f.indent < 0 ? ", " : ",");
+		new_line(r, b, f.indent, depth + 1);
+		if (d != NULL) {
+			write_key(r, b, &d->p[i].key, f, depth + 1);
+			put(r, b, ": ");
+		}
+		write_at(r, b, d != NULL ? &d->p[i].v : &v->u.l.v[i], f,
+		    depth + 1);
 	}
-	put(r, b, tuple ? v->u.l.n == 1 ? ",)" : ")" : "]");
+	if (n > 0)
+		new_line(r, b, f.indent, depth);
+	put(r, b, d != NULL ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")");
 }
 
 static void
-repr_dict(struct chat_run *r, struct chat_buf *b, const struct chat_dict *d,
-    unsigned depth)
+write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    struct form f, unsigned depth)
 {
-	size_t i;
+	int json = f.how == JSON;
 
-	put(r, b, "{");
-	for (i = 0; i < d->n && !r->failed; i++) {
-		if (i > 0)
-			put(r, b, ", ");
-		print_at(r, b, &d->p[i].key, 1, depth + 1);
-		put(r, b, ": ");
-		print_at(r, b, &d->p[i].v, 1, depth + 1);
-	}
-	put(r, b, "}");
-}
-
-static void
-print_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
-    int repr, unsigned depth)
-{
 	if (!go_on(r, depth))
 		return;
 	switch (v->type) {
-	case CHAT_UNDEFINED: put(r, b, repr ? "Undefined" : ""); break;
-	case CHAT_NONE: put(r, b, "None"); break;
-	case CHAT_BOOL: put(r, b, v->u.i ? "True" : "False"); break;
+	case CHAT_NONE: put(r, b, json ? "null" : "None"); break;
+	case CHAT_BOOL:
+		put(r, b, json ? v->u.i ? "true" : "false" :
+		    v->u.i ? "True" : "False");
+		break;
 	case CHAT_INT: case CHAT_BIG: case CHAT_FLOAT:
-		put_number(r, b, v);
+		if (json && v->type == CHAT_FLOAT && !isfinite(v->u.f))
+			put(r, b, isnan(v->u.f) ? "NaN" :
+			    v->u.f < 0 ? "-Infinity" : "Infinity");
+		else
+			put_number(r, b, v);
 		break;
 	case CHAT_TEXT:
-		if (repr)
-			repr_text(r, b, &v->u.s);
-		else
+		if (f.how == PLAIN)
 			qwen_chat_put(r, b, &v->u.s);
+		else
+			quoted(r, b, &v->u.s, json);
 		break;
-	case CHAT_LIST: case CHAT_TUPLE: repr_list(r, b, v, depth); break;
-	case CHAT_DICT: repr_dict(r, b, v->u.d, depth); break;
+	case CHAT_LIST: case CHAT_TUPLE: case CHAT_DICT:
+		if (!json)
+			f.how = REPR;
+		write_members(r, b, v, f, depth);
+		break;
+	case CHAT_UNDEFINED:
+		if (!json) {
+			put(r, b, f.how == REPR ? "Undefined" : "");
+			break;
+		}
+		/* FALLTHROUGH */
 	default:
-		qwen_chat_fail(r, "%s is not for printing",
-		    qwen_chat_type_name(v));
+		qwen_chat_fail(r, json ? "%s cannot be written as JSON" :
+		    "%s is not for printing", qwen_chat_type_name(v));
 	}
+}
+
+void
+qwen_chat_json(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v, int indent)
+{
+	write_at(r, b, v, (struct form){ JSON, indent }, 0);
 }
 
 void
 qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v)
 {
-	print_at(r, b, v, 0, 0);
+	write_at(r, b, v, (struct form){ PLAIN, -1 }, 0);
 }

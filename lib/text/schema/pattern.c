@@ -60,44 +60,33 @@ hex(struct parser *p, size_t digits)
 static int
 add_class(struct parser *p, char c, struct schema_set *set, int turned)
 {
-	struct schema *s = p->s;
+	static const struct { char c; uint32_t lo, hi; } range[] = {
+		{ 'w', 'A', 'Z' }, { 'w', 'a', 'z' }, { 'w', '_', '_' },
+		{ 'w', '0', '9' }, { 'd', '0', '9' },
+		{ 's', '\t', '\r' }, { 's', ' ', ' ' },
+		/* the rest need not be made, but is not to be made outside */
+		{ 'r', 0x1c, 0x1f }, { 'r', 0x85, 0x85 }, { 'r', 0xa0, 0xa0 },
+		{ 'r', 0x1680, 0x1680 }, { 'r', 0x2000, 0x200a },
+		{ 'r', 0x2028, 0x2029 }, { 'r', 0x202f, 0x202f },
+		{ 'r', 0x205f, 0x205f }, { 'r', 0x3000, 0x3000 },
+		{ 'r', 0xfeff, 0xfeff },
+	};
 	struct schema_set own = { .n = 0 };
 	int upper = c == 'D' || c == 'W' || c == 'S';
+	char lower = upper ? (char)(c + ('a' - 'A')) : c;
 	size_t i;
 
-	switch (c) {
-	case 'w': case 'W':
-		qwen_set_add(s, &own, 'A', 'Z');
-		qwen_set_add(s, &own, 'a', 'z');
-		qwen_set_add(s, &own, '_', '_');
-		/* FALLTHROUGH */
-	case 'd': case 'D':
-		qwen_set_add(s, &own, '0', '9');
-		break;
-	case 's': case 'S':
-		qwen_set_add(s, &own, '\t', '\r');
-		qwen_set_add(s, &own, ' ', ' ');
-		/* the rest need not be made, but is not to be made outside */
-		if (upper == turned)
-			break;
-		qwen_set_add(s, &own, 0x1c, 0x1f);
-		qwen_set_add(s, &own, 0x85, 0x85);
-		qwen_set_add(s, &own, 0xa0, 0xa0);
-		qwen_set_add(s, &own, 0x1680, 0x1680);
-		qwen_set_add(s, &own, 0x2000, 0x200a);
-		qwen_set_add(s, &own, 0x2028, 0x2029);
-		qwen_set_add(s, &own, 0x202f, 0x202f);
-		qwen_set_add(s, &own, 0x205f, 0x205f);
-		qwen_set_add(s, &own, 0x3000, 0x3000);
-		qwen_set_add(s, &own, 0xfeff, 0xfeff);
-		break;
-	default:
+	if (lower != 'd' && lower != 'w' && lower != 's')
 		return 0;
+	for (i = 0; i < sizeof range / sizeof range[0]; i++) {
+		if (range[i].c == lower || (range[i].c == 'r' &&
+		    lower == 's' && upper != turned))
+			qwen_set_add(p->s, &own, range[i].lo, range[i].hi);
 	}
 	if (upper)
-		qwen_set_turn(s, &own);
+		qwen_set_turn(p->s, &own);
 	for (i = 0; i < own.n; i++)
-		qwen_set_add(s, set, own.r[i].lo, own.r[i].hi);
+		qwen_set_add(p->s, set, own.r[i].lo, own.r[i].hi);
 	return 1;
 }
 

@@ -96,8 +96,8 @@ bounds(struct schema *s, const struct schema_all *all, int64_t *min,
 {
 	const int64_t limit = 100000;
 
-	*min = qwen_schema_most(s, all, "minItems", 0);
-	*max = qwen_schema_least(s, all, "maxItems", INT64_MAX);
+	*min = qwen_schema_bound(s, all, "minItems", 0);
+	*max = qwen_schema_bound(s, all, "maxItems", INT64_MAX);
 	if (*min > limit || (*max > limit && *max != INT64_MAX))
 		qwen_schema_fail(s, all->part[0].v, "minItems or maxItems of "
 		    "more than %lld", (long long)limit);

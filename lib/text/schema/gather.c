@@ -257,12 +257,12 @@ qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v)
 	return n;
 }
 
-static int64_t
-extreme(struct schema *s, const struct schema_all *all, const char *keyword,
-    int64_t none, int most)
+int64_t
+qwen_schema_bound(struct schema *s, const struct schema_all *all,
+    const char *keyword, int64_t none)
 {
 	int64_t n, out = none;
-	int i, have = 0;
+	int i, have = 0, most = strncmp(keyword, "min", 3) == 0;
 
 	for (i = 0; i < all->n; i++) {
 		yyjson_val *v = qwen_schema_get(all, i, keyword);
@@ -274,18 +274,4 @@ extreme(struct schema *s, const struct schema_all *all, const char *keyword,
 			out = n;
 	}
 	return out;
-}
-
-int64_t
-qwen_schema_most(struct schema *s, const struct schema_all *all,
-    const char *keyword, int64_t none)
-{
-	return extreme(s, all, keyword, none, 1);
-}
-
-int64_t
-qwen_schema_least(struct schema *s, const struct schema_all *all,
-    const char *keyword, int64_t none)
-{
-	return extreme(s, all, keyword, none, 0);
 }

@@ -209,8 +209,8 @@ find_others(struct schema *s, const struct schema_all *all, struct object *o)
 static void
 count_others(struct schema *s, const struct schema_all *all, struct object *o)
 {
-	int64_t min = qwen_schema_most(s, all, "minProperties", 0), must = 0;
-	int64_t max = qwen_schema_least(s, all, "maxProperties", INT64_MAX);
+	int64_t min = qwen_schema_bound(s, all, "minProperties", 0), must = 0;
+	int64_t max = qwen_schema_bound(s, all, "maxProperties", INT64_MAX);
 	int64_t may = 0;
 	size_t i;
 

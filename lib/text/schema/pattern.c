@@ -32,6 +32,16 @@ next_is(const struct parser *p, char c)
 	return p->i < p->n && p->re[p->i] == c;
 }
 
+/* If it is that, past it. */
+static int
+pass(struct parser *p, char c)
+{
+	int here = next_is(p, c);
+
+	p->i += (size_t)here;
+	return here;
+}
+
 /* ---------------------------------------------------------------- characters */
 
 /* It is UTF-8: yyjson has looked. */
@@ -109,11 +119,9 @@ escape(struct parser *p)
 	}
 	if (c == 'x')
 		return hex(p, 2);
-	if (c == 'u' && next_is(p, '{')) {
-		c = 0;
-		for (p->i++; !next_is(p, '}') && !p->s->failed; )
+	if (c == 'u' && pass(p, '{')) {
+		for (c = 0; !pass(p, '}') && !p->s->failed; )
 			c = (c & 0xffffff) * 16 + hex(p, 1);
-		p->i++;
 		return c <= 0x10ffff ? c : fail(p, "no Unicode character");
 	}
 	if (c == 'u')
@@ -128,21 +136,16 @@ escape(struct parser *p)
 static int
 class_part(struct parser *p, struct schema_set *set, int turned, uint32_t *c)
 {
-	*c = 0;
-	if (!next_is(p, '\\')) {
+	if (!pass(p, '\\')) {
 		*c = character(p);
 		return 1;
 	}
-	p->i++;
 	if (p->i < p->n && add_class(p, p->re[p->i], set, turned)) {
 		p->i++;
+		*c = 0;
 		return 0;
 	}
-	if (next_is(p, 'b')) {
-		p->i++;
-		*c = '\b';
-	} else
-		*c = escape(p);
+	*c = pass(p, 'b') ? '\b' : escape(p);
 	return 1;
 }
 
@@ -154,8 +157,7 @@ class(struct parser *p)
 	int turned;
 
 	p->i++;
-	turned = next_is(p, '^');
-	p->i += (size_t)turned;
+	turned = pass(p, '^');
 	if (next_is(p, ']'))
 		return fail(p, "an empty class is not supported");
 	while (p->i < p->n && !next_is(p, ']') && !p->s->failed) {
@@ -231,10 +233,7 @@ group(struct parser *p)
 	p->depth--;
 	if (next_is(p, '$'))
 		return fail(p, "an anchor in a group is not supported");
-	if (!next_is(p, ')'))
-		return fail(p, "a group is not closed");
-	p->i++;
-	return at;
+	return pass(p, ')') ? at : fail(p, "a group is not closed");
 }
 
 static uint32_t
@@ -314,7 +313,7 @@ repeat(struct parser *p, uint32_t at)
 	} else if (!next_is(p, '{') || !braces(p, &min, &max))
 		return at;
 	/* how eagerly it is looked for does not matter */
-	p->i += next_is(p, '?');
+	pass(p, '?');
 	return qwen_snode_repeat(p->s, at, min, max);
 }
 
@@ -335,10 +334,8 @@ alternatives(struct parser *p)
 	uint32_t out = qwen_snode(p->s, SNODE_ALT);
 
 	qwen_snode_add(p->s, out, sequence(p));
-	while (next_is(p, '|') && !p->s->failed) {
-		p->i++;
+	while (!p->s->failed && pass(p, '|'))
 		qwen_snode_add(p->s, out, sequence(p));
-	}
 	return out;
 }
 
@@ -358,16 +355,13 @@ anchored(struct parser *p)
 {
 	uint32_t out = qwen_snode(p->s, SNODE_SEQ);
 
-	if (next_is(p, '^'))
-		p->i++;
-	else
+	if (!pass(p, '^'))
 		qwen_snode_add(p->s, out, any(p));
 	qwen_snode_add(p->s, out, sequence(p));
-	if (!next_is(p, '$')) {
+	if (!pass(p, '$')) {
 		qwen_snode_add(p->s, out, any(p));
 		return out;
 	}
-	p->i++;
 	if (p->i < p->n && !next_is(p, '|'))
 		return fail(p, "an anchor that is not at the end is not "
 		    "supported");
@@ -491,10 +485,8 @@ qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
 	uint32_t out = qwen_snode(s, SNODE_ALT);
 
 	qwen_snode_add(s, out, anchored(&p));
-	while (next_is(&p, '|') && !s->failed) {
-		p.i++;
+	while (!s->failed && pass(&p, '|'))
 		qwen_snode_add(s, out, anchored(&p));
-	}
 	if (p.i < p.n && !s->failed)
 		return fail(&p, "a bracket that nothing opens");
 	if (!s->failed && !limit(s, out, min, max))

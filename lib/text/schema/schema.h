@@ -136,10 +136,7 @@ struct schema_set {
 
 void qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo,
     uint32_t hi);
-void qwen_set_remove(struct schema *s, struct schema_set *set, uint32_t lo,
-    uint32_t hi);
 void qwen_set_turn(struct schema *s, struct schema_set *set);
-int qwen_set_has(const struct schema_set *set, uint32_t c);
 uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
 
 /* gather.c */
@@ -154,10 +151,8 @@ yyjson_val *qwen_schema_get(const struct schema_all *all, int part,
 int qwen_schema_has(const struct schema_all *all, const char *keyword);
 /* A whole number from 0 on, or none; -1. */
 int64_t qwen_schema_count(struct schema *s, yyjson_val *where, yyjson_val *v);
-/* The largest of such numbers, or the smallest; none if there is none. */
-int64_t qwen_schema_most(struct schema *s, const struct schema_all *all,
-    const char *keyword, int64_t none);
-int64_t qwen_schema_least(struct schema *s, const struct schema_all *all,
+/* The tightest of such: the largest min, the smallest max; none if none is. */
+int64_t qwen_schema_bound(struct schema *s, const struct schema_all *all,
     const char *keyword, int64_t none);
 
 /* value.c */

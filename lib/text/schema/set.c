@@ -54,8 +54,8 @@ qwen_set_turn(struct schema *s, struct schema_set *set)
 	*set = out;
 }
 
-int
-qwen_set_has(const struct schema_set *set, uint32_t c)
+static int
+has(const struct schema_set *set, uint32_t c)
 {
 	size_t i;
 
@@ -66,9 +66,8 @@ qwen_set_has(const struct schema_set *set, uint32_t c)
 	return 0;
 }
 
-void
-qwen_set_remove(struct schema *s, struct schema_set *set, uint32_t lo,
-    uint32_t hi)
+static void
+take_out(struct schema *s, struct schema_set *set, uint32_t lo, uint32_t hi)
 {
 	qwen_set_turn(s, set);
 	qwen_set_add(s, set, lo, hi);
@@ -92,10 +91,10 @@ qwen_snode_set(struct schema *s, const struct schema_set *set)
 	uint32_t at = qwen_snode_text(s, "(");
 	size_t i, some = 0;
 
-	qwen_set_remove(s, &plain, 0, 0x1f);
-	qwen_set_remove(s, &plain, '"', '"');
-	qwen_set_remove(s, &plain, '\\', '\\');
-	qwen_set_remove(s, &plain, 0xd800, 0xdfff);
+	take_out(s, &plain, 0, 0x1f);
+	take_out(s, &plain, '"', '"');
+	take_out(s, &plain, '\\', '\\');
+	take_out(s, &plain, 0xd800, 0xdfff);
 	if (plain.n > 0)
 		qwen_snode_more(s, at, "[");
 	for (i = 0; i < plain.n; i++)
@@ -104,7 +103,7 @@ qwen_snode_set(struct schema *s, const struct schema_set *set)
 	if (plain.n > 0)
 		qwen_snode_more(s, at, "]");
 	for (i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
-		if (!qwen_set_has(set, escapes[i].c))
+		if (!has(set, escapes[i].c))
 			continue;
 		if (some++ == 0)
 			qwen_snode_more(s, at, "%s\"\\\\\" [",

@@ -121,8 +121,8 @@ uint32_t
 qwen_schema_string(struct schema *s, const struct schema_all *all)
 {
 	const int64_t limit = 100000;
-	int64_t min = qwen_schema_most(s, all, "minLength", 0);
-	int64_t max = qwen_schema_least(s, all, "maxLength", INT64_MAX);
+	int64_t min = qwen_schema_bound(s, all, "minLength", 0);
+	int64_t max = qwen_schema_bound(s, all, "maxLength", INT64_MAX);
 	yyjson_val *re = only(s, all, "pattern");
 	yyjson_val *kind = only(s, all, "format");
 	uint32_t most = max > limit ? UINT32_MAX : (uint32_t)max;

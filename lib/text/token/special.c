@@ -37,63 +37,29 @@ compare(const void *pa, const void *pb)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-struct list {
-	struct entry	*v;
-	size_t		 n, cap;
-};
-
+/* Those wanted, in order. */
 static int
-add(struct list *l, struct entry e, struct qwen_err *err)
-{
-	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0)
-		return qwen_oom(err);
-	l->v[l->n++] = e;
-	return 0;
-}
-
-static int
-collect(struct list *l, const struct qwen_vocab *v, int all,
+collect(struct entry **out, size_t *n_out, const struct qwen_vocab *v, int all,
     struct qwen_err *err)
 {
-	struct entry e;
-	size_t i;
+	size_t i, n = 0, cap = 0;
+	struct qwen_str s;
 
 	for (i = 0; i < v->n; i++) {
-		if (!wanted(qwen_vocab_type(v, i), all))
+		s = qwen_vocab_text(v, i);
+		if (!wanted(qwen_vocab_type(v, i), all) || s.len == 0)
 			continue;
-		e.s = qwen_vocab_text(v, i);
-		e.id = (int32_t)i;
-		if (e.s.len > QWEN_SPECIAL_MAX)
+		if (s.len > QWEN_SPECIAL_MAX)
 			return qwen_fail(err, QWEN_EFORMAT, "special token "
 			    "%zu is %zu bytes long; at most %d are supported",
-			    i, e.s.len, QWEN_SPECIAL_MAX);
-		if (e.s.len > 0 && add(l, e, err) < 0)
-			return -1;
+			    i, s.len, QWEN_SPECIAL_MAX);
+		if (qwen_grow(out, &cap, n + 1, sizeof **out) < 0)
+			return qwen_oom(err);
+		(*out)[n++] = (struct entry){ s, (int32_t)i };
 	}
-	if (l->n > 0)
-		qsort(l->v, l->n, sizeof *l->v, compare);
-	return 0;
-}
-
-/* Keep the ids, and how the texts begin. */
-static int
-fill(struct qwen_specials *s, const struct list *l, struct qwen_err *err)
-{
-	unsigned char b;
-	size_t i;
-
-	s->id = malloc((l->n + 1) * sizeof *s->id);
-	if (s->id == NULL)
-		return qwen_oom(err);
-	s->n = l->n;
-	s->only = l->n > 0 ? (unsigned char)l->v[0].s.s[0] : -1;
-	for (i = 0; i < l->n; i++) {
-		b = (unsigned char)l->v[i].s.s[0];
-		s->first[b] = 1;
-		if (b != s->only)
-			s->only = -1;
-		s->id[i] = l->v[i].id;
-	}
+	if (n > 0)
+		qsort(*out, n, sizeof **out, compare);
+	*n_out = n;
 	return 0;
 }
 
@@ -101,14 +67,32 @@ int
 qwen_specials_init(struct qwen_specials *s, const struct qwen_vocab *v,
     int all, struct qwen_err *err)
 {
-	struct list l = { NULL, 0, 0 };
+	struct entry *e = NULL;
+	unsigned char b;
+	size_t i, n = 0;
 	int rc = -1;
 
 	memset(s, 0, sizeof *s);
 	s->v = v;
-	if (collect(&l, v, all, err) == 0)
-		rc = fill(s, &l, err);
-	free(l.v);
+	if (collect(&e, &n, v, all, err) < 0)
+		goto out;
+	if ((s->id = malloc((n + 1) * sizeof *s->id)) == NULL) {
+		qwen_oom(err);
+		goto out;
+	}
+	/* the ids, and how their texts begin */
+	s->n = n;
+	s->only = n > 0 ? (unsigned char)e[0].s.s[0] : -1;
+	for (i = 0; i < n; i++) {
+		b = (unsigned char)e[i].s.s[0];
+		s->first[b] = 1;
+		if (b != s->only)
+			s->only = -1;
+		s->id[i] = e[i].id;
+	}
+	rc = 0;
+out:
+	free(e);
 	return rc;
 }
 

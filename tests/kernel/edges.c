@@ -83,7 +83,7 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block)
 	for (i = 0; i < n_block; i++, w += q->block_bytes) {
 		for (j = 0; j < q->block_bytes; j++)
 			w[j] = (unsigned char)random_u32();
-		for (j = 0; !q->finite(w) && j < q->block_bytes; j++)
+		for (j = 0; !qwen_quant_finite(q, w) && j < q->block_bytes; j++)
 			w[j] &= 0xbb;
 	}
 }
@@ -184,7 +184,7 @@ spoil(const struct qwen_quant *q, unsigned char *row, size_t n_block)
 		at = q->type == QT_F32 ? 2 : 0;
 		b[at] = (unsigned char)bits;
 		b[at + 1] = (unsigned char)(bits >> 8);
-		return !q->finite(b);
+		return !qwen_quant_finite(q, b);
 	}
 	/* wherever the f16 is that makes it bad: NaN or infinity */
 	for (at = 0; at + 1 < q->block_bytes; at += 2) {
@@ -192,12 +192,12 @@ spoil(const struct qwen_quant *q, unsigned char *row, size_t n_block)
 
 		b[at] = bits & 1 ? 1 : 0;
 		b[at + 1] = bits & 0x8000 ? 0xfc : 0x7e;
-		if (!q->finite(b) && random_u32() % 2)
+		if (!qwen_quant_finite(q, b) && random_u32() % 2)
 			return 1;
 		b[at] = keep[0];
 		b[at + 1] = keep[1];
 	}
-	return !q->finite(b);
+	return !qwen_quant_finite(q, b);
 }
 
 /* One row spoiled: does it show in all tokens, and only there? */

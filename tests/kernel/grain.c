@@ -14,28 +14,23 @@
 enum { BLOCK = 1 + 32, N_IN = 512, ROWS = 64, TOKENS = 9 };
 
 /* 2^(e - 127), 32 signed bytes. */
-static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+static float
+number(const unsigned char *p)
 {
-	size_t b;
-
-	for (b = 0; b < n / 32; b++, src += BLOCK) {
-		u->d32[b] = ldexpf(1.0f, src[0] - 127);
-		u->m32[b] = 0.0f;
-		memcpy(u->w + 32 * b, src + 1, 32);
-	}
+	return *p == 255 ? NAN : ldexpf(1.0f, *p - 127);
 }
 
-static int
-is_finite(const unsigned char *block)
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
-	return block[0] != 255;
+	(void)u;
+	memcpy(w, block + 1, 32);
 }
 
 static const struct qwen_quant made_up = {
 	.type = QT_N - 1, .block_len = 32, .block_bytes = BLOCK,
-	.kind = QWEN_QUANT_32, .grain = 0x1p-127f, .unpack = unpack,
-	.finite = is_finite,
+	.kind = QWEN_QUANT_32, .grain = 0x1p-127f, .number = number,
+	.unpack = unpack,
 };
 
 /* A product with exponents around e, and activations small or not. */

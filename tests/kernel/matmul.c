@@ -68,7 +68,7 @@ least_scales(const struct qwen_quant *q, unsigned char *w)
 	memset(zero, 0, sizeof zero);
 	for (j = 0; j + 1 < q->block_bytes; j += 2) {
 		zero[j + 1] = 0x7c;
-		if (!q->finite(zero) || q->kind == QWEN_QUANT_FLOAT) {
+		if (!qwen_quant_finite(q, zero) || q->kind == QWEN_QUANT_FLOAT) {
 			w[j] = 1 + random_u32() % 2;
 			w[j + 1] = random_u32() % 2 ? 0x80 : 0;
 		}
@@ -95,7 +95,7 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block,
 			w[j] = kind == BYTES_80 ? 0x80 : kind == BYTES_FF ? 0xff :
 			    (unsigned char)random_u32();
 		/* NaN would be equal only by luck of its payload */
-		for (j = 0; !q->finite(w) && j < q->block_bytes; j++)
+		for (j = 0; !qwen_quant_finite(q, w) && j < q->block_bytes; j++)
 			w[j] &= 0xbb;
 		if (kind == LEAST || kind == LEAST_SMALL)
 			least_scales(q, w);

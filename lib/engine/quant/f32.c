@@ -3,19 +3,13 @@
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 
-static void
-widen(const unsigned char *src, size_t n, float *dst)
+static float
+number(const unsigned char *p)
 {
-	memcpy(dst, src, n * sizeof *dst);
-}
-
-static int
-finite(const unsigned char *block)
-{
-	return (load32(block) & 0x7f800000) != 0x7f800000;
+	return qwen_bits_f32(load32(p));
 }
 
 const struct qwen_quant qwen_quant_f32 = {
 	.type = QT_F32, .block_len = 1, .block_bytes = 4,
-	.kind = QWEN_QUANT_FLOAT, .widen = widen, .finite = finite,
+	.kind = QWEN_QUANT_FLOAT, .number = number,
 };

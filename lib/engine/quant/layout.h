@@ -27,20 +27,6 @@ load_f16(const unsigned char *p)
 	return qwen_f16_f32(load16(p));
 }
 
-/* Neither NaN nor infinite: the exponent is not all ones. */
-static inline int
-f16_finite(const unsigned char *p)
-{
-	return (load16(p) & 0x7c00) != 0x7c00;
-}
-
-/* And the one that comes after it. */
-static inline int
-two_f16_finite(const unsigned char *p)
-{
-	return f16_finite(p) && f16_finite(p + 2);
-}
-
 /* Nibble i of 32 in the order of Q4_0: low ones first, then high ones. */
 static inline int
 nibble32(const unsigned char *qs, int i)

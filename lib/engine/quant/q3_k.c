@@ -4,37 +4,27 @@
 #include "engine/quant/quant.h"
 
 static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	(void)n;
-	u->d = load_f16(src + 108);
-	u->dmin = 0.0f;
 	for (i = 0; i < 16; i++) {
-		int low = i < 8 ? src[96 + i] & 15 : src[96 + i - 8] >> 4;
-		int high = src[104 + i % 4] >> 2 * (i / 4) & 3;
+		int low = i < 8 ? block[96 + i] & 15 : block[96 + i - 8] >> 4;
+		int high = block[104 + i % 4] >> 2 * (i / 4) & 3;
 
 		u->scale[i] = (int16_t)((low | high << 4) - 32);
-		u->min[i] = 0;
 	}
 	for (i = 0; i < 256; i++) {
 		int h = i / 128, g = i % 128 / 32, l = i % 32;
-		int low = src[32 + 32 * h + l] >> 2 * g & 3;
-		int bit = src[l] >> (4 * h + g) & 1;
+		int low = block[32 + 32 * h + l] >> 2 * g & 3;
+		int bit = block[l] >> (4 * h + g) & 1;
 
-		u->w[i] = (int8_t)(low - (bit ? 0 : 4));
+		w[i] = (int8_t)(low - (bit ? 0 : 4));
 	}
-}
-
-static int
-finite(const unsigned char *block)
-{
-	return f16_finite(block + 108);
 }
 
 const struct qwen_quant qwen_quant_q3_k = {
 	.type = QT_Q3_K, .block_len = 256, .block_bytes = 110,
 	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
-	.unpack = unpack, .finite = finite,
+	.d_at = 108, .number = load_f16, .unpack = unpack,
 };

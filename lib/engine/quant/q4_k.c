@@ -4,23 +4,20 @@
 #include "engine/quant/quant.h"
 
 static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	(void)n;
-	u->d = load_f16(src);
-	u->dmin = load_f16(src + 2);
-	scales_k4(src + 4, u->scale, u->min);
+	scales_k4(block + 4, u->scale, u->min);
 	for (i = 0; i < 256; i++) {
-		int j = i / 32, byte = src[16 + 32 * (j / 2) + i % 32];
+		int j = i / 32, byte = block[16 + 32 * (j / 2) + i % 32];
 
-		u->w[i] = (int8_t)(j % 2 == 0 ? byte & 15 : byte >> 4);
+		w[i] = (int8_t)(j % 2 == 0 ? byte & 15 : byte >> 4);
 	}
 }
 
 const struct qwen_quant qwen_quant_q4_k = {
 	.type = QT_Q4_K, .block_len = 256, .block_bytes = 144,
 	.kind = QWEN_QUANT_SUPER, .has_min = 1, .grain = QWEN_F16_GRAIN,
-	.unpack = unpack, .finite = two_f16_finite,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

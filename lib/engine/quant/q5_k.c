@@ -4,19 +4,16 @@
 #include "engine/quant/quant.h"
 
 static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	(void)n;
-	u->d = load_f16(src);
-	u->dmin = load_f16(src + 2);
-	scales_k4(src + 4, u->scale, u->min);
+	scales_k4(block + 4, u->scale, u->min);
 	for (i = 0; i < 256; i++) {
-		int j = i / 32, byte = src[48 + 32 * (j / 2) + i % 32];
-		int bit = src[16 + i % 32] >> j & 1;
+		int j = i / 32, byte = block[48 + 32 * (j / 2) + i % 32];
+		int bit = block[16 + i % 32] >> j & 1;
 
-		u->w[i] = (int8_t)((j % 2 == 0 ? byte & 15 : byte >> 4) |
+		w[i] = (int8_t)((j % 2 == 0 ? byte & 15 : byte >> 4) |
 		    bit << 4);
 	}
 }
@@ -24,5 +21,5 @@ unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
 const struct qwen_quant qwen_quant_q5_k = {
 	.type = QT_Q5_K, .block_len = 256, .block_bytes = 176,
 	.kind = QWEN_QUANT_SUPER, .has_min = 1, .grain = QWEN_F16_GRAIN,
-	.unpack = unpack, .finite = two_f16_finite,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

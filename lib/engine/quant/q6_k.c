@@ -4,35 +4,25 @@
 #include "engine/quant/quant.h"
 
 static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
 	int i;
 
-	(void)n;
-	u->d = load_f16(src + 208);
-	u->dmin = 0.0f;
 	for (i = 0; i < 16; i++) {
-		u->scale[i] = (signed char)src[192 + i];
-		u->min[i] = 0;
+		u->scale[i] = (signed char)block[192 + i];
 	}
 	for (i = 0; i < 256; i++) {
 		int h = i / 128, g = i % 128 / 32, l = i % 32;
-		int byte = src[64 * h + 32 * (g & 1) + l];
+		int byte = block[64 * h + 32 * (g & 1) + l];
 		int low = g < 2 ? byte & 15 : byte >> 4;
-		int high = src[128 + 32 * h + l] >> 2 * g & 3;
+		int high = block[128 + 32 * h + l] >> 2 * g & 3;
 
-		u->w[i] = (int8_t)((low | high << 4) - 32);
+		w[i] = (int8_t)((low | high << 4) - 32);
 	}
-}
-
-static int
-finite(const unsigned char *block)
-{
-	return f16_finite(block + 208);
 }
 
 const struct qwen_quant qwen_quant_q6_k = {
 	.type = QT_Q6_K, .block_len = 256, .block_bytes = 210,
 	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
-	.unpack = unpack, .finite = finite,
+	.d_at = 208, .number = load_f16, .unpack = unpack,
 };

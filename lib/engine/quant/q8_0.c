@@ -4,21 +4,17 @@
 #include "engine/quant/quant.h"
 
 static void
-unpack(const unsigned char *src, size_t n, struct qwen_unpacked *u)
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
-	size_t b;
 	int i;
 
-	for (b = 0; b < n / 32; b++, src += 34) {
-		u->d32[b] = load_f16(src);
-		u->m32[b] = 0.0f;
-		for (i = 0; i < 32; i++)
-			u->w[32 * b + (size_t)i] = (int8_t)((signed char)src[2 + i]);
-	}
+	(void)u;
+	for (i = 0; i < 32; i++)
+		w[i] = (int8_t)block[2 + i];
 }
 
 const struct qwen_quant qwen_quant_q8_0 = {
 	.type = QT_Q8_0, .block_len = 32, .block_bytes = 34,
 	.kind = QWEN_QUANT_32, .grain = QWEN_F16_GRAIN,
-	.unpack = unpack, .finite = f16_finite,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* quant.c - the list of formats, and what follows from unpacking. */
+#include <math.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/quant/quant.h"
@@ -45,6 +48,30 @@ qwen_quant_row_bytes(uint32_t type, uint64_t n)
 	return bytes;
 }
 
+void
+qwen_quant_unpack(const struct qwen_quant *q, const unsigned char *src,
+    size_t n, struct qwen_unpacked *u)
+{
+	int super = q->kind == QWEN_QUANT_SUPER;
+	size_t i;
+
+	if (super && !q->has_min)
+		memset(u->min, 0, sizeof u->min);
+	for (i = 0; i < n; i += q->block_len, src += q->block_bytes) {
+		*(super ? &u->d : &u->d32[i / 32]) = q->number(src + q->d_at);
+		*(super ? &u->dmin : &u->m32[i / 32]) = q->has_min ?
+		    q->number(src + q->d_at + 2) : 0.0f;
+		q->unpack(src, u->w + i, u);
+	}
+}
+
+int
+qwen_quant_finite(const struct qwen_quant *q, const unsigned char *block)
+{
+	return isfinite(q->number(block + q->d_at)) &&
+	    (!q->has_min || isfinite(q->number(block + q->d_at + 2)));
+}
+
 static void
 expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
     float *dst)
@@ -75,12 +102,13 @@ qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,
 	size_t i, m;
 
 	if (q->kind == QWEN_QUANT_FLOAT) {
-		q->widen(src, n, dst);
+		for (i = 0; i < n; i++)
+			dst[i] = q->number(src + i * q->block_bytes);
 		return;
 	}
 	for (i = 0; i < n; i += m) {
 		m = n - i < QWEN_GROUP ? n - i : QWEN_GROUP;
-		q->unpack(src, m, &u);
+		qwen_quant_unpack(q, src, m, &u);
 		expand(q, &u, m, dst + i);
 		src += m / q->block_len * q->block_bytes;
 	}
@@ -114,7 +142,7 @@ qwen_quant_find_nonfinite(uint32_t type, const void *src, size_t n)
 	if (q == NULL)
 		return -1;
 	for (i = 0; i < n / q->block_len; i++, p += q->block_bytes) {
-		if (!q->finite(p))
+		if (!qwen_quant_finite(q, p))
 			return (int64_t)i;
 	}
 	return -1;

@@ -27,7 +27,7 @@ enum {
 };
 
 enum qwen_quant_kind {
-	QWEN_QUANT_FLOAT,	/* no integers: widen() */
+	QWEN_QUANT_FLOAT,	/* no integers */
 	QWEN_QUANT_SUPER,	/* 256 weights, integer scales under one d */
 	QWEN_QUANT_32,		/* 32 weights under a d of their own */
 };
@@ -50,24 +50,31 @@ struct qwen_quant {
 	unsigned		 block_bytes;
 	enum qwen_quant_kind	 kind;
 	int			 has_min;	/* dmin/min or m32 are used */
+	size_t			 d_at;		/* where a block has d or d32;
+						   dmin or m32 is 2 further */
 	/*
 	 * A power of two of which all values are whole multiples: the least
 	 * scale, times the least weight if that is a fraction.  Not of FLOAT.
 	 */
 	float			 grain;
-	/* n weights (SUPER: 256; 32: a multiple of 32, at most 256) */
-	void	(*unpack)(const unsigned char *src, size_t n,
+	/* FLOAT: a weight; else d or what comes after it */
+	float	(*number)(const unsigned char *p);
+	/* a block's weights; SUPER: its scales too, and minimums if it has */
+	void	(*unpack)(const unsigned char *block, int8_t *w,
 		    struct qwen_unpacked *u);
-	/* FLOAT: n numbers to f32, exactly */
-	void	(*widen)(const unsigned char *src, size_t n, float *dst);
-	/* are the scales of this block (or this number) finite? */
-	int	(*finite)(const unsigned char *block);
 };
 
 #define QWEN_F16_GRAIN 0x1p-24f	/* of f16 itself: its least number */
 
 /* The format, or NULL if the library cannot compute with it. */
 const struct qwen_quant *qwen_quant_find(uint32_t type);
+
+/* Up to 256 weights of whole blocks as integers and scales; not of FLOAT. */
+void qwen_quant_unpack(const struct qwen_quant *q, const unsigned char *src,
+    size_t n, struct qwen_unpacked *u);
+
+/* Are the scales of this block (or is this number) finite? */
+int qwen_quant_finite(const struct qwen_quant *q, const unsigned char *block);
 
 /* n values from src, whole blocks, as f32: the format's definition. */
 void qwen_quant_values(const struct qwen_quant *q, const unsigned char *src,

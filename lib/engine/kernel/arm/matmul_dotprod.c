@@ -3,6 +3,6 @@
 #include "engine/kernel/arm/rows4.h"
 
 const struct qwen_kernel qwen_matmul_dotprod_kernels[] = {
-	ROW_KERNELS(QWEN_DOTPROD),
+	ROW_KERNELS(QWEN_DOTPROD)
 	{ 0 }
 };

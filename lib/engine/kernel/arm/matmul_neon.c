@@ -58,8 +58,7 @@ dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
 #include "engine/kernel/matmul_any.inc"
 
 const struct qwen_kernel qwen_matmul_neon_kernels[] = {
-	ROW_KERNELS(QWEN_NEON),
-	{ .op = QWEN_OP_MATMUL, .type = QWEN_ANY_TYPE, QWEN_NEON,
-	    .run.matmul = matmul_any },
+	ROW_KERNELS(QWEN_NEON)
+	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL, QWEN_NEON)
 	{ 0 }
 };

@@ -425,7 +425,7 @@ unpack8(uint32_t type, const struct qwen_matmul *m, struct panel *p, size_t r,
 
 /* Rows r0 .. r1-1 must be whole 8s (they are 32s), n_in whole groups. */
 AI void
-gemm(uint32_t type, const struct qwen_matmul *m)
+product(uint32_t type, const struct qwen_matmul *m)
 {
 	struct panel p;
 	size_t r, g, n, groups = m->n_in / QWEN_GROUP;
@@ -439,25 +439,9 @@ gemm(uint32_t type, const struct qwen_matmul *m)
 	}
 }
 
-#define GEMM(name, type)						\
-static void								\
-gemm_##name(const struct qwen_matmul *m)				\
-{									\
-	gemm(type, m);							\
-}
-
-GEMM(q4_k, QT_Q4_K)
-GEMM(q5_k, QT_Q5_K)
-GEMM(q6_k, QT_Q6_K)
-GEMM(q8_0, QT_Q8_0)
+QWEN_FORMATS(QWEN_PRODUCT)
 
 #define PANEL_KERNELS(...)						\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q4_K, __VA_ARGS__,		\
-	    .min_tok = 4, .run.matmul = gemm_q4_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q5_K, __VA_ARGS__,		\
-	    .min_tok = 4, .run.matmul = gemm_q5_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q6_K, __VA_ARGS__,		\
-	    .min_tok = 4, .run.matmul = gemm_q6_k },			\
-	{ .op = QWEN_OP_GEMM, .type = QT_Q8_0, __VA_ARGS__,		\
-	    .min_tok = 4, .run.matmul = gemm_q8_0 },			\
+	QWEN_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = 4,	\
+	    __VA_ARGS__)						\
 	{ 0 }

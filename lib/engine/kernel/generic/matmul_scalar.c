@@ -56,7 +56,6 @@ dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
 #include "engine/kernel/matmul_any.inc"
 
 const struct qwen_kernel qwen_matmul_scalar_kernels[] = {
-	{ .op = QWEN_OP_MATMUL, .type = QWEN_ANY_TYPE, QWEN_SCALAR,
-	    .run.matmul = matmul_any },
+	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL, QWEN_SCALAR)
 	{ 0 }
 };

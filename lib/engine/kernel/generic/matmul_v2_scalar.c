@@ -48,7 +48,7 @@ weights(const struct qwen_quant *q, const unsigned char *from, size_t n,
 }
 
 static void
-matmul(const struct qwen_matmul *p)
+product_any(const struct qwen_matmul *p)
 {
 	const struct qwen_quant *q = p->quant;
 	float w[QWEN_GROUP];
@@ -76,7 +76,6 @@ matmul(const struct qwen_matmul *p)
 }
 
 const struct qwen_kernel qwen_matmul_v2_scalar_kernels[] = {
-	{ .op = QWEN_OP_MATMUL_V2, .type = QWEN_ANY_TYPE, QWEN_SCALAR,
-	    .run.matmul = matmul },
+	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL_V2, QWEN_SCALAR)
 	{ 0 }
 };

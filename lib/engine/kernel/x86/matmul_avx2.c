@@ -486,8 +486,7 @@ dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
 #include "engine/kernel/matmul_any.inc"
 
 const struct qwen_kernel qwen_matmul_avx2_kernels[] = {
-	ROW_KERNELS(QWEN_AVX2),
-	{ .op = QWEN_OP_MATMUL, .type = QWEN_ANY_TYPE, QWEN_AVX2,
-	    .run.matmul = matmul_any },
+	ROW_KERNELS(QWEN_AVX2)
+	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL, QWEN_AVX2)
 	{ 0 }
 };

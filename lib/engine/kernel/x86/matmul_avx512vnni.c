@@ -404,6 +404,6 @@ block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
 }
 
 const struct qwen_kernel qwen_matmul_avx512vnni_kernels[] = {
-	ROW_KERNELS(QWEN_AVX512VNNI),
+	ROW_KERNELS(QWEN_AVX512VNNI)
 	{ 0 }
 };

@@ -206,50 +206,6 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 		tile_k4(type, p, r, nr, t, nt);
 }
 
-/* All rows of a format, which is a constant where it is called. */
-PI void
-matmul(uint32_t type, const struct qwen_matmul *p)
-{
-	size_t r, t, nr;
-
-	for (r = p->r0; r < p->r1; r += nr) {
-		nr = p->r1 - r < 4 ? p->r1 - r : 4;
-		for (t = 0; t + 4 <= p->n_tok; t += 4)
-			tile(type, p, r, nr, t, 4);
-		switch (p->n_tok - t) {
-		case 3:
-			tile(type, p, r, nr, t, 3);
-			break;
-		case 2:
-			tile(type, p, r, nr, t, 2);
-			break;
-		case 1:
-			tile(type, p, r, nr, t, 1);
-			break;
-		}
-	}
-}
-
-#define ROWS(name, type)						\
-static void								\
-matmul_##name(const struct qwen_matmul *p)				\
-{									\
-	matmul(type, p);						\
-}
-
-ROWS(q4_k, QT_Q4_K)
-ROWS(q5_k, QT_Q5_K)
-ROWS(q6_k, QT_Q6_K)
-ROWS(q8_0, QT_Q8_0)
-
-#define ROW_KERNELS(...)						\
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q4_K, __VA_ARGS__,		\
-	    .run.matmul = matmul_q4_k },				\
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q5_K, __VA_ARGS__,		\
-	    .run.matmul = matmul_q5_k },				\
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q6_K, __VA_ARGS__,		\
-	    .run.matmul = matmul_q6_k },				\
-	{ .op = QWEN_OP_MATMUL, .type = QT_Q8_0, __VA_ARGS__,		\
-	    .run.matmul = matmul_q8_0 }
+#include "engine/kernel/rows4.inc"
 
 #endif

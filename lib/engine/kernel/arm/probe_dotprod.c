@@ -5,7 +5,7 @@
 #include "engine/kernel/arm/probe.h"
 
 AI int32x4_t
-int8_step(int32x4_t s, int8x16_t a, int8x16_t b)
+step(int32x4_t s, int8x16_t a, int8x16_t b)
 {
 	return vdotq_s32(s, a, b);
 }

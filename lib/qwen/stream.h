@@ -134,9 +134,6 @@ enum qwen_format {
 	QWEN_FORMAT_RAW,	/* logits only: little-endian f32, no framing */
 };
 
-/* "cbor", "text", "json", "raw": 0 and *out, or -1. */
-int qwen_format_parse(const char *name, enum qwen_format *out);
-
 struct qwen_writer_opts {
 	enum qwen_format format;
 	/* TEXT: one document a line, ended by qwen_write_end. */

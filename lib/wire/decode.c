@@ -218,19 +218,16 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 	return 0;
 }
 
+/* The record's n ids. */
 static int
-take_tokens(struct qwen_record *rec, const struct qwen_fields *f,
+take_ids(struct qwen_record *rec, const struct qwen_item *it,
     struct qwen_numbers *nb, struct qwen_err *err)
 {
-	const struct qwen_item *it = &f->v[K_TOKENS];
-
 	rec->n = (size_t)it->n / 4;
 	if (qwen_grow(&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids) < 0)
 		return qwen_oom(err);
-	if (get_ids(it, rec->header, nb->ids, err) < 0)
-		return -1;
 	rec->ids = nb->ids;
-	return 0;
+	return get_ids(it, rec->header, nb->ids, err);
 }
 
 /* Best first, equal ones by id: who takes the first few need not sort. */
@@ -262,13 +259,8 @@ take_best(struct qwen_record *rec, const struct qwen_fields *f,
 	if (it->n != f->v[K_LOGITS].n)
 		return qwen_fail(err, QWEN_EFORMAT, "%zu ids for %zu logits",
 		    (size_t)it->n / 4, rec->n);
-	if (qwen_grow(&nb->ids, &nb->cap_ids, rec->n, sizeof *nb->ids) < 0)
-		return qwen_oom(err);
-	if (get_ids(it, rec->header, nb->ids, err) < 0 ||
-	    check_order(nb->logits, nb->ids, rec->n, err) < 0)
-		return -1;
-	rec->ids = nb->ids;
-	return 0;
+	return take_ids(rec, it, nb, err) < 0 ? -1 :
+	    check_order(nb->logits, nb->ids, rec->n, err);
 }
 
 static int
@@ -401,7 +393,7 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 			    "does not begin with \"qwen\"");
 		return take_header(&f, h, err);
 	case QWEN_REC_TOKENS:
-		return take_tokens(rec, &f, nb, err);
+		return take_ids(rec, &f.v[K_TOKENS], nb, err);
 	case QWEN_REC_LOGITS:
 		return take_logits(rec, &f, nb, err);
 	case QWEN_REC_READY:

@@ -16,27 +16,27 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
-#include "qwen/stream.h"
+#include "wire/record.h"
 
 enum { SAMPLE_BYTES = 64 };	/* of each tensor */
 
-static int
-start(XXH3_state_t **st, struct qwen_err *err)
+XXH3_state_t *
+qwen_fp_start(void)
 {
-	if ((*st = XXH3_createState()) == NULL)
-		return qwen_oom(err);
-	XXH3_128bits_reset(*st);
-	return 0;
+	XXH3_state_t *st = XXH3_createState();
+
+	if (st != NULL)
+		XXH3_128bits_reset(st);
+	return st;
 }
 
-static void
-finish(XXH3_state_t *st, struct qwen_fp *out)
+void
+qwen_fp_get(const XXH3_state_t *st, struct qwen_fp *out)
 {
 	XXH128_canonical_t c;
 
 	XXH128_canonicalFromHash(&c, XXH3_128bits_digest(st));
 	memcpy(out->b, c.digest, sizeof out->b);
-	XXH3_freeState(st);
 }
 
 static void
@@ -112,9 +112,10 @@ qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 	XXH3_state_t *st;
 	size_t i;
 
-	if (qwen_gguf_get_str(g, "general.architecture", &arch, err) < 0 ||
-	    start(&st, err) < 0)
+	if (qwen_gguf_get_str(g, "general.architecture", &arch, err) < 0)
 		return -1;
+	if ((st = qwen_fp_start()) == NULL)
+		return qwen_oom(err);
 	fetch_samples(g);
 	add_bytes(st, arch.s, arch.len);
 	for (i = 0; i < qwen_gguf_n_kv(g); i++) {
@@ -124,7 +125,8 @@ qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 	add_u64(st, qwen_gguf_n_tensors(g));
 	for (i = 0; i < qwen_gguf_n_tensors(g); i++)
 		add_tensor(st, qwen_gguf_tensor(g, i));
-	finish(st, out);
+	qwen_fp_get(st, out);
+	XXH3_freeState(st);
 	return 0;
 }
 

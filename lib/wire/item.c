@@ -37,33 +37,27 @@ ON(float, float, FLOAT, f)
 ON(double, double, FLOAT, f)
 ON(bool, bool, BOOL, n)
 
-static void
-on_bytes(void *arg, cbor_data s, size_t n)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_BYTES, .n = n, .s = s };
+#define ON_STRING(name, item) \
+static void \
+on_##name(void *arg, cbor_data s, size_t n) \
+{ \
+	*(struct qwen_item *)arg = (struct qwen_item){ \
+	    .type = QWEN_ITEM_##item, .n = n, .s = s }; \
 }
 
-static void
-on_text(void *arg, cbor_data s, size_t n)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_TEXT, .n = n, .s = s };
+ON_STRING(bytes, BYTES)
+ON_STRING(text, TEXT)
+
+#define ON_MARK(name, item) \
+static void \
+on_##name(void *arg) \
+{ \
+	*(struct qwen_item *)arg = (struct qwen_item){ \
+	    .type = QWEN_ITEM_##item }; \
 }
 
-static void
-on_null(void *arg)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_NULL };
-}
-
-static void
-on_open(void *arg)
-{
-	*(struct qwen_item *)arg = (struct qwen_item){
-	    .type = QWEN_ITEM_OPEN };
-}
+ON_MARK(null, NULL)
+ON_MARK(open, OPEN)
 
 static const struct cbor_callbacks callbacks = {
 	.uint8 = on_uint8, .uint16 = on_uint16,

@@ -122,15 +122,6 @@ use(struct qwen_reader *r, size_t n)
 
 /* -------------------------------------------------------------------- CBOR */
 
-/* The record's own number and place, in front of what is wrong with it. */
-static int
-fail_here(const struct qwen_reader *r, struct qwen_err *err)
-{
-	return qwen_fail_in(err, "record %llu at byte %llu",
-	    (unsigned long long)r->n_records + 1,
-	    (unsigned long long)r->offset);
-}
-
 /* Wait until the record that begins at start is there: *n is its length. */
 static int
 complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
@@ -140,32 +131,24 @@ complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 	const char *why;
 	int got;
 
-	*n = 0;
 	for (;;) {
 		have = r->end - r->start;
 		got = qwen_span_step(&sp, r->buf + r->start, have, limit,
 		    &want, &why);
-		if (got < 0) {
-			qwen_fail(err, QWEN_EFORMAT, "%s", why);
-			return fail_here(r, err);
-		}
-		if ((got > 0 ? sp.off : want) > limit) {
-			qwen_fail(err, QWEN_ERANGE, "longer than the %zu bytes "
-			    "that a record may have here", limit);
-			return fail_here(r, err);
-		}
+		if (got < 0)
+			return qwen_fail(err, QWEN_EFORMAT, "%s", why);
+		if ((got > 0 ? sp.off : want) > limit)
+			return qwen_fail(err, QWEN_ERANGE, "longer than the "
+			    "%zu bytes that a record may have here", limit);
+		*n = sp.off;
 		if (got > 0)
-			break;
+			return 0;
 		if ((got = fill(r, err)) < 0)
 			return -1;
-		if (got == 0) {
-			qwen_fail(err, QWEN_EFORMAT, "the stream ends within "
-			    "the record, after %zu bytes", have);
-			return fail_here(r, err);
-		}
+		if (got == 0)
+			return qwen_fail(err, QWEN_EFORMAT, "the stream ends "
+			    "within the record, after %zu bytes", have);
 	}
-	*n = sp.off;
-	return 1;
 }
 
 /* Not one of the kinds that are welcome: got names it. */
@@ -205,18 +188,18 @@ check_header(const struct qwen_reader *r, struct qwen_err *err)
 static int
 next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 {
-	size_t n;
+	size_t n = 0;
 	int got;
 
 	if (r->start == r->end && (got = fill(r, err)) <= 0)
 		return got;
-	if (complete(r, &n, err) < 0)
-		return -1;
-	if (qwen_record_decode(rec, r->buf + r->start, n, &r->header, &r->nb,
-	    err) < 0)
-		return fail_here(r, err);
-	if (rec->kind == QWEN_REC_HEADER && check_header(r, err) < 0)
-		return fail_here(r, err);
+	if (complete(r, &n, err) < 0 || qwen_record_decode(rec,
+	    r->buf + r->start, n, &r->header, &r->nb, err) < 0 ||
+	    (rec->kind == QWEN_REC_HEADER && check_header(r, err) < 0))
+		/* the record's own number and place */
+		return qwen_fail_in(err, "record %llu at byte %llu",
+		    (unsigned long long)r->n_records + 1,
+		    (unsigned long long)r->offset);
 	use(r, n);
 	r->n_records++;
 	return 1;
@@ -231,30 +214,10 @@ is_space(unsigned char c)
 }
 
 static int
-bad_id(const struct qwen_reader *r, const char *what, struct qwen_err *err)
+bad_id(const struct qwen_reader *r, struct qwen_err *err)
 {
-	return qwen_fail(err, QWEN_EFORMAT, "line %llu, byte %llu: %s",
-	    (unsigned long long)r->n_lines + 1,
-	    (unsigned long long)r->offset, what);
-}
-
-static int
-check_id(const struct qwen_reader *r, uint64_t id, struct qwen_err *err)
-{
-	uint64_t limit = QWEN_VOCAB_MAX;
-	char what[80];
-
-	if (r->opts.self != NULL)
-		limit = r->self.n_vocab;
-	if (id < limit)
-		return 0;
-	qwen_fail(err, QWEN_ERANGE, "id %llu is outside the vocabulary of %llu",
-	    (unsigned long long)id, (unsigned long long)limit);
-	if (err == NULL)
-		return -1;
-	memcpy(what, err->msg, sizeof what - 1);
-	what[sizeof what - 1] = '\0';
-	return bad_id(r, what, err);
+	return qwen_fail_in(err, "line %llu, byte %llu",
+	    (unsigned long long)r->n_lines + 1, (unsigned long long)r->offset);
 }
 
 /*
@@ -265,19 +228,29 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 {
 	const unsigned char *p = r->buf + r->start;
 	size_t i, have = r->end - r->start;
-	uint64_t v = 0;
+	uint64_t v = 0, limit = r->opts.self != NULL ? r->self.n_vocab :
+	    QWEN_VOCAB_MAX;
 
 	for (i = 0; i < have && p[i] >= '0' && p[i] <= '9'; i++) {
-		if (i == DIGITS_MAX - 1)
-			return bad_id(r, "a number too long for an id", err);
+		if (i == DIGITS_MAX - 1) {
+			qwen_fail(err, QWEN_EFORMAT,
+			    "a number too long for an id");
+			return bad_id(r, err);
+		}
 		v = 10 * v + (unsigned)(p[i] - '0');
 	}
-	if (i < have && (i == 0 || !is_space(p[i])))
-		return bad_id(r, "not a decimal id", err);
+	if (i < have && (i == 0 || !is_space(p[i]))) {
+		qwen_fail(err, QWEN_EFORMAT, "not a decimal id");
+		return bad_id(r, err);
+	}
 	if (i == have && !r->eof)
 		return 0;
-	if (check_id(r, v, err) < 0)
-		return -1;
+	if (v >= limit) {
+		qwen_fail(err, QWEN_EFORMAT, "id %llu is outside the vocabulary "
+		    "of %llu", (unsigned long long)v,
+		    (unsigned long long)limit);
+		return bad_id(r, err);
+	}
 	use(r, i);
 	*out = (int32_t)v;
 	return 1;

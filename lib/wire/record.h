@@ -68,4 +68,9 @@ const char *qwen_stream_name(enum qwen_stream_kind kind);
 size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
 
+/* XXH3-128 of bytes that come one after the other; start: NULL: no memory. */
+struct XXH3_state_s;
+struct XXH3_state_s *qwen_fp_start(void);
+void qwen_fp_get(const struct XXH3_state_s *st, struct qwen_fp *out);
+
 #endif

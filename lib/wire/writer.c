@@ -37,21 +37,6 @@ struct qwen_writer {
 };
 
 int
-qwen_format_parse(const char *name, enum qwen_format *out)
-{
-	static const char *const names[] = { "cbor", "text", "json", "raw" };
-	size_t i;
-
-	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (strcmp(name, names[i]) == 0) {
-			*out = (enum qwen_format)i;
-			return 0;
-		}
-	}
-	return -1;
-}
-
-int
 qwen_writer_open(struct qwen_writer **out, int fd,
     const struct qwen_writer_opts *opts, struct qwen_err *err)
 {

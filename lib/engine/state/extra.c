@@ -71,19 +71,14 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
     struct qwen_err *err)
 {
 	char *text = NULL;
-	size_t n;
 
 	if (run != NULL && run->options == NULL)
 		run = NULL;
-	if (run != NULL) {
-		n = strlen(run->options);
-		if (n >= QWEN_OPTIONS_MAX)
-			return qwen_fail(err, QWEN_ERANGE, "the options of the "
-			    "run take more than %d bytes", QWEN_OPTIONS_MAX);
-		if ((text = qwen_alloc(1, n + 1)) == NULL)
-			return qwen_oom(err);
-		memcpy(text, run->options, n);
-	}
+	if (run != NULL && strlen(run->options) >= QWEN_OPTIONS_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "the options of the run "
+		    "take more than %d bytes", QWEN_OPTIONS_MAX);
+	if (run != NULL && (text = strdup(run->options)) == NULL)
+		return qwen_oom(err);
 	free(x->run.options);
 	memset(&x->run, 0, sizeof x->run);
 	if (run != NULL)
@@ -108,14 +103,10 @@ qwen_state_extra_copy(struct qwen_state_extra *out,
 		    g->n < left ? g->n : left, err) < 0)
 			goto fail;
 	}
-	if (x->sampler != NULL) {
-		size_t len = strlen(x->sampler) + 1;
-
-		if ((out->sampler = qwen_alloc(1, len)) == NULL) {
-			qwen_oom(err);
-			goto fail;
-		}
-		memcpy(out->sampler, x->sampler, len);
+	if (x->sampler != NULL &&
+	    (out->sampler = strdup(x->sampler)) == NULL) {
+		qwen_oom(err);
+		goto fail;
 	}
 	if (whole) {
 		memcpy(out->memory, x->memory, sizeof out->memory);

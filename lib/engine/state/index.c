@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/state/state.h"
+#include "wire/record.h"
 
 enum { CODEC_AT = QWEN_KIND_MAX, NUMBERS_AT = CODEC_AT + 8,
     CHECK_AT = NUMBERS_AT + 48 };
@@ -97,14 +98,12 @@ int
 qwen_state_follow_init(struct qwen_state_follow *f, struct qwen_err *err)
 {
 	memset(f, 0, sizeof *f);
-	f->seen = XXH3_createState();
-	f->said = XXH3_createState();
+	f->seen = qwen_fp_start();
+	f->said = qwen_fp_start();
 	if (f->seen == NULL || f->said == NULL) {
 		qwen_state_follow_fini(f);
 		return qwen_oom(err);
 	}
-	XXH3_128bits_reset(f->seen);
-	XXH3_128bits_reset(f->said);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "engine/state/state.h"
+#include "wire/record.h"
 
 static const struct qwen_key fields[QWEN_F_N] = {
 	[QWEN_F_LAYER] = { "layer", QWEN_SHAPE_UINT },
@@ -51,14 +52,13 @@ qwen_state_sum_init(struct qwen_state_sum *s, const void *header, size_t n,
 {
 	memset(s, 0, sizeof *s);
 	s->header = XXH3_createState();
-	s->checks = XXH3_createState();
+	s->checks = qwen_fp_start();
 	if (s->header == NULL || s->checks == NULL) {
 		qwen_state_sum_fini(s);
 		return qwen_oom(err);
 	}
 	XXH3_64bits_reset(s->header);
 	XXH3_64bits_update(s->header, header, n);
-	XXH3_128bits_reset(s->checks);
 	s->bytes = n;
 	return 0;
 }
@@ -74,10 +74,7 @@ qwen_state_sum_fini(struct qwen_state_sum *s)
 void
 qwen_state_sum_total(const struct qwen_state_sum *s, struct qwen_fp *out)
 {
-	XXH128_canonical_t c;
-
-	XXH128_canonicalFromHash(&c, XXH3_128bits_digest(s->checks));
-	memcpy(out->b, c.digest, sizeof out->b);
+	qwen_fp_get(s->checks, out);
 }
 
 /* The check of the n bytes at p, which are record s->n. */
@@ -358,57 +355,42 @@ take_piece(struct qwen_state_rec *rec, struct qwen_err *err)
 	    (const char *)f[QWEN_F_CODEC].s);
 }
 
-/*
- * The sense of the n bytes at p, which should have this check; rec knows its
- * place.
- */
+/* Record s->n of n bytes at p, which begins where s ends: nothing is counted. */
 static int
-parse(struct qwen_state_rec *rec, const unsigned char want[QWEN_CHECK_BYTES],
+decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
 	struct qwen_state_bytes b = { p, n };
-	int bad = memcmp(want, p + n - QWEN_CHECK_BYTES,
-	    QWEN_CHECK_BYTES) != 0;
+	unsigned char want[QWEN_CHECK_BYTES];
+	int bad;
 
+	memset(rec, 0, sizeof *rec);
+	rec->index = s->n;
+	rec->read = 1;
+	rec->e = (struct qwen_state_entry){ .kind = QWEN_K_N, .layer = -1,
+	    .at = -1, .offset = s->bytes, .bytes = n };
+	if (n <= QWEN_CHECK_BYTES) {
+		qwen_fail(err, QWEN_EFORMAT, "not a block of state");
+		return qwen_state_rec_fail(rec, err);
+	}
+	check(s, p, n - QWEN_CHECK_BYTES, want);
+	memcpy(rec->e.check, p + n - QWEN_CHECK_BYTES, QWEN_CHECK_BYTES);
+	bad = memcmp(want, rec->e.check, QWEN_CHECK_BYTES) != 0;
 	/* if it is bad, what the parts say serves the message alone */
 	if (take_parts(rec, b, bad ? NULL : err) < 0 && !bad)
 		return qwen_state_rec_fail(rec, err);
-	if (bad) {
+	if (bad)
 		qwen_fail(err, QWEN_EFORMAT, "damaged: the checksum%s does "
 		    "not match", rec->index == 0 ? " of header and block" : "");
-		return qwen_state_rec_fail(rec, err);
-	}
-	return take_piece(rec, err) < 0 ? qwen_state_rec_fail(rec, err) : 0;
-}
-
-static int
-begin(struct qwen_state_rec *rec, uint64_t index, uint64_t offset,
-    const unsigned char *p, size_t n, struct qwen_err *err)
-{
-	memset(rec, 0, sizeof *rec);
-	rec->index = index;
-	rec->read = 1;
-	rec->e = (struct qwen_state_entry){ .kind = QWEN_K_N, .layer = -1,
-	    .at = -1, .offset = offset, .bytes = n };
-	if (n >= QWEN_CHECK_BYTES + 1) {
-		memcpy(rec->e.check, p + n - QWEN_CHECK_BYTES,
-		    QWEN_CHECK_BYTES);
-		return 0;
-	}
-	qwen_fail(err, QWEN_EFORMAT, "not a block of state");
-	return qwen_state_rec_fail(rec, err);
+	return bad || take_piece(rec, err) < 0 ?
+	    qwen_state_rec_fail(rec, err) : 0;
 }
 
 int
 qwen_state_rec_decode(struct qwen_state_rec *rec, struct qwen_state_sum *s,
     const unsigned char *p, size_t n, struct qwen_err *err)
 {
-	unsigned char want[QWEN_CHECK_BYTES];
-
-	if (begin(rec, s->n, s->bytes, p, n, err) < 0)
-		return -1;
-	check(s, p, n - QWEN_CHECK_BYTES, want);
-	if (parse(rec, want, p, n, err) < 0)
+	if (decode(rec, s, p, n, err) < 0)
 		return -1;
 	qwen_state_sum_add(s, &rec->e);
 	return 0;
@@ -419,17 +401,16 @@ qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
     uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
     size_t n, struct qwen_err *err)
 {
-	struct qwen_state_sum s = { .n = index };
-	unsigned char want[QWEN_CHECK_BYTES];
+	struct qwen_state_sum s = { 0 };
+	int r;
 
-	if (begin(rec, index, offset, p, n, err) < 0)
-		return -1;
 	if (index == 0 && qwen_state_sum_init(&s, head, n_head, err) < 0)
 		return -1;
-	check(&s, p, n - QWEN_CHECK_BYTES, want);
-	if (index == 0)
-		qwen_state_sum_fini(&s);
-	return parse(rec, want, p, n, err);
+	s.n = index;
+	s.bytes = offset;
+	r = decode(rec, &s, p, n, err);
+	qwen_state_sum_fini(&s);
+	return r;
 }
 
 int

@@ -37,10 +37,8 @@ take_text(char **out, const struct qwen_item *it, size_t max,
 	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
 		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options",
 		    (unsigned long long)it->n);
-	if ((*out = qwen_alloc(1, (size_t)it->n + 1)) == NULL)
-		return qwen_oom(err);
-	memcpy(*out, it->s, (size_t)it->n);
-	return 0;
+	*out = strndup((const char *)it->s, (size_t)it->n);
+	return *out != NULL ? 0 : qwen_oom(err);
 }
 
 /* --------------------------------------------------------------------- info */

@@ -32,18 +32,12 @@ enum {
 	GRID_PART = 16,
 };
 
-struct cut {
-	uint64_t	 at;
-	int		 checkpoint;	/* there is something to keep there */
-};
-
 struct insert {
 	struct qwen_store *st;
 	const struct qwen_session *s;
 	int		 any_cut;
-	struct cut	*cut;
-	uint64_t	*at;		/* of the cuts */
-	size_t		 n_cut;
+	struct qwen_store_cut *cut;	/* ascending */
+	size_t		 n_cut, cap_cut;
 	struct qwen_store_scan sc;
 	struct qwen_store_walk walk;
 	uint64_t	 bytes;		/* of the session's files */
@@ -64,6 +58,15 @@ next_on_grid(uint64_t at)
 	return (at / step + 1) * step;
 }
 
+static int
+add_cut(struct insert *v, uint64_t at, int checkpoint)
+{
+	if (qwen_grow(&v->cut, &v->cap_cut, v->n_cut + 1, sizeof *v->cut) < 0)
+		return qwen_oom(v->err);
+	v->cut[v->n_cut++] = (struct qwen_store_cut){ at, checkpoint };
+	return 0;
+}
+
 /* Of two at one position, one. */
 static void
 unite(struct insert *v)
@@ -78,36 +81,29 @@ unite(struct insert *v)
 			v->cut[n++] = v->cut[i];
 	}
 	v->n_cut = n;
-	for (i = 0; i < n; i++)
-		v->at[i] = v->cut[i].at;
 }
 
 static int
 plan(struct insert *v)
 {
-	size_t i, n = qwen_session_n_checkpoints(v->s);
 	uint64_t at, end = qwen_session_n_tokens(v->s);
 	struct qwen_checkpoint c;
-	struct cut *p;
+	size_t i;
 
-	for (at = v->any_cut ? next_on_grid(0) : end; at < end;
-	    at = next_on_grid(at))
-		n++;
-	v->cut = p = qwen_alloc(n + 1, sizeof *v->cut);
-	v->at = qwen_alloc(n + 1, sizeof *v->at);
-	if (v->cut == NULL || v->at == NULL)
-		return qwen_oom(v->err);
 	for (i = 0; i < qwen_session_n_checkpoints(v->s); i++) {
 		qwen_session_checkpoint(v->s, i, &c);
-		if (c.at > 0 && c.at < end)
-			*p++ = (struct cut){ c.at, !v->any_cut || c.logits };
+		if (c.at > 0 && c.at < end &&
+		    add_cut(v, c.at, !v->any_cut || c.logits) < 0)
+			return -1;
 	}
 	for (at = v->any_cut ? next_on_grid(0) : end; at < end;
-	    at = next_on_grid(at))
-		*p++ = (struct cut){ at, 0 };
-	*p++ = (struct cut){ end, !v->any_cut ||
-	    qwen_session_logits(v->s) != NULL };
-	v->n_cut = (size_t)(p - v->cut);
+	    at = next_on_grid(at)) {
+		if (add_cut(v, at, 0) < 0)
+			return -1;
+	}
+	if (add_cut(v, end, !v->any_cut ||
+	    qwen_session_logits(v->s) != NULL) < 0)
+		return -1;
 	unite(v);
 	return 0;
 }
@@ -217,7 +213,7 @@ write_missing(struct insert *v)
 	int r = 1;
 
 	for (i = 0; i < v->n_cut && r == 1; i++) {
-		s = &v->walk.step[qwen_store_step_at(&v->walk, v->at[i])];
+		s = &v->walk.step[qwen_store_step_at(&v->walk, v->cut[i].at)];
 		if (v->cut[i].checkpoint && s->checkpoint == QWEN_STORE_NONE)
 			r = write_checkpoint(v, s);
 		if (r == 1 && !s->there)
@@ -253,7 +249,7 @@ walk(struct insert *v)
 {
 	qwen_store_walk_fini(&v->walk);
 	return qwen_store_walk(&v->walk, &v->sc, qwen_session_tokens(v->s),
-	    qwen_session_n_tokens(v->s), v->at, v->n_cut, v->err);
+	    qwen_session_n_tokens(v->s), v->cut, v->n_cut, v->err);
 }
 
 /*
@@ -283,26 +279,15 @@ is_orphan(const struct insert *v, const struct qwen_store_file *f)
 static int
 adopt(struct insert *v)
 {
-	size_t i, k, n = v->n_cut, cap = n;
-	struct cut *cut;
-	uint64_t *at;
+	size_t i, n = v->n_cut;
 
-	for (i = 0; i < v->sc.n_file; i++)
-		cap += (size_t)is_orphan(v, &v->sc.file[i]);
-	if (cap == n)
-		return 0;
-	if ((cut = realloc(v->cut, cap * sizeof *cut)) != NULL)
-		v->cut = cut;
-	if ((at = realloc(v->at, cap * sizeof *at)) != NULL)
-		v->at = at;
-	if (cut == NULL || at == NULL)
-		return qwen_oom(v->err);
-	for (i = 0, k = n; i < v->sc.n_file; i++) {
-		if (is_orphan(v, &v->sc.file[i]) && v->sc.file[i].n.from > 0)
-			cut[k++] = (struct cut){ v->sc.file[i].n.from, 0 };
+	for (i = 0; i < v->sc.n_file; i++) {
+		if (is_orphan(v, &v->sc.file[i]) && v->sc.file[i].n.from > 0 &&
+		    add_cut(v, v->sc.file[i].n.from, 0) < 0)
+			return -1;
 	}
-	v->n_cut = k;
-	unite(v);
+	if (v->n_cut > n)
+		unite(v);
 	return v->n_cut > n;
 }
 
@@ -372,7 +357,6 @@ fini(struct insert *v)
 	qwen_store_walk_fini(&v->walk);
 	qwen_store_scan_fini(&v->sc);
 	free(v->cut);
-	free(v->at);
 }
 
 static int

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "engine/store/store.h"
+#include "wire/record.h"
 
 enum { FP_HEX = 32 };
 
@@ -190,19 +191,16 @@ int
 qwen_store_hash(const int32_t *tokens, const uint64_t *at, size_t n,
     struct qwen_fp *out)
 {
-	XXH3_state_t *x = XXH3_createState();
-	XXH128_canonical_t c;
+	XXH3_state_t *x = qwen_fp_start();
 	uint64_t done = 0;
 	size_t i;
 
 	if (x == NULL)
 		return -1;
-	XXH3_128bits_reset(x);
 	for (i = 0; i < n; done = at[i++]) {
 		XXH3_128bits_update(x, tokens + done,
 		    (size_t)(at[i] - done) * sizeof *tokens);
-		XXH128_canonicalFromHash(&c, XXH3_128bits_digest(x));
-		memcpy(out[i].b, c.digest, sizeof out[i].b);
+		qwen_fp_get(x, &out[i]);
 	}
 	XXH3_freeState(x);
 	return 0;

@@ -211,10 +211,16 @@ struct qwen_store_walk {
 	size_t		 n_step;
 };
 
-/* Also with steps at the positions cut (ascending), whether or not they are. */
+/* Where a session may be cut into files. */
+struct qwen_store_cut {
+	uint64_t	 at;
+	int		 checkpoint;	/* there is something to keep there */
+};
+
+/* Also with steps at the cuts, whether or not they are. */
 int qwen_store_walk(struct qwen_store_walk *w,
     const struct qwen_store_scan *sc, const int32_t *tokens, size_t n,
-    const uint64_t *cut, size_t n_cut, struct qwen_err *err);
+    const struct qwen_store_cut *cut, size_t n_cut, struct qwen_err *err);
 void qwen_store_walk_fini(struct qwen_store_walk *w);
 
 /* Once more, after steps were marked as being there. */

@@ -13,7 +13,7 @@
 /* The positions, each once: 0, ends of files up to n, cuts. */
 static size_t
 collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
-    const uint64_t *cut, size_t n_cut)
+    const struct qwen_store_cut *cut, size_t n_cut)
 {
 	size_t i, k = 0;
 
@@ -24,8 +24,9 @@ collect(uint64_t *at, const struct qwen_store_scan *sc, size_t n,
 	}
 	if (n_cut == 0)
 		return k;
-	memcpy(at + k, cut, n_cut * sizeof *at);
-	return qwen_store_positions(at, k + n_cut);
+	for (i = 0; i < n_cut; i++)
+		at[k++] = cut[i].at;
+	return qwen_store_positions(at, k);
 }
 
 size_t
@@ -84,8 +85,8 @@ qwen_store_follow(struct qwen_store_walk *w, const struct qwen_store_scan *sc)
 
 int
 qwen_store_walk(struct qwen_store_walk *w, const struct qwen_store_scan *sc,
-    const int32_t *tokens, size_t n, const uint64_t *cut, size_t n_cut,
-    struct qwen_err *err)
+    const int32_t *tokens, size_t n, const struct qwen_store_cut *cut,
+    size_t n_cut, struct qwen_err *err)
 {
 	size_t i, n_at, cap = sc->n_file + n_cut + 1;
 	uint64_t *at = malloc(cap * sizeof *at);

@@ -111,10 +111,8 @@ free_workers(struct restore *r)
 		free(r->worker[i].buf);
 	}
 	free(r->worker);
-	free(r->job);
 }
 
-/* All jobs; frees what they took. */
 static int
 run_jobs(struct restore *r, struct qwen_err *err)
 {
@@ -150,6 +148,16 @@ run_jobs(struct restore *r, struct qwen_err *err)
 	return rc;
 }
 
+/* Run the jobs, unless adding them gave rc -1; frees them. */
+static int
+finish(struct restore *r, int rc, struct qwen_err *err)
+{
+	if (rc == 0)
+		rc = run_jobs(r, err);
+	free(r->job);
+	return rc;
+}
+
 /* Jobs for the recurrent state and, if wanted, the logits after at tokens. */
 static int
 add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
@@ -175,11 +183,8 @@ qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
 	    .s = s, .recurrent = recurrent, .logits = logits };
 
-	if (add_position(&r, qwen_state_file_of(src), at, err) < 0) {
-		free(r.job);
-		return -1;
-	}
-	return run_jobs(&r, err);
+	return finish(&r, add_position(&r, qwen_state_file_of(src), at, err),
+	    err);
 }
 
 int
@@ -188,15 +193,13 @@ qwen_state_check_blocks(const struct qwen_state_file *f,
 {
 	struct restore r = { .pool = pool };
 	size_t i;
+	int rc = 0;
 
-	for (i = 0; i < f->list.n; i++) {
-		if (qwen_state_can_wait(&f->list.entry[i]) &&
-		    add_job(&r, f, i, NULL, 0, err) < 0) {
-			free(r.job);
-			return -1;
-		}
+	for (i = 0; rc == 0 && i < f->list.n; i++) {
+		if (qwen_state_can_wait(&f->list.entry[i]))
+			rc = add_job(&r, f, i, NULL, 0, err);
 	}
-	return run_jobs(&r, err);
+	return finish(&r, rc, err);
 }
 
 /* --------------------------------------------------------- of a whole chain */
@@ -406,23 +409,18 @@ fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
 	    .s = s, .recurrent = qwen_session_recurrent(s) };
 	size_t i;
+	int rc;
 
 	if (c->logits)
 		r.logits = qwen_session_row(s);
 	/* blocks, of which the memory is touched by the jobs */
-	if (qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
-	    QWEN_KV_BLOCK), err) < 0)
-		goto fail;
-	for (i = 0; i < c->n; i++) {
-		if (add_kv(&r, s, c, i, err) < 0)
-			goto fail;
-	}
-	if (c->at_end != NULL && add_position(&r, c->at_end, c->end, err) < 0)
-		goto fail;
-	return run_jobs(&r, err);
-fail:
-	free(r.job);
-	return -1;
+	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
+	    QWEN_KV_BLOCK), err);
+	for (i = 0; rc == 0 && i < c->n; i++)
+		rc = add_kv(&r, s, c, i, err);
+	if (rc == 0 && c->at_end != NULL)
+		rc = add_position(&r, c->at_end, c->end, err);
+	return finish(&r, rc, err);
 }
 
 /* What the files say about how the text was made, as far as it is used. */

@@ -105,16 +105,12 @@ check(const struct qwen_gguf *g, const char *path)
 {
 	struct checking c = { path, 0 };
 	const struct qwen_gguf_checker checker = { problem, progress, &c };
-	const struct qwen_gguf_tensor *t;
-	uint64_t bytes = 0;
-	size_t i;
 
-	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++)
-		bytes += t->bytes;
-	cli_progress_start("MiB", bytes >> 20);
+	inspect_progress(g);
 	if (qwen_gguf_check(g, &checker) == 0 && cli_verbose)
 		cli_note("%s: good: %zu keys, %zu tensors, %.2f MiB", path,
-		    qwen_gguf_n_kv(g), i, inspect_mib(bytes));
+		    qwen_gguf_n_kv(g), qwen_gguf_n_tensors(g),
+		    inspect_mib(c.done));
 	cli_progress_end();
 }
 

@@ -76,18 +76,6 @@ open_part(const char *path, struct stat *st)
 	return fd;
 }
 
-static char *
-copy_path(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash != NULL ? slash + 1 : path;
-	size_t size = strlen(opt.dir) + strlen(name) + 2;
-	char *s = cli_got(malloc(size));
-
-	snprintf(s, size, "%s/%s", opt.dir, name);
-	return s;
-}
-
 /* A copy must not take the place of what it is made from. */
 static void
 check_apart(const struct part *p)
@@ -104,18 +92,21 @@ static void
 list_parts(struct parts *l, const char *model)
 {
 	struct qwen_gguf *g = tool_gguf(model);
+	const char *name;
 	struct stat st;
 	size_t i;
 
 	l->n = qwen_gguf_n_shards(g);
 	l->v = cli_got(calloc(l->n, sizeof *l->v));
 	for (i = 0; i < l->n; i++) {
-		l->v[i].path = cli_got(strdup(qwen_gguf_path(g, (unsigned)i)));
+		l->v[i].path = cli_format("%s", qwen_gguf_path(g, (unsigned)i));
 		close(open_part(l->v[i].path, &st));
 		l->v[i].bytes = (size_t)st.st_size;
 		l->bytes += l->v[i].bytes;
 		if (opt.dir != NULL) {
-			l->v[i].copy = copy_path(l->v[i].path);
+			name = strrchr(l->v[i].path, '/');
+			l->v[i].copy = cli_format("%s/%s", opt.dir,
+			    name != NULL ? name + 1 : l->v[i].path);
 			check_apart(&l->v[i]);
 		}
 	}
@@ -276,53 +267,30 @@ pin_in_place(const struct part *p)
 		    "see -o", p->path, gib((uint64_t)got), gib(p->bytes));
 }
 
-static void
-unpin_in_place(const struct part *p)
-{
-	struct stat st;
-	int fd = open_part(p->path, &st);
-
-	drop(fd);
-	close(fd);
-}
-
 /* ------------------------------------------------------------------- copies */
-
-static void
-write_all(int fd, const char *name, const char *buf, size_t n)
-{
-	ssize_t k;
-
-	for (; n > 0; buf += k, n -= (size_t)k) {
-		k = write(fd, buf, n);
-		if (k == -1 && errno == EINTR)
-			k = 0;
-		if (k == -1)
-			die("%s: %s", name, strerror(errno));
-	}
-}
 
 /* All of part p, which must not grow or shrink meanwhile; done: before it. */
 static void
 copy_bytes(const struct part *p, int to, uint64_t done)
 {
-	char *buf = cli_got(malloc(piece));
+	struct qwen_text t = { .s = cli_got(malloc(piece)) };
 	size_t at = 0;
 	struct stat st;
 	ssize_t k = 0;
 	int fd = open_part(p->path, &st);
 
 	for (; at < p->bytes; at += (size_t)k) {
-		k = read(fd, buf, piece);
+		k = read(fd, t.s, piece);
 		if (k == -1 && errno == EINTR)
 			k = 0;
 		else if (k <= 0)
 			die("%s: %s", p->path, k == 0 ? "became shorter" :
 			    strerror(errno));
-		write_all(to, p->copy, buf, (size_t)k);
+		t.n = (size_t)k;
+		cli_write_all(to, p->copy, &t);
 		cli_progress((done + at) >> 20);
 	}
-	free(buf);
+	free(t.s);
 	close(fd);
 }
 
@@ -342,26 +310,22 @@ pin_copy(const struct part *p, uint64_t done)
 	tell(p->copy, p->bytes, got);
 }
 
-static void
-unpin_copy(const struct part *p)
-{
-	if (unlink(p->copy) == -1)
-		warn("%s: %s", p->copy, strerror(errno));
-}
-
 /* --------------------------------------------------------------------- main */
 
 static void
-unpin(const struct parts *l)
+unpin(const struct part *p)
 {
-	size_t i;
+	struct stat st;
+	int fd;
 
-	for (i = 0; i < l->n; i++) {
-		if (opt.dir != NULL)
-			unpin_copy(&l->v[i]);
-		else
-			unpin_in_place(&l->v[i]);
+	if (p->copy != NULL) {
+		if (unlink(p->copy) == -1)
+			warn("%s: %s", p->copy, strerror(errno));
+		return;
 	}
+	fd = open_part(p->path, &st);
+	drop(fd);
+	close(fd);
 }
 
 /* The first part comes last: when it is there, all are. */
@@ -390,12 +354,13 @@ int
 main(int argc, char *argv[])
 {
 	struct parts parts = { 0 };
+	size_t i;
 
 	cli_begin(&tool, argc, argv);
 	list_parts(&parts, tool_model_path(argv[1]));
-	if (opt.unpin)
-		unpin(&parts);
-	else
+	for (i = 0; opt.unpin && i < parts.n; i++)
+		unpin(&parts.v[i]);
+	if (!opt.unpin)
 		pin(&parts);
 	free_parts(&parts);
 	return cli_finish();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* qprefill.c - tokens in; the model's state behind them, and logits, out. */
+/* qprefill.c - tokens in; the model's state after them, and logits, out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,61 +195,41 @@ evaluate(struct tool_intake *in, struct rows *r)
 	tool_prefill(in, &how);
 }
 
-/* After the rename: the file may be opened. */
+/*
+ * stdout carries rows where they are wanted, and with -o the news that the file
+ * is there; without either, the state.
+ */
 static void
-tell_ready(struct qwen_writer *w, const struct tool_intake *in,
-    const struct qwen_fp *fp)
-{
-	cli_must("stdout", qwen_write_ready(w, opt.output,
-	    qwen_session_n_tokens(in->session), fp, &cli_err));
-}
-
-/* stdout carries rows, and with -o the news that the file is there. */
-static void
-run_with_rows(struct tool_intake *in, struct qwen_model *m)
+run(struct tool_intake *in, struct qwen_model *m)
 {
 	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
+	int wanted = opt.logits != QWEN_LOGITS_NONE;
 	struct cli_output *out = NULL;
 	struct qwen_fp fp;
 
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
-	r.w = tool_writer(STDOUT_FILENO, opt.format);
-	tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
-	evaluate(in, &r);
+	if (wanted) {
+		r.w = tool_writer(STDOUT_FILENO, opt.format);
+		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
+	}
+	evaluate(in, wanted ? &r : NULL);
 	if (out != NULL) {
 		tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);
-		tell_ready(r.w, in, &fp);
+	} else if (!wanted)
+		tool_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
+	/* a terminal has no use for the news alone */
+	if (out != NULL && !wanted && (cli_given(&opt.format) ||
+	    !isatty(STDOUT_FILENO))) {
+		r.w = tool_writer(STDOUT_FILENO, opt.format);
+		tool_write_header(r.w, QWEN_STREAM_TOKENS, m);
 	}
+	/* after the rename: the file may be opened */
+	if (out != NULL && r.w != NULL)
+		cli_must("stdout", qwen_write_ready(r.w, opt.output,
+		    qwen_session_n_tokens(in->session), &fp, &cli_err));
 	qwen_writer_free(r.w);
-}
-
-/* stdout carries the news alone, for which a terminal has no use. */
-static void
-run_to_file(struct tool_intake *in, struct qwen_model *m)
-{
-	struct cli_output *out = cli_output_open(opt.output);
-	struct qwen_writer *w;
-	struct qwen_fp fp;
-
-	evaluate(in, NULL);
-	tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
-	cli_output_commit(out);
-	if (!cli_given(&opt.format) && isatty(STDOUT_FILENO))
-		return;
-	w = tool_writer(STDOUT_FILENO, opt.format);
-	tool_write_header(w, QWEN_STREAM_TOKENS, m);
-	tell_ready(w, in, &fp);
-	qwen_writer_free(w);
-}
-
-/* stdout carries the state. */
-static void
-run_in_band(struct tool_intake *in)
-{
-	evaluate(in, NULL);
-	tool_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
 }
 
 int
@@ -273,12 +253,7 @@ main(int argc, char *argv[])
 	if (opt.logits != QWEN_LOGITS_ALL)
 		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
-	if (opt.logits != QWEN_LOGITS_NONE)
-		run_with_rows(in, m);
-	else if (opt.output != NULL)
-		run_to_file(in, m);
-	else
-		run_in_band(in);
+	run(in, m);
 	tool_tell_stats(m);
 	/* the next tool waits for the end of stdout, not for ours */
 	status = cli_finish();

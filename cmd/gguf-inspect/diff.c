@@ -146,10 +146,8 @@ diff_tensors(const struct qwen_gguf *a, const struct qwen_gguf *b)
 	int differ = 0;
 	size_t i;
 
-	for (i = 0; (x = qwen_gguf_tensor(a, i)) != NULL; i++)
-		bytes += x->bytes;
-	cli_progress_start("MiB", bytes >> 20);
-	for (bytes = i = 0; (x = qwen_gguf_tensor(a, i)) != NULL; i++) {
+	inspect_progress(a);
+	for (i = 0; (x = qwen_gguf_tensor(a, i)) != NULL; i++) {
 		y = qwen_gguf_find_tensor(b, x->name);
 		differ |= diff_tensor(x, y);
 		bytes += x->bytes;

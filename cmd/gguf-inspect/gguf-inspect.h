@@ -63,6 +63,9 @@ void inspect_json(const struct qwen_gguf *g);
 /* What differs; whether anything does. */
 int inspect_diff(const struct qwen_gguf *a, const struct qwen_gguf *b);
 
+/* Begin to show progress by MiB of all tensors' data. */
+void inspect_progress(const struct qwen_gguf *g);
+
 static inline double
 inspect_mib(uint64_t bytes)
 {

@@ -64,6 +64,18 @@ inspect_put_name(const char *s)
 	inspect_put_word(s, strlen(s));
 }
 
+void
+inspect_progress(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	uint64_t bytes = 0;
+	size_t i;
+
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++)
+		bytes += t->bytes;
+	cli_progress_start("MiB", bytes >> 20);
+}
+
 static uint64_t
 load_le(const unsigned char *p, size_t n)
 {

@@ -26,24 +26,10 @@ enum { FILE_LIMIT = 1 << 28 };	/* bytes of a document, of a conversation */
 static char *
 read_file(const char *path, size_t *n)
 {
-	FILE *f = fopen(path, "rb");
-	char *p = NULL;
-	size_t cap = 0;
+	char *p = cli_try_file(path, FILE_LIMIT, n);
 
-	*n = 0;
-	while (f != NULL && !ferror(f) && !feof(f) && *n < FILE_LIMIT) {
-		if (cap - *n < 4096)
-			p = cli_got(realloc(p, cap = 2 * cap + 65536));
-		*n += fread(p + *n, 1, cap - *n, f);
-	}
-	if (f == NULL || ferror(f) || !feof(f)) {
-		warn("%s: %s", path, f == NULL || ferror(f) ?
-		    strerror(errno) : "too large");
-		free(p);
-		p = NULL;
-	}
-	if (f != NULL)
-		fclose(f);
+	if (p == NULL)
+		warn("%s: %s", path, strerror(errno));
 	return p;
 }
 
@@ -120,8 +106,7 @@ replace_file(const char *path, const char *s, size_t n)
 	}
 	if (real == NULL)	/* not there yet */
 		real = cli_got(strdup(path));
-	temp = cli_got(malloc(strlen(real) + sizeof ".qpipe-tmp"));
-	sprintf(temp, "%s.qpipe-tmp", real);
+	temp = cli_format("%s.qpipe-tmp", real);
 	rc = write_file(temp, s, n);
 	if (rc == 0)
 		rc = rename(temp, real);

@@ -165,18 +165,6 @@ qwen_cpu_level(const char *name, unsigned *features)
 	return -1;
 }
 
-const char *
-qwen_cpu_name(unsigned features)
-{
-	size_t i;
-
-	for (i = N_LEVELS; i-- > 1;) {
-		if ((features & levels[i].features) == levels[i].features)
-			return levels[i].name;
-	}
-	return levels[0].name;
-}
-
 int
 qwen_cpu_count(void)
 {

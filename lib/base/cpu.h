@@ -26,9 +26,6 @@ unsigned qwen_cpu_detect(void);
  */
 int qwen_cpu_level(const char *name, unsigned *features);
 
-/* The name of the highest level that the features cover. */
-const char *qwen_cpu_name(unsigned features);
-
 /* Threads worth starting: processors this process may run on. */
 int qwen_cpu_count(void);
 

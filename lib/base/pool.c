@@ -163,7 +163,7 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 		    n_threads, QWEN_POOL_MAX_THREADS);
 	p = aligned_alloc(_Alignof(struct qwen_pool), sizeof *p);
 	if (p == NULL)
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	memset(p, 0, sizeof *p);
 	p->n_threads = n_threads;
 	p->n_ranges = n_threads < MAX_RANGES ? n_threads : MAX_RANGES;
@@ -172,7 +172,7 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 	p->worker = qwen_alloc((size_t)n_threads, sizeof *p->worker);
 	if (p->worker == NULL) {
 		qwen_pool_free(p);
-		return qwen_fail(err, QWEN_ENOMEM, "out of memory");
+		return qwen_oom(err);
 	}
 	for (i = 0; i < n_threads - 1; i++) {
 		p->worker[i].pool = p;

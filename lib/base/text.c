@@ -59,14 +59,6 @@ qwen_text_fmt(struct qwen_text *t, const char *fmt, ...)
 }
 
 void
-qwen_text_char(struct qwen_text *t, uint32_t c)
-{
-	char utf8[4];
-
-	qwen_text_add(t, utf8, qwen_utf8_write(c, utf8));
-}
-
-void
 qwen_text_json(struct qwen_text *t, const char *s, size_t n)
 {
 	char out[QWEN_JSON_CHAR];

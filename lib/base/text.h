@@ -21,8 +21,7 @@ void qwen_text_str(struct qwen_text *t, const char *s);
 void qwen_text_fmt(struct qwen_text *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A code point in UTF-8; a text as a JSON string, quotes included. */
-void qwen_text_char(struct qwen_text *t, uint32_t c);
+/* A text as a JSON string, quotes included. */
 void qwen_text_json(struct qwen_text *t, const char *s, size_t n);
 
 /* Free it, and make it empty. */

@@ -58,6 +58,9 @@ int cli_must(const char *what, int rc);
 void *cli_got(void *p);
 void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 
+/* A text, to free(); it dies where there is no memory. */
+char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* The command line is wrong: "name: message; see name --help", exit 2. */
 void cli_usage(const char *fmt, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
@@ -88,6 +91,9 @@ enum { CLI_FILE_MAX = 1 << 30 };
 
 char *cli_read_file(const char *path, size_t max, size_t *n);
 char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
+
+/* The same of a file; NULL and errno where it cannot be read. */
+char *cli_try_file(const char *path, size_t max, size_t *n);
 
 /* --------------------------------------------------------- stdin and stdout */
 

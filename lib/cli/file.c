@@ -10,8 +10,9 @@
 
 enum { STEP = 1 << 16 };
 
-char *
-cli_read_fd(int fd, const char *name, size_t max, size_t *n)
+/* NULL and errno: EFBIG where there is more than max. */
+static char *
+read_all(int fd, size_t max, size_t *n)
 {
 	size_t cap = 0, at = 0;
 	char *p = NULL;
@@ -20,18 +21,53 @@ cli_read_fd(int fd, const char *name, size_t max, size_t *n)
 	for (;;) {
 		cli_grow(&p, &cap, at + STEP + 1, 1);
 		k = read(fd, p + at, STEP);
-		if (k == -1 && errno == EINTR)
-			continue;
-		if (k == -1)
-			die("%s: %s", name, strerror(errno));
-		if (k == 0)
+		if (k <= 0)	/* also where a signal is caught */
 			break;
 		at += (size_t)k;
-		if (at > max)
-			die("%s: more than %zu bytes", name, max);
+		if (at > max) {
+			errno = EFBIG;
+			k = -1;
+			break;
+		}
+	}
+	if (k == -1) {
+		free(p);
+		return NULL;
 	}
 	p[at] = '\0';
 	*n = at;
+	return p;
+}
+
+static void __attribute__((noreturn))
+fail(const char *name, size_t max)
+{
+	if (errno == EFBIG)
+		die("%s: more than %zu bytes", name, max);
+	die("%s: %s", name, strerror(errno));
+}
+
+char *
+cli_read_fd(int fd, const char *name, size_t max, size_t *n)
+{
+	char *p = read_all(fd, max, n);
+
+	if (p == NULL)
+		fail(name, max);
+	return p;
+}
+
+char *
+cli_try_file(const char *path, size_t max, size_t *n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), why;
+	char *p = fd != -1 ? read_all(fd, max, n) : NULL;
+
+	if (fd == -1)
+		return NULL;
+	why = errno;
+	close(fd);
+	errno = why;
 	return p;
 }
 
@@ -39,16 +75,12 @@ char *
 cli_read_file(const char *path, size_t max, size_t *n)
 {
 	char *p;
-	int fd;
 
 	if (strcmp(path, "-") == 0) {
 		cli_need_stdin();
 		return cli_read_fd(STDIN_FILENO, "stdin", max, n);
 	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		die("%s: %s", path, strerror(errno));
-	p = cli_read_fd(fd, path, max, n);
-	close(fd);
+	if ((p = cli_try_file(path, max, n)) == NULL)
+		fail(path, max);
 	return p;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "cli/cli.h"
 
 enum { STEP = 1 << 16 };
@@ -22,8 +21,7 @@ fill(struct cli_lines *l)
 		l->n -= l->at;
 		l->at = 0;
 	}
-	if (qwen_grow(&l->buf, &l->cap, l->n + STEP, 1) < 0)
-		die("out of memory");
+	cli_grow(&l->buf, &l->cap, l->n + STEP, 1);
 	do
 		got = read(l->fd, l->buf + l->n, STEP);
 	while (got == -1 && errno == EINTR);

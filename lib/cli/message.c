@@ -117,6 +117,23 @@ cli_got(void *p)
 	return p;
 }
 
+char *
+cli_format(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap) + 1;
+	va_end(ap);
+	s = cli_got(n > 0 ? malloc((size_t)n) : NULL);
+	va_start(ap, fmt);
+	vsnprintf(s, (size_t)n, fmt, ap);
+	va_end(ap);
+	return s;
+}
+
 void
 cli_grow(void *array, size_t *cap, size_t n, size_t size)
 {

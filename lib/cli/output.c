@@ -131,16 +131,6 @@ unguard(void)
 
 /* ------------------------------------------------------------------ paths */
 
-static char *
-format(const char *fmt, const char *a, const char *b)
-{
-	size_t size = strlen(fmt) + strlen(a) + strlen(b) + 1;
-	char *s = cli_got(malloc(size));
-
-	snprintf(s, size, fmt, a, b);
-	return s;
-}
-
 /* Length of the folder part of a path, its slash included. */
 static size_t
 folder_len(const char *path)
@@ -150,26 +140,11 @@ folder_len(const char *path)
 	return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* Where link (of this text) leads. */
-static char *
-follow(const char *link, const char *text)
-{
-	char *folder, *to;
-
-	if (text[0] == '/')
-		return format("%s%s", text, "");
-	folder = format("%s%s", link, "");
-	folder[folder_len(folder)] = '\0';
-	to = format("%s%s", folder, text);
-	free(folder);
-	return to;
-}
-
 /* The file that path names, which need not exist, behind symbolic links. */
 static char *
 resolve(const char *path)
 {
-	char *at = format("%s%s", path, ""), *next;
+	char *at = cli_format("%s", path), *next;
 	char text[PATH_MAX];
 	ssize_t n;
 	int i;
@@ -179,24 +154,13 @@ resolve(const char *path)
 		if (n == -1)
 			return at;	/* no link, or nothing there */
 		text[n] = '\0';
-		next = follow(at, text);
+		/* from the root, or from where the link is */
+		next = text[0] == '/' ? cli_format("%s", text) :
+		    cli_format("%.*s%s", (int)folder_len(at), at, text);
 		free(at);
 		at = next;
 	}
 	die("%s: %s", path, strerror(ELOOP));
-}
-
-static char *
-temp_path(const char *target)
-{
-	size_t n = folder_len(target);
-	char *folder = format("%s%s", target, ""), *s;
-
-	folder[n] = '\0';
-	s = cli_got(malloc(strlen(target) + sizeof "." SUFFIX));
-	sprintf(s, "%s.%s" SUFFIX, folder, target + n);
-	free(folder);
-	return s;
 }
 
 /* ----------------------------------------------------------- the temporary */
@@ -281,8 +245,9 @@ cli_output_open(const char *path)
 {
 	struct cli_output *o = cli_got(calloc(1, sizeof *o));
 	struct stat st;
+	int n;
 
-	o->name = format("%s%s", path != NULL ? path : "stdout", "");
+	o->name = cli_format("%s", path != NULL ? path : "stdout");
 	o->fd = STDOUT_FILENO;
 	if (path == NULL)
 		return o;
@@ -302,7 +267,8 @@ cli_output_open(const char *path)
 		o->mode = st.st_mode & 07777;
 	}
 	o->target = resolve(path);
-	o->temp = temp_path(o->target);
+	n = (int)folder_len(o->target);
+	o->temp = cli_format("%.*s.%s" SUFFIX, n, o->target, o->target + n);
 	open_temp(o);
 	return o;
 }
@@ -323,15 +289,14 @@ cli_output_name(const struct cli_output *o)
 static void
 sync_folder(const char *target)
 {
-	char *folder = format("%s%s", target, "");
-	size_t n = folder_len(folder);
-	int fd;
+	size_t n = folder_len(target);
+	char *folder = n == 0 ? cli_format(".") :
+	    cli_format("%.*s", (int)n, target);
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	folder[n] = '\0';
-	fd = open(n == 0 ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd != -1) {
 		if (fsync(fd) == -1 && errno == EIO)
-			die("%s: %s", n == 0 ? "." : folder, strerror(errno));
+			die("%s: %s", folder, strerror(errno));
 		close(fd);
 	}
 	free(folder);

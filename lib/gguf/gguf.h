@@ -63,7 +63,10 @@ int qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
     struct qwen_gguf_keys *keys, struct qwen_gguf_dir *dir,
     struct qwen_err *err);
 
-/* Sort dir by name and refuse a name used twice. After the last shard. */
+/*
+ * Sort dir by name, and refuse a name used twice, and tensors that overlap.
+ * After the last shard.
+ */
 int qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err);
 
 void qwen_gguf_keys_fini(struct qwen_gguf_keys *keys);

@@ -463,51 +463,16 @@ place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e,
 }
 
 static int
-cmp_offsets(const void *a, const void *b)
+cmp_places(const void *a, const void *b)
 {
-	const struct qwen_gguf_entry *x = *(struct qwen_gguf_entry *const *)a;
-	const struct qwen_gguf_entry *y = *(struct qwen_gguf_entry *const *)b;
+	const struct qwen_gguf_tensor *x =
+	    &(*(struct qwen_gguf_entry *const *)a)->t;
+	const struct qwen_gguf_tensor *y =
+	    &(*(struct qwen_gguf_entry *const *)b)->t;
 
-	return x->t.offset < y->t.offset ? -1 : x->t.offset > y->t.offset;
-}
-
-static int
-check_overlap(struct qwen_gguf_entry *v, size_t n, struct qwen_err *err)
-{
-	struct qwen_gguf_entry **by;
-	size_t i;
-	int rc = 0;
-
-	if ((by = qwen_alloc(n, sizeof *by)) == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < n; i++)
-		by[i] = &v[i];
-	qsort(by, n, sizeof *by, cmp_offsets);
-	for (i = 1; i < n && rc == 0; i++) {
-		if (by[i - 1]->t.offset + by[i - 1]->t.bytes >
-		    by[i]->t.offset)
-			rc = qwen_fail(err, QWEN_EFORMAT, "tensors %s and %s"
-			    " overlap at %" PRIu64, by[i - 1]->name,
-			    by[i]->name, by[i]->t.offset);
-	}
-	free(by);
-	return rc;
-}
-
-static int
-place_all(struct qwen_gguf_shard *s, size_t dir_end,
-    struct qwen_gguf_entry *v, size_t n, struct qwen_err *err)
-{
-	size_t i;
-
-	/* dir_end is a file size and alignment small: no wrap in 64 bits */
-	s->data_offset = ((uint64_t)dir_end + s->alignment - 1) &
-	    ~(s->alignment - 1);
-	for (i = 0; i < n; i++) {
-		if (place(s, &v[i], err) < 0)
-			return -1;
-	}
-	return check_overlap(v, n, err);
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 static int
@@ -522,20 +487,29 @@ cmp_names(const void *a, const void *b)
 int
 qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err)
 {
-	const struct qwen_gguf_entry *a, *b;
+	struct qwen_gguf_entry **by = qwen_alloc(dir->n, sizeof *by), *a, *b;
 	size_t i;
 
-	dir->by_name = qwen_alloc(dir->n, sizeof *dir->by_name);
-	if (dir->by_name == NULL)
+	if ((dir->by_name = by) == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < dir->n; i++) {
-		dir->v[i].t.name = dir->v[i].name;
-		dir->by_name[i] = &dir->v[i];
+		by[i] = &dir->v[i];
+		by[i]->t.name = by[i]->name;
 	}
-	qsort(dir->by_name, dir->n, sizeof *dir->by_name, cmp_names);
+	qsort(by, dir->n, sizeof *by, cmp_places);
 	for (i = 1; i < dir->n; i++) {
-		a = dir->by_name[i - 1];
-		b = dir->by_name[i];
+		a = by[i - 1];
+		b = by[i];
+		if (a->t.shard == b->t.shard &&
+		    a->t.offset + a->t.bytes > b->t.offset)
+			return qwen_fail(err, QWEN_EFORMAT, "tensors %s and %s"
+			    " overlap at %" PRIu64, a->name, b->name,
+			    b->t.offset);
+	}
+	qsort(by, dir->n, sizeof *by, cmp_names);
+	for (i = 1; i < dir->n; i++) {
+		a = by[i - 1];
+		b = by[i];
 		if (strcmp(a->name, b->name) == 0)
 			return qwen_fail(err, QWEN_EFORMAT, "tensor %s:"
 			    " duplicate, at %" PRIu64 " (part %u) and %" PRIu64
@@ -570,7 +544,12 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 			return -1;
 	}
 	s->n_tensors = (size_t)n_tensors;
-	/* a vocabulary has no tensors, and NULL + 0 is not C */
-	return place_all(s, p.c.pos, dir->v == NULL ? NULL : dir->v + first,
-	    dir->n - first, err);
+	/* the directory ends in a file and alignment is small: no wrap */
+	s->data_offset = ((uint64_t)p.c.pos + s->alignment - 1) &
+	    ~(s->alignment - 1);
+	for (i = first; i < dir->n; i++) {
+		if (place(s, &dir->v[i], err) < 0)
+			return -1;
+	}
+	return 0;
 }

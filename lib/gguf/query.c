@@ -282,9 +282,3 @@ qwen_gguf_data_offset(const struct qwen_gguf *g, unsigned shard)
 {
 	return shard < g->n_shards ? g->shard[shard].data_offset : 0;
 }
-
-uint64_t
-qwen_gguf_alignment(const struct qwen_gguf *g)
-{
-	return g->shard[0].alignment;
-}

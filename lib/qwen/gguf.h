@@ -76,7 +76,6 @@ unsigned qwen_gguf_n_shards(const struct qwen_gguf *g);
 const char *qwen_gguf_path(const struct qwen_gguf *g, unsigned shard);
 uint64_t qwen_gguf_file_bytes(const struct qwen_gguf *g, unsigned shard);
 uint64_t qwen_gguf_data_offset(const struct qwen_gguf *g, unsigned shard);
-uint64_t qwen_gguf_alignment(const struct qwen_gguf *g);
 
 /* Metadata of the first shard, in file order; NULL where there is none. */
 size_t qwen_gguf_n_kv(const struct qwen_gguf *g);

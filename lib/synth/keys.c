@@ -6,8 +6,9 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
-#include "synth/shape.h"
+#include "gguf/vocab.h"
 #include "gguf/write.h"
+#include "synth/shape.h"
 
 /* ----------------------------------------------------------------- shape */
 
@@ -113,7 +114,7 @@ struct vocab {
 	size_t		 end;		/* a token that can end a text */
 };
 
-enum { PAD_BYTES = 16, TYPE_NORMAL = 1, TYPE_UNUSED = 5 };
+enum { PAD_BYTES = 16 };
 
 static int
 is_text(const struct qwen_str *s, const char *text)
@@ -121,42 +122,19 @@ is_text(const struct qwen_str *s, const char *text)
 	return s->len == strlen(text) && memcmp(s->s, text, s->len) == 0;
 }
 
-static const struct qwen_gguf_kv *
-need_strings(const struct qwen_gguf *g, const char *key, struct qwen_err *err)
+static void
+load_tokens(struct vocab *v, const struct qwen_vocab *from)
 {
-	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, key);
+	size_t i;
 
-	if (kv == NULL || kv->type != QWEN_GGUF_ARRAY ||
-	    kv->elem != QWEN_GGUF_STRING || kv->n == 0) {
-		qwen_fail(err, QWEN_EFORMAT, "%s: no vocabulary: %s is "
-		    "missing or not strings", qwen_gguf_path(g, 0), key);
-		return NULL;
-	}
-	return kv;
-}
-
-static int
-load_tokens(struct vocab *v, const struct qwen_gguf *g,
-    const struct qwen_gguf_kv *tokens, struct qwen_err *err)
-{
-	const struct qwen_gguf_kv *types;
-	size_t pos = 0, i;
-
-	types = qwen_gguf_find(g, "tokenizer.ggml.token_type");
-	if (types != NULL && (types->type != QWEN_GGUF_ARRAY ||
-	    types->elem != QWEN_GGUF_INT32 || types->n != tokens->n))
-		return qwen_fail(err, QWEN_EFORMAT, "%s: tokenizer.ggml."
-		    "token_type does not fit the tokens",
-		    qwen_gguf_path(g, 0));
-	v->end = v->n_file - 1;
-	for (i = 0; i < v->n_file; i++) {
-		qwen_gguf_next_str(tokens, &pos, &v->token[i]);
-		v->type[i] = types == NULL ? TYPE_NORMAL :
-		    (int32_t)qwen_le32(types->data + 4 * i);
+	v->end = from->n - 1;
+	for (i = 0; i < from->n; i++) {
+		v->token[i] = qwen_vocab_text(from, i);
+		v->type[i] = from->types == NULL ? QWEN_TOKEN_NORMAL :
+		    (int32_t)qwen_le32(from->types->data + 4 * i);
 		if (is_text(&v->token[i], "<|im_end|>"))
 			v->end = i;
 	}
-	return 0;
 }
 
 /* Unused entries with the texts that converters give them. */
@@ -171,7 +149,7 @@ pad_tokens(struct vocab *v)
 		n = snprintf(v->pad + (i - v->n_file) * PAD_BYTES, PAD_BYTES,
 		    "[PAD%u]", (unsigned)i);
 		v->token[i].len = (size_t)n;
-		v->type[i] = TYPE_UNUSED;
+		v->type[i] = QWEN_TOKEN_UNUSED;
 	}
 }
 
@@ -233,25 +211,30 @@ qwen_synth_put_vocab(struct qwen_gguf_writer *w,
     const struct qwen_synth_shape *s, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
+	static const char merges[] = "tokenizer.ggml.merges";
 	struct vocab v = { .n = s->info.n_vocab };
-	const struct qwen_gguf_kv *tokens;
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, merges);
+	struct qwen_vocab from;
 	int rc = -1;
 
-	tokens = need_strings(g, "tokenizer.ggml.tokens", err);
-	if (tokens == NULL ||
-	    need_strings(g, "tokenizer.ggml.merges", err) == NULL)
-		return -1;
-	v.n_file = (size_t)tokens->n;
-	if (v.n_file > v.n)
-		return qwen_fail(err, QWEN_ERANGE, "%s: has %zu tokens, the "
-		    "model has room for %zu", qwen_gguf_path(g, 0), v.n_file,
-		    v.n);
-	if (alloc_vocab(&v, err) < 0 || load_tokens(&v, g, tokens, err) < 0)
-		goto out;
-	pad_tokens(&v);
-	put_tokens(w, s, &v, g);
-	rc = 0;
-out:
+	if (qwen_vocab_init(&from, g, err) < 0)
+		return qwen_fail_in(err, "%s", qwen_gguf_path(g, 0));
+	v.n_file = from.n;
+	if (kv == NULL || kv->type != QWEN_GGUF_ARRAY ||
+	    kv->elem != QWEN_GGUF_STRING || kv->n == 0)
+		qwen_fail(err, QWEN_EFORMAT, "%s: no vocabulary: %s is "
+		    "missing or not strings", qwen_gguf_path(g, 0), merges);
+	else if (v.n_file > v.n)
+		qwen_fail(err, QWEN_ERANGE, "%s: has %zu tokens, the model has "
+		    "room for %zu", qwen_gguf_path(g, 0), v.n_file, v.n);
+	else
+		rc = alloc_vocab(&v, err);
+	if (rc == 0) {
+		load_tokens(&v, &from);
+		pad_tokens(&v);
+		put_tokens(w, s, &v, g);
+	}
 	free_vocab(&v);
+	qwen_vocab_fini(&from);
 	return rc;
 }

@@ -43,14 +43,11 @@ exe_path(char *buf, size_t size)
 static int
 exe_folder(char *buf, size_t size)
 {
-	char *slash;
+	char *slash = exe_path(buf, size) ? strrchr(buf, '/') : NULL;
 
-	if (!exe_path(buf, size))
-		return 0;
-	if ((slash = strrchr(buf, '/')) == NULL)
-		return 0;
-	slash[1] = '\0';
-	return 1;
+	if (slash != NULL)
+		slash[1] = '\0';
+	return slash != NULL;
 }
 
 static const char *

@@ -72,7 +72,7 @@ test_text(void)
 	qwen_text_fini(&t);
 	qwen_text_fmt(&t, "%d%%", 50);
 	qwen_text_str(&t, " of ");
-	qwen_text_char(&t, 0x20ac);
+	qwen_text_str(&t, "\xe2\x82\xac");
 	qwen_text_add(&t, NULL, 0);
 	ok(strcmp(t.s, "50% of \xe2\x82\xac") == 0 && t.n == 10 && !t.failed,
 	    "a text in parts");

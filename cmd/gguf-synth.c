@@ -94,13 +94,9 @@ synth(size_t shape, struct opts *o)
 
 	o->synth.vocab = g;
 	cli_must(NULL, qwen_synth_new(&s, shape, &o->synth, &cli_err));
-	if (o->out != NULL) {
-		file = cli_output_open(o->out);
-		write_model(s, cli_output_fd(file), o->out);
-		cli_output_commit(file);
-	} else {
-		write_model(s, STDOUT_FILENO, "stdout");
-	}
+	file = cli_output_open(o->out);
+	write_model(s, cli_output_fd(file), cli_output_name(file));
+	cli_output_commit(file);
 	qwen_synth_free(s);
 	qwen_gguf_close(g);
 }

@@ -94,7 +94,7 @@ ask_model(struct run *r)
 	struct qwen_gguf *g = tool_gguf(path);
 	struct qwen_fp fp;
 
-	cli_must(path, qwen_tok_fingerprint(g, &fp, &cli_err));
+	cli_must(path, qwen_vocab_fingerprint(g, &fp, &cli_err));
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));

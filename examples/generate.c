@@ -30,7 +30,7 @@ ends(const struct qwen_gguf *g, int32_t id)
 	int32_t eog[QWEN_EOG_MAX];
 	size_t i, n;
 
-	check(qwen_tok_eog(g, eog, QWEN_EOG_MAX, &n, &err));
+	check(qwen_vocab_eog(g, eog, QWEN_EOG_MAX, &n, &err));
 	for (i = 0; i < n && i < QWEN_EOG_MAX; i++) {
 		if (eog[i] == id)
 			return 1;

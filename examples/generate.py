@@ -66,7 +66,7 @@ def main(path, prompt, n_max):
     tok = new(text.qwen_tok_open, gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE)
     decoder = new(text.qwen_tok_decoder_new, tok, 0)
     eog, n_eog = (C.c_int32 * 16)(), C.c_size_t()
-    check(engine.qwen_tok_eog(gguf, eog, C.c_size_t(16), C.byref(n_eog),
+    check(engine.qwen_vocab_eog(gguf, eog, C.c_size_t(16), C.byref(n_eog),
                               C.byref(err)))
 
     session = new(engine.qwen_session_new, model)

@@ -52,7 +52,7 @@ find_tokens(const struct qwen_gguf *g, const struct qwen_gguf_kv **out,
 }
 
 int
-qwen_tok_vocab_size(const struct qwen_gguf *g, size_t *n, struct qwen_err *err)
+qwen_vocab_size(const struct qwen_gguf *g, size_t *n, struct qwen_err *err)
 {
 	const struct qwen_gguf_kv *kv;
 
@@ -165,7 +165,7 @@ hash_array(XXH3_state_t *h, const struct qwen_gguf *g, const char *key,
 }
 
 int
-qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
     struct qwen_err *err)
 {
 	const struct qwen_gguf_kv *tokens;
@@ -250,7 +250,7 @@ add_text(struct ids *ids, const struct qwen_gguf_kv *tokens, const char *text)
 }
 
 int
-qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
+qwen_vocab_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
     struct qwen_err *err)
 {
 	struct ids found = { .n = 0 };
@@ -272,8 +272,8 @@ qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
 }
 
 int
-qwen_tok_unused(const struct qwen_gguf *g, int32_t *ids, size_t max, size_t *n,
-    struct qwen_err *err)
+qwen_vocab_unused(const struct qwen_gguf *g, int32_t *ids, size_t max,
+    size_t *n, struct qwen_err *err)
 {
 	struct qwen_vocab v;
 	size_t i;

@@ -125,7 +125,7 @@ size_t qwen_ggml_block_bytes(uint32_t type);
 enum { QWEN_VOCAB_MAX = 1 << 22 };	/* ids, and so numbers in a row */
 
 /* Ids go from 0 to *n, exclusive; padding counts. */
-int qwen_tok_vocab_size(const struct qwen_gguf *g, size_t *n,
+int qwen_vocab_size(const struct qwen_gguf *g, size_t *n,
     struct qwen_err *err);
 
 /*
@@ -133,7 +133,7 @@ int qwen_tok_vocab_size(const struct qwen_gguf *g, size_t *n,
  * Equal fingerprints give equal ids.  Reads the file's metadata, builds
  * nothing.
  */
-int qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+int qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
     struct qwen_err *err);
 
 /*
@@ -141,14 +141,14 @@ int qwen_tok_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
  * eot_token_id, and of the texts <|im_end|> and <|endoftext|>; ascending, each
  * once.  Up to max go to ids; *n says how many there are.
  */
-int qwen_tok_eog(const struct qwen_gguf *g, int32_t *ids, size_t max,
+int qwen_vocab_eog(const struct qwen_gguf *g, int32_t *ids, size_t max,
     size_t *n, struct qwen_err *err);
 
 /*
  * The ids that stand for no token (of type UNUSED): their logits are untrained.
  * Ascending; up to max go to ids, *n says how many there are.
  */
-int qwen_tok_unused(const struct qwen_gguf *g, int32_t *ids, size_t max,
+int qwen_vocab_unused(const struct qwen_gguf *g, int32_t *ids, size_t max,
     size_t *n, struct qwen_err *err);
 
 #ifdef __cplusplus

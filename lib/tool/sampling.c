@@ -80,11 +80,11 @@ tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g)
 	int32_t *ids;
 	size_t n;
 
-	cli_must(path, qwen_tok_unused(g, NULL, 0, &n, &cli_err));
+	cli_must(path, qwen_vocab_unused(g, NULL, 0, &n, &cli_err));
 	if (n == 0)
 		return;
 	ids = cli_got(calloc(n, sizeof *ids));
-	cli_must(path, qwen_tok_unused(g, ids, n, &n, &cli_err));
+	cli_must(path, qwen_vocab_unused(g, ids, n, &n, &cli_err));
 	cli_must(NULL, qwen_sampler_mask(s, ids, n, &cli_err));
 	free(ids);
 }

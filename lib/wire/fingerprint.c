@@ -142,8 +142,8 @@ describe_vocab(struct qwen_header *h, const struct qwen_gguf *g,
 	size_t n = 0;
 
 	if (qwen_gguf_find(g, "tokenizer.ggml.tokens") != NULL) {
-		if (qwen_tok_vocab_size(g, &n, err) < 0 ||
-		    qwen_tok_fingerprint(g, &h->vocab, err) < 0)
+		if (qwen_vocab_size(g, &n, err) < 0 ||
+		    qwen_vocab_fingerprint(g, &h->vocab, err) < 0)
 			return -1;
 	} else if ((t = qwen_gguf_find_tensor(g, "token_embd.weight")) != NULL)
 		n = (size_t)t->ne[1];
@@ -170,7 +170,7 @@ qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
 	if (kind != QWEN_STREAM_LOGITS ||
 	    qwen_gguf_find(g, "tokenizer.ggml.tokens") == NULL)
 		return 0;
-	if (qwen_tok_eog(g, h->eog, QWEN_EOG_MAX, &h->n_eog, err) < 0)
+	if (qwen_vocab_eog(g, h->eog, QWEN_EOG_MAX, &h->n_eog, err) < 0)
 		return -1;
 	if (h->n_eog > QWEN_EOG_MAX)
 		h->n_eog = QWEN_EOG_MAX;

@@ -278,7 +278,7 @@ fingerprint_of(const struct qwen_gguf *g)
 	struct qwen_fp fp;
 	char hex[33];
 
-	if (qwen_tok_fingerprint(g, &fp, NULL) < 0)
+	if (qwen_vocab_fingerprint(g, &fp, NULL) < 0)
 		exit(1);
 	ok(strcmp(qwen_fp_hex(&fp, hex), fingerprint) == 0,
 	    "the vocabulary is the original one");

@@ -248,7 +248,7 @@ fingerprint(struct vocab *v)
 	struct qwen_gguf *g = open_file(v);
 	struct qwen_fp fp;
 
-	if (qwen_tok_fingerprint(g, &fp, NULL) < 0)
+	if (qwen_vocab_fingerprint(g, &fp, NULL) < 0)
 		exit(1);
 	qwen_gguf_close(g);
 	return fp;
@@ -300,7 +300,7 @@ eog(struct vocab *v)
 	int32_t ids[4];
 	size_t n, i, len = 0;
 
-	if (qwen_tok_eog(g, ids, 4, &n, &err) < 0) {
+	if (qwen_vocab_eog(g, ids, 4, &n, &err) < 0) {
 		snprintf(buf, sizeof buf, "%s", err.msg);
 		n = 0;
 	} else
@@ -343,7 +343,7 @@ sizes(void)
 
 	good(&v);
 	t = vocab_open(&v, &g);
-	ok(qwen_tok_vocab_size(g, &n, NULL) == 0 && n == 262 &&
+	ok(qwen_vocab_size(g, &n, NULL) == 0 && n == 262 &&
 	    qwen_tok_n_vocab(t) == 262, "padding counts as vocabulary");
 	qwen_tok_close(t);
 	qwen_gguf_close(g);

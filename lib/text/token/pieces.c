@@ -91,11 +91,11 @@ read_eog(struct qwen_pieces *p, const struct qwen_gguf *g,
 	size_t n;
 
 	/* without room, one that is named twice is counted twice */
-	if (qwen_tok_eog(g, NULL, 0, &n, err) < 0)
+	if (qwen_vocab_eog(g, NULL, 0, &n, err) < 0)
 		return -1;
 	if ((p->eog = qwen_alloc(n, sizeof *p->eog)) == NULL)
 		return qwen_oom(err);
-	return qwen_tok_eog(g, p->eog, n, &p->n_eog, err);
+	return qwen_vocab_eog(g, p->eog, n, &p->n_eog, err);
 }
 
 int

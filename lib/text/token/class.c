@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* class.c - the class of a character, from the runs of unicode.c. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
-
+/* class.c - the classes of characters that unicode.c does not hold. */
 #include "text/token/unicode.h"
 
 #define O QWEN_CLASS_OTHER
@@ -19,28 +15,22 @@ const unsigned char qwen_unicode_ascii[128] = {
 	O,L,L,L,L,L,L,L, L,L,L,L,L,L,L,L, L,L,L,L,L,L,L,L, L,L,L,O,O,O,O,O,
 };
 
-/* By code point, written once; of most pages nothing is ever touched. */
-static unsigned char class_of[0x110000];
-static atomic_int there;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void
-fill(void)
+/* White_Space above ASCII; all of it is Z* or Cc, so never in unicode.c. */
+static int
+is_space(uint32_t c)
 {
-	const uint32_t *run;
-	size_t c = 0x80;
-
-	for (run = qwen_unicode_run; *run != 0; c += *run++ / 8) {
-		if (*run % 8 != QWEN_CLASS_OTHER)
-			memset(class_of + c, (int)(*run % 8), *run / 8);
-	}
-	atomic_store_explicit(&there, 1, memory_order_release);
+	return c == 0x85 || c == 0xa0 || c == 0x1680 ||
+	    (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+	    c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 enum qwen_class
 qwen_unicode_class(uint32_t c)
 {
-	if (!atomic_load_explicit(&there, memory_order_acquire))
-		pthread_once(&once, fill);
-	return (enum qwen_class)class_of[c];
+	unsigned bits = qwen_unicode_bits[qwen_unicode_index[c >> 8]]
+	    [(c & 255) >> 2] >> 2 * (c & 3) & 3;
+
+	if (bits == QWEN_CLASS_OTHER && is_space(c))
+		return QWEN_CLASS_SPACE;
+	return (enum qwen_class)bits;
 }

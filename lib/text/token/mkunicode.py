@@ -11,9 +11,7 @@ that is installed (Python 3.14, and unicodedata2 16.0.0, have the version pinned
 here).  16.0.0 agrees on every code point with \\p{L}, \\p{M}, \\p{N} and \\s of
 the tokenizers library (0.23) that published the vocabularies.
 """
-import itertools
 import sys
-import textwrap
 
 try:
     import unicodedata2 as unicodedata
@@ -21,37 +19,55 @@ except ImportError:
     import unicodedata
 
 VERSION = "16.0.0"
+BLOCK = 256                 # code points a block, 2 bits each
 CLASS = {"L": 1, "M": 2, "N": 3}
-SPACE = 4
-# White_Space above ASCII: all of it is Z* or Cc, so none of the others.
-SPACES = {0x85, 0xa0, 0x1680, *range(0x2000, 0x200b), 0x2028, 0x2029, 0x202f,
-          0x205f, 0x3000}
 
 
-def class_of(c):
-    """As in enum qwen_class; surrogates cannot occur and are "other"."""
-    return SPACE if c in SPACES else \
-        CLASS.get(unicodedata.category(chr(c))[0], 0)
+def classes():
+    """Two bits a code point; surrogates cannot occur and are "other"."""
+    return [CLASS.get(unicodedata.category(chr(c))[0], 0)
+            for c in range(0x110000)]
+
+
+def pack(block):
+    return bytes(block[i] | block[i + 1] << 2 | block[i + 2] << 4 |
+                 block[i + 3] << 6 for i in range(0, BLOCK, 4))
+
+
+def rows(data, fmt, width):
+    for i in range(0, len(data), width):
+        print("\t" + ",".join(fmt % x for x in data[i:i + width]) + ",")
 
 
 def main():
     if unicodedata.unidata_version != VERSION:
         sys.exit("mkunicode.py: Unicode %s wanted, Python has %s" %
                  (VERSION, unicodedata.unidata_version))
-    runs = [8 * len(list(run)) + c for c, run in
-            itertools.groupby(class_of(c) for c in range(0x80, 0x110000))]
-    print("""\
-/* SPDX-License-Identifier: ISC */
-/*
- * unicode.c - the classes of the characters of Unicode %s.
- * Written by mkunicode.py: change that.
- */
-#include "text/token/unicode.h"
-
-const uint32_t qwen_unicode_run[] = {""" % VERSION)
-    # a tab counts as eight columns
-    for line in textwrap.wrap(", ".join(map(str, runs + [0])), 72):
-        print("\t" + line.rstrip(","), end=",\n")
+    cls = classes()
+    blocks, index = {}, []
+    for start in range(0, len(cls), BLOCK):
+        packed = pack(cls[start:start + BLOCK])
+        index.append(blocks.setdefault(packed, len(blocks)))
+    assert len(blocks) <= 256
+    print("/* SPDX-License-Identifier: ISC */")
+    print("/*")
+    print(" * unicode.c - letters, marks and numbers of Unicode %s." % VERSION)
+    print(" * Written by mkunicode.py: change that.")
+    print(" */")
+    print('#include "text/token/unicode.h"')
+    print()
+    print("/* Which block of bits holds the 256 code points from 256 * i. */")
+    print("const unsigned char qwen_unicode_index[%d] = {" % len(index))
+    rows(index, "%d", 24)
+    print("};")
+    print()
+    print("/* 0 other, 1 letter, 2 mark, 3 number; the lowest bits first. */")
+    print("const unsigned char qwen_unicode_bits[%d][%d] = {" %
+          (len(blocks), BLOCK // 4))
+    for packed in blocks:
+        print("{")
+        rows(packed, "%d", 22)
+        print("},")
     print("};")
 
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a pre-tokenizer distinguishes; all but the last are in unicode.c, too. */
+/* What a pre-tokenizer distinguishes; the first four are as in unicode.c. */
 enum qwen_class {
 	QWEN_CLASS_OTHER, QWEN_CLASS_LETTER, QWEN_CLASS_MARK,
 	QWEN_CLASS_NUMBER,
@@ -15,8 +15,8 @@ enum qwen_class {
 	QWEN_N_CLASSES
 };
 
-/* From U+0080 on n characters of one class: 8 * n + class; ended by 0. */
-extern const uint32_t qwen_unicode_run[];
+extern const unsigned char qwen_unicode_index[4352];
+extern const unsigned char qwen_unicode_bits[][64];
 extern const unsigned char qwen_unicode_ascii[128];
 
 /* Class of a code point from U+0080 to U+10FFFF. */

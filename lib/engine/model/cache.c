@@ -24,13 +24,19 @@ padded(size_t n)
 	return (n + 15) / 16 * 16;
 }
 
+size_t
+qwen_kv_block_bytes(const struct qwen_hparams *h)
+{
+	return 2 * h->n_head_kv * h->n_embd_head * QWEN_KV_BLOCK *
+	    sizeof(uint16_t);
+}
+
 void
 qwen_layer_state_init(struct qwen_layer_state *s, const struct qwen_hparams *h,
     size_t layer)
 {
 	if (h->recurrent == NULL || !h->recurrent[layer]) {
-		s->kv_block_bytes = 2 * h->n_head_kv * h->n_embd_head *
-		    QWEN_KV_BLOCK * sizeof(uint16_t);
+		s->kv_block_bytes = qwen_kv_block_bytes(h);
 		return;
 	}
 	s->n_s = h->n_head_v * h->dk * h->dv;

@@ -41,8 +41,9 @@ qwen_session_drop_kept(struct qwen_session *s)
 	s->keep_end = 0;
 }
 
-uint64_t
-qwen_session_checkpoint_bytes(const struct qwen_session *s, int logits)
+/* Bytes of state and logits that a checkpoint has. */
+static uint64_t
+checkpoint_bytes(const struct qwen_session *s, int logits)
 {
 	uint64_t n = logits ? s->model->hp.n_vocab : 0;
 	size_t i;
@@ -75,7 +76,7 @@ qwen_session_add_kept(struct qwen_session *s, struct qwen_kept *k,
 		qwen_kept_fini(k, s->recurrent_bytes);
 		return qwen_oom(err);
 	}
-	k->c.bytes = qwen_session_checkpoint_bytes(s, k->c.logits);
+	k->c.bytes = checkpoint_bytes(s, k->c.logits);
 	s->kept[s->n_kept++] = *k;
 	memset(k, 0, sizeof *k);
 	return 0;
@@ -144,18 +145,15 @@ qwen_session_leave_end(struct qwen_session *s, struct qwen_err *err)
 uint64_t
 qwen_model_checkpoint_every(const struct qwen_model *m)
 {
-	const struct qwen_hparams *h = &m->hp;
 	uint64_t state = 0, token = 0, every = EVERY_MIN;
 	size_t i;
 
-	for (i = 0; i < h->n_layer; i++) {
-		if (h->recurrent == NULL || !h->recurrent[i])
-			token += 2 * h->n_head_kv * h->n_embd_head *
-			    sizeof(uint16_t);
-		else
-			state += (h->n_head_v * h->dk * h->dv +
-			    (h->conv_kernel - 1) * (2 * h->n_head_k * h->dk +
-			    h->n_head_v * h->dv)) * sizeof(float);
+	for (i = 0; i < m->hp.n_layer; i++) {
+		struct qwen_layer_state l = { 0 };
+
+		qwen_layer_state_init(&l, &m->hp, i);
+		token += l.kv_block_bytes / QWEN_KV_BLOCK;
+		state += (l.n_s + l.n_conv) * sizeof(float);
 	}
 	if (state == 0)
 		return 0;

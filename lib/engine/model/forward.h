@@ -24,6 +24,8 @@
 /* Rows of logits computed together that the session has no place for. */
 #define QWEN_HEAD_ROWS 64
 
+#define QWEN_SCRATCH_MAX 32
+
 /* How far a part of qwen_eval_parts has come, and its place in the pass. */
 struct qwen_progress {
 	size_t	 done;
@@ -60,6 +62,10 @@ struct qwen_scratch {
 	float		**yp;
 	size_t		 in_width, o_width, ff_width;
 	size_t		 slots;		/* a batch has at most */
+	void		*owned[QWEN_SCRATCH_MAX];	/* the arrays above,
+							   but part */
+	size_t		 n_owned;
+	int		 failed;	/* one of them is not there */
 	/* of qwen_eval_parts */
 	struct qwen_share	*shares;	/* [cap_shares] */
 	struct qwen_progress	*progress;	/* [cap_progress] */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* scratch.c - memory of the forward pass, sized once for the largest batch. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -25,93 +26,68 @@ in_width(const struct qwen_model *m)
 }
 
 /* Uninitialised memory: pages that are never used are never touched. */
-static int
-take(void *pp, size_t n, size_t size)
+static void
+take(struct qwen_scratch *s, void *pp, size_t n, size_t size)
 {
 	void *p = qwen_alloc_large(n, size);
 
-	if (p == NULL)
-		return -1;
+	assert(s->n_owned < QWEN_SCRATCH_MAX);
+	s->owned[s->n_owned++] = p;
+	s->failed |= p == NULL;
 	memcpy(pp, &p, sizeof p);
-	return 0;
 }
 
 void
 qwen_scratch_free(struct qwen_scratch *s)
 {
-	free(s->x);
-	free(s->xn);
-	free(s->xq);
-	free(s->out);
-	free(s->in);
-	free(s->o);
-	free(s->oq);
-	free(s->cos);
-	free(s->sin);
-	free(s->router);
-	free(s->expert);
-	free(s->weight);
-	free(s->slot);
-	free(s->first);
-	free(s->active);
-	free(s->gate);
-	free(s->up);
-	free(s->hq);
-	free(s->tile);
+	while (s->n_owned > 0)
+		free(s->owned[--s->n_owned]);
 	free(s->part);
-	free(s->owner);
-	free(s->wanted);
-	free(s->yrow);
-	free(s->logits);
-	free(s->xp);
-	free(s->yp);
 	free(s->shares);
 	free(s->progress);
 	memset(s, 0, sizeof *s);
 }
 
-static int
-take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
-    size_t n_partial, int all)
+static void
+take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 {
 	const struct qwen_hparams *h = &m->hp;
 	size_t nt = (size_t)qwen_pool_threads(m->pool);
 	size_t tile = max_size(QWEN_TOKEN_CHUNK * QWEN_ROW_CHUNK,
 	    QWEN_ATTN_WORK(h->n_embd_head));
+	size_t k = max_size(n * (h->n_expert_used + 1), QWEN_HEAD_ROWS);
 
-	s->slots = max_size(n * (h->n_expert_used + 1), QWEN_HEAD_ROWS);
-	return take(&s->x, n * h->n_embd, sizeof *s->x) < 0 ||
-	    take(&s->xn, n * h->n_embd, sizeof *s->xn) < 0 ||
-	    take(&s->xq, n * QWEN_Q8_GROUPS(h->n_embd), m->x_bytes) < 0 ||
-	    take(&s->out, n * h->n_embd, sizeof *s->out) < 0 ||
-	    take(&s->in, n * s->in_width, sizeof *s->in) < 0 ||
-	    take(&s->o, n * s->o_width, sizeof *s->o) < 0 ||
-	    take(&s->oq, n * QWEN_Q8_GROUPS(s->o_width), m->x_bytes) < 0 ||
-	    take(&s->cos, n * h->n_rot / 2, sizeof *s->cos) < 0 ||
-	    take(&s->sin, n * h->n_rot / 2, sizeof *s->sin) < 0 ||
-	    take(&s->router, n * (h->n_expert + 1), sizeof *s->router) < 0 ||
-	    take(&s->expert, s->slots, sizeof *s->expert) < 0 ||
-	    take(&s->weight, s->slots, sizeof *s->weight) < 0 ||
-	    take(&s->slot, s->slots, sizeof *s->slot) < 0 ||
-	    take(&s->first, h->n_expert + 2, sizeof *s->first) < 0 ||
-	    take(&s->active, h->n_expert + 1, sizeof *s->active) < 0 ||
-	    take(&s->gate, s->slots * s->ff_width, sizeof *s->gate) < 0 ||
-	    take(&s->up, s->slots * s->ff_width, sizeof *s->up) < 0 ||
-	    take(&s->hq, s->slots * QWEN_Q8_GROUPS(s->ff_width),
-	    m->x_bytes) < 0 ||
-	    take(&s->tile, nt * tile, sizeof *s->tile) < 0 ||
-	    take(&s->part, n_partial * (h->n_embd_head + 2),
-	    sizeof *s->part) < 0 ||
-	    take(&s->owner, n, sizeof *s->owner) < 0 ||
-	    take(&s->wanted, n, sizeof *s->wanted) < 0 ||
-	    take(&s->yrow, n, sizeof *s->yrow) < 0 ||
-	    (all && take(&s->logits, QWEN_HEAD_ROWS * h->n_vocab,
-	    sizeof *s->logits) < 0) ||
-	    take(&s->xp, nt * s->slots, sizeof *s->xp) < 0 ||
-	    take(&s->yp, nt * s->slots, sizeof *s->yp) < 0 ? -1 : 0;
+	s->slots = k;
+	take(s, &s->x, n * h->n_embd, sizeof *s->x);
+	take(s, &s->xn, n * h->n_embd, sizeof *s->xn);
+	take(s, &s->xq, n * QWEN_Q8_GROUPS(h->n_embd), m->x_bytes);
+	take(s, &s->out, n * h->n_embd, sizeof *s->out);
+	take(s, &s->in, n * s->in_width, sizeof *s->in);
+	take(s, &s->o, n * s->o_width, sizeof *s->o);
+	take(s, &s->oq, n * QWEN_Q8_GROUPS(s->o_width), m->x_bytes);
+	take(s, &s->cos, n * h->n_rot / 2, sizeof *s->cos);
+	take(s, &s->sin, n * h->n_rot / 2, sizeof *s->sin);
+	take(s, &s->router, n * (h->n_expert + 1), sizeof *s->router);
+	take(s, &s->expert, k, sizeof *s->expert);
+	take(s, &s->weight, k, sizeof *s->weight);
+	take(s, &s->slot, k, sizeof *s->slot);
+	take(s, &s->first, h->n_expert + 2, sizeof *s->first);
+	take(s, &s->active, h->n_expert + 1, sizeof *s->active);
+	take(s, &s->gate, k * s->ff_width, sizeof *s->gate);
+	take(s, &s->up, k * s->ff_width, sizeof *s->up);
+	take(s, &s->hq, k * QWEN_Q8_GROUPS(s->ff_width), m->x_bytes);
+	take(s, &s->tile, nt * tile, sizeof *s->tile);
+	take(s, &s->owner, n, sizeof *s->owner);
+	take(s, &s->wanted, n, sizeof *s->wanted);
+	take(s, &s->yrow, n, sizeof *s->yrow);
+	take(s, &s->xp, nt * k, sizeof *s->xp);
+	take(s, &s->yp, nt * k, sizeof *s->yp);
+	if (all)
+		take(s, &s->logits, QWEN_HEAD_ROWS * h->n_vocab,
+		    sizeof *s->logits);
 }
 
-/* A timeline has grown: nothing else has to. */
+/* Of all, what grows with a timeline. */
 static int
 fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
     struct qwen_err *err)
@@ -119,8 +95,9 @@ fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
 	free(s->part);
 	s->part = NULL;
 	s->cap_partial = 0;
-	if (take(&s->part, n_partial * (m->hp.n_embd_head + 2),
-	    sizeof *s->part) < 0)
+	s->part = qwen_alloc_large(n_partial * (m->hp.n_embd_head + 2),
+	    sizeof *s->part);
+	if (s->part == NULL)
 		return qwen_oom(err);
 	s->cap_partial = n_partial;
 	return 0;
@@ -146,12 +123,12 @@ qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	s->o_width = max_size(h->n_head * h->n_embd_head,
 	    h->n_head_v * h->dv);
 	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
-	if (take_all(s, m, n, n_partial, all) < 0) {
+	take_all(s, m, n, all);
+	if (s->failed || fit_part(s, m, n_partial, err) < 0) {
 		qwen_scratch_free(s);
 		return qwen_fail(err, QWEN_ENOMEM,
 		    "out of memory for a batch of %zu tokens", n);
 	}
 	s->cap = n;
-	s->cap_partial = n_partial;
 	return 0;
 }

@@ -154,10 +154,15 @@ qwen_session_logits(const struct qwen_session *s)
 
 /* ----------------------------------------------------------- what is inside */
 
-size_t
-qwen_session_n_layer(const struct qwen_session *s)
+struct qwen_view
+qwen_session_view(const struct qwen_session *s)
 {
-	return s->n_layer;
+	return (struct qwen_view){
+		.kv_bytes = qwen_kv_block_bytes(&s->model->hp),
+		.recurrent = s->recurrent,
+		.recurrent_bytes = s->recurrent_bytes, .row = s->logits,
+		.end_named = s->keep_end > 1,
+	};
 }
 
 void
@@ -175,50 +180,22 @@ qwen_session_shape(const struct qwen_session *s, size_t layer,
 		    2 * h->n_head_k * h->dk + h->n_head_v * h->dv } };
 }
 
-size_t
-qwen_session_kv_bytes(const struct qwen_session *s, size_t layer)
-{
-	return s->layer[layer].kv_block_bytes;
-}
-
-void *
+uint16_t **
 qwen_session_kv(const struct qwen_session *s, size_t layer, size_t b)
 {
 	assert(b < s->layer[layer].n_block);
-	return s->layer[layer].block[b];
-}
-
-void
-qwen_session_map_kv(struct qwen_session *s, size_t layer, size_t b, void *p)
-{
-	assert(b < s->layer[layer].n_block);
-	s->layer[layer].block[b] = p;
+	return &s->layer[layer].block[b];
 }
 
 int
 qwen_session_add_mapping(struct qwen_session *s, void *p, size_t bytes)
 {
-	struct qwen_mapping *more;
-
-	more = realloc(s->mapping, (s->n_mapping + 1) * sizeof *more);
-	if (more == NULL)
+	if (qwen_grow(&s->mapping, &s->cap_mapping, s->n_mapping + 1,
+	    sizeof *s->mapping) < 0)
 		return -1;
-	s->mapping = more;
 	s->mapping[s->n_mapping++] = (struct qwen_mapping){ .p = p,
 	    .bytes = bytes };
 	return 0;
-}
-
-size_t
-qwen_session_recurrent_bytes(const struct qwen_session *s)
-{
-	return s->recurrent_bytes;
-}
-
-void *
-qwen_session_recurrent(const struct qwen_session *s)
-{
-	return s->recurrent;
 }
 
 size_t
@@ -229,18 +206,6 @@ qwen_session_recurrent_at(const struct qwen_session *s, size_t layer, int conv)
 	assert(l->s != NULL || l->conv != NULL);
 	return (size_t)((const char *)(conv ? l->conv : l->s) -
 	    (const char *)s->recurrent);
-}
-
-float *
-qwen_session_row(const struct qwen_session *s)
-{
-	return s->logits;
-}
-
-int
-qwen_session_end_named(const struct qwen_session *s)
-{
-	return s->keep_end > 1;
 }
 
 int
@@ -377,17 +342,9 @@ qwen_session_slots(const struct qwen_session *s, size_t n)
 static int
 grow_tokens(struct qwen_session *s, size_t n)
 {
-	size_t cap = n + n / 2 + 256;
-	int32_t *tokens;
-
-	if (n <= s->cap_tokens)
-		return 0;
-	tokens = realloc(s->tokens, cap * sizeof *tokens);
-	if (tokens == NULL)
-		return -1;
-	s->tokens = tokens;
-	s->cap_tokens = cap;
-	return 0;
+	/* with some to spare: decoding does not come here often */
+	return n <= s->cap_tokens ? 0 : qwen_grow(&s->tokens, &s->cap_tokens,
+	    n + 256, sizeof *s->tokens);
 }
 
 int
@@ -511,8 +468,8 @@ share_mappings(struct qwen_session *to, const struct qwen_session *from)
 
 	if (from->n_mapping == 0)
 		return 0;
-	to->mapping = qwen_alloc(from->n_mapping, sizeof *to->mapping);
-	if (to->mapping == NULL)
+	if (qwen_grow(&to->mapping, &to->cap_mapping, from->n_mapping,
+	    sizeof *to->mapping) < 0)
 		return -1;
 	for (i = 0; i < from->n_mapping; i++) {
 		struct qwen_mapping *m = &from->mapping[i];

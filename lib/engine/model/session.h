@@ -39,38 +39,37 @@ int qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
 
 /* ---- what a session holds */
 
-size_t qwen_session_n_layer(const struct qwen_session *s);
+struct qwen_view {
+	size_t	 kv_bytes;		/* a block of an attention layer */
+	void	*recurrent;		/* the state of all layers */
+	size_t	 recurrent_bytes;	/* that in all */
+	float	*row;			/* where logits go, whether or not
+					   there are any */
+	int	 end_named;		/* is it to be a named checkpoint? */
+};
+
+struct qwen_view qwen_session_view(const struct qwen_session *s);
 
 /* The shape of a layer's state, as files of state tell it. */
 void qwen_session_shape(const struct qwen_session *s, size_t layer,
     struct qwen_state_layer *out);
 
 /*
- * Block b of an attention layer, qwen_session_kv_bytes of memory; or, from now
- * on, that at p: in a mapping that was added.
+ * Where the session has block b of an attention layer: memory, or part of a
+ * mapping that was added.
  */
-size_t qwen_session_kv_bytes(const struct qwen_session *s, size_t layer);
-void *qwen_session_kv(const struct qwen_session *s, size_t layer, size_t b);
-void qwen_session_map_kv(struct qwen_session *s, size_t layer, size_t b,
-    void *p);
+uint16_t **qwen_session_kv(const struct qwen_session *s, size_t layer,
+    size_t b);
 
 /* A mapped file that blocks may be part of: the session unmaps it.  0, or -1. */
 int qwen_session_add_mapping(struct qwen_session *s, void *p, size_t bytes);
 
 /*
- * The recurrent state of all layers, in one piece; and where in it, in bytes,
- * that of a DeltaNet layer is: S, or the rows of the convolution.
+ * Where in it, in bytes, the recurrent state of a DeltaNet layer is: S, or the
+ * rows of the convolution.
  */
-size_t qwen_session_recurrent_bytes(const struct qwen_session *s);
-void *qwen_session_recurrent(const struct qwen_session *s);
 size_t qwen_session_recurrent_at(const struct qwen_session *s, size_t layer,
     int conv);
-
-/* Where logits go, whether or not there are any. */
-float *qwen_session_row(const struct qwen_session *s);
-
-/* Is the end to be a named checkpoint? */
-int qwen_session_end_named(const struct qwen_session *s);
 
 /* Blocks for n * 16 positions in all; those that are new are zero. */
 int qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err);

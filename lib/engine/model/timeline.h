@@ -79,7 +79,7 @@ struct qwen_session {
 	int			 busy;		/* is part of a pass */
 	/* mapped files that KV blocks may be part of */
 	struct qwen_mapping	*mapping;
-	size_t			 n_mapping;
+	size_t			 n_mapping, cap_mapping;
 	/* checkpoints before the end, ascending */
 	struct qwen_kept	*kept;
 	size_t			 n_kept;
@@ -96,6 +96,9 @@ struct qwen_session {
 /* ---- the cache (cache.c) */
 
 struct qwen_hparams;
+
+/* Of an attention layer. */
+size_t qwen_kv_block_bytes(const struct qwen_hparams *h);
 
 /* The sizes of a layer's state; all else is left alone. */
 void qwen_layer_state_init(struct qwen_layer_state *s,
@@ -152,10 +155,6 @@ void qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
     const void *src);
 
 /* ---- checkpoints (checkpoint.c) */
-
-/* Bytes of state and logits that a checkpoint has. */
-uint64_t qwen_session_checkpoint_bytes(const struct qwen_session *s,
-    int logits);
 
 /* Forget all of them, and the data of the end. */
 void qwen_session_drop_kept(struct qwen_session *s);

@@ -156,7 +156,7 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
     const struct qwen_session *s, struct qwen_err *err)
 {
 	size_t i, n_ctx = qwen_model_n_ctx(qwen_session_model(s));
-	size_t n_layer = qwen_session_n_layer(s);
+	size_t n_layer = qwen_model_n_layer(qwen_session_model(s));
 	struct qwen_state_layer want;
 
 	if (l->n_tokens > n_ctx)

@@ -136,7 +136,8 @@ qwen_state_in_fini(struct qwen_state_in *v)
 	qwen_coder_free(v->coder);
 	qwen_state_extra_fini(&v->x);
 	if (v->s != NULL)
-		qwen_kept_fini(&v->kept, qwen_session_recurrent_bytes(v->s));
+		qwen_kept_fini(&v->kept,
+		    qwen_session_view(v->s).recurrent_bytes);
 	qwen_session_free(v->s);
 	free(v->tokens);
 	memset(v, 0, sizeof *v);

@@ -356,7 +356,7 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 		const struct qwen_state_entry *e = &f->list.entry[j];
 
 		if (e->kind != QWEN_K_KV || first + e->off /
-		    qwen_session_kv_bytes(s, (size_t)e->layer) >= stop)
+		    qwen_session_view(s).kv_bytes >= stop)
 			continue;
 		if (map == NULL)
 			map = map_file(s, f);
@@ -393,7 +393,7 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 				return -1;
 		}
 		if (p->recurrent && p->n_tokens > 0 && p->n_tokens < c->end &&
-		    (qwen_session_recurrent_bytes(s) > 0 || p->logits ||
+		    (qwen_session_view(s).recurrent_bytes > 0 || p->logits ||
 		    p->named) &&
 		    leave_in(s, c->f[i], p->n_tokens, p->logits, p->named,
 		    err) < 0)
@@ -407,12 +407,12 @@ static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
-	    .s = s, .recurrent = qwen_session_recurrent(s) };
+	    .s = s, .recurrent = qwen_session_view(s).recurrent };
 	size_t i;
 	int rc;
 
 	if (c->logits)
-		r.logits = qwen_session_row(s);
+		r.logits = qwen_session_view(s).row;
 	/* blocks, of which the memory is touched by the jobs */
 	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
 	    QWEN_KV_BLOCK), err);
@@ -451,7 +451,8 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
 
 	if (check_chain(c, s, tokens, err) < 0)
 		return -1;
-	find_end(c, qwen_session_recurrent_bytes(s) > 0, n_max, want_logits);
+	find_end(c, qwen_session_view(s).recurrent_bytes > 0, n_max,
+	    want_logits);
 	if (fill(s, c, err) < 0 || leave_all(s, c, err) < 0)
 		return -1;
 	end.n_tokens = (size_t)c->end;

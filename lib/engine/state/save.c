@@ -201,7 +201,7 @@ find_ends(struct qwen_save *v)
 			v->kept = qwen_session_kept(s, i);
 	}
 	if (v->kept == NULL && v->to < v->n_tokens &&
-	    qwen_session_recurrent_bytes(s) > 0 && !v->opts->no_recurrent)
+	    qwen_session_view(s).recurrent_bytes > 0 && !v->opts->no_recurrent)
 		return qwen_fail(v->err, QWEN_ERANGE,
 		    "no checkpoint after %llu tokens",
 		    (unsigned long long)v->to);
@@ -215,7 +215,7 @@ qwen_state_save(const struct qwen_session *s,
     struct qwen_err *err)
 {
 	struct qwen_model *m = qwen_session_model(s);
-	size_t i, n_layer = qwen_session_n_layer(s);
+	size_t i, n_layer = qwen_model_n_layer(qwen_session_model(s));
 	struct qwen_state_layer *layer;
 	struct qwen_header h;
 	struct qwen_save *v;

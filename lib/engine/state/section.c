@@ -149,7 +149,7 @@ place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
     const unsigned char *raw)
 {
 	size_t layer = (size_t)e->layer, i, part, at;
-	size_t size = qwen_session_kv_bytes(p->s, layer);
+	size_t size = qwen_session_view(p->s).kv_bytes;
 	uint64_t b = p->first + e->off / size;
 	int in_place = p->mapped && e->off % size == 0 && e->len % size == 0 &&
 	    (uintptr_t)raw % QWEN_ALIGN == 0;
@@ -160,10 +160,10 @@ place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
 		    (size_t)e->len - i;
 		if (in_place)
 			/* a private mapping, which may be written to */
-			qwen_session_map_kv(p->s, layer, (size_t)b,
-			    (void *)(uintptr_t)(raw + i));
+			*qwen_session_kv(p->s, layer, (size_t)b) =
+			    (void *)(uintptr_t)(raw + i);
 		else
-			memcpy((char *)qwen_session_kv(p->s, layer,
+			memcpy((char *)*qwen_session_kv(p->s, layer,
 			    (size_t)b) + at, raw + i, part);
 	}
 }
@@ -173,7 +173,7 @@ take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
 	const struct qwen_place p = { .s = v->s, .stop = UINT64_MAX };
-	size_t size = qwen_session_kv_bytes(v->s, (size_t)rec->e.layer);
+	size_t size = qwen_session_view(v->s).kv_bytes;
 
 	if (qwen_session_grow(v->s, (size_t)((rec->e.off + rec->e.len +
 	    size - 1) / size), err) < 0)
@@ -283,7 +283,7 @@ enter(struct qwen_state_in *v, uint64_t at, struct qwen_err *err)
 	if (at == v->lay.n_tokens)
 		return 0;
 	v->kept.c.at = at;
-	if ((n = qwen_session_recurrent_bytes(v->s)) == 0)
+	if ((n = qwen_session_view(v->s).recurrent_bytes) == 0)
 		return 0;
 	v->kept.recurrent = qwen_map_zero(n);
 	return v->kept.recurrent != NULL ? 0 : qwen_oom(err);
@@ -313,8 +313,8 @@ take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 
 	if (enter(v, (uint64_t)rec->e.at, err) < 0)
 		return -1;
-	p.recurrent = qwen_session_recurrent(v->s);
-	p.logits = qwen_session_row(v->s);
+	p.recurrent = qwen_session_view(v->s).recurrent;
+	p.logits = qwen_session_view(v->s).row;
 	if (v->kept.c.at != 0) {
 		if (rec->e.kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
 			v->kept.logits = qwen_alloc_large((size_t)
@@ -410,10 +410,10 @@ put_positions(struct qwen_save *v)
 		return put_kept(v, v->kept);
 	if (v->to < v->n_tokens)	/* no state is needed to go on */
 		return 0;
-	if (put_memory(v, v->to, qwen_session_recurrent(s),
+	if (put_memory(v, v->to, qwen_session_view(s).recurrent,
 	    qwen_session_logits(s)) < 0)
 		return -1;
-	return qwen_session_end_named(s) && v->to > v->from ?
+	return qwen_session_view(s).end_named && v->to > v->from ?
 	    qwen_save_mark(v, v->to) : 0;
 }
 

@@ -54,7 +54,7 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 
 	for (i = 0; i < t->n; i += part, b++, at = 0) {
 		part = size - at < t->n - i ? size - at : t->n - i;
-		memcpy(dst + i, (const char *)qwen_session_kv(v->s,
+		memcpy(dst + i, (const char *)*qwen_session_kv(v->s,
 		    (size_t)t->layer, b) + at, part);
 	}
 	clear_rest(v, t, dst);

@@ -378,7 +378,7 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 {
 	struct qwen_err e;
 	struct insert v = { .st = st, .s = s, .sc.fd = -1, .err = &e,
-	    .any_cut = qwen_session_recurrent_bytes(s) == 0 };
+	    .any_cut = qwen_session_view(s).recurrent_bytes == 0 };
 	int r = -1, litter = 0;
 
 	if (qwen_session_n_tokens(s) == 0)

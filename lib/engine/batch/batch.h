@@ -99,6 +99,8 @@ qwen_task_limit(const struct qwen_task *t)
 	return t->job.score == NULL ? t->n : t->next_score;
 }
 
+/* What follows is called from qwen_work_step: err is never NULL. */
+
 /* ---- work.c */
 
 /* The task under way, or waiting at no place, is over; tell, and free it. */

@@ -116,29 +116,22 @@ admit(struct qwen_work *w, size_t i, struct qwen_node *node,
     struct qwen_err *err)
 {
 	struct qwen_task *t = w->waiting[i];
-	struct qwen_err why;
 
 	/* with nobody else under way it must go on, room or not */
 	while (has_room(w, t, node) || w->n_active == 0) {
-		if (begin(w, t, node, &why) == 0) {
+		if (begin(w, t, node, err) == 0) {
 			activate(w, i);
 			return qwen_task_row_at_end(t, err) < 0 ||
 			    qwen_node_share(w, t, err) < 0 ? -1 : 1;
 		}
-		if (why.code != QWEN_EFULL) {
-			if (err != NULL)
-				*err = why;
+		if (err->code != QWEN_EFULL)
 			return -1;
-		}
 		if (qwen_node_drop(w, node))
 			continue;
 		if (w->n_active > 0)
 			return 0;
-		if (node == NULL) {
-			if (err != NULL)
-				*err = why;
+		if (node == NULL)
 			return -1;
-		}
 		/* better to read it again than to wait for ever */
 		qwen_node_drop(w, NULL);
 		node = NULL;

@@ -154,21 +154,17 @@ settle(struct qwen_work *w, struct qwen_err *err)
 int
 qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 {
-	struct qwen_err why;
 	double start = now();
 
 	for (;;) {
 		qwen_work_compose(w);
 		if (w->n_part == 0)
 			return 0;
-		if (qwen_eval_parts(w->part, w->n_part, &why) == 0)
+		if (qwen_eval_parts(w->part, w->n_part, err) == 0)
 			break;
-		if (why.code != QWEN_EFULL) {
-			if (err != NULL)
-				*err = why;
+		if (err->code != QWEN_EFULL)
 			return -1;
-		}
-		make_room(w, &why);
+		make_room(w, err);
 	}
 	w->stats.pass_s += now() - start;
 	w->stats.n_passes++;

@@ -142,14 +142,9 @@ static int
 copy(struct qwen_work *w, struct qwen_session *s, struct qwen_session **out,
     struct qwen_err *err)
 {
-	struct qwen_err why;
-
-	while (qwen_session_fork(out, s, &why) < 0) {
-		if (why.code != QWEN_EFULL) {
-			if (err != NULL)
-				*err = why;
+	while (qwen_session_fork(out, s, err) < 0) {
+		if (err->code != QWEN_EFULL)
 			return -1;
-		}
 		if (!qwen_node_drop(w, NULL))
 			return 0;
 	}

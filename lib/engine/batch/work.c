@@ -254,6 +254,10 @@ find_ready(struct qwen_work *w)
 int
 qwen_work_step(struct qwen_work *w, struct qwen_err *err)
 {
+	struct qwen_err own;
+
+	if (err == NULL)
+		err = &own;
 	if (qwen_work_n_jobs(w) == 0)
 		return 0;
 	if (qwen_work_enter(w, err) < 0)

@@ -430,11 +430,11 @@ project(struct qwen_batch *b, const struct pass *p)
 	};
 
 	if (b->wanted == NULL) {
-		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, b->n);
+		qwen_linears(b, lin, 3, s->xn, n_embd, s->xq, NULL, b->n);
 		return;
 	}
-	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, b->n);
-	qwen_linears_at(b, lin, 1, s->xn, n_embd, s->xq, b->wanted,
+	qwen_linears(b, lin + 1, 2, s->xn, n_embd, s->xq, NULL, b->n);
+	qwen_linears(b, lin, 1, s->xn, n_embd, s->xq, b->wanted,
 	    b->n_wanted);
 }
 
@@ -456,6 +456,6 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		return;
 	attend(b, &p);
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p);
-	qwen_linears_at(b, &o, 1, s->o, s->o_width, s->oq, b->wanted,
+	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
 }

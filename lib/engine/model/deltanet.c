@@ -211,13 +211,13 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    s->in_width, NULL };
 	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width,
 	    NULL };
-	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, b->n);
+	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, NULL, b->n);
 	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
 	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
 	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
 	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
-	qwen_linears_at(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
+	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
 }

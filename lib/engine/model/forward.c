@@ -251,7 +251,7 @@ run_head(struct qwen_batch *b, size_t t, size_t n)
 	    CHECK_PART };
 
 	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
-	    qwen_operand(b, b->b->xq, n_embd, t), n);
+	    qwen_operand(b, b->b->xq, n_embd, t), NULL, n);
 	qwen_pool_run(b->m->pool, do_check, &c, n * c.per_row);
 }
 

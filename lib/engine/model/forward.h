@@ -158,15 +158,11 @@ struct qwen_linear {
 };
 
 /*
- * y = Wx for n rows of x, f32 and as operands, both stride numbers wide;
- * whichever form the weight takes is used.
+ * y = Wx for the n rows at[i] of x, or the first n if at is NULL.  They are
+ * there as f32 and as operands, both stride numbers wide; whichever form the
+ * weight takes is used.
  */
 void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
-    size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
-    size_t n);
-
-/* The same for the n rows t = at[0 .. n-1] alone; at NULL: the first n. */
-void qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
     const uint32_t *at, size_t n);
 

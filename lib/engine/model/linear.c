@@ -80,7 +80,7 @@ do_rows(void *arg, size_t item, int thread)
 }
 
 void
-qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
+qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
     const uint32_t *at, size_t n)
 {
@@ -91,13 +91,6 @@ qwen_linears_at(struct qwen_batch *b, const struct qwen_linear *lin,
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
-}
-
-void
-qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin, size_t n_lin,
-    const float *x, size_t stride, const unsigned char *xq, size_t n)
-{
-	qwen_linears_at(b, lin, n_lin, x, stride, xq, NULL, n);
 }
 
 /* Tokens one thread takes at a time, at most. */

@@ -40,7 +40,7 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd,
 	    NULL };
 
-	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, b->n);
+	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, NULL, b->n);
 	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);
-	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, b->n);
+	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, NULL, b->n);
 }

@@ -390,7 +390,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	size_t n_slot = w.n_routed + (h->n_ff_shexp > 0 ? b->n : 0);
 
 	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
-	    s->xq, b->n);
+	    s->xq, NULL, b->n);
 	qwen_each_token(b, QWEN_STAGE_ROUTE, route, NULL);
 	w.n_active = sort_slots(b);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +

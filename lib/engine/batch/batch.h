@@ -107,8 +107,9 @@ qwen_task_limit(const struct qwen_task *t)
 void qwen_task_end(struct qwen_work *w, struct qwen_task *t,
     enum qwen_job_end why, const struct qwen_err *err);
 
-/* Put it among those that wait, by age; there is room. */
-void qwen_task_wait(struct qwen_work *w, struct qwen_task *t);
+/* Put it where it belongs by its age, in a list with room. */
+void qwen_task_insert(struct qwen_task **list, size_t *n,
+    struct qwen_task *t);
 
 /* ---- prefix.c: beginnings that are kept */
 

@@ -95,14 +95,11 @@ static void
 activate(struct qwen_work *w, size_t i)
 {
 	struct qwen_task *t = w->waiting[i];
-	size_t k;
 
 	w->n_waiting--;
 	memmove(w->waiting + i, w->waiting + i + 1,
 	    (w->n_waiting - i) * sizeof *w->waiting);
-	for (k = w->n_active++; k > 0 && w->active[k - 1]->seq > t->seq; k--)
-		w->active[k] = w->active[k - 1];
-	w->active[k] = t;
+	qwen_task_insert(w->active, &w->n_active, t);
 	t->from = qwen_task_done(t);
 	qwen_task_branch(w, t);
 }

@@ -98,7 +98,7 @@ preempt(struct qwen_work *w)
 	t->branch = 0;
 	w->tight = 1;
 	w->stats.preempted++;
-	qwen_task_wait(w, t);
+	qwen_task_insert(w->waiting, &w->n_waiting, t);
 }
 
 /* There was no room for the pass. */

@@ -168,7 +168,7 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 	t->work = w;
 	t->next_score = job->from;
 	t->seq = w->next_seq++;
-	qwen_task_wait(w, t);
+	qwen_task_insert(w->waiting, &w->n_waiting, t);
 	return 0;
 nomem:
 	if (t != NULL)
@@ -177,13 +177,13 @@ nomem:
 }
 
 void
-qwen_task_wait(struct qwen_work *w, struct qwen_task *t)
+qwen_task_insert(struct qwen_task **list, size_t *n, struct qwen_task *t)
 {
-	size_t i = w->n_waiting++;
+	size_t i = (*n)++;
 
-	for (; i > 0 && w->waiting[i - 1]->seq > t->seq; i--)
-		w->waiting[i] = w->waiting[i - 1];
-	w->waiting[i] = t;
+	for (; i > 0 && list[i - 1]->seq > t->seq; i--)
+		list[i] = list[i - 1];
+	list[i] = t;
 }
 
 void

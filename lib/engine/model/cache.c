@@ -102,10 +102,12 @@ qwen_cache_new(struct qwen_cache **out, struct qwen_model *m, uint64_t limit,
 }
 
 void
-qwen_cache_unref(struct qwen_cache *c)
+qwen_cache_free(struct qwen_cache *c)
 {
 	struct qwen_slab *next;
 
+	if (c == NULL)
+		return;
 	assert(c->refs > 0);
 	if (--c->refs > 0)
 		return;
@@ -125,13 +127,6 @@ int
 qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m)
 {
 	return c->model == m;
-}
-
-void
-qwen_cache_free(struct qwen_cache *c)
-{
-	if (c != NULL)
-		qwen_cache_unref(c);
 }
 
 /* ------------------------------------------------------------------- limits */

@@ -121,7 +121,7 @@ qwen_session_free(struct qwen_session *s)
 	free(s->kept);
 	qwen_unmap(s->recurrent, s->recurrent_bytes);
 	s->cache->n_state--;
-	qwen_cache_unref(s->cache);
+	qwen_cache_free(s->cache);
 	free(s->layer);
 	free(s->logits);
 	free(s->tokens);

@@ -118,9 +118,6 @@ int qwen_cache_prepare(struct qwen_cache *c, size_t n, struct qwen_err *err);
 struct qwen_kv_slot *qwen_cache_take(struct qwen_cache *c);
 void qwen_cache_drop(struct qwen_cache *c, struct qwen_kv_slot *s);
 
-/* A reference less; the last one frees. */
-void qwen_cache_unref(struct qwen_cache *c);
-
 /* ---- sessions */
 
 /*

@@ -9,6 +9,7 @@
  * program has it.  mu begins at 2 TAU.  It depends on logits of the past, so
  * tokens alone do not tell it and it has to be saved.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -82,20 +83,16 @@ accept(const union qwen_sample_value *v, void *memory, int32_t token,
     int generated)
 {
 	struct memory *m = memory;
-	size_t lo = 0, hi = m->n, mid;
+	const int32_t *at;
 	double surprise;
+	float weight;
 
 	if (!generated || m->n == 0)
 		return 0;
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (m->id[mid] < token)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo < m->n && m->id[lo] == token && m->weight[lo] > 0) {
-		surprise = qwen_log(m->total / (double)m->weight[lo]) / LN2;
+	at = bsearch(&token, m->id, m->n, sizeof token,
+	    qwen_sample_compare_ids);
+	if (at != NULL && (weight = m->weight[at - m->id]) > 0) {
+		surprise = qwen_log(m->total / (double)weight) / LN2;
 		m->mu -= v[ETA].d * (surprise - v[TAU].d);
 	}
 	m->n = 0;

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,41 +12,32 @@
 #include "tool/tool.h"
 #include "qbatch/qbatch.h"
 
-enum { DEFAULT_SEQUENCES = 32 };
-
 static struct {
-	const char	*model;
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	struct tool_store store;
 	const char	*template;		/* NULL: the model's */
-	uint64_t	 mem;
-	size_t		 n_sequences, n_pass;
-	int		 n_threads;
-	unsigned	 numerics;		/* 0: the usual version */
 	int		 ignore_eos, mask_unused, merge, resume;
 	char		**files;
 	int		 n_files;
-} opt = { .n_sequences = DEFAULT_SEQUENCES };
+} opt;
 
 struct run {
 	struct qbatch_run	 batch;
 	struct qwen_sampler	*sampler;
 	struct tool_grammar	 grammar;
 	struct qwen_grammars	 grammars;
-	struct qwen_model	*model;
-	struct qwen_tok		*tok;
 	struct qwen_template	*template;
 	struct qwen_pieces	*pieces;
-	struct qwen_cache	*cache;
-	struct qwen_store	*store;
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_sampler	*base;		/* what requests begin with */
 	struct qwen_str		*stop;
 };
 
-static struct run run;
+static struct run run = {
+	.batch = { .work = { .n_sequences = TOOL_SEQUENCES }, .n_shards = 1,
+	    .service.max = SIZE_MAX },
+};
 
 /* --------------------------------------------------------- the command line */
 
@@ -108,7 +98,7 @@ parse_goals(const struct cli_opt *o, const char *s)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
-	CLI_OPT_MODEL(&opt.model),
+	CLI_OPT_MODEL(&run.batch.work.path),
 	CLI_STD('o', "output", "results", &opt.output,
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
@@ -130,12 +120,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 
 	CLI_GROUP("how it runs:"),
-	CLI_OPT_THREADS(&opt.n_threads),
-	TOOL_OPT_NUMERICS(&opt.numerics),
-	TOOL_OPT_MEM(&opt.mem),
-	TOOL_OPT_SEQUENCES(&opt.n_sequences),
-	TOOL_OPT_BATCH(&opt.n_pass),
-	TOOL_OPT_STORE(&opt.store),
+	TOOL_OPT_WORK(&run.batch.work),
 
 	CLI_GROUP("measuring:"),
 	CLI_FILE(0, "report", "file", &opt.report, "file",
@@ -172,7 +157,7 @@ check_options(void)
 		opt.input = opt.files[0];
 	if (opt.resume && opt.output == NULL)
 		cli_usage("--resume needs -o, where the results are");
-	tool_store_choose(&opt.store);
+	tool_store_choose(&run.batch.work.at);
 	if (opt.input == NULL)
 		cli_need_stdin();
 }
@@ -180,8 +165,6 @@ check_options(void)
 static void
 parse(int argc, char *argv[], struct run *r)
 {
-	r->batch.service.max = SIZE_MAX;
-	r->batch.n_shards = 1;
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
 	tool_sampling_check(r->sampler);
@@ -209,12 +192,28 @@ open_template(struct run *r)
 	if (opt.template != NULL)
 		r->template = tool_template(opt.template);
 	else if (qwen_template_open_gguf(&r->template,
-	    qwen_model_gguf(r->model), &err) < 0) {
+	    r->batch.work.gguf, &err) < 0) {
 		if (err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &err);
 		r->batch.service.no_template = err.msg;
 	}
 	r->batch.service.template = r->template;
+}
+
+/* What ends a text, for the requests that do not say. */
+static void
+list_stops(struct run *r)
+{
+	struct qwen_service *s = &r->batch.service;
+	const char *text;
+	size_t cap = 0;
+
+	while ((text = qwen_sampler_text(r->sampler, "stop",
+	    s->n_stop)) != NULL) {
+		cli_grow(&r->stop, &cap, s->n_stop + 1, sizeof *r->stop);
+		r->stop[s->n_stop++] = (struct qwen_str){ text, strlen(text) };
+	}
+	s->stop = r->stop;
 }
 
 /*
@@ -224,23 +223,9 @@ open_template(struct run *r)
 static void
 open_sampler(struct run *r, const struct qwen_gguf *g)
 {
-	struct qwen_service *s = &r->batch.service;
 	struct qwen_grammars *all = &r->grammars;
 	struct qwen_err err;
-	const char *text;
-	size_t n;
 
-	for (n = 0; qwen_sampler_text(r->sampler, "stop", n) != NULL; n++)
-		;
-	if ((r->stop = calloc(n + 1, sizeof *r->stop)) == NULL)
-		die("out of memory");
-	for (n = 0; (text = qwen_sampler_text(r->sampler, "stop",
-	    n)) != NULL; n++)
-		r->stop[n] = (struct qwen_str){ text, strlen(text) };
-	s->stop = r->stop;
-	s->n_stop = n;
-	s->min = (size_t)qwen_sampler_number(r->sampler, "min-tokens");
-	s->grammars = all;
 	if (qwen_sampler_copy(&r->base, r->sampler, &err) < 0 ||
 	    qwen_sampler_eog(r->base, r->header.eog, r->header.n_eog,
 	    &err) < 0)
@@ -264,44 +249,20 @@ open_model(struct run *r)
 {
 	struct qbatch_run *b = &r->batch;
 	struct qwen_service *s = &b->service;
-	const struct qwen_gguf *g;
-	struct qwen_err err;
 
-	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
-	tool_tell_model(r->model);
-	g = qwen_model_gguf(r->model);
-	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
-	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
-	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	s->tok = r->tok;
-	s->n_vocab = qwen_model_n_vocab(r->model);
-	s->model = base_name(qwen_gguf_path(g, 0));
+	tool_work_model(&b->work);
+	tool_header(&r->header, QWEN_STREAM_LOGITS, b->work.model);
+	s->tok = b->work.tok;
+	s->spell = b->work.spell;
+	s->n_vocab = qwen_model_n_vocab(b->work.model);
+	s->model = base_name(qwen_gguf_path(b->work.gguf, 0));
+	s->min = (size_t)qwen_sampler_number(r->sampler, "min-tokens");
+	s->grammars = &r->grammars;
+	list_stops(r);
 	open_template(r);
-	open_sampler(r, g);
+	open_sampler(r, b->work.gguf);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
-}
-
-static void
-open_work(struct run *r)
-{
-	struct qwen_work_opts o = {
-		.model = r->model, .n_sequences = opt.n_sequences,
-		.n_pass = opt.n_pass,
-	};
-	struct qwen_err err;
-
-	r->cache = tool_cache_new(r->model, opt.mem,
-	    opt.n_sequences);
-	r->store = tool_store_open(&opt.store);
-	o.cache = r->cache;
-	o.store = r->store;
-	if (qwen_work_new(&r->batch.work, &o, &err) < 0)
-		cli_die_err(NULL, &err);
-	/* enough to find what several begin with, and for slow ones */
-	r->batch.n_ahead = 16 * opt.n_sequences + 64;
 }
 
 /* How many items there are to do, for the progress line; 0: nobody knows. */
@@ -323,9 +284,7 @@ open_files(struct run *r)
 	struct qbatch_run *b = &r->batch;
 	struct stat st;
 
-	b->in.name = opt.input != NULL ? opt.input : "stdin";
-	b->in.fd = opt.input == NULL ? STDIN_FILENO :
-	    open(opt.input, O_RDONLY | O_CLOEXEC);
+	b->in.fd = cli_open(opt.input, &b->in.name);
 	if (b->in.fd == -1 || fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
@@ -344,7 +303,7 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 		return;
 	cli_note("%llu items in %.3f s, %llu of them failed, %llu were there "
 	    "before", (unsigned long long)b->n_done, s,
-	    (unsigned long long)b->n_failed, (unsigned long long)b->n_skipped);
+	    (unsigned long long)b->work.n_failed, (unsigned long long)b->n_skipped);
 	cli_note("%llu tokens generated, %.1f tok/s; of prompts %llu read, "
 	    "%llu shared, %llu from the store", (unsigned long long)st->chosen,
 	    (double)st->chosen / s, (unsigned long long)st->read,
@@ -356,7 +315,7 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
 	cli_note("%llu times a sequence made room, %llu tokens read again",
 	    (unsigned long long)st->preempted, (unsigned long long)st->again);
-	tool_tell_stats(r->model);
+	tool_tell_stats(b->work.model);
 }
 
 static void
@@ -364,9 +323,8 @@ finish(struct run *r)
 {
 	struct qbatch_run *b = &r->batch;
 	struct qwen_work_stats st;
-	uint64_t failed = b->n_failed + b->out.n_errors;
 
-	qwen_work_stats(b->work, &st);
+	qwen_work_stats(b->work.work, &st);
 	cli_progress_end();
 	qbatch_results_close(&b->out);
 	if (opt.report != NULL)
@@ -374,33 +332,24 @@ finish(struct run *r)
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	tell(r, &st);
-	if (b->n_failed > 0)
-		cli_warn("%llu of %llu items failed; the first, line %llu: %s",
-		    (unsigned long long)failed,
-		    (unsigned long long)(b->n_done + b->n_skipped),
-		    (unsigned long long)b->failed_line, b->failed);
-	else if (failed > 0)
+	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
+	if (b->work.n_failed == 0 && b->out.n_errors > 0)
 		cli_warn("%llu items failed in an earlier run",
-		    (unsigned long long)failed);
+		    (unsigned long long)b->out.n_errors);
 }
 
 static void
 free_all(struct run *r)
 {
-	qwen_work_free(r->batch.work);
 	qbatch_fini(&r->batch);
-	qwen_store_close(r->store);
-	qwen_cache_free(r->cache);
-	qwen_tok_decoder_free(r->batch.service.spell);
 	qwen_template_close(r->template);
 	qwen_grammars_fini(&r->grammars);
 	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
-	qwen_tok_close(r->tok);
 	qwen_sampler_free(r->sampler);
 	qwen_sampler_free(r->base);
 	free(r->stop);
-	qwen_model_close(r->model);
+	tool_work_close(&r->batch.work);
 }
 
 int
@@ -415,7 +364,7 @@ main(int argc, char *argv[])
 		return cli_finish();
 	}
 	open_model(&run);
-	open_work(&run);
+	tool_work_open(&run.batch.work);
 	open_files(&run);
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));

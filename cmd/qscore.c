@@ -1,49 +1,40 @@
 /* SPDX-License-Identifier: ISC */
 /* qscore.c - how likely given tokens are: of texts, and of lines of requests. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "base/mem.h"
 #include "tool/tool.h"
 #include "qscore/qscore.h"
 
-enum { DEFAULT_SEQUENCES = 32, DEFAULT_CONTEXT = 2048 };
+enum { DEFAULT_CONTEXT = 2048 };
 
 static struct {
-	const char	*model;
 	const char	*output;		/* NULL: stdout */
-	struct tool_store store;
-	uint64_t	 mem;
-	size_t		 n_sequences, n_pass, context, stride;
-	int		 n_threads, requests, tokens;
-	unsigned	 numerics;
+	size_t		 context, stride;
+	int		 requests, tokens;
 	char		**files;
 	int		 n_files;
-} opt = { .n_sequences = DEFAULT_SEQUENCES };
+} opt;
 
 struct run {
 	struct qscore_run	 score;
-	struct qwen_model	*model;
-	struct qwen_tok		*tok;
-	struct qwen_cache	*cache;
-	struct qwen_store	*store;
-	struct cli_output	*output;
 	struct cli_lines	 lines;
 	int			 file;	/* the next of opt.files */
 };
 
 /* --------------------------------------------------------- the command line */
 
-static struct run run;
+static struct run run = {
+	.score.work.n_sequences = TOOL_SEQUENCES,
+};
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("what is scored:"),
-	CLI_OPT_MODEL(&opt.model),
+	CLI_OPT_MODEL(&run.score.work.path),
 	CLI_FLAG(0, "requests", &opt.requests,
 	    "lines of JSON, a request each; results likewise"),
 	CLI_FLAG(0, "tokens", &opt.tokens,
@@ -66,12 +57,7 @@ static const struct cli_opt options[] = {
 	    "the n likeliest at each token as well; implies --each"),
 
 	CLI_GROUP("how it runs:"),
-	CLI_OPT_THREADS(&opt.n_threads),
-	TOOL_OPT_NUMERICS(&opt.numerics),
-	TOOL_OPT_MEM(&opt.mem),
-	TOOL_OPT_SEQUENCES(&opt.n_sequences),
-	TOOL_OPT_BATCH(&opt.n_pass),
-	TOOL_OPT_STORE(&opt.store),
+	TOOL_OPT_WORK(&run.score.work),
 	CLI_END,
 };
 
@@ -84,7 +70,7 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(const struct qscore_run *r)
+check_options(struct qscore_run *r)
 {
 	int i, stdin_used = opt.n_files == 0;
 
@@ -97,7 +83,7 @@ check_options(const struct qscore_run *r)
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, opt.context);
-	tool_store_choose(&opt.store);
+	tool_store_choose(&r->work.at);
 	for (i = 0; i < opt.n_files; i++)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
 	if (stdin_used)
@@ -147,68 +133,21 @@ set_context(struct qscore_run *r, size_t n_ctx)
 }
 
 static void
-open_model(struct run *r)
+open_model(struct qscore_run *s)
 {
-	struct qscore_run *s = &r->score;
-	const struct qwen_gguf *g;
-	struct qwen_err err;
+	const struct qwen_model *m;
 
-	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
-	tool_tell_model(r->model);
-	g = qwen_model_gguf(r->model);
-	if (qwen_tok_open(&r->tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) < 0 || qwen_tok_decoder_new(&s->spell, r->tok,
-	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
-		cli_die_err(qwen_gguf_path(g, 0), &err);
-	s->how.tok = r->tok;
-	s->how.n_vocab = qwen_model_n_vocab(r->model);
+	tool_work_model(&s->work);
+	m = s->work.model;
+	s->how.tok = s->work.tok;
+	s->how.n_vocab = qwen_model_n_vocab(m);
 	if (s->n_top > s->how.n_vocab)
 		s->n_top = s->how.n_vocab;
-	s->how.first = first_token(g, s->how.n_vocab);
+	s->how.first = first_token(s->work.gguf, s->how.n_vocab);
 	if (s->how.bos && s->how.first < 0)
 		die("%s: names no token that texts begin with; not --bos",
-		    qwen_gguf_path(g, 0));
-	set_context(s, qwen_model_n_ctx(r->model));
-}
-
-static void
-open_work(struct run *r)
-{
-	struct qwen_work_opts o = {
-		.model = r->model, .n_sequences = opt.n_sequences,
-		.n_pass = opt.n_pass,
-	};
-	struct qwen_err err;
-
-	o.cache = r->cache = tool_cache_new(r->model, opt.mem,
-	    opt.n_sequences);
-	o.store = r->store = tool_store_open(&opt.store);
-	if (qwen_work_new(&r->score.work, &o, &err) < 0)
-		cli_die_err(NULL, &err);
-	/* enough to find what several begin with */
-	r->score.n_ahead = 16 * opt.n_sequences + 64;
-}
-
-static void
-open_output(struct run *r)
-{
-	r->score.fd = STDOUT_FILENO;
-	r->score.name = "stdout";
-	if (opt.output == NULL)
-		return;
-	r->output = cli_output_open(opt.output);
-	r->score.fd = cli_output_fd(r->output);
-	r->score.name = opt.output;
-}
-
-/* A descriptor; -1, and errno, if there is none. */
-static int
-open_input(const char *path, const char **name)
-{
-	int is_stdin = path == NULL || strcmp(path, "-") == 0;
-
-	*name = is_stdin ? "stdin" : path;
-	return is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+		    qwen_gguf_path(s->work.gguf, 0));
+	set_context(s, qwen_model_n_ctx(m));
 }
 
 /* -------------------------------------------------------------------- texts */
@@ -225,15 +164,14 @@ read_tokens(const struct run *r, int fd, struct qwen_ids *t,
 	size_t cap = 0;
 	int got;
 
-	tool_header(&self, QWEN_STREAM_TOKENS, r->model);
+	tool_header(&self, QWEN_STREAM_TOKENS, r->score.work.model);
 	o.self = &self;
 	if (qwen_reader_open(&in, fd, &o, err) < 0)
 		return -1;
 	while ((got = qwen_reader_next(in, &rec, err)) > 0) {
 		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
 			continue;
-		if (qwen_grow(&t->id, &cap, t->n + rec.n, sizeof *t->id) < 0)
-			die("out of memory");
+		cli_grow(&t->id, &cap, t->n + rec.n, sizeof *t->id);
 		memcpy(t->id + t->n, rec.ids, rec.n * sizeof *t->id);
 		t->n += rec.n;
 	}
@@ -247,8 +185,8 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 {
 	size_t len;
 	char *text = cli_read_fd(fd, name, CLI_FILE_MAX, &len);
-	int rc = qwen_tok_encode(r->tok, text, len, r->score.how.encode, &t->id,
-	    &t->n, err);
+	int rc = qwen_tok_encode(r->score.how.tok, text, len,
+	    r->score.how.encode, &t->id, &t->n, err);
 
 	free(text);
 	return rc;
@@ -260,7 +198,7 @@ read_file(const struct run *r, const char *path, const char **name,
     struct qwen_ids *t)
 {
 	struct qwen_err err;
-	int fd = open_input(path, name), rc;
+	int fd = cli_open(path, name), rc;
 
 	if (fd == -1) {
 		warn("%s: %s", *name, strerror(errno));
@@ -292,7 +230,7 @@ next_file(void *arg, struct qscore_text **out)
 		return 0;
 	if (read_file(r, opt.n_files > 0 ? opt.files[r->file] : NULL, &name,
 	    &ids) == 0) {
-		x = qscore_text_new();
+		x = cli_got(calloc(1, sizeof *x));
 		x->name = name;
 		if (qwen_score_request_text(&x->q, &r->score.how, &ids,
 		    &err) < 0)
@@ -317,6 +255,7 @@ static int
 next_request(void *arg, struct qscore_text **out)
 {
 	struct run *r = arg;
+	struct qscore_text *x;
 	struct qwen_err err;
 	struct cli_line line;
 
@@ -325,9 +264,9 @@ next_request(void *arg, struct qscore_text **out)
 		return 0;
 	if (cli_line_is_blank(&line))
 		return 1;
-	*out = qscore_text_new();
-	(*out)->line = r->lines.line;
-	if (qwen_score_request_parse(&(*out)->q, &r->score.how, line.s, line.n,
+	*out = x = cli_got(calloc(1, sizeof *x));
+	x->line = r->lines.line;
+	if (qwen_score_request_parse(&x->q, &r->score.how, line.s, line.n,
 	    &err) < 0)
 		cli_die_err(NULL, &err);
 	return 1;
@@ -355,7 +294,7 @@ open_source(struct run *r)
 	}
 	r->score.source.next = next_request;
 	r->score.source.waiting = request_waits;
-	in->fd = open_input(opt.n_files > 0 ? opt.files[0] : NULL, &in->name);
+	in->fd = cli_open(opt.n_files > 0 ? opt.files[0] : NULL, &in->name);
 	if (in->fd == -1)
 		die("%s: %s", in->name, strerror(errno));
 }
@@ -369,41 +308,28 @@ count_texts(const struct run *r)
 	return cli_lines_count(r->lines.fd);
 }
 
-/* Without --requests, what is above and below the lines of the files. */
-static void
-write_head(struct run *r)
+/* Whether there are lines above and below those of the files. */
+static int
+is_table(const struct qscore_run *r)
 {
-	struct qwen_text t = { 0 };
-
-	if (opt.requests || r->score.json || r->score.each)
-		return;
-	qwen_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n", "tokens",
-	    "scored", "nats/token", "perplexity", "+-", "bits/byte", "file");
-	cli_write_all(r->score.fd, r->score.name, &t);
-	qwen_text_fini(&t);
+	return !opt.requests && !r->json && !r->each;
 }
 
 static void
-write_total(struct run *r)
+score_all(struct qscore_run *r)
 {
 	struct qwen_text t = { 0 };
 
-	if (opt.requests || r->score.json || r->score.each ||
-	    opt.n_files < 2 || r->score.total.n == 0)
-		return;
-	qscore_line(&r->score, "total", &r->score.total, &t);
-	cli_write_all(r->score.fd, r->score.name, &t);
+	if (is_table(r))
+		qwen_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n",
+		    "tokens", "scored", "nats/token", "perplexity", "+-",
+		    "bits/byte", "file");
+	qscore_write(r, &t);
+	qscore_all(r);
+	if (is_table(r) && opt.n_files > 1 && r->total.n > 0)
+		qscore_line(r, "total", &r->total, &t);
+	qscore_write(r, &t);
 	qwen_text_fini(&t);
-}
-
-static void
-tell_failed(const struct qscore_run *s)
-{
-	if (opt.requests && s->n_failed > 0)
-		warn("%llu of %llu items failed; the first, line %llu: %s",
-		    (unsigned long long)s->n_failed,
-		    (unsigned long long)s->n_done,
-		    (unsigned long long)s->failed_line, s->failed);
 }
 
 static void
@@ -414,17 +340,17 @@ tell(struct run *r, double start)
 
 	if (!cli_verbose)
 		return;
-	qwen_work_stats(r->score.work, &st);
+	qwen_work_stats(r->score.work.work, &st);
 	cli_note("%llu texts in %.3f s, %llu of them failed; %llu tokens scored, "
 	    "%.1f tok/s", (unsigned long long)r->score.n_done, s,
-	    (unsigned long long)r->score.n_failed,
+	    (unsigned long long)r->score.work.n_failed,
 	    (unsigned long long)st.scored, (double)st.scored / s);
 	cli_note("%llu tokens read, %llu shared, %llu from the store; %llu "
 	    "passes, %.3f s; %llu times a sequence made room",
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
 	    st.pass_s, (unsigned long long)st.preempted);
-	tool_tell_stats(r->model);
+	tool_tell_stats(r->score.work.model);
 }
 
 int
@@ -435,26 +361,19 @@ main(int argc, char *argv[])
 
 	parse(argc, argv, &run);
 	open_source(&run);
-	open_model(&run);
-	open_work(&run);
-	open_output(&run);
+	open_model(&run.score);
+	tool_work_open(&run.score.work);
+	run.score.out = cli_output_open(opt.output);
 	start = cli_now();
 	cli_progress_start("texts", count_texts(&run));
-	write_head(&run);
-	qscore_all(&run.score);
-	write_total(&run);
+	score_all(&run.score);
 	cli_progress_end();
-	tell_failed(&run.score);
+	if (opt.requests)
+		tool_warn_failed(&run.score.work, 0, run.score.n_done);
 	tell(&run, start);
-	if (run.output != NULL)
-		cli_output_commit(run.output);
+	cli_output_commit(run.score.out);
 	status = cli_finish();
 	cli_lines_fini(&run.lines);
-	qwen_work_free(run.score.work);
-	qwen_store_close(run.store);
-	qwen_cache_free(run.cache);
-	qwen_tok_decoder_free(run.score.spell);
-	qwen_tok_close(run.tok);
-	qwen_model_close(run.model);
+	tool_work_close(&run.score.work);
 	return status;
 }

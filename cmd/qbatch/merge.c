@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "qbatch.h"
 
 struct place {
@@ -26,14 +25,6 @@ struct merge {
 	struct place	*place;
 	size_t		 n, cap;
 };
-
-static void
-add(struct merge *m, const struct place *p)
-{
-	if (qwen_grow(&m->place, &m->cap, m->n + 1, sizeof *m->place) < 0)
-		die("out of memory");
-	m->place[m->n++] = *p;
-}
 
 static void
 scan(struct merge *m, int file)
@@ -58,7 +49,8 @@ scan(struct merge *m, int file)
 		}
 		free(id);
 		p.n = line.n;
-		add(m, &p);
+		cli_grow(&m->place, &m->cap, m->n + 1, sizeof p);
+		m->place[m->n++] = p;
 	}
 	cli_lines_fini(&l);
 }
@@ -137,18 +129,16 @@ sort_all(struct merge *m)
 static void
 write_all(const struct merge *m, const char *path)
 {
-	struct cli_output *o = path != NULL ? cli_output_open(path) : NULL;
-	int fd = o != NULL ? cli_output_fd(o) : STDOUT_FILENO;
+	struct cli_output *o = cli_output_open(path);
 	struct qwen_text line = { 0 };
 	size_t i;
 
 	for (i = 0; i < m->n; i++) {
 		load(m, &m->place[i], &line);
-		cli_write_all(fd, path != NULL ? path : "stdout", &line);
+		cli_write_all(cli_output_fd(o), cli_output_name(o), &line);
 	}
 	qwen_text_fini(&line);
-	if (o != NULL)
-		cli_output_commit(o);
+	cli_output_commit(o);
 }
 
 void
@@ -157,8 +147,7 @@ qbatch_merge(char *const *files, int n, const char *path)
 	struct merge m = { .name = files };
 	int i;
 
-	if ((m.fd = calloc((size_t)n, sizeof *m.fd)) == NULL)
-		die("out of memory");
+	m.fd = cli_got(calloc((size_t)n, sizeof *m.fd));
 	for (i = 0; i < n; i++) {
 		m.fd[i] = open(files[i], O_RDONLY | O_CLOEXEC);
 		if (m.fd[i] == -1)

@@ -107,14 +107,12 @@ struct qbatch_run {
 	/* set by the caller */
 	struct qwen_service	 service;
 	const struct qwen_sampler *sampler;	/* what requests begin with */
-	struct qwen_work	*work;
+	struct tool_work	 work;
 	struct cli_lines	 in;
 	struct qbatch_results	 out;
 	struct qbatch_report	 report;
 	const int32_t		*ending;
 	size_t			 n_ending;
-	size_t			 n_ahead;	/* items read before the first
-						   of them is written */
 	int			 unordered;
 	uint64_t		 shard, n_shards;	/* lines shard + 1,
 						   shard + 1 + n_shards, ... */
@@ -127,9 +125,7 @@ struct qbatch_run {
 	struct qbatch_flight	 flight;
 	double			 next;		/* when the next one arrives */
 	int			 read;		/* all of the input is */
-	uint64_t		 n_done, n_skipped, n_failed, n_tokens;
-	uint64_t		 failed_line;	/* the first that failed, */
-	char			 failed[240];	/* and why */
+	uint64_t		 n_done, n_skipped, n_tokens;
 };
 
 /* Answer every line of the input. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "qbatch.h"
 
 void
@@ -61,8 +60,7 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 	}
 	if (!r->wanted)
 		return;
-	if (qwen_grow(&r->item, &r->cap, r->n + 1, sizeof *r->item) < 0)
-		die("out of memory");
+	cli_grow(&r->item, &r->cap, r->n + 1, sizeof *r->item);
 	t = &r->item[r->n++];
 	t->ttft = (item->first - item->arrived) * 1e3;
 	t->e2e = (item->last - item->arrived) * 1e3;
@@ -98,11 +96,9 @@ percentile(const double *v, size_t n, size_t percent)
 static size_t
 summarise(const struct qbatch_report *r, int which, double *out)
 {
-	double *v = calloc(r->n + 1, sizeof *v), sum = 0;
+	double *v = cli_got(calloc(r->n + 1, sizeof *v)), sum = 0;
 	size_t i, n = 0;
 
-	if (v == NULL)
-		die("out of memory");
 	for (i = 0; i < r->n; i++) {
 		const struct qbatch_times *t = &r->item[i];
 

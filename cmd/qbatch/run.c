@@ -55,10 +55,7 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 	struct qwen_request *q = item->request;
 	size_t before = item->bytes;
 
-	if (q->no.err.code != 0 && r->n_failed++ == 0) {
-		r->failed_line = q->number;
-		memcpy(r->failed, q->no.err.msg, sizeof r->failed);
-	}
+	tool_note_failed(&r->work, q->number, &q->no);
 	qbatch_report_add(&r->report, item);
 	qwen_request_result(q, &item->result);
 	qwen_request_free(q);
@@ -81,8 +78,7 @@ fail(struct qwen_request *q, const char *code, const struct qwen_err *err)
 {
 	if (err->code == QWEN_ENOMEM)
 		cli_die_err(NULL, err);
-	return qwen_refuse(&q->no, err->code == QWEN_EFULL ? "out_of_memory" :
-	    code, "%s", err->msg);
+	return tool_refuse(&q->no, code, err);
 }
 
 static int
@@ -117,8 +113,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 	struct qwen_err err;
 
 	if (why == QWEN_JOB_FAILED)
-		qwen_refuse(&a->request->no, why_failed->code == QWEN_EFULL ?
-		    "out_of_memory" : "failed", "%s", why_failed->msg);
+		tool_refuse(&a->request->no, "failed", why_failed);
 	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH ? "length" : "stop",
 	    &err) < 0)
 		fail(a->request, "failed", &err);
@@ -158,7 +153,7 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	};
 	struct qwen_err err;
 
-	if (qwen_work_add(r->work, &job, &err) == 0)
+	if (qwen_work_add(r->work.work, &job, &err) == 0)
 		return 0;
 	qwen_sampler_free(job.sampler);
 	return fail(q, "invalid_request", &err);
@@ -286,11 +281,9 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 static struct qbatch_item *
 make_item(struct qbatch_run *r, const struct cli_line *line)
 {
-	struct qbatch_item *item = calloc(1, sizeof *item);
+	struct qbatch_item *item = cli_got(calloc(1, sizeof *item));
 	struct qwen_err err;
 
-	if (item == NULL)
-		die("out of memory");
 	if (qwen_request_parse_line(&item->request, &r->service, line->s,
 	    line->n, &err) < 0)
 		cli_die_err(NULL, &err);
@@ -333,16 +326,16 @@ wants_line(struct qbatch_run *r)
 	struct timespec t;
 
 	if (r->read || r->flight.bytes >= AHEAD_BYTES ||
-	    r->flight.n >= r->n_ahead)
+	    r->flight.n >= r->work.n_ahead)
 		return 0;
 	if (r->arrivals > 0 && (wait = r->next - cli_now()) > 0) {
-		if (qwen_work_n_jobs(r->work) > 0)
+		if (qwen_work_n_jobs(r->work.work) > 0)
 			return 0;
 		t.tv_sec = (time_t)wait;
 		t.tv_nsec = (long)((wait - floor(wait)) * 1e9);
 		nanosleep(&t, NULL);
 	}
-	return qwen_work_n_jobs(r->work) == 0 || cli_lines_waiting(&r->in);
+	return qwen_work_n_jobs(r->work.work) == 0 || cli_lines_waiting(&r->in);
 }
 
 static void
@@ -361,15 +354,10 @@ feed(struct qbatch_run *r)
 void
 qbatch_answer_all(struct qbatch_run *r)
 {
-	struct qwen_err err;
-	int more;
-
 	r->report.start = r->next = cli_now();
-	do {
+	do
 		feed(r);
-		if ((more = qwen_work_step(r->work, &err)) < 0)
-			cli_die_err(NULL, &err);
-	} while (more || !r->read);
+	while (tool_work_step(&r->work) || !r->read);
 	r->report.end = cli_now();
 }
 

@@ -49,30 +49,26 @@ struct qscore_source {
 struct qscore_run {
 	/* set by the caller */
 	struct qscore_source	 source;
-	struct qwen_work	*work;
+	struct tool_work	 work;
 	struct qwen_scoring	 how;
-	struct qwen_tok_decoder	*spell;	/* bytes of single tokens */
 	size_t			 context, stride;
 	int			 each;	/* a line, or an object, a token */
 	size_t			 n_top;	/* and so many of the best with it */
 	int			 json;	/* for files; requests are always */
-	size_t			 n_ahead;
-	int			 fd;	/* where results go, */
-	const char		*name;	/* which is called so */
+	struct cli_output	*out;
 	/* our own */
 	struct qscore_text	*head, *tail;	/* in order */
 	size_t			 n, bytes;	/* of these */
 	int			 read;	/* the source is at its end */
-	uint64_t		 n_done, n_scored, n_failed, failed_line;
-	char			 failed[240];	/* why the first one did */
+	uint64_t		 n_done, n_scored;
 	struct qscore_sums	 total;
 };
 
-struct qscore_text *qscore_text_new(void);
-void qscore_text_free(struct qscore_text *x);
-
 /* All texts of the source, to the end. Dies. */
 void qscore_all(struct qscore_run *r);
+
+/* Write a text, and make it empty. */
+void qscore_write(const struct qscore_run *r, struct qwen_text *t);
 
 /* The result of one as text or JSON; added to sums. */
 void qscore_result(const struct qscore_run *r, const struct qscore_text *x,

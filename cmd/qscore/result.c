@@ -15,7 +15,7 @@ spell(const struct qscore_run *r, int32_t id)
 	struct qwen_str s;
 	struct qwen_err err;
 
-	if (qwen_tok_decoder_put(r->spell, id, &s, &err) < 0)
+	if (qwen_tok_decoder_put(r->work.spell, id, &s, &err) < 0)
 		cli_die_err(NULL, &err);
 	return s;
 }

@@ -16,24 +16,11 @@ struct window {
 	size_t			 begin;
 };
 
-struct qscore_text *
-qscore_text_new(void)
-{
-	struct qscore_text *x = calloc(1, sizeof *x);
-
-	if (x == NULL)
-		die("out of memory");
-	return x;
-}
-
 void
-qscore_text_free(struct qscore_text *x)
+qscore_write(const struct qscore_run *r, struct qwen_text *t)
 {
-	qwen_score_request_fini(&x->q);
-	free(x->logprob);
-	free(x->rank);
-	free(x->top);
-	free(x);
+	cli_write_all(cli_output_fd(r->out), cli_output_name(r->out), t);
+	t->n = 0;
 }
 
 static void
@@ -42,18 +29,19 @@ put_out(struct qscore_run *r)
 	struct qscore_text *x = r->head;
 	struct qwen_text t = { 0 };
 
-	if (x->q.no.err.code != 0 && r->n_failed++ == 0) {
-		r->failed_line = x->line;
-		memcpy(r->failed, x->q.no.err.msg, sizeof r->failed);
-	}
+	tool_note_failed(&r->work, x->line, &x->q.no);
 	qscore_result(r, x, &r->total, &t);
-	cli_write_all(r->fd, r->name, &t);
+	qscore_write(r, &t);
 	qwen_text_fini(&t);
 	if ((r->head = x->next) == NULL)
 		r->tail = NULL;
 	r->n--;
 	r->bytes -= x->bytes;
-	qscore_text_free(x);
+	qwen_score_request_fini(&x->q);
+	free(x->logprob);
+	free(x->rank);
+	free(x->top);
+	free(x);
 	cli_progress(++r->n_done);
 }
 
@@ -93,8 +81,7 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	struct window *w = arg;
 
 	if (why == QWEN_JOB_FAILED)
-		qwen_refuse(&w->x->q.no, err->code == QWEN_EFULL ?
-		    "out_of_memory" : "failed", "%s", err->msg);
+		tool_refuse(&w->x->q.no, "failed", err);
 	w->x->left--;
 	free(w);
 }
@@ -104,7 +91,7 @@ static void
 add_window(struct qscore_run *r, struct qscore_text *x, size_t begin,
     size_t first, size_t end)
 {
-	struct window *w = malloc(sizeof *w);
+	struct window *w = cli_got(malloc(sizeof *w));
 	struct qwen_job job = {
 		.tokens = x->q.text.id + begin, .n = end - begin,
 		.from = first - begin, .n_top = r->n_top, .score = on_score,
@@ -112,18 +99,15 @@ add_window(struct qscore_run *r, struct qscore_text *x, size_t begin,
 	};
 	struct qwen_err err;
 
-	if (w == NULL)
-		die("out of memory");
 	*w = (struct window){ x, begin };
-	if (qwen_work_add(r->work, &job, &err) == 0) {
+	if (qwen_work_add(r->work.work, &job, &err) == 0) {
 		x->left++;
 		return;
 	}
 	free(w);
 	if (err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &err);
-	qwen_refuse(&x->q.no, err.code == QWEN_EFULL ? "out_of_memory" :
-	    "invalid_request", "%s", err.msg);
+	tool_refuse(&x->q.no, "invalid_request", &err);
 }
 
 /* Each token once, with at least context - stride tokens before it, or all. */
@@ -150,12 +134,10 @@ enlist(struct qscore_run *r, struct qscore_text *x)
 	x->bytes = sizeof *x + x->q.text.n * sizeof *x->q.text.id +
 	    n * (sizeof *x->logprob + sizeof *x->rank +
 	    r->n_top * sizeof *x->top);
-	x->logprob = calloc(n + 1, sizeof *x->logprob);
-	x->rank = calloc(n + 1, sizeof *x->rank);
+	x->logprob = cli_got(calloc(n + 1, sizeof *x->logprob));
+	x->rank = cli_got(calloc(n + 1, sizeof *x->rank));
 	/* a text of that many tokens would not be here */
-	x->top = calloc(n * r->n_top + 1, sizeof *x->top);
-	if (x->logprob == NULL || x->rank == NULL || x->top == NULL)
-		die("out of memory");
+	x->top = cli_got(calloc(n * r->n_top + 1, sizeof *x->top));
 	*(r->tail != NULL ? &r->tail->next : &r->head) = x;
 	r->tail = x;
 	r->n++;
@@ -167,10 +149,10 @@ static int
 wants_more(const struct qscore_run *r)
 {
 	if (r->tail != NULL && !is_added(r->tail))
-		return qwen_work_n_waiting(r->work) < r->n_ahead;
-	if (r->read || r->n >= r->n_ahead || r->bytes >= AHEAD_BYTES)
+		return qwen_work_n_waiting(r->work.work) < r->work.n_ahead;
+	if (r->read || r->n >= r->work.n_ahead || r->bytes >= AHEAD_BYTES)
 		return 0;
-	return qwen_work_n_jobs(r->work) == 0 ||
+	return qwen_work_n_jobs(r->work.work) == 0 ||
 	    r->source.waiting(r->source.arg);
 }
 
@@ -187,7 +169,7 @@ feed(struct qscore_run *r)
 		else if (x != NULL)
 			enlist(r, x);
 		/* nothing to wait for */
-		if (qwen_work_n_jobs(r->work) == 0)
+		if (qwen_work_n_jobs(r->work.work) == 0)
 			write_ready(r);
 	}
 }
@@ -195,13 +177,11 @@ feed(struct qscore_run *r)
 void
 qscore_all(struct qscore_run *r)
 {
-	struct qwen_err err;
 	int more;
 
 	do {
 		feed(r);
-		if ((more = qwen_work_step(r->work, &err)) < 0)
-			cli_die_err(NULL, &err);
+		more = tool_work_step(&r->work);
 		write_ready(r);
 	} while (more || !r->read);
 }

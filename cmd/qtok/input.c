@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* input.c - the operands of qtok. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,13 +9,9 @@
 struct input
 qtok_open(const char *path)
 {
-	struct input in = { "stdin", STDIN_FILENO };
+	struct input in;
 
-	if (strcmp(path, "-") == 0)
-		return in;
-	in.name = path;
-	in.fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (in.fd < 0)
+	if ((in.fd = cli_open(path, &in.name)) < 0)
 		die("%s: %s", path, strerror(errno));
 	return in;
 }

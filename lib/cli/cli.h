@@ -89,6 +89,9 @@ uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
  */
 enum { CLI_FILE_MAX = 1 << 30 };
 
+/* A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno. */
+int cli_open(const char *path, const char **name);
+
 char *cli_read_file(const char *path, size_t max, size_t *n);
 char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
 

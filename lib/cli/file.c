@@ -71,6 +71,15 @@ cli_try_file(const char *path, size_t max, size_t *n)
 	return p;
 }
 
+int
+cli_open(const char *path, const char **name)
+{
+	int is_stdin = path == NULL || strcmp(path, "-") == 0;
+
+	*name = is_stdin ? "stdin" : path;
+	return is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+}
+
 char *
 cli_read_file(const char *path, size_t max, size_t *n)
 {

@@ -19,11 +19,6 @@
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
-/* For texts that are under way at the same time. */
-#define TOOL_OPT_MEM(p) CLI_BYTES(0, "mem", "size", p, 1, \
-	"memory for caches and states at most, as in 20G")
-#define TOOL_OPT_SEQUENCES(p) CLI_INT(0, "max-sequences", "n", p, 1, 4096, \
-	"so many texts under way at most; 32 by default")
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
@@ -35,6 +30,14 @@
 #define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
 	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
+/* Of a struct tool_work. */
+#define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
+	TOOL_OPT_NUMERICS(&(w)->numerics), \
+	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
+	    "memory for caches and states at most, as in 20G"), \
+	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
+	    "so many texts under way at most; 32 by default"), \
+	TOOL_OPT_BATCH(&(w)->n_pass), TOOL_OPT_STORE(&(w)->at)
 /* Of a struct tool_grammar. */
 #define TOOL_OPT_GRAMMAR(g) \
 	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \
@@ -155,14 +158,6 @@ struct cli_output;
 int tool_save_between(struct tool_intake *in, struct cli_output *out,
     const struct qwen_state_opts *opts, struct qwen_err *err);
 
-/*
- * Memory for the texts that are under way at the same time, n_sequences at
- * most: no more than mem, the value of --mem, where it is not 0.  What is too
- * little for one is a usage error; with -v it tells.  Dies.
- */
-struct qwen_cache *tool_cache_new(struct qwen_model *m, uint64_t mem,
-    size_t n_sequences);
-
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void tool_tell_model(struct qwen_model *m);
 
@@ -175,6 +170,53 @@ void tool_tell_stats(const struct qwen_model *m);
 struct qwen_writer *tool_writer(int fd, enum qwen_format format);
 void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
     const struct qwen_model *m);
+
+/* ----------------------------------------------------- many texts at a time */
+
+/* The scheduler, what it needs, and what has failed; its rows set the options. */
+struct tool_work {
+	const char		*path;		/* -m */
+	int			 n_threads;
+	unsigned		 numerics;	/* 0: the usual version */
+	uint64_t		 mem;		/* 0: no limit */
+	size_t			 n_sequences;	/* TOOL_SEQUENCES at first */
+	size_t			 n_pass;
+	struct tool_store	 at;
+	/* opened */
+	struct qwen_model	*model;
+	const struct qwen_gguf	*gguf;		/* the model's */
+	struct qwen_tok		*tok;
+	struct qwen_tok_decoder	*spell;		/* bytes of single tokens */
+	struct qwen_cache	*cache;
+	struct qwen_store	*store;
+	struct qwen_work	*work;
+	size_t			 n_ahead;	/* texts to have read */
+	/* so far */
+	uint64_t		 n_failed, failed_line;	/* the first of them, */
+	struct qwen_err		 failed;	/* and why */
+};
+
+enum { TOOL_SEQUENCES = 32 };
+
+/* The model and its vocabulary; then the rest.  They die. */
+void tool_work_model(struct tool_work *w);
+void tool_work_open(struct tool_work *w);
+void tool_work_close(struct tool_work *w);
+
+/* qwen_work_step, or die. */
+int tool_work_step(struct tool_work *w);
+
+/* qwen_refuse for what err says; returns -1. */
+struct qwen_refusal;
+int tool_refuse(struct qwen_refusal *no, const char *code,
+    const struct qwen_err *err);
+
+/* Count what is done with, if it was refused. */
+void tool_note_failed(struct tool_work *w, uint64_t line,
+    const struct qwen_refusal *no);
+
+/* Warn if one of n failed, besides those before. */
+void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 
 /* --------------------------------------------------------------- sampling */
 

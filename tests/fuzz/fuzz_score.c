@@ -31,7 +31,7 @@ start(void)
 	vocab_token(&v, "<e>", QWEN_TOKEN_USER_DEFINED);
 	run.how.tok = vocab_open(&v, &g);
 	run.how.n_vocab = N_VOCAB;
-	if (qwen_tok_decoder_new(&run.spell, run.how.tok, QWEN_TOK_BYTES |
+	if (qwen_tok_decoder_new(&run.work.spell, run.how.tok, QWEN_TOK_BYTES |
 	    QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
 		abort();
 }

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: ISC */
+/* work.c - what texts that are under way at the same time need and share. */
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+/* Before the start: what there will be, and whether it has a limit. */
+static void
+tell(const struct qwen_cache *c, size_t n_sequences)
+{
+	struct qwen_cache_usage u;
+
+	qwen_cache_usage(c, &u);
+	cli_note("memory: a sequence takes %.2f MiB of recurrent state and "
+	    "%.1f KiB for each 16 tokens; %zu sequences take %.1f MiB of "
+	    "state", (double)u.state_bytes / 0x1p20,
+	    (double)u.block_bytes / 0x1p10, n_sequences,
+	    (double)n_sequences * (double)u.state_bytes / 0x1p20);
+	if (u.limit > 0)
+		cli_note("memory: %.1f MiB for all of these",
+		    (double)u.limit / 0x1p20);
+	else
+		cli_note("memory: no limit (--mem)");
+}
+
+void
+tool_work_model(struct tool_work *w)
+{
+	struct qwen_err err;
+
+	w->model = tool_model_open(w->path, w->n_threads, w->numerics);
+	tool_tell_model(w->model);
+	w->gguf = qwen_model_gguf(w->model);
+	if (qwen_tok_open(&w->tok, w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
+	    &err) < 0 || qwen_tok_decoder_new(&w->spell, w->tok,
+	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
+		cli_die_err(qwen_gguf_path(w->gguf, 0), &err);
+}
+
+void
+tool_work_open(struct tool_work *w)
+{
+	uint64_t least = qwen_cache_need(w->model, 1);
+	struct qwen_work_opts o = {
+		.model = w->model, .n_sequences = w->n_sequences,
+		.n_pass = w->n_pass,
+	};
+	struct qwen_err err;
+
+	if (w->mem > 0 && w->mem < least)
+		cli_usage("--mem: %llu bytes are too little for one sequence; "
+		    "the least is %llu", (unsigned long long)w->mem,
+		    (unsigned long long)least);
+	if (qwen_cache_new(&w->cache, w->model, w->mem, &err) < 0)
+		cli_die_err(NULL, &err);
+	if (cli_verbose)
+		tell(w->cache, w->n_sequences);
+	w->store = tool_store_open(&w->at);
+	o.cache = w->cache;
+	o.store = w->store;
+	if (qwen_work_new(&w->work, &o, &err) < 0)
+		cli_die_err(NULL, &err);
+	/* enough to find what several begin with, and for slow ones */
+	w->n_ahead = 16 * w->n_sequences + 64;
+}
+
+int
+tool_work_step(struct tool_work *w)
+{
+	struct qwen_err err;
+	int more = qwen_work_step(w->work, &err);
+
+	if (more < 0)
+		cli_die_err(NULL, &err);
+	return more;
+}
+
+void
+tool_work_close(struct tool_work *w)
+{
+	qwen_work_free(w->work);
+	qwen_store_close(w->store);
+	qwen_cache_free(w->cache);
+	qwen_tok_decoder_free(w->spell);
+	qwen_tok_close(w->tok);
+	qwen_model_close(w->model);
+}
+
+int
+tool_refuse(struct qwen_refusal *no, const char *code,
+    const struct qwen_err *err)
+{
+	return qwen_refuse(no, err->code == QWEN_EFULL ? "out_of_memory" :
+	    code, "%s", err->msg);
+}
+
+void
+tool_note_failed(struct tool_work *w, uint64_t line, const struct qwen_refusal *no)
+{
+	if (no->err.code != 0 && w->n_failed++ == 0) {
+		w->failed_line = line;
+		w->failed = no->err;
+	}
+}
+
+void
+tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
+{
+	if (w->n_failed > 0)
+		warn("%llu of %llu items failed; the first, line %llu: %s",
+		    (unsigned long long)(w->n_failed + before),
+		    (unsigned long long)n,
+		    (unsigned long long)w->failed_line, w->failed.msg);
+}

@@ -159,6 +159,6 @@ main(int argc, char *argv[])
 		qbench_csv_head();
 	for (i = 0; i < qbench_opt.threads.n; i++)
 		qbench_run((int)qbench_opt.threads.v[i]);
-	qbench_free_tokens();
+	free(qbench_ids);
 	return cli_finish();
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "qbench.h"
-#include "synth/synth.h"
 
 const char	*qbench_model_path;	/* to open */
 const char	*qbench_model_name;	/* to show */

@@ -89,11 +89,7 @@ void qbench_warm_file(void);
 
 /* The first need ids: of the file, over and over, or made. */
 void qbench_make_tokens(size_t need, size_t n_vocab);
-const int32_t *qbench_ids(void);
-void qbench_free_tokens(void);
-
-/* Random numbers that are the same everywhere (SplitMix64). */
-uint64_t qbench_draw(uint64_t *rng);
+extern int32_t *qbench_ids;
 
 /* ---------------------------------------------------------- measurements */
 
@@ -103,23 +99,6 @@ struct spread {
 
 /* Sorts v. */
 struct spread qbench_spread_of(double *v, size_t n);
-
-/* constrained.c: a text by a schema, in the tokens of a model. */
-struct constrained {
-	struct qwen_gguf	*gguf;
-	struct qwen_pieces	*pieces;
-	struct qwen_trie	*trie;
-	struct qwen_grammar	*grammar;
-	int32_t			*ids;
-	size_t			 n_ids, n_vocab;
-};
-
-void qbench_constrained_open(struct constrained *c, const char *path);
-void qbench_constrained_close(struct constrained *c);
-
-/* Milliseconds of the choices, a row for all. */
-struct spread qbench_constrained_time(const struct constrained *c,
-    const char *chain, const float *row);
 
 struct start {
 	struct spread	kernel, token;	/* ms */
@@ -155,12 +134,6 @@ struct phase {
 	size_t		 n_stat;
 };
 
-/* name, n, depth, batch, sequences and one_by_one are set; n 0: nothing. */
-void qbench_measure(struct phase *p, struct qwen_model *m);
-void qbench_phase_fini(struct phase *p);
-
-/* --------------------------------------------------------------- figures */
-
 /* All that is known of one setting. */
 struct result {
 	const struct qwen_model	*m;
@@ -170,31 +143,12 @@ struct result {
 	const struct phase	*phase[2];	/* prefill, decode */
 };
 
-/* What a phase moved and multiplied a second, by the clock, all in all. */
-struct totals {
-	double	gb, gmac;
-};
-
-/* A kernel's rates, of all threads together, and what the best would be. */
-struct rates {
-	double		 share;		/* percent of the phase */
-	double		 gb, gmac;	/* a second */
-	double		 read, peak;	/* percent of the machine's */
-	const char	*unit;		/* which peak: "int8", "f32" */
-};
-
 /* Bytes moved, or multiply-adds, for a token. */
 void qbench_work_of(const struct phase *p, double *bytes, double *macs);
-struct totals qbench_totals_of(const struct phase *p);
-struct rates qbench_rates_of(const struct result *r, const struct phase *p,
-    const struct qwen_kernel_stat *k);
-struct memory qbench_memory_of(const struct result *r);
 
 /* ----------------------------------------------------------- their forms */
 
-void qbench_text_result(const struct result *r);
-void qbench_json_result(const struct result *r);
-void qbench_csv_result(const struct result *r);
+void qbench_show(const struct result *r);
 void qbench_csv_head(void);
 void qbench_csv_str(const char *s);
 

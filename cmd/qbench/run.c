@@ -1,28 +1,272 @@
 /* SPDX-License-Identifier: ISC */
-/* run.c - all settings, one after the other. */
-#include <errno.h>
-#include <stdio.h>
+/* run.c - prefill and decode at all settings, in rounds. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "qbench.h"
 
-static void
-show(const struct result *r)
+static int
+by_value(const void *a, const void *b)
 {
-	static int shown;
+	double x = *(const double *)a, y = *(const double *)b;
 
-	if (qbench_opt.csv)
-		qbench_csv_result(r);
-	else if (qbench_opt.json)
-		qbench_json_result(r);
-	else {
-		printf("%s", shown++ ? "\n" : "");
-		qbench_text_result(r);
-	}
-	if (fflush(stdout) == EOF)
-		die("stdout: %s", strerror(errno));
+	return (x > y) - (x < y);
 }
+
+struct spread
+qbench_spread_of(double *v, size_t n)
+{
+	struct spread s;
+
+	qsort(v, n, sizeof *v, by_value);
+	s.median = (v[(n - 1) / 2] + v[n / 2]) / 2;
+	s.min = v[0];
+	s.max = v[n - 1];
+	return s;
+}
+
+void
+qbench_work_of(const struct phase *p, double *bytes, double *macs)
+{
+	double n = (double)(p->n * p->sequences);
+	size_t i;
+
+	*bytes = *macs = 0;
+	for (i = 0; i < p->n_stat; i++) {
+		*bytes += (double)p->stat[i].bytes / n;
+		*macs += (double)p->stat[i].macs / n;
+	}
+}
+
+/* Timelines that go on together, each with tokens of its own. */
+struct team {
+	struct qwen_cache	*cache;
+	struct qwen_session	**s;
+	struct qwen_part	*part;
+	size_t			 n;
+};
+
+/* The tokens of timeline i. */
+static const int32_t *
+ids_of(const struct phase *p, size_t i)
+{
+	return qbench_ids + i * (p->depth + p->n);
+}
+
+static void
+eval(struct qwen_session *s, const int32_t *t, size_t n,
+    const struct qwen_eval *how)
+{
+	struct qwen_err err;
+
+	if (n > 0 && qwen_session_eval(s, t, n, how, &err) < 0)
+		cli_die_err(qbench_model_name, &err);
+}
+
+static void
+team_init(struct team *t, const struct phase *p, struct qwen_model *m,
+    int scattered)
+{
+	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
+	size_t i, blocks = (p->depth + p->n) / 16 + 1;
+	struct qwen_err err;
+
+	t->n = p->sequences;
+	t->s = cli_got(calloc(t->n, sizeof *t->s));
+	t->part = cli_got(calloc(t->n, sizeof *t->part));
+	if (qwen_cache_new(&t->cache, m, 0, &err) < 0 ||
+	    (scattered && qwen_cache_scatter(t->cache, 4 * blocks * t->n,
+	    &err) < 0))
+		cli_die_err(qbench_model_name, &err);
+	for (i = 0; i < t->n; i++) {
+		if (qwen_session_new_in(&t->s[i], t->cache, &err) < 0)
+			cli_die_err(qbench_model_name, &err);
+		eval(t->s[i], ids_of(p, i), p->depth, &how);
+	}
+}
+
+static void
+team_fini(struct team *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		qwen_session_free(t->s[i]);
+	qwen_cache_free(t->cache);
+	free(t->s);
+	free(t->part);
+}
+
+/* One token each. */
+static void
+eval_team(const struct phase *p, struct team *t, size_t at)
+{
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < t->n; i++)
+		t->part[i] = (struct qwen_part){ .s = t->s[i],
+		    .tokens = ids_of(p, i) + at, .n = 1 };
+	if (qwen_eval_parts(t->part, t->n, &err) < 0)
+		cli_die_err(qbench_model_name, &err);
+	for (i = 0; i < t->n; i++) {
+		if (t->part[i].failed)
+			cli_die_err(qbench_model_name, &t->part[i].err);
+	}
+}
+
+/* The n tokens after the depth, all at once or each after the other. */
+static void
+run_tokens(const struct phase *p, struct team *t, size_t n)
+{
+	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST,
+	    .batch = p->batch };
+	size_t i;
+
+	if (!p->one_by_one)
+		eval(t->s[0], qbench_ids + p->depth, n, &how);
+	for (i = 0; p->one_by_one && i < n; i++)
+		eval_team(p, t, p->depth + i);
+}
+
+/* Where blocks lie does not show: the same, one block after the other. */
+static void
+check_scattered(const struct phase *p, const struct team *scattered,
+    struct qwen_model *m, size_t n)
+{
+	size_t i, row = qwen_model_n_vocab(m) * sizeof(float);
+	struct team t;
+
+	team_init(&t, p, m, 0);
+	run_tokens(p, &t, n);
+	for (i = 0; i < t.n; i++) {
+		if (memcmp(qwen_session_logits(t.s[i]),
+		    qwen_session_logits(scattered->s[i]), row) != 0)
+			die("%s: with scattered blocks, timeline %zu has other "
+			    "logits", qbench_model_name, i + 1);
+	}
+	team_fini(&t);
+}
+
+/*
+ * What the machine gives changes from one second to the next where others share
+ * it: so it is measured beside every round.
+ */
+static void
+timed_round(struct phase *p, struct qwen_model *m, struct round *r)
+{
+	struct qwen_machine machine;
+	struct counts a, b;
+	struct team t;
+
+	team_init(&t, p, m, qbench_opt.scattered);
+	qbench_count(&a);
+	run_tokens(p, &t, p->n);
+	qbench_count(&b);
+	qbench_look_at_memory(&p->mem);
+	team_fini(&t);
+	r->tok_s = (double)(p->n * p->sequences) /
+	    ((double)(b.ns - a.ns) * 1e-9);
+	r->minor = b.minor - a.minor;
+	r->major = b.major - a.major;
+	r->steal = b.ticks > a.ticks ? 100.0 * (double)(b.steal - a.steal) /
+	    (double)(b.ticks - a.ticks) : 0;
+	r->marked = r->major > 0 || r->steal > 2;
+	if (qbench_opt.csv)
+		return;
+	qbench_measure_machine(&machine, p->n_threads, 0.05);
+	r->read = machine.read;
+	r->int8 = machine.int8;
+}
+
+static void
+count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
+{
+	struct qwen_err err;
+
+	p->stat = cli_got(calloc(MAX_STATS, sizeof *p->stat));
+	if (qwen_model_profile(m, 1, &err) < 0)
+		cli_die_err(NULL, &err);
+	run_tokens(p, t, p->n);
+	p->n_stat = qwen_model_stats(m, p->stat, MAX_STATS);
+	if (p->n_stat > MAX_STATS)
+		p->n_stat = MAX_STATS;
+	qwen_model_profile(m, 0, NULL);
+}
+
+/* A round that is not timed: it warms up, and counts for each kernel. */
+static void
+counted_round(struct phase *p, struct qwen_model *m)
+{
+	size_t n = p->n;
+	struct team t;
+
+	team_init(&t, p, m, qbench_opt.scattered);
+	if (qbench_opt.csv) {
+		n = n < WARM_TOKENS ? n : WARM_TOKENS;
+		run_tokens(p, &t, n);
+	} else {
+		count_kernels(p, m, &t);
+	}
+	if (qbench_opt.scattered)
+		check_scattered(p, &t, m, n);
+	team_fini(&t);
+}
+
+static void
+summarise(struct phase *p)
+{
+	double v[6][MAX_ROUNDS], bytes, macs;
+	size_t i;
+
+	qbench_work_of(p, &bytes, &macs);
+	for (i = 0; i < qbench_opt.rounds; i++) {
+		v[0][i] = p->round[i].tok_s;
+		v[1][i] = (double)p->round[i].minor;
+		v[2][i] = (double)p->round[i].major;
+		v[3][i] = p->round[i].steal;
+		v[4][i] = 100 * bytes * v[0][i] / p->round[i].read;
+		v[5][i] = 100 * macs * v[0][i] / p->round[i].int8;
+		p->n_marked += (size_t)p->round[i].marked;
+		if (p->round[i].major > 0)
+			cli_note("%s of %zu, round %zu: %ld pages came from "
+			    "the disk; the round is marked", p->name, p->n,
+			    i + 1, p->round[i].major);
+	}
+	p->tok_s = qbench_spread_of(v[0], qbench_opt.rounds);
+	p->minor = qbench_spread_of(v[1], qbench_opt.rounds);
+	p->major = qbench_spread_of(v[2], qbench_opt.rounds);
+	p->steal = qbench_spread_of(v[3], qbench_opt.rounds);
+	if (qbench_opt.csv)
+		return;
+	p->of_read = qbench_spread_of(v[4], qbench_opt.rounds);
+	p->of_int8 = qbench_spread_of(v[5], qbench_opt.rounds);
+}
+
+static void
+measure(struct phase *p, struct qwen_model *m)
+{
+	size_t i;
+
+	p->mem.peak = p->mem.mapped = p->mem.private = -1;
+	if (p->n == 0)
+		return;
+	p->round = cli_got(calloc(qbench_opt.rounds, sizeof *p->round));
+	qbench_reset_peak();
+	counted_round(p, m);
+	for (i = 0; i < qbench_opt.rounds; i++)
+		timed_round(p, m, &p->round[i]);
+	summarise(p);
+}
+
+static void
+phase_fini(struct phase *p)
+{
+	free(p->round);
+	free(p->stat);
+}
+
+/* ------------------------------------------------------------ all settings */
 
 /*
  * Decoding does not depend on the prompt: once for each depth and number of
@@ -39,7 +283,7 @@ measure_decodes(struct phase *decode, struct qwen_model *m, int n_threads)
 			    .n = qbench_opt.n, .depth = qbench_opt.depth.v[i],
 			    .sequences = qbench_opt.sequences.v[k],
 			    .one_by_one = 1, .n_threads = n_threads };
-			qbench_measure(&decode[n], m);
+			measure(&decode[n], m);
 		}
 	return n;
 }
@@ -57,14 +301,14 @@ measure_prefills(struct result *r, const struct phase *decode,
 			    .batch = qbench_opt.batch.v[b], .sequences = 1,
 			    .n_threads = r->machine.n_threads };
 
-			qbench_measure(&p, m);
+			measure(&p, m);
 			r->batch = p.batch;
 			r->phase[0] = &p;
 			for (k = 0; k < n_decode; k++) {
 				r->phase[1] = &decode[k];
-				show(r);
+				qbench_show(r);
 			}
-			qbench_phase_fini(&p);
+			phase_fini(&p);
 		}
 }
 
@@ -103,7 +347,7 @@ qbench_run(int n_threads)
 	n = measure_decodes(decode, m, n_threads);
 	measure_prefills(&r, decode, n, m);
 	for (i = 0; i < n; i++)
-		qbench_phase_fini(&decode[i]);
+		phase_fini(&decode[i]);
 	free(decode);
 	qwen_model_close(m);
 }

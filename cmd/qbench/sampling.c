@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* sampling.c - --sampling: what a choice from a row of logits costs. */
+/*
+ * sampling.c - --sampling: what a choice from a row of logits costs, and what it
+ * costs where a schema says which tokens may come.
+ */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "qbench.h"
 
@@ -33,43 +37,132 @@ make_rows(size_t n, int sure)
 		double x = -6;
 
 		for (k = 0; k < 12; k++)
-			x += (double)(qbench_draw(&rng) >> 11) * 0x1p-53;
+			x += qwen_gguf_random_uniform(&rng);
 		row[i] = (float)(x * (sure ? 2.5 : 0.3));
 	}
 	for (i = 0; sure && i < SAMPLING_ROWS * 40; i++)
-		row[i % SAMPLING_ROWS * n + qbench_draw(&rng) % n] =
-		    (float)(12 + (double)(qbench_draw(&rng) >> 11) * 0x1p-50);
+		row[i % SAMPLING_ROWS * n + qwen_gguf_random_u64(&rng) % n] =
+		    (float)(12 + 8 * qwen_gguf_random_uniform(&rng));
 	return row;
 }
 
-/* Milliseconds of choices and what belongs to them. */
+/* A text by a schema, in the tokens of a model. */
+struct constrained {
+	struct qwen_gguf	*gguf;
+	struct qwen_pieces	*pieces;
+	struct qwen_trie	*trie;
+	struct qwen_grammar	*grammar;
+	int32_t			*ids;
+	size_t			 n_ids, n_vocab;
+};
+
+/* What people ask of schemas. */
+static const char schema[] =
+    "{\"type\":\"object\",\"properties\":{"
+    "\"title\":{\"type\":\"string\",\"maxLength\":120},"
+    "\"summary\":{\"type\":\"string\"},"
+    "\"date\":{\"type\":\"string\",\"format\":\"date\"},"
+    "\"rating\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":10},"
+    "\"price\":{\"type\":\"number\",\"minimum\":0},"
+    "\"tags\":{\"type\":\"array\",\"maxItems\":8,"
+    "\"items\":{\"type\":\"string\",\"maxLength\":30}},"
+    "\"author\":{\"type\":\"object\",\"properties\":{"
+    "\"name\":{\"type\":\"string\"},"
+    "\"email\":{\"type\":\"string\",\"format\":\"email\"},"
+    "\"role\":{\"enum\":[\"editor\",\"reviewer\",\"reader\"]}},"
+    "\"required\":[\"name\",\"role\"]},"
+    "\"related\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
+    "\"properties\":{"
+    "\"id\":{\"type\":\"string\",\"pattern\":\"^[A-Z]{2}-\\\\d{4}$\"},"
+    "\"score\":{\"type\":\"number\"}},\"required\":[\"id\",\"score\"]}},"
+    "\"public\":{\"type\":\"boolean\"}},"
+    "\"required\":[\"title\",\"summary\",\"date\",\"rating\",\"tags\","
+    "\"author\",\"public\"]}";
+
+/* What a model could say. */
+static const char text[] =
+    "{\"title\":\"A short history of lighthouses on the northern coast\","
+    "\"summary\":\"The book follows the keepers of four lights from the first "
+    "oil lamps to the day when the last of them was left. It is at its best "
+    "where it lets letters speak: a storm in 1884, \\\"the worst in living "
+    "memory\\\", takes up a chapter, and nobody will wish it shorter.\","
+    "\"date\":\"2024-02-29\",\"rating\":8,\"price\":24.5,"
+    "\"tags\":[\"history\",\"sea\",\"lighthouses\",\"Norway\"],"
+    "\"author\":{\"name\":\"Kari Nordmann\",\"email\":\"kari@example.org\","
+    "\"role\":\"editor\"},"
+    "\"related\":[{\"id\":\"AB-1234\",\"score\":0.75},"
+    "{\"id\":\"XY-0042\",\"score\":0.5}],\"public\":true}";
+
+static void
+constrained_open(struct constrained *c, const char *path)
+{
+	struct qwen_err err;
+	struct qwen_tok *tok;
+
+	if (qwen_gguf_open(&c->gguf, path, &err) < 0 ||
+	    qwen_pieces_open(&c->pieces, c->gguf, &err) < 0 ||
+	    qwen_trie_new(&c->trie, c->pieces, &err) < 0 ||
+	    qwen_grammar_open_schema(&c->grammar, schema, strlen(schema),
+	    &err) < 0 || qwen_tok_open(&tok, c->gguf, QWEN_TOK_ENCODE,
+	    &err) < 0)
+		cli_die_err(path, &err);
+	if (qwen_tok_encode(tok, text, strlen(text), 0, &c->ids, &c->n_ids,
+	    &err) < 0)
+		cli_die_err(path, &err);
+	c->n_vocab = qwen_tok_n_vocab(tok);
+	qwen_tok_close(tok);
+}
+
+static void
+constrained_close(struct constrained *c)
+{
+	qwen_grammar_close(c->grammar);
+	qwen_trie_free(c->trie);
+	qwen_pieces_close(c->pieces);
+	qwen_gguf_close(c->gguf);
+	free(c->ids);
+}
+
+/*
+ * Milliseconds of choices and what belongs to them.  Where there is a schema,
+ * the text goes on whatever is chosen; most of its states are new.
+ */
 static struct spread
-time_chain(const char *chain, const float *row, size_t n)
+time_chain(const char *chain, const float *row, size_t n_vocab,
+    const struct constrained *c)
 {
 	static double ms[MAX_ROUNDS];
 	struct qwen_sampler *s;
 	struct qwen_err err;
 	uint64_t start;
-	size_t i;
+	size_t i, first = c == NULL, n = qbench_opt.rounds + first;
 	int32_t id;
 
 	if (qwen_sampler_new(&s, &err) < 0 ||
 	    qwen_sampler_cpu(s, tool_cpu(), &err) < 0 ||
-	    qwen_sampler_read(s, chain, &err) < 0 ||
-	    qwen_sampler_begin(s, n, &err) < 0)
+	    qwen_sampler_read(s, chain, &err) < 0)
 		cli_die_err(NULL, &err);
-	for (i = 0; i <= qbench_opt.rounds; i++) {
+	if (c != NULL) {
+		n = c->n_ids < MAX_ROUNDS ? c->n_ids : MAX_ROUNDS;
+		qwen_sampler_pieces(s, c->pieces);
+		qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar,
+		    c->trie));
+	}
+	if (qwen_sampler_begin(s, n_vocab, &err) < 0)
+		cli_die_err(NULL, &err);
+	for (i = 0; i < n; i++) {
 		start = qbench_now_ns();
-		if (qwen_sampler_sample(s, row + i % SAMPLING_ROWS * n, NULL,
-		    n, i, &id, &err) < 0 ||
-		    qwen_sampler_accept(s, &id, 1, 1, &err) < 0)
+		if (qwen_sampler_sample(s, c != NULL ? row :
+		    row + i % SAMPLING_ROWS * n_vocab, NULL, n_vocab, i, &id,
+		    &err) < 0 || qwen_sampler_accept(s, c != NULL ?
+		    &c->ids[i] : &id, 1, 1, &err) < 0)
 			cli_die_err(NULL, &err);
 		/* the first one takes up the memory */
-		if (i > 0)
-			ms[i - 1] = (double)(qbench_now_ns() - start) * 1e-6;
+		if (i >= first)
+			ms[i - first] = (double)(qbench_now_ns() - start) * 1e-6;
 	}
 	qwen_sampler_free(s);
-	return qbench_spread_of(ms, qbench_opt.rounds);
+	return qbench_spread_of(ms, n - first);
 }
 
 static void
@@ -102,7 +195,7 @@ show_constrained(const struct constrained *c, const float *row)
 	size_t i;
 
 	for (i = 0; i < sizeof with / sizeof with[0]; i++) {
-		struct spread s = qbench_constrained_time(c, with[i], row);
+		struct spread s = time_chain(with[i], row, c->n_vocab, c);
 
 		show_chain("json", with[i], &s);
 	}
@@ -117,7 +210,7 @@ qbench_show_sampling(void)
 	size_t i;
 
 	if (qbench_opt.model != NULL)
-		qbench_constrained_open(&c, qbench_opt.model);
+		constrained_open(&c, qbench_opt.model);
 	if (qbench_opt.csv)
 		printf("rows,chain,median_ms,min_ms,max_ms\n");
 	else if (!qbench_opt.json)
@@ -128,7 +221,7 @@ qbench_show_sampling(void)
 
 		for (i = 0; i < sizeof chains / sizeof chains[0]; i++) {
 			struct spread s = time_chain(chains[i], row,
-			    c.n_vocab);
+			    c.n_vocab, NULL);
 
 			show_chain(sure ? "sure" : "flat", chains[i], &s);
 		}
@@ -136,5 +229,5 @@ qbench_show_sampling(void)
 			show_constrained(&c, row);
 		free(row);
 	}
-	qbench_constrained_close(&c);
+	constrained_close(&c);
 }

@@ -2,24 +2,13 @@
 /* tokens.c - what is read and decoded: tokens of a file, or made ones. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "qbench.h"
 
-static int32_t	*ids;
-static size_t	 n_ids;
-
-uint64_t
-qbench_draw(uint64_t *rng)
-{
-	uint64_t z = *rng += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
+int32_t		*qbench_ids;
+static size_t	 n_ids, cap;
 
 /*
  * The id at position i of a walk that has two properties of text: an id comes
@@ -29,27 +18,19 @@ qbench_draw(uint64_t *rng)
 static int32_t
 walk(size_t i, size_t n_vocab, uint64_t *rng)
 {
-	uint64_t u = qbench_draw(rng), id;
+	uint64_t u = qwen_gguf_random_u64(rng), id;
 	unsigned bits = 0;
 
 	if (i > 0 && u % 4 == 0)
-		return ids[i - 1 - (u >> 8) % (i < 64 ? i : 64)];
+		return qbench_ids[i - 1 - (u >> 8) % (i < 64 ? i : 64)];
 	while (n_vocab >> bits > 1)
 		bits++;
 	do {
-		u = qbench_draw(rng);
+		u = qwen_gguf_random_u64(rng);
 		id = (uint64_t)1 << (u & 0xffff) % (bits + 1);
 		id += (u >> 16) % id - 1;
 	} while (id >= n_vocab);
 	return (int32_t)id;
-}
-
-static void
-append(const int32_t *more, size_t n)
-{
-	ids = cli_got(realloc(ids, (n_ids + n) * sizeof *ids));
-	memcpy(ids + n_ids, more, n * sizeof *ids);
-	n_ids += n;
 }
 
 /* Up to need ids of the file. */
@@ -69,8 +50,11 @@ read_tokens(const char *path, size_t need)
 	while (n_ids < need && (rc = qwen_reader_next(r, &rec, &err)) != 0) {
 		if (rc < 0)
 			cli_die_err(path, &err);
-		if (rec.kind == QWEN_REC_TOKENS)
-			append(rec.ids, rec.n);
+		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
+			continue;
+		cli_grow(&qbench_ids, &cap, n_ids + rec.n, sizeof *rec.ids);
+		memcpy(qbench_ids + n_ids, rec.ids, rec.n * sizeof *rec.ids);
+		n_ids += rec.n;
 	}
 	if (n_ids == 0)
 		die("%s: no token", path);
@@ -90,22 +74,8 @@ qbench_make_tokens(size_t need, size_t n_vocab)
 	if (qbench_opt.tokens != NULL)
 		read_tokens(qbench_opt.tokens, need);
 	have = n_ids;
-	ids = cli_got(realloc(ids, (need > have ? need : have) * sizeof *ids));
+	cli_grow(&qbench_ids, &cap, need, sizeof *qbench_ids);
 	for (; n_ids < need; n_ids++)
-		ids[n_ids] = have > 0 ? ids[n_ids - have] :
+		qbench_ids[n_ids] = have > 0 ? qbench_ids[n_ids - have] :
 		    walk(n_ids, n_vocab, &rng);
-}
-
-const int32_t *
-qbench_ids(void)
-{
-	return ids;
-}
-
-void
-qbench_free_tokens(void)
-{
-	free(ids);
-	ids = NULL;
-	n_ids = 0;
 }

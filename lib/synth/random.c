@@ -15,8 +15,8 @@
 #include "synth/synth.h"
 
 /* SplitMix64: one addition and a mix, any state is good. */
-static uint64_t
-draw(uint64_t *rng)
+uint64_t
+qwen_gguf_random_u64(uint64_t *rng)
 {
 	uint64_t z = *rng += 0x9e3779b97f4a7c15u;
 
@@ -28,14 +28,14 @@ draw(uint64_t *rng)
 double
 qwen_gguf_random_uniform(uint64_t *rng)
 {
-	return (double)(draw(rng) >> 11) * 0x1p-53;
+	return (double)(qwen_gguf_random_u64(rng) >> 11) * 0x1p-53;
 }
 
 /* Four uniform numbers summed: near enough to a normal one, sd 1. */
 double
 qwen_gguf_random_normal(uint64_t *rng)
 {
-	uint64_t u = draw(rng);
+	uint64_t u = qwen_gguf_random_u64(rng);
 	double sum = (double)(u & 0xffff) + (double)(u >> 16 & 0xffff) +
 	    (double)(u >> 32 & 0xffff) + (double)(u >> 48);
 
@@ -46,7 +46,7 @@ static void
 fill_bits(unsigned char *p, size_t n, uint64_t *rng)
 {
 	for (; n >= 8; n -= 8, p += 8)
-		qwen_put_le64(p, draw(rng));
+		qwen_put_le64(p, qwen_gguf_random_u64(rng));
 }
 
 static void
@@ -102,7 +102,7 @@ fill_q8_0(unsigned char *p, size_t n, double sd, uint64_t *rng)
 static void
 fill_k_head(unsigned char *p, double d, double middle, uint64_t *rng)
 {
-	uint64_t u = draw(rng);
+	uint64_t u = qwen_gguf_random_u64(rng);
 	unsigned sc[8], j;
 
 	put_f16(p, d);

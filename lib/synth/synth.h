@@ -12,6 +12,7 @@
  */
 int qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd,
     uint64_t *rng, struct qwen_err *err);
+uint64_t qwen_gguf_random_u64(uint64_t *rng);
 double qwen_gguf_random_uniform(uint64_t *rng);		/* 0 <= x < 1 */
 double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
 

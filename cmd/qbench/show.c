@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: ISC */
+/* show.c - what follows from the rounds and counts, as text, JSON and CSV. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "qbench.h"
+
+/* ----------------------------------------------------------------- figures */
+
+/* What a phase moved and multiplied a second, by the clock, all in all. */
+struct totals {
+	double	gb, gmac;
+};
+
+/* A kernel's rates, of all threads together, and what the best would be. */
+struct rates {
+	double		 share;		/* percent of the phase */
+	double		 gb, gmac;	/* a second */
+	double		 read, peak;	/* percent of the machine's */
+	const char	*unit;		/* which peak: "int8", "f32" */
+};
+
+static struct totals
+totals_of(const struct phase *p)
+{
+	struct totals t;
+
+	qbench_work_of(p, &t.gb, &t.gmac);
+	t.gb *= p->tok_s.median * 1e-9;
+	t.gmac *= p->tok_s.median * 1e-9;
+	return t;
+}
+
+static struct rates
+rates_of(const struct result *r, const struct phase *p,
+    const struct qwen_kernel_stat *k)
+{
+	double total = 0, s = k->ms * 1e-3 / r->machine.n_threads;
+	const char *type = strchr(k->name, '.');
+	struct rates x = { 0 };
+	size_t i;
+
+	for (i = 0; i < p->n_stat; i++)
+		total += p->stat[i].ms;
+	x.unit = "f32";
+	if ((strncmp(k->name, "matmul.", 7) == 0 ||
+	    strncmp(k->name, "gemm.", 5) == 0) && strcmp(type, ".F32") != 0 &&
+	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0 &&
+	    (qbench_opt.numerics != 2 || strcmp(k->variant, "amx") == 0))
+		x.unit = "int8";
+	if (s <= 0)
+		return x;
+	x.share = 100 * k->ms / total;
+	x.gb = (double)k->bytes / s * 1e-9;
+	x.gmac = (double)k->macs / s * 1e-9;
+	x.read = 100e9 * x.gb / r->machine.read;
+	x.peak = 100e9 * x.gmac / (x.unit[0] == 'i' ? r->machine.int8 :
+	    r->machine.f32);
+	return x;
+}
+
+static struct memory
+memory_of(const struct result *r)
+{
+	const struct memory *a = &r->phase[0]->mem, *b = &r->phase[1]->mem;
+	struct memory m = { fmax(a->peak, b->peak),
+	    fmax(a->mapped, b->mapped), fmax(a->private, b->private) };
+
+	return m;
+}
+
+/* -------------------------------------------------------------------- text */
+
+static void
+text_line(const char *phase, const char *what, const struct spread *s,
+    const char *unit)
+{
+	printf("%-8s %-14s %12.2f %12.2f %12.2f  %s\n", phase, what, s->median,
+	    s->min, s->max, unit);
+}
+
+static void
+text_one(const char *what, const char *name, double v, const char *unit)
+{
+	char text[32] = "-";
+
+	if (!(v < 0))
+		snprintf(text, sizeof text, "%.2f", v);
+	printf("%-8s %-14s %12s %12s %12s  %s\n", what, name, text, "-", "-",
+	    unit);
+}
+
+static void
+text_phase(const struct phase *p)
+{
+	struct totals t = totals_of(p);
+
+	if (p->n == 0)
+		return;
+	text_line(p->name, "speed", &p->tok_s, "tok/s");
+	text_one(p->name, "moved", t.gb, "GB/s");
+	text_line(p->name, "of_read", &p->of_read, "%");
+	text_one(p->name, "multiplied", t.gmac, "GMAC/s");
+	text_line(p->name, "of_int8", &p->of_int8, "%");
+	text_line(p->name, "minor_faults", &p->minor, "pages");
+	text_line(p->name, "major_faults", &p->major, "pages");
+	text_line(p->name, "steal", &p->steal, "%");
+	text_one(p->name, "marked", (double)p->n_marked, "rounds");
+}
+
+static void
+text_machine(const struct qwen_machine *m)
+{
+	text_one("machine", "read", m->read * 1e-9, "GB/s");
+	text_one("machine", "copy", m->copy * 1e-9, "GB/s");
+	text_one("machine", "int8", m->int8 * 1e-9, "GMAC/s");
+	text_one("machine", "f32", m->f32 * 1e-9, "GMAC/s");
+}
+
+static void
+text_kernels(const struct result *r, const struct phase *p)
+{
+	const struct qwen_kernel_stat *k;
+	struct rates x;
+	size_t i;
+
+	for (i = 0; i < p->n_stat; i++) {
+		k = &p->stat[i];
+		x = rates_of(r, p, k);
+		printf("%-8s %-14s %-10s %8" PRIu64 " %10.2f %6.1f %10.2f "
+		    "%8.2f %6.1f %9.2f %6.1f %s\n", p->name, k->name,
+		    k->variant, k->calls, k->ms, x.share,
+		    (double)k->bytes * 1e-6, x.gb, x.read, x.gmac, x.peak,
+		    x.unit);
+	}
+}
+
+static void
+text_result(const struct result *r)
+{
+	const struct memory mem = memory_of(r);
+
+	printf("model    %s: %s, %zu layers\n", qbench_model_name,
+	    qwen_model_arch(r->m), qwen_model_n_layer(r->m));
+	printf("cpu      %s, %d threads, %s (%s)\n", qbench_cpu_name(),
+	    r->machine.n_threads, r->machine.variant, r->machine.int8_op);
+	printf("setting  prefill of %zu tokens, batch %zu; decode of %zu at "
+	    "depth %zu, sequences %zu; %zu rounds; numerics %u\n\n",
+	    r->phase[0]->n, r->batch, r->phase[1]->n, r->phase[1]->depth,
+	    r->phase[1]->sequences, qbench_opt.rounds,
+	    qwen_model_numerics(r->m));
+	printf("%-8s %-14s %12s %12s %12s  %s\n", "part", "what", "median",
+	    "min", "max", "unit");
+	text_phase(r->phase[0]);
+	text_phase(r->phase[1]);
+	text_line("start", "first_kernel", &r->start.kernel, "ms");
+	text_line("start", "first_token", &r->start.token, "ms");
+	text_one("memory", "peak", mem.peak, "MiB");
+	text_one("memory", "mapped", mem.mapped, "MiB");
+	text_one("memory", "private", mem.private, "MiB");
+	text_machine(&r->machine);
+	printf("\n%-8s %-14s %-10s %8s %10s %6s %10s %8s %6s %9s %6s %s\n",
+	    "part", "kernel", "variant", "calls", "ms", "share%", "MB",
+	    "GB/s", "%read", "GMAC/s", "%peak", "peak");
+	text_kernels(r, r->phase[0]);
+	text_kernels(r, r->phase[1]);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+/* , "name": v */
+static void
+json_num(const char *name, double v)
+{
+	printf(isfinite(v) && v >= 0 ? ", \"%s\": %.9g" :
+	    ", \"%s\": null", name, v);
+}
+
+void
+qbench_json_spread(const char *name, const struct spread *s)
+{
+	printf("\"%s\": {\"median\": %.9g, \"min\": %.9g, \"max\": %.9g}",
+	    name, s->median, s->min, s->max);
+}
+
+static void
+json_phase(const struct phase *p)
+{
+	printf("\"%s\": ", p->name);
+	if (p->n == 0) {
+		printf("null");
+		return;
+	}
+	printf("{\"n\": %zu, ", p->n);
+	qbench_json_spread("tok_s", &p->tok_s);
+	printf("}");
+}
+
+void
+qbench_json_machine(const struct qwen_machine *m)
+{
+	printf("\"machine\": {\"cpu\": ");
+	cli_json_string(qbench_cpu_name());
+	printf(", \"threads\": %d, \"variant\": ", m->n_threads);
+	cli_json_string(m->variant);
+	printf(", \"int8_op\": ");
+	cli_json_string(m->int8_op);
+	json_num("read_gb_s", m->read * 1e-9);
+	json_num("copy_gb_s", m->copy * 1e-9);
+	json_num("int8_gmac_s", m->int8 * 1e-9);
+	json_num("f32_gmac_s", m->f32 * 1e-9);
+	printf("}");
+}
+
+static int
+json_kernels(const struct result *r, const struct phase *p, int n)
+{
+	const struct qwen_kernel_stat *k;
+	struct rates x;
+	size_t i;
+
+	for (i = 0; i < p->n_stat; i++, n++) {
+		k = &p->stat[i];
+		x = rates_of(r, p, k);
+		printf("%s{\"phase\": \"%s\", \"name\": ", n ? ", " : "",
+		    p->name);
+		cli_json_string(k->name);
+		printf(", \"variant\": ");
+		cli_json_string(k->variant);
+		printf(", \"calls\": %" PRIu64, k->calls);
+		json_num("ms", k->ms);
+		json_num("share_percent", x.share);
+		printf(", \"bytes\": %" PRIu64 ", \"macs\": %" PRIu64,
+		    k->bytes, k->macs);
+		json_num("gb_s", x.gb);
+		json_num("read_percent", x.read);
+		json_num("gmac_s", x.gmac);
+		json_num("peak_percent", x.peak);
+		printf(", \"peak\": \"%s\"}", x.unit);
+	}
+	return n;
+}
+
+static int
+json_rounds(const struct phase *p, int n)
+{
+	const struct round *r;
+	size_t i;
+
+	for (i = 0; p->n > 0 && i < qbench_opt.rounds; i++, n++) {
+		r = &p->round[i];
+		printf("%s{\"phase\": \"%s\", \"tok_s\": %.9g, "
+		    "\"minor\": %ld, \"major\": %ld, \"steal_percent\": %.3g, "
+		    "\"marked\": %s}", n ? ", " : "", p->name, r->tok_s,
+		    r->minor, r->major, r->steal, r->marked ? "true" :
+		    "false");
+	}
+	return n;
+}
+
+static void
+json_totals(const struct phase *p)
+{
+	struct totals t = totals_of(p);
+
+	printf("\"tokens\": %zu", p->n * p->sequences);
+	json_num("gb_s", t.gb);
+	json_num("read_percent", p->of_read.median);
+	json_num("gmac_s", t.gmac);
+	json_num("int8_percent", p->of_int8.median);
+}
+
+static void
+json_faults(const struct phase *p)
+{
+	qbench_json_spread("minor", &p->minor);
+	printf(", ");
+	qbench_json_spread("major", &p->major);
+}
+
+/* An object, with one for each phase that was measured. */
+static void
+json_phases(const char *name, const struct result *r,
+    void (*members)(const struct phase *p))
+{
+	int i, n = 0;
+
+	printf("\"%s\": {", name);
+	for (i = 0; i < 2; i++) {
+		if (r->phase[i]->n == 0)
+			continue;
+		printf("%s\"%s\": {", n++ ? ", " : "", r->phase[i]->name);
+		members(r->phase[i]);
+		printf("}");
+	}
+	printf("}");
+}
+
+static void
+json_result(const struct result *r)
+{
+	const struct memory mem = memory_of(r);
+
+	printf("{");
+	json_phase(r->phase[0]);
+	printf(", ");
+	json_phase(r->phase[1]);
+	printf(", ");
+	qbench_json_machine(&r->machine);
+	printf(", \"kernels\": [");
+	json_kernels(r, r->phase[1], json_kernels(r, r->phase[0], 0));
+	printf("], ");
+	json_phases("totals", r, json_totals);
+	printf(", \"start\": {");
+	qbench_json_spread("first_kernel_ms", &r->start.kernel);
+	printf(", ");
+	qbench_json_spread("first_token_ms", &r->start.token);
+	printf("}, \"memory\": {\"unit\": \"MiB\"");
+	json_num("peak", mem.peak);
+	json_num("mapped", mem.mapped);
+	json_num("private", mem.private);
+	printf("}, ");
+	json_phases("faults", r, json_faults);
+	printf(", \"rounds\": [");
+	json_rounds(r->phase[1], json_rounds(r->phase[0], 0));
+	printf("], \"model\": {\"name\": ");
+	cli_json_string(qbench_model_name);
+	printf(", \"arch\": ");
+	cli_json_string(qwen_model_arch(r->m));
+	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
+	    "\"batch\": %zu, \"depth\": %zu, \"sequences\": %zu, "
+	    "\"scattered\": %s, \"numerics\": %u}}\n",
+	    qwen_model_n_layer(r->m), r->machine.n_threads, r->batch,
+	    r->phase[1]->depth, r->phase[1]->sequences, qbench_opt.scattered ?
+	    "true" : "false", qwen_model_numerics(r->m));
+}
+
+/* --------------------------------------------------------------------- CSV */
+
+void
+qbench_csv_str(const char *s)
+{
+	putchar('"');
+	for (; *s != '\0'; s++) {
+		if (*s == '"')
+			putchar('"');
+		putchar((unsigned char)*s < 0x20 ? ' ' : *s);
+	}
+	putchar('"');
+}
+
+void
+qbench_csv_head(void)
+{
+	printf("model,threads,batch,prompt,depth,n,"
+	    "prefill_median,prefill_min,prefill_max,prefill_marked,"
+	    "decode_median,decode_min,decode_max,decode_marked,"
+	    "first_kernel_ms,first_token_ms,"
+	    "peak_mib,mapped_mib,private_mib,prefill_minor,prefill_major,"
+	    "decode_minor,decode_major,"
+	    "read_gb_s,copy_gb_s,int8_gmac_s,f32_gmac_s,sequences\n");
+}
+
+static void
+csv_phase(const struct phase *p)
+{
+	if (p->n == 0)
+		printf(",,,,");
+	else
+		printf(",%.6g,%.6g,%.6g,%zu", p->tok_s.median, p->tok_s.min,
+		    p->tok_s.max, p->n_marked);
+}
+
+static void
+csv_faults(const struct phase *p)
+{
+	if (p->n == 0)
+		printf(",,");
+	else
+		printf(",%.0f,%.0f", p->minor.median, p->major.median);
+}
+
+static void
+csv_mib(double v)
+{
+	printf(v < 0 ? "," : ",%.2f", v);
+}
+
+static void
+csv_result(const struct result *r)
+{
+	const struct memory mem = memory_of(r);
+	const struct qwen_machine *m = &r->machine;
+
+	qbench_csv_str(qbench_model_name);
+	printf(",%d,%zu,%zu,%zu,%zu", m->n_threads, r->batch, r->phase[0]->n,
+	    r->phase[1]->depth, r->phase[1]->n);
+	csv_phase(r->phase[0]);
+	csv_phase(r->phase[1]);
+	printf(",%.3f,%.3f", r->start.kernel.median, r->start.token.median);
+	csv_mib(mem.peak);
+	csv_mib(mem.mapped);
+	csv_mib(mem.private);
+	csv_faults(r->phase[0]);
+	csv_faults(r->phase[1]);
+	printf(",%.4g,%.4g,%.4g,%.4g,%zu\n", m->read * 1e-9, m->copy * 1e-9,
+	    m->int8 * 1e-9, m->f32 * 1e-9, r->phase[1]->sequences);
+}
+
+void
+qbench_show(const struct result *r)
+{
+	static int shown;
+
+	if (qbench_opt.csv)
+		csv_result(r);
+	else if (qbench_opt.json)
+		json_result(r);
+	else {
+		printf("%s", shown++ ? "\n" : "");
+		text_result(r);
+	}
+	if (fflush(stdout) == EOF)
+		die("stdout: %s", strerror(errno));
+}

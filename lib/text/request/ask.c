@@ -24,9 +24,11 @@ qwen_refuse(struct qwen_refusal *no, const char *code, const char *fmt, ...)
 }
 
 int
-qwen_ask_oom(struct qwen_refusal *no)
+qwen_ask_failed(struct qwen_refusal *no, const char *key,
+    const struct qwen_err *err)
 {
-	return qwen_oom(&no->err);
+	return err->code == QWEN_ENOMEM ? qwen_oom(&no->err) :
+	    bad(no, "%s: %s", key, err->msg);
 }
 
 yyjson_doc *
@@ -46,7 +48,7 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 	doc = yyjson_read_opts((char *)(uintptr_t)json, n,
 	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, &e);
 	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		qwen_ask_oom(no);
+		qwen_oom(&no->err);
 	else if (doc == NULL)
 		qwen_refuse(no, "invalid_json", "byte %zu: %s", e.pos + 1,
 		    e.msg);
@@ -72,13 +74,13 @@ qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out, size_t *n)
 
 	if (!yyjson_is_str(v)) {
 		*out = yyjson_val_write(v, 0, n);
-		return *out != NULL ? 0 : qwen_ask_oom(no);
+		return *out != NULL ? 0 : qwen_oom(&no->err);
 	}
 	/* one way to write it, whatever it came in */
 	qwen_text_json(&t, yyjson_get_str(v), yyjson_get_len(v));
 	if (t.failed) {
 		qwen_text_fini(&t);
-		return qwen_ask_oom(no);
+		return qwen_oom(&no->err);
 	}
 	*out = t.s;
 	if (n != NULL)
@@ -114,16 +116,25 @@ qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
 }
 
 int
+qwen_ask_digits(const char *s, size_t n, uint64_t *out)
+{
+	size_t i;
+
+	*out = 0;
+	for (i = 0; i < n && s[i] >= '0' && s[i] <= '9'; i++)
+		*out = *out * 10 + (uint64_t)(s[i] - '0');
+	return n > 0 && i == n && n <= 18 ? 0 : -1;
+}
+
+int
 qwen_ask_encode(struct qwen_refusal *no, const char *key,
     const struct qwen_tok *tok, unsigned flags, const char *s, size_t n,
     struct qwen_ids *out)
 {
 	struct qwen_err err;
 
-	if (qwen_tok_encode(tok, s, n, flags, &out->id, &out->n, &err) == 0)
-		return 0;
-	return err.code == QWEN_ENOMEM ? qwen_ask_oom(no) :
-	    bad(no, "%s: %s", key, err.msg);
+	return qwen_tok_encode(tok, s, n, flags, &out->id, &out->n, &err) < 0 ?
+	    qwen_ask_failed(no, key, &err) : 0;
 }
 
 int
@@ -131,22 +142,19 @@ qwen_ask_ids(struct qwen_refusal *no, const char *key, yyjson_val *v,
     size_t n_vocab, struct qwen_ids *out)
 {
 	char buf[QWEN_ASK_NUMBER];
-	unsigned long long id;
-	yyjson_arr_iter it;
 	yyjson_val *one;
-	size_t digits;
+	size_t i, n;
+	uint64_t id;
 
 	out->n = 0;
 	out->id = calloc(yyjson_arr_size(v) + 1, sizeof *out->id);
 	if (out->id == NULL)
-		return qwen_ask_oom(no);
-	yyjson_arr_iter_init(v, &it);
-	while ((one = yyjson_arr_iter_next(&it)) != NULL) {
+		return qwen_oom(&no->err);
+	yyjson_arr_foreach(v, i, n, one) {
 		if (qwen_ask_number(no, key, one, buf) < 0)
 			return -1;
-		digits = strspn(buf, "0123456789");
-		id = strtoull(buf, NULL, 10);
-		if (buf[digits] != '\0' || digits > 18 || id >= n_vocab)
+		if (qwen_ask_digits(buf, strlen(buf), &id) < 0 ||
+		    id >= n_vocab)
 			return bad(no, "%s: %s is not a token of this model",
 			    key, buf);
 		out->id[out->n++] = (int32_t)id;

@@ -13,8 +13,12 @@ enum { QWEN_ASK_NUMBER = 64 };
 
 /* ---- ask.c: what all kinds have in common; -1 is a refusal, or no memory */
 
-/* A refusal for want of memory, which is the failure of whoever asked. */
-int qwen_ask_oom(struct qwen_refusal *no);
+/*
+ * What err says of a part of it.  A refusal for want of memory, here and by
+ * qwen_oom(), is the failure of whoever asked.
+ */
+int qwen_ask_failed(struct qwen_refusal *no, const char *key,
+    const struct qwen_err *err);
 
 /* An object of JSON, or NULL; to be freed is the document. */
 yyjson_doc *qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
@@ -34,6 +38,9 @@ int qwen_ask_id(struct qwen_refusal *no, yyjson_val *root, const char *key,
 /* The digits of a number as they stand there. */
 int qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
     char buf[QWEN_ASK_NUMBER]);
+
+/* Digits and no more than a number of 63 bits has for sure; -1 if not. */
+int qwen_ask_digits(const char *s, size_t n, uint64_t *out);
 
 /* A text or a list of tokens as tokens. */
 int qwen_ask_encode(struct qwen_refusal *no, const char *key,

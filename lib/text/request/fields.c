@@ -15,23 +15,19 @@ whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
 {
 	yyjson_val *v = qwen_ask_get(r->body, key);
 	char buf[QWEN_ASK_NUMBER];
-	size_t i, digits;
-	int64_t n = 0;
+	uint64_t n;
 
 	if (v == NULL)
 		return 0;
 	if (qwen_ask_number(r->no, key, v, buf) < 0)
 		return -1;
-	digits = strspn(buf, "0123456789");
-	if (buf[digits] != '\0' || digits > 18)
+	if (qwen_ask_digits(buf, strlen(buf), &n) < 0)
 		return bad(r->no, "%s: %s is not a whole number from %lld to "
 		    "%lld", key, buf, (long long)min, (long long)max);
-	for (i = 0; i < digits; i++)
-		n = n * 10 + (buf[i] - '0');
-	if (n < min || n > max)
+	if ((int64_t)n < min || (int64_t)n > max)
 		return bad(r->no, "%s: %s is not in %lld..%lld", key, buf,
 		    (long long)min, (long long)max);
-	*out = n;
+	*out = (int64_t)n;
 	return 1;
 }
 
@@ -62,7 +58,7 @@ add_setting(struct qwen_ask *r, const char *key, const char *option,
 	if (copy == NULL || qwen_grow(&q->set, &q->cap_set, q->n_set + 1,
 	    sizeof *q->set) < 0) {
 		free(copy);
-		return qwen_ask_oom(r->no);
+		return qwen_oom(&r->no->err);
 	}
 	q->set[q->n_set++] = (struct qwen_setting){ key, option, copy };
 	return 0;
@@ -72,23 +68,21 @@ add_setting(struct qwen_ask *r, const char *key, const char *option,
 static int
 read_bias(struct qwen_ask *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key;
+	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key, *bias;
 	char pair[2 * QWEN_ASK_NUMBER], buf[QWEN_ASK_NUMBER];
 	const char *id;
-	yyjson_obj_iter it;
+	size_t i, n;
 
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_obj(v))
 		return bad(r->no, "logit_bias: is not an object");
-	yyjson_obj_iter_init(v, &it);
-	while ((key = yyjson_obj_iter_next(&it)) != NULL) {
+	yyjson_obj_foreach(v, i, n, key, bias) {
 		id = yyjson_get_str(key);
 		if (id == NULL || yyjson_get_len(key) >= QWEN_ASK_NUMBER ||
 		    strlen(id) != yyjson_get_len(key))
 			return bad(r->no, "logit_bias: a key is no token");
-		if (qwen_ask_number(r->no, "logit_bias",
-		    yyjson_obj_iter_get_val(key), buf) < 0)
+		if (qwen_ask_number(r->no, "logit_bias", bias, buf) < 0)
 			return -1;
 		snprintf(pair, sizeof pair, "%s=%s", id, buf);
 		if (add_setting(r, "logit_bias", "logit-bias", pair) < 0)
@@ -129,7 +123,7 @@ add_stop(struct qwen_ask *r, const char *s, size_t n)
 	if (n == 0)
 		return 0;
 	if ((text = malloc(n)) == NULL)
-		return qwen_ask_oom(r->no);
+		return qwen_oom(&r->no->err);
 	memcpy(text, s, n);
 	r->q->stop[r->q->n_stop++] = (struct qwen_str){ text, n };
 	return 0;
@@ -148,22 +142,20 @@ read_stop(struct qwen_ask *r)
 {
 	yyjson_val *v = qwen_ask_get(r->body, "stop"), *one;
 	size_t i, n = yyjson_arr_size(v);
-	yyjson_arr_iter it;
 
 	if (n > QWEN_STOPS_MAX)
 		return bad(r->no, "stop: more than %d strings",
 		    QWEN_STOPS_MAX);
 	n = v == NULL ? r->s->n_stop : yyjson_is_arr(v) ? n : 1;
 	if ((r->q->stop = calloc(n + 1, sizeof *r->q->stop)) == NULL)
-		return qwen_ask_oom(r->no);
+		return qwen_oom(&r->no->err);
 	for (i = 0; v == NULL && i < n; i++) {
 		if (add_stop(r, r->s->stop[i].s, r->s->stop[i].len) < 0)
 			return -1;
 	}
 	if (v != NULL && !yyjson_is_arr(v))
 		return read_one_stop(r, v);
-	yyjson_arr_iter_init(v, &it);
-	while ((one = yyjson_arr_iter_next(&it)) != NULL) {
+	yyjson_arr_foreach(v, i, n, one) {
 		if (read_one_stop(r, one) < 0)
 			return -1;
 	}

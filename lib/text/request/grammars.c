@@ -111,8 +111,7 @@ take(struct qwen_ask *r, const char *what, const char *text, size_t n,
 
 	if ((g == NULL && make(all, text, n, is_schema, &g, &err) < 0) ||
 	    qwen_grammars_prepare(all, &err) < 0)
-		return err.code == QWEN_ENOMEM ? qwen_ask_oom(r->no) :
-		    bad(r->no, "%s: %s", what, err.msg);
+		return qwen_ask_failed(r->no, what, &err);
 	g->n_users++;
 	r->q->shared = g;
 	r->q->grammar = g->grammar;
@@ -141,7 +140,7 @@ read_format(struct qwen_ask *r, yyjson_val *v)
 		return bad(r->no, "%s: there is no schema in json_schema",
 		    what);
 	if ((text = yyjson_val_write(schema, 0, &n)) == NULL)
-		return qwen_ask_oom(r->no);
+		return qwen_oom(&r->no->err);
 	rc = take(r, what, text, n, 1);
 	free(text);
 	return rc;

@@ -35,38 +35,19 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 	return 0;
 }
 
-/* custom_id of a batch line, id of another one. */
-static int
-read_id(struct qwen_ask *r, yyjson_val *root)
-{
-	int plain = r->q->form == QWEN_FORM_PLAIN;
-
-	if (qwen_ask_id(r->no, root, plain ? "id" : "custom_id", plain,
-	    &r->q->id) < 0)
-		return -1;
-	return plain || r->q->id != NULL ? 0 :
-	    bad(r->no, "custom_id is missing");
-}
-
 /* Form, body and id: an error bears the id, which may be wrong as well. */
 static int
 read_envelope(struct qwen_ask *r, yyjson_val *root)
 {
 	int failed = read_form(r, root);
+	int plain = r->q->form == QWEN_FORM_PLAIN;
 
-	return read_id(r, root) < 0 || failed ? -1 : 0;
-}
-
-static struct qwen_request *
-request_new(const struct qwen_service *s, enum qwen_form form)
-{
-	struct qwen_request *q = calloc(1, sizeof *q);
-
-	if (q != NULL) {
-		q->service = s;
-		q->form = form;
-	}
-	return q;
+	if (qwen_ask_id(r->no, root, plain ? "id" : "custom_id", plain,
+	    &r->q->id) < 0)
+		return -1;
+	if (!plain && r->q->id == NULL)
+		return bad(r->no, "custom_id is missing");
+	return failed;
 }
 
 /* A line, or a body alone. */
@@ -75,13 +56,14 @@ parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, int is_line, const char *json, size_t n,
     struct qwen_err *err)
 {
-	struct qwen_request *q = request_new(s, form);
+	struct qwen_request *q = *out = calloc(1, sizeof *q);
 	struct qwen_ask r = { .s = s, .q = q };
 	yyjson_doc *doc;
 
-	*out = NULL;
 	if (q == NULL)
 		return qwen_oom(err);
+	q->service = s;
+	q->form = form;
 	r.no = &q->no;
 	doc = qwen_ask_open(r.no, json, n, &r.body);
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0)) {
@@ -91,12 +73,11 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 			qwen_ask_prompt(&r);
 	}
 	yyjson_doc_free(doc);
-	if (q->no.err.code == QWEN_ENOMEM) {
-		qwen_request_free(q);
-		return qwen_oom(err);
-	}
-	*out = q;
-	return 0;
+	if (q->no.err.code != QWEN_ENOMEM)
+		return 0;
+	qwen_request_free(q);
+	*out = NULL;
+	return qwen_oom(err);
 }
 
 int

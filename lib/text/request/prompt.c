@@ -15,7 +15,7 @@ make_room(struct qwen_ask *r, size_t n)
 	q->prompt = calloc(n, sizeof *q->prompt);
 	q->answer = calloc(n * q->n, sizeof *q->answer);
 	if (q->prompt == NULL || q->answer == NULL)
-		return qwen_ask_oom(r->no);
+		return qwen_oom(&r->no->err);
 	q->n_answers = n * q->n;
 	for (i = 0; i < q->n_answers; i++)
 		q->answer[i] = (struct qwen_answer){
@@ -48,8 +48,7 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 {
 	yyjson_val *first = yyjson_arr_get_first(v), *one;
 	int many = yyjson_is_str(first) || yyjson_is_arr(first);
-	size_t n = many ? yyjson_arr_size(v) : 1;
-	yyjson_arr_iter it;
+	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
 		return bad(r->no, "more than %d answers", QWEN_CHOICES_MAX);
@@ -57,8 +56,7 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 		return -1;
 	if (!many)
 		return add_one(r, v);
-	yyjson_arr_iter_init(v, &it);
-	while ((one = yyjson_arr_iter_next(&it)) != NULL) {
+	yyjson_arr_foreach(v, i, n, one) {
 		if (add_one(r, one) < 0)
 			return -1;
 	}
@@ -78,10 +76,7 @@ render(struct qwen_ask *r, struct qwen_prompt **p)
 		return -1;
 	rc = qwen_template_render(r->s->template, text, len, p, &err);
 	free(text);
-	if (rc == 0)
-		return 0;
-	return err.code == QWEN_ENOMEM ? qwen_ask_oom(r->no) :
-	    bad(r->no, "messages: %s", err.msg);
+	return rc < 0 ? qwen_ask_failed(r->no, "messages", &err) : 0;
 }
 
 static int
@@ -106,8 +101,7 @@ read_messages(struct qwen_ask *r)
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);
 	if (rc < 0)
-		return err.code == QWEN_ENOMEM ? qwen_ask_oom(r->no) :
-		    bad(r->no, "messages: %s", err.msg);
+		return qwen_ask_failed(r->no, "messages", &err);
 	if (tools != NULL && qwen_ask_json(r->no, tools, &q->tools,
 	    &q->n_tools) < 0)
 		return -1;

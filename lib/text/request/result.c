@@ -175,21 +175,11 @@ qwen_request_result(const struct qwen_request *q, struct qwen_text *t)
 		enveloped(t, q);
 }
 
-/* The digits of a number of a line. */
+/* The number of a line, as it is written: from 1 on. */
 static int
 read_digits(const char *s, size_t n, uint64_t *number)
 {
-	size_t i;
-
-	*number = 0;
-	if (n == 0 || n > 18 || s[0] == '0')
-		return -1;
-	for (i = 0; i < n; i++) {
-		if (s[i] < '0' || s[i] > '9')
-			return -1;
-		*number = *number * 10 + (uint64_t)(s[i] - '0');
-	}
-	return 0;
+	return n > 0 && s[0] == '0' ? -1 : qwen_ask_digits(s, n, number);
 }
 
 /* "line" of a plain result, or what is after the fixed part of "id". */

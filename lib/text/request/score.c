@@ -50,7 +50,7 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 	q->text.n = (size_t)front + c->n + k->n;
 	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
 	if (q->text.id == NULL)
-		return qwen_ask_oom(a->no);
+		return qwen_oom(&a->no->err);
 	q->text.id[0] = a->s->first;
 	q->front = (size_t)front;
 	if (c->n > 0)
@@ -81,7 +81,7 @@ split(struct ask *a, yyjson_val *context, yyjson_val *rest)
 	while (n > 0 && strchr(" \t\n\r", s[n - 1]) != NULL &&
 	    s[n - 1] != '\0')
 		n--;
-	rc = whole.failed ? qwen_ask_oom(a->no) :
+	rc = whole.failed ? qwen_oom(&a->no->err) :
 	    encode(a, "context", s, n, &c) < 0 ||
 	    encode(a, "continuation", whole.s, whole.n, &k) < 0 ? -1 : 0;
 	if (rc == 0) {

@@ -16,21 +16,23 @@
 /* -------------------------------------------------------- what was seen */
 
 /* Numbers and fingerprints. */
-struct qbatch_seen {
-	struct qbatch_entry {
-		uint64_t key, value;
-	}	*e;
-	size_t	 n, cap;
+struct qbatch_entry {
+	uint64_t	key, value;
 };
 
-/* The entry of key (not 0), made with value if there is none: *made. */
+struct qbatch_seen {
+	void		*root;		/* of tsearch() */
+	size_t		 n;
+};
+
+/* The entry of key, made with value if there is none: *made. */
 struct qbatch_entry *qbatch_seen_put(struct qbatch_seen *s, uint64_t key,
     uint64_t value, int *made);
 struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
     uint64_t key);
 void qbatch_seen_fini(struct qbatch_seen *s);
 
-/* Not 0; of an id as it is written in JSON, or of none. */
+/* Of an id as it is written in JSON, or of none. */
 uint64_t qbatch_id_hash(const char *id);
 
 /* --------------------------------------------------------------- results */

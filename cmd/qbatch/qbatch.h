@@ -58,18 +58,19 @@ void qbatch_merge(char *const *files, int n, const char *path);
 
 /* ---------------------------------------------------------------- report */
 
-/* What is good enough, in milliseconds; 0: whatever. */
-struct qbatch_goals {
-	double	ttft, tpot, e2e;
+/* Times of an item, in milliseconds: to the first token, each after it, all. */
+enum { QBATCH_TTFT, QBATCH_TPOT, QBATCH_E2E, QBATCH_N_TIMES };
+
+struct qbatch_times {
+	double	ms[QBATCH_N_TIMES];	/* of goals, 0: whatever; of tpot,
+					   below 0: there is none */
 };
 
 struct qbatch_report {
-	struct qbatch_goals goals;
+	struct qbatch_times goals;	/* what is good enough */
 	int		 wanted;	/* else items are not kept */
 	double		 start, end;
-	struct qbatch_times {
-		double	ttft, tpot, e2e;	/* ms; tpot < 0: none */
-	}		*item;
+	struct qbatch_times *item;
 	size_t		 n, cap;
 	uint64_t	 n_failed, n_good;
 	uint64_t	 prompt_tokens, generated;
@@ -78,7 +79,7 @@ struct qbatch_report {
 struct qbatch_item;
 
 /* "ttft:500,tpot:50,e2e:2000", or a usage error. */
-void qbatch_goals_parse(struct qbatch_goals *g, const char *s);
+void qbatch_goals_parse(struct qbatch_times *g, const char *s);
 void qbatch_report_add(struct qbatch_report *r,
     const struct qbatch_item *item);
 /* To a file ("-": stderr), as text or as JSON. */

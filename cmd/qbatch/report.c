@@ -8,37 +8,40 @@
 #include "qbatch.h"
 
 void
-qbatch_goals_parse(struct qbatch_goals *g, const char *s)
+qbatch_goals_parse(struct qbatch_times *g, const char *s)
 {
 	static const char *const names[] = { "ttft", "tpot", "e2e" };
-	double *const values[] = { &g->ttft, &g->tpot, &g->e2e };
 	char word[64];
 	size_t i, n;
 
 	for (;; s += n + 1) {
 		n = strcspn(s, ",");
-		for (i = 0; i < 3; i++) {
+		for (i = 0; i < QBATCH_N_TIMES; i++) {
 			if (strncmp(s, names[i], strlen(names[i])) == 0 &&
 			    s[strlen(names[i])] == ':')
 				break;
 		}
-		if (i == 3 || n >= sizeof word)
+		if (i == QBATCH_N_TIMES || n >= sizeof word)
 			cli_usage("--goodput: '%s' is not like ttft:500,"
 			    "tpot:50,e2e:5000, in milliseconds", s);
 		snprintf(word, sizeof word, "%.*s", (int)n, s);
-		*values[i] = cli_double("--goodput", word + strlen(names[i]) +
-		    1, 0, 1e12);
+		g->ms[i] = cli_double("--goodput", word + strlen(names[i]) + 1,
+		    0, 1e12);
 		if (s[n] == '\0')
 			return;
 	}
 }
 
 static int
-is_good(const struct qbatch_goals *g, const struct qbatch_times *t)
+is_good(const struct qbatch_times *goals, const struct qbatch_times *t)
 {
-	return (g->ttft <= 0 || t->ttft <= g->ttft) &&
-	    (g->tpot <= 0 || t->tpot <= g->tpot) &&
-	    (g->e2e <= 0 || t->e2e <= g->e2e);
+	int i;
+
+	for (i = 0; i < QBATCH_N_TIMES; i++) {
+		if (goals->ms[i] > 0 && t->ms[i] > goals->ms[i])
+			return 0;
+	}
+	return 1;
 }
 
 void
@@ -62,9 +65,9 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 		return;
 	cli_grow(&r->item, &r->cap, r->n + 1, sizeof *r->item);
 	t = &r->item[r->n++];
-	t->ttft = (item->first - item->arrived) * 1e3;
-	t->e2e = (item->last - item->arrived) * 1e3;
-	t->tpot = most < 2 ? -1 :
+	t->ms[QBATCH_TTFT] = (item->first - item->arrived) * 1e3;
+	t->ms[QBATCH_E2E] = (item->last - item->arrived) * 1e3;
+	t->ms[QBATCH_TPOT] = most < 2 ? -1 :
 	    (item->last - item->first) * 1e3 / (double)(most - 1);
 	r->n_good += (uint64_t)is_good(&r->goals, t);
 }
@@ -77,22 +80,17 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-enum { MEAN, P50, P90, P95, P99, MAX, N_STATS };
-
-static const char *const stat_names[] = {
-	"mean", "p50", "p90", "p95", "p99", "max",
+static const struct stat {
+	const char	*name;
+	size_t		 percent;	/* that do not exceed it; 0: the mean */
+} stats[] = {
+	{ "mean", 0 }, { "p50", 50 }, { "p90", 90 }, { "p95", 95 },
+	{ "p99", 99 }, { "max", 100 },
 };
 
-/* The least value that so many of a hundred do not exceed. */
-static double
-percentile(const double *v, size_t n, size_t percent)
-{
-	size_t rank = (n * percent + 99) / 100;
+enum { N_STATS = sizeof stats / sizeof stats[0] };
 
-	return v[rank > 0 ? rank - 1 : 0];
-}
-
-/* Of member number which; 0 if nothing has it. */
+/* Of these times; 0 if nothing has them. */
 static size_t
 summarise(const struct qbatch_report *r, int which, double *out)
 {
@@ -100,22 +98,15 @@ summarise(const struct qbatch_report *r, int which, double *out)
 	size_t i, n = 0;
 
 	for (i = 0; i < r->n; i++) {
-		const struct qbatch_times *t = &r->item[i];
-
-		v[n] = which == 0 ? t->ttft : which == 1 ? t->tpot : t->e2e;
+		v[n] = r->item[i].ms[which];
 		if (v[n] >= 0)
 			sum += v[n++];
 	}
-	memset(out, 0, N_STATS * sizeof *out);
-	if (n > 0) {
-		qsort(v, n, sizeof *v, compare);
-		out[MEAN] = sum / (double)n;
-		out[P50] = percentile(v, n, 50);
-		out[P90] = percentile(v, n, 90);
-		out[P95] = percentile(v, n, 95);
-		out[P99] = percentile(v, n, 99);
-		out[MAX] = v[n - 1];
-	}
+	qsort(v, n, sizeof *v, compare);
+	for (i = 0; i < N_STATS; i++)
+		out[i] = n == 0 ? 0 : stats[i].percent == 0 ?
+		    sum / (double)n :
+		    v[(n * stats[i].percent + 99) / 100 - 1];
 	free(v);
 	return n;
 }
@@ -169,9 +160,9 @@ as_text(struct qwen_text *t, const struct qbatch_report *r,
 	totals(t, r, st, "%-26s %.10g\n");
 	qwen_text_fmt(t, "%-8s", "");
 	for (k = 0; k < N_STATS; k++)
-		qwen_text_fmt(t, " %10s", stat_names[k]);
+		qwen_text_fmt(t, " %10s", stats[k].name);
 	qwen_text_str(t, "\n");
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < QBATCH_N_TIMES; i++) {
 		qwen_text_fmt(t, "%-8s", time_names[i]);
 		if (summarise(r, i, v) > 0) {
 			for (k = 0; k < N_STATS; k++)
@@ -190,12 +181,12 @@ as_json(struct qwen_text *t, const struct qbatch_report *r,
 
 	qwen_text_str(t, "{");
 	totals(t, r, st, "\"%s\":%.10g,");
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < QBATCH_N_TIMES; i++) {
 		qwen_text_fmt(t, "\"%s\":{\"n\":%zu", time_names[i],
 		    summarise(r, i, v));
 		for (k = 0; k < N_STATS; k++)
-			qwen_text_fmt(t, ",\"%s\":%.6g", stat_names[k], v[k]);
-		qwen_text_str(t, i < 2 ? "}," : "}");
+			qwen_text_fmt(t, ",\"%s\":%.6g", stats[k].name, v[k]);
+		qwen_text_str(t, i < QBATCH_E2E ? "}," : "}");
 	}
 	qwen_text_str(t, "}\n");
 }

@@ -224,20 +224,18 @@ static void
 open_sampler(struct run *r, const struct qwen_gguf *g)
 {
 	struct qwen_grammars *all = &r->grammars;
-	struct qwen_err err;
 
-	if (qwen_sampler_copy(&r->base, r->sampler, &err) < 0 ||
-	    qwen_sampler_eog(r->base, r->header.eog, r->header.n_eog,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_copy(&r->base, r->sampler, &cli_err));
+	cli_must(NULL, qwen_sampler_eog(r->base, r->header.eog,
+	    r->header.n_eog, &cli_err));
 	qwen_sampler_reset(r->base, "stop");
 	if (opt.mask_unused)
 		tool_mask_unused(r->base, g);
 	all->gguf = g;
 	all->pieces = r->pieces = tool_sampling_pieces(r->base, g);
 	if (r->grammar.grammar != NULL) {
-		if (qwen_grammars_prepare(all, &err) < 0)
-			cli_die_err(qwen_gguf_path(g, 0), &err);
+		cli_must(qwen_gguf_path(g, 0), qwen_grammars_prepare(all,
+		    &cli_err));
 		qwen_sampler_constrain(r->base, qwen_grammar_constraint(
 		    r->grammar.grammar, all->trie));
 	}

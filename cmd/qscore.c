@@ -223,7 +223,6 @@ next_file(void *arg, struct qscore_text **out)
 	struct run *r = arg;
 	struct qscore_text *x = NULL;
 	struct qwen_ids ids = { 0 };
-	struct qwen_err err;
 	const char *name;
 
 	if (r->file >= (opt.n_files > 0 ? opt.n_files : 1))
@@ -232,9 +231,8 @@ next_file(void *arg, struct qscore_text **out)
 	    &ids) == 0) {
 		x = cli_got(calloc(1, sizeof *x));
 		x->name = name;
-		if (qwen_score_request_text(&x->q, &r->score.how, &ids,
-		    &err) < 0)
-			cli_die_err(NULL, &err);
+		cli_must(NULL, qwen_score_request_text(&x->q, &r->score.how,
+		    &ids, &cli_err));
 		if (x->q.text.n < 2)
 			qwen_refuse(&x->q.no, "invalid_request",
 			    "fewer than two tokens: there is nothing to score");
@@ -256,7 +254,6 @@ next_request(void *arg, struct qscore_text **out)
 {
 	struct run *r = arg;
 	struct qscore_text *x;
-	struct qwen_err err;
 	struct cli_line line;
 
 	*out = NULL;
@@ -266,9 +263,8 @@ next_request(void *arg, struct qscore_text **out)
 		return 1;
 	*out = x = cli_got(calloc(1, sizeof *x));
 	x->line = r->lines.line;
-	if (qwen_score_request_parse(&x->q, &r->score.how, line.s, line.n,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_score_request_parse(&x->q, &r->score.how, line.s,
+	    line.n, &cli_err));
 	return 1;
 }
 

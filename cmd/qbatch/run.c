@@ -126,16 +126,14 @@ static struct qwen_sampler *
 sampler(const struct qbatch_item *item, size_t i)
 {
 	struct qwen_sampler *s;
-	struct qwen_err err;
 	char seed[32];
 
 	if (qwen_sampler_is_greedy(item->sampler))
 		return NULL;
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)
 	    (qwen_sampler_seed(item->sampler) + i % item->request->n));
-	if (qwen_sampler_copy(&s, item->sampler, &err) < 0 ||
-	    qwen_sampler_set(s, "seed", seed, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_copy(&s, item->sampler, &cli_err));
+	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
 	return s;
 }
 
@@ -223,14 +221,13 @@ is_passed(struct qbatch_run *r, const struct cli_line *line)
 {
 	const struct qbatch_entry *done;
 	int ours = (r->in.line - 1) % r->n_shards == r->shard, unique;
-	struct qwen_err err;
 	char *id;
 
 	done = ours ? qbatch_seen_find(&r->out.done, r->in.line) : NULL;
 	if (ours && done == NULL)
 		return 0;
-	if (qwen_request_line_id(line->s, line->n, &id, &unique, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_request_line_id(line->s, line->n, &id, &unique,
+	    &cli_err));
 	if (done != NULL)
 		check_done(r, done, id);
 	if (unique)
@@ -256,8 +253,8 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 	struct qwen_err err;
 	size_t i;
 
-	if (qwen_sampler_copy(&item->sampler, r->sampler, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_copy(&item->sampler, r->sampler,
+	    &cli_err));
 	for (i = 0; i < q->n_set; i++) {
 		set = &q->set[i];
 		if (qwen_sampler_set(item->sampler, set->option, set->value,
@@ -282,11 +279,9 @@ static struct qbatch_item *
 make_item(struct qbatch_run *r, const struct cli_line *line)
 {
 	struct qbatch_item *item = cli_got(calloc(1, sizeof *item));
-	struct qwen_err err;
 
-	if (qwen_request_parse_line(&item->request, &r->service, line->s,
-	    line->n, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_request_parse_line(&item->request, &r->service,
+	    line->s, line->n, &cli_err));
 	item->run = r;
 	item->bytes = sizeof *item + line->n;
 	item->request->arg = item;

@@ -55,11 +55,9 @@ machine_child(void *arg, int fd)
 {
 	const struct machine_job *job = arg;
 	struct qwen_machine m;
-	struct qwen_err err;
 
-	if (qwen_machine_measure(&m, job->n_threads, job->cpu, job->seconds,
-	    &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_machine_measure(&m, job->n_threads, job->cpu,
+	    job->seconds, &cli_err));
 	if (write(fd, &m, sizeof m) != (ssize_t)sizeof m)
 		_exit(1);
 }
@@ -98,17 +96,14 @@ qbench_run_since(void)
 {
 	struct qwen_session *s;
 	struct qwen_model *m;
-	struct qwen_err err;
 	uint64_t kernel, token;
 	int32_t id = 0;
 
 	m = tool_model_open(qbench_opt.model, (int)qbench_opt.threads.v[0],
 	    qbench_opt.numerics);
-	if (qwen_session_new(&s, m, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_session_new(&s, m, &cli_err));
 	kernel = qbench_now_ns();
-	if (qwen_session_eval(s, &id, 1, NULL, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_session_eval(s, &id, 1, NULL, &cli_err));
 	token = qbench_now_ns();
 	if (kernel < qbench_opt.since)
 		cli_usage("--since: the time is yet to come");

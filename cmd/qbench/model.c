@@ -54,10 +54,9 @@ qbench_make_synthetic(void)
 	if (qwen_synth_new(&s, shape, &qbench_opt.synth, &err) < 0)
 		cli_usage("--synthetic: %s", err.msg);
 	fd = open_temporary();
-	rc = qwen_synth_write(s, fd, &progress, &err);
+	rc = qwen_synth_write(s, fd, &progress, &cli_err);
 	cli_progress_end();
-	if (rc < 0)
-		cli_die_err("temporary file", &err);
+	cli_must("temporary file", rc);
 	qwen_synth_free(s);
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
 	qbench_model_path = path;
@@ -82,10 +81,9 @@ qbench_warm_file(void)
 {
 	double start = cli_now();
 	struct qwen_gguf *g;
-	struct qwen_err err;
 
-	if (qwen_gguf_open(&g, qbench_model_path, &err) < 0)
-		cli_die_err(qbench_model_name, &err);
+	cli_must(qbench_model_name, qwen_gguf_open(&g, qbench_model_path,
+	    &cli_err));
 	qbench_touch(g);
 	qwen_gguf_close(g);
 	if (cli_verbose)

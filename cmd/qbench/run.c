@@ -57,10 +57,9 @@ static void
 eval(struct qwen_session *s, const int32_t *t, size_t n,
     const struct qwen_eval *how)
 {
-	struct qwen_err err;
-
-	if (n > 0 && qwen_session_eval(s, t, n, how, &err) < 0)
-		cli_die_err(qbench_model_name, &err);
+	if (n > 0)
+		cli_must(qbench_model_name, qwen_session_eval(s, t, n, how,
+		    &cli_err));
 }
 
 static void
@@ -69,18 +68,17 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
 	size_t i, blocks = (p->depth + p->n) / 16 + 1;
-	struct qwen_err err;
 
 	t->n = p->sequences;
 	t->s = cli_got(calloc(t->n, sizeof *t->s));
 	t->part = cli_got(calloc(t->n, sizeof *t->part));
-	if (qwen_cache_new(&t->cache, m, 0, &err) < 0 ||
-	    (scattered && qwen_cache_scatter(t->cache, 4 * blocks * t->n,
-	    &err) < 0))
-		cli_die_err(qbench_model_name, &err);
+	cli_must(qbench_model_name, qwen_cache_new(&t->cache, m, 0, &cli_err));
+	if (scattered)
+		cli_must(qbench_model_name, qwen_cache_scatter(t->cache,
+		    4 * blocks * t->n, &cli_err));
 	for (i = 0; i < t->n; i++) {
-		if (qwen_session_new_in(&t->s[i], t->cache, &err) < 0)
-			cli_die_err(qbench_model_name, &err);
+		cli_must(qbench_model_name, qwen_session_new_in(&t->s[i],
+		    t->cache, &cli_err));
 		eval(t->s[i], ids_of(p, i), p->depth, &how);
 	}
 }
@@ -101,14 +99,12 @@ team_fini(struct team *t)
 static void
 eval_team(const struct phase *p, struct team *t, size_t at)
 {
-	struct qwen_err err;
 	size_t i;
 
 	for (i = 0; i < t->n; i++)
 		t->part[i] = (struct qwen_part){ .s = t->s[i],
 		    .tokens = ids_of(p, i) + at, .n = 1 };
-	if (qwen_eval_parts(t->part, t->n, &err) < 0)
-		cli_die_err(qbench_model_name, &err);
+	cli_must(qbench_model_name, qwen_eval_parts(t->part, t->n, &cli_err));
 	for (i = 0; i < t->n; i++) {
 		if (t->part[i].failed)
 			cli_die_err(qbench_model_name, &t->part[i].err);
@@ -182,11 +178,8 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 static void
 count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 {
-	struct qwen_err err;
-
 	p->stat = cli_got(calloc(MAX_STATS, sizeof *p->stat));
-	if (qwen_model_profile(m, 1, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
 	run_tokens(p, t, p->n);
 	p->n_stat = qwen_model_stats(m, p->stat, MAX_STATS);
 	if (p->n_stat > MAX_STATS)

@@ -96,19 +96,17 @@ static const char text[] =
 static void
 constrained_open(struct constrained *c, const char *path)
 {
-	struct qwen_err err;
 	struct qwen_tok *tok;
 
-	if (qwen_gguf_open(&c->gguf, path, &err) < 0 ||
-	    qwen_pieces_open(&c->pieces, c->gguf, &err) < 0 ||
-	    qwen_trie_new(&c->trie, c->pieces, &err) < 0 ||
-	    qwen_grammar_open_schema(&c->grammar, schema, strlen(schema),
-	    &err) < 0 || qwen_tok_open(&tok, c->gguf, QWEN_TOK_ENCODE,
-	    &err) < 0)
-		cli_die_err(path, &err);
-	if (qwen_tok_encode(tok, text, strlen(text), 0, &c->ids, &c->n_ids,
-	    &err) < 0)
-		cli_die_err(path, &err);
+	cli_must(path, qwen_gguf_open(&c->gguf, path, &cli_err));
+	cli_must(path, qwen_pieces_open(&c->pieces, c->gguf, &cli_err));
+	cli_must(path, qwen_trie_new(&c->trie, c->pieces, &cli_err));
+	cli_must(path, qwen_grammar_open_schema(&c->grammar, schema,
+	    strlen(schema), &cli_err));
+	cli_must(path, qwen_tok_open(&tok, c->gguf, QWEN_TOK_ENCODE,
+	    &cli_err));
+	cli_must(path, qwen_tok_encode(tok, text, strlen(text), 0, &c->ids,
+	    &c->n_ids, &cli_err));
 	c->n_vocab = qwen_tok_n_vocab(tok);
 	qwen_tok_close(tok);
 }
@@ -133,30 +131,27 @@ time_chain(const char *chain, const float *row, size_t n_vocab,
 {
 	static double ms[MAX_ROUNDS];
 	struct qwen_sampler *s;
-	struct qwen_err err;
 	uint64_t start;
 	size_t i, first = c == NULL, n = qbench_opt.rounds + first;
 	int32_t id;
 
-	if (qwen_sampler_new(&s, &err) < 0 ||
-	    qwen_sampler_cpu(s, tool_cpu(), &err) < 0 ||
-	    qwen_sampler_read(s, chain, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_new(&s, &cli_err));
+	cli_must(NULL, qwen_sampler_cpu(s, tool_cpu(), &cli_err));
+	cli_must(NULL, qwen_sampler_read(s, chain, &cli_err));
 	if (c != NULL) {
 		n = c->n_ids < MAX_ROUNDS ? c->n_ids : MAX_ROUNDS;
 		qwen_sampler_pieces(s, c->pieces);
 		qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar,
 		    c->trie));
 	}
-	if (qwen_sampler_begin(s, n_vocab, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_sampler_begin(s, n_vocab, &cli_err));
 	for (i = 0; i < n; i++) {
 		start = qbench_now_ns();
-		if (qwen_sampler_sample(s, c != NULL ? row :
+		cli_must(NULL, qwen_sampler_sample(s, c != NULL ? row :
 		    row + i % SAMPLING_ROWS * n_vocab, NULL, n_vocab, i, &id,
-		    &err) < 0 || qwen_sampler_accept(s, c != NULL ?
-		    &c->ids[i] : &id, 1, 1, &err) < 0)
-			cli_die_err(NULL, &err);
+		    &cli_err));
+		cli_must(NULL, qwen_sampler_accept(s, c != NULL ? &c->ids[i] :
+		    &id, 1, 1, &cli_err));
 		/* the first one takes up the memory */
 		if (i >= first)
 			ms[i - first] = (double)(qbench_now_ns() - start) * 1e-6;

@@ -40,16 +40,13 @@ read_tokens(const char *path, size_t need)
 	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS };
 	struct qwen_reader *r;
 	struct qwen_record rec;
-	struct qwen_err err;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd == -1)
 		die("%s: %s", path, strerror(errno));
-	if (qwen_reader_open(&r, fd, &ro, &err) < 0)
-		cli_die_err(path, &err);
-	while (n_ids < need && (rc = qwen_reader_next(r, &rec, &err)) != 0) {
-		if (rc < 0)
-			cli_die_err(path, &err);
+	cli_must(path, qwen_reader_open(&r, fd, &ro, &cli_err));
+	while (n_ids < need && cli_must(path, qwen_reader_next(r, &rec,
+	    &cli_err)) > 0) {
 		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
 			continue;
 		cli_grow(&qbench_ids, &cap, n_ids + rec.n, sizeof *rec.ids);

@@ -13,10 +13,8 @@ static struct qwen_str
 spell(const struct qscore_run *r, int32_t id)
 {
 	struct qwen_str s;
-	struct qwen_err err;
 
-	if (qwen_tok_decoder_put(r->work.spell, id, &s, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_tok_decoder_put(r->work.spell, id, &s, &cli_err));
 	return s;
 }
 

@@ -179,10 +179,8 @@ static const unsigned char *
 read_block(struct state *s, size_t i, size_t *n)
 {
 	const unsigned char *raw;
-	struct qwen_err err;
 
-	if (qwen_state_block_read(s->f, i, &raw, n, &err) < 0)
-		cli_die_err(s->name, &err);
+	cli_must(s->name, qwen_state_block_read(s->f, i, &raw, n, &cli_err));
 	return raw;
 }
 

@@ -79,10 +79,8 @@ void
 qstate_open(struct state *s, const char *operand)
 {
 	const char *path = qstate_file(operand, &s->name);
-	struct qwen_err err;
 
-	if (qwen_state_open(&s->f, path, &err) < 0)
-		cli_die_err(s->name, &err);
+	cli_must(s->name, qwen_state_open(&s->f, path, &cli_err));
 	s->info = qwen_state_info(s->f);
 	qstate_file_done();
 }

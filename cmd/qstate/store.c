@@ -26,7 +26,6 @@ qstate_open_store(void)
 	struct qwen_store_opts o = { .warn = warn_store };
 	struct qwen_store *st;
 	struct stat sb;
-	struct qwen_err err;
 
 	if (qstate_opt.store == NULL)
 		qstate_opt.store = getenv("QWEN_STORE");
@@ -35,8 +34,7 @@ qstate_open_store(void)
 	if (stat(qstate_opt.store, &sb) == -1)
 		die("%s: %s", qstate_opt.store, strerror(errno));
 	o.dir = qstate_opt.store;
-	if (qwen_store_open(&st, &o, &err) < 0)
-		cli_die_err(qstate_opt.store, &err);
+	cli_must(qstate_opt.store, qwen_store_open(&st, &o, &cli_err));
 	return st;
 }
 
@@ -45,11 +43,9 @@ static struct qwen_store_list *
 list_store(struct qwen_store **st)
 {
 	struct qwen_store_list *l;
-	struct qwen_err err;
 
 	*st = qstate_open_store();
-	if (qwen_store_list(&l, *st, &err) < 0)
-		cli_die_err(qstate_opt.store, &err);
+	cli_must(qstate_opt.store, qwen_store_list(&l, *st, &cli_err));
 	return l;
 }
 
@@ -217,11 +213,10 @@ qstate_gc(char *none[])
 {
 	struct qwen_store *st = qstate_open_store();
 	struct qwen_store_gc_result r = { 0 };
-	struct qwen_err err;
 
 	(void)none;
-	if (qwen_store_gc(st, qstate_opt.store_max, &r, &err) < 0)
-		cli_die_err(qstate_opt.store, &err);
+	cli_must(qstate_opt.store, qwen_store_gc(st, qstate_opt.store_max, &r,
+	    &cli_err));
 	print_removed(&r);
 	qwen_store_close(st);
 }

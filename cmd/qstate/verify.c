@@ -49,14 +49,12 @@ verify_store(void)
 		.remove = qstate_opt.remove,
 		.n_threads = qstate_opt.n_threads,
 	};
-	struct qwen_err err;
 	int rc;
 
 	cli_progress_start("MiB", 0);
-	rc = qwen_store_verify(st, &v, &files, &n_bad, &err);
+	rc = qwen_store_verify(st, &v, &files, &n_bad, &cli_err);
 	cli_progress_end();
-	if (rc < 0)
-		cli_die_err(qstate_opt.store, &err);
+	cli_must(qstate_opt.store, rc);
 	if (cli_verbose)
 		cli_note("%s: %" PRIu64 " files, %" PRIu64 " bad",
 		    qstate_opt.store, files, n_bad);

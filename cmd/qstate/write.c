@@ -17,14 +17,12 @@ qstate_cat(char *paths[])
 {
 	const char *name, *path = qstate_file(paths[0], &name);
 	struct stat a, b;
-	struct qwen_err err;
 	int fd;
 
 	cli_no_binary_tty();
 	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
 		die("%s: %s", name, strerror(errno));
-	if (qwen_state_verify(path, 0, &err) < 0)
-		cli_die_err(name, &err);
+	cli_must(name, qwen_state_verify(path, 0, &cli_err));
 	if (fstat(fd, &a) == -1 || stat(path, &b) == -1)
 		die("%s: %s", name, strerror(errno));
 	if (a.st_dev != b.st_dev || a.st_ino != b.st_ino)
@@ -47,8 +45,7 @@ write_copy(struct state *s)
 	if (qwen_state_copy(s->f, w, &qstate_opt.state, NULL, &err) < 0)
 		cli_die_err(err.code == QWEN_EIO || err.code == QWEN_EPIPE ?
 		    name : s->name, &err);
-	if (qwen_writer_close(w, &err) < 0)
-		cli_die_err(name, &err);
+	cli_must(name, qwen_writer_close(w, &cli_err));
 	cli_output_commit(out);
 }
 
@@ -90,13 +87,11 @@ replay(struct state *s, uint64_t n)
 	    qstate_opt.n_threads, s->info->header.numerics);
 	struct tool_intake in = { 0 };
 	struct cli_output *out;
-	struct qwen_err err;
 	size_t at;
 
 	tool_tell_model(m);
-	if (qwen_state_restore(&in.session, &in.extra, m, &s->f, 1, (size_t)n,
-	    1, &err) < 0)
-		cli_die_err(s->name, &err);
+	cli_must(s->name, qwen_state_restore(&in.session, &in.extra, m, &s->f,
+	    1, (size_t)n, 1, &cli_err));
 	at = qwen_session_n_tokens(in.session);
 	if (cli_verbose)
 		cli_note("%zu tokens from %s, %zu to read", at, s->name,

@@ -25,15 +25,13 @@ tell(const struct qwen_cache *c, size_t n_sequences)
 void
 tool_work_model(struct tool_work *w)
 {
-	struct qwen_err err;
-
 	w->model = tool_model_open(w->path, w->n_threads, w->numerics);
 	tool_tell_model(w->model);
 	w->gguf = qwen_model_gguf(w->model);
-	if (qwen_tok_open(&w->tok, w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) < 0 || qwen_tok_decoder_new(&w->spell, w->tok,
-	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &err) < 0)
-		cli_die_err(qwen_gguf_path(w->gguf, 0), &err);
+	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_open(&w->tok, w->gguf,
+	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
+	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_decoder_new(&w->spell,
+	    w->tok, QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 }
 
 void
@@ -44,21 +42,18 @@ tool_work_open(struct tool_work *w)
 		.model = w->model, .n_sequences = w->n_sequences,
 		.n_pass = w->n_pass,
 	};
-	struct qwen_err err;
 
 	if (w->mem > 0 && w->mem < least)
 		cli_usage("--mem: %llu bytes are too little for one sequence; "
 		    "the least is %llu", (unsigned long long)w->mem,
 		    (unsigned long long)least);
-	if (qwen_cache_new(&w->cache, w->model, w->mem, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_cache_new(&w->cache, w->model, w->mem, &cli_err));
 	if (cli_verbose)
 		tell(w->cache, w->n_sequences);
 	w->store = tool_store_open(&w->at);
 	o.cache = w->cache;
 	o.store = w->store;
-	if (qwen_work_new(&w->work, &o, &err) < 0)
-		cli_die_err(NULL, &err);
+	cli_must(NULL, qwen_work_new(&w->work, &o, &cli_err));
 	/* enough to find what several begin with, and for slow ones */
 	w->n_ahead = 16 * w->n_sequences + 64;
 }
@@ -66,12 +61,7 @@ tool_work_open(struct tool_work *w)
 int
 tool_work_step(struct tool_work *w)
 {
-	struct qwen_err err;
-	int more = qwen_work_step(w->work, &err);
-
-	if (more < 0)
-		cli_die_err(NULL, &err);
-	return more;
+	return cli_must(NULL, qwen_work_step(w->work, &cli_err));
 }
 
 void

@@ -10,11 +10,12 @@
 #ifndef QWEN_KERNEL_DEQUANT_H
 #define QWEN_KERNEL_DEQUANT_H
 
+#include <stddef.h>
+
 #include "engine/kernel/x86/wide.h"
 
 /* A group under way.  The including file gives store_quad(), by dequant4(). */
 struct panel {
-	void	*to;		/* where its weights go */
 	/* as unpack.h wants them, for the one group */
 	int32_t	scale[16][2 * LANES];
 	int32_t	min[1][4][2 * LANES];
@@ -23,7 +24,10 @@ struct panel {
 	/* of the 32-blocks under way */
 	float	mul[8][2 * LANES];
 	float	add[8][2 * LANES];
+	/* where its weights go; last, for the others are aligned vectors */
+	void	*to;
 } __attribute__((aligned(64)));
+_Static_assert(offsetof(struct panel, mul) % 64 == 0, "vectors are aligned");
 
 #include "engine/kernel/x86/unpack.h"
 

@@ -60,6 +60,10 @@ main(int argc, char *argv[])
 	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &err));
 	check(qwen_tok_encode(t, argv[2], strlen(argv[2]), 0, &ids, &n, &err));
 	check(qwen_tok_decoder_new(&d, t, 0, &err));
+	if (n == 0) {
+		fprintf(stderr, "generate: the text is empty\n");
+		return 1;
+	}
 
 	/* the timeline: what was read, and what is chosen */
 	check(qwen_session_new(&s, m, &err));

@@ -88,12 +88,16 @@ take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 	qwen_session_free(in->session);
 	in->session = s;
 	in->n -= n - old;
-	memmove(in->tokens, in->tokens + (n - old), in->n * sizeof *in->tokens);
+	if (in->n > 0)
+		memmove(in->tokens, in->tokens + (n - old),
+		    in->n * sizeof *in->tokens);
 	/* marks that are passed have their checkpoint or will have none */
 	for (i = 0; i < in->n_marks && in->marks[i] < n - old; i++)
 		;
 	in->n_marks -= i;
-	memmove(in->marks, in->marks + i, in->n_marks * sizeof *in->marks);
+	if (in->n_marks > 0)
+		memmove(in->marks, in->marks + i,
+		    in->n_marks * sizeof *in->marks);
 	for (i = 0; i < in->n_marks; i++)
 		in->marks[i] -= n - old;
 }

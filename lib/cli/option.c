@@ -11,8 +11,9 @@
 static void
 help(const struct cli_opt *o, const char *arg)
 {
-	(void)o;
-	cli_help(arg != NULL && strcmp(arg, "list") == 0);
+	if (arg != NULL && strcmp(arg, "list") != 0)
+		cli_usage("option --%s takes no argument", o->name);
+	cli_help(arg != NULL);
 	exit(cli_finish());
 }
 
@@ -130,7 +131,7 @@ put_word(const struct cli_opt *o, const char *arg)
 		    "%s%.*s", i == 0 ? "" : w[n] == ' ' ? ", " : " and ",
 		    (int)n, w);
 	}
-	cli_usage("%s: '%s' is none of %s", cli_opt_name(o), arg, list);
+	cli_usage("%s: '%s' is not one of %s", cli_opt_name(o), arg, list);
 }
 
 static void

@@ -198,7 +198,8 @@ int qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
  * How likely the token id is by a row of n finite logits: the natural logarithm
  * of its softmax, in double, the same bits on every machine.  *rank (may be
  * NULL) is how many tokens are better, equals with a lower id among them: 0
- * for the one that greedy choosing takes.
+ * for the one that greedy choosing takes.  NaN and rank n for an id that is not
+ * in the row.
  */
 double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
 

@@ -42,9 +42,9 @@ take_header(struct tool_intake *in, struct qwen_model *m,
 	if (rec->header->kind != QWEN_STREAM_STATE)
 		return;
 	if (in->state != NULL)
-		cli_usage("a state on stdin and -s %s: which one?", in->state);
+		cli_usage("both a state on stdin and -s %s", in->state);
 	if (in->whole)
-		cli_usage("a state on stdin and --reuse: which one?");
+		cli_usage("both a state on stdin and --reuse");
 	if (in->session != NULL || in->n > 0)
 		die("stdin: a state after %s", in->session != NULL ?
 		    "another" : "tokens");

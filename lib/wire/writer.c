@@ -481,7 +481,9 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 {
 	if (begin(w, err) < 0)
 		return -1;
-	if (k == 0 || w->opts.format == QWEN_FORMAT_RAW)
+	if (k == 0)
+		return qwen_fail(err, QWEN_ERANGE, "the best 0 of a row");
+	if (w->opts.format == QWEN_FORMAT_RAW)
 		return qwen_fail(err, QWEN_EUNSUP, "raw rows are whole rows");
 	if (!has_keys(w)) {
 		text_row(w, pos, ids, logits, k);

@@ -135,7 +135,7 @@ fails 1 'no.gguf: there is no tokenizer.chat_template' "a model without a templa
 fails 2 'goes with --chat' "-f prompt alone" qtok -f prompt
 fails 2 'go with --chat' "--user alone" qtok --user x
 fails 2 'not with -0' "--chat -d" qtok --chat -d
-fails 2 'none of on and off' "--think maybe" qtok --chat --think maybe
+fails 2 'not one of on and off' "--think maybe" qtok --chat --think maybe
 fails 2 'not with -c' "-f prompt -c" qtok --chat -f prompt -c
 fails 2 'not with -c or --mark' "-f prompt --mark" qtok --chat -f prompt --mark x
 fails 2 'is not read' "options and a file" qtok --chat --user x request.json

@@ -65,6 +65,7 @@ for t in $tools; do
 	is "$("$t" -V)" "$t $version (libqwen $version)" "$t -V"
 	is "$("$t" -h)" "$("$t" --help)" "$t -h"
 	refused 2 "$t: an unknown option" "$t" --no-such-option
+	refused 2 "$t: --help of something" "$t" --help=all
 	refused 2 "$t: an unknown letter" "$t" -Z
 	"$t" --help >/dev/full 2>err
 	is "$? $(grep -c . err)" "1 1" "$t --help on a full disk"

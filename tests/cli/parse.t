@@ -105,7 +105,7 @@ fails 1 '/nonexistent: ' "no model" qtok --parse reply
 fails 2 'go with --parse' "--stream alone" qtok --stream
 fails 2 'not with' "--parse -d" qtok --parse -d
 fails 2 'not with' "--parse --chat" qtok --parse --chat
-fails 2 'is none of' "--thinking maybe" qtok --parse --thinking maybe
+fails 2 'is not one of' "--thinking maybe" qtok --parse --thinking maybe
 qtok --parse --template qwen3 reply >/dev/full 2>err
 is "$? $(grep -c . err)" "1 1" "a full disk"
 done_testing

@@ -216,10 +216,10 @@ fails 2 "not with -c; see qtok --help$" "-f with -c" qtok -c -f text a
 fails 2 "use --show-special; see" "--special with -d" qtok -d --special a
 fails 2 "bytes goes with -d; see" "--bytes without -d" qtok --bytes text
 fails 2 "show-special goes with -d; see" "--show-special without -d" qtok --show-special text
-fails 2 "^qtok: -f: 'raw' is none of cbor, text, json and prompt; see" "-f raw" qtok -f raw text
-fails 2 "-f: 'xml' is none of" "-f with another word" qtok -f xml text
+fails 2 "^qtok: -f: 'raw' is not one of cbor, text, json and prompt; see" "-f raw" qtok -f raw text
+fails 2 "-f: 'xml' is not one of" "-f with another word" qtok -f xml text
 fails 2 "^qtok: unknown option -y; see qtok --help$" "an unknown option" qtok -y text
-fails 2 "-f: 'xml' is none of" "-f before a model that is not there" qtok -f xml -m no-such-model text
+fails 2 "-f: 'xml' is not one of" "-f before a model that is not there" qtok -f xml -m no-such-model text
 is "$(qtok --version | cut -d ' ' -f 1)" qtok "--version"
 qtok --help | grep -q '^usage: qtok'
 ok $? "--help"

@@ -187,6 +187,17 @@ test_top(void)
 }
 
 static void
+test_outside(void)
+{
+	static const float few[3] = { 1, 2, 3 };
+	size_t rank = 0;
+
+	ok(isnan(qwen_logprob(few, 3, 3, &rank)) && rank == 3 &&
+	    isnan(qwen_logprob(few, 3, -1, NULL)),
+	    "an id that is not in the row has no probability");
+}
+
+static void
 test_perplexity(void)
 {
 	double x, e, worst = 0;
@@ -208,6 +219,7 @@ main(void)
 	test_ties();
 	test_parts();
 	test_top();
+	test_outside();
 	test_perplexity();
 	return done_testing();
 }

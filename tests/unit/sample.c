@@ -404,6 +404,11 @@ test_penalties(void)
 	    "111111111111111111111111111111") == 0, "64 by default");
 	ok(after("presence-penalty=9 penalty-last-n=2 penalty-prompt", "001",
 	    "1") == 0, "the window runs over the prompt's end");
+	s = sampler("", 4);
+	ok(qwen_sampler_sample(s, NULL, NULL, 4, 0, &id, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "without logits: %s", err.msg);
+	qwen_sampler_free(s);
+	id = 4;
 	s = sampler("presence-penalty=1", 4);
 	ok(qwen_sampler_accept(s, &id, 1, 1, &err) < 0 &&
 	    err.code == QWEN_ERANGE, "%s", err.msg);

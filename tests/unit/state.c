@@ -108,6 +108,33 @@ test_extra(void)
 	fake_model_free(m);
 }
 
+/* What could not be read again is not written. */
+static void
+test_bad_extra(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	struct qwen_session *s = fake_session(m, 8, 1);
+	static char options[] = "n=3";
+	struct qwen_state_extra bytes = { .n_pending = 5 };
+	struct qwen_state_extra run = { .run = { .options = options,
+	    .from = 5, .count = 3, .input = 9 } };
+	struct qwen_writer *w;
+	int fd = open("/dev/null", O_WRONLY);
+
+	qwen_writer_open(&w, fd, NULL, &err);
+	ok(qwen_state_save(s, &bytes, w, NULL, NULL, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "pending bytes: %s", err.msg);
+	bytes.n_pending = SIZE_MAX;
+	ok(qwen_state_save(s, &bytes, w, NULL, NULL, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "however many: %s", err.msg);
+	ok(qwen_state_save(s, &run, w, NULL, NULL, &err) < 0 &&
+	    err.code == QWEN_ERANGE, "a run: %s", err.msg);
+	qwen_writer_free(w);
+	close(fd);
+	qwen_session_free(s);
+	fake_model_free(m);
+}
+
 /* x survives a session of n tokens as state, or rather its run does. */
 static int
 run_kept(struct qwen_model *m, size_t n, const struct qwen_state_extra *x)
@@ -581,6 +608,7 @@ main(int argc, char *argv[])
 	test_round_trips();
 	test_without_logits();
 	test_extra();
+	test_bad_extra();
 	test_run();
 	test_replay();
 	test_fingerprint();

@@ -213,7 +213,14 @@ double
 qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank)
 {
 	size_t above;
-	double sum = qwen_logprob_sum(logits, n, rank != NULL ? id : -1,
+	double sum;
+
+	if (id < 0 || (size_t)id >= n) {
+		if (rank != NULL)
+			*rank = n;
+		return NAN;
+	}
+	sum = qwen_logprob_sum(logits, n, rank != NULL ? id : -1,
 	    &above);
 
 	if (rank != NULL)

@@ -411,6 +411,8 @@ qwen_sampler_sample(struct qwen_sampler *s, const float *logits,
 
 	if ((*out = forced(s)) >= 0)
 		return 0;
+	if (logits == NULL)
+		return qwen_fail(err, QWEN_ERANGE, "no logits to choose from");
 	if (s->greedy && ids == NULL &&
 	    (*out = best_of_row(s, logits, n)) >= 0)
 		return 0;

@@ -208,6 +208,20 @@ find_ends(struct qwen_save *v)
 	return 0;
 }
 
+/* What the caller noted could not be read again otherwise. */
+static int
+check_extra(const struct qwen_state_extra *x, struct qwen_err *err)
+{
+	if (x != NULL && x->n_pending > sizeof x->pending)
+		return qwen_fail(err, QWEN_ERANGE, "%zu bytes of a character",
+		    x->n_pending);
+	if (x != NULL && x->run.options != NULL && x->run.input > x->run.from)
+		return qwen_fail(err, QWEN_ERANGE, "a run with %llu tokens of "
+		    "input begins at %llu", (unsigned long long)x->run.input,
+		    (unsigned long long)x->run.from);
+	return 0;
+}
+
 int
 qwen_state_save(const struct qwen_session *s,
     const struct qwen_state_extra *x, struct qwen_writer *w,
@@ -221,7 +235,8 @@ qwen_state_save(const struct qwen_session *s,
 	struct qwen_save *v;
 	int r = -1;
 
-	if (qwen_model_header(&h, m, QWEN_STREAM_STATE, err) < 0)
+	if (check_extra(x, err) < 0 ||
+	    qwen_model_header(&h, m, QWEN_STREAM_STATE, err) < 0)
 		return -1;
 	v = qwen_alloc(1, sizeof *v);
 	layer = qwen_alloc(n_layer, sizeof *layer);

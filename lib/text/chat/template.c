@@ -67,7 +67,8 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 	if (t->source == NULL)
 		qwen_oom(err);
 	else {
-		memcpy(t->source, source, n);
+		if (n > 0)
+			memcpy(t->source, source, n);
 		n = normalise(t->source, n);
 		t->source[n] = '\0';
 	}

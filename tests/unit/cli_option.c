@@ -210,8 +210,8 @@ test_refused(void)
 		{ "--temp 2.5", "--temp: 2.5 is not in 0..2" },
 		{ "--temp nan", "--temp: not a number: 'nan'" },
 		{ "--store=", "--store: the name of the folder is empty" },
-		{ "-f xml", "-f: 'xml' is none of cbor, text and json" },
-		{ "-f tex", "-f: 'tex' is none of cbor, text and json" },
+		{ "-f xml", "-f: 'xml' is not one of cbor, text and json" },
+		{ "-f tex", "-f: 'tex' is not one of cbor, text and json" },
 		{ "--x150 301", "--x150: 301 is not in 0..300" },
 	};
 	size_t i;

@@ -256,7 +256,8 @@ qwen_session_thin(struct qwen_session *s)
 		newer = at;
 		s->kept[--to] = s->kept[i];
 	}
-	memmove(s->kept, s->kept + to, (n - to) * sizeof *s->kept);
+	if (to > 0)
+		memmove(s->kept, s->kept + to, (n - to) * sizeof *s->kept);
 	s->n_kept = n - to;
 }
 

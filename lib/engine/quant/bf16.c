@@ -6,7 +6,7 @@
 static float
 number(const unsigned char *p)
 {
-	return qwen_bf16_f32(load16(p));
+	return qwen_bf16_f32(qwen_le16(p));
 }
 
 const struct qwen_quant qwen_quant_bf16 = {

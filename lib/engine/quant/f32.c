@@ -6,7 +6,7 @@
 static float
 number(const unsigned char *p)
 {
-	return qwen_bits_f32(load32(p));
+	return qwen_bits_f32(qwen_le32(p));
 }
 
 const struct qwen_quant qwen_quant_f32 = {

@@ -10,7 +10,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 	for (j = 0; j < 8; j++) {
 		int low = block[4 + j / 2] >> 4 * (j & 1) & 15;
-		int high = load16(block + 2) >> 2 * j & 3;
+		int high = qwen_le16(block + 2) >> 2 * j & 3;
 
 		u->scale[2 * j] = u->scale[2 * j + 1] =
 		    (int16_t)((low | high << 4) - 32);

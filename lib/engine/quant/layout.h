@@ -6,25 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/cursor.h"
 #include "base/half.h"
-
-static inline uint16_t
-load16(const unsigned char *p)
-{
-	return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static inline uint32_t
-load32(const unsigned char *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-	    (uint32_t)p[3] << 24;
-}
 
 static inline float
 load_f16(const unsigned char *p)
 {
-	return qwen_f16_f32(load16(p));
+	return qwen_f16_f32(qwen_le16(p));
 }
 
 /* Nibble i of 32 in the order of Q4_0: low ones first, then high ones. */

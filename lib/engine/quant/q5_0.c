@@ -6,7 +6,7 @@
 static void
 unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
-	uint32_t h = load32(block + 2);
+	uint32_t h = qwen_le32(block + 2);
 	int i;
 
 	(void)u;

@@ -7,15 +7,9 @@
 
 extern int inspect_full;	/* --full: long values whole */
 
-/* Length of the character at s, of n bytes, and its code; 0: it is none. */
-size_t inspect_character(const char *s, size_t n, uint32_t *c);
-
-/* Characters that steer a terminal, or hide or reorder what is next to them. */
-int inspect_steers(uint32_t c);
-
 /*
- * Print at most max bytes of a string with whatever does not print, the
- * backslash, and the bytes in also, as \n, \t, \r, \\, \" or \xHH.
+ * Print at most max bytes of a string as qwen_shown_char() has them, and the
+ * bytes in also as \" or \xHH.
  */
 void inspect_put_text(const char *s, size_t n, size_t max, const char *also);
 

@@ -5,33 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "gguf-inspect.h"
 
 /* Bytes that are no UTF-8 become U+FFFD: JSON has no other way to say them. */
 static void
 json_str(const char *s, size_t n)
 {
-	size_t i, len;
+	size_t i;
 	uint32_t c;
+	int len;
 
 	putchar('"');
-	for (i = 0; i < n; i += len) {
-		len = inspect_character(s + i, n - i, &c);
-		if (len == 0) {
+	for (i = 0; i < n; i += (size_t)len) {
+		len = qwen_utf8_read((const unsigned char *)s + i, n - i, &c);
+		if (len <= 0) {
 			fputs("\\ufffd", stdout);
 			len = 1;
 		} else if (c == '"' || c == '\\') {
 			printf("\\%c", (int)c);
 		} else if (c == '\n') {
 			fputs("\\n", stdout);
-		} else if (inspect_steers(c) && c > 0xffff) {
+		} else if (qwen_utf8_steers(c) && c > 0xffff) {
 			printf("\\u%04x\\u%04x",
 			    (unsigned)(0xd7c0 + (c >> 10)),
 			    (unsigned)(0xdc00 + (c & 0x3ff)));
-		} else if (inspect_steers(c)) {
+		} else if (qwen_utf8_steers(c)) {
 			printf("\\u%04x", (unsigned)c);
 		} else {
-			fwrite(s + i, 1, len, stdout);
+			fwrite(s + i, 1, (size_t)len, stdout);
 		}
 	}
 	putchar('"');

@@ -6,47 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "gguf-inspect.h"
-
-size_t
-inspect_character(const char *s, size_t n, uint32_t *c)
-{
-	int len = qwen_utf8_read((const unsigned char *)s, n, c);
-
-	return len > 0 ? (size_t)len : 0;
-}
-
-int
-inspect_steers(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad ||
-	    c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-	    (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
-	    c == 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
-}
 
 void
 inspect_put_text(const char *s, size_t n, size_t max, const char *also)
 {
-	size_t i, len, k;
-	uint32_t c;
+	size_t i, len, used;
+	char out[QWEN_SHOWN_CHAR];
 
-	for (i = 0; i < n && i < max; i += len) {
-		len = inspect_character(s + i, n - i, &c);
-		if (len == 0 || inspect_steers(c) || c == '\\' ||
-		    (c < 0x80 && strchr(also, (int)c) != NULL)) {
-			len = len == 0 ? 1 : len;
-			if (s[i] != '\0' && strchr("\n\t\r\\\"", s[i])) {
-				printf("\\%c", s[i] == '\n' ? 'n' :
-				    s[i] == '\t' ? 't' :
-				    s[i] == '\r' ? 'r' : s[i]);
-				continue;
-			}
-			for (k = 0; k < len; k++)
-				printf("\\x%02x", (unsigned char)s[i + k]);
-		} else {
-			fwrite(s + i, 1, len, stdout);
-		}
+	for (i = 0; i < n && i < max; i += used) {
+		len = qwen_shown_char(s + i, n - i, &used, out);
+		if (s[i] == '\0' || strchr(also, s[i]) == NULL)
+			fwrite(out, 1, len, stdout);
+		else if (s[i] == '"')
+			fputs("\\\"", stdout);
+		else
+			printf("\\x%02x", (unsigned char)s[i]);
 	}
 	if (i < n)
 		fputs("...", stdout);

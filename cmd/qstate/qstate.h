@@ -64,9 +64,6 @@ void qstate_copy_bytes(int from, const char *name, int to,
 
 /* --------------------------------------------------------------- printing */
 
-/* One word or more of a file, whatever it holds. */
-void qstate_print_masked(const char *s);
-
 /* ,"key":"hex digits" */
 void qstate_json_fp(const char *key, const struct qwen_fp *fp);
 

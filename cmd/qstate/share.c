@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* share.c - the states that the command line names, and words to print. */
+/* share.c - the states that the command line names, and JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,13 +95,6 @@ qstate_open_whole(struct state *s, const char *operand)
 }
 
 /* ---------------------------------------------------------------- printing */
-
-void
-qstate_print_masked(const char *s)
-{
-	for (; *s != '\0'; s++)
-		putchar((unsigned char)*s < 0x20 || *s == 0x7f ? '?' : *s);
-}
 
 const char *
 qstate_bool(int v)

@@ -50,7 +50,7 @@ static void
 print_text(const char *what, const char *text)
 {
 	printf("%s", what);
-	qstate_print_masked(text);
+	cli_show(text, strlen(text));
 	putchar('\n');
 }
 

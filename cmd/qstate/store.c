@@ -85,7 +85,7 @@ ls_text(const struct qwen_store_entry *e)
 	    qwen_fp_hex(&e->prefix, hex), e->orphan ? " orphan" : "");
 	if (cli_verbose) {
 		putchar(' ');
-		qstate_print_masked(e->path);
+		cli_show(e->path, strlen(e->path));
 	}
 	putchar('\n');
 }

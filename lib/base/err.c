@@ -6,16 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-
-/* Names come from hostile files: keep control bytes off the terminal. */
-static void
-mask(char *s)
-{
-	for (; *s != '\0'; s++) {
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = '?';
-	}
-}
+#include "base/utf8.h"
 
 int
 qwen_fail(struct qwen_err *err, int code, const char *fmt, ...)
@@ -28,7 +19,7 @@ qwen_fail(struct qwen_err *err, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err->msg, sizeof err->msg, fmt, ap);
 	va_end(ap);
-	mask(err->msg);
+	qwen_utf8_mask(err->msg);
 	return -1;
 }
 
@@ -55,7 +46,7 @@ qwen_fail_errno(struct qwen_err *err, const char *fmt, ...)
 	n = strlen(err->msg);
 	snprintf(err->msg + n, sizeof err->msg - n, "%s%s", n > 0 ? ": " : "",
 	    saved == ENOMEM ? "out of memory" : strerror(saved));
-	mask(err->msg);
+	qwen_utf8_mask(err->msg);
 	return -1;
 }
 
@@ -74,6 +65,6 @@ qwen_fail_in(struct qwen_err *err, const char *fmt, ...)
 	va_end(ap);
 	n = strlen(err->msg);
 	snprintf(err->msg + n, sizeof err->msg - n, ": %s", old);
-	mask(err->msg);
+	qwen_utf8_mask(err->msg);
 	return -1;
 }

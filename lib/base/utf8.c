@@ -110,6 +110,61 @@ qwen_json_char(const char *s, size_t n, size_t *used, char out[QWEN_JSON_CHAR])
 }
 
 int
+qwen_utf8_steers(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad ||
+	    c == 0x61c || c == 0x180e || (c >= 0x200b && c <= 0x200f) ||
+	    (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+	    c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
+	    (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+size_t
+qwen_shown_char(const char *s, size_t n, size_t *used,
+    char out[QWEN_SHOWN_CHAR])
+{
+	static const char digits[] = "0123456789abcdef", from[] = "\n\t\r\\",
+	    to[] = "ntr\\";
+	const char *at;
+	uint32_t c;
+	int len = qwen_utf8_read((const unsigned char *)s, n, &c);
+	size_t i;
+
+	*used = len > 0 ? (size_t)len : 1;
+	if (len > 0 && c != '\\' && !qwen_utf8_steers(c)) {
+		memcpy(out, s, *used);
+		return *used;
+	}
+	if ((at = memchr(from, s[0], sizeof from - 1)) != NULL) {
+		out[0] = '\\';
+		out[1] = to[at - from];
+		return 2;
+	}
+	for (i = 0; i < *used; i++) {
+		memcpy(out + 4 * i, "\\x", 2);
+		out[4 * i + 2] = digits[(unsigned char)s[i] >> 4];
+		out[4 * i + 3] = digits[s[i] & 15];
+	}
+	return 4 * *used;
+}
+
+void
+qwen_utf8_mask(char *s)
+{
+	uint32_t c;
+	int n;
+
+	for (; *s != '\0'; s += n) {
+		/* a NUL ends what is too short */
+		n = qwen_utf8_read((const unsigned char *)s, 4, &c);
+		if (n <= 0 || qwen_utf8_steers(c)) {
+			*s = '?';
+			n = 1;
+		}
+	}
+}
+
+int
 qwen_hex_read(const char *s, size_t n, uint32_t *out)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";

@@ -120,6 +120,12 @@ void cli_no_binary_tty(void);
 /* Text as a JSON string on stdout. */
 void cli_json_string(const char *text);
 
+/*
+ * Text that somebody else wrote, on stdout, where it does no harm: what steers a
+ * terminal is escaped, as qwen_shown_char() does.
+ */
+void cli_show(const char *s, size_t n);
+
 /* ------------------------------------------------------------------- lines */
 
 enum { CLI_LINE_MAX = 16 << 20 };	/* bytes */

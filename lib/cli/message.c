@@ -6,30 +6,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
 
 int cli_verbose;
 int cli_quiet;
 struct qwen_err cli_err;
-
-/* File names and what came from files may hold anything. */
-static void
-mask(char *s)
-{
-	uint32_t c;
-	int n;
-
-	for (; *s != '\0'; s += n) {
-		/* a NUL ends what is too short */
-		n = qwen_utf8_read((const unsigned char *)s, 4, &c);
-		/* C1 controls (U+0080 to U+009F) steer some terminals */
-		if (n <= 0 || c < 0x20 || (c >= 0x7f && c < 0xa0)) {
-			*s = '?';
-			n = 1;
-		}
-	}
-}
 
 /* more: what follows it. */
 static void __attribute__((format(printf, 1, 0)))
@@ -38,7 +21,7 @@ message(const char *fmt, va_list ap, const char *more)
 	char buf[4096 + 512];	/* a path and what is the matter with it */
 
 	vsnprintf(buf, sizeof buf, fmt, ap);
-	mask(buf);
+	qwen_utf8_mask(buf);
 	cli_progress_wipe();
 	/* one call, so that lines of a pipeline's tools do not mix */
 	fprintf(stderr, "%s: %s%s\n", cli_name, buf, more);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* stdio.c - what stdin and stdout are, and JSON on the latter. */
+/* stdio.c - what stdin and stdout are, and text on the latter. */
 #include <sys/stat.h>
 
 #include <stdio.h>
@@ -50,4 +50,15 @@ cli_json_string(const char *text)
 		fwrite(out, 1, qwen_json_char(text + i, n - i, &used, out),
 		    stdout);
 	putchar('"');
+}
+
+void
+cli_show(const char *s, size_t n)
+{
+	char out[QWEN_SHOWN_CHAR];
+	size_t i, used;
+
+	for (i = 0; i < n; i += used)
+		fwrite(out, 1, qwen_shown_char(s + i, n - i, &used, out),
+		    stdout);
 }

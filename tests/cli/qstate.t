@@ -93,6 +93,12 @@ ok $? "its sums are those of the blocks and of the file"
 is "$(qstate show --json --tokens whole.cbor | jq -c '.tokens')" \
     "[$(xargs <ids | tr ' ' ,)]" "tokens in JSON"
 is "$(qstate show whole.cbor map.cbor | grep -c '^state')" 2 "several states"
+name=$(printf 'odd\302\233 \342\200\256\033[31m\377.cbor')
+cp whole.cbor "$name"
+is "$(qstate show "$name" | head -n 1)" \
+    'state odd\xc2\x9b \xe2\x80\xae\x1b[31m\xff.cbor' \
+    "a name that would steer the terminal"
+rm -f "$name"
 is "$(qstate show -v whole.cbor | grep -c '^block')" \
     "$(qstate show whole.cbor | awk '/^total/ { print $3 }')" "-v: every block"
 qdecode -s whole.cbor -n 3 --temp 0.7 -o gen.cbor </dev/null >/dev/null

@@ -57,6 +57,47 @@ test_utf8(void)
 	ok(bad_json == 0, "in JSON controls alone have another form");
 }
 
+/* Every code point: what steers a terminal does not come through. */
+static void
+test_shown(void)
+{
+	static const char raw[] = "\xc2\x9b" "31m\x1b[0m\xe2\x80\xae\n\t\r\\"
+	    "\xff caf\xc3\xa9 \xe2\x82";
+	char s[QWEN_SHOWN_CHAR + 1], out[QWEN_SHOWN_CHAR];
+	struct qwen_text t = { 0 };
+	struct qwen_err err;
+	size_t i, n, used, bad = 0, steer = 0;
+	uint32_t c;
+
+	for (c = 0; c < 0x110000; c++) {
+		if (c >= 0xd800 && c < 0xe000)
+			continue;
+		n = qwen_utf8_write(c, s);
+		i = qwen_shown_char(s, n, &used, out);
+		steer += (size_t)qwen_utf8_steers(c);
+		if (qwen_utf8_steers(c) || c == '\\')
+			bad += used != n || i < 2 || out[0] != '\\' ||
+			    out[i - 1] < ' ' || out[i - 1] > '~';
+		else
+			bad += used != n || i != n || memcmp(out, s, n) != 0;
+		s[n] = '\0';
+		qwen_utf8_mask(s);
+		bad += c != 0 && (s[0] == '?') != (qwen_utf8_steers(c) ||
+		    c == '?');
+	}
+	ok(bad == 0 && steer > 100 && steer < 5000, "what steers a terminal is "
+	    "escaped or masked, all else is as it was");
+	for (i = 0; i < sizeof raw - 1; i += used)
+		qwen_text_add(&t, out, qwen_shown_char(raw + i,
+		    sizeof raw - 1 - i, &used, out));
+	ok(strcmp(t.s, "\\xc2\\x9b" "31m\\x1b[0m\\xe2\\x80\\xae\\n\\t\\r\\\\"
+	    "\\xff caf\xc3\xa9 \\xe2\\x82") == 0, "text for a terminal: %s", t.s);
+	qwen_text_fini(&t);
+	qwen_fail(&err, QWEN_EFORMAT, "no \"%s\"", raw);
+	ok(strcmp(err.msg, "no \"??31m?[0m??""????\\? caf\xc3\xa9 ??\"") == 0,
+	    "a message: %s", err.msg);
+}
+
 static void
 test_text(void)
 {
@@ -90,6 +131,7 @@ main(void)
 {
 	test_grow();
 	test_utf8();
+	test_shown();
 	test_text();
 	return done_testing();
 }

@@ -2,11 +2,12 @@
 /*
  * output.c - output files that appear complete or not at all.
  *
- * The temporary of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it.  A
- * record lock says whether it is in use; it dies with its process, so what a
- * killed run left is free to take.  By the time a lock is granted its last
- * holder may have renamed the file into place: then it is no longer the
- * temporary, and the search begins again.
+ * The temporary of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it.  It is
+ * always a new file: what has the name already may be somebody else's, or have
+ * other names.  A record lock says whether it is in use; it dies with its
+ * process, so what a killed run left is free to remove.  By the time a lock is
+ * granted its last holder may have renamed the file into place, or another one
+ * removed it: then it is not the temporary, and the search begins again.
  */
 #include <sys/stat.h>
 
@@ -192,29 +193,71 @@ is_held(const char *target)
 	return held;
 }
 
-/* Open and lock, for the one who got it; -1 to try again. */
+/* Lock it: 1, 0 if another process has it, -1 and errno. */
 static int
-take(const struct cli_output *o)
+lock(int fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	struct stat st;
-	int fd;
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-	fd = open(o->temp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fcntl(fd, F_SETLK, &l) == 0)
+		return 1;
+	if (errno == EAGAIN || errno == EACCES)
+		return 0;
+	/* no locks on this file system: go without */
+	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
+}
+
+static void __attribute__((noreturn))
+in_the_way(const struct cli_output *o, const char *why)
+{
+	die("%s: %s is in the way: %s; remove it", o->name, o->temp, why);
+}
+
+/* Remove what has the name of the temporary, if nobody writes it. */
+static void
+remove_left(const struct cli_output *o)
+{
+	int fd = open(o->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int got;
+	struct stat st;
+
+	if (fd == -1 && errno == ENOENT)
+		return;
+	if (fd == -1)
+		in_the_way(o, errno == ELOOP ? "a link" : strerror(errno));
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
+		in_the_way(o, "not a regular file");
+	if ((got = lock(fd)) == -1 ||
+	    (got && is_named(fd, o->temp) && unlink(o->temp) == -1))
+		in_the_way(o, strerror(errno));
+	close(fd);
+}
+
+/* Make and lock a new one; -1 to try again. */
+static int
+make_temp(const struct cli_output *o)
+{
+	const int how = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	int fd = open(o->temp, how, 0600), got;
+
+	if (fd == -1 && errno == EEXIST) {
+		remove_left(o);
+		fd = open(o->temp, how, 0600);
+	}
+	if (fd == -1 && errno == EEXIST)
+		return -1;
 	if (fd == -1)
 		die("%s: %s", o->name, strerror(errno));
-	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		die("%s: is not a regular file", o->temp);
-	if (fcntl(fd, F_SETLK, &lock) == -1) {
-		if (errno == EAGAIN || errno == EACCES)
-			goto again;
-		/* no locks on this file system: go without */
-		if (errno != ENOLCK && errno != EINVAL && errno != ENOSYS)
-			die("%s: lock: %s", o->temp, strerror(errno));
+	if ((got = lock(fd)) == 1 && is_named(fd, o->temp)) {
+		if (!is_held(o->target))
+			return fd;
+		unlink(o->temp);
 	}
-	if (is_named(fd, o->temp) && !is_held(o->target))
-		return fd;
-again:
+	if (got == -1) {
+		got = errno;
+		unlink(o->temp);
+		die("%s: lock: %s", o->temp, strerror(got));
+	}
 	close(fd);
 	return -1;
 }
@@ -229,14 +272,14 @@ open_temp(struct cli_output *o)
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	double patience = cli_now() + PATIENCE_S;
 
-	for (hold(); (o->fd = take(o)) == -1; hold()) {
+	for (hold(); (o->fd = make_temp(o)) == -1; hold()) {
 		unguard();
 		if (cli_now() > patience)
 			die("%s: another process is writing it", o->name);
 		nanosleep(&pause, NULL);
 	}
 	guard(o->temp);
-	if (ftruncate(o->fd, 0) == -1 || fchmod(o->fd, o->mode) == -1)
+	if (fchmod(o->fd, o->mode) == -1)
 		die("%s: %s", o->name, strerror(errno));
 }
 
@@ -311,6 +354,11 @@ commit_temp(struct cli_output *o)
 	if (fsync(o->fd) == -1)
 		return -1;
 	busy = 1;
+	if (!is_named(o->fd, o->temp)) {
+		let_go();
+		errno = ENOENT;
+		return -1;
+	}
 	if (rename(o->temp, o->target) == -1) {
 		why = errno;
 		let_go();

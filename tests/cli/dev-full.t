@@ -17,6 +17,8 @@ full() {
 }
 full "qprefill, a state" sh -c 'echo 1 | qprefill'
 full "qprefill, a ready record" sh -c 'echo 1 | qprefill -o t.cbor'
+qdecode -s t.cbor -n 1 </dev/null >/dev/null 2>err
+ok $? "the state that it told of is there, and whole"
 full "qprefill, logits" sh -c 'echo 1 | qprefill --logits=all'
 full "qprefill --help" qprefill --help
 full "qprefill --version" qprefill --version

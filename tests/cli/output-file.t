@@ -96,7 +96,33 @@ ok $? "which the next run takes over"
 refused 1 "a temporary that is a link" sh -c 'echo 1 | qprefill -o s.cbor'
 [ ! -s $temp.x ]
 ok $? "is not followed"
-rm -f $temp
+rm -f $temp $temp.x
+# a name that somebody gave to what must not be touched
+echo precious >victim; chmod 600 victim; ln victim $temp
+echo 1 2 3 | qprefill -o s.cbor >/dev/null
+is "$? $(head -c 20 victim) $(stat -c %a,%h victim)" "0 precious 600,1" \
+    "a temporary that is a hard link leaves what it links to"
+cmp -s s.cbor want.cbor && [ ! -e $temp ]
+ok $? "and is replaced"
+head -c 100 /dev/zero >$temp
+exec 4<>$temp
+echo 1 2 3 | qprefill -o s.cbor >/dev/null
+echo spoiled >&4
+exec 4>&-
+cmp -s s.cbor want.cbor
+ok $? "who has a temporary open cannot write to what comes of it"
+mkdir $temp
+refused 1 "a temporary that is a folder" sh -c 'echo 1 | qprefill -o s.cbor'
+grep -q 'is in the way.*remove it$' err
+ok $? "the message says what to do"
+rmdir $temp
+if [ "$(id -u)" = 0 ]; then
+	: >$temp; chown 12345 $temp
+	echo 1 2 3 | qprefill -o s.cbor >/dev/null
+	is "$? $(stat -c %u s.cbor)" "0 0" "another user's temporary is replaced"
+else
+	skip "another user's temporary" "only root can plant one"
+fi
 
 # --- signals
 for sig in HUP INT TERM PIPE XCPU; do

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* command.c - lines that begin with a slash. */
-#include <sys/stat.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "qchat.h"
 
@@ -74,61 +71,19 @@ load(struct chat *c, const char *path)
 	free(p);
 }
 
-/* The whole text and a line feed to a file; -1 and errno. */
-static int
-write_file(const char *path, const char *s, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-	int bad, why;
-
-	if (f == NULL)
-		return -1;
-	bad = fwrite(s, 1, n, f) < n || putc('\n', f) == EOF ||
-	    fflush(f) == EOF;
-	why = errno;
-	if (fclose(f) == EOF && !bad)
-		return -1;
-	errno = why;
-	return bad ? -1 : 0;
-}
-
-/* Likewise, and what was there stays until all of it is written. */
-static int
-replace_file(const char *path, const char *s, size_t n)
-{
-	char *real = realpath(path, NULL), *temp;
-	struct stat st;
-	int rc, why;
-
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-		free(real);
-		return write_file(path, s, n);
-	}
-	if (real == NULL)	/* not there yet */
-		real = cli_got(strdup(path));
-	temp = cli_format("%s.qpipe-tmp", real);
-	rc = write_file(temp, s, n);
-	if (rc == 0)
-		rc = rename(temp, real);
-	if (rc < 0) {
-		why = errno;
-		unlink(temp);
-		errno = why;
-	}
-	free(temp);
-	free(real);
-	return rc;
-}
-
 static void
 save(const struct chat *c, const char *path)
 {
+	struct qwen_text t = { 0 };
 	char *json;
 	size_t n;
 
 	cli_must(NULL, qwen_messages_json(c->messages, 1, &json, &n, &cli_err));
-	if (replace_file(path, json, n) < 0)
-		warn("%s: %s", path, strerror(errno));
+	qwen_text_add(&t, json, n);
+	qwen_text_add(&t, "\n", 1);
+	if (cli_replace_file(path, &t, &cli_err) < 0)
+		warn("%s: %s", path, cli_err.msg);
+	qwen_text_fini(&t);
 	free(json);
 }
 

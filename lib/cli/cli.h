@@ -181,7 +181,7 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
  * is followed.  A target that exists and is no regular file (/dev/null, a
  * FIFO) is opened and written in place; path NULL is stdout.
  *
- * All of these die on errors, but for cli_output_replace.
+ * All of these die on errors, but for the two that replace.
  */
 struct cli_output;
 
@@ -197,6 +197,10 @@ void cli_output_cancel(struct cli_output *o);		/* likewise, but the
  * -1 and errno if the target is still what it was.
  */
 int cli_output_replace(struct cli_output *o);
+
+/* All of that at once, for a tool that goes on: -1 if the target is as it was. */
+int cli_replace_file(const char *path, const struct qwen_text *t,
+    struct qwen_err *err);
 
 /* Forget what was written and begin again. */
 void cli_output_rewind(struct cli_output *o);

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
 
@@ -86,7 +87,7 @@ hold(void)
 	size_t i;
 
 	if (!registered && atexit(remove_doomed) != 0)
-		die("out of memory");
+		cli_got(NULL);
 	registered = 1;
 	busy = 1;
 	memset(&sa, 0, sizeof sa);
@@ -94,8 +95,8 @@ hold(void)
 	sigfillset(&sa.sa_mask);
 	for (i = 0; i < N_FATAL; i++) {
 		sigaction(fatal_signals[i], NULL, &saved[i]);
-		/* nohup and background jobs ignore some: so do we */
-		if (saved[i].sa_handler != SIG_IGN)
+		/* nohup ignores some, and a tool may go on after one */
+		if (saved[i].sa_handler == SIG_DFL)
 			sigaction(fatal_signals[i], &sa, NULL);
 	}
 }
@@ -141,7 +142,10 @@ folder_len(const char *path)
 	return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* The file that path names, which need not exist, behind symbolic links. */
+/*
+ * The file that path names, which need not exist, after symbolic links; NULL and
+ * errno.
+ */
 static char *
 resolve(const char *path)
 {
@@ -161,7 +165,9 @@ resolve(const char *path)
 		free(at);
 		at = next;
 	}
-	die("%s: %s", path, strerror(ELOOP));
+	free(at);
+	errno = ELOOP;
+	return NULL;
 }
 
 /* ----------------------------------------------------------- the temporary */
@@ -207,112 +213,151 @@ lock(int fd)
 	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
 }
 
-static void __attribute__((noreturn))
-in_the_way(const struct cli_output *o, const char *why)
+static int
+by_errno(struct qwen_err *err)
 {
-	die("%s: %s is in the way: %s; remove it", o->name, o->temp, why);
+	return qwen_fail_errno(err, "%s", "");
+}
+
+static int
+in_the_way(const struct cli_output *o, const char *why, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EIO, "%s beside it is in the way: %s; "
+	    "remove it",
+	    o->temp + folder_len(o->temp), why);
 }
 
 /* Remove what has the name of the temporary, if nobody writes it. */
-static void
-remove_left(const struct cli_output *o)
+static int
+remove_left(const struct cli_output *o, struct qwen_err *err)
 {
 	int fd = open(o->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	int got;
+	int got, rc = 0;
 	struct stat st;
 
 	if (fd == -1 && errno == ENOENT)
-		return;
+		return 0;
 	if (fd == -1)
-		in_the_way(o, errno == ELOOP ? "a link" : strerror(errno));
+		return in_the_way(o, errno == ELOOP ? "a link" :
+		    strerror(errno), err);
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		in_the_way(o, "not a regular file");
-	if ((got = lock(fd)) == -1 ||
+		rc = in_the_way(o, "not a regular file", err);
+	else if ((got = lock(fd)) == -1 ||
 	    (got && is_named(fd, o->temp) && unlink(o->temp) == -1))
-		in_the_way(o, strerror(errno));
+		rc = in_the_way(o, strerror(errno), err);
 	close(fd);
+	return rc;
 }
 
-/* Make and lock a new one; -1 to try again. */
+/* Make and lock a new one: 1, or 0 to try again. */
 static int
-make_temp(const struct cli_output *o)
+make_temp(struct cli_output *o, struct qwen_err *err)
 {
 	const int how = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
-	int fd = open(o->temp, how, 0600), got;
+	int got, rc = 0;
 
-	if (fd == -1 && errno == EEXIST) {
-		remove_left(o);
-		fd = open(o->temp, how, 0600);
+	o->fd = open(o->temp, how, 0600);
+	if (o->fd == -1 && errno == EEXIST) {
+		if (remove_left(o, err) == -1)
+			return -1;
+		o->fd = open(o->temp, how, 0600);
 	}
-	if (fd == -1 && errno == EEXIST)
-		return -1;
-	if (fd == -1)
-		die("%s: %s", o->name, strerror(errno));
-	if ((got = lock(fd)) == 1 && is_named(fd, o->temp)) {
-		if (!is_held(o->target))
-			return fd;
+	if (o->fd == -1 && errno == EEXIST)
+		return 0;
+	if (o->fd == -1)
+		return by_errno(err);
+	got = lock(o->fd);
+	if (got == -1)
+		rc = qwen_fail_errno(err, "lock");
+	if (got == 1 && is_named(o->fd, o->temp) && !is_held(o->target)) {
+		if (fchmod(o->fd, o->mode) == 0)
+			return 1;
+		rc = by_errno(err);
+	}
+	if (got != 0 && is_named(o->fd, o->temp))
 		unlink(o->temp);
-	}
-	if (got == -1) {
-		got = errno;
-		unlink(o->temp);
-		die("%s: lock: %s", o->temp, strerror(got));
-	}
-	close(fd);
-	return -1;
+	close(o->fd);
+	return rc;
 }
 
 /*
  * A process that was killed holds its locks until it is gone, which may take a
  * moment if it was writing: so the next one is patient.
  */
-static void
-open_temp(struct cli_output *o)
+static int
+open_temp(struct cli_output *o, struct qwen_err *err)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 	double patience = cli_now() + PATIENCE_S;
+	int rc;
 
-	for (hold(); (o->fd = make_temp(o)) == -1; hold()) {
+	for (hold(); (rc = make_temp(o, err)) != 1; hold()) {
 		unguard();
+		if (rc == -1)
+			return -1;
 		if (cli_now() > patience)
-			die("%s: another process is writing it", o->name);
+			return qwen_fail(err, QWEN_EIO,
+			    "another process is writing it");
 		nanosleep(&pause, NULL);
 	}
 	guard(o->temp);
-	if (fchmod(o->fd, o->mode) == -1)
-		die("%s: %s", o->name, strerror(errno));
+	return 0;
+}
+
+static void
+free_output(struct cli_output *o)
+{
+	free(o->temp);
+	free(o->target);
+	free(o->name);
+	free(o);
+}
+
+/* Open what path names, in place if it is no regular file. */
+static int
+open_output(struct cli_output *o, const char *path, struct qwen_err *err)
+{
+	struct stat st;
+	int n;
+
+	o->mode = 0666 & ~cli_umask;
+	if (stat(path, &st) == 0) {
+		if (!S_ISREG(st.st_mode)) {
+			o->fd = open(path, O_WRONLY | O_CLOEXEC);
+			return o->fd != -1 ? 0 : by_errno(err);
+		}
+		/* renaming over it would defeat its write protection */
+		if (access(path, W_OK) == -1)
+			return by_errno(err);
+		o->mode = st.st_mode & 07777;
+	}
+	if ((o->target = resolve(path)) == NULL)
+		return by_errno(err);
+	n = (int)folder_len(o->target);
+	o->temp = cli_format("%.*s.%s" SUFFIX, n, o->target, o->target + n);
+	return open_temp(o, err);
+}
+
+static struct cli_output *
+new_output(const char *name)
+{
+	struct cli_output *o = cli_got(calloc(1, sizeof *o));
+
+	o->name = cli_format("%s", name);
+	o->fd = STDOUT_FILENO;
+	return o;
 }
 
 struct cli_output *
 cli_output_open(const char *path)
 {
-	struct cli_output *o = cli_got(calloc(1, sizeof *o));
-	struct stat st;
-	int n;
+	struct cli_output *o = new_output(path != NULL ? path : "stdout");
 
-	o->name = cli_format("%s", path != NULL ? path : "stdout");
-	o->fd = STDOUT_FILENO;
 	if (path == NULL)
 		return o;
 	if (path[folder_len(path)] == '\0')
 		cli_usage("-o: '%s' is not the name of a file", path);
-	o->mode = 0666 & ~cli_umask;
-	if (stat(path, &st) == 0) {
-		if (!S_ISREG(st.st_mode)) {
-			o->fd = open(path, O_WRONLY | O_CLOEXEC);
-			if (o->fd == -1)
-				die("%s: %s", path, strerror(errno));
-			return o;
-		}
-		/* renaming over it would defeat its write protection */
-		if (access(path, W_OK) == -1)
-			die("%s: %s", path, strerror(errno));
-		o->mode = st.st_mode & 07777;
-	}
-	o->target = resolve(path);
-	n = (int)folder_len(o->target);
-	o->temp = cli_format("%.*s.%s" SUFFIX, n, o->target, o->target + n);
-	open_temp(o);
+	cli_must(path, open_output(o, path, &cli_err));
 	return o;
 }
 
@@ -369,26 +414,27 @@ commit_temp(struct cli_output *o)
 	return 0;
 }
 
-static void
-free_output(struct cli_output *o)
+/* Close too, which drops the lock; until then nobody takes the temporary. */
+static int
+commit(struct cli_output *o, struct qwen_err *err)
 {
-	free(o->temp);
-	free(o->target);
-	free(o->name);
-	free(o);
+	int fd = o->fd;
+
+	if (o->temp != NULL) {
+		if (commit_temp(o) == -1)
+			return by_errno(err);
+		sync_folder(o->target);
+	}
+	o->fd = -1;
+	if (fd != STDOUT_FILENO && close(fd) == -1)
+		return by_errno(err);
+	return 0;
 }
 
 void
 cli_output_commit(struct cli_output *o)
 {
-	if (o->temp != NULL) {
-		if (commit_temp(o) == -1)
-			die("%s: %s", o->name, strerror(errno));
-		sync_folder(o->target);
-	}
-	/* closing drops the lock; until then nobody takes the temporary */
-	if (o->fd != STDOUT_FILENO && close(o->fd) == -1)
-		die("%s: %s", o->name, strerror(errno));
+	cli_must(o->name, commit(o, &cli_err));
 	free_output(o);
 }
 
@@ -399,7 +445,7 @@ cli_output_replace(struct cli_output *o)
 
 	if (commit_temp(o) == -1)
 		return -1;
-	open_temp(o);
+	cli_must(o->name, open_temp(o, &cli_err));
 	close(fd);
 	sync_folder(o->target);
 	return 0;
@@ -421,4 +467,26 @@ cli_output_cancel(struct cli_output *o)
 	}
 	close(o->fd);
 	free_output(o);
+}
+
+int
+cli_replace_file(const char *path, const struct qwen_text *t,
+    struct qwen_err *err)
+{
+	struct cli_output *o = new_output(path);
+	int rc = open_output(o, path, err);
+
+	if (rc == -1) {
+		free_output(o);
+		return -1;
+	}
+	if (cli_write(o->fd, t) < t->n)
+		rc = by_errno(err);
+	if (rc == 0)
+		rc = commit(o, err);
+	if (rc == 0)
+		free_output(o);
+	else
+		cli_output_cancel(o);
+	return rc;
 }

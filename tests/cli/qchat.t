@@ -90,6 +90,16 @@ ok $? "leaves what was there, and nothing else"
 printf 'x\n/save link.json\n' | qchat -n 1 --template qwen3 >out 2>&1
 [ -L link.json ] && [ "$(jq '.messages[0].content' u.json)" = '"x"' ]
 ok $? "a symbolic link is followed"
+echo precious >victim; chmod 600 victim
+for f in u.json.qpipe-tmp .u.json.qpipe-tmp; do
+	ln -s victim $f
+	printf '/save u.json\n' | qchat -n 1 --template qwen3 >out 2>&1
+	rm -f $f
+done
+is "$(cat victim)" precious "/save follows no link that somebody planted"
+chmod 600 u.json
+printf 'x\n/save u.json\n' | qchat -n 1 --template qwen3 >out 2>&1
+is "$(stat -c %a u.json)" 600 "and keeps the mode of the file"
 is "$(printf 'x\n/save /dev/stderr\n' | qchat -q -n 1 --template qwen3 2>&1 >/dev/null | jq '.messages | length')" 2 "/save to what is no file"
 printf '%s\n' '/load late.json' x '/save l.json' >in
 echo '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "cli/cli.h"
 
 enum { STEP = 1 << 16 };
@@ -139,7 +140,7 @@ cli_write(int fd, const struct qwen_text *t)
 	ssize_t n;
 
 	if (t->failed)
-		die("out of memory");
+		cli_must(NULL, qwen_oom(&cli_err));
 	while (at < t->n) {
 		n = write(fd, t->s + at, t->n - at);
 		if (n == -1 && errno == EINTR)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -96,7 +97,7 @@ void *
 cli_got(void *p)
 {
 	if (p == NULL)
-		die("out of memory");
+		cli_must(NULL, qwen_oom(&cli_err));
 	return p;
 }
 
@@ -121,5 +122,5 @@ void
 cli_grow(void *array, size_t *cap, size_t n, size_t size)
 {
 	if (qwen_grow(array, cap, n, size) < 0)
-		die("out of memory");
+		cli_must(NULL, qwen_oom(&cli_err));
 }

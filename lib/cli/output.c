@@ -87,7 +87,7 @@ hold(void)
 	size_t i;
 
 	if (!registered && atexit(remove_doomed) != 0)
-		cli_got(NULL);
+		cli_must(NULL, qwen_oom(&cli_err));
 	registered = 1;
 	busy = 1;
 	memset(&sa, 0, sizeof sa);

@@ -100,12 +100,9 @@ open_all(struct chat *c)
 	c->pieces = tool_sampling_pieces(c->sampler, g);
 	cli_must(NULL, qwen_sampler_eog(c->sampler, c->header.eog,
 	    c->header.n_eog, &cli_err));
-	cli_must(NULL, qwen_cut_new(&c->cut, &cli_err));
 	for (i = 0; (text = qwen_sampler_text(c->sampler, "stop", i)) != NULL;
-	    i++) {
-		cli_must(NULL, qwen_cut_add(c->cut, text, strlen(text),
-		    &cli_err));
-	}
+	    i++)
+		tool_stop_at(&c->cut, text);
 }
 
 int

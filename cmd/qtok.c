@@ -140,29 +140,15 @@ check(struct opts *o)
 		cli_usage("--mark: %s", cli_err.msg);
 }
 
-static void
-add_stops(struct opts *o)
-{
-	const char *text;
-	size_t i;
-
-	if (o->stops.n > 0)
-		cli_must(NULL, qwen_cut_new(&o->cut, &cli_err));
-	for (i = 0; i < o->stops.n; i++) {
-		text = o->stops.v[i];
-		if (text[0] == '\0')
-			cli_usage("--stop: an empty text is everywhere");
-		cli_must(NULL, qwen_cut_add(o->cut, text, strlen(text),
-		    &cli_err));
-	}
-}
-
 int
 main(int argc, char *argv[])
 {
+	size_t i;
+
 	cli_begin(&tool, argc, argv);
 	check(&opt);
-	add_stops(&opt);
+	for (i = 0; i < opt.stops.n; i++)
+		tool_stop_at(&opt.cut, opt.stops.v[i]);
 	if (opt.chat)
 		qtok_chat(&opt, argv + 1);
 	else if (opt.parse)

@@ -134,8 +134,7 @@ generate(struct chat *c, struct qwen_reply *r)
 			break;
 		stopped = qwen_sampler_stopped(c->sampler);
 		cli_must(NULL, qwen_tok_decoder_put(d, id, &s, &cli_err));
-		cli_must(NULL, qwen_cut_feed(c->cut, &s, stopped, &cut,
-		    &cli_err));
+		cut = tool_stop_feed(c->cut, &s, stopped);
 		feed(r, s);
 		if (stopped)
 			break;
@@ -148,11 +147,10 @@ generate(struct chat *c, struct qwen_reply *r)
 	}
 	qwen_tok_decoder_finish(d, &s);
 	if (!cut) {
-		cli_must(NULL, qwen_cut_feed(c->cut, &s, 0, &stopped,
-		    &cli_err));
+		tool_stop_feed(c->cut, &s, 0);
 		feed(r, s);
 	}
-	s = qwen_cut_end(c->cut);
+	s = tool_stop_end(c->cut);
 	if (!cut)
 		feed(r, s);
 	cli_must(NULL, qwen_reply_finish(r, &cli_err));

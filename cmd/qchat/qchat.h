@@ -29,7 +29,7 @@ struct chat {
 	struct qwen_session	*session;
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
-	struct qwen_cut		*cut;		/* answers end there */
+	struct qwen_cut		*cut;		/* answers end there; or NULL */
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_messages	*messages;
 	char			*document;	/* /data, or NULL */

@@ -19,9 +19,7 @@ put_str(struct decoding *c, struct qwen_str s)
 {
 	if (c->cut)
 		return;
-	if (c->o->cut != NULL)
-		cli_must(NULL, qwen_cut_feed(c->o->cut, &s, 1, &c->cut,
-		    &cli_err));
+	c->cut = tool_stop_feed(c->o->cut, &s, 1);
 	if (s.len > 0)
 		fwrite(s.s, 1, s.len, stdout);
 	c->n_bytes += s.len;
@@ -34,11 +32,9 @@ finish_text(struct decoding *c)
 
 	qwen_tok_decoder_finish(c->d, &s);
 	put_str(c, s);
-	if (c->o->cut != NULL) {
-		s = qwen_cut_end(c->o->cut);
-		if (!c->cut && s.len > 0)
-			fwrite(s.s, 1, s.len, stdout);
-	}
+	s = tool_stop_end(c->o->cut);
+	if (!c->cut && s.len > 0)
+		fwrite(s.s, 1, s.len, stdout);
 	if (c->o->documents)
 		putchar('\0');
 	c->open = c->cut = 0;

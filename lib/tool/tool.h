@@ -236,6 +236,21 @@ void tool_sampling_check(struct qwen_sampler *s);
 struct qwen_pieces *tool_sampling_pieces(struct qwen_sampler *s,
     const struct qwen_gguf *g);
 
+struct qwen_cut;
+
+/*
+ * A text of --stop, at which what is written ends; not copied.  The first one
+ * makes *cut, which was NULL.  Dies.
+ */
+void tool_stop_at(struct qwen_cut **cut, const char *stop);
+
+/*
+ * What is certain to be written of *s, and at the end what was held back; look
+ * as of qwen_cut_feed.  Whether a stop was found.  Without a cut all is written.
+ */
+int tool_stop_feed(struct qwen_cut *cut, struct qwen_str *s, int look);
+struct qwen_str tool_stop_end(struct qwen_cut *cut);
+
 /* Choose the token that follows, and let the sampler know.  Dies. */
 int32_t tool_choose(struct qwen_sampler *s, const struct qwen_session *from);
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: ISC */
+/* stop.c - where what is written ends: the texts of --stop. */
+#include <string.h>
+
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+void
+tool_stop_at(struct qwen_cut **cut, const char *stop)
+{
+	if (stop[0] == '\0')
+		cli_usage("--stop: an empty text is everywhere");
+	if (*cut == NULL)
+		cli_must(NULL, qwen_cut_new(cut, &cli_err));
+	cli_must(NULL, qwen_cut_add(*cut, stop, strlen(stop), &cli_err));
+}
+
+int
+tool_stop_feed(struct qwen_cut *cut, struct qwen_str *s, int look)
+{
+	int found = 0;
+
+	if (cut != NULL)
+		cli_must(NULL, qwen_cut_feed(cut, s, look, &found, &cli_err));
+	return found;
+}
+
+struct qwen_str
+tool_stop_end(struct qwen_cut *cut)
+{
+	return cut != NULL ? qwen_cut_end(cut) : (struct qwen_str){ "", 0 };
+}

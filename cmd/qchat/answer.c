@@ -91,11 +91,11 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	c->thought = thought;
 	c->said |= e->text.len > 0;
 	if (!thought) {
-		fwrite(e->text.s, 1, e->text.len, stdout);
+		cli_show_text(stdout, e->text.s, e->text.len);
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());
 	} else if (!cli_quiet)
-		fwrite(e->text.s, 1, e->text.len, stderr);
+		cli_show_text(stderr, e->text.s, e->text.len);
 	return 0;
 }
 

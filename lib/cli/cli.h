@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/text.h"
 #include "cli/option.h"
@@ -125,6 +126,12 @@ void cli_json_string(const char *text);
  * terminal is escaped, as qwen_shown_char() does.
  */
 void cli_show(const char *s, size_t n);
+
+/*
+ * Likewise on a stream, of several lines: line feeds, tabs and what joins
+ * characters stay.  Where the stream is no terminal, all bytes are as they were.
+ */
+void cli_show_text(FILE *f, const char *s, size_t n);
 
 /* ------------------------------------------------------------------- lines */
 

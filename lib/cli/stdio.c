@@ -62,3 +62,33 @@ cli_show(const char *s, size_t n)
 		fwrite(out, 1, qwen_shown_char(s + i, n - i, &used, out),
 		    stdout);
 }
+
+/* Whether a terminal may have what begins there, as it is; *used bytes. */
+static int
+is_harmless(const char *s, size_t n, size_t *used)
+{
+	uint32_t c;
+	int len = qwen_utf8_read((const unsigned char *)s, n, &c);
+
+	*used = len > 0 ? (size_t)len : 1;
+	/* scripts and emoji need the joiners */
+	return len > 0 && (!qwen_utf8_steers(c) || c == '\n' || c == '\t' ||
+	    c == 0x200c || c == 0x200d);
+}
+
+void
+cli_show_text(FILE *f, const char *s, size_t n)
+{
+	int tty = isatty(fileno(f));
+	char out[QWEN_SHOWN_CHAR];
+	size_t i, used, from = 0;
+
+	for (i = tty ? 0 : n; i < n; i += used) {
+		if (is_harmless(s + i, n - i, &used))
+			continue;
+		fwrite(s + from, 1, i - from, f);
+		from = i + used;
+		fwrite(out, 1, qwen_shown_char(s + i, n - i, &used, out), f);
+	}
+	fwrite(s + from, 1, n - from, f);
+}

@@ -265,6 +265,7 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 		return qwen_refuse(&q->no, "invalid_request", "%s: %s",
 		    set->key, err.msg);
 	}
+	qwen_sampler_bias(item->sampler, q->bias_id, q->bias, q->n_bias);
 	if (qwen_sampler_check(item->sampler, &err) < 0)
 		return fail(q, "invalid_request", &err);
 	if (q->grammar != NULL) {

@@ -52,7 +52,7 @@ void qwen_sampler_free(struct qwen_sampler *s);
 
 /*
  * Another sampler of the same options, ending and masked tokens, CPU level,
- * pieces and constraint (which are not copied), that has not begun.
+ * pieces, biases and constraint (which are not copied), that has not begun.
  */
 int qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
     struct qwen_err *err);
@@ -131,6 +131,13 @@ int qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
  * begin.
  */
 void qwen_sampler_constrain(struct qwen_sampler *s, struct qwen_constraint c);
+
+/*
+ * Add x[i] to the logit of token ids[i], after --logit-bias does; finite numbers,
+ * which are borrowed, and by copies of the sampler too.  Before begin.
+ */
+void qwen_sampler_bias(struct qwen_sampler *s, const int32_t *ids,
+    const float *x, size_t n);
 
 /* Never choose these tokens (a copy is kept; n 0 allows all again). */
 int qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,

@@ -146,6 +146,12 @@ id=$(printf ' LORD' | qtok -f text)
 printf '{"prompt":"In the beginning","max_tokens":3,"logit_bias":{"%s":1000}}\n' "$id" |
     qbatch | jq -j .text >out
 is "$(cat out)" " LORD LORD LORD" "logit_bias"
+# one for each of the 4096 tokens, told of once for all 128 answers
+awk -v id="$id" 'BEGIN { printf "{\"prompt\":\"And\",\"n\":128,\"max_tokens\":1,\"logit_bias\":{\"%s\":1000", id
+    for (i = 0; i < 4096; i++) if (i != id) printf ",\"%d\":-100", i; print "}}" }' >all
+is "$(qbatch all | jq -c '[.choices[].text] | unique')" '[" LORD"]' "logit_bias of all tokens"
+sed 's/}}/,"4096":1}}/' all | qbatch 2>err | jq -r .error.message >out
+is "$(cat out)" "logit_bias: has 4097 entries, and the model 4096 tokens" "and no more"
 
 # --- probabilities
 printf '{"prompt":"In the beginning","logprobs":3,"max_tokens":4}\n' | qbatch >out

@@ -57,8 +57,7 @@ test_settings(void)
 		"temp", "0.70", "top-p", "0.9", "top-k", "40", "min-p", "1e-2",
 		"seed", "18446744073709551615", "presence-penalty", "1",
 		"frequency-penalty", "-0.5", "repeat-penalty", "1.1",
-		"min-tokens", "3", "logit-bias", "5=-100", "logit-bias",
-		"7=1.5",
+		"min-tokens", "3",
 	};
 	struct qwen_request *q = parse(QWEN_FORM_COMPLETION,
 	    "{\"prompt\":\"ab\",\"top_p\":0.9,\"temperature\":0.70,"
@@ -70,16 +69,18 @@ test_settings(void)
 	size_t i, same = 0;
 	int set = 0;
 
-	for (i = 0; i < q->n_set && i < 11; i++)
+	for (i = 0; i < q->n_set && i < 9; i++)
 		same += strcmp(q->set[i].option, want[2 * i]) == 0 &&
 		    strcmp(q->set[i].value, want[2 * i + 1]) == 0;
-	ok(same == 11 && q->n_set == 11, "settings, digits as they are");
+	ok(same == 9 && q->n_set == 9, "settings, digits as they are");
+	ok(q->n_bias == 2 && q->bias_id[0] == 5 && q->bias[0] == -100 &&
+	    q->bias_id[1] == 7 && q->bias[1] == 1.5, "biases");
 	if (qwen_sampler_new(&s, &err) < 0)
 		abort();
 	for (i = 0; i < q->n_set; i++)
 		set += qwen_sampler_set(s, q->set[i].option, q->set[i].value,
 		    &err) == 0;
-	ok(set == 11, "a sampler has all of these options");
+	ok(set == 9, "a sampler has all of these options");
 	ok(q->min == 3 && q->max == 7 && q->n_stop == 1 && q->n == 1 &&
 	    q->n_prompts == 1 && q->n_prompt_tokens == 2,
 	    "what is not said is the service's");
@@ -117,6 +118,15 @@ test_refused(void)
 	    "byte 11: unexpected end of data");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":[258]}", "invalid_request",
 	    "prompt: 258 is not a token of this model");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
+	    "\"258\":1}}", "invalid_request", "logit_bias: \"258\" is not a "
+	    "token of this model");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
+	    "\"5\":1,\"05\":1}}", "invalid_request", "logit_bias: token 5 is "
+	    "there twice");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":{"
+	    "\"5\":1e39}}", "invalid_request", "logit_bias: 1e39 is too "
+	    "large");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stream\":true}",
 	    "invalid_request", "stream is not supported");
 	service.streams = 1;

@@ -347,6 +347,30 @@ test_mask(void)
 	qwen_sampler_free(s);
 }
 
+/* As --logit-bias, on top of it, without a copy. */
+static void
+test_bias(void)
+{
+	static const int32_t ids[] = { 1, 3 }, outside[] = { N };
+	static const float x[] = { 50, 1e30f }, nan = NAN;
+	struct qwen_sampler *s = sampler("logit-bias=3=-1e30", N), *copy;
+	struct qwen_err err;
+	float row[N];
+
+	known_row(row);
+	qwen_sampler_bias(s, ids, x, 2);
+	ok(!qwen_sampler_is_greedy(s) && qwen_sampler_copy(&copy, s,
+	    &err) == 0 && qwen_sampler_begin(copy, N, &err) == 0,
+	    "a sampler with biases, and its copy");
+	ok(choose(copy, row, N, 0) == 1, "the biased token is chosen");
+	qwen_sampler_bias(s, outside, x, 1);
+	ok(qwen_sampler_begin(s, N, &err) < 0, "%s", err.msg);
+	qwen_sampler_bias(s, ids, &nan, 1);
+	ok(qwen_sampler_begin(s, N, &err) < 0, "%s", err.msg);
+	qwen_sampler_free(copy);
+	qwen_sampler_free(s);
+}
+
 /* The best token after the history, by options; rows are { 3, 2.5, -1, ... }. */
 static int32_t
 after(const char *opts, const char *prompt, const char *generated)
@@ -621,6 +645,7 @@ main(void)
 	test_sparse();
 	test_not_finite();
 	test_mask();
+	test_bias();
 	test_penalties();
 	test_options();
 	test_copy();

@@ -160,6 +160,14 @@ takes_part(const struct qwen_slot *s, int draws)
 	return !(is(s, QWEN_RANK_TEMPERATURE) && s->v[0].d == 0 && draws);
 }
 
+/* Of those with a place of their own, which take no part in the chain. */
+static int
+is_fixed(const struct qwen_sampler *s, const struct qwen_slot *slot)
+{
+	return slot->m->rank <= QWEN_RANK_FIXED && (qwen_slot_active(slot) ||
+	    (is(slot, QWEN_RANK_LOGIT_BIAS) && s->world.n_biased > 0));
+}
+
 /* What applies, in its order: the fixed ones, the chain, or half and greedy. */
 static int
 arrange(const struct qwen_sampler *s, struct qwen_slot **run,
@@ -175,7 +183,7 @@ arrange(const struct qwen_sampler *s, struct qwen_slot **run,
 	for (i = 0; i < (int)N_METHODS; i++) {
 		struct qwen_slot *slot = &all[i];
 
-		if (slot->m->rank <= QWEN_RANK_FIXED && qwen_slot_active(slot))
+		if (is_fixed(s, slot))
 			run[n_run++] = slot;
 		if (is(slot, QWEN_RANK_GREEDY) && qwen_slot_active(slot))
 			greedy = slot;

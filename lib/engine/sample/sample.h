@@ -157,6 +157,9 @@ struct qwen_sample_world {
 	const struct qwen_pieces *pieces;	/* NULL: not given; of n_vocab */
 	int32_t		*eog;		/* ascending */
 	size_t		 n_eog;
+	const int32_t	*biased;	/* beside those of --logit-bias, */
+	const float	*bias;		/* this much */
+	size_t		 n_biased;
 };
 
 /*

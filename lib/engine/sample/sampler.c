@@ -130,6 +130,15 @@ qwen_sampler_mask(struct qwen_sampler *s, const int32_t *ids, size_t n,
 	return copy_ids(&s->masked, &s->n_masked, ids, n, err);
 }
 
+void
+qwen_sampler_bias(struct qwen_sampler *s, const int32_t *ids, const float *x,
+    size_t n)
+{
+	s->world.biased = ids;
+	s->world.bias = x;
+	s->world.n_biased = n;
+}
+
 int
 qwen_sampler_eog(struct qwen_sampler *s, const int32_t *ids, size_t n,
     struct qwen_err *err)
@@ -149,6 +158,8 @@ qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from,
 	s->features = from->features;
 	s->world.pieces = from->world.pieces;
 	s->constraint = from->constraint;
+	qwen_sampler_bias(s, from->world.biased, from->world.bias,
+	    from->world.n_biased);
 	if (qwen_sample_copy_options(s, from, err) < 0 ||
 	    qwen_sampler_eog(s, from->world.eog, from->world.n_eog,
 	    err) < 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* fields.c - what a request says beside its prompt. */
-#include <stdio.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,31 +64,62 @@ add_setting(struct qwen_ask *r, const char *key, const char *option,
 	return 0;
 }
 
+/* A token and what is added to its logit, which no other may be. */
+static int
+add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
+    unsigned char *seen)
+{
+	struct qwen_request *q = r->q;
+	const char *id = yyjson_get_str(key);
+	char buf[QWEN_ASK_NUMBER];
+	uint64_t k;
+	double x;
+
+	if (qwen_ask_digits(id, yyjson_get_len(key), &k) < 0 ||
+	    k >= r->s->n_vocab)
+		return bad(r->no, "logit_bias: \"%.40s\" is not a token of "
+		    "this model", id);
+	if (seen[k / 8] & 1 << k % 8)
+		return bad(r->no, "logit_bias: token %llu is there twice",
+		    (unsigned long long)k);
+	seen[k / 8] |= (unsigned char)(1 << k % 8);
+	if (qwen_ask_number(r->no, "logit_bias", v, buf) < 0)
+		return -1;
+	x = strtod(buf, NULL);
+	if (!(x >= -FLT_MAX && x <= FLT_MAX))
+		return bad(r->no, "logit_bias: %s is too large", buf);
+	q->bias_id[q->n_bias] = (int32_t)k;
+	q->bias[q->n_bias++] = (float)x;
+	return 0;
+}
+
 /* {"1234": -5, ...} */
 static int
 read_bias(struct qwen_ask *r)
 {
-	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key, *bias;
-	char pair[2 * QWEN_ASK_NUMBER], buf[QWEN_ASK_NUMBER];
-	const char *id;
-	size_t i, n;
+	yyjson_val *v = qwen_ask_get(r->body, "logit_bias"), *key, *x;
+	size_t i, n = yyjson_obj_size(v);
+	unsigned char *seen;
+	int rc = 0;
 
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_obj(v))
 		return bad(r->no, "logit_bias: is not an object");
-	yyjson_obj_foreach(v, i, n, key, bias) {
-		id = yyjson_get_str(key);
-		if (id == NULL || yyjson_get_len(key) >= QWEN_ASK_NUMBER ||
-		    strlen(id) != yyjson_get_len(key))
-			return bad(r->no, "logit_bias: a key is no token");
-		if (qwen_ask_number(r->no, "logit_bias", bias, buf) < 0)
-			return -1;
-		snprintf(pair, sizeof pair, "%s=%s", id, buf);
-		if (add_setting(r, "logit_bias", "logit-bias", pair) < 0)
-			return -1;
+	if (n > r->s->n_vocab)
+		return bad(r->no, "logit_bias: has %zu entries, and the model "
+		    "%zu tokens", n, r->s->n_vocab);
+	seen = calloc(r->s->n_vocab / 8 + 1, 1);
+	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
+	r->q->bias = calloc(n + 1, sizeof *r->q->bias);
+	if (seen == NULL || r->q->bias_id == NULL || r->q->bias == NULL)
+		rc = qwen_oom(&r->no->err);
+	yyjson_obj_foreach(v, i, n, key, x) {
+		if (rc == 0)
+			rc = add_bias(r, key, x, seen);
 	}
-	return 0;
+	free(seen);
+	return rc;
 }
 
 static int

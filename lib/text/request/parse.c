@@ -148,6 +148,8 @@ qwen_request_free(struct qwen_request *q)
 	for (i = 0; i < q->n_set; i++)
 		free(q->set[i].value);
 	free(q->set);
+	free(q->bias_id);
+	free(q->bias);
 	free(q->stop);
 	free(q->answer);
 	free(q->prompt);

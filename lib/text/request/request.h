@@ -103,6 +103,9 @@ struct qwen_request {
 	size_t			 n_prompt_tokens;	/* of all of them */
 	struct qwen_setting	*set;
 	size_t			 n_set, cap_set;
+	int32_t			*bias_id;	/* logit_bias: each token once, */
+	float			*bias;		/* and what is added; owned */
+	size_t			 n_bias;
 	size_t			 n;	/* answers to each prompt */
 	size_t			 max;	/* tokens of each */
 	size_t			 min;	/* tokens before a stop counts */

@@ -29,6 +29,7 @@ struct memory {
 	size_t		 n;
 	int32_t		*ban;		/* ascending */
 	size_t		 n_ban;
+	const struct qwen_sample_world *w;
 };
 
 /* "15=-2.5"; *ban instead of *x for -inf. */
@@ -79,6 +80,17 @@ end(void *memory)
 }
 
 static int
+check_one(int32_t id, float x, const struct qwen_sample_world *w,
+    struct qwen_err *err)
+{
+	if (id < 0 || (size_t)id >= w->n_vocab)
+		return qwen_fail(err, QWEN_ERANGE, "logit-bias: token %ld is "
+		    "outside the vocabulary of %zu", (long)id, w->n_vocab);
+	return x >= -FLT_MAX && x <= FLT_MAX ? 0 : qwen_fail(err, QWEN_ERANGE,
+	    "logit-bias: that of token %ld is not finite", (long)id);
+}
+
+static int
 begin(const union qwen_sample_value *v, void *memory,
     const struct qwen_sample_world *w, struct qwen_err *err)
 {
@@ -94,10 +106,8 @@ begin(const union qwen_sample_value *v, void *memory,
 		int ban;
 
 		parse(v[0].list.text[i], &b, &ban);
-		if ((size_t)b.id >= w->n_vocab)
-			return qwen_fail(err, QWEN_ERANGE, "logit-bias: token "
-			    "%ld is outside the vocabulary of %zu",
-			    (long)b.id, w->n_vocab);
+		if (check_one(b.id, b.x, w, err) < 0)
+			return -1;
 		if (ban)
 			m->ban[m->n_ban++] = b.id;
 		else
@@ -105,21 +115,34 @@ begin(const union qwen_sample_value *v, void *memory,
 	}
 	qsort(m->ban, m->n_ban, sizeof *m->ban,
 	    qwen_sample_compare_ids);
+	m->w = w;
+	for (i = 0; i < w->n_biased; i++) {
+		if (check_one(w->biased[i], w->bias[i], w, err) < 0)
+			return -1;
+	}
 	return 0;
+}
+
+static void
+add(struct qwen_cands *l, int32_t id, float x)
+{
+	size_t at = qwen_cands_find(l, id);
+
+	if (at < l->n)
+		qwen_cands_set(l, at, (double)l->logit[at] + (double)x);
 }
 
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	const struct memory *m = memory;
-	size_t i, at;
+	size_t i;
 
 	(void)v;
-	for (i = 0; i < m->n; i++) {
-		if ((at = qwen_cands_find(l, m->bias[i].id)) < l->n)
-			qwen_cands_set(l, at, (double)l->logit[at] +
-			    (double)m->bias[i].x);
-	}
+	for (i = 0; i < m->n; i++)
+		add(l, m->bias[i].id, m->bias[i].x);
+	for (i = 0; i < m->w->n_biased; i++)
+		add(l, m->w->biased[i], m->w->bias[i]);
 	if (m->n_ban > 0)
 		qwen_cands_drop(l, m->ban, m->n_ban);
 }

@@ -116,6 +116,8 @@ SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
+MUTATE_SRC := $(sort $(wildcard tests/fuzz/mutate*.c))
+MUTATE_OBJ := $(MUTATE_SRC:%.c=$(B)/%.o)
 MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 	amx_trap.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
@@ -146,7 +148,7 @@ $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
 # Each fuzzer's LLVMFuzzerTestOneInput by the name of its file.
 $(FUZZ_OBJ): ISA = -DLLVMFuzzerTestOneInput=$(*F)
-$(B)/libfuzz.a: $(FUZZ_OBJ)
+$(B)/libfuzz.a: $(FUZZ_OBJ) $(MUTATE_OBJ)
 $(B)/libmodelled.a: $(MODEL_OBJ)
 $(B)/lib%.a:
 	@mkdir -p $(@D)
@@ -308,7 +310,7 @@ fuzz: $(FUZZ_SRC)
 	@for f in $(FUZZ_SRC:tests/fuzz/%.c=%); do \
 		echo "build/fuzz/$$f"; \
 		clang -std=c11 -D_DEFAULT_SOURCE -O1 -g -fsanitize=address,fuzzer -Ilib \
-		-o build/fuzz/$$f tests/fuzz/$$f.c \
+		-o build/fuzz/$$f tests/fuzz/$$f.c $(MUTATE_SRC) \
 		$(patsubst $(B)/%,build/fuzz/obj/%,$(ARCHIVES)) $(LIBS) || exit 1; \
 	done
 
@@ -396,4 +398,4 @@ FORCE:
 
 -include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
-	$(FUZZ_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
+	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

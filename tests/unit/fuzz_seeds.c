@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fuzz/mutate.h"
 #include "../tap.h"
 
 #define FUZZER(name) int fuzz_##name(const uint8_t *data, size_t size);
@@ -28,13 +29,6 @@ static const struct fuzzer {
 /* Runs with bytes changed for each fuzzer, all its seeds together. */
 enum { RUNS = 2200, LONG_RUNS = 20 * RUNS, SEED_MAX = 1 << 15 };
 
-static uint32_t
-rnd(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005 + 1442695040888963407;
-	return (uint32_t)(*seed >> 33);
-}
-
 /* In a buffer of just the size, so that a sanitizer sees one byte too far. */
 static void
 run(fuzz_fn *fn, const unsigned char *p, size_t n)
@@ -48,59 +42,49 @@ run(fuzz_fn *fn, const unsigned char *p, size_t n)
 	free(copy);
 }
 
-/* Change, drop, double or exchange a few bytes. */
-static size_t
-mutate(unsigned char *p, size_t n, size_t max, uint64_t *seed)
+/* What a fuzzer's input is, for those whose input has a form. */
+static enum mutate_kind
+kind_of(const char *name)
 {
-	size_t k, at, to, len;
+	static const struct {
+		const char		*name;
+		enum mutate_kind	 kind;
+	} kinds[] = {
+		{ "gguf", MUTATE_GGUF }, { "model", MUTATE_GGUF },
+		{ "state", MUTATE_CBOR }, { "stream", MUTATE_CBOR },
+	};
+	size_t i;
 
-	for (k = 1 + rnd(seed) % 4; k > 0 && n > 1; k--) {
-		at = rnd(seed) % n;
-		len = 1 + rnd(seed) % (n - at) % 16;
-		switch (rnd(seed) % 4) {
-		case 0:
-			p[at] = (unsigned char)rnd(seed);
-			break;
-		case 1:
-			memmove(p + at, p + at + len, n - at - len);
-			n -= len;
-			break;
-		case 2:
-			if (n + len <= max) {
-				memmove(p + at + len, p + at, n - at);
-				n += len;
-			}
-			break;
-		case 3:
-			to = rnd(seed) % (n - len + 1);
-			memmove(p + to, p + at, len);
-			break;
-		}
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (strcmp(kinds[i].name, name) == 0)
+			return kinds[i].kind;
 	}
-	return n;
+	return MUTATE_TEXT;
 }
 
+/* Every second time any bytes are changed, else what has a meaning. */
 static void
-replay_file(fuzz_fn *fn, const char *path, int times, uint64_t seed)
+replay_file(const struct fuzzer *f, const char *path, int times, uint64_t seed)
 {
 	static unsigned char bytes[SEED_MAX], p[SEED_MAX + 64];
-	FILE *f = fopen(path, "rb");
+	FILE *in = fopen(path, "rb");
 	size_t n;
 
-	if (f == NULL)
+	if (in == NULL)
 		exit(1);
-	n = fread(bytes, 1, sizeof bytes, f);
-	fclose(f);
-	run(fn, bytes, n);
+	n = fread(bytes, 1, sizeof bytes, in);
+	fclose(in);
+	run(f->run, bytes, n);
 	for (; times > 0; times--) {
 		memcpy(p, bytes, n);
-		run(fn, p, mutate(p, n, sizeof p, &seed));
+		run(f->run, p, mutate(times % 2 == 0 ? MUTATE_BYTES :
+		    kind_of(f->name), p, n, sizeof p, &seed));
 	}
 }
 
 /* The files of a folder: how many; run, if times is not negative. */
 static int
-replay_folder(fuzz_fn *fn, const char *folder, int times, uint64_t seed)
+replay_folder(const struct fuzzer *f, const char *folder, int times, uint64_t seed)
 {
 	struct dirent *e;
 	char path[1024];
@@ -112,7 +96,7 @@ replay_folder(fuzz_fn *fn, const char *folder, int times, uint64_t seed)
 			continue;
 		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
 		if (times >= 0)
-			replay_file(fn, path, times,
+			replay_file(f, path, times,
 			    seed * 2654435761u + (uint64_t)n);
 		n++;
 	}
@@ -133,10 +117,10 @@ replay(const struct fuzzer *f, uint64_t seed)
 	for (i = 0; i < 2; i++) {
 		snprintf(folder[i], sizeof folder[i], "%s/%s/%s",
 		    top != NULL ? top : ".", where[i], f->name);
-		n += replay_folder(f->run, folder[i], -1, seed);
+		n += replay_folder(f, folder[i], -1, seed);
 	}
 	for (i = 0; i < 2 && n > 0; i++)
-		replay_folder(f->run, folder[i], runs / n, seed);
+		replay_folder(f, folder[i], runs / n, seed);
 	ok(n > 1, "%s: %d seeds, each in %d variations, seed %" PRIu64,
 	    f->name, n, n > 0 ? runs / n : 0, seed);
 }

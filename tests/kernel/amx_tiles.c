@@ -373,16 +373,18 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	size_t row = qwen_quant_row_bytes(q->type, 512), t;
 	size_t before = amx_model_products();
 	unsigned char *w = calloc(32, row);
-	struct qwen_q8 *xq = aligned_alloc(64, 34 * sizeof *xq);
+	/* a token: two blocks of q8 or, in version 2, 512 numbers in bf16 */
+	enum { TOKEN = 1024 };
+	unsigned char *x = aligned_alloc(64, 17 * TOKEN);
 	float y[17][32];
 	const void *xp[17];
 	float *yp[17];
 	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = 512,
 	    .quant = q, .x = xp, .y = yp, .n_tok = 17, .r1 = 32 };
 
-	memset(xq, 0, 34 * sizeof *xq);
+	memset(x, 0, 17 * TOKEN);
 	for (t = 0; t < 17; t++) {
-		xp[t] = xq + 2 * t;
+		xp[t] = x + t * TOKEN;
 		yp[t] = y[t];
 	}
 	k->run.matmul(&m);
@@ -390,7 +392,7 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	    "%s %s %s: tiles are used, and given back", variant_op(k),
 	    qwen_ggml_name(q->type), k->name);
 	free(w);
-	free(xq);
+	free(x);
 }
 
 /* Does the probe multiply as much as it says? */

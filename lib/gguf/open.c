@@ -10,12 +10,62 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/kind.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
 
 /* "-00001-of-00003.gguf" */
 #define SUFFIX_LEN 20
 #define SHARDS_MAX 99999		/* five digits */
+
+/* What people give for a model, and what they can do about it. */
+static const char *
+advice(enum qwen_kind kind)
+{
+	switch (kind) {
+	case QWEN_KIND_EMPTY:
+	case QWEN_KIND_ZEROS:
+		return ": the download failed, get it again";
+	case QWEN_KIND_LFS:
+		return ": \"git lfs pull\" gets the model itself, or curl -L -O "
+		    "with its address";
+	case QWEN_KIND_HTML:
+	case QWEN_KIND_JSON:
+		return ": download the file itself; on huggingface.co its "
+		    "address has /resolve/, not /blob/";
+	case QWEN_KIND_STREAM:
+		return ": a state goes to -s, and the model to -m";
+	case QWEN_KIND_ZIP:
+	case QWEN_KIND_PACKED:
+		return ": unpack it first";
+	case QWEN_KIND_TENSORS:
+		return ": get the model as GGUF";
+	default:
+		return "";
+	}
+}
+
+/* What it is, where it is something else. */
+static int
+check_kind(int fd, off_t size, struct qwen_err *err)
+{
+	unsigned char head[512];
+	ssize_t n = pread(fd, head, sizeof head, 0);
+	enum qwen_kind kind;
+
+	if (n < 0)
+		return qwen_fail_errno(err, "%s", "cannot read");
+	kind = qwen_kind_of(head, (size_t)n);
+	if (kind != QWEN_KIND_GGUF && kind != QWEN_KIND_OTHER)
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file, but %s%s"
+		    " (%jd bytes)", qwen_kind_name(kind), advice(kind),
+		    (intmax_t)size);
+	if (size < GGUF_HEADER_BYTES)
+		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd bytes,"
+		    " the header alone has %d", (intmax_t)size,
+		    GGUF_HEADER_BYTES);
+	return 0;
+}
 
 /*
  * MAP_SHARED, so that all processes use the one copy in the page cache.
@@ -36,15 +86,13 @@ map_file(struct qwen_gguf_shard *s, struct qwen_err *err)
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		qwen_fail(err, QWEN_EIO, "not a regular file");
+		qwen_fail(err, QWEN_EIO, S_ISDIR(st.st_mode) ? "not a regular "
+		    "file, but a folder: give the GGUF file in it" :
+		    "not a regular file");
 		goto out;
 	}
-	if (st.st_size < GGUF_HEADER_BYTES) {
-		qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd bytes,"
-		    " the header alone has %d", (intmax_t)st.st_size,
-		    GGUF_HEADER_BYTES);
+	if (check_kind(fd, st.st_size, err) < 0)
 		goto out;
-	}
 	if ((uintmax_t)st.st_size > SIZE_MAX) {
 		qwen_fail(err, QWEN_EUNSUP, "too large for this machine's"
 		    " addresses: %jd bytes", (intmax_t)st.st_size);
@@ -184,8 +232,10 @@ open_part(struct qwen_gguf *g, const struct split *sp, unsigned no,
 
 	if (path == NULL || add_shard(g, path) < 0)
 		qwen_oom(err);
-	else if (map_file(&g->shard[no], err) < 0 ||
-	    qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
+	else if (map_file(&g->shard[no], err) < 0)
+		qwen_fail_in(err, "part %u of %u cannot be had: %s", no + 1,
+		    (unsigned)sp->count, base_name(path));
+	else if (qwen_gguf_parse(&g->shard[no], no, &keys, &g->dir, err) < 0 ||
 	    check_part(&keys, sp, no, err) < 0)
 		qwen_fail_in(err, "%s", base_name(path));
 	else

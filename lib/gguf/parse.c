@@ -50,9 +50,9 @@ complain(const struct parser *p, int code, const char *fmt, ...)
 static int
 truncated(const struct parser *p)
 {
-	return complain(p, QWEN_EFORMAT,
-	    "needs %" PRIu64 " bytes at %zu, file has %zu bytes",
-	    p->c.fail_want, p->c.fail_pos, p->c.len);
+	return complain(p, QWEN_EFORMAT, "needs %" PRIu64 " bytes at %zu, "
+	    "file has %zu bytes: was the download cut?", p->c.fail_want,
+	    p->c.fail_pos, p->c.len);
 }
 
 static void
@@ -151,7 +151,7 @@ skip_strings(struct parser *p, uint64_t n)
 		if (end - q < 8 || len > (uint64_t)(end - q) - 8)
 			return complain(p, QWEN_EFORMAT, "string %" PRIu64
 			    " of %" PRIu64 ": needs %" PRIu64 " bytes at %zu,"
-			    " file has %zu bytes", i, n,
+			    " file has %zu bytes: was the download cut?", i, n,
 			    end - q < 8 ? (uint64_t)8 : len,
 			    (size_t)(q - p->c.p) + (end - q < 8 ? 0 : 8),
 			    p->c.len);
@@ -181,7 +181,8 @@ read_array(struct parser *p, struct qwen_gguf_kv *kv)
 	/* a string takes at least its length */
 	if (kv->n > qwen_cursor_left(&p->c) / (size != 0 ? size : 8))
 		return complain(p, QWEN_EFORMAT, "array of %" PRIu64 " %s at"
-		    " %zu passes the end, file has %zu bytes", kv->n,
+		    " %zu passes the end, file has %zu bytes: was the "
+		    "download cut?", kv->n,
 		    qwen_gguf_type_name(kv->elem), p->c.pos, p->c.len);
 	if (size == 0)
 		return skip_strings(p, kv->n);
@@ -438,28 +439,56 @@ read_tensor(struct parser *p, struct qwen_gguf_dir *dir, unsigned no)
 	return 0;
 }
 
-/* Turn the relative offset into an absolute one and a pointer. */
+/*
+ * Turn the relative offset into an absolute one and a pointer; *end is that of
+ * its data.
+ */
 static int
-place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e,
+place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e, uint64_t *end,
     struct qwen_err *err)
 {
-	uint64_t begin, end;
+	uint64_t begin;
 
 	if (e->t.offset % s->alignment != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "tensor %s at %" PRIu64
 		    ": offset %" PRIu64 " is not a multiple of the alignment"
 		    " %" PRIu64, e->name, e->record, e->t.offset, s->alignment);
 	if (__builtin_add_overflow(s->data_offset, e->t.offset, &begin) ||
-	    __builtin_add_overflow(begin, e->t.bytes, &end))
+	    __builtin_add_overflow(begin, e->t.bytes, end))
 		return qwen_fail(err, QWEN_EFORMAT, "tensor %s at %" PRIu64
 		    ": offset %" PRIu64 " overflows", e->name, e->record,
 		    e->t.offset);
-	if (end > s->bytes)
-		return qwen_fail(err, QWEN_EFORMAT, "tensor %s ends at %"
-		    PRIu64 ", file has %zu bytes", e->name, end, s->bytes);
 	e->t.offset = begin;
-	e->t.data = s->map + begin;
+	if (*end <= s->bytes)
+		e->t.data = s->map + begin;
 	return 0;
+}
+
+/* All that were read, and that the file has their data. */
+static int
+place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_entry *last = NULL;
+	uint64_t end = 0, most = 0, unit;
+	size_t i;
+
+	for (i = first; i < dir->n; i++) {
+		if (place(s, &dir->v[i], &end, err) < 0)
+			return -1;
+		if (end > most) {
+			most = end;
+			last = &dir->v[i];
+		}
+	}
+	if (last == NULL || most <= s->bytes)
+		return 0;
+	unit = most < 1000000000 ? 1000000 : 1000000000;
+	return qwen_fail(err, QWEN_EFORMAT, "the file ends at %.1f of %.1f %s: "
+	    "was the download cut? (tensor %s ends at %" PRIu64 ", file has "
+	    "%zu bytes)", (double)s->bytes / (double)unit,
+	    (double)most / (double)unit, unit == 1000000 ? "MB" : "GB",
+	    last->name, most, s->bytes);
 }
 
 static int
@@ -547,9 +576,5 @@ qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
 	/* the directory ends in a file and alignment is small: no wrap */
 	s->data_offset = ((uint64_t)p.c.pos + s->alignment - 1) &
 	    ~(s->alignment - 1);
-	for (i = first; i < dir->n; i++) {
-		if (place(s, &dir->v[i], err) < 0)
-			return -1;
-	}
-	return 0;
+	return place_all(s, dir, first, err);
 }

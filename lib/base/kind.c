@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: ISC */
+/* kind.c - what a file is, by its first bytes. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/kind.h"
+#include "base/utf8.h"
+
+enum { LOOK = 512 };		/* bytes that text is told by */
+
+#define MAGIC(kind, text) { kind, sizeof text - 1, text }
+
+/* The first that fits. */
+static const struct {
+	enum qwen_kind	 kind;
+	size_t		 n;
+	const char	*text;
+} magics[] = {
+	MAGIC(QWEN_KIND_GGUF, "GGUF"),
+	MAGIC(QWEN_KIND_LFS, "version https://git-lfs"),
+	MAGIC(QWEN_KIND_ZIP, "PK\3\4"),
+	MAGIC(QWEN_KIND_PACKED, "\x1f\x8b"),
+	MAGIC(QWEN_KIND_PACKED, "\xfd" "7zXZ"),
+	MAGIC(QWEN_KIND_PACKED, "\x28\xb5\x2f\xfd"),
+	MAGIC(QWEN_KIND_PACKED, "BZh"),
+};
+
+static const char *const names[] = {
+	"something else", "nothing", "a GGUF model file",
+	"a stream or state of qpipe", "a Git LFS pointer", "a web page", "JSON",
+	"text", "nothing but zeros", "a ZIP archive", "a compressed file",
+	"a safetensors file",
+};
+
+/* A map of few members, the first of which is "qwen". */
+static int
+is_stream(const unsigned char *p, size_t n)
+{
+	return n >= 6 && p[0] >= 0xa1 && p[0] <= 0xb7 &&
+	    memcmp(p + 1, "\x64qwen", 5) == 0;
+}
+
+/* Eight bytes that are the length of the JSON after them. */
+static int
+is_tensors(const unsigned char *p, size_t n)
+{
+	return n >= 10 && p[4] + p[5] + p[6] + p[7] == 0 && p[8] == '{' &&
+	    p[9] == '"';
+}
+
+/* Also if the last character is cut. */
+static int
+is_text(const unsigned char *p, size_t n)
+{
+	size_t i = qwen_utf8_check((const char *)p, n), k;
+	uint32_t c;
+
+	if (i == 0 || (i < n && qwen_utf8_read(p + i, n - i, &c) == 0))
+		return 0;
+	for (k = 0; k < i; k++) {
+		if (p[k] < 0x20 && (p[k] < '\t' || p[k] > '\r'))
+			return 0;
+	}
+	return 1;
+}
+
+static int
+begins(const char *s, size_t n, const char *with)
+{
+	return n >= strlen(with) && strncasecmp(s, with, strlen(with)) == 0;
+}
+
+static enum qwen_kind
+kind_of_text(const char *s, size_t n)
+{
+	while (n > 0 && isspace((unsigned char)*s)) {
+		s++;
+		n--;
+	}
+	if (begins(s, n, "<!doctype") || begins(s, n, "<html") ||
+	    begins(s, n, "<head") || begins(s, n, "<?xml"))
+		return QWEN_KIND_HTML;
+	if (n > 1 && ((s[0] == '{' && strchr("\"} \n", s[1]) != NULL) ||
+	    (s[0] == '[' && strchr("{[\"] -0123456789\n", s[1]) != NULL)))
+		return QWEN_KIND_JSON;
+	return QWEN_KIND_TEXT;
+}
+
+enum qwen_kind
+qwen_kind_of(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	size_t i;
+
+	if (n == 0)
+		return QWEN_KIND_EMPTY;
+	n = n < LOOK ? n : LOOK;
+	for (i = 0; i < sizeof magics / sizeof magics[0]; i++) {
+		if (n >= magics[i].n &&
+		    memcmp(p, magics[i].text, magics[i].n) == 0)
+			return magics[i].kind;
+	}
+	if (is_stream(p, n))
+		return QWEN_KIND_STREAM;
+	if (is_tensors(p, n))
+		return QWEN_KIND_TENSORS;
+	if (is_text(p, n))
+		return kind_of_text((const char *)p, n);
+	for (i = 0; i < n && p[i] == 0; i++)
+		;
+	return i == n ? QWEN_KIND_ZEROS : QWEN_KIND_OTHER;
+}
+
+const char *
+qwen_kind_name(enum qwen_kind kind)
+{
+	return names[kind];
+}

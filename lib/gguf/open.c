@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/kind.h"
 #include "base/mem.h"
+#include "base/what.h"
 #include "gguf/gguf.h"
 
 /* "-00001-of-00003.gguf" */
@@ -20,25 +20,25 @@
 
 /* What people give for a model, and what they can do about it. */
 static const char *
-advice(enum qwen_kind kind)
+advice(enum qwen_what what)
 {
-	switch (kind) {
-	case QWEN_KIND_EMPTY:
-	case QWEN_KIND_ZEROS:
+	switch (what) {
+	case QWEN_IS_EMPTY:
+	case QWEN_IS_ZEROS:
 		return ": the download failed, get it again";
-	case QWEN_KIND_LFS:
+	case QWEN_IS_LFS:
 		return ": \"git lfs pull\" gets the model itself, or curl -L -O "
 		    "with its address";
-	case QWEN_KIND_HTML:
-	case QWEN_KIND_JSON:
+	case QWEN_IS_HTML:
+	case QWEN_IS_JSON:
 		return ": download the file itself; on huggingface.co its "
 		    "address has /resolve/, not /blob/";
-	case QWEN_KIND_STREAM:
+	case QWEN_IS_STREAM:
 		return ": a state goes to -s, and the model to -m";
-	case QWEN_KIND_ZIP:
-	case QWEN_KIND_PACKED:
+	case QWEN_IS_ZIP:
+	case QWEN_IS_PACKED:
 		return ": unpack it first";
-	case QWEN_KIND_TENSORS:
+	case QWEN_IS_TENSORS:
 		return ": get the model as GGUF";
 	default:
 		return "";
@@ -47,18 +47,18 @@ advice(enum qwen_kind kind)
 
 /* What it is, where it is something else. */
 static int
-check_kind(int fd, off_t size, struct qwen_err *err)
+check_what(int fd, off_t size, struct qwen_err *err)
 {
 	unsigned char head[512];
 	ssize_t n = pread(fd, head, sizeof head, 0);
-	enum qwen_kind kind;
+	enum qwen_what what;
 
 	if (n < 0)
 		return qwen_fail_errno(err, "%s", "cannot read");
-	kind = qwen_kind_of(head, (size_t)n);
-	if (kind != QWEN_KIND_GGUF && kind != QWEN_KIND_OTHER)
+	what = qwen_what(head, (size_t)n);
+	if (what != QWEN_IS_GGUF && what != QWEN_IS_OTHER)
 		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file, but %s%s"
-		    " (%jd bytes)", qwen_kind_name(kind), advice(kind),
+		    " (%jd bytes)", qwen_what_name(what), advice(what),
 		    (intmax_t)size);
 	if (size < GGUF_HEADER_BYTES)
 		return qwen_fail(err, QWEN_EFORMAT, "not a GGUF file: %jd bytes,"
@@ -91,7 +91,7 @@ map_file(struct qwen_gguf_shard *s, struct qwen_err *err)
 		    "not a regular file");
 		goto out;
 	}
-	if (check_kind(fd, st.st_size, err) < 0)
+	if (check_what(fd, st.st_size, err) < 0)
 		goto out;
 	if ((uintmax_t)st.st_size > SIZE_MAX) {
 		qwen_fail(err, QWEN_EUNSUP, "too large for this machine's"

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/what.h"
 #include "wire/item.h"
 #include "wire/record.h"
 
@@ -151,21 +152,22 @@ complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 	}
 }
 
-/* Not one of the kinds that are welcome: got names it. */
-static int
-fail_kind(const struct qwen_reader *r, const char *got, struct qwen_err *err)
+/* "tokens or state": the kinds that are welcome. */
+struct kinds { char s[32]; };
+
+static struct kinds
+welcome(const struct qwen_reader *r)
 {
-	char list[32] = "";
+	struct kinds list = { "" };
 	unsigned k;
 
 	for (k = 1; k <= QWEN_STREAM_STATE; k <<= 1) {
 		if ((r->opts.kinds & k) == 0)
 			continue;
-		strcat(list, list[0] != '\0' ? " or " : "");
-		strcat(list, qwen_stream_name(k));
+		strcat(list.s, list.s[0] != '\0' ? " or " : "");
+		strcat(list.s, qwen_stream_name(k));
 	}
-	return qwen_fail(err, QWEN_EMISMATCH, "a stream of %s, not of %s",
-	    got, list);
+	return list;
 }
 
 static int
@@ -179,7 +181,8 @@ static int
 check_header(const struct qwen_reader *r, struct qwen_err *err)
 {
 	if (!is_welcome(r, r->header.kind))
-		return fail_kind(r, qwen_stream_name(r->header.kind), err);
+		return qwen_fail(err, QWEN_EMISMATCH, "a stream of %s, not of "
+		    "%s", qwen_stream_name(r->header.kind), welcome(r).s);
 	if (r->opts.self == NULL)
 		return 0;
 	return qwen_header_match(&r->header, r->opts.self, err);
@@ -214,6 +217,12 @@ is_space(unsigned char c)
 }
 
 static int
+is_digit(unsigned char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static int
 bad_id(const struct qwen_reader *r, struct qwen_err *err)
 {
 	return qwen_fail_in(err, "line %llu, byte %llu",
@@ -231,7 +240,7 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 	uint64_t v = 0, limit = r->opts.self != NULL ? r->self.n_vocab :
 	    QWEN_VOCAB_MAX;
 
-	for (i = 0; i < have && p[i] >= '0' && p[i] <= '9'; i++) {
+	for (i = 0; i < have && is_digit(p[i]); i++) {
 		if (i == DIGITS_MAX - 1) {
 			qwen_fail(err, QWEN_EFORMAT,
 			    "a number too long for an id");
@@ -240,7 +249,8 @@ take_id(struct qwen_reader *r, int32_t *out, struct qwen_err *err)
 		v = 10 * v + (unsigned)(p[i] - '0');
 	}
 	if (i < have && (i == 0 || !is_space(p[i]))) {
-		qwen_fail(err, QWEN_EFORMAT, "not a decimal id");
+		qwen_fail(err, QWEN_EFORMAT, "not a decimal id: if this is "
+		    "text, put qtok before it");
 		return bad_id(r, err);
 	}
 	if (i == have && !r->eof)
@@ -331,17 +341,44 @@ next_plain(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 
 /* -------------------------------------------------------------------------- */
 
-/* No item that begins a CBOR stream begins with an ASCII byte. */
+/* What is no stream at all, by what there is of it. */
+static int
+fail_sniff(const struct qwen_reader *r, struct qwen_err *err)
+{
+	const unsigned char *p = r->buf + r->start;
+	enum qwen_what what = qwen_what(p, r->end - r->start);
+	const char *got = qwen_what_name(what), *hint = "";
+
+	if (what == QWEN_IS_GGUF)
+		hint = ": a model goes to -m";
+	else if (what == QWEN_IS_JSON)
+		hint = ": what -f json writes is not read back, -f cbor is";
+	else if (what == QWEN_IS_TEXT && is_digit(*p))
+		got = "ids in plain text";
+	else if (what == QWEN_IS_TEXT && is_welcome(r, QWEN_STREAM_TOKENS))
+		hint = ": put qtok before it";
+	return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not %s%s", got,
+	    r->opts.kinds != 0 ? welcome(r).s : "a stream", hint);
+}
+
+/*
+ * No item that begins a CBOR stream begins with an ASCII byte, and none of ours
+ * with a character.
+ */
 static int
 sniff(struct qwen_reader *r, struct qwen_err *err)
 {
+	const unsigned char *p;
 	int got;
 
 	if ((got = fill(r, err)) <= 0)
 		return got;
-	r->mode = r->buf[r->start] < 0x80 ? PLAIN : CBOR;
-	if (r->mode == PLAIN && !is_welcome(r, QWEN_STREAM_TOKENS))
-		return fail_kind(r, "plain text", err);
+	p = r->buf + r->start;
+	r->mode = *p < 0x80 ? PLAIN : CBOR;
+	if (r->mode == PLAIN ? !is_welcome(r, QWEN_STREAM_TOKENS) ||
+	    !(is_space(*p) || is_digit(*p)) :
+	    qwen_what(p, r->end - r->start) == QWEN_IS_TEXT)
+		return fail_sniff(r, err);
 	return 1;
 }
 

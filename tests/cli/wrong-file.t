@@ -57,4 +57,32 @@ F=$TOP/tests/files/gguf
 cp "$F/good-split-00001-of-00003.gguf" .
 says "part 2 of 3 cannot be had: good-split-00002-of-00003.gguf: " \
     "a split file without its second part" gguf-inspect good-split-00001-of-00003.gguf
+
+# --- for tokens, logits, a state
+qtok -f json text >tokens.json
+printf '\303\211t\303\251' >accents
+says 'stdin: this is text, not tokens or state: put qtok before it' \
+    "text for qprefill" sh -c 'qprefill <text'
+says 'stdin: this is text, not tokens or state: put qtok before it' \
+    "text that begins with no ASCII" sh -c 'qprefill <accents'
+says 'stdin: this is a GGUF model file, not tokens or state: a model goes to -m' \
+    "a model for qprefill" sh -c 'qprefill <"$QWEN_MODEL"'
+says 'stdin: this is JSON, not tokens or state: what -f json writes is not read back' \
+    "JSON for qdecode" sh -c 'qdecode -n 1 <tokens.json'
+says 'text: this is text, not tokens: put qtok before it' "text for qtok -d" \
+    qtok -d text
+says 'line 1, byte 5: not a decimal id: if this is text, put qtok' \
+    "text that begins with a number" sh -c 'echo 1984 was a year | qprefill'
+says 'stdin: this is text, not logits' "text for qsample" sh -c 'qsample <text'
+says 'stdin: this is ids in plain text, not logits' "ids for qsample" \
+    sh -c 'echo 1 2 | qsample'
+says 'a stream of tokens, not of logits' "tokens for qsample" \
+    sh -c 'qsample <tokens'
+says 'this is a GGUF model file, not a state: a model goes to -m' \
+    "a model for -s" qdecode -n 1 -s "$demo" </dev/null
+says 'text: this is text, not a state' "text for -s" qdecode -n 1 -s text </dev/null
+says 'this is a GGUF model file, not a state' "a model for qstate show" \
+    qstate show "$demo"
+says 'this is a GGUF model file, not a state' "a model for --reuse" \
+    sh -c 'qprefill --reuse "$QWEN_MODEL" <tokens'
 done_testing

@@ -83,7 +83,9 @@ names_place(void)
 	    strstr(err.msg, "record ") != NULL ||
 	    strstr(err.msg, "header") != NULL ||
 	    strstr(err.msg, "the stream is of") != NULL ||
-	    strstr(err.msg, "a stream of") != NULL;
+	    strstr(err.msg, "a stream of") != NULL ||
+	    strstr(err.msg, ", not a state") != NULL ||
+	    strstr(err.msg, ", not state") != NULL;
 }
 
 static void

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/what.h"
 #include "engine/state/load.h"
 #include "wire/record.h"
 
@@ -117,6 +118,7 @@ read_header(struct opening *o, struct qwen_err *err)
 	struct qwen_numbers nb = { 0 };
 	struct qwen_record rec;
 	struct qwen_span sp = { 0 };
+	enum qwen_what what;
 	const char *why;
 	size_t want, n = o->size < QWEN_HEADER_MAX ? (size_t)o->size :
 	    QWEN_HEADER_MAX;
@@ -125,9 +127,12 @@ read_header(struct opening *o, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EFORMAT, "the file is empty");
 	if (read_at(f->fd, o->buf, n, 0, err) < 0)
 		return -1;
-	if (o->buf[0] < 0x80)
-		return qwen_fail(err, QWEN_EMISMATCH,
-		    "a stream of plain text, not of state");
+	what = qwen_what(o->buf, n);
+	if (what != QWEN_IS_STREAM && (what != QWEN_IS_OTHER ||
+	    o->buf[0] < 0x80))
+		return qwen_fail(err, QWEN_EMISMATCH, "this is %s, not a state%s",
+		    qwen_what_name(what), what == QWEN_IS_GGUF ?
+		    ": a model goes to -m" : "");
 	if (qwen_span_step(&sp, o->buf, n, n, &want, &why) != 1)
 		return qwen_fail(err, QWEN_EFORMAT, "header: not one of a "
 		    "stream");

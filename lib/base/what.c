@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: ISC */
-/* kind.c - what a file is, by its first bytes. */
+/* what.c - what a file is, by its first bytes. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/kind.h"
 #include "base/utf8.h"
+#include "base/what.h"
 
 enum { LOOK = 512 };		/* bytes that text is told by */
 
-#define MAGIC(kind, text) { kind, sizeof text - 1, text }
+#define MAGIC(what, text) { what, sizeof text - 1, text }
 
 /* The first that fits. */
 static const struct {
-	enum qwen_kind	 kind;
+	enum qwen_what	 what;
 	size_t		 n;
 	const char	*text;
 } magics[] = {
-	MAGIC(QWEN_KIND_GGUF, "GGUF"),
-	MAGIC(QWEN_KIND_LFS, "version https://git-lfs"),
-	MAGIC(QWEN_KIND_ZIP, "PK\3\4"),
-	MAGIC(QWEN_KIND_PACKED, "\x1f\x8b"),
-	MAGIC(QWEN_KIND_PACKED, "\xfd" "7zXZ"),
-	MAGIC(QWEN_KIND_PACKED, "\x28\xb5\x2f\xfd"),
-	MAGIC(QWEN_KIND_PACKED, "BZh"),
+	MAGIC(QWEN_IS_GGUF, "GGUF"),
+	MAGIC(QWEN_IS_LFS, "version https://git-lfs"),
+	MAGIC(QWEN_IS_ZIP, "PK\3\4"),
+	MAGIC(QWEN_IS_PACKED, "\x1f\x8b"),
+	MAGIC(QWEN_IS_PACKED, "\xfd" "7zXZ"),
+	MAGIC(QWEN_IS_PACKED, "\x28\xb5\x2f\xfd"),
+	MAGIC(QWEN_IS_PACKED, "BZh"),
 };
 
 static const char *const names[] = {
@@ -71,8 +71,8 @@ begins(const char *s, size_t n, const char *with)
 	return n >= strlen(with) && strncasecmp(s, with, strlen(with)) == 0;
 }
 
-static enum qwen_kind
-kind_of_text(const char *s, size_t n)
+static enum qwen_what
+what_text(const char *s, size_t n)
 {
 	while (n > 0 && isspace((unsigned char)*s)) {
 		s++;
@@ -80,40 +80,40 @@ kind_of_text(const char *s, size_t n)
 	}
 	if (begins(s, n, "<!doctype") || begins(s, n, "<html") ||
 	    begins(s, n, "<head") || begins(s, n, "<?xml"))
-		return QWEN_KIND_HTML;
+		return QWEN_IS_HTML;
 	if (n > 1 && ((s[0] == '{' && strchr("\"} \n", s[1]) != NULL) ||
 	    (s[0] == '[' && strchr("{[\"] -0123456789\n", s[1]) != NULL)))
-		return QWEN_KIND_JSON;
-	return QWEN_KIND_TEXT;
+		return QWEN_IS_JSON;
+	return QWEN_IS_TEXT;
 }
 
-enum qwen_kind
-qwen_kind_of(const void *bytes, size_t n)
+enum qwen_what
+qwen_what(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	size_t i;
 
 	if (n == 0)
-		return QWEN_KIND_EMPTY;
+		return QWEN_IS_EMPTY;
 	n = n < LOOK ? n : LOOK;
 	for (i = 0; i < sizeof magics / sizeof magics[0]; i++) {
 		if (n >= magics[i].n &&
 		    memcmp(p, magics[i].text, magics[i].n) == 0)
-			return magics[i].kind;
+			return magics[i].what;
 	}
 	if (is_stream(p, n))
-		return QWEN_KIND_STREAM;
+		return QWEN_IS_STREAM;
 	if (is_tensors(p, n))
-		return QWEN_KIND_TENSORS;
+		return QWEN_IS_TENSORS;
 	if (is_text(p, n))
-		return kind_of_text((const char *)p, n);
+		return what_text((const char *)p, n);
 	for (i = 0; i < n && p[i] == 0; i++)
 		;
-	return i == n ? QWEN_KIND_ZEROS : QWEN_KIND_OTHER;
+	return i == n ? QWEN_IS_ZEROS : QWEN_IS_OTHER;
 }
 
 const char *
-qwen_kind_name(enum qwen_kind kind)
+qwen_what_name(enum qwen_what what)
 {
-	return names[kind];
+	return names[what];
 }

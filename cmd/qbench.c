@@ -155,8 +155,6 @@ main(int argc, char *argv[])
 	if (qbench_opt.synthetic != NULL)
 		qbench_make_synthetic();
 	qbench_warm_file();
-	if (qbench_opt.csv)
-		qbench_csv_head();
 	for (i = 0; i < qbench_opt.threads.n; i++)
 		qbench_run((int)qbench_opt.threads.v[i]);
 	free(qbench_ids);

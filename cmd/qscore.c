@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* qscore.c - how likely given tokens are: of texts, and of lines of requests. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ enum { DEFAULT_CONTEXT = 2048 };
 static struct {
 	const char	*output;		/* NULL: stdout */
 	size_t		 context, stride;
-	int		 requests, tokens;
+	int		 requests, tokens, force;
 	char		**files;
 	int		 n_files;
 } opt;
@@ -40,6 +41,8 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "files are streams of tokens, as qtok writes them"),
 	CLI_OPT_SPECIAL(&run.score.how.encode),
+	CLI_FLAG(0, "force", &opt.force,
+	    "take models, streams and archives for text, too"),
 	CLI_FLAG(0, "bos", &run.score.how.bos,
 	    "put the token that texts begin with in front of each"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
@@ -185,9 +188,16 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 {
 	size_t len;
 	char *text = cli_read_fd(fd, name, CLI_FILE_MAX, &len);
-	int rc = qwen_tok_encode(r->score.how.tok, text, len,
-	    r->score.how.encode, &t->id, &t->n, err);
+	const char *other = opt.force ? NULL : tool_not_text(text, len);
+	int rc = -1;
 
+	if (other != NULL) {
+		err->code = QWEN_EFORMAT;
+		snprintf(err->msg, sizeof err->msg, "this is %s, not text; "
+		    "--tokens reads streams, --force takes it for text", other);
+	} else
+		rc = qwen_tok_encode(r->score.how.tok, text, len,
+		    r->score.how.encode, &t->id, &t->n, err);
 	free(text);
 	return rc;
 }
@@ -304,25 +314,15 @@ count_texts(const struct run *r)
 	return cli_lines_count(r->lines.fd);
 }
 
-/* Whether there are lines above and below those of the files. */
-static int
-is_table(const struct qscore_run *r)
-{
-	return !opt.requests && !r->json && !r->each;
-}
-
 static void
 score_all(struct qscore_run *r)
 {
+	int table = !opt.requests && !r->json && !r->each;
 	struct qwen_text t = { 0 };
 
-	if (is_table(r))
-		qwen_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n",
-		    "tokens", "scored", "nats/token", "perplexity", "+-",
-		    "bits/byte", "file");
-	qscore_write(r, &t);
+	r->table = table;
 	qscore_all(r);
-	if (is_table(r) && opt.n_files > 1 && r->total.n > 0)
+	if (table && opt.n_files > 1 && r->total.n > 0)
 		qscore_line(r, "total", &r->total, &t);
 	qscore_write(r, &t);
 	qwen_text_fini(&t);

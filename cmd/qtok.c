@@ -30,6 +30,8 @@ static const struct cli_opt options[] = {
 	CLI_TEXT(0, "mark", "name", &opt.mark,
 	    "a mark of this name after each document"),
 	CLI_OPT_SPECIAL(&opt.encode_flags),
+	CLI_FLAG(0, "force", &opt.force,
+	    "take models, streams and archives for text, too"),
 	CLI_SET(0, "show-special", &opt.decode_flags, QWEN_TOK_SHOW_SPECIAL,
 	    "with -d, control tokens by name"),
 	CLI_SET(0, "bytes", &opt.decode_flags, QWEN_TOK_BYTES,
@@ -113,6 +115,9 @@ check(struct opts *o)
 {
 	check_parse(o);
 	check_chat(o);
+	if (o->force && (o->chat || o->parse || o->decode))
+		cli_usage("--force is about texts: not with --chat, --parse "
+		    "or -d");
 	if (o->count && o->decode)
 		cli_usage("-c counts what is encoded: not with -d");
 	if (cli_given(&o->form) && (o->count || o->decode))

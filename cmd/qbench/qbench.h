@@ -149,7 +149,6 @@ void qbench_work_of(const struct phase *p, double *bytes, double *macs);
 /* ----------------------------------------------------------- their forms */
 
 void qbench_show(const struct result *r);
-void qbench_csv_head(void);
 void qbench_csv_str(const char *s);
 
 /* "name": {...}; "machine": {...} */

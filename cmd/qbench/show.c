@@ -352,8 +352,8 @@ qbench_csv_str(const char *s)
 	putchar('"');
 }
 
-void
-qbench_csv_head(void)
+static void
+csv_head(void)
 {
 	printf("model,threads,batch,prompt,depth,n,"
 	    "prefill_median,prefill_min,prefill_max,prefill_marked,"
@@ -415,14 +415,17 @@ qbench_show(const struct result *r)
 {
 	static int shown;
 
-	if (qbench_opt.csv)
+	if (qbench_opt.csv) {
+		if (!shown)
+			csv_head();
 		csv_result(r);
-	else if (qbench_opt.json)
+	} else if (qbench_opt.json)
 		json_result(r);
 	else {
-		printf("%s", shown++ ? "\n" : "");
+		printf("%s", shown ? "\n" : "");
 		text_result(r);
 	}
+	shown = 1;
 	if (fflush(stdout) == EOF)
 		die("stdout: %s", strerror(errno));
 }

@@ -55,6 +55,7 @@ struct qscore_run {
 	int			 each;	/* a line, or an object, a token */
 	size_t			 n_top;	/* and so many of the best with it */
 	int			 json;	/* for files; requests are always */
+	int			 table;	/* with a line above the first */
 	struct cli_output	*out;
 	/* our own */
 	struct qscore_text	*head, *tail;	/* in order */

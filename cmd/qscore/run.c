@@ -24,6 +24,17 @@ qscore_write(const struct qscore_run *r, struct qwen_text *t)
 }
 
 static void
+head(const struct qscore_run *r)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%10s %10s %10s %12s %9s %9s  %s\n", "tokens",
+	    "scored", "nats/token", "perplexity", "+-", "bits/byte", "file");
+	qscore_write(r, &t);
+	qwen_text_fini(&t);
+}
+
+static void
 put_out(struct qscore_run *r)
 {
 	struct qscore_text *x = r->head;
@@ -31,6 +42,11 @@ put_out(struct qscore_run *r)
 
 	tool_note_failed(&r->work, x->line, &x->q.no);
 	qscore_result(r, x, &r->total, &t);
+	/* what fails altogether has no table */
+	if (r->table && t.n > 0) {
+		head(r);
+		r->table = 0;
+	}
 	qscore_write(r, &t);
 	qwen_text_fini(&t);
 	if ((r->head = x->next) == NULL)

@@ -103,10 +103,15 @@ encode_input(const struct input *in, void *arg)
 {
 	static char buf[1 << 16];
 	struct encoding *c = arg;
-	size_t n;
+	const char *other;
+	size_t n, done = 0;
 
 	/* what there is goes on its way before more is waited for */
-	while (flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0) {
+	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
+		other = done == 0 && !c->o->force ? tool_not_text(buf, n) : NULL;
+		if (other != NULL)
+			die("%s: this is %s, not text; --force takes it for "
+			    "text", in->name, other);
 		c->n_bytes += n;
 		if (c->o->documents)
 			put_documents(c, buf, n);

@@ -23,6 +23,7 @@ struct opts {
 	const char	*model;
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
+	int		 force;		/* any bytes are text */
 	int		 chat;		/* --chat */
 	int		 parse;		/* --parse */
 	int		 stream;	/* --stream */

@@ -17,13 +17,11 @@ static const struct {
 	size_t		 n;
 	const char	*text;
 } magics[] = {
-	MAGIC(QWEN_IS_GGUF, "GGUF"),
 	MAGIC(QWEN_IS_LFS, "version https://git-lfs"),
 	MAGIC(QWEN_IS_ZIP, "PK\3\4"),
 	MAGIC(QWEN_IS_PACKED, "\x1f\x8b"),
 	MAGIC(QWEN_IS_PACKED, "\xfd" "7zXZ"),
 	MAGIC(QWEN_IS_PACKED, "\x28\xb5\x2f\xfd"),
-	MAGIC(QWEN_IS_PACKED, "BZh"),
 };
 
 static const char *const names[] = {
@@ -32,6 +30,14 @@ static const char *const names[] = {
 	"text", "nothing but zeros", "a ZIP archive", "a compressed file",
 	"a safetensors file",
 };
+
+/* The version after the magic is a small number, in either byte order. */
+static int
+is_gguf(const unsigned char *p, size_t n)
+{
+	return n >= 4 && memcmp(p, "GGUF", 4) == 0 &&
+	    (n < 8 || memchr(p + 4, 0, 4) != NULL);
+}
 
 /* A map of few members, the first of which is "qwen". */
 static int
@@ -101,6 +107,8 @@ qwen_what(const void *bytes, size_t n)
 		    memcmp(p, magics[i].text, magics[i].n) == 0)
 			return magics[i].what;
 	}
+	if (is_gguf(p, n))
+		return QWEN_IS_GGUF;
 	if (is_stream(p, n))
 		return QWEN_IS_STREAM;
 	if (is_tensors(p, n))

@@ -16,7 +16,7 @@ enum qwen_what {
 	QWEN_IS_TEXT,		/* UTF-8 without control characters */
 	QWEN_IS_ZEROS,
 	QWEN_IS_ZIP,		/* what PyTorch writes, too */
-	QWEN_IS_PACKED,	/* gzip, xz, zstd, bzip2 */
+	QWEN_IS_PACKED,	/* gzip, xz, zstd */
 	QWEN_IS_TENSORS,	/* safetensors */
 };
 

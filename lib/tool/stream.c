@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* stream.c - records to a descriptor. */
+/* stream.c - records to a descriptor; what is no text. */
+#include "base/what.h"
 #include "tool/tool.h"
 
 struct qwen_writer *
@@ -10,4 +11,21 @@ tool_writer(int fd, enum qwen_format format)
 
 	cli_must(NULL, qwen_writer_open(&w, fd, &o, &cli_err));
 	return w;
+}
+
+const char *
+tool_not_text(const void *p, size_t n)
+{
+	enum qwen_what what = qwen_what(p, n);
+
+	switch (what) {
+	case QWEN_IS_GGUF:
+	case QWEN_IS_STREAM:
+	case QWEN_IS_ZIP:
+	case QWEN_IS_PACKED:
+	case QWEN_IS_TENSORS:
+		return qwen_what_name(what);
+	default:
+		return NULL;
+	}
 }

@@ -171,6 +171,12 @@ struct qwen_writer *tool_writer(int fd, enum qwen_format format);
 void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
+/*
+ * What the first bytes of a text are instead, or NULL: "a GGUF model file". Text
+ * in UTF-8 or not is text.
+ */
+const char *tool_not_text(const void *p, size_t n);
+
 /* ----------------------------------------------------- many texts at a time */
 
 /* The scheduler, what it needs, and what has failed; its rows set the options. */

@@ -85,4 +85,19 @@ says 'this is a GGUF model file, not a state' "a model for qstate show" \
     qstate show "$demo"
 says 'this is a GGUF model file, not a state' "a model for --reuse" \
     sh -c 'qprefill --reuse "$QWEN_MODEL" <tokens'
+# --- for text
+for file in "$demo" state.cbor tokens zip text.gz safetensors; do
+	says 'not text; ' "$file for qtok" qtok -c "$file"
+	says 'not text; ' "$file for qscore" qscore "$file"
+done
+says 'stdin: this is a stream or state of qpipe, not text' "qtok after qtok" \
+    sh -c 'qtok text | qtok -c'
+qtok -f text --force tokens | qtok -d --bytes | cmp -s - tokens
+ok $? "--force takes it, byte by byte"
+printf 'GGUF is the format of a file, and PK are two letters\n' >gguf.txt
+is "$(qtok -c gguf.txt >out 2>err; echo $?)" 0 "text about GGUF is text"
+qscore "$demo" text >out 2>err
+is "$? $(grep -c perplexity out) $(grep -c . err)" "1 1 1" \
+    "of two files the good one has its table"
+says 'fewer than two tokens' "nothing to score" qscore /dev/null
 done_testing

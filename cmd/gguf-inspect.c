@@ -108,8 +108,9 @@ check(const struct qwen_gguf *g, const char *path)
 
 	inspect_progress(g);
 	if (qwen_gguf_check(g, &checker) == 0 && cli_verbose)
-		cli_note("%s: good: %zu keys, %zu tensors, %.2f MiB", path,
-		    qwen_gguf_n_kv(g), qwen_gguf_n_tensors(g),
+		cli_note("%s: good: %s, %s, %.2f MiB", path,
+		    cli_count(qwen_gguf_n_kv(g), "key"),
+		    cli_count(qwen_gguf_n_tensors(g), "tensor"),
 		    inspect_mib(c.done));
 	cli_progress_end();
 }

@@ -51,8 +51,9 @@ list_shapes(void)
 	size_t i;
 
 	for (i = 0; (s = qwen_synth_info(i)) != NULL; i++)
-		printf("%-26s %-10s %u layers%s, %u tokens\n", s->name,
-		    s->arch, s->n_layer, s->n_mtp ? " + MTP" : "", s->n_vocab);
+		printf("%-26s %-10s %s%s, %s\n", s->name,
+		    s->arch, cli_count(s->n_layer, "layer"),
+		    s->n_mtp ? " + MTP" : "", cli_count(s->n_vocab, "token"));
 }
 
 static size_t
@@ -78,8 +79,8 @@ write_model(struct qwen_synth *s, int fd, const char *out)
 	cli_must(out, qwen_synth_write(s, fd, &p, &cli_err));
 	cli_progress_end();
 	if (cli_verbose)
-		cli_note("%zu tensors, %.2f MiB in %.1f s",
-		    qwen_synth_n_tensors(s),
+		cli_note("%s, %.2f MiB in %.1f s",
+		    cli_count(qwen_synth_n_tensors(s), "tensor"),
 		    (double)qwen_synth_bytes(s) / (1 << 20),
 		    cli_now() - start);
 }

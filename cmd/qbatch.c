@@ -299,20 +299,20 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 
 	if (!cli_verbose)
 		return;
-	cli_note("%llu items in %.3f s, %llu of them failed, %llu were there "
-	    "before", (unsigned long long)b->n_done, s,
+	cli_note("%s in %.3f s, %llu of them failed, %llu were there "
+	    "before", cli_count(b->n_done, "item"), s,
 	    (unsigned long long)b->work.n_failed, (unsigned long long)b->n_skipped);
-	cli_note("%llu tokens generated, %.1f tok/s; of prompts %llu read, "
-	    "%llu shared, %llu from the store", (unsigned long long)st->chosen,
+	cli_note("%s generated, %.1f tok/s; of prompts %llu read, "
+	    "%llu shared, %llu from the store", cli_count(st->chosen, "token"),
 	    (double)st->chosen / s, (unsigned long long)st->read,
 	    (unsigned long long)st->shared, (unsigned long long)st->stored);
-	cli_note("%llu passes, %.3f s; at most %llu sequences and %.1f MiB; "
-	    "%.2f%% of the KV cache held nothing",
-	    (unsigned long long)st->n_passes, st->pass_s,
-	    (unsigned long long)st->max_sequences,
+	cli_note("passes: %llu in %.3f s; at most %s and %.1f MiB; %.2f%% of "
+	    "the KV cache held nothing", (unsigned long long)st->n_passes,
+	    st->pass_s,
+	    cli_count(st->max_sequences, "sequence"),
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
-	cli_note("%llu times a sequence made room, %llu tokens read again",
-	    (unsigned long long)st->preempted, (unsigned long long)st->again);
+	cli_note("%s a sequence made room, %s read again",
+	    cli_count(st->preempted, "time"), cli_count(st->again, "token"));
 	tool_tell_stats(b->work.model);
 }
 

@@ -206,12 +206,12 @@ generate(struct run *r)
 	}
 	s = cli_now() - start;
 	if (cli_verbose && r->n > before)
-		cli_note("%lld tokens generated in %.3f s, %.1f tok/s",
-		    (long long)(r->n - before), s,
+		cli_note("%s generated in %.3f s, %.1f tok/s",
+		    cli_count((uint64_t)(r->n - before), "token"), s,
 		    (double)(r->n - before) / s);
 	if (cli_verbose && r->record.n_saves > 0)
-		cli_note("saved %llu times on the way, in %.3f s",
-		    (unsigned long long)r->record.n_saves,
+		cli_note("saved %s on the way, in %.3f s",
+		    cli_count(r->record.n_saves, "time"),
 		    r->record.save_s);
 }
 

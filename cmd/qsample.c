@@ -140,8 +140,8 @@ check_state(const struct run *r, const struct qwen_header *h, size_t n,
 		    opt.state, (unsigned long)h->n_vocab,
 		    (unsigned long)r->header.n_vocab);
 	if (row->pos + 1 != n)
-		die("%s: the state has %zu tokens, the first row of logits "
-		    "follows %llu", opt.state, n,
+		die("%s: the state has %s, the first row of logits "
+		    "follows %llu", opt.state, cli_count(n, "token"),
 		    (unsigned long long)row->pos + 1);
 }
 
@@ -287,7 +287,7 @@ main(int argc, char *argv[])
 	read_rows(r);
 	if (cli_verbose && opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
-		cli_note("%lld tokens chosen, %s", (long long)r->n,
+		cli_note("%s chosen, %s", cli_count((uint64_t)r->n, "token"),
 		    set[0] != '\0' ? set : "greedy");
 	}
 	cli_must("stdout", qwen_writer_close(r->w, &cli_err));

@@ -337,15 +337,15 @@ tell(struct run *r, double start)
 	if (!cli_verbose)
 		return;
 	qwen_work_stats(r->score.work.work, &st);
-	cli_note("%llu texts in %.3f s, %llu of them failed; %llu tokens scored, "
-	    "%.1f tok/s", (unsigned long long)r->score.n_done, s,
+	cli_note("%s in %.3f s, %llu of them failed; %s scored, %.1f tok/s",
+	    cli_count(r->score.n_done, "text"), s,
 	    (unsigned long long)r->score.work.n_failed,
-	    (unsigned long long)st.scored, (double)st.scored / s);
-	cli_note("%llu tokens read, %llu shared, %llu from the store; %llu "
-	    "passes, %.3f s; %llu times a sequence made room",
-	    (unsigned long long)st.read, (unsigned long long)st.shared,
-	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
-	    st.pass_s, (unsigned long long)st.preempted);
+	    cli_count(st.scored, "token"), (double)st.scored / s);
+	cli_note("%s read, %llu shared, %llu from the store; passes: %llu in "
+	    "%.3f s; %s a sequence made room", cli_count(st.read, "token"),
+	    (unsigned long long)st.shared, (unsigned long long)st.stored,
+	    (unsigned long long)st.n_passes, st.pass_s,
+	    cli_count(st.preempted, "time"));
 	tool_tell_stats(r->score.work.model);
 }
 

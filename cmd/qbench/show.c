@@ -143,14 +143,14 @@ text_result(const struct result *r)
 {
 	const struct memory mem = memory_of(r);
 
-	printf("model    %s: %s, %zu layers\n", qbench_model_name,
-	    qwen_model_arch(r->m), qwen_model_n_layer(r->m));
-	printf("cpu      %s, %d threads, %s (%s)\n", qbench_cpu_name(),
-	    r->machine.n_threads, r->machine.variant, r->machine.int8_op);
+	printf("model    %s: %s, %s\n", qbench_model_name,
+	    qwen_model_arch(r->m), cli_count(qwen_model_n_layer(r->m), "layer"));
+	printf("cpu      %s, %s, %s (%s)\n", qbench_cpu_name(),
+	    cli_count((uint64_t)r->machine.n_threads, "thread"), r->machine.variant, r->machine.int8_op);
 	printf("setting  prefill of %zu tokens, batch %zu; decode of %zu at "
-	    "depth %zu, sequences %zu; %zu rounds; numerics %u\n\n",
+	    "depth %zu, sequences %zu; %s; numerics %u\n\n",
 	    r->phase[0]->n, r->batch, r->phase[1]->n, r->phase[1]->depth,
-	    r->phase[1]->sequences, qbench_opt.rounds,
+	    r->phase[1]->sequences, cli_count(qbench_opt.rounds, "round"),
 	    qwen_model_numerics(r->m));
 	printf("%-8s %-14s %12s %12s %12s  %s\n", "part", "what", "median",
 	    "min", "max", "unit");

@@ -49,8 +49,8 @@ read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
 	    &cli_err));
 	if (cli_verbose)
-		cli_note("%zu tokens to read, %zu were read before", n - at,
-		    at);
+		cli_note("%s to read, %zu were read before",
+		    cli_count(n - at, "token"), at);
 	if (at < turn) {
 		if (read_part(c, ids + at, turn - at) < 0)
 			return -1;
@@ -239,8 +239,8 @@ qchat_turn(struct chat *c, const char *line)
 	ids = encode(c, p, &n, &at);
 	qwen_prompt_free(p);
 	if (n >= qwen_model_n_ctx(c->model)) {
-		warn("the conversation has %zu tokens, the model's context "
-		    "%zu; see /reset", n, qwen_model_n_ctx(c->model));
+		warn("the conversation has %s, the model's context "
+		    "%zu; see /reset", cli_count(n, "token"), qwen_model_n_ctx(c->model));
 		qwen_messages_drop(c->messages);
 	} else if (read_prompt(c, ids, n, at) < 0 || !answer(c, thinking))
 		qwen_messages_drop(c->messages);

@@ -94,14 +94,14 @@ die_unfinished(const struct qdecode_run *run, const struct tool_intake *in)
 	const struct qwen_run *old = &in->extra.run;
 
 	if (strcmp(old->options, run->options) == 0)
-		die("%s: its unfinished run of %llu tokens began after %s%llu "
+		die("%s: its unfinished run of %s began after %s%llu "
 		    "on stdin, now there are %zu: give the same, or --new-run",
-		    run->output, (unsigned long long)old->count,
+		    run->output, cli_count(old->count, "token"),
 		    old->input == in->n ? "another " : "",
 		    (unsigned long long)old->input, in->n);
-	die("%s: its unfinished run of %llu tokens has the options '%s', this "
+	die("%s: its unfinished run of %s has the options '%s', this "
 	    "command '%s': give the same, or --new-run", run->output,
-	    (unsigned long long)old->count, old->options, run->options);
+	    cli_count(old->count, "token"), old->options, run->options);
 }
 
 static int
@@ -221,10 +221,10 @@ qdecode_run_find(struct qdecode_run *run, struct tool_intake *in, struct qwen_mo
 	in->n = 0;
 	in->n_marks = 0;
 	if (cli_verbose)
-		cli_note("%s: %s with its %s run of %llu tokens", run->output,
+		cli_note("%s: %s with its %s run of %s", run->output,
 		    in->extra.run.finished ? "done" : "going on",
 		    in->extra.run.finished ? "finished" : "unfinished",
-		    (unsigned long long)in->extra.run.count);
+		    cli_count(in->extra.run.count, "token"));
 	return 1;
 }
 

@@ -116,8 +116,9 @@ use_states(struct tool_intake *in, const struct qprefill_reuse *u,
 		f = open_state(u->states.v[i], m);
 		n = usable(t, qwen_state_info(f), &same);
 		if (cli_verbose)
-			cli_note("%s: %zu of %zu tokens are the same, %zu can "
-			    "be used", u->states.v[i], same, t->n, n);
+			cli_note("%s: %zu of %s are the same, %zu can "
+			    "be used", u->states.v[i], same,
+			    cli_count(t->n, "token"), n);
 		if (n > best_n) {
 			qwen_state_close(best);
 			best = f;
@@ -134,8 +135,8 @@ use_states(struct tool_intake *in, const struct qprefill_reuse *u,
 	qwen_state_close(best);
 	take_session(in, s, qwen_session_n_tokens(s));
 	if (cli_verbose)
-		cli_note("%zu tokens from %s, %zu to read",
-		    qwen_session_n_tokens(s), u->states.v[which], in->n);
+		cli_note("%s from %s, %zu to read",
+		    cli_count(qwen_session_n_tokens(s), "token"), u->states.v[which], in->n);
 }
 
 /* -------------------------------------------------------------- the store */
@@ -166,8 +167,9 @@ use_store(struct tool_intake *in, const struct qprefill_reuse *u,
 		s = NULL;
 	}
 	if (cli_verbose)
-		cli_note("%zu tokens from store %s in %.3f s, %zu to read",
-		    s != NULL ? qwen_session_n_tokens(s) : 0, u->store.dir,
+		cli_note("%s from store %s in %.3f s, %zu to read",
+		    cli_count(s != NULL ? qwen_session_n_tokens(s) : 0,
+		    "token"), u->store.dir,
 		    cli_now() - start, in->n);
 }
 

@@ -56,8 +56,8 @@ verify_store(void)
 	cli_progress_end();
 	cli_must(qstate_opt.store, rc);
 	if (cli_verbose)
-		cli_note("%s: %" PRIu64 " files, %" PRIu64 " bad",
-		    qstate_opt.store, files, n_bad);
+		cli_note("%s: %s, %" PRIu64 " bad",
+		    qstate_opt.store, cli_count(files, "file"), n_bad);
 	qwen_store_close(st);
 }
 

@@ -94,8 +94,8 @@ replay(struct state *s, uint64_t n)
 	    1, (size_t)n, 1, &cli_err));
 	at = qwen_session_n_tokens(in.session);
 	if (cli_verbose)
-		cli_note("%zu tokens from %s, %zu to read", at, s->name,
-		    (size_t)n - at);
+		cli_note("%s from %s, %zu to read",
+		    cli_count(at, "token"), s->name, (size_t)n - at);
 	in.n = (size_t)n - at;
 	in.tokens = cli_got(calloc(in.n + 1, sizeof *in.tokens));
 	if (in.n > 0)
@@ -122,8 +122,8 @@ qstate_slice(char *paths[])
 		cli_no_binary_tty();
 	qstate_open_whole(&s, paths[0]);
 	if (qstate_opt.count > s.info->n_tokens)
-		die("%s: it has %" PRIu64 " tokens, not %" PRIu64, s.name,
-		    s.info->n_tokens, qstate_opt.count);
+		die("%s: it has %s, not %" PRIu64, s.name,
+		    cli_count(s.info->n_tokens, "token"), qstate_opt.count);
 	if (has_cut(s.info, qstate_opt.count)) {
 		qstate_opt.state.to = qstate_opt.count < s.info->n_tokens ?
 		    qstate_opt.count : 0;

@@ -21,8 +21,8 @@ void
 qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
 {
 	if (cli_verbose)
-		cli_note("%" PRIu64 " bytes, %" PRIu64 " tokens, %.3f s",
-		    n_bytes, n_tokens, cli_now() - begin);
+		cli_note("%s, %s, %.3f s", cli_count(n_bytes, "byte"),
+		    cli_count(n_tokens, "token"), cli_now() - begin);
 }
 
 void

@@ -62,6 +62,9 @@ void cli_grow(void *array, size_t *cap, size_t n, size_t size);
 /* A text, to free(); it dies where there is no memory. */
 char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* "1 token", "2 tokens"; until the eighth call after this one. */
+const char *cli_count(uint64_t n, const char *what);
+
 /* The command line is wrong: "name: message; see name --help", exit 2. */
 void cli_usage(const char *fmt, ...)
     __attribute__((noreturn, format(printf, 1, 2)));

@@ -45,6 +45,39 @@ put_words(const char *s, int at)
 	putchar('\n');
 }
 
+/* Few numbers, which are told as words are. */
+static int
+has_few(const struct cli_opt *o)
+{
+	return o->kind == CLI_KIND_INT && o->max - o->min < 4 && o->min > 0;
+}
+
+/* What it does, and what its argument can be where the argument does not say. */
+static void
+put_help(const struct cli_opt *o, int at)
+{
+	const char *w = o->completes, *before = " (";
+	struct qwen_text t = { 0 };
+	int64_t v;
+	size_t n;
+
+	qwen_text_str(&t, o->help);
+	for (v = o->min; has_few(o) && v <= o->max; v++, before = " or ")
+		qwen_text_fmt(&t, "%s%lld", before, (long long)v);
+	if (w == NULL || strncmp(w, "words ", 6) != 0 ||
+	    strchr(o->arg, '|') != NULL)
+		w = "";
+	for (w += *w != '\0' ? 6 : 0; *w != '\0'; w += n + (w[n] == ' ')) {
+		n = strcspn(w, " ");
+		qwen_text_fmt(&t, "%s%.*s", before, (int)n, w);
+		before = strchr(w + n + (w[n] == ' '), ' ') != NULL ? ", " :
+		    " or ";
+	}
+	qwen_text_str(&t, before[1] == '(' ? "" : ")");
+	put_words(cli_got(t.s), at);
+	qwen_text_fini(&t);
+}
+
 static void
 put_row(const struct cli_opt *o)
 {
@@ -65,7 +98,7 @@ put_row(const struct cli_opt *o)
 		for (const char *s = o->arg; *s != '\0'; s++, n++)
 			putchar(strchr(o->arg, '|') ? *s : toupper((unsigned char)*s));
 	}
-	put_words(o->help, n);
+	put_help(o, n);
 }
 
 /* Letter, long form, argument, what completes it, help; or of operands. */
@@ -80,7 +113,7 @@ list_row(const struct cli_opt *o)
 		printf("-\t");
 	printf("%s%s\t%s\t", o->name ? "--" : "-", o->name ? o->name : "",
 	    o->arg ? o->arg : "-");
-	if (o->kind == CLI_KIND_INT && o->max - o->min < 4 && o->min > 0) {
+	if (has_few(o)) {
 		fputs("words", stdout);
 		for (int64_t v = o->min; v <= o->max; v++)
 			printf(" %lld", (long long)v);

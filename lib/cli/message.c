@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* message.c - lines on stderr: die, warn, note, usage. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,18 @@ cli_format(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(s, (size_t)n, fmt, ap);
 	va_end(ap);
+	return s;
+}
+
+const char *
+cli_count(uint64_t n, const char *what)
+{
+	static char text[8][48];
+	static unsigned at;
+	char *s = text[at++ % 8];
+
+	snprintf(s, sizeof text[0], "%" PRIu64 " %s%s", n, what,
+	    n == 1 ? "" : "s");
 	return s;
 }
 

@@ -110,8 +110,8 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	cli_progress_end();
 	s = cli_now() - start;
 	if (cli_verbose)
-		cli_note("%zu tokens read in %.3f s, %.1f tok/s", in->n, s,
-		    (double)in->n / s);
+		cli_note("%s read in %.3f s, %.1f tok/s",
+		    cli_count(in->n, "token"), s, (double)in->n / s);
 }
 
 /*
@@ -167,8 +167,9 @@ tool_save(struct tool_intake *in, int fd, const char *name,
 
 	cli_must(name, save(in, fd, opts, fp, &cli_err));
 	if (cli_verbose)
-		cli_note("state of %zu tokens saved in %.3f s",
-		    qwen_session_n_tokens(in->session), cli_now() - start);
+		cli_note("state of %s saved in %.3f s",
+		    cli_count(qwen_session_n_tokens(in->session), "token"),
+		    cli_now() - start);
 }
 
 int
@@ -196,9 +197,10 @@ tool_tell_model(struct qwen_model *m)
 	if (!cli_verbose)
 		return;
 	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
-	cli_note("%s: %s, %zu layers, %d threads, numerics %u",
+	cli_note("%s: %s, %s, %s, numerics %u",
 	    qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_arch(m),
-	    qwen_model_n_layer(m), qwen_model_n_threads(m),
+	    cli_count(qwen_model_n_layer(m), "layer"),
+	    cli_count((uint64_t)qwen_model_n_threads(m), "thread"),
 	    qwen_model_numerics(m));
 	qwen_model_describe(m, text, sizeof text);
 	for (line = text; *line != '\0'; line = next) {

@@ -13,12 +13,14 @@
 
 #include "tool/tool.h"
 
-/* Where the demo model lies, from the folder of the executable. */
-static const char *const demo_places[] = {
-	"../share/qpipe/demo.gguf",	/* installed */
-	"../demo/demo.gguf",		/* bin/ of the build tree */
-	"../../../demo/demo.gguf",	/* build/asan/bin/ and the like */
-	NULL
+/* Where the demo model lies: so many folders above that of the executable. */
+static const struct {
+	int		 up;
+	const char	*name;
+} demo_places[] = {
+	{ 1, "share/qpipe/demo.gguf" },	/* installed */
+	{ 1, "demo/demo.gguf" },	/* bin/ of the build tree */
+	{ 3, "demo/demo.gguf" },	/* build/asan/bin/ and the like */
 };
 
 /* The path of the running executable; 0 if not known. */
@@ -39,12 +41,16 @@ exe_path(char *buf, size_t size)
 #endif
 }
 
-/* Its folder, with a slash. */
+/* The folder so many above its own, with a slash at the end. */
 static int
-exe_folder(char *buf, size_t size)
+exe_folder(char *buf, size_t size, int up)
 {
 	char *slash = exe_path(buf, size) ? strrchr(buf, '/') : NULL;
 
+	for (; slash != NULL && up > 0; up--) {
+		*slash = '\0';
+		slash = strrchr(buf, '/');
+	}
 	if (slash != NULL)
 		slash[1] = '\0';
 	return slash != NULL;
@@ -57,11 +63,12 @@ find_demo(void)
 	struct stat st;
 	size_t i, len;
 
-	if (!exe_folder(path, PATH_MAX))
-		return NULL;
-	len = strlen(path);
-	for (i = 0; demo_places[i] != NULL; i++) {
-		snprintf(path + len, sizeof path - len, "%s", demo_places[i]);
+	for (i = 0; i < sizeof demo_places / sizeof demo_places[0]; i++) {
+		if (!exe_folder(path, PATH_MAX, demo_places[i].up))
+			continue;
+		len = strlen(path);
+		snprintf(path + len, sizeof path - len, "%s",
+		    demo_places[i].name);
 		if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
 			return path;
 	}

@@ -137,8 +137,8 @@ tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m)
 	size_t n = qwen_session_n_tokens(in->session);
 
 	if (in->n > qwen_model_n_ctx(m) - n)
-		die("%zu tokens after a state of %zu: the model's context is "
-		    "%zu", in->n, n, qwen_model_n_ctx(m));
+		die("%s after a state of %zu: the model's context is "
+		    "%zu", cli_count(in->n, "token"), n, qwen_model_n_ctx(m));
 }
 
 void

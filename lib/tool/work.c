@@ -11,9 +11,9 @@ tell(const struct qwen_cache *c, size_t n_sequences)
 
 	qwen_cache_usage(c, &u);
 	cli_note("memory: a sequence takes %.2f MiB of recurrent state and "
-	    "%.1f KiB for each 16 tokens; %zu sequences take %.1f MiB of "
-	    "state", (double)u.state_bytes / 0x1p20,
-	    (double)u.block_bytes / 0x1p10, n_sequences,
+	    "%.1f KiB for each 16 tokens; %s take %.1f MiB of state",
+	    (double)u.state_bytes / 0x1p20, (double)u.block_bytes / 0x1p10,
+	    cli_count(n_sequences, "sequence"),
 	    (double)n_sequences * (double)u.state_bytes / 0x1p20);
 	if (u.limit > 0)
 		cli_note("memory: %.1f MiB for all of these",
@@ -96,8 +96,8 @@ void
 tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 {
 	if (w->n_failed > 0)
-		warn("%llu of %llu items failed; the first, line %llu: %s",
+		warn("%llu of %s failed; the first, line %llu: %s",
 		    (unsigned long long)(w->n_failed + before),
-		    (unsigned long long)n,
+		    cli_count(n, "item"),
 		    (unsigned long long)w->failed_line, w->failed.msg);
 }

@@ -39,7 +39,7 @@ WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
 # Numerics are a contract (man/qwen-numerics.7): no contraction, no fast-math.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib $(INC_YYJSON) \
-	-I$(B) $(CFLAGS)
+	-I$(B) $(CPPFLAGS) $(CFLAGS)
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
 ifeq ($(YYJSON),system)

@@ -22,6 +22,13 @@ for f in "$TOP"/man/*.[0-9]; do
 	ok $? "$p: mandoc finds nothing"
 	cat lint >&2
 	page "$f" >text
+	# at the 78 columns that man(1) takes of 80
+	page "$f" 78 >narrow
+	is "$(awk 'length > 80' narrow)" "" "$p: no line of it is wider than 80"
+	grep '^ *[$>] ' text >want
+	grep '^ *[$>] ' narrow | diff want - >diff
+	ok $? "$p: no command is broken in two: $(grep -c . want)"
+	cat diff >&2
 	case $p in
 	*.1) want="NAME SYNOPSIS DESCRIPTION EXIT STATUS EXAMPLES SEE ALSO AUTHORS" ;;
 	*) want="NAME DESCRIPTION SEE ALSO AUTHORS" ;;

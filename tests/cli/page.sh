@@ -1,5 +1,5 @@
 # page.sh - what manual pages say, as a reader sees it; needs mandoc.
-#   page FILE            the page as plain text, lines as long as they like
+#   page FILE [WIDTH]    the page as plain text, lines as long as they like
 #   section TITLE        of a page on stdin, without the title
 #   rows TOOL            its options with their arguments, as "-m model", one a
 #                        line, as --help=list has them
@@ -9,7 +9,7 @@
 #   subsection TITLE     of a section on stdin
 #   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
 page() {
-	mandoc -Tascii -O width=900 "$1" | sed "s/.$(printf '\b')//g"
+	mandoc -Tascii -O width="${2:-900}" "$1" | sed "s/.$(printf '\b')//g"
 }
 
 section() {

@@ -43,7 +43,7 @@ GREETINGS = ("hi", "Hi", "hello", "Hello", "Hi!", "Hello!", "Hello.", "hello, wo
 LONG_ROWS = 0.25            # rows of running text; the others are filled with short documents
 DOCUMENTS = (("greeted", 0.25), ("passage", 0.35), ("verses", 0.37), ("chat", 0.03))
 N_VERSES = ((1, 0.40), (2, 0.45), (3, 0.15))      # of a "verses" document
-BROKEN = 0.4                # of the passages and verses have a newline behind their first words
+BROKEN = 0.4                # of the passages and verses have a newline after their first words
 # Passages met again and again, which the model partly learns by heart: book, chapter, first and last verse.
 PASSAGES = (
     ("Ge", 1, 1, 3), ("Ge", 1, 26, 27), ("Ruth", 1, 16, 17), ("1Ki", 19, 11, 12), ("1Chr", 15, 2, 2),
@@ -181,10 +181,10 @@ def pick(weighted, rng):
 
 
 class Mixture:
-    """Endless rows for the second part of training: running text, and short documents packed one behind the other.
+    """Endless rows for the second part of training: running text, and short documents packed one after the other.
 
     A row of short documents begins where a document begins, as a prompt
-    does.  A short document is a passage, at random with a newline behind its
+    does.  A short document is a passage, at random with a newline after its
     first words, so that a line cut off anywhere is gone on with; or a line
     of other English answered by a passage; or a conversation of these.
     """

@@ -19,7 +19,7 @@ echo "Text to tokens, tokens to a state, the state to new tokens, and to text:"
 show 'echo hi | qtok | qprefill -o state.cbor | qdecode -s state.cbor | qtok -d'
 printf '\n\n%s\n' "Always the likeliest token. The state is still there: go on from it by chance,"
 show 'qdecode -s state.cbor -n 80 --temp 1 --seed 1 </dev/null | qtok -d'
-printf '\n\n%s\n' "or behind a text of yours:"
+printf '\n\n%s\n' "or after a text of yours:"
 show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed 3 | qtok -d'
 printf '\n\n%s\n' "What flows between the programs can be looked at. Tokens, and the best after 'hi':"
 show 'echo "In the beginning" | qtok -f text | xargs'

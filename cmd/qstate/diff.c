@@ -52,8 +52,10 @@ word(const char *key, const char *s)
 	if (qstate_opt.json) {
 		printf(",\"%s\":", key);
 		cli_json_string(s);
-	} else if (!cli_quiet)
-		printf(" %s", s);
+	} else if (!cli_quiet) {
+		putchar(' ');
+		cli_show(s, strlen(s));
+	}
 }
 
 static void
@@ -386,26 +388,6 @@ diff_objects(struct state *a, struct state *b, uint64_t same)
 	free(ob);
 }
 
-static const char *
-or_none(const char *s)
-{
-	return s != NULL ? s : "-";
-}
-
-static void
-diff_run(const struct qwen_run *a, const struct qwen_run *b)
-{
-	if (strcmp(or_none(a->options), or_none(b->options)) != 0)
-		differ("run", or_none(a->options),
-		    or_none(b->options));
-	else if (a->from != b->from || a->count != b->count)
-		differ_number("run", a->from + a->count,
-		    b->from + b->count);
-	else if (a->finished != b->finished)
-		differ_number("run", (uint64_t)a->finished,
-		    (uint64_t)b->finished);
-}
-
 /* Checkpoints at up to same tokens that one has and the other has not. */
 static void
 diff_checkpoints(const struct qwen_state_info *a,
@@ -424,30 +406,36 @@ diff_checkpoints(const struct qwen_state_info *a,
 	}
 }
 
+static void
+say(const char *key, const struct qwen_state_value *v)
+{
+	if (qstate_opt.json)
+		printf(",\"%s\":", key);
+	else if (!cli_quiet)
+		putchar(' ');
+	if (qstate_opt.json || !cli_quiet)
+		qstate_json_value(v);
+}
+
 /* How the text was made: not part of what follows from it. */
 static void
 diff_extra(const struct qwen_state_extra *a, const struct qwen_state_extra *b)
 {
-	size_t i;
+	struct qwen_state_value x, y;
+	size_t i = 0, k = 0;
 
-	for (i = 0; i < a->n_generated && i < b->n_generated; i++) {
-		if (a->generated[i].pos != b->generated[i].pos ||
-		    a->generated[i].n != b->generated[i].n)
-			break;
+	while (qwen_state_extra_next(a, &i, &x) &&
+	    qwen_state_extra_next(b, &k, &y)) {
+		if (x.there == y.there && x.bytes == y.bytes &&
+		    (x.bytes == 0 || memcmp(x.data, y.data, x.bytes) == 0))
+			continue;
+		begin(x.group != NULL ? x.group : x.name);
+		if (x.group != NULL)
+			word("of", x.name);
+		say("a", &x);
+		say("b", &y);
+		end();
 	}
-	if (i < a->n_generated || i < b->n_generated)
-		differ_number("generated", i < a->n_generated ?
-		    a->generated[i].pos : 0, i < b->n_generated ?
-		    b->generated[i].pos : 0);
-	if (strcmp(or_none(a->sampler), or_none(b->sampler)) != 0)
-		differ("sampler", or_none(a->sampler),
-		    or_none(b->sampler));
-	if (strcmp(a->memory, b->memory) != 0)
-		differ("memory", a->memory, b->memory);
-	if (a->n_pending != b->n_pending ||
-	    memcmp(a->pending, b->pending, a->n_pending) != 0)
-		differ_number("pending", a->n_pending, b->n_pending);
-	diff_run(&a->run, &b->run);
 }
 
 static int

@@ -71,6 +71,11 @@ void qstate_json_fp(const char *key, const struct qwen_fp *fp);
 const char *qstate_bool(int v);
 void qstate_json_text(const char *before, const char *text);
 
+/* A fact beside the session: one, or one row of a list, of so many; or all. */
+size_t qstate_rows(const struct qwen_state_value *v);
+void qstate_value(const struct qwen_state_value *v, size_t row, int json);
+void qstate_json_value(const struct qwen_state_value *v);
+
 /* -------------------------------------------------------------- the store */
 
 /* That of the options or the environment; it is looked at, not made. */

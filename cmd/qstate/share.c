@@ -116,3 +116,65 @@ qstate_json_text(const char *before, const char *text)
 	printf("%s", before);
 	cli_json_string(text);
 }
+
+size_t
+qstate_rows(const struct qwen_state_value *v)
+{
+	return v->type == QWEN_VALUE_LIST ? v->bytes / v->columns / v->width : 1;
+}
+
+/* A row of a list: "5 3", [5,3], or 5 of one column. */
+static void
+print_row(const struct qwen_state_value *v, size_t row, int json)
+{
+	size_t i, n = v->columns, at = row * n;
+
+	printf("%s", json && n > 1 ? "[" : "");
+	for (i = 0; i < n; i++)
+		printf("%s%" PRIu64, i == 0 ? "" : json ? "," : " ",
+		    v->width == 4 ? ((const uint32_t *)v->data)[at + i] :
+		    ((const uint64_t *)v->data)[at + i]);
+	printf("%s", json && n > 1 ? "]" : "");
+}
+
+void
+qstate_value(const struct qwen_state_value *v, size_t row, int json)
+{
+	const char *quote = json ? "\"" : "";
+	size_t i;
+
+	if (v->type == QWEN_VALUE_NUMBER)
+		printf("%" PRIu64, *(const uint64_t *)v->data);
+	else if (v->type == QWEN_VALUE_FLAG && json)
+		printf("%s", qstate_bool(*(const int *)v->data));
+	else if (v->type == QWEN_VALUE_FLAG)
+		printf("%s%s", *(const int *)v->data ? "" : "un", v->name);
+	else if (v->type == QWEN_VALUE_LIST)
+		print_row(v, row, json);
+	else if (v->data == NULL)
+		printf("null");
+	else if (v->type == QWEN_VALUE_TEXT && json)
+		cli_json_string(v->data);
+	else if (v->type == QWEN_VALUE_TEXT)
+		cli_show(v->data, v->bytes);
+	else {
+		printf("%s", quote);
+		for (i = 0; i < v->bytes; i++)
+			printf("%02x", ((const unsigned char *)v->data)[i]);
+		printf("%s", quote);
+	}
+}
+
+void
+qstate_json_value(const struct qwen_state_value *v)
+{
+	int list = v->type == QWEN_VALUE_LIST;
+	size_t i;
+
+	printf("%s", list ? "[" : "");
+	for (i = 0; i < qstate_rows(v); i++) {
+		printf("%s", i > 0 ? "," : "");
+		qstate_value(v, i, 1);
+	}
+	printf("%s", list ? "]" : "");
+}

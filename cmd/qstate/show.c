@@ -38,241 +38,200 @@ sum_kinds(const struct state *s, struct sum sum[MAX_KINDS])
 	return n;
 }
 
+/* Any bytes, of a kind that this version does not know; padded to width. */
 static void
-print_fp(const char *what, const struct qwen_fp *fp)
+print_kind(const char *kind, size_t width)
 {
-	char hex[33];
+	size_t n = strlen(kind);
 
-	printf("%s %s\n", what, qwen_fp_hex(fp, hex));
+	cli_show(kind, n);
+	printf("%*s", n < width ? (int)(width - n) : 0, "");
 }
 
+/* ------------------------------------------- facts, as text and as JSON */
+
 static void
-print_text(const char *what, const char *text)
+text(const char *key, const char *value)
 {
-	printf("%s", what);
-	cli_show(text, strlen(text));
+	printf(qstate_opt.json ? ",\"%s\":" : "%s ", key);
+	if (qstate_opt.json) {
+		cli_json_string(value);
+		return;
+	}
+	cli_show(value, strlen(value));
 	putchar('\n');
 }
 
 static void
-print_layers(const struct qwen_state_info *s)
+number(const char *key, uint64_t v)
 {
-	const struct qwen_state_layer *l;
-	size_t i, j, n;
-
-	for (i = 0; i < s->n_layers; i++) {
-		l = &s->layers[i];
-		n = l->kv ? 2 : 5;
-		printf("layer %zu %s", i, l->kv ? "kv" : "delta");
-		for (j = 0; j < n; j++)
-			printf(" %" PRIu64, l->n[j]);
-		putchar('\n');
-	}
+	printf(qstate_opt.json ? ",\"%s\":%" PRIu64 : "%s %" PRIu64 "\n", key,
+	    v);
 }
 
+static void
+fp(const char *key, const struct qwen_fp *v)
+{
+	char hex[33];
+
+	text(key, qwen_fp_hex(v, hex));
+}
+
+/* What is there more than once: in JSON an array of that name. */
+static void
+list(const char *name)
+{
+	if (qstate_opt.json)
+		printf(",\"%s\":[", name);
+}
+
+static void
+list_end(void)
+{
+	if (qstate_opt.json)
+		putchar(']');
+}
+
+static void
+show_layers(const struct qwen_state_info *s)
+{
+	const struct qwen_state_layer *l;
+	size_t i, j;
+
+	list("layers");
+	for (i = 0; i < s->n_layers; i++) {
+		l = &s->layers[i];
+		if (qstate_opt.json)
+			printf("%s[\"%s\"", i > 0 ? "," : "",
+			    l->kv ? "kv" : "delta");
+		else
+			printf("layer %zu %s", i, l->kv ? "kv" : "delta");
+		for (j = 0; j < (l->kv ? 2 : 5); j++)
+			printf("%c%" PRIu64, qstate_opt.json ? ',' : ' ',
+			    l->n[j]);
+		putchar(qstate_opt.json ? ']' : '\n');
+	}
+	list_end();
+}
+
+static void
+show_checkpoints(const struct qwen_state_info *s)
+{
+	const struct qwen_checkpoint *c;
+	size_t i;
+
+	list("checkpoints");
+	for (i = 0; i < s->n_checkpoints; i++) {
+		c = &s->checkpoints[i];
+		if (qstate_opt.json)
+			printf("%s{\"at\":%" PRIu64 ",\"bytes\":%" PRIu64
+			    ",\"logits\":%s,\"named\":%s}", i > 0 ? "," : "",
+			    c->at, c->bytes, qstate_bool(c->logits),
+			    qstate_bool(c->named));
+		else
+			printf("checkpoint %" PRIu64 " %" PRIu64 "%s%s\n",
+			    c->at, c->bytes, c->logits ? " logits" : "",
+			    c->named ? " named" : "");
+	}
+	list_end();
+}
+
+/*
+ * What is noted beside the session: alone, of text a line for each row of a
+ * list, or one; or a group together.
+ */
 static void
 print_extra(const struct qwen_state_extra *x)
 {
-	size_t i;
+	const char *group = NULL;
+	struct qwen_state_value v;
+	size_t i = 0, row;
 
-	for (i = 0; i < x->n_generated; i++)
-		printf("generated %" PRIu64 " %" PRIu64 "\n",
-		    x->generated[i].pos, x->generated[i].n);
-	if (x->sampler != NULL)
-		print_text("sampler ", x->sampler);
-	if (x->memory[0] != '\0')
-		print_text("memory ", x->memory);
-	if (x->n_pending > 0) {
-		printf("pending ");
-		for (i = 0; i < x->n_pending; i++)
-			printf("%02x", x->pending[i]);
-		putchar('\n');
+	while (qwen_state_extra_next(x, &i, &v)) {
+		for (row = 0; v.there && row < qstate_rows(&v); row++) {
+			if (group == NULL)
+				printf("%s", v.group != NULL ? v.group :
+				    v.name);
+			putchar(' ');
+			qstate_value(&v, row, 0);
+			if (v.group == NULL || v.last)
+				putchar('\n');
+		}
+		group = v.last ? NULL : v.group;
 	}
-	if (x->run.options != NULL) {
-		printf("run %" PRIu64 " %" PRIu64 " %s", x->run.from,
-		    x->run.count, x->run.finished ? "finished" : "unfinished");
-		print_text(" ", x->run.options);
-	}
-}
-
-static void
-print_checkpoints(const struct qwen_state_info *s)
-{
-	const struct qwen_checkpoint *c;
-	size_t i;
-
-	for (i = 0; i < s->n_checkpoints; i++) {
-		c = &s->checkpoints[i];
-		printf("checkpoint %" PRIu64 " %" PRIu64 "%s%s\n", c->at,
-		    c->bytes, c->logits ? " logits" : "",
-		    c->named ? " named" : "");
-	}
-}
-
-static void
-print_blocks(const struct state *s)
-{
-	struct qwen_state_block b;
-	size_t i;
-
-	for (i = 0; i < s->info->n_blocks; i++) {
-		qwen_state_block(s->f, i, &b);
-		printf("block %zu %s %" PRId64 " %" PRId64 " %" PRIu64
-		    " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", i, b.kind,
-		    b.layer, b.at, b.off, b.len, b.offset, b.bytes,
-		    b.codec[0] != '\0' ? b.codec : "-");
-	}
-}
-
-static void
-print_sum(const char *what, const struct sum *sum)
-{
-	/* what each byte stands for; framing alone stands for nothing */
-	double ratio = sum->stored > 0 ?
-	    (double)sum->raw / (double)sum->stored : 0;
-
-	printf("%s %-9s %6" PRIu64 " %12" PRIu64 " %12" PRIu64 " %6.3f\n",
-	    what, sum->kind, sum->blocks, sum->raw, sum->stored, ratio);
-}
-
-static void
-show_text(const struct state *s)
-{
-	const struct qwen_state_info *info = s->info;
-	struct sum sum[MAX_KINDS], all = { "all", info->n_blocks, info->raw,
-	    info->stored };
-	size_t i, n = sum_kinds(s, sum);
-
-	print_text("state ", s->name);
-	print_fp("fingerprint", &info->fp);
-	print_fp("model", &info->header.model);
-	print_fp("vocabulary", &info->header.vocab);
-	printf("numerics %lu\n", (unsigned long)info->header.numerics);
-	printf("form %s\n", info->mapped ? "mapped" : "compressed");
-	if (info->part)
-		printf("part %" PRIu64 "\n", info->from);
-	if (cli_verbose)
-		print_layers(info);
-	printf("tokens %" PRIu64 "\n", info->n_tokens);
-	printf("logits %s\n", info->logits ? "yes" : "no");
-	print_checkpoints(info);
-	print_extra(info->extra);
-	if (cli_verbose)
-		print_blocks(s);
-	for (i = 0; i < n; i++)
-		print_sum("kind ", &sum[i]);
-	print_sum("total", &all);
-}
-
-/* -------------------------------------------------------------------- JSON */
-
-static void
-json_tokens(const struct qwen_state_info *s)
-{
-	uint64_t i;
-
-	printf(",\"tokens\":[");
-	for (i = 0; i < s->n_tokens - s->from; i++)
-		printf("%s%" PRId32, i > 0 ? "," : "", s->tokens[i]);
-	putchar(']');
-}
-
-static void
-json_layers(const struct qwen_state_info *s)
-{
-	const struct qwen_state_layer *l;
-	size_t i, j, n;
-
-	printf(",\"layers\":[");
-	for (i = 0; i < s->n_layers; i++) {
-		l = &s->layers[i];
-		n = l->kv ? 2 : 5;
-		printf("%s[\"%s\"", i > 0 ? "," : "", l->kv ? "kv" : "delta");
-		for (j = 0; j < n; j++)
-			printf(",%" PRIu64, l->n[j]);
-		putchar(']');
-	}
-	putchar(']');
-}
-
-static void
-json_checkpoints(const struct qwen_state_info *s)
-{
-	const struct qwen_checkpoint *c;
-	size_t i;
-
-	printf(",\"checkpoints\":[");
-	for (i = 0; i < s->n_checkpoints; i++) {
-		c = &s->checkpoints[i];
-		printf("%s{\"at\":%" PRIu64 ",\"bytes\":%" PRIu64
-		    ",\"logits\":%s,\"named\":%s}", i > 0 ? "," : "", c->at,
-		    c->bytes, qstate_bool(c->logits),
-		    qstate_bool(c->named));
-	}
-	putchar(']');
-}
-
-static void
-json_run(const struct qwen_run *r)
-{
-	if (r->options == NULL)
-		return;
-	printf(",\"run\":{\"from\":%" PRIu64 ",\"count\":%" PRIu64
-	    ",\"finished\":%s", r->from, r->count,
-	    qstate_bool(r->finished));
-	qstate_json_text(",\"options\":", r->options);
-	putchar('}');
 }
 
 static void
 json_extra(const struct qwen_state_extra *x)
 {
-	size_t i;
+	const char *group = NULL;
+	struct qwen_state_value v;
+	size_t i = 0;
 
-	printf(",\"generated\":[");
-	for (i = 0; i < x->n_generated; i++)
-		printf("%s[%" PRIu64 ",%" PRIu64 "]", i > 0 ? "," : "",
-		    x->generated[i].pos, x->generated[i].n);
-	putchar(']');
-	if (x->sampler != NULL)
-		qstate_json_text(",\"sampler\":", x->sampler);
-	if (x->memory[0] != '\0')
-		qstate_json_text(",\"memory\":", x->memory);
-	printf(",\"pending\":\"");
-	for (i = 0; i < x->n_pending; i++)
-		printf("%02x", x->pending[i]);
-	putchar('"');
-	json_run(&x->run);
-}
-
-static void
-json_kinds(const struct state *s)
-{
-	struct sum sum[MAX_KINDS];
-	size_t i, n = sum_kinds(s, sum);
-
-	printf(",\"kinds\":[");
-	for (i = 0; i < n; i++) {
-		qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":",
-		    sum[i].kind);
-		printf(",\"blocks\":%" PRIu64 ",\"raw\":%" PRIu64
-		    ",\"stored\":%" PRIu64 "}", sum[i].blocks, sum[i].raw,
-		    sum[i].stored);
+	while (qwen_state_extra_next(x, &i, &v)) {
+		if (!v.there && (v.group != NULL || v.type == QWEN_VALUE_TEXT))
+			continue;
+		if (group == NULL && v.group != NULL)
+			printf(",\"%s\":{\"%s\":", v.group, v.name);
+		else
+			printf(",\"%s\":", v.name);
+		qstate_json_value(&v);
+		group = v.last ? NULL : v.group;
+		if (v.group != NULL && v.last)
+			putchar('}');
 	}
-	putchar(']');
 }
 
 static void
-json_blocks(const struct state *s)
+show_kinds(const struct state *s)
+{
+	struct sum sum[MAX_KINDS + 1];
+	size_t i, n = sum_kinds(s, sum);
+	double ratio;
+
+	if (!qstate_opt.json)
+		sum[n++] = (struct sum){ "all", s->info->n_blocks,
+		    s->info->raw, s->info->stored };
+	list("kinds");
+	for (i = 0; i < n; i++) {
+		/* what each byte stands for; framing alone stands for nothing */
+		ratio = sum[i].stored > 0 ?
+		    (double)sum[i].raw / (double)sum[i].stored : 0;
+		if (qstate_opt.json) {
+			qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":",
+			    sum[i].kind);
+			printf(",\"blocks\":%" PRIu64 ",\"raw\":%" PRIu64
+			    ",\"stored\":%" PRIu64 "}", sum[i].blocks,
+			    sum[i].raw, sum[i].stored);
+			continue;
+		}
+		printf("%s ", i + 1 < n ? "kind " : "total");
+		print_kind(sum[i].kind, 9);
+		printf(" %6" PRIu64 " %12" PRIu64 " %12" PRIu64 " %6.3f\n",
+		    sum[i].blocks, sum[i].raw, sum[i].stored, ratio);
+	}
+	list_end();
+}
+
+static void
+show_blocks(const struct state *s)
 {
 	struct qwen_state_block b;
 	size_t i;
 
-	printf(",\"blocks\":[");
+	list("blocks");
 	for (i = 0; i < s->info->n_blocks; i++) {
 		qwen_state_block(s->f, i, &b);
-		qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":",
-		    b.kind);
+		if (!qstate_opt.json) {
+			printf("block %zu ", i);
+			print_kind(b.kind, 0);
+			printf(" %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64
+			    " %" PRIu64 " %" PRIu64 " %s\n", b.layer, b.at,
+			    b.off, b.len, b.offset, b.bytes,
+			    b.codec[0] != '\0' ? b.codec : "-");
+			continue;
+		}
+		qstate_json_text(i > 0 ? ",{\"kind\":" : "{\"kind\":", b.kind);
 		if (b.layer >= 0)
 			printf(",\"layer\":%" PRId64, b.layer);
 		if (b.at >= 0)
@@ -281,36 +240,7 @@ json_blocks(const struct state *s)
 		    PRIu64 ",\"bytes\":%" PRIu64 ",\"codec\":\"%s\"}", b.off,
 		    b.len, b.offset, b.bytes, b.codec);
 	}
-	putchar(']');
-}
-
-static void
-show_json(const struct state *s)
-{
-	const struct qwen_state_info *info = s->info;
-
-	qstate_json_text("{\"state\":", s->name);
-	qstate_json_fp("fingerprint", &info->fp);
-	qstate_json_fp("model", &info->header.model);
-	qstate_json_fp("vocabulary", &info->header.vocab);
-	printf(",\"numerics\":%lu,\"mapped\":%s",
-	    (unsigned long)info->header.numerics,
-	    qstate_bool(info->mapped));
-	if (info->part)
-		printf(",\"part\":%" PRIu64, info->from);
-	printf(",\"n_tokens\":%" PRIu64 ",\"logits\":%s", info->n_tokens,
-	    qstate_bool(info->logits));
-	json_layers(info);
-	json_checkpoints(info);
-	json_extra(info->extra);
-	json_kinds(s);
-	printf(",\"n_blocks\":%zu,\"raw\":%" PRIu64 ",\"stored\":%" PRIu64,
-	    info->n_blocks, info->raw, info->stored);
-	if (cli_verbose)
-		json_blocks(s);
-	if (qstate_opt.tokens)
-		json_tokens(info);
-	printf("}\n");
+	list_end();
 }
 
 static void
@@ -318,8 +248,53 @@ show_tokens(const struct state *s)
 {
 	uint64_t i;
 
+	list("tokens");
 	for (i = 0; i < s->info->n_tokens - s->info->from; i++)
-		printf("%" PRId32 "\n", s->info->tokens[i]);
+		printf(!qstate_opt.json ? "%" PRId32 "\n" : i > 0 ?
+		    ",%" PRId32 : "%" PRId32, s->info->tokens[i]);
+	list_end();
+}
+
+static void
+show(const struct state *s)
+{
+	const struct qwen_state_info *info = s->info;
+	int json = qstate_opt.json;
+
+	if (json)
+		qstate_json_text("{\"state\":", s->name);
+	else
+		text("state", s->name);
+	fp("fingerprint", &info->fp);
+	fp("model", &info->header.model);
+	fp("vocabulary", &info->header.vocab);
+	number("numerics", info->header.numerics);
+	if (json)
+		printf(",\"mapped\":%s", qstate_bool(info->mapped));
+	else
+		text("form", info->mapped ? "mapped" : "compressed");
+	if (info->part)
+		number("part", info->from);
+	if (json || cli_verbose)
+		show_layers(info);
+	number(json ? "n_tokens" : "tokens", info->n_tokens);
+	if (json)
+		printf(",\"logits\":%s", qstate_bool(info->logits));
+	else
+		text("logits", info->logits ? "yes" : "no");
+	show_checkpoints(info);
+	(json ? json_extra : print_extra)(info->extra);
+	if (cli_verbose)
+		show_blocks(s);
+	show_kinds(s);
+	if (!json)
+		return;
+	number("n_blocks", info->n_blocks);
+	number("raw", info->raw);
+	number("stored", info->stored);
+	if (qstate_opt.tokens)
+		show_tokens(s);
+	printf("}\n");
 }
 
 void
@@ -329,12 +304,10 @@ qstate_show(char *paths[])
 
 	for (; *paths != NULL; paths++) {
 		qstate_open(&s, *paths);
-		if (qstate_opt.json)
-			show_json(&s);
-		else if (qstate_opt.tokens)
+		if (qstate_opt.tokens && !qstate_opt.json)
 			show_tokens(&s);
 		else
-			show_text(&s);
+			show(&s);
 		qwen_state_close(s.f);
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());

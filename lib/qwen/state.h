@@ -53,7 +53,7 @@ struct qwen_state_extra {
 	char		*sampler;	/* options as qwen_sampler_describe
 					   writes them, or NULL; owned */
 	struct qwen_generated *generated;	/* ascending, apart; owned */
-	size_t		 n_generated;
+	size_t		 n_generated, cap_generated;
 	char		 memory[QWEN_SAMPLER_MEMORY];	/* of the sampler, as
 					   qwen_sampler_save writes it */
 	unsigned char	 pending[4];	/* the last token's bytes of a UTF-8
@@ -84,6 +84,28 @@ int qwen_state_extra_run(struct qwen_state_extra *x,
 int qwen_state_extra_replay(const struct qwen_state_extra *x,
     struct qwen_sampler *s, const int32_t *tokens, size_t n,
     struct qwen_err *err);
+
+/* A fact of these, for who shows or compares them all. */
+struct qwen_state_value {
+	const char	*group;		/* what it is a part of, or NULL */
+	const char	*name;
+	int		 there;		/* it, or one of its group */
+	int		 last;		/* of its group */
+	enum qwen_value_type {
+		QWEN_VALUE_NUMBER,	/* data: a uint64_t */
+		QWEN_VALUE_FLAG,	/* an int; its name is a participle */
+		QWEN_VALUE_TEXT,	/* a text, or NULL */
+		QWEN_VALUE_BYTES,
+		QWEN_VALUE_LIST,	/* rows of columns unsigned numbers of
+					   width bytes, 4 or 8 */
+	}		 type;
+	const void	*data;		/* as long as x is not changed */
+	size_t		 bytes, columns, width;
+};
+
+/* The next one, those of a group in a row; *i is 0 at first.  1; 0: no more. */
+int qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
+    struct qwen_state_value *out);
 
 /*
  * A part holds what a chain of states needs from one position to another; see

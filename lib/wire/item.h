@@ -80,6 +80,8 @@ struct qwen_key {
 
 enum { QWEN_KEYS_MAX = 32, QWEN_KEY_SHOWN = 32 };
 
+_Static_assert(QWEN_KEYS_MAX <= 32, "there has a bit for each key");
+
 /* The values of a map's keys, those that are known. */
 struct qwen_fields {
 	uint32_t		 there;		/* bits 1 << key */

@@ -121,6 +121,11 @@ is "$(qstate diff --json whole.cbor map.cbor | jq -c '[.equal, .differences]')" 
     "equal as JSON"
 is "$(qstate diff --all whole.cbor bare.cbor | xargs)" \
     "only a checkpoint -1 3 only a checkpoint -1 5" "diff --all: checkpoints"
+qstate diff --all gen.cbor whole.cbor | sed -n '/^token/d; s/ .*//p' | xargs >diff
+is "$(cat diff)" "only generated sampler" "diff --all: how the text was made"
+is "$(qstate diff --all --json gen.cbor whole.cbor |
+    jq -c '.differences[] | select(.what == "generated") | [.a, .b]')" \
+    "[[[$total,3]],[]]" "the same as JSON"
 qstate diff -q gen.cbor whole.cbor
 is $? 1 "more tokens"
 qstate slice -n "$total" gen.cbor >back.cbor

@@ -222,11 +222,11 @@ forge_info(struct qwen_state_put *put, const struct plan *p)
 {
 	size_t i, n = p->s->n_layer;
 
-	qwen_state_put_uint(put, QWEN_F_FORMAT, p->format);
-	qwen_state_put_text(put, QWEN_F_WRITER, "forge");
-	qwen_state_put_uint(put, QWEN_F_N_TOKENS, p->n_tokens);
-	qwen_state_put_uint(put, QWEN_F_KV_BLOCK, p->kv_block);
-	qwen_state_put_key(put, QWEN_F_LAYERS);
+	qwen_state_put_uint(put, "format", p->format);
+	qwen_state_put_text(put, "writer", "forge");
+	qwen_state_put_uint(put, "n_tokens", p->n_tokens);
+	qwen_state_put_uint(put, "kv_block", p->kv_block);
+	qwen_state_put_key(put, "layers");
 	qwen_state_put_array(put, n + p->more_layers);
 	for (i = 0; i < n + p->more_layers; i++)
 		forge_shape(put, p, i % n);
@@ -237,12 +237,12 @@ forge_run(struct qwen_state_put *put, const struct item *it)
 {
 	static const unsigned char base[24];
 
-	qwen_state_put_uint(put, QWEN_F_START, it->start);
-	qwen_state_put_uint(put, QWEN_F_COUNT, it->count);
-	qwen_state_put_uint(put, QWEN_F_INPUT, it->input);
-	qwen_state_put_bool(put, QWEN_F_FINISHED, 1);
-	qwen_state_put_bool(put, QWEN_F_AGAIN, 0);
-	qwen_state_put_bytes(put, QWEN_F_BASE, base, it->n_base);
+	qwen_state_put_uint(put, "start", it->start);
+	qwen_state_put_uint(put, "count", it->count);
+	qwen_state_put_uint(put, "input", it->input);
+	qwen_state_put_bool(put, "finished", 1);
+	qwen_state_put_bool(put, "again", 0);
+	qwen_state_put_bytes(put, "base", base, it->n_base);
 }
 
 static inline void
@@ -254,25 +254,25 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 	if (strcmp(it->kind, "info") == 0)
 		forge_info(put, p);
 	if (it->layer >= 0)
-		qwen_state_put_uint(put, QWEN_F_LAYER, (uint64_t)it->layer);
+		qwen_state_put_uint(put, "layer", (uint64_t)it->layer);
 	if (it->at >= 0)
-		qwen_state_put_uint(put, QWEN_F_AT, (uint64_t)it->at);
+		qwen_state_put_uint(put, "at", (uint64_t)it->at);
 	if (it->codec != NULL) {
-		qwen_state_put_uint(put, QWEN_F_OFF, it->off);
+		qwen_state_put_uint(put, "off", it->off);
 		if (!it->no_len)
-			qwen_state_put_uint(put, QWEN_F_LEN, it->len);
-		qwen_state_put_text(put, QWEN_F_CODEC, it->codec);
+			qwen_state_put_uint(put, "len", it->len);
+		qwen_state_put_text(put, "codec", it->codec);
 	}
 	if (it->mark != 0)
-		qwen_state_put_bool(put, QWEN_F_NAMED, it->mark > 1);
+		qwen_state_put_bool(put, "named", it->mark > 1);
 	if (it->options != NULL) {
-		qwen_state_put_key(put, QWEN_F_OPTIONS);
+		qwen_state_put_key(put, "options");
 		put->n += cbor_encode_string_start(it->n_options,
 		    put->buf + put->n, put->cap - put->n);
 		memcpy(put->buf + put->n, it->options, it->n_options);
 		put->n += it->n_options;
 		if (!it->run)
-			qwen_state_put_bytes(put, QWEN_F_PENDING, pending,
+			qwen_state_put_bytes(put, "pending", pending,
 			    it->n_pending);
 	}
 	if (it->run)
@@ -284,7 +284,7 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 		qwen_state_put_number(put, 1);
 	}
 	if (it->skip) {
-		qwen_state_put_key(put, QWEN_F_SKIP);
+		qwen_state_put_key(put, "skip");
 		put->buf[put->n++] = 0xf5;
 	}
 }
@@ -308,9 +308,9 @@ forge_index(struct bytes *out, struct qwen_state_put *put,
 	for (off = 0; off < n; off += part) {
 		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
 		qwen_state_put_begin(put, sum, "index");
-		qwen_state_put_uint(put, QWEN_F_OFF, off);
-		qwen_state_put_uint(put, QWEN_F_LEN, part);
-		qwen_state_put_text(put, QWEN_F_CODEC, "none");
+		qwen_state_put_uint(put, "off", off);
+		qwen_state_put_uint(put, "len", part);
+		qwen_state_put_text(put, "codec", "none");
 		qwen_state_put_finish(put, sum, b + off, part, part, 0);
 		bytes_add(out, put->buf, put->n);
 	}
@@ -329,13 +329,13 @@ forge_end(struct bytes *out, struct qwen_state_put *put,
 	qwen_state_sum_total(sum, &total);
 	total.b[5] ^= (unsigned char)p->flip_total;
 	qwen_state_put_begin(put, sum, "end");
-	qwen_state_put_uint(put, QWEN_F_RECORDS, sum->n + p->records_add);
-	qwen_state_put_uint(put, QWEN_F_BYTES, sum->bytes + p->bytes_add);
-	qwen_state_put_uint(put, QWEN_F_RAW, sum->raw + p->raw_add);
-	qwen_state_put_bytes(put, QWEN_F_TOTAL, total.b, sizeof total.b);
+	qwen_state_put_uint(put, "records", sum->n + p->records_add);
+	qwen_state_put_uint(put, "bytes", sum->bytes + p->bytes_add);
+	qwen_state_put_uint(put, "raw", sum->raw + p->raw_add);
+	qwen_state_put_bytes(put, "total", total.b, sizeof total.b);
 	if (field)
-		qwen_state_put_uint(put, QWEN_F_INDEX, index + p->index_add);
-	qwen_state_put_bytes(put, QWEN_F_PAD, zero,
+		qwen_state_put_uint(put, "index", index + p->index_add);
+	qwen_state_put_bytes(put, "pad", zero,
 	    QWEN_END_BYTES - put->n - 16);
 	qwen_state_put_finish(put, sum, NULL, 0, 0, 0);
 	bytes_add(out, put->buf, put->n);

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: ISC */
-/* extra.c - what a state holds beside the session: how its text was made. */
+/*
+ * extra.c - what a state holds beside the session: how its text was made.  The
+ * sections of it are the table in the middle: a row says how its records look,
+ * and which members of struct qwen_state_extra they fill.
+ */
 #include <string.h>
 
+#include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/state/state.h"
+#include "engine/state/save.h"
 
-void
-qwen_state_extra_fini(struct qwen_state_extra *x)
-{
-	if (x == NULL)
-		return;
-	free(x->sampler);
-	free(x->generated);
-	free(x->run.options);
-	memset(x, 0, sizeof *x);
-}
+/* -------------------------------------------------------- for who makes texts */
 
 int
 qwen_state_extra_sampler(struct qwen_state_extra *x,
@@ -40,8 +36,7 @@ int
 qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
     uint64_t n, struct qwen_err *err)
 {
-	struct qwen_generated *last = x->generated + x->n_generated, *p;
-	size_t cap;
+	struct qwen_generated *last = x->generated + x->n_generated;
 
 	if (n == 0)
 		return 0;
@@ -54,14 +49,9 @@ qwen_state_extra_generated(struct qwen_state_extra *x, uint64_t pos,
 		last[-1].n += n;
 		return 0;
 	}
-	/* room for a power of two of them, so no field has to say how many */
-	if ((x->n_generated & (x->n_generated - 1)) == 0) {
-		if (qwen_mul(x->n_generated == 0 ? 1 : 2 * x->n_generated,
-		    sizeof *p, &cap) < 0 ||
-		    (p = realloc(x->generated, cap)) == NULL)
-			return qwen_oom(err);
-		x->generated = p;
-	}
+	if (qwen_grow(&x->generated, &x->cap_generated, x->n_generated + 1,
+	    sizeof *x->generated) < 0)
+		return qwen_oom(err);
 	x->generated[x->n_generated++] = (struct qwen_generated){ pos, n };
 	return 0;
 }
@@ -87,41 +77,345 @@ qwen_state_extra_run(struct qwen_state_extra *x, const struct qwen_run *run,
 	return 0;
 }
 
+/* -------------------------------------------------------------- the sections */
+
+/* Text of a field, of less than max bytes, into memory of its own. */
+static int
+take_text(char **out, const struct qwen_item *it, size_t max,
+    struct qwen_err *err)
+{
+	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options",
+		    (unsigned long long)it->n);
+	*out = strndup((const char *)it->s, (size_t)it->n);
+	return *out != NULL ? 0 : qwen_oom(err);
+}
+
+static uint64_t
+generated_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	(void)layer;
+	return l->n_tokens * 16;	/* at most */
+}
+
+/* Pairs of position and number, ascending and apart. */
+static int
+take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	uint64_t pos, n, past = 0;
+	size_t i;
+
+	if (rec->e.len % 16 != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a pair is cut in two");
+	if (v->x.n_generated > 0)
+		past = v->x.generated[v->x.n_generated - 1].pos +
+		    v->x.generated[v->x.n_generated - 1].n + 1;
+	for (i = 0; i < rec->e.len; i += 16) {
+		pos = qwen_le64(raw + i);
+		n = qwen_le64(raw + i + 8);
+		if (pos < past || pos >= v->lay.n_tokens || n == 0 ||
+		    n > v->lay.n_tokens - pos)
+			return qwen_fail(err, QWEN_EFORMAT,
+			    "%llu tokens generated at %llu",
+			    (unsigned long long)n, (unsigned long long)pos);
+		if (qwen_state_extra_generated(&v->x, pos, n, err) < 0)
+			return -1;
+		past = pos + n + 1;
+	}
+	return 0;
+}
+
+static void
+cut_generated(struct qwen_state_extra *x, uint64_t n)
+{
+	struct qwen_generated *last;
+
+	while (x->n_generated > 0 && x->generated[x->n_generated - 1].pos >= n)
+		x->n_generated--;
+	last = x->generated + x->n_generated - 1;
+	if (x->n_generated > 0 && last->n > n - last->pos)
+		last->n = n - last->pos;
+}
+
+static int
+put_generated(struct qwen_save *v)
+{
+	cut_generated(&v->x, v->to);
+	return qwen_save_object(v, v->kind, -1, -1, v->x.generated,
+	    v->x.n_generated * sizeof *v->x.generated);
+}
+
+enum { SAMPLER_OPTIONS = QWEN_F_OWN, SAMPLER_PENDING, SAMPLER_MEMORY };
+
+static int
+take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_item *tail = &rec->f.v[SAMPLER_PENDING];
+	const struct qwen_item *memory = &rec->f.v[SAMPLER_MEMORY];
+
+	(void)raw;
+	if (v->x.sampler != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	if (memory->n >= QWEN_SAMPLER_MEMORY || (memory->n > 0 &&
+	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of memory",
+		    (unsigned long long)memory->n);
+	if (tail->n > sizeof v->x.pending)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of text",
+		    (unsigned long long)tail->n);
+	if (take_text(&v->x.sampler, &rec->f.v[SAMPLER_OPTIONS], QWEN_SAMPLER_MAX,
+	    err) < 0)
+		return -1;
+	if (memory->n > 0)
+		memcpy(v->x.memory, memory->s, (size_t)memory->n);
+	memcpy(v->x.pending, tail->s, (size_t)tail->n);
+	v->x.n_pending = (size_t)tail->n;
+	return 0;
+}
+
+static int
+put_sampler(struct qwen_save *v)
+{
+	const struct qwen_state_extra *x = &v->x;
+	int memory = x->memory[0] != '\0';
+
+	if (x->sampler == NULL && x->n_pending == 0 && !memory)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_text(&v->put, "options",
+	    x->sampler != NULL ? x->sampler : "");
+	qwen_state_put_bytes(&v->put, "pending", x->pending,
+	    x->n_pending);
+	if (memory)
+		qwen_state_put_text(&v->put, "memory", x->memory);
+	return qwen_save_finish(v);
+}
+
+static void
+cut_sampler(struct qwen_state_extra *x, uint64_t n)
+{
+	(void)n;
+	x->memory[0] = '\0';
+	x->n_pending = 0;
+}
+
+enum { RUN_START = QWEN_F_OWN, RUN_COUNT, RUN_INPUT, RUN_OPTIONS, RUN_FINISHED,
+    RUN_AGAIN, RUN_BASE };
+
+/* The run whose tokens are the last of the state. */
+static int
+take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f.v, *base = &f[RUN_BASE];
+	struct qwen_run *run = &v->x.run;
+
+	(void)raw;
+	if (run->options != NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	if (f[RUN_START].n > v->lay.n_tokens ||
+	    f[RUN_COUNT].n != v->lay.n_tokens - f[RUN_START].n ||
+	    f[RUN_INPUT].n > f[RUN_START].n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%llu tokens from %llu of %llu, %llu before it",
+		    (unsigned long long)f[RUN_COUNT].n,
+		    (unsigned long long)f[RUN_START].n,
+		    (unsigned long long)v->lay.n_tokens,
+		    (unsigned long long)f[RUN_INPUT].n);
+	if (base->n != 0 && base->n != sizeof run->base.b)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
+		    "fingerprint", (unsigned long long)base->n);
+	run->has_base = base->n != 0;
+	run->from = f[RUN_START].n;
+	run->count = f[RUN_COUNT].n;
+	run->input = f[RUN_INPUT].n;
+	run->finished = f[RUN_FINISHED].n != 0;
+	run->again = f[RUN_AGAIN].n != 0;
+	memcpy(run->base.b, base->s, (size_t)base->n);
+	return take_text(&run->options, &f[RUN_OPTIONS], QWEN_OPTIONS_MAX,
+	    err);
+}
+
+/* Tokens after a run, or a cut through it, make it a thing of the past. */
+static int
+put_run(struct qwen_save *v)
+{
+	const struct qwen_run *run = &v->x.run;
+	struct qwen_state_put *p = &v->put;
+
+	if (run->options == NULL || run->from > v->to ||
+	    run->count != v->to - run->from)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_uint(p, "start", run->from);
+	qwen_state_put_uint(p, "count", run->count);
+	qwen_state_put_uint(p, "input", run->input);
+	qwen_state_put_text(p, "options", run->options);
+	qwen_state_put_bool(p, "finished", run->finished);
+	qwen_state_put_bool(p, "again", run->again);
+	qwen_state_put_bytes(p, "base", run->base.b,
+	    run->has_base ? sizeof run->base.b : 0);
+	qwen_state_put_bool(p, "skip", 1);
+	return qwen_save_finish(v);
+}
+
+#define X(m) offsetof(struct qwen_state_extra, m)
+#define MEMBER(t, m) .type = QWEN_VALUE_##t, .at = X(m), \
+	.size = sizeof ((struct qwen_state_extra *)NULL)->m
+#define TEXT(m) MEMBER(TEXT, m), .owned = 1
+#define MEMBERS(...) (const struct qwen_member[]){ __VA_ARGS__, { 0 } }
+
+const struct qwen_section qwen_extras[] = {
+	{ "generated", QWEN_PIECE_FIELDS, .width = 1, .bytes = generated_bytes,
+	  .take = take_generated, .put = put_generated, .cut = cut_generated,
+	  .member = MEMBERS({ "generated", QWEN_VALUE_LIST, X(generated),
+	    sizeof(struct qwen_generated), X(n_generated), 1, .width = 8 }) },
+	{ "sampler", .own = { QWEN_TEXT("options"), QWEN_BYTES("pending"),
+	    QWEN_TEXT("memory") }, .optional = 1u << SAMPLER_MEMORY,
+	  .take = take_sampler, .put = put_sampler, .cut = cut_sampler,
+	  .member = MEMBERS({ "sampler", TEXT(sampler) },
+	    { "memory", MEMBER(TEXT, memory) },
+	    { "pending", MEMBER(BYTES, pending), .n_at = X(n_pending) }) },
+	{ "run", .own = { QWEN_UINT("start"), QWEN_UINT("count"),
+	    QWEN_UINT("input"), QWEN_TEXT("options"), QWEN_BOOL("finished"),
+	    QWEN_BOOL("again"), QWEN_BYTES("base") },
+	  .take = take_run, .put = put_run, .group = 1,
+	  .member = MEMBERS({ "from", MEMBER(NUMBER, run.from) },
+	    { "count", MEMBER(NUMBER, run.count) },
+	    { "finished", MEMBER(FLAG, run.finished) },
+	    { "options", TEXT(run.options) },
+	    { NULL, MEMBER(NUMBER, run.input) },
+	    { NULL, MEMBER(FLAG, run.again) },
+	    { NULL, MEMBER(FLAG, run.has_base) },
+	    { NULL, MEMBER(BYTES, run.base) }) },
+};
+
+const size_t qwen_n_extras = sizeof qwen_extras / sizeof qwen_extras[0];
+
+/* ----------------------------------------------------------- of any section */
+
+/* Member i of all sections, and its section; NULL: there are not so many. */
+static const struct qwen_member *
+member(size_t i, const struct qwen_section **k)
+{
+	const struct qwen_member *m;
+
+	for (*k = qwen_extras; *k < qwen_extras + qwen_n_extras; ++*k) {
+		for (m = (*k)->member; m->size > 0; m++) {
+			if (i-- == 0)
+				return m;
+		}
+	}
+	return NULL;
+}
+
+/* What the member is in x. */
+static void
+get(struct qwen_state_value *v, const struct qwen_state_extra *x,
+    const struct qwen_member *m)
+{
+	const char *p = (const char *)x + m->at;
+
+	*v = (struct qwen_state_value){ .name = m->name, .type = m->type,
+	    .data = p, .bytes = m->size, .width = m->width,
+	    .columns = m->width > 0 ? m->size / m->width : 0 };
+	if (m->owned)
+		memcpy(&v->data, p, sizeof v->data);
+	if (m->type == QWEN_VALUE_TEXT)
+		v->bytes = v->data != NULL ? strlen(v->data) : 0;
+	if (m->n_at != 0) {
+		memcpy(&v->bytes, (const char *)x + m->n_at, sizeof v->bytes);
+		v->bytes *= m->type == QWEN_VALUE_LIST ? m->size : 1;
+	}
+	/* an owned text of no bytes is one */
+	v->there = m->owned && m->n_at == 0 ? v->data != NULL : v->bytes > 0;
+}
+
+void
+qwen_state_extra_fini(struct qwen_state_extra *x)
+{
+	const struct qwen_section *k;
+	const struct qwen_member *m;
+	struct qwen_state_value v;
+	size_t i;
+
+	for (i = 0; x != NULL && (m = member(i, &k)) != NULL; i++) {
+		get(&v, x, m);
+		free(m->owned ? (void *)(uintptr_t)v.data : NULL);
+	}
+	if (x != NULL)
+		memset(x, 0, sizeof *x);
+}
+
 int
 qwen_state_extra_copy(struct qwen_state_extra *out,
     const struct qwen_state_extra *x, uint64_t n, int whole,
     struct qwen_err *err)
 {
+	const struct qwen_section *k;
+	const struct qwen_member *m;
+	struct qwen_state_value v;
 	size_t i;
+	char *p;
 
 	memset(out, 0, sizeof *out);
-	for (i = 0; i < x->n_generated && x->generated[i].pos < n; i++) {
-		const struct qwen_generated *g = &x->generated[i];
-		uint64_t left = n - g->pos;
-
-		if (qwen_state_extra_generated(out, g->pos,
-		    g->n < left ? g->n : left, err) < 0)
-			goto fail;
+	for (i = 0; (m = member(i, &k)) != NULL; i++) {
+		if (!whole && k->cut == NULL)
+			continue;
+		get(&v, x, m);
+		p = (char *)out + m->at;
+		if (m->owned && v.data != NULL) {
+			if ((p = malloc(v.bytes + 1)) == NULL) {
+				qwen_state_extra_fini(out);
+				return qwen_oom(err);
+			}
+			memcpy((char *)out + m->at, &p, sizeof p);
+			p[v.bytes] = '\0';
+		}
+		if (v.data != NULL)
+			memcpy(p, v.data, m->owned ? v.bytes : m->size);
+		if (m->n_at != 0)
+			memcpy((char *)out + m->n_at, (const char *)x +
+			    m->n_at, sizeof(size_t));
 	}
-	if (x->sampler != NULL &&
-	    (out->sampler = strdup(x->sampler)) == NULL) {
-		qwen_oom(err);
-		goto fail;
+	for (k = qwen_extras; !whole && k < qwen_extras + qwen_n_extras; k++) {
+		if (k->cut != NULL)
+			k->cut(out, n);
 	}
-	if (whole) {
-		memcpy(out->memory, x->memory, sizeof out->memory);
-		memcpy(out->pending, x->pending, sizeof out->pending);
-		out->n_pending = x->n_pending;
-	}
-	/* a run is of the tokens at the end */
-	if (whole && x->run.options != NULL &&
-	    qwen_state_extra_run(out, &x->run, err) < 0)
-		goto fail;
 	return 0;
-fail:
-	qwen_state_extra_fini(out);
-	return -1;
 }
+
+int
+qwen_state_extra_next(const struct qwen_state_extra *x, size_t *i,
+    struct qwen_state_value *out)
+{
+	const struct qwen_section *k;
+	const struct qwen_member *m;
+	struct qwen_state_value last;
+
+	do {
+		if ((m = member((*i)++, &k)) == NULL)
+			return 0;
+	} while (m->name == NULL);
+	get(out, x, m);
+	out->last = m[1].name == NULL;
+	if (!k->group)
+		return 1;
+	/* the last one of a group tells whether it is there */
+	out->group = k->name;
+	for (; m[1].name != NULL; m++)
+		;
+	get(&last, x, m);
+	out->there = last.there;
+	return 1;
+}
+
+/* ------------------------------------------------------------ for a sampler */
 
 int
 qwen_state_extra_replay(const struct qwen_state_extra *x,

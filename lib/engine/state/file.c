@@ -83,7 +83,7 @@ qwen_state_file_data(const struct qwen_state_file *f,
     const struct qwen_state_rec *rec, struct qwen_coder *c,
     const unsigned char **raw, struct qwen_err *err)
 {
-	if (qwen_state_want(rec, err) < 0 ||
+	if (qwen_state_rec_want(rec, err) < 0 ||
 	    qwen_coder_decode(c, rec->e.codec, rec->data, rec->n_data,
 	    (size_t)rec->e.len, raw, err) < 0 ||
 	    qwen_state_layout_check(&f->in.lay, &rec->e, *raw, err) < 0)
@@ -94,7 +94,7 @@ qwen_state_file_data(const struct qwen_state_file *f,
 int
 qwen_state_can_wait(const struct qwen_state_entry *e)
 {
-	return qwen_sections[e->kind].place != NULL && e->has_data;
+	return qwen_section(e->kind)->place != NULL && e->has_data;
 }
 
 /* ---------------------------------------------------------------- the index */
@@ -169,7 +169,7 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 		return -1;
 	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0,
 	    o->buf, QWEN_END_BYTES, NULL) < 0 || rec.index == 0 ||
-	    rec.e.kind != QWEN_K_END || qwen_state_want(&rec, NULL) < 0 ||
+	    rec.e.kind != QWEN_K_END || qwen_state_rec_want(&rec, NULL) < 0 ||
 	    !(rec.f.there & 1u << QWEN_F_INDEX))
 		return 0;
 	*e = rec.e;
@@ -204,7 +204,7 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 		return -1;
 	/* no more of it than there are records for which there is room */
 	n = o->n_packed + (size_t)rec.e.len;
-	if (rec.e.kind != QWEN_K_INDEX || qwen_state_want(&rec, NULL) < 0 ||
+	if (rec.e.kind != QWEN_K_INDEX || qwen_state_rec_want(&rec, NULL) < 0 ||
 	    n / QWEN_ENTRY_BYTES > o->index / RECORD_MIN)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "block %llu is not a piece of the index",

@@ -94,7 +94,8 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 	l->n_layer = (size_t)array->n;
 	l->n_done = l->n_layer > 0 ? l->n_layer : 1;
 	l->layer = qwen_alloc(l->n_layer, sizeof *l->layer);
-	l->done = qwen_alloc(QWEN_K_N * l->n_done, sizeof *l->done);
+	l->done = qwen_alloc((QWEN_K_EXTRA + qwen_n_extras) * l->n_done,
+	    sizeof *l->done);
 	if (l->layer == NULL || l->done == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < l->n_layer; i++) {
@@ -210,10 +211,10 @@ check_recurrent(const struct qwen_state_layout *l, int *none,
 	*none = any == 0 && layers > 0;
 	for (i = 0; i < l->n_layer; i++) {
 		for (k = QWEN_K_DELTA; k <= QWEN_K_CONV; k++) {
-			want = qwen_sections[k].bytes(l, &l->layer[i]);
+			want = qwen_section(k)->bytes(l, &l->layer[i]);
 			got = *done_of(l, (enum qwen_kind)k, i);
 			if (got != want)
-				return incomplete(qwen_sections[k].name, i,
+				return incomplete(qwen_section(k)->name, i,
 				    got, want, err);
 		}
 	}
@@ -309,7 +310,7 @@ int
 qwen_state_layout_add(struct qwen_state_layout *l,
     const struct qwen_state_entry *e, struct qwen_err *err)
 {
-	const struct qwen_section *k = &qwen_sections[e->kind];
+	const struct qwen_section *k = qwen_section(e->kind);
 	const struct qwen_state_layer *p = NULL;
 	uint64_t *done, total, block;
 	int layered = (k->fields & 1u << QWEN_F_LAYER) != 0;
@@ -355,11 +356,11 @@ qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 	size_t i;
 
 	if (*done_of(l, QWEN_K_TOKENS, 0) !=
-	    qwen_sections[QWEN_K_TOKENS].bytes(l, NULL))
+	    qwen_section(QWEN_K_TOKENS)->bytes(l, NULL))
 		return qwen_fail(err, QWEN_EFORMAT, "tokens are missing");
 	for (i = 0; i < l->n_layer; i++) {
 		got = *done_of(l, QWEN_K_KV, i);
-		want = qwen_sections[QWEN_K_KV].bytes(l, &l->layer[i]);
+		want = qwen_section(QWEN_K_KV)->bytes(l, &l->layer[i]);
 		if (got != want)
 			return incomplete("kv", i, got, want, err);
 	}

@@ -56,21 +56,6 @@ next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
 	return 0;
 }
 
-int
-qwen_state_want(const struct qwen_state_rec *rec, struct qwen_err *err)
-{
-	const struct qwen_section *k = &qwen_sections[rec->e.kind];
-
-	if (rec->e.kind == QWEN_K_N)
-		return qwen_fail(err, QWEN_EUNSUP, "this kind of block is not "
-		    "known to this version");
-	if (qwen_state_rec_want(rec, k->fields, k->optional, err) < 0)
-		return -1;
-	if (k->width == 0 && rec->n_data != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "data has no place here");
-	return 0;
-}
-
 /*
  * The record, whose check and number are right: its place among the others, its
  * fields, and what it holds.
@@ -80,7 +65,7 @@ take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     struct qwen_err *err)
 {
 	const struct qwen_state_entry *e = &rec->e;
-	const struct qwen_section *k = &qwen_sections[e->kind];
+	const struct qwen_section *k = qwen_section(e->kind);
 	const unsigned char *raw = NULL;
 	int last = e->kind == QWEN_K_INDEX || e->kind == QWEN_K_END;
 
@@ -91,10 +76,10 @@ take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return qwen_fail(err, QWEN_EFORMAT, "after the index");
 	if (!last)
 		qwen_state_follow_seen(&v->follow, e);
-	if (e->kind == QWEN_K_N && (rec->f.there & 1u << QWEN_F_SKIP) &&
+	if (e->kind == QWEN_K_NONE && (rec->f.there & 1u << QWEN_F_SKIP) &&
 	    rec->f.v[QWEN_F_SKIP].n == 1)
 		return 0;
-	if (rec->read && qwen_state_want(rec, err) < 0)
+	if (rec->read && qwen_state_rec_want(rec, err) < 0)
 		return -1;
 	if (k->bytes != NULL && qwen_state_layout_add(&v->lay, e, err) < 0)
 		return -1;

@@ -34,9 +34,6 @@ struct qwen_state_in {
 /* Records up to the end one, from where v->r or v->f stands. */
 int qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err);
 
-/* The record has the fields of its kind, which is a known one, and no others. */
-int qwen_state_want(const struct qwen_state_rec *rec, struct qwen_err *err);
-
 /*
  * Ready for a stream with this header, for model m or (NULL) for none.  fini
  * frees what is left in *v.

@@ -9,40 +9,31 @@
 #include <cbor.h>
 
 #include "base/err.h"
-#include "engine/state/state.h"
+#include "engine/state/section.h"
 #include "wire/record.h"
 
-static const struct qwen_key fields[QWEN_F_N] = {
-	[QWEN_F_LAYER] = { "layer", QWEN_SHAPE_UINT },
-	[QWEN_F_AT] = { "at", QWEN_SHAPE_UINT },
-	[QWEN_F_OFF] = { "off", QWEN_SHAPE_UINT },
-	[QWEN_F_LEN] = { "len", QWEN_SHAPE_UINT },
-	[QWEN_F_CODEC] = { "codec", QWEN_SHAPE_TEXT },
-	[QWEN_F_PAD] = { "pad", QWEN_SHAPE_BYTES },
-	[QWEN_F_SKIP] = { "skip", QWEN_SHAPE_BOOL },
-	[QWEN_F_FORMAT] = { "format", QWEN_SHAPE_UINT },
-	[QWEN_F_WRITER] = { "writer", QWEN_SHAPE_TEXT },
-	[QWEN_F_N_TOKENS] = { "n_tokens", QWEN_SHAPE_UINT },
-	[QWEN_F_KV_BLOCK] = { "kv_block", QWEN_SHAPE_UINT },
-	[QWEN_F_LAYERS] = { "layers", QWEN_SHAPE_ARRAY },
-	[QWEN_F_FROM] = { "from", QWEN_SHAPE_UINT },
-	[QWEN_F_PREFIX] = { "prefix", QWEN_SHAPE_BYTES },
-	[QWEN_F_NAMED] = { "named", QWEN_SHAPE_BOOL },
-	[QWEN_F_OPTIONS] = { "options", QWEN_SHAPE_TEXT },
-	[QWEN_F_PENDING] = { "pending", QWEN_SHAPE_BYTES },
-	[QWEN_F_MEMORY] = { "memory", QWEN_SHAPE_TEXT },
-	[QWEN_F_START] = { "start", QWEN_SHAPE_UINT },
-	[QWEN_F_COUNT] = { "count", QWEN_SHAPE_UINT },
-	[QWEN_F_INPUT] = { "input", QWEN_SHAPE_UINT },
-	[QWEN_F_FINISHED] = { "finished", QWEN_SHAPE_BOOL },
-	[QWEN_F_AGAIN] = { "again", QWEN_SHAPE_BOOL },
-	[QWEN_F_BASE] = { "base", QWEN_SHAPE_BYTES },
-	[QWEN_F_RECORDS] = { "records", QWEN_SHAPE_UINT },
-	[QWEN_F_BYTES] = { "bytes", QWEN_SHAPE_UINT },
-	[QWEN_F_RAW] = { "raw", QWEN_SHAPE_UINT },
-	[QWEN_F_TOTAL] = { "total", QWEN_SHAPE_BYTES },
-	[QWEN_F_INDEX] = { "index", QWEN_SHAPE_UINT },
+static const struct qwen_key fields[QWEN_F_OWN] = {
+	[QWEN_F_LAYER] = QWEN_UINT("layer"),
+	[QWEN_F_AT] = QWEN_UINT("at"),
+	[QWEN_F_OFF] = QWEN_UINT("off"),
+	[QWEN_F_LEN] = QWEN_UINT("len"),
+	[QWEN_F_CODEC] = QWEN_TEXT("codec"),
+	[QWEN_F_PAD] = QWEN_BYTES("pad"),
+	[QWEN_F_SKIP] = QWEN_BOOL("skip"),
 };
+
+/* Fields of a record of this kind, by number: how many. */
+static size_t
+fields_of(enum qwen_kind kind, struct qwen_key key[QWEN_KEYS_MAX])
+{
+	const struct qwen_key *own = qwen_section(kind)->own;
+	size_t n;
+
+	memcpy(key, fields, sizeof fields);
+	for (n = 0; n < QWEN_OWN_MAX && own[n].name != NULL; n++)
+		key[QWEN_F_OWN + n] = own[n];
+	return QWEN_F_OWN + n;
+}
 
 /* ------------------------------------------------------------------ hashes */
 
@@ -153,39 +144,39 @@ qwen_state_put_array(struct qwen_state_put *p, size_t n)
 
 /* At most 23 fields have one byte to say how many they are. */
 void
-qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f)
+qwen_state_put_key(struct qwen_state_put *p, const char *key)
 {
 	cbor_encode_map_start(++p->n_fields, p->buf + p->fields_at, 1);
-	qwen_state_put_string(p, fields[f].name);
+	qwen_state_put_string(p, key);
 }
 
 void
-qwen_state_put_uint(struct qwen_state_put *p, enum qwen_field f, uint64_t v)
+qwen_state_put_uint(struct qwen_state_put *p, const char *key, uint64_t v)
 {
-	qwen_state_put_key(p, f);
+	qwen_state_put_key(p, key);
 	qwen_state_put_number(p, v);
 }
 
 void
-qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
+qwen_state_put_text(struct qwen_state_put *p, const char *key,
     const char *s)
 {
-	qwen_state_put_key(p, f);
+	qwen_state_put_key(p, key);
 	qwen_state_put_string(p, s);
 }
 
 void
-qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
+qwen_state_put_bytes(struct qwen_state_put *p, const char *key,
     const void *s, size_t n)
 {
-	qwen_state_put_key(p, f);
+	qwen_state_put_key(p, key);
 	put_bytes(p, s, n);
 }
 
 void
-qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v)
+qwen_state_put_bool(struct qwen_state_put *p, const char *key, int v)
 {
-	qwen_state_put_key(p, f);
+	qwen_state_put_key(p, key);
 	p->n += cbor_encode_bool(v != 0, p->buf + p->n, p->cap - p->n);
 }
 
@@ -214,7 +205,7 @@ pad(struct qwen_state_put *p, const struct qwen_state_sum *s, size_t n,
 	unsigned char head[9];
 	size_t at;
 
-	qwen_state_put_key(p, QWEN_F_PAD);
+	qwen_state_put_key(p, "pad");
 	at = p->n + 2 + 24 + cbor_encode_bytestring_start(n, head, sizeof head);
 	put_bytes(p, zero, 24 + (align - (size_t)((s->bytes + at) % align)) %
 	    align);
@@ -294,6 +285,7 @@ static int
 take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
     struct qwen_err *err)
 {
+	struct qwen_key key[QWEN_KEYS_MAX];
 	struct qwen_item it;
 
 	if (qwen_state_item(&b, QWEN_ITEM_ARRAY, &it) < 0 || it.n != 5)
@@ -311,7 +303,8 @@ take_parts(struct qwen_state_rec *rec, struct qwen_state_bytes b,
 		return qwen_fail(err, QWEN_EFORMAT, "no kind of block");
 	memcpy(rec->e.name, it.s, it.n);
 	rec->e.kind = qwen_kind_find(rec->e.name);
-	if (qwen_fields_decode(&rec->f, fields, QWEN_F_N, &b.p, &b.n, err) < 0)
+	if (qwen_fields_decode(&rec->f, key, fields_of(rec->e.kind, key), &b.p,
+	    &b.n, err) < 0)
 		return -1;
 	if (qwen_state_item(&b, QWEN_ITEM_BYTES, &it) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no data");
@@ -367,7 +360,7 @@ decode(struct qwen_state_rec *rec, const struct qwen_state_sum *s,
 	memset(rec, 0, sizeof *rec);
 	rec->index = s->n;
 	rec->read = 1;
-	rec->e = (struct qwen_state_entry){ .kind = QWEN_K_N, .layer = -1,
+	rec->e = (struct qwen_state_entry){ .kind = QWEN_K_NONE, .layer = -1,
 	    .at = -1, .offset = s->bytes, .bytes = n };
 	if (n <= QWEN_CHECK_BYTES) {
 		qwen_fail(err, QWEN_EFORMAT, "not a block of state");
@@ -414,24 +407,30 @@ qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
 }
 
 int
-qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned want,
-    unsigned optional, struct qwen_err *err)
+qwen_state_rec_want(const struct qwen_state_rec *rec, struct qwen_err *err)
 {
-	unsigned missing = want & ~rec->f.there;
-	unsigned more = rec->f.there & ~(want | optional | 1u << QWEN_F_PAD |
-	    1u << QWEN_F_SKIP);
-	int f;
+	const struct qwen_section *k = qwen_section(rec->e.kind);
+	const uint32_t any = 1u << QWEN_F_PAD | 1u << QWEN_F_SKIP;
+	struct qwen_key key[QWEN_KEYS_MAX];
+	size_t f, n = fields_of(rec->e.kind, key);
+	uint32_t own = (1u << n) - (1u << QWEN_F_OWN);
+	uint32_t missing = (k->fields | (own & ~k->optional)) & ~rec->f.there;
+	uint32_t more = rec->f.there & ~(k->fields | own | any);
 
-	for (f = 0; f < QWEN_F_N; f++) {
+	if (rec->e.kind == QWEN_K_NONE)
+		return qwen_fail(err, QWEN_EUNSUP, "this kind of block is not "
+		    "known to this version");
+	for (f = 0; f < n; f++) {
 		if (missing & 1u << f)
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "key \"%s\" is missing", fields[f].name);
+			    "key \"%s\" is missing", key[f].name);
 		if (more & 1u << f)
 			return qwen_fail(err, QWEN_EFORMAT,
-			    "key \"%s\" has no place here", fields[f].name);
+			    "key \"%s\" has no place here", key[f].name);
 	}
 	if (rec->f.unknown[0] != '\0')
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "key \"%s\" is not known to this version", rec->f.unknown);
-	return 0;
+	return k->width != 0 || rec->n_data == 0 ? 0 :
+	    qwen_fail(err, QWEN_EFORMAT, "data has no place here");
 }

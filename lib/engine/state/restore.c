@@ -75,7 +75,7 @@ do_job(struct restore *r, struct worker *w, const struct job *j)
 	    &w->err) < 0)
 		return -1;
 	if (r->s != NULL)
-		qwen_sections[e->kind].place(&p, e, raw);
+		qwen_section(e->kind)->place(&p, e, raw);
 	return 0;
 }
 

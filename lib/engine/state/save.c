@@ -21,7 +21,7 @@ qwen_save_begin(struct qwen_save *v, enum qwen_kind kind)
 {
 	v->entry = (struct qwen_state_entry){ .kind = kind, .layer = -1,
 	    .at = -1 };
-	strcpy(v->entry.name, qwen_sections[kind].name);
+	strcpy(v->entry.name, qwen_section(kind)->name);
 	if (qwen_send(v) < 0)
 		return -1;
 	qwen_state_put_begin(&v->put, &v->sum, v->entry.name);
@@ -49,8 +49,8 @@ qwen_save_mark(struct qwen_save *v, uint64_t at)
 	if (qwen_save_begin(v, QWEN_K_CHECKPOINT) < 0)
 		return -1;
 	v->entry.at = (int64_t)at;
-	qwen_state_put_uint(&v->put, QWEN_F_AT, at);
-	qwen_state_put_bool(&v->put, QWEN_F_NAMED, 1);
+	qwen_state_put_uint(&v->put, "at", at);
+	qwen_state_put_bool(&v->put, "named", 1);
 	return qwen_save_finish(v);
 }
 
@@ -155,12 +155,24 @@ init(struct qwen_save *v, const struct qwen_header *h)
 	    qwen_header_encode(h, buf), v->err);
 }
 
+/* The sections first .. stop - 1. */
+static int
+put(struct qwen_save *v, enum qwen_kind first, enum qwen_kind stop)
+{
+	for (v->kind = first; v->kind < stop; v->kind++) {
+		if (qwen_section(v->kind)->put != NULL &&
+		    qwen_section(v->kind)->put(v) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* From a source that is described, and of which the ends are found. */
 static int
 save(struct qwen_save *v, const struct qwen_header *h,
     const struct qwen_state_extra *x, struct qwen_fp *fp)
 {
-	int k, r;
+	int r;
 
 	v->level = v->opts->no_compress ? 0 : LEVEL;
 	v->align = v->opts->no_compress ? QWEN_ALIGN : 0;
@@ -168,10 +180,10 @@ save(struct qwen_save *v, const struct qwen_header *h,
 	    v->to == v->n_tokens, v->err);
 	if (r == 0 && (r = init(v, h)) == 0)
 		r = qwen_write_header(v->w, h, v->err);
-	for (k = 0; r == 0 && k < QWEN_K_N; k++) {
-		if (qwen_sections[k].put != NULL)
-			r = qwen_sections[k].put(v);
-	}
+	if (r == 0 && (put(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
+	    put(v, QWEN_K_EXTRA, QWEN_K_EXTRA + qwen_n_extras) < 0 ||
+	    put(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
+		r = -1;
 	if (r == 0 && fp != NULL)
 		*fp = v->total;
 	fini(v);

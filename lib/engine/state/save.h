@@ -62,6 +62,7 @@ struct qwen_save {
 	struct qwen_writer	*w;
 	struct qwen_state_sum	 sum;
 	struct qwen_state_put	 put;
+	enum qwen_kind		 kind;	/* the section under way */
 	struct qwen_state_entry	 entry;	/* of the record under way */
 	struct qwen_state_list	 list;	/* what the index will say */
 	uint64_t		 index;	/* where it begins */

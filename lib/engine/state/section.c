@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * section.c - what a state consists of: of each kind of records how it is read,
- * how it is written, and the table of them.  Whether all are there, layout.c
- * knows.
+ * section.c - what a state of a session consists of: of each kind of records how
+ * it is read, how it is written, and the table of them.  Whether all are there,
+ * layout.c knows; what a state holds beside the session is in extra.c.
  *
  * The KV cache goes by positions, all layers of the first ones before any of
  * the next, so that a reader never has to make room for positions of which
@@ -10,36 +10,11 @@
  */
 #include <string.h>
 
-#include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/state/save.h"
 
 enum { GROUP_BLOCKS = 16 };	/* KV blocks in a record: 256 positions */
-
-enum qwen_kind
-qwen_kind_find(const char *name)
-{
-	int k;
-
-	for (k = 0; k < QWEN_K_N; k++) {
-		if (strcmp(qwen_sections[k].name, name) == 0)
-			break;
-	}
-	return (enum qwen_kind)k;
-}
-
-/* Text of a field, of less than max bytes, into memory of its own. */
-static int
-take_text(char **out, const struct qwen_item *it, size_t max,
-    struct qwen_err *err)
-{
-	if (it->n >= max || memchr(it->s, 0, (size_t)it->n) != NULL)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of options",
-		    (unsigned long long)it->n);
-	*out = strndup((const char *)it->s, (size_t)it->n);
-	return *out != NULL ? 0 : qwen_oom(err);
-}
 
 /* --------------------------------------------------------------------- info */
 
@@ -70,17 +45,17 @@ put_info(struct qwen_save *v)
 		    v->n_layer);
 	if (qwen_save_begin(v, QWEN_K_INFO) < 0)
 		return -1;
-	qwen_state_put_uint(p, QWEN_F_FORMAT, QWEN_STATE_FORMAT);
-	qwen_state_put_text(p, QWEN_F_WRITER, "libqwen " QWEN_VERSION);
-	qwen_state_put_uint(p, QWEN_F_N_TOKENS, v->to);
-	qwen_state_put_uint(p, QWEN_F_KV_BLOCK, QWEN_KV_BLOCK);
+	qwen_state_put_uint(p, "format", QWEN_STATE_FORMAT);
+	qwen_state_put_text(p, "writer", "libqwen " QWEN_VERSION);
+	qwen_state_put_uint(p, "n_tokens", v->to);
+	qwen_state_put_uint(p, "kv_block", QWEN_KV_BLOCK);
 	if (v->part) {
 		qwen_state_prefix(v->tokens, (size_t)v->from, &prefix);
-		qwen_state_put_uint(p, QWEN_F_FROM, v->from);
-		qwen_state_put_bytes(p, QWEN_F_PREFIX, prefix.b,
+		qwen_state_put_uint(p, "from", v->from);
+		qwen_state_put_bytes(p, "prefix", prefix.b,
 		    sizeof prefix.b);
 	}
-	qwen_state_put_key(p, QWEN_F_LAYERS);
+	qwen_state_put_key(p, "layers");
 	qwen_state_put_array(p, v->n_layer);
 	for (i = 0; i < v->n_layer; i++) {
 		n = v->layer[i].kv ? 2 : 5;
@@ -326,7 +301,7 @@ take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		p.recurrent = v->kept.recurrent;
 		p.logits = v->kept.logits;
 	}
-	qwen_sections[rec->e.kind].place(&p, &rec->e, raw);
+	qwen_section(rec->e.kind)->place(&p, &rec->e, raw);
 	return 0;
 }
 
@@ -360,7 +335,7 @@ put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
 			if (qwen_save_object(v, (enum qwen_kind)k, (int64_t)i,
 			    (int64_t)at, base + qwen_session_recurrent_at(v->s,
 			    i, k == QWEN_K_CONV), (size_t)
-			    qwen_sections[k].bytes(NULL, &v->layer[i])) < 0)
+			    qwen_section(k)->bytes(NULL, &v->layer[i])) < 0)
 				return -1;
 		}
 	}
@@ -415,155 +390,6 @@ put_positions(struct qwen_save *v)
 		return -1;
 	return qwen_session_view(s).end_named && v->to > v->from ?
 	    qwen_save_mark(v, v->to) : 0;
-}
-
-/* ---------------------------------------------------- how the text was made */
-
-static uint64_t
-generated_bytes(const struct qwen_state_layout *l,
-    const struct qwen_state_layer *layer)
-{
-	(void)layer;
-	return l->n_tokens * 16;	/* at most */
-}
-
-/* Pairs of position and number, ascending and apart. */
-static int
-take_generated(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
-{
-	uint64_t pos, n, past = 0;
-	size_t i;
-
-	if (rec->e.len % 16 != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a pair is cut in two");
-	if (v->x.n_generated > 0)
-		past = v->x.generated[v->x.n_generated - 1].pos +
-		    v->x.generated[v->x.n_generated - 1].n + 1;
-	for (i = 0; i < rec->e.len; i += 16) {
-		pos = qwen_le64(raw + i);
-		n = qwen_le64(raw + i + 8);
-		if (pos < past || pos >= v->lay.n_tokens || n == 0 ||
-		    n > v->lay.n_tokens - pos)
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "%llu tokens generated at %llu",
-			    (unsigned long long)n, (unsigned long long)pos);
-		if (qwen_state_extra_generated(&v->x, pos, n, err) < 0)
-			return -1;
-		past = pos + n + 1;
-	}
-	return 0;
-}
-
-static int
-put_generated(struct qwen_save *v)
-{
-	return qwen_save_object(v, QWEN_K_GENERATED, -1, -1,
-	    v->x.generated, v->x.n_generated * sizeof *v->x.generated);
-}
-
-static int
-take_sampler(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
-{
-	const struct qwen_item *tail = &rec->f.v[QWEN_F_PENDING];
-	const struct qwen_item *memory = &rec->f.v[QWEN_F_MEMORY];
-
-	(void)raw;
-	if (v->x.sampler != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
-	if (memory->n >= QWEN_SAMPLER_MEMORY || (memory->n > 0 &&
-	    memchr(memory->s, 0, (size_t)memory->n) != NULL))
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of memory",
-		    (unsigned long long)memory->n);
-	if (tail->n > sizeof v->x.pending)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of text",
-		    (unsigned long long)tail->n);
-	if (take_text(&v->x.sampler, &rec->f.v[QWEN_F_OPTIONS], QWEN_SAMPLER_MAX,
-	    err) < 0)
-		return -1;
-	if (memory->n > 0)
-		memcpy(v->x.memory, memory->s, (size_t)memory->n);
-	memcpy(v->x.pending, tail->s, (size_t)tail->n);
-	v->x.n_pending = (size_t)tail->n;
-	return 0;
-}
-
-static int
-put_sampler(struct qwen_save *v)
-{
-	const struct qwen_state_extra *x = &v->x;
-	int memory = x->memory[0] != '\0';
-
-	if (x->sampler == NULL && x->n_pending == 0 && !memory)
-		return 0;
-	if (qwen_save_begin(v, QWEN_K_SAMPLER) < 0)
-		return -1;
-	qwen_state_put_text(&v->put, QWEN_F_OPTIONS,
-	    x->sampler != NULL ? x->sampler : "");
-	qwen_state_put_bytes(&v->put, QWEN_F_PENDING, x->pending,
-	    x->n_pending);
-	if (memory)
-		qwen_state_put_text(&v->put, QWEN_F_MEMORY, x->memory);
-	return qwen_save_finish(v);
-}
-
-/* The run whose tokens are the last of the state. */
-static int
-take_run(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
-{
-	const struct qwen_item *f = rec->f.v, *base = &f[QWEN_F_BASE];
-	struct qwen_run *run = &v->x.run;
-
-	(void)raw;
-	if (run->options != NULL)
-		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
-	if (f[QWEN_F_START].n > v->lay.n_tokens ||
-	    f[QWEN_F_COUNT].n != v->lay.n_tokens - f[QWEN_F_START].n ||
-	    f[QWEN_F_INPUT].n > f[QWEN_F_START].n)
-		return qwen_fail(err, QWEN_ERANGE,
-		    "%llu tokens from %llu of %llu, %llu before it",
-		    (unsigned long long)f[QWEN_F_COUNT].n,
-		    (unsigned long long)f[QWEN_F_START].n,
-		    (unsigned long long)v->lay.n_tokens,
-		    (unsigned long long)f[QWEN_F_INPUT].n);
-	if (base->n != 0 && base->n != sizeof run->base.b)
-		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
-		    "fingerprint", (unsigned long long)base->n);
-	run->has_base = base->n != 0;
-	run->from = f[QWEN_F_START].n;
-	run->count = f[QWEN_F_COUNT].n;
-	run->input = f[QWEN_F_INPUT].n;
-	run->finished = f[QWEN_F_FINISHED].n != 0;
-	run->again = f[QWEN_F_AGAIN].n != 0;
-	memcpy(run->base.b, base->s, (size_t)base->n);
-	return take_text(&run->options, &f[QWEN_F_OPTIONS], QWEN_OPTIONS_MAX,
-	    err);
-}
-
-/* Tokens after a run, or a cut through it, make it a thing of the past. */
-static int
-put_run(struct qwen_save *v)
-{
-	const struct qwen_run *run = &v->x.run;
-	struct qwen_state_put *p = &v->put;
-
-	if (run->options == NULL || run->from > v->to ||
-	    run->count != v->to - run->from)
-		return 0;
-	if (qwen_save_begin(v, QWEN_K_RUN) < 0)
-		return -1;
-	qwen_state_put_uint(p, QWEN_F_START, run->from);
-	qwen_state_put_uint(p, QWEN_F_COUNT, run->count);
-	qwen_state_put_uint(p, QWEN_F_INPUT, run->input);
-	qwen_state_put_text(p, QWEN_F_OPTIONS, run->options);
-	qwen_state_put_bool(p, QWEN_F_FINISHED, run->finished);
-	qwen_state_put_bool(p, QWEN_F_AGAIN, run->again);
-	qwen_state_put_bytes(p, QWEN_F_BASE, run->base.b,
-	    run->has_base ? sizeof run->base.b : 0);
-	qwen_state_put_bool(p, QWEN_F_SKIP, 1);
-	return qwen_save_finish(v);
 }
 
 /* --------------------------------------------------------- index and the end */
@@ -647,13 +473,13 @@ put_end(struct qwen_save *v)
 	if (qwen_save_begin(v, QWEN_K_END) < 0)
 		return -1;
 	qwen_state_sum_total(&v->sum, &v->total);
-	qwen_state_put_uint(p, QWEN_F_RECORDS, v->sum.n);
-	qwen_state_put_uint(p, QWEN_F_BYTES, v->sum.bytes);
-	qwen_state_put_uint(p, QWEN_F_RAW, v->sum.raw);
-	qwen_state_put_bytes(p, QWEN_F_TOTAL, v->total.b, sizeof v->total.b);
-	qwen_state_put_uint(p, QWEN_F_INDEX, v->index);
+	qwen_state_put_uint(p, "records", v->sum.n);
+	qwen_state_put_uint(p, "bytes", v->sum.bytes);
+	qwen_state_put_uint(p, "raw", v->sum.raw);
+	qwen_state_put_bytes(p, "total", v->total.b, sizeof v->total.b);
+	qwen_state_put_uint(p, "index", v->index);
 	/* key and head of the pad, no data, check */
-	qwen_state_put_bytes(p, QWEN_F_PAD, zero, QWEN_END_BYTES - p->n -
+	qwen_state_put_bytes(p, "pad", zero, QWEN_END_BYTES - p->n -
 	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
 	return qwen_save_finish(v);
 }
@@ -661,34 +487,54 @@ put_end(struct qwen_save *v)
 /* ---------------------------------------------------------------- the table */
 
 #define BIT(f) (1u << QWEN_F_##f)
-#define PIECE (BIT(OFF) | BIT(LEN) | BIT(CODEC))
+#define PIECE QWEN_PIECE_FIELDS
 
-const struct qwen_section qwen_sections[QWEN_K_N + 1] = {
-	[QWEN_K_INFO] = { "info", BIT(FORMAT) | BIT(WRITER) | BIT(N_TOKENS) |
-	    BIT(KV_BLOCK) | BIT(LAYERS), BIT(FROM) | BIT(PREFIX), 0,
+static const struct qwen_section sections[QWEN_K_EXTRA] = {
+	[QWEN_K_NONE] = { .name = "" },
+	[QWEN_K_INFO] = { "info", 0, .own = { QWEN_UINT("format"),
+	    QWEN_TEXT("writer"), QWEN_UINT("n_tokens"), QWEN_UINT("kv_block"),
+	    QWEN_ARRAY("layers"), QWEN_UINT("from"), QWEN_BYTES("prefix") },
+	    .optional = BIT(FROM) | BIT(PREFIX),
 	    .take = take_info, .put = put_info },
-	[QWEN_K_TOKENS] = { "tokens", PIECE, 0, 4, tokens_bytes,
-	    .take = take_tokens, .put = put_tokens },
-	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), 0, 2, kv_bytes, place_kv,
-	    take_kv, put_kv },
-	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), 0, 4,
-	    delta_bytes, place_recurrent, take_position, put_positions },
-	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), 0, 4,
-	    conv_bytes, place_recurrent, take_position, NULL },
-	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), 0, 4, logits_bytes,
-	    place_logits, take_position, NULL },
-	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT) | BIT(NAMED), 0, 0,
-	    .take = take_mark },
-	[QWEN_K_GENERATED] = { "generated", PIECE, 0, 1, generated_bytes,
-	    .take = take_generated, .put = put_generated },
-	[QWEN_K_SAMPLER] = { "sampler", BIT(OPTIONS) | BIT(PENDING),
-	    BIT(MEMORY), 0, .take = take_sampler, .put = put_sampler },
-	[QWEN_K_RUN] = { "run", BIT(START) | BIT(COUNT) | BIT(INPUT) |
-	    BIT(OPTIONS) | BIT(FINISHED) | BIT(AGAIN) | BIT(BASE), 0, 0,
-	    .take = take_run, .put = put_run },
-	[QWEN_K_INDEX] = { "index", PIECE, 0, 1,
+	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4,
+	    .bytes = tokens_bytes, .take = take_tokens, .put = put_tokens },
+	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2,
+	    .bytes = kv_bytes, .place = place_kv, .take = take_kv,
+	    .put = put_kv },
+	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
+	    .bytes = delta_bytes, .place = place_recurrent,
+	    .take = take_position, .put = put_positions },
+	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
+	    .bytes = conv_bytes, .place = place_recurrent,
+	    .take = take_position },
+	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), .width = 4,
+	    .bytes = logits_bytes, .place = place_logits,
+	    .take = take_position },
+	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT),
+	    .own = { QWEN_BOOL("named") }, .take = take_mark },
+	[QWEN_K_INDEX] = { "index", PIECE, .width = 1,
 	    .take = take_index, .put = put_index },
-	[QWEN_K_END] = { "end", BIT(RECORDS) | BIT(BYTES) | BIT(RAW) |
-	    BIT(TOTAL), BIT(INDEX), 0, .take = take_end, .put = put_end },
-	[QWEN_K_N] = { .name = "" },
+	[QWEN_K_END] = { "end", 0, .own = { QWEN_UINT("records"),
+	    QWEN_UINT("bytes"), QWEN_UINT("raw"), QWEN_BYTES("total"),
+	    QWEN_UINT("index") }, .optional = BIT(INDEX),
+	    .take = take_end, .put = put_end },
 };
+
+const struct qwen_section *
+qwen_section(enum qwen_kind kind)
+{
+	return kind < QWEN_K_EXTRA ? &sections[kind] :
+	    &qwen_extras[kind - QWEN_K_EXTRA];
+}
+
+enum qwen_kind
+qwen_kind_find(const char *name)
+{
+	enum qwen_kind k;
+
+	for (k = QWEN_K_INFO; k < QWEN_K_EXTRA + qwen_n_extras; k++) {
+		if (strcmp(qwen_section(k)->name, name) == 0)
+			return k;
+	}
+	return QWEN_K_NONE;
+}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * section.h - the table of what a state consists of: a row says all that
- * reading, writing and checking need to know of a kind of records.
+ * reading, writing, checking and showing need to know of a kind of records.
  *
- * A new section is a kind in state.h, a row in section.c, and the two functions
- * that the row names: one takes it from a record, one puts it into one.
+ * A new section is a row and the two functions that it names: one takes it from
+ * a record, one puts it into one.
  */
 #ifndef QWEN_STATE_SECTION_H
 #define QWEN_STATE_SECTION_H
@@ -27,10 +27,40 @@ struct qwen_place {
 						   as long as s lives */
 };
 
+/*
+ * A member of struct qwen_state_extra that a section fills: by this it is
+ * copied, freed, and shown as a struct qwen_state_value.
+ */
+struct qwen_member {
+	const char	*name;		/* NULL: it is not shown */
+	enum qwen_value_type type;
+	size_t		 at, size;	/* offset; bytes, of a list of a row */
+	size_t		 n_at;		/* offset of how many, or 0 */
+	int		 owned;		/* it is a pointer to free() */
+	unsigned	 width;		/* of a list, bytes of a number */
+};
+
+/* What all have that have data. */
+#define QWEN_PIECE_FIELDS (1u << QWEN_F_OFF | 1u << QWEN_F_LEN | \
+	1u << QWEN_F_CODEC)
+
+#define QWEN_UINT(name) { name, QWEN_SHAPE_UINT }
+#define QWEN_TEXT(name) { name, QWEN_SHAPE_TEXT }
+#define QWEN_BYTES(name) { name, QWEN_SHAPE_BYTES }
+#define QWEN_BOOL(name) { name, QWEN_SHAPE_BOOL }
+#define QWEN_ARRAY(name) { name, QWEN_SHAPE_ARRAY }
+
+enum { QWEN_OWN_MAX = 8 };
+
+_Static_assert(QWEN_F_OWN + QWEN_OWN_MAX <= QWEN_KEYS_MAX,
+    "a record has one bit for each of its fields");
+
 struct qwen_section {
 	const char	*name;
-	unsigned	 fields;	/* bits 1 << field that it has, */
-	unsigned	 optional;	/* and may have */
+	uint32_t	 fields;	/* bits 1 << field that it has, of those
+					   before QWEN_F_OWN */
+	struct qwen_key	 own[QWEN_OWN_MAX];	/* and those of its own, */
+	uint32_t	 optional;	/* which must be there but for these */
 	unsigned	 width;		/* bytes of a number of its data; 0: it
 					   has no data */
 
@@ -53,9 +83,22 @@ struct qwen_section {
 
 	/* All records of it; those of a position are put by the first. */
 	int		(*put)(struct qwen_save *v);
+
+	/*
+	 * What it holds beside the session, in extra.c.  group: qstate shows it
+	 * as one, by the section's name, else each member by its own.
+	 */
+	const struct qwen_member *member;	/* up to one of size 0 */
+	int		 group;
+
+	/* What is left of it if only the first n tokens are; NULL: nothing. */
+	void		(*cut)(struct qwen_state_extra *x, uint64_t n);
 };
 
-/* By kind; the last one is that of unknown kinds. */
-extern const struct qwen_section qwen_sections[QWEN_K_N + 1];
+const struct qwen_section *qwen_section(enum qwen_kind kind);
+
+/* Those from QWEN_K_EXTRA on. */
+extern const struct qwen_section qwen_extras[];
+extern const size_t qwen_n_extras;
 
 #endif

@@ -120,7 +120,7 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 		src = raw;
 	}
 	if (qwen_coder_encode(w->coder, src, t->n,
-	    qwen_sections[t->kind].width, v->level, out, &slot->codec, &data,
+	    qwen_section(t->kind)->width, v->level, out, &slot->codec, &data,
 	    &slot->n_data, &w->err) < 0)
 		return -1;
 	if (data != out)
@@ -140,15 +140,15 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 	unsigned char *rec;
 	size_t n;
 
-	strcpy(e.name, qwen_sections[t->kind].name);
+	strcpy(e.name, qwen_section(t->kind)->name);
 	qwen_state_put_begin(p, &v->sum, e.name);
 	if (e.layer >= 0)
-		qwen_state_put_uint(p, QWEN_F_LAYER, (uint64_t)e.layer);
+		qwen_state_put_uint(p, "layer", (uint64_t)e.layer);
 	if (e.at >= 0)
-		qwen_state_put_uint(p, QWEN_F_AT, (uint64_t)e.at);
-	qwen_state_put_uint(p, QWEN_F_OFF, e.off);
-	qwen_state_put_uint(p, QWEN_F_LEN, e.len);
-	qwen_state_put_text(p, QWEN_F_CODEC, qwen_codec_name(e.codec));
+		qwen_state_put_uint(p, "at", (uint64_t)e.at);
+	qwen_state_put_uint(p, "off", e.off);
+	qwen_state_put_uint(p, "len", e.len);
+	qwen_state_put_text(p, "codec", qwen_codec_name(e.codec));
 	rec = slot->buf + QWEN_SEND_ROOM;
 	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
 	    v->align);

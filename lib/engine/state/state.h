@@ -72,37 +72,31 @@ int qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 
 /* ---------------------------------------------------- record.c: the framing */
 
-/* What a record holds: section.c has a row for each, in the order of a state. */
+/* What a record holds; section.c has a row for each. */
 enum qwen_kind {
+	QWEN_K_NONE,		/* what this version does not know */
 	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV,
 	/* of a position */
 	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_CHECKPOINT,
-	QWEN_K_GENERATED, QWEN_K_SAMPLER, QWEN_K_RUN,
 	QWEN_K_INDEX, QWEN_K_END,
-	QWEN_K_N		/* what this version does not know */
+	QWEN_K_EXTRA		/* the first of those in extra.c */
 };
 
 enum qwen_kind qwen_kind_find(const char *name);
 
+/* Fields of a record: those of any kind, and then its section's own. */
 enum qwen_field {
-	/* of what has data */
 	QWEN_F_LAYER, QWEN_F_AT, QWEN_F_OFF, QWEN_F_LEN, QWEN_F_CODEC,
-	/* of any record */
 	QWEN_F_PAD, QWEN_F_SKIP,
+	QWEN_F_OWN,
 	/* info */
-	QWEN_F_FORMAT, QWEN_F_WRITER, QWEN_F_N_TOKENS, QWEN_F_KV_BLOCK,
-	QWEN_F_LAYERS, QWEN_F_FROM, QWEN_F_PREFIX,
+	QWEN_F_FORMAT = QWEN_F_OWN, QWEN_F_WRITER, QWEN_F_N_TOKENS,
+	QWEN_F_KV_BLOCK, QWEN_F_LAYERS, QWEN_F_FROM, QWEN_F_PREFIX,
 	/* checkpoint */
-	QWEN_F_NAMED,
-	/* sampler */
-	QWEN_F_OPTIONS, QWEN_F_PENDING, QWEN_F_MEMORY,
-	/* run; and options */
-	QWEN_F_START, QWEN_F_COUNT, QWEN_F_INPUT, QWEN_F_FINISHED,
-	QWEN_F_AGAIN, QWEN_F_BASE,
+	QWEN_F_NAMED = QWEN_F_OWN,
 	/* end */
-	QWEN_F_RECORDS, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
+	QWEN_F_RECORDS = QWEN_F_OWN, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
 	QWEN_F_INDEX,
-	QWEN_F_N
 };
 
 /* Of a record, what the index says of it. */
@@ -121,7 +115,7 @@ struct qwen_state_rec {
 	uint64_t		 index;
 	struct qwen_state_entry	 e;
 	int			 read;	/* not known by the index alone: */
-	struct qwen_fields	 f;	/* by enum qwen_field */
+	struct qwen_fields	 f;	/* by number */
 	const unsigned char	*data;
 	size_t			 n_data;
 };
@@ -170,15 +164,15 @@ struct qwen_state_put {
  */
 void qwen_state_put_begin(struct qwen_state_put *p,
     const struct qwen_state_sum *s, const char *kind);
-void qwen_state_put_uint(struct qwen_state_put *p, enum qwen_field f,
+void qwen_state_put_uint(struct qwen_state_put *p, const char *key,
     uint64_t v);
-void qwen_state_put_text(struct qwen_state_put *p, enum qwen_field f,
+void qwen_state_put_text(struct qwen_state_put *p, const char *key,
     const char *s);
-void qwen_state_put_bytes(struct qwen_state_put *p, enum qwen_field f,
+void qwen_state_put_bytes(struct qwen_state_put *p, const char *key,
     const void *s, size_t n);
-void qwen_state_put_bool(struct qwen_state_put *p, enum qwen_field f, int v);
+void qwen_state_put_bool(struct qwen_state_put *p, const char *key, int v);
 void qwen_state_put_string(struct qwen_state_put *p, const char *s);
-void qwen_state_put_key(struct qwen_state_put *p, enum qwen_field f);
+void qwen_state_put_key(struct qwen_state_put *p, const char *key);
 void qwen_state_put_array(struct qwen_state_put *p, size_t n);
 void qwen_state_put_number(struct qwen_state_put *p, uint64_t v);
 void qwen_state_put_finish(struct qwen_state_put *p, struct qwen_state_sum *s,
@@ -214,12 +208,9 @@ int qwen_state_rec_parse(struct qwen_state_rec *rec, uint64_t index,
     uint64_t offset, const void *head, size_t n_head, const unsigned char *p,
     size_t n, struct qwen_err *err);
 
-/*
- * 0 if exactly these fields (bits) are there, and those of optional at will;
- * else -1 and a message.
- */
-int qwen_state_rec_want(const struct qwen_state_rec *rec, unsigned fields,
-    unsigned optional, struct qwen_err *err);
+/* The record has the fields of its kind, which is a known one, and no others. */
+int qwen_state_rec_want(const struct qwen_state_rec *rec,
+    struct qwen_err *err);
 
 /* ------------------------------------------------------- index.c: the index */
 
@@ -276,7 +267,7 @@ struct qwen_state_layout {
 	size_t			 n_layer;
 	/* bytes that have come of each kind's objects, one for each layer or
 	   one in all; of a position, of the one under way */
-	uint64_t		*done;		/* [QWEN_K_N][n_done] */
+	uint64_t		*done;		/* [kind][n_done] */
 	size_t			 n_done;
 	int			 seen, named;	/* seen: there is a position */
 	uint64_t		 at;

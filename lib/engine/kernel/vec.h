@@ -19,91 +19,46 @@
 
 #define VI static inline __attribute__((always_inline, unused))
 
-#if defined(__AVX512F__)
-#include "engine/kernel/x86/vec512.h"
-#elif defined(__AVX2__)
-#include "engine/kernel/x86/vec256.h"
+/*
+ * A part is what is worked on at once: a register, or one number.  Each set
+ * says how parts come and go and what C's operators do not:
+ *	p_choose	a <= b ? yes : no
+ *	p_round		to the nearest whole number, the even one of two
+ *	p_store_upper	the upper 16 bits of each
+ *	p_sum, p_hmax	over the lanes of one, in the order of v_sum
+ *	p_at_least	a bit for each lane: a >= b
+ */
+#if defined(__AVX2__)
+#include "engine/kernel/x86/vec_wide.h"
 #elif defined(VEC_NEON)
 #include "engine/kernel/arm/vec_neon.h"
 #else
-typedef struct { float f[16]; } v16;
+#define VEC_PLAIN
+typedef float part;
 
-#define EACH(expr) do {							\
-	v16 r_;								\
-	int i;								\
-									\
-	for (i = 0; i < 16; i++)					\
-		r_.f[i] = (expr);					\
-	return r_;							\
-} while (0)
-
-VI v16 v_load(const float *p) { EACH(p[i]); }
-VI void v_store(float *p, v16 a) { memcpy(p, a.f, sizeof a.f); }
-VI v16 v_set1(float x) { EACH(x); }
-VI v16 v_add(v16 a, v16 b) { EACH(a.f[i] + b.f[i]); }
-VI v16 v_sub(v16 a, v16 b) { EACH(a.f[i] - b.f[i]); }
-VI v16 v_mul(v16 a, v16 b) { EACH(a.f[i] * b.f[i]); }
-VI v16 v_div(v16 a, v16 b) { EACH(a.f[i] / b.f[i]); }
-VI v16 v_fma(v16 a, v16 b, v16 c) { EACH(fmaf(a.f[i], b.f[i], c.f[i])); }
-VI v16 v_max(v16 a, v16 b) { EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]); }
-VI v16 v_load_f16(const uint16_t *p) { EACH(qwen_f16_f32(p[i])); }
-VI v16 v_load_bf16(const uint16_t *p) { EACH(qwen_bf16_f32(p[i])); }
-VI v16 v_exp(v16 a) { EACH(qwen_expf(a.f[i])); }
+VI part p_load(const float *p) { return *p; }
+VI void p_store(float *p, part a) { *p = a; }
+VI part p_set1(float x) { return x; }
+VI part p_fma(part a, part b, part c) { return fmaf(a, b, c); }
+VI part p_max(part a, part b) { return a > b ? a : b; }
+VI part p_exp(part a) { return qwen_expf(a); }
+VI part p_load_f16(const uint16_t *p) { return qwen_f16_f32(*p); }
+VI void p_store_f16(uint16_t *p, part a) { *p = qwen_f32_f16(a); }
+VI part p_load_bf16(const uint16_t *p) { return qwen_bf16_f32(*p); }
 VI void
-v_store_f16(uint16_t *p, v16 a)
+p_store_bf16(uint16_t *p, part a)
 {
-	int i;
-
-	for (i = 0; i < 16; i++)
-		p[i] = qwen_f32_f16(a.f[i]);
+	*p = fabsf(a) < QWEN_BF16_LEAST ? 0 : qwen_f32_bf16(a);
 }
-/* To nearest even; NaN stays one; what is tiny becomes 0. */
 VI void
-v_store_bf16(uint16_t *p, v16 a)
+p_store_i8(int8_t *p, part a)
 {
-	int i;
-
-	for (i = 0; i < 16; i++)
-		p[i] = fabsf(a.f[i]) < QWEN_BF16_LEAST ? 0 :
-		    qwen_f32_bf16(a.f[i]);
+	a = a > -127.0f ? a : -127.0f;
+	*p = (int8_t)rintf(a < 127.0f ? a : 127.0f);
 }
-/* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
-VI float
-v_sum(v16 a)
-{
-	int i, n;
-
-	for (n = 8; n > 0; n /= 2) {
-		for (i = 0; i < n; i++)
-			a.f[i] = a.f[i] + a.f[i + n];
-	}
-	return a.f[0];
-}
-VI float
-v_hmax(v16 a)
-{
-	float m = a.f[0];
-	int i;
-
-	for (i = 1; i < 16; i++)
-		m = a.f[i] > m ? a.f[i] : m;
-	return m;
-}
-/* A bit for each lane: a >= b. */
-VI unsigned
-v_at_least(v16 a, v16 b)
-{
-	unsigned m = 0;
-	int i;
-
-	for (i = 0; i < 16; i++)
-		m |= (unsigned)(a.f[i] >= b.f[i]) << i;
-	return m;
-}
-/*
- * The largest magnitude of each 32 of 256, as bits: NaN and infinity come out
- * on top.
- */
+VI float p_sum(part a) { return a; }
+VI float p_hmax(part a) { return a; }
+VI unsigned p_at_least(part a, part b) { return a >= b; }
 VI void
 v_absmax_bits(uint32_t *out, const float *x)
 {
@@ -115,19 +70,6 @@ v_absmax_bits(uint32_t *out, const float *x)
 		out[i / 32] = i % 32 == 0 || u > out[i / 32] ? u : out[i / 32];
 	}
 }
-/* Round to nearest even within -127 .. 127. */
-VI void
-v_store_i8(int8_t *p, v16 a)
-{
-	int i;
-
-	for (i = 0; i < 16; i++) {
-		float x = a.f[i] > -127.0f ? a.f[i] : -127.0f;
-
-		p[i] = (int8_t)rintf(x < 127.0f ? x : 127.0f);
-	}
-}
-/* The sum of each 16 of 256. */
 VI void
 v_sums16(int32_t *out, const int8_t *q)
 {
@@ -138,7 +80,116 @@ v_sums16(int32_t *out, const int8_t *q)
 }
 #endif
 
-#if !defined(__AVX512F__) && !defined(__AVX2__)
+#ifndef VEC_PLAIN
+/* What vectors compute as plain C does, step by step. */
+typedef uint32_t part_u __attribute__((vector_size(sizeof(part))));
+typedef int32_t part_i __attribute__((vector_size(sizeof(part))));
+
+/* qwen_expf */
+VI part
+p_exp(part x)
+{
+	part lo = p_set1(EXP_LO), hi = p_set1(EXP_HI);
+	part y = p_min(p_max(x, lo), hi);
+	part n = p_round(y * p_set1(EXP_LOG2E)), r, p;
+
+	r = p_fma(n, p_set1(-EXP_LN2_HI), y);
+	r = p_fma(n, p_set1(-EXP_LN2_LO), r);
+	p = p_fma(p_set1(EXP_C6), r, p_set1(EXP_C5));
+	p = p_fma(p, r, p_set1(EXP_C4));
+	p = p_fma(p, r, p_set1(EXP_C3));
+	p = p_fma(p, r, p_set1(EXP_C2));
+	p = p_fma(p, r * r, r) + p_set1(1.0f);
+	p *= (part)((__builtin_convertvector(n, part_i) + 127) << 23);
+	p = p_choose(lo, x, p, p_set1(0.0f));
+	/* NaN is neither */
+	return p_choose(x, hi, p, p_choose(hi, x, p_set1(INFINITY), x));
+}
+/* To nearest even; NaN stays one; what is tiny becomes 0. */
+VI void
+p_store_bf16(uint16_t *p, part a)
+{
+	part_u u = (part_u)a, r = u + (u >> 16 & 1) + 0x7fff;
+	part abs = (part)(u & 0x7fffffff);
+
+	r = (part_u)p_choose(p_set1(QWEN_BF16_LEAST), abs, (part)r,
+	    p_set1(0.0f));
+	p_store_upper(p, p_choose(a, a, (part)r, (part)(u | 0x400000)));
+}
+#endif
+
+/* The parts of a v16 side by side, and what is done with each. */
+#ifndef MAP1
+enum { PART_LANES = sizeof(part) / sizeof(float), N_PARTS = 16 / PART_LANES };
+
+typedef struct { part v[N_PARTS]; } v16;
+
+#define EACH(expr) do {							\
+	v16 r_;								\
+									\
+	for (int i = 0; i < N_PARTS; i++)				\
+		r_.v[i] = (expr);					\
+	return r_;							\
+} while (0)
+#define MAP1(fn, x) EACH(fn(x.v[i]))
+#define MAP2(fn, x, y) EACH(fn(x.v[i], y.v[i]))
+#define MAP3(fn, x, y, z) EACH(fn(x.v[i], y.v[i], z.v[i]))
+#define LOAD(fn, p) EACH(fn((p) + PART_LANES * i))
+#define SAME(x) EACH(x)
+#define STORE(fn, p, x) do {						\
+	for (int i = 0; i < N_PARTS; i++)				\
+		fn((p) + PART_LANES * i, x.v[i]);			\
+} while (0)
+#define FOLD(fn, x) fold(fn, x)
+
+VI part
+fold(part (*fn)(part a, part b), v16 x)
+{
+	for (int i, n = N_PARTS / 2; n > 0; n /= 2) {
+		for (i = 0; i < n; i++)
+			x.v[i] = fn(x.v[i], x.v[i + n]);
+	}
+	return x.v[0];
+}
+/* A bit for each lane: a >= b. */
+VI unsigned
+v_at_least(v16 a, v16 b)
+{
+	unsigned m = 0;
+
+	for (int i = 0; i < N_PARTS; i++)
+		m |= p_at_least(a.v[i], b.v[i]) << PART_LANES * i;
+	return m;
+}
+#endif
+
+VI part p_add(part a, part b) { return a + b; }
+VI part p_sub(part a, part b) { return a - b; }
+VI part p_mul(part a, part b) { return a * b; }
+VI part p_div(part a, part b) { return a / b; }
+
+VI v16 v_load(const float *p) { LOAD(p_load, p); }
+VI v16 v_load_f16(const uint16_t *p) { LOAD(p_load_f16, p); }
+VI v16 v_load_bf16(const uint16_t *p) { LOAD(p_load_bf16, p); }
+VI void v_store(float *p, v16 a) { STORE(p_store, p, a); }
+VI void v_store_f16(uint16_t *p, v16 a) { STORE(p_store_f16, p, a); }
+/* What is below QWEN_BF16_LEAST becomes 0. */
+VI void v_store_bf16(uint16_t *p, v16 a) { STORE(p_store_bf16, p, a); }
+/* Round to nearest even within -127 .. 127. */
+VI void v_store_i8(int8_t *p, v16 a) { STORE(p_store_i8, p, a); }
+VI v16 v_set1(float x) { SAME(p_set1(x)); }
+VI v16 v_add(v16 a, v16 b) { MAP2(p_add, a, b); }
+VI v16 v_sub(v16 a, v16 b) { MAP2(p_sub, a, b); }
+VI v16 v_mul(v16 a, v16 b) { MAP2(p_mul, a, b); }
+VI v16 v_div(v16 a, v16 b) { MAP2(p_div, a, b); }
+VI v16 v_max(v16 a, v16 b) { MAP2(p_max, a, b); }
+VI v16 v_fma(v16 a, v16 b, v16 c) { MAP3(p_fma, a, b, c); }
+VI v16 v_exp(v16 a) { MAP1(p_exp, a); }
+/* The tree: lane i and i + 8, then i + 4, i + 2, i + 1. */
+VI float v_sum(v16 a) { return p_sum(FOLD(p_add, a)); }
+VI float v_hmax(v16 a) { return p_hmax(FOLD(p_max, a)); }
+
+#ifndef __AVX2__
 /*
  * Those of 16 whose bit is set, side by side; up to 16 are written, whatever the
  * mask, so to + 16 must not be after what was read.
@@ -152,7 +203,7 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 #endif
 
 /* Four doubles, from and to floats. */
-#if defined(__AVX512F__) || defined(__AVX2__)
+#ifdef __AVX2__
 typedef __m256d d4;
 
 VI d4 d_load(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }

@@ -45,14 +45,14 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
  * signed bytes, turned to 0 .. 255: 128 too large.
  */
 PI void
-prepare(uint32_t type, struct panel *p, size_t j, int part, int half)
+prepare(uint32_t type, struct panel *p, size_t j, int part_of, int half)
 {
 	wide_f mul = W(load_ps)(p->d[0][type == QT_Q8_0 ? j : 0] +
 	    LANES * half), add;
 
 	if (type != QT_Q8_0)
 		mul *= W(cvtepi32_ps)(load_i(p->scale[type == QT_Q6_K ?
-		    2 * j + (size_t)part : j] + LANES * half));
+		    2 * j + (size_t)part_of : j] + LANES * half));
 	if (type == QT_Q6_K || type == QT_Q8_0) {
 		add = mul * W(set1_ps)(type == QT_Q6_K ? -32.0f : -128.0f);
 	} else {

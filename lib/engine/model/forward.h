@@ -45,11 +45,12 @@ struct qwen_scratch {
 	unsigned char	*oq;		/* o, likewise */
 	float		*cos, *sin;	/* [cap][n_rot / 2] */
 	float		*router;	/* [cap][n_expert + 1] */
-	uint32_t	*expert;	/* [cap][n_expert_used] */
-	float		*weight;	/* [cap][n_expert_used + 1] */
-	uint32_t	*slot;		/* [cap * n_expert_used] by expert */
-	uint32_t	*first;		/* [n_expert + 1] in slot */
-	uint32_t	*active;	/* [n_expert] that have slots */
+	/* experts of a token, and the shared one if there is any */
+	uint32_t	*expert;	/* [cap][n_expert_used + 1] */
+	float		*weight;	/* likewise */
+	uint32_t	*slot;		/* [slots] in expert, by its number */
+	uint32_t	*first;		/* [n_expert + 2] in slot */
+	uint32_t	*active;	/* [n_expert + 1] that have slots */
 	float		*gate, *up;	/* [slots][ff_width] */
 	unsigned char	*hq;		/* gate * up, a slot, likewise */
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */

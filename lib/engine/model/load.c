@@ -118,7 +118,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);
-	w->expert_bytes = w->row_bytes * n_out;
+	w->expert_bytes = n_expert > 0 ? w->row_bytes * n_out : 0;
 }
 
 void

@@ -47,7 +47,7 @@ struct qwen_weight {
 	const struct qwen_kernel *matmul, *gemm;
 	size_t			 n_in, n_out;
 	size_t			 row_bytes;
-	size_t			 expert_bytes;	/* from one to the next */
+	size_t			 expert_bytes;	/* from one to the next, or 0 */
 };
 
 struct qwen_attention {
@@ -68,8 +68,8 @@ struct qwen_mlp {
 
 struct qwen_moe {
 	struct qwen_weight	 router;
-	struct qwen_weight	 gate, up, down;	/* stacks */
-	struct qwen_weight	 shared_router;		/* one row, or none */
+	struct qwen_mlp		 routed;	/* stacks */
+	struct qwen_weight	 shared_router;	/* one row, or none */
 	struct qwen_mlp		 shared;
 };
 

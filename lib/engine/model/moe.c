@@ -2,11 +2,13 @@
 /*
  * moe.c - mixture of experts: router, top-k, gated MLPs, and a shared expert.
  *
- * A slot is one (token, expert) pair; slots are sorted by expert, the shared
- * expert's come last, one a token.  An output row is owned by one thread,
- * which walks the experts in ascending order: a token's sum is then the same
- * in any batch, with no buffer of experts' outputs and no atomics.
+ * The shared expert is one more, the last, which all tokens use.  A slot is one
+ * (token, expert) pair; slots are sorted by expert.  An output row is owned by
+ * one thread, which walks the experts in ascending order: a token's sum is then
+ * the same in any batch, with no buffer of experts' outputs and no atomics.
  */
+#include <string.h>
+
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 
@@ -16,23 +18,23 @@ load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 	const struct qwen_hparams *h = &ld->m->hp;
 	size_t n = h->n_embd, ff = h->n_ff_exp;
 
-	qwen_load_weight(ld, &e->down, "ffn_down_exps.weight", ff, n,
+	qwen_load_weight(ld, &e->routed.down, "ffn_down_exps.weight", ff, n,
 	    h->n_expert);
 	if (!qwen_has_tensor(ld, "ffn_gate_up_exps.weight")) {
-		qwen_load_weight(ld, &e->gate, "ffn_gate_exps.weight", n, ff,
+		qwen_load_weight(ld, &e->routed.gate, "ffn_gate_exps.weight", n, ff,
 		    h->n_expert);
-		qwen_load_weight(ld, &e->up, "ffn_up_exps.weight", n, ff,
+		qwen_load_weight(ld, &e->routed.up, "ffn_up_exps.weight", n, ff,
 		    h->n_expert);
 		return;
 	}
 	/* one stack: gate rows first, then up rows */
-	qwen_load_weight(ld, &e->gate, "ffn_gate_up_exps.weight", n, 2 * ff,
-	    h->n_expert);
+	qwen_load_weight(ld, &e->routed.gate, "ffn_gate_up_exps.weight", n,
+	    2 * ff, h->n_expert);
 	if (ld->rc < 0)
 		return;
-	e->gate.n_out = ff;
-	e->up = e->gate;
-	e->up.data += ff * e->up.row_bytes;
+	e->routed.gate.n_out = ff;
+	e->routed.up = e->routed.gate;
+	e->routed.up.data += ff * e->routed.up.row_bytes;
 }
 
 void
@@ -58,14 +60,22 @@ qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared)
 }
 
 struct work {
-	const struct qwen_layer	*l;
+	const struct qwen_moe	*moe;
 	struct qwen_batch	*b;
+	size_t			 used;		/* experts of a token */
 	size_t			 rows;		/* of gate and up an item */
 	size_t			 n_chunk;	/* of such rows */
 	size_t			 n_chunk_shared;
-	size_t			 n_routed;	/* slots before the shared */
 	size_t			 n_active;	/* experts that have slots */
+	size_t			 n_routed;	/* but for the shared one */
 };
+
+/* The matrices of expert e. */
+static const struct qwen_mlp *
+mlp_of(const struct work *w, size_t e)
+{
+	return e < w->b->hp->n_expert ? &w->moe->routed : &w->moe->shared;
+}
 
 /*
  * The k largest logits, ties to the lower index, and their softmax: the same
@@ -98,51 +108,44 @@ static void
 route(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct qwen_hparams *h = b->hp;
+	const struct work *work = arg;
 	const float *logits = b->b->router + t * (h->n_expert + 1);
-	float *w = b->b->weight + t * (h->n_expert_used + 1);
+	uint32_t *expert = b->b->expert + t * work->used;
+	float *w = b->b->weight + t * work->used;
 	size_t e;
 
-	(void)arg;
-	select_experts(h, logits, b->b->expert + t * h->n_expert_used, w);
+	select_experts(h, logits, expert, w);
 	/* one that is NaN or -inf may not be among the chosen: show it */
 	for (e = 0; e < h->n_expert; e++) {
 		if (!isfinite(logits[e]))
 			w[0] = NAN;
 	}
-	if (h->n_ff_shexp > 0)
-		w[h->n_expert_used] = isfinite(logits[h->n_expert]) ?
-		    qwen_sigmoidf(logits[h->n_expert]) : NAN;
+	if (work->used == h->n_expert_used)
+		return;
+	expert[h->n_expert_used] = (uint32_t)h->n_expert;
+	w[h->n_expert_used] = isfinite(logits[h->n_expert]) ?
+	    qwen_sigmoidf(logits[h->n_expert]) : NAN;
 }
 
-/*
- * Counting sort of the slots by expert; within one, by token.  Returns how many
- * experts have any.
- */
-static size_t
-sort_slots(struct qwen_batch *b)
+/* Counting sort of the slots by expert; within one, by token. */
+static void
+sort_slots(struct work *w)
 {
-	const struct qwen_hparams *h = b->hp;
-	struct qwen_scratch *s = b->b;
-	size_t n = b->n * h->n_expert_used, i, e, n_active = 0;
-	uint32_t at = 0, count;
+	struct qwen_scratch *s = w->b->b;
+	size_t n = w->b->n * w->used, n_expert = w->b->hp->n_expert, i, e;
 
-	for (e = 0; e <= h->n_expert; e++)
-		s->first[e] = 0;
+	memset(s->first, 0, (n_expert + 2) * sizeof *s->first);
 	for (i = 0; i < n; i++)
 		s->first[s->expert[i]]++;
-	for (e = 0; e <= h->n_expert; e++) {
-		count = s->first[e];
-		if (count > 0)
-			s->active[n_active++] = (uint32_t)e;
-		s->first[e] = at;
-		at += count;
+	for (e = i = w->n_active = 0; e <= n_expert; e++) {
+		if (s->first[e] > 0)
+			s->active[w->n_active++] = (uint32_t)e;
+		i += s->first[e];
+		s->first[e] = (uint32_t)i;	/* where its slots end */
 	}
-	for (i = 0; i < n; i++)
-		s->slot[s->first[s->expert[i]]++] = (uint32_t)i;
-	for (e = h->n_expert; e > 0; e--)
-		s->first[e] = s->first[e - 1];
-	s->first[0] = 0;
-	return n_active;
+	s->first[e] = (uint32_t)n;
+	for (i = n; i-- > 0; )
+		s->slot[--s->first[s->expert[i]]] = (uint32_t)i;
 }
 
 static const unsigned char *
@@ -174,78 +177,71 @@ input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 }
 
 /*
- * Gate and up rows from r0 for n slots at i0, their tokens through slot[]; next
- * is what comes after them.
+ * Gate and up rows from r0 of expert e for its slots; next is what comes after
+ * them.
  */
 static void
-gate_up(const struct work *w, const struct qwen_weight *gate,
-    const struct qwen_weight *up, size_t e, size_t i0, size_t n, size_t r0,
-    const unsigned char *next, int thread)
+gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
+    int thread)
 {
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
+	const struct qwen_mlp *mlp = mlp_of(w, e);
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
-	size_t i, j, m, k = b->hp->n_expert_used;
+	size_t i, j, m, end = s->first[e + 1];
 	struct qwen_matmul mm;
 
-	for (i = 0; i < n; i += m) {
-		m = n - i < QWEN_TOKEN_CHUNK ? n - i : QWEN_TOKEN_CHUNK;
+	for (i = s->first[e]; i < end; i += m) {
+		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
 		for (int second = 0; second < 2; second++) {
+			const struct qwen_weight *of = second ? &mlp->up :
+			    &mlp->gate;
 			float *y = second ? s->up : s->gate;
 
 			for (j = 0; j < m; j++) {
-				size_t at = i0 + i + j;
-				size_t t = at < w->n_routed ?
-				    s->slot[at] / k : at - w->n_routed;
-
-				xp[j] = input(b, second ? up : gate, t);
-				yp[j] = y + at * s->ff_width + r0;
+				xp[j] = input(b, of, s->slot[i + j] / w->used);
+				yp[j] = y + (i + j) * s->ff_width + r0;
 			}
 			mm = (struct qwen_matmul){ .x = xp, .y = yp,
 			    .n_tok = m, .r0 = r0 };
-			mm.next = second ? next : rows_at(up, e, r0);
-			multiply(b, second ? up : gate, e, w->rows, &mm,
-			    thread);
+			mm.next = second ? next : rows_at(&mlp->up, e, r0);
+			multiply(b, of, e, w->rows, &mm, thread);
 		}
 	}
 }
 
-/* The gate rows of an item; NULL beyond the last. */
-static const unsigned char *
-gate_rows(const struct work *w, size_t item)
+/*
+ * An item's expert and its first row of gate and up: chunks of the shared one,
+ * which has most to do, come first.  0: there is no such item.
+ */
+static int
+find_rows(const struct work *w, size_t item, size_t *e, size_t *r0)
 {
-	const struct qwen_moe *moe = &w->l->moe;
-
-	if (item < w->n_chunk_shared)
-		return rows_at(&moe->shared.gate, 0, item * w->rows);
-	item -= w->n_chunk_shared;
-	if (item >= w->n_active * w->n_chunk)
-		return NULL;
-	return rows_at(&moe->gate, w->b->b->active[item / w->n_chunk],
-	    item % w->n_chunk * w->rows);
+	*e = w->b->hp->n_expert;
+	if (item >= w->n_chunk_shared) {
+		item -= w->n_chunk_shared;
+		if (item >= w->n_routed * w->n_chunk)
+			return 0;
+		*e = w->b->b->active[item / w->n_chunk];
+		item %= w->n_chunk;
+	}
+	*r0 = item * w->rows;
+	return 1;
 }
 
-/* Item: an expert's chunk of gate and up rows; the shared expert's first. */
+/* Item: an expert's chunk of gate and up rows. */
 static void
 do_gate_up(void *arg, size_t item, int thread)
 {
 	const struct work *w = arg;
-	const struct qwen_moe *moe = &w->l->moe;
-	const struct qwen_scratch *s = w->b->b;
-	const unsigned char *next = gate_rows(w, item + 1);
-	size_t e;
+	const unsigned char *next = NULL;
+	size_t e, r0;
 
-	if (item < w->n_chunk_shared) {
-		gate_up(w, &moe->shared.gate, &moe->shared.up, 0, w->n_routed,
-		    w->b->n, item * w->rows, next, thread);
-		return;
-	}
-	item -= w->n_chunk_shared;
-	e = s->active[item / w->n_chunk];
-	gate_up(w, &moe->gate, &moe->up, e, s->first[e],
-	    s->first[e + 1] - s->first[e], item % w->n_chunk * w->rows, next,
-	    thread);
+	if (find_rows(w, item + 1, &e, &r0))
+		next = rows_at(&mlp_of(w, e)->gate, e, r0);
+	find_rows(w, item, &e, &r0);
+	gate_up(w, e, r0, next, thread);
 }
 
 /* Slots one thread takes at a time. */
@@ -257,13 +253,12 @@ do_activate(void *arg, size_t item, int thread)
 	const struct work *w = arg;
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
-	const struct qwen_moe *moe = &w->l->moe;
-	size_t i, n = w->n_routed + (b->hp->n_ff_shexp > 0 ? b->n : 0);
+	size_t i, n = b->n * w->used;
 	uint64_t begin = qwen_profile_begin(&b->m->profile);
 
 	for (i = item * SLOTS; i < (item + 1) * SLOTS && i < n; i++) {
-		const struct qwen_weight *down = i < w->n_routed ?
-		    &moe->down : &moe->shared.down;
+		const struct qwen_weight *down =
+		    &mlp_of(w, s->expert[s->slot[i]])->down;
 		float *g = s->gate + i * s->ff_width;
 
 		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
@@ -276,32 +271,31 @@ do_activate(void *arg, size_t item, int thread)
 }
 
 /*
- * Add weight * down(h) of n slots at i0 to the output rows from r0; next is
- * what comes after it.
+ * Add weight * down(h) of the slots of expert e to the output rows from r0; next
+ * is what comes after it.
  */
 static void
-down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
-    size_t i0, size_t n, size_t r0, const unsigned char *next, int thread)
+down_rows(const struct work *w, size_t e, size_t r0, const unsigned char *next,
+    int thread)
 {
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
+	const struct qwen_weight *down = &mlp_of(w, e)->down;
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
 	float *tile = s->tile + (size_t)thread * QWEN_TOKEN_CHUNK *
 	    QWEN_ROW_CHUNK;
 	struct qwen_profile *profile = &b->m->profile;
-	size_t i, j, m, k = b->hp->n_expert_used, t, rank;
+	size_t i, j, m, end = s->first[e + 1];
 	struct qwen_matmul mm;
 	uint64_t begin;
 
-	for (i = 0; i < n; i += m) {
-		m = n - i < QWEN_TOKEN_CHUNK ? n - i : QWEN_TOKEN_CHUNK;
+	for (i = s->first[e]; i < end; i += m) {
+		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
 		for (j = 0; j < m; j++) {
-			size_t at = i0 + i + j;
-
 			xp[j] = qwen_wants_operand(down) ? (const void *)
-			    qwen_operand(b, s->hq, s->ff_width, at) :
-			    (const void *)(s->gate + at * s->ff_width);
+			    qwen_operand(b, s->hq, s->ff_width, i + j) :
+			    (const void *)(s->gate + (i + j) * s->ff_width);
 			yp[j] = tile + j * QWEN_ROW_CHUNK;
 		}
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
@@ -309,34 +303,14 @@ down_rows(const struct work *w, const struct qwen_weight *down, size_t e,
 		multiply(b, down, e, QWEN_ROW_CHUNK, &mm, thread);
 		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
-			size_t at = i0 + i + j;
+			size_t slot = s->slot[i + j];
 
-			t = at < w->n_routed ? s->slot[at] / k :
-			    at - w->n_routed;
-			rank = at < w->n_routed ? s->slot[at] % k : k;
-			b->vec->axpy(s->out + t * b->hp->n_embd + r0,
-			    s->weight[t * (k + 1) + rank], yp[j], mm.r1);
+			b->vec->axpy(s->out + slot / w->used * b->hp->n_embd +
+			    r0, s->weight[slot], yp[j], mm.r1);
 		}
 		qwen_profile_end(profile, thread, QWEN_STAGE_COMBINE, begin,
 		    0, m * mm.r1);
 	}
-}
-
-/*
- * The rows from r0 of the i-th matrix of those that add to an output: the
- * experts', then the shared one's, and then the first one's next chunk.
- */
-static const unsigned char *
-down_rows_at(const struct work *w, size_t i, size_t r0)
-{
-	const struct qwen_moe *moe = &w->l->moe;
-
-	if (i < w->n_active)
-		return rows_at(&moe->down, w->b->b->active[i], r0);
-	if (i == w->n_active && w->b->hp->n_ff_shexp > 0)
-		return rows_at(&moe->shared.down, 0, r0);
-	r0 += QWEN_ROW_CHUNK;
-	return r0 < w->b->hp->n_embd ? down_rows_at(w, 0, r0) : NULL;
 }
 
 /* Item: a chunk of output rows, for all experts in ascending order. */
@@ -345,24 +319,23 @@ do_down(void *arg, size_t item, int thread)
 {
 	const struct work *w = arg;
 	struct qwen_batch *b = w->b;
-	const struct qwen_moe *moe = &w->l->moe;
-	const uint32_t *first = b->b->first;
+	const uint32_t *active = b->b->active;
 	size_t t, e, i, r, r0 = item * QWEN_ROW_CHUNK, n_embd = b->hp->n_embd;
 	size_t r1 = r0 + QWEN_ROW_CHUNK < n_embd ? r0 + QWEN_ROW_CHUNK :
 	    n_embd;
+	const unsigned char *next;
 
 	for (t = 0; t < b->n; t++) {
 		for (r = r0; r < r1; r++)
 			b->b->out[t * n_embd + r] = 0.0f;
 	}
 	for (i = 0; i < w->n_active; i++) {
-		e = b->b->active[i];
-		down_rows(w, &moe->down, e, first[e], first[e + 1] - first[e],
-		    r0, down_rows_at(w, i + 1, r0), thread);
+		/* after the last one, the first one's next chunk */
+		e = active[i + 1 < w->n_active ? i + 1 : 0];
+		r = i + 1 < w->n_active ? r0 : r1;
+		next = r < n_embd ? rows_at(&mlp_of(w, e)->down, e, r) : NULL;
+		down_rows(w, active[i], r0, next, thread);
 	}
-	if (b->hp->n_ff_shexp > 0)
-		down_rows(w, &moe->shared.down, 0, w->n_routed, b->n, r0,
-		    down_rows_at(w, i + 1, r0), thread);
 }
 
 static size_t
@@ -383,19 +356,19 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	};
 	size_t rows = b->n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK :
 	    QWEN_ROW_CHUNK_MANY;
-	struct work w = { .l = l, .b = b, .rows = rows,
+	int shared = h->n_ff_shexp > 0;
+	struct work w = { .moe = &l->moe, .b = b, .rows = rows,
 	    .n_chunk = chunks(h->n_ff_exp, rows),
 	    .n_chunk_shared = chunks(h->n_ff_shexp, rows),
-	    .n_routed = b->n * h->n_expert_used };
-	size_t n_slot = w.n_routed + (h->n_ff_shexp > 0 ? b->n : 0);
+	    .used = h->n_expert_used + (size_t)shared };
 
-	qwen_linears(b, lin, h->n_ff_shexp > 0 ? 2 : 1, s->xn, h->n_embd,
-	    s->xq, NULL, b->n);
-	qwen_each_token(b, QWEN_STAGE_ROUTE, route, NULL);
-	w.n_active = sort_slots(b);
+	qwen_linears(b, lin, shared ? 2 : 1, s->xn, h->n_embd, s->xq, NULL,
+	    b->n);
+	qwen_each_token(b, QWEN_STAGE_ROUTE, route, &w);
+	sort_slots(&w);
+	w.n_routed = w.n_active - (size_t)shared;
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
-	    w.n_active * w.n_chunk);
-	qwen_pool_run(b->m->pool, do_activate, &w,
-	    (n_slot + SLOTS - 1) / SLOTS);
+	    w.n_routed * w.n_chunk);
+	qwen_pool_run(b->m->pool, do_activate, &w, chunks(b->n * w.used, SLOTS));
 	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));
 }

@@ -43,6 +43,7 @@ static const struct {
 	[39] = { "MXFP4", 32, 17 },
 	[40] = { "NVFP4", 64, 36 },
 	[41] = { "Q1_0", 128, 18 },
+	[42] = { "Q2_0", 64, 18 },
 };
 
 #define N_TYPES (sizeof types / sizeof types[0])

@@ -29,7 +29,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 static const struct qwen_quant made_up = {
 	.type = QT_N - 1, .block_len = 32, .block_bytes = BLOCK,
-	.kind = QWEN_QUANT_32, .grain = 0x1p-127f, .number = number,
+	.kind = QWEN_QUANT_BLOCK, .span = 32, .grain = 0x1p-127f, .number = number,
 	.unpack = unpack,
 };
 

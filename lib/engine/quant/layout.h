@@ -8,6 +8,7 @@
 
 #include "base/cursor.h"
 #include "base/half.h"
+#include "engine/quant/quant.h"
 
 static inline float
 load_f16(const unsigned char *p)
@@ -20,6 +21,16 @@ static inline int
 nibble32(const unsigned char *qs, int i)
 {
 	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
+}
+
+/* 256 weights that have no scale but d. */
+static inline void
+one_scale(struct qwen_unpacked *u)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		u->scale[i] = 1;
 }
 
 /* The eight 6-bit scales and minimums of Q4_K and Q5_K, one for each 32. */
@@ -40,6 +51,11 @@ scales_k4(const unsigned char *s, int16_t *scale, int16_t *min)
 		min[2 * j] = min[2 * j + 1] = (int16_t)mn;
 	}
 }
+
+/* Twice the 16 values of E2M1, of MXFP4 and NVFP4. */
+static const int8_t fp4_values[16] = {
+	0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+};
 
 /* The 16 values of IQ4_NL and IQ4_XS. */
 static const int8_t iq4_values[16] = {

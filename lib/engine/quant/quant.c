@@ -52,15 +52,18 @@ void
 qwen_quant_unpack(const struct qwen_quant *q, const unsigned char *src,
     size_t n, struct qwen_unpacked *u)
 {
-	int super = q->kind == QWEN_QUANT_SUPER;
-	size_t i;
+	size_t span = q->kind == QWEN_QUANT_SUPER ? QWEN_GROUP : q->span;
+	size_t i, k;
 
-	if (super && !q->has_min)
+	if (!q->has_min) {
 		memset(u->min, 0, sizeof u->min);
+		memset(u->m, 0, sizeof u->m);
+	}
 	for (i = 0; i < n; i += q->block_len, src += q->block_bytes) {
-		*(super ? &u->d : &u->d32[i / 32]) = q->number(src + q->d_at);
-		*(super ? &u->dmin : &u->m32[i / 32]) = q->has_min ?
-		    q->number(src + q->d_at + 2) : 0.0f;
+		for (k = 0; k < q->block_len / span; k++)
+			u->d[i / span + k] = q->number(src + q->d_at + k);
+		if (q->has_min)
+			u->m[i / span] = q->number(src + q->d_at + 2);
 		q->unpack(src, u->w + i, u);
 	}
 }
@@ -68,8 +71,15 @@ qwen_quant_unpack(const struct qwen_quant *q, const unsigned char *src,
 int
 qwen_quant_finite(const struct qwen_quant *q, const unsigned char *block)
 {
-	return isfinite(q->number(block + q->d_at)) &&
-	    (!q->has_min || isfinite(q->number(block + q->d_at + 2)));
+	size_t k = 1;
+
+	if (q->kind == QWEN_QUANT_BLOCK)
+		k = q->block_len / q->span;
+	while (k > 0) {
+		if (!isfinite(q->number(block + q->d_at + --k)))
+			return 0;
+	}
+	return !q->has_min || isfinite(q->number(block + q->d_at + 2));
 }
 
 static void
@@ -78,17 +88,17 @@ expand(const struct qwen_quant *q, const struct qwen_unpacked *u, size_t n,
 {
 	size_t i;
 
-	if (q->kind == QWEN_QUANT_32) {
+	if (q->kind == QWEN_QUANT_BLOCK) {
 		for (i = 0; i < n; i++) {
-			dst[i] = u->d32[i / 32] * (float)u->w[i];
+			dst[i] = u->d[i / q->span] * (float)u->w[i];
 			if (q->has_min)		/* + 0 would lose a -0 */
-				dst[i] += u->m32[i / 32];
+				dst[i] += u->m[i / q->span];
 		}
 		return;
 	}
 	for (i = 0; i < n; i++) {
-		float dl = u->d * (float)u->scale[i / 16];
-		float ml = u->dmin * (float)u->min[i / 16];
+		float dl = u->d[0] * (float)u->scale[i / 16];
+		float ml = u->m[0] * (float)u->min[i / 16];
 
 		dst[i] = dl * (float)u->w[i] - ml;
 	}

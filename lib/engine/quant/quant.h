@@ -22,25 +22,29 @@
 enum {
 	QT_F32 = 0, QT_F16 = 1, QT_Q4_0 = 2, QT_Q4_1 = 3, QT_Q5_0 = 6,
 	QT_Q5_1 = 7, QT_Q8_0 = 8, QT_Q2_K = 10, QT_Q3_K = 11, QT_Q4_K = 12,
-	QT_Q5_K = 13, QT_Q6_K = 14, QT_IQ4_NL = 20, QT_IQ4_XS = 23,
-	QT_BF16 = 30, QT_N = 64
+	QT_Q5_K = 13, QT_Q6_K = 14, QT_IQ2_XXS = 16, QT_IQ2_XS = 17,
+	QT_IQ3_XXS = 18, QT_IQ1_S = 19, QT_IQ4_NL = 20, QT_IQ3_S = 21,
+	QT_IQ2_S = 22, QT_IQ4_XS = 23, QT_IQ1_M = 29, QT_BF16 = 30,
+	QT_TQ1_0 = 34, QT_TQ2_0 = 35, QT_MXFP4 = 39, QT_NVFP4 = 40,
+	QT_Q1_0 = 41, QT_Q2_0 = 42, QT_N = 64
 };
 
 enum qwen_quant_kind {
 	QWEN_QUANT_FLOAT,	/* no integers */
 	QWEN_QUANT_SUPER,	/* 256 weights, integer scales under one d */
-	QWEN_QUANT_32,		/* 32 weights under a d of their own */
+	QWEN_QUANT_BLOCK,	/* fewer weights, under a d of their own */
 };
 
 struct qwen_unpacked {
 	int8_t	w[QWEN_GROUP];
-	/* SUPER: weight i is d * scale[i/16] * w[i] - dmin * min[i/16] */
+	/*
+	 * SUPER: weight i is d[0] * scale[i/16] * w[i] - m[0] * min[i/16]
+	 * BLOCK: weight i is d[i/span] * w[i] + m[i/span]
+	 */
 	int16_t	scale[16];
 	int16_t	min[16];
-	float	d, dmin;
-	/* 32: weight i is d32[i/32] * w[i] + m32[i/32] */
-	float	d32[8];
-	float	m32[8];
+	float	d[16];
+	float	m[16];
 };
 
 struct qwen_quant {
@@ -49,15 +53,17 @@ struct qwen_quant {
 	unsigned		 block_len;
 	unsigned		 block_bytes;
 	enum qwen_quant_kind	 kind;
-	int			 has_min;	/* dmin/min or m32 are used */
-	size_t			 d_at;		/* where a block has d or d32;
-						   dmin or m32 is 2 further */
+	unsigned		 span;		/* BLOCK: weights under a d, 16
+						   or more */
+	int			 has_min;	/* m (and min) are used */
+	size_t			 d_at;		/* where a block has d; m is 2
+						   further, another d 1 */
 	/*
 	 * A power of two of which all values are whole multiples: the least
 	 * scale, times the least weight if that is a fraction.  Not of FLOAT.
 	 */
 	float			 grain;
-	/* FLOAT: a weight; else d or what comes after it */
+	/* FLOAT: a weight; else d or m */
 	float	(*number)(const unsigned char *p);
 	/* a block's weights; SUPER: its scales too, and minimums if it has */
 	void	(*unpack)(const unsigned char *block, int8_t *w,

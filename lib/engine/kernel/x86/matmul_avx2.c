@@ -428,59 +428,34 @@ block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
  * format's plain code, then multiplied with every token.
  */
 
-/* 16 pair sums of block b, magnitudes times signed activations. */
+/* 8 sums of four from i on, magnitudes times signed activations. */
 PI __m256i
-pairs(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t b)
+quads(const int8_t *w, const int8_t *q, size_t i)
 {
-	__m256i w = _mm256_loadu_si256((const __m256i *)(u->w + 32 * b));
-	__m256i q = _mm256_loadu_si256((const __m256i *)(x->q + 32 * b));
+	__m256i v = _mm256_loadu_si256((const __m256i *)(w + i));
+	__m256i x = _mm256_loadu_si256((const __m256i *)(q + i));
 
-	return _mm256_maddubs_epi16(_mm256_abs_epi8(w),
-	    _mm256_sign_epi8(q, w));
+	return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(v),
+	    _mm256_sign_epi8(x, v)), _mm256_set1_epi16(1));
 }
 
-static float
-dot_super(const struct qwen_unpacked *u, const struct qwen_q8 *x, int has_min,
-    float acc)
+/* Those after the n-th say nothing. */
+static void
+sums16(int32_t *s, const int8_t *w, const int8_t *q, size_t n)
 {
-	__m256i sum = _mm256_setzero_si256();
-	size_t b;
+	size_t i;
 
-	for (b = 0; b < 8; b++) {
-		__m128i lo = _mm_set1_epi16((short)(u->scale[2 * b] *
-		    x->a[b]));
-		__m128i hi = _mm_set1_epi16((short)(u->scale[2 * b + 1] *
-		    x->a[b]));
+	for (i = 0; i < n; i += 128) {
+		__m256i v = _mm256_hadd_epi32(
+		    _mm256_hadd_epi32(quads(w, q, i), quads(w, q, i + 32)),
+		    _mm256_hadd_epi32(quads(w, q, i + 64),
+		    quads(w, q, i + 96)));
 
-		sum = _mm256_add_epi32(sum, _mm256_madd_epi16(
-		    pairs(u, x, b), _mm256_set_m128i(hi, lo)));
+		/* 0 2 4 6 of these 16s, then 1 3 5 7 */
+		_mm256_storeu_si256((__m256i *)(s + i / 16),
+		    _mm256_permutevar8x32_epi32(v,
+		    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 	}
-	acc = fmaf(u->d * x->d, (float)sum8(sum), acc);
-	if (has_min)
-		acc = fmaf(-u->dmin * x->d, (float)sum8(_mm256_madd_epi16(
-		    _mm256_loadu_si256((const __m256i *)u->min),
-		    _mm256_loadu_si256((const __m256i *)x->asum16))), acc);
-	return acc;
-}
-
-static float
-dot_32(const struct qwen_unpacked *u, const struct qwen_q8 *x, size_t n_block,
-    int has_min, float acc)
-{
-	float part = 0.0f, part_min = 0.0f;
-	size_t b;
-
-	for (b = 0; b < n_block; b++) {
-		int32_t s = sum8(_mm256_madd_epi16(pairs(u, x, b),
-		    _mm256_set1_epi16(x->a[b])));
-
-		part = fmaf(u->d32[b], (float)s, part);
-		part_min = fmaf(u->m32[b], (float)x->asum[b], part_min);
-	}
-	acc = fmaf(x->d, part, acc);
-	if (has_min)
-		acc = fmaf(x->d, part_min, acc);
-	return acc;
 }
 
 #include "engine/kernel/matmul_any.inc"

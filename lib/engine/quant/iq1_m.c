@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * iq1_m.c - groups of 8 from a grid of 2048, each moved by an eighth up or
+ * down; a 3-bit scale for each 16, and d in what is left of their bits.
+ */
+#include "engine/quant/codebook.h"
+
+enum { SCALES = 48 };	/* four words: 4 bits of d, 4 scales */
+
+static float
+number(const unsigned char *p)
+{
+	unsigned d = 0;
+	int i;
+
+	for (i = 0; i < 4; i++)
+		d |= (unsigned)qwen_le16(p + 2 * i) >> 12 << 4 * i;
+	return qwen_f16_f32((uint16_t)d) * 0x1p-3f;
+}
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		u->scale[i] = odd_scale(qwen_le16(block + SCALES + i / 4 * 2)
+		    >> 3 * (i % 4) & 7);
+	for (i = 0; i < 32; i++) {
+		unsigned n = block[32 + i / 2] >> 4 * (i & 1) & 15;
+
+		grid1_weights(w + 8 * i, block[i] | (n & 7) << 8, n >> 3);
+	}
+}
+
+const struct qwen_quant qwen_quant_iq1_m = {
+	.type = QT_IQ1_M, .block_len = 256, .block_bytes = 56,
+	.kind = QWEN_QUANT_SUPER, .grain = 0x1p-27f,
+	.d_at = SCALES, .number = number, .unpack = unpack,
+};

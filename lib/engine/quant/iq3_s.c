@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/* iq3_s.c - groups of 4 from a grid of 512, a 4-bit scale for each 32. */
+#include "engine/quant/codebook.h"
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	static const int8_t value[16] = { 1, 3, 5, 7, 9, 11, 13, 15 };
+	int i;
+
+	for (i = 0; i < 16; i++)
+		u->scale[i] = odd_scale(block[106 + i / 4] >>
+		    4 * (i / 2 & 1) & 15);
+	for (i = 0; i < 64; i++) {
+		unsigned high = block[66 + i / 8] >> i % 8 & 1;
+
+		grid_weights(w + 4 * i,
+		    qwen_grid_iq3_s[block[2 + i] | high << 8], 4, 4, value,
+		    block[74 + i / 2] >> 4 * (i & 1));
+	}
+}
+
+const struct qwen_quant qwen_quant_iq3_s = {
+	.type = QT_IQ3_S, .block_len = 256, .block_bytes = 110,
+	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
+};

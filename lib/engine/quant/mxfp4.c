@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * mxfp4.c - 32 nibbles that index a table, under a power of two of 8 bits (OCP
+ * Microscaling Formats 1.0, section 5.3; the table has twice the values).
+ */
+#include <math.h>
+
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+/*
+ * 2^(x - 128).  Above 252 the largest weight is no number, and 255 is the
+ * standard's NaN.
+ */
+static float
+number(const unsigned char *p)
+{
+	return *p > 252 ? NAN : *p < 2 ? qwen_bits_f32(0x200000u << *p) :
+	    qwen_bits_f32((uint32_t)(*p - 1) << 23);
+}
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)u;
+	for (i = 0; i < 32; i++)
+		w[i] = fp4_values[nibble32(block + 1, i)];
+}
+
+const struct qwen_quant qwen_quant_mxfp4 = {
+	.type = QT_MXFP4, .block_len = 32, .block_bytes = 17,
+	.kind = QWEN_QUANT_BLOCK, .span = 32, .grain = 0x1p-128f,
+	.d_at = 0, .number = number, .unpack = unpack,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * nvfp4.c - nibbles that index a table, 16 under a scale of 8 bits: E4M3
+ * without sign, halved, as the table has twice the values.
+ */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static float
+number(const unsigned char *p)
+{
+	uint32_t s = *p & 127, exp = s >> 3, man = s & 7;
+
+	if (s == 127)		/* the pattern of a NaN, here nothing */
+		return 0.0f;
+	if (exp == 0)
+		return (float)man * 0x1p-10f;
+	return qwen_bits_f32((exp + 119) << 23 | man << 20);
+}
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)u;
+	for (i = 0; i < 64; i++) {
+		int n = block[4 + i / 16 * 8 + i % 8];
+
+		w[i] = fp4_values[i % 16 < 8 ? n & 15 : n >> 4];
+	}
+}
+
+const struct qwen_quant qwen_quant_nvfp4 = {
+	.type = QT_NVFP4, .block_len = 64, .block_bytes = 36,
+	.kind = QWEN_QUANT_BLOCK, .span = 16, .grain = 0x1p-10f,
+	.d_at = 0, .number = number, .unpack = unpack,
+};

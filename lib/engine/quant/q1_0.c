@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: ISC */
+/* q1_0.c - f16 d, 128 bits: d or -d. */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)u;
+	for (i = 0; i < 128; i++)
+		w[i] = block[2 + i / 8] >> i % 8 & 1 ? 1 : -1;
+}
+
+const struct qwen_quant qwen_quant_q1_0 = {
+	.type = QT_Q1_0, .block_len = 128, .block_bytes = 18,
+	.kind = QWEN_QUANT_BLOCK, .span = 128, .grain = QWEN_F16_GRAIN,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
+};

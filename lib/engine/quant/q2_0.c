@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: ISC */
+/* q2_0.c - f16 d, 64 times two bits: d * (n - 1). */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	(void)u;
+	for (i = 0; i < 64; i++)
+		w[i] = (int8_t)((block[2 + i / 4] >> 2 * (i % 4) & 3) - 1);
+}
+
+const struct qwen_quant qwen_quant_q2_0 = {
+	.type = QT_Q2_0, .block_len = 64, .block_bytes = 18,
+	.kind = QWEN_QUANT_BLOCK, .span = 64, .grain = QWEN_F16_GRAIN,
+	.d_at = 0, .number = load_f16, .unpack = unpack,
+};

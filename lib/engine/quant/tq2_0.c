@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: ISC */
+/* tq2_0.c - two bits each: d * (n - 1), 256 weights under one d. */
+#include "engine/quant/layout.h"
+#include "engine/quant/quant.h"
+
+static void
+unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
+{
+	int i;
+
+	one_scale(u);
+	for (i = 0; i < 256; i++)
+		w[i] = (int8_t)((block[i / 128 * 32 + i % 32] >>
+		    2 * (i / 32 % 4) & 3) - 1);
+}
+
+const struct qwen_quant qwen_quant_tq2_0 = {
+	.type = QT_TQ2_0, .block_len = 256, .block_bytes = 66,
+	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.d_at = 64, .number = load_f16, .unpack = unpack,
+};

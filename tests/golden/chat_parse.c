@@ -97,7 +97,7 @@ same_text(yyjson_val *a, yyjson_val *b, int loose)
 			t[k].s = yyjson_get_str(v[k]);
 			t[k].n = yyjson_get_len(v[k]);
 		}
-		t[k] = qwen_chat_strip(&t[k], NULL, 3);
+		t[k] = qwen_chat_strip(NULL, &t[k], NULL, 3);
 		s[k] = malloc(t[k].n + 1);
 		for (i = n[k] = 0; i < t[k].n; i++) {
 			s[k][n[k]] = loose && strchr(" \n\t", t[k].s[i]) ?

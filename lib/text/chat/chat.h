@@ -24,6 +24,10 @@ enum {
 	CHAT_RUN_DEPTH = 1000,		/* of evaluation, macro calls included */
 	CHAT_VALUE_DEPTH = 200,		/* lists in lists, in a request or made */
 	CHAT_RANGE_MAX = 100000,	/* numbers of a range() */
+	CHAT_WORD_MAX = 200,		/* bytes of a name in a template */
+	/* A run may use these, and more for each byte of the request. */
+	CHAT_STEPS = 2000000, CHAT_STEPS_BYTE = 32,
+	CHAT_MEMORY = 64 << 20, CHAT_MEMORY_BYTE = 128,
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -77,8 +81,9 @@ enum chat_type {
 	CHAT_BIG,		/* an integer beyond 64 bits: its digits */
 	CHAT_FLOAT, CHAT_TEXT, CHAT_LIST, CHAT_TUPLE, CHAT_DICT,
 	CHAT_NAMESPACE, CHAT_LOOP, CHAT_MACRO,
-	CHAT_FUNCTION,		/* by name, one of all templates */
+	CHAT_FUNCTION,		/* a row, of those of all templates */
 	CHAT_METHOD,		/* likewise, of a value */
+	CHAT_N_TYPE
 };
 
 struct chat_list {
@@ -97,7 +102,7 @@ struct chat_value {
 		struct chat_loop	*loop;
 		const struct chat_macro	*macro;
 		struct {
-			const char		*name;
+			const struct chat_row	*row;
 			const struct chat_value	*self;
 		} m;
 	} u;
@@ -123,13 +128,18 @@ enum chat_kind {
 	/* statements */
 	CHAT_K_OUTPUT, CHAT_K_FOR, CHAT_K_IF, CHAT_K_SET, CHAT_K_SET_BLOCK,
 	CHAT_K_MACRO, CHAT_K_BREAK, CHAT_K_CONTINUE,
+	CHAT_N_KIND
 };
 
 enum chat_op {
 	CHAT_ADD, CHAT_SUB, CHAT_MUL, CHAT_DIV, CHAT_FLOORDIV, CHAT_MOD,
 	CHAT_CONCAT, CHAT_EQ, CHAT_NE, CHAT_LT, CHAT_LE, CHAT_GT, CHAT_GE,
 	CHAT_IN, CHAT_NOT_IN,
+	CHAT_N_OP
 };
+
+/* How the template language writes them. */
+extern const char *const qwen_chat_sign[CHAT_N_OP];
 
 /*
  * What a, b, c, list and other are is said in the parser, which builds them.
@@ -143,6 +153,7 @@ struct chat_node {
 	struct chat_node	*list, *other;
 	struct chat_node	*next;
 	const char		*name;
+	const struct chat_row	*row;	/* of a filter, or a test */
 	struct chat_value	 value;
 };
 
@@ -220,7 +231,11 @@ int qwen_chat_fail(struct chat_run *r, const char *fmt, ...)
 int qwen_chat_limit(struct chat_run *r, const char *what);
 int qwen_chat_oom(struct chat_run *r);
 
-/* n more steps; -1 if that is too many, or the run has failed. */
+/*
+ * n more steps; -1 if that is too many, or the run has failed.  A step is some
+ * ten nanoseconds of work: a look at a node, 64 bytes that are copied or
+ * compared, 4 characters that are read one by one.  Who does the work counts it.
+ */
 int qwen_chat_step(struct chat_run *r, uint64_t n);
 
 /* Memory of the run, or NULL and the error is set. */
@@ -360,20 +375,36 @@ struct chat_value qwen_chat_binary(struct chat_run *r, enum chat_op op,
 int qwen_chat_compare(struct chat_run *r, enum chat_op op,
     const struct chat_value *a, const struct chat_value *b);
 
-/* x|name(args), x is name(args), name(args), x.name(args) */
-struct chat_value qwen_chat_filter(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a);
-int qwen_chat_test(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a);
-struct chat_value qwen_chat_function(struct chat_run *r, const char *name,
+/*
+ * x|name(args), x is name(args), name(args), x.name(args) are rows of tables,
+ * which end with one without a name.  Rows that are nearly the same share run
+ * and are told apart by how.
+ */
+struct chat_use {
+	struct chat_run			*r;
+	const struct chat_value		*x;
+	const struct chat_text		*t;	/* x, if that is a text */
+	const struct chat_args		*a;
+	int				 how;
+};
+
+struct chat_row {
+	const char	*name;
+	struct chat_value (*run)(const struct chat_use *);
+	int		 how;
+};
+
+extern const struct chat_row qwen_chat_filters[], qwen_chat_tests[],
+    qwen_chat_functions[];
+/* By the type of x; NULL where there are none. */
+extern const struct chat_row *const qwen_chat_methods[CHAT_N_TYPE];
+
+/* The row of that name, or NULL; table may be NULL. */
+const struct chat_row *qwen_chat_row(const struct chat_row *table,
+    const struct chat_text *name);
+struct chat_value qwen_chat_use(struct chat_run *r,
+    const struct chat_row *row, const struct chat_value *x,
     const struct chat_args *a);
-struct chat_value qwen_chat_method(struct chat_run *r, const char *name,
-    const struct chat_value *self, const struct chat_args *a);
-int qwen_chat_has_filter(const char *name);
-int qwen_chat_has_test(const char *name);
-const char *qwen_chat_test_name(const struct chat_text *name);
-int qwen_chat_has_function(const char *name);
-int qwen_chat_has_method(enum chat_type type, const char *name);
 
 /* As {{ v }} writes it; as JSON (indent < 0: on one line). */
 void qwen_chat_print(struct chat_run *r, struct chat_buf *b,
@@ -386,13 +417,15 @@ void qwen_chat_json(struct chat_run *r, struct chat_buf *b,
 /* The code point at s + i, of n bytes; its length. Bytes that are none: one. */
 size_t qwen_chat_char(const char *s, size_t i, size_t n, uint32_t *c);
 int qwen_chat_space(uint32_t c);	/* what strip() takes away */
-size_t qwen_chat_chars(const char *s, size_t n);
+size_t qwen_chat_chars(struct chat_run *r, const char *s, size_t n);
+/* n digits, after a minus or not; 0 if they are not that, or over 64 bits. */
+int qwen_chat_digits(const char *s, size_t n, int64_t *i);
 
 /*
  * Without the characters of set (NULL: white space) at the beginning (ends & 1)
- * and the end (ends & 2).
+ * and the end (ends & 2).  Outside of a run, r and set are NULL.
  */
-struct chat_text qwen_chat_strip(const struct chat_text *t,
+struct chat_text qwen_chat_strip(struct chat_run *r, const struct chat_text *t,
     const struct chat_text *set, int ends);
 /* Where x is in t from i on, or t->n + 1 if nowhere; counted as steps. */
 size_t qwen_chat_search(struct chat_run *r, const struct chat_text *t,

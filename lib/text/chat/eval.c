@@ -15,12 +15,14 @@ static struct chat_value
 variable(struct chat_run *r, const struct chat_node *n)
 {
 	const struct chat_value *v = qwen_chat_get(r, n->name);
+	struct chat_text name = chat_literal(n->name);
+	struct chat_value f = { .type = CHAT_FUNCTION };
 
 	if (v != NULL)
 		return *v;
-	if (qwen_chat_has_function(n->name))
-		return (struct chat_value){ .type = CHAT_FUNCTION,
-		    .u.m = { .name = n->name } };
+	f.u.m.row = qwen_chat_row(qwen_chat_functions, &name);
+	if (f.u.m.row != NULL)
+		return f;
 	return chat_undefined(n->name, strlen(n->name));
 }
 
@@ -147,28 +149,37 @@ call(struct chat_run *r, const struct chat_node *n)
 	r->line = n->line;
 	if (r->failed)
 		return f;
-	return f.type == CHAT_FUNCTION ?
-	    qwen_chat_function(r, f.u.m.name, &args) :
-	    qwen_chat_method(r, f.u.m.name, f.u.m.self, &args);
+	return qwen_chat_use(r, f.u.m.row, f.type == CHAT_METHOD ?
+	    f.u.m.self : &f, &args);
 }
 
+/* A filter or a test. */
 static struct chat_value
-filter(struct chat_run *r, const struct chat_node *n)
+row(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_value x = qwen_chat_eval(r, n->a);
 	struct chat_args args = arguments(r, n->list);
 
-	return r->failed ? x : qwen_chat_filter(r, n->name, &x, &args);
+	return r->failed ? x : qwen_chat_use(r, n->row, &x, &args);
 }
 
-static struct chat_value
-test(struct chat_run *r, const struct chat_node *n)
+const struct chat_row *
+qwen_chat_row(const struct chat_row *table, const struct chat_text *name)
 {
-	struct chat_value x = qwen_chat_eval(r, n->a);
-	struct chat_args args = arguments(r, n->list);
+	for (; table != NULL && table->name != NULL; table++) {
+		if (qwen_chat_same_text(name, table->name))
+			return table;
+	}
+	return NULL;
+}
 
-	return r->failed ? x :
-	    chat_bool(qwen_chat_test(r, n->name, &x, &args));
+struct chat_value
+qwen_chat_use(struct chat_run *r, const struct chat_row *row_of,
+    const struct chat_value *x, const struct chat_args *a)
+{
+	struct chat_use use = { r, x, &x->u.s, a, row_of->how };
+
+	return row_of->run(&use);
 }
 
 /* --------------------------------------------------------------- operators */
@@ -240,8 +251,8 @@ qwen_chat_eval(struct chat_run *r, const struct chat_node *n)
 		[CHAT_K_LIST] = list, [CHAT_K_TUPLE] = list,
 		[CHAT_K_DICT] = dict, [CHAT_K_ATTR] = attribute,
 		[CHAT_K_ITEM] = item, [CHAT_K_SLICE] = slice,
-		[CHAT_K_CALL] = call, [CHAT_K_FILTER] = filter,
-		[CHAT_K_TEST] = test, [CHAT_K_NOT] = negate,
+		[CHAT_K_CALL] = call, [CHAT_K_FILTER] = row,
+		[CHAT_K_TEST] = row, [CHAT_K_NOT] = negate,
 		[CHAT_K_NEG] = negate, [CHAT_K_AND] = logic,
 		[CHAT_K_OR] = logic, [CHAT_K_BINARY] = binary,
 		[CHAT_K_COMPARE] = compare, [CHAT_K_IF_ELSE] = if_else,

@@ -100,16 +100,19 @@ const struct chat_value *
 qwen_chat_get(struct chat_run *r, const char *name)
 {
 	const struct chat_scope *s;
+	uint64_t work = 0;
 	size_t i;
 
 	for (s = r->scope; s != NULL; s = s->up) {
-		if (qwen_chat_step(r, s->n / 16) < 0)
-			return NULL;
+		work += 1 + s->n;
 		for (i = s->n; i-- > 0; ) {
-			if (strcmp(s->var[i].name, name) == 0)
-				return &s->var[i].v;
+			if (strcmp(s->var[i].name, name) != 0)
+				continue;
+			qwen_chat_step(r, work / 8);
+			return &s->var[i].v;
 		}
 	}
+	qwen_chat_step(r, work / 8);
 	return NULL;
 }
 
@@ -129,7 +132,7 @@ qwen_chat_set(struct chat_run *r, const char *name,
 		s->var[s->n++].name = name;
 	}
 	s->var[i].v = *v;
-	qwen_chat_step(r, 1 + i / 16);
+	qwen_chat_step(r, 1 + i / 8);
 }
 
 static struct chat_scope *
@@ -286,13 +289,18 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
     const struct chat_node *args)
 {
 	const struct chat_node *arg, *p;
-	size_t n = 0, n_plain = 0;
+	size_t n = 0, n_args = 0, n_plain = 0;
 
 	if (m->node->a == NULL && args != NULL)
 		qwen_chat_fail(r, "macro '%.60s' takes no argument",
 		    m->node->name);
 	for (p = m->node->a; p != NULL; p = p->next)
 		n++;
+	for (arg = args; arg != NULL; arg = arg->next)
+		n_args++;
+	/* Each is looked for among the others, here and where it is bound. */
+	if (qwen_chat_step(r, n * n_args / 4) < 0)
+		return;
 	for (arg = args; arg != NULL; arg = arg->next) {
 		for (p = m->node->a; arg->name != NULL && p != NULL &&
 		    strcmp(p->name, arg->name) != 0; p = p->next)
@@ -302,7 +310,6 @@ check_arguments(struct chat_run *r, const struct chat_macro *m,
 			qwen_chat_fail(r, "macro '%.60s' takes no such "
 			    "argument", m->node->name);
 	}
-	qwen_chat_step(r, n * n_plain / 16);
 }
 
 /* The parameters as variables of scope. */

@@ -293,17 +293,21 @@ postfix(struct chat_parser *p, struct chat_node *n)
 	}
 }
 
-/* The name that comes, which must be one that the interpreter has. */
-static const char *
-known_name(struct chat_parser *p, int (*has)(const char *name),
+/* The row of the name that comes, which must be one of the table. */
+static const struct chat_row *
+known_row(struct chat_parser *p, const struct chat_row *table,
     const char *what)
 {
-	const char *s = qwen_chat_word(p);
+	const struct chat_text t = { p->l.s, p->l.n, NULL };
+	const struct chat_row *row = NULL;
 
-	if (p->l.type != CHAT_T_NAME || !has(s))
-		qwen_chat_parse_fail(p, "there is no %s '%.40s'", what, s);
+	if (p->l.type == CHAT_T_NAME)
+		row = qwen_chat_row(table, &t);
+	if (row == NULL)
+		qwen_chat_parse_fail(p, "there is no %s '%.40s'", what,
+		    qwen_chat_word(p));
 	qwen_chat_advance(p);
-	return s;
+	return row;
 }
 
 /* a|name(list) */
@@ -312,7 +316,7 @@ filter(struct chat_parser *p, struct chat_node *a)
 {
 	struct chat_node *n = begin(p, CHAT_K_FILTER, a);
 
-	n->name = known_name(p, qwen_chat_has_filter, "filter");
+	n->row = known_row(p, qwen_chat_filters, "filter");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
 	return n;
@@ -344,7 +348,7 @@ test(struct chat_parser *p, struct chat_node *a)
 
 	if (qwen_chat_is(p, "not"))
 		out = begin(p, CHAT_K_NOT, n);
-	n->name = known_name(p, qwen_chat_has_test, "test");
+	n->row = known_row(p, qwen_chat_tests, "test");
 	if (qwen_chat_is(p, "("))
 		arguments(p, &n->list);
 	else if (bare_argument(p)) {
@@ -389,36 +393,30 @@ unary(struct chat_parser *p, int with_filter)
 	return n;
 }
 
-/* Of each level, from what binds least to what binds most. */
-static const struct {
-	const char	*sign;
-	enum chat_op	 op;
-	int		 level;
-} ops[] = {
-	{ "+", CHAT_ADD, 0 }, { "-", CHAT_SUB, 0 }, { "~", CHAT_CONCAT, 1 },
-	{ "*", CHAT_MUL, 2 }, { "/", CHAT_DIV, 2 }, { "//", CHAT_FLOORDIV, 2 },
-	{ "%", CHAT_MOD, 2 },
+/* The level of those with two sides: from what binds least to what binds most. */
+static const int level_of[] = {
+	[CHAT_ADD] = 0, [CHAT_SUB] = 0, [CHAT_CONCAT] = 1, [CHAT_MUL] = 2,
+	[CHAT_DIV] = 2, [CHAT_FLOORDIV] = 2, [CHAT_MOD] = 2,
 };
 
 /* a op b, from the left */
 static struct chat_node *
 binary(struct chat_parser *p, int level)
 {
-	const size_t n_ops = sizeof ops / sizeof *ops;
 	struct chat_node *a;
 	size_t i;
 
-	if (level > ops[n_ops - 1].level)
+	if (level > 2)
 		return unary(p, 1);
 	a = binary(p, level + 1);
-	for (i = 0; i < n_ops; ) {
-		if (ops[i].level != level ||
-		    !qwen_chat_is(p, ops[i].sign)) {
+	for (i = 0; i < sizeof level_of / sizeof *level_of; ) {
+		if (level_of[i] != level ||
+		    !qwen_chat_is(p, qwen_chat_sign[i])) {
 			i++;
 			continue;
 		}
 		a = begin(p, CHAT_K_BINARY, a);
-		a->op = ops[i].op;
+		a->op = (enum chat_op)i;
 		a->b = binary(p, level + 1);
 		i = 0;
 	}
@@ -429,13 +427,10 @@ binary(struct chat_parser *p, int level)
 static int
 comparison(struct chat_parser *p, enum chat_op *op)
 {
-	static const char *const sign[] = { "==", "!=", "<", "<=", ">", ">=" };
 	struct chat_lexer before = p->l;
-	size_t i;
 
-	for (i = 0; i < sizeof sign / sizeof *sign; i++) {
-		*op = (enum chat_op)(CHAT_EQ + i);
-		if (qwen_chat_pass(p, sign[i]))
+	for (*op = CHAT_EQ; *op <= CHAT_GE; ++*op) {
+		if (qwen_chat_pass(p, qwen_chat_sign[*op]))
 			return 1;
 	}
 	*op = qwen_chat_pass(p, "not") ? CHAT_NOT_IN : CHAT_IN;

@@ -6,19 +6,11 @@
 
 #include "text/chat/chat.h"
 
-/* Filters that are nearly the same are told apart by how. */
-struct call {
-	struct chat_run			*r;
-	const struct chat_value		*x;
-	const struct chat_args		*a;
-	int				 how;
-};
-
 enum { REJECT, SELECT, ATTR };	/* ATTR beside the others */
 
 /* x as it is written. */
 static struct chat_value
-f_string(const struct call *c)
+f_string(const struct chat_use *c)
 {
 	struct chat_buf b = { 0 };
 
@@ -30,14 +22,14 @@ f_string(const struct call *c)
 
 /* A failure to do so with a value. */
 static struct chat_value
-cannot(const struct call *c, const char *what, const struct chat_value *v)
+cannot(const struct chat_use *c, const char *what, const struct chat_value *v)
 {
 	qwen_chat_fail(c->r, "%s %s", what, qwen_chat_type_name(v));
 	return *v;
 }
 
 static struct chat_value
-f_trim(const struct call *c)
+f_trim(const struct chat_use *c)
 {
 	const struct chat_value *set = qwen_chat_arg(c->a, 0, "chars");
 	struct chat_value v;
@@ -45,23 +37,22 @@ f_trim(const struct call *c)
 	if (set != NULL && set->type != CHAT_TEXT && set->type != CHAT_NONE)
 		return cannot(c, "trim by", set);
 	v = f_string(c);
-	qwen_chat_step(c->r, 1 + v.u.s.n / 64);
-	return chat_text(qwen_chat_strip(&v.u.s, set != NULL &&
+	return chat_text(qwen_chat_strip(c->r, &v.u.s, set != NULL &&
 	    set->type == CHAT_TEXT ? &set->u.s : NULL, 3));
 }
 
 static struct chat_value
-f_length(const struct call *c)
+f_length(const struct chat_use *c)
 {
 	return chat_int((int64_t)qwen_chat_length(c->r, c->x));
 }
 
 static struct chat_value
-f_tojson(const struct call *c)
+f_tojson(const struct chat_use *c)
 {
 	const struct chat_value *indent = qwen_chat_arg(c->a, 9, "indent");
-	int64_t n = indent != NULL && indent->type == CHAT_INT ?
-	    indent->u.i : -1;
+	int64_t n = indent == NULL || indent->type != CHAT_INT ? -1 :
+	    indent->u.i > 0 ? indent->u.i : 0;
 	struct chat_buf b = { 0 };
 	size_t i;
 
@@ -96,7 +87,7 @@ pairs(struct chat_run *r, const struct chat_dict *d)
 }
 
 static struct chat_value
-f_items(const struct call *c)
+f_items(const struct chat_use *c)
 {
 	struct chat_dict empty = { 0 };
 
@@ -115,37 +106,37 @@ by_name(const void *a, const void *b)
 
 /* Jinja sorts without regard to case: only for keys in lower case the same. */
 static struct chat_value
-f_dictsort(const struct call *c)
+f_dictsort(const struct chat_use *c)
 {
 	struct chat_dict d;
+	uint64_t work = 0;
 	size_t i;
 
 	if (c->x->type != CHAT_DICT)
 		return cannot(c, "dictsort of", c->x);
 	d.n = d.cap = c->x->u.d->n;
 	d.p = qwen_chat_new(c->r, d.n, sizeof *d.p);
-	if (d.p == NULL || qwen_chat_step(c->r, 20 * d.n) < 0)
-		return *c->x;
-	for (i = 0; i < d.n; i++) {
+	for (i = 0; i < d.n && !c->r->failed; i++) {
 		d.p[i] = c->x->u.d->p[i];
-		if (d.p[i].key.type != CHAT_TEXT) {
-			qwen_chat_fail(c->r, "dictsort of keys that are "
-			    "no strings");
-			return *c->x;
-		}
+		if (d.p[i].key.type != CHAT_TEXT)
+			return cannot(c, "dictsort by", &d.p[i].key);
+		work += 1 + d.p[i].key.u.s.n / 64;
 	}
+	/* each is compared with some twenty others */
+	if (qwen_chat_step(c->r, 20 * work) < 0)
+		return *c->x;
 	qsort(d.p, d.n, sizeof *d.p, by_name);
 	return pairs(c->r, &d);
 }
 
 static struct chat_value
-f_same(const struct call *c)
+f_same(const struct chat_use *c)
 {
 	return *c->x;
 }
 
 static struct chat_value
-f_default(const struct call *c)
+f_default(const struct chat_use *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default_value");
 	const struct chat_value *falsy = qwen_chat_arg(c->a, 1, "boolean");
@@ -157,13 +148,13 @@ f_default(const struct call *c)
 }
 
 static struct chat_value
-f_list(const struct call *c)
+f_list(const struct chat_use *c)
 {
 	return chat_list(qwen_chat_iterate(c->r, c->x));
 }
 
 static struct chat_value
-f_first(const struct call *c)
+f_first(const struct chat_use *c)
 {
 	struct chat_list l = qwen_chat_iterate(c->r, c->x);
 	int last = c->how;
@@ -173,7 +164,7 @@ f_first(const struct call *c)
 }
 
 static struct chat_value
-f_reverse(const struct call *c)
+f_reverse(const struct chat_use *c)
 {
 	struct chat_value v = *c->x;
 
@@ -183,7 +174,7 @@ f_reverse(const struct call *c)
 }
 
 static struct chat_value
-f_join(const struct call *c)
+f_join(const struct chat_use *c)
 {
 	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
 	struct chat_buf b = { 0 };
@@ -204,27 +195,27 @@ f_join(const struct call *c)
 
 /* A method of texts as a filter. */
 static struct chat_value
-f_method(const struct call *c)
+f_method(const struct chat_use *c)
 {
 	static const char *const name[] = {
 		"upper", "lower", "capitalize", "replace",
 	};
 	struct chat_value v = f_string(c);
+	struct chat_text method = chat_literal(name[c->how]);
 
-	return qwen_chat_method(c->r, name[c->how], &v, c->a);
+	return qwen_chat_use(c->r, qwen_chat_row(qwen_chat_methods[CHAT_TEXT],
+	    &method), &v, c->a);
 }
 
 /* Of what int() takes; anything else is 0, or the argument. */
 static struct chat_value
-f_int(const struct call *c)
+f_int(const struct chat_use *c)
 {
 	const struct chat_value *x = c->x;
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "default");
 	struct chat_value none = v != NULL ? *v : chat_int(0);
 	struct chat_text t;
-	int64_t i = 0;
-	size_t k;
-	int minus;
+	int64_t i;
 
 	if (x->type == CHAT_INT || x->type == CHAT_BOOL)
 		return chat_int(x->u.i);
@@ -234,19 +225,13 @@ f_int(const struct call *c)
 		return chat_int((int64_t)x->u.f);
 	if (x->type != CHAT_TEXT)
 		return none;
-	t = qwen_chat_strip(&x->u.s, NULL, 3);
-	minus = t.n > 0 && t.s[0] == '-';
-	for (k = (size_t)minus; k < t.n; k++) {
-		if (t.s[k] < '0' || t.s[k] > '9' ||
-		    __builtin_mul_overflow(i, 10, &i) ||
-		    __builtin_add_overflow(i, t.s[k] - '0', &i))
-			return none;
-	}
-	return t.n > (size_t)minus ? chat_int(minus ? -i : i) : none;
+	t = qwen_chat_strip(c->r, &x->u.s, NULL, 3);
+	qwen_chat_step(c->r, t.n / 8);
+	return qwen_chat_digits(t.s, t.n, &i) ? chat_int(i) : none;
 }
 
 static struct chat_value
-f_abs(const struct call *c)
+f_abs(const struct chat_use *c)
 {
 	struct chat_value zero = chat_int(0), v = *c->x;
 
@@ -259,21 +244,21 @@ f_abs(const struct call *c)
 
 /* Those for which, or for whose attribute, a test holds or does not. */
 static struct chat_value
-f_select(const struct call *c)
+f_select(const struct chat_use *c)
 {
 	const struct chat_args *a = c->a;
 	struct chat_args more = { 0 };
 	struct chat_value v;
 	struct chat_list l, chosen = { NULL, 0 };
 	size_t attr = (c->how & ATTR) != 0, i;
-	const char *test = NULL;
-	int yes;
+	const struct chat_row *test = NULL;
 
 	if (a->n_key > 0 || (attr && (a->n < 1 || a->v[0].type != CHAT_TEXT)))
 		qwen_chat_fail(c->r, "a choice of unknown form");
 	else if (a->n > attr) {
 		v = a->v[attr];
-		test = v.type == CHAT_TEXT ? qwen_chat_test_name(&v.u.s) : NULL;
+		if (v.type == CHAT_TEXT)
+			test = qwen_chat_row(qwen_chat_tests, &v.u.s);
 		if (test == NULL)
 			qwen_chat_fail(c->r, "a choice by no known test");
 		more.v = a->v + attr + 1;
@@ -285,20 +270,16 @@ f_select(const struct call *c)
 		v = l.v[i];
 		if (attr)
 			v = qwen_chat_item(c->r, &l.v[i], &a->v[0]);
+		if (test != NULL)
+			v = qwen_chat_use(c->r, test, &v, &more);
 		qwen_chat_step(c->r, 1);
-		yes = test != NULL ? qwen_chat_test(c->r, test, &v, &more) :
-		    qwen_chat_true(&v);
-		if (yes == (c->how & SELECT))
+		if (qwen_chat_true(&v) == (c->how & SELECT))
 			chosen.v[chosen.n++] = l.v[i];
 	}
 	return chat_list(chosen);
 }
 
-static const struct filter {
-	const char	*name;
-	struct chat_value (*run)(const struct call *);
-	int		 how;
-} filters[] = {
+const struct chat_row qwen_chat_filters[] = {
 	{ "abs", f_abs, 0 }, { "capitalize", f_method, 2 },
 	{ "count", f_length, 0 }, { "d", f_default, 0 },
 	{ "default", f_default, 0 }, { "dictsort", f_dictsort, 0 },
@@ -313,32 +294,5 @@ static const struct filter {
 	{ "selectattr", f_select, SELECT | ATTR },
 	{ "string", f_string, 0 }, { "tojson", f_tojson, 0 },
 	{ "trim", f_trim, 0 }, { "upper", f_method, 0 },
+	{ NULL, NULL, 0 }
 };
-
-static const struct filter *
-find_filter(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof filters / sizeof *filters; i++) {
-		if (strcmp(filters[i].name, name) == 0)
-			return &filters[i];
-	}
-	return NULL;
-}
-
-int
-qwen_chat_has_filter(const char *name)
-{
-	return find_filter(name) != NULL;
-}
-
-struct chat_value
-qwen_chat_filter(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a)
-{
-	const struct filter *f = find_filter(name);
-	const struct call c = { r, x, a, f->how };
-
-	return f->run(&c);
-}

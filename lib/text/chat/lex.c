@@ -79,7 +79,7 @@ text_end(const struct chat_lexer *l, const char *s, const char *tag)
 	if (tag == l->end)
 		return tag;
 	if (tag + 2 < l->end && tag[2] == '-')
-		return s + qwen_chat_strip(&t, NULL, 2).n;
+		return s + qwen_chat_strip(NULL, &t, NULL, 2).n;
 	if (tag[1] == '{' || (tag + 2 < l->end && tag[2] == '+'))
 		return tag;
 	while (p > s && p[-1] != '\n' && qwen_chat_space((unsigned char)p[-1]))
@@ -288,6 +288,8 @@ qwen_chat_next(struct chat_lexer *l, struct qwen_err *err)
 	l->type = CHAT_T_NAME;
 	l->s = l->p;
 	l->n = (size_t)(p - l->p);
+	if (l->n > CHAT_WORD_MAX)
+		return bad(l, err, "a name that is too long");
 	go(l, p);
 	return 0;
 }

@@ -4,22 +4,13 @@
 
 #include "text/chat/chat.h"
 
-/* What a method is called with; those that are nearly the same differ by how. */
-struct call {
-	struct chat_run			*r;
-	const struct chat_value		*x;	/* what has it */
-	const struct chat_text		*t;	/* if that is a string */
-	const struct chat_args		*a;
-	int				 how;
-};
-
 enum { BEGIN = 1, END = 2 };		/* which end of a string */
 enum { UPPER, LOWER, CAPITALIZE };
 enum { KEYS, VALUES };
 
 /* Argument i as a string; NULL if it is missing or none. */
 static const struct chat_text *
-text_arg(const struct call *c, size_t i, const char *key)
+text_arg(const struct chat_use *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
@@ -33,33 +24,29 @@ text_arg(const struct call *c, size_t i, const char *key)
 	return &v->u.s;
 }
 
-/* Argument i as a count; -1 if it is missing. */
+/* Argument i as a count; -1 if it is missing, or negative. */
 static int64_t
-count_arg(const struct call *c, size_t i, const char *key)
+count_arg(const struct chat_use *c, size_t i, const char *key)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
 
 	if (v != NULL && v->type != CHAT_INT)
 		qwen_chat_fail(c->r, "%s where an integer is wanted",
 		    qwen_chat_type_name(v));
-	return v != NULL && v->type == CHAT_INT ? v->u.i : -1;
+	return v != NULL && v->type == CHAT_INT && v->u.i >= 0 ? v->u.i : -1;
 }
 
 static struct chat_value
-m_strip(const struct call *c)
+m_strip(const struct chat_use *c)
 {
 	const struct chat_text *set = text_arg(c, 0, "chars");
 
-	qwen_chat_step(c->r, 1 + c->t->n / 64);
-	/* Each character may be compared with all of the set. */
-	if (set != NULL)
-		qwen_chat_step(c->r, set->n / 8 * (c->t->n / 8 + 1));
 	return chat_text(c->r->failed ? *c->t :
-	    qwen_chat_strip(c->t, set, c->how));
+	    qwen_chat_strip(c->r, c->t, set, c->how));
 }
 
 static int
-has_end(const struct call *c, const struct chat_text *x)
+has_end(const struct chat_use *c, const struct chat_text *x)
 {
 	return x->n <= c->t->n && memcmp(c->how == END ?
 	    c->t->s + c->t->n - x->n : c->t->s, x->s, x->n) == 0;
@@ -67,7 +54,7 @@ has_end(const struct call *c, const struct chat_text *x)
 
 /* With one string, or one of several. */
 static struct chat_value
-m_has_end(const struct call *c)
+m_has_end(const struct chat_use *c)
 {
 	const struct chat_value *v = qwen_chat_arg(c->a, 0, "prefix");
 	struct chat_list l = { (struct chat_value *)(uintptr_t)v, 1 };
@@ -92,7 +79,7 @@ m_has_end(const struct call *c)
 }
 
 static struct chat_value
-m_remove_end(const struct call *c)
+m_remove_end(const struct chat_use *c)
 {
 	const struct chat_text *x =
 	    text_arg(c, 0, c->how == END ? "suffix" : "prefix");
@@ -112,7 +99,7 @@ struct parts {
 
 /* The text from begin to end is one more part. */
 static void
-add(const struct call *c, struct parts *p, size_t begin, size_t end)
+add(const struct chat_use *c, struct parts *p, size_t begin, size_t end)
 {
 	if (qwen_chat_step(c->r, 1) == 0 && qwen_chat_more(c->r, &p->l.v,
 	    p->l.n, &p->cap, sizeof *p->l.v) == 0)
@@ -136,7 +123,7 @@ next_space(const struct chat_text *t, size_t i, int there)
 }
 
 static void
-split_space(const struct call *c, int64_t max, struct parts *p)
+split_space(const struct chat_use *c, int64_t max, struct parts *p)
 {
 	size_t begin = next_space(c->t, 0, 0), end;
 
@@ -145,11 +132,11 @@ split_space(const struct call *c, int64_t max, struct parts *p)
 		end = max-- == 0 ? c->t->n : next_space(c->t, begin, 1);
 		add(c, p, begin, end);
 	}
-	qwen_chat_step(c->r, c->t->n / 16);
+	qwen_chat_step(c->r, 1 + c->t->n / 4);
 }
 
 static struct chat_value
-m_split(const struct call *c)
+m_split(const struct chat_use *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
@@ -175,20 +162,22 @@ m_split(const struct call *c)
 
 /* Where the last x before end is, or t->n + 1. */
 static size_t
-search_back(const struct call *c, const struct chat_text *x, size_t end)
+search_back(const struct chat_use *c, const struct chat_text *x, size_t end)
 {
-	size_t i;
+	size_t i = end < x->n ? 0 : end - x->n + 1, from = i;
 
-	qwen_chat_step(c->r, (end / 64 + 1) * (1 + x->n / 64));
-	for (i = end + 1; i-- > 0 && !c->r->failed; ) {
-		if (i + x->n <= end && memcmp(c->t->s + i, x->s, x->n) == 0)
-			return i;
+	while (i-- > 0) {
+		if (c->t->s[i] == x->s[0] &&
+		    qwen_chat_step(c->r, 1 + x->n / 64) == 0 &&
+		    memcmp(c->t->s + i, x->s, x->n) == 0)
+			break;
 	}
-	return c->t->n + 1;
+	qwen_chat_step(c->r, (from - i - 1) / 8);
+	return i == SIZE_MAX ? c->t->n + 1 : i;
 }
 
 static struct chat_value
-m_rsplit(const struct call *c)
+m_rsplit(const struct chat_use *c)
 {
 	const struct chat_text *sep = text_arg(c, 0, "sep");
 	int64_t max = count_arg(c, 1, "maxsplit");
@@ -211,7 +200,7 @@ m_rsplit(const struct call *c)
 }
 
 static struct chat_value
-m_splitlines(const struct call *c)
+m_splitlines(const struct chat_use *c)
 {
 	struct parts p = { { NULL, 0 }, 0 };
 	size_t i, begin = 0;
@@ -231,7 +220,7 @@ m_splitlines(const struct call *c)
 /* ----------------------------------------------------------- other strings */
 
 static struct chat_value
-m_replace(const struct call *c)
+m_replace(const struct chat_use *c)
 {
 	const struct chat_text *old = text_arg(c, 0, "old");
 	const struct chat_text *new = text_arg(c, 1, "new");
@@ -258,14 +247,14 @@ m_replace(const struct call *c)
 
 /* ASCII letters in the other case. */
 static struct chat_value
-m_letters(const struct call *c)
+m_letters(const struct chat_use *c)
 {
 	struct chat_text t = *c->t;
 	char *s = qwen_chat_new(c->r, t.n, 1);
 	size_t i;
 	int to_upper;
 
-	if (s == NULL || qwen_chat_step(c->r, t.n / 16) < 0)
+	if (s == NULL || qwen_chat_step(c->r, t.n / 8) < 0)
 		return chat_text(t);
 	for (i = 0; i < t.n; i++) {
 		s[i] = t.s[i];
@@ -280,7 +269,7 @@ m_letters(const struct call *c)
 }
 
 static struct chat_value
-m_find(const struct call *c)
+m_find(const struct chat_use *c)
 {
 	const struct chat_text *x = text_arg(c, 0, "sub");
 	size_t at = 0;
@@ -289,13 +278,12 @@ m_find(const struct call *c)
 		qwen_chat_fail(c->r, "find() of other than a string");
 	else
 		at = qwen_chat_search(c->r, c->t, x, 0);
-	qwen_chat_step(c->r, c->t->n / 16);
-	return chat_int(at > c->t->n ? -1 :
-	    (int64_t)qwen_chat_chars(c->t->s, at));
+	return chat_int(at > c->t->n || c->r->failed ? -1 :
+	    (int64_t)qwen_chat_chars(c->r, c->t->s, at));
 }
 
 static struct chat_value
-m_count(const struct call *c)
+m_count(const struct chat_use *c)
 {
 	const struct chat_text *x = text_arg(c, 0, "sub");
 	size_t at = 0;
@@ -312,7 +300,7 @@ m_count(const struct call *c)
 }
 
 static struct chat_value
-m_isdigit(const struct call *c)
+m_isdigit(const struct chat_use *c)
 {
 	size_t i;
 
@@ -325,13 +313,22 @@ m_isdigit(const struct call *c)
 }
 
 static struct chat_value
-m_join(const struct call *c)
+by_filter(const struct chat_use *c, const char *name,
+    const struct chat_value *x, const struct chat_args *a)
+{
+	struct chat_text t = chat_literal(name);
+
+	return qwen_chat_use(c->r, qwen_chat_row(qwen_chat_filters, &t), x, a);
+}
+
+static struct chat_value
+m_join(const struct chat_use *c)
 {
 	struct chat_value by = chat_text(*c->t);
 	struct chat_args a = { .v = &by, .n = 1 };
 
 	if (c->a->n == 1 && c->a->n_key == 0)
-		return qwen_chat_filter(c->r, "join", &c->a->v[0], &a);
+		return by_filter(c, "join", &c->a->v[0], &a);
 	qwen_chat_fail(c->r, "join() of other than a list");
 	return by;
 }
@@ -339,22 +336,22 @@ m_join(const struct call *c)
 /* ----------------------------------------------------------------- objects */
 
 static struct chat_value
-m_items(const struct call *c)
+m_items(const struct chat_use *c)
 {
 	struct chat_args none = { 0 };
 
-	return qwen_chat_filter(c->r, "items", c->x, &none);
+	return by_filter(c, "items", c->x, &none);
 }
 
 static struct chat_value
-m_members(const struct call *c)
+m_members(const struct chat_use *c)
 {
 	return chat_list(qwen_chat_members(c->r, c->x->u.d,
 	    c->how == VALUES));
 }
 
 static struct chat_value
-m_get(const struct call *c)
+m_get(const struct chat_use *c)
 {
 	const struct chat_value *v = NULL, *key = qwen_chat_arg(c->a, 0, "key"),
 	    *other = qwen_chat_arg(c->a, 1, "default");
@@ -370,83 +367,44 @@ m_get(const struct call *c)
 
 /* What changes its object, or what nobody has needed: there, but refused. */
 static struct chat_value
-m_refused(const struct call *c)
+m_refused(const struct chat_use *c)
 {
 	qwen_chat_fail(c->r, "a method that is not for templates");
 	return *c->x;
 }
 
-/* -------------------------------------------------------------------- table */
+/* ------------------------------------------------------------------- tables */
 
-#define REFUSED(type, name) { type, name, m_refused, 0 }
+#define REFUSED(name) { name, m_refused, 0 }
+#define END_OF_TABLE { NULL, NULL, 0 }
 
-static const struct method {
-	enum chat_type	 type;
-	const char	*name;
-	struct chat_value (*run)(const struct call *);
-	int		 how;
-} methods[] = {
-	{ CHAT_TEXT, "strip", m_strip, BEGIN | END },
-	{ CHAT_TEXT, "lstrip", m_strip, BEGIN },
-	{ CHAT_TEXT, "rstrip", m_strip, END },
-	{ CHAT_TEXT, "split", m_split, 0 },
-	{ CHAT_TEXT, "rsplit", m_rsplit, 0 },
-	{ CHAT_TEXT, "splitlines", m_splitlines, 0 },
-	{ CHAT_TEXT, "startswith", m_has_end, BEGIN },
-	{ CHAT_TEXT, "endswith", m_has_end, END },
-	{ CHAT_TEXT, "removeprefix", m_remove_end, BEGIN },
-	{ CHAT_TEXT, "removesuffix", m_remove_end, END },
-	{ CHAT_TEXT, "replace", m_replace, 0 },
-	{ CHAT_TEXT, "upper", m_letters, UPPER },
-	{ CHAT_TEXT, "lower", m_letters, LOWER },
-	{ CHAT_TEXT, "capitalize", m_letters, CAPITALIZE },
-	{ CHAT_TEXT, "find", m_find, 0 }, { CHAT_TEXT, "count", m_count, 0 },
-	{ CHAT_TEXT, "isdigit", m_isdigit, 0 },
-	{ CHAT_TEXT, "join", m_join, 0 },
-	{ CHAT_DICT, "items", m_items, 0 },
-	{ CHAT_DICT, "keys", m_members, KEYS },
-	{ CHAT_DICT, "values", m_members, VALUES },
-	{ CHAT_DICT, "get", m_get, 0 },
-	REFUSED(CHAT_TEXT, "format"), REFUSED(CHAT_TEXT, "title"),
-	REFUSED(CHAT_DICT, "pop"), REFUSED(CHAT_DICT, "update"),
-	REFUSED(CHAT_DICT, "copy"), REFUSED(CHAT_DICT, "clear"),
-	REFUSED(CHAT_DICT, "popitem"), REFUSED(CHAT_DICT, "fromkeys"),
-	REFUSED(CHAT_DICT, "setdefault"), REFUSED(CHAT_LIST, "append"),
-	REFUSED(CHAT_LIST, "pop"), REFUSED(CHAT_LIST, "extend"),
-	REFUSED(CHAT_LIST, "insert"),
+static const struct chat_row of_text[] = {
+	{ "strip", m_strip, BEGIN | END }, { "lstrip", m_strip, BEGIN },
+	{ "rstrip", m_strip, END }, { "split", m_split, 0 },
+	{ "rsplit", m_rsplit, 0 }, { "splitlines", m_splitlines, 0 },
+	{ "startswith", m_has_end, BEGIN }, { "endswith", m_has_end, END },
+	{ "removeprefix", m_remove_end, BEGIN },
+	{ "removesuffix", m_remove_end, END },
+	{ "replace", m_replace, 0 }, { "upper", m_letters, UPPER },
+	{ "lower", m_letters, LOWER }, { "capitalize", m_letters, CAPITALIZE },
+	{ "find", m_find, 0 }, { "count", m_count, 0 },
+	{ "isdigit", m_isdigit, 0 }, { "join", m_join, 0 },
+	REFUSED("format"), REFUSED("title"), END_OF_TABLE
 };
 
-static const struct method *
-find(enum chat_type type, const char *name)
-{
-	size_t i;
+static const struct chat_row of_dict[] = {
+	{ "items", m_items, 0 }, { "keys", m_members, KEYS },
+	{ "values", m_members, VALUES }, { "get", m_get, 0 },
+	REFUSED("pop"), REFUSED("update"), REFUSED("copy"), REFUSED("clear"),
+	REFUSED("popitem"), REFUSED("fromkeys"), REFUSED("setdefault"),
+	END_OF_TABLE
+};
 
-	for (i = 0; i < sizeof methods / sizeof *methods; i++) {
-		if (methods[i].type == type &&
-		    strcmp(methods[i].name, name) == 0)
-			return &methods[i];
-	}
-	return NULL;
-}
+static const struct chat_row of_list[] = {
+	REFUSED("append"), REFUSED("pop"), REFUSED("extend"),
+	REFUSED("insert"), END_OF_TABLE
+};
 
-int
-qwen_chat_has_method(enum chat_type type, const char *name)
-{
-	return find(type, name) != NULL;
-}
-
-struct chat_value
-qwen_chat_method(struct chat_run *r, const char *name,
-    const struct chat_value *self, const struct chat_args *a)
-{
-	const struct method *m = find(self->type, name);
-	struct call c = { .r = r, .x = self, .a = a, .t = &self->u.s };
-
-	if (m == NULL) {
-		qwen_chat_fail(r, "%s has no method '%.40s'",
-		    qwen_chat_type_name(self), name);
-		return *self;
-	}
-	c.how = m->how;
-	return m->run(&c);
-}
+const struct chat_row *const qwen_chat_methods[CHAT_N_TYPE] = {
+	[CHAT_TEXT] = of_text, [CHAT_DICT] = of_dict, [CHAT_LIST] = of_list,
+};

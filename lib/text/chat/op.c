@@ -5,23 +5,25 @@
 
 #include "text/chat/chat.h"
 
+const char *const qwen_chat_sign[CHAT_N_OP] = {
+	"+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=",
+	"in", "not in",
+};
+
 static void
 cannot(struct chat_run *r, enum chat_op op, const struct chat_value *a,
     const struct chat_value *b)
 {
-	static const char *const sign[] = {
-		"+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=",
-		">", ">=", "in", "not in",
-	};
 	const struct chat_value *u = a->type == CHAT_UNDEFINED ? a :
 	    b->type == CHAT_UNDEFINED ? b : NULL;
 
 	if (u != NULL)
 		qwen_chat_fail(r, "'%.*s' is undefined, with '%s'",
-		    (int)(u->u.s.n < 60 ? u->u.s.n : 60), u->u.s.s, sign[op]);
+		    (int)(u->u.s.n < 60 ? u->u.s.n : 60), u->u.s.s,
+		    qwen_chat_sign[op]);
 	else
-		qwen_chat_fail(r, "%s %s %s", qwen_chat_type_name(a), sign[op],
-		    qwen_chat_type_name(b));
+		qwen_chat_fail(r, "%s %s %s", qwen_chat_type_name(a),
+		    qwen_chat_sign[op], qwen_chat_type_name(b));
 }
 
 static struct chat_value
@@ -147,9 +149,10 @@ qwen_chat_compare(struct chat_run *r, enum chat_op op,
 		return qwen_chat_contains(r, b, a) == (op == CHAT_IN);
 	if (op == CHAT_EQ || op == CHAT_NE)
 		return qwen_chat_equal(r, a, b) == (op == CHAT_EQ);
-	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT)
+	if (a->type == CHAT_TEXT && b->type == CHAT_TEXT) {
+		qwen_chat_step(r, a->u.s.n / 64);
 		c = qwen_chat_order(&a->u.s, &b->u.s);
-	else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
+	} else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
 		c = (x > y) - (x < y);
 	else
 		cannot(r, op, a, b);

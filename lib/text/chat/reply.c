@@ -57,8 +57,8 @@ stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
 	size_t from = t->all.n;
 
 	if (!t->begun)
-		all = qwen_chat_strip(&all, NULL, 1);
-	text = qwen_chat_strip(&all, NULL, 2);
+		all = qwen_chat_strip(NULL, &all, NULL, 1);
+	text = qwen_chat_strip(NULL, &all, NULL, 2);
 	if (text.n > 0) {
 		t->begun = 1;
 		if (append(&t->all, t->space.s, t->space.n, err) < 0 ||
@@ -152,7 +152,7 @@ start(struct qwen_reply *r, int final)
 	if (t.n == 0)
 		return 0;
 	/* White space at the beginning is not given out in any case. */
-	drop(&r->text, t.n - qwen_chat_strip(&t, NULL, 1).n);
+	drop(&r->text, t.n - qwen_chat_strip(NULL, &t, NULL, 1).n);
 	if (r->text.n == 0)
 		return 0;
 	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.n, think) : 0;

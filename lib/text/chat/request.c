@@ -29,22 +29,15 @@ static struct chat_value convert(struct chat_run *r, yyjson_val *json,
 static struct chat_value
 number(const char *s, size_t n)
 {
-	struct chat_value big = { .type = CHAT_BIG, .u.s = { s, n, NULL } };
-	size_t i;
-	int64_t k = 0;
-	int minus = s[0] == '-';
+	struct chat_value v = { .type = CHAT_BIG, .u.s = { s, n, NULL } };
+	int64_t i;
 
-	for (i = 0; i < n; i++) {
-		if (s[i] == '.' || s[i] == 'e' || s[i] == 'E')
-			return (struct chat_value){ .type = CHAT_FLOAT,
-			    .u.f = strtod(s, NULL) };
-	}
-	for (i = (size_t)minus; i < n; i++) {
-		if (__builtin_mul_overflow(k, 10, &k) ||
-		    __builtin_add_overflow(k, s[i] - '0', &k))
-			return big;
-	}
-	return chat_int(minus ? -k : k);
+	if (strpbrk(s, ".eE") != NULL)
+		v = (struct chat_value){ .type = CHAT_FLOAT,
+		    .u.f = strtod(s, NULL) };
+	else if (qwen_chat_digits(s, n, &i))
+		v = chat_int(i);
+	return v;
 }
 
 static struct chat_value
@@ -353,6 +346,7 @@ qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 {
 	const struct chat_list *l = &messages->u.l;
 	struct chat_text all = { r->out->s, r->out->n, NULL }, text;
+	const size_t n_source = strlen(source);
 	struct chat_value *v;
 	char role[64];
 	size_t i;
@@ -362,11 +356,12 @@ qwen_chat_check_lost(struct chat_run *r, const struct chat_value *messages,
 	for (i = 0; i < l->n && !r->failed; i++) {
 		role_of(r, l->v[i].u.d, role);
 		v = get(r, l->v[i].u.d, "content");
-		if (v == NULL || v->type != CHAT_TEXT ||
-		    is_usual(role) ||
-		    (role[0] != '\0' && strstr(source, role) != NULL))
+		if (v == NULL || v->type != CHAT_TEXT || is_usual(role))
 			continue;
-		text = qwen_chat_strip(&v->u.s, NULL, 3);
+		qwen_chat_step(r, n_source / 8);
+		if (role[0] != '\0' && strstr(source, role) != NULL)
+			continue;
+		text = qwen_chat_strip(r, &v->u.s, NULL, 3);
 		if (qwen_chat_search(r, &all, &text, 0) <= all.n || r->failed)
 			continue;
 		return qwen_fail(r->err, QWEN_EUNSUP, role[0] == '\0' ?

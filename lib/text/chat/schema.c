@@ -176,7 +176,7 @@ qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
 	int rc = 0;
 
 	if (set != 0) {
-		t = qwen_chat_strip(&t, NULL, 3);
+		t = qwen_chat_strip(NULL, &t, NULL, 3);
 		rc = python(doc, set, &t, &v);
 		if (rc == 0)
 			rc = json(doc, set, &t, &v);

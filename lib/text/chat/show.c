@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* show.c - values as text: as Python prints them, and as its json.dumps does. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@ shortest(double f, char digits[32], int *exponent)
 	const char *p;
 	int prec, n = 0;
 
-	for (prec = 0; prec < 17; prec++) {
+	/* 15 digits are what a double has at least, and zeros go */
+	for (prec = fabs(f) < DBL_MIN ? 0 : 14; prec < 17; prec++) {
 		snprintf(s, sizeof s, "%.*e", prec, f);
 		if (strtod(s, NULL) == f)
 			break;
@@ -82,6 +84,7 @@ put_escape(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 {
 	struct chat_text e = { s, strlen(s), NULL };
 
+	qwen_chat_step(r, 8);
 	if (t->from == qwen_chat_own || (t->from != NULL && t->from[i]))
 		e.from = qwen_chat_own;
 	qwen_chat_put(r, b, &e);
@@ -96,9 +99,10 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 		qwen_chat_put(r, b, &v->u.s);
 		return;
 	}
-	if (v->type == CHAT_FLOAT)
+	if (v->type == CHAT_FLOAT) {
+		qwen_chat_step(r, 64);
 		put_double(s, v->u.f);
-	else
+	} else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
 	put(r, b, s);
 }
@@ -178,6 +182,7 @@ quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 	    memchr(t->s, '"', t->n) == NULL))
 		quote[0] = '"';
 	put(r, b, quote);
+	qwen_chat_step(r, t->n / 4);
 	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
 		e = json ? json_escape(t->s + i, buf) :
@@ -202,8 +207,8 @@ new_line(struct chat_run *r, struct chat_buf *b, int indent, unsigned depth)
 	if (indent < 0)
 		return;
 	put(r, b, "\n");
-	for (n = (size_t)indent * depth; n > 0; n--)
-		put(r, b, " ");
+	for (n = (size_t)indent * depth; n > 0; n -= n < 16 ? n : 16)
+		qwen_chat_put_data(r, b, "                ", n < 16 ? n : 16);
 }
 
 static void write_at(struct chat_run *r, struct chat_buf *b,

@@ -9,9 +9,6 @@
 #include "text/chat/request.h"
 
 enum {
-	/* A run may use these, and more for each byte of the request. */
-	STEPS = 2000000, STEPS_BYTE = 64,
-	MEMORY = 64 << 20, MEMORY_BYTE = 128,
 	PARSE_MEMORY = 256 << 20,
 	REQUEST_MAX = 1 << 30,
 };
@@ -146,8 +143,8 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
 	struct chat_run r = {
-		.mem = { .max = MEMORY + MEMORY_BYTE * n },
-		.steps_max = STEPS + STEPS_BYTE * (uint64_t)n,
+		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
+		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
 		.out = out, .scope = &scope, .err = err,
 	};
 	int rc;

@@ -7,142 +7,141 @@
 
 /* ------------------------------------------------------------------- tests */
 
-#define OF(type) (1u << (type))
+#define OF(type) (1 << (type))
 #define SEQUENCE (OF(CHAT_TEXT) | OF(CHAT_LIST) | OF(CHAT_TUPLE) | \
     OF(CHAT_DICT) | OF(CHAT_UNDEFINED))
 #define INTEGER (OF(CHAT_INT) | OF(CHAT_BIG))
 
-static const struct test {
-	const char	*name;
-	enum { TYPES, IS, COMPARE, DIVIDES, PARITY } how;
-	unsigned	 what;		/* a set of types; the value; an
-					   operator; nothing; the rest */
-} tests[] = {
-	{ "!=", COMPARE, CHAT_NE }, { "<", COMPARE, CHAT_LT },
-	{ "<=", COMPARE, CHAT_LE }, { "==", COMPARE, CHAT_EQ },
-	{ ">", COMPARE, CHAT_GT }, { ">=", COMPARE, CHAT_GE },
-	{ "boolean", TYPES, OF(CHAT_BOOL) },
-	{ "callable", TYPES,
-	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) },
-	{ "defined", TYPES, ~OF(CHAT_UNDEFINED) },
-	{ "divisibleby", DIVIDES, 0 }, { "eq", COMPARE, CHAT_EQ },
-	{ "equalto", COMPARE, CHAT_EQ }, { "even", PARITY, 0 },
-	{ "false", IS, 0 }, { "float", TYPES, OF(CHAT_FLOAT) },
-	{ "ge", COMPARE, CHAT_GE }, { "greaterthan", COMPARE, CHAT_GT },
-	{ "gt", COMPARE, CHAT_GT }, { "in", COMPARE, CHAT_IN },
-	{ "integer", TYPES, INTEGER },
-	{ "iterable", TYPES, SEQUENCE | OF(CHAT_LOOP) },
-	{ "le", COMPARE, CHAT_LE }, { "lessthan", COMPARE, CHAT_LT },
-	{ "lt", COMPARE, CHAT_LT }, { "mapping", TYPES, OF(CHAT_DICT) },
-	{ "ne", COMPARE, CHAT_NE }, { "none", TYPES, OF(CHAT_NONE) },
-	{ "number", TYPES, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
-	{ "odd", PARITY, 1 }, { "sequence", TYPES, SEQUENCE },
-	{ "string", TYPES, OF(CHAT_TEXT) }, { "true", IS, 1 },
-	{ "undefined", TYPES, OF(CHAT_UNDEFINED) },
-};
-
-static const struct test *
-find(const struct chat_text *name)
+/* how: a set of types. */
+static struct chat_value
+t_type(const struct chat_use *c)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof tests / sizeof *tests; i++) {
-		if (qwen_chat_same_text(name, tests[i].name))
-			return &tests[i];
-	}
-	return NULL;
+	return chat_bool((unsigned)c->how >> c->x->type & 1);
 }
 
-/* The table's own spelling of a name, or NULL. */
-const char *
-qwen_chat_test_name(const struct chat_text *name)
+/* how: the value. */
+static struct chat_value
+t_is(const struct chat_use *c)
 {
-	const struct test *t = find(name);
-
-	return t != NULL ? t->name : NULL;
+	return chat_bool(c->x->type == CHAT_BOOL && c->x->u.i == c->how);
 }
 
-int
-qwen_chat_has_test(const char *name)
+/* The argument without which there is no such test; NULL and a failure. */
+static const struct chat_value *
+other(const struct chat_use *c)
 {
-	struct chat_text t = chat_literal(name);
-
-	return find(&t) != NULL;
+	if (c->a->n == 0)
+		qwen_chat_fail(c->r, "a test without its argument");
+	return c->a->n > 0 ? &c->a->v[0] : NULL;
 }
 
-int
-qwen_chat_test(struct chat_run *r, const char *name,
-    const struct chat_value *x, const struct chat_args *a)
+/* how: an operator. */
+static struct chat_value
+t_compare(const struct chat_use *c)
 {
-	const struct chat_value *y = a->n > 0 ? &a->v[0] : NULL;
-	struct chat_value two = chat_int(2), left;
-	struct chat_text text = chat_literal(name);
-	const struct test *t = find(&text);
+	const struct chat_value *y = other(c);
 
-	if (t->how == TYPES)
-		return t->what >> x->type & 1;
-	if (t->how == IS)
-		return x->type == CHAT_BOOL && x->u.i == (int64_t)t->what;
-	if (t->how == PARITY)
-		y = &two;
-	if (y == NULL) {
-		qwen_chat_fail(r, "a test without its argument");
-		return 0;
-	}
-	if (t->how == COMPARE)
-		return qwen_chat_compare(r, (enum chat_op)t->what, x, y);
-	left = qwen_chat_binary(r, CHAT_MOD, x, y);
-	return qwen_chat_true(&left) == (int)t->what;
-}
-
-/* --------------------------------------------------------------- functions */
-
-static void
-raise(struct chat_run *r, const struct chat_args *a)
-{
-	const struct chat_value *v = qwen_chat_arg(a, 0, "message");
-	int n = v != NULL && v->type == CHAT_TEXT ?
-	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
-
-	r->failed = 1;
-	r->accident = 0;
-	qwen_fail(r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
-	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
+	return chat_bool(y != NULL &&
+	    qwen_chat_compare(c->r, (enum chat_op)c->how, c->x, y));
 }
 
 static struct chat_value
-new_dict(struct chat_run *r, enum chat_type type, const struct chat_args *a)
+t_divisible(const struct chat_use *c)
 {
-	struct chat_value out = qwen_chat_new_dict(r, type), key;
+	const struct chat_value *y = other(c);
+	struct chat_value rest = chat_int(1);
+
+	if (y != NULL)
+		rest = qwen_chat_binary(c->r, CHAT_MOD, c->x, y);
+	return chat_bool(!qwen_chat_true(&rest));
+}
+
+/* how: what division by 2 leaves. */
+static struct chat_value
+t_parity(const struct chat_use *c)
+{
+	struct chat_value two = chat_int(2), rest;
+
+	rest = qwen_chat_binary(c->r, CHAT_MOD, c->x, &two);
+	return chat_bool(qwen_chat_true(&rest) == c->how);
+}
+
+const struct chat_row qwen_chat_tests[] = {
+	{ "!=", t_compare, CHAT_NE }, { "<", t_compare, CHAT_LT },
+	{ "<=", t_compare, CHAT_LE }, { "==", t_compare, CHAT_EQ },
+	{ ">", t_compare, CHAT_GT }, { ">=", t_compare, CHAT_GE },
+	{ "boolean", t_type, OF(CHAT_BOOL) },
+	{ "callable", t_type,
+	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) },
+	{ "defined", t_type, ~OF(CHAT_UNDEFINED) },
+	{ "divisibleby", t_divisible, 0 }, { "eq", t_compare, CHAT_EQ },
+	{ "equalto", t_compare, CHAT_EQ }, { "even", t_parity, 0 },
+	{ "false", t_is, 0 }, { "float", t_type, OF(CHAT_FLOAT) },
+	{ "ge", t_compare, CHAT_GE }, { "greaterthan", t_compare, CHAT_GT },
+	{ "gt", t_compare, CHAT_GT }, { "in", t_compare, CHAT_IN },
+	{ "integer", t_type, INTEGER },
+	{ "iterable", t_type, SEQUENCE | OF(CHAT_LOOP) },
+	{ "le", t_compare, CHAT_LE }, { "lessthan", t_compare, CHAT_LT },
+	{ "lt", t_compare, CHAT_LT }, { "mapping", t_type, OF(CHAT_DICT) },
+	{ "ne", t_compare, CHAT_NE }, { "none", t_type, OF(CHAT_NONE) },
+	{ "number", t_type, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
+	{ "odd", t_parity, 1 }, { "sequence", t_type, SEQUENCE },
+	{ "string", t_type, OF(CHAT_TEXT) }, { "true", t_is, 1 },
+	{ "undefined", t_type, OF(CHAT_UNDEFINED) },
+	{ NULL, NULL, 0 }
+};
+
+/* --------------------------------------------------------------- functions */
+
+static struct chat_value
+raise(const struct chat_use *c)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, 0, "message");
+	int n = v != NULL && v->type == CHAT_TEXT ?
+	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
+
+	c->r->failed = 1;
+	c->r->accident = 0;
+	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
+	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
+	return chat_undefined("", 0);
+}
+
+static struct chat_value
+new_dict(const struct chat_use *c)
+{
+	struct chat_value out = qwen_chat_new_dict(c->r,
+	    (enum chat_type)c->how), key;
 	size_t i;
 
-	if (a->n > a->n_key)
-		qwen_chat_fail(r, "a namespace of a value without a name");
-	for (i = 0; i < a->n_key && !r->failed; i++) {
-		key = chat_text(chat_literal(a->key[i]));
+	if (c->a->n > c->a->n_key)
+		qwen_chat_fail(c->r, "a namespace of a value without a name");
+	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
+		key = chat_text(chat_literal(c->a->key[i]));
 		key.u.s.from = qwen_chat_own;
-		qwen_chat_dict_put(r, out.u.d, &key, &a->v[i]);
+		qwen_chat_dict_put(c->r, out.u.d, &key, &c->a->v[i]);
 	}
 	return out;
 }
 
 static struct chat_value
-range(struct chat_run *r, const struct chat_args *a)
+range(const struct chat_use *c)
 {
+	const struct chat_args *a = c->a;
 	int64_t begin = 0, end = 0, step = 1, n = 0;
 	struct chat_list l = { NULL, 0 };
 	size_t k;
 
 	if (a->n < 1 || a->n > 3 || a->n_key > 0)
-		qwen_chat_fail(r, "range() of other than 1 to 3");
+		qwen_chat_fail(c->r, "range() of other than 1 to 3");
 	for (k = 0; k < a->n; k++) {
 		if (a->v[k].type != CHAT_INT ||
 		    a->v[k].u.i > INT64_C(1) << 60 ||
 		    a->v[k].u.i < -(INT64_C(1) << 60))
-			qwen_chat_fail(r, "range() of no integer, or a "
+			qwen_chat_fail(c->r, "range() of no integer, or a "
 			    "very large one");
 	}
-	if (r->failed)
+	if (c->r->failed)
 		return chat_list(l);
 	end = a->v[a->n > 1].u.i;
 	if (a->n > 1)
@@ -150,35 +149,23 @@ range(struct chat_run *r, const struct chat_args *a)
 	if (a->n > 2)
 		step = a->v[2].u.i;
 	if (step == 0)
-		qwen_chat_fail(r, "range() by steps of zero");
+		qwen_chat_fail(c->r, "range() by steps of zero");
 	if (step > 0 && end > begin)
 		n = (end - begin - 1) / step + 1;
 	if (step < 0 && end < begin)
 		n = (begin - end - 1) / -step + 1;
 	if (n > CHAT_RANGE_MAX)
-		qwen_chat_limit(r, "a range");
+		qwen_chat_limit(c->r, "a range");
 	else
-		l = qwen_chat_new_list(r, (size_t)n);
+		l = qwen_chat_new_list(c->r, (size_t)n);
 	for (k = 0; k < l.n; k++)
 		l.v[k] = chat_int(begin + (int64_t)k * step);
 	return chat_list(l);
 }
 
-int
-qwen_chat_has_function(const char *name)
-{
-	return strcmp(name, "namespace") == 0 || strcmp(name, "range") == 0 ||
-	    strcmp(name, "dict") == 0 || strcmp(name, "raise_exception") == 0;
-}
-
-struct chat_value
-qwen_chat_function(struct chat_run *r, const char *name,
-    const struct chat_args *a)
-{
-	if (strcmp(name, "range") == 0)
-		return range(r, a);
-	if (strcmp(name, "raise_exception") == 0)
-		raise(r, a);
-	return new_dict(r, strcmp(name, "dict") == 0 ? CHAT_DICT :
-	    CHAT_NAMESPACE, a);
-}
+const struct chat_row qwen_chat_functions[] = {
+	{ "dict", new_dict, CHAT_DICT },
+	{ "namespace", new_dict, CHAT_NAMESPACE },
+	{ "raise_exception", raise, 0 }, { "range", range, 0 },
+	{ NULL, NULL, 0 }
+};

@@ -32,41 +32,83 @@ qwen_chat_space(uint32_t c)
 
 /* Characters of n bytes: those that do not go on with one. */
 size_t
-qwen_chat_chars(const char *s, size_t n)
+qwen_chat_chars(struct chat_run *r, const char *s, size_t n)
 {
 	size_t i, k = 0;
 
+	if (qwen_chat_step(r, n / 16) < 0)
+		return 0;
 	for (i = 0; i < n; i++)
 		k += ((unsigned char)s[i] & 0xc0) != 0x80;
 	return k;
 }
 
-static int
-among(uint32_t c, const struct chat_text *set)
+int
+qwen_chat_digits(const char *s, size_t n, int64_t *i)
 {
-	uint32_t d;
-	size_t i;
+	size_t k, minus = n > 0 && s[0] == '-';
 
-	if (set == NULL)
-		return qwen_chat_space(c);
-	for (i = 0; i < set->n; ) {
-		i += qwen_chat_char(set->s, i, set->n, &d);
-		if (d == c)
-			return 1;
+	*i = 0;
+	for (k = minus; k < n; k++) {
+		if (s[k] < '0' || s[k] > '9' ||
+		    __builtin_mul_overflow(*i, 10, i) ||
+		    __builtin_sub_overflow(*i, s[k] - '0', i))
+			return 0;
 	}
-	return 0;
+	/* below zero, where there is one number more than above */
+	return n > minus && (minus ||
+	    !__builtin_sub_overflow((int64_t)0, *i, i));
+}
+
+/* Characters up to U+00FF are looked up, others looked for. */
+struct charset {
+	const struct chat_text	*all;	/* NULL: white space */
+	uint64_t		 low[4];
+};
+
+static struct charset
+charset(struct chat_run *r, const struct chat_text *t)
+{
+	struct charset set = { .all = t };
+	uint32_t c;
+	size_t i = 0;
+
+	if (t == NULL || qwen_chat_step(r, 1 + t->n / 4) < 0)
+		return set;
+	while (i < t->n) {
+		i += qwen_chat_char(t->s, i, t->n, &c);
+		if (c < 256)
+			set.low[c / 64] |= UINT64_C(1) << c % 64;
+	}
+	return set;
+}
+
+static int
+among(struct chat_run *r, uint32_t c, const struct charset *set)
+{
+	uint32_t d = 0;
+	size_t i = 0;
+
+	if (set->all == NULL)
+		return qwen_chat_space(c);
+	if (c < 256)
+		return set->low[c / 64] >> c % 64 & 1;
+	while (i < set->all->n && d != c)
+		i += qwen_chat_char(set->all->s, i, set->all->n, &d);
+	return qwen_chat_step(r, i / 4) == 0 && d == c;
 }
 
 struct chat_text
-qwen_chat_strip(const struct chat_text *t, const struct chat_text *set,
-    int ends)
+qwen_chat_strip(struct chat_run *r, const struct chat_text *t,
+    const struct chat_text *chars, int ends)
 {
+	const struct charset set = charset(r, chars);
 	size_t begin = 0, end = t->n, at, k;
 	uint32_t c;
 
 	while ((ends & 1) != 0 && begin < end) {
 		k = qwen_chat_char(t->s, begin, end, &c);
-		if (!among(c, set))
+		if (!among(r, c, &set))
 			break;
 		begin += k;
 	}
@@ -75,10 +117,12 @@ qwen_chat_strip(const struct chat_text *t, const struct chat_text *set,
 		    ((unsigned char)t->s[at] & 0xc0) == 0x80; at--)
 			;
 		qwen_chat_char(t->s, at, end, &c);
-		if (!among(c, set))
+		if (!among(r, c, &set))
 			break;
 		end = at;
 	}
+	if (r != NULL)
+		qwen_chat_step(r, 1 + (t->n - (end - begin)) / 4);
 	return chat_slice(t, begin, end);
 }
 
@@ -137,7 +181,7 @@ void
 qwen_chat_put(struct chat_run *r, struct chat_buf *b,
     const struct chat_text *t)
 {
-	if (t->n == 0 || qwen_chat_step(r, t->n / 64) < 0 ||
+	if (t->n == 0 || qwen_chat_step(r, t->n / 16) < 0 ||
 	    reserve(r, b, t->n) < 0)
 		return;
 	memcpy(b->s + b->n, t->s, t->n);

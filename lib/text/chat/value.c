@@ -140,19 +140,15 @@ const struct chat_value *
 qwen_chat_find(struct chat_run *r, const struct chat_dict *d,
     const struct chat_value *key)
 {
-	const struct chat_value *k;
 	size_t i;
-	int eq;
 
 	qwen_chat_step(r, 1 + d->n / 4);
 	for (i = 0; i < d->n && !r->failed; i++) {
-		k = &d->p[i].key;
-		if (k->type == CHAT_TEXT && key->type == CHAT_TEXT)
-			eq = k->u.s.n == key->u.s.n &&
-			    memcmp(k->u.s.s, key->u.s.s, k->u.s.n) == 0;
-		else
-			eq = qwen_chat_equal(r, k, key);
-		if (eq)
+		const struct chat_value *k = &d->p[i].key;
+
+		if (k->type == CHAT_TEXT && key->type == CHAT_TEXT ?
+		    equal_texts(r, &k->u.s, &key->u.s) :
+		    qwen_chat_equal(r, k, key))
 			return &d->p[i].v;
 	}
 	return NULL;
@@ -198,8 +194,7 @@ qwen_chat_length(struct chat_run *r, const struct chat_value *v)
 	switch (v->type) {
 	case CHAT_UNDEFINED: return 0;
 	case CHAT_TEXT:
-		qwen_chat_step(r, v->u.s.n / 16);
-		return qwen_chat_chars(v->u.s.s, v->u.s.n);
+		return qwen_chat_chars(r, v->u.s.s, v->u.s.n);
 	case CHAT_LIST: case CHAT_TUPLE: return v->u.l.n;
 	case CHAT_DICT: return v->u.d->n;
 	case CHAT_LOOP: return v->u.loop->items.n;
@@ -340,17 +335,19 @@ qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
     const char *name)
 {
 	struct chat_value key = chat_text(chat_literal(name)), *self;
+	const struct chat_row *method;
 
 	if (obj->type == CHAT_UNDEFINED)
 		qwen_chat_fail(r, "'%.*s' is undefined, and asked for its "
 		    "'%s'", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s, name);
-	if (qwen_chat_has_method(obj->type, name)) {
+	method = qwen_chat_row(qwen_chat_methods[obj->type], &key.u.s);
+	if (method != NULL) {
 		self = qwen_chat_new(r, 1, sizeof *self);
 		if (self != NULL)
 			*self = *obj;
 		return (struct chat_value){ .type = CHAT_METHOD,
-		    .u.m = { name, self } };
+		    .u.m = { method, self } };
 	}
 	if (obj->type == CHAT_DICT || obj->type == CHAT_NAMESPACE)
 		return by_key(r, obj->u.d, &key);
@@ -368,12 +365,15 @@ position(int64_t i, size_t n)
 	return i < 0 || (uint64_t)i >= n ? n : (size_t)i;
 }
 
-/* Byte offset of character i of n bytes. */
+/* Byte offset of character i. */
 static size_t
-offset(const struct chat_text *t, size_t i)
+offset(struct chat_run *r, const struct chat_text *t, size_t i)
 {
 	size_t at = 0;
 	uint32_t c;
+
+	if (qwen_chat_step(r, i / 4) < 0)
+		return 0;
 
 	while (i-- > 0 && at < t->n)
 		at += qwen_chat_char(t->s, at, t->n, &c);
@@ -383,13 +383,12 @@ offset(const struct chat_text *t, size_t i)
 static struct chat_value
 text_item(struct chat_run *r, const struct chat_text *t, int64_t i)
 {
-	size_t n = qwen_chat_chars(t->s, t->n), at = position(i, n);
+	size_t n = qwen_chat_chars(r, t->s, t->n), at = position(i, n);
 	uint32_t c;
 
-	qwen_chat_step(r, t->n / 8);
 	if (at == n)
 		return chat_undefined("a character", 11);
-	at = offset(t, at);
+	at = offset(r, t, at);
 	return chat_text(chat_slice(t, at, at +
 	    qwen_chat_char(t->s, at, t->n, &c)));
 }
@@ -499,10 +498,9 @@ subtext(struct chat_run *r, const struct chat_text *t, const struct range *s)
 	size_t begin, i;
 
 	if (s->step == 1) {
-		begin = s->n == 0 ? 0 : offset(t, (size_t)s->begin);
-		i = s->n == 0 ? 0 : offset(t, (size_t)s->begin + s->n);
-		qwen_chat_step(r, t->n / 8);
-		return chat_text(chat_slice(t, begin, i));
+		begin = s->n == 0 ? 0 : offset(r, t, (size_t)s->begin);
+		i = s->n == 0 ? 0 : offset(r, t, (size_t)s->begin + s->n);
+		return chat_text(chat_slice(t, begin, i > begin ? i : begin));
 	}
 	l = characters(r, t);
 	if (!r->failed)

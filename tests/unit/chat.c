@@ -9,12 +9,49 @@
 
 #include "../cases.h"
 #include "../tap.h"
-#include "text/chat/chat.h"
+#include "text/chat/request.h"
 #include "qwen.h"
 #include "qwentext.h"
 
 /* What those that say nothing else are given. */
 static char *request;
+
+/* Runs in which there was no memory where some was wanted; how many were done. */
+static int starved, fed;
+
+/*
+ * Run with k bytes of memory and no more: whatever does not get any, the run
+ * ends with an error, or the same text as with all of it.
+ */
+static int
+starve(const struct qwen_template *t, const char *json, size_t n, size_t k)
+{
+	struct qwen_chat_request q = { 0 };
+	struct chat_scope scope = { 0 };
+	struct chat_buf out = { 0 };
+	struct qwen_err err = { 0 };
+	struct chat_run r = {
+		.mem = { .max = SIZE_MAX }, .steps_max = CHAT_STEPS,
+		.out = &out, .scope = &scope, .err = &err,
+	};
+	int rc;
+
+	if (qwen_chat_alloc(&r.mem, 1, 1) == NULL || k + 16 > r.mem.left ||
+	    qwen_chat_alloc(&r.mem, 1, r.mem.left - k) == NULL)
+		abort();
+	/* texts that grow are taken elsewhere: too little for another chunk */
+	r.mem.max = r.mem.total + (1 << 15) - 1;
+	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
+	if (rc == 0)
+		rc = qwen_chat_exec(&r, t);
+	if (rc < 0 && (err.code == 0 || err.msg[0] == '\0'))
+		ok(0, "an error without a word: %.60s", t->source);
+	*(rc < 0 ? &starved : &fed) += 1;
+	qwen_chat_close_request(&q);
+	qwen_chat_buf_fini(&out);
+	qwen_chat_arena_fini(&r.mem);
+	return rc;
+}
 
 /* Does the case's template, or the one that it names, take the request? */
 static int
@@ -22,6 +59,7 @@ render(const struct test_case *c, struct qwen_prompt **p, struct qwen_err *err)
 {
 	const struct qwen_text *own = case_get(c, "request");
 	const char *json = own != NULL ? own->s : request;
+	size_t n = own != NULL ? own->n : strlen(json), k;
 	struct qwen_template *t;
 	struct qwen_text s;
 	int rc;
@@ -35,8 +73,9 @@ render(const struct test_case *c, struct qwen_prompt **p, struct qwen_err *err)
 		qwen_text_fini(&s);
 	}
 	if (rc == 0)
-		rc = qwen_template_render(t, json, own != NULL ? own->n :
-		    strlen(json), p, err);
+		rc = qwen_template_render(t, json, n, p, err);
+	for (k = 0; rc == 0 && k < 20000 && starve(t, json, n, k) < 0; )
+		k += 16;
 	qwen_template_close(t);
 	return rc;
 }
@@ -196,6 +235,7 @@ main(void)
 		run_case(&c);
 	fclose(f);
 	free(request);
+	ok(starved > 10000 && fed > 100, "%d runs without memory", starved);
 	large("<");
 	large("</think>");
 	large("<think></think>");

@@ -343,7 +343,7 @@ int qwen_chat_number(const struct chat_value *v, double *f);
 /* The value of a key, or NULL. */
 const struct chat_value *qwen_chat_find(struct chat_run *r,
     const struct chat_dict *d, const struct chat_value *key);
-/* A new one without members, or a namespace. */
+/* A new one without members, or a namespace; undefined after a failure. */
 struct chat_value qwen_chat_new_dict(struct chat_run *r, enum chat_type type);
 void qwen_chat_dict_put(struct chat_run *r, struct chat_dict *d,
     const struct chat_value *key, const struct chat_value *v);

@@ -110,7 +110,7 @@ object(struct chat_run *r, yyjson_val *json, unsigned depth)
 	yyjson_val *key, *v;
 	size_t i, n;
 
-	if (d == NULL)
+	if (r->failed)
 		return out;
 	d->cap = yyjson_obj_size(json);
 	d->p = qwen_chat_new(r, d->cap, sizeof *d->p);

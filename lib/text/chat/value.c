@@ -160,8 +160,9 @@ qwen_chat_new_dict(struct chat_run *r, enum chat_type type)
 	struct chat_value v = { .type = type };
 
 	v.u.d = qwen_chat_new(r, 1, sizeof *v.u.d);
-	if (v.u.d != NULL)
-		memset(v.u.d, 0, sizeof *v.u.d);
+	if (v.u.d == NULL)
+		return chat_undefined("", 0);
+	memset(v.u.d, 0, sizeof *v.u.d);
 	return v;
 }
 

@@ -216,6 +216,21 @@ list_stops(struct run *r)
 	s->stop = r->stop;
 }
 
+/* What a request that says nothing has; an unusable advice is told here. */
+static void
+tell_sampling(struct run *r, const struct qwen_gguf *g)
+{
+	static const char *const when[] = { "", " with thinking" };
+	const char *source;
+	int thinks;
+
+	for (thinks = 1; thinks >= 0; thinks--) {
+		source = tool_sampling_advise(r->base, g, 1, thinks);
+		if (source != NULL || thinks == 0)
+			tool_tell_sampling(r->base, source, when[thinks]);
+	}
+}
+
 /*
  * What all requests begin with.  Where an answer is to stop the text tells, so
  * the sampler need not look for it.
@@ -229,6 +244,7 @@ open_sampler(struct run *r, const struct qwen_gguf *g)
 	cli_must(NULL, qwen_sampler_eog(r->base, r->header.eog,
 	    r->header.n_eog, &cli_err));
 	qwen_sampler_reset(r->base, "stop");
+	tell_sampling(r, g);
 	if (opt.mask_unused)
 		tool_mask_unused(r->base, g);
 	all->gguf = g;

@@ -22,7 +22,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
-	TOOL_OPT_SAMPLING(&chat.sampler),
+	TOOL_OPT_SAMPLING(&chat.options),
 	CLI_END,
 };
 
@@ -96,11 +96,11 @@ open_all(struct chat *c)
 	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
 	cli_must(NULL, qwen_session_new(&c->session, c->model, &cli_err));
 	if (qchat_opt.mask_unused)
-		tool_mask_unused(c->sampler, g);
-	c->pieces = tool_sampling_pieces(c->sampler, g);
-	cli_must(NULL, qwen_sampler_eog(c->sampler, c->header.eog,
+		tool_mask_unused(c->options, g);
+	c->pieces = tool_sampling_pieces(c->options, g);
+	cli_must(NULL, qwen_sampler_eog(c->options, c->header.eog,
 	    c->header.n_eog, &cli_err));
-	for (i = 0; (text = qwen_sampler_text(c->sampler, "stop", i)) != NULL;
+	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
 	    i++)
 		tool_stop_at(&c->cut, text);
 }
@@ -112,7 +112,7 @@ main(int argc, char *argv[])
 	struct chat *c = &chat;
 
 	cli_begin(&tool, argc, argv);
-	tool_sampling_check(c->sampler);
+	tool_sampling_check(c->options);
 	open_all(c);
 	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
 	qchat_reset(c, qchat_opt.system);
@@ -121,6 +121,7 @@ main(int argc, char *argv[])
 	qwen_messages_free(c->messages);
 	free(c->document);
 	qwen_session_free(c->session);
+	qwen_sampler_free(c->options);
 	qwen_sampler_free(c->sampler);
 	qwen_pieces_close(c->pieces);
 	qwen_cut_free(c->cut);

@@ -427,6 +427,7 @@ int
 main(int argc, char *argv[])
 {
 	struct run *r = &run;
+	const char *source;
 	int status;
 
 	cli_begin(&tool, argc, argv);
@@ -436,6 +437,10 @@ main(int argc, char *argv[])
 		cli_no_binary_tty();
 	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
 	tool_tell_model(r->model);
+	source = tool_sampling_advise(r->sampler, qwen_model_gguf(r->model), 0,
+	    0);
+	if (source != NULL)
+		tool_tell_sampling(r->sampler, source, "");
 	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
 	r->w = tool_writer(STDOUT_FILENO, opt.format);
 	if (opt.logits)

@@ -26,6 +26,7 @@ struct run {
 	struct qwen_sample_top	*best;		/* opt.top of them */
 	int64_t			 n;		/* rows so far */
 	int			 state_read;
+	int			 advised;	/* --sampling has been seen to */
 };
 
 static struct run run;
@@ -60,9 +61,9 @@ check_options(const struct run *r)
 	char set[2048];
 
 	if (opt.model != NULL && !opt.mask_unused &&
-	    !qwen_sampler_needs_pieces(r->sampler))
-		cli_usage("-m is for --mask-unused and for options that look "
-		    "at texts: rows carry all else");
+	    !tool_sampling_asked() && !qwen_sampler_needs_pieces(r->sampler))
+		cli_usage("-m is for --mask-unused, --sampling and options that "
+		    "look at texts: rows carry all else");
 	tool_sampling_check(r->sampler);
 	if (opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
@@ -98,6 +99,9 @@ ask_model(struct run *r)
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
+	/* its options are fixed by the first timeline */
+	if (r->advised++ == 0)
+		tool_sampling_advise(r->sampler, g, 0, 0);
 	if (opt.mask_unused)
 		tool_mask_unused(r->sampler, g);
 	qwen_pieces_close(r->pieces);
@@ -116,7 +120,8 @@ begin(struct run *r, const struct qwen_header *h)
 	r->state_read = 0;
 	if (opt.top > 0)
 		return;
-	if (opt.mask_unused || qwen_sampler_needs_pieces(r->sampler))
+	if (opt.mask_unused || tool_sampling_asked() ||
+	    qwen_sampler_needs_pieces(r->sampler))
 		ask_model(r);
 	out.kind = QWEN_STREAM_TOKENS;
 	cli_must(NULL, qwen_sampler_eog(r->sampler, h->eog, h->n_eog,

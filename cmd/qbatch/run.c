@@ -266,6 +266,7 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 		    set->key, err.msg);
 	}
 	qwen_sampler_bias(item->sampler, q->bias_id, q->bias, q->n_bias);
+	tool_sampling_advise(item->sampler, r->work.gguf, 1, q->thinks);
 	if (qwen_sampler_check(item->sampler, &err) < 0)
 		return fail(q, "invalid_request", &err);
 	if (q->grammar != NULL) {

@@ -99,11 +99,18 @@ put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	return 0;
 }
 
+/* Sampling begins anew, with what the model's makers advise for such a prompt. */
 static void
-begin_sampling(struct chat *c)
+begin_sampling(struct chat *c, enum qwen_thinking prompt)
 {
 	const struct qwen_session *s = c->session;
+	const char *source;
 
+	qwen_sampler_free(c->sampler);
+	cli_must(NULL, qwen_sampler_copy(&c->sampler, c->options, &cli_err));
+	source = tool_sampling_advise(c->sampler, qwen_model_gguf(c->model), 1,
+	    qwen_template_thinks(c->template, prompt));
+	tool_tell_sampling(c->sampler, source, "");
 	cli_must(NULL, qwen_sampler_begin(c->sampler,
 	    qwen_model_n_vocab(c->model), &cli_err));
 	cli_must(NULL, qwen_sampler_accept(c->sampler, qwen_session_tokens(s),
@@ -118,7 +125,7 @@ feed(struct qwen_reply *r, struct qwen_str s)
 
 /* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
 static void
-generate(struct chat *c, struct qwen_reply *r)
+generate(struct chat *c, struct qwen_reply *r, enum qwen_thinking prompt)
 {
 	struct qwen_tok_decoder *d;
 	struct qwen_str s;
@@ -126,7 +133,7 @@ generate(struct chat *c, struct qwen_reply *r)
 	int32_t id;
 	int stopped = 0, cut = 0;
 
-	begin_sampling(c);
+	begin_sampling(c, prompt);
 	cli_must(NULL, qwen_tok_decoder_new(&d, c->tok, 0, &cli_err));
 	for (n = 0; n < qchat_opt.n && !qchat_interrupted; n++) {
 		id = tool_choose(c->sampler, c->session);
@@ -179,7 +186,7 @@ answer(struct chat *c, enum qwen_thinking thinking)
 
 	c->thought = c->said = 0;
 	cli_must(NULL, qwen_reply_new(&r, c->template, &o, &cli_err));
-	generate(c, r);
+	generate(c, r, thinking);
 	if (c->thought && !cli_quiet)
 		fputs("\n", stderr);
 	putchar('\n');

@@ -27,7 +27,8 @@ struct chat {
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
 	struct qwen_session	*session;
-	struct qwen_sampler	*sampler;
+	struct qwen_sampler	*options;	/* as they were given */
+	struct qwen_sampler	*sampler;	/* of the answer, or NULL */
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct qwen_cut		*cut;		/* answers end there; or NULL */
 	struct qwen_header	 header;	/* has the endings */

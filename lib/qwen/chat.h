@@ -82,6 +82,10 @@ enum qwen_thinking {
 
 enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
 
+/* Whether a reply to it begins with a thought, as far as its template tells. */
+int qwen_template_thinks(const struct qwen_template *t,
+    enum qwen_thinking prompt);
+
 /*
  * A reply, read as it comes: what is thought, what is said, and which tools are
  * called.  The template says how calls are written: as JSON, or with a tag for

@@ -64,7 +64,7 @@ int qwen_sampler_copy(struct qwen_sampler **out, const struct qwen_sampler *from
 int qwen_sampler_set(struct qwen_sampler *s, const char *name,
     const char *text, struct qwen_err *err);
 
-/* Set an option back to its default, before begin. */
+/* Set an option back to its default, as if it was never set; before begin. */
 void qwen_sampler_reset(struct qwen_sampler *s, const char *name);
 
 /* The value of an option that is a number; NaN if there is none of that name. */
@@ -93,6 +93,29 @@ const char *qwen_sampler_text(const struct qwen_sampler *s, const char *name,
 
 /* Set what qwen_sampler_describe wrote. */
 int qwen_sampler_read(struct qwen_sampler *s, const char *text,
+    struct qwen_err *err);
+
+/*
+ * What the makers of a model advise, as qwen_sampler_describe writes settings: its
+ * file's own (general.sampling.*), or if it has none, those of the published
+ * family that it is of, by name, else by architecture and vocabulary; thinking:
+ * for answers that begin with a thought.  "" where nothing is known.  source is
+ * where they come from, for people.  Fails where a key of the file has no number.
+ */
+struct qwen_advice {
+	char		 settings[256];
+	const char	*source;
+};
+
+int qwen_sampling_advice(const struct qwen_gguf *g, int thinking,
+    struct qwen_advice *out, struct qwen_err *err);
+
+/*
+ * Such settings for the options that nobody has set, in place of those that an
+ * earlier call gave; those of methods that the chain leaves out are passed over.
+ * Before begin.
+ */
+int qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
     struct qwen_err *err);
 
 /*

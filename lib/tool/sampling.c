@@ -4,6 +4,7 @@
  * from what the library declares, so that no two tools can differ.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "tool/tool.h"
@@ -32,6 +33,24 @@ help(const struct qwen_sample_opt *o)
 	return cli_got(t.failed ? NULL : t.s);
 }
 
+/* --sampling */
+static enum { NOT_GIVEN, NONE, MODEL, THINKING } whose;
+
+static void
+set_from(const struct cli_opt *row, const char *arg)
+{
+	static const char *const words[] = { [NONE] = "none",
+	    [MODEL] = "model", [THINKING] = "thinking" };
+
+	(void)row;
+	for (whose = NONE; whose <= THINKING; whose++) {
+		if (strcmp(arg, words[whose]) == 0)
+			return;
+	}
+	cli_usage("--sampling: '%s' is not one of none, model and thinking",
+	    arg);
+}
+
 const struct cli_opt *
 tool_sampling_rows(void *to)
 {
@@ -41,16 +60,59 @@ tool_sampling_rows(void *to)
 
 	cli_must(NULL, qwen_sampler_new(to, &cli_err));
 	if (rows == NULL)
-		rows = cli_got(calloc(n + 2, sizeof *rows));
+		rows = cli_got(calloc(n + 3, sizeof *rows));
 	rows[0].kind = CLI_KIND_GROUP;
 	rows[0].help = "sampling:";
-	for (i = 0; i < n && rows[i + 1].help == NULL; i++) {
+	rows[1] = (struct cli_opt){ .kind = CLI_KIND_CALL, .name = "sampling",
+	    .arg = "whose", .help = "what options begin with: none, model or "
+	    "thinking", .completes = "words none model thinking", .to = to,
+	    .call = set_from };
+	for (i = 0; i < n && rows[i + 2].help == NULL; i++) {
 		o = qwen_sample_opt(i);
-		rows[i + 1] = (struct cli_opt){ .kind = CLI_KIND_CALL,
+		rows[i + 2] = (struct cli_opt){ .kind = CLI_KIND_CALL,
 		    .name = o->name, .arg = o->arg, .help = help(o), .to = to,
 		    .call = set };
 	}
 	return rows;
+}
+
+int
+tool_sampling_asked(void)
+{
+	return whose >= MODEL;
+}
+
+const char *
+tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
+    int usual, int thinking)
+{
+	static struct qwen_advice a;
+
+	a.settings[0] = '\0';
+	if (whose == NOT_GIVEN ? !usual : whose == NONE)
+		return NULL;
+	if (qwen_sampling_advice(g, thinking || whose == THINKING, &a,
+	    &cli_err) < 0 || qwen_sampler_advise(s, a.settings, &cli_err) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &cli_err);
+		die("%s: what it advises: %s; --sampling none does without",
+		    qwen_gguf_path(g, 0), cli_err.msg);
+	}
+	return a.settings[0] != '\0' ? a.source : NULL;
+}
+
+void
+tool_tell_sampling(const struct qwen_sampler *s, const char *source,
+    const char *when)
+{
+	char set[2048];
+
+	if (!cli_verbose)
+		return;
+	qwen_sampler_describe(s, set, sizeof set);
+	cli_note("sampling%s: %s%s%s", when, set[0] != '\0' ? set : "greedy",
+	    source != NULL ? ", advised by the " : "",
+	    source != NULL ? source : "");
 }
 
 void

@@ -236,6 +236,21 @@ const struct cli_opt *tool_sampling_rows(void *to);
 void tool_sampling_check(struct qwen_sampler *s);
 
 /*
+ * --sampling: what the makers of the model advise, where no option says another
+ * value; usual: also without --sampling.  thinking: answers begin with a thought.
+ * Returns whose advice was taken, for people, or NULL if there is none.  Dies.
+ */
+const char *tool_sampling_advise(struct qwen_sampler *s,
+    const struct qwen_gguf *g, int usual, int thinking);
+
+/* -v: what is set, by whose advice, or NULL, and " when" or "". */
+void tool_tell_sampling(const struct qwen_sampler *s, const char *source,
+    const char *when);
+
+/* Whether --sampling asks for that, which takes the model. */
+int tool_sampling_asked(void);
+
+/*
  * Give the sampler the texts of the vocabulary if its options need them: what
  * to close when the sampler is gone, or NULL.  Dies.
  */

@@ -19,7 +19,7 @@ wire base gguf
 engine/quant base gguf
 engine/kernel base engine/quant
 engine/model base gguf wire engine/quant engine/kernel
-engine/sample base wire engine/kernel
+engine/sample base gguf wire engine/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
 engine/batch base wire engine/kernel engine/model engine/sample engine/store

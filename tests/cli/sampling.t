@@ -104,4 +104,63 @@ else
 	grep -q '</think>' err
 	ok $? "says so"
 fi
+
+# -- what the makers of a model advise
+model qwen3
+LC_ALL=C sed 's/tiny qwen3 3016/Qwen3-tiny 3016/' "$MODEL" >named.gguf
+QWEN_MODEL=named.gguf
+warm='--temp 0.6 --top-k 20 --top-p 0.95' cool='--temp 0.7 --top-k 20 --top-p 0.8'
+# advised NAME OPTIONS PLAIN: the tokens with the options are those of PLAIN
+advised() {
+	# shellcheck disable=SC2086
+	{
+		echo 1 2 3 | qdecode -n 30 --seed 2 -f text $2 >got
+		echo 1 2 3 | qdecode -n 30 --seed 2 -f text $3 >want
+	}
+	cmp -s got want
+	ok $? "$1"
+}
+advised "qdecode takes the best token" "" "--greedy"
+advised "--sampling model" "--sampling model" "$cool"
+advised "--sampling thinking" "--sampling thinking" "$warm"
+advised "an option goes before one advice" "--sampling model --top-k 3" "$cool --top-k 3"
+advised "--sampling none" "--sampling none --temp 2" "--temp 2"
+echo 1 2 3 | qdecode -n 1 -v --sampling model 2>&1 >/dev/null |
+    grep -q 'sampling: top-k=20 top-p=0.8 temp=0.7, advised by the card of Qwen3$'
+ok $? "-v tells which, and whose"
+qprefill -m named.gguf -o n.cbor <"$TOP/tests/golden/models/qwen3/tokens-n65.txt" >/dev/null
+qdecode -s n.cbor -n 20 --seed 5 --sampling model -f text </dev/null >want
+timeout 60 sh -c 'qdecode --logits -s n.cbor <loop |
+    qsample -m named.gguf -n 20 --seed 5 --sampling model -f text | tee loop >got'
+cmp -s got want
+ok $? "qsample advises alike"
+qdecode -s n.cbor -n 20 --seed 5 $cool -f text </dev/null | cmp -s - want
+ok $? "and these are the card's"
+qdecode -s n.cbor -n 7 --seed 5 --sampling model -f text -o a.cbor </dev/null >got
+qdecode -s a.cbor -n 13 --resume -f text </dev/null >>got
+cmp -s got want
+ok $? "a state has them"
+ask='{"messages": [{"role": "user", "content": "Hello"}], "seed": 3'
+# answers OPTIONS REQUEST: what qbatch answers
+answers() {
+	# shellcheck disable=SC2086
+	echo "$2" | qbatch -n 20 --template qwen3 $1 2>/dev/null
+}
+is "$(answers "" "$ask}")" "$(answers "--sampling none $warm" "$ask}")" \
+    "qbatch: a request that says nothing, and may think"
+is "$(answers "" "$ask, \"enable_thinking\": false}")" \
+    "$(answers "--sampling none $cool" "$ask, \"enable_thinking\": false}")" \
+    "and one that may not"
+is "$(answers "" "$ask, \"temperature\": 0}")" "$(answers "--greedy" "$ask}")" \
+    "qbatch: temperature 0 is the best token"
+is "$(answers "--top-k 2" "$ask}")" \
+    "$(answers "--sampling none --temp 0.6 --top-p 0.95 --top-k 2" "$ask}")" \
+    "qbatch: an option goes before one advice"
+for t in "" --think=off; do
+	# shellcheck disable=SC2086
+	is "$(echo Hello | qchat -q -n 20 --template qwen3 $t 2>/dev/null)" \
+	    "$(echo Hello | qchat -q -n 20 --template qwen3 $t --sampling none \
+	    $([ -n "$t" ] && echo $cool || echo $warm) 2>/dev/null)" "qchat $t"
+done
+refused 2 "--sampling of nobody" sh -c 'echo 1 | qdecode --sampling mine'
 done_testing

@@ -138,6 +138,24 @@ movable(const struct qwen_sampler *s, struct qwen_slot **out,
 }
 
 int
+qwen_chain_has(struct qwen_sampler *s, size_t i)
+{
+	const struct qwen_sample_list *chain = &s->v[CHAIN].list;
+	struct qwen_slot *slot = s->slot, *out[N_METHODS];
+	int n, k = 0;
+
+	if (i < N_OWN || chain->n == 0)
+		return 1;
+	for (i -= N_OWN; i >= slot->m->n_opts; slot++)
+		i -= slot->m->n_opts;
+	n = is_movable(slot->m) ? qwen_chain_read(chain->text[0], s->slot, out,
+	    NULL) : 0;
+	while (k < n && out[k] != slot)
+		k++;
+	return k < n || !is_movable(slot->m);
+}
+
+int
 qwen_sampler_check(const struct qwen_sampler *s, struct qwen_err *err)
 {
 	struct qwen_slot *order_of[N_METHODS];

@@ -2,6 +2,7 @@
 /* options.c - the options of all methods, and their values from text. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,11 +190,11 @@ find(const char *name)
 	return i;
 }
 
-int
-qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
-    struct qwen_err *err)
+/* Set option i, as far as that may be. */
+static int
+set_option(struct qwen_sampler *s, size_t i, const char *name,
+    const char *text, struct qwen_err *err)
 {
-	size_t i = find(name);
 	const struct qwen_sample_opt *o = qwen_sample_opt(i);
 	union qwen_sample_value v = { 0 };
 
@@ -214,17 +215,80 @@ qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
 	return 0;
 }
 
+int
+qwen_sampler_set(struct qwen_sampler *s, const char *name, const char *text,
+    struct qwen_err *err)
+{
+	size_t i = find(name);
+
+	if (set_option(s, i, name, text, err) < 0)
+		return -1;
+	s->set[i] = 1;
+	return 0;
+}
+
+static void
+reset(struct qwen_sampler *s, size_t i)
+{
+	const struct qwen_sample_opt *o = qwen_sample_opt(i);
+
+	if (qwen_sample_is_text(o))
+		qwen_sample_free_list(&s->v[i].list);
+	s->v[i] = qwen_sample_initial(o);
+}
+
+/* One "name=value", unless the caller set that option. */
+static int
+advise(struct qwen_sampler *s, const char *word, size_t n,
+    struct qwen_err *err)
+{
+	size_t len = strcspn(word, "="), i;
+	char name[64], value[64];
+
+	if (n >= sizeof name || len >= n)
+		return qwen_fail(err, QWEN_EFORMAT, "\"%.*s\" is no setting",
+		    n < 64 ? (int)n : 64, word);
+	snprintf(name, sizeof name, "%.*s", (int)len, word);
+	snprintf(value, sizeof value, "%.*s", (int)(n - len - 1),
+	    word + len + 1);
+	i = find(name);
+	if (qwen_sample_opt(i) != NULL &&
+	    (s->set[i] || !qwen_chain_has(s, i)))
+		return 0;
+	if (set_option(s, i, name, value, err) < 0)
+		return qwen_fail_in(err, "%s", name);
+	return 0;
+}
+
+int
+qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
+    struct qwen_err *err)
+{
+	size_t i, n;
+
+	if (s->world.n_vocab != 0)
+		return qwen_fail(err, QWEN_ERANGE, "set after the first token");
+	for (i = 0; qwen_sample_opt(i) != NULL; i++) {
+		if (!s->set[i])
+			reset(s, i);
+	}
+	for (; *settings != '\0'; settings += n + (settings[n] == ' ')) {
+		n = strcspn(settings, " ");
+		if (n > 0 && advise(s, settings, n, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 void
 qwen_sampler_reset(struct qwen_sampler *s, const char *name)
 {
 	size_t i = find(name);
-	const struct qwen_sample_opt *o = qwen_sample_opt(i);
 
-	if (o == NULL)
+	if (qwen_sample_opt(i) == NULL)
 		return;
-	if (qwen_sample_is_text(o))
-		qwen_sample_free_list(&s->v[i].list);
-	s->v[i] = qwen_sample_initial(o);
+	reset(s, i);
+	s->set[i] = 0;
 }
 
 uint64_t
@@ -266,6 +330,7 @@ qwen_sample_copy_options(struct qwen_sampler *to,
 	size_t i, k;
 
 	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
+		to->set[i] = from->set[i];
 		if (!qwen_sample_is_text(o))
 			to->v[i] = from->v[i];
 		for (k = 0; qwen_sample_is_text(o) && k < from->v[i].list.n;

@@ -17,8 +17,9 @@ qwen_sampler_new(struct qwen_sampler **out, struct qwen_err *err)
 	size_t i, n = qwen_sample_n_opts();
 
 	*out = NULL;
-	if (s == NULL || (s->v = calloc(n, sizeof *s->v)) == NULL) {
-		free(s);
+	if (s == NULL || (s->v = calloc(n, sizeof *s->v)) == NULL ||
+	    (s->set = calloc(n, 1)) == NULL) {
+		qwen_sampler_free(s);
 		return qwen_oom(err);
 	}
 	for (i = 0; i < n; i++)
@@ -63,13 +64,14 @@ qwen_sampler_free(struct qwen_sampler *s)
 	if (s == NULL)
 		return;
 	end(s);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && s->v != NULL; i++) {
 		if (qwen_sample_is_text(qwen_sample_opt(i)))
 			qwen_sample_free_list(&s->v[i].list);
 	}
 	free(s->masked);
 	free(s->world.eog);
 	free(s->v);
+	free(s->set);
 	free(s);
 }
 

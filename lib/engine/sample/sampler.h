@@ -36,6 +36,7 @@ struct qwen_sampler {
 	size_t			 n_run;
 	int			 greedy;	/* they come down to the best */
 	union qwen_sample_value	*v;		/* of all options, ours first */
+	unsigned char		*set;		/* of each: by the caller */
 	const struct qwen_sift	*sift;
 	struct qwen_cands	 list;		/* its own, and */
 	struct qwen_cands	*lent;		/* another's, in place of it */
@@ -67,6 +68,9 @@ void qwen_sample_free_list(struct qwen_sample_list *l);
 /* The options' values; those of to are the defaults. */
 int qwen_sample_copy_options(struct qwen_sampler *to,
     const struct qwen_sampler *from, struct qwen_err *err);
+
+/* Whether option i is of the chain, or of no method that can be moved. */
+int qwen_chain_has(struct qwen_sampler *s, size_t i);
 
 /* "top-k,temp" as slots, at most N_METHODS; how many, or -1. */
 int qwen_chain_read(const char *text, struct qwen_slot *slot,

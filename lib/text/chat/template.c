@@ -83,6 +83,13 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 }
 
 int
+qwen_template_thinks(const struct qwen_template *t, enum qwen_thinking prompt)
+{
+	return prompt == QWEN_THINKING_OPEN ||
+	    (prompt == QWEN_THINKING_NONE && t->thinks);
+}
+
+int
 qwen_template_open(struct qwen_template **out, const char *name,
     struct qwen_err *err)
 {

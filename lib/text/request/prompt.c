@@ -98,6 +98,7 @@ read_messages(struct qwen_ask *r)
 	rc = qwen_prompt_encode(p, r->s->tok, 0, qwen_prompt_text(p).len,
 	    &ids->id, &ids->n, &err);
 	q->thinking = qwen_prompt_thinking(p);
+	q->thinks = qwen_template_thinks(r->s->template, q->thinking);
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);
 	if (rc < 0)

@@ -116,7 +116,8 @@ struct qwen_request {
 	size_t			 n_top;	/* of the best with each */
 	struct qwen_shared_grammar *shared;	/* or NULL, and */
 	const struct qwen_grammar *grammar;	/* what is in it */
-	enum qwen_thinking	 thinking;	/* of a chat's prompt */
+	enum qwen_thinking	 thinking;	/* of a chat's prompt, */
+	int			 thinks;	/* and what comes of it */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
 	struct qwen_answer	*answer;	/* those to a prompt together */

@@ -257,9 +257,10 @@ $(B)/tests/unit/out_of_memory: $(B)/tests/faults/alloc.o
 $(B)/tests/unit/out_of_memory: LIBS += $(B)/tests/faults/alloc.o \
 	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc posix_memalign \
 	aligned_alloc free strdup strndup mmap)
-$(B)/tests/faults/inject: tests/faults/inject.c
+$(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
+		tests/faults/run.h
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<
+	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 
 # arm64 from elsewhere: tests that need no other library, linked statically;
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.

@@ -1,0 +1,71 @@
+# inputs.sh - a folder with all that tests/faults/commands reads, and
+# QWEN_MODEL.  After tests/cli/tap.sh, in an empty folder.
+set -e
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+G=$TOP/tests/golden/models/qwen35moe-ud
+tr ' ' '\n' <"$G/tokens-n65.txt" >ids
+head -n 9 ids >few
+printf 'In the beginning God created the heaven and the earth.' >text
+qtok text >text.cbor
+qtok few >few.cbor 2>/dev/null || :
+cat >chat.json <<'EOF'
+{"messages": [{"role": "system", "content": "Be brief."},
+ {"role": "user", "content": "How many?"},
+ {"role": "assistant", "content": "", "tool_calls": [{"type": "function",
+  "function": {"name": "f", "arguments": {"n": 1, "s": "x"}}}]},
+ {"role": "tool", "content": "2"}],
+ "tools": [{"type": "function", "function": {"name": "f", "parameters":
+  {"type": "object", "properties": {"n": {"type": "integer"},
+  "s": {"type": "string"}}}}}]}
+EOF
+cat >tools.json <<'EOF'
+[{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+  "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}}]
+EOF
+cat >reply <<'EOF'
+Let me see.
+</think>
+
+I look.
+
+<tool_call>
+<function=f>
+<parameter=n>
+1
+</parameter>
+</function>
+</tool_call>
+EOF
+cp "$TOP/lib/text/chat/templates/qwen3.5.jinja" template.jinja
+cat >some.gbnf <<'EOF'
+root ::= ("a" | [^b-d\n]{2,3} word)+
+word ::= [a-z]* "." | "\n"
+EOF
+cat >schema.json <<'EOF'
+{"type": "object", "properties": {"name": {"type": "string", "maxLength": 3},
+ "kind": {"enum": ["a", "b", 1, null]},
+ "at": {"type": "string", "pattern": "^[0-9]{2}-[a-f]$"},
+ "n": {"type": "integer", "minimum": 3, "maximum": 17},
+ "list": {"type": "array", "items": {"anyOf": [{"type": "boolean"},
+  {"$ref": "#/$defs/x"}]}, "maxItems": 2}},
+ "required": ["name", "n"], "additionalProperties": false,
+ "$defs": {"x": {"type": "number"}}}
+EOF
+cat >batch.jsonl <<'EOF'
+{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"In the","max_tokens":4,"stop":["x"],"n":2,"temperature":0.8,"seed":3}}
+{"custom_id":"b","method":"POST","url":"/v1/completions","body":{"prompt":"And","max_tokens":3,"logprobs":2}}
+{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"Who?"}],"max_tokens":3,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}}}
+EOF
+echo '{"id":"q","text":"In the beginning God created the heaven."}' >score.jsonl
+qprefill -o state.cbor <ids >/dev/null
+qprefill --checkpoint-at 4,6 --logits last -o small.cbor --no-compress <few >rows.cbor
+qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
+mkdir init init/pin
+qprefill --store init/store --checkpoint-every 16 <ids >/dev/null
+cp small.cbor init/S
+cp "$TOP/tests/files/gguf/good-vocab.gguf" vocab.gguf
+cp "$TOP/tests/files/gguf/good-types.gguf" types.gguf
+qbatch -n 2 --shard 1/2 -o part.1 batch.jsonl
+qbatch -n 2 --shard 2/2 -o part.2 batch.jsonl
+set +e

@@ -13,6 +13,7 @@
 #   make bench-store  how long a prefix is looked for among 10,000 files
 #   make bench-state  what states cost in time and room; MODELS='file ...'
 #   make asan ubsan tsan   the tests under a sanitizer
+#   make audit      20 minutes of everything that can go wrong, at random
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make uninstall  with the same PREFIX and DESTDIR
@@ -123,7 +124,7 @@ MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
-	$(B)/tests/faults/,preload.so inject))
+	$(B)/tests/faults/,preload.so inject hammer))
 
 # Those that are installed; all, in the order in which they use each other.
 WINGS = qwen qwentext
@@ -261,6 +262,11 @@ $(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
 		tests/faults/run.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
+HAMMER = $(sort $(wildcard tests/faults/hammer*.c)) tests/faults/run.c $(MUTATE_SRC)
+$(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
+		tests/fuzz/mutate.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(HAMMER) -lxxhash
 
 # arm64 from elsewhere: tests that need no other library, linked statically;
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
@@ -295,13 +301,31 @@ bench-store: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qprefill
 	@BIN=$(BIN) sh tests/bench/store.sh
 
-SAN_asan = -fsanitize=address -fno-omit-frame-pointer
+SAN_asan = -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
 SAN_ubsan = -fsanitize=undefined -fno-sanitize-recover=all
 SAN_tsan = -fsanitize=thread
 asan ubsan tsan:
 	@$(MAKE) --no-print-directory $(PARALLEL) B=build/$@ BIN=build/$@/bin \
 		OPT= CFLAGS="-O1 -g1 $(SAN_$@)" all tests
 	@B=build/$@ BIN=build/$@/bin QPIPE_SAN=$@ sh tests/run.sh
+
+asan-tools tsan-tools:
+	@$(MAKE) --no-print-directory $(PARALLEL) B=build/$(@:-tools=) \
+		BIN=build/$(@:-tools=)/bin OPT= \
+		CFLAGS="-O1 -g1 $(SAN_$(@:-tools=))" audited
+audited: $(TOOLS) $(B)/tests/unit/fuzz_seeds
+	@:
+
+# All that can go wrong, drawn at random, within AUDIT_MINUTES=20 of which
+# building is a part; tests/faults/audit.sh tells more.
+audit:
+	@sh tests/deps.sh audit
+	@begun=$$(date +%s); \
+	$(MAKE) -s --no-print-directory $(PARALLEL) all $(FAULTS) && \
+	$(MAKE) -s --no-print-directory asan-tools && \
+	$(MAKE) -s --no-print-directory tsan-tools && \
+	AUDIT_BEGUN=$$begun B=$(B) BIN=$(BIN) sh tests/faults/audit.sh
 
 fuzz: $(FUZZ_SRC)
 	@mkdir -p build/fuzz
@@ -393,7 +417,8 @@ clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state \
-	bench-store tests asan ubsan tsan fuzz deps clean demo install \
+	bench-store tests asan ubsan tsan asan-tools tsan-tools audit audited \
+	fuzz deps clean demo install \
 	uninstall FORCE
 FORCE:
 

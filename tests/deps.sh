@@ -5,6 +5,7 @@
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
 #   tests/deps.sh long     the same for tests/cli/python.t and json-schema.t
+#   tests/deps.sh audit    what tests/faults/audit.sh needs beside
 missing=
 if [ "$1" = arm64 ]; then
 	[ "$(uname -m)" != aarch64 ] && command -v apt-get >/dev/null 2>&1 ||
@@ -46,7 +47,8 @@ fi
 have_header() {
 	echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1
 }
-command -v "${CC:-cc}" >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+# shellcheck disable=SC2086 # CC may have words, as in "ccache cc"
+command -v ${CC:-cc} >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 have_header cbor.h || missing="$missing libcbor-dev"
 have_header zstd.h || missing="$missing libzstd-dev"
 have_header xxhash.h || missing="$missing libxxhash-dev"
@@ -62,6 +64,10 @@ if ! have_header editline/readline.h && command -v apt-get >/dev/null 2>&1; then
 	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q \
 	    --no-install-recommends libedit-dev >/dev/null 2>&1 ||
 	    echo "deps: could not; qchat will not edit lines" >&2
+fi
+if [ "$1" = audit ]; then
+	command -v strace >/dev/null 2>&1 || missing="$missing strace"
+	command -v valgrind >/dev/null 2>&1 || missing="$missing valgrind"
 fi
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then

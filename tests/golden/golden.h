@@ -38,9 +38,6 @@ struct golden_model {
 size_t golden_load(struct golden_model **out);
 void golden_free(struct golden_model *g, size_t n);
 
-/* Name i of those left out since the library refuses them; NULL after them. */
-const char *golden_refused(size_t i);
-
 /* The distances of got from the case's rows, in the order of limit[]. */
 void golden_distance(const struct golden_model *m, const struct golden_case *c,
     const float *got, double d[6]);

@@ -135,28 +135,6 @@ check_model(const struct golden_model *g)
 	qwen_model_close(m);
 }
 
-/* A model that opens is to be compared like the others. */
-static void
-check_refused(void)
-{
-	struct qwen_model *m;
-	struct qwen_err err;
-	char path[256];
-	size_t i;
-
-	for (i = 0; golden_refused(i) != NULL; i++) {
-		snprintf(path, sizeof path, "../shared/fixtures/models/%s/"
-		    "model.gguf", golden_refused(i));
-		if (access(path, R_OK) != 0) {
-			skip(golden_refused(i), "not there");
-			continue;
-		}
-		ok(qwen_model_open(&m, path, NULL, &err) < 0 &&
-		    err.code == QWEN_EUNSUP, "%s is refused: %s",
-		    golden_refused(i), err.msg);
-	}
-}
-
 int
 main(void)
 {
@@ -168,7 +146,6 @@ main(void)
 	size_t i, n = golden_load(&g);
 
 	ok(n >= 4, "%zu models found", n);
-	check_refused();
 	for (numerics = 1; numerics <= 2; numerics++) {
 		log_ratio = n_ratio = 0;
 		for (i = 0; i < n; i++)

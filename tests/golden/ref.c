@@ -97,7 +97,26 @@ random_case(const struct ref_model *m, const struct golden_model *g,
 	free(logits);
 }
 
-/* The library on tokens nobody has seen, within the limits of a known case. */
+/*
+ * The limits of the case n65, but for the largest difference of any row, in
+ * which one choice of experts shows, the widest of all cases.
+ */
+static void
+find_limits(const struct golden_model *g, double limit[6])
+{
+	size_t j;
+
+	for (j = 0; j < g->n_case; j++) {
+		if (strcmp(g->cases[j].name, "n65") == 0)
+			memcpy(limit, g->cases[j].limit, 6 * sizeof *limit);
+	}
+	for (j = 0; j < g->n_case; j++) {
+		if (g->cases[j].limit[2] > limit[2])
+			limit[2] = g->cases[j].limit[2];
+	}
+}
+
+/* The library on tokens nobody has seen, within the limits of known cases. */
 static void
 check_library(const struct ref_model *ref, const struct golden_model *g,
     const double limit[6])
@@ -141,6 +160,7 @@ int
 main(void)
 {
 	struct golden_model *g;
+	double limit[6];
 	size_t i, j, n = golden_load(&g);
 
 	ok(n >= 4, "%zu models found", n);
@@ -156,9 +176,9 @@ main(void)
 			    strcmp(c->name, "n65") == 0 ||
 			    getenv("QPIPE_LONG") != NULL)
 				check_recorded(m, &g[i], c);
-			if (strcmp(c->name, "n65") == 0)
-				check_library(m, &g[i], c->limit);
 		}
+		find_limits(&g[i], limit);
+		check_library(m, &g[i], limit);
 		ref_close(m);
 	}
 	golden_free(g, n);

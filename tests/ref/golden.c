@@ -161,30 +161,12 @@ read_model(const char *dir, const char *name, struct golden_model *m)
 	pclose(f);
 }
 
-/* What the library refuses as yet; tests/golden/logits.c holds it to that. */
-static const char *const refused[] = {
-	"qwen2", "qwen2moe", "qwen3-nvfp4", "qwen35-lowbit", "qwen35moe-lowbit",
-	"qwen35moe-nvfp4", "qwen3moe-mxfp4", "qwen3next", "qwen3next-ssm-in",
-	"qwen3vl", "qwen3vlmoe",
-};
-
-const char *
-golden_refused(size_t i)
-{
-	return i < sizeof refused / sizeof *refused ? refused[i] : NULL;
-}
-
 /* Embeddings and scores have no logits to compare. */
 static int
 has_logits(const char *top, const char *name)
 {
 	char path[1024];
-	size_t i;
 
-	for (i = 0; golden_refused(i) != NULL; i++) {
-		if (strcmp(golden_refused(i), name) == 0)
-			return 0;
-	}
 	snprintf(path, sizeof path, "%s/%s/tokens-n65.txt", top, name);
 	return exists(path);
 }

@@ -7,17 +7,24 @@
  * takes normed rows a[t] and gives the rows y[t] that are added to x[t].
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "ref_model.h"
 
-/* Qwen3.5 and later: DeltaNet layers, gated queries. */
 static int
-is_qwen35(const struct ref_model *m)
+is_qwen3next(const struct ref_model *m)
 {
-	return strncmp(m->arch, "qwen35", 6) == 0;
+	return strcmp(m->arch, "qwen3next") == 0;
+}
+
+/* Qwen3-Next, Qwen3.5 and later: DeltaNet layers, gated queries. */
+static int
+is_hybrid(const struct ref_model *m)
+{
+	return strncmp(m->arch, "qwen35", 6) == 0 || is_qwen3next(m);
 }
 
 static double
@@ -40,17 +47,41 @@ softplus(double t)
 
 /* ---- products and norms */
 
-/* y = Wx, y[r] = row r of W times x; matrix e of a stack. */
-static void
-product_of(const struct ref_tensor *w, size_t e, const double *x, double *y)
+/* The vector that goes with NAME.weight as NAME.<suffix>, or NULL. */
+static const float *
+beside(const struct ref_model *m, long block, const char *name,
+    const char *suffix)
 {
+	char other[64];
+
+	snprintf(other, sizeof other, "%.*s.%s",
+	    (int)(strrchr(name, '.') - name), name, suffix);
+	return ref_has(m, block, other) ? ref_tensor(m, block, other)->v :
+	    NULL;
+}
+
+/*
+ * y = Wx, y[r] = row r of W times x, times the scale that W has; matrix e of a
+ * stack.  A matrix that is no stack may have a bias.
+ */
+static void
+product_of(const struct ref_model *m, long block, const char *name, size_t e,
+    const double *x, double *y)
+{
+	const struct ref_tensor *w = ref_tensor(m, block, name);
 	const float *row = w->v + e * w->n_in * w->n_out;
+	const float *scale = beside(m, block, name, "scale");
+	const float *bias = beside(m, block, name, "bias");
 	size_t r, c;
 
 	for (r = 0; r < w->n_out; r++, row += w->n_in) {
 		y[r] = 0;
 		for (c = 0; c < w->n_in; c++)
 			y[r] += (double)row[c] * x[c];
+		if (scale != NULL)
+			y[r] *= (double)scale[e];
+		if (bias != NULL)
+			y[r] += (double)bias[r];
 	}
 }
 
@@ -58,7 +89,7 @@ static void
 product(const struct ref_model *m, long block, const char *name,
     const double *x, double *y)
 {
-	product_of(ref_tensor(m, block, name), 0, x, y);
+	product_of(m, block, name, 0, x, y);
 }
 
 /* y = x / sqrt(mean(x^2) + eps) * w */
@@ -193,7 +224,7 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 	size_t h, i, H = ref_key(m, "attention.head_count", (size_t)block, 0);
 	size_t Hkv = ref_key(m, "attention.head_count_kv", (size_t)block, H);
 	size_t D = ref_key(m, "attention.key_length", 0, m->n_embd / H);
-	int gated = is_qwen35(m);
+	int gated = is_hybrid(m);
 	double scale = ref_key_real(m, "attention.scale", 1 / sqrt((double)D));
 	double *q = ref_new((gated ? 2 : 1) * H * D), *o = ref_new(H * D);
 
@@ -203,7 +234,8 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 		double *qh = q + h * (gated ? 2 * D : D), *oh = o + h * D;
 		size_t kv = h / (H / Hkv);
 
-		rms(m, block, "attn_q_norm.weight", qh, qh);
+		if (ref_has(m, block, "attn_q_norm.weight"))
+			rms(m, block, "attn_q_norm.weight", qh, qh);
 		rope(m, qh, D, t);
 		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh);
 		for (i = 0; gated && i < D; i++)
@@ -240,7 +272,8 @@ attention(const struct ref_model *m, long block, const double *a, size_t n,
 		for (h = 0; h < Hkv; h++) {
 			double *kh = k + (t * Hkv + h) * D;
 
-			rms(m, block, "attn_k_norm.weight", kh, kh);
+			if (ref_has(m, block, "attn_k_norm.weight"))
+				rms(m, block, "attn_k_norm.weight", kh, kh);
 			rope(m, kh, D, t);
 		}
 	}
@@ -300,6 +333,31 @@ delta_rule(double *S, size_t dk, size_t dv, double decay, double b,
 	}
 }
 
+/*
+ * beta and alpha of all value heads: two projections, or one in which, for each
+ * key head, those of its value heads follow one another.
+ */
+static void
+delta_gates(const struct ref_model *m, long block, const struct delta *d,
+    const double *a, double *beta, double *alpha)
+{
+	size_t rep = d->Hv / d->Hk, h;
+	double *ba;
+
+	if (!ref_has(m, block, "ssm_ba.weight")) {
+		product(m, block, "ssm_beta.weight", a, beta);
+		product(m, block, "ssm_alpha.weight", a, alpha);
+		return;
+	}
+	ba = ref_new(2 * d->Hv);
+	product(m, block, "ssm_ba.weight", a, ba);
+	for (h = 0; h < d->Hv; h++) {
+		beta[h] = ba[2 * rep * (h / rep) + h % rep];
+		alpha[h] = ba[2 * rep * (h / rep) + rep + h % rep];
+	}
+	free(ba);
+}
+
 /* All value heads of one row: y holds q, k, v after the convolution. */
 static void
 delta_heads(const struct ref_model *m, long block, const struct delta *d,
@@ -311,8 +369,7 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
 	double *q = y, *k = y + d->Hk * d->dk, *v = k + d->Hk * d->dk;
 	size_t h, i;
 
-	product(m, block, "ssm_beta.weight", a, beta);
-	product(m, block, "ssm_alpha.weight", a, alpha);
+	delta_gates(m, block, d, a, beta, alpha);
 	for (h = 0; h < d->Hk; h++) {
 		l2(q + h * d->dk, d->dk);
 		l2(k + h * d->dk, d->dk);
@@ -320,7 +377,8 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
 			q[h * d->dk + i] /= sqrt((double)d->dk);
 	}
 	for (h = 0; h < d->Hv; h++) {
-		size_t kh = h % d->Hk;	/* tiled order */
+		size_t kh = is_qwen3next(m) ? h / (d->Hv / d->Hk) :
+		    h % d->Hk;	/* tiled order */
 		double g = (double)A[h] * softplus(alpha[h] + (double)dt[h]);
 
 		delta_rule(d->S + h * d->dk * d->dv, d->dk, d->dv, exp(g),
@@ -329,6 +387,34 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
 	}
 	free(beta);
 	free(alpha);
+}
+
+/* Rows q, k and v to qkv, z to z: as they are, or from those of a key head. */
+static void
+delta_in(const struct ref_model *m, long block, const struct delta *d,
+    const double *a, double *qkv, double *z)
+{
+	size_t rv = d->Hv / d->Hk * d->dv, one = 2 * d->dk + 2 * rv, h;
+	double *all;
+
+	if (!ref_has(m, block, "ssm_in.weight")) {
+		product(m, block, "attn_qkv.weight", a, qkv);
+		product(m, block, "attn_gate.weight", a, z);
+		return;
+	}
+	all = ref_new(d->Hk * one);
+	product(m, block, "ssm_in.weight", a, all);
+	for (h = 0; h < d->Hk; h++) {
+		const double *p = all + h * one;
+
+		memcpy(qkv + h * d->dk, p, d->dk * sizeof *p);
+		memcpy(qkv + (d->Hk + h) * d->dk, p + d->dk,
+		    d->dk * sizeof *p);
+		memcpy(qkv + 2 * d->Hk * d->dk + h * rv, p + 2 * d->dk,
+		    rv * sizeof *p);
+		memcpy(z + h * rv, p + 2 * d->dk + rv, rv * sizeof *p);
+	}
+	free(all);
 }
 
 static void
@@ -341,9 +427,7 @@ delta_row(const struct ref_model *m, long block, struct delta *d,
 
 	memmove(d->window, d->window + d->C,
 	    (d->Kc - 1) * d->C * sizeof *d->window);
-	product(m, block, "attn_qkv.weight", a,
-	    d->window + (d->Kc - 1) * d->C);
-	product(m, block, "attn_gate.weight", a, z);
+	delta_in(m, block, d, a, d->window + (d->Kc - 1) * d->C, z);
 	convolve(m, block, d, y);
 	delta_heads(m, block, d, a, y, o);
 	for (h = 0; h < d->Hv; h++) {
@@ -393,11 +477,11 @@ gated_mlp(const struct ref_model *m, long block, const char *gate,
 	double *g = ref_new(d->n_in), *u = ref_new(d->n_in);
 	size_t i;
 
-	product_of(ref_tensor(m, block, gate), e, x, g);
-	product_of(ref_tensor(m, block, up), e, x, u);
+	product_of(m, block, gate, e, x, g);
+	product_of(m, block, up, e, x, u);
 	for (i = 0; i < d->n_in; i++)
 		g[i] = silu(g[i]) * u[i];
-	product_of(d, e, g, y);
+	product_of(m, block, down, e, g, y);
 	free(g);
 	free(u);
 }
@@ -412,10 +496,10 @@ fused_expert(const struct ref_model *m, long block, size_t e, const double *x,
 	double *gu = ref_new(2 * d->n_in);
 	size_t i;
 
-	product_of(ref_tensor(m, block, "ffn_gate_up_exps.weight"), e, x, gu);
+	product_of(m, block, "ffn_gate_up_exps.weight", e, x, gu);
 	for (i = 0; i < d->n_in; i++)
 		gu[i] = silu(gu[i]) * gu[d->n_in + i];
-	product_of(d, e, gu, y);
+	product_of(m, block, "ffn_down_exps.weight", e, gu, y);
 	free(gu);
 }
 
@@ -465,6 +549,8 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 		taken[j] = 1;
 		sum += p[j];
 	}
+	if (strcmp(m->arch, "qwen2moe") == 0)
+		sum = 1;	/* shares of all experts, not of the chosen */
 	for (j = 0; j < n; j++) {
 		if (!taken[j])
 			continue;
@@ -492,7 +578,7 @@ recurrent(const struct ref_model *m, size_t i)
 {
 	size_t interval = ref_key(m, "full_attention_interval", 0, 4);
 
-	if (!is_qwen35(m))
+	if (!is_hybrid(m))
 		return 0;
 	return ref_key(m, "attention.recurrent_layers", i,
 	    (i + 1) % interval != 0) != 0;
@@ -514,7 +600,7 @@ trunk_block(const struct ref_model *m, size_t i, double *x, size_t n)
 	size_t t, E = m->n_embd;
 	double *a = ref_new(n * E), *y = ref_new(n * E);
 	long b = (long)i;
-	const char *ffn_norm = is_qwen35(m) ? "post_attention_norm.weight" :
+	const char *ffn_norm = is_hybrid(m) ? "post_attention_norm.weight" :
 	    "ffn_norm.weight";
 
 	for (t = 0; t < n; t++)

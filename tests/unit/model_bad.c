@@ -138,7 +138,7 @@ shapes(void)
 static void
 types(void)
 {
-	static const uint32_t bad[] = { 16, 19, 24, 28, 39, 9, 41 };
+	static const uint32_t bad[] = { 9, 15, 24, 25, 26, 27, 28 };
 	struct tiny_shape s = dense;
 	struct tiny *t;
 	size_t i;
@@ -333,7 +333,8 @@ architectures(void)
 
 	tiny_str(t, "general.architecture", "llama");
 	refuse(t, "llama", QWEN_EUNSUP,
-	    "\"llama\" is not known: qwen3, qwen35, qwen35moe, qwen3moe are");
+	    "\"llama\" is not known: qwen2, qwen2moe, qwen3, "
+	    "qwen35, qwen35moe, qwen3moe, qwen3next, qwen3vl, qwen3vlmoe are");
 	t = tiny_new(&dense);
 	tiny_str(t, "general.architecture", "qwen3\033[31m");
 	refuse(t, "an escape sequence", QWEN_EUNSUP, "\"qwen3?[31m\"");

@@ -6,13 +6,23 @@
 #include "engine/model/model.h"
 
 static const struct qwen_arch archs[] = {
+	/* Qwen2.5 too */
+	{ .name = "qwen2", .ffn_norm = "ffn_norm.weight", .no_qk_norm = 1 },
+	{ .name = "qwen2moe", .ffn_norm = "ffn_norm.weight", .no_qk_norm = 1,
+	  .moe = 1, .shared = 1, .share_of_all = 1 },
 	{ .name = "qwen3", .ffn_norm = "ffn_norm.weight" },
 	{ .name = "qwen35", .ffn_norm = "post_attention_norm.weight",
-	  .hybrid = 1 },
+	  .hybrid = 1, .sections = 1 },
 	/* Qwen3.6 too */
 	{ .name = "qwen35moe", .ffn_norm = "post_attention_norm.weight",
-	  .hybrid = 1, .moe = 1, .shared = 1 },
+	  .hybrid = 1, .sections = 1, .moe = 1, .shared = 1 },
 	{ .name = "qwen3moe", .ffn_norm = "ffn_norm.weight", .moe = 1 },
+	{ .name = "qwen3next", .ffn_norm = "post_attention_norm.weight",
+	  .hybrid = 1, .grouped = 1, .moe = 1, .shared = 1 },
+	/* of those that see, what reads and writes text */
+	{ .name = "qwen3vl", .ffn_norm = "ffn_norm.weight", .sections = 1 },
+	{ .name = "qwen3vlmoe", .ffn_norm = "ffn_norm.weight", .sections = 1,
+	  .moe = 1 },
 };
 
 #define N_ARCHS (sizeof archs / sizeof archs[0])

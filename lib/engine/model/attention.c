@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * attention.c - grouped-query softmax attention with q and k norms, RoPE, and
- * (Qwen3.5 on) an output gate.
+ * attention.c - grouped-query softmax attention with biases (Qwen2) or q and k
+ * norms, RoPE, and (Qwen3-Next on) an output gate.
  *
  * Keys and values are rounded to f16 on their way into the cache, and always
  * read from there.  The queries that share a key-value head are numbered
@@ -12,21 +12,30 @@
 #define MIN_GROUP 8		/* queries that go through a chunk at once */
 
 void
-qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l, int gated)
+qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_attention *a = &l->attn;
-	size_t d = h->n_embd_head, q = h->n_head * d, kv = h->n_head_kv * d;
+	size_t d = h->n_embd_head, kv = h->n_head_kv * d, n = h->n_embd;
+	size_t o = h->n_head * d, q = ld->m->arch->hybrid ? 2 * o : o;
 
-	a->gated = gated;
-	qwen_load_weight(ld, &a->q, "attn_q.weight", h->n_embd,
-	    gated ? 2 * q : q, 0);
-	qwen_load_weight(ld, &a->k, "attn_k.weight", h->n_embd, kv, 0);
-	qwen_load_weight(ld, &a->v, "attn_v.weight", h->n_embd, kv, 0);
-	qwen_load_weight(ld, &a->output, "attn_output.weight", q, h->n_embd,
-	    0);
-	qwen_load_vector(ld, &a->q_norm, "attn_q_norm.weight", d);
-	qwen_load_vector(ld, &a->k_norm, "attn_k_norm.weight", d);
+	a->gated = ld->m->arch->hybrid;
+	if (qwen_has_tensor(ld, "attn_qkv.weight")) {
+		qwen_load_weight(ld, &a->q, "attn_qkv.weight", n, q + 2 * kv,
+		    0);
+		a->k = qwen_weight_rows(&a->q, q, kv);
+		a->v = qwen_weight_rows(&a->q, q + kv, kv);
+		a->q.n_out = q;
+	} else {
+		qwen_load_weight(ld, &a->q, "attn_q.weight", n, q, 0);
+		qwen_load_weight(ld, &a->k, "attn_k.weight", n, kv, 0);
+		qwen_load_weight(ld, &a->v, "attn_v.weight", n, kv, 0);
+	}
+	qwen_load_weight(ld, &a->output, "attn_output.weight", o, n, 0);
+	if (!ld->m->arch->no_qk_norm) {
+		qwen_load_vector(ld, &a->q_norm, "attn_q_norm.weight", d);
+		qwen_load_vector(ld, &a->k_norm, "attn_k_norm.weight", d);
+	}
 	l->mixer = qwen_attention_forward;
 }
 
@@ -82,7 +91,8 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	for (i = 0; wanted && i < h->n_head; i++) {
 		float *q = x + i * p->row.q_step;
 
-		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
+		if (a->q_norm != NULL)
+			b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
 		b->vec->rope(q, c, s, h->n_rot / 2);
 		for (j = 0; j < d; j++)
 			q[j] *= h->attn_scale;
@@ -90,7 +100,8 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	for (i = 0; i < h->n_head_kv; i++) {
 		float *k = x + p->row.k + i * d;
 
-		b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
+		if (a->k_norm != NULL)
+			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
 		store(b, cache_of(p, share), i, share->pos + t - share->first,
 		    k, x + p->row.v + i * d);

@@ -4,7 +4,8 @@
  * use it: short convolution, l2-normed q and k, the gated delta rule, and a
  * gated norm.
  *
- * In qwen35* files value head h uses key head h mod n_head_k.
+ * Value head h uses key head h mod n_head_k, or in qwen3next files, where those
+ * of a key head are together, h / (n_head_v / n_head_k).
  */
 #include "base/err.h"
 #include "engine/kernel/math.h"
@@ -32,18 +33,87 @@ load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 	l->delta.conv = taps;
 }
 
+/* Where things are in a row of projections; q and k before v. */
+struct row {
+	size_t	v, z, alpha, beta;
+};
+
+static struct row
+row_of(const struct qwen_hparams *h)
+{
+	struct row r;
+
+	r.v = 2 * h->n_head_k * h->dk;
+	r.z = r.v + h->n_head_v * h->dv;
+	r.alpha = r.z + h->n_head_v * h->dv;
+	r.beta = r.alpha + h->n_head_v;
+	return r;
+}
+
+/* Rows of a matrix that are one piece; n_embd wide. */
+static void
+load_piece(struct qwen_loader *ld, struct qwen_deltanet *d, const char *name,
+    size_t at, size_t n)
+{
+	struct qwen_piece *p = &d->in[d->n_in++];
+
+	p->at = at;
+	qwen_load_weight(ld, &p->w, name, ld->m->hp.n_embd, n, 0);
+}
+
+/* q, k, v and z of one key head after the other: files of late 2025. */
+static void
+load_by_key(struct qwen_loader *ld, struct qwen_deltanet *d, struct row row)
+{
+	const struct qwen_hparams *h = &ld->m->hp;
+	size_t v = h->n_head_v / h->n_head_k * h->dv, from = 0, k, i;
+	size_t n[4] = { h->dk, h->dk, v, v };
+	size_t at[4] = { 0, row.v / 2, row.v, row.z };
+	struct qwen_weight all = { NULL };
+
+	qwen_load_weight(ld, &all, "ssm_in.weight", h->n_embd, row.alpha, 0);
+	for (k = 0; k < h->n_head_k; k++) {
+		for (i = 0; i < 4; i++) {
+			struct qwen_piece *p = &d->in[d->n_in++];
+
+			p->w = qwen_weight_rows(&all, from, n[i]);
+			p->at = at[i] + k * n[i];
+			from += n[i];
+		}
+	}
+}
+
+#define MAX_KEY_HEADS 64	/* where projections are in pieces of one */
+#define MAX_PIECES (4 * MAX_KEY_HEADS + 2)
+
 void
 qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_deltanet *d = &l->delta;
-	size_t vd = h->n_head_v * h->dv, n = h->n_embd;
-	size_t nc = 2 * h->n_head_k * h->dk + vd;
+	struct row row = row_of(h);
+	size_t vd = h->n_head_v * h->dv, n = h->n_embd, nc = row.z;
+	int pieces = qwen_has_tensor(ld, "ssm_in.weight");
 
-	qwen_load_weight(ld, &d->qkv, "attn_qkv.weight", n, nc, 0);
-	qwen_load_weight(ld, &d->gate, "attn_gate.weight", n, vd, 0);
-	qwen_load_weight(ld, &d->alpha, "ssm_alpha.weight", n, h->n_head_v, 0);
-	qwen_load_weight(ld, &d->beta, "ssm_beta.weight", n, h->n_head_v, 0);
+	if (pieces && h->n_head_k > MAX_KEY_HEADS)
+		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "ssm_in.weight for "
+		    "%zu key heads: at most %d", h->n_head_k, MAX_KEY_HEADS);
+	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, MAX_PIECES,
+	    sizeof *d->in)) == NULL)
+		return;
+	if (pieces) {
+		load_by_key(ld, d, row);
+	} else {
+		load_piece(ld, d, "attn_qkv.weight", 0, nc);
+		load_piece(ld, d, "attn_gate.weight", row.z, vd);
+	}
+	d->by_key = qwen_has_tensor(ld, "ssm_ba.weight");
+	if (d->by_key) {
+		load_piece(ld, d, "ssm_ba.weight", row.alpha, 2 * h->n_head_v);
+	} else {
+		load_piece(ld, d, "ssm_alpha.weight", row.alpha, h->n_head_v);
+		load_piece(ld, d, "ssm_beta.weight", row.beta, h->n_head_v);
+	}
 	qwen_load_weight(ld, &d->out, "ssm_out.weight", vd, n, 0);
 	qwen_load_vector(ld, &d->a, "ssm_a", h->n_head_v);
 	qwen_load_vector(ld, &d->dt, "ssm_dt.bias", h->n_head_v);
@@ -55,10 +125,25 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 struct pass {
 	struct qwen_batch	*b;
 	const struct qwen_layer	*l;
+	struct row		 row;
 	size_t			 nc;	/* channels of the convolution */
 	size_t			 per_share;	/* items of one timeline */
-	size_t			 z, alpha, beta;	/* in a row */
 };
+
+/* Where alpha (later the decay) and beta of a value head are in a row. */
+static void
+find_gates(const struct pass *p, size_t head, size_t *alpha, size_t *beta)
+{
+	const struct qwen_hparams *h = p->b->hp;
+	size_t rep = h->n_head_v / h->n_head_k;
+
+	*alpha = p->row.alpha + head;
+	*beta = p->row.beta + head;
+	if (p->l->delta.by_key) {	/* rep of beta, then of alpha */
+		*beta = p->row.alpha + head / rep * 2 * rep + head % rep;
+		*alpha = *beta + rep;
+	}
+}
 
 /* Channels one thread takes at a time. */
 #define CHANNELS 256
@@ -100,7 +185,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	const struct qwen_deltanet *d = &p->l->delta;
 	float *x = b->b->in + t * b->b->in_width;
 	float scale = (float)(1.0 / sqrt((double)h->dk));
-	size_t i;
+	size_t i, at_alpha, at_beta;
 
 	for (i = 0; i < h->n_head_k; i++) {
 		b->vec->l2norm(x + i * h->dk, h->dk, 1e-6f, scale);
@@ -108,12 +193,14 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 		    1.0f);
 	}
 	for (i = 0; i < h->n_head_v; i++) {
-		float *alpha = x + p->alpha + i, *beta = x + p->beta + i;
-		float in = *alpha + d->dt[i];
-		float g = d->a[i] * qwen_softplusf(in);
+		float in, g, beta;
 
-		*alpha = isfinite(in) && isfinite(g) ? qwen_expf(g) : NAN;
-		*beta = isfinite(*beta) ? qwen_sigmoidf(*beta) : NAN;
+		find_gates(p, i, &at_alpha, &at_beta);
+		in = x[at_alpha] + d->dt[i];
+		g = d->a[i] * qwen_softplusf(in);
+		beta = x[at_beta];
+		x[at_alpha] = isfinite(in) && isfinite(g) ? qwen_expf(g) : NAN;
+		x[at_beta] = isfinite(beta) ? qwen_sigmoidf(beta) : NAN;
 	}
 }
 
@@ -145,7 +232,9 @@ do_delta(void *arg, size_t item, int thread)
 	const float *in = s->in + share->first * s->in_width;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
 	size_t head = item % p->per_share / per_head;
-	size_t head_k = head % h->n_head_k;
+	size_t head_k = p->b->m->arch->grouped ?
+	    head / (h->n_head_v / h->n_head_k) : head % h->n_head_k;
+	size_t alpha, beta;
 	struct qwen_delta d = {
 		.s = state_of(p, share)->s + head * h->dk * h->dv,
 		.dk = h->dk, .dv = h->dv,
@@ -153,9 +242,8 @@ do_delta(void *arg, size_t item, int thread)
 		.q = in + head_k * h->dk,
 		.k = in + (h->n_head_k + head_k) * h->dk,
 		.qk_stride = s->in_width,
-		.v = in + 2 * h->n_head_k * h->dk + head * h->dv,
+		.v = in + p->row.v + head * h->dv,
 		.v_stride = s->in_width,
-		.g = in + p->alpha + head, .b = in + p->beta + head,
 		.gb_stride = s->in_width,
 		.o = s->o + share->first * s->o_width + head * h->dv,
 		.o_stride = s->o_width,
@@ -164,6 +252,9 @@ do_delta(void *arg, size_t item, int thread)
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
 
+	find_gates(p, head, &alpha, &beta);
+	d.g = in + alpha;
+	d.b = in + beta;
 	d.c1 = d.c0 + COLUMNS < h->dv ? d.c0 + COLUMNS : h->dv;
 	p->b->m->kernels.delta->run.delta(&d);
 	/* S is read and written; four operations on each element a token */
@@ -178,7 +269,7 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 	const struct pass *p = arg;
 	const struct qwen_hparams *h = b->hp;
 	float *o = b->b->o + t * b->b->o_width;
-	const float *z = b->b->in + t * b->b->in_width + p->z;
+	const float *z = b->b->in + t * b->b->in_width + p->row.z;
 	size_t i;
 
 	if (!qwen_is_wanted(b, t))
@@ -197,21 +288,16 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	const struct qwen_hparams *h = b->hp;
 	const struct qwen_deltanet *d = &l->delta;
 	struct qwen_scratch *s = b->b;
-	size_t vd = h->n_head_v * h->dv;
-	struct pass p = { .b = b, .l = l, .nc = 2 * h->n_head_k * h->dk + vd };
-	struct qwen_linear lin[4], out = { &d->out, s->out, h->n_embd, NULL };
+	struct pass p = { .b = b, .l = l, .row = row_of(h) };
+	struct qwen_linear lin[MAX_PIECES];
+	struct qwen_linear out = { &d->out, s->out, h->n_embd, NULL };
+	size_t i;
 
-	p.z = p.nc;
-	p.alpha = p.z + vd;
-	p.beta = p.alpha + h->n_head_v;
-	lin[0] = (struct qwen_linear){ &d->qkv, s->in, s->in_width, NULL };
-	lin[1] = (struct qwen_linear){ &d->gate, s->in + p.z, s->in_width,
-	    NULL };
-	lin[2] = (struct qwen_linear){ &d->alpha, s->in + p.alpha,
-	    s->in_width, NULL };
-	lin[3] = (struct qwen_linear){ &d->beta, s->in + p.beta, s->in_width,
-	    NULL };
-	qwen_linears(b, lin, 4, s->xn, h->n_embd, s->xq, NULL, b->n);
+	p.nc = p.row.z;
+	for (i = 0; i < d->n_in; i++)
+		lin[i] = (struct qwen_linear){ &d->in[i].w, s->in + d->in[i].at,
+		    s->in_width, NULL };
+	qwen_linears(b, lin, d->n_in, s->xn, h->n_embd, s->xq, NULL, b->n);
 	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
 	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);

@@ -408,7 +408,7 @@ qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
 
 	if (read_common(&k, h) < 0 ||
 	    (a->hybrid && read_deltanet(&k, h) < 0) ||
-	    read_attention(&k, h) < 0 || read_rope(&k, h, a->hybrid) < 0)
+	    read_attention(&k, h) < 0 || read_rope(&k, h, a->sections) < 0)
 		return -1;
 	return a->moe ? read_moe(&k, h, a->shared) :
 	    need_size(&k, "feed_forward_length", 1, MAX_DIM, &h->n_ff);

@@ -2,6 +2,30 @@
 /* linear.c - products with weights, shared out over threads by rows. */
 #include "engine/model/forward.h"
 
+/* What goes with a matrix beside its weights: a rounding each. */
+static void
+scale_and_shift(const struct qwen_weight *w, const struct qwen_matmul *m)
+{
+	size_t at = (size_t)(m->w - w->data), t, r;
+	float scale = 1;
+	const float *bias = w->bias;
+
+	if (w->scale != NULL)
+		scale = w->scale[w->expert_bytes > 0 ? at / w->expert_bytes :
+		    0];
+	if (bias != NULL)
+		bias += at / w->row_bytes;
+	for (t = 0; t < m->n_tok; t++) {
+		float *y = m->y[t];
+
+		for (r = m->r0; r < m->r1; r++) {
+			y[r] *= scale;
+			if (bias != NULL)
+				y[r] += bias[r];
+		}
+	}
+}
+
 void
 qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
     const struct qwen_matmul *m, int thread)
@@ -10,6 +34,8 @@ qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
 	uint64_t begin = qwen_profile_begin(p), rows = m->r1 - m->r0;
 	int gemm = qwen_multiply(w->matmul, w->gemm, m);
 
+	if (w->scale != NULL || w->bias != NULL)
+		scale_and_shift(w, m);
 	qwen_profile_end(p, thread, (enum qwen_stage)((gemm ?
 	    QWEN_STAGE_GEMM : QWEN_STAGE_MATMUL) + w->quant->type), begin,
 	    rows * m->row_bytes, rows * m->n_in * m->n_tok);

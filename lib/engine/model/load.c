@@ -102,6 +102,28 @@ find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	return ld->rc == 0 ? t : NULL;
 }
 
+/* "<name>.<suffix>" beside "<name>.weight". */
+static struct name
+beside(const char *name, const char *suffix)
+{
+	struct name n;
+
+	snprintf(n.s, sizeof n.s, "%.*s.%s",
+	    (int)(strrchr(name, '.') - name), name, suffix);
+	return n;
+}
+
+static void
+load_beside(struct qwen_loader *ld, const float **v, const char *name,
+    const char *suffix, size_t n)
+{
+	struct name other = beside(name, suffix);
+
+	*v = NULL;
+	if (qwen_has_tensor(ld, other.s))
+		qwen_load_vector(ld, v, other.s, n);
+}
+
 void
 qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
     const char *name, size_t n_in, size_t n_out, size_t n_expert)
@@ -119,6 +141,24 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);
 	w->expert_bytes = n_expert > 0 ? w->row_bytes * n_out : 0;
+	w->bias = NULL;
+	load_beside(ld, &w->scale, name, "scale", n_expert > 0 ? n_expert : 1);
+	if (n_expert == 0)
+		load_beside(ld, &w->bias, name, "bias", n_out);
+}
+
+struct qwen_weight
+qwen_weight_rows(const struct qwen_weight *w, size_t from, size_t n)
+{
+	struct qwen_weight part = *w;
+
+	if (w->data == NULL)	/* it was not loaded */
+		return part;
+	part.data += from * w->row_bytes;
+	part.n_out = n;
+	if (w->bias != NULL)
+		part.bias += from;
+	return part;
 }
 
 void

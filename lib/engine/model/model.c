@@ -77,9 +77,9 @@ load_layer(struct qwen_loader *ld, struct qwen_layer *l)
 	if (a->hybrid && h->recurrent[l->index])
 		qwen_deltanet_load(ld, l);
 	else
-		qwen_attention_load(ld, l, a->hybrid);
+		qwen_attention_load(ld, l);
 	if (a->moe)
-		qwen_moe_load(ld, l, a->shared);
+		qwen_moe_load(ld, l);
 	else
 		qwen_mlp_load(ld, l);
 }

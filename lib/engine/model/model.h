@@ -43,6 +43,9 @@ struct qwen_hparams {
 /* A matrix (or stack of matrices, one an expert) in the mapped file. */
 struct qwen_weight {
 	const unsigned char	*data;	/* NULL: this model has none */
+	const float		*scale;	/* of the product, one a matrix; or
+					   NULL */
+	const float		*bias;	/* [n_out] added to it; or NULL */
 	const struct qwen_quant	*quant;
 	const struct qwen_kernel *matmul, *gemm;
 	size_t			 n_in, n_out;
@@ -52,12 +55,22 @@ struct qwen_weight {
 
 struct qwen_attention {
 	struct qwen_weight	 q, k, v, output;
-	const float		*q_norm, *k_norm;
+	const float		*q_norm, *k_norm;	/* NULL: there is none */
 	int			 gated;	/* q has query and gate, head by head */
 };
 
+/* Rows of a projection, and where its results go in a row of them. */
+struct qwen_piece {
+	struct qwen_weight	 w;
+	size_t			 at;
+};
+
 struct qwen_deltanet {
-	struct qwen_weight	 qkv, gate, alpha, beta, out;
+	struct qwen_piece	*in;	/* of q, k, v, z, alpha, beta */
+	size_t			 n_in;
+	int			 by_key;	/* alpha and beta: those of a
+						   key head together */
+	struct qwen_weight	 out;
 	const float		*conv;	/* [conv_kernel][channels] */
 	const float		*a, *dt, *norm;
 };
@@ -94,9 +107,15 @@ struct qwen_arch {
 	const char	*name;		/* general.architecture */
 	const char	*ffn_norm;	/* the tensor of that norm */
 	int		 hybrid;	/* DeltaNet in most layers, gated
-					   attention, RoPE in sections */
+					   attention */
+	int		 grouped;	/* value heads in groups of a key head,
+					   else every n_head_k th is one's */
+	int		 no_qk_norm;	/* q and k are not normed */
+	int		 sections;	/* RoPE in sections */
 	int		 moe;		/* experts, else one MLP */
 	int		 shared;	/* and an expert that all tokens use */
+	int		 share_of_all;	/* weights of experts: of all, not only
+					   of the chosen */
 };
 
 struct qwen_model {
@@ -143,9 +162,16 @@ struct qwen_loader {
 	int			 rc;
 };
 
-/* Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix. */
+/*
+ * Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix.  With
+ * <name>.weight go <name>.scale and, to a plain one, <name>.bias if they are
+ * there.
+ */
 void qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
     const char *name, size_t n_in, size_t n_out, size_t n_expert);
+/* n of its rows. */
+struct qwen_weight qwen_weight_rows(const struct qwen_weight *w, size_t from,
+    size_t n);
 /* A vector as f32: in the mapping, or widened into owned memory. */
 void qwen_load_vector(struct qwen_loader *ld, const float **v,
     const char *name, size_t n);
@@ -155,11 +181,10 @@ int qwen_has_tensor(const struct qwen_loader *ld, const char *name);
 void *qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size);
 
 /* ---- blocks: each loads its weights and sets its pass in the layer */
-void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l,
-    int gated);
+void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
-void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared);
+void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l);
 
 qwen_block_fn qwen_attention_forward;
 qwen_block_fn qwen_deltanet_forward;

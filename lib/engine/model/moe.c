@@ -32,13 +32,12 @@ load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 	    2 * ff, h->n_expert);
 	if (ld->rc < 0)
 		return;
+	e->routed.up = qwen_weight_rows(&e->routed.gate, ff, ff);
 	e->routed.gate.n_out = ff;
-	e->routed.up = e->routed.gate;
-	e->routed.up.data += ff * e->routed.up.row_bytes;
 }
 
 void
-qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared)
+qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 	struct qwen_moe *e = &l->moe;
@@ -48,7 +47,7 @@ qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l, int shared)
 	qwen_load_weight(ld, &e->router, "ffn_gate_inp.weight", n, h->n_expert,
 	    0);
 	load_experts(ld, e);
-	if (!shared)
+	if (!ld->m->arch->shared)
 		return;
 	qwen_load_weight(ld, &e->shared_router, "ffn_gate_inp_shexp.weight", n,
 	    1, 0);
@@ -78,12 +77,12 @@ mlp_of(const struct work *w, size_t e)
 }
 
 /*
- * The k largest logits, ties to the lower index, and their softmax: the same
- * as renormalising the softmax over all.
+ * The k largest logits, ties to the lower index, and their softmax (the same as
+ * renormalising the softmax over all), or their share of all.
  */
 static void
-select_experts(const struct qwen_hparams *h, const float *logits,
-    uint32_t *expert, float *weight)
+select_experts(const struct qwen_hparams *h, int share_of_all,
+    const float *logits, uint32_t *expert, float *weight)
 {
 	size_t k = h->n_expert_used, n = 0, e, i;
 	float sum = 0.0f;
@@ -100,6 +99,10 @@ select_experts(const struct qwen_hparams *h, const float *logits,
 		weight[i] = qwen_expf(logits[expert[i]] - logits[expert[0]]);
 		sum += weight[i];
 	}
+	if (share_of_all) {
+		for (sum = 0.0f, e = 0; e < h->n_expert; e++)
+			sum += qwen_expf(logits[e] - logits[expert[0]]);
+	}
 	for (i = 0; i < k; i++)
 		weight[i] = weight[i] / sum * h->expert_scale;
 }
@@ -114,7 +117,7 @@ route(struct qwen_batch *b, void *arg, size_t t)
 	float *w = b->b->weight + t * work->used;
 	size_t e;
 
-	select_experts(h, logits, expert, w);
+	select_experts(h, b->m->arch->share_of_all, logits, expert, w);
 	/* one that is NaN or -inf may not be among the chosen: show it */
 	for (e = 0; e < h->n_expert; e++) {
 		if (!isfinite(logits[e]))

@@ -150,6 +150,57 @@ test_mask(const char *grammar)
 	qwen_grammar_close(g);
 }
 
+/*
+ * One of so many texts that a mask meets more sets than there is room for: their
+ * tokens are numbers, and so is what the grammar has.
+ */
+static void
+test_many(void)
+{
+	enum { MANY = 100000 };
+	static uint32_t at[MANY + 1];
+	static char bytes[MANY * 5 + 1];
+	struct qwen_pieces p = { .n = MANY, .at = at, .bytes = bytes,
+	    .think = -1, .unthink = -1 };
+	struct qwen_text text = { 0 };
+	struct qwen_grammar *g;
+	struct qwen_trie *t;
+	struct qwen_match *m, *other;
+	struct qwen_err err;
+	const uint64_t *mask;
+	int i, k, bad = 0;
+
+	qwen_text_str(&text, "root ::= \".\"");
+	for (i = 0; i < MANY; i++) {
+		at[i + 1] = at[i] + (uint32_t)sprintf(bytes + at[i], "%d", i);
+		qwen_text_fmt(&text, " | \"%d\"", i);
+	}
+	if (qwen_grammar_open(&g, text.s, text.n, &err) < 0 ||
+	    qwen_trie_new(&t, &p, &err) < 0 ||
+	    qwen_match_new(&m, g, t, &err) < 0 ||
+	    qwen_match_new(&other, g, t, &err) < 0)
+		abort();
+	for (k = 0; k < 6; k++) {
+		mask = qwen_match_mask(m, &err);
+		if (k % 2 == 0)	/* again, and it is the one that is kept */
+			mask = qwen_match_mask(m, &err);
+		for (i = 0; i < MANY; i++) {
+			struct qwen_str s = qwen_piece(&p, i);
+
+			bad += (mask[i / 64] >> (i % 64) & 1) !=
+			    (unsigned)qwen_match_fits(other, s.s, s.len, &err);
+		}
+		bad += qwen_match_feed(m, "1", 1, &err) != (k < 5) ||
+		    qwen_match_feed(other, "1", 1, &err) != (k < 5);
+	}
+	ok(bad == 0, "one of %d texts, of as many tokens", MANY);
+	qwen_match_free(m);
+	qwen_match_free(other);
+	qwen_trie_free(t);
+	qwen_grammar_close(g);
+	qwen_text_fini(&text);
+}
+
 /* A sampler with random logits, its text; n_think tokens are thought. */
 static size_t
 generate(const char *grammar, const char *opts, int thinks, uint64_t seed,
@@ -285,6 +336,7 @@ main(void)
 		run_case(&c);
 	fclose(f);
 	test_noise();
+	test_many();
 	qwen_trie_free(trie);
 	return done_testing();
 }

@@ -10,11 +10,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "text/grammar/grammar.h"
 
 enum ast_kind {
-	AST_EMPTY, AST_RANGES, AST_CAT, AST_ALT, AST_REPEAT, AST_RULE
+	AST_EMPTY, AST_TEXT, AST_RANGES, AST_CAT, AST_ALT, AST_REPEAT, AST_RULE
 };
 
 /* Characters lo .. hi. */
@@ -25,9 +26,18 @@ struct range {
 /* What a rule says; parts are indices, 0 is AST_EMPTY. */
 struct ast {
 	enum ast_kind	kind;
-	uint32_t	a, b;		/* parts; of RANGES: first, number */
+	uint32_t	a, b;		/* parts; of TEXT: where, bytes;
+					   of RANGES: first, number */
 	uint32_t	min, max;	/* of REPEAT; max 0: no limit */
 };
+
+/* A text among which one is to be chosen. */
+struct word {
+	const unsigned char *s;
+	size_t		 n;
+};
+
+enum { NAME_SLOTS = 2 * QWEN_GRAMMAR_RULES };
 
 struct parser {
 	struct qwen_grammar *g;
@@ -37,6 +47,10 @@ struct parser {
 	size_t		 n_ast, cap_ast;
 	struct range	*range;
 	size_t		 n_range, cap_range;
+	struct qwen_text text;		/* of literals */
+	struct word	*word;
+	size_t		 n_word, cap_word;
+	uint16_t	 slot[NAME_SLOTS];	/* rules by name, from 1 */
 	int		 depth;
 	int		 failed;	/* err says why: nothing more is read */
 	struct qwen_err	*err;
@@ -48,10 +62,11 @@ fail(struct parser *p, const char *what)
 {
 	size_t i, line = 1;
 
+	if (p->failed)
+		return 0;
 	for (i = 0; i < p->i && i < p->n; i++)
 		line += p->s[i] == '\n';
-	if (!p->failed)
-		qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
+	qwen_fail(p->err, QWEN_EFORMAT, "line %zu: %s", line, what);
 	p->failed = 1;
 	return 0;
 }
@@ -139,10 +154,15 @@ static uint32_t
 find_rule(struct parser *p, const char *name, size_t len)
 {
 	struct qwen_grammar *g = p->g;
+	uint32_t h = 0;
 	char *copy;
 	size_t i;
 
-	for (i = 0; i < g->n_rules; i++) {
+	for (i = 0; i < len; i++)
+		h = 31 * h + (unsigned char)name[i];
+	for (h = h * 0x9e3779b1u >> 19; p->slot[h] != 0;
+	    h = (h + 1) % NAME_SLOTS) {
+		i = p->slot[h] - 1u;
 		if (g->rule[i].len == len &&
 		    memcmp(g->rule[i].name, name, len) == 0)
 			return (uint32_t)i;
@@ -157,7 +177,8 @@ find_rule(struct parser *p, const char *name, size_t len)
 	}
 	memcpy(copy, name, len);
 	g->rule[g->n_rules] = (struct qwen_grule){ .name = copy, .len = len };
-	return (uint32_t)g->n_rules++;
+	p->slot[h] = (uint16_t)++g->n_rules;
+	return (uint32_t)g->n_rules - 1;
 }
 
 /* A name here: its length. */
@@ -221,15 +242,15 @@ character(struct parser *p)
 static uint32_t
 literal(struct parser *p)
 {
-	uint32_t all = 0, c;
+	size_t from = p->text.n;
+	char s[4];
 
-	for (p->i++; !p->failed && !pass(p, '"'); ) {
-		c = character(p);
-		add_range(p, c, c);
-		all = cat(p, all, make(p, AST_RANGES,
-		    (uint32_t)p->n_range - 1, 1));
-	}
-	return all;
+	for (p->i++; !p->failed && !pass(p, '"'); )
+		qwen_text_add(&p->text, s, qwen_utf8_write(character(p), s));
+	if (p->text.failed && !p->failed)
+		p->failed = qwen_oom(p->err) < 0;
+	return p->text.n == from || p->failed ? 0 : make(p, AST_TEXT,
+	    (uint32_t)from, (uint32_t)(p->text.n - from));
 }
 
 static int
@@ -442,7 +463,8 @@ put(struct parser *p, enum qwen_gnode_kind kind, uint32_t next, uint32_t also)
 {
 	struct qwen_grammar *g = p->g;
 
-	if (g->n_nodes >= QWEN_GRAMMAR_NODES && !p->failed)
+	/* of what is written out, there may be more than of what is written */
+	if (g->n_nodes >= QWEN_GRAMMAR_NODES + 2 * p->n && !p->failed)
 		p->failed = qwen_fail(p->err, QWEN_ERANGE, "the grammar has "
 		    "more than %d nodes, its repetitions written out",
 		    QWEN_GRAMMAR_NODES) < 0;
@@ -509,7 +531,91 @@ put_range(struct parser *p, struct range r, uint32_t next)
 	return all;
 }
 
+static uint32_t
+put_text(struct parser *p, const unsigned char *s, size_t n, uint32_t next)
+{
+	while (n-- > 0 && !p->failed) {
+		next = put(p, QWEN_GNODE_BYTE, next, 0);
+		p->g->node[next].lo = p->g->node[next].hi = s[n];
+	}
+	return next;
+}
+
+static int
+compare_word(const void *a, const void *b)
+{
+	const struct word *x = a, *y = b;
+	int c = memcmp(x->s, y->s, x->n < y->n ? x->n : y->n);
+
+	return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
+}
+
+/* The byte there, or -1 after the end. */
+static int
+byte_at(const struct word *w, size_t i)
+{
+	return i < w->n ? w->s[i] : -1;
+}
+
+/*
+ * One of n texts, in order, that agree before byte from: what they have in
+ * common is there once, so that a text is at few places in a long list.
+ */
+static uint32_t
+put_words(struct parser *p, const struct word *w, size_t n, size_t from,
+    uint32_t next)
+{
+	size_t same = from, i, k;
+	uint32_t all = 0, one;
+
+	while (same < w->n && byte_at(&w[n - 1], same) == w->s[same])
+		same++;
+	for (i = 0; i < n && !p->failed; i = k) {
+		int byte = byte_at(&w[i], same);
+
+		for (k = i + 1; k < n && byte_at(&w[k], same) == byte; k++)
+			;
+		one = byte < 0 ? next : put_words(p, w + i, k - i, same, next);
+		all = i == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
+	}
+	return put_text(p, w->s + from, same - from, all);
+}
+
 static uint32_t put_ast(struct parser *p, uint32_t ast, uint32_t next);
+
+/* Alternatives, of which the texts are put together; to the left they are deep. */
+static uint32_t
+put_alternatives(struct parser *p, uint32_t ast, uint32_t next)
+{
+	uint32_t at, part, all = 0, one;
+
+	p->n_word = 0;
+	for (at = ast; ; at = p->ast[at].a) {
+		int last = p->ast[at].kind != AST_ALT;
+		const struct ast *a = &p->ast[last ? at : p->ast[at].b];
+
+		if (a->kind == AST_TEXT && more(p, &p->word, &p->cap_word,
+		    p->n_word, sizeof *p->word))
+			p->word[p->n_word++] = (struct word){
+			    (unsigned char *)p->text.s + a->a, a->b };
+		if (last)
+			break;
+	}
+	if (p->n_word > 0) {
+		qsort(p->word, p->n_word, sizeof *p->word, compare_word);
+		all = put_words(p, p->word, p->n_word, 0, next);
+	}
+	for (at = ast; !p->failed; at = p->ast[at].a) {
+		part = p->ast[at].kind == AST_ALT ? p->ast[at].b : at;
+		if (p->ast[part].kind != AST_TEXT) {
+			one = put_ast(p, part, next);
+			all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
+		}
+		if (part == at)
+			break;
+	}
+	return all;
+}
 
 /* min times, and then up to max, or for ever. */
 static uint32_t
@@ -547,6 +653,8 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 	switch (a.kind) {
 	case AST_EMPTY:
 		break;
+	case AST_TEXT:
+		return put_text(p, (unsigned char *)p->text.s + a.a, a.b, next);
 	case AST_RANGES:
 		for (i = 0; i < a.b && !p->failed; i++) {
 			one = put_range(p, p->range[a.a + i], next);
@@ -559,11 +667,7 @@ put_ast(struct parser *p, uint32_t ast, uint32_t next)
 			next = put_ast(p, a.b, next);
 		return put_ast(p, ast, next);
 	case AST_ALT:
-		for (; a.kind == AST_ALT; ast = a.a, a = p->ast[ast]) {
-			one = put_ast(p, a.b, next);
-			all = all == 0 ? one : put(p, QWEN_GNODE_SPLIT, one, all);
-		}
-		return put(p, QWEN_GNODE_SPLIT, put_ast(p, ast, next), all);
+		return put_alternatives(p, ast, next);
 	case AST_REPEAT:
 		return put_repeat(p, a, next);
 	case AST_RULE:
@@ -587,6 +691,7 @@ rule(struct parser *p)
 		fail(p, "a rule that is there already");
 	p->i = body;
 	p->n_range = 0;
+	p->text.n = 0;
 	p->n_ast = 1;
 	ast = alternatives(p);
 	if (next_is(p, ')'))
@@ -640,6 +745,8 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
 		rc = parse(&p);
 	free(p.ast);
 	free(p.range);
+	free(p.word);
+	qwen_text_fini(&p.text);
 	if (rc < 0)
 		qwen_grammar_close(g);
 	else

@@ -17,9 +17,9 @@
 #include "qwentext.h"
 
 enum {
-	QWEN_GRAMMAR_NODES = 1 << 20,	/* at most, of all rules */
+	QWEN_GRAMMAR_NODES = 1 << 20,	/* beside two for each byte of source */
 	QWEN_GRAMMAR_RULES = 1 << 12,
-	QWEN_GRAMMAR_BYTES = 1 << 20,	/* of source */
+	QWEN_GRAMMAR_BYTES = 1 << 23,	/* of source */
 	QWEN_GRAMMAR_DEPTH = 256,	/* of brackets in it */
 	QWEN_GRAMMAR_PLACES = 1 << 12,	/* at which a text may be at once */
 	QWEN_GRAMMAR_CALLS = 1 << 17,	/* met while a text is followed */

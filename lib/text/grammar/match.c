@@ -30,6 +30,7 @@ struct set {
 	uint32_t	from, n;	/* of the places */
 	int		ends;		/* the root may end here */
 	int		mask;		/* where its mask is, or -1 */
+	int		kept;		/* when others are forgotten */
 	uint16_t	plain;		/* after any plain character */
 	uint16_t	next[256];
 };
@@ -238,19 +239,37 @@ close_work(struct qwen_match *m, struct qwen_err *err)
 	return 0;
 }
 
+/* Where the search for a set of these places begins. */
+static uint32_t
+first_slot(const struct place *p, size_t n)
+{
+	uint32_t h = 0;
+
+	for (; n > 0; n--, p++)
+		h = hash(h ^ p->node, p->calls);
+	return h & (SET_SLOTS - 1);
+}
+
+/* Where a set leads to has not been seen. */
+static void
+know_nothing(struct set *s)
+{
+	s->mask = -1;
+	s->plain = UNKNOWN;
+	memset(s->next, 0xff, sizeof s->next);
+}
+
 /* The number of the set of the work; -1. */
 static int
 intern_set(struct qwen_match *m, struct qwen_err *err)
 {
-	size_t bytes = m->n_work * sizeof *m->work, i;
-	uint32_t h = 0, k;
+	size_t bytes = m->n_work * sizeof *m->work;
 	struct set *s;
+	uint32_t k;
 
 	if (m->n_work == 0)
 		return DEAD;
-	for (i = 0; i < m->n_work; i++)
-		h = hash(h ^ m->work[i].node, m->work[i].calls);
-	for (k = h & (SET_SLOTS - 1); m->set_slot[k] != 0;
+	for (k = first_slot(m->work, m->n_work); m->set_slot[k] != 0;
 	    k = (k + 1) & (SET_SLOTS - 1)) {
 		s = &m->set[m->set_slot[k]];
 		if (s->n == m->n_work &&
@@ -265,10 +284,8 @@ intern_set(struct qwen_match *m, struct qwen_err *err)
 		return qwen_oom(err);
 	s = &m->set[m->n_sets];
 	*s = (struct set){ .from = (uint32_t)m->n_places,
-		.n = (uint32_t)m->n_work, .mask = -1,
-		.ends = m->work[0].node == 0 };
-	s->plain = UNKNOWN;
-	memset(s->next, 0xff, sizeof s->next);
+		.n = (uint32_t)m->n_work, .ends = m->work[0].node == 0 };
+	know_nothing(s);
 	memcpy(m->place + m->n_places, m->work, bytes);
 	m->n_places += m->n_work;
 	m->set_slot[k] = (uint16_t)m->n_sets;
@@ -416,24 +433,58 @@ forget(struct qwen_match *m)
 	memset(m->set_slot, 0, SET_SLOTS * sizeof *m->set_slot);
 }
 
-/* Before a walk: is there room for what it may meet? */
-static int
-make_room(struct qwen_match *m, struct qwen_err *err)
+/* Forget all sets but those of the stack, n of them. */
+static void
+keep(struct qwen_match *m, size_t n)
 {
-	const struct set *s = &m->set[m->at];
-	int at;
+	size_t n_sets = m->n_sets, i, k;
+	struct set *s;
+	uint32_t slot;
 
-	m->spent = 0;
-	if (m->at == DEAD || (m->n_sets < QWEN_GRAMMAR_SETS / 2 &&
-	    m->n_places < QWEN_GRAMMAR_HELD / 2))
-		return 0;
-	m->n_work = s->n;
-	memcpy(m->work, m->place + s->from, s->n * sizeof *m->work);
+	for (i = 0; i < n; i++)
+		m->set[m->stack[i]].kept = 1;
 	forget(m);
-	if ((at = intern_set(m, err)) < 0)
-		return -1;
-	m->at = (uint16_t)at;
-	return 0;
+	/* those that were made first are first among the places, too */
+	for (k = FIRST; k < n_sets; k++) {
+		if (!m->set[k].kept)
+			continue;
+		s = &m->set[m->n_sets];
+		*s = m->set[k];
+		memmove(m->place + m->n_places, m->place + s->from,
+		    s->n * sizeof *m->place);
+		s->from = (uint32_t)m->n_places;
+		s->kept = 0;
+		m->n_places += s->n;
+		know_nothing(s);
+		for (slot = first_slot(m->place + s->from, s->n);
+		    m->set_slot[slot] != 0; slot = (slot + 1) & (SET_SLOTS - 1))
+			;
+		m->set_slot[slot] = (uint16_t)m->n_sets;
+		for (i = 0; i < n; i++) {
+			if (m->stack[i] == k)
+				m->stack[i] = (uint16_t)m->n_sets;
+		}
+		m->n_sets++;
+	}
+	m->at = m->stack[0];
+	m->spent += m->n_places;
+}
+
+static int
+is_full(const struct qwen_match *m)
+{
+	return m->n_sets >= QWEN_GRAMMAR_SETS / 2 ||
+	    m->n_places >= QWEN_GRAMMAR_HELD / 2;
+}
+
+/* Before a walk: is there room for what it may meet? */
+static void
+make_room(struct qwen_match *m)
+{
+	m->spent = 0;
+	m->stack[0] = m->at;
+	if (m->at != DEAD && is_full(m))
+		keep(m, 1);
 }
 
 /* -------------------------------------------------------------------------- */
@@ -494,8 +545,7 @@ go(struct qwen_match *m, const char *s, size_t n, struct qwen_err *err)
 	int at;
 	size_t i;
 
-	if (make_room(m, err) < 0)
-		return -1;
+	make_room(m);
 	at = m->at;
 	for (i = 0; i < n && at > DEAD; i++)
 		at = step(m, at, (unsigned char)s[i], err);
@@ -542,7 +592,6 @@ walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
 		memcpy(mask, t->plain[k], m->mask_words * sizeof *mask);
 	else
 		memset(mask, 0, m->mask_words * sizeof *mask);
-	m->stack[0] = m->at;
 	while (i < t->n) {
 		const struct qwen_tnode *d = &t->node[i];
 
@@ -552,6 +601,8 @@ walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
 			continue;
 		}
 		s = m->set[m->stack[d->depth]].next[d->byte];
+		if (s == UNKNOWN && is_full(m))
+			keep(m, d->depth + 1);
 		if (s == UNKNOWN && (s = step(m, m->stack[d->depth], d->byte,
 		    err)) < 0)
 			return -1;
@@ -570,15 +621,15 @@ walk(struct qwen_match *m, uint64_t *mask, struct qwen_err *err)
 const uint64_t *
 qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
 {
+	size_t k, before;
 	uint64_t *mask;
-	size_t k;
 
-	if (make_room(m, err) < 0)
-		return NULL;
+	make_room(m);
 	if (m->set[m->at].mask >= 0)
 		return m->mask + (size_t)m->set[m->at].mask * m->mask_words;
 	/* the oldest one goes */
-	k = m->n_masks % QWEN_GRAMMAR_MASKS;
+	before = m->n_masks;
+	k = before % QWEN_GRAMMAR_MASKS;
 	if (m->n_masks >= QWEN_GRAMMAR_MASKS)
 		m->set[m->owner[k]].mask = -1;
 	mask = m->mask + k * m->mask_words;
@@ -587,6 +638,11 @@ qwen_match_mask(struct qwen_match *m, struct qwen_err *err)
 		m->owner[k] = DEAD;
 		m->n_masks++;
 		return NULL;
+	}
+	if (m->n_masks != before) {	/* all were forgotten on the way */
+		memmove(m->mask, mask, m->mask_words * sizeof *mask);
+		mask = m->mask;
+		k = 0;
 	}
 	m->owner[k] = m->at;
 	m->set[m->at].mask = (int)k;

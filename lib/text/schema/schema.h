@@ -17,7 +17,8 @@
 #include <yyjson.h>
 
 enum {
-	SCHEMA_BYTES = 1 << 20,	/* of the text, and of the grammar's */
+	SCHEMA_BYTES = 1 << 22,	/* of the text */
+	SCHEMA_GRAMMAR = 1 << 23,	/* of the grammar's */
 	SCHEMA_DEPTH = 200,	/* of brackets in the text */
 	SCHEMA_PARTS = 48,	/* schemas that hold for one value */
 	SCHEMA_RULES = 4000,

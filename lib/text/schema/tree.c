@@ -38,9 +38,10 @@ qwen_snode(struct schema *s, enum snode_kind kind)
 static void
 append(struct schema *s, const char *text, size_t n)
 {
-	if (s->n_text + n > 4 * SCHEMA_BYTES)
+	/* the parts, and what is printed of them */
+	if (s->n_text + n > 2 * SCHEMA_GRAMMAR)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
-		    "than %d bytes", SCHEMA_BYTES);
+		    "than %d bytes", SCHEMA_GRAMMAR);
 	if (!grow(s, &s->text, &s->cap_text, s->n_text + n, 1))
 		return;
 	memcpy(s->text + s->n_text, text, n);
@@ -359,9 +360,9 @@ qwen_schema_print(struct schema *s, size_t *n)
 		put(s, "\n");
 	}
 	*n = s->n_text - from;
-	if (*n > SCHEMA_BYTES)
+	if (*n > SCHEMA_GRAMMAR)
 		qwen_schema_fail(s, NULL, "the schema makes a grammar of more "
-		    "than %d bytes", SCHEMA_BYTES);
+		    "than %d bytes", SCHEMA_GRAMMAR);
 	if (s->failed || (out = malloc(*n + 1)) == NULL)
 		return NULL;
 	memcpy(out, s->text + from, *n);

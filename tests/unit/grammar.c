@@ -233,14 +233,15 @@ generate(const char *grammar, const char *opts, int thinks, uint64_t seed,
 			row[pieces.think] = -50;
 		/* brackets that close, and ends, so that there is one */
 		row['}'] = row[']'] = row['"'] = row[N - 1] = 9;
-		if (inside && i > 5)
-			row[pieces.unthink] = 50;
+		if (inside)
+			row[i > 5 ? pieces.unthink : N - 1] = 50;
 		if (qwen_sampler_sample(s, row, NULL, N, i, &id, &err) < 0 ||
 		    qwen_sampler_accept(s, &id, 1, 1, &err) < 0) {
 			printf("# %s\n", err.msg);
 			break;
 		}
-		if (id == N - 1 && !inside)
+		/* a thought does not end the reply */
+		if (id == N - 1)
 			break;
 		if (!inside && qwen_piece(&pieces, id).len > 0) {
 			memcpy(text + n, qwen_piece(&pieces, id).s,
@@ -250,6 +251,8 @@ generate(const char *grammar, const char *opts, int thinks, uint64_t seed,
 		}
 		inside = inside && id != pieces.unthink;
 	}
+	if (inside)
+		n = (size_t)snprintf(text, size, "ended in a thought");
 	qwen_sampler_free(s);
 	qwen_grammar_close(g);
 	return i;

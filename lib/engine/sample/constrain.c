@@ -4,8 +4,8 @@
  * thinking blocks apart.
  *
  * What is generated after the last token of the prompt is the reply.  In a
- * thinking block anything goes; after its end new lines are passed over, and
- * then the text begins.  A reply may open such a block first unless the
+ * thinking block anything goes but its being the last of the reply; after its
+ * end new lines are passed over, and then the text begins.  A reply may open such a block first unless the
  * prompt has closed one.
  */
 #include <string.h>
@@ -142,13 +142,6 @@ qwen_bound_accept(struct qwen_bound *c, int32_t id, int generated,
 	return fits < 0 ? -1 : 0;
 }
 
-/* Whether nothing is asked of the next token. */
-static int
-is_free(const struct qwen_bound *c)
-{
-	return c->inside || c->over;
-}
-
 static int
 check(const struct qwen_bound *c, struct qwen_err *err)
 {
@@ -175,7 +168,11 @@ qwen_bound_fits(struct qwen_bound *c, int32_t id,
 
 	if (check(c, err) < 0)
 		return -1;
-	if (is_free(c) || is_special(c, id))
+	if (c->over || (c->inside && !is_eog(c->p, id)))
+		return 1;
+	if (c->inside)
+		return 0;
+	if (is_special(c, id))
 		return 1;
 	return s.len > 0 && !is_eog(c->p, id) ?
 	    c->by->fits(c->match, s.s, s.len, err) : 0;
@@ -233,7 +230,9 @@ qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,
 
 	if (check(c, err) < 0)
 		return -1;
-	if (is_free(c))
+	if (c->inside && !c->over)
+		qwen_cands_drop(l, c->p->eog, c->p->n_eog);
+	if (c->inside || c->over)
 		return 0;
 	if (find_allowed(c, err) < 0)
 		return -1;

@@ -74,7 +74,8 @@ sed 's/^/# /' other >&2
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
-	    "$TOP/lib/base/err.h" "$TOP/lib/base/what.h" "$TOP/lib/text/request/request.h"
+	    "$TOP/lib/base/err.h" "$TOP/lib/base/what.h" "$TOP/lib/base/near.h" \
+	    "$TOP/lib/text/request/request.h"
 } | awk '$2 != "U" { print $1 }' | sort -u >shown
 nm -P -g "$B/libqwen.a" "$B/libqwentext.a" |
     awk '$2 ~ /[A-TV-Z]/ && /^qwen_/ { print $1 }' | sort -u >inner

@@ -32,6 +32,7 @@ struct run {
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_sampler	*base;		/* what requests begin with */
 	struct qwen_str		*stop;
+	struct qwen_unknown	 unknown;
 };
 
 static struct run run = {
@@ -107,6 +108,8 @@ static const struct cli_opt options[] = {
 	    "results as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
 	    "only this part of the requests, as in 2/8, or what Slurm says"),
+	CLI_FLAG(0, "strict", &run.batch.service.strict,
+	    "a request with a member that is not known is an error"),
 	CLI_FLAG(0, "merge", &opt.merge,
 	    "put the results of all parts together, in order"),
 
@@ -272,6 +275,7 @@ open_model(struct run *r)
 	s->model = base_name(qwen_gguf_path(b->work.gguf, 0));
 	s->min = (size_t)qwen_sampler_number(r->sampler, "min-tokens");
 	s->grammars = &r->grammars;
+	s->unknown = &r->unknown;
 	list_stops(r);
 	open_template(r);
 	open_sampler(r, b->work.gguf);
@@ -332,6 +336,19 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	tool_tell_stats(b->work.model);
 }
 
+/* Members of requests that may be misspelt. */
+static void
+tell_unknown(const struct qwen_unknown *u)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_unknown_list(u, &t);
+	if (u->n > 0 && !t.failed)
+		cli_note("members that are not known were passed over: %s",
+		    t.s);
+	qwen_text_fini(&t);
+}
+
 static void
 finish(struct run *r)
 {
@@ -346,6 +363,7 @@ finish(struct run *r)
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	tell(r, &st);
+	tell_unknown(&r->unknown);
 	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
 	if (b->work.n_failed == 0 && b->out.n_errors > 0)
 		cli_warn("%llu items failed in an earlier run",

@@ -244,7 +244,7 @@ next_file(void *arg, struct qscore_text **out)
 		cli_must(NULL, qwen_score_request_text(&x->q, &r->score.how,
 		    &ids, &cli_err));
 		if (x->q.text.n < 2)
-			qwen_refuse(&x->q.no, "invalid_request",
+			qwen_refuse(&x->q.no, "invalid_request", NULL,
 			    "fewer than two tokens: there is nothing to score");
 	}
 	r->file++;

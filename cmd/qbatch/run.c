@@ -262,8 +262,8 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 			continue;
 		if (err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &err);
-		return qwen_refuse(&q->no, "invalid_request", "%s: %s",
-		    set->key, err.msg);
+		return qwen_refuse(&q->no, "invalid_request", set->key,
+		    "%s: %s", set->key, err.msg);
 	}
 	qwen_sampler_bias(item->sampler, q->bias_id, q->bias, q->n_bias);
 	tool_sampling_advise(item->sampler, r->work.gguf, 1, q->thinks);
@@ -305,7 +305,7 @@ take_line(struct qbatch_run *r, const struct cli_line *line)
 	if (item->request->form != QWEN_FORM_PLAIN &&
 	    (twin = note_id(r, item->request->id)) != 0)
 		qwen_refuse(&item->request->no, "duplicate_id",
-		    "custom_id: line %llu has the same",
+		    "custom_id", "custom_id: line %llu has the same",
 		    (unsigned long long)twin);
 	item->arrived = arrival(r);
 	/* times between events of a Poisson process */

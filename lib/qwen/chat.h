@@ -31,8 +31,16 @@ int qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err);
 void qwen_template_close(struct qwen_template *t);
 
-/* 1 if it has tools called in a way that qwen_reply reads, 0 if not. */
+/* The way in which it has tools called, which qwen_reply reads; 0: in none. */
+enum qwen_calls {
+	QWEN_CALLS_JSON = 1,	/* an object with name and arguments */
+	QWEN_CALLS_TAGS,	/* <function=NAME>, and a tag for each parameter */
+};
+
 int qwen_template_calls(const struct qwen_template *t);
+
+/* Whether its text has the word, letters, digits and _, apart from others. */
+int qwen_template_names(const struct qwen_template *t, const char *word);
 
 /*
  * What the template makes of a request, n bytes of JSON: an object with a list

@@ -80,7 +80,7 @@ tool_refuse(struct qwen_refusal *no, const char *code,
     const struct qwen_err *err)
 {
 	return qwen_refuse(no, err->code == QWEN_EFULL ? "out_of_memory" :
-	    code, "%s", err->msg);
+	    code, NULL, "%s", err->msg);
 }
 
 void

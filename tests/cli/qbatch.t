@@ -233,7 +233,8 @@ awk 'BEGIN { printf "{\"id\":\"deep\",\"prompt\":\"And\",\"x\":"
 	print "}" }' >>bad.jsonl
 printf '{"prompt":"And","max_tokens":2}' >>bad.jsonl
 qbatch -n 2 bad.jsonl >out 2>err
-is "$?, $(wc -l <err)" "1, 1" "bad lines: exit 1, $(cat err | cut -c 1-60)"
+is "$?, $(wc -l <err)" "1, 2" "bad lines: exit 1, $(tail -n 1 err | cut -c 1-60)"
+is "$(head -n 1 err)" "qbatch: members that are not known were passed over: x" "a note"
 is "$(jq -r 'if .error then .error.code else "none" end' out | sort | uniq -c | xargs)" \
     "1 duplicate_id 6 invalid_json 23 invalid_request 5 none" "each has its error"
 is "$(jq -c 'if .error then empty else [.line, .custom_id, .id] end' out | xargs)" \

@@ -4,6 +4,7 @@
  * token by token, stop strings, messages.  tests/cli/qbatch.t has the rest.
  */
 #include "tok_util.h"
+#include "text/grammar/grammar.h"
 #include "text/request/request.h"
 #include "../tap.h"
 
@@ -135,7 +136,115 @@ test_refused(void)
 	qwen_request_free(q);
 }
 
-/* ----------------------------------------------------------------- answers */
+/* A request that is refused for a member (or NULL), in these words. */
+static void
+refused_for(const char *param, const char *json, const char *msg)
+{
+	struct qwen_request *q = parse(QWEN_FORM_CHAT, json);
+
+	ok(q->no.err.code != 0 && strcmp(q->no.err.msg, msg) == 0 &&
+	    (param == NULL ? q->no.param == NULL : q->no.param != NULL &&
+	    strcmp(q->no.param, param) == 0), "%s: %s", param != NULL ? param :
+	    "no member", q->no.err.msg);
+	qwen_request_free(q);
+}
+
+#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define PARTS(t) "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":" \
+	"\"text\",\"text\":\"a\"},{\"type\":\"" t "\"}]}]}"
+
+static void
+test_members(void)
+{
+	struct qwen_unknown u = { .n = 0 };
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	int i;
+
+	refused_for("max_tokens", "{" HI ",\"max_tokens\":1,\"max_tokens\":2}",
+	    "max_tokens is there twice");
+	refused_for("max_tokens", "{" HI ",\"max_tokens\":0}",
+	    "max_tokens: 0 is not a whole number of at least 1");
+	refused_for("temperature", "{" HI ",\"temperature\":\"hot\"}",
+	    "temperature: \"hot\" is not a number");
+	refused_for("guided_json", "{" HI ",\"guided_json\":{\"type\":\"object\"}}",
+	    "guided_json is not supported");
+	refused_for("modalities", "{" HI ",\"modalities\":[\"text\",\"audio\"]}",
+	    "modalities: only text is supported");
+	service.unknown = &u;
+	for (i = 0; i < 2; i++)
+		qwen_request_free(parse(QWEN_FORM_CHAT, "{" HI ",\"temprature\":"
+		    "1,\"user\":\"u\",\"store\":true,\"verbosity\":\"low\","
+		    "\"max_new_tokens\":3,\"xyzzy\":1,\"reasoning_content\":2}"));
+	qwen_unknown_list(&u, &t);
+	ok(strcmp(t.s, "temprature (did you mean temperature?), max_new_tokens "
+	    "(did you mean max_tokens?), xyzzy") == 0, "noted once: %s", t.s);
+	qwen_text_fini(&t);
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"a1\":1,\"b1\":1,\"c1\":1,"
+	    "\"d1\":1,\"e1\":1,\"f1\":1}");
+	ok(q->no.err.code == 0 && u.n == QWEN_UNKNOWN_MAX && u.more,
+	    "so many, and others");
+	qwen_request_free(q);
+	service.strict = 1;
+	refused_for(NULL, "{" HI ",\"temprature\":1}", "member temprature is "
+	    "not known (did you mean temperature?)");
+	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "member xyzzy is not known");
+	service.strict = 0;
+	service.unknown = NULL;
+}
+
+/* The prompt is the same, token by token. */
+static void
+same_prompt(const char *a, const char *b, const char *what)
+{
+	struct qwen_request *x = parse(QWEN_FORM_CHAT, a);
+	struct qwen_request *y = parse(QWEN_FORM_CHAT, b);
+
+	ok(x->no.err.code == 0 && y->no.err.code == 0 &&
+	    x->n_prompt_tokens == y->n_prompt_tokens && memcmp(
+	    x->prompt[0].id, y->prompt[0].id, x->n_prompt_tokens *
+	    sizeof *x->prompt[0].id) == 0, "%s", what);
+	qwen_request_free(x);
+	qwen_request_free(y);
+}
+
+#define TOOLS "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"," \
+	"\"parameters\":{\"type\":\"object\",\"properties\":{\"s\":{\"type\":" \
+	"\"string\"},\"n\":{\"$ref\":\"#/$defs/n\"},\"u\":{\"type\":\"string\"," \
+	"\"enum\":[\"c\",\"f\"]},\"k\":{\"type\":\"integer\",\"minimum\":1}}," \
+	"\"required\":[\"s\",\"k\"],\"$defs\":{\"n\":{\"type\":\"boolean\"}}}}}," \
+	"{\"type\":\"function\",\"function\":{\"name\":\"g\\\"\"}}]"
+
+static void
+test_messages_of_clients(void)
+{
+	refused_for("messages", PARTS("image_url"), "message 1: parts of type "
+	    "image_url are not supported (text only)");
+	refused_for("messages", PARTS("input_audio"), "message 1: parts of "
+	    "type input_audio are not supported (text only)");
+	refused_for("messages", PARTS("file"), "message 1: parts of type file "
+	    "are not supported (text only)");
+	refused_for("messages", PARTS("text"), "message 1: part 2 is no object "
+	    "with a text");
+	refused_for("messages", "{\"messages\":[{\"content\":\"a\"}]}",
+	    "message 1 has no role");
+	refused_for("messages", "{\"messages\":[{\"role\":\"user\","
+	    "\"content\":7}]}", "message 1: the content is neither a text nor "
+	    "a list of parts");
+	same_prompt("{\"messages\":[{\"role\":\"developer\",\"content\":"
+	    "\"a\"},{\"role\":\"user\",\"content\":\"b\"}]}",
+	    "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"
+	    "{\"role\":\"user\",\"content\":\"b\"}]}",
+	    "the role developer is system");
+	same_prompt("{" HI "," TOOLS ",\"tool_choice\":\"none\"}", "{" HI "}",
+	    "tool_choice none: as if there were no tools");
+	same_prompt("{" HI "," TOOLS ",\"tool_choice\":\"required\"}",
+	    "{" HI "," TOOLS "}", "required: they are told of as usual");
+	same_prompt("{" HI ",\"reasoning_effort\":\"none\"}", "{" HI
+	    ",\"enable_thinking\":false}", "reasoning_effort none");
+	same_prompt("{" HI ",\"reasoning_effort\":\"high\"}", "{" HI "}",
+	    "others change nothing");
+}
 
 /*
  * The text token by token, which are bytes: until it is cut, or to the end.  What
@@ -168,6 +277,114 @@ answer(struct qwen_answer *a, const char *text)
 	qwen_text_fini(&before);
 	return grows && (size_t)cut < 2 && a->n == i;
 }
+
+/* Whether the request's answer may be this text. */
+static int
+may_be(const struct qwen_request *q, const char *text)
+{
+	struct qwen_match *m;
+	int rc;
+
+	if (q->grammar == NULL || qwen_match_new(&m, q->grammar,
+	    service.grammars->trie, &err) < 0)
+		return -1;
+	rc = qwen_match_feed(m, text, strlen(text), &err) > 0 &&
+	    qwen_match_may_end(m);
+	qwen_match_free(m);
+	return rc;
+}
+
+#define CALL(x) "<tool_call>\n" x "\n</tool_call>"
+#define F(args) CALL("{\"name\": \"f\", \"arguments\": " args "}")
+#define G CALL("{\"name\": \"g\\\"\", \"arguments\": {}}")
+
+static void
+test_calls(void)
+{
+	struct qwen_request *q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS
+	    ",\"tool_choice\":\"required\"}");
+
+	ok(may_be(q, F("{\"s\":\"a\",\"n\":true,\"k\":12}")) == 1 &&
+	    may_be(q, G) == 1 && may_be(q, G "\n" F("{\"s\":\"\",\"k\":1}")
+	    "\n" G) == 1, "calls as JSON, one or some");
+	ok(may_be(q, "") == 0 && may_be(q, "hi") == 0 && may_be(q, F("{}")) ==
+	    0 && may_be(q, F("{\"s\":\"a\",\"n\":1,\"k\":1}")) == 0 &&
+	    may_be(q, F("{\"s\":\"a\",\"k\":0}")) == 0 &&
+	    may_be(q, G " ") == 0, "and nothing else");
+	qwen_request_free(q);
+	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"function\",\"function\":{\"name\":\"g\\\"\"}},"
+	    "\"parallel_tool_calls\":false}");
+	ok(may_be(q, G) == 1 && may_be(q, G "\n" G) == 0 &&
+	    may_be(q, F("{\"s\":\"\",\"k\":1}")) == 0,
+	    "one call of the one that is named");
+	qwen_request_free(q);
+	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS
+	    ",\"parallel_tool_calls\":false}");
+	ok(q->grammar == NULL && answer(q->answer, "a " G "\n" G) &&
+	    q->answer->n_calls == 1, "auto: a call may come, but one alone");
+	qwen_request_free(q);
+}
+
+#define TAGS(x) "<tool_call>\n" x "</tool_call>"
+#define P(p, v) "<parameter=" p ">\n" v "\n</parameter>\n"
+#define FT(x) TAGS("<function=f>\n" x "</function>\n")
+
+static void
+test_tags(void)
+{
+	struct qwen_template *t;
+	const struct qwen_template *before = service.template;
+	struct qwen_request *q;
+
+	if (qwen_template_open(&t, "qwen3-coder", &err) < 0)
+		abort();
+	service.template = t;
+	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":"
+	    "\"required\"}");
+	ok(may_be(q, FT(P("s", "a<b></p>\n</parameter \n") P("k", "7"))) == 1 &&
+	    may_be(q, FT(P("s", "") P("u", "c") P("k", "7"))) == 1 &&
+	    may_be(q, TAGS("<function=g\">\n</function>\n")) == 1,
+	    "calls with tags");
+	ok(may_be(q, FT(P("s", "a"))) == 0 && may_be(q, FT(P("s", "a")
+	    P("k", "x"))) == 0 && may_be(q, FT(P("s", "a") P("u", "d")
+	    P("k", "1"))) == 0 && may_be(q, FT(P("s", "</parameter>")
+	    P("k", "1"))) == 0 && may_be(q, FT(P("s", "a\n</parameter>\nb")
+	    P("k", "1"))) == 0 && may_be(q, F("{}")) == 0,
+	    "and nothing else");
+	qwen_request_free(q);
+	service.template = before;
+	qwen_template_close(t);
+}
+
+static void
+test_tools_refused(void)
+{
+	refused_for("tool_choice", "{" HI ",\"tool_choice\":\"required\"}",
+	    "tool_choice: required, and there are no tools");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":\"any\"}",
+	    "tool_choice: is not none, auto, required or a function with a "
+	    "name");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"function\",\"function\":{\"name\":\"h\"}}}",
+	    "tool_choice: there is no tool called h");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\"}}",
+	    "tool_choice: type allowed_tools is not supported");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
+	    "\"required\",\"response_format\":{\"type\":\"json_object\"}}",
+	    "tool_choice and response_format: which one?");
+	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}",
+	    "tools: tool 1: those of type web_search are not supported "
+	    "(function only)");
+	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"function\"}]}",
+	    "tools: tool 1 has no function with a name");
+	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
+	    "\"parameters\":{\"not\":{}}}}],\"tool_choice\":\"required\"}",
+	    "tools: f: #: not is not supported");
+}
+
+/* ----------------------------------------------------------------- answers */
 
 static int
 says(const struct qwen_text *t, const char *want)
@@ -332,6 +549,11 @@ main(void)
 	start();
 	test_settings();
 	test_refused();
+	test_members();
+	test_messages_of_clients();
+	test_calls();
+	test_tags();
+	test_tools_refused();
 	test_stops();
 	test_chat();
 	test_cut();

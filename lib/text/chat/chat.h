@@ -2,7 +2,7 @@
 /*
  * chat.h - inside of chat templates: text that knows where it comes from,
  * values, the parsed program, and one run of it.  The face of this folder is
- * qwen/chat.h: others include nothing else of it.
+ * qwen/chat.h, and tools.h: others include nothing else of it.
  *
  * A template is a program out of a file that somebody sent, and what it works
  * on may have been written by anybody.  So a run has limits on its steps, its

@@ -6,6 +6,7 @@
 
 #include "text/chat/reply.h"
 #include "text/chat/request.h"
+#include "text/chat/tools.h"
 
 /* What a schema allows, a set. */
 enum {
@@ -13,8 +14,8 @@ enum {
 	OBJECT = 32, ARRAY = 64,
 };
 
-static yyjson_val *
-function_of(yyjson_val *tool)
+yyjson_val *
+qwen_chat_tool_function(yyjson_val *tool)
 {
 	yyjson_val *f = yyjson_obj_get(tool, "function");
 
@@ -30,7 +31,7 @@ qwen_chat_schema(const struct qwen_reply *r, const char *tool,
 
 	*known = 0;
 	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, n, t) {
-		f = function_of(t);
+		f = qwen_chat_tool_function(t);
 		if (!yyjson_equals_str(yyjson_obj_get(f, "name"), tool))
 			continue;
 		*known = 1;
@@ -49,7 +50,7 @@ qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n)
 	int may = 0;
 
 	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, max, t) {
-		name = yyjson_obj_get(function_of(t), "name");
+		name = yyjson_obj_get(qwen_chat_tool_function(t), "name");
 		len = yyjson_get_len(name);
 		if (!yyjson_is_str(name) || len == 0)
 			continue;
@@ -128,6 +129,14 @@ allowed(yyjson_val *schema, int depth)
 			set |= types_of(v);
 	}
 	return set;
+}
+
+int
+qwen_chat_is_text(yyjson_val *schema)
+{
+	unsigned set = allowed(schema, 0);
+
+	return set == 0 || (set & STRING) != 0;
 }
 
 /* ------------------------------------------------------------------ values */

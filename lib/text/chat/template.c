@@ -137,7 +137,29 @@ qwen_template_close(struct qwen_template *t)
 int
 qwen_template_calls(const struct qwen_template *t)
 {
-	return t->xml || t->json;
+	return t->xml ? QWEN_CALLS_TAGS : t->json ? QWEN_CALLS_JSON : 0;
+}
+
+static int
+is_of_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	    (c >= '0' && c <= '9') || c == '_';
+}
+
+int
+qwen_template_names(const struct qwen_template *t, const char *word)
+{
+	const char *s = t->source;
+	size_t n = strlen(word);
+
+	while (n > 0 && (s = strstr(s, word)) != NULL) {
+		if ((s == t->source || !is_of_word(s[-1])) &&
+		    !is_of_word(s[n]))
+			return 1;
+		s++;
+	}
+	return 0;
 }
 
 /* --------------------------------------------------------------- rendering */

@@ -205,7 +205,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 		a->n_chars += characters(piece);
 	if (take(a, piece, err) < 0 || check(a, err) < 0)
 		return -1;
-	return a->is_cut;
+	return a->is_cut || (a->request->one_call && a->n_calls > 0);
 }
 
 /* What was held back comes now. */

@@ -8,18 +8,43 @@
 #include "base/err.h"
 #include "text/request/ask.h"
 
+static int
+refuse(struct qwen_refusal *no, const char *code, const char *param, size_t n,
+    const char *fmt, va_list ap)
+{
+	if (no->err.code != 0)
+		return -1;
+	no->err.msg[0] = '\0';
+	if (n > 0)
+		snprintf(no->err.msg, n + 1, "%s: ", param);
+	vsnprintf(no->err.msg + n, sizeof no->err.msg - n, fmt, ap);
+	no->err.code = QWEN_EFORMAT;
+	no->code = code;
+	no->param = param;
+	return -1;
+}
+
 int
-qwen_refuse(struct qwen_refusal *no, const char *code, const char *fmt, ...)
+qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
+    const char *fmt, ...)
 {
 	va_list ap;
 
-	if (no->err.code != 0)
-		return -1;
 	va_start(ap, fmt);
-	vsnprintf(no->err.msg, sizeof no->err.msg, fmt, ap);
+	refuse(no, code, param, 0, fmt, ap);
 	va_end(ap);
-	no->err.code = QWEN_EFORMAT;
-	no->code = code;
+	return -1;
+}
+
+int
+qwen_ask_wrong(struct qwen_refusal *no, const char *param, const char *fmt,
+    ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	refuse(no, "invalid_request", param, strlen(param) + 2, fmt, ap);
+	va_end(ap);
 	return -1;
 }
 
@@ -28,7 +53,7 @@ qwen_ask_failed(struct qwen_refusal *no, const char *key,
     const struct qwen_err *err)
 {
 	return err->code == QWEN_ENOMEM ? qwen_oom(&no->err) :
-	    bad(no, "%s: %s", key, err->msg);
+	    wrong(no, key, "%s", err->msg);
 }
 
 yyjson_doc *
@@ -40,7 +65,7 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 
 	*root = NULL;
 	if (json == NULL) {
-		qwen_refuse(no, "line_too_long",
+		qwen_refuse(no, "line_too_long", NULL,
 		    "the line has more than %zu bytes", n);
 		return NULL;
 	}
@@ -50,12 +75,12 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		qwen_oom(&no->err);
 	else if (doc == NULL)
-		qwen_refuse(no, "invalid_json", "byte %zu: %s", e.pos + 1,
-		    e.msg);
+		qwen_refuse(no, "invalid_json", NULL, "byte %zu: %s",
+		    e.pos + 1, e.msg);
 	else if (yyjson_is_obj(yyjson_doc_get_root(doc)))
 		*root = yyjson_doc_get_root(doc);
 	else
-		bad(no, "the line is not a JSON object");
+		bad(no, NULL, "the line is not a JSON object");
 	return doc;
 }
 
@@ -97,11 +122,26 @@ qwen_ask_id(struct qwen_refusal *no, yyjson_val *root, const char *key,
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_str(v) && (!numbers || !yyjson_is_raw(v)))
-		return bad(no, numbers ? "%s: is not a string or a number" :
-		    "%s: is not a string", key);
+		return wrong(no, key, "is not a string%s",
+		    numbers ? " or a number" : "");
 	if (yyjson_get_len(v) > 1024)
-		return bad(no, "%s: more than 1024 bytes", key);
+		return wrong(no, key, "more than 1024 bytes");
 	return qwen_ask_json(no, v, out, NULL);
+}
+
+static int
+no_number(struct qwen_refusal *no, const char *key, yyjson_val *v)
+{
+	const char *s = yyjson_get_str(v);
+
+	if (yyjson_is_str(v))
+		return wrong(no, key, "\"%.40s\" is not a number", s);
+	if (yyjson_is_raw(v))
+		return wrong(no, key, "%.20s... has %zu digits",
+		    yyjson_get_raw(v), yyjson_get_len(v));
+	return wrong(no, key, "%s is not a number", yyjson_is_bool(v) ?
+	    yyjson_get_bool(v) ? "true" : "false" : yyjson_is_arr(v) ?
+	    "a list" : yyjson_is_obj(v) ? "an object" : "null");
 }
 
 int
@@ -109,7 +149,7 @@ qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
     char buf[QWEN_ASK_NUMBER])
 {
 	if (!yyjson_is_raw(v) || yyjson_get_len(v) >= QWEN_ASK_NUMBER)
-		return bad(no, "%s: is not a number", key);
+		return no_number(no, key, v);
 	memcpy(buf, yyjson_get_raw(v), yyjson_get_len(v));
 	buf[yyjson_get_len(v)] = '\0';
 	return 0;
@@ -155,8 +195,8 @@ qwen_ask_ids(struct qwen_refusal *no, const char *key, yyjson_val *v,
 			return -1;
 		if (qwen_ask_digits(buf, strlen(buf), &id) < 0 ||
 		    id >= n_vocab)
-			return bad(no, "%s: %s is not a token of this model",
-			    key, buf);
+			return wrong(no, key, "%s is not a token of this "
+			    "model", buf);
 		out->id[out->n++] = (int32_t)id;
 	}
 	return 0;

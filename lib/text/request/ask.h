@@ -8,7 +8,11 @@
 
 enum { QWEN_ASK_NUMBER = 64 };
 
-/* For the caller to return: -1. */
+/* What is wrong with a member, as "KEY: what".  For the caller to return: -1. */
+int qwen_ask_wrong(struct qwen_refusal *no, const char *key, const char *fmt,
+    ...) __attribute__((format(printf, 3, 4)));
+#define wrong(no, ...) qwen_ask_wrong(no, __VA_ARGS__)
+/* The same in words that name it, or with key NULL no member at all. */
 #define bad(no, ...) qwen_refuse(no, "invalid_request", __VA_ARGS__)
 
 /* ---- ask.c: what all kinds have in common; -1 is a refusal, or no memory */
@@ -54,13 +58,28 @@ struct qwen_ask {
 	const struct qwen_service *s;
 	struct qwen_request	*q;
 	struct qwen_refusal	*no;	/* the request's */
-	yyjson_val		*body;
+	yyjson_doc		*doc;
+	yyjson_val		*body;	/* of doc */
+	yyjson_val		*tools;	/* that may be called, or NULL */
+	int			 think_not;	/* it asks for that */
 };
 
-/* fields.c: all but the prompt; prompt.c; grammars.c: response_format, grammar */
+/* members.c: of a body, of what is around one */
+int qwen_ask_members(struct qwen_ask *r);
+int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
+
+/* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);
 int qwen_ask_prompt(struct qwen_ask *r);
+
+/* grammars.c: response_format, grammar; what: the member that asks for it */
 int qwen_ask_grammar(struct qwen_ask *r);
+int qwen_ask_take_grammar(struct qwen_ask *r, const char *what,
+    const char *text, size_t n, int is_schema);
 void qwen_grammar_unshare(struct qwen_shared_grammar *g);
+
+/* tools.c: tools, tool_choice; calls.c: only calls, of that tool if not NULL */
+int qwen_ask_tools(struct qwen_ask *r);
+int qwen_ask_calls(struct qwen_ask *r, yyjson_val *only);
 
 #endif

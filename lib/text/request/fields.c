@@ -21,14 +21,15 @@ whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
 		return 0;
 	if (qwen_ask_number(r->no, key, v, buf) < 0)
 		return -1;
-	if (qwen_ask_digits(buf, strlen(buf), &n) < 0)
-		return bad(r->no, "%s: %s is not a whole number from %lld to "
-		    "%lld", key, buf, (long long)min, (long long)max);
-	if ((int64_t)n < min || (int64_t)n > max)
-		return bad(r->no, "%s: %s is not in %lld..%lld", key, buf,
-		    (long long)min, (long long)max);
-	*out = (int64_t)n;
-	return 1;
+	if (qwen_ask_digits(buf, strlen(buf), &n) == 0 && (int64_t)n >= min &&
+	    (int64_t)n <= max) {
+		*out = (int64_t)n;
+		return 1;
+	}
+	return max == INT64_MAX ? wrong(r->no, key, "%s is not a whole number "
+	    "of at least %lld", buf, (long long)min) : wrong(r->no, key,
+	    "%s is not a whole number from %lld to %lld", buf, (long long)min,
+	    (long long)max);
 }
 
 /* ---------------------------------------------------------------- sampling */
@@ -77,17 +78,17 @@ add_bias(struct qwen_ask *r, yyjson_val *key, yyjson_val *v,
 
 	if (qwen_ask_digits(id, yyjson_get_len(key), &k) < 0 ||
 	    k >= r->s->n_vocab)
-		return bad(r->no, "logit_bias: \"%.40s\" is not a token of "
+		return wrong(r->no, "logit_bias", "\"%.40s\" is not a token of "
 		    "this model", id);
 	if (seen[k / 8] & 1 << k % 8)
-		return bad(r->no, "logit_bias: token %llu is there twice",
+		return wrong(r->no, "logit_bias", "token %llu is there twice",
 		    (unsigned long long)k);
 	seen[k / 8] |= (unsigned char)(1 << k % 8);
 	if (qwen_ask_number(r->no, "logit_bias", v, buf) < 0)
 		return -1;
 	x = strtod(buf, NULL);
 	if (!(x >= -FLT_MAX && x <= FLT_MAX))
-		return bad(r->no, "logit_bias: %s is too large", buf);
+		return wrong(r->no, "logit_bias", "%s is too large", buf);
 	q->bias_id[q->n_bias] = (int32_t)k;
 	q->bias[q->n_bias++] = (float)x;
 	return 0;
@@ -105,9 +106,9 @@ read_bias(struct qwen_ask *r)
 	if (v == NULL)
 		return 0;
 	if (!yyjson_is_obj(v))
-		return bad(r->no, "logit_bias: is not an object");
+		return wrong(r->no, "logit_bias", "is not an object");
 	if (n > r->s->n_vocab)
-		return bad(r->no, "logit_bias: has %zu entries, and the model "
+		return wrong(r->no, "logit_bias", "has %zu entries, and the model "
 		    "%zu tokens", n, r->s->n_vocab);
 	seen = calloc(r->s->n_vocab / 8 + 1, 1);
 	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
@@ -164,7 +165,7 @@ static int
 read_one_stop(struct qwen_ask *r, yyjson_val *v)
 {
 	if (!yyjson_is_str(v))
-		return bad(r->no, "stop: is not a string or a list of them");
+		return wrong(r->no, "stop", "is not a string or a list of them");
 	return add_stop(r, yyjson_get_str(v), yyjson_get_len(v));
 }
 
@@ -175,7 +176,7 @@ read_stop(struct qwen_ask *r)
 	size_t i, n = yyjson_arr_size(v);
 
 	if (n > QWEN_STOPS_MAX)
-		return bad(r->no, "stop: more than %d strings",
+		return wrong(r->no, "stop", "more than %d strings",
 		    QWEN_STOPS_MAX);
 	n = v == NULL ? r->s->n_stop : yyjson_is_arr(v) ? n : 1;
 	if ((r->q->stop = calloc(n + 1, sizeof *r->q->stop)) == NULL)
@@ -206,7 +207,7 @@ read_logprobs(struct qwen_ask *r)
 		r->q->logprobs = yyjson_get_bool(v);
 		got = whole(r, "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 		if (got > 0 && !r->q->logprobs)
-			return bad(r->no, "top_logprobs needs logprobs: true");
+			return bad(r->no, "top_logprobs", "top_logprobs needs logprobs: true");
 	} else {
 		got = whole(r, "logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 		r->q->logprobs = 1;
@@ -215,39 +216,52 @@ read_logprobs(struct qwen_ask *r)
 	return got < 0 ? -1 : 0;
 }
 
-/* Nothing that would ask for something. */
+/* A member that is true or false: 1 if it is true; 0; or -1. */
 static int
-is_nothing(yyjson_val *v)
+truth(struct qwen_ask *r, const char *key)
 {
-	return v == NULL || yyjson_is_null(v) || yyjson_is_false(v) ||
-	    (yyjson_is_ctn(v) && unsafe_yyjson_get_len(v) == 0) ||
-	    (yyjson_is_str(v) && yyjson_get_len(v) == 0);
+	yyjson_val *v = qwen_ask_get(r->body, key);
+
+	if (v != NULL && !yyjson_is_bool(v))
+		return wrong(r->no, key, "is not true or false");
+	return yyjson_is_true(v);
 }
 
-/* What would change the answer, and is not done, must not be passed over. */
+/* What can be had in one way only. */
 static int
-refuse_others(struct qwen_ask *r)
+read_ways(struct qwen_ask *r)
 {
-	static const char *const keys[] = {
-		"stream", "echo", "suffix", "functions",
-		"function_call", "audio", "prediction",
-	};
-	yyjson_val *v = qwen_ask_get(r->body, "stream");
-	int64_t n = 1;
-	size_t i;
+	yyjson_val *list = qwen_ask_get(r->body, "modalities"), *one;
+	int stream = truth(r, "stream");
+	int64_t best = 1;
+	size_t i, n;
 
-	r->q->stream = r->s->streams && yyjson_is_true(v);
-	for (i = (size_t)r->q->stream; i < sizeof keys / sizeof keys[0]; i++) {
-		if (!is_nothing(qwen_ask_get(r->body, keys[i])))
-			return bad(r->no, "%s is not supported", keys[i]);
-	}
-	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &n) < 0)
+	if (stream < 0)
 		return -1;
-	if (n > 1 && (size_t)n != r->q->n)
-		return bad(r->no, "best_of is not supported");
-	v = qwen_ask_get(r->body, "tool_choice");
-	if (v != NULL && !yyjson_equals_str(v, "auto"))
-		return bad(r->no, "tool_choice: only auto is supported");
+	if (stream && !r->s->streams)
+		return bad(r->no, "stream", "stream is not supported");
+	r->q->stream = stream;
+	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &best) < 0)
+		return -1;
+	if (best > 1 && (size_t)best != r->q->n)
+		return bad(r->no, "best_of", "best_of is not supported");
+	yyjson_arr_foreach(list, i, n, one) {
+		if (!yyjson_equals_str(one, "text"))
+			return wrong(r->no, "modalities", "only text is "
+			    "supported");
+	}
+	return 0;
+}
+
+/* Of its degrees there is one that a template may know: none. */
+static int
+read_effort(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "reasoning_effort");
+
+	if (v != NULL && !yyjson_is_str(v))
+		return wrong(r->no, "reasoning_effort", "is not a string");
+	r->think_not = yyjson_equals_str(v, "none");
 	return 0;
 }
 
@@ -259,8 +273,10 @@ qwen_ask_fields(struct qwen_ask *r)
 	int64_t n = 1, max = 0;
 	int got;
 
+	if (qwen_ask_members(r) < 0)
+		return -1;
 	if (model != NULL && !yyjson_is_str(model))
-		return bad(r->no, "model: is not a string");
+		return wrong(r->no, "model", "is not a string");
 	if (model != NULL && qwen_ask_json(r->no, model, &q->model, NULL) < 0)
 		return -1;
 	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0)
@@ -272,6 +288,6 @@ qwen_ask_fields(struct qwen_ask *r)
 		return -1;
 	q->max = max > 0 ? (size_t)max : r->s->max;
 	return read_sampling(r) < 0 || read_stop(r) < 0 ||
-	    read_logprobs(r) < 0 || refuse_others(r) < 0 ||
+	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_effort(r) < 0 ||
 	    qwen_ask_grammar(r) < 0 ? -1 : 0;
 }

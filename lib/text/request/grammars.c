@@ -101,9 +101,9 @@ qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err)
 	return qwen_trie_new(&all->trie, all->pieces, err);
 }
 
-static int
-take(struct qwen_ask *r, const char *what, const char *text, size_t n,
-    int is_schema)
+int
+qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
+    size_t n, int is_schema)
 {
 	struct qwen_grammars *all = r->s->grammars;
 	struct qwen_shared_grammar *g = find(all, text, n, is_schema);
@@ -131,17 +131,17 @@ read_format(struct qwen_ask *r, yyjson_val *v)
 	if (yyjson_equals_str(type, "text"))
 		return 0;
 	if (yyjson_equals_str(type, "json_object"))
-		return take(r, what, "{\"type\":\"object\"}", 17, 1);
+		return qwen_ask_take_grammar(r, what,
+		    "{\"type\":\"object\"}", 17, 1);
 	if (!yyjson_equals_str(type, "json_schema"))
-		return bad(r->no, "%s: the type is not text, json_object or "
-		    "json_schema", what);
+		return wrong(r->no, what, "the type is not text, json_object "
+		    "or json_schema");
 	schema = yyjson_obj_get(yyjson_obj_get(v, "json_schema"), "schema");
 	if (schema == NULL)
-		return bad(r->no, "%s: there is no schema in json_schema",
-		    what);
+		return wrong(r->no, what, "there is no schema in json_schema");
 	if ((text = yyjson_val_write(schema, 0, &n)) == NULL)
 		return qwen_oom(&r->no->err);
-	rc = take(r, what, text, n, 1);
+	rc = qwen_ask_take_grammar(r, what, text, n, 1);
 	free(text);
 	return rc;
 }
@@ -157,10 +157,10 @@ qwen_ask_grammar(struct qwen_ask *r)
 	if (grammar == NULL)
 		return 0;
 	if (r->q->shared != NULL)
-		return bad(r->no, "grammar and response_format: which one?");
+		return bad(r->no, "grammar", "grammar and response_format: which one?");
 	if (!yyjson_is_str(grammar))
-		return bad(r->no, "grammar: is not a string");
-	return take(r, "grammar", yyjson_get_str(grammar),
+		return wrong(r->no, "grammar", "is not a string");
+	return qwen_ask_take_grammar(r, "grammar", yyjson_get_str(grammar),
 	    yyjson_get_len(grammar), 0);
 }
 

@@ -28,10 +28,10 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 	else if (yyjson_equals_str(url, "/v1/completions"))
 		r->q->form = QWEN_FORM_COMPLETION;
 	else if (url != NULL)
-		return bad(r->no, "url: only /v1/completions and "
+		return wrong(r->no, "url", "only /v1/completions and "
 		    "/v1/chat/completions are served");
 	if (method != NULL && !yyjson_equals_str(method, "POST"))
-		return bad(r->no, "method: only POST is known");
+		return wrong(r->no, "method", "only POST is known");
 	return 0;
 }
 
@@ -45,8 +45,10 @@ read_envelope(struct qwen_ask *r, yyjson_val *root)
 	if (qwen_ask_id(r->no, root, plain ? "id" : "custom_id", plain,
 	    &r->q->id) < 0)
 		return -1;
+	if (!plain && r->s != NULL && qwen_ask_envelope(r, root) < 0)
+		return -1;
 	if (!plain && r->q->id == NULL)
-		return bad(r->no, "custom_id is missing");
+		return bad(r->no, "custom_id", "custom_id is missing");
 	return failed;
 }
 
@@ -58,21 +60,20 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 {
 	struct qwen_request *q = *out = calloc(1, sizeof *q);
 	struct qwen_ask r = { .s = s, .q = q };
-	yyjson_doc *doc;
 
 	if (q == NULL)
 		return qwen_oom(err);
 	q->service = s;
 	q->form = form;
 	r.no = &q->no;
-	doc = qwen_ask_open(r.no, json, n, &r.body);
+	r.doc = qwen_ask_open(r.no, json, n, &r.body);
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0)) {
 		if (!yyjson_is_obj(r.body))
-			bad(r.no, "body: is not an object");
+			wrong(r.no, "body", "is not an object");
 		else if (qwen_ask_fields(&r) == 0)
 			qwen_ask_prompt(&r);
 	}
-	yyjson_doc_free(doc);
+	yyjson_doc_free(r.doc);
 	if (q->no.err.code != QWEN_ENOMEM)
 		return 0;
 	qwen_request_free(q);

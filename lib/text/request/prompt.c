@@ -35,12 +35,12 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 		    yyjson_get_str(v), yyjson_get_len(v), p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
-		return bad(r->no, "prompt: is not a text, a list of token "
+		return wrong(r->no, "prompt", "is not a text, a list of token "
 		    "ids, or a list of these");
 	else if (qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, p) < 0)
 		return -1;
 	r->q->n_prompt_tokens += p->n;
-	return p->n > 0 ? 0 : bad(r->no, "prompt: has no token");
+	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no token");
 }
 
 static int
@@ -51,7 +51,7 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 	size_t i, n = many ? yyjson_arr_size(v) : 1;
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
-		return bad(r->no, "more than %d answers", QWEN_CHOICES_MAX);
+		return bad(r->no, "n", "more than %d answers", QWEN_CHOICES_MAX);
 	if (make_room(r, n) < 0)
 		return -1;
 	if (!many)
@@ -63,26 +63,160 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 	return 0;
 }
 
-/* What the chat template makes of the request. */
-static int
-render(struct qwen_ask *r, struct qwen_prompt **p)
-{
-	struct qwen_err err;
-	char *text;
-	size_t len;
-	int rc;
+/* ---------------------------------------------------------------- messages */
 
-	if (qwen_ask_json(r->no, r->body, &text, &len) < 0)
-		return -1;
-	rc = qwen_template_render(r->s->template, text, len, p, &err);
-	free(text);
-	return rc < 0 ? qwen_ask_failed(r->no, "messages", &err) : 0;
+/* Parts of a message: text, which is all that there is a model for. */
+static int
+check_parts(struct qwen_ask *r, yyjson_val *parts, size_t at)
+{
+	yyjson_val *part, *type;
+	size_t i, n;
+
+	yyjson_arr_foreach(parts, i, n, part) {
+		type = yyjson_obj_get(part, "type");
+		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
+			return bad(r->no, "messages", "message %zu: parts of "
+			    "type %.40s are not supported (text only)", at,
+			    yyjson_get_str(type));
+		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
+			return bad(r->no, "messages", "message %zu: part %zu "
+			    "is no object with a text", at, i + 1);
+	}
+	return 0;
+}
+
+/* A role, and content that is text or null: templates may fail on others. */
+static int
+check_messages(struct qwen_ask *r, yyjson_val *messages)
+{
+	yyjson_val *m, *role, *content;
+	size_t i, n;
+
+	if (!yyjson_is_arr(messages))
+		return wrong(r->no, "messages", "is not a list");
+	yyjson_arr_foreach(messages, i, n, m) {
+		role = yyjson_obj_get(m, "role");
+		content = qwen_ask_get(m, "content");
+		if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
+			return bad(r->no, "messages", "message %zu has no "
+			    "role", i + 1);
+		if (content != NULL && !yyjson_is_str(content) &&
+		    !yyjson_is_arr(content))
+			return bad(r->no, "messages", "message %zu: the "
+			    "content is neither a text nor a list of parts",
+			    i + 1);
+		if (check_parts(r, content, i + 1) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int
-read_messages(struct qwen_ask *r)
+add_json(struct qwen_ask *r, struct qwen_text *t, yyjson_val *v)
 {
-	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	char *json;
+	size_t n;
+
+	if (qwen_ask_json(r->no, v, &json, &n) < 0)
+		return -1;
+	qwen_text_add(t, json, n);
+	free(json);
+	return 0;
+}
+
+static void
+add_key(struct qwen_text *t, size_t i, yyjson_val *key)
+{
+	qwen_text_str(t, i > 0 ? "," : "{");
+	qwen_text_json(t, yyjson_get_str(key), yyjson_get_len(key));
+	qwen_text_str(t, ":");
+}
+
+/* A message of the role developer as one of the system's. */
+static int
+add_as_system(struct qwen_ask *r, struct qwen_text *t, yyjson_val *m)
+{
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	yyjson_obj_foreach(m, i, n, key, v) {
+		add_key(t, i, key);
+		if (yyjson_equals_str(key, "role"))
+			qwen_text_str(t, "\"system\"");
+		else if (add_json(r, t, v) < 0)
+			return -1;
+	}
+	qwen_text_str(t, "}");
+	return 0;
+}
+
+/* Roles are known to templates by their names, or by an older one. */
+static int
+add_messages(struct qwen_ask *r, struct qwen_text *t, yyjson_val *messages)
+{
+	int knows = qwen_template_names(r->s->template, "developer"), rc = 0;
+	yyjson_val *m;
+	size_t i, n;
+
+	qwen_text_str(t, "[");
+	yyjson_arr_foreach(messages, i, n, m) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		rc = !knows && yyjson_equals_str(yyjson_obj_get(m, "role"),
+		    "developer") ? add_as_system(r, t, m) : add_json(r, t, m);
+		if (rc < 0)
+			return -1;
+	}
+	qwen_text_str(t, "]");
+	return 0;
+}
+
+/* The request as the template gets it: without tools that are not called. */
+static int
+write_body(struct qwen_ask *r, struct qwen_text *t)
+{
+	yyjson_val *key, *v;
+	size_t i, n, k = 0;
+	int rc;
+
+	yyjson_obj_foreach(r->body, i, n, key, v) {
+		if (r->tools == NULL && yyjson_equals_str(key, "tools"))
+			continue;
+		add_key(t, k++, key);
+		rc = yyjson_equals_str(key, "messages") ?
+		    add_messages(r, t, v) : add_json(r, t, v);
+		if (rc < 0)
+			return -1;
+	}
+	if (r->think_not && yyjson_obj_get(r->body, "enable_thinking") ==
+	    NULL && yyjson_obj_get(yyjson_obj_get(r->body,
+	    "chat_template_kwargs"), "enable_thinking") == NULL)
+		qwen_text_str(t, ",\"enable_thinking\":false");
+	qwen_text_str(t, "}");
+	return t->failed ? qwen_oom(&r->no->err) : 0;
+}
+
+/* What the chat template makes of it; it is large, so nothing is there twice. */
+static int
+render(struct qwen_ask *r, struct qwen_prompt **p)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_err err;
+	int rc = write_body(r, &t);
+
+	yyjson_doc_free(r->doc);
+	r->doc = NULL;
+	r->body = r->tools = NULL;
+	if (rc == 0 && qwen_template_render(r->s->template, t.s, t.n, p,
+	    &err) < 0)
+		rc = err.code == QWEN_ENOMEM ? qwen_oom(&r->no->err) :
+		    bad(r->no, "messages", "%s", err.msg);
+	qwen_text_fini(&t);
+	return rc;
+}
+
+static int
+read_messages(struct qwen_ask *r, yyjson_val *messages)
+{
 	struct qwen_request *q = r->q;
 	struct qwen_prompt *p;
 	struct qwen_ids *ids;
@@ -90,9 +224,11 @@ read_messages(struct qwen_ask *r)
 	int rc;
 
 	if (r->s->template == NULL)
-		return bad(r->no, "messages: the model has no chat template "
-		    "(%s)", r->s->no_template);
-	if (make_room(r, 1) < 0 || render(r, &p) < 0)
+		return wrong(r->no, "messages", "the model has no chat "
+		    "template (%s)", r->s->no_template);
+	if (check_messages(r, messages) < 0 || qwen_ask_tools(r) < 0 ||
+	    (r->tools != NULL && qwen_ask_json(r->no, r->tools, &q->tools,
+	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)
 		return -1;
 	ids = &q->prompt[q->n_prompts++];
 	rc = qwen_prompt_encode(p, r->s->tok, 0, qwen_prompt_text(p).len,
@@ -103,10 +239,8 @@ read_messages(struct qwen_ask *r)
 	qwen_prompt_free(p);
 	if (rc < 0)
 		return qwen_ask_failed(r->no, "messages", &err);
-	if (tools != NULL && qwen_ask_json(r->no, tools, &q->tools,
-	    &q->n_tools) < 0)
-		return -1;
-	return ids->n > 0 ? 0 : bad(r->no, "prompt: has no token");
+	return ids->n > 0 ? 0 : bad(r->no, "messages", "the prompt has no "
+	    "token");
 }
 
 int
@@ -114,13 +248,17 @@ qwen_ask_prompt(struct qwen_ask *r)
 {
 	yyjson_val *prompt = qwen_ask_get(r->body, "prompt");
 	yyjson_val *messages = qwen_ask_get(r->body, "messages");
+	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	const char *key = r->q->form == QWEN_FORM_CHAT ? "messages" : "prompt";
 
 	if (prompt != NULL && messages != NULL)
-		return bad(r->no, "prompt and messages: one of them");
+		return bad(r->no, "messages", "prompt and messages: one of "
+		    "them");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
-		return read_messages(r);
+		return read_messages(r, messages);
 	if (prompt == NULL || r->q->form == QWEN_FORM_CHAT)
-		return bad(r->no, "%s is missing", r->q->form ==
-		    QWEN_FORM_CHAT ? "messages" : "prompt");
+		return bad(r->no, key, "%s is missing", key);
+	if (yyjson_arr_size(tools) > 0)
+		return wrong(r->no, "tools", "only with messages");
 	return read_prompt(r, prompt);
 }

@@ -31,11 +31,15 @@ struct qwen_ids {
 struct qwen_refusal {
 	struct qwen_err	 err;
 	const char	*code;		/* a word */
+	const char	*param;		/* the member that it is for, or NULL */
 };
 
-/* Refuse, unless that was done before: the first reason counts.  Returns -1. */
-int qwen_refuse(struct qwen_refusal *no, const char *code, const char *fmt,
-    ...) __attribute__((format(printf, 3, 4)));
+/*
+ * Refuse, unless that was done before: the first reason counts.  code and param
+ * are borrowed for as long.  Returns -1.
+ */
+int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---------------------------------------------------------------- grammars */
 
@@ -59,6 +63,21 @@ void qwen_grammars_fini(struct qwen_grammars *all);
 
 /* ---------------------------------------------------------------- requests */
 
+/* Members of requests that nothing here knows: the first few of them. */
+enum { QWEN_UNKNOWN_MAX = 8 };
+
+struct qwen_unknown {
+	struct {
+		char		 name[48];	/* its beginning */
+		const char	*nearest;	/* what may be meant, or NULL */
+	}		 member[QWEN_UNKNOWN_MAX];
+	size_t		 n;
+	int		 more;		/* there were others */
+};
+
+/* "temprature (did you mean temperature?), foo". */
+void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);
+
 /* What holds for all requests, and for those that do not say; borrowed. */
 struct qwen_service {
 	const struct qwen_tok	*tok;
@@ -74,6 +93,8 @@ struct qwen_service {
 	size_t			 n_stop;
 	struct qwen_grammars	*grammars;
 	int			 streams;	/* requests may ask for that */
+	int			 strict;	/* refuse members not known; else */
+	struct qwen_unknown	*unknown;	/* they are noted here, or NULL */
 };
 
 enum qwen_form {
@@ -118,6 +139,7 @@ struct qwen_request {
 	const struct qwen_grammar *grammar;	/* what is in it */
 	enum qwen_thinking	 thinking;	/* of a chat's prompt, */
 	int			 thinks;	/* and what comes of it */
+	int			 one_call;	/* at most */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
 	struct qwen_answer	*answer;	/* those to a prompt together */

@@ -210,7 +210,7 @@ qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
 
 	*id = NULL;
 	if (root != NULL && read_number(root, number) < 0)
-		bad(&no, "the line is not a result");
+		bad(&no, NULL, "the line is not a result");
 	if (no.err.code == 0) {
 		*is_error = qwen_ask_get(root, "error") != NULL;
 		v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?

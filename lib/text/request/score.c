@@ -33,8 +33,8 @@ read_part(struct ask *a, const char *key, struct qwen_ids *out)
 		    out);
 	if (yyjson_is_arr(v))
 		return qwen_ask_ids(a->no, key, v, a->s->n_vocab, out);
-	return bad(a->no, v == NULL ? "%s is missing" :
-	    "%s: is neither a text nor a list of token ids", key);
+	return v == NULL ? bad(a->no, key, "%s is missing", key) :
+	    wrong(a->no, key, "is neither a text nor a list of token ids");
 }
 
 /* One list of two, the first of which may be empty. */
@@ -45,7 +45,7 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 	int front = c->n == 0 || a->s->bos;
 
 	if (front && a->s->first < 0)
-		return bad(a->no, "context: is empty, and the model names no "
+		return wrong(a->no, "context", "is empty, and the model names no "
 		    "token that texts begin with");
 	q->text.n = (size_t)front + c->n + k->n;
 	q->text.id = calloc(q->text.n + 1, sizeof *q->text.id);
@@ -59,7 +59,7 @@ join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 		memcpy(q->text.id + q->front + c->n, k->id,
 		    k->n * sizeof *k->id);
 	q->from = q->front + c->n;
-	return k->n > 0 ? 0 : bad(a->no, "continuation: has no token");
+	return k->n > 0 ? 0 : wrong(a->no, "continuation", "has no token");
 }
 
 /*
@@ -107,7 +107,7 @@ read_pair(struct ask *a)
 
 	if (yyjson_is_str(c) && yyjson_is_str(k))
 		return yyjson_get_len(k) > 0 ? split(a, c, k) :
-		    bad(a->no, "continuation: is empty");
+		    wrong(a->no, "continuation", "is empty");
 	if ((c == NULL || read_part(a, "context", &ci) == 0) &&
 	    read_part(a, "continuation", &ki) == 0)
 		rc = join(a, &ci, &ki);
@@ -150,8 +150,8 @@ read_whole(struct ask *a, const char *key)
 	}
 	if (qwen_score_request_text(q, a->s, &ids, &q->no.err) < 0)
 		return -1;
-	return q->text.n > 1 ? 0 : bad(a->no, "%s: has %zu tokens; there is "
-	    "nothing to score", key, q->text.n);
+	return q->text.n > 1 ? 0 : wrong(a->no, key, "has %zu tokens; there is "
+	    "nothing to score", q->text.n);
 }
 
 static int
@@ -165,7 +165,7 @@ read_line(struct ask *a)
 	if (qwen_ask_id(a->no, a->root, "id", 1, &a->q->id) < 0)
 		return -1;
 	if (pair + text + ids != 1)
-		return bad(a->no, "one of these: context and continuation, "
+		return bad(a->no, NULL, "one of these: context and continuation, "
 		    "text, tokens");
 	return pair ? read_pair(a) : read_whole(a, text ? "text" : "tokens");
 }

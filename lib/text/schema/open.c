@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
 /* ---------------------------------------------------------- what is wrong */
@@ -130,7 +131,7 @@ read_json(struct schema *s, const char *text, size_t n)
 
 /* Rules are made as they are named; making one names others. */
 static void
-make_rules(struct schema *s)
+make_rules(struct schema *s, yyjson_val *v)
 {
 	struct schema_all all = { .n = 0 };
 	uint32_t node;
@@ -138,7 +139,7 @@ make_rules(struct schema *s)
 
 	qwen_snode(s, SNODE_ALT);
 	qwen_snode(s, SNODE_SEQ);
-	qwen_schema_gather(s, &all, s->root, -1);
+	qwen_schema_gather(s, &all, v, -1);
 	if (s->failed)
 		return;
 	qwen_schema_add_rule(s, SNODE_NEVER);
@@ -167,20 +168,49 @@ clear(struct schema *s)
 }
 
 int
-qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
-    struct qwen_err *err)
+qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
+    const char *text, size_t n, const char *property, struct qwen_err *err)
 {
-	struct schema s = { .err = err };
+	struct schema s = { .err = err, .name = prefix };
+	yyjson_val *v;
+	char *rules = NULL;
+	size_t len;
 
-	*out = NULL;
 	if (read_json(&s, text, n) == 0) {
-		make_rules(&s);
-		*out = qwen_schema_print(&s, n_out);
-		if (*out == NULL && !s.failed)
+		v = property == NULL ? s.root : yyjson_obj_get(yyjson_obj_get(
+		    s.root, "properties"), property);
+		make_rules(&s, v);
+		rules = qwen_schema_print(&s, name, &len);
+		if (rules == NULL && !s.failed)
 			qwen_oom(err);
 	}
 	clear(&s);
-	return *out != NULL ? 0 : -1;
+	if (rules == NULL)
+		return -1;
+	qwen_text_add(out, rules, len);
+	free(rules);
+	return out->failed ? qwen_oom(err) : 0;
+}
+
+int
+qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	struct qwen_text t = { 0 };
+
+	int rc = qwen_schema_rules(&t, "root", "", text, n, NULL, err);
+
+	*out = NULL;
+	qwen_text_str(&t, qwen_schema_shared);
+	if (rc == 0 && t.failed)
+		rc = qwen_oom(err);
+	if (rc < 0) {
+		qwen_text_fini(&t);
+		return -1;
+	}
+	*out = t.s;
+	*n_out = t.n;
+	return 0;
 }
 
 int

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * schema.h - a JSON Schema on its way to a grammar.  The face of this folder is
- * qwen_schema_grammar in qwen/grammar.h: others include nothing of it.
+ * qwen_schema_grammar in qwen/grammar.h, and rules.h for grammars of several
+ * schemas: others include nothing else of it.
  *
  * What is made of a schema takes only texts that are valid by it, though not
  * always all of them: no white space, members in one order, and nothing that
@@ -76,6 +77,7 @@ struct schema_rule {
 struct schema {
 	yyjson_doc		*doc;
 	yyjson_val		*root;
+	const char		*name;	/* that those of rules begin with */
 	struct snode		*node;
 	size_t			 n_nodes, cap_nodes;
 	struct schema_rule	*rule;
@@ -126,8 +128,8 @@ uint32_t qwen_snode_pair(struct schema *s, enum snode_kind kind, uint32_t a,
     uint32_t b);
 /* A rule of this tree. */
 uint32_t qwen_schema_add_rule(struct schema *s, uint32_t node);
-/* The grammar as text, for free(); NULL after a failure. */
-char *qwen_schema_print(struct schema *s, size_t *n);
+/* The rules as text, for free(), the first called NAME; NULL after a failure. */
+char *qwen_schema_print(struct schema *s, const char *name, size_t *n);
 
 /* set.c: characters from lo to hi, in order and apart. */
 struct schema_set {

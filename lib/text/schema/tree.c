@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
 /* Room for n in an array that grows; 0 if there is none. */
@@ -305,7 +306,7 @@ print(struct schema *s, uint32_t at)
 		print_text(s, &d);
 		break;
 	case SNODE_RULE:
-		put(s, "v%u", d.rule);
+		put(s, "%sv%u", s->name, d.rule);
 		break;
 	case SNODE_REPEAT:
 		if (fits(s, d.first))
@@ -324,8 +325,7 @@ print(struct schema *s, uint32_t at)
 	}
 }
 
-/* Rules that everybody may name. */
-static const char shared[] =
+const char qwen_schema_shared[] =
     "value ::= object | array | string | number | \"true\" | \"false\" | "
     "\"null\"\n"
     "object ::= \"{\" (string \":\" value (\",\" string \":\" value)*)? \"}\"\n"
@@ -339,7 +339,7 @@ static const char shared[] =
     "whole ::= \"0\" | [1-9] [0-9]{0,15}\n";
 
 char *
-qwen_schema_print(struct schema *s, size_t *n)
+qwen_schema_print(struct schema *s, const char *name, size_t *n)
 {
 	size_t from = s->n_text, i;
 	char *out;
@@ -350,12 +350,11 @@ qwen_schema_print(struct schema *s, size_t *n)
 	if (!s->rule[0].fits)
 		qwen_schema_fail(s, NULL, "no text fits the schema, or none "
 		    "that ends");
-	put(s, "root ::= v0\n");
-	append(s, shared, sizeof shared - 1);
+	put(s, "%s ::= %sv0\n", name, s->name);
 	for (i = 0; i < s->n_rules && !s->failed; i++) {
 		if (!s->rule[i].fits)
 			continue;
-		put(s, "v%zu ::= ", i);
+		put(s, "%sv%zu ::= ", s->name, i);
 		print(s, s->rule[i].node);
 		put(s, "\n");
 	}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * calls.c - the grammar of replies that call tools, in the way that the model's
+ * template has them called and qwen_reply reads them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/tools.h"
+#include "text/request/ask.h"
+#include "text/schema/rules.h"
+
+enum { RULE = 32, TAG_MAX = 1000 };
+
+struct calls {
+	struct qwen_ask	*r;
+	struct qwen_text t;		/* the grammar */
+	yyjson_val	*f;		/* the function at hand, */
+	const char	*rule;		/* its rule, */
+	struct qwen_text schema;	/* and that of its parameters, as JSON */
+};
+
+/* A literal of a grammar, between spaces. */
+static void
+literal(struct qwen_text *t, const char *s, size_t n)
+{
+	size_t i;
+
+	qwen_text_str(t, " \"");
+	for (i = 0; i < n; i++) {
+		if ((unsigned char)s[i] < 0x20)
+			qwen_text_fmt(t, "\\x%02x", (unsigned char)s[i]);
+		else
+			qwen_text_fmt(t, s[i] == '"' || s[i] == '\\' ?
+			    "\\%c" : "%c", s[i]);
+	}
+	qwen_text_str(t, "\" ");
+}
+
+static void
+words(struct qwen_text *t, const char *s)
+{
+	literal(t, s, strlen(s));
+}
+
+/* The rules of the parameters, or of one of them. */
+static int
+add_schema(struct calls *c, const char *name, const char *property)
+{
+	struct qwen_refusal *no = c->r->no;
+	struct qwen_err err;
+
+	if (c->schema.failed)
+		return qwen_oom(&no->err);
+	if (qwen_schema_rules(&c->t, name, name, c->schema.s, c->schema.n,
+	    property, &err) == 0)
+		return 0;
+	return err.code == QWEN_ENOMEM ? qwen_oom(&no->err) : bad(no, "tools",
+	    "tools: %.60s%s%.60s: %s",
+	    yyjson_get_str(yyjson_obj_get(c->f, "name")),
+	    property != NULL ? ", " : "", property != NULL ? property : "",
+	    err.msg);
+}
+
+/* Whether a schema of objects, or none, has no property to be called with. */
+static int
+is_empty(yyjson_val *schema)
+{
+	static const char *const idle[] = { "type", "title", "description",
+	    "$schema", "required" };
+	yyjson_val *key, *v;
+	size_t i, n, k;
+
+	yyjson_obj_foreach(schema, i, n, key, v) {
+		for (k = 0; k < sizeof idle / sizeof idle[0]; k++) {
+			if (yyjson_equals_str(key, idle[k]))
+				break;
+		}
+		if (k == sizeof idle / sizeof idle[0] &&
+		    !(yyjson_is_obj(v) && yyjson_obj_size(v) == 0 &&
+		    yyjson_equals_str(key, "properties")) &&
+		    !(yyjson_is_false(v) &&
+		    yyjson_equals_str(key, "additionalProperties")))
+			return 0;
+	}
+	return 1;
+}
+
+/* ---------------------------------------------------------------- as JSON */
+
+/* {"name": "f", "arguments": {...}} */
+static int
+as_json(struct calls *c)
+{
+	yyjson_val *name = yyjson_obj_get(c->f, "name");
+	int empty = is_empty(yyjson_obj_get(c->f, "parameters"));
+	struct qwen_text quoted = { 0 };
+	char arguments[RULE];
+
+	snprintf(arguments, sizeof arguments, "%sa", c->rule);
+	qwen_text_json(&quoted, yyjson_get_str(name), yyjson_get_len(name));
+	qwen_text_fmt(&c->t, "%s ::=", c->rule);
+	words(&c->t, "{\"name\": ");
+	literal(&c->t, quoted.s, quoted.n);
+	words(&c->t, ", \"arguments\": ");
+	qwen_text_str(&c->t, empty ? "\"{}\"" : arguments);
+	words(&c->t, "}\n");
+	qwen_text_str(&c->t, "\n");
+	c->t.failed |= quoted.failed;
+	qwen_text_fini(&quoted);
+	return empty ? 0 : add_schema(c, arguments, NULL);
+}
+
+/* --------------------------------------------------------------- with tags */
+
+/* <what=NAME>, and a line feed. */
+static int
+add_tag(struct calls *c, const char *what, yyjson_val *name)
+{
+	const char *s = yyjson_get_str(name);
+	struct qwen_text tag = { 0 };
+
+	if (yyjson_get_len(name) > TAG_MAX || yyjson_get_len(name) == 0 ||
+	    strlen(s) != yyjson_get_len(name) || strpbrk(s, "<>\n") != NULL)
+		return bad(c->r->no, "tools", "tools: the name %.60s cannot "
+		    "be called by this model", s);
+	qwen_text_fmt(&tag, "<%s=%s>\n", what, s);
+	literal(&c->t, tag.s, tag.n);
+	c->t.failed |= tag.failed;
+	qwen_text_fini(&tag);
+	return 0;
+}
+
+/* One of the values that a text may have: 1 if some are listed. */
+static int
+add_listed(struct calls *c, yyjson_val *schema)
+{
+	yyjson_val *one = yyjson_obj_get(schema, "const"), *v;
+	yyjson_val *list = yyjson_obj_get(schema, "enum");
+	size_t i, n = one != NULL ? 1 : yyjson_arr_size(list), len;
+	char *json;
+
+	for (i = 0; i < n; i++) {
+		v = one != NULL ? one : yyjson_arr_get(list, i);
+		qwen_text_str(&c->t, i > 0 ? "|" : "(");
+		if (yyjson_is_str(v)) {
+			literal(&c->t, yyjson_get_str(v), yyjson_get_len(v));
+			continue;
+		}
+		if (qwen_ask_json(c->r->no, v, &json, &len) < 0)
+			return -1;
+		literal(&c->t, json, len);
+		free(json);
+	}
+	if (n > 0)
+		qwen_text_str(&c->t, ")");
+	return n > 0;
+}
+
+/* The rule of a parameter: its tag, and its value as a line or some of them. */
+static int
+add_parameter(struct calls *c, const char *rule, yyjson_val *key,
+    yyjson_val *schema)
+{
+	int is_text = qwen_chat_is_text(schema), listed = 0;
+	char value[RULE + 1];
+
+	snprintf(value, sizeof value, "%sa", rule);
+	qwen_text_fmt(&c->t, "%s ::=", rule);
+	if (add_tag(c, "parameter", key) < 0 || (is_text &&
+	    (listed = add_listed(c, schema)) < 0))
+		return -1;
+	if (!listed)
+		qwen_text_str(&c->t, is_text ? "text" : value);
+	words(&c->t, "\n</parameter>\n");
+	qwen_text_str(&c->t, "\n");
+	return is_text ? 0 : add_schema(c, value, yyjson_get_str(key));
+}
+
+static int
+is_required(yyjson_val *parameters, yyjson_val *key)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	yyjson_arr_foreach(yyjson_obj_get(parameters, "required"), i, n, v) {
+		if (yyjson_equals(v, key))
+			return 1;
+	}
+	return 0;
+}
+
+/* Parameters in the order of the schema, those that may be missing too. */
+static int
+with_tags(struct calls *c)
+{
+	yyjson_val *all = yyjson_obj_get(c->f, "parameters"), *key, *schema;
+	yyjson_val *list = yyjson_obj_get(all, "properties");
+	char rule[RULE];
+	size_t i, n;
+
+	qwen_text_fmt(&c->t, "%s ::=", c->rule);
+	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0)
+		return -1;
+	yyjson_obj_foreach(list, i, n, key, schema)
+		qwen_text_fmt(&c->t, "%sp%zu%s ", c->rule, i,
+		    is_required(all, key) ? "" : "?");
+	words(&c->t, "</function>\n");
+	qwen_text_str(&c->t, "\n");
+	yyjson_obj_foreach(list, i, n, key, schema) {
+		snprintf(rule, sizeof rule, "%sp%zu", c->rule, i);
+		if (add_parameter(c, rule, key, schema) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The rule of texts without the tag that ends a parameter. */
+static void
+add_text(struct qwen_text *t)
+{
+	static const char end[] = "</parameter>";
+	const size_t last = sizeof end - 2;
+	size_t i;
+
+	/* after each < as much of the tag as there is, but never all of it */
+	qwen_text_str(t, "text ::= [^<]* (\"<\" ");
+	for (i = 1; i < last; i++)
+		qwen_text_fmt(t, "([^%c<] [^<]* | \"%c\" ", end[i], end[i]);
+	qwen_text_fmt(t, "([^%c<] [^<]*)?", end[last]);
+	for (i = 1; i < last; i++)
+		qwen_text_str(t, ")?");
+	qwen_text_str(t, ")*\n");
+}
+
+/* ------------------------------------------------------------ the grammar */
+
+/* The parameters as JSON: objects, if the schema does not say so. */
+static int
+write_schema(struct calls *c)
+{
+	yyjson_val *schema = yyjson_obj_get(c->f, "parameters");
+	int typed = yyjson_obj_get(schema, "type") != NULL;
+	char *json;
+	size_t n;
+
+	c->schema.n = 0;
+	if (!typed)
+		qwen_text_str(&c->schema, "{\"type\":\"object\"");
+	if (yyjson_obj_size(schema) == 0) {
+		qwen_text_str(&c->schema, "}");
+		return 0;
+	}
+	if (qwen_ask_json(c->r->no, schema, &json, &n) < 0)
+		return -1;
+	if (!typed)
+		qwen_text_str(&c->schema, ",");
+	qwen_text_add(&c->schema, json + !typed, n - (size_t)!typed);
+	free(json);
+	return 0;
+}
+
+static int
+add_function(struct calls *c, yyjson_val *tool, const char *rule, int tags)
+{
+	c->f = qwen_chat_tool_function(tool);
+	c->rule = rule;
+	if (write_schema(c) < 0)
+		return -1;
+	return tags ? with_tags(c) : as_json(c);
+}
+
+static int
+add_all(struct calls *c, yyjson_val *only, int tags)
+{
+	yyjson_val *tool;
+	char rule[RULE];
+	size_t i, n;
+
+	qwen_text_fmt(&c->t, "root ::= call%s\n",
+	    c->r->q->one_call ? "" : " (\"\\n\" call)*");
+	qwen_text_str(&c->t, "call ::=");
+	words(&c->t, "<tool_call>\n");
+	qwen_text_str(&c->t, "tool");
+	words(&c->t, "</tool_call>");
+	qwen_text_str(&c->t, "\ntool ::= ");
+	yyjson_arr_foreach(c->r->tools, i, n, tool) {
+		if (only == NULL || only == tool)
+			qwen_text_fmt(&c->t, "%st%zu", only == NULL && i > 0 ?
+			    " | " : "", i);
+	}
+	qwen_text_str(&c->t, "\n");
+	qwen_text_str(&c->t, qwen_schema_shared);
+	if (tags)
+		add_text(&c->t);
+	yyjson_arr_foreach(c->r->tools, i, n, tool) {
+		snprintf(rule, sizeof rule, "t%zu", i);
+		if ((only == NULL || only == tool) &&
+		    add_function(c, tool, rule, tags) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_ask_calls(struct qwen_ask *r, yyjson_val *only)
+{
+	struct calls c = { .r = r };
+	int style = qwen_template_calls(r->s->template), rc;
+
+	if (style == 0)
+		return wrong(r->no, "tool_choice", "the model's chat template "
+		    "has no calls of tools");
+	rc = add_all(&c, only, style == QWEN_CALLS_TAGS);
+	if (rc == 0 && c.t.failed)
+		rc = qwen_oom(&r->no->err);
+	if (rc == 0)
+		rc = qwen_ask_take_grammar(r, "tool_choice", c.t.s, c.t.n, 0);
+	qwen_text_fini(&c.t);
+	qwen_text_fini(&c.schema);
+	return rc;
+}

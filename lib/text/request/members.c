@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * members.c - which members requests may have: those that are heeded, those that
+ * change nothing here, those that would and are refused; others are noted, for
+ * they may be misspelt.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/near.h"
+#include "text/request/ask.h"
+
+enum { MEMBERS_MAX = 1000 };
+
+enum kind {
+	HEEDED,
+	IDLE,		/* known, and no answer depends on it */
+	REFUSED,	/* unless it asks for nothing */
+	FOREIGN,	/* what others call it */
+};
+
+/* In the order of strcmp(). */
+static const struct member {
+	const char	*name;
+	enum kind	 kind;
+	const char	*ours;		/* what is meant, of FOREIGN */
+} members[] = {
+	{ "add_generation_prompt", HEEDED, NULL },
+	{ "allowed_token_ids", REFUSED, NULL },
+	{ "audio", REFUSED, NULL },
+	{ "bad_words", REFUSED, NULL },
+	{ "best_of", HEEDED, NULL },
+	{ "chat_template_kwargs", HEEDED, NULL },
+	{ "documents", HEEDED, NULL },
+	{ "echo", REFUSED, NULL },
+	{ "enable_thinking", HEEDED, NULL },
+	{ "frequency_penalty", HEEDED, NULL },
+	{ "function_call", REFUSED, NULL },
+	{ "functions", REFUSED, NULL },
+	{ "grammar", HEEDED, NULL },
+	{ "guided_choice", REFUSED, NULL },
+	{ "guided_grammar", REFUSED, NULL },
+	{ "guided_json", REFUSED, NULL },
+	{ "guided_regex", REFUSED, NULL },
+	{ "id", HEEDED, NULL },
+	{ "ignore_eos", REFUSED, NULL },
+	{ "input", FOREIGN, "messages" },
+	{ "json_schema", REFUSED, NULL },
+	{ "logit_bias", HEEDED, NULL },
+	{ "logprobs", HEEDED, NULL },
+	{ "max_completion_tokens", HEEDED, NULL },
+	{ "max_length", FOREIGN, "max_tokens" },
+	{ "max_new_tokens", FOREIGN, "max_tokens" },
+	{ "max_output_tokens", FOREIGN, "max_tokens" },
+	{ "max_tokens", HEEDED, NULL },
+	{ "messages", HEEDED, NULL },
+	{ "metadata", IDLE, NULL },
+	{ "min_p", HEEDED, NULL },
+	{ "min_tokens", HEEDED, NULL },
+	{ "modalities", HEEDED, NULL },
+	{ "model", HEEDED, NULL },
+	{ "n", HEEDED, NULL },
+	{ "n_predict", FOREIGN, "max_tokens" },
+	{ "num_predict", FOREIGN, "max_tokens" },
+	{ "parallel_tool_calls", HEEDED, NULL },
+	{ "prediction", IDLE, NULL },
+	{ "presence_penalty", HEEDED, NULL },
+	{ "prompt", HEEDED, NULL },
+	{ "prompt_cache_key", IDLE, NULL },
+	{ "prompt_cache_retention", IDLE, NULL },
+	{ "prompt_logprobs", REFUSED, NULL },
+	{ "reasoning_effort", HEEDED, NULL },
+	{ "repeat_penalty", FOREIGN, "repetition_penalty" },
+	{ "repetition_penalty", HEEDED, NULL },
+	{ "response_format", HEEDED, NULL },
+	{ "safety_identifier", IDLE, NULL },
+	{ "seed", HEEDED, NULL },
+	{ "service_tier", IDLE, NULL },
+	{ "stop", HEEDED, NULL },
+	{ "stop_sequences", FOREIGN, "stop" },
+	{ "stop_token_ids", REFUSED, NULL },
+	{ "store", IDLE, NULL },
+	{ "stream", HEEDED, NULL },
+	{ "stream_options", HEEDED, NULL },
+	{ "structured_outputs", REFUSED, NULL },
+	{ "suffix", REFUSED, NULL },
+	{ "temperature", HEEDED, NULL },
+	{ "tool_choice", HEEDED, NULL },
+	{ "tools", HEEDED, NULL },
+	{ "top_k", HEEDED, NULL },
+	{ "top_logprobs", HEEDED, NULL },
+	{ "top_p", HEEDED, NULL },
+	{ "use_beam_search", REFUSED, NULL },
+	{ "user", IDLE, NULL },
+	{ "verbosity", IDLE, NULL },
+	{ "web_search_options", REFUSED, NULL },
+}, envelope[] = {
+	{ "body", HEEDED, NULL },
+	{ "custom_id", HEEDED, NULL },
+	{ "method", HEEDED, NULL },
+	{ "url", HEEDED, NULL },
+};
+
+struct table {
+	const struct member	*row;
+	size_t			 n;
+	const struct qwen_template *template;	/* knows others, or NULL */
+};
+
+static int
+by_name(const void *key, const void *row)
+{
+	return strcmp(key, ((const struct member *)row)->name);
+}
+
+/* The row of a name, or NULL. */
+static const struct member *
+find(const struct table *t, yyjson_val *key)
+{
+	const char *name = yyjson_get_str(key);
+
+	return strlen(name) != yyjson_get_len(key) ? NULL :
+	    bsearch(name, t->row, t->n, sizeof *t->row, by_name);
+}
+
+/* The name that may have been meant, or NULL. */
+static const char *
+nearest(const struct table *t, const char *name)
+{
+	int d, least = qwen_near_enough(strlen(name));
+	const char *best = NULL;
+	size_t i;
+
+	for (i = 0; i < t->n; i++) {
+		if (t->row[i].kind == REFUSED || t->row[i].kind == FOREIGN)
+			continue;
+		d = qwen_near(name, strlen(name), t->row[i].name);
+		/* what has few letters is near to everything */
+		if (d < least && d < (int)strlen(t->row[i].name)) {
+			least = d;
+			best = t->row[i].name;
+		}
+	}
+	return best;
+}
+
+/* Keep it for a note, once; or refuse it. */
+static int
+is_unknown(struct qwen_ask *r, const char *name, const char *near)
+{
+	struct qwen_unknown *u = r->s->unknown;
+	size_t i;
+
+	if (r->s->strict)
+		return bad(r->no, NULL, "member %.40s is not known%s%s%s",
+		    name, near != NULL ? " (did you mean " : "",
+		    near != NULL ? near : "", near != NULL ? "?)" : "");
+	if (u == NULL)
+		return 0;
+	for (i = 0; i < u->n; i++) {
+		if (strncmp(u->member[i].name, name,
+		    sizeof u->member[i].name - 1) == 0)
+			return 0;
+	}
+	if (u->n == QWEN_UNKNOWN_MAX) {
+		u->more = 1;
+		return 0;
+	}
+	snprintf(u->member[u->n].name, sizeof u->member[0].name, "%s", name);
+	u->member[u->n++].nearest = near;
+	return 0;
+}
+
+/* Nothing that would ask for something. */
+static int
+is_nothing(yyjson_val *v)
+{
+	return yyjson_is_null(v) || yyjson_is_false(v) ||
+	    (yyjson_is_ctn(v) && unsafe_yyjson_get_len(v) == 0) ||
+	    (yyjson_is_str(v) && yyjson_get_len(v) == 0);
+}
+
+static int
+check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
+{
+	unsigned char seen[sizeof members / sizeof members[0]] = { 0 };
+	const struct member *m;
+	yyjson_val *key, *v;
+	const char *name;
+	size_t i, n;
+
+	if (yyjson_obj_size(object) > MEMBERS_MAX)
+		return bad(r->no, NULL, "more than %d members", MEMBERS_MAX);
+	yyjson_obj_foreach(object, i, n, key, v) {
+		name = yyjson_get_str(key);
+		m = find(t, key);
+		if (m == NULL || m->kind == FOREIGN) {
+			if ((t->template == NULL ||
+			    !qwen_template_names(t->template, name)) &&
+			    is_unknown(r, name, m != NULL ? m->ours :
+			    nearest(t, name)) < 0)
+				return -1;
+			continue;
+		}
+		if (seen[m - t->row]++)
+			return bad(r->no, m->name, "%s is there twice", name);
+		if (m->kind == REFUSED && !is_nothing(v))
+			return bad(r->no, m->name, "%s is not supported",
+			    name);
+	}
+	return 0;
+}
+
+int
+qwen_ask_members(struct qwen_ask *r)
+{
+	const struct table t = { members,
+	    sizeof members / sizeof members[0], r->s->template };
+
+	return check(r, &t, r->body);
+}
+
+int
+qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root)
+{
+	const struct table t = { envelope,
+	    sizeof envelope / sizeof envelope[0], NULL };
+
+	return check(r, &t, root);
+}
+
+void
+qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t)
+{
+	size_t i;
+
+	for (i = 0; i < u->n; i++) {
+		qwen_text_fmt(t, "%s%s", i > 0 ? ", " : "", u->member[i].name);
+		if (u->member[i].nearest != NULL)
+			qwen_text_fmt(t, " (did you mean %s?)",
+			    u->member[i].nearest);
+	}
+	if (u->more)
+		qwen_text_str(t, " and others");
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: ISC */
+/* tools.c - the tools of a chat, and which of them a reply calls. */
+#include "base/err.h"
+#include "text/chat/tools.h"
+#include "text/request/ask.h"
+
+static int
+check_tools(struct qwen_ask *r, yyjson_val *tools)
+{
+	yyjson_val *tool, *type, *name;
+	size_t i, n;
+
+	if (!yyjson_is_arr(tools))
+		return wrong(r->no, "tools", "is not a list");
+	yyjson_arr_foreach(tools, i, n, tool) {
+		type = yyjson_obj_get(tool, "type");
+		name = yyjson_obj_get(qwen_chat_tool_function(tool), "name");
+		if (yyjson_is_str(type) &&
+		    !yyjson_equals_str(type, "function"))
+			return bad(r->no, "tools", "tools: tool %zu: those of "
+			    "type %.40s are not supported (function only)",
+			    i + 1, yyjson_get_str(type));
+		if (!yyjson_is_str(name) || yyjson_get_len(name) == 0)
+			return bad(r->no, "tools", "tools: tool %zu has no "
+			    "function with a name", i + 1);
+	}
+	return 0;
+}
+
+/* The tool of that name, or NULL. */
+static yyjson_val *
+find_tool(const struct qwen_ask *r, yyjson_val *name)
+{
+	yyjson_val *tool;
+	size_t i, n;
+
+	yyjson_arr_foreach(r->tools, i, n, tool) {
+		if (yyjson_equals(yyjson_obj_get(qwen_chat_tool_function(tool),
+		    "name"), name))
+			return tool;
+	}
+	return NULL;
+}
+
+/* {"type": "function", "function": {"name": "f"}} */
+static int
+read_named(struct qwen_ask *r, yyjson_val *v)
+{
+	yyjson_val *type = yyjson_obj_get(v, "type"), *tool;
+	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
+
+	if (yyjson_is_str(type) && !yyjson_equals_str(type, "function"))
+		return wrong(r->no, "tool_choice", "type %.40s is not "
+		    "supported", yyjson_get_str(type));
+	if (!yyjson_is_str(name))
+		return wrong(r->no, "tool_choice", "is not none, auto, "
+		    "required or a function with a name");
+	tool = find_tool(r, name);
+	if (tool == NULL)
+		return wrong(r->no, "tool_choice", "there is no tool called "
+		    "%.60s", yyjson_get_str(name));
+	return qwen_ask_calls(r, tool);
+}
+
+static int
+read_choice(struct qwen_ask *r, yyjson_val *v)
+{
+	if (v == NULL || yyjson_equals_str(v, "auto"))
+		return 0;
+	if (yyjson_equals_str(v, "none")) {
+		r->tools = NULL;
+		return 0;
+	}
+	if (r->q->shared != NULL)
+		return bad(r->no, "tool_choice", "tool_choice and %s: which "
+		    "one?", qwen_ask_get(r->body, "grammar") != NULL ?
+		    "grammar" : "response_format");
+	if (!yyjson_equals_str(v, "required"))
+		return read_named(r, v);
+	if (r->tools == NULL)
+		return wrong(r->no, "tool_choice", "required, and there are no "
+		    "tools");
+	return qwen_ask_calls(r, NULL);
+}
+
+int
+qwen_ask_tools(struct qwen_ask *r)
+{
+	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	yyjson_val *many = qwen_ask_get(r->body, "parallel_tool_calls");
+
+	if (many != NULL && !yyjson_is_bool(many))
+		return wrong(r->no, "parallel_tool_calls", "is not true or "
+		    "false");
+	if (tools != NULL && check_tools(r, tools) < 0)
+		return -1;
+	r->tools = yyjson_arr_size(tools) > 0 ? tools : NULL;
+	r->q->one_call = yyjson_is_false(many);
+	return read_choice(r, qwen_ask_get(r->body, "tool_choice"));
+}

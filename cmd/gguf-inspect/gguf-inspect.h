@@ -50,6 +50,19 @@ extern const char *const inspect_group_name[];
 uint64_t inspect_first_mtp(const struct qwen_gguf *g);
 int inspect_group(const struct qwen_gguf *g, const char *name, uint64_t mtp);
 
+/* What is in the way of computing with a file, and of chats; zero at first. */
+struct usable {
+	char	**reason;
+	size_t	  n, cap;	/* 0: nothing is */
+	char	 *no_chat;	/* or NULL */
+};
+
+void inspect_usable(struct usable *u, const struct qwen_gguf *g);
+void inspect_usable_fini(struct usable *u);
+void inspect_put_usable(const struct usable *u);
+/* Members of an object. */
+void inspect_json_usable(const struct usable *u);
+
 /* All of a file, as text or as JSON. */
 void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);

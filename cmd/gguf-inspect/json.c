@@ -100,6 +100,7 @@ inspect_json(const struct qwen_gguf *g)
 {
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *kv;
+	struct usable u = { 0 };
 	size_t i;
 
 	fputs("{\"metadata\": {", stdout);
@@ -114,5 +115,9 @@ inspect_json(const struct qwen_gguf *g)
 		fputs(i > 0 ? ",\n  " : "\n  ", stdout);
 		json_tensor(t);
 	}
-	fputs("\n]}\n", stdout);
+	fputs("\n],\n", stdout);
+	inspect_usable(&u, g);
+	inspect_json_usable(&u);
+	inspect_usable_fini(&u);
+	fputs("}\n", stdout);
 }

@@ -152,6 +152,7 @@ inspect_show(const struct qwen_gguf *g)
 	const struct qwen_gguf_tensor *t;
 	const struct qwen_gguf_kv *kv;
 	uint64_t mtp = inspect_first_mtp(g);
+	struct usable u = { 0 };
 	size_t i;
 	int w;
 
@@ -170,4 +171,7 @@ inspect_show(const struct qwen_gguf *g)
 		    t->offset, t->shard + 1, inspect_group_name[inspect_group(g, t->name, mtp)]);
 	}
 	put_totals(g);
+	inspect_usable(&u, g);
+	inspect_put_usable(&u);
+	inspect_usable_fini(&u);
 }

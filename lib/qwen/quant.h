@@ -39,6 +39,14 @@ struct qwen_gguf_checker {
 uint64_t qwen_gguf_check(const struct qwen_gguf *g,
     const struct qwen_gguf_checker *c);
 
+/*
+ * All that is in the way of qwen_model_open: told as above, one line for all
+ * tensors of a type that is not supported.  Returns the number of lines, 0 where
+ * it would open, or -1 where memory ran out.
+ */
+int qwen_model_check(const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c, struct qwen_err *err);
+
 #ifdef __cplusplus
 }
 #endif

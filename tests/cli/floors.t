@@ -96,7 +96,7 @@ if command -v size >/dev/null 2>&1; then
 	[ "$n" -lt 600000 ]
 	ok $? "it is less than 600,000 bytes of text: $n"
 fi
-for t in gguf-inspect gguf-pin gguf-synth; do
+for t in gguf-pin gguf-synth; do
 	nm -P "$BIN/$t" | grep -e '^qwen_kernel' -e '^qwen_tok_encode' >other
 	[ ! -s other ]
 	ok $? "$t has neither kernels nor a tokenizer"

@@ -8,7 +8,7 @@ gguf-inspect "$F/good-v3.gguf" >out 2>err
 ok $? "a good file"
 is "$(grep -c . err)" 0 "nothing on stderr"
 is "$(awk '{ print $1 }' out | sort | uniq -c | awk '{ printf "%s%s ", $2, $1 }')" \
-    "file1 group1 meta24 tensor1 total1 type1 " "a record a line, its kind first"
+    "chat1 file1 group1 meta24 tensor1 total1 type1 usable2 " "a record a line, its kind first"
 is "$(awk '$2 == "s.u64" { print $3, $5 }' out)" \
     "UINT64 18446744073709551615" "64-bit numbers to the last digit"
 is "$(awk '$2 == "s.i64" { print $5 }' out)" "-9223372036854775808" "the least integer"
@@ -43,12 +43,35 @@ chmod 444 "a folder/a model.gguf"
 is "$(gguf-inspect "a folder/a model.gguf" | awk '$1 == "file" { print $6 }')" \
     'a\x20folder/a\x20model.gguf' "read-only, and spaces in the path"
 
+# -- whether it can be used
+demo=$TOP/demo/demo.gguf
+is "$(gguf-inspect "$demo" | tail -n 2 | tr '\n' ' ')" "chat yes usable yes " \
+    "the demo model can be used"
+is "$(gguf-inspect --json "$demo" | jq -c '[.usable, .reasons, .chat, .chat_reason]')" \
+    '[true,[],true,null]' "and in JSON"
+at=$(LC_ALL=C grep -obUaF -m 1 qwen35moe "$demo" | head -n 1 | cut -d: -f1)
+cp "$demo" other.gguf
+printf llama70xx | dd of=other.gguf bs=1 seek="$at" conv=notrunc 2>/dev/null
+gguf-inspect other.gguf >out 2>err
+is "$? $(tail -n 1 out)" \
+    '0 usable no: architecture "llama70xx" is not known: qwen3, qwen35, qwen35moe, qwen3moe are' \
+    "an architecture that is not known"
+is "$(gguf-inspect --json other.gguf | jq -r '.usable, .reasons[0]' | tr '\n' ' ')" \
+    'false architecture "llama70xx" is not known: qwen3, qwen35, qwen35moe, qwen3moe are ' \
+    "and in JSON"
+QWEN_MODEL=other.gguf qdecode -n 1 </dev/null 2>err
+is "$(sed 's/^[^:]*: [^:]*: //' err)" "$(sed -n 's/^usable no: //p' out)" \
+    "it is what the tools say that open it"
+gguf-inspect "$F/good-vocab.gguf" >out
+is "$(grep -c '^usable no: .*block_count is missing' out) $(grep '^chat ' out | cut -c1-8)" \
+    "1 chat no:" "a vocabulary alone"
+
 # -- JSON
 gguf-inspect --json "$F/good-v3.gguf" >out 2>err
 ok $? "--json"
 jq -e . <out >/dev/null
 ok $? "it is JSON"
-is "$(jq -r 'keys | join(" ")' <out)" "metadata tensors" "two members"
+is "$(jq -r 'keys | join(" ")' <out)" "chat chat_reason metadata reasons tensors usable" "its members"
 is "$(jq -c '.tensors[0]' <out)" \
     '{"name":"a.weight","type":"F32","shape":[8],"bytes":32,"offset":800}' "a tensor in JSON"
 is "$(grep -c '"s.u64": 18446744073709551615' out)" 1 "64-bit numbers in JSON"
@@ -76,7 +99,7 @@ printf '\000\000\300\177' | dd of=two.gguf bs=1 conv=notrunc \
 gguf-inspect --check two.gguf 2>err
 is "$? $(wc -l <err)" "1 2" "two problems, two lines"
 is "$(gguf-inspect -v --check "$F/good-v2.gguf" 2>&1)" \
-    "gguf-inspect: $F/good-v2.gguf: good: 1 keys, 1 tensors, 0.00 MiB" "-v says good"
+    "gguf-inspect: $F/good-v2.gguf: good: 1 key, 1 tensor, 0.00 MiB" "-v says good"
 
 # -- diff
 gguf-inspect --diff "$F/good-v3.gguf" "$F/good-v3.gguf" >out 2>err

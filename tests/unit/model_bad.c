@@ -35,6 +35,35 @@ now(void)
 	return (double)clock() / CLOCKS_PER_SEC;
 }
 
+/* What qwen_model_check said, a line each. */
+static char reasons[4096];
+
+static void
+reason(void *arg, const char *msg)
+{
+	size_t n = strlen(reasons);
+
+	(void)arg;
+	snprintf(reasons + n, sizeof reasons - n, "%s\n", msg);
+}
+
+/* How many reasons there are; 1 too where it is no file of this kind at all. */
+static int
+check(void)
+{
+	const struct qwen_gguf_checker c = { .problem = reason };
+	struct qwen_err err;
+	struct qwen_gguf *g;
+	int n = 1;
+
+	reasons[0] = '\0';
+	if (qwen_gguf_open(&g, path, &err) == 0) {
+		n = qwen_model_check(g, &c, &err);
+		qwen_gguf_close(g);
+	}
+	return n;
+}
+
 /* Write t, open it, free it: it must fail with the code and the words. */
 static void
 refuse(struct tiny *t, const char *what, int code, const char *words)
@@ -49,7 +78,7 @@ refuse(struct tiny *t, const char *what, int code, const char *words)
 	tiny_free(t);
 	start = now();
 	r = qwen_model_open(&m, path, &opts, &err);
-	ok(r == -1 && m == NULL && err.code == code &&
+	ok(r == -1 && m == NULL && err.code == code && check() > 0 &&
 	    strstr(err.msg, words) != NULL && now() - start < 10,
 	    "%s: %s", what, r == 0 ? "ACCEPTED" : err.msg);
 	if (r == 0)
@@ -164,6 +193,48 @@ types(void)
 	t = tiny_new(&s);
 	tiny_tensor(t, "output.weight")->type = 4;
 	refuse(t, "a retired type", QWEN_EUNSUP, "output.weight");
+}
+
+/* Make it one of that type, of zeros. */
+static void
+retype(struct tiny *t, const char *name, uint32_t type)
+{
+	struct tiny_tensor *x = tiny_tensor(t, name);
+
+	x->type = type;
+	x->bytes = (size_t)(x->ne[0] / qwen_ggml_block_len(type) *
+	    qwen_ggml_block_bytes(type) * x->ne[1]);
+	free(x->data);
+	x->data = NULL;
+}
+
+/* qwen_model_check tells all that is wrong, not only the first. */
+static void
+all_reasons(void)
+{
+	struct tiny_shape s = dense;
+	struct tiny *t;
+
+	s.n_embd = 256;
+	t = tiny_new(&s);
+	tiny_write(t, path);
+	ok(check() == 0 && reasons[0] == '\0', "nothing wrong: no reason");
+	retype(t, "blk.0.attn_q.weight", 16);
+	retype(t, "blk.1.attn_q.weight", 16);
+	retype(t, "blk.1.attn_k.weight", 21);
+	tiny_drop(t, "blk.0.ffn_up.weight");
+	tiny_write(t, path);
+	ok(check() == 3 && strcmp(reasons,
+	    "tensor blk.0.ffn_up.weight is missing\n"
+	    "blk.0.attn_q.weight and 1 more have IQ2_XXS\n"
+	    "blk.1.attn_k.weight has IQ3_S\n") == 0, "each is told, types once");
+	tiny_str(t, "general.architecture", "llama");
+	tiny_write(t, path);
+	ok(check() == 3 && strstr(reasons, "architecture \"llama\" is not known")
+	    == reasons && strstr(reasons, "1 more have IQ2_XXS") != NULL,
+	    "of an architecture that is not known the types are told, too");
+	tiny_free(t);
+	unlink(path);
 }
 
 /* ---- keys */
@@ -431,6 +502,7 @@ main(void)
 	every_tensor();
 	shapes();
 	types();
+	all_reasons();
 	every_size();
 	relations();
 	reals();

@@ -16,11 +16,11 @@ static void
 load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 {
 	size_t kc = ld->m->hp.conv_kernel, c, j;
-	struct qwen_weight w;
+	struct qwen_weight w = { 0 };
 	float *taps, *row;
 
 	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
-	if (ld->rc < 0 ||
+	if (w.data == NULL ||
 	    (taps = qwen_load_memory(ld, 2 * kc * nc, sizeof *taps)) == NULL)
 		return;
 	row = taps + kc * nc;

@@ -64,7 +64,7 @@ shape_text(const uint64_t ne[4], int n)
  * be computed with; or NULL.
  */
 static const struct qwen_gguf_tensor *
-find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
+look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 {
 	struct name full = full_name(ld->layer, name);
 	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(ld->m->gguf,
@@ -74,8 +74,6 @@ find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	const struct qwen_quant *q;
 	const char *type;
 
-	if (ld->rc < 0)
-		return NULL;
 	ld->rc = -1;
 	if (t == NULL) {
 		qwen_fail(ld->err, QWEN_EFORMAT, "tensor %s is missing",
@@ -100,6 +98,23 @@ find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	else
 		ld->rc = 0;
 	return ld->rc == 0 ? t : NULL;
+}
+
+/* The same, as long as nothing was wrong, or each that is wrong is told. */
+static const struct qwen_gguf_tensor *
+find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
+{
+	const struct qwen_gguf_tensor *t;
+
+	if (ld->rc < 0)
+		return NULL;
+	t = look(ld, name, n0, n1, n2);
+	if (t != NULL || ld->wrong == NULL)
+		return t;
+	t = qwen_gguf_find_tensor(ld->m->gguf, full_name(ld->layer, name).s);
+	ld->wrong(ld, t != NULL && qwen_quant_find(t->type) == NULL ? t : NULL);
+	ld->rc = 0;
+	return NULL;
 }
 
 /* "<name>.<suffix>" beside "<name>.weight". */

@@ -84,29 +84,30 @@ load_layer(struct qwen_loader *ld, struct qwen_layer *l)
 		qwen_mlp_load(ld, l);
 }
 
-static int
-load_weights(struct qwen_model *m, struct qwen_err *err)
+int
+qwen_load_weights(struct qwen_loader *ld)
 {
+	struct qwen_model *m = ld->m;
 	const struct qwen_hparams *h = &m->hp;
-	struct qwen_loader ld = { .m = m, .layer = -1, .err = err };
 	size_t i;
 
-	qwen_load_weight(&ld, &m->token_embd, "token_embd.weight", h->n_embd,
+	ld->layer = -1;
+	qwen_load_weight(ld, &m->token_embd, "token_embd.weight", h->n_embd,
 	    h->n_vocab, 0);
-	qwen_load_vector(&ld, &m->output_norm, "output_norm.weight",
+	qwen_load_vector(ld, &m->output_norm, "output_norm.weight",
 	    h->n_embd);
 	m->output = m->token_embd;	/* tied */
-	if (qwen_has_tensor(&ld, "output.weight"))
-		qwen_load_weight(&ld, &m->output, "output.weight", h->n_embd,
+	if (qwen_has_tensor(ld, "output.weight"))
+		qwen_load_weight(ld, &m->output, "output.weight", h->n_embd,
 		    h->n_vocab, 0);
 	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
 	if (m->layer == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < h->n_layer && ld.rc == 0; i++) {
+		return qwen_oom(ld->err);
+	for (i = 0; i < h->n_layer && ld->rc == 0; i++) {
 		m->layer[i].index = i;
-		load_layer(&ld, &m->layer[i]);
+		load_layer(ld, &m->layer[i]);
 	}
-	return ld.rc;
+	return ld->rc;
 }
 
 int
@@ -126,6 +127,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
     const struct qwen_model_opts *opts, struct qwen_err *err)
 {
 	struct qwen_model *m = qwen_alloc(1, sizeof *m);
+	struct qwen_loader ld = { .m = m, .err = err };
 
 	*out = NULL;
 	if (m == NULL) {
@@ -135,7 +137,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	m->gguf = g;
 	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
 	    qwen_hparams_read(&m->hp, m->arch, m->gguf, err) < 0 ||
-	    load_weights(m, err) < 0) {
+	    qwen_load_weights(&ld) < 0) {
 		qwen_model_close(m);
 		return -1;
 	}
@@ -145,13 +147,12 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	return 0;
 }
 
-void
-qwen_model_close(struct qwen_model *m)
+/* All but the file. */
+static void
+fini(struct qwen_model *m)
 {
 	size_t i;
 
-	if (m == NULL)
-		return;
 	qwen_pool_free(m->pool);
 	qwen_profile_set(&m->profile, 0, 0);
 	for (i = 0; i < m->n_owned; i++)
@@ -159,8 +160,120 @@ qwen_model_close(struct qwen_model *m)
 	free(m->owned);
 	free(m->layer);
 	qwen_hparams_free(&m->hp);
+}
+
+void
+qwen_model_close(struct qwen_model *m)
+{
+	if (m == NULL)
+		return;
+	fini(m);
 	qwen_gguf_close(m->gguf);
 	free(m);
+}
+
+/* ------------------------------------------------------------- will it open? */
+
+enum { TYPES = 64, OTHERS_MAX = 8 };
+
+/* What was found to be wrong: tensors of each type, and what else. */
+struct trial {
+	const struct qwen_gguf_checker	*c;
+	const char			*first[TYPES];
+	uint64_t			 n_type[TYPES];
+	uint64_t			 n_other;
+	int				 n;
+};
+
+static void
+tell(struct trial *t, const char *msg)
+{
+	t->c->problem(t->c->arg, msg);
+	t->n++;
+}
+
+static void
+note_type(struct trial *t, const struct qwen_gguf_tensor *x)
+{
+	if (t->n_type[x->type % TYPES]++ == 0)
+		t->first[x->type % TYPES] = x->name;
+}
+
+/* Of what is missing or misshapen, the first ones. */
+static void
+wrong(struct qwen_loader *ld, const struct qwen_gguf_tensor *x)
+{
+	struct trial *t = ld->arg;
+
+	if (x != NULL)
+		note_type(t, x);
+	else if (t->n_other++ < OTHERS_MAX)
+		tell(t, ld->err->msg);
+}
+
+/* Where the architecture is not known, any tensor may be needed. */
+static void
+note_types(struct trial *t, const struct qwen_gguf *g)
+{
+	size_t i;
+
+	for (i = 0; i < qwen_gguf_n_tensors(g); i++) {
+		if (qwen_quant_find(qwen_gguf_tensor(g, i)->type) == NULL)
+			note_type(t, qwen_gguf_tensor(g, i));
+	}
+}
+
+static void
+tell_types(struct trial *t)
+{
+	struct qwen_err e;
+	uint32_t i;
+
+	if (t->n_other > OTHERS_MAX) {
+		qwen_fail(&e, QWEN_EFORMAT, "%llu tensors more are wrong",
+		    (unsigned long long)(t->n_other - OTHERS_MAX));
+		tell(t, e.msg);
+	}
+	for (i = 0; i < TYPES; i++) {
+		if (t->n_type[i] == 0)
+			continue;
+		if (t->n_type[i] == 1)
+			qwen_fail(&e, QWEN_EUNSUP, "%s has %s", t->first[i],
+			    qwen_ggml_name(i));
+		else
+			qwen_fail(&e, QWEN_EUNSUP, "%s and %llu more have %s",
+			    t->first[i], (unsigned long long)t->n_type[i] - 1,
+			    qwen_ggml_name(i));
+		tell(t, e.msg);
+	}
+}
+
+int
+qwen_model_check(const struct qwen_gguf *g, const struct qwen_gguf_checker *c,
+    struct qwen_err *err)
+{
+	static const struct qwen_model_opts opts = { .n_threads = 1 };
+	/* it is not closed */
+	struct qwen_model m = { .gguf = (struct qwen_gguf *)(uintptr_t)g };
+	struct trial t = { .c = c };
+	struct qwen_err e = { 0 };
+	struct qwen_loader ld = { .m = &m, .err = &e, .wrong = wrong,
+	    .arg = &t };
+	int rc = set_up(&m, &opts, &e);
+
+	if (rc == 0 && (load_arch(&m, &e) < 0 ||
+	    qwen_hparams_read(&m.hp, m.arch, g, &e) < 0)) {
+		note_types(&t, g);
+		rc = -1;
+	} else if (rc == 0)
+		rc = qwen_load_weights(&ld);
+	fini(&m);
+	if (rc < 0 && e.code == QWEN_ENOMEM)
+		return qwen_oom(err);
+	if (rc < 0)
+		tell(&t, e.msg);
+	tell_types(&t);
+	return t.n;
 }
 
 const struct qwen_gguf *

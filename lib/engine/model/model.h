@@ -154,18 +154,28 @@ void qwen_hparams_free(struct qwen_hparams *h);
 
 /* ---- weights (load.c): shapes are checked, messages name the tensor */
 
-/* Tensors blk.<layer>.<name>; once one is wrong, rc is -1 and no more follow. */
+/*
+ * Tensors blk.<layer>.<name>; once one is wrong, rc is -1 and no more follow,
+ * unless there is somebody who wants to know of all.
+ */
 struct qwen_loader {
 	struct qwen_model	*m;
 	long			 layer;		/* negative: plain names */
 	struct qwen_err		*err;
 	int			 rc;
+	/* t is a tensor of a type that is not supported, or NULL: err says why */
+	void			(*wrong)(struct qwen_loader *ld,
+				    const struct qwen_gguf_tensor *t);
+	void			*arg;
 };
 
+/* All tensors that the architecture needs. */
+int qwen_load_weights(struct qwen_loader *ld);
+
 /*
- * Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix.  With
- * <name>.weight go <name>.scale and, to a plain one, <name>.bias if they are
- * there.
+ * Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix.
+ * With <name>.weight go <name>.scale and, to a plain one, <name>.bias if they
+ * are there.  What cannot be had stays as it was.
  */
 void qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
     const char *name, size_t n_in, size_t n_out, size_t n_expert);

@@ -30,7 +30,7 @@ load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 	/* one stack: gate rows first, then up rows */
 	qwen_load_weight(ld, &e->routed.gate, "ffn_gate_up_exps.weight", n,
 	    2 * ff, h->n_expert);
-	if (ld->rc < 0)
+	if (e->routed.gate.data == NULL)
 		return;
 	e->routed.up = qwen_weight_rows(&e->routed.gate, ff, ff);
 	e->routed.gate.n_out = ff;

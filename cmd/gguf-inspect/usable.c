@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: ISC */
+/* usable.c - whether the other tools can use a file, and if not, all reasons. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gguf-inspect.h"
+
+static void
+reason(void *arg, const char *msg)
+{
+	struct usable *u = arg;
+
+	cli_grow(&u->reason, &u->cap, u->n + 1, sizeof *u->reason);
+	u->reason[u->n++] = cli_got(strdup(msg));
+}
+
+/* As the tools open them. */
+void
+inspect_usable(struct usable *u, const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_checker c = { .problem = reason, .arg = u };
+	struct qwen_template *template;
+	struct qwen_tok *tok;
+
+	cli_must(NULL, qwen_model_check(g, &c, &cli_err));
+	cli_err.code = 0;
+	if (qwen_tok_open(&tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
+	    &cli_err) == 0)
+		qwen_tok_close(tok);
+	else if (cli_err.code != QWEN_ENOMEM)
+		reason(u, cli_err.msg);
+	else
+		cli_die_err(NULL, &cli_err);
+	if (qwen_template_open_gguf(&template, g, &cli_err) < 0)
+		u->no_chat = cli_got(strdup(cli_err.msg));
+	else
+		qwen_template_close(template);
+	if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &cli_err);
+}
+
+void
+inspect_usable_fini(struct usable *u)
+{
+	while (u->n > 0)
+		free(u->reason[--u->n]);
+	free(u->reason);
+	free(u->no_chat);
+}
+
+static void
+put_line(const char *what, const char *why)
+{
+	printf("%s", what);
+	inspect_put_text(why, strlen(why), SIZE_MAX, "");
+	putchar('\n');
+}
+
+void
+inspect_put_usable(const struct usable *u)
+{
+	size_t i;
+
+	if (u->no_chat != NULL)
+		put_line("chat no: ", u->no_chat);
+	else
+		puts("chat yes");
+	for (i = 0; i < u->n; i++)
+		put_line("usable no: ", u->reason[i]);
+	if (u->n == 0)
+		puts("usable yes");
+}
+
+void
+inspect_json_usable(const struct usable *u)
+{
+	size_t i;
+
+	printf("\"usable\": %s, \"reasons\": [", u->n == 0 ? "true" : "false");
+	for (i = 0; i < u->n; i++) {
+		printf("%s", i > 0 ? ", " : "");
+		cli_json_string(u->reason[i]);
+	}
+	printf("], \"chat\": %s, \"chat_reason\": ",
+	    u->no_chat == NULL ? "true" : "false");
+	if (u->no_chat != NULL)
+		cli_json_string(u->no_chat);
+	else
+		printf("null");
+}

@@ -34,4 +34,36 @@ while [ -e parts/$n.sh ]; do
 done
 is "$(sed -n 's/.*](\([a-zA-Z/.]*\)).*/\1/p' "$TOP/README.md" |
     while read -r f; do [ -e "$TOP/$f" ] || echo "$f"; done)" "" "files it links to are there"
+grep -o '](#[^)]*)' "$TOP/README.md" | tr -d '])(#' | while read -r to; do
+	sed -n 's/^##* //p' "$TOP/README.md" | tr 'A-Z ' 'a-z-' |
+	    grep -qx -e "$to" || echo "$to"
+done >lost
+is "$(cat lost)" "" "and the headings"
+
+# -- its pictures
+# The text of an SVG, without spaces, which are where its program likes.
+drawn() {
+	sed 's/<[^>]*>/ /g; s/&gt;/>/g; s/&lt;/</g; s/&quot;/"/g; s/&amp;/\&/g' \
+	    "$1" | tr -d ' \n'
+}
+if command -v jq >/dev/null 2>&1; then
+	drawn "$TOP/demo/demo.svg" >text
+	(cd "$TOP" && sh demo/record.sh play) >played 2>err
+	is "$?$(cat err)" 0 "what demo.svg shows runs: $(grep -c . played)"
+	# what is longer goes on in the next line
+	sed 's/\x1b\[[0-9;]*m//g; s/^\$ //' played | cut -c 1-70 | tr -d ' ' |
+	    while IFS= read -r line; do
+		grep -qF -e "$line" text || echo "$line"
+	    done >lost
+	is "$(cat lost)" "" "and prints what that shows"
+else
+	skip "demo.svg" "no jq"
+fi
+for p in speed length; do
+	drawn "$TOP/tests/bench/$p.svg" >$p
+done
+sed -n 's/^\.It \(prefill of 512\|decode\) Ta [^ ]* Ta 2 Ta //p' \
+    "$TOP/man/qwen-speed.7" | sed 's/([^)]*)//g; s/Ta//g' | xargs -n 1 >want
+while read -r n; do grep -qF "$n" speed || echo "$n"; done <want >lost
+is "$(cat lost)" "" "speed.svg has the figures of qwen-speed(7): $(grep -c . want)"
 done_testing

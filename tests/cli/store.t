@@ -6,7 +6,7 @@ DEMO=$TOP/demo/demo.gguf
 
 # taken: how many tokens -v says came from the store
 taken() {
-	sed -n 's/^qprefill: \([0-9]*\) tokens from store .*/\1/p' err
+	sed -n 's/^qprefill: \([0-9]*\) tokens\{0,1\} from store .*/\1/p' err
 }
 
 # cuts at random: some here, many in check-long

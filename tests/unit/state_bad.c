@@ -297,6 +297,130 @@ test_memory(void)
 	fake_model_free(m);
 }
 
+/* qwen_state_verify, or opening, which knows no model. */
+static int
+refused_alone(const struct bytes *b, int open, int piped)
+{
+	struct qwen_state_file *f = NULL;
+	char path[64] = "/tmp/state-bad-XXXXXX";
+	int fd = mkstemp(path), r;
+
+	if (fd < 0 || write(fd, b->p, b->n) != (ssize_t)b->n || close(fd) < 0)
+		abort();
+	memset(&err, 0, sizeof err);
+	if (open)
+		r = qwen_state_open(&f, path, &err);
+	else if (!piped)
+		r = qwen_state_verify(path, 2, &err);
+	else {
+		char cat[128];
+		FILE *p;
+
+		snprintf(cat, sizeof cat, "cat %s", path);
+		if ((p = popen(cat, "r")) == NULL)
+			abort();
+		snprintf(cat, sizeof cat, "/dev/fd/%d", fileno(p));
+		r = qwen_state_verify(cat, 2, &err);
+		pclose(p);
+	}
+	qwen_state_close(f);
+	unlink(path);
+	return r < 0;
+}
+
+/* Sizes that a state claims without a model to say otherwise. */
+static void
+test_alone(struct qwen_model *m)
+{
+	struct qwen_session *s = fake_session(m, 0, 1);
+	struct plan *p = malloc(sizeof *p);
+	struct bytes b = { 0 };
+	size_t i, n_nan = 0;
+	struct item it;
+
+	for (i = 0; i < N_FORGED; i++) {
+		if (strstr(forged[i].name, "_nan") == NULL &&
+		    strstr(forged[i].name, "_infinite") == NULL)
+			continue;
+		b.n = 0;
+		good_plan(p, s);
+		p->index = 1;
+		forged[i].edit(p);
+		write_plan(&b, p);
+		n_nan += refused_alone(&b, 0, 0) && refused_alone(&b, 0, 1) &&
+		    strstr(err.msg, "not finite") != NULL;
+	}
+	ok(n_nan == 6, "verify: all that is not finite: %s", err.msg);
+	/* all of it but the KV cache, which would be of 2^64 bytes */
+	good_plan(p, s);
+	shape_wraps(p);
+	for (i = 0; i < p->n; i++) {
+		if (p->item[i].at == TOKENS)
+			p->item[i].at = (int64_t)p->n_tokens;
+	}
+	it = p->item[p->tokens];
+	drop(p, p->tokens);
+	for (i = 0; i < 8; i++) {
+		it.off = i * QWEN_PIECE_MAX;
+		it.len = it.n_data = QWEN_PIECE_MAX;
+		memmove(p->item + p->tokens + i + 1, p->item + p->tokens + i,
+		    (p->n - p->tokens - i) * sizeof it);
+		p->item[p->tokens + i] = it;
+		p->n++;
+	}
+	for (i = 0; i < 2; i++) {
+		p->index = (int)i;
+		b.n = 0;
+		write_plan(&b, p);
+		ok(refused_alone(&b, 0, 0) && refused_alone(&b, 0, 1) &&
+		    refused_alone(&b, 1, 0), "a KV cache of 2^64 bytes: %s",
+		    err.msg);
+	}
+	free(p);
+	qwen_session_free(s);
+	bytes_free(&b);
+}
+
+/* A run of one token is nothing in a file, and all the memory that there is. */
+static void
+test_tokens(struct qwen_model *m)
+{
+	enum { PIECES = 256 };		/* 2^25 tokens, of 2^27 bytes */
+	struct qwen_session *s = fake_session(m, 0, 1);
+	struct plan *p = malloc(sizeof *p);
+	struct rusage before, after;
+	struct bytes b = { 0 };
+	struct item it;
+	size_t i;
+
+	good_plan(p, s);
+	pack(p, p->tokens, "zstd", QWEN_PIECE_MAX, 0);
+	it = p->item[p->tokens];
+	it.len = QWEN_PIECE_MAX;
+	p->n = 1;
+	p->n_tokens = (uint64_t)PIECES * QWEN_PIECE_MAX / 4;
+	for (i = 0; i < PIECES; i++) {
+		it.off = i * QWEN_PIECE_MAX;
+		p->item[p->n++] = it;
+	}
+	for (i = 0; i < 2; i++) {
+		p->index = (int)i;
+		b.n = 0;
+		write_plan(&b, p);
+		getrusage(RUSAGE_SELF, &before);
+		ok(refused_alone(&b, 1, 0) && strstr(err.msg,
+		    "tokens in a file") != NULL && refused_alone(&b, 0, 0) &&
+		    refused_alone(&b, 0, 1), "2^25 tokens in %zu bytes: %s",
+		    b.n, err.msg);
+		getrusage(RUSAGE_SELF, &after);
+		ok(after.ru_maxrss - before.ru_maxrss < 32 << 10,
+		    "takes %ld KiB", after.ru_maxrss - before.ru_maxrss);
+	}
+	free(p);
+	qwen_session_free(s);
+	bytes_free(&b);
+}
+
 static void
 write_file(const char *name, const struct bytes *b)
 {
@@ -359,6 +483,8 @@ main(int argc, char *argv[])
 	test_room(m);
 	test_other_side();
 	test_memory();
+	test_alone(m);
+	test_tokens(m);
 	fake_model_free(m);
 	return done_testing();
 }

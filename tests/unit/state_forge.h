@@ -45,7 +45,7 @@ struct plan {
 	/* info */
 	uint64_t	 format, n_tokens, kv_block;
 	size_t		 more_layers;
-	uint64_t	 shape_add;
+	uint64_t	 shape_add, shape_kv;	/* shape_kv: of both, if not 0 */
 	/* end */
 	int		 no_end, flip_total;
 	uint64_t	 records_add, bytes_add, raw_add;
@@ -203,8 +203,10 @@ forge_shape(struct qwen_state_put *put, const struct plan *p, size_t layer)
 	if (p->s->layer[layer].kv_block_bytes != 0) {
 		qwen_state_put_array(put, 3);
 		qwen_state_put_string(put, "kv");
-		qwen_state_put_number(put, h->n_head_kv + p->shape_add);
-		qwen_state_put_number(put, h->n_embd_head);
+		qwen_state_put_number(put, p->shape_kv != 0 ? p->shape_kv :
+		    h->n_head_kv + p->shape_add);
+		qwen_state_put_number(put, p->shape_kv != 0 ? p->shape_kv :
+		    h->n_embd_head);
 		return;
 	}
 	qwen_state_put_array(put, 6);
@@ -570,6 +572,46 @@ CASE(logits_nan)
 
 	set_first(p, p->logits, &f);
 }
+CASE(kv_nan)
+{
+	uint16_t h[2] = { 0, 0x7e00 };
+
+	set_first(p, p->kv, h);
+}
+CASE(kv_infinite)
+{
+	uint16_t h[2] = { 0xfc00, 0 };
+
+	set_first(p, p->kv, h);
+}
+CASE(delta_nan)
+{
+	float f = NAN;
+
+	set_first(p, p->delta, &f);
+}
+CASE(conv_infinite)
+{
+	float f = -INFINITY;
+
+	set_first(p, p->conv, &f);
+}
+CASE(delta_torn)
+{
+	struct item it = p->item[p->delta];
+
+	twice(p, p->delta);
+	p->item[p->delta].len = p->item[p->delta].n_data = 6;
+	p->item[p->delta + 1].off = 6;
+	p->item[p->delta + 1].len = p->item[p->delta + 1].n_data = it.len - 6;
+}
+CASE(shape_wraps)
+{
+	/* 2^21 heads of 2^21, 2^16 blocks of 16 positions: 2^64 bytes, or none */
+	p->shape_kv = 1 << 21;
+	p->n_tokens = 1 << 20;
+	drop(p, p->kv);
+}
 CASE(logits_cut)
 {
 	p->item[p->logits].len -= 4;
@@ -830,6 +872,8 @@ static const struct forged {
 	C(zstd_bomb), C(zstd_tail), C(zstd_two_frames), C(zstd2_odd),
 	C(data_short), C(at_later), C(at_earlier), C(delta_missing),
 	C(conv_missing), C(conv_twice), C(logits_nan), C(logits_cut),
+	C(kv_nan), C(kv_infinite), C(delta_nan), C(conv_infinite),
+	C(delta_torn), C(shape_wraps),
 	C(logits_of_layer), C(kv_tail), C(generated_half), C(generated_none),
 	C(generated_past_end), C(generated_wraps), C(generated_overlap),
 	C(sampler_twice), C(sampler_nul), C(sampler_long), C(pending_long),

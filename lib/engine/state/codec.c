@@ -237,3 +237,44 @@ qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
 		join(c->out, c->planes, n_raw / 4, 4);
 	return 0;
 }
+
+/* Loops without a way out, which become vectors. */
+static int
+finite16(const unsigned char *p, size_t n)
+{
+	uint16_t v, bad = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&v, p + 2 * i, sizeof v);
+		bad |= (uint16_t)((v & 0x7c00) == 0x7c00);
+	}
+	return bad == 0;
+}
+
+static int
+finite32(const unsigned char *p, size_t n)
+{
+	uint32_t v, bad = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&v, p + 4 * i, sizeof v);
+		bad |= (v & 0x7f800000) == 0x7f800000;
+	}
+	return bad == 0;
+}
+
+size_t
+qwen_coder_finite(const unsigned char *p, size_t n, unsigned width)
+{
+	int (*finite)(const unsigned char *, size_t) =
+	    width == 2 ? finite16 : finite32;
+	size_t i;
+
+	if (finite(p, n / width))
+		return n;
+	for (i = 0; finite(p + i, 1); i += width)
+		;
+	return i;
+}

@@ -149,6 +149,7 @@ read_header(struct opening *o, struct qwen_err *err)
 	f->n_head = sp.off;
 	f->info.header = h;
 	f->in.f = f;
+	f->in.bytes = o->size;
 	f->in.buf = o->buf;
 	return qwen_state_in_init(&f->in, NULL, &rec, err);
 }
@@ -294,6 +295,7 @@ open_by_reading(struct opening *o, struct qwen_err *err)
 	memset(&f->list, 0, sizeof f->list);
 	qwen_state_in_fini(&f->in);
 	f->in.list = &f->list;
+	f->in.bytes = o->size;
 	return qwen_state_read_through(&f->in, NULL, f->fd, &h, err);
 }
 

@@ -5,7 +5,6 @@
  * Sizes follow from the info record alone, so that a state can be checked
  * without its model; with a model, the shapes must be the model's.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -48,10 +47,28 @@ qwen_state_layout_fini(struct qwen_state_layout *l)
 
 /* ----------------------------------------------------------------- the info */
 
-/* ["kv", 2 numbers] or ["delta", 5 numbers], of which no product wraps. */
+/* Does what these numbers multiply to have a place in memory? */
 static int
-take_shape(struct qwen_state_bytes *b, struct qwen_state_layer *l)
+is_small(const uint64_t v[4])
 {
+	uint64_t p = 1;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		if (v[i] != 0 && p > BYTES_MAX / v[i])
+			return 0;
+		p *= v[i];
+	}
+	return 1;
+}
+
+/* ["kv", 2 numbers] or ["delta", 5 numbers], of objects that there can be. */
+static int
+take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
+    struct qwen_state_layer *l)
+{
+	const uint64_t blocks = qwen_state_kv_count(lay) + 1;
+
 	struct qwen_item array, name, it;
 	size_t i, n;
 
@@ -70,12 +87,11 @@ take_shape(struct qwen_state_bytes *b, struct qwen_state_layer *l)
 			return -1;
 		l->n[i] = it.n;
 	}
-	/* numbers below 2^24: two of them multiply well, and four bytes */
 	if (l->kv)
-		return l->n[0] * l->n[1] > 0 &&
-		    l->n[0] * l->n[1] <= BYTES_MAX / 64 ? 0 : -1;
-	return l->n[0] * l->n[1] <= BYTES_MAX / 4 / (l->n[2] + 1) &&
-	    l->n[3] * l->n[4] <= BYTES_MAX / 4 ? 0 : -1;
+		return l->n[0] != 0 && l->n[1] != 0 && is_small((uint64_t[4]){
+		    l->n[0], l->n[1], 4 * QWEN_KV_BLOCK, blocks }) ? 0 : -1;
+	return is_small((uint64_t[4]){ l->n[0], l->n[1], l->n[2], 4 }) &&
+	    is_small((uint64_t[4]){ l->n[3], l->n[4], 4, 1 }) ? 0 : -1;
 }
 
 static int
@@ -99,7 +115,7 @@ take_shapes(struct qwen_state_layout *l, const struct qwen_state_rec *rec,
 	if (l->layer == NULL || l->done == NULL)
 		return qwen_oom(err);
 	for (i = 0; i < l->n_layer; i++) {
-		if (take_shape(&b, &l->layer[i]) < 0)
+		if (take_shape(&b, l, &l->layer[i]) < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "layer %zu has no "
 			    "shape that there is", i);
 	}
@@ -402,21 +418,16 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
     const struct qwen_state_entry *e, const unsigned char *raw,
     struct qwen_err *err)
 {
-	uint64_t i;
-	float f;
+	const struct qwen_section *k = qwen_section(e->kind);
+	size_t i;
 
-	if (e->kind == QWEN_K_KV)
-		return check_lanes(l, e, raw, err);
-	if (e->kind != QWEN_K_LOGITS)
+	if (e->off % k->width != 0 || e->len % k->width != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a number is cut in two");
+	if (k->place == NULL)	/* it is not the model's */
 		return 0;
-	if (e->off % sizeof f != 0 || e->len % sizeof f != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a logit is cut in two");
-	for (i = 0; i < e->len; i += sizeof f) {
-		memcpy(&f, raw + i, sizeof f);
-		if (!isfinite(f))
-			return qwen_fail(err, QWEN_EFORMAT,
-			    "the logit of token %llu is not finite",
-			    (unsigned long long)((e->off + i) / sizeof f));
-	}
-	return 0;
+	i = qwen_coder_finite(raw, (size_t)e->len, k->width);
+	if (i < e->len)
+		return qwen_fail(err, QWEN_EFORMAT, "number %llu is not finite",
+		    (unsigned long long)(e->off + i) / k->width);
+	return e->kind == QWEN_K_KV ? check_lanes(l, e, raw, err) : 0;
 }

@@ -16,8 +16,10 @@ struct qwen_state_in {
 	const struct qwen_state_file *f;	/* the file, and */
 	unsigned char		*buf;		/* QWEN_STATE_MAX for its
 						   records */
+	uint64_t		 bytes;	/* of the file, or 0 */
 	struct qwen_session	*s;	/* NULL: without a model */
-	int			 decode_all;	/* though nobody wants it */
+	int			 decode_all;	/* though nobody wants it: to
+						   look, and keep no token */
 	struct qwen_state_list	*list;	/* of what came, or NULL */
 	struct qwen_state_layout lay;
 	struct qwen_state_sum	 sum;

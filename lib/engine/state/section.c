@@ -14,9 +14,28 @@
 #include "base/mem.h"
 #include "engine/state/save.h"
 
-enum { GROUP_BLOCKS = 16 };	/* KV blocks in a record: 256 positions */
+enum {
+	GROUP_BLOCKS = 16,	/* KV blocks in a record: 256 positions */
+	TOKENS_ALWAYS = 1 << 20,	/* in a file of any size */
+};
 
 /* --------------------------------------------------------------------- info */
+
+/*
+ * Without a model there is no context to bound the tokens, and a compressed
+ * run of one token is next to nothing; but the KV cache of 256 positions is a
+ * block at least, of 80 bytes and more.
+ */
+static int
+check_tokens(const struct qwen_state_in *v, struct qwen_err *err)
+{
+	uint64_t n = v->lay.n_tokens - v->lay.from, most = 8 * v->bytes;
+
+	if (v->bytes == 0 || n <= TOKENS_ALWAYS || n <= most)
+		return 0;
+	return qwen_fail(err, QWEN_ERANGE, "%llu tokens in a file of %llu "
+	    "bytes", (unsigned long long)n, (unsigned long long)v->bytes);
+}
 
 static int
 take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
@@ -29,7 +48,7 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of "
 		    "the tokens from %llu on, is not a state",
 		    (unsigned long long)v->lay.from);
-	return v->s == NULL ? 0 :
+	return v->s == NULL ? check_tokens(v, err) :
 	    qwen_state_layout_match(&v->lay, v->s, err);
 }
 
@@ -81,22 +100,22 @@ static int
 take_tokens(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
 {
-	size_t i, first = (size_t)rec->e.off / 4;
-	size_t n = first + (size_t)rec->e.len / 4;
+	size_t i, n = (size_t)rec->e.len / 4, first = (size_t)rec->e.off / 4;
+	int32_t id;
 
-	if (rec->e.len % 4 != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "a token is cut in two");
-	if (qwen_grow(&v->tokens, &v->cap_tokens, n, sizeof *v->tokens) < 0)
-		return qwen_oom(err);
-	memcpy(v->tokens + first, raw, (size_t)rec->e.len);
-	for (i = first; i < n; i++) {
-		if (v->tokens[i] < 0 ||
-		    (uint64_t)v->tokens[i] >= v->lay.n_vocab)
+	for (i = 0; i < n; i++) {
+		memcpy(&id, raw + 4 * i, sizeof id);
+		if (id < 0 || (uint64_t)id >= v->lay.n_vocab)
 			return qwen_fail(err, QWEN_ERANGE, "token %ld is "
-			    "outside the vocabulary of %llu",
-			    (long)v->tokens[i],
+			    "outside the vocabulary of %llu", (long)id,
 			    (unsigned long long)v->lay.n_vocab);
 	}
+	if (v->decode_all)
+		return 0;
+	if (qwen_grow(&v->tokens, &v->cap_tokens, first + n,
+	    sizeof *v->tokens) < 0)
+		return qwen_oom(err);
+	memcpy(v->tokens + first, raw, 4 * n);
 	return 0;
 }
 

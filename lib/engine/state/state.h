@@ -70,6 +70,12 @@ int qwen_coder_decode(struct qwen_coder *c, enum qwen_codec codec,
     const unsigned char *data, size_t n_data, size_t n_raw,
     const unsigned char **raw, struct qwen_err *err);
 
+/*
+ * Where in n bytes of float16 (width 2) or float32 (4) the first number is that
+ * is not finite; n if all are.
+ */
+size_t qwen_coder_finite(const unsigned char *p, size_t n, unsigned width);
+
 /* ---------------------------------------------------- record.c: the framing */
 
 /* What a record holds; section.c has a row for each. */
@@ -307,8 +313,8 @@ uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);
 uint64_t qwen_state_kv_count(const struct qwen_state_layout *l);
 
 /*
- * What the decoded data of a kv or logits record must be like: zero in lanes
- * behind the end; finite.
+ * What decoded numbers must be like: whole and finite, and of the KV cache zero
+ * in lanes after the end.
  */
 int qwen_state_layout_check(const struct qwen_state_layout *l,
     const struct qwen_state_entry *e, const unsigned char *raw,

@@ -25,10 +25,11 @@ engine/store base wire engine/model engine/state
 engine/batch base wire engine/kernel engine/model engine/sample engine/store
 text/yyjson
 text/token base gguf
-text/chat base gguf text/token text/yyjson
+text/json base text/yyjson
+text/chat base gguf text/token text/json text/yyjson
 text/grammar base
-text/schema base text/grammar text/yyjson
-text/request base text/token text/chat text/grammar text/schema text/yyjson
+text/schema base text/grammar text/json text/yyjson
+text/request base text/token text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 cli base
 EOT

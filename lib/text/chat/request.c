@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "text/chat/request.h"
+#include "text/json/json.h"
 
 static int
 fail(struct chat_run *r, const char *what)
@@ -56,43 +57,6 @@ array(struct chat_run *r, yyjson_val *json, unsigned depth)
 	return chat_list(l);
 }
 
-/* By key, those of the same key in the order that they came in. */
-static int
-by_key(const void *a, const void *b)
-{
-	const struct chat_pair *x = *(struct chat_pair *const *)a;
-	const struct chat_pair *y = *(struct chat_pair *const *)b;
-	int c = qwen_chat_order(&x->key.u.s, &y->key.u.s);
-
-	return c != 0 ? c : (x > y) - (x < y);
-}
-
-/* Of members with the same key, the first's place and the last's value count. */
-static void
-unite(struct chat_run *r, struct chat_dict *d)
-{
-	struct chat_pair **p = qwen_chat_new(r, d->n, sizeof *p), *first;
-	size_t i, n = 0;
-
-	if (p == NULL)
-		return;
-	for (i = 0; i < d->n; i++)
-		p[i] = &d->p[i];
-	qsort(p, d->n, sizeof *p, by_key);
-	for (first = p[0], i = 1; i < d->n; i++) {
-		if (qwen_chat_order(&p[i]->key.u.s, &first->key.u.s) == 0) {
-			first->v = p[i]->v;
-			p[i]->key.type = CHAT_UNDEFINED;
-		} else
-			first = p[i];
-	}
-	for (i = 0; i < d->n; i++) {
-		if (d->p[i].key.type != CHAT_UNDEFINED)
-			d->p[n++] = d->p[i];
-	}
-	d->n = n;
-}
-
 static struct chat_value
 text(yyjson_val *json)
 {
@@ -120,8 +84,6 @@ object(struct chat_run *r, yyjson_val *json, unsigned depth)
 		d->p[d->n].key = text(key);
 		d->p[d->n++].v = convert(r, v, depth + 1);
 	}
-	if (d->n > 1)
-		unite(r, d);
 	return out;
 }
 
@@ -149,17 +111,12 @@ int
 qwen_chat_read(yyjson_doc **out, const char *json, size_t n, const char *what,
     struct qwen_err *err)
 {
-	yyjson_read_err e;
+	struct qwen_err e;
 
-	/* Without the flag for it, the text is not written to. */
-	*out = yyjson_read_opts((char *)(uintptr_t)json, n,
-	    YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
-	if (*out != NULL)
+	if ((*out = qwen_json_open(json, n, &e)) != NULL)
 		return 0;
-	if (e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		return qwen_oom(err);
-	return qwen_fail(err, QWEN_EFORMAT, "%s: no JSON at byte %zu: %s",
-	    what, e.pos, e.msg);
+	return e.code == QWEN_ENOMEM ? qwen_oom(err) :
+	    qwen_fail(err, e.code, "%s: %s", what, e.msg);
 }
 
 /* ------------------------------------------------------------ putting right */

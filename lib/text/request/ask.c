@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "text/json/json.h"
 #include "text/request/ask.h"
 
 static int
@@ -60,7 +61,7 @@ yyjson_doc *
 qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
     yyjson_val **root)
 {
-	yyjson_read_err e;
+	struct qwen_err err;
 	yyjson_doc *doc;
 
 	*root = NULL;
@@ -69,14 +70,11 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 		    "the line has more than %zu bytes", n);
 		return NULL;
 	}
-	/* without INSITU it is only read */
-	doc = yyjson_read_opts((char *)(uintptr_t)json, n,
-	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, &e);
-	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+	doc = qwen_json_open(json, n, &err);
+	if (doc == NULL && err.code == QWEN_ENOMEM)
 		qwen_oom(&no->err);
 	else if (doc == NULL)
-		qwen_refuse(no, "invalid_json", NULL, "byte %zu: %s",
-		    e.pos + 1, e.msg);
+		qwen_refuse(no, "invalid_json", NULL, "%s", err.msg);
 	else if (yyjson_is_obj(yyjson_doc_get_root(doc)))
 		*root = yyjson_doc_get_root(doc);
 	else

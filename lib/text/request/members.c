@@ -185,7 +185,6 @@ is_nothing(yyjson_val *v)
 static int
 check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
 {
-	unsigned char seen[sizeof members / sizeof members[0]] = { 0 };
 	const struct member *m;
 	yyjson_val *key, *v;
 	const char *name;
@@ -204,8 +203,6 @@ check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
 				return -1;
 			continue;
 		}
-		if (seen[m - t->row]++)
-			return bad(r->no, m->name, "%s is there twice", name);
 		if (m->kind == REFUSED && !is_nothing(v))
 			return bad(r->no, m->name, "%s is not supported",
 			    name);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "text/json/json.h"
 #include "text/request/ask.h"
 
 struct qwen_messages {
@@ -47,26 +48,11 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 	return wrap(out, doc, err);
 }
 
-static yyjson_doc *
-parse(const char *json, size_t n, struct qwen_err *err)
-{
-	yyjson_read_err e;
-	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
-	    YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
-
-	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		qwen_oom(err);
-	else if (doc == NULL)
-		qwen_fail(err, QWEN_EFORMAT, "no JSON at byte %zu: %s", e.pos,
-		    e.msg);
-	return doc;
-}
-
 int
 qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err)
 {
-	yyjson_doc *doc = parse(json, n, err);
+	yyjson_doc *doc = qwen_json_open(json, n, err);
 	int rc;
 
 	*out = NULL;
@@ -135,7 +121,7 @@ static yyjson_mut_val *
 value(struct qwen_messages *m, const char *json, size_t n,
     struct qwen_err *err)
 {
-	yyjson_doc *doc = parse(json, n, err);
+	yyjson_doc *doc = qwen_json_open(json, n, err);
 	yyjson_mut_val *v = NULL;
 
 	if (doc != NULL && (v = yyjson_val_mut_copy(m->doc,

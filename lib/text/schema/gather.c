@@ -89,11 +89,10 @@ qwen_schema_cannot(const char *name)
 	return k != NULL && k->how == NOT_DONE;
 }
 
-/* That each is known, and there once: which of two would count? */
+/* That each is known. */
 static void
 check(struct schema *s, yyjson_val *v)
 {
-	unsigned char seen[N_KEYWORDS] = { 0 };
 	yyjson_val *key, *part;
 	size_t i, max;
 
@@ -105,8 +104,6 @@ check(struct schema *s, yyjson_val *v)
 		if (k == NULL && strncmp(name, "x-", 2) != 0)
 			qwen_schema_fail(s, v, "the keyword %.40s is not known",
 			    name);
-		else if (k != NULL && seen[k - keywords]++)
-			qwen_schema_fail(s, v, "%s is there twice", name);
 		if (!qwen_schema_step(s))
 			return;
 	}

@@ -101,20 +101,6 @@ member(struct schema *s, struct object *o, yyjson_val *key)
 }
 
 static void
-check_twice(struct schema *s, yyjson_val *list)
-{
-	yyjson_val *key, *v;
-	size_t k, max;
-
-	yyjson_obj_foreach(list, k, max, key, v) {
-		if (yyjson_obj_getn(list, yyjson_get_str(key),
-		    yyjson_get_len(key)) != v)
-			qwen_schema_fail(s, list, "%.60s is there twice",
-			    yyjson_get_str(key));
-	}
-}
-
-static void
 find_members(struct schema *s, const struct schema_all *all, struct object *o)
 {
 	yyjson_val *list, *key, *v;
@@ -131,7 +117,6 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 			    SCHEMA_KEYS);
 		if (s->failed)
 			return;
-		check_twice(s, list);
 		yyjson_obj_foreach(list, k, max, key, v)
 			member(s, o, key);
 	}

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "text/json/json.h"
 #include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
@@ -103,26 +104,14 @@ depth(const char *s, size_t n)
 static int
 read_json(struct schema *s, const char *text, size_t n)
 {
-	yyjson_read_err e;
-	size_t i, line = 1;
-	/* yyjson promises not to change it without the flag for that */
-	char *in = (char *)(uintptr_t)text;
-
 	if (n > SCHEMA_BYTES)
 		return qwen_fail(s->err, QWEN_ERANGE, "more than %d bytes",
 		    SCHEMA_BYTES);
 	if (depth(text, n) > SCHEMA_DEPTH)
 		return qwen_fail(s->err, QWEN_ERANGE,
 		    "nested more than %d deep", SCHEMA_DEPTH);
-	s->doc = yyjson_read_opts(in, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
-	if (s->doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-		return qwen_oom(s->err);
-	if (s->doc == NULL) {
-		for (i = 0; i < e.pos && i < n; i++)
-			line += text[i] == '\n';
-		return qwen_fail(s->err, QWEN_EFORMAT, "not JSON, line %zu: "
-		    "%.100s", line, e.msg);
-	}
+	if ((s->doc = qwen_json_open(text, n, s->err)) == NULL)
+		return -1;
 	s->root = yyjson_doc_get_root(s->doc);
 	return 0;
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: ISC */
+/* json.c - JSON from outside, read in one way. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/json/json.h"
+
+/* So few keys are compared each with each. */
+enum { FEW = 8 };
+
+static int
+compare(const void *a, const void *b)
+{
+	yyjson_val *const *x = a, *const *y = b;
+	size_t n = yyjson_get_len(*x), m = yyjson_get_len(*y);
+
+	return n != m ? (n > m) - (n < m) :
+	    memcmp(yyjson_get_str(*x), yyjson_get_str(*y), n);
+}
+
+/* Of the keys, one that is there twice, or NULL. */
+static yyjson_val *
+twice(yyjson_val **key, size_t n)
+{
+	size_t i, k;
+
+	if (n > FEW) {
+		qsort(key, n, sizeof *key, compare);
+		for (i = 1; i < n; i++) {
+			if (compare(&key[i - 1], &key[i]) == 0)
+				return key[i];
+		}
+		return NULL;
+	}
+	for (i = 1; i < n; i++) {
+		for (k = 0; k < i; k++) {
+			if (compare(&key[k], &key[i]) == 0)
+				return key[i];
+		}
+	}
+	return NULL;
+}
+
+/* Whether each key of each object is there once; -1. */
+static int
+check(yyjson_doc *doc, struct qwen_err *err)
+{
+	yyjson_val *v = yyjson_doc_get_root(doc), *key, *member, **keys = NULL;
+	size_t left = yyjson_doc_get_val_count(doc), cap = 0, i, n;
+	int rc = 0;
+
+	/* they lie one after another, in whatever they are */
+	for (; left > 0 && rc == 0; left--, v++) {
+		if (yyjson_obj_size(v) < 2)
+			continue;
+		if (qwen_grow(&keys, &cap, yyjson_obj_size(v),
+		    sizeof *keys) < 0) {
+			rc = qwen_oom(err);
+			break;
+		}
+		yyjson_obj_foreach(v, i, n, key, member)
+			keys[i] = key;
+		if ((key = twice(keys, n)) != NULL)
+			rc = qwen_fail(err, QWEN_EFORMAT, "the key \"%.60s\" "
+			    "is there twice", yyjson_get_str(key));
+	}
+	free(keys);
+	return rc;
+}
+
+/* Where yyjson stopped: in one line, its byte alone. */
+static void
+say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
+{
+	size_t i, line = 1, from = 0;
+
+	for (i = 0; i < e->pos; i++) {
+		if (json[i] == '\n') {
+			line++;
+			from = i + 1;
+		}
+	}
+	if (line == 1)
+		qwen_fail(err, QWEN_EFORMAT, "no JSON at byte %zu: %s",
+		    e->pos + 1, e->msg);
+	else
+		qwen_fail(err, QWEN_EFORMAT, "no JSON at line %zu, byte %zu: "
+		    "%s", line, e->pos - from + 1, e->msg);
+}
+
+yyjson_doc *
+qwen_json_open(const char *json, size_t n, struct qwen_err *err)
+{
+	yyjson_read_err e;
+	/* without the flag for it, the text is not written to */
+	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
+	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, &e);
+
+	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		qwen_oom(err);
+	else if (doc == NULL)
+		say_where(json, &e, err);
+	else if (check(doc, err) < 0) {
+		yyjson_doc_free(doc);
+		doc = NULL;
+	}
+	return doc;
+}

@@ -4,7 +4,7 @@
 
 #include "tool/tool.h"
 
-enum { GRAMMAR_MAX = 1 << 20 };
+enum { GRAMMAR_MAX = 1 << 23 };	/* the library has limits of its own */
 
 void
 tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)

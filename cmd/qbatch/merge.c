@@ -31,27 +31,18 @@ scan(struct merge *m, int file)
 {
 	struct cli_lines l = { .fd = m->fd[file], .name = m->name[file] };
 	struct cli_line line;
+	struct qbatch_result one;
 	struct place p = { .file = file };
-	struct qwen_err err;
-	int error;
-	char *id;
 
-	for (; cli_lines_next(&l, &line); p.offset = l.offset) {
-		if (l.torn)
-			die("%s: the last line is not complete: resume the "
-			    "run", l.name);
-		if (qwen_result_parse(line.s, line.n, &p.number, &id, &error,
-		    &err) < 0) {
-			if (err.code == QWEN_ENOMEM)
-				cli_die_err(NULL, &err);
-			die("%s: line %llu is not a result", l.name,
-			    (unsigned long long)l.line);
-		}
-		free(id);
+	for (; qbatch_result_next(&l, &line, &one); p.offset = l.offset) {
+		p.number = one.number;
 		p.n = line.n;
 		cli_grow(&m->place, &m->cap, m->n + 1, sizeof p);
 		m->place[m->n++] = p;
 	}
+	if (l.torn)
+		die("%s: the last line is not complete: resume the run",
+		    l.name);
 	cli_lines_fini(&l);
 }
 

@@ -53,6 +53,20 @@ void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);
 void qbatch_results_close(struct qbatch_results *r);
 
+/* A line of results. */
+struct qbatch_result {
+	uint64_t	 number;	/* of the line that it answers */
+	uint64_t	 id;		/* qbatch_id_hash() of that */
+	int		 failed;
+};
+
+/*
+ * The next one and its line; 0 at the end, and at a last line that is not whole:
+ * l->torn.  Dies of a line that is none.
+ */
+int qbatch_result_next(struct cli_lines *l, struct cli_line *line,
+    struct qbatch_result *out);
+
 /* All lines of these files by number, to stdout or path (may be NULL). */
 void qbatch_merge(char *const *files, int n, const char *path);
 

@@ -36,28 +36,25 @@ lock(const struct qbatch_results *r)
 	}
 }
 
-static void
-note_result(struct qbatch_results *r, const struct cli_line *line, uint64_t at)
+int
+qbatch_result_next(struct cli_lines *l, struct cli_line *line,
+    struct qbatch_result *out)
 {
 	struct qwen_err err;
-	uint64_t number;
-	int made, error;
 	char *id;
 
-	if (qwen_result_parse(line->s, line->n, &number, &id, &error,
-	    &err) < 0) {
+	if (!cli_lines_next(l, line) || l->torn)
+		return 0;
+	if (qwen_result_parse(line->s, line->n, &out->number, &id,
+	    &out->failed, &err) < 0) {
 		if (err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &err);
-		die("%s: line %llu is not a result; not resuming", r->name,
-		    (unsigned long long)at);
+		die("%s: line %llu is not a result", l->name,
+		    (unsigned long long)l->line);
 	}
-	qbatch_seen_put(&r->done, number, qbatch_id_hash(id), &made);
-	if (!made)
-		die("%s: line %llu is a second result for line %llu of the "
-		    "input", r->name, (unsigned long long)at,
-		    (unsigned long long)number);
-	r->n_errors += (uint64_t)error;
+	out->id = qbatch_id_hash(id);
 	free(id);
+	return 1;
 }
 
 /* What is there; a line that was not written to its end goes. */
@@ -66,12 +63,17 @@ read_results(struct qbatch_results *r)
 {
 	struct cli_lines l = { .fd = r->fd, .name = r->name };
 	struct cli_line line;
+	struct qbatch_result one;
 	uint64_t end = 0;
+	int made;
 
-	while (cli_lines_next(&l, &line)) {
-		if (l.torn)
-			break;
-		note_result(r, &line, l.line);
+	while (qbatch_result_next(&l, &line, &one)) {
+		qbatch_seen_put(&r->done, one.number, one.id, &made);
+		if (!made)
+			die("%s: line %llu is a second result for line %llu of "
+			    "the input", r->name, (unsigned long long)l.line,
+			    (unsigned long long)one.number);
+		r->n_errors += (uint64_t)one.failed;
 		end = l.offset;
 	}
 	cli_lines_fini(&l);

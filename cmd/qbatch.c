@@ -17,7 +17,7 @@ static struct {
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
 	const char	*template;		/* NULL: the model's */
-	int		 ignore_eos, mask_unused, merge, resume;
+	int		 ignore_eos, mask_unused, merge, resume, retry;
 	char		**files;
 	int		 n_files;
 } opt;
@@ -104,6 +104,8 @@ static const struct cli_opt options[] = {
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
 	    "go on where the results of -o end"),
+	CLI_FLAG(0, "retry-failed", &opt.retry,
+	    "the same, and do again what has failed in them"),
 	CLI_FLAG(0, "unordered", &run.batch.unordered,
 	    "results as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
@@ -158,8 +160,9 @@ check_options(void)
 		cli_usage("unexpected argument: %s", opt.files[1]);
 	if (opt.n_files == 1 && strcmp(opt.files[0], "-") != 0)
 		opt.input = opt.files[0];
-	if (opt.resume && opt.output == NULL)
-		cli_usage("--resume needs -o, where the results are");
+	if ((opt.resume || opt.retry) && opt.output == NULL)
+		cli_usage("%s needs -o, where the results are", opt.resume ?
+		    "--resume" : "--retry-failed");
 	tool_store_choose(&run.batch.work.at);
 	if (opt.input == NULL)
 		cli_need_stdin();
@@ -307,7 +310,7 @@ open_files(struct run *r)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
 	b->seed = qwen_sampler_seed(r->sampler);
-	qbatch_results_open(&b->out, opt.output, opt.resume);
+	qbatch_results_open(&b->out, opt.output, opt.resume, opt.retry);
 }
 
 /* -v: what came of it. */
@@ -366,8 +369,8 @@ finish(struct run *r)
 	tell_unknown(&r->unknown);
 	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
 	if (b->work.n_failed == 0 && b->out.n_errors > 0)
-		cli_warn("%llu items failed in an earlier run",
-		    (unsigned long long)b->out.n_errors);
+		cli_warn_part("%s failed in an earlier run; --retry-failed "
+		    "does them again", cli_count(b->out.n_errors, "item"));
 }
 
 static void

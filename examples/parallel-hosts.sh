@@ -10,16 +10,23 @@
 # without, the parts are done here.  A part that was killed is tried again, by
 # whichever host is free, goes on where its file ends, and gives the same bytes.
 # If some fail all the same, the parts stay; the same line again goes on.
+# Requests that are answered by errors end nothing: the exit status is 3 then,
+# and qbatch --retry-failed -o out.jsonl in.jsonl does these again.
 set -e
 n=$1 in=$2 out=$3
 shift 3
 
+# a part is done with 0 or 3: each of its requests has a result
 seq "$n" | parallel --quote --will-cite ${HOSTS:+--sshloginfile "$HOSTS"} \
     ${HOSTS:+--workdir .} --jobs "${JOBS:-1}" --retries 3 \
-    qbatch --shard "{}/$n" --resume -o "$out.part{}" "$@" "$in"
+    sh -c 'qbatch "$@" || [ $? = 3 ]' sh \
+    --shard "{}/$n" --resume -o "$out.part{}" "$@" "$in"
 set --
 for i in $(seq "$n"); do
 	set -- "$@" "$out.part$i"
 done
-qbatch --merge -o "$out" "$@"
+status=0
+qbatch --merge -o "$out" "$@" || status=$?
+[ $status = 0 ] || [ $status = 3 ] || exit $status
 rm "$@"
+exit $status

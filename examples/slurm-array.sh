@@ -12,6 +12,9 @@
 #
 # puts them in the order of the input.  A task that is requeued or run again
 # goes on where its file ends, on whatever node, and gives the same bytes.
+# Requests that are answered by errors do not fail a task; the merge's exit
+# status is 3 then, and qbatch --retry-failed -o all.jsonl in.jsonl does them
+# again.
 #
 #SBATCH --job-name=qbatch
 #SBATCH --requeue
@@ -28,4 +31,7 @@ status=$?
 if [ $status -gt 128 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
 	scontrol requeue "$SLURM_JOB_ID"
 fi
+# Each request has a result, some of them errors: a task that depends on this
+# one can go on.
+[ $status != 3 ] || status=0
 exit $status

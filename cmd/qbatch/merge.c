@@ -17,6 +17,7 @@ struct place {
 	uint64_t	offset;
 	size_t		n;	/* bytes, the newline not among them */
 	int		file;
+	int		failed;
 };
 
 struct merge {
@@ -36,6 +37,7 @@ scan(struct merge *m, int file)
 
 	for (; qbatch_result_next(&l, &line, &one); p.offset = l.offset) {
 		p.number = one.number;
+		p.failed = one.failed;
 		p.n = line.n;
 		cli_grow(&m->place, &m->cap, m->n + 1, sizeof p);
 		m->place[m->n++] = p;
@@ -46,6 +48,7 @@ scan(struct merge *m, int file)
 	cli_lines_fini(&l);
 }
 
+/* By number, and what has failed last. */
 static int
 compare(const void *a, const void *b)
 {
@@ -53,6 +56,8 @@ compare(const void *a, const void *b)
 
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
+	if (x->failed != y->failed)
+		return x->failed - y->failed;
 	if (x->file != y->file)
 		return x->file < y->file ? -1 : 1;
 	return (x->offset > y->offset) - (x->offset < y->offset);
@@ -81,12 +86,17 @@ load(const struct merge *m, const struct place *p, struct qwen_text *t)
 	}
 }
 
-/* A line twice is welcome if it says the same: a part that was done again. */
+/*
+ * A line twice is welcome if it says the same, for a part that was done again; or
+ * if it failed the other time.
+ */
 static void
 check_again(const struct merge *m, const struct place *p)
 {
 	struct qwen_text a = { 0 }, b = { 0 };
 
+	if (p[1].failed)
+		return;
 	load(m, &p[0], &a);
 	load(m, &p[1], &b);
 	if (a.n != b.n || memcmp(a.s, b.s, a.n) != 0)
@@ -136,6 +146,8 @@ void
 qbatch_merge(char *const *files, int n, const char *path)
 {
 	struct merge m = { .name = files };
+	uint64_t failed = 0;
+	size_t k;
 	int i;
 
 	m.fd = cli_got(calloc((size_t)n, sizeof *m.fd));
@@ -149,6 +161,11 @@ qbatch_merge(char *const *files, int n, const char *path)
 	write_all(&m, path);
 	for (i = 0; i < n; i++)
 		close(m.fd[i]);
+	for (k = 0; k < m.n; k++)
+		failed += (uint64_t)m.place[k].failed;
+	if (failed > 0)
+		cli_warn_part("%llu of %s failed", (unsigned long long)failed,
+		    cli_count(m.n, "item"));
 	free(m.place);
 	free(m.fd);
 }

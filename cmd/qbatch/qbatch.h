@@ -46,9 +46,12 @@ struct qbatch_results {
 	uint64_t	 n_errors;	/* among them */
 };
 
-/* path NULL: stdout.  resume: what is there stays, and is in done. */
+/*
+ * path NULL: stdout.  resume: what is there stays, and is in done; retry: but
+ * for what has failed, which goes.
+ */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
-    int resume);
+    int resume, int retry);
 void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);
 void qbatch_results_close(struct qbatch_results *r);
@@ -67,7 +70,10 @@ struct qbatch_result {
 int qbatch_result_next(struct cli_lines *l, struct cli_line *line,
     struct qbatch_result *out);
 
-/* All lines of these files by number, to stdout or path (may be NULL). */
+/*
+ * All lines of these files by number, to stdout or path (may be NULL).  Of two
+ * for the same number one that failed gives way.
+ */
 void qbatch_merge(char *const *files, int n, const char *path);
 
 /* ---------------------------------------------------------------- report */

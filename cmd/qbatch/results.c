@@ -82,8 +82,52 @@ read_results(struct qbatch_results *r)
 		die("%s: %s", r->name, strerror(errno));
 }
 
+/* 1 if it is a regular file. */
+static int
+open_file(struct qbatch_results *r, struct stat *st)
+{
+	r->fd = open(r->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (r->fd == -1 && errno == EACCES)	/* a FIFO, say */
+		r->fd = open(r->name, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (r->fd == -1 || fstat(r->fd, st) == -1)
+		die("%s: %s", r->name, strerror(errno));
+	r->regular = S_ISREG(st->st_mode);
+	if (r->regular)
+		lock(r);
+	return r->regular;
+}
+
+/* The file without what has failed takes the place of the one there is. */
+static void
+drop_failed(struct qbatch_results *r)
+{
+	struct cli_lines l = { .fd = r->fd, .name = r->name };
+	struct cli_output *o = cli_output_open(r->name);
+	struct qwen_text t = { 0 };
+	struct qbatch_result one;
+	struct cli_line line;
+	uint64_t n = 0;
+
+	while (qbatch_result_next(&l, &line, &one)) {
+		n += (uint64_t)one.failed;
+		if (one.failed)
+			continue;
+		t.n = 0;
+		qwen_text_add(&t, line.s, line.n);
+		qwen_text_str(&t, "\n");
+		cli_write_all(cli_output_fd(o), r->name, &t);
+	}
+	cli_lines_fini(&l);
+	qwen_text_fini(&t);
+	if (n > 0)
+		cli_output_commit(o);
+	else
+		cli_output_cancel(o);
+}
+
 void
-qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
+qbatch_results_open(struct qbatch_results *r, const char *path, int resume,
+    int retry)
 {
 	struct stat st;
 
@@ -92,16 +136,14 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 	if (path == NULL)
 		return;
 	r->name = path;
-	r->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (r->fd == -1 && errno == EACCES)	/* a FIFO, say */
-		r->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	if (r->fd == -1 || fstat(r->fd, &st) == -1)
-		die("%s: %s", path, strerror(errno));
-	r->regular = S_ISREG(st.st_mode);
-	if (!r->regular)
+	if (!open_file(r, &st))
 		return;
-	lock(r);
-	if (resume)
+	if (retry) {
+		drop_failed(r);
+		close(r->fd);
+		open_file(r, &st);
+	}
+	if (resume || retry)
 		read_results(r);
 	else if (st.st_size > 0)
 		die("%s: there are results in it; --resume goes on with it",

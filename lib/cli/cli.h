@@ -35,6 +35,8 @@ void cli_die(const char *fmt, ...)			/* exit 1 */
     __attribute__((noreturn, format(printf, 1, 2)));
 void cli_warn(const char *fmt, ...)			/* exit 1 at the end */
     __attribute__((format(printf, 1, 2)));
+void cli_warn_part(const char *fmt, ...)	/* exit 3 at the end, if not 1: all */
+    __attribute__((format(printf, 1, 2)));	/* is done, some of it is errors */
 void cli_note(const char *fmt, ...)			/* not with -q */
     __attribute__((format(printf, 1, 2)));
 #define die cli_die

@@ -52,6 +52,18 @@ cli_warn(const char *fmt, ...)
 }
 
 void
+cli_warn_part(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	message(fmt, ap, "");
+	va_end(ap);
+	if (cli_status == 0)
+		cli_status = 3;
+}
+
+void
 cli_note(const char *fmt, ...)
 {
 	va_list ap;

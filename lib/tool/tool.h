@@ -221,7 +221,7 @@ int tool_refuse(struct qwen_refusal *no, const char *code,
 void tool_note_failed(struct tool_work *w, uint64_t line,
     const struct qwen_refusal *no);
 
-/* Warn if one of n failed, besides those before. */
+/* Warn if one of n failed, besides those before; the exit status is 3. */
 void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 
 /* --------------------------------------------------------------- sampling */

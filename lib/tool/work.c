@@ -96,7 +96,7 @@ void
 tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 {
 	if (w->n_failed > 0)
-		warn("%llu of %s failed; the first, line %llu: %s",
+		cli_warn_part("%llu of %s failed; the first, line %llu: %s",
 		    (unsigned long long)(w->n_failed + before),
 		    cli_count(n, "item"),
 		    (unsigned long long)w->failed_line, w->failed.msg);

@@ -2,11 +2,50 @@
 # The recipes of examples/: a Slurm job array and GNU parallel, each with one
 # task that is killed in the midst of a line, tried again, and goes on.
 . "$TOP/tests/cli/tap.sh"
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+
+# --- lines that cannot be answered end nothing
+cat >lines.jsonl <<'E'
+{"prompt":"And it came to pass","max_tokens":2}
+not json
+{"custom_id":"c","body":{"prompt":"And","max_tokens":"x"}}
+{"prompt":"In the beginning","max_tokens":2}
+{"custom_id":"e","body":{"prompt":"And God","max_tokens":2}}
+E
+qbatch lines.jsonl >want 2>err
+is "$?, $(wc -l <want)" "3, 5" "five lines, two of them bad"
+sed 's/"x"/2/; s/not json/{"prompt":"Amen"}/' lines.jsonl >mended.jsonl
+qbatch -n 2 mended.jsonl >mended 2>err
+# mend FILE: what failed in it, once the input is mended
+mend() {
+	qbatch -n 2 --retry-failed -o "$1" mended.jsonl 2>err &&
+	    qbatch --merge -o "$1" "$1" && cmp -s "$1" mended
+	ok $? "mended, what failed is done again"
+}
+for i in 1 2 3; do
+	SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_COUNT=3 \
+	    sh "$TOP/examples/slurm-array.sh" lines.jsonl bad.results 2>>err
+	echo $?
+done >statuses
+is "$(xargs <statuses)" "0 0 0" "a job array: its tasks end well"
+qbatch --merge -o merged bad.results/part.* 2>err
+is "$?, $(cmp merged want && echo same)" "3, same" "and its parts are merged"
+mend merged
+if parallel --version 2>/dev/null | grep -q '^GNU parallel'; then
+	sh "$TOP/examples/parallel-hosts.sh" 2 lines.jsonl "bad all" >out 2>err
+	is "$?, $(ls | grep -c 'bad all.part'), $(cmp "bad all" want && echo same)" \
+	    "3, 0, same" "parallel: parts with bad lines are merged"
+	mend "bad all"
+	sh "$TOP/examples/parallel-hosts.sh" 2 lines.jsonl no/folder >out 2>err
+	is "$?, $(ls no 2>/dev/null)" "2, " "parts that cannot be done are not"
+else
+	skip "GNU parallel" "it is not installed"
+fi
+
 if [ -z "$QPIPE_LONG" ]; then
 	skip "job arrays and GNU parallel" "make check-long has them"
 	done_testing
 fi
-QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 seq 60 | awk '{ printf "{\"prompt\":\"And it came to pass\"," \
     "\"temperature\":0.9,\"max_tokens\":12,\"seed\":%d}\n", $1 }' >in.jsonl
 qbatch in.jsonl >want

@@ -99,7 +99,7 @@ cat >bad <<'E'
 E
 qbatch bad >out 2>err
 is "$?, $(wc -l <err) line, $(jq -r '.error.code // "fine"' out | uniq -c | xargs)" \
-    "1, 1 line, 7 invalid_request 2 fine" "bad ones"
+    "3, 1 line, 7 invalid_request 2 fine" "bad ones"
 is "$(jq -r .error.message out | grep -c 'response_format: #: not is not')" 1 \
     "what is wrong with a schema"
 echo '{"not":{}}' >bad.json

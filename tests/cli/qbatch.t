@@ -166,6 +166,9 @@ is "$(cat out)" \
     '[["text_offset","token_logprobs","tokens","top_logprobs"],true,0]' \
     "in the form of completions"
 
+# what an answer has for an error, in either form
+CODE='(.error // .response.body.error).code // "none"'
+
 # --- messages
 cat >chat.jsonl <<'END'
 {"custom_id":"a","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"In the <|im_end|> beginning"}],"max_tokens":6,"logprobs":true,"top_logprobs":1}}
@@ -176,8 +179,8 @@ cat >chat.jsonl <<'END'
 {"messages":[{"role":"user","content":"x"}],"tool_choice":"required"}
 END
 qbatch --template qwen3 chat.jsonl >out 2>err
-is "$?, $(jq -c 'if .error then .error.code else 0 end' out | xargs)" \
-    "1, 0 0 invalid_request invalid_request invalid_request invalid_request" \
+is "$?, $(jq -c "$CODE" out | xargs)" \
+    "3, none none invalid_request invalid_request invalid_request invalid_request" \
     "chat: two answers, four errors"
 sed -n 2p chat.jsonl | qtok --chat --template qwen3 - | qdecode -n 6 | qtok -d >text
 [ -s text ] && jq -j 'select(.line == 2) | .text' out | cmp -s - text
@@ -233,18 +236,18 @@ awk 'BEGIN { printf "{\"id\":\"deep\",\"prompt\":\"And\",\"x\":"
 	print "}" }' >>bad.jsonl
 printf '{"prompt":"And","max_tokens":2}' >>bad.jsonl
 qbatch -n 2 bad.jsonl >out 2>err
-is "$?, $(wc -l <err)" "1, 2" "bad lines: exit 1, $(tail -n 1 err | cut -c 1-60)"
+is "$?, $(wc -l <err)" "3, 2" "bad lines: exit 3, $(tail -n 1 err | cut -c 1-60)"
 is "$(head -n 1 err)" "qbatch: members that are not known were passed over: x" "a note"
-is "$(jq -r 'if .error then .error.code else "none" end' out | sort | uniq -c | xargs)" \
+is "$(jq -r "$CODE" out | sort | uniq -c | xargs)" \
     "1 duplicate_id 6 invalid_json 23 invalid_request 5 none" "each has its error"
-is "$(jq -c 'if .error then empty else [.line, .custom_id, .id] end' out | xargs)" \
+is "$(jq -c "select(($CODE) == \"none\") | [.line, .custom_id, .id]" out | xargs)" \
     "[1,null,null] [null,d,batch_req_23] [30,null,last] [35,null,deep] [36,null,null]" \
     "the others are answered, with the number of the line"
-is "$(jq -r 'select(.error == null) | .text // .response.body.choices[0].text' out |
+is "$(jq -r '.text // .response.body.choices[0].text | values' out |
     head -n 2 | uniq | wc -l)" 1 "as if they were alone"
 awk 'BEGIN { printf "{\"prompt\":\""; for (i = 0; i < 1100000; i++) printf "0123456789abcdef"
     print "\"}\n{\"prompt\":\"And\"}" }' | qbatch -n 1 >out 2>err
-is "$(jq -c '[.line, .error.code]' out | xargs)" "[1,line_too_long] [2,null]" \
+is "$(jq -c "[.line, .id, $CODE]" out | xargs)" "[null,batch_req_1,line_too_long] [2,null,none]" \
     "a line of 17 MiB goes by"
 awk 'BEGIN { printf "{\"prompt\":[1"; for (i = 0; i < 300000; i++) printf ",1"
     print "]}" }' | qbatch -n 1 2>err | jq -r .error.message >out
@@ -311,8 +314,54 @@ is "$(cat out.part)" hello "which are left alone"
 qbatch -n 2 -o bad.out bad.jsonl 2>/dev/null
 cp bad.out bad.copy
 qbatch -n 2 --resume -o bad.out bad.jsonl 2>err
-is "$?, $(cmp bad.out bad.copy && echo same)" "1, same" \
+is "$?, $(cmp bad.out bad.copy && echo same)" "3, same" \
     "what failed is not tried again, and still is a failure"
+
+# the shape of errors: in an envelope as the batch interface has them, with a
+# place for them in the response; so what is no request at all
+printf '%s\n' '{"custom_id":"x","url":"/v1/completions","body":{"prompt":"a","n":"b"}}' \
+    'no' '{"id":7,"prompt":[]}' >shape.jsonl
+qbatch shape.jsonl 2>err | jq -c . >out
+sed -n 1p out >one
+is "$(cat one)" '{"id":"batch_req_1","custom_id":"x","response":{"status_code":400,"request_id":"req_1","body":{"error":{"message":"n: \"b\" is not a number","type":"invalid_request_error","param":"n","code":"invalid_request"}}},"error":null}' \
+    "a request that fails has a response"
+is "$(sed -n 2p out | jq -c '[.custom_id, .response.status_code, .response.body.error.code, .error]')" \
+    '[null,400,"invalid_json",null]' "so has a line that is no JSON"
+is "$(sed -n 3p out | jq -c '[.line, .id, .error.param, .error.code]')" '[3,7,"prompt","invalid_request"]' \
+    "a request alone has an error"
+
+# --retry-failed: what failed is done again, whatever was wrong, and nothing else
+qbatch -n 2 -o again shape.jsonl 2>err
+is "$?, $(wc -l <again)" "3, 3" "complete, with errors"
+sed 's/"b"/2/; s/\[\]/"And"/' shape.jsonl >mended.jsonl
+qbatch -n 2 --retry-failed -o again mended.jsonl 2>err
+is "$?, $(cat err), $(jq -c "$CODE" again | xargs)" \
+    "3, qbatch: 1 of 3 items failed; the first, line 2: byte 1: invalid literal, expected 'null', none invalid_json none" \
+    "--retry-failed"
+qbatch -n 2 mended.jsonl 2>err >want.again
+qbatch --merge -o again again 2>err
+is "$?, $(cmp again want.again && echo same)" "3, same" "--merge of one file puts it in order"
+cp want.jsonl whole.copy
+qbatch --retry-failed -o whole.copy in.jsonl 2>err
+is "$?, $(cat err), $(cmp whole.copy want.jsonl && echo same)" "0, , same" "with nothing to do"
+refused 2 "--retry-failed without -o" qbatch --retry-failed in.jsonl
+echo hello >out.part
+refused 1 "of no results" qbatch --retry-failed -o out.part in.jsonl
+is "$(cat out.part)" hello "which are left alone"
+# results that an older qbatch wrote
+cat >old.jsonl <<'E'
+{"id":"batch_req_1","custom_id":"x","response":null,"error":{"code":"invalid_request","message":"n: is not a number"}}
+{"line":2,"error":{"code":"invalid_json","message":"byte 1: unexpected character"}}
+E
+cp old.jsonl old.copy
+qbatch -n 2 --resume -o old.copy shape.jsonl 2>err
+is "$?, $(head -n 2 old.copy | cmp - old.jsonl && echo same) $(wc -l <old.copy)" "3, same 3" \
+    "older results are resumed from"
+qbatch -n 2 -o new.copy shape.jsonl 2>err
+qbatch --merge old.copy new.copy >out 2>err
+is "$?, $(wc -l <out)" "3, 3" "and merged, an error for an error"
+qbatch --merge again old.copy 2>err | jq -c "$CODE" | xargs >out
+is "$(cat out)" "none invalid_json none" "what failed gives way"
 
 # wait_lines FILE N: until it has so many, or for five minutes
 wait_lines() {

@@ -165,7 +165,7 @@ is "$(cat got)" "[true,4]" "what qdecode chooses is greedy"
 	printf '{"context":"And God","continuation":" said"}'
 } >hostile.jsonl
 qscore --requests hostile.jsonl >out 2>err
-is "$?, $(wc -l <err), $(wc -l <out)" "1, 1, 25" "hostile lines: a result each"
+is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 25" "hostile lines: a result each"
 jq -es 'all(has("line") and (has("error") != has("logprob"))) and
     all(.[]; .logprob == null or .logprob <= 0)' out >/dev/null
 ok $? "and each is JSON: scores, or an error"
@@ -182,7 +182,7 @@ printf '%s\n' '{"context":"And God","continuation":" said"}' '{bad' \
     '{"context":"And God ","continuation":"said"}' \
     '{"context":[1,-2],"continuation":[3]}' '{"text":7}' >bad.jsonl
 qscore --requests bad.jsonl >out 2>err
-is "$?, $(wc -l <err)" "1, 1" "bad lines: exit 1 and one line on stderr"
+is "$?, $(wc -l <err)" "3, 1" "bad lines: exit 3 and one line on stderr"
 is "$(jq -r 'select(.error == null).line' out | xargs)" "1 3 7 11" \
     "the good ones are answered"
 is "$(jq -r 'select(.error).error.code' out | xargs)" \

@@ -97,9 +97,12 @@ refused(enum qwen_form form, const char *json, const char *code,
 	struct qwen_text t = { 0 }, want = { 0 };
 
 	qwen_request_body(q, 0, &t);
-	qwen_text_fmt(&want, "{\"error\":{\"code\":\"%s\",\"message\":", code);
+	qwen_text_str(&want, "{\"error\":{\"message\":");
 	qwen_text_json(&want, msg, strlen(msg));
-	qwen_text_str(&want, "}}");
+	qwen_text_fmt(&want, ",\"type\":\"invalid_request_error\",\"param\":"
+	    "%s%s%s,\"code\":\"%s\"}}", q->no.param != NULL ? "\"" : "",
+	    q->no.param != NULL ? q->no.param : "null", q->no.param != NULL ?
+	    "\"" : "", code);
 	ok(strcmp(t.s, want.s) == 0, "%s", t.s);
 	qwen_text_fini(&t);
 	qwen_text_fini(&want);

@@ -108,8 +108,8 @@ read_bias(struct qwen_ask *r)
 	if (!yyjson_is_obj(v))
 		return wrong(r->no, "logit_bias", "is not an object");
 	if (n > r->s->n_vocab)
-		return wrong(r->no, "logit_bias", "has %zu entries, and the model "
-		    "%zu tokens", n, r->s->n_vocab);
+		return wrong(r->no, "logit_bias", "has %zu entries, and the "
+		    "model %zu tokens", n, r->s->n_vocab);
 	seen = calloc(r->s->n_vocab / 8 + 1, 1);
 	r->q->bias_id = calloc(n + 1, sizeof *r->q->bias_id);
 	r->q->bias = calloc(n + 1, sizeof *r->q->bias);
@@ -207,7 +207,8 @@ read_logprobs(struct qwen_ask *r)
 		r->q->logprobs = yyjson_get_bool(v);
 		got = whole(r, "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 		if (got > 0 && !r->q->logprobs)
-			return bad(r->no, "top_logprobs", "top_logprobs needs logprobs: true");
+			return bad(r->no, "top_logprobs",
+			    "top_logprobs needs logprobs: true");
 	} else {
 		got = whole(r, "logprobs", 0, QWEN_LOGPROBS_MAX, &n);
 		r->q->logprobs = 1;

@@ -157,7 +157,8 @@ qwen_ask_grammar(struct qwen_ask *r)
 	if (grammar == NULL)
 		return 0;
 	if (r->q->shared != NULL)
-		return bad(r->no, "grammar", "grammar and response_format: which one?");
+		return bad(r->no, "grammar", "grammar and response_format: "
+		    "which one?");
 	if (!yyjson_is_str(grammar))
 		return wrong(r->no, "grammar", "is not a string");
 	return qwen_ask_take_grammar(r, "grammar", yyjson_get_str(grammar),

@@ -67,6 +67,8 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	q->form = form;
 	r.no = &q->no;
 	r.doc = qwen_ask_open(r.no, json, n, &r.body);
+	if (is_line && r.body == NULL)
+		q->form = QWEN_FORM_COMPLETION;
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0)) {
 		if (!yyjson_is_obj(r.body))
 			wrong(r.no, "body", "is not an object");

@@ -41,6 +41,9 @@ struct qwen_refusal {
 int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* As HTTP has it: 200, 400 for what the request has wrong, 500 for the rest. */
+int qwen_refusal_status(const struct qwen_refusal *no);
+
 /* ---------------------------------------------------------------- grammars */
 
 /*
@@ -151,8 +154,9 @@ int qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_err *err);
 
 /*
- * A line of a batch: a request in its envelope, or one alone of the plain form.
- * json NULL is one of more than n bytes, which nobody kept.
+ * A line of a batch: a request in its envelope, or one alone of the plain form;
+ * what is neither is answered as one in an envelope.  json NULL is one of more
+ * than n bytes, which nobody kept.
  */
 int qwen_request_parse_line(struct qwen_request **out,
     const struct qwen_service *s, const char *json, size_t n,

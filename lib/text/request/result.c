@@ -93,9 +93,23 @@ add_choices(struct qwen_text *t, const struct qwen_request *q)
 static void
 add_error(struct qwen_text *t, const struct qwen_refusal *no)
 {
-	qwen_text_fmt(t, "\"error\":{\"code\":\"%s\",\"message\":", no->code);
+	const char *quote = no->param != NULL ? "\"" : "";
+
+	qwen_text_str(t, "\"error\":{\"message\":");
 	qwen_text_json(t, no->err.msg, strlen(no->err.msg));
-	qwen_text_str(t, "}");
+	qwen_text_fmt(t, ",\"type\":\"%s\",\"param\":%s%s%s,\"code\":\"%s\"}",
+	    qwen_refusal_status(no) < 500 ? "invalid_request_error" :
+	    "server_error", quote, no->param != NULL ? no->param : "null",
+	    quote, no->code);
+}
+
+int
+qwen_refusal_status(const struct qwen_refusal *no)
+{
+	if (no->err.code == 0)
+		return 200;
+	return strcmp(no->code, "failed") == 0 ||
+	    strcmp(no->code, "out_of_memory") == 0 ? 500 : 400;
 }
 
 void
@@ -154,14 +168,8 @@ enveloped(struct qwen_text *t, const struct qwen_request *q)
 
 	qwen_text_fmt(t, "{\"id\":\"" BATCH_ID "%llu\",\"custom_id\":%s,",
 	    number, q->id != NULL ? q->id : "null");
-	if (q->no.err.code != 0) {
-		qwen_text_str(t, "\"response\":null,");
-		add_error(t, &q->no);
-		qwen_text_str(t, "}\n");
-		return;
-	}
-	qwen_text_fmt(t, "\"response\":{\"status_code\":200,\"request_id\":"
-	    "\"req_%llu\",\"body\":", number);
+	qwen_text_fmt(t, "\"response\":{\"status_code\":%d,\"request_id\":"
+	    "\"req_%llu\",\"body\":", qwen_refusal_status(&q->no), number);
 	qwen_request_body(q, 0, t);
 	qwen_text_str(t, "},\"error\":null}\n");
 }
@@ -200,6 +208,18 @@ read_number(yyjson_val *root, uint64_t *number)
 	    number);
 }
 
+/* A response of another status; or in older files, and plain ones, an error. */
+static int
+has_failed(yyjson_val *root)
+{
+	yyjson_val *status = yyjson_obj_get(yyjson_obj_get(root, "response"),
+	    "status_code");
+
+	return qwen_ask_get(root, "error") != NULL || (yyjson_is_raw(status) &&
+	    (yyjson_get_len(status) != 3 ||
+	    memcmp(yyjson_get_raw(status), "200", 3) != 0));
+}
+
 int
 qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
     int *is_error, struct qwen_err *err)
@@ -212,7 +232,7 @@ qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
 	if (root != NULL && read_number(root, number) < 0)
 		bad(&no, NULL, "the line is not a result");
 	if (no.err.code == 0) {
-		*is_error = qwen_ask_get(root, "error") != NULL;
+		*is_error = has_failed(root);
 		v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?
 		    "id" : "custom_id");
 		if (yyjson_is_str(v) || yyjson_is_raw(v))

@@ -139,7 +139,7 @@ $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Lines are edited by a library of its own, if it is there.
-$(BIN)/qchat: LIBS += $(if $(shell echo '\#include <editline/readline.h>' | \
+$(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
 	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
 
 $(B)/libqwen.a: $(QWEN_OBJ)

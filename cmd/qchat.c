@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /* qchat.c - a conversation: a thin shell over templates, sessions, replies. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "qchat/qchat.h"
 
+enum { DOCUMENT_MAX = 1 << 28 };	/* bytes */
+
 struct qchat_opts qchat_opt = { .n = INT64_MAX, .think = -1 };
 volatile sig_atomic_t qchat_interrupted;
+const char *qchat_dim = "", *qchat_plain = "";
 
 static struct chat chat;
 
@@ -17,6 +22,8 @@ static const struct cli_opt options[] = {
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "begin with this system text"),
 	CLI_OPT_THINK(&qchat_opt.think),
+	CLI_FLAG(0, "hide-thinking", &qchat_opt.hide_thinking,
+	    "do not show what the model thinks"),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,
 	    "answers of at most so many tokens"),
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
@@ -27,15 +34,23 @@ static const struct cli_opt options[] = {
 };
 
 static const struct cli_tool tool = {
-	.name = "qchat", .about = "talk with a model", .usage = "[options]",
-	.options = options,
+	.name = "qchat", .about = "talk with a model", .usage = "[options]\n[options] question [<document]",
+	.options = options, .max = 1, .completes = "none",
 };
 
+/* The second one, before the first had an effect, ends the program. */
 static void
 on_interrupt(int sig)
 {
-	(void)sig;
-	qchat_interrupted = 1;
+	static const char end[] = "\033[0m\n";
+
+	if (qchat_interrupted++ == 0)
+		return;
+	if (qchat_plain[0] != '\0' &&
+	    write(STDERR_FILENO, end, sizeof end - 1) == -1)
+		_exit(1);
+	signal(sig, SIG_DFL);
+	raise(sig);
 }
 
 void
@@ -80,12 +95,23 @@ open_template(struct chat *c)
 		    qwen_template_open_gguf(&c->template, g, &cli_err));
 }
 
+void
+qchat_stops(struct chat *c)
+{
+	const char *text;
+	size_t i;
+
+	qwen_cut_free(c->cut);
+	c->cut = NULL;
+	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
+	    i++)
+		tool_stop_at(&c->cut, text);
+}
+
 static void
 open_all(struct chat *c)
 {
 	const struct qwen_gguf *g;
-	const char *text;
-	size_t i;
 
 	c->model = tool_model_open(qchat_opt.model, qchat_opt.n_threads, qchat_opt.numerics);
 	tool_tell_model(c->model);
@@ -100,23 +126,69 @@ open_all(struct chat *c)
 	c->pieces = tool_sampling_pieces(c->options, g);
 	cli_must(NULL, qwen_sampler_eog(c->options, c->header.eog,
 	    c->header.n_eog, &cli_err));
-	for (i = 0; (text = qwen_sampler_text(c->options, "stop", i)) != NULL;
-	    i++)
-		tool_stop_at(&c->cut, text);
+	qchat_stops(c);
+}
+
+/* Thoughts are dim on a terminal that can do that, if nobody minds. */
+static void
+choose_looks(void)
+{
+	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+
+	if (!isatty(STDERR_FILENO) || term == NULL ||
+	    strcmp(term, "dumb") == 0 || (no != NULL && *no != '\0'))
+		return;
+	qchat_dim = "\033[2m";
+	qchat_plain = "\033[0m";
+}
+
+/* One question, about what is on stdin, if anything is. */
+static void
+ask(struct chat *c)
+{
+	const char *q = qchat_opt.question;
+	char *text;
+	size_t n;
+
+	if (cli_stdin_kind() != CLI_STDIN_NONE) {
+		text = cli_read_fd(STDIN_FILENO, "stdin", DOCUMENT_MAX, &n);
+		if (n == 0)
+			free(text);
+		else if (qchat_document(c, "stdin", text, n) < 0)
+			return;
+	}
+	qchat_turn(c, q, strlen(q));
+}
+
+static void
+talk(struct chat *c)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt };
+
+	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
+	if (isatty(STDIN_FILENO) && !cli_quiet) {
+		qchat_show(c);
+		fputs("/help lists the commands; Ctrl-C ends an answer, Ctrl-D "
+		    "the chat\n", stderr);
+	}
+	qchat_talk(c);
 }
 
 int
 main(int argc, char *argv[])
 {
-	struct sigaction sa = { .sa_handler = on_interrupt };
 	struct chat *c = &chat;
 
 	cli_begin(&tool, argc, argv);
+	qchat_opt.question = argv[1];
 	tool_sampling_check(c->options);
+	choose_looks();
 	open_all(c);
-	sigaction(SIGINT, &sa, NULL);	/* a system call ends with EINTR */
 	qchat_reset(c, qchat_opt.system);
-	qchat_talk(c);
+	if (qchat_opt.question != NULL)
+		ask(c);
+	else
+		talk(c);
 	tool_tell_stats(c->model);
 	qwen_messages_free(c->messages);
 	free(c->document);

@@ -57,7 +57,7 @@ command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
 # qchat does without it, if it must
-if ! have_header editline/readline.h && command -v apt-get >/dev/null 2>&1; then
+if ! have_header histedit.h && command -v apt-get >/dev/null 2>&1; then
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo="sudo -n"
 	echo "deps: installing libedit-dev" >&2

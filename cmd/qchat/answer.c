@@ -6,7 +6,7 @@
 
 #include "qchat.h"
 
-enum { PART = 512 };	/* tokens read between two looks at Ctrl-C */
+enum { PART = 512, PART_MIN = 16 };	/* read between two looks at Ctrl-C */
 
 /* Where the ids and the session part. */
 static size_t
@@ -20,17 +20,38 @@ common(const struct chat *c, const int32_t *ids, size_t n)
 	return i;
 }
 
-/* Append ids in parts; 0, or -1 if Ctrl-C came in between. */
-static int
-read_part(struct chat *c, const int32_t *ids, size_t n)
-{
-	size_t i, k;
+/* What is read, for the progress line. */
+struct reading {
+	size_t	 before;	/* read of this prompt, in earlier parts */
+	size_t	 part;		/* tokens of the next one */
+};
 
-	for (i = 0; i < n; i += k) {
+static void
+progress(void *arg, size_t done, size_t total)
+{
+	const struct reading *r = arg;
+
+	(void)total;
+	cli_progress(r->before + done);
+}
+
+/* Append ids in parts, which take half a second; 0, or -1 after Ctrl-C. */
+static int
+read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
+{
+	struct qwen_eval how = { .progress = progress, .arg = r };
+	size_t i, k;
+	double start, rate;
+
+	for (i = 0; i < n; i += k, r->before += k) {
 		if (qchat_interrupted)
 			return -1;
-		k = n - i < PART ? n - i : PART;
-		tool_eval(c->session, ids + i, k, NULL);
+		k = n - i < r->part ? n - i : r->part;
+		start = cli_now();
+		tool_eval(c->session, ids + i, k, &how);
+		rate = (double)k / (cli_now() - start);
+		r->part = rate < 2 * PART_MIN ? PART_MIN :
+		    rate > 2 * PART ? PART : (size_t)(rate / 2);
 	}
 	return 0;
 }
@@ -44,20 +65,27 @@ read_part(struct chat *c, const int32_t *ids, size_t n)
 static int
 read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 {
+	struct reading r = { .part = PART };
 	size_t at = common(c, ids, n);
+	int rc = 0;
 
 	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
 	    &cli_err));
 	if (cli_verbose)
-		cli_note("%s to read, %zu were read before",
-		    cli_count(n - at, "token"), at);
+		cli_note("%zu tokens to read, %zu were read before", n - at,
+		    at);
+	cli_progress_start("tokens", n - at);
 	if (at < turn) {
-		if (read_part(c, ids + at, turn - at) < 0)
-			return -1;
+		rc = read_ids(c, ids + at, turn - at, &r);
+		if (rc == 0)
+			cli_must(NULL, qwen_session_keep(c->session, 0,
+			    &cli_err));
 		at = turn;
-		cli_must(NULL, qwen_session_keep(c->session, 0, &cli_err));
 	}
-	return read_part(c, ids + at, n - at);
+	if (rc == 0)
+		rc = read_ids(c, ids + at, n - at, &r);
+	cli_progress_end();
+	return rc;
 }
 
 /* The ids of a prompt, free(), and how many come before its last turn. */
@@ -78,25 +106,55 @@ encode(struct chat *c, const struct qwen_prompt *p, size_t *n, size_t *turn)
 	return ids;
 }
 
-/* Thoughts are commentary, and go to stderr; the answer to stdout. */
+static void
+end_thought(struct chat *c)
+{
+	if (c->thought && qchat_opt.hide_thinking)
+		cli_progress_end();
+	else if (c->thought && !cli_quiet)
+		fprintf(stderr, "\n</think>%s\n\n", qchat_plain);
+	c->thought = 0;
+}
+
+/* Thoughts are commentary, and go to stderr, marked; the answer to stdout. */
 static int
 put_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 {
 	struct chat *c = arg;
-	int thought = e->kind == QWEN_REPLY_REASONING;
 
 	(void)err;
-	if (c->thought && !thought && !cli_quiet)
-		fputs("\n\n", stderr);
-	c->thought = thought;
 	c->said |= e->text.len > 0;
-	if (!thought) {
+	if (e->kind != QWEN_REPLY_REASONING) {
+		end_thought(c);
 		cli_show_text(stdout, e->text.s, e->text.len);
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());
-	} else if (!cli_quiet)
+		return 0;
+	}
+	if (!c->thought && qchat_opt.hide_thinking)
+		cli_progress_start("tokens", 0);
+	else if (!c->thought && !cli_quiet)
+		fprintf(stderr, "%s<think>\n", qchat_dim);
+	c->thought = 1;
+	if (!cli_quiet && !qchat_opt.hide_thinking)
 		cli_show_text(stderr, e->text.s, e->text.len);
 	return 0;
+}
+
+/* Another answer to the same needs other chances. */
+static void
+set_seed(struct chat *c)
+{
+	char seed[24];
+
+	if (c->tries == 0)
+		return;
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)
+	    (qwen_sampler_seed(c->options) + c->tries));
+	cli_must(NULL, qwen_sampler_set(c->sampler, "seed", seed, &cli_err));
+	if (qwen_sampler_is_greedy(c->sampler))
+		cli_note("the best token is taken each time, so this is the "
+		    "same answer; /set temp 0.7 leaves it to chance");
 }
 
 /* Sampling begins anew, with what the model's makers advise for such a prompt. */
@@ -110,6 +168,7 @@ begin_sampling(struct chat *c, enum qwen_thinking prompt)
 	cli_must(NULL, qwen_sampler_copy(&c->sampler, c->options, &cli_err));
 	source = tool_sampling_advise(c->sampler, qwen_model_gguf(c->model), 1,
 	    qwen_template_thinks(c->template, prompt));
+	set_seed(c);
 	tool_tell_sampling(c->sampler, source, "");
 	cli_must(NULL, qwen_sampler_begin(c->sampler,
 	    qwen_model_n_vocab(c->model), &cli_err));
@@ -123,35 +182,27 @@ feed(struct qwen_reply *r, struct qwen_str s)
 	cli_must(NULL, qwen_reply_feed(r, s.s, s.len, &cli_err));
 }
 
-/* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
-static void
-generate(struct chat *c, struct qwen_reply *r, enum qwen_thinking prompt)
+/* The text of a token to the reply; whether that was the last. */
+static int
+take(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
+    int32_t id, int *cut)
 {
-	struct qwen_tok_decoder *d;
+	int stopped = qwen_sampler_stopped(c->sampler);
 	struct qwen_str s;
-	int64_t n;
-	int32_t id;
-	int stopped = 0, cut = 0;
 
-	begin_sampling(c, prompt);
-	cli_must(NULL, qwen_tok_decoder_new(&d, c->tok, 0, &cli_err));
-	for (n = 0; n < qchat_opt.n && !qchat_interrupted; n++) {
-		id = tool_choose(c->sampler, c->session);
-		if (tool_is_ending(&c->header, id))
-			break;
-		stopped = qwen_sampler_stopped(c->sampler);
-		cli_must(NULL, qwen_tok_decoder_put(d, id, &s, &cli_err));
-		cut = tool_stop_feed(c->cut, &s, stopped);
-		feed(r, s);
-		if (stopped)
-			break;
-		if (qwen_session_n_tokens(c->session) ==
-		    qwen_model_n_ctx(c->model)) {
-			warn("the model's context is full");
-			break;
-		}
-		tool_eval(c->session, &id, 1, NULL);
-	}
+	cli_must(NULL, qwen_tok_decoder_put(d, id, &s, &cli_err));
+	*cut = tool_stop_feed(c->cut, &s, stopped);
+	feed(r, s);
+	return stopped;
+}
+
+/* What is left of the text when no more tokens come. */
+static void
+finish(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
+    int cut)
+{
+	struct qwen_str s;
+
 	qwen_tok_decoder_finish(d, &s);
 	if (!cut) {
 		tool_stop_feed(c->cut, &s, 0);
@@ -161,7 +212,60 @@ generate(struct chat *c, struct qwen_reply *r, enum qwen_thinking prompt)
 	if (!cut)
 		feed(r, s);
 	cli_must(NULL, qwen_reply_finish(r, &cli_err));
+}
+
+enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, INTERRUPTED };
+
+/* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
+static enum end
+generate(struct chat *c, struct qwen_reply *r)
+{
+	struct qwen_tok_decoder *d;
+	double start = cli_now();
+	enum end end = ENDED;
+	int64_t n = 0;
+	int32_t id;
+	int cut = 0;
+
+	cli_must(NULL, qwen_tok_decoder_new(&d, c->tok, 0, &cli_err));
+	for (;; n++) {
+		end = qchat_interrupted ? INTERRUPTED :
+		    n >= qchat_opt.n ? CUT_BY_COUNT : ENDED;
+		if (end != ENDED)
+			break;
+		id = tool_choose(c->sampler, c->session);
+		if (tool_is_ending(&c->header, id) || take(c, r, d, id, &cut))
+			break;
+		if (qwen_session_n_tokens(c->session) ==
+		    qwen_model_n_ctx(c->model)) {
+			end = CUT_BY_CONTEXT;
+			break;
+		}
+		tool_eval(c->session, &id, 1, NULL);
+		if (c->thought && qchat_opt.hide_thinking)
+			cli_progress((uint64_t)n + 1);
+	}
+	finish(c, r, d, cut);
 	qwen_tok_decoder_free(d);
+	end_thought(c);
+	putchar('\n');
+	if (fflush(stdout) == EOF)
+		exit(cli_finish());
+	if (cli_verbose)
+		cli_note("%lld tokens in %.1f s", (long long)n,
+		    cli_now() - start);
+	return end;
+}
+
+static void
+tell_end(const struct chat *c, enum end end)
+{
+	if (end == CUT_BY_COUNT)
+		cli_note("the answer is cut after %lld tokens (-n); /set n "
+		    "changes that", (long long)qchat_opt.n);
+	if (end == CUT_BY_CONTEXT)
+		warn("the answer is cut: the model's context of %zu tokens is "
+		    "full; see /undo and /reset", qwen_model_n_ctx(c->model));
 }
 
 /* The reply as the next message. */
@@ -185,71 +289,100 @@ answer(struct chat *c, enum qwen_thinking thinking)
 	struct qwen_reply *r;
 
 	c->thought = c->said = 0;
+	begin_sampling(c, thinking);
 	cli_must(NULL, qwen_reply_new(&r, c->template, &o, &cli_err));
-	generate(c, r, thinking);
-	if (c->thought && !cli_quiet)
-		fputs("\n", stderr);
-	putchar('\n');
-	if (fflush(stdout) == EOF)
-		exit(cli_finish());
+	tell_end(c, generate(c, r));
 	if (c->said)
 		keep_reply(c, r);
 	qwen_reply_free(r);
-	return c->said;
+	return c->said ? 0 : -1;
 }
 
-static void
-say(struct chat *c, const char *line)
+/* The prompt for the conversation; -1: cli_err. */
+static int
+render(struct chat *c, struct qwen_prompt **p)
 {
-	if (c->document != NULL)
-		qchat_say(c, "user", c->document, c->n_document, 0);
-	qchat_say(c, "user", line, strlen(line), c->document != NULL);
-	free(c->document);
-	c->document = NULL;
-}
-
-/* The prompt for the conversation, or NULL with a warning. */
-static struct qwen_prompt *
-render(struct chat *c)
-{
-	struct qwen_prompt *p;
 	char *json;
 	size_t n;
+	int rc;
 
 	cli_must(NULL, qwen_messages_json(c->messages, 0, &json, &n, &cli_err));
-	if (qwen_template_render(c->template, json, n, &p, &cli_err) < 0)
-		warn("%s", cli_err.msg);
+	rc = qwen_template_render(c->template, json, n, p, &cli_err);
 	free(json);
-	return p;
+	return rc;
 }
 
-void
-qchat_turn(struct chat *c, const char *line)
+int
+qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
+{
+	struct qwen_prompt *p;
+	int32_t *ids;
+	size_t n;
+
+	if (render(c, &p) < 0)
+		return -1;
+	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0,
+	    qwen_prompt_text(p).len, &ids, &n, &cli_err));
+	if (n_tokens != NULL)
+		*n_tokens = n;
+	if (thinks != NULL)
+		*thinks = qwen_template_thinks(c->template,
+		    qwen_prompt_thinking(p));
+	free(ids);
+	qwen_prompt_free(p);
+	return 0;
+}
+
+/* -1: the message is not answered; perhaps after a warning. */
+static int
+reply(struct chat *c)
 {
 	enum qwen_thinking thinking;
 	struct qwen_prompt *p;
 	size_t n, at;
 	int32_t *ids;
+	int rc = -1;
 
-	if (qwen_utf8_check(line, strlen(line)) < strlen(line)) {
-		warn("that is not UTF-8");
-		return;
-	}
-	say(c, line);
-	qchat_interrupted = 0;
-	p = render(c);
-	if (p == NULL) {
-		qwen_messages_drop(c->messages);
-		return;
+	if (render(c, &p) < 0) {
+		warn("%s", cli_err.msg);
+		return -1;
 	}
 	thinking = qwen_prompt_thinking(p);
 	ids = encode(c, p, &n, &at);
 	qwen_prompt_free(p);
-	if (n >= qwen_model_n_ctx(c->model)) {
-		warn("the conversation has %s, the model's context "
-		    "%zu; see /reset", cli_count(n, "token"), qwen_model_n_ctx(c->model));
-		qwen_messages_drop(c->messages);
-	} else if (read_prompt(c, ids, n, at) < 0 || !answer(c, thinking))
-		qwen_messages_drop(c->messages);
+	if (n >= qwen_model_n_ctx(c->model))
+		warn("the conversation has %zu tokens, the model's context "
+		    "%zu; see /undo and /reset", n, qwen_model_n_ctx(c->model));
+	else if (read_prompt(c, ids, n, at) == 0)
+		rc = answer(c, thinking);
 	free(ids);
+	return rc;
+}
+
+int
+qchat_reply(struct chat *c)
+{
+	qchat_interrupted = 0;
+	if (reply(c) == 0)
+		return 0;
+	qwen_messages_drop(c->messages);
+	if (qchat_interrupted)
+		cli_note("the message is taken back");
+	return -1;
+}
+
+int
+qchat_turn(struct chat *c, const char *text, size_t n)
+{
+	if (qwen_utf8_check(text, n) < n) {
+		warn("that is not UTF-8");
+		return -1;
+	}
+	if (c->document != NULL)
+		qchat_say(c, "user", c->document, c->n_document, 0);
+	qchat_say(c, "user", text, n, c->document != NULL);
+	free(c->document);
+	c->document = NULL;
+	c->tries = 0;
+	return qchat_reply(c);
 }

@@ -7,16 +7,6 @@
 
 #include "qchat.h"
 
-static const char help[] =
-    "/data FILE     a document, as part of what you say next\n"
-    "/help          this\n"
-    "/load FILE     go on with a conversation that was saved\n"
-    "/quit          leave, as the end of the input does\n"
-    "/reset         begin anew; the system's text stays\n"
-    "/save FILE     the conversation, a request in JSON for qtok --chat\n"
-    "/system TEXT   begin anew, with this text of the system\n"
-    "/think on|off  whether to think, if the model can be told\n";
-
 enum { FILE_LIMIT = 1 << 28 };	/* bytes of a document, of a conversation */
 
 /* All of a file, or NULL with a warning. */
@@ -30,25 +20,34 @@ read_file(const char *path, size_t *n)
 	return p;
 }
 
-static void
-load_document(struct chat *c, const char *path)
+int
+qchat_document(struct chat *c, const char *name, char *text, size_t n)
+{
+	size_t good = qwen_utf8_check(text, n);
+
+	if (good < n) {
+		warn("%s: not UTF-8 at byte %zu", name, good);
+		free(text);
+		return -1;
+	}
+	free(c->document);
+	c->document = text;
+	c->n_document = n;
+	return 0;
+}
+
+static int
+data(struct chat *c, const char *path)
 {
 	size_t n;
 	char *p = read_file(path, &n);
 
-	if (p == NULL)
-		return;
-	if (qwen_utf8_check(p, n) < n) {
-		warn("%s: not UTF-8 at byte %zu", path, qwen_utf8_check(p, n));
-		free(p);
-		return;
-	}
-	free(c->document);
-	c->document = p;
-	c->n_document = n;
+	if (p != NULL)
+		qchat_document(c, path, p, n);
+	return 1;
 }
 
-static void
+static int
 load(struct chat *c, const char *path)
 {
 	struct qwen_messages *m;
@@ -56,7 +55,7 @@ load(struct chat *c, const char *path)
 	char *p = read_file(path, &n);
 
 	if (p == NULL)
-		return;
+		return 1;
 	if (qwen_messages_read(&m, p, n, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(path, &cli_err);
@@ -69,10 +68,11 @@ load(struct chat *c, const char *path)
 		c->messages = m;
 	}
 	free(p);
+	return 1;
 }
 
-static void
-save(const struct chat *c, const char *path)
+static int
+save(struct chat *c, const char *path)
 {
 	struct qwen_text t = { 0 };
 	char *json;
@@ -85,47 +85,184 @@ save(const struct chat *c, const char *path)
 		warn("%s: %s", path, cli_err.msg);
 	qwen_text_fini(&t);
 	free(json);
+	return 1;
 }
 
-static void
+static int
 think(struct chat *c, const char *arg)
 {
 	if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0) {
 		warn("/think: on or off?");
-		return;
+		return 1;
 	}
 	qchat_opt.think = strcmp(arg, "off") == 0;
 	qchat_think(c);
+	return 1;
+}
+
+static int
+quit(struct chat *c, const char *arg)
+{
+	(void)c;
+	(void)arg;
+	return 0;
+}
+
+static int
+begin_anew(struct chat *c, const char *arg)
+{
+	(void)arg;
+	qchat_reset(c, qwen_messages_system(c->messages));
+	return 1;
+}
+
+static int
+set_system(struct chat *c, const char *arg)
+{
+	qchat_reset(c, *arg != '\0' ? arg : NULL);
+	return 1;
+}
+
+static int
+set(struct chat *c, const char *arg)
+{
+	qchat_set(c, arg);
+	return 1;
+}
+
+static int
+show(struct chat *c, const char *arg)
+{
+	(void)arg;
+	qchat_show(c);
+	return 1;
+}
+
+static int
+count(struct chat *c, const char *arg)
+{
+	size_t n = 0;
+
+	(void)arg;
+	if (qwen_messages_last(c->messages) != NULL &&
+	    qchat_prompt(c, &n, NULL) < 0)
+		warn("%s", cli_err.msg);
+	else
+		fprintf(stderr, "%zu of %zu tokens\n", n,
+		    qwen_model_n_ctx(c->model));
+	return 1;
+}
+
+/* Drop what came after the last message of the user; 0 if there is none. */
+static int
+back_to_user(struct chat *c)
+{
+	const char *role;
+
+	while ((role = qwen_messages_last(c->messages)) != NULL &&
+	    strcmp(role, "user") != 0 && strcmp(role, "system") != 0)
+		qwen_messages_drop(c->messages);
+	if (role != NULL && strcmp(role, "user") == 0)
+		return 1;
+	warn("nothing was said yet");
+	return 0;
+}
+
+static int
+undo(struct chat *c, const char *arg)
+{
+	(void)arg;
+	if (back_to_user(c))
+		qwen_messages_drop(c->messages);
+	return 1;
+}
+
+static int
+retry(struct chat *c, const char *arg)
+{
+	(void)arg;
+	if (back_to_user(c)) {
+		c->tries++;
+		qchat_reply(c);
+	}
+	return 1;
+}
+
+static int help(struct chat *c, const char *arg);
+
+static const struct command {
+	const char	*name, *arg, *help;
+	int		(*run)(struct chat *c, const char *arg);
+	int		 needs;		/* the argument must be there */
+} commands[] = {
+	{ "/bye", NULL, "leave, as the end of the input does", quit, 0 },
+	{ "/data", "FILE", "a document, as part of what you say next", data, 1 },
+	{ "/exit", NULL, "leave", quit, 0 },
+	{ "/help", NULL, "this", help, 0 },
+	{ "/load", "FILE", "go on with a conversation that was saved", load, 1 },
+	{ "/quit", NULL, "leave", quit, 0 },
+	{ "/reset", NULL, "begin anew; the system's text stays", begin_anew, 0 },
+	{ "/retry", NULL, "another answer to what you said last", retry, 0 },
+	{ "/save", "FILE", "the conversation, a request for qtok --chat", save,
+	  1 },
+	{ "/set", "NAME VALUE", "a sampling option, or n; no value: as it was",
+	  set, 0 },
+	{ "/show", NULL, "the model and the settings", show, 0 },
+	{ "/system", "TEXT", "begin anew, with this text of the system",
+	  set_system, 0 },
+	{ "/think", "on|off", "whether to think, if the model can be told",
+	  think, 0 },
+	{ "/tokens", NULL, "how long the conversation is", count, 0 },
+	{ "/undo", NULL, "take back what you said last, and the answer", undo,
+	  0 },
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int
+help(struct chat *c, const char *arg)
+{
+	size_t i;
+
+	(void)c;
+	(void)arg;
+	for (i = 0; i < N_COMMANDS; i++)
+		fprintf(stderr, "%-8s %-10s  %s\n", commands[i].name,
+		    commands[i].arg != NULL ? commands[i].arg : "",
+		    commands[i].help);
+	fputs("Lines between lines of \"\"\", and lines that end in \\, are "
+	    "one message.\n", stderr);
+	return 1;
+}
+
+const char *
+qchat_command_name(size_t i, const char **arg)
+{
+	if (i >= N_COMMANDS)
+		return NULL;
+	*arg = commands[i].arg;
+	return commands[i].name;
 }
 
 int
 qchat_command(struct chat *c, char *line)
 {
 	char *arg = line + strcspn(line, " ");
+	size_t i, n;
 
 	if (*arg != '\0')
 		*arg++ = '\0';
 	arg += strspn(arg, " ");
-	if (strcmp(line, "/quit") == 0)
-		return 0;
-	if (*arg == '\0' && (strcmp(line, "/save") == 0 ||
-	    strcmp(line, "/load") == 0 || strcmp(line, "/data") == 0))
+	for (n = strlen(arg); n > 0 && arg[n - 1] == ' '; )
+		arg[--n] = '\0';
+	for (i = 0; i < N_COMMANDS; i++) {
+		if (strcmp(line, commands[i].name) != 0)
+			continue;
+		if (*arg != '\0' || !commands[i].needs)
+			return commands[i].run(c, arg);
 		warn("%s: which file?", line);
-	else if (strcmp(line, "/help") == 0)
-		fputs(help, stderr);
-	else if (strcmp(line, "/reset") == 0)
-		qchat_reset(c, qwen_messages_system(c->messages));
-	else if (strcmp(line, "/system") == 0)
-		qchat_reset(c, *arg != '\0' ? arg : NULL);
-	else if (strcmp(line, "/think") == 0)
-		think(c, arg);
-	else if (strcmp(line, "/save") == 0)
-		save(c, arg);
-	else if (strcmp(line, "/load") == 0)
-		load(c, arg);
-	else if (strcmp(line, "/data") == 0)
-		load_document(c, arg);
-	else
-		warn("there is no %.40s; see /help", line);
+		return 1;
+	}
+	warn("there is no %.40s; see /help, or begin the line with a space",
+	    line);
 	return 1;
 }

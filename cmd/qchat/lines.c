@@ -1,159 +1,139 @@
 /* SPDX-License-Identifier: ISC */
-/* lines.c - what the user types, or a program writes. */
-#include <sys/stat.h>
-
+/* lines.c - what the user types, or a program writes, as messages. */
 #include <errno.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#if __has_include(<editline/readline.h>)
-#define EDITING 1
-#include <editline/readline.h>
-#else
-#define EDITING 0
-#endif
-
 #include "qchat.h"
 
-#if EDITING
-static void
-begin_editing(const char *path)
-{
-	setlocale(LC_CTYPE, "");	/* so that UTF-8 can be typed */
-	rl_outstream = stderr;
-	using_history();
-	if (path != NULL)
-		read_history(path);
-}
+#define QUOTES "\"\"\""
 
+static struct cli_lines input = { .fd = STDIN_FILENO, .name = "stdin" };
+static int editing;
+
+/* A line of a file or a pipe; what lines of C are cut at would be lost. */
 static char *
-edit_line(void)
+read_line(void)
 {
-	char *line = readline("> ");
+	struct cli_line line;
 
-	if (line != NULL && *line != '\0')
-		add_history(line);
-	return line;
-}
-
-static void
-end_editing(const char *path)
-{
-	if (path == NULL)
-		return;
-	umask(077);
-	stifle_history(1000);
-	write_history(path);
-}
-#else
-static void
-begin_editing(const char *path)
-{
-	(void)path;
-}
-
-static char *
-edit_line(void)
-{
-	char *line = NULL;
-	size_t cap = 0;
-
-	fputs("> ", stderr);
-	if (getline(&line, &cap, stdin) >= 0)
-		return line;
-	free(line);
-	return NULL;
-}
-
-static void
-end_editing(const char *path)
-{
-	(void)path;
-}
-#endif
-
-/* What lines of C are cut at would be lost. */
-static char *
-whole(char *line, ssize_t n)
-{
-	if (n >= 0 && strlen(line) == (size_t)n)
-		return line;
-	if (n >= 0) {
-		warn("a line with a NUL in it is passed over");
-		line[0] = '\0';
-		return line;
-	}
-	free(line);
-	return NULL;
-}
-
-/* A line without its end; free().  NULL at the end of the input. */
-static char *
-read_line(int tty)
-{
-	char *line;
-	size_t cap, n;
-	ssize_t len;
-
-	for (;;) {
-		qchat_interrupted = 0;
-		line = NULL;
-		cap = 0;
-		if (tty)
-			line = edit_line();
-		else {
-			len = getline(&line, &cap, stdin);
-			line = whole(line, len);
-		}
-		if (line != NULL || !qchat_interrupted)
-			break;
-		/* Ctrl-C takes back what was typed, no more. */
-		clearerr(stdin);
-		if (tty)
-			putc('\n', stderr);
-	}
-	n = line != NULL ? strlen(line) : 0;
-	if (n > 0 && line[n - 1] == '\n')
-		line[n - 1] = '\0';
-	return line;
-}
-
-/* Where lines are remembered, or NULL. */
-static const char *
-history_path(void)
-{
-	static char path[4096];
-	const char *home = getenv("HOME");
-
-	if (home == NULL || *home == '\0' || (size_t)snprintf(path,
-	    sizeof path, "%s/.qchat_history", home) >= sizeof path)
+	if (!cli_lines_next(&input, &line))
 		return NULL;
-	return path;
+	if (line.s == NULL)
+		warn("a line of more than %d bytes is passed over", CLI_LINE_MAX);
+	else if (memchr(line.s, '\0', line.n) != NULL)
+		warn("a line with a NUL in it is passed over");
+	else
+		return cli_format("%.*s", (int)line.n, line.s);
+	return cli_format("%s", "");
+}
+
+/* A line without its end, to free(); NULL at the end, or after Ctrl-C. */
+static char *
+next_line(const char *prompt)
+{
+	if (editing)
+		return qchat_edit_line(prompt);
+	if (isatty(STDIN_FILENO))
+		fputs(prompt, stderr);
+	return read_line();
+}
+
+/* Whether a text ends in what stands for more: that is cut off. */
+static int
+cut_end(struct qwen_text *t, size_t from, const char *end)
+{
+	size_t n = strlen(end);
+
+	if (t->n < from + n || memcmp(t->s + t->n - n, end, n) != 0)
+		return 0;
+	t->n -= n;
+	t->s[t->n] = '\0';
+	return 1;
+}
+
+static void
+add_line(struct qwen_text *t, char *line)
+{
+	qwen_text_str(t, line);
+	free(line);
+	if (t->failed)
+		cli_got(NULL);
+}
+
+/* The lines after the one that began a block, up to its end: 1, or 0. */
+static int
+read_block(struct qwen_text *t)
+{
+	size_t from = 0;
+	char *line;
+
+	while (!cut_end(t, from, QUOTES)) {
+		if ((line = next_line("... ")) == NULL)
+			return !qchat_interrupted;
+		if (t->n > 0)
+			qwen_text_str(t, "\n");
+		from = t->n;
+		add_line(t, line);
+	}
+	if (from > 0 && t->n == from)	/* a line of quotes alone */
+		t->s[--t->n] = '\0';
+	return 1;
+}
+
+/*
+ * A message or a command, which may have several lines: a paste; lines that end
+ * in a backslash; what is between quotes.  1, or 0 at the end or after Ctrl-C.
+ */
+static int
+read_entry(struct qwen_text *t, int *is_command)
+{
+	char *line = next_line("> ");
+
+	if (line == NULL)
+		return 0;
+	*is_command = line[0] == '/' && strchr(line, '\n') == NULL;
+	if (strncmp(line, QUOTES, 3) == 0) {
+		memmove(line, line + 3, strlen(line + 3) + 1);
+		add_line(t, line);
+		return read_block(t);
+	}
+	add_line(t, line);
+	while (cut_end(t, 0, "\\")) {
+		if ((line = next_line("... ")) == NULL)
+			return !qchat_interrupted;
+		qwen_text_str(t, "\n");
+		add_line(t, line);
+	}
+	return 1;
 }
 
 void
 qchat_talk(struct chat *c)
 {
-	int tty = isatty(STDIN_FILENO), more = 1;
-	const char *path = tty ? history_path() : NULL;
-	char *line;
+	struct qwen_text t = { 0 };
+	int more = 1, command;
 
-	if (tty)
-		begin_editing(path);
-	while (more && (line = read_line(tty)) != NULL) {
-		if (*line == '/')
-			more = qchat_command(c, line);
-		else if (*line != '\0')
-			qchat_turn(c, line);
-		free(line);
+	editing = qchat_edit_begin();
+	while (more) {
+		qchat_interrupted = 0;
+		t.n = 0;
+		if (!read_entry(&t, &command)) {
+			/* Ctrl-C takes back what was typed, no more */
+			more = qchat_interrupted;
+			if (more && isatty(STDIN_FILENO))
+				putc('\n', stderr);
+			continue;
+		}
+		if (command)
+			more = qchat_command(c, t.s);
+		else if (t.n > 0)
+			qchat_turn(c, t.s, t.n);
 	}
-	if (tty && more)	/* Ctrl-D leaves the prompt as it is */
-		putc('\n', stderr);
-	if (ferror(stdin))
-		warn("stdin: %s", strerror(errno));
-	if (tty)
-		end_editing(path);
+	if (editing)
+		qchat_edit_end();
+	qwen_text_fini(&t);
+	cli_lines_fini(&input);
 }

@@ -11,9 +11,10 @@
 /* What the command line says. */
 struct qchat_opts {
 	const char	*model, *template, *system;
+	const char	*question;	/* the only one, or NULL */
 	int		 think;		/* 0: on; 1: off; -1: as the model likes */
 	int64_t		 n;
-	int		 n_threads, mask_unused;
+	int		 n_threads, mask_unused, hide_thinking;
 	unsigned	 numerics;
 };
 
@@ -21,6 +22,9 @@ extern struct qchat_opts qchat_opt;
 
 /* Ctrl-C came since it was last set to 0. */
 extern volatile sig_atomic_t qchat_interrupted;
+
+/* How thoughts begin to look different on stderr, and end to; or "". */
+extern const char *qchat_dim, *qchat_plain;
 
 struct chat {
 	struct qwen_model	*model;
@@ -35,7 +39,8 @@ struct chat {
 	struct qwen_messages	*messages;
 	char			*document;	/* /data, or NULL */
 	size_t			 n_document;
-	int			 thought;	/* the line on stderr is open */
+	uint64_t		 tries;		/* answers before, to the same */
+	int			 thought;	/* one has begun on stderr */
 	int			 said;		/* there is something of a reply */
 };
 
@@ -51,15 +56,50 @@ void qchat_think(struct chat *c);
 /* Begin anew; system may be NULL. */
 void qchat_reset(struct chat *c, const char *system);
 
+/* Where answers stop, by the options. */
+void qchat_stops(struct chat *c);
+
 /* ----------------------------------------------------------------- the rest */
 
-/* A line that the user says: the answer to stdout. */
-void qchat_turn(struct chat *c, const char *line);
+/* What the user says, and the answer to stdout; -1 after a warning. */
+int qchat_turn(struct chat *c, const char *text, size_t n);
+
+/* The answer to the last message, which is the user's; likewise. */
+int qchat_reply(struct chat *c);
+
+/* A document before what is said next, which becomes c's: UTF-8, or -1. */
+int qchat_document(struct chat *c, const char *name, char *text, size_t n);
+
+/*
+ * The prompt for the conversation as it is: how many tokens it has, and whether
+ * the answer to it begins with a thought; either may be NULL.  -1 if the
+ * template refuses it: cli_err.
+ */
+int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
+
+/* Model, template, context and settings, as notes. */
+void qchat_show(struct chat *c);
 
 /* A line that begins with a slash; 0: to leave. */
 int qchat_command(struct chat *c, char *line);
 
+/* The i-th command, with its slash, or NULL; what it takes, or NULL. */
+const char *qchat_command_name(size_t i, const char **arg);
+
+/* /set: the name of an option, and its value. */
+void qchat_set(struct chat *c, const char *arg);
+
 /* Lines from stdin or the terminal, until they end. */
 void qchat_talk(struct chat *c);
+
+/* ------------------------------------------------------- lines, to be edited */
+
+/* Whether it is so, on a terminal. */
+int qchat_edit_begin(void);
+
+/* A line, to free(); NULL where there are no more, or after Ctrl-C. */
+char *qchat_edit_line(const char *prompt);
+
+void qchat_edit_end(void);
 
 #endif

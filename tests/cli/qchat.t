@@ -43,8 +43,77 @@ printf '/data doc\nRead.\n/save d.json\n' | qchat -n 3 --template qwen3 >/dev/nu
 is "$(jq -r '.messages[0].content' d.json)" "$(cat doc; printf '\n\nRead.')" "/data"
 is "$(printf '/think off\nb\n/save r.json\n' | qchat -n 3 --template qwen3.6 >/dev/null 2>&1
     jq -c '[.enable_thinking, .messages[-1].reasoning]' r.json)" "[false,null]" "/think off"
-is "$(printf 'a\n/quit\nb\n' | qchat -n 1 --template qwen3 2>/dev/null | wc -l)" 1 "/quit"
-is "$(printf '/help\n' | qchat --template qwen3 2>&1 >/dev/null | grep -c '^/')" 8 "/help"
+for w in /bye /exit /quit; do
+	is "$(printf 'a\n%s\nb\n' $w | qchat -n 1 --template qwen3 2>/dev/null | wc -l)" 1 "$w"
+done
+for w in bye data exit help load quit reset retry save set show system think tokens undo; do
+	printf '/help\n' | qchat --template qwen3 2>&1 >/dev/null | grep -q "^/$w "
+	ok $? "/help: /$w"
+done
+
+# -- messages of several lines
+printf '%s\n' '"""' one '' ' two"' '"""' 'a \' '/b' '"""c' 'd"""' '"""e"""' '""""""' ' /f' '/save m.json' |
+    qchat -n 2 --template qwen3 >out 2>err
+is "$(jq -c '[.messages[] | select(.role == "user") | .content]' m.json)" \
+    '["one\n\n two\"","a \n/b","c\nd","e"," /f"]' "blocks, and lines that go on"
+printf '"""\nlast' | qchat -n 2 --template qwen3 >out 2>err
+is "$? $(wc -l <out)" "0 1" "the end of the input ends a block"
+
+# -- back, and again
+for m in qwen35moe-ud qwen3; do
+	model $m
+	printf '%s\n' Hello More '/undo' '/save u1.json' Other '/save u2.json' '/undo' '/undo' '/tokens' '/undo' |
+	    qchat -n 6 --template qwen3 >out 2>err
+	is "$? $(jq -c '[.messages[] | select(.role == "user") | .content]' u1.json u2.json | tr '\n' ' ')" \
+	    '1 ["Hello"] ["Hello","Other"] ' "$m: /undo"
+	is "$(grep -c 'nothing was said' err) $(grep -c '^0 of 4096 tokens' err)" "1 1" "$m: to the beginning, and no further"
+	printf '%s\n' Hello '/save a1.json' /retry '/save a2.json' /retry '/save a3.json' |
+	    qchat -v -n 12 --template qwen3 --temp 1 --seed 7 >out 2>err
+	is "$(jq '.messages | length' a3.json) $(jq -c '.messages[1]' a1.json a2.json a3.json | sort -u | wc -l)" "2 3" \
+	    "$m: /retry is another answer"
+	echo Hello | qchat -n 12 --template qwen3 --temp 1 --seed 8 2>/dev/null >want
+	is "$(jq -r '.messages[1].content' a2.json)" "$(cat want)" "$m: that of the next seed"
+	is "$(sed -n 's/.*: \([0-9]*\) tokens to read.*/\1/p' err | sed -n '2,$p' | awk '$1 > 9' | wc -l)" 0 \
+	    "$m: the prompt is not read again"
+done
+model qwen35moe-ud
+QWEN_MODEL=$MODEL
+echo Hello | qchat -q -n 5 --template qwen3 >want
+is "$(printf 'Hello\n/retry\n' | qchat -n 5 --template qwen3 2>&1 >/dev/null | grep -c 'the same answer')" 1 "/retry without chance"
+
+# -- settings on the way
+printf '%s\n' '/set temp 1.5' '/set top-k 3' '/set n 4' /show '/set temp' '/set top-k' '/set n' /show |
+    qchat --template qwen3 >out 2>err
+is "$(grep -c 'sampling: top-k=3 temp=1.5$' err) $(grep -c 'at most 4 tokens' err) $(grep -c 'sampling: the best token$' err)" \
+    "1 1 1" "/set and /show"
+printf '%s\n' '/set temp 1' '/set seed 8' '/set n 12' Hello | qchat -q --template qwen3 >got
+echo Hello | qchat -q -n 12 --template qwen3 --temp 1 --seed 8 | cmp -s - got
+ok $? "/set does what the options do"
+printf '%s\n' '/set temp x' '/set nothing 1' '/set n -1' | qchat --template qwen3 >out 2>err
+is "$? $(grep -c '^qchat: /set ' err)" "1 3" "/set what cannot be"
+is "$(echo Hello | qchat -n 3 --template qwen3 2>&1 >/dev/null)" \
+    "qchat: the answer is cut after 3 tokens (-n); /set n changes that" "an answer that is cut says so"
+
+# -- one question
+printf 'Read.\n' >q
+printf 'what is here\n' >doc2
+qchat -n 9 --template qwen3 Read. <doc2 >got 2>err
+is "$? $(wc -l <got)" "0 1" "a question, and a document on stdin"
+printf '/data doc2\nRead.\n' | qchat -n 9 --template qwen3 2>/dev/null | cmp -s - got
+ok $? "as by /data"
+qchat -n 9 --template qwen3 Read. </dev/null 2>/dev/null >got
+qchat -q -n 9 --template qwen3 <q | cmp -s - got
+ok $? "a question alone"
+printf '\377' | qchat -n 3 --template qwen3 Read. >out 2>err
+is "$? $(wc -c <out) $(grep -c 'not UTF-8' err)" "1 0 1" "a document that is not UTF-8"
+qchat -n 3 --template qwen3 Read. <. >out 2>err
+is "$? $(wc -l <err)" "1 1" "a document that cannot be read"
+
+# -- thoughts
+echo Hello | qchat -n 40 --template qwen3.6 --think-max 3 >out 2>err
+is "$(grep -c '^<think>$' err) $(grep -c '^</think>$' err) $(grep -c 'think>' out)" "1 1 0" "thoughts are marked, on stderr"
+echo Hello | qchat -n 40 --template qwen3.6 --think-max 3 --hide-thinking >got 2>err
+is "$(cmp -s got out && wc -l <err)" 1 "--hide-thinking: the answer alone, and that it was cut"
 
 printf '{%% for m in messages %%}{{ m.content }}.{%% endfor %%}' >my.jinja
 echo Hello | qchat -q -n 5 --template ./my.jinja >out
@@ -75,7 +144,7 @@ ok $? "--dry-multiplier"
 # -- what goes wrong is told, and the conversation goes on
 printf '%s\n' /nothing '/load none.json' '/load doc' '/save /nonexistent/x' '/data none' '/think maybe' a '/save e.json' |
     qchat -n 3 --template qwen3 >out 2>err
-is "$? $(grep -c '^qchat: ' err)" "1 6" "six warnings"
+is "$? $(grep '^qchat: ' err | grep -c -v 'is cut')" "1 6" "six warnings"
 is "$(jq '.messages | length' e.json)" 2 "and an answer"
 printf 'a\377b\nc\n/save u.json\n' | qchat -n 3 --template qwen3 >out 2>err
 is "$? $(grep -c 'not UTF-8' err) $(jq '.messages | length' u.json)" "1 1 2" "a line that is not UTF-8"
@@ -111,7 +180,7 @@ qchat --template qwen3 <&- >out 2>err
 is "$? $(grep -c '^qchat: stdin: ' err)" "1 1" "no stdin"
 qchat --template qwen3 <. >out 2>err
 is "$? $(grep -c '^qchat: stdin: ' err)" "1 1" "a folder on stdin"
-for o in '--think maybe' '-n -1' extra --nope; do
+for o in '--think maybe' '-n -1' 'one two' --nope; do
 	# shellcheck disable=SC2086
 	qchat $o </dev/null >out 2>err
 	is "$? $(wc -c <out | tr -d ' ')" "2 0" "qchat $o"
@@ -150,7 +219,7 @@ if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	    'qchat -n 3 --template qwen3' /dev/null >out 2>&1
 	grep -q '^> ' out
 	ok $? "a prompt at a terminal" || cat out >&2
-	if nm -D -u "$BIN/qchat" 2>/dev/null | grep -q -w write_history; then
+	if nm -D -u "$BIN/qchat" 2>/dev/null | grep -q -w el_gets; then
 		grep -q -x 'Hello' home/.qchat_history
 		ok $? "and a history"
 		is "$(stat -c %a home/.qchat_history)" 600 "that nobody else reads"
@@ -159,5 +228,58 @@ if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
 	fi
 else
 	skip "a terminal" "script(1) makes none here"
+fi
+
+# -- typed, pasted, completed; control characters
+if python3 -c 'import pty' 2>/dev/null; then
+	model qwen3
+	# whoever has a terminal: by a list of what is typed, and waited for
+	typed() {
+		HOME=$PWD/home TERM=xterm LC_ALL=$1 python3 "$TOP/tests/cli/terminal.py" "$2" \
+		    qchat -m "$MODEL" -n 5 --template qwen3 >out 2>err || cat out err >&2
+	}
+	rm -rf home
+	mkdir home
+	for l in C C.UTF-8; do
+		typed $l '[["", "h> "], ["Gr\u00fc\u00dfe \u4f60\u597d\r", "h> "],
+		    ["/sa\t", "ve "], ["typed.json\r", "h> "], ["\u0004", ""]]'
+		is "$(jq -r '.messages[0].content' typed.json)" "$(printf 'Gr\303\274\303\237e \344\275\240\345\245\275')" "what is typed, in $l"
+		rm -f typed.json
+	done
+	typed C '[["", "h> "], ["\u001b[200~one\r\ttwo\r\r/three\u001b[201~ four", "four"],
+	    ["\r", "h> "], ["\u001b[200~in a line\u001b[201~\r", "h> "], ["\"\"\"\r", "h... "],
+	    ["\u001b[200~x\ry\r\u001b[201~\r", "h... "], ["\"\"\"\r", "h> "],
+	    ["/save typed.json\r", "h> "], ["/quit\r", ""]]'
+	is "$(jq -c '[.messages[] | select(.role == "user") | .content]' typed.json)" \
+	    '["one\n\ttwo\n\n/three four","in a line","x\ny\n"]' "what is pasted is one message"
+	grep -q 'paste 1: 4 lines' out
+	ok $? "which is shown as one mark"
+	is "$(grep -c -e paste -e two home/.qchat_history)" 0 "and not remembered"
+	is "$(grep -c 'context of\|^sampling\|/help' out)" 3 "a banner"
+	typed C '[["", "h> "], ["forget this\u0003", "h> "], ["/tokens\r", "0 of "], ["/qui\t\r", ""]]'
+	ok $? "Ctrl-C takes back what is typed"
+	# a terminal that goes away is no end of the input
+	is "$(HOME=$PWD/home TERM=xterm python3 - "$MODEL" <<-'E' 2>&1
+		import os, pty, signal, sys
+		pid, fd = pty.fork()
+		if pid == 0:
+		    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+		    os.dup2(os.open("err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+		    os.execvp("qchat", ["qchat", "-q", "-m", sys.argv[1]])
+		seen = b""
+		while b"h> " not in seen:
+		    seen += os.read(fd, 100)
+		os.close(fd)
+		print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+	E
+	) $(grep -c '^qchat: stdin: Input/output error' err)" "1 1" "an error on stdin is told"
+	set -- -m "$MODEL" -n 200 --template qwen3 --temp 8 --seed 1 -q
+	echo Hello | qchat "$@" | LC_ALL=C grep -q "$(printf '[\001-\010\013-\037]')"
+	ok $? "the model says control characters"
+	TERM=dumb HOME=$PWD/home python3 "$TOP/tests/cli/terminal.py" '[["", "> "], ["Hello\r", "\n> "], ["/quit\r", ""]]' qchat "$@" >out
+	LC_ALL=C tr -d '\r' <out | LC_ALL=C grep -q "$(printf '[\001-\010\013-\037]')"
+	is "$?" 1 "which do not reach the terminal"
+else
+	skip "a terminal that is typed at" "no python3"
 fi
 done_testing

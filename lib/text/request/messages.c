@@ -170,6 +170,14 @@ qwen_messages_drop(struct qwen_messages *m)
 }
 
 const char *
+qwen_messages_last(const struct qwen_messages *m)
+{
+	yyjson_mut_val *last = yyjson_mut_arr_get_last(m->list);
+
+	return yyjson_mut_get_str(yyjson_mut_obj_get(last, "role"));
+}
+
+const char *
 qwen_messages_system(const struct qwen_messages *m)
 {
 	yyjson_mut_val *first = yyjson_mut_arr_get_first(m->list);

@@ -277,6 +277,9 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
     struct qwen_err *err);
 void qwen_messages_drop(struct qwen_messages *m);
 
+/* The role of the last one, or NULL. */
+const char *qwen_messages_last(const struct qwen_messages *m);
+
 /* The content of the first message if it is the system's and a text, or NULL. */
 const char *qwen_messages_system(const struct qwen_messages *m);
 

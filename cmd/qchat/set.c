@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: ISC */
+/* set.c - the settings: shown, and changed on the way. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qchat.h"
+
+/* A line about what is, which may have names of others in it. */
+static void __attribute__((format(printf, 1, 2)))
+tell(const char *fmt, ...)
+{
+	char line[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	cli_show_text(stderr, line, strlen(line));
+	putc('\n', stderr);
+}
+
+/* The name that the file gives the model, or that of the file. */
+static void
+show_model(const struct chat *c)
+{
+	const struct qwen_gguf *g = qwen_model_gguf(c->model);
+	const char *path = qwen_gguf_path(g, 0), *slash = strrchr(path, '/');
+	struct qwen_str name, arch = { "", 0 };
+	uint64_t bytes = 0;
+	unsigned i;
+
+	if (qwen_gguf_get_str(g, "general.name", &name, NULL) <= 0)
+		name = (struct qwen_str){ slash != NULL ? slash + 1 : path,
+		    strlen(slash != NULL ? slash + 1 : path) };
+	qwen_gguf_get_str(g, "general.architecture", &arch, NULL);
+	for (i = 0; i < qwen_gguf_n_shards(g); i++)
+		bytes += qwen_gguf_file_bytes(g, i);
+	tell("model: %.*s (%.*s, %.1f %s), context of %zu tokens",
+	    name.len < 200 ? (int)name.len : 200, name.s,
+	    arch.len < 40 ? (int)arch.len : 40, arch.s,
+	    (double)bytes / (bytes >> 30 ? 1 << 30 : 1 << 20),
+	    bytes >> 30 ? "GiB" : "MiB", qwen_model_n_ctx(c->model));
+	if (name.len >= 10 && memcmp(name.s, "qpipe demo", 10) == 0)
+		tell("it has read one book, the King James Bible, and "
+		    "knows of nothing else; -m takes another model");
+}
+
+/* Whether an answer to what may be said next begins with a thought. */
+static int
+thinks(struct chat *c)
+{
+	int yes = 0;
+
+	qchat_say(c, "user", "?", 1, 0);
+	if (qchat_prompt(c, NULL, &yes) < 0)
+		yes = 0;
+	qwen_messages_drop(c->messages);
+	return yes;
+}
+
+static void
+show_sampling(struct chat *c, int thinking)
+{
+	struct qwen_sampler *s;
+	const char *source;
+	char set[1024];
+
+	cli_must(NULL, qwen_sampler_copy(&s, c->options, &cli_err));
+	source = tool_sampling_advise(s, qwen_model_gguf(c->model), 1,
+	    thinking);
+	qwen_sampler_describe(s, set, sizeof set);
+	if (source != NULL)
+		tell("sampling: %s, advised by the %s", set, source);
+	else
+		tell("sampling: %s", set[0] != '\0' ? set :
+		    "the best token");
+	qwen_sampler_free(s);
+}
+
+void
+qchat_show(struct chat *c)
+{
+	int thinking = thinks(c);
+
+	show_model(c);
+	tell("template: %s; thinking is %s%s", qchat_opt.template != NULL ?
+	    qchat_opt.template : "the model's", thinking ? "on" : "off",
+	    thinking && qchat_opt.hide_thinking ? ", and hidden" : "");
+	show_sampling(c, thinking);
+	if (qchat_opt.n != INT64_MAX)
+		tell("answers have at most %lld tokens (-n)",
+		    (long long)qchat_opt.n);
+}
+
+static void
+set_count(const char *value)
+{
+	char *end;
+	long long n = strtoll(value, &end, 10);
+
+	if (*value == '\0')
+		qchat_opt.n = INT64_MAX;
+	else if (*end != '\0' || n < 0)
+		warn("/set n: '%.40s' is no number of tokens", value);
+	else
+		qchat_opt.n = n;
+}
+
+/* With the option changed, where that fits; -1: cli_err. */
+static int
+change(struct qwen_sampler *s, const char *name, const char *value)
+{
+	if (*value == '\0' && qwen_sampler_set(s, name, NULL, &cli_err) < 0 &&
+	    cli_err.code == QWEN_EUNSUP)
+		return -1;
+	if (*value == '\0')
+		qwen_sampler_reset(s, name);
+	else if (qwen_sampler_set(s, name, value, &cli_err) < 0)
+		return -1;
+	return qwen_sampler_check(s, &cli_err);
+}
+
+void
+qchat_set(struct chat *c, const char *arg)
+{
+	size_t n = strcspn(arg, " ");
+	struct qwen_sampler *s;
+	char *name;
+
+	if (n == 0) {
+		qchat_show(c);
+		return;
+	}
+	name = cli_format("%.*s", (int)n, arg);
+	arg += n + strspn(arg + n, " ");
+	if (strcmp(name, "n") == 0) {
+		set_count(arg);
+		free(name);
+		return;
+	}
+	cli_must(NULL, qwen_sampler_copy(&s, c->options, &cli_err));
+	if (change(s, name, arg) < 0) {
+		warn("/set %.40s: %s", name, cli_err.msg);
+		qwen_sampler_free(s);
+	} else {
+		qwen_sampler_free(c->options);
+		c->options = s;
+		if (c->pieces == NULL)
+			c->pieces = tool_sampling_pieces(s,
+			    qwen_model_gguf(c->model));
+		qchat_stops(c);
+	}
+	free(name);
+}

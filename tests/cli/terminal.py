@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# terminal.py SCRIPT COMMAND... - runs the command at a terminal of its own, by a
+# script in JSON, a list of steps: [text to send, text to wait for].  What the
+# terminal was sent goes to stdout; status 1 if a wait was in vain.  The prompt of
+# qchat is "h> ", after the sequence before it: by then the terminal is raw. 
+import json, os, pty, select, signal, sys, time
+
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+seen = b""
+ok = True
+
+
+def read(seconds, want=None):
+    """Until a text that was not seen before comes, or the time is over."""
+    global seen
+    start, end = len(seen), time.time() + seconds
+    while want is None or want not in seen[start:]:
+        left = end - time.time()
+        if left <= 0 or not select.select([fd], [], [], left)[0]:
+            return want is None
+        try:
+            more = os.read(fd, 65536)
+        except OSError:
+            return want is None
+        if not more:
+            return want is None
+        seen += more
+    return True
+
+
+for send, want in json.loads(sys.argv[1]):
+    if not ok:
+        break
+    # one write a step, as a terminal does with what is pasted
+    if send:
+        os.write(fd, send.encode("utf-8", "surrogateescape"))
+    ok = read(30, want.encode())
+    if not ok:
+        sys.stderr.write("no %r after %r\n" % (want, send))
+if ok:
+    read(30)
+else:
+    os.kill(pid, signal.SIGKILL)
+done = 0
+for i in range(100):
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done:
+        break
+    time.sleep(0.05)
+if not done:
+    sys.stderr.write("it does not end\n")
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+sys.stdout.buffer.write(seen)
+if os.WIFSIGNALED(status):
+    print("\nsignal %d" % os.WTERMSIG(status))
+sys.exit(0 if ok and os.waitstatus_to_exitcode(status) == 0 else 1)

@@ -236,6 +236,8 @@ $(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
 # Counts what the library takes: every call passes by the test's own.
 $(B)/tests/unit/decode_alloc: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc \
 	calloc realloc posix_memalign aligned_alloc mmap)
+$(B)/tests/unit/store_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,readdir \
+	fstatat)
 comma := ,
 
 check: deps arm64

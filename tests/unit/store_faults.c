@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <errno.h>
 #include <signal.h>
 #include <time.h>
 
@@ -410,6 +411,82 @@ test_kill(void)
 	fake_model_free(m);
 }
 
+/* --------------------------------------------------- a device with faults */
+
+/* The linker has the library's calls of these go through here. */
+struct dirent *__real_readdir(DIR *d);
+struct dirent *__wrap_readdir(DIR *d);
+int __real_fstatat(int fd, const char *name, struct stat *st, int flags);
+int __wrap_fstatat(int fd, const char *name, struct stat *st, int flags);
+
+static long readdirs_left = -1, stats_left = -1;	/* until one fails */
+
+struct dirent *
+__wrap_readdir(DIR *d)
+{
+	if (readdirs_left >= 0 && readdirs_left-- == 0) {
+		errno = EIO;
+		return NULL;
+	}
+	return __real_readdir(d);
+}
+
+int
+__wrap_fstatat(int fd, const char *name, struct stat *st, int flags)
+{
+	if (stats_left >= 0 && stats_left-- == 0) {
+		errno = EIO;
+		return -1;
+	}
+	return __real_fstatat(fd, name, st, flags);
+}
+
+/* A folder, or what is said of a file, that cannot be read: not an empty one. */
+static void
+test_no_reading(void)
+{
+	struct qwen_model *m = store_model("a", 0);
+	const char *dir = store_dir();
+	struct qwen_store *st = open_store(dir, 0, NULL);
+	struct qwen_store_verifier v = { .bad = ignore_bad };
+	struct qwen_store_list *l;
+	uint64_t files, bad;
+	long i, silent = 0;
+	size_t n;
+
+	inserted(st, m, base, 40, 20);
+	qwen_store_list(&l, st, &err);
+	n = qwen_store_list_n(l);
+	qwen_store_list_free(l);
+	/* ., .. and the model's folder; then the same there, and its files */
+	for (i = 0; i < 2 * 3 + (long)n; i++) {
+		readdirs_left = i;
+		silent += qwen_store_list(&l, st, &err) == 0;
+		qwen_store_list_free(l);
+	}
+	readdirs_left = -1;
+	ok(silent == 0, "a folder that cannot be read to its end is no shorter "
+	    "one: %ld of %ld", silent, i);
+	for (i = silent = 0; i < (long)n; i++) {
+		stats_left = i;
+		silent += qwen_store_list(&l, st, &err) == 0;
+		qwen_store_list_free(l);
+	}
+	ok(silent == 0, "a file of which nothing is known is not left out: %ld "
+	    "of %ld", silent, i);
+	for (i = silent = 0; i < (long)n; i++) {
+		stats_left = i;
+		if (qwen_store_verify(st, &v, &files, &bad, &err) == 0)
+			silent += files != n;
+	}
+	stats_left = -1;
+	ok(silent == 0, "nor is it when files are verified: %ld of %ld", silent,
+	    i);
+	qwen_store_close(st);
+	remove_tree(dir);
+	fake_model_free(m);
+}
+
 int
 main(void)
 {
@@ -417,6 +494,7 @@ main(void)
 	test_damage(0);
 	test_damage(1);
 	test_no_file();
+	test_no_reading();
 	test_swapped(0);
 	test_swapped(1);
 	test_healing();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* admin.c - listing, verifying and removing what is in a store. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -22,17 +23,22 @@ below(const struct qwen_store_folder *f, const char *path)
 
 static int
 add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
-    const struct qwen_store_place *p)
+    const struct qwen_store_place *p, struct qwen_err *err)
 {
 	const struct qwen_store_name *n = &f->sc.file[p->file].n;
 	struct stat st;
 	char *path;
+	int r = 0;
 
-	if (qwen_store_stat(&f->sc, p->file, &st) == -1)
-		return 0;	/* gone meanwhile */
 	if (qwen_grow(&l->e, &l->cap, l->n + 1, sizeof *l->e) < 0 ||
 	    (path = qwen_store_path(&f->sc, p->file)) == NULL)
-		return -1;
+		return qwen_oom(err);
+	if (qwen_store_stat(&f->sc, p->file, &st) == -1) {
+		if (errno != ENOENT)	/* not gone meanwhile */
+			r = qwen_fail_errno(err, "%s", path);
+		free(path);
+		return r;
+	}
 	l->e[l->n] = (struct qwen_store_entry){ .kind = n->kind,
 	    .model = f->model.model, .vocab = f->model.vocab,
 	    .numerics = f->model.numerics, .prefix = n->hash, .from = n->from,
@@ -50,8 +56,8 @@ list_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; i < f->sc.n_file; i++) {
-		if (add_entry(arg, f, &f->tree.place[i]) < 0)
-			return qwen_oom(err);
+		if (add_entry(arg, f, &f->tree.place[i], err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -161,10 +167,10 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 {
 	const struct qwen_store_name *n = &f->sc.file[file].n;
 	struct qwen_err e = { 0 };
-	struct stat st;
+	struct stat st = { 0 };
 	char *path;
 
-	if (qwen_store_stat(&f->sc, file, &st) == -1)
+	if (qwen_store_stat(&f->sc, file, &st) == -1 && errno == ENOENT)
 		return 0;	/* gone meanwhile */
 	if ((path = qwen_store_path(&f->sc, file)) == NULL)
 		return qwen_oom(err);

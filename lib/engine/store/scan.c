@@ -152,11 +152,22 @@ open_folder(int fd)
 	return d;
 }
 
+/* The next name; NULL at the end, with errno 0, or where it cannot be read. */
+static const char *
+next_name(DIR *d)
+{
+	struct dirent *e;
+
+	errno = 0;
+	e = readdir(d);
+	return e != NULL ? e->d_name : NULL;
+}
+
 int
 qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 {
 	DIR *d = open_folder(sc->fd);
-	struct dirent *e;
+	const char *name;
 	int r = -1;
 
 	sc->n_file = 0;
@@ -164,8 +175,8 @@ qwen_store_rescan(struct qwen_store_scan *sc, struct qwen_err *err)
 	drop(&sc->temp);
 	if (d == NULL)
 		return qwen_fail_errno(err, "%s", sc->path);
-	for (errno = 0; (e = readdir(d)) != NULL; errno = 0) {
-		if (take(sc, e->d_name) < 0) {
+	while ((name = next_name(d)) != NULL) {
+		if (take(sc, name) < 0) {
 			qwen_oom(err);
 			goto out;
 		}
@@ -253,7 +264,7 @@ qwen_store_models(const struct qwen_store *st, struct qwen_store_names *names,
 {
 	char *v1 = join(st->dir, "v1");
 	struct qwen_header h;
-	struct dirent *e;
+	const char *name;
 	DIR *d = NULL;
 	int r = 0;
 
@@ -262,11 +273,13 @@ qwen_store_models(const struct qwen_store *st, struct qwen_store_names *names,
 		r = qwen_oom(err);
 	else if ((d = opendir(v1)) == NULL && errno != ENOENT)
 		r = qwen_fail_errno(err, "%s", v1);
-	while (d != NULL && r == 0 && (e = readdir(d)) != NULL) {
-		if (qwen_store_dir_parse(&h, e->d_name) == 0 &&
-		    push(names, e->d_name) < 0)
+	while (d != NULL && r == 0 && (name = next_name(d)) != NULL) {
+		if (qwen_store_dir_parse(&h, name) == 0 &&
+		    push(names, name) < 0)
 			r = qwen_oom(err);
 	}
+	if (d != NULL && r == 0 && errno != 0)
+		r = qwen_fail_errno(err, "%s", v1);
 	if (names->n > 0)
 		qsort(names->name, names->n, sizeof *names->name, by_name);
 	if (d != NULL)

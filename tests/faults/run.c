@@ -180,7 +180,7 @@ is_temporary(const char *path)
 	    strstr(path, "/.tmp") != NULL;
 }
 
-static int
+int
 is_empty(const char *path)
 {
 	struct stat st;

@@ -52,6 +52,8 @@ void remove_tree(const char *path);
 /* Whether the tools name files so that are not complete. */
 int is_temporary(const char *path);
 
+int is_empty(const char *path);
+
 /*
  * 0 if all files in run are what those in want are, or what they were in init,
  * or temporaries or empty, or want has an empty one; and if all that want has are there.  If

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 
-/* Room for n bytes and the NUL behind them. */
+/* Room for n bytes and the NUL after them. */
 static int
 reserve(struct qwen_text *t, size_t n)
 {

@@ -34,7 +34,7 @@ add_mark(struct tool_intake *in)
 	in->marks[in->n_marks++] = in->n;
 }
 
-/* A header; of a state, the state itself is behind it. */
+/* A header; of a state, the state itself is after it. */
 static void
 take_header(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec)

@@ -4,7 +4,7 @@
 #   BIN=bin sh tests/bench/peers.sh [-p TOKENS] [-n COUNT] [-d DEPTH] [-t THREADS]
 #       [-r ROUNDS] MODEL NAME=LLAMA-BENCH...
 # LLAMA-BENCH is the path of that program as llama.cpp or ik_llama.cpp builds it,
-# with options behind it if need be.  Prefill is of -p tokens, decode of -n tokens
+# with options after it if need be.  Prefill is of -p tokens, decode of -n tokens
 # after -d (0 leaves one out).
 BIN=${BIN:-bin}
 p=512 n=32 d=0 t=2 r=3

@@ -207,7 +207,7 @@ time_step(struct qwen_session *s)
 	return now() - start;
 }
 
-/* From the closed file to the logits behind one more token. */
+/* From the closed file to the logits after one more token. */
 static void
 time_next(struct qwen_model *m, double *restored, double *next)
 {

@@ -81,14 +81,14 @@ says 'the embedding' "NaN in the embedding of token 1" \
 echo 0 2 | qprefill -m bad.gguf -o y.cbor >/dev/null
 ok $? "which does no harm where token 1 is not used"
 
-says 'the embedding' "qdecode, which meets it behind a good state" \
+says 'the embedding' "qdecode, which meets it after a good state" \
     sh -c 'echo 1 | qdecode -m bad.gguf -s s.cbor -n 1 -o x.cbor'
 [ ! -e x.cbor ]
 ok $? "none of them left a state"
 
 # --- qdecode meets it when a token has left
 first=$(qdecode -m "$good" -s s.cbor -n 1 --ignore-eos -f text </dev/null)
-# behind the 64 bytes that the fingerprint of the model covers
+# after the 64 bytes that the fingerprint of the model covers
 spoil token_embd.weight $((first * 272 + 34 * 3)) 000 176
 qdecode -m bad.gguf -s s.cbor -n 5 --ignore-eos -f text -o x.cbor \
     </dev/null >out 2>err

@@ -66,7 +66,7 @@ ok $? "without it, the ids of the whole text"
 is "$(qtok --chat --template qwen3.6 -c request.json)" \
     "$(qtok --chat --template qwen3.6 -f text request.json | grep -c .)" "-c counts"
 is "$(qtok --chat --template qwen3.6 --mark here -f json request.json | jq -r 'select(.mark) | .mark' | xargs)" \
-    "here here" "--mark: behind the system's turn, and before the last"
+    "here here" "--mark: after the system's turn, and before the last"
 qtok --chat --template qwen3.6 --mark here request.json | qtok -d --show-special | cmp -s - want
 ok $? "marks change no token"
 is "$(qtok --chat --template qwen3 --mark here --user a -f json | jq -r 'if .mark then "|" elif .tokens then (.tokens | length) else empty end' | xargs)" \

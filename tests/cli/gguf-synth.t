@@ -99,7 +99,7 @@ if [ -c /dev/full ]; then
 	small -o /dev/full 2>err
 	is "$? $(wc -l <err)" "1 1" "a full disk"
 	small >/dev/full 2>err
-	is "$? $(wc -l <err)" "1 1" "a full disk behind stdout"
+	is "$? $(wc -l <err)" "1 1" "a full disk at stdout"
 fi
 cp a.gguf keep.gguf
 (ulimit -f 1024; trap '' XFSZ; small -o keep.gguf 2>err)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# --json-schema: what is generated is valid, in qdecode, in the loop, and behind
+# --json-schema: what is generated is valid, in qdecode, in the loop, and after
 # a thinking block; bad schemas are refused in one line.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
@@ -59,7 +59,7 @@ is "$(qdecode -s p.cbor -n 5 --json-schema x.json "$NO" </dev/null | qtok -d)" '
     "it ends where the value does"
 is "$(qdecode -s p.cbor -n 5 --grammar x.gbnf "$NO" </dev/null | qtok -d)" '"x"' \
     "as with the grammar"
-# on the demo model, behind a thought
+# on the demo model, after a thought
 QWEN_MODEL=$TOP/demo/demo.gguf
 qtok --chat --template qwen3 --user "Who?" >chat
 qdecode -n 400 --think-max 5 --temp 1 --json-schema person.json <chat |

@@ -20,9 +20,9 @@ is "$(tail -c +$((n + 1)) marked | od -An -c | tr -d ' \n')" \
 is "$(printf 'a\0\0b' | qtok -0 --mark x -f json | grep -o '"[a-z]*":' |
     tail -n +4 | tr -d '\n')" \
     '"tokens":"mark":"end":"mark":"end":"tokens":"mark":"end":' \
-    "with -0 behind each document, also an empty one"
+    "with -0 after each document, also an empty one"
 is "$(: | qtok --mark x -f json | tail -n 1)" '{"mark":"x"}' \
-    "behind no text: the mark alone"
+    "after no text: the mark alone"
 name=$(printf '%255s' '' | tr ' ' a)
 qtok --mark "$name" <text >long
 ok $? "a name of 255 bytes"

@@ -25,7 +25,7 @@ refused 1 "1 by qdecode of 2" qdecode --numerics 2 -s one.cbor -n 1 </dev/null
 is "$(grep -c 'one.cbor.*numerics version 1, this run of 2' err)" 1 "both are named"
 refused 1 "2 by qdecode of 1" qdecode -s two.cbor -n 1 </dev/null
 is "$(grep -c 'two.cbor.*numerics version 2, this run of 1' err)" 1 "both are named"
-refused 1 "2 by qdecode of 1 behind a ready record" sh -c \
+refused 1 "2 by qdecode of 1 after a ready record" sh -c \
     'qdecode -s two.cbor -n 1 <ready.two'
 refused 1 "1 by qdecode --logits of 2" sh -c \
     ': | qdecode --logits --numerics 2 -s one.cbor -n 1'

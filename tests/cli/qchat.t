@@ -135,7 +135,7 @@ printf 'Hello\n/save s.json\n' |
 is "$(jq -r '.messages[-1].content' s.json)" "$(cat cut)" "and so does what is kept"
 printf 'Hello\n/save t.json\n' | qchat -q -n 40 --template qwen3.6 --think-max 3 >/dev/null
 jq -e '.messages[-1] | (.reasoning | length) > 0 and (.content | length) > 0' t.json >/dev/null
-ok $? "--think-max: a thought, and an answer behind it"
+ok $? "--think-max: a thought, and an answer after it"
 qtok --chat --template qwen3 --user Hello | qdecode -n 9 --dry-multiplier 1 --repeat-penalty 1.3 | qtok -d >want
 echo >>want
 echo Hello | qchat -q -n 9 --template qwen3 --dry-multiplier 1 --repeat-penalty 1.3 | cmp -s - want

@@ -71,7 +71,7 @@ cmp -s old.f32 last.f32
 ok $? "a state alone gives the row it holds"
 qprefill -s d.cbor --logits=all -f raw <rest >rest.f32
 tail -c $((45 * 623 * 4)) all.f32 | cmp -s - rest.f32
-ok $? "behind a state, the rows of the new tokens"
+ok $? "after a state, the rows of the new tokens"
 qprefill --logits=all -f raw -o g.cbor <ids >h.f32
 cmp -s all.f32 h.f32 && cmp -s a.cbor g.cbor
 ok $? "rows and a state in one call"

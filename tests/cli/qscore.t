@@ -42,7 +42,7 @@ done
 
 qscore --top 3 text >top
 cut -f 1-5 top | cmp -s - each
-ok $? "the best of each place come behind it"
+ok $? "the best of each place come after it"
 awk -F '\t' 'NF != 14 || $7 < $10 || $10 < $13 || $3 > $7 { bad = 1 }
     $4 < 3 && ($(6 + 3 * $4) != $2 || $(7 + 3 * $4) != $3) { bad = 1 }
     END { exit bad + 0 }' top
@@ -189,7 +189,7 @@ is "$(jq -r 'select(.error).error.code' out | xargs)" \
     "invalid_json $(for i in 1 2 3 4 5 6 7; do echo invalid_request; done | xargs)" \
     "the others have their error"
 is "$(sed -n 1p out | jq .logprob)" "$(jq 'select(.line == 11).logprob' out)" \
-    "space at the end of a context belongs to the word behind it"
+    "space at the end of a context belongs to the word after it"
 is "$(jq -r 'select(.id).id' out)" x "an error bears the id"
 
 # --- files and options

@@ -32,7 +32,7 @@ is "$(printf 'a stop b\0c\0stop\0d st' | qtok -0 | qtok -0d --stop stop | tr '\0
 mkfifo held
 (qtok text; exec sleep 60) >held &
 pid=$!
-is "$(qtok -d --stop two <held)" "one " "nothing is waited for behind it"
+is "$(qtok -d --stop two <held)" "one " "nothing is waited for after it"
 kill $pid
 wait $pid 2>/dev/null
 fails 2 'goes with -d' "--stop without -d" qtok --stop x

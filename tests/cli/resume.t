@@ -90,7 +90,7 @@ qdecode -s base -n $((2 * n)) --ignore-eos -f text $hot </dev/null |
     tail -n $n >second
 go -s S -o S --new-run </dev/null >got
 cmp got second >&2
-ok $? "--new-run goes on behind the finished one"
+ok $? "--new-run goes on after the finished one"
 go -s S -o S </dev/null >got
 cmp -s got second
 ok $? "and is the one that is there from then on"
@@ -154,7 +154,7 @@ qdecode -s S -n 5 --temp 0.5 -f text </dev/null >five
 qdecode -s S -o S -n 5 --temp 0.5 --save-every 1 --new-run -f text \
     </dev/null >got
 cmp -s got five
-ok $? "--new-run begins behind it"
+ok $? "--new-run begins after it"
 is "$(qprefill -s S -o T -f json </dev/null | jq -s '.[-1].n_tokens')" \
     $((k + $(wc -l <five))) "and its tokens stay"
 cp unfinished S
@@ -176,7 +176,7 @@ echo 9 | qprefill -s S -o S >/dev/null
 qdecode -s S -n 5 -f text </dev/null >five
 qdecode -s S -o S -n 5 --save-every 1 -f text </dev/null >got
 cmp -s got five
-ok $? "tokens read behind it make it the past"
+ok $? "tokens read after it make it the past"
 
 # --- tokens on stdin are read once
 echo 11 22 33 >three

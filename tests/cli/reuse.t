@@ -112,7 +112,7 @@ is "$(qstate show --json m.cbor | jq -c '[.checkpoints[] | [.at, .named]]')" \
     "[[$a,true],[$b,true]]" "a checkpoint at each mark"
 { head -n 5 ids | qprefill; cat marked; } | qprefill --checkpoint-every 0 |
     qstate show - | awk '/^checkpoint/ { print $2 }' | xargs >got
-is "$(cat got)" "$((5 + a)) $((5 + b))" "behind a state too, counted from its beginning"
+is "$(cat got)" "$((5 + a)) $((5 + b))" "after a state too, counted from its beginning"
 { printf 'In the beginning' | qtok --mark one; printf ' was the Word' | qtok; } >other
 qprefill -v --reuse m.cbor -o o.cbor <other 2>err >/dev/null
 is "$(taken m.cbor)" "$a" "the second prompt goes on from the mark"
@@ -123,7 +123,7 @@ is "$(qstate show --json o.cbor | jq -c '[.checkpoints[] | [.at, .named]]')" "[[
 qprefill --checkpoint-at 5,5,3,1000 -o n.cbor <ids >/dev/null 2>err
 is "$? $(qstate show n.cbor | awk '/^checkpoint/ { print $2 }' | xargs) $(cat err)" \
     "0 3 5 qprefill: no checkpoint at 1000: there are 100 tokens" \
-    "positions in any order, some twice, one behind the end"
+    "positions in any order, some twice, one after the end"
 
 # --- what cannot be used
 model qwen35moe-ud

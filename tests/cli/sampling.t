@@ -53,7 +53,7 @@ qdecode -s p.cbor -n 30 --ignore-eos --temp 2 --seed 5 -f text \
 cmp -s got - <<E
 $(head -n 7 ids)
 E
-ok $? "--stop ends behind the token that completes the text"
+ok $? "--stop ends after the token that completes the text"
 in_loop -n 30 --ignore-eos --temp 2 --seed 5 -f text --stop "$text"
 cmp -s got - <<E
 $(head -n 7 ids)

@@ -71,7 +71,7 @@ ok $? "tokens in a file as well"
 (cat inband; cat ready | head -c 58; printf '\241ftokens\330\116\104\011\0\0\0') |
     qdecode -n 4 -f text >got
 cmp -s got want
-ok $? "tokens behind an in-band state"
+ok $? "tokens after an in-band state"
 
 # --- no upstream
 : >empty

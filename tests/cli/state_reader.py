@@ -128,7 +128,7 @@ def objects(blocks):
 
 
 def check_index(data, blocks, index):
-    """The index, found from behind, tells of the blocks before it."""
+    """The index, found from the end, tells of the blocks before it."""
     at = blocks[-1].fields.get("index")
     if at is None:
         assert index is None
@@ -168,7 +168,7 @@ def read_file(path):
 
 
 def kv_rows(layer, shape, parts):
-    """K and V of a chain as rows, and what is behind the last as zeros."""
+    """K and V of a chain as rows, and what is after the last as zeros."""
     n_head, dim = shape
     size = 2 * n_head * dim * 16
     cache = {}

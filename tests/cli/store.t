@@ -66,14 +66,14 @@ is "$(taken)" "" "an empty one is none"
 head -n 40 text | qprefill -o s40.cbor >/dev/null
 tail -n +41 text >rest
 qprefill -v --store E -s s40.cbor -o b.cbor <rest 2>err >/dev/null
-is "$(taken)" 100 "behind a state: the tokens of both"
+is "$(taken)" 100 "after a state: the tokens of both"
 qstate diff a.cbor b.cbor
 ok $? "the same state"
 tail -n +41 text | head -n 30 >rest
 qprefill -s s40.cbor --store G -o b.cbor <rest >/dev/null
 head -n 70 text >new
 qprefill -v --store G -o c.cbor <new 2>err >/dev/null
-is "$(taken)" 70 "what is read behind a state goes into the store"
+is "$(taken)" 70 "what is read after a state goes into the store"
 # a state that is nearer goes before the store
 head -n 90 text | qprefill -o s90.cbor >/dev/null
 { head -n 95 text; echo 1; } >new

@@ -35,7 +35,7 @@ chat_load(const char *name)
 	return b;
 }
 
-/* The case at *line, and on to the next; NULL behind the last. */
+/* The case at *line, and on to the next; NULL after the last. */
 static inline yyjson_doc *
 chat_case(char **line)
 {

@@ -635,7 +635,7 @@ test_no_scores(void)
 	p.from = 0;
 	ok(add_paper(w, &p) < 0, "the first token has no score: %s", err.msg);
 	p.from = p.n;
-	ok(add_paper(w, &p) < 0, "nor has one behind the end: %s", err.msg);
+	ok(add_paper(w, &p) < 0, "nor has one after the end: %s", err.msg);
 	ok(qwen_work_add(w, &j, &err) == 0, "a text as long as the context");
 	j.n++;
 	ok(qwen_work_add(w, &j, &err) < 0, "but not longer: %s", err.msg);

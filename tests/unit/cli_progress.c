@@ -33,7 +33,7 @@ cli_now(void)
 	return clock_s;
 }
 
-/* What came out at the other end, up to a mark that is sent behind it. */
+/* What came out at the other end, up to a mark that is sent after it. */
 static const char *
 seen(int m)
 {

@@ -398,7 +398,7 @@ test_chain(void)
 	    "06", 1);
 	check_subset("temp=1 top-k=4 top-p=0.64 chain=top-p,top-k,temp", "",
 	    "026", 1);
-	/* behind the temperature the best two have 0.58 */
+	/* after the temperature the best two have 0.58 */
 	check_subset("temp=0.5 top-p=0.6 chain=temp,top-p", "", "06", 2);
 	check_subset("temp=0.5 top-p=0.6", "", "026", 2);
 	check_subset("top-k=3 chain=top-k", "", "026", 1);

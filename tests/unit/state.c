@@ -172,7 +172,7 @@ test_run(void)
 
 	ok(qwen_state_extra_run(&x, &run, &err) == 0 && run_kept(m, 35, &x),
 	    "a run comes back");
-	ok(!run_kept(m, 36, &x), "with a token behind it, it is the past");
+	ok(!run_kept(m, 36, &x), "with a token after it, it is the past");
 	ok(!run_kept(m, 34, &x), "cut through, it is no run");
 	ok(!run_kept(m, 29, &x), "nor cut off");
 	run = (struct qwen_run){ .options = options, .again = 1, .from = 35 };

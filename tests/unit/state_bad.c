@@ -144,7 +144,7 @@ test_cuts(void)
 		b.p[b.n] = (unsigned char)i;	/* there is room for one */
 		accepted += !refused(m, b.p, b.n + 1);
 	}
-	ok(accepted == 0, "each byte behind the end");
+	ok(accepted == 0, "each byte after the end");
 	b.p[b.n] = 0;
 	bytes_add(&b, b.p, b.n);
 	ok(refused(m, b.p, b.n), "two states in a file: %s", err.msg);

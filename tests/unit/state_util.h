@@ -92,7 +92,7 @@ next_random(uint64_t *x)
 	return (uint32_t)(*x >> 32);
 }
 
-/* Any bits do in a cache; the lanes behind the last token stay zero. */
+/* Any bits do in a cache; the lanes after the last token stay zero. */
 static inline void
 fill_cache(struct qwen_session *s, size_t layer, uint64_t *x)
 {

@@ -94,7 +94,7 @@ test_recurrent(void)
 	ok(restored(st, m, base, 1000) == 0, "nothing in an empty store");
 	ok(inserted(st, m, base, 1000, 300) == 0, "1000 tokens, 300 apart");
 	ok(restored(st, m, base, 1000) == 1000, "all of them");
-	ok(restored(st, m, base, 2000) == 1000, "with more behind them");
+	ok(restored(st, m, base, 2000) == 1000, "with more after them");
 	ok(restored(st, m, base, 999) == 900, "one less: the checkpoint");
 	ok(restored(st, m, base, 300) == 300, "up to the first checkpoint");
 	ok(restored(st, m, base, 299) == 0, "less");

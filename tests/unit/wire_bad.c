@@ -119,7 +119,7 @@ struct row {
 	size_t		 n;
 };
 
-/* Rows behind a header of logits with a vocabulary of 2. */
+/* Rows after a header of logits with a vocabulary of 2. */
 static void
 test_rows(void)
 {

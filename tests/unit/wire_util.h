@@ -65,7 +65,7 @@ fd_of(const void *p, size_t n)
 	return fd;
 }
 
-/* All bytes behind a descriptor, from its beginning. */
+/* All bytes after a descriptor, from its beginning. */
 static inline void __attribute__((unused))
 bytes_of_fd(struct bytes *b, int fd)
 {

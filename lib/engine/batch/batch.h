@@ -5,7 +5,7 @@
  *
  * A job's text is its prompt and what was generated.  Under way, it has a
  * session that has read a part of the text; the pass reads more of it, and
- * behind its end the next token is chosen and appended.  So a job that had to
+ * after its end the next token is chosen and appended.  So a job that had to
  * give its session up goes on like a new one with a longer prompt.
  */
 #ifndef QWEN_BATCH_BATCH_H
@@ -37,7 +37,7 @@ struct qwen_task {
 	size_t			 next_score;	/* place of the next token that
 						   is scored; text goes on to
 						   the last one, n not */
-	/* what was chosen behind the last pass */
+	/* what was chosen after the last pass */
 	struct qwen_choice	 choice;
 	struct qwen_sample_top	*top;
 	int			 failed;
@@ -64,7 +64,7 @@ struct qwen_work {
 	struct qwen_task	**owner;
 	size_t			 n_part;
 	struct qwen_logprob_part *row_part;	/* of a row of logits */
-	struct qwen_task	**ready;	/* behind whose text is to be
+	struct qwen_task	**ready;	/* after whose text is to be
 						   chosen */
 	size_t			 n_ready;
 	const struct qwen_sift	*sift;
@@ -90,7 +90,7 @@ qwen_task_done(const struct qwen_task *t)
 }
 
 /*
- * The most that others can have read for it: the row behind each of the tokens
+ * The most that others can have read for it: the row after each of the tokens
  * from there on is looked at, and a session keeps the last one alone.
  */
 static inline size_t
@@ -149,11 +149,11 @@ int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- score.c: the tokens that are given */
 
-/* The row behind the token at pos; a part's row function, arg is the task. */
+/* The row after the token at pos; a part's row function, arg is the task. */
 int qwen_task_row(void *arg, size_t pos, const float *logits,
     struct qwen_err *err);
 
-/* Tell of the row behind what the session has read, if that is the next. */
+/* Tell of the row after what the session has read, if that is the next. */
 int qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err);
 
 /* ---- choose.c: the next token of all that are ready */

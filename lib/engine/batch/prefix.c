@@ -3,7 +3,7 @@
  * prefix.c - what several texts begin with is read once.
  *
  * A recurrent state cannot be cut, so a session that others shall go on from
- * must be copied at the very token behind which their texts part.  While a
+ * must be copied at the very token after which their texts part.  While a
  * task reads its prompt it therefore stops wherever its text parts from that
  * of one that waits, and leaves a copy there, a node; whoever needs the node
  * waits for it.

@@ -162,7 +162,7 @@ qwen_model_checkpoint_every(const struct qwen_model *m)
 	return every;
 }
 
-/* The first of n ascending positions that is behind pos. */
+/* The first of n ascending positions that is after pos. */
 static size_t
 find_after(const uint64_t *at, size_t n, uint64_t pos)
 {
@@ -270,7 +270,7 @@ serves(uint64_t at, int logits, size_t n, int want_logits)
 	return at < n || (at == n && (logits || !want_logits));
 }
 
-/* Drop the checkpoints at or behind n, but hand over what is there at n. */
+/* Drop the checkpoints at or after n, but hand over what is there at n. */
 static void
 drop_behind(struct qwen_session *s, uint64_t n, struct qwen_kept *at)
 {

@@ -128,7 +128,7 @@ size_t qwen_session_slots(const struct qwen_session *s, size_t n);
 
 /*
  * Make room for n tokens in all (tokens and KV blocks, new ones zeroed), of
- * which those behind the end can be written.  QWEN_ERANGE if n is more than the
+ * which those after the end can be written.  QWEN_ERANGE if n is more than the
  * model's context; QWEN_EFULL.
  */
 int qwen_session_reserve(struct qwen_session *s, size_t n,
@@ -138,7 +138,7 @@ int qwen_session_reserve(struct qwen_session *s, size_t n,
 void qwen_session_clear(struct qwen_session *s);
 
 /*
- * Nothing of positions from n on in the KV cache: blocks behind it go, lanes in
+ * Nothing of positions from n on in the KV cache: blocks after it go, lanes in
  * the last one become zero.  After an error nothing has changed.
  */
 int qwen_session_cut_cache(struct qwen_session *s, size_t n,

@@ -243,7 +243,7 @@ qwen_cands_drop(struct qwen_cands *l, const int32_t *ids, size_t n)
 	for (i = 0; i < n; i++) {
 		if ((at = qwen_cands_find(l, ids[i])) == l->n || at < from)
 			continue;
-		/* what find looks at is behind what was moved */
+		/* what find looks at is after what was moved */
 		m = move(l, m, from, at);
 		from = at + 1;
 	}

@@ -2,7 +2,7 @@
 /*
  * index.c - what the index says of each record, and whether that is so.
  *
- * An entry: kind (24 bytes of text, zeros behind it), codec (8, likewise),
+ * An entry: kind (24 bytes of text, zeros after it), codec (8, likewise),
  * layer, at (-1: none), off, len, offset, bytes (8 each, little-endian), check.
  */
 #include <string.h>
@@ -34,7 +34,7 @@ qwen_state_entry_pack(const struct qwen_state_entry *e,
 	memcpy(out + CHECK_AT, e->check, QWEN_CHECK_BYTES);
 }
 
-/* Text of at most n - 1 bytes with zeros behind it; its length, or -1. */
+/* Text of at most n - 1 bytes with zeros after it; its length, or -1. */
 static int
 text(const unsigned char *p, int n)
 {

@@ -217,7 +217,7 @@ BAD = {
     "name-length-max": (gguf([ARCH], [text("a", MAX) + bytes(40)]), "",
                         "needs 18446744073709551615 bytes", ""),
     "name-nul": (tensor([8], name="a\0b"), "", "NUL",
-                 "two names that differ behind the NUL would be the same"),
+                 "two names that differ after the NUL would be the same"),
     "name-duplicate": (gguf([ARCH], [info("a.weight", [8]),
                                      info("b.weight", [8], 0, 32),
                                      info("a.weight", [8], 0, 64)],

@@ -15,7 +15,7 @@ static const struct qwen_sample_opt opts[] = {
 };
 
 struct memory {
-	uint64_t	 n;		/* generated, behind the prompt */
+	uint64_t	 n;		/* generated, after the prompt */
 	const struct qwen_sample_world *w;
 };
 

@@ -2,7 +2,7 @@
 /*
  * stop.c - texts that end the generation, wherever the borders of tokens are.
  *
- * Looked for in the bytes of the tokens generated behind the prompt.  The token
+ * Looked for in the bytes of the tokens generated after the prompt.  The token
  * that completes one is the last.
  */
 #include <stdlib.h>

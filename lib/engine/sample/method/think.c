@@ -25,7 +25,7 @@ struct memory {
 	int		 inside;	/* a block that is not closed */
 	int		 on_line;	/* the text so far ends a line */
 	int		 closed;	/* by us: the gap is due */
-	uint64_t	 spent;		/* in blocks, behind the prompt */
+	uint64_t	 spent;		/* in blocks, after the prompt */
 };
 
 static int32_t

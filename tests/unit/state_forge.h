@@ -97,7 +97,7 @@ add_checkpoint(struct plan *p, int64_t at)
 	size_t i, n = p->n, first = p->delta;
 	struct item *it;
 
-	/* the end's own records go behind those of the checkpoint */
+	/* the end's own records go after those of the checkpoint */
 	for (i = 0; i < n; i++) {
 		if (p->item[i].at == TOKENS && i < first)
 			first = i;
@@ -137,7 +137,7 @@ add_sampler(struct plan *p, const char *options, size_t n, size_t n_pending)
 	return it;
 }
 
-/* A run of the last three tokens, behind two of the same command. */
+/* A run of the last three tokens, after two of the same command. */
 static inline struct item *
 add_run(struct plan *p)
 {
@@ -435,7 +435,7 @@ drop(struct plan *p, size_t i)
 	p->n--;
 }
 
-/* Item i once more, behind itself. */
+/* Item i once more, after itself. */
 static inline void
 twice(struct plan *p, size_t i)
 {
@@ -451,7 +451,7 @@ raw_record(struct plan *p, size_t i, const void *data, size_t n)
 	p->item[i] = (struct item){ .data = data, .n_data = n };
 }
 
-/* Data of item i: a zstd frame of n zero bytes, and more bytes behind it. */
+/* Data of item i: a zstd frame of n zero bytes, and more bytes after it. */
 static inline void
 pack(struct plan *p, size_t i, const char *codec, size_t n, size_t more)
 {

@@ -5,11 +5,12 @@
 
 #include "gguf-inspect/gguf-inspect.h"
 
-enum { JSON = 1, CHECK = 2, DIFF = 4 };
+enum { JSON = 1, CHECK = 2, DIFF = 4, PLAN = 8 };
 
 static struct {
 	unsigned	 mode;
 	const char	*tensor, *model;
+	struct plan_opts plan;
 } opt;
 
 int inspect_full;
@@ -25,13 +26,22 @@ static const struct cli_opt options[] = {
 	    "show in what two files differ"),
 	CLI_FILE(0, "values", "tensor", &opt.tensor, "tensors",
 	    "print the numbers of a tensor, a row a line"),
+	CLI_SET(0, "plan", &opt.mode, PLAN,
+	    "print what it takes here: memory, work for a token, speed"),
+	CLI_INT('c', "context", "n", &opt.plan.context, 1, 1 << 30,
+	    "with --plan, for texts of so many tokens; 4096 by default"),
+	CLI_INT(0, "sequences", "n", &opt.plan.sequences, 1, 4096,
+	    "with --plan, for so many texts at the same time"),
+	TOOL_OPT_BATCH(&opt.plan.batch),
+	CLI_OPT_THREADS(&opt.plan.n_threads),
+	TOOL_OPT_NUMERICS(&opt.plan.numerics),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-inspect", .about = "show, check and compare GGUF files",
 	.usage = "[options] [file]\n--values tensor [-m model] [file]\n"
-	    "--diff [--full] file1 file2",
+	    "--plan [-c n] [--json] [file]\n--diff [--full] file1 file2",
 	.options = options, .max = 2, .completes = "file gguf",
 };
 
@@ -130,12 +140,20 @@ diff(const char *path_a, const char *path_b)
 static void
 check_options(void)
 {
-	if ((opt.mode & (opt.mode - 1)) != 0 ||
-	    (opt.mode != 0 && opt.tensor != NULL))
-		cli_usage("--json, --check, --diff and --values exclude each "
-		    "other");
-	if (inspect_full && (opt.mode == CHECK || opt.tensor != NULL))
-		cli_usage("--full says nothing with --check and --values");
+	unsigned one = opt.mode == (PLAN | JSON) ? PLAN : opt.mode;
+
+	if ((one & (one - 1)) != 0 || (one != 0 && opt.tensor != NULL))
+		cli_usage("--json, --check, --diff, --plan and --values "
+		    "exclude each other, but for --plan --json");
+	if (one != PLAN && (opt.plan.context || opt.plan.sequences ||
+	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
+	    opt.plan.numerics))
+		cli_usage("-c, --sequences, --batch, -t and --numerics go "
+		    "with --plan");
+	if (inspect_full && (one == CHECK || one == PLAN ||
+	    opt.tensor != NULL))
+		cli_usage("--full says nothing with --check, --plan and "
+		    "--values");
 }
 
 int
@@ -156,6 +174,10 @@ main(int argc, char *argv[])
 	if (n > 1)
 		cli_usage("unexpected argument: %s", argv[2]);
 	path = n > 0 ? argv[1] : tool_model_path(opt.model);
+	if (opt.mode & PLAN) {
+		inspect_plan(path, &opt.plan, opt.mode & JSON);
+		return cli_finish();
+	}
 	g = tool_gguf(path);
 	if (opt.mode == JSON)
 		inspect_json(g);

@@ -44,10 +44,11 @@
 /* What the tools say to each other in pipes. */
 #include "qwen/stream.h"
 
-/* A model file itself; replies that must be of a form; this machine. */
+/* A model file itself; replies that must be of a form; this machine; what fits. */
 #include "qwen/gguf.h"
 #include "qwen/quant.h"
 #include "qwen/constraint.h"
 #include "qwen/machine.h"
+#include "qwen/plan.h"
 
 #endif

@@ -63,6 +63,15 @@ void inspect_put_usable(const struct usable *u);
 /* Members of an object. */
 void inspect_json_usable(const struct usable *u);
 
+/* --plan; zeros: the usual. */
+struct plan_opts {
+	size_t		 context, sequences, batch;
+	int		 n_threads;
+	unsigned	 numerics;
+};
+
+void inspect_plan(const char *path, const struct plan_opts *o, int json);
+
 /* All of a file, as text or as JSON. */
 void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);

@@ -21,8 +21,8 @@ batch_of(const struct qwen_session *s, struct qwen_share *share)
 	    .share = share };
 }
 
-static size_t
-batch_size(const struct qwen_model *m, size_t asked, size_t n)
+size_t
+qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n)
 {
 	size_t batch = asked > 0 ? asked : m->hp.n_expert > 0 ?
 	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
@@ -58,7 +58,7 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	how = how != NULL ? how : &plain;
 	if (n == 0)
 		return 0;
-	batch = batch_size(s->model, how->batch, n);
+	batch = qwen_batch_size(s->model, how->batch, n);
 	if (check_tokens(s, tokens, n, err) < 0 ||
 	    qwen_add(s->n_tokens, n, &end) < 0 ||
 	    qwen_session_reserve(s, end, err) < 0 ||
@@ -144,7 +144,7 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 		    qwen_session_slots(part[i].s, part[i].n), &slots) < 0)
 			return qwen_oom(err);
 	}
-	*batch = batch_size(c->model, 0, n);
+	*batch = qwen_batch_size(c->model, 0, n);
 	if (qwen_cache_check(c, slots, 0, err) < 0 ||
 	    (slots > 0 && qwen_cache_prepare(c, slots, err) < 0) ||
 	    qwen_scratch_fit(sc, c->model, *batch,

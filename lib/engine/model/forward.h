@@ -67,6 +67,8 @@ struct qwen_scratch {
 							   but part */
 	size_t		 n_owned;
 	int		 failed;	/* one of them is not there */
+	int		 count_only;	/* nothing is taken, but bytes counted */
+	size_t		 bytes;
 	/* of qwen_eval_parts */
 	struct qwen_share	*shares;	/* [cap_shares] */
 	struct qwen_progress	*progress;	/* [cap_progress] */
@@ -146,6 +148,13 @@ void qwen_batch_run(struct qwen_batch *b);
 int qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m,
     size_t n, size_t n_partial, int all, struct qwen_err *err);
 void qwen_scratch_free(struct qwen_scratch *b);
+
+/* How many bytes that takes; UINT64_MAX if that is too small a number. */
+uint64_t qwen_scratch_bytes(const struct qwen_model *m, size_t n,
+    size_t n_partial, int all);
+
+/* Tokens of a pass, if so many are asked for (0: the usual number) of n. */
+size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n);
 
 /*
  * One product of a list that shares its input: y[t * stride + row], or, where

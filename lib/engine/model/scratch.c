@@ -29,8 +29,16 @@ in_width(const struct qwen_model *m)
 static void
 take(struct qwen_scratch *s, void *pp, size_t n, size_t size)
 {
-	void *p = qwen_alloc_large(n, size);
+	void *p;
+	size_t bytes;
 
+	if (s->count_only) {
+		if (qwen_mul(n, size, &bytes) < 0 ||
+		    qwen_add(s->bytes, bytes, &s->bytes) < 0)
+			s->failed = 1;
+		return;
+	}
+	p = qwen_alloc_large(n, size);
 	assert(s->n_owned < QWEN_SCRATCH_MAX);
 	s->owned[s->n_owned++] = p;
 	s->failed |= p == NULL;
@@ -103,12 +111,35 @@ fit_part(struct qwen_scratch *s, const struct qwen_model *m, size_t n_partial,
 	return 0;
 }
 
+static void
+set_widths(struct qwen_scratch *s, const struct qwen_model *m)
+{
+	const struct qwen_hparams *h = &m->hp;
+
+	s->in_width = in_width(m);
+	s->o_width = max_size(h->n_head * h->n_embd_head,
+	    h->n_head_v * h->dv);
+	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
+}
+
+uint64_t
+qwen_scratch_bytes(const struct qwen_model *m, size_t n, size_t n_partial,
+    int all)
+{
+	struct qwen_scratch s = { .count_only = 1 };
+
+	set_widths(&s, m);
+	take_all(&s, m, n, all);
+	/* what fit_part() takes at first */
+	take(&s, &s.part, (n_partial + n_partial / 2) *
+	    (m->hp.n_embd_head + 2), sizeof *s.part);
+	return s.failed ? UINT64_MAX : s.bytes;
+}
+
 int
 qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
     size_t n_partial, int all, struct qwen_err *err)
 {
-	const struct qwen_hparams *h = &m->hp;
-
 	if (n_partial <= s->cap_partial)
 		n_partial = s->cap_partial;
 	else
@@ -119,10 +150,7 @@ qwen_scratch_fit(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	all = all || s->logits != NULL;
 	n = max_size(n, s->cap);
 	qwen_scratch_free(s);
-	s->in_width = in_width(m);
-	s->o_width = max_size(h->n_head * h->n_embd_head,
-	    h->n_head_v * h->dv);
-	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
+	set_widths(s, m);
 	take_all(s, m, n, all);
 	if (s->failed || fit_part(s, m, n_partial, err) < 0) {
 		qwen_scratch_free(s);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * plan.c - what a model takes here: memory, bytes and multiply-adds for a token,
+ * and the speed that the machine's memory and arithmetic allow.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gguf-inspect.h"
+
+enum { DEFAULT_CONTEXT = 4096 };
+
+/* A figure, as text and as JSON have it. */
+struct figure {
+	const char	*kind, *name;
+	double		 value;
+	const char	*unit;
+};
+
+/* Seconds for so many multiply-adds, of which some are of floats anyway. */
+static double
+seconds(const struct qwen_machine *h, unsigned numerics, double macs,
+    double floats)
+{
+	if (numerics == 2)
+		floats = macs;
+	return (macs - floats) / h->int8 + floats / h->f32;
+}
+
+static double
+decode_speed(const struct qwen_plan *p, const struct qwen_machine *h,
+    unsigned numerics)
+{
+	double moved = (double)p->sum.read / h->read;
+	double work = seconds(h, numerics, (double)p->sum.macs,
+	    (double)p->float_macs);
+
+	return 1 / (moved > work ? moved : work);
+}
+
+/*
+ * On average each token sees half of the text; of the output a text needs one
+ * row.  Weights are read once a pass.
+ */
+static double
+prefill_speed(const struct qwen_plan *p, const struct qwen_machine *h,
+    unsigned numerics)
+{
+	double half = (double)p->kv_macs / 2;
+	double macs = (double)p->sum.macs - half -
+	    (double)p->part[QWEN_PLAN_OUTPUT].macs;
+	double moved = (double)(p->weights - p->part[QWEN_PLAN_OUTPUT].bytes -
+	    p->part[QWEN_PLAN_EMBEDDING].bytes) / (double)p->batch / h->read;
+	double work = seconds(h, numerics, macs, (double)p->float_macs - half);
+
+	return 1 / (moved > work ? moved : work);
+}
+
+static void
+put_text(const struct figure *f, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		/* "tokens" are whole, "tok/s" are not */
+		printf("%-7s %-13s %16.*f %s", f[i].kind, f[i].name,
+		    islower((unsigned char)f[i].unit[0]) &&
+		    strchr(f[i].unit, '/') == NULL ? 0 : 2, f[i].value,
+		    f[i].unit);
+		if (f[i].unit[0] == 'b')
+			printf(" %10.2f MiB", f[i].value / 0x1p20);
+		putchar('\n');
+	}
+}
+
+static void
+put_json(const struct figure *f, size_t n)
+{
+	const char *kind = NULL;
+	size_t i;
+
+	for (i = 0; i < n; kind = f[i++].kind) {
+		if (i > 0 && kind == f[i].kind)
+			printf(", ");
+		else
+			printf("%s\"%s\": {", i > 0 ? "},\n" : "", f[i].kind);
+		printf("\"%s\": %.15g", f[i].name, f[i].value);
+	}
+	puts("}}");
+}
+
+/* Weights by what they are for, and how many of a token's bytes that is. */
+static void
+put_parts(const struct qwen_plan *p, int json)
+{
+	const char *form = json ? "%s{\"part\": \"%s\", \"params\": %" PRIu64
+	    ", \"bytes\": %" PRIu64 ", \"active\": %" PRIu64 ", \"read\": %"
+	    PRIu64 ", \"macs\": %" PRIu64 ", \"share\": %.4f}" :
+	    "%spart    %-13s %14" PRIu64 " %14" PRIu64 " %12" PRIu64 " %12"
+	    PRIu64 " %12" PRIu64 " %7.4f\n";
+	const struct qwen_plan_sum kv = { .read = p->kv_read,
+	    .macs = p->kv_macs }, state = { .read = p->state_moved,
+	    .macs = p->state_macs }, *s;
+	const char *before = json ? "{\"parts\": [" : "", *name;
+	int i;
+
+	for (i = 0; i < QWEN_PLAN_N + 3; i++) {
+		s = i < QWEN_PLAN_N ? &p->part[i] : i == QWEN_PLAN_N ? &kv :
+		    i == QWEN_PLAN_N + 1 ? &state : &p->sum;
+		name = i < QWEN_PLAN_N ? qwen_plan_part_name((enum
+		    qwen_plan_part)i) : i == QWEN_PLAN_N ? "kv-cache" :
+		    i == QWEN_PLAN_N + 1 ? "state" : "all";
+		if (s->read == 0)
+			continue;
+		printf(form, before, name, s->params, s->bytes, s->active,
+		    s->read, s->macs, (double)s->read / (double)p->sum.read);
+		before = json ? ",\n  " : "";
+	}
+	printf("%s", json ? "],\n" : "");
+}
+
+static void
+put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
+    unsigned numerics, int json)
+{
+	const struct figure f[] = {
+		{ "plan", "context", (double)p->n_tokens, "tokens" },
+		{ "plan", "sequences", (double)p->n_sequences, "timelines" },
+		{ "plan", "batch", (double)p->batch, "tokens" },
+		{ "memory", "weights", (double)p->weights, "bytes" },
+		{ "memory", "kv-cache", (double)p->kv, "bytes" },
+		{ "memory", "state", (double)p->state, "bytes" },
+		{ "memory", "scratch", (double)p->scratch, "bytes" },
+		{ "memory", "other", (double)p->other, "bytes" },
+		{ "memory", "total", (double)p->weights + (double)p->private,
+		    "bytes" },
+		{ "model", "params", (double)p->sum.params / 1e9, "10^9" },
+		{ "model", "active", (double)p->sum.active / 1e9, "10^9" },
+		{ "token", "read", (double)p->sum.read / 1e9, "GB" },
+		{ "token", "macs", (double)p->sum.macs / 1e9, "GMAC" },
+		{ "machine", "threads", h->n_threads, "threads" },
+		{ "machine", "read", h->read / 1e9, "GB/s" },
+		{ "machine", "int8", h->int8 / 1e9, "GMAC/s" },
+		{ "machine", "f32", h->f32 / 1e9, "GMAC/s" },
+		{ "speed", "decode", decode_speed(p, h, numerics), "tok/s" },
+		{ "speed", "prefill", prefill_speed(p, h, numerics), "tok/s" },
+	};
+
+	(json ? put_json : put_text)(f, sizeof f / sizeof f[0]);
+}
+
+void
+inspect_plan(const char *path, const struct plan_opts *o, int json)
+{
+	struct qwen_model *m = tool_model_open(path, o->n_threads, o->numerics);
+	size_t n_ctx = qwen_model_n_ctx(m), n = o->context;
+	struct qwen_machine h;
+	struct qwen_plan p;
+
+	n = n > 0 ? n : n_ctx < DEFAULT_CONTEXT ? n_ctx : DEFAULT_CONTEXT;
+	if (n > n_ctx)
+		cli_usage("-c: %zu is more than the model's %zu", n, n_ctx);
+	qwen_plan_make(&p, m, n, o->sequences, o->batch);
+	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
+	    tool_cpu(), 0, &cli_err));
+	put_parts(&p, json);
+	put_figures(&p, &h, qwen_model_numerics(m), json);
+	qwen_model_close(m);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: ISC */
+/* plan.c - what a model takes: memory, and bytes and work for a token. */
+#include "engine/model/forward.h"
+
+static const char *const names[] = {
+	"embedding", "attention", "deltanet", "router", "experts",
+	"shared-expert", "ffn", "output",
+};
+
+const char *
+qwen_plan_part_name(enum qwen_plan_part part)
+{
+	return (unsigned)part < QWEN_PLAN_N ? names[part] : NULL;
+}
+
+static uint64_t
+add(uint64_t a, uint64_t b)
+{
+	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
+static uint64_t
+mul(uint64_t a, uint64_t b)
+{
+	uint64_t n;
+
+	return __builtin_mul_overflow(a, b, &n) ? UINT64_MAX : n;
+}
+
+/* A matrix, or a stack of n of which a token uses some; files bound these. */
+static void
+count(struct qwen_plan *p, enum qwen_plan_part part,
+    const struct qwen_weight *w, uint64_t n, uint64_t used)
+{
+	struct qwen_plan_sum *s = &p->part[part];
+	uint64_t params = (uint64_t)w->n_in * w->n_out;
+	uint64_t bytes = (uint64_t)w->row_bytes * w->n_out;
+
+	if (w->data == NULL)
+		return;
+	s->params += n * params;
+	s->bytes += n * bytes;
+	s->active += used * params;
+	s->read += used * bytes;
+	s->macs += used * params;
+	if (!qwen_wants_operand(w))
+		p->float_macs += used * params;
+}
+
+static void
+count_mixer(struct qwen_plan *p, const struct qwen_hparams *h,
+    const struct qwen_layer *l)
+{
+	const struct qwen_weight *const attn[] = { &l->attn.q, &l->attn.k,
+	    &l->attn.v, &l->attn.output };
+	const struct qwen_weight *const delta[] = { &l->delta.qkv,
+	    &l->delta.gate, &l->delta.alpha, &l->delta.beta, &l->delta.out };
+	uint64_t s = (uint64_t)h->n_head_v * h->dk * h->dv;
+	uint64_t width = (uint64_t)h->n_embd_head * p->n_tokens;
+	size_t i;
+
+	for (i = 0; i < sizeof attn / sizeof attn[0]; i++)
+		count(p, QWEN_PLAN_ATTENTION, attn[i], 1, 1);
+	for (i = 0; i < sizeof delta / sizeof delta[0]; i++)
+		count(p, QWEN_PLAN_DELTANET, delta[i], 1, 1);
+	if (l->delta.qkv.data != NULL) {
+		p->state_moved += 2 * s * sizeof(float);
+		p->state_macs += 4 * s + (uint64_t)l->delta.qkv.n_out *
+		    h->conv_kernel;
+	} else {
+		p->kv_read = add(p->kv_read, mul(width, 2 * h->n_head_kv *
+		    sizeof(uint16_t)));
+		p->kv_macs = add(p->kv_macs, mul(width, 2 * h->n_head));
+	}
+}
+
+static void
+count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
+    const struct qwen_layer *l)
+{
+	const struct qwen_moe *e = &l->moe;
+	size_t n = h->n_expert, used = h->n_expert_used;
+
+	count(p, QWEN_PLAN_FFN, &l->mlp.gate, 1, 1);
+	count(p, QWEN_PLAN_FFN, &l->mlp.up, 1, 1);
+	count(p, QWEN_PLAN_FFN, &l->mlp.down, 1, 1);
+	count(p, QWEN_PLAN_ROUTER, &e->router, 1, 1);
+	count(p, QWEN_PLAN_EXPERTS, &e->gate, n, used);
+	count(p, QWEN_PLAN_EXPERTS, &e->up, n, used);
+	count(p, QWEN_PLAN_EXPERTS, &e->down, n, used);
+	count(p, QWEN_PLAN_SHARED, &e->shared_router, 1, 1);
+	count(p, QWEN_PLAN_SHARED, &e->shared.gate, 1, 1);
+	count(p, QWEN_PLAN_SHARED, &e->shared.up, 1, 1);
+	count(p, QWEN_PLAN_SHARED, &e->shared.down, 1, 1);
+}
+
+/* A row of the embedding is read for a token; with tied weights, once more. */
+static void
+count_ends(struct qwen_plan *p, const struct qwen_model *m)
+{
+	struct qwen_plan_sum *s = &p->part[QWEN_PLAN_EMBEDDING];
+
+	s->params = (uint64_t)m->token_embd.n_in * m->token_embd.n_out;
+	s->bytes = (uint64_t)m->token_embd.row_bytes * m->token_embd.n_out;
+	s->active = m->token_embd.n_in;
+	s->read = m->token_embd.row_bytes;
+	count(p, QWEN_PLAN_OUTPUT, &m->output, 1, 1);
+	if (m->output.data == m->token_embd.data)
+		s->params = s->bytes = 0;
+}
+
+static void
+add_up(struct qwen_plan *p)
+{
+	struct qwen_plan_sum *s = &p->sum;
+	size_t i;
+
+	for (i = 0; i < QWEN_PLAN_N; i++) {
+		s->params += p->part[i].params;
+		s->bytes += p->part[i].bytes;
+		s->active += p->part[i].active;
+		s->read += p->part[i].read;
+		s->macs += p->part[i].macs;
+	}
+	p->weights = s->bytes;
+	s->read = add(s->read, add(p->kv_read, p->state_moved));
+	s->macs = add(s->macs, add(p->kv_macs, p->state_macs));
+	p->float_macs = add(p->float_macs, add(p->kv_macs, p->state_macs));
+}
+
+static void
+count_memory(struct qwen_plan *p, const struct qwen_model *m)
+{
+	uint64_t empty = qwen_cache_need(m, 0), n = p->n_tokens;
+	uint64_t one = qwen_cache_need(m, n);
+	size_t i;
+
+	p->state = mul(empty, p->n_sequences);
+	p->kv = one == UINT64_MAX ? one : mul(one - empty, p->n_sequences);
+	p->scratch = qwen_scratch_bytes(m, p->batch,
+	    qwen_attention_partials(m, p->n_sequences, n > 0 ? n : 1), 0);
+	p->other = mul(add(mul(m->hp.n_vocab, sizeof(float)),
+	    mul(n, sizeof(int32_t))), p->n_sequences);
+	for (i = 0; i < m->hp.n_layer; i++) {
+		if (m->layer[i].delta.conv != NULL)
+			p->other = add(p->other, 2 * m->hp.conv_kernel *
+			    m->layer[i].delta.qkv.n_out * sizeof(float));
+	}
+	p->private = add(add(p->kv, p->state), add(p->scratch, p->other));
+}
+
+void
+qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
+    size_t n_tokens, size_t n_sequences, size_t batch)
+{
+	struct qwen_plan p = { .n_tokens = n_tokens,
+	    .n_sequences = n_sequences > 0 ? n_sequences : 1 };
+	size_t i, all = mul(n_tokens, p.n_sequences);
+
+	p.batch = qwen_batch_size(m, batch, all > 0 ? all : 1);
+	for (i = 0; i < m->hp.n_layer; i++) {
+		count_mixer(&p, &m->hp, &m->layer[i]);
+		count_ffn(&p, &m->hp, &m->layer[i]);
+	}
+	count_ends(&p, m);
+	add_up(&p);
+	count_memory(&p, m);
+	*out = p;
+}

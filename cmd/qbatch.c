@@ -125,6 +125,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 
 	CLI_GROUP("how it runs:"),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_WORK(&run.batch.work),
 
 	CLI_GROUP("measuring:"),

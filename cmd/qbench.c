@@ -63,6 +63,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",
 	    "tokens of this stream, not made ones"),
 	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 
 	CLI_GROUP("a model that is made up:"),
 	CLI_FILE(0, "synthetic", "shape", &qbench_opt.synthetic, "shapes",
@@ -154,6 +155,7 @@ main(int argc, char *argv[])
 	    tool_model_path(qbench_opt.model) : NULL;
 	if (qbench_opt.synthetic != NULL)
 		qbench_make_synthetic();
+	qbench_fits();
 	qbench_warm_file();
 	for (i = 0; i < qbench_opt.threads.n; i++)
 		qbench_run((int)qbench_opt.threads.v[i]);

@@ -29,6 +29,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&chat.options),
 	CLI_END,
 };
@@ -115,6 +116,7 @@ open_all(struct chat *c)
 
 	c->model = tool_model_open(qchat_opt.model, qchat_opt.n_threads, qchat_opt.numerics);
 	tool_tell_model(c->model);
+	tool_fits(c->model, &(struct tool_need){ .n_tokens = 1024 });
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);

@@ -72,6 +72,7 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "new-run", &opt.new_run,
 	    "begin anew, though -o has a run unfinished"),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&run.sampler),
 	CLI_END,
 };
@@ -292,7 +293,12 @@ static void
 work(struct run *r, int begun)
 {
 	size_t n_input = r->in.n;
+	size_t n = qwen_session_n_tokens(r->in.session) + n_input;
 
+	/* how many will follow is known where -n says so */
+	if (opt.n < (int64_t)(qwen_model_n_ctx(r->model) - n))
+		n += (size_t)opt.n;
+	tool_fits(r->model, &(struct tool_need){ .n_tokens = n });
 	tool_prefill(&r->in, NULL);
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");

@@ -81,6 +81,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_NUMERICS(&opt.numerics),
 	TOOL_OPT_BATCH(&opt.batch),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	CLI_END,
 };
 
@@ -253,6 +254,8 @@ main(int argc, char *argv[])
 	if (opt.logits != QWEN_LOGITS_ALL)
 		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
+	tool_fits(m, &(struct tool_need){ .batch = opt.batch,
+	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });
 	run(in, m);
 	tool_tell_stats(m);
 	/* the next tool waits for the end of stdout, not for ours */

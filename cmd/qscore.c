@@ -16,7 +16,7 @@ enum { DEFAULT_CONTEXT = 2048 };
 static struct {
 	const char	*output;		/* NULL: stdout */
 	size_t		 context, stride;
-	int		 requests, tokens, force;
+	int		 requests, tokens;
 	char		**files;
 	int		 n_files;
 } opt;
@@ -41,8 +41,8 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "files are streams of tokens, as qtok writes them"),
 	CLI_OPT_SPECIAL(&run.score.how.encode),
-	CLI_FLAG(0, "force", &opt.force,
-	    "take models, streams and archives for text, too"),
+	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
+	    TOOL_FORCE_MEMORY),
 	CLI_FLAG(0, "bos", &run.score.how.bos,
 	    "put the token that texts begin with in front of each"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
@@ -188,7 +188,7 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 {
 	size_t len;
 	char *text = cli_read_fd(fd, name, CLI_FILE_MAX, &len);
-	const char *other = opt.force ? NULL : tool_not_text(text, len);
+	const char *other = tool_force ? NULL : tool_not_text(text, len);
 	int rc = -1;
 
 	if (other != NULL) {

@@ -39,6 +39,9 @@ extern struct qbench_opts qbench_opt;
 
 /* ------------------------------------------------------- what it can do */
 
+/* Die if there is not the memory for all that is asked for. */
+void qbench_fits(void);
+
 /* All settings, for this number of threads. */
 void qbench_run(int n_threads);
 void qbench_show_machine(void);

@@ -305,13 +305,34 @@ measure_prefills(struct result *r, const struct phase *decode,
 		}
 }
 
+static size_t
+longest_text(void)
+{
+	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
+	size_t p = qbench_longest(&qbench_opt.prompt);
+
+	return one > p ? one : p;
+}
+
+void
+qbench_fits(void)
+{
+	struct qwen_model *m = tool_model_open(qbench_model_path, 1,
+	    qbench_opt.numerics);
+
+	tool_fits(m, &(struct tool_need){ .n_tokens = longest_text(),
+	    .n_sequences = qbench_longest(&qbench_opt.sequences),
+	    .batch = qbench_longest(&qbench_opt.batch),
+	    .in_memory = qbench_opt.synthetic != NULL });
+	qwen_model_close(m);
+}
+
 /* Tokens for the longest of all that is measured. */
 static void
 prepare_tokens(const struct qwen_model *m)
 {
 	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
-	size_t p = qbench_longest(&qbench_opt.prompt);
-	size_t need = one > p ? one : p;
+	size_t p = qbench_longest(&qbench_opt.prompt), need = longest_text();
 
 	if (need > qwen_model_n_ctx(m))
 		die("%s: %zu tokens, and the context is %zu",

@@ -19,6 +19,8 @@
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
+#define TOOL_OPT_FORCE(h) CLI_FLAG(0, "force", &tool_force, h)
+#define TOOL_FORCE_MEMORY "go on where there is not the memory"
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
@@ -75,6 +77,24 @@ const char *tool_cpu(void);
 /* tool_model_path, tool_cpu and qwen_model_open; numerics may be 0; dies. */
 struct qwen_model *tool_model_open(const char *opt, int n_threads,
     unsigned numerics);
+
+extern int tool_force;		/* --force */
+
+/* What is going to be computed, for tool_fits. */
+struct tool_need {
+	size_t		 n_tokens;	/* of each timeline */
+	size_t		 n_sequences;	/* of those; 0: one */
+	size_t		 batch;		/* 0: the usual number */
+	uint64_t	 cache;		/* bytes of cache and states at most;
+					   0: no limit */
+	int		 in_memory;	/* the weights are no file */
+};
+
+/*
+ * Die if there is not the memory for it, as far as is known: nothing is taken
+ * yet.  With --force nothing is asked.
+ */
+void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
 /* The header of a stream of this kind from or for the model; dies. */
 void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,

@@ -1,0 +1,52 @@
+#!/bin/sh
+# A model that has no room is told of before anything begins; --force goes on.
+. "$TOP/tests/cli/tap.sh"
+if [ -n "$QPIPE_SAN" ] || ! grep -q MemAvailable /proc/meminfo 2>/dev/null; then
+	skip "memory" "a sanitizer takes more, or nobody knows how much is free"
+	done_testing
+fi
+# says WORDS NAME COMMAND...: refused, and the line has the words
+says() {
+	says_words=$1
+	shift
+	refused 1 "$@"
+	grep -q -e "$says_words" err
+	ok $? "  says: $says_words"
+}
+# limited COMMAND...: with 100 MB of memory of its own
+limited() {
+	(ulimit -d 100000 && exec "$@")
+}
+
+# --- weights that no machine has memory for: a hole, and its shape
+gguf-synth -q --sparse --layers 1000 --experts 4000 --vocab "$TOP/demo/demo.gguf" \
+    -o huge.gguf Qwen3-30B 2>err
+if [ -s huge.gguf ]; then
+	disk='needs [0-9.]* GiB with the weights, which would be read again for each token, [0-9.]* are free; --force goes on'
+	says "$disk" "qprefill" sh -c 'echo 1 2 | qprefill -m huge.gguf'
+	says "$disk" "qdecode" sh -c 'echo 1 2 | qdecode -m huge.gguf -n 1'
+	says "$disk" "qscore" sh -c 'echo 1 2 | qscore -m huge.gguf --tokens'
+	says "$disk" "qbatch" sh -c 'echo {} | qbatch -m huge.gguf'
+	says "$disk" "qbench" qbench -m huge.gguf -p 1 -n 1 -r 1
+	says "$disk" "qchat" sh -c 'echo | qchat --template qwen3 -m huge.gguf'
+	rm huge.gguf
+else
+	skip "weights" "the file system has no such file: $(cat err)"
+fi
+
+# --- a cache beyond the limit of the process
+gguf-synth -q --layers 4 --vocab-size 4096 -o m.gguf qwen3-0.6b
+beside='needs 0\.[0-9] GiB beside the weights, 0\.[0-9] are free; --force goes on'
+ids 8000 1 1000 >many
+ids 10 1 1000 >few
+says "$beside" "a long prompt for qprefill" limited sh -c 'qprefill -t 1 -m m.gguf <many'
+limited qprefill -t 1 -m m.gguf -o s.cbor <few >ready 2>err
+ok $? "a short one has room"
+says "$beside" "-n for qdecode" limited sh -c 'qdecode -t 1 -m m.gguf -n 30000 <few'
+limited qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
+is "$? $(grep -c . out)" "0 2" "few have room"
+limited qprefill --force -t 1 -m m.gguf <many >out 2>err
+is "$? $(grep -c 'out of memory' err)" "1 1" "--force goes on, as far as it comes"
+says "$beside" "many timelines for qbench" \
+    limited qbench -t 1 -m m.gguf -p 0 -n 8 --depth 500 --sequences 32 -r 1
+done_testing

@@ -80,7 +80,7 @@ store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
 	_mm512_store_si512(p->w[g][j][quad][half], v);
 }
 
-/* 4 bytes at p in all lanes, kept in a register for both halves. */
+/* Kept in a register for both halves. */
 PI __m512i
 broadcast(const void *p)
 {
@@ -88,6 +88,12 @@ broadcast(const void *p)
 
 	__asm__("" : "+v"(v));
 	return v;
+}
+
+PI __m512i
+add_pairs(__m512i sum, __m512i a, __m512i b)
+{
+	return _mm512_dpwssd_epi32(sum, a, b);
 }
 
 /* x[t][0], x[t][1]: 32 rows' sums over quads q0 .. q1-1 of a 32-block. */
@@ -155,7 +161,7 @@ fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
     int many, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512i sum[MAX_TILE][2];
-	int j, t, h;
+	int j, t;
 
 	for (t = 0; t < n; t++)
 		sum[t][0] = sum[t][1] = _mm512_setzero_si512();
@@ -175,27 +181,7 @@ fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x, int n,
 			add_scaled(QT_Q4_K, sum[t], v[t], p, g, j, 0,
 			    x[t]->a[j], many);
 	}
-	UNROLL
-	for (t = 0; t < n; t++) {
-		__m512 scale = _mm512_set1_ps(x[t]->d);
-
-		UNROLL
-		for (h = 0; h < 2; h++) {
-			__m512i min = _mm512_setzero_si512();
-
-			UNROLL
-			for (j = 0; j < 4; j++)
-				min = _mm512_dpwssd_epi32(min,
-				    _mm512_load_si512(p->min[g][j] + 16 * h),
-				    broadcast(x[t]->asum + 2 * j));
-			acc[t][h] = _mm512_fmadd_ps(_mm512_mul_ps(
-			    _mm512_load_ps(p->d[g][0] + 16 * h), scale),
-			    _mm512_cvtepi32_ps(sum[t][h]), acc[t][h]);
-			acc[t][h] = _mm512_fnmadd_ps(_mm512_mul_ps(
-			    _mm512_load_ps(p->dmin[g] + 16 * h), scale),
-			    _mm512_cvtepi32_ps(min), acc[t][h]);
-		}
-	}
+	add_group(p, g, x, n, 1, sum, acc);
 }
 
 /* ---- Q6_K */
@@ -206,7 +192,7 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int n, int many, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512i sum[MAX_TILE][2];
-	int j, t, h, k;
+	int j, t, k;
 
 	for (t = 0; t < n; t++)
 		sum[t][0] = sum[t][1] = _mm512_setzero_si512();
@@ -230,16 +216,7 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 				    x[t]->a[j], many);
 		}
 	}
-	UNROLL
-	for (t = 0; t < n; t++) {
-		__m512 scale = _mm512_set1_ps(x[t]->d);
-
-		UNROLL
-		for (h = 0; h < 2; h++)
-			acc[t][h] = _mm512_fmadd_ps(_mm512_mul_ps(
-			    _mm512_load_ps(p->d[g][0] + 16 * h), scale),
-			    _mm512_cvtepi32_ps(sum[t][h]), acc[t][h]);
-	}
+	add_group(p, g, x, n, 0, sum, acc);
 }
 
 /* ---- Q8_0 */

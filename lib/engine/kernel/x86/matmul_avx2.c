@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_avx2.c - y = Wx, x in 8 bits, AVX2. */
-#include <math.h>
-
 #include "engine/kernel/x86/rows4.h"
 
 /* ---- Q4_K and Q5_K */
@@ -260,21 +258,13 @@ add_block(__m128 acc, const struct heads *h, const __m256i *sum,
 }
 
 PI void
-tile_k4(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
-    size_t t, int nt)
+sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
-	size_t b, i, n = p->n_in / QWEN_GROUP;
+	size_t b, i;
 	int c, j;
 
-	four_rows(p, r, nr, w);
-	for (j = 0; j < nt; j++) {
-		x[j] = p->x[t + (size_t)j];
-		acc[j] = _mm_setzero_ps();
-	}
 	for (b = 0; b < n; b++) {
 		__m256i sum[4][2], sa[4][4][2], q[4][4];
 		struct heads h;
@@ -300,19 +290,12 @@ tile_k4(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
 		for (i = 0; i < 4; i++)
 			w[i] += bytes;
 	}
-	for (j = 0; j < nt; j++)
-		store_rows(p, r, nr, t + (size_t)j, acc[j]);
 }
 
 /*
  * ---- Q6_K: weights stay 0 .. 63; the 32 that each is too large comes off
  * through the sums of the activations.
  */
-
-struct q6_k {
-	__m256i	w[8];
-	__m256i	scale;		/* 16 int16 */
-};
 
 PI void
 unpack_q6_k(const unsigned char *p, struct q6_k *u)
@@ -370,18 +353,6 @@ dot_q6_k(const struct q6_k *u, const struct qwen_q8 *x)
 	return sum;
 }
 
-PI void
-block_sums(const unsigned char *w, const struct qwen_q8 *const *x, size_t b,
-    int nt, __m256i *sum)
-{
-	struct q6_k u;
-	int j;
-
-	unpack_q6_k(w, &u);
-	for (j = 0; j < nt; j++)
-		sum[j] = dot_q6_k(&u, x[j] + b);
-}
-
 /* ---- Q8_0 */
 
 /*
@@ -390,15 +361,12 @@ block_sums(const unsigned char *w, const struct qwen_q8 *const *x, size_t b,
  */
 PI void
 block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
-    size_t g, size_t nb, int nt, __m128 *acc)
+    size_t g, size_t nb, int nt, __m128 *part)
 {
-	__m128 part[4];
 	__m256i v[4][4];
 	size_t b, i;
 	int j;
 
-	for (j = 0; j < nt; j++)
-		part[j] = _mm_setzero_ps();
 	for (b = 0; b < nb; b++) {
 		__m128 d = load_d4(w, b * Q8_0_BYTES);
 
@@ -418,9 +386,6 @@ block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
 			part[j] = _mm_fmadd_ps(d,
 			    _mm_cvtepi32_ps(sum8x4(v[j])), part[j]);
 	}
-	for (j = 0; j < nt; j++)
-		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j][g].d), part[j],
-		    acc[j]);
 }
 
 /*

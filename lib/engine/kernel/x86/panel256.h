@@ -101,7 +101,6 @@ scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
 #define LET_GO(sum)
 #endif
 
-/* 4 bytes at p in all lanes. */
 PI __m256i
 broadcast(const void *p)
 {
@@ -178,30 +177,9 @@ fold_k4(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
     int most, int n, __m256 (*acc)[2], struct ahead *ahead)
 {
 	__m256i sum[MAX_TILE][2];
-	int j, t, h;
 
 	group_sums(p, g, x, 8, most, n, sum, ahead);
-	UNROLL
-	for (t = 0; t < n; t++) {
-		__m256 scale = _mm256_set1_ps(x[t]->d);
-
-		UNROLL
-		for (h = 0; h < 2; h++) {
-			__m256i min = _mm256_setzero_si256();
-
-			UNROLL
-			for (j = 0; j < 4; j++)
-				min = add_pairs(min,
-				    load_i(p->min[g][j] + 8 * h),
-				    broadcast(x[t]->asum + 2 * j));
-			acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(
-			    _mm256_load_ps(p->d[g][0] + 8 * h), scale),
-			    _mm256_cvtepi32_ps(sum[t][h]), acc[t][h]);
-			acc[t][h] = _mm256_fnmadd_ps(_mm256_mul_ps(
-			    _mm256_load_ps(p->dmin[g] + 8 * h), scale),
-			    _mm256_cvtepi32_ps(min), acc[t][h]);
-		}
-	}
+	add_group(p, g, x, n, 1, sum, acc);
 }
 
 /* ---- Q6_K */
@@ -217,8 +195,6 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	group_sums(p, g, x, 4, 2, n, sum, ahead);	/* 4 * 63 * 127 */
 	UNROLL
 	for (t = 0; t < n; t++) {
-		__m256 scale = _mm256_set1_ps(x[t]->d);
-
 		UNROLL
 		for (h = 0; h < 2; h++) {
 			__m256i off = _mm256_setzero_si256();
@@ -228,12 +204,10 @@ fold_q6_k(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 				off = add_pairs(off,
 				    load_i(p->min[g][j] + 8 * h),
 				    broadcast(x[t]->asum16 + 2 * j));
-			off = _mm256_sub_epi32(sum[t][h],
+			sum[t][h] = _mm256_sub_epi32(sum[t][h],
 			    _mm256_slli_epi32(off, 5));
-			acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(
-			    _mm256_load_ps(p->d[g][0] + 8 * h), scale),
-			    _mm256_cvtepi32_ps(off), acc[t][h]);
 		}
+		add_group(p, g, x + t, 1, 0, sum + t, acc + t);
 	}
 }
 

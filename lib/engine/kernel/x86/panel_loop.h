@@ -36,6 +36,46 @@ PI void fold(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
 
+/* 4 bytes at p in all lanes. */
+PI wide_i broadcast(const void *p);
+
+/* sum + a * b, of pairs of int16 */
+PI wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
+
+/*
+ * The float step of a group whose sums of integers are there, less that of its
+ * minimums if it has any.
+ */
+PI void
+add_group(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
+    int n, int has_min, wide_i (*sum)[2], wide_f (*acc)[2])
+{
+	int j, t, h;
+
+	UNROLL
+	for (t = 0; t < n; t++) {
+		wide_f scale = W(set1_ps)(x[t]->d);
+
+		UNROLL
+		for (h = 0; h < 2; h++) {
+			wide_i min = (wide_i)W(setzero_ps)();
+
+			UNROLL
+			for (j = 0; has_min && j < 4; j++)
+				min = add_pairs(min,
+				    load_i(p->min[g][j] + LANES * h),
+				    broadcast(x[t]->asum + 2 * j));
+			acc[t][h] = W(fmadd_ps)(W(load_ps)(p->d[g][0] +
+			    LANES * h) * scale, W(cvtepi32_ps)(sum[t][h]),
+			    acc[t][h]);
+			if (has_min)
+				acc[t][h] = W(fnmadd_ps)(W(load_ps)(p->dmin[g] +
+				    LANES * h) * scale, W(cvtepi32_ps)(min),
+				    acc[t][h]);
+		}
+	}
+}
+
 /* n tokens from t over ng groups from g0 of rows from r. */
 PI void
 panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,

@@ -4,13 +4,13 @@
  * to four tokens at a time: what AVX2 and AVX-512 share.
  *
  * Sums of integers are exact, so their order is free; the float step of a block
- * is that of the scalar definition.  The including file defines tile_k4(),
- * block_sums() and block_floats(), and takes ROW_KERNELS(its set).
+ * is that of the scalar definition.  The including file defines sums_k4(),
+ * unpack_q6_k(), dot_q6_k() and block_floats(), and takes ROW_KERNELS(its set).
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
 
-#include "engine/kernel/x86/base.h"
+#include "engine/kernel/x86/wide.h"
 
 /* f32 of the f16 at the same place in four rows. */
 PI __m128
@@ -54,17 +54,6 @@ sum8(__m256i v)
 	return _mm_cvtsi128_si32(s);
 }
 
-/* Rows r .. r+3; of the last nr the last is repeated to make four. */
-PI void
-four_rows(const struct qwen_matmul *p, size_t r, size_t nr,
-    const unsigned char **w)
-{
-	size_t i;
-
-	for (i = 0; i < 4; i++)
-		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
-}
-
 /* How far ahead of the sums memory is asked for: so much fits the first cache. */
 #define AHEAD 12288
 
@@ -99,111 +88,117 @@ prefetch(const unsigned char *p, size_t n)
 		_mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
-PI void
-store_rows(const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
-    __m128 acc)
-{
-	float out[4];
+/*
+ * ---- formats: n blocks of four rows, from w on, and of nt tokens are added to
+ * acc; memory from ahead on is asked for meanwhile.
+ */
 
-	_mm_storeu_ps(out, acc);
-	memcpy(p->y[t] + r, out, nr * sizeof *out);
-}
+/* Q4_K and Q5_K: each set has its own way. */
+PI void sums_k4(uint32_t type, const unsigned char **w,
+    const struct qwen_q8 **x, size_t n, int nt, const unsigned char *ahead,
+    __m128 *acc);
 
-/* ---- Q4_K and Q5_K: each set has its own way */
-
-/* nr rows from r (the last is repeated to make four), nt tokens from t. */
-PI void tile_k4(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr,
-    size_t t, int nt);
-
-/* ---- Q6_K: 256 weights under one d, scales of 16 */
+/* Q6_K: 256 weights under one d, scales of 16 */
 
 #define Q6_K_BYTES 210
 
-/* Eight int32 for each token that add up to a block's sum with its block b. */
-PI void block_sums(const unsigned char *w, const struct qwen_q8 *const *x,
-    size_t b, int nt, __m256i *sum);
+struct q6_k {
+	wide_i	w[QWEN_GROUP / sizeof(wide_i)];	/* 0 .. 63 */
+	__m256i	scale;		/* 16 int16 */
+};
+
+PI void unpack_q6_k(const unsigned char *p, struct q6_k *u);
+
+/* Eight int32 that add up to a block's sum. */
+PI __m256i dot_q6_k(const struct q6_k *u, const struct qwen_q8 *x);
 
 PI void
-tile_q6_k(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
+sums_q6_k(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
+    const unsigned char *ahead, __m128 *acc)
 {
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
-	size_t b, i, n = p->n_in / QWEN_GROUP;
+	size_t b, i;
 	int j;
 
-	four_rows(p, r, nr, w);
-	for (j = 0; j < nt; j++) {
-		x[j] = p->x[t + (size_t)j];
-		acc[j] = _mm_setzero_ps();
-	}
 	for (b = 0; b < n; b++) {
-		__m256i sum[4][4], s[4];
 		__m128 d = load_d4(w, 208);
+		__m256i sum[4][4];
+		struct q6_k u;
 
 		for (i = 0; i < 4; i++) {
 			prefetch(ahead + (4 * b + i) * Q6_K_BYTES,
 			    Q6_K_BYTES);
-			block_sums(w[i], x, b, nt, s);
+			unpack_q6_k(w[i], &u);
 			for (j = 0; j < nt; j++)
-				sum[j][i] = s[j];
+				sum[j][i] = dot_q6_k(&u, x[j] + b);
+			w[i] += Q6_K_BYTES;
 		}
 		for (j = 0; j < nt; j++)
 			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
 			    _mm_set1_ps(x[j][b].d)),
 			    _mm_cvtepi32_ps(sum8x4(sum[j])), acc[j]);
-		for (i = 0; i < 4; i++)
-			w[i] += Q6_K_BYTES;
 	}
-	for (j = 0; j < nt; j++)
-		store_rows(p, r, nr, t + (size_t)j, acc[j]);
 }
 
-/* ---- Q8_0: a d for each 32 weights */
+/* Q8_0: a d for each 32 weights */
 
 #define Q8_0_BYTES 34
 
-/* Add nb blocks, up to eight, which share the activations' scale, to acc. */
+/* Add nb blocks, up to eight, which share the activations' scale, to part. */
 PI void block_floats(const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *acc);
+    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt,
+    __m128 *part);
 
 PI void
-tile_q8_0(const struct qwen_matmul *p, size_t r, size_t nr, size_t t, int nt)
+sums_q8_0(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
+    const unsigned char *ahead, __m128 *acc)
 {
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
-	size_t i, b, n = p->n_in / 32, nb;
+	size_t b, i, nb;
 	int j;
 
-	four_rows(p, r, nr, w);
-	for (j = 0; j < nt; j++) {
-		x[j] = p->x[t + (size_t)j];
-		acc[j] = _mm_setzero_ps();
-	}
 	for (b = 0; b < n; b += nb) {
+		__m128 part[4];
+
 		nb = n - b < 8 ? n - b : 8;
 		prefetch(ahead + 4 * b * Q8_0_BYTES, 4 * nb * Q8_0_BYTES);
-		block_floats(w, x, b / 8, nb, nt, acc);
+		for (j = 0; j < nt; j++)
+			part[j] = _mm_setzero_ps();
+		block_floats(w, x, b / 8, nb, nt, part);
+		for (j = 0; j < nt; j++)
+			acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j][b / 8].d),
+			    part[j], acc[j]);
 		for (i = 0; i < 4; i++)
 			w[i] += nb * Q8_0_BYTES;
 	}
-	for (j = 0; j < nt; j++)
-		store_rows(p, r, nr, t + (size_t)j, acc[j]);
 }
 
-/* ---- all of them */
-
+/* nr rows from r (the last is repeated to make four), nt tokens from t. */
 PI void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)
 {
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const struct qwen_q8 *x[4];
+	__m128 acc[4];
+	float out[4];
+	size_t i;
+	int j;
+
+	for (i = 0; i < 4; i++)
+		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
+	for (j = 0; j < nt; j++) {
+		x[j] = p->x[t + (size_t)j];
+		acc[j] = _mm_setzero_ps();
+	}
 	if (type == QT_Q6_K)
-		tile_q6_k(p, r, nr, t, nt);
+		sums_q6_k(w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
 	else if (type == QT_Q8_0)
-		tile_q8_0(p, r, nr, t, nt);
+		sums_q8_0(w, x, p->n_in / 32, nt, ahead, acc);
 	else
-		tile_k4(type, p, r, nr, t, nt);
+		sums_k4(type, w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
+	for (j = 0; j < nt; j++) {
+		_mm_storeu_ps(out, acc[j]);
+		memcpy(p->y[t + (size_t)j] + r, out, nr * sizeof *out);
+	}
 }
 
 #include "engine/kernel/rows4.inc"

@@ -224,8 +224,8 @@ check_fixtures(void)
 {
 	FILE *f = fopen(FOLDER "/INDEX.tsv", "r");
 	char line[256], name[32];
-	size_t n_block, len, bytes;
-	int n = 0;
+	size_t n_block, len, bytes, i;
+	int n = 0, want = 0;
 
 	while (f != NULL && fgets(line, sizeof line, f) != NULL) {
 		const struct format *fmt;
@@ -241,7 +241,10 @@ check_fixtures(void)
 	}
 	if (f != NULL)
 		fclose(f);
-	ok(n == 27, "values of %d formats", n);
+	/* of F32, whose values are what the file has, there are none */
+	for (i = 0; i < N_FORMATS; i++)
+		want += formats[i].supported && formats[i].type != QT_F32;
+	ok(n == want, "values of %d formats, supported are %d", n, want);
 }
 
 static void

@@ -23,9 +23,9 @@ struct qwen_machine {
 
 /*
  * Measure it, for so many seconds for each figure (0: a tenth of one), the best
- * round of each.  n_threads 0: one for each processor; cpu as in struct
- * qwen_model_opts.  Uses 256 MiB, or four times the last cache if that is
- * more, for as long as it runs.
+ * round of each.  n_threads 0: one for each processor; cpu: a level not to
+ * exceed, or NULL.  QWEN_ERANGE if the seconds are not 0 to 3600.  Uses 256 MiB,
+ * or four times the last cache if that is more, for as long as it runs.
  */
 int qwen_machine_measure(struct qwen_machine *out, int n_threads,
     const char *cpu, double seconds, struct qwen_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* probe.c - the probes load every byte, and the machine gets its figures. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,5 +66,11 @@ main(void)
 	ok(m.bytes >= 32u << 20, "a buffer of %zu bytes", m.bytes);
 	ok(qwen_machine_measure(&m, 1, "sse9", 0, &err) == -1 &&
 	    err.code == QWEN_EUNSUP, "no such level: %s", err.msg);
+	ok(qwen_machine_measure(&m, 1, "scalar", INFINITY, &err) == -1 &&
+	    err.code == QWEN_ERANGE &&
+	    qwen_machine_measure(&m, 1, "scalar", NAN, &err) == -1 &&
+	    err.code == QWEN_ERANGE &&
+	    qwen_machine_measure(&m, 1, "scalar", -1, &err) == -1 &&
+	    err.code == QWEN_ERANGE, "not a time: %s", err.msg);
 	return done_testing();
 }

@@ -22,6 +22,7 @@
 static const size_t piece_bytes = (size_t)4 << 20;
 static const size_t least_bytes = (size_t)256 << 20;
 static const double piece_s = 2e-4;	/* of arithmetic */
+#define SECONDS_MAX 3600.0
 
 struct work {
 	struct qwen_pool	*pool;
@@ -189,6 +190,9 @@ qwen_machine_measure(struct qwen_machine *out, int n_threads, const char *cpu,
 	int rc;
 
 	memset(out, 0, sizeof *out);
+	if (!(seconds >= 0 && seconds <= SECONDS_MAX))
+		return qwen_fail(err, QWEN_ERANGE,
+		    "%g seconds: must be 0 to %g", seconds, SECONDS_MAX);
 	if (cpu != NULL) {
 		if (qwen_cpu_level(cpu, &level) < 0)
 			return qwen_fail(err, QWEN_EUNSUP, "no level %s", cpu);

@@ -14,9 +14,11 @@ tool_cpu(void)
 		return NULL;
 	switch (qwen_cpu_check(level)) {
 	case -1:
-		cli_usage("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avxvnni, avx512, amx, and on arm64 neon, dotprod, i8mm",
-		    level);
+		/* no option: --help has nothing of it */
+		warn("QWEN_CPU: no level '%s'; there is scalar, avx2, "
+		    "avxvnni, avx512, amx, and on arm64 neon, dotprod, i8mm; "
+		    "see qwen(7)", level);
+		exit(2);
 	case 0:
 		/* a model asks, and a sampler */
 		if (!noted++)

@@ -27,7 +27,8 @@ struct qwen_model;
 
 struct qwen_model_opts {
 	int		 n_threads;	/* 0: one for each processor */
-	const char	*cpu;		/* level not to exceed; NULL: no limit */
+	const char	*cpu;		/* level not to exceed; NULL: what is
+					   fastest, without AMX in version 1 */
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
 };
 
@@ -55,7 +56,8 @@ int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
 
 /*
- * Which kernel variant serves each operation and format, one a line, for -v.
+ * Which kernel variant serves each operation and format, one a line, for -v;
+ * and that the CPU has AMX, where it is left out.
  * Returns the text's length, like snprintf.
  */
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);

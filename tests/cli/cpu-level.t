@@ -33,6 +33,19 @@ for level in AMX sse vnni AVX2 avx2,avx512 ' '; do
 		    "${tool%% *}, QWEN_CPU=$level: $(cat err)"
 	done
 done
+
+# AMX pays in version 2 only: elsewhere it is taken where it is asked for
+for v in 1 2; do
+	for level in '' avx512 amx; do
+		want=0
+		case "$v$level$(grep -c -m 1 -w amx_int8 /proc/cpuinfo)" in
+		21 | 1amx1 | 2amx1) want=1 ;;
+		esac
+		QWEN_CPU=$level qprefill --numerics $v -v <ids 2>err >/dev/null
+		is "$(grep -c -m 1 'kernel gemm.* amx$' err)" $want \
+		    "version $v, QWEN_CPU=$level: AMX is taken only where it pays, or asked for"
+	done
+done
 QWEN_CPU=scalar qprefill -v <ids 2>&1 >/dev/null | grep -q avx
 [ $? = 1 ]
 ok $? "-v names no variant above the limit"

@@ -85,6 +85,12 @@ qwen_sift_choose(unsigned features)
 	return qwen_kernel_choose(QWEN_OP_SIFT, NULL, features)->run.sift;
 }
 
+unsigned
+qwen_kernels_usual(unsigned features, unsigned numerics)
+{
+	return numerics == 1 ? features & ~(unsigned)QWEN_CPU_AMX : features;
+}
+
 void
 qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {

@@ -333,6 +333,13 @@ const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
 /* The sampler's passes for a set of QWEN_CPU_ bits. */
 const struct qwen_sift *qwen_sift_choose(unsigned features);
 
+/*
+ * Of these QWEN_CPU_ bits, those to use where nobody has named a level: all but
+ * AMX in version 1, whose products by tiles take longer than those of AVX-512
+ * (0.85 to 0.96 of its speed on a Sapphire Rapids).
+ */
+unsigned qwen_kernels_usual(unsigned features, unsigned numerics);
+
 /* Choose for a set of QWEN_CPU_ bits and a numerics version. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
     unsigned numerics);

@@ -38,6 +38,10 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 			return qwen_fail(err, QWEN_ERANGE,
 			    "no instruction-set level %s", opts->cpu);
 		m->features &= limit;
+	} else {
+		limit = qwen_kernels_usual(m->features, m->numerics);
+		m->left_out = m->features & ~limit;
+		m->features = limit;
 	}
 	qwen_kernels_init(&m->kernels, m->features, m->numerics);
 	return qwen_pool_new(&m->pool, n_threads > 0 ? n_threads :
@@ -358,6 +362,9 @@ qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 		    qwen_ggml_name((uint32_t)i));
 		n = line(buf, size, n, op, m->kernels.gemm[i]->name);
 	}
+	if (m->left_out & QWEN_CPU_AMX)
+		n = line(buf, size, n, "amx", "is left out: in version 1 it is "
+		    "slower than AVX-512; QWEN_CPU=amx takes it");
 	n = line(buf, size, n, "delta", m->kernels.delta->name);
 	n = line(buf, size, n, "attn", m->kernels.attn->name);
 	return line(buf, size, n, "vec", m->kernels.vec->name);

@@ -127,6 +127,7 @@ struct qwen_model {
 	struct qwen_layer	*layer;
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
+	unsigned		 left_out;	/* that the CPU has, too */
 	unsigned		 numerics;	/* version */
 	size_t			 x_bytes;	/* of 256 activations, as
 						   quantised weights take them */

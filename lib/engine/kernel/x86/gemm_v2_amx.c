@@ -4,10 +4,10 @@
  * a panel, up to 32 tokens at a time, the four tiles of their sums.
  *
  * TDPBF16PS adds as generic/matmul_v2_scalar.c says, or rather the other way
- * round, so that sums stay in their tiles for all columns of a slice.  Nothing
- * of this was measured on a CPU with AMX.  From how many tokens: unpacking is
- * the larger part up to some ten of them, so it is as soon as the products
- * take less than fused multiply-adds, which a few tokens do.
+ * round, so that sums stay in their tiles for all columns of a slice.  From how
+ * many tokens, which was reckoned and not measured: unpacking is the larger part
+ * up to some ten of them, so it is as soon as the products take less than fused
+ * multiply-adds, which a few tokens do.
  */
 #include <string.h>
 

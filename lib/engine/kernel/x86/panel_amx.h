@@ -41,7 +41,8 @@
  * (64 more), for which VPDPBUSD does two tokens.  8 leaves a margin for what
  * is not known, 16 for Q6_K pays its unpacking.
  *
- * Nothing of this was measured on a CPU with AMX.
+ * So it was reckoned.  Measured on a Sapphire Rapids it is 0.85 to 0.96 of the
+ * speed of AVX-512: see qwen_kernels_usual().
  */
 #include "engine/kernel/x86/amx_loop.h"
 

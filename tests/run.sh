@@ -5,6 +5,7 @@
 #   tests/run.sh [NAME...]     only those whose path contains a NAME
 #   JOBS=N tests/run.sh        N at a time, in place of one for each processor
 #   SEED=N tests/run.sh        what is drawn at random is drawn from N
+#   LEVEL=avx2 tests/run.sh    the tools with QWEN_CPU=avx2; or another level
 #   SLOW=N tests/run.sh        at the end, the N that took longest: seconds by
 #                              the clock, and of processor time
 B=${B:-build}; BIN=${BIN:-bin}
@@ -14,6 +15,7 @@ export B BIN
 TOP=$PWD; export TOP
 PATH=$BIN:$PATH; export PATH
 unset QWEN_MODEL QWEN_STORE QWEN_CPU
+[ -z "$LEVEL" ] || export QWEN_CPU="$LEVEL"
 # A service manager may have SIGPIPE ignored, which a shell cannot take back.
 [ -n "$RUN_PIPE" ] || ! env --default-signal=PIPE true 2>/dev/null ||
     RUN_PIPE=1 exec env --default-signal=PIPE sh "$0" "$@"

@@ -47,26 +47,31 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 		p->float_macs += used * params;
 }
 
+/* Of the convolution. */
+static uint64_t
+channels(const struct qwen_hparams *h)
+{
+	return 2 * h->n_head_k * h->dk + h->n_head_v * h->dv;
+}
+
 static void
 count_mixer(struct qwen_plan *p, const struct qwen_hparams *h,
     const struct qwen_layer *l)
 {
 	const struct qwen_weight *const attn[] = { &l->attn.q, &l->attn.k,
 	    &l->attn.v, &l->attn.output };
-	const struct qwen_weight *const delta[] = { &l->delta.qkv,
-	    &l->delta.gate, &l->delta.alpha, &l->delta.beta, &l->delta.out };
 	uint64_t s = (uint64_t)h->n_head_v * h->dk * h->dv;
 	uint64_t width = (uint64_t)h->n_embd_head * p->n_tokens;
 	size_t i;
 
 	for (i = 0; i < sizeof attn / sizeof attn[0]; i++)
 		count(p, QWEN_PLAN_ATTENTION, attn[i], 1, 1);
-	for (i = 0; i < sizeof delta / sizeof delta[0]; i++)
-		count(p, QWEN_PLAN_DELTANET, delta[i], 1, 1);
-	if (l->delta.qkv.data != NULL) {
+	for (i = 0; i < l->delta.n_in; i++)
+		count(p, QWEN_PLAN_DELTANET, &l->delta.in[i].w, 1, 1);
+	count(p, QWEN_PLAN_DELTANET, &l->delta.out, 1, 1);
+	if (l->delta.conv != NULL) {
 		p->state_moved += 2 * s * sizeof(float);
-		p->state_macs += 4 * s + (uint64_t)l->delta.qkv.n_out *
-		    h->conv_kernel;
+		p->state_macs += 4 * s + channels(h) * h->conv_kernel;
 	} else {
 		p->kv_read = add(p->kv_read, mul(width, 2 * h->n_head_kv *
 		    sizeof(uint16_t)));
@@ -85,9 +90,9 @@ count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
 	count(p, QWEN_PLAN_FFN, &l->mlp.up, 1, 1);
 	count(p, QWEN_PLAN_FFN, &l->mlp.down, 1, 1);
 	count(p, QWEN_PLAN_ROUTER, &e->router, 1, 1);
-	count(p, QWEN_PLAN_EXPERTS, &e->gate, n, used);
-	count(p, QWEN_PLAN_EXPERTS, &e->up, n, used);
-	count(p, QWEN_PLAN_EXPERTS, &e->down, n, used);
+	count(p, QWEN_PLAN_EXPERTS, &e->routed.gate, n, used);
+	count(p, QWEN_PLAN_EXPERTS, &e->routed.up, n, used);
+	count(p, QWEN_PLAN_EXPERTS, &e->routed.down, n, used);
 	count(p, QWEN_PLAN_SHARED, &e->shared_router, 1, 1);
 	count(p, QWEN_PLAN_SHARED, &e->shared.gate, 1, 1);
 	count(p, QWEN_PLAN_SHARED, &e->shared.up, 1, 1);
@@ -144,7 +149,7 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m)
 	for (i = 0; i < m->hp.n_layer; i++) {
 		if (m->layer[i].delta.conv != NULL)
 			p->other = add(p->other, 2 * m->hp.conv_kernel *
-			    m->layer[i].delta.qkv.n_out * sizeof(float));
+			    channels(&m->hp) * sizeof(float));
 	}
 	p->private = add(add(p->kv, p->state), add(p->scratch, p->other));
 }

@@ -36,7 +36,7 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "qchat", .about = "talk with a model", .usage = "[options]\n[options] question [<document]",
-	.options = options, .max = 1, .completes = "none",
+	.options = options, .max = 1, .completes = "-",
 };
 
 /* The second one, before the first had an effect, ends the program. */

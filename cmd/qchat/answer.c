@@ -6,7 +6,8 @@
 
 #include "qchat.h"
 
-enum { PART = 512, PART_MIN = 16 };	/* read between two looks at Ctrl-C */
+/* Tokens read between two looks at Ctrl-C: at first, at least, at most. */
+enum { PART = 64, PART_MIN = 32, PART_MAX = 512 };
 
 /* Where the ids and the session part. */
 static size_t
@@ -35,7 +36,7 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(r->before + done);
 }
 
-/* Append ids in parts, which take half a second; 0, or -1 after Ctrl-C. */
+/* Append ids in parts of about two seconds; 0, or -1 after Ctrl-C. */
 static int
 read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 {
@@ -50,8 +51,8 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 		start = cli_now();
 		tool_eval(c->session, ids + i, k, &how);
 		rate = (double)k / (cli_now() - start);
-		r->part = rate < 2 * PART_MIN ? PART_MIN :
-		    rate > 2 * PART ? PART : (size_t)(rate / 2);
+		r->part = rate < PART_MIN / 2 ? PART_MIN :
+		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
 	}
 	return 0;
 }
@@ -367,13 +368,16 @@ qchat_reply(struct chat *c)
 		return 0;
 	qwen_messages_drop(c->messages);
 	if (qchat_interrupted)
-		cli_note("the message is taken back");
+		cli_note("the message is taken back%s", c->document != NULL ?
+		    "; its document stays" : "");
 	return -1;
 }
 
 int
 qchat_turn(struct chat *c, const char *text, size_t n)
 {
+	int rc;
+
 	if (qwen_utf8_check(text, n) < n) {
 		warn("that is not UTF-8");
 		return -1;
@@ -381,8 +385,12 @@ qchat_turn(struct chat *c, const char *text, size_t n)
 	if (c->document != NULL)
 		qchat_say(c, "user", c->document, c->n_document, 0);
 	qchat_say(c, "user", text, n, c->document != NULL);
-	free(c->document);
-	c->document = NULL;
 	c->tries = 0;
-	return qchat_reply(c);
+	rc = qchat_reply(c);
+	/* a message that was taken back can be said in another way */
+	if (rc == 0 || !qchat_interrupted) {
+		free(c->document);
+		c->document = NULL;
+	}
+	return rc;
 }

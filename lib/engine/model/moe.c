@@ -222,6 +222,7 @@ static int
 find_rows(const struct work *w, size_t item, size_t *e, size_t *r0)
 {
 	*e = w->b->hp->n_expert;
+	*r0 = 0;
 	if (item >= w->n_chunk_shared) {
 		item -= w->n_chunk_shared;
 		if (item >= w->n_routed * w->n_chunk)

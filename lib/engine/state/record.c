@@ -3,6 +3,7 @@
  * record.c - one record of a state to and from its bytes, with its check and
  * its place in the sequence.  Knows the fields, not what they are for.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,7 +147,10 @@ qwen_state_put_array(struct qwen_state_put *p, size_t n)
 void
 qwen_state_put_key(struct qwen_state_put *p, const char *key)
 {
-	cbor_encode_map_start(++p->n_fields, p->buf + p->fields_at, 1);
+	size_t n = cbor_encode_map_start(++p->n_fields, p->buf + p->fields_at, 1);
+
+	assert(n == 1);
+	(void)n;
 	qwen_state_put_string(p, key);
 }
 

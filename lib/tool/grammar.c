@@ -12,6 +12,7 @@ tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 	char *text;
 	int is_schema = c->schema != NULL;
 	size_t n, i;
+	int rc;
 
 	if (c->path != NULL && is_schema)
 		cli_usage("--grammar or --json-schema, not both");
@@ -20,13 +21,14 @@ tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 	if (c->path == NULL)
 		return;
 	text = cli_read_file(c->path, GRAMMAR_MAX, &n);
-	cli_must(c->path, (is_schema ? qwen_grammar_open_schema :
-	    qwen_grammar_open)(&c->grammar, text, n, &cli_err));
+	rc = (is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
+	    (&c->grammar, text, n, &cli_err);
 	/* FNV-1a */
 	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)
 		c->hash = (c->hash ^ (unsigned char)text[i]) * 0x100000001b3;
 	free(text);
+	cli_must(c->path, rc);
 	qwen_sampler_constrain(s, qwen_grammar_constraint(c->grammar, NULL));
 }
 

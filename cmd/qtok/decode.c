@@ -2,6 +2,7 @@
 /* decode.c - tokens to text. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "qtok.h"
 
@@ -11,8 +12,18 @@ struct decoding {
 	struct qwen_header	 self;
 	int			 open;	/* a document has begun */
 	int			 cut;	/* and has ended at a text of --stop */
+	int			 last;	/* byte that was written */
 	uint64_t		 n_bytes, n_tokens;
 };
+
+static void
+put(struct decoding *c, struct qwen_str s)
+{
+	if (s.len > 0) {
+		fwrite(s.s, 1, s.len, stdout);
+		c->last = s.s[s.len - 1];
+	}
+}
 
 static void
 put_str(struct decoding *c, struct qwen_str s)
@@ -20,8 +31,7 @@ put_str(struct decoding *c, struct qwen_str s)
 	if (c->cut)
 		return;
 	c->cut = tool_stop_feed(c->o->cut, &s, 1);
-	if (s.len > 0)
-		fwrite(s.s, 1, s.len, stdout);
+	put(c, s);
 	c->n_bytes += s.len;
 }
 
@@ -33,8 +43,8 @@ finish_text(struct decoding *c)
 	qwen_tok_decoder_finish(c->d, &s);
 	put_str(c, s);
 	s = tool_stop_end(c->o->cut);
-	if (!c->cut && s.len > 0)
-		fwrite(s.s, 1, s.len, stdout);
+	if (!c->cut)
+		put(c, s);
 	if (c->o->documents)
 		putchar('\0');
 	c->open = c->cut = 0;
@@ -89,7 +99,7 @@ qtok_decode(const struct opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_DECODE);
-	struct decoding c = { .o = o };
+	struct decoding c = { .o = o, .last = '\n' };
 	double begin = cli_now();
 
 	cli_must(qwen_gguf_path(g, 0), qwen_header_init(&c.self,
@@ -99,6 +109,9 @@ qtok_decode(const struct opts *o, char *paths[])
 	qtok_each(paths, decode_input, &c);
 	if (c.open || !o->documents)
 		finish_text(&c);
+	/* so that the prompt of the shell is not taken for a part of it */
+	if (!o->documents && c.last != '\n' && isatty(STDOUT_FILENO))
+		putchar('\n');
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_decoder_free(c.d);
 	qwen_tok_close(t);

@@ -51,7 +51,8 @@ end_document(struct encoding *c)
 	if (c->o->mark != NULL)
 		qtok_put_mark(c);
 	if (c->w == NULL)
-		printf("%" PRIu64 "\n", c->n);
+		printf(c->each ? "%" PRIu64 " %s\n" : "%" PRIu64 "\n", c->n,
+		    c->name);
 	else if (c->o->documents && qwen_write_end(c->w, &cli_err) < 0)
 		cli_die_err("stdout", &cli_err);
 	c->open = 0;
@@ -106,6 +107,8 @@ encode_input(const struct input *in, void *arg)
 	const char *other;
 	size_t n, done = 0;
 
+	c->name = in->name;
+
 	/* what there is goes on its way before more is waited for */
 	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
 		other = done == 0 && !c->o->force ? tool_not_text(buf, n) : NULL;
@@ -118,6 +121,8 @@ encode_input(const struct input *in, void *arg)
 		else
 			put_text(c, buf, n);
 	}
+	if (c->each)
+		end_document(c);
 }
 
 struct qwen_writer *
@@ -150,8 +155,13 @@ qtok_encode(const struct opts *o, char *paths[])
 	    &cli_err));
 	if (!o->count)
 		c.w = qtok_stream(o, g);
+	/* as wc(1) does: texts that are counted are not one text */
+	c.each = o->count && !o->documents && paths[0] != NULL &&
+	    paths[1] != NULL;
 	qtok_each(paths, encode_input, &c);
-	if (c.open || !o->documents)
+	if (c.each)
+		printf("%" PRIu64 " total\n", c.n_tokens);
+	else if (c.open || !o->documents)
 		end_document(&c);
 	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
 	qtok_report(c.n_bytes, c.n_tokens, begin);

@@ -73,6 +73,8 @@ struct encoding {
 	struct qwen_writer	*w;	/* NULL: only count */
 	int			 open;	/* a document has begun */
 	uint64_t		 n;	/* tokens of the document */
+	int			 each;	/* count each operand, by its name */
+	const char		*name;
 	uint64_t		 n_bytes, n_tokens;
 };
 

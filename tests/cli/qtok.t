@@ -76,6 +76,17 @@ is "$(printf 'a! 1' | qtok -f json | jq -r 'select(.tokens) | .tokens[]' | tr '\
 is "$(printf 'a! 1' | qtok -f json | jq -r 'select(.kind) | "\(.kind) \(.n_vocab)"')" \
     "tokens $(gguf-inspect --json m.gguf | jq '.metadata["tokenizer.ggml.tokens"] | length')" "the header says whose ids"
 is "$(printf 'a! 1' | qtok -c)" 4 "-c counts"
+printf 'a! 1' >four
+printf 'a!' >'a b'
+is "$(qtok -c four 'a b' | tr '\n' ,)" "4 four,2 a b,6 total," "-c of several: each, and all"
+is "$(qtok -c four) $(qtok -c four - <'a b' | tr '\n' ,)" "4 4 four,2 stdin,6 total," \
+    "-c of one, and with stdin"
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+	is "$(script -qec 'printf a | qtok | qtok -d; printf "a\n" | qtok | qtok -d' \
+	    /dev/null </dev/null | tr -d '\r' | tr '\n' ,)" "a,a," "-d: a terminal gets its line feed"
+else
+	skip "-d: a terminal gets its line feed" "no script(1)"
+fi
 is "$(printf '  64\n0\t220 16' | qtok -d)" "a! 1" "decimal ids among any white space"
 
 # -- documents

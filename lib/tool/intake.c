@@ -19,7 +19,9 @@ add_tokens(struct tool_intake *in, const int32_t *ids, size_t n, size_t limit)
 		die("stdin: more tokens than the model's context of %zu",
 		    limit);
 	cli_grow(&in->tokens, &in->cap, in->n + n, sizeof *ids);
-	memcpy(in->tokens + in->n, ids, n * sizeof *ids);
+	/* a record of no tokens has no ids */
+	if (n > 0)
+		memcpy(in->tokens + in->n, ids, n * sizeof *ids);
 	in->n += n;
 }
 

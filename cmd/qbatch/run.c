@@ -285,7 +285,7 @@ make_item(struct qbatch_run *r, const struct cli_line *line)
 	cli_must(NULL, qwen_request_parse_line(&item->request, &r->service,
 	    line->s, line->n, &cli_err));
 	item->run = r;
-	item->bytes = sizeof *item + line->n;
+	item->bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
 	if (item->request->no.err.code == 0)

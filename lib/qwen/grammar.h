@@ -29,6 +29,9 @@ int qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
     struct qwen_err *err);
 void qwen_grammar_close(struct qwen_grammar *g);
 
+/* The bytes of memory that it takes, about. */
+size_t qwen_grammar_size(const struct qwen_grammar *g);
+
 /*
  * The grammar of a JSON Schema, or its text in GBNF (for free()): what it takes
  * is valid by the schema and has no white space; qsample(1) says what else.  A

@@ -754,6 +754,13 @@ qwen_grammar_open(struct qwen_grammar **out, const char *text, size_t n,
 	return rc;
 }
 
+size_t
+qwen_grammar_size(const struct qwen_grammar *g)
+{
+	return sizeof *g + g->cap_nodes * sizeof *g->node +
+	    g->cap_rules * sizeof *g->rule;
+}
+
 void
 qwen_grammar_close(struct qwen_grammar *g)
 {

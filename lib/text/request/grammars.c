@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "text/request/ask.h"
 
-enum { KEPT = 32 };
+enum { KEPT = 32, KEPT_BYTES = 16 << 20 };
 
 struct qwen_shared_grammar {
 	struct qwen_shared_grammar *next;	/* used longer ago */
@@ -17,6 +17,7 @@ struct qwen_shared_grammar {
 	size_t			 n;
 	int			 is_schema;
 	size_t			 n_users;
+	size_t			 bytes;
 	struct qwen_grammar	*grammar;
 };
 
@@ -35,10 +36,11 @@ static void
 tidy(struct qwen_grammars *all)
 {
 	struct qwen_shared_grammar **at = &all->first, *g;
-	size_t n = 0;
+	size_t n = 0, bytes = 0;
 
 	while ((g = *at) != NULL) {
-		if (g->n_users > 0 || n++ < KEPT) {
+		bytes += g->n_users > 0 ? 0 : g->bytes;
+		if (g->n_users > 0 || (n++ < KEPT && bytes < KEPT_BYTES)) {
 			at = &g->next;
 			continue;
 		}
@@ -81,10 +83,10 @@ make(struct qwen_grammars *all, const char *text, size_t n, int is_schema,
 	}
 	memcpy(g->text, text, n);
 	g->n = n;
+	g->bytes = n + qwen_grammar_size(g->grammar);
 	g->is_schema = is_schema;
 	g->next = all->first;
 	*out = all->first = g;
-	tidy(all);
 	return 0;
 }
 
@@ -113,8 +115,10 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 	    qwen_grammars_prepare(all, &err) < 0)
 		return qwen_ask_failed(r->no, what, &err);
 	g->n_users++;
+	tidy(all);
 	r->q->shared = g;
 	r->q->grammar = g->grammar;
+	r->q->n_bytes += g->bytes;
 	return 0;
 }
 

@@ -226,6 +226,10 @@ read_messages(struct qwen_ask *r, yyjson_val *messages)
 	if (r->s->template == NULL)
 		return wrong(r->no, "messages", "the model has no chat "
 		    "template (%s)", r->s->no_template);
+	if (yyjson_doc_get_val_count(r->doc) > QWEN_VALUES_MAX +
+	    2 * r->q->n_bias)
+		return bad(r->no, "messages", "the request has more than %d "
+		    "values", QWEN_VALUES_MAX);
 	if (check_messages(r, messages) < 0 || qwen_ask_tools(r) < 0 ||
 	    (r->tools != NULL && qwen_ask_json(r->no, r->tools, &q->tools,
 	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)

@@ -19,6 +19,7 @@ enum {
 	QWEN_CHOICES_MAX = 128,		/* answers to one request */
 	QWEN_STOPS_MAX = 64,
 	QWEN_LOGPROBS_MAX = 20,		/* of the best tokens */
+	QWEN_VALUES_MAX = 1 << 18,	/* of JSON, that a template gets */
 };
 
 /* Token ids, owned. */
@@ -140,6 +141,8 @@ struct qwen_request {
 	size_t			 n_top;	/* of the best with each */
 	struct qwen_shared_grammar *shared;	/* or NULL, and */
 	const struct qwen_grammar *grammar;	/* what is in it */
+	size_t			 n_bytes;	/* of its memory, about, beside
+						   those of the line */
 	enum qwen_thinking	 thinking;	/* of a chat's prompt, */
 	int			 thinks;	/* and what comes of it */
 	int			 one_call;	/* at most */

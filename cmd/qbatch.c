@@ -149,9 +149,21 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
+/* What is only opened at the end. */
+static void
+check_report(const char *option, const char *path)
+{
+	size_t n = path == NULL ? 1 : strlen(path);
+
+	if (n == 0 || (path != NULL && path[n - 1] == '/'))
+		cli_usage("%s: '%s' is not the name of a file", option, path);
+}
+
 static void
 check_options(void)
 {
+	check_report("--report", opt.report);
+	check_report("--report-json", opt.report_json);
 	if (opt.merge) {
 		if (opt.n_files == 0)
 			cli_usage("--merge: no files to put together");
@@ -386,6 +398,7 @@ free_all(struct run *r)
 	qwen_sampler_free(r->base);
 	free(r->stop);
 	tool_work_close(&r->batch.work);
+	qbatch_command_free();
 }
 
 int
@@ -393,15 +406,21 @@ main(int argc, char *argv[])
 {
 	int status;
 
+	const char *name = argv[0];
+
+	qbatch_command_keep(argc, argv);
 	parse(argc, argv, &run);
 	if (opt.merge) {
 		qbatch_merge(opt.files, opt.n_files, opt.output);
 		qwen_sampler_free(run.sampler);
+		qbatch_command_free();
 		return cli_finish();
 	}
 	open_model(&run);
 	tool_work_open(&run.batch.work);
 	open_files(&run);
+	if (run.batch.out.regular && !cli_quiet)
+		qbatch_interrupt_watch(name, opt.resume || opt.retry);
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));
 	qbatch_answer_all(&run.batch);

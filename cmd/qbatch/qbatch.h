@@ -151,6 +151,14 @@ struct qbatch_run {
 	uint64_t		 n_done, n_skipped, n_tokens;
 };
 
+/*
+ * What Ctrl-C says: the command line, kept before it is read, as one that goes
+ * on with what is there; resumes: it is one already.
+ */
+void qbatch_command_keep(int argc, char *argv[]);
+void qbatch_interrupt_watch(const char *tool, int resumes);
+void qbatch_command_free(void);
+
 /* Answer every line of the input. */
 void qbatch_answer_all(struct qbatch_run *r);
 void qbatch_fini(struct qbatch_run *r);

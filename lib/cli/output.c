@@ -356,7 +356,7 @@ cli_output_open(const char *path)
 	if (path == NULL)
 		return o;
 	if (path[folder_len(path)] == '\0')
-		cli_usage("-o: '%s' is not the name of a file", path);
+		cli_usage("'%s' is not the name of a file", path);
 	cli_must(path, open_output(o, path, &cli_err));
 	return o;
 }

@@ -385,6 +385,23 @@ wait $pid 2>/dev/null
 exec 3>&-
 qbatch --resume -o out.killed in.jsonl && cmp -s out.killed want.jsonl
 ok $? "after kill -9 with $(cat out.killed | wc -l) lines: the same bytes"
+# Ctrl-C says how to go on, and what it says does
+if ignored INT; then
+	skip "Ctrl-C" "it is ignored here"
+else
+	perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' -- qbatch -o "out it's" fifo 2>err &
+	pid=$!
+	exec 3<>fifo
+	head -n 20 in.jsonl >&3
+	wait_lines "out it's" 12
+	kill -INT $pid
+	wait $pid
+	is "$?, $(tail -n 1 err)" "130, qbatch: interrupted; this goes on with it: qbatch --resume -o 'out it'\\''s' fifo" \
+	    "Ctrl-C says how to go on"
+	exec 3>&-
+	eval "$(tail -n 1 err | sed 's/.*with it: //; s/fifo$/in.jsonl/')" && cmp -s "out it's" want.jsonl
+	ok $? "by the command it says: the same bytes"
+fi
 qbatch -o out.both fifo &
 pid=$!
 exec 3<>fifo
@@ -431,6 +448,11 @@ is "$(awk '/^[a-z]/ { n++ } END { print n }' r.txt)" 22 "--report"
 qbatch --goodput ttft:0.000001 --report - in.jsonl 2>&1 >out |
     grep -q '^goodput_items_per_s  *0$'
 ok $? "nothing is as good as that"
+for o in --report --report-json; do
+	refused 2 "$o of nothing" qbatch $o "" in.jsonl
+	is "$(cat err)" "qbatch: $o: '' is not the name of a file; see qbatch --help" "named"
+	refused 2 "$o of a folder" qbatch $o no/ in.jsonl
+done
 for o in "--goodput x:1" "--goodput ttft" "--arrivals 0" "--max-sequences 0" \
     "--mem 5X" "-n 0" "--batch 0" "--temp x"; do
 	refused 2 "$o" qbatch $o in.jsonl

@@ -120,12 +120,35 @@ is "$(qstate du --store E --json | jq -s -c '[.[-1].total, .[-1].tokens]')" '["a
 hash=$(qstate ls --store E --json | jq -r 'select(.end == 100) | .prefix' | head -n 1)
 qstate rm --store E "$hash" >out
 is "$? $(cut -d ' ' -f 1 out | xargs)" "0 removed left" "rm of one"
+left=$(find E -name '*.kv' -o -name '*.cp' | wc -l)
+cp out left.out
 qprefill -v --store E -o b.cbor <text 2>err >/dev/null
 [ "$(taken)" -lt 100 ] && qstate diff a.cbor b.cbor
 ok $? "which then is read again"
 refused 1 "rm of what is not there" qstate rm --store E -q ffffffffffffffffffffffffffffffff
-qstate rm --store E --all >/dev/null
-is "$(qstate ls --store E | wc -l)" 0 "rm --all"
+is "$(sed -n 's/^left \([0-9]*\) .*/\1/p' left.out)" "$left" "which tells what is left"
+# what has a checkpoint's name and is none: a run's tokens go all the same
+for what in link folder fifo; do
+	cp -r E P
+	cp=$(find P -name '*.cp' | head -n 1)
+	echo mine >mine
+	rm "$cp"
+	case $what in
+	link) ln -s "$PWD/mine" "$cp" ;;
+	folder) mkdir "$cp" ;;
+	fifo) mkfifo "$cp" ;;
+	esac
+	cp -r P Q
+	qstate rm --store P --all >out
+	is "$?$(find P -name '*.kv')" 0 "rm --all, a $what in place of a checkpoint"
+	is "$(tail -n 1 out) $(cat mine)" "left $(find P -name '*.cp' | wc -l) 0 mine" \
+	    "what it is and points to stays, and is told of: $what"
+	qstate gc --store Q --store-max 1 >/dev/null
+	is "$?$(find Q -name '*.kv')" 0 "gc likewise: $what"
+	rm -rf P Q mine
+done
+qstate rm --store E --all >out
+is "$?$(qstate ls --store E | wc -l) $(tail -n 1 out)" "00 left 0 0" "rm --all"
 qstate gc --store G --store-max 1 >out
 is "$? $(qstate ls --store G | wc -l)" "0 0" "gc to nothing"
 qprefill --store H --store-max 600K -o b.cbor <text >/dev/null

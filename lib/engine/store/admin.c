@@ -286,6 +286,24 @@ remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	return r;
 }
 
+static int
+count_left(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
+{
+	struct qwen_store_gc_result *out = arg;
+	struct stat st;
+	size_t i;
+
+	(void)err;
+	for (i = 0; i < f->sc.n_file; i++) {
+		if (qwen_store_stat(&f->sc, i, &st) == -1)
+			continue;
+		out->left_files++;
+		out->left_bytes += S_ISREG(st.st_mode) ?
+		    (uint64_t)st.st_size : 0;
+	}
+	return 0;
+}
+
 int
 qwen_store_remove(struct qwen_store *st, const char *digits,
     struct qwen_store_gc_result *out, struct qwen_err *err)
@@ -305,5 +323,6 @@ qwen_store_remove(struct qwen_store *st, const char *digits,
 			return qwen_fail(err, QWEN_ERANGE,
 			    "several prefixes or models begin with %s", digits);
 	}
-	return qwen_store_each(st, remove_folder, &v, err);
+	return qwen_store_each(st, remove_folder, &v, err) < 0 ? -1 :
+	    qwen_store_each(st, count_left, v.out, err);
 }

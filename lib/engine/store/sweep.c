@@ -117,10 +117,11 @@ take_victim(struct sweep *s, size_t i)
 	struct stat st;
 
 	/* the file as it is, if it is the one that was to go */
-	if (qwen_store_stat(s->sc, i, &st) == -1 || !S_ISREG(st.st_mode) ||
-	    qwen_store_used(&st) > f->used)
+	if (qwen_store_stat(s->sc, i, &st) == -1 || S_ISDIR(st.st_mode) ||
+	    (S_ISREG(st.st_mode) && qwen_store_used(&st) > f->used))
 		return 0;
-	if (f->n.kind == QWEN_STORE_KV) {
+	/* what is no file, but a link or the like, just goes */
+	if (f->n.kind == QWEN_STORE_KV && S_ISREG(st.st_mode)) {
 		qwen_store_name_format(&f->n, name);
 		return hold(s, &f->n, name, (uint64_t)st.st_size, 1);
 	}
@@ -173,15 +174,34 @@ by_end(const void *a, const void *b)
 }
 
 /* The one held from which c goes on, if it is: their ends ascend. */
-static void
-need_parent(struct sweep *s, const struct qwen_store_name *c)
+static struct held *
+parent_of(struct sweep *s, const struct qwen_store_name *c)
 {
 	size_t i;
 
 	for (i = 0; i < s->n_held && s->held[i].n.end <= c->from; i++) {
 		if (is_child(c, &s->held[i].n))
-			s->held[i].needed = 1;
+			return &s->held[i];
 	}
+	return NULL;
+}
+
+static void
+need_parent(struct sweep *s, const struct qwen_store_name *c)
+{
+	struct held *p = parent_of(s, c);
+
+	if (p != NULL)
+		p->needed = 1;
+}
+
+/* A folder, a link or the like that has a file's name is nobody's child. */
+static int
+is_file(const struct qwen_store_scan *now, size_t i)
+{
+	struct stat st;
+
+	return qwen_store_stat(now, i, &st) == -1 || S_ISREG(st.st_mode);
 }
 
 static int
@@ -206,7 +226,8 @@ need_parents(struct sweep *s, const struct qwen_store_scan *now)
 	size_t i;
 
 	for (i = 0; i < now->n_file; i++) {
-		need_parent(s, &now->file[i].n);
+		if (parent_of(s, &now->file[i].n) != NULL && is_file(now, i))
+			need_parent(s, &now->file[i].n);
 		seen += XXH3_64bits(&now->file[i].n, sizeof now->file[i].n);
 	}
 	for (i = 0; i < now->gone.n; i++) {

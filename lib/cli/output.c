@@ -70,6 +70,13 @@ on_signal(int sig)
 	raise(sig);
 }
 
+void
+cli_output_abandon(void)
+{
+	if (doomed != NULL && !busy)
+		unlink(doomed);
+}
+
 static void
 remove_doomed(void)
 {

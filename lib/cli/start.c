@@ -39,6 +39,7 @@ cli_start(const char *name)
 {
 	cli_name = name;
 	fill_std_fds();
+	cli_guard_maps();
 	cli_umask = umask(0);
 	umask(cli_umask);
 }

@@ -239,26 +239,17 @@ blocks_for(size_t n)
 static int
 grow_lists(struct qwen_session *s, size_t n)
 {
-	size_t i, cap = n + n / 2 + 16;
-	struct qwen_kv_slot **slot;
-	uint16_t **block;
+	size_t i, cap;
 
-	if (n <= s->cap_slot)
-		return 0;
-	slot = realloc(s->slot, cap * sizeof *slot);
-	if (slot == NULL)
-		return -1;
-	s->slot = slot;
+	/* all are as long, the slots' last, which say how long */
 	for (i = 0; i < s->n_layer; i++) {
-		if (s->layer[i].kv_block_bytes == 0)
-			continue;
-		block = realloc(s->layer[i].block, cap * sizeof *block);
-		if (block == NULL)
+		cap = s->cap_slot;
+		if (s->layer[i].kv_block_bytes != 0 &&
+		    qwen_grow(&s->layer[i].block, &cap, n,
+		    sizeof *s->layer[i].block) < 0)
 			return -1;
-		s->layer[i].block = block;
 	}
-	s->cap_slot = cap;
-	return 0;
+	return qwen_grow(&s->slot, &s->cap_slot, n, sizeof *s->slot);
 }
 
 /* The block of each layer at b is in the slot. */

@@ -449,6 +449,7 @@ test_no_reading(void)
 	const char *dir = store_dir();
 	struct qwen_store *st = open_store(dir, 0, NULL);
 	struct qwen_store_verifier v = { .bad = ignore_bad };
+	struct qwen_store_gc_result left;
 	struct qwen_store_list *l;
 	uint64_t files, bad;
 	long i, silent = 0;
@@ -479,9 +480,15 @@ test_no_reading(void)
 		if (qwen_store_verify(st, &v, &files, &bad, &err) == 0)
 			silent += files != n;
 	}
-	stats_left = -1;
 	ok(silent == 0, "nor is it when files are verified: %ld of %ld", silent,
 	    i);
+	for (i = silent = 0; i < (long)n; i++) {
+		stats_left = i;
+		if (qwen_store_gc(st, 0, &left, &err) == 0)
+			silent += left.left_files != n;
+	}
+	stats_left = -1;
+	ok(silent == 0, "nor when old ones are removed: %ld of %ld", silent, i);
 	qwen_store_close(st);
 	remove_tree(dir);
 	fake_model_free(m);

@@ -61,12 +61,16 @@ add_model(void *arg, struct qwen_store_folder *folder, struct qwen_err *err)
 	struct qwen_store_scan *sc = &folder->sc;
 	struct stat st;
 	size_t i;
+	int r;
 
 	if (qwen_grow(&g->model, &g->cap_model, g->n_model + 1,
 	    sizeof *g->model) < 0)
 		return qwen_oom(err);
 	for (i = 0; i < sc->n_file; i++) {
-		if (qwen_store_stat(sc, i, &st) == -1 || !S_ISREG(st.st_mode)) {
+		r = qwen_store_stat(sc, i, &st);
+		if (r == -1 && errno != ENOENT)
+			return qwen_fail_errno(err, "a file in %s", sc->path);
+		if (r == -1 || !S_ISREG(st.st_mode)) {
 			sc->file[i].bad = 1;
 			continue;
 		}

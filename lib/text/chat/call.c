@@ -62,8 +62,7 @@ at_tag(const struct qwen_reply *r, const char *tag)
  * come, -1 if there was no memory; or it is no tag, and the call is bad.
  */
 static int
-named_tag(struct qwen_reply *r, const char *tag, char **name,
-    struct qwen_err *err)
+named_tag(struct qwen_reply *r, const char *tag, char **name)
 {
 	struct chat_call *c = &r->call;
 	const char *s = r->text.s + c->at + strlen(tag);
@@ -81,7 +80,7 @@ named_tag(struct qwen_reply *r, const char *tag, char **name,
 	free(*name);
 	*name = strndup(s, i);
 	if (*name == NULL)
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	c->at += strlen(tag) + i + 1;
 	return GO_ON;
 }
@@ -120,7 +119,7 @@ json_byte(struct chat_call *c, unsigned char b)
 
 /* The object from c->begin to c->at: a call if it has a name and arguments. */
 static int
-json_whole(struct qwen_reply *r, struct qwen_err *err)
+json_whole(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	yyjson_doc *d;
@@ -130,7 +129,7 @@ json_whole(struct qwen_reply *r, struct qwen_err *err)
 
 	if (qwen_chat_read(&d, r->text.s + c->begin, c->at - c->begin, "call",
 	    &e) < 0 && e.code == QWEN_ENOMEM)
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	root = yyjson_doc_get_root(d);
 	name = yyjson_obj_get(root, "name");
 	args = yyjson_obj_get(root, "arguments");
@@ -145,7 +144,7 @@ json_whole(struct qwen_reply *r, struct qwen_err *err)
 	v = c->args == NULL ? NULL : yyjson_val_mut_copy(c->args, args);
 	yyjson_doc_free(d);
 	if (v == NULL || c->name == NULL)
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	yyjson_mut_doc_set_root(c->args, v);
 	c->begin = c->at;
 	c->state = CHAT_CALL_WHOLE;
@@ -153,7 +152,7 @@ json_whole(struct qwen_reply *r, struct qwen_err *err)
 }
 
 static int
-json(struct qwen_reply *r, struct qwen_err *err)
+json(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 
@@ -162,7 +161,7 @@ json(struct qwen_reply *r, struct qwen_err *err)
 			return bad(c);
 		c->at++;
 		if (c->depth == 0)
-			return json_whole(r, err);
+			return json_whole(r);
 	}
 	return 0;
 }
@@ -171,7 +170,7 @@ json(struct qwen_reply *r, struct qwen_err *err)
 
 /* After <tool_call>: the object, or <function=NAME>. */
 static int
-opened(struct qwen_reply *r, struct qwen_err *err)
+opened(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	int is, rc;
@@ -191,12 +190,12 @@ opened(struct qwen_reply *r, struct qwen_err *err)
 	is = at_tag(r, "<function=");
 	if (is != 1)
 		return is == 0 ? bad(c) : 0;
-	rc = named_tag(r, "<function=", &c->name, err);
+	rc = named_tag(r, "<function=", &c->name);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
 		return rc;
 	c->args = yyjson_mut_doc_new(NULL);
 	if (c->args == NULL)
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	yyjson_mut_doc_set_root(c->args, yyjson_mut_obj(c->args));
 	c->state = CHAT_CALL_BETWEEN;
 	return GO_ON;
@@ -204,7 +203,7 @@ opened(struct qwen_reply *r, struct qwen_err *err)
 
 /* <parameter=NAME>, or </function>. */
 static int
-between(struct qwen_reply *r, struct qwen_err *err)
+between(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	size_t before;
@@ -222,7 +221,7 @@ between(struct qwen_reply *r, struct qwen_err *err)
 	if (is == 0)
 		return bad(c);
 	before = c->at;
-	rc = named_tag(r, "<parameter=", &c->param, err);
+	rc = named_tag(r, "<parameter=", &c->param);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
 		return rc;
 	if (c->at == r->text.n) {	/* what follows decides */
@@ -242,7 +241,7 @@ between(struct qwen_reply *r, struct qwen_err *err)
 
 /* The parameter is what stands up to end. */
 static int
-value(struct qwen_reply *r, size_t end, struct qwen_err *err)
+value(struct qwen_reply *r, size_t end)
 {
 	struct chat_call *c = &r->call;
 	int known;
@@ -253,14 +252,14 @@ value(struct qwen_reply *r, size_t end, struct qwen_err *err)
 
 	if (v == NULL || key == NULL || !yyjson_mut_obj_add(
 	    yyjson_mut_doc_get_root(c->args), key, v))
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	c->state = CHAT_CALL_BETWEEN;
 	return GO_ON;
 }
 
 /* c->at is the beginning of a line. */
 static int
-lines(struct qwen_reply *r, int final, struct qwen_err *err)
+lines(struct qwen_reply *r, int final)
 {
 	struct chat_call *c = &r->call;
 	const size_t len = sizeof end_parameter - 1;
@@ -273,8 +272,7 @@ lines(struct qwen_reply *r, int final, struct qwen_err *err)
 		    (line + len < r->text.n ? r->text.s[line + len] == '\n' :
 		    final)) {
 			c->at += len;
-			return value(r, line > c->begin ? line - 1 : line,
-			    err);
+			return value(r, line > c->begin ? line - 1 : line);
 		}
 		nl = memchr(r->text.s + c->seen, '\n', r->text.n - c->seen);
 		if (nl == NULL) {
@@ -306,7 +304,7 @@ find(struct qwen_reply *r, const char *x)
 }
 
 static int
-in_line(struct qwen_reply *r, struct qwen_err *err)
+in_line(struct qwen_reply *r)
 {
 	const char *s = find(r, end_parameter);
 	size_t end;
@@ -315,13 +313,13 @@ in_line(struct qwen_reply *r, struct qwen_err *err)
 		return 0;
 	end = (size_t)(s - r->text.s);
 	r->call.at = end + sizeof end_parameter - 1;
-	return value(r, end, err);
+	return value(r, end);
 }
 
 /* ----------------------------------------------------------------- the call */
 
 static int
-give_call(struct qwen_reply *r, struct qwen_err *err)
+give_call(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	yyjson_mut_val *v = yyjson_mut_arr_add_obj(r->doc, r->calls);
@@ -336,9 +334,9 @@ give_call(struct qwen_reply *r, struct qwen_err *err)
 	    yyjson_mut_val_mut_copy(r->doc,
 	    yyjson_mut_doc_get_root(c->args)))) {
 		free(json_text);
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	}
-	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, c->name, err);
+	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, c->name);
 	free(json_text);
 	yyjson_mut_doc_free(c->args);
 	c->args = NULL;
@@ -347,12 +345,12 @@ give_call(struct qwen_reply *r, struct qwen_err *err)
 
 /* It is given out at once; then the end tag, which may be missing or cut. */
 static int
-whole(struct qwen_reply *r, int final, struct qwen_err *err)
+whole(struct qwen_reply *r, int final)
 {
 	struct chat_call *c = &r->call;
 	int is;
 
-	if (c->args != NULL && give_call(r, err) < 0)
+	if (c->args != NULL && give_call(r) < 0)
 		return -1;
 	skip(r);
 	is = at_tag(r, end_tag);
@@ -368,17 +366,16 @@ whole(struct qwen_reply *r, int final, struct qwen_err *err)
 }
 
 static int
-give_bad(struct qwen_reply *r, size_t end, struct qwen_err *err)
+give_bad(struct qwen_reply *r, size_t end)
 {
 	if (!yyjson_mut_arr_add_strncpy(r->doc, r->unparsed, r->text.s, end))
-		return qwen_oom(err);
+		return qwen_oom(r->err);
 	r->call.at = end;
-	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL,
-	    err);
+	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
 }
 
 int
-qwen_chat_call(struct qwen_reply *r, int final, struct qwen_err *err)
+qwen_chat_call(struct qwen_reply *r, int final)
 {
 	struct chat_call *c = &r->call;
 	const char *s;
@@ -386,12 +383,12 @@ qwen_chat_call(struct qwen_reply *r, int final, struct qwen_err *err)
 
 	while (rc == GO_ON) {
 		switch (c->state) {
-		case CHAT_CALL_OPEN: rc = opened(r, err); break;
-		case CHAT_CALL_JSON: rc = json(r, err); break;
-		case CHAT_CALL_BETWEEN: rc = between(r, err); break;
-		case CHAT_CALL_LINES: rc = lines(r, final, err); break;
-		case CHAT_CALL_INLINE: rc = in_line(r, err); break;
-		case CHAT_CALL_WHOLE: return whole(r, final, err);
+		case CHAT_CALL_OPEN: rc = opened(r); break;
+		case CHAT_CALL_JSON: rc = json(r); break;
+		case CHAT_CALL_BETWEEN: rc = between(r); break;
+		case CHAT_CALL_LINES: rc = lines(r, final); break;
+		case CHAT_CALL_INLINE: rc = in_line(r); break;
+		case CHAT_CALL_WHOLE: return whole(r, final);
 		case CHAT_CALL_BAD:
 			s = find(r, end_tag);
 			if (s == NULL) {
@@ -399,10 +396,10 @@ qwen_chat_call(struct qwen_reply *r, int final, struct qwen_err *err)
 				break;
 			}
 			return give_bad(r, (size_t)(s - r->text.s) +
-			    sizeof end_tag - 1, err) < 0 ? -1 : 1;
+			    sizeof end_tag - 1) < 0 ? -1 : 1;
 		}
 	}
 	if (rc < 0 || !final)
 		return rc;
-	return give_bad(r, r->text.n, err) < 0 ? -1 : 1;
+	return give_bad(r, r->text.n) < 0 ? -1 : 1;
 }

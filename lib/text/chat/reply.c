@@ -16,10 +16,10 @@ static const char no_character[] = "\xef\xbf\xbd";	/* U+FFFD */
 static const char open_tag[] = "<tool_call>", function[] = "<function=";
 
 static int
-append(struct qwen_text *b, const char *s, size_t n, struct qwen_err *err)
+append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
 {
 	qwen_text_add(b, s, n);
-	return b->failed ? qwen_oom(err) : 0;
+	return b->failed ? qwen_oom(r->err) : 0;
 }
 
 /* Without the first n. */
@@ -35,7 +35,7 @@ drop(struct qwen_text *b, size_t n)
 
 int
 qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
-    const char *s, size_t n, const char *name, struct qwen_err *err)
+    const char *s, size_t n, const char *name)
 {
 	struct qwen_reply_event e = { .kind = kind, .text = { s, n } };
 
@@ -45,13 +45,12 @@ qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
 		e.name.s = name;
 		e.name.len = strlen(name);
 	}
-	return r->opts.event(r->opts.arg, &e, err);
+	return r->opts.event(r->opts.arg, &e, r->err);
 }
 
 /* n more bytes of a stream, but for white space that may be at an end of it. */
 static int
-stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
-    struct qwen_err *err)
+stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n)
 {
 	struct chat_text all = { s, n, NULL }, text;
 	size_t from = t->all.n;
@@ -61,22 +60,21 @@ stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
 	text = qwen_chat_strip(NULL, &all, NULL, 2);
 	if (text.n > 0) {
 		t->begun = 1;
-		if (append(&t->all, t->space.s, t->space.n, err) < 0 ||
-		    append(&t->all, text.s, text.n, err) < 0 ||
+		if (append(r, &t->all, t->space.s, t->space.n) < 0 ||
+		    append(r, &t->all, text.s, text.n) < 0 ||
 		    qwen_chat_give(r, t->kind, t->all.s + from,
-		    t->all.n - from, NULL, err) < 0)
+		    t->all.n - from, NULL) < 0)
 			return -1;
 		t->space.n = 0;
 	}
-	return append(&t->space, text.s + text.n, all.n - text.n, err);
+	return append(r, &t->space, text.s + text.n, all.n - text.n);
 }
 
 /* The first n bytes of r->text to a stream. */
 static int
-pass(struct qwen_reply *r, struct chat_stream *t, size_t n,
-    struct qwen_err *err)
+pass(struct qwen_reply *r, struct chat_stream *t, size_t n)
 {
-	if (n > 0 && stream(r, t, r->text.s, n, err) < 0)
+	if (n > 0 && stream(r, t, r->text.s, n) < 0)
 		return -1;
 	drop(&r->text, n);
 	return 0;
@@ -118,8 +116,7 @@ turns(const struct qwen_reply *r, const char *s, size_t n)
  * the beginning of r->text.
  */
 static int
-text(struct qwen_reply *r, struct chat_stream *t, int final,
-    struct qwen_err *err)
+text(struct qwen_reply *r, struct chat_stream *t, int final)
 {
 	const char *s;
 	size_t at = 0;
@@ -137,7 +134,7 @@ text(struct qwen_reply *r, struct chat_stream *t, int final,
 			is = 0;
 		at += is == 0;
 	}
-	if (pass(r, t, at, err) < 0)
+	if (pass(r, t, at) < 0)
 		return -1;
 	return is == 1;
 }
@@ -166,7 +163,7 @@ start(struct qwen_reply *r, int final)
 
 /* One state further: 1 if there may be more to do, 0 if not. */
 static int
-step(struct qwen_reply *r, int final, struct qwen_err *err)
+step(struct qwen_reply *r, int final)
 {
 	int rc;
 
@@ -174,7 +171,7 @@ step(struct qwen_reply *r, int final, struct qwen_err *err)
 	case CHAT_REPLY_START:
 		return start(r, final);
 	case CHAT_REPLY_THOUGHT:
-		rc = text(r, &r->reasoning, final, err);
+		rc = text(r, &r->reasoning, final);
 		if (rc <= 0)
 			return rc;
 		r->state = CHAT_REPLY_CONTENT;
@@ -182,12 +179,12 @@ step(struct qwen_reply *r, int final, struct qwen_err *err)
 			drop(&r->text, sizeof end_think - 1);
 		return 1;
 	case CHAT_REPLY_CONTENT:
-		rc = text(r, &r->content, final, err);
+		rc = text(r, &r->content, final);
 		if (rc == 1)
 			r->state = CHAT_REPLY_CALL;
 		return rc;
 	default:
-		rc = qwen_chat_call(r, final, err);
+		rc = qwen_chat_call(r, final);
 		if (rc <= 0)
 			return rc;
 		drop(&r->text, r->call.at);
@@ -198,12 +195,12 @@ step(struct qwen_reply *r, int final, struct qwen_err *err)
 }
 
 static int
-run(struct qwen_reply *r, int final, struct qwen_err *err)
+run(struct qwen_reply *r, int final)
 {
 	int rc;
 
 	do
-		rc = step(r, final, err);
+		rc = step(r, final);
 	while (rc > 0);
 	return rc;
 }
@@ -212,7 +209,7 @@ run(struct qwen_reply *r, int final, struct qwen_err *err)
 
 /* One byte: whole characters go on, and U+FFFD for what is none. */
 static int
-put_byte(struct qwen_reply *r, unsigned char b, struct qwen_err *err)
+put_byte(struct qwen_reply *r, unsigned char b)
 {
 	uint32_t c;
 	int k;
@@ -222,8 +219,8 @@ put_byte(struct qwen_reply *r, unsigned char b, struct qwen_err *err)
 		k = qwen_utf8_read(r->tail, r->n_tail, &c);
 		if (k < 0)
 			return 0;
-		if (append(&r->text, k == 0 ? no_character :
-		    (const char *)r->tail, k == 0 ? 3 : (size_t)k, err) < 0)
+		if (append(r, &r->text, k == 0 ? no_character :
+		    (const char *)r->tail, k == 0 ? 3 : (size_t)k) < 0)
 			return -1;
 		k = k == 0 ? 1 : k;
 		r->n_tail -= (size_t)k;
@@ -233,18 +230,17 @@ put_byte(struct qwen_reply *r, unsigned char b, struct qwen_err *err)
 }
 
 static int
-put_text(struct qwen_reply *r, const unsigned char *p, size_t n,
-    struct qwen_err *err)
+put_text(struct qwen_reply *r, const unsigned char *p, size_t n)
 {
 	size_t i = 0, whole;
 
 	while (i < n) {
 		whole = r->n_tail > 0 ? 0 :
 		    qwen_utf8_check((const char *)p + i, n - i);
-		if (append(&r->text, (const char *)p + i, whole, err) < 0)
+		if (append(r, &r->text, (const char *)p + i, whole) < 0)
 			return -1;
 		i += whole;
-		if (i < n && put_byte(r, p[i++], err) < 0)
+		if (i < n && put_byte(r, p[i++]) < 0)
 			return -1;
 	}
 	return 0;
@@ -253,16 +249,16 @@ put_text(struct qwen_reply *r, const unsigned char *p, size_t n,
 /* -------------------------------------------------------------- public part */
 
 static int
-read_tools(struct qwen_reply *r, struct qwen_err *err)
+read_tools(struct qwen_reply *r)
 {
 	yyjson_val *list;
 
 	if (qwen_chat_read(&r->tools, r->opts.tools, r->opts.n_tools, "tools",
-	    err) < 0)
+	    r->err) < 0)
 		return -1;
 	list = yyjson_doc_get_root(r->tools);
 	if (!yyjson_is_arr(list) && !yyjson_is_null(list))
-		return qwen_fail(err, QWEN_EFORMAT, "tools: no JSON list");
+		return qwen_fail(r->err, QWEN_EFORMAT, "tools: no JSON list");
 	r->has_tools = yyjson_arr_size(list) > 0;
 	return 0;
 }
@@ -276,6 +272,7 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	*out = NULL;
 	if (r == NULL)
 		return qwen_oom(err);
+	r->err = err;
 	r->opts = *opts;
 	r->xml = t->xml;
 	r->thinks = t->thinks;
@@ -289,7 +286,7 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	r->unparsed = yyjson_mut_arr(r->doc);
 	if (r->calls == NULL || r->unparsed == NULL)
 		qwen_oom(err);
-	else if (opts->tools == NULL || read_tools(r, err) == 0) {
+	else if (opts->tools == NULL || read_tools(r) == 0) {
 		*out = r;
 		return 0;
 	}
@@ -301,18 +298,18 @@ int
 qwen_reply_feed(struct qwen_reply *r, const void *text_in, size_t n,
     struct qwen_err *err)
 {
-	if (put_text(r, text_in, n, err) < 0)
-		return -1;
-	return run(r, 0, err);
+	r->err = err;
+	return put_text(r, text_in, n) < 0 ? -1 : run(r, 0);
 }
 
 int
 qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
 {
-	if (r->n_tail > 0 && append(&r->text, no_character, 3, err) < 0)
+	r->err = err;
+	if (r->n_tail > 0 && append(r, &r->text, no_character, 3) < 0)
 		return -1;
 	r->n_tail = 0;
-	return run(r, 1, err);
+	return run(r, 1);
 }
 
 void

@@ -48,6 +48,7 @@ enum chat_reply_state {
 
 struct qwen_reply {
 	struct qwen_reply_opts	 opts;
+	struct qwen_err		*err;	/* of the call that is at work */
 	int			 xml, thinks, has_tools;
 	yyjson_doc		*tools;
 	enum chat_reply_state	 state;
@@ -64,7 +65,7 @@ struct qwen_reply {
  * Go on with the call at the beginning of r->text.  1: it is done with, and
  * r->call.at is after it; 0: more text must come; -1: error.
  */
-int qwen_chat_call(struct qwen_reply *r, int final, struct qwen_err *err);
+int qwen_chat_call(struct qwen_reply *r, int final);
 void qwen_chat_call_reset(struct chat_call *c);
 
 /* The schema of the tool's parameter, or NULL; whether there is the tool. */
@@ -82,6 +83,6 @@ int qwen_chat_begins(const char *s, size_t n, const char *x);
 int qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n);
 
 int qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
-    const char *s, size_t n, const char *name, struct qwen_err *err);
+    const char *s, size_t n, const char *name);
 
 #endif

@@ -226,10 +226,16 @@ qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
 {
 	struct qwen_refusal no = { 0 };
 	yyjson_val *root, *v;
-	yyjson_doc *doc = qwen_ask_open(&no, json, n, &root);
+	yyjson_read_err e = { .code = YYJSON_READ_SUCCESS };
+	/* tokens of the same text are keys of one object in top_logprobs */
+	yyjson_doc *doc = json == NULL ? NULL : yyjson_read_opts(
+	    (char *)(uintptr_t)json, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
 
 	*id = NULL;
-	if (root != NULL && read_number(root, number) < 0)
+	root = yyjson_doc_get_root(doc);
+	if (e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+		qwen_oom(&no.err);
+	else if (!yyjson_is_obj(root) || read_number(root, number) < 0)
 		bad(&no, NULL, "the line is not a result");
 	if (no.err.code == 0) {
 		*is_error = has_failed(root);

@@ -107,6 +107,7 @@ qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
 	yyjson_val *root;
 	yyjson_doc *doc = qwen_ask_open(r.no, json, n, &root);
 
+	q.form = root == NULL ? QWEN_FORM_COMPLETION : QWEN_FORM_PLAIN;
 	if (root != NULL)
 		read_envelope(&r, root);
 	yyjson_doc_free(doc);

@@ -219,19 +219,19 @@ all_reasons(void)
 	t = tiny_new(&s);
 	tiny_write(t, path);
 	ok(check() == 0 && reasons[0] == '\0', "nothing wrong: no reason");
-	retype(t, "blk.0.attn_q.weight", 15);
-	retype(t, "blk.1.attn_q.weight", 15);
-	retype(t, "blk.1.attn_k.weight", 9);
+	retype(t, "blk.0.attn_q.weight", 9);
+	retype(t, "blk.1.attn_q.weight", 9);
+	retype(t, "blk.1.attn_k.weight", 15);
 	tiny_drop(t, "blk.0.ffn_up.weight");
 	tiny_write(t, path);
 	ok(check() == 3 && strcmp(reasons,
 	    "tensor blk.0.ffn_up.weight is missing\n"
-	    "blk.0.attn_q.weight and 1 more have Q8_K\n"
-	    "blk.1.attn_k.weight has Q8_1\n") == 0, "each is told, types once");
+	    "blk.0.attn_q.weight and 1 more have Q8_1\n"
+	    "blk.1.attn_k.weight has Q8_K\n") == 0, "each is told, types once");
 	tiny_str(t, "general.architecture", "llama");
 	tiny_write(t, path);
 	ok(check() == 3 && strstr(reasons, "architecture \"llama\" is not known")
-	    == reasons && strstr(reasons, "1 more have Q8_K") != NULL,
+	    == reasons && strstr(reasons, "1 more have Q8_1") != NULL,
 	    "of an architecture that is not known the types are told, too");
 	tiny_free(t);
 	unlink(path);

@@ -178,7 +178,8 @@ hammer_judge(const struct command *c, int status, const struct rusage *u,
 {
 	double used = (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
 	    (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1e6;
-	int batch = strcmp(c->word[0], "qbatch") == 0;
+	int lines = strcmp(c->word[0], "qbatch") == 0 ||
+	    hammer_has(c, "--requests");
 
 	if (used > hammer_slowest)
 		hammer_slowest = used;
@@ -191,12 +192,12 @@ hammer_judge(const struct command *c, int status, const struct rusage *u,
 		    "a crash";
 	if (WEXITSTATUS(status) == 99)
 		return "a sanitizer's report";
-	if (WEXITSTATUS(status) > 1 && !(batch && WEXITSTATUS(status) == 3))
+	if (WEXITSTATUS(status) > 1 && !(lines && WEXITSTATUS(status) == 3))
 		return "a status other than 0 and 1";
 	if (u->ru_maxrss > hammer_limit_mb << 10)
 		return "too much memory";
 	if (WEXITSTATUS(status) == 1 && answers(c) && is_empty(err) &&
 	    !is_empty("out"))
 		status = 0;
-	return hammer_judge_words(err, status, may_warn);
+	return hammer_judge_words(err, status, may_warn || lines);
 }

@@ -89,6 +89,16 @@ command_folder(const struct command *c)
 	}
 }
 
+/* Killed before it opens them, it has said nothing, not what the last one did. */
+static void
+make_empty(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (f != NULL)
+		fclose(f);
+}
+
 pid_t
 command_start(const struct command *c, const char *out, const char *err,
     void (*set)(void *), void *arg)
@@ -96,6 +106,8 @@ command_start(const struct command *c, const char *out, const char *err,
 	pid_t pid;
 
 	fflush(stdout);
+	make_empty(out);
+	make_empty(err);
 	if ((pid = fork()) == -1) {
 		perror("fork");
 		exit(1);
@@ -195,7 +207,9 @@ compare(const char *path, const struct stat *st, int type, struct FTW *f)
 	char other[4096];
 
 	(void)f;
-	if (type != FTW_F || st->st_size == 0 || is_temporary(path))
+	/* what gc was removing when it was killed is removed by a later one */
+	if (type != FTW_F || st->st_size == 0 || is_temporary(path) ||
+	    strstr(path, "/.gone-") != NULL)
 		return 0;
 	snprintf(other, sizeof other, "%s/%s", wanted, path + 4);
 	if (same(path, other, 0) || is_empty(other))

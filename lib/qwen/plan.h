@@ -36,7 +36,7 @@ struct qwen_plan {
 	uint64_t	 state;		/* recurrent state of all timelines */
 	uint64_t	 scratch;	/* what a pass computes with */
 	uint64_t	 other;		/* logits, tokens, widened tensors */
-	uint64_t	 private;	/* all but the weights */
+	uint64_t	 own;		/* all but the weights */
 	/* one token after n_tokens others */
 	uint64_t	 kv_read, kv_macs;	/* attention to them */
 	uint64_t	 state_moved, state_macs;	/* DeltaNet */

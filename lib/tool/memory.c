@@ -139,16 +139,16 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch);
-	if (need->cache > 0 && p.private != UINT64_MAX)
-		p.private -= less(p.kv + p.state, need->cache);
+	if (need->cache > 0 && p.own != UINT64_MAX)
+		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory ? 0 : p.weights;
-	all = p.private > UINT64_MAX - all ? UINT64_MAX : p.private + all;
-	if (p.private <= own && all <= free_bytes)
+	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
+	if (p.own <= own && all <= free_bytes)
 		return;
-	why = p.private > own ? "beside the weights" :
+	why = p.own > own ? "beside the weights" :
 	    "with the weights, which would be read again for each token";
 	die("%s: needs %.1f GiB %s, %.1f are free; --force goes on",
 	    qwen_gguf_path(qwen_model_gguf(m), 0),
-	    (double)(p.private > own ? p.private : all) / 0x1p30, why,
-	    (double)(p.private > own ? own : free_bytes) / 0x1p30);
+	    (double)(p.own > own ? p.own : all) / 0x1p30, why,
+	    (double)(p.own > own ? own : free_bytes) / 0x1p30);
 }

@@ -336,7 +336,7 @@ is "$?, $(wc -l <again)" "3, 3" "complete, with errors"
 sed 's/"b"/2/; s/\[\]/"And"/' shape.jsonl >mended.jsonl
 qbatch -n 2 --retry-failed -o again mended.jsonl 2>err
 is "$?, $(cat err), $(jq -c "$CODE" again | xargs)" \
-    "3, qbatch: 1 of 3 items failed; the first, line 2: byte 1: invalid literal, expected 'null', none invalid_json none" \
+    "3, qbatch: 1 of 3 items failed; the first, line 2: no JSON at byte 1: invalid literal, expected 'null', none invalid_json none" \
     "--retry-failed"
 qbatch -n 2 mended.jsonl 2>err >want.again
 qbatch --merge -o again again 2>err

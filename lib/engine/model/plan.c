@@ -151,7 +151,7 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m)
 			p->other = add(p->other, 2 * m->hp.conv_kernel *
 			    channels(&m->hp) * sizeof(float));
 	}
-	p->private = add(add(p->kv, p->state), add(p->scratch, p->other));
+	p->own = add(add(p->kv, p->state), add(p->scratch, p->other));
 }
 
 void

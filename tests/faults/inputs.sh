@@ -7,7 +7,7 @@ G=$TOP/tests/golden/models/qwen35moe-ud
 tr ' ' '\n' <"$G/tokens-n65.txt" >ids
 head -n 9 ids >few
 printf 'In the beginning God created the heaven and the earth.' >text
-printf '%s\n' '"""' One 'two"""' 'And \' more /retry '/set top-k 3' /undo /tokens /show '/save said.json' >said
+printf '%s\n' '"""' One 'two"""' 'And \' more /retry '/set top-k 3' /undo '/save said.json' >said
 qtok text >text.cbor
 qtok few >few.cbor 2>/dev/null || :
 cat >chat.json <<'EOF'

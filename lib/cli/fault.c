@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,16 +77,14 @@ find_path(uintptr_t at)
 static void
 on_fault(int sig, siginfo_t *info, void *context)
 {
-	static volatile sig_atomic_t told;
+	static atomic_flag told = ATOMIC_FLAG_INIT;
 	static char line[4096 + 512];
 	const char *path = NULL;
 	size_t n;
 
 	(void)context;
-	if (told)	/* another thread is at it */
-		for (;;)
-			pause();
-	told = 1;
+	while (atomic_flag_test_and_set(&told))	/* another thread is at it */
+		pause();
 	cli_output_abandon();
 	if (info->si_code == BUS_ADRERR)
 		path = find_path((uintptr_t)info->si_addr);

@@ -307,7 +307,7 @@ count_items(const struct qbatch_run *b)
 
 	if (b->waits || cli_quiet || !isatty(STDERR_FILENO))
 		return 0;
-	n = cli_lines_count(b->in.fd);
+	n = tool_lines_count(b->in.fd);
 	n = n / b->n_shards + (b->shard < n % b->n_shards);
 	return n > done ? n - done : 0;
 }

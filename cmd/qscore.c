@@ -23,7 +23,7 @@ static struct {
 
 struct run {
 	struct qscore_run	 score;
-	struct cli_lines	 lines;
+	struct tool_lines	 lines;
 	int			 file;	/* the next of opt.files */
 };
 
@@ -264,12 +264,12 @@ next_request(void *arg, struct qscore_text **out)
 {
 	struct run *r = arg;
 	struct qscore_text *x;
-	struct cli_line line;
+	struct tool_line line;
 
 	*out = NULL;
-	if (!cli_lines_next(&r->lines, &line))
+	if (!tool_lines_next(&r->lines, &line))
 		return 0;
-	if (cli_line_is_blank(&line))
+	if (tool_line_is_blank(&line))
 		return 1;
 	*out = x = cli_got(calloc(1, sizeof *x));
 	x->line = r->lines.line;
@@ -283,14 +283,14 @@ request_waits(void *arg)
 {
 	const struct run *r = arg;
 
-	return cli_lines_waiting(&r->lines);
+	return tool_lines_waiting(&r->lines);
 }
 
 /* Before there is an output. */
 static void
 open_source(struct run *r)
 {
-	struct cli_lines *in = &r->lines;
+	struct tool_lines *in = &r->lines;
 
 	r->score.source.arg = r;
 	if (!opt.requests) {
@@ -311,7 +311,7 @@ count_texts(const struct run *r)
 {
 	if (!opt.requests || cli_quiet || !isatty(STDERR_FILENO))
 		return (uint64_t)opt.n_files;
-	return cli_lines_count(r->lines.fd);
+	return tool_lines_count(r->lines.fd);
 }
 
 static void
@@ -369,7 +369,7 @@ main(int argc, char *argv[])
 	tell(&run, start);
 	cli_output_commit(run.score.out);
 	status = cli_finish();
-	cli_lines_fini(&run.lines);
+	tool_lines_fini(&run.lines);
 	tool_work_close(&run.score.work);
 	return status;
 }

@@ -30,8 +30,8 @@ struct merge {
 static void
 scan(struct merge *m, int file)
 {
-	struct cli_lines l = { .fd = m->fd[file], .name = m->name[file] };
-	struct cli_line line;
+	struct tool_lines l = { .fd = m->fd[file], .name = m->name[file] };
+	struct tool_line line;
 	struct qbatch_result one;
 	struct place p = { .file = file };
 
@@ -45,7 +45,7 @@ scan(struct merge *m, int file)
 	if (l.torn)
 		die("%s: the last line is not complete: resume the run",
 		    l.name);
-	cli_lines_fini(&l);
+	tool_lines_fini(&l);
 }
 
 /* By number, and what has failed last. */

@@ -67,7 +67,7 @@ struct qbatch_result {
  * The next one and its line; 0 at the end, and at a last line that is not whole:
  * l->torn.  Dies of a line that is none.
  */
-int qbatch_result_next(struct cli_lines *l, struct cli_line *line,
+int qbatch_result_next(struct tool_lines *l, struct tool_line *line,
     struct qbatch_result *out);
 
 /*
@@ -131,7 +131,7 @@ struct qbatch_run {
 	struct qwen_service	 service;
 	const struct qwen_sampler *sampler;	/* what requests begin with */
 	struct tool_work	 work;
-	struct cli_lines	 in;
+	struct tool_lines	 in;
 	struct qbatch_results	 out;
 	struct qbatch_report	 report;
 	const int32_t		*ending;

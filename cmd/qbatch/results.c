@@ -37,13 +37,13 @@ lock(const struct qbatch_results *r)
 }
 
 int
-qbatch_result_next(struct cli_lines *l, struct cli_line *line,
+qbatch_result_next(struct tool_lines *l, struct tool_line *line,
     struct qbatch_result *out)
 {
 	struct qwen_err err;
 	char *id;
 
-	if (!cli_lines_next(l, line) || l->torn)
+	if (!tool_lines_next(l, line) || l->torn)
 		return 0;
 	if (qwen_result_parse(line->s, line->n, &out->number, &id,
 	    &out->failed, &err) < 0) {
@@ -61,8 +61,8 @@ qbatch_result_next(struct cli_lines *l, struct cli_line *line,
 static void
 read_results(struct qbatch_results *r)
 {
-	struct cli_lines l = { .fd = r->fd, .name = r->name };
-	struct cli_line line;
+	struct tool_lines l = { .fd = r->fd, .name = r->name };
+	struct tool_line line;
 	struct qbatch_result one;
 	uint64_t end = 0;
 	int made;
@@ -76,7 +76,7 @@ read_results(struct qbatch_results *r)
 		r->n_errors += (uint64_t)one.failed;
 		end = l.offset;
 	}
-	cli_lines_fini(&l);
+	tool_lines_fini(&l);
 	if (ftruncate(r->fd, (off_t)end) == -1 ||
 	    lseek(r->fd, 0, SEEK_END) == -1)
 		die("%s: %s", r->name, strerror(errno));
@@ -101,11 +101,11 @@ open_file(struct qbatch_results *r, struct stat *st)
 static void
 drop_failed(struct qbatch_results *r)
 {
-	struct cli_lines l = { .fd = r->fd, .name = r->name };
+	struct tool_lines l = { .fd = r->fd, .name = r->name };
 	struct cli_output *o = cli_output_open(r->name);
 	struct qwen_text t = { 0 };
 	struct qbatch_result one;
-	struct cli_line line;
+	struct tool_line line;
 	uint64_t n = 0;
 
 	while (qbatch_result_next(&l, &line, &one)) {
@@ -117,7 +117,7 @@ drop_failed(struct qbatch_results *r)
 		qwen_text_str(&t, "\n");
 		cli_write_all(cli_output_fd(o), r->name, &t);
 	}
-	cli_lines_fini(&l);
+	tool_lines_fini(&l);
 	qwen_text_fini(&t);
 	if (n > 0)
 		cli_output_commit(o);

@@ -217,7 +217,7 @@ check_done(struct qbatch_run *r, const struct qbatch_entry *done,
 
 /* Whether the line is not to be answered; its id counts all the same. */
 static int
-is_passed(struct qbatch_run *r, const struct cli_line *line)
+is_passed(struct qbatch_run *r, const struct tool_line *line)
 {
 	const struct qbatch_entry *done;
 	int ours = (r->in.line - 1) % r->n_shards == r->shard, unique;
@@ -278,7 +278,7 @@ set_sampling(struct qbatch_run *r, struct qbatch_item *item)
 }
 
 static struct qbatch_item *
-make_item(struct qbatch_run *r, const struct cli_line *line)
+make_item(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item = cli_got(calloc(1, sizeof *item));
 
@@ -294,12 +294,12 @@ make_item(struct qbatch_run *r, const struct cli_line *line)
 }
 
 static void
-take_line(struct qbatch_run *r, const struct cli_line *line)
+take_line(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item;
 	uint64_t twin;
 
-	if (cli_line_is_blank(line) || is_passed(r, line))
+	if (tool_line_is_blank(line) || is_passed(r, line))
 		return;
 	item = make_item(r, line);
 	if (item->request->form != QWEN_FORM_PLAIN &&
@@ -332,16 +332,16 @@ wants_line(struct qbatch_run *r)
 		t.tv_nsec = (long)((wait - floor(wait)) * 1e9);
 		nanosleep(&t, NULL);
 	}
-	return qwen_work_n_jobs(r->work.work) == 0 || cli_lines_waiting(&r->in);
+	return qwen_work_n_jobs(r->work.work) == 0 || tool_lines_waiting(&r->in);
 }
 
 static void
 feed(struct qbatch_run *r)
 {
-	struct cli_line line;
+	struct tool_line line;
 
 	while (wants_line(r)) {
-		if (cli_lines_next(&r->in, &line))
+		if (tool_lines_next(&r->in, &line))
 			take_line(r, &line);
 		else
 			r->read = 1;
@@ -361,7 +361,7 @@ qbatch_answer_all(struct qbatch_run *r)
 void
 qbatch_fini(struct qbatch_run *r)
 {
-	cli_lines_fini(&r->in);
+	tool_lines_fini(&r->in);
 	qbatch_seen_fini(&r->ids);
 	free(r->report.item);
 }

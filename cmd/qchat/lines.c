@@ -10,19 +10,19 @@
 
 #define QUOTES "\"\"\""
 
-static struct cli_lines input = { .fd = STDIN_FILENO, .name = "stdin" };
+static struct tool_lines input = { .fd = STDIN_FILENO, .name = "stdin" };
 static int editing;
 
 /* A line of a file or a pipe; what lines of C are cut at would be lost. */
 static char *
 read_line(void)
 {
-	struct cli_line line;
+	struct tool_line line;
 
-	if (!cli_lines_next(&input, &line))
+	if (!tool_lines_next(&input, &line))
 		return NULL;
 	if (line.s == NULL)
-		warn("a line of more than %d bytes is passed over", CLI_LINE_MAX);
+		warn("a line of more than %d bytes is passed over", TOOL_LINE_MAX);
 	else if (memchr(line.s, '\0', line.n) != NULL)
 		warn("a line with a NUL in it is passed over");
 	else
@@ -135,5 +135,5 @@ qchat_talk(struct chat *c)
 	if (editing)
 		qchat_edit_end();
 	qwen_text_fini(&t);
-	cli_lines_fini(&input);
+	tool_lines_fini(&input);
 }

@@ -138,42 +138,6 @@ void cli_show(const char *s, size_t n);
  */
 void cli_show_text(FILE *f, const char *s, size_t n);
 
-/* ------------------------------------------------------------------- lines */
-
-enum { CLI_LINE_MAX = 16 << 20 };	/* bytes */
-
-/* Reads lines of any length without keeping more than CLI_LINE_MAX of one. */
-struct cli_lines {
-	int		 fd;
-	const char	*name;		/* for messages */
-	char		*buf;
-	size_t		 n, at, cap;
-	uint64_t	 line;		/* number of the last one, from 1 */
-	uint64_t	 offset;	/* of the byte after it */
-	int		 torn;		/* it had no newline */
-	int		 eof;
-};
-
-struct cli_line {
-	const char	*s;		/* without the newline; until the next
-					   call; NULL if it is too long */
-	size_t		 n;		/* then CLI_LINE_MAX */
-};
-
-/* The next line: 1, or 0 at the end. Dies when it cannot read. */
-int cli_lines_next(struct cli_lines *l, struct cli_line *out);
-
-/* Nothing but white space; one that is too long is not. */
-int cli_line_is_blank(const struct cli_line *line);
-
-/* A line could be had without waiting. */
-int cli_lines_waiting(const struct cli_lines *l);
-
-/* How many there are ahead in a regular file; it stays where it is. */
-uint64_t cli_lines_count(int fd);
-
-void cli_lines_fini(struct cli_lines *l);
-
 /*
  * Write a text: how many bytes of it could be, and if not all errno.  Exits 1 if
  * the reader went away, and dies if the text failed.  The other one dies if

@@ -2,10 +2,13 @@
 /* stdio.c - what stdin and stdout are, and text on the latter. */
 #include <sys/stat.h>
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 
@@ -91,4 +94,32 @@ cli_show_text(FILE *f, const char *s, size_t n)
 		fwrite(out, 1, qwen_shown_char(s + i, n - i, &used, out), f);
 	}
 	fwrite(s + from, 1, n - from, f);
+}
+
+size_t
+cli_write(int fd, const struct qwen_text *t)
+{
+	size_t at = 0;
+	ssize_t n;
+
+	if (t->failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	while (at < t->n) {
+		n = write(fd, t->s + at, t->n - at);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1 && errno == EPIPE)
+			exit(1);
+		if (n == -1)
+			break;
+		at += (size_t)n;
+	}
+	return at;
+}
+
+void
+cli_write_all(int fd, const char *name, const struct qwen_text *t)
+{
+	if (cli_write(fd, t) < t->n)
+		die("%s: %s", name, strerror(errno));
 }

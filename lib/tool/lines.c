@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* lines.c - lines of a file or pipe in, texts out. */
+/* lines.c - lines of a file or pipe, of any length. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "cli/cli.h"
+#include "tool/tool.h"
 
 enum { STEP = 1 << 16 };
 
 /* More bytes after those there are; 0 at the end. */
 static int
-fill(struct cli_lines *l)
+fill(struct tool_lines *l)
 {
 	ssize_t got;
 
@@ -35,7 +35,7 @@ fill(struct cli_lines *l)
 
 /* The rest of a line that is too long goes by. */
 static void
-skip(struct cli_lines *l)
+skip(struct tool_lines *l)
 {
 	char *end;
 
@@ -56,7 +56,7 @@ skip(struct cli_lines *l)
 }
 
 int
-cli_lines_next(struct cli_lines *l, struct cli_line *out)
+tool_lines_next(struct tool_lines *l, struct tool_line *out)
 {
 	size_t seen = 0;
 	char *end = NULL;
@@ -66,7 +66,7 @@ cli_lines_next(struct cli_lines *l, struct cli_line *out)
 			end = memchr(l->buf + l->at + seen, '\n',
 			    l->n - l->at - seen);
 		seen = l->n - l->at;
-		if (end != NULL || l->eof || seen > CLI_LINE_MAX)
+		if (end != NULL || l->eof || seen > TOOL_LINE_MAX)
 			break;
 		fill(l);
 	}
@@ -75,9 +75,9 @@ cli_lines_next(struct cli_lines *l, struct cli_line *out)
 	l->line++;
 	out->s = l->buf + l->at;
 	out->n = end != NULL ? (size_t)(end - out->s) : seen;
-	if (out->n > CLI_LINE_MAX) {
+	if (out->n > TOOL_LINE_MAX) {
 		out->s = NULL;
-		out->n = CLI_LINE_MAX;
+		out->n = TOOL_LINE_MAX;
 		skip(l);
 		return 1;
 	}
@@ -88,7 +88,7 @@ cli_lines_next(struct cli_lines *l, struct cli_line *out)
 }
 
 int
-cli_line_is_blank(const struct cli_line *line)
+tool_line_is_blank(const struct tool_line *line)
 {
 	size_t i;
 
@@ -100,7 +100,7 @@ cli_line_is_blank(const struct cli_line *line)
 }
 
 int
-cli_lines_waiting(const struct cli_lines *l)
+tool_lines_waiting(const struct tool_lines *l)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 
@@ -111,7 +111,7 @@ cli_lines_waiting(const struct cli_lines *l)
 }
 
 uint64_t
-cli_lines_count(int fd)
+tool_lines_count(int fd)
 {
 	static char buf[STEP];
 	off_t at = lseek(fd, 0, SEEK_CUR);
@@ -127,36 +127,8 @@ cli_lines_count(int fd)
 }
 
 void
-cli_lines_fini(struct cli_lines *l)
+tool_lines_fini(struct tool_lines *l)
 {
 	free(l->buf);
 	l->buf = NULL;
-}
-
-size_t
-cli_write(int fd, const struct qwen_text *t)
-{
-	size_t at = 0;
-	ssize_t n;
-
-	if (t->failed)
-		cli_must(NULL, qwen_oom(&cli_err));
-	while (at < t->n) {
-		n = write(fd, t->s + at, t->n - at);
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1 && errno == EPIPE)
-			exit(1);
-		if (n == -1)
-			break;
-		at += (size_t)n;
-	}
-	return at;
-}
-
-void
-cli_write_all(int fd, const char *name, const struct qwen_text *t)
-{
-	if (cli_write(fd, t) < t->n)
-		die("%s: %s", name, strerror(errno));
 }

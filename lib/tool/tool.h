@@ -322,4 +322,40 @@ void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 /* A published template, by name; with a slash in it, that of a file.  Dies. */
 struct qwen_template *tool_template(const char *name);
 
+/* ------------------------------------------------------------------- lines */
+
+enum { TOOL_LINE_MAX = 16 << 20 };	/* bytes */
+
+/* Reads lines of any length without keeping more than TOOL_LINE_MAX of one. */
+struct tool_lines {
+	int		 fd;
+	const char	*name;		/* for messages */
+	char		*buf;
+	size_t		 n, at, cap;
+	uint64_t	 line;		/* number of the last one, from 1 */
+	uint64_t	 offset;	/* of the byte after it */
+	int		 torn;		/* it had no newline */
+	int		 eof;
+};
+
+struct tool_line {
+	const char	*s;		/* without the newline; until the next
+					   call; NULL if it is too long */
+	size_t		 n;		/* then TOOL_LINE_MAX */
+};
+
+/* The next line: 1, or 0 at the end. Dies when it cannot read. */
+int tool_lines_next(struct tool_lines *l, struct tool_line *out);
+
+/* Nothing but white space; one that is too long is not. */
+int tool_line_is_blank(const struct tool_line *line);
+
+/* A line could be had without waiting. */
+int tool_lines_waiting(const struct tool_lines *l);
+
+/* How many there are ahead in a regular file; it stays where it is. */
+uint64_t tool_lines_count(int fd);
+
+void tool_lines_fini(struct tool_lines *l);
+
 #endif

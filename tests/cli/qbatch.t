@@ -330,6 +330,12 @@ is "$(sed -n 2p out | jq -c '[.custom_id, .response.status_code, .response.body.
 is "$(sed -n 3p out | jq -c '[.line, .id, .error.param, .error.code]')" '[3,7,"prompt","invalid_request"]' \
     "a request alone has an error"
 
+# what is no list of requests at all is one line, not an error for each of its own
+refused 1 "a model is not taken for requests" qbatch "$TOP/demo/demo.gguf"
+refused 1 "nor from stdin" sh -c 'qbatch <"$QWEN_MODEL"'
+printf 'And' | qtok | qprefill -o model.state >/dev/null
+refused 1 "nor is a state" qbatch model.state
+
 # --retry-failed: what failed is done again, whatever was wrong, and nothing else
 qbatch -n 2 -o again shape.jsonl 2>err
 is "$?, $(wc -l <again)" "3, 3" "complete, with errors"

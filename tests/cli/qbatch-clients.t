@@ -42,6 +42,11 @@ answered "OpenAI: a conversation with calls" '{"messages":[{"role":"user","conte
 answered "OpenAI: a tool with nothing to say" '{"messages":[{"role":"user","content":"Hi"},
 {"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f",
 "arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":null}],"max_tokens":4}'
+for template in qwen3 qwen3-coder; do
+	line '{"messages":[{"role":"user","content":[]}],"max_tokens":4}' >in
+	sed 's/\[\]/""/' in | qbatch --template $template >want
+	is "$(qbatch --template $template in)" "$(cat want)" "content without a part is empty: $template"
+done
 answered "OpenAI: a schema made by pydantic" '{'"$HI"',"response_format":{"type":"json_schema",
 "json_schema":{"name":"A","strict":true,"schema":{"$defs":{"K":{"enum":["x","y"],"title":"K",
 "type":"string"}},"properties":{"kind":{"$ref":"#/$defs/K"},"n":{"title":"N","type":"integer"}},

@@ -235,7 +235,7 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 	}
 }
 
-/* Text parts, with a line feed between them, as one text; others stay. */
+/* Text parts, with a line feed between them, as one text; none is no text. */
 static void
 unite_parts(struct chat_run *r, struct chat_value *content)
 {
@@ -253,7 +253,7 @@ unite_parts(struct chat_run *r, struct chat_value *content)
 		qwen_chat_put(r, &b, &v->u.s);
 	}
 	united = qwen_chat_take(r, &b);
-	if (i == l->n && i > 0)
+	if (i == l->n)
 		*content = united;
 }
 

@@ -22,7 +22,7 @@ void qwen_chat_close_request(struct qwen_chat_request *q);
 
 /*
  * For a template that failed on what it does not expect: contents that are
- * missing or null become empty, lists of text parts one text.
+ * missing or null become empty, lists of text parts, also of none, one text.
  */
 int qwen_chat_put_right(struct chat_run *r, struct chat_value *messages);
 

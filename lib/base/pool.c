@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -151,6 +152,28 @@ run_worker(void *arg)
 	return NULL;
 }
 
+/*
+ * Signals are for the caller's own threads: handlers may not be made for
+ * others.  Those of what a thread does itself stay.
+ */
+static int
+start(struct worker *w)
+{
+	static const int own[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV,
+	    SIGSYS, SIGTRAP };
+	sigset_t others, old;
+	size_t i;
+	int rc;
+
+	sigfillset(&others);
+	for (i = 0; i < sizeof own / sizeof own[0]; i++)
+		sigdelset(&others, own[i]);
+	pthread_sigmask(SIG_BLOCK, &others, &old);
+	rc = pthread_create(&w->thread, NULL, run_worker, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
 int
 qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 {
@@ -177,8 +200,7 @@ qwen_pool_new(struct qwen_pool **out, int n_threads, struct qwen_err *err)
 	for (i = 0; i < n_threads - 1; i++) {
 		p->worker[i].pool = p;
 		p->worker[i].index = i + 1;
-		if (pthread_create(&p->worker[i].thread, NULL, run_worker,
-		    &p->worker[i]) != 0) {
+		if (start(&p->worker[i]) != 0) {
 			qwen_pool_free(p);
 			/* the system does not say which */
 			return qwen_fail(err, QWEN_ENOMEM, "cannot start "

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* pool.c - every item is done once, whatever the threads are up to. */
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -218,6 +220,44 @@ check_limits(void)
 	    p == NULL && err.code == QWEN_ERANGE, "too many: %s", err.msg);
 }
 
+/* Which thread takes SIGHUP; each item waits for some on the others. */
+static void
+look_at_signals(void *arg, size_t item, int thread)
+{
+	atomic_int *seen = arg;
+	sigset_t set;
+
+	(void)item;
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	atomic_fetch_or(&seen[sigismember(&set, SIGHUP) ? 1 : 0],
+	    thread == 0 ? 1 : 2);
+	if (sigismember(&set, SIGBUS))
+		atomic_store(&seen[2], 1);
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* Handlers of a program run in its own threads alone. */
+static void
+check_signals(void)
+{
+	atomic_int seen[3] = { 0 };	/* taken by, blocked in, bus blocked */
+	struct qwen_pool *p;
+	sigset_t set;
+	int i;
+
+	if (!ok(qwen_pool_new(&p, 2, NULL) == 0, "a pool of two"))
+		return;
+	/* until the other thread had some, too */
+	for (i = 0; i < 1000 && atomic_load(&seen[1]) == 0; i++)
+		qwen_pool_run(p, look_at_signals, seen, 40);
+	qwen_pool_free(p);
+	ok(atomic_load(&seen[0]) == 1 && atomic_load(&seen[1]) == 2 &&
+	    atomic_load(&seen[2]) == 0,
+	    "signals are for the caller's thread, but for one's own faults");
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	ok(!sigismember(&set, SIGHUP), "whose mask is as it was");
+}
+
 int
 main(void)
 {
@@ -233,6 +273,7 @@ main(void)
 	check_sleepers(j);
 	check_together();
 	check_short_lives(j);
+	check_signals();
 	free(j);
 	return done_testing();
 }

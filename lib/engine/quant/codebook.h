@@ -13,12 +13,15 @@
 #include "engine/quant/layout.h"
 #include "engine/quant/quant.h"
 
-extern const uint16_t qwen_grid_iq1[2048];	/* 8 weights of 2 bits */
-extern const uint16_t qwen_grid_iq2_xxs[256];
-extern const uint16_t qwen_grid_iq2_xs[512];
-extern const uint16_t qwen_grid_iq2_s[1024];
-extern const uint16_t qwen_grid_iq3_xxs[256];	/* 4 weights of 4 bits */
-extern const uint16_t qwen_grid_iq3_s[512];
+/* Magnitudes; those of IQ1 are 0, 8, 16: eighths, 8 too large. */
+#define QWEN_GRID(name, n, k)						\
+	extern const uint8_t name[n][k] __attribute__((aligned(64)))
+QWEN_GRID(qwen_grid_iq1, 2048, 8);
+QWEN_GRID(qwen_grid_iq2_xxs, 256, 8);
+QWEN_GRID(qwen_grid_iq2_xs, 512, 8);
+QWEN_GRID(qwen_grid_iq2_s, 1024, 8);
+QWEN_GRID(qwen_grid_iq3_xxs, 256, 4);
+QWEN_GRID(qwen_grid_iq3_s, 512, 4);
 
 /* Seven signs as a mask of eight, in which the number of ones is even. */
 static inline unsigned
@@ -30,34 +33,24 @@ signs8(unsigned t)
 	return t | ((p ^ p >> 1) & 1) << 7;
 }
 
-/* n weights: codes of so many bits in an entry, values by code, signs. */
+/* n weights of an entry with signs. */
 static inline void
-grid_weights(int8_t *w, unsigned entry, int n, int bits, const int8_t *value,
-    unsigned signs)
+grid_weights(int8_t *w, const uint8_t *entry, int n, unsigned signs)
 {
-	int j, v;
+	int j;
 
-	for (j = 0; j < n; j++) {
-		v = value[entry >> bits * j & ((1u << bits) - 1)];
-		w[j] = (int8_t)(signs >> j & 1 ? -v : v);
-	}
+	for (j = 0; j < n; j++)
+		w[j] = (int8_t)(signs >> j & 1 ? -entry[j] : entry[j]);
 }
 
-static inline void
-grid2_weights(int8_t *w, unsigned entry, unsigned signs)
-{
-	static const int8_t value[4] = { 8, 25, 43 };
-
-	grid_weights(w, entry, 8, 2, value, signs);
-}
-
-/* Eighths: an entry of three values, moved by one up, or down if so. */
+/* Eight weights of IQ1: those of an entry moved by one up, or down if so. */
 static inline void
 grid1_weights(int8_t *w, unsigned k, unsigned down)
 {
-	static const int8_t value[2][4] = { { -7, 1, 9 }, { -9, -1, 7 } };
+	int j;
 
-	grid_weights(w, qwen_grid_iq1[k], 8, 2, value[down], 0);
+	for (j = 0; j < 8; j++)
+		w[j] = (int8_t)(qwen_grid_iq1[k][j] - (down ? 9 : 7));
 }
 
 /* 2 c + 1 */

@@ -12,8 +12,9 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	for (i = 0; i < 32; i++) {
 		unsigned high = block[66 + i / 4] >> 2 * (i % 4) & 3;
 
-		grid2_weights(w + 8 * i,
-		    qwen_grid_iq2_s[block[2 + i] | high << 8], block[34 + i]);
+		grid_weights(w + 8 * i,
+		    qwen_grid_iq2_s[block[2 + i] | high << 8], 8,
+		    block[34 + i]);
 	}
 }
 

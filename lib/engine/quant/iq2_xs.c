@@ -12,7 +12,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 	for (i = 0; i < 32; i++) {
 		unsigned q = qwen_le16(block + 2 + 2 * i);
 
-		grid2_weights(w + 8 * i, qwen_grid_iq2_xs[q & 511],
+		grid_weights(w + 8 * i, qwen_grid_iq2_xs[q & 511], 8,
 		    signs8(q >> 9));
 	}
 }

@@ -13,8 +13,9 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 		u->scale[2 * g] = u->scale[2 * g + 1] = odd_scale(a >> 28);
 		for (l = 0; l < 4; l++)
-			grid2_weights(w + 32 * g + 8 * l,
-			    qwen_grid_iq2_xxs[k[l]], signs8(a >> 7 * l & 127));
+			grid_weights(w + 32 * g + 8 * l,
+			    qwen_grid_iq2_xxs[k[l]], 8,
+			    signs8(a >> 7 * l & 127));
 	}
 }
 

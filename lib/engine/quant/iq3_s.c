@@ -5,7 +5,6 @@
 static void
 unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
-	static const int8_t value[16] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 	int i;
 
 	for (i = 0; i < 16; i++)
@@ -15,7 +14,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 		unsigned high = block[66 + i / 8] >> i % 8 & 1;
 
 		grid_weights(w + 4 * i,
-		    qwen_grid_iq3_s[block[2 + i] | high << 8], 4, 4, value,
+		    qwen_grid_iq3_s[block[2 + i] | high << 8], 4,
 		    block[74 + i / 2] >> 4 * (i & 1));
 	}
 }

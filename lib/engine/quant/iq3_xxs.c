@@ -5,7 +5,6 @@
 static void
 unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 {
-	static const int8_t value[16] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 	int g, i;
 
 	for (g = 0; g < 8; g++) {
@@ -14,7 +13,7 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 		u->scale[2 * g] = u->scale[2 * g + 1] = odd_scale(a >> 28);
 		for (i = 8 * g; i < 8 * g + 8; i++)
 			grid_weights(w + 4 * i,
-			    qwen_grid_iq3_xxs[block[2 + i]], 4, 4, value,
+			    qwen_grid_iq3_xxs[block[2 + i]], 4,
 			    signs8(a >> 7 * (i % 8 / 2) & 127) >> 4 * (i & 1));
 	}
 }

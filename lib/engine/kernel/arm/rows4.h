@@ -216,4 +216,5 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 	}
 }
 
+#define ROW_FORMATS QWEN_FORMATS
 #include "engine/kernel/rows4.inc"

@@ -5,22 +5,23 @@
  *
  * A weight is fma(mul, v, add) of its byte v: its format's definition rounds
  * the product and the difference, but with these widths the product is exact
- * (11 bits of d, 6 or 8 of a scale, 8 or 6 of v), so it is one rounding.
+ * (11 bits of d, up to 8 of a scale, and of v), so it is one rounding.
  */
 #ifndef QWEN_KERNEL_DEQUANT_H
 #define QWEN_KERNEL_DEQUANT_H
 
 #include <stddef.h>
 
-#include "engine/kernel/x86/wide.h"
+#include "engine/kernel/x86/decode.h"
 
 /* A group under way.  The including file gives store_quad(), by dequant4(). */
 struct panel {
 	/* as unpack.h wants them, for the one group */
 	int32_t	scale[16][2 * LANES];
-	int32_t	min[1][4][2 * LANES];
-	float	d[1][8][2 * LANES];
+	int32_t	min[1][8][2 * LANES];
+	float	d[1][16][2 * LANES];
 	float	dmin[1][2 * LANES];
+	float	m[1][8][2 * LANES];
 	/* of the 32-blocks under way */
 	float	mul[8][2 * LANES];
 	float	add[8][2 * LANES];
@@ -36,35 +37,45 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
     int half, wide_i v)
 {
 	(void)g;
-	store_i(p->scale[type == QT_Q6_K ? 2 * j + k : j] + LANES * half, v);
+	store_i(p->scale[32 / qwen_traits[type].span * j + k] + LANES * half,
+	    v);
+}
+
+/* What is taken off weights of 32-block j, or of a part of it, or added. */
+PI wide_f
+load_min(uint32_t type, const struct panel *p, size_t j, size_t k, size_t at)
+{
+	const size_t pair = qwen_traits[type].span == 16 ? 2 * j + k : j;
+	wide_i min;
+
+	if (qwen_traits[type].by_block)
+		return W(load_ps)(p->m[0][j] + at);
+	min = W(srl_epi32)(load_i(p->min[0][pair / 2] + at),
+	    _mm_cvtsi32_si128(pair % 2 ? 16 : 0));
+	return W(fnmadd_ps)(W(load_ps)(p->dmin[0] + at),
+	    W(cvtepi32_ps)(min & W(set1_epi32)(0xffff)), W(setzero_ps)());
 }
 
 /*
- * mul and add of 32-block j: of all of it, or of one part of two where a scale
- * is for 16 columns.  Weights of Q6_K come 32 too large; those of Q8_0 are
- * signed bytes, turned to 0 .. 255: 128 too large.
+ * mul and add of 32-block j: of all of it, or of part k of two where a scale is
+ * for 16 columns.  Weights are too large by their bias.
  */
 PI void
-prepare(uint32_t type, struct panel *p, size_t j, int part_of, int half)
+prepare(uint32_t type, struct panel *p, size_t j, size_t k, int half)
 {
-	wide_f mul = W(load_ps)(p->d[0][type == QT_Q8_0 ? j : 0] +
-	    LANES * half), add;
+	const struct qwen_traits *f = &qwen_traits[type];
+	const size_t at = (size_t)(LANES * half);
+	const size_t i = f->span == 16 ? 2 * j + k : 32 * j / f->span;
+	wide_f mul = W(load_ps)(p->d[0][f->by_block ? i : 0] + at), add;
 
-	if (type != QT_Q8_0)
-		mul *= W(cvtepi32_ps)(load_i(p->scale[type == QT_Q6_K ?
-		    2 * j + (size_t)part_of : j] + LANES * half));
-	if (type == QT_Q6_K || type == QT_Q8_0) {
-		add = mul * W(set1_ps)(type == QT_Q6_K ? -32.0f : -128.0f);
-	} else {
-		wide_i min = W(srl_epi32)(load_i(p->min[0][j / 2] +
-		    LANES * half), _mm_cvtsi32_si128(j % 2 ? 16 : 0));
-
-		add = W(fnmadd_ps)(W(load_ps)(p->dmin[0] + LANES * half),
-		    W(cvtepi32_ps)(min & W(set1_epi32)(0xffff)),
-		    W(setzero_ps)());
-	}
-	W(store_ps)(p->mul[j] + LANES * half, mul);
-	W(store_ps)(p->add[j] + LANES * half, add);
+	if (!f->by_block)
+		mul *= W(cvtepi32_ps)(load_i(p->scale[i] + at));
+	if (f->has_min)
+		add = load_min(type, p, j, k, at);
+	else
+		add = mul * W(set1_ps)((float)-f->bias);
+	W(store_ps)(p->mul[j] + at, mul);
+	W(store_ps)(p->add[j] + at, add);
 }
 
 /*
@@ -105,12 +116,20 @@ dequant4(uint32_t type, struct panel *p, size_t j, int half, int quad,
 	wide_f mul, add;
 	int i;
 
-	if (type == QT_Q8_0)
-		v ^= W(set1_epi8)((char)0x80);
-	if (quad == 0 || (type == QT_Q6_K && quad == 4))
-		prepare(type, p, j, quad / 4, half);
+	if (qwen_traits[type].bias == 128)
+		v ^= set8(0x80);
+	if (quad == 0 || (qwen_traits[type].span == 16 && quad == 4))
+		prepare(type, p, j, (size_t)quad / 4, half);
 	mul = W(load_ps)(p->mul[j] + LANES * half);
 	add = W(load_ps)(p->add[j] + LANES * half);
+	if (type == QT_MXFP4) {		/* all are bf16, some with no room
+					   for 16 times mul */
+		UNROLL
+		for (i = 0; i < 4; i++)
+			w[i] = mul * (byte_f32(v, i) -
+			    W(set1_ps)((float)qwen_traits[type].bias));
+		return;
+	}
 	UNROLL
 	for (i = 0; i < 4; i++)
 		w[i] = round_bf16(W(fmadd_ps)(mul, byte_f32(v, i), add));

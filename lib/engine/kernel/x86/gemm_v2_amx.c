@@ -252,7 +252,7 @@ product_##name(const struct qwen_matmul *m)				\
 	gemm_v2(m, fill_##name);					\
 }
 
-QWEN_FORMATS(FORMAT)
+QWEN_ALL_FORMATS(FORMAT)
 
 #define ENTRY(name, type, ...)						\
 	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM_V2, AMX_SET,		\
@@ -260,6 +260,6 @@ QWEN_FORMATS(FORMAT)
 
 const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
 	ENTRY(any, QWEN_ANY_TYPE)
-	QWEN_FORMATS(ENTRY)
+	QWEN_ALL_FORMATS(ENTRY)
 	{ 0 }
 };

@@ -105,7 +105,7 @@ nibbles_at(uint32_t type)
 
 /* The 256 weights of a row's block, in the order of the nibbles. */
 PI void
-nibbles(uint32_t type, const unsigned char *w, __m512i *n)
+weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 {
 	const __m512i m4 = _mm512_set1_epi8(15);
 	__m512i a = _mm512_loadu_si512(w + nibbles_at(type));
@@ -212,7 +212,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		}
 #define ROW(i, lane) do {						\
 	prefetch(ahead + (4 * b + (i)) * bytes, bytes);	\
-	nibbles(type, w[i], u);						\
+	weights_k4(type, w[i], u);					\
 	for (j = 0; j < nt; j++)					\
 		sum[j][i] = dot(u, q[j],				\
 		    _mm512_shuffle_i32x4(sa[j], sa[j], lane));		\
@@ -230,37 +230,13 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 }
 
 /*
- * ---- Q6_K: weights stay 0 .. 63; the 32 that each is too large comes off
- * through the sums of the activations.
+ * ---- others with 256 weights under a d: unsigned by their bias, which comes
+ * off through the sums of the activations
  */
 
-PI void
-unpack_q6_k(const unsigned char *p, struct q6_k *u)
-{
-	__m512i m4 = _mm512_set1_epi8(15), m2 = _mm512_set1_epi8(0x30);
-	int i;
-
-	u->scale = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)
-	    (p + 192)));
-	for (i = 0; i < 2; i++) {
-		__m512i a = _mm512_loadu_si512(p + 64 * i);
-		__m256i h = _mm256_loadu_si256((const __m256i *)(p + 128 +
-		    32 * i));
-		__m512i h0 = _mm512_inserti64x4(_mm512_castsi256_si512(
-		    _mm256_slli_epi16(h, 4)), _mm256_slli_epi16(h, 2), 1);
-		__m512i h1 = _mm512_inserti64x4(_mm512_castsi256_si512(h),
-		    _mm256_srli_epi16(h, 2), 1);
-
-		u->w[2 * i] = _mm512_or_si512(_mm512_and_si512(a, m4),
-		    _mm512_and_si512(h0, m2));
-		u->w[2 * i + 1] = _mm512_or_si512(_mm512_and_si512(
-		    _mm512_srli_epi16(a, 4), m4), _mm512_and_si512(h1, m2));
-	}
-}
-
-/* Each of four int16 of v from place 4i on, eight times. */
+/* Each of four int16 of v from place 4k on, eight times. */
 PI __m512i
-pick_q6_k(__m256i v, int i)
+pick16(__m256i v, int k)
 {
 	const __m512i at = _mm512_set_epi64(0x0003000300030003LL,
 	    0x0003000300030003LL, 0x0002000200020002LL,
@@ -268,74 +244,125 @@ pick_q6_k(__m256i v, int i)
 	    0x0001000100010001LL, 0, 0);
 
 	return _mm512_permutexvar_epi16(_mm512_add_epi16(at,
-	    _mm512_set1_epi16((short)(4 * i))), _mm512_castsi256_si512(v));
+	    _mm512_set1_epi16((short)(4 * k))), _mm512_castsi256_si512(v));
 }
 
-PI __m256i
-dot_q6_k(const struct q6_k *u, const struct qwen_q8 *x)
+/* Four of 16 int32 likewise, four times each. */
+PI __m512i
+pick32(__m512i v, int k)
 {
-	__m128i a = _mm_loadu_si128((const __m128i *)x->a);
-	__m256i sa = _mm256_mullo_epi16(u->scale, _mm256_set_m128i(
-	    _mm_unpackhi_epi16(a, a), _mm_unpacklo_epi16(a, a)));
-	__m256i off = _mm256_slli_epi32(_mm256_madd_epi16(u->scale,
-	    _mm256_loadu_si256((const __m256i *)x->asum16)), 5);
-	__m512i sum = _mm512_setzero_si512();
+	const __m512i at = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1,
+	    0, 0, 0, 0);
 
-#define STEP(i)								\
-	sum = _mm512_dpwssd_epi32(sum, _mm512_maddubs_epi16(u->w[i],	\
-	    _mm512_loadu_si512(x->q + 64 * (i))), pick_q6_k(sa, i))
-	STEP(0);
-	STEP(1);
-	STEP(2);
-	STEP(3);
-#undef STEP
-	return _mm256_sub_epi32(_mm256_add_epi32(
-	    _mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1)),
-	    off);
+	return _mm512_permutexvar_epi32(_mm512_add_epi32(at,
+	    _mm512_set1_epi32(4 * k)), v);
 }
 
-/* ---- Q8_0 */
+/*
+ * Pairs of products are below 2^15 but for weights of 8 bits: there four are
+ * added in 32 bits, and multiplied with the scale after it.
+ */
+PI __m256i
+dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
+{
+	__m256i sa = _mm256_mullo_epi16(u->scale, twice(load16(x->a)));
+	__m512i sum = _mm512_setzero_si512(), wide = _mm512_cvtepi16_epi32(sa);
+	int k;
 
-/* Four rows' sums: of lanes 0 .. 7 in *lo, of lanes 8 .. 15 in *hi. */
-PI void
-sum8x4x2(const __m512i *v, __m128i *lo, __m128i *hi)
+	UNROLL
+	for (k = 0; k < 4; k++) {
+		__m512i q = _mm512_loadu_si512(x->q + 64 * k);
+
+		if (qwen_traits[type].bias == 128)
+			sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(
+			    _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+			    u->w[k] ^ set8(0x80), q), pick32(wide, k)));
+		else
+			sum = _mm512_dpwssd_epi32(sum, _mm512_maddubs_epi16(
+			    u->w[k], q), pick16(sa, k));
+	}
+	sa = _mm256_add_epi32(_mm512_castsi512_si256(sum),
+	    _mm512_extracti64x4_epi64(sum, 1));
+	return qwen_traits[type].bias == 0 ? sa :
+	    _mm256_sub_epi32(sa, bias_sum(type, u, x));
+}
+
+/* ---- those with a d for fewer */
+
+/* Four rows' sums over the 128-bit lanes, a row in each dword of a lane. */
+PI __m512i
+rows_by_lane(const __m512i *v)
 {
 	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
 	    _mm512_unpackhi_epi32(v[0], v[1]));
 	__m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
 	    _mm512_unpackhi_epi32(v[2], v[3]));
-	__m256i l, h;
 
-	a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
+	return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
 	    _mm512_unpackhi_epi64(a, b));
-	l = _mm512_castsi512_si256(a);
-	h = _mm512_extracti64x4_epi64(a, 1);
-	*lo = _mm_add_epi32(_mm256_castsi256_si128(l),
-	    _mm256_extracti128_si256(l, 1));
-	*hi = _mm_add_epi32(_mm256_castsi256_si128(h),
-	    _mm256_extracti128_si256(h, 1));
 }
 
-/* part += d * (a * sum): the sum has 128 too much for each activation. */
-PI __m128
-add_step(__m128 part, __m128 d, __m128i sum, int16_t a, int16_t asum)
+/* a times sums that have the bias too much for each activation */
+PI __m128i
+scaled(uint32_t type, __m128i sum, int16_t a, int16_t asum)
 {
-	sum = _mm_sub_epi32(_mm_mullo_epi32(sum, _mm_set1_epi32(a)),
-	    _mm_set1_epi32(128 * asum));
+	return _mm_sub_epi32(_mm_mullo_epi32(sum, _mm_set1_epi32(a)),
+	    _mm_set1_epi32(qwen_traits[type].bias * asum));
+}
+
+PI __m128
+add_step(__m128 part, __m128 d, __m128i sum)
+{
 	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum), part);
 }
 
 /*
- * nb blocks of a group, two at a time.  VPDPBUSD wants one factor unsigned:
- * the weight plus 128, which comes off through the activations' sum.
+ * Add register k, of which there may be the first 32 columns alone.  What a d
+ * of more than that is for is added up in *run.
  */
-PI void
-block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
-    size_t g, size_t nb, int nt, __m128 *part)
+PI __m128
+add_lanes(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *x, size_t k, int two, __m512i v, __m128i *run,
+    __m128 part)
 {
-	const __m512i flip = _mm512_set1_epi8((char)0x80);
+	const unsigned span = qwen_traits[type].span;
+	__m128i s[4] = { _mm512_castsi512_si128(v),
+	    _mm512_extracti32x4_epi32(v, 1), _mm512_extracti32x4_epi32(v, 2),
+	    _mm512_extracti32x4_epi32(v, 3) };
+	size_t i;
+
+	if (span == 16) {
+		UNROLL
+		for (i = 0; i < 4; i++)
+			part = add_step(part, load_d4(type, w, 4 * k + i),
+			    scaled(type, s[i], x->a[2 * k + i / 2],
+			    x->asum16[4 * k + i]));
+		return part;
+	}
+	s[0] = scaled(type, _mm_add_epi32(s[0], s[1]), x->a[2 * k],
+	    x->asum[2 * k]);
+	s[1] = scaled(type, _mm_add_epi32(s[2], s[3]), x->a[2 * k + 1],
+	    x->asum[2 * k + 1]);
+	if (span == 32) {
+		part = add_step(part, load_d4(type, w, 2 * k), s[0]);
+		if (two)
+			part = add_step(part, load_d4(type, w, 2 * k + 1), s[1]);
+		return part;
+	}
+	*run = _mm_add_epi32(_mm_add_epi32(s[0], s[1]),
+	    64 * k % span == 0 ? _mm_setzero_si128() : *run);
+	if (64 * (k + 1) % span == 0)
+		part = add_step(part, load_d4(type, w, 64 * k / span), *run);
+	return part;
+}
+
+/* Two blocks of 32 at a time. */
+PI void
+block_floats(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *part)
+{
+	__m128i run[4] = { _mm_setzero_si128() };
 	__m512i v[4][4];
-	__m128i lo, hi;
 	size_t b, i;
 	int j;
 
@@ -343,30 +370,18 @@ block_floats(const unsigned char *const *w, const struct qwen_q8 *const *x,
 		int two = b + 1 < nb;
 
 		for (i = 0; i < 4; i++) {
-			const unsigned char *p = w[i] + b * Q8_0_BYTES + 2;
-			__m512i q = _mm512_castsi256_si512(_mm256_loadu_si256(
-			    (const __m256i *)p));
+			__m512i u = block_weights(type, w[i], (int)b / 2, two);
 
-			q = _mm512_inserti64x4(q, _mm256_loadu_si256(
-			    (const __m256i *)(p + (two ? Q8_0_BYTES : 0))),
-			    1);
-			q = _mm512_xor_si512(q, flip);
+			if (qwen_traits[type].bias == 128)
+				u ^= set8(0x80);
 			for (j = 0; j < nt; j++)
 				v[j][i] = _mm512_dpbusd_epi32(
-				    _mm512_setzero_si512(), q,
+				    _mm512_setzero_si512(), u,
 				    _mm512_loadu_si512(x[j][g].q + 32 * b));
 		}
-		for (j = 0; j < nt; j++) {
-			const struct qwen_q8 *y = &x[j][g];
-
-			sum8x4x2(v[j], &lo, &hi);
-			part[j] = add_step(part[j], load_d4(w, b * Q8_0_BYTES),
-			    lo, y->a[b], y->asum[b]);
-			if (two)
-				part[j] = add_step(part[j], load_d4(w, (b + 1) *
-				    Q8_0_BYTES), hi, y->a[b + 1],
-				    y->asum[b + 1]);
-		}
+		for (j = 0; j < nt; j++)
+			part[j] = add_lanes(type, w, x[j] + g, b / 2, two,
+			    rows_by_lane(v[j]), &run[j], part[j]);
 	}
 }
 

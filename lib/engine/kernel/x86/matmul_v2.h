@@ -48,9 +48,9 @@ product_##name(const struct qwen_matmul *m)				\
 	matmul_v2(m, fill_##name);					\
 }
 
-QWEN_FORMATS(FORMAT_V2)
+QWEN_ALL_FORMATS(FORMAT_V2)
 
 #define MATMUL_V2_KERNELS(...)						\
 	ANY_V2(__VA_ARGS__)						\
-	QWEN_FORMATS(QWEN_ENTRY, .op = QWEN_OP_MATMUL_V2, __VA_ARGS__)	\
+	QWEN_ALL_FORMATS(QWEN_ENTRY, .op = QWEN_OP_MATMUL_V2, __VA_ARGS__)	\
 	{ 0 }

@@ -54,9 +54,10 @@ struct panel {
 	/* group and plane, k/4, half, rows*4 */
 	int8_t	w[PARTS][64][2][64];
 	int32_t	scale[SLICE][16][32];	/* of each 16 or 32 weights */
-	int32_t	min[SLICE][4][32];	/* pairs of int16 */
-	float	d[SLICE][8][32];	/* of the group, or each 32 */
+	int32_t	min[SLICE][8][32];	/* pairs of int16 */
+	float	d[SLICE][16][32];	/* of the group, or each span */
 	float	dmin[SLICE][32];
+	float	m[SLICE][8][32];	/* of each 32 */
 } __attribute__((aligned(64)));
 
 #include "engine/kernel/x86/unpack.h"

@@ -47,9 +47,13 @@ PI wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
  * minimums if it has any.
  */
 PI void
-add_group(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
-    int n, int has_min, wide_i (*sum)[2], wide_f (*acc)[2])
+add_group(uint32_t type, const struct panel *p, size_t g,
+    const struct qwen_q8 *const *x, int n, wide_i (*sum)[2],
+    wide_f (*acc)[2])
 {
+	const int has_min = qwen_traits[type].has_min;
+	const int by16 = qwen_traits[type].span == 16;
+	const int n_min = !has_min ? 0 : by16 ? 8 : 4;
 	int j, t, h;
 
 	UNROLL
@@ -61,10 +65,11 @@ add_group(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 			wide_i min = (wide_i)W(setzero_ps)();
 
 			UNROLL
-			for (j = 0; has_min && j < 4; j++)
+			for (j = 0; j < n_min; j++)
 				min = add_pairs(min,
 				    load_i(p->min[g][j] + LANES * h),
-				    broadcast(x[t]->asum + 2 * j));
+				    broadcast((by16 ? x[t]->asum16 :
+				    x[t]->asum) + 2 * j));
 			acc[t][h] = W(fmadd_ps)(W(load_ps)(p->d[g][0] +
 			    LANES * h) * scale, W(cvtepi32_ps)(sum[t][h]),
 			    acc[t][h]);
@@ -72,6 +77,38 @@ add_group(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 				acc[t][h] = W(fnmadd_ps)(W(load_ps)(p->dmin[g] +
 				    LANES * h) * scale, W(cvtepi32_ps)(min),
 				    acc[t][h]);
+		}
+	}
+}
+
+/*
+ * The same where a group has several d: their parts are there, those of
+ * minimums are made here.
+ */
+PI void
+add_parts(uint32_t type, const struct panel *p, size_t g,
+    const struct qwen_q8 *const *x, int n, wide_f (*part)[2],
+    wide_f (*acc)[2])
+{
+	int j, t, h;
+
+	UNROLL
+	for (t = 0; t < n; t++) {
+		wide_f scale = W(set1_ps)(x[t]->d);
+
+		UNROLL
+		for (h = 0; h < 2; h++) {
+			wide_f min = W(setzero_ps)();
+
+			acc[t][h] = W(fmadd_ps)(scale, part[t][h], acc[t][h]);
+			if (!qwen_traits[type].has_min)
+				continue;
+			UNROLL
+			for (j = 0; j < 8; j++)
+				min = W(fmadd_ps)(W(load_ps)(p->m[g][j] +
+				    LANES * h), W(set1_ps)(
+				    (float)x[t]->asum[j]), min);
+			acc[t][h] = W(fmadd_ps)(scale, min, acc[t][h]);
 		}
 	}
 }
@@ -229,5 +266,3 @@ product(uint32_t type, const struct qwen_matmul *m)
 		panel_tokens(type, m, &p, at.r, at.g, n, &ahead);
 	} while (step(m, &at));
 }
-
-QWEN_FORMATS(QWEN_PRODUCT)

@@ -5,24 +5,12 @@
  *
  * Sums of integers are exact, so their order is free; the float step of a block
  * is that of the scalar definition.  The including file defines sums_k4(),
- * unpack_q6_k(), dot_q6_k() and block_floats(), and takes ROW_KERNELS(its set).
+ * dot_super() and block_floats().
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
 
-#include "engine/kernel/x86/wide.h"
-
-/* f32 of the f16 at the same place in four rows. */
-PI __m128
-load_d4(const unsigned char *const *w, size_t at)
-{
-	uint16_t h[8] = { 0 };
-	int i;
-
-	for (i = 0; i < 4; i++)
-		memcpy(&h[i], w[i] + at, 2);
-	return _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)h));
-}
+#include "engine/kernel/x86/decode.h"
 
 /*
  * The sums of four vectors, one a lane.  Not by VPHADDD, which is three or four
@@ -98,76 +86,116 @@ PI void sums_k4(uint32_t type, const unsigned char **w,
     const struct qwen_q8 **x, size_t n, int nt, const unsigned char *ahead,
     __m128 *acc);
 
-/* Q6_K: 256 weights under one d, scales of 16 */
+/*
+ * Other formats with 256 weights under a d.  Eight int32 that add up to a
+ * block's sum:
+ */
+PI __m256i dot_super(uint32_t type, const struct group *u,
+    const struct qwen_q8 *x);
 
-#define Q6_K_BYTES 210
+/* What they are too large by, with a bias. */
+PI __m256i
+bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
+{
+	__m256i v = _mm256_madd_epi16(u->scale,
+	    _mm256_loadu_si256((const __m256i *)x->asum16));
 
-struct q6_k {
-	wide_i	w[QWEN_GROUP / sizeof(wide_i)];	/* 0 .. 63 */
-	__m256i	scale;		/* 16 int16 */
-};
+	return _mm256_mullo_epi32(v,
+	    _mm256_set1_epi32(qwen_traits[type].bias));
+}
 
-PI void unpack_q6_k(const unsigned char *p, struct q6_k *u);
-
-/* Eight int32 that add up to a block's sum. */
-PI __m256i dot_q6_k(const struct q6_k *u, const struct qwen_q8 *x);
+PI __m128
+add_sums(__m128 acc, __m128 d, const __m256i *sum)
+{
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
+}
 
 PI void
-sums_q6_k(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
-    const unsigned char *ahead, __m128 *acc)
+sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
+	const struct qwen_traits *f = &qwen_traits[type];
 	size_t b, i;
 	int j;
 
 	for (b = 0; b < n; b++) {
-		__m128 d = load_d4(w, 208);
-		__m256i sum[4][4];
-		struct q6_k u;
+		__m128 d = load_d4(type, w, 0), dmin = d;
+		__m256i sum[4][4], min[4][4];
+		struct group u;
 
+		if (f->has_min)
+			dmin = f16x4(w, f->d_at + 2);
 		for (i = 0; i < 4; i++) {
-			prefetch(ahead + (4 * b + i) * Q6_K_BYTES,
-			    Q6_K_BYTES);
-			unpack_q6_k(w[i], &u);
-			for (j = 0; j < nt; j++)
-				sum[j][i] = dot_q6_k(&u, x[j] + b);
-			w[i] += Q6_K_BYTES;
+			prefetch(ahead + (4 * b + i) * f->bytes, f->bytes);
+			decode(type, w[i], &u);
+			for (j = 0; j < nt; j++) {
+				sum[j][i] = dot_super(type, &u, x[j] + b);
+				if (f->has_min)
+					min[j][i] = _mm256_madd_epi16(u.min,
+					    load32(x[j][b].asum16));
+			}
+			w[i] += f->bytes;
 		}
-		for (j = 0; j < nt; j++)
-			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
-			    _mm_set1_ps(x[j][b].d)),
-			    _mm_cvtepi32_ps(sum8x4(sum[j])), acc[j]);
+		for (j = 0; j < nt; j++) {
+			__m128 by = _mm_set1_ps(x[j][b].d);
+
+			acc[j] = add_sums(acc[j], _mm_mul_ps(d, by), sum[j]);
+			if (f->has_min)
+				acc[j] = add_sums(acc[j], _mm_mul_ps(
+				    -dmin, by), min[j]);
+		}
 	}
 }
 
-/* Q8_0: a d for each 32 weights */
-
-#define Q8_0_BYTES 34
-
-/* Add nb blocks, up to eight, which share the activations' scale, to part. */
-PI void block_floats(const unsigned char *const *w,
+/*
+ * Formats with a d for fewer weights.  Add nb times 32 of them, up to eight,
+ * which share the activations' scale, to part.
+ */
+PI void block_floats(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t g, size_t nb, int nt,
     __m128 *part);
 
-PI void
-sums_q8_0(const unsigned char **w, const struct qwen_q8 **x, size_t n, int nt,
-    const unsigned char *ahead, __m128 *acc)
+/* The sums of minimums, where there are any. */
+PI __m128
+block_mins(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *x, size_t nb)
 {
-	size_t b, i, nb;
+	__m128 part = _mm_setzero_ps();
+	size_t b;
+
+	for (b = 0; b < nb; b++)
+		part = _mm_fmadd_ps(load_min4(type, w, b),
+		    _mm_set1_ps((float)x->asum[b]), part);
+	return part;
+}
+
+PI void
+sums_block(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n, int nt, const unsigned char *ahead, __m128 *acc)
+{
+	const struct qwen_traits *f = &qwen_traits[type];
+	size_t b, i, nb, bytes;
 	int j;
 
 	for (b = 0; b < n; b += nb) {
 		__m128 part[4];
 
 		nb = n - b < 8 ? n - b : 8;
-		prefetch(ahead + 4 * b * Q8_0_BYTES, 4 * nb * Q8_0_BYTES);
+		bytes = nb * 32 / f->len * f->bytes;
+		prefetch(ahead + 4 * b * 32 / f->len * f->bytes, 4 * bytes);
 		for (j = 0; j < nt; j++)
 			part[j] = _mm_setzero_ps();
-		block_floats(w, x, b / 8, nb, nt, part);
-		for (j = 0; j < nt; j++)
-			acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j][b / 8].d),
-			    part[j], acc[j]);
+		block_floats(type, w, x, b / 8, nb, nt, part);
+		for (j = 0; j < nt; j++) {
+			__m128 by = _mm_set1_ps(x[j][b / 8].d);
+
+			acc[j] = _mm_fmadd_ps(by, part[j], acc[j]);
+			if (f->has_min)
+				acc[j] = _mm_fmadd_ps(by, block_mins(type, w,
+				    x[j] + b / 8, nb), acc[j]);
+		}
 		for (i = 0; i < 4; i++)
-			w[i] += nb * Q8_0_BYTES;
+			w[i] += bytes;
 	}
 }
 
@@ -189,18 +217,19 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 		x[j] = p->x[t + (size_t)j];
 		acc[j] = _mm_setzero_ps();
 	}
-	if (type == QT_Q6_K)
-		sums_q6_k(w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
-	else if (type == QT_Q8_0)
-		sums_q8_0(w, x, p->n_in / 32, nt, ahead, acc);
-	else
+	if (type == QT_Q4_K || type == QT_Q5_K)
 		sums_k4(type, w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
+	else if (qwen_traits[type].by_block)
+		sums_block(type, w, x, p->n_in / 32, nt, ahead, acc);
+	else
+		sums_super(type, w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
 	for (j = 0; j < nt; j++) {
 		_mm_storeu_ps(out, acc[j]);
 		memcpy(p->y[t + (size_t)j] + r, out, nr * sizeof *out);
 	}
 }
 
+#define ROW_FORMATS QWEN_ALL_FORMATS
 #include "engine/kernel/rows4.inc"
 
 #endif

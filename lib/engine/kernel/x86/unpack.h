@@ -10,7 +10,7 @@
 #ifndef QWEN_KERNEL_UNPACK_H
 #define QWEN_KERNEL_UNPACK_H
 
-#include "engine/kernel/x86/wide.h"
+#include "engine/kernel/x86/decode.h"
 
 /* Dwords of four weights of the rows: this quad of 32-block j of group g. */
 PI void store_quad(uint32_t type, struct panel *p, size_t g, size_t j,
@@ -19,12 +19,6 @@ PI void store_quad(uint32_t type, struct panel *p, size_t g, size_t j,
 /* Scale k of 32-block j of group g, a dword for each row; k is 0 or 1. */
 PI void store_scale(uint32_t type, struct panel *p, size_t g, size_t j,
     size_t k, int half, wide_i v);
-
-PI __m128i
-load16(const unsigned char *p)
-{
-	return _mm_loadu_si128((const __m128i *)p);
-}
 
 /* 16 bytes of every fourth row, one row in each 128-bit lane. */
 PI wide_i
@@ -295,6 +289,116 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	}
 }
 
+/*
+ * ---- other formats, whose rows are decoded one by one: that takes longer than
+ * what can be turned as the file has it
+ */
+
+struct rows {
+	uint8_t	w[LANES][QWEN_GROUP];
+	int16_t	scale[LANES][16], min[LANES][16];
+} __attribute__((aligned(64)));
+
+/* Pairs of int16 into registers with a pair of each row. */
+PI void
+turn_pairs(int16_t (*from)[16], wide_i *o)
+{
+	const unsigned char *p[LANES];
+	int i;
+
+	for (i = 0; i < LANES; i++)
+		p[i] = (const unsigned char *)from[i];
+	for (i = 0; i < 8; i += TURN)
+		turn(p, 4 * (size_t)i, o + i);
+}
+
+/* Their scales and minimums, with d. */
+PI void
+unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
+    struct panel *to, size_t g, int half)
+{
+	const struct qwen_traits *f = &qwen_traits[type];
+	wide_i v[8];
+	size_t j, i;
+
+	turn_pairs(r->scale, v);
+	for (j = 0; j < 8; j++) {
+		store_scale(type, to, g, j, 0, half,
+		    W(srai_epi32)(W(slli_epi32)(v[j], 16), 16));
+		if (f->span == 16)
+			store_scale(type, to, g, j, 1, half,
+			    W(srai_epi32)(v[j], 16));
+	}
+	for (i = 0; i < (size_t)LANES; i += 4)
+		_mm_store_ps(to->d[g][0] + (size_t)(LANES * half) + i,
+		    load_d4(type, p + i, 0));
+	if (!f->has_min)
+		return;
+	turn_pairs(r->min, v);
+	for (j = 0; j < 8; j++)
+		store_i(to->min[g][j] + LANES * half, v[j]);
+	W(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
+}
+
+/* The d, and minimums, of small blocks. */
+PI void
+unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	const struct qwen_traits *f = &qwen_traits[type];
+	size_t k, i, at;
+
+	for (i = 0; i < (size_t)LANES; i += 4) {
+		at = (size_t)(LANES * half) + i;
+		for (k = 0; k < QWEN_GROUP / f->span; k++) {
+			_mm_store_ps(to->d[g][k] + at, load_d4(type, p + i, k));
+			if (f->has_min)
+				_mm_store_ps(to->m[g][k] + at,
+				    load_min4(type, p + i, k));
+		}
+	}
+}
+
+PI void
+unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	const unsigned char *row[LANES];
+	struct group u;
+	struct rows r;
+	wide_i v[TURN];
+	size_t j;
+	int i, k;
+
+	for (i = 0; i < LANES; i++) {
+		row[i] = r.w[i];
+		if (qwen_traits[type].by_block) {
+			for (k = 0; k < GROUP_REGS; k++)
+				store_i(r.w[i] + WIDE * k,
+				    block_weights(type, p[i], k, 1));
+			continue;
+		}
+		decode(type, p[i], &u);
+		for (k = 0; k < GROUP_REGS; k++)
+			store_i(r.w[i] + WIDE * k, u.w[k]);
+		_mm256_store_si256((__m256i *)r.scale[i], u.scale);
+		if (qwen_traits[type].has_min)
+			_mm256_store_si256((__m256i *)r.min[i], u.min);
+	}
+	if (qwen_traits[type].by_block)
+		unpack_floats(type, p, to, g, half);
+	else
+		unpack_scales(type, p, &r, to, g, half);
+	for (j = 0; j < 8; j++) {
+		for (k = 0; k < 8; k += TURN) {
+			turn(row, 32 * j + 4 * (size_t)k, v);
+			UNROLL
+			for (i = 0; i < TURN; i++)
+				store_quad(type, to, g, j, half, k + i, v[i]);
+		}
+	}
+}
+
 /* ---- all of them */
 
 /*
@@ -311,8 +415,10 @@ unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_q5_k(p, to, g, half);
 	else if (type == QT_Q6_K)
 		unpack_q6_k(p, to, g, half);
-	else
+	else if (type == QT_Q8_0)
 		unpack_q8_0(p, to, g, half);
+	else
+		unpack_rows(type, p, to, g, half);
 }
 
 /* A whole panel: ng groups from g0 of the rows from r. */

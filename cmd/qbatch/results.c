@@ -9,32 +9,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "qbatch.h"
-
-enum { PATIENCE_S = 3 };
-
-/* One run at a time; one that was killed may hold it for a moment. */
-static void
-lock(const struct qbatch_results *r)
-{
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	double patience = cli_now() + PATIENCE_S;
-
-	while (fcntl(r->fd, F_SETLK, &l) == -1) {
-		/* no locks on this file system: go without */
-		if (errno == ENOLCK || errno == EINVAL || errno == ENOSYS)
-			return;
-		if (errno != EAGAIN && errno != EACCES)
-			die("%s: lock: %s", r->name, strerror(errno));
-		if (cli_now() > patience)
-			die("%s: another process is writing it", r->name);
-		nanosleep(&pause, NULL);
-	}
-}
 
 int
 qbatch_result_next(struct tool_lines *l, struct tool_line *line,
@@ -93,7 +70,7 @@ open_file(struct qbatch_results *r, struct stat *st)
 		die("%s: %s", r->name, strerror(errno));
 	r->regular = S_ISREG(st->st_mode);
 	if (r->regular)
-		lock(r);
+		cli_lock(r->fd, r->name);
 	return r->regular;
 }
 

@@ -181,6 +181,9 @@ int cli_replace_file(const char *path, const struct qwen_text *t,
 /* Forget what was written and begin again. */
 void cli_output_rewind(struct cli_output *o);
 
+/* Lock a file to write it in place; where another process writes it, die. */
+void cli_lock(int fd, const char *name);
+
 /* --------------------------------------------------------------- progress */
 
 /*

@@ -3,13 +3,10 @@
 #ifndef CLI_INTERNAL_H
 #define CLI_INTERNAL_H
 
-#include <sys/types.h>
-
 #include "cli/cli.h"
 
 extern const char *cli_name;	/* of the tool */
 extern int cli_status;		/* what cli_finish returns */
-extern mode_t cli_umask;	/* as it was at the start */
 
 /* The name is what messages begin with; the standard descriptors are open. */
 void cli_start(const char *name);

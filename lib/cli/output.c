@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * output.c - output files that appear complete or not at all.
- *
- * The temporary of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it.  It is
- * always a new file: what has the name already may be somebody else's, or have
- * other names.  A record lock says whether it is in use; it dies with its
- * process, so what a killed run left is free to remove.  By the time a lock is
- * granted its last holder may have renamed the file into place, or another one
- * removed it: then it is not the temporary, and the search begins again.
+ * output.c - output files that appear complete or not at all: see base/draft.h.
+ * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it, and it goes
+ * when the tool does.
  */
 #include <sys/stat.h>
 
@@ -21,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/internal.h"
@@ -29,16 +25,12 @@
 #define O_DIRECTORY 0
 #endif
 
-#define SUFFIX ".qpipe-tmp"
-
 enum { MAX_LINKS = 40, PATIENCE_S = 3 };
 
 struct cli_output {
 	char	*name;		/* as the user gave it */
-	char	*target;	/* links followed */
-	char	*temp;		/* NULL: written in place */
-	mode_t	 mode;		/* of the target */
-	int	 fd;
+	mode_t	 mode;		/* of a target that is there, or 0 */
+	struct qwen_draft d;	/* temp is NULL: written in place */
 };
 
 /* ---------------------------------------------------------------- signals */
@@ -46,12 +38,18 @@ struct cli_output {
 static const int fatal_signals[] = {
 	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ,
 };
-enum { N_FATAL = sizeof fatal_signals / sizeof fatal_signals[0] };
 
-static struct sigaction saved[N_FATAL];
-static const char *volatile doomed;	/* the temporary to remove */
+static const char *volatile doomed;	/* the draft to remove */
 static volatile sig_atomic_t busy;	/* renaming: leave it alone */
 static volatile sig_atomic_t pending;	/* a signal that came meanwhile */
+
+void
+cli_output_abandon(void)
+{
+	if (doomed != NULL && !busy)
+		unlink(doomed);
+	doomed = NULL;
+}
 
 /*
  * Only async-signal-safe calls.  To finish here, rather than in some loop that
@@ -64,78 +62,44 @@ on_signal(int sig)
 		pending = sig;
 		return;
 	}
-	if (doomed != NULL)
-		unlink(doomed);
+	cli_output_abandon();
 	signal(sig, SIG_DFL);
 	raise(sig);
 }
 
-void
-cli_output_abandon(void)
-{
-	if (doomed != NULL && !busy)
-		unlink(doomed);
-}
-
-static void
-remove_doomed(void)
-{
-	if (doomed != NULL)
-		unlink(doomed);
-	doomed = NULL;
-}
-
-/* Signals wait: what they would have to remove is about to be made. */
+/* From here to let_go() signals wait: what they would have to remove changes. */
 static void
 hold(void)
 {
 	static int registered;
-	struct sigaction sa;
+	struct sigaction sa, old;
 	size_t i;
 
-	if (!registered && atexit(remove_doomed) != 0)
+	busy = 1;
+	if (registered)
+		return;
+	if (atexit(cli_output_abandon) != 0)
 		cli_must(NULL, qwen_oom(&cli_err));
 	registered = 1;
-	busy = 1;
 	memset(&sa, 0, sizeof sa);
 	sa.sa_handler = on_signal;
 	sigfillset(&sa.sa_mask);
-	for (i = 0; i < N_FATAL; i++) {
-		sigaction(fatal_signals[i], NULL, &saved[i]);
+	for (i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
 		/* nohup ignores some, and a tool may go on after one */
-		if (saved[i].sa_handler == SIG_DFL)
+		if (sigaction(fatal_signals[i], NULL, &old) == 0 &&
+		    old.sa_handler == SIG_DFL)
 			sigaction(fatal_signals[i], &sa, NULL);
 	}
 }
 
-/* They wait no longer. */
+/* From here the draft goes when the program does, if there is one. */
 static void
-let_go(void)
+let_go(const char *temp)
 {
+	doomed = temp;
 	busy = 0;
 	if (pending != 0)
 		on_signal(pending);
-}
-
-/* From here the temporary goes when the program does. */
-static void
-guard(const char *temp)
-{
-	doomed = temp;
-	let_go();
-}
-
-static void
-unguard(void)
-{
-	size_t i;
-
-	doomed = NULL;
-	for (i = 0; i < N_FATAL; i++)
-		sigaction(fatal_signals[i], &saved[i], NULL);
-	busy = 0;
-	if (pending != 0)
-		raise(pending);
 }
 
 /* ------------------------------------------------------------------ paths */
@@ -177,48 +141,7 @@ resolve(const char *path)
 	return NULL;
 }
 
-/* ----------------------------------------------------------- the temporary */
-
-/* Whether the descriptor's file is the one that has this name now. */
-static int
-is_named(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 &&
-	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-/*
- * Whoever goes on after a commit holds the lock of what is now the target until
- * the next temporary is there.
- */
-static int
-is_held(const char *target)
-{
-	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	int fd = open(target, O_RDONLY | O_CLOEXEC | O_NONBLOCK), held;
-
-	if (fd == -1)
-		return 0;
-	held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	close(fd);
-	return held;
-}
-
-/* Lock it: 1, 0 if another process has it, -1 and errno. */
-static int
-lock(int fd)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	if (fcntl(fd, F_SETLK, &l) == 0)
-		return 1;
-	if (errno == EAGAIN || errno == EACCES)
-		return 0;
-	/* no locks on this file system: go without */
-	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
-}
+/* -------------------------------------------------------------- the draft */
 
 static int
 by_errno(struct qwen_err *err)
@@ -226,98 +149,71 @@ by_errno(struct qwen_err *err)
 	return qwen_fail_errno(err, "%s", "");
 }
 
-static int
-in_the_way(const struct cli_output *o, const char *why, struct qwen_err *err)
-{
-	return qwen_fail(err, QWEN_EIO, "%s beside it is in the way: %s; "
-	    "remove it",
-	    o->temp + folder_len(o->temp), why);
-}
-
-/* Remove what has the name of the temporary, if nobody writes it. */
-static int
-remove_left(const struct cli_output *o, struct qwen_err *err)
-{
-	int fd = open(o->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	int got, rc = 0;
-	struct stat st;
-
-	if (fd == -1 && errno == ENOENT)
-		return 0;
-	if (fd == -1)
-		return in_the_way(o, errno == ELOOP ? "a link" :
-		    strerror(errno), err);
-	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
-		rc = in_the_way(o, "not a regular file", err);
-	else if ((got = lock(fd)) == -1 ||
-	    (got && is_named(fd, o->temp) && unlink(o->temp) == -1))
-		rc = in_the_way(o, strerror(errno), err);
-	close(fd);
-	return rc;
-}
-
-/* Make and lock a new one: 1, or 0 to try again. */
+/*
+ * Whoever goes on after a commit holds the lock of what is now the target until
+ * the next draft is there.
+ */
 static int
 make_temp(struct cli_output *o, struct qwen_err *err)
 {
-	const int how = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
-	int got, rc = 0;
+	int rc = qwen_draft_open(&o->d, o->mode != 0 ? 0600 : 0666, err);
 
-	o->fd = open(o->temp, how, 0600);
-	if (o->fd == -1 && errno == EEXIST) {
-		if (remove_left(o, err) == -1)
-			return -1;
-		o->fd = open(o->temp, how, 0600);
-	}
-	if (o->fd == -1 && errno == EEXIST)
-		return 0;
-	if (o->fd == -1)
-		return by_errno(err);
-	got = lock(o->fd);
-	if (got == -1)
-		rc = qwen_fail_errno(err, "lock");
-	if (got == 1 && is_named(o->fd, o->temp) && !is_held(o->target)) {
-		if (fchmod(o->fd, o->mode) == 0)
-			return 1;
+	if (rc != 1)
+		return rc;
+	if (qwen_draft_in_use(AT_FDCWD, o->d.name))
+		rc = 0;
+	else if (o->mode != 0 && fchmod(o->d.fd, o->mode & 07777) == -1)
 		rc = by_errno(err);
-	}
-	if (got != 0 && is_named(o->fd, o->temp))
-		unlink(o->temp);
-	close(o->fd);
+	if (rc != 1)
+		qwen_draft_drop(&o->d);
 	return rc;
 }
 
 /*
- * A process that was killed holds its locks until it is gone, which may take a
- * moment if it was writing: so the next one is patient.
+ * A process that was killed holds its locks until it is gone, which takes a
+ * moment if it was writing.  Waits, and says whether to try again.
  */
+static int
+patience(double *until)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+
+	if (*until == 0)
+		*until = cli_now() + PATIENCE_S;
+	nanosleep(&pause, NULL);
+	return cli_now() < *until;
+}
+
+void
+cli_lock(int fd, const char *name)
+{
+	double until = 0;
+	int got;
+
+	while ((got = qwen_draft_lock(fd)) != 1) {
+		if (got == -1)
+			die("%s: lock: %s", name, strerror(errno));
+		if (!patience(&until))
+			die("%s: another process is writing it", name);
+	}
+}
+
 static int
 open_temp(struct cli_output *o, struct qwen_err *err)
 {
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	double patience = cli_now() + PATIENCE_S;
+	double until = 0;
 	int rc;
 
 	for (hold(); (rc = make_temp(o, err)) != 1; hold()) {
-		unguard();
+		let_go(NULL);
 		if (rc == -1)
 			return -1;
-		if (cli_now() > patience)
+		if (!patience(&until))
 			return qwen_fail(err, QWEN_EIO,
 			    "another process is writing it");
-		nanosleep(&pause, NULL);
 	}
-	guard(o->temp);
+	let_go(o->d.temp);
 	return 0;
-}
-
-static void
-free_output(struct cli_output *o)
-{
-	free(o->temp);
-	free(o->target);
-	free(o->name);
-	free(o);
 }
 
 /* Open what path names, in place if it is no regular file. */
@@ -327,21 +223,21 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 	struct stat st;
 	int n;
 
-	o->mode = 0666 & ~cli_umask;
 	if (stat(path, &st) == 0) {
 		if (!S_ISREG(st.st_mode)) {
-			o->fd = open(path, O_WRONLY | O_CLOEXEC);
-			return o->fd != -1 ? 0 : by_errno(err);
+			o->d.fd = open(path, O_WRONLY | O_CLOEXEC);
+			return o->d.fd != -1 ? 0 : by_errno(err);
 		}
 		/* renaming over it would defeat its write protection */
 		if (access(path, W_OK) == -1)
 			return by_errno(err);
-		o->mode = st.st_mode & 07777;
+		o->mode = st.st_mode;
 	}
-	if ((o->target = resolve(path)) == NULL)
+	if ((o->d.name = resolve(path)) == NULL)
 		return by_errno(err);
-	n = (int)folder_len(o->target);
-	o->temp = cli_format("%.*s.%s" SUFFIX, n, o->target, o->target + n);
+	n = (int)folder_len(o->d.name);
+	o->d.temp = cli_format("%.*s.%s.qpipe-tmp", n, o->d.name,
+	    o->d.name + n);
 	return open_temp(o, err);
 }
 
@@ -351,7 +247,8 @@ new_output(const char *name)
 	struct cli_output *o = cli_got(calloc(1, sizeof *o));
 
 	o->name = cli_format("%s", name);
-	o->fd = STDOUT_FILENO;
+	o->d.dir = AT_FDCWD;
+	o->d.fd = -1;
 	return o;
 }
 
@@ -361,17 +258,18 @@ cli_output_open(const char *path)
 	struct cli_output *o = new_output(path != NULL ? path : "stdout");
 
 	if (path == NULL)
-		return o;
-	if (path[folder_len(path)] == '\0')
+		o->d.fd = STDOUT_FILENO;
+	else if (path[folder_len(path)] == '\0')
 		cli_usage("'%s' is not the name of a file", path);
-	cli_must(path, open_output(o, path, &cli_err));
+	else
+		cli_must(path, open_output(o, path, &cli_err));
 	return o;
 }
 
 int
 cli_output_fd(const struct cli_output *o)
 {
-	return o->fd;
+	return o->d.fd;
 }
 
 const char *
@@ -385,8 +283,7 @@ static void
 sync_folder(const char *target)
 {
 	size_t n = folder_len(target);
-	char *folder = n == 0 ? cli_format(".") :
-	    cli_format("%.*s", (int)n, target);
+	char *folder = cli_format("%.*s.", (int)n, target);
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd != -1) {
@@ -401,38 +298,30 @@ sync_folder(const char *target)
 static int
 commit_temp(struct cli_output *o)
 {
-	int why;
+	int rc = fsync(o->d.fd), why;
 
-	if (fsync(o->fd) == -1)
+	if (rc == -1)	/* the long part, in which a signal need not wait */
 		return -1;
 	busy = 1;
-	if (!is_named(o->fd, o->temp)) {
-		let_go();
-		errno = ENOENT;
-		return -1;
-	}
-	if (rename(o->temp, o->target) == -1) {
-		why = errno;
-		let_go();
-		errno = why;
-		return -1;
-	}
-	unguard();
-	return 0;
+	rc = qwen_draft_commit(&o->d);
+	why = errno;
+	let_go(rc == 0 ? NULL : o->d.temp);
+	errno = why;
+	return rc;
 }
 
-/* Close too, which drops the lock; until then nobody takes the temporary. */
+/* Close too, which drops the lock; until then nobody takes the draft. */
 static int
 commit(struct cli_output *o, struct qwen_err *err)
 {
-	int fd = o->fd;
+	int fd = o->d.fd;
 
-	if (o->temp != NULL) {
+	if (o->d.temp != NULL) {
 		if (commit_temp(o) == -1)
 			return by_errno(err);
-		sync_folder(o->target);
+		sync_folder(o->d.name);
 	}
-	o->fd = -1;
+	o->d.fd = -1;
 	if (fd != STDOUT_FILENO && close(fd) == -1)
 		return by_errno(err);
 	return 0;
@@ -442,38 +331,43 @@ void
 cli_output_commit(struct cli_output *o)
 {
 	cli_must(o->name, commit(o, &cli_err));
-	free_output(o);
+	cli_output_cancel(o);
 }
 
 int
 cli_output_replace(struct cli_output *o)
 {
-	int fd = o->fd;
+	int fd = o->d.fd;
 
 	if (commit_temp(o) == -1)
 		return -1;
 	cli_must(o->name, open_temp(o, &cli_err));
 	close(fd);
-	sync_folder(o->target);
+	sync_folder(o->d.name);
 	return 0;
 }
 
 void
 cli_output_rewind(struct cli_output *o)
 {
-	if (ftruncate(o->fd, 0) == -1 || lseek(o->fd, 0, SEEK_SET) == -1)
+	if (ftruncate(o->d.fd, 0) == -1 || lseek(o->d.fd, 0, SEEK_SET) == -1)
 		die("%s: %s", o->name, strerror(errno));
 }
 
+/* What is committed, or was never opened, has no descriptor any more. */
 void
 cli_output_cancel(struct cli_output *o)
 {
-	if (o->temp != NULL) {
-		remove_doomed();
-		unguard();
-	}
-	close(o->fd);
-	free_output(o);
+	if (o->d.temp != NULL) {
+		hold();
+		qwen_draft_drop(&o->d);
+		let_go(NULL);
+	} else if (o->d.fd != -1)
+		close(o->d.fd);
+	free(o->d.temp);
+	free(o->d.name);
+	free(o->name);
+	free(o);
 }
 
 int
@@ -483,17 +377,10 @@ cli_replace_file(const char *path, const struct qwen_text *t,
 	struct cli_output *o = new_output(path);
 	int rc = open_output(o, path, err);
 
-	if (rc == -1) {
-		free_output(o);
-		return -1;
-	}
-	if (cli_write(o->fd, t) < t->n)
+	if (rc == 0 && cli_write(o->d.fd, t) < t->n)
 		rc = by_errno(err);
 	if (rc == 0)
 		rc = commit(o, err);
-	if (rc == 0)
-		free_output(o);
-	else
-		cli_output_cancel(o);
+	cli_output_cancel(o);
 	return rc;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* start.c - the first and the last call of every main. */
-#include <sys/stat.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +11,6 @@
 
 const char *cli_name = "qpipe";
 int cli_status;
-mode_t cli_umask;
 
 /*
  * A tool started with stdin, stdout or stderr closed must not give that number
@@ -40,8 +37,6 @@ cli_start(const char *name)
 	cli_name = name;
 	fill_std_fds();
 	cli_guard_maps();
-	cli_umask = umask(0);
-	umask(cli_umask);
 }
 
 int

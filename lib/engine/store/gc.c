@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
@@ -232,35 +233,17 @@ choose_useless(struct gc *g, struct model *m)
 static time_t
 folder_time(const struct qwen_store_scan *sc)
 {
-	char name[QWEN_STORE_TEMP_NAME];
+	char temp[QWEN_STORE_TEMP_NAME];
+	struct qwen_draft d;
 	struct stat st;
 	time_t now = time(NULL);
-	int fd = qwen_store_temp(sc, name, 0600);
 
-	if (fd == -1)
+	if (qwen_store_draft(&d, sc, temp, 0600, NULL) < 0)
 		return now;
-	if (fstat(fd, &st) == 0)
+	if (fstat(d.fd, &st) == 0)
 		now = st.st_mtime;
-	close(fd);
-	unlinkat(sc->fd, name, 0);
+	qwen_draft_drop(&d);
 	return now;
-}
-
-/* Whether a writer still holds its lock, where there are locks. */
-static int
-is_locked(const struct qwen_store_scan *sc, const char *name)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd, r;
-
-	fd = openat(sc->fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK |
-	    O_CLOEXEC);
-	if (fd == -1)
-		return 0;
-	r = fcntl(fd, F_SETLK, &lock) == -1 &&
-	    (errno == EAGAIN || errno == EACCES);
-	close(fd);
-	return r;
 }
 
 static void
@@ -274,7 +257,8 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 	for (i = 0; i < sc->temp.n; i++) {
 		name = sc->temp.name[i];
 		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-		    st.st_mtime >= now - LITTER_S || is_locked(sc, name))
+		    st.st_mtime >= now - LITTER_S ||
+		    qwen_draft_in_use(sc->fd, name))
 			continue;
 		if (unlinkat(sc->fd, name, 0) == 0) {
 			w->others++;

@@ -3,17 +3,16 @@
  * insert.c - a session into the store: what is not there yet of the runs up to
  * each of its checkpoints and its end, and what is known at those positions.
  *
- * A file is written under a name of its own, brought to the disk, and renamed:
- * under its final name it is complete, and whoever else writes it writes
- * the same.  Then the folder is read again, until nothing is missing: see
+ * A file is a draft first (base/draft.h), under a name of its own: under its
+ * final name it is complete, and whoever else writes it writes the same.  Then the folder is read again, until nothing is missing: see
  * sweep.c for why that keeps the tree whole.
  */
-#include <fcntl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/session.h"
@@ -114,19 +113,18 @@ plan(struct insert *v)
 static int
 write_file(struct insert *v, const struct qwen_store_name *n)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char temp[QWEN_STORE_TEMP_NAME], name[QWEN_STORE_NAME];
+	struct qwen_draft d;
 	struct stat st;
-	int fd = qwen_store_temp(&v->sc, temp, 0666), r = -1;
+	int r = -1;
 
-	if (fd == -1)
-		return qwen_fail_errno(v->err, "%s", v->sc.path);
-	/* tells gc that we are still there, where there are locks */
-	fcntl(fd, F_SETLK, &lock);
+	if (qwen_store_draft(&d, &v->sc, temp, 0666, v->err) < 0)
+		return -1;
 	qwen_store_name_format(n, name);
-	if (qwen_store_node_save(fd, v->s, n, v->err) < 0)
+	d.name = name;
+	if (qwen_store_node_save(d.fd, v->s, n, v->err) < 0)
 		goto out;
-	if (fsync(fd) == -1 || fstat(fd, &st) == -1) {
+	if (fstat(d.fd, &st) == -1) {
 		qwen_fail_errno(v->err, "%s", name);
 		goto out;
 	}
@@ -134,14 +132,14 @@ write_file(struct insert *v, const struct qwen_store_name *n)
 	v->bytes += (uint64_t)st.st_size;
 	if (v->st->max > 0 && v->bytes > v->st->max)
 		goto out;
-	r = 1;
-	if (renameat(v->sc.fd, temp, v->sc.fd, name) == -1)
-		r = qwen_fail_errno(v->err, "%s", name);
-	v->written += r == 1;
+	if (qwen_draft_commit(&d) == 0) {
+		v->written++;
+		close(d.fd);
+		return 1;
+	}
+	r = qwen_fail_errno(v->err, "%s", name);
 out:
-	if (r != 1)
-		unlinkat(v->sc.fd, temp, 0);
-	close(fd);
+	qwen_draft_drop(&d);
 	return r;
 }
 

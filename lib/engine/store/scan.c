@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/draft.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
@@ -59,15 +60,21 @@ qwen_store_unlink(const struct qwen_store_scan *sc, size_t file)
 }
 
 int
-qwen_store_temp(const struct qwen_store_scan *sc,
-    char name[QWEN_STORE_TEMP_NAME], mode_t mode)
+qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
+    char temp[QWEN_STORE_TEMP_NAME], mode_t mode, struct qwen_err *err)
 {
 	char unique[QWEN_STORE_UNIQUE];
+	int r;
 
 	qwen_store_unique(unique);
-	snprintf(name, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s", unique);
-	return openat(sc->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-	    mode);
+	snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s", unique);
+	*d = (struct qwen_draft){ .dir = sc->fd, .temp = temp };
+	if ((r = qwen_draft_open(d, mode, err)) == 1)
+		return 0;
+	if (r == 0)
+		return qwen_fail(err, QWEN_EIO, "%s: others remove what is "
+		    "being written", sc->path);
+	return qwen_fail_in(err, "%s", sc->path);
 }
 
 static int

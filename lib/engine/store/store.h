@@ -144,10 +144,11 @@ int qwen_store_stat(const struct qwen_store_scan *sc, size_t file,
     struct stat *st);
 int qwen_store_unlink(const struct qwen_store_scan *sc, size_t file);
 
-/* A new file in the folder, under a name that nobody else has; -1 and errno. */
+/* A draft in the folder, under a name that nobody else has: to commit or drop. */
 #define QWEN_STORE_TEMP_NAME (sizeof QWEN_STORE_TEMP + QWEN_STORE_UNIQUE)
-int qwen_store_temp(const struct qwen_store_scan *sc,
-    char name[QWEN_STORE_TEMP_NAME], mode_t mode);
+struct qwen_draft;
+int qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
+    char temp[QWEN_STORE_TEMP_NAME], mode_t mode, struct qwen_err *err);
 
 /* ------------------------------------------------------------------ tree.c */
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * draft.c - a file that is complete or not there.
+ *
+ * The draft is always a new file: what has its name already may be somebody
+ * else's, or have other names.  A record lock says whether it is in use; it
+ * dies with its process, so what a killed one left is free to remove.  By the
+ * time a lock is granted its last holder may have renamed the file into place,
+ * or another one removed it: then it is not the draft any more.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/draft.h"
+#include "base/err.h"
+
+/* Whether the file is the one that has the draft's name now. */
+static int
+is_named(const struct qwen_draft *d, int fd)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 &&
+	    fstatat(d->dir, d->temp, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+int
+qwen_draft_lock(int fd)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	if (fcntl(fd, F_SETLK, &l) == 0)
+		return 1;
+	if (errno == EAGAIN || errno == EACCES)
+		return 0;
+	/* no locks on this file system: go without */
+	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
+}
+
+int
+qwen_draft_in_use(int dir, const char *name)
+{
+	struct flock l = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd, r;
+
+	fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd == -1)
+		return 0;
+	r = fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+	close(fd);
+	return r;
+}
+
+/* Remove what has the draft's name, if nobody writes it. */
+static int
+remove_left(const struct qwen_draft *d, struct qwen_err *err)
+{
+	const char *why = NULL, *slash = strrchr(d->temp, '/');
+	struct stat st;
+	int fd, got;
+
+	fd = openat(d->dir, d->temp, O_RDWR | O_CLOEXEC | O_NOFOLLOW |
+	    O_NONBLOCK);
+	if (fd == -1)
+		why = errno == ENOENT ? NULL : errno == ELOOP ? "a link" :
+		    strerror(errno);
+	else if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
+		why = "not a regular file";
+	else if ((got = qwen_draft_lock(fd)) == -1 ||
+	    (got && is_named(d, fd) && unlinkat(d->dir, d->temp, 0) == -1))
+		why = strerror(errno);
+	if (fd != -1)
+		close(fd);
+	return why == NULL ? 0 : qwen_fail(err, QWEN_EIO, "%s beside it is in "
+	    "the way: %s; remove it", slash != NULL ? slash + 1 : d->temp, why);
+}
+
+int
+qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err)
+{
+	const int how = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	int got;
+
+	d->fd = openat(d->dir, d->temp, how, mode);
+	if (d->fd == -1 && errno == EEXIST) {
+		if (remove_left(d, err) == -1)
+			return -1;
+		d->fd = openat(d->dir, d->temp, how, mode);
+	}
+	if (d->fd == -1)
+		return errno == EEXIST ? 0 : qwen_fail_errno(err, "%s", "");
+	if ((got = qwen_draft_lock(d->fd)) == -1) {
+		qwen_fail_errno(err, "lock");
+		qwen_draft_drop(d);
+	} else if (!got || !is_named(d, d->fd)) {
+		close(d->fd);
+		got = 0;
+	}
+	return got;
+}
+
+int
+qwen_draft_commit(const struct qwen_draft *d)
+{
+	if (fsync(d->fd) == -1)
+		return -1;
+	if (!is_named(d, d->fd)) {
+		errno = ENOENT;
+		return -1;
+	}
+	return renameat(d->dir, d->temp, d->dir, d->name);
+}
+
+void
+qwen_draft_drop(struct qwen_draft *d)
+{
+	if (is_named(d, d->fd))
+		unlinkat(d->dir, d->temp, 0);
+	close(d->fd);
+	d->fd = -1;
+}

@@ -226,7 +226,7 @@ qscore_result(const struct qscore_run *r, const struct qscore_text *x,
 		return;
 	}
 	if (x->q.no.err.code != 0) {
-		cli_warn("%s: %s", x->name, x->q.no.err.msg);
+		warn("%s: %s", x->name, x->q.no.err.msg);
 		return;
 	}
 	if (r->each && !r->json) {

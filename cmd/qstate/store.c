@@ -11,13 +11,11 @@
 
 #include "qstate.h"
 
-#undef warn	/* struct qwen_store_opts has a member of that name */
-
 static void
 warn_store(void *arg, const char *msg)
 {
 	(void)arg;
-	cli_warn("%s: %s", qstate_opt.store, msg);
+	warn("%s: %s", qstate_opt.store, msg);
 }
 
 struct qwen_store *
@@ -237,7 +235,7 @@ qstate_rm(char *digits[])
 		if (qwen_store_remove(st, digits[0], &r, &err) < 0) {
 			if (err.code != QWEN_ERANGE || digits[0] == NULL)
 				cli_die_err(qstate_opt.store, &err);
-			cli_warn("%s: %s", qstate_opt.store, err.msg);
+			warn("%s: %s", qstate_opt.store, err.msg);
 			continue;
 		}
 		all.files += r.files;

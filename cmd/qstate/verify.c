@@ -17,7 +17,7 @@ told(const char *name, const char *bad)
 	} else if (bad == NULL && cli_verbose)
 		cli_note("%s: whole", name);
 	if (bad != NULL)
-		cli_warn("%s: %s", name, bad);
+		warn("%s: %s", name, bad);
 }
 
 static void

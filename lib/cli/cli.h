@@ -30,17 +30,22 @@ int cli_finish(void);
 
 /* --------------------------------------------------------------- messages */
 
-/* "name: message" on stderr, one line, what does not print masked. */
-void cli_die(const char *fmt, ...)			/* exit 1 */
-    __attribute__((noreturn, format(printf, 1, 2)));
-void cli_warn(const char *fmt, ...)			/* exit 1 at the end */
-    __attribute__((format(printf, 1, 2)));
-void cli_warn_part(const char *fmt, ...)	/* exit 3 at the end, if not 1: all */
-    __attribute__((format(printf, 1, 2)));	/* is done, some of it is errors */
-void cli_note(const char *fmt, ...)			/* not with -q */
-    __attribute__((format(printf, 1, 2)));
-#define die cli_die
-#define warn cli_warn
+/*
+ * "name: message" on stderr, one line, what does not print masked.  The end, by
+ * die() or, where the command line is wrong, by cli_usage(), which says "; see
+ * name --help" too; or what is told on the way, and the status at the end:
+ * a note, which -q silences, 0; a warning, 1; with cli_warn_part(), where all is
+ * done and some of it is errors, 3, if it is not 1.
+ */
+void cli_exit(int status, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
+void cli_tell(int status, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+#define die(...) cli_exit(1, __VA_ARGS__)
+#define cli_usage(...) cli_exit(2, __VA_ARGS__)
+#define cli_note(...) cli_tell(0, __VA_ARGS__)
+#define warn(...) cli_tell(1, __VA_ARGS__)
+#define cli_warn_part(...) cli_tell(3, __VA_ARGS__)
 
 /*
  * die("what: message of err"), or without "what: " if it is NULL; but silent
@@ -66,10 +71,6 @@ char *cli_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* "1 token", "2 tokens"; until the eighth call after this one. */
 const char *cli_count(uint64_t n, const char *what);
-
-/* The command line is wrong: "name: message; see name --help", exit 2. */
-void cli_usage(const char *fmt, ...)
-    __attribute__((noreturn, format(printf, 1, 2)));
 
 extern int cli_verbose;		/* times -v */
 extern int cli_quiet;		/* -q */

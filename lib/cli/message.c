@@ -30,49 +30,31 @@ message(const char *fmt, va_list ap, const char *more)
 }
 
 void
-cli_die(const char *fmt, ...)
+cli_exit(int status, const char *fmt, ...)
 {
+	char see[64] = "";
 	va_list ap;
 
+	if (status == 2)
+		snprintf(see, sizeof see, "; see %s --help", cli_name);
 	va_start(ap, fmt);
-	message(fmt, ap, "");
+	message(fmt, ap, see);
 	va_end(ap);
-	exit(1);
+	exit(status);
 }
 
 void
-cli_warn(const char *fmt, ...)
+cli_tell(int status, const char *fmt, ...)
 {
 	va_list ap;
 
-	va_start(ap, fmt);
-	message(fmt, ap, "");
-	va_end(ap);
-	cli_status = 1;
-}
-
-void
-cli_warn_part(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	message(fmt, ap, "");
-	va_end(ap);
-	if (cli_status == 0)
-		cli_status = 3;
-}
-
-void
-cli_note(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (cli_quiet)
+	if (status == 0 && cli_quiet)
 		return;
 	va_start(ap, fmt);
 	message(fmt, ap, "");
 	va_end(ap);
+	if (status == 1 || cli_status == 0)
+		cli_status = status;
 }
 
 void
@@ -81,8 +63,8 @@ cli_die_err(const char *what, const struct qwen_err *err)
 	if (err->code == QWEN_EPIPE)
 		exit(1);
 	if (what == NULL)
-		cli_die("%s", err->msg);
-	cli_die("%s: %s", what, err->msg);
+		die("%s", err->msg);
+	die("%s: %s", what, err->msg);
 }
 
 int
@@ -91,19 +73,6 @@ cli_must(const char *what, int rc)
 	if (rc < 0)
 		cli_die_err(what, &cli_err);
 	return rc;
-}
-
-void
-cli_usage(const char *fmt, ...)
-{
-	char see[64];
-	va_list ap;
-
-	snprintf(see, sizeof see, "; see %s --help", cli_name);
-	va_start(ap, fmt);
-	message(fmt, ap, see);
-	va_end(ap);
-	exit(2);
 }
 
 void *

@@ -7,8 +7,6 @@
 
 #include "tool/tool.h"
 
-#undef warn	/* struct qwen_store_opts has a member of that name */
-
 void
 tool_store_choose(struct tool_store *o)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* option.c - the command line, by the rows of the tool. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,14 +188,20 @@ set(size_t i, const char *arg)
 /* ------------------------------------------------------------------ the words */
 
 static void __attribute__((noreturn))
-unknown(const char *word, size_t len, const char *name)
+unknown(const char *word, size_t len, const char *hint)
 {
-	const char *hint = cli_hint(name);
+	cli_usage("unknown option %.*s%s%s%s", (int)len, word,
+	    hint ? " (did you mean " : "", hint ? hint : "", hint ? "?)" : "");
+}
 
-	if (hint == NULL)
-		cli_usage("unknown option %.*s", (int)len, word);
-	cli_usage("unknown option %.*s (did you mean %s?)", (int)len, word,
-	    hint);
+static size_t
+find_letter(char c)
+{
+	size_t i;
+
+	for (i = 0; i < spec.n && spec.row[i]->letter != c; i++)
+		;
+	return i;
 }
 
 /* The row of a long form, or of the beginning of just one. */
@@ -202,24 +209,30 @@ static size_t
 find_long(const char *word, size_t len)
 {
 	const char *name = word + 2, *s;
-	size_t i, found = spec.n;
+	size_t i, found = spec.n, letter = spec.n;
 
 	for (i = 0; i < spec.n; i++) {
 		s = spec.row[i]->name;
 		if (s != NULL && strncmp(s, name, len) == 0 && s[len] == '\0')
 			return i;
 	}
+	if (len == 1)
+		found = letter = find_letter(name[0]);
 	for (i = 0; i < spec.n; i++) {
 		s = spec.row[i]->name;
-		if (s == NULL || strncmp(s, name, len) != 0)
+		if (i == letter || s == NULL || strncmp(s, name, len) != 0)
 			continue;
 		if (found < spec.n)
-			cli_usage("option %.*s may be --%s or --%s",
-			    (int)len + 2, word, spec.row[found]->name, s);
+			cli_usage("option %.*s may be %s%.*s or --%s",
+			    (int)len + 2, word, found == letter ? "-" : "--",
+			    found == letter ? 1 : INT_MAX, found == letter ?
+			    name : spec.row[found]->name, s);
 		found = i;
 	}
-	if (found == spec.n)
-		unknown(word, len + 2, name);
+	s = found < spec.n ? spec.row[found]->name : NULL;
+	if (s == NULL || strncmp(s, name, len) != 0)
+		unknown(word, len + 2, found < spec.n ?
+		    cli_opt_name(spec.row[found]) : cli_hint(name));
 	return found;
 }
 
@@ -249,11 +262,9 @@ take_letters(char *argv[], int i)
 	size_t k;
 
 	for (s = word + 1; *s != '\0'; s++) {
-		for (k = 0; k < spec.n && spec.row[k]->letter != *s; k++)
-			;
 		bad[1] = *s;
-		if (k == spec.n)
-			unknown(bad, 2, word + 1);
+		if ((k = find_letter(*s)) == spec.n)
+			unknown(bad, 2, cli_hint(word + 1));
 		if (spec.row[k]->arg == NULL) {
 			set(k, NULL);
 			continue;

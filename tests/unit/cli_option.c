@@ -147,8 +147,8 @@ test_forms(void)
 	ok(v.flag == 1 && v.count == 7 && cli_quiet && cli_verbose == 2 &&
 	    n_operands == 1 && strcmp(word[1], "-") == 0,
 	    "a value after letters; - is an operand");
-	parse("--for text --flag --forma=json");
-	ok(v.word == 2 && v.flag == 1 && v.other == 0,
+	parse("--for text --flag --o F --forma=json");
+	ok(v.word == 2 && v.flag == 1 && v.other == 0 && v.file != NULL,
 	    "an abbreviation, and a name that begins another");
 	setenv("POSIXLY_CORRECT", "1", 1);
 	parse("-a x -b");
@@ -194,6 +194,9 @@ test_refused(void)
 		{ "-special", "unknown option -s (did you mean --special?)" },
 		{ "-aZ", "unknown option -Z" },
 		{ "--fla", "option --fla may be --flag or --flagship" },
+		{ "--n 5", "unknown option --n (did you mean -n?)" },
+		{ "--t=x", "option --t may be -t or --two" },
+		{ "--s 1", "option --s may be --size or --seed" },
 		{ "--flag=1", "option --flag takes no argument" },
 		{ "--count", "option --count needs an argument" },
 		{ "-an", "option -n needs an argument" },

@@ -55,7 +55,7 @@ static const struct shape {
 
 enum {
 	ENDS_OTHERWISE = 1, N_SHAPES = sizeof shapes / sizeof *shapes,
-	LONG_KEYS = N_SHAPES, LONG_TEXTS, N_OPERANDS
+	LONG_KEYS = N_SHAPES, LONG_TEXTS, N_READ, SHARED = N_READ, N_OPERANDS
 };
 
 static struct qwen_text json;
@@ -94,6 +94,26 @@ add_long(int keys)
 	qwen_text_str(&json, keys ? "}" : "]");
 }
 
+/* Few values, which written out are 2^60: each is both members of the next. */
+static struct chat_value
+shared(struct chat_run *r)
+{
+	struct chat_value v = chat_int(1), key[2] = {
+	    chat_text(chat_literal("k")), chat_text(chat_literal("l")) }, d;
+	struct chat_list l;
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		d = qwen_chat_new_dict(r, CHAT_DICT);
+		qwen_chat_dict_put(r, d.u.d, &key[0], &v);
+		qwen_chat_dict_put(r, d.u.d, &key[1], &v);
+		l = qwen_chat_new_list(r, 2);
+		l.v[0] = l.v[1] = d;
+		v = chat_list(l);
+	}
+	return v;
+}
+
 static void
 read_operands(struct chat_run *r, struct qwen_chat_request *q)
 {
@@ -102,7 +122,7 @@ read_operands(struct chat_run *r, struct qwen_chat_request *q)
 	int i;
 
 	qwen_text_str(&json, "{\"messages\":[{}]");
-	for (i = 0; i < N_OPERANDS; i++) {
+	for (i = 0; i < N_READ; i++) {
 		if (i < N_SHAPES && shapes[i].begin == NULL)
 			continue;
 		qwen_text_fmt(&json, ",\"o%d\":", i);
@@ -116,18 +136,19 @@ read_operands(struct chat_run *r, struct qwen_chat_request *q)
 		printf("# %s\n", r->err->msg);
 		exit(1);
 	}
-	for (i = 0; i < N_OPERANDS; i++) {
+	for (i = 0; i < N_READ; i++) {
 		snprintf(name, sizeof name, "o%d", i);
 		v = qwen_chat_get(r, name);
 		operand[i] = v != NULL ? *v : chat_undefined("x", 1);
 	}
+	operand[SHARED] = shared(r);
 }
 
 static const char *
 operand_name(int i)
 {
 	return i == LONG_KEYS ? "long keys" : i == LONG_TEXTS ? "long texts" :
-	    shapes[i].name;
+	    i == SHARED ? "shared members" : shapes[i].name;
 }
 
 /* Whether y is tried with x. */
@@ -135,7 +156,7 @@ static int
 is_second(int x, int y)
 {
 	if (!all_pairs)
-		return y == x || y == ENDS_OTHERWISE;
+		return y == x || (y == ENDS_OTHERWISE && x != SHARED);
 	return y == x || y == LONG_KEYS || (y < N_SHAPES && shapes[y].y);
 }
 

@@ -99,10 +99,10 @@ put_number(struct chat_run *r, struct chat_buf *b, const struct chat_value *v)
 		qwen_chat_put(r, b, &v->u.s);
 		return;
 	}
-	if (v->type == CHAT_FLOAT) {
-		qwen_chat_step(r, 64);
+	qwen_chat_step(r, v->type == CHAT_FLOAT ? 64 : 4);
+	if (v->type == CHAT_FLOAT)
 		put_double(s, v->u.f);
-	} else
+	else
 		snprintf(s, sizeof s, "%" PRId64, v->u.i);
 	put(r, b, s);
 }

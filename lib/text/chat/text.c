@@ -181,7 +181,7 @@ void
 qwen_chat_put(struct chat_run *r, struct chat_buf *b,
     const struct chat_text *t)
 {
-	if (t->n == 0 || qwen_chat_step(r, t->n / 16) < 0 ||
+	if (t->n == 0 || qwen_chat_step(r, 1 + t->n / 16) < 0 ||
 	    reserve(r, b, t->n) < 0)
 		return;
 	memcpy(b->s + b->n, t->s, t->n);

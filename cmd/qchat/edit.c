@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@ static struct {
 	int		 pastes;	/* the terminal tells what is pasted */
 	struct qwen_text *pasted;	/* of this line: what marks stand for */
 	size_t		 n, cap;
+	unsigned char	 typed[4];	/* bytes of a character to come, */
+	size_t		 n_typed;
+	int		 odd;		/* and whether some were no UTF-8 */
 } edit;
 
 static char *
@@ -32,6 +36,51 @@ prompt(EditLine *el)
 {
 	(void)el;
 	return (char *)(uintptr_t)edit.prompt;
+}
+
+/* -------------------------------------------------------------------- typing */
+
+/*
+ * A character; what is no UTF-8 is U+FFFD, which libedit's own reader drops.
+ * 1, 0 at the end, -1.
+ */
+static int
+get_char(EditLine *el, wchar_t *c)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	unsigned char *s = edit.typed;
+	uint32_t u = 0;
+	ssize_t got;
+	int k;
+
+	while ((k = edit.n_typed == 0 ? -1 :
+	    qwen_utf8_read(s, edit.n_typed, &u)) < 0) {
+		got = read(STDIN_FILENO, s + edit.n_typed, 1);
+		if (got == 1)
+			edit.n_typed++;
+		else if (got == -1 && errno == EAGAIN)
+			poll(&in, 1, -1);
+		else if (got == -1 && errno == EINTR && !qchat_interrupted) {
+			/* another size, or the job goes on */
+			el_set(el, EL_PREP_TERM, 0);
+			el_set(el, EL_PREP_TERM, 1);
+			el_resize(el);
+			el_set(el, EL_REFRESH);
+		} else
+			return (int)got;
+	}
+	*c = k > 0 ? (wchar_t)u : 0xfffd;
+	edit.odd |= k == 0;
+	/* what did not go on with it begins another one */
+	s[0] = s[edit.n_typed - 1];
+	edit.n_typed = k == 0 && edit.n_typed > 1;
+	return 1;
+}
+
+static void
+ignore(int sig)
+{
+	(void)sig;
 }
 
 /* ------------------------------------------------------------------- pasting */
@@ -43,23 +92,31 @@ static int
 read_paste(struct qwen_text *t)
 {
 	const size_t n = sizeof PASTE_END - 1;
+	wchar_t c, before = 0;
 	char out[4];
-	wchar_t c;
 
 	while (t->n < n || memcmp(t->s + t->n - n, PASTE_END, n) != 0) {
 		if (el_wgetc(edit.el, &c) != 1)
 			return 0;
-		/* terminals send the ends of lines as Return does */
-		if (c == L'\r')
-			c = L'\n';
-		if (c != 0)
-			qwen_text_add(t, out, qwen_utf8_write((uint32_t)c, out));
+		/* lines end as by Return, or as they did where they were cut */
+		if (c != 0 && (c != L'\n' || before != L'\r'))
+			qwen_text_add(t, out, qwen_utf8_write(c == L'\r' ?
+			    '\n' : (uint32_t)c, out));
+		before = c;
 		if (t->failed)
 			cli_got(NULL);
 	}
 	t->n -= n;
 	t->s[t->n] = '\0';
 	return 1;
+}
+
+/* Whether as a part of a line it could be more than text. */
+static int
+is_special(const struct qwen_text *t)
+{
+	return strchr(t->s, '\n') != NULL || strchr("/\"", t->s[0]) != NULL ||
+	    strchr("\\\"", t->s[t->n - 1]) != NULL;
 }
 
 static void
@@ -70,10 +127,13 @@ mark_of(size_t i, char out[MARK])
 
 	for (; (s = strchr(s, '\n')) != NULL && s[1] != '\0'; s++)
 		lines++;
-	snprintf(out, MARK, "[paste %zu: %zu lines]", i + 1, lines);
+	snprintf(out, MARK, "[paste %zu: %s]", i + 1, cli_count(lines, "line"));
 }
 
-/* Several lines are shown as a mark, and are what they are when all is said. */
+/*
+ * Several lines, and what as typed would be a command, a block or a line that
+ * goes on, are shown as a mark, and are what they are when all is said.
+ */
 static unsigned char
 paste(EditLine *el, int ch)
 {
@@ -85,7 +145,7 @@ paste(EditLine *el, int ch)
 		qwen_text_fini(&t);
 		return CC_EOF;
 	}
-	if (strchr(t.s, '\n') == NULL) {
+	if (t.n == 0 || !is_special(&t)) {
 		el_insertstr(el, t.s);
 		qwen_text_fini(&t);
 		return CC_REFRESH;
@@ -97,25 +157,32 @@ paste(EditLine *el, int ch)
 	return CC_REFRESH;
 }
 
-/* The line with what was pasted in the places of its marks. */
-static char *
-unmark(char *line)
+char *
+qchat_edit_unmark(char *line)
 {
-	char mark[MARK], *at, *more;
-	size_t i;
+	struct qwen_text t = { 0 };
+	const char *s = line;
+	char mark[MARK];
+	size_t i, n;
 
-	for (i = 0; i < edit.n; i++) {
-		mark_of(i, mark);
-		if ((at = strstr(line, mark)) != NULL) {
-			more = cli_format("%.*s%s%s", (int)(at - line), line,
-			    edit.pasted[i].s, at + strlen(mark));
-			free(line);
-			line = more;
+	for (; *s != '\0'; s += n) {
+		n = 1;
+		for (i = 0; *s == '[' && i < edit.n && n == 1; i++) {
+			mark_of(i, mark);
+			if (strncmp(s, mark, strlen(mark)) != 0)
+				continue;
+			n = strlen(mark);
+			qwen_text_add(&t, edit.pasted[i].s, edit.pasted[i].n);
 		}
-		qwen_text_fini(&edit.pasted[i]);
+		if (n == 1)
+			qwen_text_add(&t, s, 1);
 	}
-	edit.n = 0;
-	return line;
+	qwen_text_str(&t, "");
+	cli_got(t.failed ? NULL : t.s);
+	while (edit.n > 0)
+		qwen_text_fini(&edit.pasted[--edit.n]);
+	free(line);
+	return t.s;
 }
 
 /* ---------------------------------------------------------------- completion */
@@ -311,8 +378,37 @@ qchat_edit_begin(void)
 	el_set(edit.el, EL_HIST, history, edit.history);
 	el_set(edit.el, EL_PROMPT, prompt);
 	el_set(edit.el, EL_SIGNAL, 1);
+	el_set(edit.el, EL_GETCFN, get_char);
+	/* so that CR LF can be told from two ends of lines */
+	el_set(edit.el, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL);
 	set_keys();
 	return 1;
+}
+
+/* As el_gets(), while the terminal tells what is pasted. */
+static const char *
+get_line(int *n)
+{
+	struct sigaction sa = { .sa_handler = ignore }, cont, winch;
+	const char *got;
+	int why;
+
+	if (edit.pastes)
+		fputs("\033[?2004h", edit.out);
+	fflush(edit.out);
+	/* what of these libedit passes on ends a read() */
+	sigaction(SIGCONT, &sa, &cont);
+	sigaction(SIGWINCH, &sa, &winch);
+	errno = 0;
+	got = el_gets(edit.el, n);
+	why = errno;
+	sigaction(SIGCONT, &cont, NULL);
+	sigaction(SIGWINCH, &winch, NULL);
+	if (edit.pastes)
+		fputs("\033[?2004l", edit.out);
+	fflush(edit.out);
+	errno = why;
+	return got;
 }
 
 char *
@@ -320,29 +416,24 @@ qchat_edit_line(const char *text)
 {
 	const char *got;
 	char *line;
-	int n = 0, why;
+	int n = 0;
 
 	edit.prompt = text;
-	if (edit.pastes)
-		fputs("\033[?2004h", edit.out);
-	fflush(edit.out);
-	errno = 0;
-	got = el_gets(edit.el, &n);
-	why = errno;
-	if (edit.pastes)
-		fputs("\033[?2004l", edit.out);
-	fflush(edit.out);
+	edit.odd = 0;
+	got = get_line(&n);
 	if (got == NULL || n <= 0) {
 		if (n < 0 && !qchat_interrupted)
-			warn("stdin: %s", strerror(why));
-		free(unmark(cli_format("%s", "")));
+			warn("stdin: %s", strerror(errno));
+		free(qchat_edit_unmark(cli_format("%s", "")));
 		if (!qchat_interrupted)
 			putc('\n', edit.out);
 		return NULL;
 	}
+	if (edit.odd)
+		cli_note("what was typed is not all UTF-8: the rest is U+FFFD");
 	line = cli_format("%.*s", n - (got[n - 1] == '\n'), got);
 	remember(line);
-	return unmark(line);
+	return line;
 }
 
 void
@@ -368,6 +459,12 @@ qchat_edit_line(const char *prompt)
 {
 	(void)prompt;
 	return NULL;
+}
+
+char *
+qchat_edit_unmark(char *line)
+{
+	return line;
 }
 
 void

@@ -41,26 +41,24 @@ next_line(const char *prompt)
 	return read_line();
 }
 
-/* Whether a text ends in what stands for more: that is cut off. */
+/*
+ * Add a line, which is freed, with what was pasted in it; 1 if what was typed
+ * ends in what stands for something, which is cut off.
+ */
 static int
-cut_end(struct qwen_text *t, size_t from, const char *end)
+add_line(struct qwen_text *t, char *line, const char *end)
 {
-	size_t n = strlen(end);
+	size_t n = strlen(line), k = strlen(end);
+	int ends = n >= k && strcmp(line + n - k, end) == 0;
 
-	if (t->n < from + n || memcmp(t->s + t->n - n, end, n) != 0)
-		return 0;
-	t->n -= n;
-	t->s[t->n] = '\0';
-	return 1;
-}
-
-static void
-add_line(struct qwen_text *t, char *line)
-{
+	if (ends)
+		line[n - k] = '\0';
+	line = qchat_edit_unmark(line);
 	qwen_text_str(t, line);
 	free(line);
 	if (t->failed)
 		cli_got(NULL);
+	return ends;
 }
 
 /* The lines after the one that began a block, up to its end: 1, or 0. */
@@ -69,15 +67,16 @@ read_block(struct qwen_text *t)
 {
 	size_t from = 0;
 	char *line;
+	int ends;
 
-	while (!cut_end(t, from, QUOTES)) {
+	do {
 		if ((line = next_line("... ")) == NULL)
 			return !qchat_interrupted;
 		if (t->n > 0)
 			qwen_text_str(t, "\n");
 		from = t->n;
-		add_line(t, line);
-	}
+		ends = add_line(t, line, QUOTES);
+	} while (!ends);
 	if (from > 0 && t->n == from)	/* a line of quotes alone */
 		t->s[--t->n] = '\0';
 	return 1;
@@ -91,21 +90,20 @@ static int
 read_entry(struct qwen_text *t, int *is_command)
 {
 	char *line = next_line("> ");
+	int more;
 
 	if (line == NULL)
 		return 0;
-	*is_command = line[0] == '/' && strchr(line, '\n') == NULL;
+	*is_command = line[0] == '/';
 	if (strncmp(line, QUOTES, 3) == 0) {
 		memmove(line, line + 3, strlen(line + 3) + 1);
-		add_line(t, line);
-		return read_block(t);
+		return add_line(t, line, QUOTES) || read_block(t);
 	}
-	add_line(t, line);
-	while (cut_end(t, 0, "\\")) {
+	for (more = add_line(t, line, "\\"); more; ) {
 		if ((line = next_line("... ")) == NULL)
 			return !qchat_interrupted;
 		qwen_text_str(t, "\n");
-		add_line(t, line);
+		more = add_line(t, line, "\\");
 	}
 	return 1;
 }

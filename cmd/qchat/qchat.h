@@ -97,8 +97,13 @@ void qchat_talk(struct chat *c);
 /* Whether it is so, on a terminal. */
 int qchat_edit_begin(void);
 
-/* A line, to free(); NULL where there are no more, or after Ctrl-C. */
+/*
+ * A line as it was typed, to free(), with marks for what was pasted; NULL where
+ * there are no more, or after Ctrl-C.  The same with that in their places, before
+ * the next line: it takes the line.
+ */
 char *qchat_edit_line(const char *prompt);
+char *qchat_edit_unmark(char *line);
 
 void qchat_edit_end(void);
 

@@ -256,6 +256,18 @@ if python3 -c 'import pty' 2>/dev/null; then
 	ok $? "which is shown as one mark"
 	is "$(grep -c -e paste -e two home/.qchat_history)" 0 "and not remembered"
 	is "$(grep -c 'context of\|^sampling\|/help' out)" 3 "a banner"
+	# what it would mean as typed does not matter
+	typed C '[["", "h> "], ["\u001b[200~/quit\u001b[201~\r", "h> "], ["\u001b[200~more\\\u001b[201~\r", "h> "],
+	    ["\u001b[200~\"\"\"\u001b[201~\r", "h> "], ["\u001b[200~a\r\nb\nc\r\n\u001b[201~\r", "h> "],
+	    ["\u001b[200~x[paste 2: 1 line]\ry\u001b[201~ \u001b[200~/z\u001b[201~\r", "h> "],
+	    ["/save typed.json\r", "h> "], ["/quit\r", ""]]'
+	is "$(jq -c '[.messages[] | select(.role == "user") | .content]' typed.json)" \
+	    '["/quit","more\\","\"\"\"","a\nb\nc\n","x[paste 2: 1 line]\ny /z"]' "what is pasted is text"
+	typed C '[["", "h> "], ["/system \u001b[200~one\rtwo\u001b[201~\r", "h> "], ["/save typed.json\r", "h> "], ["/quit\r", ""]]'
+	is "$(jq -c '[.messages[].content]' typed.json)" '["one\ntwo"]' "what is typed before a paste is a command"
+	typed C '[["", "h> "], ["\udcfcber \udcc3x \u00fc\r", "h> "], ["/save typed.json\r", "h> "], ["/quit\r", ""]]'
+	is "$(jq -r '.messages[0].content' typed.json) $(grep -c 'is not all UTF-8' out)" \
+	    "$(printf '\357\277\275ber \357\277\275x \303\274') 1" "bytes that are not UTF-8 are seen, and told"
 	typed C '[["", "h> "], ["forget this\u0003", "h> "], ["/tokens\r", "0 of "], ["/qui\t\r", ""]]'
 	ok $? "Ctrl-C takes back what is typed"
 	# a terminal that goes away is no end of the input

@@ -88,10 +88,15 @@ put_documents(struct encoding *c, const char *p, size_t n)
 	put_text(c, p, n);
 }
 
-/* Whoever waits for what is known so far gets it before we wait. */
+/*
+ * Whoever waits for what is known so far gets it before we wait; but nothing
+ * before it is known that there is a text.
+ */
 static void
 flush(struct encoding *c)
 {
+	if (c->n_bytes == 0)
+		return;
 	if (c->w == NULL) {
 		if (fflush(stdout) == EOF)
 			exit(cli_finish());

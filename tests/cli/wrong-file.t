@@ -87,9 +87,11 @@ says 'this is a GGUF model file, not a state' "a model for --reuse" \
     sh -c 'qprefill --reuse "$QWEN_MODEL" <tokens'
 # --- for text
 for file in "$demo" state.cbor tokens zip text.gz safetensors; do
-	says 'not text; ' "$file for qtok" qtok -c "$file"
+	says 'not text; ' "$file for qtok" qtok "$file"
+	says 'not text; ' "$file for qtok -c" qtok -c "$file"
 	says 'not text; ' "$file for qscore" qscore "$file"
 done
+says '.: Is a directory' "a folder for qtok" qtok -f json .
 says 'stdin: this is a stream or state of qpipe, not text' "qtok after qtok" \
     sh -c 'qtok text | qtok -c'
 qtok -f text --force tokens | qtok -d --bytes | cmp -s - tokens

@@ -140,4 +140,8 @@ fails 2 'not with -c' "-f prompt -c" qtok --chat -f prompt -c
 fails 2 'not with -c or --mark' "-f prompt --mark" qtok --chat -f prompt --mark x
 fails 2 'is not read' "options and a file" qtok --chat --user x request.json
 fails 2 'one request' "two files" qtok --chat request.json request.json
+# -- what no model here takes
+printf '%s' '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]}' >image.json
+refused 1 "an image" qtok --chat --template qwen3.5 -f prompt image.json
+is "$(cat err)" "qtok: image.json: message 1: parts of type image_url are not supported (text only)" "it says where"
 done_testing

@@ -30,6 +30,10 @@ for m in qwen35moe-ud qwen3; do
 		ok $? "$m, $t: $again tokens were read before, of $cut at least"
 	done
 done
+printf '%s' '{"messages":[{"role":"user","content":[{"type":"audio","audio":"x"}]}]}' >sound.json
+printf '/load sound.json\n/save silent.json\n' | qchat -n 5 --template qwen3 2>err
+is "$(grep -c 'sound.json: message 1: parts of type audio are not supported' err) $(jq -c .messages silent.json)" "1 []" \
+    "/load of what is no text"
 is "$(printf '/load two.json\nMore\n/save three.json\n' | qchat -n 5 --template qwen3 >/dev/null 2>&1
     jq '.messages | length' three.json)" 7 "/load goes on"
 is "$(printf 'a\n/reset\nb\n/save r.json\n' | qchat -n 3 --template qwen3 --system S >/dev/null 2>&1

@@ -172,6 +172,12 @@ test_members(void)
 	    "temperature: \"hot\" is not a number");
 	refused_for("guided_json", "{" HI ",\"guided_json\":{\"type\":\"object\"}}",
 	    "guided_json is not supported");
+	refused_for("top_logprobs", "{" HI ",\"top_logprobs\":2}",
+	    "top_logprobs needs logprobs: true");
+	refused_for("top_logprobs", "{" HI ",\"logprobs\":null,"
+	    "\"top_logprobs\":2}", "top_logprobs needs logprobs: true");
+	refused_for("top_logprobs", "{" HI ",\"logprobs\":false,"
+	    "\"top_logprobs\":2}", "top_logprobs needs logprobs: true");
 	refused_for("modalities", "{" HI ",\"modalities\":[\"text\",\"audio\"]}",
 	    "modalities: only text is supported");
 	service.unknown = &u;
@@ -503,6 +509,10 @@ test_cut(void)
 static void
 test_messages(void)
 {
+	static const char image[] = "{\"messages\":[{\"role\":\"system\","
+	    "\"content\":\"s\"},{\"role\":\"user\",\"content\":[{\"type\":"
+	    "\"text\",\"text\":\"What is it?\"},{\"type\":\"image_url\","
+	    "\"image_url\":{\"url\":\"http://x/y.png\"}}]}]}";
 	struct qwen_messages *m, *again;
 	char *json;
 	size_t n;
@@ -540,6 +550,9 @@ test_messages(void)
 	qwen_messages_free(again);
 	ok(qwen_messages_read(&m, "[]", 2, &err) < 0 && m == NULL, "%s",
 	    err.msg);
+	ok(qwen_messages_read(&m, image, strlen(image), &err) < 0 &&
+	    m == NULL && strcmp(err.msg, "message 2: parts of type image_url "
+	    "are not supported (text only)") == 0, "%s", err.msg);
 	ok(qwen_messages_read(&m, "{\"a\":1}", 7, &err) == 0 &&
 	    !qwen_messages_are_there(m) && qwen_messages_system(m) == NULL,
 	    "a request may have none");

@@ -53,6 +53,12 @@ int qwen_ask_encode(struct qwen_refusal *no, const char *key,
 int qwen_ask_ids(struct qwen_refusal *no, const char *key, yyjson_val *v,
     size_t n_vocab, struct qwen_ids *out);
 
+/*
+ * messages.c: whether messages, a list or anything else, have parts of text
+ * alone, which is all that there is a model for: 0; or -1, with which and what.
+ */
+int qwen_ask_check_parts(yyjson_val *messages, struct qwen_err *err);
+
 /* ---- the parts of a request */
 struct qwen_ask {
 	const struct qwen_service *s;

@@ -198,21 +198,15 @@ static int
 read_logprobs(struct qwen_ask *r)
 {
 	yyjson_val *v = qwen_ask_get(r->body, "logprobs");
+	int is_number = v != NULL && !yyjson_is_bool(v), got;
 	int64_t n = 0;
-	int got;
 
-	if (v == NULL)
-		return 0;
-	if (yyjson_is_bool(v)) {
-		r->q->logprobs = yyjson_get_bool(v);
-		got = whole(r, "top_logprobs", 0, QWEN_LOGPROBS_MAX, &n);
-		if (got > 0 && !r->q->logprobs)
-			return bad(r->no, "top_logprobs",
-			    "top_logprobs needs logprobs: true");
-	} else {
-		got = whole(r, "logprobs", 0, QWEN_LOGPROBS_MAX, &n);
-		r->q->logprobs = 1;
-	}
+	r->q->logprobs = is_number || yyjson_is_true(v);
+	got = whole(r, is_number ? "logprobs" : "top_logprobs", 0,
+	    QWEN_LOGPROBS_MAX, &n);
+	if (n > 0 && !r->q->logprobs)
+		return bad(r->no, "top_logprobs",
+		    "top_logprobs needs logprobs: true");
 	r->q->n_top = (size_t)n;
 	return got < 0 ? -1 : 0;
 }

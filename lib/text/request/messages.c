@@ -48,19 +48,55 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 	return wrap(out, doc, err);
 }
 
+static int
+check_content(yyjson_val *content, size_t at, struct qwen_err *err)
+{
+	yyjson_val *part, *type;
+	size_t i, n;
+
+	yyjson_arr_foreach(content, i, n, part) {
+		type = yyjson_obj_get(part, "type");
+		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
+			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
+			    "of type %.40s are not supported (text only)", at,
+			    yyjson_get_str(type));
+		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
+			return qwen_fail(err, QWEN_EFORMAT, "message %zu: part "
+			    "%zu is no object with a text", at, i + 1);
+	}
+	return 0;
+}
+
+int
+qwen_ask_check_parts(yyjson_val *messages, struct qwen_err *err)
+{
+	yyjson_val *m;
+	size_t i, n;
+
+	yyjson_arr_foreach(messages, i, n, m) {
+		if (check_content(yyjson_obj_get(m, "content"), i + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int
 qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err)
 {
 	yyjson_doc *doc = qwen_json_open(json, n, err);
+	yyjson_val *root = yyjson_doc_get_root(doc);
 	int rc;
 
 	*out = NULL;
 	if (doc == NULL)
 		return -1;
-	rc = !yyjson_is_obj(yyjson_doc_get_root(doc)) ?
-	    qwen_fail(err, QWEN_EFORMAT, "the request is no JSON object") :
-	    wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
+	if (!yyjson_is_obj(root))
+		rc = qwen_fail(err, QWEN_EFORMAT, "the request is no JSON "
+		    "object");
+	else if ((rc = qwen_ask_check_parts(yyjson_obj_get(root, "messages"),
+	    err)) == 0)
+		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
 	yyjson_doc_free(doc);
 	return rc;
 }

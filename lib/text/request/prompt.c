@@ -65,31 +65,12 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 
 /* ---------------------------------------------------------------- messages */
 
-/* Parts of a message: text, which is all that there is a model for. */
-static int
-check_parts(struct qwen_ask *r, yyjson_val *parts, size_t at)
-{
-	yyjson_val *part, *type;
-	size_t i, n;
-
-	yyjson_arr_foreach(parts, i, n, part) {
-		type = yyjson_obj_get(part, "type");
-		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
-			return bad(r->no, "messages", "message %zu: parts of "
-			    "type %.40s are not supported (text only)", at,
-			    yyjson_get_str(type));
-		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
-			return bad(r->no, "messages", "message %zu: part %zu "
-			    "is no object with a text", at, i + 1);
-	}
-	return 0;
-}
-
 /* A role, and content that is text or null: templates may fail on others. */
 static int
 check_messages(struct qwen_ask *r, yyjson_val *messages)
 {
 	yyjson_val *m, *role, *content;
+	struct qwen_err err;
 	size_t i, n;
 
 	if (!yyjson_is_arr(messages))
@@ -105,10 +86,9 @@ check_messages(struct qwen_ask *r, yyjson_val *messages)
 			return bad(r->no, "messages", "message %zu: the "
 			    "content is neither a text nor a list of parts",
 			    i + 1);
-		if (check_parts(r, content, i + 1) < 0)
-			return -1;
 	}
-	return 0;
+	return qwen_ask_check_parts(messages, &err) == 0 ? 0 :
+	    bad(r->no, "messages", "%s", err.msg);
 }
 
 static int

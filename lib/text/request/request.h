@@ -261,7 +261,7 @@ struct qwen_str qwen_cut_end(struct qwen_cut *c);
 /* A chat request that is put together, or changed; see qwen_template_render. */
 struct qwen_messages;
 
-/* An empty one; or from JSON, an object. */
+/* An empty one; or from JSON, an object, whose messages are text alone. */
 int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
 int qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err);

@@ -56,12 +56,12 @@ check_model(const char *path, const struct qwen_header *h,
 
 	tool_header(&self, QWEN_STREAM_STATE, m);
 	if (memcmp(&h->model, &self.model, sizeof h->model) != 0)
-		die("%s: the state is of model %s, the model has %s", path,
-		    qwen_fp_hex(&h->model, a), qwen_fp_hex(&self.model, b));
+		die("%s: made with another model: its fingerprint is %s, not "
+		    "%s; see -m", path, qwen_fp_hex(&h->model, a),
+		    qwen_fp_hex(&self.model, b));
 	if (h->numerics != self.numerics)
-		die("%s: the state is of numerics version %lu, this run "
-		    "of %lu", path, (unsigned long)h->numerics,
-		    (unsigned long)self.numerics);
+		die("%s: made by numerics version %lu, this run of %lu", path,
+		    (unsigned long)h->numerics, (unsigned long)self.numerics);
 }
 
 static struct qwen_state_file *

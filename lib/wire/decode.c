@@ -419,8 +419,8 @@ differ(const char *what, const struct qwen_fp *got,
 {
 	char a[33], b[33];
 
-	return qwen_fail(err, QWEN_EMISMATCH, "the stream is of %s %s, "
-	    "the model has %s", what, qwen_fp_hex(got, a),
+	return qwen_fail(err, QWEN_EMISMATCH, "made with another model: its "
+	    "%s is %s, not %s; see -m", what, qwen_fp_hex(got, a),
 	    qwen_fp_hex(want, b));
 }
 
@@ -433,10 +433,10 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 	if (h->kind == QWEN_STREAM_TOKENS || self->kind == QWEN_STREAM_TOKENS)
 		return 0;
 	if (memcmp(&h->model, &self->model, sizeof h->model) != 0)
-		return differ("model", &h->model, &self->model, err);
+		return differ("fingerprint", &h->model, &self->model, err);
 	if (h->numerics != self->numerics)
-		return qwen_fail(err, QWEN_EMISMATCH, "the stream is of "
-		    "numerics version %lu, this run of %lu",
+		return qwen_fail(err, QWEN_EMISMATCH, "made by numerics "
+		    "version %lu, this run of %lu",
 		    (unsigned long)h->numerics, (unsigned long)self->numerics);
 	return 0;
 }

@@ -18,7 +18,7 @@ no_state() {
 }
 
 no_state other.cbor "a state of another model"
-grep -q 'the model has' err
+grep -q 'made with another model' err
 ok $? "the message names both sides"
 : >empty
 refused 1 "an empty file" qdecode -s empty -n 1 </dev/null

@@ -7,6 +7,11 @@ model qwen35moe-ud
 echo 1 2 3 | qprefill -m "$MODEL" -o s.cbor >ready
 
 refused 1 "a state of another model" qdecode -m "$other" -s s.cbor -n 1 </dev/null
+grep -q 'made with another model: its vocabulary is .*; see -m$' err
+ok $? "the message says what to do"
+refused 1 "one to be reused" sh -c "echo 1 | qprefill -m '$other' --reuse s.cbor"
+grep -q '^qprefill: s.cbor: made with another model' err
+ok $? "likewise"
 refused 1 "in-band" sh -c "cat s.cbor | qdecode -m '$other' -n 1"
 is "$(grep -c '[0-9a-f]\{32\}.*[0-9a-f]\{32\}' err)" 1 "both sides are named"
 refused 1 "a stream for another vocabulary" sh -c \

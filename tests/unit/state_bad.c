@@ -82,7 +82,7 @@ names_place(void)
 	return strstr(err.msg, "block ") != NULL ||
 	    strstr(err.msg, "record ") != NULL ||
 	    strstr(err.msg, "header") != NULL ||
-	    strstr(err.msg, "the stream is of") != NULL ||
+	    strstr(err.msg, "another model") != NULL ||
 	    strstr(err.msg, "a stream of") != NULL ||
 	    strstr(err.msg, ", not a state") != NULL ||
 	    strstr(err.msg, ", not state") != NULL;

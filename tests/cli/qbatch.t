@@ -463,4 +463,23 @@ for o in "--goodput x:1" "--goodput ttft" "--arrivals 0" "--max-sequences 0" \
     "--mem 5X" "-n 0" "--batch 0" "--temp x"; do
 	refused 2 "$o" qbatch $o in.jsonl
 done
+
+# -- ids, members and parts of others, at a terminal
+{
+	printf '%s\n' '{"custom_id":"a\u001b[31m\u009b1m\u007f","body":{"prompt":"And","max_tokens":2,"x\u001b[1m":1}}'
+	printf '{"custom_id":"c\302\233d\177","body":{"prompt":7}}\n'
+	printf '{"custom_id":"d","body":{"messages":[{"role":"user","content":[{"type":"e\302\2331m"}]}]}}\n'
+} >steers.jsonl
+qbatch -v steers.jsonl >out 2>&1
+is "$? $(jq -cR 'fromjson? | .custom_id' out | LC_ALL=C cat -v | tr '\n' ' ')" \
+    '3 "a\u001b[31mM-BM-^[1m\u007f" "cM-BM-^[d\u007f" "d" ' "ids are what they were"
+LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]\|\302[\200-\237]')" out
+is $? 1 "but nothing that steers a terminal is written as it is"
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+	script -qec 'qbatch -v steers.jsonl' /dev/null </dev/null 2>&1 | tr -d '\r' >out
+	LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]\|\302[\200-\237]')" out
+	is "$? $(grep -c custom_id out)" "1 3" "at a terminal either"
+else
+	skip "a terminal" "script(1) makes none here"
+fi
 done_testing

@@ -141,6 +141,7 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	check_options();
+	tool_cpu();	/* what is wrong with it comes before any table */
 	if (cli_given(&qbench_opt.since))
 		return qbench_run_since();
 	if (qbench_opt.machine) {

@@ -261,12 +261,12 @@ $(B)/tests/unit/out_of_memory: LIBS += $(B)/tests/faults/alloc.o \
 	$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc posix_memalign \
 	aligned_alloc free strdup strndup mmap)
 $(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
-		tests/faults/run.h
+		tests/faults/run.h tests/tree.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 HAMMER = $(sort $(wildcard tests/faults/hammer*.c)) tests/faults/run.c $(MUTATE_SRC)
 $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
-		tests/fuzz/mutate.h
+		tests/fuzz/mutate.h tests/tree.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(HAMMER) -lxxhash
 

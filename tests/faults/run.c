@@ -176,15 +176,6 @@ same(const char *a, const char *b, int part_of)
 	return is;
 }
 
-static int
-delete(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	(void)st;
-	(void)type;
-	(void)f;
-	return remove(path);
-}
-
 int
 is_temporary(const char *path)
 {
@@ -239,12 +230,6 @@ present(const char *path, const struct stat *st, int type, struct FTW *f)
 		return 1;
 	}
 	return 0;
-}
-
-void
-remove_tree(const char *path)
-{
-	nftw(path, delete, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 int

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../tree.h"
+
 #define WORDS	64
 
 struct command {
@@ -46,8 +48,6 @@ char *contents(const char *path, size_t *n);
 
 /* Whether a is b, or with part_of, the beginning of b. */
 int same(const char *a, const char *b, int part_of);
-
-void remove_tree(const char *path);
 
 /* Whether the tools name files so that are not complete. */
 int is_temporary(const char *path);

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "qwentext.h"
 #include "../faults/alloc.h"
 #include "../tap.h"
+#include "../tree.h"
 
 #define MOST	4096	/* places */
 #define FEW	24	/* of them, in a check */
@@ -680,15 +680,6 @@ stored(struct qwen_model *m)
 }
 
 static int
-delete(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	(void)st;
-	(void)type;
-	(void)f;
-	return remove(path);
-}
-
-static int
 store(void)
 {
 	return with_model(stored);
@@ -784,7 +775,7 @@ run(const struct scenario *s, uint64_t place, unsigned long n, int all,
 	memset(&err, 0, sizeof err);
 	sum = 1;
 	not_null = 0;
-	nftw(store_path, delete, 16, FTW_DEPTH | FTW_PHYS);
+	remove_tree(store_path);
 	fault_watch(place, n, all);
 	rc = s->run();
 	left = fault_stop();
@@ -909,6 +900,6 @@ main(int argc, char *argv[])
 		if (argc < 2 || strcmp(argv[1], scenario[i].name) == 0)
 			try_all(&scenario[i]);
 	}
-	nftw(dir, delete, 16, FTW_DEPTH | FTW_PHYS);
+	remove_tree(dir);
 	return done_testing();
 }

@@ -8,9 +8,9 @@
 
 #include <sys/stat.h>
 
-#include <dirent.h>
 #include <unistd.h>
 
+#include "../tree.h"
 #include "state_util.h"
 #include "engine/store/store.h"
 
@@ -147,28 +147,6 @@ store_dir(void)
 	const char *tmp = getenv("TMPDIR");
 
 	return store_dir_in(tmp != NULL ? tmp : "/tmp");
-}
-
-/* Remove all below. */
-static inline void
-remove_tree(const char *path)
-{
-	char sub[2048];
-	struct dirent *e;
-	DIR *d = opendir(path);
-
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (snprintf(sub, sizeof sub, "%s/%s", path, e->d_name) >=
-		    (int)sizeof sub)
-			continue;
-		if (unlink(sub) == -1)
-			remove_tree(sub);
-	}
-	if (d != NULL)
-		closedir(d);
-	rmdir(path);
 }
 
 /* Warnings of a store, counted. */

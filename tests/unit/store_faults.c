@@ -489,6 +489,20 @@ test_no_reading(void)
 	}
 	stats_left = -1;
 	ok(silent == 0, "nor when old ones are removed: %ld of %ld", silent, i);
+	/* each is looked at before it goes, again to see whether one is needed */
+	for (i = silent = 0; i < 6 * (long)n; i++) {
+		inserted(st, m, base, 40, 20);
+		stats_left = i;
+		if (qwen_store_remove(st, NULL, &left, &err) == 0) {
+			stats_left = -1;
+			qwen_store_list(&l, st, &err);
+			silent += qwen_store_list_n(l) != left.left_files ||
+			    left.left_files != 0;
+			qwen_store_list_free(l);
+		}
+		stats_left = -1;
+	}
+	ok(silent == 0, "nor when all are: %ld of %ld", silent, i);
 	qwen_store_close(st);
 	remove_tree(dir);
 	fake_model_free(m);

@@ -293,10 +293,12 @@ count_left(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 	struct stat st;
 	size_t i;
 
-	(void)err;
 	for (i = 0; i < f->sc.n_file; i++) {
-		if (qwen_store_stat(&f->sc, i, &st) == -1)
-			continue;
+		if (qwen_store_stat(&f->sc, i, &st) == -1) {
+			if (errno == ENOENT)
+				continue;
+			return qwen_fail_errno(err, "a file in %s", f->sc.path);
+		}
 		out->left_files++;
 		out->left_bytes += S_ISREG(st.st_mode) ?
 		    (uint64_t)st.st_size : 0;

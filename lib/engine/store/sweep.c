@@ -116,8 +116,10 @@ take_victim(struct sweep *s, size_t i)
 	char name[QWEN_STORE_NAME];
 	struct stat st;
 
+	if (qwen_store_stat(s->sc, i, &st) == -1)
+		return errno == ENOENT ? 0 : -1;
 	/* the file as it is, if it is the one that was to go */
-	if (qwen_store_stat(s->sc, i, &st) == -1 || S_ISDIR(st.st_mode) ||
+	if (S_ISDIR(st.st_mode) ||
 	    (S_ISREG(st.st_mode) && qwen_store_used(&st) > f->used))
 		return 0;
 	/* what is no file, but a link or the like, just goes */
@@ -151,8 +153,9 @@ take_left(struct sweep *s, const char *gone)
 
 	if (parse_gone(&n, gone) < 0)
 		return 0;
-	if (fstatat(s->sc->fd, gone, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-	    st.st_ctime >= s->w->gone_before)
+	if (fstatat(s->sc->fd, gone, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (st.st_ctime >= s->w->gone_before)
 		return 0;
 	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
 }
@@ -195,7 +198,10 @@ need_parent(struct sweep *s, const struct qwen_store_name *c)
 		p->needed = 1;
 }
 
-/* A folder, a link or the like that has a file's name is nobody's child. */
+/*
+ * A folder, a link or the like that has a file's name is nobody's child; what
+ * cannot be looked at may be one.
+ */
 static int
 is_file(const struct qwen_store_scan *now, size_t i)
 {

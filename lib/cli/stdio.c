@@ -45,11 +45,14 @@ cli_no_binary_tty(void)
 void
 cli_json_string(const char *text)
 {
-	struct qwen_text t = { 0 };
+	size_t i, used, n = strlen(text);
+	char out[QWEN_JSON_CHAR];
 
-	qwen_text_json(&t, text, strlen(text));
-	fputs(cli_got(t.s), stdout);
-	qwen_text_fini(&t);
+	putchar('"');
+	for (i = 0; i < n; i += used)
+		fwrite(out, 1, qwen_json_char(text + i, n - i, &used, out),
+		    stdout);
+	putchar('"');
 }
 
 void

@@ -6,6 +6,7 @@
  * values have the wanted spread, the rest is random bits.  That is what makes
  * 20 GiB a matter of seconds.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/cursor.h"
@@ -45,8 +46,12 @@ qwen_gguf_random_normal(uint64_t *rng)
 static void
 fill_bits(unsigned char *p, size_t n, uint64_t *rng)
 {
+	uint64_t u;
+
 	for (; n >= 8; n -= 8, p += 8)
 		qwen_put_le64(p, qwen_gguf_random_u64(rng));
+	for (u = n > 0 ? qwen_gguf_random_u64(rng) : 0; n > 0; n--, u >>= 8)
+		*p++ = (unsigned char)u;
 }
 
 static void
@@ -155,6 +160,179 @@ fill_q6_k(unsigned char *p, size_t n, double sd, uint64_t *rng)
 	}
 }
 
+/* ------------------------------------- formats whose bits are all random */
+
+/*
+ * A number between two powers of two as either of them: the exponent of the
+ * lower one, or of the upper one as often as makes the squares come out.
+ */
+static int
+either_power(double v, uint64_t *rng)
+{
+	int e;
+	double m = 2.0 * frexp(v, &e);	/* 1 <= m < 2 */
+
+	return e - 1 + (qwen_gguf_random_uniform(rng) < (m * m - 1.0) / 3.0);
+}
+
+static void
+mend_q4_1(unsigned char *p, double d, uint64_t *rng)
+{
+	(void)rng;
+	put_f16(p + 2, -7.5 * d);
+}
+
+static void
+mend_q5_1(unsigned char *p, double d, uint64_t *rng)
+{
+	(void)rng;
+	put_f16(p + 2, -15.5 * d);
+}
+
+/* Scales over 8..15 and minimums equal to them. */
+static void
+mend_q2_k(unsigned char *p, double d, uint64_t *rng)
+{
+	int i;
+
+	(void)rng;
+	for (i = 0; i < 16; i++)
+		p[i] = (unsigned char)((8 | (p[i] & 7)) * 17);
+	put_f16(p + 82, 1.5 * d);
+}
+
+/* d is the upper halves of four bytes. */
+static void
+mend_iq1_m(unsigned char *p, double d, uint64_t *rng)
+{
+	uint32_t h = qwen_f32_f16((float)d);
+	int i;
+
+	(void)rng;
+	for (i = 49; i < 57; i += 2, h >>= 4)
+		p[i] = (unsigned char)((p[i] & 15) | (h & 15) << 4);
+}
+
+/* Numbers of five digits of base 3, and of four, as encoders store them. */
+static void
+mend_tq1_0(unsigned char *p, double d, uint64_t *rng)
+{
+	unsigned v;
+	int i;
+
+	(void)d;
+	(void)rng;
+	for (i = 0; i < 52; i++) {
+		v = i < 48 ? p[i] * 243u >> 8 : (p[i] * 81u >> 8) * 3;
+		p[i] = (unsigned char)((v * 256 + 242) / 243);
+	}
+}
+
+/* Encoders make no 3 of the codes 0 to 3. */
+static void
+mend_tq2_0(unsigned char *p, double d, uint64_t *rng)
+{
+	unsigned v;
+	int i;
+
+	(void)d;
+	(void)rng;
+	for (i = 0; i < 64; i++) {
+		v = p[i] * 81u >> 8;
+		p[i] = (unsigned char)(v % 3 | v / 3 % 3 << 2 |
+		    v / 9 % 3 << 4 | v / 27 << 6);
+	}
+}
+
+static void
+mend_mxfp4(unsigned char *p, double d, uint64_t *rng)
+{
+	int x = 128 + either_power(d, rng);
+
+	p[0] = (unsigned char)(x < 2 ? 2 : x > 250 ? 250 : x);
+}
+
+/* Scales (8 + m) 2^(x-11), of which 11.73 is the rms of 8 + m. */
+static void
+mend_nvfp4(unsigned char *p, double d, uint64_t *rng)
+{
+	int i, x;
+
+	for (i = 0; i < 4; i++) {
+		x = 11 + either_power(d / 11.726, rng);
+		p[i] = (unsigned char)((x < 1 ? 1 : x > 14 ? 14 : x) << 3 |
+		    (p[i] & 7));
+	}
+}
+
+/*
+ * Formats of which any bits are a block, but for d, and what mend() puts right.
+ * Where the codes lean to one side, d has either sign, so that sums stay small.
+ */
+struct format {
+	const char	*name;
+	int		 d_at;		/* the f16; -1: mend() puts it */
+	int		 leans;
+	double		 rms;		/* of what d multiplies */
+	void		(*mend)(unsigned char *, double d, uint64_t *rng);
+};
+
+static const struct format formats[] = {
+	{ "Q4_0", 0, 1, 4.637, NULL },
+	{ "Q4_1", 0, 0, 4.610, mend_q4_1 },
+	{ "Q5_0", 0, 1, 9.247, NULL },
+	{ "Q5_1", 0, 0, 9.233, mend_q5_1 },
+	{ "Q2_K", 80, 0, 13.110, mend_q2_k },
+	{ "Q3_K", 108, 1, 43.339, NULL },
+	{ "IQ4_NL", 0, 1, 67.439, NULL },
+	{ "IQ4_XS", 0, 1, 1246.3, NULL },
+	{ "IQ3_S", 0, 0, 140.24, NULL },
+	{ "IQ3_XXS", 0, 0, 142.41, NULL },
+	{ "IQ2_S", 0, 0, 56.392, NULL },
+	{ "IQ2_XS", 0, 0, 55.900, NULL },
+	{ "IQ2_XXS", 0, 0, 53.362, NULL },
+	{ "IQ1_S", 0, 1, 7.1995, NULL },
+	{ "IQ1_M", -1, 1, 7.1995, mend_iq1_m },
+	{ "TQ1_0", 52, 0, 0.8165, mend_tq1_0 },
+	{ "TQ2_0", 64, 0, 0.8165, mend_tq2_0 },
+	{ "Q2_0", 0, 1, 1.2247, NULL },
+	{ "Q1_0", 0, 0, 1.0, NULL },
+	{ "MXFP4", -1, 0, 5.8523, mend_mxfp4 },
+	{ "NVFP4", -1, 0, 5.8523, mend_nvfp4 },
+};
+
+static void
+fill_blocks(const struct format *f, unsigned char *p, size_t n_block,
+    size_t bytes, double sd, uint64_t *rng)
+{
+	double d = sd / f->rms, one;
+
+	for (; n_block > 0; n_block--, p += bytes) {
+		fill_bits(p, bytes, rng);
+		/* a bit that is not needed otherwise */
+		one = f->leans && p[f->d_at < 0 ? bytes - 1 : (size_t)f->d_at] &
+		    0x80 ? -d : d;
+		if (f->d_at >= 0)
+			put_f16(p + f->d_at, one);
+		if (f->mend != NULL)
+			f->mend(p, one, rng);
+	}
+}
+
+static const struct format *
+find_format(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+		if (strcmp(name, formats[i].name) == 0)
+			return &formats[i];
+	}
+	return NULL;
+}
+
+/* ----------------------------------------------------------------- the rest */
+
 static const struct {
 	const char	*name;
 	void		(*fill)(unsigned char *, size_t, double, uint64_t *);
@@ -169,9 +347,10 @@ qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd, uint64_t *rng,
     struct qwen_err *err)
 {
 	const char *name = qwen_ggml_name(type);
-	size_t i;
+	size_t len = qwen_ggml_block_len(type), i;
+	const struct format *f;
 
-	if (name == NULL || n % qwen_ggml_block_len(type) != 0)
+	if (name == NULL || n % len != 0)
 		return qwen_fail(err, QWEN_ERANGE, "%zu elements are not whole"
 		    " blocks of type %u", n, type);
 	for (i = 0; i < sizeof fillers / sizeof fillers[0]; i++) {
@@ -180,5 +359,10 @@ qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd, uint64_t *rng,
 			return 0;
 		}
 	}
-	return qwen_fail(err, QWEN_EUNSUP, "no random weights in %s", name);
+	f = find_format(name);
+	if (f == NULL)
+		return qwen_fail(err, QWEN_EUNSUP, "no random weights in %s",
+		    name);
+	fill_blocks(f, dst, n / len, qwen_ggml_block_bytes(type), sd, rng);
+	return 0;
 }

@@ -7,8 +7,10 @@
 
 /*
  * Random weights for synthetic files: n elements (whole blocks) of mean 0 and
- * standard deviation sd, in F32, F16, BF16, Q8_0, Q4_K, Q5_K or Q6_K.  The
- * same *rng (any number), which moves on, gives the same bytes everywhere.
+ * standard deviation sd, in any format that can be computed with.  The blocks
+ * are such as encoders make.  In NVFP4, whose scales are at least 2^-7, sd is
+ * between 0.1 and 1000; files have a second scale beside it.  The same *rng
+ * (any number), which moves on, gives the same bytes everywhere.
  */
 int qwen_gguf_random(uint32_t type, void *dst, size_t n, double sd,
     uint64_t *rng, struct qwen_err *err);

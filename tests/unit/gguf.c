@@ -488,39 +488,88 @@ test_writer_errors(void)
 
 /* ---- random weights */
 
+static int
+is_random(uint32_t type, double sd, unsigned char *p, float *v, size_t n)
+{
+	uint64_t rng = 7;
+	double m = 0, q = 0;
+	size_t i;
+
+	if (qwen_gguf_random(type, p, n, sd, &rng, &err) < 0 ||
+	    qwen_quant_dequantize(type, p, v, n, &err) < 0)
+		return 0;
+	for (i = 0; i < n; i++) {
+		m += (double)v[i] / (double)n;
+		q += (double)v[i] * (double)v[i] / (double)n;
+	}
+	ok(fabs(m) < 0.02 * sd && fabs(sqrt(q) - sd) < 0.02 * sd &&
+	    qwen_quant_find_nonfinite(type, p, n) == -1,
+	    "%s: mean %.5f, sd %.5f", qwen_ggml_name(type), m, sqrt(q));
+	return 1;
+}
+
+/* Tables of three codes in a format of four, of 243 bytes of 256. */
+static void
+test_ternary(unsigned char *p, float *v, size_t n)
+{
+	uint64_t rng = 7;
+	int seen[256] = { 0 };
+	size_t i, bad = 0, bytes = 0;
+
+	qwen_gguf_random(35, p, n, 1.0, &rng, NULL);
+	qwen_quant_dequantize(35, p, v, n, NULL);
+	for (i = 0; i < n; i++)
+		bad += fabsf(v[i]) > 1.5f;
+	ok(bad == 0, "TQ2_0: the code that no encoder writes does not occur");
+	qwen_gguf_random(34, p, n, 1.0, &rng, NULL);
+	for (i = 0; i < n / 256 * 54; i++) {
+		if (i % 54 < 48)
+			seen[p[i]] = 1;
+	}
+	for (i = 0; i < 256; i++)
+		bytes += seen[i] != 0;
+	ok(bytes == 243, "TQ1_0: %zu bytes that encoders write", bytes);
+}
+
+/* In pieces of any size, the same bytes. */
+static void
+test_pieces(unsigned char *p, uint32_t type)
+{
+	size_t len = qwen_ggml_block_len(type);
+	size_t bytes = qwen_ggml_block_bytes(type), i;
+	unsigned char *q = p + 64 * bytes;
+	uint64_t a = 3, b = 3;
+
+	qwen_gguf_random(type, p, 12 * len, 1.0, &a, NULL);
+	for (i = 0; i < 12; i += 3)
+		qwen_gguf_random(type, q + i * bytes, 3 * len, 1.0, &b, NULL);
+	ok(a == b && memcmp(p, q, 12 * bytes) == 0,
+	    "%s: the same in pieces", qwen_ggml_name(type));
+}
+
 static void
 test_random(void)
 {
-	static const struct { uint32_t type; size_t bytes; } f[] = {
-		{ 0, 4 }, { 1, 2 }, { 30, 2 }, { 8, 34 }, { 12, 144 },
-		{ 13, 176 }, { 14, 210 },
-	};
-	enum { N = 1 << 16 };
+	enum { N = 1 << 18, NVFP4 = 40 };
 	unsigned char *p = malloc(4 * N);
 	float *v = malloc(N * sizeof *v);
-	double m, q, sd = 0.02;
-	uint64_t rng;
-	size_t i, k;
+	uint64_t rng = 7;
+	uint32_t type;
 
 	if (p == NULL || v == NULL)
 		exit(1);
-	for (k = 0; k < sizeof f / sizeof f[0]; k++) {
-		rng = 7;
-		if (qwen_gguf_random(f[k].type, p, N, sd, &rng, &err) < 0 ||
-		    qwen_quant_dequantize(f[k].type, p, v, N, &err) < 0)
-			exit(1);
-		for (i = 0, m = q = 0; i < N; i++) {
-			m += (double)v[i] / N;
-			q += (double)v[i] * (double)v[i] / N;
-		}
-		ok(fabs(m) < 0.02 * sd && fabs(sqrt(q) - sd) < 0.02 * sd &&
-		    qwen_quant_find_nonfinite(f[k].type, p, N) == -1,
-		    "%s: mean %.5f, sd %.5f", qwen_ggml_name(f[k].type), m,
-		    sqrt(q));
+	for (type = 0; type < 64; type++) {
+		if (!qwen_quant_supported(type))
+			continue;
+		/* whose scales are no smaller: files have another */
+		ok(is_random(type, type == NVFP4 ? 0.3 : 0.02, p, v, N),
+		    "%s: random weights", qwen_ggml_name(type));
+		test_pieces(p, type);
 	}
-	ok(qwen_gguf_random(2, p, 32, sd, &rng, &err) == -1, "Q4_0: %s",
+	test_ternary(p, v, N);
+	ok(qwen_gguf_random(15, p, 256, 1.0, &rng, &err) == -1, "Q8_K: %s",
 	    err.msg);
-	ok(qwen_gguf_random(12, p, 128, sd, &rng, &err) == -1,
+	ok(qwen_gguf_random(12, p, 128, 1.0, &rng, &err) == -1,
 	    "half a block: %s", err.msg);
 	free(p);
 	free(v);

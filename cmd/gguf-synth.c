@@ -13,12 +13,14 @@
 static struct opts {
 	const char		*out, *vocab;
 	struct qwen_synth_opts	 synth;
-	int			 list;
+	int			 list, list_recipes;
 } opt = { .synth.seed = 1 };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_FILE(0, "recipe", "name", &opt.synth.recipe, "recipes",
+	    "with the number formats of this mix, not those of the shape"),
 	CLI_U64(0, "seed", "number", &opt.synth.seed,
 	    "other weights; 1 by default"),
 	CLI_INT(0, "layers", "number", &opt.synth.n_layer, 1, 1000,
@@ -34,13 +36,14 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "sparse", &opt.synth.sparse,
 	    "weights of zero, which take no room on the disk"),
 	CLI_FLAG(0, "list", &opt.list, "show the shapes"),
+	CLI_FLAG(0, "list-recipes", &opt.list_recipes, "show the recipes"),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-synth",
 	.about = "write a model of a known shape with random weights",
-	.usage = "[options] shape\n--list", .options = options, .max = 1,
+	.usage = "[options] shape\n--list\n--list-recipes", .options = options, .max = 1,
 	.completes = "shapes",
 };
 
@@ -54,6 +57,16 @@ list_shapes(void)
 		printf("%-26s %-10s %s%s, %s\n", s->name,
 		    s->arch, cli_count(s->n_layer, "layer"),
 		    s->n_mtp ? " + MTP" : "", cli_count(s->n_vocab, "token"));
+}
+
+static void
+list_recipes(void)
+{
+	const char *name;
+	size_t i;
+
+	for (i = 0; (name = qwen_synth_recipe(i)) != NULL; i++)
+		puts(name);
 }
 
 static size_t
@@ -79,7 +92,7 @@ write_model(struct qwen_synth *s, int fd, const char *out)
 	cli_must(out, qwen_synth_write(s, fd, &p, &cli_err));
 	cli_progress_end();
 	if (cli_verbose)
-		cli_note("%s, %.2f MiB in %.1f s",
+		cli_note("%s: %s, %.2f MiB in %.1f s", qwen_synth_name(s),
 		    cli_count(qwen_synth_n_tensors(s), "tensor"),
 		    (double)qwen_synth_bytes(s) / (1 << 20),
 		    cli_now() - start);
@@ -94,7 +107,12 @@ synth(size_t shape, struct opts *o)
 	struct qwen_synth *s;
 
 	o->synth.vocab = g;
-	cli_must(NULL, qwen_synth_new(&s, shape, &o->synth, &cli_err));
+	if (qwen_synth_new(&s, shape, &o->synth, &cli_err) < 0) {
+		if (cli_err.code == QWEN_EUNSUP)
+			cli_usage("%s; --list-recipes shows those known",
+			    cli_err.msg);
+		cli_die_err(NULL, &cli_err);
+	}
 	file = cli_output_open(o->out);
 	write_model(s, cli_output_fd(file), cli_output_name(file));
 	cli_output_commit(file);
@@ -108,10 +126,12 @@ main(int argc, char *argv[])
 	int n = cli_begin(&tool, argc, argv);
 	size_t shape;
 
-	if (opt.list) {
+	if (opt.list)
 		list_shapes();
+	if (opt.list_recipes)
+		list_recipes();
+	if (opt.list || opt.list_recipes)
 		return cli_finish();
-	}
 	if (n == 0)
 		cli_usage("no shape is named; --list shows those known");
 	shape = find_shape(argv[1], &opt);

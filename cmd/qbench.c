@@ -68,6 +68,8 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("a model that is made up:"),
 	CLI_FILE(0, "synthetic", "shape", &qbench_opt.synthetic, "shapes",
 	    "of this shape, see gguf-synth(1)"),
+	CLI_FILE(0, "recipe", "name", &qbench_opt.synth.recipe, "recipes",
+	    "with the number formats of this mix"),
 	CLI_INT(0, "layers", "number", &qbench_opt.synth.n_layer, 1, 1000,
 	    "with so many layers"),
 	CLI_INT(0, "experts", "number", &qbench_opt.synth.n_expert, 1, 4096,
@@ -128,10 +130,10 @@ check_options(void)
 		cli_usage("-m and --synthetic exclude each other");
 	if (o->sampling && o->model != NULL && o->synth.n_vocab != 0)
 		cli_usage("--sampling: -m or --vocab-size, not both");
-	if (o->synthetic == NULL && (o->synth.n_layer || o->synth.n_expert ||
-	    (o->synth.n_vocab && !o->sampling)))
-		cli_usage("--layers, --experts and --vocab-size go with "
-		    "--synthetic");
+	if (o->synthetic == NULL && (o->synth.recipe || o->synth.n_layer ||
+	    o->synth.n_expert || (o->synth.n_vocab && !o->sampling)))
+		cli_usage("--recipe, --layers, --experts and --vocab-size go "
+		    "with --synthetic");
 }
 
 int

@@ -41,15 +41,16 @@ _qpipe_tensors()
 	    awk '$1 == "tensor" { print $2 }'
 }
 
-# What gguf-synth can make; it may be where the tool is, not on the path.
-_qpipe_shapes()
+# What gguf-synth lists by option $1; it may be where the tool is, not on the
+# path.
+_qpipe_synth()
 {
 	local synth=gguf-synth
 
 	case $tool in
 	*/*) [ ! -x "${tool%/*}/$synth" ] || synth=${tool%/*}/$synth ;;
 	esac
-	"$synth" --list 2>/dev/null | awk '{ print $1 }'
+	"$synth" "$1" 2>/dev/null | awk '{ print $1 }'
 }
 
 # By what a line of the list has in its fourth place.
@@ -59,7 +60,8 @@ _qpipe_complete()
 	file) _qpipe_files ;;
 	'file '*) _qpipe_files "${1#file }" ;;
 	folder) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
-	shapes) _qpipe_add -W "$(_qpipe_shapes)" ;;
+	shapes) _qpipe_add -W "$(_qpipe_synth --list)" ;;
+	recipes) _qpipe_add -W "$(_qpipe_synth --list-recipes)" ;;
 	tensors) _qpipe_add -W "$(_qpipe_tensors)" ;;
 	'words '*) _qpipe_add -W "${1#words }" ;;
 	'commands '*)

@@ -40,7 +40,7 @@ open_temporary(void)
 void
 qbench_make_synthetic(void)
 {
-	static char path[64];
+	static char path[64], name[64];
 	int started = 0, fd, rc;
 	const struct qwen_synth_progress progress = { cli_progress_bytes,
 	    &started };
@@ -52,15 +52,18 @@ qbench_make_synthetic(void)
 		cli_usage("--synthetic: %s; gguf-synth --list shows those "
 		    "known", err.msg);
 	if (qwen_synth_new(&s, shape, &qbench_opt.synth, &err) < 0)
-		cli_usage("--synthetic: %s", err.msg);
+		cli_usage(err.code == QWEN_EUNSUP ? "--recipe: %s; gguf-synth "
+		    "--list-recipes shows those known" : "--synthetic: %s",
+		    err.msg);
 	fd = open_temporary();
 	rc = qwen_synth_write(s, fd, &progress, &cli_err);
 	cli_progress_end();
 	cli_must("temporary file", rc);
+	snprintf(name, sizeof name, "%s", qwen_synth_name(s));
 	qwen_synth_free(s);
 	snprintf(path, sizeof path, "/dev/fd/%d", fd);
 	qbench_model_path = path;
-	qbench_model_name = qwen_synth_info(shape)->name;
+	qbench_model_name = name;
 }
 
 void

@@ -46,7 +46,7 @@ put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	qwen_gguf_put_str(w, "general.size_label", s->size);
 	qwen_gguf_put_str(w, "general.quantized_by", "gguf-synth");
 	qwen_gguf_put_u32(w, "general.quantization_version", 2);
-	qwen_gguf_put_u32(w, "general.file_type", 15);	/* mostly Q4_K_M */
+	qwen_gguf_put_u32(w, "general.file_type", qwen_synth_file_type(s));
 }
 
 static void
@@ -56,8 +56,9 @@ put_deltanet(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	int32_t pairs = (int32_t)s->rope_dim / 2, third = (pairs + 1) / 3;
 	const int32_t sections[4] = { third, third, pairs - 2 * third, 0 };
 
-	qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
-	    sections, 4);
+	if (!s->next)
+		qwen_gguf_put_i32s(w, arch_key(s, "rope.dimension_sections").s,
+		    sections, 4);
 	put(w, s, "rope.dimension_count", s->rope_dim);
 	put(w, s, "ssm.conv_kernel", s->conv);
 	put(w, s, "ssm.state_size", s->state);
@@ -77,8 +78,10 @@ put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 		put(w, s, "feed_forward_length", s->ff);
 	put(w, s, "attention.head_count", s->heads);
 	put(w, s, "attention.head_count_kv", s->kv_heads);
-	put(w, s, "attention.key_length", s->head_dim);
-	put(w, s, "attention.value_length", s->head_dim);
+	if (!s->qwen2) {
+		put(w, s, "attention.key_length", s->head_dim);
+		put(w, s, "attention.value_length", s->head_dim);
+	}
 	qwen_gguf_put_f32(w, arch_key(s, "attention.layer_norm_rms_epsilon").s,
 	    1e-6f);
 	qwen_gguf_put_f32(w, arch_key(s, "rope.freq_base").s, s->rope_base);
@@ -95,12 +98,25 @@ put_hparams(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 		put(w, s, "nextn_predict_layers", s->info.n_mtp);
 }
 
+static void
+put_pooling(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
+{
+	static const struct qwen_str labels[2] = { { "yes", 3 }, { "no", 2 } };
+
+	put(w, s, "pooling_type", s->pooling);
+	if (s->pooling == POOL_RANK)
+		qwen_gguf_put_strs(w, arch_key(s, "classifier.output_labels").s,
+		    labels, 2);
+}
+
 void
 qwen_synth_put_keys(struct qwen_gguf_writer *w,
     const struct qwen_synth_shape *s)
 {
 	put_general(w, s);
 	put_hparams(w, s);
+	if (s->pooling != POOL_NONE)
+		put_pooling(w, s);
 }
 
 /* ------------------------------------------------------------- vocabulary */

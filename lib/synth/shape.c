@@ -3,40 +3,106 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "synth/shape.h"
 
+/* What shapes have in common. */
+#define DELTANET_SIZES \
+	.interval = 4, .rope_dim = 64, .conv = 4, .state = 128, .groups = 16
+
 static const struct qwen_synth_shape shapes[] = {
 	{
 		.info = { .name = "Qwen3.6-35B-A3B-UD-Q4_K_M",
-		    .arch = "qwen35moe", .n_layer = 40, .n_mtp = 1,
-		    .n_expert = 256, .n_vocab = 248320 },
+		    .recipe = "UD-Q4_K_M", .arch = "qwen35moe", .n_layer = 40,
+		    .n_mtp = 1, .n_expert = 256, .n_vocab = 248320 },
 		.title = "Qwen3.6-35B-A3B", .size = "35B-A3B",
-		.pre = "qwen35", .ud = 1, .embd = 2048, .heads = 16,
-		.kv_heads = 2, .head_dim = 256, .used = 8, .ff_exp = 512,
-		.ff_shexp = 512, .context = 262144, .rope_base = 1e7f,
-		.interval = 4,
-		.rope_dim = 64, .conv = 4, .state = 128, .groups = 16,
+		.pre = "qwen35", .embd = 2048, .heads = 16, .kv_heads = 2,
+		.head_dim = 256, .used = 8, .ff_exp = 512, .ff_shexp = 512,
+		.context = 262144, .rope_base = 1e7f, DELTANET_SIZES,
 		.rank = 32,
 	}, {
+		.info = { .name = "Qwen3.8-27B-UD-Q2_K_XL",
+		    .recipe = "UD-Q2_K_XL", .arch = "qwen35", .n_layer = 64,
+		    .n_mtp = 1, .n_vocab = 248320 },
+		.title = "Qwen3.8-27B", .size = "27B", .pre = "qwen35",
+		.embd = 5120, .heads = 24, .kv_heads = 4, .head_dim = 256,
+		.ff = 17408, .context = 262144, .rope_base = 1e7f,
+		DELTANET_SIZES, .rank = 48,
+	}, {
+		.info = { .name = "Qwen3-Coder-Next-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen3next", .n_layer = 48,
+		    .n_expert = 512, .n_vocab = 151936 },
+		.title = "Qwen3-Coder-Next", .size = "80B-A3B",
+		.pre = "qwen2", .next = 1, .embd = 2048, .heads = 16,
+		.kv_heads = 2, .head_dim = 256, .ff = 5120, .used = 10,
+		.ff_exp = 512, .ff_shexp = 512, .context = 262144,
+		.rope_base = 5e6f, DELTANET_SIZES, .rank = 32,
+	}, {
+		.info = { .name = "Qwen3-235B-A22B-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 94,
+		    .n_expert = 128, .n_vocab = 151936 },
+		.title = "Qwen3-235B-A22B", .size = "235B-A22B",
+		.pre = "qwen2", .embd = 4096, .heads = 64, .kv_heads = 4,
+		.head_dim = 128, .ff = 12288, .used = 8, .ff_exp = 1536,
+		.context = 40960, .rope_base = 1e6f,
+	}, {
 		.info = { .name = "Qwen3-30B-A3B-Q4_K_M",
-		    .arch = "qwen3moe", .n_layer = 48, .n_expert = 128,
-		    .n_vocab = 151936 },
+		    .recipe = "Q4_K_M", .arch = "qwen3moe", .n_layer = 48,
+		    .n_expert = 128, .n_vocab = 151936 },
 		.title = "Qwen3-30B-A3B", .size = "30B-A3B", .pre = "qwen2",
 		.embd = 2048, .heads = 32, .kv_heads = 4, .head_dim = 128,
 		.ff = 6144, .used = 8, .ff_exp = 768, .context = 40960,
 		.rope_base = 1e6f,
 	}, {
-		.info = { .name = "Qwen3-0.6B-Q4_K_M", .arch = "qwen3",
-		    .n_layer = 28, .n_vocab = 151936 },
+		.info = { .name = "Qwen2.5-Coder-7B-Q4_K_M",
+		    .recipe = "Q4_K_M", .arch = "qwen2", .n_layer = 28,
+		    .n_vocab = 152064 },
+		.title = "Qwen2.5-Coder-7B", .size = "7B", .pre = "qwen2",
+		.qwen2 = 1, .embd = 3584, .heads = 28, .kv_heads = 4,
+		.head_dim = 128, .ff = 18944, .context = 32768,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-Embedding-0.6B-Q8_0",
+		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
+		    .n_vocab = 151669 },
+		.title = "Qwen3-Embedding-0.6B", .size = "0.6B",
+		.pre = "qwen2", .tied = 1, .pooling = POOL_LAST,
+		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
+		.ff = 3072, .context = 32768, .rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-Reranker-0.6B-Q8_0",
+		    .recipe = "Q8_0", .arch = "qwen3", .n_layer = 28,
+		    .n_vocab = 151669 },
+		.title = "Qwen3-Reranker-0.6B", .size = "0.6B",
+		.pre = "qwen2", .tied = 1, .pooling = POOL_RANK,
+		.embd = 1024, .heads = 16, .kv_heads = 8, .head_dim = 128,
+		.ff = 3072, .context = 40960, .rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-0.6B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
 		.title = "Qwen3-0.6B", .size = "0.6B", .pre = "qwen2",
 		.tied = 1, .embd = 1024, .heads = 16, .kv_heads = 8,
 		.head_dim = 128, .ff = 3072, .context = 40960,
 		.rope_base = 1e6f,
 	}, {
-		.info = { .name = "Qwen3-8B-Q4_K_M", .arch = "qwen3",
-		    .n_layer = 36, .n_vocab = 151936 },
+		.info = { .name = "Qwen3-1.7B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 28, .n_vocab = 151936 },
+		.title = "Qwen3-1.7B", .size = "1.7B", .pre = "qwen2",
+		.tied = 1, .embd = 2048, .heads = 16, .kv_heads = 8,
+		.head_dim = 128, .ff = 6144, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-4B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
+		.title = "Qwen3-4B", .size = "4B", .pre = "qwen2",
+		.tied = 1, .embd = 2560, .heads = 32, .kv_heads = 8,
+		.head_dim = 128, .ff = 9728, .context = 40960,
+		.rope_base = 1e6f,
+	}, {
+		.info = { .name = "Qwen3-8B-Q4_K_M", .recipe = "Q4_K_M",
+		    .arch = "qwen3", .n_layer = 36, .n_vocab = 151936 },
 		.title = "Qwen3-8B", .size = "8B", .pre = "qwen2",
 		.embd = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128,
 		.ff = 12288, .context = 40960, .rope_base = 1e6f,
@@ -52,61 +118,71 @@ qwen_synth_shape(size_t i)
 /* Sizes of tensors, of which some are made of several numbers of the shape. */
 enum dim {
 	NONE, EMBD, TWO_EMBD, QUERY, GATED, KEY, HEAD, QKV, INNER, TAPS, RANK,
-	STATE, FF, FF_EXP, FF_SHEXP, EXPERTS, N_DIMS
+	TWO_RANK, STATE, FF, FF_EXP, FF_SHEXP, EXPERTS, N_DIMS
 };
 
-/* Formats that are not the same in all files or layers, after ggml's numbers. */
-enum { ATTN_TYPE = 100, V_TYPE, DOWN_TYPE, ROUTER_TYPE };
-
 /* Which blocks have it. */
-enum part { ALL, PLAIN, HYBRID, ATTENTION, DELTANET, DENSE, MOE, SHARED, MTP };
+enum part {
+	ALL, PLAIN, HYBRID, ATTENTION, BIASES, QK_NORMS, DELTANET, BETA, BA,
+	DENSE, MOE, SHARED, MTP
+};
 
 static const struct row {
 	enum part	 part;
 	const char	*name;		/* after "blk.N." */
 	enum qwen_synth_content content;
-	uint32_t	 type;
+	enum qwen_synth_role role;
 	enum dim	 dim[3];
 } rows[] = {
-	{ ALL, "attn_norm.weight", NORM, F32, { EMBD } },
-	{ HYBRID, "post_attention_norm.weight", NORM, F32, { EMBD } },
-	{ PLAIN, "ffn_norm.weight", NORM, F32, { EMBD } },
+	{ ALL, "attn_norm.weight", NORM, FIXED, { EMBD } },
+	{ HYBRID, "post_attention_norm.weight", NORM, FIXED, { EMBD } },
+	{ PLAIN, "ffn_norm.weight", NORM, FIXED, { EMBD } },
 
-	{ DELTANET, "attn_qkv.weight", WEIGHT, Q8_0, { EMBD, QKV } },
-	{ DELTANET, "attn_gate.weight", WEIGHT, Q8_0, { EMBD, INNER } },
-	{ DELTANET, "ssm_conv1d.weight", CONV, F32, { TAPS, QKV } },
-	{ DELTANET, "ssm_dt.bias", DT_BIAS, F32, { RANK } },
-	{ DELTANET, "ssm_a", DECAY, F32, { RANK } },
-	{ DELTANET, "ssm_beta.weight", WEIGHT, F32, { EMBD, RANK } },
-	{ DELTANET, "ssm_alpha.weight", WEIGHT, F32, { EMBD, RANK } },
-	{ DELTANET, "ssm_norm.weight", NORM, F32, { STATE } },
-	{ DELTANET, "ssm_out.weight", WEIGHT, Q8_0, { INNER, EMBD } },
+	{ DELTANET, "attn_qkv.weight", WEIGHT, QKV_ROLE, { EMBD, QKV } },
+	{ DELTANET, "attn_gate.weight", WEIGHT, GATE_ROLE, { EMBD, INNER } },
+	{ DELTANET, "ssm_conv1d.weight", CONV, FIXED, { TAPS, QKV } },
+	{ DELTANET, "ssm_dt.bias", DT_BIAS, FIXED, { RANK } },
+	{ DELTANET, "ssm_a", DECAY, FIXED, { RANK } },
+	{ BETA, "ssm_beta.weight", WEIGHT, SSM_BA_ROLE, { EMBD, RANK } },
+	{ BETA, "ssm_alpha.weight", WEIGHT, SSM_BA_ROLE, { EMBD, RANK } },
+	{ BA, "ssm_ba.weight", WEIGHT, SSM_BA_ROLE, { EMBD, TWO_RANK } },
+	{ DELTANET, "ssm_norm.weight", NORM, FIXED, { STATE } },
+	{ DELTANET, "ssm_out.weight", WEIGHT, SSM_OUT_ROLE, { INNER, EMBD } },
 
-	{ ATTENTION, "attn_q.weight", WEIGHT, ATTN_TYPE, { EMBD, GATED } },
-	{ ATTENTION, "attn_k.weight", WEIGHT, ATTN_TYPE, { EMBD, KEY } },
-	{ ATTENTION, "attn_v.weight", WEIGHT, V_TYPE, { EMBD, KEY } },
-	{ ATTENTION, "attn_output.weight", WEIGHT, ATTN_TYPE, { QUERY, EMBD } },
-	{ ATTENTION, "attn_q_norm.weight", NORM, F32, { HEAD } },
-	{ ATTENTION, "attn_k_norm.weight", NORM, F32, { HEAD } },
+	{ ATTENTION, "attn_q.weight", WEIGHT, Q_ROLE, { EMBD, GATED } },
+	{ ATTENTION, "attn_k.weight", WEIGHT, K_ROLE, { EMBD, KEY } },
+	{ ATTENTION, "attn_v.weight", WEIGHT, V_ROLE, { EMBD, KEY } },
+	{ ATTENTION, "attn_output.weight", WEIGHT, OUT_ROLE, { QUERY, EMBD } },
+	{ BIASES, "attn_q.bias", WEIGHT, FIXED, { QUERY } },
+	{ BIASES, "attn_k.bias", WEIGHT, FIXED, { KEY } },
+	{ BIASES, "attn_v.bias", WEIGHT, FIXED, { KEY } },
+	{ QK_NORMS, "attn_q_norm.weight", NORM, FIXED, { HEAD } },
+	{ QK_NORMS, "attn_k_norm.weight", NORM, FIXED, { HEAD } },
 
-	{ MOE, "ffn_gate_inp.weight", WEIGHT, ROUTER_TYPE, { EMBD, EXPERTS } },
-	{ MOE, "ffn_gate_exps.weight", WEIGHT, Q4_K, { EMBD, FF_EXP, EXPERTS } },
-	{ MOE, "ffn_up_exps.weight", WEIGHT, Q4_K, { EMBD, FF_EXP, EXPERTS } },
-	{ MOE, "ffn_down_exps.weight", WEIGHT, DOWN_TYPE,
+	{ MOE, "ffn_gate_inp.weight", WEIGHT, ROUTER_ROLE, { EMBD, EXPERTS } },
+	{ MOE, "ffn_gate_exps.weight", WEIGHT, EXPERT_UP_ROLE,
+	    { EMBD, FF_EXP, EXPERTS } },
+	{ MOE, "ffn_up_exps.weight", WEIGHT, EXPERT_UP_ROLE,
+	    { EMBD, FF_EXP, EXPERTS } },
+	{ MOE, "ffn_down_exps.weight", WEIGHT, EXPERT_DOWN_ROLE,
 	    { FF_EXP, EMBD, EXPERTS } },
-	{ SHARED, "ffn_gate_inp_shexp.weight", WEIGHT, ROUTER_TYPE, { EMBD } },
-	{ SHARED, "ffn_gate_shexp.weight", WEIGHT, Q8_0, { EMBD, FF_SHEXP } },
-	{ SHARED, "ffn_up_shexp.weight", WEIGHT, Q8_0, { EMBD, FF_SHEXP } },
-	{ SHARED, "ffn_down_shexp.weight", WEIGHT, Q8_0, { FF_SHEXP, EMBD } },
+	{ SHARED, "ffn_gate_inp_shexp.weight", WEIGHT, ROUTER_ROLE, { EMBD } },
+	{ SHARED, "ffn_gate_shexp.weight", WEIGHT, SHARED_UP_ROLE,
+	    { EMBD, FF_SHEXP } },
+	{ SHARED, "ffn_up_shexp.weight", WEIGHT, SHARED_UP_ROLE,
+	    { EMBD, FF_SHEXP } },
+	{ SHARED, "ffn_down_shexp.weight", WEIGHT, SHARED_DOWN_ROLE,
+	    { FF_SHEXP, EMBD } },
 
-	{ DENSE, "ffn_gate.weight", WEIGHT, Q4_K, { EMBD, FF } },
-	{ DENSE, "ffn_up.weight", WEIGHT, Q4_K, { EMBD, FF } },
-	{ DENSE, "ffn_down.weight", WEIGHT, DOWN_TYPE, { FF, EMBD } },
+	{ DENSE, "ffn_gate.weight", WEIGHT, FFN_GATE_ROLE, { EMBD, FF } },
+	{ DENSE, "ffn_up.weight", WEIGHT, FFN_UP_ROLE, { EMBD, FF } },
+	{ DENSE, "ffn_down.weight", WEIGHT, FFN_DOWN_ROLE, { FF, EMBD } },
 
-	{ MTP, "nextn.eh_proj.weight", WEIGHT, Q8_0, { TWO_EMBD, EMBD } },
-	{ MTP, "nextn.enorm.weight", NORM, F32, { EMBD } },
-	{ MTP, "nextn.hnorm.weight", NORM, F32, { EMBD } },
-	{ MTP, "nextn.shared_head_norm.weight", NORM, F32, { EMBD } },
+	{ MTP, "nextn.eh_proj.weight", WEIGHT, EH_PROJ_ROLE,
+	    { TWO_EMBD, EMBD } },
+	{ MTP, "nextn.enorm.weight", NORM, FIXED, { EMBD } },
+	{ MTP, "nextn.hnorm.weight", NORM, FIXED, { EMBD } },
+	{ MTP, "nextn.shared_head_norm.weight", NORM, FIXED, { EMBD } },
 };
 
 static int
@@ -120,7 +196,11 @@ has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
 	case PLAIN: return !s->interval;
 	case HYBRID: return s->interval != 0;
 	case ATTENTION: return !recurrent;
+	case BIASES: return !recurrent && s->qwen2;
+	case QK_NORMS: return !recurrent && !s->qwen2;
 	case DELTANET: return recurrent;
+	case BETA: return recurrent && !s->next;
+	case BA: return recurrent && s->next;
 	case DENSE: return !s->info.n_expert;
 	case MOE: return s->info.n_expert != 0;
 	case SHARED: return s->info.n_expert && s->ff_shexp;
@@ -129,38 +209,9 @@ has_part(const struct qwen_synth_shape *s, uint32_t i, enum part part)
 	return 0;
 }
 
-/* llama.cpp's Q4_K_M gives more bits to these layers' attn_v and ffn_down. */
-static int
-more_bits(const struct qwen_synth_shape *s, uint32_t i)
-{
-	uint32_t n = s->info.n_layer;
-
-	return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
-}
-
-static uint32_t
-type_of(const struct qwen_synth_shape *s, uint32_t i, uint32_t type)
-{
-	switch (type) {
-	case ATTN_TYPE:
-		return s->ud ? Q8_0 : Q4_K;
-	case ROUTER_TYPE:
-		return i >= s->info.n_layer ? BF16 : F32;
-	case V_TYPE:
-		return s->ud ? Q8_0 : more_bits(s, i) ? Q6_K : Q4_K;
-	case DOWN_TYPE:
-		/* 38 of the 41 of the UD file are Q5_K, these are not */
-		if (s->ud)
-			return i == 34 || i == 38 || i == 39 ? Q6_K : Q5_K;
-		return more_bits(s, i) ? Q6_K : Q4_K;
-	default:
-		return type;
-	}
-}
-
-static void __attribute__((format(printf, 7, 8)))
+static void __attribute__((format(printf, 5, 6)))
 add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
-    uint64_t ne0, uint64_t ne1, uint64_t ne2, const char *fmt, ...)
+    const uint64_t ne[3], const char *fmt, ...)
 {
 	struct qwen_synth_tensor *t;
 	va_list ap;
@@ -174,10 +225,44 @@ add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
 	va_end(ap);
 	t->type = type;
 	t->content = content;
-	t->ne[0] = ne0;
-	t->ne[1] = ne1;
-	t->ne[2] = ne2;
-	t->n_dims = ne2 ? 3 : ne1 ? 2 : 1;
+	memcpy(t->ne, ne, sizeof t->ne);
+	t->n_dims = ne[2] ? 3 : ne[1] ? 2 : 1;
+	t->inputs = (double)ne[0];
+}
+
+/* A matrix NAME.weight in NVFP4 has NAME.scale beside it, one an expert. */
+static void
+add_scale(struct qwen_synth *p)
+{
+	const struct qwen_synth_tensor *t = &p->t[p->n - 1];
+	const uint64_t ne[3] = { t->n_dims == 3 ? t->ne[2] : 1 };
+	double inputs = t->inputs;
+	int base;
+
+	if (p->failed || t->type != NVFP4)
+		return;
+	base = (int)(strrchr(t->name, '.') - t->name);
+	add(p, SCALE, F32, ne, "%.*s.scale", base, t->name);
+	if (!p->failed)
+		p->t[p->n - 1].inputs = inputs;
+}
+
+/* Beside the blocks. */
+static void
+add_ends(struct qwen_synth *p, uint64_t embd, uint64_t vocab)
+{
+	const struct qwen_synth_shape *s = &p->s;
+	const uint64_t matrix[3] = { embd, vocab }, norm[3] = { embd };
+	const uint64_t labels[3] = { embd, 2 };
+
+	add(p, WEIGHT, qwen_synth_type(s, 0, s->tied ? HEAD_ROLE : EMBED_ROLE),
+	    matrix, "token_embd.weight");
+	add(p, NORM, F32, norm, "output_norm.weight");
+	if (!s->tied)
+		add(p, WEIGHT, qwen_synth_type(s, 0, HEAD_ROLE), matrix,
+		    "output.weight");
+	if (s->pooling == POOL_RANK)
+		add(p, WEIGHT, F32, labels, "cls.output.weight");
 }
 
 void
@@ -193,25 +278,25 @@ qwen_synth_plan(struct qwen_synth *p)
 		[KEY] = (uint64_t)s->kv_heads * s->head_dim,
 		[HEAD] = s->head_dim, [INNER] = inner, [TAPS] = s->conv,
 		[QKV] = 2 * (uint64_t)s->groups * s->state + inner,
-		[RANK] = s->rank, [STATE] = s->state, [FF] = s->ff,
-		[FF_EXP] = s->ff_exp, [FF_SHEXP] = s->ff_shexp,
-		[EXPERTS] = s->info.n_expert,
+		[RANK] = s->rank, [TWO_RANK] = 2 * (uint64_t)s->rank,
+		[STATE] = s->state, [FF] = s->ff, [FF_EXP] = s->ff_exp,
+		[FF_SHEXP] = s->ff_shexp, [EXPERTS] = s->info.n_expert,
 	};
 	const struct row *r;
 	uint32_t i;
 
-	add(p, WEIGHT, s->ud ? Q8_0 : s->tied ? Q6_K : Q4_K, s->embd,
-	    s->info.n_vocab, 0, "token_embd.weight");
-	add(p, NORM, F32, s->embd, 0, 0, "output_norm.weight");
-	if (!s->tied)
-		add(p, WEIGHT, Q6_K, s->embd, s->info.n_vocab, 0,
-		    "output.weight");
+	add_ends(p, s->embd, s->info.n_vocab);
 	for (i = 0; i < s->info.n_layer + s->info.n_mtp; i++) {
 		for (r = rows; r < rows + sizeof rows / sizeof *rows; r++) {
-			if (has_part(s, i, r->part))
-				add(p, r->content, type_of(s, i, r->type),
-				    n[r->dim[0]], n[r->dim[1]], n[r->dim[2]],
-				    "blk.%u.%s", i, r->name);
+			const uint64_t ne[3] = { n[r->dim[0]], n[r->dim[1]],
+			    n[r->dim[2]] };
+
+			if (!has_part(s, i, r->part))
+				continue;
+			add(p, r->content, r->role == FIXED ? F32 :
+			    qwen_synth_type(s, i, r->role), ne, "blk.%u.%s", i,
+			    r->name);
+			add_scale(p);
 		}
 	}
 }

@@ -4,6 +4,7 @@
  * files and random weights.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -22,6 +23,9 @@ special(enum qwen_synth_content content, double inputs, uint64_t *rng)
 	double u = qwen_gguf_random_uniform(rng);
 
 	switch (content) {
+	case SCALE:
+		return (1.0 + 0.1 * qwen_gguf_random_normal(rng)) /
+		    sqrt(inputs);
 	case NORM:
 		return 1.0 + 0.1 * qwen_gguf_random_normal(rng);
 	case DECAY:
@@ -40,16 +44,15 @@ static int
 fill(const struct qwen_synth_tensor *t, unsigned char *buf, size_t n,
     uint64_t *rng, struct qwen_err *err)
 {
-	double inputs = (double)t->ne[0];
 	uint32_t bits;
 	size_t i;
 	float f;
 
 	if (t->content == WEIGHT)
-		return qwen_gguf_random(t->type, buf, n, 1.0 / sqrt(inputs),
-		    rng, err);
+		return qwen_gguf_random(t->type, buf, n, t->type == NVFP4 ?
+		    1.0 : 1.0 / sqrt(t->inputs), rng, err);
 	for (i = 0; i < n; i++) {
-		f = (float)special(t->content, inputs, rng);
+		f = (float)special(t->content, t->inputs, rng);
 		memcpy(&bits, &f, sizeof bits);
 		qwen_put_le32(buf + 4 * i, bits);
 	}
@@ -74,7 +77,6 @@ blocks_of(const struct qwen_synth_tensor *t)
 
 	return n * (t->ne[1] ? t->ne[1] : 1) * (t->ne[2] ? t->ne[2] : 1);
 }
-
 
 static int
 write_tensor(struct qwen_synth *p, int fd, const struct qwen_synth_tensor *t,
@@ -164,7 +166,8 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 		s->info.n_expert = o->n_expert;
 	if (s->used > s->info.n_expert)
 		s->used = s->info.n_expert;
-	return 0;
+	return qwen_synth_find_recipe(&s->recipe, o->recipe != NULL ?
+	    o->recipe : s->info.recipe, err);
 }
 
 static int
@@ -207,6 +210,8 @@ qwen_synth_new(struct qwen_synth **out, size_t shape,
 		qwen_synth_free(p);
 		return -1;
 	}
+	snprintf(p->name, sizeof p->name, "%s-%s", p->s.title,
+	    qwen_synth_recipe(p->s.recipe));
 	*out = p;
 	return 0;
 }
@@ -225,6 +230,12 @@ size_t
 qwen_synth_n_tensors(const struct qwen_synth *p)
 {
 	return p->n;
+}
+
+const char *
+qwen_synth_name(const struct qwen_synth *p)
+{
+	return p->name;
 }
 
 uint64_t

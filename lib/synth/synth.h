@@ -24,6 +24,7 @@ double qwen_gguf_random_normal(uint64_t *rng);		/* mean 0, sd 1 */
  */
 struct qwen_synth_info {
 	const char	*name;		/* "Qwen3-8B-Q4_K_M" */
+	const char	*recipe;	/* "Q4_K_M", unless another is asked for */
 	const char	*arch;
 	uint32_t	 n_layer, n_mtp;	/* blocks; MTP blocks after them */
 	uint32_t	 n_expert;	/* 0: none */
@@ -36,8 +37,12 @@ const struct qwen_synth_info *qwen_synth_info(size_t shape);
 /* The one whose name begins with this, in any case. */
 int qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err);
 
+/* The names of recipes, 0, 1, ...; NULL after the last. */
+const char *qwen_synth_recipe(size_t i);
+
 struct qwen_synth_opts {
 	uint64_t	 seed;
+	const char	*recipe;	/* NULL: the shape's; in any case */
 	uint32_t	 n_layer, n_expert, n_vocab;	/* 0: as published */
 	int		 no_mtp;	/* leave the MTP blocks out */
 	int		 sparse;	/* a hole in place of the weights */
@@ -51,6 +56,7 @@ int qwen_synth_new(struct qwen_synth **out, size_t shape,
     const struct qwen_synth_opts *opts, struct qwen_err *err);
 void qwen_synth_free(struct qwen_synth *p);
 size_t qwen_synth_n_tensors(const struct qwen_synth *p);
+const char *qwen_synth_name(const struct qwen_synth *p);	/* with its recipe */
 
 struct qwen_synth_progress {
 	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */

@@ -39,6 +39,7 @@ if command -v bash >/dev/null 2>&1; then
 	is "$(ask gguf-inspect "$PWD/a m")" "$PWD/a model.gguf" "bash: a name with a space"
 	is "$(ask gguf-synth Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes"
 	is "$(ask qbench --synthetic Qwen3-8)" "Qwen3-8B-Q4_K_M" "bash: shapes of qbench"
+	is "$(ask gguf-synth --recipe UD-Q2)" "UD-Q2_K_XL" "bash: recipes"
 	is "$(ask gguf-inspect --values a)" "a.weight" "bash: names of tensors"
 	is "$(ask qtok --thinking '' | xargs)" "none open closed" "bash: words of --thinking"
 	is "$(ask qbatch --template qwen3.6 | xargs)" "qwen3.6 qwen3.6-ud" "bash: templates"
@@ -74,6 +75,8 @@ if command -v zsh >/dev/null 2>&1; then
 	C=$C zsh -f ask.zsh gguf-synth >spec
 	grep -q '^:shape:(Qwen.* .*)$' spec
 	ok $? "zsh: shapes"
+	grep -q '^--recipe=.*:(F32 .*UD-Q4_K_M.*)$' spec
+	ok $? "zsh: recipes"
 	C=$C zsh -f ask.zsh qstate | grep -q '^:command:(show verify diff .*rm)$'
 	ok $? "zsh: commands of qstate"
 	C=$C zsh -f ask.zsh qtok | grep -q '^--think=.*:(on off)$'

@@ -41,7 +41,38 @@ gguf-synth --sparse --vocab "$V" -o s.gguf qwen3-8b
 is "$(sum s.gguf total all)" "399 5021827072 4789.19" "Qwen3-8B"
 gguf-synth --sparse --vocab "$V" -o s.gguf qwen3-0.6b
 is "$(sum s.gguf total all)" "310 390753280 372.65" "Qwen3-0.6B"
+
+# The counts of the published file, of 15 formats.
+gguf-synth --sparse --vocab "$V" -o s.gguf Qwen3.8-27B-UD-Q2_K_XL
+is "$(gguf-inspect s.gguf | awk '$1 == "type" { printf "%s %s; ", $2, $3 } $1 == "total" { print $3 }')" \
+    "F32 360; Q8_0 98; Q2_K 16; Q3_K 5; Q4_K 21; Q5_K 2; Q6_K 6; IQ2_XXS 48; IQ2_XS 34; \
+IQ3_XXS 112; IQ1_S 20; IQ3_S 57; IQ2_S 67; IQ4_XS 19; IQ1_M 1; 866" "Qwen3.8-27B, UD-Q2_K_XL"
+gguf-synth --sparse --recipe mxfp4_moe --vocab "$V" -o s.gguf qwen3-235b
+is "$(gguf-inspect s.gguf | awk '$1 == "type" { printf "%s %s; ", $2, $3 }')" "F32 471; Q8_0 378; MXFP4 282; " \
+    "MXFP4_MOE: the experts"
+gguf-synth --sparse --layers 3 --recipe nvfp4 --vocab "$V" -o s.gguf qwen3-30b
+is "$(gguf-inspect s.gguf | awk '/blk.1.ffn_up/ || /blk.1.attn_k\.s/ { print $2, $3, $4 }')" \
+    "blk.1.attn_k.scale F32 1
+blk.1.ffn_up_exps.weight NVFP4 2048x768x128
+blk.1.ffn_up_exps.scale F32 128" "NVFP4 has a second scale, one an expert"
+gguf-synth --sparse --layers 16 --recipe Q3_K_M --vocab "$V" -o s.gguf qwen3-4b
+is "$(gguf-inspect s.gguf | awk '/ffn_down/ { printf "%s ", $3 }')" \
+    "Q5_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K Q4_K " \
+    "a sixteenth of fewer layers"
 rm -f real.gguf s.gguf
+
+# -- all of them are models that can be used
+for shape in $(gguf-synth --list | awk '{ print $1 }'); do
+	gguf-synth --sparse --vocab "$TOP/demo/demo.gguf" -o s.gguf "$shape"
+	is "$(gguf-inspect s.gguf | grep usable)" "usable yes" "$shape"
+done
+for recipe in $(gguf-synth --list-recipes); do
+	gguf-synth --vocab "$TOP/demo/demo.gguf" --layers 1 --recipe "$recipe" \
+	    --vocab-size 4096 -o r.gguf qwen3-0.6b && gguf-inspect --check r.gguf 2>err &&
+	    gguf-inspect r.gguf | grep -q '^usable yes' && echo 1 2 3 | qprefill -q -m r.gguf >/dev/null 2>>err
+	is "$? $(cat err)" "0 " "recipe $recipe"
+done
+rm -f s.gguf r.gguf
 
 # -- weights
 small() { gguf-synth --vocab "$V" --layers 1 --vocab-size 64 "$@" qwen3-0.6b; }
@@ -111,12 +142,13 @@ is "$? $(wc -l <err)" "1 1" "no such folder"
 gguf-synth --vocab "$V" --sparse qwen3-0.6b 2>err | cat >/dev/null
 is "$(grep -c 'cannot leave a hole' err)" 1 "a pipe has no holes"
 for args in "" "qwen9" "qwen3-" "--layers 0 qwen3-8b" "--layers x qwen3-8b" \
-    "--experts 4 qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
+    "--experts 4 qwen3-8b" "--recipe Q4_K qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
 	# shellcheck disable=SC2086
 	gguf-synth --vocab "$V" $args >out 2>err
 	is "$? $(wc -c <out | tr -d ' ') $(wc -l <err) $(grep -c '; see gguf-synth --help$' err)" "2 0 1 1" "usage error: $args"
 done
-is "$(gguf-synth --list | wc -l | tr -d ' ')" 4 "--list"
+is "$(gguf-synth --list | wc -l | tr -d ' ')" 12 "--list"
+is "$(gguf-synth --list-recipes | grep -c -x -e UD-Q2_K_XL -e Q4_K_M)" 2 "--list-recipes"
 is "$(gguf-synth --version)" "gguf-synth 0.1.0 (libqwen 0.1.0)" "--version"
 gguf-synth --help >out
 ok $? "--help"

@@ -142,6 +142,8 @@ is "$? $(cat err) $(jq -c .model out)" \
 is "$(find "$TMPDIR" -name 'qbench.*')" "" "which leaves nothing"
 (unset TMPDIR; qbench $S -p 4 -n 0 -r 1 -t 1 --csv) >out 2>err
 is "$? $(cat err) $(wc -l <out | tr -d ' ')" "0  2" "and in memory"
+qbench $S --recipe ud-iq3_xxs -p 4 -n 1 -r 1 -t 1 --json >out 2>err
+is "$? $(cat err) $(jq -r .model.name out)" "0  Qwen3-0.6B-UD-IQ3_XXS" "--recipe"
 TMPDIR=/nowhere refused 1 "no such TMPDIR" qbench $S
 
 # -- what is wrong
@@ -150,6 +152,7 @@ printf 'GGUF' >bad.gguf
 refused 1 "no model" qbench -m bad.gguf
 refused 1 "more than the context" qbench -p 16777216 -r 1
 for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" "--json --csv" "--layers 2" \
+    "--recipe Q4_0" "--synthetic qwen3-8b --recipe Q4_" \
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
     "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--sampling -m a --vocab-size 9" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086

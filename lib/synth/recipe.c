@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * recipe.c - which format the tensors of a file have, by what they are for and
+ * how deep they are: the mixes of llama.cpp, and those of publishers.
+ */
+#include <strings.h>
+
+#include "base/err.h"
+#include "synth/shape.h"
+
+/* Roles that recipes take together. */
+enum {
+	VALUES = V_ROLE | QKV_ROLE,
+	ATTN = Q_ROLE | K_ROLE | VALUES | OUT_ROLE | GATE_ROLE | SSM_OUT_ROLE,
+	SHARED = SHARED_UP_ROLE | SHARED_DOWN_ROLE,
+	UP = FFN_GATE_ROLE | FFN_UP_ROLE | EXPERT_UP_ROLE | SHARED_UP_ROLE,
+	DOWN = FFN_DOWN_ROLE | EXPERT_DOWN_ROLE | SHARED_DOWN_ROLE,
+	EXPERTS = EXPERT_UP_ROLE | EXPERT_DOWN_ROLE,
+};
+
+enum where {
+	EVERYWHERE,
+	RANGE,		/* from the first up to the second 64th of the blocks */
+	FIRST,		/* so many blocks */
+	MORE_BITS,	/* both ends, and every third between */
+	GROUPED,	/* models of four query heads and more on a KV head */
+	MOE,		/* models of experts */
+	MTP,		/* the blocks after the others */
+};
+
+/* The first row that fits a tensor says its format. */
+struct rule {
+	unsigned	 roles;
+	uint32_t	 type;
+	enum where	 where;
+	uint32_t	 from, to;
+};
+
+struct recipe {
+	const char	*name;
+	uint32_t	 file_type;	/* general.file_type */
+	uint32_t	 rest;		/* where no rule fits */
+	const struct rule *rules;	/* until one without roles */
+};
+
+#define ALL(roles, type) { roles, type, EVERYWHERE, 0, 0 }
+#define IF(where, roles, type) { roles, type, where, 0, 0 }
+#define IN(roles, type, from, to) { roles, type, RANGE, from, to }
+#define UP_TO(roles, type, n) { roles, type, FIRST, 0, n }
+#define RULES(...) (const struct rule []){ __VA_ARGS__, ALL(0, 0) }
+
+#define HEAD_Q6 ALL(HEAD_ROLE, Q6_K)
+
+/* llama.cpp's for an importance matrix, with which these files are made. */
+#define BELOW_3(embed, value, least) \
+	ALL(HEAD_ROLE, Q5_K), ALL(EMBED_ROLE, embed), \
+	IF(GROUPED, VALUES, Q4_K), IF(MOE, VALUES, Q4_K), ALL(VALUES, value), \
+	IN(DOWN, least, 0, 8)
+
+/*
+ * Unsloth's files of models with experts: what a token always needs in 8 bits,
+ * the experts as the recipe says.
+ */
+#define UD_MOE(up, down) \
+	ALL(EXPERT_UP_ROLE, up), ALL(EXPERT_DOWN_ROLE, down), \
+	IF(MOE, SSM_BA_ROLE, F32), IF(MTP, ROUTER_ROLE, BF16), \
+	IF(MOE, HEAD_ROLE, Q6_K), \
+	IF(MOE, ATTN | SHARED | EMBED_ROLE | EH_PROJ_ROLE, Q8_0)
+
+/* And of those without: the MTP block, and what is small. */
+#define UD_DENSE \
+	ALL(SSM_BA_ROLE | EH_PROJ_ROLE, Q8_0), IF(MTP, V_ROLE, Q8_0), \
+	IF(MTP, FFN_GATE_ROLE | FFN_UP_ROLE, Q5_K), \
+	IF(MTP, ATTN | FFN_DOWN_ROLE, Q6_K), HEAD_Q6
+
+static const struct recipe recipes[] = {
+	{ "F32", 0, F32, NULL },
+	{ "BF16", 32, BF16, NULL },
+	{ "F16", 1, F16, NULL },
+	{ "Q8_0", 7, Q8_0, NULL },
+	{ "Q6_K", 18, Q6_K, NULL },
+	{ "Q5_K_M", 17, Q5_K, RULES(HEAD_Q6,
+	    IF(MORE_BITS, VALUES | DOWN, Q6_K)) },
+	{ "Q5_K_S", 16, Q5_K, RULES(HEAD_Q6) },
+	{ "Q5_1", 9, Q5_1, RULES(HEAD_Q6) },
+	{ "Q5_0", 8, Q5_0, RULES(HEAD_Q6) },
+	{ "Q4_K_M", 15, Q4_K, RULES(HEAD_Q6,
+	    IF(MORE_BITS, VALUES | DOWN, Q6_K)) },
+	{ "Q4_K_S", 14, Q4_K, RULES(HEAD_Q6,
+	    UP_TO(VALUES, Q5_K, 4), IN(DOWN, Q5_K, 0, 8)) },
+	{ "Q4_1", 3, Q4_1, RULES(HEAD_Q6) },
+	{ "Q4_0", 2, Q4_0, RULES(HEAD_Q6) },
+	{ "IQ4_NL", 25, IQ4_NL, RULES(HEAD_Q6,
+	    IF(GROUPED, VALUES, Q5_K), IN(DOWN, Q5_K, 0, 8)) },
+	{ "IQ4_XS", 30, IQ4_XS, RULES(HEAD_Q6,
+	    IF(GROUPED, VALUES, Q5_K), IN(DOWN, Q5_K, 0, 8)) },
+	{ "MXFP4_MOE", 38, Q8_0, RULES(ALL(EXPERTS, MXFP4)) },
+	{ "NVFP4", 39, NVFP4, RULES(ALL(EMBED_ROLE | HEAD_ROLE, Q8_0),
+	    ALL(SSM_BA_ROLE | EH_PROJ_ROLE, BF16)) },
+	{ "Q3_K_L", 13, Q3_K, RULES(HEAD_Q6,
+	    ALL(VALUES | DOWN | OUT_ROLE, Q5_K)) },
+	{ "Q3_K_M", 12, Q3_K, RULES(HEAD_Q6,
+	    UP_TO(VALUES, Q5_K, 2), IN(DOWN, Q5_K, 0, 4),
+	    ALL(VALUES | DOWN | OUT_ROLE, Q4_K)) },
+	{ "Q3_K_S", 11, Q3_K, RULES(HEAD_Q6) },
+	{ "IQ3_M", 27, IQ3_S, RULES(HEAD_Q6,
+	    ALL(VALUES | OUT_ROLE, Q4_K), IN(DOWN, Q4_K, 0, 8)) },
+	{ "IQ3_S", 26, IQ3_S, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K)) },
+	{ "IQ3_XS", 22, IQ3_S, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
+	    ALL(Q_ROLE | K_ROLE, IQ3_XXS), IN(UP, IQ3_XXS, 8, 56)) },
+	{ "IQ3_XXS", 23, IQ3_XXS, RULES(ALL(HEAD_ROLE, Q5_K),
+	    ALL(EMBED_ROLE | OUT_ROLE, IQ3_S), IF(GROUPED, VALUES, Q4_K),
+	    ALL(Q_ROLE | K_ROLE, IQ2_S)) },
+	{ "Q2_K", 10, Q2_K, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
+	    ALL(VALUES | DOWN | OUT_ROLE, Q3_K)) },
+	{ "Q2_K_S", 21, Q2_K, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
+	    IN(DOWN, Q4_K, 0, 8)) },
+	{ "IQ2_M", 29, IQ2_S, RULES(BELOW_3(IQ3_S, IQ3_S, IQ3_S),
+	    ALL(OUT_ROLE, IQ3_S)) },
+	{ "IQ2_S", 28, IQ2_XS, RULES(BELOW_3(IQ3_S, IQ3_S, IQ3_S),
+	    ALL(OUT_ROLE, IQ3_S)) },
+	{ "IQ2_XS", 20, IQ2_XS, RULES(BELOW_3(Q2_K, Q2_K, Q2_K)) },
+	{ "IQ2_XXS", 19, IQ2_XXS, RULES(BELOW_3(Q2_K, Q2_K, Q2_K)) },
+	{ "IQ1_M", 31, IQ1_M, RULES(BELOW_3(Q2_K, Q2_K, Q2_K),
+	    ALL(OUT_ROLE, IQ2_XXS)) },
+	{ "IQ1_S", 24, IQ1_S, RULES(BELOW_3(Q2_K, Q2_K, Q2_K),
+	    ALL(OUT_ROLE, IQ2_XXS)) },
+	{ "TQ2_0", 37, TQ2_0, RULES(HEAD_Q6, ALL(EMBED_ROLE, Q4_K)) },
+	{ "TQ1_0", 36, TQ1_0, RULES(HEAD_Q6, ALL(EMBED_ROLE, Q4_K)) },
+	{ "Q2_0", 41, Q2_0, RULES(HEAD_Q6, ALL(EMBED_ROLE, Q4_K)) },
+	{ "Q1_0", 40, Q1_0, RULES(HEAD_Q6) },
+
+	{ "UD-Q4_K_XL", 15, Q4_K, RULES(UD_MOE(Q4_K, Q5_K), UD_DENSE,
+	    ALL(EMBED_ROLE | SSM_OUT_ROLE | V_ROLE, Q8_0),
+	    ALL(QKV_ROLE | K_ROLE | OUT_ROLE, Q6_K),
+	    ALL(GATE_ROLE | Q_ROLE, Q5_K),
+	    IN(FFN_DOWN_ROLE, Q5_K, 0, 8),
+	    IN(FFN_GATE_ROLE, IQ4_XS, 16, 48)) },
+	/* which three of the 41 in Q6_K is not known */
+	{ "UD-Q4_K_M", 15, IQ4_XS, RULES(
+	    IN(EXPERT_DOWN_ROLE, Q6_K, 57, 58),
+	    IN(EXPERT_DOWN_ROLE, Q6_K, 60, 61),
+	    IN(EXPERT_DOWN_ROLE, Q6_K, 62, 63),
+	    UD_MOE(Q4_K, Q5_K), UD_DENSE,
+	    ALL(SSM_OUT_ROLE | V_ROLE, Q6_K), ALL(EMBED_ROLE | VALUES, Q5_K),
+	    ALL(K_ROLE | OUT_ROLE, Q4_K), ALL(GATE_ROLE, IQ4_NL),
+	    ALL(FFN_DOWN_ROLE, Q4_K), IN(UP, IQ3_S, 20, 44)) },
+	{ "UD-IQ4_XS", 30, IQ4_XS, RULES(UD_MOE(IQ3_S, IQ4_XS), UD_DENSE,
+	    ALL(SSM_OUT_ROLE | V_ROLE | EMBED_ROLE, Q5_K),
+	    ALL(QKV_ROLE | K_ROLE | OUT_ROLE, Q4_K),
+	    IN(UP, IQ3_S, 16, 48)) },
+	{ "UD-Q3_K_M", 12, Q3_K, RULES(UD_MOE(Q3_K, Q4_K), UD_DENSE,
+	    ALL(SSM_OUT_ROLE | V_ROLE, Q5_K),
+	    ALL(QKV_ROLE | K_ROLE | OUT_ROLE | EMBED_ROLE, Q4_K),
+	    IN(FFN_DOWN_ROLE, IQ4_XS, 0, 16),
+	    ALL(FFN_DOWN_ROLE, IQ3_S), IN(UP, IQ3_XXS, 16, 48)) },
+	{ "UD-IQ3_XXS", 23, IQ3_XXS, RULES(
+	    IN(EXPERT_UP_ROLE, IQ2_S, 16, 48),
+	    UD_MOE(IQ3_XXS, IQ3_S), UD_DENSE,
+	    ALL(SSM_OUT_ROLE | V_ROLE, Q4_K),
+	    ALL(K_ROLE | OUT_ROLE | EMBED_ROLE, IQ4_XS),
+	    ALL(QKV_ROLE, IQ3_S), ALL(Q_ROLE | GATE_ROLE, IQ2_S),
+	    IN(FFN_DOWN_ROLE, IQ3_S, 0, 12),
+	    IN(UP, IQ2_S, 20, 44)) },
+	/* the counts of Qwen3.8-27B's file; where each lies is not known */
+	{ "UD-Q2_K_XL", 10, IQ3_XXS, RULES(UD_MOE(Q2_K, Q3_K), UD_DENSE,
+	    ALL(EMBED_ROLE, Q4_K), IN(V_ROLE, Q6_K, 0, 4),
+	    ALL(V_ROLE, Q4_K), ALL(K_ROLE, IQ4_XS), ALL(OUT_ROLE, IQ3_S),
+	    ALL(Q_ROLE, Q2_K), ALL(QKV_ROLE, IQ2_XXS),
+	    IN(SSM_OUT_ROLE, Q4_K, 0, 6),
+	    IN(SSM_OUT_ROLE, IQ4_XS, 61, 64), ALL(SSM_OUT_ROLE, IQ3_S),
+	    IN(GATE_ROLE, IQ1_S, 16, 42),
+	    IN(GATE_ROLE, IQ1_M, 42, 43), ALL(GATE_ROLE, IQ2_XS),
+	    IN(FFN_DOWN_ROLE, Q3_K, 0, 5),
+	    IN(FFN_DOWN_ROLE, IQ4_XS, 63, 64),
+	    IN(FFN_UP_ROLE, IQ2_S, 20, 44),
+	    IN(FFN_GATE_ROLE, IQ2_XS, 28, 35),
+	    IN(FFN_GATE_ROLE, IQ2_S, 7, 57)) },
+	{ "UD-IQ2_XXS", 19, IQ2_XXS, RULES(UD_MOE(IQ2_XS, IQ2_S), UD_DENSE,
+	    ALL(EMBED_ROLE | V_ROLE | SSM_OUT_ROLE, Q4_K),
+	    ALL(K_ROLE | OUT_ROLE, IQ3_S), ALL(Q_ROLE | QKV_ROLE, IQ2_XS),
+	    ALL(FFN_DOWN_ROLE, IQ2_S), IN(GATE_ROLE, IQ1_M, 16, 48)) },
+};
+
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
+
+static int
+is_there(const struct rule *r, const struct qwen_synth_shape *s, uint32_t i)
+{
+	uint32_t n = s->info.n_layer;
+
+	switch (r->where) {
+	case EVERYWHERE: return 1;
+	case RANGE: return i >= n * r->from / 64 && i < n * r->to / 64;
+	case FIRST: return i < r->to;
+	case MORE_BITS:
+		return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+	case GROUPED: return s->heads >= 4 * s->kv_heads;
+	case MOE: return s->info.n_expert != 0;
+	case MTP: return i >= n;
+	}
+	return 0;
+}
+
+uint32_t
+qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
+    enum qwen_synth_role role)
+{
+	const struct recipe *recipe = &recipes[s->recipe];
+	const struct rule *r = recipe->rules;
+
+	for (; r != NULL && r->roles != 0; r++) {
+		if ((r->roles & role) != 0 && is_there(r, s, block))
+			return r->type;
+	}
+	return role == ROUTER_ROLE ? F32 : recipe->rest;
+}
+
+uint32_t
+qwen_synth_file_type(const struct qwen_synth_shape *s)
+{
+	return recipes[s->recipe].file_type;
+}
+
+const char *
+qwen_synth_recipe(size_t i)
+{
+	return i < N_RECIPES ? recipes[i].name : NULL;
+}
+
+int
+qwen_synth_find_recipe(size_t *recipe, const char *name, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < N_RECIPES; i++) {
+		if (strcasecmp(recipes[i].name, name) == 0) {
+			*recipe = i;
+			return 0;
+		}
+	}
+	return qwen_fail(err, QWEN_EUNSUP, "unknown recipe %s", name);
+}

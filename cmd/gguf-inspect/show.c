@@ -99,13 +99,15 @@ add(struct sum *s, const struct qwen_gguf_tensor *t)
 }
 
 static void
-put_sum(const char *kind, const char *name, const struct sum *s)
+put_sum(const char *kind, const char *name, const struct sum *s,
+    const char *more)
 {
 	if (s->tensors == 0)
 		return;
 	printf("%s %-13s %5" PRIu64 " %14" PRIu64 " %10.2f %14" PRIu64
-	    " %8.4f\n", kind, name, s->tensors, s->bytes, inspect_mib(s->bytes),
-	    s->elements, 8.0 * (double)s->bytes / (double)s->elements);
+	    " %8.4f%s\n", kind, name, s->tensors, s->bytes,
+	    inspect_mib(s->bytes), s->elements,
+	    8.0 * (double)s->bytes / (double)s->elements, more);
 }
 
 static void
@@ -123,11 +125,13 @@ put_totals(const struct qwen_gguf *g)
 		add(&all, t);
 	}
 	for (i = 0; i < 64; i++)
-		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i]);
+		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i],
+		    qwen_quant_supported((uint32_t)i) ? " yes" : " no");
 	for (i = 0; i < N_GROUPS; i++)
-		put_sum("group ", inspect_group_name[i], &group[i]);
+		put_sum("group ", inspect_group_name[i], &group[i],
+		    "");
 	if (all.tensors > 0)
-		put_sum("total ", "all", &all);
+		put_sum("total ", "all", &all, "");
 	else
 		printf("total  all 0 0 0.00 0 0\n");
 }

@@ -69,6 +69,12 @@ int qwen_gguf_parse(struct qwen_gguf_shard *s, unsigned no,
  */
 int qwen_gguf_index(struct qwen_gguf_dir *dir, struct qwen_err *err);
 
+/*
+ * The name of a format whose size is not known here, so that no file with it is
+ * opened: one that ggml has retired (below 64), or one of ik_llama.cpp; or NULL.
+ */
+const char *qwen_gguf_other_type(uint32_t type);
+
 void qwen_gguf_keys_fini(struct qwen_gguf_keys *keys);
 
 /* qwen_gguf_find and qwen_gguf_get_u64 on the keys of any shard. */

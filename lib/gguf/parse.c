@@ -366,12 +366,17 @@ read_shape(struct parser *p, struct qwen_gguf_tensor *t)
 	return 0;
 }
 
-/* Formats that old files had; their numbers are not used again. */
 static int
-retired(uint32_t type)
+refuse_type(const struct parser *p, uint32_t type)
 {
-	return type == 4 || type == 5 || (type >= 31 && type <= 33) ||
-	    (type >= 36 && type <= 38);
+	const char *name = qwen_gguf_other_type(type);
+
+	if (name == NULL)
+		return complain(p, QWEN_EUNSUP, "type %u is not known", type);
+	return complain(p, QWEN_EUNSUP, type < 64 ? "type %s (%u) is retired: "
+	    "take a newer file of this model" : "type %s (%u) is one that "
+	    "ik_llama.cpp alone has: take another file of this model", name,
+	    type);
 }
 
 /* Bytes of the tensor, from its type and shape. */
@@ -383,8 +388,7 @@ size_tensor(const struct parser *p, struct qwen_gguf_tensor *t)
 	unsigned i;
 
 	if (len == 0)
-		return complain(p, QWEN_EUNSUP, retired(t->type) ?
-		    "type %u is retired" : "type %u is not known", t->type);
+		return refuse_type(p, t->type);
 	if (t->ne[0] % len != 0)
 		return complain(p, QWEN_EFORMAT, "row of %" PRIu64 " elements"
 		    " is not a multiple of %zu, the block of %s", t->ne[0],
@@ -464,6 +468,37 @@ place(struct qwen_gguf_shard *s, struct qwen_gguf_entry *e, uint64_t *end,
 	return 0;
 }
 
+/*
+ * A fork gave ggml's number for Q2_0, blocks of 64 weights, to blocks of 128,
+ * which take 17 of 18 bytes: what follows shows it, tensor or end of file.
+ */
+static int
+check_q2_0(const struct qwen_gguf_shard *s, const struct qwen_gguf_dir *dir,
+    size_t first, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t;
+	uint64_t bytes, room, pad = s->alignment - 1;
+	size_t i;
+
+	for (i = first; i < dir->n; i++) {
+		t = &dir->v[i].t;
+		if (t->type != 42 || s->bytes < s->data_offset)
+			continue;
+		bytes = t->bytes / 18 * 17;
+		room = i + 1 < dir->n ? dir->v[i + 1].t.offset :
+		    s->bytes - s->data_offset;
+		if (t->offset > room)
+			continue;
+		room -= t->offset;
+		if (room >= bytes && room - bytes <= pad && room < t->bytes)
+			return qwen_fail(err, QWEN_EUNSUP, "tensor %s: type 42"
+			    " is Q2_0 of 64 weights a block, here it has blocks"
+			    " of 128, as a fork of ggml wrote them: take "
+			    "another file of this model", dir->v[i].name);
+	}
+	return 0;
+}
+
 /* All that were read, and that the file has their data. */
 static int
 place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
@@ -473,6 +508,8 @@ place_all(struct qwen_gguf_shard *s, struct qwen_gguf_dir *dir, size_t first,
 	uint64_t end = 0, most = 0, unit;
 	size_t i;
 
+	if (check_q2_0(s, dir, first, err) < 0)
+		return -1;
 	for (i = first; i < dir->n; i++) {
 		if (place(s, &dir->v[i], &end, err) < 0)
 			return -1;

@@ -3,7 +3,7 @@
  * type.c - the number formats that tensors may have, and their sizes: ggml's
  * table.  What the numbers mean is in lib/engine/quant.
  */
-#include "qwen/gguf.h"
+#include "gguf/gguf.h"
 
 static const struct {
 	const char	*name;
@@ -46,12 +46,39 @@ static const struct {
 	[42] = { "Q2_0", 64, 18 },
 };
 
+/* Numbers that ggml gave up, and those of ik_llama.cpp alone. */
+static const struct {
+	uint32_t	 type;
+	const char	*name;
+} others[] = {
+	{ 4, "Q4_2" }, { 5, "Q4_3" }, { 31, "Q4_0_4_4" }, { 32, "Q4_0_4_8" },
+	{ 33, "Q4_0_8_8" }, { 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" },
+	{ 38, "IQ4_NL_8_8" },
+	{ 133, "Q6_0" }, { 137, "IQ2_K" }, { 138, "IQ3_K" }, { 139, "IQ4_K" },
+	{ 140, "IQ5_K" }, { 141, "IQ6_K" }, { 144, "IQ4_KS" },
+	{ 145, "IQ2_KS" }, { 146, "IQ4_KSS" }, { 152, "IQ5_KS" },
+	{ 153, "IQ2_KT" }, { 154, "IQ3_KT" }, { 155, "IQ4_KT" },
+	{ 156, "IQ3_KS" }, { 157, "IQ2_KL" }, { 158, "IQ1_KT" },
+};
+
 #define N_TYPES (sizeof types / sizeof types[0])
 
 const char *
 qwen_ggml_name(uint32_t type)
 {
 	return type < N_TYPES ? types[type].name : NULL;
+}
+
+const char *
+qwen_gguf_other_type(uint32_t type)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof others / sizeof others[0]; i++) {
+		if (others[i].type == type)
+			return others[i].name;
+	}
+	return NULL;
 }
 
 size_t

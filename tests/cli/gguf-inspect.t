@@ -27,7 +27,10 @@ is "$(gguf-inspect "$F/good-split-00001-of-00003.gguf" |
     awk '$1 == "tensor" { printf "%s %s ", $2, $7 } $1 == "total" { print $3 }')" \
     "a.weight 2 b.weight 3 2" "a split model opens by its first part"
 is "$(gguf-inspect "$F/good-types.gguf" | awk '$1 == "tensor" { s += $5 } $1 == "total" { print $3, $4 == s }')" \
-    "34 1" "every number format is named and sized"
+    "35 1" "every number format is named and sized"
+is "$(gguf-inspect "$F/good-types.gguf" | awk '$1 == "type" && $8 == "no" { printf "%s ", $2 }
+    $1 == "type" && $8 == "yes" { n++ } END { print n }')" \
+    "Q8_1 Q8_K I8 I16 I32 I64 F64 28" "and it is said which can be computed with"
 is "$(gguf-inspect "$F/good-empty.gguf" | awk '$1 == "total" { print $3 }')" 0 "an empty file"
 gguf-inspect "$F/good-v2.gguf" >out2 2>&1
 ok $? "version 2"

@@ -16,7 +16,7 @@ SIZES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22),
          20: (32, 18), 21: (256, 110), 22: (256, 82), 23: (256, 136),
          24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8),
          29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66),
-         39: (32, 17), 40: (64, 36), 41: (128, 18)}
+         39: (32, 17), 40: (64, 36), 41: (128, 18), 42: (64, 18)}
 MAX = 2**64 - 1
 
 
@@ -241,10 +241,18 @@ BAD = {
     "shape-bytes-wrap": (tensor([2**62]), "", "overflows",
                          "elements fit 64 bits, bytes do not"),
     "shape-over": (tensor([2**40]), "", "ends at", "larger than the file"),
-    "type-4": (tensor([32], 4), "", "type 4 is retired", "Q4_2"),
-    "type-31": (tensor([32], 31), "", "type 31 is retired", "Q4_0_4_4"),
-    "type-38": (tensor([32], 38), "", "type 38 is retired", ""),
+    "type-4": (tensor([32], 4), "", "type Q4_2 (4) is retired", ""),
+    "type-31": (tensor([32], 31), "", "type Q4_0_4_4 (31) is retired", ""),
+    "type-38": (tensor([32], 38), "", "type IQ4_NL_8_8 (38) is retired", ""),
+    "type-144": (tensor([256], 144), "", "type IQ4_KS (144) is one that",
+                 "of ik_llama.cpp"),
     "type-97": (tensor([32], 97), "", "type 97", "of a fork"),
+    "type-42-fork": (gguf([ARCH], [info("a.weight", [128, 64], 42),
+                                   info("b.weight", [8], 0, 2176)],
+                          bytes(2208)), "", "here it has blocks of 128",
+                     "Q2_0 as a fork had it under the same number"),
+    "type-42-last": (tensor([128, 64], 42, data=bytes(2176)), "",
+                     "here it has blocks of 128", "the same, as last tensor"),
     "type-max": (tensor([32], 2**32 - 1), "", "type 4294967295",
                  "an index far outside"),
     "row-not-whole": (tensor([128], 12, data=bytes(144)), "",

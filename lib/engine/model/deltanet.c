@@ -7,6 +7,9 @@
  * Value head h uses key head h mod n_head_k, or in qwen3next files, where those
  * of a key head are together, h / (n_head_v / n_head_k).
  */
+#include <assert.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
@@ -17,18 +20,21 @@ load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 {
 	size_t kc = ld->m->hp.conv_kernel, c, j;
 	struct qwen_weight w = { 0 };
-	float *taps, *row;
+	float *taps, row[16];	/* the widest there is, see hparams.c */
 
 	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
 	if (w.data == NULL ||
-	    (taps = qwen_load_memory(ld, 2 * kc * nc, sizeof *taps)) == NULL)
+	    (taps = qwen_load_memory(ld, kc * nc, sizeof *taps)) == NULL)
 		return;
-	row = taps + kc * nc;
-	ld->rc = qwen_quant_dequantize(w.quant->type, w.data, row, kc * nc,
-	    ld->err);
+	assert(kc <= sizeof row / sizeof *row);
 	for (c = 0; c < nc; c++) {
+		if (w.quant->type == QT_F32)
+			memcpy(row, w.data + c * w.row_bytes, w.row_bytes);
+		else
+			qwen_quant_values(w.quant, w.data + c * w.row_bytes,
+			    kc, row);
 		for (j = 0; j < kc; j++)
-			taps[j * nc + c] = row[c * kc + j];
+			taps[j * nc + c] = row[j];
 	}
 	l->delta.conv = taps;
 }
@@ -83,6 +89,7 @@ load_by_key(struct qwen_loader *ld, struct qwen_deltanet *d, struct row row)
 	}
 }
 
+#define PIECES 4		/* qkv, gate, alpha, beta */
 #define MAX_KEY_HEADS 64	/* where projections are in pieces of one */
 #define MAX_PIECES (4 * MAX_KEY_HEADS + 2)
 
@@ -98,8 +105,8 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 	if (pieces && h->n_head_k > MAX_KEY_HEADS)
 		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "ssm_in.weight for "
 		    "%zu key heads: at most %d", h->n_head_k, MAX_KEY_HEADS);
-	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, MAX_PIECES,
-	    sizeof *d->in)) == NULL)
+	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, pieces ? MAX_PIECES :
+	    PIECES, sizeof *d->in)) == NULL)
 		return;
 	if (pieces) {
 		load_by_key(ld, d, row);

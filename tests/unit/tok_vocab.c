@@ -57,7 +57,11 @@ refused(struct vocab *v, const char *want, const char *what)
 static void
 keys(void)
 {
+	/* what converters write for vocabularies of these families */
+	static const char *const pre[] = { "qwen2", "qwen35",
+	    "deepseek-r1-qwen", "f2llmv2", "kormo", "megrez" };
 	struct vocab v;
+	size_t i;
 
 	good(&v);
 	ok(message(&v, 3)[0] == '\0', "a good vocabulary");
@@ -69,6 +73,12 @@ keys(void)
 	v.pre = "llama-bpe";
 	refused(&v, "'llama-bpe' is not known; known are qwen2 and qwen35",
 	    "another pre-tokenizer");
+	for (i = 0; i < sizeof pre / sizeof pre[0]; i++) {
+		good(&v);
+		v.pre = pre[i];
+		ok(message(&v, 3)[0] == '\0', "%s", pre[i]);
+		vocab_free(&v);
+	}
 	good(&v);
 	v.model = "llama";
 	refused(&v, "tokenizer 'llama' is not known", "another tokenizer");

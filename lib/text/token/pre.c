@@ -5,8 +5,17 @@
 #include "base/err.h"
 #include "text/token/pre.h"
 
-static const struct qwen_pre *const known[] = {
-	&qwen_pre_qwen2, &qwen_pre_qwen35,
+/* Converters have a name for each vocabulary; most cut as qwen2 does. */
+static const struct {
+	const char		*name;
+	const struct qwen_pre	*pre;
+} known[] = {
+	{ "qwen2", &qwen_pre_qwen2 },	/* Qwen2 to Qwen3, 3-Next, 3-VL */
+	{ "qwen35", &qwen_pre_qwen35 },	/* Qwen3.5 to 3.8 */
+	{ "deepseek-r1-qwen", &qwen_pre_qwen2 },
+	{ "f2llmv2", &qwen_pre_qwen2 },
+	{ "kormo", &qwen_pre_qwen2 },
+	{ "megrez", &qwen_pre_qwen2 },
 };
 
 int
@@ -17,14 +26,15 @@ qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
 
 	*out = NULL;
 	for (i = 0; i < sizeof known / sizeof known[0]; i++) {
-		if (strlen(known[i]->name) == name->len &&
-		    memcmp(known[i]->name, name->s, name->len) == 0) {
-			*out = known[i];
+		if (strlen(known[i].name) == name->len &&
+		    memcmp(known[i].name, name->s, name->len) == 0) {
+			*out = known[i].pre;
 			return 0;
 		}
 	}
 	return qwen_fail(err, QWEN_EUNSUP,
-	    "pre-tokenizer '%.*s' is not known; known are %s and %s",
+	    "pre-tokenizer '%.*s' is not known; known are %s and %s, and "
+	    "names of others that are the same",
 	    name->len > 60 ? 60 : (int)name->len, name->s,
 	    qwen_pre_qwen2.name, qwen_pre_qwen35.name);
 }

@@ -22,7 +22,7 @@ struct qwen_pre_resume {
 };
 
 struct qwen_pre {
-	const char	*name;		/* value of tokenizer.ggml.pre */
+	const char	*name;		/* the usual tokenizer.ggml.pre */
 
 	/*
 	 * Cut the text p, n bytes, into pieces: store the offsets of their
@@ -38,7 +38,7 @@ struct qwen_pre {
 extern const struct qwen_pre qwen_pre_qwen2;
 extern const struct qwen_pre qwen_pre_qwen35;
 
-/* The pre-tokenizer of that name; -1 and an error that lists those known. */
+/* The one for that value of tokenizer.ggml.pre; -1 and an error that lists those known. */
 int qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
     struct qwen_err *err);
 

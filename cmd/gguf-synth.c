@@ -27,6 +27,8 @@ static const struct cli_opt options[] = {
 	    "so many layers, not those of the shape"),
 	CLI_FLAG(0, "no-mtp", &opt.synth.no_mtp,
 	    "without the layers for prediction of several tokens"),
+	CLI_FLAG(0, "mtp-only", &opt.synth.mtp_only,
+	    "these layers alone: a side file, no model"),
 	CLI_INT(0, "experts", "number", &opt.synth.n_expert, 1, 4096,
 	    "so many experts, not those of the shape"),
 	CLI_INT(0, "vocab-size", "number", &opt.synth.n_vocab, 1, 10000000,
@@ -78,6 +80,11 @@ find_shape(const char *name, const struct opts *o)
 		cli_usage("%s; --list shows those known", cli_err.msg);
 	if (o->synth.n_expert && qwen_synth_info(shape)->n_expert == 0)
 		cli_usage("--experts: %s has none",
+		    qwen_synth_info(shape)->name);
+	if (o->synth.no_mtp && o->synth.mtp_only)
+		cli_usage("--no-mtp and --mtp-only exclude each other");
+	if (o->synth.mtp_only && qwen_synth_info(shape)->n_mtp == 0)
+		cli_usage("--mtp-only: %s has no such layers",
 		    qwen_synth_info(shape)->name);
 	return shape;
 }

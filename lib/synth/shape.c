@@ -286,7 +286,8 @@ qwen_synth_plan(struct qwen_synth *p)
 	uint32_t i;
 
 	add_ends(p, s->embd, s->info.n_vocab);
-	for (i = 0; i < s->info.n_layer + s->info.n_mtp; i++) {
+	i = s->mtp_only ? s->info.n_layer : 0;
+	for (; i < s->info.n_layer + s->info.n_mtp; i++) {
 		for (r = rows; r < rows + sizeof rows / sizeof *rows; r++) {
 			const uint64_t ne[3] = { n[r->dim[0]], n[r->dim[1]],
 			    n[r->dim[2]] };

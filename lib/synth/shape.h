@@ -39,6 +39,7 @@ struct qwen_synth_shape {
 	int		 tied;		/* no output.weight */
 	int		 qwen2;		/* biases, no norms of q and k */
 	int		 next;		/* DeltaNet as qwen3next has it */
+	int		 mtp_only;	/* a side file: no other block */
 	enum qwen_synth_pooling pooling;
 	uint32_t	 embd, heads, kv_heads, head_dim, ff;
 	uint32_t	 used, ff_exp, ff_shexp;

@@ -156,6 +156,10 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 	if (o->n_expert && s->info.n_expert == 0)
 		return qwen_fail(err, QWEN_ERANGE, "%s has no experts",
 		    s->info.name);
+	if (o->mtp_only && (o->no_mtp || s->info.n_mtp == 0))
+		return qwen_fail(err, QWEN_ERANGE, "%s has no MTP block",
+		    s->info.name);
+	s->mtp_only = o->mtp_only;
 	if (o->n_layer)
 		s->info.n_layer = o->n_layer;
 	if (o->no_mtp)

@@ -45,6 +45,7 @@ struct qwen_synth_opts {
 	const char	*recipe;	/* NULL: the shape's; in any case */
 	uint32_t	 n_layer, n_expert, n_vocab;	/* 0: as published */
 	int		 no_mtp;	/* leave the MTP blocks out */
+	int		 mtp_only;	/* or the others: a side file */
 	int		 sparse;	/* a hole in place of the weights */
 	const struct qwen_gguf *vocab;	/* whose tokenizer goes along; NULL:
 					   none, which is enough to compute */

@@ -41,6 +41,13 @@ gguf-synth --sparse --vocab "$V" -o s.gguf qwen3-8b
 is "$(sum s.gguf total all)" "399 5021827072 4789.19" "Qwen3-8B"
 gguf-synth --sparse --vocab "$V" -o s.gguf qwen3-0.6b
 is "$(sum s.gguf total all)" "310 390753280 372.65" "Qwen3-0.6B"
+gguf-synth --sparse --mtp-only --vocab "$TOP/demo/demo.gguf" -o s.gguf qwen3.8
+is "$(gguf-inspect s.gguf | awk '$1 == "total" { print $3 } /^usable/')" "18
+usable no: a draft for Qwen3.8-27B, not a model: it has the last of 65 blocks, which predicts several tokens, \
+without the others" "--mtp-only is a side file"
+echo 1 | qprefill -m s.gguf -o none 2>err
+is "$? $(ls none 2>/dev/null) $(cat err)" "1  qprefill: s.gguf: a draft for Qwen3.8-27B, not a model: it has the \
+last of 65 blocks, which predicts several tokens, without the others" "which no tool takes for a model"
 
 # The counts of the published file, of 15 formats.
 gguf-synth --sparse --vocab "$V" -o s.gguf Qwen3.8-27B-UD-Q2_K_XL
@@ -142,7 +149,7 @@ is "$? $(wc -l <err)" "1 1" "no such folder"
 gguf-synth --vocab "$V" --sparse qwen3-0.6b 2>err | cat >/dev/null
 is "$(grep -c 'cannot leave a hole' err)" 1 "a pipe has no holes"
 for args in "" "qwen9" "qwen3-" "--layers 0 qwen3-8b" "--layers x qwen3-8b" \
-    "--experts 4 qwen3-8b" "--recipe Q4_K qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
+    "--experts 4 qwen3-8b" "--mtp-only qwen3-8b" "--no-mtp --mtp-only qwen3.8" "--recipe Q4_K qwen3-8b" "--vocab-size 0 qwen3-8b" "a b"; do
 	# shellcheck disable=SC2086
 	gguf-synth --vocab "$V" $args >out 2>err
 	is "$? $(wc -c <out | tr -d ' ') $(wc -l <err) $(grep -c '; see gguf-synth --help$' err)" "2 0 1 1" "usage error: $args"

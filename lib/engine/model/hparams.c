@@ -123,6 +123,33 @@ per_block(struct keys *k, const char *name, size_t block, size_t *i)
 	return 0;
 }
 
+/*
+ * A side file has the block for prediction of several tokens alone, and the
+ * ends of the model that it drafts for, whose keys it has.
+ */
+static int
+refuse_draft(struct keys *k, size_t n_block)
+{
+	static const char *const names[] = { "general.basename",
+	    "general.name", "general.architecture" };
+	struct qwen_str of = { "", 0 };
+	char name[64];
+	size_t i;
+
+	snprintf(name, sizeof name, "blk.%zu.nextn.eh_proj.weight",
+	    n_block - 1);
+	if (qwen_gguf_find_tensor(k->g, "blk.0.attn_norm.weight") != NULL ||
+	    qwen_gguf_find_tensor(k->g, name) == NULL)
+		return 0;
+	for (i = 0; i < 3 &&
+	    qwen_gguf_get_str(k->g, names[i], &of, NULL) != 1; i++)
+		;
+	return k->rc = qwen_fail(k->err, QWEN_EUNSUP, "a draft for %.*s, not "
+	    "a model: it has the last of %zu blocks, which predicts several "
+	    "tokens, without the others", of.len > 64 ? 64 : (int)of.len, of.s,
+	    n_block);
+}
+
 static int
 read_common(struct keys *k, struct qwen_hparams *h)
 {
@@ -132,7 +159,9 @@ read_common(struct keys *k, struct qwen_hparams *h)
 	size_t nextn;
 	double eps;
 
-	need_size(k, "block_count", 1, 4096, &h->n_block);
+	if (need_size(k, "block_count", 1, 4096, &h->n_block) < 0 ||
+	    refuse_draft(k, h->n_block) < 0)
+		return -1;
 	get_size(k, "nextn_predict_layers", 0, 0, h->n_block - 1, 0, &nextn);
 	need_size(k, "context_length", 1, (uint64_t)1 << 30, &h->n_ctx);
 	need_size(k, "embedding_length", 1, MAX_DIM, &h->n_embd);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * mtp.c - blocks for the prediction of several tokens, which what is computed
+ * does not need: files with them, with less of them, and with nothing else.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "../ref/tiny.h"
+#include "../tap.h"
+
+static const struct tiny_shape dense = {
+	.arch = "qwen35", .n_layer = 4, .n_nextn = 1, .n_embd = 32,
+	.n_vocab = 19, .n_head = 4, .n_head_kv = 2, .n_embd_head = 32,
+	.n_rot = 8, .n_ff = 48, .conv_kernel = 4, .dk = 32, .dv = 32,
+	.n_head_k = 2, .n_head_v = 4,
+};
+
+static const struct tiny_shape moe = {
+	.arch = "qwen35moe", .n_layer = 4, .n_nextn = 1, .n_embd = 32,
+	.n_vocab = 19, .n_head = 4, .n_head_kv = 2, .n_embd_head = 32,
+	.n_rot = 8, .conv_kernel = 4, .dk = 32, .dv = 32, .n_head_k = 2,
+	.n_head_v = 4, .n_expert = 5, .n_expert_used = 2, .n_ff_exp = 24,
+	.n_ff_shexp = 40,
+};
+
+enum { N_VOCAB = 19 };
+
+static char path[1024];
+static struct qwen_err err;
+
+/* Drop what begins so; how many. */
+static int
+drop_all(struct tiny *t, const char *begin)
+{
+	size_t i = 0;
+	int n = 0;
+
+	while (i < t->n_tensor) {
+		if (strncmp(t->tensor[i].name, begin, strlen(begin)) != 0) {
+			i++;
+			continue;
+		}
+		tiny_drop(t, t->tensor[i].name);
+		n++;
+	}
+	return n;
+}
+
+static int
+logits(const struct tiny *t, float *v)
+{
+	static const int32_t ids[3] = { 3, 5, 18 };
+	struct qwen_model_opts opts = { .n_threads = 1 };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m;
+	int rc;
+
+	tiny_write(t, path);
+	err.msg[0] = '\0';
+	rc = qwen_model_open(&m, path, &opts, &err);
+	if (rc == 0)
+		rc = qwen_session_new(&s, m, &err);
+	if (rc == 0)
+		rc = qwen_session_eval(s, ids, 3, NULL, &err);
+	if (rc == 0)
+		memcpy(v, qwen_session_logits(s), N_VOCAB * sizeof *v);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	unlink(path);
+	return rc;
+}
+
+/* Some publishers leave out the FFN of the block, others the block. */
+static void
+less_of_it(const struct tiny_shape *s)
+{
+	struct tiny *t = tiny_new(s);
+	float want[N_VOCAB], got[N_VOCAB];
+
+	ok(logits(t, want) == 0, "%s with the block %s", s->arch, err.msg);
+	ok(drop_all(t, "blk.4.ffn_") >= 3 && logits(t, got) == 0 &&
+	    memcmp(want, got, sizeof got) == 0, "without its FFN %s", err.msg);
+	ok(drop_all(t, "blk.4.") > 10 && logits(t, got) == 0 &&
+	    memcmp(want, got, sizeof got) == 0, "without it %s", err.msg);
+	tiny_free(t);
+}
+
+static void
+reason(void *arg, const char *msg)
+{
+	snprintf(arg, 256, "%s", msg);
+}
+
+static void
+side_file(struct tiny *t, const char *want, const char *what)
+{
+	char said[256] = "";
+	const struct qwen_gguf_checker c = { .problem = reason, .arg = said };
+	struct qwen_gguf *g;
+	float v[N_VOCAB];
+	int n = 0;
+
+	ok(logits(t, v) == -1 && err.code == QWEN_EUNSUP &&
+	    strstr(err.msg, want) != NULL, "%s: %s", what, err.msg);
+	tiny_write(t, path);
+	if (qwen_gguf_open(&g, path, &err) == 0) {
+		n = qwen_model_check(g, &c, &err);
+		qwen_gguf_close(g);
+	}
+	ok(n == 1 && strstr(said, want) != NULL, "which is the one reason");
+	unlink(path);
+}
+
+static void
+side_files(const struct tiny_shape *s)
+{
+	struct tiny *t = tiny_new(s);
+	char begin[16];
+	float v[N_VOCAB];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		snprintf(begin, sizeof begin, "blk.%d.", i);
+		drop_all(t, begin);
+	}
+	side_file(t, s->arch, "a side file without a name");
+	tiny_str(t, "general.name", "Some Model");
+	side_file(t, "a draft for Some Model, not a model", "with a name");
+	tiny_str(t, "general.basename", "Qwen3.8-27B");
+	side_file(t, "a draft for Qwen3.8-27B,", "with a basename");
+	tiny_drop(t, "output.weight");
+	side_file(t, "a draft for", "without a head");
+	tiny_drop_key(t, "nextn_predict_layers");
+	side_file(t, "the last of 5 blocks", "without the key");
+	drop_all(t, "blk.4.nextn");
+	ok(logits(t, v) == -1 && strstr(err.msg, "draft") == NULL,
+	    "any file with few blocks is no draft: %s", err.msg);
+	tiny_free(t);
+}
+
+int
+main(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	snprintf(path, sizeof path, "%s/mtp-%ld.gguf",
+	    dir != NULL ? dir : "/tmp", (long)getpid());
+	less_of_it(&dense);
+	less_of_it(&moe);
+	side_files(&dense);
+	side_files(&moe);
+	return done_testing();
+}

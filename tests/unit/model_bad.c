@@ -382,6 +382,10 @@ reals(void)
 	tiny_drop_key(t, "attention.layer_norm_rms_epsilon");
 	refuse(t, "no epsilon", QWEN_EFORMAT, "layer_norm_rms_epsilon");
 	t = tiny_new(&dense);
+	tiny_bools(t, "attention.causal", &(unsigned char){ 0 }, 1);
+	refuse(t, "attention to later tokens", QWEN_EUNSUP,
+	    "attention.causal is false");
+	t = tiny_new(&dense);
 	tiny_str(t, "rope.scaling.type", "longrope");
 	refuse(t, "a RoPE scaling nobody knows", QWEN_EUNSUP, "longrope");
 	t = tiny_new(&dense);

@@ -215,13 +215,26 @@ same_in_attention(struct keys *k, const struct qwen_hparams *h,
 	return 0;
 }
 
+/* Some models that make vectors look at later tokens too: not here. */
+static int
+check_causal(struct keys *k)
+{
+	struct key key = arch_key(k, "attention.causal");
+	int causal = 1;
+
+	if (qwen_gguf_get_bool(k->g, key.s, 0, &causal, k->err) < 0)
+		return -1;
+	return causal ? 0 : qwen_fail(k->err, QWEN_EUNSUP, "%s is false: "
+	    "attention to later tokens is not supported", key.s);
+}
+
 static int
 read_attention(struct keys *k, struct qwen_hparams *h)
 {
 	size_t value_length;
 	double scale;
 
-	if (same_in_attention(k, h, "attention.head_count", NEEDED,
+	if (check_causal(k) < 0 || same_in_attention(k, h, "attention.head_count", NEEDED,
 	    &h->n_head) < 0 ||
 	    same_in_attention(k, h, "attention.head_count_kv", h->n_head,
 	    &h->n_head_kv) < 0)

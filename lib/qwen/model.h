@@ -52,8 +52,22 @@ const char *qwen_model_arch(const struct qwen_model *m);
 size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
 size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
+size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
+
+/*
+ * What a hidden state after the output norm says, where not all logits are
+ * needed: those of n tokens; or what the classifier makes of it that a model
+ * for ranking has in place of a head (cls.output), n_classes numbers, 0 if it
+ * has none.  Products of f32 in double, one after another: the same on every
+ * machine.  QWEN_ERANGE for an id that is none.
+ */
+int qwen_model_logits(const struct qwen_model *m, const float *hidden,
+    const int32_t *ids, size_t n, float *out, struct qwen_err *err);
+size_t qwen_model_n_classes(const struct qwen_model *m);
+int qwen_model_classify(const struct qwen_model *m, const float *hidden,
+    float *out, struct qwen_err *err);
 
 /*
  * Which kernel variant serves each operation and format, one a line, for -v;

@@ -69,6 +69,12 @@ struct qwen_eval {
 	 * QWEN_LOGITS_NONE; may be NULL.  Changes no result.
 	 */
 	const struct qwen_checkpoints *keep;
+	/*
+	 * Rows are not logits but the hidden states after the output norm,
+	 * qwen_model_n_embd numbers: what embeddings are made of.  The head is
+	 * not run, and the session has no logits.
+	 */
+	int	 hidden;
 };
 
 /*
@@ -195,8 +201,9 @@ struct qwen_part {
 	size_t			 n;		/* at least 1 */
 	enum qwen_logits	 logits;
 	int	(*row)(void *arg, size_t pos, const float *logits,
-		    struct qwen_err *err);	/* as in struct qwen_eval */
+		    struct qwen_err *err);	/* as in struct qwen_eval, */
 	void			*arg;
+	int			 hidden;	/* and this too */
 	/* set by the call: not done, err says why; the session is of no use */
 	int			 failed;
 	struct qwen_err		 err;

@@ -49,7 +49,7 @@ enum qwen_job_end {
 	QWEN_JOB_ENDING,	/* the last token is one that ends texts */
 	QWEN_JOB_ENOUGH,	/* the callback said so */
 	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
-				   scores were told */
+				   scores or hidden states were told */
 	QWEN_JOB_FAILED,
 };
 
@@ -92,6 +92,13 @@ struct qwen_job {
 	 */
 	void	(*score)(void *arg, const struct qwen_score *s);
 	size_t		 from;
+	/*
+	 * Likewise, with the hidden state after the output norm at each of the
+	 * tokens from .. n - 1 (qwen_model_n_embd numbers, until it returns).
+	 * No logits are computed.  What comes before from may be shared with
+	 * others or be in the store, so do not ask for more than is needed.
+	 */
+	void	(*hidden)(void *arg, size_t at, const float *x);
 	/* Called once; err (else NULL) tells why it failed. */
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);

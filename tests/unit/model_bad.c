@@ -386,6 +386,15 @@ reals(void)
 	refuse(t, "attention to later tokens", QWEN_EUNSUP,
 	    "attention.causal is false");
 	t = tiny_new(&dense);
+	tiny_add(t, "cls.output.weight", QT_F32, 16, 2, 1, 0, 1);
+	refuse(t, "a classifier of another width", QWEN_EFORMAT,
+	    "cls.output.weight is 16x2, should be 32x2");
+	t = tiny_new(&dense);
+	tiny_add(t, "cls.output.weight", QT_F32, 32, 2, 1, 0, 1);
+	tiny_add(t, "cls.weight", QT_F32, 32, 32, 1, 0, 1);
+	refuse(t, "a classifier of two layers", QWEN_EUNSUP,
+	    "cls.output.weight is not supported");
+	t = tiny_new(&dense);
 	tiny_str(t, "rope.scaling.type", "longrope");
 	refuse(t, "a RoPE scaling nobody knows", QWEN_EUNSUP, "longrope");
 	t = tiny_new(&dense);

@@ -34,9 +34,10 @@ struct qwen_task {
 						   be; or 0 */
 	int			 begun;		/* the sampler is */
 	struct qwen_work	*work;
-	size_t			 next_score;	/* place of the next token that
-						   is scored; text goes on to
-						   the last one, n not */
+	size_t			 next;		/* place of the next token that
+						   is scored (text goes on to
+						   the last one, n not), or
+						   whose hidden state is told */
 	/* what was chosen after the last pass */
 	struct qwen_choice	 choice;
 	struct qwen_sample_top	*top;
@@ -89,14 +90,22 @@ qwen_task_done(const struct qwen_task *t)
 	return qwen_session_n_tokens(t->s);
 }
 
+/* Tokens are chosen after its text, which otherwise is all there is. */
+static inline int
+qwen_task_generates(const struct qwen_task *t)
+{
+	return t->job.score == NULL && t->job.hidden == NULL;
+}
+
 /*
- * The most that others can have read for it: the row after each of the tokens
- * from there on is looked at, and a session keeps the last one alone.
+ * The most that others can have read for it: the row after (of hidden states,
+ * at) each of the tokens from there on is looked at, and a session keeps the
+ * last one's logits alone.
  */
 static inline size_t
 qwen_task_limit(const struct qwen_task *t)
 {
-	return t->job.score == NULL ? t->n : t->next_score;
+	return qwen_task_generates(t) ? t->n : t->next;
 }
 
 /* What follows is called from qwen_work_step: err is never NULL. */
@@ -149,8 +158,11 @@ int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- score.c: the tokens that are given */
 
-/* The row after the token at pos; a part's row function, arg is the task. */
-int qwen_task_row(void *arg, size_t pos, const float *logits,
+/*
+ * The row after the token at pos, or its hidden state; a part's row function, arg
+ * is the task.
+ */
+int qwen_task_row(void *arg, size_t pos, const float *row,
     struct qwen_err *err);
 
 /* Tell of the row after what the session has read, if that is the next. */

@@ -61,7 +61,7 @@ choose_one(void *arg, size_t item, int thread)
 	const float *row = qwen_session_logits(t->s);
 
 	t->failed = 0;
-	if (t->job.score != NULL)	/* told with the pass */
+	if (!qwen_task_generates(t))	/* told with the pass */
 		return;
 	t->failed = row == NULL ? qwen_fail(&t->err, QWEN_ENUMERIC,
 	    "no logits to choose from") : take(w, t, row, thread);
@@ -98,7 +98,7 @@ go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
 		return 0;
 	}
-	if (t->job.score != NULL) {
+	if (!qwen_task_generates(t)) {
 		qwen_task_end(w, t, QWEN_JOB_LENGTH, NULL);
 		return 0;
 	}

@@ -20,19 +20,22 @@ enum { LEAST_READ = 32, FEW_ROWS = 16 };
 static size_t
 way(const struct qwen_task *t, size_t done, size_t n)
 {
-	if (t->job.score != NULL && t->next_score > done + FEW_ROWS &&
-	    t->next_score < done + n)
-		return t->next_score - done;
+	if (t->job.score != NULL && t->next > done + FEW_ROWS &&
+	    t->next < done + n)
+		return t->next - done;
 	return n;
 }
 
 static enum qwen_logits
 rows(const struct qwen_task *t, size_t end)
 {
-	if (t->job.score != NULL && end > t->next_score)
+	if (t->job.hidden != NULL)
+		return end <= t->next ? QWEN_LOGITS_NONE :
+		    end == t->next + 1 ? QWEN_LOGITS_LAST : QWEN_LOGITS_ALL;
+	if (t->job.score != NULL && end > t->next)
 		return QWEN_LOGITS_ALL;
 	return end == t->n || end == t->branch || (t->job.score != NULL &&
-	    end == t->next_score) ? QWEN_LOGITS_LAST : QWEN_LOGITS_NONE;
+	    end == t->next) ? QWEN_LOGITS_LAST : QWEN_LOGITS_NONE;
 }
 
 static void
@@ -44,7 +47,8 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	w->part[w->n_part++] = (struct qwen_part){
 		.s = t->s, .tokens = t->text + done, .n = n,
 		.logits = rows(t, end),
-		.row = t->job.score != NULL ? qwen_task_row : NULL, .arg = t,
+		.row = qwen_task_generates(t) ? NULL : qwen_task_row, .arg = t,
+		.hidden = t->job.hidden != NULL,
 	};
 }
 

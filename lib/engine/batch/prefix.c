@@ -30,7 +30,8 @@ fits(const struct qwen_node *node, const struct qwen_task *t)
 {
 	size_t n = qwen_session_n_tokens(node->s), limit = qwen_task_limit(t);
 
-	if (n > limit || (n == limit && qwen_session_logits(node->s) == NULL))
+	if (n > limit || (n == limit && t->job.hidden == NULL &&
+	    qwen_session_logits(node->s) == NULL))
 		return 0;
 	return memcmp(qwen_session_tokens(node->s), t->text,
 	    n * sizeof *t->text) == 0 ? n : 0;

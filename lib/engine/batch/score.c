@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * score.c - how likely the tokens of a text are: rows of logits as they come
- * out of a pass, one after another, each by all threads.
+ * out of a pass, one after another, each by all threads; hidden states likewise.
  */
 #include "base/err.h"
 #include "base/pool.h"
@@ -25,11 +25,9 @@ do_part(void *arg, size_t item, int thread)
 	    item, r->id);
 }
 
-int
-qwen_task_row(void *arg, size_t pos, const float *logits,
-    struct qwen_err *err)
+static void
+tell_score(struct qwen_task *t, size_t pos, const float *logits)
 {
-	struct qwen_task *t = arg;
 	struct qwen_work *w = t->work;
 	size_t n = qwen_logprob_n_parts(w->n_vocab);
 	struct row r = { w, logits, t->text[pos + 1] };
@@ -37,18 +35,29 @@ qwen_task_row(void *arg, size_t pos, const float *logits,
 	    .top = t->top };
 	double sum;
 
-	(void)err;
-	/* not asked for, or told before the task made room */
-	if (pos + 1 != t->next_score)
-		return 0;
 	qwen_pool_run(qwen_model_pool(w->o.model), do_part, &r, n);
 	sum = qwen_logprob_join(w->row_part, n, &s.rank);
 	s.logprob = (double)logits[r.id] - sum;
 	s.n_top = qwen_logprob_top(logits, w->n_vocab, sum, t->top,
 	    t->job.n_top);
-	t->next_score++;
 	w->stats.scored++;
 	t->job.score(t->job.arg, &s);
+}
+
+int
+qwen_task_row(void *arg, size_t pos, const float *row, struct qwen_err *err)
+{
+	struct qwen_task *t = arg;
+
+	(void)err;
+	/* others are not asked for, or were told before the task made room */
+	if (t->job.hidden != NULL && pos == t->next) {
+		t->next++;
+		t->job.hidden(t->job.arg, pos, row);
+	} else if (t->job.score != NULL && pos + 1 == t->next) {
+		t->next++;
+		tell_score(t, pos, row);
+	}
 	return 0;
 }
 
@@ -58,7 +67,7 @@ qwen_task_row_at_end(struct qwen_task *t, struct qwen_err *err)
 	const float *logits = qwen_session_logits(t->s);
 	size_t done = qwen_task_done(t);
 
-	if (t->job.score == NULL || done != t->next_score || done > t->n)
+	if (t->job.score == NULL || done != t->next || done > t->n)
 		return 0;
 	if (logits == NULL)
 		return qwen_fail(err, QWEN_ENUMERIC, "no logits to score");

@@ -112,6 +112,7 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
     struct qwen_err *err)
 {
 	uint64_t need = qwen_cache_need(w->o.model, job->n);
+	int generates = job->score == NULL && job->hidden == NULL;
 	size_t i;
 
 	if (job->n == 0)
@@ -119,7 +120,10 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	if (job->n_top > QWEN_JOB_TOP_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "the %zu best tokens; the "
 		    "limit is %d", job->n_top, QWEN_JOB_TOP_MAX);
-	if (job->score == NULL && job->max == 0)
+	if (job->score != NULL && job->hidden != NULL)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "either scores or hidden states");
+	if (generates && job->max == 0)
 		return qwen_fail(err, QWEN_ERANGE, "no token to generate");
 	for (i = 0; i < job->n; i++) {
 		if (job->tokens[i] < 0 || (size_t)job->tokens[i] >= w->n_vocab)
@@ -130,8 +134,12 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	if (job->score != NULL && (job->from < 1 || job->from >= job->n))
 		return qwen_fail(err, QWEN_ERANGE,
 		    "scores from token %zu on, of %zu", job->from, job->n);
-	/* the last one that is scored is not read */
-	if (job->n - (job->score != NULL) >= w->n_ctx)
+	if (job->hidden != NULL && job->from >= job->n)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "hidden states from token %zu on, of %zu", job->from,
+		    job->n);
+	/* one more is chosen, at least */
+	if (job->n - !generates >= w->n_ctx)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "%zu tokens: the model's context is %zu", job->n,
 		    w->n_ctx);
@@ -166,7 +174,7 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 	memcpy(t->text, job->tokens, job->n * sizeof *t->text);
 	t->n = t->n_prompt = job->n - (job->score != NULL);
 	t->work = w;
-	t->next_score = job->from;
+	t->next = job->from;
 	t->seq = w->next_seq++;
 	qwen_task_insert(w->waiting, &w->n_waiting, t);
 	return 0;

@@ -63,12 +63,13 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	    qwen_add(s->n_tokens, n, &end) < 0 ||
 	    qwen_session_reserve(s, end, err) < 0 ||
 	    qwen_scratch_fit(b.b, b.m, batch, qwen_attention_partials(b.m, 1,
-	    end), how->logits == QWEN_LOGITS_ALL, err) < 0)
+	    end), how->logits == QWEN_LOGITS_ALL && !how->hidden, err) < 0)
 		return -1;
 	if (how->keep != NULL && how->keep->every > 0)
 		s->every = how->keep->every;
 	b.n_share = 1;
 	p.logits = how->logits;
+	p.hidden = how->hidden;
 	p.arg = how->arg;
 	for (done = 0; done < n; done += m) {
 		if (qwen_session_leave_end(s, err) < 0)
@@ -139,7 +140,7 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 	for (i = 0; i < n_part; i++) {
 		end = part[i].s->n_tokens + part[i].n;
 		longest = end > longest ? end : longest;
-		all |= part[i].logits == QWEN_LOGITS_ALL;
+		all |= part[i].logits == QWEN_LOGITS_ALL && !part[i].hidden;
 		if (qwen_add(n, part[i].n, &n) < 0 || qwen_add(slots,
 		    qwen_session_slots(part[i].s, part[i].n), &slots) < 0)
 			return qwen_oom(err);
@@ -182,7 +183,7 @@ fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 		b->share[b->n_share] = (struct qwen_share){ .s = q->s,
 		    .tokens = q->tokens + at[i].done, .n_tokens = n,
 		    .logits = q->logits, .stop = at[i].done + n == q->n,
-		    .row = q->row, .arg = q->arg };
+		    .row = q->row, .arg = q->arg, .hidden = q->hidden };
 		at[i].share = b->n_share++;
 		at[i].done += n;
 		room -= n;

@@ -69,6 +69,9 @@ fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
 	if (place == 0)
 		return qwen_fail(err, QWEN_ENUMERIC,
 		    "the embedding has a number that is not finite");
+	if (place > 2 * n_layer + 1)
+		return qwen_fail(err, QWEN_ENUMERIC,
+		    "the hidden state after output_norm is not finite");
 	if (place > 2 * n_layer)
 		return qwen_fail(err, QWEN_ENUMERIC,
 		    "a logit is not finite (output.weight)");
@@ -275,6 +278,23 @@ tell(struct qwen_batch *b, size_t t, const float *y)
 	p->s->have_logits = 1;
 }
 
+/* Hidden states are there already. */
+static void
+tell_hidden(struct qwen_batch *b, struct qwen_share *p)
+{
+	size_t t, n = b->hp->n_embd;
+	const float *x = b->b->xn + p->first * n;
+
+	for (t = 0; t < p->n && !p->failed; t++, x += n) {
+		if (any_bad(x, n))
+			note_bad(p, 2 * b->hp->n_layer + 2);
+		if (atomic_load(&p->bad) != SIZE_MAX)
+			return;
+		p->failed = p->row != NULL && p->row(p->arg, p->pos + t, x,
+		    &p->err);
+	}
+}
+
 /*
  * Logits of all that is left of the batch, many rows at a time: those of a
  * last token to its session, others to where there is room for a few.
@@ -283,14 +303,22 @@ static void
 run_heads(struct qwen_batch *b)
 {
 	struct qwen_scratch *s = b->b;
-	const struct qwen_share *p;
+	struct qwen_share *p;
 	size_t t, i, n, room;
 
 	for (t = 0; t < b->n; t += n) {
+		p = qwen_share_of(b, t);
+		if (p->hidden) {
+			tell_hidden(b, p);
+			n = p->n;
+			continue;
+		}
 		room = 0;
 		for (n = 0; t + n < b->n && n < s->slots; n++) {
 			p = qwen_share_of(b, t + n);
 			assert(p->logits != QWEN_LOGITS_NONE);
+			if (p->hidden)
+				break;
 			if (p->logits == QWEN_LOGITS_LAST)
 				s->yrow[n] = p->s->logits;
 			else if (room < QWEN_HEAD_ROWS)

@@ -89,8 +89,9 @@ struct qwen_share {
 	size_t			 from;
 	/* the place of the first number that was not finite, or SIZE_MAX */
 	_Atomic size_t		 bad;
-	/* logits, and who is told: the last row, or all */
+	/* logits, and who is told: the last row, or all; or hidden states */
 	enum qwen_logits	 logits;
+	int			 hidden;
 	int			 stop;		/* the last row's are wanted */
 	int	(*row)(void *arg, size_t pos, const float *logits,
 		    struct qwen_err *err);	/* or NULL */

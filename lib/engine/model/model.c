@@ -104,6 +104,7 @@ qwen_load_weights(struct qwen_loader *ld)
 	if (qwen_has_tensor(ld, "output.weight"))
 		qwen_load_weight(ld, &m->output, "output.weight", h->n_embd,
 		    h->n_vocab, 0);
+	qwen_classifier_load(ld);
 	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
 	if (m->layer == NULL)
 		return qwen_oom(ld->err);
@@ -308,6 +309,12 @@ size_t
 qwen_model_n_ctx(const struct qwen_model *m)
 {
 	return m->hp.n_ctx;
+}
+
+size_t
+qwen_model_n_embd(const struct qwen_model *m)
+{
+	return m->hp.n_embd;
 }
 
 int

@@ -124,6 +124,7 @@ struct qwen_model {
 	struct qwen_hparams	 hp;
 	struct qwen_weight	 token_embd, output;
 	const float		*output_norm;
+	struct qwen_weight	 cls;		/* a classifier, or none */
 	struct qwen_layer	*layer;
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
@@ -172,6 +173,9 @@ struct qwen_loader {
 
 /* All tensors that the architecture needs. */
 int qwen_load_weights(struct qwen_loader *ld);
+
+/* cls.output, if it is there (classify.c). */
+void qwen_classifier_load(struct qwen_loader *ld);
 
 /*
  * Bind n_expert matrices of n_out rows of n_in; n_expert 0: a plain matrix.

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * classify.c - what a hidden state says of a few tokens or classes: some rows of
+ * a matrix, for which no kernel is worth its while.
+ */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "gguf/gguf.h"
+#include "engine/model/model.h"
+
+enum { CLASSES_MAX = 1024 };
+
+void
+qwen_classifier_load(struct qwen_loader *ld)
+{
+	struct qwen_model *m = ld->m;
+	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(m->gguf,
+	    "cls.output.weight");
+
+	ld->layer = -1;
+	if (t == NULL)
+		return;
+	/* one with a layer before it is not of Qwen's models */
+	if (ld->rc == 0 && (qwen_has_tensor(ld, "cls.weight") ||
+	    t->ne[1] > CLASSES_MAX)) {
+		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "a classifier like "
+		    "that in cls.output.weight is not supported");
+		return;
+	}
+	qwen_load_weight(ld, &m->cls, "cls.output.weight", m->hp.n_embd,
+	    (size_t)t->ne[1], 0);
+}
+
+/* Row r of w times x, with what belongs to the product; v has room for it. */
+static float
+row_times(const struct qwen_weight *w, size_t r, const float *x, float *v)
+{
+	double sum = 0;
+	size_t i;
+
+	qwen_quant_dequantize(w->quant->type, w->data + r * w->row_bytes, v,
+	    w->n_in, NULL);
+	for (i = 0; i < w->n_in; i++)
+		sum += (double)v[i] * (double)x[i];
+	if (w->scale != NULL)
+		sum *= (double)w->scale[0];
+	if (w->bias != NULL)
+		sum += (double)w->bias[r];
+	return (float)sum;
+}
+
+/* The rows at ids, or the first n. */
+static int
+rows_times(const struct qwen_weight *w, const int32_t *ids, size_t n,
+    const float *x, float *out, struct qwen_err *err)
+{
+	float *v = qwen_alloc(w->n_in, sizeof *v);
+	size_t i;
+
+	if (v == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < n; i++)
+		out[i] = row_times(w, ids != NULL ? (size_t)ids[i] : i, x, v);
+	free(v);
+	return 0;
+}
+
+int
+qwen_model_logits(const struct qwen_model *m, const float *hidden,
+    const int32_t *ids, size_t n, float *out, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (ids[i] < 0 || (size_t)ids[i] >= m->hp.n_vocab)
+			return qwen_fail(err, QWEN_ERANGE,
+			    "token %ld is outside the vocabulary of %zu",
+			    (long)ids[i], m->hp.n_vocab);
+	}
+	return rows_times(&m->output, ids, n, hidden, out, err);
+}
+
+size_t
+qwen_model_n_classes(const struct qwen_model *m)
+{
+	return m->cls.n_out;
+}
+
+int
+qwen_model_classify(const struct qwen_model *m, const float *hidden,
+    float *out, struct qwen_err *err)
+{
+	return rows_times(&m->cls, NULL, m->cls.n_out, hidden, out, err);
+}

@@ -15,9 +15,13 @@
 #ifndef QWENTEXT_H
 #define QWENTEXT_H
 
-/* Token ids; messages to a prompt, and replies; what a reply must be. */
+/*
+ * Token ids; messages to a prompt, and replies; what a reply must be; texts for
+ * vectors and ranking.
+ */
 #include "qwen/tok.h"
 #include "qwen/chat.h"
 #include "qwen/grammar.h"
+#include "qwen/embed.h"
 
 #endif

@@ -69,6 +69,9 @@ size_t qwen_model_n_classes(const struct qwen_model *m);
 int qwen_model_classify(const struct qwen_model *m, const float *hidden,
     float *out, struct qwen_err *err);
 
+/* The probability of number i of n logits; of one alone, against 0. */
+double qwen_softmax_share(const float *logits, size_t n, size_t i);
+
 /*
  * Which kernel variant serves each operation and format, one a line, for -v;
  * and that the CPU has AMX, where it is left out.

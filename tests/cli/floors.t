@@ -29,6 +29,7 @@ text/json base text/yyjson
 text/chat base gguf text/token text/json text/yyjson
 text/grammar base
 text/schema base text/grammar text/json text/yyjson
+text/embed base gguf text/token
 text/request base text/token text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 cli base

@@ -137,6 +137,16 @@ tiny_u32s(struct tiny *t, const char *key, const uint32_t *v, size_t n)
 }
 
 void
+tiny_i32s(struct tiny *t, const char *key, const int32_t *v, size_t n)
+{
+	unsigned char *p = set_array(t, key, QWEN_GGUF_INT32, n, 4 * n);
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		qwen_put_le32(p + 4 * i, (uint32_t)v[i]);
+}
+
+void
 tiny_bools(struct tiny *t, const char *key, const unsigned char *v, size_t n)
 {
 	memcpy(set_array(t, key, QWEN_GGUF_BOOL, n, n), v, n);
@@ -153,6 +163,23 @@ tiny_strs(struct tiny *t, const char *key, const char *s, size_t n)
 	for (i = 0; i < n; i++, p += 8 + len) {
 		qwen_put_le64(p, len);
 		memcpy(p + 8, s, len);
+	}
+}
+
+/* Different ones. */
+void
+tiny_words(struct tiny *t, const char *key, const char *const *s, size_t n)
+{
+	size_t bytes = 0, len, i;
+	unsigned char *p;
+
+	for (i = 0; i < n; i++)
+		bytes += 8 + strlen(s[i]);
+	p = set_array(t, key, QWEN_GGUF_STRING, n, bytes);
+	for (i = 0; i < n; i++, p += 8 + len) {
+		len = strlen(s[i]);
+		qwen_put_le64(p, len);
+		memcpy(p + 8, s[i], len);
 	}
 }
 

@@ -3,11 +3,13 @@
  * classify.c - what a hidden state says of a few tokens or classes: some rows of
  * a matrix, for which no kernel is worth its while.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
+#include "engine/kernel/math.h"
 #include "engine/model/model.h"
 
 enum { CLASSES_MAX = 1024 };
@@ -93,4 +95,23 @@ qwen_model_classify(const struct qwen_model *m, const float *hidden,
     float *out, struct qwen_err *err)
 {
 	return rows_times(&m->cls, NULL, m->cls.n_out, hidden, out, err);
+}
+
+/* qwen_exp() is for numbers that are not too large. */
+static double
+exp_of(double x)
+{
+	return x > 700 ? HUGE_VAL : x < -700 ? 0 : qwen_exp(x);
+}
+
+double
+qwen_softmax_share(const float *logits, size_t n, size_t i)
+{
+	double sum = n == 1 ? exp_of(-(double)logits[0]) : 0;
+	size_t k;
+
+	for (k = 0; k < n; k++)
+		sum += k == i ? 1 : exp_of((double)logits[k] -
+		    (double)logits[i]);
+	return 1 / sum;
 }

@@ -94,11 +94,12 @@ void qwen_reranker_close(struct qwen_reranker *r);
  * The ids of a prompt, free(*ids): control tokens are those of the template, and
  * with flags QWEN_TOK_SPECIAL those in the texts too.  Of a document that makes
  * them more than max (0: no limit) the end is left out; where that is not
- * possible, or does not help, there are more all the same.
+ * possible, or does not help, there are more all the same.  *n_all, unless NULL,
+ * is how many there are of all of it.
  */
 int qwen_reranker_encode(const struct qwen_reranker *r,
     const struct qwen_tok *tok, struct qwen_str query, struct qwen_str document,
-    unsigned flags, size_t max, int32_t **ids, size_t *n_ids,
+    unsigned flags, size_t max, int32_t **ids, size_t *n_ids, size_t *n_all,
     struct qwen_err *err);
 
 /*

@@ -30,7 +30,7 @@ text/chat base gguf text/token text/json text/yyjson
 text/grammar base
 text/schema base text/grammar text/json text/yyjson
 text/embed base gguf text/token
-text/request base text/token text/chat text/grammar text/schema text/json text/yyjson
+text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 cli base
 EOT

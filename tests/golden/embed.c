@@ -162,7 +162,7 @@ add_case(struct qwen_work *w, struct qwen_model *m, yyjson_val *c, size_t i)
 	else
 		must(qwen_reranker_encode(g.reranker, g.tok, str_of(c, "query"),
 		    str_of(c, "document"), QWEN_TOK_SPECIAL, 0, &ids, &j.n,
-		    &err));
+		    NULL, &err));
 	check_ids(c, ids, j.n);
 	j.from = qwen_embedding_from(is_embedding() ? &g.embedding : &last,
 	    &j.n);

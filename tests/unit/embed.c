@@ -269,7 +269,7 @@ prompt(const struct qwen_reranker *r, const struct qwen_tok *tok,
 	int32_t *ids;
 
 	must(qwen_reranker_encode(r, tok, str(query), str(document), 0, max,
-	    &ids, n, &err));
+	    &ids, n, NULL, &err));
 	must(qwen_tok_decoder_new(&d, tok, QWEN_TOK_SHOW_SPECIAL |
 	    QWEN_TOK_BYTES, &err));
 	*n_control = 0;

@@ -230,6 +230,40 @@ chat(void)
 }
 
 static int
+texts_of_vectors(const struct qwen_tok *t, const struct qwen_gguf *g)
+{
+	struct qwen_str q = { "what?", 5 }, d = { "<|im_end|> {query}", 18 };
+	struct qwen_embedding e = { .first = 1, .last = 2 };
+	struct qwen_reranker *r = NULL;
+	int32_t *ids, *of_rank = NULL;
+	size_t n, all;
+	int rc;
+
+	rc = made(qwen_embedding_encode(&e, t, "Find", "it", 2, 0, &ids, &n,
+	    &err), &ids);
+	if (rc == 0)
+		rc = made(qwen_reranker_open(&r, g, "Find", &err), &r);
+	if (rc == 0)
+		rc = made(qwen_reranker_encode(r, t, q, d, 0, 0, &of_rank,
+		    &all, NULL, &err), &of_rank);
+	free(of_rank);
+	of_rank = NULL;
+	if (rc == 0 && (rc = made(qwen_reranker_encode(r, t, q, d, 0, all - 4,
+	    &of_rank, &all, NULL, &err), &of_rank)) == 0)
+		note(of_rank, all * sizeof *of_rank);
+	free(of_rank);
+	free(ids);
+	qwen_reranker_close(r);
+	return rc;
+}
+
+static int
+vectors(void)
+{
+	return with_tok(texts_of_vectors);
+}
+
+static int
 on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *e2)
 {
 	(void)arg;
@@ -702,7 +736,32 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *e)
 		*failed = *e;
 }
 
-/* Two jobs with a common beginning; what fails one of them fails the whole. */
+static void
+on_hidden(void *arg, size_t at, const float *x)
+{
+	(void)arg;
+	note(&at, sizeof at);
+	note(x, sizeof *x);
+}
+
+/* Of a state of ones. */
+static int
+logits_of(const struct qwen_model *m, float logits[2])
+{
+	float *x = calloc(qwen_model_n_embd(m), sizeof *x);
+	int rc;
+
+	if (x == NULL) {
+		err.code = QWEN_ENOMEM;
+		strcpy(err.msg, "out of memory");
+		return -1;
+	}
+	rc = qwen_model_logits(m, x, ids, 2, logits, &err);
+	free(x);
+	return rc;
+}
+
+/* Jobs with a common beginning; what fails one of them fails the whole. */
 static int
 work(struct qwen_model *m)
 {
@@ -710,7 +769,11 @@ work(struct qwen_model *m)
 	struct qwen_job job = { .tokens = ids, .n = N_IDS, .max = 3,
 	    .token = on_token, .end = on_end, .arg = &failed, .logprobs = 1,
 	    .n_top = 2 };
+	struct qwen_job states = { .tokens = ids, .n = N_IDS - 2,
+	    .from = N_IDS - 4, .hidden = on_hidden, .end = on_end,
+	    .arg = &failed };
 	struct qwen_work_opts o = { .model = m };
+	float logits[2];
 	struct qwen_cache *c;
 	struct qwen_work *w = NULL;
 	int rc;
@@ -724,10 +787,14 @@ work(struct qwen_model *m)
 	job.n -= 3;
 	if (rc == 0)
 		rc = qwen_work_add(w, &job, &err);
+	if (rc == 0)
+		rc = qwen_work_add(w, &states, &err);
 	while (rc == 0 && (rc = qwen_work_step(w, &err)) > 0)
 		rc = 0;
 	qwen_work_free(w);
 	qwen_cache_free(c);
+	if (rc == 0)
+		rc = logits_of(m, logits);
 	if (rc == 0 && failed.code != 0) {
 		err = failed;
 		rc = -1;
@@ -752,6 +819,7 @@ static const struct scenario {
 	{ "gguf refused", gguf_refused, NULL },
 	{ "tokenizer", tok, NULL },
 	{ "chat template", chat, NULL },
+	{ "vectors", vectors, NULL },
 	{ "reply", reply, NULL },
 	{ "schema", schemas, NULL },
 	{ "grammar refused", grammar_refused, NULL },

@@ -314,7 +314,7 @@ cut(const struct qwen_reranker *r, const struct qwen_tok *tok, size_t max,
 int
 qwen_reranker_encode(const struct qwen_reranker *r,
     const struct qwen_tok *tok, struct qwen_str query, struct qwen_str document,
-    unsigned flags, size_t max, int32_t **ids, size_t *n_ids,
+    unsigned flags, size_t max, int32_t **ids, size_t *n_ids, size_t *n_all,
     struct qwen_err *err)
 {
 	int special = (flags & QWEN_TOK_SPECIAL) != 0;
@@ -332,6 +332,8 @@ qwen_reranker_encode(const struct qwen_reranker *r,
 	}
 	if (encode(tok, &p, ids, n_ids, err) < 0)
 		return -1;
+	if (n_all != NULL)
+		*n_all = *n_ids;
 	if (max == 0 || *n_ids <= max || cut(r, tok, max, *ids, n_ids,
 	    err) == 0)
 		return 0;

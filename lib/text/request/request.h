@@ -328,4 +328,66 @@ int qwen_score_request_text(struct qwen_score_request *q,
     struct qwen_err *err);
 void qwen_score_request_fini(struct qwen_score_request *q);
 
+/* ------------------------------------------------------ vectors and ranking */
+
+/* What holds for all texts of which vectors are made; borrowed. */
+struct qwen_vectors {
+	const struct qwen_tok	*tok;
+	struct qwen_embedding	 how;
+	const char		*instruct;	/* or NULL */
+	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
+	size_t			 n_vocab;
+	size_t			 cut;	/* texts to so many tokens; 0: not */
+};
+
+struct qwen_vector_request {
+	struct qwen_refusal	 no;
+	char			*id;	/* JSON, or NULL */
+	struct qwen_ids		 text;	/* at least one */
+	int			 is_cut;
+};
+
+/*
+ * A line, as qwen_request_parse_line: {"text": ...} or {"tokens": [...]}, and if
+ * wanted "instruct" and "id"; or a text as it is (NULL: one of more than n bytes);
+ * or tokens, which become q's.  q is zeroed.
+ */
+int qwen_vector_request_parse(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, const char *json, size_t n,
+    struct qwen_err *err);
+int qwen_vector_request_text(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, const char *text, size_t n,
+    struct qwen_err *err);
+int qwen_vector_request_ids(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, struct qwen_ids *ids, struct qwen_err *err);
+void qwen_vector_request_fini(struct qwen_vector_request *q);
+
+/* The same for documents that are ranked. */
+struct qwen_ranking {
+	const struct qwen_tok	*tok;
+	const struct qwen_reranker *how;
+	struct qwen_str		 query;	/* of texts as they are */
+	unsigned		 encode;
+	size_t			 cut;	/* prompts to so many tokens; 0: not */
+};
+
+struct qwen_rank_request {
+	struct qwen_refusal	 no;
+	char			*id;	/* JSON, or NULL */
+	struct qwen_ids		*prompt;	/* one a document */
+	size_t			 n;
+	size_t			 n_tokens;	/* of all */
+	size_t			 n_cut;
+	int			 is_list;	/* documents, not document */
+};
+
+/* A line: {"query": ..., "document": ...} or "documents": [...]; or a text. */
+int qwen_rank_request_parse(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, const char *json, size_t n,
+    struct qwen_err *err);
+int qwen_rank_request_text(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, const char *text, size_t n,
+    struct qwen_err *err);
+void qwen_rank_request_fini(struct qwen_rank_request *q);
+
 #endif

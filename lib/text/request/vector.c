@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * vector.c - texts to make vectors of, and documents to rank: lines of requests,
+ * and texts as they are.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+/* What err says becomes the refusal, but for want of memory. */
+static int
+fail(struct qwen_refusal *no, const struct qwen_err *err)
+{
+	return err->code == QWEN_ENOMEM ? qwen_oom(&no->err) :
+	    qwen_refuse(no, "invalid_request", NULL, "%s", err->msg);
+}
+
+static int
+result(const struct qwen_refusal *no, struct qwen_err *err)
+{
+	return no->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+}
+
+/* ------------------------------------------------------------------ vectors */
+
+/* The tokens are there, with what is put around them. */
+static int
+finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
+{
+	if (q->text.n == 0)
+		return bad(&q->no, NULL, "the text has no token, and the model "
+		    "adds none");
+	if (s->cut > 0 && q->text.n > s->cut) {
+		qwen_embedding_cut(&s->how, q->text.id, &q->text.n, s->cut);
+		q->is_cut = 1;
+	}
+	return 0;
+}
+
+static int
+encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
+    const char *instruct, const char *text, size_t n)
+{
+	struct qwen_err err;
+
+	if (qwen_embedding_encode(&s->how, s->tok, instruct, text, n,
+	    s->encode, &q->text.id, &q->text.n, &err) < 0)
+		return fail(&q->no, &err);
+	return finish(q, s);
+}
+
+int
+qwen_vector_request_text(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	if (text == NULL)
+		qwen_refuse(&q->no, "line_too_long", NULL,
+		    "the line has more than %zu bytes", n);
+	else
+		encode(q, s, s->instruct, text, n);
+	return result(&q->no, err);
+}
+
+int
+qwen_vector_request_ids(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, struct qwen_ids *ids, struct qwen_err *err)
+{
+	q->text = *ids;
+	*ids = (struct qwen_ids){ 0 };
+	if (qwen_embedding_enclose(&s->how, &q->text.id, &q->text.n, err) < 0)
+		return -1;
+	finish(q, s);
+	return result(&q->no, err);
+}
+
+/* A member that is a text, or not there: *s stays as it was. */
+static int
+get_text(struct qwen_refusal *no, yyjson_val *root, const char *key,
+    struct qwen_str *s)
+{
+	yyjson_val *v = qwen_ask_get(root, key);
+
+	if (v == NULL)
+		return 0;
+	if (!yyjson_is_str(v))
+		return wrong(no, key, "is no text");
+	*s = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
+	return 0;
+}
+
+static int
+read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
+    yyjson_val *root)
+{
+	yyjson_val *tokens = qwen_ask_get(root, "tokens");
+	struct qwen_str text = { NULL, 0 }, instruct = { s->instruct, 0 };
+	struct qwen_ids ids = { 0 };
+
+	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
+	    get_text(&q->no, root, "text", &text) < 0 ||
+	    get_text(&q->no, root, "instruct", &instruct) < 0)
+		return -1;
+	if ((text.s != NULL) == (tokens != NULL))
+		return bad(&q->no, NULL, "one of these: text, tokens");
+	if (instruct.len > 0 && strlen(instruct.s) != instruct.len)
+		return wrong(&q->no, "instruct", "has a NUL in it");
+	if (text.s != NULL)
+		return encode(q, s, instruct.s, text.s, text.len);
+	if (instruct.len > 0)
+		return wrong(&q->no, "instruct", "is for a text, not for "
+		    "tokens");
+	if (qwen_ask_ids(&q->no, "tokens", tokens, s->n_vocab, &ids) < 0) {
+		free(ids.id);
+		return -1;
+	}
+	return qwen_vector_request_ids(q, s, &ids, &q->no.err);
+}
+
+int
+qwen_vector_request_parse(struct qwen_vector_request *q,
+    const struct qwen_vectors *s, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+
+	if (root != NULL)
+		read_vector(q, s, root);
+	yyjson_doc_free(doc);
+	return result(&q->no, err);
+}
+
+void
+qwen_vector_request_fini(struct qwen_vector_request *q)
+{
+	free(q->id);
+	free(q->text.id);
+	q->id = NULL;
+	q->text = (struct qwen_ids){ 0 };
+}
+
+/* ------------------------------------------------------------------ ranking */
+
+static int
+add_document(struct qwen_rank_request *q, const struct qwen_ranking *s,
+    struct qwen_str query, struct qwen_str document)
+{
+	struct qwen_ids *p = &q->prompt[q->n];
+	struct qwen_err err;
+	size_t all;
+
+	if (qwen_reranker_encode(s->how, s->tok, query, document, s->encode,
+	    s->cut, &p->id, &p->n, &all, &err) < 0)
+		return fail(&q->no, &err);
+	q->n_cut += p->n < all;
+	q->n_tokens += p->n;
+	q->n++;
+	return 0;
+}
+
+static int
+make_room(struct qwen_rank_request *q, size_t n)
+{
+	q->prompt = calloc(n + 1, sizeof *q->prompt);
+	return q->prompt == NULL ? qwen_oom(&q->no.err) : 0;
+}
+
+int
+qwen_rank_request_text(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	if (text == NULL)
+		qwen_refuse(&q->no, "line_too_long", NULL,
+		    "the line has more than %zu bytes", n);
+	else if (make_room(q, 1) == 0)
+		add_document(q, s, s->query, (struct qwen_str){ text, n });
+	return result(&q->no, err);
+}
+
+static int
+read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
+    yyjson_val *root)
+{
+	struct qwen_str query = { NULL, 0 }, one = { NULL, 0 }, text;
+	yyjson_val *list = qwen_ask_get(root, "documents"), *v;
+	size_t i, max;
+
+	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
+	    get_text(&q->no, root, "query", &query) < 0 ||
+	    get_text(&q->no, root, "document", &one) < 0)
+		return -1;
+	if (query.s == NULL)
+		return bad(&q->no, "query", "query is missing");
+	if ((one.s != NULL) == (list != NULL))
+		return bad(&q->no, NULL, "one of these: document, documents");
+	if (list == NULL)
+		return make_room(q, 1) < 0 ? -1 :
+		    add_document(q, s, query, one);
+	if (!yyjson_is_arr(list))
+		return wrong(&q->no, "documents", "is no list");
+	q->is_list = 1;
+	if (make_room(q, yyjson_arr_size(list)) < 0)
+		return -1;
+	yyjson_arr_foreach(list, i, max, v) {
+		if (!yyjson_is_str(v))
+			return wrong(&q->no, "documents", "number %zu is no "
+			    "text", i);
+		text = (struct qwen_str){ yyjson_get_str(v),
+		    yyjson_get_len(v) };
+		if (add_document(q, s, query, text) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_rank_request_parse(struct qwen_rank_request *q,
+    const struct qwen_ranking *s, const char *json, size_t n,
+    struct qwen_err *err)
+{
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+
+	if (root != NULL)
+		read_rank(q, s, root);
+	yyjson_doc_free(doc);
+	return result(&q->no, err);
+}
+
+void
+qwen_rank_request_fini(struct qwen_rank_request *q)
+{
+	size_t i;
+
+	for (i = 0; q->prompt != NULL && i < q->n; i++)
+		free(q->prompt[i].id);
+	free(q->prompt);
+	free(q->id);
+	q->prompt = NULL;
+	q->id = NULL;
+	q->n = 0;
+}

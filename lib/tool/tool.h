@@ -244,6 +244,61 @@ void tool_note_failed(struct tool_work *w, uint64_t line,
 /* Warn if one of n failed, besides those before; the exit status is 3. */
 void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 
+/* --------------------------------------------- texts, and results in order */
+
+struct tool_order;
+struct qwen_ids;
+
+/* A text or several that have one result; at the beginning of what a tool has. */
+struct tool_item {
+	struct tool_item	*next;
+	struct tool_order	*order;
+	struct qwen_refusal	*no;
+	uint64_t		 line;
+	size_t			 left;		/* jobs that have not ended */
+	size_t			 bytes;		/* of memory, about */
+};
+
+/* Hidden states of a text, added up. */
+struct tool_pooled {
+	struct tool_item	*item;
+	double			*sum;		/* NULL: none; to free() */
+	size_t			 n;
+	size_t			 n_tokens;
+};
+
+struct tool_order {
+	/* set by the caller */
+	struct tool_work	*work;		/* open */
+	/* The next one: 1, or 0 at the end; *x may stay NULL, for none. */
+	int	(*next)(void *arg, struct tool_item **x);
+	/* One could be had without waiting. */
+	int	(*waiting)(void *arg);
+	/* All of its jobs have ended: write it, and free it. */
+	void	(*put)(void *arg, struct tool_item *x);
+	void	*arg;
+	/* so far */
+	uint64_t		 n_done, n_tokens;
+	/* our own */
+	struct tool_item	*head, *tail;
+	size_t			 n, bytes;
+	int			 read;
+};
+
+/* All of them, to the end.  Dies. */
+void tool_in_order(struct tool_order *o);
+
+/*
+ * A job for the item, in whose next() it is: the states of the text, as pooling
+ * needs them, end in *p.  The ids are copied.
+ */
+void tool_pool(struct tool_pooled *p, struct tool_item *x,
+    const struct qwen_embedding *how, const struct qwen_ids *text);
+
+/* -v: how many, and how fast, in things called what. */
+void tool_tell_order(const struct tool_order *o, const char *what,
+    double start);
+
 /* --------------------------------------------------------------- sampling */
 
 /* The library's sampling options as rows; makes *to, a struct qwen_sampler *. */

@@ -91,6 +91,14 @@ unset MAKEFLAGS MAKELEVEL
 for f in "$TOP"/man/*.[0-9]; do
 	p=${f##*/}
 	mkdir "$p" && cd "$p" || exit 1
+	# the models that examples call so
+	case $p in
+	qembed.1 | qrerank.1)
+		for m in embed:embedding rerank:reranker; do
+			zstd -dq "$TOP/tests/golden/models/qwen3-${m%:*}/model.gguf.zst" \
+			    -o "${m#*:}.gguf"
+		done ;;
+	esac
 	page "$f" | section EXAMPLES | commands
 	n=1
 	while [ -e $n.sh ]; do

@@ -90,6 +90,7 @@ for file in "$demo" state.cbor tokens zip text.gz safetensors; do
 	says 'not text; ' "$file for qtok" qtok "$file"
 	says 'not text; ' "$file for qtok -c" qtok -c "$file"
 	says 'not text; ' "$file for qscore" qscore "$file"
+	says 'not text; ' "$file for qembed" qembed -q "$file"
 done
 says '.: Is a directory' "a folder for qtok" qtok -f json .
 says 'stdin: this is a stream or state of qpipe, not text' "qtok after qtok" \

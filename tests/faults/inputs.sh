@@ -1,6 +1,7 @@
 # inputs.sh - a folder with all that tests/faults/commands reads, and
 # QWEN_MODEL.  After tests/cli/tap.sh, in an empty folder.
 set -e
+model qwen3-rerank
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 G=$TOP/tests/golden/models/qwen35moe-ud
@@ -62,6 +63,15 @@ echo '{"id":"q","text":"In the beginning God created the heaven."}' >score.jsonl
 qprefill -o state.cbor <ids >/dev/null
 qprefill --checkpoint-at 4,6 --logits last -o small.cbor --no-compress <few >rows.cbor
 qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
+cat >vector.jsonl <<'EOF'
+{"id":"a","text":"In the beginning","instruct":"Find it"}
+{"tokens":[1,2,3]}
+{"tokens":"none"}
+EOF
+cat >rank.jsonl <<'EOF'
+{"id":1,"query":"What?","documents":["It is.","Not"]}
+{"query":"What?","document":"It is."}
+EOF
 mkdir init init/pin
 qprefill --store init/store --checkpoint-every 16 <ids >/dev/null
 cp small.cbor init/S

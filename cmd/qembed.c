@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: ISC */
+/* qembed.c - texts in, one a line; vectors out, one a line. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "qwentext.h"
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+enum { FORMAT_JSON, FORMAT_TEXT, FORMAT_F32 };
+enum { POOL_MEAN, POOL_CLS, POOL_LAST };
+
+static struct {
+	const char	*output;		/* NULL: stdout */
+	int		 requests, tokens, truncate;
+	int		 pooling;		/* POOL_ */
+	int		 no_eos;
+	int		 format;
+} opt;
+
+/* A text, until its vector is written. */
+struct text {
+	struct tool_item	 item;
+	struct qwen_vector_request q;
+	struct tool_pooled	 pooled;
+};
+
+static struct run {
+	struct tool_work	 work;
+	struct tool_order	 order;
+	struct qwen_vectors	 how;
+	struct tool_lines	 lines;		/* of tokens, the descriptor */
+	struct qwen_reader	*reader;
+	struct qwen_ids		 ids;		/* of the next text */
+	size_t			 cap_ids;
+	int			 begun;		/* there is one */
+	uint64_t		 n_texts, n_cut;
+	float			*vector;
+	struct cli_output	*out;
+} run = { .work.n_sequences = TOOL_SEQUENCES };
+
+/* --------------------------------------------------------- the command line */
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("what goes in:"),
+	CLI_OPT_MODEL(&run.work.path),
+	CLI_TEXT(0, "instruct", "task", &run.how.instruct,
+	    "texts are queries: put this instruction before each"),
+	CLI_FLAG(0, "requests", &opt.requests,
+	    "lines of JSON, a request each; results likewise"),
+	CLI_FLAG(0, "tokens", &opt.tokens,
+	    "a stream of tokens, as qtok -0 writes it"),
+	CLI_OPT_SPECIAL(&run.how.encode),
+	CLI_WORD(0, "eos", "on | off", CLI_P(int, &opt.no_eos), "on off",
+	    "whether a token ends each text; as the model says by default"),
+	CLI_FLAG(0, "truncate", &opt.truncate,
+	    "cut texts that are longer than the context"),
+	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
+	    TOOL_FORCE_MEMORY),
+
+	CLI_GROUP("what comes out:"),
+	CLI_STD('o', "output", "output", &opt.output,
+	    "write here, not to stdout"),
+	CLI_OPT_FORMAT(&opt.format, "json text f32",
+	    "lists in json, numbers as text, or f32, bytes alone"),
+	CLI_WORD(0, "pooling", "pooling", CLI_P(int, &opt.pooling),
+	    "mean cls last", "the mean of all tokens, the first (cls) or the "
+	    "last; as the model says by default"),
+	CLI_INT(0, "dimensions", "n", &run.how.how.dimensions, 1, 1 << 24,
+	    "the first n numbers alone"),
+	CLI_FLAG(0, "no-norm", &run.how.how.unscaled,
+	    "vectors as they are, not of length 1"),
+
+	CLI_GROUP("how it runs:"),
+	TOOL_OPT_WORK(&run.work),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qembed",
+	.about = "vectors of texts, one a line, for search by meaning",
+	.usage = "[options] [file]",
+	.options = options, .max = 1,
+};
+
+static void
+parse(int argc, char *argv[], const char **file)
+{
+	int n = cli_begin(&tool, argc, argv);
+
+	*file = n > 0 && strcmp(argv[1], "-") != 0 ? argv[1] : NULL;
+	if (opt.requests && opt.tokens)
+		cli_usage("--requests are lines of JSON, not --tokens");
+	if (opt.requests && opt.format != FORMAT_JSON)
+		cli_usage("--requests: results are lines of JSON");
+	if (opt.tokens && run.how.instruct != NULL)
+		cli_usage("--instruct is for texts, not for --tokens");
+	tool_store_choose(&run.work.at);
+	if (opt.format == FORMAT_F32 && opt.output == NULL && !tool_force)
+		cli_no_binary_tty();
+	if (*file == NULL)
+		cli_need_stdin();
+}
+
+/* ---------------------------------------------------------------- the model */
+
+/* As the file says, or a note of what is done instead. */
+static void
+choose_pooling(struct qwen_embedding *e, const char *path)
+{
+	static const enum qwen_pooling chosen[] = { QWEN_POOLING_MEAN,
+	    QWEN_POOLING_CLS, QWEN_POOLING_LAST };
+
+	if (cli_given(&opt.pooling)) {
+		e->pooling = chosen[opt.pooling];
+		return;
+	}
+	if (e->pooling == QWEN_POOLING_RANK)
+		die("%s: this model ranks documents: use qrerank, or --pooling",
+		    path);
+	if (e->pooling == QWEN_POOLING_NONE)
+		cli_note("%s: names no pooling, as models for vectors do; "
+		    "taking the last token (--pooling)", path);
+}
+
+static void
+open_model(void)
+{
+	struct qwen_embedding *e = &run.how.how, said;
+	const struct qwen_gguf *g;
+	const char *path;
+
+	tool_work_model(&run.work);
+	g = run.work.gguf;
+	path = qwen_gguf_path(g, 0);
+	cli_must(path, qwen_embedding_read(&said, g, &cli_err));
+	said.dimensions = e->dimensions;
+	said.unscaled = e->unscaled;
+	*e = said;
+	choose_pooling(e, path);
+	if (cli_given(&opt.no_eos))
+		e->last = opt.no_eos ? -1 : qwen_embedding_eos(g);
+	if (cli_given(&opt.no_eos) && !opt.no_eos && e->last < 0)
+		die("%s: names no token that ends texts; not --eos on", path);
+	if (e->dimensions > qwen_model_n_embd(run.work.model))
+		cli_usage("--dimensions: %zu is more than the model's %zu",
+		    e->dimensions, qwen_model_n_embd(run.work.model));
+	run.how.tok = run.work.tok;
+	run.how.n_vocab = qwen_model_n_vocab(run.work.model);
+	run.how.cut = opt.truncate ? qwen_model_n_ctx(run.work.model) : 0;
+	run.vector = cli_got(calloc(qwen_model_n_embd(run.work.model),
+	    sizeof *run.vector));
+}
+
+/* -------------------------------------------------------------------- texts */
+
+static struct text *
+new_text(uint64_t number)
+{
+	struct text *x = cli_got(calloc(1, sizeof *x));
+
+	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
+	    .line = number, .bytes = sizeof *x };
+	run.n_texts++;
+	return x;
+}
+
+/* Its tokens are there: have them read. */
+static void
+begin(struct text *x, struct tool_item **out)
+{
+	run.n_cut += (uint64_t)x->q.is_cut;
+	if (x->q.no.err.code == 0)
+		tool_pool(&x->pooled, &x->item, &run.how.how, &x->q.text);
+	*out = &x->item;
+}
+
+static void
+check_first(const struct tool_line *line)
+{
+	const char *other;
+
+	if (tool_force || run.lines.line != 1 || line->s == NULL)
+		return;
+	other = tool_not_text(line->s, line->n);
+	if (other != NULL)
+		die("%s: this is %s, not text; --tokens reads streams, "
+		    "--force takes it for text", run.lines.name, other);
+}
+
+static int
+next_line(void *arg, struct tool_item **out)
+{
+	struct tool_line line;
+	struct text *x;
+
+	(void)arg;
+	if (!tool_lines_next(&run.lines, &line))
+		return 0;
+	check_first(&line);
+	if (opt.requests && tool_line_is_blank(&line))
+		return 1;
+	x = new_text(run.lines.line);
+	cli_must(NULL, (opt.requests ? qwen_vector_request_parse :
+	    qwen_vector_request_text)(&x->q, &run.how, line.s, line.n,
+	    &cli_err));
+	begin(x, out);
+	return 1;
+}
+
+/* What is between two ends of documents, or headers, or lines of ids. */
+static void
+take_tokens(struct tool_item **out)
+{
+	struct text *x = new_text(run.n_texts + 1);
+	struct qwen_ids ids = run.ids;
+
+	run.ids = (struct qwen_ids){ 0 };
+	run.cap_ids = 0;
+	run.begun = 0;
+	cli_must(NULL, qwen_vector_request_ids(&x->q, &run.how, &ids,
+	    &cli_err));
+	begin(x, out);
+}
+
+static int
+next_stream(void *arg, struct tool_item **out)
+{
+	struct qwen_record rec;
+	int got;
+
+	(void)arg;
+	while ((got = cli_must(run.lines.name, qwen_reader_next(run.reader,
+	    &rec, &cli_err))) > 0) {
+		if (rec.kind == QWEN_REC_TOKENS && rec.n > 0) {
+			cli_grow(&run.ids.id, &run.cap_ids, run.ids.n + rec.n,
+			    sizeof *run.ids.id);
+			memcpy(run.ids.id + run.ids.n, rec.ids,
+			    rec.n * sizeof *rec.ids);
+			run.ids.n += rec.n;
+			run.begun = 1;
+		} else if (rec.kind == QWEN_REC_END ||
+		    (rec.kind == QWEN_REC_HEADER && run.begun)) {
+			take_tokens(out);
+			return 1;
+		}
+	}
+	if (!run.begun)
+		return 0;
+	take_tokens(out);
+	return 1;
+}
+
+static int
+waiting(void *arg)
+{
+	(void)arg;
+	return tool_lines_waiting(&run.lines);
+}
+
+static void
+open_stream(void)
+{
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS, .lines = 1 };
+	struct qwen_header self;
+
+	tool_header(&self, QWEN_STREAM_TOKENS, run.work.model);
+	o.self = &self;
+	cli_must(run.lines.name, qwen_reader_open(&run.reader, run.lines.fd,
+	    &o, &cli_err));
+}
+
+/* ------------------------------------------------------------------ vectors */
+
+static void
+add_numbers(struct qwen_text *t, const struct text *x, const char *between)
+{
+	size_t i, n;
+
+	qwen_embedding_finish(&run.how.how, x->pooled.sum, x->pooled.n,
+	    qwen_model_n_embd(run.work.model), run.vector, &n);
+	if (opt.format == FORMAT_F32) {
+		qwen_text_add(t, run.vector, n * sizeof *run.vector);
+		return;
+	}
+	for (i = 0; i < n; i++)
+		qwen_text_fmt(t, "%s%.9g", i > 0 ? between : "",
+		    (double)run.vector[i]);
+}
+
+static void
+add_result(struct qwen_text *t, const struct text *x)
+{
+	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->item.line);
+	if (x->q.id != NULL)
+		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
+	if (x->q.no.err.code != 0) {
+		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
+		    x->q.no.code);
+		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
+		qwen_text_str(t, "}}\n");
+		return;
+	}
+	qwen_text_fmt(t, ",\"tokens\":%zu,\"embedding\":[", x->q.text.n);
+	add_numbers(t, x, ",");
+	qwen_text_str(t, "]}\n");
+}
+
+/* A vector that is missing would make those after it another text's. */
+static void
+put(void *arg, struct tool_item *item)
+{
+	struct text *x = (struct text *)(void *)item;
+	struct qwen_text t = { 0 };
+
+	(void)arg;
+	if (!opt.requests && x->q.no.err.code != 0)
+		die("%s: %s %llu: %s", run.lines.name, opt.tokens ? "text" :
+		    "line", (unsigned long long)item->line, x->q.no.err.msg);
+	if (opt.requests)
+		add_result(&t, x);
+	else if (opt.format == FORMAT_JSON) {
+		qwen_text_str(&t, "[");
+		add_numbers(&t, x, ",");
+		qwen_text_str(&t, "]\n");
+	} else {
+		add_numbers(&t, x, " ");
+		qwen_text_str(&t, opt.format == FORMAT_TEXT ? "\n" : "");
+	}
+	cli_write_all(cli_output_fd(run.out), cli_output_name(run.out), &t);
+	qwen_text_fini(&t);
+	free(x->pooled.sum);
+	qwen_vector_request_fini(&x->q);
+	free(x);
+}
+
+/* For the progress line; 0: nobody knows. */
+static uint64_t
+count_texts(void)
+{
+	if (opt.tokens || cli_quiet || !isatty(STDERR_FILENO))
+		return 0;
+	return tool_lines_count(run.lines.fd);
+}
+
+static void
+embed_all(void)
+{
+	double start = cli_now();
+
+	run.order.work = &run.work;
+	run.order.next = opt.tokens ? next_stream : next_line;
+	run.order.waiting = waiting;
+	run.order.put = put;
+	cli_progress_start("texts", count_texts());
+	tool_in_order(&run.order);
+	cli_progress_end();
+	if (opt.requests)
+		tool_warn_failed(&run.work, 0, run.order.n_done);
+	if (run.n_cut > 0)
+		cli_note("%s cut to the context of %zu tokens",
+		    cli_count(run.n_cut, "text"), run.how.cut);
+	tool_tell_order(&run.order, "text", start);
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *file;
+	int status;
+
+	parse(argc, argv, &file);
+	run.lines.fd = cli_open(file, &run.lines.name);
+	if (run.lines.fd == -1)
+		die("%s: %s", run.lines.name, strerror(errno));
+	open_model();
+	if (opt.tokens)
+		open_stream();
+	tool_work_open(&run.work);
+	run.out = cli_output_open(opt.output);
+	embed_all();
+	cli_output_commit(run.out);
+	status = cli_finish();
+	qwen_reader_close(run.reader);
+	tool_lines_fini(&run.lines);
+	free(run.ids.id);
+	free(run.vector);
+	tool_work_close(&run.work);
+	return status;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: ISC */
+/* qrerank.c - documents in, one a line; how well each answers a query out. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qwen.h"
+#include "qwentext.h"
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+static struct {
+	const char	*output;		/* NULL: stdout */
+	const char	*instruct;
+	size_t		 top;			/* 0: all, in order */
+	int		 requests, truncate, json;
+} opt;
+
+/* Of a line: a document, or what a request has of them, until it is written. */
+struct rank {
+	struct tool_item	 item;
+	struct qwen_rank_request q;
+	struct tool_pooled	*pooled;	/* one a document */
+	char			*text;		/* of a document, for --top */
+	size_t			 n_text;
+};
+
+/* One of the best. */
+struct best {
+	double		 score;
+	uint64_t	 line;
+	char		*text;
+	size_t		 n;
+};
+
+static struct run {
+	struct tool_work	 work;
+	struct tool_order	 order;
+	struct qwen_ranking	 how;
+	struct qwen_reranker	*reranker;
+	size_t			 n_classes, yes;	/* 0: of tokens */
+	int32_t			 word[2];
+	float			*hidden, *value;
+	struct tool_lines	 lines;
+	struct best		*best;
+	size_t			 n_best, cap_best;
+	uint64_t		 n_cut;
+	struct cli_output	*out;
+} run = { .work.n_sequences = TOOL_SEQUENCES };
+
+/* --------------------------------------------------------- the command line */
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("what goes in:"),
+	CLI_OPT_MODEL(&run.work.path),
+	CLI_TEXT(0, "instruct", "task", &opt.instruct,
+	    "what a document must be good for, not the model's words"),
+	CLI_FLAG(0, "requests", &opt.requests,
+	    "lines of JSON, each with its query; results likewise"),
+	CLI_OPT_SPECIAL(&run.how.encode),
+	CLI_FLAG(0, "truncate", &opt.truncate,
+	    "cut documents that are too long for the context"),
+	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
+	    TOOL_FORCE_MEMORY),
+
+	CLI_GROUP("what comes out:"),
+	CLI_STD('o', "output", "output", &opt.output,
+	    "write here, not to stdout"),
+	CLI_OPT_FORMAT(&opt.json, "text json",
+	    "text, scores alone, or json, an object a line"),
+	CLI_INT(0, "top", "n", &opt.top, 1, 1 << 24,
+	    "the n best, best first, each with its document"),
+
+	CLI_GROUP("how it runs:"),
+	TOOL_OPT_WORK(&run.work),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qrerank",
+	.about = "how well documents, one a line, answer a query",
+	.usage = "[options] query [file]\n--requests [options] [file]",
+	.options = options, .max = 2,
+};
+
+static void
+parse(int argc, char *argv[], const char **file)
+{
+	int n = cli_begin(&tool, argc, argv), first = opt.requests ? 1 : 2;
+
+	if (n < first - 1)
+		cli_usage("no query");
+	if (n > first)
+		cli_usage("unexpected argument: %s", argv[first + 1]);
+	if (!opt.requests)
+		run.how.query = (struct qwen_str){ argv[1], strlen(argv[1]) };
+	*file = n == first && strcmp(argv[first], "-") != 0 ? argv[first] :
+	    NULL;
+	if (opt.requests && opt.top > 0)
+		cli_usage("--top is for documents in lines, not --requests");
+	if (opt.requests && cli_given(&opt.json) && !opt.json)
+		cli_usage("--requests: results are lines of JSON, not text");
+	tool_store_choose(&run.work.at);
+	if (*file == NULL)
+		cli_need_stdin();
+}
+
+/* ---------------------------------------------------------------- the model */
+
+static void
+open_model(void)
+{
+	struct qwen_embedding said;
+	const struct qwen_model *m;
+	const char *path;
+
+	tool_work_model(&run.work);
+	m = run.work.model;
+	path = qwen_gguf_path(run.work.gguf, 0);
+	cli_must(path, qwen_embedding_read(&said, run.work.gguf, &cli_err));
+	cli_must(path, qwen_reranker_open(&run.reranker, run.work.gguf,
+	    opt.instruct, &cli_err));
+	run.n_classes = qwen_model_n_classes(m);
+	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
+	    run.word, &cli_err));
+	if (said.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
+		cli_note("%s: is not made for ranking; asking it for yes or no",
+		    path);
+	run.how.tok = run.work.tok;
+	run.how.how = run.reranker;
+	run.how.cut = opt.truncate ? qwen_model_n_ctx(m) : 0;
+	run.hidden = cli_got(calloc(qwen_model_n_embd(m), sizeof *run.hidden));
+	run.value = cli_got(calloc(run.n_classes + 2, sizeof *run.value));
+}
+
+static double
+score(const struct tool_pooled *p)
+{
+	const struct qwen_model *m = run.work.model;
+	size_t i, n = qwen_model_n_embd(m);
+
+	/* a sum of one */
+	for (i = 0; i < n; i++)
+		run.hidden[i] = (float)p->sum[i];
+	if (run.n_classes > 0)
+		cli_must(NULL, qwen_model_classify(m, run.hidden, run.value,
+		    &cli_err));
+	else
+		cli_must(NULL, qwen_model_logits(m, run.hidden, run.word, 2,
+		    run.value, &cli_err));
+	return qwen_softmax_share(run.value, run.n_classes > 0 ?
+	    run.n_classes : 2, run.yes);
+}
+
+/* ---------------------------------------------------------------- documents */
+
+static void
+check_first(const struct tool_line *line)
+{
+	const char *other;
+
+	if (tool_force || run.lines.line != 1 || line->s == NULL)
+		return;
+	other = tool_not_text(line->s, line->n);
+	if (other != NULL)
+		die("%s: this is %s, not text; --force takes it for text",
+		    run.lines.name, other);
+}
+
+static void
+keep_text(struct rank *x, const struct tool_line *line)
+{
+	if (line->s == NULL)
+		return;
+	x->text = cli_got(malloc(line->n + 1));
+	memcpy(x->text, line->s, line->n);
+	x->n_text = line->n;
+	x->item.bytes += line->n;
+}
+
+static int
+next_line(void *arg, struct tool_item **out)
+{
+	static const struct qwen_embedding last = {
+	    .pooling = QWEN_POOLING_LAST };
+	struct tool_line line;
+	struct rank *x;
+	size_t i;
+
+	(void)arg;
+	if (!tool_lines_next(&run.lines, &line))
+		return 0;
+	check_first(&line);
+	if (opt.requests && tool_line_is_blank(&line))
+		return 1;
+	x = cli_got(calloc(1, sizeof *x));
+	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
+	    .line = run.lines.line, .bytes = sizeof *x };
+	if (opt.top > 0)
+		keep_text(x, &line);
+	cli_must(NULL, (opt.requests ? qwen_rank_request_parse :
+	    qwen_rank_request_text)(&x->q, &run.how, line.s, line.n,
+	    &cli_err));
+	run.n_cut += x->q.n_cut;
+	x->pooled = cli_got(calloc(x->q.n + 1, sizeof *x->pooled));
+	for (i = 0; i < x->q.n && x->q.no.err.code == 0; i++)
+		tool_pool(&x->pooled[i], &x->item, &last, &x->q.prompt[i]);
+	*out = &x->item;
+	return 1;
+}
+
+static int
+waiting(void *arg)
+{
+	(void)arg;
+	return tool_lines_waiting(&run.lines);
+}
+
+/* ------------------------------------------------------------------- scores */
+
+static void
+add_object(struct qwen_text *t, uint64_t line, double s, const char *text,
+    size_t n)
+{
+	qwen_text_fmt(t, "{\"line\":%llu,\"score\":%.9g",
+	    (unsigned long long)line, s);
+	if (text != NULL) {
+		qwen_text_str(t, ",\"document\":");
+		qwen_text_json(t, text, n);
+	}
+	qwen_text_str(t, "}\n");
+}
+
+static void
+add_request(struct qwen_text *t, const struct rank *x)
+{
+	size_t i;
+
+	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->item.line);
+	if (x->q.id != NULL)
+		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
+	if (x->q.no.err.code != 0) {
+		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
+		    x->q.no.code);
+		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
+		qwen_text_str(t, "}}\n");
+		return;
+	}
+	qwen_text_fmt(t, ",\"tokens\":%zu", x->q.n_tokens);
+	if (!x->q.is_list) {
+		qwen_text_fmt(t, ",\"score\":%.9g}\n", score(&x->pooled[0]));
+		return;
+	}
+	qwen_text_str(t, ",\"scores\":[");
+	for (i = 0; i < x->q.n; i++)
+		qwen_text_fmt(t, "%s%.9g", i > 0 ? "," : "",
+		    score(&x->pooled[i]));
+	qwen_text_str(t, "]}\n");
+}
+
+/* Among the best, if it is; what was before it of the same score stays so. */
+static void
+note_best(struct rank *x)
+{
+	struct best b = { score(&x->pooled[0]), x->item.line, x->text,
+	    x->n_text };
+	size_t i;
+
+	if (run.n_best == opt.top) {
+		if (b.score <= run.best[run.n_best - 1].score)
+			return;
+		free(run.best[--run.n_best].text);
+	}
+	x->text = NULL;
+	cli_grow(&run.best, &run.cap_best, run.n_best + 1, sizeof *run.best);
+	for (i = run.n_best++; i > 0 && run.best[i - 1].score < b.score; i--)
+		run.best[i] = run.best[i - 1];
+	run.best[i] = b;
+}
+
+static void
+write_text(struct qwen_text *t)
+{
+	cli_write_all(cli_output_fd(run.out), cli_output_name(run.out), t);
+	qwen_text_fini(t);
+}
+
+static void
+put(void *arg, struct tool_item *item)
+{
+	struct rank *x = (struct rank *)(void *)item;
+	struct qwen_text t = { 0 };
+	size_t i;
+
+	(void)arg;
+	if (!opt.requests && x->q.no.err.code != 0)
+		die("%s: line %llu: %s", run.lines.name,
+		    (unsigned long long)item->line, x->q.no.err.msg);
+	if (opt.requests)
+		add_request(&t, x);
+	else if (opt.top > 0)
+		note_best(x);
+	else if (opt.json)
+		add_object(&t, item->line, score(&x->pooled[0]), NULL, 0);
+	else
+		qwen_text_fmt(&t, "%.9g\n", score(&x->pooled[0]));
+	if (t.n > 0 || t.failed)
+		write_text(&t);
+	for (i = 0; i < x->q.n; i++)
+		free(x->pooled[i].sum);
+	free(x->pooled);
+	qwen_rank_request_fini(&x->q);
+	free(x->text);
+	free(x);
+}
+
+static void
+write_best(void)
+{
+	struct qwen_text t = { 0 };
+	size_t i;
+
+	for (i = 0; i < run.n_best; i++) {
+		const struct best *b = &run.best[i];
+
+		if (opt.json)
+			add_object(&t, b->line, b->score, b->text, b->n);
+		else {
+			qwen_text_fmt(&t, "%.9g\t", b->score);
+			qwen_text_add(&t, b->text, b->n);
+			qwen_text_str(&t, "\n");
+		}
+		free(b->text);
+	}
+	if (t.n > 0 || t.failed)
+		write_text(&t);
+	free(run.best);
+}
+
+/* For the progress line; 0: nobody knows. */
+static uint64_t
+count_documents(void)
+{
+	if (cli_quiet || !isatty(STDERR_FILENO))
+		return 0;
+	return tool_lines_count(run.lines.fd);
+}
+
+static void
+rank_all(void)
+{
+	double start = cli_now();
+
+	run.order.work = &run.work;
+	run.order.next = next_line;
+	run.order.waiting = waiting;
+	run.order.put = put;
+	cli_progress_start(opt.requests ? "requests" : "documents",
+	    count_documents());
+	tool_in_order(&run.order);
+	cli_progress_end();
+	write_best();
+	if (opt.requests)
+		tool_warn_failed(&run.work, 0, run.order.n_done);
+	if (run.n_cut > 0)
+		cli_note("%s cut to the context of %zu tokens",
+		    cli_count(run.n_cut, "document"), run.how.cut);
+	tool_tell_order(&run.order, opt.requests ? "request" : "document",
+	    start);
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *file;
+	int status;
+
+	parse(argc, argv, &file);
+	run.lines.fd = cli_open(file, &run.lines.name);
+	if (run.lines.fd == -1)
+		die("%s: %s", run.lines.name, strerror(errno));
+	open_model();
+	tool_work_open(&run.work);
+	run.out = cli_output_open(opt.output);
+	rank_all();
+	cli_output_commit(run.out);
+	status = cli_finish();
+	tool_lines_fini(&run.lines);
+	qwen_reranker_close(run.reranker);
+	free(run.hidden);
+	free(run.value);
+	tool_work_close(&run.work);
+	return status;
+}

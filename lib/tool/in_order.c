@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * in_order.c - texts in, a job or several of each, results out, in the order in
+ * which they came.
+ *
+ * No more is read than what keeps the scheduler busy, so that memory does not
+ * grow with the input.  A pass is filled by tokens, whoever's they are: texts need
+ * not be sorted by their lengths.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+enum { AHEAD_BYTES = 64 << 20 };
+
+static void
+on_hidden(void *arg, size_t at, const float *x)
+{
+	struct tool_pooled *p = arg;
+	size_t n = qwen_model_n_embd(p->item->order->work->model);
+
+	(void)at;
+	if (p->sum == NULL)
+		p->sum = cli_got(calloc(n, sizeof *p->sum));
+	qwen_embedding_add(p->sum, x, n);
+	p->n++;
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	struct tool_pooled *p = arg;
+
+	if (why == QWEN_JOB_FAILED)
+		tool_refuse(p->item->no, "failed", err);
+	p->item->order->n_tokens += p->n_tokens;
+	p->item->left--;
+	cli_progress_also(p->item->order->n_tokens, "tok");
+	cli_progress(p->item->order->n_done);
+}
+
+void
+tool_pool(struct tool_pooled *p, struct tool_item *x,
+    const struct qwen_embedding *how, const struct qwen_ids *text)
+{
+	struct qwen_job job = { .tokens = text->id, .n = text->n,
+	    .hidden = on_hidden, .end = on_end, .arg = p };
+	struct qwen_err err;
+
+	*p = (struct tool_pooled){ .item = x };
+	job.from = qwen_embedding_from(how, &job.n);
+	p->n_tokens = job.n;
+	if (qwen_work_add(x->order->work->work, &job, &err) == 0) {
+		x->left++;
+		x->bytes += job.n * sizeof *job.tokens +
+		    qwen_model_n_embd(x->order->work->model) * sizeof *p->sum;
+		return;
+	}
+	if (err.code == QWEN_ENOMEM)
+		cli_die_err(NULL, &err);
+	tool_refuse(x->no, "invalid_request", &err);
+}
+
+static void
+write_ready(struct tool_order *o)
+{
+	struct tool_item *x;
+
+	while ((x = o->head) != NULL && x->left == 0) {
+		if ((o->head = x->next) == NULL)
+			o->tail = NULL;
+		o->n--;
+		o->bytes -= x->bytes;
+		tool_note_failed(o->work, x->line, x->no);
+		o->put(o->arg, x);
+		cli_progress(++o->n_done);
+	}
+}
+
+static int
+wants_more(const struct tool_order *o)
+{
+	if (o->read || o->n >= o->work->n_ahead || o->bytes >= AHEAD_BYTES)
+		return 0;
+	return qwen_work_n_jobs(o->work->work) == 0 || o->waiting(o->arg);
+}
+
+static void
+feed(struct tool_order *o)
+{
+	struct tool_item *x;
+
+	while (wants_more(o)) {
+		x = NULL;
+		if (!o->next(o->arg, &x))
+			o->read = 1;
+		if (x != NULL) {
+			*(o->tail != NULL ? &o->tail->next : &o->head) = x;
+			o->tail = x;
+			o->n++;
+			o->bytes += x->bytes;
+		}
+		/* nothing to wait for */
+		if (qwen_work_n_jobs(o->work->work) == 0)
+			write_ready(o);
+	}
+}
+
+void
+tool_in_order(struct tool_order *o)
+{
+	int more;
+
+	do {
+		feed(o);
+		more = tool_work_step(o->work);
+		write_ready(o);
+	} while (more || !o->read);
+}
+
+void
+tool_tell_order(const struct tool_order *o, const char *what, double start)
+{
+	struct qwen_work_stats st;
+	double s = cli_now() - start;
+
+	if (!cli_verbose)
+		return;
+	qwen_work_stats(o->work->work, &st);
+	cli_note("%s in %.3f s, %.1f a second; %llu of them failed",
+	    cli_count(o->n_done, what), s, (double)o->n_done / s,
+	    (unsigned long long)o->work->n_failed);
+	cli_note("%s in them, %.1f tok/s; %llu read, %llu shared, %llu from "
+	    "the store; passes: %llu in %.3f s; %s a sequence made room",
+	    cli_count(o->n_tokens, "token"), (double)o->n_tokens / s,
+	    (unsigned long long)st.read, (unsigned long long)st.shared,
+	    (unsigned long long)st.stored, (unsigned long long)st.n_passes,
+	    st.pass_s, cli_count(st.preempted, "time"));
+	tool_tell_stats(o->work->model);
+}

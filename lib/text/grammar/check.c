@@ -10,22 +10,69 @@
 #include "base/mem.h"
 #include "text/grammar/grammar.h"
 
-/* What a walk from a rule's start can reach without a byte. */
 struct walk {
-	uint32_t	*todo;
-	unsigned char	*seen;		/* by node */
+	uint32_t	*todo;		/* by node; see both walks */
+	unsigned char	*seen;		/* likewise */
 };
 
+/* A list of nodes, each once: *head and todo[] are one more than a node, or 0. */
+static void
+push(struct walk *w, uint32_t *head, uint32_t node)
+{
+	w->todo[node] = *head;
+	*head = node + 1;
+}
+
+static void
+see(struct walk *w, uint32_t *head, uint32_t node)
+{
+	if (!w->seen[node])
+		push(w, head, node);
+	w->seen[node] = 1;
+}
+
 /*
- * 1 if the end of rule r can be reached by what is known to be nullable.  The
- * rules called on the way are counted in calls, if that is not NULL.
+ * Go from all rules' starts at once as far as there are no bytes.  A call waits
+ * until its rule is found to be nullable: each node is looked at once, a call
+ * twice.  waiting has a list for each rule, empty at first and afterwards.
  */
-static int
-reach(const struct qwen_grammar *g, struct walk *w, uint32_t r,
+static void
+find_nullable(struct qwen_grammar *g, struct walk *w, uint32_t *waiting)
+{
+	uint32_t head = 0, at, i;
+
+	for (i = 0; i < g->n_rules; i++)
+		see(w, &head, g->rule[i].start);
+	while (head != 0) {
+		const struct qwen_gnode *d = &g->node[at = head - 1];
+
+		head = w->todo[at];
+		if (d->kind == QWEN_GNODE_SPLIT) {
+			see(w, &head, d->next);
+			see(w, &head, d->also);
+		} else if (d->kind == QWEN_GNODE_CALL) {
+			if (g->rule[d->also].nullable)
+				see(w, &head, d->next);
+			else
+				push(w, &waiting[d->also], at);
+		} else if (d->kind == QWEN_GNODE_END) {
+			g->rule[d->also].nullable = 1;
+			while ((at = waiting[d->also]) != 0) {
+				waiting[d->also] = w->todo[at - 1];
+				push(w, &head, at - 1);
+			}
+		}
+	}
+	memset(waiting, 0, g->n_rules * sizeof *waiting);
+	memset(w->seen, 0, g->n_nodes);
+}
+
+/* The rules that are called by rule r before its first byte. */
+static void
+find_calls(const struct qwen_grammar *g, struct walk *w, uint32_t r,
     unsigned char *calls)
 {
 	size_t n = 0, i, used = 0;
-	int ends = 0;
 
 	w->todo[n++] = g->rule[r].start;
 	w->seen[g->rule[r].start] = 1;
@@ -33,18 +80,15 @@ reach(const struct qwen_grammar *g, struct walk *w, uint32_t r,
 	while (used < n) {
 		const struct qwen_gnode *d = &g->node[w->todo[used++]];
 		uint32_t to[2] = { d->next, d->also };
-		int k, from = 0, upto = 0;
+		int k, upto = 0;
 
-		if (d->kind == QWEN_GNODE_END)
-			ends = 1;
-		else if (d->kind == QWEN_GNODE_SPLIT)
+		if (d->kind == QWEN_GNODE_SPLIT)
 			upto = 2;
 		else if (d->kind == QWEN_GNODE_CALL) {
-			if (calls != NULL)
-				calls[d->also] = 1;
+			calls[d->also] = 1;
 			upto = g->rule[d->also].nullable;
 		}
-		for (k = from; k < upto; k++) {
+		for (k = 0; k < upto; k++) {
 			if (!w->seen[to[k]]) {
 				w->seen[to[k]] = 1;
 				w->todo[n++] = to[k];
@@ -53,23 +97,6 @@ reach(const struct qwen_grammar *g, struct walk *w, uint32_t r,
 	}
 	for (i = 0; i < n; i++)
 		w->seen[w->todo[i]] = 0;
-	return ends;
-}
-
-/* Again until nothing changes; every round but the last finds one. */
-static void
-find_nullable(struct qwen_grammar *g, struct walk *w)
-{
-	size_t i;
-	int more = 1;
-
-	while (more) {
-		for (more = 0, i = 0; i < g->n_rules; i++) {
-			if (!g->rule[i].nullable &&
-			    reach(g, w, (uint32_t)i, NULL))
-				more = g->rule[i].nullable = 1;
-		}
-	}
 }
 
 /*
@@ -85,7 +112,7 @@ find_circle(const struct qwen_grammar *g, struct walk *w,
 	size_t n = g->n_rules, i, k, have = 0, used;
 
 	for (i = 0; i < n; i++) {
-		reach(g, w, (uint32_t)i, calls + i * n);
+		find_calls(g, w, (uint32_t)i, calls + i * n);
 		for (k = 0; k < n; k++)
 			n_calls[i] += calls[i * n + k];
 		if (n_calls[i] == 0)
@@ -120,7 +147,7 @@ qwen_grammar_check(struct qwen_grammar *g, struct qwen_err *err)
 	if (w.todo == NULL || w.seen == NULL || calls == NULL || count == NULL) {
 		rc = qwen_oom(err);
 	} else {
-		find_nullable(g, &w);
+		find_nullable(g, &w, count);
 		rc = find_circle(g, &w, calls, count,
 		    count + g->n_rules, err);
 	}

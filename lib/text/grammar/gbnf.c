@@ -699,7 +699,7 @@ rule(struct parser *p)
 	if (p->failed)
 		return;
 	p->g->rule[name].start = put_ast(p, ast,
-	    put(p, QWEN_GNODE_END, 0, 0));
+	    put(p, QWEN_GNODE_END, 0, name));
 	p->g->rule[name].defined = 1;
 }
 

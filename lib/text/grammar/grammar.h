@@ -30,7 +30,7 @@ enum {
 };
 
 enum qwen_gnode_kind {
-	QWEN_GNODE_END,		/* of the rule */
+	QWEN_GNODE_END,		/* of the rule also */
 	QWEN_GNODE_BYTE,	/* lo .. hi, then next */
 	QWEN_GNODE_SPLIT,	/* next or also */
 	QWEN_GNODE_CALL,	/* the rule also, then next */
@@ -49,7 +49,7 @@ struct qwen_grule {
 };
 
 struct qwen_grammar {
-	struct qwen_gnode *node;	/* node 0 is an END */
+	struct qwen_gnode *node;	/* node 0 is an END, of none */
 	size_t		 n_nodes, cap_nodes;
 	struct qwen_grule *rule;
 	size_t		 n_rules, cap_rules;

@@ -49,4 +49,48 @@ limited qprefill --force -t 1 -m m.gguf <many >out 2>err
 is "$? $(grep -c 'out of memory' err)" "1 1" "--force goes on, as far as it comes"
 says "$beside" "many timelines for qbench" \
     limited qbench -t 1 -m m.gguf -p 0 -n 8 --depth 500 --sequences 32 -r 1
+
+# --- the limit of a control group: a real one, where one may be made
+# in_group GROUP COMMAND...
+in_group() {
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$@"
+}
+group=$(sed -n 's|^[0-9]*:memory:|/sys/fs/cgroup/memory|p' /proc/self/cgroup)
+[ -n "$group" ] || group=$(sed -n 's|^0::|/sys/fs/cgroup|p' /proc/self/cgroup)
+group=$group/qpipe-test-$$
+limit=$group/memory.limit_in_bytes
+if [ -n "${group%/qpipe*}" ] && [ -e "${group%/*}/cgroup.procs" ] && mkdir "$group" 2>/dev/null; then
+	[ -e "$limit" ] || limit=$group/memory.max
+fi
+if [ -e "$limit" ] && (echo 200000000 >"$limit") 2>/dev/null &&
+    in_group "$group" true 2>/dev/null; then
+	says "needs 0\.5 GiB beside the weights, 0\.2 are free" "the limit of a control group" \
+	    in_group "$group" qdecode -t 1 -m m.gguf -n 30000 <few
+	in_group "$group" qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
+	is "$? $(grep -c . out)" "0 2" "few have room in it"
+else
+	skip "the limit of a control group" "none can be made here"
+fi
+rmdir "$group" 2>/dev/null
+
+# and files as version 2 has them, with the limit of the group around it
+cat >v2 <<'E'
+mount -t tmpfs none /sys/fs/cgroup || exit 99
+d=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+mkdir -p "$d"
+echo max >"$d/memory.max"
+cd /sys/fs/cgroup || exit 99
+echo 200000000 >memory.max
+echo 150000000 >memory.current
+printf 'anon 50000000\ninactive_file 40000000\nactive_file 60000000\n' >memory.stat
+cd "$OLDPWD" && exec "$@"
+E
+if grep -q '^0::' /proc/self/cgroup && unshare -rm sh v2 true 2>/dev/null; then
+	says "needs 0\.5 GiB beside the weights, 0\.1 are free" "version 2, files that can be dropped" \
+	    unshare -rm sh v2 qdecode -t 1 -m m.gguf -n 30000 <few
+	unshare -rm sh v2 qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
+	is "$? $(grep -c . out)" "0 2" "few have room in it"
+else
+	skip "control groups of version 2" "no namespace to put one in"
+fi
 done_testing

@@ -134,8 +134,10 @@ cut_generated(struct qwen_state_extra *x, uint64_t n)
 
 	while (x->n_generated > 0 && x->generated[x->n_generated - 1].pos >= n)
 		x->n_generated--;
-	last = x->generated + x->n_generated - 1;
-	if (x->n_generated > 0 && last->n > n - last->pos)
+	if (x->n_generated == 0)
+		return;
+	last = &x->generated[x->n_generated - 1];
+	if (last->n > n - last->pos)
 		last->n = n - last->pos;
 }
 

@@ -341,8 +341,9 @@ static void
 set_keys(void)
 {
 	el_set(edit.el, EL_EDITOR, "emacs");
-	el_set(edit.el, EL_ADDFN, "qchat-paste", "what is pasted", paste);
-	el_set(edit.el, EL_ADDFN, "qchat-complete", "commands", complete);
+	/* el_set() would keep copies of these that nothing frees */
+	el_wset(edit.el, EL_ADDFN, L"qchat-paste", L"what is pasted", paste);
+	el_wset(edit.el, EL_ADDFN, L"qchat-complete", L"commands", complete);
 	bind("^R", "em-inc-search-prev");
 	bind("\\e[H", "ed-move-to-beg");
 	bind("\\e[F", "ed-move-to-end");

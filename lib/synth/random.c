@@ -201,6 +201,26 @@ mend_q2_k(unsigned char *p, double d, uint64_t *rng)
 	put_f16(p + 82, 1.5 * d);
 }
 
+/*
+ * Nibbles are halves of sums of two, as weights are more often small: a peer
+ * that adds pairs of products in 16 bits saturates where all are likely.
+ */
+static void
+mend_iq4_xs(unsigned char *p, double d, uint64_t *rng)
+{
+	unsigned char other[128];
+	unsigned lo, hi;
+	int i;
+
+	(void)d;
+	fill_bits(other, sizeof other, rng);
+	for (i = 0; i < 128; i++) {
+		lo = (p[8 + i] & 15u) + (other[i] & 15u) + (i & 1u);
+		hi = (p[8 + i] >> 4) + (other[i] >> 4) + (i & 1u);
+		p[8 + i] = (unsigned char)(lo / 2 | hi / 2 << 4);
+	}
+}
+
 /* d is the upper halves of four bytes. */
 static void
 mend_iq1_m(unsigned char *p, double d, uint64_t *rng)
@@ -285,7 +305,7 @@ static const struct format formats[] = {
 	{ "Q2_K", 80, 0, 13.110, mend_q2_k },
 	{ "Q3_K", 108, 1, 43.339, NULL },
 	{ "IQ4_NL", 0, 1, 67.439, NULL },
-	{ "IQ4_XS", 0, 1, 1246.3, NULL },
+	{ "IQ4_XS", 0, 1, 828.95, mend_iq4_xs },
 	{ "IQ3_S", 0, 0, 140.24, NULL },
 	{ "IQ3_XXS", 0, 0, 142.41, NULL },
 	{ "IQ2_S", 0, 0, 56.392, NULL },

@@ -8,7 +8,6 @@
  * of a key head are together, h / (n_head_v / n_head_k).
  */
 #include <assert.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "engine/kernel/math.h"
@@ -20,19 +19,21 @@ load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 {
 	size_t kc = ld->m->hp.conv_kernel, c, j;
 	struct qwen_weight w = { 0 };
-	float *taps, row[16];	/* the widest there is, see hparams.c */
+	float *taps, buf[16];	/* the widest there is, see hparams.c */
+	const float *row;
 
 	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
 	if (w.data == NULL ||
 	    (taps = qwen_load_memory(ld, kc * nc, sizeof *taps)) == NULL)
 		return;
-	assert(kc <= sizeof row / sizeof *row);
+	assert(kc <= sizeof buf / sizeof *buf);
 	for (c = 0; c < nc; c++) {
-		if (w.quant->type == QT_F32)
-			memcpy(row, w.data + c * w.row_bytes, w.row_bytes);
-		else
+		row = (const float *)(const void *)(w.data + c * w.row_bytes);
+		if (w.quant->type != QT_F32) {
 			qwen_quant_values(w.quant, w.data + c * w.row_bytes,
-			    kc, row);
+			    kc, buf);
+			row = buf;
+		}
 		for (j = 0; j < kc; j++)
 			taps[j * nc + c] = row[j];
 	}

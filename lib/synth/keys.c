@@ -179,21 +179,23 @@ free_vocab(struct vocab *v)
 
 /* All other tokenizer keys go along as they are. */
 static void
-copy_keys(struct qwen_gguf_writer *w, const struct qwen_gguf *g)
+copy_keys(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
+    const struct qwen_gguf *g)
 {
 	static const char *const own[] = {
 		"tokenizer.ggml.pre", "tokenizer.ggml.tokens",
 		"tokenizer.ggml.token_type", "tokenizer.ggml.scores",
+		"tokenizer.ggml.add_eos_token",
 	};
 	const struct qwen_gguf_kv *kv;
-	size_t i, k;
+	size_t n = s->pooling == POOL_LAST ? 5 : 4, i, k;
 
 	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++) {
 		if (kv->key.len < 10 || memcmp(kv->key.s, "tokenizer.", 10))
 			continue;
-		for (k = 0; k < 4 && !is_text(&kv->key, own[k]); k++)
+		for (k = 0; k < n && !is_text(&kv->key, own[k]); k++)
 			;
-		if (k == 4)
+		if (k == n)
 			qwen_gguf_put_kv(w, kv);
 	}
 }
@@ -216,7 +218,9 @@ put_tokens(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s,
 	qwen_gguf_put_str(w, "tokenizer.ggml.pre", s->pre);
 	qwen_gguf_put_strs(w, "tokenizer.ggml.tokens", v->token, v->n);
 	qwen_gguf_put_i32s(w, "tokenizer.ggml.token_type", v->type, v->n);
-	copy_keys(w, g);
+	copy_keys(w, s, g);
+	if (s->pooling == POOL_LAST)	/* the last token is always the same */
+		qwen_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", 1);
 	if (qwen_gguf_find(g, "tokenizer.ggml.eos_token_id") == NULL)
 		qwen_gguf_put_u32(w, "tokenizer.ggml.eos_token_id",
 		    (uint32_t)v->end);

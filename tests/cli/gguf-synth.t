@@ -73,6 +73,9 @@ for shape in $(gguf-synth --list | awk '{ print $1 }'); do
 	gguf-synth --sparse --vocab "$TOP/demo/demo.gguf" -o s.gguf "$shape"
 	is "$(gguf-inspect s.gguf | grep usable)" "usable yes" "$shape"
 done
+gguf-synth --layers 1 --vocab-size 4096 --vocab "$TOP/demo/demo.gguf" -o s.gguf qwen3-embedding
+is "$(gguf-inspect --json s.gguf | jq -c '.metadata |
+    [.["qwen3.pooling_type"], .["tokenizer.ggml.add_eos_token"]]')" "[3,true]" "an embedder says how"
 for recipe in $(gguf-synth --list-recipes); do
 	gguf-synth --vocab "$TOP/demo/demo.gguf" --layers 1 --recipe "$recipe" \
 	    --vocab-size 4096 -o r.gguf qwen3-0.6b && gguf-inspect --check r.gguf 2>err &&

@@ -198,51 +198,6 @@ tiny_drop_key(struct tiny *t, const char *key)
 
 /* ---- weights */
 
-/* Random f16 scales for blocks of random bytes, so that values deviate by sd. */
-struct scale {
-	uint32_t	type;
-	int		d, m;		/* offsets; m -1: there is none */
-	double		size;		/* deviation of a value for d = 1 */
-	double		shift;		/* m = shift * d */
-};
-
-static const struct scale scales[] = {
-	{ 2, 0, -1, 4.6, 0 }, { 3, 0, 2, 4.6, -7.5 },
-	{ 6, 0, -1, 9.2, 0 }, { 7, 0, 2, 9.2, -15.5 },
-	{ 10, 80, 82, 11, 1.5 }, { 11, 108, -1, 42, 0 },
-	{ 20, 0, -1, 70, 0 }, { 23, 0, -1, 1300, 0 },
-};
-
-static void
-put_half(unsigned char *p, double v)
-{
-	qwen_put_le16(p, qwen_f32_f16((float)v));
-}
-
-static void
-fill_blocks(struct tiny *t, uint32_t type, unsigned char *p, size_t n_block,
-    double sd)
-{
-	size_t bytes = qwen_ggml_block_bytes(type), b, i;
-	const struct scale *s = scales;
-	double d;
-
-	while (s->type != type) {
-		if (++s == scales + sizeof scales / sizeof scales[0])
-			die("no weights of this type");
-	}
-	for (b = 0; b < n_block; b++, p += bytes) {
-		for (i = 0; i < bytes; i++)
-			p[i] = (unsigned char)(256 *
-			    qwen_gguf_random_uniform(&t->rng));
-		d = sd / s->size *
-		    (0.5 + qwen_gguf_random_uniform(&t->rng));
-		put_half(p + s->d, d);
-		if (s->m >= 0)
-			put_half(p + s->m, d * s->shift);
-	}
-}
-
 /* Weights about m are F32. */
 static void
 fill(struct tiny *t, struct tiny_tensor *x, size_t n, double m, double sd)
@@ -259,8 +214,7 @@ fill(struct tiny *t, struct tiny_tensor *x, size_t n, double m, double sd)
 		return;
 	}
 	if (qwen_gguf_random(x->type, x->data, n, sd, &t->rng, NULL) < 0)
-		fill_blocks(t, x->type, x->data, n /
-		    qwen_ggml_block_len(x->type), sd);
+		die("no weights of this type");
 }
 
 void

@@ -119,9 +119,11 @@ random_shape(struct tiny_shape *s)
 	static const char *const archs[] = { "qwen3", "qwen3moe", "qwen35",
 	    "qwen35moe" };
 	static const uint32_t types[] = { 0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13,
-	    14, 20, 23, 30, 8, 0, 12 };
+	    14, 20, 23, 30, 8, 0, 12, 16, 17, 18, 19, 21, 22, 29, 34, 35, 39,
+	    40, 41, 42 };
+	enum { N_TYPES = sizeof types / sizeof types[0] };
 	unsigned arch = random_u32() % 4;
-	size_t at = random_u32() % 18;
+	size_t at = random_u32() % N_TYPES;
 
 	memset(s, 0, sizeof *s);
 	s->arch = archs[arch];
@@ -149,7 +151,7 @@ random_shape(struct tiny_shape *s)
 	s->n_head_v = s->n_head_k * (1 + random_u32() % 3);
 	s->interval = random_u32() % 4;
 	s->types = types + at;
-	s->n_types = 1 + random_u32() % (18 - at);
+	s->n_types = 1 + random_u32() % (N_TYPES - at);
 	s->seed = random_u32();
 }
 

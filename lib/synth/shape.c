@@ -234,17 +234,18 @@ add(struct qwen_synth *p, enum qwen_synth_content content, uint32_t type,
 static void
 add_scale(struct qwen_synth *p)
 {
-	const struct qwen_synth_tensor *t = &p->t[p->n - 1];
-	const uint64_t ne[3] = { t->n_dims == 3 ? t->ne[2] : 1 };
-	double inputs = t->inputs;
-	int base;
+	struct qwen_synth_tensor of;	/* a copy: the array moves */
+	uint64_t ne[3] = { 1 };
 
-	if (p->failed || t->type != NVFP4)
+	if (p->failed || p->t[p->n - 1].type != NVFP4)
 		return;
-	base = (int)(strrchr(t->name, '.') - t->name);
-	add(p, SCALE, F32, ne, "%.*s.scale", base, t->name);
+	of = p->t[p->n - 1];
+	if (of.n_dims == 3)
+		ne[0] = of.ne[2];
+	add(p, SCALE, F32, ne, "%.*s.scale",
+	    (int)(strrchr(of.name, '.') - of.name), of.name);
 	if (!p->failed)
-		p->t[p->n - 1].inputs = inputs;
+		p->t[p->n - 1].inputs = of.inputs;
 }
 
 /* Beside the blocks. */

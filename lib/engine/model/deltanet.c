@@ -13,6 +13,28 @@
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 
+/*
+ * Room for n floats in what is taken at once for all layers: it is touched page
+ * by page here, and large enough for pages to be huge.
+ */
+static float *
+take_taps(struct qwen_loader *ld, const struct qwen_layer *l, size_t n)
+{
+	const struct qwen_hparams *h = &ld->m->hp;
+	size_t layers = 0, i;
+	float *p;
+
+	n = (n + 15) / 16 * 16;		/* aligned as the first */
+	for (i = l->index; ld->taps == NULL && i < h->n_layer; i++)
+		layers += h->recurrent[i];
+	if (ld->taps == NULL &&
+	    (ld->taps = qwen_load_large(ld, layers * n, sizeof *p)) == NULL)
+		return NULL;
+	p = ld->taps;
+	ld->taps += n;
+	return p;
+}
+
 /* Taps as [tap][channel], so that channels are the lanes. */
 static void
 load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
@@ -24,7 +46,7 @@ load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 
 	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
 	if (w.data == NULL ||
-	    (taps = qwen_load_memory(ld, kc * nc, sizeof *taps)) == NULL)
+	    (taps = take_taps(ld, l, kc * nc)) == NULL)
 		return;
 	assert(kc <= sizeof buf / sizeof *buf);
 	for (c = 0; c < nc; c++) {

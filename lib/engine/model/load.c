@@ -28,18 +28,31 @@ qwen_has_tensor(const struct qwen_loader *ld, const char *name)
 	    full_name(ld->layer, name).s) != NULL;
 }
 
-void *
-qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size)
+static void *
+own(struct qwen_loader *ld, void *(*alloc)(size_t, size_t), size_t n,
+    size_t size)
 {
 	struct qwen_model *m = ld->m;
 	void *p = NULL;
 
 	if (qwen_grow(&m->owned, &m->cap_owned, m->n_owned + 1,
-	    sizeof *m->owned) < 0 || (p = qwen_alloc(n, size)) == NULL)
+	    sizeof *m->owned) < 0 || (p = alloc(n, size)) == NULL)
 		ld->rc = qwen_oom(ld->err);
 	else
 		m->owned[m->n_owned++] = p;
 	return p;
+}
+
+void *
+qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size)
+{
+	return own(ld, qwen_alloc, n, size);
+}
+
+void *
+qwen_load_large(struct qwen_loader *ld, size_t n, size_t size)
+{
+	return own(ld, qwen_alloc_large, n, size);
 }
 
 struct shape { char s[96]; };

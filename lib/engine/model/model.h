@@ -169,6 +169,7 @@ struct qwen_loader {
 	void			(*wrong)(struct qwen_loader *ld,
 				    const struct qwen_gguf_tensor *t);
 	void			*arg;
+	float			*taps;		/* of convolutions to come */
 };
 
 /* All tensors that the architecture needs. */
@@ -194,6 +195,8 @@ void qwen_load_vector(struct qwen_loader *ld, const float **v,
 int qwen_has_tensor(const struct qwen_loader *ld, const char *name);
 /* Zeroed memory that lives as long as the model; or NULL, and rc is -1. */
 void *qwen_load_memory(struct qwen_loader *ld, size_t n, size_t size);
+/* The same for what is large, with any bytes in it (qwen_alloc_large). */
+void *qwen_load_large(struct qwen_loader *ld, size_t n, size_t size);
 
 /* ---- blocks: each loads its weights and sets its pass in the layer */
 void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);

@@ -38,7 +38,7 @@ static struct run {
 	size_t			 cap_ids;
 	int			 begun;		/* there is one */
 	uint64_t		 n_texts, n_cut;
-	float			*vector;
+	size_t			 n_numbers;	/* of a vector */
 	struct cli_output	*out;
 } run = { .work.n_sequences = TOOL_SEQUENCES };
 
@@ -151,8 +151,6 @@ open_model(void)
 	run.how.tok = run.work.tok;
 	run.how.n_vocab = qwen_model_n_vocab(run.work.model);
 	run.how.cut = opt.truncate ? qwen_model_n_ctx(run.work.model) : 0;
-	run.vector = cli_got(calloc(qwen_model_n_embd(run.work.model),
-	    sizeof *run.vector));
 }
 
 /* -------------------------------------------------------------------- texts */
@@ -275,20 +273,31 @@ open_stream(void)
 
 /* ------------------------------------------------------------------ vectors */
 
+/* The states become a vector as soon as they are there. */
+static void
+end(void *arg, struct tool_pooled *p)
+{
+	size_t n = qwen_model_n_embd(run.work.model);
+
+	(void)arg;
+	p->result = cli_got(malloc(n * sizeof(float)));
+	qwen_embedding_finish(&run.how.how, p->sum, p->n, n, p->result,
+	    &run.n_numbers);
+}
+
 static void
 add_numbers(struct qwen_text *t, const struct text *x, const char *between)
 {
-	size_t i, n;
+	const float *v = x->pooled.result;
+	size_t i, n = run.n_numbers;
 
-	qwen_embedding_finish(&run.how.how, x->pooled.sum, x->pooled.n,
-	    qwen_model_n_embd(run.work.model), run.vector, &n);
 	if (opt.format == FORMAT_F32) {
-		qwen_text_add(t, run.vector, n * sizeof *run.vector);
+		qwen_text_add(t, v, n * sizeof *v);
 		return;
 	}
 	for (i = 0; i < n; i++)
 		qwen_text_fmt(t, "%s%.9g", i > 0 ? between : "",
-		    (double)run.vector[i]);
+		    (double)v[i]);
 }
 
 static void
@@ -332,7 +341,7 @@ put(void *arg, struct tool_item *item)
 	}
 	cli_write_all(cli_output_fd(run.out), cli_output_name(run.out), &t);
 	qwen_text_fini(&t);
-	free(x->pooled.sum);
+	free(x->pooled.result);
 	qwen_vector_request_fini(&x->q);
 	free(x);
 }
@@ -354,6 +363,7 @@ embed_all(void)
 	run.order.work = &run.work;
 	run.order.next = opt.tokens ? next_stream : next_line;
 	run.order.waiting = waiting;
+	run.order.end = end;
 	run.order.put = put;
 	cli_progress_start("texts", count_texts());
 	tool_in_order(&run.order);
@@ -387,7 +397,6 @@ main(int argc, char *argv[])
 	qwen_reader_close(run.reader);
 	tool_lines_fini(&run.lines);
 	free(run.ids.id);
-	free(run.vector);
 	tool_work_close(&run.work);
 	return status;
 }

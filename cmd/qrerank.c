@@ -134,12 +134,13 @@ open_model(void)
 	run.value = cli_got(calloc(run.n_classes + 2, sizeof *run.value));
 }
 
-static double
-score(const struct tool_pooled *p)
+static void
+end(void *arg, struct tool_pooled *p)
 {
 	const struct qwen_model *m = run.work.model;
 	size_t i, n = qwen_model_n_embd(m);
 
+	(void)arg;
 	/* a sum of one */
 	for (i = 0; i < n; i++)
 		run.hidden[i] = (float)p->sum[i];
@@ -149,7 +150,7 @@ score(const struct tool_pooled *p)
 	else
 		cli_must(NULL, qwen_model_logits(m, run.hidden, run.word, 2,
 		    run.value, &cli_err));
-	return qwen_softmax_share(run.value, run.n_classes > 0 ?
+	p->score = qwen_softmax_share(run.value, run.n_classes > 0 ?
 	    run.n_classes : 2, run.yes);
 }
 
@@ -206,6 +207,7 @@ next_line(void *arg, struct tool_item **out)
 	x->pooled = cli_got(calloc(x->q.n + 1, sizeof *x->pooled));
 	for (i = 0; i < x->q.n && x->q.no.err.code == 0; i++)
 		tool_pool(&x->pooled[i], &x->item, &last, &x->q.prompt[i]);
+	qwen_rank_request_drop(&x->q);
 	*out = &x->item;
 	return 1;
 }
@@ -249,13 +251,13 @@ add_request(struct qwen_text *t, const struct rank *x)
 	}
 	qwen_text_fmt(t, ",\"tokens\":%zu", x->q.n_tokens);
 	if (!x->q.is_list) {
-		qwen_text_fmt(t, ",\"score\":%.9g}\n", score(&x->pooled[0]));
+		qwen_text_fmt(t, ",\"score\":%.9g}\n", x->pooled[0].score);
 		return;
 	}
 	qwen_text_str(t, ",\"scores\":[");
 	for (i = 0; i < x->q.n; i++)
 		qwen_text_fmt(t, "%s%.9g", i > 0 ? "," : "",
-		    score(&x->pooled[i]));
+		    x->pooled[i].score);
 	qwen_text_str(t, "]}\n");
 }
 
@@ -263,7 +265,7 @@ add_request(struct qwen_text *t, const struct rank *x)
 static void
 note_best(struct rank *x)
 {
-	struct best b = { score(&x->pooled[0]), x->item.line, x->text,
+	struct best b = { x->pooled[0].score, x->item.line, x->text,
 	    x->n_text };
 	size_t i;
 
@@ -291,7 +293,6 @@ put(void *arg, struct tool_item *item)
 {
 	struct rank *x = (struct rank *)(void *)item;
 	struct qwen_text t = { 0 };
-	size_t i;
 
 	(void)arg;
 	if (!opt.requests && x->q.no.err.code != 0)
@@ -302,13 +303,11 @@ put(void *arg, struct tool_item *item)
 	else if (opt.top > 0)
 		note_best(x);
 	else if (opt.json)
-		add_object(&t, item->line, score(&x->pooled[0]), NULL, 0);
+		add_object(&t, item->line, x->pooled[0].score, NULL, 0);
 	else
-		qwen_text_fmt(&t, "%.9g\n", score(&x->pooled[0]));
+		qwen_text_fmt(&t, "%.9g\n", x->pooled[0].score);
 	if (t.n > 0 || t.failed)
 		write_text(&t);
-	for (i = 0; i < x->q.n; i++)
-		free(x->pooled[i].sum);
 	free(x->pooled);
 	qwen_rank_request_fini(&x->q);
 	free(x->text);
@@ -355,6 +354,7 @@ rank_all(void)
 	run.order.work = &run.work;
 	run.order.next = next_line;
 	run.order.waiting = waiting;
+	run.order.end = end;
 	run.order.put = put;
 	cli_progress_start(opt.requests ? "requests" : "documents",
 	    count_documents());

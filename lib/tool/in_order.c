@@ -33,12 +33,18 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 {
 	struct tool_pooled *p = arg;
 
+	struct tool_order *o = p->item->order;
+
 	if (why == QWEN_JOB_FAILED)
 		tool_refuse(p->item->no, "failed", err);
-	p->item->order->n_tokens += p->n_tokens;
+	else
+		o->end(o->arg, p);
+	free(p->sum);
+	p->sum = NULL;
+	o->n_tokens += p->n_tokens;
 	p->item->left--;
-	cli_progress_also(p->item->order->n_tokens, "tok");
-	cli_progress(p->item->order->n_done);
+	cli_progress_also(o->n_tokens, "tok");
+	cli_progress(o->n_done);
 }
 
 void

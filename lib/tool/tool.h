@@ -259,12 +259,13 @@ struct tool_item {
 	size_t			 bytes;		/* of memory, about */
 };
 
-/* Hidden states of a text, added up. */
+/* Hidden states of a text, added up; then what end() makes of them. */
 struct tool_pooled {
 	struct tool_item	*item;
-	double			*sum;		/* NULL: none; to free() */
-	size_t			 n;
-	size_t			 n_tokens;
+	double			*sum;		/* until then */
+	size_t			 n, n_tokens;
+	void			*result;	/* the tool's */
+	double			 score;
 };
 
 struct tool_order {
@@ -274,6 +275,8 @@ struct tool_order {
 	int	(*next)(void *arg, struct tool_item **x);
 	/* One could be had without waiting. */
 	int	(*waiting)(void *arg);
+	/* The states of a text are all there: note what comes of them. */
+	void	(*end)(void *arg, struct tool_pooled *p);
 	/* All of its jobs have ended: write it, and free it. */
 	void	(*put)(void *arg, struct tool_item *x);
 	void	*arg;

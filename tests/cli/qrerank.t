@@ -113,8 +113,9 @@ printf '%s\n' '{"query":"a","document":"b","id":"x"}' '{' '' '{"query":"a"}' \
     '{"document":"b"}' '{"query":"a","document":"b","documents":[]}' \
     '{"query":"a","documents":["b",1]}' '{"query":"a","documents":{}}' \
     '{"query":1,"document":"b"}' '{"query":"a","documents":[]}' >bad.jsonl
+jq -nc '{query: "a", documents: [range(4097) | ""]}' >>bad.jsonl
 qrerank --requests bad.jsonl >out 2>err
-is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 9" "bad lines: a result each"
+is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 10" "bad lines: a result each"
 is "$(jq -c 'select(.error == null) | [.line, .id, .scores]' out | xargs)" \
     "[1,x,null] [10,null,[]]" "the good ones have their scores"
 refused 1 "a model without yes and no" qrerank -m "$TOP/demo/demo.gguf" x docs

@@ -19,6 +19,7 @@ enum {
 	QWEN_CHOICES_MAX = 128,		/* answers to one request */
 	QWEN_STOPS_MAX = 64,
 	QWEN_LOGPROBS_MAX = 20,		/* of the best tokens */
+	QWEN_DOCUMENTS_MAX = 4096,	/* to rank, in a list */
 	QWEN_VALUES_MAX = 1 << 18,	/* of JSON, that a template gets */
 };
 
@@ -388,6 +389,8 @@ int qwen_rank_request_parse(struct qwen_rank_request *q,
 int qwen_rank_request_text(struct qwen_rank_request *q,
     const struct qwen_ranking *s, const char *text, size_t n,
     struct qwen_err *err);
+/* The prompts are not needed any more; nothing is. */
+void qwen_rank_request_drop(struct qwen_rank_request *q);
 void qwen_rank_request_fini(struct qwen_rank_request *q);
 
 #endif

@@ -202,6 +202,9 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 		    add_document(q, s, query, one);
 	if (!yyjson_is_arr(list))
 		return wrong(&q->no, "documents", "is no list");
+	if (yyjson_arr_size(list) > QWEN_DOCUMENTS_MAX)
+		return wrong(&q->no, "documents", "%zu of them; at most %d",
+		    yyjson_arr_size(list), QWEN_DOCUMENTS_MAX);
 	q->is_list = 1;
 	if (make_room(q, yyjson_arr_size(list)) < 0)
 		return -1;
@@ -232,15 +235,21 @@ qwen_rank_request_parse(struct qwen_rank_request *q,
 }
 
 void
-qwen_rank_request_fini(struct qwen_rank_request *q)
+qwen_rank_request_drop(struct qwen_rank_request *q)
 {
 	size_t i;
 
 	for (i = 0; q->prompt != NULL && i < q->n; i++)
 		free(q->prompt[i].id);
 	free(q->prompt);
-	free(q->id);
 	q->prompt = NULL;
+}
+
+void
+qwen_rank_request_fini(struct qwen_rank_request *q)
+{
+	qwen_rank_request_drop(q);
+	free(q->id);
 	q->id = NULL;
 	q->n = 0;
 }

@@ -146,14 +146,17 @@ is "$?$(cat err)$(wc -l <cut)" "0qembed: 1 text cut to the context of 4096 token
 printf '%s\n' '{"text":"a","id":7}' '{' '' '{"text":"a","tokens":[1]}' \
     '{"tokens":[1,99999]}' '{"tokens":[]}' '{"tokens":[64,336]}' '{"text":null}' \
     '{"text":"\ud800"}' '{"text":"a","instruct":1}' '{"id":[],"text":"a"}' \
-    '{"tokens":[1],"instruct":"x"}' '{"text":"a","instruct":""}' >bad.jsonl
+    '{"tokens":[1],"instruct":"x"}' '{"text":"a","instruct":""}' \
+    '{"tokens":"1 2"}' >bad.jsonl
 qembed --requests bad.jsonl >out 2>err
-is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 12" "bad lines: a result each"
+is "$?, $(wc -l <err), $(wc -l <out)" "3, 1, 13" "bad lines: a result each"
 is "$(jq -c 'select(.error == null) | [.line, .id, .tokens]' out | xargs)" \
     "[1,7,2] [6,null,1] [7,null,2] [13,null,$(jq 'select(.line == 13).tokens' out)]" \
     "the good ones have their vectors"
 jq -es 'all((.error == null) != (.embedding == null))' out >/dev/null
 ok $? "the others have their errors"
+is "$(tail -n 1 out | jq -r .error.message)" "tokens: is no list of token ids" \
+    "which say what is wrong"
 { printf 'a\0b\377\n'; head -c 3000 "$MODEL" | tr -d '\n'; echo; } |
     qembed >out 2>err
 is "$?$(cat err)$(wc -l <out)" 02 "any bytes are a text"

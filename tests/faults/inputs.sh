@@ -66,7 +66,6 @@ qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
 cat >vector.jsonl <<'EOF'
 {"id":"a","text":"In the beginning","instruct":"Find it"}
 {"tokens":[1,2,3]}
-{"tokens":"none"}
 EOF
 cat >rank.jsonl <<'EOF'
 {"id":1,"query":"What?","documents":["It is.","Not"]}

@@ -112,6 +112,8 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	if (instruct.len > 0)
 		return wrong(&q->no, "instruct", "is for a text, not for "
 		    "tokens");
+	if (!yyjson_is_arr(tokens))
+		return wrong(&q->no, "tokens", "is no list of token ids");
 	if (qwen_ask_ids(&q->no, "tokens", tokens, s->n_vocab, &ids) < 0) {
 		free(ids.id);
 		return -1;

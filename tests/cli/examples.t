@@ -30,7 +30,7 @@ is "$(pkg-config --print-requires libqwentext)" libqwen \
 # a tree without the shared libraries
 mkdir alone && cp "$U"/lib/*.a alone
 warn="-pedantic -Wall -Wextra -Wstrict-prototypes -Werror"
-for e in generate save_restore sequences; do
+for e in generate save_restore sequences similar; do
 	case $e in
 	save_restore) lib=libqwen std="-std=c99 -D_POSIX_C_SOURCE=200809L" ;;
 	*) lib=libqwentext std=-std=c99 ;;
@@ -64,6 +64,17 @@ $text$want" "sequences, $how"
 done
 is "$(qdecode -s static.cbor -n 12 --temp 0 </dev/null | qtok -d)" "$want" \
     "qdecode goes on from the state, too"
+# of the vectors that qembed makes
+model qwen3-embed
+for how in shared static; do
+	./similar.$how "$MODEL" 'a header' 'the header' '' 'a header' >got
+	printf 'a header\nthe header\n\na header\n' |
+	    qembed -m "$MODEL" -f text | awk 'NR == 1 { split($0, q) }
+	    NR > 1 { s = 0; for (i = 1; i <= NF; i++) s += q[i] * $i
+	    printf "%.3f\n", s }' >want
+	cut -f 1 got | awk '{ printf "%.3f\n", $1 }' | cmp -s - want &&
+	    is "$(tail -n 1 got)" "1.0000	a header" "similar, $how"
+done
 if command -v python3 >/dev/null 2>&1; then
 	is "$(python3 "$doc/generate.py" "$demo" "$text" 12)" "$want" \
 	    "generate.py"

@@ -81,8 +81,7 @@ void qwen_embedding_finish(const struct qwen_embedding *e, const double *sum,
  * Prompts that ask whether a document answers a query: by the template of the
  * file (tokenizer.chat_template.rerank), or that of Qwen3-Reranker.  instruct
  * takes the place of the instruction in it; NULL: none does.  QWEN_EUNSUP if the
- * template has no place for one, or a model of one's own vocabulary has no
- * tokens yes and no.
+ * template has no place for one.
  */
 struct qwen_reranker;
 

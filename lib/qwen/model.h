@@ -61,7 +61,7 @@ unsigned qwen_model_numerics(const struct qwen_model *m);
  * needed: those of n tokens; or what the classifier makes of it that a model
  * for ranking has in place of a head (cls.output), n_classes numbers, 0 if it
  * has none.  Products of f32 in double, one after another: the same on every
- * machine.  QWEN_ERANGE for an id that is none.
+ * machine.  QWEN_ERANGE for an id that is none, QWEN_EUNSUP for no classifier.
  */
 int qwen_model_logits(const struct qwen_model *m, const float *hidden,
     const int32_t *ids, size_t n, float *out, struct qwen_err *err);

@@ -344,6 +344,9 @@ test_not_finite(void)
 	tiny_free(t);
 	must(qwen_model_open(&model, path, NULL, &err));
 	unlink(path);
+	ok(qwen_model_n_classes(model) == 0 && qwen_model_classify(model,
+	    text[0].want[0], text[0].want[0], &err) < 0 &&
+	    err.code == QWEN_EUNSUP, "a model without classes: %s", err.msg);
 	must(qwen_session_new(&s, model, &err));
 	ok(qwen_session_eval(s, &id, 1, &how, &err) < 0 &&
 	    err.code == QWEN_ENUMERIC, "an infinity is refused: %s", err.msg);

@@ -94,6 +94,9 @@ int
 qwen_model_classify(const struct qwen_model *m, const float *hidden,
     float *out, struct qwen_err *err)
 {
+	if (m->cls.n_out == 0)
+		return qwen_fail(err, QWEN_EUNSUP, "the model has no "
+		    "cls.output.weight");
 	return rows_times(&m->cls, NULL, m->cls.n_out, hidden, out, err);
 }
 

@@ -28,7 +28,9 @@ static const struct {
 	{ "avxvnni", QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI },
 	/* the first of these have no VNNI with VEX */
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
-	{ "amx", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX },
+	{ "vbmi", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI },
+	{ "amx", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI |
+	    QWEN_CPU_AMX },
 	/* arm64 */
 	{ "neon", QWEN_CPU_NEON },
 	{ "dotprod", QWEN_CPU_NEON | QWEN_CPU_DOTPROD },
@@ -143,6 +145,10 @@ qwen_cpu_detect(void)
 	    __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512vnni"))
 		f |= QWEN_CPU_AVX512VNNI;
+	if ((f & QWEN_CPU_AVX512VNNI) != 0 &&
+	    __builtin_cpu_supports("avx512vbmi") &&
+	    __builtin_cpu_supports("bmi2"))
+		f |= QWEN_CPU_AVX512VBMI;
 	if ((f & QWEN_CPU_AVX512VNNI) != 0 && has_amx())
 		f |= QWEN_CPU_AMX;
 #elif defined(__aarch64__)

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /*
- * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512" or "amx", or
+ * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512", "vbmi" or "amx", or
  * "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if not (then the best
  * below it is used), -1 if there is no such level.
  */

@@ -5,7 +5,7 @@ model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 seq 1 40 >ids
 qprefill <ids >want.cbor
-for level in scalar avx2 avxvnni avx512 amx neon dotprod i8mm ''; do
+for level in scalar avx2 avxvnni avx512 vbmi amx neon dotprod i8mm ''; do
 	QWEN_CPU=$level qprefill <ids >got.cbor 2>err
 	cmp -s got.cbor want.cbor
 	ok $? "QWEN_CPU=$level gives the same state"

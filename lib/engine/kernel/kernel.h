@@ -252,7 +252,8 @@ enum qwen_op {
 enum qwen_kernel_rank {
 	QWEN_BY_SCALAR,
 	QWEN_BY_NEON, QWEN_BY_DOTPROD, QWEN_BY_I8MM,
-	QWEN_BY_AVX2, QWEN_BY_AVXVNNI, QWEN_BY_AVX512VNNI, QWEN_BY_AMX
+	QWEN_BY_AVX2, QWEN_BY_AVXVNNI, QWEN_BY_AVX512VNNI,
+	QWEN_BY_AVX512VBMI, QWEN_BY_AMX
 };
 
 /* What a variant says of its instruction set. */
@@ -266,6 +267,8 @@ enum qwen_kernel_rank {
 	.need = QWEN_CPU_AVX2 | QWEN_CPU_AVXVNNI
 #define QWEN_AVX512VNNI .name = "avx512vnni", .rank = QWEN_BY_AVX512VNNI,	\
 	.need = QWEN_CPU_AVX512VNNI
+#define QWEN_AVX512VBMI .name = "avx512vbmi", .rank = QWEN_BY_AVX512VBMI,	\
+	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI
 
 /*
  * DO(name, type, ...) for each of the formats that have variants of their own:

@@ -420,6 +420,9 @@ decode_tq2_0(const unsigned char *p, struct group *u)
 
 /* ---- look-ups in grids: indices first, then entries, then signs */
 
+/* Read one by one from memory, which takes less than from registers. */
+#define IN_MEMORY(array) __asm__("" : "+m"(array))
+
 /* n indices of eight bits, each with the bits of high from bit 8 on. */
 PI __m256i
 indices(const unsigned char *p, __m256i high)
@@ -492,6 +495,7 @@ decode_iq3_xxs(const unsigned char *p, struct group *u)
 	for (k = 0; k < 4; k++)
 		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
 		    _mm256_setzero_si256()));
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = with_signs(GRID_WEIGHTS(four4, 4, qwen_grid_iq3_xxs,
@@ -516,6 +520,7 @@ decode_iq3_s(const unsigned char *p, struct group *u)
 		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
 		    high));
 	}
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = with_signs(GRID_WEIGHTS(four4, 4, qwen_grid_iq3_s,
@@ -540,6 +545,7 @@ decode_iq2_xxs(const unsigned char *p, struct group *u)
 	    _mm256_castsi256_si128(lo)));
 	_mm256_store_si256((__m256i *)i + 1, _mm256_cvtepu8_epi16(
 	    _mm256_extracti128_si256(lo, 1)));
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_xxs,
@@ -562,6 +568,7 @@ decode_iq2_xs(const unsigned char *p, struct group *u)
 	    _mm256_srli_epi16(b, 9));
 	_mm256_store_si256((__m256i *)sign, eighth_sign(
 	    _mm256_permute4x64_epi64(a, 0xd8)));
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_xs,
@@ -588,6 +595,7 @@ decode_iq2_s(const unsigned char *p, struct group *u)
 		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
 		    high));
 	}
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_s,
@@ -609,6 +617,7 @@ decode_iq1(const unsigned char *qs, const __m256i *high, const uint8_t *move,
 	for (k = 0; k < 2; k++)
 		_mm256_store_si256((__m256i *)i + k, indices(qs + 16 * k,
 		    high[k] & _mm256_set1_epi16(0x700)));
+	IN_MEMORY(i);
 	UNROLL
 	for (k = 0; k < GROUP_REGS; k++)
 		u->w[k] = W(add_epi8)(GRID_WEIGHTS(two8, 8, qwen_grid_iq1, i,

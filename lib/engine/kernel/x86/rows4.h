@@ -4,8 +4,8 @@
  * to four tokens at a time: what AVX2 and AVX-512 share.
  *
  * Sums of integers are exact, so their order is free; the float step of a block
- * is that of the scalar definition.  The including file defines sums_k4(),
- * dot_super() and block_floats().
+ * is that of the scalar definition.  rows256.h and rows512.h define dot_super()
+ * and block_floats().
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
@@ -81,13 +81,8 @@ prefetch(const unsigned char *p, size_t n)
  * acc; memory from ahead on is asked for meanwhile.
  */
 
-/* Q4_K and Q5_K: each set has its own way. */
-PI void sums_k4(uint32_t type, const unsigned char **w,
-    const struct qwen_q8 **x, size_t n, int nt, const unsigned char *ahead,
-    __m128 *acc);
-
 /*
- * Other formats with 256 weights under a d.  Eight int32 that add up to a
+ * Formats with 256 weights under a d.  Eight int32 that add up to a
  * block's sum:
  */
 PI __m256i dot_super(uint32_t type, const struct group *u,
@@ -199,37 +194,14 @@ sums_block(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	}
 }
 
-/* nr rows from r (the last is repeated to make four), nt tokens from t. */
 PI void
-tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
-    int nt)
+sums_any(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
-	float out[4];
-	size_t i;
-	int j;
-
-	for (i = 0; i < 4; i++)
-		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
-	for (j = 0; j < nt; j++) {
-		x[j] = p->x[t + (size_t)j];
-		acc[j] = _mm_setzero_ps();
-	}
-	if (type == QT_Q4_K || type == QT_Q5_K)
-		sums_k4(type, w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
-	else if (qwen_traits[type].by_block)
-		sums_block(type, w, x, p->n_in / 32, nt, ahead, acc);
+	if (qwen_traits[type].by_block)
+		sums_block(type, w, x, n_in / 32, nt, ahead, acc);
 	else
-		sums_super(type, w, x, p->n_in / QWEN_GROUP, nt, ahead, acc);
-	for (j = 0; j < nt; j++) {
-		_mm_storeu_ps(out, acc[j]);
-		memcpy(p->y[t + (size_t)j] + r, out, nr * sizeof *out);
-	}
+		sums_super(type, w, x, n_in / QWEN_GROUP, nt, ahead, acc);
 }
-
-#define ROW_FORMATS QWEN_ALL_FORMATS
-#include "engine/kernel/rows4.inc"
 
 #endif

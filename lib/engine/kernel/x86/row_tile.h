@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * row_tile.h - tiles of four rows, over a product: by ROW_SUMS, one of the
+ * functions of rows4.h or like them, for ROW_FORMATS of formats.
+ */
+/* nr rows from r (the last is repeated to make four), nt tokens from t. */
+PI void
+tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
+    int nt)
+{
+	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const struct qwen_q8 *x[4];
+	__m128 acc[4];
+	float out[4];
+	size_t i;
+	int j;
+
+	for (i = 0; i < 4; i++)
+		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
+	for (j = 0; j < nt; j++) {
+		x[j] = p->x[t + (size_t)j];
+		acc[j] = _mm_setzero_ps();
+	}
+	ROW_SUMS(type, w, x, p->n_in, nt, ahead, acc);
+	for (j = 0; j < nt; j++) {
+		_mm_storeu_ps(out, acc[j]);
+		memcpy(p->y[t + (size_t)j] + r, out, nr * sizeof *out);
+	}
+}
+
+#include "engine/kernel/rows4.inc"

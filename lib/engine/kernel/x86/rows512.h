@@ -24,68 +24,11 @@ sum16x4(const __m512i *v)
 }
 
 /*
- * ---- 256 weights under a d: unsigned by their bias, which comes
- * off through the sums of the activations
+ * Sums over the 128-bit lanes of four vectors: those of vector i are in dword i
+ * of each lane.
  */
-
-/* Each of four int16 of v from place 4k on, eight times. */
 PI __m512i
-pick16(__m256i v, int k)
-{
-	const __m512i at = _mm512_set_epi64(0x0003000300030003LL,
-	    0x0003000300030003LL, 0x0002000200020002LL,
-	    0x0002000200020002LL, 0x0001000100010001LL,
-	    0x0001000100010001LL, 0, 0);
-
-	return _mm512_permutexvar_epi16(_mm512_add_epi16(at,
-	    _mm512_set1_epi16((short)(4 * k))), _mm512_castsi256_si512(v));
-}
-
-/* Four of 16 int32 likewise, four times each. */
-PI __m512i
-pick32(__m512i v, int k)
-{
-	const __m512i at = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1,
-	    0, 0, 0, 0);
-
-	return _mm512_permutexvar_epi32(_mm512_add_epi32(at,
-	    _mm512_set1_epi32(4 * k)), v);
-}
-
-/*
- * Pairs of products are below 2^15 but for weights of 8 bits: there four are
- * added in 32 bits, and multiplied with the scale after it.
- */
-PI __m256i
-dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
-{
-	__m256i sa = _mm256_mullo_epi16(u->scale, twice(load16(x->a)));
-	__m512i sum = _mm512_setzero_si512(), wide = _mm512_cvtepi16_epi32(sa);
-	int k;
-
-	UNROLL
-	for (k = 0; k < 4; k++) {
-		__m512i q = _mm512_loadu_si512(x->q + 64 * k);
-
-		if (qwen_traits[type].bias == 128)
-			sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(
-			    _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-			    u->w[k] ^ set8(0x80), q), pick32(wide, k)));
-		else
-			sum = _mm512_dpwssd_epi32(sum, _mm512_maddubs_epi16(
-			    u->w[k], q), pick16(sa, k));
-	}
-	sa = _mm256_add_epi32(_mm512_castsi512_si256(sum),
-	    _mm512_extracti64x4_epi64(sum, 1));
-	return qwen_traits[type].bias == 0 ? sa :
-	    _mm256_sub_epi32(sa, bias_sum(type, u, x));
-}
-
-/* ---- those with a d for fewer */
-
-/* Four rows' sums over the 128-bit lanes, a row in each dword of a lane. */
-PI __m512i
-rows_by_lane(const __m512i *v)
+sums_by_lane(const __m512i *v)
 {
 	__m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]),
 	    _mm512_unpackhi_epi32(v[0], v[1]));
@@ -96,87 +39,217 @@ rows_by_lane(const __m512i *v)
 	    _mm512_unpackhi_epi64(a, b));
 }
 
-/* a times sums that have the bias too much for each activation */
-PI __m128i
-scaled(uint32_t type, __m128i sum, int16_t a, int16_t asum)
+/* Weights as VPDPBUSD wants them. */
+PI __m512i
+unsigned_weights(uint32_t type, __m512i w)
 {
-	return _mm_sub_epi32(_mm_mullo_epi32(sum, _mm_set1_epi32(a)),
-	    _mm_set1_epi32(qwen_traits[type].bias * asum));
+	if (qwen_traits[type].bias == 128)
+		w ^= set8(0x80);
+	return w;
 }
 
-PI __m128
-add_step(__m128 part, __m128 d, __m128i sum)
+/* ---- 256 weights under a d */
+
+/*
+ * Sums of 16 products come from sums_by_lane(), then one multiplication with
+ * their scales does.  A bias comes off by the sums of the activations.
+ */
+PI __m256i
+dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
-	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum), part);
+	/* the 16s in that order: dword k of lane c is 4k + c */
+	const __m256i at16 = _mm256_setr_epi16(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
+	    10, 14, 3, 7, 11, 15);
+	const __m512i at32 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
+	    10, 14, 3, 7, 11, 15);
+	const int bias = qwen_traits[type].bias;
+	__m256i sa = _mm256_mullo_epi16(u->scale, twice(load16(x->a)));
+	__m512i v[4], off;
+	int k;
+
+	UNROLL
+	for (k = 0; k < 4; k++)
+		v[k] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+		    unsigned_weights(type, u->w[k]),
+		    _mm512_loadu_si512(x->q + 64 * k));
+	v[0] = sums_by_lane(v);
+	if (bias != 0) {		/* off6 is -32 times the sum */
+		off = _mm512_permutexvar_epi32(at32,
+		    _mm512_loadu_si512(x->off6));
+		off = bias < 32 ? _mm512_srai_epi32(off,
+		    (unsigned)__builtin_ctz(32u / (unsigned)bias)) :
+		    _mm512_slli_epi32(off,
+		    (unsigned)__builtin_ctz((unsigned)bias / 32u));
+		v[0] = _mm512_add_epi32(v[0], off);
+	}
+	v[0] = _mm512_mullo_epi32(v[0], _mm512_cvtepi16_epi32(
+	    _mm256_permutexvar_epi16(at16, sa)));
+	return _mm256_add_epi32(_mm512_castsi512_si256(v[0]),
+	    _mm512_extracti64x4_epi64(v[0], 1));
+}
+
+/* ---- those with a d for fewer */
+
+/* Four of eight int16 from place 4k on, each in a lane of its own. */
+PI __m512i
+in_lanes4(const int16_t *p, size_t k)
+{
+	const __m512i at = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+	    2, 3, 3, 3, 3);
+
+	return _mm512_permutexvar_epi32(at, _mm512_castsi128_si512(
+	    _mm_cvtepi16_epi32(load8(p + 4 * k))));
 }
 
 /*
- * Add register k, of which there may be the first 32 columns alone.  What a d
- * of more than that is for is added up in *run.
+ * Four times 32 columns, fewer at the end: a times their sums, of four rows in
+ * each lane, less what the bias makes of them.
  */
-PI __m128
-add_lanes(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *x, size_t k, int two, __m512i v, __m128i *run,
-    __m128 part)
+PI __m512i
+sums_of_4(uint32_t type, __m512i first, __m512i second,
+    const struct qwen_q8 *x, size_t k)
 {
-	const unsigned span = qwen_traits[type].span;
-	__m128i s[4] = { _mm512_castsi512_si128(v),
-	    _mm512_extracti32x4_epi32(v, 1), _mm512_extracti32x4_epi32(v, 2),
-	    _mm512_extracti32x4_epi32(v, 3) };
+	__m512i v = _mm512_add_epi32(
+	    _mm512_shuffle_i32x4(first, second, 0x88),
+	    _mm512_shuffle_i32x4(first, second, 0xdd));
+
+	v = _mm512_mullo_epi32(v, in_lanes4(x->a, k));
+	if (qwen_traits[type].bias == 0)
+		return v;
+	return _mm512_sub_epi32(v, _mm512_slli_epi32(in_lanes4(x->asum, k),
+	    (unsigned)__builtin_ctz((unsigned)qwen_traits[type].bias)));
+}
+
+PI __m128
+lane_f(__m512 v, size_t i)
+{
+	return i == 0 ? _mm512_castps512_ps128(v) :
+	    i == 1 ? _mm512_extractf32x4_ps(v, 1) :
+	    i == 2 ? _mm512_extractf32x4_ps(v, 2) :
+	    _mm512_extractf32x4_ps(v, 3);
+}
+
+/* The products of four rows with 64 columns, by lanes. */
+PI void
+products(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t g, size_t k, int two, int nt,
+    __m512i *by_lane)
+{
+	__m512i v[4][4];
+	size_t i;
+	int j;
+
+	for (i = 0; i < 4; i++) {
+		__m512i u = unsigned_weights(type,
+		    block_weights(type, w[i], (int)k, two));
+
+		for (j = 0; j < nt; j++)
+			v[j][i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+			    u, _mm512_loadu_si512(x[j][g].q + 64 * k));
+	}
+	for (j = 0; j < nt; j++)
+		by_lane[j] = sums_by_lane(v[j]);
+}
+
+/* A d for 16: lane i of what is there of 64 columns. */
+PI __m128
+add_16s(uint32_t type, const __m128 *d, __m512i v, const struct qwen_q8 *x,
+    size_t k, __m128 part)
+{
+	const __m512i at = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1,
+	    1, 1, 1, 1, 1);
+	__m512i a = _mm512_permutexvar_epi32(at, _mm512_castsi128_si512(
+	    _mm_cvtepi16_epi32(load4(x->a + 2 * k))));
+	__m512 f;
 	size_t i;
 
-	if (span == 16) {
-		UNROLL
-		for (i = 0; i < 4; i++)
-			part = add_step(part, load_d4(type, w, 4 * k + i),
-			    scaled(type, s[i], x->a[2 * k + i / 2],
-			    x->asum16[4 * k + i]));
-		return part;
-	}
-	s[0] = scaled(type, _mm_add_epi32(s[0], s[1]), x->a[2 * k],
-	    x->asum[2 * k]);
-	s[1] = scaled(type, _mm_add_epi32(s[2], s[3]), x->a[2 * k + 1],
-	    x->asum[2 * k + 1]);
-	if (span == 32) {
-		part = add_step(part, load_d4(type, w, 2 * k), s[0]);
-		if (two)
-			part = add_step(part, load_d4(type, w, 2 * k + 1), s[1]);
-		return part;
-	}
-	*run = _mm_add_epi32(_mm_add_epi32(s[0], s[1]),
-	    64 * k % span == 0 ? _mm_setzero_si128() : *run);
-	if (64 * (k + 1) % span == 0)
-		part = add_step(part, load_d4(type, w, 64 * k / span), *run);
+	v = _mm512_sub_epi32(_mm512_mullo_epi32(v, a), _mm512_slli_epi32(
+	    in_lanes4(x->asum16, k),
+	    (unsigned)__builtin_ctz((unsigned)qwen_traits[type].bias)));
+	f = _mm512_cvtepi32_ps(v);
+	UNROLL
+	for (i = 0; i < 4; i++)
+		part = _mm_fmadd_ps(d[i], lane_f(f, i), part);
 	return part;
 }
 
-/* Two blocks of 32 at a time. */
+/* A d for 64 columns, of which there may be half, or for 128. */
+PI __m128
+add_long(uint32_t type, const unsigned char *const *w, size_t k, size_t n,
+    __m512i v, __m128 part)
+{
+	__m128i lo, hi;
+
+	v = _mm512_add_epi32(v, _mm512_shuffle_i32x4(v, v, 0xb1));
+	lo = _mm512_castsi512_si128(v);
+	hi = _mm512_extracti32x4_epi32(v, 2);
+	if (qwen_traits[type].span == 128)
+		return _mm_fmadd_ps(load_d4(type, w, k), _mm_cvtepi32_ps(
+		    _mm_add_epi32(lo, hi)), part);
+	part = _mm_fmadd_ps(load_d4(type, w, 2 * k), _mm_cvtepi32_ps(lo),
+	    part);
+	if (n > 2)
+		part = _mm_fmadd_ps(load_d4(type, w, 2 * k + 1),
+		    _mm_cvtepi32_ps(hi), part);
+	return part;
+}
+
+/* Four times 32 columns from 4k on, of which there are n. */
+PI void
+block_floats4(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t g, size_t k, size_t n, int nt,
+    __m128 *part)
+{
+	const unsigned span = qwen_traits[type].span;
+	__m512i v[2][4];
+	__m128 d[8];
+	size_t i;
+	int j;
+
+	products(type, w, x, g, 2 * k, n > 1, nt, v[0]);
+	if (n > 2)
+		products(type, w, x, g, 2 * k + 1, n > 3, nt, v[1]);
+	for (i = 0; span <= 32 && i < 32 * n / span; i++)
+		d[i] = load_d4(type, w, 128 / span * k + i);
+	for (j = 0; j < nt; j++) {
+		const struct qwen_q8 *y = x[j] + g;
+		__m512i s;
+		__m512 f;
+
+		if (span == 16) {
+			part[j] = add_16s(type, d, v[0][j], y, 2 * k, part[j]);
+			if (n > 2)
+				part[j] = add_16s(type, d + 4, v[1][j], y,
+				    2 * k + 1, part[j]);
+			continue;
+		}
+		s = sums_of_4(type, v[0][j], n > 2 ? v[1][j] :
+		    _mm512_setzero_si512(), y, k);
+		if (span > 32) {
+			part[j] = add_long(type, w, k, n, s,
+			    part[j]);
+			continue;
+		}
+		f = _mm512_cvtepi32_ps(s);
+		for (i = 0; i < n; i++)
+			part[j] = _mm_fmadd_ps(d[i], lane_f(f, i), part[j]);
+	}
+}
+
 PI void
 block_floats(uint32_t type, const unsigned char *const *w,
     const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *part)
 {
-	__m128i run[4] = { _mm_setzero_si128() };
-	__m512i v[4][4];
-	size_t b, i;
-	int j;
+	size_t k;
 
-	for (b = 0; b < nb; b += 2) {
-		int two = b + 1 < nb;
-
-		for (i = 0; i < 4; i++) {
-			__m512i u = block_weights(type, w[i], (int)b / 2, two);
-
-			if (qwen_traits[type].bias == 128)
-				u ^= set8(0x80);
-			for (j = 0; j < nt; j++)
-				v[j][i] = _mm512_dpbusd_epi32(
-				    _mm512_setzero_si512(), u,
-				    _mm512_loadu_si512(x[j][g].q + 32 * b));
-		}
-		for (j = 0; j < nt; j++)
-			part[j] = add_lanes(type, w, x[j] + g, b / 2, two,
-			    rows_by_lane(v[j]), &run[j], part[j]);
+	if (nb == 8) {			/* nearly always: n is constant */
+		block_floats4(type, w, x, g, 0, 4, nt, part);
+		block_floats4(type, w, x, g, 1, 4, nt, part);
+		return;
 	}
+	for (k = 0; 4 * k < nb; k++)
+		block_floats4(type, w, x, g, k, nb - 4 * k < 4 ? nb - 4 * k :
+		    4, nt, part);
 }
 
 #endif

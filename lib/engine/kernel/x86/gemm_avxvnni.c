@@ -5,5 +5,5 @@
 QWEN_FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_avxvnni_kernels[] = {
-	PANEL_KERNELS(QWEN_FORMATS, 4)
+	PANEL_KERNELS(QWEN_FORMATS, 3)
 };

@@ -5,5 +5,5 @@
 QWEN_GRID_FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_grid_avxvnni_kernels[] = {
-	PANEL_KERNELS(QWEN_GRID_FORMATS, 8)
+	PANEL_KERNELS(QWEN_GRID_FORMATS, 5)
 };

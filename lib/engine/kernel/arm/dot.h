@@ -14,6 +14,13 @@
 
 #define AI static inline __attribute__((always_inline, unused))
 
+/* For loops that index arrays of registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /*
  * Add 16 products, four or so in each lane.  Without SDOT two of them pass
  * through int16: at most 2 * 128 * 127.
@@ -34,28 +41,6 @@ AI int32x4_t
 sum4x4(const int32x4_t *v)
 {
 	return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
-}
-
-AI float
-load_f16(const unsigned char *p)
-{
-	uint16_t h;
-
-	memcpy(&h, p, sizeof h);
-	return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(
-	    vdup_n_u16(h))), 0);
-}
-
-/* f32 of the f16 at the same place in four rows. */
-AI float32x4_t
-load_d4(const unsigned char *const *w, size_t at)
-{
-	uint16_t h[4];
-	int i;
-
-	for (i = 0; i < 4; i++)
-		memcpy(&h[i], w[i] + at, sizeof h[i]);
-	return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h)));
 }
 
 #endif

@@ -13,7 +13,7 @@
  * slice to the next, and the order of float steps stays that of the scalar
  * definition.  gemm_dotprod.c and gemm_i8mm.c take PANEL_KERNELS(their set).
  */
-#include "engine/kernel/arm/formats.h"
+#include "engine/kernel/arm/unpack.h"
 
 #define SLICE 8			/* groups of 256 in a panel: K = 2048 */
 #define ROWS 8
@@ -31,29 +31,34 @@
 
 struct panel {
 	int8_t	w[SLICE][16][ROWS * 16];	/* group, 16 weights, rows */
-	int16_t	scale[SLICE][16][LANES];	/* of each sub_of() weights */
-	int16_t	min[SLICE][8][LANES];
-	float	d[SLICE][8][LANES];		/* of the group, or each 32 */
+	int16_t	scale[SLICE][16][LANES];	/* of each 16 or 32 weights */
+	int16_t	min[SLICE][16][LANES];
+	float	d[SLICE][16][LANES];		/* of the group, or each span */
 	float	dmin[SLICE][LANES];
+	float	m[SLICE][8][LANES];		/* of each 32 */
 } __attribute__((aligned(64)));
 
-/* A row's value to all of its lanes. */
+/* Values of rows to all of their lanes: eight, and four from row r on. */
 AI void
-put_int(int16_t *lanes, size_t row, int16_t x)
+put_ints(int16_t *lanes, int16x8_t v)
 {
-	size_t i;
-
-	for (i = 0; i < LANE_TOKS; i++)
-		lanes[row * LANE_TOKS + i] = x;
+#if LANE_TOKS == 2
+	vst1q_s16(lanes, vzip1q_s16(v, v));
+	vst1q_s16(lanes + 8, vzip2q_s16(v, v));
+#else
+	vst1q_s16(lanes, v);
+#endif
 }
 
 AI void
-put_float(float *lanes, size_t row, float x)
+put_floats(float *lanes, size_t r, float32x4_t v)
 {
-	size_t i;
-
-	for (i = 0; i < LANE_TOKS; i++)
-		lanes[row * LANE_TOKS + i] = x;
+#if LANE_TOKS == 2
+	vst1q_f32(lanes + 2 * r, vzip1q_f32(v, v));
+	vst1q_f32(lanes + 2 * r + 4, vzip2q_f32(v, v));
+#else
+	vst1q_f32(lanes + r, v);
+#endif
 }
 
 /*
@@ -93,27 +98,35 @@ interleave(struct panel *p, size_t g, int8_t (*w)[QWEN_GROUP])
 /* The tokens of a tile in one group. */
 struct side {
 	const int8_t	*q[TOKS];
-	const int16_t	*a[TV], *asum[TV];	/* LANE_TOKS in turn */
+	const int16_t	*a[TV];		/* LANE_TOKS in turn */
+	const int16_t	*asum[TV];	/* of 16s, or 32s */
 	float32x4_t	 d[TV];
 #if LANE_TOKS == 2
-	int16_t		 turn[2][TV][16];
+	int16_t		 turn[TV][16 + 32];
 #endif
 };
 
 #if LANE_TOKS == 2
-AI const int16_t *
+AI void
 zip(int16_t *to, const int16_t *x, const int16_t *y)
 {
 	int16x8_t a = vld1q_s16(x), b = vld1q_s16(y);
 
 	vst1q_s16(to, vzip1q_s16(a, b));
 	vst1q_s16(to + 8, vzip2q_s16(a, b));
-	return to;
 }
 #endif
 
+/* Sums of the columns under a minimum. */
+AI const int16_t *
+sums_of(uint32_t type, const struct qwen_q8 *x)
+{
+	return qwen_traits[type].span == 16 ? x->asum16 : x->asum;
+}
+
 AI void
-take_side(struct side *s, const struct qwen_q8 *const *x, int tv)
+take_side(uint32_t type, struct side *s, const struct qwen_q8 *const *x,
+    int tv)
 {
 	int t;
 
@@ -124,12 +137,16 @@ take_side(struct side *s, const struct qwen_q8 *const *x, int tv)
 		const struct qwen_q8 *u = x[2 * t], *v = x[2 * t + 1];
 		float32x2_t d = vset_lane_f32(v->d, vdup_n_f32(u->d), 1);
 
-		s->a[t] = zip(s->turn[0][t], u->a, v->a);
-		s->asum[t] = zip(s->turn[1][t], u->asum, v->asum);
+		s->a[t] = s->turn[t];
+		s->asum[t] = s->turn[t] + 16;
+		zip(s->turn[t], u->a, v->a);
+		zip(s->turn[t] + 16, sums_of(type, u), sums_of(type, v));
+		if (qwen_traits[type].span == 16)
+			zip(s->turn[t] + 32, u->asum16 + 8, v->asum16 + 8);
 		s->d[t] = vcombine_f32(d, d);
 #else
 		s->a[t] = x[t]->a;
-		s->asum[t] = x[t]->asum;
+		s->asum[t] = sums_of(type, x[t]);
 		s->d[t] = vdupq_n_f32(x[t]->d);
 #endif
 	}
@@ -167,13 +184,13 @@ mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 		x[t][0] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
 		x[t][1] = vreinterpretq_s8_s64(vzip2q_s64(a, b));
 	}
-#pragma GCC unroll 4
+	UNROLL
 	for (r = 0; r < RV; r++) {
-#pragma GCC unroll 2
+	UNROLL
 		for (h = 0; h < 2; h++) {
 			int8x16_t u = vld1q_s8(w + 32 * r + 16 * h);
 
-#pragma GCC unroll 2
+	UNROLL
 			for (t = 0; t < tv; t++)
 				v[r][t] = vmmlaq_s32(v[r][t], u, x[t][h]);
 		}
@@ -186,11 +203,11 @@ mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 #define QUAD(i) do {							\
 	int8x16_t u = vld1q_s8(w + 64 * r + 16 * (i));			\
 									\
-	_Pragma("GCC unroll 4")						\
+	UNROLL								\
 	for (t = 0; t < tv; t++)					\
 		v[r][t] = vdotq_laneq_s32(v[r][t], u, x[t], i);		\
 } while (0)
-#pragma GCC unroll 2
+	UNROLL
 	for (r = 0; r < RV; r++) {
 		QUAD(0); QUAD(1); QUAD(2); QUAD(3);
 	}
@@ -202,13 +219,15 @@ mac16(int32x4_t (*v)[TV], const int8_t *w, const struct side *s, int k, int tv)
 
 /* The minimums of vector r of the rows with vector t of the tokens. */
 AI int32x4_t
-min_sum(const struct panel *p, size_t g, const struct side *s, int r, int t)
+min_sum(uint32_t type, const struct panel *p, size_t g, const struct side *s,
+    int r, int t)
 {
+	const int n = QWEN_GROUP / (int)qwen_traits[type].span;
 	int32x4_t sum = vdupq_n_s32(0);
 	int j;
 
-#pragma GCC unroll 8
-	for (j = 0; j < 8; j++)
+	UNROLL
+	for (j = 0; j < n; j++)
 		sum = vmlal_s16(sum, vld1_s16(p->min[g][j] + 4 * r),
 		    lanes_of(s->asum[t], j));
 	return sum;
@@ -218,7 +237,7 @@ AI void
 fold_super(uint32_t type, const struct panel *p, size_t g,
     const struct side *s, int tv, float32x4_t (*acc)[TV])
 {
-	const int sub = sub_of(type);
+	const int sub = (int)qwen_traits[type].span;
 	int32x4_t sum[RV][TV], v[RV][TV];
 	int j, k, r, t;
 
@@ -231,15 +250,15 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 			for (t = 0; t < tv; t++)
 				v[r][t] = vdupq_n_s32(0);
 		}
-#pragma GCC unroll 2
+	UNROLL
 		for (k = 0; k < sub; k += 16)
 			mac16(v, p->w[g][(sub * j + k) / 16], s, sub * j + k,
 			    tv);
-#pragma GCC unroll 4
+	UNROLL
 		for (t = 0; t < tv; t++) {
 			int16x4_t a = lanes_of(s->a[t], sub * j / 32);
 
-#pragma GCC unroll 4
+	UNROLL
 			for (r = 0; r < RV; r++)
 				sum[r][t] = vmlaq_s32(sum[r][t], v[r][t],
 				    vmull_s16(vld1_s16(p->scale[g][j] +
@@ -253,48 +272,102 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 		for (t = 0; t < tv; t++) {
 			acc[r][t] = vfmaq_f32(acc[r][t],
 			    vmulq_f32(d, s->d[t]), vcvtq_f32_s32(sum[r][t]));
-			if (has_min(type))
+			if (qwen_traits[type].has_min)
 				acc[r][t] = vfmsq_f32(acc[r][t],
 				    vmulq_f32(dmin, s->d[t]),
-				    vcvtq_f32_s32(min_sum(p, g, s, r, t)));
+				    vcvtq_f32_s32(min_sum(type, p, g, s,
+				    r, t)));
 		}
 	}
 }
 
-AI void
-fold_32(const struct panel *p, size_t g, const struct side *s, int tv,
-    float32x4_t (*acc)[TV])
+/* The float steps of minimums, one for each 32 columns. */
+AI float32x4_t
+min_part(const struct panel *p, size_t g, const struct side *s, int r, int t)
 {
-	float32x4_t part[RV][TV];
+	float32x4_t part = vdupq_n_f32(0.0f);
+	int j;
+
+	UNROLL
+	for (j = 0; j < 8; j++)
+		part = vfmaq_f32(part, vld1q_f32(p->m[g][j] + 4 * r),
+		    vcvtq_f32_s32(vmovl_s16(lanes_of(s->asum[t], j))));
+	return part;
+}
+
+/*
+ * sum: that of n columns from 16 h of 32-block j on, times the activations'
+ * scale, and of those before that have the same d.
+ */
+AI void
+block_sums(uint32_t type, const struct panel *p, size_t g,
+    const struct side *s, int j, int h, int n, int tv, int32x4_t (*sum)[TV])
+{
+	const int blocks = (int)qwen_traits[type].span / n;
 	int32x4_t v[RV][TV];
-	int j, r, t;
+	int i, r, t;
 
 	for (r = 0; r < RV; r++) {
 		for (t = 0; t < tv; t++)
+			v[r][t] = vdupq_n_s32(0);
+	}
+	UNROLL
+	for (i = h; i < h + n / 16; i++)
+		mac16(v, p->w[g][2 * j + i], s, 32 * j + 16 * i, tv);
+	UNROLL
+	for (t = 0; t < tv; t++) {
+		int32x4_t a = vmovl_s16(lanes_of(s->a[t], j));
+
+		UNROLL
+		for (r = 0; r < RV; r++)
+			sum[r][t] = blocks == 1 || j % blocks == 0 ?
+			    vmulq_s32(v[r][t], a) :
+			    vmlaq_s32(sum[r][t], v[r][t], a);
+	}
+}
+
+AI void
+fold_block(uint32_t type, const struct panel *p, size_t g,
+    const struct side *s, int tv, float32x4_t (*acc)[TV])
+{
+	const int span = (int)qwen_traits[type].span;
+	const int n = span < 32 ? span : 32, blocks = span / n;
+	float32x4_t part[RV][TV];
+	int32x4_t sum[RV][TV];
+	int j, h, r, t;
+
+	for (r = 0; r < RV; r++) {
+		for (t = 0; t < tv; t++) {
 			part[r][t] = vdupq_n_f32(0.0f);
+			sum[r][t] = vdupq_n_s32(0);
+		}
 	}
 	for (j = 0; j < 8; j++) {
-		for (r = 0; r < RV; r++) {
-			for (t = 0; t < tv; t++)
-				v[r][t] = vdupq_n_s32(0);
-		}
-		mac16(v, p->w[g][2 * j], s, 32 * j, tv);
-		mac16(v, p->w[g][2 * j + 1], s, 32 * j + 16, tv);
-#pragma GCC unroll 4
-		for (t = 0; t < tv; t++) {
-			int32x4_t a = vmovl_s16(lanes_of(s->a[t], j));
+		UNROLL
+		for (h = 0; h < 2; h += n / 16) {
+			const float *d = p->d[g][span < 32 ? 2 * j + h :
+			    j / blocks];
 
-#pragma GCC unroll 4
-			for (r = 0; r < RV; r++)
-				part[r][t] = vfmaq_f32(part[r][t],
-				    vld1q_f32(p->d[g][j] + 4 * r),
-				    vcvtq_f32_s32(vmulq_s32(v[r][t], a)));
+			block_sums(type, p, g, s, j, h, n, tv, sum);
+			if (blocks > 1 && j % blocks != blocks - 1)
+				continue;
+			UNROLL
+			for (t = 0; t < tv; t++) {
+				UNROLL
+				for (r = 0; r < RV; r++)
+					part[r][t] = vfmaq_f32(part[r][t],
+					    vld1q_f32(d + 4 * r),
+					    vcvtq_f32_s32(sum[r][t]));
+			}
 		}
 	}
 	for (r = 0; r < RV; r++) {
-		for (t = 0; t < tv; t++)
-			acc[r][t] = vfmaq_f32(acc[r][t], s->d[t],
-			    part[r][t]);
+		for (t = 0; t < tv; t++) {
+			acc[r][t] = vfmaq_f32(acc[r][t], s->d[t], part[r][t]);
+			if (qwen_traits[type].has_min)
+				acc[r][t] = vfmaq_f32(acc[r][t], s->d[t],
+				    min_part(p, g, s, r, t));
+		}
 	}
 }
 
@@ -332,9 +405,9 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 			acc[a][b] = vld1q_f32(y[a][b]);
 	}
 	for (g = 0; g < ng; g++) {
-		take_side(&s, x, tv);
-		if (type == QT_Q8_0)
-			fold_32(p, g, &s, tv, acc);
+		take_side(type, &s, x, tv);
+		if (qwen_traits[type].by_block)
+			fold_block(type, p, g, &s, tv, acc);
 		else
 			fold_super(type, p, g, &s, tv, acc);
 		for (j = 0; j < (size_t)tv * LANE_TOKS; j++)
@@ -377,49 +450,60 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
 	}
 }
 
-/* Row i of a panel's group g, at p: its weights, and the rest to the panel. */
+/* Scales of group g of the rows, or minimums, n of each. */
 AI void
-unpack(uint32_t type, const unsigned char *p, struct panel *to, size_t g,
-    size_t i, int8x16_t *w)
+put_scales(int16_t (*to)[LANES], int16_t (*rows)[16], int n)
 {
-	int16_t s[16], n[8];
-	int16x8_t scale[2], min;
-	size_t j, n_scale = 256 / (size_t)sub_of(type);
+	int16x8_t v[8];
+	int j, k;
 
-	weights(type, p, w);
-	if (type == QT_Q8_0) {
+	for (k = 0; k < n; k += 8) {
+		turn8(rows, k, v);
+		UNROLL
 		for (j = 0; j < 8; j++)
-			put_float(to->d[g][j], i, load_f16(p + 34 * j));
-		return;
+			put_ints(to[k + j], v[j]);
 	}
-	scales(type, p, scale, &min);
-	for (j = 0; j < n_scale / 8; j++)
-		vst1q_s16(s + 8 * j, scale[j]);
-	vst1q_s16(n, min);
-	for (j = 0; j < n_scale; j++)
-		put_int(to->scale[g][j], i, s[j]);
-	for (j = 0; j < 8; j++)
-		put_int(to->min[g][j], i, n[j]);
-	put_float(to->d[g][0], i, load_f16(p + d_at(type)));
-	put_float(to->dmin[g], i, load_f16(p + dmin_at(type)));
 }
 
+/* Group g of eight rows, of which its bytes are at row. */
 AI void
-unpack8(uint32_t type, const struct qwen_matmul *m, struct panel *p, size_t r,
-    size_t g0, size_t ng)
+unpack8(uint32_t type, const unsigned char *const *row, struct panel *p,
+    size_t g)
 {
-	int8_t w[ROWS][QWEN_GROUP];
-	int8x16_t v[16];
-	size_t g, i, k;
+	const struct qwen_traits *f = &qwen_traits[type];
+	const int n = QWEN_GROUP / (int)f->span;
+	struct rows u;
+	size_t k, r;
+
+	decode_rows(type, row, &u);
+	interleave(p, g, u.w);
+	if (!f->by_block)
+		put_scales(p->scale[g], u.scale, n);
+	if (!f->by_block && f->has_min)
+		put_scales(p->min[g], u.min, n);
+	for (r = 0; r < ROWS; r += 4) {
+		for (k = 0; k < (f->by_block ? (size_t)n : 1); k++) {
+			put_floats(p->d[g][k], r, load_d4(type, row + r, k));
+			if (f->has_min)
+				put_floats(f->by_block ? p->m[g][k] :
+				    p->dmin[g], r, load_min4(type, row + r, k));
+		}
+	}
+}
+
+/* ng groups from g0 of the rows from r. */
+AI void
+unpack_panel(uint32_t type, const struct qwen_matmul *m, struct panel *p,
+    size_t r, size_t g0, size_t ng)
+{
+	const unsigned char *row[ROWS];
+	size_t g, i;
 
 	for (g = 0; g < ng; g++) {
-		for (i = 0; i < ROWS; i++) {
-			unpack(type, m->w + (r + i) * m->row_bytes +
-			    (g0 + g) * bytes_of(type), p, g, i, v);
-			for (k = 0; k < 16; k++)
-				vst1q_s8(w[i] + 16 * k, v[k]);
-		}
-		interleave(p, g, w);
+		for (i = 0; i < ROWS; i++)
+			row[i] = m->w + (r + i) * m->row_bytes +
+			    (g0 + g) * bytes_of(type);
+		unpack8(type, row, p, g);
 	}
 }
 
@@ -433,15 +517,15 @@ product(uint32_t type, const struct qwen_matmul *m)
 	for (r = m->r0; r < m->r1; r += ROWS) {
 		for (g = 0; g < groups; g += n) {
 			n = groups - g < SLICE ? groups - g : SLICE;
-			unpack8(type, m, &p, r, g, n);
+			unpack_panel(type, m, &p, r, g, n);
 			panel_tokens(type, m, &p, r, g, n);
 		}
 	}
 }
 
-QWEN_FORMATS(QWEN_PRODUCT)
+QWEN_ALL_FORMATS(QWEN_PRODUCT)
 
 #define PANEL_KERNELS(...)						\
-	QWEN_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = 4,	\
+	QWEN_ALL_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = 4,	\
 	    __VA_ARGS__)						\
 	{ 0 }

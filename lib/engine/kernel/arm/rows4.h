@@ -3,7 +3,7 @@
  * rows4.h - rows as the file has them, four at a time, times up to four
  * tokens; and ROW_KERNELS(its set), for matmul_neon.c and matmul_dotprod.c.
  */
-#include "engine/kernel/arm/formats.h"
+#include "engine/kernel/arm/decode.h"
 
 /*
  * Ask for the bytes four rows further on, where the next tile begins: a row is
@@ -21,20 +21,14 @@ prefetch_next(const struct qwen_matmul *p, const unsigned char *w,
 
 /* ---- 256 weights under one d */
 
-/* A row's block, taken apart. */
-struct block {
-	int8x16_t	w[16];
-	int16x8_t	scale[2], min;
-};
-
-/* Scales times the activations' own, widened: one for each sub_of() weights. */
+/* Scales times the activations' own, widened: one for each span. */
 AI void
-scale_products(uint32_t type, const struct block *u, const struct qwen_q8 *x,
+scale_products(uint32_t type, const struct group *u, const struct qwen_q8 *x,
     int32x4_t *s)
 {
 	int16x8_t a = vld1q_s16(x->a), v;
 
-	if (sub_of(type) == 32) {
+	if (qwen_traits[type].span == 32) {
 		v = vmulq_s16(u->scale[0], a);
 	} else {
 		v = vmulq_s16(u->scale[1], vzip2q_s16(a, a));
@@ -48,7 +42,7 @@ scale_products(uint32_t type, const struct block *u, const struct qwen_q8 *x,
 
 /* Four int32 that add up to the integer sum of a block. */
 AI int32x4_t
-dot(uint32_t type, const struct block *u, const struct qwen_q8 *x)
+dot(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
 	const int32x4_t zero = vdupq_n_s32(0);
 	int32x4_t s[4], even = zero, odd = zero, v;
@@ -66,7 +60,7 @@ dot(uint32_t type, const struct block *u, const struct qwen_q8 *x)
 	v = PART(zero, 2 * (j) + 1);					\
 	TIMES(odd, v, 2 * (j) + 1);					\
 } while (0)
-	if (sub_of(type) == 32) {
+	if (qwen_traits[type].span == 32) {
 		WHOLE(even, 0); WHOLE(odd, 1); WHOLE(even, 2); WHOLE(odd, 3);
 		WHOLE(even, 4); WHOLE(odd, 5); WHOLE(even, 6); WHOLE(odd, 7);
 	} else {
@@ -82,12 +76,20 @@ dot(uint32_t type, const struct block *u, const struct qwen_q8 *x)
 
 /* And to the sum of its minimums. */
 AI int32x4_t
-dot_min(const struct block *u, const struct qwen_q8 *x)
+dot_min(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 {
-	int16x8_t a = vld1q_s16(x->asum);
+	const int by16 = qwen_traits[type].span == 16;
+	int32x4_t sum = vdupq_n_s32(0);
+	int i;
 
-	return vmlal_high_s16(vmull_s16(vget_low_s16(u->min),
-	    vget_low_s16(a)), u->min, a);
+	UNROLL
+	for (i = 0; i < 1 + by16; i++) {
+		int16x8_t a = vld1q_s16(by16 ? x->asum16 + 8 * i : x->asum);
+
+		sum = vmlal_s16(sum, vget_low_s16(u->min[i]), vget_low_s16(a));
+		sum = vmlal_high_s16(sum, u->min[i], a);
+	}
+	return sum;
 }
 
 AI void
@@ -95,24 +97,26 @@ sums_super(uint32_t type, const struct qwen_matmul *p,
     const unsigned char *const *row, const struct qwen_q8 *const *x, int nt,
     float32x4_t *acc)
 {
+	const int has_min = qwen_traits[type].has_min;
 	const unsigned char *w[4] = { row[0], row[1], row[2], row[3] };
 	size_t b, i, n = p->n_in / QWEN_GROUP;
 	int j;
 
 	for (b = 0; b < n; b++) {
-		float32x4_t d = load_d4(w, d_at(type));
-		float32x4_t dmin = load_d4(w, dmin_at(type));
+		float32x4_t d = load_d4(type, w, 0), dmin = d;
 		int32x4_t sum[4][4], min[4][4];
 
+		if (has_min)
+			dmin = load_min4(type, w, 0);
 		for (i = 0; i < 4; i++) {
-			struct block u;
+			struct group u;
 
 			prefetch_next(p, w[i], bytes_of(type));
-			weights(type, w[i], u.w);
-			scales(type, w[i], u.scale, &u.min);
+			decode(type, w[i], &u);
 			for (j = 0; j < nt; j++) {
 				sum[j][i] = dot(type, &u, x[j] + b);
-				min[j][i] = dot_min(&u, x[j] + b);
+				if (has_min)
+					min[j][i] = dot_min(type, &u, x[j] + b);
 			}
 			w[i] += bytes_of(type);
 		}
@@ -121,7 +125,7 @@ sums_super(uint32_t type, const struct qwen_matmul *p,
 
 			acc[j] = vfmaq_f32(acc[j], vmulq_f32(d, s),
 			    vcvtq_f32_s32(sum4x4(sum[j])));
-			if (has_min(type))
+			if (has_min)
 				acc[j] = vfmsq_f32(acc[j], vmulq_f32(dmin, s),
 				    vcvtq_f32_s32(sum4x4(min[j])));
 		}
@@ -129,60 +133,98 @@ sums_super(uint32_t type, const struct qwen_matmul *p,
 }
 
 /*
- * ---- Q8_0: a float step every 32 weights, and one for up to eight of them,
- * which share the activations' scale
+ * ---- a d for fewer weights: a float step for each, and one for up to 256 of
+ * them, which share the activations' scale
  */
 
-/* Block b of a group, at w: to part. */
+/* Add 32 columns of a group; what a d of more is for is added up in run. */
 AI void
-add_block(const unsigned char *const *w, const struct qwen_q8 *const *x,
-    size_t b, int nt, float32x4_t *part)
+add_32(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t b, int nt, int32x4_t *run,
+    float32x4_t *part)
 {
-	float32x4_t d = load_d4(w, 0);
-	int32x4_t v[4][4];
-	int i, j;
+	const unsigned span = qwen_traits[type].span;
+	const size_t n_d = span == 16 ? 2 : 1;
+	int32x4_t v[2][4][4], sum;
+	int8x16_t u[2];
+	size_t i, k;
+	int j;
 
 	for (i = 0; i < 4; i++) {
-		int8x16_t w0 = vld1q_s8((const int8_t *)w[i] + 2);
-		int8x16_t w1 = vld1q_s8((const int8_t *)w[i] + 18);
+		decode_32(type, w[i], b, u);
+		for (j = 0; j < nt; j++) {
+			int32x4_t s = dot16(vdupq_n_s32(0), u[0],
+			    vld1q_s8(x[j]->q + 32 * b));
 
-		for (j = 0; j < nt; j++)
-			v[j][i] = dot16(dot16(vdupq_n_s32(0), w0,
-			    vld1q_s8(x[j]->q + 32 * b)), w1,
+			v[0][j][i] = s;
+			v[n_d - 1][j][i] = dot16(n_d == 1 ? s :
+			    vdupq_n_s32(0), u[1],
 			    vld1q_s8(x[j]->q + 32 * b + 16));
+		}
 	}
-	for (j = 0; j < nt; j++)
-		part[j] = vfmaq_f32(part[j], d, vcvtq_f32_s32(vmulq_n_s32(
-		    sum4x4(v[j]), x[j]->a[b])));
+	for (k = 0; k < n_d; k++) {
+		float32x4_t d = load_d4(type, w, n_d == 2 ? 2 * b + k :
+		    32 * b / span);
+
+		for (j = 0; j < nt; j++) {
+			sum = vmulq_n_s32(sum4x4(v[k][j]), x[j]->a[b]);
+			if (32 * b % span != 0)
+				sum = vaddq_s32(sum, run[j]);
+			run[j] = sum;
+			if (span <= 32 || 32 * (b + 1) % span == 0)
+				part[j] = vfmaq_f32(part[j], d,
+				    vcvtq_f32_s32(sum));
+		}
+	}
+}
+
+/* The sums of minimums. */
+AI float32x4_t
+block_mins(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *x, size_t nb)
+{
+	float32x4_t part = vdupq_n_f32(0.0f);
+	size_t b;
+
+	for (b = 0; b < nb; b++)
+		part = vfmaq_n_f32(part, load_min4(type, w, b),
+		    (float)x->asum[b]);
+	return part;
 }
 
 AI void
-sums_32(const struct qwen_matmul *p, const unsigned char *const *row,
-    const struct qwen_q8 *const *first, int nt, float32x4_t *acc)
+sums_block(uint32_t type, const struct qwen_matmul *p,
+    const unsigned char *const *row, const struct qwen_q8 *const *first,
+    int nt, float32x4_t *acc)
 {
 	const unsigned char *w[4] = { row[0], row[1], row[2], row[3] };
-	size_t b, i, n = p->n_in / 32, at, nb;
+	size_t b, i, n = p->n_in / 32, at, nb, bytes;
 	int j;
 
 	for (at = 0; at < n; at += nb) {
 		const struct qwen_q8 *x[4];
 		float32x4_t part[4];
+		int32x4_t run[4];
 
 		nb = n - at < 8 ? n - at : 8;
+		bytes = nb * bytes_of(type) / 8;
 		for (j = 0; j < nt; j++) {
 			x[j] = first[j] + at / 8;
 			part[j] = vdupq_n_f32(0.0f);
+			run[j] = vdupq_n_s32(0);
 		}
 		for (i = 0; i < 4; i++)
-			prefetch_next(p, w[i], nb * 34);
-		for (b = 0; b < nb; b++) {
-			add_block(w, x, b, nt, part);
-			for (i = 0; i < 4; i++)
-				w[i] += 34;
+			prefetch_next(p, w[i], bytes);
+		for (b = 0; b < nb; b++)
+			add_32(type, w, x, b, nt, run, part);
+		for (j = 0; j < nt; j++) {
+			acc[j] = vfmaq_n_f32(acc[j], part[j], x[j]->d);
+			if (qwen_traits[type].has_min)
+				acc[j] = vfmaq_n_f32(acc[j], block_mins(type,
+				    w, x[j], nb), x[j]->d);
 		}
-		for (j = 0; j < nt; j++)
-			acc[j] = vfmaq_f32(acc[j], vdupq_n_f32(x[j]->d),
-			    part[j]);
+		for (i = 0; i < 4; i++)
+			w[i] += bytes;
 	}
 }
 
@@ -206,8 +248,8 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 		x[j] = p->x[t + (size_t)j];
 		acc[j] = vdupq_n_f32(0.0f);
 	}
-	if (type == QT_Q8_0)
-		sums_32(p, w, x, nt, acc);
+	if (qwen_traits[type].by_block)
+		sums_block(type, p, w, x, nt, acc);
 	else
 		sums_super(type, p, w, x, nt, acc);
 	for (j = 0; j < nt; j++) {
@@ -216,5 +258,5 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 	}
 }
 
-#define ROW_FORMATS QWEN_FORMATS
+#define ROW_FORMATS QWEN_ALL_FORMATS
 #include "engine/kernel/rows4.inc"

@@ -14,16 +14,6 @@
 #define GUARD 8
 #define MAX_TOK 200
 
-/* Plain C of the same numerics version. */
-static const struct qwen_kernel *
-scalar_for(const struct qwen_kernel *of, const struct qwen_quant *q)
-{
-	struct qwen_kernels k;
-
-	qwen_kernels_init(&k, 0, variant_numerics(of));
-	return k.matmul[q->type];
-}
-
 /*
  * Activations: spread out, with some rows of zeros and of extremes; blocks of
  * 32 of one sign make the largest sums that there are.  With small, they are
@@ -102,62 +92,98 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block,
 	}
 }
 
-/*
- * The variant (through qwen_multiply, which gives a GEMM only what it takes)
- * and plain C on one shape; 1 if all bits agree.
- */
-static int
-same(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in,
-    size_t n_out, size_t n_tok, enum kind kind)
+/* A product, and what plain C of both versions makes of it. */
+struct problem {
+	const struct qwen_quant	*q;
+	size_t			 n_in, n_out, n_tok, width;
+	unsigned char		*w;
+	float			*x;	/* in the three forms */
+	struct qwen_q8		*xq;
+	uint16_t		*xh;
+	float			*y, *plain[2];	/* with guards; or NULL */
+};
+
+static void
+start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
+    enum kind kind)
 {
-	size_t row = qwen_quant_row_bytes(q->type, n_in), t, i;
-	size_t width = n_out + 2 * GUARD;
-	unsigned char *w = malloc(row * n_out + 64);
-	float *x = malloc(n_tok * n_in * sizeof *x);
-	struct qwen_q8 *xq = aligned_alloc(64, n_tok * QWEN_Q8_GROUPS(n_in) *
-	    sizeof *xq);
-	float *y = malloc(2 * n_tok * width * sizeof *y);
-	uint16_t *xh = malloc(n_tok * n_in * sizeof *xh);
+	size_t row = qwen_quant_row_bytes(q->type, shape[0]), t, n = shape[0];
+	struct qwen_kernels plain;
+
+	*p = (struct problem){ .q = q, .n_in = n, .n_out = shape[1],
+	    .n_tok = shape[2], .width = shape[1] + 2 * GUARD };
+	p->w = malloc(row * p->n_out + 64);
+	p->x = malloc(p->n_tok * n * sizeof *p->x);
+	p->xq = aligned_alloc(64, p->n_tok * QWEN_Q8_GROUPS(n) *
+	    sizeof *p->xq);
+	p->xh = malloc(p->n_tok * n * sizeof *p->xh);
+	p->y = malloc(p->n_tok * p->width * sizeof *p->y);
+	qwen_kernels_init(&plain, 0, 1);
+	fill_w(q, p->w, row / q->block_bytes * p->n_out, kind);
+	for (t = 0; t < p->n_tok; t++) {
+		fill_x(p->x + t * n, n, t, kind == SMALL ||
+		    kind == LEAST_SMALL);
+		plain.vec->run.vec->quantize(p->xq + t * QWEN_Q8_GROUPS(n),
+		    p->x + t * n, n);
+		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n, n);
+	}
+}
+
+static void
+end(struct problem *p)
+{
+	free(p->w);
+	free(p->x);
+	free(p->xq);
+	free(p->xh);
+	free(p->y);
+	free(p->plain[0]);
+	free(p->plain[1]);
+}
+
+/* By a variant through qwen_multiply, which gives a GEMM only what it takes. */
+static void
+multiply(const struct problem *p, const struct qwen_kernel *matmul,
+    const struct qwen_kernel *gemm, unsigned version, float *y)
+{
 	const void *xp[MAX_TOK];
 	float *yp[MAX_TOK];
-	const struct qwen_kernel *c = scalar_for(k, q);
-	struct qwen_kernels plain;
-	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = n_in,
-	    .quant = q, .x = xp, .y = yp, .n_tok = n_tok, .r0 = n_out / 7,
-	    .r1 = n_out };
-	int good;
+	struct qwen_matmul m = { .w = p->w, .n_in = p->n_in, .quant = p->q,
+	    .row_bytes = qwen_quant_row_bytes(p->q->type, p->n_in), .x = xp,
+	    .y = yp, .n_tok = p->n_tok, .r0 = p->n_out / 7, .r1 = p->n_out };
+	size_t t, i;
 
-	qwen_kernels_init(&plain, 0, 1);
-	fill_w(q, w, row / q->block_bytes * n_out, kind);
-	for (i = 0; i < 2 * n_tok * width; i++)
+	for (t = 0; t < p->n_tok; t++) {
+		xp[t] = p->q->kind == QWEN_QUANT_FLOAT ?
+		    (const void *)(p->x + t * p->n_in) : version == 2 ?
+		    (const void *)(p->xh + t * p->n_in) :
+		    (const void *)(p->xq + t * QWEN_Q8_GROUPS(p->n_in));
+		yp[t] = y + t * p->width + GUARD;
+	}
+	for (i = 0; i < p->n_tok * p->width; i++)
 		y[i] = 12345.0f;
-	for (t = 0; t < n_tok; t++) {
-		fill_x(x + t * n_in, n_in, t,
-		    kind == SMALL || kind == LEAST_SMALL);
-		plain.vec->run.vec->quantize(xq + t * QWEN_Q8_GROUPS(n_in),
-		    x + t * n_in, n_in);
-		plain.vec->run.vec->to_bf16(xh + t * n_in, x + t * n_in, n_in);
-		xp[t] = q->kind == QWEN_QUANT_FLOAT ?
-		    (const void *)(x + t * n_in) : variant_numerics(k) == 2 ?
-		    (const void *)(xh + t * n_in) :
-		    (const void *)(xq + t * QWEN_Q8_GROUPS(n_in));
+	qwen_multiply(matmul, gemm, &m);
+}
+
+/* 1 if the variant and plain C of its version agree in all bits. */
+static int
+same(struct problem *p, const struct qwen_kernel *k)
+{
+	size_t bytes = p->n_tok * p->width * sizeof *p->y;
+	unsigned version = variant_numerics(k);
+	float **plain = &p->plain[version - 1];
+	struct qwen_kernels c;
+
+	qwen_kernels_init(&c, 0, version);
+	if (*plain == NULL) {
+		*plain = malloc(bytes);
+		multiply(p, c.matmul[p->q->type], NULL, version, *plain);
 	}
-	for (i = 0; i < 2; i++) {
-		for (t = 0; t < n_tok; t++)
-			yp[t] = y + (i * n_tok + t) * width + GUARD;
-		if (i == 0)
-			qwen_multiply(variant_is_gemm(k) ? c : k,
-			    variant_is_gemm(k) ? k : NULL, &m);
-		else
-			c->run.matmul(&m);
-	}
-	good = memcmp(y, y + n_tok * width, n_tok * width * sizeof *y) == 0;
-	free(w);
-	free(x);
-	free(xq);
-	free(xh);
-	free(y);
-	return good;
+	if (variant_is_gemm(k))
+		multiply(p, c.matmul[p->q->type], k, version, p->y);
+	else
+		multiply(p, k, NULL, version, p->y);
+	return memcmp(p->y, *plain, bytes) == 0;
 }
 
 /*
@@ -175,8 +201,39 @@ is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
 	return !large || kind == i % KINDS;
 }
 
+/* A variant on the shapes of a format so far. */
+struct tried {
+	const struct qwen_kernel *k;
+	size_t	n;		/* problems solved */
+	int	wrong;
+};
+
 static void
-check(const struct qwen_kernel *k, const struct qwen_quant *q)
+try_all(struct tried *v, size_t n_v, const struct qwen_quant *q,
+    const size_t shape[3], size_t i, enum kind kind)
+{
+	struct problem p = { 0 };
+	size_t j;
+
+	for (j = 0; j < n_v; j++) {
+		if (v[j].wrong || !is_worth(v[j].k, shape, i, kind))
+			continue;
+		if (p.w == NULL)
+			start(&p, q, shape, kind);
+		v[j].n++;
+		v[j].wrong = !same(&p, v[j].k);
+		if (v[j].wrong)
+			ok(0, "%s %s %s: n_in %zu, rows %zu, tokens %zu, "
+			    "kind %d", variant_op(v[j].k),
+			    qwen_ggml_name(q->type), v[j].k->name, shape[0],
+			    shape[1], shape[2], (int)kind);
+	}
+	end(&p);
+}
+
+/* Variants of a format, n_v of them. */
+static void
+check(struct tried *v, size_t n_v, const struct qwen_quant *q)
 {
 	static const size_t shapes[][3] = {
 		{ 256, 64, 1 }, { 512, 31, 2 }, { 2048, 8, 4 },
@@ -190,52 +247,47 @@ check(const struct qwen_kernel *k, const struct qwen_quant *q)
 		/* 32 tokens and more share tables; slice by slice */
 		{ 1280, 37, 31 }, { 1280, 37, 32 }, { 2304, 39, 67 },
 	};
-	const char *name = qwen_ggml_name(q->type);
-	size_t i, n = 0;
+	size_t i, j;
 	enum kind kind;
 
 	for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
 		if (shapes[i][0] % q->block_len != 0)
 			continue;
-		for (kind = 0; kind < KINDS; kind++) {
-			if (!is_worth(k, shapes[i], i, kind))
-				continue;
-			n++;
-			if (same(k, q, shapes[i][0], shapes[i][1],
-			    shapes[i][2], kind))
-				continue;
-			ok(0, "%s %s %s: n_in %zu, rows %zu, tokens %zu, "
-			    "kind %d", variant_op(k), name, k->name,
-			    shapes[i][0], shapes[i][1], shapes[i][2], (int)kind);
-			return;
-		}
+		for (kind = 0; kind < KINDS; kind++)
+			try_all(v, n_v, q, shapes[i], i, kind);
 	}
-	ok(n > 0, "%s %s %s: %zu shapes equal plain C", variant_op(k), name,
-	    k->name, n);
+	for (j = 0; j < n_v; j++) {
+		if (!v[j].wrong)
+			ok(v[j].n > 0, "%s %s %s: %zu shapes equal plain C",
+			    variant_op(v[j].k), qwen_ggml_name(q->type),
+			    v[j].k->name, v[j].n);
+	}
 }
 
 int
 main(void)
 {
 	unsigned have = variant_cpu();
-	size_t i;
+	size_t i, n, count = variant_count();
+	struct tried *v = malloc(count * sizeof *v);
 	uint32_t type;
 
-	for (i = 0; i < variant_count(); i++) {
-		const struct qwen_kernel *k = variant_get(i);
+	for (type = 0; type < QT_N; type++) {
+		const struct qwen_quant *q = qwen_quant_find(type);
 
-		if (!variant_is_product(k))
-			continue;
-		for (type = 0; type < QT_N; type++) {
-			const struct qwen_quant *q = qwen_quant_find(type);
+		for (i = n = 0; q != NULL && i < count; i++) {
+			const struct qwen_kernel *k = variant_get(i);
 
-			if (q == NULL || !qwen_kernel_fits(k, q))
+			if (!variant_is_product(k) || !qwen_kernel_fits(k, q))
 				continue;
 			if ((k->need & ~have) != 0)
 				skip(k->name, "this CPU lacks it");
 			else
-				check(k, q);
+				v[n++] = (struct tried){ .k = k };
 		}
+		if (q != NULL)
+			check(v, n, q);
 	}
+	free(v);
 	return done_testing();
 }

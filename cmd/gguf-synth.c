@@ -141,6 +141,8 @@ main(int argc, char *argv[])
 		return cli_finish();
 	if (n == 0)
 		cli_usage("no shape is named; --list shows those known");
+	if (opt.synth.sparse && opt.out == NULL)
+		cli_usage("--sparse leaves holes in a file: give -o file");
 	shape = find_shape(argv[1], &opt);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");

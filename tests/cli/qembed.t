@@ -143,6 +143,8 @@ is "$?$(ls -A | grep -c nothing)" 10 "-o leaves nothing"
 qembed --truncate long >cut 2>err
 is "$?$(cat err)$(wc -l <cut)" "0qembed: 1 text cut to the context of 4096 tokens1" \
     "--truncate"
+refused 1 "--truncate leaves something of a text" \
+    sh -c 'qembed --truncate --instruct "$(cat long)" lines'
 printf '%s\n' '{"text":"a","id":7}' '{' '' '{"text":"a","tokens":[1]}' \
     '{"tokens":[1,99999]}' '{"tokens":[]}' '{"tokens":[64,336]}' '{"text":null}' \
     '{"text":"\ud800"}' '{"text":"a","instruct":1}' '{"id":[],"text":"a"}' \

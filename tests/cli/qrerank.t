@@ -109,6 +109,10 @@ refused 1 "nothing of the best" sh -c "cat docs long | qrerank --top 2 x"
 qrerank --truncate "$q" long >out 2>err
 is "$?$(wc -l <out)$(cat err)" "01qrerank: 1 document cut to the context of 4096 tokens" \
     "--truncate"
+refused 1 "--truncate leaves something of a document" \
+    sh -c 'qrerank --truncate "$(cat long)" docs'
+refused 1 "or of what an instruction leaves room for" \
+    sh -c 'qrerank --truncate --instruct "$(cat long)" q docs'
 printf '%s\n' '{"query":"a","document":"b","id":"x"}' '{' '' '{"query":"a"}' \
     '{"document":"b"}' '{"query":"a","document":"b","documents":[]}' \
     '{"query":"a","documents":["b",1]}' '{"query":"a","documents":{}}' \

@@ -284,21 +284,48 @@ encode(const struct qwen_tok *tok, struct prompt *p, int32_t **ids, size_t *n,
 	return rc;
 }
 
+/* How many ids all but the document takes. */
+static int
+count_others(const struct qwen_reranker *r, const struct qwen_tok *tok,
+    struct qwen_str query, int special, size_t *n, struct qwen_err *err)
+{
+	struct prompt p = { 0 };
+	int32_t *ids;
+	size_t i;
+
+	for (i = 0; i < r->n_part; i++) {
+		const struct part *q = &r->part[i];
+
+		if (q->kind != PART_DOCUMENT)
+			put(&p, q->kind == PART_QUERY ? query : q->s,
+			    q->kind == PART_TEXT || special);
+	}
+	if (encode(tok, &p, &ids, n, err) < 0)
+		return -1;
+	free(ids);
+	return 0;
+}
+
 /*
  * Of n ids more than max: the last part of the template ends them all the same.
- * What is before that must be a document, of which the end goes.
+ * What is before that must be a document, of which the end goes, not all.
  */
 static int
-cut(const struct qwen_reranker *r, const struct qwen_tok *tok, size_t max,
-    int32_t *ids, size_t *n, struct qwen_err *err)
+cut(const struct qwen_reranker *r, const struct qwen_tok *tok,
+    struct qwen_str query, int special, size_t max, int32_t *ids, size_t *n,
+    struct qwen_err *err)
 {
 	const struct part *last = &r->part[r->n_part - 1];
 	struct prompt p = { 0 };
 	int32_t *tail;
-	size_t n_tail;
+	size_t n_tail, others;
 
 	if (r->n_part < 2 || last->kind != PART_TEXT ||
 	    last[-1].kind != PART_DOCUMENT)
+		return 0;
+	if (count_others(r, tok, query, special, &others, err) < 0)
+		return -1;
+	if (others >= max)
 		return 0;
 	put(&p, last->s, 1);
 	if (encode(tok, &p, &tail, &n_tail, err) < 0)
@@ -334,8 +361,8 @@ qwen_reranker_encode(const struct qwen_reranker *r,
 		return -1;
 	if (n_all != NULL)
 		*n_all = *n_ids;
-	if (max == 0 || *n_ids <= max || cut(r, tok, max, *ids, n_ids,
-	    err) == 0)
+	if (max == 0 || *n_ids <= max ||
+	    cut(r, tok, query, special, max, *ids, n_ids, err) == 0)
 		return 0;
 	free(*ids);
 	*ids = NULL;

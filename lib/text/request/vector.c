@@ -39,6 +39,23 @@ finish(struct qwen_vector_request *q, const struct qwen_vectors *s)
 	return 0;
 }
 
+/* Something of a text must be left where the instruction is not cut. */
+static int
+has_room(struct qwen_vector_request *q, const struct qwen_vectors *s,
+    const char *instruct)
+{
+	struct qwen_err err;
+	int32_t *id;
+	size_t n;
+
+	if (qwen_embedding_encode(&s->how, s->tok, instruct, "", 0, s->encode,
+	    &id, &n, &err) < 0)
+		return fail(&q->no, &err);
+	free(id);
+	return n < s->cut ? 0 : bad(&q->no, NULL, "the instruction alone takes "
+	    "%zu of %zu tokens", n, s->cut);
+}
+
 static int
 encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
     const char *instruct, const char *text, size_t n)
@@ -48,6 +65,9 @@ encode(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	if (qwen_embedding_encode(&s->how, s->tok, instruct, text, n,
 	    s->encode, &q->text.id, &q->text.n, &err) < 0)
 		return fail(&q->no, &err);
+	if (instruct != NULL && s->cut > 0 && q->text.n > s->cut &&
+	    has_room(q, s, instruct) < 0)
+		return -1;
 	return finish(q, s);
 }
 

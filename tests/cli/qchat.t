@@ -240,7 +240,7 @@ if python3 -c 'import pty' 2>/dev/null; then
 	# whoever has a terminal: by a list of what is typed, and waited for
 	typed() {
 		HOME=$PWD/home TERM=xterm LC_ALL=$1 python3 "$TOP/tests/cli/terminal.py" "$2" \
-		    qchat -m "$MODEL" -n 5 --template qwen3 >out 2>err || cat out err >&2
+		    qchat -m "$MODEL" -n 5 --template qwen3 >out 2>err || { cat out err >&2; return 1; }
 	}
 	rm -rf home
 	mkdir home

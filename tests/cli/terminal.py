@@ -3,7 +3,7 @@
 # script in JSON, a list of steps: [text to send, text to wait for].  What the
 # terminal was sent goes to stdout; status 1 if a wait was in vain.  The prompt of
 # qchat is "h> ", after the sequence before it: by then the terminal is raw. 
-import json, os, pty, select, signal, sys, time
+import json, os, pty, select, signal, sys, termios, time
 
 pid, fd = pty.fork()
 if pid == 0:
@@ -33,7 +33,12 @@ def read(seconds, want=None):
 for send, want in json.loads(sys.argv[1]):
     if not ok:
         break
-    # one write a step, as a terminal does with what is pasted
+    # one write a step, as a terminal does with what is pasted; after all that
+    # is on its way, and once lines are not edited by the terminal
+    for i in range(40 if send else 0):
+        read(0.05)
+        if not termios.tcgetattr(fd)[3] & termios.ICANON:
+            break
     if send:
         os.write(fd, send.encode("utf-8", "surrogateescape"))
     ok = read(30, want.encode())

@@ -109,7 +109,8 @@ make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
 	    .c1 = c1, .q = in[0], .k = in[1], .qk_stride = 96, .v = in[2],
 	    .v_stride = 96, .g = g, .b = b, .gb_stride = 1, .o = o,
 	    .o_stride = 96 };
-	size_t at, m;
+	struct qwen_delta before = { .n_tok = 0 };
+	size_t at, m, early = 0;
 
 	random_state = 99;
 	fill(s, 64 * 96, 1.0f);
@@ -119,7 +120,7 @@ make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
 		g[i] = 0.5f + 0.5f * fabsf(random_float());
 		b[i] = fabsf(random_float());
 	}
-	/* in batches of n */
+	/* in batches of n, of which the first ones come a batch too early */
 	for (at = 0; at < 40; at += m) {
 		m = n < 40 - at ? n : 40 - at;
 		d.n_tok = m;
@@ -129,6 +130,24 @@ make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
 		d.g = g + at;
 		d.b = b + at;
 		d.o = o + at * 96;
+		if (early > 0) {
+			before = d;
+			before.n_tok = early;
+			before.n_ahead = 0;
+			before.o = d.o + (m - 1) * 96;
+			before.o_stride = 0;
+			d.n_tok -= early;
+			d.q += early * 96;
+			d.k += early * 96;
+			d.v += early * 96;
+			d.g += early;
+			d.b += early;
+			d.o += early * 96;
+		}
+		d.before = early > 0 ? &before : NULL;
+		early = n > 1 && 40 - at - m < n ? (40 - at - m) / 2 :
+		    n > 1 ? n / 2 : 0;
+		d.n_ahead = early;
 		k->run.delta(&d);
 	}
 }
@@ -137,12 +156,12 @@ static int
 same_delta(const struct qwen_kernel *a, const struct qwen_kernel *b)
 {
 	static float s[2][64 * 96], o[2][40 * 96];
-	static const size_t steps[] = { 40, 1, 7, 39 };
+	static const size_t steps[] = { 40, 1, 7, 39, 2 };
 	size_t i;
 
 	memset(o, 0, sizeof o);
 	make_delta(b, 40, 0, 96, s[1], o[1]);
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < sizeof steps / sizeof *steps; i++) {
 		memset(o[0], 0, sizeof o[0]);
 		make_delta(a, steps[i], 0, 96, s[0], o[0]);
 		if (memcmp(s[0], s[1], sizeof s[0]) != 0 ||
@@ -257,7 +276,7 @@ check_variants(void)
 			    "rows %s equal plain C", k->name);
 		else if (k->op == QWEN_OP_DELTA)
 			ok(same_delta(k, plain.delta),
-			    "delta %s equals plain C in any batches", k->name);
+			    "delta %s equals plain C in any batches, ahead of them too", k->name);
 		else if (k->op == QWEN_OP_ATTN)
 			ok(same_attn(k, plain.attn, plain.vec->run.vec),
 			    "attn %s equals plain C in any groups", k->name);

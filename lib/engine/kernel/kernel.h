@@ -69,12 +69,17 @@ struct qwen_matmul {
  * The gated delta rule over n_tok tokens, one value head, columns c0 .. c1-1
  * (a multiple of 16 wide): for each token S1 = g S; u = b (v - S1' k);
  * S = S1 + k u'; o = S' q.  Strides are in floats between tokens.
+ *
+ * S may lack tokens, which are in before with rows of their own; its s is of
+ * no meaning, its o overwritten.  n_ahead rows follow the n_tok that leave no
+ * trace in S: o is made as if they did.
  */
 struct qwen_delta {
 	float		*s;		/* [dk][dv] */
 	size_t		 dk, dv;
 	size_t		 c0, c1;
-	size_t		 n_tok;
+	size_t		 n_tok, n_ahead;
+	const struct qwen_delta	*before;	/* or NULL */
 	const float	*q, *k;		/* [dk] a token */
 	size_t		 qk_stride;
 	const float	*v;		/* [dv] a token */

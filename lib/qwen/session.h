@@ -75,6 +75,13 @@ struct qwen_eval {
 	 * not run, and the session has no logits.
 	 */
 	int	 hidden;
+	/*
+	 * What may follow the last token: see below.  They change no result,
+	 * and nothing fails by them: of what is wrong, too much, or without
+	 * logits to choose by (QWEN_LOGITS_NONE, hidden), none are computed.
+	 */
+	const int32_t	*guess;
+	size_t		 n_guess;	/* QWEN_GUESS_MAX count */
 };
 
 /*
@@ -86,6 +93,21 @@ struct qwen_eval {
  */
 int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
     const struct qwen_eval *how, struct qwen_err *err);
+
+/*
+ * Guesses: tokens that may follow, computed in the same pass over the weights.
+ * Nothing is seen of them (tokens, logits, states that are saved, forks) until
+ * they are read: where the tokens of qwen_session_eval or qwen_eval_parts are
+ * the ones that were guessed, the end moves on over them without a pass, and
+ * guesses that come with a call that needs none are left out.  The first token
+ * that is another one drops what is left.  All results are those of a session
+ * without guesses, bit for bit.
+ */
+enum { QWEN_GUESS_MAX = 16 };
+
+/* Those that are computed and not read yet, in order. */
+size_t qwen_session_n_guessed(const struct qwen_session *s);
+const int32_t *qwen_session_guessed(const struct qwen_session *s);
 
 /*
  * Checkpoints.  A KV cache can be cut at any position, a recurrent state
@@ -203,7 +225,9 @@ struct qwen_part {
 	int	(*row)(void *arg, size_t pos, const float *logits,
 		    struct qwen_err *err);	/* as in struct qwen_eval, */
 	void			*arg;
-	int			 hidden;	/* and this too */
+	int			 hidden;	/* and these too */
+	const int32_t		*guess;
+	size_t			 n_guess;
 	/* set by the call: not done, err says why; the session is of no use */
 	int			 failed;
 	struct qwen_err		 err;

@@ -224,6 +224,54 @@ test_lines(struct qwen_model *m, const char *arch, size_t way, size_t n,
 	qwen_cache_free(c);
 }
 
+/* A known text, with guesses of any number that are right as far as they are. */
+static void
+read_guessing(struct line *l, size_t n, size_t at, int parts)
+{
+	struct qwen_part part[N_LINES];
+	struct qwen_eval how = { .n_guess = at % 9 };
+	int32_t id[N_LINES], guess[N_LINES][9];
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		id[i] = (int32_t)((at * 7 + i) % N_VOCAB);
+		for (k = 0; k < how.n_guess; k++)
+			guess[i][k] = k == at % 5 ? 1 :
+			    (int32_t)(((at + k + 1) * 7 + i) % N_VOCAB);
+		how.guess = guess[i];
+		part[i] = (struct qwen_part){ .s = l[i].s, .tokens = &id[i],
+		    .n = 1, .guess = guess[i], .n_guess = how.n_guess };
+		if (!parts)
+			need(qwen_session_eval(l[i].s, &id[i], 1, &how, &err));
+	}
+	if (parts)
+		need(qwen_eval_parts(part, n, &err));
+}
+
+static void
+test_guesses(struct qwen_model *m, const char *arch, size_t n, int parts)
+{
+	struct qwen_cache *c;
+	struct line l[N_LINES];
+	size_t i, before, known = 0;
+
+	need(qwen_cache_new(&c, m, 0, &err));
+	for (i = 0; i < n; i++)
+		need(qwen_session_new_in(&l[i].s, c, &err));
+	read_guessing(l, n, 1, parts);
+	before = n_taken;
+	for (i = 2; i < STEPS; i++) {
+		known += qwen_session_n_guessed(l[0].s) > 0;
+		read_guessing(l, n, i, parts);
+	}
+	ok(before > 0 && n_taken == before && known > 5, "%s, guesses, %zu "
+	    "%s: %zu allocations, guessed before %zu steps", arch, n, parts ?
+	    "in one pass" : "alone", (size_t)n_taken - before, known);
+	for (i = 0; i < n; i++)
+		qwen_session_free(l[i].s);
+	qwen_cache_free(c);
+}
+
 /* Rows of chosen tokens in no order, as a stream may bring them. */
 static void
 test_chosen(void)
@@ -261,6 +309,8 @@ main(void)
 			test_lines(m, shapes[i].arch, way, 1, 0);
 			test_lines(m, shapes[i].arch, way, N_LINES, 1);
 		}
+		test_guesses(m, shapes[i].arch, 1, 0);
+		test_guesses(m, shapes[i].arch, N_LINES, 1);
 		qwen_model_close(m);
 	}
 	test_chosen();

@@ -272,6 +272,43 @@ check_unused_expert(void)
 	tear_down(&f);
 }
 
+/* ---- a token that is only guessed */
+
+/* The same logits beside it, and guesses end before it. */
+static void
+check_guess(const char *level)
+{
+	static const int32_t guess[] = { 5, 11, 4 };
+	struct qwen_model_opts opts = { .n_threads = 1, .cpu = level };
+	struct qwen_eval how = { .guess = guess, .n_guess = 3 };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m = NULL;
+	struct fixture f;
+	struct qwen_err err;
+	int good;
+
+	set_up(&f, &all_kinds);
+	good = evaluate(f.path, level, f.logits, &err) == 0;
+	qwen_put_le16(tiny_tensor(f.t, "token_embd.weight")->data +
+	    guess[1] * all_kinds.n_embd * 4 + 2, 0x7fc0);
+	tiny_write(f.t, f.path);
+	good = good && qwen_model_open(&m, f.path, &opts, &err) == 0 &&
+	    qwen_session_new(&s, m, &err) == 0 &&
+	    qwen_session_eval(s, tokens, N_TOKENS, &how, &err) == 0 &&
+	    memcmp(qwen_session_logits(s), f.logits, all_kinds.n_vocab *
+	    sizeof *f.logits) == 0;
+	ok(good && qwen_session_n_guessed(s) == 1,
+	    "%s: NaN in the embedding of a guess", level);
+	ok(good && qwen_session_eval(s, guess, 1, NULL, &err) == 0 &&
+	    qwen_session_n_guessed(s) == 0 &&
+	    qwen_session_eval(s, guess + 1, 1, NULL, &err) == -1 &&
+	    err.code == QWEN_ENUMERIC, "which fails when it is read: %s",
+	    err.msg);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	tear_down(&f);
+}
+
 int
 main(void)
 {
@@ -297,6 +334,7 @@ main(void)
 		s.types = mixes[l % 3];
 		s.n_types = 3;
 		check(&s, levels[l]);
+		check_guess(levels[l]);
 	}
 	check_unused_expert();
 	return done_testing();

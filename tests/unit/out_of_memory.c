@@ -564,9 +564,12 @@ timeline(struct qwen_model *m)
 	rc = read_all(s) < 0 || look(s) < 0 ||
 	    made(qwen_session_fork(&f, s, &err), &f) < 0 ? -1 : 0;
 	if (rc == 0) {
-		part[0] = (struct qwen_part){ .s = s, .tokens = ids, .n = 3 };
+		part[0] = (struct qwen_part){ .s = s, .tokens = ids, .n = 3,
+		    .guess = ids + 3, .n_guess = 4 };
 		part[1] = (struct qwen_part){ .s = f, .tokens = ids, .n = 1 };
 		rc = qwen_eval_parts(part, 2, &err) < 0 || look(f) < 0 ||
+		    look(s) < 0 ||
+		    qwen_session_eval(s, ids + 3, 2, NULL, &err) < 0 ||
 		    look(s) < 0 || qwen_session_keep(s, 1, &err) < 0 ||
 		    qwen_session_rewind(s, 12, 0, &at, &err) < 0 ||
 		    qwen_session_eval(s, ids + at, 2, NULL, &err) < 0 ||

@@ -7,6 +7,8 @@
  * read from there.  The queries that share a key-value head are numbered
  * token by token.
  */
+#include <string.h>
+
 #include "engine/model/forward.h"
 
 #define MIN_GROUP 8		/* queries that go through a chunk at once */
@@ -74,6 +76,29 @@ store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 	    at * d, v, d);
 }
 
+/*
+ * A guess whose values are not finite is none.  The tokens before it multiply
+ * them by zero, so they must not stay.
+ */
+static void
+check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
+    size_t t, size_t pos)
+{
+	size_t d = b->hp->n_embd_head, head, i, at = pos % QWEN_KV_BLOCK;
+	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK], *v;
+
+	for (head = 0; head < b->hp->n_head_kv; head++) {
+		v = block + (b->hp->n_head_kv + head) * d * QWEN_KV_BLOCK +
+		    at * d;
+		for (i = 0; i < d && (v[i] & 0x7c00) != 0x7c00;)
+			i++;
+		if (i == d)
+			continue;
+		memset(v, 0, d * sizeof *v);
+		qwen_note_bad(b, t, 0);
+	}
+}
+
 /* Norm, rotate and scale the queries in place; keys and values to the cache. */
 static void
 prepare(struct qwen_batch *b, void *arg, size_t t)
@@ -85,7 +110,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	const float *s = b->b->sin + t * h->n_rot / 2;
 	const struct qwen_share *share = qwen_share_of(b, t);
 	float *x = b->b->in + t * b->b->in_width;
-	size_t i, j, d = h->n_embd_head;
+	size_t i, j, d = h->n_embd_head, pos = share->pos + t - share->first;
 	int wanted = qwen_is_wanted(b, t);
 
 	for (i = 0; wanted && i < h->n_head; i++) {
@@ -103,9 +128,10 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 		if (a->k_norm != NULL)
 			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
-		store(b, cache_of(p, share), i, share->pos + t - share->first,
-		    k, x + p->row.v + i * d);
+		store(b, cache_of(p, share), i, pos, k, x + p->row.v + i * d);
 	}
+	if (t - share->first >= share->n_sure)
+		check_guess(b, cache_of(p, share), t, pos);
 }
 
 /* Flat query i of a kv head of a timeline: its row and its head. */

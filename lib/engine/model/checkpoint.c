@@ -96,6 +96,7 @@ copy_end(const struct qwen_session *s, struct qwen_kept *k,
 {
 	size_t n_vocab = s->model->hp.n_vocab;
 
+	qwen_ahead_catch_up(s);
 	if (s->recurrent_bytes > 0) {
 		k->recurrent = qwen_map_zero(s->recurrent_bytes);
 		if (k->recurrent == NULL)

@@ -8,6 +8,7 @@
  * of a key head are together, h / (n_head_v / n_head_k).
  */
 #include <assert.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "engine/kernel/math.h"
@@ -35,13 +36,15 @@ take_taps(struct qwen_loader *ld, const struct qwen_layer *l, size_t n)
 	return p;
 }
 
+#define MAX_TAPS 16		/* the widest there is, see hparams.c */
+
 /* Taps as [tap][channel], so that channels are the lanes. */
 static void
 load_conv(struct qwen_loader *ld, struct qwen_layer *l, size_t nc)
 {
 	size_t kc = ld->m->hp.conv_kernel, c, j;
 	struct qwen_weight w = { 0 };
-	float *taps, buf[16];	/* the widest there is, see hparams.c */
+	float *taps, buf[MAX_TAPS];
 	const float *row;
 
 	qwen_load_weight(ld, &w, "ssm_conv1d.weight", kc, nc, 0);
@@ -162,15 +165,15 @@ struct pass {
 
 /* Where alpha (later the decay) and beta of a value head are in a row. */
 static void
-find_gates(const struct pass *p, size_t head, size_t *alpha, size_t *beta)
+find_gates(const struct qwen_hparams *h, const struct qwen_layer *l,
+    const struct row *row, size_t head, size_t *alpha, size_t *beta)
 {
-	const struct qwen_hparams *h = p->b->hp;
 	size_t rep = h->n_head_v / h->n_head_k;
 
-	*alpha = p->row.alpha + head;
-	*beta = p->row.beta + head;
-	if (p->l->delta.by_key) {	/* rep of beta, then of alpha */
-		*beta = p->row.alpha + head / rep * 2 * rep + head % rep;
+	*alpha = row->alpha + head;
+	*beta = row->beta + head;
+	if (l->delta.by_key) {	/* rep of beta, then of alpha */
+		*beta = row->alpha + head / rep * 2 * rep + head % rep;
 		*alpha = *beta + rep;
 	}
 }
@@ -184,21 +187,96 @@ state_of(const struct pass *p, const struct qwen_share *share)
 	return &share->s->layer[p->l->index];
 }
 
+/*
+ * The journal of a guess: its rows as the convolution takes them, then k and v
+ * as the rule does, then the gates.
+ */
+struct journal {
+	size_t	k, v, gates, width;
+};
+
+static struct journal
+journal_of(const struct qwen_hparams *h)
+{
+	struct row row = row_of(h);
+	struct journal j;
+
+	j.k = row.z;
+	j.v = j.k + h->n_head_k * h->dk;
+	j.gates = j.v + h->n_head_v * h->dv;
+	j.width = (j.gates + 2 * h->n_head_v + 15) / 16 * 16;
+	return j;
+}
+
+size_t
+qwen_deltanet_journal_width(const struct qwen_hparams *h)
+{
+	return journal_of(h).width;
+}
+
+/* The last inputs before the convolution move on by n rows, stride apart. */
+static void
+shift(float *hist, size_t taps, size_t nc, size_t c0, size_t c1,
+    const float *row, size_t stride, size_t n)
+{
+	size_t i, from;
+
+	for (i = 0; i + 1 < taps; i++) {
+		from = i + n;
+		memcpy(hist + i * nc + c0, from + 1 < taps ?
+		    hist + from * nc + c0 : row + (from + 1 - taps) * stride +
+		    c0, (c1 - c0) * sizeof *hist);
+	}
+}
+
+/*
+ * The rows of guesses, noted as they are.  What was before them is what the
+ * certain ones left, and stays so.
+ */
+static void
+conv_guesses(const struct pass *p, const struct qwen_share *share, float *hist,
+    size_t c0, size_t c1)
+{
+	const struct qwen_scratch *s = p->b->b;
+	size_t i, j, taps = p->b->hp->conv_kernel, n = c1 - c0;
+	float *x = s->in + (share->first + share->n_sure) * s->in_width;
+	float old[MAX_TAPS][CHANNELS];
+
+	for (i = 0; i < share->n - share->n_sure; i++)
+		memcpy(qwen_ahead_journal(share->s->ahead, p->b->hp->n_layer,
+		    p->l->index, i) + c0, x + i * s->in_width + c0,
+		    n * sizeof *x);
+	for (j = 0; j + 1 < taps; j++)
+		memcpy(old[j], hist + j * p->nc + c0, n * sizeof *hist);
+	p->b->vec->conv(x, s->in_width, i, p->l->delta.conv, hist, taps, p->nc,
+	    c0, c1);
+	for (j = 0; j + 1 < taps; j++)
+		memcpy(hist + j * p->nc + c0, old[j], n * sizeof *hist);
+}
+
 /* Item: channels of a timeline. */
 static void
 do_conv(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
 	const struct qwen_share *share = &p->b->share[item / p->per_share];
+	const struct qwen_ahead *a = share->s->ahead;
 	struct qwen_scratch *s = p->b->b;
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
-	size_t c0 = item % p->per_share * CHANNELS;
+	size_t c0 = item % p->per_share * CHANNELS, n;
 	size_t c1 = c0 + CHANNELS < p->nc ? c0 + CHANNELS : p->nc;
+	float *hist = state_of(p, share)->conv;
 
+	if ((n = qwen_ahead_owed(a)) > 0)
+		shift(hist, p->b->hp->conv_kernel, p->nc, c0, c1,
+		    qwen_ahead_journal(a, p->b->hp->n_layer, p->l->index,
+		    a->applied), p->b->hp->n_layer * a->width, n);
 	p->b->vec->conv(s->in + share->first * s->in_width, s->in_width,
-	    share->n, p->l->delta.conv, state_of(p, share)->conv,
-	    p->b->hp->conv_kernel, p->nc, c0, c1);
+	    share->n_sure, p->l->delta.conv, hist, p->b->hp->conv_kernel,
+	    p->nc, c0, c1);
+	if (share->n > share->n_sure)
+		conv_guesses(p, share, hist, c0, c1);
 	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
 	    (c1 - c0) * share->n * p->b->hp->conv_kernel);
 }
@@ -225,7 +303,7 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	for (i = 0; i < h->n_head_v; i++) {
 		float in, g, beta;
 
-		find_gates(p, i, &at_alpha, &at_beta);
+		find_gates(h, p->l, &p->row, i, &at_alpha, &at_beta);
 		in = x[at_alpha] + d->dt[i];
 		g = d->a[i] * qwen_softplusf(in);
 		beta = x[at_beta];
@@ -251,46 +329,106 @@ columns(const struct pass *p, size_t item)
 	    i / per_head * h->dk * h->dv + i % per_head * COLUMNS;
 }
 
+/* The key head of a value head. */
+static size_t
+key_head(const struct qwen_model *m, size_t head)
+{
+	const struct qwen_hparams *h = &m->hp;
+
+	return m->arch->grouped ? head / (h->n_head_v / h->n_head_k) :
+	    head % h->n_head_k;
+}
+
+/* Rows of the journal, as the rule takes them for a head. */
+static struct qwen_delta
+journal_rows(const struct qwen_session *s, const struct qwen_layer *l,
+    size_t from, size_t n, size_t head)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+	const struct journal j = journal_of(h);
+	const struct row row = row_of(h);
+	const float *p = qwen_ahead_journal(s->ahead, h->n_layer, l->index,
+	    from);
+	size_t stride = h->n_layer * j.width, alpha, beta;
+	const float *k = p + j.k + key_head(s->model, head) * h->dk;
+
+	find_gates(h, l, &row, head, &alpha, &beta);
+	return (struct qwen_delta){ .dk = h->dk, .dv = h->dv, .n_tok = n,
+	    .q = k, .k = k, .qk_stride = stride,
+	    .v = p + j.v + head * h->dv, .v_stride = stride,
+	    .g = p + j.gates + alpha - row.alpha,
+	    .b = p + j.gates + beta - row.alpha, .gb_stride = stride };
+}
+
+/* The rows of the batch, for columns of a head of a timeline. */
+static struct qwen_delta
+batch_rows(const struct pass *p, const struct qwen_share *share, size_t head,
+    size_t c0)
+{
+	const struct qwen_hparams *h = p->b->hp;
+	const struct qwen_scratch *s = p->b->b;
+	const float *in = s->in + share->first * s->in_width;
+	size_t head_k = key_head(p->b->m, head), alpha, beta;
+
+	find_gates(h, p->l, &p->row, head, &alpha, &beta);
+	return (struct qwen_delta){
+		.s = state_of(p, share)->s + head * h->dk * h->dv,
+		.dk = h->dk, .dv = h->dv, .c0 = c0,
+		.c1 = c0 + COLUMNS < h->dv ? c0 + COLUMNS : h->dv,
+		.n_tok = share->n_sure, .n_ahead = share->n - share->n_sure,
+		.q = in + head_k * h->dk,
+		.k = in + (h->n_head_k + head_k) * h->dk,
+		.qk_stride = s->in_width,
+		.v = in + p->row.v + head * h->dv,
+		.v_stride = s->in_width,
+		.g = in + alpha, .b = in + beta, .gb_stride = s->in_width,
+		.o = s->o + share->first * s->o_width + head * h->dv,
+		.o_stride = s->o_width,
+	};
+}
+
 /* Item: columns of a head of a timeline. */
 static void
 do_delta(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
 	const struct qwen_share *share = &p->b->share[item / p->per_share];
+	const struct qwen_ahead *a = share->s->ahead;
 	const struct qwen_hparams *h = p->b->hp;
-	const struct qwen_scratch *s = p->b->b;
-	const float *in = s->in + share->first * s->in_width;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
-	size_t head = item % p->per_share / per_head;
-	size_t head_k = p->b->m->arch->grouped ?
-	    head / (h->n_head_v / h->n_head_k) : head % h->n_head_k;
-	size_t alpha, beta;
-	struct qwen_delta d = {
-		.s = state_of(p, share)->s + head * h->dk * h->dv,
-		.dk = h->dk, .dv = h->dv,
-		.c0 = item % per_head * COLUMNS, .n_tok = share->n,
-		.q = in + head_k * h->dk,
-		.k = in + (h->n_head_k + head_k) * h->dk,
-		.qk_stride = s->in_width,
-		.v = in + p->row.v + head * h->dv,
-		.v_stride = s->in_width,
-		.gb_stride = s->in_width,
-		.o = s->o + share->first * s->o_width + head * h->dv,
-		.o_stride = s->o_width,
-		.next = columns(p, item + 1),
-	};
+	size_t head = item % p->per_share / per_head, n;
+	struct qwen_delta before, d = batch_rows(p, share, head,
+	    item % per_head * COLUMNS);
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
 
-	find_gates(p, head, &alpha, &beta);
-	d.g = in + alpha;
-	d.b = in + beta;
-	d.c1 = d.c0 + COLUMNS < h->dv ? d.c0 + COLUMNS : h->dv;
+	d.next = columns(p, item + 1);
+	if ((n = qwen_ahead_owed(a)) > 0) {
+		before = journal_rows(share->s, p->l, a->applied, n, head);
+		before.o = d.o;		/* what is there comes afterwards */
+		d.before = &before;
+	}
 	p->b->m->kernels.delta->run.delta(&d);
 	/* S is read and written; four operations on each element a token */
 	qwen_profile_end(profile, thread, QWEN_STAGE_DELTA, begin,
 	    2 * h->dk * (d.c1 - d.c0) * sizeof(float),
-	    4 * h->dk * (d.c1 - d.c0) * d.n_tok);
+	    4 * h->dk * (d.c1 - d.c0) * (n + share->n));
+}
+
+/* What the rule took of a guess. */
+static void
+note_guess(const struct pass *p, const struct qwen_share *share, size_t i,
+    const float *in)
+{
+	const struct qwen_hparams *h = p->b->hp;
+	const struct journal j = journal_of(h);
+	float *to = qwen_ahead_journal(share->s->ahead, h->n_layer,
+	    p->l->index, i);
+
+	memcpy(to + j.k, in + h->n_head_k * h->dk,
+	    (j.gates - j.k) * sizeof *to);
+	memcpy(to + j.gates, in + p->row.alpha,
+	    2 * h->n_head_v * sizeof *to);
 }
 
 static void
@@ -299,9 +437,12 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 	const struct pass *p = arg;
 	const struct qwen_hparams *h = b->hp;
 	float *o = b->b->o + t * b->b->o_width;
-	const float *z = b->b->in + t * b->b->in_width + p->row.z;
-	size_t i;
+	const float *in = b->b->in + t * b->b->in_width, *z = in + p->row.z;
+	const struct qwen_share *share = qwen_share_of(b, t);
+	size_t i = t - share->first;
 
+	if (i >= share->n_sure)
+		note_guess(p, share, i - share->n_sure, in);
 	if (!qwen_is_wanted(b, t))
 		return;
 	for (i = 0; i < h->n_head_v; i++)
@@ -336,4 +477,57 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
 	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
+}
+
+/* ------------------------------------------------- guesses that were read */
+
+struct catch_up {
+	const struct qwen_session	*s;
+	size_t				 from, n;	/* of the journal */
+	size_t				 per_layer;	/* items */
+};
+
+/* Item: a layer's convolution, or columns of a head. */
+static void
+do_catch_up(void *arg, size_t item, int thread)
+{
+	const struct catch_up *c = arg;
+	const struct qwen_session *s = c->s;
+	const struct qwen_hparams *h = &s->model->hp;
+	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
+	const struct qwen_layer *l = &s->model->layer[item / c->per_layer];
+	const struct qwen_layer_state *state = &s->layer[l->index];
+	size_t i = item % c->per_layer, head = i / per_head;
+	size_t nc = row_of(h).z, width;
+	struct qwen_delta d;
+	float o[COLUMNS];
+
+	(void)thread;
+	if (state->s == NULL)
+		return;
+	if (i == c->per_layer - 1) {
+		shift(state->conv, h->conv_kernel, nc, 0, nc,
+		    qwen_ahead_journal(s->ahead, h->n_layer, l->index,
+		    c->from), h->n_layer * s->ahead->width, c->n);
+		return;
+	}
+	d = journal_rows(s, l, c->from, c->n, head);
+	i = i % per_head * COLUMNS;
+	width = h->dv - i < COLUMNS ? h->dv - i : COLUMNS;
+	d.s = state->s + head * h->dk * h->dv + i;
+	d.v += i;
+	d.c1 = width;
+	d.o = o;
+	s->model->kernels.delta->run.delta(&d);
+}
+
+void
+qwen_deltanet_catch_up(const struct qwen_session *s, size_t from, size_t n)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+	struct catch_up c = { s, from, n, h->n_head_v *
+	    ((h->dv + COLUMNS - 1) / COLUMNS) + 1 };
+
+	qwen_pool_run(s->model->pool, do_catch_up, &c,
+	    h->n_layer * c.per_layer);
 }

@@ -45,39 +45,86 @@ check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
 	return 0;
 }
 
-int
-qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
+/* Guesses that a pass may take on: there are logits for whoever reads them. */
+static size_t
+n_guess_of(enum qwen_logits logits, int hidden, const int32_t *guess, size_t n)
+{
+	return guess != NULL && logits != QWEN_LOGITS_NONE && !hidden ? n : 0;
+}
+
+/*
+ * How many of the tokens had been guessed; if any are another matter, so are
+ * all guesses after them.
+ */
+static size_t
+find_guessed(struct qwen_session *s, const int32_t *tokens, size_t n,
+    int hidden)
+{
+	size_t known = hidden ? 0 : qwen_ahead_match(s, tokens, n);
+
+	if (known < n)
+		qwen_ahead_cut(s, known);
+	return known;
+}
+
+/* Go on over one that had been guessed; are its logits asked for? */
+static int
+read_guessed(struct qwen_session *s, enum qwen_logits logits, int last,
+    int (*row)(void *, size_t, const float *, struct qwen_err *), void *arg,
+    struct qwen_err *err)
+{
+	qwen_ahead_read(s);
+	s->have_logits = logits != QWEN_LOGITS_NONE;
+	if (row == NULL || !(logits == QWEN_LOGITS_ALL ||
+	    (logits == QWEN_LOGITS_LAST && last)))
+		return 0;
+	return row(arg, s->n_tokens - 1, s->logits, err) ? -1 : 0;
+}
+
+/* The first ones of the n tokens had been guessed. */
+static int
+read_known(struct qwen_session *s, size_t known, size_t n,
     const struct qwen_eval *how, struct qwen_err *err)
 {
-	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
-	struct qwen_share p = { .s = s };
-	struct qwen_batch b = batch_of(s, &p);
-	size_t done, batch, end, m;
+	size_t i;
 	int cp;
 
-	how = how != NULL ? how : &plain;
-	if (n == 0)
-		return 0;
-	batch = qwen_batch_size(s->model, how->batch, n);
-	if (check_tokens(s, tokens, n, err) < 0 ||
-	    qwen_add(s->n_tokens, n, &end) < 0 ||
-	    qwen_session_reserve(s, end, err) < 0 ||
-	    qwen_scratch_fit(b.b, b.m, batch, qwen_attention_partials(b.m, 1,
-	    end), how->logits == QWEN_LOGITS_ALL && !how->hidden, err) < 0)
-		return -1;
-	if (how->keep != NULL && how->keep->every > 0)
-		s->every = how->keep->every;
+	for (i = 0; i < known; i++) {
+		if (qwen_session_leave_end(s, err) < 0)
+			return -1;
+		qwen_checkpoints_next(how->keep, s->n_tokens, 1, &cp);
+		if (read_guessed(s, how->logits, i + 1 == n, how->row,
+		    how->arg, err) < 0)
+			return -1;
+		if (cp > 0)
+			qwen_session_keep(s, cp > 1, NULL);
+	}
+	if (known > 0 && how->progress != NULL)
+		how->progress(how->arg, known, n);
+	return 0;
+}
+
+/* The tokens of a call, from done on, in as many passes as they need. */
+static int
+read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
+    const struct qwen_eval *how, size_t batch, size_t n_guess,
+    struct qwen_err *err)
+{
+	struct qwen_share p = { .s = s, .logits = how->logits,
+	    .hidden = how->hidden, .arg = how->arg, .guess = how->guess };
+	struct qwen_batch b = batch_of(s, &p);
+	size_t m;
+	int cp;
+
 	b.n_share = 1;
-	p.logits = how->logits;
-	p.hidden = how->hidden;
-	p.arg = how->arg;
-	for (done = 0; done < n; done += m) {
+	for (; done < n; done += m) {
 		if (qwen_session_leave_end(s, err) < 0)
 			return -1;
 		m = n - done < batch ? n - done : batch;
 		m = qwen_checkpoints_next(how->keep, s->n_tokens, m, &cp);
 		p.tokens = tokens + done;
 		p.n_tokens = m;
+		p.n_guess = done + m == n ? n_guess : 0;
 		p.stop = cp > 0 || done + m == n;
 		/* the row of a checkpoint on the way is nobody's business */
 		p.row = how->logits == QWEN_LOGITS_ALL || done + m == n ?
@@ -94,6 +141,38 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 			how->progress(how->arg, done + m, n);
 	}
 	return 0;
+}
+
+int
+qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
+    const struct qwen_eval *how, struct qwen_err *err)
+{
+	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
+	struct qwen_model *m = s->model;
+	size_t known, batch, end, n_guess;
+
+	how = how != NULL ? how : &plain;
+	if (n == 0)
+		return 0;
+	n_guess = n_guess_of(how->logits, how->hidden, how->guess,
+	    how->n_guess);
+	batch = qwen_batch_size(m, how->batch, n);
+	if (check_tokens(s, tokens, n, err) < 0 ||
+	    qwen_add(s->n_tokens, n, &end) < 0)
+		return -1;
+	known = find_guessed(s, tokens, n, how->hidden);
+	if (qwen_session_reserve(s, end, err) < 0 ||
+	    qwen_scratch_fit(s->cache->scratch, m, batch +
+	    (n_guess > 0 ? QWEN_GUESS_MAX : 0), qwen_attention_partials(m, 1,
+	    end), how->logits == QWEN_LOGITS_ALL && !how->hidden, err) < 0)
+		return -1;
+	if (how->keep != NULL && how->keep->every > 0)
+		s->every = how->keep->every;
+	if (read_known(s, known, n, how, err) < 0)
+		return -1;
+	if (known < n && n_guess > 0)
+		n_guess = qwen_ahead_reserve(s, end, how->guess, n_guess);
+	return read_rest(s, tokens, known, n, how, batch, n_guess, err);
 }
 
 /* ----------------------------------------------------- several timelines */
@@ -127,6 +206,56 @@ check_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 	return 0;
 }
 
+/* What all parts need in a pass. */
+struct needs {
+	size_t	 n;		/* tokens */
+	size_t	 slots;		/* of the cache */
+	size_t	 longest;	/* timeline */
+	size_t	 n_guess;
+	int	 all;		/* logits of all tokens */
+};
+
+static int
+sum_needs(const struct qwen_part *part, size_t n_part, struct needs *sum)
+{
+	size_t i, end;
+
+	memset(sum, 0, sizeof *sum);
+	for (i = 0; i < n_part; i++) {
+		const struct qwen_part *p = &part[i];
+
+		end = p->s->n_tokens + p->n;
+		sum->longest = end > sum->longest ? end : sum->longest;
+		sum->all |= p->logits == QWEN_LOGITS_ALL && !p->hidden;
+		if (n_guess_of(p->logits, p->hidden, p->guess, p->n_guess) > 0)
+			sum->n_guess += QWEN_GUESS_MAX;
+		if (qwen_add(sum->n, p->n, &sum->n) < 0 || qwen_add(sum->slots,
+		    qwen_session_slots(p->s, p->n), &sum->slots) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Slots for all; guesses that are in the way of them are given up. */
+static int
+prepare_slots(struct qwen_part *part, size_t n_part, struct needs *sum,
+    struct qwen_err *err)
+{
+	struct qwen_cache *c = part[0].s->cache;
+	size_t i;
+
+	if (sum_needs(part, n_part, sum) < 0)
+		return qwen_oom(err);
+	if (qwen_cache_check(c, sum->slots, 0, NULL) < 0) {
+		for (i = 0; i < n_part; i++)
+			qwen_ahead_cut(part[i].s, 0);
+		sum_needs(part, n_part, sum);
+		if (qwen_cache_check(c, sum->slots, 0, err) < 0)
+			return -1;
+	}
+	return sum->slots > 0 ? qwen_cache_prepare(c, sum->slots, err) : 0;
+}
+
 /* Room for all tokens of all, before anything changes. */
 static int
 prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
@@ -134,22 +263,17 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 {
 	struct qwen_cache *c = part[0].s->cache;
 	struct qwen_scratch *sc = c->scratch;
-	size_t i, end, n = 0, slots = 0, longest = 0;
-	int all = 0;
+	struct needs sum;
+	size_t i;
 
-	for (i = 0; i < n_part; i++) {
-		end = part[i].s->n_tokens + part[i].n;
-		longest = end > longest ? end : longest;
-		all |= part[i].logits == QWEN_LOGITS_ALL && !part[i].hidden;
-		if (qwen_add(n, part[i].n, &n) < 0 || qwen_add(slots,
-		    qwen_session_slots(part[i].s, part[i].n), &slots) < 0)
-			return qwen_oom(err);
-	}
-	*batch = qwen_batch_size(c->model, 0, n);
-	if (qwen_cache_check(c, slots, 0, err) < 0 ||
-	    (slots > 0 && qwen_cache_prepare(c, slots, err) < 0) ||
-	    qwen_scratch_fit(sc, c->model, *batch,
-	    qwen_attention_partials(c->model, n_part, longest), all, err) < 0)
+	for (i = 0; i < n_part; i++)
+		find_guessed(part[i].s, part[i].tokens, part[i].n,
+		    part[i].hidden);
+	if (prepare_slots(part, n_part, &sum, err) < 0)
+		return -1;
+	*batch = qwen_batch_size(c->model, 0, sum.n + sum.n_guess);
+	if (qwen_scratch_fit(sc, c->model, *batch, qwen_attention_partials(
+	    c->model, n_part, sum.longest), sum.all, err) < 0)
 		return -1;
 	if (qwen_grow(&sc->shares, &sc->cap_shares, n_part,
 	    sizeof *sc->shares) < 0 || qwen_grow(&sc->progress,
@@ -164,13 +288,52 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 	return 0;
 }
 
-/* Shares of the next pass: as many tokens of each part as there is room for. */
+/* How much had been guessed; for other guesses there may be room now. */
+static void
+begin_parts(struct qwen_progress *at, const struct qwen_part *part,
+    size_t n_part)
+{
+	size_t i;
+
+	memset(at, 0, n_part * sizeof *at);
+	for (i = 0; i < n_part; i++) {
+		const struct qwen_part *q = &part[i];
+
+		at[i].known = qwen_ahead_match(q->s, q->tokens, q->n);
+		if (at[i].known < q->n)
+			at[i].n_guess = qwen_ahead_reserve(q->s,
+			    q->s->n_tokens + q->n, q->guess,
+			    n_guess_of(q->logits, q->hidden, q->guess,
+			    q->n_guess));
+	}
+}
+
+/* Tokens that had been guessed need no pass. */
+static void
+read_parts(struct qwen_progress *at, struct qwen_part *part, size_t n_part)
+{
+	size_t i;
+
+	for (i = 0; i < n_part; i++) {
+		struct qwen_part *q = &part[i];
+
+		for (; at[i].done < at[i].known && !q->failed; at[i].done++)
+			q->failed = read_guessed(q->s, q->logits,
+			    at[i].done + 1 == q->n, q->row, q->arg,
+			    &q->err) < 0;
+	}
+}
+
+/*
+ * Shares of the next pass: as many tokens of each part as there is room for,
+ * and after the last ones, guesses.
+ */
 static size_t
 fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
     size_t room)
 {
 	struct qwen_progress *at = b->b->progress;
-	size_t i, n;
+	size_t i, n, m;
 
 	b->n_share = 0;
 	for (i = 0; i < n_part; i++) {
@@ -180,13 +343,16 @@ fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 		at[i].in = n > 0 && !q->failed;
 		if (!at[i].in)
 			continue;
+		m = at[i].done + n < q->n ? 0 : at[i].n_guess;
+		m = m < room - n ? m : room - n;
 		b->share[b->n_share] = (struct qwen_share){ .s = q->s,
 		    .tokens = q->tokens + at[i].done, .n_tokens = n,
+		    .guess = q->guess, .n_guess = m,
 		    .logits = q->logits, .stop = at[i].done + n == q->n,
 		    .row = q->row, .arg = q->arg, .hidden = q->hidden };
 		at[i].share = b->n_share++;
 		at[i].done += n;
-		room -= n;
+		room -= n + m;
 	}
 	return b->n_share;
 }
@@ -198,7 +364,8 @@ run_parts(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 	struct qwen_progress *at = b->b->progress;
 	size_t i;
 
-	memset(at, 0, n_part * sizeof *at);
+	begin_parts(at, part, n_part);
+	read_parts(at, part, n_part);
 	while (fill_pass(b, part, n_part, batch) > 0) {
 		qwen_batch_run(b);
 		for (i = 0; i < n_part; i++) {

@@ -14,15 +14,24 @@
 #include "base/mem.h"
 #include "engine/model/forward.h"
 
-/* Note the first place of a row, in the order of computing, that went wrong. */
 static void
-note_bad(struct qwen_share *p, size_t place)
+lower(_Atomic size_t *least, size_t n)
 {
-	size_t old = atomic_load(&p->bad);
+	size_t old = atomic_load(least);
 
-	while (place < old &&
-	    !atomic_compare_exchange_weak(&p->bad, &old, place))
+	while (n < old && !atomic_compare_exchange_weak(least, &old, n))
 		;
+}
+
+void
+qwen_note_bad(const struct qwen_batch *b, size_t t, size_t place)
+{
+	struct qwen_share *p = qwen_share_of(b, t);
+
+	if (t - p->first < p->n_sure)
+		lower(&p->bad, place);
+	else
+		lower(&p->good, t - p->first - p->n_sure);
 }
 
 struct norm {
@@ -47,7 +56,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 	}
 	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
 	if (!isfinite(sum))
-		note_bad(qwen_share_of(b, t), p->place);
+		qwen_note_bad(b, t, p->place);
 	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
 }
 
@@ -56,7 +65,9 @@ embed(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct qwen_weight *w = &b->m->token_embd;
 	const struct qwen_share *p = qwen_share_of(b, t);
-	size_t id = (size_t)p->tokens[t - p->first];
+	size_t i = t - p->first;
+	size_t id = (size_t)(i < p->n_sure ? p->tokens[i] :
+	    p->guess[i - p->n_sure]);
 
 	(void)arg;
 	qwen_quant_dequantize(w->quant->type, w->data + id * w->row_bytes,
@@ -110,7 +121,7 @@ number_rows(struct qwen_batch *b)
 	b->n_wanted = b->n;
 }
 
-/* Of each timeline, the last rows are wanted: note which. */
+/* Of each timeline, the last rows are wanted, and guesses: note which. */
 static void
 choose_wanted(struct qwen_batch *b)
 {
@@ -123,7 +134,7 @@ choose_wanted(struct qwen_batch *b)
 			p->from = 0;
 		else
 			p->from = p->logits == QWEN_LOGITS_LAST && p->stop ?
-			    p->n - 1 : p->n;
+			    p->n_sure - 1 : p->n;
 		for (t = p->from; t < p->n; t++)
 			b->b->wanted[n++] = (uint32_t)(p->first + t);
 	}
@@ -150,6 +161,7 @@ drop_rest(struct qwen_batch *b)
 	}
 	for (i = 0; i < b->n_share; i++) {
 		b->share[i].n -= b->share[i].from;
+		b->share[i].n_sure -= b->share[i].from;
 		b->share[i].pos += b->share[i].from;
 		b->share[i].from = 0;
 	}
@@ -240,8 +252,7 @@ do_check(void *arg, size_t item, int thread)
 
 	(void)thread;
 	if (any_bad(c->b->b->yrow[i] + at, n < CHECK_PART ? n : CHECK_PART))
-		note_bad(qwen_share_of(c->b, c->t + i),
-		    2 * c->b->hp->n_layer + 1);
+		qwen_note_bad(c->b, c->t + i, 2 * c->b->hp->n_layer + 1);
 }
 
 /* Logits of n rows from t, to the rows of yrow. */
@@ -265,13 +276,14 @@ tell(struct qwen_batch *b, size_t t, const float *y)
 	struct qwen_share *p = qwen_share_of(b, t);
 	size_t pos = p->pos + t - p->first;
 
-	if (p->failed || atomic_load(&p->bad) != SIZE_MAX)
+	if (p->failed || atomic_load(&p->bad) != SIZE_MAX ||
+	    t - p->first >= p->n_sure)
 		return;
 	if (p->row != NULL && p->row(p->arg, pos, y, &p->err)) {
 		p->failed = 1;
 		return;
 	}
-	if (t - p->first + 1 < p->n)
+	if (t - p->first + 1 < p->n_sure)
 		return;
 	if (y != p->s->logits)
 		memcpy(p->s->logits, y, b->hp->n_vocab * sizeof *y);
@@ -287,7 +299,8 @@ tell_hidden(struct qwen_batch *b, struct qwen_share *p)
 
 	for (t = 0; t < p->n && !p->failed; t++, x += n) {
 		if (any_bad(x, n))
-			note_bad(p, 2 * b->hp->n_layer + 2);
+			qwen_note_bad(b, p->first + t,
+			    2 * b->hp->n_layer + 2);
 		if (atomic_load(&p->bad) != SIZE_MAX)
 			return;
 		p->failed = p->row != NULL && p->row(p->arg, p->pos + t, x,
@@ -295,9 +308,26 @@ tell_hidden(struct qwen_batch *b, struct qwen_share *p)
 	}
 }
 
+/* Where the logits of row t go; NULL: there is no room in this round. */
+static float *
+place_of(struct qwen_batch *b, size_t t, size_t *room)
+{
+	const struct qwen_share *p = qwen_share_of(b, t);
+	size_t i = t - p->first;
+
+	assert(p->logits != QWEN_LOGITS_NONE);
+	if (i >= p->n_sure)
+		return p->s->ahead->row[i - p->n_sure];
+	if (p->logits == QWEN_LOGITS_LAST)
+		return p->s->logits;
+	return *room < QWEN_HEAD_ROWS ? b->b->logits +
+	    (*room)++ * b->hp->n_vocab : NULL;
+}
+
 /*
  * Logits of all that is left of the batch, many rows at a time: those of a
- * last token to its session, others to where there is room for a few.
+ * last token and of guesses to their session, others to where there is room
+ * for a few.
  */
 static void
 run_heads(struct qwen_batch *b)
@@ -315,16 +345,8 @@ run_heads(struct qwen_batch *b)
 		}
 		room = 0;
 		for (n = 0; t + n < b->n && n < s->slots; n++) {
-			p = qwen_share_of(b, t + n);
-			assert(p->logits != QWEN_LOGITS_NONE);
-			if (p->hidden)
-				break;
-			if (p->logits == QWEN_LOGITS_LAST)
-				s->yrow[n] = p->s->logits;
-			else if (room < QWEN_HEAD_ROWS)
-				s->yrow[n] = s->logits +
-				    room++ * b->hp->n_vocab;
-			else
+			if (qwen_share_of(b, t + n)->hidden || (s->yrow[n] =
+			    place_of(b, t + n, &room)) == NULL)
 				break;
 		}
 		run_head(b, t, n);
@@ -343,14 +365,17 @@ qwen_batch_run(struct qwen_batch *b)
 	for (i = 0; i < b->n_share; i++) {
 		struct qwen_share *p = &b->share[i];
 
-		p->n = p->n_tokens;
+		p->n_sure = p->n_tokens;
+		p->n = p->n_tokens + p->n_guess;
 		p->pos = p->s->n_tokens;
 		/* there is room for them, and nobody else writes there */
-		assert(p->n > 0 && p->pos + p->n <= p->s->cap_tokens);
+		assert(p->n_tokens > 0 &&
+		    p->pos + p->n_tokens <= p->s->cap_tokens);
 		assert(p->s->cache->scratch == b->b);
 		p->from = 0;
 		p->failed = 0;
 		atomic_store(&p->bad, SIZE_MAX);
+		atomic_store(&p->good, p->n_guess);
 		p->s->have_logits = 0;
 	}
 	number_rows(b);
@@ -372,5 +397,7 @@ qwen_batch_run(struct qwen_batch *b)
 		memcpy(p->s->tokens + p->s->n_tokens, p->tokens,
 		    p->n_tokens * sizeof *p->tokens);
 		p->s->n_tokens += p->n_tokens;
+		qwen_ahead_begin(p->s, p->guess, atomic_load(&p->good),
+		    p->n_guess);
 	}
 }

@@ -29,6 +29,8 @@
 /* How far a part of qwen_eval_parts has come, and its place in the pass. */
 struct qwen_progress {
 	size_t	 done;
+	size_t	 known;		/* of done, had been guessed */
+	size_t	 n_guess;	/* that there is room for */
 	size_t	 share;
 	int	 in;
 };
@@ -80,7 +82,10 @@ struct qwen_share {
 	struct qwen_session	*s;
 	const int32_t		*tokens;	/* to append */
 	size_t			 n_tokens;
+	const int32_t		*guess;		/* that follow them */
+	size_t			 n_guess;
 	size_t			 first, n;	/* rows */
+	size_t			 n_sure;	/* those after are guesses */
 	size_t			 pos;		/* of the first */
 	/*
 	 * A block's results of the rows before this one are not read: a mixer
@@ -89,6 +94,7 @@ struct qwen_share {
 	size_t			 from;
 	/* the place of the first number that was not finite, or SIZE_MAX */
 	_Atomic size_t		 bad;
+	_Atomic size_t		 good;	/* guesses before such a number */
 	/* logits, and who is told: the last row, or all; or hidden states */
 	enum qwen_logits	 logits;
 	int			 hidden;
@@ -126,6 +132,10 @@ qwen_share_of(const struct qwen_batch *b, size_t t)
 {
 	return &b->share[b->b->owner[t]];
 }
+
+/* Something in row t is not finite: note the first place, in the order of
+   computing, that went wrong. */
+void qwen_note_bad(const struct qwen_batch *b, size_t t, size_t place);
 
 /* Is the result of row t read? */
 static inline int

@@ -47,6 +47,7 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	s->n_layer = m->hp.n_layer;
 	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
 	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
+	s->own_logits = s->logits;
 	if (s->layer == NULL || s->logits == NULL)
 		goto nomem;
 	for (i = 0; i < s->n_layer; i++)
@@ -75,9 +76,9 @@ qwen_session_new(struct qwen_session **out, struct qwen_model *m,
 	return rc;
 }
 
-/* Blocks of all layers from n on; those in mapped files are not ours. */
-static void
-drop_blocks(struct qwen_session *s, size_t n)
+/* Blocks in mapped files are not ours. */
+void
+qwen_session_trim(struct qwen_session *s, size_t n)
 {
 	size_t i;
 
@@ -111,7 +112,7 @@ qwen_session_free(struct qwen_session *s)
 
 	if (s == NULL)
 		return;
-	drop_blocks(s, 0);
+	qwen_session_trim(s, 0);
 	for (i = 0; s->layer != NULL && i < s->n_layer; i++)
 		free(s->layer[i].block);
 	free(s->slot);
@@ -119,11 +120,12 @@ qwen_session_free(struct qwen_session *s)
 	free(s->mapping);
 	qwen_session_drop_kept(s);
 	free(s->kept);
+	qwen_ahead_free(s->ahead);
 	qwen_unmap(s->recurrent, s->recurrent_bytes);
 	s->cache->n_state--;
 	qwen_cache_free(s->cache);
 	free(s->layer);
-	free(s->logits);
+	free(s->own_logits);
 	free(s->tokens);
 	free(s);
 }
@@ -157,6 +159,7 @@ qwen_session_logits(const struct qwen_session *s)
 struct qwen_view
 qwen_session_view(const struct qwen_session *s)
 {
+	qwen_ahead_catch_up(s);
 	return (struct qwen_view){
 		.kv_bytes = qwen_kv_block_bytes(&s->model->hp),
 		.recurrent = s->recurrent,
@@ -368,7 +371,8 @@ qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 void
 qwen_session_clear(struct qwen_session *s)
 {
-	drop_blocks(s, 0);
+	qwen_ahead_forget(s);
+	qwen_session_trim(s, 0);
 	if (s->recurrent != NULL)
 		memset(s->recurrent, 0, s->recurrent_bytes);
 	qwen_session_drop_kept(s);
@@ -377,6 +381,18 @@ qwen_session_clear(struct qwen_session *s)
 }
 
 /* K is [head][dimension][position], V [head][position][dimension]. */
+void
+qwen_kv_clear(const struct qwen_hparams *h, uint16_t *block, size_t from,
+    size_t to)
+{
+	size_t d = h->n_embd_head, i, n = (to - from) * sizeof *block;
+
+	for (i = 0; i < h->n_head_kv * d; i++, block += QWEN_KV_BLOCK)
+		memset(block + from, 0, n);
+	for (i = 0; i < h->n_head_kv; i++, block += d * QWEN_KV_BLOCK)
+		memset(block + from * d, 0, n * d);
+}
+
 void
 qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p, size_t at,
     size_t n, size_t used)
@@ -405,14 +421,14 @@ qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 			return -1;
 		own_block(s, blocks - 1);
 	}
-	drop_blocks(s, blocks);
+	qwen_ahead_forget(s);
+	qwen_session_trim(s, blocks);
 	for (i = 0; used > 0 && i < s->n_layer; i++) {
 		struct qwen_layer_state *l = &s->layer[i];
 
 		if (l->kv_block_bytes != 0 && l->n_block == blocks)
-			qwen_kv_clear_lanes(s->model->hp.n_head_kv,
-			    s->model->hp.n_embd_head, l->block[blocks - 1], 0,
-			    l->kv_block_bytes, used);
+			qwen_kv_clear(&s->model->hp, l->block[blocks - 1],
+			    used, QWEN_KV_BLOCK);
 	}
 	return 0;
 }
@@ -564,6 +580,7 @@ qwen_session_fork_in(struct qwen_session **out, struct qwen_cache *c,
 	if (c->model != s->model)
 		return qwen_fail(err, QWEN_EMISMATCH,
 		    "a cache for another model");
+	qwen_ahead_hide(s);
 	if (qwen_session_new_in(&to, c, err) < 0)
 		return -1;
 	if (c != s->cache)

@@ -60,6 +60,26 @@ struct qwen_cache {
 	size_t			 refs;		/* sessions, and the owner */
 };
 
+/*
+ * Guesses of what follows: computed with the pass that read the tokens before
+ * them, and nothing of them is seen until they are read.  Their keys and values
+ * are in the KV cache.  The recurrent state lacks them: what it takes of each
+ * is in the journal, and is put in with the next pass, or when somebody looks.
+ */
+struct qwen_ahead {
+	int32_t	 id[QWEN_GUESS_MAX];
+	size_t	 n;		/* guesses of the last pass */
+	size_t	 at;		/* of these, the first ones were read */
+	size_t	 applied;	/* and of those, these are in the state */
+	size_t	 end;		/* no later position is in the KV cache */
+	float	*row[QWEN_GUESS_MAX];	/* logits after each */
+	float	*logits;	/* where the rows are, */
+	size_t	 logits_bytes;
+	float	*journal;	/* and [QWEN_GUESS_MAX][n_layer][width] */
+	size_t	 journal_bytes;
+	size_t	 width;
+};
+
 struct qwen_session {
 	struct qwen_model	*model;
 	struct qwen_cache	*cache;
@@ -75,7 +95,9 @@ struct qwen_session {
 	void			*recurrent;	/* all layers' s and conv */
 	size_t			 recurrent_bytes;
 	float			*logits;	/* n_vocab */
+	float			*own_logits;	/* what was taken for them */
 	int			 have_logits;
+	struct qwen_ahead	*ahead;		/* NULL: never any guesses */
 	int			 busy;		/* is part of a pass */
 	/* mapped files that KV blocks may be part of */
 	struct qwen_mapping	*mapping;
@@ -134,6 +156,9 @@ size_t qwen_session_slots(const struct qwen_session *s, size_t n);
 int qwen_session_reserve(struct qwen_session *s, size_t n,
     struct qwen_err *err);
 
+/* Only the first n blocks stay. */
+void qwen_session_trim(struct qwen_session *s, size_t n);
+
 /* Back to an empty timeline. */
 void qwen_session_clear(struct qwen_session *s);
 
@@ -150,6 +175,59 @@ int qwen_session_cut_cache(struct qwen_session *s, size_t n,
  */
 void qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
     const void *src);
+
+/* Positions from .. to - 1 of a block become zero. */
+void qwen_kv_clear(const struct qwen_hparams *h, uint16_t *block, size_t from,
+    size_t to);
+
+/* ---- guesses (ahead.c) */
+
+/*
+ * How many of n guesses can follow the first end tokens, for which there is
+ * room: 0 where memory is short.
+ */
+size_t qwen_ahead_reserve(struct qwen_session *s, size_t end,
+    const int32_t *guess, size_t n);
+
+/* How many of the n tokens are what was guessed, from the first on. */
+size_t qwen_ahead_match(const struct qwen_session *s, const int32_t *tokens,
+    size_t n);
+
+/* Read the next one: the end moves on by it. */
+void qwen_ahead_read(struct qwen_session *s);
+
+/* The guesses of a pass that is over, of which the first n are good. */
+void qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
+    size_t n_written);
+
+/* Only the next n stay, and nothing of the others in the KV cache. */
+void qwen_ahead_cut(struct qwen_session *s, size_t n);
+
+/* The recurrent state in memory is that of the end from here on. */
+void qwen_ahead_catch_up(const struct qwen_session *s);
+
+/* That, and nothing is after the end: for who shares what there is. */
+void qwen_ahead_hide(const struct qwen_session *s);
+
+/* The end is elsewhere, with a state and a KV cache of its own. */
+void qwen_ahead_forget(struct qwen_session *s);
+
+void qwen_ahead_free(struct qwen_ahead *a);
+
+/* The journal's row of guess i in a layer; those of the next one are n_layer
+   rows on. */
+float *qwen_ahead_journal(const struct qwen_ahead *a, size_t n_layer,
+    size_t layer, size_t i);
+
+/* Rows from a->applied on that the recurrent state lacks; a may be NULL. */
+size_t qwen_ahead_owed(const struct qwen_ahead *a);
+
+/* Floats of a row, of which a model's projections have more (deltanet.c). */
+size_t qwen_deltanet_journal_width(const struct qwen_hparams *h);
+
+/* Put journal rows from .. from + n - 1 into the recurrent state. */
+void qwen_deltanet_catch_up(const struct qwen_session *s, size_t from,
+    size_t n);
 
 /* ---- checkpoints (checkpoint.c) */
 

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * ahead.c - guesses of what follows a timeline: from the pass that computes them
+ * until they are read, or others are.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/model/model.h"
+
+size_t
+qwen_session_n_guessed(const struct qwen_session *s)
+{
+	return s->ahead != NULL ? s->ahead->n - s->ahead->at : 0;
+}
+
+const int32_t *
+qwen_session_guessed(const struct qwen_session *s)
+{
+	return s->ahead != NULL ? s->ahead->id + s->ahead->at : NULL;
+}
+
+/* ------------------------------------------------------------------- memory */
+
+void
+qwen_ahead_free(struct qwen_ahead *a)
+{
+	if (a == NULL)
+		return;
+	qwen_unmap(a->logits, a->logits_bytes);
+	qwen_unmap(a->journal, a->journal_bytes);
+	free(a);
+}
+
+/* So many floats, used as they are touched; NULL if there is no room. */
+static float *
+map_floats(size_t a, size_t b, size_t *bytes)
+{
+	size_t n;
+
+	if (qwen_mul(a, b, &n) < 0 || qwen_mul(n, QWEN_GUESS_MAX *
+	    sizeof(float), bytes) < 0)
+		return NULL;
+	return qwen_map_zero(*bytes);
+}
+
+/* For as many guesses as there may be, once. */
+static int
+make(struct qwen_session *s)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+	size_t row = (h->n_vocab + 15) / 16 * 16, i;
+	struct qwen_ahead *a;
+
+	if (s->ahead != NULL)
+		return 0;
+	if ((a = qwen_alloc(1, sizeof *a)) == NULL)
+		return -1;
+	a->logits = map_floats(1, row, &a->logits_bytes);
+	if (a->logits == NULL)
+		goto fail;
+	a->width = qwen_deltanet_journal_width(h);
+	if (s->recurrent_bytes > 0 && (a->journal = map_floats(s->n_layer,
+	    a->width, &a->journal_bytes)) == NULL)
+		goto fail;
+	for (i = 0; i < QWEN_GUESS_MAX; i++)
+		a->row[i] = a->logits + i * row;
+	s->ahead = a;
+	return 0;
+fail:
+	qwen_ahead_free(a);
+	return -1;
+}
+
+size_t
+qwen_ahead_owed(const struct qwen_ahead *a)
+{
+	return a != NULL ? a->at - a->applied : 0;
+}
+
+float *
+qwen_ahead_journal(const struct qwen_ahead *a, size_t n_layer, size_t layer,
+    size_t i)
+{
+	return a->journal + (i * n_layer + layer) * a->width;
+}
+
+size_t
+qwen_ahead_reserve(struct qwen_session *s, size_t end, const int32_t *guess,
+    size_t n)
+{
+	const struct qwen_hparams *h = &s->model->hp;
+	size_t i, blocks;
+
+	n = n < QWEN_GUESS_MAX ? n : QWEN_GUESS_MAX;
+	n = n < h->n_ctx - end ? n : h->n_ctx - end;
+	for (i = 0; i < n && guess[i] >= 0 && (size_t)guess[i] < h->n_vocab;)
+		i++;
+	n = i;
+	if (n == 0 || make(s) < 0)
+		return 0;
+	blocks = (end + n + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	if (s->cache->block_bytes == 0 || blocks <= s->n_slot ||
+	    (qwen_cache_check(s->cache, blocks - s->n_slot, 0, NULL) == 0 &&
+	    qwen_session_grow(s, blocks, NULL) == 0))
+		return n;
+	return s->n_slot * QWEN_KV_BLOCK - end;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+size_t
+qwen_ahead_match(const struct qwen_session *s, const int32_t *tokens, size_t n)
+{
+	size_t most = qwen_session_n_guessed(s), i;
+	const int32_t *id = qwen_session_guessed(s);
+
+	for (i = 0; i < n && i < most && id[i] == tokens[i];)
+		i++;
+	return i;
+}
+
+void
+qwen_ahead_read(struct qwen_session *s)
+{
+	struct qwen_ahead *a = s->ahead;
+	float *row = s->logits;
+
+	assert(a->at < a->n && s->n_tokens < s->cap_tokens);
+	s->logits = a->row[a->at];
+	a->row[a->at] = row;
+	s->tokens[s->n_tokens++] = a->id[a->at++];
+}
+
+void
+qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
+    size_t n_written)
+{
+	struct qwen_ahead *a = s->ahead;
+
+	if (a == NULL)
+		return;
+	a->n = n;
+	a->at = a->applied = 0;
+	a->end = s->n_tokens + n_written;
+	if (n > 0)
+		memcpy(a->id, guess, n * sizeof *a->id);
+}
+
+/* ----------------------------------------------------------------- dropping */
+
+/* Nothing of positions from .. to - 1 stays in the KV cache. */
+static void
+clear(const struct qwen_session *s, size_t from, size_t to)
+{
+	size_t i, b, first, last;
+
+	for (b = from / QWEN_KV_BLOCK; b * QWEN_KV_BLOCK < to; b++) {
+		first = b * QWEN_KV_BLOCK < from ? from % QWEN_KV_BLOCK : 0;
+		last = to - b * QWEN_KV_BLOCK;
+		last = last < QWEN_KV_BLOCK ? last : QWEN_KV_BLOCK;
+		for (i = 0; i < s->n_layer; i++) {
+			if (s->layer[i].kv_block_bytes == 0)
+				continue;
+			assert(s->slot[b]->refs == 1);
+			qwen_kv_clear(&s->model->hp, s->layer[i].block[b],
+			    first, last);
+		}
+	}
+}
+
+void
+qwen_ahead_cut(struct qwen_session *s, size_t n)
+{
+	struct qwen_ahead *a = s->ahead;
+	size_t end = s->n_tokens + n, blocks;
+
+	if (a == NULL || a->end <= end)
+		return;
+	assert(n <= a->n - a->at);
+	a->n = a->at + n;
+	blocks = (end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	clear(s, end, a->end < blocks * QWEN_KV_BLOCK ? a->end :
+	    blocks * QWEN_KV_BLOCK);
+	qwen_session_trim(s, blocks);
+	a->end = end;
+}
+
+void
+qwen_ahead_catch_up(const struct qwen_session *s)
+{
+	struct qwen_ahead *a = s->ahead;
+
+	if (qwen_ahead_owed(a) == 0)
+		return;
+	if (s->recurrent_bytes > 0)
+		qwen_deltanet_catch_up(s, a->applied, a->at - a->applied);
+	a->applied = a->at;
+}
+
+void
+qwen_ahead_hide(const struct qwen_session *s)
+{
+	struct qwen_ahead *a = s->ahead;
+
+	qwen_ahead_catch_up(s);
+	if (a == NULL || a->end <= s->n_tokens)
+		return;
+	clear(s, s->n_tokens, a->end);
+	a->n = a->at;
+	a->end = s->n_tokens;
+}
+
+void
+qwen_ahead_forget(struct qwen_session *s)
+{
+	if (s->ahead != NULL)
+		s->ahead->n = s->ahead->at = s->ahead->applied =
+		    s->ahead->end = 0;
+}

@@ -101,8 +101,8 @@ check_count(const struct parser *p, uint64_t n, size_t min, const char *what)
 {
 	if (n > qwen_cursor_left(&p->c) / min)
 		return qwen_fail(p->err, QWEN_EFORMAT,
-		    "header claims %" PRIu64 " %s, file has %zu bytes",
-		    n, what, p->c.len);
+		    "header claims %" PRIu64 " %s, file has %zu bytes: was "
+		    "the download cut?", n, what, p->c.len);
 	if (n > GGUF_RECORDS_MAX)
 		return qwen_fail(p->err, QWEN_EUNSUP,
 		    "header claims %" PRIu64 " %s, at most %u are supported",

@@ -50,8 +50,11 @@ says "the file ends at 5.0 of 13.9 MB: was the download cut?" \
     "a download that was cut" qtok -m cut.gguf text
 grep -q "ends at $n, file has 5000000 bytes" err
 ok $? "  and the bytes"
-head -c 5000 "$demo" >cut.gguf
-says "file has 5000 bytes: was the download cut?" "cut in the vocabulary" \
+head -c 20000 "$demo" >cut.gguf
+says "file has 20000 bytes: was the download cut?" "cut in the vocabulary" \
+    qtok -m cut.gguf text
+head -c 2000 "$demo" >cut.gguf
+says "file has 2000 bytes: was the download cut?" "cut in the first keys" \
     qtok -m cut.gguf text
 F=$TOP/tests/files/gguf
 cp "$F/good-split-00001-of-00003.gguf" .

@@ -32,6 +32,7 @@
 #include "qwen/base.h"
 #include "qwen/model.h"
 #include "qwen/session.h"
+#include "qwen/draft.h"
 #include "qwen/sample.h"
 
 /* Many timelines at the same time. */

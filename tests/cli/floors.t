@@ -22,6 +22,7 @@ engine/model base gguf wire engine/quant engine/kernel
 engine/sample base gguf wire engine/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
+engine/draft base engine/model
 engine/batch base wire engine/kernel engine/model engine/sample engine/store
 text/yyjson
 text/token base gguf

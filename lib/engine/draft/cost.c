@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * cost.c - what a pass costs, by the number of its rows.
+ *
+ * A time is the product of two: that of a plain pass, which changes as texts grow
+ * and other programs come and go; and a multiple for the rows, which hardly does.
+ * A measured time moves both, the first one more; a plain pass moves the first
+ * alone.  One that is far off, since somebody else had the processor, counts as
+ * if it were a little off.  The multiples are made to ascend, and the gaps are
+ * filled: a number that was never tried lies between its neighbours, or on the
+ * line through all of them.
+ */
+#include <math.h>
+
+#include "engine/draft/cost.h"
+
+/* A row more, and making a guess, before anything is known. */
+#define ROW_GUESS 0.1
+#define DRAFT_GUESS 0.05
+
+/* How far a time moves the time of a plain pass, if it is one, or of more rows. */
+#define MOVE_PLAIN 0.3
+#define MOVE 0.15
+
+/* Times from which on a multiple is known; after these it hardly moves. */
+enum { SURE = 3, MOST = 50 };
+
+/* What is not measured for so many passes is less known, and goes back to a guess. */
+enum { FADE_EVERY = 32 };
+#define FADE 0.2
+
+/* Plain passes that come before all others, and of so many at least one. */
+enum { FIRST_PLAIN = 2, PLAIN_EVERY = 128 };
+
+/* ----------------------------------------------------------------- the fit */
+
+static double
+guess(size_t rows)
+{
+	return 1 + ROW_GUESS * (double)(rows - 1);
+}
+
+/* Neighbours that do not ascend become one, at their mean. */
+struct step {
+	double	 mean, weight;
+	size_t	 first, last;
+};
+
+static size_t
+ascend(const struct qwen_cost *c, struct step *step)
+{
+	size_t k, n = 1;
+
+	/* the measure of all others stays */
+	step[0] = (struct step){ 1, 1, 1, 1 };
+	for (k = 2; k <= QWEN_COST_ROWS; k++) {
+		const struct qwen_cost_mean *m = &c->rows[k];
+
+		if (m->n == 0)
+			continue;
+		step[n++] = (struct step){ m->v < 1 ? 1 : m->v, m->n, k, k };
+		while (n > 2 && step[n - 2].mean >= step[n - 1].mean) {
+			struct step *a = &step[n - 2], *b = a + 1;
+
+			a->mean = (a->mean * a->weight + b->mean * b->weight) /
+			    (a->weight + b->weight);
+			a->weight += b->weight;
+			a->last = b->last;
+			n--;
+		}
+	}
+	return n;
+}
+
+static void
+fit(struct qwen_cost *c)
+{
+	struct step step[QWEN_COST_ROWS];
+	size_t n = ascend(c, step), i, k;
+	const struct step *end = &step[n - 1];
+	double slope = ROW_GUESS;
+
+	for (i = 0; i < n; i++) {
+		for (k = step[i].first; k <= step[i].last; k++)
+			c->fit[k] = step[i].mean;
+		if (i + 1 == n)
+			break;
+		for (; k < step[i + 1].first; k++)
+			c->fit[k] = step[i].mean + (step[i + 1].mean -
+			    step[i].mean) * (double)(k - step[i].last) /
+			    (double)(step[i + 1].first - step[i].last);
+	}
+	c->known = end->last;
+	if (end->last > 1)
+		slope = fmax((end->mean - 1) / (double)(end->last - 1), 0.01);
+	for (k = end->last + 1; k <= QWEN_COST_ROWS; k++)
+		c->fit[k] = c->fit[k - 1] + slope;
+}
+
+/* -------------------------------------------------------------------------- */
+
+/* How far off a time is, as a share, but no more than counts. */
+static double
+off(double ratio, double n)
+{
+	double most = n < SURE ? 1 / n : 0.3;
+
+	return fmin(fmax(ratio - 1, -most), most);
+}
+
+static void
+fade(struct qwen_cost *c, size_t but)
+{
+	size_t k;
+
+	for (k = 2; k <= QWEN_COST_ROWS; k++) {
+		struct qwen_cost_mean *m = &c->rows[k];
+
+		if (k == but || m->n == 0)
+			continue;
+		if (m->n > 1)
+			m->n--;
+		else if (m->v > guess(k))
+			m->v += FADE * (guess(k) - m->v);
+	}
+}
+
+static void
+plain(struct qwen_cost *c, double seconds)
+{
+	struct qwen_cost_mean *m = &c->rows[1];
+
+	/* at first it reads from the disk, and makes its memory */
+	if (m->n < SURE)
+		c->scale = m->n == 0 ? seconds : fmin(c->scale, seconds);
+	else
+		c->scale *= 1 + MOVE_PLAIN * off(seconds / c->scale, m->n);
+	m->n += m->n < MOST;
+	c->plain = c->n_passes;
+}
+
+static void
+several(struct qwen_cost *c, size_t rows, double seconds)
+{
+	struct qwen_cost_mean *m = &c->rows[rows];
+	double r;
+
+	if (m->n == 0) {
+		/* a first time that is bad by chance must not end it all */
+		r = seconds / c->scale / c->fit[rows];
+		*m = (struct qwen_cost_mean){ c->fit[rows] * (r > 1 ? sqrt(r) :
+		    r), 1 };
+		return;
+	}
+	r = off(seconds / c->scale / m->v, m->n);
+	if (m->n >= SURE)
+		c->scale *= 1 + MOVE * r;
+	m->v *= 1 + r / (m->n + 1);
+	m->n += m->n < MOST;
+}
+
+void
+qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds)
+{
+	if (rows == 0 || rows > QWEN_COST_ROWS || !(seconds > 0))
+		return;
+	if (c->n_passes++ == 0) {
+		c->scale = seconds / guess(rows);
+		fit(c);
+	}
+	if (rows == 1)
+		plain(c, seconds);
+	else
+		several(c, rows, seconds);
+	if (c->n_passes % FADE_EVERY == 0)
+		fade(c, rows);
+	fit(c);
+	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5), 1.5);
+}
+
+int
+qwen_cost_is_due(const struct qwen_cost *c)
+{
+	return c->rows[1].n < FIRST_PLAIN ||
+	    c->n_passes - c->plain >= PLAIN_EVERY;
+}
+
+void
+qwen_cost_draft(struct qwen_cost *c, size_t n, double seconds)
+{
+	struct qwen_cost_mean *m = &c->draft;
+
+	if (n == 0 || !(seconds > 0) || c->n_passes == 0)
+		return;
+	seconds /= (double)n * c->scale;
+	if (m->n == 0)
+		m->v = seconds;
+	else
+		m->v *= 1 + off(seconds / m->v, m->n) / (m->n + 1);
+	m->n += m->n < MOST;
+}
+
+double
+qwen_cost_of(const struct qwen_cost *c, size_t rows)
+{
+	if (rows > QWEN_COST_ROWS)
+		rows = QWEN_COST_ROWS;
+	return c->n_passes == 0 ? guess(rows) : c->fit[rows];
+}
+
+double
+qwen_cost_of_draft(const struct qwen_cost *c)
+{
+	return c->draft.n == 0 ? DRAFT_GUESS : c->draft.v;
+}
+
+size_t
+qwen_cost_best(const struct qwen_cost *c, const struct qwen_cost_choice *o,
+    double *rate)
+{
+	double none = qwen_cost_of(c, o->rows), tokens = o->tokens, time, r;
+	double most = tokens / none;
+	size_t i, best = 0, end = 2 * c->known;
+
+	*rate = most;
+	/* step by step where nobody has been */
+	if (end <= o->rows)
+		end = o->rows + 1;
+	if (end > QWEN_COST_ROWS)
+		end = QWEN_COST_ROWS;
+	/* a gain below what can be measured is none */
+	most *= 1.01;
+	for (i = 1; i <= o->n && o->rows + i <= end; i++) {
+		tokens += o->p[i - 1];
+		time = qwen_cost_of(c, o->rows + i) + (double)i * o->draft;
+		if (time - none > o->risk)
+			break;
+		if ((r = tokens / time) > most) {
+			*rate = most = r;
+			best = i;
+		}
+	}
+	return best;
+}

@@ -30,6 +30,13 @@ struct qwen_model_opts {
 	const char	*cpu;		/* level not to exceed; NULL: what is
 					   fastest, without AMX in version 1 */
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
+	/*
+	 * The block that predicts tokens after the next one (nextn, MTP), for
+	 * qwen_session_draft(): load it if the file has one.  draft_file: from
+	 * this file, which may have nothing else; it must fit the model.
+	 */
+	int		 draft;
+	const char	*draft_file;	/* or NULL */
 };
 
 /*
@@ -53,6 +60,7 @@ size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
 size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
 size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
+int qwen_model_has_mtp(const struct qwen_model *m);	/* it can draft */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
 

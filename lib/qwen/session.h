@@ -110,6 +110,20 @@ size_t qwen_session_n_guessed(const struct qwen_session *s);
 const int32_t *qwen_session_guessed(const struct qwen_session *s);
 
 /*
+ * What may follow the token next, which the session has not read: a chain of up
+ * to n drafts (QWEN_GUESS_MAX at most) by the block of the model that predicts,
+ * each the best by the one before it.  id and prob have room for n; prob[i] is
+ * the probability that the block gives id[i], among the ids that it looks at (the
+ * first ones of the vocabulary, which are the frequent ones, and the last
+ * ones).  *n_out of them are there: 0 without such a block, for an empty
+ * session, and where there is no room.  Depends on the model and the tokens
+ * alone, and on where the session was restored or cut; changes no result of
+ * others.
+ */
+int qwen_session_draft(struct qwen_session *s, int32_t next, size_t n,
+    int32_t *id, float *prob, size_t *n_out, struct qwen_err *err);
+
+/*
  * Checkpoints.  A KV cache can be cut at any position, a recurrent state
  * cannot: so the session keeps copies of it (f32, lossless) at some positions,
  * from which a cut replays the tokens between.  Models without recurrent state

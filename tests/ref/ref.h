@@ -27,4 +27,11 @@ void ref_round_kv(struct ref_model *m);
 void ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
     double *logits);
 
+/*
+ * What the block that predicts says of the token after the next one, after each
+ * of n - 1 tokens and the one that follows it: logits[n - 1][n_vocab].
+ */
+void ref_drafts(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *logits);
+
 #endif

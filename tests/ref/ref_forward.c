@@ -572,13 +572,13 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 
 /* ---- the whole */
 
-/* Is trunk block i DeltaNet? */
+/* Is block i DeltaNet? */
 static int
 recurrent(const struct ref_model *m, size_t i)
 {
 	size_t interval = ref_key(m, "full_attention_interval", 0, 4);
 
-	if (!is_hybrid(m))
+	if (!is_hybrid(m) || i >= m->n_layer)
 		return 0;
 	return ref_key(m, "attention.recurrent_layers", i,
 	    (i + 1) % interval != 0) != 0;
@@ -595,7 +595,17 @@ add(double *x, const double *y, size_t n)
 }
 
 static void
-trunk_block(const struct ref_model *m, size_t i, double *x, size_t n)
+ffn(const struct ref_model *m, long b, const double *a, double *y)
+{
+	if (ref_has(m, b, "ffn_gate_inp.weight"))
+		experts(m, b, a, y);
+	else
+		gated_mlp(m, b, "ffn_gate.weight", "ffn_up.weight",
+		    "ffn_down.weight", 0, a, y);
+}
+
+static void
+run_block(const struct ref_model *m, size_t i, double *x, size_t n)
 {
 	size_t t, E = m->n_embd;
 	double *a = ref_new(n * E), *y = ref_new(n * E);
@@ -611,28 +621,25 @@ trunk_block(const struct ref_model *m, size_t i, double *x, size_t n)
 		attention(m, b, a, n, y);
 	add(x, y, n * E);
 	memset(y, 0, n * E * sizeof *y);
-	for (t = 0; t < n; t++) {
+	/* a block that predicts may have none */
+	for (t = 0; t < n && (ref_has(m, b, "ffn_gate_inp.weight") ||
+	    ref_has(m, b, "ffn_gate.weight")); t++) {
 		rms(m, b, ffn_norm, x + t * E, a + t * E);
-		if (ref_has(m, b, "ffn_gate_inp.weight"))
-			experts(m, b, a + t * E, y + t * E);
-		else
-			gated_mlp(m, b, "ffn_gate.weight", "ffn_up.weight",
-			    "ffn_down.weight", 0, a + t * E, y + t * E);
+		ffn(m, b, a + t * E, y + t * E);
 	}
 	add(x, y, n * E);
 	free(a);
 	free(y);
 }
 
-void
-ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
-    double *logits)
+/* The hidden states after the trunk's output norm: h[n][E]. */
+static void
+run_trunk(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *h)
 {
 	const struct ref_tensor *embd = ref_tensor(m, -1, "token_embd.weight");
-	const char *head = ref_has(m, -1, "output.weight") ? "output.weight" :
-	    "token_embd.weight";
 	size_t t, i, E = m->n_embd;
-	double *x = ref_new(n * E), *h = ref_new(E);
+	double *x = ref_new(n * E);
 
 	for (t = 0; t < n; t++) {
 		for (i = 0; i < E; i++)
@@ -640,11 +647,77 @@ ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
 			    E + i];
 	}
 	for (i = 0; i < m->n_layer; i++)
-		trunk_block(m, i, x, n);
-	for (t = 0; t < n; t++) {
-		rms(m, -1, "output_norm.weight", x + t * E, h);
-		product(m, -1, head, h, logits + t * embd->n_out);
-	}
+		run_block(m, i, x, n);
+	for (t = 0; t < n; t++)
+		rms(m, -1, "output_norm.weight", x + t * E, h + t * E);
 	free(x);
+}
+
+static const char *
+head_of(const struct ref_model *m)
+{
+	return ref_has(m, -1, "output.weight") ? "output.weight" :
+	    "token_embd.weight";
+}
+
+void
+ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *logits)
+{
+	size_t t, E = m->n_embd;
+	double *h = ref_new(n * E);
+
+	run_trunk(m, tokens, n, h);
+	for (t = 0; t < n; t++)
+		product(m, -1, head_of(m), h + t * E, logits +
+		    t * ref_n_vocab(m));
 	free(h);
+}
+
+/* ---- the block that predicts */
+
+/* Its input of token id after the hidden state h. */
+static void
+join(const struct ref_model *m, long b, int32_t id, const double *h, double *x)
+{
+	const char *name = "nextn.embed_tokens.weight";
+	int own = ref_has(m, b, name);
+	const struct ref_tensor *embd = ref_tensor(m, own ? b : -1, own ?
+	    name : "token_embd.weight");
+	size_t i, E = m->n_embd;
+	double *both = ref_new(2 * E);
+
+	/* the embedding first */
+	for (i = 0; i < E; i++)
+		both[i] = (double)embd->v[(size_t)id * E + i];
+	rms(m, b, "nextn.enorm.weight", both, both);
+	rms(m, b, "nextn.hnorm.weight", h, both + E);
+	product(m, b, "nextn.eh_proj.weight", both, x);
+	free(both);
+}
+
+void
+ref_drafts(const struct ref_model *m, const int32_t *tokens, size_t n,
+    double *logits)
+{
+	long b = (long)m->n_layer;
+	size_t t, E = m->n_embd;
+	int norm = ref_has(m, b, "nextn.shared_head_norm.weight");
+	int head = ref_has(m, b, "nextn.shared_head_head.weight");
+	double *h = ref_new(n * E), *x = ref_new(n * E), *f = ref_new(E);
+
+	run_trunk(m, tokens, n, h);
+	for (t = 0; t + 1 < n; t++)
+		join(m, b, tokens[t + 1], h + t * E, x + t * E);
+	run_block(m, m->n_layer, x, n - 1);
+	for (t = 0; t + 1 < n; t++) {
+		rms(m, norm ? b : -1, norm ? "nextn.shared_head_norm.weight" :
+		    "output_norm.weight", x + t * E, f);
+		product(m, head ? b : -1, head ?
+		    "nextn.shared_head_head.weight" : head_of(m), f,
+		    logits + t * ref_n_vocab(m));
+	}
+	free(h);
+	free(x);
+	free(f);
 }

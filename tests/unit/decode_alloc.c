@@ -91,11 +91,11 @@ static const struct tiny_shape shapes[] = {
 	{ .arch = "qwen3moe", .n_layer = 2, .n_embd = 48, .n_vocab = N_VOCAB,
 	    .n_head = 4, .n_head_kv = 2, .n_embd_head = 32, .n_expert = 7,
 	    .n_expert_used = 3, .n_ff_exp = 24 },
-	{ .arch = "qwen35", .n_layer = 4, .n_embd = 48, .n_vocab = N_VOCAB,
+	{ .arch = "qwen35", .n_layer = 4, .n_nextn = 1, .n_embd = 48, .n_vocab = N_VOCAB,
 	    .n_head = 4, .n_head_kv = 2, .n_embd_head = 32, .n_rot = 8,
 	    .n_ff = 80, .conv_kernel = 4, .dk = 32, .dv = 32, .n_head_k = 2,
 	    .n_head_v = 4 },
-	{ .arch = "qwen35moe", .n_layer = 4, .n_embd = 48, .n_vocab = N_VOCAB,
+	{ .arch = "qwen35moe", .n_layer = 4, .n_nextn = 1, .n_embd = 48, .n_vocab = N_VOCAB,
 	    .n_head = 4, .n_head_kv = 2, .n_embd_head = 32, .n_rot = 8,
 	    .conv_kernel = 4, .dk = 32, .dv = 32, .n_head_k = 2, .n_head_v = 4,
 	    .n_expert = 7, .n_expert_used = 3, .n_ff_exp = 24,
@@ -128,7 +128,7 @@ need(int rc)
 static struct qwen_model *
 open_model(const struct tiny_shape *shape)
 {
-	struct qwen_model_opts opts = { .n_threads = 2 };
+	struct qwen_model_opts opts = { .n_threads = 2, .draft = 1 };
 	struct tiny *t = tiny_new(shape);
 	struct qwen_model *m;
 	char path[64];
@@ -168,6 +168,19 @@ choose(struct line *l)
 	need(qwen_sampler_accept(l->sampler, &l->next, 1, 1, &err));
 }
 
+/* What may follow, of a model that predicts. */
+static void
+draft(struct line *l)
+{
+	int32_t id[4];
+	float prob[4];
+	size_t n;
+
+	need(qwen_session_draft(l->s, l->next, 4, id, prob, &n, &err));
+	if (n != (qwen_model_has_mtp(qwen_session_model(l->s)) ? 4 : 0))
+		need(-1);
+}
+
 /* One token more for each of n lines: together, or the only one alone. */
 static void
 step(struct line *l, size_t n, int parts)
@@ -176,6 +189,7 @@ step(struct line *l, size_t n, int parts)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
+		draft(&l[i]);
 		part[i] = (struct qwen_part){ .s = l[i].s,
 		    .tokens = &l[i].next, .n = 1 };
 		if (!parts)
@@ -198,6 +212,7 @@ test_lines(struct qwen_model *m, const char *arch, size_t way, size_t n,
 	size_t i, before;
 
 	need(qwen_cache_new(&c, m, 0, &err));
+	need(qwen_cache_scatter(c, N_LINES * STEPS, &err));
 	for (i = 0; i < n; i++) {
 		need(qwen_session_new_in(&l[i].s, c, &err));
 		l[i].sampler = new_sampler(ways[way].options);

@@ -62,10 +62,10 @@ cache_of(const struct pass *p, const struct qwen_share *share)
 /* One key into column pos of its block's [d][16], one value into a row. */
 static void
 store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
-    size_t head, size_t pos, const float *k, const float *v)
+    size_t skip, size_t head, size_t pos, const float *k, const float *v)
 {
 	size_t d = b->hp->n_embd_head, i, at = pos % QWEN_KV_BLOCK;
-	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK];
+	uint16_t *block = kv->block[skip + pos / QWEN_KV_BLOCK];
 	uint16_t *kt = block + head * d * QWEN_KV_BLOCK + at;
 	uint16_t row[QWEN_HEAD_MAX];
 
@@ -128,7 +128,8 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 		if (a->k_norm != NULL)
 			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
-		store(b, cache_of(p, share), i, pos, k, x + p->row.v + i * d);
+		store(b, cache_of(p, share), share->skip, i, pos, k,
+		    x + p->row.v + i * d);
 	}
 	if (t - share->first >= share->n_sure)
 		check_guess(b, cache_of(p, share), t, pos);
@@ -153,7 +154,7 @@ set_up(const struct qwen_batch *b, const struct pass *p,
 
 	a->d = d;
 	a->n_q = n;
-	a->block = cache_of(p, share)->block;
+	a->block = cache_of(p, share)->block + share->skip;
 	a->k_off = head_kv * d * QWEN_KV_BLOCK;
 	a->v_off = (b->hp->n_head_kv + head_kv) * d * QWEN_KV_BLOCK;
 	for (i = 0; i < n; i++) {
@@ -234,7 +235,8 @@ blocks_of(const struct item_job *j, const struct qwen_share *share,
 	const struct qwen_layer_state *kv = cache_of(j->p, share);
 	size_t n = QWEN_ATTN_CHUNK / QWEN_KV_BLOCK;
 
-	return (chunk + 1) * n <= kv->n_block ? kv->block + chunk * n : NULL;
+	return share->skip + (chunk + 1) * n <= kv->n_block ?
+	    kv->block + share->skip + chunk * n : NULL;
 }
 
 static float *

@@ -35,7 +35,8 @@ void
 qwen_layer_state_init(struct qwen_layer_state *s, const struct qwen_hparams *h,
     size_t layer)
 {
-	if (h->recurrent == NULL || !h->recurrent[layer]) {
+	if (layer >= h->n_layer || h->recurrent == NULL ||
+	    !h->recurrent[layer]) {
 		s->kv_block_bytes = qwen_kv_block_bytes(h);
 		return;
 	}
@@ -46,14 +47,14 @@ qwen_layer_state_init(struct qwen_layer_state *s, const struct qwen_hparams *h,
 
 /* Bytes of a slot and of all recurrent states, padded. */
 static int
-find_sizes(struct qwen_cache *c, const struct qwen_hparams *h)
+find_sizes(struct qwen_cache *c, const struct qwen_model *m)
 {
 	size_t i, n = 0;
 
-	for (i = 0; i < h->n_layer; i++) {
+	for (i = 0; i < qwen_model_n_state(m); i++) {
 		struct qwen_layer_state l = { 0 };
 
-		qwen_layer_state_init(&l, h, i);
+		qwen_layer_state_init(&l, &m->hp, i);
 		if (qwen_add(c->block_bytes, l.kv_block_bytes,
 		    &c->block_bytes) < 0 ||
 		    qwen_add(n, padded(l.n_s), &n) < 0 ||
@@ -93,7 +94,7 @@ qwen_cache_new(struct qwen_cache **out, struct qwen_model *m, uint64_t limit,
 	c->limit = limit;
 	c->refs = 1;
 	c->scratch = qwen_alloc(1, sizeof *c->scratch);
-	if (c->scratch == NULL || find_sizes(c, &m->hp) < 0) {
+	if (c->scratch == NULL || find_sizes(c, m) < 0) {
 		qwen_cache_free(c);
 		return qwen_oom(err);
 	}
@@ -158,7 +159,7 @@ qwen_cache_need(const struct qwen_model *m, uint64_t n_tokens)
 {
 	struct qwen_cache c = { 0 };
 
-	if (find_sizes(&c, &m->hp) < 0)
+	if (find_sizes(&c, m) < 0)
 		return UINT64_MAX;
 	return bytes_of(&c, n_tokens / QWEN_KV_BLOCK +
 	    (n_tokens % QWEN_KV_BLOCK != 0), 1);

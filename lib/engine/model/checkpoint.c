@@ -27,6 +27,7 @@ qwen_kept_fini(struct qwen_kept *k, size_t recurrent_bytes)
 {
 	qwen_unmap(k->recurrent, recurrent_bytes);
 	free(k->logits);
+	free(k->hidden);
 	if (k->src != NULL && --k->src->refs == 0)
 		k->src->release(k->src);
 	memset(k, 0, sizeof *k);
@@ -94,7 +95,8 @@ static int
 copy_end(const struct qwen_session *s, struct qwen_kept *k,
     struct qwen_err *err)
 {
-	size_t n_vocab = s->model->hp.n_vocab;
+	size_t n_vocab = s->model->hp.n_vocab, n_embd = s->model->hp.n_embd;
+	const float *h = qwen_hidden_at(s, s->n_tokens - 1);
 
 	qwen_ahead_catch_up(s);
 	if (s->recurrent_bytes > 0) {
@@ -109,6 +111,11 @@ copy_end(const struct qwen_session *s, struct qwen_kept *k,
 			goto nomem;
 		memcpy(k->logits, s->logits, n_vocab * sizeof *k->logits);
 		k->c.logits = 1;
+	}
+	if (h != NULL) {
+		if ((k->hidden = qwen_alloc(n_embd, sizeof *h)) == NULL)
+			goto nomem;
+		memcpy(k->hidden, h, n_embd * sizeof *h);
 	}
 	return 0;
 nomem:
@@ -304,6 +311,8 @@ take_state(struct qwen_session *s, const struct qwen_kept *k,
 			    s->model->hp.n_vocab * sizeof *s->logits);
 	}
 	s->have_logits = k->c.logits;
+	if (k->hidden != NULL)
+		qwen_hidden_set(s, k->hidden);
 	return 0;
 }
 
@@ -320,6 +329,7 @@ cut(struct qwen_session *s, uint64_t n, struct qwen_err *err)
 	drop_behind(s, n, &k);
 	s->n_tokens = (size_t)n;
 	s->have_logits = 0;
+	qwen_mtp_cut(s, s->n_tokens);
 	if (k.c.at == 0) {
 		if (s->recurrent != NULL)
 			memset(s->recurrent, 0, s->recurrent_bytes);

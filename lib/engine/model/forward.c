@@ -34,10 +34,21 @@ qwen_note_bad(const struct qwen_batch *b, size_t t, size_t place)
 		lower(&p->good, t - p->first - p->n_sure);
 }
 
+/* The first row whose logits are wanted; the rest of them follows. */
+static size_t
+first_wanted(const struct qwen_share *p)
+{
+	if (p->logits == QWEN_LOGITS_ALL)
+		return 0;
+	return p->logits == QWEN_LOGITS_LAST && p->stop ? p->n_sure - 1 : p->n;
+}
+
 struct norm {
 	const float	*add;	/* added to x first, or NULL */
 	const float	*w;
 	size_t		 place;	/* 2 * layer for a mixer's input, + 1 ffn's */
+	size_t		 last;	/* from this place on, rows that nobody wants
+				   do not matter */
 };
 
 /* x += add; xn = norm(x), also as operand. */
@@ -45,6 +56,7 @@ static void
 add_norm(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct norm *p = arg;
+	struct qwen_share *share = qwen_share_of(b, t);
 	size_t i, n = b->hp->n_embd;
 	float *x = b->b->x + t * n, sum;
 
@@ -55,7 +67,8 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 			x[i] += y[i];
 	}
 	sum = b->vec->rmsnorm(b->b->xn + t * n, x, p->w, n, b->hp->eps);
-	if (!isfinite(sum))
+	if (!isfinite(sum) && (p->place < p->last ||
+	    t - share->first >= first_wanted(share)))
 		qwen_note_bad(b, t, p->place);
 	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
 }
@@ -91,20 +104,18 @@ fail_bad(size_t place, size_t n_layer, struct qwen_err *err)
 	    (place - 1) / 2, place % 2 == 1 ? "mixer" : "feed-forward block");
 }
 
-/* x += what the mixer made; normed for the feed-forward block. */
-static void
-run_ffn(struct qwen_batch *b, const struct qwen_layer *l)
+void
+qwen_batch_norm(struct qwen_batch *b, const float *add, const float *w,
+    size_t place)
 {
-	struct norm p = { .add = b->b->out, .w = l->ffn_norm,
-	    .place = 2 * l->index + 1 };
+	struct norm p = { .add = add, .w = w, .place = place,
+	    .last = 2 * b->hp->n_layer - 1 };
 
 	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
-	l->ffn(b, l);
 }
 
-/* All rows in order: whose they are. */
-static void
-number_rows(struct qwen_batch *b)
+void
+qwen_batch_number(struct qwen_batch *b)
 {
 	size_t i, t;
 
@@ -130,11 +141,7 @@ choose_wanted(struct qwen_batch *b)
 	for (i = 0; i < b->n_share; i++) {
 		struct qwen_share *p = &b->share[i];
 
-		if (p->logits == QWEN_LOGITS_ALL)
-			p->from = 0;
-		else
-			p->from = p->logits == QWEN_LOGITS_LAST && p->stop ?
-			    p->n_sure - 1 : p->n;
+		p->from = first_wanted(p);
 		for (t = p->from; t < p->n; t++)
 			b->b->wanted[n++] = (uint32_t)(p->first + t);
 	}
@@ -143,29 +150,52 @@ choose_wanted(struct qwen_batch *b)
 	b->n_wanted = n;
 }
 
-/* Go on with the wanted rows as the whole batch. */
+/* Of rows of so many bytes each, the wanted ones go to the front. */
+static void
+gather(const struct qwen_batch *b, void *rows, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; b->wanted != NULL && i < b->n_wanted; i++) {
+		if (b->wanted[i] != i)
+			memcpy((char *)rows + i * bytes, (char *)rows +
+			    b->wanted[i] * bytes, bytes);
+	}
+}
+
+/* Go on with the wanted rows as the whole batch, wherever they were gathered. */
 static void
 drop_rest(struct qwen_batch *b)
 {
-	struct qwen_scratch *s = b->b;
-	size_t i, row = b->hp->n_embd;
+	size_t i;
 
-	for (i = 0; b->wanted != NULL && i < b->n_wanted; i++) {
-		size_t t = b->wanted[i];
-
-		if (t == i)
-			continue;
-		memcpy(s->x + i * row, s->x + t * row, row * sizeof *s->x);
-		memcpy(s->out + i * row, s->out + t * row,
-		    row * sizeof *s->out);
-	}
 	for (i = 0; i < b->n_share; i++) {
 		b->share[i].n -= b->share[i].from;
 		b->share[i].n_sure -= b->share[i].from;
 		b->share[i].pos += b->share[i].from;
 		b->share[i].from = 0;
 	}
-	number_rows(b);
+	qwen_batch_number(b);
+}
+
+void
+qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
+    const float *add)
+{
+	struct qwen_scratch *s = b->b;
+	size_t row = b->hp->n_embd * sizeof *s->x;
+
+	qwen_batch_norm(b, add, l->mixer_norm, 2 * l->index);
+	l->mixer(b, l);
+	if (b->n_wanted < b->n) {
+		gather(b, s->x, row);
+		gather(b, s->out, row);
+		drop_rest(b);
+	}
+	if (b->n == 0 || l->ffn == NULL)
+		return;
+	qwen_batch_norm(b, s->out, l->ffn_norm, 2 * l->index + 1);
+	l->ffn(b, l);
 }
 
 /* Is there a timeline whose numbers are all finite? */
@@ -184,37 +214,32 @@ any_good(struct qwen_batch *b)
 /*
  * All layers; what is left of the batch then is the wanted rows, with the
  * normed hidden states in xn and xq.  After the mixer of the last layer nothing
- * of the others is read any more.  Rows in which a number is not finite are
- * carried on: they touch no others.
+ * of the others is read any more, unless a block is to predict from them.  Rows
+ * in which a number is not finite are carried on: they touch no others.
  */
 static void
 run_layers(struct qwen_batch *b)
 {
-	struct norm p = { .add = NULL };
-	size_t i, n_layer = b->hp->n_layer;
+	struct qwen_scratch *s = b->b;
+	size_t i, n_layer = b->hp->n_layer, n_embd = b->hp->n_embd;
 
 	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL);
 	qwen_rope_angles(b);
 	for (i = 0; i < n_layer && any_good(b); i++) {
-		const struct qwen_layer *l = &b->m->layer[i];
-
-		p.w = l->mixer_norm;
-		p.place = 2 * i;
-		qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
-		p.add = b->b->out;
-		if (i + 1 == n_layer)
+		if (i + 1 == n_layer && !b->m->mtp.on)
 			choose_wanted(b);
-		l->mixer(b, l);
-		if (i + 1 == n_layer)
-			drop_rest(b);
-		if (b->n > 0)
-			run_ffn(b, l);
+		qwen_batch_layer(b, &b->m->layer[i], i > 0 ? s->out : NULL);
 	}
 	if (i < n_layer)
 		return;
-	p.w = b->m->output_norm;
-	p.place = 2 * n_layer;
-	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+	qwen_batch_norm(b, s->out, b->m->output_norm, 2 * n_layer);
+	if (!b->m->mtp.on)
+		return;
+	qwen_mtp_take(b);
+	choose_wanted(b);
+	gather(b, s->xn, n_embd * sizeof *s->xn);
+	gather(b, s->xq, QWEN_Q8_GROUPS(n_embd) * b->m->x_bytes);
+	drop_rest(b);
 }
 
 /* ------------------------------------------------------------------- logits */
@@ -378,7 +403,9 @@ qwen_batch_run(struct qwen_batch *b)
 		atomic_store(&p->good, p->n_guess);
 		p->s->have_logits = 0;
 	}
-	number_rows(b);
+	qwen_batch_number(b);
+	if (b->m->mtp.on)
+		qwen_mtp_begin(b);
 	run_layers(b);
 	if (any_good(b))
 		run_heads(b);
@@ -400,4 +427,6 @@ qwen_batch_run(struct qwen_batch *b)
 		qwen_ahead_begin(p->s, p->guess, atomic_load(&p->good),
 		    p->n_guess);
 	}
+	if (b->m->mtp.on)
+		qwen_mtp_fill(b);
 }

@@ -61,6 +61,7 @@ struct qwen_scratch {
 	uint32_t	*wanted;	/* [cap] rows that are read at the end */
 	float		**yrow;		/* [cap] where logits go */
 	float		*logits;	/* [QWEN_HEAD_ROWS][n_vocab], or NULL */
+	float		*draft;		/* [qwen_draft_rows()] */
 	const void	**xp;		/* [threads][slots] row pointers */
 	float		**yp;
 	size_t		 in_width, o_width, ff_width;
@@ -87,6 +88,8 @@ struct qwen_share {
 	size_t			 first, n;	/* rows */
 	size_t			 n_sure;	/* those after are guesses */
 	size_t			 pos;		/* of the first */
+	size_t			 skip;	/* blocks of the KV cache before that
+					   of position 0 */
 	/*
 	 * A block's results of the rows before this one are not read: a mixer
 	 * may do for them just what the state needs.
@@ -108,6 +111,8 @@ struct qwen_share {
 	size_t			 item, n_group, n_chunk;
 	size_t			 partial;	/* its rows of part, if split */
 	int			 split;
+	/* mtp.c: the first row of the pass, and rows for the block */
+	size_t			 at, n_mtp;
 };
 
 struct qwen_batch {
@@ -151,6 +156,29 @@ qwen_is_wanted(const struct qwen_batch *b, size_t t)
  * fail ends at the end of its session from then on.
  */
 void qwen_batch_run(struct qwen_batch *b);
+
+/*
+ * Steps of it.  Number the rows of all shares, all of them wanted; xn =
+ * norm(x += add), place as it is told in errors; one layer whose input is
+ * x + add, after which nothing is left but the wanted rows, with x and out (not
+ * yet added).  add may be NULL.
+ */
+void qwen_batch_number(struct qwen_batch *b);
+void qwen_batch_norm(struct qwen_batch *b, const float *add, const float *w,
+    size_t place);
+void qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
+    const float *add);
+
+/*
+ * The block that predicts, in a pass (mtp.c): before it; when the hidden states
+ * of all rows are in xn; and at its end.
+ */
+void qwen_mtp_begin(struct qwen_batch *b);
+void qwen_mtp_take(struct qwen_batch *b);
+void qwen_mtp_fill(struct qwen_batch *b);
+
+/* Rows of the head that a draft is chosen from. */
+size_t qwen_draft_rows(const struct qwen_model *m);
 
 /*
  * Make the scratch memory fit n tokens, the parts of attention of n_partial

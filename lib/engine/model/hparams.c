@@ -151,7 +151,7 @@ refuse_draft(struct keys *k, size_t n_block)
 }
 
 static int
-read_common(struct keys *k, struct qwen_hparams *h)
+read_common(struct keys *k, struct qwen_hparams *h, int draft)
 {
 	static const char eps_key[] = "attention.layer_norm_rms_epsilon";
 	const struct qwen_gguf_tensor *embd;
@@ -160,7 +160,7 @@ read_common(struct keys *k, struct qwen_hparams *h)
 	double eps;
 
 	if (need_size(k, "block_count", 1, 4096, &h->n_block) < 0 ||
-	    refuse_draft(k, h->n_block) < 0)
+	    (!draft && refuse_draft(k, h->n_block) < 0))
 		return -1;
 	get_size(k, "nextn_predict_layers", 0, 0, h->n_block - 1, 0, &nextn);
 	need_size(k, "context_length", 1, (uint64_t)1 << 30, &h->n_ctx);
@@ -444,11 +444,11 @@ read_deltanet(struct keys *k, struct qwen_hparams *h)
 
 int
 qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
-    const struct qwen_gguf *g, struct qwen_err *err)
+    const struct qwen_gguf *g, int draft, struct qwen_err *err)
 {
 	struct keys k = { g, err, 0 };
 
-	if (read_common(&k, h) < 0 ||
+	if (read_common(&k, h, draft) < 0 ||
 	    (a->hybrid && read_deltanet(&k, h) < 0) ||
 	    read_attention(&k, h) < 0 || read_rope(&k, h, a->sections) < 0)
 		return -1;

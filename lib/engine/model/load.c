@@ -24,7 +24,7 @@ full_name(long layer, const char *name)
 int
 qwen_has_tensor(const struct qwen_loader *ld, const char *name)
 {
-	return qwen_gguf_find_tensor(ld->m->gguf,
+	return qwen_gguf_find_tensor(ld->g,
 	    full_name(ld->layer, name).s) != NULL;
 }
 
@@ -80,7 +80,7 @@ static const struct qwen_gguf_tensor *
 look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 {
 	struct name full = full_name(ld->layer, name);
-	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(ld->m->gguf,
+	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(ld->g,
 	    full.s);
 	const uint64_t ne[4] = { n0, n1, n2, 1 };
 	int n_dims = n2 > 1 ? 3 : n1 > 1 ? 2 : 1;
@@ -124,7 +124,7 @@ find(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	t = look(ld, name, n0, n1, n2);
 	if (t != NULL || ld->wrong == NULL)
 		return t;
-	t = qwen_gguf_find_tensor(ld->m->gguf, full_name(ld->layer, name).s);
+	t = qwen_gguf_find_tensor(ld->g, full_name(ld->layer, name).s);
 	ld->wrong(ld, t != NULL && qwen_quant_find(t->type) == NULL ? t : NULL);
 	ld->rc = 0;
 	return NULL;

@@ -132,7 +132,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
     const struct qwen_model_opts *opts, struct qwen_err *err)
 {
 	struct qwen_model *m = qwen_alloc(1, sizeof *m);
-	struct qwen_loader ld = { .m = m, .err = err };
+	struct qwen_loader ld = { .m = m, .g = g, .err = err };
 
 	*out = NULL;
 	if (m == NULL) {
@@ -141,8 +141,9 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	}
 	m->gguf = g;
 	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
-	    qwen_hparams_read(&m->hp, m->arch, m->gguf, err) < 0 ||
-	    qwen_load_weights(&ld) < 0) {
+	    qwen_hparams_read(&m->hp, m->arch, m->gguf, 0, err) < 0 ||
+	    qwen_load_weights(&ld) < 0 ||
+	    qwen_mtp_load(m, opts, err) < 0) {
 		qwen_model_close(m);
 		return -1;
 	}
@@ -173,6 +174,7 @@ qwen_model_close(struct qwen_model *m)
 	if (m == NULL)
 		return;
 	fini(m);
+	qwen_gguf_close(m->mtp.side);
 	qwen_gguf_close(m->gguf);
 	free(m);
 }
@@ -262,12 +264,12 @@ qwen_model_check(const struct qwen_gguf *g, const struct qwen_gguf_checker *c,
 	struct qwen_model m = { .gguf = (struct qwen_gguf *)(uintptr_t)g };
 	struct trial t = { .c = c };
 	struct qwen_err e = { 0 };
-	struct qwen_loader ld = { .m = &m, .err = &e, .wrong = wrong,
+	struct qwen_loader ld = { .m = &m, .g = g, .err = &e, .wrong = wrong,
 	    .arg = &t };
 	int rc = set_up(&m, &opts, &e);
 
 	if (rc == 0 && (load_arch(&m, &e) < 0 ||
-	    qwen_hparams_read(&m.hp, m.arch, g, &e) < 0)) {
+	    qwen_hparams_read(&m.hp, m.arch, g, 0, &e) < 0)) {
 		note_types(&t, g);
 		rc = -1;
 	} else if (rc == 0)

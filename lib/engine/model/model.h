@@ -102,6 +102,20 @@ struct qwen_layer {
 	struct qwen_moe		 moe;
 };
 
+/*
+ * A block that predicts one token more, from the trunk's hidden state and the
+ * token that follows it: mtp.c.
+ */
+struct qwen_mtp {
+	int			 on;
+	struct qwen_layer	 layer;	/* its index is the trunk's n_layer; ffn
+					   NULL: it has none */
+	struct qwen_weight	 embd, proj, head;
+	const float		*embd_norm, *hidden_norm, *norm;
+	struct qwen_gguf	*side;	/* the file it is from, if that is not
+					   the model's */
+};
+
 /* What an architecture is made of, as its files have it. */
 struct qwen_arch {
 	const char	*name;		/* general.architecture */
@@ -126,6 +140,7 @@ struct qwen_model {
 	const float		*output_norm;
 	struct qwen_weight	 cls;		/* a classifier, or none */
 	struct qwen_layer	*layer;
+	struct qwen_mtp		 mtp;
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
 	unsigned		 left_out;	/* that the CPU has, too */
@@ -149,9 +164,12 @@ const struct qwen_arch *qwen_arch_find(struct qwen_str name);
 /* "qwen3, qwen3moe, ..." */
 void qwen_arch_names(char *buf, size_t size);
 
-/* ---- hyperparameters (hparams.c) */
+/*
+ * ---- hyperparameters (hparams.c).  draft: the file may have nothing but the
+ * block that predicts, as a model must not.
+ */
 int qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
-    const struct qwen_gguf *g, struct qwen_err *err);
+    const struct qwen_gguf *g, int draft, struct qwen_err *err);
 void qwen_hparams_free(struct qwen_hparams *h);
 
 /* ---- weights (load.c): shapes are checked, messages name the tensor */
@@ -162,6 +180,7 @@ void qwen_hparams_free(struct qwen_hparams *h);
  */
 struct qwen_loader {
 	struct qwen_model	*m;
+	const struct qwen_gguf	*g;		/* where they are */
 	long			 layer;		/* negative: plain names */
 	struct qwen_err		*err;
 	int			 rc;
@@ -203,6 +222,21 @@ void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l);
+
+/*
+ * The block that predicts, of the model's file or the one in opts (which may be
+ * NULL): it is on then.  -1 if it cannot be used; none at all is no error,
+ * unless opts names a file (mtp_load.c).
+ */
+int qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
+    struct qwen_err *err);
+
+/* Layers that keep something in a session: those of the trunk, then its own. */
+static inline size_t
+qwen_model_n_state(const struct qwen_model *m)
+{
+	return m->hp.n_layer + (m->mtp.on != 0);
+}
 
 qwen_block_fn qwen_attention_forward;
 qwen_block_fn qwen_deltanet_forward;

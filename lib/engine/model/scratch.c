@@ -90,6 +90,8 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->yrow, n, sizeof *s->yrow);
 	take(s, &s->xp, nt * k, sizeof *s->xp);
 	take(s, &s->yp, nt * k, sizeof *s->yp);
+	if (m->mtp.on)
+		take(s, &s->draft, qwen_draft_rows(m), sizeof *s->draft);
 	if (all)
 		take(s, &s->logits, QWEN_HEAD_ROWS * h->n_vocab,
 		    sizeof *s->logits);
@@ -119,6 +121,8 @@ set_widths(struct qwen_scratch *s, const struct qwen_model *m)
 	s->in_width = in_width(m);
 	s->o_width = max_size(h->n_head * h->n_embd_head,
 	    h->n_head_v * h->dv);
+	if (m->mtp.on)	/* what goes into proj */
+		s->o_width = max_size(s->o_width, 2 * h->n_embd);
 	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
 }
 

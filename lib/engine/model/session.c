@@ -44,7 +44,7 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	s->cache = c;
 	c->refs++;
 	c->n_state++;
-	s->n_layer = m->hp.n_layer;
+	s->n_layer = qwen_model_n_state(m);
 	s->layer = qwen_alloc(s->n_layer, sizeof *s->layer);
 	s->logits = qwen_alloc(m->hp.n_vocab, sizeof *s->logits);
 	s->own_logits = s->logits;
@@ -53,6 +53,9 @@ qwen_session_new_in(struct qwen_session **out, struct qwen_cache *c,
 	for (i = 0; i < s->n_layer; i++)
 		qwen_layer_state_init(&s->layer[i], &m->hp, i);
 	if (map_recurrent(s) < 0)
+		goto nomem;
+	if (m->mtp.on && (s->mtp.hidden = qwen_alloc_large(
+	    QWEN_HIDDEN_ROWS * m->hp.n_embd, sizeof *s->mtp.hidden)) == NULL)
 		goto nomem;
 	*out = s;
 	return 0;
@@ -126,6 +129,7 @@ qwen_session_free(struct qwen_session *s)
 	qwen_cache_free(s->cache);
 	free(s->layer);
 	free(s->own_logits);
+	free(s->mtp.hidden);
 	free(s->tokens);
 	free(s);
 }
@@ -220,6 +224,7 @@ qwen_session_settle(struct qwen_session *s, const struct qwen_settled *end,
 	free(s->tokens);
 	s->tokens = end->tokens;
 	s->n_tokens = s->cap_tokens = end->n_tokens;
+	qwen_mtp_cut(s, s->n_tokens);
 	s->have_logits = end->logits;
 	qwen_session_keep(s, end->named, NULL);
 	if (end->src != NULL) {
@@ -328,7 +333,7 @@ qwen_session_slots(const struct qwen_session *s, size_t n)
 
 	if (s->cache->block_bytes == 0)
 		return 0;
-	for (b = s->n_tokens / QWEN_KV_BLOCK; b < end && b < s->n_slot; b++)
+	for (b = qwen_session_first_written(s); b < end && b < s->n_slot; b++)
 		need += s->slot[b]->refs > 1;
 	return need + (end > s->n_slot ? end - s->n_slot : 0);
 }
@@ -359,7 +364,7 @@ qwen_session_reserve(struct qwen_session *s, size_t n, struct qwen_err *err)
 	if (grow_tokens(s, n) < 0)
 		return qwen_fail(err, QWEN_ENOMEM,
 		    "out of memory for the state of %zu tokens", n);
-	for (b = s->n_tokens / QWEN_KV_BLOCK; b < s->n_slot &&
+	for (b = qwen_session_first_written(s); b < s->n_slot &&
 	    b < blocks_for(n); b++)
 		own_block(s, b);
 	if (qwen_session_grow(s, blocks_for(n), err) < 0)
@@ -378,6 +383,7 @@ qwen_session_clear(struct qwen_session *s)
 	qwen_session_drop_kept(s);
 	s->n_tokens = 0;
 	s->have_logits = 0;
+	qwen_mtp_cut(s, 0);
 }
 
 /* K is [head][dimension][position], V [head][position][dimension]. */
@@ -564,6 +570,7 @@ copy_rest(struct qwen_session *to, const struct qwen_session *from)
 	if (from->have_logits)
 		memcpy(to->logits, from->logits,
 		    from->model->hp.n_vocab * sizeof *to->logits);
+	qwen_mtp_copy(to, from);
 	to->n_tokens = from->n_tokens;
 	to->have_logits = from->have_logits;
 	return 0;

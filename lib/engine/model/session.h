@@ -106,6 +106,8 @@ struct qwen_kept {
 	struct qwen_checkpoint	 c;
 	void			*recurrent;	/* as in the session */
 	float			*logits;
+	float			*hidden;	/* after the output norm; or
+						   NULL */
 	struct qwen_source	*src;
 };
 

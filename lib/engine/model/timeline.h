@@ -80,6 +80,24 @@ struct qwen_ahead {
 	size_t	 width;
 };
 
+/*
+ * For the block that predicts (mtp.c): the trunk's hidden states after the
+ * output norm at the last positions, and how far its part of the KV cache, the
+ * layer after the trunk's, has come.  Its row of position p, made of the token
+ * there and the hidden state of p - 1, is in slot p - 1, so that there is none
+ * for position 0.
+ */
+enum { QWEN_HIDDEN_ROWS = 80 };		/* a cut can come back to so many */
+
+struct qwen_mtp_state {
+	float	*hidden;	/* [QWEN_HIDDEN_ROWS][n_embd]: that of position
+				   p is row p modulo their number; NULL: off */
+	size_t	 first, end;	/* positions that are there */
+	size_t	 from;		/* slots before it have nothing; a multiple of
+				   QWEN_KV_BLOCK */
+	size_t	 filled;	/* rows before it are there, those that are */
+};
+
 struct qwen_session {
 	struct qwen_model	*model;
 	struct qwen_cache	*cache;
@@ -113,6 +131,7 @@ struct qwen_session {
 	int			 keep_end;
 	struct qwen_kept	 end;
 	uint64_t		 every;		/* for thinning; 0: default */
+	struct qwen_mtp_state	 mtp;
 };
 
 /* ---- the cache (cache.c) */
@@ -228,6 +247,23 @@ size_t qwen_deltanet_journal_width(const struct qwen_hparams *h);
 /* Put journal rows from .. from + n - 1 into the recurrent state. */
 void qwen_deltanet_catch_up(const struct qwen_session *s, size_t from,
     size_t n);
+
+/* ---- the block that predicts (mtp.c); without one, these do nothing */
+
+/* The hidden state of a position before the end, or NULL. */
+const float *qwen_hidden_at(const struct qwen_session *s, size_t pos);
+
+/* That of the position before the end is this one; NULL: not known. */
+void qwen_hidden_set(struct qwen_session *s, const float *hidden);
+
+/* The timeline ends at n now. */
+void qwen_mtp_cut(struct qwen_session *s, size_t n);
+
+/* to is a copy of from, with memory for hidden states of its own. */
+void qwen_mtp_copy(struct qwen_session *to, const struct qwen_session *from);
+
+/* The first block that a pass may write to. */
+size_t qwen_session_first_written(const struct qwen_session *s);
 
 /* ---- checkpoints (checkpoint.c) */
 

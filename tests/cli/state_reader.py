@@ -24,15 +24,16 @@ import cbor2
 import xxhash
 import zstandard
 
-KINDS = {"info", "tokens", "kv", "delta", "conv", "logits", "checkpoint",
-         "generated", "sampler", "run", "index", "end"}
-NO_DATA = {"info", "checkpoint", "sampler", "run", "end"}
+KINDS = {"info", "tokens", "kv", "mtp", "mtp-kv", "delta", "conv",
+         "logits", "hidden", "checkpoint", "generated", "sampler", "run", "index", "end"}
+NO_DATA = {"info", "mtp", "checkpoint", "sampler", "run", "end"}
 FIELDS = {
     "info": {"format", "writer", "n_tokens", "kv_block", "layers", "from",
              "prefix"},
     "tokens": set(), "generated": set(), "index": set(), "kv": {"layer"},
     "delta": {"layer", "at"}, "conv": {"layer", "at"}, "logits": {"at"},
-    "checkpoint": {"at", "named"}, "sampler": {"options", "pending"},
+    "mtp": {"heads", "size", "embd", "first", "model"}, "mtp-kv": set(),
+    "hidden": {"at"}, "checkpoint": {"at", "named"}, "sampler": {"options", "pending"},
     "run": {"start", "count", "input", "options", "finished", "again",
             "base"},
     "end": {"records", "bytes", "raw", "total", "index"},
@@ -108,7 +109,7 @@ def check_fields(b):
     assert set(b.fields) <= want | {"pad", "skip"}
     assert not any(b.fields.get("pad", b""))
     assert b.kind == "info" or b.number > 0
-    if b.kind == "run":
+    if b.kind in {"run", "mtp", "mtp-kv", "hidden"}:
         assert b.fields["skip"] is True
 
 

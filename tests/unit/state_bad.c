@@ -239,6 +239,14 @@ test_room(struct qwen_model *m)
 	    "a block that says it can be skipped");
 	qwen_session_free(t);
 	good_plan(p, s);
+	add_mtp(p);
+	b.n = 0;
+	write_plan(&b, p);
+	ok(load_bytes(&t, NULL, m, b.p, b.n, NULL, &err) == 0 &&
+	    !refused_piped(m, b.p, b.n), "the part of a block that the model "
+	    "does not have");
+	qwen_session_free(t);
+	good_plan(p, s);
 	add_checkpoint(p, 3);
 	add_checkpoint(p, TOKENS - 1);
 	b.n = 0;

@@ -35,6 +35,9 @@ struct item {
 	int		 run;
 	uint64_t	 start, count, input;
 	size_t		 n_base;
+	int		 mtp;
+	uint64_t	 heads, size, embd, first;
+	size_t		 n_model;
 };
 
 struct plan {
@@ -154,6 +157,29 @@ add_run(struct plan *p)
 	return it;
 }
 
+enum { MTP_HEADS = 2, MTP_SIZE = 8, MTP_EMBD = 12,
+    MTP_KV = 2 * MTP_HEADS * MTP_SIZE * QWEN_KV_BLOCK * 2 };
+
+/*
+ * What the block that predicts has of 17 tokens, of which the rows are in the
+ * first 16 slots: three items, of which the first is returned.
+ */
+static inline struct item *
+add_mtp(struct plan *p)
+{
+	struct item *it = add_item(p, "mtp", -1, -1, 0, 0);
+
+	it->codec = NULL;
+	it->mtp = 1;
+	it->heads = MTP_HEADS;
+	it->size = MTP_SIZE;
+	it->embd = MTP_EMBD;
+	it->n_model = 16;
+	add_object(p, "mtp-kv", -1, -1, MTP_KV);
+	add_object(p, "hidden", -1, TOKENS, MTP_EMBD * 4);
+	return it;
+}
+
 /* Everything right. */
 static inline void
 good_plan(struct plan *p, const struct qwen_session *s)
@@ -248,6 +274,18 @@ forge_run(struct qwen_state_put *put, const struct item *it)
 }
 
 static inline void
+forge_mtp(struct qwen_state_put *put, const struct item *it)
+{
+	static const unsigned char model[24];
+
+	qwen_state_put_uint(put, "heads", it->heads);
+	qwen_state_put_uint(put, "size", it->size);
+	qwen_state_put_uint(put, "embd", it->embd);
+	qwen_state_put_uint(put, "first", it->first);
+	qwen_state_put_bytes(put, "model", model, it->n_model);
+}
+
+static inline void
 forge_fields(struct qwen_state_put *put, const struct plan *p,
     const struct item *it)
 {
@@ -279,6 +317,8 @@ forge_fields(struct qwen_state_put *put, const struct plan *p,
 	}
 	if (it->run)
 		forge_run(put, it);
+	if (it->mtp)
+		forge_mtp(put, it);
 	if (it->more != NULL) {
 		cbor_encode_map_start(++put->n_fields,
 		    put->buf + put->fields_at, 1);
@@ -691,6 +731,79 @@ CASE(run_options_long)
 }
 CASE(run_base_short) { add_run(p)->n_base = 15; }
 CASE(run_base_long) { add_run(p)->n_base = 17; }
+CASE(mtp_twice)
+{
+	add_mtp(p);
+	twice(p, p->n - 3);
+}
+CASE(mtp_no_heads) { add_mtp(p)->heads = 0; }
+CASE(mtp_heads_huge) { add_mtp(p)->heads = UINT64_MAX; }
+CASE(mtp_no_size) { add_mtp(p)->size = 0; }
+CASE(mtp_no_embd) { add_mtp(p)->embd = 0; }
+CASE(mtp_embd_huge) { add_mtp(p)->embd = (uint64_t)1 << 62; }
+CASE(mtp_shape_wraps)
+{
+	struct item *it = add_mtp(p);
+
+	it->heads = it->size = 1 << 24;
+}
+CASE(mtp_other_shape) { add_mtp(p)->heads++; }
+CASE(mtp_first_in_block) { add_mtp(p)->first = 3; }
+CASE(mtp_first_later) { add_mtp(p)->first = 32; }
+CASE(mtp_first_end) { add_mtp(p)->first = 16; }
+CASE(mtp_model_short) { add_mtp(p)->n_model = 15; }
+CASE(mtp_model_long) { add_mtp(p)->n_model = 17; }
+CASE(mtp_data) { add_mtp(p)->n_data = 1; }
+CASE(mtp_kv_missing)
+{
+	add_mtp(p);
+	drop(p, p->n - 2);
+}
+CASE(mtp_kv_twice)
+{
+	add_mtp(p);
+	twice(p, p->n - 2);
+}
+CASE(mtp_kv_cut)
+{
+	add_mtp(p);
+	p->item[p->n - 2].len -= 2;
+	p->item[p->n - 2].n_data -= 2;
+}
+CASE(mtp_kv_of_layer)
+{
+	add_mtp(p);
+	p->item[p->n - 2].layer = 0;
+}
+CASE(mtp_kv_alone)
+{
+	add_mtp(p);
+	drop(p, p->n - 3);
+	p->n--;
+}
+CASE(hidden_alone)
+{
+	add_mtp(p);
+	drop(p, p->n - 3);
+	drop(p, p->n - 2);
+}
+CASE(hidden_cut)
+{
+	add_mtp(p);
+	p->item[p->n - 1].len -= 4;
+	p->item[p->n - 1].n_data -= 4;
+}
+CASE(hidden_long)
+{
+	add_mtp(p);
+	p->item[p->n - 1].len += 4;
+	p->item[p->n - 1].n_data += 4;
+}
+CASE(hidden_elsewhere)
+{
+	add_mtp(p);
+	p->item[p->n - 1].at = 3;
+}
 CASE(kind_unknown)
 {
 	add_item(p, "what", -1, -1, 0, 4);
@@ -880,6 +993,13 @@ static const struct forged {
 	C(run_twice), C(run_short), C(run_long), C(run_start_huge),
 	C(run_count_wraps), C(run_input_long), C(run_options_nul),
 	C(run_options_long), C(run_base_short), C(run_base_long),
+	C(mtp_twice), C(mtp_no_heads), C(mtp_heads_huge), C(mtp_no_size),
+	C(mtp_no_embd), C(mtp_embd_huge), C(mtp_shape_wraps),
+	C(mtp_other_shape), C(mtp_first_in_block), C(mtp_first_later),
+	C(mtp_first_end), C(mtp_model_short), C(mtp_model_long), C(mtp_data),
+	C(mtp_kv_missing), C(mtp_kv_twice), C(mtp_kv_cut), C(mtp_kv_of_layer),
+	C(mtp_kv_alone), C(hidden_alone), C(hidden_cut), C(hidden_long),
+	C(hidden_elsewhere),
 	C(kind_unknown), C(kind_empty), C(kind_long), C(kind_escape),
 	C(key_unknown), C(key_twice), C(key_elsewhere), C(end_records),
 	C(end_bytes), C(end_raw), C(end_total), C(end_missing), C(end_early),

@@ -293,14 +293,32 @@ drop_behind(struct qwen_session *s, uint64_t n, struct qwen_kept *at)
 	}
 }
 
+/* The same of one that was left in a file. */
+static int
+read_source(struct qwen_session *s, const struct qwen_kept *k,
+    struct qwen_err *err)
+{
+	float *hidden = NULL;
+	int any = 0, rc;
+
+	if (s->mtp.hidden != NULL && (hidden = qwen_alloc(
+	    s->model->hp.n_embd, sizeof *hidden)) == NULL)
+		return qwen_oom(err);
+	rc = k->src->read(k->src, s, k->c.at, s->recurrent, k->c.logits ?
+	    s->logits : NULL, hidden, &any, err);
+	if (rc == 0 && any)
+		qwen_hidden_set(s, hidden);
+	free(hidden);
+	return rc;
+}
+
 /* The state of the checkpoint k becomes that of the session. */
 static int
 take_state(struct qwen_session *s, const struct qwen_kept *k,
     struct qwen_err *err)
 {
 	if (k->src != NULL) {
-		if (k->src->read(k->src, s, k->c.at, s->recurrent,
-		    k->c.logits ? s->logits : NULL, err) < 0)
+		if (read_source(s, k, err) < 0)
 			return -1;
 	} else {
 		if (k->recurrent != NULL)

@@ -15,3 +15,16 @@ qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
 	h->numerics = m->numerics;
 	return 0;
 }
+
+int
+qwen_model_mtp_fp(const struct qwen_model *m, struct qwen_fp *out,
+    struct qwen_err *err)
+{
+	struct qwen_header h;
+
+	if (qwen_header_init(&h, QWEN_STREAM_STATE, m->mtp.side != NULL ?
+	    m->mtp.side : m->gguf, err) < 0)
+		return -1;
+	*out = h.model;
+	return 0;
+}

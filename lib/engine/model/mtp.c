@@ -81,12 +81,8 @@ keep_hidden(struct qwen_session *s, size_t pos, const float *x, size_t n)
 void
 qwen_hidden_set(struct qwen_session *s, const float *hidden)
 {
-	if (s->mtp.hidden == NULL || s->n_tokens == 0)
-		return;
-	if (hidden != NULL)
+	if (s->mtp.hidden != NULL && s->n_tokens > 0)
 		keep_hidden(s, s->n_tokens - 1, hidden, 1);
-	else
-		s->mtp.first = s->mtp.end = 0;
 }
 
 /* ------------------------------------------------------- which rows there are */
@@ -267,6 +263,37 @@ catch_up(struct qwen_session *s, size_t n)
 	}
 	if (p->filled < n)
 		p->filled = n;
+}
+
+int
+qwen_session_mtp_ready(struct qwen_session *s)
+{
+	struct qwen_err e;
+
+	if (next_row(&s->mtp) >= s->n_tokens)
+		return 0;
+	if (qwen_session_reserve(s, s->n_tokens, &e) < 0 ||
+	    qwen_scratch_fit(s->cache->scratch, s->model, ROWS,
+	    qwen_attention_partials(s->model, 1, 1), 0, &e) < 0)
+		return -1;
+	catch_up(s, s->n_tokens);
+	return 0;
+}
+
+size_t
+qwen_session_mtp_from(const struct qwen_session *s)
+{
+	return s->mtp.from;
+}
+
+void
+qwen_session_mtp_set(struct qwen_session *s, size_t from, size_t n,
+    const float *hidden)
+{
+	s->mtp.from = from;
+	s->mtp.filled = n;
+	if (hidden != NULL && n > 0)
+		keep_hidden(s, n - 1, hidden, 1);
 }
 
 /* -------------------------------------------------------- in a trunk's pass */

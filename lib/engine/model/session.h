@@ -81,6 +81,38 @@ int qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err);
 void qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p,
     size_t at, size_t n, size_t used);
 
+/*
+ * ---- the block that predicts, if the model was opened with one.  Its part of
+ * the KV cache is the layer after the trunk's, with the row of position p in
+ * slot p - 1.
+ */
+
+/*
+ * Make what is still missing of it for the tokens that were read; -1 if there
+ * is no memory.
+ */
+int qwen_session_mtp_ready(struct qwen_session *s);
+
+/* The first slot that there is, a multiple of QWEN_KV_BLOCK. */
+size_t qwen_session_mtp_from(const struct qwen_session *s);
+
+/*
+ * Slots from on are there for n tokens, and (if it is not NULL) the trunk's
+ * hidden state after the last of them: before qwen_session_settle().
+ */
+void qwen_session_mtp_set(struct qwen_session *s, size_t from, size_t n,
+    const float *hidden);
+
+/*
+ * The trunk's hidden state after the output norm at a position before the end,
+ * qwen_model_n_embd numbers; NULL: it was not kept.
+ */
+const float *qwen_hidden_at(const struct qwen_session *s, size_t pos);
+
+/* The file that the block is from. */
+int qwen_model_mtp_fp(const struct qwen_model *m, struct qwen_fp *out,
+    struct qwen_err *err);
+
 /* ---- checkpoints */
 
 /*
@@ -89,12 +121,13 @@ void qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p,
  */
 struct qwen_source {
 	/*
-	 * The recurrent state, laid out as in the session, and the logits (if
-	 * not NULL) after at tokens.
+	 * The recurrent state, laid out as in the session, the logits (if not
+	 * NULL) after at tokens, and the hidden state (likewise), if it is
+	 * there: *any.
 	 */
 	int	(*read)(struct qwen_source *src, struct qwen_session *s,
 		    uint64_t at, void *recurrent, float *logits,
-		    struct qwen_err *err);
+		    float *hidden, int *any, struct qwen_err *err);
 	void	(*release)(struct qwen_source *src);
 	size_t	 refs;
 };

@@ -250,10 +250,7 @@ void qwen_deltanet_catch_up(const struct qwen_session *s, size_t from,
 
 /* ---- the block that predicts (mtp.c); without one, these do nothing */
 
-/* The hidden state of a position before the end, or NULL. */
-const float *qwen_hidden_at(const struct qwen_session *s, size_t pos);
-
-/* That of the position before the end is this one; NULL: not known. */
+/* That of the position before the end is this one. */
 void qwen_hidden_set(struct qwen_session *s, const float *hidden);
 
 /* The timeline ends at n now. */

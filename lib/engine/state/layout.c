@@ -193,6 +193,78 @@ qwen_state_layout_match(const struct qwen_state_layout *l,
 	return 0;
 }
 
+/* --------------------------------------------------- the block that predicts */
+
+uint64_t
+qwen_state_mtp_blocks(const struct qwen_state_mtp *p, uint64_t from,
+    uint64_t n, uint64_t *first)
+{
+	uint64_t begin = from > 0 ? from - 1 : 0, end = n > 0 ? n - 1 : 0;
+
+	begin = begin > p->first ? begin : p->first;
+	*first = begin / QWEN_KV_BLOCK;
+	return !p->there || begin >= end ? 0 :
+	    (end + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK - *first;
+}
+
+int
+qwen_state_layout_mtp(struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_err *err)
+{
+	const struct qwen_item *f = rec->f.v;
+	struct qwen_state_mtp *p = &l->mtp;
+	const uint64_t most = 1 << 24;
+
+	if (p->there)
+		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
+	if (f[QWEN_F_HEADS].n == 0 || f[QWEN_F_HEADS].n > most ||
+	    f[QWEN_F_SIZE].n == 0 || f[QWEN_F_SIZE].n > most ||
+	    f[QWEN_F_EMBD].n == 0 || f[QWEN_F_EMBD].n > most ||
+	    !is_small((uint64_t[4]){ f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n,
+	    4 * QWEN_KV_BLOCK, qwen_state_kv_count(l) + 2 }))
+		return qwen_fail(err, QWEN_EFORMAT, "no shape that there is");
+	if (f[QWEN_F_FIRST].n % QWEN_KV_BLOCK != 0 ||
+	    f[QWEN_F_FIRST].n >= l->n_tokens)
+		return qwen_fail(err, QWEN_ERANGE, "from slot %llu of %llu",
+		    (unsigned long long)f[QWEN_F_FIRST].n,
+		    (unsigned long long)l->n_tokens);
+	if (f[QWEN_F_MODEL].n != sizeof p->model.b)
+		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
+		    "fingerprint", (unsigned long long)f[QWEN_F_MODEL].n);
+	p->there = 1;
+	p->layer = (struct qwen_state_layer){ .kv = 1,
+	    .n = { f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n } };
+	p->n_embd = f[QWEN_F_EMBD].n;
+	p->first = f[QWEN_F_FIRST].n;
+	memcpy(p->model.b, f[QWEN_F_MODEL].s, sizeof p->model.b);
+	return 0;
+}
+
+int
+qwen_state_mtp_of(struct qwen_state_mtp *out, const struct qwen_session *s,
+    struct qwen_err *err)
+{
+	const struct qwen_model *m = qwen_session_model(s);
+
+	memset(out, 0, sizeof *out);
+	if (!qwen_model_has_mtp(m))
+		return 0;
+	qwen_session_shape(s, qwen_model_n_layer(m), &out->layer);
+	out->n_embd = qwen_model_n_embd(m);
+	out->first = qwen_session_mtp_from(s);
+	out->there = 1;
+	return qwen_model_mtp_fp(m, &out->model, err);
+}
+
+int
+qwen_state_mtp_fits(const struct qwen_state_mtp *a,
+    const struct qwen_state_mtp *b)
+{
+	return a->there && b->there && a->n_embd == b->n_embd &&
+	    memcmp(a->layer.n, b->layer.n, sizeof a->layer.n) == 0 &&
+	    memcmp(&a->model, &b->model, sizeof a->model) == 0;
+}
+
 /* --------------------------------------------------------------- the pieces */
 
 static int
@@ -263,6 +335,7 @@ close_position(struct qwen_state_layout *l, struct qwen_err *err)
 	int none = 0, r = check_recurrent(l, &none, err);
 	uint64_t logits = *done_of(l, QWEN_K_LOGITS, 0);
 	uint64_t all = l->n_vocab * sizeof(float);
+	uint64_t hidden = *done_of(l, QWEN_K_HIDDEN, 0);
 	int end = l->at == l->n_tokens;
 
 	if (r < 0 && !(none && l->part && end && logits == 0))
@@ -272,6 +345,10 @@ close_position(struct qwen_state_layout *l, struct qwen_err *err)
 		return qwen_fail(err, QWEN_EFORMAT, "logits after %llu tokens: "
 		    "%llu bytes of %llu", (unsigned long long)l->at,
 		    (unsigned long long)logits, (unsigned long long)all);
+	if (hidden != 0 && hidden != l->mtp.n_embd * sizeof(float))
+		return qwen_fail(err, QWEN_EFORMAT, "hidden state after %llu "
+		    "tokens: %llu bytes", (unsigned long long)l->at,
+		    (unsigned long long)hidden);
 	if (!end)
 		return add_checkpoint(l, err);
 	l->recurrent = r == 0;
@@ -295,7 +372,7 @@ go_to(struct qwen_state_layout *l, uint64_t at, struct qwen_err *err)
 		    (unsigned long long)l->at);
 	if (l->seen && close_position(l, err) < 0)
 		return -1;
-	memset(done_of(l, QWEN_K_DELTA, 0), 0, (QWEN_K_LOGITS + 1 -
+	memset(done_of(l, QWEN_K_DELTA, 0), 0, (QWEN_K_HIDDEN + 1 -
 	    QWEN_K_DELTA) * l->n_done * sizeof *l->done);
 	l->named = 0;
 	l->seen = 1;
@@ -333,12 +410,16 @@ qwen_state_layout_add(struct qwen_state_layout *l,
 
 	if (layered && (p = find_layer(l, e, err)) == NULL)
 		return -1;
+	if (!layered && e->layer >= 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s is of no layer",
+		    e->name);
 	if ((k->fields & 1u << QWEN_F_AT) &&
 	    go_to(l, (uint64_t)e->at, err) < 0)
 		return -1;
-	if (e->kind == QWEN_K_KV) {
-		block = qwen_state_kv_block(p);
-		if (block <= QWEN_PIECE_MAX && e->len % block != 0)
+	if (e->kind == QWEN_K_KV || e->kind == QWEN_K_MTP_KV) {
+		block = qwen_state_kv_block(p != NULL ? p : &l->mtp.layer);
+		if (block > 0 && block <= QWEN_PIECE_MAX &&
+		    e->len % block != 0)
 			return qwen_fail(err, QWEN_EFORMAT,
 			    "it ends within a block of 16 positions");
 	}
@@ -380,6 +461,11 @@ qwen_state_layout_end(struct qwen_state_layout *l, struct qwen_err *err)
 		if (got != want)
 			return incomplete("kv", i, got, want, err);
 	}
+	got = *done_of(l, QWEN_K_MTP_KV, 0);
+	want = qwen_section(QWEN_K_MTP_KV)->bytes(l, NULL);
+	if (got != want)
+		return qwen_fail(err, QWEN_EFORMAT, "mtp-kv: %llu bytes of "
+		    "%llu", (unsigned long long)got, (unsigned long long)want);
 	if (go_to(l, l->n_tokens, err) < 0)
 		return -1;
 	return close_position(l, err);
@@ -423,7 +509,9 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 
 	if (e->off % k->width != 0 || e->len % k->width != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "a number is cut in two");
-	if (k->place == NULL)	/* it is not the model's */
+	/* not the model's; or what only drafts depend on */
+	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
+	    e->kind == QWEN_K_HIDDEN)
 		return 0;
 	i = qwen_coder_finite(raw, (size_t)e->len, k->width);
 	if (i < e->len)

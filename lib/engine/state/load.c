@@ -125,6 +125,7 @@ qwen_state_in_fini(struct qwen_state_in *v)
 		    qwen_session_view(v->s).recurrent_bytes);
 	qwen_session_free(v->s);
 	free(v->tokens);
+	free(v->hidden);
 	memset(v, 0, sizeof *v);
 }
 
@@ -160,8 +161,9 @@ qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
 		return -1;
 	if (m == NULL)
 		return 0;
-	return qwen_state_match(header->header, m, err) < 0 ? -1 :
-	    qwen_session_new(&v->s, m, err);
+	return qwen_state_match(header->header, m, err) < 0 ||
+	    qwen_session_new(&v->s, m, err) < 0 ? -1 :
+	    qwen_state_mtp_of(&v->mtp, v->s, err);
 }
 
 int
@@ -210,6 +212,9 @@ hand_over(struct qwen_state_in *v, struct qwen_session **out,
 	    .n_tokens = (size_t)v->lay.n_tokens,
 	    .logits = v->lay.end_logits, .named = v->lay.end_named };
 
+	if (qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
+		qwen_session_mtp_set(v->s, (size_t)v->lay.mtp.first,
+		    end.n_tokens, v->hidden);
 	if (qwen_session_settle(v->s, &end, err) < 0)
 		return -1;
 	v->tokens = NULL;

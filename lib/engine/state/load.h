@@ -30,6 +30,8 @@ struct qwen_state_in {
 	int32_t			*tokens;
 	size_t			 cap_tokens;
 	struct qwen_kept	 kept;	/* the checkpoint under way */
+	struct qwen_state_mtp	 mtp;	/* of s */
+	float			*hidden;	/* at its end */
 	struct qwen_fp		 total;	/* of the records before the last */
 };
 
@@ -104,6 +106,7 @@ int qwen_state_check_blocks(const struct qwen_state_file *f,
 
 /* ---- restore.c: the read of struct qwen_source */
 int qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
-    uint64_t at, void *recurrent, float *logits, struct qwen_err *err);
+    uint64_t at, void *recurrent, float *logits, float *hidden, int *any,
+    struct qwen_err *err);
 
 #endif

@@ -30,6 +30,8 @@ struct restore {
 	struct qwen_session	*s;		/* NULL: nothing is kept */
 	void			*recurrent;	/* laid out as in s */
 	float			*logits;
+	float			*hidden;
+	int			 any_hidden;	/* it is there */
 	struct job		*job;
 	size_t			 n, cap;
 	size_t			 n_worker;
@@ -57,17 +59,27 @@ add_job(struct restore *r, const struct qwen_state_file *f, size_t i,
 
 /* ----------------------------------------------------------- what a job does */
 
+static uint64_t
+mtp_blocks(const struct qwen_state_file *f, uint64_t *first)
+{
+	return qwen_state_mtp_blocks(&f->in.lay.mtp, f->in.lay.from,
+	    f->in.lay.n_tokens, first);
+}
+
 static int
 do_job(struct restore *r, struct worker *w, const struct job *j)
 {
 	const struct qwen_state_entry *e = &j->f->list.entry[j->i];
-	const struct qwen_place p = { .s = r->s, .recurrent = r->recurrent,
-	    .logits = r->logits, .first = qwen_state_kv_first(&j->f->in.lay),
+	struct qwen_place p = { .s = r->s, .recurrent = r->recurrent,
+	    .logits = r->logits, .hidden = r->hidden,
+	    .first = qwen_state_kv_first(&j->f->in.lay),
 	    .stop = j->end, .mapped = j->map != NULL };
 	struct qwen_state_rec rec;
 	const unsigned char *raw;
 	int rc;
 
+	if (e->kind == QWEN_K_MTP_KV)
+		mtp_blocks(j->f, &p.first);
 	rc = j->map != NULL ? qwen_state_file_parse(j->f, j->i, &rec,
 	    j->map + e->offset, &w->err) :
 	    qwen_state_file_rec(j->f, j->i, &rec, w->buf, &w->err);
@@ -158,7 +170,10 @@ finish(struct restore *r, int rc, struct qwen_err *err)
 	return rc;
 }
 
-/* Jobs for the recurrent state and, if wanted, the logits after at tokens. */
+/*
+ * Jobs for the recurrent state and, if wanted, the logits and the hidden state
+ * after at tokens.
+ */
 static int
 add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
     struct qwen_err *err)
@@ -168,9 +183,12 @@ add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
 	for (i = 0; i < f->list.n; i++) {
 		const struct qwen_state_entry *e = &f->list.entry[i];
 
-		if ((uint64_t)e->at == at && qwen_state_can_wait(e) &&
-		    (e->kind != QWEN_K_LOGITS || r->logits != NULL) &&
-		    add_job(r, f, i, NULL, 0, err) < 0)
+		if ((uint64_t)e->at != at || !qwen_state_can_wait(e) ||
+		    (e->kind == QWEN_K_LOGITS && r->logits == NULL) ||
+		    (e->kind == QWEN_K_HIDDEN && r->hidden == NULL))
+			continue;
+		r->any_hidden |= e->kind == QWEN_K_HIDDEN;
+		if (add_job(r, f, i, NULL, 0, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -178,13 +196,22 @@ add_position(struct restore *r, const struct qwen_state_file *f, uint64_t at,
 
 int
 qwen_state_source_read(struct qwen_source *src, struct qwen_session *s,
-    uint64_t at, void *recurrent, float *logits, struct qwen_err *err)
+    uint64_t at, void *recurrent, float *logits, float *hidden, int *any,
+    struct qwen_err *err)
 {
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
 	    .s = s, .recurrent = recurrent, .logits = logits };
+	struct qwen_state_file *f = qwen_state_file_of(src);
+	struct qwen_state_mtp own;
+	int rc = 0;
 
-	return finish(&r, add_position(&r, qwen_state_file_of(src), at, err),
-	    err);
+	if (hidden != NULL && (rc = qwen_state_mtp_of(&own, s, err)) == 0 &&
+	    qwen_state_mtp_fits(&f->in.lay.mtp, &own))
+		r.hidden = hidden;
+	if (rc == 0)
+		rc = add_position(&r, f, at, err);
+	*any = r.any_hidden;
+	return finish(&r, rc, err);
 }
 
 int
@@ -211,6 +238,9 @@ struct chain {
 	struct qwen_state_file	*at_end;	/* has the state there */
 	int			 logits;	/* and the logits */
 	int			 named;
+	struct qwen_state_mtp	 mtp;		/* of the session: */
+	uint64_t		 first;		/* the first slot that there is,
+						   UINT64_MAX: none */
 };
 
 /* Each part begins where the one before ends. */
@@ -366,6 +396,64 @@ add_kv(struct restore *r, struct qwen_session *s, const struct chain *c,
 	return 0;
 }
 
+/*
+ * The slots of the block that predicts that the last files have one after the
+ * other, without a gap, up to the end: where they begin.
+ */
+static void
+find_slots(struct chain *c)
+{
+	uint64_t begin, slot, block = QWEN_KV_BLOCK;
+	size_t i;
+
+	c->first = UINT64_MAX;
+	for (i = c->n; i-- > 0; ) {
+		const struct qwen_state_layout *l = &c->f[i]->in.lay;
+
+		if (l->from >= c->end)
+			continue;
+		if (!qwen_state_mtp_fits(&l->mtp, &c->mtp))
+			break;
+		slot = l->from > 0 ? l->from - 1 : 0;
+		begin = l->mtp.first > slot ? l->mtp.first : slot;
+		c->first = (begin + block - 1) / block * block;
+		if (l->mtp.first > slot)
+			break;
+	}
+	if (c->first >= c->end)
+		c->first = UINT64_MAX;
+}
+
+/* Pieces of these that file i has. */
+static int
+add_slots(struct restore *r, const struct chain *c, size_t i,
+    struct qwen_err *err)
+{
+	const struct qwen_state_file *f = c->f[i];
+	uint64_t size = qwen_state_kv_block(&c->mtp.layer), first, next;
+	uint64_t stop = (c->end - 1 + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+	const struct qwen_state_entry *e;
+	size_t j;
+
+	if (c->first == UINT64_MAX || f->info.from >= c->end ||
+	    !qwen_state_mtp_fits(&f->in.lay.mtp, &c->mtp))
+		return 0;
+	for (j = i + 1; j < c->n; j++) {
+		if (mtp_blocks(c->f[j], &next) > 0 &&
+		    c->f[j]->info.from < c->end && next < stop)
+			stop = next;
+	}
+	mtp_blocks(f, &first);
+	for (j = 0; j < f->list.n; j++) {
+		e = &f->list.entry[j];
+		if (e->kind == QWEN_K_MTP_KV && first + e->off / size < stop &&
+		    first + (e->off + e->len) / size >= c->first /
+		    QWEN_KV_BLOCK && add_job(r, f, j, NULL, stop, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* A checkpoint of the session that stays in the file. */
 static int
 leave_in(struct qwen_session *s, struct qwen_state_file *f, uint64_t at,
@@ -402,25 +490,48 @@ leave_all(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 	return 0;
 }
 
+static int
+add_all(struct restore *r, const struct chain *c, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < c->n; i++) {
+		if (add_kv(r, r->s, c, i, err) < 0 ||
+		    add_slots(r, c, i, err) < 0)
+			return -1;
+	}
+	return c->at_end == NULL ? 0 : add_position(r, c->at_end, c->end, err);
+}
+
 /* Everything that the chain has for the positions before its end. */
 static int
 fill(struct qwen_session *s, const struct chain *c, struct qwen_err *err)
 {
 	struct restore r = { .pool = qwen_model_pool(qwen_session_model(s)),
 	    .s = s, .recurrent = qwen_session_view(s).recurrent };
-	size_t i;
+	float *hidden = NULL;
 	int rc;
 
 	if (c->logits)
 		r.logits = qwen_session_view(s).row;
+	if (c->at_end != NULL && qwen_state_mtp_fits(&c->at_end->in.lay.mtp,
+	    &c->mtp)) {
+		hidden = qwen_alloc((size_t)c->mtp.n_embd, sizeof *hidden);
+		if (hidden == NULL)
+			return qwen_oom(err);
+		r.hidden = hidden;
+	}
 	/* blocks, of which the memory is touched by the jobs */
 	rc = qwen_session_grow(s, (size_t)((c->end + QWEN_KV_BLOCK - 1) /
 	    QWEN_KV_BLOCK), err);
-	for (i = 0; rc == 0 && i < c->n; i++)
-		rc = add_kv(&r, s, c, i, err);
-	if (rc == 0 && c->at_end != NULL)
-		rc = add_position(&r, c->at_end, c->end, err);
-	return finish(&r, rc, err);
+	if (rc == 0)
+		rc = add_all(&r, c, err);
+	rc = finish(&r, rc, err);
+	if (rc == 0 && c->first != UINT64_MAX)
+		qwen_session_mtp_set(s, (size_t)c->first, (size_t)c->end,
+		    r.any_hidden ? hidden : NULL);
+	free(hidden);
+	return rc;
 }
 
 /* What the files say about how the text was made, as far as it is used. */
@@ -453,6 +564,9 @@ restore(struct qwen_session *s, struct chain *c, int32_t *tokens, size_t n_max,
 		return -1;
 	find_end(c, qwen_session_view(s).recurrent_bytes > 0, n_max,
 	    want_logits);
+	if (qwen_state_mtp_of(&c->mtp, s, err) < 0)
+		return -1;
+	find_slots(c);
 	if (fill(s, c, err) < 0 || leave_all(s, c, err) < 0)
 		return -1;
 	end.n_tokens = (size_t)c->end;

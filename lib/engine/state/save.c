@@ -90,7 +90,7 @@ int
 qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 {
 	const struct qwen_state_entry *e = &f->list.entry[i];
-	uint64_t limit = UINT64_MAX, left;
+	uint64_t limit = UINT64_MAX, left, first;
 	struct qwen_piece *t;
 
 	if (e->kind == QWEN_K_TOKENS)
@@ -98,6 +98,9 @@ qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 	else if (e->kind == QWEN_K_KV)
 		limit = (v->to + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK *
 		    qwen_state_kv_block(&v->layer[e->layer]);
+	else if (e->kind == QWEN_K_MTP_KV)
+		limit = qwen_state_mtp_blocks(&v->mtp, 0, v->to, &first) *
+		    qwen_state_kv_block(&v->mtp.layer);
 	if (e->off >= limit)
 		return 0;
 	left = limit - e->off;
@@ -120,6 +123,7 @@ qwen_save_copy(struct qwen_save *v, enum qwen_kind first, enum qwen_kind last)
 	for (i = 0; r == 0 && i < v->f->list.n; i++) {
 		e = &v->f->list.entry[i];
 		if (e->kind < first || e->kind > last ||
+		    (e->kind == QWEN_K_HIDDEN && !v->mtp.there) ||
 		    (e->at >= 0 && ((uint64_t)e->at > v->to ||
 		    ((uint64_t)e->at < v->to && v->opts->no_checkpoints))))
 			continue;
@@ -220,6 +224,22 @@ find_ends(struct qwen_save *v)
 	return 0;
 }
 
+/* What there is of the block that predicts, made if it was put off. */
+static int
+find_mtp(struct qwen_save *v)
+{
+	/* callers see no difference */
+	struct qwen_session *s = (struct qwen_session *)(uintptr_t)v->s;
+
+	if (!qwen_model_has_mtp(qwen_session_model(s)) ||
+	    qwen_session_mtp_ready(s) < 0)
+		return 0;
+	if (qwen_state_mtp_of(&v->mtp, s, v->err) < 0)
+		return -1;
+	v->mtp.there = v->mtp.first < v->to;
+	return 0;
+}
+
 /* What the caller noted could not be read again otherwise. */
 static int
 check_extra(const struct qwen_state_extra *x, struct qwen_err *err)
@@ -263,7 +283,8 @@ qwen_state_save(const struct qwen_session *s,
 		    .n_tokens = qwen_session_n_tokens(s),
 		    .n_vocab = qwen_model_n_vocab(m), .layer = layer,
 		    .n_layer = n_layer, .pool = qwen_model_pool(m) };
-		r = find_ends(v) < 0 ? -1 : save(v, &h, x, fp);
+		r = find_ends(v) < 0 || find_mtp(v) < 0 ? -1 :
+		    save(v, &h, x, fp);
 	}
 	free(layer);
 	free(v);
@@ -310,8 +331,9 @@ qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
 		    .tokens = info->tokens, .n_tokens = info->n_tokens,
 		    .n_vocab = (size_t)info->header.n_vocab,
 		    .layer = info->layers, .n_layer = info->n_layers,
-		    .pool = pool };
+		    .mtp = f->in.lay.mtp, .pool = pool };
 		v->to = v->opts->to > 0 ? v->opts->to : v->n_tokens;
+		v->mtp.there &= v->mtp.first < v->to;
 		if (check_cut(v) == 0)
 			r = save(v, &info->header, info->extra, fp);
 	}

@@ -53,6 +53,7 @@ struct qwen_save {
 	uint64_t		 n_tokens;
 	size_t			 n_vocab, n_layer;
 	const struct qwen_state_layer *layer;
+	struct qwen_state_mtp	 mtp;
 	/* what is written of it */
 	uint64_t		 from, to;
 	int			 part;

@@ -138,11 +138,11 @@ kv_bytes(const struct qwen_state_layout *l,
 }
 
 /* Copied to its blocks, or they are the mapped file's. */
-static void
-place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
-    const unsigned char *raw)
+void
+qwen_place_blocks(const struct qwen_place *p, size_t layer,
+    const struct qwen_state_entry *e, const unsigned char *raw)
 {
-	size_t layer = (size_t)e->layer, i, part, at;
+	size_t i, part, at;
 	size_t size = qwen_session_view(p->s).kv_bytes;
 	uint64_t b = p->first + e->off / size;
 	int in_place = p->mapped && e->off % size == 0 && e->len % size == 0 &&
@@ -162,6 +162,13 @@ place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
 	}
 }
 
+static void
+place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
+    const unsigned char *raw)
+{
+	qwen_place_blocks(p, (size_t)e->layer, e, raw);
+}
+
 static int
 take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
@@ -176,12 +183,10 @@ take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* KV blocks first .. first + n - 1 of a layer, of which base are not saved. */
-static int
-put_blocks(struct qwen_save *v, size_t layer, size_t base, size_t first,
-    size_t n)
+int
+qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+    size_t size, size_t base, size_t first, size_t n)
 {
-	size_t size = (size_t)qwen_state_kv_block(&v->layer[layer]);
 	size_t done, part, total = n * size;
 	struct qwen_piece *t;
 
@@ -189,7 +194,7 @@ put_blocks(struct qwen_save *v, size_t layer, size_t base, size_t first,
 		part = total - done;
 		if (total > QWEN_PIECE_MAX)	/* then n is 1 */
 			part = part < QWEN_PIECE_MAX ? part : QWEN_PIECE_MAX;
-		t = qwen_save_piece(v, QWEN_K_KV, (int64_t)layer, -1,
+		t = qwen_save_piece(v, kind, layer, -1,
 		    (uint64_t)(first - base) * size + done, part);
 		if (t == NULL)
 			return -1;
@@ -220,8 +225,9 @@ put_kv(struct qwen_save *v)
 		step = group - first % group;
 		step = n - first < step ? n - first : step;
 		for (i = 0; i < v->n_layer; i++) {
-			if (v->layer[i].kv &&
-			    put_blocks(v, i, base, first, step) < 0)
+			if (v->layer[i].kv && qwen_put_blocks(v, QWEN_K_KV,
+			    (int64_t)i, (size_t)qwen_state_kv_block(
+			    &v->layer[i]), base, first, step) < 0)
 				return -1;
 		}
 	}
@@ -299,6 +305,17 @@ place_logits(const struct qwen_place *p, const struct qwen_state_entry *e,
 	memcpy((char *)p->logits + e->off, raw, (size_t)e->len);
 }
 
+/* Where the hidden state of the position under way goes. */
+static float *
+hidden_of(struct qwen_state_in *v)
+{
+	float **p = v->kept.c.at != 0 ? &v->kept.hidden : &v->hidden;
+
+	if (*p == NULL)
+		*p = qwen_alloc((size_t)v->mtp.n_embd, sizeof **p);
+	return *p;
+}
+
 static int
 take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
     const unsigned char *raw, struct qwen_err *err)
@@ -309,6 +326,13 @@ take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return -1;
 	p.recurrent = qwen_session_view(v->s).recurrent;
 	p.logits = qwen_session_view(v->s).row;
+	if (rec->e.kind == QWEN_K_HIDDEN) {
+		if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
+			return 0;
+		p.hidden = hidden_of(v);
+		if (p.hidden == NULL)
+			return qwen_oom(err);
+	}
 	if (v->kept.c.at != 0) {
 		if (rec->e.kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
 			v->kept.logits = qwen_alloc_large((size_t)
@@ -339,10 +363,10 @@ take_mark(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	return 0;
 }
 
-/* The memory after at tokens; logits may be NULL. */
+/* The memory after at tokens; logits and the hidden state may be NULL. */
 static int
 put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
-    const float *logits)
+    const float *logits, const float *hidden)
 {
 	const char *base = recurrent;
 	size_t i;
@@ -358,8 +382,12 @@ put_memory(struct qwen_save *v, uint64_t at, const void *recurrent,
 				return -1;
 		}
 	}
-	return logits == NULL ? 0 : qwen_save_object(v, QWEN_K_LOGITS, -1,
-	    (int64_t)at, logits, v->n_vocab * sizeof *logits);
+	if (logits != NULL && qwen_save_object(v, QWEN_K_LOGITS, -1,
+	    (int64_t)at, logits, v->n_vocab * sizeof *logits) < 0)
+		return -1;
+	return hidden == NULL || !v->mtp.there ? 0 : qwen_save_object(v,
+	    QWEN_K_HIDDEN, -1, (int64_t)at, hidden,
+	    (size_t)v->mtp.n_embd * sizeof *hidden);
 }
 
 /* A checkpoint in memory, or left in a file. */
@@ -368,14 +396,18 @@ put_kept(struct qwen_save *v, const struct qwen_kept *k)
 {
 	struct qwen_state_file *f = qwen_state_file_of(k->src);
 	const struct qwen_state_entry *e;
+	enum qwen_kind stop;
 	size_t i;
 
-	if (f == NULL && put_memory(v, k->c.at, k->recurrent, k->logits) < 0)
+	if (f == NULL && put_memory(v, k->c.at, k->recurrent, k->logits,
+	    k->hidden) < 0)
 		return -1;
+	stop = f != NULL && qwen_state_mtp_fits(&f->in.lay.mtp, &v->mtp) ?
+	    QWEN_K_HIDDEN : QWEN_K_LOGITS;
 	for (i = 0; f != NULL && i < f->list.n; i++) {
 		e = &f->list.entry[i];
 		if ((uint64_t)e->at == k->c.at && e->has_data &&
-		    e->kind >= QWEN_K_DELTA && e->kind <= QWEN_K_LOGITS &&
+		    e->kind >= QWEN_K_DELTA && e->kind <= stop &&
 		    qwen_save_record(v, f, i) < 0)
 			return -1;
 	}
@@ -405,7 +437,8 @@ put_positions(struct qwen_save *v)
 	if (v->to < v->n_tokens)	/* no state is needed to go on */
 		return 0;
 	if (put_memory(v, v->to, qwen_session_view(s).recurrent,
-	    qwen_session_logits(s)) < 0)
+	    qwen_session_logits(s), v->to == 0 ? NULL :
+	    qwen_hidden_at(s, (size_t)v->to - 1)) < 0)
 		return -1;
 	return qwen_session_view(s).end_named && v->to > v->from ?
 	    qwen_save_mark(v, v->to) : 0;
@@ -520,6 +553,14 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2,
 	    .bytes = kv_bytes, .place = place_kv, .take = take_kv,
 	    .put = put_kv },
+	[QWEN_K_MTP] = { "mtp", 0, .own = { QWEN_UINT("heads"),
+	    QWEN_UINT("size"), QWEN_UINT("embd"), QWEN_UINT("first"),
+	    QWEN_BYTES("model") },
+	    .take = qwen_predict_take, .put = qwen_predict_put },
+	[QWEN_K_MTP_KV] = { "mtp-kv", PIECE, .width = 2,
+	    .bytes = qwen_predict_kv_bytes, .place = qwen_predict_place_kv,
+	    .take = qwen_predict_take_kv, .put = qwen_predict_put_kv,
+	    .skip = 1 },
 	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
 	    .bytes = delta_bytes, .place = place_recurrent,
 	    .take = take_position, .put = put_positions },
@@ -529,6 +570,10 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), .width = 4,
 	    .bytes = logits_bytes, .place = place_logits,
 	    .take = take_position },
+	[QWEN_K_HIDDEN] = { "hidden", PIECE | BIT(AT), .width = 4,
+	    .bytes = qwen_predict_hidden_bytes,
+	    .place = qwen_predict_place_hidden, .take = take_position,
+	    .skip = 1 },
 	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT),
 	    .own = { QWEN_BOOL("named") }, .take = take_mark },
 	[QWEN_K_INDEX] = { "index", PIECE, .width = 1,

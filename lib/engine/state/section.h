@@ -19,7 +19,7 @@ struct qwen_save;
 struct qwen_place {
 	struct qwen_session	*s;
 	void			*recurrent;	/* laid out as in s */
-	float			*logits;
+	float			*logits, *hidden;
 	uint64_t		 first, stop;	/* KV blocks of s: the object's
 						   first, and the first that is
 						   not wanted */
@@ -63,6 +63,8 @@ struct qwen_section {
 	uint32_t	 optional;	/* which must be there but for these */
 	unsigned	 width;		/* bytes of a number of its data; 0: it
 					   has no data */
+	int		 skip;		/* of data: readers that do not know it
+					   may ignore it */
 
 	/* Of data: how long its object is, in this layer if it is of one. */
 	uint64_t	(*bytes)(const struct qwen_state_layout *l,
@@ -96,6 +98,34 @@ struct qwen_section {
 };
 
 const struct qwen_section *qwen_section(enum qwen_kind kind);
+
+/* ---- for the table, of the block that predicts: predict.c */
+uint64_t qwen_predict_kv_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer);
+uint64_t qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer);
+void qwen_predict_place_kv(const struct qwen_place *p,
+    const struct qwen_state_entry *e, const unsigned char *raw);
+void qwen_predict_place_hidden(const struct qwen_place *p,
+    const struct qwen_state_entry *e, const unsigned char *raw);
+int qwen_predict_take(struct qwen_state_in *v,
+    const struct qwen_state_rec *rec, const unsigned char *raw,
+    struct qwen_err *err);
+int qwen_predict_take_kv(struct qwen_state_in *v,
+    const struct qwen_state_rec *rec, const unsigned char *raw,
+    struct qwen_err *err);
+int qwen_predict_put(struct qwen_save *v);
+int qwen_predict_put_kv(struct qwen_save *v);
+
+/* A piece of KV blocks to those of a layer of the session (section.c). */
+void qwen_place_blocks(const struct qwen_place *p, size_t layer,
+    const struct qwen_state_entry *e, const unsigned char *raw);
+/*
+ * Pieces of KV blocks first .. first + n - 1, which are of size bytes each;
+ * base of them are not saved.  layer -1: those of the block that predicts.
+ */
+int qwen_put_blocks(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
+    size_t size, size_t base, size_t first, size_t n);
 
 /* Those from QWEN_K_EXTRA on. */
 extern const struct qwen_section qwen_extras[];

@@ -16,23 +16,41 @@ enum { SLOT_BYTES = QWEN_SEND_ROOM + QWEN_STATE_MAX + 16 };
 
 /* ----------------------------------------------------------------- encoding */
 
+/* The shape of the blocks of a piece; positions of them that are used. */
+static const struct qwen_state_layer *
+shape(const struct qwen_save *v, const struct qwen_piece *t)
+{
+	return t->layer < 0 ? &v->mtp.layer : &v->layer[t->layer];
+}
+
+static uint64_t
+slots(const struct qwen_save *v, const struct qwen_piece *t)
+{
+	return t->kind == QWEN_K_MTP_KV ? v->to - 1 : v->to;
+}
+
 /* Does the state end within a block of 16 positions that the piece has? */
 static int
 is_cut(const struct qwen_save *v, const struct qwen_piece *t, uint64_t *last)
 {
-	if (t->kind != QWEN_K_KV || v->to % QWEN_KV_BLOCK == 0)
+	uint64_t end = slots(v, t), first = v->from / QWEN_KV_BLOCK;
+
+	if ((t->kind != QWEN_K_KV && t->kind != QWEN_K_MTP_KV) ||
+	    end % QWEN_KV_BLOCK == 0)
 		return 0;
-	*last = (v->to / QWEN_KV_BLOCK - v->from / QWEN_KV_BLOCK) *
-	    qwen_state_kv_block(&v->layer[t->layer]);
+	if (t->kind == QWEN_K_MTP_KV)
+		qwen_state_mtp_blocks(&v->mtp, v->from, v->to, &first);
+	*last = (end / QWEN_KV_BLOCK - first) *
+	    qwen_state_kv_block(shape(v, t));
 	return t->off + t->n > *last;
 }
 
-/* The positions from v->to on become zero in what the piece has. */
+/* What is after the end becomes zero in what the piece has. */
 static void
 clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *p)
 {
-	const struct qwen_state_layer *l = &v->layer[t->layer];
+	const struct qwen_state_layer *l = shape(v, t);
 	uint64_t last;
 	size_t skip;
 
@@ -41,7 +59,7 @@ clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
 	skip = t->off < last ? (size_t)(last - t->off) : 0;
 	qwen_kv_clear_lanes((size_t)l->n[0], (size_t)l->n[1], p + skip,
 	    (size_t)(t->off + skip - last), t->n - skip,
-	    (size_t)(v->to % QWEN_KV_BLOCK));
+	    (size_t)(slots(v, t) % QWEN_KV_BLOCK));
 }
 
 /* The KV blocks of a piece, one after the other. */
@@ -49,13 +67,15 @@ static void
 gather(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *dst)
 {
-	size_t size = (size_t)qwen_state_kv_block(&v->layer[t->layer]);
+	size_t size = (size_t)qwen_state_kv_block(shape(v, t));
 	size_t i, part, at = t->at, b = t->first;
+	/* the block that predicts is the layer after the others */
+	size_t layer = t->layer < 0 ? v->n_layer : (size_t)t->layer;
 
 	for (i = 0; i < t->n; i += part, b++, at = 0) {
 		part = size - at < t->n - i ? size - at : t->n - i;
-		memcpy(dst + i, (const char *)*qwen_session_kv(v->s,
-		    (size_t)t->layer, b) + at, part);
+		memcpy(dst + i, (const char *)*qwen_session_kv(v->s, layer,
+		    b) + at, part);
 	}
 	clear_rest(v, t, dst);
 }
@@ -149,6 +169,8 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 	qwen_state_put_uint(p, "off", e.off);
 	qwen_state_put_uint(p, "len", e.len);
 	qwen_state_put_text(p, "codec", qwen_codec_name(e.codec));
+	if (qwen_section(t->kind)->skip)
+		qwen_state_put_bool(p, "skip", 1);
 	rec = slot->buf + QWEN_SEND_ROOM;
 	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
 	    v->align);

@@ -81,9 +81,10 @@ size_t qwen_coder_finite(const unsigned char *p, size_t n, unsigned width);
 /* What a record holds; section.c has a row for each. */
 enum qwen_kind {
 	QWEN_K_NONE,		/* what this version does not know */
-	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV,
+	QWEN_K_INFO, QWEN_K_TOKENS, QWEN_K_KV, QWEN_K_MTP, QWEN_K_MTP_KV,
 	/* of a position */
-	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_CHECKPOINT,
+	QWEN_K_DELTA, QWEN_K_CONV, QWEN_K_LOGITS, QWEN_K_HIDDEN,
+	QWEN_K_CHECKPOINT,
 	QWEN_K_INDEX, QWEN_K_END,
 	QWEN_K_EXTRA		/* the first of those in extra.c */
 };
@@ -98,6 +99,9 @@ enum qwen_field {
 	/* info */
 	QWEN_F_FORMAT = QWEN_F_OWN, QWEN_F_WRITER, QWEN_F_N_TOKENS,
 	QWEN_F_KV_BLOCK, QWEN_F_LAYERS, QWEN_F_FROM, QWEN_F_PREFIX,
+	/* mtp */
+	QWEN_F_HEADS = QWEN_F_OWN, QWEN_F_SIZE, QWEN_F_EMBD, QWEN_F_FIRST,
+	QWEN_F_MODEL,
 	/* checkpoint */
 	QWEN_F_NAMED = QWEN_F_OWN,
 	/* end */
@@ -260,6 +264,18 @@ int qwen_state_follow_end(const struct qwen_state_follow *f,
 /* --------------------------------------------------- layout.c: what is where */
 
 /*
+ * What a state has of the block that predicts: keys and values, the row of
+ * position p in slot p - 1, from a slot on.
+ */
+struct qwen_state_mtp {
+	int			 there;
+	struct qwen_state_layer	 layer;	/* its shape */
+	uint64_t		 n_embd;	/* of a hidden state */
+	struct qwen_fp		 model;	/* the file it is from */
+	uint64_t		 first;	/* slot, a multiple of QWEN_KV_BLOCK */
+};
+
+/*
  * What a state consists of, by its info record, and how much of it has gone by:
  * each object in pieces without gaps, the positions of recurrent states
  * ascending, nothing missing.  The same for streams and for the index.
@@ -271,6 +287,7 @@ struct qwen_state_layout {
 	struct qwen_fp		 prefix;
 	struct qwen_state_layer	*layer;
 	size_t			 n_layer;
+	struct qwen_state_mtp	 mtp;
 	/* bytes that have come of each kind's objects, one for each layer or
 	   one in all; of a position, of the one under way */
 	uint64_t		*done;		/* [kind][n_done] */
@@ -311,6 +328,26 @@ uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
 /* KV blocks of positions from .. n_tokens - 1: the first, and how many. */
 uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);
 uint64_t qwen_state_kv_count(const struct qwen_state_layout *l);
+
+/* The mtp record, of which there is one at most. */
+int qwen_state_layout_mtp(struct qwen_state_layout *l,
+    const struct qwen_state_rec *rec, struct qwen_err *err);
+
+/*
+ * The same of a session, whose model may have no such block; and whether what a
+ * state has is of the session's.
+ */
+int qwen_state_mtp_of(struct qwen_state_mtp *out, const struct qwen_session *s,
+    struct qwen_err *err);
+int qwen_state_mtp_fits(const struct qwen_state_mtp *of_state,
+    const struct qwen_state_mtp *of_session);
+
+/*
+ * Blocks of a state of the tokens from .. n - 1, from *first on: they hold the
+ * rows of these tokens, of which that of from can be in the block before.
+ */
+uint64_t qwen_state_mtp_blocks(const struct qwen_state_mtp *p, uint64_t from,
+    uint64_t n, uint64_t *first);
 
 /*
  * What decoded numbers must be like: whole and finite, and of the KV cache zero

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * predict.c - what a state has of the block that predicts: the record "mtp", its
+ * keys and values, and hidden states.  No logit depends on these: readers that
+ * do not know them, or whose model has another such block, leave them alone.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/state/save.h"
+
+enum { GROUP_BLOCKS = 16 };	/* in a record */
+
+int
+qwen_predict_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	(void)raw;
+	return qwen_state_layout_mtp(&v->lay, rec, err);
+}
+
+int
+qwen_predict_put(struct qwen_save *v)
+{
+	const struct qwen_state_mtp *p = &v->mtp;
+
+	if (!p->there)
+		return 0;
+	if (qwen_save_begin(v, v->kind) < 0)
+		return -1;
+	qwen_state_put_uint(&v->put, "heads", p->layer.n[0]);
+	qwen_state_put_uint(&v->put, "size", p->layer.n[1]);
+	qwen_state_put_uint(&v->put, "embd", p->n_embd);
+	qwen_state_put_uint(&v->put, "first", p->first);
+	qwen_state_put_bytes(&v->put, "model", p->model.b, sizeof p->model.b);
+	qwen_state_put_bool(&v->put, "skip", 1);
+	return qwen_save_finish(v);
+}
+
+/* ---- keys and values */
+
+uint64_t
+qwen_predict_kv_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	uint64_t first;
+
+	(void)layer;
+	return qwen_state_mtp_blocks(&l->mtp, l->from, l->n_tokens, &first) *
+	    qwen_state_kv_block(&l->mtp.layer);
+}
+
+void
+qwen_predict_place_kv(const struct qwen_place *p,
+    const struct qwen_state_entry *e, const unsigned char *raw)
+{
+	qwen_place_blocks(p, qwen_model_n_layer(qwen_session_model(p->s)), e,
+	    raw);
+}
+
+int
+qwen_predict_take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	size_t size = (size_t)qwen_state_kv_block(&v->lay.mtp.layer);
+	struct qwen_place p = { .s = v->s, .stop = UINT64_MAX };
+	uint64_t end;
+
+	if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
+		return 0;
+	qwen_state_mtp_blocks(&v->lay.mtp, 0, v->lay.n_tokens, &p.first);
+	end = p.first + (rec->e.off + rec->e.len + size - 1) / size;
+	if (qwen_session_grow(v->s, (size_t)end, err) < 0)
+		return -1;
+	qwen_predict_place_kv(&p, &rec->e, raw);
+	return 0;
+}
+
+int
+qwen_predict_put_kv(struct qwen_save *v)
+{
+	size_t size = (size_t)qwen_state_kv_block(&v->mtp.layer);
+	size_t group = GROUP_BLOCKS, base, step;
+	uint64_t first, end;
+
+	end = qwen_state_mtp_blocks(&v->mtp, v->from, v->to, &first);
+	if (end == 0)
+		return 0;
+	if (v->f != NULL)
+		return qwen_save_copy(v, QWEN_K_MTP_KV, QWEN_K_MTP_KV);
+	while (group > 1 && group * size > QWEN_PIECE_MAX)
+		group /= 2;
+	end += first;
+	for (base = (size_t)first; first < end; first += step) {
+		step = group - (size_t)first % group;
+		step = end - first < step ? (size_t)(end - first) : step;
+		if (qwen_put_blocks(v, QWEN_K_MTP_KV, -1, size, base,
+		    (size_t)first, step) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- the hidden state at a position */
+
+uint64_t
+qwen_predict_hidden_bytes(const struct qwen_state_layout *l,
+    const struct qwen_state_layer *layer)
+{
+	(void)layer;
+	return l->mtp.n_embd * sizeof(float);
+}
+
+void
+qwen_predict_place_hidden(const struct qwen_place *p,
+    const struct qwen_state_entry *e, const unsigned char *raw)
+{
+	memcpy((char *)p->hidden + e->off, raw, (size_t)e->len);
+}

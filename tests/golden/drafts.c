@@ -166,13 +166,15 @@ check_recorded(const struct folder *f, struct qwen_model *m, unsigned numerics,
 
 /*
  * One chain: equal up to where two ids are closer than slack; 1 if all of it
- * is, 0 if it is so far, -1 if not.
+ * is, 0 if it is so far, -1 if not.  Of a run, the session that comes along
+ * goes on with the chain for guesses.
  */
 static int
 check_chain(struct folder *f, struct qwen_model *m, const int32_t *ids,
-    double slack)
+    struct qwen_session *run, double slack)
 {
-	struct qwen_session *s = session_of(m);
+	struct qwen_session *s = run != NULL ? run : session_of(m);
+	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST };
 	size_t at, n, i, got;
 	int32_t next, id[CHAIN_MAX], want[CHAIN_MAX];
 	float prob[CHAIN_MAX];
@@ -189,7 +191,12 @@ check_chain(struct folder *f, struct qwen_model *m, const int32_t *ids,
 	got = draft(s, next, n, id, prob);
 	for (i = 0; i < n && i < got && id[i] == want[i]; i++)
 		;
-	qwen_session_free(s);
+	how.guess = id;
+	how.n_guess = got;
+	if (run == NULL)
+		qwen_session_free(s);
+	else if (qwen_session_eval(s, &next, 1, &how, &err) < 0)
+		die("eval", err.msg);
 	return i == n ? 1 : i < got && margin[i] <= slack ? 0 : -1;
 }
 
@@ -198,6 +205,7 @@ static void
 check_text(struct folder *f, struct qwen_model *m, unsigned numerics,
     double slack)
 {
+	struct qwen_session *run = NULL;
 	size_t n, n_chain, i, whole = 0, wrong = 0;
 	int32_t *ids;
 	int r;
@@ -211,14 +219,17 @@ check_text(struct folder *f, struct qwen_model *m, unsigned numerics,
 	}
 	if (n == TEXT)
 		check_recorded(f, m, numerics, ids);
+	else
+		run = session_of(m);
 	for (i = 0; i < n_chain; i++) {
-		r = check_chain(f, m, ids, slack);
+		r = check_chain(f, m, ids, run, slack);
 		whole += r > 0;
 		wrong += r < 0;
 	}
 	ok(wrong == 0 && whole > 0, "%u: %s: %zu of %zu chains of drafts are "
 	    "equal, others up to a margin of %g", numerics, f->name, whole,
 	    n_chain, slack);
+	qwen_session_free(run);
 	free(ids);
 }
 
@@ -379,7 +390,26 @@ struct seen {
 	float	 logits[N_VOCAB];
 };
 
-/* After n tokens, of which every so many were followed by a draft. */
+/* Read the next token, with guesses after it of which some may be right. */
+static void
+guess(struct qwen_session *s, const int32_t *ids, size_t n)
+{
+	size_t at = qwen_session_n_tokens(s), k = random_u32() % 9;
+	int32_t after[8];
+	struct qwen_eval how = { .guess = after };
+
+	how.n_guess = n - at - 1 < k ? n - at - 1 : k;
+	memcpy(after, ids + at + 1, how.n_guess * sizeof *after);
+	if (how.n_guess > 0 && random_u32() % 3 > 0)
+		after[random_u32() % how.n_guess] = 1;
+	if (qwen_session_eval(s, ids + at, 1, &how, &err) < 0)
+		die("eval", err.msg);
+}
+
+/*
+ * After n tokens, of which every so many were followed by a draft, and the next
+ * one by guesses.
+ */
 static void
 look(struct qwen_model *m, const int32_t *ids, size_t n, size_t step,
     size_t every, struct seen *out)
@@ -392,6 +422,7 @@ look(struct qwen_model *m, const int32_t *ids, size_t n, size_t step,
 		read_to(s, ids, at, step);
 		draft(s, (ids[at] + (int32_t)(at % 2)) % N_VOCAB, 1 + at % 5, out->id,
 		    out->prob);
+		guess(s, ids, n);
 	}
 	read_to(s, ids, n, step);
 	memcpy(out->logits, qwen_session_logits(s), sizeof out->logits);

@@ -142,6 +142,117 @@ side_files(const struct tiny_shape *s)
 	tiny_free(t);
 }
 
+/* ---- drafts by a side file */
+
+static char model[1100], side[1100];
+
+/* Of a model with a side file (NULL: with its own block), or -1. */
+static int
+drafts(const char *file, int32_t id[4])
+{
+	static const int32_t ids[3] = { 3, 5, 18 };
+	struct qwen_model_opts opts = { .n_threads = 1, .draft = file == NULL,
+	    .draft_file = file };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m;
+	float prob[4];
+	size_t n = 0;
+	int rc;
+
+	err.msg[0] = '\0';
+	rc = qwen_model_open(&m, model, &opts, &err);
+	if (rc == 0)
+		rc = qwen_session_new(&s, m, &err);
+	if (rc == 0)
+		rc = qwen_session_eval(s, ids, 3, NULL, &err);
+	if (rc == 0)
+		rc = qwen_session_draft(s, 7, 4, id, prob, &n, &err);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return rc < 0 ? -1 : (int)n;
+}
+
+/* A file that does not fit: one line, which names it and says why. */
+static void
+unfit(const char *what, int code, const char *why)
+{
+	int32_t id[4];
+
+	ok(drafts(side, id) == -1 && err.code == code &&
+	    strstr(err.msg, "draft ") == err.msg &&
+	    strstr(err.msg, why) != NULL && strchr(err.msg, '\n') == NULL,
+	    "%s: %s", what, err.msg);
+}
+
+static void
+unfit_shape(const struct tiny_shape *shape, const char *what, const char *why)
+{
+	struct tiny *t = tiny_new(shape);
+
+	tiny_write(t, side);
+	unfit(what, QWEN_EMISMATCH, why);
+	tiny_free(t);
+}
+
+static void
+drop_trunk(struct tiny *t)
+{
+	char begin[16];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		snprintf(begin, sizeof begin, "blk.%d.", i);
+		drop_all(t, begin);
+	}
+}
+
+static void
+by_side_file(const struct tiny_shape *shape)
+{
+	struct tiny *t = tiny_new(shape);
+	struct tiny_shape other = *shape;
+	int32_t own[4], id[4];
+	FILE *f;
+
+	snprintf(model, sizeof model, "%s.model", path);
+	snprintf(side, sizeof side, "%s.side", path);
+	tiny_write(t, model);
+	tiny_write(t, side);
+	ok(drafts(NULL, own) == 4 && drafts(side, id) == 4 &&
+	    memcmp(own, id, sizeof id) == 0, "%s: drafts by the block of "
+	    "another file %s", shape->arch, err.msg);
+	drop_trunk(t);
+	tiny_write(t, side);
+	ok(drafts(side, id) == 4 && memcmp(own, id, sizeof id) == 0,
+	    "by a side file %s", err.msg);
+	tiny_drop(t, "output.weight");
+	tiny_drop(t, "output_norm.weight");
+	tiny_write(t, side);
+	ok(drafts(side, id) == 4 && memcmp(own, id, sizeof id) == 0,
+	    "that has less %s", err.msg);
+	tiny_drop(t, "blk.4.nextn.hnorm.weight");
+	tiny_write(t, side);
+	unfit("a norm is missing", QWEN_EFORMAT, "blk.4.nextn.hnorm.weight");
+	drop_all(t, "blk.4.nextn");
+	tiny_write(t, side);
+	unfit("no such block", QWEN_EFORMAT, "no block that predicts");
+	other.n_embd *= 2;
+	unfit_shape(&other, "wider", "embedding_length is 64, not 32");
+	other = *shape;
+	other.n_vocab++;
+	unfit_shape(&other, "other tokens", "rows of token_embd is 20, not 19");
+	unfit_shape(shape == &dense ? &moe : &dense, "another architecture",
+	    "architecture");
+	if ((f = fopen(side, "w")) == NULL || fputs("hello", f) < 0 ||
+	    fclose(f) != 0)
+		abort();
+	unfit("no model file", QWEN_EFORMAT, "GGUF");
+	unlink(side);
+	unfit("no file", QWEN_EIO, "");
+	unlink(model);
+	tiny_free(t);
+}
+
 int
 main(void)
 {
@@ -153,5 +264,7 @@ main(void)
 	less_of_it(&moe);
 	side_files(&dense);
 	side_files(&moe);
+	by_side_file(&dense);
+	by_side_file(&moe);
 	return done_testing();
 }

@@ -253,6 +253,49 @@ by_side_file(const struct tiny_shape *shape)
 	tiny_free(t);
 }
 
+/* What the block takes is in the plan, and nothing without it. */
+static void
+plans(const struct tiny_shape *shape)
+{
+	enum { N = 100, BLOCKS = 7 };
+	struct qwen_model_opts opts = { .n_threads = 1 };
+	struct tiny *t = tiny_new(shape);
+	struct qwen_plan p[2];
+	struct qwen_cache_usage used[2];
+	struct qwen_session *s;
+	struct qwen_model *m;
+	struct qwen_cache *c;
+	int32_t ids[N] = { 0 };
+	uint64_t layer = 2 * shape->n_head_kv * shape->n_embd_head * 16 * 2;
+	int i, rc = 0;
+
+	err.msg[0] = '\0';
+	tiny_write(t, path);
+	for (i = 0; i < 2; i++) {
+		opts.draft = i;
+		rc |= qwen_model_open(&m, path, &opts, &err);
+		qwen_plan_make(&p[i], m, N, 1, 0);
+		rc |= qwen_cache_new(&c, m, 0, &err);
+		rc |= qwen_session_new_in(&s, c, &err);
+		rc |= qwen_session_eval(s, ids, N, NULL, &err);
+		qwen_cache_usage(c, &used[i]);
+		qwen_session_free(s);
+		qwen_cache_free(c);
+		qwen_model_close(m);
+	}
+	ok(rc == 0 && p[1].kv - p[0].kv == BLOCKS * layer &&
+	    used[1].used - used[0].used == BLOCKS * layer &&
+	    p[1].kv + p[1].state == used[1].used, "%s: the KV cache of the "
+	    "block, %d blocks of %u bytes %s", shape->arch, BLOCKS,
+	    (unsigned)layer, err.msg);
+	ok(p[1].weights > p[0].weights + 2 * 32 * 32 * 4 &&
+	    p[1].other - p[0].other == 80 * 32 * 4 && p[1].sum.read ==
+	    p[0].sum.read, "its weights and hidden states; a token reads none "
+	    "of them");
+	unlink(path);
+	tiny_free(t);
+}
+
 int
 main(void)
 {
@@ -266,5 +309,7 @@ main(void)
 	side_files(&moe);
 	by_side_file(&dense);
 	by_side_file(&moe);
+	plans(&dense);
+	plans(&moe);
 	return done_testing();
 }

@@ -177,6 +177,9 @@ void qwen_mtp_begin(struct qwen_batch *b);
 void qwen_mtp_take(struct qwen_batch *b);
 void qwen_mtp_fill(struct qwen_batch *b);
 
+/* What a session keeps of hidden states. */
+size_t qwen_hidden_bytes(const struct qwen_model *m);
+
 /* Rows of the head that a draft is chosen from. */
 size_t qwen_draft_rows(const struct qwen_model *m);
 

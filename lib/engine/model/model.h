@@ -111,6 +111,8 @@ struct qwen_mtp {
 	struct qwen_layer	 layer;	/* its index is the trunk's n_layer; ffn
 					   NULL: it has none */
 	struct qwen_weight	 embd, proj, head;
+	size_t			 n_first;	/* rows of head that are looked
+						   at, beside the last ones */
 	const float		*embd_norm, *hidden_norm, *norm;
 	struct qwen_gguf	*side;	/* the file it is from, if that is not
 					   the model's */

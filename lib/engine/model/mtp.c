@@ -30,12 +30,7 @@
 /* Rows made up for at once. */
 #define ROWS 32
 
-/*
- * Rows of the head that a draft is chosen from: ids of a vocabulary made by
- * merging pairs ascend as these get rarer, and control tokens, as the end of a
- * turn, come last.
- */
-#define FIRST_ROWS 32768
+/* Rows of the head at its end, which are of control tokens. */
 #define LAST_ROWS 512
 
 /* ----------------------------------------------------------- hidden states */
@@ -45,6 +40,13 @@ hidden_row(const struct qwen_session *s, size_t pos)
 {
 	return s->mtp.hidden + pos % QWEN_HIDDEN_ROWS *
 	    s->model->hp.n_embd;
+}
+
+size_t
+qwen_hidden_bytes(const struct qwen_model *m)
+{
+	return m->mtp.on ? QWEN_HIDDEN_ROWS * m->hp.n_embd * sizeof(float) :
+	    0;
 }
 
 const float *
@@ -385,16 +387,10 @@ qwen_mtp_fill(struct qwen_batch *b)
 
 /* ------------------------------------------------------------------- drafts */
 
-static size_t
-first_rows(const struct qwen_model *m)
-{
-	return m->hp.n_vocab < FIRST_ROWS ? m->hp.n_vocab : FIRST_ROWS;
-}
-
 size_t
 qwen_draft_rows(const struct qwen_model *m)
 {
-	size_t first = first_rows(m), rest = m->hp.n_vocab - first;
+	size_t first = m->mtp.n_first, rest = m->hp.n_vocab - first;
 
 	return first + (rest < LAST_ROWS ? rest : LAST_ROWS);
 }
@@ -404,7 +400,7 @@ static void
 run_head(struct qwen_batch *b)
 {
 	const struct qwen_weight *head = &b->m->mtp.head;
-	size_t first = first_rows(b->m), n_embd = b->hp->n_embd;
+	size_t first = b->m->mtp.n_first, n_embd = b->hp->n_embd;
 	size_t last = qwen_draft_rows(b->m) - first;
 	struct qwen_weight part[2] = { qwen_weight_rows(head, 0, first),
 	    qwen_weight_rows(head, b->hp->n_vocab - last, last) };
@@ -431,7 +427,7 @@ choose(const struct qwen_batch *b, int32_t *id, float *prob)
 	    !isfinite((double)y[best] - sum))
 		return -1;
 	*prob = (float)qwen_exp((double)y[best] - sum);
-	if (best >= first_rows(b->m))
+	if (best >= b->m->mtp.n_first)
 		best += b->hp->n_vocab - n;
 	*id = (int32_t)best;
 	return 0;

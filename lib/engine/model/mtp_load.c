@@ -100,6 +100,27 @@ load(struct qwen_loader *ld, size_t block)
 	return ld->rc;
 }
 
+/*
+ * Rows of the head that a draft is chosen from.  Ids of a vocabulary made by
+ * merging pairs ascend as these get rarer: of Qwen's 152 thousand the first 32
+ * (64) thousand are 95 (98) of 100 tokens of Python and C, 95 (97) of English
+ * and 82 (95) of German.  All of them would be most of a draft's cost; so many
+ * are taken as are a twentieth of what a token of the model costs to read, 74
+ * thousand for the 35B shape in Q6_K.
+ */
+static size_t
+first_rows(const struct qwen_model *m)
+{
+	enum { LEAST = 16384, SHARE = 20 };
+	size_t n = m->hp.n_vocab, rows;
+	struct qwen_plan p;
+
+	qwen_plan_make(&p, m, 0, 1, 1);
+	rows = (size_t)(p.sum.read / SHARE / m->mtp.head.row_bytes);
+	rows = rows > LEAST ? rows : LEAST;
+	return rows < n ? rows : n;
+}
+
 /* -------------------------------------------------------------- a side file */
 
 /* What both files must agree in, for the block to be one of the model. */
@@ -190,6 +211,7 @@ qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
 		if (load(&ld, m->hp.n_layer) < 0)
 			return -1;
 	}
+	m->mtp.n_first = first_rows(m);
 	m->mtp.on = 1;
 	return 0;
 }

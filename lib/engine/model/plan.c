@@ -99,6 +99,30 @@ count_ffn(struct qwen_plan *p, const struct qwen_hparams *h,
 	count(p, QWEN_PLAN_SHARED, &e->shared.down, 1, 1);
 }
 
+/*
+ * The block that predicts, and what of the head drafts are made with: memory,
+ * but no part of what a token takes.
+ */
+static void
+count_mtp(struct qwen_plan *p, const struct qwen_model *m)
+{
+	const struct qwen_mtp *t = &m->mtp;
+	struct qwen_plan all = { .n_tokens = 0 };
+	size_t i;
+
+	if (!t->on)
+		return;
+	count_mixer(&all, &m->hp, &t->layer);
+	count_ffn(&all, &m->hp, &t->layer);
+	count(&all, QWEN_PLAN_FFN, &t->proj, 1, 1);
+	if (t->embd.data != m->token_embd.data)
+		count(&all, QWEN_PLAN_EMBEDDING, &t->embd, 1, 1);
+	if (t->head.data != m->output.data)
+		count(&all, QWEN_PLAN_OUTPUT, &t->head, 1, 1);
+	for (i = 0; i < QWEN_PLAN_N; i++)
+		p->weights = add(p->weights, all.part[i].bytes);
+}
+
 /* A row of the embedding is read for a token; with tied weights, once more. */
 static void
 count_ends(struct qwen_plan *p, const struct qwen_model *m)
@@ -144,8 +168,8 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m)
 	p->kv = one == UINT64_MAX ? one : mul(one - empty, p->n_sequences);
 	p->scratch = qwen_scratch_bytes(m, p->batch,
 	    qwen_attention_partials(m, p->n_sequences, n > 0 ? n : 1), 0);
-	p->other = mul(add(mul(m->hp.n_vocab, sizeof(float)),
-	    mul(n, sizeof(int32_t))), p->n_sequences);
+	p->other = mul(add(add(mul(m->hp.n_vocab, sizeof(float)),
+	    mul(n, sizeof(int32_t))), qwen_hidden_bytes(m)), p->n_sequences);
 	for (i = 0; i < m->hp.n_layer; i++) {
 		if (m->layer[i].delta.conv != NULL)
 			p->other = add(p->other, 2 * m->hp.conv_kernel *
@@ -169,6 +193,7 @@ qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
 	}
 	count_ends(&p, m);
 	add_up(&p);
+	count_mtp(&p, m);
 	count_memory(&p, m);
 	*out = p;
 }

@@ -47,20 +47,16 @@ crumbs_in_order(const unsigned char *p)
 	return look_up(v & W(set1_epi32)(0x0c030c03), pair);
 }
 
-/*
- * Register k of a group.  Of the two blocks of 32 that a register of 512 bits
- * holds there may be the first alone: then the second is any.
- */
+/* Register k of a group. */
 PI wide_i
-block_weights(uint32_t type, const unsigned char *p, int k, int two)
+block_weights(uint32_t type, const unsigned char *p, int k)
 {
-	const size_t bytes = qwen_traits[type].bytes;
-	const size_t next = two ? bytes : 0;
+	const size_t next = qwen_traits[type].bytes;
 	static const int8_t fp4[16] = {
 		16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
 	};
 
-	p += (size_t)(WIDE * k) / qwen_traits[type].len * bytes;
+	p += (size_t)(WIDE * k) / qwen_traits[type].len * next;
 	switch (type) {
 	case QT_Q4_0:
 		return nibbles(p + 2, next);

@@ -56,19 +56,6 @@ dot_super(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 
 /* ---- those with a d for fewer */
 
-/* Four rows' sums over the halves of vectors, a row in each dword of a half. */
-PI __m256i
-rows_by_half(const __m256i *v)
-{
-	__m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]),
-	    _mm256_unpackhi_epi32(v[0], v[1]));
-	__m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]),
-	    _mm256_unpackhi_epi32(v[2], v[3]));
-
-	return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b),
-	    _mm256_unpackhi_epi64(a, b));
-}
-
 /* part + d times sums that have the bias too much for each activation */
 PI __m128
 add_step(uint32_t type, __m128 part, __m128 d, __m128i sum, int asum)
@@ -104,27 +91,32 @@ add_halves(uint32_t type, const unsigned char *const *w,
 }
 
 PI void
-block_floats(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *part)
+block_group(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {
 	__m128i run[4] = { _mm_setzero_si128() };
+	__m128 part[4];
 	__m256i v[4][4];
 	size_t b, i;
 	int j;
 
-	for (b = 0; b < nb; b++) {
+	for (j = 0; j < nt; j++)
+		part[j] = _mm_setzero_ps();
+	for (b = 0; b < 8; b++) {
 		for (i = 0; i < 4; i++) {
-			__m256i u = block_weights(type, w[i], (int)b, 0);
+			__m256i u = block_weights(type, w[i], (int)b);
 
 			for (j = 0; j < nt; j++)
 				v[j][i] = _mm256_madd_epi16(dot2(type, u,
-				    load32(x[j][g].q + 32 * b)),
-				    _mm256_set1_epi16(x[j][g].a[b]));
+				    load32(x[j]->q + 32 * b)),
+				    _mm256_set1_epi16(x[j]->a[b]));
 		}
 		for (j = 0; j < nt; j++)
-			part[j] = add_halves(type, w, x[j] + g, b,
+			part[j] = add_halves(type, w, x[j], b,
 			    rows_by_half(v[j]), &run[j], part[j]);
 	}
+	for (j = 0; j < nt; j++)
+		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j]->d), part[j], acc[j]);
 }
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Sums of integers are exact, so their order is free; the float step of a block
  * is that of the scalar definition.  rows256.h and rows512.h define dot_super()
- * and block_floats().
+ * and block_group().
  */
 #ifndef QWEN_X86_ROWS4_H
 #define QWEN_X86_ROWS4_H
@@ -30,16 +30,10 @@ sum8x4(const __m256i *v)
 	    _mm256_extracti128_si256(a, 1));
 }
 
-/* The sum of one. */
-PI int32_t
-sum8(__m256i v)
+PI __m128
+add_sums(__m128 acc, __m128 d, const __m256i *sum)
 {
-	__m128i s = _mm_add_epi32(_mm256_castsi256_si128(v),
-	    _mm256_extracti128_si256(v, 1));
-
-	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-	s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
-	return _mm_cvtsi128_si32(s);
+	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
 }
 
 /* How far ahead of the sums memory is asked for: so much fits the first cache. */
@@ -76,8 +70,10 @@ prefetch(const unsigned char *p, size_t n)
 		_mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
+#include "engine/kernel/x86/rows_nibble.h"
+
 /*
- * ---- formats: n blocks of four rows, from w on, and of nt tokens are added to
+ * ---- formats: blocks of four rows, from w on, and of nt tokens are added to
  * acc; memory from ahead on is asked for meanwhile.
  */
 
@@ -97,12 +93,6 @@ bias_sum(uint32_t type, const struct group *u, const struct qwen_q8 *x)
 
 	return _mm256_mullo_epi32(v,
 	    _mm256_set1_epi32(qwen_traits[type].bias));
-}
-
-PI __m128
-add_sums(__m128 acc, __m128 d, const __m256i *sum)
-{
-	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
 }
 
 PI void
@@ -143,54 +133,47 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 }
 
 /*
- * Formats with a d for fewer weights.  Add nb times 32 of them, up to eight,
- * which share the activations' scale, to part.
+ * Formats with a d for fewer weights: add 256 of them, which share the
+ * activations' scale, to acc.
  */
-PI void block_floats(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt,
-    __m128 *part);
+PI void block_group(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, int nt, __m128 *acc);
 
-/* The sums of minimums, where there are any. */
-PI __m128
-block_mins(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *x, size_t nb)
+/* The last n bytes of a row with zeros after them, in rest. */
+PI const unsigned char *
+filled_up(const unsigned char *w, size_t n, unsigned char *rest, size_t size)
 {
-	__m128 part = _mm_setzero_ps();
-	size_t b;
-
-	for (b = 0; b < nb; b++)
-		part = _mm_fmadd_ps(load_min4(type, w, b),
-		    _mm_set1_ps((float)x->asum[b]), part);
-	return part;
+	memset(rest, 0, size);
+	return memcpy(rest, w, n);
 }
 
 PI void
-sums_block(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
-    size_t n, int nt, const unsigned char *ahead, __m128 *acc)
+sums_block(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, size_t n_in, int nt,
+    const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	size_t b, i, nb, bytes;
+	const size_t bytes = QWEN_GROUP / f->len * f->bytes;
+	unsigned char rest[4][QWEN_GROUP / 32 * 34];
+	const unsigned char *p[4];
+	const struct qwen_q8 *y[4];
+	size_t b, i, n = n_in / f->len * f->bytes;
 	int j;
 
-	for (b = 0; b < n; b += nb) {
-		__m128 part[4];
-
-		nb = n - b < 8 ? n - b : 8;
-		bytes = nb * 32 / f->len * f->bytes;
-		prefetch(ahead + 4 * b * 32 / f->len * f->bytes, 4 * bytes);
-		for (j = 0; j < nt; j++)
-			part[j] = _mm_setzero_ps();
-		block_floats(type, w, x, b / 8, nb, nt, part);
-		for (j = 0; j < nt; j++) {
-			__m128 by = _mm_set1_ps(x[j][b / 8].d);
-
-			acc[j] = _mm_fmadd_ps(by, part[j], acc[j]);
-			if (f->has_min)
-				acc[j] = _mm_fmadd_ps(by, block_mins(type, w,
-				    x[j] + b / 8, nb), acc[j]);
+	for (b = 0; b * bytes < n; b++) {
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
+		for (i = 0; i < 4; i++) {
+			p[i] = w[i] + b * bytes;
+			if (n - b * bytes < bytes)
+				p[i] = filled_up(p[i], n - b * bytes, rest[i],
+				    sizeof rest[i]);
 		}
-		for (i = 0; i < 4; i++)
-			w[i] += bytes;
+		for (j = 0; j < nt; j++)
+			y[j] = x[j] + b;
+		if (in_nibbles(type))
+			nibble_group(type, p, y, nt, acc);
+		else
+			block_group(type, p, y, nt, acc);
 	}
 }
 
@@ -199,7 +182,9 @@ sums_any(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	if (qwen_traits[type].by_block)
-		sums_block(type, w, x, n_in / 32, nt, ahead, acc);
+		sums_block(type, w, x, n_in, nt, ahead, acc);
+	else if (type == QT_IQ4_XS)
+		sums_iq4_xs(w, x, n_in, nt, ahead, acc);
 	else
 		sums_super(type, w, x, n_in / QWEN_GROUP, nt, ahead, acc);
 }

@@ -102,8 +102,8 @@ in_lanes4(const int16_t *p, size_t k)
 }
 
 /*
- * Four times 32 columns, fewer at the end: a times their sums, of four rows in
- * each lane, less what the bias makes of them.
+ * Four times 32 columns: a times their sums, of four rows in each lane, less
+ * what the bias makes of them.
  */
 PI __m512i
 sums_of_4(uint32_t type, __m512i first, __m512i second,
@@ -132,8 +132,7 @@ lane_f(__m512 v, size_t i)
 /* The products of four rows with 64 columns, by lanes. */
 PI void
 products(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t k, int two, int nt,
-    __m512i *by_lane)
+    const struct qwen_q8 *const *x, size_t k, int nt, __m512i *by_lane)
 {
 	__m512i v[4][4];
 	size_t i;
@@ -141,20 +140,20 @@ products(uint32_t type, const unsigned char *const *w,
 
 	for (i = 0; i < 4; i++) {
 		__m512i u = unsigned_weights(type,
-		    block_weights(type, w[i], (int)k, two));
+		    block_weights(type, w[i], (int)k));
 
 		for (j = 0; j < nt; j++)
 			v[j][i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
-			    u, _mm512_loadu_si512(x[j][g].q + 64 * k));
+			    u, _mm512_loadu_si512(x[j]->q + 64 * k));
 	}
 	for (j = 0; j < nt; j++)
 		by_lane[j] = sums_by_lane(v[j]);
 }
 
-/* A d for 16: lane i of what is there of 64 columns. */
+/* A d for 16: a lane of 64 columns for each. */
 PI __m128
-add_16s(uint32_t type, const __m128 *d, __m512i v, const struct qwen_q8 *x,
-    size_t k, __m128 part)
+add_16s(uint32_t type, const unsigned char *const *w, __m512i v,
+    const struct qwen_q8 *x, size_t k, __m128 part)
 {
 	const __m512i at = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1,
 	    1, 1, 1, 1, 1);
@@ -169,14 +168,15 @@ add_16s(uint32_t type, const __m128 *d, __m512i v, const struct qwen_q8 *x,
 	f = _mm512_cvtepi32_ps(v);
 	UNROLL
 	for (i = 0; i < 4; i++)
-		part = _mm_fmadd_ps(d[i], lane_f(f, i), part);
+		part = _mm_fmadd_ps(load_d4(type, w, 4 * k + i), lane_f(f, i),
+		    part);
 	return part;
 }
 
-/* A d for 64 columns, of which there may be half, or for 128. */
+/* A d for 64 columns, or for 128. */
 PI __m128
-add_long(uint32_t type, const unsigned char *const *w, size_t k, size_t n,
-    __m512i v, __m128 part)
+add_long(uint32_t type, const unsigned char *const *w, size_t k, __m512i v,
+    __m128 part)
 {
 	__m128i lo, hi;
 
@@ -188,68 +188,55 @@ add_long(uint32_t type, const unsigned char *const *w, size_t k, size_t n,
 		    _mm_add_epi32(lo, hi)), part);
 	part = _mm_fmadd_ps(load_d4(type, w, 2 * k), _mm_cvtepi32_ps(lo),
 	    part);
-	if (n > 2)
-		part = _mm_fmadd_ps(load_d4(type, w, 2 * k + 1),
-		    _mm_cvtepi32_ps(hi), part);
+	return _mm_fmadd_ps(load_d4(type, w, 2 * k + 1), _mm_cvtepi32_ps(hi),
+	    part);
+}
+
+/* Columns 128k to 128k + 127 of a token, of which v has the products. */
+PI __m128
+add_128(uint32_t type, const unsigned char *const *w, __m512i first,
+    __m512i second, const struct qwen_q8 *x, size_t k, __m128 part)
+{
+	__m512i s;
+	__m512 f;
+	size_t i;
+
+	if (qwen_traits[type].span == 16) {
+		part = add_16s(type, w, first, x, 2 * k, part);
+		return add_16s(type, w, second, x, 2 * k + 1, part);
+	}
+	s = sums_of_4(type, first, second, x, k);
+	if (qwen_traits[type].span > 32)
+		return add_long(type, w, k, s, part);
+	f = _mm512_cvtepi32_ps(s);
+	UNROLL
+	for (i = 0; i < 4; i++)
+		part = _mm_fmadd_ps(load_d4(type, w, 4 * k + i), lane_f(f, i),
+		    part);
 	return part;
 }
 
-/* Four times 32 columns from 4k on, of which there are n. */
 PI void
-block_floats4(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t k, size_t n, int nt,
-    __m128 *part)
+block_group(uint32_t type, const unsigned char *const *w,
+    const struct qwen_q8 *const *x, int nt, __m128 *acc)
 {
-	const unsigned span = qwen_traits[type].span;
 	__m512i v[2][4];
-	__m128 d[8];
-	size_t i;
+	__m128 part[4];
+	size_t k;
 	int j;
 
-	products(type, w, x, g, 2 * k, n > 1, nt, v[0]);
-	if (n > 2)
-		products(type, w, x, g, 2 * k + 1, n > 3, nt, v[1]);
-	for (i = 0; span <= 32 && i < 32 * n / span; i++)
-		d[i] = load_d4(type, w, 128 / span * k + i);
-	for (j = 0; j < nt; j++) {
-		const struct qwen_q8 *y = x[j] + g;
-		__m512i s;
-		__m512 f;
-
-		if (span == 16) {
-			part[j] = add_16s(type, d, v[0][j], y, 2 * k, part[j]);
-			if (n > 2)
-				part[j] = add_16s(type, d + 4, v[1][j], y,
-				    2 * k + 1, part[j]);
-			continue;
-		}
-		s = sums_of_4(type, v[0][j], n > 2 ? v[1][j] :
-		    _mm512_setzero_si512(), y, k);
-		if (span > 32) {
-			part[j] = add_long(type, w, k, n, s,
+	for (j = 0; j < nt; j++)
+		part[j] = _mm_setzero_ps();
+	UNROLL
+	for (k = 0; k < 2; k++) {
+		products(type, w, x, 2 * k, nt, v[0]);
+		products(type, w, x, 2 * k + 1, nt, v[1]);
+		for (j = 0; j < nt; j++)
+			part[j] = add_128(type, w, v[0][j], v[1][j], x[j], k,
 			    part[j]);
-			continue;
-		}
-		f = _mm512_cvtepi32_ps(s);
-		for (i = 0; i < n; i++)
-			part[j] = _mm_fmadd_ps(d[i], lane_f(f, i), part[j]);
 	}
-}
-
-PI void
-block_floats(uint32_t type, const unsigned char *const *w,
-    const struct qwen_q8 *const *x, size_t g, size_t nb, int nt, __m128 *part)
-{
-	size_t k;
-
-	if (nb == 8) {			/* nearly always: n is constant */
-		block_floats4(type, w, x, g, 0, 4, nt, part);
-		block_floats4(type, w, x, g, 1, 4, nt, part);
-		return;
-	}
-	for (k = 0; 4 * k < nb; k++)
-		block_floats4(type, w, x, g, k, nb - 4 * k < 4 ? nb - 4 * k :
-		    4, nt, part);
+	for (j = 0; j < nt; j++)
+		acc[j] = _mm_fmadd_ps(_mm_set1_ps(x[j]->d), part[j], acc[j]);
 }
 
 #endif

@@ -375,7 +375,7 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 		if (qwen_traits[type].by_block) {
 			for (k = 0; k < GROUP_REGS; k++)
 				store_i(r.w[i] + WIDE * k,
-				    block_weights(type, p[i], k, 1));
+				    block_weights(type, p[i], k));
 			continue;
 		}
 		decode(type, p[i], &u);

@@ -70,6 +70,7 @@ prefetch(const unsigned char *p, size_t n)
 		_mm_prefetch((const char *)p + i, _MM_HINT_T0);
 }
 
+#include "engine/kernel/x86/rows_k23.h"
 #include "engine/kernel/x86/rows_nibble.h"
 
 /*
@@ -183,6 +184,8 @@ sums_any(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 {
 	if (qwen_traits[type].by_block)
 		sums_block(type, w, x, n_in, nt, ahead, acc);
+	else if (type == QT_Q2_K || type == QT_Q3_K)
+		sums_k23(type, w, x, n_in, nt, ahead, acc);
 	else if (type == QT_IQ4_XS)
 		sums_iq4_xs(w, x, n_in, nt, ahead, acc);
 	else

@@ -7,6 +7,7 @@
 #ifndef QWEN_QWEN_WORK_H
 #define QWEN_QWEN_WORK_H
 
+#include "qwen/draft.h"
 #include "qwen/sample.h"
 #include "qwen/session.h"
 #include "qwen/store.h"
@@ -31,6 +32,11 @@ struct qwen_work_opts {
 	size_t		 n_sequences;	/* at the same time; 0: a default */
 	size_t		 n_pass;	/* tokens in a pass, about; 0: likewise.
 					   Never changes a result */
+	/*
+	 * For guesses at what comes, where there are so few sequences that they
+	 * pay; or NULL.  Changes no result.
+	 */
+	struct qwen_drafts *drafts;
 	struct qwen_store *store;	/* where beginnings may be, and go; or
 					   NULL */
 };

@@ -23,7 +23,7 @@ engine/sample base gguf wire engine/kernel
 engine/state base wire engine/model engine/sample
 engine/store base wire engine/model engine/state
 engine/draft base engine/model
-engine/batch base wire engine/kernel engine/model engine/sample engine/store
+engine/batch base wire engine/kernel engine/model engine/sample engine/draft engine/store
 text/yyjson
 text/token base gguf
 text/json base text/yyjson

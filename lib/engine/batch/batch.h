@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "qwen.h"
+#include "engine/draft/draft.h"
 #include "engine/sample/sample.h"
 
 /* Sharing fewer tokens is not worth the copy of a state. */
@@ -32,6 +33,7 @@ struct qwen_task {
 						   kept on its way */
 	size_t			 branch;	/* where the next one is to
 						   be; or 0 */
+	struct qwen_drafter	*drafter;	/* or NULL */
 	int			 begun;		/* the sampler is */
 	struct qwen_work	*work;
 	size_t			 next;		/* place of the next token that
@@ -150,10 +152,7 @@ int qwen_work_enter(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- pass.c */
 
-/* What is to be read next, by all, in one pass. */
-void qwen_work_compose(struct qwen_work *w);
-
-/* Read it; make room where there is none. */
+/* What is to be read next, by all, in one pass: make room where there is none. */
 int qwen_work_pass(struct qwen_work *w, struct qwen_err *err);
 
 /* ---- score.c: the tokens that are given */

@@ -52,10 +52,39 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	};
 }
 
-void
-qwen_work_compose(struct qwen_work *w)
+/*
+ * Guesses for all of a pass in which everyone has one token; the older ones have
+ * theirs first.
+ */
+static int
+guess(struct qwen_work *w, struct qwen_err *err)
 {
-	size_t i, n, left, done, budget = w->o.n_pass;
+	struct qwen_draft_pass pass = { .rows = w->n_part,
+	    .tokens = (double)w->n_part };
+	size_t i, left;
+
+	for (i = 0; i < w->n_part; i++) {
+		struct qwen_task *t = w->owner[i];
+		struct qwen_part *p = &w->part[i];
+
+		if (t->drafter == NULL && qwen_drafter_new(&t->drafter,
+		    w->o.drafts, err) < 0)
+			return -1;
+		/* of those that come after the token that is read */
+		left = t->job.max - (t->n - t->n_prompt);
+		pass.room = left < QWEN_GUESS_MAX ? left : QWEN_GUESS_MAX;
+		if (qwen_drafter_propose(t->drafter, t->s, t->text[t->n - 1],
+		    &pass, &p->guess, &p->n_guess, err) < 0)
+			return -1;
+		pass.rows += p->n_guess;
+	}
+	return 0;
+}
+
+static int
+compose(struct qwen_work *w, struct qwen_err *err)
+{
+	size_t i, n, left, done, budget = w->o.n_pass, n_one;
 	struct qwen_task *t;
 
 	w->n_part = 0;
@@ -65,6 +94,7 @@ qwen_work_compose(struct qwen_work *w)
 			budget -= budget > 0;
 		}
 	}
+	n_one = w->n_part;
 	/* prompts go on, however many there are that generate */
 	if (budget < LEAST_READ)
 		budget = LEAST_READ;
@@ -78,6 +108,8 @@ qwen_work_compose(struct qwen_work *w)
 		add_part(w, t, n);
 		budget -= n;
 	}
+	/* a pass in which a prompt is read is busy without them */
+	return w->o.drafts != NULL && n_one == w->n_part ? guess(w, err) : 0;
 }
 
 static double
@@ -155,15 +187,38 @@ settle(struct qwen_work *w, struct qwen_err *err)
 	return 0;
 }
 
+static int
+all_single(const struct qwen_work *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->n_part && w->part[i].n == 1; i++)
+		;
+	return i == w->n_part;
+}
+
+/* With the guesses that were computed. */
+static size_t
+rows_of(const struct qwen_work *w)
+{
+	size_t i, n = w->n_part;
+
+	for (i = 0; i < w->n_part; i++)
+		n += qwen_session_n_guessed(w->part[i].s);
+	return n;
+}
+
 int
 qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 {
-	double start = now();
+	double start = now(), begun;
 
 	for (;;) {
-		qwen_work_compose(w);
+		if (compose(w, err) < 0)
+			return -1;
 		if (w->n_part == 0)
 			return 0;
+		begun = now();
 		if (qwen_eval_parts(w->part, w->n_part, err) == 0)
 			break;
 		if (err->code != QWEN_EFULL)
@@ -172,5 +227,7 @@ qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 	}
 	w->stats.pass_s += now() - start;
 	w->stats.n_passes++;
+	if (w->o.drafts != NULL && all_single(w))
+		qwen_drafts_passed(w->o.drafts, rows_of(w), now() - begun);
 	return settle(w, err);
 }

@@ -72,6 +72,7 @@ static void
 free_task(struct qwen_task *t)
 {
 	qwen_session_free(t->s);
+	qwen_drafter_free(t->drafter);
 	qwen_sampler_free(t->job.sampler);
 	free(t->top);
 	free(t->text);
@@ -247,7 +248,7 @@ count(struct qwen_work *w)
 }
 
 /* Those whose text is read to its end, as it may be from the beginning on. */
-static void
+static size_t
 find_ready(struct qwen_work *w)
 {
 	size_t i;
@@ -257,6 +258,39 @@ find_ready(struct qwen_work *w)
 		if (qwen_task_done(w->active[i]) == w->active[i]->n)
 			w->ready[w->n_ready++] = w->active[i];
 	}
+	return w->n_ready;
+}
+
+/* Tokens that were guessed are read without a pass. */
+static void
+read_guessed(struct qwen_work *w)
+{
+	struct qwen_err err;
+	size_t i;
+
+	for (i = w->n_active; i-- > 0; ) {
+		struct qwen_task *t = w->active[i];
+
+		if (qwen_task_done(t) + 1 != t->n ||
+		    qwen_session_n_guessed(t->s) == 0 ||
+		    qwen_session_guessed(t->s)[0] != t->text[t->n - 1])
+			continue;
+		if (qwen_session_eval(t->s, t->text + t->n - 1, 1, NULL,
+		    &err) < 0)
+			qwen_task_end(w, t, QWEN_JOB_FAILED, &err);
+	}
+}
+
+/* The next tokens of all that are ready, as far as was guessed. */
+static int
+choose(struct qwen_work *w, struct qwen_err *err)
+{
+	while (find_ready(w) > 0) {
+		if (qwen_work_choose(w, err) < 0)
+			return -1;
+		read_guessed(w);
+	}
+	return 0;
 }
 
 int
@@ -270,18 +304,14 @@ qwen_work_step(struct qwen_work *w, struct qwen_err *err)
 		return 0;
 	if (qwen_work_enter(w, err) < 0)
 		return -1;
-	find_ready(w);
-	if (w->n_ready > 0 && qwen_work_choose(w, err) < 0)
+	if (choose(w, err) < 0)
 		return -1;
 	if (w->n_active == 0)
 		return 1;
 	if (qwen_work_pass(w, err) < 0)
 		return -1;
 	count(w);
-	find_ready(w);
-	if (w->n_ready > 0 && qwen_work_choose(w, err) < 0)
-		return -1;
-	return 1;
+	return choose(w, err) < 0 ? -1 : 1;
 }
 
 void

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * draft.h - guessing for one timeline, and what all have in common.
+ * draft.h - guessing for one timeline, and what all have in common.  The face of
+ * this folder is qwen/draft.h, and for passes of many timelines the first part
+ * of this.
  *
  * A guess is noted as a prediction, and compared with what comes: so it is known
  * how often guesses are right, also of those that no pass was made for, which
@@ -21,7 +23,20 @@ struct qwen_draft_pass {
 	double	 tokens;	/* that these bring, as far as is known */
 };
 
-enum { QWEN_DRAFT_MAX = 16 };
+/*
+ * Guesses for the pass in which the session reads next: *n of them in *guess,
+ * until the next call.  The same again if nothing was read since, but for room.
+ */
+int qwen_drafter_propose(struct qwen_drafter *d, struct qwen_session *s,
+    int32_t next, const struct qwen_draft_pass *pass, const int32_t **guess,
+    size_t *n, struct qwen_err *err);
+
+/* A pass of so many rows took so long. */
+void qwen_drafts_passed(struct qwen_drafts *d, size_t rows, double seconds);
+
+/* ---- for this folder alone */
+
+enum { QWEN_DRAFT_MAX = QWEN_GUESS_MAX };
 
 struct qwen_drafts {
 	struct qwen_draft_opts	 o;

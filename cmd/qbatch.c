@@ -36,7 +36,8 @@ struct run {
 };
 
 static struct run run = {
-	.batch = { .work = { .n_sequences = TOOL_SEQUENCES }, .n_shards = 1,
+	.batch = { .work = { .n_sequences = TOOL_SEQUENCES,
+	    .draft = { .mode = QWEN_DRAFT_AUTO } }, .n_shards = 1,
 	    .service.max = SIZE_MAX },
 };
 
@@ -126,6 +127,7 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
+	TOOL_OPT_DRAFT(&run.batch.work.draft),
 	TOOL_OPT_WORK(&run.batch.work),
 
 	CLI_GROUP("measuring:"),
@@ -177,6 +179,7 @@ check_options(void)
 		cli_usage("%s needs -o, where the results are", opt.resume ?
 		    "--resume" : "--retry-failed");
 	tool_store_choose(&run.batch.work.at);
+	tool_draft_check(&run.batch.work.draft);
 	if (opt.input == NULL)
 		cli_need_stdin();
 }
@@ -349,6 +352,7 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	    (double)st->max_bytes / 0x1p20, 100 * st->wasted);
 	cli_note("%s a sequence made room, %s read again",
 	    cli_count(st->preempted, "time"), cli_count(st->again, "token"));
+	tool_draft_tell(&b->work.draft);
 	tool_tell_stats(b->work.model);
 }
 
@@ -417,6 +421,7 @@ main(int argc, char *argv[])
 		return cli_finish();
 	}
 	open_model(&run);
+	tool_draft_open(&run.batch.work.draft, run.batch.work.model);
 	tool_work_open(&run.batch.work);
 	open_files(&run);
 	if (run.batch.out.regular && !cli_quiet)

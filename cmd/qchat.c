@@ -13,7 +13,7 @@ struct qchat_opts qchat_opt = { .n = INT64_MAX, .think = -1 };
 volatile sig_atomic_t qchat_interrupted;
 const char *qchat_dim = "", *qchat_plain = "";
 
-static struct chat chat;
+static struct chat chat = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("the conversation:"),
@@ -29,6 +29,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
+	TOOL_OPT_DRAFT(&chat.draft),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&chat.options),
 	CLI_END,
@@ -114,7 +115,8 @@ open_all(struct chat *c)
 {
 	const struct qwen_gguf *g;
 
-	c->model = tool_model_open(qchat_opt.model, qchat_opt.n_threads, qchat_opt.numerics);
+	c->model = tool_model_open_draft(qchat_opt.model,
+	    qchat_opt.n_threads, qchat_opt.numerics, &c->draft);
 	tool_tell_model(c->model);
 	tool_fits(c->model, &(struct tool_need){ .n_tokens = 1024 });
 	g = qwen_model_gguf(c->model);
@@ -123,6 +125,9 @@ open_all(struct chat *c)
 	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&c->tok, g,
 	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
 	cli_must(NULL, qwen_session_new(&c->session, c->model, &cli_err));
+	tool_draft_open(&c->draft, c->model);
+	cli_must(NULL, qwen_drafter_new(&c->drafter, c->draft.drafts,
+	    &cli_err));
 	if (qchat_opt.mask_unused)
 		tool_mask_unused(c->options, g);
 	c->pieces = tool_sampling_pieces(c->options, g);
@@ -184,6 +189,7 @@ main(int argc, char *argv[])
 	cli_begin(&tool, argc, argv);
 	qchat_opt.question = argv[1];
 	tool_sampling_check(c->options);
+	tool_draft_check(&c->draft);
 	choose_looks();
 	open_all(c);
 	qchat_reset(c, qchat_opt.system);
@@ -191,7 +197,10 @@ main(int argc, char *argv[])
 		ask(c);
 	else
 		talk(c);
+	tool_draft_tell(&c->draft);
 	tool_tell_stats(c->model);
+	qwen_drafter_free(c->drafter);
+	qwen_drafts_free(c->draft.drafts);
 	qwen_messages_free(c->messages);
 	free(c->document);
 	qwen_session_free(c->session);

@@ -33,6 +33,8 @@ struct run {
 	struct qwen_sampler	*sampler;
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct tool_grammar	 grammar;
+	struct tool_draft	 draft;
+	struct qwen_drafter	*drafter;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
 	struct qdecode_run		 record;	/* of this run, with --save-every */
@@ -41,7 +43,7 @@ struct run {
 	int			 reader_gone;	/* nobody reads the rows */
 };
 
-static struct run run;
+static struct run run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("states and tokens:"),
@@ -67,6 +69,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_THREADS(&opt.n_threads),
 	TOOL_OPT_NUMERICS(&opt.numerics),
+	TOOL_OPT_DRAFT(&run.draft),
 	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
 	    "save to -o on the way, to go on after a crash"),
 	CLI_FLAG(0, "new-run", &opt.new_run,
@@ -87,6 +90,7 @@ static void
 check_options(const struct run *r)
 {
 	tool_sampling_check(r->sampler);
+	tool_draft_check(&r->draft);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");
 	if (opt.every >= 0 && opt.output == NULL)
@@ -133,8 +137,11 @@ static void
 feed(struct run *r, int32_t id)
 {
 	size_t pos = qwen_session_n_tokens(r->in.session);
+	/* as yet r->n has this token in it, and what is guessed comes after */
+	uint64_t room = (uint64_t)(opt.n - r->n);
 
-	tool_eval(r->in.session, &id, 1, NULL);
+	tool_drafted(r->drafter, r->in.session, id, room < QWEN_GUESS_MAX ?
+	    (size_t)room : QWEN_GUESS_MAX);
 	cli_must(NULL, qwen_state_extra_generated(&r->in.extra, pos, 1,
 	    &cli_err));
 	if (opt.every >= 0)
@@ -426,6 +433,7 @@ finish(struct run *r)
 		    &opt.state, NULL);
 		cli_output_commit(r->out);
 	}
+	tool_draft_tell(&r->draft);
 	tool_tell_stats(r->model);
 }
 
@@ -441,13 +449,17 @@ main(int argc, char *argv[])
 	tool_grammar_open(&r->grammar, r->sampler);
 	if (!cli_given(&opt.format))
 		cli_no_binary_tty();
-	r->model = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	r->model = tool_model_open_draft(opt.model, opt.n_threads,
+	    opt.numerics, &r->draft);
 	tool_tell_model(r->model);
 	source = tool_sampling_advise(r->sampler, qwen_model_gguf(r->model), 0,
 	    0);
 	if (source != NULL)
 		tool_tell_sampling(r->sampler, source, "");
 	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
+	tool_draft_open(&r->draft, r->model);
+	cli_must(NULL, qwen_drafter_new(&r->drafter, r->draft.drafts,
+	    &cli_err));
 	r->w = tool_writer(STDOUT_FILENO, opt.format);
 	if (opt.logits)
 		run_logits(r);
@@ -456,6 +468,8 @@ main(int argc, char *argv[])
 	finish(r);
 	/* whoever reads stdout waits for its end, not for ours */
 	status = cli_finish();
+	qwen_drafter_free(r->drafter);
+	qwen_drafts_free(r->draft.drafts);
 	tool_intake_fini(&r->in);
 	qwen_sampler_free(r->sampler);
 	tool_grammar_close(&r->grammar);

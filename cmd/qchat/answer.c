@@ -215,6 +215,15 @@ finish(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
 	cli_must(NULL, qwen_reply_finish(r, &cli_err));
 }
 
+/* How many tokens may come after the next one, of which n came before. */
+static size_t
+room(int64_t n)
+{
+	int64_t left = qchat_opt.n - n - 1;
+
+	return left < QWEN_GUESS_MAX ? (size_t)left : QWEN_GUESS_MAX;
+}
+
 enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, INTERRUPTED };
 
 /* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
@@ -242,7 +251,7 @@ generate(struct chat *c, struct qwen_reply *r)
 			end = CUT_BY_CONTEXT;
 			break;
 		}
-		tool_eval(c->session, &id, 1, NULL);
+		tool_drafted(c->drafter, c->session, id, room(n));
 		if (c->thought && qchat_opt.hide_thinking)
 			cli_progress((uint64_t)n + 1);
 	}

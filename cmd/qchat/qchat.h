@@ -31,6 +31,8 @@ struct chat {
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
 	struct qwen_session	*session;
+	struct tool_draft	 draft;
+	struct qwen_drafter	*drafter;	/* of the session */
 	struct qwen_sampler	*options;	/* as they were given */
 	struct qwen_sampler	*sampler;	/* of the answer, or NULL */
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */

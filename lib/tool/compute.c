@@ -37,16 +37,29 @@ row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	return p->how.row(p->how.arg, pos, logits, err);
 }
 
-void
-tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
-    const struct qwen_eval *how)
+/* An evaluation must not fail. */
+static void
+check(const struct qwen_session *s, int rc)
 {
 	const struct qwen_gguf *g = qwen_model_gguf(qwen_session_model(s));
-	int rc = qwen_session_eval(s, ids, n, how, &cli_err);
 
 	/* a number that is not finite comes from the model: say from which */
 	cli_must(rc < 0 && cli_err.code == QWEN_ENUMERIC ?
 	    qwen_gguf_path(g, 0) : NULL, rc);
+}
+
+void
+tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
+    const struct qwen_eval *how)
+{
+	check(s, qwen_session_eval(s, ids, n, how, &cli_err));
+}
+
+void
+tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
+    size_t room)
+{
+	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
 /* How many of the tokens to read before the next visit to the store. */

@@ -31,8 +31,18 @@ tool_cpu(void)
 struct qwen_model *
 tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
+	static const struct tool_draft none;
+
+	return tool_model_open_draft(opt, n_threads, numerics, &none);
+}
+
+struct qwen_model *
+tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
+    const struct tool_draft *d)
+{
 	struct qwen_model_opts mo = { .n_threads = n_threads,
-	    .numerics = numerics };
+	    .numerics = numerics, .draft = d->mode >= QWEN_DRAFT_MTP,
+	    .draft_file = d->file };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 

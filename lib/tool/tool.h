@@ -46,6 +46,13 @@
 	    "generate what this grammar allows"), \
 	CLI_FILE(0, "json-schema", "file", &(g)->schema, "file json", \
 	    "generate JSON that is valid by this schema")
+/* Of a struct tool_draft. */
+#define TOOL_OPT_DRAFT(d) \
+	CLI_CALL(0, "draft", "how", CLI_P(struct tool_draft, d), \
+	    tool_draft_parse, "words auto mtp lookup none", \
+	    "guess ahead: auto, mtp, lookup, none; :n, so many; or a file"), \
+	CLI_FILE(0, "draft-text", "file", &(d)->text, "file", \
+	    "look guesses up in this text, too")
 #define TOOL_OPT_NO_COMPRESS(p) CLI_FLAG(0, "no-compress", &(p)->no_compress, \
 	"write the state as it is: larger, and sooner done")
 #define TOOL_OPT_MASK_UNUSED(p) \
@@ -74,9 +81,15 @@ struct qwen_gguf *tool_gguf(const char *path);
  */
 const char *tool_cpu(void);
 
-/* tool_model_path, tool_cpu and qwen_model_open; numerics may be 0; dies. */
+/*
+ * tool_model_path, tool_cpu and qwen_model_open; numerics may be 0; dies.  The
+ * other one has the block for drafts, if these are wanted and it is there.
+ */
+struct tool_draft;
 struct qwen_model *tool_model_open(const char *opt, int n_threads,
     unsigned numerics);
+struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
+    unsigned numerics, const struct tool_draft *d);
 
 extern int tool_force;		/* --force */
 
@@ -197,6 +210,30 @@ void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
  */
 const char *tool_not_text(const void *p, size_t n);
 
+/* ----------------------------------------------------------------- guesses */
+
+/* --draft and --draft-text; zero: no guesses. */
+struct tool_draft {
+	enum qwen_draft_mode	 mode;
+	size_t			 n;
+	const char		*text;
+	const char		*file;		/* with the block; or NULL */
+	struct qwen_drafts	*drafts;	/* once opened, to be freed */
+};
+
+void tool_draft_parse(const struct cli_opt *o, const char *arg);
+
+/* When all options are read: usage error if they do not fit together. */
+void tool_draft_check(const struct tool_draft *d);
+
+/* Get ready.  -v: how many guesses were right.  They die. */
+void tool_draft_open(struct tool_draft *d, struct qwen_model *m);
+void tool_draft_tell(const struct tool_draft *d);
+
+/* qwen_drafter_eval; dies. */
+void tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
+    size_t room);
+
 /* ----------------------------------------------------- many texts at a time */
 
 /* The scheduler, what it needs, and what has failed; its rows set the options. */
@@ -208,6 +245,7 @@ struct tool_work {
 	size_t			 n_sequences;	/* TOOL_SEQUENCES at first */
 	size_t			 n_pass;
 	struct tool_store	 at;
+	struct tool_draft	 draft;		/* tool_draft_open() before */
 	/* opened */
 	struct qwen_model	*model;
 	const struct qwen_gguf	*gguf;		/* the model's */

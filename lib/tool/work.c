@@ -25,7 +25,8 @@ tell(const struct qwen_cache *c, size_t n_sequences)
 void
 tool_work_model(struct tool_work *w)
 {
-	w->model = tool_model_open(w->path, w->n_threads, w->numerics);
+	w->model = tool_model_open_draft(w->path, w->n_threads, w->numerics,
+	    &w->draft);
 	tool_tell_model(w->model);
 	w->gguf = qwen_model_gguf(w->model);
 	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_open(&w->tok, w->gguf,
@@ -55,6 +56,7 @@ tool_work_open(struct tool_work *w)
 	w->store = tool_store_open(&w->at);
 	o.cache = w->cache;
 	o.store = w->store;
+	o.drafts = w->draft.drafts;
 	cli_must(NULL, qwen_work_new(&w->work, &o, &cli_err));
 	/* enough to find what several begin with, and for slow ones */
 	w->n_ahead = 16 * w->n_sequences + 64;
@@ -70,6 +72,7 @@ void
 tool_work_close(struct tool_work *w)
 {
 	qwen_work_free(w->work);
+	qwen_drafts_free(w->draft.drafts);
 	qwen_store_close(w->store);
 	qwen_cache_free(w->cache);
 	qwen_tok_decoder_free(w->spell);

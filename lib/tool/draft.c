@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/* draft.c - --draft and --draft-text of every tool that generates. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/what.h"
+#include "tool/tool.h"
+
+enum { TEXT_MAX = 1 << 28 };	/* bytes */
+
+static const char *const modes[] = {
+	[QWEN_DRAFT_AUTO] = "auto", [QWEN_DRAFT_MTP] = "mtp",
+	[QWEN_DRAFT_LOOKUP] = "lookup", [QWEN_DRAFT_NONE] = "none",
+};
+
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+void
+tool_draft_parse(const struct cli_opt *o, const char *arg)
+{
+	struct tool_draft *d = o->to;
+	size_t n = strcspn(arg, ":"), i;
+	const char *dot = strrchr(arg, '.');
+
+	if (strchr(arg, '/') != NULL ||
+	    (dot != NULL && strcmp(dot, ".gguf") == 0)) {
+		d->file = arg;
+		return;
+	}
+	for (i = 0; i < N_MODES && (strncmp(arg, modes[i], n) != 0 ||
+	    modes[i][n] != '\0'); i++)
+		;
+	if (i == N_MODES)
+		cli_usage("--draft: '%s' is not one of auto, mtp, lookup and "
+		    "none, perhaps with a number, as in lookup:8; nor a file "
+		    "by name (x.gguf or ./x)", arg);
+	d->mode = (enum qwen_draft_mode)i;
+	d->n = 0;
+	if (arg[n] == ':' && d->mode == QWEN_DRAFT_NONE)
+		cli_usage("--draft: none takes no number");
+	if (arg[n] == ':')
+		d->n = (size_t)cli_int("--draft", arg + n + 1, 1,
+		    QWEN_GUESS_MAX);
+}
+
+/* As every reader of tokens takes them: a stream, or decimal ids. */
+static int
+is_tokens(const char *text, size_t n)
+{
+	return qwen_what(text, n) == QWEN_IS_STREAM ||
+	    (n > 0 && strspn(text, "0123456789 \t\r\n") == n);
+}
+
+/* Ids of a stream of tokens. */
+static int32_t *
+read_stream(const char *path, size_t *n)
+{
+	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS };
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	int32_t *ids = NULL;
+	size_t cap = 0;
+	int fd;
+
+	*n = 0;
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		die("%s: %s", path, strerror(errno));
+	cli_must(path, qwen_reader_open(&r, fd, &ro, &cli_err));
+	while (cli_must(path, qwen_reader_next(r, &rec, &cli_err)) > 0) {
+		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
+			continue;
+		cli_grow(&ids, &cap, *n + rec.n, sizeof *ids);
+		memcpy(ids + *n, rec.ids, rec.n * sizeof *ids);
+		*n += rec.n;
+	}
+	qwen_reader_close(r);
+	close(fd);
+	return ids;
+}
+
+/* The ids of --draft-text, a text or a stream of tokens, to free(). */
+static int32_t *
+read_text(const char *path, const struct qwen_gguf *g, size_t *n)
+{
+	struct qwen_tok *tok;
+	size_t len;
+	char *text = cli_read_file(path, TEXT_MAX, &len);
+	const char *what = tool_not_text(text, len);
+	int32_t *ids;
+
+	if (is_tokens(text, len)) {
+		free(text);
+		return read_stream(path, n);
+	}
+	if (what != NULL)
+		die("%s: is %s; --draft-text takes a text, or tokens", path,
+		    what);
+	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&tok, g, QWEN_TOK_ENCODE,
+	    &cli_err));
+	cli_must(path, qwen_tok_encode(tok, text, len, 0, &ids, n, &cli_err));
+	qwen_tok_close(tok);
+	free(text);
+	return ids;
+}
+
+void
+tool_draft_check(const struct tool_draft *d)
+{
+	if (d->file != NULL && d->mode < QWEN_DRAFT_MTP)
+		cli_usage("--draft %s: no use is made of it with --draft %s",
+		    d->file, modes[d->mode]);
+	if (d->text != NULL && (d->mode == QWEN_DRAFT_NONE ||
+	    d->mode == QWEN_DRAFT_MTP))
+		cli_usage("--draft-text is to look guesses up in: not with "
+		    "--draft %s", modes[d->mode]);
+}
+
+void
+tool_draft_open(struct tool_draft *d, struct qwen_model *m)
+{
+	struct qwen_draft_opts o = { .mode = d->mode, .n = d->n };
+	int32_t *ids = NULL;
+
+	if (d->text != NULL)
+		o.text = ids = read_text(d->text, qwen_model_gguf(m),
+		    &o.n_text);
+	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0),
+	    qwen_drafts_new(&d->drafts, m, &o, &cli_err));
+	free(ids);
+}
+
+static void
+tell(const char *what, uint64_t n, uint64_t right)
+{
+	if (n > 0)
+		cli_note("drafts: %s %s, %llu of them right (%.2f)",
+		    cli_count(n, "token"), what, (unsigned long long)right,
+		    (double)right / (double)n);
+}
+
+void
+tool_draft_tell(const struct tool_draft *d)
+{
+	struct qwen_draft_stats s;
+
+	if (!cli_verbose || d->mode == QWEN_DRAFT_NONE)
+		return;
+	qwen_drafts_stats(d->drafts, &s);
+	tell("by the model's block", s.mtp, s.mtp_right);
+	tell("looked up", s.looked_up, s.looked_up_right);
+	if (s.n_passes > 0)
+		cli_note("drafts: %.2f tokens a pass", (double)(s.n_passes +
+		    s.mtp_right + s.looked_up_right) / (double)s.n_passes);
+}

@@ -20,7 +20,7 @@ TYPE = gguf.GGMLQuantizationType
 QUANTISE = {TYPE.Q8_0: kquant.q8_0, TYPE.Q4_K: kquant.q4_k, TYPE.Q5_K: kquant.q5_k, TYPE.Q6_K: kquant.q6_k}
 Q8_0_SUFFIXES = ("token_embd.weight", "attn_qkv.weight", "attn_gate.weight", "ssm_out.weight", "attn_q.weight",
                  "attn_k.weight", "attn_v.weight", "attn_output.weight", "ffn_gate_shexp.weight",
-                 "ffn_up_shexp.weight", "ffn_down_shexp.weight")
+                 "ffn_up_shexp.weight", "ffn_down_shexp.weight", "nextn.eh_proj.weight")
 
 
 def tensor_type(cfg, name):
@@ -77,6 +77,23 @@ def add_metadata(w, cfg, tokenizer):
     w.add_chat_template(CHAT_TEMPLATE)
 
 
+def add_param(w, cfg, name, x):
+    kind = tensor_type(cfg, name)
+    if kind == TYPE.F32:
+        w.add_tensor(name, x)
+    else:
+        w.add_tensor(name, QUANTISE[kind](x), raw_dtype=kind)
+
+
+def write(w, path):
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    os.replace(path + ".new", path)
+    print(f"{path}: {os.path.getsize(path)} bytes")
+
+
 def export(path, cfg, params, tokenizer):
     w = gguf.GGUFWriter(path + ".new", "qwen35moe")
     add_metadata(w, cfg, tokenizer)
@@ -84,14 +101,25 @@ def export(path, cfg, params, tokenizer):
         x = params[name].detach().numpy().astype(np.float32)
         if name.endswith("ssm_a_log"):
             name, x = name[:-len("_log")], -np.exp(x)
-        kind = tensor_type(cfg, name)
-        if kind == TYPE.F32:
-            w.add_tensor(name, x)
-        else:
-            w.add_tensor(name, QUANTISE[kind](x), raw_dtype=kind)
-    w.write_header_to_file()
-    w.write_kv_data_to_file()
-    w.write_tensors_to_file()
-    w.close()
-    os.replace(path + ".new", path)
-    print(f"{path}: {os.path.getsize(path)} bytes")
+        add_param(w, cfg, name, x)
+    write(w, path)
+
+
+def add_mtp(source, path, cfg, block):
+    """Writes the model in `source` with this block after its others, which are copied as they lie there."""
+    reader = gguf.GGUFReader(source)
+    w = gguf.GGUFWriter(path + ".new", "qwen35moe")
+    for name, field in reader.fields.items():
+        if name.startswith("GGUF.") or name in ("general.architecture", "qwen35moe.nextn_predict_layers"):
+            continue
+        value = field.contents()
+        if name == "qwen35moe.block_count":
+            value = cfg.n_layer + cfg.n_mtp
+        w.add_key_value(name, value, field.types[0], field.types[1] if len(field.types) > 1 else None)
+    w.add_nextn_predict_layers(cfg.n_mtp)
+    for t in reader.tensors:
+        if not t.name.startswith(f"blk.{cfg.n_layer}."):
+            w.add_tensor(t.name, t.data, raw_dtype=t.tensor_type)
+    for name, x in block.items():
+        add_param(w, cfg, name, x.numpy())
+    write(w, path)

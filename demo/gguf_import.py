@@ -9,14 +9,19 @@ from model import Config, shapes
 PREFIX = "qwen35moe."
 
 
+def tokens(path):
+    return gguf.GGUFReader(path).fields["tokenizer.ggml.tokens"].contents()
+
+
 def load(path):
     reader = gguf.GGUFReader(path)
 
     def key(name):
         return reader.fields[PREFIX + name].contents()
 
+    n_mtp = key("nextn_predict_layers") if PREFIX + "nextn_predict_layers" in reader.fields else 0
     cfg = Config(
-        n_vocab=len(reader.fields["tokenizer.ggml.tokens"].data), n_layer=key("block_count"),
+        n_vocab=len(reader.fields["tokenizer.ggml.tokens"].data), n_layer=key("block_count") - n_mtp, n_mtp=n_mtp,
         n_embd=key("embedding_length"), n_head=key("attention.head_count"),
         n_head_kv=key("attention.head_count_kv"), head_dim=key("attention.key_length"),
         rope_dim=key("rope.dimension_count"), rope_base=key("rope.freq_base"),

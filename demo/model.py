@@ -35,9 +35,10 @@ class Config:
     n_ff_exp: int = 256
     n_ff_shexp: int = 256
     context_length: int = 4096
+    n_mtp: int = 0              # blocks that draft (mtp.py), after the n_layer others
 
     def is_attention(self, layer):
-        return (layer + 1) % self.full_attention_interval == 0
+        return layer >= self.n_layer or (layer + 1) % self.full_attention_interval == 0
 
 
 def shapes(cfg):
@@ -46,8 +47,13 @@ def shapes(cfg):
     yield "token_embd.weight", (cfg.n_vocab, E)
     yield "output_norm.weight", (E,)
     yield "output.weight", (cfg.n_vocab, E)
-    for i in range(cfg.n_layer):
+    for i in range(cfg.n_layer + cfg.n_mtp):
         b = f"blk.{i}."
+        if i >= cfg.n_layer:
+            yield b + "nextn.eh_proj.weight", (E, 2 * E)
+            yield b + "nextn.enorm.weight", (E,)
+            yield b + "nextn.hnorm.weight", (E,)
+            yield b + "nextn.shared_head_norm.weight", (E,)
         yield b + "attn_norm.weight", (E,)
         yield b + "post_attention_norm.weight", (E,)
         if cfg.is_attention(i):
@@ -269,14 +275,19 @@ def cast(params, dtype):
     return {name: t if name.endswith(keep) else t.to(dtype) for name, t in params.items()}
 
 
+def block(p, i):
+    """Block i's weights by their names without "blk.i."."""
+    prefix = f"blk.{i}."
+    return {name[len(prefix):]: t for name, t in p.items() if name.startswith(prefix)}
+
+
 def forward(cfg, p, tokens, dropout=0.0):
     """tokens [B, T] -> (f32 hidden state after output_norm, sum of the layers' balance losses)."""
     x = F.dropout(F.embedding(tokens, p["token_embd.weight"]), dropout, dropout > 0)
     cos, sin = rope_tables(cfg, tokens.shape[1])
     balance = 0.0
     for i in range(cfg.n_layer):
-        prefix = f"blk.{i}."
-        w = {name[len(prefix):]: t for name, t in p.items() if name.startswith(prefix)}
+        w = block(p, i)
         x = add_dropped(x, attention(cfg, w, x, cos, sin) if cfg.is_attention(i) else deltanet(cfg, w, x), dropout)
         y, bal = moe(cfg, w, x)
         x = add_dropped(x, y, dropout)

@@ -64,7 +64,7 @@ class Optimiser:
             if name.endswith("attn_qkv.weight"):
                 rows = [kd, kd, vd]                         # q, k and v are three matrices
             elif any(s in name for s in ("attn_q.", "attn_k.", "attn_v.", "attn_output.", "attn_gate.", "ssm_out.",
-                                         "exps.", "gate_shexp.", "up_shexp.", "down_shexp.")):
+                                         "exps.", "gate_shexp.", "up_shexp.", "down_shexp.", "eh_proj.")):
                 rows = [p.shape[-2]]
             if rows is None or p.dim() == 1:
                 rate = {"token_embd.weight": EMBED_LR, "output.weight": HEAD_LR}.get(name, SMALL_LR)

@@ -52,6 +52,8 @@ is "$(gguf-inspect "$demo" | tail -n 2 | tr '\n' ' ')" "chat yes usable yes " \
     "the demo model can be used"
 is "$(gguf-inspect --json "$demo" | jq -c '[.usable, .reasons, .chat, .chat_reason]')" \
     '[true,[],true,null]' "and in JSON"
+is "$(gguf-inspect "$demo" | awk '$1 == "group" && $2 == "mtp" { print $3 }')" 20 \
+    "and has a block that drafts"
 at=$(LC_ALL=C grep -obUaF -m 1 qwen35moe "$demo" | head -n 1 | cut -d: -f1)
 cp "$demo" other.gguf
 printf llama70xx | dd of=other.gguf bs=1 seek="$at" conv=notrunc 2>/dev/null

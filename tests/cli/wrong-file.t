@@ -46,7 +46,7 @@ END
 says 'but a folder: give the GGUF file in it' "a folder" qtok -m . text
 n=$(wc -c <"$demo")
 head -c 5000000 "$demo" >cut.gguf
-says "the file ends at 5.0 of 13.9 MB: was the download cut?" \
+says "the file ends at 5.0 of 15.5 MB: was the download cut?" \
     "a download that was cut" qtok -m cut.gguf text
 grep -q "ends at $n, file has 5000000 bytes" err
 ok $? "  and the bytes"

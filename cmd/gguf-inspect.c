@@ -32,6 +32,8 @@ static const struct cli_opt options[] = {
 	    "with --plan, for texts of so many tokens; 4096 by default"),
 	CLI_INT(0, "sequences", "n", &opt.plan.sequences, 1, 4096,
 	    "with --plan, for so many texts at the same time"),
+	CLI_INT(0, "checkpoint-every", "n", &opt.plan.keep.every, 0, INT64_MAX,
+	    "with --plan, a checkpoint after each n tokens; 0: none"),
 	TOOL_OPT_BATCH(&opt.plan.batch),
 	CLI_OPT_THREADS(&opt.plan.n_threads),
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
@@ -147,9 +149,9 @@ check_options(void)
 		    "exclude each other, but for --plan --json");
 	if (one != PLAN && (opt.plan.context || opt.plan.sequences ||
 	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
-	    opt.plan.numerics))
-		cli_usage("-c, --sequences, --batch, -t and --numerics go "
-		    "with --plan");
+	    cli_given(&opt.plan.keep.every) || opt.plan.numerics))
+		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
+		    "and --numerics go with --plan");
 	if (inspect_full && (one == CHECK || one == PLAN ||
 	    opt.tensor != NULL))
 		cli_usage("--full says nothing with --check, --plan and "

@@ -254,7 +254,7 @@ main(int argc, char *argv[])
 	if (opt.logits != QWEN_LOGITS_ALL)
 		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
-	tool_fits(m, &(struct tool_need){ .batch = opt.batch,
+	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,
 	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });
 	run(in, m);
 	tool_tell_stats(m);

@@ -66,6 +66,7 @@ void inspect_json_usable(const struct usable *u);
 /* --plan; zeros: the usual. */
 struct plan_opts {
 	size_t		 context, sequences, batch;
+	struct qwen_checkpoints keep;	/* every, where it was given */
 	int		 n_threads;
 	unsigned	 numerics;
 };

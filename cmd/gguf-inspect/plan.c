@@ -132,6 +132,7 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 		{ "memory", "weights", (double)p->weights, "bytes" },
 		{ "memory", "kv-cache", (double)p->kv, "bytes" },
 		{ "memory", "state", (double)p->state, "bytes" },
+		{ "memory", "checkpoints", (double)p->checkpoints, "bytes" },
 		{ "memory", "scratch", (double)p->scratch, "bytes" },
 		{ "memory", "other", (double)p->other, "bytes" },
 		{ "memory", "total", (double)p->weights + (double)p->own,
@@ -155,6 +156,7 @@ void
 inspect_plan(const char *path, const struct plan_opts *o, int json)
 {
 	struct qwen_model *m = tool_model_open(path, o->n_threads, o->numerics);
+	struct qwen_checkpoints keep = o->keep;
 	size_t n_ctx = qwen_model_n_ctx(m), n = o->context;
 	struct qwen_machine h;
 	struct qwen_plan p;
@@ -162,7 +164,10 @@ inspect_plan(const char *path, const struct plan_opts *o, int json)
 	n = n > 0 ? n : n_ctx < DEFAULT_CONTEXT ? n_ctx : DEFAULT_CONTEXT;
 	if (n > n_ctx)
 		cli_usage("-c: %zu is more than the model's %zu", n, n_ctx);
-	qwen_plan_make(&p, m, n, o->sequences, o->batch);
+	/* as qprefill does; several texts at a time keep none */
+	if (!cli_given(&o->keep.every) && o->sequences <= 1)
+		keep.every = qwen_model_checkpoint_every(m);
+	qwen_plan_make(&p, m, n, o->sequences, o->batch, &keep);
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));
 	put_parts(&p, json);

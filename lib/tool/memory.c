@@ -138,7 +138,8 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 		return;
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
-	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch);
+	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
+	    need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory ? 0 : p.weights;

@@ -98,6 +98,7 @@ struct tool_need {
 	size_t		 n_tokens;	/* of each timeline */
 	size_t		 n_sequences;	/* of those; 0: one */
 	size_t		 batch;		/* 0: the usual number */
+	const struct qwen_checkpoints *keep;	/* in each; NULL: none */
 	uint64_t	 cache;		/* bytes of cache and states at most;
 					   0: no limit */
 	int		 in_memory;	/* the weights are no file */

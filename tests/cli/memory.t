@@ -47,6 +47,13 @@ limited qdecode -t 1 -m m.gguf -n 2 --ignore-eos -f text <few >out 2>err
 is "$? $(grep -c . out)" "0 2" "few have room"
 limited qprefill --force -t 1 -m m.gguf <many >out 2>err
 is "$? $(grep -c 'out of memory' err)" "1 1" "--force goes on, as far as it comes"
+gguf-synth -q --layers 3 --no-mtp --experts 8 --vocab-size 4096 -o h.gguf Qwen3.6-35B
+limited qprefill -t 1 -m h.gguf -o s.cbor <few >ready 2>err
+ok $? "a recurrent model has room"
+ids 600 1 1000 >some
+at=$(awk 'BEGIN { for (i = 20; i < 590; i += 20) print i }' | paste -s -d , -)
+says "$beside" "but not for many checkpoints" \
+    limited sh -c 'qprefill -t 1 --checkpoint-at $0 -m h.gguf -o s.cbor <some' "$at"
 says "$beside" "many timelines for qbench" \
     limited qbench -t 1 -m m.gguf -p 0 -n 8 --depth 500 --sequences 32 -r 1
 

@@ -20,7 +20,7 @@ gguf-synth -q --layers 4 --no-mtp --experts 16 --vocab-size 4096 -o moe.gguf Qwe
 gguf-synth -q --layers 3 --vocab-size 4096 -o dense.gguf qwen3-0.6b
 for m in moe dense; do
 	qbench -q -m $m.gguf -p 1024 -n 4 --depth 1024 -r 1 -t 2 --json >run
-	gguf-inspect --plan -c 1026 -t 2 --json $m.gguf >plan
+	gguf-inspect --plan --checkpoint-every 0 -c 1026 -t 2 --json $m.gguf >plan
 	jq -e . plan >/dev/null
 	ok $? "$m: it is JSON"
 	within "$(jq '[.kernels[] | select(.phase == "decode") | .bytes] | add / 4' run)" \
@@ -59,8 +59,52 @@ kv() {
 	gguf-inspect --plan --json "$@" dense.gguf | jq '.memory["kv-cache"]'
 }
 is "$(kv -c 3200 --sequences 2)" $(($(kv -c 1600) * 4)) "cache by length and number"
+# memory OPTION...: bytes that the plan has, beside the weights
+memory() {
+	gguf-inspect --plan --json -c 2048 -t 2 "$@" moe.gguf |
+	    jq ".memory$of"
+}
+of=.checkpoints
+one=$(memory --checkpoint-every 1024)
+is "$(memory --checkpoint-every 512) $(memory --checkpoint-every 0) $(memory --checkpoint-every 2048)" \
+    "$((3 * one)) 0 0" "checkpoints before the end, all of few"
+[ "$(memory --checkpoint-every 64)" -lt $((16 * one)) ] &&
+    [ "$(memory --checkpoint-every 64)" -gt $((8 * one)) ]
+ok $? "many are thinned"
+is "$(of=; memory | jq -c '.checkpoints, .total == .weights + .["kv-cache"] + .state + .checkpoints + .scratch + .other' | tr '\n' ' ')" \
+    "0 true " "by default those of qprefill, here none so soon"
+is "$(memory --sequences 2 --checkpoint-every 1024)" $((2 * one)) "of each text"
+
+# private ARG...: bytes of its own that qprefill has when it begins to write; the
+# pipe takes less than a state
+private() {
+	rm -f fifo && mkfifo fifo
+	qprefill -q -t 2 -m moe.gguf --no-compress "$@" <tokens >fifo &
+	private_pid=$!
+	exec 3<fifo
+	dd bs=1 count=1 <&3 >/dev/null 2>&1
+	awk '$1 == "RssAnon:" { print $2 * 1024 }' /proc/$private_pid/status
+	cat <&3 >/dev/null
+	exec 3<&-
+	wait $private_pid
+}
+if [ -z "$QPIPE_SAN" ] && grep -q RssAnon /proc/self/status 2>/dev/null; then
+	ids 2048 1 4096 >tokens
+	of='| .total - .weights'
+	none=$(private --batch 64 --checkpoint-every 0)
+	many=$(private --checkpoint-every 64)
+	within "$none" "$(memory --batch 64 --checkpoint-every 0)" 5 16777216
+	ok $? "qprefill: private memory without checkpoints"
+	within "$many" "$(memory --checkpoint-every 64)" 5 16777216
+	ok $? "with those that it keeps"
+	[ "$((many - none))" -gt $((7 * one)) ]
+	ok $? "which are a good part of it"
+else
+	skip "private memory with checkpoints" "a sanitizer, or no RssAnon"
+fi
 refused 2 "more than the context" gguf-inspect --plan -c 1000000 dense.gguf
 refused 2 "-c alone" gguf-inspect -c 10 dense.gguf
+refused 2 "--checkpoint-every alone" gguf-inspect --checkpoint-every 10 dense.gguf
 refused 2 "--plan --check" gguf-inspect --plan --check dense.gguf
 refused 1 "a file that is not usable" gguf-inspect --plan "$TOP/tests/files/gguf/good-vocab.gguf"
 done_testing

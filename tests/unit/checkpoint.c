@@ -237,6 +237,53 @@ test_thin(void)
 	fake_model_free(m);
 }
 
+/*
+ * What a plan counts is what there are at most, one at a time as tokens come;
+ * named ones among them can only make others go.
+ */
+static void
+test_most(void)
+{
+	struct qwen_model *m = fake_model(&small_shape, "a", "x");
+	size_t i, named, below = 0, other = 0;
+	uint64_t x = 1, pos;
+
+	for (i = 0; i < 400; i++) {
+		uint64_t at[5], end = 1 + next_random(&x) % 3000;
+		struct qwen_checkpoints keep = { 1 + next_random(&x) % 40,
+		    at, i % 2 * 5 };
+		struct qwen_session *s = fake_list(m, NULL, 0, 0, keep.every);
+		size_t most = 0;
+
+		for (pos = 0, named = 0; named < keep.n_at; named++)
+			at[named] = pos += 1 + next_random(&x) % 500;
+		for (pos = 1; pos < end; pos++) {
+			struct qwen_kept k = { .c.at = pos };
+
+			for (named = 0; named < keep.n_at; named++)
+				k.c.named |= at[named] == pos;
+			if (pos % keep.every != 0 && !k.c.named)
+				continue;
+			s->n_tokens = pos;
+			qwen_session_add_kept(s, &k, &err);
+			most = s->n_kept > most ? s->n_kept : most;
+			qwen_session_thin(s);
+		}
+		below += most > qwen_checkpoints_most(&keep, end);
+		other += keep.n_at == 0 &&
+		    most != qwen_checkpoints_most(&keep, end);
+		qwen_session_free(s);
+	}
+	ok(below == 0, "%zu times more than planned", below);
+	ok(other == 0, "%zu times other than planned", other);
+	ok(qwen_checkpoints_most(&(struct qwen_checkpoints){ .every =
+	    UINT64_MAX / 4000 }, UINT64_MAX) < 220, "few of very many");
+	ok(qwen_checkpoints_most(NULL, 100) == 0 &&
+	    qwen_checkpoints_most(&(struct qwen_checkpoints){ .every = 0 },
+	    100) == 0, "none of none");
+	fake_model_free(m);
+}
+
 /* One at a time, as tokens come: the same bound. */
 static void
 test_growth(void)
@@ -288,6 +335,7 @@ main(void)
 	test_keep(m);
 	test_thin();
 	test_growth();
+	test_most();
 	test_default(m);
 	qwen_model_close(m);
 	return done_testing();

@@ -240,10 +240,22 @@ qwen_session_checkpoint(const struct qwen_session *s, size_t i,
 	*out = i < s->n_kept ? s->kept[i].c : (struct qwen_checkpoint){ 0 };
 }
 
+/*
+ * Is what lies between the next older one and the next newer one that stays too
+ * little, at this distance from the end?
+ */
+static int
+too_near(uint64_t from_end, uint64_t between, uint64_t every)
+{
+	uint64_t gap = from_end / 2;
+
+	return between <= (gap > every ? gap : every);
+}
+
 void
 qwen_session_thin(struct qwen_session *s)
 {
-	uint64_t every = s->every, newer = s->n_tokens, older, at, gap;
+	uint64_t every = s->every, newer = s->n_tokens, older, at;
 	size_t i, n = s->n_kept, to = s->n_kept;
 
 	if (every == 0)
@@ -254,10 +266,8 @@ qwen_session_thin(struct qwen_session *s)
 	for (i = n; i-- > 0; ) {
 		at = s->kept[i].c.at;
 		older = i > 0 ? s->kept[i - 1].c.at : 0;
-		gap = (s->n_tokens - at) / 2;
-		gap = gap > every ? gap : every;
 		if (n - i > STAY && !s->kept[i].c.named &&
-		    newer - older <= gap) {
+		    too_near(s->n_tokens - at, newer - older, every)) {
 			qwen_kept_fini(&s->kept[i], s->recurrent_bytes);
 			continue;
 		}
@@ -267,6 +277,51 @@ qwen_session_thin(struct qwen_session *s)
 	if (to > 0)
 		memmove(s->kept, s->kept + to, (n - to) * sizeof *s->kept);
 	s->n_kept = n - to;
+}
+
+/* The same of positions alone; *n of them, with the last one at the end. */
+static void
+thin_positions(uint64_t *at, size_t *n, uint64_t every)
+{
+	uint64_t end = at[*n - 1], newer = end;
+	size_t i, to = *n;
+
+	for (i = *n; i-- > 0; ) {
+		if (*n - i > STAY && too_near(end - at[i], newer - (i > 0 ?
+		    at[i - 1] : 0), every))
+			continue;
+		newer = at[i];
+		at[--to] = newer;
+	}
+	*n -= to;
+	memmove(at, at + to, *n * sizeof *at);
+}
+
+/*
+ * A new one is there before an old one goes.  Those that stay are, from one to
+ * the next but one, half as far again from the end: 2^64 tokens keep 220.
+ */
+size_t
+qwen_checkpoints_most(const struct qwen_checkpoints *keep, uint64_t n_tokens)
+{
+	uint64_t at[256], pos;
+	size_t n = 0, most = 0;
+
+	if (keep == NULL)
+		return 0;
+	if (keep->every > 0) {
+		for (pos = 0; n_tokens - pos > keep->every; ) {
+			pos += keep->every;
+			at[n++] = pos;
+			most = n > most ? n : most;
+			assert(n < sizeof at / sizeof at[0]);
+			thin_positions(at, &n, keep->every);
+		}
+	}
+	/* one at the end is no copy */
+	for (n = 0; n < keep->n_at && keep->at[n] < n_tokens; n++)
+		;
+	return most + n;
 }
 
 /* ------------------------------------------------------------------ cutting */

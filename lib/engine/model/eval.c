@@ -22,11 +22,14 @@ batch_of(const struct qwen_session *s, struct qwen_share *share)
 }
 
 size_t
-qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n)
+qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
+    const struct qwen_checkpoints *keep)
 {
 	size_t batch = asked > 0 ? asked : m->hp.n_expert > 0 ?
 	    DEFAULT_BATCH_MOE : DEFAULT_BATCH;
 
+	if (keep != NULL && keep->every > 0 && keep->every < batch)
+		batch = (size_t)keep->every;
 	return batch < n ? batch : n;
 }
 
@@ -156,7 +159,7 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 		return 0;
 	n_guess = n_guess_of(how->logits, how->hidden, how->guess,
 	    how->n_guess);
-	batch = qwen_batch_size(m, how->batch, n);
+	batch = qwen_batch_size(m, how->batch, n, how->keep);
 	if (check_tokens(s, tokens, n, err) < 0 ||
 	    qwen_add(s->n_tokens, n, &end) < 0)
 		return -1;
@@ -271,7 +274,7 @@ prepare_parts(struct qwen_part *part, size_t n_part, size_t *batch,
 		    part[i].hidden);
 	if (prepare_slots(part, n_part, &sum, err) < 0)
 		return -1;
-	*batch = qwen_batch_size(c->model, 0, sum.n + sum.n_guess);
+	*batch = qwen_batch_size(c->model, 0, sum.n + sum.n_guess, NULL);
 	if (qwen_scratch_fit(sc, c->model, *batch, qwen_attention_partials(
 	    c->model, n_part, sum.longest), sum.all, err) < 0)
 		return -1;

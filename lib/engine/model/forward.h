@@ -195,8 +195,12 @@ void qwen_scratch_free(struct qwen_scratch *b);
 uint64_t qwen_scratch_bytes(const struct qwen_model *m, size_t n,
     size_t n_partial, int all);
 
-/* Tokens of a pass, if so many are asked for (0: the usual number) of n. */
-size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n);
+/*
+ * Tokens of a pass, if so many are asked for (0: the usual number) of n; one
+ * ends at each checkpoint of keep (which may be NULL).
+ */
+size_t qwen_batch_size(const struct qwen_model *m, size_t asked, size_t n,
+    const struct qwen_checkpoints *keep);
 
 /*
  * One product of a list that shares its input: y[t * stride + row], or, where

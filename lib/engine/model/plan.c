@@ -158,7 +158,8 @@ add_up(struct qwen_plan *p)
 }
 
 static void
-count_memory(struct qwen_plan *p, const struct qwen_model *m)
+count_memory(struct qwen_plan *p, const struct qwen_model *m,
+    const struct qwen_checkpoints *keep)
 {
 	uint64_t empty = qwen_cache_need(m, 0), n = p->n_tokens;
 	uint64_t one = qwen_cache_need(m, n);
@@ -166,6 +167,8 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m)
 
 	p->state = mul(empty, p->n_sequences);
 	p->kv = one == UINT64_MAX ? one : mul(one - empty, p->n_sequences);
+	p->checkpoints = mul(mul(qwen_checkpoints_most(keep, n), add(empty,
+	    mul(m->hp.n_vocab, sizeof(float)))), p->n_sequences);
 	p->scratch = qwen_scratch_bytes(m, p->batch,
 	    qwen_attention_partials(m, p->n_sequences, n > 0 ? n : 1), 0);
 	p->other = mul(add(add(mul(m->hp.n_vocab, sizeof(float)),
@@ -175,18 +178,20 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m)
 			p->other = add(p->other, 2 * m->hp.conv_kernel *
 			    channels(&m->hp) * sizeof(float));
 	}
-	p->own = add(add(p->kv, p->state), add(p->scratch, p->other));
+	p->own = add(add(add(p->kv, p->state), p->checkpoints),
+	    add(p->scratch, p->other));
 }
 
 void
 qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
-    size_t n_tokens, size_t n_sequences, size_t batch)
+    size_t n_tokens, size_t n_sequences, size_t batch,
+    const struct qwen_checkpoints *keep)
 {
 	struct qwen_plan p = { .n_tokens = n_tokens,
 	    .n_sequences = n_sequences > 0 ? n_sequences : 1 };
 	size_t i, all = mul(n_tokens, p.n_sequences);
 
-	p.batch = qwen_batch_size(m, batch, all > 0 ? all : 1);
+	p.batch = qwen_batch_size(m, batch, all > 0 ? all : 1, keep);
 	for (i = 0; i < m->hp.n_layer; i++) {
 		count_mixer(&p, &m->hp, &m->layer[i]);
 		count_ffn(&p, &m->hp, &m->layer[i]);
@@ -194,6 +199,6 @@ qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
 	count_ends(&p, m);
 	add_up(&p);
 	count_mtp(&p, m);
-	count_memory(&p, m);
+	count_memory(&p, m, keep);
 	*out = p;
 }

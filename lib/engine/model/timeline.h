@@ -277,4 +277,11 @@ int qwen_session_leave_end(struct qwen_session *s, struct qwen_err *err);
 size_t qwen_checkpoints_next(const struct qwen_checkpoints *keep, uint64_t pos,
     size_t n, int *cp);
 
+/*
+ * How many of these (NULL: none) there are at most at a time while n_tokens are
+ * read, the one that is being made included.
+ */
+size_t qwen_checkpoints_most(const struct qwen_checkpoints *keep,
+    uint64_t n_tokens);
+
 #endif

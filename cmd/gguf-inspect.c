@@ -112,14 +112,38 @@ progress(void *arg, uint64_t bytes)
 	cli_progress(c->done >> 20);
 }
 
+/* Of a kind that is known, and damaged? */
+static int
+check_vocabulary(const struct qwen_gguf *g, const char *path)
+{
+	const unsigned both = QWEN_TOK_ENCODE | QWEN_TOK_DECODE;
+	struct qwen_tok *tok;
+
+	if (qwen_tok_check(g, both, &cli_err) < 0)
+		return 0;
+	if (qwen_tok_open(&tok, g, both, &cli_err) == 0) {
+		qwen_tok_close(tok);
+		return 0;
+	}
+	if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(path, &cli_err);
+	warn("%s: %s", path, cli_err.msg);
+	return -1;
+}
+
 static void
 check(const struct qwen_gguf *g, const char *path)
 {
 	struct checking c = { path, 0 };
 	const struct qwen_gguf_checker checker = { problem, progress, &c };
+	int rc;
 
 	inspect_progress(g);
-	if (qwen_gguf_check(g, &checker) == 0 && cli_verbose)
+	rc = qwen_gguf_check(g, &checker);
+	/* it has said what merges are no two texts */
+	if (rc == 0)
+		rc = check_vocabulary(g, path);
+	if (rc == 0 && cli_verbose)
 		cli_note("%s: good: %s, %s, %.2f MiB", path,
 		    cli_count(qwen_gguf_n_kv(g), "key"),
 		    cli_count(qwen_gguf_n_tensors(g), "tensor"),

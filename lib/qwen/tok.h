@@ -28,6 +28,14 @@ int qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g,
     unsigned what, struct qwen_err *err);
 void qwen_tok_close(struct qwen_tok *t);
 
+/*
+ * 0 if qwen_tok_open would open it, else -1 and what it would say.  The lines
+ * of the merges are not read, so it takes a millisecond: one that is damaged
+ * is found by opening alone.
+ */
+int qwen_tok_check(const struct qwen_gguf *g, unsigned what,
+    struct qwen_err *err);
+
 /* Ids go from 0 to this, exclusive; padding counts. */
 size_t qwen_tok_n_vocab(const struct qwen_tok *t);
 

@@ -103,6 +103,14 @@ printf '\000\000\300\177' | dd of=two.gguf bs=1 conv=notrunc \
     seek=$(($(wc -c <two.gguf) - 4)) 2>/dev/null
 gguf-inspect --check two.gguf 2>err
 is "$? $(wc -l <err)" "1 2" "two problems, two lines"
+at=$(LC_ALL=C grep -obUaF tokenizer.ggml.merges "$demo" | cut -d: -f1)
+cp "$demo" merges.gguf	# "t h", the first one
+printf '\001' | dd of=merges.gguf bs=1 seek=$((at + 45)) conv=notrunc 2>/dev/null
+gguf-inspect --check merges.gguf 2>err
+is "$? $(cat err)" "1 gguf-inspect: merges.gguf: merge 0 '? h': its left side is no token" \
+    "a merge of what is no token"
+echo hi | qtok -m merges.gguf >out 2>err2
+is "$? $(sed 's/^[^:]*: //' err2)" "1 $(sed 's/^[^:]*: //' err)" "which is what qtok says"
 is "$(gguf-inspect -v --check "$F/good-v2.gguf" 2>&1)" \
     "gguf-inspect: $F/good-v2.gguf: good: 1 key, 1 tensor, 0.00 MiB" "-v says good"
 

@@ -21,6 +21,25 @@ good(struct vocab *v)
 	vocab_token(v, "[PAD261]", QWEN_TOKEN_UNUSED);
 }
 
+/*
+ * A look says what opening does, but for lines of merges, and texts that were
+ * made for the tables.
+ */
+static int
+looks_alike(const struct qwen_gguf *g, unsigned what, const char *opened)
+{
+	struct qwen_err err = { .msg = "" };
+
+	if (strncmp(opened, "merge ", 6) == 0 ||
+	    strstr(opened, "made to collide") != NULL)
+		opened = "";
+	if ((qwen_tok_check(g, what, &err) < 0) == (opened[0] != '\0') &&
+	    strcmp(err.msg, opened) == 0)
+		return 1;
+	fprintf(stderr, "a look says '%s'\n", err.msg);
+	return 0;
+}
+
 /* The message of opening it, "" if that succeeds. */
 static const char *
 message(struct vocab *v, unsigned what)
@@ -40,6 +59,8 @@ message(struct vocab *v, unsigned what)
 			exit(1);
 	} else
 		qwen_tok_close(t);
+	if (!looks_alike(g, what, err.msg))
+		exit(1);
 	qwen_gguf_close(g);
 	return err.msg;
 }

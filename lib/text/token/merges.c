@@ -121,15 +121,15 @@ resolve(struct build *b, struct line *l, size_t rank, struct qwen_err *err)
 
 /* The byte that a text of one character stands for, or -1. */
 static int
-one_byte(const struct qwen_textkey *k)
+one_byte(const char *s, size_t n)
 {
 	size_t len;
 	int byte;
 
-	if (k->len > 2)
+	if (n == 0 || n > 2)
 		return -1;
-	byte = qwen_bytemap_read((const unsigned char *)k->s, k->len, &len);
-	return len == k->len ? byte : -1;
+	byte = qwen_bytemap_read((const unsigned char *)s, n, &len);
+	return len == n ? byte : -1;
 }
 
 static int
@@ -156,8 +156,8 @@ insert(struct qwen_merges *m, const struct line *l, size_t rank,
 	m->slot[i] = qwen_merge_tag(m, hash) | (uint32_t)(rank + 1);
 	m->by_rank[rank + 1] = (struct qwen_merge){ l->left_id, l->right_id,
 	    l->id };
-	left = one_byte(&l->left);
-	right = one_byte(&l->right);
+	left = one_byte(l->left.s, l->left.len);
+	right = one_byte(l->right.s, l->right.len);
 	if (left >= 0 && right >= 0)
 		m->bytes[left << 8 | right] = (struct qwen_pair){
 		    (uint32_t)rank + 1, l->id };
@@ -189,22 +189,36 @@ add_all(struct build *b, const struct qwen_gguf_kv *kv, struct qwen_err *err)
 	return 0;
 }
 
-/* Every byte has a token, or there would be text without ids. */
+/*
+ * Every byte has a token, or there would be text without ids.  They are the
+ * first ones in all files that are known.
+ */
 static int
-find_bytes(struct build *b, struct qwen_err *err)
+find_bytes(int32_t id_of[256], const struct qwen_vocab *v,
+    struct qwen_err *err)
 {
-	struct qwen_textkey k;
-	unsigned byte;
-	size_t n;
+	unsigned byte, left = 256;
+	struct qwen_str s;
+	char text[4];
+	size_t id;
+	int is;
 
+	for (byte = 0; byte < 256; byte++)
+		id_of[byte] = -1;
+	for (id = 0; id < v->n && left > 0; id++) {
+		s = qwen_vocab_text(v, id);
+		is = one_byte(s.s, s.len);
+		if (is < 0 || id_of[is] >= 0 ||
+		    qwen_vocab_type(v, id) == QWEN_TOKEN_UNUSED)
+			continue;
+		id_of[is] = (int32_t)id;
+		left--;
+	}
 	for (byte = 0; byte < 256; byte++) {
-		n = qwen_bytemap_write(byte, b->text + 8);
-		qwen_textmap_begin(&b->map, &k, b->text + 8, n);
-		b->m->byte_id[byte] = qwen_textmap_find(&b->map, &k);
-		if (b->m->byte_id[byte] < 0)
+		if (id_of[byte] < 0)
 			return qwen_fail(err, QWEN_EFORMAT, "the vocabulary "
-			    "has no token for byte %u ('%.*s')", byte, (int)n,
-			    b->text + 8);
+			    "has no token for byte %u ('%.*s')", byte,
+			    (int)qwen_bytemap_write(byte, text), text);
 	}
 	return 0;
 }
@@ -245,6 +259,18 @@ find_merges(const struct qwen_gguf *g, const struct qwen_gguf_kv **out,
 }
 
 int
+qwen_merges_check(const struct qwen_gguf *g, const struct qwen_vocab *v,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_kv *kv;
+	int32_t byte_id[256];
+
+	if (find_merges(g, &kv, err) < 0)
+		return -1;
+	return find_bytes(byte_id, v, err);
+}
+
+int
 qwen_merges_init(struct qwen_merges *m, const struct qwen_gguf *g,
     const struct qwen_vocab *v, struct qwen_err *err)
 {
@@ -254,6 +280,7 @@ qwen_merges_init(struct qwen_merges *m, const struct qwen_gguf *g,
 
 	memset(m, 0, sizeof *m);
 	if (find_merges(g, &kv, err) < 0 ||
+	    find_bytes(m->byte_id, v, err) < 0 ||
 	    allocate(m, (size_t)kv->n, err) < 0 ||
 	    qwen_textmap_init(&b.map, v, err) < 0)
 		goto out;
@@ -262,8 +289,7 @@ qwen_merges_init(struct qwen_merges *m, const struct qwen_gguf *g,
 		qwen_oom(err);
 		goto out;
 	}
-	if (find_bytes(&b, err) == 0 && add_all(&b, kv, err) == 0)
-		rc = 0;
+	rc = add_all(&b, kv, err);
 out:
 	qwen_textmap_fini(&b.map);
 	free(b.text);

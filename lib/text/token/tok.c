@@ -18,22 +18,27 @@ get(const struct qwen_gguf *g, const char *key, struct qwen_str *out,
 	return rc < 0 ? -1 : 0;
 }
 
+/* To look, or to build. */
+enum how { CHECK, BUILD };
+
 static int
-open_encode(struct qwen_tok *t, const struct qwen_gguf *g, struct qwen_err *err)
+open_encode(struct qwen_tok *t, const struct qwen_gguf *g, enum how how,
+    struct qwen_err *err)
 {
 	struct qwen_str pre;
 
 	if (get(g, "tokenizer.ggml.pre", &pre, err) < 0 ||
 	    qwen_pre_find(&t->pre, &pre, err) < 0 ||
-	    qwen_merges_init(&t->merges, g, &t->v, err) < 0 ||
+	    (how == BUILD ? qwen_merges_init(&t->merges, g, &t->v, err) :
+	    qwen_merges_check(g, &t->v, err)) < 0 ||
 	    qwen_specials_init(&t->special[0], &t->v, 0, err) < 0)
 		return -1;
 	return qwen_specials_init(&t->special[1], &t->v, 1, err);
 }
 
-int
-qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
-    struct qwen_err *err)
+static int
+make(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
+    enum how how, struct qwen_err *err)
 {
 	struct qwen_str model;
 	struct qwen_tok *t;
@@ -50,11 +55,30 @@ qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 		return qwen_oom(err);
 	t->what = what;
 	if (qwen_vocab_init(&t->v, g, err) < 0 ||
-	    ((what & QWEN_TOK_ENCODE) != 0 && open_encode(t, g, err) < 0)) {
+	    ((what & QWEN_TOK_ENCODE) != 0 &&
+	    open_encode(t, g, how, err) < 0)) {
 		qwen_tok_close(t);
 		return -1;
 	}
 	*out = t;
+	return 0;
+}
+
+int
+qwen_tok_open(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
+    struct qwen_err *err)
+{
+	return make(out, g, what, BUILD, err);
+}
+
+int
+qwen_tok_check(const struct qwen_gguf *g, unsigned what, struct qwen_err *err)
+{
+	struct qwen_tok *t;
+
+	if (make(&t, g, what, CHECK, err) < 0)
+		return -1;
+	qwen_tok_close(t);
 	return 0;
 }
 

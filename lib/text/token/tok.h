@@ -104,6 +104,10 @@ int qwen_merges_init(struct qwen_merges *m, const struct qwen_gguf *g,
     const struct qwen_vocab *v, struct qwen_err *err);
 void qwen_merges_fini(struct qwen_merges *m);
 
+/* What qwen_merges_init asks of the file, but for the lines themselves. */
+int qwen_merges_check(const struct qwen_gguf *g, const struct qwen_vocab *v,
+    struct qwen_err *err);
+
 static inline uint64_t
 qwen_merge_hash(uint32_t left, uint32_t right)
 {

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
@@ -29,6 +31,7 @@ static struct {
 	unsigned char	 typed[4];	/* bytes of a character to come, */
 	size_t		 n_typed;
 	int		 odd;		/* and whether some were no UTF-8 */
+	sigset_t	 mask;		/* that of the program */
 } edit;
 
 static char *
@@ -38,7 +41,149 @@ prompt(EditLine *el)
 	return (char *)(uintptr_t)edit.prompt;
 }
 
+/* ------------------------------------------------------------------- signals */
+
+/*
+ * While a line is edited signals come when a key is waited for, and nowhere
+ * else.  The keys for them are keys (what is pasted can have their bytes, and
+ * the terminal would drop what it had read), so that libedit's own handlers,
+ * which work once in a line, are not used.
+ */
+static struct {
+	int			 sig, key;	/* key: which of c_cc */
+	volatile sig_atomic_t	 came;
+	struct sigaction	 old;
+} signals[] = {
+	{ .sig = SIGINT, .key = VINTR }, { .sig = SIGTSTP, .key = VSUSP },
+	{ .sig = SIGQUIT, .key = VQUIT }, { .sig = SIGTERM, .key = -1 },
+	{ .sig = SIGHUP, .key = -1 }, { .sig = SIGCONT, .key = -1 },
+	{ .sig = SIGWINCH, .key = -1 },
+};
+
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+
+static void
+note(int sig)
+{
+	size_t i;
+
+	for (i = 0; i < N_SIGNALS; i++)
+		signals[i].came |= signals[i].sig == sig;
+}
+
+static void
+catch(size_t i)
+{
+	struct sigaction sa = { .sa_handler = note };
+
+	sigaction(signals[i].sig, NULL, &signals[i].old);
+	/* SIGINT has a handler, which ends the wait; nohup stays */
+	if (signals[i].sig != SIGINT &&
+	    signals[i].old.sa_handler != SIG_IGN)
+		sigaction(signals[i].sig, &sa, NULL);
+}
+
+static void
+catch_all(void)
+{
+	sigset_t block;
+	size_t i;
+
+	sigemptyset(&block);
+	for (i = 0; i < N_SIGNALS; i++)
+		sigaddset(&block, signals[i].sig);
+	sigprocmask(SIG_BLOCK, &block, &edit.mask);
+	for (i = 0; i < N_SIGNALS; i++)
+		catch(i);
+}
+
+static void
+catch_none(void)
+{
+	size_t i;
+
+	for (i = 0; i < N_SIGNALS; i++) {
+		sigaction(signals[i].sig, &signals[i].old, NULL);
+		if (signals[i].came)
+			raise(signals[i].sig);
+		signals[i].came = 0;
+	}
+	sigprocmask(SIG_SETMASK, &edit.mask, NULL);
+}
+
+static void
+tell_pastes(int on)
+{
+	if (edit.pastes)
+		fputs(on ? "\033[?2004h" : "\033[?2004l", edit.out);
+	fflush(edit.out);
+}
+
+/*
+ * What a signal would have done, with the terminal as it was before; where the
+ * program goes on, the line is shown again.
+ */
+static void
+deliver(void)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < N_SIGNALS; i++)
+		n += signals[i].came != 0;
+	if (n == 0)
+		return;
+	tell_pastes(0);
+	el_set(edit.el, EL_PREP_TERM, 0);
+	catch_none();
+	catch_all();
+	el_set(edit.el, EL_PREP_TERM, 1);
+	tell_pastes(1);
+	el_resize(edit.el);
+	el_set(edit.el, EL_REFRESH);
+}
+
+/* A key that the terminal would have made a signal of, for all in the job. */
+static unsigned char
+signal_key(EditLine *el, int ch)
+{
+	struct termios t;
+	sigset_t block;
+	size_t i;
+
+	(void)el;
+	if (tcgetattr(STDIN_FILENO, &t) == -1)
+		return CC_ERROR;
+	for (i = 0; i < N_SIGNALS; i++) {
+		if (signals[i].key >= 0 && t.c_cc[signals[i].key] == ch)
+			kill(0, signals[i].sig);
+	}
+	/* it comes now, before what was typed after it */
+	sigprocmask(SIG_SETMASK, &edit.mask, &block);
+	sigprocmask(SIG_SETMASK, &block, NULL);
+	return CC_NORM;
+}
+
 /* -------------------------------------------------------------------- typing */
+
+/* There is something to read: 1; Ctrl-C: 0. */
+static int
+wait_for_key(void)
+{
+	fd_set in;
+
+	for (;;) {
+		deliver();
+		if (qchat_interrupted) {
+			errno = EINTR;
+			return 0;
+		}
+		FD_ZERO(&in);
+		FD_SET(STDIN_FILENO, &in);
+		if (pselect(STDIN_FILENO + 1, &in, NULL, NULL, NULL,
+		    &edit.mask) == 1)
+			return 1;
+	}
+}
 
 /*
  * A character; what is no UTF-8 is U+FFFD, which libedit's own reader drops.
@@ -47,26 +192,20 @@ prompt(EditLine *el)
 static int
 get_char(EditLine *el, wchar_t *c)
 {
-	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
 	unsigned char *s = edit.typed;
 	uint32_t u = 0;
 	ssize_t got;
 	int k;
 
+	(void)el;
 	while ((k = edit.n_typed == 0 ? -1 :
 	    qwen_utf8_read(s, edit.n_typed, &u)) < 0) {
+		if (!wait_for_key())
+			return -1;
 		got = read(STDIN_FILENO, s + edit.n_typed, 1);
 		if (got == 1)
 			edit.n_typed++;
-		else if (got == -1 && errno == EAGAIN)
-			poll(&in, 1, -1);
-		else if (got == -1 && errno == EINTR && !qchat_interrupted) {
-			/* another size, or the job goes on */
-			el_set(el, EL_PREP_TERM, 0);
-			el_set(el, EL_PREP_TERM, 1);
-			el_resize(el);
-			el_set(el, EL_REFRESH);
-		} else
+		else if (got == 0 || (errno != EAGAIN && errno != EINTR))
 			return (int)got;
 	}
 	*c = k > 0 ? (wchar_t)u : 0xfffd;
@@ -75,12 +214,6 @@ get_char(EditLine *el, wchar_t *c)
 	s[0] = s[edit.n_typed - 1];
 	edit.n_typed = k == 0 && edit.n_typed > 1;
 	return 1;
-}
-
-static void
-ignore(int sig)
-{
-	(void)sig;
 }
 
 /* ------------------------------------------------------------------- pasting */
@@ -337,6 +470,28 @@ bind(const char *keys, const char *function)
 	el_set(edit.el, EL_BIND, keys, function, NULL);
 }
 
+/* The keys that the terminal has for signals, in both modes of vi too. */
+static void
+set_signal_keys(void)
+{
+	struct termios t;
+	char keys[8];
+	size_t i;
+
+	el_wset(edit.el, EL_ADDFN, L"qchat-signal", L"signals", signal_key);
+	if (tcgetattr(STDIN_FILENO, &t) == -1)
+		return;
+	for (i = 0; i < N_SIGNALS; i++) {
+		if (signals[i].key < 0 ||
+		    t.c_cc[signals[i].key] == _POSIX_VDISABLE)
+			continue;
+		snprintf(keys, sizeof keys, "\\%03o",
+		    (unsigned)t.c_cc[signals[i].key]);
+		bind(keys, "qchat-signal");
+		el_set(edit.el, EL_BIND, "-a", keys, "qchat-signal", NULL);
+	}
+}
+
 static void
 set_keys(void)
 {
@@ -355,6 +510,8 @@ set_keys(void)
 	el_source(edit.el, NULL);
 	bind("^I", "qchat-complete");
 	bind("\\e[200~", "qchat-paste");
+	bind("\\e[201~", "ed-ignore");	/* of a paste that never began */
+	set_signal_keys();
 }
 
 int
@@ -378,10 +535,9 @@ qchat_edit_begin(void)
 		history(edit.history, &ev, H_LOAD, path);
 	el_set(edit.el, EL_HIST, history, edit.history);
 	el_set(edit.el, EL_PROMPT, prompt);
-	el_set(edit.el, EL_SIGNAL, 1);
 	el_set(edit.el, EL_GETCFN, get_char);
 	/* so that CR LF can be told from two ends of lines */
-	el_set(edit.el, EL_SETTY, "-d", "-icrnl", "-inlcr", NULL);
+	el_set(edit.el, EL_SETTY, "-d", "-icrnl", "-inlcr", "-isig", NULL);
 	set_keys();
 	return 1;
 }
@@ -390,24 +546,16 @@ qchat_edit_begin(void)
 static const char *
 get_line(int *n)
 {
-	struct sigaction sa = { .sa_handler = ignore }, cont, winch;
 	const char *got;
 	int why;
 
-	if (edit.pastes)
-		fputs("\033[?2004h", edit.out);
-	fflush(edit.out);
-	/* what of these libedit passes on ends a read() */
-	sigaction(SIGCONT, &sa, &cont);
-	sigaction(SIGWINCH, &sa, &winch);
+	tell_pastes(1);
+	catch_all();
 	errno = 0;
 	got = el_gets(edit.el, n);
 	why = errno;
-	sigaction(SIGCONT, &cont, NULL);
-	sigaction(SIGWINCH, &winch, NULL);
-	if (edit.pastes)
-		fputs("\033[?2004l", edit.out);
-	fflush(edit.out);
+	catch_none();
+	tell_pastes(0);
 	errno = why;
 	return got;
 }

@@ -274,6 +274,54 @@ if python3 -c 'import pty' 2>/dev/null; then
 	    "$(printf '\357\277\275ber \357\277\275x \303\274') 1" "bytes that are not UTF-8 are seen, and told"
 	typed C '[["", "h> "], ["forget this\u0003", "h> "], ["/tokens\r", "0 of "], ["/qui\t\r", ""]]'
 	ok $? "Ctrl-C takes back what is typed"
+	typed C '[["", "h> "], ["a\u001b[201~b\r", "h> "], ["\u001b[200~c\u0003\u001ad\re\u001b[201~f\r", "h> "],
+	    ["/save typed.json\r", "h> "], ["/quit\r", ""]]'
+	is "$(jq -c '[.messages[] | select(.role == "user") | .content]' typed.json)" \
+	    '["ab","c\u0003\u001ad\nef"]' "the end of no paste is nothing, and pasted signals are text"
+	# as a shell has it: stopped, the terminal is as before, also the second time
+	is "$(HOME=$PWD/home TERM=xterm python3 - "$MODEL" <<-'E' 2>&1
+		import os, pty, signal, sys, termios
+		pid, fd = pty.fork()
+		if pid == 0:
+		    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+		    job = os.fork()
+		    if job == 0:
+		        os.setpgid(0, 0)
+		        os.tcsetpgrp(0, os.getpid())
+		        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+		        os.execvp("qchat", ["qchat", "-q", "-m", sys.argv[1]])
+		    while True:
+		        _, status = os.waitpid(job, os.WUNTRACED)
+		        if not os.WIFSTOPPED(status):
+		            break
+		        flags = termios.tcgetattr(0)[3]
+		        os.tcsetpgrp(0, os.getpgrp())
+		        print("stopped", bool(flags & termios.ICANON and flags & termios.ISIG), flush=True)
+		        os.tcsetpgrp(0, job)
+		        os.kill(job, signal.SIGCONT)
+		    print("ended", os.waitstatus_to_exitcode(status), flush=True)
+		    os._exit(0)
+		signal.alarm(60)
+		seen = b""
+		def wait(n, what):
+		    while seen.count(what) < n:
+		        globals()["seen"] += os.read(fd, 1000)
+		for i, key in enumerate([b"\x1a", b"\x1a"]):
+		    wait(i + 1, b"h> ")
+		    os.write(fd, key)
+		    wait(i + 1, b"stopped")
+		wait(3, b"h> ")
+		os.kill(os.tcgetpgrp(fd), signal.SIGTSTP)
+		wait(3, b"stopped")
+		wait(4, b"h> ")
+		os.write(fd, b"/quit\r")
+		wait(1, b"ended")
+		while b"\n" not in seen[seen.index(b"ended"):]:
+		    seen += os.read(fd, 1000)
+		print(*[l[l.index(b"stopped") if b"stopped" in l else l.index(b"ended"):].decode() for l in
+		    seen.replace(b"\r", b"").split(b"\n") if b"stopped" in l or b"ended" in l], sep=", ")
+	E
+	)" "stopped True, stopped True, stopped True, ended 0" "Ctrl-Z again and again leaves the terminal as it was"
 	# a terminal that goes away is no end of the input
 	is "$(HOME=$PWD/home TERM=xterm python3 - "$MODEL" <<-'E' 2>&1
 		import os, pty, signal, sys

@@ -45,16 +45,25 @@ put_part(struct qwen_messages *q, const struct part *p)
 	free(text);
 }
 
+/* Where a request comes from, for messages; NULL: from options. */
+static const char *
+source(const struct opts *o, char *paths[])
+{
+	if (o->n_parts > 0)
+		return NULL;
+	return paths[0] == NULL || strcmp(paths[0], "-") == 0 ? "stdin" :
+	    paths[0];
+}
+
 /* A request in a file, or on stdin. */
 static struct qwen_messages *
-read_request(const char *path)
+read_request(const char *path, const char *name)
 {
 	struct qwen_messages *q;
 	size_t n;
 	char *json = cli_read_file(path, CLI_FILE_MAX, &n);
 
-	cli_must(strcmp(path, "-") == 0 ? "stdin" : path,
-	    qwen_messages_read(&q, json, n, &cli_err));
+	cli_must(name, qwen_messages_read(&q, json, n, &cli_err));
 	free(json);
 	return q;
 }
@@ -79,7 +88,8 @@ request(const struct opts *o, char *paths[], size_t *n)
 	if (paths[0] != NULL && paths[1] != NULL)
 		cli_usage("--chat reads one request");
 	if (o->n_parts == 0)
-		q = read_request(paths[0] != NULL ? paths[0] : "-");
+		q = read_request(paths[0] != NULL ? paths[0] : "-",
+		    source(o, paths));
 	else
 		cli_must(NULL, qwen_messages_new(&q, &cli_err));
 	for (i = 0; i < o->n_parts; i++)
@@ -167,7 +177,8 @@ qtok_chat(const struct opts *o, char *paths[])
 	size_t n;
 	char *json = request(o, paths, &n);
 
-	cli_must(NULL, qwen_template_render(t, json, n, &p, &cli_err));
+	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
+	    &cli_err));
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);

@@ -114,7 +114,34 @@ fails 1 "message 1 has the role 'developer', which the template passes over" "a 
 qtok --chat --template qwen3-coder -f prompt lost.json | grep -q -x '<|im_start|>developer'
 ok $? "one that is not"
 printf '{"messages": [{"role": "user", "content": "a"}], "tools": "x"}' >tools.txt
-fails 1 'the tools are no list' "tools that are a text" qtok --chat --template qwen3 tools.txt
+fails 1 '^qtok: tools.txt: tools: is not a list' "tools that are a text" qtok --chat --template qwen3 tools.txt
+# what qtok says of wrong types, with the file's name, is what qbatch says of a line
+say='{"role":"user","content":"a"}'
+call() {
+	printf '{"messages":[{"role":"assistant","content":"a","tool_calls":%s}]}\n' "$1"
+}
+{
+	printf '{"messages":[5]}\n{"messages":[{"content":"a"}]}\n{"messages":{}}\n{"messages":[]}\n'
+	printf '{"messages":[{"role":"user","content":%s}]}\n' 5 '{}' '[5]' '[{"type":"image_url"}]'
+	printf "{\"messages\":[$say],\"tools\":%s}\n" 5 '[5]' '[{"type":"function"}]' '[{"type":"file_search"}]' '[{"function":{"name":5}}]'
+	printf "{\"messages\":[$say],\"chat_template_kwargs\":[]}\n"
+	call 5
+	call '[5]'
+	call '[{"function":5}]'
+	call '[{"function":{"name":"f","arguments":5}}]'
+} >wrong.jsonl
+n=0 same=0
+while read -r line; do
+	n=$((n + 1))
+	printf '%s\n' "$line" >wrong.json
+	fails 1 '^qtok: wrong.json: ' "a request of wrong types" qtok --chat --template qwen3 wrong.json
+	printf '{"custom_id":"a","body":%s}\n' "$line" | qbatch -q --template qwen3 2>/dev/null |
+	    jq -r '"qtok: wrong.json: " + .response.body.error.message' | cmp -s - err && same=$((same + 1))
+done <wrong.jsonl
+is "$n $same" "18 18" "the same of qbatch"
+echo '[5]' >five.json
+fails 1 '^qtok: five.json: tools: tool 1 has no function with a name' "--tools" qtok --chat --template qwen3 --user a --tools five.json
+fails 1 '^qtok: stdin: tools: is not a list' "on stdin" sh -c 'qtok --chat --template qwen3 <tools.txt'
 fails 1 "no template 'qwen2'" "an unknown template" qtok --chat --template qwen2 -f prompt request.json
 fails 1 './none.jinja: ' "no such template file" qtok --chat --template ./none.jinja request.json
 printf 'a\n{%% if %%}' >bad.jinja

@@ -54,10 +54,13 @@ int qwen_ask_ids(struct qwen_refusal *no, const char *key, yyjson_val *v,
     size_t n_vocab, struct qwen_ids *out);
 
 /*
- * messages.c: whether messages, a list or anything else, have parts of text
- * alone, which is all that there is a model for: 0; or -1, with which and what.
+ * shape.c: whether messages, tools and chat_template_kwargs of a chat request,
+ * as far as they are there, are what they should be: 0; or -1, with what is not,
+ * and in which member.  And tools alone, which may be NULL.
  */
-int qwen_ask_check_parts(yyjson_val *messages, struct qwen_err *err);
+int qwen_ask_check_shape(yyjson_val *request, const char **member,
+    struct qwen_err *err);
+int qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err);
 
 /* ---- the parts of a request */
 struct qwen_ask {

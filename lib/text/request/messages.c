@@ -48,44 +48,13 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 	return wrap(out, doc, err);
 }
 
-static int
-check_content(yyjson_val *content, size_t at, struct qwen_err *err)
-{
-	yyjson_val *part, *type;
-	size_t i, n;
-
-	yyjson_arr_foreach(content, i, n, part) {
-		type = yyjson_obj_get(part, "type");
-		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
-			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
-			    "of type %.40s are not supported (text only)", at,
-			    yyjson_get_str(type));
-		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
-			return qwen_fail(err, QWEN_EFORMAT, "message %zu: part "
-			    "%zu is no object with a text", at, i + 1);
-	}
-	return 0;
-}
-
-int
-qwen_ask_check_parts(yyjson_val *messages, struct qwen_err *err)
-{
-	yyjson_val *m;
-	size_t i, n;
-
-	yyjson_arr_foreach(messages, i, n, m) {
-		if (check_content(yyjson_obj_get(m, "content"), i + 1, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 int
 qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err)
 {
 	yyjson_doc *doc = qwen_json_open(json, n, err);
 	yyjson_val *root = yyjson_doc_get_root(doc);
+	const char *member;
 	int rc;
 
 	*out = NULL;
@@ -94,8 +63,7 @@ qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
 	if (!yyjson_is_obj(root))
 		rc = qwen_fail(err, QWEN_EFORMAT, "the request is no JSON "
 		    "object");
-	else if ((rc = qwen_ask_check_parts(yyjson_obj_get(root, "messages"),
-	    err)) == 0)
+	else if ((rc = qwen_ask_check_shape(root, &member, err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
 	yyjson_doc_free(doc);
 	return rc;
@@ -154,16 +122,13 @@ qwen_messages_say(struct qwen_messages *m, const char *role, const char *text,
 
 /* JSON as a value of the request's. */
 static yyjson_mut_val *
-value(struct qwen_messages *m, const char *json, size_t n,
-    struct qwen_err *err)
+value(struct qwen_messages *m, yyjson_doc *doc, struct qwen_err *err)
 {
-	yyjson_doc *doc = qwen_json_open(json, n, err);
-	yyjson_mut_val *v = NULL;
+	yyjson_mut_val *v = yyjson_val_mut_copy(m->doc,
+	    yyjson_doc_get_root(doc));
 
-	if (doc != NULL && (v = yyjson_val_mut_copy(m->doc,
-	    yyjson_doc_get_root(doc))) == NULL)
+	if (v == NULL)
 		qwen_oom(err);
-	yyjson_doc_free(doc);
 	return v;
 }
 
@@ -171,8 +136,10 @@ int
 qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
     struct qwen_err *err)
 {
-	yyjson_mut_val *v = value(m, json, n, err);
+	yyjson_doc *doc = qwen_json_open(json, n, err);
+	yyjson_mut_val *v = doc != NULL ? value(m, doc, err) : NULL;
 
+	yyjson_doc_free(doc);
 	if (v != NULL)
 		yyjson_mut_arr_append(m->list, v);
 	return v != NULL ? 0 : -1;
@@ -182,8 +149,13 @@ int
 qwen_messages_set(struct qwen_messages *m, const char *key, const char *json,
     size_t n, struct qwen_err *err)
 {
-	yyjson_mut_val *v = value(m, json, n, err), *k;
+	yyjson_doc *doc = qwen_json_open(json, n, err);
+	yyjson_mut_val *v = NULL, *k;
 
+	if (doc != NULL && (strcmp(key, "tools") != 0 ||
+	    qwen_ask_check_tools(yyjson_doc_get_root(doc), err) == 0))
+		v = value(m, doc, err);
+	yyjson_doc_free(doc);
 	if (v == NULL)
 		return -1;
 	if ((k = yyjson_mut_strcpy(m->doc, key)) == NULL)

@@ -65,30 +65,14 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 
 /* ---------------------------------------------------------------- messages */
 
-/* A role, and content that is text or null: templates may fail on others. */
 static int
-check_messages(struct qwen_ask *r, yyjson_val *messages)
+check_shape(struct qwen_ask *r)
 {
-	yyjson_val *m, *role, *content;
+	const char *member;
 	struct qwen_err err;
-	size_t i, n;
 
-	if (!yyjson_is_arr(messages))
-		return wrong(r->no, "messages", "is not a list");
-	yyjson_arr_foreach(messages, i, n, m) {
-		role = yyjson_obj_get(m, "role");
-		content = qwen_ask_get(m, "content");
-		if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
-			return bad(r->no, "messages", "message %zu has no "
-			    "role", i + 1);
-		if (content != NULL && !yyjson_is_str(content) &&
-		    !yyjson_is_arr(content))
-			return bad(r->no, "messages", "message %zu: the "
-			    "content is neither a text nor a list of parts",
-			    i + 1);
-	}
-	return qwen_ask_check_parts(messages, &err) == 0 ? 0 :
-	    bad(r->no, "messages", "%s", err.msg);
+	return qwen_ask_check_shape(r->body, &member, &err) == 0 ? 0 :
+	    bad(r->no, member, "%s", err.msg);
 }
 
 static int
@@ -195,7 +179,7 @@ render(struct qwen_ask *r, struct qwen_prompt **p)
 }
 
 static int
-read_messages(struct qwen_ask *r, yyjson_val *messages)
+read_messages(struct qwen_ask *r)
 {
 	struct qwen_request *q = r->q;
 	struct qwen_prompt *p;
@@ -210,7 +194,7 @@ read_messages(struct qwen_ask *r, yyjson_val *messages)
 	    2 * r->q->n_bias)
 		return bad(r->no, "messages", "the request has more than %d "
 		    "values", QWEN_VALUES_MAX);
-	if (check_messages(r, messages) < 0 || qwen_ask_tools(r) < 0 ||
+	if (check_shape(r) < 0 || qwen_ask_tools(r) < 0 ||
 	    (r->tools != NULL && qwen_ask_json(r->no, r->tools, &q->tools,
 	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)
 		return -1;
@@ -239,7 +223,7 @@ qwen_ask_prompt(struct qwen_ask *r)
 		return bad(r->no, "messages", "prompt and messages: one of "
 		    "them");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
-		return read_messages(r, messages);
+		return read_messages(r);
 	if (prompt == NULL || r->q->form == QWEN_FORM_CHAT)
 		return bad(r->no, key, "%s is missing", key);
 	if (yyjson_arr_size(tools) > 0)

@@ -4,29 +4,6 @@
 #include "text/chat/tools.h"
 #include "text/request/ask.h"
 
-static int
-check_tools(struct qwen_ask *r, yyjson_val *tools)
-{
-	yyjson_val *tool, *type, *name;
-	size_t i, n;
-
-	if (!yyjson_is_arr(tools))
-		return wrong(r->no, "tools", "is not a list");
-	yyjson_arr_foreach(tools, i, n, tool) {
-		type = yyjson_obj_get(tool, "type");
-		name = yyjson_obj_get(qwen_chat_tool_function(tool), "name");
-		if (yyjson_is_str(type) &&
-		    !yyjson_equals_str(type, "function"))
-			return bad(r->no, "tools", "tools: tool %zu: those of "
-			    "type %.40s are not supported (function only)",
-			    i + 1, yyjson_get_str(type));
-		if (!yyjson_is_str(name) || yyjson_get_len(name) == 0)
-			return bad(r->no, "tools", "tools: tool %zu has no "
-			    "function with a name", i + 1);
-	}
-	return 0;
-}
-
 /* The tool of that name, or NULL. */
 static yyjson_val *
 find_tool(const struct qwen_ask *r, yyjson_val *name)
@@ -92,8 +69,6 @@ qwen_ask_tools(struct qwen_ask *r)
 	if (many != NULL && !yyjson_is_bool(many))
 		return wrong(r->no, "parallel_tool_calls", "is not true or "
 		    "false");
-	if (tools != NULL && check_tools(r, tools) < 0)
-		return -1;
 	r->tools = yyjson_arr_size(tools) > 0 ? tools : NULL;
 	r->q->one_call = yyjson_is_false(many);
 	return read_choice(r, qwen_ask_get(r->body, "tool_choice"));

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * shape.c - of which types the members of a chat request are that a template
+ * gets: the rule for requests in files and for those of a batch.  Templates
+ * fail on others, or write what nobody meant.
+ */
+#include "base/err.h"
+#include "text/chat/tools.h"
+#include "text/request/ask.h"
+
+#define wrong_shape(err, ...) qwen_fail(err, QWEN_EFORMAT, __VA_ARGS__)
+
+/* Name of a tool, or of a call of one; NULL if there is none. */
+static const char *
+name_of(yyjson_val *tool)
+{
+	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(tool),
+	    "name");
+
+	return yyjson_get_len(name) > 0 ? yyjson_get_str(name) : NULL;
+}
+
+int
+qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err)
+{
+	yyjson_val *tool, *type;
+	size_t i, n;
+
+	if (tools == NULL || yyjson_is_null(tools))
+		return 0;
+	if (!yyjson_is_arr(tools))
+		return wrong_shape(err, "tools: is not a list");
+	yyjson_arr_foreach(tools, i, n, tool) {
+		type = yyjson_obj_get(tool, "type");
+		if (yyjson_is_str(type) &&
+		    !yyjson_equals_str(type, "function"))
+			return qwen_fail(err, QWEN_EUNSUP, "tools: tool %zu: "
+			    "those of type %.40s are not supported (function "
+			    "only)", i + 1, yyjson_get_str(type));
+		if (name_of(tool) == NULL)
+			return wrong_shape(err, "tools: tool %zu has no "
+			    "function with a name", i + 1);
+	}
+	return 0;
+}
+
+/* Text is all that there is a model for. */
+static int
+check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
+{
+	yyjson_val *part, *type;
+	size_t i, n;
+
+	yyjson_arr_foreach(content, i, n, part) {
+		type = yyjson_obj_get(part, "type");
+		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
+			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
+			    "of type %.40s are not supported (text only)", at,
+			    yyjson_get_str(type));
+		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
+			return wrong_shape(err, "message %zu: part %zu is no "
+			    "object with a text", at, i + 1);
+	}
+	return 0;
+}
+
+static int
+check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
+{
+	yyjson_val *call, *v;
+	size_t i, n;
+
+	if (calls != NULL && !yyjson_is_arr(calls))
+		return wrong_shape(err, "message %zu: the tool calls are no "
+		    "list", at);
+	yyjson_arr_foreach(calls, i, n, call) {
+		v = qwen_ask_get(qwen_chat_tool_function(call), "arguments");
+		if (name_of(call) == NULL)
+			return wrong_shape(err, "message %zu: tool call %zu "
+			    "has no function with a name", at, i + 1);
+		if (v != NULL && !yyjson_is_str(v) && !yyjson_is_obj(v))
+			return wrong_shape(err, "message %zu: tool call %zu: "
+			    "the arguments are neither an object nor a text",
+			    at, i + 1);
+	}
+	return 0;
+}
+
+static int
+check_message(yyjson_val *m, size_t at, struct qwen_err *err)
+{
+	yyjson_val *role = yyjson_obj_get(m, "role");
+	yyjson_val *content = qwen_ask_get(m, "content");
+
+	if (!yyjson_is_obj(m))
+		return wrong_shape(err, "message %zu is no object", at);
+	if (!yyjson_is_str(role) || yyjson_get_len(role) == 0)
+		return wrong_shape(err, "message %zu has no role", at);
+	if (content != NULL && !yyjson_is_str(content) &&
+	    !yyjson_is_arr(content))
+		return wrong_shape(err, "message %zu: the content is neither "
+		    "a text nor a list of parts", at);
+	if (check_parts(content, at, err) < 0)
+		return -1;
+	return check_calls(qwen_ask_get(m, "tool_calls"), at, err);
+}
+
+static int
+check_messages(yyjson_val *messages, struct qwen_err *err)
+{
+	yyjson_val *m;
+	size_t i, n;
+
+	if (messages != NULL && !yyjson_is_arr(messages))
+		return wrong_shape(err, "messages: is not a list");
+	yyjson_arr_foreach(messages, i, n, m) {
+		if (check_message(m, i + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_ask_check_shape(yyjson_val *request, const char **member,
+    struct qwen_err *err)
+{
+	static const char kwargs[] = "chat_template_kwargs";
+	yyjson_val *more = qwen_ask_get(request, kwargs);
+
+	*member = "messages";
+	if (check_messages(qwen_ask_get(request, "messages"), err) < 0)
+		return -1;
+	*member = "tools";
+	if (qwen_ask_check_tools(qwen_ask_get(request, "tools"), err) < 0)
+		return -1;
+	*member = kwargs;
+	if (more != NULL && !yyjson_is_obj(more))
+		return wrong_shape(err, "%s: is not an object", kwargs);
+	return 0;
+}

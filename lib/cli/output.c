@@ -141,6 +141,41 @@ resolve(const char *path)
 	return NULL;
 }
 
+/* ------------------------------------------------------- what is in use */
+
+static struct {
+	dev_t	 dev;
+	ino_t	 ino;
+} *spared;
+
+static size_t n_spared, cap_spared;
+
+void
+cli_output_spare(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == -1 || !S_ISREG(st.st_mode))
+		return;
+	cli_grow(&spared, &cap_spared, n_spared + 1, sizeof *spared);
+	spared[n_spared].dev = st.st_dev;
+	spared[n_spared++].ino = st.st_ino;
+}
+
+/* By whatever name; -1 if it must stay. */
+static int
+check_spared(const struct stat *st, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < n_spared; i++) {
+		if (spared[i].dev == st->st_dev && spared[i].ino == st->st_ino)
+			return qwen_fail(err, QWEN_EIO, "this is the model "
+			    "that is in use: not replaced");
+	}
+	return 0;
+}
+
 /* -------------------------------------------------------------- the draft */
 
 static int
@@ -228,6 +263,8 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 			o->d.fd = open(path, O_WRONLY | O_CLOEXEC);
 			return o->d.fd != -1 ? 0 : by_errno(err);
 		}
+		if (check_spared(&st, err) < 0)
+			return -1;
 		/* renaming over it would defeat its write protection */
 		if (access(path, W_OK) == -1)
 			return by_errno(err);
@@ -315,8 +352,12 @@ static int
 commit(struct cli_output *o, struct qwen_err *err)
 {
 	int fd = o->d.fd;
+	struct stat st;
 
 	if (o->d.temp != NULL) {
+		/* it may have been opened after the output was */
+		if (stat(o->d.name, &st) == 0 && check_spared(&st, err) < 0)
+			return -1;
 		if (commit_temp(o) == -1)
 			return by_errno(err);
 		sync_folder(o->d.name);

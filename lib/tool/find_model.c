@@ -90,11 +90,21 @@ tool_model_path(const char *opt)
 	    "where it should be beside this program)");
 }
 
+void
+tool_spare(const struct qwen_gguf *g)
+{
+	unsigned i;
+
+	for (i = 0; i < qwen_gguf_n_shards(g); i++)
+		cli_output_spare(qwen_gguf_path(g, i));
+}
+
 struct qwen_gguf *
 tool_gguf(const char *path)
 {
 	struct qwen_gguf *g;
 
 	cli_must(path, qwen_gguf_open(&g, path, &cli_err));
+	tool_spare(g);
 	return g;
 }

@@ -48,6 +48,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 
 	mo.cpu = tool_cpu();
 	cli_must(path, qwen_model_open(&m, path, &mo, &cli_err));
+	tool_spare(qwen_model_gguf(m));
 	return m;
 }
 

@@ -74,6 +74,9 @@ const char *tool_model_path(const char *opt);
 /* qwen_gguf_open; dies. */
 struct qwen_gguf *tool_gguf(const char *path);
 
+/* Its files are in use: no output takes the place of one. */
+void tool_spare(const struct qwen_gguf *g);
+
 /*
  * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
  * One this CPU lacks: one note, and the library uses the best below it.

@@ -144,6 +144,32 @@ for sig in HUP INT TERM PIPE XCPU; do
 	ok $? "SIG$sig: no temporary left, the old file as it was"
 done
 
+# --- the model that is in use
+cp "$QWEN_MODEL" m.gguf
+ln m.gguf hard.gguf
+ln -s m.gguf soft.gguf
+for m in m.gguf hard.gguf soft.gguf; do
+	spared() {
+		refused 1 "$1 -o $m" sh -c "$2"
+		grep -q "^$1: $m: this is the model that is in use: not replaced" err
+		ok $? "$1 -o $m: says so"
+	}
+	spared qprefill "echo 1 | qprefill -m m.gguf -o $m"
+	spared qdecode "echo 1 | qdecode -m m.gguf -n 1 -o $m"
+	spared qembed "echo a | qembed -m m.gguf -o $m"
+	spared qscore "echo a b | qscore -m m.gguf -o $m"
+	refused 1 "qbatch -o $m" sh -c "echo '{\"prompt\":\"a\"}' | qbatch -m m.gguf -o $m"
+	spared gguf-synth "gguf-synth -q --vocab m.gguf --layers 1 -o $m qwen3-0.6b"
+done
+cmp -s m.gguf "$QWEN_MODEL" && [ -L soft.gguf ] && [ ! -e .m.gguf.qpipe-tmp ]
+ok $? "it is as it was, and no draft is left"
+printf '/save m.gguf\n/quit\n' | qchat -q -m m.gguf --template qwen3 >out 2>err
+cmp -s m.gguf "$QWEN_MODEL"
+is "$? $(grep -c 'm.gguf: this is the model that is in use' err)" "0 1" "nor does /save"
+echo '{"prompt":"a","max_tokens":1}' | qbatch -q -m m.gguf --report m.gguf 2>err >/dev/null
+cmp -s m.gguf "$QWEN_MODEL"
+is "$? $(grep -c 'm.gguf: this is the model that is in use' err)" "0 1" "nor a report"
+
 # --- permissions
 if [ "$(id -u)" = 0 ]; then
 	skip "a file that may not be written" "root may write anything"

@@ -111,8 +111,7 @@ static const struct cli_opt options[] = {
 	    "results as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
 	    "only this part of the requests, as in 2/8, or what Slurm says"),
-	CLI_FLAG(0, "strict", &run.batch.service.strict,
-	    "a request with a member that is not known is an error"),
+	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "merge", &opt.merge,
 	    "put the results of all parts together, in order"),
 
@@ -321,8 +320,8 @@ open_files(struct run *r)
 	struct qbatch_run *b = &r->batch;
 	struct stat st;
 
-	b->in.fd = cli_open(opt.input, &b->in.name);
-	if (b->in.fd == -1 || fstat(b->in.fd, &st) == -1)
+	tool_lines_open(&b->in, opt.input);
+	if (fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
 	b->seed = qwen_sampler_seed(r->sampler);
@@ -356,19 +355,6 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	tool_tell_stats(b->work.model);
 }
 
-/* Members of requests that may be misspelt. */
-static void
-tell_unknown(const struct qwen_unknown *u)
-{
-	struct qwen_text t = { 0 };
-
-	qwen_unknown_list(u, &t);
-	if (u->n > 0 && !t.failed)
-		cli_note("members that are not known were passed over: %s",
-		    t.s);
-	qwen_text_fini(&t);
-}
-
 static void
 finish(struct run *r)
 {
@@ -383,7 +369,7 @@ finish(struct run *r)
 	if (opt.report_json != NULL)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	tell(r, &st);
-	tell_unknown(&r->unknown);
+	tool_tell_unknown(&r->unknown);
 	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
 	if (b->work.n_failed == 0 && b->out.n_errors > 0)
 		cli_warn_part("%s failed in an earlier run; --retry-failed "

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* qembed.c - texts in, one a line; vectors out, one a line. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +38,8 @@ static struct run {
 	int			 begun;		/* there is one */
 	uint64_t		 n_texts, n_cut;
 	size_t			 n_numbers;	/* of a vector */
+	struct qwen_unknown	 unknown;
+	const char		*guessed;	/* of the model, to be told */
 	struct cli_output	*out;
 } run = { .work.n_sequences = TOOL_SEQUENCES };
 
@@ -53,17 +54,16 @@ static const struct cli_opt options[] = {
 	    "lines of JSON, a request each; results likewise"),
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "a stream of tokens, as qtok -0 writes it"),
+	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
 	CLI_WORD(0, "eos", "on | off", CLI_P(int, &opt.no_eos), "on off",
 	    "whether a token ends each text; as the model says by default"),
 	CLI_FLAG(0, "truncate", &opt.truncate,
 	    "cut texts that are longer than the context"),
-	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
-	    TOOL_FORCE_MEMORY),
+	TOOL_OPT_FORCE_TEXT,
 
 	CLI_GROUP("what comes out:"),
-	CLI_STD('o', "output", "output", &opt.output,
-	    "write here, not to stdout"),
+	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&opt.format, "json text f32",
 	    "lists in json, numbers as text, or f32, bytes alone"),
 	CLI_WORD(0, "pooling", "pooling", CLI_P(int, &opt.pooling),
@@ -98,6 +98,8 @@ parse(int argc, char *argv[], const char **file)
 		cli_usage("--requests: results are lines of JSON");
 	if (opt.tokens && run.how.instruct != NULL)
 		cli_usage("--instruct is for texts, not for --tokens");
+	if (run.unknown.strict && !opt.requests)
+		cli_usage("--strict is for --requests");
 	tool_store_choose(&run.work.at);
 	if (opt.format == FORMAT_F32 && opt.output == NULL && !tool_force)
 		cli_no_binary_tty();
@@ -107,7 +109,7 @@ parse(int argc, char *argv[], const char **file)
 
 /* ---------------------------------------------------------------- the model */
 
-/* As the file says, or a note of what is done instead. */
+/* As the file says, or with a note of what is done instead. */
 static void
 choose_pooling(struct qwen_embedding *e, const char *path)
 {
@@ -122,8 +124,8 @@ choose_pooling(struct qwen_embedding *e, const char *path)
 		die("%s: this model ranks documents: use qrerank, or --pooling",
 		    path);
 	if (e->pooling == QWEN_POOLING_NONE)
-		cli_note("%s: names no pooling, as models for vectors do; "
-		    "taking the last token (--pooling)", path);
+		run.guessed = "names no pooling, as models for vectors do; "
+		    "taking the last token (--pooling)";
 }
 
 static void
@@ -150,6 +152,7 @@ open_model(void)
 		    e->dimensions, qwen_model_n_embd(run.work.model));
 	run.how.tok = run.work.tok;
 	run.how.n_vocab = qwen_model_n_vocab(run.work.model);
+	run.how.unknown = &run.unknown;
 	run.how.cut = opt.truncate ? qwen_model_n_ctx(run.work.model) : 0;
 }
 
@@ -162,6 +165,11 @@ new_text(uint64_t number)
 
 	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
 	    .line = number, .bytes = sizeof *x };
+	/* there is a text: what was given is not the wrong file */
+	if (run.guessed != NULL)
+		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
+		    run.guessed);
+	run.guessed = NULL;
 	run.n_texts++;
 	return x;
 }
@@ -176,19 +184,6 @@ begin(struct text *x, struct tool_item **out)
 	*out = &x->item;
 }
 
-static void
-check_first(const struct tool_line *line)
-{
-	const char *other;
-
-	if (tool_force || run.lines.line != 1 || line->s == NULL)
-		return;
-	other = tool_not_text(line->s, line->n);
-	if (other != NULL)
-		die("%s: this is %s, not text; --tokens reads streams, "
-		    "--force takes it for text", run.lines.name, other);
-}
-
 static int
 next_line(void *arg, struct tool_item **out)
 {
@@ -198,7 +193,9 @@ next_line(void *arg, struct tool_item **out)
 	(void)arg;
 	if (!tool_lines_next(&run.lines, &line))
 		return 0;
-	check_first(&line);
+	if (!tool_force)
+		tool_lines_check(&run.lines, &line, "text; --tokens reads streams, "
+		    "--force takes it for text");
 	if (opt.requests && tool_line_is_blank(&line))
 		return 1;
 	x = new_text(run.lines.line);
@@ -303,16 +300,8 @@ add_numbers(struct qwen_text *t, const struct text *x, const char *between)
 static void
 add_result(struct qwen_text *t, const struct text *x)
 {
-	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->item.line);
-	if (x->q.id != NULL)
-		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
-	if (x->q.no.err.code != 0) {
-		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
-		    x->q.no.code);
-		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
-		qwen_text_str(t, "}}\n");
+	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.no))
 		return;
-	}
 	qwen_text_fmt(t, ",\"tokens\":%zu,\"embedding\":[", x->q.text.n);
 	add_numbers(t, x, ",");
 	qwen_text_str(t, "]}\n");
@@ -368,6 +357,7 @@ embed_all(void)
 	cli_progress_start("texts", count_texts());
 	tool_in_order(&run.order);
 	cli_progress_end();
+	tool_tell_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.work, 0, run.order.n_done);
 	if (run.n_cut > 0)
@@ -383,9 +373,7 @@ main(int argc, char *argv[])
 	int status;
 
 	parse(argc, argv, &file);
-	run.lines.fd = cli_open(file, &run.lines.name);
-	if (run.lines.fd == -1)
-		die("%s: %s", run.lines.name, strerror(errno));
+	tool_lines_open(&run.lines, file);
 	open_model();
 	if (opt.tokens)
 		open_stream();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* qrerank.c - documents in, one a line; how well each answers a query out. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +45,8 @@ static struct run {
 	struct best		*best;
 	size_t			 n_best, cap_best;
 	uint64_t		 n_cut;
+	struct qwen_unknown	 unknown;
+	const char		*guessed;	/* of the model, to be told */
 	struct cli_output	*out;
 } run = { .work.n_sequences = TOOL_SEQUENCES };
 
@@ -58,15 +59,14 @@ static const struct cli_opt options[] = {
 	    "what a document must be good for, not the model's words"),
 	CLI_FLAG(0, "requests", &opt.requests,
 	    "lines of JSON, each with its query; results likewise"),
+	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
 	CLI_FLAG(0, "truncate", &opt.truncate,
 	    "cut documents that are too long for the context"),
-	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
-	    TOOL_FORCE_MEMORY),
+	TOOL_OPT_FORCE_TEXT,
 
 	CLI_GROUP("what comes out:"),
-	CLI_STD('o', "output", "output", &opt.output,
-	    "write here, not to stdout"),
+	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&opt.json, "text json",
 	    "text, scores alone, or json, an object a line"),
 	CLI_INT(0, "top", "n", &opt.top, 1, 1 << 24,
@@ -101,6 +101,8 @@ parse(int argc, char *argv[], const char **file)
 		cli_usage("--top is for documents in lines, not --requests");
 	if (opt.requests && cli_given(&opt.json) && !opt.json)
 		cli_usage("--requests: results are lines of JSON, not text");
+	if (run.unknown.strict && !opt.requests)
+		cli_usage("--strict is for --requests");
 	tool_store_choose(&run.work.at);
 	if (*file == NULL)
 		cli_need_stdin();
@@ -125,10 +127,10 @@ open_model(void)
 	cli_must(path, qwen_reranker_yes(run.reranker, run.n_classes, &run.yes,
 	    run.word, &cli_err));
 	if (said.pooling != QWEN_POOLING_RANK && run.n_classes == 0)
-		cli_note("%s: is not made for ranking; asking it for yes or no",
-		    path);
+		run.guessed = "is not made for ranking; asking it for yes or no";
 	run.how.tok = run.work.tok;
 	run.how.how = run.reranker;
+	run.how.unknown = &run.unknown;
 	run.how.cut = opt.truncate ? qwen_model_n_ctx(m) : 0;
 	run.hidden = cli_got(calloc(qwen_model_n_embd(m), sizeof *run.hidden));
 	run.value = cli_got(calloc(run.n_classes + 2, sizeof *run.value));
@@ -157,19 +159,6 @@ end(void *arg, struct tool_pooled *p)
 /* ---------------------------------------------------------------- documents */
 
 static void
-check_first(const struct tool_line *line)
-{
-	const char *other;
-
-	if (tool_force || run.lines.line != 1 || line->s == NULL)
-		return;
-	other = tool_not_text(line->s, line->n);
-	if (other != NULL)
-		die("%s: this is %s, not text; --force takes it for text",
-		    run.lines.name, other);
-}
-
-static void
 keep_text(struct rank *x, const struct tool_line *line)
 {
 	if (line->s == NULL)
@@ -192,9 +181,15 @@ next_line(void *arg, struct tool_item **out)
 	(void)arg;
 	if (!tool_lines_next(&run.lines, &line))
 		return 0;
-	check_first(&line);
+	if (!tool_force)
+		tool_lines_check(&run.lines, &line, "text; --force takes it for text");
 	if (opt.requests && tool_line_is_blank(&line))
 		return 1;
+	/* there is one: what was given is not the wrong file */
+	if (run.guessed != NULL)
+		cli_note("%s: %s", qwen_gguf_path(run.work.gguf, 0),
+		    run.guessed);
+	run.guessed = NULL;
 	x = cli_got(calloc(1, sizeof *x));
 	x->item = (struct tool_item){ .order = &run.order, .no = &x->q.no,
 	    .line = run.lines.line, .bytes = sizeof *x };
@@ -239,16 +234,8 @@ add_request(struct qwen_text *t, const struct rank *x)
 {
 	size_t i;
 
-	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->item.line);
-	if (x->q.id != NULL)
-		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
-	if (x->q.no.err.code != 0) {
-		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
-		    x->q.no.code);
-		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
-		qwen_text_str(t, "}}\n");
+	if (!tool_begin_result(t, x->item.line, x->q.id, &x->q.no))
 		return;
-	}
 	qwen_text_fmt(t, ",\"tokens\":%zu", x->q.n_tokens);
 	if (!x->q.is_list) {
 		qwen_text_fmt(t, ",\"score\":%.9g}\n", x->pooled[0].score);
@@ -361,6 +348,7 @@ rank_all(void)
 	tool_in_order(&run.order);
 	cli_progress_end();
 	write_best();
+	tool_tell_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.work, 0, run.order.n_done);
 	if (run.n_cut > 0)
@@ -377,9 +365,7 @@ main(int argc, char *argv[])
 	int status;
 
 	parse(argc, argv, &file);
-	run.lines.fd = cli_open(file, &run.lines.name);
-	if (run.lines.fd == -1)
-		die("%s: %s", run.lines.name, strerror(errno));
+	tool_lines_open(&run.lines, file);
 	open_model();
 	tool_work_open(&run.work);
 	run.out = cli_output_open(opt.output);

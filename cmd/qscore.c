@@ -24,6 +24,7 @@ static struct {
 struct run {
 	struct qscore_run	 score;
 	struct tool_lines	 lines;
+	struct qwen_unknown	 unknown;
 	int			 file;	/* the next of opt.files */
 };
 
@@ -38,11 +39,11 @@ static const struct cli_opt options[] = {
 	CLI_OPT_MODEL(&run.score.work.path),
 	CLI_FLAG(0, "requests", &opt.requests,
 	    "lines of JSON, a request each; results likewise"),
+	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "files are streams of tokens, as qtok writes them"),
 	CLI_OPT_SPECIAL(&run.score.how.encode),
-	TOOL_OPT_FORCE("take models, streams and archives for text, too; "
-	    TOOL_FORCE_MEMORY),
+	TOOL_OPT_FORCE_TEXT,
 	CLI_FLAG(0, "bos", &run.score.how.bos,
 	    "put the token that texts begin with in front of each"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
@@ -51,8 +52,7 @@ static const struct cli_opt options[] = {
 	    "go on by so many tokens; half of --context by default"),
 
 	CLI_GROUP("what is shown:"),
-	CLI_STD('o', "output", "output", &opt.output,
-	    "write here, not to stdout"),
+	TOOL_OPT_OUTPUT(&opt.output),
 	CLI_OPT_FORMAT(&run.score.json, "text json",
 	    "a table, or a JSON object a line"),
 	CLI_FLAG(0, "each", &run.score.each, "every token as well"),
@@ -81,6 +81,8 @@ check_options(struct qscore_run *r)
 		cli_usage("unexpected argument: %s", opt.files[1]);
 	if (opt.requests && opt.tokens)
 		cli_usage("--requests are lines of JSON, not --tokens");
+	if (run.unknown.strict && !opt.requests)
+		cli_usage("--strict is for --requests");
 	if (opt.requests && cli_given(&r->json) && !r->json)
 		cli_usage("--requests: results are lines of JSON, not text");
 	if (opt.context > 0 && opt.stride >= opt.context)
@@ -144,6 +146,7 @@ open_model(struct qscore_run *s)
 	m = s->work.model;
 	s->how.tok = s->work.tok;
 	s->how.n_vocab = qwen_model_n_vocab(m);
+	s->how.unknown = &run.unknown;
 	if (s->n_top > s->how.n_vocab)
 		s->n_top = s->how.n_vocab;
 	s->how.first = first_token(s->work.gguf, s->how.n_vocab);
@@ -188,7 +191,7 @@ read_text(const struct run *r, int fd, const char *name, struct qwen_ids *t,
 {
 	size_t len;
 	char *text = cli_read_fd(fd, name, CLI_FILE_MAX, &len);
-	const char *other = tool_force ? NULL : tool_not_text(text, len);
+	const char *other = tool_force ? NULL : tool_not_text(text, len, 0);
 	int rc = -1;
 
 	if (other != NULL) {
@@ -269,6 +272,7 @@ next_request(void *arg, struct qscore_text **out)
 	*out = NULL;
 	if (!tool_lines_next(&r->lines, &line))
 		return 0;
+	tool_lines_check(&r->lines, &line, "requests");
 	if (tool_line_is_blank(&line))
 		return 1;
 	*out = x = cli_got(calloc(1, sizeof *x));
@@ -300,9 +304,7 @@ open_source(struct run *r)
 	}
 	r->score.source.next = next_request;
 	r->score.source.waiting = request_waits;
-	in->fd = cli_open(opt.n_files > 0 ? opt.files[0] : NULL, &in->name);
-	if (in->fd == -1)
-		die("%s: %s", in->name, strerror(errno));
+	tool_lines_open(in, opt.n_files > 0 ? opt.files[0] : NULL);
 }
 
 /* For the progress line; 0: nobody knows. */
@@ -364,6 +366,7 @@ main(int argc, char *argv[])
 	cli_progress_start("texts", count_texts(&run));
 	score_all(&run.score);
 	cli_progress_end();
+	tool_tell_unknown(&run.unknown);
 	if (opt.requests)
 		tool_warn_failed(&run.score.work, 0, run.score.n_done);
 	tell(&run, start);

@@ -335,19 +335,6 @@ wants_line(struct qbatch_run *r)
 	return qwen_work_n_jobs(r->work.work) == 0 || tool_lines_waiting(&r->in);
 }
 
-/* A model or a state has thousands of lines, and none is a request. */
-static void
-check_first(const struct qbatch_run *r, const struct tool_line *line)
-{
-	const char *other;
-
-	if (r->in.line != 1 || line->s == NULL)
-		return;
-	other = tool_not_text(line->s, line->n);
-	if (other != NULL)
-		die("%s: this is %s, not requests", r->in.name, other);
-}
-
 static void
 feed(struct qbatch_run *r)
 {
@@ -355,7 +342,8 @@ feed(struct qbatch_run *r)
 
 	while (wants_line(r)) {
 		if (tool_lines_next(&r->in, &line)) {
-			check_first(r, &line);
+			/* a model has thousands, and none is a request */
+			tool_lines_check(&r->in, &line, "requests");
 			take_line(r, &line);
 		} else
 			r->read = 1;

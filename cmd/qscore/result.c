@@ -146,16 +146,8 @@ static void
 request(const struct qscore_run *r, const struct qscore_text *x,
     const struct qscore_sums *s, struct qwen_text *t)
 {
-	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)x->line);
-	if (x->q.id != NULL)
-		qwen_text_fmt(t, ",\"id\":%s", x->q.id);
-	if (x->q.no.err.code != 0) {
-		qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
-		    x->q.no.code);
-		qwen_text_json(t, x->q.no.err.msg, strlen(x->q.no.err.msg));
-		qwen_text_str(t, "}}\n");
+	if (!tool_begin_result(t, x->line, x->q.id, &x->q.no))
 		return;
-	}
 	/* tokens_context: those of the text, not the one in front of it */
 	qwen_text_fmt(t, ",\"logprob\":%.12g,\"is_greedy\":%s,"
 	    "\"tokens_context\":%zu,\"tokens_scored\":%zu,\"bytes\":%llu",

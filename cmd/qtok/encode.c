@@ -116,7 +116,7 @@ encode_input(const struct input *in, void *arg)
 
 	/* what there is goes on its way before more is waited for */
 	for (; flush(c), (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
-		other = done == 0 && !c->o->force ? tool_not_text(buf, n) : NULL;
+		other = done == 0 && !c->o->force ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)
 			die("%s: this is %s, not text; --force takes it for "
 			    "text", in->name, other);

@@ -88,7 +88,7 @@ read_text(const char *path, const struct qwen_gguf *g, size_t *n)
 	struct qwen_tok *tok;
 	size_t len;
 	char *text = cli_read_file(path, TEXT_MAX, &len);
-	const char *what = tool_not_text(text, len);
+	const char *what = tool_not_text(text, len, 1);
 	int32_t *ids;
 
 	if (is_tokens(text, len)) {

@@ -55,6 +55,25 @@ skip(struct tool_lines *l)
 	}
 }
 
+void
+tool_lines_open(struct tool_lines *l, const char *file)
+{
+	l->fd = cli_open(file, &l->name);
+	if (l->fd == -1)
+		die("%s: %s", l->name, strerror(errno));
+}
+
+void
+tool_lines_check(const struct tool_lines *l, const struct tool_line *line,
+    const char *hint)
+{
+	const char *other = l->line != 1 || line->s == NULL ? NULL :
+	    tool_not_text(line->s, line->n, 1);
+
+	if (other != NULL)
+		die("%s: this is %s, not %s", l->name, other, hint);
+}
+
 int
 tool_lines_next(struct tool_lines *l, struct tool_line *out)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* stream.c - records to a descriptor; what is no text. */
+#include <string.h>
+
 #include "base/what.h"
 #include "tool/tool.h"
 
@@ -13,8 +15,10 @@ tool_writer(int fd, enum qwen_format format)
 	return w;
 }
 
+enum { LOOK = 512 };		/* bytes that are looked at for one of 0 */
+
 const char *
-tool_not_text(const void *p, size_t n)
+tool_not_text(const void *p, size_t n, int nuls)
 {
 	enum qwen_what what = qwen_what(p, n);
 
@@ -26,6 +30,7 @@ tool_not_text(const void *p, size_t n)
 	case QWEN_IS_TENSORS:
 		return qwen_what_name(what);
 	default:
-		return NULL;
+		return !nuls && n > 0 && memchr(p, 0, n < LOOK ? n : LOOK) !=
+		    NULL ? "a binary file" : NULL;
 	}
 }

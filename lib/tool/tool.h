@@ -21,6 +21,13 @@
 	    "so many tokens in a pass; changes no result")
 #define TOOL_OPT_FORCE(h) CLI_FLAG(0, "force", &tool_force, h)
 #define TOOL_FORCE_MEMORY "go on where there is not the memory"
+#define TOOL_OPT_FORCE_TEXT TOOL_OPT_FORCE("take what is no text for text, too; " \
+	TOOL_FORCE_MEMORY)
+/* Of a struct qwen_unknown. */
+#define TOOL_OPT_STRICT(p) CLI_FLAG(0, "strict", p, \
+	"a request with a member that is not known is an error")
+#define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
+	"write here, not to stdout")
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \
@@ -210,9 +217,9 @@ void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
 
 /*
  * What the first bytes of a text are instead, or NULL: "a GGUF model file". Text
- * in UTF-8 or not is text.
+ * in UTF-8 or not is text; with nuls, bytes 0 among others are, too.
  */
-const char *tool_not_text(const void *p, size_t n);
+const char *tool_not_text(const void *p, size_t n, int nuls);
 
 /* ----------------------------------------------------------------- guesses */
 
@@ -285,6 +292,18 @@ void tool_note_failed(struct tool_work *w, uint64_t line,
 
 /* Warn if one of n failed, besides those before; the exit status is 3. */
 void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
+
+/* A note of members of requests that may be misspelt, if there are any. */
+struct qwen_text;
+struct qwen_unknown;
+void tool_tell_unknown(const struct qwen_unknown *u);
+
+/*
+ * How the result of a line of requests begins, {"line":3,"id":"a"; of one that
+ * was refused all of it, and 0, else 1.
+ */
+int tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
+    const struct qwen_refusal *no);
 
 /* --------------------------------------------- texts, and results in order */
 
@@ -443,6 +462,16 @@ struct tool_line {
 					   call; NULL if it is too long */
 	size_t		 n;		/* then TOOL_LINE_MAX */
 };
+
+/* Of a file, or stdin: NULL.  Dies. */
+void tool_lines_open(struct tool_lines *l, const char *file);
+
+/*
+ * Die if the line is the first and begins what is no text; hint: what to do, as
+ * "--force takes it for text".
+ */
+void tool_lines_check(const struct tool_lines *l, const struct tool_line *line,
+    const char *hint);
 
 /* The next line: 1, or 0 at the end. Dies when it cannot read. */
 int tool_lines_next(struct tool_lines *l, struct tool_line *out);

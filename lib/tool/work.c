@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* work.c - what texts that are under way at the same time need and share. */
+#include <string.h>
+
 #include "text/request/request.h"
 #include "tool/tool.h"
 
@@ -105,4 +107,32 @@ tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n)
 		    (unsigned long long)(w->n_failed + before),
 		    cli_count(n, "item"),
 		    (unsigned long long)w->failed_line, w->failed.msg);
+}
+
+void
+tool_tell_unknown(const struct qwen_unknown *u)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_unknown_list(u, &t);
+	if (u->n > 0 && !t.failed)
+		cli_note("members that are not known were passed over: %s",
+		    t.s);
+	qwen_text_fini(&t);
+}
+
+int
+tool_begin_result(struct qwen_text *t, uint64_t line, const char *id,
+    const struct qwen_refusal *no)
+{
+	qwen_text_fmt(t, "{\"line\":%llu", (unsigned long long)line);
+	if (id != NULL)
+		qwen_text_fmt(t, ",\"id\":%s", id);
+	if (no->err.code == 0)
+		return 1;
+	qwen_text_fmt(t, ",\"error\":{\"code\":\"%s\",\"message\":",
+	    no->code);
+	qwen_text_json(t, no->err.msg, strlen(no->err.msg));
+	qwen_text_str(t, "}}\n");
+	return 0;
 }

@@ -183,6 +183,15 @@ refused 2 "an instruction for tokens" qembed --tokens --instruct x lines
 refused 2 "two files" qembed lines lines
 refused 1 "no such file" qembed nowhere
 
+# --- members that nobody knows
+printf '{"text":"a","instrct":"b"}\n{"text":"a","input":"b","x":1}\n' >odd
+qembed --requests odd >out 2>err
+is "$? $(wc -l <out) $(cat err)" "0 2 qembed: members that are not known were passed over: instrct (did you mean instruct?), input (did you mean text?), x" \
+    "a note of members that are not known"
+qembed --requests --strict odd 2>err | jq -r .error.message | head -n 1 >out
+is "$(cat out)" "member instrct is not known (did you mean instruct?)" "--strict refuses them"
+refused 2 "--strict without requests" qembed --strict lines
+
 # --- pipes
 (while :; do echo a line; done) 2>err2 | qembed 2>err | head -n 2 >out
 is "$(wc -l <out)$(cat err)" 2 "the reader goes away"

@@ -133,6 +133,15 @@ refused 1 "a model for documents" qrerank x "$MODEL"
 model qwen3-embed
 refused 1 "a model for vectors" qrerank -m "$MODEL" x docs
 
+# --- members that nobody knows
+printf '{"query":"a","document":"b","top_n":1}\n' >odd
+qrerank --requests odd >out 2>err
+is "$? $(wc -l <out) $(cat err)" "0 1 qrerank: members that are not known were passed over: top_n" \
+    "a note of members that are not known"
+is "$(qrerank --requests --strict odd 2>err | jq -r .error.message)" "member top_n is not known" \
+    "--strict refuses them"
+refused 2 "--strict without requests" qrerank --strict "$q" docs
+
 # --- pipes
 (while :; do echo a line; done) 2>err2 | qrerank "$q" 2>err | head -n 2 >out
 is "$(wc -l <out)$(cat err)" 2 "the reader goes away"

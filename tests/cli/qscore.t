@@ -209,6 +209,13 @@ is "$?, $(cat err), $(ls nothing 2>/dev/null)" \
     "1, qscore: nowhere: No such file or directory, " "requests that are not there"
 qscore -f json -o result text && cmp -s result sum
 ok $? "-o"
+echo '{"text":"a b","contxt":"c"}' >odd
+qscore --requests odd >out 2>err
+is "$? $(wc -l <out) $(cat err)" "0 1 qscore: members that are not known were passed over: contxt (did you mean context?)" \
+    "a note of members that are not known"
+is "$(qscore --requests --strict odd 2>err | jq -r .error.message)" \
+    "member contxt is not known (did you mean context?)" "--strict refuses them"
+refused 2 "--strict without requests" qscore --strict text
 refused 2 "a stride as long as the context" qscore --context 8 --stride 8 text
 refused 2 "a context longer than the model's" qscore --context 99999999 text
 refused 2 "more of the best than there may be" qscore --top 65 text

@@ -93,8 +93,12 @@ for file in "$demo" state.cbor tokens zip text.gz safetensors; do
 	says 'not text; ' "$file for qtok" qtok "$file"
 	says 'not text; ' "$file for qtok -c" qtok -c "$file"
 	says 'not text; ' "$file for qscore" qscore "$file"
-	says 'not text; ' "$file for qembed" qembed -q "$file"
+	says 'not text; ' "$file for qembed" qembed "$file"
 done
+printf '\177ELF\002\001\001\000\000\000 text' >elf
+says 'elf: this is a binary file, not text; ' "a program for qscore" qscore elf
+is "$(qscore --force elf 2>&1 | grep -c perplexity)" 1 "--force"
+is "$(qtok -c elf; qembed -q elf | grep -c .)" "$(printf '12\n1')" "any bytes have tokens"
 says '.: Is a directory' "a folder for qtok" qtok -f json .
 says 'stdin: this is a stream or state of qpipe, not text' "qtok after qtok" \
     sh -c 'qtok text | qtok -c'

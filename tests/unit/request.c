@@ -194,11 +194,11 @@ test_members(void)
 	ok(q->no.err.code == 0 && u.n == QWEN_UNKNOWN_MAX && u.more,
 	    "so many, and others");
 	qwen_request_free(q);
-	service.strict = 1;
+	u.strict = 1;
 	refused_for(NULL, "{" HI ",\"temprature\":1}", "member temprature is "
 	    "not known (did you mean temperature?)");
 	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "member xyzzy is not known");
-	service.strict = 0;
+	u.strict = 0;
 	service.unknown = NULL;
 }
 

@@ -77,6 +77,12 @@ struct qwen_ask {
 int qwen_ask_members(struct qwen_ask *r);
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
 
+/* members.c: of a line for scores, for a vector, for ranking; u may be NULL */
+enum qwen_line { QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK };
+
+int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
+    struct qwen_unknown *u, yyjson_val *root);
+
 /* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);
 int qwen_ask_prompt(struct qwen_ask *r);

@@ -101,12 +101,38 @@ static const struct member {
 	{ "custom_id", HEEDED, NULL },
 	{ "method", HEEDED, NULL },
 	{ "url", HEEDED, NULL },
+}, score[] = {
+	{ "context", HEEDED, NULL },
+	{ "continuation", HEEDED, NULL },
+	{ "id", HEEDED, NULL },
+	{ "text", HEEDED, NULL },
+	{ "tokens", HEEDED, NULL },
+}, vector[] = {
+	{ "id", HEEDED, NULL },
+	{ "input", FOREIGN, "text" },
+	{ "instruct", HEEDED, NULL },
+	{ "text", HEEDED, NULL },
+	{ "tokens", HEEDED, NULL },
+}, ranking[] = {
+	{ "document", HEEDED, NULL },
+	{ "documents", HEEDED, NULL },
+	{ "id", HEEDED, NULL },
+	{ "query", HEEDED, NULL },
 };
+
+#define TABLE(rows) { rows, sizeof rows / sizeof rows[0] }
 
 struct table {
 	const struct member	*row;
 	size_t			 n;
+};
+
+/* A look at the members of an object. */
+struct look {
+	struct table		 table;
 	const struct qwen_template *template;	/* knows others, or NULL */
+	struct qwen_unknown	*unknown;	/* or NULL */
+	struct qwen_refusal	*no;
 };
 
 static int
@@ -148,17 +174,17 @@ nearest(const struct table *t, const char *name)
 
 /* Keep it for a note, once; or refuse it. */
 static int
-is_unknown(struct qwen_ask *r, const char *name, const char *near)
+is_unknown(const struct look *l, const char *name, const char *near)
 {
-	struct qwen_unknown *u = r->s->unknown;
+	struct qwen_unknown *u = l->unknown;
 	size_t i;
 
-	if (r->s->strict)
-		return bad(r->no, NULL, "member %.40s is not known%s%s%s",
-		    name, near != NULL ? " (did you mean " : "",
-		    near != NULL ? near : "", near != NULL ? "?)" : "");
 	if (u == NULL)
 		return 0;
+	if (u->strict)
+		return bad(l->no, NULL, "member %.40s is not known%s%s%s",
+		    name, near != NULL ? " (did you mean " : "",
+		    near != NULL ? near : "", near != NULL ? "?)" : "");
 	for (i = 0; i < u->n; i++) {
 		if (strncmp(u->member[i].name, name,
 		    sizeof u->member[i].name - 1) == 0)
@@ -183,7 +209,7 @@ is_nothing(yyjson_val *v)
 }
 
 static int
-check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
+check(const struct look *l, yyjson_val *object)
 {
 	const struct member *m;
 	yyjson_val *key, *v;
@@ -191,20 +217,20 @@ check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
 	size_t i, n;
 
 	if (yyjson_obj_size(object) > MEMBERS_MAX)
-		return bad(r->no, NULL, "more than %d members", MEMBERS_MAX);
+		return bad(l->no, NULL, "more than %d members", MEMBERS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
 		name = yyjson_get_str(key);
-		m = find(t, key);
+		m = find(&l->table, key);
 		if (m == NULL || m->kind == FOREIGN) {
-			if ((t->template == NULL ||
-			    !qwen_template_names(t->template, name)) &&
-			    is_unknown(r, name, m != NULL ? m->ours :
-			    nearest(t, name)) < 0)
+			if ((l->template == NULL ||
+			    !qwen_template_names(l->template, name)) &&
+			    is_unknown(l, name, m != NULL ? m->ours :
+			    nearest(&l->table, name)) < 0)
 				return -1;
 			continue;
 		}
 		if (m->kind == REFUSED && !is_nothing(v))
-			return bad(r->no, m->name, "%s is not supported",
+			return bad(l->no, m->name, "%s is not supported",
 			    name);
 	}
 	return 0;
@@ -213,19 +239,32 @@ check(struct qwen_ask *r, const struct table *t, yyjson_val *object)
 int
 qwen_ask_members(struct qwen_ask *r)
 {
-	const struct table t = { members,
-	    sizeof members / sizeof members[0], r->s->template };
+	const struct look l = { TABLE(members), r->s->template, r->s->unknown,
+	    r->no };
 
-	return check(r, &t, r->body);
+	return check(&l, r->body);
 }
 
 int
 qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root)
 {
-	const struct table t = { envelope,
-	    sizeof envelope / sizeof envelope[0], NULL };
+	const struct look l = { TABLE(envelope), NULL, r->s->unknown, r->no };
 
-	return check(r, &t, root);
+	return check(&l, root);
+}
+
+int
+qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
+    struct qwen_unknown *u, yyjson_val *root)
+{
+	static const struct table tables[] = {
+		[QWEN_LINE_SCORE] = TABLE(score),
+		[QWEN_LINE_VECTOR] = TABLE(vector),
+		[QWEN_LINE_RANK] = TABLE(ranking),
+	};
+	const struct look l = { tables[kind], NULL, u, no };
+
+	return check(&l, root);
 }
 
 void

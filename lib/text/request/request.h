@@ -72,6 +72,7 @@ void qwen_grammars_fini(struct qwen_grammars *all);
 enum { QWEN_UNKNOWN_MAX = 8 };
 
 struct qwen_unknown {
+	int		 strict;	/* refuse them, and note none */
 	struct {
 		char		 name[48];	/* its beginning */
 		const char	*nearest;	/* what may be meant, or NULL */
@@ -98,8 +99,7 @@ struct qwen_service {
 	size_t			 n_stop;
 	struct qwen_grammars	*grammars;
 	int			 streams;	/* requests may ask for that */
-	int			 strict;	/* refuse members not known; else */
-	struct qwen_unknown	*unknown;	/* they are noted here, or NULL */
+	struct qwen_unknown	*unknown;	/* members, or NULL */
 };
 
 enum qwen_form {
@@ -304,6 +304,7 @@ struct qwen_scoring {
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
 	int32_t			 first;	/* what texts begin with, -1: none */
 	int			 bos;	/* put it in front of all texts */
+	struct qwen_unknown	*unknown;	/* members, or NULL */
 };
 
 /* Tokens to be scored: a context and what goes on from it, or a whole text. */
@@ -339,6 +340,7 @@ struct qwen_vectors {
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
 	size_t			 n_vocab;
 	size_t			 cut;	/* texts to so many tokens; 0: not */
+	struct qwen_unknown	*unknown;	/* members, or NULL */
 };
 
 struct qwen_vector_request {
@@ -370,6 +372,7 @@ struct qwen_ranking {
 	struct qwen_str		 query;	/* of texts as they are */
 	unsigned		 encode;
 	size_t			 cut;	/* prompts to so many tokens; 0: not */
+	struct qwen_unknown	*unknown;	/* members, or NULL */
 };
 
 struct qwen_rank_request {

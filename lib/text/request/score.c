@@ -162,7 +162,8 @@ read_line(struct ask *a)
 	int text = qwen_ask_get(a->root, "text") != NULL;
 	int ids = qwen_ask_get(a->root, "tokens") != NULL;
 
-	if (qwen_ask_id(a->no, a->root, "id", 1, &a->q->id) < 0)
+	if (qwen_ask_id(a->no, a->root, "id", 1, &a->q->id) < 0 ||
+	    qwen_ask_line(a->no, QWEN_LINE_SCORE, a->s->unknown, a->root) < 0)
 		return -1;
 	if (pair + text + ids != 1)
 		return bad(a->no, NULL, "one of these: context and continuation, "

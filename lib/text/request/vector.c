@@ -120,6 +120,7 @@ read_vector(struct qwen_vector_request *q, const struct qwen_vectors *s,
 	struct qwen_ids ids = { 0 };
 
 	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
+	    qwen_ask_line(&q->no, QWEN_LINE_VECTOR, s->unknown, root) < 0 ||
 	    get_text(&q->no, root, "text", &text) < 0 ||
 	    get_text(&q->no, root, "instruct", &instruct) < 0)
 		return -1;
@@ -212,6 +213,7 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 	size_t i, max;
 
 	if (qwen_ask_id(&q->no, root, "id", 1, &q->id) < 0 ||
+	    qwen_ask_line(&q->no, QWEN_LINE_RANK, s->unknown, root) < 0 ||
 	    get_text(&q->no, root, "query", &query) < 0 ||
 	    get_text(&q->no, root, "document", &one) < 0)
 		return -1;

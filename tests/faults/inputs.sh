@@ -64,7 +64,7 @@ qprefill -o state.cbor <ids >/dev/null
 qprefill --checkpoint-at 4,6 --logits last -o small.cbor --no-compress <few >rows.cbor
 qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
 cat >vector.jsonl <<'EOF'
-{"id":"a","text":"In the beginning","instruct":"Find it"}
+{"id":"a","text":"In the beginning","instruct":"Find it","odd":1}
 {"tokens":[1,2,3]}
 EOF
 cat >rank.jsonl <<'EOF'

@@ -134,6 +134,7 @@ make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
 			before = d;
 			before.n_tok = early;
 			before.n_ahead = 0;
+			before.before = NULL;
 			before.o = d.o + (m - 1) * 96;
 			before.o_stride = 0;
 			d.n_tok -= early;

@@ -175,6 +175,18 @@ int qwen_session_rewind(struct qwen_session *s, size_t n, int want_logits,
     size_t *at, struct qwen_err *err);
 
 /*
+ * From here on the last n tokens can be taken back, QWEN_TRACK_MAX at most:
+ * qwen_session_rewind goes there as if each of them had a checkpoint without
+ * logits, and nothing is evaluated.  It takes memory for a second recurrent
+ * state and what 32 tokens more than n have put into it.  Forks and saved
+ * states are without.  0 ends it; nothing is needed, nor done, for models
+ * without recurrent state.  QWEN_ERANGE, QWEN_ENOMEM: nothing has changed.
+ */
+enum { QWEN_TRACK_MAX = 64 };
+
+int qwen_session_track(struct qwen_session *s, size_t n, struct qwen_err *err);
+
+/*
  * Memory that timelines share: the KV cache in blocks of 16 positions, the
  * recurrent states, and what a forward pass computes with, so that one pass at
  * a time goes over the sessions of a cache.  A block can belong to several

@@ -70,9 +70,10 @@ struct qwen_matmul {
  * (a multiple of 16 wide): for each token S1 = g S; u = b (v - S1' k);
  * S = S1 + k u'; o = S' q.  Strides are in floats between tokens.
  *
- * S may lack tokens, which are in before with rows of their own; its s is of
- * no meaning, its o overwritten.  n_ahead rows follow the n_tok that leave no
- * trace in S: o is made as if they did.
+ * S may lack tokens, which are in before with rows of their own, and others
+ * in before->before; no further.  Their s is of no meaning, and their o is
+ * overwritten.  n_ahead rows follow the n_tok that leave no trace in S: o is
+ * made as if they did.
  */
 struct qwen_delta {
 	float		*s;		/* [dk][dv] */

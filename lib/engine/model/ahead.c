@@ -29,61 +29,32 @@ qwen_ahead_free(struct qwen_ahead *a)
 	if (a == NULL)
 		return;
 	qwen_unmap(a->logits, a->logits_bytes);
-	qwen_unmap(a->journal, a->journal_bytes);
 	free(a);
-}
-
-/* So many floats, used as they are touched; NULL if there is no room. */
-static float *
-map_floats(size_t a, size_t b, size_t *bytes)
-{
-	size_t n;
-
-	if (qwen_mul(a, b, &n) < 0 || qwen_mul(n, QWEN_GUESS_MAX *
-	    sizeof(float), bytes) < 0)
-		return NULL;
-	return qwen_map_zero(*bytes);
 }
 
 /* For as many guesses as there may be, once. */
 static int
 make(struct qwen_session *s)
 {
-	const struct qwen_hparams *h = &s->model->hp;
-	size_t row = (h->n_vocab + 15) / 16 * 16, i;
+	size_t row = (s->model->hp.n_vocab + 15) / 16 * 16, i;
 	struct qwen_ahead *a;
 
+	if (qwen_journal_need(s) < 0)
+		return -1;
 	if (s->ahead != NULL)
 		return 0;
 	if ((a = qwen_alloc(1, sizeof *a)) == NULL)
 		return -1;
-	a->logits = map_floats(1, row, &a->logits_bytes);
-	if (a->logits == NULL)
-		goto fail;
-	a->width = qwen_deltanet_journal_width(h);
-	if (s->recurrent_bytes > 0 && (a->journal = map_floats(s->n_layer,
-	    a->width, &a->journal_bytes)) == NULL)
-		goto fail;
+	if (qwen_mul(row, QWEN_GUESS_MAX * sizeof *a->logits,
+	    &a->logits_bytes) < 0 ||
+	    (a->logits = qwen_map_zero(a->logits_bytes)) == NULL) {
+		free(a);
+		return -1;
+	}
 	for (i = 0; i < QWEN_GUESS_MAX; i++)
 		a->row[i] = a->logits + i * row;
 	s->ahead = a;
 	return 0;
-fail:
-	qwen_ahead_free(a);
-	return -1;
-}
-
-size_t
-qwen_ahead_owed(const struct qwen_ahead *a)
-{
-	return a != NULL ? a->at - a->applied : 0;
-}
-
-float *
-qwen_ahead_journal(const struct qwen_ahead *a, size_t n_layer, size_t layer,
-    size_t i)
-{
-	return a->journal + (i * n_layer + layer) * a->width;
 }
 
 size_t
@@ -131,6 +102,7 @@ qwen_ahead_read(struct qwen_session *s)
 	s->logits = a->row[a->at];
 	a->row[a->at] = row;
 	s->tokens[s->n_tokens++] = a->id[a->at++];
+	a->owed++;
 }
 
 void
@@ -142,7 +114,7 @@ qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
 	if (a == NULL)
 		return;
 	a->n = n;
-	a->at = a->applied = 0;
+	a->at = a->owed = 0;
 	a->end = s->n_tokens + n_written;
 	if (n > 0)
 		memcpy(a->id, guess, n * sizeof *a->id);
@@ -187,16 +159,21 @@ qwen_ahead_cut(struct qwen_session *s, size_t n)
 	a->end = end;
 }
 
+size_t
+qwen_ahead_owed(const struct qwen_session *s)
+{
+	return s->ahead != NULL && s->recurrent_bytes > 0 ? s->ahead->owed : 0;
+}
+
 void
 qwen_ahead_catch_up(const struct qwen_session *s)
 {
-	struct qwen_ahead *a = s->ahead;
+	size_t owed = qwen_ahead_owed(s);
 
-	if (qwen_ahead_owed(a) == 0)
+	if (owed == 0)
 		return;
-	if (s->recurrent_bytes > 0)
-		qwen_deltanet_catch_up(s, a->applied, a->at - a->applied);
-	a->applied = a->at;
+	qwen_deltanet_replay(s, s->recurrent, s->n_tokens - owed, owed);
+	s->ahead->owed = 0;
 }
 
 void
@@ -216,6 +193,7 @@ void
 qwen_ahead_forget(struct qwen_session *s)
 {
 	if (s->ahead != NULL)
-		s->ahead->n = s->ahead->at = s->ahead->applied =
+		s->ahead->n = s->ahead->at = s->ahead->owed =
 		    s->ahead->end = 0;
+	qwen_journal_forget(s);
 }

@@ -188,8 +188,8 @@ state_of(const struct pass *p, const struct qwen_share *share)
 }
 
 /*
- * The journal of a guess: its rows as the convolution takes them, then k and v
- * as the rule does, then the gates.
+ * A row of the journal: the convolution's input, then k and v as the rule takes
+ * them, then the gates.
  */
 struct journal {
 	size_t	k, v, gates, width;
@@ -214,44 +214,59 @@ qwen_deltanet_journal_width(const struct qwen_hparams *h)
 	return journal_of(h).width;
 }
 
-/* The last inputs before the convolution move on by n rows, stride apart. */
+/* The last inputs before the convolution move on by n tokens. */
 static void
-shift(float *hist, size_t taps, size_t nc, size_t c0, size_t c1,
-    const float *row, size_t stride, size_t n)
+shift(const struct qwen_session *s, size_t layer, float *hist, size_t c0,
+    size_t c1, size_t from, size_t n)
 {
-	size_t i, from;
+	size_t taps = s->model->hp.conv_kernel, i, j;
+	size_t nc = row_of(&s->model->hp).z;
 
 	for (i = 0; i + 1 < taps; i++) {
-		from = i + n;
-		memcpy(hist + i * nc + c0, from + 1 < taps ?
-		    hist + from * nc + c0 : row + (from + 1 - taps) * stride +
-		    c0, (c1 - c0) * sizeof *hist);
+		j = i + n;
+		memcpy(hist + i * nc + c0, c0 + (j + 1 < taps ?
+		    hist + j * nc : qwen_journal_row(s->journal, layer,
+		    from + j + 1 - taps)), (c1 - c0) * sizeof *hist);
 	}
 }
 
+/* The last inputs, rows nc apart, copied. */
+static void
+copy_inputs(const struct pass *p, float *to, const float *from, size_t c0,
+    size_t c1)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < p->b->hp->conv_kernel; i++)
+		memcpy(to + i * p->nc + c0, from + i * p->nc + c0,
+		    (c1 - c0) * sizeof *to);
+}
+
+/* Where the state before the last tokens has what is at this in the session. */
+static float *
+in_base(const struct qwen_session *s, const float *at)
+{
+	return (float *)s->journal->base + (at - (const float *)s->recurrent);
+}
+
 /*
- * The rows of guesses, noted as they are.  What was before them is what the
- * certain ones left, and stays so.
+ * Rows of guesses: what was before them is what the certain ones left, and
+ * stays so.
  */
 static void
-conv_guesses(const struct pass *p, const struct qwen_share *share, float *hist,
-    size_t c0, size_t c1)
+conv_guesses(const struct pass *p, const struct qwen_share *share, float *x,
+    float *hist, size_t c0, size_t c1)
 {
-	const struct qwen_scratch *s = p->b->b;
-	size_t i, j, taps = p->b->hp->conv_kernel, n = c1 - c0;
-	float *x = s->in + (share->first + share->n_sure) * s->in_width;
+	size_t i, taps = p->b->hp->conv_kernel, n = c1 - c0;
 	float old[MAX_TAPS][CHANNELS];
 
-	for (i = 0; i < share->n - share->n_sure; i++)
-		memcpy(qwen_ahead_journal(share->s->ahead, p->b->hp->n_layer,
-		    p->l->index, i) + c0, x + i * s->in_width + c0,
-		    n * sizeof *x);
-	for (j = 0; j + 1 < taps; j++)
-		memcpy(old[j], hist + j * p->nc + c0, n * sizeof *hist);
-	p->b->vec->conv(x, s->in_width, i, p->l->delta.conv, hist, taps, p->nc,
-	    c0, c1);
-	for (j = 0; j + 1 < taps; j++)
-		memcpy(hist + j * p->nc + c0, old[j], n * sizeof *hist);
+	for (i = 0; i + 1 < taps; i++)
+		memcpy(old[i], hist + i * p->nc + c0, n * sizeof *hist);
+	p->b->vec->conv(x + share->n_sure * p->b->b->in_width,
+	    p->b->b->in_width, share->n - share->n_sure, p->l->delta.conv,
+	    hist, taps, p->nc, c0, c1);
+	for (i = 0; i + 1 < taps; i++)
+		memcpy(hist + i * p->nc + c0, old[i], n * sizeof *hist);
 }
 
 /* Item: channels of a timeline. */
@@ -260,25 +275,34 @@ do_conv(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
 	const struct qwen_share *share = &p->b->share[item / p->per_share];
-	const struct qwen_ahead *a = share->s->ahead;
-	struct qwen_scratch *s = p->b->b;
+	const struct qwen_hparams *h = p->b->hp;
+	size_t width = p->b->b->in_width, layer = p->l->index, i;
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
-	size_t c0 = item % p->per_share * CHANNELS, n;
+	size_t c0 = item % p->per_share * CHANNELS;
 	size_t c1 = c0 + CHANNELS < p->nc ? c0 + CHANNELS : p->nc;
+	size_t owed = qwen_ahead_owed(share->s);
 	float *hist = state_of(p, share)->conv;
+	float *x = p->b->b->in + share->first * width;
 
-	if ((n = qwen_ahead_owed(a)) > 0)
-		shift(hist, p->b->hp->conv_kernel, p->nc, c0, c1,
-		    qwen_ahead_journal(a, p->b->hp->n_layer, p->l->index,
-		    a->applied), p->b->hp->n_layer * a->width, n);
-	p->b->vec->conv(s->in + share->first * s->in_width, s->in_width,
-	    share->n_sure, p->l->delta.conv, hist, p->b->hp->conv_kernel,
-	    p->nc, c0, c1);
+	if (owed > 0)
+		shift(share->s, layer, hist, c0, c1, share->pos - owed, owed);
+	for (i = share->noted; i < share->n; i++)
+		memcpy(qwen_journal_row(share->s->journal, layer,
+		    share->pos + i) + c0, x + i * width + c0,
+		    (c1 - c0) * sizeof *x);
+	if (share->base > 0) {
+		p->b->vec->conv(x, width, share->base, p->l->delta.conv, hist,
+		    h->conv_kernel, p->nc, c0, c1);
+		copy_inputs(p, in_base(share->s, hist), hist, c0, c1);
+	}
+	p->b->vec->conv(x + share->base * width, width, share->n_sure -
+	    share->base, p->l->delta.conv, hist, h->conv_kernel, p->nc, c0,
+	    c1);
 	if (share->n > share->n_sure)
-		conv_guesses(p, share, hist, c0, c1);
+		conv_guesses(p, share, x, hist, c0, c1);
 	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
-	    (c1 - c0) * share->n * p->b->hp->conv_kernel);
+	    (c1 - c0) * share->n * h->conv_kernel);
 }
 
 /*
@@ -339,25 +363,39 @@ key_head(const struct qwen_model *m, size_t head)
 	    head % h->n_head_k;
 }
 
-/* Rows of the journal, as the rule takes them for a head. */
-static struct qwen_delta
+/*
+ * n tokens of the journal from a position on, as the rule takes them for a
+ * head, from column c0 on: in one piece, or in two where the rows begin again.
+ */
+static struct qwen_delta *
 journal_rows(const struct qwen_session *s, const struct qwen_layer *l,
-    size_t from, size_t n, size_t head)
+    size_t from, size_t n, size_t head, size_t c0, struct qwen_delta piece[2])
 {
 	const struct qwen_hparams *h = &s->model->hp;
 	const struct journal j = journal_of(h);
 	const struct row row = row_of(h);
-	const float *p = qwen_ahead_journal(s->ahead, h->n_layer, l->index,
-	    from);
-	size_t stride = h->n_layer * j.width, alpha, beta;
-	const float *k = p + j.k + key_head(s->model, head) * h->dk;
+	size_t k = j.k + key_head(s->model, head) * h->dk, alpha, beta, m, i;
+	struct qwen_delta *last = NULL;
+	size_t stride;
 
+	if (n == 0)
+		return NULL;
+	stride = s->journal->by_row;
 	find_gates(h, l, &row, head, &alpha, &beta);
-	return (struct qwen_delta){ .dk = h->dk, .dv = h->dv, .n_tok = n,
-	    .q = k, .k = k, .qk_stride = stride,
-	    .v = p + j.v + head * h->dv, .v_stride = stride,
-	    .g = p + j.gates + alpha - row.alpha,
-	    .b = p + j.gates + beta - row.alpha, .gb_stride = stride };
+	for (i = 0; n > 0; i++, from += m, n -= m) {
+		const float *p = qwen_journal_row(s->journal, l->index, from);
+
+		m = s->journal->n_row - from % s->journal->n_row;
+		m = m < n ? m : n;
+		piece[i] = (struct qwen_delta){ .dk = h->dk, .dv = h->dv,
+		    .n_tok = m, .q = p + k, .k = p + k, .qk_stride = stride,
+		    .v = p + j.v + head * h->dv + c0, .v_stride = stride,
+		    .g = p + j.gates + alpha - row.alpha,
+		    .b = p + j.gates + beta - row.alpha, .gb_stride = stride,
+		    .before = last };
+		last = &piece[i];
+	}
+	return last;
 }
 
 /* The rows of the batch, for columns of a head of a timeline. */
@@ -372,19 +410,44 @@ batch_rows(const struct pass *p, const struct qwen_share *share, size_t head,
 
 	find_gates(h, p->l, &p->row, head, &alpha, &beta);
 	return (struct qwen_delta){
-		.s = state_of(p, share)->s + head * h->dk * h->dv,
-		.dk = h->dk, .dv = h->dv, .c0 = c0,
-		.c1 = c0 + COLUMNS < h->dv ? c0 + COLUMNS : h->dv,
+		.s = state_of(p, share)->s + head * h->dk * h->dv + c0,
+		.dk = h->dk, .dv = h->dv,
+		.c1 = h->dv - c0 < COLUMNS ? h->dv - c0 : COLUMNS,
 		.n_tok = share->n_sure, .n_ahead = share->n - share->n_sure,
 		.q = in + head_k * h->dk,
 		.k = in + (h->n_head_k + head_k) * h->dk,
 		.qk_stride = s->in_width,
-		.v = in + p->row.v + head * h->dv,
+		.v = in + p->row.v + head * h->dv + c0,
 		.v_stride = s->in_width,
 		.g = in + alpha, .b = in + beta, .gb_stride = s->in_width,
-		.o = s->o + share->first * s->o_width + head * h->dv,
+		.o = s->o + share->first * s->o_width + head * h->dv + c0,
 		.o_stride = s->o_width,
 	};
+}
+
+/* The first n tokens by themselves; then their state is noted. */
+static void
+make_base(const struct pass *p, const struct qwen_share *share, size_t n,
+    struct qwen_delta *d)
+{
+	struct qwen_delta first = *d;
+	size_t i;
+
+	first.n_tok = n;
+	first.n_ahead = 0;
+	first.next = NULL;
+	p->b->m->kernels.delta->run.delta(&first);
+	for (i = 0; i < d->dk; i++)
+		memcpy(in_base(share->s, d->s + i * d->dv), d->s + i * d->dv,
+		    d->c1 * sizeof *d->s);
+	d->before = NULL;
+	d->n_tok -= n;
+	d->q += n * d->qk_stride;
+	d->k += n * d->qk_stride;
+	d->v += n * d->v_stride;
+	d->g += n * d->gb_stride;
+	d->b += n * d->gb_stride;
+	d->o += n * d->o_stride;
 }
 
 /* Item: columns of a head of a timeline. */
@@ -393,37 +456,39 @@ do_delta(void *arg, size_t item, int thread)
 {
 	const struct pass *p = arg;
 	const struct qwen_share *share = &p->b->share[item / p->per_share];
-	const struct qwen_ahead *a = share->s->ahead;
 	const struct qwen_hparams *h = p->b->hp;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
-	size_t head = item % p->per_share / per_head, n;
-	struct qwen_delta before, d = batch_rows(p, share, head,
-	    item % per_head * COLUMNS);
+	size_t head = item % p->per_share / per_head;
+	size_t c0 = item % per_head * COLUMNS, owed, i;
+	struct qwen_delta before[2], d = batch_rows(p, share, head, c0);
 	struct qwen_profile *profile = &p->b->m->profile;
 	uint64_t begin = qwen_profile_begin(profile);
 
 	d.next = columns(p, item + 1);
-	if ((n = qwen_ahead_owed(a)) > 0) {
-		before = journal_rows(share->s, p->l, a->applied, n, head);
-		before.o = d.o;		/* what is there comes afterwards */
-		d.before = &before;
-	}
+	owed = qwen_ahead_owed(share->s);
+	d.before = journal_rows(share->s, p->l, share->pos - owed, owed, head,
+	    c0, before);
+	/* what they leave there is written over */
+	for (i = 0; d.before != NULL && i < 2; i++)
+		before[i].o = d.o;
+	if (share->base > 0)
+		make_base(p, share, share->base, &d);
 	p->b->m->kernels.delta->run.delta(&d);
 	/* S is read and written; four operations on each element a token */
 	qwen_profile_end(profile, thread, QWEN_STAGE_DELTA, begin,
-	    2 * h->dk * (d.c1 - d.c0) * sizeof(float),
-	    4 * h->dk * (d.c1 - d.c0) * (n + share->n));
+	    2 * h->dk * d.c1 * sizeof(float),
+	    4 * h->dk * d.c1 * (owed + share->n));
 }
 
-/* What the rule took of a guess. */
+/* What the rule took of a token. */
 static void
-note_guess(const struct pass *p, const struct qwen_share *share, size_t i,
+note(const struct pass *p, const struct qwen_share *share, size_t i,
     const float *in)
 {
 	const struct qwen_hparams *h = p->b->hp;
 	const struct journal j = journal_of(h);
-	float *to = qwen_ahead_journal(share->s->ahead, h->n_layer,
-	    p->l->index, i);
+	float *to = qwen_journal_row(share->s->journal, p->l->index,
+	    share->pos + i);
 
 	memcpy(to + j.k, in + h->n_head_k * h->dk,
 	    (j.gates - j.k) * sizeof *to);
@@ -441,8 +506,8 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 	const struct qwen_share *share = qwen_share_of(b, t);
 	size_t i = t - share->first;
 
-	if (i >= share->n_sure)
-		note_guess(p, share, i - share->n_sure, in);
+	if (i >= share->noted)
+		note(p, share, i, in);
 	if (!qwen_is_wanted(b, t))
 		return;
 	for (i = 0; i < h->n_head_v; i++)
@@ -479,55 +544,55 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    b->n_wanted);
 }
 
-/* ------------------------------------------------- guesses that were read */
+/* ------------------------------------------- tokens that were computed once */
 
-struct catch_up {
+struct replay {
 	const struct qwen_session	*s;
+	float				*recurrent;
 	size_t				 from, n;	/* of the journal */
 	size_t				 per_layer;	/* items */
 };
 
 /* Item: a layer's convolution, or columns of a head. */
 static void
-do_catch_up(void *arg, size_t item, int thread)
+do_replay(void *arg, size_t item, int thread)
 {
-	const struct catch_up *c = arg;
-	const struct qwen_session *s = c->s;
+	const struct replay *r = arg;
+	const struct qwen_session *s = r->s;
 	const struct qwen_hparams *h = &s->model->hp;
 	size_t per_head = (h->dv + COLUMNS - 1) / COLUMNS;
-	const struct qwen_layer *l = &s->model->layer[item / c->per_layer];
+	const struct qwen_layer *l = &s->model->layer[item / r->per_layer];
 	const struct qwen_layer_state *state = &s->layer[l->index];
-	size_t i = item % c->per_layer, head = i / per_head;
-	size_t nc = row_of(h).z, width;
-	struct qwen_delta d;
+	size_t i = item % r->per_layer, head = i / per_head;
+	size_t c0 = i % per_head * COLUMNS;
+	struct qwen_delta piece[2], *d;
 	float o[COLUMNS];
 
 	(void)thread;
 	if (state->s == NULL)
 		return;
-	if (i == c->per_layer - 1) {
-		shift(state->conv, h->conv_kernel, nc, 0, nc,
-		    qwen_ahead_journal(s->ahead, h->n_layer, l->index,
-		    c->from), h->n_layer * s->ahead->width, c->n);
+	if (i == r->per_layer - 1) {
+		shift(s, l->index, r->recurrent + (state->conv -
+		    (float *)s->recurrent), 0, row_of(h).z, r->from, r->n);
 		return;
 	}
-	d = journal_rows(s, l, c->from, c->n, head);
-	i = i % per_head * COLUMNS;
-	width = h->dv - i < COLUMNS ? h->dv - i : COLUMNS;
-	d.s = state->s + head * h->dk * h->dv + i;
-	d.v += i;
-	d.c1 = width;
-	d.o = o;
-	s->model->kernels.delta->run.delta(&d);
+	d = journal_rows(s, l, r->from, r->n, head, c0, piece);
+	piece[0].o = piece[1].o = o;
+	d->s = r->recurrent + (state->s - (float *)s->recurrent) +
+	    head * h->dk * h->dv + c0;
+	d->c1 = h->dv - c0 < COLUMNS ? h->dv - c0 : COLUMNS;
+	s->model->kernels.delta->run.delta(d);
 }
 
 void
-qwen_deltanet_catch_up(const struct qwen_session *s, size_t from, size_t n)
+qwen_deltanet_replay(const struct qwen_session *s, void *recurrent,
+    size_t from, size_t n)
 {
 	const struct qwen_hparams *h = &s->model->hp;
-	struct catch_up c = { s, from, n, h->n_head_v *
+	struct replay r = { s, recurrent, from, n, h->n_head_v *
 	    ((h->dv + COLUMNS - 1) / COLUMNS) + 1 };
 
-	qwen_pool_run(s->model->pool, do_catch_up, &c,
-	    h->n_layer * c.per_layer);
+	if (n > 0)
+		qwen_pool_run(s->model->pool, do_replay, &r,
+		    h->n_layer * r.per_layer);
 }

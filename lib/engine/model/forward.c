@@ -402,6 +402,7 @@ qwen_batch_run(struct qwen_batch *b)
 		atomic_store(&p->bad, SIZE_MAX);
 		atomic_store(&p->good, p->n_guess);
 		p->s->have_logits = 0;
+		qwen_journal_plan(p);
 	}
 	qwen_batch_number(b);
 	if (b->m->mtp.on)

@@ -98,6 +98,11 @@ struct qwen_share {
 	/* the place of the first number that was not finite, or SIZE_MAX */
 	_Atomic size_t		 bad;
 	_Atomic size_t		 good;	/* guesses before such a number */
+	/*
+	 * The journal has the rows from noted on.  After base rows, if any,
+	 * there is the state from which tokens can be taken back.
+	 */
+	size_t			 base, noted;
 	/* logits, and who is told: the last row, or all; or hidden states */
 	enum qwen_logits	 logits;
 	int			 hidden;

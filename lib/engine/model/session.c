@@ -124,6 +124,7 @@ qwen_session_free(struct qwen_session *s)
 	qwen_session_drop_kept(s);
 	free(s->kept);
 	qwen_ahead_free(s->ahead);
+	qwen_journal_free(s->journal, s->recurrent_bytes);
 	qwen_unmap(s->recurrent, s->recurrent_bytes);
 	s->cache->n_state--;
 	qwen_cache_free(s->cache);

@@ -70,14 +70,26 @@ struct qwen_ahead {
 	int32_t	 id[QWEN_GUESS_MAX];
 	size_t	 n;		/* guesses of the last pass */
 	size_t	 at;		/* of these, the first ones were read */
-	size_t	 applied;	/* and of those, these are in the state */
+	size_t	 owed;		/* last tokens that the state lacks */
 	size_t	 end;		/* no later position is in the KV cache */
 	float	*row[QWEN_GUESS_MAX];	/* logits after each */
-	float	*logits;	/* where the rows are, */
+	float	*logits;	/* where the rows are */
 	size_t	 logits_bytes;
-	float	*journal;	/* and [QWEN_GUESS_MAX][n_layer][width] */
-	size_t	 journal_bytes;
-	size_t	 width;
+};
+
+/*
+ * What the recurrent state takes of the token at a position is in row position
+ * % n_row, as deltanet.c has it.
+ */
+struct qwen_journal {
+	float	*row;
+	size_t	 n_row;
+	size_t	 by_row, by_layer;	/* floats from one to the next */
+	size_t	 row_bytes;
+	/* tokens that can be taken back, and the state before the rows of them */
+	size_t	 back;
+	void	*base;
+	size_t	 base_at;	/* tokens before it; SIZE_MAX: there is none */
 };
 
 /*
@@ -116,6 +128,7 @@ struct qwen_session {
 	float			*own_logits;	/* what was taken for them */
 	int			 have_logits;
 	struct qwen_ahead	*ahead;		/* NULL: never any guesses */
+	struct qwen_journal	*journal;	/* NULL: nor any tracking */
 	int			 busy;		/* is part of a pass */
 	/* mapped files that KV blocks may be part of */
 	struct qwen_mapping	*mapping;
@@ -238,15 +251,43 @@ void qwen_ahead_free(struct qwen_ahead *a);
 float *qwen_ahead_journal(const struct qwen_ahead *a, size_t n_layer,
     size_t layer, size_t i);
 
-/* Rows from a->applied on that the recurrent state lacks; a may be NULL. */
-size_t qwen_ahead_owed(const struct qwen_ahead *a);
+/* The last tokens that the recurrent state in memory lacks. */
+size_t qwen_ahead_owed(const struct qwen_session *s);
+
+/* ---- what the recurrent state takes of tokens (journal.c) */
+
+void qwen_journal_free(struct qwen_journal *j, size_t recurrent_bytes);
+
+/* There is to be one, if the model has such a state; 0, or -1. */
+int qwen_journal_need(struct qwen_session *s);
+
+/* What a pass is to note of its rows: sets base and noted. */
+struct qwen_share;
+void qwen_journal_plan(struct qwen_share *p);
+
+/* Can the timeline go back to its first n tokens? Then the state does. */
+int qwen_journal_reaches(const struct qwen_session *s, size_t n);
+void qwen_journal_go_back(struct qwen_session *s, size_t n);
+
+/* The state changes in another way. */
+void qwen_journal_forget(struct qwen_session *s);
+
+/* The row of a position in a layer. */
+static inline float *
+qwen_journal_row(const struct qwen_journal *j, size_t layer, size_t pos)
+{
+	return j->row + pos % j->n_row * j->by_row + layer * j->by_layer;
+}
 
 /* Floats of a row, of which a model's projections have more (deltanet.c). */
 size_t qwen_deltanet_journal_width(const struct qwen_hparams *h);
 
-/* Put journal rows from .. from + n - 1 into the recurrent state. */
-void qwen_deltanet_catch_up(const struct qwen_session *s, size_t from,
-    size_t n);
+/*
+ * Put n tokens from a position on, of which there are rows, into a recurrent
+ * state, which is laid out as the session's.
+ */
+void qwen_deltanet_replay(const struct qwen_session *s, void *recurrent,
+    size_t from, size_t n);
 
 /* ---- the block that predicts (mtp.c); without one, these do nothing */
 

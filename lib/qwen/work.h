@@ -39,6 +39,20 @@ struct qwen_work_opts {
 	struct qwen_drafts *drafts;
 	struct qwen_store *store;	/* where beginnings may be, and go; or
 					   NULL */
+	/*
+	 * For who goes on with what was read before, as conversations do: what
+	 * a job has read, its answer too, stays after its end as a beginning
+	 * for jobs to come: so many of them (n_sequences at least) while the
+	 * cache has room, then the one not used for the longest time goes.
+	 * 0: a beginning is kept where jobs that wait share it, and no other.
+	 */
+	size_t		 n_keep;
+	/*
+	 * No pass while others generate is to take much longer than that, in
+	 * seconds: prompts are read in parts that are small enough.  Where
+	 * nobody generates, four times as long.  0: n_pass alone counts.
+	 */
+	double		 pause_s;
 };
 
 /* A token that was chosen. */
@@ -57,9 +71,10 @@ enum qwen_job_end {
 	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
 				   scores or hidden states were told */
 	QWEN_JOB_FAILED,
+	QWEN_JOB_CANCELLED,	/* by qwen_work_cancel */
 };
 
-enum { QWEN_JOB_TOP_MAX = 64 };
+enum { QWEN_JOB_TOP_MAX = 64, QWEN_JOB_KEEP_MAX = 64 };
 
 /* How likely a given token was after those before it. */
 struct qwen_score {
@@ -105,6 +120,24 @@ struct qwen_job {
 	 * others or be in the store, so do not ask for more than is needed.
 	 */
 	void	(*hidden)(void *arg, size_t at, const float *x);
+	/*
+	 * Of those that wait the highest go first, then the oldest; of those
+	 * under way, these make room last.
+	 */
+	int		 priority;
+	/*
+	 * Places in the prompt (numbers of tokens, ascending, of at most
+	 * QWEN_JOB_KEEP_MAX) after which other texts may go on differently, as
+	 * the end of a turn: a beginning is kept there when it is read, if it
+	 * goes on for 16 tokens from the one before.
+	 */
+	const size_t	*keep;		/* copied; or NULL */
+	size_t		 n_keep;
+	/*
+	 * Called once, before anything else, when the job is under way: so many
+	 * tokens of it need not be read.  May be NULL.
+	 */
+	void	(*begun)(void *arg, size_t n_cached);
 	/* Called once; err (else NULL) tells why it failed. */
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);
@@ -123,6 +156,27 @@ void qwen_work_free(struct qwen_work *w);
 int qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
     struct qwen_err *err);
 
+/*
+ * End the job of this arg (all, if several have the same), whether it waits or
+ * is under way; what it has read may stay as a beginning.  How many there were.
+ * From a callback, it ends with the step.
+ */
+size_t qwen_work_cancel(struct qwen_work *w, const void *arg);
+
+/*
+ * How many of these tokens a job would find read: *kept in memory, *stored in
+ * the store.  Ids may be any.
+ */
+int qwen_work_cached(const struct qwen_work *w, const int32_t *tokens, size_t n,
+    size_t *kept, size_t *stored, struct qwen_err *err);
+
+/*
+ * With n_keep, beginnings go to the store when they have to leave memory.  Put
+ * one there that is not yet, for when there is nothing else to do, and before
+ * the end: 1, or 0 if there is none.
+ */
+int qwen_work_store(struct qwen_work *w, struct qwen_err *err);
+
 /* Jobs that have not ended; of these, those not under way. */
 size_t qwen_work_n_jobs(const struct qwen_work *w);
 size_t qwen_work_n_waiting(const struct qwen_work *w);
@@ -140,6 +194,8 @@ struct qwen_work_stats {
 	uint64_t	 stored;	/* that were in the store */
 	uint64_t	 chosen;	/* tokens generated */
 	uint64_t	 scored;	/* tokens of which scores were told */
+	uint64_t	 cancelled;	/* jobs */
+	uint64_t	 n_kept;	/* beginnings in memory */
 	uint64_t	 preempted;	/* jobs that had to make room, */
 	uint64_t	 again;		/* and tokens read again for them */
 	uint64_t	 max_sequences;	/* under way at the same time */

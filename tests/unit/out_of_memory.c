@@ -768,14 +768,15 @@ logits_of(const struct qwen_model *m, float logits[2])
 static int
 work(struct qwen_model *m)
 {
-	struct qwen_err failed = { 0 };
+	struct qwen_err failed = { 0 }, other = { 0 };
 	struct qwen_job job = { .tokens = ids, .n = N_IDS, .max = 3,
 	    .token = on_token, .end = on_end, .arg = &failed, .logprobs = 1,
 	    .n_top = 2 };
 	struct qwen_job states = { .tokens = ids, .n = N_IDS - 2,
 	    .from = N_IDS - 4, .hidden = on_hidden, .end = on_end,
 	    .arg = &failed };
-	struct qwen_work_opts o = { .model = m };
+	struct qwen_work_opts o = { .model = m, .n_keep = 3 };
+	static const size_t keep[] = { 17 };
 	float logits[2];
 	struct qwen_cache *c;
 	struct qwen_work *w = NULL;
@@ -788,10 +789,20 @@ work(struct qwen_model *m)
 	if (rc == 0)
 		rc = qwen_work_add(w, &job, &err);
 	job.n -= 3;
+	job.keep = keep;
+	job.n_keep = 1;
+	if (rc == 0)
+		rc = qwen_work_add(w, &job, &err);
+	/* one that is cancelled, after some of it has been read */
+	job.arg = &other;
 	if (rc == 0)
 		rc = qwen_work_add(w, &job, &err);
 	if (rc == 0)
 		rc = qwen_work_add(w, &states, &err);
+	if (rc == 0)
+		rc = qwen_work_step(w, &err) < 0 ? -1 : 0;
+	if (rc == 0)
+		qwen_work_cancel(w, &other);
 	while (rc == 0 && (rc = qwen_work_step(w, &err)) > 0)
 		rc = 0;
 	qwen_work_free(w);

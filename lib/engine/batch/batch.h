@@ -35,6 +35,9 @@ struct qwen_task {
 						   be; or 0 */
 	struct qwen_drafter	*drafter;	/* or NULL */
 	int			 begun;		/* the sampler is */
+	int			 told;		/* that it is under way */
+	int			 cancelled;
+	size_t			*keep;		/* job.keep, its own */
 	struct qwen_work	*work;
 	size_t			 next;		/* place of the next token that
 						   is scored (text goes on to
@@ -51,6 +54,7 @@ struct qwen_task {
 struct qwen_node {
 	struct qwen_session	*s;
 	uint64_t		 used;		/* when last */
+	int			 stored;	/* or is not to be */
 };
 
 struct qwen_work {
@@ -76,6 +80,9 @@ struct qwen_work {
 	uint64_t		 next_seq, clock;
 	int			 tight;		/* somebody made room: nobody
 						   enters before one leaves */
+	int			 inside;	/* a step is being made */
+	double			 pace;		/* tokens a second of passes
+						   that read; 0: not known */
 	struct qwen_header	 header;	/* for the store */
 	struct qwen_work_stats	 stats;
 	double			 held, filled;	/* positions; in use */
@@ -134,6 +141,13 @@ int qwen_task_promised(const struct qwen_work *w, const struct qwen_task *t,
 /* The longest node that t can go on from, or NULL. */
 struct qwen_node *qwen_node_find(struct qwen_work *w,
     const struct qwen_task *t);
+
+/* The longest beginning of a text; logits: those after its n tokens, if all. */
+struct qwen_node *qwen_node_longest(const struct qwen_work *w,
+    const int32_t *text, size_t n, int logits);
+
+/* The task is over: what it has read stays, in place of a copy. */
+void qwen_node_inherit(struct qwen_work *w, struct qwen_task *t);
 
 /* Keep what t has read, if there is room for it. */
 int qwen_node_leave(struct qwen_work *w, struct qwen_task *t,

@@ -102,6 +102,9 @@ activate(struct qwen_work *w, size_t i)
 	qwen_task_insert(w->active, &w->n_active, t);
 	t->from = qwen_task_done(t);
 	qwen_task_branch(w, t);
+	if (!t->told && t->job.begun != NULL)
+		t->job.begun(t->job.arg, qwen_task_done(t));
+	t->told = 1;
 }
 
 /*

@@ -52,6 +52,18 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	};
 }
 
+/* Tokens of prompts that may go along, for a pass that is not too long. */
+static size_t
+allowed(const struct qwen_work *w)
+{
+	double n, pause = w->n_part > 0 ? w->o.pause_s : 4 * w->o.pause_s;
+
+	if (w->o.pause_s <= 0)
+		return w->o.n_pass;
+	n = w->pace > 0 ? w->pace * pause : 2 * LEAST_READ;
+	return n < (double)w->o.n_pass ? (size_t)n : w->o.n_pass;
+}
+
 /*
  * Guesses for all of a pass in which everyone has one token; the older ones have
  * theirs first.
@@ -84,17 +96,17 @@ guess(struct qwen_work *w, struct qwen_err *err)
 static int
 compose(struct qwen_work *w, struct qwen_err *err)
 {
-	size_t i, n, left, done, budget = w->o.n_pass, n_one;
+	size_t i, n, left, done, budget, n_one;
 	struct qwen_task *t;
 
 	w->n_part = 0;
 	for (i = 0; i < w->n_active; i++) {
-		if (qwen_task_done(w->active[i]) + 1 == w->active[i]->n) {
+		if (qwen_task_done(w->active[i]) + 1 == w->active[i]->n)
 			add_part(w, w->active[i], 1);
-			budget -= budget > 0;
-		}
 	}
 	n_one = w->n_part;
+	budget = allowed(w);
+	budget -= budget < w->n_part ? budget : w->n_part;
 	/* prompts go on, however many there are that generate */
 	if (budget < LEAST_READ)
 		budget = LEAST_READ;
@@ -187,6 +199,21 @@ settle(struct qwen_work *w, struct qwen_err *err)
 	return 0;
 }
 
+/* How fast passes are that read; others tell nothing of it. */
+static void
+note_pace(struct qwen_work *w, double s)
+{
+	size_t i, n = 0;
+	double pace;
+
+	for (i = 0; i < w->n_part; i++)
+		n += w->part[i].n;
+	if (n < w->n_part + LEAST_READ / 2 || s <= 0)
+		return;
+	pace = (double)n / s;
+	w->pace = w->pace > 0 ? (w->pace + pace) / 2 : pace;
+}
+
 static int
 all_single(const struct qwen_work *w)
 {
@@ -211,7 +238,7 @@ rows_of(const struct qwen_work *w)
 int
 qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 {
-	double start = now(), begun;
+	double start = now(), begun, end;
 
 	for (;;) {
 		if (compose(w, err) < 0)
@@ -225,9 +252,11 @@ qwen_work_pass(struct qwen_work *w, struct qwen_err *err)
 			return -1;
 		make_room(w, err);
 	}
-	w->stats.pass_s += now() - start;
+	end = now();
+	w->stats.pass_s += end - start;
 	w->stats.n_passes++;
+	note_pace(w, end - begun);
 	if (w->o.drafts != NULL && all_single(w))
-		qwen_drafts_passed(w->o.drafts, rows_of(w), now() - begun);
+		qwen_drafts_passed(w->o.drafts, rows_of(w), end - begun);
 	return settle(w, err);
 }

@@ -24,31 +24,42 @@ qwen_task_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 	return i;
 }
 
-/* All of the node's text is the beginning of t's; how much that is, else 0. */
+/* All of the node's text is the beginning of text; how much that is, else 0. */
 static size_t
-fits(const struct qwen_node *node, const struct qwen_task *t)
+fits(const struct qwen_node *node, const int32_t *text, size_t limit,
+    int logits)
 {
-	size_t n = qwen_session_n_tokens(node->s), limit = qwen_task_limit(t);
+	size_t n = qwen_session_n_tokens(node->s);
 
-	if (n > limit || (n == limit && t->job.hidden == NULL &&
+	if (n > limit || (n == limit && logits &&
 	    qwen_session_logits(node->s) == NULL))
 		return 0;
-	return memcmp(qwen_session_tokens(node->s), t->text,
-	    n * sizeof *t->text) == 0 ? n : 0;
+	return memcmp(qwen_session_tokens(node->s), text,
+	    n * sizeof *text) == 0 ? n : 0;
 }
 
 struct qwen_node *
-qwen_node_find(struct qwen_work *w, const struct qwen_task *t)
+qwen_node_longest(const struct qwen_work *w, const int32_t *text, size_t limit,
+    int logits)
 {
 	struct qwen_node *best = NULL;
 	size_t i, n, most = 0;
 
 	for (i = 0; i < w->n_node; i++) {
-		if ((n = fits(w->node[i], t)) > most) {
+		if ((n = fits(w->node[i], text, limit, logits)) > most) {
 			most = n;
 			best = w->node[i];
 		}
 	}
+	return best;
+}
+
+struct qwen_node *
+qwen_node_find(struct qwen_work *w, const struct qwen_task *t)
+{
+	struct qwen_node *best = qwen_node_longest(w, t->text,
+	    qwen_task_limit(t), t->job.hidden == NULL);
+
 	if (best != NULL)
 		best->used = ++w->clock;
 	return best;
@@ -70,8 +81,25 @@ is_kept(const struct qwen_work *w, const struct qwen_task *t, size_t n)
 
 	for (i = 0; i < w->n_node; i++) {
 		if (qwen_session_n_tokens(w->node[i]->s) == n &&
-		    fits(w->node[i], t) == n)
+		    fits(w->node[i], t->text, qwen_task_limit(t),
+		    t->job.hidden == NULL) == n)
 			return 1;
+	}
+	return 0;
+}
+
+/* The next place after done where it is to be kept whoever waits; or 0. */
+static size_t
+next_kept(const struct qwen_work *w, const struct qwen_task *t, size_t done)
+{
+	size_t i;
+
+	for (i = 0; i < t->job.n_keep; i++) {
+		if (t->keep[i] > done &&
+		    t->keep[i] >= t->from + QWEN_SHARE_MIN &&
+		    t->keep[i] <= qwen_task_limit(t) &&
+		    !is_kept(w, t, t->keep[i]))
+			return t->keep[i];
 	}
 	return 0;
 }
@@ -85,6 +113,7 @@ qwen_task_branch(struct qwen_work *w, struct qwen_task *t)
 	/* nobody shares what it generates */
 	if (t->n > t->n_prompt || done == t->n)
 		return;
+	t->branch = next_kept(w, t, done);
 	for (i = 0; i < w->n_waiting; i++) {
 		n = useful(t, t->n, w->waiting[i]);
 		if (n < t->from + QWEN_SHARE_MIN || n <= done ||
@@ -133,9 +162,46 @@ qwen_node_drop(struct qwen_work *w, const struct qwen_node *keep)
 	}
 	if (old == SIZE_MAX)
 		return 0;
+	/* a store that cannot take it has said so */
+	if (!w->node[old]->stored)
+		qwen_store_insert(w->o.store, w->node[old]->s, NULL);
 	qwen_node_free(w->node[old]);
 	w->node[old] = w->node[--w->n_node];
 	return 1;
+}
+
+/* One more, of a session that is its own from now on. */
+static int
+put(struct qwen_work *w, struct qwen_session *s, struct qwen_err *err)
+{
+	struct qwen_node *node;
+
+	while (w->n_node >= w->cap_node && qwen_node_drop(w, NULL))
+		;
+	if ((node = qwen_alloc(1, sizeof *node)) == NULL)
+		return qwen_oom(err);
+	node->s = s;
+	node->used = ++w->clock;
+	node->stored = w->o.store == NULL || w->o.n_keep == 0;
+	w->node[w->n_node++] = node;
+	return 0;
+}
+
+void
+qwen_node_inherit(struct qwen_work *w, struct qwen_task *t)
+{
+	const struct qwen_node *same;
+
+	if (w->o.n_keep == 0 || t->s == NULL || t->job.hidden != NULL ||
+	    qwen_task_done(t) < QWEN_SHARE_MIN)
+		return;
+	same = qwen_node_longest(w, qwen_session_tokens(t->s),
+	    qwen_task_done(t), qwen_session_logits(t->s) != NULL);
+	if (same != NULL && qwen_session_n_tokens(same->s) ==
+	    qwen_task_done(t))
+		return;
+	if (put(w, t->s, NULL) == 0)
+		t->s = NULL;
 }
 
 /* A copy; NULL and no error if there is no room for one. */
@@ -156,25 +222,46 @@ int
 qwen_node_leave(struct qwen_work *w, struct qwen_task *t,
     struct qwen_err *err)
 {
-	struct qwen_node *node;
-	int failed;
+	struct qwen_session *s;
 
 	t->from = t->branch;
 	t->branch = 0;
-	while (w->n_node >= w->cap_node && qwen_node_drop(w, NULL))
-		;
-	if ((node = qwen_alloc(1, sizeof *node)) == NULL)
-		return qwen_oom(err);
-	failed = copy(w, t->s, &node->s, err);
-	if (node->s == NULL) {
-		free(node);
-		return failed;
+	if (copy(w, t->s, &s, err) < 0)
+		return -1;
+	if (s == NULL)
+		return 0;
+	if (put(w, s, err) < 0) {
+		qwen_session_free(s);
+		return -1;
 	}
-	node->used = ++w->clock;
-	w->node[w->n_node++] = node;
-	if (w->o.store != NULL)
-		return qwen_store_insert(w->o.store, node->s, err);
+	if (w->o.store != NULL && w->o.n_keep == 0)
+		return qwen_store_insert(w->o.store, s, err);
 	return 0;
+}
+
+int
+qwen_work_store(struct qwen_work *w, struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < w->n_node && w->node[i]->stored; i++)
+		;
+	if (i == w->n_node)
+		return 0;
+	w->node[i]->stored = 1;
+	return qwen_store_insert(w->o.store, w->node[i]->s, err) < 0 ? -1 : 1;
+}
+
+int
+qwen_work_cached(const struct qwen_work *w, const int32_t *tokens, size_t n,
+    size_t *kept, size_t *stored, struct qwen_err *err)
+{
+	const struct qwen_node *node = qwen_node_longest(w, tokens, n, 1);
+
+	*kept = node != NULL ? qwen_session_n_tokens(node->s) : 0;
+	*stored = 0;
+	return w->o.store == NULL ? 0 : qwen_store_find(w->o.store, &w->header,
+	    tokens, n, stored, err);
 }
 
 int

@@ -10,7 +10,7 @@
 #include "engine/model/session.h"
 
 enum { DEFAULT_SEQUENCES = 32, MAX_SEQUENCES = 4096, DEFAULT_PASS = 512,
-    LEAST_NODES = 8 };
+    LEAST_NODES = 8, MAX_NODES = 1 << 16 };
 
 static int
 allocate(struct qwen_work *w)
@@ -22,6 +22,8 @@ allocate(struct qwen_work *w)
 	w->owner = qwen_alloc(n, sizeof *w->owner);
 	w->ready = qwen_alloc(n, sizeof *w->ready);
 	w->cap_node = n > LEAST_NODES ? n : LEAST_NODES;
+	if (w->cap_node < w->o.n_keep)
+		w->cap_node = w->o.n_keep;
 	w->node = qwen_alloc(w->cap_node, sizeof *w->node);
 	w->list = qwen_alloc((size_t)qwen_model_n_threads(w->o.model),
 	    sizeof *w->list);
@@ -51,6 +53,8 @@ qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
 		w->o.n_sequences = MAX_SEQUENCES;
 	if (w->o.n_pass == 0)
 		w->o.n_pass = DEFAULT_PASS;
+	if (w->o.n_keep > MAX_NODES)
+		w->o.n_keep = MAX_NODES;
 	w->n_vocab = qwen_model_n_vocab(o->model);
 	w->n_ctx = qwen_model_n_ctx(o->model);
 	w->sift = qwen_sift_choose(qwen_cpu_detect());
@@ -75,6 +79,7 @@ free_task(struct qwen_task *t)
 	qwen_drafter_free(t->drafter);
 	qwen_sampler_free(t->job.sampler);
 	free(t->top);
+	free(t->keep);
 	free(t->text);
 	free(t);
 }
@@ -121,6 +126,9 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 	if (job->n_top > QWEN_JOB_TOP_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "the %zu best tokens; the "
 		    "limit is %d", job->n_top, QWEN_JOB_TOP_MAX);
+	if (job->n_keep > QWEN_JOB_KEEP_MAX)
+		return qwen_fail(err, QWEN_ERANGE, "%zu places to keep; the "
+		    "limit is %d", job->n_keep, QWEN_JOB_KEEP_MAX);
 	if (job->score != NULL && job->hidden != NULL)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "either scores or hidden states");
@@ -168,10 +176,14 @@ qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
 	t->cap = job->n + 64;
 	t->text = qwen_alloc(t->cap, sizeof *t->text);
 	t->top = qwen_alloc(job->n_top + 1, sizeof *t->top);
-	if (t->text == NULL || t->top == NULL)
+	t->keep = qwen_alloc(job->n_keep + 1, sizeof *t->keep);
+	if (t->text == NULL || t->top == NULL || t->keep == NULL)
 		goto nomem;
+	if (job->n_keep > 0)
+		memcpy(t->keep, job->keep, job->n_keep * sizeof *t->keep);
 	t->job = *job;
 	t->job.tokens = NULL;
+	t->job.keep = NULL;
 	memcpy(t->text, job->tokens, job->n * sizeof *t->text);
 	t->n = t->n_prompt = job->n - (job->score != NULL);
 	t->work = w;
@@ -185,32 +197,104 @@ nomem:
 	return qwen_oom(err);
 }
 
+static int
+goes_after(const struct qwen_task *a, const struct qwen_task *b)
+{
+	if (a->job.priority != b->job.priority)
+		return a->job.priority < b->job.priority;
+	return a->seq > b->seq;
+}
+
 void
 qwen_task_insert(struct qwen_task **list, size_t *n, struct qwen_task *t)
 {
 	size_t i = (*n)++;
 
-	for (; i > 0 && list[i - 1]->seq > t->seq; i--)
+	for (; i > 0 && goes_after(list[i - 1], t); i--)
 		list[i] = list[i - 1];
 	list[i] = t;
+}
+
+/* Take it out of a list, if it is in there. */
+static int
+take_out(struct qwen_task **list, size_t *n, const struct qwen_task *t)
+{
+	size_t i;
+
+	for (i = 0; i < *n && list[i] != t; i++)
+		;
+	if (i == *n)
+		return 0;
+	--*n;
+	memmove(list + i, list + i + 1, (*n - i) * sizeof *list);
+	return 1;
 }
 
 void
 qwen_task_end(struct qwen_work *w, struct qwen_task *t,
     enum qwen_job_end why, const struct qwen_err *err)
 {
-	size_t i;
-
-	for (i = 0; i < w->n_active && w->active[i] != t; i++)
-		;
-	if (i < w->n_active) {
-		w->n_active--;
-		memmove(w->active + i, w->active + i + 1,
-		    (w->n_active - i) * sizeof *w->active);
-	}
+	if (!take_out(w->active, &w->n_active, t))
+		take_out(w->waiting, &w->n_waiting, t);
 	w->tight = 0;
+	w->stats.cancelled += why == QWEN_JOB_CANCELLED;
+	if (why != QWEN_JOB_FAILED)
+		qwen_node_inherit(w, t);
 	t->job.end(t->job.arg, why, why == QWEN_JOB_FAILED ? err : NULL);
 	free_task(t);
+}
+
+/* One that is cancelled in a list, or NULL. */
+static struct qwen_task *
+find_cancelled(struct qwen_task **list, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (list[i]->cancelled)
+			return list[i];
+	}
+	return NULL;
+}
+
+/* The end of those that are cancelled; what they call may cancel more. */
+static void
+sweep(struct qwen_work *w)
+{
+	struct qwen_task *t;
+
+	while ((t = find_cancelled(w->active, w->n_active)) != NULL ||
+	    (t = find_cancelled(w->waiting, w->n_waiting)) != NULL)
+		qwen_task_end(w, t, QWEN_JOB_CANCELLED, NULL);
+}
+
+static size_t
+mark(struct qwen_task **list, size_t n, const void *arg)
+{
+	size_t i, marked = 0;
+
+	for (i = 0; i < n; i++) {
+		if (list[i]->job.arg == arg && !list[i]->cancelled) {
+			list[i]->cancelled = 1;
+			marked++;
+		}
+	}
+	return marked;
+}
+
+size_t
+qwen_work_cancel(struct qwen_work *w, const void *arg)
+{
+	size_t n = mark(w->active, w->n_active, arg) +
+	    mark(w->waiting, w->n_waiting, arg);
+
+	/* no pass, no list that is walked loses a task under its feet */
+	if (!w->inside) {
+		w->inside = 1;
+		sweep(w);
+		w->inside = 0;
+	}
+	return n;
 }
 
 size_t
@@ -293,15 +377,9 @@ choose(struct qwen_work *w, struct qwen_err *err)
 	return 0;
 }
 
-int
-qwen_work_step(struct qwen_work *w, struct qwen_err *err)
+static int
+step(struct qwen_work *w, struct qwen_err *err)
 {
-	struct qwen_err own;
-
-	if (err == NULL)
-		err = &own;
-	if (qwen_work_n_jobs(w) == 0)
-		return 0;
 	if (qwen_work_enter(w, err) < 0)
 		return -1;
 	if (choose(w, err) < 0)
@@ -314,9 +392,25 @@ qwen_work_step(struct qwen_work *w, struct qwen_err *err)
 	return choose(w, err) < 0 ? -1 : 1;
 }
 
+int
+qwen_work_step(struct qwen_work *w, struct qwen_err *err)
+{
+	struct qwen_err own;
+	int rc;
+
+	if (qwen_work_n_jobs(w) == 0)
+		return 0;
+	w->inside = 1;
+	rc = step(w, err != NULL ? err : &own);
+	sweep(w);
+	w->inside = 0;
+	return rc;
+}
+
 void
 qwen_work_stats(const struct qwen_work *w, struct qwen_work_stats *out)
 {
 	*out = w->stats;
+	out->n_kept = w->n_node;
 	out->wasted = w->held > 0 ? 1 - w->filled / w->held : 0;
 }

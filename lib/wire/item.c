@@ -160,6 +160,8 @@ static const struct {
 	    QWEN_TAG_SINT32LE },
 	[QWEN_SHAPE_ROW] = { "an array of float32 (tag 85)", QWEN_ITEM_BYTES,
 	    QWEN_TAG_F32LE },
+	[QWEN_SHAPE_REALS] = { "an array of float64 (tag 86)", QWEN_ITEM_BYTES,
+	    QWEN_TAG_F64LE },
 	[QWEN_SHAPE_FLOAT] = { "a floating-point number", QWEN_ITEM_FLOAT, 0 },
 };
 
@@ -170,7 +172,7 @@ fits(enum qwen_shape shape, uint64_t tag, const struct qwen_item *it)
 	if (shape == QWEN_SHAPE_PATH && it->type == QWEN_ITEM_TEXT)
 		return tag == 0;
 	return it->type == shapes[shape].type && tag == shapes[shape].tag &&
-	    (tag == 0 || it->n % 4 == 0) &&
+	    (tag == 0 || it->n % (tag == QWEN_TAG_F64LE ? 8 : 4) == 0) &&
 	    (shape != QWEN_SHAPE_FP || it->n == sizeof(struct qwen_fp));
 }
 

@@ -70,6 +70,7 @@ enum qwen_shape {
 	QWEN_SHAPE_ARRAY,	/* s: where its first item begins */
 	QWEN_SHAPE_IDS,		/* bytes with tag 78, n a multiple of 4 */
 	QWEN_SHAPE_ROW,		/* likewise with tag 85 */
+	QWEN_SHAPE_REALS,	/* with tag 86, n a multiple of 8 */
 	QWEN_SHAPE_FLOAT,
 };
 

@@ -15,6 +15,7 @@
 enum {
 	QWEN_TAG_SINT32LE = 78,
 	QWEN_TAG_F32LE = 85,
+	QWEN_TAG_F64LE = 86,
 };
 
 enum {

@@ -52,6 +52,7 @@ kind_of(const char *name)
 	} kinds[] = {
 		{ "gguf", MUTATE_GGUF }, { "model", MUTATE_GGUF },
 		{ "state", MUTATE_CBOR }, { "stream", MUTATE_CBOR },
+		{ "engine", MUTATE_CBOR },
 	};
 	size_t i;
 

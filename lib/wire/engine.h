@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * engine.h - what goes to an engine and comes from it, qwen-engine(5): requests
+ * and events, each from and to bytes, apart from where these come from.
+ */
+#ifndef QWEN_WIRE_ENGINE_H
+#define QWEN_WIRE_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+#include "qwen/stream.h"
+#include "wire/item.h"
+
+enum {
+	QWEN_ORDER_MAX = 16 << 20,	/* bytes of a request */
+	QWEN_EVENT_MAX = 1 << 20,	/* of an event */
+	QWEN_ORDER_ID = 128,		/* of an id, without the NUL */
+	QWEN_ORDER_TOP = 64,		/* best tokens told with each */
+	QWEN_ORDER_KEEP = 64,		/* places to keep */
+	QWEN_ORDER_PRIORITY = 1000,	/* the highest */
+};
+
+/* ----------------------------------------------------------------- records */
+
+/* Bytes as they come, and the records in them.  Zero at first. */
+struct qwen_inbox {
+	unsigned char	*buf;
+	size_t		 start, end, cap;
+	struct qwen_span span;		/* of the record at start */
+};
+
+/* Where to read the next bytes to, and how many; NULL: no memory. */
+unsigned char *qwen_inbox_room(struct qwen_inbox *in, size_t *n);
+void qwen_inbox_came(struct qwen_inbox *in, size_t n);
+
+/*
+ * The next CBOR record, of at most limit bytes, until the next call: 1; 0 if it
+ * is not all there; -1.
+ */
+int qwen_inbox_next(struct qwen_inbox *in, size_t limit,
+    const unsigned char **p, size_t *n, struct qwen_err *err);
+
+/* The same of a line, without its end. */
+int qwen_inbox_line(struct qwen_inbox *in, size_t limit,
+    const unsigned char **p, size_t *n, struct qwen_err *err);
+void qwen_inbox_fini(struct qwen_inbox *in);
+
+/* ----------------------------------------------------------------- headers */
+
+/* What both sides begin with. */
+struct qwen_hello {
+	int		 has_vocab, has_model;	/* a request need not say */
+	uint32_t	 n_vocab;
+	struct qwen_fp	 vocab, model;
+	/* of events alone */
+	uint32_t	 numerics;
+	uint64_t	 n_ctx, n_embd, n_sequences;
+	size_t		 n_eog;
+	int32_t		 eog[QWEN_EOG_MAX];
+};
+
+/* ---------------------------------------------------------------- requests */
+
+enum qwen_order_kind {
+	QWEN_ORDER_HELLO = 1,
+	QWEN_ORDER_GENERATE,
+	QWEN_ORDER_SCORE,
+	QWEN_ORDER_HIDDEN,
+	QWEN_ORDER_CANCEL,	/* the one of this id */
+	QWEN_ORDER_CACHED,	/* how much of tokens is there? */
+	QWEN_ORDER_STATS,
+};
+
+/* Arrays are its own, and NULL where the key is not there. */
+struct qwen_order {
+	enum qwen_order_kind kind;
+	char		 id[QWEN_ORDER_ID + 1];	/* "": of QWEN_ORDER_HELLO */
+	struct qwen_hello hello;
+	int32_t		*tokens;	/* ids are below n_vocab */
+	size_t		 n;
+	uint64_t	 max;		/* GENERATE: at least 1 */
+	uint64_t	 from;		/* SCORE, HIDDEN: 0 .. n - 1 */
+	int		 logprobs;	/* wanted, with n_top of the best */
+	size_t		 n_top;
+	char		*sampling;	/* text */
+	char		*grammar;	/* text of n_grammar bytes */
+	size_t		 n_grammar;
+	int32_t		*ending;	/* NULL: those of the model */
+	size_t		 n_ending;
+	int32_t		*mask;
+	size_t		 n_mask;
+	int32_t		*bias_ids;
+	float		*bias;		/* finite */
+	size_t		 n_bias;
+	size_t		 keep[QWEN_ORDER_KEEP];	/* ascending, 1 .. n */
+	size_t		 n_keep;
+	int		 priority;
+	uint64_t	 deadline_ms;	/* from when it came; 0: none */
+};
+
+/*
+ * The request in a complete record; ids are checked against n_vocab.  -1 if
+ * it is none: then id alone is set, as far as that could be read, else "".
+ * qwen_order_fini frees what is its own, after -1 too.
+ */
+int qwen_order_decode(struct qwen_order *m, const unsigned char *p, size_t n,
+    uint32_t n_vocab, struct qwen_err *err);
+void qwen_order_encode(const struct qwen_order *m, struct qwen_text *t,
+    int json);
+void qwen_order_fini(struct qwen_order *m);
+
+/* What a key of a request must be: 1, or 0 if it is not known. */
+int qwen_order_shape(const char *key, size_t n, enum qwen_shape *out);
+
+/* ------------------------------------------------------------------ events */
+
+enum qwen_event_kind {
+	QWEN_EVENT_HELLO = 1,
+	QWEN_EVENT_STARTED,	/* n_prompt, n_cached */
+	QWEN_EVENT_TOKEN,	/* token; logprob, top */
+	QWEN_EVENT_SCORE,	/* at, logprob, rank; top */
+	QWEN_EVENT_HIDDEN,	/* at, row */
+	QWEN_EVENT_END,		/* why, n_prompt, n_cached, n_tokens; error,
+				   message */
+	QWEN_EVENT_CACHED,	/* n_prompt, n_cached (in memory), n_stored */
+	QWEN_EVENT_STATS,
+	QWEN_EVENT_ERROR,	/* of no request: error, message */
+};
+
+/* Numbers of an engine, in the order of qwen-engine(5). */
+enum qwen_event_stat {
+	QWEN_STAT_RUNNING, QWEN_STAT_WAITING, QWEN_STAT_CLIENTS,
+	QWEN_STAT_REQUESTS, QWEN_STAT_CANCELLED, QWEN_STAT_READ,
+	QWEN_STAT_SHARED, QWEN_STAT_STORED, QWEN_STAT_CHOSEN,
+	QWEN_STAT_SCORED, QWEN_STAT_PASSES, QWEN_STAT_PREEMPTED,
+	QWEN_STAT_KEPT, QWEN_STAT_BYTES, QWEN_STAT_LIMIT, QWEN_STAT_DROPPED,
+	QWEN_N_STATS
+};
+
+struct qwen_event {
+	enum qwen_event_kind kind;
+	char		 id[QWEN_ORDER_ID + 1];
+	struct qwen_hello hello;
+	uint64_t	 n_prompt, n_cached, n_stored, n_tokens;
+	int32_t		 token;
+	int		 has_logprob;
+	double		 logprob;	/* finite */
+	uint64_t	 at, rank;
+	size_t		 n_top;
+	int32_t		 top_ids[QWEN_ORDER_TOP];
+	double		 top_logprobs[QWEN_ORDER_TOP];
+	float		*row;		/* its own, after decoding */
+	size_t		 n_row;
+	char		 why[32], error[32];
+	char		 message[240];
+	uint64_t	 stat[QWEN_N_STATS];
+};
+
+/* As those of requests; a decoder passes over keys that it does not know. */
+int qwen_event_decode(struct qwen_event *e, const unsigned char *p, size_t n,
+    struct qwen_err *err);
+void qwen_event_encode(const struct qwen_event *e, struct qwen_text *t,
+    int json);
+void qwen_event_fini(struct qwen_event *e);
+
+#endif

@@ -127,6 +127,20 @@ memory_free(void)
 	return left;
 }
 
+uint64_t
+tool_memory_spare(const struct qwen_model *m)
+{
+	uint64_t left = memory_free(), one = qwen_cache_need(m,
+	    qwen_model_n_ctx(m));
+	struct qwen_plan p;
+
+	if (left == UINT64_MAX)
+		return 0;
+	qwen_plan_make(&p, m, 0, 1, 0, NULL);
+	left = less(left, p.weights) / 2;
+	return left > one ? left : one;
+}
+
 void
 tool_fits(const struct qwen_model *m, const struct tool_need *need)
 {

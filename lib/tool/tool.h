@@ -120,6 +120,12 @@ struct tool_need {
  */
 void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
+/*
+ * For who runs on and on: half of the memory that is left beside the weights, or
+ * what one text as long as the context needs; 0 if nobody knows.
+ */
+uint64_t tool_memory_spare(const struct qwen_model *m);
+
 /* The header of a stream of this kind from or for the model; dies. */
 void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);
@@ -257,6 +263,8 @@ struct tool_work {
 	size_t			 n_pass;
 	struct tool_store	 at;
 	struct tool_draft	 draft;		/* tool_draft_open() before */
+	size_t			 n_keep;	/* of struct qwen_work_opts, */
+	unsigned		 pause_ms;	/* and this */
 	/* opened */
 	struct qwen_model	*model;
 	const struct qwen_gguf	*gguf;		/* the model's */

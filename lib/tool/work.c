@@ -43,7 +43,8 @@ tool_work_open(struct tool_work *w)
 	uint64_t least = qwen_cache_need(w->model, 1);
 	struct qwen_work_opts o = {
 		.model = w->model, .n_sequences = w->n_sequences,
-		.n_pass = w->n_pass,
+		.n_pass = w->n_pass, .n_keep = w->n_keep,
+		.pause_s = (double)w->pause_ms / 1e3,
 	};
 
 	if (w->mem > 0 && w->mem < least)

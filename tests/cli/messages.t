@@ -22,7 +22,7 @@ is "$(gguf-inspect | sed -n 's/^file .* //p')" "$(cd "$TOP" && pwd -P)/demo/demo
     "the demo model's path has no .. in it"
 
 # every word that an option takes is in --help, and every small number
-for tool in qtok qprefill qdecode qsample qscore qbatch qembed qrerank qchat qbench qstate; do
+for tool in qtok qprefill qdecode qsample qscore qbatch qembed qrerank qengine qchat qbench qstate; do
 	$tool --help >help
 	$tool --help=list | awk -F '\t' '$1 != "operands" && $4 ~ /^words / { print $2, substr($4, 7) }' |
 	while read -r name words; do

@@ -71,6 +71,18 @@ cat >rank.jsonl <<'EOF'
 {"id":1,"query":"What?","documents":["It is.","Not"]}
 {"query":"What?","document":"It is."}
 EOF
+cat >asked.jsonl <<'EOF'
+{"qwen":1,"kind":"requests"}
+{"id":"a","tokens":[1,2,3,4],"max":3,"sampling":"temp=0.8 seed=3","logprobs":2,"keep":[2]}
+{"id":"b","tokens":[1,2,3,5],"max":3,"grammar":"root ::= [a-z]+","bias_ids":[7],"bias":[1.5],"mask":[9]}
+{"id":"c","tokens":[1,2,3],"score":1}
+{"id":"d","tokens":[1,2,3],"hidden":2,"deadline_ms":60000}
+{"id":"e","cached":[1,2]}
+{"cancel":"c"}
+{"stats":"s"}
+EOF
+tail -c +50 "$TOP/tests/fuzz/seeds/engine/requests" >asked.part
+printf '\242dqwen\001dkindhrequests' | cat - asked.part >asked.cbor
 mkdir init init/pin
 qprefill --store init/store --checkpoint-every 16 <ids >/dev/null
 cp small.cbor init/S

@@ -91,7 +91,6 @@ int qwen_ask_prompt(struct qwen_ask *r);
 int qwen_ask_grammar(struct qwen_ask *r);
 int qwen_ask_take_grammar(struct qwen_ask *r, const char *what,
     const char *text, size_t n, int is_schema);
-void qwen_grammar_unshare(struct qwen_shared_grammar *g);
 
 /* tools.c: tools, tool_choice; calls.c: only calls, of that tool if not NULL */
 int qwen_ask_tools(struct qwen_ask *r);

@@ -104,18 +104,34 @@ qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err)
 }
 
 int
+qwen_grammar_share(struct qwen_grammars *all, const char *text, size_t n,
+    int is_schema, struct qwen_shared_grammar **out,
+    struct qwen_constraint *c, struct qwen_err *err)
+{
+	struct qwen_shared_grammar *g = find(all, text, n, is_schema);
+
+	*out = NULL;
+	if ((g == NULL && make(all, text, n, is_schema, &g, err) < 0) ||
+	    qwen_grammars_prepare(all, err) < 0)
+		return -1;
+	g->n_users++;
+	tidy(all);
+	*out = g;
+	*c = qwen_grammar_constraint(g->grammar, all->trie);
+	return 0;
+}
+
+int
 qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
     size_t n, int is_schema)
 {
-	struct qwen_grammars *all = r->s->grammars;
-	struct qwen_shared_grammar *g = find(all, text, n, is_schema);
+	struct qwen_shared_grammar *g;
+	struct qwen_constraint c;
 	struct qwen_err err;
 
-	if ((g == NULL && make(all, text, n, is_schema, &g, &err) < 0) ||
-	    qwen_grammars_prepare(all, &err) < 0)
+	if (qwen_grammar_share(r->s->grammars, text, n, is_schema, &g, &c,
+	    &err) < 0)
 		return qwen_ask_failed(r->no, what, &err);
-	g->n_users++;
-	tidy(all);
 	r->q->shared = g;
 	r->q->grammar = g->grammar;
 	r->q->n_bytes += g->bytes;

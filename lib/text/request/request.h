@@ -64,6 +64,16 @@ struct qwen_grammars {
 
 /* Make pieces and trie, if they are not there. */
 int qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err);
+
+/*
+ * The grammar (or schema) of this text, read once for all who use it at the same
+ * time: *c is it as a constraint, until unshare.  NULL is passed over there.
+ */
+struct qwen_shared_grammar;
+int qwen_grammar_share(struct qwen_grammars *all, const char *text, size_t n,
+    int is_schema, struct qwen_shared_grammar **out,
+    struct qwen_constraint *c, struct qwen_err *err);
+void qwen_grammar_unshare(struct qwen_shared_grammar *g);
 void qwen_grammars_fini(struct qwen_grammars *all);
 
 /* ---------------------------------------------------------------- requests */

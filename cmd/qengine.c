@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: ISC */
+/* qengine.c - requests of ids in, events out, many at the same time. */
+#include <string.h>
+#include <unistd.h>
+
+#include "qengine/qengine.h"
+
+static struct qengine engine = {
+	.work = { .n_sequences = TOOL_SEQUENCES, .n_keep = 64,
+	    .pause_ms = 500 },
+	.max_waiting = 256, .max_unread = 8 << 20, .stall_s = 30,
+	.listener = -1,
+};
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("who asks:"),
+	CLI_FILE(0, "socket", "path", &engine.socket, "file",
+	    "listen at this path, not on stdin"),
+	CLI_INT(0, "max-waiting", "n", &engine.max_waiting, 1, 1 << 20,
+	    "so many requests wait at most; 256 by default"),
+	CLI_BYTES(0, "max-unread", "size", &engine.max_unread, 1 << 16,
+	    "so much may wait for a client to read it; 8M by default"),
+	CLI_INT(0, "stall", "seconds", &engine.stall_s, 1, 1 << 20,
+	    "drop a client that reads nothing for so long; 30 by default"),
+
+	CLI_GROUP("how it runs:"),
+	CLI_OPT_MODEL(&engine.work.path),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
+	CLI_INT(0, "keep", "n", &engine.work.n_keep, 0, 1 << 16,
+	    "keep so many texts in memory, to go on with; 64 by default"),
+	CLI_INT(0, "pause", "ms", &engine.work.pause_ms, 0, 1 << 20,
+	    "about the longest wait for a prompt of others; 500 by default"),
+	TOOL_OPT_WORK(&engine.work),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qengine",
+	.about = "answer requests of token ids, many at the same time",
+	.usage = "[options]",
+	.options = options, .max = 0,
+};
+
+static void
+open_model(struct qengine *e)
+{
+	tool_work_model(&e->work);
+	tool_header(&e->header, QWEN_STREAM_LOGITS, e->work.model);
+	if (e->work.mem == 0)
+		e->work.mem = tool_memory_spare(e->work.model);
+	tool_work_open(&e->work);
+	e->grammars.gguf = e->work.gguf;
+}
+
+/* -v: what came of it. */
+static void
+tell(const struct qengine *e)
+{
+	struct qwen_work_stats st;
+
+	if (!cli_verbose)
+		return;
+	qwen_work_stats(e->work.work, &st);
+	cli_note("%s, %llu cancelled; %llu tokens generated, %llu of prompts "
+	    "read, %llu shared, %llu from the store; %llu clients dropped",
+	    cli_count(e->n_requests, "request"),
+	    (unsigned long long)st.cancelled, (unsigned long long)st.chosen,
+	    (unsigned long long)st.read, (unsigned long long)st.shared,
+	    (unsigned long long)st.stored, (unsigned long long)e->n_dropped);
+	tool_tell_stats(e->work.model);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct qengine *e = &engine;
+
+	cli_begin(&tool, argc, argv);
+	tool_store_choose(&e->work.at);
+	if (e->socket == NULL)
+		cli_need_stdin();
+	open_model(e);
+	if (e->socket != NULL)
+		e->listener = qengine_listen(e->socket);
+	else
+		qengine_client_new(e, STDIN_FILENO, STDOUT_FILENO);
+	if (e->socket != NULL && !cli_quiet)
+		cli_note("listening at %s", e->socket);
+	qengine_run(e);
+	if (e->socket != NULL)
+		qengine_unlisten(e->listener, e->socket);
+	tell(e);
+	qwen_grammars_fini(&e->grammars);
+	tool_work_close(&e->work);
+	return cli_finish();
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client.c - who asks: bytes in, bytes out, without waiting for either.
+ *
+ * Events that a client does not take are kept up to a limit.  Beyond it, a client
+ * of a socket is dropped; where there is only the pipe, the work waits for it,
+ * as any filter does (run.c).
+ */
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qengine.h"
+
+/* A write of so many bytes to a pipe that takes any takes them all. */
+enum { WRITE_BYTES = 4096, READ_MAX = 1 << 20 };
+
+struct qengine_client *
+qengine_client_new(struct qengine *e, int in, int out)
+{
+	struct qengine_client *c = cli_got(calloc(1, sizeof *c));
+
+	c->engine = e;
+	c->in = in;
+	c->out = out;
+	c->is_pipe = in != out;
+	c->next = e->clients;
+	e->clients = c;
+	e->n_clients++;
+	return c;
+}
+
+void
+qengine_client_free(struct qengine_client *c)
+{
+	struct qengine *e = c->engine;
+	struct qengine_client **at = &e->clients;
+
+	c->gone = 1;
+	/* the end of a job takes it from the list */
+	while (c->jobs != NULL)
+		qwen_work_cancel(e->work.work, c->jobs);
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	e->n_clients--;
+	if (!c->is_pipe)
+		close(c->in);
+	qwen_inbox_fini(&c->inbox);
+	qwen_text_fini(&c->unread);
+	free(c);
+}
+
+/* ------------------------------------------------------------------ events */
+
+size_t
+qengine_unread(const struct qengine_client *c)
+{
+	return c->unread.n - c->at;
+}
+
+void
+qengine_tell(struct qengine_client *c, const struct qwen_event *ev)
+{
+	if (c->gone)
+		return;
+	if (qengine_unread(c) == 0)
+		c->since = cli_now();
+	qwen_event_encode(ev, &c->unread, c->form == QENGINE_JSON);
+	if (!c->unread.failed && (c->is_pipe ||
+	    qengine_unread(c) <= c->engine->max_unread))
+		return;
+	if (c->unread.failed && c->is_pipe)
+		die("out of memory");
+	c->gone = 1;
+	c->engine->n_dropped++;
+}
+
+static ssize_t
+put(struct qengine_client *c, const char *p, size_t n)
+{
+	struct pollfd fd = { .fd = c->out, .events = POLLOUT };
+
+	if (!c->is_pipe)
+		return send(c->out, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (poll(&fd, 1, 0) != 1) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return write(c->out, p, n < WRITE_BYTES ? n : WRITE_BYTES);
+}
+
+void
+qengine_client_write(struct qengine_client *c)
+{
+	ssize_t n;
+
+	while (qengine_unread(c) > 0) {
+		n = put(c, c->unread.s + c->at, qengine_unread(c));
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1) {
+			if (errno != EAGAIN && errno != EWOULDBLOCK)
+				c->gone = errno;
+			return;
+		}
+		c->at += (size_t)n;
+		c->since = cli_now();
+		/* what is gone is in the way */
+		if (c->at >= c->unread.n / 2) {
+			memmove(c->unread.s, c->unread.s + c->at,
+			    qengine_unread(c));
+			c->unread.n -= c->at;
+			c->at = 0;
+		}
+	}
+}
+
+/* ---------------------------------------------------------------- requests */
+
+/* What came makes no sense, nor will what comes. */
+static void
+break_off(struct qengine_client *c, const char *message)
+{
+	struct qwen_event ev = { .kind = QWEN_EVENT_ERROR };
+
+	snprintf(ev.error, sizeof ev.error, "bad_stream");
+	snprintf(ev.message, sizeof ev.message, "%s", message);
+	qengine_tell(c, &ev);
+	c->eof = c->broken = 1;
+	if (c->is_pipe)
+		warn("stdin: %s", message);
+	else if (cli_verbose)
+		cli_note("a client: %s", message);
+}
+
+/* By the first byte; another one than these is an error. */
+static int
+sniff(struct qengine_client *c)
+{
+	const unsigned char *p = c->inbox.buf + c->inbox.start;
+	size_t n = c->inbox.end - c->inbox.start;
+	const char *what;
+	char why[128];
+
+	if (*p >= 0xa0 && *p < 0xbc)
+		c->form = QENGINE_CBOR;
+	else if (*p == '{' || *p == '\n' || *p == ' ' || *p == '\t')
+		c->form = QENGINE_JSON;
+	else {
+		/* the error is for eyes, whoever they are */
+		c->form = QENGINE_JSON;
+		what = tool_not_text(p, n, 0);
+		snprintf(why, sizeof why, "this is %s, not requests",
+		    what != NULL ? what : "text");
+		break_off(c, why);
+		return -1;
+	}
+	return 0;
+}
+
+static void
+take_line(struct qengine_client *c, const unsigned char *p, size_t n)
+{
+	struct qwen_text record = { 0 };
+	char id[QWEN_ORDER_ID + 1];
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < n && strchr(" \t\r", p[i]) != NULL && p[i] != 0; i++)
+		;
+	if (i == n)
+		return;
+	if (qengine_json(&record, p, n, id, &err) < 0)
+		qengine_refuse(c, id, "invalid_request", err.msg);
+	else
+		qengine_take(c, (const unsigned char *)record.s, record.n);
+	qwen_text_fini(&record);
+}
+
+/* A last line that has no end. */
+static void
+take_rest(struct qengine_client *c)
+{
+	struct qwen_inbox *in = &c->inbox;
+
+	if (in->start == in->end || c->broken)
+		return;
+	if (c->form == QENGINE_JSON)
+		take_line(c, in->buf + in->start, in->end - in->start);
+	else
+		break_off(c, "the requests end within a record");
+	qwen_inbox_fini(in);
+}
+
+void
+qengine_client_take(struct qengine_client *c)
+{
+	const unsigned char *p;
+	struct qwen_err err;
+	size_t n;
+	int got = 0;
+
+	if (c->broken || c->gone || (c->form == QENGINE_UNKNOWN &&
+	    (c->inbox.start == c->inbox.end || sniff(c) < 0)))
+		return;
+	/* a pipe waits where others are refused */
+	while (!c->gone && !c->broken &&
+	    !(c->is_pipe && qengine_is_full(c->engine))) {
+		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
+		    QWEN_ORDER_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
+		    QWEN_ORDER_MAX, &p, &n, &err);
+		if (got <= 0)
+			break;
+		if (c->form == QENGINE_JSON)
+			take_line(c, p, n);
+		else
+			qengine_take(c, p, n);
+		got = 0;
+	}
+	if (got < 0)
+		break_off(c, err.msg);
+	else if (c->eof && !(c->is_pipe && qengine_is_full(c->engine)))
+		take_rest(c);
+}
+
+void
+qengine_client_read(struct qengine_client *c)
+{
+	size_t room, all = 0;
+	unsigned char *p;
+	ssize_t n;
+
+	/* of a pipe once, since it would wait */
+	while (all < READ_MAX && !c->eof) {
+		if ((p = qwen_inbox_room(&c->inbox, &room)) == NULL) {
+			break_off(c, "out of memory");
+			return;
+		}
+		n = read(c->in, p, room);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1 && errno != EAGAIN && errno != EWOULDBLOCK) {
+			break_off(c, strerror(errno));
+			c->gone = !c->is_pipe;
+		}
+		if (n == 0)
+			c->eof = 1;
+		if (n <= 0)
+			return;
+		qwen_inbox_came(&c->inbox, (size_t)n);
+		all += (size_t)n;
+		if (c->is_pipe)
+			return;
+	}
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: ISC */
+/* job.c - requests become jobs; what comes of these becomes events. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "qengine.h"
+
+/* ------------------------------------------------------------------ events */
+
+/* Of the job's request, zero but for its kind and id. */
+static struct qwen_event
+event_of(const struct qengine_job *j, enum qwen_event_kind kind)
+{
+	struct qwen_event ev;
+
+	memset(&ev, 0, sizeof ev);
+	ev.kind = kind;
+	memcpy(ev.id, j->order.id, sizeof ev.id);
+	return ev;
+}
+
+static void
+set_error(struct qwen_event *ev, const char *code, const char *message)
+{
+	snprintf(ev->error, sizeof ev->error, "%s", code);
+	snprintf(ev->message, sizeof ev->message, "%s", message);
+}
+
+static struct qengine_job *
+find_job(const struct qengine_client *c, const char *id)
+{
+	struct qengine_job *j;
+
+	for (j = c->jobs; j != NULL && strcmp(j->order.id, id) != 0;
+	    j = j->next)
+		;
+	return j;
+}
+
+void
+qengine_refuse(struct qengine_client *c, const char *id, const char *code,
+    const char *message)
+{
+	/* of an id that is in use the end is still to come */
+	struct qwen_event ev = { .kind = id[0] == '\0' ||
+	    find_job(c, id) != NULL ? QWEN_EVENT_ERROR : QWEN_EVENT_END };
+
+	snprintf(ev.id, sizeof ev.id, "%s", id);
+	snprintf(ev.why, sizeof ev.why, "refused");
+	set_error(&ev, code, message);
+	qengine_tell(c, &ev);
+}
+
+static void
+set_top(struct qwen_event *ev, const struct qwen_sample_top *top, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && i < QWEN_ORDER_TOP; i++) {
+		ev->top_ids[i] = top[i].id;
+		ev->top_logprobs[i] = top[i].logprob;
+	}
+	ev->n_top = i;
+}
+
+static void
+on_begun(void *arg, size_t n_cached)
+{
+	struct qengine_job *j = arg;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_STARTED);
+
+	ev.n_prompt = j->n_prompt;
+	ev.n_cached = j->n_cached = n_cached;
+	qengine_tell(j->client, &ev);
+}
+
+static int
+on_token(void *arg, const struct qwen_choice *choice)
+{
+	struct qengine_job *j = arg;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_TOKEN);
+
+	j->n_tokens++;
+	ev.token = choice->id;
+	if (j->order.logprobs) {
+		ev.has_logprob = 1;
+		ev.logprob = choice->logprob;
+		set_top(&ev, choice->top, choice->n_top);
+	}
+	qengine_tell(j->client, &ev);
+	return 0;
+}
+
+static void
+on_score(void *arg, const struct qwen_score *s)
+{
+	struct qengine_job *j = arg;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_SCORE);
+
+	ev.at = s->at;
+	ev.logprob = s->logprob;
+	ev.rank = s->rank;
+	set_top(&ev, s->top, s->n_top);
+	qengine_tell(j->client, &ev);
+}
+
+static void
+on_hidden(void *arg, size_t at, const float *x)
+{
+	struct qengine_job *j = arg;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_HIDDEN);
+	size_t n = qwen_model_n_embd(j->client->engine->work.model);
+
+	ev.at = at;
+	ev.n_row = n;
+	ev.row = cli_got(malloc(n * sizeof *ev.row));
+	memcpy(ev.row, x, n * sizeof *ev.row);
+	qengine_tell(j->client, &ev);
+	qwen_event_fini(&ev);
+}
+
+static const char *
+why_ended(const struct qengine_job *j, enum qwen_job_end why)
+{
+	switch (why) {
+	case QWEN_JOB_ENDING:
+		return "ending";
+	case QWEN_JOB_FAILED:
+		return "failed";
+	case QWEN_JOB_CANCELLED:
+		return j->is_late ? "deadline" : "cancelled";
+	default:
+		return j->order.kind == QWEN_ORDER_GENERATE ? "length" :
+		    "done";
+	}
+}
+
+static void
+free_job(struct qengine_job *j)
+{
+	qwen_grammar_unshare(j->grammar);
+	qwen_order_fini(&j->order);
+	free(j);
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	struct qengine_job *j = arg, **at = &j->client->jobs;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_END);
+
+	snprintf(ev.why, sizeof ev.why, "%s", why_ended(j, why));
+	ev.n_prompt = j->n_prompt;
+	ev.n_cached = j->n_cached;
+	ev.n_tokens = j->n_tokens;
+	if (err != NULL)
+		set_error(&ev, err->code == QWEN_EFULL ? "out_of_memory" :
+		    "failed", err->msg);
+	qengine_tell(j->client, &ev);
+	j->client->engine->unstored = 1;
+	while (*at != j)
+		at = &(*at)->next;
+	*at = j->next;
+	free_job(j);
+}
+
+/* ---------------------------------------------------------------- sampling */
+
+static int
+take_grammar(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
+    struct qwen_err *err)
+{
+	struct qwen_constraint c;
+
+	if (j->order.grammar == NULL)
+		return 0;
+	if (qwen_grammar_share(&e->grammars, j->order.grammar,
+	    j->order.n_grammar, 0, &j->grammar, &c, err) < 0)
+		return qwen_fail_in(err, "grammar");
+	qwen_sampler_constrain(s, c);
+	return 0;
+}
+
+static int
+set(struct qengine *e, struct qengine_job *j, struct qwen_sampler *s,
+    struct qwen_err *err)
+{
+	const struct qwen_order *o = &j->order;
+
+	if ((o->sampling != NULL && qwen_sampler_read(s, o->sampling,
+	    err) < 0) || qwen_sampler_check(s, err) < 0)
+		return qwen_fail_in(err, "sampling");
+	if (qwen_sampler_cpu(s, tool_cpu(), err) < 0 ||
+	    qwen_sampler_eog(s, e->header.eog, e->header.n_eog, err) < 0 ||
+	    qwen_sampler_mask(s, o->mask, o->n_mask, err) < 0)
+		return -1;
+	qwen_sampler_bias(s, o->bias_ids, o->bias, o->n_bias);
+	if (take_grammar(e, j, s, err) < 0)
+		return -1;
+	if (!qwen_sampler_needs_pieces(s))
+		return 0;
+	if (qwen_grammars_prepare(&e->grammars, err) < 0)
+		return -1;
+	qwen_sampler_pieces(s, e->grammars.pieces);
+	return 0;
+}
+
+/* NULL if the best token is always the one. */
+static int
+make_sampler(struct qengine *e, struct qengine_job *j,
+    struct qwen_sampler **out, struct qwen_err *err)
+{
+	struct qwen_sampler *s;
+
+	*out = NULL;
+	if (j->order.kind != QWEN_ORDER_GENERATE)
+		return 0;
+	if (qwen_sampler_new(&s, err) < 0)
+		return -1;
+	if (set(e, j, s, err) < 0) {
+		qwen_sampler_free(s);
+		return -1;
+	}
+	if (qwen_sampler_is_greedy(s)) {
+		qwen_sampler_free(s);
+		return 0;
+	}
+	*out = s;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- requests */
+
+int
+qengine_is_full(const struct qengine *e)
+{
+	return qwen_work_n_waiting(e->work.work) >= e->max_waiting;
+}
+
+static int
+add(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
+{
+	const struct qwen_order *o = &j->order;
+	struct qwen_job job = {
+		.tokens = o->tokens, .n = o->n, .from = (size_t)o->from,
+		.max = o->max < SIZE_MAX ? (size_t)o->max : SIZE_MAX,
+		.ending = o->ending != NULL ? o->ending : e->header.eog,
+		.n_ending = o->ending != NULL ? o->n_ending : e->header.n_eog,
+		.logprobs = o->logprobs, .n_top = o->n_top,
+		.priority = o->priority, .keep = o->keep,
+		.n_keep = o->n_keep, .begun = on_begun, .token = on_token,
+		.score = o->kind == QWEN_ORDER_SCORE ? on_score : NULL,
+		.hidden = o->kind == QWEN_ORDER_HIDDEN ? on_hidden : NULL,
+		.end = on_end, .arg = j,
+	};
+
+	if (make_sampler(e, j, &job.sampler, err) < 0)
+		return -1;
+	if (qwen_work_add(e->work.work, &job, err) == 0)
+		return 0;
+	qwen_sampler_free(job.sampler);
+	return -1;
+}
+
+/* Whether no more requests are taken, which is told. */
+static int
+is_refused(struct qengine_client *c, const struct qwen_order *o)
+{
+	if (find_job(c, o->id) != NULL)
+		qengine_refuse(c, o->id, "duplicate_id",
+		    "a request with such an id is under way");
+	else if (c->engine->draining)
+		qengine_refuse(c, o->id, "draining",
+		    "the engine is about to end");
+	else if (qengine_is_full(c->engine))
+		qengine_refuse(c, o->id, "busy", "the queue is full");
+	else
+		return 0;
+	return 1;
+}
+
+/* The order is the job's from now on. */
+static void
+take_job(struct qengine_client *c, struct qwen_order *o)
+{
+	struct qengine_job *j;
+	struct qwen_err err;
+
+	if (is_refused(c, o))
+		return;
+	j = cli_got(calloc(1, sizeof *j));
+	j->client = c;
+	j->order = *o;
+	memset(o, 0, sizeof *o);
+	j->n_prompt = j->order.n;
+	if (j->order.deadline_ms > 0)
+		j->deadline = cli_now() + (double)j->order.deadline_ms / 1e3;
+	if (add(c->engine, j, &err) < 0) {
+		qengine_refuse(c, j->order.id, err.code == QWEN_EFULL ||
+		    err.code == QWEN_ENOMEM ? "out_of_memory" :
+		    "invalid_request", err.msg);
+		free_job(j);
+		return;
+	}
+	/* the job has copies of these */
+	free(j->order.tokens);
+	j->order.tokens = NULL;
+	j->next = c->jobs;
+	c->jobs = j;
+	c->engine->n_requests++;
+}
+
+static void
+tell_hello(struct qengine_client *c)
+{
+	const struct qengine *e = c->engine;
+	struct qwen_event ev = { .kind = QWEN_EVENT_HELLO };
+	struct qwen_hello *h = &ev.hello;
+
+	h->n_vocab = e->header.n_vocab;
+	h->vocab = e->header.vocab;
+	h->model = e->header.model;
+	h->numerics = e->header.numerics;
+	h->n_eog = e->header.n_eog;
+	memcpy(h->eog, e->header.eog, sizeof h->eog);
+	h->n_ctx = qwen_model_n_ctx(e->work.model);
+	h->n_embd = qwen_model_n_embd(e->work.model);
+	h->n_sequences = e->work.n_sequences;
+	qengine_tell(c, &ev);
+}
+
+/* What both begin with; of another model nothing is taken. */
+static void
+greet(struct qengine_client *c, const struct qwen_hello *h)
+{
+	const struct qwen_header *own = &c->engine->header;
+
+	c->greeted = 1;
+	tell_hello(c);
+	if ((!h->has_vocab || memcmp(&h->vocab, &own->vocab,
+	    sizeof own->vocab) == 0) && (!h->has_model ||
+	    memcmp(&h->model, &own->model, sizeof own->model) == 0))
+		return;
+	qengine_refuse(c, "", "mismatch",
+	    "the requests are for another model");
+	c->eof = c->broken = 1;
+}
+
+static void
+tell_cached(struct qengine_client *c, const struct qwen_order *o)
+{
+	struct qwen_event ev = { .kind = QWEN_EVENT_CACHED,
+	    .n_prompt = o->n };
+	size_t kept, stored;
+	struct qwen_err err;
+
+	snprintf(ev.id, sizeof ev.id, "%s", o->id);
+	if (qwen_work_cached(c->engine->work.work, o->tokens, o->n, &kept,
+	    &stored, &err) < 0)
+		kept = stored = 0;
+	ev.n_cached = kept;
+	ev.n_stored = stored;
+	qengine_tell(c, &ev);
+}
+
+static void
+tell_stats(struct qengine_client *c, const struct qwen_order *o)
+{
+	const struct qengine *e = c->engine;
+	struct qwen_event ev = { .kind = QWEN_EVENT_STATS };
+	struct qwen_work_stats st;
+	struct qwen_cache_usage u;
+
+	snprintf(ev.id, sizeof ev.id, "%s", o->id);
+	qwen_work_stats(e->work.work, &st);
+	qwen_cache_usage(e->work.cache, &u);
+	ev.stat[QWEN_STAT_WAITING] = qwen_work_n_waiting(e->work.work);
+	ev.stat[QWEN_STAT_RUNNING] = qwen_work_n_jobs(e->work.work) -
+	    ev.stat[QWEN_STAT_WAITING];
+	ev.stat[QWEN_STAT_CLIENTS] = e->n_clients;
+	ev.stat[QWEN_STAT_REQUESTS] = e->n_requests;
+	ev.stat[QWEN_STAT_CANCELLED] = st.cancelled;
+	ev.stat[QWEN_STAT_READ] = st.read;
+	ev.stat[QWEN_STAT_SHARED] = st.shared;
+	ev.stat[QWEN_STAT_STORED] = st.stored;
+	ev.stat[QWEN_STAT_CHOSEN] = st.chosen;
+	ev.stat[QWEN_STAT_SCORED] = st.scored;
+	ev.stat[QWEN_STAT_PASSES] = st.n_passes;
+	ev.stat[QWEN_STAT_PREEMPTED] = st.preempted;
+	ev.stat[QWEN_STAT_KEPT] = st.n_kept;
+	ev.stat[QWEN_STAT_BYTES] = u.used;
+	ev.stat[QWEN_STAT_LIMIT] = u.limit;
+	ev.stat[QWEN_STAT_DROPPED] = e->n_dropped;
+	qengine_tell(c, &ev);
+}
+
+static void
+take(struct qengine_client *c, struct qwen_order *o)
+{
+	struct qengine_job *j;
+
+	/* ids in CBOR come from programs, which know whose they are */
+	if (!c->greeted && c->form == QENGINE_CBOR &&
+	    o->kind != QWEN_ORDER_HELLO) {
+		qengine_refuse(c, "", "bad_stream",
+		    "the requests do not begin with a header");
+		c->eof = c->broken = 1;
+		return;
+	}
+	switch (o->kind) {
+	case QWEN_ORDER_HELLO:
+		greet(c, &o->hello);
+		break;
+	case QWEN_ORDER_CANCEL:
+		/* one that has ended has told so */
+		if ((j = find_job(c, o->id)) != NULL)
+			qwen_work_cancel(c->engine->work.work, j);
+		break;
+	case QWEN_ORDER_CACHED:
+		tell_cached(c, o);
+		break;
+	case QWEN_ORDER_STATS:
+		tell_stats(c, o);
+		break;
+	default:
+		take_job(c, o);
+	}
+}
+
+void
+qengine_take(struct qengine_client *c, const unsigned char *p, size_t n)
+{
+	struct qwen_order o;
+	struct qwen_err err;
+
+	if (qwen_order_decode(&o, p, n, c->engine->header.n_vocab, &err) == 0)
+		take(c, &o);
+	else
+		qengine_refuse(c, o.id, "invalid_request", err.msg);
+	qwen_order_fini(&o);
+}
+
+double
+qengine_deadlines(struct qengine *e)
+{
+	struct qengine_client *c;
+	struct qengine_job *j, *next;
+	double now = cli_now(), first = 0;
+
+	for (c = e->clients; c != NULL; c = c->next) {
+		for (j = c->jobs; j != NULL; j = next) {
+			next = j->next;
+			if (j->deadline <= 0)
+				continue;
+			if (j->deadline <= now) {
+				j->is_late = 1;
+				qwen_work_cancel(e->work.work, j);
+			} else if (first <= 0 || j->deadline < first)
+				first = j->deadline;
+		}
+	}
+	return first;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * json.c - a request as a line of JSON, made the record that it stands for, so that
+ * there is one reader that checks.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "qengine.h"
+#include "text/json/json.h"
+#include "wire/put.h"
+
+enum { KEYS_MAX = 23 };
+
+static int
+wrong(const char *key, const char *what, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is not %s", key, what);
+}
+
+/* A number as it is written, whole and from 0 on. */
+static int
+whole(yyjson_val *v, uint64_t max, uint64_t *out)
+{
+	const char *s = yyjson_get_raw(v);
+	char *end;
+
+	if (s == NULL || s[0] < '0' || s[0] > '9')
+		return -1;
+	errno = 0;
+	*out = strtoull(s, &end, 10);
+	return errno != 0 || *end != '\0' || *out > max ? -1 : 0;
+}
+
+static int
+real(yyjson_val *v, float *out)
+{
+	const char *s = yyjson_get_raw(v);
+
+	if (s == NULL)
+		return -1;
+	*out = strtof(s, NULL);
+	return 0;
+}
+
+static int
+digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ?
+	    c - 'a' + 10 : -1;
+}
+
+static int
+put_fp(struct qwen_put *p, const char *key, yyjson_val *v)
+{
+	const char *s = yyjson_get_str(v);
+	struct qwen_fp fp;
+	size_t i;
+
+	if (s == NULL || yyjson_get_len(v) != 2 * sizeof fp.b)
+		return -1;
+	for (i = 0; i < sizeof fp.b; i++) {
+		if (digit(s[2 * i]) < 0 || digit(s[2 * i + 1]) < 0)
+			return -1;
+		fp.b[i] = (unsigned char)(digit(s[2 * i]) << 4 |
+		    digit(s[2 * i + 1]));
+	}
+	qwen_put_fp(p, key, &fp);
+	return 0;
+}
+
+/* An array of numbers, in memory of 4 bytes each. */
+static int
+put_array(struct qwen_put *p, const char *key, yyjson_val *v, int reals)
+{
+	size_t i, max, n = yyjson_arr_size(v);
+	union { int32_t id; float x; } *a;
+	yyjson_val *it;
+	uint64_t u = 0;
+	int rc = 0;
+
+	if (!yyjson_is_arr(v))
+		return -1;
+	a = cli_got(malloc((n + 1) * sizeof *a));
+	yyjson_arr_foreach(v, i, max, it) {
+		if (rc < 0)
+			continue;
+		rc = reals ? real(it, &a[i].x) : whole(it, INT32_MAX, &u);
+		if (!reals)
+			a[i].id = (int32_t)u;
+	}
+	if (rc == 0 && reals)
+		qwen_put_row(p, key, &a->x, n);
+	else if (rc == 0)
+		qwen_put_ids(p, key, &a->id, n);
+	free(a);
+	return rc;
+}
+
+static int
+put_pair(struct qwen_put *p, yyjson_val *k, yyjson_val *v,
+    struct qwen_err *err)
+{
+	const char *key = yyjson_get_str(k);
+	enum qwen_shape shape;
+	uint64_t u;
+
+	if (!qwen_order_shape(key, yyjson_get_len(k), &shape))
+		return qwen_fail(err, QWEN_EUNSUP, "key \"%.40s\" is not "
+		    "known here", key);
+	switch (shape) {
+	case QWEN_SHAPE_UINT:
+		if (whole(v, UINT64_MAX, &u) < 0)
+			return wrong(key, "a whole number", err);
+		qwen_put_uint(p, key, u);
+		return 0;
+	case QWEN_SHAPE_TEXT:
+		if (!yyjson_is_str(v))
+			return wrong(key, "text", err);
+		qwen_put_text(p, key, yyjson_get_str(v), yyjson_get_len(v));
+		return 0;
+	case QWEN_SHAPE_FP:
+		return put_fp(p, key, v) < 0 ? wrong(key, "32 hexadecimal "
+		    "digits", err) : 0;
+	case QWEN_SHAPE_IDS:
+		return put_array(p, key, v, 0) < 0 ? wrong(key, "an array of "
+		    "whole numbers", err) : 0;
+	default:
+		return put_array(p, key, v, 1) < 0 ? wrong(key, "an array of "
+		    "numbers", err) : 0;
+	}
+}
+
+static void
+find_id(yyjson_val *root, char id[QWEN_ORDER_ID + 1])
+{
+	yyjson_val *v = yyjson_obj_get(root, "id");
+
+	if (yyjson_is_str(v) && yyjson_get_len(v) <= QWEN_ORDER_ID &&
+	    strlen(yyjson_get_str(v)) == yyjson_get_len(v))
+		memcpy(id, yyjson_get_str(v), yyjson_get_len(v) + 1);
+}
+
+static int
+convert(struct qwen_put *p, yyjson_val *root, struct qwen_err *err)
+{
+	yyjson_val *k, *v;
+	size_t i, max;
+
+	if (!yyjson_is_obj(root) || yyjson_obj_size(root) > KEYS_MAX)
+		return qwen_fail(err, QWEN_EFORMAT, "not an object of at most "
+		    "%d members", KEYS_MAX);
+	yyjson_obj_foreach(root, i, max, k, v) {
+		if (put_pair(p, k, v, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
+    char id[QWEN_ORDER_ID + 1], struct qwen_err *err)
+{
+	struct qwen_put p = { .t = out };
+	yyjson_doc *doc;
+	int rc;
+
+	id[0] = '\0';
+	if ((doc = qwen_json_open((const char *)line, n, err)) == NULL)
+		return -1;
+	find_id(yyjson_doc_get_root(doc), id);
+	qwen_put_begin(&p);
+	rc = convert(&p, yyjson_doc_get_root(doc), err);
+	qwen_put_end(&p);
+	yyjson_doc_free(doc);
+	return rc < 0 ? rc : out->failed ? qwen_oom(err) : 0;
+}

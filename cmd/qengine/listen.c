@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: ISC */
+/* listen.c - a socket in the file system, for the user whose process it is. */
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qengine.h"
+
+enum { BACKLOG = 64 };
+
+static int
+make(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (fd == -1 || fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)
+		die("socket: %s", strerror(errno));
+	return fd;
+}
+
+/* One that an engine left when it was killed: nobody answers there. */
+static void
+clear(const char *path, const struct sockaddr_un *sa)
+{
+	struct stat st;
+	int fd, dead;
+
+	if (lstat(path, &st) == -1)
+		return;
+	if (!S_ISSOCK(st.st_mode))
+		die("%s: there is something else than a socket", path);
+	fd = make();
+	dead = connect(fd, (const struct sockaddr *)sa, sizeof *sa) == -1 &&
+	    errno == ECONNREFUSED;
+	close(fd);
+	if (!dead)
+		die("%s: another process listens there", path);
+	if (unlink(path) == -1 && errno != ENOENT)
+		die("%s: %s", path, strerror(errno));
+}
+
+int
+qengine_listen(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	mode_t mask;
+	int fd, rc;
+
+	if (strlen(path) >= sizeof sa.sun_path)
+		die("%s: the path of a socket has at most %zu bytes", path,
+		    sizeof sa.sun_path - 1);
+	strcpy(sa.sun_path, path);
+	clear(path, &sa);
+	fd = make();
+	mask = umask(0177);
+	rc = bind(fd, (struct sockaddr *)&sa, sizeof sa);
+	umask(mask);
+	if (rc == -1 || listen(fd, BACKLOG) == -1)
+		die("%s: %s", path, strerror(errno));
+	return fd;
+}
+
+void
+qengine_unlisten(int fd, const char *path)
+{
+	close(fd);
+	unlink(path);
+}
+
+int
+qengine_accept(int listener)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	if (fd != -1 && (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * run.c - round and round: what clients want, one pass, what they get.
+ *
+ * Nothing here waits but poll(2), and that only if there is nothing to compute.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "qengine.h"
+
+enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
+
+static int wake_fd = -1;
+
+static void
+on_signal(int sig)
+{
+	int saved = errno;
+
+	/* the second one ends it */
+	signal(sig, SIG_DFL);
+	if (write(wake_fd, "", 1) == -1)
+		raise(sig);
+	errno = saved;
+}
+
+static void
+watch_signals(struct qengine *e)
+{
+	struct sigaction sa = { .sa_handler = on_signal }, old;
+	static const int sigs[] = { SIGTERM, SIGINT };
+	int fd[2];
+	size_t i;
+
+	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[0], F_SETFL, O_NONBLOCK) == -1)
+		die("pipe: %s", strerror(errno));
+	e->wake = fd[0];
+	wake_fd = fd[1];
+	sigemptyset(&sa.sa_mask);
+	for (i = 0; i < sizeof sigs / sizeof sigs[0]; i++) {
+		if (sigaction(sigs[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			sigaction(sigs[i], &sa, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A pipe that is full holds up the work: there is nobody else. */
+static int
+is_held(const struct qengine *e)
+{
+	const struct qengine_client *c;
+
+	for (c = e->clients; c != NULL; c = c->next) {
+		if (c->is_pipe && qengine_unread(c) > e->max_unread)
+			return 1;
+	}
+	return 0;
+}
+
+static int
+has_unread(const struct qengine *e)
+{
+	const struct qengine_client *c;
+
+	for (c = e->clients; c != NULL; c = c->next) {
+		if (qengine_unread(c) > 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* How long poll(2) may wait, in ms; -1: for ever. */
+static int
+patience(const struct qengine *e)
+{
+	if (qwen_work_n_jobs(e->work.work) > 0)
+		return is_held(e) ? TICK_MS : 0;
+	if (e->unstored)
+		return 0;
+	return has_unread(e) ? TICK_MS : -1;
+}
+
+/* ------------------------------------------------------------------- poll */
+
+struct polled {
+	struct pollfd	*fd;
+	size_t		 n, cap;
+};
+
+static void
+want(struct polled *p, int fd, short events)
+{
+	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
+	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+/* Each client has two places: in, and out. */
+static void
+gather(struct qengine *e, struct polled *p)
+{
+	struct qengine_client *c;
+	int in;
+
+	p->n = 0;
+	want(p, e->wake, POLLIN);
+	want(p, e->draining || e->n_clients >= CLIENTS_MAX ? -1 : e->listener,
+	    POLLIN);
+	for (c = e->clients; c != NULL; c = c->next) {
+		in = !c->eof && !(c->is_pipe && qengine_is_full(e));
+		if (c->is_pipe) {
+			want(p, in ? c->in : -1, POLLIN);
+			/* a reader that left is told without asking */
+			want(p, c->out, qengine_unread(c) > 0 ? POLLOUT : 0);
+		} else {
+			want(p, c->in, (short)((in ? POLLIN : 0) |
+			    (qengine_unread(c) > 0 ? POLLOUT : 0)));
+			want(p, -1, 0);
+		}
+	}
+}
+
+static void
+sort_out(struct qengine *e, const struct polled *p)
+{
+	struct qengine_client *c;
+	short r[2];
+	size_t i = 2;
+
+	for (c = e->clients; c != NULL; c = c->next, i += 2) {
+		r[0] = p->fd[i].revents;
+		r[1] = p->fd[i + 1].revents;
+		c->readable = (r[0] & (POLLIN | POLLHUP | POLLERR)) != 0 &&
+		    !c->eof;
+		c->writable = ((c->is_pipe ? r[1] : r[0]) & POLLOUT) != 0;
+		/* a socket of which both ways are closed; a pipe's end */
+		if (c->is_pipe ? (r[1] & (POLLERR | POLLNVAL)) != 0 :
+		    (r[0] & (POLLHUP | POLLERR)) != 0 && (r[0] & POLLIN) == 0)
+			c->gone = EPIPE;
+	}
+}
+
+static void
+take_signal(struct qengine *e)
+{
+	char b[16];
+
+	if (read(e->wake, b, sizeof b) > 0 && !e->draining) {
+		e->draining = 1;
+		cli_note("ending when the %s under way are done",
+		    cli_count(qwen_work_n_jobs(e->work.work), "request"));
+	}
+}
+
+static void
+attend(struct qengine *e, struct polled *p)
+{
+	struct qengine_client *c;
+	int fd, got;
+
+	gather(e, p);
+	do
+		got = poll(p->fd, (nfds_t)p->n, patience(e));
+	while (got == -1 && errno == EINTR);
+	if (got == -1)
+		die("poll: %s", strerror(errno));
+	sort_out(e, p);
+	if (p->fd[0].revents != 0)
+		take_signal(e);
+	for (c = e->clients; c != NULL; c = c->next) {
+		if (c->readable && !c->gone)
+			qengine_client_read(c);
+		qengine_client_take(c);
+	}
+	while (p->fd[1].revents != 0 && e->n_clients < CLIENTS_MAX &&
+	    (fd = qengine_accept(e->listener)) != -1)
+		qengine_client_new(e, fd, fd);
+}
+
+/* ------------------------------------------------------------------- rounds */
+
+/* It has what it asked for, and asks for nothing more. */
+static int
+is_done(const struct qengine_client *c)
+{
+	return c->jobs == NULL && qengine_unread(c) == 0 &&
+	    (c->broken || c->engine->draining || (c->eof &&
+	    c->inbox.start == c->inbox.end));
+}
+
+static int
+is_stalled(const struct qengine_client *c)
+{
+	return !c->is_pipe && qengine_unread(c) > 0 &&
+	    cli_now() - c->since > c->engine->stall_s;
+}
+
+/* Those who left, or may go. */
+static void
+part(struct qengine *e)
+{
+	struct qengine_client *c, *next;
+
+	for (c = e->clients; c != NULL; c = next) {
+		next = c->next;
+		if (!c->gone && is_stalled(c)) {
+			c->gone = 1;
+			e->n_dropped++;
+		}
+		if (!c->gone && !is_done(c))
+			continue;
+		if (c->gone && c->is_pipe)
+			e->failed = c->gone;
+		qengine_client_free(c);
+	}
+}
+
+static void
+compute(struct qengine *e)
+{
+	if (qwen_work_n_jobs(e->work.work) > 0) {
+		if (!is_held(e))
+			tool_work_step(&e->work);
+	} else if (e->unstored)
+		e->unstored = cli_must(NULL, qwen_work_store(e->work.work,
+		    &cli_err));
+}
+
+void
+qengine_run(struct qengine *e)
+{
+	struct polled p = { 0 };
+	struct qengine_client *c;
+
+	watch_signals(e);
+	while (e->clients != NULL || (e->listener != -1 && !e->draining)) {
+		attend(e, &p);
+		qengine_deadlines(e);
+		part(e);
+		compute(e);
+		for (c = e->clients; c != NULL; c = c->next) {
+			if (!c->gone)
+				qengine_client_write(c);
+		}
+		/* now, since poll(2) might wait for ever */
+		part(e);
+	}
+	while (cli_must(NULL, qwen_work_store(e->work.work, &cli_err)))
+		;
+	free(p.fd);
+	/* nobody is left to tell, so what was read is put by before */
+	if (e->failed != 0) {
+		errno = e->failed;
+		qwen_fail_errno(&cli_err, "write");
+		cli_die_err("stdout", &cli_err);
+	}
+}

@@ -50,7 +50,9 @@ struct qwen_work_opts {
 	/*
 	 * No pass while others generate is to take much longer than that, in
 	 * seconds: prompts are read in parts that are small enough.  Where
-	 * nobody generates, four times as long.  0: n_pass alone counts.
+	 * nobody generates, four times as long.  Half of such a part is for
+	 * the prompt of which the least is left, so that it need not wait for
+	 * long ones.  0: n_pass alone counts, and the oldest goes first.
 	 */
 	double		 pause_s;
 };

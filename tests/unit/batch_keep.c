@@ -498,6 +498,28 @@ test_pause(void)
 	ok(bad == 0, "and the tokens are the same");
 }
 
+/* A short prompt that comes after a long one. */
+static void
+test_short(void)
+{
+	static struct talk a, b;
+	int steps = 0, r = 1;
+
+	a.n = b.n = 0;
+	say(&a, 1000, 1);
+	say(&b, 30, 2);
+	open_work(&(struct qwen_work_opts){ .pause_s = 1e-9 }, 0);
+	add(&a, 3);
+	qwen_work_step(work, &err);
+	add(&b, 3);
+	while (b.n == 30 && (r = qwen_work_step(work, &err)) == 1)
+		steps++;
+	ok(r == 1 && steps <= 4 && a.n == 1000,
+	    "a short prompt is read beside a long one, in %d passes", steps);
+	ok(finish() && is_right(&a) && is_right(&b), "both are right");
+	close_work();
+}
+
 int
 main(void)
 {
@@ -511,6 +533,7 @@ main(void)
 	test_store();
 	test_priority();
 	test_pause();
+	test_short();
 	qwen_model_close(model);
 	return done_testing();
 }

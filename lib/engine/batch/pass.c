@@ -3,7 +3,8 @@
  * pass.c - what is read next, in one pass over the weights.
  *
  * Everyone who generates has one token; the rest of the pass goes to those who
- * read prompts, the oldest first.
+ * read prompts, the oldest first; half of it, if passes are to be short, to the
+ * one who has the least to read.
  */
 #include <time.h>
 
@@ -52,6 +53,38 @@ add_part(struct qwen_work *w, struct qwen_task *t, size_t n)
 	};
 }
 
+/* It is to read more of its prompt; at most so many tokens: how many. */
+static size_t
+read_on(struct qwen_work *w, struct qwen_task *t, size_t most)
+{
+	size_t done = qwen_task_done(t);
+	size_t left = (t->branch > done ? t->branch : t->n) - done;
+	size_t n = way(t, done, left < most ? left : most);
+
+	add_part(w, t, n);
+	return n;
+}
+
+/* Of those who read, who has the least left, if that is not the first of them. */
+static struct qwen_task *
+shortest(const struct qwen_work *w)
+{
+	struct qwen_task *first = NULL, *best = NULL, *t;
+	size_t i;
+
+	for (i = 0; i < w->n_active; i++) {
+		t = w->active[i];
+		if (qwen_task_done(t) + 1 >= t->n)
+			continue;
+		if (first == NULL)
+			first = t;
+		if (best == NULL || t->n - qwen_task_done(t) <
+		    best->n - qwen_task_done(best))
+			best = t;
+	}
+	return best != first ? best : NULL;
+}
+
 /* Tokens of prompts that may go along, for a pass that is not too long. */
 static size_t
 allowed(const struct qwen_work *w)
@@ -96,8 +129,8 @@ guess(struct qwen_work *w, struct qwen_err *err)
 static int
 compose(struct qwen_work *w, struct qwen_err *err)
 {
-	size_t i, n, left, done, budget, n_one;
-	struct qwen_task *t;
+	size_t i, budget, n_one;
+	struct qwen_task *t, *next = NULL;
 
 	w->n_part = 0;
 	for (i = 0; i < w->n_active; i++) {
@@ -110,15 +143,13 @@ compose(struct qwen_work *w, struct qwen_err *err)
 	/* prompts go on, however many there are that generate */
 	if (budget < LEAST_READ)
 		budget = LEAST_READ;
+	/* where passes are short nobody waits until a long prompt is read */
+	if (w->o.pause_s > 0 && (next = shortest(w)) != NULL)
+		budget -= read_on(w, next, budget / 2);
 	for (i = 0; i < w->n_active && budget > 0; i++) {
 		t = w->active[i];
-		done = qwen_task_done(t);
-		if (done + 1 >= t->n)
-			continue;
-		left = (t->branch > done ? t->branch : t->n) - done;
-		n = way(t, done, left < budget ? left : budget);
-		add_part(w, t, n);
-		budget -= n;
+		if (t != next && qwen_task_done(t) + 1 < t->n)
+			budget -= read_on(w, t, budget);
 	}
 	/* a pass in which a prompt is read is busy without them */
 	return w->o.drafts != NULL && n_one == w->n_part ? guess(w, err) : 0;

@@ -197,6 +197,13 @@ take_rest(struct qengine_client *c)
 	qwen_inbox_fini(in);
 }
 
+int
+qengine_client_waits(const struct qengine_client *c)
+{
+	return c->is_pipe && (qengine_is_full(c->engine) ||
+	    qengine_unread(c) > c->engine->max_unread);
+}
+
 void
 qengine_client_take(struct qengine_client *c)
 {
@@ -209,8 +216,7 @@ qengine_client_take(struct qengine_client *c)
 	    (c->inbox.start == c->inbox.end || sniff(c) < 0)))
 		return;
 	/* a pipe waits where others are refused */
-	while (!c->gone && !c->broken &&
-	    !(c->is_pipe && qengine_is_full(c->engine))) {
+	while (!c->gone && !c->broken && !qengine_client_waits(c)) {
 		got = c->form == QENGINE_JSON ? qwen_inbox_line(&c->inbox,
 		    QWEN_ORDER_MAX, &p, &n, &err) : qwen_inbox_next(&c->inbox,
 		    QWEN_ORDER_MAX, &p, &n, &err);
@@ -224,7 +230,7 @@ qengine_client_take(struct qengine_client *c)
 	}
 	if (got < 0)
 		break_off(c, err.msg);
-	else if (c->eof && !(c->is_pipe && qengine_is_full(c->engine)))
+	else if (c->eof && !qengine_client_waits(c))
 		take_rest(c);
 }
 

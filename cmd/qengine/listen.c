@@ -81,6 +81,7 @@ qengine_accept(int listener)
 	if (fd != -1 && (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
 	    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)) {
 		close(fd);
+		errno = ECONNABORTED;
 		return -1;
 	}
 	return fd;

@@ -62,6 +62,7 @@ struct qengine {
 	int			 listener;	/* or -1 */
 	int			 wake;		/* readable after a signal */
 	int			 draining;
+	int			 crowded;	/* no descriptor is left */
 	int			 unstored;	/* perhaps something */
 	int			 failed;	/* errno of the pipe, or 0 */
 	uint64_t		 n_requests, n_dropped;
@@ -79,6 +80,9 @@ void qengine_client_read(struct qengine_client *c);
 
 /* The requests that came and were not looked at, while there is room. */
 void qengine_client_take(struct qengine_client *c);
+
+/* No request of a pipe is looked at: the queue is full, or nobody reads. */
+int qengine_client_waits(const struct qengine_client *c);
 
 /* As many events as it takes at once. */
 void qengine_client_write(struct qengine_client *c);
@@ -114,7 +118,7 @@ int qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
 /* At a path, for this user alone.  Dies. */
 int qengine_listen(const char *path);
 void qengine_unlisten(int fd, const char *path);
-int qengine_accept(int listener);	/* or -1 */
+int qengine_accept(int listener);	/* or -1 and errno */
 
 /* ---------------------------------------------------------- run.c */
 

@@ -113,10 +113,10 @@ gather(struct qengine *e, struct polled *p)
 
 	p->n = 0;
 	want(p, e->wake, POLLIN);
-	want(p, e->draining || e->n_clients >= CLIENTS_MAX ? -1 : e->listener,
-	    POLLIN);
+	want(p, e->draining || e->crowded || e->n_clients >= CLIENTS_MAX ?
+	    -1 : e->listener, POLLIN);
 	for (c = e->clients; c != NULL; c = c->next) {
-		in = !c->eof && !(c->is_pipe && qengine_is_full(e));
+		in = !c->eof && !qengine_client_waits(c);
 		if (c->is_pipe) {
 			want(p, in ? c->in : -1, POLLIN);
 			/* a reader that left is told without asking */
@@ -161,11 +161,27 @@ take_signal(struct qengine *e)
 	}
 }
 
+/* Until one leaves others wait, where there is no room for more. */
+static void
+let_in(struct qengine *e)
+{
+	int fd;
+
+	while (e->n_clients < CLIENTS_MAX) {
+		if ((fd = qengine_accept(e->listener)) == -1) {
+			e->crowded = e->n_clients > 0 && (errno == EMFILE ||
+			    errno == ENFILE || errno == ENOMEM);
+			return;
+		}
+		qengine_client_new(e, fd, fd);
+	}
+}
+
 static void
 attend(struct qengine *e, struct polled *p)
 {
 	struct qengine_client *c;
-	int fd, got;
+	int got;
 
 	gather(e, p);
 	do
@@ -181,9 +197,8 @@ attend(struct qengine *e, struct polled *p)
 			qengine_client_read(c);
 		qengine_client_take(c);
 	}
-	while (p->fd[1].revents != 0 && e->n_clients < CLIENTS_MAX &&
-	    (fd = qengine_accept(e->listener)) != -1)
-		qengine_client_new(e, fd, fd);
+	if (p->fd[1].revents != 0)
+		let_in(e);
 }
 
 /* ------------------------------------------------------------------- rounds */
@@ -221,6 +236,7 @@ part(struct qengine *e)
 		if (c->gone && c->is_pipe)
 			e->failed = c->gone;
 		qengine_client_free(c);
+		e->crowded = 0;
 	}
 }
 

@@ -139,6 +139,21 @@ for i in 1 2 3 4; do ask l$i ",\"max\":2000,\"ending\":[],\"logprobs\":20" $i; d
 { engine -v --max-unread 64k <long 2>err; echo $? >status; } |
     { sleep 3; head -n 1 >/dev/null; }
 is "$(cat status)" 1 "a reader that leaves ends it"
+if [ -r /proc/self/fdinfo/0 ]; then
+	yes '{"stats":"x"}' | head -n 20000 >flood
+	mkfifo slow
+	engine --max-unread 64k <flood >slow &
+	exec 3<slow
+	sleep 3
+	at=$(for p in /proc/[0-9]*; do
+		[ "$(readlink "$p/fd/0" 2>/dev/null)" = "$PWD/flood" ] &&
+		    sed -n 's/^pos:[^0-9]*//p' "$p/fdinfo/0"
+	done | sort -n | tail -n 1)
+	n=$(wc -l <&3)
+	exec 3<&-
+	is "$((${at:-9999999} < 100000)), $n" "1, 20000" \
+	    "where nobody reads, no more is taken: $at bytes"
+fi
 refused 1 "a full device" sh -c 'timeout 20 qengine <many >/dev/full'
 
 # -- conversations

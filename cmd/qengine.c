@@ -7,7 +7,7 @@
 
 static struct qengine engine = {
 	.work = { .n_sequences = TOOL_SEQUENCES, .n_keep = 64,
-	    .pause_ms = 500 },
+	    .pause_ms = 500, .draft = { .mode = QWEN_DRAFT_AUTO } },
 	.max_waiting = 256, .max_unread = 8 << 20, .stall_s = 30,
 	.listener = -1,
 };
@@ -30,6 +30,7 @@ static const struct cli_opt options[] = {
 	    "keep so many texts in memory, to go on with; 64 by default"),
 	CLI_INT(0, "pause", "ms", &engine.work.pause_ms, 0, 1 << 20,
 	    "about the longest wait for a prompt of others; 500 by default"),
+	TOOL_OPT_DRAFT(&engine.work.draft),
 	TOOL_OPT_WORK(&engine.work),
 	CLI_END,
 };
@@ -48,6 +49,7 @@ open_model(struct qengine *e)
 	tool_header(&e->header, QWEN_STREAM_LOGITS, e->work.model);
 	if (e->work.mem == 0)
 		e->work.mem = tool_memory_spare(e->work.model);
+	tool_draft_open(&e->work.draft, e->work.model);
 	tool_work_open(&e->work);
 	e->grammars.gguf = e->work.gguf;
 }
@@ -67,6 +69,7 @@ tell(const struct qengine *e)
 	    (unsigned long long)st.cancelled, (unsigned long long)st.chosen,
 	    (unsigned long long)st.read, (unsigned long long)st.shared,
 	    (unsigned long long)st.stored, (unsigned long long)e->n_dropped);
+	tool_draft_tell(&e->work.draft);
 	tool_tell_stats(e->work.model);
 }
 
@@ -77,6 +80,7 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	tool_store_choose(&e->work.at);
+	tool_draft_check(&e->work.draft);
 	if (e->socket == NULL)
 		cli_need_stdin();
 	open_model(e);

@@ -21,7 +21,8 @@ static struct {
 	size_t			 cap;
 	struct qprefill_reuse	 reuse;
 	struct qwen_state_opts	 state;
-} opt = { .logits = QWEN_LOGITS_NONE };
+	struct tool_draft	 draft;
+} opt = { .logits = QWEN_LOGITS_NONE, .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static struct tool_intake intake;
 
@@ -80,6 +81,9 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&opt.n_threads),
 	TOOL_OPT_NUMERICS(&opt.numerics),
 	TOOL_OPT_BATCH(&opt.batch),
+	CLI_CALL(0, "draft", "how", &opt.draft, tool_draft_parse,
+	    "words auto mtp none",
+	    "what drafts need: auto, mtp, none; or a file with the block"),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	CLI_END,
@@ -93,6 +97,9 @@ static const struct cli_tool tool = {
 static void
 check_options(struct tool_intake *in)
 {
+	tool_draft_check(&opt.draft);
+	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
+		cli_usage("--draft lookup: that needs nothing of a state");
 	tool_store_choose(&opt.reuse.store);
 	in->whole = opt.reuse.states.n > 0;
 	if (in->whole && in->state != NULL)
@@ -245,7 +252,8 @@ main(int argc, char *argv[])
 	if (!cli_given(&opt.format) && (opt.output == NULL ||
 	    opt.logits != QWEN_LOGITS_NONE))
 		cli_no_binary_tty();
-	m = tool_model_open(opt.model, opt.n_threads, opt.numerics);
+	m = tool_model_open_draft(opt.model, opt.n_threads, opt.numerics,
+	    &opt.draft);
 	tool_tell_model(m);
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)

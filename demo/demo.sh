@@ -24,5 +24,7 @@ show 'printf "Then David" | qtok | qdecode -s state.cbor -n 40 --temp 0.7 --seed
 printf '\n\n%s\n' "What flows between the programs can be looked at. Tokens, and the best after 'hi':"
 show 'echo "In the beginning" | qtok -f text | xargs'
 show 'qdecode --logits -s state.cbor </dev/null | qsample --top 3'
+printf '\n%s\n' "A block of the model guesses further tokens. They change nothing, but come together:"
+show 'echo "In the beginning" | qtok | qdecode -v --draft mtp:4 -n 60 2>&1 >/dev/null | grep drafts'
 printf '\n%s\n' "The model is demo/demo.gguf; any other Qwen model in a GGUF file goes with -m.
 The tools are in $BIN/; their manual begins with: man man/qwen.7"

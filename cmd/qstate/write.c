@@ -83,8 +83,9 @@ has_cut(const struct qwen_state_info *s, uint64_t n)
 static void
 replay(struct state *s, uint64_t n)
 {
-	struct qwen_model *m = tool_model_open(qstate_opt.model,
-	    qstate_opt.n_threads, s->info->header.numerics);
+	static const struct tool_draft draft = { .mode = QWEN_DRAFT_AUTO };
+	struct qwen_model *m = tool_model_open_draft(qstate_opt.model,
+	    qstate_opt.n_threads, s->info->header.numerics, &draft);
 	struct tool_intake in = { 0 };
 	struct cli_output *out;
 	size_t at;

@@ -152,7 +152,7 @@ awk 'BEGIN { for (i = 1; i <= 12; i++)
 	    i, i % 5, 5 + 3 * i, i % 2 ? "0" : "0.8" }' >requests
 qbatch --draft none requests >want
 is "$(wc -l <want)" 12 "qbatch: 12 results"
-for how in "" "--draft lookup:8" "--draft lookup:3 --max-sequences 1" \
+for how in "" "--draft lookup:8" "--draft mtp:4" "--draft mtp:1 --batch 8" "--draft lookup:3 --max-sequences 1" \
     "--draft auto --max-sequences 2 --draft-text requests" \
     "--draft lookup:16 --max-sequences 5 --batch 8"; do
 	# shellcheck disable=SC2086
@@ -166,11 +166,31 @@ done
 # -- a chat, back and again
 printf '%s\n' 'a b a b' '/retry' 'c d' /undo 'a b' >talk
 qchat -q -n 24 --template qwen3 --draft none <talk >want
-for d in auto lookup:8 lookup:1; do
-	qchat -q -n 24 --template qwen3 --draft $d --draft-text ids <talk >got
+for d in auto mtp:3 lookup:8 lookup:1; do
+	text="--draft-text ids"
+	[ $d = mtp:3 ] && text=
+	# shellcheck disable=SC2086
+	qchat -q -n 24 --template qwen3 --draft $d $text <talk >got
 	cmp -s want got
 	ok $? "qchat, $d"
 done
+
+# -- what a state keeps for them
+printf 'In the beginning' | qtok | qprefill -o with.cbor >/dev/null
+printf 'In the beginning' | qtok | qprefill --draft none -o without.cbor >/dev/null
+is "$(qstate show --json -v with.cbor | jq -c '[.blocks[].kind | select(test("mtp|hidden"))] | unique')" \
+    '["hidden","mtp","mtp-kv"]' "qprefill keeps what drafts need"
+is "$(qstate show --json -v without.cbor | jq -c '[.blocks[].kind | select(test("mtp|hidden"))]')" \
+    '[]' "not with --draft none"
+for s in with without; do
+	qdecode -v --draft mtp:4 -n 40 -s $s.cbor -o $s.end -f text </dev/null >$s.txt 2>err
+	sed -n 's/.* right (\(.*\))/\1/p' err >$s.right
+done
+cmp -s with.txt without.txt && qstate diff with.end without.end >/dev/null
+ok $? "the same tokens and state"
+awk "BEGIN { exit !($(cat with.right) > 0.6 && $(cat without.right) > 0.3) }"
+ok $? "the demo model's block is right: $(cat with.right), $(cat without.right)"
+refused 2 "nothing is kept for it" qprefill --draft lookup
 
 # -- what cannot be
 refused 2 "no such way" qdecode --draft fast ids

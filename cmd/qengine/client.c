@@ -228,9 +228,10 @@ qengine_client_take(struct qengine_client *c)
 			qengine_take(c, p, n);
 		got = 0;
 	}
+	c->held = qengine_client_waits(c);
 	if (got < 0)
 		break_off(c, err.msg);
-	else if (c->eof && !qengine_client_waits(c))
+	else if (c->eof && !c->held)
 		take_rest(c);
 }
 

@@ -40,6 +40,7 @@ struct qengine_client {
 	int			 broken;	/* nor is sense in what comes */
 	int			 gone;		/* nobody reads */
 	struct qwen_inbox	 inbox;
+	int			 held;		/* in which there may be more */
 	struct qwen_text	 unread;	/* events, */
 	size_t			 at;		/* as far as they are gone */
 	double			 since;		/* when some were taken last */

@@ -79,10 +79,25 @@ has_unread(const struct qengine *e)
 	return 0;
 }
 
+/* Are there requests that waited, and need not any more? */
+static int
+has_room(const struct qengine *e)
+{
+	const struct qengine_client *c;
+
+	for (c = e->clients; c != NULL; c = c->next) {
+		if (c->held && !qengine_client_waits(c))
+			return 1;
+	}
+	return 0;
+}
+
 /* How long poll(2) may wait, in ms; -1: for ever. */
 static int
 patience(const struct qengine *e)
 {
+	if (has_room(e))
+		return 0;
 	if (qwen_work_n_jobs(e->work.work) > 0)
 		return is_held(e) ? TICK_MS : 0;
 	if (e->unstored)

@@ -261,10 +261,14 @@ wait $one
 is "$(jq -r 'select(.why) | .why, .n_tokens' one | xargs)" "length 400" \
     "after what was under way is done"
 # one that was killed leaves its socket
-start
+start --draft none
 client middle open >one &
 one=$!
-sleep 0.5
+i=0
+while ! grep -q token one && [ $i -lt 200 ]; do
+	sleep 0.02
+	i=$((i + 1))
+done
 kill -9 $pid
 wait $pid 2>/dev/null
 wait $one

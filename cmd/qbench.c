@@ -3,6 +3,7 @@
  * qbench.c - how fast a model runs here, and how near to what the machine can
  * do.  This is the command line; what is measured is in qbench/.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,25 +17,92 @@ struct qbench_opts qbench_opt = {
 	.n = 64, .rounds = 5,
 };
 
+/* The values of a list, one at a time: 0 after the last one, *s is NULL. */
+static int
+next_value(const struct cli_opt *o, const char **s, char one[32])
+{
+	size_t n;
+
+	if (*s == NULL)
+		return 0;
+	n = strcspn(*s, ",");
+	if (n >= 32)
+		cli_usage("%s: '%s' is too long", cli_opt_name(o), *s);
+	memcpy(one, *s, n);
+	one[n] = '\0';
+	*s = (*s)[n] == ',' ? *s + n + 1 : NULL;
+	return 1;
+}
+
+static void
+has_room(const struct cli_opt *o, size_t n)
+{
+	if (n == MAX_LIST)
+		cli_usage("%s: more than %d values", cli_opt_name(o), MAX_LIST);
+}
+
 static void
 parse_list(const struct cli_opt *o, const char *s)
 {
-	const char *what = cli_opt_name(o);
 	struct list *l = o->to;
 	char one[32];
-	size_t n;
 
-	for (l->n = 0;; s += n + 1) {
-		n = strcspn(s, ",");
-		if (l->n == MAX_LIST)
-			cli_usage("%s: more than %d values", what, MAX_LIST);
-		if (n >= sizeof one)
-			cli_usage("%s: '%s' is not a number", what, s);
-		memcpy(one, s, n);
-		one[n] = '\0';
-		l->v[l->n++] = (size_t)cli_int(what, one, o->min, o->max);
-		if (s[n] == '\0')
-			return;
+	for (l->n = 0; next_value(o, &s, one);) {
+		has_room(o, l->n);
+		l->v[l->n++] = (size_t)cli_int(cli_opt_name(o), one, o->min,
+		    o->max);
+	}
+}
+
+static void
+parse_chances(const struct cli_opt *o, const char *s)
+{
+	struct chances *l = o->to;
+	char one[32];
+
+	for (l->n = 0; next_value(o, &s, one);) {
+		has_room(o, l->n);
+		l->v[l->n++] = cli_double(cli_opt_name(o), one, 0, 1);
+	}
+}
+
+/* A number alone goes with the word before it; none is there in any case. */
+static void
+add_draft(struct drafts *l, const char *one)
+{
+	struct one_draft *d = &l->v[l->n];
+	struct cli_opt to = { .to = &d->how };
+	char word[32] = "";
+
+	if (l->n > 0)
+		snprintf(word, sizeof word, "%s", l->v[l->n - 1].word);
+	word[strcspn(word, ":")] = '\0';
+	if (word[0] != '\0' && one[0] != '\0' &&
+	    one[strspn(one, "0123456789")] == '\0')
+		snprintf(d->word, sizeof d->word, "%s:%s", word, one);
+	else
+		snprintf(d->word, sizeof d->word, "%s", one);
+	tool_draft_parse(&to, d->word);
+	if (d->how.mode >= QWEN_DRAFT_MTP)
+		l->block.mode = QWEN_DRAFT_MTP;
+	l->n += d->how.mode != QWEN_DRAFT_NONE;
+}
+
+static void
+parse_drafts(const struct cli_opt *o, const char *s)
+{
+	struct drafts *l = o->to;
+	const char *dot = strrchr(s, '.');
+	char one[32];
+
+	if (strchr(s, '/') != NULL || (dot != NULL &&
+	    strcmp(dot, ".gguf") == 0)) {
+		l->block.file = s;
+		return;
+	}
+	for (l->n = 0; next_value(o, &s, one);) {
+		has_room(o, l->n);
+		add_draft(l, one);
 	}
 }
 
@@ -82,6 +150,11 @@ static const struct cli_opt options[] = {
 	    "what the machine can do, without a model"),
 	CLI_FLAG(0, "sampling", &qbench_opt.sampling,
 	    "how long choosing a token takes"),
+	CLI_CALL(0, "draft", "how", &qbench_opt.draft, parse_drafts,
+	    "words auto mtp lookup none",
+	    "what guessing gains: auto, mtp:4, lookup; a list; or a file"),
+	CLI_CALL(0, "accept", "p", &qbench_opt.accept, parse_chances, NULL,
+	    "simulated: a guess is right with this chance; a list"),
 	CLI_U64(0, "since", "time", &qbench_opt.since,
 	    "how long a process takes to its first token"),
 
@@ -97,6 +170,7 @@ static const struct cli_tool tool = {
 	    "do",
 	.usage = "[options]\n--machine [-t threads] [options]\n"
 	    "--sampling [-r rounds] [-m model | --vocab-size number] [options]\n"
+	    "--draft how [--accept p] [-n count] [--depth tokens] [options]\n"
 	    "--since time [-m model] [-t threads]",
 	.options = options,
 };
@@ -112,6 +186,35 @@ qbench_longest(const struct list *l)
 }
 
 static void
+check_drafts(struct qbench_opts *o)
+{
+	size_t i;
+
+	if (!o->guessing && o->accept.n > 0)
+		cli_usage("--accept goes with --draft");
+	if (!o->guessing)
+		return;
+	if (cli_given(&o->prompt) || cli_given(&o->batch) ||
+	    cli_given(&o->sequences) || o->scattered)
+		cli_usage("--draft measures one timeline that is decoded: "
+		    "without -p, --batch, --sequences and --scattered");
+	if (o->n == 0)
+		cli_usage("--draft -n 0: nothing to measure");
+	if (o->draft.block.file != NULL && o->draft.block.mode == 0)
+		cli_usage("--draft %s: no use is made of it without --draft "
+		    "mtp or auto", o->draft.block.file);
+	for (i = 0; o->accept.n > 0 && i < o->draft.n; i++) {
+		if (o->draft.v[i].how.n == 0)
+			cli_usage("--draft %s: --accept needs a number of "
+			    "guesses, as in mtp:4", o->draft.v[i].word);
+	}
+	o->prompt.v[0] = 0;
+	/* a made-up model has the block where it is wanted */
+	o->synth.no_mtp = o->draft.block.mode == QWEN_DRAFT_NONE ||
+	    o->draft.block.file != NULL;
+}
+
+static void
 check_options(void)
 {
 	const struct qbench_opts *o = &qbench_opt;
@@ -123,9 +226,10 @@ check_options(void)
 		cli_usage("-p 0 -n 0: nothing to measure");
 	if (o->json && o->csv)
 		cli_usage("--json and --csv exclude each other");
-	if (o->machine + o->sampling + (cli_given(&o->since) > 0) > 1)
-		cli_usage("--machine, --sampling and --since exclude each "
-		    "other");
+	if (o->machine + o->sampling + o->guessing +
+	    (cli_given(&o->since) > 0) > 1)
+		cli_usage("--machine, --sampling, --draft and --since exclude "
+		    "each other");
 	if (o->synthetic != NULL && o->model != NULL)
 		cli_usage("-m and --synthetic exclude each other");
 	if (o->sampling && o->model != NULL && o->synth.n_vocab != 0)
@@ -142,7 +246,9 @@ main(int argc, char *argv[])
 	size_t i;
 
 	cli_begin(&tool, argc, argv);
+	qbench_opt.guessing = cli_given(&qbench_opt.draft) > 0;
 	check_options();
+	check_drafts(&qbench_opt);
 	tool_cpu();	/* what is wrong with it comes before any table */
 	if (cli_given(&qbench_opt.since))
 		return qbench_run_since();
@@ -161,7 +267,8 @@ main(int argc, char *argv[])
 	qbench_fits();
 	qbench_warm_file();
 	for (i = 0; i < qbench_opt.threads.n; i++)
-		qbench_run((int)qbench_opt.threads.v[i]);
+		(qbench_opt.guessing ? qbench_run_drafts : qbench_run)(
+		    (int)qbench_opt.threads.v[i]);
 	free(qbench_ids);
 	return cli_finish();
 }

@@ -23,15 +23,33 @@ struct list {
 
 size_t qbench_longest(const struct list *l);
 
+/* Ways to guess ahead; none is no member. */
+struct drafts {
+	size_t		 n;
+	struct one_draft {
+		char			 word[64];	/* as in "mtp:2" */
+		struct tool_draft	 how;
+	} v[MAX_LIST];
+	struct tool_draft block;	/* the model's: if and where from */
+};
+
+/* Of a guess, to be right. */
+struct chances {
+	size_t	n;
+	double	v[MAX_LIST];
+};
+
 /* What the command line says. */
 struct qbench_opts {
 	const char	*model, *tokens, *synthetic;
 	struct qwen_synth_opts synth;
 	struct list	 prompt, threads, depth, batch, sequences;
+	struct drafts	 draft;
+	struct chances	 accept;
 	size_t		 n;
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
-	int		 json, csv, machine, sampling, scattered;
+	int		 json, csv, machine, sampling, scattered, guessing;
 	uint64_t	 since;		/* ns */
 };
 
@@ -44,6 +62,7 @@ void qbench_fits(void);
 
 /* All settings, for this number of threads. */
 void qbench_run(int n_threads);
+void qbench_run_drafts(int n_threads);
 void qbench_show_machine(void);
 void qbench_show_sampling(void);
 
@@ -92,6 +111,9 @@ void qbench_warm_file(void);
 
 /* The first need ids: of the file, over and over, or made. */
 void qbench_make_tokens(size_t need, size_t n_vocab);
+
+/* Those for the longest of all that is measured. */
+void qbench_prepare_tokens(const struct qwen_model *m);
 extern int32_t *qbench_ids;
 
 /* ---------------------------------------------------------- measurements */
@@ -118,6 +140,10 @@ struct round {
 	long	minor, major;
 	int	marked;			/* not to be relied on */
 };
+
+/* Of n tokens, by the counts before and after; not read and int8. */
+void qbench_round_of(struct round *r, const struct counts *a,
+    const struct counts *b, size_t n);
 
 /* Prefill or decode at one setting. */
 struct phase {

@@ -144,6 +144,18 @@ check_scattered(const struct phase *p, const struct team *scattered,
 	team_fini(&t);
 }
 
+void
+qbench_round_of(struct round *r, const struct counts *a,
+    const struct counts *b, size_t n)
+{
+	r->tok_s = (double)n / ((double)(b->ns - a->ns) * 1e-9);
+	r->minor = b->minor - a->minor;
+	r->major = b->major - a->major;
+	r->steal = b->ticks > a->ticks ? 100.0 *
+	    (double)(b->steal - a->steal) / (double)(b->ticks - a->ticks) : 0;
+	r->marked = r->major > 0 || r->steal > 2;
+}
+
 /*
  * What the machine gives changes from one second to the next where others share
  * it: so it is measured beside every round.
@@ -161,13 +173,7 @@ timed_round(struct phase *p, struct qwen_model *m, struct round *r)
 	qbench_count(&b);
 	qbench_look_at_memory(&p->mem);
 	team_fini(&t);
-	r->tok_s = (double)(p->n * p->sequences) /
-	    ((double)(b.ns - a.ns) * 1e-9);
-	r->minor = b.minor - a.minor;
-	r->major = b.major - a.major;
-	r->steal = b.ticks > a.ticks ? 100.0 * (double)(b.steal - a.steal) /
-	    (double)(b.ticks - a.ticks) : 0;
-	r->marked = r->major > 0 || r->steal > 2;
+	qbench_round_of(r, &a, &b, p->n * p->sequences);
 	if (qbench_opt.csv)
 		return;
 	qbench_measure_machine(&machine, p->n_threads, 0.05);
@@ -317,8 +323,8 @@ longest_text(void)
 void
 qbench_fits(void)
 {
-	struct qwen_model *m = tool_model_open(qbench_model_path, 1,
-	    qbench_opt.numerics);
+	struct qwen_model *m = tool_model_open_draft(qbench_model_path, 1,
+	    qbench_opt.numerics, &qbench_opt.draft.block);
 
 	tool_fits(m, &(struct tool_need){ .n_tokens = longest_text(),
 	    .n_sequences = qbench_longest(&qbench_opt.sequences),
@@ -327,9 +333,8 @@ qbench_fits(void)
 	qwen_model_close(m);
 }
 
-/* Tokens for the longest of all that is measured. */
-static void
-prepare_tokens(const struct qwen_model *m)
+void
+qbench_prepare_tokens(const struct qwen_model *m)
 {
 	size_t one = qbench_longest(&qbench_opt.depth) + qbench_opt.n;
 	size_t p = qbench_longest(&qbench_opt.prompt), need = longest_text();
@@ -353,7 +358,7 @@ qbench_run(int n_threads)
 	qbench_measure_start(&r.start, n_threads);
 	qbench_measure_machine(&r.machine, n_threads, 0);
 	m = tool_model_open(qbench_model_path, n_threads, qbench_opt.numerics);
-	prepare_tokens(m);
+	qbench_prepare_tokens(m);
 	qbench_touch(qwen_model_gguf(m));
 	decode = cli_got(calloc(qbench_opt.depth.n * qbench_opt.sequences.n,
 	    sizeof *decode));

@@ -124,6 +124,34 @@ is "$(qbench --sampling -r 2 -m "$TOP/demo/demo.gguf" --json | jq -s -c '[length
     (map(select(.rows == "json" and .ms.min > 0 and .ms.max >= .ms.median)) | length)]')" \
     "[31,3]" "--sampling -m: with a schema"
 
+# -- guesses: counts follow from what is asked for
+D="qbench -n 12 -r 2 -t 1"
+$D --draft mtp:1,3,lookup:3 --accept 0,1 -m "$TOP/demo/demo.gguf" --json >out 2>err
+is "$? $(cat err) $(jq -r '[.draft, .simulated_acceptance, .guessed, .right, .passes] | join(" ")' out | xargs)" \
+    "0  none 0 0 24 mtp:1 0 22 0 24 mtp:1 1 12 12 12 mtp:3 0 60 0 24 mtp:3 1 18 18 6 lookup:3 0 60 0 24 lookup:3 1 18 18 6" \
+    "--draft --accept: passes"
+jq -s -e 'all(.tok_s.min > 0 and .times.min > 0 and .setting.n == 12) and (.[0].times | .min == 1 and .max == 1) and
+    (.[4] | .tokens_a_pass == 4 and .times.min <= .times.median and .times.median <= .times.max)' out >ok
+ok $? "speed, and as often as without"
+$D -n 64 --draft lookup:4 --accept 0.8,0.2 --json >once 2>&1
+$D -n 64 --draft lookup:4 --accept 0.8,0.2 --json >again 2>&1
+jq -c '[.guessed, .right]' again >want
+is "$(jq -c '[.guessed, .right]' once | xargs)" "$(xargs <want)" "chance is the same in each run"
+is "$(jq -s '.[1].right > .[2].right and .[2].right > 0' once)" true "and more guesses are right where p is higher"
+$D -n 64 --draft mtp:1,2,auto,lookup:2 -m "$TOP/demo/demo.gguf" --json >out 2>err
+is "$? $(cat err) $(jq -s -c '[.[].simulated_acceptance] | unique' out) $(jq -s '.[1].right > 20 and .[1].guessed >= .[1].right' out)" \
+    "0  [null] true" "real guesses of a model's block, some of which are right"
+$D --draft none --csv --depth 0,5 -t 1,2 >out 2>err
+is "$? $(cat err) $(awk -F , '{ print NF }' out | uniq -c | xargs)" "0  5 16" "--csv, none alone"
+$D --draft lookup:2 --accept 0.5 >out 2>err
+is "$? $(cat err) $(grep -c 'simulated acceptance' out) $(tail -n 2 out | awk '{ print $1, $2, NF }' | xargs)" \
+    "0  1 none - 11 lookup:2 0.50 11" "a table, which says that it is simulated"
+$D --draft lookup:2 >out 2>err
+is "$? $(grep -c 'simulated acceptance' out)" "0 0" "and says so only then"
+refused 1 "no block" $D --draft mtp
+refused 1 "no block, simulated" $D --draft mtp:2 --accept 0.8
+refused 1 "no such file with a block" $D --draft mtp --draft ./none.gguf
+
 # -- tokens
 echo 1 2 3 >ids
 $ONE --tokens ids --json >out 2>err
@@ -140,6 +168,9 @@ qbench $S -p 4 -n 2 -r 1 -t 1 --json >out 2>err
 is "$? $(cat err) $(jq -c .model out)" \
     '0  {"name":"Qwen3-0.6B-Q4_K_M","arch":"qwen3","n_layer":1}' "--synthetic, in TMPDIR"
 is "$(find "$TMPDIR" -name 'qbench.*')" "" "which leaves nothing"
+qbench --synthetic qwen3.6 --layers 4 --experts 8 --vocab-size 64 -n 4 -r 1 -t 2 --draft mtp:1 --accept 1 --json >out 2>err
+is "$? $(cat err) $(jq -c '[.draft, .guessed, .right, .passes]' out | xargs)" \
+    "0  [none,0,0,4] [mtp:1,2,2,2]" "with a block where one is asked for"
 (unset TMPDIR; qbench $S -p 4 -n 0 -r 1 -t 1 --csv) >out 2>err
 is "$? $(cat err) $(wc -l <out | tr -d ' ')" "0  2" "and in memory"
 qbench $S --recipe ud-iq3_xxs -p 4 -n 1 -r 1 -t 1 --json >out 2>err
@@ -154,6 +185,10 @@ refused 1 "more than the context" qbench -p 16777216 -r 1
 for args in "-p 0 -n 0" "-p 1,,2" "-p 4x" "-p ," "-r 0" "--sequences 0" "-t -1" "--json --csv" "--layers 2" \
     "--recipe Q4_0" "--synthetic qwen3-8b --recipe Q4_" \
     "--synthetic qwen9" "--synthetic qwen3-" "--synthetic qwen3-8b --experts 2" \
+    "--accept 0.5" "--draft lookup:2 --accept 1.5" "--draft lookup:2 --accept 0.5," "--draft lookup --accept 0.5" \
+    "--draft auto --accept 0.5" "--draft lookup:17" "--draft lookup:1,,2" "--draft" "--draft 3" "--draft none:1" "--draft x" \
+    "--draft lookup -p 4" "--draft lookup --sequences 2" "--draft lookup --scattered" "--draft lookup -n 0" \
+    "--draft ./a.gguf" "--draft lookup --draft a.gguf" "--draft lookup --machine" \
     "-m a --synthetic qwen3-8b" "--machine --since 1" "--sampling --machine" "--sampling -m a --vocab-size 9" "--since 99999999999999999" "x"; do
 	# shellcheck disable=SC2086
 	refused 2 "$args" qbench $args

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * drafts.c - --draft: decoding with guesses of what comes, against decoding
+ * without, in turn.
+ *
+ * Guesses are those that the tools make; or, where --accept says how often one
+ * is right, drawn by chance, so that what passes cost can be measured with
+ * weights that predict nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qbench.h"
+
+/* One way to decode, and what became of it in all rounds. */
+struct way {
+	const struct one_draft	*draft;		/* NULL: no guesses */
+	const double		*accept;	/* NULL: real guesses */
+	struct qwen_model	*m;
+	struct qwen_drafts	*drafts;
+	uint64_t		 guessed, passes, tokens;
+	size_t			 n_marked;
+	double			 tok_s[MAX_ROUNDS], times[MAX_ROUNDS];
+};
+
+/* All of one number of threads and depth. */
+struct trial {
+	struct qwen_model	*plain, *block;	/* without and with it; or NULL */
+	struct qwen_sampler	*best;
+	struct way		*way;		/* the first one guesses nothing */
+	size_t			 n_way, depth;
+	int32_t			*ids;		/* that are read */
+	int32_t			*want;		/* as without guesses */
+	float			*row;		/* the last one */
+	uint64_t		 rng;
+};
+
+static int32_t
+choose(struct trial *t, const struct qwen_session *s)
+{
+	int32_t id;
+
+	cli_must(NULL, qwen_sampler_sample(t->best, qwen_session_logits(s),
+	    NULL, qwen_model_n_vocab(t->plain), qwen_session_n_tokens(s), &id,
+	    &cli_err));
+	return id;
+}
+
+/*
+ * Up to n guesses at what follows token i, each right with that chance if the
+ * one before it is.  Wrong ones are other tokens of the text.
+ */
+static void
+draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
+{
+	int32_t n_vocab = (int32_t)qwen_model_n_vocab(t->plain), right;
+	size_t k;
+	int ok = 1;
+
+	for (k = 0; k < n; k++) {
+		right = t->ids[i + 1 + k];
+		ok = ok && qwen_gguf_random_uniform(&t->rng) < accept;
+		guess[k] = ok ? right : qbench_ids[
+		    qwen_gguf_random_u64(&t->rng) % (t->depth + qbench_opt.n)];
+		if (!ok && guess[k] == right)
+			guess[k] = (right + 1) % n_vocab;
+	}
+}
+
+/* Token i with made guesses; what the block guesses is not looked at. */
+static void
+eval_drawn(struct trial *t, struct way *w, struct qwen_session *s, size_t i)
+{
+	int32_t guess[QWEN_GUESS_MAX], unread[QWEN_GUESS_MAX];
+	float prob[QWEN_GUESS_MAX];
+	size_t n = w->draft->how.n, left = qbench_opt.n - 1 - i, none;
+	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST, .guess = guess };
+
+	if (qwen_session_n_guessed(s) == 0 ||
+	    qwen_session_guessed(s)[0] != t->ids[i]) {
+		how.n_guess = n < left ? n : left;
+		draw(t, *w->accept, i, how.n_guess, guess);
+		if (w->draft->how.mode == QWEN_DRAFT_MTP)
+			cli_must(qbench_model_name, qwen_session_draft(s,
+			    t->ids[i], how.n_guess, unread, prob, &none,
+			    &cli_err));
+		w->passes++;
+		w->guessed += how.n_guess;
+	}
+	cli_must(qbench_model_name, qwen_session_eval(s, &t->ids[i], 1, &how,
+	    &cli_err));
+}
+
+/* The tokens after the depth: given, or each the likeliest after the others. */
+static void
+decode(struct trial *t, struct way *w, struct qwen_session *s,
+    struct qwen_drafter *d)
+{
+	size_t i, n = qbench_opt.n;
+
+	for (i = 0; i < n; i++) {
+		if (w->draft == NULL)
+			cli_must(qbench_model_name, qwen_session_eval(s,
+			    &t->ids[i], 1, NULL, &cli_err));
+		else if (w->accept != NULL)
+			eval_drawn(t, w, s, i);
+		else
+			tool_drafted(d, s, t->ids[i], n - 1 - i);
+		if (qbench_opt.accept.n == 0)
+			t->ids[i + 1] = choose(t, s);
+	}
+}
+
+/* Tokens and logits are those without guesses; the first round says which. */
+static void
+compare(struct trial *t, const struct way *w, const struct qwen_session *s)
+{
+	size_t row = qwen_model_n_vocab(t->plain) * sizeof *t->row;
+	size_t ids = (qbench_opt.n + 1) * sizeof *t->ids;
+
+	if (t->row == NULL) {
+		t->row = cli_got(malloc(row));
+		memcpy(t->row, qwen_session_logits(s), row);
+		memcpy(t->want, t->ids, ids);
+	}
+	if (memcmp(t->row, qwen_session_logits(s), row) != 0 ||
+	    memcmp(t->want, t->ids, ids) != 0)
+		die("%s: other tokens or logits with --draft %s",
+		    qbench_model_name, w->draft->word);
+}
+
+/* What the drafter guessed in this round. */
+static void
+count_guesses(struct way *w, const struct qwen_draft_stats *a,
+    const struct qwen_draft_stats *b)
+{
+	w->passes += b->n_passes - a->n_passes;
+	w->guessed += b->mtp + b->looked_up - a->mtp - a->looked_up;
+}
+
+static void
+one_round(struct trial *t, struct way *w, struct round *r)
+{
+	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
+	struct qwen_draft_stats before, after;
+	struct qwen_drafter *d = NULL;
+	struct qwen_session *s;
+	struct counts a, b;
+
+	t->rng = 1;
+	cli_must(qbench_model_name, qwen_session_new(&s, w->m, &cli_err));
+	if (t->depth > 0)
+		cli_must(qbench_model_name, qwen_session_eval(s, qbench_ids,
+		    t->depth, &how, &cli_err));
+	if (w->drafts != NULL) {
+		cli_must(NULL, qwen_drafter_new(&d, w->drafts, &cli_err));
+		qwen_drafts_stats(w->drafts, &before);
+	}
+	qbench_count(&a);
+	decode(t, w, s, d);
+	qbench_count(&b);
+	qbench_round_of(r, &a, &b, qbench_opt.n);
+	w->tokens += qbench_opt.n;
+	if (w->draft == NULL)
+		w->passes += qbench_opt.n;
+	if (w->drafts != NULL) {
+		qwen_drafts_stats(w->drafts, &after);
+		count_guesses(w, &before, &after);
+	}
+	compare(t, w, s);
+	qwen_drafter_free(d);
+	qwen_session_free(s);
+}
+
+/* All ways in turn, so that each round has its own figure without guesses. */
+static void
+measure(struct trial *t)
+{
+	struct round r;
+	size_t i, k;
+
+	for (k = 0; k < t->n_way; k++)
+		one_round(t, &t->way[k], &r);	/* warms up, and learns */
+	for (k = 0; k < t->n_way; k++)
+		t->way[k].passes = t->way[k].guessed = t->way[k].tokens = 0;
+	for (i = 0; i < qbench_opt.rounds; i++)
+		for (k = 0; k < t->n_way; k++) {
+			one_round(t, &t->way[k], &r);
+			t->way[k].tok_s[i] = r.tok_s;
+			t->way[k].times[i] = r.tok_s / t->way[0].tok_s[i];
+			t->way[k].n_marked += (size_t)r.marked;
+		}
+}
+
+/* ---------------------------------------------------------- how it is shown */
+
+/* What a line says of a way. */
+struct line {
+	const char	*word;
+	double		 right, a_pass;
+	struct spread	 tok_s, times;
+};
+
+static struct line
+line_of(struct way *w)
+{
+	struct line l = { .word = w->draft != NULL ? w->draft->word : "none",
+	    .tok_s = qbench_spread_of(w->tok_s, qbench_opt.rounds),
+	    .times = qbench_spread_of(w->times, qbench_opt.rounds) };
+
+	l.a_pass = (double)w->tokens / (double)w->passes;
+	if (w->guessed > 0)
+		l.right = (double)(w->tokens - w->passes) /
+		    (double)w->guessed;
+	return l;
+}
+
+static void
+text_head(const struct trial *t)
+{
+	printf("model    %s: %s, %s\n", qbench_model_name,
+	    qwen_model_arch(t->plain),
+	    cli_count(qwen_model_n_layer(t->plain), "layer"));
+	printf("cpu      %s, %s\n", qbench_cpu_name(), cli_count(
+	    (uint64_t)qwen_model_n_threads(t->plain), "thread"));
+	printf("setting  decode of %zu at depth %zu, in turn; %s; numerics "
+	    "%u\n", qbench_opt.n, t->depth, cli_count(qbench_opt.rounds,
+	    "round"), qwen_model_numerics(t->plain));
+	if (qbench_opt.accept.n > 0)
+		printf("guesses  made: simulated acceptance, not what a model "
+		    "reaches\n");
+	printf("\n%-10s %9s %6s %7s %9s %9s %9s %6s %6s %6s %6s\n", "draft",
+	    "simulated", "right", "a_pass", "tok/s", "min", "max", "times",
+	    "min", "max", "marked");
+}
+
+static void
+text_way(struct way *w)
+{
+	struct line l = line_of(w);
+	char accept[32] = "-", right[32] = "-";
+
+	if (w->accept != NULL)
+		snprintf(accept, sizeof accept, "%.2f", *w->accept);
+	if (w->guessed > 0)
+		snprintf(right, sizeof right, "%.2f", l.right);
+	printf("%-10s %9s %6s %7.2f %9.2f %9.2f %9.2f %6.2f %6.2f %6.2f "
+	    "%6zu\n", l.word, accept, right, l.a_pass, l.tok_s.median,
+	    l.tok_s.min, l.tok_s.max, l.times.median, l.times.min, l.times.max,
+	    w->n_marked);
+}
+
+static void
+json_way(const struct trial *t, struct way *w)
+{
+	struct line l = line_of(w);
+
+	printf("{\"draft\": \"%s\", \"simulated_acceptance\": ", l.word);
+	printf(w->accept != NULL ? "%g" : "null",
+	    w->accept != NULL ? *w->accept : 0);
+	printf(", \"guessed\": %llu, \"right\": %llu, \"passes\": %llu, "
+	    "\"tokens_a_pass\": %.6g, ", (unsigned long long)w->guessed,
+	    (unsigned long long)(w->tokens - w->passes),
+	    (unsigned long long)w->passes, l.a_pass);
+	qbench_json_spread("tok_s", &l.tok_s);
+	printf(", ");
+	qbench_json_spread("times", &l.times);
+	printf(", \"marked\": %zu, \"model\": {\"name\": ", w->n_marked);
+	cli_json_string(qbench_model_name);
+	printf(", \"arch\": ");
+	cli_json_string(qwen_model_arch(t->plain));
+	printf(", \"n_layer\": %zu}, \"setting\": {\"threads\": %d, "
+	    "\"depth\": %zu, \"n\": %zu, \"rounds\": %zu, \"numerics\": "
+	    "%u}}\n", qwen_model_n_layer(t->plain),
+	    qwen_model_n_threads(t->plain), t->depth, qbench_opt.n,
+	    qbench_opt.rounds, qwen_model_numerics(t->plain));
+}
+
+static void
+csv_way(const struct trial *t, struct way *w)
+{
+	struct line l = line_of(w);
+
+	qbench_csv_str(qbench_model_name);
+	printf(",%d,%zu,%zu,%s,", qwen_model_n_threads(t->plain), t->depth,
+	    qbench_opt.n, l.word);
+	if (w->accept != NULL)
+		printf("%g", *w->accept);
+	printf(",%llu,%llu,%llu,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%zu\n",
+	    (unsigned long long)w->guessed,
+	    (unsigned long long)(w->tokens - w->passes),
+	    (unsigned long long)w->passes, l.tok_s.median, l.tok_s.min,
+	    l.tok_s.max, l.times.median, l.times.min, l.times.max,
+	    w->n_marked);
+}
+
+static void
+show(struct trial *t)
+{
+	static int shown;
+	size_t i;
+
+	if (qbench_opt.csv && !shown)
+		printf("model,threads,depth,n,draft,simulated_acceptance,"
+		    "guessed,right,passes,tok_s_median,tok_s_min,tok_s_max,"
+		    "times_median,times_min,times_max,marked\n");
+	else if (!qbench_opt.csv && !qbench_opt.json) {
+		printf("%s", shown ? "\n" : "");
+		text_head(t);
+	}
+	for (i = 0; i < t->n_way; i++) {
+		if (qbench_opt.json)
+			json_way(t, &t->way[i]);
+		else if (qbench_opt.csv)
+			csv_way(t, &t->way[i]);
+		else
+			text_way(&t->way[i]);
+	}
+	shown = 1;
+	if (fflush(stdout) == EOF)
+		die("stdout: %s", strerror(errno));
+}
+
+/* -------------------------------------------------------------- all of it */
+
+static void
+add_way(struct trial *t, const struct one_draft *d, const double *accept)
+{
+	struct way *w = &t->way[t->n_way++];
+	struct tool_draft how;
+
+	w->draft = d;
+	w->accept = accept;
+	w->m = d != NULL && d->how.mode >= QWEN_DRAFT_MTP ? t->block :
+	    t->plain;
+	if (d == NULL)
+		return;
+	if (d->how.mode == QWEN_DRAFT_MTP && !qwen_model_has_mtp(t->block))
+		die("%s: has no block that guesses; --draft lookup%s goes "
+		    "without", qbench_model_name, accept != NULL ? ":4" : "");
+	if (accept != NULL)
+		return;
+	how = d->how;
+	tool_draft_open(&how, w->m);
+	w->drafts = how.drafts;
+}
+
+static void
+ways_init(struct trial *t)
+{
+	size_t i, k, n = qbench_opt.accept.n;
+
+	t->way = cli_got(calloc(1 + qbench_opt.draft.n * (n > 0 ? n : 1),
+	    sizeof *t->way));
+	t->n_way = 0;
+	add_way(t, NULL, NULL);
+	for (i = 0; i < qbench_opt.draft.n; i++) {
+		if (n == 0)
+			add_way(t, &qbench_opt.draft.v[i], NULL);
+		for (k = 0; k < n; k++)
+			add_way(t, &qbench_opt.draft.v[i],
+			    &qbench_opt.accept.v[k]);
+	}
+}
+
+/* What the model chooses begins with a token of the text, too. */
+static void
+at_depth(struct trial *t, size_t depth)
+{
+	size_t i, n = qbench_opt.n;
+
+	t->depth = depth;
+	t->row = NULL;
+	t->ids = cli_got(calloc(n + 1, sizeof *t->ids));
+	t->want = cli_got(calloc(n + 1, sizeof *t->want));
+	memcpy(t->ids, qbench_ids + depth, n * sizeof *t->ids);
+	ways_init(t);
+	measure(t);
+	show(t);
+	for (i = 0; i < t->n_way; i++)
+		qwen_drafts_free(t->way[i].drafts);
+	free(t->way);
+	free(t->ids);
+	free(t->want);
+	free(t->row);
+}
+
+/* The block is loaded where it guesses, so that nobody else pays for it. */
+void
+qbench_run_drafts(int n_threads)
+{
+	const struct tool_draft *with = &qbench_opt.draft.block;
+	struct trial t = { 0 };
+	size_t i;
+
+	t.plain = tool_model_open(qbench_model_path, n_threads,
+	    qbench_opt.numerics);
+	qbench_touch(qwen_model_gguf(t.plain));
+	if (with->mode != QWEN_DRAFT_NONE)
+		t.block = tool_model_open_draft(qbench_model_path, n_threads,
+		    qbench_opt.numerics, with);
+	qbench_prepare_tokens(t.plain);
+	cli_must(NULL, qwen_sampler_new(&t.best, &cli_err));
+	cli_must(NULL, qwen_sampler_cpu(t.best, tool_cpu(), &cli_err));
+	cli_must(NULL, qwen_sampler_begin(t.best, qwen_model_n_vocab(t.plain),
+	    &cli_err));
+	for (i = 0; i < qbench_opt.depth.n; i++)
+		at_depth(&t, qbench_opt.depth.v[i]);
+	qwen_sampler_free(t.best);
+	qwen_model_close(t.block);
+	qwen_model_close(t.plain);
+}

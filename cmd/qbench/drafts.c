@@ -34,7 +34,6 @@ struct trial {
 	int32_t			*ids;		/* that are read */
 	int32_t			*want;		/* as without guesses */
 	float			*row;		/* the last one */
-	uint64_t		 rng;
 };
 
 static int32_t
@@ -50,20 +49,23 @@ choose(struct trial *t, const struct qwen_session *s)
 
 /*
  * Up to n guesses at what follows token i, each right with that chance if the
- * one before it is.  Wrong ones are other tokens of the text.
+ * one before it is.  Chance goes by the place in the text, so that all ways have
+ * equal luck.  Wrong ones are other tokens of the text.
  */
 static void
 draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
 {
 	int32_t n_vocab = (int32_t)qwen_model_n_vocab(t->plain), right;
+	uint64_t rng;
 	size_t k;
 	int ok = 1;
 
 	for (k = 0; k < n; k++) {
+		rng = i + 1 + k;
 		right = t->ids[i + 1 + k];
-		ok = ok && qwen_gguf_random_uniform(&t->rng) < accept;
+		ok = ok && qwen_gguf_random_uniform(&rng) < accept;
 		guess[k] = ok ? right : qbench_ids[
-		    qwen_gguf_random_u64(&t->rng) % (t->depth + qbench_opt.n)];
+		    qwen_gguf_random_u64(&rng) % (t->depth + qbench_opt.n)];
 		if (!ok && guess[k] == right)
 			guess[k] = (right + 1) % n_vocab;
 	}
@@ -149,7 +151,6 @@ one_round(struct trial *t, struct way *w, struct round *r)
 	struct qwen_session *s;
 	struct counts a, b;
 
-	t->rng = 1;
 	cli_must(qbench_model_name, qwen_session_new(&s, w->m, &cli_err));
 	if (t->depth > 0)
 		cli_must(qbench_model_name, qwen_session_eval(s, qbench_ids,

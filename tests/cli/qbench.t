@@ -146,6 +146,14 @@ is "$? $(cat err) $(awk -F , '{ print NF }' out | uniq -c | xargs)" "0  5 16" "-
 $D --draft lookup:2 --accept 0.5 >out 2>err
 is "$? $(cat err) $(grep -c 'simulated acceptance' out) $(tail -n 2 out | awk '{ print $1, $2, NF }' | xargs)" \
     "0  1 none - 11 lookup:2 0.50 11" "a table, which says that it is simulated"
+if command -v gnuplot >/dev/null 2>&1; then
+	$D --draft lookup:1,2 --accept 0,1 --csv >draft.csv
+	gnuplot -e "csv='draft.csv'; out='draft.svg'" "$TOP/tests/bench/plot-draft.gp" 2>err
+	is "$? $(cat err) $(grep -c '</svg>' draft.svg) $(grep -o 'lookup:[12]' draft.svg | sort -u | xargs)" \
+	    "0  1 lookup:1 lookup:2" "a plot of them"
+else
+	skip "a plot of them" "no gnuplot"
+fi
 $D --draft lookup:2 >out 2>err
 is "$? $(grep -c 'simulated acceptance' out)" "0 0" "and says so only then"
 refused 1 "no block" $D --draft mtp

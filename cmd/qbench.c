@@ -100,6 +100,7 @@ parse_drafts(const struct cli_opt *o, const char *s)
 		l->block.file = s;
 		return;
 	}
+	l->block.mode = QWEN_DRAFT_NONE;
 	for (l->n = 0; next_value(o, &s, one);) {
 		has_room(o, l->n);
 		add_draft(l, one);
@@ -200,7 +201,8 @@ check_drafts(struct qbench_opts *o)
 		    "without -p, --batch, --sequences and --scattered");
 	if (o->n == 0)
 		cli_usage("--draft -n 0: nothing to measure");
-	if (o->draft.block.file != NULL && o->draft.block.mode == 0)
+	if (o->draft.block.file != NULL &&
+	    o->draft.block.mode == QWEN_DRAFT_NONE)
 		cli_usage("--draft %s: no use is made of it without --draft "
 		    "mtp or auto", o->draft.block.file);
 	for (i = 0; o->accept.n > 0 && i < o->draft.n; i++) {

@@ -34,6 +34,8 @@ struct trial {
 	int32_t			*ids;		/* that are read */
 	int32_t			*want;		/* as without guesses */
 	float			*row;		/* the last one */
+	double			*luck;		/* each is guessed right if
+						   below --accept */
 };
 
 static int32_t
@@ -48,9 +50,26 @@ choose(struct trial *t, const struct qwen_session *s)
 }
 
 /*
- * Up to n guesses at what follows token i, each right with that chance if the
- * one before it is.  Chance goes by the place in the text, so that all ways have
- * equal luck.  Wrong ones are other tokens of the text.
+ * Of the tokens, as many can be guessed as --accept says, in whatever order, and
+ * in all ways the same ones: so few tokens will do for a comparison.
+ */
+static void
+draw_luck(struct trial *t)
+{
+	size_t i, k, n = qbench_opt.n;
+	uint64_t rng = 1;
+
+	t->luck = cli_got(calloc(n, sizeof *t->luck));
+	for (i = 0; i < n; i++) {
+		k = qwen_gguf_random_u64(&rng) % (i + 1);
+		t->luck[i] = t->luck[k];
+		t->luck[k] = ((double)i + 0.5) / (double)n;
+	}
+}
+
+/*
+ * Up to n guesses at what follows token i, each right by its luck if the one
+ * before it is.  Wrong ones are other tokens of the text.
  */
 static void
 draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
@@ -63,7 +82,7 @@ draw(struct trial *t, double accept, size_t i, size_t n, int32_t *guess)
 	for (k = 0; k < n; k++) {
 		rng = i + 1 + k;
 		right = t->ids[i + 1 + k];
-		ok = ok && qwen_gguf_random_uniform(&rng) < accept;
+		ok = ok && t->luck[i + 1 + k] < accept;
 		guess[k] = ok ? right : qbench_ids[
 		    qwen_gguf_random_u64(&rng) % (t->depth + qbench_opt.n)];
 		if (!ok && guess[k] == right)
@@ -377,6 +396,7 @@ at_depth(struct trial *t, size_t depth)
 	t->ids = cli_got(calloc(n + 1, sizeof *t->ids));
 	t->want = cli_got(calloc(n + 1, sizeof *t->want));
 	memcpy(t->ids, qbench_ids + depth, n * sizeof *t->ids);
+	draw_luck(t);
 	ways_init(t);
 	measure(t);
 	show(t);
@@ -385,6 +405,7 @@ at_depth(struct trial *t, size_t depth)
 	free(t->way);
 	free(t->ids);
 	free(t->want);
+	free(t->luck);
 	free(t->row);
 }
 

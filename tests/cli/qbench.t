@@ -137,6 +137,8 @@ $D -n 64 --draft lookup:4 --accept 0.8,0.2 --json >once 2>&1
 $D -n 64 --draft lookup:4 --accept 0.8,0.2 --json >again 2>&1
 jq -c '[.guessed, .right]' again >want
 is "$(jq -c '[.guessed, .right]' once | xargs)" "$(xargs <want)" "chance is the same in each run"
+$D -n 40 --draft lookup:1 --accept 0.8,0.5 --json >out 2>&1
+is "$(jq -s '.[1:] | all(.right / .guessed / .simulated_acceptance | . > 0.9 and . < 1.1)' out)" true "as often as is asked for"
 is "$(jq -s '.[1].right > .[2].right and .[2].right > 0' once)" true "and more guesses are right where p is higher"
 $D -n 64 --draft mtp:1,2,auto,lookup:2 -m "$TOP/demo/demo.gguf" --json >out 2>err
 is "$? $(cat err) $(jq -s -c '[.[].simulated_acceptance] | unique' out) $(jq -s '.[1].right > 20 and .[1].guessed >= .[1].right' out)" \

@@ -33,7 +33,8 @@ save(struct qwen_model *m, const char *path)
 {
 	struct qwen_session *s;
 	struct qwen_header self;
-	struct qwen_reader_opts opts = { QWEN_STREAM_TOKENS, &self, 0 };
+	struct qwen_reader_opts opts = { .kinds = QWEN_STREAM_TOKENS,
+	    .self = &self };
 	struct qwen_reader *r;
 	struct qwen_record rec;
 	struct qwen_writer *w;

@@ -109,6 +109,9 @@ struct qwen_reader_opts {
 	const struct qwen_header *self;
 	/* Plain ids: a newline ends a document (otherwise it is just space). */
 	int		 lines;
+	/* Bytes that were read from fd before, to see what it is; copied. */
+	const void	*head;
+	size_t		 n_head;
 };
 
 struct qwen_reader;

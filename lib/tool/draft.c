@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* draft.c - --draft and --draft-text of every tool that generates. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,22 +53,24 @@ is_tokens(const char *text, size_t n)
 	    (n > 0 && strspn(text, "0123456789 \t\r\n") == n);
 }
 
-/* Ids of a stream of tokens. */
+/* Ids of a stream of tokens, of which these bytes were read, perhaps all. */
 static int32_t *
-read_stream(const char *path, size_t *n)
+read_stream(int fd, const char *name, const char *head, size_t n_head,
+    struct qwen_model *m, size_t *n)
 {
-	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS };
+	struct qwen_reader_opts ro = { .kinds = QWEN_STREAM_TOKENS,
+	    .head = head, .n_head = n_head };
+	struct qwen_header self;
 	struct qwen_reader *r;
 	struct qwen_record rec;
 	int32_t *ids = NULL;
 	size_t cap = 0;
-	int fd;
 
 	*n = 0;
-	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
-		die("%s: %s", path, strerror(errno));
-	cli_must(path, qwen_reader_open(&r, fd, &ro, &cli_err));
-	while (cli_must(path, qwen_reader_next(r, &rec, &cli_err)) > 0) {
+	tool_header(&self, QWEN_STREAM_TOKENS, m);
+	ro.self = &self;
+	cli_must(name, qwen_reader_open(&r, fd, &ro, &cli_err));
+	while (cli_must(name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
 		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
 			continue;
 		cli_grow(&ids, &cap, *n + rec.n, sizeof *ids);
@@ -77,32 +78,48 @@ read_stream(const char *path, size_t *n)
 		*n += rec.n;
 	}
 	qwen_reader_close(r);
-	close(fd);
+	return ids;
+}
+
+static int32_t *
+read_text(const char *name, const char *text, size_t len,
+    const struct qwen_gguf *g, size_t *n)
+{
+	const char *what = tool_not_text(text, len, 1);
+	struct qwen_tok *tok;
+	int32_t *ids;
+
+	if (what != NULL)
+		die("%s: is %s; --draft-text takes a text, or tokens", name,
+		    what);
+	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&tok, g, QWEN_TOK_ENCODE,
+	    &cli_err));
+	cli_must(name, qwen_tok_encode(tok, text, len, 0, &ids, n, &cli_err));
+	qwen_tok_close(tok);
 	return ids;
 }
 
 /* The ids of --draft-text, a text or a stream of tokens, to free(). */
 static int32_t *
-read_text(const char *path, const struct qwen_gguf *g, size_t *n)
+read_file(const char *path, struct qwen_model *m, size_t *n)
 {
-	struct qwen_tok *tok;
+	const char *name;
 	size_t len;
-	char *text = cli_read_file(path, TEXT_MAX, &len);
-	const char *what = tool_not_text(text, len, 1);
+	char *text;
 	int32_t *ids;
+	int fd;
 
-	if (is_tokens(text, len)) {
-		free(text);
-		return read_stream(path, n);
-	}
-	if (what != NULL)
-		die("%s: is %s; --draft-text takes a text, or tokens", path,
-		    what);
-	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&tok, g, QWEN_TOK_ENCODE,
-	    &cli_err));
-	cli_must(path, qwen_tok_encode(tok, text, len, 0, &ids, n, &cli_err));
-	qwen_tok_close(tok);
+	if ((fd = cli_open(path, &name)) == -1)
+		die("%s: %s", name, strerror(errno));
+	if (fd == STDIN_FILENO)
+		cli_need_stdin();
+	/* once, since a pipe cannot be read again */
+	text = cli_read_fd(fd, name, TEXT_MAX, &len);
+	ids = is_tokens(text, len) ? read_stream(fd, name, text, len, m, n) :
+	    read_text(name, text, len, qwen_model_gguf(m), n);
 	free(text);
+	if (fd != STDIN_FILENO)
+		close(fd);
 	return ids;
 }
 
@@ -125,8 +142,7 @@ tool_draft_open(struct tool_draft *d, struct qwen_model *m)
 	int32_t *ids = NULL;
 
 	if (d->text != NULL)
-		o.text = ids = read_text(d->text, qwen_model_gguf(m),
-		    &o.n_text);
+		o.text = ids = read_file(d->text, m, &o.n_text);
 	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0),
 	    qwen_drafts_new(&d->drafts, m, &o, &cli_err));
 	free(ids);

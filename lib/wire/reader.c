@@ -45,18 +45,23 @@ int
 qwen_reader_open(struct qwen_reader **out, int fd,
     const struct qwen_reader_opts *opts, struct qwen_err *err)
 {
+	size_t head = opts != NULL ? opts->n_head : 0;
+	size_t cap = head < BUF_BYTES ? BUF_BYTES : head;
 	struct qwen_reader *r;
 
 	*out = NULL;
 	if ((r = qwen_alloc(1, sizeof *r)) == NULL ||
-	    (r->buf = qwen_alloc(1, BUF_BYTES)) == NULL) {
+	    (r->buf = qwen_alloc(1, cap)) == NULL) {
 		free(r);
 		return qwen_oom(err);
 	}
 	r->fd = fd;
-	r->cap = BUF_BYTES;
+	r->cap = cap;
 	if (opts != NULL)
 		r->opts = *opts;
+	if (head > 0)
+		memcpy(r->buf, opts->head, head);
+	r->end = head;
 	if (r->opts.self != NULL) {
 		r->self = *r->opts.self;
 		r->opts.self = &r->self;
@@ -371,7 +376,7 @@ sniff(struct qwen_reader *r, struct qwen_err *err)
 	const unsigned char *p;
 	int got;
 
-	if ((got = fill(r, err)) <= 0)
+	if (r->end == 0 && (got = fill(r, err)) <= 0)
 		return got;
 	p = r->buf + r->start;
 	r->mode = *p < 0x80 ? PLAIN : CBOR;

@@ -84,6 +84,16 @@ qdecode -v -s p.cbor -n 40 -f text --draft lookup:8 --draft-text right \
     </dev/null 2>err >got
 [ "$(sed -n 's/.*drafts: \([0-9]*\)\.[0-9]* tokens a pass/\1/p' err)" -ge 6 ]
 ok $? "all right, 8 of them: $(sed -n 's/.*drafts: \(.* a pass\)/\1/p' err)"
+# -- ids may come from a pipe, which is read once
+mkfifo pipe
+cat right >pipe &
+qdecode -v -s p.cbor -n 40 -f text --draft lookup:8 --draft-text pipe \
+    </dev/null 2>two >got
+wait $!
+is "$(sed -n 's/.*drafts: //p' two)" "$(sed -n 's/.*drafts: //p' err)" \
+    "the text from a pipe"
+
+# -- and without guesses
 qdecode -v -s p.cbor -n 40 -f text --draft none </dev/null 2>err >got
 is "$(grep -c draft err)" 0 "none: nothing is told of them"
 
@@ -200,5 +210,7 @@ refused 2 "too many" qdecode --draft auto:17
 refused 2 "a text for nothing" qdecode --draft none --draft-text ids
 refused 1 "no block" qdecode --draft mtp -s p.cbor
 refused 1 "no text" qdecode --draft-text nowhere -s p.cbor
+echo 999999 >far
+refused 1 "ids of another vocabulary" qdecode --draft-text far -s p.cbor
 refused 1 "a model as a text" qdecode --draft-text "$MODEL" -s p.cbor
 done_testing

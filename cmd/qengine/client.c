@@ -34,6 +34,18 @@ qengine_client_new(struct qengine *e, int in, int out)
 	return c;
 }
 
+/* Bytes that nobody read would take from the client what it was told. */
+static void
+hang_up(int fd)
+{
+	char buf[4096];
+
+	shutdown(fd, SHUT_RD);
+	while (recv(fd, buf, sizeof buf, MSG_DONTWAIT) > 0)
+		;
+	close(fd);
+}
+
 void
 qengine_client_free(struct qengine_client *c)
 {
@@ -49,7 +61,7 @@ qengine_client_free(struct qengine_client *c)
 	*at = c->next;
 	e->n_clients--;
 	if (!c->is_pipe)
-		close(c->in);
+		hang_up(c->in);
 	qwen_inbox_fini(&c->inbox);
 	qwen_text_fini(&c->unread);
 	free(c);

@@ -52,6 +52,9 @@ qengine_listen(const char *path)
 	mode_t mask;
 	int fd, rc;
 
+	/* a system may make one of its own, which anybody may open */
+	if (path[0] == '\0')
+		cli_usage("--socket: the path is empty");
 	if (strlen(path) >= sizeof sa.sun_path)
 		die("%s: the path of a socket has at most %zu bytes", path,
 		    sizeof sa.sun_path - 1);

@@ -118,6 +118,7 @@ is "$?, $(cat err)" "1, qengine: stdin: this is a GGUF model file, not requests"
     "what is no stream of requests"
 refused 2 "no such option" qengine --port 80
 refused 1 "a folder for a socket" qengine --socket "$PWD"
+refused 2 "a socket without a path" timeout 20 qengine --socket ""
 
 # -- cancel, deadlines, a queue that is full
 long=',"max":4000,"ending":[]'
@@ -181,7 +182,10 @@ s = socket.socket(socket.AF_UNIX)
 s.settimeout(50)
 s.connect(sys.argv[1])
 how = sys.argv[3] if len(sys.argv) > 3 else ''
-s.sendall(open(sys.argv[2], 'rb').read())
+try:
+    s.sendall(open(sys.argv[2], 'rb').read())
+except BrokenPipeError:
+    how = 'open'
 if how == 'vanish':
     s.recv(1)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -243,6 +247,10 @@ is "$(number dropped), $(jq -r '.why // empty' three 2>/dev/null | wc -l)" "1, 0
 head -c 3000 "$QWEN_MODEL" >nonsense
 client nonsense >one
 is "$(jq -r .error one)" bad_stream "nonsense is told, and its client is done with"
+awk 'BEGIN { while (i++ < 400000) print "no request" }' >nonsense
+client nonsense >one 2>client.err
+is "$(jq -r .error one) $(wc -l <client.err)" "bad_stream 0" \
+    "so it is where more comes than is read"
 client first >one
 is "$(jq -r '.why // empty' one)" length "and the engine goes on"
 # it ends what it has, and takes no more
@@ -262,7 +270,7 @@ is "$(jq -r 'select(.why) | .why, .n_tokens' one | xargs)" "length 400" \
     "after what was under way is done"
 # one that was killed leaves its socket
 start --draft none
-client middle open >one &
+client long open >one &
 one=$!
 i=0
 while ! grep -q token one && [ $i -lt 200 ]; do

@@ -40,5 +40,6 @@ fi
 	grep '^ok .*# [Ss][Kk][Ii][Pp]' "$d/out" | sed 's/^/    /'
 } >"$d/said"
 cat "$d/said"
+[ "$bad" = 0 ] || cat "$d/said" >>"$LOG/failed"
 echo "$((ok - sk)) $sk $bad" >>"$LOG/tally"
 rm -rf "$d"

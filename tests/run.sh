@@ -43,6 +43,8 @@ xargs -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" \
     sh "$TOP/tests/one.sh" <"$LOG/tests"
 [ -z "$SLOW" ] || sort -k 1,1nr -k 3,3nr "$LOG/took" | head -n "$SLOW"
 [ "$SEED" = 1 ] || echo "seed: SEED=$SEED"
+# again at the end, where it is seen in a log that was cut
+[ ! -e "$LOG/failed" ] || { echo "failed:"; cat "$LOG/failed"; }
 # a test that left no tally died with its shell
 awk '{ pass += $1; skip += $2; fail += $3 }
     END {

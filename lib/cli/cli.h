@@ -162,8 +162,9 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
  */
 struct cli_output;
 
-/* This file is in use: from now on no output takes its place. */
-void cli_output_spare(const char *path);
+/* If set: what this file is, which no output may take the place of; or NULL. */
+struct stat;
+extern const char *(*cli_output_in_use)(const struct stat *st);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);

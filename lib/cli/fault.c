@@ -4,7 +4,8 @@
  * of it is needed there is none, and the system says so by SIGBUS.  All that is
  * called here is async-signal-safe.
  */
-#include <errno.h>
+#include <sys/uio.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,16 +15,6 @@
 
 #include "base/utf8.h"
 #include "cli/internal.h"
-
-/* Add s to the n bytes of line, as far as there is room; the new n. */
-static size_t
-add(char *line, size_t n, size_t room, const char *s)
-{
-	while (*s != '\0' && n + 1 < room)
-		line[n++] = *s++;
-	line[n] = '\0';
-	return n;
-}
 
 /* The hexadecimal number at *s, and past it. */
 static uintptr_t
@@ -40,24 +31,25 @@ take_hex(const char **s)
 }
 
 /* A line of maps: "from-to perms offset device inode   /path". */
-static const char *
-path_of(const char *line, uintptr_t at)
+static char *
+path_of(char *line, uintptr_t at)
 {
-	uintptr_t from = take_hex(&line), to;
+	const char *s = line;
+	uintptr_t from = take_hex(&s), to;
 
-	if (*line++ != '-' || at < from)
+	if (*s++ != '-' || at < from)
 		return NULL;
-	to = take_hex(&line);
+	to = take_hex(&s);
 	return at < to ? strchr(line, '/') : NULL;
 }
 
 /* Where Linux says which file is at an address; NULL: it cannot be told. */
-static const char *
+static char *
 find_path(uintptr_t at)
 {
 	static char line[4096 + 128];
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	const char *path = NULL;
+	char *path = NULL;
 	size_t n = 0;
 
 	while (fd != -1 && path == NULL && read(fd, line + n, 1) == 1) {
@@ -78,9 +70,9 @@ static void
 on_fault(int sig, siginfo_t *info, void *context)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	static char line[4096 + 512];
-	const char *path = NULL;
-	size_t n;
+	static char end[] = ": it was cut while it was in use, or its disk "
+	    "failed\n", colon[] = ": ";
+	char *path = NULL;
 
 	(void)context;
 	while (atomic_flag_test_and_set(&told))	/* another thread is at it */
@@ -93,15 +85,11 @@ on_fault(int sig, siginfo_t *info, void *context)
 		raise(sig);
 		return;
 	}
-	n = add(line, 0, sizeof line, cli_name);
-	n = add(line, n, sizeof line, ": ");
-	n = add(line, n, sizeof line - 128, path);
-	n = add(line, n, sizeof line, ": it was cut while it was in use, or "
-	    "its disk failed");
-	qwen_utf8_mask(line);
-	n = add(line, n, sizeof line, "\n");
-	while (write(STDERR_FILENO, line, n) == -1 && errno == EINTR)
-		;
+	qwen_utf8_mask(path);
+	writev(STDERR_FILENO, (struct iovec[]){
+	    { (char *)(uintptr_t)cli_name, strlen(cli_name) },
+	    { colon, sizeof colon - 1 }, { path, strlen(path) },
+	    { end, sizeof end - 1 } }, 4);
 	_exit(1);
 }
 

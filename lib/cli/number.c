@@ -14,12 +14,10 @@ cli_int(const char *what, const char *s, int64_t min, int64_t max)
 	char *end;
 	long long v;
 
-	/* strtoll would also take space and a plus sign */
-	if (!isdigit((unsigned char)digits[0]))
-		cli_usage("%s: not a number: '%s'", what, s);
 	errno = 0;
 	v = strtoll(s, &end, 10);
-	if (*end != '\0')
+	/* which would also take space and a plus sign */
+	if (!isdigit((unsigned char)digits[0]) || *end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
 	if (v < min && max == INT64_MAX)
 		cli_usage("%s: %s is below %lld", what, s, (long long)min);
@@ -35,11 +33,9 @@ cli_u64(const char *what, const char *s)
 	char *end;
 	unsigned long long v;
 
-	if (!isdigit((unsigned char)s[0]))
-		cli_usage("%s: not a number: '%s'", what, s);
 	errno = 0;
 	v = strtoull(s, &end, 10);
-	if (*end != '\0')
+	if (!isdigit((unsigned char)s[0]) || *end != '\0')
 		cli_usage("%s: not a number: '%s'", what, s);
 	if (errno == ERANGE)
 		cli_usage("%s: %s is above 2^64 - 1", what, s);

@@ -21,11 +21,9 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-#ifndef O_DIRECTORY
-#define O_DIRECTORY 0
-#endif
-
 enum { MAX_LINKS = 40, PATIENCE_S = 3 };
+
+const char *(*cli_output_in_use)(const struct stat *st);
 
 struct cli_output {
 	char	*name;		/* as the user gave it */
@@ -141,47 +139,21 @@ resolve(const char *path)
 	return NULL;
 }
 
-/* ------------------------------------------------------- what is in use */
-
-static struct {
-	dev_t	 dev;
-	ino_t	 ino;
-} *spared;
-
-static size_t n_spared, cap_spared;
-
-void
-cli_output_spare(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) == -1 || !S_ISREG(st.st_mode))
-		return;
-	cli_grow(&spared, &cap_spared, n_spared + 1, sizeof *spared);
-	spared[n_spared].dev = st.st_dev;
-	spared[n_spared++].ino = st.st_ino;
-}
-
-/* By whatever name; -1 if it must stay. */
-static int
-check_spared(const struct stat *st, struct qwen_err *err)
-{
-	size_t i;
-
-	for (i = 0; i < n_spared; i++) {
-		if (spared[i].dev == st->st_dev && spared[i].ino == st->st_ino)
-			return qwen_fail(err, QWEN_EIO, "this is the model "
-			    "that is in use: not replaced");
-	}
-	return 0;
-}
-
 /* -------------------------------------------------------------- the draft */
 
 static int
 by_errno(struct qwen_err *err)
 {
 	return qwen_fail_errno(err, "%s", "");
+}
+
+static int
+check_use(const struct stat *st, struct qwen_err *err)
+{
+	const char *what = cli_output_in_use ? cli_output_in_use(st) : NULL;
+
+	return what == NULL ? 0 : qwen_fail(err, QWEN_EIO, "this is %s: not "
+	    "replaced", what);
 }
 
 /*
@@ -263,7 +235,7 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 			o->d.fd = open(path, O_WRONLY | O_CLOEXEC);
 			return o->d.fd != -1 ? 0 : by_errno(err);
 		}
-		if (check_spared(&st, err) < 0)
+		if (check_use(&st, err) < 0)
 			return -1;
 		/* renaming over it would defeat its write protection */
 		if (access(path, W_OK) == -1)
@@ -356,7 +328,7 @@ commit(struct cli_output *o, struct qwen_err *err)
 
 	if (o->d.temp != NULL) {
 		/* it may have been opened after the output was */
-		if (stat(o->d.name, &st) == 0 && check_spared(&st, err) < 0)
+		if (stat(o->d.name, &st) == 0 && check_use(&st, err) < 0)
 			return -1;
 		if (commit_temp(o) == -1)
 			return by_errno(err);

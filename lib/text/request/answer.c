@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/request/request.h"
 
 /* ------------------------------------------------------------ probabilities */
@@ -105,21 +106,53 @@ characters(struct qwen_str s)
 
 /* -------------------------------------------------------------------- text */
 
-/* As the interface has it: arguments are a string of JSON. */
-static void
-add_call(struct qwen_answer *a, const struct qwen_reply_event *e)
+/* The text of the blocks of a kind. */
+static struct qwen_text *
+text_of(struct qwen_answer *a, enum qwen_block_kind kind)
 {
-	struct qwen_text *t = &a->calls;
+	return kind == QWEN_BLOCK_CALL ? &a->calls :
+	    kind == QWEN_BLOCK_TEXT ? &a->text : &a->reasoning;
+}
 
-	/* ids are the same wherever and whenever this is done */
-	qwen_text_fmt(t, "%s{\"id\":\"call_%llu_%zu_%zu\",\"type\":"
-	    "\"function\",\"function\":{\"name\":", t->n > 0 ? "," : "",
-	    (unsigned long long)a->request->number,
-	    (size_t)(a - a->request->answer), a->n_calls++);
-	qwen_text_json(t, e->name.s, e->name.len);
-	qwen_text_str(t, ",\"arguments\":");
-	qwen_text_json(t, e->text.s, e->text.len);
-	qwen_text_str(t, "}}");
+/* More of the last block, if it is of that kind, or of another one. */
+static int
+add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
+    struct qwen_err *err)
+{
+	struct qwen_text *t = text_of(a, kind);
+
+	if (s.len == 0)
+		return 0;
+	if (a->n_blocks == 0 || a->block[a->n_blocks - 1].kind != kind ||
+	    kind == QWEN_BLOCK_CALL) {
+		if (qwen_grow(&a->block, &a->cap_blocks, a->n_blocks + 1,
+		    sizeof *a->block) < 0)
+			return qwen_oom(err);
+		a->block[a->n_blocks++] = (struct qwen_block){ kind, t->n, 0, 0 };
+	}
+	qwen_text_add(t, s.s, s.len);
+	if (t->failed)
+		return qwen_oom(err);
+	a->block[a->n_blocks - 1].n += s.len;
+	return 0;
+}
+
+static int
+add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
+    struct qwen_err *err)
+{
+	struct qwen_block *p;
+
+	if (add(a, QWEN_BLOCK_CALL, e->name, err) < 0)
+		return -1;
+	qwen_text_add(&a->calls, e->text.s, e->text.len);
+	if (a->calls.failed)
+		return qwen_oom(err);
+	p = &a->block[a->n_blocks - 1];
+	p->n_name = e->name.len;
+	p->n += e->text.len;
+	a->n_calls++;
+	return 0;
 }
 
 static int
@@ -127,13 +160,12 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 {
 	struct qwen_answer *a = arg;
 
-	(void)err;	/* what has failed is seen in the end */
 	if (e->kind == QWEN_REPLY_CALL)
-		add_call(a, e);
-	else
-		qwen_text_add(e->kind == QWEN_REPLY_REASONING ?
-		    &a->reasoning : &a->text, e->text.s, e->text.len);
-	return 0;
+		return add_call(a, e, err);
+	if (e->kind != QWEN_REPLY_REASONING)
+		return add(a, QWEN_BLOCK_TEXT, e->text, err);
+	a->n_thought = a->n;
+	return add(a, QWEN_BLOCK_REASONING, e->text, err);
 }
 
 /* What text goes through on its way; made for the first token. */
@@ -164,8 +196,7 @@ give(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 {
 	if (a->reply != NULL)
 		return qwen_reply_feed(a->reply, s.s, s.len, err);
-	qwen_text_add(&a->text, s.s, s.len);
-	return 0;
+	return add(a, QWEN_BLOCK_TEXT, s, err);
 }
 
 static int
@@ -177,13 +208,12 @@ take(struct qwen_answer *a, struct qwen_str s, struct qwen_err *err)
 	return give(a, s, err);
 }
 
-/* Whether there was the memory for all that was added. */
+/* Whether there was the memory for all probabilities. */
 static int
 check(const struct qwen_answer *a, struct qwen_err *err)
 {
-	return a->text.failed || a->reasoning.failed || a->calls.failed ||
-	    a->logprobs.failed || a->lp_tokens.failed || a->lp_top.failed ||
-	    a->lp_offset.failed ? qwen_oom(err) : 0;
+	return a->logprobs.failed || a->lp_tokens.failed ||
+	    a->lp_top.failed || a->lp_offset.failed ? qwen_oom(err) : 0;
 }
 
 int

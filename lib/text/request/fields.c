@@ -213,13 +213,33 @@ read_logprobs(struct qwen_ask *r)
 
 /* A member that is true or false: 1 if it is true; 0; or -1. */
 static int
-truth(struct qwen_ask *r, const char *key)
+truth(struct qwen_ask *r, yyjson_val *object, const char *key)
 {
-	yyjson_val *v = qwen_ask_get(r->body, key);
+	yyjson_val *v = qwen_ask_get(object, key);
 
 	if (v != NULL && !yyjson_is_bool(v))
 		return wrong(r->no, key, "is not true or false");
 	return yyjson_is_true(v);
+}
+
+static int
+read_stream(struct qwen_ask *r)
+{
+	yyjson_val *options = qwen_ask_get(r->body, "stream_options");
+	int stream = truth(r, r->body, "stream"), usage;
+
+	if (stream < 0)
+		return -1;
+	if (stream && !r->s->streams)
+		return bad(r->no, "stream", "stream is not supported");
+	r->q->stream = stream;
+	if (!stream)
+		return 0;
+	if (options != NULL && !yyjson_is_obj(options))
+		return wrong(r->no, "stream_options", "is not an object");
+	usage = truth(r, options, "include_usage");
+	r->q->include_usage = usage > 0;
+	return usage < 0 ? -1 : 0;
 }
 
 /* What can be had in one way only. */
@@ -227,15 +247,11 @@ static int
 read_ways(struct qwen_ask *r)
 {
 	yyjson_val *list = qwen_ask_get(r->body, "modalities"), *one;
-	int stream = truth(r, "stream");
 	int64_t best = 1;
 	size_t i, n;
 
-	if (stream < 0)
+	if (read_stream(r) < 0)
 		return -1;
-	if (stream && !r->s->streams)
-		return bad(r->no, "stream", "stream is not supported");
-	r->q->stream = stream;
 	if (whole(r, "best_of", 1, QWEN_CHOICES_MAX, &best) < 0)
 		return -1;
 	if (best > 1 && (size_t)best != r->q->n)

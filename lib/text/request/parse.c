@@ -129,6 +129,7 @@ free_answer(struct qwen_answer *a)
 	qwen_text_fini(&a->text);
 	qwen_text_fini(&a->reasoning);
 	qwen_text_fini(&a->calls);
+	free(a->block);
 	qwen_text_fini(&a->logprobs);
 	qwen_text_fini(&a->lp_tokens);
 	qwen_text_fini(&a->lp_top);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request.h - requests of the OpenAI formats and what answers them, for all that
- * serve a model, from files or from sockets.
+ * request.h - requests of the OpenAI formats and what answers them, as a body or
+ * as events, for all that serve a model, from files or from sockets.
  *
  * It knows text alone, and no weights: what a request says of sampling comes as
  * options by name, for a sampler wherever that is; tokens come back by number,
@@ -43,7 +43,11 @@ struct qwen_refusal {
 int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* As HTTP has it: 200, 400 for what the request has wrong, 500 for the rest. */
+/*
+ * As HTTP has it, by code: 200; 429 of "queue_full", 500 of "failed" and
+ * "out_of_memory", 503 of "unavailable", 504 of "deadline"; 400 of others, which
+ * are what the request has wrong.
+ */
 int qwen_refusal_status(const struct qwen_refusal *no);
 
 /* ---------------------------------------------------------------- grammars */
@@ -148,6 +152,7 @@ struct qwen_request {
 	struct qwen_str		*stop;	/* owned */
 	size_t			 n_stop;
 	int			 stream;
+	int			 include_usage;	/* at the end of a stream */
 	int			 logprobs;
 	size_t			 n_top;	/* of the best with each */
 	struct qwen_shared_grammar *shared;	/* or NULL, and */
@@ -159,6 +164,8 @@ struct qwen_request {
 	int			 one_call;	/* at most */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
+	size_t			 n_cached;	/* of the prompts' tokens: what */
+	int			 has_cached;	/* was there, if usage tells it */
 	struct qwen_answer	*answer;	/* those to a prompt together */
 	size_t			 n_answers;
 };
@@ -192,6 +199,17 @@ struct qwen_likely {
 	double	logprob;
 };
 
+/* What follows each other in an answer; of a completion there is one. */
+enum qwen_block_kind { QWEN_BLOCK_REASONING, QWEN_BLOCK_TEXT, QWEN_BLOCK_CALL };
+
+struct qwen_block {
+	enum qwen_block_kind kind;
+	size_t		 from, n;	/* bytes of the answer's text of that
+					   kind; a call is there as a whole */
+	size_t		 n_name;	/* of those of a call, the rest being
+					   its arguments, an object of JSON */
+};
+
 /*
  * An answer that is wanted, and as it comes.  text, reasoning, calls and
  * logprobs only grow, by whole characters, and never by what might yet be part
@@ -204,12 +222,16 @@ struct qwen_answer {
 	const char		*finish;	/* "stop", "length"; NULL: goes on */
 	struct qwen_text	 text;
 	struct qwen_text	 reasoning;	/* of chats, these two */
-	struct qwen_text	 calls;		/* JSON, of a list */
+	struct qwen_text	 calls;		/* names and arguments */
 	size_t			 n_calls;
-	struct qwen_text	 logprobs;	/* likewise; completions have
-						   three other lists */
+	size_t			 n_thought;	/* tokens up to the last thought */
+	struct qwen_block	*block;		/* all that is in these three */
+	size_t			 n_blocks;
+	struct qwen_text	 logprobs;	/* JSON, of a list; completions
+						   have three other lists */
 	struct qwen_text	 lp_tokens, lp_top, lp_offset;
 	/* our own */
+	size_t			 cap_blocks;
 	size_t			 n_chars;
 	int			 is_cut;
 	struct qwen_tok_decoder	*decoder;
@@ -235,6 +257,14 @@ void qwen_request_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);
 
 /*
+ * The body that a server sends in place of an answer, for reasons of its own.
+ * code is a word, param the member that it is for; both may be NULL.  What sort
+ * of error it is follows from the status.
+ */
+void qwen_error_body(enum qwen_form form, int status, const char *code,
+    const char *param, const char *message, struct qwen_text *t);
+
+/*
  * The line that answers a line, in the form that the request has.  Nothing in it
  * depends on the time, the machine or other lines.
  */
@@ -246,6 +276,32 @@ void qwen_request_result(const struct qwen_request *q, struct qwen_text *t);
  */
 int qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
     int *is_error, struct qwen_err *err);
+
+/* ------------------------------------------------------------------- events */
+
+/*
+ * An answer as server-sent events, in the form of the request's API, for each of
+ * its tokens or for many at a time.  Put together they are the body, wherever
+ * they are cut.
+ */
+struct qwen_sse;
+
+int qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
+    uint64_t created, struct qwen_err *err);
+void qwen_sse_free(struct qwen_sse *s);
+
+/* What comes before all answers. */
+void qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t);
+
+/* What this answer has and nobody was told, and its end if it has ended. */
+void qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
+    struct qwen_text *t);
+
+/*
+ * All answers have ended and are told; or what was told of them is all, because
+ * of the request's refusal, which comes as an event.
+ */
+void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
 
 /* -------------------------------------------------------------- stop strings */
 

@@ -1,146 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * result.c - what answers a request, as a body or as a line of a batch.  It has
- * the same bytes wherever and however often it is made.
+ * result.c - the line of a batch that answers a request.  It has the same bytes
+ * wherever and however often it is made.
  */
 #include <string.h>
 
 #include "base/err.h"
 #include "text/request/ask.h"
+#include "text/request/form.h"
 
 #define BATCH_ID "batch_req_"
-
-static void
-add_list(struct qwen_text *t, const char *before, const struct qwen_text *list)
-{
-	qwen_text_str(t, before);
-	qwen_text_add(t, list->s, list->n);
-}
-
-static void
-add_usage(struct qwen_text *t, const struct qwen_request *q)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < q->n_answers; i++)
-		n += q->answer[i].n;
-	qwen_text_fmt(t, "\"usage\":{\"prompt_tokens\":%zu,"
-	    "\"completion_tokens\":%zu,\"total_tokens\":%zu}",
-	    q->n_prompt_tokens, n, q->n_prompt_tokens + n);
-}
-
-static void
-add_logprobs(struct qwen_text *t, const struct qwen_answer *a)
-{
-	const struct qwen_request *q = a->request;
-
-	if (!q->logprobs) {
-		if (q->form != QWEN_FORM_PLAIN)
-			qwen_text_str(t, ",\"logprobs\":null");
-	} else if (q->form == QWEN_FORM_PLAIN) {
-		add_list(t, ",\"logprobs\":[", &a->logprobs);
-		qwen_text_str(t, "]");
-	} else if (q->form == QWEN_FORM_CHAT) {
-		add_list(t, ",\"logprobs\":{\"content\":[", &a->logprobs);
-		qwen_text_str(t, "]}");
-	} else {
-		add_list(t, ",\"logprobs\":{\"tokens\":[", &a->lp_tokens);
-		add_list(t, "],\"token_logprobs\":[", &a->logprobs);
-		add_list(t, "],\"top_logprobs\":[", &a->lp_top);
-		add_list(t, "],\"text_offset\":[", &a->lp_offset);
-		qwen_text_str(t, "]}");
-	}
-}
-
-/* "text": ..., "finish_reason": ... */
-static void
-add_answer(struct qwen_text *t, const struct qwen_answer *a)
-{
-	int chat = a->request->form == QWEN_FORM_CHAT;
-
-	qwen_text_str(t, chat ? "\"message\":{\"role\":\"assistant\","
-	    "\"content\":" : "\"text\":");
-	qwen_text_json(t, a->text.s, a->text.n);
-	if (a->reasoning.n > 0) {
-		qwen_text_str(t, ",\"reasoning_content\":");
-		qwen_text_json(t, a->reasoning.s, a->reasoning.n);
-	}
-	if (a->n_calls > 0) {
-		add_list(t, ",\"tool_calls\":[", &a->calls);
-		qwen_text_str(t, "]");
-	}
-	if (chat)
-		qwen_text_str(t, "}");
-	add_logprobs(t, a);
-	qwen_text_fmt(t, ",\"finish_reason\":\"%s\"", a->n_calls > 0 &&
-	    strcmp(a->finish, "stop") == 0 ? "tool_calls" : a->finish);
-}
-
-static void
-add_choices(struct qwen_text *t, const struct qwen_request *q)
-{
-	size_t i;
-
-	qwen_text_str(t, "\"choices\":[");
-	for (i = 0; i < q->n_answers; i++) {
-		qwen_text_fmt(t, "%s{\"index\":%zu,", i > 0 ? "," : "", i);
-		add_answer(t, &q->answer[i]);
-		qwen_text_str(t, "}");
-	}
-	qwen_text_str(t, "],");
-}
-
-static void
-add_error(struct qwen_text *t, const struct qwen_refusal *no)
-{
-	const char *quote = no->param != NULL ? "\"" : "";
-
-	qwen_text_str(t, "\"error\":{\"message\":");
-	qwen_text_json(t, no->err.msg, strlen(no->err.msg));
-	qwen_text_fmt(t, ",\"type\":\"%s\",\"param\":%s%s%s,\"code\":\"%s\"}",
-	    qwen_refusal_status(no) < 500 ? "invalid_request_error" :
-	    "server_error", quote, no->param != NULL ? no->param : "null",
-	    quote, no->code);
-}
-
-int
-qwen_refusal_status(const struct qwen_refusal *no)
-{
-	if (no->err.code == 0)
-		return 200;
-	return strcmp(no->code, "failed") == 0 ||
-	    strcmp(no->code, "out_of_memory") == 0 ? 500 : 400;
-}
-
-void
-qwen_request_body(const struct qwen_request *q, uint64_t created,
-    struct qwen_text *t)
-{
-	int chat = q->form == QWEN_FORM_CHAT;
-	const char *model = q->service->model;
-
-	qwen_text_str(t, "{");
-	if (q->no.err.code != 0) {
-		add_error(t, &q->no);
-		qwen_text_str(t, "}");
-		return;
-	}
-	qwen_text_fmt(t, "\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%llu,"
-	    "\"model\":", chat ? "chatcmpl" : "cmpl",
-	    (unsigned long long)q->number,
-	    chat ? "chat.completion" : "text_completion",
-	    (unsigned long long)created);
-	if (q->model != NULL)
-		qwen_text_str(t, q->model);
-	else
-		qwen_text_json(t, model, strlen(model));
-	qwen_text_str(t, ",");
-	add_choices(t, q);
-	add_usage(t, q);
-	qwen_text_str(t, "}");
-}
-
-/* ------------------------------------------------------- lines of a batch */
 
 static void
 plain(struct qwen_text *t, const struct qwen_request *q)
@@ -149,14 +18,15 @@ plain(struct qwen_text *t, const struct qwen_request *q)
 	if (q->id != NULL)
 		qwen_text_fmt(t, "\"id\":%s,", q->id);
 	if (q->no.err.code != 0) {
-		add_error(t, &q->no);
+		qwen_openai_error(t, qwen_refusal_status(&q->no), q->no.code,
+		    q->no.param, q->no.err.msg);
 	} else {
 		if (q->n_answers == 1) {
-			add_answer(t, &q->answer[0]);
+			qwen_openai_answer(t, &q->answer[0]);
 			qwen_text_str(t, ",");
 		} else
-			add_choices(t, q);
-		add_usage(t, q);
+			qwen_openai_choices(t, q);
+		qwen_openai_usage(t, q);
 	}
 	qwen_text_str(t, "}\n");
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * form.c - what a request is answered with, in the form of its API: a body, or
+ * events as the answers come.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/form.h"
+
+struct qwen_str
+qwen_block_text(const struct qwen_answer *a, const struct qwen_block *b,
+    size_t at)
+{
+	const struct qwen_text *t = b->kind == QWEN_BLOCK_CALL ? &a->calls :
+	    b->kind == QWEN_BLOCK_TEXT ? &a->text : &a->reasoning;
+
+	return (struct qwen_str){ t->s + b->from + at, b->n - at };
+}
+
+size_t
+qwen_answers_tokens(const struct qwen_request *q)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < q->n_answers; i++)
+		n += q->answer[i].n;
+	return n;
+}
+
+void
+qwen_form_model(struct qwen_text *t, const struct qwen_request *q)
+{
+	const char *model = q->service->model;
+
+	if (q->model != NULL)
+		qwen_text_str(t, q->model);
+	else
+		qwen_text_json(t, model, strlen(model));
+}
+
+/* -------------------------------------------------------------------- bodies */
+
+int
+qwen_refusal_status(const struct qwen_refusal *no)
+{
+	static const struct { const char *code; int status; } row[] = {
+		{ "failed", 500 }, { "out_of_memory", 500 },
+		{ "queue_full", 429 }, { "unavailable", 503 },
+		{ "deadline", 504 },
+	};
+	size_t i;
+
+	if (no->err.code == 0)
+		return 200;
+	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
+		if (strcmp(no->code, row[i].code) == 0)
+			return row[i].status;
+	}
+	return 400;
+}
+
+void
+qwen_error_body(enum qwen_form form, int status, const char *code,
+    const char *param, const char *message, struct qwen_text *t)
+{
+	(void)form;
+	qwen_text_str(t, "{");
+	qwen_openai_error(t, status, code, param, message);
+	qwen_text_str(t, "}");
+}
+
+void
+qwen_request_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
+{
+	if (q->no.err.code != 0)
+		qwen_error_body(q->form, qwen_refusal_status(&q->no),
+		    q->no.code, q->no.param, q->no.err.msg, t);
+	else
+		qwen_openai_body(q, created, t);
+}
+
+/* -------------------------------------------------------------------- events */
+
+int
+qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
+    uint64_t created, struct qwen_err *err)
+{
+	struct qwen_sse *s = *out = calloc(1, sizeof *s);
+
+	if (s == NULL)
+		return qwen_oom(err);
+	s->q = q;
+	s->created = created;
+	s->events = &qwen_openai_events;
+	s->told = calloc(q->n_answers + 1, sizeof *s->told);
+	if (s->told != NULL)
+		return 0;
+	free(s);
+	*out = NULL;
+	return qwen_oom(err);
+}
+
+void
+qwen_sse_free(struct qwen_sse *s)
+{
+	if (s == NULL)
+		return;
+	free(s->told);
+	free(s);
+}
+
+void
+qwen_sse_begin(struct qwen_sse *s, struct qwen_text *t)
+{
+	if (s->events->begin != NULL)
+		s->events->begin(s, t);
+}
+
+/* What of this block was not told; whether that is all of it. */
+static int
+tell(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	struct qwen_told *told = p->told;
+
+	if (!told->is_open && s->events->open != NULL)
+		s->events->open(s, p, t);
+	told->is_open = 1;
+	if (told->at < p->block->n)
+		s->events->more(s, p, t);
+	told->at = p->block->n;
+	if (told->block + 1 == p->a->n_blocks && p->a->finish == NULL &&
+	    p->block->kind != QWEN_BLOCK_CALL)
+		return 0;
+	if (s->events->close != NULL)
+		s->events->close(s, p, t);
+	told->is_open = 0;
+	told->at = 0;
+	told->block++;
+	return 1;
+}
+
+void
+qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
+    struct qwen_text *t)
+{
+	struct qwen_told *told = &s->told[a - s->q->answer];
+	struct qwen_place p = { a, told, NULL };
+
+	while (told->block < a->n_blocks) {
+		p.block = &a->block[told->block];
+		if (!tell(s, &p, t))
+			break;
+	}
+	if (a->finish == NULL || told->ended)
+		return;
+	told->ended = 1;
+	s->events->finish(s, &p, t);
+}
+
+void
+qwen_sse_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	s->events->end(s, t);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * form.h - an API as what it is answered with: bodies, errors, events; for the
+ * files that write them.
+ */
+#ifndef QWEN_TEXT_REQUEST_FORM_H
+#define QWEN_TEXT_REQUEST_FORM_H
+
+#include "text/request/request.h"
+
+/* What was told of an answer. */
+struct qwen_told {
+	size_t	block;		/* of this one and those after it something is
+				   left, */
+	size_t	at;		/* of it what comes after so many bytes; */
+	int	is_open;	/* it has been begun */
+	int	ended;		/* there is no more */
+	size_t	n_calls;
+	size_t	lp[4];		/* bytes of lists of probabilities */
+};
+
+struct qwen_sse {
+	const struct qwen_request *q;
+	uint64_t		 created;
+	const struct qwen_form_events *events;
+	struct qwen_told	*told;	/* of each answer */
+};
+
+/* A place in an answer. */
+struct qwen_place {
+	const struct qwen_answer *a;
+	struct qwen_told	*told;
+	const struct qwen_block	*block;
+};
+
+/* How an API writes events; those that are NULL are none. */
+struct qwen_form_events {
+	void (*begin)(struct qwen_sse *s, struct qwen_text *t);
+	void (*open)(struct qwen_sse *s, struct qwen_place *p,
+	    struct qwen_text *t);
+	/* what of the block is after told->at, at least a byte */
+	void (*more)(struct qwen_sse *s, struct qwen_place *p,
+	    struct qwen_text *t);
+	void (*close)(struct qwen_sse *s, struct qwen_place *p,
+	    struct qwen_text *t);
+	void (*finish)(struct qwen_sse *s, struct qwen_place *p,
+	    struct qwen_text *t);
+	void (*end)(struct qwen_sse *s, struct qwen_text *t);
+};
+
+extern const struct qwen_form_events qwen_openai_events;
+
+/* The bytes of a block from at on. */
+struct qwen_str qwen_block_text(const struct qwen_answer *a,
+    const struct qwen_block *b, size_t at);
+
+/* The number of tokens of all answers. */
+size_t qwen_answers_tokens(const struct qwen_request *q);
+
+/* What the request called the model, or its name, as JSON. */
+void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
+
+/* ---- openai.c: parts of bodies, each with its members' names */
+void qwen_openai_error(struct qwen_text *t, int status, const char *code,
+    const char *param, const char *message);
+void qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a);
+void qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q);
+void qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q);
+void qwen_openai_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
+
+#endif

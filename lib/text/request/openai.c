@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * openai.c - chats and completions as bodies and as events, and errors.  They
+ * have the same bytes wherever and however often they are made.
+ */
+#include <string.h>
+
+#include "text/request/form.h"
+
+/* ------------------------------------------------------------------- answers */
+
+void
+qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t i, thought = 0, n = qwen_answers_tokens(q);
+
+	qwen_text_fmt(t, "\"usage\":{\"prompt_tokens\":%zu,"
+	    "\"completion_tokens\":%zu,\"total_tokens\":%zu",
+	    q->n_prompt_tokens, n, q->n_prompt_tokens + n);
+	for (i = 0; i < q->n_answers; i++)
+		thought += q->answer[i].n_thought;
+	if (q->has_cached)
+		qwen_text_fmt(t, ",\"prompt_tokens_details\":{"
+		    "\"cached_tokens\":%zu},\"completion_tokens_details\":{"
+		    "\"reasoning_tokens\":%zu}", q->n_cached, thought);
+	qwen_text_str(t, "}");
+}
+
+/* What of a list comes after told, which it then is. */
+static void
+add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
+    size_t *told)
+{
+	size_t from = *told + (*told > 0 && *told < list->n);
+
+	qwen_text_str(t, before);
+	if (from < list->n)
+		qwen_text_add(t, list->s + from, list->n - from);
+	*told = list->n;
+}
+
+/* Those of tokens after those that were told. */
+static void
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t told[4])
+{
+	const struct qwen_request *q = a->request;
+
+	if (q->form == QWEN_FORM_PLAIN) {
+		add_list(t, ",\"logprobs\":[", &a->logprobs, &told[0]);
+		qwen_text_str(t, "]");
+	} else if (q->form == QWEN_FORM_CHAT) {
+		add_list(t, ",\"logprobs\":{\"content\":[", &a->logprobs,
+		    &told[0]);
+		qwen_text_str(t, "]}");
+	} else {
+		add_list(t, ",\"logprobs\":{\"tokens\":[", &a->lp_tokens,
+		    &told[0]);
+		add_list(t, "],\"token_logprobs\":[", &a->logprobs, &told[1]);
+		add_list(t, "],\"top_logprobs\":[", &a->lp_top, &told[2]);
+		add_list(t, "],\"text_offset\":[", &a->lp_offset, &told[3]);
+		qwen_text_str(t, "]}");
+	}
+}
+
+/* As the interface has it: arguments are a string of JSON. */
+static void
+add_call(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b, size_t i)
+{
+	struct qwen_str s = qwen_block_text(a, b, 0);
+
+	/* ids are the same wherever and whenever this is done */
+	qwen_text_fmt(t, "\"id\":\"call_%llu_%zu_%zu\",\"type\":\"function\","
+	    "\"function\":{\"name\":", (unsigned long long)a->request->number,
+	    (size_t)(a - a->request->answer), i);
+	qwen_text_json(t, s.s, b->n_name);
+	qwen_text_str(t, ",\"arguments\":");
+	qwen_text_json(t, s.s + b->n_name, s.len - b->n_name);
+	qwen_text_str(t, "}}");
+}
+
+static void
+add_calls(struct qwen_text *t, const struct qwen_answer *a)
+{
+	size_t i, n = 0;
+
+	if (a->n_calls == 0)
+		return;
+	qwen_text_str(t, ",\"tool_calls\":[");
+	for (i = 0; i < a->n_blocks; i++) {
+		if (a->block[i].kind != QWEN_BLOCK_CALL)
+			continue;
+		qwen_text_str(t, n > 0 ? ",{" : "{");
+		add_call(t, a, &a->block[i], n++);
+	}
+	qwen_text_str(t, "]");
+}
+
+static void
+add_finish(struct qwen_text *t, const struct qwen_answer *a)
+{
+	qwen_text_fmt(t, ",\"finish_reason\":\"%s\"", a->n_calls > 0 &&
+	    strcmp(a->finish, "stop") == 0 ? "tool_calls" : a->finish);
+}
+
+/* "text": ..., "finish_reason": ... */
+void
+qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a)
+{
+	const struct qwen_request *q = a->request;
+	int chat = q->form == QWEN_FORM_CHAT;
+	size_t told[4] = { 0 };
+
+	qwen_text_str(t, chat ? "\"message\":{\"role\":\"assistant\","
+	    "\"content\":" : "\"text\":");
+	qwen_text_json(t, a->text.s, a->text.n);
+	if (a->reasoning.n > 0) {
+		qwen_text_str(t, ",\"reasoning_content\":");
+		qwen_text_json(t, a->reasoning.s, a->reasoning.n);
+	}
+	add_calls(t, a);
+	if (chat)
+		qwen_text_str(t, "}");
+	if (q->logprobs)
+		add_logprobs(t, a, told);
+	else if (q->form != QWEN_FORM_PLAIN)
+		qwen_text_str(t, ",\"logprobs\":null");
+	add_finish(t, a);
+}
+
+void
+qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t i;
+
+	qwen_text_str(t, "\"choices\":[");
+	for (i = 0; i < q->n_answers; i++) {
+		qwen_text_fmt(t, "%s{\"index\":%zu,", i > 0 ? "," : "", i);
+		qwen_openai_answer(t, &q->answer[i]);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "],");
+}
+
+/* {"id": ..., "model": ..., of a body, or of a part of it */
+static void
+add_head(struct qwen_text *t, const struct qwen_request *q, uint64_t created,
+    int is_part)
+{
+	int chat = q->form == QWEN_FORM_CHAT;
+
+	qwen_text_fmt(t, "{\"id\":\"%s-%llu\",\"object\":\"%s%s\",\"created\":"
+	    "%llu,\"model\":", chat ? "chatcmpl" : "cmpl",
+	    (unsigned long long)q->number,
+	    chat ? "chat.completion" : "text_completion",
+	    chat && is_part ? ".chunk" : "", (unsigned long long)created);
+	qwen_form_model(t, q);
+	qwen_text_str(t, ",");
+}
+
+void
+qwen_openai_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
+{
+	add_head(t, q, created, 0);
+	qwen_openai_choices(t, q);
+	qwen_openai_usage(t, q);
+	qwen_text_str(t, "}");
+}
+
+/* -------------------------------------------------------------------- errors */
+
+/* A text, or null. */
+static void
+add_word(struct qwen_text *t, const char *s)
+{
+	if (s != NULL)
+		qwen_text_json(t, s, strlen(s));
+	else
+		qwen_text_str(t, "null");
+}
+
+void
+qwen_openai_error(struct qwen_text *t, int status, const char *code,
+    const char *param, const char *message)
+{
+	qwen_text_str(t, "\"error\":{\"message\":");
+	add_word(t, message);
+	qwen_text_fmt(t, ",\"type\":\"%s\",\"param\":", status >= 500 ?
+	    "server_error" : status == 429 ? "rate_limit_error" :
+	    "invalid_request_error");
+	add_word(t, param);
+	qwen_text_str(t, ",\"code\":");
+	add_word(t, code);
+	qwen_text_str(t, "}");
+}
+
+/* -------------------------------------------------------------------- events */
+
+/* data: {"id": ..., "choices": [{"index": ..., */
+static void
+begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
+{
+	qwen_text_str(t, "data: ");
+	add_head(t, s->q, s->created, 1);
+	qwen_text_fmt(t, "\"choices\":[{\"index\":%zu,", i);
+}
+
+/* Probabilities since the last time, the end if there is one. */
+static void
+end_choice(struct qwen_text *t, const struct qwen_sse *s,
+    struct qwen_place *p, int ends)
+{
+	size_t n = p == NULL ? 0 : s->q->form == QWEN_FORM_CHAT ?
+	    p->a->logprobs.n : p->a->lp_tokens.n;
+
+	if (p != NULL && s->q->logprobs && (ends || p->told->lp[0] < n))
+		add_logprobs(t, p->a, p->told->lp);
+	else
+		qwen_text_str(t, ",\"logprobs\":null");
+	if (ends)
+		add_finish(t, p->a);
+	else
+		qwen_text_str(t, ",\"finish_reason\":null");
+	qwen_text_str(t, "}]");
+	if (s->q->include_usage)
+		qwen_text_str(t, ",\"usage\":null");
+	qwen_text_str(t, "}\n\n");
+}
+
+static size_t
+number_of(const struct qwen_place *p)
+{
+	return (size_t)(p->a - p->a->request->answer);
+}
+
+static void
+on_begin(struct qwen_sse *s, struct qwen_text *t)
+{
+	size_t i;
+
+	for (i = 0; s->q->form == QWEN_FORM_CHAT && i < s->q->n_answers; i++) {
+		begin_choice(t, s, i);
+		qwen_text_str(t, "\"delta\":{\"role\":\"assistant\","
+		    "\"content\":\"\"}");
+		end_choice(t, s, NULL, 0);
+	}
+}
+
+static void
+on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	int chat = s->q->form == QWEN_FORM_CHAT;
+	size_t i = p->told->n_calls;
+
+	begin_choice(t, s, number_of(p));
+	if (p->block->kind == QWEN_BLOCK_CALL) {
+		qwen_text_fmt(t, "\"delta\":{\"tool_calls\":[{\"index\":%zu,",
+		    i);
+		add_call(t, p->a, p->block, i);
+		qwen_text_str(t, "]}");
+		p->told->n_calls++;
+	} else {
+		qwen_text_str(t, !chat ? "\"text\":" : p->block->kind ==
+		    QWEN_BLOCK_REASONING ? "\"delta\":{\"reasoning_content\":" :
+		    "\"delta\":{\"content\":");
+		qwen_text_json(t, more.s, more.len);
+		qwen_text_str(t, chat ? "}" : "");
+	}
+	end_choice(t, s, p, 0);
+}
+
+static void
+on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	begin_choice(t, s, number_of(p));
+	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :
+	    "\"text\":\"\"");
+	end_choice(t, s, p, 1);
+}
+
+static void
+on_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	const struct qwen_request *q = s->q;
+
+	if (q->no.err.code != 0) {
+		qwen_text_str(t, "data: ");
+		qwen_request_body(q, s->created, t);
+		qwen_text_str(t, "\n\n");
+	} else if (q->include_usage) {
+		qwen_text_str(t, "data: ");
+		add_head(t, q, s->created, 1);
+		qwen_text_str(t, "\"choices\":[],");
+		qwen_openai_usage(t, q);
+		qwen_text_str(t, "}\n\n");
+	}
+	qwen_text_str(t, "data: [DONE]\n\n");
+}
+
+const struct qwen_form_events qwen_openai_events = {
+	.begin = on_begin, .more = on_more, .finish = on_finish, .end = on_end,
+};

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * request_events.c - answers as bodies and as events, in the forms of all APIs:
+ * the cases of request_events.test.  Wherever events are cut, put together they
+ * are the body.
+ */
+#include "sse_util.h"
+#include "tok_util.h"
+#include "../cases.h"
+#include "../tap.h"
+
+enum { CUTS = 40, N_VOCAB = 258 };
+
+static struct qwen_service service;
+static struct qwen_err err;
+static uint64_t seed = 1;
+
+static void
+start(void)
+{
+	static struct qwen_grammars grammars;
+	static struct vocab v;
+	static struct qwen_gguf *g;
+
+	vocab_init(&v, "qwen2");
+	vocab_token(&v, "<|im_start|>", QWEN_TOKEN_CONTROL);
+	vocab_token(&v, "<|im_end|>", QWEN_TOKEN_CONTROL);
+	service.tok = vocab_open(&v, &g);
+	if (qwen_tok_decoder_new(&service.spell, service.tok, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, &err) < 0)
+		abort();
+	service.model = "m";
+	service.n_vocab = N_VOCAB;
+	service.max = 1000;
+	service.streams = 1;
+	grammars.gguf = g;
+	service.grammars = &grammars;
+}
+
+/* An answer's text as tokens, which are its bytes, and where it stands. */
+struct source {
+	int32_t	*ids;
+	size_t	 n, at;
+	int	 cut;
+};
+
+static void
+open_source(struct source *s, const char *text)
+{
+	*s = (struct source){ .at = 0 };
+	if (qwen_tok_encode(service.tok, text, strlen(text), 0, &s->ids, &s->n,
+	    &err) < 0)
+		abort();
+}
+
+/* The text of answer i: those of the case in turn. */
+static const char *
+text_of(const struct test_case *c, size_t i)
+{
+	size_t n = 0, k = 0;
+	int j;
+
+	for (j = 0; j < c->n; j++)
+		n += strcmp(c->l[j].key, "answer") == 0;
+	for (j = 0; j < c->n; j++) {
+		if (strcmp(c->l[j].key, "answer") == 0 && k++ == i % n)
+			return c->l[j].text.s;
+	}
+	return "";
+}
+
+static void
+put(struct qwen_answer *a, struct source *s, const char *finish)
+{
+	const struct qwen_request *q = a->request;
+	struct qwen_likely top[QWEN_LOGPROBS_MAX], one;
+	size_t k;
+
+	if (s->at < s->n && !s->cut) {
+		one = (struct qwen_likely){ s->ids[s->at++], -0.25 };
+		for (k = 0; k < q->n_top; k++)
+			top[k] = (struct qwen_likely){
+			    (int32_t)((s->at * 7 + k) % 256), -1.5 };
+		s->cut = qwen_answer_put(a, &one, top, q->n_top, &err);
+		if (s->cut < 0)
+			abort();
+		return;
+	}
+	if (qwen_answer_end(a, finish, &err) < 0)
+		abort();
+}
+
+/*
+ * All answers of the request, side by side, and the events of that: with up to
+ * max tokens at once, 0: all of them.
+ */
+static void
+run(struct qwen_request *q, const struct test_case *c, size_t max,
+    struct qwen_text *events)
+{
+	const char *finish = case_get(c, "finish") != NULL ?
+	    case_str(c, "finish") : "stop";
+	struct source *s = calloc(q->n_answers, sizeof *s);
+	struct qwen_sse *out;
+	size_t i, k, left = q->n_answers;
+
+	if (s == NULL || qwen_sse_new(&out, q, 17, &err) < 0)
+		abort();
+	for (i = 0; i < q->n_answers; i++)
+		open_source(&s[i], text_of(c, i));
+	qwen_sse_begin(out, events);
+	while (left > 0) {
+		i = max == 0 ? q->n_answers - left : rnd(&seed) % q->n_answers;
+		if (q->answer[i].finish != NULL)
+			continue;
+		k = max == 0 ? SIZE_MAX : 1 + rnd(&seed) % max;
+		while (k-- > 0 && q->answer[i].finish == NULL)
+			put(&q->answer[i], &s[i], finish);
+		left -= q->answer[i].finish != NULL;
+		qwen_sse_step(out, &q->answer[i], events);
+	}
+	qwen_sse_end(out, events);
+	qwen_sse_free(out);
+	for (i = 0; i < q->n_answers; i++)
+		free(s[i].ids);
+	free(s);
+}
+
+static enum qwen_form
+form_of(const struct test_case *c)
+{
+	const char *s = case_str(c, "form");
+
+	return strcmp(s, "chat") == 0 ? QWEN_FORM_CHAT : QWEN_FORM_COMPLETION;
+}
+
+static struct qwen_request *
+parse(const struct test_case *c)
+{
+	const struct qwen_text *json = case_get(c, "request");
+	struct qwen_request *q;
+
+	if (qwen_request_parse(&q, &service, form_of(c), json->s, json->n,
+	    &err) < 0)
+		abort();
+	q->number = 7;
+	q->n_cached = 2;
+	q->has_cached = case_get(c, "cached") != NULL;
+	return q;
+}
+
+static void
+same(const struct qwen_text *got, const struct test_case *c, const char *key)
+{
+	const struct qwen_text *want = case_get(c, key);
+
+	if (want != NULL && !ok(strcmp(got->s, want->s) == 0, "%s",
+	    case_str(c, "name")))
+		printf("# %s: got\n%s\n# wanted\n%s\n", key, got->s, want->s);
+}
+
+/* Once, and then in other pieces: is it always the same? */
+static void
+check(const struct test_case *c)
+{
+	struct qwen_text body = { 0 }, events = { 0 };
+	struct qwen_request *q;
+	struct sse_body b;
+	int i, same_body = 0;
+
+	for (i = 0; i < CUTS; i++) {
+		q = parse(c);
+		q->include_usage = 1;
+		body.n = events.n = 0;
+		run(q, c, (size_t)(1 + i % 9), &events);
+		qwen_request_body(q, 17, &body);
+		if (q->no.err.code != 0 || body.failed || events.failed)
+			abort();
+		sse_body_init(&b);
+		sse_feed(&b, q->form, events.s, events.n);
+		same_body += sse_is(&b, q->form, body.s, body.n);
+		if (same_body <= i) {
+			printf("# got %.900s\n# wanted %.900s\n",
+			    yyjson_mut_val_write(b.root, 0, NULL), body.s);
+			i = CUTS;
+		}
+		sse_body_fini(&b);
+		qwen_request_free(q);
+	}
+	ok(same_body == CUTS, "%s: %d ways to cut its events",
+	    case_str(c, "name"), CUTS);
+	same(&body, c, "body");
+	qwen_text_fini(&body);
+	qwen_text_fini(&events);
+}
+
+static void
+run_case(const struct test_case *c)
+{
+	struct qwen_template *t = NULL;
+	const char *name = case_get(c, "template") != NULL ?
+	    case_str(c, "template") : "qwen3";
+	struct qwen_text out = { 0 };
+	struct qwen_request *q;
+
+	if (qwen_template_open(&t, name, &err) < 0)
+		abort();
+	service.template = t;
+	q = parse(c);
+	if (q->no.err.code != 0) {
+		qwen_request_body(q, 17, &out);
+		same(&out, c, "error");
+		ok(case_get(c, "error") != NULL, "%s", out.s);
+	} else {
+		run(q, c, 0, &out);
+		same(&out, c, "events");
+		check(c);
+	}
+	qwen_text_fini(&out);
+	qwen_request_free(q);
+	qwen_template_close(t);
+}
+
+/* What fails when some of it was told. */
+static void
+test_failure(void)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	struct qwen_sse *s;
+
+	if (qwen_request_parse(&q, &service, QWEN_FORM_COMPLETION,
+	    "{\"prompt\":\"a\"}", 14, &err) < 0 ||
+	    qwen_sse_new(&s, q, 17, &err) < 0)
+		abort();
+	qwen_sse_begin(s, &t);
+	qwen_refuse(&q->no, "unavailable", NULL, "the engine is gone");
+	qwen_sse_end(s, &t);
+	ok(strcmp(t.s, "data: {\"error\":{\"message\":\"the engine is gone\","
+	    "\"type\":\"server_error\",\"param\":null,\"code\":\"unavailable\""
+	    "}}\n\ndata: [DONE]\n\n") == 0 &&
+	    qwen_refusal_status(&q->no) == 503, "%s", t.s);
+	qwen_sse_free(s);
+	qwen_request_free(q);
+	qwen_text_fini(&t);
+}
+
+int
+main(void)
+{
+	FILE *f = case_open("unit/request_events.test");
+	static struct test_case c;
+
+	start();
+	while (case_next(&c, f, " name form template request answer finish cached "
+	    "events body error "))
+		run_case(&c);
+	fclose(f);
+	test_failure();
+	return done_testing();
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sse_util.h - server-sent events put together again, as the clients of each API
+ * do that.
+ */
+#ifndef SSE_UTIL_H
+#define SSE_UTIL_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "text/request/request.h"
+#include <yyjson.h>
+
+/* What was put together so far. */
+struct sse_body {
+	yyjson_mut_doc	*doc;
+	yyjson_mut_val	*root;	/* or NULL, nothing came */
+	int		 done;	/* the end was told */
+	int		 bad;	/* what came was no event */
+	size_t		 n_events;
+};
+
+static inline void
+sse_body_init(struct sse_body *b)
+{
+	memset(b, 0, sizeof *b);
+	if ((b->doc = yyjson_mut_doc_new(NULL)) == NULL)
+		abort();
+}
+
+static inline void
+sse_body_fini(struct sse_body *b)
+{
+	yyjson_mut_doc_free(b->doc);
+	memset(b, 0, sizeof *b);
+}
+
+/* A text and another one after it. */
+static inline yyjson_mut_val *
+sse_concat(yyjson_mut_doc *d, yyjson_mut_val *a, yyjson_mut_val *b)
+{
+	struct qwen_text t = { 0 };
+	yyjson_mut_val *v;
+
+	qwen_text_add(&t, yyjson_mut_get_str(a), yyjson_mut_get_len(a));
+	qwen_text_add(&t, yyjson_mut_get_str(b), yyjson_mut_get_len(b));
+	v = yyjson_mut_strncpy(d, t.n > 0 ? t.s : "", t.n);
+	qwen_text_fini(&t);
+	return v;
+}
+
+static inline void sse_add(yyjson_mut_doc *d, yyjson_mut_val *to,
+    yyjson_mut_val *from);
+
+/* Elements that have an index go to the one that has it too. */
+static inline void
+sse_add_list(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
+{
+	yyjson_mut_val *v, *old, *at;
+	size_t i, n, k, n_old;
+
+	yyjson_mut_arr_foreach(from, i, n, v) {
+		at = yyjson_mut_obj_get(v, "index");
+		yyjson_mut_arr_foreach(to, k, n_old, old) {
+			if (at != NULL && yyjson_mut_equals(at,
+			    yyjson_mut_obj_get(old, "index")))
+				break;
+		}
+		if (k < n_old)
+			sse_add(d, old, v);
+		else
+			yyjson_mut_arr_append(to, yyjson_mut_val_mut_copy(d, v));
+	}
+}
+
+/* Members of an object as more of those of another: texts and lists grow. */
+static inline void
+sse_add(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
+{
+	static const char once[] = " id object model type role finish_reason ";
+	yyjson_mut_val *key, *v, *old;
+	const char *s;
+	char name[64];
+	size_t i, n;
+
+	yyjson_mut_obj_foreach(from, i, n, key, v) {
+		s = yyjson_mut_get_str(key);
+		old = yyjson_mut_obj_get(to, s);
+		snprintf(name, sizeof name, " %s ", s != NULL ? s : "");
+		if (old != NULL && yyjson_mut_is_null(v))
+			continue;
+		if (yyjson_mut_is_obj(old) && yyjson_mut_is_obj(v))
+			sse_add(d, old, v);
+		else if (yyjson_mut_is_arr(old) && yyjson_mut_is_arr(v))
+			sse_add_list(d, old, v);
+		else
+			yyjson_mut_obj_put(to, yyjson_mut_strcpy(d, s),
+			    yyjson_mut_is_str(old) && yyjson_mut_is_str(v) &&
+			    strstr(once, name) == NULL ? sse_concat(d, old, v) :
+			    yyjson_mut_val_mut_copy(d, v));
+	}
+}
+
+static inline void
+sse_take_openai(struct sse_body *b, yyjson_mut_val *v)
+{
+	if (b->root == NULL)
+		b->root = yyjson_mut_obj(b->doc);
+	sse_add(b->doc, b->root, v);
+}
+
+/* Answers by number, as the body has them. */
+static inline void
+sse_sort(struct sse_body *b, yyjson_mut_val *list)
+{
+	yyjson_mut_val *sorted = yyjson_mut_arr(b->doc), *v;
+	size_t i, k, n, m;
+	char s[24];
+
+	for (k = 0; k < yyjson_mut_arr_size(list); k++) {
+		snprintf(s, sizeof s, "%zu", k);
+		yyjson_mut_arr_foreach(list, i, n, v) {
+			m = yyjson_mut_get_len(yyjson_mut_obj_get(v, "index"));
+			if (m == strlen(s) && memcmp(yyjson_mut_get_raw(
+			    yyjson_mut_obj_get(v, "index")), s, m) == 0)
+				yyjson_mut_arr_append(sorted,
+				    yyjson_mut_val_mut_copy(b->doc, v));
+		}
+	}
+	yyjson_mut_obj_put(b->root, yyjson_mut_str(b->doc, "choices"), sorted);
+}
+
+/* What differs between parts and the whole. */
+static inline void
+sse_end_openai(struct sse_body *b)
+{
+	yyjson_mut_val *choice, *call, *calls;
+	size_t i, n, k, m;
+
+	sse_sort(b, yyjson_mut_obj_get(b->root, "choices"));
+	if (yyjson_mut_equals_str(yyjson_mut_obj_get(b->root, "object"),
+	    "chat.completion.chunk"))
+		yyjson_mut_obj_put(b->root, yyjson_mut_str(b->doc, "object"),
+		    yyjson_mut_str(b->doc, "chat.completion"));
+	yyjson_mut_arr_foreach(yyjson_mut_obj_get(b->root, "choices"), i, n,
+	    choice) {
+		calls = yyjson_mut_obj_get(yyjson_mut_obj_get(choice, "delta"),
+		    "tool_calls");
+		yyjson_mut_arr_foreach(calls, k, m, call)
+			yyjson_mut_obj_remove_key(call, "index");
+		yyjson_mut_obj_rename_key(b->doc, choice, "delta", "message");
+	}
+}
+
+/* The data of an event of that name, or without one. */
+static inline void
+sse_take(struct sse_body *b, enum qwen_form form, const char *name,
+    const char *data, size_t n)
+{
+	yyjson_doc *doc;
+	yyjson_mut_val *v;
+
+	(void)name;
+	if (b->done) {
+		b->bad = 1;
+		return;
+	}
+	b->n_events++;
+	if (n == 6 && memcmp(data, "[DONE]", 6) == 0) {
+		b->done = 1;
+		return;
+	}
+	doc = yyjson_read(data, n, YYJSON_READ_NUMBER_AS_RAW);
+	v = yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(doc));
+	yyjson_doc_free(doc);
+	if (!yyjson_mut_is_obj(v)) {
+		b->bad = 1;
+		return;
+	}
+	(void)form;
+	sse_take_openai(b, v);
+}
+
+/* Events as they are sent: lines, and an empty one after each. */
+static inline void
+sse_feed(struct sse_body *b, enum qwen_form form, const char *s, size_t n)
+{
+	const char *end = s + n, *line;
+	char name[64];
+
+	while (s < end && !b->bad) {
+		name[0] = '\0';
+		line = memchr(s, '\n', (size_t)(end - s));
+		if (line != NULL && strncmp(s, "event: ", 7) == 0) {
+			snprintf(name, sizeof name, "%.*s", (int)(line - s - 7),
+			    s + 7);
+			s = line + 1;
+			line = memchr(s, '\n', (size_t)(end - s));
+		}
+		if (line == NULL || strncmp(s, "data: ", 6) != 0 ||
+		    end - line < 2 || line[1] != '\n') {
+			b->bad = 1;
+			return;
+		}
+		sse_take(b, form, name, s + 6, (size_t)(line - s - 6));
+		s = line + 2;
+	}
+}
+
+/* Whether it is this body, after all events. */
+static inline int
+sse_is(struct sse_body *b, enum qwen_form form, const char *json, size_t n)
+{
+	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
+	    YYJSON_READ_NUMBER_AS_RAW, NULL, NULL);
+	yyjson_mut_val *v = yyjson_val_mut_copy(b->doc,
+	    yyjson_doc_get_root(doc));
+
+	(void)form;
+	yyjson_doc_free(doc);
+	sse_end_openai(b);
+	return !b->bad && b->done && v != NULL && yyjson_mut_equals(b->root, v);
+}
+
+#endif

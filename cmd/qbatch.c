@@ -9,36 +9,27 @@
 
 #include "qwen.h"
 #include "qwentext.h"
-#include "tool/tool.h"
 #include "qbatch/qbatch.h"
 
 static struct {
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	const char	*template;		/* NULL: the model's */
-	int		 ignore_eos, mask_unused, merge, resume, retry;
+	int		 ignore_eos, merge, resume, retry;
 	char		**files;
 	int		 n_files;
 } opt;
 
 struct run {
 	struct qbatch_run	 batch;
-	struct qwen_sampler	*sampler;
-	struct tool_grammar	 grammar;
-	struct qwen_grammars	 grammars;
-	struct qwen_template	*template;
-	struct qwen_pieces	*pieces;
 	struct qwen_header	 header;	/* has the endings */
-	struct qwen_sampler	*base;		/* what requests begin with */
-	struct qwen_str		*stop;
 	struct qwen_unknown	 unknown;
 };
 
 static struct run run = {
 	.batch = { .work = { .n_sequences = TOOL_SEQUENCES,
 	    .draft = { .mode = QWEN_DRAFT_AUTO } }, .n_shards = 1,
-	    .service.max = SIZE_MAX },
+	    .with.service.max = SIZE_MAX },
 };
 
 /* --------------------------------------------------------- the command line */
@@ -116,13 +107,13 @@ static const struct cli_opt options[] = {
 	    "put the results of all parts together, in order"),
 
 	CLI_GROUP("what is generated:"),
-	CLI_INT('n', "count", "count", &run.batch.service.max, 1, INT64_MAX,
+	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
 	    "at most so many tokens, unless a request says"),
-	CLI_OPT_TEMPLATE(&opt.template),
-	CLI_OPT_SPECIAL(&run.batch.service.encode),
-	TOOL_OPT_GRAMMAR(&run.grammar),
+	CLI_OPT_TEMPLATE(&run.batch.with.template),
+	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
+	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
-	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
+	TOOL_OPT_MASK_UNUSED(&run.batch.with.mask_unused),
 
 	CLI_GROUP("how it runs:"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
@@ -139,7 +130,7 @@ static const struct cli_opt options[] = {
 	    "(ms)"),
 	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
 	    "requests come at random, so many a second on average"),
-	TOOL_OPT_SAMPLING(&run.sampler),
+	TOOL_OPT_SAMPLING(&run.batch.with.sampler),
 	CLI_END,
 };
 
@@ -188,115 +179,27 @@ parse(int argc, char *argv[], struct run *r)
 {
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
-	tool_sampling_check(r->sampler);
+	tool_sampling_check(r->batch.with.sampler);
 	check_options();
 	if (!opt.merge)
-		tool_grammar_open(&r->grammar, r->sampler);
+		tool_grammar_open(&r->batch.with.grammar,
+		    r->batch.with.sampler);
 }
 
 /* -------------------------------------------------------- before and after */
-
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
-/* By name, from a file, or the model's own, which it may not have. */
-static void
-open_template(struct run *r)
-{
-	static struct qwen_err err;
-
-	if (opt.template != NULL)
-		r->template = tool_template(opt.template);
-	else if (qwen_template_open_gguf(&r->template,
-	    r->batch.work.gguf, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
-		r->batch.service.no_template = err.msg;
-	}
-	r->batch.service.template = r->template;
-}
-
-/* What ends a text, for the requests that do not say. */
-static void
-list_stops(struct run *r)
-{
-	struct qwen_service *s = &r->batch.service;
-	const char *text;
-	size_t cap = 0;
-
-	while ((text = qwen_sampler_text(r->sampler, "stop",
-	    s->n_stop)) != NULL) {
-		cli_grow(&r->stop, &cap, s->n_stop + 1, sizeof *r->stop);
-		r->stop[s->n_stop++] = (struct qwen_str){ text, strlen(text) };
-	}
-	s->stop = r->stop;
-}
-
-/* What a request that says nothing has; an unusable advice is told here. */
-static void
-tell_sampling(struct run *r, const struct qwen_gguf *g)
-{
-	static const char *const when[] = { "", " with thinking" };
-	const char *source;
-	int thinks;
-
-	for (thinks = 1; thinks >= 0; thinks--) {
-		source = tool_sampling_advise(r->base, g, 1, thinks);
-		if (source != NULL || thinks == 0)
-			tool_tell_sampling(r->base, source, when[thinks]);
-	}
-}
-
-/*
- * What all requests begin with.  Where an answer is to stop the text tells, so
- * the sampler need not look for it.
- */
-static void
-open_sampler(struct run *r, const struct qwen_gguf *g)
-{
-	struct qwen_grammars *all = &r->grammars;
-
-	cli_must(NULL, qwen_sampler_copy(&r->base, r->sampler, &cli_err));
-	cli_must(NULL, qwen_sampler_eog(r->base, r->header.eog,
-	    r->header.n_eog, &cli_err));
-	qwen_sampler_reset(r->base, "stop");
-	tell_sampling(r, g);
-	if (opt.mask_unused)
-		tool_mask_unused(r->base, g);
-	all->gguf = g;
-	all->pieces = r->pieces = tool_sampling_pieces(r->base, g);
-	if (r->grammar.grammar != NULL) {
-		cli_must(qwen_gguf_path(g, 0), qwen_grammars_prepare(all,
-		    &cli_err));
-		qwen_sampler_constrain(r->base, qwen_grammar_constraint(
-		    r->grammar.grammar, all->trie));
-	}
-	r->batch.sampler = r->base;
-}
 
 static void
 open_model(struct run *r)
 {
 	struct qbatch_run *b = &r->batch;
-	struct qwen_service *s = &b->service;
+	struct qwen_service *s = &b->with.service;
 
 	tool_work_model(&b->work);
 	tool_header(&r->header, QWEN_STREAM_LOGITS, b->work.model);
 	s->tok = b->work.tok;
 	s->spell = b->work.spell;
-	s->n_vocab = qwen_model_n_vocab(b->work.model);
-	s->model = base_name(qwen_gguf_path(b->work.gguf, 0));
-	s->min = (size_t)qwen_sampler_number(r->sampler, "min-tokens");
-	s->grammars = &r->grammars;
 	s->unknown = &r->unknown;
-	list_stops(r);
-	open_template(r);
-	open_sampler(r, b->work.gguf);
+	tool_service_open(&b->with, b->work.gguf, &r->header);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
 }
@@ -324,7 +227,7 @@ open_files(struct run *r)
 	if (fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
-	b->seed = qwen_sampler_seed(r->sampler);
+	b->seed = qwen_sampler_seed(b->with.sampler);
 	qbatch_results_open(&b->out, opt.output, opt.resume, opt.retry);
 }
 
@@ -380,13 +283,7 @@ static void
 free_all(struct run *r)
 {
 	qbatch_fini(&r->batch);
-	qwen_template_close(r->template);
-	qwen_grammars_fini(&r->grammars);
-	tool_grammar_close(&r->grammar);
-	qwen_pieces_close(r->pieces);
-	qwen_sampler_free(r->sampler);
-	qwen_sampler_free(r->base);
-	free(r->stop);
+	tool_service_close(&r->batch.with);
 	tool_work_close(&r->batch.work);
 	qbatch_command_free();
 }
@@ -402,7 +299,7 @@ main(int argc, char *argv[])
 	parse(argc, argv, &run);
 	if (opt.merge) {
 		qbatch_merge(opt.files, opt.n_files, opt.output);
-		qwen_sampler_free(run.sampler);
+		qwen_sampler_free(run.batch.with.sampler);
 		qbatch_command_free();
 		return cli_finish();
 	}

@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 #include "qwen.h"
-#include "tool/tool.h"
-#include "text/request/request.h"
+#include "tool/service.h"
 
 /* -------------------------------------------------------- what was seen */
 
@@ -128,8 +127,7 @@ struct qbatch_flight {
 
 struct qbatch_run {
 	/* set by the caller */
-	struct qwen_service	 service;
-	const struct qwen_sampler *sampler;	/* what requests begin with */
+	struct tool_service	 with;
 	struct tool_work	 work;
 	struct tool_lines	 in;
 	struct qbatch_results	 out;

@@ -121,22 +121,6 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 		land(item->run, item);
 }
 
-/* That of the item's i-th answer, or NULL where none is needed. */
-static struct qwen_sampler *
-sampler(const struct qbatch_item *item, size_t i)
-{
-	struct qwen_sampler *s;
-	char seed[32];
-
-	if (qwen_sampler_is_greedy(item->sampler))
-		return NULL;
-	snprintf(seed, sizeof seed, "%llu", (unsigned long long)
-	    (qwen_sampler_seed(item->sampler) + i % item->request->n));
-	cli_must(NULL, qwen_sampler_copy(&s, item->sampler, &cli_err));
-	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
-	return s;
-}
-
 static int
 add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 {
@@ -144,7 +128,7 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	struct qwen_answer *a = &q->answer[i];
 	struct qwen_job job = {
 		.tokens = a->prompt->id, .n = a->prompt->n, .max = q->max,
-		.sampler = sampler(item, i), .ending = r->ending,
+		.sampler = tool_service_nth(item->sampler, i % q->n), .ending = r->ending,
 		.n_ending = r->n_ending, .logprobs = q->logprobs,
 		.n_top = q->n_top, .token = on_token, .end = on_end,
 		.arg = a,
@@ -244,52 +228,19 @@ arrival(struct qbatch_run *r)
 	return r->next;
 }
 
-/* What the line says of sampling, on top of what holds for all. */
-static int
-set_sampling(struct qbatch_run *r, struct qbatch_item *item)
-{
-	struct qwen_request *q = item->request;
-	const struct qwen_setting *set;
-	struct qwen_err err;
-	size_t i;
-
-	cli_must(NULL, qwen_sampler_copy(&item->sampler, r->sampler,
-	    &cli_err));
-	for (i = 0; i < q->n_set; i++) {
-		set = &q->set[i];
-		if (qwen_sampler_set(item->sampler, set->option, set->value,
-		    &err) == 0)
-			continue;
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
-		return qwen_refuse(&q->no, "invalid_request", set->key,
-		    "%s: %s", set->key, err.msg);
-	}
-	qwen_sampler_bias(item->sampler, q->bias_id, q->bias, q->n_bias);
-	tool_sampling_advise(item->sampler, r->work.gguf, 1, q->thinks);
-	if (qwen_sampler_check(item->sampler, &err) < 0)
-		return fail(q, "invalid_request", &err);
-	if (q->grammar != NULL) {
-		qwen_sampler_pieces(item->sampler, r->service.grammars->pieces);
-		qwen_sampler_constrain(item->sampler, qwen_grammar_constraint(
-		    q->grammar, r->service.grammars->trie));
-	}
-	return 0;
-}
-
 static struct qbatch_item *
 make_item(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item = cli_got(calloc(1, sizeof *item));
 
-	cli_must(NULL, qwen_request_parse_line(&item->request, &r->service,
+	cli_must(NULL, qwen_request_parse_line(&item->request, &r->with.service,
 	    line->s, line->n, &cli_err));
 	item->run = r;
 	item->bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
 	if (item->request->no.err.code == 0)
-		set_sampling(r, item);
+		tool_service_sampler(&r->with, item->request, &item->sampler);
 	return item;
 }
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: ISC */
+/* service.c - template, stop texts and sampling of requests. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/service.h"
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+/* By name, from a file, or the model's own, which it may not have. */
+static void
+open_template(struct tool_service *t)
+{
+	static struct qwen_err err;
+
+	if (t->template != NULL)
+		t->chat = tool_template(t->template);
+	else if (qwen_template_open_gguf(&t->chat, t->gguf, &err) < 0) {
+		if (err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &err);
+		t->service.no_template = err.msg;
+	}
+	t->service.template = t->chat;
+}
+
+/* What ends a text, for the requests that do not say. */
+static void
+list_stops(struct tool_service *t)
+{
+	struct qwen_service *s = &t->service;
+	const char *text;
+	size_t cap = 0;
+
+	while ((text = qwen_sampler_text(t->sampler, "stop",
+	    s->n_stop)) != NULL) {
+		cli_grow(&t->stop, &cap, s->n_stop + 1, sizeof *t->stop);
+		t->stop[s->n_stop++] = (struct qwen_str){ text, strlen(text) };
+	}
+	s->stop = t->stop;
+}
+
+/* What a request that says nothing has; an unusable advice is told here. */
+static void
+tell_sampling(struct tool_service *t)
+{
+	static const char *const when[] = { "", " with thinking" };
+	const char *source;
+	int thinks;
+
+	for (thinks = 1; thinks >= 0; thinks--) {
+		source = tool_sampling_advise(t->base, t->gguf, 1, thinks);
+		if (source != NULL || thinks == 0)
+			tool_tell_sampling(t->base, source, when[thinks]);
+	}
+}
+
+/*
+ * What all requests begin with.  Where an answer is to stop the text tells, so
+ * the sampler need not look for it.
+ */
+static void
+open_sampler(struct tool_service *t, const struct qwen_header *h)
+{
+	struct qwen_grammars *all = &t->grammars;
+
+	cli_must(NULL, qwen_sampler_copy(&t->base, t->sampler, &cli_err));
+	cli_must(NULL, qwen_sampler_eog(t->base, h->eog, h->n_eog, &cli_err));
+	qwen_sampler_reset(t->base, "stop");
+	tell_sampling(t);
+	if (t->mask_unused)
+		tool_mask_unused(t->base, t->gguf);
+	all->gguf = t->gguf;
+	all->pieces = t->pieces = tool_sampling_pieces(t->base, t->gguf);
+	if (t->grammar.grammar == NULL)
+		return;
+	cli_must(qwen_gguf_path(t->gguf, 0), qwen_grammars_prepare(all,
+	    &cli_err));
+	qwen_sampler_constrain(t->base, qwen_grammar_constraint(
+	    t->grammar.grammar, all->trie));
+}
+
+void
+tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
+    const struct qwen_header *h)
+{
+	struct qwen_service *s = &t->service;
+
+	t->gguf = g;
+	s->n_vocab = h->n_vocab;
+	s->model = base_name(qwen_gguf_path(g, 0));
+	s->min = (size_t)qwen_sampler_number(t->sampler, "min-tokens");
+	s->grammars = &t->grammars;
+	list_stops(t);
+	open_template(t);
+	open_sampler(t, h);
+}
+
+void
+tool_service_close(struct tool_service *t)
+{
+	qwen_template_close(t->chat);
+	qwen_grammars_fini(&t->grammars);
+	tool_grammar_close(&t->grammar);
+	qwen_pieces_close(t->pieces);
+	qwen_sampler_free(t->sampler);
+	qwen_sampler_free(t->base);
+	free(t->stop);
+}
+
+/* ---------------------------------------------------------------- a request */
+
+/* Whatever is wrong with one ends that one, but for want of memory. */
+static int
+refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
+{
+	if (err->code == QWEN_ENOMEM)
+		cli_die_err(NULL, err);
+	return param != NULL ? qwen_refuse(&q->no, "invalid_request", param,
+	    "%s: %s", param, err->msg) :
+	    tool_refuse(&q->no, "invalid_request", err);
+}
+
+static int
+set(const struct tool_service *t, struct qwen_request *q,
+    struct qwen_sampler *s)
+{
+	struct qwen_err err;
+	size_t i;
+
+	for (i = 0; i < q->n_set; i++) {
+		if (qwen_sampler_set(s, q->set[i].option, q->set[i].value,
+		    &err) < 0)
+			return refuse(q, q->set[i].key, &err);
+	}
+	qwen_sampler_bias(s, q->bias_id, q->bias, q->n_bias);
+	tool_sampling_advise(s, t->gguf, 1, q->thinks);
+	if (qwen_sampler_check(s, &err) < 0)
+		return refuse(q, NULL, &err);
+	if (q->grammar != NULL) {
+		qwen_sampler_pieces(s, t->grammars.pieces);
+		qwen_sampler_constrain(s, qwen_grammar_constraint(q->grammar,
+		    t->grammars.trie));
+	}
+	return 0;
+}
+
+int
+tool_service_sampler(const struct tool_service *t, struct qwen_request *q,
+    struct qwen_sampler **out)
+{
+	cli_must(NULL, qwen_sampler_copy(out, t->base, &cli_err));
+	if (set(t, q, *out) == 0)
+		return 0;
+	qwen_sampler_free(*out);
+	*out = NULL;
+	return -1;
+}
+
+struct qwen_sampler *
+tool_service_nth(const struct qwen_sampler *from, size_t i)
+{
+	struct qwen_sampler *s;
+	char seed[32];
+
+	if (qwen_sampler_is_greedy(from))
+		return NULL;
+	snprintf(seed, sizeof seed, "%llu",
+	    (unsigned long long)(qwen_sampler_seed(from) + i));
+	cli_must(NULL, qwen_sampler_copy(&s, from, &cli_err));
+	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
+	return s;
+}

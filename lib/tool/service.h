@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * service.h - what tools that answer requests do alike: template, stop texts and
+ * sampling of those that do not say, and the sampler of one that does.
+ */
+#ifndef TOOL_SERVICE_H
+#define TOOL_SERVICE_H
+
+#include "text/request/request.h"
+#include "tool/tool.h"
+
+struct tool_service {
+	/* set by the caller */
+	const char		*template;	/* --template; NULL: the model's */
+	struct qwen_sampler	*sampler;	/* of the options */
+	struct tool_grammar	 grammar;	/* open, if there is one */
+	int			 mask_unused;
+	/* opened */
+	struct qwen_service	 service;	/* but for tok, spell, encode,
+						   max, streams, unknown */
+	struct qwen_grammars	 grammars;
+	struct qwen_sampler	*base;		/* what requests begin with */
+	const struct qwen_gguf	*gguf;
+	struct qwen_template	*chat;
+	struct qwen_pieces	*pieces;
+	struct qwen_str		*stop;
+};
+
+/* h has the endings.  Dies. */
+void tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
+    const struct qwen_header *h);
+
+/* The sampler of the options is freed as well. */
+void tool_service_close(struct tool_service *t);
+
+/*
+ * The sampler of what a request says on top of what holds for all: 0, or -1 with
+ * its refusal.  Dies where there is no memory.
+ */
+int tool_service_sampler(const struct tool_service *t, struct qwen_request *q,
+    struct qwen_sampler **out);
+
+/* That of its i-th answer to a prompt, or NULL where none is needed.  Dies. */
+struct qwen_sampler *tool_service_nth(const struct qwen_sampler *s, size_t i);
+
+#endif

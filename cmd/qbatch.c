@@ -83,12 +83,6 @@ parse_shard(const struct cli_opt *o, const char *s)
 	    (int64_t)b->n_shards) - 1;
 }
 
-static void
-parse_goals(const struct cli_opt *o, const char *s)
-{
-	qbatch_goals_parse(o->to, s);
-}
-
 static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
 	CLI_OPT_MODEL(&run.batch.work.path),
@@ -125,7 +119,7 @@ static const struct cli_opt options[] = {
 	    "write there how fast it was, for people"),
 	CLI_FILE(0, "report-json", "file", &opt.report_json, "file",
 	    "write there how fast it was, as JSON"),
-	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, parse_goals,
+	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
 	    NULL, "in reports, count those that meet ttft:500,tpot:50,e2e:5000 "
 	    "(ms)"),
 	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,

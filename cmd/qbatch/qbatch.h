@@ -77,33 +77,24 @@ void qbatch_merge(char *const *files, int n, const char *path);
 
 /* ---------------------------------------------------------------- report */
 
-/* Times of an item, in milliseconds: to the first token, each after it, all. */
-enum { QBATCH_TTFT, QBATCH_TPOT, QBATCH_E2E, QBATCH_N_TIMES };
-
-struct qbatch_times {
-	double	ms[QBATCH_N_TIMES];	/* of goals, 0: whatever; of tpot,
-					   below 0: there is none */
-};
-
 struct qbatch_report {
-	struct qbatch_times goals;	/* what is good enough */
-	int		 wanted;	/* else items are not kept */
+	struct tool_times goals;	/* what is good enough */
+	int		 wanted;	/* else times are not kept */
 	double		 start, end;
-	struct qbatch_times *item;
-	size_t		 n, cap;
+	struct tool_sample time[TOOL_N_TIMES];
+	size_t		 n;
 	uint64_t	 n_failed, n_good;
 	uint64_t	 prompt_tokens, generated;
 };
 
 struct qbatch_item;
 
-/* "ttft:500,tpot:50,e2e:2000", or a usage error. */
-void qbatch_goals_parse(struct qbatch_times *g, const char *s);
 void qbatch_report_add(struct qbatch_report *r,
     const struct qbatch_item *item);
 /* To a file ("-": stderr), as text or as JSON. */
-void qbatch_report_write(const struct qbatch_report *r,
+void qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json);
+void qbatch_report_fini(struct qbatch_report *r);
 
 /* ------------------------------------------------------------------- a run */
 

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "qbatch.h"
-#include "synth/synth.h"
 
 enum { AHEAD_BYTES = 64 << 20 };
 
@@ -259,10 +258,8 @@ take_line(struct qbatch_run *r, const struct tool_line *line)
 		    "custom_id", "custom_id: line %llu has the same",
 		    (unsigned long long)twin);
 	item->arrived = arrival(r);
-	/* times between events of a Poisson process */
 	if (r->arrivals > 0)
-		r->next -= log1p(-qwen_gguf_random_uniform(&r->seed)) /
-		    r->arrivals;
+		r->next += tool_gap(&r->seed, r->arrivals, 1);
 	add_item(r, item);
 }
 
@@ -316,5 +313,5 @@ qbatch_fini(struct qbatch_run *r)
 {
 	tool_lines_fini(&r->in);
 	qbatch_seen_fini(&r->ids);
-	free(r->report.item);
+	qbatch_report_fini(&r->report);
 }

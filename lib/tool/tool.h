@@ -371,6 +371,50 @@ void tool_pool(struct tool_pooled *p, struct tool_item *x,
 void tool_tell_order(const struct tool_order *o, const char *what,
     double start);
 
+/* ----------------------------------------------------- how requests fared */
+
+/*
+ * Seconds from one request to the next, so many a second on average: gamma
+ * distributed.  Burstiness is its shape: 1 for a Poisson process, less for
+ * bursts, more for even gaps.  *rng moves on.
+ */
+double tool_gap(uint64_t *rng, double rate, double burstiness);
+
+/* Times of a request in ms: to the first token, for each after it, and all. */
+enum { TOOL_TTFT, TOOL_TPOT, TOOL_E2E, TOOL_N_TIMES };
+
+struct tool_times {
+	double	ms[TOOL_N_TIMES];	/* of goals, 0: whatever; of tpot,
+					   below 0: there is none */
+};
+
+/* "ttft:500,tpot:50,e2e:2000" into struct tool_times, or a usage error. */
+void tool_goals_parse(const struct cli_opt *o, const char *s);
+int tool_goals_met(const struct tool_times *goals, const struct tool_times *t);
+
+/* Times that were measured; zero at first. */
+struct tool_sample {
+	double	*v;
+	size_t	 n, cap;
+};
+
+/* One more, unless it is below 0. */
+void tool_sample_add(struct tool_sample *s, double ms);
+void tool_sample_fini(struct tool_sample *s);
+
+/*
+ * Mean, percentiles and maximum, which sorts them: the heading of a table and a
+ * line of it; "name":{"n":9,...}; values of CSV, with a comma before each, or
+ * for NULL the names of these columns.
+ */
+void tool_sample_head(struct qwen_text *t);
+void tool_sample_text(struct qwen_text *t, const char *name,
+    struct tool_sample *s);
+void tool_sample_json(struct qwen_text *t, const char *name,
+    struct tool_sample *s);
+void tool_sample_csv(struct qwen_text *t, const char *name,
+    struct tool_sample *s);
+
 /* --------------------------------------------------------------- sampling */
 
 /* The library's sampling options as rows; makes *to, a struct qwen_sampler *. */

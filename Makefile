@@ -217,6 +217,12 @@ $(B)/templates.inc: lib/text/chat/templates $(wildcard lib/text/chat/templates/*
 		echo TEMPLATE_END; done >$@.new
 	@mv $@.new $@
 $(B)/lib/text/chat/template.o: $(B)/templates.inc
+# The chat page of qserve, likewise.
+$(B)/page.inc: cmd/qserve/page/page.html
+	@mkdir -p $(@D)
+	@{ od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; echo 0; } >$@.new
+	@mv $@.new $@
+$(B)/cmd/qserve/page.o: $(B)/page.inc
 $(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
 $(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
 $(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc

@@ -93,11 +93,11 @@ sed 's/^/# /' other >&2
 
 # -- who includes what
 grep -H '^#include "' "$TOP"/cmd/*.c "$TOP"/cmd/*/*.[ch] | sed "s|^$TOP/||" |
-    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' -e '"tool/tool\.h"' \
+    grep -v -e '"qwen.h"' -e '"qwentext.h"' -e '"cli/[a-z_]*\.h"' -e '"tool/[a-z_]*\.h"' \
     -e '"synth/synth.h"' -e '"base/\(mem\|text\|utf8\|err\)\.h"' \
     -e '"text/request/request.h"' -e '"text/json/json.h"' -e '"wire/\(engine\|put\)\.h"' \
     -e '^cmd/\([a-z-]*\)\.c:#include "\1/\1\.h"' \
-    -e '^cmd/\([a-z-]*\)/[a-z_]*\.[ch]:#include "\1\.h"' >other
+    -e '^cmd/[a-z-]*/[a-z_]*\.[ch]:#include "[a-z_-]*\.\(h\|inc\)"' >other
 [ ! -s other ]
 ok $? "tools include the public headers, cli, synth, requests, records, what grows, and their own alone"
 cat other >&2

@@ -118,7 +118,8 @@ open_all(struct chat *c)
 	c->model = tool_model_open_draft(qchat_opt.model,
 	    qchat_opt.n_threads, qchat_opt.numerics, &c->draft);
 	tool_tell_model(c->model);
-	tool_fits(c->model, &(struct tool_need){ .n_tokens = 1024 });
+	tool_fits(c->model, &(struct tool_need){ .n_tokens = 1024,
+	    .draft = &c->draft });
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);

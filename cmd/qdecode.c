@@ -305,7 +305,8 @@ work(struct run *r, int begun)
 	/* how many will follow is known where -n says so */
 	if (opt.n < (int64_t)(qwen_model_n_ctx(r->model) - n))
 		n += (size_t)opt.n;
-	tool_fits(r->model, &(struct tool_need){ .n_tokens = n });
+	tool_fits(r->model, &(struct tool_need){ .n_tokens = n,
+	    .draft = &r->draft });
 	tool_prefill(&r->in, NULL);
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");

@@ -133,6 +133,7 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 		{ "memory", "kv-cache", (double)p->kv, "bytes" },
 		{ "memory", "state", (double)p->state, "bytes" },
 		{ "memory", "checkpoints", (double)p->checkpoints, "bytes" },
+		{ "memory", "guesses", (double)p->guesses, "bytes" },
 		{ "memory", "scratch", (double)p->scratch, "bytes" },
 		{ "memory", "other", (double)p->other, "bytes" },
 		{ "memory", "total", (double)p->weights + (double)p->own,
@@ -167,7 +168,8 @@ inspect_plan(const char *path, const struct plan_opts *o, int json)
 	/* as qprefill does; several texts at a time keep none */
 	if (!cli_given(&o->keep.every) && o->sequences <= 1)
 		keep.every = qwen_model_checkpoint_every(m);
-	qwen_plan_make(&p, m, n, o->sequences, o->batch, &keep);
+	/* that they do guess is usual */
+	qwen_plan_make(&p, m, n, o->sequences, o->batch, QWEN_GUESS_MAX, &keep);
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));
 	put_parts(&p, json);

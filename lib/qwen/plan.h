@@ -31,12 +31,14 @@ struct qwen_plan {
 	size_t		 n_tokens;	/* of each timeline */
 	size_t		 n_sequences;	/* timelines */
 	size_t		 batch;		/* tokens of a pass */
+	size_t		 n_guess;	/* guesses in a pass, of each timeline */
 	/* bytes of memory */
 	uint64_t	 weights;	/* mapped, shared by processes */
 	uint64_t	 kv;		/* KV cache of all timelines */
 	uint64_t	 state;		/* recurrent state of all timelines */
 	uint64_t	 checkpoints;	/* that all timelines keep on the way */
 	uint64_t	 scratch;	/* what a pass computes with */
+	uint64_t	 guesses;	/* logits, and what states take of them */
 	uint64_t	 other;		/* logits, tokens, widened tensors */
 	uint64_t	 own;		/* all but the weights */
 	/* one token after n_tokens others */
@@ -52,11 +54,12 @@ const char *qwen_plan_part_name(enum qwen_plan_part part);
 
 /*
  * The figures for n_sequences (0: one) timelines of n_tokens, read in passes of
- * batch tokens (0: the usual number), each with these checkpoints (NULL: none).
- * Memory is what is touched at most.  A number that would not fit is UINT64_MAX.
+ * batch tokens (0: the usual number), each with these checkpoints (NULL: none)
+ * and so many guesses at a time (at most QWEN_GUESS_MAX).  Memory is what is
+ * touched at most.  A number that would not fit is UINT64_MAX.
  */
 void qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
-    size_t n_tokens, size_t n_sequences, size_t batch,
+    size_t n_tokens, size_t n_sequences, size_t batch, size_t n_guess,
     const struct qwen_checkpoints *keep);
 
 #ifdef __cplusplus

@@ -45,6 +45,13 @@ tool_draft_parse(const struct cli_opt *o, const char *arg)
 		    QWEN_GUESS_MAX);
 }
 
+size_t
+tool_draft_most(const struct tool_draft *d)
+{
+	return d->mode == QWEN_DRAFT_NONE ? 0 :
+	    d->n > 0 ? d->n : QWEN_GUESS_MAX;
+}
+
 /* As every reader of tokens takes them: a stream, or decimal ids. */
 static int
 is_tokens(const char *text, size_t n)

@@ -136,7 +136,7 @@ tool_memory_spare(const struct qwen_model *m)
 
 	if (left == UINT64_MAX)
 		return 0;
-	qwen_plan_make(&p, m, 0, 1, 0, NULL);
+	qwen_plan_make(&p, m, 0, 1, 0, 0, NULL);
 	left = less(left, p.weights) / 2;
 	return left > one ? left : one;
 }
@@ -153,7 +153,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
-	    need->keep);
+	    need->draft != NULL ? tool_draft_most(need->draft) : 0, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory ? 0 : p.weights;

@@ -109,6 +109,7 @@ struct tool_need {
 	size_t		 n_sequences;	/* of those; 0: one */
 	size_t		 batch;		/* 0: the usual number */
 	const struct qwen_checkpoints *keep;	/* in each; NULL: none */
+	const struct tool_draft *draft;		/* NULL: nothing is guessed */
 	uint64_t	 cache;		/* bytes of cache and states at most;
 					   0: no limit */
 	int		 in_memory;	/* the weights are no file */
@@ -242,6 +243,9 @@ void tool_draft_parse(const struct cli_opt *o, const char *arg);
 
 /* When all options are read: usage error if they do not fit together. */
 void tool_draft_check(const struct tool_draft *d);
+
+/* How many guesses there are in a pass at most. */
+size_t tool_draft_most(const struct tool_draft *d);
 
 /* Get ready.  -v: how many guesses were right.  They die. */
 void tool_draft_open(struct tool_draft *d, struct qwen_model *m);

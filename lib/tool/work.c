@@ -52,7 +52,8 @@ tool_work_open(struct tool_work *w)
 		    "the least is %llu", (unsigned long long)w->mem,
 		    (unsigned long long)least);
 	tool_fits(w->model, &(struct tool_need){ .batch = w->n_pass,
-	    .n_sequences = w->n_sequences, .cache = w->mem });
+	    .n_sequences = w->n_sequences, .draft = &w->draft,
+	    .cache = w->mem });
 	cli_must(NULL, qwen_cache_new(&w->cache, w->model, w->mem, &cli_err));
 	if (cli_verbose)
 		tell(w->cache, w->n_sequences);

@@ -71,9 +71,15 @@ is "$(memory --checkpoint-every 512) $(memory --checkpoint-every 0) $(memory --c
 [ "$(memory --checkpoint-every 64)" -lt $((16 * one)) ] &&
     [ "$(memory --checkpoint-every 64)" -gt $((8 * one)) ]
 ok $? "many are thinned"
-is "$(of=; memory | jq -c '.checkpoints, .total == .weights + .["kv-cache"] + .state + .checkpoints + .scratch + .other' | tr '\n' ' ')" \
+is "$(of=; memory | jq -c '.checkpoints, .total == .weights + .["kv-cache"] + .state + .checkpoints + .guesses + .scratch + .other' | tr '\n' ' ')" \
     "0 true " "by default those of qprefill, here none so soon"
 is "$(memory --sequences 2 --checkpoint-every 1024)" $((2 * one)) "of each text"
+# of each guess at least logits, and what the convolutions of three layers take
+of=.guesses
+one=$(memory)
+[ "$one" -ge $((16 * 4 * (4096 + 3 * 8192))) ] && [ "$one" -lt 4000000 ]
+ok $? "guesses"
+is "$(memory --sequences 2)" $((2 * one)) "for each text"
 
 # private ARG...: bytes of its own that qprefill has when it begins to write; the
 # pipe takes less than a state
@@ -90,7 +96,9 @@ private() {
 }
 if [ -z "$QPIPE_SAN" ] && grep -q RssAnon /proc/self/status 2>/dev/null; then
 	ids 2048 1 4096 >tokens
-	of='| .total - .weights'
+	of=.checkpoints
+	one=$(memory --checkpoint-every 1024)
+	of='| .total - .weights - .guesses'
 	none=$(private --batch 64 --checkpoint-every 0)
 	many=$(private --checkpoint-every 64)
 	within "$none" "$(memory --batch 64 --checkpoint-every 0)" 5 16777216

@@ -274,7 +274,7 @@ plans(const struct tiny_shape *shape)
 	for (i = 0; i < 2; i++) {
 		opts.draft = i;
 		rc |= qwen_model_open(&m, path, &opts, &err);
-		qwen_plan_make(&p[i], m, N, 1, 0, NULL);
+		qwen_plan_make(&p[i], m, N, 1, 0, 0, NULL);
 		rc |= qwen_cache_new(&c, m, 0, &err);
 		rc |= qwen_session_new_in(&s, c, &err);
 		rc |= qwen_session_eval(s, ids, N, NULL, &err);

@@ -32,11 +32,30 @@ qwen_ahead_free(struct qwen_ahead *a)
 	free(a);
 }
 
+/* Floats from a row of logits to the next one. */
+static size_t
+row_width(const struct qwen_model *m)
+{
+	return (m->hp.n_vocab + 15) / 16 * 16;
+}
+
+uint64_t
+qwen_ahead_bytes(const struct qwen_model *m)
+{
+	size_t i, n = row_width(m);
+
+	for (i = 0; i < m->hp.n_layer; i++) {
+		if (m->layer[i].delta.conv != NULL)
+			n += qwen_deltanet_journal_width(&m->hp);
+	}
+	return n * sizeof(float);
+}
+
 /* For as many guesses as there may be, once. */
 static int
 make(struct qwen_session *s)
 {
-	size_t row = (s->model->hp.n_vocab + 15) / 16 * 16, i;
+	size_t row = row_width(s->model), i;
 	struct qwen_ahead *a;
 
 	if (qwen_journal_need(s) < 0)

@@ -115,7 +115,7 @@ first_rows(const struct qwen_model *m)
 	size_t n = m->hp.n_vocab, rows;
 	struct qwen_plan p;
 
-	qwen_plan_make(&p, m, 0, 1, 1, NULL);
+	qwen_plan_make(&p, m, 0, 1, 1, 0, NULL);
 	rows = (size_t)(p.sum.read / SHARE / m->mtp.head.row_bytes);
 	rows = rows > LEAST ? rows : LEAST;
 	return rows < n ? rows : n;

@@ -171,6 +171,7 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m,
 	    mul(m->hp.n_vocab, sizeof(float)))), p->n_sequences);
 	p->scratch = qwen_scratch_bytes(m, p->batch,
 	    qwen_attention_partials(m, p->n_sequences, n > 0 ? n : 1), 0);
+	p->guesses = mul(mul(qwen_ahead_bytes(m), p->n_guess), p->n_sequences);
 	p->other = mul(add(add(mul(m->hp.n_vocab, sizeof(float)),
 	    mul(n, sizeof(int32_t))), qwen_hidden_bytes(m)), p->n_sequences);
 	for (i = 0; i < m->hp.n_layer; i++) {
@@ -179,16 +180,17 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m,
 			    channels(&m->hp) * sizeof(float));
 	}
 	p->own = add(add(add(p->kv, p->state), p->checkpoints),
-	    add(p->scratch, p->other));
+	    add(add(p->scratch, p->guesses), p->other));
 }
 
 void
 qwen_plan_make(struct qwen_plan *out, const struct qwen_model *m,
-    size_t n_tokens, size_t n_sequences, size_t batch,
+    size_t n_tokens, size_t n_sequences, size_t batch, size_t n_guess,
     const struct qwen_checkpoints *keep)
 {
 	struct qwen_plan p = { .n_tokens = n_tokens,
-	    .n_sequences = n_sequences > 0 ? n_sequences : 1 };
+	    .n_sequences = n_sequences > 0 ? n_sequences : 1,
+	    .n_guess = n_guess };
 	size_t i, all = mul(n_tokens, p.n_sequences);
 
 	p.batch = qwen_batch_size(m, batch, all > 0 ? all : 1, keep);

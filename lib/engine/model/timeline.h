@@ -246,6 +246,9 @@ void qwen_ahead_forget(struct qwen_session *s);
 
 void qwen_ahead_free(struct qwen_ahead *a);
 
+/* Bytes that one guess of a timeline takes: logits, and rows of the journal. */
+uint64_t qwen_ahead_bytes(const struct qwen_model *m);
+
 /* The journal's row of guess i in a layer; those of the next one are n_layer
    rows on. */
 float *qwen_ahead_journal(const struct qwen_ahead *a, size_t n_layer,

@@ -129,9 +129,19 @@ run(struct qwen_request *q, const struct test_case *c, size_t max,
 static enum qwen_form
 form_of(const struct test_case *c)
 {
-	const char *s = case_str(c, "form");
+	static const struct { const char *name; enum qwen_form form; } row[] = {
+		{ "completion", QWEN_FORM_COMPLETION },
+		{ "chat", QWEN_FORM_CHAT },
+		{ "messages", QWEN_FORM_MESSAGES },
+	};
+	size_t i;
 
-	return strcmp(s, "chat") == 0 ? QWEN_FORM_CHAT : QWEN_FORM_COMPLETION;
+	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
+		if (strcmp(case_str(c, "form"), row[i].name) == 0)
+			return row[i].form;
+	}
+	case_bad(case_str(c, "form"));
+	return QWEN_FORM_PLAIN;
 }
 
 static struct qwen_request *
@@ -194,14 +204,40 @@ check(const struct test_case *c)
 	qwen_text_fini(&events);
 }
 
+/* Whether the same is asked for. */
+static int
+same_request(const struct qwen_request *a, const struct qwen_request *b)
+{
+	size_t i;
+	int rc = a->no.err.code == 0 && b->no.err.code == 0 &&
+	    a->n_prompts == b->n_prompts && a->n == b->n &&
+	    a->n_prompt_tokens == b->n_prompt_tokens &&
+	    memcmp(a->prompt[0].id, b->prompt[0].id, a->n_prompt_tokens *
+	    sizeof *a->prompt[0].id) == 0 && a->max == b->max &&
+	    a->n_stop == b->n_stop && a->grammar == b->grammar &&
+	    a->one_call == b->one_call && a->n_set == b->n_set &&
+	    a->n_bias == b->n_bias && a->thinking == b->thinking &&
+	    a->n_tools == b->n_tools && a->logprobs == b->logprobs &&
+	    a->n_top == b->n_top && a->stream == b->stream &&
+	    (a->n_tools == 0 || memcmp(a->tools, b->tools, a->n_tools) == 0);
+
+	for (i = 0; rc && i < a->n_stop; i++)
+		rc = a->stop[i].len == b->stop[i].len && memcmp(a->stop[i].s,
+		    b->stop[i].s, a->stop[i].len) == 0;
+	for (i = 0; rc && i < a->n_set; i++)
+		rc = strcmp(a->set[i].value, b->set[i].value) == 0;
+	return rc;
+}
+
 static void
 run_case(const struct test_case *c)
 {
 	struct qwen_template *t = NULL;
 	const char *name = case_get(c, "template") != NULL ?
 	    case_str(c, "template") : "qwen3";
+	const struct qwen_text *json = case_get(c, "same");
+	struct qwen_request *q, *chat;
 	struct qwen_text out = { 0 };
-	struct qwen_request *q;
 
 	if (qwen_template_open(&t, name, &err) < 0)
 		abort();
@@ -211,6 +247,13 @@ run_case(const struct test_case *c)
 		qwen_request_body(q, 17, &out);
 		same(&out, c, "error");
 		ok(case_get(c, "error") != NULL, "%s", out.s);
+	} else if (json != NULL) {
+		if (qwen_request_parse(&chat, &service, QWEN_FORM_CHAT, json->s,
+		    json->n, &err) < 0)
+			abort();
+		ok(same_request(q, chat), "%s: as a chat (%s)",
+		    case_str(c, "name"), chat->no.err.msg);
+		qwen_request_free(chat);
 	} else {
 		run(q, c, 0, &out);
 		same(&out, c, "events");
@@ -253,7 +296,7 @@ main(void)
 
 	start();
 	while (case_next(&c, f, " name form template request answer finish cached "
-	    "events body error "))
+	    "events body error same "))
 		run_case(&c);
 	fclose(f);
 	test_failure();

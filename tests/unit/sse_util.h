@@ -154,6 +154,84 @@ sse_end_openai(struct sse_body *b)
 	}
 }
 
+/* ---- Anthropic's: a message that begins empty, and its blocks */
+
+static inline void
+sse_put(struct sse_body *b, yyjson_mut_val *object, const char *key,
+    yyjson_mut_val *v)
+{
+	yyjson_mut_obj_put(object, yyjson_mut_strcpy(b->doc, key),
+	    yyjson_mut_val_mut_copy(b->doc, v));
+}
+
+/* Text under a key, or the input of a call, which is JSON in parts. */
+static inline void
+sse_take_delta(struct sse_body *b, yyjson_mut_val *block, yyjson_mut_val *delta)
+{
+	static const char *const keys[] = { "text", "thinking", "signature",
+	    "partial_json" };
+	yyjson_mut_val *v, *old;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		if ((v = yyjson_mut_obj_get(delta, keys[i])) == NULL)
+			continue;
+		old = yyjson_mut_obj_get(block, keys[i]);
+		sse_put(b, block, keys[i], old != NULL ?
+		    sse_concat(b->doc, old, v) : v);
+	}
+}
+
+static inline void
+sse_take_stop(struct sse_body *b, yyjson_mut_val *block)
+{
+	yyjson_mut_val *v = yyjson_mut_obj_remove_key(block, "partial_json");
+	yyjson_doc *doc;
+
+	if (v == NULL)
+		return;
+	doc = yyjson_read(yyjson_mut_get_str(v), yyjson_mut_get_len(v),
+	    YYJSON_READ_NUMBER_AS_RAW);
+	yyjson_mut_obj_put(block, yyjson_mut_str(b->doc, "input"),
+	    yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(doc)));
+	b->bad |= doc == NULL;
+	yyjson_doc_free(doc);
+}
+
+static inline void
+sse_take_anthropic(struct sse_body *b, const char *name, yyjson_mut_val *v)
+{
+	yyjson_mut_val *content = yyjson_mut_obj_get(b->root, "content");
+	yyjson_mut_val *at = yyjson_mut_obj_get(v, "index"), *block, *key, *x;
+	yyjson_mut_val *delta = yyjson_mut_obj_get(v, "delta");
+	size_t n = yyjson_mut_arr_size(content), i, max;
+	char s[24];
+
+	block = yyjson_mut_arr_get_last(content);
+	snprintf(s, sizeof s, "%zu", strcmp(name, "content_block_start") == 0 ?
+	    n : n - 1);
+	/* one block is open at a time, the last one */
+	b->bad |= !yyjson_mut_equals_str(yyjson_mut_obj_get(v, "type"), name) ||
+	    (at != NULL && (yyjson_mut_get_len(at) != strlen(s) ||
+	    memcmp(yyjson_mut_get_raw(at), s, strlen(s)) != 0));
+	if (strcmp(name, "message_start") == 0 && b->root == NULL)
+		b->root = yyjson_mut_val_mut_copy(b->doc,
+		    yyjson_mut_obj_get(v, "message"));
+	else if (strcmp(name, "content_block_start") == 0)
+		yyjson_mut_arr_append(content, yyjson_mut_val_mut_copy(b->doc,
+		    yyjson_mut_obj_get(v, "content_block")));
+	else if (strcmp(name, "content_block_delta") == 0)
+		sse_take_delta(b, block, delta);
+	else if (strcmp(name, "content_block_stop") == 0)
+		sse_take_stop(b, block);
+	else if (strcmp(name, "message_delta") == 0) {
+		yyjson_mut_obj_foreach(delta, i, max, key, x)
+			sse_put(b, b->root, yyjson_mut_get_str(key), x);
+		sse_put(b, b->root, "usage", yyjson_mut_obj_get(v, "usage"));
+	} else
+		b->done = strcmp(name, "message_stop") == 0;
+}
+
 /* The data of an event of that name, or without one. */
 static inline void
 sse_take(struct sse_body *b, enum qwen_form form, const char *name,
@@ -162,25 +240,22 @@ sse_take(struct sse_body *b, enum qwen_form form, const char *name,
 	yyjson_doc *doc;
 	yyjson_mut_val *v;
 
-	(void)name;
-	if (b->done) {
-		b->bad = 1;
-		return;
-	}
+	b->bad |= b->done;
 	b->n_events++;
-	if (n == 6 && memcmp(data, "[DONE]", 6) == 0) {
+	if (form <= QWEN_FORM_CHAT && n == 6 &&
+	    memcmp(data, "[DONE]", 6) == 0) {
 		b->done = 1;
 		return;
 	}
 	doc = yyjson_read(data, n, YYJSON_READ_NUMBER_AS_RAW);
 	v = yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(doc));
 	yyjson_doc_free(doc);
-	if (!yyjson_mut_is_obj(v)) {
+	if (!yyjson_mut_is_obj(v) || b->bad)
 		b->bad = 1;
-		return;
-	}
-	(void)form;
-	sse_take_openai(b, v);
+	else if (form == QWEN_FORM_MESSAGES)
+		sse_take_anthropic(b, name, v);
+	else
+		sse_take_openai(b, v);
 }
 
 /* Events as they are sent: lines, and an empty one after each. */
@@ -218,9 +293,9 @@ sse_is(struct sse_body *b, enum qwen_form form, const char *json, size_t n)
 	yyjson_mut_val *v = yyjson_val_mut_copy(b->doc,
 	    yyjson_doc_get_root(doc));
 
-	(void)form;
 	yyjson_doc_free(doc);
-	sse_end_openai(b);
+	if (form <= QWEN_FORM_CHAT)
+		sse_end_openai(b);
 	return !b->bad && b->done && v != NULL && yyjson_mut_equals(b->root, v);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "text/request/request.h"
+#include "text/request/form.h"
 
 /* ------------------------------------------------------------ probabilities */
 
@@ -54,7 +54,7 @@ static void
 nested(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
-	int chat = a->request->form == QWEN_FORM_CHAT;
+	int chat = qwen_form_is_chat(a->request->form);
 	void (*add)(struct qwen_answer *, const struct qwen_likely *) =
 	    chat ? chat_token : plain_token;
 	struct qwen_text *t = &a->logprobs;
@@ -186,7 +186,7 @@ begin(struct qwen_answer *a, struct qwen_err *err)
 		if (qwen_cut_add(a->cut, q->stop[i].s, q->stop[i].len, err) < 0)
 			return -1;
 	}
-	return q->form == QWEN_FORM_CHAT ?
+	return qwen_form_is_chat(q->form) ?
 	    qwen_reply_new(&a->reply, q->service->template, &o, err) : 0;
 }
 
@@ -263,6 +263,8 @@ qwen_answer_end(struct qwen_answer *a, const char *finish,
 	int rc = a->decoder != NULL ? flush(a, err) : 0;
 
 	a->finish = a->is_cut ? "stop" : finish;
+	if (a->is_cut)
+		a->stopped = &a->request->stop[qwen_cut_which(a->cut)];
 	qwen_tok_decoder_free(a->decoder);
 	qwen_cut_free(a->cut);
 	qwen_reply_free(a->reply);

@@ -49,6 +49,26 @@ qwen_ask_wrong(struct qwen_refusal *no, const char *param, const char *fmt,
 	return -1;
 }
 
+void
+qwen_ask_rename(struct qwen_refusal *no, const char *const names[][2],
+    size_t n)
+{
+	size_t i, len = no->param != NULL ? strlen(no->param) : 0;
+	char rest[sizeof no->err.msg];
+
+	for (i = 0; i < n && len > 0; i++) {
+		if (strcmp(no->param, names[i][0]) != 0)
+			continue;
+		no->param = names[i][1];
+		if (strncmp(no->err.msg, names[i][0], len) != 0)
+			return;
+		memcpy(rest, no->err.msg + len, sizeof rest - len);
+		snprintf(no->err.msg, sizeof no->err.msg, "%s%s", no->param,
+		    rest);
+		return;
+	}
+}
+
 int
 qwen_ask_failed(struct qwen_refusal *no, const char *key,
     const struct qwen_err *err)
@@ -109,6 +129,46 @@ qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out, size_t *n)
 	if (n != NULL)
 		*n = t.n;
 	return 0;
+}
+
+void
+qwen_ask_write(struct qwen_text *t, yyjson_val *v)
+{
+	char *json;
+	size_t n;
+
+	if (yyjson_is_str(v)) {
+		qwen_text_json(t, yyjson_get_str(v), yyjson_get_len(v));
+		return;
+	}
+	if ((json = yyjson_val_write(v, 0, &n)) == NULL) {
+		t->failed = 1;
+		return;
+	}
+	qwen_text_add(t, json, n);
+	free(json);
+}
+
+void
+qwen_ask_write_key(struct qwen_text *t, size_t i, const char *key, size_t n)
+{
+	qwen_text_str(t, i > 0 ? "," : "{");
+	qwen_text_json(t, key, n);
+	qwen_text_str(t, ":");
+}
+
+int
+qwen_ask_rewrite(struct qwen_ask *r, struct qwen_text *t)
+{
+	yyjson_doc_free(r->doc);
+	r->doc = NULL;
+	r->body = NULL;
+	if (t->failed)
+		qwen_oom(&r->no->err);
+	else
+		r->doc = qwen_ask_open(r->no, t->s, t->n, &r->body);
+	qwen_text_fini(t);
+	return r->body != NULL ? 0 : -1;
 }
 
 int

@@ -8,12 +8,21 @@
 
 enum { QWEN_ASK_NUMBER = 64 };
 
+struct qwen_ask;
+
 /* What is wrong with a member, as "KEY: what".  For the caller to return: -1. */
 int qwen_ask_wrong(struct qwen_refusal *no, const char *key, const char *fmt,
     ...) __attribute__((format(printf, 3, 4)));
 #define wrong(no, ...) qwen_ask_wrong(no, __VA_ARGS__)
 /* The same in words that name it, or with key NULL no member at all. */
 #define bad(no, ...) qwen_refuse(no, "invalid_request", __VA_ARGS__)
+
+/*
+ * Where the refusal is for a member that the API calls otherwise: ours, and
+ * theirs.
+ */
+void qwen_ask_rename(struct qwen_refusal *no, const char *const names[][2],
+    size_t n);
 
 /* ---- ask.c: what all kinds have in common; -1 is a refusal, or no memory */
 
@@ -34,6 +43,17 @@ yyjson_val *qwen_ask_get(yyjson_val *object, const char *key);
 /* A value as JSON, owned by the caller. */
 int qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out,
     size_t *n);
+
+/* A value as JSON; a key and a colon, with what is before the i-th member. */
+void qwen_ask_write(struct qwen_text *t, yyjson_val *v);
+void qwen_ask_write_key(struct qwen_text *t, size_t i, const char *key,
+    size_t n);
+
+/*
+ * In place of the document comes this one, an object, written by us; t is
+ * empty then.
+ */
+int qwen_ask_rewrite(struct qwen_ask *r, struct qwen_text *t);
 
 /* The id of a request, a string or, if numbers may be, a number. */
 int qwen_ask_id(struct qwen_refusal *no, yyjson_val *root, const char *key,
@@ -73,8 +93,33 @@ struct qwen_ask {
 	int			 think_not;	/* it asks for that */
 };
 
-/* members.c: of a body, of what is around one */
-int qwen_ask_members(struct qwen_ask *r);
+/* What becomes of a member of a request. */
+enum qwen_member_kind {
+	QWEN_MEMBER_HEEDED,
+	QWEN_MEMBER_IDLE,	/* known, and no answer depends on it */
+	QWEN_MEMBER_REFUSED,	/* unless it asks for nothing */
+	QWEN_MEMBER_FOREIGN,	/* what others call it */
+	QWEN_MEMBER_PASSED,	/* the same as in a chat of OpenAI's form */
+};
+
+struct qwen_member {
+	const char		*name;
+	enum qwen_member_kind	 kind;
+	const char		*ours;	/* what is meant, of FOREIGN */
+};
+
+struct qwen_members {
+	const struct qwen_member *row;	/* in the order of strcmp() */
+	size_t			 n;
+};
+
+/*
+ * members.c: of a body, in the form of OpenAI, or as the table has it; whether
+ * one is taken as it is into that form; of what is around a body
+ */
+int qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table);
+int qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
+    yyjson_val *key);
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
 
 /* members.c: of a line for scores, for a vector, for ranking; u may be NULL */
@@ -82,6 +127,13 @@ enum qwen_line { QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK };
 
 int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root);
+
+/*
+ * anthropic_in.c: the body as one of OpenAI's chats, which is the document then;
+ * its members are checked.  rename: as those of the request itself are called.
+ */
+int qwen_ask_anthropic(struct qwen_ask *r);
+void qwen_ask_rename_anthropic(struct qwen_refusal *no);
 
 /* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);

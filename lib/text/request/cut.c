@@ -12,6 +12,7 @@ struct qwen_cut {
 	size_t		 n, cap;
 	struct qwen_text text;		/* what was held back, and what came */
 	size_t		 given;		/* of it, the last time */
+	size_t		 which;		/* was found */
 	size_t		 blind;		/* what ends in this much of it does not
 					   count */
 };
@@ -45,7 +46,7 @@ qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
 
 /* Where the first of the texts begins, or n. */
 static size_t
-find(const struct qwen_cut *c, const char *s, size_t n)
+find(struct qwen_cut *c, const char *s, size_t n)
 {
 	size_t i, at, len;
 
@@ -53,8 +54,10 @@ find(const struct qwen_cut *c, const char *s, size_t n)
 		for (i = 0; i < c->n; i++) {
 			len = c->stop[i].len;
 			if (len <= n - at && at + len > c->blind &&
-			    memcmp(s + at, c->stop[i].s, len) == 0)
+			    memcmp(s + at, c->stop[i].s, len) == 0) {
+				c->which = i;
 				return at;
+			}
 		}
 	}
 	return n;
@@ -110,4 +113,10 @@ qwen_cut_end(struct qwen_cut *c)
 		rest.s = "";
 	t->n = c->given = c->blind = 0;
 	return rest;
+}
+
+size_t
+qwen_cut_which(const struct qwen_cut *c)
+{
+	return c->which;
 }

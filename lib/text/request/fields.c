@@ -284,8 +284,6 @@ qwen_ask_fields(struct qwen_ask *r)
 	int64_t n = 1, max = 0;
 	int got;
 
-	if (qwen_ask_members(r) < 0)
-		return -1;
 	if (model != NULL && !yyjson_is_str(model))
 		return wrong(r->no, "model", "is not a string");
 	if (model != NULL && qwen_ask_json(r->no, model, &q->model, NULL) < 0)

@@ -65,7 +65,10 @@ void
 qwen_error_body(enum qwen_form form, int status, const char *code,
     const char *param, const char *message, struct qwen_text *t)
 {
-	(void)form;
+	if (form == QWEN_FORM_MESSAGES) {
+		qwen_anthropic_error(t, status, message);
+		return;
+	}
 	qwen_text_str(t, "{");
 	qwen_openai_error(t, status, code, param, message);
 	qwen_text_str(t, "}");
@@ -78,6 +81,8 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 	if (q->no.err.code != 0)
 		qwen_error_body(q->form, qwen_refusal_status(&q->no),
 		    q->no.code, q->no.param, q->no.err.msg, t);
+	else if (q->form == QWEN_FORM_MESSAGES)
+		qwen_anthropic_body(q, t);
 	else
 		qwen_openai_body(q, created, t);
 }
@@ -94,7 +99,8 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 		return qwen_oom(err);
 	s->q = q;
 	s->created = created;
-	s->events = &qwen_openai_events;
+	s->events = q->form == QWEN_FORM_MESSAGES ? &qwen_anthropic_events :
+	    &qwen_openai_events;
 	s->told = calloc(q->n_answers + 1, sizeof *s->told);
 	if (s->told != NULL)
 		return 0;
@@ -164,4 +170,10 @@ void
 qwen_sse_end(struct qwen_sse *s, struct qwen_text *t)
 {
 	s->events->end(s, t);
+}
+
+void
+qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t)
+{
+	qwen_text_str(t, s->events->idle);
 }

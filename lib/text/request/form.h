@@ -8,6 +8,13 @@
 
 #include "text/request/request.h"
 
+/* Whether its answers are replies of a chat. */
+static inline int
+qwen_form_is_chat(enum qwen_form form)
+{
+	return form == QWEN_FORM_CHAT || form == QWEN_FORM_MESSAGES;
+}
+
 /* What was told of an answer. */
 struct qwen_told {
 	size_t	block;		/* of this one and those after it something is
@@ -46,9 +53,10 @@ struct qwen_form_events {
 	void (*finish)(struct qwen_sse *s, struct qwen_place *p,
 	    struct qwen_text *t);
 	void (*end)(struct qwen_sse *s, struct qwen_text *t);
+	const char *idle;
 };
 
-extern const struct qwen_form_events qwen_openai_events;
+extern const struct qwen_form_events qwen_openai_events, qwen_anthropic_events;
 
 /* The bytes of a block from at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
@@ -59,6 +67,10 @@ size_t qwen_answers_tokens(const struct qwen_request *q);
 
 /* What the request called the model, or its name, as JSON. */
 void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
+
+/* ---- anthropic.c */
+void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
+void qwen_anthropic_error(struct qwen_text *t, int status, const char *message);
 
 /* ---- openai.c: parts of bodies, each with its members' names */
 void qwen_openai_error(struct qwen_text *t, int status, const char *code,

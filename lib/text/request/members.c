@@ -14,19 +14,12 @@
 
 enum { MEMBERS_MAX = 1000 };
 
-enum kind {
-	HEEDED,
-	IDLE,		/* known, and no answer depends on it */
-	REFUSED,	/* unless it asks for nothing */
-	FOREIGN,	/* what others call it */
-};
+#define HEEDED QWEN_MEMBER_HEEDED
+#define IDLE QWEN_MEMBER_IDLE
+#define REFUSED QWEN_MEMBER_REFUSED
+#define FOREIGN QWEN_MEMBER_FOREIGN
 
-/* In the order of strcmp(). */
-static const struct member {
-	const char	*name;
-	enum kind	 kind;
-	const char	*ours;		/* what is meant, of FOREIGN */
-} members[] = {
+static const struct qwen_member members[] = {
 	{ "add_generation_prompt", HEEDED, NULL },
 	{ "allowed_token_ids", REFUSED, NULL },
 	{ "audio", REFUSED, NULL },
@@ -122,14 +115,9 @@ static const struct member {
 
 #define TABLE(rows) { rows, sizeof rows / sizeof rows[0] }
 
-struct table {
-	const struct member	*row;
-	size_t			 n;
-};
-
 /* A look at the members of an object. */
 struct look {
-	struct table		 table;
+	struct qwen_members	 table;
 	const struct qwen_template *template;	/* knows others, or NULL */
 	struct qwen_unknown	*unknown;	/* or NULL */
 	struct qwen_refusal	*no;
@@ -138,12 +126,12 @@ struct look {
 static int
 by_name(const void *key, const void *row)
 {
-	return strcmp(key, ((const struct member *)row)->name);
+	return strcmp(key, ((const struct qwen_member *)row)->name);
 }
 
 /* The row of a name, or NULL. */
-static const struct member *
-find(const struct table *t, yyjson_val *key)
+static const struct qwen_member *
+find(const struct qwen_members *t, yyjson_val *key)
 {
 	const char *name = yyjson_get_str(key);
 
@@ -153,7 +141,7 @@ find(const struct table *t, yyjson_val *key)
 
 /* The name that may have been meant, or NULL. */
 static const char *
-nearest(const struct table *t, const char *name)
+nearest(const struct qwen_members *t, const char *name)
 {
 	int d, least = qwen_near_enough(strlen(name));
 	const char *best = NULL;
@@ -211,7 +199,7 @@ is_nothing(yyjson_val *v)
 static int
 check(const struct look *l, yyjson_val *object)
 {
-	const struct member *m;
+	const struct qwen_member *m;
 	yyjson_val *key, *v;
 	const char *name;
 	size_t i, n;
@@ -236,13 +224,26 @@ check(const struct look *l, yyjson_val *object)
 	return 0;
 }
 
+static const struct qwen_members ours = TABLE(members);
+
 int
-qwen_ask_members(struct qwen_ask *r)
+qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table)
 {
-	const struct look l = { TABLE(members), r->s->template, r->s->unknown,
-	    r->no };
+	const struct look l = { table != NULL ? *table : ours, r->s->template,
+	    r->s->unknown, r->no };
 
 	return check(&l, r->body);
+}
+
+int
+qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
+    yyjson_val *key)
+{
+	const struct qwen_member *m = find(table, key);
+
+	return m != NULL ? m->kind == QWEN_MEMBER_PASSED :
+	    find(&ours, key) == NULL && r->s->template != NULL &&
+	    qwen_template_names(r->s->template, yyjson_get_str(key));
 }
 
 int
@@ -257,7 +258,7 @@ int
 qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root)
 {
-	static const struct table tables[] = {
+	static const struct qwen_members tables[] = {
 		[QWEN_LINE_SCORE] = TABLE(score),
 		[QWEN_LINE_VECTOR] = TABLE(vector),
 		[QWEN_LINE_RANK] = TABLE(ranking),

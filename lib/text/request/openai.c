@@ -301,4 +301,5 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 
 const struct qwen_form_events qwen_openai_events = {
 	.begin = on_begin, .more = on_more, .finish = on_finish, .end = on_end,
+	.idle = ": wait\n\n",
 };

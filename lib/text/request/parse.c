@@ -52,6 +52,23 @@ read_envelope(struct qwen_ask *r, yyjson_val *root)
 	return failed;
 }
 
+/* A body, in whose form it may be. */
+static int
+read_body(struct qwen_ask *r)
+{
+	int foreign = r->q->form == QWEN_FORM_MESSAGES;
+	int rc;
+
+	if (!yyjson_is_obj(r->body))
+		return wrong(r->no, "body", "is not an object");
+	rc = foreign ? qwen_ask_anthropic(r) : qwen_ask_members(r, NULL);
+	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0)
+		rc = qwen_ask_prompt(r);
+	if (foreign)
+		qwen_ask_rename_anthropic(r->no);
+	return rc;
+}
+
 /* A line, or a body alone. */
 static int
 parse(struct qwen_request **out, const struct qwen_service *s,
@@ -69,12 +86,8 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	r.doc = qwen_ask_open(r.no, json, n, &r.body);
 	if (is_line && r.body == NULL)
 		q->form = QWEN_FORM_COMPLETION;
-	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0)) {
-		if (!yyjson_is_obj(r.body))
-			wrong(r.no, "body", "is not an object");
-		else if (qwen_ask_fields(&r) == 0)
-			qwen_ask_prompt(&r);
-	}
+	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))
+		read_body(&r);
 	yyjson_doc_free(r.doc);
 	if (q->no.err.code != QWEN_ENOMEM)
 		return 0;

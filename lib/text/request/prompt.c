@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "text/request/ask.h"
+#include "text/request/form.h"
 
 /* Room for some prompts, and their answers. */
 static int
@@ -75,30 +76,15 @@ check_shape(struct qwen_ask *r)
 	    bad(r->no, member, "%s", err.msg);
 }
 
-static int
-add_json(struct qwen_ask *r, struct qwen_text *t, yyjson_val *v)
-{
-	char *json;
-	size_t n;
-
-	if (qwen_ask_json(r->no, v, &json, &n) < 0)
-		return -1;
-	qwen_text_add(t, json, n);
-	free(json);
-	return 0;
-}
-
 static void
 add_key(struct qwen_text *t, size_t i, yyjson_val *key)
 {
-	qwen_text_str(t, i > 0 ? "," : "{");
-	qwen_text_json(t, yyjson_get_str(key), yyjson_get_len(key));
-	qwen_text_str(t, ":");
+	qwen_ask_write_key(t, i, yyjson_get_str(key), yyjson_get_len(key));
 }
 
 /* A message of the role developer as one of the system's. */
-static int
-add_as_system(struct qwen_ask *r, struct qwen_text *t, yyjson_val *m)
+static void
+add_as_system(struct qwen_text *t, yyjson_val *m)
 {
 	yyjson_val *key, *v;
 	size_t i, n;
@@ -107,31 +93,30 @@ add_as_system(struct qwen_ask *r, struct qwen_text *t, yyjson_val *m)
 		add_key(t, i, key);
 		if (yyjson_equals_str(key, "role"))
 			qwen_text_str(t, "\"system\"");
-		else if (add_json(r, t, v) < 0)
-			return -1;
+		else
+			qwen_ask_write(t, v);
 	}
 	qwen_text_str(t, "}");
-	return 0;
 }
 
 /* Roles are known to templates by their names, or by an older one. */
-static int
+static void
 add_messages(struct qwen_ask *r, struct qwen_text *t, yyjson_val *messages)
 {
-	int knows = qwen_template_names(r->s->template, "developer"), rc = 0;
+	int knows = qwen_template_names(r->s->template, "developer");
 	yyjson_val *m;
 	size_t i, n;
 
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(messages, i, n, m) {
 		qwen_text_str(t, i > 0 ? "," : "");
-		rc = !knows && yyjson_equals_str(yyjson_obj_get(m, "role"),
-		    "developer") ? add_as_system(r, t, m) : add_json(r, t, m);
-		if (rc < 0)
-			return -1;
+		if (!knows && yyjson_equals_str(yyjson_obj_get(m, "role"),
+		    "developer"))
+			add_as_system(t, m);
+		else
+			qwen_ask_write(t, m);
 	}
 	qwen_text_str(t, "]");
-	return 0;
 }
 
 /* The request as the template gets it: without tools that are not called. */
@@ -140,16 +125,15 @@ write_body(struct qwen_ask *r, struct qwen_text *t)
 {
 	yyjson_val *key, *v;
 	size_t i, n, k = 0;
-	int rc;
 
 	yyjson_obj_foreach(r->body, i, n, key, v) {
 		if (r->tools == NULL && yyjson_equals_str(key, "tools"))
 			continue;
 		add_key(t, k++, key);
-		rc = yyjson_equals_str(key, "messages") ?
-		    add_messages(r, t, v) : add_json(r, t, v);
-		if (rc < 0)
-			return -1;
+		if (yyjson_equals_str(key, "messages"))
+			add_messages(r, t, v);
+		else
+			qwen_ask_write(t, v);
 	}
 	if (r->think_not && yyjson_obj_get(r->body, "enable_thinking") ==
 	    NULL && yyjson_obj_get(yyjson_obj_get(r->body,
@@ -217,14 +201,15 @@ qwen_ask_prompt(struct qwen_ask *r)
 	yyjson_val *prompt = qwen_ask_get(r->body, "prompt");
 	yyjson_val *messages = qwen_ask_get(r->body, "messages");
 	yyjson_val *tools = qwen_ask_get(r->body, "tools");
-	const char *key = r->q->form == QWEN_FORM_CHAT ? "messages" : "prompt";
+	int chat = qwen_form_is_chat(r->q->form);
+	const char *key = chat ? "messages" : "prompt";
 
 	if (prompt != NULL && messages != NULL)
 		return bad(r->no, "messages", "prompt and messages: one of "
 		    "them");
 	if (messages != NULL && r->q->form != QWEN_FORM_COMPLETION)
 		return read_messages(r);
-	if (prompt == NULL || r->q->form == QWEN_FORM_CHAT)
+	if (prompt == NULL || chat)
 		return bad(r->no, key, "%s is missing", key);
 	if (yyjson_arr_size(tools) > 0)
 		return wrong(r->no, "tools", "only with messages");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request.h - requests of the OpenAI formats and what answers them, as a body or
- * as events, for all that serve a model, from files or from sockets.
+ * request.h - requests in the forms of OpenAI and Anthropic, and what answers
+ * them, as a body or as events, for all that serve a model, from files or from
+ * sockets.
  *
  * It knows text alone, and no weights: what a request says of sampling comes as
  * options by name, for a sampler wherever that is; tokens come back by number,
@@ -120,6 +121,7 @@ enum qwen_form {
 	QWEN_FORM_PLAIN,	/* {"prompt": ...}, {"messages": ...} */
 	QWEN_FORM_COMPLETION,	/* of /v1/completions */
 	QWEN_FORM_CHAT,		/* of /v1/chat/completions */
+	QWEN_FORM_MESSAGES,	/* of /v1/messages, Anthropic's */
 };
 
 /* A sampling option, for qwen_sampler_set. */
@@ -220,6 +222,8 @@ struct qwen_answer {
 	const struct qwen_ids	*prompt;
 	size_t			 n;		/* tokens */
 	const char		*finish;	/* "stop", "length"; NULL: goes on */
+	const struct qwen_str	*stopped;	/* the request's stop string that
+						   ended it, or NULL */
 	struct qwen_text	 text;
 	struct qwen_text	 reasoning;	/* of chats, these two */
 	struct qwen_text	 calls;		/* names and arguments */
@@ -303,6 +307,9 @@ void qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
  */
 void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
 
+/* Nothing new, for who would take silence for the end; between other events. */
+void qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t);
+
 /* -------------------------------------------------------------- stop strings */
 
 /*
@@ -322,6 +329,8 @@ int qwen_cut_add(struct qwen_cut *c, const char *stop, size_t n,
 int qwen_cut_feed(struct qwen_cut *c, struct qwen_str *s, int look, int *found,
     struct qwen_err *err);
 struct qwen_str qwen_cut_end(struct qwen_cut *c);
+/* The number of the one that was found, as they were added. */
+size_t qwen_cut_which(const struct qwen_cut *c);
 
 /* ----------------------------------------------------------------- messages */
 

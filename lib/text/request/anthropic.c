@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: ISC */
+/* anthropic.c - answers in the form of /v1/messages: bodies, events, errors. */
+#include <string.h>
+
+#include "text/request/form.h"
+
+/*
+ * Thoughts bear a signature there, and some clients send back only those that
+ * have one.
+ */
+#define SIGNATURE "unsigned"
+
+/* "usage": what was there of the prompt is told by itself. */
+static void
+add_usage(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t cached = q->has_cached ? q->n_cached : 0;
+
+	cached = cached < q->n_prompt_tokens ? cached : q->n_prompt_tokens;
+	qwen_text_fmt(t, "\"usage\":{\"input_tokens\":%zu,"
+	    "\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":%zu,"
+	    "\"output_tokens\":%zu}", q->n_prompt_tokens - cached, cached,
+	    qwen_answers_tokens(q));
+}
+
+static void
+add_id(struct qwen_text *t, const struct qwen_request *q)
+{
+	qwen_text_fmt(t, "{\"id\":\"msg_%llu\",\"type\":\"message\","
+	    "\"role\":\"assistant\",\"model\":", (unsigned long long)q->number);
+	qwen_form_model(t, q);
+}
+
+/* "stop_reason": ..., "stop_sequence": ... */
+static void
+add_stop(struct qwen_text *t, const struct qwen_answer *a)
+{
+	const struct qwen_str *s = a->stopped;
+
+	qwen_text_fmt(t, "\"stop_reason\":\"%s\",\"stop_sequence\":",
+	    s != NULL ? "stop_sequence" : strcmp(a->finish, "length") == 0 ?
+	    "max_tokens" : a->n_calls > 0 ? "tool_use" : "end_turn");
+	if (s != NULL)
+		qwen_text_json(t, s->s, s->len);
+	else
+		qwen_text_str(t, "null");
+}
+
+/* A block with this much of it, which is nothing when it begins. */
+static void
+add_block(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b, size_t i, int whole)
+{
+	struct qwen_str s = qwen_block_text(a, b, 0);
+	size_t n = whole ? s.len : 0;
+
+	if (b->kind == QWEN_BLOCK_TEXT) {
+		qwen_text_str(t, "{\"type\":\"text\",\"text\":");
+		qwen_text_json(t, s.s, n);
+	} else if (b->kind == QWEN_BLOCK_REASONING) {
+		qwen_text_str(t, "{\"type\":\"thinking\",\"thinking\":");
+		qwen_text_json(t, s.s, n);
+		qwen_text_fmt(t, ",\"signature\":\"%s\"",
+		    whole ? SIGNATURE : "");
+	} else {
+		/* ids are the same wherever and whenever this is done */
+		qwen_text_fmt(t, "{\"type\":\"tool_use\",\"id\":"
+		    "\"toolu_%llu_%zu\",\"name\":",
+		    (unsigned long long)a->request->number, i);
+		qwen_text_json(t, s.s, b->n_name);
+		qwen_text_str(t, ",\"input\":");
+		if (whole)
+			qwen_text_add(t, s.s + b->n_name, s.len - b->n_name);
+		else
+			qwen_text_str(t, "{}");
+	}
+	qwen_text_str(t, "}");
+}
+
+void
+qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t)
+{
+	const struct qwen_answer *a = q->answer;
+	size_t i;
+
+	add_id(t, q);
+	qwen_text_str(t, ",\"content\":[");
+	for (i = 0; i < a->n_blocks; i++) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		add_block(t, a, &a->block[i], i, 1);
+	}
+	qwen_text_str(t, "],");
+	add_stop(t, a);
+	qwen_text_str(t, ",");
+	add_usage(t, q);
+	qwen_text_str(t, "}");
+}
+
+/* -------------------------------------------------------------------- errors */
+
+void
+qwen_anthropic_error(struct qwen_text *t, int status, const char *message)
+{
+	static const struct { int status; const char *type; } row[] = {
+		{ 400, "invalid_request_error" }, { 401, "authentication_error" },
+		{ 403, "permission_error" }, { 404, "not_found_error" },
+		{ 408, "timeout_error" }, { 413, "request_too_large" },
+		{ 429, "rate_limit_error" }, { 500, "api_error" },
+		{ 503, "overloaded_error" }, { 504, "timeout_error" },
+		{ 529, "overloaded_error" },
+	};
+	const char *type = status < 500 ? "invalid_request_error" : "api_error";
+	size_t i;
+
+	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
+		if (row[i].status == status)
+			type = row[i].type;
+	}
+	qwen_text_fmt(t, "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
+	    "\"message\":", type);
+	qwen_text_json(t, message, strlen(message));
+	qwen_text_str(t, "}}");
+}
+
+/* -------------------------------------------------------------------- events */
+
+/* An event, and its data up to where its own members begin. */
+static void
+begin(struct qwen_text *t, const char *name)
+{
+	qwen_text_fmt(t, "event: %s\ndata: {\"type\":\"%s\"", name, name);
+}
+
+static void
+end(struct qwen_text *t)
+{
+	qwen_text_str(t, "}\n\n");
+}
+
+static void
+on_begin(struct qwen_sse *s, struct qwen_text *t)
+{
+	begin(t, "message_start");
+	qwen_text_str(t, ",\"message\":");
+	add_id(t, s->q);
+	qwen_text_str(t, ",\"content\":[],\"stop_reason\":null,"
+	    "\"stop_sequence\":null,");
+	add_usage(t, s->q);
+	qwen_text_str(t, "}");
+	end(t);
+}
+
+static void
+on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	(void)s;
+	begin(t, "content_block_start");
+	qwen_text_fmt(t, ",\"index\":%zu,\"content_block\":", p->told->block);
+	add_block(t, p->a, p->block, p->told->block, 0);
+	end(t);
+}
+
+static void
+add_delta(struct qwen_text *t, size_t i, const char *type, const char *key,
+    struct qwen_str s)
+{
+	begin(t, "content_block_delta");
+	qwen_text_fmt(t, ",\"index\":%zu,\"delta\":{\"type\":\"%s\",\"%s\":", i,
+	    type, key);
+	qwen_text_json(t, s.s, s.len);
+	qwen_text_str(t, "}");
+	end(t);
+}
+
+static void
+on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	size_t i = p->told->block;
+
+	(void)s;
+	if (p->block->kind == QWEN_BLOCK_TEXT)
+		add_delta(t, i, "text_delta", "text", more);
+	else if (p->block->kind == QWEN_BLOCK_REASONING)
+		add_delta(t, i, "thinking_delta", "thinking", more);
+	else
+		add_delta(t, i, "input_json_delta", "partial_json",
+		    qwen_block_text(p->a, p->block, p->block->n_name));
+}
+
+static void
+on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	static const struct qwen_str sign = { SIGNATURE, sizeof SIGNATURE - 1 };
+
+	(void)s;
+	if (p->block->kind == QWEN_BLOCK_REASONING)
+		add_delta(t, p->told->block, "signature_delta", "signature",
+		    sign);
+	begin(t, "content_block_stop");
+	qwen_text_fmt(t, ",\"index\":%zu", p->told->block);
+	end(t);
+}
+
+static void
+on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	begin(t, "message_delta");
+	qwen_text_str(t, ",\"delta\":{");
+	add_stop(t, p->a);
+	qwen_text_str(t, "},");
+	add_usage(t, s->q);
+	end(t);
+}
+
+static void
+on_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	if (s->q->no.err.code == 0) {
+		begin(t, "message_stop");
+		end(t);
+		return;
+	}
+	qwen_text_str(t, "event: error\ndata: ");
+	qwen_request_body(s->q, s->created, t);
+	qwen_text_str(t, "\n\n");
+}
+
+const struct qwen_form_events qwen_anthropic_events = {
+	.begin = on_begin, .open = on_open, .more = on_more,
+	.close = on_close, .finish = on_finish, .end = on_end,
+	.idle = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+};

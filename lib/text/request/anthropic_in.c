@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * anthropic_in.c - requests to /v1/messages as chats of OpenAI's form, in which
+ * they are read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+static const struct qwen_member rows[] = {
+	{ "billing_policy", QWEN_MEMBER_IDLE, NULL },
+	{ "cache_control", QWEN_MEMBER_IDLE, NULL },
+	{ "chat_template_kwargs", QWEN_MEMBER_PASSED, NULL },
+	{ "compaction", QWEN_MEMBER_REFUSED, NULL },
+	{ "container", QWEN_MEMBER_REFUSED, NULL },
+	{ "context_management", QWEN_MEMBER_HEEDED, NULL },
+	{ "diagnostics", QWEN_MEMBER_IDLE, NULL },
+	{ "enable_thinking", QWEN_MEMBER_PASSED, NULL },
+	{ "fallback_credit_token", QWEN_MEMBER_IDLE, NULL },
+	{ "fallbacks", QWEN_MEMBER_IDLE, NULL },
+	{ "frequency_penalty", QWEN_MEMBER_PASSED, NULL },
+	{ "grammar", QWEN_MEMBER_PASSED, NULL },
+	{ "inference_geo", QWEN_MEMBER_IDLE, NULL },
+	{ "logit_bias", QWEN_MEMBER_PASSED, NULL },
+	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
+	{ "max_output_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
+	{ "max_tokens", QWEN_MEMBER_PASSED, NULL },
+	{ "mcp_servers", QWEN_MEMBER_REFUSED, NULL },
+	{ "messages", QWEN_MEMBER_HEEDED, NULL },
+	{ "metadata", QWEN_MEMBER_IDLE, NULL },
+	{ "min_p", QWEN_MEMBER_PASSED, NULL },
+	{ "min_tokens", QWEN_MEMBER_PASSED, NULL },
+	{ "model", QWEN_MEMBER_PASSED, NULL },
+	{ "output_config", QWEN_MEMBER_HEEDED, NULL },
+	{ "output_format", QWEN_MEMBER_HEEDED, NULL },
+	{ "presence_penalty", QWEN_MEMBER_PASSED, NULL },
+	{ "repetition_penalty", QWEN_MEMBER_PASSED, NULL },
+	{ "response_format", QWEN_MEMBER_FOREIGN, "output_config" },
+	{ "seed", QWEN_MEMBER_PASSED, NULL },
+	{ "service_tier", QWEN_MEMBER_IDLE, NULL },
+	{ "speed", QWEN_MEMBER_IDLE, NULL },
+	{ "stop", QWEN_MEMBER_FOREIGN, "stop_sequences" },
+	{ "stop_sequences", QWEN_MEMBER_HEEDED, NULL },
+	{ "stream", QWEN_MEMBER_PASSED, NULL },
+	{ "system", QWEN_MEMBER_HEEDED, NULL },
+	{ "temperature", QWEN_MEMBER_PASSED, NULL },
+	{ "thinking", QWEN_MEMBER_HEEDED, NULL },
+	{ "thread", QWEN_MEMBER_REFUSED, NULL },
+	{ "tool_choice", QWEN_MEMBER_HEEDED, NULL },
+	{ "tools", QWEN_MEMBER_HEEDED, NULL },
+	{ "top_k", QWEN_MEMBER_PASSED, NULL },
+	{ "top_p", QWEN_MEMBER_PASSED, NULL },
+	{ "user_profile_id", QWEN_MEMBER_IDLE, NULL },
+	{ "workspace_id", QWEN_MEMBER_IDLE, NULL },
+};
+static const struct qwen_members members = {
+	rows, sizeof rows / sizeof rows[0]
+};
+
+/* What is said otherwise there: ours, and theirs. */
+static const char *const names[][2] = {
+	{ "stop", "stop_sequences" }, { "response_format", "output_config" },
+	{ "parallel_tool_calls", "tool_choice" },
+};
+
+void
+qwen_ask_rename_anthropic(struct qwen_refusal *no)
+{
+	qwen_ask_rename(no, names, sizeof names / sizeof names[0]);
+}
+
+/* A message at a time. */
+struct in {
+	struct qwen_ask		*r;
+	struct qwen_refusal	*no;
+	struct qwen_text	 t;	/* the chat */
+	size_t			 at;	/* message, from 1 on; 0: system */
+	size_t			 n;	/* of those that were written */
+};
+
+static int
+is(yyjson_val *block, const char *type)
+{
+	return yyjson_equals_str(yyjson_obj_get(block, "type"), type);
+}
+
+/* Message 3, or the system's: what is wrong with it. */
+static int
+bad_message(struct in *in, const char *what, yyjson_val *type)
+{
+	char where[32] = "system";
+	const char *key = in->at > 0 ? "messages" : "system";
+
+	if (in->at > 0)
+		snprintf(where, sizeof where, "message %zu", in->at);
+	if (yyjson_is_str(type))
+		return bad(in->no, key, "%s: blocks of type %.40s are not "
+		    "supported%s", where, yyjson_get_str(type), what);
+	return bad(in->no, key, "%s: %s", where, what);
+}
+
+/* A block that cannot be there, whatever it is. */
+static int
+bad_block(struct in *in, yyjson_val *block)
+{
+	yyjson_val *type = yyjson_obj_get(block, "type");
+
+	return bad_message(in, yyjson_is_str(type) ? " (text only)" :
+	    "a block of the content has no type", type);
+}
+
+static yyjson_val *
+text_of(yyjson_val *block, const char *key)
+{
+	yyjson_val *v = yyjson_obj_get(block, key);
+
+	return yyjson_is_str(v) ? v : NULL;
+}
+
+/* {"role": ... of the next message */
+static void
+begin(struct in *in, const char *role)
+{
+	qwen_text_fmt(&in->t, "%s{\"role\":\"%s\"", in->n++ > 0 ? "," : "",
+	    role);
+}
+
+/* A text block as a part of the content. */
+static int
+add_part(struct in *in, yyjson_val *block, size_t i)
+{
+	yyjson_val *text = text_of(block, "text");
+
+	if (!is(block, "text"))
+		return bad_block(in, block);
+	if (text == NULL)
+		return bad_message(in, "a block has no text", NULL);
+	qwen_text_str(&in->t, i > 0 ? ",{\"type\":\"text\",\"text\":" :
+	    "{\"type\":\"text\",\"text\":");
+	qwen_ask_write(&in->t, text);
+	qwen_text_str(&in->t, "}");
+	return 0;
+}
+
+/* "content" of text alone, or of blocks of text. */
+static int
+add_content(struct in *in, yyjson_val *content)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	qwen_text_str(&in->t, ",\"content\":");
+	if (content == NULL || yyjson_is_str(content)) {
+		if (content == NULL)
+			qwen_text_str(&in->t, "\"\"");
+		else
+			qwen_ask_write(&in->t, content);
+		return 0;
+	}
+	if (!yyjson_is_arr(content))
+		return bad_message(in, "the content is neither a text nor a "
+		    "list of blocks", NULL);
+	qwen_text_str(&in->t, "[");
+	yyjson_arr_foreach(content, i, n, v) {
+		if (add_part(in, v, i) < 0)
+			return -1;
+	}
+	qwen_text_str(&in->t, "]");
+	return 0;
+}
+
+static int
+add_system(struct in *in, yyjson_val *content)
+{
+	begin(in, "system");
+	if (add_content(in, content) < 0)
+		return -1;
+	qwen_text_str(&in->t, "}");
+	return 0;
+}
+
+/* ---------------------------------------------------------------- of the user */
+
+static int
+add_result(struct in *in, yyjson_val *block)
+{
+	yyjson_val *id = text_of(block, "tool_use_id");
+
+	if (id == NULL)
+		return bad_message(in, "a tool_result has no tool_use_id", NULL);
+	begin(in, "tool");
+	qwen_text_str(&in->t, ",\"tool_call_id\":");
+	qwen_ask_write(&in->t, id);
+	if (add_content(in, qwen_ask_get(block, "content")) < 0)
+		return -1;
+	qwen_text_str(&in->t, "}");
+	return 0;
+}
+
+/* Texts one after another are a message, each result of a tool is another. */
+static int
+add_blocks_of_user(struct in *in, yyjson_val *content)
+{
+	yyjson_val *v;
+	size_t i, n, n_parts = 0;
+
+	yyjson_arr_foreach(content, i, n, v) {
+		if (!is(v, "tool_result")) {
+			if (n_parts == 0) {
+				begin(in, "user");
+				qwen_text_str(&in->t, ",\"content\":[");
+			}
+			if (add_part(in, v, n_parts++) < 0)
+				return -1;
+			continue;
+		}
+		if (n_parts > 0)
+			qwen_text_str(&in->t, "]}");
+		n_parts = 0;
+		if (add_result(in, v) < 0)
+			return -1;
+	}
+	if (n_parts > 0)
+		qwen_text_str(&in->t, "]}");
+	return 0;
+}
+
+static int
+add_user(struct in *in, yyjson_val *content)
+{
+	if (yyjson_is_arr(content))
+		return add_blocks_of_user(in, content);
+	begin(in, "user");
+	if (add_content(in, content) < 0)
+		return -1;
+	qwen_text_str(&in->t, "}");
+	return 0;
+}
+
+/* ----------------------------------------------------------- of the assistant */
+
+/* Texts under a key of the blocks of a type, as one. */
+static int
+add_texts(struct in *in, yyjson_val *content, const char *type,
+    const char *key, const char *as, int always)
+{
+	struct qwen_text all = { 0 };
+	yyjson_val *v, *text;
+	size_t i, n;
+	int rc = 0;
+
+	yyjson_arr_foreach(content, i, n, v) {
+		if (!is(v, type))
+			continue;
+		if ((text = text_of(v, key)) == NULL)
+			rc = bad_message(in, "a block has no text", NULL);
+		else
+			qwen_text_add(&all, yyjson_get_str(text),
+			    yyjson_get_len(text));
+	}
+	if (always || all.n > 0) {
+		qwen_text_fmt(&in->t, ",\"%s\":", as);
+		qwen_text_json(&in->t, all.s, all.n);
+	}
+	in->t.failed |= all.failed;
+	qwen_text_fini(&all);
+	return rc;
+}
+
+static int
+add_call(struct in *in, yyjson_val *block, size_t i)
+{
+	yyjson_val *id = text_of(block, "id"), *name = text_of(block, "name");
+	yyjson_val *input = qwen_ask_get(block, "input");
+
+	if (name == NULL || yyjson_get_len(name) == 0)
+		return bad_message(in, "a tool_use has no name", NULL);
+	if (input != NULL && !yyjson_is_obj(input))
+		return bad_message(in, "the input of a tool_use is no object",
+		    NULL);
+	qwen_text_str(&in->t, i > 0 ? ",{" : ",\"tool_calls\":[{");
+	if (id != NULL) {
+		qwen_text_str(&in->t, "\"id\":");
+		qwen_ask_write(&in->t, id);
+		qwen_text_str(&in->t, ",");
+	}
+	qwen_text_str(&in->t, "\"type\":\"function\",\"function\":{\"name\":");
+	qwen_ask_write(&in->t, name);
+	qwen_text_str(&in->t, ",\"arguments\":");
+	if (input != NULL)
+		qwen_ask_write(&in->t, input);
+	else
+		qwen_text_str(&in->t, "{}");
+	qwen_text_str(&in->t, "}}");
+	return 0;
+}
+
+static int
+add_blocks_of_assistant(struct in *in, yyjson_val *content)
+{
+	yyjson_val *v;
+	size_t i, n, n_calls = 0;
+
+	yyjson_arr_foreach(content, i, n, v) {
+		/* what is redacted is known to those alone who did it */
+		if (!is(v, "text") && !is(v, "thinking") &&
+		    !is(v, "redacted_thinking") && !is(v, "tool_use"))
+			return bad_block(in, v);
+	}
+	if (add_texts(in, content, "text", "text", "content", 1) < 0 ||
+	    add_texts(in, content, "thinking", "thinking",
+	    "reasoning_content", 0) < 0)
+		return -1;
+	yyjson_arr_foreach(content, i, n, v) {
+		if (is(v, "tool_use") && add_call(in, v, n_calls++) < 0)
+			return -1;
+	}
+	qwen_text_str(&in->t, n_calls > 0 ? "]" : "");
+	return 0;
+}
+
+static int
+add_assistant(struct in *in, yyjson_val *content)
+{
+	begin(in, "assistant");
+	if ((yyjson_is_arr(content) ? add_blocks_of_assistant :
+	    add_content)(in, content) < 0)
+		return -1;
+	qwen_text_str(&in->t, "}");
+	return 0;
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static int
+add_message(struct in *in, yyjson_val *m)
+{
+	yyjson_val *role = yyjson_obj_get(m, "role");
+	yyjson_val *content = qwen_ask_get(m, "content");
+
+	if (!yyjson_is_obj(m))
+		return bad_message(in, "is no object", NULL);
+	if (content == NULL)
+		return bad_message(in, "has no content", NULL);
+	if (yyjson_equals_str(role, "user"))
+		return add_user(in, content);
+	if (yyjson_equals_str(role, "assistant"))
+		return add_assistant(in, content);
+	if (yyjson_equals_str(role, "system"))
+		return add_system(in, content);
+	return bad_message(in, "the role is not user, assistant or system",
+	    NULL);
+}
+
+static int
+add_messages(struct in *in)
+{
+	yyjson_val *system = qwen_ask_get(in->r->body, "system");
+	yyjson_val *messages = qwen_ask_get(in->r->body, "messages"), *m;
+	size_t i, n;
+
+	if (messages == NULL)
+		return bad(in->no, "messages", "messages is missing");
+	if (!yyjson_is_arr(messages))
+		return wrong(in->no, "messages", "is not a list");
+	qwen_text_str(&in->t, ",\"messages\":[");
+	if (system != NULL && add_system(in, system) < 0)
+		return -1;
+	yyjson_arr_foreach(messages, i, n, m) {
+		in->at = i + 1;
+		if (add_message(in, m) < 0)
+			return -1;
+	}
+	m = yyjson_arr_get_last(messages);
+	if (yyjson_equals_str(yyjson_obj_get(m, "role"), "assistant"))
+		return bad_message(in, "is the assistant's, and to go on with "
+		    "the last one is not supported", NULL);
+	qwen_text_str(&in->t, "]");
+	return 0;
+}
+
+/* ---------------------------------------------------------------------- tools */
+
+static int
+add_tool(struct in *in, yyjson_val *tool, size_t i)
+{
+	yyjson_val *type = qwen_ask_get(tool, "type");
+	yyjson_val *name = text_of(tool, "name");
+	yyjson_val *about = qwen_ask_get(tool, "description");
+	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
+
+	if (type != NULL && !is(tool, "custom"))
+		return wrong(in->no, "tools", "tool %zu: those of type %.40s "
+		    "are not supported (custom only)", i + 1,
+		    yyjson_is_str(type) ? yyjson_get_str(type) : "?");
+	if (name == NULL || yyjson_get_len(name) == 0)
+		return wrong(in->no, "tools", "tool %zu has no name", i + 1);
+	if (schema != NULL && !yyjson_is_obj(schema))
+		return wrong(in->no, "tools", "tool %zu: the input_schema is "
+		    "no object", i + 1);
+	qwen_text_str(&in->t, i > 0 ? "," : "");
+	qwen_text_str(&in->t, "{\"type\":\"function\",\"function\":{\"name\":");
+	qwen_ask_write(&in->t, name);
+	if (about != NULL) {
+		qwen_text_str(&in->t, ",\"description\":");
+		qwen_ask_write(&in->t, about);
+	}
+	if (schema != NULL) {
+		qwen_text_str(&in->t, ",\"parameters\":");
+		qwen_ask_write(&in->t, schema);
+	}
+	qwen_text_str(&in->t, "}}");
+	return 0;
+}
+
+static int
+add_tools(struct in *in)
+{
+	yyjson_val *tools = qwen_ask_get(in->r->body, "tools"), *v;
+	size_t i, n;
+
+	if (tools == NULL)
+		return 0;
+	if (!yyjson_is_arr(tools))
+		return wrong(in->no, "tools", "is not a list");
+	qwen_text_str(&in->t, ",\"tools\":[");
+	yyjson_arr_foreach(tools, i, n, v) {
+		if (add_tool(in, v, i) < 0)
+			return -1;
+	}
+	qwen_text_str(&in->t, "]");
+	return 0;
+}
+
+static int
+add_choice(struct in *in)
+{
+	yyjson_val *v = qwen_ask_get(in->r->body, "tool_choice");
+	yyjson_val *one = qwen_ask_get(v, "disable_parallel_tool_use");
+
+	if (v == NULL)
+		return 0;
+	if (one != NULL && !yyjson_is_bool(one))
+		return wrong(in->no, "tool_choice",
+		    "disable_parallel_tool_use is not true or false");
+	if (is(v, "tool") && text_of(v, "name") != NULL) {
+		qwen_text_str(&in->t, ",\"tool_choice\":{\"type\":\"function\","
+		    "\"function\":{\"name\":");
+		qwen_ask_write(&in->t, text_of(v, "name"));
+		qwen_text_str(&in->t, "}}");
+	} else if (is(v, "auto") || is(v, "any") || is(v, "none"))
+		qwen_text_fmt(&in->t, ",\"tool_choice\":\"%s\"", is(v, "any") ?
+		    "required" : is(v, "auto") ? "auto" : "none");
+	else
+		return wrong(in->no, "tool_choice", "the type is not auto, any, "
+		    "none, or tool with a name");
+	if (yyjson_is_true(one))
+		qwen_text_str(&in->t, ",\"parallel_tool_calls\":false");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the others */
+
+/* A budget is no bound here: a thought is as long as the model thinks. */
+static int
+add_thinking(struct in *in)
+{
+	yyjson_val *v = qwen_ask_get(in->r->body, "thinking");
+
+	if (v == NULL)
+		return 0;
+	if (!is(v, "enabled") && !is(v, "adaptive") && !is(v, "disabled"))
+		return wrong(in->no, "thinking", "the type is not enabled, "
+		    "adaptive or disabled");
+	if (yyjson_obj_get(in->r->body, "enable_thinking") == NULL)
+		qwen_text_fmt(&in->t, ",\"enable_thinking\":%s",
+		    is(v, "disabled") ? "false" : "true");
+	return 0;
+}
+
+/* Of what changes a conversation, that thoughts go is the template's matter. */
+static int
+check_management(struct in *in)
+{
+	yyjson_val *v = qwen_ask_get(in->r->body, "context_management"), *edit,
+	    *type;
+	size_t i, n;
+
+	yyjson_arr_foreach(yyjson_obj_get(v, "edits"), i, n, edit) {
+		type = yyjson_obj_get(edit, "type");
+		if (!yyjson_is_str(type) || strncmp(yyjson_get_str(type),
+		    "clear_thinking_", 15) != 0)
+			return wrong(in->no, "context_management", "edits of "
+			    "type %.40s are not supported", yyjson_is_str(type) ?
+			    yyjson_get_str(type) : "?");
+	}
+	return 0;
+}
+
+static int
+add_format(struct in *in)
+{
+	yyjson_val *config = qwen_ask_get(in->r->body, "output_config");
+	yyjson_val *v = qwen_ask_get(config, "format");
+	yyjson_val *schema;
+
+	if (v == NULL)
+		v = qwen_ask_get(in->r->body, "output_format");
+	if (v == NULL)
+		return 0;
+	schema = yyjson_obj_get(v, "schema");
+	if (!is(v, "json_schema") || schema == NULL)
+		return wrong(in->no, "output_config", "the format is not of "
+		    "type json_schema, with a schema");
+	qwen_text_str(&in->t, ",\"response_format\":{\"type\":\"json_schema\","
+	    "\"json_schema\":{\"schema\":");
+	qwen_ask_write(&in->t, schema);
+	qwen_text_str(&in->t, "}}");
+	return 0;
+}
+
+static void
+add_others(struct in *in)
+{
+	yyjson_val *key, *v, *stop = qwen_ask_get(in->r->body, "stop_sequences");
+	size_t i, n;
+
+	yyjson_obj_foreach(in->r->body, i, n, key, v) {
+		if (!qwen_ask_passes(in->r, &members, key))
+			continue;
+		qwen_ask_write_key(&in->t, 1, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		qwen_ask_write(&in->t, v);
+	}
+	if (stop != NULL) {
+		qwen_text_str(&in->t, ",\"stop\":");
+		qwen_ask_write(&in->t, stop);
+	}
+}
+
+int
+qwen_ask_anthropic(struct qwen_ask *r)
+{
+	struct in in = { .r = r, .no = r->no };
+
+	if (qwen_ask_members(r, &members) < 0)
+		return -1;
+	/* a first member, so that all have a comma before them */
+	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
+	add_others(&in);
+	if (add_messages(&in) < 0 || add_tools(&in) < 0 ||
+	    add_choice(&in) < 0 || add_thinking(&in) < 0 ||
+	    check_management(&in) < 0 || add_format(&in) < 0) {
+		qwen_text_fini(&in.t);
+		return -1;
+	}
+	qwen_text_str(&in.t, "}");
+	return qwen_ask_rewrite(r, &in.t);
+}

@@ -132,6 +132,7 @@ form_of(const struct test_case *c)
 	static const struct { const char *name; enum qwen_form form; } row[] = {
 		{ "completion", QWEN_FORM_COMPLETION },
 		{ "chat", QWEN_FORM_CHAT },
+		{ "responses", QWEN_FORM_RESPONSES },
 		{ "messages", QWEN_FORM_MESSAGES },
 	};
 	size_t i;
@@ -288,6 +289,89 @@ test_failure(void)
 	qwen_text_fini(&t);
 }
 
+/* What responses left, by id. */
+static int
+recall(void *arg, const char *id, struct qwen_text *items, struct qwen_err *e)
+{
+	struct qwen_text *kept = arg;
+
+	(void)e;
+	if (strcmp(id, "resp_7") != 0)
+		return 0;
+	qwen_text_add(items, kept->s, kept->n);
+	return 1;
+}
+
+static struct qwen_request *
+respond(const char *json, const char *answer, struct qwen_text *kept)
+{
+	struct test_case c = { .n = 0 };
+	struct qwen_request *q;
+	struct qwen_text t = { 0 };
+
+	if (qwen_request_parse(&q, &service, QWEN_FORM_RESPONSES, json,
+	    strlen(json), &err) < 0)
+		abort();
+	q->number = 7;
+	if (answer == NULL)
+		return q;
+	strcpy(c.l[0].key, "answer");
+	qwen_text_str(&c.l[0].text, answer);
+	c.n = 1;
+	run(q, &c, 0, &t);
+	kept->n = 0;
+	qwen_response_items(q, kept);
+	case_fini(&c);
+	qwen_text_fini(&t);
+	qwen_request_free(q);
+	return NULL;
+}
+
+static void
+test_recall(void)
+{
+	struct qwen_text kept = { 0 };
+	struct qwen_template *t;
+	struct qwen_request *a, *b;
+
+	if (qwen_template_open(&t, "qwen3.5", &err) < 0)
+		abort();
+	service.template = t;
+	service.recall = recall;
+	service.recall_arg = &kept;
+	respond("{\"input\":\"a\",\"instructions\":\"once\"}", "Hm.</think>"
+	    "One.", &kept);
+	ok(strcmp(kept.s, "[{\"role\":\"user\",\"content\":\"a\"},{\"id\":"
+	    "\"rs_7_0\",\"type\":\"reasoning\",\"status\":\"completed\","
+	    "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\","
+	    "\"text\":\"Hm.\"}]},{\"id\":\"msg_7_1\",\"type\":\"message\","
+	    "\"status\":\"completed\",\"role\":\"assistant\",\"content\":[{"
+	    "\"type\":\"output_text\",\"text\":\"One.\",\"annotations\":[],"
+	    "\"logprobs\":[]}]}]") == 0, "items: %s", kept.s);
+	respond("{\"input\":[{\"role\":\"user\",\"content\":\"b\"}],"
+	    "\"previous_response_id\":\"resp_7\"}", "Hm.</think>Two.", &kept);
+	a = respond("{\"input\":\"c\",\"previous_response_id\":\"resp_7\","
+	    "\"instructions\":\"x\",\"store\":false}", NULL, NULL);
+	b = respond("{\"input\":[{\"role\":\"system\",\"content\":\"x\"},{"
+	    "\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+	    "\"content\":\"One.\"},{\"role\":\"user\",\"content\":\"b\"},{"
+	    "\"role\":\"assistant\",\"content\":\"Two.\"},{\"role\":\"user\","
+	    "\"content\":\"c\"}]}", NULL, NULL);
+	ok(same_request(a, b) && strcmp(a->previous, "resp_7") == 0 &&
+	    a->items == NULL && b->items != NULL, "turns of before, and new "
+	    "instructions");
+	qwen_request_free(a);
+	qwen_request_free(b);
+	a = respond("{\"input\":\"c\",\"previous_response_id\":\"resp_8\"}",
+	    NULL, NULL);
+	ok(strcmp(a->no.code, "previous_response_not_found") == 0, "%s",
+	    a->no.err.msg);
+	qwen_request_free(a);
+	qwen_text_fini(&kept);
+	service.recall = NULL;
+	qwen_template_close(t);
+}
+
 int
 main(void)
 {
@@ -300,5 +384,6 @@ main(void)
 		run_case(&c);
 	fclose(f);
 	test_failure();
+	test_recall();
 	return done_testing();
 }

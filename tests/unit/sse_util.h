@@ -232,6 +232,83 @@ sse_take_anthropic(struct sse_body *b, const char *name, yyjson_mut_val *v)
 		b->done = strcmp(name, "message_stop") == 0;
 }
 
+/* ---- of responses: items that grow, and in the end all of it once more */
+
+static inline int
+sse_says(yyjson_mut_val *v, const char *key, yyjson_mut_val *event)
+{
+	return yyjson_mut_equals(yyjson_mut_obj_get(v, key),
+	    yyjson_mut_obj_get(event, key));
+}
+
+/* The last item, to which an event belongs that is none of its own. */
+static inline void
+sse_take_item(struct sse_body *b, const char *name, yyjson_mut_val *item,
+    yyjson_mut_val *v)
+{
+	yyjson_mut_val *content = yyjson_mut_obj_get(item, "content"), *whole;
+	yyjson_mut_val *part = yyjson_mut_arr_get_last(content), *d, *at;
+	const char *key = part != NULL ? "text" : "arguments";
+
+	at = part != NULL ? part : item;
+	if (strcmp(name, "response.content_part.added") == 0) {
+		b->bad |= yyjson_mut_arr_size(content) > 0;
+		yyjson_mut_arr_append(content, yyjson_mut_val_mut_copy(b->doc,
+		    yyjson_mut_obj_get(v, "part")));
+	} else if ((d = yyjson_mut_obj_get(v, "delta")) != NULL) {
+		sse_put(b, at, key, sse_concat(b->doc, yyjson_mut_obj_get(at,
+		    key), d));
+		if ((d = yyjson_mut_obj_get(v, "logprobs")) != NULL)
+			sse_add_list(b->doc, yyjson_mut_obj_get(part,
+			    "logprobs"), d);
+	} else if (strcmp(name, "response.content_part.done") == 0)
+		b->bad |= !yyjson_mut_equals(part, yyjson_mut_obj_get(v,
+		    "part"));
+	else if (strcmp(name, "response.output_item.done") == 0) {
+		whole = yyjson_mut_obj_get(v, "item");
+		sse_put(b, item, "status", yyjson_mut_obj_get(whole, "status"));
+		b->bad |= !yyjson_mut_equals(item, whole);
+	} else
+		b->bad |= !sse_says(at, key, v) || (part != NULL &&
+		    yyjson_mut_obj_get(v, "logprobs") != NULL &&
+		    !sse_says(part, "logprobs", v));
+}
+
+static inline void
+sse_take_response(struct sse_body *b, const char *name, yyjson_mut_val *v)
+{
+	yyjson_mut_val *response = yyjson_mut_obj_get(v, "response"), *item;
+	yyjson_mut_val *at = yyjson_mut_obj_get(v, "output_index");
+	yyjson_mut_val *output = yyjson_mut_obj_get(b->root, "output");
+	yyjson_mut_val *number = yyjson_mut_obj_get(v, "sequence_number");
+	char s[24];
+
+	snprintf(s, sizeof s, "%zu", b->n_events - 1);
+	b->bad |= !yyjson_mut_equals_str(yyjson_mut_obj_get(v, "type"), name) ||
+	    yyjson_mut_get_len(number) != strlen(s) ||
+	    memcmp(yyjson_mut_get_raw(number), s, strlen(s)) != 0;
+	if (strcmp(name, "response.output_item.added") == 0)
+		yyjson_mut_arr_append(output, yyjson_mut_val_mut_copy(b->doc,
+		    yyjson_mut_obj_get(v, "item")));
+	item = yyjson_mut_arr_get_last(output);
+	snprintf(s, sizeof s, "%zu", yyjson_mut_arr_size(output) - 1);
+	if (at != NULL)
+		b->bad |= yyjson_mut_get_len(at) != strlen(s) ||
+		    memcmp(yyjson_mut_get_raw(at), s, strlen(s)) != 0 ||
+		    (yyjson_mut_obj_get(v, "item_id") != NULL &&
+		    !yyjson_mut_equals(yyjson_mut_obj_get(v, "item_id"),
+		    yyjson_mut_obj_get(item, "id")));
+	if (response == NULL) {
+		if (strcmp(name, "response.output_item.added") != 0)
+			sse_take_item(b, name, item, v);
+		return;
+	}
+	b->done = b->n_events > 2;
+	b->bad |= b->done && !yyjson_mut_equals(output,
+	    yyjson_mut_obj_get(response, "output"));
+	b->root = yyjson_mut_val_mut_copy(b->doc, response);
+}
+
 /* The data of an event of that name, or without one. */
 static inline void
 sse_take(struct sse_body *b, enum qwen_form form, const char *name,
@@ -254,6 +331,8 @@ sse_take(struct sse_body *b, enum qwen_form form, const char *name,
 		b->bad = 1;
 	else if (form == QWEN_FORM_MESSAGES)
 		sse_take_anthropic(b, name, v);
+	else if (form == QWEN_FORM_RESPONSES)
+		sse_take_response(b, name, v);
 	else
 		sse_take_openai(b, v);
 }

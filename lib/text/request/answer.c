@@ -120,6 +120,7 @@ add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
     struct qwen_err *err)
 {
 	struct qwen_text *t = text_of(a, kind);
+	struct qwen_block *b;
 
 	if (s.len == 0)
 		return 0;
@@ -128,12 +129,19 @@ add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 		if (qwen_grow(&a->block, &a->cap_blocks, a->n_blocks + 1,
 		    sizeof *a->block) < 0)
 			return qwen_oom(err);
-		a->block[a->n_blocks++] = (struct qwen_block){ kind, t->n, 0, 0 };
+		a->block[a->n_blocks] = (struct qwen_block){
+			.kind = kind, .from = t->n,
+			/* what came before it is no text */
+			.lp_from = a->n_blocks > 0 ? a->lp_at : 0,
+		};
+		a->n_blocks++;
 	}
 	qwen_text_add(t, s.s, s.len);
 	if (t->failed)
 		return qwen_oom(err);
-	a->block[a->n_blocks - 1].n += s.len;
+	b = &a->block[a->n_blocks - 1];
+	b->n += s.len;
+	b->lp_to = a->logprobs.n;
 	return 0;
 }
 
@@ -225,6 +233,7 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	if (a->decoder == NULL && begin(a, err) < 0)
 		return -1;
 	a->n++;
+	a->lp_at = a->logprobs.n;
 	if (a->request->logprobs && a->request->form == QWEN_FORM_COMPLETION)
 		side_by_side(a, token, top, n_top);
 	else if (a->request->logprobs)
@@ -244,6 +253,7 @@ flush(struct qwen_answer *a, struct qwen_err *err)
 {
 	struct qwen_str piece;
 
+	a->lp_at = a->logprobs.n;
 	/* a text that was cut has no rest */
 	qwen_tok_decoder_finish(a->decoder, &piece);
 	if (!a->is_cut && take(a, piece, err) < 0)

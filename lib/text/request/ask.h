@@ -129,11 +129,14 @@ int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root);
 
 /*
- * anthropic_in.c: the body as one of OpenAI's chats, which is the document then;
- * its members are checked.  rename: as those of the request itself are called.
+ * anthropic_in.c, responses_in.c: the body as one of OpenAI's chats, which is the
+ * document then; its members are checked.  rename: as those of the request itself
+ * are called.
  */
 int qwen_ask_anthropic(struct qwen_ask *r);
 void qwen_ask_rename_anthropic(struct qwen_refusal *no);
+int qwen_ask_responses(struct qwen_ask *r);
+void qwen_ask_rename_responses(struct qwen_refusal *no);
 
 /* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);

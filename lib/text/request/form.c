@@ -83,6 +83,8 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 		    q->no.code, q->no.param, q->no.err.msg, t);
 	else if (q->form == QWEN_FORM_MESSAGES)
 		qwen_anthropic_body(q, t);
+	else if (q->form == QWEN_FORM_RESPONSES)
+		qwen_responses_body(q, created, t);
 	else
 		qwen_openai_body(q, created, t);
 }
@@ -100,6 +102,7 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 	s->q = q;
 	s->created = created;
 	s->events = q->form == QWEN_FORM_MESSAGES ? &qwen_anthropic_events :
+	    q->form == QWEN_FORM_RESPONSES ? &qwen_responses_events :
 	    &qwen_openai_events;
 	s->told = calloc(q->n_answers + 1, sizeof *s->told);
 	if (s->told != NULL)
@@ -163,7 +166,8 @@ qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
 	if (a->finish == NULL || told->ended)
 		return;
 	told->ended = 1;
-	s->events->finish(s, &p, t);
+	if (s->events->finish != NULL)
+		s->events->finish(s, &p, t);
 }
 
 void

@@ -12,7 +12,8 @@
 static inline int
 qwen_form_is_chat(enum qwen_form form)
 {
-	return form == QWEN_FORM_CHAT || form == QWEN_FORM_MESSAGES;
+	return form == QWEN_FORM_CHAT || form == QWEN_FORM_RESPONSES ||
+	    form == QWEN_FORM_MESSAGES;
 }
 
 /* What was told of an answer. */
@@ -31,6 +32,7 @@ struct qwen_sse {
 	uint64_t		 created;
 	const struct qwen_form_events *events;
 	struct qwen_told	*told;	/* of each answer */
+	size_t			 n_events;	/* where they are numbered */
 };
 
 /* A place in an answer. */
@@ -56,7 +58,8 @@ struct qwen_form_events {
 	const char *idle;
 };
 
-extern const struct qwen_form_events qwen_openai_events, qwen_anthropic_events;
+extern const struct qwen_form_events qwen_openai_events,
+    qwen_responses_events, qwen_anthropic_events;
 
 /* The bytes of a block from at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
@@ -67,6 +70,10 @@ size_t qwen_answers_tokens(const struct qwen_request *q);
 
 /* What the request called the model, or its name, as JSON. */
 void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
+
+/* ---- responses.c */
+void qwen_responses_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
 
 /* ---- anthropic.c */
 void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);

@@ -56,16 +56,20 @@ read_envelope(struct qwen_ask *r, yyjson_val *root)
 static int
 read_body(struct qwen_ask *r)
 {
-	int foreign = r->q->form == QWEN_FORM_MESSAGES;
+	enum qwen_form form = r->q->form;
 	int rc;
 
 	if (!yyjson_is_obj(r->body))
 		return wrong(r->no, "body", "is not an object");
-	rc = foreign ? qwen_ask_anthropic(r) : qwen_ask_members(r, NULL);
+	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
+	    form == QWEN_FORM_RESPONSES ? qwen_ask_responses(r) :
+	    qwen_ask_members(r, NULL);
 	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0)
 		rc = qwen_ask_prompt(r);
-	if (foreign)
+	if (form == QWEN_FORM_MESSAGES)
 		qwen_ask_rename_anthropic(r->no);
+	else if (form == QWEN_FORM_RESPONSES)
+		qwen_ask_rename_responses(r->no);
 	return rc;
 }
 
@@ -173,6 +177,9 @@ qwen_request_free(struct qwen_request *q)
 	free(q->prompt);
 	free(q->model);
 	free(q->tools);
+	free(q->said);
+	free(q->previous);
+	free(q->items);
 	free(q->id);
 	free(q);
 }

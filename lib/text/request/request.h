@@ -115,12 +115,22 @@ struct qwen_service {
 	struct qwen_grammars	*grammars;
 	int			 streams;	/* requests may ask for that */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	/*
+	 * The items of an earlier response, as qwen_response_items gave them,
+	 * are added to items: 1; 0: it is not known; -1.  NULL: no request may
+	 * ask for one.
+	 */
+	int			(*recall)(void *arg, const char *id,
+				    struct qwen_text *items,
+				    struct qwen_err *err);
+	void			*recall_arg;
 };
 
 enum qwen_form {
 	QWEN_FORM_PLAIN,	/* {"prompt": ...}, {"messages": ...} */
 	QWEN_FORM_COMPLETION,	/* of /v1/completions */
 	QWEN_FORM_CHAT,		/* of /v1/chat/completions */
+	QWEN_FORM_RESPONSES,	/* of /v1/responses */
 	QWEN_FORM_MESSAGES,	/* of /v1/messages, Anthropic's */
 };
 
@@ -166,6 +176,13 @@ struct qwen_request {
 	int			 one_call;	/* at most */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
+	char			*said;	/* of a response: what it says of the
+					   request, JSON of members; */
+	char			*previous;	/* the id of the one before, or
+						   NULL; */
+	char			*items;	/* where these can be recalled, unless
+					   the request wants it not: all that
+					   went in, JSON of a list; or NULL */
 	size_t			 n_cached;	/* of the prompts' tokens: what */
 	int			 has_cached;	/* was there, if usage tells it */
 	struct qwen_answer	*answer;	/* those to a prompt together */
@@ -210,6 +227,7 @@ struct qwen_block {
 					   kind; a call is there as a whole */
 	size_t		 n_name;	/* of those of a call, the rest being
 					   its arguments, an object of JSON */
+	size_t		 lp_from, lp_to;	/* of logprobs, those of a text */
 };
 
 /*
@@ -237,6 +255,7 @@ struct qwen_answer {
 	/* our own */
 	size_t			 cap_blocks;
 	size_t			 n_chars;
+	size_t			 lp_at;		/* before this token's */
 	int			 is_cut;
 	struct qwen_tok_decoder	*decoder;
 	struct qwen_cut		*cut;
@@ -267,6 +286,12 @@ void qwen_request_body(const struct qwen_request *q, uint64_t created,
  */
 void qwen_error_body(enum qwen_form form, int status, const char *code,
     const char *param, const char *message, struct qwen_text *t);
+
+/*
+ * For who can recall it: a response as a list of items, JSON, of all that went in
+ * and its answer.
+ */
+void qwen_response_items(const struct qwen_request *q, struct qwen_text *t);
 
 /*
  * The line that answers a line, in the form that the request has.  Nothing in it

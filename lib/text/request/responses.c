@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * responses.c - answers in the form of /v1/responses, whose blocks are items: as
+ * bodies and as events.
+ */
+#include <string.h>
+
+#include "text/request/form.h"
+
+/* ---------------------------------------------------------------------- items */
+
+/* "rs_7_0": ids are the same wherever and whenever this is done. */
+static void
+add_id(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b)
+{
+	qwen_text_fmt(t, "\"%s_%llu_%zu\"", b->kind == QWEN_BLOCK_TEXT ? "msg" :
+	    b->kind == QWEN_BLOCK_REASONING ? "rs" : "fc",
+	    (unsigned long long)a->request->number, (size_t)(b - a->block));
+}
+
+/* The probabilities of a text from one byte of the list to another. */
+static void
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t from,
+    size_t to)
+{
+	qwen_text_str(t, ",\"logprobs\":[");
+	if (from < to) {
+		from += a->logprobs.s[from] == ',';
+		qwen_text_add(t, a->logprobs.s + from, to - from);
+	}
+	qwen_text_str(t, "]");
+}
+
+/* The part that a text or a thought has, with all of it or nothing. */
+static void
+add_part(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b, int whole)
+{
+	struct qwen_str s = qwen_block_text(a, b, 0);
+
+	qwen_text_fmt(t, "{\"type\":\"%s\",\"text\":", b->kind ==
+	    QWEN_BLOCK_TEXT ? "output_text" : "reasoning_text");
+	qwen_text_json(t, s.s, whole ? s.len : 0);
+	if (b->kind == QWEN_BLOCK_TEXT) {
+		qwen_text_str(t, ",\"annotations\":[]");
+		add_logprobs(t, a, b->lp_from, whole ? b->lp_to : b->lp_from);
+	}
+	qwen_text_str(t, "}");
+}
+
+static void
+add_call(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b, int whole)
+{
+	struct qwen_str s = qwen_block_text(a, b, 0);
+
+	qwen_text_fmt(t, ",\"call_id\":\"call_%llu_%zu\",\"name\":",
+	    (unsigned long long)a->request->number, (size_t)(b - a->block));
+	qwen_text_json(t, s.s, b->n_name);
+	qwen_text_str(t, ",\"arguments\":");
+	qwen_text_json(t, s.s + b->n_name, whole ? s.len - b->n_name : 0);
+}
+
+/* An item as it begins, or as it has become. */
+static void
+add_item(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b, int whole)
+{
+	int cut = b == a->block + a->n_blocks - 1 && a->finish != NULL &&
+	    strcmp(a->finish, "length") == 0 && b->kind != QWEN_BLOCK_CALL;
+
+	qwen_text_str(t, "{\"id\":");
+	add_id(t, a, b);
+	qwen_text_fmt(t, ",\"type\":\"%s\",\"status\":\"%s\"", b->kind ==
+	    QWEN_BLOCK_TEXT ? "message" : b->kind == QWEN_BLOCK_REASONING ?
+	    "reasoning" : "function_call", !whole ? "in_progress" : cut ?
+	    "incomplete" : "completed");
+	if (b->kind == QWEN_BLOCK_CALL)
+		add_call(t, a, b, whole);
+	else {
+		qwen_text_str(t, b->kind == QWEN_BLOCK_TEXT ?
+		    ",\"role\":\"assistant\",\"content\":[" :
+		    ",\"summary\":[],\"content\":[");
+		if (whole)
+			add_part(t, a, b, 1);
+		qwen_text_str(t, "]");
+	}
+	qwen_text_str(t, "}");
+}
+
+static void
+add_items(struct qwen_text *t, const struct qwen_answer *a, int comma)
+{
+	size_t i;
+
+	for (i = 0; i < a->n_blocks; i++) {
+		qwen_text_str(t, comma || i > 0 ? "," : "");
+		add_item(t, a, &a->block[i], 1);
+	}
+}
+
+/* ------------------------------------------------------------------- responses */
+
+static void
+add_usage(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t n = qwen_answers_tokens(q);
+
+	qwen_text_fmt(t, "{\"input_tokens\":%zu,\"input_tokens_details\":{"
+	    "\"cached_tokens\":%zu,\"cache_write_tokens\":0},"
+	    "\"output_tokens\":%zu,\"output_tokens_details\":{"
+	    "\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
+	    q->n_prompt_tokens, q->n_cached, n, q->answer->n_thought,
+	    q->n_prompt_tokens + n);
+}
+
+/* Why it ended as it did: "error": ..., "incomplete_details": ... */
+static void
+add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
+{
+	if (q->no.err.code != 0) {
+		qwen_text_fmt(t, "\"error\":{\"code\":\"%s\",\"message\":",
+		    qwen_refusal_status(&q->no) < 500 ? "invalid_prompt" :
+		    "server_error");
+		qwen_text_json(t, q->no.err.msg, strlen(q->no.err.msg));
+		qwen_text_str(t, "},");
+	} else
+		qwen_text_str(t, "\"error\":null,");
+	qwen_text_fmt(t, "\"incomplete_details\":%s", strcmp(status,
+	    "incomplete") == 0 ? "{\"reason\":\"max_output_tokens\"}" : "null");
+}
+
+/* The whole of it, with the items and what they took, or before there are any. */
+static void
+add_response(struct qwen_text *t, const struct qwen_request *q,
+    uint64_t created, const char *status, int whole)
+{
+	qwen_text_fmt(t, "{\"id\":\"resp_%llu\",\"object\":\"response\","
+	    "\"created_at\":%llu,\"status\":\"%s\",\"background\":false,",
+	    (unsigned long long)q->number, (unsigned long long)created, status);
+	add_end(t, q, status);
+	qwen_text_str(t, ",\"model\":");
+	qwen_form_model(t, q);
+	qwen_text_str(t, ",\"output\":[");
+	whole = whole && q->n_answers > 0;
+	if (whole)
+		add_items(t, q->answer, 0);
+	qwen_text_str(t, "],\"usage\":");
+	if (whole)
+		add_usage(t, q);
+	else
+		qwen_text_str(t, "null");
+	qwen_text_str(t, q->said != NULL ? q->said : "");
+	qwen_text_str(t, "}");
+}
+
+static const char *
+status_of(const struct qwen_request *q)
+{
+	const char *finish = q->answer->finish;
+
+	return q->no.err.code != 0 ? "failed" : finish != NULL &&
+	    strcmp(finish, "length") == 0 ? "incomplete" : "completed";
+}
+
+void
+qwen_responses_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
+{
+	add_response(t, q, created, status_of(q), 1);
+}
+
+/* ---------------------------------------------------------------------- events */
+
+/* An event, and its data up to where its own members begin. */
+static void
+begin(struct qwen_text *t, struct qwen_sse *s, const char *name)
+{
+	qwen_text_fmt(t, "event: response.%s\ndata: {\"type\":\"response.%s\","
+	    "\"sequence_number\":%zu", name, name, s->n_events++);
+}
+
+static void
+end(struct qwen_text *t)
+{
+	qwen_text_str(t, "}\n\n");
+}
+
+static void
+add_event(struct qwen_text *t, struct qwen_sse *s, const char *name,
+    const char *status, int whole)
+{
+	begin(t, s, name);
+	qwen_text_str(t, ",\"response\":");
+	add_response(t, s->q, s->created, status, whole);
+	end(t);
+}
+
+static void
+on_begin(struct qwen_sse *s, struct qwen_text *t)
+{
+	add_event(t, s, "created", "in_progress", 0);
+	add_event(t, s, "in_progress", "in_progress", 0);
+}
+
+/* One of an item, which is at a place of the list; of its part, if not a call. */
+static void
+begin_item(struct qwen_text *t, struct qwen_sse *s,
+    const struct qwen_place *p, const char *name)
+{
+	begin(t, s, name);
+	qwen_text_fmt(t, ",\"output_index\":%zu,\"item_id\":",
+	    (size_t)(p->block - p->a->block));
+	add_id(t, p->a, p->block);
+	if (p->block->kind != QWEN_BLOCK_CALL)
+		qwen_text_str(t, ",\"content_index\":0");
+}
+
+static void
+add_item_event(struct qwen_text *t, struct qwen_sse *s,
+    const struct qwen_place *p, int whole)
+{
+	begin(t, s, whole ? "output_item.done" : "output_item.added");
+	qwen_text_fmt(t, ",\"output_index\":%zu,\"item\":",
+	    (size_t)(p->block - p->a->block));
+	add_item(t, p->a, p->block, whole);
+	end(t);
+}
+
+static void
+add_part_event(struct qwen_text *t, struct qwen_sse *s,
+    const struct qwen_place *p, int whole)
+{
+	begin_item(t, s, p, whole ? "content_part.done" : "content_part.added");
+	qwen_text_str(t, ",\"part\":");
+	add_part(t, p->a, p->block, whole);
+	end(t);
+}
+
+static void
+on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	add_item_event(t, s, p, 0);
+	if (p->block->kind != QWEN_BLOCK_CALL)
+		add_part_event(t, s, p, 0);
+	p->told->lp[0] = p->block->lp_from;
+}
+
+/* What is told piece by piece, and then as a whole, is called this. */
+static const char *
+name_of(const struct qwen_place *p, int whole)
+{
+	static const char *const name[][2] = {
+		[QWEN_BLOCK_REASONING] = {
+			"reasoning_text.delta", "reasoning_text.done" },
+		[QWEN_BLOCK_TEXT] = {
+			"output_text.delta", "output_text.done" },
+		[QWEN_BLOCK_CALL] = { "function_call_arguments.delta",
+			"function_call_arguments.done" },
+	};
+
+	return name[p->block->kind][whole];
+}
+
+static void
+on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	struct qwen_str more = qwen_block_text(p->a, p->block,
+	    p->block->kind == QWEN_BLOCK_CALL ? p->block->n_name :
+	    p->told->at);
+
+	begin_item(t, s, p, name_of(p, 0));
+	qwen_text_str(t, ",\"delta\":");
+	qwen_text_json(t, more.s, more.len);
+	if (p->block->kind == QWEN_BLOCK_TEXT)
+		add_logprobs(t, p->a, p->told->lp[0], p->block->lp_to);
+	p->told->lp[0] = p->block->lp_to;
+	end(t);
+}
+
+static void
+on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	const struct qwen_block *b = p->block;
+	struct qwen_str all = qwen_block_text(p->a, b,
+	    b->kind == QWEN_BLOCK_CALL ? b->n_name : 0);
+
+	begin_item(t, s, p, name_of(p, 1));
+	if (b->kind == QWEN_BLOCK_CALL) {
+		qwen_text_str(t, ",\"name\":");
+		qwen_text_json(t, qwen_block_text(p->a, b, 0).s, b->n_name);
+		qwen_text_str(t, ",\"arguments\":");
+	} else
+		qwen_text_str(t, ",\"text\":");
+	qwen_text_json(t, all.s, all.len);
+	if (b->kind == QWEN_BLOCK_TEXT)
+		add_logprobs(t, p->a, b->lp_from, b->lp_to);
+	end(t);
+	if (b->kind != QWEN_BLOCK_CALL)
+		add_part_event(t, s, p, 1);
+	add_item_event(t, s, p, 1);
+}
+
+static void
+on_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	const char *status = status_of(s->q);
+
+	add_event(t, s, status, status, 1);
+}
+
+const struct qwen_form_events qwen_responses_events = {
+	.begin = on_begin, .open = on_open, .more = on_more,
+	.close = on_close, .end = on_end, .idle = ": wait\n\n",
+};
+
+/* --------------------------------------------------------------------- recalled */
+
+void
+qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
+{
+	qwen_text_str(t, "[");
+	qwen_text_str(t, q->items != NULL ? q->items : "");
+	add_items(t, q->answer, q->items != NULL && q->items[0] != '\0');
+	qwen_text_str(t, "]");
+}

@@ -85,14 +85,14 @@ main(int argc, char *argv[])
 		cli_need_stdin();
 	open_model(e);
 	if (e->socket != NULL)
-		e->listener = qengine_listen(e->socket);
+		e->listener = tool_socket_listen(e->socket, 0600);
 	else
 		qengine_client_new(e, STDIN_FILENO, STDOUT_FILENO);
 	if (e->socket != NULL && !cli_quiet)
 		cli_note("listening at %s", e->socket);
 	qengine_run(e);
 	if (e->socket != NULL)
-		qengine_unlisten(e->listener, e->socket);
+		tool_socket_close(e->listener, e->socket);
 	tell(e);
 	qwen_grammars_fini(&e->grammars);
 	tool_work_close(&e->work);

@@ -114,13 +114,6 @@ double qengine_deadlines(struct qengine *e);
 int qengine_json(struct qwen_text *out, const unsigned char *line, size_t n,
     char id[QWEN_ORDER_ID + 1], struct qwen_err *err);
 
-/* ------------------------------------------------------- listen.c */
-
-/* At a path, for this user alone.  Dies. */
-int qengine_listen(const char *path);
-void qengine_unlisten(int fd, const char *path);
-int qengine_accept(int listener);	/* or -1 and errno */
-
 /* ---------------------------------------------------------- run.c */
 
 /* Until there is nothing left to do. */

@@ -183,7 +183,7 @@ let_in(struct qengine *e)
 	int fd;
 
 	while (e->n_clients < CLIENTS_MAX) {
-		if ((fd = qengine_accept(e->listener)) == -1) {
+		if ((fd = tool_socket_accept(e->listener)) == -1) {
 			e->crowded = e->n_clients > 0 && (errno == EMFILE ||
 			    errno == ENFILE || errno == ENOMEM);
 			return;

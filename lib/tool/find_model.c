@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* find_model.c - which model a command uses. */
+/* find_model.c - which model a command uses, and which of its neighbours. */
 #include <sys/stat.h>
 
 #include <limits.h>
@@ -54,6 +54,19 @@ exe_folder(char *buf, size_t size, int up)
 	if (slash != NULL)
 		slash[1] = '\0';
 	return slash != NULL;
+}
+
+const char *
+tool_beside(const char *name)
+{
+	static char path[PATH_MAX + 64];
+	size_t len;
+
+	if (!exe_folder(path, PATH_MAX, 0))
+		return name;
+	len = strlen(path);
+	snprintf(path + len, sizeof path - len, "%s", name);
+	return access(path, X_OK) == 0 ? path : name;
 }
 
 static const char *

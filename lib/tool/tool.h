@@ -78,6 +78,12 @@
  */
 const char *tool_model_path(const char *opt);
 
+/*
+ * A program of that name in the folder of this one, or the name if there is
+ * none.
+ */
+const char *tool_beside(const char *name);
+
 /* qwen_gguf_open; dies. */
 struct qwen_gguf *tool_gguf(const char *path);
 
@@ -227,6 +233,18 @@ void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
  * in UTF-8 or not is text; with nuls, bytes 0 among others are, too.
  */
 const char *tool_not_text(const void *p, size_t n, int nuls);
+
+/* ----------------------------------------------------------------- sockets */
+
+/*
+ * Listen at a path, which only those may open whom mode admits.  A socket that
+ * nobody listens at is replaced.  Dies.  close unlinks it.
+ */
+int tool_socket_listen(const char *path, unsigned mode);
+void tool_socket_close(int fd, const char *path);
+
+/* The next client, not blocking and closed by exec; -1 and errno. */
+int tool_socket_accept(int listener);
 
 /* ----------------------------------------------------------------- guesses */
 

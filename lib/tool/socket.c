@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* listen.c - a socket in the file system, for the user whose process it is. */
+/* socket.c - sockets in the file system, for those whom their mode admits. */
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "qengine.h"
+#include "tool/tool.h"
 
 enum { BACKLOG = 64 };
 
@@ -46,7 +46,7 @@ clear(const char *path, const struct sockaddr_un *sa)
 }
 
 int
-qengine_listen(const char *path)
+tool_socket_listen(const char *path, unsigned mode)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	mode_t mask;
@@ -54,14 +54,14 @@ qengine_listen(const char *path)
 
 	/* a system may make one of its own, which anybody may open */
 	if (path[0] == '\0')
-		cli_usage("--socket: the path is empty");
+		cli_usage("the path of a socket is empty");
 	if (strlen(path) >= sizeof sa.sun_path)
 		die("%s: the path of a socket has at most %zu bytes", path,
 		    sizeof sa.sun_path - 1);
 	strcpy(sa.sun_path, path);
 	clear(path, &sa);
 	fd = make();
-	mask = umask(0177);
+	mask = umask(~(mode_t)mode & 0777);
 	rc = bind(fd, (struct sockaddr *)&sa, sizeof sa);
 	umask(mask);
 	if (rc == -1 || listen(fd, BACKLOG) == -1)
@@ -70,14 +70,14 @@ qengine_listen(const char *path)
 }
 
 void
-qengine_unlisten(int fd, const char *path)
+tool_socket_close(int fd, const char *path)
 {
 	close(fd);
 	unlink(path);
 }
 
 int
-qengine_accept(int listener)
+tool_socket_accept(int listener)
 {
 	int fd = accept(listener, NULL, NULL);
 

@@ -185,6 +185,25 @@ qwen_ask_grammar(struct qwen_ask *r)
 	    yyjson_get_len(grammar), 0);
 }
 
+int
+qwen_request_grammar(const struct qwen_request *q, char **gbnf, size_t *n,
+    struct qwen_err *err)
+{
+	const struct qwen_shared_grammar *g = q->shared;
+
+	*gbnf = NULL;
+	*n = 0;
+	if (g == NULL)
+		return 0;
+	if (g->is_schema)
+		return qwen_schema_grammar(gbnf, n, g->text, g->n, err);
+	if ((*gbnf = malloc(g->n + 1)) == NULL)
+		return qwen_oom(err);
+	memcpy(*gbnf, g->text, g->n);
+	*n = g->n;
+	return 0;
+}
+
 void
 qwen_grammar_unshare(struct qwen_shared_grammar *g)
 {

@@ -194,6 +194,13 @@ int qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_err *err);
 
 /*
+ * The text in GBNF of the grammar that its answers follow, for free(); NULL if
+ * they follow none.
+ */
+int qwen_request_grammar(const struct qwen_request *q, char **gbnf, size_t *n,
+    struct qwen_err *err);
+
+/*
  * A line of a batch: a request in its envelope, or one alone of the plain form;
  * what is neither is answered as one in an envelope.  json NULL is one of more
  * than n bytes, which nobody kept.

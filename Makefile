@@ -141,6 +141,7 @@ $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 # Lines are edited by a library of its own, if it is there.
 $(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
 	$(CC) -E - >/dev/null 2>&1 && echo y),-ledit)
+$(BIN)/qserve: LIBS += -lmicrohttpd
 
 $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)

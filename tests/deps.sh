@@ -52,9 +52,11 @@ command -v ${CC:-cc} >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 have_header cbor.h || missing="$missing libcbor-dev"
 have_header zstd.h || missing="$missing libzstd-dev"
 have_header xxhash.h || missing="$missing libxxhash-dev"
+have_header microhttpd.h || missing="$missing libmicrohttpd-dev"
 command -v mandoc >/dev/null 2>&1 || missing="$missing mandoc"
 command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
+command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
 # qchat does without it, if it must
 if ! have_header histedit.h && command -v apt-get >/dev/null 2>&1; then

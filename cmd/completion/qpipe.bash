@@ -108,4 +108,4 @@ _qpipe()
 }
 
 complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbatch qbench qchat \
-    qdecode qembed qengine qprefill qrerank qsample qscore qstate qtok
+    qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: ISC */
+/* qserve.c - a model for programs that speak HTTP. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qserve/qserve.h"
+
+static struct qserve server = {
+	.with.service = { .max = SIZE_MAX, .streams = 1 },
+	.max_waiting = 256, .max_body = 16 << 20, .max_unread = 8 << 20,
+	.max_connections = 1000, .stall_s = 30, .idle_s = 75,
+	.socket_mode = 0600,
+};
+
+/* An option of the engine. */
+static void
+pass(const struct cli_opt *o, const char *arg)
+{
+	struct cli_list *l = o->to;
+	char *option = cli_format(arg != NULL ? "--%s=%s" : "--%s", o->name,
+	    arg);
+
+	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+	l->v[l->n++] = option;
+}
+
+static void
+set_mode(const struct cli_opt *o, const char *arg)
+{
+	unsigned *mode = o->to;
+	char *end;
+	unsigned long v = strtoul(arg, &end, 8);
+
+	if (arg[0] < '0' || arg[0] > '7' || *end != '\0' || v > 0777)
+		cli_usage("--socket-mode: '%s' is not like 660", arg);
+	*mode = (unsigned)v;
+}
+
+#define PASS(letter, name, arg, completes, help) \
+	CLI_CALL(letter, name, arg, &server.engine_args, pass, completes, help)
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("who asks:"),
+	CLI_LIST(0, "listen", "where", &server.listen, NULL,
+	    "127.0.0.1:8080, or another host:port, or unix:path"),
+	CLI_CALL(0, "socket-mode", "mode", &server.socket_mode, set_mode, NULL,
+	    "who may open unix sockets; 600 by default"),
+	CLI_INT(0, "max-connections", "n", &server.max_connections, 1, 1 << 20,
+	    "so many clients at the same time at most; 1000 by default"),
+	CLI_INT(0, "max-waiting", "n", &server.max_waiting, 1, 1 << 20,
+	    "so many requests wait at most; 256 by default"),
+	CLI_BYTES(0, "max-body", "size", &server.max_body, 1024,
+	    "the most that a request may have; 16M by default"),
+	CLI_BYTES(0, "max-unread", "size", &server.max_unread, 1 << 16,
+	    "so much may wait for a client to read it; 8M by default"),
+	CLI_INT(0, "stall", "seconds", &server.stall_s, 1, 1 << 20,
+	    "drop a client that is stuck for so long; 30 by default"),
+	CLI_INT(0, "idle", "seconds", &server.idle_s, 1, 1 << 20,
+	    "and one that asks nothing for so long; 75 by default"),
+	CLI_REAL(0, "timeout", "seconds", &server.timeout_s, 1e-3, 1e9,
+	    "a request may take so long, and no longer"),
+	TOOL_OPT_STRICT(&server.unknown.strict),
+
+	CLI_GROUP("what is generated:"),
+	CLI_FILE('m', "model", "model", &server.model_path, "file gguf",
+	    "use this GGUF file"),
+	CLI_TEXT(0, "name", "name", &server.name,
+	    "what the model is called; the name of its file by default"),
+	CLI_INT('n', "count", "count", &server.with.service.max, 1, INT64_MAX,
+	    "at most so many tokens, unless a request says"),
+	CLI_OPT_TEMPLATE(&server.with.template),
+	CLI_OPT_SPECIAL(&server.with.service.encode),
+
+	CLI_GROUP("engines:"),
+	CLI_LIST(0, "engine", "command", &server.commands, NULL,
+	    "an engine, in place of our own; can be given again"),
+	PASS('t', "threads", "threads", NULL,
+	    "so many threads; 0, the default: one a processor"),
+	PASS(0, "numerics", "version", NULL,
+	    "the arithmetic, see qwen-numerics(7)"),
+	PASS(0, "mem", "size", NULL,
+	    "memory for caches and states at most, as in 20G"),
+	PASS(0, "max-sequences", "n", NULL,
+	    "so many texts under way at most; 32 by default"),
+	PASS(0, "batch", "n", NULL,
+	    "so many tokens in a pass; changes no result"),
+	PASS(0, "keep", "n", NULL,
+	    "keep so many texts in memory, to go on with; 64 by default"),
+	PASS(0, "pause", "ms", NULL,
+	    "about the longest wait for a prompt of others; 500 by default"),
+	PASS(0, "draft", "how", "words auto mtp lookup none",
+	    "guess ahead: auto, mtp, lookup, none; :n, so many; or a file"),
+	PASS(0, "draft-text", "file", "file",
+	    "look guesses up in this text, too"),
+	PASS(0, "store", "folder", "folder",
+	    "a folder for beginnings of texts, not to read them again"),
+	PASS(0, "no-store", NULL, NULL,
+	    "no store, even if $QWEN_STORE names one"),
+	PASS(0, "store-max", "size", NULL,
+	    "the most that the store may take, as in 20G"),
+	PASS(0, "force", NULL, NULL,
+	    "go on where there is not the memory"),
+	TOOL_OPT_SAMPLING(&server.with.sampler),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "qserve",
+	.about = "serve a model to programs that speak HTTP",
+	.usage = "[options]",
+	.options = options, .max = 0,
+};
+
+static void
+push(struct cli_list *l, const char *s)
+{
+	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+	l->v[l->n++] = cli_format("%s", s);
+}
+
+/* Our own engine: as we were started, with what it need not be told twice. */
+static void
+set_engine(struct qserve *s)
+{
+	char waiting[32];
+
+	if (s->commands.n > 0 && s->engine_args.n > 0)
+		cli_usage("%s is for our own engine: put it into the command "
+		    "of --engine", s->engine_args.v[0]);
+	s->program = tool_beside("qengine");
+	push(&s->engine_args, "-m");
+	push(&s->engine_args, s->model_path);
+	/* it never holds up what comes after: the queue is here */
+	snprintf(waiting, sizeof waiting, "--max-waiting=%zu",
+	    s->max_waiting + QWEN_CHOICES_MAX);
+	push(&s->engine_args, waiting);
+	if (cli_quiet)
+		push(&s->engine_args, "-q");
+}
+
+/* Vocabulary, template and advice; no weights. */
+static void
+open_model(struct qserve *s)
+{
+	struct qwen_service *v = &s->with.service;
+	struct qwen_gguf *g = tool_gguf(s->model_path);
+	struct qwen_tok *tok;
+
+	cli_must(s->model_path, qwen_header_init(&s->header,
+	    QWEN_STREAM_LOGITS, g, &cli_err));
+	cli_must(s->model_path, qwen_tok_open(&tok, g, QWEN_TOK_ENCODE |
+	    QWEN_TOK_DECODE, &cli_err));
+	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,
+	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
+	s->gguf = g;
+	v->tok = tok;
+	v->unknown = &s->unknown;
+	tool_service_open(&s->with, g, &s->header);
+	if (s->name != NULL)
+		v->model = s->name;
+}
+
+static void
+close_all(struct qserve *s)
+{
+	size_t i;
+
+	qwen_tok_decoder_free(s->with.service.spell);
+	qwen_tok_close((struct qwen_tok *)(uintptr_t)s->with.service.tok);
+	tool_service_close(&s->with);
+	qwen_gguf_close((struct qwen_gguf *)(uintptr_t)s->gguf);
+	for (i = 0; i < s->engine_args.n; i++)
+		free((char *)(uintptr_t)s->engine_args.v[i]);
+	free(s->engine_args.v);
+	free(s->listen.v);
+	free(s->commands.v);
+	free(s->slot);
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct qserve *s = &server;
+	struct timespec now;
+
+	cli_begin(&tool, argc, argv);
+	tool_sampling_check(s->with.sampler);
+	s->model_path = tool_model_path(s->model_path);
+	set_engine(s);
+	clock_gettime(CLOCK_REALTIME, &now);
+	s->started = (uint64_t)now.tv_sec;
+	/* not those of another time */
+	s->next_number = s->started * 1000000 +
+	    (uint64_t)now.tv_nsec / 1000;
+	open_model(s);
+	qserve_http_open(s);
+	qserve_listen(s);
+	qserve_engines_open(s);
+	qserve_run(s);
+	qserve_http_close(s);
+	qserve_engines_close(s);
+	close_all(s);
+	return cli_finish();
+}

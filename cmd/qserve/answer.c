@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: ISC */
+/* answer.c - completions and chats: a request, its orders, and what comes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qserve.h"
+
+/* ------------------------------------------------------------------ orders */
+
+/* The sampler of an answer as an engine takes it. */
+static const char *
+describe(struct qserve_call *c, size_t i)
+{
+	struct qwen_sampler *s = tool_service_nth(c->sampler, i % c->q->n);
+	struct qwen_text *t = &c->sampling;
+	size_t n;
+
+	if (s == NULL)
+		return NULL;
+	qwen_text_fini(t);
+	n = qwen_sampler_describe(s, NULL, 0) + 1;
+	t->s = cli_got(malloc(n));
+	qwen_sampler_describe(s, t->s, n);
+	qwen_sampler_free(s);
+	return t->s;
+}
+
+static void
+make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	struct qwen_request *q = c->q;
+	const struct qwen_ids *p = q->answer[i].prompt;
+	double left = (c->deadline - cli_now()) * 1e3;
+
+	o->kind = QWEN_ORDER_GENERATE;
+	o->tokens = p->id;
+	o->n = p->n;
+	o->max = q->max;
+	o->logprobs = q->logprobs;
+	o->n_top = q->n_top;
+	o->sampling = (char *)(uintptr_t)describe(c, i);
+	o->grammar = c->grammar;
+	o->n_grammar = c->n_grammar;
+	o->bias_ids = q->bias_id;
+	o->bias = q->bias;
+	o->n_bias = q->n_bias;
+	if (c->deadline > 0)
+		o->deadline_ms = left < 1 ? 1 : (uint64_t)left;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+/* All of it at once, when all of it is there. */
+static void
+put_body(struct qserve_call *c)
+{
+	int status = qwen_refusal_status(&c->q->no);
+
+	qwen_request_body(c->q, c->created, &c->out);
+	if (status == 429)
+		c->retry_s = 1;
+	qserve_done(c, status);
+}
+
+/* Events are under way to the client: the connection goes on with them. */
+static void
+put_events(struct qserve_call *c)
+{
+	if (c->out.failed || c->out.n - c->at > c->server->max_unread)
+		qserve_drop(c);
+	else
+		qserve_wake(c);
+}
+
+/* Nothing more comes, be it for a refusal. */
+static void
+conclude(struct qserve_call *c)
+{
+	if (!c->streams) {
+		put_body(c);
+		return;
+	}
+	qserve_jobs_cancel(c);
+	qwen_sse_end(c->sse, &c->out);
+	c->ended = 1;
+	put_events(c);
+}
+
+static void
+fail(struct qserve_call *c, const char *code, const char *message)
+{
+	qwen_refuse(&c->q->no, code, NULL, "%s", message);
+	conclude(c);
+}
+
+static void
+fail_err(struct qserve_call *c, const struct qwen_err *err)
+{
+	fail(c, err->code == QWEN_ENOMEM ? "out_of_memory" : "failed",
+	    err->msg);
+}
+
+/* Now that an engine has taken it, what is wrong later is an event. */
+static void
+started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct qwen_request *q = c->q;
+	struct qwen_err err;
+
+	/* the answers to a prompt have it in common */
+	if (i % q->n == 0)
+		q->n_cached += (size_t)ev->n_cached;
+	q->has_cached = 1;
+	if (!q->stream || c->streams)
+		return;
+	if (qwen_sse_new(&c->sse, q, c->created, &err) < 0) {
+		fail_err(c, &err);
+		return;
+	}
+	c->streams = 1;
+	c->status = 200;
+	qwen_sse_begin(c->sse, &c->out);
+	put_events(c);
+}
+
+/* What the answer has by now. */
+static void
+step(struct qserve_call *c, size_t i)
+{
+	if (!c->streams)
+		return;
+	qwen_sse_step(c->sse, &c->q->answer[i], &c->out);
+	put_events(c);
+}
+
+static void
+end_answer(struct qserve_call *c, size_t i, const char *finish)
+{
+	struct qwen_err err;
+
+	if (qwen_answer_end(&c->q->answer[i], finish, &err) < 0) {
+		fail_err(c, &err);
+		return;
+	}
+	step(c, i);
+	if (c->n_left == 0 && !c->dead)
+		conclude(c);
+}
+
+static void
+token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct qwen_likely token = { ev->token, ev->logprob };
+	struct qwen_likely top[QWEN_LOGPROBS_MAX];
+	struct qwen_err err;
+	size_t k;
+	int rc;
+
+	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
+		top[k] = (struct qwen_likely){ ev->top_ids[k],
+		    ev->top_logprobs[k] };
+	rc = qwen_answer_put(&c->q->answer[i], &token, top, k, &err);
+	if (rc < 0) {
+		fail_err(c, &err);
+	} else if (rc > 0) {
+		qserve_job_cancel(c->jobs[i]);
+		end_answer(c, i, "stop");
+	} else
+		step(c, i);
+}
+
+/* As it ended by itself, or why it did not. */
+static void
+end(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	const char *code = ev->error;
+
+	if (strcmp(ev->why, "ending") == 0)
+		end_answer(c, i, "stop");
+	else if (strcmp(ev->why, "length") == 0)
+		end_answer(c, i, "length");
+	else if (strcmp(ev->why, "deadline") == 0)
+		fail(c, "deadline", "the time is up");
+	else if (strcmp(code, "invalid_request") == 0)
+		fail(c, "invalid_request", ev->message);
+	else if (strcmp(code, "out_of_memory") == 0)
+		fail(c, "out_of_memory", ev->message);
+	else if (strcmp(code, "busy") == 0)
+		fail(c, "queue_full", ev->message);
+	else
+		fail(c, "failed", ev->message[0] != '\0' ? ev->message :
+		    "the engine gave it up");
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	if (ev->kind == QWEN_EVENT_STARTED)
+		started(c, i, ev);
+	else if (ev->kind == QWEN_EVENT_TOKEN)
+		token(c, i, ev);
+	else if (ev->kind == QWEN_EVENT_END)
+		end(c, i, ev);
+}
+
+static const struct qserve_wants wants = { make_order, on_event, fail };
+
+/* ----------------------------------------------------------------- requests */
+
+void
+qserve_answer(struct qserve_call *c)
+{
+	struct qserve *s = c->server;
+	struct qwen_err err;
+
+	qserve_answer_fini(c);
+	if (qwen_request_parse(&c->q, &s->with.service, c->form, c->body.s,
+	    c->body.n, &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+		return;
+	}
+	c->q->arg = c;
+	c->q->number = c->number;
+	c->created = (uint64_t)time(NULL);
+	if (c->q->no.err.code != 0 ||
+	    tool_service_sampler(&s->with, c->q, &c->sampler) < 0) {
+		put_body(c);
+		return;
+	}
+	if (qwen_request_grammar(c->q, &c->grammar, &c->n_grammar, &err) < 0) {
+		fail_err(c, &err);
+		return;
+	}
+	qserve_jobs_new(c, c->q->n_answers, &wants);
+}
+
+void
+qserve_answer_fini(struct qserve_call *c)
+{
+	qwen_sse_free(c->sse);
+	qwen_request_free(c->q);
+	qwen_sampler_free(c->sampler);
+	qwen_text_fini(&c->sampling);
+	free(c->grammar);
+	c->sse = NULL;
+	c->q = NULL;
+	c->sampler = NULL;
+	c->grammar = NULL;
+	c->n_grammar = 0;
+}

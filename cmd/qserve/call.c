@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: ISC */
+/* call.c - one request of a client, until it is answered. */
+#include <sys/socket.h>
+
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qserve.h"
+
+struct qserve_call *
+qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
+    const char *path)
+{
+	struct qserve_call *c = calloc(1, sizeof *c);
+
+	if (c == NULL || (c->path = strdup(path)) == NULL) {
+		free(c);
+		return NULL;
+	}
+	c->server = s;
+	c->conn = conn;
+	c->method = method;
+	c->since = cli_now();
+	c->number = s->next_number++;
+	c->next = s->calls;
+	if (c->next != NULL)
+		c->next->prev = c;
+	s->calls = c;
+	s->n_calls++;
+	conn->call = c;
+	return c;
+}
+
+void
+qserve_call_free(struct qserve_call *c)
+{
+	struct qserve *s = c->server;
+
+	qserve_jobs_cancel(c);
+	qserve_answer_fini(c);
+	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	s->n_calls--;
+	c->conn->call = NULL;
+	c->conn->since = cli_now();
+	qwen_text_fini(&c->body);
+	qwen_text_fini(&c->out);
+	free(c->path);
+	free(c);
+}
+
+void
+qserve_wake(struct qserve_call *c)
+{
+	if (!c->suspended)
+		return;
+	c->suspended = 0;
+	MHD_resume_connection(c->conn->mhd);
+}
+
+void
+qserve_drop(struct qserve_call *c)
+{
+	if (c->dead)
+		return;
+	c->dead = 1;
+	qserve_jobs_cancel(c);
+	/* whatever the connection waits for, now it is over */
+	shutdown(c->conn->fd, SHUT_RDWR);
+	qserve_wake(c);
+}
+
+void
+qserve_done(struct qserve_call *c, int status)
+{
+	qserve_jobs_cancel(c);
+	c->status = c->out.failed ? 500 : status;
+	qserve_wake(c);
+}
+
+void
+qserve_error(struct qserve_call *c, int status, const char *code,
+    const char *fmt, ...)
+{
+	char message[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	qwen_text_fini(&c->out);
+	qwen_error_body(c->form, status, code, NULL, message, &c->out);
+	qserve_done(c, status);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * engine.c - engines as processes: started, spoken to over pipes, and started
+ * again when they end.
+ */
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qserve.h"
+
+enum { READ_MAX = 4 << 20, WAIT_MAX_S = 10 };
+
+/* ---------------------------------------------------------------- processes */
+
+/* In the new process: stdin and stdout are pipes, the rest is as we had it. */
+static void
+become(const struct qserve_engine *e, int in, int out)
+{
+	const struct cli_list *args = &e->server->engine_args;
+	char **argv = calloc(args->n + 2, sizeof *argv);
+	size_t i;
+
+	/* a signal for us from the terminal is not for engines */
+	setpgid(0, 0);
+	signal(SIGPIPE, SIG_DFL);
+	if (argv == NULL || dup2(in, STDIN_FILENO) == -1 ||
+	    dup2(out, STDOUT_FILENO) == -1)
+		_exit(126);
+	if (e->command != NULL) {
+		execl("/bin/sh", "sh", "-c", e->command, (char *)NULL);
+		_exit(127);
+	}
+	argv[0] = (char *)(uintptr_t)e->server->program;
+	for (i = 0; i < args->n; i++)
+		argv[i + 1] = (char *)(uintptr_t)args->v[i];
+	execvp(argv[0], argv);
+	_exit(127);
+}
+
+static void
+make_pipe(int fd[2])
+{
+	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1)
+		die("pipe: %s", strerror(errno));
+}
+
+static void
+greet(struct qserve_engine *e)
+{
+	const struct qwen_header *h = &e->server->header;
+	struct qwen_order o = { .kind = QWEN_ORDER_HELLO };
+
+	o.hello.has_vocab = o.hello.has_model = 1;
+	o.hello.vocab = h->vocab;
+	o.hello.model = h->model;
+	qserve_engine_send(e, &o);
+}
+
+static void
+start(struct qserve_engine *e)
+{
+	int in[2], out[2];
+
+	make_pipe(in);
+	make_pipe(out);
+	if ((e->pid = fork()) == -1)
+		die("fork: %s", strerror(errno));
+	if (e->pid == 0)
+		become(e, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	e->to = in[1];
+	e->from = out[0];
+	if (fcntl(e->to, F_SETFL, O_NONBLOCK) == -1 ||
+	    fcntl(e->from, F_SETFL, O_NONBLOCK) == -1)
+		die("pipe: %s", strerror(errno));
+	e->n_started++;
+	greet(e);
+}
+
+static void
+hang_up(int *fd)
+{
+	if (*fd != -1)
+		close(*fd);
+	*fd = -1;
+}
+
+static const char *
+name_of(const struct qserve_engine *e)
+{
+	return e->command != NULL ? e->command : e->server->program;
+}
+
+/* Its end, and how that came, for people; 0 if it is as it should be. */
+static int
+bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
+{
+	int st = 0;
+
+	hang_up(&e->to);
+	hang_up(&e->from);
+	if (kill_it)
+		kill(-e->pid, SIGKILL);
+	while (waitpid(e->pid, &st, 0) == -1 && errno == EINTR)
+		;
+	e->pid = 0;
+	e->ready = 0;
+	e->at = 0;
+	qwen_text_fini(&e->unsent);
+	qwen_inbox_fini(&e->inbox);
+	if (WIFSIGNALED(st))
+		snprintf(how, n, "signal %d", WTERMSIG(st));
+	else
+		snprintf(how, n, "status %d", WEXITSTATUS(st));
+	return st == 0 ? 0 : -1;
+}
+
+static int
+all_have_failed(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+
+	for (e = s->engines; e != NULL && e->n_failed > 0; e = e->next)
+		;
+	return e == NULL;
+}
+
+/* It says why itself, if it can. */
+static void
+lost(struct qserve_engine *e, const char *why)
+{
+	struct qserve *s = e->server;
+	double wait = (double)(1u << (e->n_failed < 8 ? e->n_failed : 8)) / 8;
+	char how[64];
+
+	bury(e, 1, how, sizeof how);
+	e->n_failed++;
+	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
+	if (!s->was_ready && all_have_failed(s))
+		die("%s: %s before it was ready (%s)", name_of(e), why, how);
+	if (!s->draining)
+		cli_note("%s: %s (%s)", name_of(e), why, how);
+	qserve_jobs_lost(e);
+}
+
+void
+qserve_engines_open(struct qserve *s)
+{
+	struct qserve_engine **at = &s->engines, *e;
+	size_t i;
+
+	for (i = 0; i == 0 || i < s->commands.n; i++) {
+		*at = e = cli_got(calloc(1, sizeof *e));
+		e->server = s;
+		e->to = e->from = -1;
+		e->command = s->commands.n > 0 ? s->commands.v[i] : NULL;
+		at = &e->next;
+	}
+}
+
+void
+qserve_engines_tend(struct qserve *s, double now)
+{
+	struct qserve_engine *e;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->pid == 0 && e->start_at <= now && !s->draining)
+			start(e);
+	}
+}
+
+/* ------------------------------------------------------------------ requests */
+
+void
+qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o)
+{
+	if (e->to == -1)
+		return;
+	qwen_order_encode(o, &e->unsent, 0);
+	if (e->unsent.failed)
+		die("out of memory");
+}
+
+void
+qserve_engine_write(struct qserve_engine *e)
+{
+	ssize_t n;
+
+	while (e->to != -1 && e->at < e->unsent.n) {
+		n = write(e->to, e->unsent.s + e->at, e->unsent.n - e->at);
+		if (n == -1 && errno == EINTR)
+			continue;
+		/* that it is gone is seen where it is read */
+		if (n == -1)
+			return;
+		e->at += (size_t)n;
+		if (e->at < e->unsent.n / 2)
+			continue;
+		memmove(e->unsent.s, e->unsent.s + e->at, e->unsent.n - e->at);
+		e->unsent.n -= e->at;
+		e->at = 0;
+	}
+}
+
+/* -------------------------------------------------------------------- events */
+
+/* The first event: it is what we think it is. */
+static void
+take_hello(struct qserve_engine *e, const struct qwen_event *ev)
+{
+	struct qserve *s = e->server;
+
+	e->hello = ev->hello;
+	e->ready = 1;
+	e->n_failed = 0;
+	if (cli_verbose && (e->n_started > 1 || s->commands.n > 1))
+		cli_note("%s: ready", name_of(e));
+	s->was_ready = 1;
+}
+
+/* 0 if the engine is of no use any more. */
+static int
+take_event(struct qserve_engine *e, const struct qwen_event *ev)
+{
+	if (ev->kind == QWEN_EVENT_HELLO)
+		take_hello(e, ev);
+	else if (ev->kind != QWEN_EVENT_ERROR)
+		qserve_job_event(e, ev);
+	else if (strcmp(ev->error, "bad_stream") == 0 ||
+	    strcmp(ev->error, "mismatch") == 0) {
+		lost(e, ev->message);
+		return 0;
+	} else
+		warn("%s: %s", name_of(e), ev->message);
+	return 1;
+}
+
+/* The events that are there; 0 if the engine is of no use any more. */
+static int
+take_events(struct qserve_engine *e)
+{
+	const unsigned char *p;
+	struct qwen_event ev;
+	struct qwen_err err;
+	int got, rc = 1;
+	size_t n;
+
+	while (rc && (got = qwen_inbox_next(&e->inbox, QWEN_EVENT_MAX, &p, &n,
+	    &err)) != 0) {
+		if (got < 0 || qwen_event_decode(&ev, p, n, &err) < 0) {
+			lost(e, "what it says is no event");
+			return 0;
+		}
+		rc = take_event(e, &ev);
+		qwen_event_fini(&ev);
+	}
+	return rc;
+}
+
+void
+qserve_engine_read(struct qserve_engine *e)
+{
+	size_t room, all = 0;
+	unsigned char *p;
+	ssize_t n;
+
+	while (e->from != -1 && all < READ_MAX) {
+		if ((p = qwen_inbox_room(&e->inbox, &room)) == NULL)
+			die("out of memory");
+		n = read(e->from, p, room);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return;
+		if (n <= 0) {
+			lost(e, "it has ended");
+			return;
+		}
+		qwen_inbox_came(&e->inbox, (size_t)n);
+		all += (size_t)n;
+		if (!take_events(e))
+			return;
+	}
+}
+
+/* --------------------------------------------------------------- the end */
+
+void
+qserve_engines_close(struct qserve *s)
+{
+	struct qserve_engine *e;
+	char how[64];
+
+	/* no more requests: they put by what they have, and end */
+	for (e = s->engines; e != NULL; e = e->next)
+		hang_up(&e->to);
+	while ((e = s->engines) != NULL) {
+		s->engines = e->next;
+		if (e->pid != 0) {
+			fcntl(e->from, F_SETFL, 0);
+			char buf[4096];
+
+			while (read(e->from, buf, sizeof buf) > 0)
+				;
+			if (bury(e, 0, how, sizeof how) < 0)
+				warn("%s: ended with %s", name_of(e), how);
+		}
+		free(e);
+	}
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * http.c - HTTP by libmicrohttpd, which runs when we say so and waits for
+ * nothing: sockets are accepted here and given to it, calls come back, and
+ * connections that wait for an answer are suspended until there is some of it.
+ */
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qserve.h"
+
+enum {
+	HEADERS_MAX = 64 << 10,		/* memory of a connection */
+	SWALLOW = 4,			/* times max_body, before we hang up */
+};
+
+/* ---------------------------------------------------------------- requests */
+
+static const char *
+header(const struct qserve_call *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND,
+	    name);
+}
+
+static void
+too_large(struct qserve_call *c)
+{
+	qserve_error(c, 413, "request_too_large", "the request has more than "
+	    "%llu bytes", (unsigned long long)c->server->max_body);
+}
+
+/* What the headers alone say is wrong with it, if something is. */
+static void
+look(struct qserve_call *c)
+{
+	const char *length = header(c, "Content-Length"), *allow = NULL;
+	int status;
+
+	c->route = qserve_route(c->method, c->path, &status, &allow);
+	c->form = c->route != NULL ? c->route->form : QWEN_FORM_CHAT;
+	if (c->server->draining && (c->route == NULL || !c->route->open))
+		qserve_error(c, 503, "unavailable", "the server is ending");
+	else if (c->route == NULL && status == 405)
+		qserve_error(c, 405, "method_not_allowed", "%s takes %s, not "
+		    "%s", c->path, allow, c->method);
+	else if (c->route == NULL)
+		qserve_error(c, 404, "not_found", "there is nothing at %s",
+		    c->path);
+	else if (length != NULL && strtoull(length, NULL, 10) >
+	    c->server->max_body)
+		too_large(c);
+}
+
+static enum MHD_Result
+take(struct qserve_call *c, const char *data, size_t n)
+{
+	uint64_t max = c->server->max_body;
+
+	c->n_body += n;
+	if (c->n_body > max * SWALLOW)
+		return MHD_NO;
+	if (c->status != 0)
+		return MHD_YES;
+	if (c->n_body > max)
+		too_large(c);
+	else
+		qwen_text_add(&c->body, data, n);
+	return MHD_YES;
+}
+
+/* ----------------------------------------------------------------- responses */
+
+/* The next bytes of a stream. */
+static ssize_t
+more(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct qserve_call *c = arg;
+	size_t n = c->out.n - c->at;
+
+	(void)pos;
+	if (c->dead)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	if (n == 0 && c->ended)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (n == 0) {
+		c->suspended = 1;
+		MHD_suspend_connection(c->conn->mhd);
+		return 0;
+	}
+	n = n < max ? n : max;
+	memcpy(buf, c->out.s + c->at, n);
+	c->at += n;
+	/* what is gone is in the way */
+	if (c->at >= c->out.n / 2) {
+		memmove(c->out.s, c->out.s + c->at, c->out.n - c->at);
+		c->out.n -= c->at;
+		c->at = 0;
+	}
+	return (ssize_t)n;
+}
+
+static void
+add_headers(struct qserve_call *c, struct MHD_Response *r)
+{
+	char buf[32];
+
+	MHD_add_response_header(r, "Content-Type", c->streams ?
+	    "text/event-stream; charset=utf-8" :
+	    c->type != NULL ? c->type : "application/json");
+	if (c->streams) {
+		MHD_add_response_header(r, "Cache-Control", "no-cache");
+		MHD_add_response_header(r, "X-Accel-Buffering", "no");
+	}
+	if (c->retry_s > 0) {
+		snprintf(buf, sizeof buf, "%u", c->retry_s);
+		MHD_add_response_header(r, "Retry-After", buf);
+	}
+	if (c->server->draining)
+		MHD_add_response_header(r, "Connection", "close");
+}
+
+static enum MHD_Result
+queue(struct qserve_call *c)
+{
+	struct MHD_Response *r = c->streams ?
+	    MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1 << 12, more,
+	    c, NULL) : MHD_create_response_from_buffer(c->out.n, c->out.s != NULL ?
+	    c->out.s : (void *)(uintptr_t)"", MHD_RESPMEM_PERSISTENT);
+	enum MHD_Result rc;
+
+	if (r == NULL)
+		return MHD_NO;
+	add_headers(c, r);
+	c->queued = 1;
+	rc = MHD_queue_response(c->conn->mhd, (unsigned)c->status, r);
+	MHD_destroy_response(r);
+	return rc;
+}
+
+/* ----------------------------------------------------------- what MHD calls */
+
+/*
+ * First with the headers, then with parts of the body, then without; and again
+ * when it was suspended.
+ */
+static enum MHD_Result
+on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+    const char *method, const char *version, const char *data, size_t *n,
+    void **call)
+{
+	struct qserve *s = arg;
+	struct qserve_conn *conn = *(void **)(uintptr_t)
+	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct qserve_call *c = *call;
+	size_t had = *n;
+
+	(void)version;
+	if (c == NULL) {
+		if ((*call = c = qserve_call_new(s, conn, method, url)) == NULL)
+			return MHD_NO;
+		MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+		    s->stall_s);
+		look(c);
+		/* who asks before sending is told now */
+		return c->status != 0 && header(c, "Expect") != NULL ?
+		    queue(c) : MHD_YES;
+	}
+	*n = 0;
+	if (c->dead)
+		return MHD_NO;
+	if (had > 0)
+		return take(c, data, had);
+	if (!c->begun) {
+		c->begun = 1;
+		if (c->status == 0)
+			c->route->handle(c);
+	}
+	if (c->status != 0)
+		return queue(c);
+	c->suspended = 1;
+	MHD_suspend_connection(mhd);
+	return MHD_YES;
+}
+
+static void
+on_completed(void *arg, struct MHD_Connection *mhd, void **call,
+    enum MHD_RequestTerminationCode why)
+{
+	struct qserve *s = arg;
+	struct qserve_call *c = *call;
+
+	(void)why;
+	if (c == NULL)
+		return;
+	if (cli_verbose)
+		cli_note("%s %s: %d, %.3f s", c->method, c->path, c->status,
+		    cli_now() - c->since);
+	*call = NULL;
+	qserve_call_free(c);
+	MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+	    s->idle_s);
+}
+
+static void
+on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+    enum MHD_ConnectionNotificationCode code)
+{
+	struct qserve *s = arg;
+	struct qserve_conn *conn = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		*context = conn = cli_got(calloc(1, sizeof *conn));
+		conn->mhd = mhd;
+		conn->fd = MHD_get_connection_info(mhd,
+		    MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		conn->since = cli_now();
+		conn->next = s->conns;
+		if (conn->next != NULL)
+			conn->next->prev = conn;
+		s->conns = conn;
+		s->n_conns++;
+		return;
+	}
+	*(conn->prev != NULL ? &conn->prev->next : &s->conns) = conn->next;
+	if (conn->next != NULL)
+		conn->next->prev = conn->prev;
+	s->n_conns--;
+	free(conn);
+}
+
+/* ------------------------------------------------------------------- daemon */
+
+void
+qserve_http_open(struct qserve *s)
+{
+	const union MHD_DaemonInfo *info;
+
+	s->http = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
+	    MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
+	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX,
+	    MHD_OPTION_CONNECTION_LIMIT, s->max_connections,
+	    MHD_OPTION_CONNECTION_TIMEOUT, s->idle_s,
+	    MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+	if (s->http == NULL)
+		die("libmicrohttpd cannot be used here: %s", strerror(errno));
+	info = MHD_get_daemon_info(s->http, MHD_DAEMON_INFO_EPOLL_FD);
+	s->http_fd = info->epoll_fd;
+}
+
+void
+qserve_http_close(struct qserve *s)
+{
+	MHD_stop_daemon(s->http);
+}
+
+void
+qserve_http_accept(struct qserve *s, int listener)
+{
+	struct sockaddr_storage sa;
+	socklen_t len;
+	int fd;
+
+	while (s->n_conns < s->max_connections) {
+		len = sizeof sa;
+		if ((fd = accept(listener, (struct sockaddr *)&sa, &len)) == -1)
+			return;
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
+		    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)
+			close(fd);
+		else	/* it closes what it does not take */
+			MHD_add_connection(s->http, fd,
+			    (struct sockaddr *)&sa, len);
+	}
+}
+
+void
+qserve_http_run(struct qserve *s)
+{
+	MHD_run(s->http);
+}
+
+int
+qserve_http_patience(const struct qserve *s)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (MHD_get_timeout(s->http, &ms) != MHD_YES)
+		return -1;
+	return ms < 60000 ? (int)ms : 60000;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * job.c - what calls ask of engines: where each goes, whose the events are, and
+ * what becomes of them when a client or an engine is gone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qserve.h"
+
+enum { SENT_MAX = 2 };		/* a job that ended so many engines is not
+				   given to another */
+
+/* ------------------------------------------------------------------- slots */
+
+/* A place in the table, by which events find their job. */
+static void
+take_slot(struct qserve *s, struct qserve_job *j)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_slots && s->slot[i] != NULL; i++)
+		;
+	if (i == s->n_slots) {
+		cli_grow(&s->slot, &s->cap_slots, i + 1, sizeof *s->slot);
+		s->n_slots++;
+	}
+	s->slot[i] = j;
+	s->n_jobs++;
+	j->slot = i;
+	snprintf(j->id, sizeof j->id, "%zu.%llu", i,
+	    (unsigned long long)++s->n_made);
+}
+
+static void
+free_job(struct qserve *s, struct qserve_job *j)
+{
+	s->slot[j->slot] = NULL;
+	s->n_jobs--;
+	free(j);
+}
+
+static struct qserve_job *
+find(const struct qserve_engine *e, const char *id)
+{
+	const struct qserve *s = e->server;
+	unsigned long long i = strtoull(id, NULL, 10);
+	struct qserve_job *j = i < s->n_slots ? s->slot[i] : NULL;
+
+	return j != NULL && j->engine == e && strcmp(j->id, id) == 0 ? j :
+	    NULL;
+}
+
+/* ------------------------------------------------------------------- lists */
+
+static void
+append(struct qserve *s, struct qserve_job *j)
+{
+	struct qserve_job **at = &s->waiting;
+
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = j;
+}
+
+/* It was with an engine, and is the next for another. */
+static void
+put_back(struct qserve *s, struct qserve_job *j)
+{
+	j->engine = NULL;
+	j->next = s->waiting;
+	s->waiting = j;
+}
+
+static void
+unlink_job(struct qserve_job **list, const struct qserve_job *j)
+{
+	while (*list != j)
+		list = &(*list)->next;
+	*list = j->next;
+}
+
+/* The call does not wait for it any more. */
+static void
+detach(struct qserve_job *j)
+{
+	if (j->call == NULL)
+		return;
+	j->call->jobs[j->i] = NULL;
+	j->call->n_left--;
+	j->call = NULL;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* How many the engines that are there take at the same time. */
+static size_t
+n_running_max(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+	size_t n = 0;
+
+	for (e = s->engines; e != NULL; e = e->next)
+		n += e->ready ? (size_t)e->hello.n_sequences : 0;
+	return n;
+}
+
+int
+qserve_jobs_new(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants)
+{
+	struct qserve *s = c->server;
+	struct qserve_job *j;
+	size_t i;
+
+	/* one call alone may be larger than the queue */
+	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
+	    s->max_waiting) {
+		c->retry_s = 1;
+		qserve_error(c, 429, "queue_full", "the server is busy: %zu "
+		    "requests are under way", s->n_jobs);
+		return -1;
+	}
+	c->wants = wants;
+	c->jobs = cli_got(calloc(n, sizeof(struct qserve_job *)));
+	c->n_jobs = c->n_left = n;
+	for (i = 0; i < n; i++) {
+		c->jobs[i] = j = cli_got(calloc(1, sizeof *j));
+		j->call = c;
+		j->i = i;
+		take_slot(s, j);
+		append(s, j);
+	}
+	return 0;
+}
+
+void
+qserve_job_cancel(struct qserve_job *j)
+{
+	struct qwen_order o = { .kind = QWEN_ORDER_CANCEL };
+	struct qserve *s = j->call->server;
+	struct qserve_engine *e;
+
+	detach(j);
+	if (j->engine == NULL) {
+		unlink_job(&s->waiting, j);
+		free_job(s, j);
+		return;
+	}
+	for (e = s->engines; e != j->engine; e = e->next)
+		;
+	snprintf(o.id, sizeof o.id, "%s", j->id);
+	qserve_engine_send(e, &o);
+}
+
+void
+qserve_jobs_cancel(struct qserve_call *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->n_jobs; i++) {
+		if (c->jobs[i] != NULL)
+			qserve_job_cancel(c->jobs[i]);
+	}
+	free(c->jobs);
+	c->jobs = NULL;
+	c->n_jobs = 0;
+}
+
+/* ----------------------------------------------------------------- sending */
+
+/* The one with the least to do, for what it can do at a time. */
+static struct qserve_engine *
+choose(const struct qserve *s)
+{
+	struct qserve_engine *e, *best = NULL;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->ready && (best == NULL ||
+		    e->n_jobs * best->hello.n_sequences <
+		    best->n_jobs * e->hello.n_sequences))
+			best = e;
+	}
+	return best;
+}
+
+static void
+send_job(struct qserve_engine *e, struct qserve_job *j)
+{
+	struct qwen_order o;
+
+	memset(&o, 0, sizeof o);
+	j->call->wants->order(j->call, j->i, &o);
+	snprintf(o.id, sizeof o.id, "%s", j->id);
+	j->engine = e;
+	j->n_sent++;
+	j->next = e->jobs;
+	e->jobs = j;
+	e->n_jobs++;
+	qserve_engine_send(e, &o);
+}
+
+void
+qserve_jobs_send(struct qserve *s)
+{
+	struct qserve_engine *e;
+	struct qserve_job *j;
+
+	while ((j = s->waiting) != NULL && (e = choose(s)) != NULL) {
+		s->waiting = j->next;
+		send_job(e, j);
+	}
+}
+
+/* ------------------------------------------------------------------ events */
+
+static void
+take_from(struct qserve_engine *e, struct qserve_job *j)
+{
+	unlink_job(&e->jobs, j);
+	e->n_jobs--;
+}
+
+/* The engine ends, and this was not answered: it is as if it was gone. */
+static int
+is_turned_away(const struct qwen_event *ev)
+{
+	return ev->kind == QWEN_EVENT_END && strcmp(ev->why, "refused") == 0 &&
+	    strcmp(ev->error, "draining") == 0;
+}
+
+void
+qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
+{
+	struct qserve_job *j = find(e, ev->id);
+	struct qserve_call *c = j != NULL ? j->call : NULL;
+	size_t i;
+
+	if (j == NULL)
+		return;
+	i = j->i;
+	j->told |= ev->kind != QWEN_EVENT_STARTED;
+	if (c != NULL && is_turned_away(ev)) {
+		take_from(e, j);
+		put_back(e->server, j);
+		return;
+	}
+	if (ev->kind == QWEN_EVENT_END) {
+		detach(j);
+		take_from(e, j);
+		free_job(e->server, j);
+	}
+	if (c != NULL)
+		c->wants->event(c, i, ev);
+}
+
+/* What it was told is lost, unless its client knows nothing of that. */
+static void
+start_again(struct qserve_call *c)
+{
+	qserve_jobs_cancel(c);
+	if (c->queued || c->restarted) {
+		c->wants->fail(c, "unavailable", "the engine that worked on "
+		    "this is gone");
+		return;
+	}
+	c->restarted = 1;
+	c->route->handle(c);
+}
+
+void
+qserve_jobs_lost(struct qserve_engine *e)
+{
+	struct qserve_job *j;
+
+	while ((j = e->jobs) != NULL) {
+		if (j->call != NULL && (j->told || j->n_sent >= SENT_MAX))
+			start_again(j->call);
+		take_from(e, j);
+		if (j->call != NULL)
+			put_back(e->server, j);
+		else
+			free_job(e->server, j);
+	}
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * loop.c - round and round: clients, engines, time.  Only poll(2) waits, for all
+ * of them at once.
+ */
+#define _GNU_SOURCE	/* POLLRDHUP */
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qserve.h"
+
+#ifndef POLLRDHUP
+#define POLLRDHUP 0
+#endif
+
+enum {
+	TICK_MS = 1000,		/* how exact times are that nobody feels */
+	BODY_RATE = 16 << 10,	/* bytes a second: a body that comes slower
+				   than that is not waited for */
+};
+
+static int wake_fd = -1;
+
+static void
+on_signal(int sig)
+{
+	int saved = errno;
+
+	/* the second one ends it */
+	signal(sig, SIG_DFL);
+	if (write(wake_fd, "", 1) == -1)
+		raise(sig);
+	errno = saved;
+}
+
+static void
+watch_signals(struct qserve *s)
+{
+	struct sigaction sa = { .sa_handler = on_signal }, old;
+	static const int sigs[] = { SIGTERM, SIGINT };
+	int fd[2];
+	size_t i;
+
+	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[0], F_SETFL, O_NONBLOCK) == -1)
+		die("pipe: %s", strerror(errno));
+	s->wake = fd[0];
+	wake_fd = fd[1];
+	sigemptyset(&sa.sa_mask);
+	for (i = 0; i < sizeof sigs / sizeof sigs[0]; i++) {
+		if (sigaction(sigs[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			sigaction(sigs[i], &sa, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void
+take_signal(struct qserve *s)
+{
+	char b[16];
+
+	if (read(s->wake, b, sizeof b) <= 0 || s->draining)
+		return;
+	s->draining = 1;
+	cli_note("ending when the %s under way are answered",
+	    cli_count(s->n_calls, "request"));
+	qserve_unlisten(s);
+}
+
+/* -------------------------------------------------------------------- poll */
+
+struct polled {
+	struct pollfd	*fd;
+	size_t		 n, cap;
+	size_t		 engines, conns;	/* where these begin */
+};
+
+static void
+want(struct polled *p, int fd, short events)
+{
+	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
+	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+/* Two places for an engine; one for a client who waits: perhaps he leaves. */
+static void
+gather(const struct qserve *s, struct polled *p)
+{
+	const struct qserve_engine *e;
+	const struct qserve_conn *c;
+	int full = s->n_conns >= s->max_connections;
+	size_t i;
+
+	p->n = 0;
+	want(p, s->wake, POLLIN);
+	want(p, s->http_fd, POLLIN);
+	for (i = 0; i < s->n_listeners; i++)
+		want(p, full ? -1 : s->listener[i], POLLIN);
+	p->engines = p->n;
+	for (e = s->engines; e != NULL; e = e->next) {
+		want(p, e->from, POLLIN);
+		want(p, e->at < e->unsent.n ? e->to : -1, POLLOUT);
+	}
+	p->conns = p->n;
+	for (c = s->conns; c != NULL; c = c->next)
+		want(p, c->call != NULL && c->call->begun && !c->call->dead ?
+		    c->fd : -1, POLLRDHUP);
+}
+
+static int
+least(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* How long poll(2) may wait, in ms. */
+static int
+patience(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+	double now = cli_now();
+	int ms = least(qserve_http_patience(s),
+	    s->n_conns > 0 ? TICK_MS : -1);
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->pid == 0)
+			ms = least(ms, e->start_at <= now ? 0 :
+			    (int)((e->start_at - now) * 1e3) + 1);
+	}
+	return ms;
+}
+
+static void
+read_engines(struct qserve *s, const struct polled *p)
+{
+	struct qserve_engine *e;
+	size_t i = p->engines;
+
+	for (e = s->engines; e != NULL; e = e->next, i += 2) {
+		if (p->fd[i].revents != 0)
+			qserve_engine_read(e);
+	}
+}
+
+/* Who has left is not waited for. */
+static void
+see_who_left(struct qserve *s, const struct polled *p)
+{
+	struct qserve_conn *c;
+	size_t i = p->conns;
+
+	for (c = s->conns; c != NULL; c = c->next, i++) {
+		if (p->fd[i].revents != 0)
+			qserve_drop(c->call);
+	}
+}
+
+static void
+attend(struct qserve *s, struct polled *p)
+{
+	size_t i, n = s->n_listeners;
+	int got;
+
+	gather(s, p);
+	do
+		got = poll(p->fd, (nfds_t)p->n, patience(s));
+	while (got == -1 && errno == EINTR);
+	if (got == -1)
+		die("poll: %s", strerror(errno));
+	see_who_left(s, p);
+	read_engines(s, p);
+	if (p->fd[0].revents != 0)
+		take_signal(s);
+	for (i = 0; i < n && s->n_listeners > 0; i++) {
+		if (p->fd[2 + i].revents != 0)
+			qserve_http_accept(s, s->listener[i]);
+	}
+}
+
+/* -------------------------------------------------------------------- time */
+
+/* Until when the rest of its request must be here. */
+static double
+due(const struct qserve *s, const struct qserve_conn *c)
+{
+	const struct qserve_call *call = c->call;
+
+	return call == NULL ? c->since + s->idle_s : call->since + s->stall_s +
+	    (double)call->n_body / BODY_RATE;
+}
+
+/*
+ * Connections on which nothing, or too little, comes: libmicrohttpd sees only
+ * those that are silent.
+ */
+static void
+look_at_clocks(struct qserve *s, double now)
+{
+	struct qserve_conn *c;
+
+	for (c = s->conns; c != NULL; c = c->next) {
+		if (c->call == NULL || !c->call->begun) {
+			if (now > due(s, c) || (c->call == NULL && s->draining))
+				shutdown(c->fd, SHUT_RDWR);
+		} else if (c->call->deadline > 0 && c->call->n_left > 0 &&
+		    now > c->call->deadline + 1)
+			c->call->wants->fail(c->call, "deadline",
+			    "the time is up");
+	}
+}
+
+void
+qserve_run(struct qserve *s)
+{
+	struct polled p = { 0 };
+	struct qserve_engine *e;
+	double now, looked = 0;
+
+	watch_signals(s);
+	while (!s->draining || s->n_conns > 0) {
+		now = cli_now();
+		qserve_engines_tend(s, now);
+		if (now >= looked + (s->draining ? 0.01 : 1)) {
+			look_at_clocks(s, now);
+			looked = now;
+		}
+		qserve_jobs_send(s);
+		for (e = s->engines; e != NULL; e = e->next)
+			qserve_engine_write(e);
+		attend(s, &p);
+		qserve_http_run(s);
+	}
+	free(p.fd);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * qserve.h - HTTP and text around engines: clients and their calls, jobs of
+ * engines, and the one loop in which all of that happens.
+ *
+ * A connection is a socket that HTTP is spoken on; a call is one request on it,
+ * from its headers to the end of what answers it; a job is what a call asks of
+ * an engine.  Nothing here has a thread of its own, and only poll(2) waits.
+ */
+#ifndef QSERVE_H
+#define QSERVE_H
+
+#include <sys/types.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tool/service.h"
+#include "wire/engine.h"
+
+#if defined(__has_include) && !__has_include(<microhttpd.h>)
+#error "qserve needs libmicrohttpd (Debian: libmicrohttpd-dev; see make deps)"
+#endif
+
+struct MHD_Connection;
+struct MHD_Daemon;
+struct pollfd;
+struct qserve;
+struct qserve_call;
+
+/* ------------------------------------------------------------------- jobs */
+
+/*
+ * What a call asks of an engine: a request of qwen-engine(5).  A job that is
+ * nobody's any more lives until its engine has told its end.
+ */
+struct qserve_job {
+	struct qserve_job	*next;		/* of those that wait, or of
+						   its engine's */
+	struct qserve_call	*call;		/* NULL: nobody's */
+	size_t			 i;		/* which one of the call's */
+	size_t			 slot;		/* of the table of all */
+	char			 id[48];
+	const struct qserve_engine *engine;	/* NULL: it waits */
+	int			 told;		/* something came of it */
+	unsigned		 n_sent;
+};
+
+/* What a call makes of its jobs, by their numbers. */
+struct qserve_wants {
+	/* all but the id; what it borrows lives until the next call of it */
+	void	(*order)(struct qserve_call *c, size_t i,
+		    struct qwen_order *o);
+	/* what came; an end is the last */
+	void	(*event)(struct qserve_call *c, size_t i,
+		    const struct qwen_event *ev);
+	/* there are no jobs any more: for codes see qwen_refusal_status() */
+	void	(*fail)(struct qserve_call *c, const char *code,
+		    const char *message);
+};
+
+/* ---------------------------------------------------------------- engines */
+
+struct qserve_engine {
+	struct qserve_engine	*next;
+	struct qserve		*server;
+	const char		*command;	/* for sh -c; NULL: our own */
+	pid_t			 pid;		/* 0: it does not run */
+	int			 to, from;	/* its stdin and stdout, or -1 */
+	struct qwen_text	 unsent;	/* requests, */
+	size_t			 at;		/* as far as they are gone */
+	struct qwen_inbox	 inbox;
+	int			 ready;		/* its header came */
+	struct qwen_hello	 hello;
+	double			 start_at;	/* not before that, again */
+	unsigned		 n_failed;	/* times in a row */
+	uint64_t		 n_started;
+	struct qserve_job	*jobs;
+	size_t			 n_jobs;
+};
+
+/* ------------------------------------------------------------------ calls */
+
+struct qserve_conn {
+	struct qserve_conn	*next, *prev;
+	struct MHD_Connection	*mhd;
+	int			 fd;
+	struct qserve_call	*call;		/* or NULL: it is idle */
+	double			 since;		/* that, by cli_now() */
+};
+
+struct qserve_route {
+	const char	*method, *path;
+	enum qwen_form	 form;		/* of errors */
+	int		 open;		/* needs no key */
+	void		(*handle)(struct qserve_call *c);
+};
+
+struct qserve_call {
+	struct qserve_call	*next, *prev;
+	struct qserve		*server;
+	struct qserve_conn	*conn;
+	const struct qserve_route *route;	/* NULL: there is none */
+	const char		*method;	/* borrowed until it is queued */
+	char			*path;
+	enum qwen_form		 form;
+	uint64_t		 number;
+	double			 since;
+	struct qwen_text	 body;		/* as far as it came, */
+	uint64_t		 n_body;	/* and what came in all */
+	/* what answers it */
+	int			 status;	/* 0: not known yet */
+	const char		*type;		/* of out; NULL: JSON */
+	unsigned		 retry_s;	/* when to come again, or 0 */
+	struct qwen_text	 out;		/* a body; events, */
+	size_t			 at;		/* as far as they are gone */
+	int			 streams;	/* events */
+	int			 ended;		/* there are no more of them */
+	/* where it is */
+	int			 begun;		/* all of the request is here */
+	int			 suspended;	/* its connection waits for us */
+	int			 queued;	/* the answer is under way */
+	int			 dead;		/* nobody waits for that */
+	/* what it needs engines for */
+	const struct qserve_wants *wants;
+	struct qserve_job	**jobs;		/* NULL: ended */
+	size_t			 n_jobs, n_left;
+	int			 restarted;
+	double			 deadline;	/* by cli_now(); 0: none */
+	/* answer.c */
+	struct qwen_request	*q;
+	struct qwen_sse		*sse;
+	struct qwen_sampler	*sampler;
+	char			*grammar;	/* GBNF, or NULL */
+	size_t			 n_grammar;
+	struct qwen_text	 sampling;	/* of the order made last */
+	uint64_t		 created;
+};
+
+/* ------------------------------------------------------------------ server */
+
+enum { QSERVE_LISTENERS = 16 };
+
+struct qserve {
+	/* set by the caller */
+	struct tool_service	 with;
+	struct qwen_unknown	 unknown;
+	struct cli_list		 listen;	/* where; none: the usual */
+	struct cli_list		 commands;	/* of engines */
+	struct cli_list		 engine_args;	/* options of our own */
+	const char		*program;	/* its path */
+	const char		*model_path;
+	const char		*name;		/* of the model */
+	size_t			 max_waiting;	/* jobs, beside those that run */
+	uint64_t		 max_body;	/* bytes */
+	uint64_t		 max_unread;
+	unsigned		 max_connections;
+	unsigned		 stall_s, idle_s;
+	unsigned		 socket_mode;
+	double			 timeout_s;	/* of a call; 0: none */
+	/* our own */
+	const struct qwen_gguf	*gguf;
+	struct qwen_header	 header;
+	struct MHD_Daemon	*http;
+	int			 http_fd;	/* to be polled */
+	int			 listener[QSERVE_LISTENERS];
+	size_t			 n_listeners;
+	struct qserve_conn	*conns;
+	size_t			 n_conns;
+	struct qserve_call	*calls;
+	size_t			 n_calls;
+	struct qserve_engine	*engines;
+	struct qserve_job	*waiting;	/* for an engine */
+	struct qserve_job	**slot;
+	size_t			 n_slots, cap_slots, n_jobs;
+	uint64_t		 n_made;	/* jobs, ever */
+	uint64_t		 next_number;
+	int			 wake;		/* readable after a signal */
+	int			 draining;
+	int			 was_ready;	/* some engine was */
+	uint64_t		 started;	/* seconds, of the epoch */
+};
+
+/* --------------------------------------------------------------- listen.c */
+
+/* Open what is to be listened at, and say where.  Dies. */
+void qserve_listen(struct qserve *s);
+void qserve_unlisten(struct qserve *s);
+
+/* ----------------------------------------------------------------- http.c */
+
+void qserve_http_open(struct qserve *s);	/* dies */
+void qserve_http_close(struct qserve *s);
+
+/* A client of a listener. */
+void qserve_http_accept(struct qserve *s, int listener);
+
+/* Whatever can be done without waiting. */
+void qserve_http_run(struct qserve *s);
+
+/* How long nothing need be done, in ms; -1: for ever. */
+int qserve_http_patience(const struct qserve *s);
+
+/* ----------------------------------------------------------------- call.c */
+
+struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
+    const char *method, const char *path);
+void qserve_call_free(struct qserve_call *c);
+
+/* It goes on where it waited: status, or more of out, is there. */
+void qserve_wake(struct qserve_call *c);
+
+/* Its jobs end, and so does its connection. */
+void qserve_drop(struct qserve_call *c);
+
+/* Answer it: what out has; or, in place of that, an error. */
+void qserve_done(struct qserve_call *c, int status);
+void qserve_error(struct qserve_call *c, int status, const char *code,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* ---------------------------------------------------------------- route.c */
+
+/*
+ * The one of this method and path, or NULL: *status is 404, or 405 and *allow
+ * what there is.
+ */
+const struct qserve_route *qserve_route(const char *method, const char *path,
+    int *status, const char **allow);
+
+/* --------------------------------------------------------------- engine.c */
+
+void qserve_engines_open(struct qserve *s);
+
+/* Those whose time has come are started; ids that nobody has are passed over. */
+void qserve_engines_tend(struct qserve *s, double now);
+
+/* What poll(2) says: events are read. */
+void qserve_engine_read(struct qserve_engine *e);
+void qserve_engine_write(struct qserve_engine *e);
+
+/* A request to it. */
+void qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
+
+/* No more requests; then wait for the end of all. */
+void qserve_engines_drain(struct qserve *s);
+void qserve_engines_close(struct qserve *s);
+
+/* ------------------------------------------------------------------ job.c */
+
+/* So many jobs for a call; 429 and -1 if there are too many by now. */
+int qserve_jobs_new(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants);
+
+/* Those of a call are nobody's, and their engines are told; or one of them. */
+void qserve_jobs_cancel(struct qserve_call *c);
+void qserve_job_cancel(struct qserve_job *j);
+
+/* Give those that wait to engines. */
+void qserve_jobs_send(struct qserve *s);
+
+/* An event of an engine. */
+void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
+
+/* The engine is gone: its jobs go to others, or fail. */
+void qserve_jobs_lost(struct qserve_engine *e);
+
+/* --------------------------------------------------------------- answer.c */
+
+/* Completions and chats. */
+void qserve_answer(struct qserve_call *c);
+void qserve_answer_fini(struct qserve_call *c);
+
+/* ----------------------------------------------------------------- loop.c */
+
+void qserve_run(struct qserve *s);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: ISC */
+/* route.c - which call does what, and those that need no engine. */
+#include <string.h>
+
+#include "qserve.h"
+
+static void
+health(struct qserve_call *c)
+{
+	const struct qserve_engine *e = c->server->engines;
+
+	while (e != NULL && !e->ready)
+		e = e->next;
+	qwen_text_fmt(&c->out, "{\"status\":\"%s\"}",
+	    c->server->draining ? "ending" : e == NULL ? "starting" : "ok");
+	qserve_done(c, c->server->draining || e == NULL ? 503 : 200);
+}
+
+/* How many tokens a text may have; 0: no engine has told yet. */
+static uint64_t
+n_ctx(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+	uint64_t n = 0;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->ready && (n == 0 || e->hello.n_ctx < n))
+			n = e->hello.n_ctx;
+	}
+	return n;
+}
+
+static void
+put_model(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	const char *name = s->with.service.model;
+
+	qwen_text_str(&c->out, "{\"id\":");
+	qwen_text_json(&c->out, name, strlen(name));
+	qwen_text_fmt(&c->out, ",\"object\":\"model\",\"created\":%llu,"
+	    "\"owned_by\":\"qpipe\"", (unsigned long long)s->started);
+	if (n_ctx(s) > 0)
+		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
+		    (unsigned long long)n_ctx(s));
+	qwen_text_str(&c->out, "}");
+}
+
+static void
+models(struct qserve_call *c)
+{
+	qwen_text_str(&c->out, "{\"object\":\"list\",\"data\":[");
+	put_model(c);
+	qwen_text_str(&c->out, "]}");
+	qserve_done(c, 200);
+}
+
+static void
+model(struct qserve_call *c)
+{
+	const char *name = c->path + strlen("/v1/models/");
+
+	if (strcmp(name, c->server->with.service.model) != 0) {
+		qserve_error(c, 404, "model_not_found",
+		    "there is no model '%s' here", name);
+		return;
+	}
+	put_model(c);
+	qserve_done(c, 200);
+}
+
+/* A path that ends with a slash is what others begin with. */
+static const struct qserve_route routes[] = {
+	{ "GET", "/health", QWEN_FORM_CHAT, 1, health },
+	{ "GET", "/v1/models", QWEN_FORM_CHAT, 0, models },
+	{ "GET", "/v1/models/", QWEN_FORM_CHAT, 0, model },
+	{ "POST", "/v1/completions", QWEN_FORM_COMPLETION, 0, qserve_answer },
+	{ "POST", "/v1/chat/completions", QWEN_FORM_CHAT, 0, qserve_answer },
+};
+
+static int
+fits(const struct qserve_route *r, const char *path)
+{
+	size_t n = strlen(r->path);
+
+	return r->path[n - 1] == '/' && n > 1 ? strncmp(path, r->path, n) == 0 &&
+	    path[n] != '\0' : strcmp(path, r->path) == 0;
+}
+
+const struct qserve_route *
+qserve_route(const char *method, const char *path, int *status,
+    const char **allow)
+{
+	size_t i;
+
+	*status = 404;
+	for (i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+		if (!fits(&routes[i], path))
+			continue;
+		if (strcmp(method, routes[i].method) == 0 ||
+		    (strcmp(method, "HEAD") == 0 &&
+		    strcmp(routes[i].method, "GET") == 0))
+			return &routes[i];
+		*status = 405;
+		*allow = routes[i].method;
+	}
+	return NULL;
+}

@@ -1,0 +1,54 @@
+# qserve.sh - a server for a test: . "$TOP/tests/cli/qserve.sh"
+#   serve OPTIONS...     start one; URL is where, pid whose, its stderr in log
+#   post PATH [JSON]     what it answers, the JSON being stdin if it is not there;
+#                        the status is in code
+#   get PATH             likewise
+#   end_server           SIGTERM; the status is in gone
+#   engine_pid           of its (first) engine
+#   stat KEY             a number of its metrics
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+pid=
+trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null' EXIT
+
+serve() {
+	qserve --listen 127.0.0.1:0 "$@" 2>log &
+	pid=$!
+	i=0
+	while [ $i -lt 200 ]; do
+		URL=$(sed -n 's/^qserve: listening at \(http.*\)/\1/p' log)
+		[ -z "$URL" ] || break
+		kill -0 $pid 2>/dev/null || break
+		sleep 0.05
+		i=$((i + 1))
+	done
+	until curl -sf -m 5 "$URL/health" >/dev/null || [ $i -ge 400 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+}
+
+post() {
+	if [ $# = 2 ]; then
+		printf '%s' "$2" | post "$1"
+		return
+	fi
+	curl -sN -m 100 -o answer -w '%{http_code}' --data-binary @- \
+	    -H 'Content-Type: application/json' "$URL$1" >code
+	cat answer
+}
+
+get() {
+	curl -s -m 100 -o answer -w '%{http_code}' "$URL$1" >code
+	cat answer
+}
+
+end_server() {
+	kill -TERM $pid
+	wait $pid
+	gone=$?
+	pid=
+}
+
+engine_pid() {
+	ps -o pid=,ppid= -A | awk -v p=$pid '$2 == p { print $1; exit }'
+}

@@ -158,6 +158,8 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	size_t k;
 	int rc;
 
+	if (c->first <= 0)
+		c->first = cli_now();
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
 		top[k] = (struct qwen_likely){ ev->top_ids[k],
 		    ev->top_logprobs[k] };
@@ -233,6 +235,8 @@ qserve_answer(struct qserve_call *c)
 		fail_err(c, &err);
 		return;
 	}
+	if (s->timeout_s > 0)
+		c->deadline = c->since + s->timeout_s;
 	qserve_jobs_new(c, c->q->n_answers, &wants);
 }
 

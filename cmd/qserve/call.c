@@ -39,7 +39,10 @@ qserve_call_free(struct qserve_call *c)
 	struct qserve *s = c->server;
 
 	qserve_jobs_cancel(c);
+	qserve_count(c);
 	qserve_answer_fini(c);
+	free(c->has);
+	free(c->stats);
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
@@ -67,6 +70,7 @@ qserve_drop(struct qserve_call *c)
 	if (c->dead)
 		return;
 	c->dead = 1;
+	c->server->totals.left++;
 	qserve_jobs_cancel(c);
 	/* whatever the connection waits for, now it is over */
 	shutdown(c->conn->fd, SHUT_RDWR);

@@ -163,6 +163,7 @@ qserve_engines_open(struct qserve *s)
 		e->to = e->from = -1;
 		e->command = s->commands.n > 0 ? s->commands.v[i] : NULL;
 		at = &e->next;
+		s->n_engines++;
 	}
 }
 
@@ -255,7 +256,9 @@ take_events(struct qserve_engine *e)
 
 	while (rc && (got = qwen_inbox_next(&e->inbox, QWEN_EVENT_MAX, &p, &n,
 	    &err)) != 0) {
+		memset(&ev, 0, sizeof ev);
 		if (got < 0 || qwen_event_decode(&ev, p, n, &err) < 0) {
+			qwen_event_fini(&ev);
 			lost(e, "what it says is no event");
 			return 0;
 		}
@@ -293,6 +296,19 @@ qserve_engine_read(struct qserve_engine *e)
 
 /* --------------------------------------------------------------- the end */
 
+/* Until it has said all. */
+static void
+wait_for(const struct qserve_engine *e)
+{
+	char buf[4096];
+	ssize_t n;
+
+	fcntl(e->from, F_SETFL, 0);
+	do
+		n = read(e->from, buf, sizeof buf);
+	while (n > 0 || (n == -1 && errno == EINTR));
+}
+
 void
 qserve_engines_close(struct qserve *s)
 {
@@ -305,11 +321,7 @@ qserve_engines_close(struct qserve *s)
 	while ((e = s->engines) != NULL) {
 		s->engines = e->next;
 		if (e->pid != 0) {
-			fcntl(e->from, F_SETFL, 0);
-			char buf[4096];
-
-			while (read(e->from, buf, sizeof buf) > 0)
-				;
+			wait_for(e);
 			if (bury(e, 0, how, sizeof how) < 0)
 				warn("%s: ended with %s", name_of(e), how);
 		}

@@ -92,6 +92,39 @@ detach(struct qserve_job *j)
 	j->call = NULL;
 }
 
+/* ----------------------------------------------------------------- sending */
+
+/* The one with the least to do, for what it can do at a time. */
+static struct qserve_engine *
+idlest(const struct qserve *s)
+{
+	struct qserve_engine *e, *best = NULL;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->ready && (best == NULL ||
+		    e->n_jobs * best->hello.n_sequences <
+		    best->n_jobs * e->hello.n_sequences))
+			best = e;
+	}
+	return best;
+}
+
+static void
+send_job(struct qserve_engine *e, struct qserve_job *j)
+{
+	struct qwen_order o;
+
+	memset(&o, 0, sizeof o);
+	j->call->wants->order(j->call, j->i, &o);
+	snprintf(o.id, sizeof o.id, "%s", j->id);
+	j->engine = e;
+	j->n_sent++;
+	j->next = e->jobs;
+	e->jobs = j;
+	e->n_jobs++;
+	qserve_engine_send(e, &o);
+}
+
 /* ------------------------------------------------------------------ making */
 
 /* How many the engines that are there take at the same time. */
@@ -106,13 +139,44 @@ n_running_max(const struct qserve *s)
 	return n;
 }
 
+static void
+make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
+{
+	c->wants = wants;
+	c->jobs = cli_got(calloc(n, sizeof(struct qserve_job *)));
+	c->n_jobs = n;
+	c->n_left = 0;
+}
+
+/* One that is with no engine yet. */
+static struct qserve_job *
+make(struct qserve_call *c, size_t i)
+{
+	struct qserve_job *j = c->jobs[i] = cli_got(calloc(1, sizeof *j));
+
+	j->call = c;
+	j->i = i;
+	c->n_left++;
+	take_slot(c->server, j);
+	return j;
+}
+
+void
+qserve_jobs_make(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants)
+{
+	size_t i;
+
+	make_room(c, n, wants);
+	for (i = 0; i < n; i++)
+		append(c->server, make(c, i));
+}
+
 int
 qserve_jobs_new(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants)
 {
 	struct qserve *s = c->server;
-	struct qserve_job *j;
-	size_t i;
 
 	/* one call alone may be larger than the queue */
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
@@ -122,17 +186,25 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 		    "requests are under way", s->n_jobs);
 		return -1;
 	}
-	c->wants = wants;
-	c->jobs = cli_got(calloc(n, sizeof(struct qserve_job *)));
-	c->n_jobs = c->n_left = n;
-	for (i = 0; i < n; i++) {
-		c->jobs[i] = j = cli_got(calloc(1, sizeof *j));
-		j->call = c;
-		j->i = i;
-		take_slot(s, j);
-		append(s, j);
-	}
+	if (!qserve_choose(c, n, wants))
+		qserve_jobs_make(c, n, wants);
 	return 0;
+}
+
+size_t
+qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants)
+{
+	struct qserve_engine *e;
+	size_t i = 0;
+
+	make_room(c, c->server->n_engines, wants);
+	for (e = c->server->engines; e != NULL; e = e->next, i++) {
+		if (!e->ready)
+			continue;
+		make(c, i)->is_question = 1;
+		send_job(e, c->jobs[i]);
+	}
+	return c->n_left;
 }
 
 void
@@ -168,48 +240,16 @@ qserve_jobs_cancel(struct qserve_call *c)
 	c->n_jobs = 0;
 }
 
-/* ----------------------------------------------------------------- sending */
-
-/* The one with the least to do, for what it can do at a time. */
-static struct qserve_engine *
-choose(const struct qserve *s)
-{
-	struct qserve_engine *e, *best = NULL;
-
-	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->ready && (best == NULL ||
-		    e->n_jobs * best->hello.n_sequences <
-		    best->n_jobs * e->hello.n_sequences))
-			best = e;
-	}
-	return best;
-}
-
-static void
-send_job(struct qserve_engine *e, struct qserve_job *j)
-{
-	struct qwen_order o;
-
-	memset(&o, 0, sizeof o);
-	j->call->wants->order(j->call, j->i, &o);
-	snprintf(o.id, sizeof o.id, "%s", j->id);
-	j->engine = e;
-	j->n_sent++;
-	j->next = e->jobs;
-	e->jobs = j;
-	e->n_jobs++;
-	qserve_engine_send(e, &o);
-}
-
 void
 qserve_jobs_send(struct qserve *s)
 {
 	struct qserve_engine *e;
 	struct qserve_job *j;
 
-	while ((j = s->waiting) != NULL && (e = choose(s)) != NULL) {
+	while ((j = s->waiting) != NULL && (e = idlest(s)) != NULL) {
 		s->waiting = j->next;
-		send_job(e, j);
+		send_job(j->call->prefers != NULL && j->call->prefers->ready ?
+		    j->call->prefers : e, j);
 	}
 }
 
@@ -246,7 +286,7 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 		put_back(e->server, j);
 		return;
 	}
-	if (ev->kind == QWEN_EVENT_END) {
+	if (ev->kind == QWEN_EVENT_END || j->is_question) {
 		detach(j);
 		take_from(e, j);
 		free_job(e->server, j);
@@ -269,13 +309,26 @@ start_again(struct qserve_call *c)
 	c->route->handle(c);
 }
 
+/* What was asked of this engine alone. */
+static void
+end_question(struct qserve_job *j)
+{
+	struct qwen_event ev = { .kind = QWEN_EVENT_END };
+	struct qserve_call *c = j->call;
+
+	detach(j);
+	c->wants->event(c, j->i, &ev);
+}
+
 void
 qserve_jobs_lost(struct qserve_engine *e)
 {
 	struct qserve_job *j;
 
 	while ((j = e->jobs) != NULL) {
-		if (j->call != NULL && (j->told || j->n_sent >= SENT_MAX))
+		if (j->call != NULL && j->is_question)
+			end_question(j);
+		else if (j->call != NULL && (j->told || j->n_sent >= SENT_MAX))
 			start_again(j->call);
 		take_from(e, j);
 		if (j->call != NULL)

@@ -22,6 +22,7 @@
 
 enum {
 	TICK_MS = 1000,		/* how exact times are that nobody feels */
+	DRAIN_S = 1,		/* for who is about to ask, at the end */
 	BODY_RATE = 16 << 10,	/* bytes a second: a body that comes slower
 				   than that is not waited for */
 };
@@ -67,9 +68,13 @@ static void
 take_signal(struct qserve *s)
 {
 	char b[16];
+	size_t i;
 
 	if (read(s->wake, b, sizeof b) <= 0 || s->draining)
 		return;
+	/* who is there already is told */
+	for (i = 0; i < s->n_listeners; i++)
+		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
 	cli_note("ending when the %s under way are answered",
 	    cli_count(s->n_calls, "request"));
@@ -91,7 +96,14 @@ want(struct polled *p, int fd, short events)
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
-/* Two places for an engine; one for a client who waits: perhaps he leaves. */
+/* Somebody waits for engines on it, who may leave. */
+static int
+is_awaited(const struct qserve_conn *c)
+{
+	return c->call != NULL && c->call->n_left > 0 && !c->call->dead;
+}
+
+/* Two places for an engine; one for a client. */
 static void
 gather(const struct qserve *s, struct polled *p)
 {
@@ -112,8 +124,7 @@ gather(const struct qserve *s, struct polled *p)
 	}
 	p->conns = p->n;
 	for (c = s->conns; c != NULL; c = c->next)
-		want(p, c->call != NULL && c->call->begun && !c->call->dead ?
-		    c->fd : -1, POLLRDHUP);
+		want(p, is_awaited(c) ? c->fd : -1, POLLRDHUP);
 }
 
 static int
@@ -209,9 +220,10 @@ look_at_clocks(struct qserve *s, double now)
 
 	for (c = s->conns; c != NULL; c = c->next) {
 		if (c->call == NULL || !c->call->begun) {
-			if (now > due(s, c) || (c->call == NULL && s->draining))
+			if (now > due(s, c) || (c->call == NULL &&
+			    s->draining && now > c->since + DRAIN_S))
 				shutdown(c->fd, SHUT_RDWR);
-		} else if (c->call->deadline > 0 && c->call->n_left > 0 &&
+		} else if (c->call->deadline > 0 && is_awaited(c) &&
 		    now > c->call->deadline + 1)
 			c->call->wants->fail(c->call, "deadline",
 			    "the time is up");

@@ -43,6 +43,8 @@ struct qserve_job {
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: it waits */
 	int			 told;		/* something came of it */
+	int			 is_question;	/* to this engine, which has
+						   one event for an answer */
 	unsigned		 n_sent;
 };
 
@@ -126,7 +128,13 @@ struct qserve_call {
 	struct qserve_job	**jobs;		/* NULL: ended */
 	size_t			 n_jobs, n_left;
 	int			 restarted;
+	const struct qserve_wants *chooses;	/* for what, while engines are */
+	size_t			 n_chooses;	/* asked, and how many jobs */
+	uint64_t		*has;		/* tokens, by each of them */
+	struct qserve_engine	*prefers;	/* or NULL */
 	double			 deadline;	/* by cli_now(); 0: none */
+	double			 first;		/* when something was told */
+	struct qserve_stat	*stats;		/* of engines, for metrics */
 	/* answer.c */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
@@ -135,6 +143,28 @@ struct qserve_call {
 	size_t			 n_grammar;
 	struct qwen_text	 sampling;	/* of the order made last */
 	uint64_t		 created;
+};
+
+/* ---------------------------------------------------------------- metrics */
+
+/* How often something took at most so long. */
+enum { QSERVE_BOUNDS = 14 };
+
+struct qserve_times {
+	uint64_t	n, at_most[QSERVE_BOUNDS];
+	double		sum;
+};
+
+struct qserve_totals {
+	uint64_t	status[600];		/* calls by status */
+	uint64_t	left;			/* whose client left */
+	uint64_t	prompt, cached, chosen;	/* tokens */
+	struct qserve_times ttft, tpot, e2e;
+};
+
+struct qserve_stat {
+	int		there;
+	uint64_t	v[QWEN_N_STATS];
 };
 
 /* ------------------------------------------------------------------ server */
@@ -170,6 +200,7 @@ struct qserve {
 	struct qserve_call	*calls;
 	size_t			 n_calls;
 	struct qserve_engine	*engines;
+	size_t			 n_engines;
 	struct qserve_job	*waiting;	/* for an engine */
 	struct qserve_job	**slot;
 	size_t			 n_slots, cap_slots, n_jobs;
@@ -179,6 +210,7 @@ struct qserve {
 	int			 draining;
 	int			 was_ready;	/* some engine was */
 	uint64_t		 started;	/* seconds, of the epoch */
+	struct qserve_totals	 totals;
 };
 
 /* --------------------------------------------------------------- listen.c */
@@ -250,6 +282,16 @@ void qserve_engines_close(struct qserve *s);
 /* So many jobs for a call; 429 and -1 if there are too many by now. */
 int qserve_jobs_new(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
+void qserve_jobs_make(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants);
+
+/*
+ * A question to every engine that is ready: how many there are.  It has the
+ * number of the engine; in place of the answer of one that is gone there is an
+ * end.
+ */
+size_t qserve_ask_all(struct qserve_call *c,
+    const struct qserve_wants *wants);
 
 /* Those of a call are nobody's, and their engines are told; or one of them. */
 void qserve_jobs_cancel(struct qserve_call *c);
@@ -263,6 +305,22 @@ void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 
 /* The engine is gone: its jobs go to others, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
+
+/* --------------------------------------------------------------- choose.c */
+
+/*
+ * Find the engine that has most of the call's first prompt, and then make its
+ * jobs: 1; or 0 if there is nothing to choose.
+ */
+int qserve_choose(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants);
+
+/* -------------------------------------------------------------- metrics.c */
+
+/* A call is over. */
+void qserve_count(struct qserve_call *c);
+
+void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 
 /* --------------------------------------------------------------- answer.c */
 

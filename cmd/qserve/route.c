@@ -72,6 +72,7 @@ model(struct qserve_call *c)
 /* A path that ends with a slash is what others begin with. */
 static const struct qserve_route routes[] = {
 	{ "GET", "/health", QWEN_FORM_CHAT, 1, health },
+	{ "GET", "/metrics", QWEN_FORM_CHAT, 0, qserve_metrics },
 	{ "GET", "/v1/models", QWEN_FORM_CHAT, 0, models },
 	{ "GET", "/v1/models/", QWEN_FORM_CHAT, 0, model },
 	{ "POST", "/v1/completions", QWEN_FORM_COMPLETION, 0, qserve_answer },

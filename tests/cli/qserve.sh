@@ -5,7 +5,8 @@
 #   get PATH             likewise
 #   end_server           SIGTERM; the status is in gone
 #   engine_pid           of its (first) engine
-#   stat KEY             a number of its metrics
+#   stat KEY             a number of its metrics, of all engines together
+#   until_stat KEY N     wait for that number, ten seconds at most
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 pid=
 trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null' EXIT
@@ -51,4 +52,17 @@ end_server() {
 
 engine_pid() {
 	ps -o pid=,ppid= -A | awk -v p=$pid '$2 == p { print $1; exit }'
+}
+
+stat() {
+	curl -s -m 20 "$URL/metrics" | awk -v k="qserve_$1" '
+	    $1 == k || index($1, k "{") == 1 { n += $2 } END { print n + 0 }'
+}
+
+until_stat() {
+	i=0
+	while [ "$(stat "$1")" != "$2" ] && [ $i -lt 100 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
 }

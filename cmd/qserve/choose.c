@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * choose.c - which of several engines a call goes to: where least is left to be
+ * read, unless there is more to do there than that saves.
+ */
+#include <stdlib.h>
+
+#include "qserve.h"
+
+enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
+				   many tokens to be read */
+
+/* With the tokens of the call's first job. */
+static void
+order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	struct qwen_order first = { 0 };
+
+	(void)i;
+	c->chooses->order(c, 0, &first);
+	o->kind = QWEN_ORDER_CACHED;
+	o->tokens = first.tokens;
+	o->n = first.n;
+}
+
+static struct qserve_engine *
+best(const struct qserve_call *c)
+{
+	struct qserve_engine *e, *found = NULL;
+	uint64_t most = 0, cost, least = 0;
+	size_t i;
+
+	for (i = 0; i < c->server->n_engines; i++)
+		most = c->has[i] > most ? c->has[i] : most;
+	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
+		cost = most - c->has[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
+		if (e->ready && (found == NULL || cost < least)) {
+			found = e;
+			least = cost;
+		}
+	}
+	return found;
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	const struct qserve_wants *wants = c->chooses;
+	size_t n = c->n_chooses;
+
+	if (ev->kind == QWEN_EVENT_CACHED)
+		c->has[i] = ev->n_cached > ev->n_stored ? ev->n_cached :
+		    ev->n_stored;
+	if (c->n_left > 0)
+		return;
+	c->prefers = best(c);
+	free(c->has);
+	c->has = NULL;
+	qserve_jobs_cancel(c);
+	qserve_jobs_make(c, n, wants);
+}
+
+static void
+fail(struct qserve_call *c, const char *code, const char *message)
+{
+	c->chooses->fail(c, code, message);
+}
+
+static const struct qserve_wants questions = { order, on_event, fail };
+
+int
+qserve_choose(struct qserve_call *c, size_t n,
+    const struct qserve_wants *wants)
+{
+	const struct qserve_engine *e;
+	size_t n_ready = 0;
+
+	for (e = c->server->engines; e != NULL; e = e->next)
+		n_ready += (size_t)e->ready;
+	if (n_ready < 2)
+		return 0;
+	c->chooses = wants;
+	c->n_chooses = n;
+	free(c->has);
+	c->has = cli_got(calloc(c->server->n_engines, sizeof *c->has));
+	qserve_ask_all(c, &questions);
+	return 1;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: ISC */
+/* metrics.c - numbers of the server and its engines, as Prometheus reads them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "qserve.h"
+
+/* ------------------------------------------------------------------ counting */
+
+static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 };
+
+static void
+add_time(struct qserve_times *t, double s)
+{
+	size_t i;
+
+	for (i = 0; i < QSERVE_BOUNDS; i++)
+		t->at_most[i] += s <= bounds[i];
+	t->n++;
+	t->sum += s;
+}
+
+void
+qserve_count(struct qserve_call *c)
+{
+	struct qserve_totals *all = &c->server->totals;
+	double now = cli_now();
+	size_t i, n = 0;
+
+	all->status[c->status < 600 ? c->status : 0]++;
+	if (c->q == NULL)
+		return;
+	for (i = 0; i < c->q->n_answers; i++)
+		n += c->q->answer[i].n;
+	all->prompt += c->q->n_prompt_tokens;
+	all->cached += c->q->n_cached;
+	all->chosen += n;
+	if (c->first <= 0)
+		return;
+	add_time(&all->ttft, c->first - c->since);
+	add_time(&all->e2e, now - c->since);
+	if (c->q->n_answers == 1 && n > 1)
+		add_time(&all->tpot, (now - c->first) / (double)(n - 1));
+}
+
+/* ------------------------------------------------------------------- telling */
+
+static void
+head(struct qwen_text *t, const char *name, const char *type, const char *help)
+{
+	qwen_text_fmt(t, "# HELP qserve_%s %s\n# TYPE qserve_%s %s\n", name,
+	    help, name, type);
+}
+
+static void
+number(struct qwen_text *t, const char *name, const char *type, uint64_t v,
+    const char *help)
+{
+	head(t, name, type, help);
+	qwen_text_fmt(t, "qserve_%s %llu\n", name, (unsigned long long)v);
+}
+
+static void
+times(struct qwen_text *t, const char *name, const struct qserve_times *v,
+    const char *help)
+{
+	size_t i;
+
+	head(t, name, "histogram", help);
+	for (i = 0; i < QSERVE_BOUNDS; i++)
+		qwen_text_fmt(t, "qserve_%s_bucket{le=\"%g\"} %llu\n", name,
+		    bounds[i], (unsigned long long)v->at_most[i]);
+	qwen_text_fmt(t, "qserve_%s_bucket{le=\"+Inf\"} %llu\nqserve_%s_sum "
+	    "%.6f\nqserve_%s_count %llu\n", name, (unsigned long long)v->n,
+	    name, v->sum, name, (unsigned long long)v->n);
+}
+
+/* In the order of enum qwen_event_stat. */
+static const struct {
+	const char	*name, *type, *help;
+} stats[QWEN_N_STATS] = {
+	{ "running", "gauge", "Requests under way." },
+	{ "waiting", "gauge", "Requests that wait." },
+	{ "clients", "gauge", "Clients of the engine." },
+	{ "requests_total", "counter", "Requests that were taken." },
+	{ "cancelled_total", "counter", "Requests that were cancelled." },
+	{ "prompt_tokens_read_total", "counter", "Tokens of prompts that were read." },
+	{ "prompt_tokens_shared_total", "counter", "Tokens of prompts that were in memory." },
+	{ "prompt_tokens_stored_total", "counter", "Tokens of prompts that were in the store." },
+	{ "tokens_chosen_total", "counter", "Tokens that were generated." },
+	{ "tokens_scored_total", "counter", "Tokens that were scored." },
+	{ "passes_total", "counter", "Passes over the weights." },
+	{ "preempted_total", "counter", "Requests that made room for others." },
+	{ "kept", "gauge", "Texts that are kept in memory." },
+	{ "cache_bytes", "gauge", "Bytes of caches and states in use." },
+	{ "cache_limit_bytes", "gauge", "Bytes that they may use." },
+	{ "dropped_total", "counter", "Clients that were dropped." },
+};
+
+static void
+add_engines(struct qserve_call *c)
+{
+	struct qwen_text *t = &c->out;
+	const struct qserve_engine *e;
+	char name[64];
+	size_t i, k, n;
+
+	head(t, "engine_ready", "gauge", "Whether the engine is there.");
+	for (e = c->server->engines, n = 0; e != NULL; e = e->next, n++)
+		qwen_text_fmt(t, "qserve_engine_ready{engine=\"%zu\"} %d\n", n,
+		    e->ready);
+	head(t, "engine_starts_total", "counter", "How often it was started.");
+	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
+		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
+		    "%llu\n", i, (unsigned long long)e->n_started);
+	for (k = 0; c->stats != NULL && k < QWEN_N_STATS; k++) {
+		snprintf(name, sizeof name, "engine_%s", stats[k].name);
+		head(t, name, stats[k].type, stats[k].help);
+		for (i = 0; i < n; i++) {
+			if (c->stats[i].there)
+				qwen_text_fmt(t, "qserve_%s{engine=\"%zu\"} "
+				    "%llu\n", name, i, (unsigned long long)
+				    c->stats[i].v[k]);
+		}
+	}
+}
+
+static void
+put(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	const struct qserve_totals *all = &s->totals;
+	struct qwen_text *t = &c->out;
+	size_t i;
+
+	head(t, "requests_total", "counter", "Requests by status.");
+	for (i = 0; i < 600; i++) {
+		if (all->status[i] > 0)
+			qwen_text_fmt(t, "qserve_requests_total{status=\"%zu\"} "
+			    "%llu\n", i, (unsigned long long)all->status[i]);
+	}
+	number(t, "clients_left_total", "counter", all->left,
+	    "Requests whose client left, or was dropped.");
+	number(t, "connections", "gauge", s->n_conns, "Open connections.");
+	number(t, "requests", "gauge", s->n_calls, "Requests under way.");
+	number(t, "jobs", "gauge", s->n_jobs, "What engines are asked for.");
+	number(t, "prompt_tokens_total", "counter", all->prompt,
+	    "Tokens of prompts.");
+	number(t, "cached_tokens_total", "counter", all->cached,
+	    "Tokens of prompts that need not be read.");
+	number(t, "generated_tokens_total", "counter", all->chosen,
+	    "Tokens of answers.");
+	times(t, "time_to_first_token_seconds", &all->ttft,
+	    "From a request to the first token of its answer.");
+	times(t, "time_per_output_token_seconds", &all->tpot,
+	    "Between tokens of an answer, on average.");
+	times(t, "request_duration_seconds", &all->e2e,
+	    "From a request to the end of its answer.");
+	add_engines(c);
+	free(c->stats);
+	c->stats = NULL;
+	c->type = "text/plain; version=0.0.4; charset=utf-8";
+	qserve_done(c, 200);
+}
+
+/* ------------------------------------------------------------------- engines */
+
+static void
+order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	(void)c;
+	(void)i;
+	o->kind = QWEN_ORDER_STATS;
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	size_t k;
+
+	if (ev->kind == QWEN_EVENT_STATS) {
+		c->stats[i].there = 1;
+		for (k = 0; k < QWEN_N_STATS; k++)
+			c->stats[i].v[k] = ev->stat[k];
+	}
+	if (c->n_left == 0)
+		put(c);
+}
+
+static void
+fail(struct qserve_call *c, const char *code, const char *message)
+{
+	(void)code;
+	(void)message;
+	put(c);
+}
+
+static const struct qserve_wants numbers = { order, on_event, fail };
+
+void
+qserve_metrics(struct qserve_call *c)
+{
+	free(c->stats);
+	c->stats = cli_got(calloc(c->server->n_engines, sizeof *c->stats));
+	if (qserve_ask_all(c, &numbers) == 0)
+		put(c);
+}

@@ -1,0 +1,231 @@
+#!/bin/sh
+# qserve: clients that leave, stall, dawdle or send garbage, queues that are full,
+# and engines that die are the trouble of those whom they concern.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
+    ! command -v python3 >/dev/null 2>&1; then
+	skip "qserve and its clients" "no jq, curl or python3"
+	done_testing
+fi
+. "$TOP/tests/cli/qserve.sh"
+# a request that takes a while
+long='"prompt":"And it came to pass","max_tokens":4000,"min_tokens":4000'
+# client HOW [FILE]: what a bad one does; prints what it gets
+cat >client.py <<'EOP'
+import os, signal, socket, sys, time
+host, port = sys.argv[1].rsplit('/', 1)[1].split(':')
+s = socket.create_connection((host, int(port)), 60)
+how = sys.argv[2]
+def post(body, more=''):
+    return ('POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n%s'
+        'Content-Length: %d\r\n\r\n%s' % (more, len(body), body)).encode()
+def rest():
+    try:
+        while True:
+            b = s.recv(65536)
+            if not b:
+                return
+            sys.stdout.buffer.write(b)
+    except ConnectionResetError:
+        pass
+body = '{"prompt":"And","stream":true,"logprobs":20,"max_tokens":4000,"min_tokens":4000}'
+t = time.time()
+if how == 'vanish':
+    s.sendall(post(body))
+    s.recv(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+elif how == 'vanish-early':
+    s.sendall(post(body.replace('true', 'false')))
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+elif how == 'half':
+    s.sendall(post(body.replace('true', 'false')))
+    s.shutdown(socket.SHUT_WR)
+    rest()
+elif how == 'stall':
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.sendall(post(body.replace('{', '{"n":8,')))
+    time.sleep(float(sys.argv[3]))
+    rest()
+elif how == 'slow-headers':
+    try:
+        for c in 'GET /health HTTP/1.1\r\nX: ' + 'x' * 1000:
+            s.sendall(c.encode())
+            time.sleep(0.25)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+elif how == 'slow-body':
+    s.sendall(post(body)[:-20])
+    try:
+        for c in range(1000):
+            s.sendall(b' ' if c < 15 else b'')
+            time.sleep(0.25)
+            s.setblocking(False)
+            try:
+                if s.recv(1) == b'':
+                    break
+            except BlockingIOError:
+                pass
+            s.setblocking(True)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+elif how == 'idle':
+    rest()
+elif how == 'garbage':
+    s.sendall(open(sys.argv[3], 'rb').read())
+    s.shutdown(socket.SHUT_WR)
+    rest()
+elif how == 'pipelined':
+    s.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\n\r\n' * 20)
+    s.shutdown(socket.SHUT_WR)
+    rest()
+if how.startswith('slow') or how == 'idle':
+    print('%d' % (time.time() - t))
+EOP
+client() {
+	timeout 90 python3 client.py "$URL" "$@" 2>client.err
+}
+
+# -- who leaves
+serve --stall 1 --idle 2 --max-unread 64k
+client vanish
+until_stat engine_running 0
+is "$(stat engine_running), $(stat engine_cancelled_total), $(stat jobs)" "0, 1, 0" \
+    "a client that vanishes in a stream: its request ends"
+[ "$(stat engine_tokens_chosen_total)" -lt 1000 ]
+ok $? "soon: $(stat engine_tokens_chosen_total) of 4000 tokens"
+client vanish-early
+until_stat engine_running 0
+is "$(stat engine_running), $(stat engine_cancelled_total)" "0, 2" \
+    "and so where it waits for all at once"
+is "$(client half | wc -c), $(until_stat engine_running 0; stat engine_cancelled_total)" \
+    "0, 3" "and where it closes its writing side"
+curl -s -m 1 -d "{$long}" "$URL/v1/completions"
+until_stat engine_running 0
+is "$(stat clients_left_total), $(stat engine_cancelled_total)" "4, 4" "they are counted"
+# -- who does not read, or not write
+client stall 9 >got
+is "$(grep -c DONE got), $(stat engine_running), $(stat clients_left_total)" "0, 0, 5" \
+    "who does not read is dropped"
+n=$(client slow-headers)
+[ "$n" -ge 2 ] && [ "$n" -le 8 ]
+ok $? "headers that drip: closed after $n s"
+n=$(client slow-body)
+[ "$n" -ge 1 ] && [ "$n" -le 7 ]
+ok $? "a body that drips: closed after $n s"
+n=$(client idle)
+[ "$n" -ge 2 ] && [ "$n" -le 8 ]
+ok $? "no request: closed after $n s"
+is "$(client pipelined | grep -ac '"status":"ok"')" 20 "20 requests at once, one after another"
+# -- garbage
+head -c 100000 "$QWEN_MODEL" >binary
+{ printf 'POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\nx'; } >length
+{ printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'; } >chunk
+{ printf 'GET /%%00%%ff HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\nGET'; } >twice
+{ printf 'GET /health HTTP/9.9\r\n\r\n\0\0\0'; } >version
+{ printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n{}'; } >lengths
+for f in binary length chunk twice version lengths; do
+	client garbage $f >got
+	is "$(grep -ac '^HTTP/1.1 200' got)" 0 \
+	    "garbage: $f: $(head -n 1 got | tr -cd '[:print:]' | cut -c1-40)"
+done
+kill -0 $pid && [ "$(get /health)" = '{"status":"ok"}' ]
+ok $? "and the server goes on"
+is "$(stat jobs), $(stat requests)" "0, 1" "nothing is left of all that"
+end_server
+is "$gone" 0 "it ends"
+
+# -- a queue that is full
+serve --max-waiting 2 --max-sequences 1
+for k in 1 2 3; do
+	curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >at.$k &
+	echo $!
+done >pids
+until_stat jobs 3
+curl -s -D head -d "{$long}" "$URL/v1/completions" >answer
+is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
+    "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
+kill $(cat pids)
+until_stat jobs 0
+is "$(post /v1/completions '{"prompt":"And","max_tokens":3}' | jq .usage.completion_tokens)" 3 \
+    "when they are gone there is room"
+end_server
+
+# -- time
+serve --timeout 1
+post /v1/completions "{$long,\"n\":4}" >/dev/null
+is "$(cat code) $(jq -r '.error.code' answer)" "504 deadline" "the time is up"
+post /v1/completions "{$long,\"n\":4,\"stream\":true}" >got
+is "$(cat code) $(sed -n '/"error"/s/^data: //p' got | jq -r .error.code), $(tail -c 15 got | xargs)" \
+    "200 deadline, data: [DONE]" "and in a stream it is an event"
+end_server
+
+# -- engines that die
+serve
+curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &
+one=$!
+curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
+two=$!
+until_stat engine_running 2
+i=0
+while ! grep -q data stream && [ $i -lt 600 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+kill -9 "$(engine_pid)"
+wait $one $two
+is "$(jq -r .usage.completion_tokens whole)" 4000 "kill -9: who was told nothing gets it all"
+is "$(sed -n '/"error"/s/^data: //p' stream | jq -r .error.code)" unavailable \
+    "who was told something gets an error"
+post /v1/completions "{$long}" | jq -r '.choices[0].text' >want
+jq -r '.choices[0].text' whole | cmp - want
+ok $? "the answer is the same"
+is "$(stat engine_starts_total)" 2 "the engine was started again"
+# one that dies of a request
+end_server
+cat >deadly <<'EOF2'
+#!/bin/sh
+n=$(cat starts 2>/dev/null || echo 0)
+echo $((n + 1)) >starts
+exec timeout -s KILL 1 qengine -q
+EOF2
+chmod +x deadly
+serve --engine ./deadly
+post /v1/completions "{$long,\"n\":8}" >/dev/null
+is "$(cat code) $(jq -r .error.code answer)" "503 unavailable" \
+    "a request that ended two engines is not given to a third"
+end_server
+# two engines, of which one dies
+serve --engine 'exec qengine -q' --engine 'exec qengine -q'
+for k in 1 2 3 4 5 6; do
+	curl -s -m 60 -d "{\"prompt\":\"$k And it came to pass\",\"max_tokens\":400,\"min_tokens\":400}" \
+	    "$URL/v1/completions" >at.$k &
+	echo $!
+done >pids
+until_stat jobs 6
+kill -9 "$(engine_pid)"
+for p in $(cat pids); do wait "$p"; done
+is "$(cat at.[1-6] | jq -r .usage.completion_tokens | xargs)" "400 400 400 400 400 400" \
+    "one of two engines dies: all are answered"
+end_server
+is "$gone" 0 "SIGTERM"
+
+# -- the end
+serve
+curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
+one=$!
+i=0
+while ! grep -q data stream && [ $i -lt 600 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+client idle >idle &
+end_server
+wait $one
+is "$gone $(tail -c 15 stream | xargs), $(grep -c '^data' stream)" "0 data: [DONE], $(grep -c '^data' stream)" \
+    "SIGTERM in a stream: it is finished"
+[ "$(grep -c '^data' stream)" -gt 3000 ]
+ok $? "to its end"
+curl -s "$URL/health"
+is $? 7 "and nobody listens"
+done_testing

@@ -39,5 +39,5 @@ qserve_page(struct qwen_text *html, struct qwen_text *policy,
 	    "style-src 'nonce-%s'; img-src data:; connect-src 'self'; "
 	    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
 	    "require-trusted-types-for 'script'", nonce, nonce);
-	return 0;
+	return html->failed || policy->failed ? qwen_oom(err) : 0;
 }

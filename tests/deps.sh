@@ -4,7 +4,7 @@
 #   tests/deps.sh          what is needed
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
-#   tests/deps.sh long     the same for tests/cli/python.t and json-schema.t
+#   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t
 #   tests/deps.sh audit    what tests/faults/audit.sh needs beside
 missing=
 if [ "$1" = arm64 ]; then
@@ -28,20 +28,22 @@ if [ "$1" = arm64 ]; then
 	exit 0
 fi
 if [ "$1" = long ]; then
+	command -v apt-get >/dev/null 2>&1 || exit 0
 	uses='import cbor2, xxhash, zstandard, jsonschema'
 	/usr/bin/python3 -c "$uses" 2>/dev/null ||
 	    python3 -c "$uses" 2>/dev/null ||
-	    ! command -v apt-get >/dev/null 2>&1 && exit 0
-	missing="python3 python3-cbor2 python3-xxhash python3-zstandard"
-	missing="$missing python3-jsonschema"
+	    missing="python3 python3-cbor2 python3-xxhash python3-zstandard \
+python3-jsonschema"
+	command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+	[ -n "$missing" ] || exit 0
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo="sudo -n"
 	export DEBIAN_FRONTEND=noninteractive
-	echo "deps: installing $missing to test formats" >&2
+	echo "deps: installing $missing for long tests" >&2
 	# shellcheck disable=SC2086
 	$sudo apt-get install -y -q --no-install-recommends $missing \
 	    >/dev/null 2>&1 ||
-	    echo "deps: could not; nothing will be compared with Python" >&2
+	    echo "deps: could not; what needs it is not tested" >&2
 	exit 0
 fi
 have_header() {

@@ -51,6 +51,7 @@ qserve_call_free(struct qserve_call *c)
 	c->conn->since = cli_now();
 	qwen_text_fini(&c->body);
 	qwen_text_fini(&c->out);
+	qwen_text_fini(&c->policy);
 	free(c->path);
 	free(c);
 }

@@ -119,6 +119,11 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		MHD_add_response_header(r, "Cache-Control", "no-cache");
 		MHD_add_response_header(r, "X-Accel-Buffering", "no");
 	}
+	if (c->policy.n > 0) {
+		MHD_add_response_header(r, "Cache-Control", "no-store");
+		MHD_add_response_header(r, "Content-Security-Policy",
+		    c->policy.s);
+	}
 	if (c->retry_s > 0) {
 		snprintf(buf, sizeof buf, "%u", c->retry_s);
 		MHD_add_response_header(r, "Retry-After", buf);

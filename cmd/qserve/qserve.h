@@ -113,6 +113,7 @@ struct qserve_call {
 	/* what answers it */
 	int			 status;	/* 0: not known yet */
 	const char		*type;		/* of out; NULL: JSON */
+	struct qwen_text	 policy;	/* of a page; empty: it is none */
 	unsigned		 retry_s;	/* when to come again, or 0 */
 	struct qwen_text	 out;		/* a body; events, */
 	size_t			 at;		/* as far as they are gone */

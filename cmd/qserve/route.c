@@ -2,6 +2,7 @@
 /* route.c - which call does what, and those that need no engine. */
 #include <string.h>
 
+#include "page.h"
 #include "qserve.h"
 
 static void
@@ -69,8 +70,22 @@ model(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
+static void
+page(struct qserve_call *c)
+{
+	struct qwen_err err;
+
+	if (qserve_page(&c->out, &c->policy, &err) < 0) {
+		qserve_error(c, 500, "internal_error", "%s", err.msg);
+		return;
+	}
+	c->type = "text/html; charset=utf-8";
+	qserve_done(c, 200);
+}
+
 /* A path that ends with a slash is what others begin with. */
 static const struct qserve_route routes[] = {
+	{ "GET", "/", QWEN_FORM_CHAT, 1, page },
 	{ "GET", "/health", QWEN_FORM_CHAT, 1, health },
 	{ "GET", "/metrics", QWEN_FORM_CHAT, 0, qserve_metrics },
 	{ "GET", "/v1/models", QWEN_FORM_CHAT, 0, models },

@@ -1,0 +1,39 @@
+#!/bin/sh
+# The chat page of qserve: what is served, and what can be seen in it; in make
+# check-long, what it does in Chromium, against a server that misbehaves, and
+# against qserve itself.
+. "$TOP/tests/cli/tap.sh"
+for need in python3 curl; do
+	if ! command -v $need >/dev/null 2>&1; then
+		skip "the page" "no $need"
+		done_testing
+	fi
+done
+. "$TOP/tests/cli/qserve.sh"
+
+# told COMMAND...: the tests that it reports
+told() {
+	PYTHONDONTWRITEBYTECODE=1 python3 "$TOP/tests/cli/page.py" "$@" \
+	    >told.out 2>told.err || echo "1 page.py $1 ends well" >>told.out
+	while read -r status name; do
+		ok "$status" "$name"
+	done <told.out
+	tail -n 20 told.err >&2
+}
+
+serve
+told text "$URL/"
+if [ -z "$QPIPE_LONG" ]; then	# the browser is for make check-long
+	end_server
+	done_testing
+fi
+chromium=$(command -v chromium || command -v chromium-browser)
+if [ -n "$chromium" ]; then
+	told browser "$chromium" "$URL/"
+	rm -rf profile
+	told serve "$chromium" "$URL/"
+else
+	skip "the page in a browser" "no chromium"
+fi
+end_server
+done_testing

@@ -217,12 +217,13 @@ same_prompt(const char *a, const char *b, const char *what)
 	qwen_request_free(y);
 }
 
+#define TOOL_G "{\"type\":\"function\",\"function\":{\"name\":\"g\\\"\"}}"
 #define TOOLS "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"," \
 	"\"parameters\":{\"type\":\"object\",\"properties\":{\"s\":{\"type\":" \
 	"\"string\"},\"n\":{\"$ref\":\"#/$defs/n\"},\"u\":{\"type\":\"string\"," \
 	"\"enum\":[\"c\",\"f\"]},\"k\":{\"type\":\"integer\",\"minimum\":1}}," \
 	"\"required\":[\"s\",\"k\"],\"$defs\":{\"n\":{\"type\":\"boolean\"}}}}}," \
-	"{\"type\":\"function\",\"function\":{\"name\":\"g\\\"\"}}]"
+	TOOL_G "]"
 
 static void
 test_messages_of_clients(void)
@@ -249,6 +250,11 @@ test_messages_of_clients(void)
 	    "tool_choice none: as if there were no tools");
 	same_prompt("{" HI "," TOOLS ",\"tool_choice\":\"required\"}",
 	    "{" HI "," TOOLS "}", "required: they are told of as usual");
+	same_prompt("{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":"
+	    "[" TOOL_G "]}}}",
+	    "{" HI ",\"tools\":[" TOOL_G "]}", "allowed: as if there were no "
+	    "others");
 	same_prompt("{" HI ",\"reasoning_effort\":\"none\"}", "{" HI
 	    ",\"enable_thinking\":false}", "reasoning_effort none");
 	same_prompt("{" HI ",\"reasoning_effort\":\"high\"}", "{" HI "}",
@@ -328,6 +334,13 @@ test_calls(void)
 	    may_be(q, F("{\"s\":\"\",\"k\":1}")) == 0,
 	    "one call of the one that is named");
 	qwen_request_free(q);
+	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\",\"mode\":\"required\",\"tools\":[{\"type\":"
+	    "\"function\",\"name\":\"g\\\"\"}]}}");
+	ok(may_be(q, G) == 1 && may_be(q, G "\n" G) == 1 &&
+	    may_be(q, F("{\"s\":\"\",\"k\":1}")) == 0,
+	    "those that are allowed, as /v1/responses has them");
+	qwen_request_free(q);
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS
 	    ",\"parallel_tool_calls\":false}");
 	ok(q->grammar == NULL && answer(q->answer, "a " G "\n" G) &&
@@ -379,7 +392,18 @@ test_tools_refused(void)
 	    "tool_choice: there is no tool called h");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"allowed_tools\"}}",
-	    "tool_choice: type allowed_tools is not supported");
+	    "tool_choice: the mode of allowed_tools is not auto or required");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[]}}",
+	    "tool_choice: allowed_tools has no list of 1 to 1024 tools");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"name\":\"h\"}]}}",
+	    "tool_choice: there is no tool called h");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[7]}}",
+	    "tool_choice: tool 1 of those allowed has no name");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"custom\"}}", "tool_choice: type custom is not supported");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"required\",\"response_format\":{\"type\":\"json_object\"}}",
 	    "tool_choice and response_format: which one?");

@@ -89,7 +89,8 @@ struct qwen_ask {
 	struct qwen_refusal	*no;	/* the request's */
 	yyjson_doc		*doc;
 	yyjson_val		*body;	/* of doc */
-	yyjson_val		*tools;	/* that may be called, or NULL */
+	yyjson_val		*tools;	/* that may be called, or NULL: of */
+	yyjson_doc		*allowed;	/* this, if it is not NULL */
 	int			 think_not;	/* it asks for that */
 };
 

@@ -93,6 +93,7 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))
 		read_body(&r);
 	yyjson_doc_free(r.doc);
+	yyjson_doc_free(r.allowed);
 	if (q->no.err.code != QWEN_ENOMEM)
 		return 0;
 	qwen_request_free(q);

@@ -133,7 +133,8 @@ write_body(struct qwen_ask *r, struct qwen_text *t)
 		if (yyjson_equals_str(key, "messages"))
 			add_messages(r, t, v);
 		else
-			qwen_ask_write(t, v);
+			qwen_ask_write(t, yyjson_equals_str(key, "tools") ?
+			    r->tools : v);
 	}
 	if (r->think_not && yyjson_obj_get(r->body, "enable_thinking") ==
 	    NULL && yyjson_obj_get(yyjson_obj_get(r->body,
@@ -152,7 +153,8 @@ render(struct qwen_ask *r, struct qwen_prompt **p)
 	int rc = write_body(r, &t);
 
 	yyjson_doc_free(r->doc);
-	r->doc = NULL;
+	yyjson_doc_free(r->allowed);
+	r->doc = r->allowed = NULL;
 	r->body = r->tools = NULL;
 	if (rc == 0 && qwen_template_render(r->s->template, t.s, t.n, p,
 	    &err) < 0)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* tools.c - the tools of a chat, and which of them a reply calls. */
 #include "base/err.h"
+#include "base/text.h"
 #include "text/chat/tools.h"
+#include "text/json/json.h"
 #include "text/request/ask.h"
+
+enum { ALLOWED_MAX = 1024 };	/* each is compared with all tools */
 
 /* The tool of that name, or NULL. */
 static yyjson_val *
@@ -40,8 +44,83 @@ read_named(struct qwen_ask *r, yyjson_val *v)
 }
 
 static int
+is_among(yyjson_val *names, yyjson_val *tool)
+{
+	yyjson_val *name = yyjson_obj_get(qwen_chat_tool_function(tool),
+	    "name"), *v;
+	size_t i, n;
+
+	yyjson_arr_foreach(names, i, n, v) {
+		if (yyjson_equals(yyjson_obj_get(qwen_chat_tool_function(v),
+		    "name"), name))
+			return 1;
+	}
+	return 0;
+}
+
+/* Those of the tools that are named. */
+static int
+keep_named(struct qwen_ask *r, yyjson_val *names)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_err err;
+	yyjson_val *tool;
+	size_t i, n;
+
+	qwen_text_str(&t, "[");
+	yyjson_arr_foreach(r->tools, i, n, tool) {
+		if (!is_among(names, tool))
+			continue;
+		qwen_text_str(&t, t.n > 1 ? "," : "");
+		qwen_ask_write(&t, tool);
+	}
+	qwen_text_str(&t, "]");
+	if (!t.failed)
+		r->allowed = qwen_json_open(t.s, t.n, &err);
+	qwen_text_fini(&t);
+	r->tools = yyjson_doc_get_root(r->allowed);
+	return r->allowed != NULL ? 0 : qwen_oom(&r->no->err);
+}
+
+/*
+ * {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [...]}}:
+ * as if there were these alone.  *mode is what the choice is then.
+ */
+static int
+read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
+{
+	yyjson_val *in = yyjson_obj_get(v, "allowed_tools"), *names, *name;
+	size_t i, n;
+
+	in = in != NULL ? in : v;
+	names = yyjson_obj_get(in, "tools");
+	*mode = yyjson_obj_get(in, "mode");
+	if (!yyjson_equals_str(*mode, "auto") &&
+	    !yyjson_equals_str(*mode, "required"))
+		return wrong(r->no, "tool_choice", "the mode of allowed_tools "
+		    "is not auto or required");
+	if (yyjson_arr_size(names) == 0 ||
+	    yyjson_arr_size(names) > ALLOWED_MAX)
+		return wrong(r->no, "tool_choice", "allowed_tools has no list "
+		    "of 1 to %d tools", ALLOWED_MAX);
+	yyjson_arr_foreach(names, i, n, v) {
+		name = yyjson_obj_get(qwen_chat_tool_function(v), "name");
+		if (!yyjson_is_str(name))
+			return wrong(r->no, "tool_choice", "tool %zu of those "
+			    "allowed has no name", i + 1);
+		if (find_tool(r, name) == NULL)
+			return wrong(r->no, "tool_choice", "there is no tool "
+			    "called %.60s", yyjson_get_str(name));
+	}
+	return keep_named(r, names);
+}
+
+static int
 read_choice(struct qwen_ask *r, yyjson_val *v)
 {
+	if (yyjson_equals_str(yyjson_obj_get(v, "type"), "allowed_tools") &&
+	    read_allowed(r, v, &v) < 0)
+		return -1;
 	if (v == NULL || yyjson_equals_str(v, "auto"))
 		return 0;
 	if (yyjson_equals_str(v, "none")) {

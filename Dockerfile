@@ -16,7 +16,7 @@ RUN apt-get update && \
 FROM debian:stable-slim
 RUN --mount=type=bind,from=build,source=/src,target=/src \
     apt-get update && \
-    apt-get install -y --no-install-recommends /src/qpipe_*.deb \
+    apt-get install -y --no-install-recommends libcurl4 /src/qpipe_*.deb \
         /src/qpipe-demo_*.deb && \
     rm -rf /var/lib/apt/lists/* && \
     mkdir -m 1777 /work

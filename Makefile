@@ -123,6 +123,8 @@ MODEL_OBJ := $(addprefix $(B)/tests/kernel/amx/,$(MODELLED:=.o) amx_model.o \
 	amx_trap.o)
 TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
+# What tests of a client ask.
+STUB := $(B)/tests/cli/http_stub
 FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 	$(B)/tests/faults/,preload.so inject hammer))
 
@@ -137,6 +139,9 @@ PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# libcurl is only loaded when a server is asked, see qbench/url_http.c.
+$(BIN)/qbench: LIBS += -ldl
 
 # Lines are edited by a library of its own, if it is there.
 $(BIN)/qchat: LIBS += $(if $(shell echo '\#include <histedit.h>' | \
@@ -256,7 +261,10 @@ check-long: deps arm64
 	@sh tests/deps.sh long
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
-tests: $(TESTS) $(FAULTS)
+tests: $(TESTS) $(FAULTS) $(STUB)
+$(STUB): tests/cli/http_stub.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<
 
 # Allocations that fail: a library put before the C library's, and what runs
 # the tools with it.

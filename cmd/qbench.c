@@ -13,8 +13,8 @@ struct qbench_opts qbench_opt = {
 	.synth = { .seed = 1, .no_mtp = 1 },
 	.prompt = { 1, { 512 } }, .threads = { 1, { 0 } },
 	.depth = { 1, { 0 } }, .batch = { 1, { 0 } },
-	.sequences = { 1, { 1 } },
-	.n = 64, .rounds = 5,
+	.sequences = { 1, { 1 } }, .count = { 1, { 64 } },
+	.rounds = 5,
 };
 
 /* The values of a list, one at a time: 0 after the last one, *s is NULL. */
@@ -41,8 +41,8 @@ has_room(const struct cli_opt *o, size_t n)
 		cli_usage("%s: more than %d values", cli_opt_name(o), MAX_LIST);
 }
 
-static void
-parse_list(const struct cli_opt *o, const char *s)
+void
+qbench_parse_list(const struct cli_opt *o, const char *s)
 {
 	struct list *l = o->to;
 	char one[32];
@@ -54,15 +54,16 @@ parse_list(const struct cli_opt *o, const char *s)
 	}
 }
 
-static void
-parse_chances(const struct cli_opt *o, const char *s)
+void
+qbench_parse_reals(const struct cli_opt *o, const char *s)
 {
 	struct chances *l = o->to;
 	char one[32];
 
 	for (l->n = 0; next_value(o, &s, one);) {
 		has_room(o, l->n);
-		l->v[l->n++] = cli_double(cli_opt_name(o), one, 0, 1);
+		l->v[l->n++] = cli_double(cli_opt_name(o), one, o->low,
+		    o->high);
 	}
 }
 
@@ -107,25 +108,22 @@ parse_drafts(const struct cli_opt *o, const char *s)
 	}
 }
 
-#define LIST(l, n, a, p, lo, hi, h) { CLI_ROW(CALL, l, n, a, p, h), \
-	.call = parse_list, .min = (lo), .max = (hi) }
-
 static const struct cli_opt options[] = {
 	CLI_GROUP("what is measured (lists with commas: each in turn):"),
 	CLI_OPT_MODEL(&qbench_opt.model),
-	LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
+	QBENCH_LIST('p', "prompt", "tokens", &qbench_opt.prompt, 0, MAX_TOKENS,
 	    "read so many tokens; 512 by default; a list"),
-	CLI_INT('n', "count", "count", &qbench_opt.n, 0, MAX_TOKENS,
+	QBENCH_LIST('n', "count", "count", &qbench_opt.count, 0, MAX_TOKENS,
 	    "generate so many tokens; 64 by default"),
-	LIST(0, "depth", "tokens", &qbench_opt.depth, 0, MAX_TOKENS,
+	QBENCH_LIST(0, "depth", "tokens", &qbench_opt.depth, 0, MAX_TOKENS,
 	    "after so many tokens; a list"),
-	LIST(0, "sequences", "n", &qbench_opt.sequences, 1, MAX_SEQUENCES,
+	QBENCH_LIST(0, "sequences", "n", &qbench_opt.sequences, 1, MAX_SEQUENCES,
 	    "of so many texts at the same time; a list"),
 	CLI_FLAG(0, "scattered", &qbench_opt.scattered,
 	    "whose caches lie in blocks, as those of qbatch do"),
-	LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
+	QBENCH_LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
 	    "so many tokens in a pass; a list"),
-	LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
+	QBENCH_LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
 	    "so many threads; 0, the default: one a processor; a list"),
 	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1, MAX_ROUNDS,
 	    "measure so often; 5 by default"),
@@ -154,10 +152,12 @@ static const struct cli_opt options[] = {
 	CLI_CALL(0, "draft", "how", &qbench_opt.draft, parse_drafts,
 	    "words auto mtp lookup none",
 	    "what guessing gains: auto, mtp:4, lookup; a list; or a file"),
-	CLI_CALL(0, "accept", "p", &qbench_opt.accept, parse_chances, NULL,
+	QBENCH_REALS("accept", "p", &qbench_opt.accept, 0, 1,
 	    "simulated: a guess is right with this chance; a list"),
 	CLI_U64(0, "since", "time", &qbench_opt.since,
 	    "how long a process takes to its first token"),
+
+	CLI_ROWS(NULL, qbench_url_rows),
 
 	CLI_GROUP("what is shown:"),
 	CLI_FLAG(0, "json", &qbench_opt.json, "a JSON object a setting"),
@@ -172,6 +172,7 @@ static const struct cli_tool tool = {
 	.usage = "[options]\n--machine [-t threads] [options]\n"
 	    "--sampling [-r rounds] [-m model | --vocab-size number] [options]\n"
 	    "--draft how [--accept p] [-n count] [--depth tokens] [options]\n"
+	    "--url url [--clients n | --rate r] [options]\n"
 	    "--since time [-m model] [-t threads]",
 	.options = options,
 };
@@ -216,6 +217,27 @@ check_drafts(struct qbench_opts *o)
 	    o->draft.block.file != NULL;
 }
 
+/* Of the options above, a server is asked by few. */
+static void
+check_url(void)
+{
+	const void *const shared[] = { &qbench_opt.prompt, &qbench_opt.count,
+	    &qbench_opt.json, &qbench_opt.csv };
+	const struct cli_opt *o;
+	size_t i;
+
+	for (o = options; o->kind != CLI_KIND_END; o++) {
+		for (i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+			if (o->to == shared[i])
+				break;
+		}
+		if (i == sizeof shared / sizeof shared[0] && o->to != NULL &&
+		    cli_given(o->to))
+			cli_usage("%s measures a model in this process, and "
+			    "--url a server", cli_opt_name(o));
+	}
+}
+
 static void
 check_options(void)
 {
@@ -226,8 +248,6 @@ check_options(void)
 		longest |= o->prompt.v[i];
 	if (longest == 0 && o->n == 0)
 		cli_usage("-p 0 -n 0: nothing to measure");
-	if (o->json && o->csv)
-		cli_usage("--json and --csv exclude each other");
 	if (o->machine + o->sampling + o->guessing +
 	    (cli_given(&o->since) > 0) > 1)
 		cli_usage("--machine, --sampling, --draft and --since exclude "
@@ -248,6 +268,15 @@ main(int argc, char *argv[])
 	size_t i;
 
 	cli_begin(&tool, argc, argv);
+	if (qbench_opt.json && qbench_opt.csv)
+		cli_usage("--json and --csv exclude each other");
+	if (qbench_url_check()) {
+		check_url();
+		return qbench_run_url();
+	}
+	if (qbench_opt.count.n > 1)
+		cli_usage("-n: a list goes with --url");
+	qbench_opt.n = qbench_opt.count.v[0];
 	qbench_opt.guessing = cli_given(&qbench_opt.draft) > 0;
 	check_options();
 	check_drafts(&qbench_opt);

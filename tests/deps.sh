@@ -60,15 +60,19 @@ command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
-# qchat does without it, if it must
-if ! have_header histedit.h && command -v apt-get >/dev/null 2>&1; then
+# qchat and qbench do without them, if they must
+without() {	# PACKAGE, and what is not there then
+	command -v apt-get >/dev/null 2>&1 || return
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo="sudo -n"
-	echo "deps: installing libedit-dev" >&2
+	echo "deps: installing $1" >&2
 	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q \
-	    --no-install-recommends libedit-dev >/dev/null 2>&1 ||
-	    echo "deps: could not; qchat will not edit lines" >&2
-fi
+	    --no-install-recommends "$1" >/dev/null 2>&1 ||
+	    echo "deps: could not; $2" >&2
+}
+have_header histedit.h || without libedit-dev "qchat will not edit lines"
+have_header curl/curl.h ||
+    without libcurl4-openssl-dev "qbench will not know --url"
 if [ "$1" = audit ]; then
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	command -v valgrind >/dev/null 2>&1 || missing="$missing valgrind"

@@ -33,7 +33,7 @@ struct drafts {
 	struct tool_draft block;	/* the model's: if and where from */
 };
 
-/* Of a guess, to be right. */
+/* Of a guess, to be right; or other numbers. */
 struct chances {
 	size_t	n;
 	double	v[MAX_LIST];
@@ -43,10 +43,10 @@ struct chances {
 struct qbench_opts {
 	const char	*model, *tokens, *synthetic;
 	struct qwen_synth_opts synth;
-	struct list	 prompt, threads, depth, batch, sequences;
+	struct list	 prompt, count, threads, depth, batch, sequences;
 	struct drafts	 draft;
 	struct chances	 accept;
-	size_t		 n;
+	size_t		 n;		/* the first of count */
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
 	int		 json, csv, machine, sampling, scattered, guessing;
@@ -54,6 +54,15 @@ struct qbench_opts {
 };
 
 extern struct qbench_opts qbench_opt;
+
+/* Values with commas: whole numbers from min to max, numbers from low to high. */
+void qbench_parse_list(const struct cli_opt *o, const char *s);
+void qbench_parse_reals(const struct cli_opt *o, const char *s);
+
+#define QBENCH_LIST(l, n, a, p, lo, hi, h) { CLI_ROW(CALL, l, n, a, p, h), \
+	.call = qbench_parse_list, .min = (lo), .max = (hi) }
+#define QBENCH_REALS(n, a, p, lo, hi, h) { CLI_ROW(CALL, 0, n, a, p, h), \
+	.call = qbench_parse_reals, .low = (lo), .high = (hi) }
 
 /* ------------------------------------------------------- what it can do */
 
@@ -68,6 +77,15 @@ void qbench_show_sampling(void);
 
 /* --since: tell how long ago that was, twice, in ns; the exit status. */
 int qbench_run_since(void);
+
+/* -------------------------------------------------------- load on a server */
+
+/* The options of --url; whether it is given, or usage errors. */
+const struct cli_opt *qbench_url_rows(void *to);
+int qbench_url_check(void);
+
+/* All settings of it; the exit status. */
+int qbench_run_url(void);
 
 /* ------------------------------------------------- what the system counts */
 

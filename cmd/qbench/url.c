@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: ISC */
+/* url.c - the options of --url, and which of them go together. */
+#include <time.h>
+
+#include "url.h"
+
+enum { MAX_CLIENTS = 65536 };
+
+struct url_opts qbench_url = {
+	.clients = { 1, { 1 } }, .burstiness = 1, .warmup = 1,
+};
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("a server under load (-p, -n: of each request):"),
+	CLI_TEXT(0, "url", "url", &qbench_url.url,
+	    "requests to this server, as http://127.0.0.1:8080 or unix:PATH"),
+	CLI_WORD(0, "api", "name", &qbench_url.api, "chat completions openai",
+	    "ask by /v1/chat/completions (chat, openai) or /v1/completions"),
+	QBENCH_LIST(0, "clients", "n", &qbench_url.clients, 1, MAX_CLIENTS,
+	    "so many at once, each with one request after another; a list"),
+	QBENCH_REALS("rate", "r", &qbench_url.rate, 1e-3, 1e6,
+	    "so many requests a second, at random times; a list"),
+	CLI_REAL(0, "burstiness", "shape", &qbench_url.burstiness, 1e-2, 1e3,
+	    "of these: less than 1 for bursts, more for even gaps"),
+	CLI_INT(0, "requests", "n", &qbench_url.requests, 1, INT64_MAX,
+	    "so many for each setting; four a client, or 32, by default"),
+	CLI_REAL(0, "seconds", "s", &qbench_url.seconds, 1e-3, 1e9,
+	    "send none later than so long after the first"),
+	CLI_INT(0, "warmup", "n", &qbench_url.warmup, 0, 1000000,
+	    "before all, so many that do not count; 1 by default"),
+	CLI_REAL(0, "timeout", "s", &qbench_url.timeout, 1e-3, 1e6,
+	    "one that is not answered by then has failed"),
+	CLI_INT(0, "prefix", "tokens", &qbench_url.prefix, 0, MAX_TOKENS,
+	    "so many of -p are the same in all prompts"),
+	CLI_REAL(0, "range-ratio", "x", &qbench_url.range_ratio, 0, 1,
+	    "-p and -n vary by so much: 0.5 for half to one and a half"),
+	CLI_U64(0, "seed", "number", &qbench_url.seed,
+	    "for prompts and times; from the clock by default"),
+	CLI_FILE(0, "input", "file", &qbench_url.input, "file",
+	    "requests of this file, as qbatch takes them, over and over"),
+	CLI_TEXT(0, "body", "json", &qbench_url.body,
+	    "members for every request, as {\"temperature\":0}"),
+	CLI_TEXT(0, "served-model", "name", &qbench_url.model,
+	    "ask for this model, not the first that the server names"),
+	CLI_CALL(0, "goodput", "goals", &qbench_url.goals, tool_goals_parse,
+	    NULL, "count those that meet ttft:500,tpot:50,e2e:5000 (ms)"),
+	CLI_END,
+};
+
+const struct cli_opt *
+qbench_url_rows(void *to)
+{
+	(void)to;
+	return options;
+}
+
+static void
+exclude(const void *a, const char *name, const void *b, const char *other)
+{
+	if (cli_given(a) && cli_given(b))
+		cli_usage("%s and %s exclude each other", name, other);
+}
+
+int
+qbench_url_check(void)
+{
+	struct url_opts *o = &qbench_url;
+	const struct cli_opt *row;
+	struct timespec now;
+	size_t i;
+
+	for (row = options; row->kind != CLI_KIND_END; row++) {
+		if (o->url == NULL && row->to != NULL && cli_given(row->to))
+			cli_usage("%s goes with --url", cli_opt_name(row));
+	}
+	if (o->url == NULL)
+		return 0;
+	exclude(&o->clients, "--clients", &o->rate, "--rate");
+	exclude(&o->input, "--input", &o->api, "--api");
+	exclude(&o->input, "--input", &o->prefix, "--prefix");
+	exclude(&o->input, "--input", &o->range_ratio, "--range-ratio");
+	exclude(&o->input, "--input", &qbench_opt.prompt, "-p");
+	exclude(&o->input, "--input", &qbench_opt.count, "-n");
+	if (cli_given(&o->burstiness) && !cli_given(&o->rate))
+		cli_usage("--burstiness goes with --rate");
+	for (i = 0; i < qbench_opt.prompt.n; i++) {
+		if (qbench_opt.prompt.v[i] == 0)
+			cli_usage("-p 0: nothing to ask");
+	}
+	for (i = 0; i < qbench_opt.count.n; i++) {
+		if (qbench_opt.count.v[i] == 0)
+			cli_usage("-n 0: nothing to answer");
+	}
+	if (!cli_given(&o->seed)) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		o->seed = (uint64_t)now.tv_sec * 1000 +
+		    (uint64_t)now.tv_nsec / 1000000;
+	}
+	return 1;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * url_http.c - requests to a server, many at a time, by libcurl.
+ *
+ * It is loaded when it is needed, and not linked: with all that it brings, a
+ * process takes 5 ms more to start, and how fast that goes is one of the things
+ * that qbench measures.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "url.h"
+
+#if __has_include(<curl/curl.h>)
+#include <curl/curl.h>
+#include <dlfcn.h>
+
+#define CALLS(X) X(global_init) X(slist_append) X(slist_free_all) \
+	X(easy_init) X(easy_setopt) X(easy_getinfo) X(easy_cleanup) \
+	X(easy_strerror) X(multi_init) X(multi_setopt) X(multi_add_handle) \
+	X(multi_remove_handle) X(multi_perform) X(multi_poll) \
+	X(multi_info_read) X(multi_cleanup) X(multi_strerror)
+#define AS_MEMBER(f) __typeof__(curl_##f) *f;
+#define AS_NAME(f) { "curl_" #f, (void **)&curl.f },
+
+static struct {
+	CALLS(AS_MEMBER)
+} curl;
+
+static void
+load(void)
+{
+	static const char *const files[] = { "libcurl.so.4",
+	    "libcurl-gnutls.so.4", "libcurl.4.dylib" };
+	const struct {
+		const char	*name;
+		void		**to;
+	} calls[] = { CALLS(AS_NAME) };
+	void *lib = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof files / sizeof files[0] && lib == NULL; i++)
+		lib = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+	if (lib == NULL)
+		die("--url needs libcurl, which is not installed: %s",
+		    dlerror());
+	for (i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+		*calls[i].to = dlsym(lib, calls[i].name);
+		if (*calls[i].to == NULL)
+			die("--url needs a newer libcurl: %s", dlerror());
+	}
+	if (curl.global_init(CURL_GLOBAL_DEFAULT) != 0)
+		die("libcurl cannot begin");
+}
+
+struct url_http {
+	CURLM		*multi;
+	struct curl_slist *headers;
+	struct url_call	*calls;		/* under way */
+	const char	*socket;
+	double		 timeout;
+};
+
+static void
+add_header(struct url_http *h, const char *s)
+{
+	struct curl_slist *l = curl.slist_append(h->headers, s);
+
+	h->headers = cli_got(l);
+}
+
+struct url_http *
+url_http_open(const char *socket, double timeout)
+{
+	struct url_http *h = cli_got(calloc(1, sizeof *h));
+	const char *key = getenv("QSERVE_API_KEY");
+	char *s;
+
+	load();
+	h->multi = cli_got(curl.multi_init());
+	h->socket = socket;
+	h->timeout = timeout;
+	/* all connections stay, for the requests that come next */
+	curl.multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, 65536L);
+	add_header(h, "Content-Type: application/json");
+	add_header(h, "Expect:");
+	if (key != NULL && key[0] != '\0') {
+		s = cli_format("Authorization: Bearer %s", key);
+		if (s[strcspn(s, "\r\n")] != '\0')
+			die("QSERVE_API_KEY is not one line");
+		add_header(h, s);
+		free(s);
+	}
+	return h;
+}
+
+static size_t
+on_data(char *p, size_t size, size_t n, void *arg)
+{
+	struct url_call *c = arg;
+
+	url_stream_feed(&c->reply, p, size * n, cli_now());
+	return size * n;
+}
+
+static void
+set_up(const struct url_http *h, struct url_call *c)
+{
+	CURL *e = c->easy;
+
+	curl.easy_setopt(e, CURLOPT_URL, c->url);
+	curl.easy_setopt(e, CURLOPT_PRIVATE, c);
+	curl.easy_setopt(e, CURLOPT_ERRORBUFFER, c->error);
+	curl.easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
+	curl.easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl.easy_setopt(e, CURLOPT_PROXY, "");
+	curl.easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
+	curl.easy_setopt(e, CURLOPT_WRITEDATA, c);
+	if (h->socket != NULL)
+		curl.easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, h->socket);
+	if (h->timeout > 0)
+		curl.easy_setopt(e, CURLOPT_TIMEOUT_MS,
+		    (long)(h->timeout * 1e3));
+	if (c->body.n > 0) {
+		curl.easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE,
+		    (curl_off_t)c->body.n);
+		curl.easy_setopt(e, CURLOPT_POSTFIELDS, c->body.s);
+	}
+}
+
+void
+url_http_start(struct url_http *h, struct url_call *c)
+{
+	CURLMcode rc;
+
+	c->easy = cli_got(curl.easy_init());
+	set_up(h, c);
+	c->next = h->calls;
+	h->calls = c;
+	rc = curl.multi_add_handle(h->multi, c->easy);
+	if (rc != CURLM_OK)
+		die("libcurl: %s", curl.multi_strerror(rc));
+}
+
+static void
+put_off(struct url_http *h, struct url_call *c)
+{
+	struct url_call **at = &h->calls;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	curl.multi_remove_handle(h->multi, c->easy);
+	curl.easy_cleanup(c->easy);
+	c->easy = NULL;
+}
+
+/* What is wrong with the reply, if something is. */
+static void
+judge(struct url_call *c, CURLcode rc)
+{
+	struct url_stream *s = &c->reply;
+	char kind[24];
+
+	url_stream_end(s, c->end);
+	if (rc == CURLE_OPERATION_TIMEDOUT && c->status == 0 &&
+	    s->n_chunks == 0 && strstr(c->error, "onnect") != NULL)
+		rc = CURLE_COULDNT_CONNECT;
+	if (rc != CURLE_OK) {
+		url_stream_fail(s, rc == CURLE_OPERATION_TIMEDOUT ? "timeout" :
+		    rc == CURLE_COULDNT_CONNECT ||
+		    rc == CURLE_COULDNT_RESOLVE_HOST ? "connect" :
+		    rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR ||
+		    rc == CURLE_SEND_ERROR || rc == CURLE_GOT_NOTHING ?
+		    "cut_short" : "transport",
+		    c->error[0] != '\0' ? c->error : curl.easy_strerror(rc));
+	} else if (c->status != 200) {
+		snprintf(kind, sizeof kind, "http_%ld", c->status);
+		url_stream_message(s);
+		url_stream_fail(s, kind, s->why);
+	} else if (c->body.n > 0 && !s->ended)
+		url_stream_fail(s, s->n_chunks > 0 ? "cut_short" : "no_stream",
+		    s->n_chunks > 0 ? "the stream ended without an end" :
+		    "the reply is no stream of tokens");
+}
+
+struct url_call *
+url_http_wait(struct url_http *h, double seconds)
+{
+	struct url_call *c;
+	char *private;
+	CURLMsg *m;
+	int n;
+
+	for (;;) {
+		curl.multi_perform(h->multi, &n);
+		while ((m = curl.multi_info_read(h->multi, &n)) != NULL) {
+			if (m->msg != CURLMSG_DONE)
+				continue;
+			curl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE,
+			    &private);
+			c = (struct url_call *)(void *)private;
+			curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE,
+			    &c->status);
+			c->end = cli_now();
+			judge(c, m->data.result);
+			put_off(h, c);
+			return c;
+		}
+		if (seconds < 0)
+			return NULL;
+		/* what is less than a millisecond is not slept over */
+		curl.multi_poll(h->multi, NULL, 0, (int)(seconds * 1e3), NULL);
+		seconds = -1;
+	}
+}
+
+void
+url_http_close(struct url_http *h)
+{
+	struct url_call *c;
+
+	while ((c = h->calls) != NULL) {
+		put_off(h, c);
+		url_call_free(c);
+	}
+	curl.multi_cleanup(h->multi);
+	curl.slist_free_all(h->headers);
+	free(h);
+}
+
+#else	/* the system has no libcurl */
+
+struct url_http *
+url_http_open(const char *socket, double timeout)
+{
+	(void)socket;
+	(void)timeout;
+	die("--url: made without libcurl");
+}
+
+void
+url_http_start(struct url_http *h, struct url_call *c)
+{
+	(void)h;
+	(void)c;
+}
+
+struct url_call *
+url_http_wait(struct url_http *h, double seconds)
+{
+	(void)h;
+	(void)seconds;
+	return NULL;
+}
+
+void
+url_http_close(struct url_http *h)
+{
+	(void)h;
+}
+#endif
+
+void
+url_call_free(struct url_call *c)
+{
+	if (c == NULL)
+		return;
+	free(c->url);
+	qwen_text_fini(&c->body);
+	url_stream_fini(&c->reply);
+	free(c);
+}

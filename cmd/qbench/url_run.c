@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: ISC */
+/* url_run.c - requests to a server at their times, and what comes of them. */
+#include <sys/resource.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/json/json.h"
+#include "url.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void
+on_interrupt(int sig)
+{
+	interrupted = 1;
+	signal(sig, SIG_DFL);	/* the second one ends it */
+}
+
+/* The server, and what all settings share. */
+struct target {
+	const struct url_opts *opts;
+	struct url_http	*http;
+	char		*base;		/* "http://host:8080/v1" */
+	char		*model;		/* or NULL */
+	struct url_bodies *bodies;
+	uint64_t	 number;	/* of the next request */
+};
+
+/* One setting, as it goes on. */
+struct load {
+	struct target	*t;
+	struct url_result *r;
+	uint64_t	 wanted;	/* requests; UINT64_MAX: by time */
+	uint64_t	 n_started, n_running, n_tokens;
+	uint64_t	 rng;		/* of arrivals */
+	double		 start, due;
+};
+
+/* ---------------------------------------------------------------- a request */
+
+static struct url_call *
+call_new(const struct target *t, const char *path)
+{
+	struct url_call *c = cli_got(calloc(1, sizeof *c));
+
+	c->url = cli_format("%s%s", t->base, path);
+	c->due = cli_now();
+	return c;
+}
+
+static struct url_call *
+ask(struct target *t, const struct url_setting *set, double due)
+{
+	struct url_call *c = call_new(t, "");
+	const char *path = url_bodies_get(t->bodies, set, t->number++,
+	    &c->body);
+
+	free(c->url);
+	c->url = cli_format("%s%s", t->base, path);
+	c->due = due;
+	url_http_start(t->http, c);
+	return c;
+}
+
+/* Until it has ended; dies of Ctrl-C. */
+static void
+wait_for(struct target *t, const struct url_call *c)
+{
+	while (url_http_wait(t->http, 0.1) != c)
+		if (interrupted)
+			raise(SIGINT);
+}
+
+/* ------------------------------------------------------------------ results */
+
+static void
+note_error(struct url_result *r, const struct url_stream *s)
+{
+	struct url_error *e;
+	size_t i;
+
+	r->n_failed++;
+	for (i = 0; i < r->n_errors; i++) {
+		if (strcmp(r->error[i].kind, s->kind) == 0) {
+			r->error[i].n++;
+			return;
+		}
+	}
+	cli_grow(&r->error, &r->cap_errors, r->n_errors + 1,
+	    sizeof *r->error);
+	e = &r->error[r->n_errors++];
+	memcpy(e->kind, s->kind, sizeof e->kind);
+	memcpy(e->why, s->why, sizeof e->why);
+	e->n = 1;
+}
+
+/* What one reply does not tell of is not known of all. */
+static void
+add_told(int64_t *sum, int64_t told)
+{
+	*sum = *sum < 0 || told == 0 ? -1 : *sum + told - 1;
+}
+
+static void
+note_answer(struct load *l, const struct url_call *c)
+{
+	const struct url_stream *s = &c->reply;
+	struct url_result *r = l->r;
+	uint64_t n = s->generated > 0 ? (uint64_t)s->generated - 1 :
+	    s->n_chunks;
+	double last = s->n_chunks > 0 ? s->last : c->end;
+	struct tool_times t;
+	size_t i;
+
+	r->n_answered++;
+	add_told(&r->prompt, s->prompt);
+	add_told(&r->cached, s->cached);
+	r->generated += (int64_t)n;
+	t.ms[TOOL_TTFT] = s->n_chunks > 0 ? (s->first - c->due) * 1e3 : -1;
+	t.ms[TOOL_E2E] = (last - c->due) * 1e3;
+	t.ms[TOOL_TPOT] = n < 2 || s->n_chunks < 2 ? -1 :
+	    (s->last - s->first) * 1e3 / (double)(n - 1);
+	for (i = 0; i < TOOL_N_TIMES; i++)
+		tool_sample_add(&r->time[i], t.ms[i]);
+	for (i = 0; i < s->gaps.n; i++)
+		tool_sample_add(&r->gaps, s->gaps.v[i]);
+	r->n_good += (uint64_t)tool_goals_met(&l->t->opts->goals, &t);
+	cli_progress_also(l->n_tokens += n, "tok");
+}
+
+static void
+land(struct load *l, struct url_call *c)
+{
+	l->n_running--;
+	if (c->reply.kind[0] != '\0') {
+		if (cli_verbose)
+			cli_note("%s%s%s", c->reply.kind, c->reply.why[0] !=
+			    '\0' ? ": " : "", c->reply.why);
+		note_error(l->r, &c->reply);
+	} else
+		note_answer(l, c);
+	url_call_free(c);
+	cli_progress(l->r->n_answered + l->r->n_failed);
+}
+
+/* ---------------------------------------------------------------- a setting */
+
+/* Whether another request is to be sent, now or later. */
+static int
+goes_on(const struct load *l, double when)
+{
+	const struct url_opts *o = l->t->opts;
+
+	return !interrupted && l->n_started < l->wanted &&
+	    (o->seconds <= 0 || when - l->start < o->seconds);
+}
+
+/* Send what is due; how long there is nothing to send. */
+static double
+send_due(struct load *l)
+{
+	const struct url_setting *set = &l->r->set;
+	double now = cli_now(), late;
+
+	for (; set->rate <= 0 ? l->n_running < set->clients && goes_on(l, now) :
+	    l->due <= now && goes_on(l, l->due); now = cli_now()) {
+		late = set->rate > 0 ? (now - l->due) * 1e3 : 0;
+		l->r->late = late > l->r->late ? late : l->r->late;
+		ask(l->t, set, set->rate > 0 ? l->due : now);
+		if (set->rate > 0)
+			l->due += tool_gap(&l->rng, set->rate,
+			    l->t->opts->burstiness);
+		l->n_started++;
+		if (++l->n_running > l->r->most)
+			l->r->most = l->n_running;
+	}
+	return set->rate <= 0 || !goes_on(l, l->due) ? 0.1 :
+	    fmin(0.1, l->due - now);
+}
+
+static void
+run(struct load *l)
+{
+	struct url_call *c;
+	double wait;
+
+	l->start = l->due = cli_now();
+	for (;;) {
+		wait = send_due(l);
+		if (l->n_running == 0 && !goes_on(l, l->r->set.rate > 0 ?
+		    l->due : cli_now()))
+			break;
+		c = url_http_wait(l->t->http, wait);
+		if (c != NULL)
+			land(l, c);
+		else if (interrupted)
+			break;
+	}
+	l->r->seconds = cli_now() - l->start;
+	l->r->n_given_up = l->n_running;
+	l->r->interrupted = interrupted;
+}
+
+static uint64_t
+wanted(const struct target *t, const struct url_setting *set)
+{
+	uint64_t n = url_bodies_count(t->bodies);
+
+	return t->opts->requests > 0 ? t->opts->requests :
+	    t->opts->seconds > 0 ? UINT64_MAX : n > 0 ? n :
+	    set->rate > 0 ? 32 : 4 * set->clients;
+}
+
+static void
+measure(struct target *t, const struct url_setting *set)
+{
+	struct url_result r = { .set = *set, .base = t->base,
+	    .model = t->model };
+	struct load l = { .t = t, .r = &r, .wanted = wanted(t, set),
+	    .rng = t->opts->seed };
+	int i;
+
+	cli_progress_start("requests", l.wanted == UINT64_MAX ? 0 : l.wanted);
+	run(&l);
+	cli_progress_end();
+	url_show(&r);
+	if (r.n_failed > 0 && r.n_answered == 0)
+		warn("no request was answered: %s: %s", r.error[0].kind,
+		    r.error[0].why);
+	else if (r.n_failed > 0)
+		cli_warn_part("%llu of %s failed", (unsigned long long)
+		    r.n_failed, cli_count(r.n_failed + r.n_answered,
+		    "request"));
+	if (r.late > 20)
+		cli_note("requests were sent up to %.0f ms late: this machine "
+		    "is busy", r.late);
+	for (i = 0; i < TOOL_N_TIMES; i++)
+		tool_sample_fini(&r.time[i]);
+	tool_sample_fini(&r.gaps);
+	free(r.error);
+}
+
+/* --------------------------------------------------------------- the server */
+
+/* "http://host:8080/v1" of what was given; *socket of a UNIX domain socket. */
+static char *
+base_of(const char *url, const char **socket)
+{
+	size_t n = strlen(url);
+	char *s;
+
+	*socket = NULL;
+	if (strncmp(url, "unix:", 5) == 0 && url[5] != '\0') {
+		*socket = url + 5;
+		return cli_format("http://localhost/v1");
+	}
+	if ((strncmp(url, "http://", 7) != 0 || n == 7) &&
+	    (strncmp(url, "https://", 8) != 0 || n == 8))
+		cli_usage("--url: '%s' is not like http://127.0.0.1:8080 or "
+		    "unix:/run/qserve", url);
+	s = strstr(url, "://") + 3;
+	if (memchr(s, '@', strcspn(s, "/")) != NULL)
+		cli_usage("--url: a key comes by QSERVE_API_KEY, and not in "
+		    "the address");
+	while (n > 0 && url[n - 1] == '/')
+		n--;
+	return cli_format("%.*s%s", (int)n, url, n >= 3 &&
+	    strncmp(url + n - 3, "/v1", 3) == 0 ? "" : "/v1");
+}
+
+/* What the server calls its first model, or NULL; dies if nobody is there. */
+static char *
+first_model(struct target *t)
+{
+	struct url_call *c = call_new(t, "/models");
+	struct url_stream *s = &c->reply;
+	struct qwen_err err;
+	const char *id = NULL;
+	char *name = NULL;
+	yyjson_doc *doc;
+
+	url_http_start(t->http, c);
+	wait_for(t, c);
+	if (s->kind[0] != '\0' && c->status != 404)
+		die("%s: %s%s%s", c->url, s->kind, s->why[0] != '\0' ? ": " :
+		    "", s->why);
+	doc = s->other.n == 0 || c->status != 200 ? NULL :
+	    qwen_json_open(s->other.s, s->other.n, &err);
+	if (doc != NULL)
+		id = yyjson_get_str(yyjson_obj_get(yyjson_arr_get_first(
+		    yyjson_obj_get(yyjson_doc_get_root(doc), "data")), "id"));
+	if (id != NULL)
+		name = cli_format("%s", id);
+	yyjson_doc_free(doc);
+	url_call_free(c);
+	return name;
+}
+
+/* Requests that do not count: what is wrong with all of them shows here. */
+static void
+warm_up(struct target *t, const struct url_setting *set)
+{
+	struct url_call *c;
+	uint64_t i;
+
+	for (i = 0; i < t->opts->warmup; i++) {
+		c = ask(t, set, cli_now());
+		wait_for(t, c);
+		if (c->reply.kind[0] != '\0')
+			die("%s: %s%s%s", c->url, c->reply.kind,
+			    c->reply.why[0] != '\0' ? ": " : "",
+			    c->reply.why);
+		url_call_free(c);
+	}
+}
+
+static void
+open_target(struct target *t, const struct url_opts *o)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt }, old;
+	struct rlimit files;
+	const char *socket;
+
+	t->opts = o;
+	t->base = base_of(o->url, &socket);
+	/* what is wrong with a file or --body comes before any connection */
+	url_bodies_close(url_bodies_open(o, NULL));
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	t->http = url_http_open(socket, o->timeout);
+	sigemptyset(&sa.sa_mask);
+	if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &sa, NULL);
+	t->model = o->model != NULL ? cli_format("%s", o->model) :
+	    first_model(t);
+	t->bodies = url_bodies_open(o, t->model);
+}
+
+int
+qbench_run_url(void)
+{
+	const struct url_opts *o = &qbench_url;
+	const struct list one = { 1, { 0 } };
+	const struct list *prompt = o->input == NULL ? &qbench_opt.prompt :
+	    &one;
+	const struct list *count = o->input == NULL ? &qbench_opt.count : &one;
+	size_t i, j, k, n = o->rate.n > 0 ? o->rate.n : o->clients.n;
+	struct target t = { 0 };
+	int status;
+
+	open_target(&t, o);
+	for (i = 0; i < prompt->n * count->n * n && !interrupted; i++) {
+		struct url_setting set;
+
+		j = i / n / count->n;
+		k = i / n % count->n;
+		set = (struct url_setting){ .prompt = prompt->v[j],
+		    .count = count->v[k], .clients = o->rate.n > 0 ? 0 :
+		    o->clients.v[i % n], .rate = o->rate.n > 0 ?
+		    o->rate.v[i % n] : 0 };
+		if (i == 0)
+			warm_up(&t, &set);
+		measure(&t, &set);
+	}
+	url_http_close(t.http);
+	url_bodies_close(t.bodies);
+	free(t.base);
+	free(t.model);
+	status = cli_finish();
+	if (interrupted)
+		raise(SIGINT);
+	return status;
+}

@@ -36,22 +36,22 @@ struct url_setting {
 };
 
 /* Bodies of requests: made, or from a file. */
-struct url_bodies;
+struct qbench_bodies;
 
 /* model: what the server calls it, or NULL.  Dies. */
-struct url_bodies *url_bodies_open(const struct url_opts *o,
+struct qbench_bodies *qbench_bodies_open(const struct url_opts *o,
     const char *model);
 /* How many are in the file; 0: as many as one likes. */
-uint64_t url_bodies_count(const struct url_bodies *b);
+uint64_t qbench_bodies_count(const struct qbench_bodies *b);
 /* That of a number, from 0 on, and its path: "/chat/completions". */
-const char *url_bodies_get(const struct url_bodies *b,
+const char *qbench_bodies_get(const struct qbench_bodies *b,
     const struct url_setting *set, uint64_t number, struct qwen_text *out);
-void url_bodies_close(struct url_bodies *b);
+void qbench_bodies_close(struct qbench_bodies *b);
 
 /* ------------------------------------------------------------ what comes back */
 
 /* A reply as it comes; zero at first. */
-struct url_stream {
+struct qbench_stream {
 	struct qwen_text line;		/* that is not whole yet */
 	struct qwen_text other;		/* what is no event: its beginning */
 	double		 first, last;	/* when tokens came; 0: none */
@@ -65,38 +65,39 @@ struct url_stream {
 	struct tool_sample gaps;	/* between tokens, in ms */
 };
 
-void url_stream_feed(struct url_stream *s, const char *p, size_t n, double now);
+void qbench_stream_feed(struct qbench_stream *s, const char *p, size_t n,
+    double now);
 /* There is no more of it. */
-void url_stream_end(struct url_stream *s, double now);
+void qbench_stream_end(struct qbench_stream *s, double now);
 /* The message of a reply that is an error, into s->why. */
-void url_stream_message(struct url_stream *s);
-void url_stream_fail(struct url_stream *s, const char *kind, const char *why);
-void url_stream_fini(struct url_stream *s);
+void qbench_stream_message(struct qbench_stream *s);
+void qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why);
+void qbench_stream_fini(struct qbench_stream *s);
 
 /* -------------------------------------------------------------------- HTTP */
 
 /* A request under way. */
-struct url_call {
+struct qbench_call {
 	char		*url;		/* owned */
 	struct qwen_text body;		/* POST; of n 0: GET */
 	double		 due, end;
 	long		 status;	/* of HTTP; 0: none came */
-	struct url_stream reply;
-	void		*easy;		/* url_http.c's, these */
+	struct qbench_stream reply;
+	void		*easy;		/* qbench_http.c's, these */
 	char		 error[256];
-	struct url_call	*next;
+	struct qbench_call	*next;
 };
 
-struct url_http;
+struct qbench_http;
 
 /* socket: a UNIX domain socket's path, or NULL.  Dies without libcurl. */
-struct url_http *url_http_open(const char *socket, double timeout);
-void url_http_start(struct url_http *h, struct url_call *c);
+struct qbench_http *qbench_http_open(const char *socket, double timeout);
+void qbench_http_start(struct qbench_http *h, struct qbench_call *c);
 /* One that has ended, within so many seconds, or NULL. */
-struct url_call *url_http_wait(struct url_http *h, double seconds);
+struct qbench_call *qbench_http_wait(struct qbench_http *h, double seconds);
 /* Those that are under way are given up, and freed. */
-void url_http_close(struct url_http *h);
-void url_call_free(struct url_call *c);
+void qbench_http_close(struct qbench_http *h);
+void qbench_call_free(struct qbench_call *c);
 
 /* ------------------------------------------------------------- measurements */
 
@@ -118,6 +119,6 @@ struct url_result {
 	int		 interrupted;
 };
 
-void url_show(struct url_result *r);
+void qbench_url_show(struct url_result *r);
 
 #endif

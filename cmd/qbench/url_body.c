@@ -53,7 +53,7 @@ struct line {
 	struct qwen_text body;
 };
 
-struct url_bodies {
+struct qbench_bodies {
 	const struct url_opts *opts;
 	const char	*model;
 	yyjson_doc	*more;		/* of --body, or NULL */
@@ -65,7 +65,7 @@ struct url_bodies {
 
 /* What a request has in any case; --body has the last word. */
 static void
-finish(const struct url_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
+finish(const struct qbench_bodies *b, yyjson_mut_doc *doc, yyjson_mut_val *root,
     struct qwen_text *out)
 {
 	yyjson_mut_val *usage = cli_got(yyjson_mut_obj(doc));
@@ -126,7 +126,7 @@ messages(yyjson_mut_doc *doc, const struct qwen_text *t)
 }
 
 static const char *
-make(const struct url_bodies *b, const struct url_setting *set,
+make(const struct qbench_bodies *b, const struct url_setting *set,
     uint64_t number, struct qwen_text *out)
 {
 	const struct url_opts *o = b->opts;
@@ -166,7 +166,7 @@ ends_with(const char *s, const char *end)
 
 /* In an envelope, as batches have it, or alone, with an id of its own. */
 static void
-add_line(struct url_bodies *b, const struct tool_lines *in, yyjson_val *root)
+add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 {
 	yyjson_val *body = yyjson_obj_get(root, "body"), *k, *v;
 	const char *url = yyjson_get_str(yyjson_obj_get(root, "url"));
@@ -204,7 +204,7 @@ add_line(struct url_bodies *b, const struct tool_lines *in, yyjson_val *root)
 }
 
 static void
-read_lines(struct url_bodies *b, const char *path)
+read_lines(struct qbench_bodies *b, const char *path)
 {
 	struct tool_lines in = { 0 };
 	struct tool_line line;
@@ -232,10 +232,10 @@ read_lines(struct url_bodies *b, const char *path)
 
 /* -------------------------------------------------------------------- both */
 
-struct url_bodies *
-url_bodies_open(const struct url_opts *o, const char *model)
+struct qbench_bodies *
+qbench_bodies_open(const struct url_opts *o, const char *model)
 {
-	struct url_bodies *b = cli_got(calloc(1, sizeof *b));
+	struct qbench_bodies *b = cli_got(calloc(1, sizeof *b));
 	struct qwen_err err;
 
 	b->opts = o;
@@ -254,13 +254,13 @@ url_bodies_open(const struct url_opts *o, const char *model)
 }
 
 uint64_t
-url_bodies_count(const struct url_bodies *b)
+qbench_bodies_count(const struct qbench_bodies *b)
 {
 	return b->n;
 }
 
 const char *
-url_bodies_get(const struct url_bodies *b, const struct url_setting *set,
+qbench_bodies_get(const struct qbench_bodies *b, const struct url_setting *set,
     uint64_t number, struct qwen_text *out)
 {
 	const struct line *l;
@@ -276,7 +276,7 @@ url_bodies_get(const struct url_bodies *b, const struct url_setting *set,
 }
 
 void
-url_bodies_close(struct url_bodies *b)
+qbench_bodies_close(struct qbench_bodies *b)
 {
 	size_t i;
 

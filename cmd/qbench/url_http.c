@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * url_http.c - requests to a server, many at a time, by libcurl.
+ * qbench_http.c - requests to a server, many at a time, by libcurl.
  *
  * It is loaded when it is needed, and not linked: with all that it brings, a
  * process takes 5 ms more to start, and how fast that goes is one of the things
@@ -53,26 +53,26 @@ load(void)
 		die("libcurl cannot begin");
 }
 
-struct url_http {
+struct qbench_http {
 	CURLM		*multi;
 	struct curl_slist *headers;
-	struct url_call	*calls;		/* under way */
+	struct qbench_call	*calls;		/* under way */
 	const char	*socket;
 	double		 timeout;
 };
 
 static void
-add_header(struct url_http *h, const char *s)
+add_header(struct qbench_http *h, const char *s)
 {
 	struct curl_slist *l = curl.slist_append(h->headers, s);
 
 	h->headers = cli_got(l);
 }
 
-struct url_http *
-url_http_open(const char *socket, double timeout)
+struct qbench_http *
+qbench_http_open(const char *socket, double timeout)
 {
-	struct url_http *h = cli_got(calloc(1, sizeof *h));
+	struct qbench_http *h = cli_got(calloc(1, sizeof *h));
 	const char *key = getenv("QSERVE_API_KEY");
 	char *s;
 
@@ -97,14 +97,14 @@ url_http_open(const char *socket, double timeout)
 static size_t
 on_data(char *p, size_t size, size_t n, void *arg)
 {
-	struct url_call *c = arg;
+	struct qbench_call *c = arg;
 
-	url_stream_feed(&c->reply, p, size * n, cli_now());
+	qbench_stream_feed(&c->reply, p, size * n, cli_now());
 	return size * n;
 }
 
 static void
-set_up(const struct url_http *h, struct url_call *c)
+set_up(const struct qbench_http *h, struct qbench_call *c)
 {
 	CURL *e = c->easy;
 
@@ -129,7 +129,7 @@ set_up(const struct url_http *h, struct url_call *c)
 }
 
 void
-url_http_start(struct url_http *h, struct url_call *c)
+qbench_http_start(struct qbench_http *h, struct qbench_call *c)
 {
 	CURLMcode rc;
 
@@ -143,9 +143,9 @@ url_http_start(struct url_http *h, struct url_call *c)
 }
 
 static void
-put_off(struct url_http *h, struct url_call *c)
+put_off(struct qbench_http *h, struct qbench_call *c)
 {
-	struct url_call **at = &h->calls;
+	struct qbench_call **at = &h->calls;
 
 	while (*at != c)
 		at = &(*at)->next;
@@ -157,17 +157,17 @@ put_off(struct url_http *h, struct url_call *c)
 
 /* What is wrong with the reply, if something is. */
 static void
-judge(struct url_call *c, CURLcode rc)
+judge(struct qbench_call *c, CURLcode rc)
 {
-	struct url_stream *s = &c->reply;
+	struct qbench_stream *s = &c->reply;
 	char kind[24];
 
-	url_stream_end(s, c->end);
+	qbench_stream_end(s, c->end);
 	if (rc == CURLE_OPERATION_TIMEDOUT && c->status == 0 &&
 	    s->n_chunks == 0 && strstr(c->error, "onnect") != NULL)
 		rc = CURLE_COULDNT_CONNECT;
 	if (rc != CURLE_OK) {
-		url_stream_fail(s, rc == CURLE_OPERATION_TIMEDOUT ? "timeout" :
+		qbench_stream_fail(s, rc == CURLE_OPERATION_TIMEDOUT ? "timeout" :
 		    rc == CURLE_COULDNT_CONNECT ||
 		    rc == CURLE_COULDNT_RESOLVE_HOST ? "connect" :
 		    rc == CURLE_PARTIAL_FILE || rc == CURLE_RECV_ERROR ||
@@ -176,18 +176,18 @@ judge(struct url_call *c, CURLcode rc)
 		    c->error[0] != '\0' ? c->error : curl.easy_strerror(rc));
 	} else if (c->status != 200) {
 		snprintf(kind, sizeof kind, "http_%ld", c->status);
-		url_stream_message(s);
-		url_stream_fail(s, kind, s->why);
+		qbench_stream_message(s);
+		qbench_stream_fail(s, kind, s->why);
 	} else if (c->body.n > 0 && !s->ended)
-		url_stream_fail(s, s->n_chunks > 0 ? "cut_short" : "no_stream",
+		qbench_stream_fail(s, s->n_chunks > 0 ? "cut_short" : "no_stream",
 		    s->n_chunks > 0 ? "the stream ended without an end" :
 		    "the reply is no stream of tokens");
 }
 
-struct url_call *
-url_http_wait(struct url_http *h, double seconds)
+struct qbench_call *
+qbench_http_wait(struct qbench_http *h, double seconds)
 {
-	struct url_call *c;
+	struct qbench_call *c;
 	char *private;
 	CURLMsg *m;
 	int n;
@@ -199,7 +199,7 @@ url_http_wait(struct url_http *h, double seconds)
 				continue;
 			curl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE,
 			    &private);
-			c = (struct url_call *)(void *)private;
+			c = (struct qbench_call *)(void *)private;
 			curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE,
 			    &c->status);
 			c->end = cli_now();
@@ -216,13 +216,13 @@ url_http_wait(struct url_http *h, double seconds)
 }
 
 void
-url_http_close(struct url_http *h)
+qbench_http_close(struct qbench_http *h)
 {
-	struct url_call *c;
+	struct qbench_call *c;
 
 	while ((c = h->calls) != NULL) {
 		put_off(h, c);
-		url_call_free(c);
+		qbench_call_free(c);
 	}
 	curl.multi_cleanup(h->multi);
 	curl.slist_free_all(h->headers);
@@ -231,8 +231,8 @@ url_http_close(struct url_http *h)
 
 #else	/* the system has no libcurl */
 
-struct url_http *
-url_http_open(const char *socket, double timeout)
+struct qbench_http *
+qbench_http_open(const char *socket, double timeout)
 {
 	(void)socket;
 	(void)timeout;
@@ -240,14 +240,14 @@ url_http_open(const char *socket, double timeout)
 }
 
 void
-url_http_start(struct url_http *h, struct url_call *c)
+qbench_http_start(struct qbench_http *h, struct qbench_call *c)
 {
 	(void)h;
 	(void)c;
 }
 
-struct url_call *
-url_http_wait(struct url_http *h, double seconds)
+struct qbench_call *
+qbench_http_wait(struct qbench_http *h, double seconds)
 {
 	(void)h;
 	(void)seconds;
@@ -255,19 +255,19 @@ url_http_wait(struct url_http *h, double seconds)
 }
 
 void
-url_http_close(struct url_http *h)
+qbench_http_close(struct qbench_http *h)
 {
 	(void)h;
 }
 #endif
 
 void
-url_call_free(struct url_call *c)
+qbench_call_free(struct qbench_call *c)
 {
 	if (c == NULL)
 		return;
 	free(c->url);
 	qwen_text_fini(&c->body);
-	url_stream_fini(&c->reply);
+	qbench_stream_fini(&c->reply);
 	free(c);
 }

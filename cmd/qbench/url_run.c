@@ -22,10 +22,10 @@ on_interrupt(int sig)
 /* The server, and what all settings share. */
 struct target {
 	const struct url_opts *opts;
-	struct url_http	*http;
+	struct qbench_http	*http;
 	char		*base;		/* "http://host:8080/v1" */
 	char		*model;		/* or NULL */
-	struct url_bodies *bodies;
+	struct qbench_bodies *bodies;
 	uint64_t	 number;	/* of the next request */
 };
 
@@ -41,35 +41,35 @@ struct load {
 
 /* ---------------------------------------------------------------- a request */
 
-static struct url_call *
+static struct qbench_call *
 call_new(const struct target *t, const char *path)
 {
-	struct url_call *c = cli_got(calloc(1, sizeof *c));
+	struct qbench_call *c = cli_got(calloc(1, sizeof *c));
 
 	c->url = cli_format("%s%s", t->base, path);
 	c->due = cli_now();
 	return c;
 }
 
-static struct url_call *
+static struct qbench_call *
 ask(struct target *t, const struct url_setting *set, double due)
 {
-	struct url_call *c = call_new(t, "");
-	const char *path = url_bodies_get(t->bodies, set, t->number++,
+	struct qbench_call *c = call_new(t, "");
+	const char *path = qbench_bodies_get(t->bodies, set, t->number++,
 	    &c->body);
 
 	free(c->url);
 	c->url = cli_format("%s%s", t->base, path);
 	c->due = due;
-	url_http_start(t->http, c);
+	qbench_http_start(t->http, c);
 	return c;
 }
 
 /* Until it has ended; dies of Ctrl-C. */
 static void
-wait_for(struct target *t, const struct url_call *c)
+wait_for(struct target *t, const struct qbench_call *c)
 {
-	while (url_http_wait(t->http, 0.1) != c)
+	while (qbench_http_wait(t->http, 0.1) != c)
 		if (interrupted)
 			raise(SIGINT);
 }
@@ -77,7 +77,7 @@ wait_for(struct target *t, const struct url_call *c)
 /* ------------------------------------------------------------------ results */
 
 static void
-note_error(struct url_result *r, const struct url_stream *s)
+note_error(struct url_result *r, const struct qbench_stream *s)
 {
 	struct url_error *e;
 	size_t i;
@@ -105,9 +105,9 @@ add_told(int64_t *sum, int64_t told)
 }
 
 static void
-note_answer(struct load *l, const struct url_call *c)
+note_answer(struct load *l, const struct qbench_call *c)
 {
-	const struct url_stream *s = &c->reply;
+	const struct qbench_stream *s = &c->reply;
 	struct url_result *r = l->r;
 	uint64_t n = s->generated > 0 ? (uint64_t)s->generated - 1 :
 	    s->n_chunks;
@@ -132,7 +132,7 @@ note_answer(struct load *l, const struct url_call *c)
 }
 
 static void
-land(struct load *l, struct url_call *c)
+land(struct load *l, struct qbench_call *c)
 {
 	l->n_running--;
 	if (c->reply.kind[0] != '\0') {
@@ -142,7 +142,7 @@ land(struct load *l, struct url_call *c)
 		note_error(l->r, &c->reply);
 	} else
 		note_answer(l, c);
-	url_call_free(c);
+	qbench_call_free(c);
 	cli_progress(l->r->n_answered + l->r->n_failed);
 }
 
@@ -184,7 +184,7 @@ send_due(struct load *l)
 static void
 run(struct load *l)
 {
-	struct url_call *c;
+	struct qbench_call *c;
 	double wait;
 
 	l->start = l->due = cli_now();
@@ -193,7 +193,7 @@ run(struct load *l)
 		if (l->n_running == 0 && !goes_on(l, l->r->set.rate > 0 ?
 		    l->due : cli_now()))
 			break;
-		c = url_http_wait(l->t->http, wait);
+		c = qbench_http_wait(l->t->http, wait);
 		if (c != NULL)
 			land(l, c);
 		else if (interrupted)
@@ -207,7 +207,7 @@ run(struct load *l)
 static uint64_t
 wanted(const struct target *t, const struct url_setting *set)
 {
-	uint64_t n = url_bodies_count(t->bodies);
+	uint64_t n = qbench_bodies_count(t->bodies);
 
 	return t->opts->requests > 0 ? t->opts->requests :
 	    t->opts->seconds > 0 ? UINT64_MAX : n > 0 ? n :
@@ -226,7 +226,7 @@ measure(struct target *t, const struct url_setting *set)
 	cli_progress_start("requests", l.wanted == UINT64_MAX ? 0 : l.wanted);
 	run(&l);
 	cli_progress_end();
-	url_show(&r);
+	qbench_url_show(&r);
 	if (r.n_failed > 0 && r.n_answered == 0)
 		warn("no request was answered: %s: %s", r.error[0].kind,
 		    r.error[0].why);
@@ -275,14 +275,14 @@ base_of(const char *url, const char **socket)
 static char *
 first_model(struct target *t)
 {
-	struct url_call *c = call_new(t, "/models");
-	struct url_stream *s = &c->reply;
+	struct qbench_call *c = call_new(t, "/models");
+	struct qbench_stream *s = &c->reply;
 	struct qwen_err err;
 	const char *id = NULL;
 	char *name = NULL;
 	yyjson_doc *doc;
 
-	url_http_start(t->http, c);
+	qbench_http_start(t->http, c);
 	wait_for(t, c);
 	if (s->kind[0] != '\0' && c->status != 404)
 		die("%s: %s%s%s", c->url, s->kind, s->why[0] != '\0' ? ": " :
@@ -295,7 +295,7 @@ first_model(struct target *t)
 	if (id != NULL)
 		name = cli_format("%s", id);
 	yyjson_doc_free(doc);
-	url_call_free(c);
+	qbench_call_free(c);
 	return name;
 }
 
@@ -303,7 +303,7 @@ first_model(struct target *t)
 static void
 warm_up(struct target *t, const struct url_setting *set)
 {
-	struct url_call *c;
+	struct qbench_call *c;
 	uint64_t i;
 
 	for (i = 0; i < t->opts->warmup; i++) {
@@ -313,7 +313,7 @@ warm_up(struct target *t, const struct url_setting *set)
 			die("%s: %s%s%s", c->url, c->reply.kind,
 			    c->reply.why[0] != '\0' ? ": " : "",
 			    c->reply.why);
-		url_call_free(c);
+		qbench_call_free(c);
 	}
 }
 
@@ -327,18 +327,18 @@ open_target(struct target *t, const struct url_opts *o)
 	t->opts = o;
 	t->base = base_of(o->url, &socket);
 	/* what is wrong with a file or --body comes before any connection */
-	url_bodies_close(url_bodies_open(o, NULL));
+	qbench_bodies_close(qbench_bodies_open(o, NULL));
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	t->http = url_http_open(socket, o->timeout);
+	t->http = qbench_http_open(socket, o->timeout);
 	sigemptyset(&sa.sa_mask);
 	if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
 	t->model = o->model != NULL ? cli_format("%s", o->model) :
 	    first_model(t);
-	t->bodies = url_bodies_open(o, t->model);
+	t->bodies = qbench_bodies_open(o, t->model);
 }
 
 int
@@ -367,8 +367,8 @@ qbench_run_url(void)
 			warm_up(&t, &set);
 		measure(&t, &set);
 	}
-	url_http_close(t.http);
-	url_bodies_close(t.bodies);
+	qbench_http_close(t.http);
+	qbench_bodies_close(t.bodies);
 	free(t.base);
 	free(t.model);
 	status = cli_finish();

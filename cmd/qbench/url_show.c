@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* url_show.c - how a server bore a load, as text, JSON and CSV. */
+/* qbench_show.c - how a server bore a load, as text, JSON and CSV. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -226,7 +226,7 @@ csv_head(void)
 }
 
 void
-url_show(struct url_result *r)
+qbench_url_show(struct url_result *r)
 {
 	struct qwen_text t = { 0 };
 	static int shown;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * url_stream.c - a reply as it comes: server-sent events, each a piece of JSON,
+ * qbench_stream.c - a reply as it comes: server-sent events, each a piece of JSON,
  * in the forms of /v1/chat/completions and /v1/completions.
  */
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 enum { LINE_MAX_BYTES = 16 << 20, OTHER_MAX_BYTES = 1 << 16 };
 
 void
-url_stream_fail(struct url_stream *s, const char *kind, const char *why)
+qbench_stream_fail(struct qbench_stream *s, const char *kind, const char *why)
 {
 	if (s->kind[0] != '\0')
 		return;		/* the first one counts */
@@ -41,7 +41,7 @@ count(int64_t *to, yyjson_val *v)
 
 /* What llama.cpp's server tells in timings, others do in usage. */
 static void
-take_usage(struct url_stream *s, yyjson_val *root)
+take_usage(struct qbench_stream *s, yyjson_val *root)
 {
 	yyjson_val *u = yyjson_obj_get(root, "usage");
 
@@ -54,18 +54,18 @@ take_usage(struct url_stream *s, yyjson_val *root)
 }
 
 static void
-take_error(struct url_stream *s, yyjson_val *error)
+take_error(struct qbench_stream *s, yyjson_val *error)
 {
 	yyjson_val *m = yyjson_is_obj(error) ?
 	    yyjson_obj_get(error, "message") : error;
 
-	url_stream_fail(s, "error_event", yyjson_is_str(m) ?
+	qbench_stream_fail(s, "error_event", yyjson_is_str(m) ?
 	    yyjson_get_str(m) : "without a message");
 }
 
 /* Whether there is a token in this choice, of whatever kind. */
 static int
-take_choice(struct url_stream *s, yyjson_val *choice)
+take_choice(struct qbench_stream *s, yyjson_val *choice)
 {
 	yyjson_val *d = yyjson_obj_get(choice, "delta");
 
@@ -79,7 +79,7 @@ take_choice(struct url_stream *s, yyjson_val *choice)
 }
 
 static void
-take_json(struct url_stream *s, const char *p, size_t n, double now)
+take_json(struct qbench_stream *s, const char *p, size_t n, double now)
 {
 	struct qwen_err err;
 	yyjson_doc *doc = qwen_json_open(p, n, &err);
@@ -89,7 +89,7 @@ take_json(struct url_stream *s, const char *p, size_t n, double now)
 	int has = 0;
 
 	if (doc == NULL) {
-		url_stream_fail(s, "bad_json", err.msg);
+		qbench_stream_fail(s, "bad_json", err.msg);
 		return;
 	}
 	if ((error = yyjson_obj_get(root, "error")) != NULL &&
@@ -115,7 +115,7 @@ begins(const char *p, size_t n, const char *with)
 }
 
 static void
-take_line(struct url_stream *s, const char *p, size_t n, double now)
+take_line(struct qbench_stream *s, const char *p, size_t n, double now)
 {
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
@@ -138,7 +138,7 @@ take_line(struct url_stream *s, const char *p, size_t n, double now)
 }
 
 void
-url_stream_feed(struct url_stream *s, const char *p, size_t n, double now)
+qbench_stream_feed(struct qbench_stream *s, const char *p, size_t n, double now)
 {
 	const char *nl;
 	size_t len;
@@ -153,7 +153,7 @@ url_stream_feed(struct url_stream *s, const char *p, size_t n, double now)
 			take_line(s, p, len - 1, now);
 	}
 	if (s->line.n + n > LINE_MAX_BYTES)
-		url_stream_fail(s, "bad_json", "an event of more than 16 MiB");
+		qbench_stream_fail(s, "bad_json", "an event of more than 16 MiB");
 	else
 		qwen_text_add(&s->line, p, n);
 	if (s->line.failed || s->other.failed)
@@ -161,14 +161,14 @@ url_stream_feed(struct url_stream *s, const char *p, size_t n, double now)
 }
 
 void
-url_stream_end(struct url_stream *s, double now)
+qbench_stream_end(struct qbench_stream *s, double now)
 {
 	take_line(s, s->line.s, s->line.n, now);
 	s->line.n = 0;
 }
 
 void
-url_stream_message(struct url_stream *s)
+qbench_stream_message(struct qbench_stream *s)
 {
 	struct qwen_err err;
 	yyjson_doc *doc;
@@ -189,7 +189,7 @@ url_stream_message(struct url_stream *s)
 }
 
 void
-url_stream_fini(struct url_stream *s)
+qbench_stream_fini(struct qbench_stream *s)
 {
 	qwen_text_fini(&s->line);
 	qwen_text_fini(&s->other);

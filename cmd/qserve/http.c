@@ -243,6 +243,16 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 
 /* ------------------------------------------------------------------- daemon */
 
+/* A path with a NUL stays as it was sent: it would be another one up to there. */
+static size_t
+unescape(void *arg, struct MHD_Connection *mhd, char *path)
+{
+	(void)arg;
+	(void)mhd;
+	return strstr(path, "%00") != NULL ? strlen(path) :
+	    MHD_http_unescape(path);
+}
+
 void
 qserve_http_open(struct qserve *s)
 {
@@ -252,6 +262,7 @@ qserve_http_open(struct qserve *s)
 	    MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
 	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+	    MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX,
 	    MHD_OPTION_CONNECTION_LIMIT, s->max_connections,
 	    MHD_OPTION_CONNECTION_TIMEOUT, s->idle_s,

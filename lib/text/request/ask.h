@@ -92,7 +92,18 @@ struct qwen_ask {
 	yyjson_val		*tools;	/* that may be called, or NULL: of */
 	yyjson_doc		*allowed;	/* this, if it is not NULL */
 	int			 think_not;	/* it asks for that */
+	struct qwen_text	*text;	/* gets the text of a chat's prompt, if
+					   it is not NULL */
 };
+
+/* parse.c: qwen_request_parse, with that */
+int qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
+    struct qwen_err *err);
+
+/* vector.c: one more document, for which there is room */
+int qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
+    struct qwen_str query, struct qwen_str document);
 
 /* What becomes of a member of a request. */
 enum qwen_member_kind {
@@ -124,7 +135,10 @@ int qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
 
 /* members.c: of a line for scores, for a vector, for ranking; u may be NULL */
-enum qwen_line { QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK };
+enum qwen_line {
+	QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK,
+	QWEN_LINE_EMBEDDINGS, QWEN_LINE_RERANK	/* bodies, these two */
+};
 
 int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root);

@@ -111,6 +111,26 @@ static const struct qwen_member members[] = {
 	{ "documents", HEEDED, NULL },
 	{ "id", HEEDED, NULL },
 	{ "query", HEEDED, NULL },
+}, embeddings[] = {
+	{ "dimensions", HEEDED, NULL },
+	{ "encoding_format", HEEDED, NULL },
+	{ "input", HEEDED, NULL },
+	{ "instruct", HEEDED, NULL },
+	{ "model", HEEDED, NULL },
+	{ "text", FOREIGN, "input" },
+	{ "truncate_prompt_tokens", REFUSED, NULL },
+	{ "user", IDLE, NULL },
+}, rerank[] = {
+	{ "documents", HEEDED, NULL },
+	{ "max_chunks_per_doc", REFUSED, NULL },
+	{ "max_tokens_per_doc", REFUSED, NULL },
+	{ "model", HEEDED, NULL },
+	{ "query", HEEDED, NULL },
+	{ "return_documents", HEEDED, NULL },
+	{ "texts", FOREIGN, "documents" },
+	{ "top_n", HEEDED, NULL },
+	{ "truncate_prompt_tokens", REFUSED, NULL },
+	{ "user", IDLE, NULL },
 };
 
 #define TABLE(rows) { rows, sizeof rows / sizeof rows[0] }
@@ -262,6 +282,8 @@ qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
 		[QWEN_LINE_SCORE] = TABLE(score),
 		[QWEN_LINE_VECTOR] = TABLE(vector),
 		[QWEN_LINE_RANK] = TABLE(ranking),
+		[QWEN_LINE_EMBEDDINGS] = TABLE(embeddings),
+		[QWEN_LINE_RERANK] = TABLE(rerank),
 	};
 	const struct look l = { tables[kind], NULL, u, no };
 

@@ -77,10 +77,10 @@ read_body(struct qwen_ask *r)
 static int
 parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, int is_line, const char *json, size_t n,
-    struct qwen_err *err)
+    struct qwen_text *text, struct qwen_err *err)
 {
 	struct qwen_request *q = *out = calloc(1, sizeof *q);
-	struct qwen_ask r = { .s = s, .q = q };
+	struct qwen_ask r = { .s = s, .q = q, .text = text };
 
 	if (q == NULL)
 		return qwen_oom(err);
@@ -105,7 +105,15 @@ int
 qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_err *err)
 {
-	return parse(out, s, form, 0, json, n, err);
+	return parse(out, s, form, 0, json, n, NULL, err);
+}
+
+int
+qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
+    enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
+    struct qwen_err *err)
+{
+	return parse(out, s, form, 0, json, n, text, err);
 }
 
 int
@@ -113,7 +121,7 @@ qwen_request_parse_line(struct qwen_request **out,
     const struct qwen_service *s, const char *json, size_t n,
     struct qwen_err *err)
 {
-	return parse(out, s, QWEN_FORM_PLAIN, 1, json, n, err);
+	return parse(out, s, QWEN_FORM_PLAIN, 1, json, n, NULL, err);
 }
 
 int

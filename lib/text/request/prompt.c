@@ -184,6 +184,9 @@ read_messages(struct qwen_ask *r)
 	    (r->tools != NULL && qwen_ask_json(r->no, r->tools, &q->tools,
 	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)
 		return -1;
+	if (r->text != NULL)
+		qwen_text_add(r->text, qwen_prompt_text(p).s,
+		    qwen_prompt_text(p).len);
 	ids = &q->prompt[q->n_prompts++];
 	rc = qwen_prompt_encode(p, r->s->tok, 0, qwen_prompt_text(p).len,
 	    &ids->id, &ids->n, &err);

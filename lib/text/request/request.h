@@ -503,4 +503,70 @@ int qwen_rank_request_text(struct qwen_rank_request *q,
 void qwen_rank_request_drop(struct qwen_rank_request *q);
 void qwen_rank_request_fini(struct qwen_rank_request *q);
 
+/* ----------------------------------------- vectors and ranking over a network */
+
+enum { QWEN_INPUTS_MAX = 2048 };	/* texts of a request for vectors */
+
+/* A request to /v1/embeddings: each text as a line has it. */
+struct qwen_embeddings {
+	struct qwen_refusal	 no;
+	char			*model;	/* JSON of what it asked for, or NULL */
+	struct qwen_ids		*text;
+	size_t			 n;
+	size_t			 n_tokens;	/* of all */
+	size_t			 dimensions;	/* of a vector; 0: all */
+	int			 base64;
+};
+
+/* q is zeroed; of the service unknown members are read, not how to cut. */
+int qwen_embeddings_parse(struct qwen_embeddings *q,
+    const struct qwen_vectors *s, const char *json, size_t n,
+    struct qwen_err *err);
+
+/* Its body: n vectors of n_embd numbers, one after another; or its error. */
+void qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
+    const float *vectors, size_t n_embd, struct qwen_text *t);
+void qwen_embeddings_fini(struct qwen_embeddings *q);
+
+/* A request to /v1/rerank: a query, and documents as a list has them. */
+struct qwen_rerank {
+	struct qwen_rank_request rank;	/* the prompts, and the refusal */
+	char			*model;	/* JSON, or NULL */
+	size_t			 top;	/* so many of the best are wanted */
+	char			**document;	/* JSON of texts, or NULL: not
+						   wanted back */
+};
+
+int qwen_rerank_parse(struct qwen_rerank *q, const struct qwen_ranking *s,
+    const char *json, size_t n, struct qwen_err *err);
+
+/*
+ * Its body: the best first, by a score for each prompt; those with the same score
+ * as they came.  -1: no memory.
+ */
+int qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
+    const char *model, const double *scores, struct qwen_text *t,
+    struct qwen_err *err);
+void qwen_rerank_fini(struct qwen_rerank *q);
+
+/* -------------------------------------------------------------------- tokens */
+
+/*
+ * Tokens of a text, or of a chat's prompt; the text of tokens; the prompt of a
+ * chat as text; how many tokens there are, of a request of that form to be
+ * answered (messages, responses).  t is the body that answers it, or the error,
+ * and *status 200, or what that has.  n_ctx is told as what a model takes, if
+ * it is not 0.  -1: no memory.
+ */
+int qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
+    const char *json, size_t n, int *status, struct qwen_text *t,
+    struct qwen_err *err);
+int qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
+    size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
+int qwen_tokens_prompt(const struct qwen_service *s, const char *json,
+    size_t n, int *status, struct qwen_text *t, struct qwen_err *err);
+int qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
+    const char *json, size_t n, int *status, struct qwen_text *t,
+    struct qwen_err *err);
+
 #endif

@@ -167,8 +167,8 @@ qwen_vector_request_fini(struct qwen_vector_request *q)
 
 /* ------------------------------------------------------------------ ranking */
 
-static int
-add_document(struct qwen_rank_request *q, const struct qwen_ranking *s,
+int
+qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
     struct qwen_str query, struct qwen_str document)
 {
 	struct qwen_ids *p = &q->prompt[q->n];
@@ -200,7 +200,7 @@ qwen_rank_request_text(struct qwen_rank_request *q,
 		qwen_refuse(&q->no, "line_too_long", NULL,
 		    "the line has more than %zu bytes", n);
 	else if (make_room(q, 1) == 0)
-		add_document(q, s, s->query, (struct qwen_str){ text, n });
+		qwen_ask_rank(q, s, s->query, (struct qwen_str){ text, n });
 	return result(&q->no, err);
 }
 
@@ -223,7 +223,7 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 		return bad(&q->no, NULL, "one of these: document, documents");
 	if (list == NULL)
 		return make_room(q, 1) < 0 ? -1 :
-		    add_document(q, s, query, one);
+		    qwen_ask_rank(q, s, query, one);
 	if (!yyjson_is_arr(list))
 		return wrong(&q->no, "documents", "is no list");
 	if (yyjson_arr_size(list) > QWEN_DOCUMENTS_MAX)
@@ -238,7 +238,7 @@ read_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
 			    "text", i);
 		text = (struct qwen_str){ yyjson_get_str(v),
 		    yyjson_get_len(v) };
-		if (add_document(q, s, query, text) < 0)
+		if (qwen_ask_rank(q, s, query, text) < 0)
 			return -1;
 	}
 	return 0;

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * lists.c - requests for vectors of texts and for ranking, as they are posted, and
+ * their bodies.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/request/ask.h"
+#include "text/request/form.h"
+
+static int
+result(const struct qwen_refusal *no, struct qwen_err *err)
+{
+	return no->err.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+}
+
+static int
+read_model(struct qwen_refusal *no, yyjson_val *root, char **out)
+{
+	yyjson_val *model = qwen_ask_get(root, "model");
+
+	if (model == NULL)
+		return 0;
+	if (!yyjson_is_str(model))
+		return wrong(no, "model", "is not a string");
+	return qwen_ask_json(no, model, out, NULL);
+}
+
+/* A whole number of at least 1, or 0 if it is not there; -1. */
+static int
+read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
+    size_t *out)
+{
+	yyjson_val *v = qwen_ask_get(root, key);
+	char buf[QWEN_ASK_NUMBER];
+	uint64_t n;
+
+	if (v == NULL)
+		return 0;
+	if (qwen_ask_number(no, key, v, buf) < 0)
+		return -1;
+	if (qwen_ask_digits(buf, strlen(buf), &n) < 0 || n == 0)
+		return wrong(no, key, "%s is not a whole number of at least 1",
+		    buf);
+	*out = (size_t)n;
+	return 0;
+}
+
+static void
+add_model(struct qwen_text *t, const char *asked, const char *model)
+{
+	qwen_text_str(t, "\"model\":");
+	if (asked != NULL)
+		qwen_text_str(t, asked);
+	else
+		qwen_text_json(t, model, strlen(model));
+}
+
+static void
+add_usage(struct qwen_text *t, size_t n)
+{
+	qwen_text_fmt(t, ",\"usage\":{\"prompt_tokens\":%zu,"
+	    "\"total_tokens\":%zu}}", n, n);
+}
+
+static void
+add_refusal(struct qwen_text *t, const struct qwen_refusal *no)
+{
+	qwen_error_body(QWEN_FORM_PLAIN, qwen_refusal_status(no), no->code,
+	    no->param, no->err.msg, t);
+}
+
+/* ------------------------------------------------------------------- vectors */
+
+/* One text, or its tokens; a refusal is the request's. */
+static int
+add_text(struct qwen_embeddings *q, const struct qwen_vectors *s,
+    yyjson_val *v)
+{
+	struct qwen_vector_request one = { .id = NULL };
+	struct qwen_ids ids = { 0 };
+	struct qwen_err err;
+	int rc;
+
+	if (yyjson_is_str(v))
+		rc = qwen_vector_request_text(&one, s, yyjson_get_str(v),
+		    yyjson_get_len(v), &err);
+	else if (!yyjson_is_arr(v))
+		return wrong(&q->no, "input", "is not a text, a list of token "
+		    "ids, or a list of these");
+	else if (qwen_ask_ids(&q->no, "input", v, s->n_vocab, &ids) < 0) {
+		free(ids.id);
+		return -1;
+	} else
+		rc = qwen_vector_request_ids(&one, s, &ids, &err);
+	if (rc < 0)
+		qwen_oom(&q->no.err);
+	else if (one.no.err.code != 0)
+		wrong(&q->no, "input", "%s", one.no.err.msg);
+	else {
+		q->text[q->n++] = one.text;
+		q->n_tokens += one.text.n;
+		one.text = (struct qwen_ids){ 0 };
+	}
+	qwen_vector_request_fini(&one);
+	return q->no.err.code != 0 ? -1 : 0;
+}
+
+static int
+read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
+    yyjson_val *v)
+{
+	yyjson_val *first = yyjson_arr_get_first(v), *one;
+	int many = yyjson_is_str(first) || yyjson_is_arr(first);
+	size_t i, n = many ? yyjson_arr_size(v) : 1;
+
+	if (v == NULL)
+		return bad(&q->no, "input", "input is missing");
+	if (n > QWEN_INPUTS_MAX)
+		return wrong(&q->no, "input", "%zu texts; at most %d", n,
+		    QWEN_INPUTS_MAX);
+	if ((q->text = calloc(n, sizeof *q->text)) == NULL)
+		return qwen_oom(&q->no.err);
+	if (!many)
+		return add_text(q, s, v);
+	yyjson_arr_foreach(v, i, n, one) {
+		if (add_text(q, s, one) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+read_embeddings(struct qwen_embeddings *q, const struct qwen_vectors *s,
+    yyjson_val *root)
+{
+	yyjson_val *format = qwen_ask_get(root, "encoding_format");
+	yyjson_val *instruct = qwen_ask_get(root, "instruct");
+	struct qwen_vectors how = *s;
+
+	if (qwen_ask_line(&q->no, QWEN_LINE_EMBEDDINGS, s->unknown, root) < 0 ||
+	    read_model(&q->no, root, &q->model) < 0 ||
+	    read_size(&q->no, root, "dimensions", &q->dimensions) < 0)
+		return -1;
+	q->base64 = yyjson_equals_str(format, "base64");
+	if (format != NULL && !q->base64 &&
+	    !yyjson_equals_str(format, "float"))
+		return wrong(&q->no, "encoding_format", "is not float or "
+		    "base64");
+	if (instruct != NULL && (!yyjson_is_str(instruct) ||
+	    strlen(yyjson_get_str(instruct)) != yyjson_get_len(instruct)))
+		return wrong(&q->no, "instruct", "is no text");
+	if (instruct != NULL)
+		how.instruct = yyjson_get_str(instruct);
+	return read_input(q, &how, qwen_ask_get(root, "input"));
+}
+
+int
+qwen_embeddings_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
+    const char *json, size_t n, struct qwen_err *err)
+{
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+
+	if (root != NULL)
+		read_embeddings(q, s, root);
+	yyjson_doc_free(doc);
+	return result(&q->no, err);
+}
+
+void
+qwen_embeddings_fini(struct qwen_embeddings *q)
+{
+	while (q->n > 0)
+		free(q->text[--q->n].id);
+	free(q->text);
+	free(q->model);
+	q->text = NULL;
+	q->model = NULL;
+}
+
+/* Numbers as their bytes, the lowest first, three of which are four letters. */
+static void
+add_base64(struct qwen_text *t, const float *v, size_t n)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm"
+	    "nopqrstuvwxyz0123456789+/";
+	unsigned long part = 0;
+	uint32_t bits = 0;
+	char out[4];
+	size_t i, k;
+
+	qwen_text_str(t, "\"");
+	for (i = 0; i < 4 * n; i++) {
+		if (i % 4 == 0)
+			memcpy(&bits, &v[i / 4], sizeof bits);
+		part = part << 8 | (bits >> 8 * (i % 4) & 255);
+		if (i % 3 < 2 && i + 1 < 4 * n)
+			continue;
+		part <<= 8 * (2 - i % 3);
+		for (k = 0; k < 4; k++)
+			out[k] = k > i % 3 + 1 ? '=' :
+			    letters[part >> (18 - 6 * k) & 63];
+		qwen_text_add(t, out, 4);
+		part = 0;
+	}
+	qwen_text_str(t, "\"");
+}
+
+void
+qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
+    const float *vectors, size_t n_embd, struct qwen_text *t)
+{
+	size_t i, k;
+
+	if (q->no.err.code != 0) {
+		add_refusal(t, &q->no);
+		return;
+	}
+	qwen_text_str(t, "{\"object\":\"list\",\"data\":[");
+	for (i = 0; i < q->n; i++, vectors += n_embd) {
+		qwen_text_fmt(t, "%s{\"object\":\"embedding\",\"index\":%zu,"
+		    "\"embedding\":", i > 0 ? "," : "", i);
+		if (q->base64)
+			add_base64(t, vectors, n_embd);
+		for (k = 0; k < n_embd && !q->base64; k++)
+			qwen_text_fmt(t, "%s%.9g", k > 0 ? "," : "[",
+			    (double)vectors[k]);
+		qwen_text_str(t, q->base64 ? "}" : "]}");
+	}
+	qwen_text_str(t, "],");
+	add_model(t, q->model, model);
+	add_usage(t, q->n_tokens);
+}
+
+/* ------------------------------------------------------------------- ranking */
+
+static int
+add_document(struct qwen_rerank *q, const struct qwen_ranking *s,
+    struct qwen_str query, yyjson_val *v)
+{
+	struct qwen_refusal *no = &q->rank.no;
+	size_t at = q->rank.n;
+
+	if (yyjson_is_obj(v))
+		v = yyjson_obj_get(v, "text");
+	if (!yyjson_is_str(v))
+		return wrong(no, "documents", "number %zu is no text", at);
+	if (qwen_ask_rank(&q->rank, s, query, (struct qwen_str){
+	    yyjson_get_str(v), yyjson_get_len(v) }) < 0)
+		return -1;
+	return q->document == NULL ? 0 :
+	    qwen_ask_json(no, v, &q->document[at], NULL);
+}
+
+static int
+read_documents(struct qwen_rerank *q, const struct qwen_ranking *s,
+    struct qwen_str query, yyjson_val *list, int back)
+{
+	struct qwen_refusal *no = &q->rank.no;
+	size_t i, n = yyjson_arr_size(list);
+	yyjson_val *v;
+
+	if (!yyjson_is_arr(list))
+		return list == NULL ? bad(no, "documents", "documents is "
+		    "missing") : wrong(no, "documents", "is no list");
+	if (n > QWEN_DOCUMENTS_MAX)
+		return wrong(no, "documents", "%zu of them; at most %d", n,
+		    QWEN_DOCUMENTS_MAX);
+	q->rank.is_list = 1;
+	q->rank.prompt = calloc(n + 1, sizeof *q->rank.prompt);
+	q->document = back ? calloc(n + 1, sizeof *q->document) : NULL;
+	if (q->rank.prompt == NULL || (back && q->document == NULL))
+		return qwen_oom(&no->err);
+	q->top = q->top == 0 || q->top > n ? n : q->top;
+	yyjson_arr_foreach(list, i, n, v) {
+		if (add_document(q, s, query, v) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+read_rerank(struct qwen_rerank *q, const struct qwen_ranking *s,
+    yyjson_val *root)
+{
+	struct qwen_refusal *no = &q->rank.no;
+	yyjson_val *query = qwen_ask_get(root, "query");
+	yyjson_val *back = qwen_ask_get(root, "return_documents");
+
+	if (qwen_ask_line(no, QWEN_LINE_RERANK, s->unknown, root) < 0 ||
+	    read_model(no, root, &q->model) < 0 ||
+	    read_size(no, root, "top_n", &q->top) < 0)
+		return -1;
+	if (back != NULL && !yyjson_is_bool(back))
+		return wrong(no, "return_documents", "is not true or false");
+	if (!yyjson_is_str(query))
+		return query == NULL ? bad(no, "query", "query is missing") :
+		    wrong(no, "query", "is no text");
+	return read_documents(q, s, (struct qwen_str){ yyjson_get_str(query),
+	    yyjson_get_len(query) }, qwen_ask_get(root, "documents"),
+	    yyjson_is_true(back));
+}
+
+int
+qwen_rerank_parse(struct qwen_rerank *q, const struct qwen_ranking *s,
+    const char *json, size_t n, struct qwen_err *err)
+{
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(&q->rank.no, json, n, &root);
+
+	if (root != NULL)
+		read_rerank(q, s, root);
+	yyjson_doc_free(doc);
+	return result(&q->rank.no, err);
+}
+
+void
+qwen_rerank_fini(struct qwen_rerank *q)
+{
+	size_t i;
+
+	for (i = 0; q->document != NULL && i < q->rank.n; i++)
+		free(q->document[i]);
+	free(q->document);
+	free(q->model);
+	q->document = NULL;
+	q->model = NULL;
+	qwen_rank_request_fini(&q->rank);
+}
+
+struct scored {
+	size_t	i;
+	double	score;
+};
+
+/* The better first; a score that is none is the worst. */
+static int
+by_score(const void *a, const void *b)
+{
+	const struct scored *x = a, *y = b;
+
+	if (x->score > y->score || (y->score != y->score &&
+	    x->score == x->score))
+		return -1;
+	if (y->score > x->score || (x->score != x->score &&
+	    y->score == y->score))
+		return 1;
+	return (x->i > y->i) - (x->i < y->i);
+}
+
+int
+qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
+    const char *model, const double *scores, struct qwen_text *t,
+    struct qwen_err *err)
+{
+	struct scored *s;
+	size_t i;
+
+	if (q->rank.no.err.code != 0) {
+		add_refusal(t, &q->rank.no);
+		return 0;
+	}
+	if ((s = calloc(q->rank.n + 1, sizeof *s)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < q->rank.n; i++)
+		s[i] = (struct scored){ i, scores[i] };
+	qsort(s, q->rank.n, sizeof *s, by_score);
+	qwen_text_fmt(t, "{\"id\":\"rerank-%llu\",\"object\":\"list\",",
+	    (unsigned long long)number);
+	add_model(t, q->model, model);
+	qwen_text_str(t, ",\"results\":[");
+	for (i = 0; i < q->top; i++) {
+		qwen_text_fmt(t, "%s{\"index\":%zu,\"relevance_score\":%.9g",
+		    i > 0 ? "," : "", s[i].i,
+		    s[i].score == s[i].score ? s[i].score : 0);
+		if (q->document != NULL)
+			qwen_text_fmt(t, ",\"document\":{\"text\":%s}",
+			    q->document[s[i].i]);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]");
+	add_usage(t, q->rank.n_tokens);
+	free(s);
+	return 0;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tokens.c - what is asked of tokens alone: those of a text, the text of some, the
+ * prompt of a chat, and how many there are.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+#include "text/request/form.h"
+
+/* The answer is there, or the error takes its place. */
+static int
+finish(enum qwen_form form, const struct qwen_refusal *no, int *status,
+    struct qwen_text *t, struct qwen_err *err)
+{
+	if (no->err.code == QWEN_ENOMEM || t->failed)
+		return qwen_oom(err);
+	*status = qwen_refusal_status(no);
+	if (no->err.code == 0)
+		return 0;
+	t->n = 0;
+	qwen_error_body(form, *status, no->code, no->param, no->err.msg, t);
+	return t->failed ? qwen_oom(err) : 0;
+}
+
+/* A member that is true or false; as usual if it is not there. */
+static int
+truth(struct qwen_refusal *no, yyjson_val *root, const char *key, int usual,
+    int *out)
+{
+	yyjson_val *v = qwen_ask_get(root, key);
+
+	*out = v != NULL ? yyjson_is_true(v) : usual;
+	return v == NULL || yyjson_is_bool(v) ? 0 : wrong(no, key, "is not true "
+	    "or false");
+}
+
+/* ------------------------------------------------------------------ text to ids */
+
+static struct qwen_str
+spell(const struct qwen_service *s, int32_t id)
+{
+	struct qwen_str piece = { "", 0 };
+
+	qwen_tok_decoder_put(s->spell, id, &piece, NULL);
+	return piece;
+}
+
+/* A text, or the bytes of what is no text by itself. */
+static void
+add_piece(struct qwen_text *t, struct qwen_str s)
+{
+	size_t i;
+
+	if (qwen_utf8_check(s.s, s.len) == s.len) {
+		qwen_text_json(t, s.s, s.len);
+		return;
+	}
+	for (i = 0; i < s.len; i++)
+		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "[",
+		    (unsigned)(unsigned char)s.s[i]);
+	qwen_text_str(t, "]");
+}
+
+static void
+add_tokens(const struct qwen_service *s, const struct qwen_ids *ids,
+    int pieces, struct qwen_text *t)
+{
+	size_t i;
+
+	qwen_text_str(t, "{\"tokens\":[");
+	for (i = 0; i < ids->n; i++) {
+		qwen_text_fmt(t, pieces ? "%s{\"id\":%ld,\"piece\":" : "%s%ld",
+		    i > 0 ? "," : "", (long)ids->id[i]);
+		if (!pieces)
+			continue;
+		add_piece(t, spell(s, ids->id[i]));
+		qwen_text_str(t, "}");
+	}
+	qwen_text_fmt(t, "],\"count\":%zu", ids->n);
+}
+
+static void
+add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
+    struct qwen_text *t)
+{
+	struct qwen_str piece;
+	size_t i;
+
+	qwen_text_str(t, ",\"token_strs\":[");
+	for (i = 0; i < ids->n; i++) {
+		piece = spell(s, ids->id[i]);
+		qwen_text_str(t, i > 0 ? "," : "");
+		qwen_text_json(t, piece.s, piece.len);
+	}
+	qwen_text_str(t, "]");
+}
+
+/* A text, under the name of one server or the other. */
+static int
+read_text(struct qwen_refusal *no, const struct qwen_service *s,
+    yyjson_val *root, struct qwen_ids *ids)
+{
+	yyjson_val *a = qwen_ask_get(root, "content");
+	yyjson_val *b = qwen_ask_get(root, "prompt");
+	yyjson_val *v = a != NULL ? a : b;
+	const char *key = a != NULL ? "content" : "prompt";
+	int special;
+
+	if ((a == NULL) == (b == NULL))
+		return bad(no, NULL, "one of these: content, prompt, messages");
+	if (!yyjson_is_str(v))
+		return wrong(no, key, "is not a text");
+	if (truth(no, root, "parse_special", s->encode != 0, &special) < 0)
+		return -1;
+	return qwen_ask_encode(no, key, s->tok, special ? QWEN_TOK_SPECIAL : 0,
+	    yyjson_get_str(v), yyjson_get_len(v), ids);
+}
+
+static int
+tokenize(struct qwen_refusal *no, const struct qwen_service *s, size_t n_ctx,
+    yyjson_val *root, const struct qwen_ids *chat, struct qwen_text *t)
+{
+	struct qwen_ids ids = { 0 };
+	int pieces, strings, rc;
+
+	if (truth(no, root, "with_pieces", 0, &pieces) < 0 ||
+	    truth(no, root, "return_token_strs", 0, &strings) < 0)
+		return -1;
+	rc = chat != NULL ? 0 : read_text(no, s, root, &ids);
+	if (rc == 0) {
+		chat = chat != NULL ? chat : &ids;
+		add_tokens(s, chat, pieces, t);
+		if (n_ctx > 0)
+			qwen_text_fmt(t, ",\"max_model_len\":%zu", n_ctx);
+		if (strings)
+			add_strings(s, chat, t);
+		qwen_text_str(t, "}");
+	}
+	free(ids.id);
+	return rc;
+}
+
+/* What is of a text or the answer, and no chat knows. */
+static const struct qwen_member rows[] = {
+	{ "add_special", QWEN_MEMBER_IDLE, NULL },
+	{ "add_special_tokens", QWEN_MEMBER_IDLE, NULL },
+	{ "content", QWEN_MEMBER_HEEDED, NULL },
+	{ "model", QWEN_MEMBER_IDLE, NULL },
+	{ "parse_special", QWEN_MEMBER_HEEDED, NULL },
+	{ "prompt", QWEN_MEMBER_HEEDED, NULL },
+	{ "return_token_strs", QWEN_MEMBER_HEEDED, NULL },
+	{ "tokens", QWEN_MEMBER_HEEDED, NULL },
+	{ "with_pieces", QWEN_MEMBER_HEEDED, NULL },
+};
+
+/* Whether it is of this: a chat goes the way of chats. */
+static int
+is_ours(yyjson_val *key)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		if (strcmp(rows[i].name, "model") != 0 &&
+		    yyjson_equals_str(key, rows[i].name))
+			return 1;
+	}
+	return 0;
+}
+
+/* A chat without those members. */
+static int
+read_chat(const struct qwen_service *s, yyjson_val *root,
+    struct qwen_request **q, struct qwen_err *err)
+{
+	struct qwen_text t = { 0 };
+	yyjson_val *key, *v;
+	size_t i, n, k = 0;
+	int rc;
+
+	yyjson_obj_foreach(root, i, n, key, v) {
+		if (is_ours(key))
+			continue;
+		qwen_ask_write_key(&t, k++, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		qwen_ask_write(&t, v);
+	}
+	qwen_text_str(&t, "}");
+	rc = t.failed ? qwen_oom(err) : qwen_request_parse(q, s,
+	    QWEN_FORM_CHAT, t.s, t.n, err);
+	qwen_text_fini(&t);
+	return rc;
+}
+
+int
+qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
+    const char *json, size_t n, int *status, struct qwen_text *t,
+    struct qwen_err *err)
+{
+	static const struct qwen_members known = {
+		rows, sizeof rows / sizeof rows[0]
+	};
+	struct qwen_refusal no = { .code = NULL };
+	struct qwen_request *q = NULL;
+	struct qwen_ask r = { .s = s, .no = &no };
+	int rc = 0;
+
+	r.doc = qwen_ask_open(&no, json, n, &r.body);
+	if (qwen_ask_get(r.body, "messages") != NULL) {
+		if ((rc = read_chat(s, r.body, &q, err)) == 0)
+			no = q->no;
+	} else if (r.body != NULL)
+		qwen_ask_members(&r, &known);
+	if (rc == 0 && no.err.code == 0)
+		tokenize(&no, s, n_ctx, r.body, q != NULL ? &q->prompt[0] :
+		    NULL, t);
+	if (rc == 0)
+		rc = finish(QWEN_FORM_PLAIN, &no, status, t, err);
+	qwen_request_free(q);
+	yyjson_doc_free(r.doc);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ ids to text */
+
+static int
+detokenize(struct qwen_refusal *no, const struct qwen_service *s,
+    yyjson_val *v, struct qwen_text *t)
+{
+	struct qwen_text text = { 0 };
+	struct qwen_ids ids = { 0 };
+	struct qwen_str piece;
+	size_t i;
+	int rc;
+
+	if (!yyjson_is_arr(v))
+		return v == NULL ? bad(no, "tokens", "tokens is missing") :
+		    wrong(no, "tokens", "is not a list");
+	rc = qwen_ask_ids(no, "tokens", v, s->n_vocab, &ids);
+	for (i = 0; rc == 0 && i < ids.n; i++) {
+		piece = spell(s, ids.id[i]);
+		qwen_text_add(&text, piece.s, piece.len);
+	}
+	free(ids.id);
+	if (rc == 0) {
+		/* as it is called by one server and by the other */
+		qwen_text_str(t, "{\"content\":");
+		qwen_text_json(t, text.s, text.n);
+		qwen_text_str(t, ",\"prompt\":");
+		qwen_text_json(t, text.s, text.n);
+		qwen_text_str(t, "}");
+	}
+	t->failed |= text.failed;
+	qwen_text_fini(&text);
+	return rc;
+}
+
+int
+qwen_tokens_detokenize(const struct qwen_service *s, const char *json,
+    size_t n, int *status, struct qwen_text *t, struct qwen_err *err)
+{
+	struct qwen_refusal no = { .code = NULL };
+	yyjson_val *root;
+	yyjson_doc *doc = qwen_ask_open(&no, json, n, &root);
+
+	if (root != NULL)
+		detokenize(&no, s, qwen_ask_get(root, "tokens"), t);
+	yyjson_doc_free(doc);
+	return finish(QWEN_FORM_PLAIN, &no, status, t, err);
+}
+
+/* ------------------------------------------------------------------------ chats */
+
+int
+qwen_tokens_prompt(const struct qwen_service *s, const char *json, size_t n,
+    int *status, struct qwen_text *t, struct qwen_err *err)
+{
+	struct qwen_text text = { 0 };
+	struct qwen_request *q;
+	int rc;
+
+	if (qwen_ask_parse(&q, s, QWEN_FORM_CHAT, json, n, &text, err) < 0) {
+		qwen_text_fini(&text);
+		return -1;
+	}
+	qwen_text_str(t, "{\"prompt\":");
+	qwen_text_json(t, text.n > 0 ? text.s : "", text.n);
+	qwen_text_str(t, "}");
+	t->failed |= text.failed;
+	qwen_text_fini(&text);
+	rc = finish(QWEN_FORM_PLAIN, &q->no, status, t, err);
+	qwen_request_free(q);
+	return rc;
+}
+
+int
+qwen_tokens_count(const struct qwen_service *s, enum qwen_form form,
+    const char *json, size_t n, int *status, struct qwen_text *t,
+    struct qwen_err *err)
+{
+	struct qwen_request *q;
+	int rc;
+
+	if (qwen_request_parse(&q, s, form, json, n, err) < 0)
+		return -1;
+	qwen_text_fmt(t, form == QWEN_FORM_RESPONSES ? "{\"object\":"
+	    "\"response.input_tokens\",\"input_tokens\":%zu}" :
+	    "{\"input_tokens\":%zu}", q->n_prompt_tokens);
+	rc = finish(form, &q->no, status, t, err);
+	qwen_request_free(q);
+	return rc;
+}

@@ -65,6 +65,7 @@ struct qengine {
 	int			 draining;
 	int			 crowded;	/* no descriptor is left */
 	int			 unstored;	/* perhaps something */
+	int			 worked;	/* since memory was returned */
 	int			 failed;	/* errno of the pipe, or 0 */
 	uint64_t		 n_requests, n_dropped;
 };

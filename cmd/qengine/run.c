@@ -102,7 +102,7 @@ patience(const struct qengine *e)
 		return is_held(e) ? TICK_MS : 0;
 	if (e->unstored)
 		return 0;
-	return has_unread(e) ? TICK_MS : -1;
+	return has_unread(e) || e->worked ? TICK_MS : -1;
 }
 
 /* ------------------------------------------------------------------- poll */
@@ -204,6 +204,11 @@ attend(struct qengine *e, struct polled *p)
 	while (got == -1 && errno == EINTR);
 	if (got == -1)
 		die("poll: %s", strerror(errno));
+	if (got == 0 && e->worked && !e->unstored &&
+	    qwen_work_n_jobs(e->work.work) == 0) {
+		tool_memory_return();
+		e->worked = 0;
+	}
 	sort_out(e, p);
 	if (p->fd[0].revents != 0)
 		take_signal(e);
@@ -259,6 +264,7 @@ static void
 compute(struct qengine *e)
 {
 	if (qwen_work_n_jobs(e->work.work) > 0) {
+		e->worked = 1;
 		if (!is_held(e))
 			tool_work_step(&e->work);
 	} else if (e->unstored)

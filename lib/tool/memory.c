@@ -9,6 +9,9 @@
 #include <sys/resource.h>
 
 #include <limits.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,4 +169,12 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	    qwen_gguf_path(qwen_model_gguf(m), 0),
 	    (double)(p.own > own ? p.own : all) / 0x1p30, why,
 	    (double)(p.own > own ? own : free_bytes) / 0x1p30);
+}
+
+void
+tool_memory_return(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }

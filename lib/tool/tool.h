@@ -133,6 +133,12 @@ void tool_fits(const struct qwen_model *m, const struct tool_need *need);
  */
 uint64_t tool_memory_spare(const struct qwen_model *m);
 
+/*
+ * The system gets back what was freed: for who runs on and on, when there has
+ * been nothing to do for a while.
+ */
+void tool_memory_return(void);
+
 /* The header of a stream of this kind from or for the model; dies. */
 void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);

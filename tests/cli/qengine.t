@@ -170,6 +170,30 @@ printf '{"id":"c","cached":[%s,%s,1]}\n' "$(jq -r '.tokens | @csv' first)" "$t" 
     engine --store store | jq -c 'select(.cached) | [.n_cached, .n_stored]' >one
 is "$(cat one)" "[0,37]" "how much is there can be asked"
 
+# -- what was freed goes back to the system, when there is nothing more to do
+if [ -e /proc/self/smaps_rollup ] && getconf GNU_LIBC_VERSION >libc 2>&1; then
+	mkfifo work
+	qengine -q --keep 0 <work >done 2>err &
+	pid=$!
+	exec 3>work
+	cat many >&3
+	until [ "$(grep -c '"why"' done)" = 24 ] || ! kill -0 $pid; do sleep 0.05; done
+	taken() { awk '$1 == "Anonymous:" { print $2 }' /proc/$pid/smaps_rollup; }
+	busy=$(taken)
+	i=0
+	until [ "$(taken)" -lt "$busy" ] || [ $i -gt 100 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	[ "$(taken)" -lt "$busy" ]
+	ok $? "memory: $busy KiB, and at rest $(taken)"
+	exec 3>&-
+	wait $pid
+	is "$? $(cat err)" "0 " "and it ends"
+else
+	skip "memory at rest" "no glibc, or no /proc"
+fi
+
 # -- a socket
 if ! command -v python3 >/dev/null 2>&1; then
 	skip "sockets" "no python3"

@@ -371,6 +371,8 @@ MAN := $(sort $(wildcard man/*.[0-9]))
 EXAMPLES := $(sort $(wildcard examples/*))
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
+UNITS := $(sort $(wildcard share/systemd/*))
+UNITDIR = $(PREFIX)/lib/systemd/system
 INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
 	$(INCLUDEDIR)/qwentext.h \
 	$(patsubst lib/%,$(INCLUDEDIR)/%,$(wildcard lib/qwen/*.h)) \
@@ -381,7 +383,7 @@ INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
 	$(DATADIR)/doc/qpipe/LICENSE.templates \
 	$(DATADIR)/doc/qpipe/README.md \
 	$(EXAMPLES:%=$(DATADIR)/doc/qpipe/%) $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
-	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe
+	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe $(UNITS:share/systemd/%=$(UNITDIR)/%)
 
 # What pkg-config is told of a library.
 ABOUT_qwen = The engine of qpipe: Qwen language models on a CPU
@@ -425,6 +427,9 @@ install: all
 	@for t in $(notdir $(TOOLS)); do \
 		ln -sf qpipe "$(DESTDIR)$(BASHDIR)/$$t" || exit 1; done
 	install -m 644 cmd/completion/_qpipe "$(DESTDIR)$(ZSHDIR)"
+	@for f in $(notdir $(UNITS)); do \
+		sed 's|@BINDIR@|$(BINDIR)|' share/systemd/$$f \
+		>"$(DESTDIR)$(UNITDIR)/$$f" || exit 1; done
 
 uninstall:
 	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f" || exit 1; done

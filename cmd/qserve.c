@@ -46,6 +46,12 @@ static const struct cli_opt options[] = {
 	    "127.0.0.1:8080, or another host:port, or unix:path"),
 	CLI_CALL(0, "socket-mode", "mode", &server.socket_mode, set_mode, NULL,
 	    "who may open unix sockets; 600 by default"),
+	CLI_FILE(0, "api-key-file", "file", &server.key_file, "file",
+	    "who asks must have one of the keys in this file, one a line"),
+	CLI_LIST(0, "host", "name", &server.hosts, NULL,
+	    "what clients may call this server; * is any name"),
+	CLI_LIST(0, "cors", "origin", &server.cors, NULL,
+	    "pages of this origin may ask; * is any origin"),
 	CLI_INT(0, "max-connections", "n", &server.max_connections, 1, 1 << 20,
 	    "so many clients at the same time at most; 1000 by default"),
 	CLI_INT(0, "max-waiting", "n", &server.max_waiting, 1, 1 << 20,
@@ -173,6 +179,11 @@ close_all(struct qserve *s)
 	for (i = 0; i < s->engine_args.n; i++)
 		free((char *)(uintptr_t)s->engine_args.v[i]);
 	free(s->engine_args.v);
+	for (i = 0; i < s->keys.n; i++)
+		free((char *)(uintptr_t)s->keys.v[i]);
+	free(s->keys.v);
+	free(s->hosts.v);
+	free(s->cors.v);
 	free(s->listen.v);
 	free(s->commands.v);
 	free(s->slot);
@@ -188,6 +199,7 @@ main(int argc, char *argv[])
 	tool_sampling_check(s->with.sampler);
 	s->model_path = tool_model_path(s->model_path);
 	set_engine(s);
+	qserve_keys_open(s);
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->started = (uint64_t)now.tv_sec;
 	/* not those of another time */

@@ -7,6 +7,8 @@
 
 #include "qserve.h"
 
+enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
+
 /* ------------------------------------------------------------------ orders */
 
 /* The sampler of an answer as an engine takes it. */
@@ -68,6 +70,7 @@ put_body(struct qserve_call *c)
 static void
 put_events(struct qserve_call *c)
 {
+	c->spoke = cli_now();
 	if (c->out.failed || c->out.n - c->at > c->server->max_unread)
 		qserve_drop(c);
 	else
@@ -85,6 +88,15 @@ conclude(struct qserve_call *c)
 	qserve_jobs_cancel(c);
 	qwen_sse_end(c->sse, &c->out);
 	c->ended = 1;
+	put_events(c);
+}
+
+void
+qserve_answer_idle(struct qserve_call *c, double now)
+{
+	if (!c->streams || c->ended || now < c->spoke + IDLE_S)
+		return;
+	qwen_sse_idle(c->sse, &c->out);
 	put_events(c);
 }
 

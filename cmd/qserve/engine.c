@@ -224,6 +224,8 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 	e->n_failed = 0;
 	if (cli_verbose && (e->n_started > 1 || s->commands.n > 1))
 		cli_note("%s: ready", name_of(e));
+	if (!s->was_ready)
+		qserve_notify("READY=1");
 	s->was_ready = 1;
 }
 

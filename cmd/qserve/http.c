@@ -23,8 +23,8 @@ enum {
 
 /* ---------------------------------------------------------------- requests */
 
-static const char *
-header(const struct qserve_call *c, const char *name)
+const char *
+qserve_header(const struct qserve_call *c, const char *name)
 {
 	return MHD_lookup_connection_value(c->conn->mhd, MHD_HEADER_KIND,
 	    name);
@@ -41,11 +41,13 @@ too_large(struct qserve_call *c)
 static void
 look(struct qserve_call *c)
 {
-	const char *length = header(c, "Content-Length"), *allow = NULL;
+	const char *length = qserve_header(c, "Content-Length"), *allow = NULL;
 	int status;
 
 	c->route = qserve_route(c->method, c->path, &status, &allow);
 	c->form = c->route != NULL ? c->route->form : QWEN_FORM_CHAT;
+	if (qserve_guard(c) < 0)
+		return;
 	if (c->server->draining && (c->route == NULL || !c->route->open))
 		qserve_error(c, 503, "unavailable", "the server is ending");
 	else if (c->route == NULL && status == 405)
@@ -108,6 +110,21 @@ more(void *arg, uint64_t pos, char *buf, size_t max)
 }
 
 static void
+add_cors(const struct qserve_call *c, struct MHD_Response *r)
+{
+	MHD_add_response_header(r, "Access-Control-Allow-Origin", c->origin);
+	MHD_add_response_header(r, "Vary", "Origin");
+	if (!c->preflight)
+		return;
+	MHD_add_response_header(r, "Access-Control-Allow-Methods",
+	    "GET, POST");
+	MHD_add_response_header(r, "Access-Control-Allow-Headers",
+	    "Authorization, Content-Type, x-api-key, anthropic-version, "
+	    "anthropic-beta");
+	MHD_add_response_header(r, "Access-Control-Max-Age", "86400");
+}
+
+static void
 add_headers(struct qserve_call *c, struct MHD_Response *r)
 {
 	char buf[32];
@@ -115,6 +132,12 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 	MHD_add_response_header(r, "Content-Type", c->streams ?
 	    "text/event-stream; charset=utf-8" :
 	    c->type != NULL ? c->type : "application/json");
+	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+	if (c->policy.n > 0)
+		MHD_add_response_header(r, "Content-Security-Policy",
+		    c->policy.s);
+	if (c->origin != NULL)
+		add_cors(c, r);
 	if (c->streams) {
 		MHD_add_response_header(r, "Cache-Control", "no-cache");
 		MHD_add_response_header(r, "X-Accel-Buffering", "no");
@@ -175,7 +198,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 		    s->stall_s);
 		look(c);
 		/* who asks before sending is told now */
-		return c->status != 0 && header(c, "Expect") != NULL ?
+		return c->status != 0 && qserve_header(c, "Expect") != NULL ?
 		    queue(c) : MHD_YES;
 	}
 	*n = 0;

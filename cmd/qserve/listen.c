@@ -119,9 +119,13 @@ qserve_listen(struct qserve *s)
 	const char *const *v = s->listen.n > 0 ? s->listen.v : usual;
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
 
+	if (qserve_given_sockets(s) > 0 && s->listen.n == 0)
+		return;
+	n += s->n_listeners;
 	if (n > QSERVE_LISTENERS)
 		cli_usage("--listen: more than %d of them", QSERVE_LISTENERS);
-	for (i = 0; i < n; i++)
+	s->n_given = s->n_listeners;
+	for (i = 0; s->n_listeners < n; i++)
 		s->listener[s->n_listeners++] = path_of(v[i]) != NULL ?
 		    listen_path(path_of(v[i]), s->socket_mode) :
 		    listen_net(v[i]);
@@ -134,7 +138,8 @@ qserve_unlisten(struct qserve *s)
 	size_t i;
 
 	for (i = 0; i < s->n_listeners; i++) {
-		path = i < s->listen.n ? path_of(s->listen.v[i]) : NULL;
+		path = i >= s->n_given && s->listen.n > 0 ?
+		    path_of(s->listen.v[i - s->n_given]) : NULL;
 		if (path != NULL)
 			tool_socket_close(s->listener[i], path);
 		else

@@ -76,6 +76,7 @@ take_signal(struct qserve *s)
 	for (i = 0; i < s->n_listeners; i++)
 		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
+	qserve_notify("STOPPING=1");
 	cli_note("ending when the %s under way are answered",
 	    cli_count(s->n_calls, "request"));
 	qserve_unlisten(s);
@@ -227,6 +228,8 @@ look_at_clocks(struct qserve *s, double now)
 		    now > c->call->deadline + 1)
 			c->call->wants->fail(c->call, "deadline",
 			    "the time is up");
+		else
+			qserve_answer_idle(c->call, now);
 	}
 }
 

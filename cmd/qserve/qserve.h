@@ -113,7 +113,9 @@ struct qserve_call {
 	/* what answers it */
 	int			 status;	/* 0: not known yet */
 	const char		*type;		/* of out; NULL: JSON */
-	struct qwen_text	 policy;	/* of a page; empty: it is none */
+	struct qwen_text	 policy;	/* for a page, what it may do */
+	const char		*origin;	/* of a page that may read it */
+	int			 preflight;	/* and asks before it asks */
 	unsigned		 retry_s;	/* when to come again, or 0 */
 	struct qwen_text	 out;		/* a body; events, */
 	size_t			 at;		/* as far as they are gone */
@@ -139,6 +141,7 @@ struct qserve_call {
 	/* answer.c */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
+	double			 spoke;		/* when it was told something */
 	struct qwen_sampler	*sampler;
 	char			*grammar;	/* GBNF, or NULL */
 	size_t			 n_grammar;
@@ -182,6 +185,9 @@ struct qserve {
 	const char		*program;	/* its path */
 	const char		*model_path;
 	const char		*name;		/* of the model */
+	const char		*key_file;
+	struct cli_list		 hosts;		/* what we are called */
+	struct cli_list		 cors;		/* origins that may ask */
 	size_t			 max_waiting;	/* jobs, beside those that run */
 	uint64_t		 max_body;	/* bytes */
 	uint64_t		 max_unread;
@@ -192,10 +198,11 @@ struct qserve {
 	/* our own */
 	const struct qwen_gguf	*gguf;
 	struct qwen_header	 header;
+	struct cli_list		 keys;		/* none: nobody needs one */
 	struct MHD_Daemon	*http;
 	int			 http_fd;	/* to be polled */
 	int			 listener[QSERVE_LISTENERS];
-	size_t			 n_listeners;
+	size_t			 n_listeners, n_given;	/* opened for us */
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;
@@ -220,7 +227,26 @@ struct qserve {
 void qserve_listen(struct qserve *s);
 void qserve_unlisten(struct qserve *s);
 
+/* ---------------------------------------------------------------- guard.c */
+
+void qserve_keys_open(struct qserve *s);	/* dies */
+
+/* Whether a call may be made: 0; or it is answered, and -1. */
+int qserve_guard(struct qserve_call *c);
+
+/* -------------------------------------------------------------- systemd.c */
+
+/* What was opened for us, as listeners: how many. */
+size_t qserve_given_sockets(struct qserve *s);
+
+/* "READY=1", to who wants to know. */
+void qserve_notify(const char *state);
+
 /* ----------------------------------------------------------------- http.c */
+
+/* A header of a call, or NULL. */
+const char *qserve_header(const struct qserve_call *c, const char *name);
+
 
 void qserve_http_open(struct qserve *s);	/* dies */
 void qserve_http_close(struct qserve *s);
@@ -328,6 +354,9 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 /* Completions and chats. */
 void qserve_answer(struct qserve_call *c);
 void qserve_answer_fini(struct qserve_call *c);
+
+/* A stream in which nothing happens says so, now and then. */
+void qserve_answer_idle(struct qserve_call *c, double now);
 
 /* ----------------------------------------------------------------- loop.c */
 

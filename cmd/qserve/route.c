@@ -76,7 +76,7 @@ page(struct qserve_call *c)
 	struct qwen_err err;
 
 	if (qserve_page(&c->out, &c->policy, &err) < 0) {
-		qserve_error(c, 500, "internal_error", "%s", err.msg);
+		qserve_error(c, 500, "failed", "%s", err.msg);
 		return;
 	}
 	c->type = "text/html; charset=utf-8";
@@ -92,6 +92,8 @@ static const struct qserve_route routes[] = {
 	{ "GET", "/v1/models/", QWEN_FORM_CHAT, 0, model },
 	{ "POST", "/v1/completions", QWEN_FORM_COMPLETION, 0, qserve_answer },
 	{ "POST", "/v1/chat/completions", QWEN_FORM_CHAT, 0, qserve_answer },
+	{ "POST", "/v1/responses", QWEN_FORM_RESPONSES, 0, qserve_answer },
+	{ "POST", "/v1/messages", QWEN_FORM_MESSAGES, 0, qserve_answer },
 };
 
 static int

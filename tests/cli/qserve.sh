@@ -12,6 +12,7 @@ pid=
 trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null' EXIT
 
 serve() {
+	: >log
 	qserve --listen 127.0.0.1:0 "$@" 2>log &
 	pid=$!
 	i=0

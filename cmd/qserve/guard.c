@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * guard.c - who may ask: keys, names of this server, and pages of other sites.
+ *
+ * A page of another site can have a browser send requests here, and by a name of
+ * its own that it lets stand for this address (DNS rebinding) read the answers.
+ * So without keys the name must be one of ours, and an origin one that is named.
+ */
+#include <arpa/inet.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "qserve.h"
+
+enum { KEY_MAX = 256, KEYS_FILE_MAX = 1 << 20 };
+
+/* -------------------------------------------------------------------- keys */
+
+static void
+add_key(struct qserve *s, const char *key, size_t n, const char *where)
+{
+	if (n > KEY_MAX)
+		die("%s: a key has at most %d bytes", where, KEY_MAX);
+	cli_grow(&s->keys.v, &s->keys.cap, s->keys.n + 1, sizeof *s->keys.v);
+	s->keys.v[s->keys.n++] = cli_format("%.*s", (int)n, key);
+}
+
+void
+qserve_keys_open(struct qserve *s)
+{
+	const char *env = getenv("QSERVE_API_KEY");
+	char *text, *line, *rest;
+	size_t n;
+
+	if (env != NULL && env[0] != '\0')
+		add_key(s, env, strlen(env), "QSERVE_API_KEY");
+	/* not for engines */
+	unsetenv("QSERVE_API_KEY");
+	if (s->key_file == NULL)
+		return;
+	text = rest = cli_read_file(s->key_file, KEYS_FILE_MAX, &n);
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		line[strcspn(line, "\r")] = '\0';
+		if (line[0] != '\0' && line[0] != '#')
+			add_key(s, line, strlen(line), s->key_file);
+	}
+	free(text);
+	if (s->keys.n == 0)
+		die("%s: there is no key in it", s->key_file);
+}
+
+/* In a time that tells nothing of where they differ. */
+static int
+is_key(const char *key, const char *given)
+{
+	unsigned char a[KEY_MAX + 1] = { 0 }, b[KEY_MAX + 1] = { 0 };
+	volatile unsigned char diff = 0;
+	size_t i;
+
+	memcpy(a, key, strlen(key));
+	memcpy(b, given, strlen(given));
+	for (i = 0; i < sizeof a; i++)
+		diff |= a[i] ^ b[i];
+	return diff == 0;
+}
+
+static int
+has_key(const struct qserve_call *c)
+{
+	const char *given = qserve_header(c, "Authorization");
+	const struct cli_list *keys = &c->server->keys;
+	int found = 0;
+	size_t i;
+
+	if (given != NULL && strncasecmp(given, "Bearer ", 7) == 0)
+		given += 7;
+	else
+		given = qserve_header(c, "x-api-key");
+	if (given == NULL || strlen(given) > KEY_MAX)
+		return 0;
+	for (i = 0; i < keys->n; i++)
+		found |= is_key(keys->v[i], given);
+	return found;
+}
+
+/* ------------------------------------------------------------------- names */
+
+static int
+is_in(const struct cli_list *l, const char *s)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i], "*") == 0 || strcasecmp(l->v[i], s) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* "name:8080" or "[::1]:8080" without the port and the brackets; 0: neither. */
+static int
+host_name(const char *host, char *out, size_t size)
+{
+	int v6 = host[0] == '[';
+	size_t n = strcspn(host += v6, v6 ? "]" : ":");
+
+	if (n == 0 || n >= size)
+		return 0;
+	memcpy(out, host, n);
+	out[n] = '\0';
+	return 1;
+}
+
+/* Nobody can have a name stand for us who says an address. */
+static int
+is_ours(const struct qserve *s, const char *host)
+{
+	unsigned char addr[16];
+	char name[256], self[256] = "";
+	size_t n;
+
+	if (!host_name(host, name, sizeof name))
+		return 0;
+	gethostname(self, sizeof self - 1);
+	n = strlen(name);
+	return inet_pton(AF_INET, name, addr) == 1 ||
+	    inet_pton(AF_INET6, name, addr) == 1 ||
+	    strcasecmp(name, "localhost") == 0 || (n > 10 &&
+	    strcasecmp(name + n - 10, ".localhost") == 0) ||
+	    strcasecmp(name, self) == 0 || is_in(&s->hosts, name);
+}
+
+/* The origin is this server itself, as the client calls it. */
+static int
+is_self(const struct qserve_call *c, const char *origin)
+{
+	const char *host = qserve_header(c, "Host");
+	const char *at = strstr(origin, "://");
+
+	return host != NULL && at != NULL && strcasecmp(at + 3, host) == 0;
+}
+
+/* ---------------------------------------------------------------- the guard */
+
+int
+qserve_guard(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	const char *host = qserve_header(c, "Host");
+	const char *origin = qserve_header(c, "Origin");
+
+	if (s->keys.n == 0 && host != NULL && !is_ours(s, host)) {
+		qserve_error(c, 403, "host_not_allowed", "this server is not "
+		    "called that; --host names it");
+		return -1;
+	}
+	if (origin != NULL && is_in(&s->cors, origin)) {
+		c->origin = origin;
+	} else if (origin != NULL && !is_self(c, origin)) {
+		qserve_error(c, 403, "origin_not_allowed", "pages of other "
+		    "sites may not ask; --cors names those that may");
+		return -1;
+	}
+	if (c->origin != NULL && strcmp(c->method, "OPTIONS") == 0) {
+		c->preflight = 1;
+		qserve_done(c, 204);
+		return -1;
+	}
+	if (s->keys.n > 0 && !has_key(c) && (c->route == NULL ||
+	    !c->route->open)) {
+		qserve_error(c, 401, "invalid_api_key", "there is no key, or "
+		    "a wrong one");
+		return -1;
+	}
+	return 0;
+}

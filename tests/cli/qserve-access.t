@@ -1,0 +1,111 @@
+#!/bin/sh
+# qserve: who may ask, and where: keys, names, pages of other sites, unix sockets,
+# sockets that somebody else has opened.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
+	skip "who may ask qserve" "no jq or curl"
+	done_testing
+fi
+. "$TOP/tests/cli/qserve.sh"
+# ask PATH CURL-OPTIONS...: status and code of what is answered
+ask() {
+	path=$1
+	shift
+	curl -s -m 20 -D head -o answer -w '%{http_code}' "$@" "$URL$path"
+	jq -r '.error.code // empty' answer 2>/dev/null | sed 's/^/ /'
+}
+
+# -- names and pages
+serve
+is "$(ask /v1/models)" 200 "by its address"
+is "$(ask /v1/models -H 'Host: localhost:8080') $(ask /v1/models -H 'Host: [::1]:80')" \
+    "200 200" "by the names of this machine"
+is "$(ask /v1/models -H 'Host: evil.example:8080')" "403 host_not_allowed" \
+    "not by a name that somebody else let stand for it"
+is "$(ask /v1/models -H 'Host: 127.0.0.1.evil.example')" "403 host_not_allowed" \
+    "that looks like an address"
+is "$(ask /v1/completions -H 'Origin: https://evil.example' -H 'Content-Type: text/plain' -d '{"prompt":"a"}')" \
+    "403 origin_not_allowed" "not from a page of another site"
+is "$(ask /v1/models -H "Origin: $URL")" 200 "from its own page"
+is "$(ask / | tr '\n' ' ') $(grep -ic '^content-security-policy' head)" "200 1" "the page is there"
+is "$(ask /v1/models -X OPTIONS -H 'Origin: https://good.example')" \
+    "403 origin_not_allowed" "nor is it told what it might ask"
+end_server
+serve --cors https://good.example --host qserve.example
+is "$(ask /v1/models -H 'Host: qserve.example')" 200 "a name that it was given"
+is "$(ask /v1/models -H 'Origin: https://good.example')" 200 "a page that may ask"
+is "$(sed -n 's/\r//; s/^Access-Control-Allow-Origin: //p' head)" \
+    "https://good.example" "and may see the answer"
+is "$(ask /v1/chat/completions -X OPTIONS -H 'Origin: https://good.example' \
+    -H 'Access-Control-Request-Method: POST') $(grep -c Access-Control head)" \
+    "204 4" "that it may, it is told before"
+is "$(ask /v1/models -H 'Origin: https://evil.example')" "403 origin_not_allowed" "others may not"
+end_server
+
+# -- keys
+printf '# two\nfirst-key\n\nsecond key\r\n' >keys
+QSERVE_API_KEY=third serve --api-key-file keys
+is "$(ask /v1/models) $(ask /v1/completions -d '{"prompt":"a"}')" \
+    "401 invalid_api_key 401 invalid_api_key" "nothing without a key"
+is "$(ask /v1/models -H 'Authorization: Bearer first-key') $(ask /v1/models \
+    -H 'x-api-key: second key') $(ask /v1/models -H 'authorization: bearer third')" \
+    "200 200 200" "keys of the file, and of the environment"
+for k in first-ke first-keyy '# two' "$(head -c 300 /dev/zero | tr '\0' x)" ""; do
+	ask /v1/models -H "Authorization: Bearer $k"
+	echo
+done | grep . | sort -u >got
+is "$(cat got)" "401 invalid_api_key" "no other"
+is "$(ask /health) $(ask /metrics) $(ask /v1/nothing)" \
+    "200 401 invalid_api_key 401 invalid_api_key" "without one, /health alone"
+is "$(tr '\0' '\n' <"/proc/$(engine_pid)/environ" | grep -c QSERVE_API_KEY)" 0 \
+    "the engine has no key"
+end_server
+grep -c -e first-key -e 'second key' -e third log >got
+is "$(cat got)" 0 "nor has the log"
+: >empty
+refused 1 "a file without a key" qserve --api-key-file empty
+refused 1 "a file that is not there" qserve --api-key-file nothing
+
+# -- unix sockets
+qserve -q --listen unix:S --socket-mode 620 --listen 127.0.0.1:0 2>log &
+pid=$!
+i=0
+while ! curl -sf --unix-socket S http://localhost/health >got && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+is "$(cat got) $(ls -l S | cut -c1-10)" '{"status":"ok"} srw--w----' \
+    "a unix socket of a mode, beside another"
+refused 1 "where another one listens" qserve --listen unix:S
+end_server
+is "$gone $([ -e S ] && echo there)" "0 " "at the end it is gone"
+refused 2 "a mode that is none" qserve --socket-mode 888
+
+# -- a service manager
+if ! command -v python3 >/dev/null 2>&1; then
+	skip "sockets of others" "no python3"
+	done_testing
+fi
+cat >manager.py <<'EOP'
+import os, socket, subprocess, sys
+note = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+note.bind('N')
+s = socket.socket()
+s.bind(('127.0.0.1', 0))
+s.listen(8)
+print('http://127.0.0.1:%d' % s.getsockname()[1], flush=True)
+pid = os.fork()
+if pid == 0:
+    os.dup2(s.fileno(), 3)
+    os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()), NOTIFY_SOCKET='N')
+    os.execvp('qserve', ['qserve', '-q'])
+s.close()
+print(note.recv(100).decode(), flush=True)
+os.system("curl -s -d '{\"prompt\":\"a\",\"max_tokens\":3}' $(head -n 1 told)/v1/completions | jq .usage.completion_tokens")
+os.kill(pid, 15)
+print(note.recv(100).decode(), os.waitpid(pid, 0)[1], flush=True)
+EOP
+timeout 60 python3 manager.py >told
+is "$(tail -n +2 told | xargs)" "READY=1 3 STOPPING=1 0" \
+    "a socket that was there before, and news of what becomes of it"
+done_testing

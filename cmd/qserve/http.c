@@ -46,6 +46,10 @@ look(struct qserve_call *c)
 
 	c->route = qserve_route(c->method, c->path, &status, &allow);
 	c->form = c->route != NULL ? c->route->form : QWEN_FORM_CHAT;
+	/* what every client of Anthropic's sends, whatever it asks for */
+	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&
+	    qserve_header(c, "anthropic-version") != NULL)
+		c->form = QWEN_FORM_MESSAGES;
 	if (qserve_guard(c) < 0)
 		return;
 	if (c->server->draining && (c->route == NULL || !c->route->open))

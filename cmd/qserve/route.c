@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* route.c - which call does what, and those that need no engine. */
 #include <string.h>
+#include <time.h>
 
 #include "page.h"
 #include "qserve.h"
@@ -32,6 +33,18 @@ n_ctx(const struct qserve *s)
 }
 
 static void
+put_time(struct qwen_text *t, time_t at)
+{
+	struct tm tm;
+	char buf[32];
+
+	if (gmtime_r(&at, &tm) != NULL &&
+	    strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+		qwen_text_fmt(t, ",\"created_at\":\"%s\"", buf);
+}
+
+/* What OpenAI's clients look for, then what Anthropic's do. */
+static void
 put_model(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
@@ -41,6 +54,10 @@ put_model(struct qserve_call *c)
 	qwen_text_json(&c->out, name, strlen(name));
 	qwen_text_fmt(&c->out, ",\"object\":\"model\",\"created\":%llu,"
 	    "\"owned_by\":\"qpipe\"", (unsigned long long)s->started);
+	qwen_text_str(&c->out, ",\"type\":\"model\",\"lifecycle\":\"active\","
+	    "\"display_name\":");
+	qwen_text_json(&c->out, name, strlen(name));
+	put_time(&c->out, (time_t)s->started);
 	if (n_ctx(s) > 0)
 		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
 		    (unsigned long long)n_ctx(s));
@@ -52,7 +69,7 @@ models(struct qserve_call *c)
 {
 	qwen_text_str(&c->out, "{\"object\":\"list\",\"data\":[");
 	put_model(c);
-	qwen_text_str(&c->out, "]}");
+	qwen_text_str(&c->out, "],\"has_more\":false}");
 	qserve_done(c, 200);
 }
 

@@ -11,6 +11,9 @@ serve --template qwen3.5
 is "$(get /health), $(cat code)" '{"status":"ok"}, 200' "it is up"
 is "$(get /v1/models | jq -c '[.object, (.data[] | .id, .object)]')" \
     '["list","demo.gguf","model"]' "its model"
+is "$(get /v1/models | jq -c '[.has_more, (.data[] | .type, .display_name,
+    (.created_at | fromdate) == .created)]')" '[false,"model","demo.gguf",true]' \
+    "as Anthropic has it, too"
 is "$(get /v1/models/demo.gguf | jq -r .id), $(get /v1/models/x | jq -r .error.code)" \
     "demo.gguf, model_not_found" "a model by its name"
 
@@ -107,6 +110,9 @@ awk 'BEGIN { printf "{\"prompt\":\""; while (i++ < 5000) printf "and it "; print
 is "$(post /v1/completions <long >/dev/null; cat code) $(jq -r .error.code answer)" \
     "400 invalid_request" "a prompt that is too long for the model"
 is "$(wrong /v1/nothing '{}')" "404 invalid_request_error not_found" "no such path"
+is "$(curl -s -H 'anthropic-version: 2023-06-01' "$URL/v1/models/none" |
+    jq -r '"\(.type) \(.error.type)"')" "error not_found_error" \
+    "no such model, for a client of Anthropic's"
 is "$(get /v1/completions >/dev/null; cat code)" 405 "no such method there"
 head -c 17000000 /dev/zero >large
 is "$(post /v1/completions <large >/dev/null; cat code)" 413 "17 MB"

@@ -263,6 +263,14 @@ vectors(void)
 	return with_tok(texts_of_vectors);
 }
 
+#include "oom_requests.h"
+
+static int
+requests(void)
+{
+	return with_tok(oom_service);
+}
+
 static int
 on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *e2)
 {
@@ -834,6 +842,7 @@ static const struct scenario {
 	{ "tokenizer", tok, NULL },
 	{ "chat template", chat, NULL },
 	{ "vectors", vectors, NULL },
+	{ "requests", requests, NULL },
 	{ "reply", reply, NULL },
 	{ "schema", schemas, NULL },
 	{ "grammar refused", grammar_refused, NULL },

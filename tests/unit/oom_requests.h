@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * oom_requests.h - the part of out_of_memory.c that has requests, as a server
+ * gets and answers them; it is in that file.
+ */
+#ifndef OOM_REQUESTS_H
+#define OOM_REQUESTS_H
+
+#include "base/err.h"
+#include "text/request/request.h"
+
+static int
+oom_recall(void *arg, const char *id, struct qwen_text *items,
+    struct qwen_err *e)
+{
+	(void)arg;
+	(void)id;
+	(void)e;
+	qwen_text_str(items, "[{\"role\":\"user\",\"content\":\"a\"}]");
+	return 1;
+}
+
+/* What was written, or that there was not the memory for it. */
+static int
+oom_text(struct qwen_text *t)
+{
+	int rc = t->failed ? qwen_oom(&err) : 0;
+
+	if (rc == 0)
+		note(t->s, t->n);
+	qwen_text_fini(t);
+	return rc;
+}
+
+static int
+oom_answer(struct qwen_request *q, struct qwen_sse *s, struct qwen_text *t)
+{
+	static const char text[] = "<think>\nhm\n</think>\n\nWell.\n<tool_call>\n"
+	    "{\"name\": \"f\", \"arguments\": {\"n\": 1}}\n</tool_call>\nSo END";
+	struct qwen_likely one = { 0, -0.5 };
+	int32_t *ids;
+	size_t n, i;
+	int rc = made(qwen_tok_encode(q->service->tok, text, sizeof text - 1, 0,
+	    &ids, &n, &err), &ids);
+
+	for (i = 0; i < n && rc == 0; i++) {
+		one.id = ids[i];
+		rc = qwen_answer_put(q->answer, &one, &one, 1, &err);
+		if (rc == 0)
+			qwen_sse_step(s, q->answer, t);
+	}
+	free(ids);
+	if (rc >= 0)
+		rc = qwen_answer_end(q->answer, "stop", &err);
+	if (rc == 0)
+		qwen_sse_step(s, q->answer, t);
+	return rc;
+}
+
+static int
+oom_request(const struct qwen_service *s, enum qwen_form form,
+    const char *json)
+{
+	struct qwen_text events = { 0 }, body = { 0 }, items = { 0 };
+	struct qwen_request *q;
+	struct qwen_sse *sse = NULL;
+	int rc;
+
+	if (made(qwen_request_parse(&q, s, form, json, strlen(json), &err),
+	    &q) < 0)
+		return -1;
+	rc = q->no.err.code != 0 ? qwen_fail(&err, q->no.err.code, "%s",
+	    q->no.err.msg) : made(qwen_sse_new(&sse, q, 1, &err), &sse);
+	if (rc == 0) {
+		qwen_sse_begin(sse, &events);
+		rc = oom_answer(q, sse, &events);
+	}
+	if (rc == 0) {
+		qwen_sse_end(sse, &events);
+		qwen_request_body(q, 1, &body);
+		qwen_response_items(q, &items);
+		rc = oom_text(&events) < 0 || oom_text(&body) < 0 ||
+		    oom_text(&items) < 0 ? -1 : 0;
+	}
+	qwen_text_fini(&events);
+	qwen_text_fini(&body);
+	qwen_text_fini(&items);
+	qwen_sse_free(sse);
+	qwen_request_free(q);
+	return rc;
+}
+
+#define OOM_SCHEMA "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":" \
+	"\"integer\"}}}"
+#define OOM_TOOL "\"name\":\"f\",\"description\":\"d\""
+
+static int
+oom_forms(const struct qwen_service *s)
+{
+	return oom_request(s, QWEN_FORM_MESSAGES, "{\"model\":\"q\",\"system\":[{"
+	    "\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":\"user\","
+	    "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+	    "\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":[{\"type\":"
+	    "\"thinking\",\"thinking\":\"h\",\"signature\":\"\"},{\"type\":"
+	    "\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{}}]},{\"role\":"
+	    "\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
+	    "\"t\",\"content\":\"2\"}]}],\"tools\":[{" OOM_TOOL
+	    ",\"input_schema\":" OOM_SCHEMA "}],\"stop_sequences\":[\"END\"],"
+	    "\"tool_choice\":{\"type\":\"auto\"}}") < 0 ||
+	    oom_request(s, QWEN_FORM_RESPONSES, "{\"instructions\":\"i\","
+	    "\"input\":[{\"role\":\"developer\",\"content\":\"d\"},{\"type\":"
+	    "\"reasoning\",\"content\":[{\"text\":\"h\"}]},{\"type\":"
+	    "\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":"
+	    "\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"c\","
+	    "\"output\":\"2\"}],\"tools\":[{\"type\":\"function\"," OOM_TOOL
+	    ",\"parameters\":" OOM_SCHEMA "}],\"previous_response_id\":\"r\","
+	    "\"include\":[\"message.output_text.logprobs\"]}") < 0 ||
+	    oom_request(s, QWEN_FORM_CHAT, "{\"messages\":[{\"role\":\"user\","
+	    "\"content\":\"a\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+	    OOM_TOOL "}}],\"stream\":true,\"stream_options\":{\"include_usage\":"
+	    "true}}") < 0 ||
+	    oom_request(s, QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":"
+	    "1}") < 0 ? -1 : 0;
+}
+
+static int
+oom_tokens(const struct qwen_service *s)
+{
+	static const char json[] = "{\"content\":\"ab\",\"with_pieces\":true,"
+	    "\"tokens\":[1,2]}";
+	static const char chat[] = "{\"messages\":[{\"role\":\"user\","
+	    "\"content\":\"a\"}]}";
+	struct qwen_text t = { 0 };
+	int status, rc;
+
+	rc = qwen_tokens_tokenize(s, 9, json, sizeof json - 1, &status, &t,
+	    &err) < 0 || qwen_tokens_tokenize(s, 9, chat, sizeof chat - 1,
+	    &status, &t, &err) < 0 || qwen_tokens_detokenize(s, json,
+	    sizeof json - 1, &status, &t, &err) < 0 || qwen_tokens_prompt(s,
+	    chat, sizeof chat - 1, &status, &t, &err) < 0 ? -1 : 0;
+	if (rc == 0)
+		return oom_text(&t);
+	qwen_text_fini(&t);
+	return -1;
+}
+
+static int
+oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
+{
+	static const char texts[] = "{\"model\":\"q\",\"input\":[\"a\",[1,2]]}";
+	static const char documents[] = "{\"query\":\"q\",\"documents\":[\"a\","
+	    "{\"text\":\"b\"}],\"return_documents\":true}";
+	static const float v[4];
+	static const double scores[2];
+	struct qwen_embeddings e = { .n = 0 };
+	struct qwen_rerank r = { .top = 0 };
+	struct qwen_vectors how = { .tok = tok, .n_vocab = 100,
+	    .how = { .first = -1, .last = 2 } };
+	struct qwen_ranking rank = { .tok = tok };
+	struct qwen_reranker *reranker;
+	struct qwen_text t = { 0 };
+	int rc;
+
+	if (made(qwen_reranker_open(&reranker, g, NULL, &err), &reranker) < 0)
+		return -1;
+	rank.how = reranker;
+	rc = qwen_embeddings_parse(&e, &how, texts, sizeof texts - 1, &err);
+	if (rc == 0) {
+		qwen_embeddings_body(&e, "m", v, 2, &t);
+		rc = oom_text(&t);
+	}
+	if (rc == 0 && (rc = qwen_rerank_parse(&r, &rank, documents,
+	    sizeof documents - 1, &err)) == 0 && (rc = qwen_rerank_body(&r, 1,
+	    "m", scores, &t, &err)) == 0)
+		rc = oom_text(&t);
+	qwen_text_fini(&t);
+	qwen_embeddings_fini(&e);
+	qwen_rerank_fini(&r);
+	qwen_reranker_close(reranker);
+	return rc;
+}
+
+static int
+oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
+{
+	struct qwen_grammars grammars = { .gguf = g };
+	struct qwen_service s = { .tok = tok, .model = "m", .n_vocab = 100,
+	    .max = 99, .grammars = &grammars, .streams = 1,
+	    .recall = oom_recall };
+	struct qwen_template *template = NULL;
+	int rc;
+
+	if (made(qwen_tok_decoder_new(&s.spell, tok, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, &err), &s.spell) < 0)
+		return -1;
+	rc = made(qwen_template_open(&template, "qwen3", &err), &template);
+	s.template = template;
+	if (rc == 0)
+		rc = oom_forms(&s) < 0 || oom_tokens(&s) < 0 ||
+		    oom_lists(tok, g) < 0 ? -1 : 0;
+	qwen_grammars_fini(&grammars);
+	qwen_template_close(template);
+	qwen_tok_decoder_free(s.spell);
+	return rc;
+}
+
+#endif

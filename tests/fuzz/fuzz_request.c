@@ -33,7 +33,7 @@ start(void)
 	service.n_vocab = N_VOCAB;
 	service.model = "m";
 	service.max = TOKENS;
-	service.streams = 1;
+	service.streams = service.echoes = 1;
 	if (qwen_template_open(&t, "qwen3", NULL) < 0 ||
 	    qwen_reranker_open(&reranker, g, NULL, NULL) < 0 ||
 	    qwen_tok_decoder_new(&service.spell, service.tok, QWEN_TOK_BYTES |
@@ -95,10 +95,16 @@ stream(struct qwen_request *q, const int32_t *ids, size_t n, uint64_t *seed,
     struct qwen_text *t)
 {
 	size_t at[QWEN_CHOICES_MAX] = { 0 }, i, left = q->n_answers;
+	struct qwen_likely one = { 0, -1 };
 	struct qwen_sse *s;
 
 	if (q->n_answers > QWEN_CHOICES_MAX || qwen_sse_new(&s, q, 1, NULL) < 0)
 		abort();
+	for (i = 0; i < n && q->echo && i < TOKENS; i++) {
+		one.id = ids[i];
+		if (qwen_answer_echo(q->answer, &one, NULL, 0, NULL) < 0)
+			abort();
+	}
 	qwen_sse_begin(s, t);
 	while (left > 0) {
 		i = rnd(seed) % q->n_answers;

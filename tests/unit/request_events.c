@@ -4,6 +4,8 @@
  * the cases of request_events.test.  Wherever events are cut, put together they
  * are the body.
  */
+#include <math.h>
+
 #include "sse_util.h"
 #include "tok_util.h"
 #include "../cases.h"
@@ -32,7 +34,7 @@ start(void)
 	service.model = "m";
 	service.n_vocab = N_VOCAB;
 	service.max = 1000;
-	service.streams = 1;
+	service.streams = service.echoes = 1;
 	grammars.gguf = g;
 	service.grammars = &grammars;
 }
@@ -90,6 +92,23 @@ put(struct qwen_answer *a, struct source *s, const char *finish)
 		abort();
 }
 
+/* The prompt, whose first token none comes before. */
+static void
+echo(struct qwen_answer *a)
+{
+	static const struct qwen_likely top = { 4, -1.25 };
+	struct qwen_likely one;
+	size_t i;
+
+	for (i = 0; a->request->echo && i < a->prompt->n; i++) {
+		one = (struct qwen_likely){ a->prompt->id[i],
+		    i == 0 ? NAN : -0.75 };
+		if (qwen_answer_echo(a, &one, &top, i > 0 &&
+		    a->request->n_top > 0, &err) < 0)
+			abort();
+	}
+}
+
 /*
  * All answers of the request, side by side, and the events of that: with up to
  * max tokens at once, 0: all of them.
@@ -106,8 +125,10 @@ run(struct qwen_request *q, const struct test_case *c, size_t max,
 
 	if (s == NULL || qwen_sse_new(&out, q, 17, &err) < 0)
 		abort();
-	for (i = 0; i < q->n_answers; i++)
+	for (i = 0; i < q->n_answers; i++) {
 		open_source(&s[i], text_of(c, i));
+		echo(&q->answer[i]);
+	}
 	qwen_sse_begin(out, events);
 	while (left > 0) {
 		i = max == 0 ? q->n_answers - left : rnd(&seed) % q->n_answers;

@@ -3,6 +3,7 @@
  * answer.c - an answer as it comes: its text up to where it ends; of a chat,
  * thoughts, calls of tools, and the rest; and how likely its tokens were.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -76,14 +77,19 @@ static void
 side_by_side(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
-	const char *comma = a->n > 1 ? "," : "";
+	const char *comma = a->lp_tokens.n > 0 ? "," : "";
 	struct qwen_str s = spell(a, c->id);
 	size_t i;
 
 	qwen_text_str(&a->lp_tokens, comma);
 	qwen_text_json(&a->lp_tokens, s.s, s.len);
-	qwen_text_fmt(&a->logprobs, "%s%.8g", comma, c->logprob);
 	qwen_text_fmt(&a->lp_offset, "%s%zu", comma, a->n_chars);
+	if (isnan(c->logprob)) {
+		qwen_text_fmt(&a->logprobs, "%snull", comma);
+		qwen_text_fmt(&a->lp_top, "%snull", comma);
+		return;
+	}
+	qwen_text_fmt(&a->logprobs, "%s%.8g", comma, c->logprob);
 	qwen_text_fmt(&a->lp_top, "%s{", comma);
 	for (i = 0; i < n_top; i++) {
 		s = spell(a, top[i].id);
@@ -245,6 +251,24 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	if (take(a, piece, err) < 0 || check(a, err) < 0)
 		return -1;
 	return a->is_cut || (a->request->one_call && a->n_calls > 0);
+}
+
+int
+qwen_answer_echo(struct qwen_answer *a, const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top, struct qwen_err *err)
+{
+	struct qwen_str piece;
+
+	if (a->decoder == NULL && begin(a, err) < 0)
+		return -1;
+	if (a->request->logprobs)
+		side_by_side(a, token, top, n_top);
+	if (qwen_tok_decoder_put(a->decoder, token->id, &piece, err) < 0)
+		return -1;
+	if (a->request->logprobs)
+		a->n_chars += characters(piece);
+	/* no stop string counts in it */
+	return give(a, piece, err) < 0 ? -1 : check(a, err);
 }
 
 /* What was held back comes now. */

@@ -276,13 +276,32 @@ read_effort(struct qwen_ask *r)
 	return 0;
 }
 
+/* How many tokens; none only where the prompt is wanted. */
+static int
+read_max(struct qwen_ask *r)
+{
+	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
+	int echo = truth(r, r->body, "echo"), got;
+
+	if (echo < 0)
+		return -1;
+	if (echo && (!r->s->echoes || r->q->form != QWEN_FORM_COMPLETION))
+		return bad(r->no, "echo", "echo is not supported");
+	r->q->echo = echo;
+	if ((got = whole(r, "max_completion_tokens", !echo, INT64_MAX,
+	    &max)) < 0 || (got == 0 && whole(r, "max_tokens", !echo, INT64_MAX,
+	    &max) < 0))
+		return -1;
+	r->q->max = (size_t)max;
+	return 0;
+}
+
 int
 qwen_ask_fields(struct qwen_ask *r)
 {
 	yyjson_val *model = qwen_ask_get(r->body, "model");
 	struct qwen_request *q = r->q;
-	int64_t n = 1, max = 0;
-	int got;
+	int64_t n = 1;
 
 	if (model != NULL && !yyjson_is_str(model))
 		return wrong(r->no, "model", "is not a string");
@@ -291,12 +310,7 @@ qwen_ask_fields(struct qwen_ask *r)
 	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0)
 		return -1;
 	q->n = (size_t)n;
-	if ((got = whole(r, "max_completion_tokens", 1, INT64_MAX,
-	    &max)) < 0 || (got == 0 && whole(r, "max_tokens", 1, INT64_MAX,
-	    &max) < 0))
-		return -1;
-	q->max = max > 0 ? (size_t)max : r->s->max;
-	return read_sampling(r) < 0 || read_stop(r) < 0 ||
+	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
 	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_effort(r) < 0 ||
 	    qwen_ask_grammar(r) < 0 ? -1 : 0;
 }

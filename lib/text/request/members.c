@@ -27,7 +27,7 @@ static const struct qwen_member members[] = {
 	{ "best_of", HEEDED, NULL },
 	{ "chat_template_kwargs", HEEDED, NULL },
 	{ "documents", HEEDED, NULL },
-	{ "echo", REFUSED, NULL },
+	{ "echo", HEEDED, NULL },
 	{ "enable_thinking", HEEDED, NULL },
 	{ "frequency_penalty", HEEDED, NULL },
 	{ "function_call", REFUSED, NULL },

@@ -113,7 +113,8 @@ struct qwen_service {
 	const struct qwen_str	*stop;
 	size_t			 n_stop;
 	struct qwen_grammars	*grammars;
-	int			 streams;	/* requests may ask for that */
+	int			 streams;	/* requests may ask for that, */
+	int			 echoes;	/* and completions for this */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	/*
 	 * The items of an earlier response, as qwen_response_items gave them,
@@ -159,8 +160,9 @@ struct qwen_request {
 	float			*bias;		/* and what is added; owned */
 	size_t			 n_bias;
 	size_t			 n;	/* answers to each prompt */
-	size_t			 max;	/* tokens of each */
+	size_t			 max;	/* tokens of each; 0 may be with echo */
 	size_t			 min;	/* tokens before a stop counts */
+	int			 echo;	/* prompts come before answers */
 	struct qwen_str		*stop;	/* owned */
 	size_t			 n_stop;
 	int			 stream;
@@ -274,6 +276,13 @@ struct qwen_answer {
  * the request wants them.  1 if a stop string is complete: no more of them.
  */
 int qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top, struct qwen_err *err);
+
+/*
+ * A token of the prompt, where the request has echo: all of them, before others
+ * are put.  A logprob that is NAN is not known, as that of the first.
+ */
+int qwen_answer_echo(struct qwen_answer *a, const struct qwen_likely *token,
     const struct qwen_likely *top, size_t n_top, struct qwen_err *err);
 
 /* There are no more; finish is "stop" or "length", and was not cut. */

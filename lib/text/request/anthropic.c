@@ -99,7 +99,8 @@ qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t)
 /* -------------------------------------------------------------------- errors */
 
 void
-qwen_anthropic_error(struct qwen_text *t, int status, const char *message)
+qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
+    const char *message)
 {
 	static const struct { int status; const char *type; } row[] = {
 		{ 400, "invalid_request_error" }, { 401, "authentication_error" },
@@ -119,6 +120,9 @@ qwen_anthropic_error(struct qwen_text *t, int status, const char *message)
 	qwen_text_fmt(t, "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
 	    "\"message\":", type);
 	qwen_text_json(t, message, strlen(message));
+	if (code != NULL && strcmp(code, QWEN_NO_THREADS) == 0)
+		qwen_text_str(t, ",\"details\":{\"error_code\":\""
+		    QWEN_NO_THREADS "\"}");
 	qwen_text_str(t, "}}");
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "text/request/ask.h"
+#include "text/request/form.h"
 
 static const struct qwen_member rows[] = {
 	{ "billing_policy", QWEN_MEMBER_IDLE, NULL },
@@ -47,7 +48,7 @@ static const struct qwen_member rows[] = {
 	{ "system", QWEN_MEMBER_HEEDED, NULL },
 	{ "temperature", QWEN_MEMBER_PASSED, NULL },
 	{ "thinking", QWEN_MEMBER_HEEDED, NULL },
-	{ "thread", QWEN_MEMBER_REFUSED, NULL },
+	{ "thread", QWEN_MEMBER_HEEDED, NULL },
 	{ "tool_choice", QWEN_MEMBER_HEEDED, NULL },
 	{ "tools", QWEN_MEMBER_HEEDED, NULL },
 	{ "top_k", QWEN_MEMBER_PASSED, NULL },
@@ -480,6 +481,15 @@ add_thinking(struct in *in)
 	return 0;
 }
 
+/* Clients that are told so go on without. */
+static int
+check_thread(struct in *in)
+{
+	return qwen_ask_get(in->r->body, "thread") == NULL ? 0 :
+	    qwen_refuse(in->no, QWEN_NO_THREADS, "thread",
+	    "thread is not supported");
+}
+
 /* Of what changes a conversation, that thoughts go is the template's matter. */
 static int
 check_management(struct in *in)
@@ -550,7 +560,7 @@ qwen_ask_anthropic(struct qwen_ask *r)
 	/* a first member, so that all have a comma before them */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
 	add_others(&in);
-	if (add_messages(&in) < 0 || add_tools(&in) < 0 ||
+	if (check_thread(&in) < 0 || add_messages(&in) < 0 || add_tools(&in) < 0 ||
 	    add_choice(&in) < 0 || add_thinking(&in) < 0 ||
 	    check_management(&in) < 0 || add_format(&in) < 0) {
 		qwen_text_fini(&in.t);

@@ -66,7 +66,7 @@ qwen_error_body(enum qwen_form form, int status, const char *code,
     const char *param, const char *message, struct qwen_text *t)
 {
 	if (form == QWEN_FORM_MESSAGES) {
-		qwen_anthropic_error(t, status, message);
+		qwen_anthropic_error(t, status, code, message);
 		return;
 	}
 	qwen_text_str(t, "{");

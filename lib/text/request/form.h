@@ -77,7 +77,11 @@ void qwen_responses_body(const struct qwen_request *q, uint64_t created,
 
 /* ---- anthropic.c */
 void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
-void qwen_anthropic_error(struct qwen_text *t, int status, const char *message);
+void qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
+    const char *message);
+
+/* The code of a refusal after which clients go on without threads. */
+#define QWEN_NO_THREADS "thread_unsupported_request"
 
 /* ---- openai.c: parts of bodies, each with its members' names */
 void qwen_openai_error(struct qwen_text *t, int status, const char *code,

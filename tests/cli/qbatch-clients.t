@@ -86,6 +86,22 @@ qbatch harness >out 2>err
 is "$(head -n 1 out | jq -c '.response.body.choices | length')" 2 "a harness: two prompts"
 is "$(jq -r '(.error // .response.body.error).message | values' out)" "echo is not supported" "scores by echo"
 
+# --- other interfaces: the same chat, whatever it is called
+cat >forms <<'E'
+{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"system","content":"Brief."},{"role":"user","content":"Go."}],"temperature":0,"max_tokens":6}}
+{"custom_id":"2","method":"POST","url":"/v1/responses","body":{"instructions":"Brief.","input":"Go.","temperature":0,"max_output_tokens":6}}
+{"custom_id":"3","method":"POST","url":"/v1/messages","body":{"system":"Brief.","messages":[{"role":"user","content":"Go."}],"temperature":0,"max_tokens":6}}
+{"custom_id":"4","method":"POST","url":"/v1/messages","body":{"messages":[{"role":"user","content":[{"type":"image"}]}]}}
+E
+qbatch forms >out 2>err
+is "$(jq -c '.response.body | [.choices[0].message | .content, .reasoning_content | values], [.content[]? | .text // .thinking],
+    [.output[]? | .content[0].text] | select(length > 0) | sort - [""]' out | uniq -c | awk '{ print $1 }')" \
+    3 "responses and messages: the same answer"
+is "$(jq -r '.response.body.usage | values | [.prompt_tokens // .input_tokens, .completion_tokens // .output_tokens] | @tsv' out |
+    uniq | wc -l)" 1 "of as many tokens"
+is "$(tail -n 1 out | jq -c '.response | [.status_code, .body.type, .body.error.type]')" \
+    '[400,"error","invalid_request_error"]' "an error in the form of its interface"
+
 # --- what is required is called, whatever the model would rather say
 jq -n -c 'range(12) as $i | {custom_id: "\($i)", method: "POST", url: "/v1/chat/completions",
     body: {messages: [{role: "user", content: "Go on \($i)"}], max_tokens: 400, temperature: 1.2,

@@ -12,8 +12,15 @@
 static int
 read_form(struct qwen_ask *r, yyjson_val *root)
 {
+	static const struct { const char *path; enum qwen_form form; } urls[] = {
+		{ "/v1/completions", QWEN_FORM_COMPLETION },
+		{ "/v1/chat/completions", QWEN_FORM_CHAT },
+		{ "/v1/responses", QWEN_FORM_RESPONSES },
+		{ "/v1/messages", QWEN_FORM_MESSAGES },
+	};
 	yyjson_val *url = yyjson_obj_get(root, "url");
 	yyjson_val *method = yyjson_obj_get(root, "method");
+	size_t i, n = sizeof urls / sizeof urls[0];
 
 	r->body = root;
 	if (yyjson_obj_get(root, "body") == NULL &&
@@ -23,13 +30,14 @@ read_form(struct qwen_ask *r, yyjson_val *root)
 	r->body = yyjson_obj_get(root, "body");
 	if (qwen_ask_get(r->body, "messages") != NULL)
 		r->q->form = QWEN_FORM_CHAT;
-	if (yyjson_equals_str(url, "/v1/chat/completions"))
-		r->q->form = QWEN_FORM_CHAT;
-	else if (yyjson_equals_str(url, "/v1/completions"))
-		r->q->form = QWEN_FORM_COMPLETION;
-	else if (url != NULL)
-		return wrong(r->no, "url", "only /v1/completions and "
-		    "/v1/chat/completions are served");
+	for (i = 0; i < n && !yyjson_equals_str(url, urls[i].path); i++)
+		;
+	if (url != NULL && i == n)
+		return wrong(r->no, "url", "only /v1/completions, "
+		    "/v1/chat/completions, /v1/responses and /v1/messages are "
+		    "served");
+	if (url != NULL)
+		r->q->form = urls[i].form;
 	if (method != NULL && !yyjson_equals_str(method, "POST"))
 		return wrong(r->no, "method", "only POST is known");
 	return 0;

@@ -5,8 +5,9 @@
  * put together are the body.
  *
  * The input: a byte, the API, from 0 on: completions, chats, responses, messages,
- * vectors, ranking, tokens; 16: there is something to recall; then the body; and
- * after a NUL, the text of the answers.
+ * vectors, ranking, tokens; 16: there is something to recall; 32: some lines of
+ * systems are passed over; then the body; and after a NUL, the text of the
+ * answers.
  */
 #include "../unit/sse_util.h"
 #include "../unit/tok_util.h"
@@ -52,6 +53,13 @@ recall(void *arg, const char *id, struct qwen_text *items,
 	(void)err;
 	qwen_text_str(items, "[{\"role\":\"user\",\"content\":\"a\"}]");
 	return id[0] != 'x';
+}
+
+static int
+pass_over(void *arg, const char *line, size_t n)
+{
+	(void)arg;
+	return n > 0 && line[n - 1] == 'a';
 }
 
 /* It is JSON. */
@@ -217,6 +225,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (service.tok == NULL)
 		start();
 	service.recall = data[0] & 16 ? recall : NULL;
+	service.pass_over = data[0] & 32 ? pass_over : NULL;
 	api = (data[0] & 15) % 7;
 	text = memchr(json, '\0', size - 1);
 	n = text != NULL ? (size_t)(text - json) : size - 1;

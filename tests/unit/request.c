@@ -261,6 +261,36 @@ test_messages_of_clients(void)
 	    "others change nothing");
 }
 
+/* Lines that tell a version. */
+static int
+is_version(void *arg, const char *line, size_t n)
+{
+	(void)arg;
+	return n >= 2 && memcmp(line, "v:", 2) == 0;
+}
+
+#define SAYS(role, content) "{\"messages\":[{\"role\":\"" role "\"," \
+	"\"content\":" content "},{\"role\":\"user\",\"content\":\"v: 1\"}]}"
+
+static void
+test_passed_over(void)
+{
+	service.pass_over = is_version;
+	same_prompt(SAYS("system", "\"v: 1\\na\\n\\nb v:\\nv: 2\""),
+	    SAYS("system", "\"a\\n\\nb v:\""), "lines go");
+	same_prompt(SAYS("developer", "\"v:\\nv:\""), SAYS("system", "\"\""),
+	    "all of them");
+	same_prompt(SAYS("system", "[{\"type\":\"text\",\"text\":\"v: 1\"},{"
+	    "\"type\":\"text\",\"text\":\"a\\nv: 2\\nb\"}]"),
+	    SAYS("system", "[{\"type\":\"text\",\"text\":\"a\\nb\"}]"),
+	    "and parts of nothing else");
+	same_prompt(SAYS("system", "\"\\na\\n\""), SAYS("developer",
+	    "\"v:\\n\\na\\n\""), "empty ones stay");
+	service.pass_over = NULL;
+	same_prompt(SAYS("developer", "\"v: 1\""), SAYS("system", "\"v: 1\""),
+	    "none goes unasked");
+}
+
 /*
  * The text token by token, which are bytes: until it is cut, or to the end.  What
  * there is must only grow.
@@ -590,6 +620,7 @@ main(void)
 	test_refused();
 	test_members();
 	test_messages_of_clients();
+	test_passed_over();
 	test_calls();
 	test_tags();
 	test_tools_refused();

@@ -101,6 +101,10 @@ int qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_text *text,
     struct qwen_err *err);
 
+/* system.c: a message as the template gets it */
+void qwen_ask_write_message(const struct qwen_ask *r, struct qwen_text *t,
+    yyjson_val *m);
+
 /* vector.c: one more document, for which there is room */
 int qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,
     struct qwen_str query, struct qwen_str document);

@@ -82,39 +82,17 @@ add_key(struct qwen_text *t, size_t i, yyjson_val *key)
 	qwen_ask_write_key(t, i, yyjson_get_str(key), yyjson_get_len(key));
 }
 
-/* A message of the role developer as one of the system's. */
 static void
-add_as_system(struct qwen_text *t, yyjson_val *m)
+add_messages(const struct qwen_ask *r, struct qwen_text *t,
+    yyjson_val *messages)
 {
-	yyjson_val *key, *v;
-	size_t i, n;
-
-	yyjson_obj_foreach(m, i, n, key, v) {
-		add_key(t, i, key);
-		if (yyjson_equals_str(key, "role"))
-			qwen_text_str(t, "\"system\"");
-		else
-			qwen_ask_write(t, v);
-	}
-	qwen_text_str(t, "}");
-}
-
-/* Roles are known to templates by their names, or by an older one. */
-static void
-add_messages(struct qwen_ask *r, struct qwen_text *t, yyjson_val *messages)
-{
-	int knows = qwen_template_names(r->s->template, "developer");
 	yyjson_val *m;
 	size_t i, n;
 
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(messages, i, n, m) {
 		qwen_text_str(t, i > 0 ? "," : "");
-		if (!knows && yyjson_equals_str(yyjson_obj_get(m, "role"),
-		    "developer"))
-			add_as_system(t, m);
-		else
-			qwen_ask_write(t, m);
+		qwen_ask_write_message(r, t, m);
 	}
 	qwen_text_str(t, "]");
 }

@@ -117,6 +117,13 @@ struct qwen_service {
 	int			 echoes;	/* and completions for this */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	/*
+	 * Whether this line of what a system (or developer) says is as if it
+	 * were not there.  NULL: none is.
+	 */
+	int			(*pass_over)(void *arg, const char *line,
+				    size_t n);
+	void			*pass_over_arg;
+	/*
 	 * The items of an earlier response, as qwen_response_items gave them,
 	 * are added to items: 1; 0: it is not known; -1.  NULL: no request may
 	 * ask for one.

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * system.c - messages as the template gets them: roles by the names that it knows,
+ * and what systems say without the lines that the service passes over.
+ */
+#include <string.h>
+
+#include "text/request/ask.h"
+
+/* The lines of a text that are not passed over: whether any is. */
+static int
+keep_lines(const struct qwen_service *s, yyjson_val *v, struct qwen_text *out)
+{
+	const char *p = yyjson_get_str(v), *end = p + yyjson_get_len(v), *nl;
+	size_t n, n_kept = 0;
+
+	for (;; p = nl + 1) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		n = (size_t)((nl != NULL ? nl : end) - p);
+		if (!s->pass_over(s->pass_over_arg, p, n)) {
+			if (n_kept++ > 0)
+				qwen_text_add(out, "\n", 1);
+			qwen_text_add(out, p, n);
+		}
+		if (nl == NULL)
+			return n_kept > 0;
+	}
+}
+
+/* A text of the system, with what is before it: 1, or 0 if nothing is left. */
+static int
+write_lines(const struct qwen_service *s, struct qwen_text *t,
+    const char *before, yyjson_val *v, const char *after)
+{
+	struct qwen_text kept = { 0 };
+	int any = keep_lines(s, v, &kept);
+
+	if (any) {
+		qwen_text_str(t, before);
+		qwen_text_json(t, kept.s, kept.n);
+		qwen_text_str(t, after);
+	}
+	t->failed |= kept.failed;
+	qwen_text_fini(&kept);
+	return any;
+}
+
+/* A text, or parts of text, of which those go that nothing is left of. */
+static void
+write_content(const struct qwen_service *s, struct qwen_text *t,
+    yyjson_val *content)
+{
+	yyjson_val *part;
+	size_t i, n, k = 0;
+
+	if (yyjson_is_str(content)) {
+		if (!write_lines(s, t, "", content, ""))
+			qwen_text_str(t, "\"\"");
+		return;
+	}
+	qwen_text_str(t, "[");
+	yyjson_arr_foreach(content, i, n, part)
+		k += (size_t)write_lines(s, t, k > 0 ?
+		    ",{\"type\":\"text\",\"text\":" :
+		    "{\"type\":\"text\",\"text\":",
+		    yyjson_obj_get(part, "text"), "}");
+	qwen_text_str(t, "]");
+}
+
+void
+qwen_ask_write_message(const struct qwen_ask *r, struct qwen_text *t,
+    yyjson_val *m)
+{
+	yyjson_val *role = yyjson_obj_get(m, "role"), *key, *v;
+	int developer = yyjson_equals_str(role, "developer");
+	int renamed = developer &&
+	    !qwen_template_names(r->s->template, "developer");
+	int cut = r->s->pass_over != NULL &&
+	    (developer || yyjson_equals_str(role, "system"));
+	size_t i, n;
+
+	if (!renamed && !cut) {
+		qwen_ask_write(t, m);
+		return;
+	}
+	yyjson_obj_foreach(m, i, n, key, v) {
+		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (renamed && yyjson_equals_str(key, "role"))
+			qwen_text_str(t, "\"system\"");
+		else if (cut && yyjson_equals_str(key, "content") &&
+		    !yyjson_is_null(v))
+			write_content(r->s, t, v);
+		else
+			qwen_ask_write(t, v);
+	}
+	qwen_text_str(t, "}");
+}

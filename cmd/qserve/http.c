@@ -137,9 +137,6 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 	    "text/event-stream; charset=utf-8" :
 	    c->type != NULL ? c->type : "application/json");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
-	if (c->policy.n > 0)
-		MHD_add_response_header(r, "Content-Security-Policy",
-		    c->policy.s);
 	if (c->origin != NULL)
 		add_cors(c, r);
 	if (c->streams) {

@@ -13,16 +13,22 @@ static struct qserve server = {
 	.socket_mode = 0600,
 };
 
+/* It becomes the list's. */
+static void
+push(struct cli_list *l, char *s)
+{
+	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
+	l->v[l->n++] = s;
+}
+
 /* An option of the engine. */
 static void
 pass(const struct cli_opt *o, const char *arg)
 {
 	struct cli_list *l = o->to;
-	char *option = cli_format(arg != NULL ? "--%s=%s" : "--%s", o->name,
-	    arg);
 
-	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
-	l->v[l->n++] = option;
+	push(l, arg != NULL ? cli_format("--%s=%s", o->name, arg) :
+	    cli_format("--%s", o->name));
 }
 
 static void
@@ -78,6 +84,9 @@ static const struct cli_opt options[] = {
 	CLI_OPT_TEMPLATE(&server.with.template),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 
+	CLI_FLAG(0, "retokenize", &server.retokenize,
+	    "ids of a chat's prompt are what its text alone says"),
+
 	CLI_GROUP("engines:"),
 	CLI_LIST(0, "engine", "command", &server.commands, NULL,
 	    "an engine, in place of our own; can be given again"),
@@ -99,12 +108,7 @@ static const struct cli_opt options[] = {
 	    "guess ahead: auto, mtp, lookup, none; :n, so many; or a file"),
 	PASS(0, "draft-text", "file", "file",
 	    "look guesses up in this text, too"),
-	PASS(0, "store", "folder", "folder",
-	    "a folder for beginnings of texts, not to read them again"),
-	PASS(0, "no-store", NULL, NULL,
-	    "no store, even if $QWEN_STORE names one"),
-	PASS(0, "store-max", "size", NULL,
-	    "the most that the store may take, as in 20G"),
+	TOOL_OPT_STORE(&server.store),
 	PASS(0, "force", NULL, NULL,
 	    "go on where there is not the memory"),
 	TOOL_OPT_SAMPLING(&server.with.sampler),
@@ -118,31 +122,30 @@ static const struct cli_tool tool = {
 	.options = options, .max = 0,
 };
 
-static void
-push(struct cli_list *l, const char *s)
-{
-	cli_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v);
-	l->v[l->n++] = cli_format("%s", s);
-}
-
 /* Our own engine: as we were started, with what it need not be told twice. */
 static void
 set_engine(struct qserve *s)
 {
-	char waiting[32];
+	struct cli_list *l = &s->engine_args;
 
-	if (s->commands.n > 0 && s->engine_args.n > 0)
+	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
 		cli_usage("%s is for our own engine: put it into the command "
-		    "of --engine", s->engine_args.v[0]);
+		    "of --engine", l->n > 0 ? l->v[0] : "--store");
+	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
-	push(&s->engine_args, "-m");
-	push(&s->engine_args, s->model_path);
+	push(l, cli_format("--model=%s", s->model_path));
 	/* it never holds up what comes after: the queue is here */
-	snprintf(waiting, sizeof waiting, "--max-waiting=%zu",
-	    s->max_waiting + QWEN_CHOICES_MAX);
-	push(&s->engine_args, waiting);
+	push(l, cli_format("--max-waiting=%zu", s->max_waiting +
+	    QWEN_CHOICES_MAX));
+	if (s->store.dir != NULL)
+		push(l, cli_format("--store=%s", s->store.dir));
+	else
+		push(l, cli_format("--no-store"));
+	if (s->store.max > 0)
+		push(l, cli_format("--store-max=%llu",
+		    (unsigned long long)s->store.max));
 	if (cli_quiet)
-		push(&s->engine_args, "-q");
+		push(l, cli_format("-q"));
 }
 
 /* Vocabulary, template and advice; no weights. */
@@ -165,6 +168,7 @@ open_model(struct qserve *s)
 	tool_service_open(&s->with, g, &s->header);
 	if (s->name != NULL)
 		v->model = s->name;
+	qserve_answer_open(s);
 }
 
 static void
@@ -172,6 +176,7 @@ close_all(struct qserve *s)
 {
 	size_t i;
 
+	qserve_history_close(s->history);
 	qwen_tok_decoder_free(s->with.service.spell);
 	qwen_tok_close((struct qwen_tok *)(uintptr_t)s->with.service.tok);
 	tool_service_close(&s->with);

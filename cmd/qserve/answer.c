@@ -39,6 +39,8 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->kind = QWEN_ORDER_GENERATE;
 	o->tokens = p->id;
 	o->n = p->n;
+	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
+	o->n_keep = c->about.n_keep;
 	o->max = q->max;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
@@ -161,6 +163,32 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 		conclude(c);
 }
 
+/* So that they are found when the text comes back. */
+static void
+note_id(struct qserve_call *c, size_t i, int32_t id)
+{
+	struct qserve_ids *all;
+
+	if (c->made == NULL)
+		return;
+	all = &c->made[i];
+	cli_grow(&all->id, &all->cap, all->n + 1, sizeof *all->id);
+	all->id[all->n++] = id;
+}
+
+/* The last one is no text where it is what ended it. */
+static void
+remember(struct qserve_call *c, size_t i, int is_ended)
+{
+	struct qserve_ids *all;
+
+	if (c->made == NULL)
+		return;
+	all = &c->made[i];
+	qserve_history_add(c->server->history, &c->about, all->id,
+	    all->n - (size_t)(is_ended && all->n > 0));
+}
+
 static void
 token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
@@ -172,6 +200,7 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 	if (c->first <= 0)
 		c->first = cli_now();
+	note_id(c, i, ev->token);
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
 		top[k] = (struct qwen_likely){ ev->top_ids[k],
 		    ev->top_logprobs[k] };
@@ -191,11 +220,13 @@ end(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	const char *code = ev->error;
 
-	if (strcmp(ev->why, "ending") == 0)
+	if (strcmp(ev->why, "ending") == 0) {
+		remember(c, i, 1);
 		end_answer(c, i, "stop");
-	else if (strcmp(ev->why, "length") == 0)
+	} else if (strcmp(ev->why, "length") == 0) {
+		remember(c, i, 0);
 		end_answer(c, i, "length");
-	else if (strcmp(ev->why, "deadline") == 0)
+	} else if (strcmp(ev->why, "deadline") == 0)
 		fail(c, "deadline", "the time is up");
 	else if (strcmp(code, "invalid_request") == 0)
 		fail(c, "invalid_request", ev->message);
@@ -223,6 +254,33 @@ static const struct qserve_wants wants = { make_order, on_event, fail };
 
 /* ----------------------------------------------------------------- requests */
 
+static int
+encode(void *arg, const struct qwen_prompt *p, struct qwen_ids *out,
+    struct qwen_err *err)
+{
+	struct qserve *s = arg;
+	struct qserve_prompt none, *about = s->parsing != NULL ?
+	    &s->parsing->about : &none;
+	int rc = qserve_history_encode(s->history, s->with.service.tok, p,
+	    about, out, err);
+
+	if (about == &none)
+		free(none.turn);
+	return rc;
+}
+
+void
+qserve_answer_open(struct qserve *s)
+{
+	struct qwen_service *v = &s->with.service;
+
+	v->encode_prompt = encode;
+	v->encode_arg = s;
+	if (!s->retokenize)
+		qserve_history_open(&s->history, s->store.dir, v->tok,
+		    v->spell, &s->header.vocab);
+}
+
 void
 qserve_answer(struct qserve_call *c)
 {
@@ -230,11 +288,13 @@ qserve_answer(struct qserve_call *c)
 	struct qwen_err err;
 
 	qserve_answer_fini(c);
+	s->parsing = c;
 	if (qwen_request_parse(&c->q, &s->with.service, c->form, c->body.s,
 	    c->body.n, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 		return;
 	}
+	s->parsing = NULL;
 	c->q->arg = c;
 	c->q->number = c->number;
 	c->created = (uint64_t)time(NULL);
@@ -247,6 +307,8 @@ qserve_answer(struct qserve_call *c)
 		fail_err(c, &err);
 		return;
 	}
+	if (c->about.turn != NULL && s->history != NULL)
+		c->made = cli_got(calloc(c->q->n_answers, sizeof *c->made));
 	if (s->timeout_s > 0)
 		c->deadline = c->since + s->timeout_s;
 	qserve_jobs_new(c, c->q->n_answers, &wants);
@@ -255,11 +317,19 @@ qserve_answer(struct qserve_call *c)
 void
 qserve_answer_fini(struct qserve_call *c)
 {
+	size_t i;
+
+	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
+		free(c->made[i].id);
+	free(c->made);
+	free(c->about.turn);
 	qwen_sse_free(c->sse);
 	qwen_request_free(c->q);
 	qwen_sampler_free(c->sampler);
 	qwen_text_fini(&c->sampling);
 	free(c->grammar);
+	c->made = NULL;
+	memset(&c->about, 0, sizeof c->about);
 	c->sse = NULL;
 	c->q = NULL;
 	c->sampler = NULL;

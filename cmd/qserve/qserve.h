@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "history.h"
 #include "tool/service.h"
 #include "wire/engine.h"
 
@@ -146,6 +147,11 @@ struct qserve_call {
 	char			*grammar;	/* GBNF, or NULL */
 	size_t			 n_grammar;
 	struct qwen_text	 sampling;	/* of the order made last */
+	struct qserve_prompt	 about;		/* of a chat */
+	struct qserve_ids	{
+		int32_t	*id;
+		size_t	 n, cap;
+	}			*made;		/* of each answer to a chat */
 	uint64_t		 created;
 };
 
@@ -182,6 +188,8 @@ struct qserve {
 	struct cli_list		 listen;	/* where; none: the usual */
 	struct cli_list		 commands;	/* of engines */
 	struct cli_list		 engine_args;	/* options of our own */
+	struct tool_store	 store;		/* of our own, too */
+	int			 retokenize;	/* text that comes back */
 	const char		*program;	/* its path */
 	const char		*model_path;
 	const char		*name;		/* of the model */
@@ -198,6 +206,8 @@ struct qserve {
 	/* our own */
 	const struct qwen_gguf	*gguf;
 	struct qwen_header	 header;
+	struct qserve_history	*history;	/* or NULL */
+	struct qserve_call	*parsing;	/* now */
 	struct cli_list		 keys;		/* none: nobody needs one */
 	struct MHD_Daemon	*http;
 	int			 http_fd;	/* to be polled */
@@ -353,6 +363,7 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 
 /* Completions and chats. */
 void qserve_answer(struct qserve_call *c);
+void qserve_answer_open(struct qserve *s);
 void qserve_answer_fini(struct qserve_call *c);
 
 /* A stream in which nothing happens says so, now and then. */

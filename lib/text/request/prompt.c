@@ -143,6 +143,16 @@ render(struct qwen_ask *r, struct qwen_prompt **p)
 }
 
 static int
+encode(const struct qwen_service *s, const struct qwen_prompt *p,
+    struct qwen_ids *ids, struct qwen_err *err)
+{
+	if (s->encode_prompt != NULL)
+		return s->encode_prompt(s->encode_arg, p, ids, err);
+	return qwen_prompt_encode(p, s->tok, 0, qwen_prompt_text(p).len,
+	    &ids->id, &ids->n, err);
+}
+
+static int
 read_messages(struct qwen_ask *r)
 {
 	struct qwen_request *q = r->q;
@@ -166,8 +176,7 @@ read_messages(struct qwen_ask *r)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
 		    qwen_prompt_text(p).len);
 	ids = &q->prompt[q->n_prompts++];
-	rc = qwen_prompt_encode(p, r->s->tok, 0, qwen_prompt_text(p).len,
-	    &ids->id, &ids->n, &err);
+	rc = encode(r->s, p, ids, &err);
 	q->thinking = qwen_prompt_thinking(p);
 	q->thinks = qwen_template_thinks(r->s->template, q->thinking);
 	q->n_prompt_tokens = ids->n;

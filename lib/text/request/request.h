@@ -124,6 +124,15 @@ struct qwen_service {
 				    size_t n);
 	void			*pass_over_arg;
 	/*
+	 * The ids of a chat's prompt, in place of qwen_prompt_encode, or NULL;
+	 * for who knows more of its parts.
+	 */
+	int			(*encode_prompt)(void *arg,
+				    const struct qwen_prompt *p,
+				    struct qwen_ids *out,
+				    struct qwen_err *err);
+	void			*encode_arg;
+	/*
 	 * The items of an earlier response, as qwen_response_items gave them,
 	 * are added to items: 1; 0: it is not known; -1.  NULL: no request may
 	 * ask for one.

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * history.c - the ids of what was generated, by its text.
+ *
+ * An entry has a hash of the prompt's ids, a hash of the text that was generated,
+ * and its ids.  Of a new prompt each place where a generated text may begin is
+ * looked up: so many bytes after the beginning of a turn as prompts ended after
+ * theirs.  What the tokenizer would give as well is not kept, so there is little
+ * to keep.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "history.h"
+
+enum {
+	BUCKETS = 4096,		/* a power of two */
+	BACKS = 8,		/* ends of prompts that differ in length */
+	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
+	HEAD = 64,		/* bytes of an entry in the file, before ids */
+	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
+};
+
+#define MAGIC "qserveid"
+
+struct entry {
+	struct entry	*next;		/* of the bucket's */
+	struct entry	*younger;
+	unsigned char	 key[16], text[16];
+	uint64_t	 n_bytes, back;
+	size_t		 n;
+	int32_t		 ids[];
+};
+
+struct qserve_history {
+	const struct qwen_tok	*tok;
+	struct qwen_tok_decoder	*spell;
+	struct qwen_fp		 vocab;
+	struct entry		*bucket[BUCKETS];
+	struct entry		*oldest, *youngest;
+	size_t			 n_ids;		/* of all */
+	uint64_t		 back[BACKS];	/* 0: none; the newest first */
+	int			 fd;
+	char			*path;
+};
+
+/* -------------------------------------------------------------------- hashes */
+
+/* Of ids, as there are more of them. */
+struct hashing {
+	XXH3_state_t	*s, *copy;
+	size_t		 n;
+};
+
+static void
+hash_fini(struct hashing *x)
+{
+	XXH3_freeState(x->s);
+	XXH3_freeState(x->copy);
+}
+
+static int
+hash_init(struct hashing *x, const struct qwen_fp *vocab)
+{
+	*x = (struct hashing){ XXH3_createState(), XXH3_createState(), 0 };
+	if (x->s == NULL || x->copy == NULL) {
+		hash_fini(x);
+		return -1;
+	}
+	XXH3_128bits_reset(x->s);
+	XXH3_128bits_update(x->s, vocab, sizeof *vocab);
+	return 0;
+}
+
+static void
+put_hash(unsigned char out[16], XXH128_hash_t h)
+{
+	XXH128_canonicalFromHash((XXH128_canonical_t *)out, h);
+}
+
+static void
+hash_ids(XXH3_state_t *s, const int32_t *ids, size_t n)
+{
+	unsigned char b[4];
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		qwen_put_le32(b, (uint32_t)ids[i]);
+		XXH3_128bits_update(s, b, sizeof b);
+	}
+}
+
+/* Of all these, of which it has the first, and of some more. */
+static void
+hash(struct hashing *x, const struct qwen_ids *all, const int32_t *more,
+    size_t n, unsigned char key[16])
+{
+	hash_ids(x->s, all->id + x->n, all->n - x->n);
+	x->n = all->n;
+	XXH3_copyState(x->copy, x->s);
+	hash_ids(x->copy, more, n);
+	put_hash(key, XXH3_128bits_digest(x->copy));
+}
+
+static struct entry **
+bucket(struct qserve_history *h, const unsigned char key[16])
+{
+	return &h->bucket[qwen_le32(key) % BUCKETS];
+}
+
+/* ------------------------------------------------------------------- entries */
+
+static void
+drop_oldest(struct qserve_history *h)
+{
+	struct entry *e = h->oldest, **at = bucket(h, e->key);
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	h->oldest = e->younger;
+	if (h->oldest == NULL)
+		h->youngest = NULL;
+	h->n_ids -= e->n;
+	free(e);
+}
+
+static void
+note_back(struct qserve_history *h, uint64_t back)
+{
+	size_t i;
+
+	for (i = 0; i < BACKS - 1 && h->back[i] != back; i++)
+		;
+	memmove(h->back + 1, h->back, i * sizeof *h->back);
+	h->back[0] = back;
+}
+
+/* It becomes the history's. */
+static void
+insert(struct qserve_history *h, struct entry *e)
+{
+	struct entry **at = bucket(h, e->key);
+
+	e->next = *at;
+	*at = e;
+	e->younger = NULL;
+	*(h->youngest != NULL ? &h->youngest->younger : &h->oldest) = e;
+	h->youngest = e;
+	h->n_ids += e->n;
+	note_back(h, e->back);
+	while (h->n_ids > IDS_MAX)
+		drop_oldest(h);
+}
+
+/* One of this prompt whose text comes next, up to the end of the turn. */
+static const struct entry *
+find(struct qserve_history *h, const unsigned char key[16],
+    const struct qwen_prompt *p, size_t from)
+{
+	static const char end[] = "<|im_end|>";
+	struct qwen_str s = qwen_prompt_text(p);
+	const unsigned char *own = qwen_prompt_own(p);
+	const struct entry *e;
+	unsigned char text[16];
+	size_t to, n = sizeof end - 1;
+
+	for (e = *bucket(h, key); e != NULL; e = e->next) {
+		if (memcmp(e->key, key, 16) != 0 || s.len - from < n ||
+		    e->n_bytes > s.len - from - n)
+			continue;
+		to = from + (size_t)e->n_bytes;
+		if (memcmp(s.s + to, end, n) != 0 ||
+		    memchr(own + to, 0, n) != NULL)
+			continue;
+		put_hash(text, XXH3_128bits(s.s + from, to - from));
+		if (memcmp(e->text, text, 16) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+/* ---------------------------------------------------------------------- file */
+
+static void
+encode_entry(const struct entry *e, struct qwen_text *t)
+{
+	unsigned char head[HEAD] = MAGIC, b[8];
+	size_t i, from = t->n;
+
+	qwen_put_le64(head + 8, e->n);
+	qwen_put_le64(head + 16, e->n_bytes);
+	qwen_put_le64(head + 24, e->back);
+	memcpy(head + 32, e->key, 16);
+	memcpy(head + 48, e->text, 16);
+	qwen_text_add(t, head, sizeof head);
+	for (i = 0; i < e->n; i++) {
+		qwen_put_le32(b, (uint32_t)e->ids[i]);
+		qwen_text_add(t, b, 4);
+	}
+	if (t->failed)
+		return;
+	qwen_put_le64(b, XXH3_64bits(t->s + from, t->n - from));
+	qwen_text_add(t, b, 8);
+}
+
+/* An entry at p: its bytes; 0 if there is none, or it was torn. */
+static size_t
+decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
+{
+	uint64_t n, n_vocab = qwen_tok_n_vocab(h->tok);
+	struct entry *e;
+	size_t i, size;
+
+	if (left < HEAD + 8 || memcmp(p, MAGIC, 8) != 0)
+		return 0;
+	n = qwen_le64(p + 8);
+	if (n > (left - HEAD - 8) / 4)
+		return 0;
+	size = HEAD + 4 * (size_t)n;
+	if (qwen_le64(p + size) != XXH3_64bits(p, size))
+		return 0;
+	e = cli_got(malloc(sizeof *e + (size_t)n * sizeof *e->ids));
+	e->n = (size_t)n;
+	e->n_bytes = qwen_le64(p + 16);
+	e->back = qwen_le64(p + 24);
+	memcpy(e->key, p + 32, 16);
+	memcpy(e->text, p + 48, 16);
+	for (i = 0; i < e->n; i++) {
+		e->ids[i] = (int32_t)qwen_le32(p + HEAD + 4 * i);
+		/* of another vocabulary: its key is found by none of ours */
+		if (e->ids[i] < 0 || (uint64_t)e->ids[i] >= n_vocab)
+			break;
+	}
+	if (i == e->n)
+		insert(h, e);
+	else
+		free(e);
+	return size + 8;
+}
+
+static void
+give_up(struct qserve_history *h, const char *why)
+{
+	cli_note("%s: %s; ids of what is generated are not kept there",
+	    h->path, why);
+	if (h->fd != -1)
+		close(h->fd);
+	h->fd = -1;
+}
+
+/* What is there, but for a torn end, which goes. */
+static void
+read_file(struct qserve_history *h)
+{
+	struct qwen_text t = { 0 };
+	const struct entry *e;
+	size_t n, at = 0, got;
+	char *s = cli_read_fd(h->fd, h->path, CLI_FILE_MAX, &n);
+
+	while ((got = decode_entry(h, (unsigned char *)s + at, n - at)) > 0)
+		at += got;
+	free(s);
+	if (at < n && ftruncate(h->fd, (off_t)at) == -1)
+		give_up(h, strerror(errno));
+	if (n < FILE_MAX || h->fd == -1)
+		return;
+	for (e = h->oldest; e != NULL; e = e->younger)
+		encode_entry(e, &t);
+	close(h->fd);
+	if (cli_replace_file(h->path, &t, &cli_err) < 0)
+		cli_note("%s: %s", h->path, cli_err.msg);
+	qwen_text_fini(&t);
+	h->fd = open(h->path, O_RDWR | O_APPEND | O_CLOEXEC);
+}
+
+void
+qserve_history_open(struct qserve_history **out, const char *store,
+    const struct qwen_tok *tok, struct qwen_tok_decoder *spell,
+    const struct qwen_fp *vocab)
+{
+	struct qserve_history *h = *out = cli_got(calloc(1, sizeof *h));
+	struct stat st;
+
+	h->tok = tok;
+	h->spell = spell;
+	h->vocab = *vocab;
+	h->fd = -1;
+	if (store == NULL)
+		return;
+	h->path = cli_format("%s/qserve.ids", store);
+	/* the engine may not have begun */
+	mkdir(store, 0777);
+	h->fd = open(h->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (h->fd == -1 || fstat(h->fd, &st) == -1)
+		give_up(h, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || st.st_size > CLI_FILE_MAX)
+		give_up(h, "it is no such file");
+	else
+		read_file(h);
+}
+
+void
+qserve_history_close(struct qserve_history *h)
+{
+	if (h == NULL)
+		return;
+	while (h->oldest != NULL)
+		drop_oldest(h);
+	if (h->fd != -1)
+		close(h->fd);
+	free(h->path);
+	free(h);
+}
+
+/* ------------------------------------------------------------------ encoding */
+
+/* A prompt on its way to ids. */
+struct encoding {
+	const struct qwen_tok	*tok;
+	const struct qwen_prompt *p;
+	struct qserve_prompt	*about;
+	size_t			 place[QSERVE_PLACES];	/* to keep, by bytes */
+	size_t			 n_places;
+	struct qwen_ids		*out;
+	size_t			 cap;
+	size_t			 at;	/* byte, up to which there are ids */
+	struct qwen_err		*err;
+};
+
+static int
+push(struct encoding *x, const int32_t *ids, size_t n)
+{
+	if (qwen_grow(&x->out->id, &x->cap, x->out->n + n + 1,
+	    sizeof *ids) < 0)
+		return qwen_oom(x->err);
+	if (n > 0)
+		memcpy(x->out->id + x->out->n, ids, n * sizeof *ids);
+	x->out->n += n;
+	return 0;
+}
+
+/* As the tokenizer has them. */
+static int
+encode_part(struct encoding *x, size_t to)
+{
+	int32_t *ids;
+	size_t n;
+	int rc;
+
+	if (qwen_prompt_encode(x->p, x->tok, x->at, to, &ids, &n, x->err) < 0)
+		return -1;
+	rc = push(x, ids, n);
+	free(ids);
+	x->at = to;
+	return rc;
+}
+
+/* Likewise, with the places that are on the way. */
+static int
+encode_to(struct encoding *x, size_t to)
+{
+	struct qserve_prompt *about = x->about;
+	size_t i;
+
+	for (i = 0; i < x->n_places; i++) {
+		if (x->place[i] <= x->at || x->place[i] > to)
+			continue;
+		if (encode_part(x, x->place[i]) < 0)
+			return -1;
+		if (x->out->n > 0 && (about->n_keep == 0 ||
+		    about->keep[about->n_keep - 1] < x->out->n))
+			about->keep[about->n_keep++] = x->out->n;
+	}
+	return x->at < to ? encode_part(x, to) : 0;
+}
+
+/* The answer that begins there, if it is known: 1; 0; -1. */
+static int
+encode_answer(struct qserve_history *h, struct encoding *x,
+    struct hashing *hashes, size_t from)
+{
+	const struct entry *e;
+	unsigned char key[16];
+	int32_t *ids;
+	size_t n;
+	int rc = 0;
+
+	if (qwen_prompt_encode(x->p, x->tok, x->at, from, &ids, &n,
+	    x->err) < 0)
+		return -1;
+	hash(hashes, x->out, ids, n, key);
+	if ((e = find(h, key, x->p, from)) != NULL) {
+		rc = push(x, ids, n) < 0 || push(x, e->ids, e->n) < 0 ? -1 : 1;
+		x->at = from + (size_t)e->n_bytes;
+	}
+	free(ids);
+	return rc;
+}
+
+/* A turn that was generated, as it was. */
+static int
+encode_turn(struct qserve_history *h, struct encoding *x,
+    struct hashing *hashes, size_t turn, size_t next)
+{
+	size_t from, i;
+	int rc = encode_to(x, turn);
+
+	for (i = 0; rc == 0 && i < BACKS && h->back[i] > 0; i++) {
+		from = turn + (size_t)h->back[i];
+		if (from < next)
+			rc = encode_answer(h, x, hashes, from);
+	}
+	return rc < 0 ? -1 : 0;
+}
+
+static int
+encode_turns(struct qserve_history *h, struct encoding *x)
+{
+	size_t len = qwen_prompt_text(x->p).len, turn, next;
+	struct hashing hashes;
+	int rc = 0;
+
+	if (hash_init(&hashes, &h->vocab) < 0)
+		return qwen_oom(x->err);
+	for (turn = qwen_prompt_turn(x->p, 0); rc == 0 && turn < len &&
+	    h->oldest != NULL; turn = next) {
+		next = qwen_prompt_turn(x->p, turn + 1);
+		if (next < len)
+			rc = encode_turn(h, x, &hashes, turn, next);
+	}
+	if (rc == 0)
+		rc = encode_to(x, len);
+	if (rc == 0)
+		hash(&hashes, x->out, NULL, 0, x->about->key);
+	hash_fini(&hashes);
+	return rc;
+}
+
+/* -------------------------------------------------------------------- places */
+
+static int
+begins(struct qwen_str s, size_t at, const char *with)
+{
+	size_t n = strlen(with);
+
+	return s.len - at >= n && memcmp(s.s + at, with, n) == 0;
+}
+
+/* Whether a text before it has the same ids whatever comes of it. */
+static int
+is_token(const struct qwen_tok *tok, const char *s)
+{
+	int32_t *ids;
+	size_t n;
+
+	if (qwen_tok_encode(tok, s, strlen(s), QWEN_TOK_SPECIAL, &ids, &n,
+	    NULL) < 0)
+		return 0;
+	free(ids);
+	return n == 1;
+}
+
+/*
+ * Where others may go on differently: after what the system says, tools with it;
+ * where the last question begins; and where the answer begins, since its thought
+ * is left out later.
+ */
+static void
+find_places(struct encoding *x, size_t *last)
+{
+	static const char answer[] = "<|im_start|>assistant\n";
+	struct qwen_str s = qwen_prompt_text(x->p);
+	size_t turn = qwen_prompt_turn(x->p, 0), next, user = 0, after;
+
+	*last = turn;
+	if (turn < s.len && begins(s, turn, "<|im_start|>system\n") &&
+	    (next = qwen_prompt_turn(x->p, turn + 1)) < s.len)
+		x->place[x->n_places++] = next;
+	for (; turn < s.len; turn = qwen_prompt_turn(x->p, turn + 1)) {
+		*last = turn;
+		if (begins(s, turn, "<|im_start|>user\n"))
+			user = turn;
+	}
+	if (user > 0 && (x->n_places == 0 || x->place[0] < user))
+		x->place[x->n_places++] = user;
+	after = *last + sizeof answer - 1;
+	if (*last < s.len && begins(s, *last, answer) && (after == s.len ||
+	    (begins(s, after, "<think>") && is_token(x->tok, "<think>"))))
+		x->place[x->n_places++] = after;
+}
+
+int
+qserve_history_encode(struct qserve_history *h, const struct qwen_tok *tok,
+    const struct qwen_prompt *p, struct qserve_prompt *about,
+    struct qwen_ids *out, struct qwen_err *err)
+{
+	struct encoding x = { .tok = tok, .p = p, .about = about, .out = out,
+	    .err = err };
+	struct qwen_str s = qwen_prompt_text(p);
+	size_t last;
+
+	memset(about, 0, sizeof *about);
+	*out = (struct qwen_ids){ NULL, 0 };
+	find_places(&x, &last);
+	if (h != NULL ? encode_turns(h, &x) < 0 : encode_to(&x, s.len) < 0)
+		return -1;
+	if (last >= s.len)
+		return 0;
+	about->back = s.len - last;
+	if ((about->turn = malloc(about->back)) == NULL)
+		return qwen_oom(err);
+	memcpy(about->turn, s.s + last, about->back);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ generated */
+
+/* The tokenizer would give just these ids for the text after that turn. */
+static int
+is_usual(const struct qserve_history *h, const struct qserve_prompt *about,
+    const struct qwen_text *text, const int32_t *ids, size_t n)
+{
+	struct qwen_text all = { 0 };
+	int32_t *turn = NULL, *both = NULL;
+	size_t n_turn, n_both;
+	int usual = 0;
+
+	qwen_text_add(&all, about->turn, about->back);
+	qwen_text_add(&all, text->s, text->n);
+	if (!all.failed &&
+	    qwen_tok_encode(h->tok, about->turn, about->back,
+	    QWEN_TOK_SPECIAL, &turn, &n_turn, NULL) == 0 &&
+	    qwen_tok_encode(h->tok, all.s, all.n, QWEN_TOK_SPECIAL, &both,
+	    &n_both, NULL) == 0)
+		usual = n_both == n_turn + n &&
+		    memcmp(both, turn, n_turn * sizeof *turn) == 0 &&
+		    memcmp(both + n_turn, ids, n * sizeof *ids) == 0;
+	free(turn);
+	free(both);
+	qwen_text_fini(&all);
+	return usual;
+}
+
+/* So that it is there after a restart; whether it is, is not worth waiting for. */
+static void
+save(struct qserve_history *h, const struct entry *e)
+{
+	struct qwen_text t = { 0 };
+	ssize_t n;
+
+	if (h->fd == -1)
+		return;
+	encode_entry(e, &t);
+	n = t.failed ? 0 : write(h->fd, t.s, t.n);
+	if (n != (ssize_t)t.n)
+		give_up(h, n == -1 ? strerror(errno) : "it is full");
+	qwen_text_fini(&t);
+}
+
+void
+qserve_history_add(struct qserve_history *h,
+    const struct qserve_prompt *about, const int32_t *ids, size_t n)
+{
+	struct qwen_text text = { 0 };
+	struct qwen_str piece;
+	struct entry *e;
+	size_t i;
+
+	if (about->turn == NULL || n == 0 || n > IDS_MAX)
+		return;
+	for (i = 0; i < n && qwen_tok_decoder_put(h->spell, ids[i], &piece,
+	    NULL) == 0; i++)
+		qwen_text_add(&text, piece.s, piece.len);
+	if (i < n || text.failed || text.n == 0 ||
+	    is_usual(h, about, &text, ids, n)) {
+		qwen_text_fini(&text);
+		return;
+	}
+	e = cli_got(malloc(sizeof *e + n * sizeof *ids));
+	memcpy(e->key, about->key, 16);
+	put_hash(e->text, XXH3_128bits(text.s, text.n));
+	e->n_bytes = text.n;
+	e->back = about->back;
+	e->n = n;
+	memcpy(e->ids, ids, n * sizeof *ids);
+	qwen_text_fini(&text);
+	save(h, e);
+	insert(h, e);
+}

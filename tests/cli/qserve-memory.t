@@ -1,0 +1,107 @@
+#!/bin/sh
+# qserve: what a conversation has read it does not read again: turn by turn, where
+# thoughts are left out, after edits, after a restart, and where the model spells a
+# text in a way of its own.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
+	skip "what qserve remembers" "no jq or curl"
+	done_testing
+fi
+. "$TOP/tests/cli/qserve.sh"
+# say TEXT MORE: the next turn of the conversation in talk (JSON, a list); how many
+# tokens of its prompt were read, and how many were new since the last prompt
+# and answer
+say() {
+	jq -c --arg s "$1" '. + [{role: "user", content: $s}]' talk >talk.next
+	jq -c "{messages: ., tools: [{type: \"function\", function: {name: \"look\",
+	    description: \"Look at the sky, the sea and the land.\",
+	    parameters: {type: \"object\", properties: {at: {type: \"string\"}}}}}],
+	    max_tokens: 12, seed: 3} + $2" talk.next >body
+	post /v1/chat/completions <body >/dev/null
+	jq -c --slurpfile a answer '. + [$a[0].choices[0].message |
+	    {role, content}]' talk.next >talk
+	jq -r '.usage | "\(.prompt_tokens) \(.prompt_tokens_details.cached_tokens)"' answer
+}
+for think in false true; do
+	echo '[{"role":"system","content":"Thou shalt be brief, and speak of the sea."}]' >talk
+	rm -rf store
+	serve --template qwen3.5 --store store
+	before=0
+	bad=
+	k=1
+	while [ $k -le 6 ]; do
+		set -- $(say "Question $k: what is it that thou seest?" \
+		    "{temperature: 0.9, chat_template_kwargs: {enable_thinking: $think}}")
+		# what was read: no more than the last answer, the question, and
+		# what a turn begins with
+		[ $(($1 - $2)) -le 45 ] || [ $k = 1 ] || bad="$bad $k:$2/$1"
+		[ $k = 1 ] && first=$1
+		k=$((k + 1))
+		if [ $k = 4 ]; then
+			end_server
+			serve --template qwen3.5 --store store
+		fi
+	done
+	is "$bad" "" "six turns, a restart after three, thinking $think: only what is new is read ($first, then $2 of $1 are there)"
+	# an edit of the last question
+	jq -c '.[:-2]' talk >talk.next && mv talk.next talk
+	set -- $(say "Nay, tell me of the land." \
+	    "{temperature: 0.9, chat_template_kwargs: {enable_thinking: $think}}")
+	[ $(($1 - $2)) -le 40 ]
+	ok $? "an edited question costs what was edited: $2 of $1 are there"
+	# another conversation with the same system prompt and tools
+	echo '[{"role":"system","content":"Thou shalt be brief, and speak of the sea."}]' >talk
+	set -- $(say "Something else." "{}")
+	[ $(($1 - $2)) -le 25 ]
+	ok $? "another conversation has the system prompt and the tools: $2 of $1"
+	end_server
+done
+
+# -- spelled otherwise: a token of one letter, where the tokenizer takes two
+id=$(printf l | qtok -f json | jq -s 'map(.tokens // []) | add | .[0]')
+rm -rf store
+serve --store store
+# spelled: the next turn after nine of these; prompt and cached tokens
+spelled() {
+	echo '[{"role":"system","content":"S"}]' >talk
+	say "hi" "{logit_bias: {\"$id\": 1000}, max_tokens: 9}" >/dev/null
+	say "go on" '{}'
+}
+set -- $(spelled)
+is "$(jq -r '.[2].content' talk) $(($1 - $2 <= 20))" "lllllllll 1" \
+    "a text that the tokenizer would spell otherwise is found: $2 of $1"
+cp answer first
+cp body again
+end_server
+serve --store store
+post /v1/chat/completions <again >/dev/null
+is "$(jq -c .choices answer) $(jq .usage.prompt_tokens answer)" \
+    "$(jq -c .choices first) $1" "and after a restart"
+end_server
+serve --store store --retokenize
+post /v1/chat/completions <again >/dev/null
+[ "$(jq .usage.prompt_tokens answer)" -lt "$1" ]
+ok $? "--retokenize: the text alone decides"
+end_server
+# the file of it: torn, and not one
+cp store/qserve.ids whole
+head -c $(($(wc -c <whole) - 3)) whole >store/qserve.ids
+serve --store store
+is "$(wc -c <store/qserve.ids)" 0 "a torn end of the file goes"
+set -- $(spelled)
+end_server
+cmp store/qserve.ids whole
+ok $? "and it is written again"
+head -c 5000 "$QWEN_MODEL" >store/qserve.ids
+serve --store store
+set -- $(spelled)
+is "$(cat code)" 200 "a file that is none of ours"
+end_server
+rm store/qserve.ids
+ln -s /dev/full store/qserve.ids
+serve --store store
+set -- $(spelled)
+is "$(cat code) $(($1 - $2 <= 20)) $(grep -c 'are not kept there' log)" "200 1 1" \
+    "what is no file: told once, and it goes on"
+end_server
+done_testing

@@ -7,7 +7,8 @@
 #include "qserve/qserve.h"
 
 static struct qserve server = {
-	.with.service = { .max = SIZE_MAX, .streams = 1 },
+	.with.service = { .max = SIZE_MAX, .streams = 1,
+	    .echoes = 1 },
 	.max_waiting = 256, .max_body = 16 << 20, .max_unread = 8 << 20,
 	.max_connections = 1000, .stall_s = 30, .idle_s = 75,
 	.socket_mode = 0600,
@@ -169,6 +170,7 @@ open_model(struct qserve *s)
 	if (s->name != NULL)
 		v->model = s->name;
 	qserve_answer_open(s);
+	qserve_vectors_open(s);
 }
 
 static void

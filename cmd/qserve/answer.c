@@ -102,8 +102,9 @@ qserve_answer_idle(struct qserve_call *c, double now)
 	put_events(c);
 }
 
-static void
-fail(struct qserve_call *c, const char *code, const char *message)
+void
+qserve_answer_fail(struct qserve_call *c, const char *code,
+    const char *message)
 {
 	qwen_refuse(&c->q->no, code, NULL, "%s", message);
 	conclude(c);
@@ -112,31 +113,44 @@ fail(struct qserve_call *c, const char *code, const char *message)
 static void
 fail_err(struct qserve_call *c, const struct qwen_err *err)
 {
-	fail(c, err->code == QWEN_ENOMEM ? "out_of_memory" : "failed",
+	qserve_answer_fail(c, err->code == QWEN_ENOMEM ? "out_of_memory" : "failed",
 	    err->msg);
 }
 
 /* Now that an engine has taken it, what is wrong later is an event. */
-static void
-started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+static int
+begin(struct qserve_call *c)
 {
 	struct qwen_request *q = c->q;
 	struct qwen_err err;
+	size_t i;
 
-	/* the answers to a prompt have it in common */
-	if (i % q->n == 0)
-		q->n_cached += (size_t)ev->n_cached;
-	q->has_cached = 1;
 	if (!q->stream || c->streams)
-		return;
+		return 0;
 	if (qwen_sse_new(&c->sse, q, c->created, &err) < 0) {
 		fail_err(c, &err);
-		return;
+		return -1;
 	}
 	c->streams = 1;
 	c->status = 200;
 	qwen_sse_begin(c->sse, &c->out);
+	/* what is there before its first token: a prompt */
+	for (i = 0; i < q->n_answers; i++) {
+		if (q->echo)
+			qwen_sse_step(c->sse, &q->answer[i], &c->out);
+	}
 	put_events(c);
+	return c->dead ? -1 : 0;
+}
+
+static void
+started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	/* the answers to a prompt have it in common */
+	if (i % c->q->n == 0)
+		c->q->n_cached += (size_t)ev->n_cached;
+	c->q->has_cached = 1;
+	begin(c);
 }
 
 /* What the answer has by now. */
@@ -214,12 +228,23 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		step(c, i);
 }
 
-/* As it ended by itself, or why it did not. */
-static void
-end(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+const char *
+qserve_why(const struct qwen_event *ev)
 {
-	const char *code = ev->error;
+	if (strcmp(ev->why, "deadline") == 0)
+		return "deadline";
+	if (strcmp(ev->error, "busy") == 0)
+		return "queue_full";
+	return strcmp(ev->error, "invalid_request") == 0 ? "invalid_request" :
+	    strcmp(ev->error, "out_of_memory") == 0 ? "out_of_memory" :
+	    "failed";
+}
 
+/* As it ended by itself, or why it did not. */
+void
+qserve_answer_ended(struct qserve_call *c, size_t i,
+    const struct qwen_event *ev)
+{
 	if (strcmp(ev->why, "ending") == 0) {
 		remember(c, i, 1);
 		end_answer(c, i, "stop");
@@ -227,16 +252,10 @@ end(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		remember(c, i, 0);
 		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "deadline") == 0)
-		fail(c, "deadline", "the time is up");
-	else if (strcmp(code, "invalid_request") == 0)
-		fail(c, "invalid_request", ev->message);
-	else if (strcmp(code, "out_of_memory") == 0)
-		fail(c, "out_of_memory", ev->message);
-	else if (strcmp(code, "busy") == 0)
-		fail(c, "queue_full", ev->message);
+		qserve_answer_fail(c, "deadline", "the time is up");
 	else
-		fail(c, "failed", ev->message[0] != '\0' ? ev->message :
-		    "the engine gave it up");
+		qserve_answer_fail(c, qserve_why(ev), ev->message[0] != '\0' ?
+		    ev->message : "the engine gave it up");
 }
 
 static void
@@ -247,10 +266,11 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind == QWEN_EVENT_TOKEN)
 		token(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_END)
-		end(c, i, ev);
+		qserve_answer_ended(c, i, ev);
 }
 
-static const struct qserve_wants wants = { make_order, on_event, fail };
+static const struct qserve_wants wants = { make_order, on_event,
+    qserve_answer_fail };
 
 /* ----------------------------------------------------------------- requests */
 
@@ -311,7 +331,30 @@ qserve_answer(struct qserve_call *c)
 		c->made = cli_got(calloc(c->q->n_answers, sizeof *c->made));
 	if (s->timeout_s > 0)
 		c->deadline = c->since + s->timeout_s;
-	qserve_jobs_new(c, c->q->n_answers, &wants);
+	if (c->q->echo)
+		qserve_echo(c);
+	else
+		qserve_answer_generate(c);
+}
+
+void
+qserve_answer_generate(struct qserve_call *c)
+{
+	struct qwen_err err;
+	size_t i;
+
+	if (c->q->max > 0) {
+		qserve_jobs_new(c, c->q->n_answers, &wants);
+		return;
+	}
+	for (i = 0; i < c->q->n_answers; i++) {
+		if (qwen_answer_end(&c->q->answer[i], "length", &err) < 0) {
+			fail_err(c, &err);
+			return;
+		}
+	}
+	if (begin(c) == 0)
+		conclude(c);
 }
 
 void
@@ -319,6 +362,7 @@ qserve_answer_fini(struct qserve_call *c)
 {
 	size_t i;
 
+	qserve_vectors_fini(c);
 	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
 		free(c->made[i].id);
 	free(c->made);

@@ -153,6 +153,7 @@ struct qserve_call {
 		size_t	 n, cap;
 	}			*made;		/* of each answer to a chat */
 	uint64_t		 created;
+	struct qserve_vectors	*vectors;	/* or NULL */
 };
 
 /* ---------------------------------------------------------------- metrics */
@@ -189,6 +190,7 @@ struct qserve {
 	struct cli_list		 commands;	/* of engines */
 	struct cli_list		 engine_args;	/* options of our own */
 	struct tool_store	 store;		/* of our own, too */
+	struct qwen_vectors	 embedding;
 	int			 retokenize;	/* text that comes back */
 	const char		*program;	/* its path */
 	const char		*model_path;
@@ -289,6 +291,9 @@ void qserve_error(struct qserve_call *c, int status, const char *code,
 
 /* ---------------------------------------------------------------- route.c */
 
+/* How many tokens a text may have; 0: no engine has told yet. */
+uint64_t qserve_n_ctx(const struct qserve *s);
+
 /*
  * The one of this method and path, or NULL: *status is 404, or 405 and *allow
  * what there is.
@@ -366,8 +371,38 @@ void qserve_answer(struct qserve_call *c);
 void qserve_answer_open(struct qserve *s);
 void qserve_answer_fini(struct qserve_call *c);
 
+/* The answers themselves, when what comes before them is done. */
+void qserve_answer_generate(struct qserve_call *c);
+
+/* It ends so, with what else is under way of it. */
+void qserve_answer_fail(struct qserve_call *c, const char *code,
+    const char *message);
+void qserve_answer_ended(struct qserve_call *c, size_t i,
+    const struct qwen_event *ev);
+
+/* A code for the end of a job that was none. */
+const char *qserve_why(const struct qwen_event *ev);
+
 /* A stream in which nothing happens says so, now and then. */
 void qserve_answer_idle(struct qserve_call *c, double now);
+
+/* ----------------------------------------------------------------- echo.c */
+
+/* Put prompts in front of answers, and then qserve_answer_generate(). */
+void qserve_echo(struct qserve_call *c);
+
+/* --------------------------------------------------------------- tokens.c */
+
+void qserve_tokenize(struct qserve_call *c);
+void qserve_detokenize(struct qserve_call *c);
+void qserve_apply_template(struct qserve_call *c);
+void qserve_count_tokens(struct qserve_call *c);
+
+/* -------------------------------------------------------------- vectors.c */
+
+void qserve_vectors_open(struct qserve *s);
+void qserve_vectors(struct qserve_call *c);
+void qserve_vectors_fini(struct qserve_call *c);
 
 /* ----------------------------------------------------------------- loop.c */
 

@@ -18,9 +18,8 @@ health(struct qserve_call *c)
 	qserve_done(c, c->server->draining || e == NULL ? 503 : 200);
 }
 
-/* How many tokens a text may have; 0: no engine has told yet. */
-static uint64_t
-n_ctx(const struct qserve *s)
+uint64_t
+qserve_n_ctx(const struct qserve *s)
 {
 	const struct qserve_engine *e;
 	uint64_t n = 0;
@@ -58,9 +57,9 @@ put_model(struct qserve_call *c)
 	    "\"display_name\":");
 	qwen_text_json(&c->out, name, strlen(name));
 	put_time(&c->out, (time_t)s->started);
-	if (n_ctx(s) > 0)
+	if (qserve_n_ctx(s) > 0)
 		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
-		    (unsigned long long)n_ctx(s));
+		    (unsigned long long)qserve_n_ctx(s));
 	qwen_text_str(&c->out, "}");
 }
 
@@ -111,6 +110,13 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/v1/chat/completions", QWEN_FORM_CHAT, 0, qserve_answer },
 	{ "POST", "/v1/responses", QWEN_FORM_RESPONSES, 0, qserve_answer },
 	{ "POST", "/v1/messages", QWEN_FORM_MESSAGES, 0, qserve_answer },
+	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, 0,
+	    qserve_count_tokens },
+	{ "POST", "/v1/embeddings", QWEN_FORM_CHAT, 0, qserve_vectors },
+	{ "POST", "/tokenize", QWEN_FORM_CHAT, 0, qserve_tokenize },
+	{ "POST", "/detokenize", QWEN_FORM_CHAT, 0, qserve_detokenize },
+	{ "POST", "/apply-template", QWEN_FORM_CHAT, 0,
+	    qserve_apply_template },
 };
 
 static int

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * echo.c - completions that begin with their prompts: how likely the tokens of
+ * these are is asked first, if it is wanted; then the answers go on.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "qserve.h"
+
+/* A token of a prompt, in front of all answers to it. */
+static int
+put(struct qserve_call *c, size_t prompt, const struct qwen_likely *token,
+    const struct qwen_likely *top, size_t n_top)
+{
+	struct qwen_request *q = c->q;
+	struct qwen_err err;
+	size_t i;
+
+	for (i = prompt * q->n; i < (prompt + 1) * q->n; i++) {
+		if (qwen_answer_echo(&q->answer[i], token, top, n_top,
+		    &err) < 0) {
+			qserve_answer_fail(c, err.code == QWEN_ENOMEM ?
+			    "out_of_memory" : "failed", err.msg);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static void
+order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	const struct qwen_ids *p = &c->q->prompt[i];
+
+	/* of one token nothing is known but that it is there */
+	o->kind = p->n > 1 ? QWEN_ORDER_SCORE : QWEN_ORDER_HIDDEN;
+	o->tokens = p->id;
+	o->n = p->n;
+	o->from = p->n > 1;
+	o->logprobs = p->n > 1;
+	o->n_top = p->n > 1 ? c->q->n_top : 0;
+}
+
+static void
+score(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct qwen_likely token = { c->q->prompt[i].id[ev->at], ev->logprob };
+	struct qwen_likely top[QWEN_LOGPROBS_MAX];
+	size_t k;
+
+	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
+		top[k] = (struct qwen_likely){ ev->top_ids[k],
+		    ev->top_logprobs[k] };
+	put(c, i, &token, top, k);
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct qwen_likely first = { c->q->prompt[i].id[0], NAN };
+
+	if (ev->kind == QWEN_EVENT_STARTED) {
+		put(c, i, &first, NULL, 0);
+	} else if (ev->kind == QWEN_EVENT_SCORE) {
+		/* a place that we do not have is none of ours */
+		if (ev->at < c->q->prompt[i].n)
+			score(c, i, ev);
+	} else if (ev->kind == QWEN_EVENT_END &&
+	    strcmp(ev->why, "done") != 0) {
+		qserve_answer_ended(c, i, ev);
+	} else if (ev->kind == QWEN_EVENT_END && c->n_left == 0) {
+		qserve_jobs_cancel(c);
+		qserve_answer_generate(c);
+	}
+}
+
+static const struct qserve_wants wants = { order, on_event,
+    qserve_answer_fail };
+
+void
+qserve_echo(struct qserve_call *c)
+{
+	struct qwen_request *q = c->q;
+	struct qwen_likely token = { 0, NAN };
+	size_t i, k;
+
+	if (q->logprobs) {
+		qserve_jobs_new(c, q->n_prompts, &wants);
+		return;
+	}
+	for (i = 0; i < q->n_prompts; i++) {
+		for (k = 0; k < q->prompt[i].n; k++) {
+			token.id = q->prompt[i].id[k];
+			if (put(c, i, &token, NULL, 0) < 0)
+				return;
+		}
+	}
+	qserve_answer_generate(c);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: ISC */
+/* vectors.c - vectors of texts: hidden states, made as the model's file says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "qserve.h"
+
+/* A request for vectors, and what has come of it. */
+struct qserve_vectors {
+	struct qwen_embeddings	 q;
+	struct qwen_embedding	 how;
+	double			*sum;		/* of each text */
+	size_t			*n_states;
+	float			*vector;
+	size_t			 n_embd, n_out;
+};
+
+static void
+put_body(struct qserve_call *c)
+{
+	struct qserve_vectors *v = c->vectors;
+
+	qwen_embeddings_body(&v->q, c->server->with.service.model, v->vector,
+	    v->n_out, &c->out);
+	qserve_done(c, qwen_refusal_status(&v->q.no));
+}
+
+static void
+fail(struct qserve_call *c, const char *code, const char *message)
+{
+	qwen_refuse(&c->vectors->q.no, code, NULL, "%s", message);
+	put_body(c);
+}
+
+static void
+order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	struct qserve_vectors *v = c->vectors;
+
+	o->kind = QWEN_ORDER_HIDDEN;
+	o->tokens = v->q.text[i].id;
+	o->n = v->q.text[i].n;
+	o->from = qwen_embedding_from(&v->how, &o->n);
+}
+
+/* All have as many numbers, which the first one tells. */
+static int
+make_room(struct qserve_vectors *v, size_t n)
+{
+	if (v->sum != NULL)
+		return v->n_embd == n ? 0 : -1;
+	v->n_embd = n;
+	v->sum = cli_got(calloc(v->q.n * n, sizeof *v->sum));
+	v->vector = cli_got(calloc(v->q.n * n, sizeof *v->vector));
+	v->n_states = cli_got(calloc(v->q.n, sizeof *v->n_states));
+	return 0;
+}
+
+static void
+state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	struct qserve_vectors *v = c->vectors;
+
+	if (ev->n_row == 0 || make_room(v, ev->n_row) < 0) {
+		fail(c, "failed", "the engine's states are no such ones");
+		return;
+	}
+	qwen_embedding_add(v->sum + i * v->n_embd, ev->row, v->n_embd);
+	v->n_states[i]++;
+}
+
+/* Vectors are next to each other, and may be shorter than states. */
+static void
+finish(struct qserve_call *c)
+{
+	struct qserve_vectors *v = c->vectors;
+	size_t i;
+
+	if (v->q.dimensions > v->n_embd) {
+		qwen_refuse(&v->q.no, "invalid_request", "dimensions",
+		    "dimensions: %zu is more than the model's %zu",
+		    v->q.dimensions, v->n_embd);
+		put_body(c);
+		return;
+	}
+	v->n_out = v->how.dimensions > 0 ? v->how.dimensions : v->n_embd;
+	for (i = 0; i < v->q.n; i++)
+		qwen_embedding_finish(&v->how, v->sum + i * v->n_embd,
+		    v->n_states[i], v->n_embd, v->vector + i * v->n_out,
+		    &v->n_out);
+	put_body(c);
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	if (ev->kind == QWEN_EVENT_HIDDEN)
+		state(c, i, ev);
+	else if (ev->kind != QWEN_EVENT_END)
+		return;
+	else if (strcmp(ev->why, "done") != 0 || c->vectors->sum == NULL)
+		fail(c, qserve_why(ev), ev->message);
+	else if (c->n_left == 0)
+		finish(c);
+}
+
+static const struct qserve_wants wants = { order, on_event, fail };
+
+void
+qserve_vectors(struct qserve_call *c)
+{
+	struct qserve *s = c->server;
+	struct qserve_vectors *v;
+	struct qwen_err err;
+
+	qserve_vectors_fini(c);
+	c->vectors = v = cli_got(calloc(1, sizeof *v));
+	if (qwen_embeddings_parse(&v->q, &s->embedding, c->body.s, c->body.n,
+	    &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+		return;
+	}
+	v->how = s->embedding.how;
+	if (v->q.dimensions > 0)
+		v->how.dimensions = v->q.dimensions;
+	if (v->q.no.err.code != 0)
+		put_body(c);
+	else
+		qserve_jobs_new(c, v->q.n, &wants);
+}
+
+void
+qserve_vectors_open(struct qserve *s)
+{
+	struct qwen_vectors *v = &s->embedding;
+
+	cli_must(s->model_path, qwen_embedding_read(&v->how, s->gguf,
+	    &cli_err));
+	v->tok = s->with.service.tok;
+	v->n_vocab = s->with.service.n_vocab;
+	v->encode = s->with.service.encode;
+	v->unknown = &s->unknown;
+}
+
+void
+qserve_vectors_fini(struct qserve_call *c)
+{
+	struct qserve_vectors *v = c->vectors;
+
+	if (v == NULL)
+		return;
+	qwen_embeddings_fini(&v->q);
+	free(v->sum);
+	free(v->n_states);
+	free(v->vector);
+	free(v);
+	c->vectors = NULL;
+}

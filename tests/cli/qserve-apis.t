@@ -1,0 +1,75 @@
+#!/bin/sh
+# qserve: what else can be asked for: prompts with their probabilities, vectors,
+# ranking, tokens, and the forms of other interfaces.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1; then
+	skip "the interfaces of qserve" "no jq or curl"
+	done_testing
+fi
+. "$TOP/tests/cli/qserve.sh"
+serve --template qwen3.5
+
+# -- how likely prompts are
+text='And God said, Let there be light: and there was light.'
+post /v1/completions "{\"prompt\":\"$text\",\"max_tokens\":0,\"echo\":true,\"logprobs\":3}" >got
+printf '%s' "$text" | qscore -q --tokens --each -f json >score 2>/dev/null ||
+    printf '%s' "$text" | qtok | qscore -q --tokens --each -f json >score
+is "$(jq -c '[.choices[0].logprobs.token_logprobs[1:][] | . * 1e6 | round]' answer)" \
+    "$(jq -c '[.tokens[].logprob | . * 1e6 | round]' score)" \
+    "tokens of a prompt are as likely as qscore has them"
+is "$(jq -c '.choices[0] | .text, .finish_reason, (.logprobs | .token_logprobs[0], (.top_logprobs[1:] | map(length) | unique))' answer | xargs)" \
+    "$text length null [3]" "and it is all that there is"
+post /v1/completions '{"prompt":["And God said","In"],"n":2,"max_tokens":4,"echo":true,"logprobs":0,"seed":3,"temperature":1}' >/dev/null
+jq -r '.choices[] | .text' answer >all
+post /v1/completions '{"prompt":["And God said","In"],"n":2,"max_tokens":4,"seed":3,"temperature":1}' |
+    jq -r '.choices[] | (if .index < 2 then "And God said" else "In" end) + .text' >want
+cmp all want
+ok $? "answers after it are the same"
+is "$(jq '[.choices[] | has("logprobs")] | length' answer), $(post /v1/completions \
+    '{"prompt":["And God said","In"],"n":2,"max_tokens":4,"echo":true,"logprobs":0,"seed":3,"temperature":1,"stream":true}' |
+    jq -nRr '[inputs | select(startswith("data: {")) | .[6:] | fromjson | .choices[]] |
+    group_by(.index) | map(map(.text) | add) | .[]' | cmp - want && echo same)" \
+    "4, same" "and so in events"
+
+# -- vectors
+printf 'In the beginning\nGod created\n' >texts
+post /v1/embeddings '{"input":["In the beginning","God created"],"model":"m"}' |
+    jq -c '.data[].embedding' >got
+qembed -q texts | jq -c . | cmp - got
+ok $? "vectors are those of qembed"
+post /v1/embeddings '{"input":"In the beginning","encoding_format":"base64","dimensions":5}' |
+    jq -r '.data[0].embedding' | base64 -d >got
+qembed -q --dimensions 5 -f f32 texts | head -c 20 | cmp - got
+ok $? "in base64, and fewer numbers"
+is "$(post /v1/embeddings '{"input":[]}' >/dev/null; cat code) $(post /v1/embeddings \
+    '{"input":"a","dimensions":9999}' | jq -r .error.param)" "400 dimensions" "what is wrong with it"
+
+# -- tokens
+is "$(post /tokenize '{"content":"In the beginning"}' | jq -c .tokens)" \
+    "$(printf 'In the beginning' | qtok -f json | jq -sc 'map(.tokens // []) | add')" "tokens of a text"
+is "$(post /detokenize '{"tokens":[1136,258,2049]}' | jq -r .content)" "In the beginning" "and back"
+m='"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hello"}]'
+is "$(post /apply-template "{$m}" | jq -r .prompt)" \
+    "$(printf '{%s}' "$m" | qtok --chat --template qwen3.5 -f prompt)" "the prompt of a chat"
+n=$(post /v1/chat/completions "{$m,\"max_tokens\":1}" | jq .usage.prompt_tokens)
+m2='"system":"S","messages":[{"role":"user","content":"Hello"}],"model":"m"'
+is "$(post /v1/messages/count_tokens "{$m2}" | jq .input_tokens)" "$n" "how many there are"
+
+# -- the same question in other forms: the same text
+want=$(post /v1/chat/completions "{$m,\"max_tokens\":12,\"chat_template_kwargs\":{\"enable_thinking\":false}}" |
+    jq -r '.choices[0].message.content')
+is "$(post /v1/messages "{$m2,\"max_tokens\":12,\"thinking\":{\"type\":\"disabled\"}}" |
+    jq -r '.content[] | select(.type == "text") | .text')" "$want" "messages of Anthropic"
+post /v1/messages "{$m2,\"max_tokens\":12,\"thinking\":{\"type\":\"disabled\"},\"stream\":true}" >events
+is "$(sed -n 's/^data: //p' events | jq -r 'select(.delta.text) | .delta.text' | tr -d '\n')" \
+    "$(echo "$want" | tr -d '\n')" "in events"
+is "$(sed -n 's/^event: //p' events | uniq | xargs)" \
+    "message_start content_block_start content_block_delta content_block_stop message_delta message_stop" \
+    "which have their order"
+is "$(post /v1/responses '{"instructions":"S","input":"Hello","max_output_tokens":12,"reasoning":{"effort":"none"}}' |
+    jq -r '.output[] | select(.type == "message") | .content[0].text')" "$want" "responses"
+is "$(post /v1/messages '{"messages":7}' | jq -r '.type, .error.type' | xargs) $(cat code)" \
+    "error invalid_request_error 400" "errors of Anthropic"
+end_server
+is "$gone" 0 "it ends"
+done_testing

@@ -87,7 +87,7 @@ take_signal(struct qserve *s)
 struct polled {
 	struct pollfd	*fd;
 	size_t		 n, cap;
-	size_t		 engines, conns;	/* where these begin */
+	size_t		 engines, calls;	/* where these begin */
 };
 
 static void
@@ -97,19 +97,19 @@ want(struct polled *p, int fd, short events)
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
-/* Somebody waits for engines on it, who may leave. */
+/* Somebody waits for engines, who may leave. */
 static int
-is_awaited(const struct qserve_conn *c)
+is_awaited(const struct qserve_call *c)
 {
-	return c->call != NULL && c->call->n_left > 0 && !c->call->dead;
+	return c->n_left > 0 && !c->dead;
 }
 
-/* Two places for an engine; one for a client. */
+/* Two places for an engine; one for a client who waits. */
 static void
 gather(const struct qserve *s, struct polled *p)
 {
 	const struct qserve_engine *e;
-	const struct qserve_conn *c;
+	const struct qserve_call *c;
 	int full = s->n_conns >= s->max_connections;
 	size_t i;
 
@@ -123,9 +123,11 @@ gather(const struct qserve *s, struct polled *p)
 		want(p, e->from, POLLIN);
 		want(p, e->at < e->unsent.n ? e->to : -1, POLLOUT);
 	}
-	p->conns = p->n;
-	for (c = s->conns; c != NULL; c = c->next)
-		want(p, is_awaited(c) ? c->fd : -1, POLLRDHUP);
+	p->calls = p->n;
+	for (c = s->calls; c != NULL; c = c->next) {
+		if (is_awaited(c))
+			want(p, c->conn->fd, POLLRDHUP);
+	}
 }
 
 static int
@@ -167,12 +169,12 @@ read_engines(struct qserve *s, const struct polled *p)
 static void
 see_who_left(struct qserve *s, const struct polled *p)
 {
-	struct qserve_conn *c;
-	size_t i = p->conns;
+	struct qserve_call *c;
+	size_t i = p->calls;
 
-	for (c = s->conns; c != NULL; c = c->next, i++) {
-		if (p->fd[i].revents != 0)
-			qserve_drop(c->call);
+	for (c = s->calls; c != NULL; c = c->next) {
+		if (is_awaited(c) && p->fd[i++].revents != 0)
+			qserve_drop(c);
 	}
 }
 
@@ -224,7 +226,7 @@ look_at_clocks(struct qserve *s, double now)
 			if (now > due(s, c) || (c->call == NULL &&
 			    s->draining && now > c->since + DRAIN_S))
 				shutdown(c->fd, SHUT_RDWR);
-		} else if (c->call->deadline > 0 && is_awaited(c) &&
+		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
 		    now > c->call->deadline + 1)
 			c->call->wants->fail(c->call, "deadline",
 			    "the time is up");

@@ -143,7 +143,7 @@ patience(const struct qserve *s)
 	const struct qserve_engine *e;
 	double now = cli_now();
 	int ms = least(qserve_http_patience(s),
-	    s->n_conns > 0 ? TICK_MS : -1);
+	    s->n_conns > 0 || s->busy_at > 0 ? TICK_MS : -1);
 
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0)
@@ -235,6 +235,18 @@ look_at_clocks(struct qserve *s, double now)
 	}
 }
 
+/* Who has rested for a second gives back what was freed. */
+static void
+rest(struct qserve *s, double now)
+{
+	if (s->n_calls > 0)
+		s->busy_at = now;
+	else if (s->busy_at > 0 && now > s->busy_at + 1) {
+		tool_memory_return();
+		s->busy_at = 0;
+	}
+}
+
 void
 qserve_run(struct qserve *s)
 {
@@ -250,6 +262,7 @@ qserve_run(struct qserve *s)
 			look_at_clocks(s, now);
 			looked = now;
 		}
+		rest(s, now);
 		qserve_jobs_send(s);
 		for (e = s->engines; e != NULL; e = e->next)
 			qserve_engine_write(e);

@@ -227,6 +227,9 @@ struct qserve {
 	uint64_t		 n_made;	/* jobs, ever */
 	uint64_t		 next_number;
 	int			 wake;		/* readable after a signal */
+	double			 busy_at;	/* when there were calls; 0:
+						   since then memory was
+						   returned */
 	int			 draining;
 	int			 was_ready;	/* some engine was */
 	uint64_t		 started;	/* seconds, of the epoch */

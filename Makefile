@@ -125,6 +125,8 @@ TOOLS := $(CMD_SRC:cmd/%.c=$(BIN)/%)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 # What tests of a client ask.
 STUB := $(B)/tests/cli/http_stub
+# Clients of a server, good ones and others.
+SOAK := $(if $(findstring -linux-gnu,$(MACHINE)),$(B)/tests/faults/soak)
 FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 	$(B)/tests/faults/,preload.so inject hammer))
 
@@ -261,7 +263,7 @@ check-long: deps arm64
 	@sh tests/deps.sh long
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
-tests: $(TESTS) $(FAULTS) $(STUB)
+tests: $(TESTS) $(FAULTS) $(STUB) $(SOAK)
 $(STUB): tests/cli/http_stub.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $<
@@ -281,6 +283,8 @@ $(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
 		tests/faults/run.h tests/tree.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
+$(SOAK): $(B)/tests/faults/soak.o $(ARCHIVES)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 HAMMER = $(sort $(wildcard tests/faults/hammer*.c)) tests/faults/run.c $(MUTATE_SRC)
 $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 		tests/fuzz/mutate.h tests/tree.h

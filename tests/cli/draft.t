@@ -202,6 +202,35 @@ awk "BEGIN { exit !($(cat with.right) > 0.6 && $(cat without.right) > 0.3) }"
 ok $? "the demo model's block is right: $(cat with.right), $(cat without.right)"
 refused 2 "nothing is kept for it" qprefill --draft lookup
 
+# -- the block in a file of its own
+small="-q --layers 4 --experts 2 --vocab-size 4096 --vocab $TOP/demo/demo.gguf"
+# shellcheck disable=SC2086
+gguf-synth --no-mtp $small -o trunk.gguf qwen3.6 &&
+    gguf-synth --mtp-only $small -o side.gguf qwen3.6
+ok $? "a model without the block, and the block"
+side() {	# NAME OPTION...: the same as want, with guesses
+	name=$1
+	shift
+	qprefill -m trunk.gguf "$@" -o p.cbor <ids >/dev/null 2>err &&
+	    qdecode -v -m trunk.gguf "$@" -s p.cbor -n 20 -f text \
+	    --ignore-eos -o got.cbor </dev/null >got 2>err &&
+	    cmp -s want got && qstate diff want.cbor got.cbor >/dev/null
+	ok $? "--draft FILE, $name: $(sed -n "s/.*drafts: \(.*\) by the model's block.*/\1/p" err)"
+}
+qprefill -m trunk.gguf --draft none -o p.cbor <ids >/dev/null
+qdecode -m trunk.gguf --draft none -s p.cbor -n 20 -f text --ignore-eos \
+    -o want.cbor </dev/null >want
+side "auto" --draft ./side.gguf
+side "three of them" --draft mtp:3 --draft side.gguf
+is "$(sed -n "s/.*drafts: \([0-9]*\) tokens by the model's block.*/\1/p" err)" 54 \
+    "as many guesses as by a block within"
+refused 1 "the block of another model" qdecode --draft side.gguf -s p.cbor
+refused 1 "a model as a block" qdecode -m trunk.gguf --draft trunk.gguf -s p.cbor
+refused 1 "no such file" qdecode -m trunk.gguf --draft none.gguf -s p.cbor
+refused 1 "no block, and none beside it" qdecode -m trunk.gguf --draft mtp -s p.cbor
+rm -f trunk.gguf side.gguf
+open qwen35moe-ud
+
 # -- what cannot be
 refused 2 "no such way" qdecode --draft fast ids
 refused 2 "none of none" qdecode --draft none:3

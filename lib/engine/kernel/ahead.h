@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * The bytes that the next panel will be made of: a segment of each row.
- * They are asked for a few lines at a time while tiles compute, since the
+ * The bytes that the next panel will be made of: a segment of each row; or,
+ * further ahead, a share of the rows after these as one.  They are asked for a few lines at a time while tiles compute, since the
  * turning reads of unpacking would wait for every one of them.
  */
 struct ahead {
@@ -16,6 +16,7 @@ struct ahead {
 	size_t		 bytes;		/* of a segment */
 	size_t		 at, n_row;
 	size_t		 per_step;	/* lines to ask for at each step */
+	int		 far;		/* to the second cache */
 };
 
 static inline __attribute__((always_inline, unused)) void
@@ -24,7 +25,10 @@ fetch_ahead(struct ahead *a)
 	size_t i;
 
 	for (i = 0; i < a->per_step && a->n_row > 0; i++) {
-		__builtin_prefetch(a->row + a->at);
+		if (a->far)
+			__builtin_prefetch(a->row + a->at, 0, 2);
+		else
+			__builtin_prefetch(a->row + a->at);
 		a->at += 64;
 		if (a->at >= a->bytes) {
 			a->at = 0;

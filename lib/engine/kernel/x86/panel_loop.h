@@ -226,7 +226,27 @@ slice_at(const struct qwen_matmul *m, size_t g)
 	return groups - g < SLICE ? groups - g : SLICE;
 }
 
-/* What the panel after this one is made of. */
+/*
+ * A share of the rows after these with each slice, in the order of memory: so
+ * it is read as one stream, where tokens are too few to wait for segments of
+ * rows that lie apart.
+ */
+static struct ahead
+look_far(const struct qwen_matmul *m, struct place p)
+{
+	const size_t groups = m->n_in / QWEN_GROUP;
+	const size_t all = ROWS * m->row_bytes, from = all * p.g / groups;
+	const unsigned char *w = p.r + ROWS < m->r1 ?
+	    m->w + (p.r + ROWS) * m->row_bytes : m->next;
+	struct ahead a = { .n_row = w != NULL, .far = 1 };
+
+	if (w != NULL)
+		a.row = (const char *)w + from;
+	a.bytes = all * (p.g + slice_at(m, p.g)) / groups - from;
+	return a;
+}
+
+/* What the panel after this one is made of, or those after these rows. */
 static struct ahead
 look_ahead(const struct qwen_matmul *m, struct place p)
 {
@@ -234,6 +254,8 @@ look_ahead(const struct qwen_matmul *m, struct place p)
 	const size_t bytes = group_bytes(m);
 	struct ahead a = { .n_row = ROWS, .row_bytes = m->row_bytes };
 
+	if (!p.by_slice)
+		return look_far(m, p);
 	if (step(m, &p))
 		w = m->w + p.r * m->row_bytes + p.g * bytes;
 	else

@@ -8,6 +8,14 @@
 
 #include "engine/kernel/x86/bits.h"
 
+/* Blocks of 32 nibbles with a d for each. */
+PI int
+in_nibbles(uint32_t type)
+{
+	return type == QT_Q4_0 || type == QT_Q4_1 || type == QT_Q5_0 ||
+	    type == QT_Q5_1 || type == QT_IQ4_NL || type == QT_MXFP4;
+}
+
 /* 32 fifth bits, and those next bytes further. */
 PI wide_mask
 fifth_bits(const unsigned char *p, size_t next)

@@ -16,14 +16,6 @@
 
 #define NIBBLE_PAIRS (QWEN_GROUP / 64)	/* of blocks in a group */
 
-/* Those with a d for each block. */
-PI int
-in_nibbles(uint32_t type)
-{
-	return type == QT_Q4_0 || type == QT_Q4_1 || type == QT_Q5_0 ||
-	    type == QT_Q5_1 || type == QT_IQ4_NL || type == QT_MXFP4;
-}
-
 /* 16 bytes at a and at b, one in each lane. */
 PI __m256i
 two_lanes(const void *a, const void *b)

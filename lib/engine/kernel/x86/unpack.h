@@ -126,6 +126,41 @@ load_d(const unsigned char *const *p, size_t at)
 	return W(cvtph_ps)(v);
 }
 
+/* Dwords at the same place in the rows. */
+PI wide_i
+dwords(const unsigned char *const *p, size_t at)
+{
+	__m128i v[LANES / 4];
+	int i;
+
+	UNROLL
+	for (i = 0; i < LANES / 4; i++)
+		v[i] = _mm_setr_epi32(dword_at(p[4 * i] + at),
+		    dword_at(p[4 * i + 1] + at), dword_at(p[4 * i + 2] + at),
+		    dword_at(p[4 * i + 3] + at));
+#ifdef __AVX512F__
+	return join(_mm256_set_m128i(v[1], v[0]),
+	    _mm256_set_m128i(v[3], v[2]));
+#else
+	return _mm256_set_m128i(v[1], v[0]);
+#endif
+}
+
+/* Four bytes of minimums, in two pairs of int16: 2i and 2i + 1. */
+PI void
+store_mins(wide_i n, struct panel *to, size_t g, size_t i, int half)
+{
+	unsigned j;
+
+	for (j = 0; j < 2; j++) {
+		wide_i v = W(srli_epi32)(n, 16 * j);
+
+		store_i(to->min[g][2 * i + j] + LANES * half,
+		    (v & W(set1_epi32)(255)) | (W(slli_epi32)(v, 8) &
+		    W(set1_epi32)(0xff0000)));
+	}
+}
+
 /* ---- Q4_K and Q5_K */
 
 /* d, dmin, scales and minimums: the first 16 bytes of the rows' blocks. */
@@ -152,14 +187,7 @@ unpack_scales_k4(uint32_t type, const unsigned char *const *p,
 		for (j = 0; j < 4; j++)
 			store_scale(type, to, g, 4 * i + j, 0, half,
 			    W(srli_epi32)(s[i], 8 * j) & byte);
-		/* bytes 0 and 1, then 2 and 3, as a pair of int16 */
-		for (j = 0; j < 2; j++) {
-			wide_i v = W(srli_epi32)(n[i], 16 * j);
-
-			store_i(to->min[g][2 * i + j] + LANES * half,
-			    (v & byte) | (W(slli_epi32)(v, 8) &
-			    W(set1_epi32)(0xff0000)));
-		}
+		store_mins(n[i], to, g, i, half);
 	}
 }
 
@@ -221,21 +249,18 @@ unpack_q5_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 
 /* ---- Q6_K */
 
-/* Sixteen signed scales. */
+/* Sixteen signed scales, four bytes in a register. */
 PI void
-unpack_scales_q6_k(const unsigned char *const *p, struct panel *to, size_t g,
+store_scales(uint32_t type, const wide_i *v, struct panel *to, size_t g,
     int half)
 {
-	wide_i v[4];
 	unsigned i, j;
 
-	turn4(p, 192, v);
 	for (i = 0; i < 4; i++)
 		for (j = 0; j < 4; j++)
-			store_scale(QT_Q6_K, to, g, 2 * i + j / 2, j % 2, half,
+			store_scale(type, to, g, 2 * i + j / 2, j % 2, half,
 			    W(srai_epi32)(W(slli_epi32)(v[i], 24 - 8 * j),
 			    24));
-	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 208));
 }
 
 PI void
@@ -246,7 +271,9 @@ unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	size_t k;
 	int i, l;
 
-	unpack_scales_q6_k(p, to, g, half);
+	turn4(p, 192, a);
+	store_scales(QT_Q6_K, a, to, g, half);
+	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 208));
 	for (k = 0; k < 2; k++) {
 		for (l = 0; l < 8; l += TURN) {
 			turn(p, 64 * k + 4 * (size_t)l, a);
@@ -268,6 +295,115 @@ unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	}
 }
 
+/* ---- Q2_K and Q3_K */
+
+PI void
+unpack_scales_q2_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
+{
+	const wide_i m4 = set8(15);
+	wide_i v[4], s[4], d = dwords(p, 80);
+	size_t i;
+
+	turn4(p, 0, v);
+	for (i = 0; i < 4; i++) {
+		s[i] = v[i] & m4;
+		store_mins(W(srli_epi32)(v[i], 4) & m4, to, g, i, half);
+	}
+	store_scales(QT_Q2_K, s, to, g, half);
+	W(store_ps)(to->d[g][0] + LANES * half, low_f16(d));
+	W(store_ps)(to->dmin[g] + LANES * half,
+	    low_f16(W(srli_epi32)(d, 16)));
+}
+
+PI void
+unpack_scales_q3_k(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
+{
+	const wide_i m4 = set8(15), m2 = set8(0x30);
+	wide_i v[4], s[4];
+	int i;
+
+	turn4(p, 92, v);	/* they begin at 96 */
+	s[0] = (v[1] & m4) | (W(slli_epi32)(v[3], 4) & m2);
+	s[1] = (v[2] & m4) | (W(slli_epi32)(v[3], 2) & m2);
+	s[2] = (W(srli_epi32)(v[1], 4) & m4) | (v[3] & m2);
+	s[3] = (W(srli_epi32)(v[2], 4) & m4) | (W(srli_epi32)(v[3], 2) & m2);
+	for (i = 0; i < 4; i++)
+		s[i] = W(sub_epi8)(s[i], set8(32));
+	store_scales(QT_Q3_K, s, to, g, half);
+	W(store_ps)(to->d[g][0] + LANES * half, load_d(p, 108));
+}
+
+/* Two bits of a weight, and of Q3_K the third from 32 bytes before them. */
+PI void
+unpack_k23(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	const size_t at = type == QT_Q3_K ? 32 : 16;
+	wide_i v[TURN], h[TURN], w;
+	unsigned c, j;
+	int i, k;
+
+	if (type == QT_Q3_K)
+		unpack_scales_q3_k(p, to, g, half);
+	else
+		unpack_scales_q2_k(p, to, g, half);
+	for (k = 0; k < 8; k += TURN) {
+		if (type == QT_Q3_K)
+			turn(p, 4 * (size_t)k, h);
+		for (c = 0; c < 2; c++) {
+			turn(p, at + 32 * c + 4 * (size_t)k, v);
+			for (j = 0; j < 4; j++) {
+				UNROLL
+				for (i = 0; i < TURN; i++) {
+					w = W(srli_epi16)(v[i], 2 * j) &
+					    set8(3);
+					if (type == QT_Q3_K)
+						w |= W(slli_epi16)(
+						    W(srli_epi16)(h[i],
+						    4 * c + j) & set8(1), 2);
+					store_quad(type, to, g, 4 * c + j,
+					    half, k + i, w);
+				}
+			}
+		}
+	}
+}
+
+/* ---- small blocks */
+
+/*
+ * d, and minimum, of block k: what turns weights has time for one at a time,
+ * and would wait for all of a group.
+ */
+PI void
+unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, size_t k, int half)
+{
+	const struct qwen_traits *f = &qwen_traits[type];
+	const size_t each = f->len / f->span, at = (size_t)(LANES * half);
+	size_t i, j;
+	wide_i v;
+
+	if (type == QT_MXFP4 || type == QT_NVFP4) {
+		for (j = each * k; j < each * (k + 1); j++) {
+			for (i = 0; i < (size_t)LANES; i += 4)
+				_mm_store_ps(to->d[g][j] + at + i,
+				    load_d4(type, p + i, j));
+		}
+		return;
+	}
+	if (!f->has_min) {
+		W(store_ps)(to->d[g][k] + at,
+		    load_d(p, f->bytes * k + f->d_at));
+		return;
+	}
+	v = dwords(p, f->bytes * k + f->d_at);
+	W(store_ps)(to->d[g][k] + at, low_f16(v));
+	W(store_ps)(to->m[g][k] + at, low_f16(W(srli_epi32)(v, 16)));
+}
+
 /* ---- Q8_0 */
 
 PI void
@@ -278,7 +414,7 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 	int i, k;
 
 	for (j = 0; j < 8; j++) {
-		W(store_ps)(to->d[g][j] + LANES * half, load_d(p, 34 * j));
+		unpack_floats(QT_Q8_0, p, to, g, j, half);
 		for (k = 0; k < 8; k += TURN) {
 			turn(p, 34 * j + 2 + 4 * (size_t)k, v);
 			UNROLL
@@ -287,6 +423,91 @@ unpack_q8_0(const unsigned char *const *p, struct panel *to, size_t g, int half)
 				    v[i]);
 		}
 	}
+}
+
+/* ---- nibbles in blocks of 32, low ones before high ones */
+
+/* The fifth bits of a quad's columns as bit 4 of their bytes. */
+PI wide_i
+fifths_of(wide_i h, int quad)
+{
+	const wide_i bit = W(set1_epi32)(quad % 2 == 0 ? 0x08040201 :
+	    (int)0x80402010);
+	const wide_i at = W(add_epi8)(in_lanes(_mm_setr_epi8(0, 0, 0, 0, 4, 4,
+	    4, 4, 8, 8, 8, 8, 12, 12, 12, 12)), set8(quad / 2));
+	wide_i v = W(shuffle_epi8)(h, at);
+
+#ifdef __AVX512F__
+	return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(v, bit), set8(16));
+#else
+	return _mm256_cmpeq_epi8(v & bit, bit) & set8(16);
+#endif
+}
+
+/* Block j: 16 bytes from at on, and fifth bits before them if it has any. */
+PI void
+unpack_nibbles(uint32_t type, const unsigned char *const *p, size_t at,
+    struct panel *to, size_t g, size_t j, int half)
+{
+	static const int8_t fp4[16] = {
+		16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
+	};
+	const int five = type == QT_Q5_0 || type == QT_Q5_1;
+	const wide_i m4 = set8(15);
+	wide_i v[8], h = m4;
+	int i;
+
+	turn4(p, at, v);
+	if (five)
+		h = dwords(p, at - 4);
+	UNROLL
+	for (i = 0; i < 4; i++) {
+		v[i + 4] = W(srli_epi16)(v[i], 4) & m4;
+		v[i] &= m4;
+	}
+	UNROLL
+	for (i = 0; i < 8; i++) {
+		if (type == QT_IQ4_NL || type == QT_IQ4_XS)
+			v[i] = look_up(v[i], iq4_values);
+		else if (type == QT_MXFP4)
+			v[i] = look_up(v[i], fp4);
+		else if (five)
+			v[i] |= fifths_of(h, i);
+		store_quad(type, to, g, j, half, i, v[i]);
+	}
+}
+
+PI void
+unpack_by_nibbles(uint32_t type, const unsigned char *const *p,
+    struct panel *to, size_t g, int half)
+{
+	const size_t bytes = qwen_traits[type].bytes;
+	size_t j;
+
+	for (j = 0; j < 8; j++) {
+		unpack_floats(type, p, to, g, j, half);
+		unpack_nibbles(type, p, bytes * (j + 1) - 16, to, g, j, half);
+	}
+}
+
+/* An integer scale for each, of four bits and, of all together, two more. */
+PI void
+unpack_iq4_xs(const unsigned char *const *p, struct panel *to, size_t g,
+    int half)
+{
+	wide_i v[4], low, high;
+	unsigned j;
+
+	turn4(p, 0, v);
+	W(store_ps)(to->d[g][0] + LANES * half, low_f16(v[0]));
+	for (j = 0; j < 8; j++) {
+		low = W(srli_epi32)(v[1], 4 * j) & W(set1_epi32)(15);
+		high = W(srli_epi32)(v[0], 16 + 2 * j) & W(set1_epi32)(3);
+		store_scale(QT_IQ4_XS, to, g, j, 0, half, W(sub_epi32)(
+		    low | W(slli_epi32)(high, 4), W(set1_epi32)(32)));
+	}
+	for (j = 0; j < 8; j++)
+		unpack_nibbles(QT_IQ4_XS, p, 8 + 16 * j, to, g, j, half);
 }
 
 /*
@@ -340,25 +561,6 @@ unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
 	W(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
 }
 
-/* The d, and minimums, of small blocks. */
-PI void
-unpack_floats(uint32_t type, const unsigned char *const *p, struct panel *to,
-    size_t g, int half)
-{
-	const struct qwen_traits *f = &qwen_traits[type];
-	size_t k, i, at;
-
-	for (i = 0; i < (size_t)LANES; i += 4) {
-		at = (size_t)(LANES * half) + i;
-		for (k = 0; k < QWEN_GROUP / f->span; k++) {
-			_mm_store_ps(to->d[g][k] + at, load_d4(type, p + i, k));
-			if (f->has_min)
-				_mm_store_ps(to->m[g][k] + at,
-				    load_min4(type, p + i, k));
-		}
-	}
-}
-
 PI void
 unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
     size_t g, int half)
@@ -385,10 +587,11 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 		if (qwen_traits[type].has_min)
 			_mm256_store_si256((__m256i *)r.min[i], u.min);
 	}
-	if (qwen_traits[type].by_block)
-		unpack_floats(type, p, to, g, half);
-	else
+	if (!qwen_traits[type].by_block)
 		unpack_scales(type, p, &r, to, g, half);
+	for (j = 0; qwen_traits[type].by_block &&
+	    j < QWEN_GROUP / qwen_traits[type].len; j++)
+		unpack_floats(type, p, to, g, j, half);
 	for (j = 0; j < 8; j++) {
 		for (k = 0; k < 8; k += TURN) {
 			turn(row, 32 * j + 4 * (size_t)k, v);
@@ -417,6 +620,12 @@ unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_q6_k(p, to, g, half);
 	else if (type == QT_Q8_0)
 		unpack_q8_0(p, to, g, half);
+	else if (type == QT_Q2_K || type == QT_Q3_K)
+		unpack_k23(type, p, to, g, half);
+	else if (type == QT_IQ4_XS)
+		unpack_iq4_xs(p, to, g, half);
+	else if (in_nibbles(type))
+		unpack_by_nibbles(type, p, to, g, half);
 	else
 		unpack_rows(type, p, to, g, half);
 }

@@ -471,6 +471,80 @@ limits(const struct text *t, const char *name)
 	qwen_session_free(s);
 }
 
+/* ---------------------------------------------------------- a long context */
+
+/* Where attention takes keys in chunks of 256: after the second of them. */
+enum { FAR = 512, AROUND = 12 };
+
+struct far_text {
+	int32_t	 ids[FAR + AROUND];
+	float	*row;		/* logits from FAR - AROUND on */
+	size_t	 n_vocab;
+};
+
+static int
+note_far(void *arg, size_t pos, const float *logits, struct qwen_err *e)
+{
+	struct far_text *f = arg;
+
+	(void)e;
+	if (pos >= FAR - AROUND)
+		memcpy(f->row + (pos - (FAR - AROUND)) * f->n_vocab, logits,
+		    f->n_vocab * sizeof *logits);
+	return 0;
+}
+
+/* A token at n with guesses that are right: all have their logits? */
+static int
+right_at(const struct far_text *f, struct qwen_model *m, size_t n)
+{
+	size_t i, k = FAR + AROUND - n - 1;
+	struct qwen_eval how = { .guess = f->ids + n + 1, .n_guess = k };
+	struct qwen_session *s;
+	int good = 1;
+
+	need(qwen_session_new(&s, m, &err));
+	need(qwen_session_eval(s, f->ids, n, NULL, &err));
+	for (i = 0; i <= k; i++) {
+		need(qwen_session_eval(s, f->ids + n + i, 1, i == 0 ? &how :
+		    NULL, &err));
+		good &= qwen_session_n_guessed(s) == k - i &&
+		    memcmp(qwen_session_logits(s), f->row + (n + i -
+		    (FAR - AROUND)) * f->n_vocab, f->n_vocab *
+		    sizeof *f->row) == 0;
+	}
+	qwen_session_free(s);
+	return good;
+}
+
+/* By many threads, of which each has chunks, as by one token after another. */
+static void
+far_away(const struct golden_model *g)
+{
+	struct qwen_model_opts o = { .n_threads = 1 };
+	struct far_text f = { .n_vocab = g->n_vocab };
+	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = note_far,
+	    .arg = &f, .batch = 1 };
+	struct qwen_session *s;
+	struct qwen_model *m;
+	size_t i;
+
+	for (i = 0; i < FAR + AROUND; i++)
+		f.ids[i] = (int32_t)below(f.n_vocab);
+	f.row = calloc(2 * AROUND * f.n_vocab, sizeof *f.row);
+	need(qwen_model_open(&m, g->path, &o, &err));
+	need(qwen_session_new(&s, m, &err));
+	need(qwen_session_eval(s, f.ids, FAR + AROUND, &how, &err));
+	qwen_session_free(s);
+	qwen_model_close(m);
+	o.n_threads = 8;
+	need(qwen_model_open(&m, g->path, &o, &err));
+	ok(right_at(&f, m, FAR - 4) && right_at(&f, m, FAR + AROUND - 5),
+	    "%s: guesses after %d tokens, 8 threads", g->name, FAR);
+	qwen_model_close(m);
+	free(f.row);
+}
+
 static void
 check_level(const struct golden_model *g, const char *level, unsigned numerics,
     size_t steps, int all)
@@ -508,6 +582,7 @@ main(void)
 	rng = seed != NULL ? strtoull(seed, NULL, 10) : 1;
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++) {
+		far_away(&g[i]);
 		for (v = 1; v <= 2; v++) {
 			check_level(&g[i], NULL, v, is_long ? 2000 : 80, 1);
 			for (l = 0; l < N_LEVELS; l++) {

@@ -277,38 +277,44 @@ do_group(const struct item_job *j, const struct qwen_share *share, size_t item,
 		finish(b, j->p, share, head_kv, i0 + i, a.o[i], l[i]);
 }
 
-/* One token, long context.  part: a row of d + 2 for each head and chunk. */
+/*
+ * Few tokens, long context.  part: a row of d + 2 for each query, of all kv
+ * heads, and chunk.
+ */
 static float *
-part_of(const struct item_job *j, const struct qwen_share *share, size_t head,
-    size_t chunk)
+part_of(const struct item_job *j, const struct qwen_share *share,
+    size_t head_kv, size_t i, size_t chunk)
 {
-	return j->b->b->part + (share->partial + head * share->n_chunk +
+	size_t query = head_kv * queries(j->p, share) + i;
+
+	return j->b->b->part + (share->partial + query * share->n_chunk +
 	    chunk) * (j->b->hp->n_embd_head + 2);
 }
 
 /*
- * Item: a group of queries and one chunk.  With all threads at work, this one
- * comes back for the item n_threads later.
+ * Item: a group of queries and one chunk, the groups of a chunk one after the
+ * other.  With all threads at work, this one comes back for the item n_threads
+ * later.
  */
 static void
 do_split(const struct item_job *j, const struct qwen_share *share, size_t item,
     int thread)
 {
 	const struct qwen_batch *b = j->b;
-	size_t head_kv = item / share->n_chunk / share->n_group, i, n;
-	size_t i0 = group(j, share, item / share->n_chunk % share->n_group,
-	    &n);
+	size_t ng = share->n_group, nt, i, n;
+	size_t head_kv = item / ng / share->n_chunk;
+	size_t i0 = group(j, share, item % ng, &n);
 	size_t d = b->hp->n_embd_head;
 	float m[QWEN_ATTN_MAX_Q], l[QWEN_ATTN_MAX_Q];
-	struct qwen_attn a = { .m = m, .l = l, .chunk = item % share->n_chunk,
+	struct qwen_attn a = { .m = m, .l = l, .chunk = item / ng % share->n_chunk,
 	    .work = work_of(b, thread) };
 
 	set_up(b, j->p, share, head_kv, i0, n, &a);
-	i = a.chunk + (size_t)qwen_pool_threads(b->m->pool);
+	nt = (size_t)qwen_pool_threads(b->m->pool);
+	i = a.chunk + (nt + ng - 1) / ng;
 	a.next = i < share->n_chunk ? blocks_of(j, share, i) : NULL;
 	for (i = 0; i < n; i++)
-		a.o[i] = part_of(j, share, head_kv * j->p->rep + i0 + i,
-		    a.chunk);
+		a.o[i] = part_of(j, share, head_kv, i0 + i, a.chunk);
 	run_chunk(b, &a, thread);
 	for (i = 0; i < n; i++) {
 		a.o[i][d] = m[i];
@@ -338,27 +344,29 @@ do_item(void *arg, size_t item, int thread)
 		do_group(j, share, item - share->item, thread);
 }
 
-/* Item: a head of a timeline; its chunks in the order of positions. */
+/* Item: a row's head; the chunks that it sees, in the order of positions. */
 static void
 do_merge(void *arg, size_t item, int thread)
 {
 	const struct item_job *j = arg;
 	const struct qwen_batch *b = j->b;
-	const struct qwen_share *share = &b->share[item / b->hp->n_head];
-	size_t head = item % b->hp->n_head, c, d = b->hp->n_embd_head;
+	size_t t = item / b->hp->n_head, head = item % b->hp->n_head;
+	size_t rep = j->p->rep, d = b->hp->n_embd_head, c, last, i;
+	const struct qwen_share *share = qwen_share_of(b, t);
 	float *o, *o1;
 
 	(void)thread;
-	if (!share->split)
+	if (!share->split || t < share->first + share->from)
 		return;
-	o = part_of(j, share, head, 0);
-	for (c = 1; c < share->n_chunk; c++) {
-		o1 = part_of(j, share, head, c);
+	i = (t - share->first - share->from) * rep + head % rep;
+	last = (share->pos + t - share->first) / QWEN_ATTN_CHUNK;
+	o = part_of(j, share, head / rep, i, 0);
+	for (c = 1; c <= last; c++) {
+		o1 = part_of(j, share, head / rep, i, c);
 		b->vec->attn_merge(o + d, o + d + 1, o, o1[d], o1[d + 1], o1,
 		    d);
 	}
-	finish(b, j->p, share, head / j->p->rep, head % j->p->rep, o,
-	    o[d + 1]);
+	finish(b, j->p, share, head / rep, i, o, o[d + 1]);
 }
 
 /*
@@ -387,12 +395,12 @@ make_groups(struct item_job *j, size_t want)
 /* Groups a thread should have, so that none waits long for another. */
 #define GROUPS_A_THREAD 4
 
-/* Chunks of all timelines that are taken apart, if one has not more. */
+/* Chunks of all rows that are taken apart, if one row has not more. */
 #define PARTIAL_CHUNKS 512
 
 /*
- * Where groups are few, those of one token and several chunks of keys are taken
- * chunk by chunk.  Returns the number of items; *split: is there any?
+ * Where groups are few, those of few tokens and several chunks of keys are taken
+ * chunk by chunk, as far as there is room for their results.  Returns the number of items; *split: is there any?
  */
 static size_t
 plan(struct item_job *j, int *split)
@@ -400,7 +408,7 @@ plan(struct item_job *j, int *split)
 	struct qwen_batch *b = j->b;
 	size_t nt = (size_t)qwen_pool_threads(b->m->pool), partial = 0, i, n;
 	size_t want = GROUPS_A_THREAD * nt, items = 0, need;
-	int few = make_groups(j, want) < want || b->n_share == 1;
+	int few = make_groups(j, want) < want;
 
 	*split = 0;
 	for (i = 0; i < b->n_share; i++) {
@@ -409,9 +417,10 @@ plan(struct item_job *j, int *split)
 		s->item = items;
 		s->n_chunk = (s->pos + s->n + QWEN_ATTN_CHUNK - 1) /
 		    QWEN_ATTN_CHUNK;
-		need = b->hp->n_head * s->n_chunk;
-		s->split = few && nt > 1 && s->n - s->from == 1 &&
-		    s->n_chunk > 1 && need <= b->b->cap_partial - partial;
+		need = (s->n - s->from) * b->hp->n_head * s->n_chunk;
+		s->split = (few || (b->n_share == 1 && s->n - s->from == 1)) &&
+		    nt > 1 && s->n_chunk > 1 &&
+		    need <= b->b->cap_partial - partial;
 		n = b->hp->n_head_kv * s->n_group;
 		items += s->split ? n * s->n_chunk : n;
 		s->partial = partial;
@@ -426,6 +435,7 @@ qwen_attention_partials(const struct qwen_model *m, size_t n_share, size_t end)
 {
 	size_t one = (end + QWEN_ATTN_CHUNK - 1) / QWEN_ATTN_CHUNK, n;
 
+	n_share *= QWEN_GUESS_MAX + 1;
 	n = n_share < PARTIAL_CHUNKS / one ? n_share * one : PARTIAL_CHUNKS;
 	return m->hp.n_head * (n > one ? n : one);
 }
@@ -440,8 +450,7 @@ attend(struct qwen_batch *b, const struct pass *p)
 	n = plan(&j, &split);
 	qwen_pool_run(b->m->pool, do_item, &j, n);
 	if (split)
-		qwen_pool_run(b->m->pool, do_merge, &j,
-		    b->n_share * b->hp->n_head);
+		qwen_pool_run(b->m->pool, do_merge, &j, b->n * b->hp->n_head);
 }
 
 static void

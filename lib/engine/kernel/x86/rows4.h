@@ -37,7 +37,7 @@ add_sums(__m128 acc, __m128 d, const __m256i *sum)
 }
 
 /* How far ahead of the sums memory is asked for: so much fits the first cache. */
-#define AHEAD 12288
+#define AHEAD 8192
 
 /*
  * The rows whose bytes to ask for while the four from r are worked on: as many

@@ -171,6 +171,7 @@ open_model(struct qserve *s)
 		v->model = s->name;
 	qserve_answer_open(s);
 	qserve_vectors_open(s);
+	qserve_rank_open(s);
 }
 
 static void
@@ -178,6 +179,7 @@ close_all(struct qserve *s)
 {
 	size_t i;
 
+	qserve_rank_close(s);
 	qserve_history_close(s->history);
 	qwen_tok_decoder_free(s->with.service.spell);
 	qwen_tok_close((struct qwen_tok *)(uintptr_t)s->with.service.tok);

@@ -110,12 +110,20 @@ on_hidden(void *arg, size_t at, const float *x)
 {
 	struct qengine_job *j = arg;
 	struct qwen_event ev = event_of(j, QWEN_EVENT_HIDDEN);
-	size_t n = qwen_model_n_embd(j->client->engine->work.model);
+	const struct qwen_order *o = &j->order;
+	const struct qwen_model *m = j->client->engine->work.model;
 
 	ev.at = at;
-	ev.n_row = n;
-	ev.row = cli_got(malloc(n * sizeof *ev.row));
-	memcpy(ev.row, x, n * sizeof *ev.row);
+	ev.n_row = o->logits == NULL ? qwen_model_n_embd(m) :
+	    o->n_logits > 0 ? o->n_logits : qwen_model_n_classes(m);
+	ev.row = cli_got(malloc(ev.n_row * sizeof *ev.row));
+	if (o->logits == NULL)
+		memcpy(ev.row, x, ev.n_row * sizeof *ev.row);
+	else if (o->n_logits > 0)
+		cli_must(NULL, qwen_model_logits(m, x, o->logits,
+		    o->n_logits, ev.row, &cli_err));
+	else
+		cli_must(NULL, qwen_model_classify(m, x, ev.row, &cli_err));
 	qengine_tell(j->client, &ev);
 	qwen_event_fini(&ev);
 }
@@ -255,6 +263,10 @@ add(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 		.end = on_end, .arg = j,
 	};
 
+	if (o->logits != NULL && o->n_logits == 0 &&
+	    qwen_model_n_classes(e->work.model) == 0)
+		return qwen_fail(err, QWEN_EUNSUP, "logits: the model has no "
+		    "classes");
 	if (make_sampler(e, j, &job.sampler, err) < 0)
 		return -1;
 	if (qwen_work_add(e->work.work, &job, err) == 0)

@@ -363,6 +363,7 @@ qserve_answer_fini(struct qserve_call *c)
 	size_t i;
 
 	qserve_vectors_fini(c);
+	qserve_rank_fini(c);
 	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
 		free(c->made[i].id);
 	free(c->made);

@@ -153,7 +153,8 @@ struct qserve_call {
 		size_t	 n, cap;
 	}			*made;		/* of each answer to a chat */
 	uint64_t		 created;
-	struct qserve_vectors	*vectors;	/* or NULL */
+	struct qserve_vectors	*vectors;	/* or NULL, */
+	struct qserve_ranking	*ranking;	/* likewise */
 };
 
 /* ---------------------------------------------------------------- metrics */
@@ -191,6 +192,7 @@ struct qserve {
 	struct cli_list		 engine_args;	/* options of our own */
 	struct tool_store	 store;		/* of our own, too */
 	struct qwen_vectors	 embedding;
+	struct qserve_ranker	*ranker;
 	int			 retokenize;	/* text that comes back */
 	const char		*program;	/* its path */
 	const char		*model_path;
@@ -406,6 +408,13 @@ void qserve_count_tokens(struct qserve_call *c);
 void qserve_vectors_open(struct qserve *s);
 void qserve_vectors(struct qserve_call *c);
 void qserve_vectors_fini(struct qserve_call *c);
+
+/* ----------------------------------------------------------------- rank.c */
+
+void qserve_rank_open(struct qserve *s);
+void qserve_rank_close(struct qserve *s);
+void qserve_rank(struct qserve_call *c);
+void qserve_rank_fini(struct qserve_call *c);
 
 /* ----------------------------------------------------------------- loop.c */
 

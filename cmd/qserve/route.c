@@ -113,6 +113,8 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, 0,
 	    qserve_count_tokens },
 	{ "POST", "/v1/embeddings", QWEN_FORM_CHAT, 0, qserve_vectors },
+	{ "POST", "/v1/rerank", QWEN_FORM_CHAT, 0, qserve_rank },
+	{ "POST", "/rerank", QWEN_FORM_CHAT, 0, qserve_rank },
 	{ "POST", "/tokenize", QWEN_FORM_CHAT, 0, qserve_tokenize },
 	{ "POST", "/detokenize", QWEN_FORM_CHAT, 0, qserve_detokenize },
 	{ "POST", "/apply-template", QWEN_FORM_CHAT, 0,

@@ -89,6 +89,9 @@ struct qwen_order {
 	size_t		 n_grammar;
 	int32_t		*ending;	/* NULL: those of the model */
 	size_t		 n_ending;
+	int32_t		*logits;	/* HIDDEN: of these, not states; none:
+					   of the classes */
+	size_t		 n_logits;
 	int32_t		*mask;
 	size_t		 n_mask;
 	int32_t		*bias_ids;
@@ -121,7 +124,7 @@ enum qwen_event_kind {
 	QWEN_EVENT_STARTED,	/* n_prompt, n_cached */
 	QWEN_EVENT_TOKEN,	/* token; logprob, top */
 	QWEN_EVENT_SCORE,	/* at, logprob, rank; top */
-	QWEN_EVENT_HIDDEN,	/* at, row */
+	QWEN_EVENT_HIDDEN,	/* at, row: a state, or logits */
 	QWEN_EVENT_END,		/* why, n_prompt, n_cached, n_tokens; error,
 				   message */
 	QWEN_EVENT_CACHED,	/* n_prompt, n_cached (in memory), n_stored */

@@ -18,7 +18,7 @@
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_ID, K_TOKENS,
 	K_MAX, K_SCORE, K_HIDDEN, K_LOGPROBS, K_SAMPLING, K_GRAMMAR, K_ENDING,
-	K_MASK, K_BIAS_IDS, K_BIAS, K_KEEP, K_PRIORITY, K_DEADLINE, K_CANCEL,
+	K_LOGITS, K_MASK, K_BIAS_IDS, K_BIAS, K_KEEP, K_PRIORITY, K_DEADLINE, K_CANCEL,
 	K_CACHED, K_STATS, N_KEYS
 };
 
@@ -39,6 +39,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_SAMPLING] = { "sampling", QWEN_SHAPE_TEXT },
 	[K_GRAMMAR] = { "grammar", QWEN_SHAPE_TEXT },
 	[K_ENDING] = { "ending", QWEN_SHAPE_IDS },
+	[K_LOGITS] = { "logits", QWEN_SHAPE_IDS },
 	[K_MASK] = { "mask", QWEN_SHAPE_IDS },
 	[K_BIAS_IDS] = { "bias_ids", QWEN_SHAPE_IDS },
 	[K_BIAS] = { "bias", QWEN_SHAPE_ROW },
@@ -72,6 +73,7 @@ qwen_order_fini(struct qwen_order *m)
 	free(m->sampling);
 	free(m->grammar);
 	free(m->ending);
+	free(m->logits);
 	free(m->mask);
 	free(m->bias_ids);
 	free(m->bias);
@@ -271,8 +273,13 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 	    take_text(f, K_GRAMMAR, &m->grammar, &m->n_grammar, err) < 0 ||
 	    take_ids(f, K_ENDING, n_vocab, &m->ending, &m->n_ending,
 	    err) < 0 ||
+	    take_ids(f, K_LOGITS, n_vocab, &m->logits, &m->n_logits,
+	    err) < 0 ||
 	    take_ids(f, K_MASK, n_vocab, &m->mask, &m->n_mask, err) < 0)
 		return -1;
+	if (m->logits != NULL && m->kind != QWEN_ORDER_HIDDEN)
+		return qwen_fail(err, QWEN_EFORMAT, "\"logits\" has no place "
+		    "without \"hidden\"");
 	m->logprobs = has(f, K_LOGPROBS);
 	m->n_top = (size_t)top;
 	m->priority = (int)priority;
@@ -293,7 +300,7 @@ static const struct {
 	    BIT(VOCABULARY) | BIT(MODEL) },
 	{ K_TOKENS, QWEN_ORDER_GENERATE, BIT(ID) | BIT(MAX) | BIT(SCORE) |
 	    BIT(HIDDEN) | BIT(LOGPROBS) | BIT(SAMPLING) | BIT(GRAMMAR) |
-	    BIT(ENDING) | BIT(MASK) | BIT(BIAS_IDS) | BIT(BIAS) | BIT(KEEP) |
+	    BIT(ENDING) | BIT(LOGITS) | BIT(MASK) | BIT(BIAS_IDS) | BIT(BIAS) | BIT(KEEP) |
 	    BIT(PRIORITY) | BIT(DEADLINE) },
 	{ K_CANCEL, QWEN_ORDER_CANCEL, 0 },
 	{ K_CACHED, QWEN_ORDER_CACHED, BIT(ID) },
@@ -424,6 +431,8 @@ put_job(struct qwen_put *p, const struct qwen_order *m)
 		    m->n_grammar);
 	if (m->ending != NULL)
 		qwen_put_ids(p, keys[K_ENDING].name, m->ending, m->n_ending);
+	if (m->logits != NULL)
+		qwen_put_ids(p, keys[K_LOGITS].name, m->logits, m->n_logits);
 	if (m->mask != NULL)
 		qwen_put_ids(p, keys[K_MASK].name, m->mask, m->n_mask);
 	if (m->bias != NULL) {

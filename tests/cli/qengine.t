@@ -69,6 +69,15 @@ ask h ',"hidden":28' | engine | jq -c 'select(has("hidden")) |
     [.at, (.hidden | length)]' | xargs >got
 is "$(cat got)" "[28,256] [29,256]" "hidden states of the last two tokens"
 
+ask h ',"hidden":29,"logits":[5,0,7]' | engine | jq -c '.hidden // empty' >got
+{ ids 20 1 4000; ids 10 7 4000; } | qprefill -q --logits last -f json -o S |
+    jq -c '.logits // empty | [.[5], .[0], .[7]]' >want
+# there activations are rounded
+is "$(jq -sc 'transpose | map(.[0] - .[1] | fabs < 0.1)' got want)" \
+    "[true,true,true]" "or logits of some: $(cat got)"
+ask h ',"hidden":29,"logits":[]' | engine | jq -r '.error // empty' >got
+is "$(cat got)" invalid_request "classes, of a model that has none"
+
 # -- CBOR: the same request, and events
 printf '\242dqwen\001dkindhrequests\243bidaaftokens\330\116\104\005\000\000\000cmax\002' >in.cbor
 engine <in.cbor >out.cbor

@@ -72,4 +72,18 @@ is "$(post /v1/messages '{"messages":7}' | jq -r '.type, .error.type' | xargs) $
     "error invalid_request_error 400" "errors of Anthropic"
 end_server
 is "$gone" 0 "it ends"
+
+# -- ranking
+zstd -dq "$TOP/tests/golden/models/qwen3-rerank/model.gguf.zst" -o rank.gguf
+printf 'the sea\na hill\nwater and fish\n' >documents
+serve -m rank.gguf
+post /v1/rerank '{"query":"Where are fish?","documents":["the sea","a hill",{"text":"water and fish"}],"return_documents":true}' |
+    jq -r '.results | sort_by(.index)[] | .relevance_score | . * 1e8 | round' >got
+qrerank -q -m rank.gguf 'Where are fish?' documents | jq '. * 1e8 | round' | cmp - got
+ok $? "scores are those of qrerank: $(xargs <got)"
+is "$(jq -r '.results | map(.relevance_score) == (map(.relevance_score) | sort | reverse)' answer) $(post /v1/rerank \
+    '{"query":"a","documents":["b","c"],"top_n":1}' | jq '.results | length')" "true 1" \
+    "the best first, or some of them"
+is "$(post /v1/rerank '{"query":"a"}' >/dev/null; cat code)" 400 "a query without documents"
+end_server
 done_testing

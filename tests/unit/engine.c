@@ -37,6 +37,9 @@ same_order(const struct qwen_order *a, const struct qwen_order *b)
 	    (a->sampling == NULL || strcmp(a->sampling, b->sampling) == 0) &&
 	    a->n_ending == b->n_ending &&
 	    same_bytes(a->ending, b->ending, a->n_ending * 4) &&
+	    a->n_logits == b->n_logits &&
+	    (a->logits == NULL) == (b->logits == NULL) &&
+	    same_bytes(a->logits, b->logits, a->n_logits * 4) &&
 	    a->n_mask == b->n_mask &&
 	    same_bytes(a->mask, b->mask, a->n_mask * 4) &&
 	    a->n_bias == b->n_bias &&
@@ -70,6 +73,10 @@ static const struct qwen_order orders[] = {
 	{ .kind = QWEN_ORDER_SCORE, .id = "s", .tokens = ids, .n = 4,
 	    .from = 3, .logprobs = 1 },
 	{ .kind = QWEN_ORDER_HIDDEN, .id = "h", .tokens = ids, .n = 4 },
+	{ .kind = QWEN_ORDER_HIDDEN, .id = "l", .tokens = ids, .n = 4,
+	    .from = 3, .logits = ids, .n_logits = 2 },
+	{ .kind = QWEN_ORDER_HIDDEN, .id = "k", .tokens = ids, .n = 4,
+	    .from = 3, .logits = none },
 	{ .kind = QWEN_ORDER_CANCEL, .id = "a" },
 	{ .kind = QWEN_ORDER_CACHED, .id = "c", .tokens = ids, .n = 3 },
 	{ .kind = QWEN_ORDER_STATS, .id = "x" },

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: ISC */
+/* rank.c - how well documents answer a query. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "qserve.h"
+
+/* A request to rank, and what has come of it. */
+struct qserve_ranking {
+	struct qwen_rerank	 q;
+	double			*score;		/* of each document */
+};
+
+/* How the model says yes, if it can. */
+struct qserve_ranker {
+	struct qwen_reranker	*how;
+	struct qwen_ranking	 with;
+	size_t			 n_classes;	/* 0: it has words */
+	size_t			 yes;		/* its place */
+	int32_t			 word[2];
+	struct qwen_err		 err;		/* code 0: it can */
+};
+
+static void
+put_body(struct qserve_call *c)
+{
+	struct qserve_ranking *r = c->ranking;
+	struct qwen_err err;
+
+	if (qwen_rerank_body(&r->q, c->number, c->server->with.service.model,
+	    r->score, &c->out, &err) < 0)
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+	else
+		qserve_done(c, qwen_refusal_status(&r->q.rank.no));
+}
+
+static void
+fail(struct qserve_call *c, const char *code, const char *message)
+{
+	qwen_refuse(&c->ranking->q.rank.no, code, NULL, "%s", message);
+	put_body(c);
+}
+
+static void
+order(struct qserve_call *c, size_t i, struct qwen_order *o)
+{
+	struct qserve_ranker *k = c->server->ranker;
+	const struct qwen_ids *p = &c->ranking->q.rank.prompt[i];
+
+	o->kind = QWEN_ORDER_HIDDEN;
+	o->tokens = p->id;
+	o->n = p->n;
+	o->from = p->n - 1;
+	o->logits = k->word;
+	o->n_logits = k->n_classes > 0 ? 0 : 2;
+}
+
+static void
+on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
+{
+	const struct qserve_ranker *k = c->server->ranker;
+	size_t n = k->n_classes > 0 ? k->n_classes : 2;
+
+	if (ev->kind == QWEN_EVENT_HIDDEN && ev->n_row == n)
+		c->ranking->score[i] = qwen_softmax_share(ev->row, n, k->yes);
+	else if (ev->kind == QWEN_EVENT_HIDDEN)
+		fail(c, "failed", "the engine's logits are no such ones");
+	else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0)
+		fail(c, qserve_why(ev), ev->message);
+	else if (ev->kind == QWEN_EVENT_END && c->n_left == 0)
+		put_body(c);
+}
+
+static const struct qserve_wants wants = { order, on_event, fail };
+
+void
+qserve_rank(struct qserve_call *c)
+{
+	struct qserve_ranker *k = c->server->ranker;
+	struct qserve_ranking *r;
+	struct qwen_err err;
+
+	if (k->err.code != 0) {
+		qserve_error(c, 400, "invalid_request", "this model does not "
+		    "rank: %s", k->err.msg);
+		return;
+	}
+	qserve_rank_fini(c);
+	c->ranking = r = cli_got(calloc(1, sizeof *r));
+	if (qwen_rerank_parse(&r->q, &k->with, c->body.s, c->body.n,
+	    &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+		return;
+	}
+	if (r->q.rank.no.err.code != 0) {
+		put_body(c);
+		return;
+	}
+	r->score = cli_got(calloc(r->q.rank.n + 1, sizeof *r->score));
+	qserve_jobs_new(c, r->q.rank.n, &wants);
+}
+
+void
+qserve_rank_fini(struct qserve_call *c)
+{
+	if (c->ranking == NULL)
+		return;
+	qwen_rerank_fini(&c->ranking->q);
+	free(c->ranking->score);
+	free(c->ranking);
+	c->ranking = NULL;
+}
+
+/* ------------------------------------------------------------------- the model */
+
+void
+qserve_rank_open(struct qserve *s)
+{
+	struct qserve_ranker *k = s->ranker = cli_got(calloc(1, sizeof *k));
+	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(s->gguf,
+	    "cls.output.weight");
+
+	k->n_classes = t != NULL ? (size_t)t->ne[1] : 0;
+	if (qwen_reranker_open(&k->how, s->gguf, NULL, &k->err) < 0 ||
+	    qwen_reranker_yes(k->how, k->n_classes, &k->yes, k->word,
+	    &k->err) < 0)
+		return;
+	k->err.code = 0;
+	k->with.tok = s->with.service.tok;
+	k->with.how = k->how;
+	k->with.encode = s->with.service.encode;
+	k->with.unknown = &s->unknown;
+}
+
+void
+qserve_rank_close(struct qserve *s)
+{
+	qwen_reranker_close(s->ranker->how);
+	free(s->ranker);
+}

@@ -85,6 +85,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_TEMPLATE(&server.with.template),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 
+	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
+	    "leave out lines of what the system says that match this"),
 	CLI_FLAG(0, "retokenize", &server.retokenize,
 	    "ids of a chat's prompt are what its text alone says"),
 
@@ -170,6 +172,7 @@ open_model(struct qserve *s)
 	if (s->name != NULL)
 		v->model = s->name;
 	qserve_answer_open(s);
+	qserve_recall_open(s);
 	qserve_vectors_open(s);
 	qserve_rank_open(s);
 }
@@ -180,6 +183,7 @@ close_all(struct qserve *s)
 	size_t i;
 
 	qserve_rank_close(s);
+	qserve_recall_close(s);
 	qserve_history_close(s->history);
 	qwen_tok_decoder_free(s->with.service.spell);
 	qwen_tok_close((struct qwen_tok *)(uintptr_t)s->with.service.tok);

@@ -83,6 +83,7 @@ put_events(struct qserve_call *c)
 static void
 conclude(struct qserve_call *c)
 {
+	qserve_response_keep(c);
 	if (!c->streams) {
 		put_body(c);
 		return;

@@ -193,6 +193,7 @@ struct qserve {
 	struct tool_store	 store;		/* of our own, too */
 	struct qwen_vectors	 embedding;
 	struct qserve_ranker	*ranker;
+	struct cli_list		 ignore;	/* lines like these */
 	int			 retokenize;	/* text that comes back */
 	const char		*program;	/* its path */
 	const char		*model_path;
@@ -211,6 +212,9 @@ struct qserve {
 	const struct qwen_gguf	*gguf;
 	struct qwen_header	 header;
 	struct qserve_history	*history;	/* or NULL */
+	struct qserve_lines	*lines;		/* to be passed over */
+	struct qserve_response	*oldest, *youngest;
+	size_t			 n_response_bytes;
 	struct qserve_call	*parsing;	/* now */
 	struct cli_list		 keys;		/* none: nobody needs one */
 	struct MHD_Daemon	*http;
@@ -415,6 +419,14 @@ void qserve_rank_open(struct qserve *s);
 void qserve_rank_close(struct qserve *s);
 void qserve_rank(struct qserve_call *c);
 void qserve_rank_fini(struct qserve_call *c);
+
+/* --------------------------------------------------------------- recall.c */
+
+void qserve_recall_open(struct qserve *s);
+void qserve_recall_close(struct qserve *s);
+
+/* An answer that is complete may be named by a later request. */
+void qserve_response_keep(struct qserve_call *c);
 
 /* ----------------------------------------------------------------- loop.c */
 

@@ -83,6 +83,31 @@ post /v1/chat/completions <again >/dev/null
 [ "$(jq .usage.prompt_tokens answer)" -lt "$1" ]
 ok $? "--retokenize: the text alone decides"
 end_server
+# lines that are another each time
+serve --ignore-line '^x-(date|request)' --ignore-line 'never$'
+for k in 1 2; do
+	post /v1/chat/completions "{\"messages\":[{\"role\":\"system\",\"content\":\"x-date: $k\nBe brief, and speak of the sea and of all that is in it.\"},
+	    {\"role\":\"user\",\"content\":\"What is it?\"}],\"max_tokens\":3}" >/dev/null
+done
+# all up to the question, after which an answer began
+is "$(jq '.usage | .prompt_tokens - .prompt_tokens_details.cached_tokens < 18' answer)" \
+    true "a line that is passed over costs nothing"
+end_server
+refused 2 "an expression that is none" qserve --ignore-line '('
+# responses that are named
+serve
+rid=$(post /v1/responses '{"input":"Who art thou?","max_output_tokens":9}' | jq -r .id)
+a=$(jq -r '.output[0].content[0].text' answer)
+post /v1/responses "{\"input\":\"And then?\",\"max_output_tokens\":9,\"previous_response_id\":\"$rid\"}" |
+    jq -r '.output[0].content[0].text' >got
+jq -nc --arg a "$a" '{input: [{role: "user", content: "Who art thou?"},
+    {role: "assistant", content: $a}, {role: "user", content: "And then?"}],
+    max_output_tokens: 9}' | post /v1/responses | jq -r '.output[0].content[0].text' | cmp - got
+ok $? "a response goes on from one that it names"
+is "$(post /v1/responses '{"input":"a","previous_response_id":"resp_1"}' >/dev/null; cat code)" 400 \
+    "one that is not known"
+end_server
+
 # the file of it: torn, and not one
 cp store/qserve.ids whole
 head -c $(($(wc -c <whole) - 3)) whole >store/qserve.ids

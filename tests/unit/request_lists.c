@@ -239,7 +239,8 @@ test_tokens(void)
 	    "\"}");
 	tokens(qwen_tokens_prompt, "{}", 400, NO("messages is missing",
 	    "\"messages\""));
-	tokens(count, "{" HI ",\"max_tokens\":1}", 200, "{\"input_tokens\":20}");
+	tokens(count, "{" HI ",\"max_tokens\":1,\"thinking\":{\"type\":\"adaptive\"}}",
+	    200, "{\"input_tokens\":20}");
 	tokens(count, "{}", 400, "{\"type\":\"error\",\"error\":{\"type\":"
 	    "\"invalid_request_error\",\"message\":\"messages is missing\"}}");
 	tokens(count_items, "{\"input\":\"a\"}", 200, "{\"object\":"

@@ -464,19 +464,24 @@ add_choice(struct in *in)
 
 /* ------------------------------------------------------------------ the others */
 
-/* A budget is no bound here: a thought is as long as the model thinks. */
+/*
+ * Clients that do not ask for thoughts expect none.  A budget is no bound here: a
+ * thought is as long as the model thinks.
+ */
 static int
 add_thinking(struct in *in)
 {
+	static const char ours[] = "enable_thinking";
 	yyjson_val *v = qwen_ask_get(in->r->body, "thinking");
+	yyjson_val *more = qwen_ask_get(in->r->body, "chat_template_kwargs");
 
-	if (v == NULL)
-		return 0;
-	if (!is(v, "enabled") && !is(v, "adaptive") && !is(v, "disabled"))
+	if (v != NULL && !is(v, "enabled") && !is(v, "adaptive") &&
+	    !is(v, "disabled"))
 		return wrong(in->no, "thinking", "the type is not enabled, "
 		    "adaptive or disabled");
-	if (yyjson_obj_get(in->r->body, "enable_thinking") == NULL)
-		qwen_text_fmt(&in->t, ",\"enable_thinking\":%s",
+	if (yyjson_obj_get(in->r->body, ours) == NULL &&
+	    yyjson_obj_get(more, ours) == NULL)
+		qwen_text_fmt(&in->t, ",\"%s\":%s", ours, v == NULL ||
 		    is(v, "disabled") ? "false" : "true");
 	return 0;
 }

@@ -22,11 +22,17 @@
 #define MOVE_PLAIN 0.3
 #define MOVE 0.15
 
+/*
+ * The first guess is slow: the block's weights come from memory.  So that this
+ * does not end it all, it counts up to so many times what was thought.
+ */
+#define FIRST_DRAFT 2
+
 /* Times from which on a multiple is known; after these it hardly moves. */
 enum { SURE = 3, MOST = 50 };
 
 /* What is not measured for so many passes is less known, and goes back to a guess. */
-enum { FADE_EVERY = 32 };
+enum { FADE_EVERY = 12 };
 #define FADE 0.2
 
 /* Plain passes that come before all others, and of so many at least one. */
@@ -175,7 +181,9 @@ qwen_cost_pass(struct qwen_cost *c, size_t rows, double seconds)
 	if (c->n_passes % FADE_EVERY == 0)
 		fade(c, rows);
 	fit(c);
-	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5), 1.5);
+	/* more is somebody else's; but not where little is known as yet */
+	c->last = fmin(fmax(seconds / c->scale / c->fit[rows], 0.5),
+	    rows > 1 && c->rows[rows].n <= SURE ? 4 : 1.5);
 }
 
 int
@@ -194,7 +202,7 @@ qwen_cost_draft(struct qwen_cost *c, size_t n, double seconds)
 		return;
 	seconds /= (double)n * c->scale;
 	if (m->n == 0)
-		m->v = seconds;
+		m->v = fmin(seconds, FIRST_DRAFT * DRAFT_GUESS);
 	else
 		m->v *= 1 + off(seconds / m->v, m->n) / (m->n + 1);
 	m->n += m->n < MOST;

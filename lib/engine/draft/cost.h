@@ -24,7 +24,8 @@ struct qwen_cost {
 	struct qwen_cost_mean draft;	/* making one guess */
 	double		 fit[QWEN_COST_ROWS + 1];
 	double		 last;		/* the last one, in what it should
-					   have been; from 0.5 to 1.5 */
+					   have been; from 0.5 to 1.5, or
+					   to 4 at first */
 	size_t		 known;		/* the most rows that were measured */
 	uint64_t	 n_passes, plain;	/* the last one of one row */
 };

@@ -41,10 +41,10 @@ too_large(struct qserve_call *c)
 static void
 look(struct qserve_call *c)
 {
-	const char *length = qserve_header(c, "Content-Length"), *allow = NULL;
+	const char *length = qserve_header(c, "Content-Length");
 	int status;
 
-	c->route = qserve_route(c->method, c->path, &status, &allow);
+	c->route = qserve_route(c->method, c->path, &status, &c->allow);
 	c->form = c->route != NULL ? c->route->form : QWEN_FORM_CHAT;
 	/* what every client of Anthropic's sends, whatever it asks for */
 	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&
@@ -56,7 +56,7 @@ look(struct qserve_call *c)
 		qserve_error(c, 503, "unavailable", "the server is ending");
 	else if (c->route == NULL && status == 405)
 		qserve_error(c, 405, "method_not_allowed", "%s takes %s, not "
-		    "%s", c->path, allow, c->method);
+		    "%s", c->path, c->allow, c->method);
 	else if (c->route == NULL)
 		qserve_error(c, 404, "not_found", "there is nothing at %s",
 		    c->path);
@@ -152,6 +152,10 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		snprintf(buf, sizeof buf, "%u", c->retry_s);
 		MHD_add_response_header(r, "Retry-After", buf);
 	}
+	if (c->status == 405 && c->allow != NULL)
+		MHD_add_response_header(r, "Allow", c->allow);
+	if (c->status == 401)
+		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
 	if (c->server->draining)
 		MHD_add_response_header(r, "Connection", "close");
 }

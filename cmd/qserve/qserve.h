@@ -118,6 +118,7 @@ struct qserve_call {
 	const char		*origin;	/* of a page that may read it */
 	int			 preflight;	/* and asks before it asks */
 	unsigned		 retry_s;	/* when to come again, or 0 */
+	const char		*allow;		/* of a path, in place of that */
 	struct qwen_text	 out;		/* a body; events, */
 	size_t			 at;		/* as far as they are gone */
 	int			 streams;	/* events */

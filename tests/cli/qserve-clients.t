@@ -71,13 +71,20 @@ elif how == 'slow-body':
         pass
 elif how == 'idle':
     rest()
+elif how == 'many':
+    all = [socket.create_connection((host, int(port)), 60) for i in range(499)]
+    s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    b = b''
+    while b'engine_dropped_total{' not in b:
+        b += s.recv(65536)
+    print([l for l in b.decode().split('\n') if l.startswith('qserve_connections')][0])
 elif how == 'garbage':
     s.sendall(open(sys.argv[3], 'rb').read())
     s.shutdown(socket.SHUT_WR)
     rest()
 elif how == 'pipelined':
-    s.sendall(b'GET /health HTTP/1.1\r\nHost: x\r\n\r\n' * 20)
-    s.shutdown(socket.SHUT_WR)
+    s.sendall(b'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' * 19 +
+        b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
     rest()
 if how.startswith('slow') or how == 'idle':
     print('%d' % (time.time() - t))
@@ -116,6 +123,7 @@ ok $? "a body that drips: closed after $n s"
 n=$(client idle)
 [ "$n" -ge 2 ] && [ "$n" -le 8 ]
 ok $? "no request: closed after $n s"
+is "$(client many)" "qserve_connections 500" "500 who are connected and ask nothing"
 is "$(client pipelined | grep -ac '"status":"ok"')" 20 "20 requests at once, one after another"
 # -- garbage
 head -c 100000 "$QWEN_MODEL" >binary

@@ -34,7 +34,6 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	struct qwen_request *q = c->q;
 	const struct qwen_ids *p = q->answer[i].prompt;
-	double left = (c->deadline - cli_now()) * 1e3;
 
 	o->kind = QWEN_ORDER_GENERATE;
 	o->tokens = p->id;
@@ -50,8 +49,6 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->bias_ids = q->bias_id;
 	o->bias = q->bias;
 	o->n_bias = q->n_bias;
-	if (c->deadline > 0)
-		o->deadline_ms = left < 1 ? 1 : (uint64_t)left;
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -241,6 +238,15 @@ qserve_why(const struct qwen_event *ev)
 	    "failed";
 }
 
+const char *
+qserve_message(const struct qwen_event *ev)
+{
+	if (strcmp(ev->why, "deadline") == 0)
+		return "the time is up";
+	return ev->message[0] != '\0' ? ev->message :
+	    "the engine gave it up";
+}
+
 /* As it ended by itself, or why it did not. */
 void
 qserve_answer_ended(struct qserve_call *c, size_t i,
@@ -252,11 +258,8 @@ qserve_answer_ended(struct qserve_call *c, size_t i,
 	} else if (strcmp(ev->why, "length") == 0) {
 		remember(c, i, 0);
 		end_answer(c, i, "length");
-	} else if (strcmp(ev->why, "deadline") == 0)
-		qserve_answer_fail(c, "deadline", "the time is up");
-	else
-		qserve_answer_fail(c, qserve_why(ev), ev->message[0] != '\0' ?
-		    ev->message : "the engine gave it up");
+	} else
+		qserve_answer_fail(c, qserve_why(ev), qserve_message(ev));
 }
 
 static void
@@ -330,8 +333,6 @@ qserve_answer(struct qserve_call *c)
 	}
 	if (c->about.turn != NULL && s->history != NULL)
 		c->made = cli_got(calloc(c->q->n_answers, sizeof *c->made));
-	if (s->timeout_s > 0)
-		c->deadline = c->since + s->timeout_s;
 	if (c->q->echo)
 		qserve_echo(c);
 	else

@@ -113,9 +113,14 @@ static void
 send_job(struct qserve_engine *e, struct qserve_job *j)
 {
 	struct qwen_order o;
+	double left;
 
 	memset(&o, 0, sizeof o);
 	j->call->wants->order(j->call, j->i, &o);
+	if (j->call->deadline > 0 && !j->is_question) {
+		left = (j->call->deadline - cli_now()) * 1e3;
+		o.deadline_ms = left < 1 ? 1 : (uint64_t)left;
+	}
 	snprintf(o.id, sizeof o.id, "%s", j->id);
 	j->engine = e;
 	j->n_sent++;
@@ -186,6 +191,8 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 		    "requests are under way", s->n_jobs);
 		return -1;
 	}
+	if (s->timeout_s > 0)
+		c->deadline = c->since + s->timeout_s;
 	if (!qserve_choose(c, n, wants))
 		qserve_jobs_make(c, n, wants);
 	return 0;

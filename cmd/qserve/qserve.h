@@ -390,8 +390,9 @@ void qserve_answer_fail(struct qserve_call *c, const char *code,
 void qserve_answer_ended(struct qserve_call *c, size_t i,
     const struct qwen_event *ev);
 
-/* A code for the end of a job that was none. */
+/* A code for the end of a job that was none, and a line for people. */
 const char *qserve_why(const struct qwen_event *ev);
+const char *qserve_message(const struct qwen_event *ev);
 
 /* A stream in which nothing happens says so, now and then. */
 void qserve_answer_idle(struct qserve_call *c, double now);

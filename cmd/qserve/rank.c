@@ -66,7 +66,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		fail(c, "failed", "the engine's logits are no such ones");
 	else if (ev->kind == QWEN_EVENT_END && strcmp(ev->why, "done") != 0)
-		fail(c, qserve_why(ev), ev->message);
+		fail(c, qserve_why(ev), qserve_message(ev));
 	else if (ev->kind == QWEN_EVENT_END && c->n_left == 0)
 		put_body(c);
 }

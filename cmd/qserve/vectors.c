@@ -99,7 +99,7 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	else if (ev->kind != QWEN_EVENT_END)
 		return;
 	else if (strcmp(ev->why, "done") != 0 || c->vectors->sum == NULL)
-		fail(c, qserve_why(ev), ev->message);
+		fail(c, qserve_why(ev), qserve_message(ev));
 	else if (c->n_left == 0)
 		finish(c);
 }

@@ -166,12 +166,17 @@ is "$(cat code) $(jq -r '.error.code' answer)" "504 deadline" "the time is up"
 post /v1/completions "{$long,\"n\":4,\"stream\":true}" >got
 is "$(cat code) $(sed -n '/"error"/s/^data: //p' got | jq -r .error.code), $(tail -c 15 got | xargs)" \
     "200 deadline, data: [DONE]" "and in a stream it is an event"
+awk 'BEGIN { printf "{\"input\":[\"a\""; while (i++ < 1500) printf ",\"%d and it came to pass in those days\"", i; print "]}" }' >texts
+post /v1/embeddings <texts >/dev/null
+is "$(cat code) $(jq -r '.error | .code, .message' answer | xargs)" \
+    "504 deadline the time is up" "and so for vectors"
 end_server
 
 # -- engines that die
 serve
 curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &
 one=$!
+: >stream
 curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
 two=$!
 until_stat engine_running 2
@@ -220,6 +225,7 @@ is "$gone" 0 "SIGTERM"
 
 # -- the end
 serve
+: >stream
 curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
 one=$!
 i=0

@@ -31,7 +31,10 @@ chromium=$(command -v chromium || command -v chromium-browser)
 if [ -n "$chromium" ]; then
 	told browser "$chromium" "$URL/"
 	rm -rf profile
-	told serve "$chromium" "$URL/"
+	end_server
+	QSERVE_API_KEY=secret; export QSERVE_API_KEY
+	serve
+	told serve "$chromium" "$URL/" secret
 else
 	skip "the page in a browser" "no chromium"
 fi

@@ -51,7 +51,8 @@ is "$(post /detokenize '{"tokens":[1136,258,2049]}' | jq -r .content)" "In the b
 m='"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hello"}]'
 is "$(post /apply-template "{$m}" | jq -r .prompt)" \
     "$(printf '{%s}' "$m" | qtok --chat --template qwen3.5 -f prompt)" "the prompt of a chat"
-n=$(post /v1/chat/completions "{$m,\"max_tokens\":1}" | jq .usage.prompt_tokens)
+n=$(post /v1/chat/completions "{$m,\"max_tokens\":1,\"reasoning_effort\":\"none\"}" |
+    jq .usage.prompt_tokens)
 m2='"system":"S","messages":[{"role":"user","content":"Hello"}],"model":"m"'
 is "$(post /v1/messages/count_tokens "{$m2}" | jq .input_tokens)" "$n" "how many there are"
 

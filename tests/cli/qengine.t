@@ -179,6 +179,13 @@ printf '{"id":"c","cached":[%s,%s,1]}\n' "$(jq -r '.tokens | @csv' first)" "$t" 
     engine --store store | jq -c 'select(.cached) | [.n_cached, .n_stored]' >one
 is "$(cat one)" "[0,37]" "how much is there can be asked"
 
+# -- texts of sampling: bytes are written %xx, and none is 0
+for v in %00 5% %zz; do
+	printf '{"id":"a","tokens":[1],"max":1,"sampling":"stop=%s"}\n' $v
+done | engine >out 2>err
+is "$? $(jq -r .message out | sort -u)" \
+    "0 sampling: sampling option stop: after % comes a byte, from 01 to ff" "a % that stands for no byte"
+
 # -- what was freed goes back to the system, when there is nothing more to do
 if [ -e /proc/self/smaps_rollup ] && getconf GNU_LIBC_VERSION >libc 2>&1; then
 	mkfifo work

@@ -126,7 +126,8 @@ qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
 	assert(gemm == NULL || qwen_kernel_fits(gemm, m->quant));
 	assert(m->n_tok > 0 && m->r0 <= m->r1);
 	assert(m->n_in % m->quant->block_len == 0);
-	while (gemm != NULL && m->n_tok < gemm->min_tok)
+	while (gemm != NULL && (m->n_tok < gemm->min_tok ||
+	    m->n_tok < matmul->min_tok))
 		gemm = gemm->below;
 	if (gemm == NULL ||
 	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {

@@ -303,7 +303,7 @@ struct qwen_kernel {
 	enum qwen_kernel_rank rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
 	int		 flushes;	/* subnormal numbers to zero */
-	size_t		 min_tok;	/* GEMM: from so many tokens on */
+	size_t		 min_tok;	/* GEMM from so many tokens on: both say */
 	const struct qwen_kernel *below;	/* and for fewer; or NULL */
 	union {
 		void	(*matmul)(const struct qwen_matmul *);

@@ -436,6 +436,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 
 /* Not those of IQ1: 2048 entries are too many for registers. */
 #define ROW_SUMS sums_grid
+#define ROW_TOKENS 8		/* looking up takes longest */
 #define ROW_FORMATS(DO, ...)						\
 	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
 	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\
@@ -445,6 +446,6 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 #include "engine/kernel/x86/row_tile.h"
 
 const struct qwen_kernel qwen_matmul_grid_avx512vbmi_kernels[] = {
-	ROW_KERNELS(QWEN_AVX512VBMI)
+	ROW_KERNELS(.min_tok = ROW_TOKENS + 1, QWEN_AVX512VBMI)
 	{ 0 }
 };

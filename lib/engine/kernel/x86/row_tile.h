@@ -3,14 +3,18 @@
  * row_tile.h - tiles of four rows, over a product: by ROW_SUMS, one of the
  * functions of rows4.h or like them, for ROW_FORMATS of formats.
  */
+#ifndef ROW_TOKENS
+#define ROW_TOKENS 4
+#endif
+
 /* nr rows from r (the last is repeated to make four), nt tokens from t. */
 PI void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)
 {
 	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct qwen_q8 *x[4];
-	__m128 acc[4];
+	const struct qwen_q8 *x[ROW_TOKENS];
+	__m128 acc[ROW_TOKENS];
 	float out[4];
 	size_t i;
 	int j;

@@ -145,15 +145,13 @@ is "$gone" 0 "it ends"
 
 # -- a queue that is full
 serve --max-waiting 2 --max-sequences 1
-for k in 1 2 3; do
-	curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >at.$k &
-	echo $!
-done >pids
-until_stat jobs 3
+curl -sN -m 60 -d "{$long,\"n\":8}" "$URL/v1/completions" >at.1 &
+one=$!
+until_stat engine_running 1
 curl -s -D head -d "{$long}" "$URL/v1/completions" >answer
 is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
     "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
-kill $(cat pids)
+kill $one
 until_stat jobs 0
 is "$(post /v1/completions '{"prompt":"And","max_tokens":3}' | jq .usage.completion_tokens)" 3 \
     "when they are gone there is room"
@@ -166,7 +164,11 @@ is "$(cat code) $(jq -r '.error.code' answer)" "504 deadline" "the time is up"
 post /v1/completions "{$long,\"n\":4,\"stream\":true}" >got
 is "$(cat code) $(sed -n '/"error"/s/^data: //p' got | jq -r .error.code), $(tail -c 15 got | xargs)" \
     "200 deadline, data: [DONE]" "and in a stream it is an event"
-awk 'BEGIN { printf "{\"input\":[\"a\""; while (i++ < 1500) printf ",\"%d and it came to pass in those days\"", i; print "]}" }' >texts
+awk 'BEGIN { printf "{\"input\":[\"a\""; while (i++ < 2000) {
+	printf ",\"%d", i
+	for (k = 0; k < 12; k++)
+		printf " and it came to pass in those days"
+	printf "\"" } print "]}" }' >texts
 post /v1/embeddings <texts >/dev/null
 is "$(cat code) $(jq -r '.error | .code, .message' answer | xargs)" \
     "504 deadline the time is up" "and so for vectors"

@@ -5,5 +5,5 @@
 QWEN_BLOCK_FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_block_avx512vnni_kernels[] = {
-	PANEL_KERNELS(QWEN_BLOCK_FORMATS, 3)
+	PANEL_KERNELS(QWEN_BLOCK_FORMATS, 4)
 };

@@ -5,5 +5,5 @@
 QWEN_K_FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_k_avx2_kernels[] = {
-	PANEL_KERNELS(QWEN_K_FORMATS, 3)
+	PANEL_KERNELS(QWEN_K_FORMATS, 4)
 };

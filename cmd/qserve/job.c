@@ -9,8 +9,12 @@
 
 #include "qserve.h"
 
-enum { SENT_MAX = 2 };		/* a job that ended so many engines is not
+enum {
+	SENT_MAX = 2,		/* a job that ended so many engines is not
 				   given to another */
+	REST_MAX = 4096,	/* bytes of a request beside its arrays and
+				   texts */
+};
 
 /* ------------------------------------------------------------------- slots */
 
@@ -177,12 +181,48 @@ qserve_jobs_make(struct qserve_call *c, size_t n,
 		append(c->server, make(c, i));
 }
 
+static size_t
+n_bytes(const struct qwen_order *o)
+{
+	return o->n_grammar + (o->sampling != NULL ? strlen(o->sampling) : 0) +
+	    sizeof *o->tokens * (o->n + o->n_ending + o->n_logits + o->n_mask +
+	    2 * o->n_bias);
+}
+
+/* An engine hangs up on who sends it more, and all its other requests end. */
+static int
+can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
+{
+	uint64_t n_ctx = qserve_n_ctx(c->server);
+	struct qwen_order o;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		memset(&o, 0, sizeof o);
+		wants->order(c, i, &o);
+		if (n_bytes(&o) <= QWEN_ORDER_MAX - REST_MAX)
+			continue;
+		if (n_ctx > 0 && o.n > n_ctx)
+			qserve_error(c, 400, "invalid_request", "%zu tokens: "
+			    "the model's context is %llu", o.n,
+			    (unsigned long long)n_ctx);
+		else
+			qserve_error(c, 400, "invalid_request", "prompt and "
+			    "grammar are more than an engine takes, %d bytes",
+			    QWEN_ORDER_MAX);
+		return 0;
+	}
+	return 1;
+}
+
 int
 qserve_jobs_new(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants)
 {
 	struct qserve *s = c->server;
 
+	if (!can_be_sent(c, n, wants))
+		return -1;
 	/* one call alone may be larger than the queue */
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
 	    s->max_waiting) {

@@ -331,7 +331,10 @@ void qserve_engines_close(struct qserve *s);
 
 /* ------------------------------------------------------------------ job.c */
 
-/* So many jobs for a call; 429 and -1 if there are too many by now. */
+/*
+ * So many jobs for a call; -1, and an error told, if there are too many by now
+ * (429), or what is asked is more than an engine takes.
+ */
 int qserve_jobs_new(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 void qserve_jobs_make(struct qserve_call *c, size_t n,

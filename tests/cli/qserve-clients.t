@@ -174,6 +174,21 @@ is "$(cat code) $(jq -r '.error | .code, .message' answer | xargs)" \
     "504 deadline the time is up" "and so for vectors"
 end_server
 
+# -- a prompt that no engine takes
+serve
+curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &
+one=$!
+until_stat engine_running 1
+{ printf '{"prompt":"'; yes a | tr '\n' ' ' | head -c 10000000; printf '"}'; } >huge
+post /v1/completions <huge >/dev/null
+is "$(cat code) $(jq -r .error.message answer)" \
+    "400 5000001 tokens: the model's context is 4096" \
+    "a prompt that is larger than a request to an engine may be"
+wait $one
+is "$(jq -r .usage.completion_tokens whole) $(stat engine_starts_total)" "4000 1" \
+    "costs no engine, and nobody his answer"
+end_server
+
 # -- engines that die
 serve
 curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &

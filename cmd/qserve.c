@@ -206,18 +206,13 @@ int
 main(int argc, char *argv[])
 {
 	struct qserve *s = &server;
-	struct timespec now;
 
 	cli_begin(&tool, argc, argv);
 	tool_sampling_check(s->with.sampler);
 	s->model_path = tool_model_path(s->model_path);
 	set_engine(s);
 	qserve_keys_open(s);
-	clock_gettime(CLOCK_REALTIME, &now);
-	s->started = (uint64_t)now.tv_sec;
-	/* not those of another time */
-	s->next_number = s->started * 1000000 +
-	    (uint64_t)now.tv_nsec / 1000;
+	s->started = (uint64_t)time(NULL);
 	open_model(s);
 	qserve_http_open(s);
 	qserve_listen(s);

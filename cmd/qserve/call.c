@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* call.c - one request of a client, until it is answered. */
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <microhttpd.h>
@@ -15,7 +16,10 @@ qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
 {
 	struct qserve_call *c = calloc(1, sizeof *c);
 
-	if (c == NULL || (c->path = strdup(path)) == NULL) {
+	if (c == NULL || (c->path = strdup(path)) == NULL ||
+	    getentropy(&c->number, sizeof c->number) < 0) {
+		if (c != NULL)
+			free(c->path);
 		free(c);
 		return NULL;
 	}
@@ -23,7 +27,6 @@ qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
 	c->conn = conn;
 	c->method = method;
 	c->since = cli_now();
-	c->number = s->next_number++;
 	c->next = s->calls;
 	if (c->next != NULL)
 		c->next->prev = c;

@@ -107,7 +107,7 @@ struct qserve_call {
 	const char		*method;	/* borrowed until it is queued */
 	char			*path;
 	enum qwen_form		 form;
-	uint64_t		 number;
+	uint64_t		 number;	/* which nobody can guess */
 	double			 since;
 	struct qwen_text	 body;		/* as far as it came, */
 	uint64_t		 n_body;	/* and what came in all */
@@ -232,7 +232,6 @@ struct qserve {
 	struct qserve_job	**slot;
 	size_t			 n_slots, cap_slots, n_jobs;
 	uint64_t		 n_made;	/* jobs, ever */
-	uint64_t		 next_number;
 	int			 wake;		/* readable after a signal */
 	double			 busy_at;	/* when there were calls; 0:
 						   since then memory was

@@ -106,6 +106,9 @@ jq -nc --arg a "$a" '{input: [{role: "user", content: "Who art thou?"},
 ok $? "a response goes on from one that it names"
 is "$(post /v1/responses '{"input":"a","previous_response_id":"resp_1"}' >/dev/null; cat code)" 400 \
     "one that is not known"
+oid=$(post /v1/responses '{"input":"Who?","max_output_tokens":1}' | jq -r .id)
+is "$(echo "$rid $oid" | awk '{ gsub(/resp_/, ""); d = $1 - $2; print (d < -1e9 || d > 1e9) }')" 1 \
+    "from an id of one's own nobody guesses that of another"
 end_server
 
 # the file of it: torn, and not one

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "qserve.h"
@@ -42,6 +43,7 @@ static void
 look(struct qserve_call *c)
 {
 	const char *length = qserve_header(c, "Content-Length");
+	const char *encoding = qserve_header(c, "Content-Encoding");
 	int status;
 
 	c->route = qserve_route(c->method, c->path, &status, &c->allow);
@@ -60,6 +62,9 @@ look(struct qserve_call *c)
 	else if (c->route == NULL)
 		qserve_error(c, 404, "not_found", "there is nothing at %s",
 		    c->path);
+	else if (encoding != NULL && strcasecmp(encoding, "identity") != 0)
+		qserve_error(c, 415, "unsupported_encoding", "Content-Encoding "
+		    "%s is not supported: send the body as it is", encoding);
 	else if (length != NULL && strtoull(length, NULL, 10) >
 	    c->server->max_body)
 		too_large(c);
@@ -213,6 +218,10 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 		return take(c, data, had);
 	if (!c->begun) {
 		c->begun = 1;
+		if (c->status == 0 && c->body.n == 0 &&
+		    strcmp(c->method, "POST") == 0)
+			qserve_error(c, 400, "invalid_json", "the request has "
+			    "no body: send a JSON object");
 		if (c->status == 0)
 			c->route->handle(c);
 	}

@@ -109,6 +109,14 @@ is "$(wrong /v1/completions '{"prompt":"a","temperature":-1,"stream":true}')" \
 awk 'BEGIN { printf "{\"prompt\":\""; while (i++ < 5000) printf "and it "; print "\"}" }' >long
 is "$(post /v1/completions <long >/dev/null; cat code) $(jq -r .error.code answer)" \
     "400 invalid_request" "a prompt that is too long for the model"
+is "$(wrong /v1/completions '') $(jq -r .error.message answer)" \
+    "400 invalid_request_error invalid_json the request has no body: send a JSON object" \
+    "no body"
+echo '{"prompt":"a"}' | gzip >packed
+curl -s -o answer -H 'Content-Encoding: gzip' --data-binary @packed "$URL/v1/completions"
+is "$(jq -r '.error | .code, .message' answer | xargs)" \
+    "unsupported_encoding Content-Encoding gzip is not supported: send the body as it is" \
+    "a body that is packed"
 is "$(wrong /v1/nothing '{}')" "404 invalid_request_error not_found" "no such path"
 is "$(curl -s -H 'anthropic-version: 2023-06-01' "$URL/v1/models/none" |
     jq -r '"\(.type) \(.error.type)"')" "error not_found_error" \

@@ -118,18 +118,22 @@ more(void *arg, uint64_t pos, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
+/* Clients have headers of their own, and the origin is one that may ask. */
 static void
 add_cors(const struct qserve_call *c, struct MHD_Response *r)
 {
+	const char *headers = qserve_header(c,
+	    "Access-Control-Request-Headers");
+
 	MHD_add_response_header(r, "Access-Control-Allow-Origin", c->origin);
 	MHD_add_response_header(r, "Vary", "Origin");
 	if (!c->preflight)
 		return;
 	MHD_add_response_header(r, "Access-Control-Allow-Methods",
 	    "GET, POST");
-	MHD_add_response_header(r, "Access-Control-Allow-Headers",
-	    "Authorization, Content-Type, x-api-key, anthropic-version, "
-	    "anthropic-beta");
+	if (headers != NULL)
+		MHD_add_response_header(r, "Access-Control-Allow-Headers",
+		    headers);
 	MHD_add_response_header(r, "Access-Control-Max-Age", "86400");
 }
 

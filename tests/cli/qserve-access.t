@@ -37,8 +37,11 @@ is "$(ask /v1/models -H 'Origin: https://good.example')" 200 "a page that may as
 is "$(sed -n 's/\r//; s/^Access-Control-Allow-Origin: //p' head)" \
     "https://good.example" "and may see the answer"
 is "$(ask /v1/chat/completions -X OPTIONS -H 'Origin: https://good.example' \
-    -H 'Access-Control-Request-Method: POST') $(grep -c Access-Control head)" \
+    -H 'Access-Control-Request-Method: POST' \
+    -H 'Access-Control-Request-Headers: authorization,x-stainless-lang') $(grep -c Access-Control head)" \
     "204 4" "that it may, it is told before"
+is "$(sed -n 's/\r//; s/^Access-Control-Allow-Headers: //p' head)" \
+    "authorization,x-stainless-lang" "with the headers that its client has"
 is "$(ask /v1/models -H 'Origin: https://evil.example')" "403 origin_not_allowed" "others may not"
 end_server
 

@@ -22,7 +22,8 @@ n=1
 while [ -e parts/$n.sh ]; do
 	line=$(head -n 1 parts/$n.sh)
 	case $line in
-	make* | sudo* | cc* | git* | PATH=* | qserve*) ;;	# other tests do this
+	# other tests do this
+	make* | sudo* | cc* | git* | PATH=* | qserve* | curl*127.0.0.1*) ;;
 	*)
 		timeout 900 sh -e parts/$n.sh >out 2>err </dev/null
 		is "$?$(cat err)" 0 "$line"

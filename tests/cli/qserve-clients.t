@@ -8,6 +8,7 @@ if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
 	done_testing
 fi
 . "$TOP/tests/cli/qserve.sh"
+# engines do not guess, on one thread, so that what takes a while does
 # a request that takes a while
 long='"prompt":"And it came to pass","max_tokens":4000,"min_tokens":4000'
 # client HOW [FILE]: what a bad one does; prints what it gets
@@ -94,7 +95,7 @@ client() {
 }
 
 # -- who leaves
-serve --stall 1 --idle 2 --max-unread 64k
+serve --draft none -t 1 --stall 1 --idle 2 --max-unread 64k
 client vanish
 until_stat engine_running 0
 is "$(stat engine_running), $(stat engine_cancelled_total), $(stat jobs)" "0, 1, 0" \
@@ -144,10 +145,14 @@ end_server
 is "$gone" 0 "it ends"
 
 # -- a queue that is full
-serve --max-waiting 2 --max-sequences 1
-curl -sN -m 60 -d "{$long,\"n\":8}" "$URL/v1/completions" >at.1 &
+serve --draft none -t 1 --max-waiting 2 --max-sequences 1
+curl -sN -m 60 -d "{$long,\"n\":128}" "$URL/v1/completions" >at.1 &
 one=$!
-until_stat engine_running 1
+i=0
+until [ "$(stat jobs)" -ge 8 ] || [ $i -ge 100 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
 curl -s -D head -d "{$long}" "$URL/v1/completions" >answer
 is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
     "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
@@ -158,7 +163,7 @@ is "$(post /v1/completions '{"prompt":"And","max_tokens":3}' | jq .usage.complet
 end_server
 
 # -- time
-serve --timeout 1
+serve --draft none -t 1 --timeout 1
 post /v1/completions "{$long,\"n\":4}" >/dev/null
 is "$(cat code) $(jq -r '.error.code' answer)" "504 deadline" "the time is up"
 post /v1/completions "{$long,\"n\":4,\"stream\":true}" >got
@@ -175,7 +180,7 @@ is "$(cat code) $(jq -r '.error | .code, .message' answer | xargs)" \
 end_server
 
 # -- a prompt that no engine takes
-serve
+serve --draft none -t 1
 curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &
 one=$!
 until_stat engine_running 1
@@ -190,7 +195,7 @@ is "$(jq -r .usage.completion_tokens whole) $(stat engine_starts_total)" "4000 1
 end_server
 
 # -- engines that die
-serve
+serve --draft none -t 1
 curl -s -m 60 -d "{$long}" "$URL/v1/completions" >whole &
 one=$!
 : >stream
@@ -217,7 +222,7 @@ cat >deadly <<'EOF2'
 #!/bin/sh
 n=$(cat starts 2>/dev/null || echo 0)
 echo $((n + 1)) >starts
-exec timeout -s KILL 1 qengine -q
+exec timeout -s KILL 1 qengine -q --draft none -t 1
 EOF2
 chmod +x deadly
 serve --engine ./deadly
@@ -226,7 +231,7 @@ is "$(cat code) $(jq -r .error.code answer)" "503 unavailable" \
     "a request that ended two engines is not given to a third"
 end_server
 # two engines, of which one dies
-serve --engine 'exec qengine -q' --engine 'exec qengine -q'
+serve --engine 'exec qengine -q --draft none -t 1' --engine 'exec qengine -q --draft none -t 1'
 for k in 1 2 3 4 5 6; do
 	curl -s -m 60 -d "{\"prompt\":\"$k And it came to pass\",\"max_tokens\":400,\"min_tokens\":400}" \
 	    "$URL/v1/completions" >at.$k &
@@ -241,7 +246,7 @@ end_server
 is "$gone" 0 "SIGTERM"
 
 # -- the end
-serve
+serve --draft none -t 1
 : >stream
 curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
 one=$!

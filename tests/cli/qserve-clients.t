@@ -154,9 +154,12 @@ until [ "$(stat jobs)" -ge 8 ] || [ $i -ge 100 ]; do
 	i=$((i + 1))
 done
 curl -s -D head -d "{$long}" "$URL/v1/completions" >answer
-is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
-    "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
-kill $one
+if kill $one 2>/dev/null; then
+	is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
+	    "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
+else
+	skip "a queue that is full" "what filled it has ended"
+fi
 until_stat jobs 0
 is "$(post /v1/completions '{"prompt":"And","max_tokens":3}' | jq .usage.completion_tokens)" 3 \
     "when they are gone there is room"

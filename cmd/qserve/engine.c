@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,12 @@
 
 #include "qserve.h"
 
-enum { READ_MAX = 4 << 20, WAIT_MAX_S = 10 };
+enum {
+	READ_MAX = 4 << 20,
+	WAIT_MAX_S = 10,
+	LAST_STALLS = 2,	/* so many times --stall an engine may be silent
+				   that puts by what it has */
+};
 
 /* ---------------------------------------------------------------- processes */
 
@@ -298,17 +304,21 @@ qserve_engine_read(struct qserve_engine *e)
 
 /* --------------------------------------------------------------- the end */
 
-/* Until it has said all. */
-static void
-wait_for(const struct qserve_engine *e)
+/* Until it has said all; 0 if it says nothing and does not end either. */
+static int
+has_ended(const struct qserve_engine *e, double stall_s)
 {
+	struct pollfd p = { .fd = e->from, .events = POLLIN };
 	char buf[4096];
 	ssize_t n;
+	int got;
 
-	fcntl(e->from, F_SETFL, 0);
-	do
-		n = read(e->from, buf, sizeof buf);
-	while (n > 0 || (n == -1 && errno == EINTR));
+	do {
+		if ((got = poll(&p, 1, (int)(stall_s * 1e3))) == 0)
+			return 0;
+		n = got == -1 ? -1 : read(e->from, buf, sizeof buf);
+	} while (n > 0 || (n == -1 && (errno == EINTR || errno == EAGAIN)));
+	return 1;
 }
 
 void
@@ -316,6 +326,7 @@ qserve_engines_close(struct qserve *s)
 {
 	struct qserve_engine *e;
 	char how[64];
+	int ended;
 
 	/* no more requests: they put by what they have, and end */
 	for (e = s->engines; e != NULL; e = e->next)
@@ -323,8 +334,10 @@ qserve_engines_close(struct qserve *s)
 	while ((e = s->engines) != NULL) {
 		s->engines = e->next;
 		if (e->pid != 0) {
-			wait_for(e);
-			if (bury(e, 0, how, sizeof how) < 0)
+			ended = has_ended(e, LAST_STALLS * s->stall_s);
+			if (!ended)
+				warn("%s: it does not end: killed", name_of(e));
+			if (bury(e, !ended, how, sizeof how) < 0 && ended)
 				warn("%s: ended with %s", name_of(e), how);
 		}
 		free(e);

@@ -31,7 +31,7 @@ take_slot(struct qserve *s, struct qserve_job *j)
 		s->n_slots++;
 	}
 	s->slot[i] = j;
-	s->n_jobs++;
+	s->n_jobs += !j->is_question;
 	j->slot = i;
 	snprintf(j->id, sizeof j->id, "%zu.%llu", i,
 	    (unsigned long long)++s->n_made);
@@ -41,7 +41,7 @@ static void
 free_job(struct qserve *s, struct qserve_job *j)
 {
 	s->slot[j->slot] = NULL;
-	s->n_jobs--;
+	s->n_jobs -= !j->is_question;
 	free(j);
 }
 
@@ -159,12 +159,13 @@ make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 
 /* One that is with no engine yet. */
 static struct qserve_job *
-make(struct qserve_call *c, size_t i)
+make(struct qserve_call *c, size_t i, int is_question)
 {
 	struct qserve_job *j = c->jobs[i] = cli_got(calloc(1, sizeof *j));
 
 	j->call = c;
 	j->i = i;
+	j->is_question = is_question;
 	c->n_left++;
 	take_slot(c->server, j);
 	return j;
@@ -178,7 +179,7 @@ qserve_jobs_make(struct qserve_call *c, size_t n,
 
 	make_room(c, n, wants);
 	for (i = 0; i < n; i++)
-		append(c->server, make(c, i));
+		append(c->server, make(c, i, 0));
 }
 
 static size_t
@@ -248,8 +249,7 @@ qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants)
 	for (e = c->server->engines; e != NULL; e = e->next, i++) {
 		if (!e->ready)
 			continue;
-		make(c, i)->is_question = 1;
-		send_job(e, c->jobs[i]);
+		send_job(e, make(c, i, 1));
 	}
 	return c->n_left;
 }

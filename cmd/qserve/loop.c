@@ -23,6 +23,7 @@
 enum {
 	TICK_MS = 1000,		/* how exact times are that nobody feels */
 	DRAIN_S = 1,		/* for who is about to ask, at the end */
+	CANCEL_S = 5,		/* for engines, to end what is nobody's */
 	BODY_RATE = 16 << 10,	/* bytes a second: a body that comes slower
 				   than that is not waited for */
 };
@@ -143,7 +144,7 @@ patience(const struct qserve *s)
 	const struct qserve_engine *e;
 	double now = cli_now();
 	int ms = least(qserve_http_patience(s),
-	    s->n_conns > 0 || s->busy_at > 0 ? TICK_MS : -1);
+	    s->n_conns > 0 || s->busy_at > 0 || s->draining ? TICK_MS : -1);
 
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0)
@@ -247,6 +248,20 @@ rest(struct qserve *s, double now)
 	}
 }
 
+/*
+ * Nobody is here any more, and engines have ended what was for those who left:
+ * they carry out all that they were asked for, unless it was cancelled.
+ */
+static int
+is_over(struct qserve *s, double now)
+{
+	if (!s->draining || s->n_conns > 0)
+		return 0;
+	if (s->alone_at == 0)
+		s->alone_at = now;
+	return s->n_jobs == 0 || now > s->alone_at + CANCEL_S;
+}
+
 void
 qserve_run(struct qserve *s)
 {
@@ -255,8 +270,7 @@ qserve_run(struct qserve *s)
 	double now, looked = 0;
 
 	watch_signals(s);
-	while (!s->draining || s->n_conns > 0) {
-		now = cli_now();
+	while (!is_over(s, now = cli_now())) {
 		qserve_engines_tend(s, now);
 		if (now >= looked + (s->draining ? 0.01 : 1)) {
 			look_at_clocks(s, now);

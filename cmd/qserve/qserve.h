@@ -230,13 +230,15 @@ struct qserve {
 	size_t			 n_engines;
 	struct qserve_job	*waiting;	/* for an engine */
 	struct qserve_job	**slot;
-	size_t			 n_slots, cap_slots, n_jobs;
+	size_t			 n_slots, cap_slots;
+	size_t			 n_jobs;	/* but for questions */
 	uint64_t		 n_made;	/* jobs, ever */
 	int			 wake;		/* readable after a signal */
 	double			 busy_at;	/* when there were calls; 0:
 						   since then memory was
 						   returned */
 	int			 draining;
+	double			 alone_at;	/* then, when nobody was left */
 	int			 was_ready;	/* some engine was */
 	uint64_t		 started;	/* seconds, of the epoch */
 	struct qserve_totals	 totals;

@@ -146,24 +146,45 @@ is "$gone" 0 "it ends"
 
 # -- a queue that is full
 serve --draft none -t 1 --max-waiting 2 --max-sequences 1
+# what an engine is asked by us is no place in the queue
+kill -STOP "$(engine_pid)"
+get /metrics >/dev/null &
+asks=$!
+sleep 0.3
+is "$(curl -s -m 1 -w '%{http_code}' -d "{$long,\"n\":128}" "$URL/v1/completions")" 000 \
+    "one call may be larger than the queue, also while an engine is asked how it is"
+kill -CONT "$(engine_pid)"
+wait $asks
+until_stat jobs 0
 curl -sN -m 60 -d "{$long,\"n\":128}" "$URL/v1/completions" >at.1 &
 one=$!
-i=0
-until [ "$(stat jobs)" -ge 8 ] || [ $i -ge 100 ]; do
-	sleep 0.05
-	i=$((i + 1))
-done
+until_stat jobs 128
 curl -s -D head -d "{$long}" "$URL/v1/completions" >answer
-if kill $one 2>/dev/null; then
-	is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
-	    "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
-else
-	skip "a queue that is full" "what filled it has ended"
-fi
+is "$(sed -n 's/HTTP[^ ]* \([0-9]*\).*/\1/p; s/\(Retry-After.*\)\r/\1/p' head | xargs) $(jq -r '.error | .code, .type' answer | xargs)" \
+    "429 Retry-After: 1 queue_full rate_limit_error" "a queue that is full"
+kill $one
 until_stat jobs 0
 is "$(post /v1/completions '{"prompt":"And","max_tokens":3}' | jq .usage.completion_tokens)" 3 \
     "when they are gone there is room"
+# -- the end
+t=$(date +%s)
+curl -sN -m 60 -d "{$long,\"n\":128}" "$URL/v1/completions" >at.1 &
+one=$!
+until_stat jobs 128
+kill $one
 end_server
+n=$(($(date +%s) - t))
+[ $gone = 0 ] && [ $n -le 20 ]
+ok $? "what nobody waits for does not hold up the end: $n s"
+serve --stall 1 --engine "qengine -m '$QWEN_MODEL' -t 1; sleep 300"
+t=$(date +%s)
+end_server
+n=$(($(date +%s) - t))
+is "$gone $(sed -n 's/.*it does not end: killed/killed/p' log) $(ps -A -o args= |
+    grep -c '^sleep 300')" "1 killed 0" \
+    "nor does an engine that does not end"
+[ "$n" -le 15 ]
+ok $? "for long: $n s"
 
 # -- time
 serve --draft none -t 1 --timeout 1

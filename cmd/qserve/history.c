@@ -474,7 +474,7 @@ is_token(const struct qwen_tok *tok, const char *s)
 /*
  * Where others may go on differently: after what the system says, tools with it;
  * where the last question begins; and where the answer begins, since its thought
- * is left out later.
+ * is left out later, or its turn, which may be asked for again.
  */
 static void
 find_places(struct encoding *x, size_t *last)
@@ -494,10 +494,11 @@ find_places(struct encoding *x, size_t *last)
 	}
 	if (user > 0 && (x->n_places == 0 || x->place[0] < user))
 		x->place[x->n_places++] = user;
+	if (*last <= user || !begins(s, *last, answer))
+		return;
 	after = *last + sizeof answer - 1;
-	if (*last < s.len && begins(s, *last, answer) && (after == s.len ||
-	    (begins(s, after, "<think>") && is_token(x->tok, "<think>"))))
-		x->place[x->n_places++] = after;
+	x->place[x->n_places++] = begins(s, after, "<think>") &&
+	    is_token(x->tok, "<think>") ? after : *last;
 }
 
 int

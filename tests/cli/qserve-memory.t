@@ -54,8 +54,28 @@ for think in false true; do
 	set -- $(say "Something else." "{}")
 	[ $(($1 - $2)) -le 25 ]
 	ok $? "another conversation has the system prompt and the tools: $2 of $1"
+	# the same again, another seed
+	jq -c '.seed = 4' body >again
+	post /v1/chat/completions <again >/dev/null
+	set -- $(jq -r '.usage | "\(.prompt_tokens) \(.prompt_tokens_details.cached_tokens)"' answer)
+	[ $(($1 - $2)) -le 12 ]
+	ok $? "the same question again has all but the answer's beginning: $2 of $1"
 	end_server
 done
+# a thought that is marked by no token, and a tool that is asked between
+sed 's/think>/thought>/g' "$TOP/lib/text/chat/templates/qwen3.6.jinja" >marked.jinja
+serve --template ./marked.jinja
+jq -nc --arg q "What is it that thou seest, and what seest thou not, neither now nor then?" '
+    def u($s): {role: "user", content: $s}; [u($q)],
+    [u($q), {role: "assistant", content: "It is."}, u("And then?")] |
+    {messages: ., max_tokens: 3, chat_template_kwargs: {enable_thinking: false}}' >two
+head -n 1 two | post /v1/chat/completions >/dev/null
+first=$(jq .usage.prompt_tokens answer)
+tail -n 1 two | post /v1/chat/completions >/dev/null
+set -- $first $(jq .usage.prompt_tokens_details.cached_tokens answer)
+[ $(($1 - $2)) -le 22 ]
+ok $? "a template that marks thoughts in its own way: $2 of the $1 that were asked before"
+end_server
 
 # -- spelled otherwise: a token of one letter, where the tokenizer takes two
 id=$(printf l | qtok -f json | jq -s 'map(.tokens // []) | add | .[0]')

@@ -2,6 +2,8 @@
 /* listen.c - where clients come: addresses of the net, and paths. */
 #include <sys/socket.h>
 
+#include <netinet/in.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -11,7 +13,7 @@
 
 #include "qserve.h"
 
-enum { BACKLOG = 512 };
+enum { BACKLOG = 512, PORTS_TRIED = 16 };
 
 static const char unix_prefix[] = "unix:";
 
@@ -23,8 +25,11 @@ path_of(const char *where)
 	return strncmp(where, unix_prefix, n) == 0 ? where + n : NULL;
 }
 
-/* "127.0.0.1:8080", "[::1]:8080", ":8080" (all addresses), in two parts. */
-static void
+/*
+ * "127.0.0.1:8080", "[::1]:8080", ":8080" (all addresses), in two parts; the
+ * port as a number.
+ */
+static int64_t
 split(const char *where, char *host, size_t size, const char **port)
 {
 	const char *colon = strrchr(where, ':');
@@ -34,7 +39,6 @@ split(const char *where, char *host, size_t size, const char **port)
 		cli_usage("--listen: '%s' is neither like 127.0.0.1:8080 nor "
 		    "unix:/path", where);
 	*port = colon + 1;
-	cli_int("--listen", *port, 0, 65535);
 	n = (size_t)(colon - where);
 	if (n > 1 && where[0] == '[' && where[n - 1] == ']') {
 		where++;
@@ -44,34 +48,56 @@ split(const char *where, char *host, size_t size, const char **port)
 		cli_usage("--listen: '%s' is too long", where);
 	memcpy(host, where, n);
 	host[n] = '\0';
+	return cli_int("--listen", *port, 0, 65535);
 }
 
+/* Room for one more. */
+static void
+add(struct qserve *s, int fd, const char *path)
+{
+	if (s->n_listeners == QSERVE_LISTENERS)
+		cli_usage("--listen: more than %d addresses",
+		    QSERVE_LISTENERS);
+	s->listener_path[s->n_listeners] = path;
+	s->listener[s->n_listeners++] = fd;
+}
+
+/* Of one family alone: each has a socket of its own. */
 static int
 open_one(const struct addrinfo *a)
 {
 	int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol), on = 1;
+	int saved;
 
 	if (fd == -1)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
+	if ((a->ai_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6,
+	    IPV6_V6ONLY, &on, sizeof on) == 0) &&
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
 	    fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
 	    bind(fd, a->ai_addr, a->ai_addrlen) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;
+	saved = errno;
 	close(fd);
+	errno = saved;
 	return -1;
 }
 
-/* The address that it has: another port than 0. */
+/* The address that it has, with another port than 0; or the path. */
 static void
-tell(int fd)
+tell(int fd, const char *path)
 {
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof sa;
 	char host[NI_MAXHOST], port[NI_MAXSERV];
 	int v6;
 
+	if (path != NULL) {
+		cli_note("listening at %s%s", unix_prefix, path);
+		return;
+	}
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) == -1 ||
 	    getnameinfo((struct sockaddr *)&sa, len, host, sizeof host, port,
 	    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
@@ -81,35 +107,100 @@ tell(int fd)
 	    v6 ? "]" : "", port);
 }
 
-static int
-listen_net(const char *where)
+/* Where the port is, in the byte order of the net; NULL: it has none. */
+static in_port_t *
+port_of(struct sockaddr *sa)
 {
-	struct addrinfo how = { .ai_socktype = SOCK_STREAM,
-	    .ai_flags = AI_PASSIVE }, *list, *a;
-	char host[256];
-	const char *port;
-	int fd = -1, rc;
-
-	split(where, host, sizeof host, &port);
-	if ((rc = getaddrinfo(host[0] != '\0' ? host : NULL, port, &how,
-	    &list)) != 0)
-		die("%s: %s", where, gai_strerror(rc));
-	for (a = list; a != NULL && fd == -1; a = a->ai_next)
-		fd = open_one(a);
-	if (fd == -1)
-		die("%s: %s", where, strerror(errno));
-	freeaddrinfo(list);
-	tell(fd);
-	return fd;
+	return sa->sa_family == AF_INET ?
+	    &((struct sockaddr_in *)(void *)sa)->sin_port :
+	    sa->sa_family == AF_INET6 ?
+	    &((struct sockaddr_in6 *)(void *)sa)->sin6_port : NULL;
 }
 
-static int
-listen_path(const char *path, unsigned mode)
+/* Where port 0 was asked for, others take the one that the first one got. */
+static void
+share_port(int fd, struct addrinfo *a)
 {
-	int fd = tool_socket_listen(path, mode);
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof sa;
+	in_port_t *got = NULL, *to;
 
-	cli_note("listening at %s%s", unix_prefix, path);
-	return fd;
+	if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
+		got = port_of((struct sockaddr *)&sa);
+	for (; got != NULL && a != NULL; a = a->ai_next) {
+		if ((to = port_of(a->ai_addr)) != NULL && *to == 0)
+			*to = *got;
+	}
+}
+
+/* A file of hosts may name an address twice. */
+static int
+came_before(const struct addrinfo *list, const struct addrinfo *a)
+{
+	while (list != a && (list->ai_addrlen != a->ai_addrlen ||
+	    memcmp(list->ai_addr, a->ai_addr, a->ai_addrlen) != 0))
+		list = list->ai_next;
+	return list != a;
+}
+
+/* The listeners since then are none. */
+static void
+take_back(struct qserve *s, size_t had)
+{
+	while (s->n_listeners > had)
+		close(s->listener[--s->n_listeners]);
+}
+
+/*
+ * All addresses of a list but those that this machine has not; -1: the port that
+ * one of them got is not free at another.
+ */
+static int
+open_all(struct qserve *s, const char *where, struct addrinfo *list,
+    int any_port)
+{
+	size_t had = s->n_listeners;
+	struct addrinfo *a;
+	int fd, why = 0;
+
+	for (a = list; a != NULL; a = a->ai_next) {
+		if (came_before(list, a))
+			continue;
+		if ((fd = open_one(a)) != -1) {
+			add(s, fd, NULL);
+			share_port(fd, a->ai_next);
+		} else if (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL) {
+			why = errno;
+		} else if (errno == EADDRINUSE && any_port &&
+		    s->n_listeners > had) {
+			take_back(s, had);
+			return -1;
+		} else
+			die("%s: %s", where, strerror(errno));
+	}
+	if (s->n_listeners == had)
+		die("%s: %s", where, strerror(why));
+	return 0;
+}
+
+static void
+listen_net(struct qserve *s, const char *where)
+{
+	struct addrinfo how = { .ai_socktype = SOCK_STREAM,
+	    .ai_flags = AI_PASSIVE }, *list;
+	int rc, left = PORTS_TRIED;
+	char host[256];
+	const char *port;
+	int any_port = split(where, host, sizeof host, &port) == 0;
+
+	do {
+		rc = getaddrinfo(host[0] != '\0' ? host : NULL, port, &how,
+		    &list);
+		if (rc != 0)
+			die("%s: %s", where, gai_strerror(rc));
+		rc = open_all(s, where, list, any_port && --left > 0);
+		freeaddrinfo(list);
+	} while (rc < 0);
 }
 
 void
@@ -118,30 +209,29 @@ qserve_listen(struct qserve *s)
 	static const char *const usual[] = { "127.0.0.1:8080" };
 	const char *const *v = s->listen.n > 0 ? s->listen.v : usual;
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
+	size_t given = qserve_given_sockets(s);
+	const char *path;
 
-	if (qserve_given_sockets(s) > 0 && s->listen.n == 0)
+	if (given > 0 && s->listen.n == 0)
 		return;
-	n += s->n_listeners;
-	if (n > QSERVE_LISTENERS)
-		cli_usage("--listen: more than %d of them", QSERVE_LISTENERS);
-	s->n_given = s->n_listeners;
-	for (i = 0; s->n_listeners < n; i++)
-		s->listener[s->n_listeners++] = path_of(v[i]) != NULL ?
-		    listen_path(path_of(v[i]), s->socket_mode) :
-		    listen_net(v[i]);
+	for (i = 0; i < n; i++) {
+		if ((path = path_of(v[i])) == NULL)
+			listen_net(s, v[i]);
+		else
+			add(s, tool_socket_listen(path, s->socket_mode), path);
+	}
+	for (i = given; i < s->n_listeners; i++)
+		tell(s->listener[i], s->listener_path[i]);
 }
 
 void
 qserve_unlisten(struct qserve *s)
 {
-	const char *path;
 	size_t i;
 
 	for (i = 0; i < s->n_listeners; i++) {
-		path = i >= s->n_given && s->listen.n > 0 ?
-		    path_of(s->listen.v[i - s->n_given]) : NULL;
-		if (path != NULL)
-			tool_socket_close(s->listener[i], path);
+		if (s->listener_path[i] != NULL)
+			tool_socket_close(s->listener[i], s->listener_path[i]);
 		else
 			close(s->listener[i]);
 	}

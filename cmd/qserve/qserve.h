@@ -221,7 +221,9 @@ struct qserve {
 	struct MHD_Daemon	*http;
 	int			 http_fd;	/* to be polled */
 	int			 listener[QSERVE_LISTENERS];
-	size_t			 n_listeners, n_given;	/* opened for us */
+	const char		*listener_path[QSERVE_LISTENERS]; /* of a unix
+						   socket of ours, or NULL */
+	size_t			 n_listeners;
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;

@@ -69,6 +69,29 @@ is "$(cat got)" 0 "nor has the log"
 refused 1 "a file without a key" qserve --api-key-file empty
 refused 1 "a file that is not there" qserve --api-key-file nothing
 
+# -- all addresses: both families, and at one port
+qserve --listen :0 2>log &
+pid=$!
+i=0
+while ! grep -q 'http://0.0.0.0' log && [ $i -lt 100 ]; do
+	sleep 0.1
+	i=$((i + 1))
+done
+port=$(sed -n 's/^qserve: listening at http:.*:\([0-9]*\)$/\1/p' log | sort -u)
+is "$(curl -s -m 20 -o answer -w '%{http_code}' "http://127.0.0.1:$port/")" 200 \
+    "all addresses, of IPv4"
+if grep -q '^0*1 .* lo$' /proc/net/if_inet6 2>/dev/null; then
+	is "$(curl -s -m 20 -o answer -w '%{http_code}' "http://[::1]:$port/")" 200 \
+	    "and of IPv6"
+else
+	skip "and of IPv6" "this machine has none"
+fi
+refused 1 "where another one listens, in one family" qserve --listen "127.0.0.1:$port"
+end_server
+refused 1 "an address of another machine" qserve --listen 192.0.2.77:0
+refused 2 "more of them than are taken" qserve \
+    $(for i in 1 2 3 4 5 6 7 8 9; do echo --listen 127.0.0.$i:0 --listen 127.1.0.$i:0; done)
+
 # -- unix sockets
 qserve -q --listen unix:S --socket-mode 620 --listen 127.0.0.1:0 2>log &
 pid=$!

@@ -84,8 +84,8 @@ serve --store store
 # spelled: the next turn after nine of these; prompt and cached tokens
 spelled() {
 	echo '[{"role":"system","content":"S"}]' >talk
-	say "hi" "{logit_bias: {\"$id\": 1000}, max_tokens: 9}" >/dev/null
-	say "go on" '{}'
+	say "hi" "{logit_bias: {\"$id\": 1000}, max_tokens: 9, tools: null}" >/dev/null
+	say "go on" '{tools: null}'
 }
 set -- $(spelled)
 is "$(jq -r '.[2].content' talk) $(($1 - $2 <= 20))" "lllllllll 1" \

@@ -30,6 +30,8 @@ cat >bodies <<'EOT'
 /v1/chat/completions {"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Who?"}],"max_tokens":12,"temperature":1,"top_p":0.9,"seed":1,"n":2,"logprobs":true,"top_logprobs":2}
 /v1/chat/completions {"messages":[{"role":"user","content":"Who art thou?"}],"max_tokens":80,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object","properties":{"name":{"type":"string","maxLength":8}},"required":["name"]}}}}
 /v1/chat/completions {"messages":[{"role":"user","content":"call"}],"max_tokens":90,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"enum":["sky","sea"]}},"required":["at"]}}}],"tool_choice":"required"}
+/v1/completions {"prompt":"Behold","max_tokens":40.0,"temperature":1.1,"seed":-3,"ignore_eos":true,"typical_p":0.9,"repeat_penalty":1.2,"repeat_last_n":8}
+/v1/completions {"prompt":"Is it so? ","max_tokens":9,"guided_json":{"type":"boolean"}}
 EOT
 awk '{ path = $1; sub(/^[^ ]* /, ""); printf "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"%s\",\"body\":%s}\n", NR, path, $0 }' \
     bodies >lines

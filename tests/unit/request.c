@@ -109,6 +109,45 @@ refused(enum qwen_form form, const char *json, const char *code,
 	qwen_request_free(q);
 }
 
+/* What a member of a completion makes of an option: it has this value. */
+static void
+setting_is(const char *member, const char *option, const char *want)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+
+	qwen_text_fmt(&t, "{\"prompt\":\"a\",\"max_tokens\":5,%s}", member);
+	q = parse(QWEN_FORM_COMPLETION, t.s);
+	ok(q->no.err.code == 0 && q->n_set == 1 && strcmp(q->set[0].option,
+	    option) == 0 && strcmp(q->set[0].value, want) == 0,
+	    "%s is %s %s", member, option, want);
+	qwen_request_free(q);
+	qwen_text_fini(&t);
+}
+
+static void
+test_numbers(void)
+{
+	struct qwen_request *q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":["
+	    "5.0,6],\"max_tokens\":2.0,\"n\":3e0}");
+
+	ok(q->no.err.code == 0 && q->max == 2 && q->n == 3 &&
+	    q->prompt[0].id[0] == 5, "2.0 is 2");
+	qwen_request_free(q);
+	setting_is("\"seed\":-1", "seed", "18446744073709551615");
+	setting_is("\"seed\":-9223372036854775808", "seed",
+	    "9223372036854775808");
+	setting_is("\"seed\":7.0", "seed", "7");
+	setting_is("\"repeat_penalty\":1.25", "repeat-penalty", "1.25");
+	setting_is("\"typical_p\":0.5", "typical", "0.5");
+	setting_is("\"ignore_eos\":true", "min-tokens", "5");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"max_tokens\":2.5}",
+	    "invalid_request", "max_tokens: 2.5 is not a whole number of at "
+	    "least 1");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"ignore_eos\":1}",
+	    "invalid_request", "ignore_eos: is not true or false");
+}
+
 static void
 test_refused(void)
 {
@@ -117,7 +156,7 @@ test_refused(void)
 	refused(QWEN_FORM_CHAT, "{\"prompt\":\"a\"}", "invalid_request",
 	    "messages is missing");
 	refused(QWEN_FORM_COMPLETION, "[]", "invalid_request",
-	    "the line is not a JSON object");
+	    "the request is not a JSON object");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":", "invalid_json",
 	    "no JSON at byte 11: unexpected end of data");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"metadata\":[{\"k\":1,"
@@ -170,8 +209,16 @@ test_members(void)
 	    "max_tokens: 0 is not a whole number of at least 1");
 	refused_for("temperature", "{" HI ",\"temperature\":\"hot\"}",
 	    "temperature: \"hot\" is not a number");
-	refused_for("guided_json", "{" HI ",\"guided_json\":{\"type\":\"object\"}}",
-	    "guided_json is not supported");
+	refused_for("guided_regex", "{" HI ",\"guided_regex\":\"a+\"}",
+	    "guided_regex is not supported");
+	refused_for("chat_template", "{" HI ",\"chat_template\":\"{{ 1 }}\"}",
+	    "chat_template is not supported");
+	refused_for("mirostat", "{" HI ",\"mirostat\":2}",
+	    "mirostat is not supported");
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"mirostat\":0,\"top_n_sigma\":-1.0,"
+	    "\"guided_regex\":null,\"chat_template\":\"\"}");
+	ok(q->no.err.code == 0, "unless they ask for nothing");
+	qwen_request_free(q);
 	refused_for("top_logprobs", "{" HI ",\"top_logprobs\":2}",
 	    "top_logprobs needs logprobs: true");
 	refused_for("top_logprobs", "{" HI ",\"logprobs\":null,"
@@ -376,6 +423,64 @@ test_calls(void)
 	ok(q->grammar == NULL && answer(q->answer, "a " G "\n" G) &&
 	    q->answer->n_calls == 1, "auto: a call may come, but one alone");
 	qwen_request_free(q);
+}
+
+/* The ways to have a schema held. */
+static void
+test_schemas(void)
+{
+	static const char *const ways[] = {
+		"\"response_format\":{\"type\":\"json_schema\","
+		"\"json_schema\":{\"schema\":{\"type\":\"boolean\"}}}",
+		"\"response_format\":{\"type\":\"json_schema\",\"schema\":{"
+		"\"type\":\"boolean\"}}",
+		"\"response_format\":{\"type\":\"json_object\",\"schema\":{"
+		"\"type\":\"boolean\"}}",
+		"\"json_schema\":{\"type\":\"boolean\"}",
+		"\"guided_json\":{\"type\":\"boolean\"}",
+		"\"guided_json\":\"{\\\"type\\\":\\\"boolean\\\"}\"",
+	};
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	size_t i;
+
+	for (i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+		t.n = 0;
+		qwen_text_fmt(&t, "{" HI ",%s}", ways[i]);
+		q = parse(QWEN_FORM_CHAT, t.s);
+		ok(q->no.err.code == 0 && may_be(q, "true") == 1 &&
+		    may_be(q, "{}") == 0, "%s", ways[i]);
+		qwen_request_free(q);
+	}
+	qwen_text_fini(&t);
+	refused_for("guided_json", "{" HI ",\"json_schema\":{},"
+	    "\"guided_json\":{}}", "guided_json and json_schema: which one?");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
+	    "\"required\",\"json_schema\":{}}",
+	    "tool_choice and json_schema: which one?");
+}
+
+/* A template that does not tell the model of tools. */
+static void
+test_untold_tools(void)
+{
+	static const char text[] = "{%- for m in messages -%}{{ m.content }}"
+	    "{%- endfor -%}";
+	const struct qwen_template *before = service.template;
+	struct qwen_template *t;
+	struct qwen_request *q;
+
+	if (qwen_template_open_text(&t, text, strlen(text), &err) < 0)
+		abort();
+	service.template = t;
+	refused_for("tools", "{" HI "," TOOLS "}", "tools: the model's chat "
+	    "template does not tell it of tools");
+	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":"
+	    "\"none\"}");
+	ok(q->no.err.code == 0, "unless none is to be called");
+	qwen_request_free(q);
+	service.template = before;
+	qwen_template_close(t);
 }
 
 #define TAGS(x) "<tool_call>\n" x "</tool_call>"
@@ -617,6 +722,7 @@ main(void)
 {
 	start();
 	test_settings();
+	test_numbers();
 	test_refused();
 	test_members();
 	test_messages_of_clients();
@@ -624,6 +730,8 @@ main(void)
 	test_calls();
 	test_tags();
 	test_tools_refused();
+	test_schemas();
+	test_untold_tools();
 	test_stops();
 	test_chat();
 	test_cut();

@@ -101,7 +101,7 @@ test_embeddings(void)
 	    "whole number of at least 1", "\"dimensions\""));
 	embed("{\"input\":\"a\",\"encoding_format\":\"int8\"}", NO(
 	    "encoding_format: is not float or base64", "\"encoding_format\""));
-	embed("[]", NO("the line is not a JSON object", "null"));
+	embed("[]", NO("the request is not a JSON object", "null"));
 }
 
 /* Lengths that base64 fills up. */

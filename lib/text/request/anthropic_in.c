@@ -23,7 +23,10 @@ static const struct qwen_member rows[] = {
 	{ "fallbacks", QWEN_MEMBER_IDLE, NULL },
 	{ "frequency_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "grammar", QWEN_MEMBER_PASSED, NULL },
+	{ "guided_json", QWEN_MEMBER_PASSED, NULL },
+	{ "ignore_eos", QWEN_MEMBER_PASSED, NULL },
 	{ "inference_geo", QWEN_MEMBER_IDLE, NULL },
+	{ "json_schema", QWEN_MEMBER_PASSED, NULL },
 	{ "logit_bias", QWEN_MEMBER_PASSED, NULL },
 	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
 	{ "max_output_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
@@ -37,6 +40,8 @@ static const struct qwen_member rows[] = {
 	{ "output_config", QWEN_MEMBER_HEEDED, NULL },
 	{ "output_format", QWEN_MEMBER_HEEDED, NULL },
 	{ "presence_penalty", QWEN_MEMBER_PASSED, NULL },
+	{ "repeat_last_n", QWEN_MEMBER_PASSED, NULL },
+	{ "repeat_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "repetition_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "response_format", QWEN_MEMBER_FOREIGN, "output_config" },
 	{ "seed", QWEN_MEMBER_PASSED, NULL },
@@ -53,8 +58,11 @@ static const struct qwen_member rows[] = {
 	{ "tools", QWEN_MEMBER_HEEDED, NULL },
 	{ "top_k", QWEN_MEMBER_PASSED, NULL },
 	{ "top_p", QWEN_MEMBER_PASSED, NULL },
+	{ "typical_p", QWEN_MEMBER_PASSED, NULL },
 	{ "user_profile_id", QWEN_MEMBER_IDLE, NULL },
 	{ "workspace_id", QWEN_MEMBER_IDLE, NULL },
+	{ "xtc_probability", QWEN_MEMBER_PASSED, NULL },
+	{ "xtc_threshold", QWEN_MEMBER_PASSED, NULL },
 };
 static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* ask.c - what requests of all kinds are made of. */
 #include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,7 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 	else if (yyjson_is_obj(yyjson_doc_get_root(doc)))
 		*root = yyjson_doc_get_root(doc);
 	else
-		bad(no, NULL, "the line is not a JSON object");
+		bad(no, NULL, "the request is not a JSON object");
 	return doc;
 }
 
@@ -206,10 +207,17 @@ int
 qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
     char buf[QWEN_ASK_NUMBER])
 {
+	double x;
+
 	if (!yyjson_is_raw(v) || yyjson_get_len(v) >= QWEN_ASK_NUMBER)
 		return no_number(no, key, v);
 	memcpy(buf, yyjson_get_raw(v), yyjson_get_len(v));
 	buf[yyjson_get_len(v)] = '\0';
+	/* programs with one kind of numbers write 2 as 2.0 */
+	x = strtod(buf, NULL);
+	if (buf[strcspn(buf, ".eE")] != '\0' && fabs(x) <= 0x1p53 &&
+	    x == floor(x))
+		snprintf(buf, QWEN_ASK_NUMBER, "%lld", (long long)x);
 	return 0;
 }
 

@@ -59,7 +59,7 @@ int qwen_ask_rewrite(struct qwen_ask *r, struct qwen_text *t);
 int qwen_ask_id(struct qwen_refusal *no, yyjson_val *root, const char *key,
     int numbers, char **out);
 
-/* The digits of a number as they stand there. */
+/* The digits of a number as they stand there, but 2.0 and 2e0 as 2. */
 int qwen_ask_number(struct qwen_refusal *no, const char *key, yyjson_val *v,
     char buf[QWEN_ASK_NUMBER]);
 
@@ -91,6 +91,8 @@ struct qwen_ask {
 	yyjson_val		*body;	/* of doc */
 	yyjson_val		*tools;	/* that may be called, or NULL: of */
 	yyjson_doc		*allowed;	/* this, if it is not NULL */
+	const char		*holds;	/* the member that a grammar is of, or
+					   NULL */
 	int			 think_not;	/* it asks for that */
 	struct qwen_text	*text;	/* gets the text of a chat's prompt, if
 					   it is not NULL */
@@ -121,7 +123,9 @@ enum qwen_member_kind {
 struct qwen_member {
 	const char		*name;
 	enum qwen_member_kind	 kind;
-	const char		*ours;	/* what is meant, of FOREIGN */
+	const char		*ours;	/* what is meant, of FOREIGN; of REFUSED,
+					   "0": no number up to that asks for
+					   anything */
 };
 
 struct qwen_members {
@@ -161,7 +165,7 @@ void qwen_ask_rename_responses(struct qwen_refusal *no);
 int qwen_ask_fields(struct qwen_ask *r);
 int qwen_ask_prompt(struct qwen_ask *r);
 
-/* grammars.c: response_format, grammar; what: the member that asks for it */
+/* grammars.c: response_format, grammar, ...; what: the member that asks for it */
 int qwen_ask_grammar(struct qwen_ask *r);
 int qwen_ask_take_grammar(struct qwen_ask *r, const char *what,
     const char *text, size_t n, int is_schema);

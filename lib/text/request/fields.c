@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* fields.c - what a request says beside its prompt. */
+#include <errno.h>
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,11 @@ static const struct {
 	{ "presence_penalty", "presence-penalty" },
 	{ "frequency_penalty", "frequency-penalty" },
 	{ "repetition_penalty", "repeat-penalty" },
+	{ "repeat_penalty", "repeat-penalty" },
+	{ "repeat_last_n", "penalty-last-n" },
+	{ "typical_p", "typical" },
+	{ "xtc_probability", "xtc-probability" },
+	{ "xtc_threshold", "xtc-threshold" },
 	{ "min_tokens", "min-tokens" },
 };
 
@@ -123,6 +130,19 @@ read_bias(struct qwen_ask *r)
 	return rc;
 }
 
+/* Below 0 they are those above 2^63, so that any of 64 bits is one. */
+static void
+wrap_seed(char buf[QWEN_ASK_NUMBER])
+{
+	long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoll(buf, &end, 10);
+	if (n < 0 && errno == 0 && *end == '\0')
+		snprintf(buf, QWEN_ASK_NUMBER, "%llu", (unsigned long long)n);
+}
+
 static int
 read_sampling(struct qwen_ask *r)
 {
@@ -134,8 +154,12 @@ read_sampling(struct qwen_ask *r)
 	for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
 		if ((v = qwen_ask_get(r->body, fields[i].key)) == NULL)
 			continue;
-		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0 ||
-		    add_setting(r, fields[i].key, fields[i].option, buf) < 0)
+		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0)
+			return -1;
+		if (strcmp(fields[i].key, "seed") == 0)
+			wrap_seed(buf);
+		if (add_setting(r, fields[i].key, fields[i].option,
+		    buf) < 0)
 			return -1;
 		/* whether it is a whole number, the sampler says */
 		if (strcmp(fields[i].key, "min_tokens") == 0)
@@ -264,6 +288,20 @@ read_ways(struct qwen_ask *r)
 	return 0;
 }
 
+/* No token that ends texts, until there are as many as may be. */
+static int
+read_eos(struct qwen_ask *r)
+{
+	char buf[QWEN_ASK_NUMBER];
+	int on = truth(r, r->body, "ignore_eos");
+
+	if (on <= 0)
+		return on;
+	snprintf(buf, sizeof buf, "%zu", r->q->max < INT32_MAX ? r->q->max :
+	    (size_t)INT32_MAX);
+	return add_setting(r, "ignore_eos", "min-tokens", buf);
+}
+
 /* Of its degrees there is one that a template may know: none. */
 static int
 read_effort(struct qwen_ask *r)
@@ -311,6 +349,6 @@ qwen_ask_fields(struct qwen_ask *r)
 		return -1;
 	q->n = (size_t)n;
 	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
-	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_effort(r) < 0 ||
-	    qwen_ask_grammar(r) < 0 ? -1 : 0;
+	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_eos(r) < 0 ||
+	    read_effort(r) < 0 || qwen_ask_grammar(r) < 0 ? -1 : 0;
 }

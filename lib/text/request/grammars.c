@@ -132,33 +132,24 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 	if (qwen_grammar_share(r->s->grammars, text, n, is_schema, &g, &c,
 	    &err) < 0)
 		return qwen_ask_failed(r->no, what, &err);
+	r->holds = what;
 	r->q->shared = g;
 	r->q->grammar = g->grammar;
 	r->q->n_bytes += g->bytes;
 	return 0;
 }
 
-/* {"type": "json_schema", "json_schema": {"schema": ...}} */
+/* A schema, as an object or as a text that has one. */
 static int
-read_format(struct qwen_ask *r, yyjson_val *v)
+take_schema(struct qwen_ask *r, const char *what, yyjson_val *schema)
 {
-	static const char what[] = "response_format";
-	yyjson_val *type = yyjson_obj_get(v, "type"), *schema;
 	char *text;
 	size_t n;
 	int rc;
 
-	if (yyjson_equals_str(type, "text"))
-		return 0;
-	if (yyjson_equals_str(type, "json_object"))
-		return qwen_ask_take_grammar(r, what,
-		    "{\"type\":\"object\"}", 17, 1);
-	if (!yyjson_equals_str(type, "json_schema"))
-		return wrong(r->no, what, "the type is not text, json_object "
-		    "or json_schema");
-	schema = yyjson_obj_get(yyjson_obj_get(v, "json_schema"), "schema");
-	if (schema == NULL)
-		return wrong(r->no, what, "there is no schema in json_schema");
+	if (yyjson_is_str(schema))
+		return qwen_ask_take_grammar(r, what, yyjson_get_str(schema),
+		    yyjson_get_len(schema), 1);
 	if ((text = yyjson_val_write(schema, 0, &n)) == NULL)
 		return qwen_oom(&r->no->err);
 	rc = qwen_ask_take_grammar(r, what, text, n, 1);
@@ -166,23 +157,66 @@ read_format(struct qwen_ask *r, yyjson_val *v)
 	return rc;
 }
 
+/*
+ * {"type": "json_schema", "json_schema": {"schema": ...}}; or with the schema
+ * beside the type, also of json_object, as llama.cpp has it.
+ */
+static int
+take_format(struct qwen_ask *r, const char *what, yyjson_val *v)
+{
+	yyjson_val *type = yyjson_obj_get(v, "type"), *schema;
+	int any = yyjson_equals_str(type, "json_object");
+
+	if (yyjson_equals_str(type, "text"))
+		return 0;
+	if (!any && !yyjson_equals_str(type, "json_schema"))
+		return wrong(r->no, what, "the type is not text, json_object "
+		    "or json_schema");
+	schema = any ? NULL : qwen_ask_get(yyjson_obj_get(v, "json_schema"),
+	    "schema");
+	if (schema == NULL)
+		schema = qwen_ask_get(v, "schema");
+	if (schema != NULL)
+		return take_schema(r, what, schema);
+	return any ? qwen_ask_take_grammar(r, what, "{\"type\":\"object\"}",
+	    17, 1) : wrong(r->no, what, "there is no schema in json_schema");
+}
+
+static int
+take_gbnf(struct qwen_ask *r, const char *what, yyjson_val *v)
+{
+	if (!yyjson_is_str(v))
+		return wrong(r->no, what, "is not a string");
+	return qwen_ask_take_grammar(r, what, yyjson_get_str(v),
+	    yyjson_get_len(v), 0);
+}
+
+/* One of these at most. */
 int
 qwen_ask_grammar(struct qwen_ask *r)
 {
-	yyjson_val *format = qwen_ask_get(r->body, "response_format");
-	yyjson_val *grammar = qwen_ask_get(r->body, "grammar");
+	static const struct {
+		const char	*key;
+		int		(*take)(struct qwen_ask *r, const char *what,
+				    yyjson_val *v);
+	} ways[] = {
+		{ "response_format", take_format },
+		{ "json_schema", take_schema }, { "guided_json", take_schema },
+		{ "grammar", take_gbnf },
+	};
+	yyjson_val *v;
+	size_t i;
 
-	if (format != NULL && read_format(r, format) < 0)
-		return -1;
-	if (grammar == NULL)
-		return 0;
-	if (r->q->shared != NULL)
-		return bad(r->no, "grammar", "grammar and response_format: "
-		    "which one?");
-	if (!yyjson_is_str(grammar))
-		return wrong(r->no, "grammar", "is not a string");
-	return qwen_ask_take_grammar(r, "grammar", yyjson_get_str(grammar),
-	    yyjson_get_len(grammar), 0);
+	for (i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+		if ((v = qwen_ask_get(r->body, ways[i].key)) == NULL)
+			continue;
+		if (r->holds != NULL)
+			return bad(r->no, ways[i].key, "%s and %s: which one?",
+			    ways[i].key, r->holds);
+		if (ways[i].take(r, ways[i].key, v) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int

@@ -25,8 +25,13 @@ static const struct qwen_member members[] = {
 	{ "audio", REFUSED, NULL },
 	{ "bad_words", REFUSED, NULL },
 	{ "best_of", HEEDED, NULL },
+	{ "chat_template", REFUSED, NULL },
 	{ "chat_template_kwargs", HEEDED, NULL },
+	{ "continue_final_message", REFUSED, NULL },
 	{ "documents", HEEDED, NULL },
+	{ "dry_multiplier", REFUSED, "0" },
+	{ "dynatemp_range", REFUSED, "0" },
+	{ "ebnf", REFUSED, NULL },
 	{ "echo", HEEDED, NULL },
 	{ "enable_thinking", HEEDED, NULL },
 	{ "frequency_penalty", HEEDED, NULL },
@@ -35,13 +40,15 @@ static const struct qwen_member members[] = {
 	{ "grammar", HEEDED, NULL },
 	{ "guided_choice", REFUSED, NULL },
 	{ "guided_grammar", REFUSED, NULL },
-	{ "guided_json", REFUSED, NULL },
+	{ "guided_json", HEEDED, NULL },
 	{ "guided_regex", REFUSED, NULL },
 	{ "id", HEEDED, NULL },
-	{ "ignore_eos", REFUSED, NULL },
+	{ "ignore_eos", HEEDED, NULL },
+	{ "include_stop_str_in_output", REFUSED, NULL },
 	{ "input", FOREIGN, "messages" },
-	{ "json_schema", REFUSED, NULL },
+	{ "json_schema", HEEDED, NULL },
 	{ "logit_bias", HEEDED, NULL },
+	{ "logits_processors", REFUSED, NULL },
 	{ "logprobs", HEEDED, NULL },
 	{ "max_completion_tokens", HEEDED, NULL },
 	{ "max_length", FOREIGN, "max_tokens" },
@@ -52,6 +59,7 @@ static const struct qwen_member members[] = {
 	{ "metadata", IDLE, NULL },
 	{ "min_p", HEEDED, NULL },
 	{ "min_tokens", HEEDED, NULL },
+	{ "mirostat", REFUSED, "0" },
 	{ "modalities", HEEDED, NULL },
 	{ "model", HEEDED, NULL },
 	{ "n", HEEDED, NULL },
@@ -65,10 +73,13 @@ static const struct qwen_member members[] = {
 	{ "prompt_cache_retention", IDLE, NULL },
 	{ "prompt_logprobs", REFUSED, NULL },
 	{ "reasoning_effort", HEEDED, NULL },
-	{ "repeat_penalty", FOREIGN, "repetition_penalty" },
+	{ "regex", REFUSED, NULL },
+	{ "repeat_last_n", HEEDED, NULL },
+	{ "repeat_penalty", HEEDED, NULL },
 	{ "repetition_penalty", HEEDED, NULL },
 	{ "response_format", HEEDED, NULL },
 	{ "safety_identifier", IDLE, NULL },
+	{ "samplers", REFUSED, NULL },
 	{ "seed", HEEDED, NULL },
 	{ "service_tier", IDLE, NULL },
 	{ "stop", HEEDED, NULL },
@@ -77,6 +88,7 @@ static const struct qwen_member members[] = {
 	{ "store", IDLE, NULL },
 	{ "stream", HEEDED, NULL },
 	{ "stream_options", HEEDED, NULL },
+	{ "structural_tag", REFUSED, NULL },
 	{ "structured_outputs", REFUSED, NULL },
 	{ "suffix", REFUSED, NULL },
 	{ "temperature", HEEDED, NULL },
@@ -84,11 +96,16 @@ static const struct qwen_member members[] = {
 	{ "tools", HEEDED, NULL },
 	{ "top_k", HEEDED, NULL },
 	{ "top_logprobs", HEEDED, NULL },
+	{ "top_n_sigma", REFUSED, "0" },
 	{ "top_p", HEEDED, NULL },
+	{ "truncate_prompt_tokens", REFUSED, NULL },
+	{ "typical_p", HEEDED, NULL },
 	{ "use_beam_search", REFUSED, NULL },
 	{ "user", IDLE, NULL },
 	{ "verbosity", IDLE, NULL },
 	{ "web_search_options", REFUSED, NULL },
+	{ "xtc_probability", HEEDED, NULL },
+	{ "xtc_threshold", HEEDED, NULL },
 }, envelope[] = {
 	{ "body", HEEDED, NULL },
 	{ "custom_id", HEEDED, NULL },
@@ -138,6 +155,7 @@ static const struct qwen_member members[] = {
 /* A look at the members of an object. */
 struct look {
 	struct qwen_members	 table;
+	const struct qwen_members *also;	/* REFUSED ones of this, or NULL */
 	const struct qwen_template *template;	/* knows others, or NULL */
 	struct qwen_unknown	*unknown;	/* or NULL */
 	struct qwen_refusal	*no;
@@ -209,9 +227,11 @@ is_unknown(const struct look *l, const char *name, const char *near)
 
 /* Nothing that would ask for something. */
 static int
-is_nothing(yyjson_val *v)
+is_nothing(const struct qwen_member *m, yyjson_val *v)
 {
-	return yyjson_is_null(v) || yyjson_is_false(v) ||
+	return (m->ours != NULL && yyjson_is_raw(v) &&
+	    strtod(yyjson_get_raw(v), NULL) <= 0) ||
+	    yyjson_is_null(v) || yyjson_is_false(v) ||
 	    (yyjson_is_ctn(v) && unsafe_yyjson_get_len(v) == 0) ||
 	    (yyjson_is_str(v) && yyjson_get_len(v) == 0);
 }
@@ -229,6 +249,9 @@ check(const struct look *l, yyjson_val *object)
 	yyjson_obj_foreach(object, i, n, key, v) {
 		name = yyjson_get_str(key);
 		m = find(&l->table, key);
+		if (m == NULL && l->also != NULL &&
+		    (m = find(l->also, key)) != NULL && m->kind != REFUSED)
+			m = NULL;
 		if (m == NULL || m->kind == FOREIGN) {
 			if ((l->template == NULL ||
 			    !qwen_template_names(l->template, name)) &&
@@ -237,7 +260,7 @@ check(const struct look *l, yyjson_val *object)
 				return -1;
 			continue;
 		}
-		if (m->kind == REFUSED && !is_nothing(v))
+		if (m->kind == REFUSED && !is_nothing(m, v))
 			return bad(l->no, m->name, "%s is not supported",
 			    name);
 	}
@@ -249,8 +272,8 @@ static const struct qwen_members ours = TABLE(members);
 int
 qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table)
 {
-	const struct look l = { table != NULL ? *table : ours, r->s->template,
-	    r->s->unknown, r->no };
+	const struct look l = { table != NULL ? *table : ours, table != NULL ?
+	    &ours : NULL, r->s->template, r->s->unknown, r->no };
 
 	return check(&l, r->body);
 }
@@ -269,7 +292,8 @@ qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
 int
 qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root)
 {
-	const struct look l = { TABLE(envelope), NULL, r->s->unknown, r->no };
+	const struct look l = { TABLE(envelope), NULL, NULL,
+	    r->s->unknown, r->no };
 
 	return check(&l, root);
 }
@@ -285,7 +309,7 @@ qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
 		[QWEN_LINE_EMBEDDINGS] = TABLE(embeddings),
 		[QWEN_LINE_RERANK] = TABLE(rerank),
 	};
-	const struct look l = { tables[kind], NULL, u, no };
+	const struct look l = { tables[kind], NULL, NULL, u, no };
 
 	return check(&l, root);
 }

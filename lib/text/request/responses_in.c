@@ -21,10 +21,13 @@ static const struct qwen_member rows[] = {
 	{ "enable_thinking", QWEN_MEMBER_PASSED, NULL },
 	{ "frequency_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "grammar", QWEN_MEMBER_PASSED, NULL },
+	{ "guided_json", QWEN_MEMBER_PASSED, NULL },
+	{ "ignore_eos", QWEN_MEMBER_PASSED, NULL },
 	{ "image", QWEN_MEMBER_IDLE, NULL },
 	{ "include", QWEN_MEMBER_HEEDED, NULL },
 	{ "input", QWEN_MEMBER_HEEDED, NULL },
 	{ "instructions", QWEN_MEMBER_HEEDED, NULL },
+	{ "json_schema", QWEN_MEMBER_PASSED, NULL },
 	{ "logit_bias", QWEN_MEMBER_PASSED, NULL },
 	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_output_tokens" },
 	{ "max_output_tokens", QWEN_MEMBER_HEEDED, NULL },
@@ -44,6 +47,8 @@ static const struct qwen_member rows[] = {
 	{ "prompt_cache_options", QWEN_MEMBER_IDLE, NULL },
 	{ "prompt_cache_retention", QWEN_MEMBER_IDLE, NULL },
 	{ "reasoning", QWEN_MEMBER_HEEDED, NULL },
+	{ "repeat_last_n", QWEN_MEMBER_PASSED, NULL },
+	{ "repeat_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "repetition_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "response_format", QWEN_MEMBER_FOREIGN, "text" },
 	{ "safety_identifier", QWEN_MEMBER_IDLE, NULL },
@@ -61,7 +66,10 @@ static const struct qwen_member rows[] = {
 	{ "top_logprobs", QWEN_MEMBER_PASSED, NULL },
 	{ "top_p", QWEN_MEMBER_PASSED, NULL },
 	{ "truncation", QWEN_MEMBER_IDLE, NULL },
+	{ "typical_p", QWEN_MEMBER_PASSED, NULL },
 	{ "user", QWEN_MEMBER_IDLE, NULL },
+	{ "xtc_probability", QWEN_MEMBER_PASSED, NULL },
+	{ "xtc_threshold", QWEN_MEMBER_PASSED, NULL },
 };
 static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
@@ -453,6 +461,8 @@ add_items(struct in *in, yyjson_val *input)
 	struct qwen_text before = { 0 };
 	int rc = 0;
 
+	if (yyjson_equals_str(id, ""))
+		id = NULL;
 	if (id != NULL && ((rc = recall(in, id, &before)) < 0 ||
 	    (rc = read_before(in, &before)) < 0))
 		;

@@ -115,6 +115,15 @@ read_allowed(struct qwen_ask *r, yyjson_val *v, yyjson_val **mode)
 	return keep_named(r, names);
 }
 
+/* Who is to choose among tools must be told of them. */
+static int
+check_told(struct qwen_ask *r)
+{
+	return r->tools == NULL || qwen_template_names(r->s->template,
+	    "tools") ? 0 : wrong(r->no, "tools", "the model's chat template "
+	    "does not tell it of tools");
+}
+
 static int
 read_choice(struct qwen_ask *r, yyjson_val *v)
 {
@@ -122,15 +131,14 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 	    read_allowed(r, v, &v) < 0)
 		return -1;
 	if (v == NULL || yyjson_equals_str(v, "auto"))
-		return 0;
+		return check_told(r);
 	if (yyjson_equals_str(v, "none")) {
 		r->tools = NULL;
 		return 0;
 	}
-	if (r->q->shared != NULL)
+	if (r->holds != NULL)
 		return bad(r->no, "tool_choice", "tool_choice and %s: which "
-		    "one?", qwen_ask_get(r->body, "grammar") != NULL ?
-		    "grammar" : "response_format");
+		    "one?", r->holds);
 	if (!yyjson_equals_str(v, "required"))
 		return read_named(r, v);
 	if (r->tools == NULL)

@@ -211,7 +211,7 @@ main(int argc, char *argv[])
 	tool_sampling_check(s->with.sampler);
 	s->model_path = tool_model_path(s->model_path);
 	set_engine(s);
-	qserve_keys_open(s);
+	qserve_guard_open(s);
 	s->started = (uint64_t)time(NULL);
 	open_model(s);
 	qserve_http_open(s);

@@ -7,19 +7,38 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "qserve.h"
 
+/* "/path", or as for a proxy "http://host/path": path and host, or -1. */
+static int
+take_target(struct qserve_call *c, const char *target)
+{
+	static const char scheme[] = "http://";
+	size_t n;
+
+	if (strncasecmp(target, scheme, sizeof scheme - 1) != 0)
+		return (c->path = strdup(target)) != NULL ? 0 : -1;
+	target += sizeof scheme - 1;
+	n = strcspn(target, "/?");
+	c->host = strndup(target, n);
+	c->path = strdup(target[n] == '/' ? target + n : "/");
+	return c->host != NULL && c->path != NULL ? 0 : -1;
+}
+
 struct qserve_call *
 qserve_call_new(struct qserve *s, struct qserve_conn *conn, const char *method,
-    const char *path)
+    const char *target)
 {
 	struct qserve_call *c = calloc(1, sizeof *c);
 
-	if (c == NULL || (c->path = strdup(path)) == NULL ||
+	if (c == NULL || take_target(c, target) < 0 ||
 	    getentropy(&c->number, sizeof c->number) < 0) {
-		if (c != NULL)
+		if (c != NULL) {
 			free(c->path);
+			free(c->host);
+		}
 		free(c);
 		return NULL;
 	}
@@ -56,6 +75,7 @@ qserve_call_free(struct qserve_call *c)
 	qwen_text_fini(&c->out);
 	qwen_text_fini(&c->policy);
 	free(c->path);
+	free(c->host);
 	free(c);
 }
 

@@ -6,6 +6,8 @@
  * its own that it lets stand for this address (DNS rebinding) read the answers.
  * So without keys the name must be one of ours, and an origin one that is named.
  */
+#include <sys/stat.h>
+
 #include <arpa/inet.h>
 
 #include <stdlib.h>
@@ -28,40 +30,93 @@ add_key(struct qserve *s, const char *key, size_t n, const char *where)
 	s->keys.v[s->keys.n++] = cli_format("%.*s", (int)n, key);
 }
 
-void
-qserve_keys_open(struct qserve *s)
+/* Without the blanks around it. */
+static const char *
+trim(const char *s, size_t *n)
 {
-	const char *env = getenv("QSERVE_API_KEY");
+	size_t before = strspn(s, " \t\r");
+
+	s += before;
+	for (*n = strlen(s); *n > 0 && strchr(" \t\r", s[*n - 1]) != NULL;)
+		--*n;
+	return s;
+}
+
+static void
+read_keys(struct qserve *s)
+{
+	const char *key;
 	char *text, *line, *rest;
+	struct stat st;
 	size_t n;
 
-	if (env != NULL && env[0] != '\0')
-		add_key(s, env, strlen(env), "QSERVE_API_KEY");
-	/* not for engines */
-	unsetenv("QSERVE_API_KEY");
-	if (s->key_file == NULL)
-		return;
 	text = rest = cli_read_file(s->key_file, KEYS_FILE_MAX, &n);
 	while ((line = strsep(&rest, "\n")) != NULL) {
-		line[strcspn(line, "\r")] = '\0';
-		if (line[0] != '\0' && line[0] != '#')
-			add_key(s, line, strlen(line), s->key_file);
+		key = trim(line, &n);
+		if (n > 0 && key[0] != '#')
+			add_key(s, key, n, s->key_file);
 	}
 	free(text);
 	if (s->keys.n == 0)
 		die("%s: there is no key in it", s->key_file);
+	if (stat(s->key_file, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (st.st_mode & (S_IRGRP | S_IROTH)) != 0)
+		cli_note("%s: other users can read the keys (chmod 600)",
+		    s->key_file);
+}
+
+/* A page's origin: scheme, host and port alone, or what none is called. */
+static void
+check_origin(const char *s)
+{
+	const char *at = strstr(s, "://");
+
+	if (strcmp(s, "*") != 0 && strcmp(s, "null") != 0 && (at == NULL ||
+	    at == s || at[3] == '\0' || at[3 + strcspn(at + 3, "/ ?#*")] != '\0'))
+		cli_usage("--cors: '%s' is no origin, as https://example.org is",
+		    s);
+}
+
+/* A name as host_name() gives it. */
+static void
+check_name(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
+
+	if (strcmp(s, "*") != 0 && (n == 0 || s[n] != '\0' ||
+	    s[n - 1] == '.'))
+		cli_usage("--host: '%s' is no name, as example.org is", s);
+}
+
+void
+qserve_guard_open(struct qserve *s)
+{
+	const char *env = getenv("QSERVE_API_KEY");
+	size_t i, n;
+
+	for (i = 0; i < s->cors.n; i++)
+		check_origin(s->cors.v[i]);
+	for (i = 0; i < s->hosts.n; i++)
+		check_name(s->hosts.v[i]);
+	if (env != NULL && (env = trim(env, &n))[0] != '\0')
+		add_key(s, env, n, "QSERVE_API_KEY");
+	/* not for engines */
+	unsetenv("QSERVE_API_KEY");
+	if (s->key_file != NULL)
+		read_keys(s);
 }
 
 /* In a time that tells nothing of where they differ. */
 static int
-is_key(const char *key, const char *given)
+is_key(const char *key, const char *given, size_t n)
 {
 	unsigned char a[KEY_MAX + 1] = { 0 }, b[KEY_MAX + 1] = { 0 };
 	volatile unsigned char diff = 0;
 	size_t i;
 
 	memcpy(a, key, strlen(key));
-	memcpy(b, given, strlen(given));
+	memcpy(b, given, n);
 	for (i = 0; i < sizeof a; i++)
 		diff |= a[i] ^ b[i];
 	return diff == 0;
@@ -73,16 +128,19 @@ has_key(const struct qserve_call *c)
 	const char *given = qserve_header(c, "Authorization");
 	const struct cli_list *keys = &c->server->keys;
 	int found = 0;
-	size_t i;
+	size_t i, n;
 
 	if (given != NULL && strncasecmp(given, "Bearer ", 7) == 0)
 		given += 7;
 	else
 		given = qserve_header(c, "x-api-key");
-	if (given == NULL || strlen(given) > KEY_MAX)
+	if (given == NULL)
+		return 0;
+	given = trim(given, &n);
+	if (n > KEY_MAX)
 		return 0;
 	for (i = 0; i < keys->n; i++)
-		found |= is_key(keys->v[i], given);
+		found |= is_key(keys->v[i], given, n);
 	return found;
 }
 
@@ -107,6 +165,9 @@ host_name(const char *host, char *out, size_t size)
 	int v6 = host[0] == '[';
 	size_t n = strcspn(host += v6, v6 ? "]" : ":");
 
+	/* the name of the root, which is empty, may stand there */
+	if (!v6 && n > 1 && host[n - 1] == '.')
+		n--;
 	if (n == 0 || n >= size)
 		return 0;
 	memcpy(out, host, n);
@@ -133,11 +194,18 @@ is_ours(const struct qserve *s, const char *host)
 	    strcasecmp(name, self) == 0 || is_in(&s->hosts, name);
 }
 
+/* What the client calls us, or NULL. */
+static const char *
+named(const struct qserve_call *c)
+{
+	return c->host != NULL ? c->host : qserve_header(c, "Host");
+}
+
 /* The origin is this server itself, as the client calls it. */
 static int
 is_self(const struct qserve_call *c, const char *origin)
 {
-	const char *host = qserve_header(c, "Host");
+	const char *host = named(c);
 	const char *at = strstr(origin, "://");
 
 	return host != NULL && at != NULL && strcasecmp(at + 3, host) == 0;
@@ -149,7 +217,7 @@ int
 qserve_guard(struct qserve_call *c)
 {
 	const struct qserve *s = c->server;
-	const char *host = qserve_header(c, "Host");
+	const char *host = named(c);
 	const char *origin = qserve_header(c, "Origin");
 
 	if (s->keys.n == 0 && host != NULL && !is_ours(s, host)) {

@@ -38,10 +38,58 @@ too_large(struct qserve_call *c)
 	    "%llu bytes", (unsigned long long)c->server->max_body);
 }
 
+/* Headers that say where a request ends, and for whom it is. */
+struct heads {
+	int		 n_host, n_length, n_encoding, odd;
+	const char	*encoding;
+};
+
+static enum MHD_Result
+count_head(void *arg, enum MHD_ValueKind kind, const char *key,
+    const char *value)
+{
+	struct heads *h = arg;
+
+	(void)kind;
+	h->odd |= key[0] == '\0' || key[strcspn(key, " \t")] != '\0';
+	h->n_host += strcasecmp(key, "Host") == 0;
+	h->n_length += strcasecmp(key, "Content-Length") == 0;
+	if (strcasecmp(key, "Transfer-Encoding") == 0) {
+		h->n_encoding++;
+		h->encoding = value;
+	}
+	return MHD_YES;
+}
+
+/*
+ * Where two programs in a row, as a proxy and this one, could take a request for
+ * two different ones, it is none.
+ */
+static const char *
+is_ambiguous(const struct qserve_call *c, const char *version)
+{
+	struct heads h = { 0 };
+
+	MHD_get_connection_values(c->conn->mhd, MHD_HEADER_KIND, count_head,
+	    &h);
+	if (h.odd)
+		return "a header has a blank in its name";
+	if (h.n_host > 1 || (h.n_host == 0 && strcmp(version, "HTTP/1.0") != 0))
+		return "there is not one header Host";
+	if (h.n_length + h.n_encoding > 1)
+		return "there is more than one of Content-Length and "
+		    "Transfer-Encoding";
+	if (h.n_encoding > 0 && (strcasecmp(h.encoding, "chunked") != 0 ||
+	    strcmp(version, "HTTP/1.0") == 0))
+		return "its Transfer-Encoding is not chunked";
+	return NULL;
+}
+
 /* What the headers alone say is wrong with it, if something is. */
 static void
-look(struct qserve_call *c)
+look(struct qserve_call *c, const char *version)
 {
+	const char *wrong = is_ambiguous(c, version);
 	const char *length = qserve_header(c, "Content-Length");
 	const char *encoding = qserve_header(c, "Content-Encoding");
 	int status;
@@ -52,6 +100,12 @@ look(struct qserve_call *c)
 	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&
 	    qserve_header(c, "anthropic-version") != NULL)
 		c->form = QWEN_FORM_MESSAGES;
+	if (wrong != NULL) {
+		c->hangs_up = 1;
+		qserve_error(c, 400, "bad_request", "this is no request: %s",
+		    wrong);
+		return;
+	}
 	if (qserve_guard(c) < 0)
 		return;
 	if (c->server->draining && (c->route == NULL || !c->route->open))
@@ -165,7 +219,7 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		MHD_add_response_header(r, "Allow", c->allow);
 	if (c->status == 401)
 		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-	if (c->server->draining)
+	if (c->server->draining || c->hangs_up)
 		MHD_add_response_header(r, "Connection", "close");
 }
 
@@ -204,16 +258,15 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 	struct qserve_call *c = *call;
 	size_t had = *n;
 
-	(void)version;
 	if (c == NULL) {
 		if ((*call = c = qserve_call_new(s, conn, method, url)) == NULL)
 			return MHD_NO;
 		MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
 		    s->stall_s);
-		look(c);
+		look(c, version);
 		/* who asks before sending is told now */
-		return c->status != 0 && qserve_header(c, "Expect") != NULL ?
-		    queue(c) : MHD_YES;
+		return c->status != 0 && (c->hangs_up ||
+		    qserve_header(c, "Expect") != NULL) ? queue(c) : MHD_YES;
 	}
 	*n = 0;
 	if (c->dead)

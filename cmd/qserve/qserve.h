@@ -106,6 +106,7 @@ struct qserve_call {
 	const struct qserve_route *route;	/* NULL: there is none */
 	const char		*method;	/* borrowed until it is queued */
 	char			*path;
+	char			*host;		/* of http://host/path, or NULL */
 	enum qwen_form		 form;
 	uint64_t		 number;	/* which nobody can guess */
 	double			 since;
@@ -117,6 +118,7 @@ struct qserve_call {
 	struct qwen_text	 policy;	/* for a page, what it may do */
 	const char		*origin;	/* of a page that may read it */
 	int			 preflight;	/* and asks before it asks */
+	int			 hangs_up;	/* at once, whatever comes */
 	unsigned		 retry_s;	/* when to come again, or 0 */
 	const char		*allow;		/* of a path, in place of that */
 	struct qwen_text	 out;		/* a body; events, */
@@ -254,7 +256,8 @@ void qserve_unlisten(struct qserve *s);
 
 /* ---------------------------------------------------------------- guard.c */
 
-void qserve_keys_open(struct qserve *s);	/* dies */
+/* Keys; and whether names and origins are such.  Dies. */
+void qserve_guard_open(struct qserve *s);
 
 /* Whether a call may be made: 0; or it is answered, and -1. */
 int qserve_guard(struct qserve_call *c);
@@ -272,7 +275,6 @@ void qserve_notify(const char *state);
 /* A header of a call, or NULL. */
 const char *qserve_header(const struct qserve_call *c, const char *name);
 
-
 void qserve_http_open(struct qserve *s);	/* dies */
 void qserve_http_close(struct qserve *s);
 
@@ -288,7 +290,7 @@ int qserve_http_patience(const struct qserve *s);
 /* ----------------------------------------------------------------- call.c */
 
 struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
-    const char *method, const char *path);
+    const char *method, const char *target);
 void qserve_call_free(struct qserve_call *c);
 
 /* It goes on where it waited: status, or more of out, is there. */

@@ -20,6 +20,7 @@ serve
 is "$(ask /v1/models)" 200 "by its address"
 is "$(ask /v1/models -H 'Host: localhost:8080') $(ask /v1/models -H 'Host: [::1]:80')" \
     "200 200" "by the names of this machine"
+is "$(ask /v1/models -H 'Host: localhost.:8080')" 200 "also with the dot of the root"
 is "$(ask /v1/models -H 'Host: evil.example:8080')" "403 host_not_allowed" \
     "not by a name that somebody else let stand for it"
 is "$(ask /v1/models -H 'Host: 127.0.0.1.evil.example')" "403 host_not_allowed" \
@@ -27,6 +28,8 @@ is "$(ask /v1/models -H 'Host: 127.0.0.1.evil.example')" "403 host_not_allowed" 
 is "$(ask /v1/completions -H 'Origin: https://evil.example' -H 'Content-Type: text/plain' -d '{"prompt":"a"}')" \
     "403 origin_not_allowed" "not from a page of another site"
 is "$(ask /v1/models -H "Origin: $URL")" 200 "from its own page"
+is "$(ask "" --request-target "$URL/v1/models") $(ask "" --request-target http://evil.example/v1/models)" \
+    "200 403 host_not_allowed" "a target with a name in it, as of a proxy"
 is "$(ask / | tr '\n' ' ') $(grep -ic '^content-security-policy' head)" "200 1" "the page is there"
 is "$(ask /v1/models -X OPTIONS -H 'Origin: https://good.example')" \
     "403 origin_not_allowed" "nor is it told what it might ask"
@@ -45,14 +48,21 @@ is "$(sed -n 's/\r//; s/^Access-Control-Allow-Headers: //p' head)" \
 is "$(ask /v1/models -H 'Origin: https://evil.example')" "403 origin_not_allowed" "others may not"
 end_server
 
+refused 2 "an origin with a path" qserve --cors https://good.example/
+refused 2 "an origin without a scheme" qserve --cors good.example
+refused 2 "a name with a port" qserve --host good.example:8080
+refused 2 "an empty name" qserve --host ''
 # -- keys
-printf '# two\nfirst-key\n\nsecond key\r\n' >keys
+printf '# two\nfirst-key \t\n\nsecond key\r\n' >keys
+chmod 644 keys
 QSERVE_API_KEY=third serve --api-key-file keys
 is "$(ask /v1/models) $(ask /v1/completions -d '{"prompt":"a"}')" \
     "401 invalid_api_key 401 invalid_api_key" "nothing without a key"
 is "$(ask /v1/models -H 'Authorization: Bearer first-key') $(ask /v1/models \
     -H 'x-api-key: second key') $(ask /v1/models -H 'authorization: bearer third')" \
     "200 200 200" "keys of the file, and of the environment"
+is "$(ask /v1/models -H 'Authorization: Bearer  first-key')" 200 "whatever blanks are before it"
+is "$(grep -c 'keys: other users can read the keys' log)" 1 "that others can read the file is told"
 for k in first-ke first-keyy '# two' "$(head -c 300 /dev/zero | tr '\0' x)" ""; do
 	ask /v1/models -H "Authorization: Bearer $k"
 	echo
@@ -112,6 +122,41 @@ if ! command -v python3 >/dev/null 2>&1; then
 	skip "sockets of others" "no python3"
 	done_testing
 fi
+# -- requests that another program might take for others: the answer, and no more
+cat >raw.py <<'EOP'
+import socket, sys
+host, port = sys.argv[1][len('http://'):].rsplit(':', 1)
+s = socket.create_connection((host, int(port)), 20)
+more = b'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+s.sendall(sys.argv[2].encode().decode('unicode_escape').encode() + more)
+s.settimeout(3)
+b = b''
+try:
+    while (got := s.recv(65536)):
+        b += got
+except TimeoutError:
+    print('open', end=' ')
+print(b.split(b' ')[1].decode(), b.count(b'HTTP/1.1 '), b.count(b'"code":"bad_request"'))
+EOP
+raw() {
+	timeout 20 python3 raw.py "$URL" "$1"
+}
+serve
+body='{"prompt":"a","max_tokens":1}'
+is "$(raw 'GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n')" "open 200 2 0" \
+    "a request, and another"
+for h in 'Host: localhost\r\nContent-Length: 3\r\nContent-Length: 29' \
+    'Host: localhost\r\nContent-Length: 29\r\nContent-Length: 29' \
+    'Host: localhost\r\nContent-Length: 29\r\nTransfer-Encoding: chunked' \
+    'Host: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x' \
+    'Host: localhost\r\nTransfer-Encoding: gzip, chunked' \
+    'Host: localhost\r\nTransfer-Encoding : chunked\r\nContent-Length: 29' \
+    'Host: localhost\r\nHost: localhost\r\nContent-Length: 29' \
+    'Content-Length: 29'; do
+	is "$(raw "POST /v1/completions HTTP/1.1\\r\\n$h\\r\\n\\r\\n$body")" "400 1 1" "$h"
+done
+end_server
+
 cat >manager.py <<'EOP'
 import os, socket, subprocess, sys
 note = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

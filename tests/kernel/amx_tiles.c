@@ -32,10 +32,31 @@ shapes(struct amx_config *c, size_t m, size_t n, size_t k)
 	c->rows[2] = (uint8_t)(k / 4);
 }
 
-static int
-product_is_right(size_t m, size_t n, size_t k)
+/* The products of bytes: signed or not is the first operand, the second. */
+enum { UU, US, SU, SS };
+
+static void
+multiply(int kind)
 {
-	int8_t a[16][64], b[16][64];
+	switch (kind) {
+	case UU:
+		amx_dpbuud(0, 1, 2);
+		break;
+	case US:
+		amx_dpbusd(0, 1, 2);
+		break;
+	case SU:
+		amx_dpbsud(0, 1, 2);
+		break;
+	default:
+		amx_dpbssd(0, 1, 2);
+	}
+}
+
+static int
+product_is_right(int kind, size_t m, size_t n, size_t k)
+{
+	uint8_t a[16][64], b[16][64];
 	int32_t sum[16][20], want;
 	struct amx_config c;
 	size_t i, j, l;
@@ -43,8 +64,8 @@ product_is_right(size_t m, size_t n, size_t k)
 
 	for (i = 0; i < 16; i++) {
 		for (j = 0; j < 64; j++) {
-			a[i][j] = (int8_t)random_u32();
-			b[i][j] = (int8_t)(j % 3 ? random_u32() : 0x80);
+			a[i][j] = (uint8_t)random_u32();
+			b[i][j] = (uint8_t)(j % 3 ? random_u32() : 0x80);
 		}
 	}
 	for (i = 0; i < 16; i++)
@@ -55,14 +76,18 @@ product_is_right(size_t m, size_t n, size_t k)
 	amx_load(0, sum, sizeof sum[0]);
 	amx_load(1, a, 64);
 	amx_load(2, b, 64);
-	amx_dpbssd(0, 1, 2);
+	multiply(kind);
 	amx_store(0, sum, sizeof sum[0]);
 	amx_release();
 	for (i = 0; i < 16; i++) {
 		for (j = 0; j < 20; j++) {
 			want = 0;
-			for (l = 0; i < m && j < n && l < k; l++)
-				want += a[i][l] * b[l / 4][4 * j + l % 4];
+			for (l = 0; i < m && j < n && l < k; l++) {
+				int x = a[i][l], y = b[l / 4][4 * j + l % 4];
+
+				want += (kind >= SU ? (int8_t)x : x) *
+				    (kind % 2 == 1 ? (int8_t)y : y);
+			}
 			good &= (uint32_t)sum[i][j] ==
 			    0x7ffffff0u + (uint32_t)want;
 		}
@@ -416,10 +441,14 @@ main(void)
 	const struct qwen_kernel *k;
 	size_t i;
 
-	for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-		ok(product_is_right(sizes[i][0], sizes[i][1], sizes[i][2]),
-		    "%d x %d sums over %d", (int)sizes[i][0],
-		    (int)sizes[i][1], (int)sizes[i][2]);
+	for (i = 0; i < 4 * sizeof sizes / sizeof sizes[0]; i++) {
+		const size_t *n = sizes[i / 4];
+
+		ok(product_is_right((int)(i % 4), n[0], n[1], n[2]),
+		    "%zu x %zu sums over %zu of bytes, %s", n[0], n[1], n[2],
+		    (const char *const[]){ "unsigned", "the second signed",
+		    "the first signed", "signed" }[i % 4]);
+	}
 	check_bf16();
 	for (i = 0; i < sizeof faults / sizeof faults[0]; i++)
 		ok(aborts(faults[i].run), "%s: ends the process",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * amx_model.c - AMX tiles in software, after the operations of LDTILECFG,
- * TILELOADD, TILESTORED, TILEZERO, TILERELEASE, TDPBSSD and TDPBF16PS in the
- * instruction set reference: palette 1, rows and bytes checked as there.
+ * TILELOADD, TILESTORED, TILEZERO, TILERELEASE, TDPBSSD and its kin of unsigned
+ * bytes, and TDPBF16PS in the instruction set reference: palette 1, rows and
+ * bytes checked as there.
  */
 #include <math.h>
 #include <stdint.h>
@@ -137,19 +138,26 @@ need_shapes(int c, int a, int b)
 	s.products++;
 }
 
+/* A byte, signed or not. */
 static int32_t
-dot4(const uint8_t *x, const uint8_t *y)
+byte(uint8_t x, int is_signed)
+{
+	return is_signed ? (int8_t)x : x;
+}
+
+static int32_t
+dot4(const uint8_t *x, const uint8_t *y, int sx, int sy)
 {
 	int32_t v = 0;
 	int i;
 
 	for (i = 0; i < 4; i++)
-		v += (int8_t)x[i] * (int8_t)y[i];
+		v += byte(x[i], sx) * byte(y[i], sy);
 	return v;
 }
 
-void
-amx_model_dpbssd(int c, int a, int b)
+static void
+dot_bytes(int c, int a, int b, int sa, int sb)
 {
 	size_t m, n, k;
 	uint32_t v;
@@ -160,13 +168,37 @@ amx_model_dpbssd(int c, int a, int b)
 			memcpy(&v, s.t[c][m] + n, 4);
 			for (k = 0; k < s.rows[b]; k++)
 				v += (uint32_t)dot4(s.t[a][m] + 4 * k,
-				    s.t[b][k] + n);
+				    s.t[b][k] + n, sa, sb);
 			memcpy(s.t[c][m] + n, &v, 4);
 		}
 	}
 	/* rows beyond those of the shape are zeroed */
 	for (m = s.rows[c]; m < ROWS; m++)
 		memset(s.t[c][m], 0, BYTES);
+}
+
+void
+amx_model_dpbssd(int c, int a, int b)
+{
+	dot_bytes(c, a, b, 1, 1);
+}
+
+void
+amx_model_dpbsud(int c, int a, int b)
+{
+	dot_bytes(c, a, b, 1, 0);
+}
+
+void
+amx_model_dpbusd(int c, int a, int b)
+{
+	dot_bytes(c, a, b, 0, 1);
+}
+
+void
+amx_model_dpbuud(int c, int a, int b)
+{
+	dot_bytes(c, a, b, 0, 0);
 }
 
 /* Subnormal: zero, with its sign. */

@@ -18,8 +18,12 @@ void amx_model_release(void);
 void amx_model_zero(int t);
 void amx_model_load(int t, const void *p, size_t stride);
 void amx_model_store(int t, void *p, size_t stride);
-/* c[m][n] += a[m][4k+i] * b[k][4n+i] in 32 bits, bytes signed */
+/* c[m][n] += a[m][4k+i] * b[k][4n+i] in 32 bits; bytes of a, b are signed (s)
+   or not (u) */
 void amx_model_dpbssd(int c, int a, int b);
+void amx_model_dpbsud(int c, int a, int b);
+void amx_model_dpbusd(int c, int a, int b);
+void amx_model_dpbuud(int c, int a, int b);
 /* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32 */
 void amx_model_dpbf16(int c, int a, int b);
 

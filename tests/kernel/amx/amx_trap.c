@@ -124,6 +124,15 @@ execute(const struct insn *in)
 	case 0x5e << 4 | PP_F2 << 1 | 1:
 		amx_model_dpbssd((int)in->reg, (int)in->rm, (int)in->vvvv);
 		return 0;
+	case 0x5e << 4 | PP_F3 << 1 | 1:
+		amx_model_dpbsud((int)in->reg, (int)in->rm, (int)in->vvvv);
+		return 0;
+	case 0x5e << 4 | PP_66 << 1 | 1:
+		amx_model_dpbusd((int)in->reg, (int)in->rm, (int)in->vvvv);
+		return 0;
+	case 0x5e << 4 | PP_NONE << 1 | 1:
+		amx_model_dpbuud((int)in->reg, (int)in->rm, (int)in->vvvv);
+		return 0;
 	case 0x5c << 4 | PP_F3 << 1 | 1:
 		amx_model_dpbf16((int)in->reg, (int)in->rm, (int)in->vvvv);
 		return 0;

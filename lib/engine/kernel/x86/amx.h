@@ -32,6 +32,9 @@ struct amx_config {
 #define amx_load(t, p, stride)	amx_model_load(t, p, stride)
 #define amx_store(t, p, stride)	amx_model_store(t, p, stride)
 #define amx_dpbssd(c, a, b)	amx_model_dpbssd(c, a, b)
+#define amx_dpbsud(c, a, b)	amx_model_dpbsud(c, a, b)
+#define amx_dpbusd(c, a, b)	amx_model_dpbusd(c, a, b)
+#define amx_dpbuud(c, a, b)	amx_model_dpbuud(c, a, b)
 #define amx_dpbf16(c, a, b)	amx_model_dpbf16(c, a, b)
 
 /* A modelled variant is known to the tests alone. */
@@ -62,8 +65,11 @@ struct amx_config {
 	_tile_stored(t, p, stride);					\
 	AMX_FENCE();							\
 } while (0)
-/* c[m][n] += a[m][4k+i] * b[k][4n+i], all signed */
+/* c[m][n] += a[m][4k+i] * b[k][4n+i]; a and b are signed (s) or not (u) */
 #define amx_dpbssd(c, a, b)	_tile_dpbssd(c, a, b)
+#define amx_dpbsud(c, a, b)	_tile_dpbsud(c, a, b)
+#define amx_dpbusd(c, a, b)	_tile_dpbusd(c, a, b)
+#define amx_dpbuud(c, a, b)	_tile_dpbuud(c, a, b)
 /* c[m][n] += a[m][2k+i] * b[k][2n+i], bf16 into f32, in its own order */
 #define amx_dpbf16(c, a, b)	_tile_dpbf16ps(c, a, b)
 

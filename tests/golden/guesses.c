@@ -13,7 +13,7 @@
 #include "../unit/state_util.h"
 #include "../tap.h"
 
-enum { LONGEST = 160, EVERY = 16 };
+enum { LONGEST = 160, EVERY = 16, STEP = 8 };
 
 static struct qwen_err err;
 static uint64_t rng;
@@ -39,6 +39,7 @@ struct text {
 	size_t			 n_vocab;
 	int32_t			 ids[LONGEST];
 	float			*row[LONGEST];	/* logits after each token */
+	struct qwen_session	*at[LONGEST / STEP];	/* after STEP * i */
 };
 
 static int
@@ -56,10 +57,12 @@ static struct qwen_session *
 plain(const struct text *t, size_t n, enum qwen_logits logits)
 {
 	struct qwen_eval how = { .logits = logits };
+	size_t i = n > 0 ? (n - 1) / STEP : 0;
 	struct qwen_session *s;
 
-	need(qwen_session_new(&s, t->m, &err));
-	need(qwen_session_eval(s, t->ids, n, &how, &err));
+	need(qwen_session_fork(&s, t->at[i], &err));
+	need(qwen_session_eval(s, t->ids + STEP * i, n - STEP * i, &how,
+	    &err));
 	return s;
 }
 
@@ -78,7 +81,10 @@ make_text(struct text *t, struct qwen_model *m)
 		t->row[i] = calloc(t->n_vocab, sizeof **t->row);
 	}
 	need(qwen_session_new(&s, m, &err));
-	need(qwen_session_eval(s, t->ids, LONGEST, &how, &err));
+	for (i = 0; i < LONGEST; i += STEP) {
+		need(qwen_session_fork(&t->at[i / STEP], s, &err));
+		need(qwen_session_eval(s, t->ids + i, STEP, &how, &err));
+	}
 	qwen_session_free(s);
 }
 
@@ -89,6 +95,8 @@ free_text(struct text *t)
 
 	for (i = 0; i < LONGEST; i++)
 		free(t->row[i]);
+	for (i = 0; i < LONGEST / STEP; i++)
+		qwen_session_free(t->at[i]);
 }
 
 /* Is what is to be seen of s that of the text? */

@@ -100,6 +100,24 @@ find_calls(const struct qwen_grammar *g, struct walk *w, uint32_t r,
 }
 
 /*
+ * A rule of a circle.  Each of those that are left (n_calls is not 0) begins with
+ * one that is left, so that after as many steps as there are rules they go round.
+ */
+static size_t
+go_round(const unsigned char *calls, const uint32_t *n_calls, size_t n,
+    size_t at)
+{
+	size_t k, left;
+
+	for (left = n; left > 0; left--) {
+		for (k = 0; !calls[at * n + k] || n_calls[k] == 0; k++)
+			;
+		at = k;
+	}
+	return at;
+}
+
+/*
  * Take away, one after another, rules that begin with none that is left: those
  * that stay begin with each other in a circle.  n_calls and todo have room for
  * a number for each rule.
@@ -128,7 +146,8 @@ find_circle(const struct qwen_grammar *g, struct walk *w,
 		if (n_calls[i] > 0)
 			return qwen_fail(err, QWEN_EUNSUP, "rule %.60s begins "
 			    "with itself, perhaps by way of others: left "
-			    "recursion is not supported", g->rule[i].name);
+			    "recursion is not supported",
+			    g->rule[go_round(calls, n_calls, n, i)].name);
 	}
 	return 0;
 }

@@ -159,7 +159,8 @@ sniff(struct qengine_client *c)
 	const char *what;
 	char why[128];
 
-	if (*p >= 0xa0 && *p < 0xbc)
+	/* a map of CBOR, be it one that is none of ours */
+	if (*p >= 0xa0 && *p <= 0xbf)
 		c->form = QENGINE_CBOR;
 	else if (*p == '{' || *p == '\n' || *p == ' ' || *p == '\t')
 		c->form = QENGINE_JSON;
@@ -188,7 +189,7 @@ take_line(struct qengine_client *c, const unsigned char *p, size_t n)
 	if (i == n)
 		return;
 	if (qengine_json(&record, p, n, id, &err) < 0)
-		qengine_refuse(c, id, "invalid_request", err.msg);
+		qengine_refuse(c, id, 0, "invalid_request", err.msg);
 	else
 		qengine_take(c, (const unsigned char *)record.s, record.n);
 	qwen_text_fini(&record);

@@ -39,8 +39,8 @@ find_job(const struct qengine_client *c, const char *id)
 }
 
 void
-qengine_refuse(struct qengine_client *c, const char *id, const char *code,
-    const char *message)
+qengine_refuse(struct qengine_client *c, const char *id, size_t n,
+    const char *code, const char *message)
 {
 	/* of an id that is in use the end is still to come */
 	struct qwen_event ev = { .kind = id[0] == '\0' ||
@@ -48,6 +48,7 @@ qengine_refuse(struct qengine_client *c, const char *id, const char *code,
 
 	snprintf(ev.id, sizeof ev.id, "%s", id);
 	snprintf(ev.why, sizeof ev.why, "refused");
+	ev.n_prompt = n;
 	set_error(&ev, code, message);
 	qengine_tell(c, &ev);
 }
@@ -280,13 +281,14 @@ static int
 is_refused(struct qengine_client *c, const struct qwen_order *o)
 {
 	if (find_job(c, o->id) != NULL)
-		qengine_refuse(c, o->id, "duplicate_id",
+		qengine_refuse(c, o->id, o->n, "duplicate_id",
 		    "a request with such an id is under way");
 	else if (c->engine->draining)
-		qengine_refuse(c, o->id, "draining",
+		qengine_refuse(c, o->id, o->n, "draining",
 		    "the engine is about to end");
 	else if (qengine_is_full(c->engine))
-		qengine_refuse(c, o->id, "busy", "the queue is full");
+		qengine_refuse(c, o->id, o->n, "busy",
+		    "the queue is full");
 	else
 		return 0;
 	return 1;
@@ -309,8 +311,8 @@ take_job(struct qengine_client *c, struct qwen_order *o)
 	if (j->order.deadline_ms > 0)
 		j->deadline = cli_now() + (double)j->order.deadline_ms / 1e3;
 	if (add(c->engine, j, &err) < 0) {
-		qengine_refuse(c, j->order.id, err.code == QWEN_EFULL ||
-		    err.code == QWEN_ENOMEM ? "out_of_memory" :
+		qengine_refuse(c, j->order.id, j->n_prompt, err.code ==
+		    QWEN_EFULL || err.code == QWEN_ENOMEM ? "out_of_memory" :
 		    "invalid_request", err.msg);
 		free_job(j);
 		return;
@@ -354,7 +356,7 @@ greet(struct qengine_client *c, const struct qwen_hello *h)
 	    sizeof own->vocab) == 0) && (!h->has_model ||
 	    memcmp(&h->model, &own->model, sizeof own->model) == 0))
 		return;
-	qengine_refuse(c, "", "mismatch",
+	qengine_refuse(c, "", 0, "mismatch",
 	    "the requests are for another model");
 	c->eof = c->broken = 1;
 }
@@ -415,7 +417,7 @@ take(struct qengine_client *c, struct qwen_order *o)
 	/* ids in CBOR come from programs, which know whose they are */
 	if (!c->greeted && c->form == QENGINE_CBOR &&
 	    o->kind != QWEN_ORDER_HELLO) {
-		qengine_refuse(c, "", "bad_stream",
+		qengine_refuse(c, "", 0, "bad_stream",
 		    "the requests do not begin with a header");
 		c->eof = c->broken = 1;
 		return;
@@ -449,7 +451,7 @@ qengine_take(struct qengine_client *c, const unsigned char *p, size_t n)
 	if (qwen_order_decode(&o, p, n, c->engine->header.n_vocab, &err) == 0)
 		take(c, &o);
 	else
-		qengine_refuse(c, o.id, "invalid_request", err.msg);
+		qengine_refuse(c, o.id, o.n, "invalid_request", err.msg);
 	qwen_order_fini(&o);
 }
 

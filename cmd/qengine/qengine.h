@@ -102,8 +102,11 @@ int qengine_is_full(const struct qengine *e);
 /* One record. */
 void qengine_take(struct qengine_client *c, const unsigned char *p, size_t n);
 
-/* Of a request that is refused: the end of it, or where id is "" an error. */
-void qengine_refuse(struct qengine_client *c, const char *id,
+/*
+ * Of a request that is refused, with so many tokens: the end of it, or where id
+ * is "" an error.
+ */
+void qengine_refuse(struct qengine_client *c, const char *id, size_t n,
     const char *code, const char *message);
 
 /* End those that are late; when the next one is, or 0. */

@@ -120,11 +120,16 @@ engine <bad >one
 is "$?, $(jq -r 'select(.why) | .end + " " + .why' one | sort | paste -sd, -)" \
     "0, a refused,b refused,c refused,d refused,e refused,f refused,g length" \
     "bad requests end, and no other"
+is "$(jq -r 'select(.end == "c" or .end == "d") | .n_prompt' one | xargs)" \
+    "$(jq -r 'select(.end == "g") | .n_prompt | "\(.) \(.)"' one)" \
+    "how long the prompt was of one that is refused"
 is "$(jq -r 'select(.end == null) | .error // empty' one | sort | uniq -c | xargs)" \
     "1 duplicate_id 3 invalid_request" "what has no id of its own is an error"
 head -c 2000 "$QWEN_MODEL" | engine >one 2>err
 is "$?, $(cat err)" "1, qengine: stdin: this is a GGUF model file, not requests" \
     "what is no stream of requests"
+printf '\277bidaac' | engine >one 2>err
+is "$? $(grep -c 'this is text' err)" "1 0" "a map without a length is no text: $(cat err)"
 refused 2 "no such option" qengine --port 80
 refused 1 "a folder for a socket" qengine --socket "$PWD"
 refused 2 "a socket without a path" timeout 20 qengine --socket ""

@@ -13,56 +13,33 @@
 static const struct qwen_member rows[] = {
 	{ "billing_policy", QWEN_MEMBER_IDLE, NULL },
 	{ "cache_control", QWEN_MEMBER_IDLE, NULL },
-	{ "chat_template_kwargs", QWEN_MEMBER_PASSED, NULL },
 	{ "compaction", QWEN_MEMBER_REFUSED, NULL },
 	{ "container", QWEN_MEMBER_REFUSED, NULL },
 	{ "context_management", QWEN_MEMBER_HEEDED, NULL },
 	{ "diagnostics", QWEN_MEMBER_IDLE, NULL },
-	{ "enable_thinking", QWEN_MEMBER_PASSED, NULL },
 	{ "fallback_credit_token", QWEN_MEMBER_IDLE, NULL },
 	{ "fallbacks", QWEN_MEMBER_IDLE, NULL },
-	{ "frequency_penalty", QWEN_MEMBER_PASSED, NULL },
-	{ "grammar", QWEN_MEMBER_PASSED, NULL },
-	{ "guided_json", QWEN_MEMBER_PASSED, NULL },
-	{ "ignore_eos", QWEN_MEMBER_PASSED, NULL },
 	{ "inference_geo", QWEN_MEMBER_IDLE, NULL },
-	{ "json_schema", QWEN_MEMBER_PASSED, NULL },
-	{ "logit_bias", QWEN_MEMBER_PASSED, NULL },
 	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
 	{ "max_output_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
 	{ "max_tokens", QWEN_MEMBER_PASSED, NULL },
 	{ "mcp_servers", QWEN_MEMBER_REFUSED, NULL },
 	{ "messages", QWEN_MEMBER_HEEDED, NULL },
 	{ "metadata", QWEN_MEMBER_IDLE, NULL },
-	{ "min_p", QWEN_MEMBER_PASSED, NULL },
-	{ "min_tokens", QWEN_MEMBER_PASSED, NULL },
-	{ "model", QWEN_MEMBER_PASSED, NULL },
 	{ "output_config", QWEN_MEMBER_HEEDED, NULL },
 	{ "output_format", QWEN_MEMBER_HEEDED, NULL },
-	{ "presence_penalty", QWEN_MEMBER_PASSED, NULL },
-	{ "repeat_last_n", QWEN_MEMBER_PASSED, NULL },
-	{ "repeat_penalty", QWEN_MEMBER_PASSED, NULL },
-	{ "repetition_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "response_format", QWEN_MEMBER_FOREIGN, "output_config" },
-	{ "seed", QWEN_MEMBER_PASSED, NULL },
 	{ "service_tier", QWEN_MEMBER_IDLE, NULL },
 	{ "speed", QWEN_MEMBER_IDLE, NULL },
 	{ "stop", QWEN_MEMBER_FOREIGN, "stop_sequences" },
 	{ "stop_sequences", QWEN_MEMBER_HEEDED, NULL },
-	{ "stream", QWEN_MEMBER_PASSED, NULL },
 	{ "system", QWEN_MEMBER_HEEDED, NULL },
-	{ "temperature", QWEN_MEMBER_PASSED, NULL },
 	{ "thinking", QWEN_MEMBER_HEEDED, NULL },
 	{ "thread", QWEN_MEMBER_HEEDED, NULL },
 	{ "tool_choice", QWEN_MEMBER_HEEDED, NULL },
 	{ "tools", QWEN_MEMBER_HEEDED, NULL },
-	{ "top_k", QWEN_MEMBER_PASSED, NULL },
-	{ "top_p", QWEN_MEMBER_PASSED, NULL },
-	{ "typical_p", QWEN_MEMBER_PASSED, NULL },
 	{ "user_profile_id", QWEN_MEMBER_IDLE, NULL },
 	{ "workspace_id", QWEN_MEMBER_IDLE, NULL },
-	{ "xtc_probability", QWEN_MEMBER_PASSED, NULL },
-	{ "xtc_threshold", QWEN_MEMBER_PASSED, NULL },
 };
 static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
@@ -89,12 +66,6 @@ struct in {
 	size_t			 n;	/* of those that were written */
 };
 
-static int
-is(yyjson_val *block, const char *type)
-{
-	return yyjson_equals_str(yyjson_obj_get(block, "type"), type);
-}
-
 /* Message 3, or the system's: what is wrong with it. */
 static int
 bad_message(struct in *in, const char *what, yyjson_val *type)
@@ -118,14 +89,6 @@ bad_block(struct in *in, yyjson_val *block)
 
 	return bad_message(in, yyjson_is_str(type) ? " (text only)" :
 	    "a block of the content has no type", type);
-}
-
-static yyjson_val *
-text_of(yyjson_val *block, const char *key)
-{
-	yyjson_val *v = yyjson_obj_get(block, key);
-
-	return yyjson_is_str(v) ? v : NULL;
 }
 
 /* {"role": ... of the next message */

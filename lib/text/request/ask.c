@@ -111,6 +111,20 @@ qwen_ask_get(yyjson_val *object, const char *key)
 	return yyjson_is_null(v) ? NULL : v;
 }
 
+yyjson_val *
+qwen_ask_text(yyjson_val *object, const char *key)
+{
+	yyjson_val *v = yyjson_obj_get(object, key);
+
+	return yyjson_is_str(v) ? v : NULL;
+}
+
+int
+qwen_ask_is(yyjson_val *object, const char *type)
+{
+	return yyjson_equals_str(yyjson_obj_get(object, "type"), type);
+}
+
 int
 qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out, size_t *n)
 {

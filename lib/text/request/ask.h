@@ -40,6 +40,12 @@ yyjson_doc *qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 /* A member; NULL if it is not there or null. */
 yyjson_val *qwen_ask_get(yyjson_val *object, const char *key);
 
+/* The same if it is a text; and whether its type is that. */
+yyjson_val *qwen_ask_text(yyjson_val *object, const char *key);
+int qwen_ask_is(yyjson_val *object, const char *type);
+#define text_of(object, key) qwen_ask_text(object, key)
+#define is(object, type) qwen_ask_is(object, type)
+
 /* A value as JSON, owned by the caller. */
 int qwen_ask_json(struct qwen_refusal *no, yyjson_val *v, char **out,
     size_t *n);
@@ -117,7 +123,7 @@ enum qwen_member_kind {
 	QWEN_MEMBER_IDLE,	/* known, and no answer depends on it */
 	QWEN_MEMBER_REFUSED,	/* unless it asks for nothing */
 	QWEN_MEMBER_FOREIGN,	/* what others call it */
-	QWEN_MEMBER_PASSED,	/* the same as in a chat of OpenAI's form */
+	QWEN_MEMBER_PASSED,	/* heeded as in a chat of OpenAI's form */
 };
 
 struct qwen_member {

@@ -18,6 +18,9 @@ enum { MEMBERS_MAX = 1000 };
 #define IDLE QWEN_MEMBER_IDLE
 #define REFUSED QWEN_MEMBER_REFUSED
 #define FOREIGN QWEN_MEMBER_FOREIGN
+#define PASSED QWEN_MEMBER_PASSED
+
+/* In this one PASSED are those that all chats heed, by the same name. */
 
 static const struct qwen_member members[] = {
 	{ "add_generation_prompt", HEEDED, NULL },
@@ -26,28 +29,28 @@ static const struct qwen_member members[] = {
 	{ "bad_words", REFUSED, NULL },
 	{ "best_of", HEEDED, NULL },
 	{ "chat_template", REFUSED, NULL },
-	{ "chat_template_kwargs", HEEDED, NULL },
+	{ "chat_template_kwargs", PASSED, NULL },
 	{ "continue_final_message", REFUSED, NULL },
 	{ "documents", HEEDED, NULL },
 	{ "dry_multiplier", REFUSED, "0" },
 	{ "dynatemp_range", REFUSED, "0" },
 	{ "ebnf", REFUSED, NULL },
 	{ "echo", HEEDED, NULL },
-	{ "enable_thinking", HEEDED, NULL },
-	{ "frequency_penalty", HEEDED, NULL },
+	{ "enable_thinking", PASSED, NULL },
+	{ "frequency_penalty", PASSED, NULL },
 	{ "function_call", REFUSED, NULL },
 	{ "functions", REFUSED, NULL },
-	{ "grammar", HEEDED, NULL },
+	{ "grammar", PASSED, NULL },
 	{ "guided_choice", REFUSED, NULL },
 	{ "guided_grammar", REFUSED, NULL },
-	{ "guided_json", HEEDED, NULL },
+	{ "guided_json", PASSED, NULL },
 	{ "guided_regex", REFUSED, NULL },
 	{ "id", HEEDED, NULL },
-	{ "ignore_eos", HEEDED, NULL },
+	{ "ignore_eos", PASSED, NULL },
 	{ "include_stop_str_in_output", REFUSED, NULL },
 	{ "input", FOREIGN, "messages" },
-	{ "json_schema", HEEDED, NULL },
-	{ "logit_bias", HEEDED, NULL },
+	{ "json_schema", PASSED, NULL },
+	{ "logit_bias", PASSED, NULL },
 	{ "logits_processors", REFUSED, NULL },
 	{ "logprobs", HEEDED, NULL },
 	{ "max_completion_tokens", HEEDED, NULL },
@@ -57,55 +60,55 @@ static const struct qwen_member members[] = {
 	{ "max_tokens", HEEDED, NULL },
 	{ "messages", HEEDED, NULL },
 	{ "metadata", IDLE, NULL },
-	{ "min_p", HEEDED, NULL },
-	{ "min_tokens", HEEDED, NULL },
+	{ "min_p", PASSED, NULL },
+	{ "min_tokens", PASSED, NULL },
 	{ "mirostat", REFUSED, "0" },
 	{ "modalities", HEEDED, NULL },
-	{ "model", HEEDED, NULL },
+	{ "model", PASSED, NULL },
 	{ "n", HEEDED, NULL },
 	{ "n_predict", FOREIGN, "max_tokens" },
 	{ "num_predict", FOREIGN, "max_tokens" },
 	{ "parallel_tool_calls", HEEDED, NULL },
 	{ "prediction", IDLE, NULL },
-	{ "presence_penalty", HEEDED, NULL },
+	{ "presence_penalty", PASSED, NULL },
 	{ "prompt", HEEDED, NULL },
 	{ "prompt_cache_key", IDLE, NULL },
 	{ "prompt_cache_retention", IDLE, NULL },
 	{ "prompt_logprobs", REFUSED, NULL },
 	{ "reasoning_effort", HEEDED, NULL },
 	{ "regex", REFUSED, NULL },
-	{ "repeat_last_n", HEEDED, NULL },
-	{ "repeat_penalty", HEEDED, NULL },
-	{ "repetition_penalty", HEEDED, NULL },
+	{ "repeat_last_n", PASSED, NULL },
+	{ "repeat_penalty", PASSED, NULL },
+	{ "repetition_penalty", PASSED, NULL },
 	{ "response_format", HEEDED, NULL },
 	{ "safety_identifier", IDLE, NULL },
 	{ "samplers", REFUSED, NULL },
-	{ "seed", HEEDED, NULL },
+	{ "seed", PASSED, NULL },
 	{ "service_tier", IDLE, NULL },
 	{ "stop", HEEDED, NULL },
 	{ "stop_sequences", FOREIGN, "stop" },
 	{ "stop_token_ids", REFUSED, NULL },
 	{ "store", IDLE, NULL },
-	{ "stream", HEEDED, NULL },
+	{ "stream", PASSED, NULL },
 	{ "stream_options", HEEDED, NULL },
 	{ "structural_tag", REFUSED, NULL },
 	{ "structured_outputs", REFUSED, NULL },
 	{ "suffix", REFUSED, NULL },
-	{ "temperature", HEEDED, NULL },
+	{ "temperature", PASSED, NULL },
 	{ "tool_choice", HEEDED, NULL },
 	{ "tools", HEEDED, NULL },
-	{ "top_k", HEEDED, NULL },
+	{ "top_k", PASSED, NULL },
 	{ "top_logprobs", HEEDED, NULL },
 	{ "top_n_sigma", REFUSED, "0" },
-	{ "top_p", HEEDED, NULL },
+	{ "top_p", PASSED, NULL },
 	{ "truncate_prompt_tokens", REFUSED, NULL },
-	{ "typical_p", HEEDED, NULL },
+	{ "typical_p", PASSED, NULL },
 	{ "use_beam_search", REFUSED, NULL },
 	{ "user", IDLE, NULL },
 	{ "verbosity", IDLE, NULL },
 	{ "web_search_options", REFUSED, NULL },
-	{ "xtc_probability", HEEDED, NULL },
-	{ "xtc_threshold", HEEDED, NULL },
+	{ "xtc_probability", PASSED, NULL },
+	{ "xtc_threshold", PASSED, NULL },
 }, envelope[] = {
 	{ "body", HEEDED, NULL },
 	{ "custom_id", HEEDED, NULL },
@@ -155,7 +158,7 @@ static const struct qwen_member members[] = {
 /* A look at the members of an object. */
 struct look {
 	struct qwen_members	 table;
-	const struct qwen_members *also;	/* REFUSED ones of this, or NULL */
+	const struct qwen_members *chats;	/* what holds for all, or NULL */
 	const struct qwen_template *template;	/* knows others, or NULL */
 	struct qwen_unknown	*unknown;	/* or NULL */
 	struct qwen_refusal	*no;
@@ -177,25 +180,47 @@ find(const struct qwen_members *t, yyjson_val *key)
 	    bsearch(name, t->row, t->n, sizeof *t->row, by_name);
 }
 
-/* The name that may have been meant, or NULL. */
-static const char *
-nearest(const struct qwen_members *t, const char *name)
+/* The same, of what holds for chats in every form. */
+static const struct qwen_member *
+find_common(const struct qwen_members *t, yyjson_val *key)
 {
-	int d, least = qwen_near_enough(strlen(name));
+	const struct qwen_member *m = find(t, key);
+
+	return m != NULL && (m->kind == PASSED || m->kind == REFUSED) ? m :
+	    NULL;
+}
+
+/* The name that may have been meant, or NULL; *least is how far it is. */
+static const char *
+nearest_in(const struct qwen_members *t, const char *name, int passed,
+    int *least)
+{
 	const char *best = NULL;
 	size_t i;
+	int d;
 
-	for (i = 0; i < t->n; i++) {
-		if (t->row[i].kind == REFUSED || t->row[i].kind == FOREIGN)
+	for (i = 0; t != NULL && i < t->n; i++) {
+		if (t->row[i].kind == REFUSED || t->row[i].kind == FOREIGN ||
+		    (passed && t->row[i].kind != PASSED))
 			continue;
 		d = qwen_near(name, strlen(name), t->row[i].name);
 		/* what has few letters is near to everything */
-		if (d < least && d < (int)strlen(t->row[i].name)) {
-			least = d;
+		if (d < *least && d < (int)strlen(t->row[i].name)) {
+			*least = d;
 			best = t->row[i].name;
 		}
 	}
 	return best;
+}
+
+static const char *
+nearest(const struct look *l, const char *name)
+{
+	int least = qwen_near_enough(strlen(name));
+	const char *own = nearest_in(&l->table, name, 0, &least);
+	const char *common = nearest_in(l->chats, name, 1, &least);
+
+	return common != NULL ? common : own;
 }
 
 /* Keep it for a note, once; or refuse it. */
@@ -248,15 +273,13 @@ check(const struct look *l, yyjson_val *object)
 		return bad(l->no, NULL, "more than %d members", MEMBERS_MAX);
 	yyjson_obj_foreach(object, i, n, key, v) {
 		name = yyjson_get_str(key);
-		m = find(&l->table, key);
-		if (m == NULL && l->also != NULL &&
-		    (m = find(l->also, key)) != NULL && m->kind != REFUSED)
-			m = NULL;
+		if ((m = find(&l->table, key)) == NULL && l->chats != NULL)
+			m = find_common(l->chats, key);
 		if (m == NULL || m->kind == FOREIGN) {
 			if ((l->template == NULL ||
 			    !qwen_template_names(l->template, name)) &&
 			    is_unknown(l, name, m != NULL ? m->ours :
-			    nearest(&l->table, name)) < 0)
+			    nearest(l, name)) < 0)
 				return -1;
 			continue;
 		}
@@ -284,8 +307,9 @@ qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
 {
 	const struct qwen_member *m = find(table, key);
 
-	return m != NULL ? m->kind == QWEN_MEMBER_PASSED :
-	    find(&ours, key) == NULL && r->s->template != NULL &&
+	if (m == NULL)
+		m = find(&ours, key);
+	return m != NULL ? m->kind == PASSED : r->s->template != NULL &&
 	    qwen_template_names(r->s->template, yyjson_get_str(key));
 }
 

@@ -15,61 +15,38 @@ static const struct qwen_member rows[] = {
 	{ "access_programs", QWEN_MEMBER_IDLE, NULL },
 	{ "background", QWEN_MEMBER_REFUSED, NULL },
 	{ "background_options", QWEN_MEMBER_IDLE, NULL },
-	{ "chat_template_kwargs", QWEN_MEMBER_PASSED, NULL },
 	{ "context_management", QWEN_MEMBER_REFUSED, NULL },
 	{ "conversation", QWEN_MEMBER_REFUSED, NULL },
-	{ "enable_thinking", QWEN_MEMBER_PASSED, NULL },
-	{ "frequency_penalty", QWEN_MEMBER_PASSED, NULL },
-	{ "grammar", QWEN_MEMBER_PASSED, NULL },
-	{ "guided_json", QWEN_MEMBER_PASSED, NULL },
-	{ "ignore_eos", QWEN_MEMBER_PASSED, NULL },
 	{ "image", QWEN_MEMBER_IDLE, NULL },
 	{ "include", QWEN_MEMBER_HEEDED, NULL },
 	{ "input", QWEN_MEMBER_HEEDED, NULL },
 	{ "instructions", QWEN_MEMBER_HEEDED, NULL },
-	{ "json_schema", QWEN_MEMBER_PASSED, NULL },
-	{ "logit_bias", QWEN_MEMBER_PASSED, NULL },
 	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_output_tokens" },
 	{ "max_output_tokens", QWEN_MEMBER_HEEDED, NULL },
 	{ "max_tokens", QWEN_MEMBER_FOREIGN, "max_output_tokens" },
 	{ "max_tool_calls", QWEN_MEMBER_IDLE, NULL },
 	{ "messages", QWEN_MEMBER_FOREIGN, "input" },
 	{ "metadata", QWEN_MEMBER_IDLE, NULL },
-	{ "min_p", QWEN_MEMBER_PASSED, NULL },
-	{ "min_tokens", QWEN_MEMBER_PASSED, NULL },
-	{ "model", QWEN_MEMBER_PASSED, NULL },
 	{ "moderation", QWEN_MEMBER_REFUSED, NULL },
 	{ "parallel_tool_calls", QWEN_MEMBER_PASSED, NULL },
-	{ "presence_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "previous_response_id", QWEN_MEMBER_HEEDED, NULL },
 	{ "prompt", QWEN_MEMBER_REFUSED, NULL },
 	{ "prompt_cache_key", QWEN_MEMBER_IDLE, NULL },
 	{ "prompt_cache_options", QWEN_MEMBER_IDLE, NULL },
 	{ "prompt_cache_retention", QWEN_MEMBER_IDLE, NULL },
 	{ "reasoning", QWEN_MEMBER_HEEDED, NULL },
-	{ "repeat_last_n", QWEN_MEMBER_PASSED, NULL },
-	{ "repeat_penalty", QWEN_MEMBER_PASSED, NULL },
-	{ "repetition_penalty", QWEN_MEMBER_PASSED, NULL },
 	{ "response_format", QWEN_MEMBER_FOREIGN, "text" },
 	{ "safety_identifier", QWEN_MEMBER_IDLE, NULL },
-	{ "seed", QWEN_MEMBER_PASSED, NULL },
 	{ "service_tier", QWEN_MEMBER_IDLE, NULL },
 	{ "stop", QWEN_MEMBER_PASSED, NULL },
 	{ "store", QWEN_MEMBER_HEEDED, NULL },
-	{ "stream", QWEN_MEMBER_PASSED, NULL },
 	{ "stream_options", QWEN_MEMBER_IDLE, NULL },
-	{ "temperature", QWEN_MEMBER_PASSED, NULL },
 	{ "text", QWEN_MEMBER_HEEDED, NULL },
 	{ "tool_choice", QWEN_MEMBER_HEEDED, NULL },
 	{ "tools", QWEN_MEMBER_HEEDED, NULL },
-	{ "top_k", QWEN_MEMBER_PASSED, NULL },
 	{ "top_logprobs", QWEN_MEMBER_PASSED, NULL },
-	{ "top_p", QWEN_MEMBER_PASSED, NULL },
 	{ "truncation", QWEN_MEMBER_IDLE, NULL },
-	{ "typical_p", QWEN_MEMBER_PASSED, NULL },
 	{ "user", QWEN_MEMBER_IDLE, NULL },
-	{ "xtc_probability", QWEN_MEMBER_PASSED, NULL },
-	{ "xtc_threshold", QWEN_MEMBER_PASSED, NULL },
 };
 static const struct qwen_members members = {
 	rows, sizeof rows / sizeof rows[0]
@@ -101,20 +78,6 @@ struct in {
 	size_t			 n;	/* messages that were written */
 	size_t			 at;	/* item, from 1 on; 0: of before */
 };
-
-static int
-is(yyjson_val *v, const char *type)
-{
-	return yyjson_equals_str(yyjson_obj_get(v, "type"), type);
-}
-
-static yyjson_val *
-text_of(yyjson_val *v, const char *key)
-{
-	yyjson_val *text = yyjson_obj_get(v, key);
-
-	return yyjson_is_str(text) ? text : NULL;
-}
 
 static int
 bad_item(struct in *in, const char *what)

@@ -5,9 +5,7 @@
  * Nothing here waits but poll(2), and that only if there is nothing to compute.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,43 +14,6 @@
 #include "qengine.h"
 
 enum { CLIENTS_MAX = 256, TICK_MS = 1000 };
-
-static int wake_fd = -1;
-
-static void
-on_signal(int sig)
-{
-	int saved = errno;
-
-	/* the second one ends it */
-	signal(sig, SIG_DFL);
-	if (write(wake_fd, "", 1) == -1)
-		raise(sig);
-	errno = saved;
-}
-
-static void
-watch_signals(struct qengine *e)
-{
-	struct sigaction sa = { .sa_handler = on_signal }, old;
-	static const int sigs[] = { SIGTERM, SIGINT };
-	int fd[2];
-	size_t i;
-
-	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[0], F_SETFL, O_NONBLOCK) == -1)
-		die("pipe: %s", strerror(errno));
-	e->wake = fd[0];
-	wake_fd = fd[1];
-	sigemptyset(&sa.sa_mask);
-	for (i = 0; i < sizeof sigs / sizeof sigs[0]; i++) {
-		if (sigaction(sigs[i], NULL, &old) == 0 &&
-		    old.sa_handler != SIG_IGN)
-			sigaction(sigs[i], &sa, NULL);
-	}
-	signal(SIGPIPE, SIG_IGN);
-}
 
 /* A pipe that is full holds up the work: there is nobody else. */
 static int
@@ -278,7 +239,7 @@ qengine_run(struct qengine *e)
 	struct polled p = { 0 };
 	struct qengine_client *c;
 
-	watch_signals(e);
+	e->wake = tool_wake_open();
 	while (e->clients != NULL || (e->listener != -1 && !e->draining)) {
 		attend(e, &p);
 		qengine_deadlines(e);

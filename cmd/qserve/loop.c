@@ -7,9 +7,7 @@
 #include <sys/socket.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,43 +25,6 @@ enum {
 	BODY_RATE = 16 << 10,	/* bytes a second: a body that comes slower
 				   than that is not waited for */
 };
-
-static int wake_fd = -1;
-
-static void
-on_signal(int sig)
-{
-	int saved = errno;
-
-	/* the second one ends it */
-	signal(sig, SIG_DFL);
-	if (write(wake_fd, "", 1) == -1)
-		raise(sig);
-	errno = saved;
-}
-
-static void
-watch_signals(struct qserve *s)
-{
-	struct sigaction sa = { .sa_handler = on_signal }, old;
-	static const int sigs[] = { SIGTERM, SIGINT };
-	int fd[2];
-	size_t i;
-
-	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[0], F_SETFL, O_NONBLOCK) == -1)
-		die("pipe: %s", strerror(errno));
-	s->wake = fd[0];
-	wake_fd = fd[1];
-	sigemptyset(&sa.sa_mask);
-	for (i = 0; i < sizeof sigs / sizeof sigs[0]; i++) {
-		if (sigaction(sigs[i], NULL, &old) == 0 &&
-		    old.sa_handler != SIG_IGN)
-			sigaction(sigs[i], &sa, NULL);
-	}
-	signal(SIGPIPE, SIG_IGN);
-}
 
 static void
 take_signal(struct qserve *s)
@@ -269,7 +230,7 @@ qserve_run(struct qserve *s)
 	struct qserve_engine *e;
 	double now, looked = 0;
 
-	watch_signals(s);
+	s->wake = tool_wake_open();
 	while (!is_over(s, now = cli_now())) {
 		qserve_engines_tend(s, now);
 		if (now >= looked + (s->draining ? 0.01 : 1)) {

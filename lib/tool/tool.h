@@ -240,6 +240,14 @@ void tool_write_header(struct qwen_writer *w, enum qwen_stream_kind kind,
  */
 const char *tool_not_text(const void *p, size_t n, int nuls);
 
+/* ----------------------------------------------------------------- signals */
+
+/*
+ * What is readable once SIGTERM or SIGINT came; a second one ends the process.
+ * SIGPIPE is ignored from then on.  Dies.
+ */
+int tool_wake_open(void);
+
 /* ----------------------------------------------------------------- sockets */
 
 /*

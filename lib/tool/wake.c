@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: ISC */
+/* wake.c - signals that end a server, for a loop that only poll(2) waits in. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/tool.h"
+
+static int wake_fd = -1;
+
+static void
+on_signal(int sig)
+{
+	int saved = errno;
+
+	/* the second one ends it */
+	signal(sig, SIG_DFL);
+	if (write(wake_fd, "", 1) == -1)
+		raise(sig);
+	errno = saved;
+}
+
+int
+tool_wake_open(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal }, old;
+	static const int sigs[] = { SIGTERM, SIGINT };
+	int fd[2];
+	size_t i;
+
+	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[0], F_SETFL, O_NONBLOCK) == -1)
+		die("pipe: %s", strerror(errno));
+	wake_fd = fd[1];
+	sigemptyset(&sa.sa_mask);
+	for (i = 0; i < sizeof sigs / sizeof sigs[0]; i++) {
+		if (sigaction(sigs[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			sigaction(sigs[i], &sa, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	return fd[0];
+}

@@ -232,7 +232,8 @@ $(B)/page.inc: cmd/qserve/page/page.html
 	@mv $@.new $@
 $(B)/cmd/qserve/page.o: $(B)/page.inc
 $(B)/lib/engine/kernel/dispatch.o: $(B)/kernels.inc
-$(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))): $(B)/modelled.inc
+$(patsubst %.c,$(B)/%.o,$(filter tests/kernel/%,$(TEST_SRC))) \
+		$(B)/tests/golden/bits.o: $(B)/modelled.inc
 $(B)/tests/unit/fuzz_seeds.o: $(B)/fuzzers.inc
 $(B)/lib/engine/quant/quant.o: $(B)/quants.inc
 $(patsubst %.c,$(B)/%.o,$(wildcard lib/engine/sample/*.c)): $(B)/samplers.inc

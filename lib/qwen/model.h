@@ -28,7 +28,7 @@ struct qwen_model;
 struct qwen_model_opts {
 	int		 n_threads;	/* 0: one for each processor */
 	const char	*cpu;		/* level not to exceed; NULL: what is
-					   fastest, without AMX in version 1 */
+					   fastest */
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
 	/*
 	 * The block that predicts tokens after the next one (nextn, MTP), for
@@ -81,8 +81,7 @@ int qwen_model_classify(const struct qwen_model *m, const float *hidden,
 double qwen_softmax_share(const float *logits, size_t n, size_t i);
 
 /*
- * Which kernel variant serves each operation and format, one a line, for -v;
- * and that the CPU has AMX, where it is left out.
+ * Which kernel variant serves each operation and format, one a line, for -v.
  * Returns the text's length, like snprintf.
  */
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);

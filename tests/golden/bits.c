@@ -5,6 +5,9 @@
  * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.  Its
  * columns are model, numerics version, hash of logits and of state.
  *	bits [LEVEL...]		all levels, or these
+ *
+ * With AVX-512 there is one level more, "tiles": products of many tokens by AMX
+ * on its software model, for as few tokens as there are, packed as models do.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,9 +15,11 @@
 #include <unistd.h>
 
 #include "golden.h"
+#include "engine/model/model.h"
 #include "engine/model/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
+#include "../kernel/variants.h"
 #include "../levels.h"
 #include "../tap.h"
 
@@ -65,12 +70,40 @@ hash_state(uint64_t *h, const struct qwen_session *s)
 	}
 }
 
+/* All products of many tokens by modelled tiles, where there is one. */
+static void
+use_tiles(struct qwen_model *m)
+{
+	size_t bytes[QWEN_PACK_KINDS] = { 0 }, i, c;
+	const struct qwen_kernel *k;
+	uint32_t type;
+
+	for (i = 0; (k = modelled_get(i)) != NULL; i++) {
+		for (type = 0; type < QT_N; type++) {
+			const struct qwen_quant *q = qwen_quant_find(type);
+
+			if (q == NULL || !variant_is_gemm(k) ||
+			    variant_numerics(k) != m->numerics ||
+			    !qwen_kernel_fits(k, q) || (k->type != type &&
+			    m->kernels.gemm[type].by[0] != NULL))
+				continue;
+			for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
+				m->kernels.gemm[type].by[c] = k;
+		}
+		if (k->packing != NULL)
+			bytes[k->packing->kind] = k->packing->bytes;
+	}
+	for (i = 0; i < QWEN_PACK_KINDS; i++)
+		m->kernels.pack_bytes += bytes[i];
+}
+
 static int
 evaluate(const struct golden_model *g, const struct golden_case *c,
     const char *level, unsigned numerics, struct hashes *out)
 {
-	struct qwen_model_opts opts = { .n_threads = 2, .cpu = level,
-	    .numerics = numerics };
+	int tiles = strcmp(level, "tiles") == 0;
+	struct qwen_model_opts opts = { .n_threads = 2, .cpu = tiles ?
+	    "avx512" : level, .numerics = numerics };
 	struct row row = { g->n_vocab, &out->logits };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take,
 	    .arg = &row };
@@ -82,6 +115,8 @@ evaluate(const struct golden_model *g, const struct golden_case *c,
 	out->logits = out->state = 0xcbf29ce484222325;
 	if (qwen_model_open(&m, g->path, &opts, NULL) < 0)
 		return -1;
+	if (tiles)
+		use_tiles(m);
 	rc = qwen_session_new(&s, m, NULL);
 	for (i = 0; rc == 0 && i < c->n_tokens; i += n) {
 		n = i == 0 ? first : 1;
@@ -133,11 +168,24 @@ wanted(const char *level, char **list)
 	return !any;
 }
 
+static void
+check_level(const struct golden_model *g, const struct golden_case *c,
+    unsigned numerics, const char *level, const struct hashes *want)
+{
+	struct hashes got;
+
+	ok(evaluate(g, c, level, numerics, &got) == 0 &&
+	    got.logits == want->logits, "%s, version %u: logits, %s", g->name,
+	    numerics, level);
+	ok(got.state == want->state, "%s, version %u: state, %s", g->name,
+	    numerics, level);
+}
+
 static int
 check(const struct golden_model *g, const struct golden_case *c,
     unsigned numerics, char **list)
 {
-	struct hashes want, got;
+	struct hashes want;
 	size_t l;
 
 	if (!look_up(g->name, numerics, &want)) {
@@ -150,12 +198,11 @@ check(const struct golden_model *g, const struct golden_case *c,
 		if (qwen_cpu_check(levels[l]) != 1 ||
 		    !wanted(levels[l], list) || !level_differs(l, numerics))
 			continue;
-		ok(evaluate(g, c, levels[l], numerics, &got) == 0 &&
-		    got.logits == want.logits, "%s, version %u: logits, %s",
-		    g->name, numerics, levels[l]);
-		ok(got.state == want.state, "%s, version %u: state, %s",
-		    g->name, numerics, levels[l]);
+		check_level(g, c, numerics, levels[l], &want);
 	}
+	if ((qwen_cpu_detect() & QWEN_CPU_AVX512VNNI) != 0 &&
+	    wanted("tiles", list))
+		check_level(g, c, numerics, "tiles", &want);
 	return 1;
 }
 

@@ -355,7 +355,7 @@ static void
 check_table(void)
 {
 	struct qwen_kernels k;
-	size_t i, n = 0;
+	size_t i, c, n = 0;
 
 	for (i = 0; i < qwen_kernel_count(); i++)
 		n += (size_t)is_modelled(qwen_kernel_get(i));
@@ -366,27 +366,10 @@ check_table(void)
 	ok(n == 0, "which say so by their name");
 	qwen_kernels_init(&k, ~0u, 1);
 	for (n = i = 0; i < QT_N; i++)
-		n += k.gemm[i] != NULL && is_modelled(k.gemm[i]);
+		for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
+			n += k.gemm[i].by[c] != NULL &&
+			    is_modelled(k.gemm[i].by[c]);
 	ok(n == 0, "none is chosen for a CPU that has everything");
-}
-
-/* Small numbers of tokens go to the kernel below. */
-static void
-check_below(void)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < qwen_kernel_count(); i++) {
-		const struct qwen_kernel *k = qwen_kernel_get(i);
-
-		if (k->below == NULL)
-			continue;
-		n += k->below->op != k->op || k->below->type != k->type ||
-		    (k->below->need & ~k->need) != 0 ||
-		    k->below->min_tok >= k->min_tok;
-	}
-	ok(n == 0, "the kernels below are for the same, fewer tokens and a "
-	    "lesser CPU");
 }
 
 /* A product of zeros with zeros: does it use tiles, and give them back? */
@@ -398,12 +381,14 @@ check_tiles_given_back(const struct qwen_kernel *k)
 	size_t row = qwen_quant_row_bytes(q->type, 512), t;
 	size_t before = amx_model_products();
 	unsigned char *w = calloc(32, row);
-	/* a token: two blocks of q8 or, in version 2, 512 numbers in bf16 */
+	/* a token: two groups of q8 or, in version 2, 512 numbers in bf16 */
 	enum { TOKEN = 1024 };
+	_Static_assert(2 * sizeof(struct qwen_q8) <= TOKEN, "room for both");
 	unsigned char *x = aligned_alloc(64, 17 * TOKEN);
 	float y[17][32];
 	const void *xp[17];
 	float *yp[17];
+	void *packed;
 	struct qwen_matmul m = { .w = w, .row_bytes = row, .n_in = 512,
 	    .quant = q, .x = xp, .y = yp, .n_tok = 17, .r1 = 32 };
 
@@ -412,7 +397,9 @@ check_tiles_given_back(const struct qwen_kernel *k)
 		xp[t] = x + t * TOKEN;
 		yp[t] = y[t];
 	}
+	packed = variant_pack(k, &m);
 	k->run.matmul(&m);
+	free(packed);
 	ok(amx_model_products() > before && !amx_model_in_use(),
 	    "%s %s %s: tiles are used, and given back", variant_op(k),
 	    qwen_ggml_name(q->type), k->name);
@@ -454,7 +441,6 @@ main(void)
 		ok(aborts(faults[i].run), "%s: ends the process",
 		    faults[i].what);
 	check_table();
-	check_below();
 	for (i = 0; (k = modelled_get(i)) != NULL; i++) {
 		if ((k->need & ~qwen_cpu_detect()) != 0)
 			skip(k->name, "this CPU lacks AVX-512");

@@ -1,62 +1,69 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * choose.c - which products are chosen, of instruction sets that this CPU need
- * not have.
+ * not have, and for how many tokens.
  */
 #include <string.h>
 
 #include "../tap.h"
 #include "engine/kernel/kernel.h"
 
-/* The name of the product of many tokens. */
-static const char *
-gemm(unsigned features, unsigned numerics, uint32_t type)
-{
-	struct qwen_kernels k;
+#define ALL (QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI | \
+	QWEN_CPU_AMX)
 
-	qwen_kernels_init(&k, features, numerics);
-	return k.gemm[type] != NULL ? k.gemm[type]->name : "none";
+/* The name of the product of so many tokens, 256 x 64. */
+static const char *
+name(unsigned features, unsigned numerics, uint32_t type, size_t n_tok)
+{
+	struct qwen_matmul m = { .n_in = 256, .r1 = 64, .n_tok = n_tok };
+	const struct qwen_kernel *k;
+	struct qwen_kernels all;
+
+	qwen_kernels_init(&all, features, numerics);
+	k = qwen_gemm_for(all.matmul[type], &all.gemm[type], &m);
+	return k != NULL ? k->name : "none";
 }
 
+/* Tiles from so many tokens on, AVX-512 below. */
 static void
-check_amx(void)
+check_amx(uint32_t type, size_t from)
 {
-	const unsigned all = QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI |
-	    QWEN_CPU_AMX;
-	static const uint32_t type[] = { QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q8_0 };
-	size_t i;
+	const char *few = name(ALL, 1, type, from - 1);
+	const char *many = name(ALL, 1, type, from);
 
-	for (i = 0; i < sizeof type / sizeof type[0]; i++) {
-		const char *v1 = gemm(qwen_kernels_usual(all, 1), 1, type[i]);
-		const char *v2 = gemm(qwen_kernels_usual(all, 2), 2, type[i]);
-
-		ok(strcmp(v1, "avx512vnni") == 0,
-		    "format %u, version 1 without a level: %s", type[i], v1);
-		ok(strcmp(v2, "amx") == 0,
-		    "format %u, version 2 without a level: %s", type[i], v2);
-		ok(strcmp(gemm(all, 1, type[i]), "amx") == 0,
-		    "format %u, version 1 with AMX asked for", type[i]);
-	}
+	ok(strcmp(few, "avx512vnni") == 0 && strcmp(many, "amx") == 0 &&
+	    strcmp(name(ALL, 1, type, 5000), "amx") == 0,
+	    "format %u: below %zu tokens %s, then %s", type, from, few, many);
+	ok(strcmp(name(ALL & ~(unsigned)QWEN_CPU_AMX, 1, type, from),
+	    "avx512vnni") == 0, "without AMX it is AVX-512");
 }
 
 int
 main(void)
 {
-	static const unsigned sets[] = { 0, QWEN_CPU_AVX2,
-	    QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI, QWEN_CPU_NEON };
+	static const uint32_t from[][2] = { { QT_Q4_K, 32 }, { QT_Q5_K, 32 },
+	    { QT_Q6_K, 16 }, { QT_Q8_0, 16 } };
 	const struct qwen_kernel *k;
-	size_t i;
+	size_t i, n;
 	int amx = 0;
 
 	for (i = 0; (k = qwen_kernel_get(i)) != NULL; i++)
 		amx |= (k->need & QWEN_CPU_AMX) != 0;
-	if (amx)
-		check_amx();
-	else
+	for (i = 0; amx && i < sizeof from / sizeof from[0]; i++) {
+		check_amx(from[i][0], from[i][1]);
+		ok(strcmp(name(ALL, 2, from[i][0], 4), "amx") == 0 &&
+		    strcmp(name(ALL, 2, from[i][0], 3), "none") == 0,
+		    "in version 2 from 4 tokens on");
+	}
+	if (!amx)
 		skip("AMX", "another kind of processor, or an old compiler");
-	for (i = 0; i < sizeof sets / sizeof sets[0]; i++)
-		ok(qwen_kernels_usual(sets[i], 1) == sets[i] &&
-		    qwen_kernels_usual(sets[i], 2) == sets[i],
-		    "all else is used where it is there");
+	for (n = 1; n < 2000; n++) {
+		size_t c = qwen_token_class(n);
+
+		if (c >= QWEN_TOKEN_CLASSES || n < (size_t)1 << c ||
+		    (c + 1 < QWEN_TOKEN_CLASSES && n >= (size_t)2 << c))
+			break;
+	}
+	ok(n == 2000, "classes of tokens are powers of two, the last open");
 	return done_testing();
 }

@@ -136,18 +136,6 @@ tear_down(struct product *p)
 	unfence(&p->y);
 }
 
-static void
-multiply(const struct qwen_kernel *k, const struct product *p)
-{
-	struct qwen_kernels plain;
-
-	qwen_kernels_init(&plain, 0, variant_numerics(k));
-	if (variant_is_gemm(k))
-		qwen_multiply(plain.matmul[p->m.quant->type], k, &p->m);
-	else
-		qwen_multiply(k, NULL, &p->m);
-}
-
 /* ---- the two checks */
 
 /* The shape at which it strays, or N_SHAPES. */
@@ -165,7 +153,7 @@ strays(const struct qwen_kernel *k, const struct qwen_quant *q)
 			set_up(&p, q, variant_numerics(k), shapes[i], at_end);
 			if (sigsetjmp(back, 1) != 0)
 				return i;
-			multiply(k, &p);
+			variant_multiply(k, p.m);
 			tear_down(&p);
 		}
 	}
@@ -226,7 +214,7 @@ shows(const struct qwen_kernel *k, const struct product *p, size_t r,
 	memcpy(keep, row, p->m.row_bytes);
 	while (!spoil(q, row, n_block))
 		;
-	multiply(k, p);
+	variant_multiply(k, p->m);
 	for (t = 0; t < p->m.n_tok; t++) {
 		for (i = 0; i < n_out; i++) {
 			const float *y = &p->yp[t][i];
@@ -255,7 +243,7 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 		n = shapes[i][1] * shapes[i][2];
 		if ((want = malloc(n * sizeof *want)) == NULL)
 			abort();
-		multiply(k, &p);
+		variant_multiply(k, p.m);
 		memcpy(want, p.y.p, n * sizeof *want);
 		for (r = 0; good && r < shapes[i][1]; r += 1 + r / 4)
 			good = shows(k, &p, r, want);

@@ -86,7 +86,7 @@ same(const struct qwen_kernel *k)
 	static float want[TOKENS][ROWS], got[TOKENS][ROWS];
 	const struct qwen_kernel *plain = qwen_kernel_choose(
 	    variant_numerics(k) == 2 ? QWEN_OP_MATMUL_V2 : QWEN_OP_MATMUL,
-	    &made_up, 0);
+	    &made_up, 0, SIZE_MAX);
 	int e, small, good = 1;
 
 	for (e = 0; e < 250; e += e < 60 ? 3 : 40) {
@@ -124,7 +124,8 @@ main(void)
 	}
 	ok(n > 0, "%zu variants for any format", n);
 	for (i = QWEN_OP_MATMUL; i <= QWEN_OP_GEMM_V2; i++) {
-		k = qwen_kernel_choose((enum qwen_op)i, &made_up, ~0u);
+		k = qwen_kernel_choose((enum qwen_op)i, &made_up, ~0u,
+		    SIZE_MAX);
 		ok(k == NULL || !k->flushes, "operation %zu: by %s", i,
 		    k == NULL ? "none" : k->name);
 	}

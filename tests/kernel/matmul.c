@@ -141,10 +141,9 @@ end(struct problem *p)
 	free(p->plain[1]);
 }
 
-/* By a variant through qwen_multiply, which gives a GEMM only what it takes. */
 static void
-multiply(const struct problem *p, const struct qwen_kernel *matmul,
-    const struct qwen_kernel *gemm, unsigned version, float *y)
+multiply(const struct problem *p, const struct qwen_kernel *k,
+    unsigned version, float *y)
 {
 	const void *xp[MAX_TOK];
 	float *yp[MAX_TOK];
@@ -162,7 +161,7 @@ multiply(const struct problem *p, const struct qwen_kernel *matmul,
 	}
 	for (i = 0; i < p->n_tok * p->width; i++)
 		y[i] = 12345.0f;
-	qwen_multiply(matmul, gemm, &m);
+	variant_multiply(k, m);
 }
 
 /* 1 if the variant and plain C of its version agree in all bits. */
@@ -177,12 +176,9 @@ same(struct problem *p, const struct qwen_kernel *k)
 	qwen_kernels_init(&c, 0, version);
 	if (*plain == NULL) {
 		*plain = malloc(bytes);
-		multiply(p, c.matmul[p->q->type], NULL, version, *plain);
+		multiply(p, c.matmul[p->q->type], version, *plain);
 	}
-	if (variant_is_gemm(k))
-		multiply(p, c.matmul[p->q->type], k, version, p->y);
-	else
-		multiply(p, k, NULL, version, p->y);
+	multiply(p, k, version, p->y);
 	return memcmp(p->y, *plain, bytes) == 0;
 }
 

@@ -8,6 +8,7 @@
 #define VARIANTS_H
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/kernel/kernel.h"
 #include "amx/amx_trap.h"
@@ -94,6 +95,45 @@ variant_op(const struct qwen_kernel *k)
 	    { "matmul 2", "gemm 2" } };
 
 	return names[variant_numerics(k) - 1][variant_is_gemm(k)];
+}
+
+/* The tokens of m as k wants them, if it does; the caller frees them. */
+static inline void *
+variant_pack(const struct qwen_kernel *k, struct qwen_matmul *m)
+{
+	size_t bytes;
+	void *p;
+
+	if (k->packing == NULL || m->n_in % QWEN_GROUP != 0)
+		return NULL;
+	bytes = qwen_packed_bytes(k->packing, m->n_tok, m->n_in);
+	if ((p = aligned_alloc(64, bytes)) == NULL)
+		abort();
+	qwen_pack(k->packing, p, m->x, m->n_tok, m->n_in);
+	m->packing = k->packing;
+	m->packed = p;
+	return p;
+}
+
+/* The product by a variant, which gets what it takes; plain does the rest. */
+static inline void
+variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
+{
+	struct qwen_gemms all;
+	struct qwen_kernels plain;
+	size_t i;
+	void *p;
+
+	if (!variant_is_gemm(k)) {
+		qwen_multiply(k, NULL, &m);
+		return;
+	}
+	qwen_kernels_init(&plain, 0, variant_numerics(k));
+	for (i = 0; i < QWEN_TOKEN_CLASSES; i++)
+		all.by[i] = k;
+	p = variant_pack(k, &m);
+	qwen_multiply(plain.matmul[m.quant->type], &all, &m);
+	free(p);
 }
 
 /* The QWEN_CPU_ bits of what can be run. */

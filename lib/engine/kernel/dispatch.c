@@ -60,7 +60,7 @@ qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 /* Of the same rank, one for the very format goes before one for any. */
 const struct qwen_kernel *
 qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
-    unsigned features)
+    unsigned features, size_t limit)
 {
 	const struct qwen_kernel *best = NULL, *k;
 	size_t a;
@@ -68,7 +68,7 @@ qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
 	for (a = 0; a < N_ARRAYS; a++) {
 		for (k = arrays[a]; k->name != NULL; k++) {
 			if (k->op != op || (k->need & ~features) != 0 ||
-			    !qwen_kernel_fits(k, q))
+			    k->min_tok >= limit || !qwen_kernel_fits(k, q))
 				continue;
 			if (best == NULL || k->rank > best->rank ||
 			    (k->rank == best->rank &&
@@ -82,18 +82,30 @@ qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
 const struct qwen_sift *
 qwen_sift_choose(unsigned features)
 {
-	return qwen_kernel_choose(QWEN_OP_SIFT, NULL, features)->run.sift;
+	return qwen_kernel_choose(QWEN_OP_SIFT, NULL, features,
+	    SIZE_MAX)->run.sift;
 }
 
-unsigned
-qwen_kernels_usual(unsigned features, unsigned numerics)
+static void
+choose_gemms(struct qwen_kernels *k, enum qwen_op op,
+    const struct qwen_quant *q, unsigned features, size_t *pack_bytes)
 {
-	return numerics == 1 ? features & ~(unsigned)QWEN_CPU_AMX : features;
+	const struct qwen_kernel *g;
+	size_t c;
+
+	for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
+		g = qwen_kernel_choose(op, q, features, c + 1 ==
+		    QWEN_TOKEN_CLASSES ? SIZE_MAX : (size_t)2 << c);
+		k->gemm[q->type].by[c] = g;
+		if (g != NULL && g->packing != NULL)
+			pack_bytes[g->packing->kind] = g->packing->bytes;
+	}
 }
 
 void
 qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {
+	size_t pack_bytes[QWEN_PACK_KINDS] = { 0 }, i;
 	const struct qwen_quant *q;
 	uint32_t type;
 	int v2;
@@ -106,39 +118,74 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 			continue;
 		v2 = numerics == 2 && q->kind != QWEN_QUANT_FLOAT;
 		k->matmul[type] = qwen_kernel_choose(v2 ? QWEN_OP_MATMUL_V2 :
-		    QWEN_OP_MATMUL, q, features);
-		k->gemm[type] = qwen_kernel_choose(v2 ? QWEN_OP_GEMM_V2 :
-		    QWEN_OP_GEMM, q, features);
+		    QWEN_OP_MATMUL, q, features, SIZE_MAX);
+		choose_gemms(k, v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM, q,
+		    features, pack_bytes);
 	}
-	k->delta = qwen_kernel_choose(QWEN_OP_DELTA, NULL, features);
-	k->attn = qwen_kernel_choose(QWEN_OP_ATTN, NULL, features);
-	k->vec = qwen_kernel_choose(QWEN_OP_VEC, NULL, features);
-	k->probe = qwen_kernel_choose(QWEN_OP_PROBE, NULL, features);
+	for (i = 0; i < QWEN_PACK_KINDS; i++)
+		k->pack_bytes += pack_bytes[i];
+	k->delta = qwen_kernel_choose(QWEN_OP_DELTA, NULL, features, SIZE_MAX);
+	k->attn = qwen_kernel_choose(QWEN_OP_ATTN, NULL, features, SIZE_MAX);
+	k->vec = qwen_kernel_choose(QWEN_OP_VEC, NULL, features, SIZE_MAX);
+	k->probe = qwen_kernel_choose(QWEN_OP_PROBE, NULL, features, SIZE_MAX);
+}
+
+const struct qwen_kernel *
+qwen_gemm_for(const struct qwen_kernel *matmul, const struct qwen_gemms *gemm,
+    const struct qwen_matmul *m)
+{
+	const struct qwen_kernel *k;
+
+	if (gemm == NULL || m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32 ||
+	    m->n_tok < matmul->min_tok)
+		return NULL;
+	k = gemm->by[qwen_token_class(m->n_tok)];
+	return k != NULL && m->n_tok >= k->min_tok ? k : NULL;
 }
 
 int
-qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_kernel *gemm,
+qwen_multiply(const struct qwen_kernel *matmul, const struct qwen_gemms *gemm,
     const struct qwen_matmul *m)
 {
+	const struct qwen_kernel *k = qwen_gemm_for(matmul, gemm, m);
 	struct qwen_matmul part = *m;
 
 	assert(qwen_kernel_fits(matmul, m->quant));
-	assert(gemm == NULL || qwen_kernel_fits(gemm, m->quant));
+	assert(k == NULL || qwen_kernel_fits(k, m->quant));
+	assert(k == NULL || k->packing == NULL || (m->packing != NULL &&
+	    m->packing->kind == k->packing->kind));
 	assert(m->n_tok > 0 && m->r0 <= m->r1);
 	assert(m->n_in % m->quant->block_len == 0);
-	while (gemm != NULL && (m->n_tok < gemm->min_tok ||
-	    m->n_tok < matmul->min_tok))
-		gemm = gemm->below;
-	if (gemm == NULL ||
-	    m->n_in % QWEN_GROUP != 0 || m->r1 - m->r0 < 32) {
+	if (k == NULL) {
 		matmul->run.matmul(m);
 		return 0;
 	}
 	part.r1 = m->r1 - (m->r1 - m->r0) % 32;
-	gemm->run.matmul(&part);
+	k->run.matmul(&part);
 	part.r0 = part.r1;
 	part.r1 = m->r1;
 	if (part.r0 < part.r1)
 		matmul->run.matmul(&part);
 	return 1;
+}
+
+size_t
+qwen_packed_bytes(const struct qwen_packing *k, size_t n_tok, size_t n_in)
+{
+	return (n_tok + QWEN_PACK_TOKENS - 1) / QWEN_PACK_TOKENS *
+	    (n_in / QWEN_GROUP) * k->bytes;
+}
+
+void
+qwen_pack(const struct qwen_packing *k, void *p, const void *const *x,
+    size_t n_tok, size_t n_in)
+{
+	unsigned char *to = p;
+	size_t n;
+
+	for (; n_tok > 0; n_tok -= n, x += n) {
+		n = n_tok < QWEN_PACK_TOKENS ? n_tok : QWEN_PACK_TOKENS;
+		k->pack(to, x, n, n_in / QWEN_GROUP);
+		to += qwen_packed_bytes(k, n, n_in);
+	}
 }

@@ -49,6 +49,8 @@ struct qwen_q8 {
 #define QWEN_BF16_LEAST 0x1p-90f
 #define QWEN_FLUSH_GRAIN 0x1p-29f	/* 2^-126 / 2^-97 */
 
+struct qwen_packing;
+
 /* y[t][r] = sum over i of w[r][i] * x[t][i], for r0 <= r < r1, t < n_tok. */
 struct qwen_matmul {
 	const unsigned char	*w;	/* row 0 */
@@ -63,6 +65,23 @@ struct qwen_matmul {
 	size_t			 r0, r1;
 	const unsigned char	*next;	/* rows that come after these, as a
 					   hint for the cache; or NULL */
+	const struct qwen_packing	*packing;	/* of packed; or NULL */
+	const void		*packed;	/* x as a variant wants it */
+};
+
+/*
+ * Some variants for many tokens want them turned, in tiles of 16, which serves
+ * all rows of all matrices: n tokens, missing ones being zero, of so many groups
+ * of 256, to n_groups * bytes at an address that is a multiple of 64.  Variants
+ * whose packing is of the same kind share it.
+ */
+#define QWEN_PACK_TOKENS 16
+enum qwen_pack_kind { QWEN_PACK_PLANES, QWEN_PACK_BLOCKS, QWEN_PACK_KINDS };
+struct qwen_packing {
+	enum qwen_pack_kind	kind;
+	size_t			bytes;	/* of a tile's group */
+	void	(*pack)(void *to, const void *const *x, size_t n,
+		    size_t n_groups);
 };
 
 /*
@@ -304,7 +323,7 @@ struct qwen_kernel {
 	unsigned	 need;		/* QWEN_CPU_ bits */
 	int		 flushes;	/* subnormal numbers to zero */
 	size_t		 min_tok;	/* GEMM from so many tokens on: both say */
-	const struct qwen_kernel *below;	/* and for fewer; or NULL */
+	const struct qwen_packing *packing;	/* of its tokens; or NULL */
 	union {
 		void	(*matmul)(const struct qwen_matmul *);
 		void	(*delta)(const struct qwen_delta *);
@@ -318,11 +337,31 @@ struct qwen_kernel {
 /* An operation on no weights, or a product for formats without one. */
 #define QWEN_ANY_TYPE UINT32_MAX
 
+/*
+ * Numbers of tokens for which a product of many may have different variants:
+ * 1, 2 and 3, 4 to 7, .. 64 to 127, 128 and more.  NULL: none.
+ */
+#define QWEN_TOKEN_CLASSES 8
+struct qwen_gemms {
+	const struct qwen_kernel	*by[QWEN_TOKEN_CLASSES];
+};
+
+static inline size_t
+qwen_token_class(size_t n)
+{
+	size_t c = 0;
+
+	while ((n >>= 1) > 0 && c < QWEN_TOKEN_CLASSES - 1)
+		c++;
+	return c;
+}
+
 /* The variants in use. */
 struct qwen_kernels {
 	unsigned			 numerics;
 	const struct qwen_kernel	*matmul[QT_N];
-	const struct qwen_kernel	*gemm[QT_N];	/* NULL: none */
+	struct qwen_gemms		 gemm[QT_N];
+	size_t				 pack_bytes;	/* of all kinds */
 	const struct qwen_kernel	*delta;
 	const struct qwen_kernel	*attn;
 	const struct qwen_kernel	*vec;
@@ -335,30 +374,36 @@ struct qwen_kernels {
  */
 int qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q);
 
-/* The variant to use for a set of QWEN_CPU_ bits; NULL: there is none. */
+/*
+ * The variant to use for a set of QWEN_CPU_ bits, and for some number of tokens
+ * below the limit; NULL: there is none.
+ */
 const struct qwen_kernel *qwen_kernel_choose(enum qwen_op op,
-    const struct qwen_quant *q, unsigned features);
+    const struct qwen_quant *q, unsigned features, size_t limit);
 
 /* The sampler's passes for a set of QWEN_CPU_ bits. */
 const struct qwen_sift *qwen_sift_choose(unsigned features);
-
-/*
- * Of these QWEN_CPU_ bits, those to use where nobody has named a level: all but
- * AMX in version 1, whose products by tiles take longer than those of AVX-512
- * (0.85 to 0.96 of its speed on a Sapphire Rapids).
- */
-unsigned qwen_kernels_usual(unsigned features, unsigned numerics);
 
 /* Choose for a set of QWEN_CPU_ bits and a numerics version. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
     unsigned numerics);
 
+/* The GEMM that serves m, whatever is packed; NULL: matmul does. */
+const struct qwen_kernel *qwen_gemm_for(const struct qwen_kernel *matmul,
+    const struct qwen_gemms *gemm, const struct qwen_matmul *m);
+
 /*
- * The product by whichever of the two serves its shape better; 1 if it was the
- * GEMM.
+ * The product by whichever serves its shape better; 1 if it was a GEMM.  m has
+ * packed tokens if that one wants them.
  */
 int qwen_multiply(const struct qwen_kernel *matmul,
-    const struct qwen_kernel *gemm, const struct qwen_matmul *m);
+    const struct qwen_gemms *gemm, const struct qwen_matmul *m);
+
+/* Bytes of n_tok tokens packed; the tokens x of n_in numbers to p. */
+size_t qwen_packed_bytes(const struct qwen_packing *k, size_t n_tok,
+    size_t n_in);
+void qwen_pack(const struct qwen_packing *k, void *p, const void *const *x,
+    size_t n_tok, size_t n_in);
 
 /* All variants compiled in: 0 .. n-1, for tests and benchmarks. */
 size_t qwen_kernel_count(void);

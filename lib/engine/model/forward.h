@@ -55,6 +55,10 @@ struct qwen_scratch {
 	uint32_t	*active;	/* [n_expert + 1] that have slots */
 	float		*gate, *up;	/* [slots][ff_width] */
 	unsigned char	*hq;		/* gate * up, a slot, likewise */
+	/* tokens that are packed once for all, and by each thread for itself */
+	unsigned char	*packed;
+	unsigned char	*own;		/* [threads][own_bytes] */
+	size_t		 own_bytes;
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
 	float		*part;		/* [cap_partial][head + 2] */
 	uint32_t	*owner;		/* [cap] the share of a row */
@@ -227,9 +231,22 @@ void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
     const uint32_t *at, size_t n);
 
-/* m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best. */
+/*
+ * m->r0 .. r1-1 of w, which m->w points into, by the kernel that fits best.  If
+ * that wants tokens packed otherwise than they are, the thread does it and leaves
+ * them in m: they are there until its next product.
+ */
 void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
-    const struct qwen_matmul *m, int thread);
+    struct qwen_matmul *m, int thread);
+
+/* How the kernel that m will take wants its tokens, or NULL. */
+static inline const struct qwen_packing *
+qwen_packing_of(const struct qwen_weight *w, const struct qwen_matmul *m)
+{
+	const struct qwen_kernel *k = qwen_gemm_for(w->matmul, w->gemm, m);
+
+	return k != NULL ? k->packing : NULL;
+}
 
 /* Call fn for every token of the batch, several at a time. */
 void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* linear.c - products with weights, shared out over threads by rows. */
+#include <assert.h>
+
 #include "engine/model/forward.h"
 
 /* What goes with a matrix beside its weights: a rounding each. */
@@ -26,14 +28,37 @@ scale_and_shift(const struct qwen_weight *w, const struct qwen_matmul *m)
 	}
 }
 
+/* Tokens as the kernel wants them, unless they are there. */
+static void
+pack_own(struct qwen_batch *b, const struct qwen_weight *w,
+    struct qwen_matmul *m, int thread)
+{
+	const struct qwen_packing *k = qwen_packing_of(w, m);
+	struct qwen_profile *p = &b->m->profile;
+	struct qwen_scratch *s = b->b;
+	uint64_t begin = qwen_profile_begin(p);
+	unsigned char *to = s->own + (size_t)thread * s->own_bytes;
+
+	if (k == NULL || (m->packing != NULL && m->packing->kind == k->kind))
+		return;
+	assert(qwen_packed_bytes(k, m->n_tok, m->n_in) <= s->own_bytes);
+	qwen_pack(k, to, m->x, m->n_tok, m->n_in);
+	m->packing = k;
+	m->packed = to;
+	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, 0, 0);
+}
+
 void
 qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
-    const struct qwen_matmul *m, int thread)
+    struct qwen_matmul *m, int thread)
 {
 	struct qwen_profile *p = &b->m->profile;
-	uint64_t begin = qwen_profile_begin(p), rows = m->r1 - m->r0;
-	int gemm = qwen_multiply(w->matmul, w->gemm, m);
+	uint64_t begin, rows = m->r1 - m->r0;
+	int gemm;
 
+	pack_own(b, w, m, thread);
+	begin = qwen_profile_begin(p);
+	gemm = qwen_multiply(w->matmul, w->gemm, m);
 	if (w->scale != NULL || w->bias != NULL)
 		scale_and_shift(w, m);
 	qwen_profile_end(p, thread, (enum qwen_stage)((gemm ?
@@ -51,7 +76,21 @@ struct job {
 	const uint32_t			*at;
 	size_t				 n;
 	size_t				 chunk;	/* rows of an item */
+	/* how all are packed, and where; one of the weights for which */
+	const struct qwen_weight	*quantised;
+	const struct qwen_packing	*packing[QWEN_PACK_KINDS];
+	unsigned char			*packed[QWEN_PACK_KINDS];
 };
+
+/* Row t of those that are multiplied, as the weight takes it. */
+static const void *
+input(const struct job *j, const struct qwen_weight *w, size_t t)
+{
+	size_t r = j->at != NULL ? j->at[t] : t;
+
+	return qwen_wants_operand(w) ? (const void *)qwen_operand(j->b, j->xq,
+	    j->stride, r) : (const void *)(j->x + r * j->stride);
+}
 
 static size_t
 chunks_of(const struct qwen_weight *w, size_t chunk)
@@ -66,6 +105,19 @@ rows_after(const struct job *j, const struct qwen_linear *l, size_t item)
 	if (item + 1 < chunks_of(l->w, j->chunk))
 		return l->w->data + (item + 1) * j->chunk * l->w->row_bytes;
 	return ++l < j->lin + j->n_lin ? l->w->data : NULL;
+}
+
+/* The tokens of mm, those from t on, if they are packed as it wants them. */
+static void
+use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
+    struct qwen_matmul *mm)
+{
+	const struct qwen_packing *k = qwen_packing_of(w, mm);
+
+	mm->packing = k != NULL ? j->packing[k->kind] : NULL;
+	if (mm->packing != NULL)
+		mm->packed = j->packed[k->kind] + qwen_packed_bytes(k, t,
+		    mm->n_in);
 }
 
 /* Item: a chunk of rows of one of the matrices, counted through the list. */
@@ -95,14 +147,65 @@ do_rows(void *arg, size_t item, int thread)
 			mm.next = rows_after(j, l, item);
 		for (i = 0; i < mm.n_tok; i++) {
 			r = j->at != NULL ? j->at[t + i] : t + i;
-			xp[i] = qwen_wants_operand(w) ?
-			    (const void *)qwen_operand(j->b, j->xq, j->stride,
-			    r) : (const void *)(j->x + r * j->stride);
+			xp[i] = input(j, w, t + i);
 			yp[i] = l->rows != NULL ? l->rows[t + i] :
 			    l->y + r * l->stride;
 		}
+		use_packed(j, w, t, &mm);
 		qwen_batch_multiply(j->b, w, &mm, thread);
 	}
+}
+
+/* Item: a tile of tokens, in each of the ways that are wanted. */
+static void
+do_pack(void *arg, size_t item, int thread)
+{
+	const struct job *j = arg;
+	const struct qwen_weight *w = j->quantised;
+	struct qwen_profile *p = &j->b->m->profile;
+	uint64_t begin = qwen_profile_begin(p);
+	const void *x[QWEN_PACK_TOKENS];
+	size_t t = item * QWEN_PACK_TOKENS, n = j->n - t, i;
+
+	if (n > QWEN_PACK_TOKENS)
+		n = QWEN_PACK_TOKENS;
+	for (i = 0; i < n; i++)
+		x[i] = input(j, w, t + i);
+	for (i = 0; i < QWEN_PACK_KINDS; i++) {
+		if (j->packing[i] != NULL)
+			qwen_pack(j->packing[i], j->packed[i] +
+			    qwen_packed_bytes(j->packing[i], t, w->n_in), x, n,
+			    w->n_in);
+	}
+	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, 0, 0);
+}
+
+/* Pack all tokens in the ways that products of most of them will take. */
+static void
+pack_all(struct job *j)
+{
+	unsigned char *to = j->b->b->packed;
+	const struct qwen_packing *k;
+	size_t i, n = 0;
+
+	for (i = 0; i < j->n_lin; i++) {
+		const struct qwen_weight *w = j->lin[i].w;
+		struct qwen_matmul m = { .n_in = w->n_in, .quant = w->quant,
+		    .n_tok = j->n < QWEN_TOKEN_CHUNK ? j->n : QWEN_TOKEN_CHUNK,
+		    .r1 = w->n_out < j->chunk ? w->n_out : j->chunk };
+
+		k = qwen_packing_of(w, &m);
+		if (k == NULL || j->packing[k->kind] != NULL)
+			continue;
+		j->quantised = w;
+		j->packing[k->kind] = k;
+		j->packed[k->kind] = to;
+		to += qwen_packed_bytes(k, j->n, w->n_in);
+		n++;
+	}
+	if (n > 0)
+		qwen_pool_run(j->b->m->pool, do_pack, j, (j->n +
+		    QWEN_PACK_TOKENS - 1) / QWEN_PACK_TOKENS);
 }
 
 void
@@ -110,12 +213,15 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
     size_t n_lin, const float *x, size_t stride, const unsigned char *xq,
     const uint32_t *at, size_t n)
 {
-	struct job j = { b, lin, n_lin, x, stride, xq, at, n,
-	    n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW : QWEN_ROW_CHUNK_MANY };
+	struct job j = { .b = b, .lin = lin, .n_lin = n_lin, .x = x,
+	    .stride = stride, .xq = xq, .at = at, .n = n,
+	    .chunk = n < QWEN_MANY_TOKENS ? QWEN_ROW_CHUNK_FEW :
+	    QWEN_ROW_CHUNK_MANY };
 	size_t i, items = 0;
 
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
+	pack_all(&j);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
 }
 

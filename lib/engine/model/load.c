@@ -164,7 +164,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->data = t->data;
 	w->quant = qwen_quant_find(t->type);
 	w->matmul = ld->m->kernels.matmul[t->type];
-	w->gemm = ld->m->kernels.gemm[t->type];
+	w->gemm = &ld->m->kernels.gemm[t->type];
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);

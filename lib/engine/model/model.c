@@ -38,10 +38,6 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 			return qwen_fail(err, QWEN_ERANGE,
 			    "no instruction-set level %s", opts->cpu);
 		m->features &= limit;
-	} else {
-		limit = qwen_kernels_usual(m->features, m->numerics);
-		m->left_out = m->features & ~limit;
-		m->features = limit;
 	}
 	qwen_kernels_init(&m->kernels, m->features, m->numerics);
 	return qwen_pool_new(&m->pool, n_threads > 0 ? n_threads :
@@ -346,6 +342,32 @@ line(char *buf, size_t size, size_t at, const char *op, const char *name)
 	return at + (n > 0 ? (size_t)n : 0);
 }
 
+/* "kernel gemm.Q4_K avx512vnni, from 32 tokens amx"; or nothing. */
+static size_t
+gemm_line(char *buf, size_t size, size_t at, const struct qwen_gemms *g,
+    uint32_t type)
+{
+	const struct qwen_kernel *k, *last = NULL;
+	char op[32], names[320] = "";	/* each class may have its own */
+	size_t c, n = 0;
+
+	for (c = 0; c < QWEN_TOKEN_CLASSES; c++, last = k) {
+		k = g->by[c];
+		if (k == NULL || (last != NULL && k == last))
+			continue;
+		if (n == 0)
+			n = (size_t)snprintf(names, sizeof names, "%s",
+			    k->name);
+		else
+			n += (size_t)snprintf(names + n, sizeof names - n,
+			    ", from %zu tokens %s", (size_t)1 << c, k->name);
+	}
+	if (n == 0)
+		return at;
+	snprintf(op, sizeof op, "gemm.%s", qwen_ggml_name(type));
+	return line(buf, size, at, op, names);
+}
+
 size_t
 qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 {
@@ -365,15 +387,8 @@ qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 		snprintf(op, sizeof op, "matmul.%s",
 		    qwen_ggml_name((uint32_t)i));
 		n = line(buf, size, n, op, m->kernels.matmul[i]->name);
-		if (m->kernels.gemm[i] == NULL)
-			continue;
-		snprintf(op, sizeof op, "gemm.%s",
-		    qwen_ggml_name((uint32_t)i));
-		n = line(buf, size, n, op, m->kernels.gemm[i]->name);
+		n = gemm_line(buf, size, n, &m->kernels.gemm[i], (uint32_t)i);
 	}
-	if (m->left_out & QWEN_CPU_AMX)
-		n = line(buf, size, n, "amx", "is left out: in version 1 it is "
-		    "slower than AVX-512; QWEN_CPU=amx takes it");
 	n = line(buf, size, n, "delta", m->kernels.delta->name);
 	n = line(buf, size, n, "attn", m->kernels.attn->name);
 	return line(buf, size, n, "vec", m->kernels.vec->name);

@@ -47,7 +47,8 @@ struct qwen_weight {
 					   NULL */
 	const float		*bias;	/* [n_out] added to it; or NULL */
 	const struct qwen_quant	*quant;
-	const struct qwen_kernel *matmul, *gemm;
+	const struct qwen_kernel *matmul;
+	const struct qwen_gemms	*gemm;
 	size_t			 n_in, n_out;
 	size_t			 row_bytes;
 	size_t			 expert_bytes;	/* from one to the next, or 0 */
@@ -145,7 +146,6 @@ struct qwen_model {
 	struct qwen_mtp		 mtp;
 	struct qwen_kernels	 kernels;
 	unsigned		 features;
-	unsigned		 left_out;	/* that the CPU has, too */
 	unsigned		 numerics;	/* version */
 	size_t			 x_bytes;	/* of 256 activations, as
 						   quantised weights take them */

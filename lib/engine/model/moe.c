@@ -197,6 +197,7 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 
 	for (i = s->first[e]; i < end; i += m) {
 		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m };
 		for (int second = 0; second < 2; second++) {
 			const struct qwen_weight *of = second ? &mlp->up :
 			    &mlp->gate;
@@ -206,8 +207,8 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 				xp[j] = input(b, of, s->slot[i + j] / w->used);
 				yp[j] = y + (i + j) * s->ff_width + r0;
 			}
-			mm = (struct qwen_matmul){ .x = xp, .y = yp,
-			    .n_tok = m, .r0 = r0 };
+			/* what is packed for gate serves up */
+			mm.r0 = r0;
 			mm.next = second ? next : rows_at(&mlp->up, e, r0);
 			multiply(b, of, e, w->rows, &mm, thread);
 		}
@@ -275,12 +276,60 @@ do_activate(void *arg, size_t item, int thread)
 }
 
 /*
- * Add weight * down(h) of the slots of expert e to the output rows from r0; next
- * is what comes after it.
+ * How the slots of an expert, the nth that has any, are packed for rows of its
+ * down; and where those from the at-th on are.
  */
 static void
-down_rows(const struct work *w, size_t e, size_t r0, const unsigned char *next,
-    int thread)
+find_packed(const struct work *w, const struct qwen_weight *down, size_t e,
+    size_t nth, size_t at, struct qwen_matmul *mm)
+{
+	struct qwen_matmul m = { .n_in = down->n_in, .n_tok = mm->n_tok,
+	    .r1 = down->n_out < QWEN_ROW_CHUNK ? down->n_out : QWEN_ROW_CHUNK };
+	const struct qwen_scratch *s = w->b->b;
+	size_t tile = s->first[e] / QWEN_PACK_TOKENS + nth +
+	    at / QWEN_PACK_TOKENS;
+
+	/* room for tiles of any kind, and of the widest expert */
+	mm->packing = qwen_packing_of(down, &m);
+	if (mm->packing != NULL)
+		mm->packed = s->packed + tile * (s->ff_width / QWEN_GROUP) *
+		    w->b->m->kernels.pack_bytes;
+}
+
+/* Item: the slots of an expert, packed for its down. */
+static void
+do_pack(void *arg, size_t nth, int thread)
+{
+	const struct work *w = arg;
+	struct qwen_batch *b = w->b;
+	struct qwen_scratch *s = b->b;
+	size_t e = s->active[nth], i, j, m, end = s->first[e + 1];
+	const struct qwen_weight *down = &mlp_of(w, e)->down;
+	const void **xp = s->xp + (size_t)thread * s->slots;
+	uint64_t begin = qwen_profile_begin(&b->m->profile);
+	struct qwen_matmul mm;
+
+	for (i = s->first[e]; i < end; i += m) {
+		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		mm = (struct qwen_matmul){ .n_tok = m };
+		find_packed(w, down, e, nth, i - s->first[e], &mm);
+		if (mm.packing == NULL)
+			continue;
+		for (j = 0; j < m; j++)
+			xp[j] = qwen_operand(b, s->hq, s->ff_width, i + j);
+		qwen_pack(mm.packing, (void *)(uintptr_t)mm.packed, xp, m,
+		    down->n_in);
+	}
+	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_PACK, begin, 0, 0);
+}
+
+/*
+ * Add weight * down(h) of the slots of expert e, the nth that has any, to the
+ * output rows from r0; next is what comes after it.
+ */
+static void
+down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
+    const unsigned char *next, int thread)
 {
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
@@ -304,6 +353,7 @@ down_rows(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 		}
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
 		    .r0 = r0, .next = next };
+		find_packed(w, down, e, nth, i - s->first[e], &mm);
 		multiply(b, down, e, QWEN_ROW_CHUNK, &mm, thread);
 		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
@@ -338,7 +388,7 @@ do_down(void *arg, size_t item, int thread)
 		e = active[i + 1 < w->n_active ? i + 1 : 0];
 		r = i + 1 < w->n_active ? r0 : r1;
 		next = r < n_embd ? rows_at(&mlp_of(w, e)->down, e, r) : NULL;
-		down_rows(w, active[i], r0, next, thread);
+		down_rows(w, active[i], i, r0, next, thread);
 	}
 }
 
@@ -374,5 +424,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    w.n_routed * w.n_chunk);
 	qwen_pool_run(b->m->pool, do_activate, &w, chunks(b->n * w.used, SLOTS));
+	if (b->m->kernels.pack_bytes > 0)
+		qwen_pool_run(b->m->pool, do_pack, &w, w.n_active);
 	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));
 }

@@ -17,7 +17,7 @@ static const char *const names[QWEN_STAGE_MATMUL] = {
 	[QWEN_STAGE_DELTA] = "delta",
 	[QWEN_STAGE_DELTA_FINISH] = "delta.finish",
 	[QWEN_STAGE_ROUTE] = "route", [QWEN_STAGE_ACTIVATE] = "activate",
-	[QWEN_STAGE_COMBINE] = "combine",
+	[QWEN_STAGE_COMBINE] = "combine", [QWEN_STAGE_PACK] = "pack",
 };
 
 static uint64_t
@@ -96,7 +96,9 @@ name_stage(struct qwen_kernel_stat *out, const struct qwen_model *m,
 		    QWEN_STAGE_MATMUL));
 		snprintf(out->name, sizeof out->name, "%s.%s", gemm ? "gemm" :
 		    "matmul", qwen_ggml_name(type));
-		used = gemm ? k->gemm[type] : k->matmul[type];
+		/* of all GEMMs, that of the most tokens */
+		used = gemm ? k->gemm[type].by[QWEN_TOKEN_CLASSES - 1] :
+		    k->matmul[type];
 	}
 	snprintf(out->variant, sizeof out->variant, "%s", used->name);
 }

@@ -56,6 +56,31 @@ qwen_scratch_free(struct qwen_scratch *s)
 	memset(s, 0, sizeof *s);
 }
 
+/* Packed tokens: those of a matrix, of experts' slots, and of a thread's own. */
+static void
+take_packed(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
+    size_t nt)
+{
+	const struct qwen_hparams *h = &m->hp;
+	size_t bytes = m->kernels.pack_bytes, tile = QWEN_PACK_TOKENS;
+	size_t groups = max_size(h->n_embd, max_size(s->o_width,
+	    s->ff_width)) / QWEN_GROUP;
+	size_t tiles = (n + tile - 1) / tile;
+	size_t own = (QWEN_TOKEN_CHUNK + tile - 1) / tile;
+
+	if (bytes == 0)
+		return;
+	if (own > tiles)
+		own = tiles;
+	s->own_bytes = own * groups * bytes;
+	take(s, &s->own, nt, s->own_bytes);
+	tiles *= groups;
+	if (h->n_expert > 0)
+		tiles = max_size(tiles, (s->slots / tile + h->n_expert + 2) *
+		    (s->ff_width / QWEN_GROUP));
+	take(s, &s->packed, tiles, bytes);
+}
+
 static void
 take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 {
@@ -85,6 +110,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->up, k * s->ff_width, sizeof *s->up);
 	take(s, &s->hq, k * QWEN_Q8_GROUPS(s->ff_width), m->x_bytes);
 	take(s, &s->tile, nt * tile, sizeof *s->tile);
+	take_packed(s, m, n, nt);
 	take(s, &s->owner, n, sizeof *s->owner);
 	take(s, &s->wanted, n, sizeof *s->wanted);
 	take(s, &s->yrow, n, sizeof *s->yrow);

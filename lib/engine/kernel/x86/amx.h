@@ -42,7 +42,6 @@ struct amx_config {
 #define AMX_SET .name = "amx model", .rank = QWEN_BY_AMX,		\
 	.need = QWEN_CPU_AVX512VNNI
 #define AMX_MIN_TOK(n)		1
-#define AMX_BELOW(name)		NULL
 
 #else
 
@@ -77,12 +76,12 @@ struct amx_config {
 #define AMX_SET .name = "amx", .rank = QWEN_BY_AMX,			\
 	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AMX
 #define AMX_MIN_TOK(n)		(n)
-/* That file's variant for a format is for fewer tokens. */
-#define AMX_BELOW(name)		(&qwen_gemm_avx512vnni_kernels[below_##name])
-#define AMX_NTH(name, ...)	below_##name,
-enum { QWEN_FORMATS(AMX_NTH) };
-extern const struct qwen_kernel qwen_gemm_avx512vnni_kernels[];
 
 #endif
+
+/* Of a format of version 1, from so many tokens on. */
+#define AMX_ENTRY(name, type, n)					\
+	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM, AMX_SET,		\
+	    .packing = &packing, .min_tok = AMX_MIN_TOK(n))
 
 #endif

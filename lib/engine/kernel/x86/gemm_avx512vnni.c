@@ -4,7 +4,6 @@
 
 QWEN_FORMATS(QWEN_PRODUCT)
 
-/* In the order of QWEN_FORMATS: see amx.h. */
 const struct qwen_kernel qwen_gemm_avx512vnni_kernels[] = {
 	PANEL_KERNELS(QWEN_FORMATS, 4)
 };

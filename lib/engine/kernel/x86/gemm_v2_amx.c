@@ -2,9 +2,8 @@
 /*
  * gemm_v2_amx.c - many tokens in numerics version 2, AMX: 32 rows as bf16 in
  * a panel, up to 16 tokens at a time, the two tiles of their sums.  No more than
- * four tiles are in use, for the processor
- * has few to rename them to: with all eight, which take half as
- * many loads, products of 64 tokens took 1.2 times as long.
+ * four tiles are in use: the processor has few to rename them to, and with all
+ * eight, which take half as many loads, 64 tokens took 1.2 times as long.
  *
  * TDPBF16PS adds as generic/matmul_v2_scalar.c says, or rather the other way
  * round, so that sums stay in their tiles for all columns of a slice.  From how

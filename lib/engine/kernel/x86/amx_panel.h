@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_panel.h - many tokens with AMX in version 1: what formats by planes
+ * (amx_planes.h) and by blocks (amx_blocks.h) share.  amx_rows.h has the order.
+ *
+ * A *block* is the work of 16 rows, 16 tokens and 256 columns.  Weights are the
+ * first operand, rows as they lie in the file, so nothing is turned when they
+ * are unpacked; tokens are the second, turned once for all rows (struct
+ * qwen_packing).  A row of a product has one row's sums with 16 tokens.
+ *
+ * While a block is multiplied another is folded, and a few rows of the next
+ * panel are unpacked.  No more than four tiles are in use: the processor renames
+ * tiles, and has few to rename them to, so that with eight each instruction may
+ * take three times as long.
+ */
+#ifndef QWEN_KERNEL_AMX_PANEL_H
+#define QWEN_KERNEL_AMX_PANEL_H
+
+#include "engine/kernel/x86/amx.h"
+#include "engine/kernel/x86/decode.h"
+#include "engine/kernel/x86/turn.h"
+
+#define TILE QWEN_PACK_TOKENS	/* rows, and tokens, of a tile */
+#define PANEL (2 * TILE)	/* rows */
+
+/* For loops that are long, and hold tile instructions. */
+#ifdef __clang__
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#define UNROLL16 UNROLL
+#else
+#define ROLLED _Pragma("GCC unroll 1")
+#define UNROLL16 _Pragma("GCC unroll 16")
+#endif
+
+/* What the including file defines: 16 tokens' group, and 32 rows of one. */
+struct pack;
+struct panel;
+
+struct block {
+	const struct panel *p;
+	const struct pack *x;
+	const unsigned char *w;	/* its first row in the file */
+	size_t	 stride;	/* between rows there */
+	float	(*acc)[TILE];	/* [row][token] */
+	int	 half;		/* of the panel */
+	int	 first;		/* acc begins */
+	int	 direct;	/* weights are not in the panel: is_direct() */
+};
+
+/* The rows that are unpacked next, some at each step of a block. */
+struct unpacking {
+	struct panel *p;
+	const unsigned char *w;
+	const unsigned char *ahead;	/* rows of the panel after it; or NULL */
+	size_t	 row_bytes, r, end, per_step;
+	int	 direct;
+};
+
+/*
+ * Row r of a panel, and whether its weights stay where they are.  The type is a
+ * constant wherever it is passed.
+ */
+PI void unpack_row(uint32_t type, const unsigned char *w, struct panel *p,
+    size_t r, int direct);
+PI int is_direct(uint32_t type, const struct qwen_matmul *m);
+
+/*
+ * Begin with block b, while one before it is ended and rows are unpacked; end
+ * what is under way.
+ */
+struct work;
+PI void begin(uint32_t type, struct work *k, const struct block *b,
+    struct unpacking *u);
+PI void end(uint32_t type, struct work *k, struct unpacking *u);
+
+/* The tiles that are used. */
+PI void configure(uint32_t type, struct amx_config *c);
+
+PI void
+shape(struct amx_config *c, int tile, size_t rows, size_t colsb)
+{
+	c->rows[tile] = (uint8_t)rows;
+	c->colsb[tile] = (uint16_t)colsb;
+}
+
+/* Bytes of a row in one group. */
+PI size_t
+bytes_of(uint32_t type)
+{
+	return QWEN_GROUP / qwen_traits[type].len * qwen_traits[type].bytes;
+}
+
+PI void
+unpack_some(uint32_t type, struct unpacking *u)
+{
+	size_t n = u->end - u->r < u->per_step ? u->end - u->r : u->per_step;
+	size_t i;
+
+	for (; n > 0; n--, u->r++) {
+		if (u->ahead != NULL) {
+			for (i = 0; i < bytes_of(type) + 63; i += 64)
+				_mm_prefetch((const char *)u->ahead +
+				    u->r * u->row_bytes + i, _MM_HINT_T0);
+		}
+		unpack_row(type, u->w + u->r * u->row_bytes, u->p, u->r,
+		    u->direct);
+	}
+}
+
+/* 16 rows of 16 tokens, turned, to those of y[t] + r; n tokens. */
+PI void
+put_sums(float (*acc)[TILE], float *const *y, size_t r, size_t n)
+{
+	__m512 a[16], b[16];
+	size_t t;
+	int i;
+
+	UNROLL16
+	for (i = 0; i < 16; i++)
+		a[i] = _mm512_load_ps(acc[i]);
+	UNROLL
+	for (i = 0; i < 8; i++) {
+		b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+		b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+	}
+#define PD(x) _mm512_castps_pd(x)
+#define LOW(x, y) _mm512_castpd_ps(_mm512_unpacklo_pd(PD(x), PD(y)))
+#define HIGH(x, y) _mm512_castpd_ps(_mm512_unpackhi_pd(PD(x), PD(y)))
+	UNROLL
+	for (i = 0; i < 4; i++) {	/* a[4i+c]: rows 4i.., tokens c, 4+c.. */
+		a[4 * i] = LOW(b[4 * i], b[4 * i + 2]);
+		a[4 * i + 1] = HIGH(b[4 * i], b[4 * i + 2]);
+		a[4 * i + 2] = LOW(b[4 * i + 1], b[4 * i + 3]);
+		a[4 * i + 3] = HIGH(b[4 * i + 1], b[4 * i + 3]);
+	}
+#undef PD
+#undef LOW
+#undef HIGH
+	UNROLL
+	for (i = 0; i < 4; i++) {
+		__m512 u = _mm512_shuffle_f32x4(a[i], a[4 + i], 0x88);
+		__m512 v = _mm512_shuffle_f32x4(a[8 + i], a[12 + i], 0x88);
+		__m512 x = _mm512_shuffle_f32x4(a[i], a[4 + i], 0xdd);
+		__m512 w = _mm512_shuffle_f32x4(a[8 + i], a[12 + i], 0xdd);
+
+		b[i] = _mm512_shuffle_f32x4(u, v, 0x88);
+		b[8 + i] = _mm512_shuffle_f32x4(u, v, 0xdd);
+		b[4 + i] = _mm512_shuffle_f32x4(x, w, 0x88);
+		b[12 + i] = _mm512_shuffle_f32x4(x, w, 0xdd);
+	}
+	UNROLL16
+	for (t = 0; t < 16; t++)
+		if (t < n)
+			_mm512_storeu_ps(y[t] + r, b[t]);
+}
+
+#endif

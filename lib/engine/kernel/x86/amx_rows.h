@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * amx_rows.h - the product with AMX in version 1, at the end of amx_planes.h and
+ * amx_blocks.h: panels of 32 rows in a slice of columns, whose tokens the second
+ * cache holds; sums of 256 rows stay in memory of their own, as rows by tokens,
+ * from one slice to the next.
+ */
+#define MAX_TILES 12		/* of tokens, taken at a time */
+#define MAX_PANELS 8		/* of rows, likewise */
+#define SLICE_BYTES ((size_t)1 << 20)	/* of tokens */
+
+/* Rows r0 .. r1-1, no more than MAX_PANELS, by tiles of tokens t0 .. t1-1. */
+struct part {
+	const struct qwen_matmul *m;
+	size_t	r0, r1, t0, t1;
+	size_t	groups;		/* of a row */
+	size_t	slice;		/* groups of one */
+};
+
+/* Where a panel is. */
+struct place {
+	size_t	r, g;
+};
+
+/* The panel after one, in the order above; 0: it was the last. */
+PI int
+step(const struct part *part, struct place *at)
+{
+	size_t from = at->g - at->g % part->slice;
+
+	if (++at->g < part->groups && at->g < from + part->slice)
+		return 1;
+	if ((at->r += PANEL) < part->r1) {
+		at->g = from;
+		return 1;
+	}
+	at->r = part->r0;
+	return at->g < part->groups;
+}
+
+PI const unsigned char *
+rows_at(uint32_t type, const struct part *part, struct place at)
+{
+	return part->m->w + at.r * part->m->row_bytes + at.g * bytes_of(type);
+}
+
+/* What comes after this place is unpacked while it is multiplied. */
+PI void
+plan(uint32_t type, const struct part *part, struct place at,
+    struct unpacking *u, struct panel *to)
+{
+	u->p = to;
+	u->r = 0;
+	u->end = 0;
+	u->ahead = NULL;
+	if (!step(part, &at))
+		return;
+	u->end = PANEL;
+	u->w = rows_at(type, part, at);
+	if (step(part, &at))
+		u->ahead = rows_at(type, part, at);
+	else if (part->r1 < part->m->r1)
+		u->ahead = part->m->w + part->r1 * part->m->row_bytes;
+	else
+		u->ahead = part->m->next;
+}
+
+PI void
+product_part(uint32_t type, const struct part *part)
+{
+	const struct qwen_matmul *m = part->m;
+	struct panel p[PANELS_ALIVE];
+	float acc[MAX_PANELS][MAX_TILES][2][TILE][TILE]
+	    __attribute__((aligned(64)));
+	struct work k;
+	struct place at = { part->r0, 0 };
+	struct unpacking u = { .p = p, .w = rows_at(type, part, at),
+	    .row_bytes = m->row_bytes, .end = PANEL, .per_step = PANEL,
+	    .direct = is_direct(type, m) };
+	size_t steps = 16 * (part->t1 - part->t0), n = 0, t, h, i;
+
+	k.busy = 0;
+	unpack_some(type, &u);
+	u.per_step = (PANEL + steps - 1) / steps;
+	do {
+		i = (at.r - part->r0) / PANEL;
+		plan(type, part, at, &u, &p[(n + 1) % PANELS_ALIVE]);
+		for (t = part->t0; t < part->t1; t++) {
+			for (h = 0; h < 2; h++) {
+				struct block b = { &p[n % PANELS_ALIVE],
+				    (const struct pack *)m->packed +
+				    t * part->groups + at.g,
+				    rows_at(type, part, at) +
+				    TILE * h * m->row_bytes, m->row_bytes,
+				    acc[i][t - part->t0][h], (int)h,
+				    at.g == 0, u.direct };
+
+				begin(type, &k, &b, &u);
+			}
+		}
+		n++;
+	} while (step(part, &at));
+	end(type, &k, &u);
+	for (i = 0; i < (part->r1 - part->r0) / PANEL; i++) {
+		for (t = part->t0; t < part->t1; t++) {
+			for (h = 0; h < 2; h++)
+				put_sums(acc[i][t - part->t0][h], m->y +
+				    TILE * t, part->r0 + PANEL * i + TILE * h,
+				    m->n_tok - TILE * t < TILE ?
+				    m->n_tok - TILE * t : TILE);
+		}
+	}
+}
+
+/*
+ * Rows r0 .. r1-1 must be whole panels, n_in whole groups, tokens packed.
+ *
+ * Tiles are given back before returning: the thread may sleep next, and a core
+ * whose tiles are in use saves 8 KiB more at a switch and cannot sleep deeply.
+ * It is one instruction in a call that lasts microseconds at least.
+ */
+PI void
+product(uint32_t type, const struct qwen_matmul *m)
+{
+	struct amx_config c = { .palette = 1 };
+	const size_t tiles = (m->n_tok + TILE - 1) / TILE;
+	struct part part = { .m = m, .groups = m->n_in / QWEN_GROUP };
+
+	configure(type, &c);
+	amx_config(&c);
+	for (; part.t0 < tiles; part.t0 = part.t1) {
+		part.t1 = tiles - part.t0 < MAX_TILES ? tiles :
+		    part.t0 + MAX_TILES;
+		part.slice = SLICE_BYTES / ((part.t1 - part.t0) *
+		    sizeof(struct pack));
+		for (part.r0 = m->r0; part.r0 < m->r1; part.r0 = part.r1) {
+			part.r1 = part.r0 + MAX_PANELS * PANEL;
+			if (part.r1 > m->r1)
+				part.r1 = m->r1;
+			product_part(type, &part);
+		}
+	}
+	amx_release();
+}

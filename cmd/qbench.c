@@ -149,6 +149,8 @@ static const struct cli_opt options[] = {
 	    "what the machine can do, without a model"),
 	CLI_FLAG(0, "sampling", &qbench_opt.sampling,
 	    "how long choosing a token takes"),
+	CLI_FLAG(0, "tune", &qbench_opt.tune,
+	    "which instruction set is faster; tools remember it"),
 	CLI_CALL(0, "draft", "how", &qbench_opt.draft, parse_drafts,
 	    "words auto mtp lookup none",
 	    "what guessing gains: auto, mtp:4, lookup; a list; or a file"),
@@ -171,6 +173,7 @@ static const struct cli_tool tool = {
 	    "do",
 	.usage = "[options]\n--machine [-t threads] [options]\n"
 	    "--sampling [-r rounds] [-m model | --vocab-size number] [options]\n"
+	    "--tune [options]\n"
 	    "--draft how [--accept p] [-n count] [--depth tokens] [options]\n"
 	    "--url url [--clients n | --rate r] [options]\n"
 	    "--since time [-m model] [-t threads]",
@@ -248,10 +251,10 @@ check_options(void)
 		longest |= o->prompt.v[i];
 	if (longest == 0 && o->n == 0)
 		cli_usage("-p 0 -n 0: nothing to measure");
-	if (o->machine + o->sampling + o->guessing +
+	if (o->machine + o->sampling + o->tune + o->guessing +
 	    (cli_given(&o->since) > 0) > 1)
-		cli_usage("--machine, --sampling, --draft and --since exclude "
-		    "each other");
+		cli_usage("--machine, --sampling, --tune, --draft and --since "
+		    "exclude each other");
 	if (o->synthetic != NULL && o->model != NULL)
 		cli_usage("-m and --synthetic exclude each other");
 	if (o->sampling && o->model != NULL && o->synth.n_vocab != 0)
@@ -289,6 +292,10 @@ main(int argc, char *argv[])
 	}
 	if (qbench_opt.sampling) {
 		qbench_show_sampling();
+		return cli_finish();
+	}
+	if (qbench_opt.tune) {
+		qbench_show_tuning();
 		return cli_finish();
 	}
 	qbench_model_path = qbench_model_name = qbench_opt.synthetic == NULL ?

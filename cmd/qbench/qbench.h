@@ -50,6 +50,7 @@ struct qbench_opts {
 	size_t		 rounds;
 	unsigned	 numerics;	/* 0: the usual version */
 	int		 json, csv, machine, sampling, scattered, guessing;
+	int		 tune;
 	uint64_t	 since;		/* ns */
 };
 
@@ -74,6 +75,7 @@ void qbench_run(int n_threads);
 void qbench_run_drafts(int n_threads);
 void qbench_show_machine(void);
 void qbench_show_sampling(void);
+void qbench_show_tuning(void);
 
 /* --since: tell how long ago that was, twice, in ns; the exit status. */
 int qbench_run_since(void);

@@ -30,6 +30,23 @@ struct qwen_machine {
 int qwen_machine_measure(struct qwen_machine *out, int n_threads,
     const char *cpu, double seconds, struct qwen_err *err);
 
+/* How fast a variant multiplies so many tokens by weights of a format. */
+struct qwen_tune_row {
+	uint32_t	 type;		/* see qwen_ggml_name() */
+	size_t		 tokens;
+	const char	*variant;	/* instruction set, "avx512vnni" */
+	double		 macs;		/* multiply-adds a second, of one thread */
+	int		 chosen;
+};
+
+/*
+ * Measure all variants of this processor for all formats, in version 1, and note
+ * in the file which to choose from then on (struct qwen_model_opts); path may be
+ * NULL.  row is called for each.  QWEN_ENOMEM.
+ */
+int qwen_tune_measure(const char *path, void (*row)(void *arg,
+    const struct qwen_tune_row *r), void *arg, struct qwen_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -37,6 +37,13 @@ struct qwen_model_opts {
 	 */
 	int		 draft;
 	const char	*draft_file;	/* or NULL */
+	/*
+	 * A file in which it is noted which of two levels is faster, for a
+	 * format and a number of tokens, where that is not known beforehand: as
+	 * with AMX and AVX-512.  It is made, and added to, as need be; a file
+	 * that is no such one is replaced.  Not with cpu; or NULL.
+	 */
+	const char	*tuning;
 };
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* open_model.c - the model a command computes with, and the CPU level. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tool/tool.h"
@@ -28,6 +29,24 @@ tool_cpu(void)
 	return level;
 }
 
+const char *
+tool_tuning(void)
+{
+	static char path[4096];
+	const char *dir = getenv("XDG_CACHE_HOME"), *rest = "";
+	int n;
+
+	/* by the XDG specification, a relative path is none */
+	if (dir == NULL || dir[0] != '/') {
+		dir = getenv("HOME");
+		rest = "/.cache";
+	}
+	if (dir == NULL || dir[0] != '/')
+		return NULL;
+	n = snprintf(path, sizeof path, "%s%s/qpipe/kernels", dir, rest);
+	return n > 0 && (size_t)n < sizeof path ? path : NULL;
+}
+
 struct qwen_model *
 tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
@@ -47,6 +66,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	struct qwen_model *m;
 
 	mo.cpu = tool_cpu();
+	mo.tuning = tool_tuning();
 	cli_must(path, qwen_model_open(&m, path, &mo, &cli_err));
 	tool_spare(qwen_model_gguf(m));
 	return m;

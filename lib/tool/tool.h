@@ -91,6 +91,12 @@ struct qwen_gguf *tool_gguf(const char *path);
 void tool_spare(const struct qwen_gguf *g);
 
 /*
+ * The file in the user's cache folder for struct qwen_model_opts.tuning; NULL if
+ * there is no such folder.
+ */
+const char *tool_tuning(void);
+
+/*
  * The level in $QWEN_CPU, for struct qwen_model_opts, NULL if unset or empty.
  * One this CPU lacks: one note, and the library uses the best below it.
  * An unknown one: usage error.

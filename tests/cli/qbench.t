@@ -111,6 +111,25 @@ is "$(qbench --machine -t 1 --json | jq -r 'keys[], (.machine | .threads)' | xar
     "machine 1" "--machine --json"
 is "$(qbench --machine -t 1 --csv | awk -F , '{ print NF }' | xargs)" "7 7" "--machine --csv"
 
+# -- the faster of instruction sets
+XDG_CACHE_HOME=$PWD/cache qbench --tune >out 2>err
+is "$? $(cat err) $(awk 'NR > 1 && (NF != 5 || $4 <= 0)' out)" "0  " "--tune"
+is "$(awk 'NR > 1 && $5 == "yes" { n[$1 $2]++ } END { for (i in n) s += n[i] != 1; print s + 0 }' out)" 0 \
+    "one is chosen for a format and a number of tokens"
+if [ "$(wc -l <out)" -gt 1 ]; then
+	is "$(awk 'NR > 1 && $5 == "yes" { print $2, $3 }' out | xargs)" \
+	    "$(sed 1d cache/qpipe/kernels | awk '{ print $2, $3 }' | xargs)" "which is kept"
+	mkdir home
+	is "$(HOME=$PWD/home qbench --tune --json 2>err | jq -s 'map(select(.chosen)) | length > 0')" \
+	    true "--json, with the folder in the home folder"
+	[ -s home/.cache/qpipe/kernels ]
+	ok $? "which is made"
+	XDG_CACHE_HOME=/dev/null qbench --tune --csv >out 2>err
+	is "$? $(cat err) $(awk -F , 'NF != 5' out)" "0  " "where it cannot be kept it is shown, --csv"
+else
+	skip "choosing" "there is one set alone"
+fi
+
 # -- choosing tokens
 is "$(qbench --sampling -r 2 --vocab-size 1000 2>&1 | awk 'NR > 1 { print $NF }' | sort | uniq -c | xargs)" \
     "28 ms" "--sampling"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "engine/kernel/kernel.h"
+#include "engine/kernel/tune.h"
 
 #define KERNELS(k) extern const struct qwen_kernel k[];
 #include "kernels.inc"
@@ -77,6 +77,27 @@ qwen_kernel_choose(enum qwen_op op, const struct qwen_quant *q,
 		}
 	}
 	return best;
+}
+
+size_t
+qwen_kernel_rivals(const struct qwen_quant *q, unsigned features, size_t n_tok,
+    const struct qwen_kernel **out, size_t max)
+{
+	const struct qwen_kernel *k;
+	size_t a, j, n = 0;
+
+	for (a = 0; a < N_ARRAYS; a++) {
+		for (k = arrays[a]; k->name != NULL && n < max; k++) {
+			if (k->op != QWEN_OP_GEMM ||
+			    (k->need & ~features) != 0 || k->min_tok > n_tok ||
+			    !qwen_kernel_fits(k, q))
+				continue;
+			for (j = n++; j > 0 && out[j - 1]->rank < k->rank; j--)
+				out[j] = out[j - 1];
+			out[j] = k;
+		}
+	}
+	return n;
 }
 
 const struct qwen_sift *

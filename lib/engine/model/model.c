@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
+#include "engine/kernel/tune.h"
 #include "engine/model/model.h"
 
 int
@@ -111,6 +112,27 @@ qwen_load_weights(struct qwen_loader *ld)
 	return ld->rc;
 }
 
+/* Choose among levels by what was measured, for the formats of the file. */
+static void
+tune(struct qwen_model *m, const struct qwen_model_opts *opts)
+{
+	unsigned char used[QT_N] = { 0 };
+	struct qwen_tuning t = { .k = &m->kernels, .features = m->features,
+	    .used = used };
+	size_t i;
+
+	if (opts == NULL || opts->cpu != NULL || opts->tuning == NULL)
+		return;
+	t.path = opts->tuning;
+	for (i = 0; i < qwen_gguf_n_tensors(m->gguf); i++) {
+		uint32_t type = qwen_gguf_tensor(m->gguf, i)->type;
+
+		if (type < QT_N)
+			used[type] = 1;
+	}
+	qwen_tune(&t);
+}
+
 int
 qwen_model_open(struct qwen_model **out, const char *path,
     const struct qwen_model_opts *opts, struct qwen_err *err)
@@ -143,6 +165,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 		qwen_model_close(m);
 		return -1;
 	}
+	tune(m, opts);
 	/* not before: to look at a file, its first pages are enough */
 	qwen_gguf_want_huge(m->gguf);
 	*out = m;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/* tune.h - which of two variants is faster here: measured once, then known. */
+#ifndef QWEN_KERNEL_TUNE_H
+#define QWEN_KERNEL_TUNE_H
+
+#include "engine/kernel/kernel.h"
+#include "qwen/machine.h"
+
+/*
+ * All products of many tokens in version 1 that serve so many of them, the higher
+ * rank first; how many.
+ */
+size_t qwen_kernel_rivals(const struct qwen_quant *q, unsigned features,
+    size_t n_tok, const struct qwen_kernel **out, size_t max);
+
+struct qwen_tuning {
+	struct qwen_kernels	*k;	/* to be changed, of version 1 */
+	unsigned		 features;
+	const unsigned char	*used;	/* [QT_N] formats, or NULL: all */
+	const char		*path;	/* of what was found before; or NULL */
+	int			 anew;	/* all variants are measured */
+	void	(*row)(void *arg, const struct qwen_tune_row *r);	/* or NULL */
+	void			*arg;
+};
+
+/*
+ * Take the variants for many tokens that are fastest, by the file.  What it does
+ * not have is measured, some milliseconds a format, where variants by AMX and
+ * others both serve, and added to the file.  -1 if memory is short: then some may
+ * be as they were.
+ */
+int qwen_tune(const struct qwen_tuning *t);
+
+#endif

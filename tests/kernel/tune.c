@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tune.c - which variant is faster: what the file says is taken, what is wrong
+ * with it is as if it were not there, and what it lacks is measured once.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../tap.h"
+#include "engine/kernel/tune.h"
+#include "variants.h"
+
+static const char path[] = "tune-test.tmp/a/kernels";
+
+struct seen {
+	size_t	rows, chosen;
+};
+
+static void
+note(void *arg, const struct qwen_tune_row *r)
+{
+	struct seen *s = arg;
+
+	s->rows++;
+	s->chosen += (size_t)r->chosen;
+	if (r->macs <= 0 || r->tokens < 1)
+		s->chosen = SIZE_MAX / 2;
+}
+
+/* Tune for one format; the kernels, and how many rows were measured. */
+static struct seen
+tune(struct qwen_kernels *k, unsigned features, uint32_t type, int anew)
+{
+	unsigned char used[QT_N] = { 0 };
+	struct seen s = { 0, 0 };
+	struct qwen_tuning t = { .k = k, .features = features, .used = used,
+	    .path = path, .anew = anew, .row = note, .arg = &s };
+
+	used[type] = 1;
+	qwen_kernels_init(k, features, 1);
+	ok(qwen_tune(&t) == 0, "it works");
+	return s;
+}
+
+static size_t
+read_file(char *buf, size_t size)
+{
+	FILE *f = fopen(path, "rb");
+	size_t n = f != NULL ? fread(buf, 1, size - 1, f) : 0;
+
+	if (f != NULL)
+		fclose(f);
+	buf[n] = '\0';
+	return n;
+}
+
+static void
+write_file(const char *buf, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	if (f == NULL || fwrite(buf, 1, n, f) != n || fclose(f) != 0)
+		abort();
+}
+
+static int
+is(const struct qwen_kernels *k, size_t c, const char *name)
+{
+	return strcmp(k->gemm[QT_Q4_K].by[c]->name, name) == 0;
+}
+
+/* What a file says, and what is wrong with one. */
+static void
+check_file(unsigned both)
+{
+	static const char line[] = "12 64 avx2\n";
+	char good[4096], head[256], bad[4096];
+	struct qwen_kernels k;
+	size_t n, h;
+
+	n = read_file(good, sizeof good);
+	h = strcspn(good, "\n") + 1;
+	snprintf(head, sizeof head, "%.*s", (int)h, good);
+	ok(strncmp(head, "qpipe kernels ", 14) == 0, "its head: %s", head);
+	n = (size_t)snprintf(bad, sizeof bad, "%s%s", head, line);
+	write_file(bad, n);
+	ok(tune(&k, both, QT_Q4_K, 0).rows == 0, "nothing is measured");
+	ok(is(&k, 6, "avx2") && is(&k, 5, "avx512vnni") &&
+	    is(&k, 7, "avx512vnni"), "what the file says is taken, no more");
+	write_file(bad, n - 1);
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx512vnni"), "not of a file that is cut off");
+	bad[h - 2] ^= 1;
+	write_file(bad, n);
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx512vnni"), "nor of one for another processor");
+	bad[h - 2] ^= 1;
+	bad[h] = '\0';
+	write_file(bad, n);
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx512vnni"), "nor of one with a NUL");
+	n = (size_t)snprintf(bad, sizeof bad, "%s12 64 amx\n12 64 xyz\n"
+	    "12 32 avx2 \n12\n\n", head);
+	write_file(bad, n);
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx512vnni") && is(&k, 5, "avx512vnni"),
+	    "a set that is not allowed, or is none, is not taken");
+	unlink(path);
+	mkdir(path, 0700);
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx512vnni"), "a folder in its place is no matter");
+	rmdir(path);
+}
+
+/* Tiles and AVX-512 both serve: measured once. */
+static void
+check_once(unsigned both)
+{
+	struct qwen_kernels k;
+	struct seen s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+
+	ok(s.rows == 6 && s.chosen == 3,
+	    "with AMX, two are measured for 32, 64 and 128 tokens: %zu, %zu",
+	    s.rows, s.chosen);
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	ok(s.rows == 0, "then they are known");
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q8_0, 0);
+	ok(s.rows == 8, "but not those of another format");
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	ok(s.rows == 0, "which is added");
+	unlink(path);
+}
+
+int
+main(void)
+{
+	const unsigned both = QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI;
+	unsigned have = variant_cpu();
+	struct qwen_kernels k;
+	struct seen s;
+
+	if ((have & both) != both) {
+		skip("two sets to choose from", "this CPU has but one");
+		return done_testing();
+	}
+	s = tune(&k, both, QT_Q4_K, 0);
+	ok(s.rows == 0 && access(path, F_OK) != 0,
+	    "without AMX nothing is measured, and no file made");
+	s = tune(&k, both, QT_Q4_K, 1);
+	ok(s.rows > 0 && s.rows == 2 * s.chosen && access(path, F_OK) == 0,
+	    "anew: %zu variants, of which %zu are chosen", s.rows, s.chosen);
+	check_file(both);
+	if ((have & QWEN_CPU_AMX) != 0)
+		check_once(both);
+	else
+		skip("AMX", "neither there nor emulated");
+	rmdir("tune-test.tmp/a");
+	rmdir("tune-test.tmp");
+	return done_testing();
+}

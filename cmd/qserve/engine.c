@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "qserve.h"
@@ -18,6 +19,7 @@
 enum {
 	READ_MAX = 4 << 20,
 	WAIT_MAX_S = 10,
+	SILENT_S = 10,		/* of a new engine, before that is told */
 	LAST_STALLS = 2,	/* so many times --stall an engine may be silent
 				   that puts by what it has */
 };
@@ -88,6 +90,7 @@ start(struct qserve_engine *e)
 	    fcntl(e->from, F_SETFL, O_NONBLOCK) == -1)
 		die("pipe: %s", strerror(errno));
 	e->n_started++;
+	e->silent_at = cli_now() + SILENT_S;
 	greet(e);
 }
 
@@ -139,15 +142,39 @@ all_have_failed(const struct qserve *s)
 	return e == NULL;
 }
 
-/* It says why itself, if it can. */
+/* Who closes its side is about to end, and has a status of its own. */
+static int
+ends_soon(const struct qserve_engine *e)
+{
+	static const struct timespec ms = { 0, 1000000 };
+	siginfo_t si;
+	int left;
+
+	for (left = 100; left > 0; left--) {
+		memset(&si, 0, sizeof si);
+		if (waitid(P_PID, (id_t)e->pid, &si, WEXITED | WNOHANG |
+		    WNOWAIT) == 0 && si.si_pid == e->pid)
+			return 1;
+		nanosleep(&ms, NULL);
+	}
+	return 0;
+}
+
+/* It says why itself, if it can; with why NULL it says no more. */
 static void
 lost(struct qserve_engine *e, const char *why)
 {
 	struct qserve *s = e->server;
 	double wait = (double)(1u << (e->n_failed < 8 ? e->n_failed : 8)) / 8;
+	int ended = why == NULL && ends_soon(e);
 	char how[64];
 
 	bury(e, 1, how, sizeof how);
+	/* our own signal tells nobody anything */
+	if (!ended)
+		snprintf(how, sizeof how, "killed");
+	if (why == NULL)
+		why = ended ? "it has ended" : "it has closed its output";
 	e->n_failed++;
 	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
 	if (!s->was_ready && all_have_failed(s))
@@ -173,6 +200,12 @@ qserve_engines_open(struct qserve *s)
 	}
 }
 
+int
+qserve_engine_is_silent(const struct qserve_engine *e)
+{
+	return e->pid != 0 && !e->ready && e->silent_at > 0;
+}
+
 void
 qserve_engines_tend(struct qserve *s, double now)
 {
@@ -181,6 +214,11 @@ qserve_engines_tend(struct qserve *s, double now)
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0 && e->start_at <= now && !s->draining)
 			start(e);
+		if (qserve_engine_is_silent(e) && e->silent_at <= now) {
+			cli_note("%s: after %d s it has not said that it is "
+			    "ready", name_of(e), SILENT_S);
+			e->silent_at = 0;
+		}
 	}
 }
 
@@ -292,7 +330,7 @@ qserve_engine_read(struct qserve_engine *e)
 		if (n == -1 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return;
 		if (n <= 0) {
-			lost(e, "it has ended");
+			lost(e, NULL);
 			return;
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);

@@ -98,6 +98,13 @@ least(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+/* Until then, in ms. */
+static int
+wait_for(double at, double now)
+{
+	return at <= now ? 0 : (int)((at - now) * 1e3) + 1;
+}
+
 /* How long poll(2) may wait, in ms. */
 static int
 patience(const struct qserve *s)
@@ -109,8 +116,9 @@ patience(const struct qserve *s)
 
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0)
-			ms = least(ms, e->start_at <= now ? 0 :
-			    (int)((e->start_at - now) * 1e3) + 1);
+			ms = least(ms, wait_for(e->start_at, now));
+		else if (qserve_engine_is_silent(e))
+			ms = least(ms, wait_for(e->silent_at, now));
 	}
 	return ms;
 }
@@ -174,6 +182,15 @@ due(const struct qserve *s, const struct qserve_conn *c)
 	    (double)call->n_body / BODY_RATE;
 }
 
+/* Who asks nothing has closed its side: libmicrohttpd was busy then. */
+static int
+has_hung_up(const struct qserve_conn *c)
+{
+	char b;
+
+	return recv(c->fd, &b, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /*
  * Connections on which nothing, or too little, comes: libmicrohttpd sees only
  * those that are silent.
@@ -186,7 +203,8 @@ look_at_clocks(struct qserve *s, double now)
 	for (c = s->conns; c != NULL; c = c->next) {
 		if (c->call == NULL || !c->call->begun) {
 			if (now > due(s, c) || (c->call == NULL &&
-			    s->draining && now > c->since + DRAIN_S))
+			    ((s->draining && now > c->since + DRAIN_S) ||
+			    has_hung_up(c))))
 				shutdown(c->fd, SHUT_RDWR);
 		} else if (c->call->deadline > 0 && is_awaited(c->call) &&
 		    now > c->call->deadline + 1)

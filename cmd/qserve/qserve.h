@@ -76,6 +76,7 @@ struct qserve_engine {
 	int			 ready;		/* its header came */
 	struct qwen_hello	 hello;
 	double			 start_at;	/* not before that, again */
+	double			 silent_at;	/* when silence is told; 0: it was */
 	unsigned		 n_failed;	/* times in a row */
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
@@ -322,6 +323,9 @@ void qserve_engines_open(struct qserve *s);
 
 /* Those whose time has come are started; ids that nobody has are passed over. */
 void qserve_engines_tend(struct qserve *s, double now);
+
+/* It is started, not ready, and nobody was told that this takes long. */
+int qserve_engine_is_silent(const struct qserve_engine *e);
 
 /* What poll(2) says: events are read. */
 void qserve_engine_read(struct qserve_engine *e);

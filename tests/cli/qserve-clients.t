@@ -83,6 +83,12 @@ elif how == 'garbage':
     s.sendall(open(sys.argv[3], 'rb').read())
     s.shutdown(socket.SHUT_WR)
     rest()
+elif how == 'half-idle':
+    s.sendall(b'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    s.recv(65536)
+    s.shutdown(socket.SHUT_WR)
+    rest()
+    print('%d' % ((time.time() - t) / 20))
 elif how == 'pipelined':
     s.sendall(b'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n' * 19 +
         b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
@@ -106,6 +112,9 @@ client vanish-early
 until_stat engine_running 0
 is "$(stat engine_running), $(stat engine_cancelled_total)" "0, 2" \
     "and so where it waits for all at once"
+qserve --listen unix:silent.S --stall 1 --engine 'exec sleep 1000' 2>silent &
+silent=$!
+is "$(client half-idle | tail -n 1)" 0 "who asks nothing and closes its side is let go"
 is "$(client half | wc -c), $(until_stat engine_running 0; stat engine_cancelled_total)" \
     "0, 3" "and where it closes its writing side"
 curl -s -m 1 -d "{$long}" "$URL/v1/completions"
@@ -254,6 +263,16 @@ post /v1/completions "{$long,\"n\":8}" >/dev/null
 is "$(cat code) $(jq -r .error.code answer)" "503 unavailable" \
     "a request that ended two engines is not given to a third"
 end_server
+# what is told of its end: its own signal, not ours
+for e in 'kill -9 $$' 'exit 3' 'printf "\001"; exec sleep 100' 'exec >/dev/null; exec sleep 100'; do
+	timeout 20 qserve --listen unix:S --engine "$e" 2>&1 >/dev/null | tail -n 1
+done | sed 's/.*sleep 100: //; s/.*: //' >got
+is "$(paste -sd, got)" "it has ended before it was ready (signal 9),it has ended before it was ready (status 3),what it says is no event before it was ready (killed),it has closed its output before it was ready (killed)" \
+    "how an engine ended is told, and not that we killed it"
+kill $silent
+wait $silent
+is "$(grep -c 'after 10 s it has not said that it is ready' silent)" 1 \
+    "an engine that says nothing is told of, once"
 # two engines, of which one dies
 serve --engine 'exec qengine -q --draft none -t 1' --engine 'exec qengine -q --draft none -t 1'
 for k in 1 2 3 4 5 6; do

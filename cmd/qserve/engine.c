@@ -266,6 +266,7 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 	e->hello = ev->hello;
 	e->ready = 1;
 	e->n_failed = 0;
+	s->with.service.n_ctx = (size_t)qserve_n_ctx(s);
 	if (cli_verbose && (e->n_started > 1 || s->commands.n > 1))
 		cli_note("%s: ready", name_of(e));
 	if (!s->was_ready)

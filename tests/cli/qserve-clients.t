@@ -220,7 +220,7 @@ until_stat engine_running 1
 { printf '{"prompt":"'; yes a | tr '\n' ' ' | head -c 10000000; printf '"}'; } >huge
 post /v1/completions <huge >/dev/null
 is "$(cat code) $(jq -r .error.message answer)" \
-    "400 5000001 tokens: the model's context is 4096" \
+    "400 prompt: has more tokens than the model's context, which is 4096" \
     "a prompt that is larger than a request to an engine may be"
 wait $one
 is "$(jq -r .usage.completion_tokens whole) $(stat engine_starts_total)" "4000 1" \

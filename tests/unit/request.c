@@ -249,6 +249,40 @@ test_members(void)
 	service.unknown = NULL;
 }
 
+/* What is far too long for the model is not made tokens to its end. */
+static void
+test_too_long(void)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+
+	service.n_ctx = 10000;
+	qwen_text_str(&t, "{\"prompt\":\"");
+	while (t.n < 200000)
+		qwen_text_str(&t, "ab ");
+	qwen_text_str(&t, "\"}");
+	q = parse(QWEN_FORM_COMPLETION, t.s);
+	ok(q->no.err.code != 0 && strcmp(q->no.err.msg, "prompt: has more "
+	    "tokens than the model's context, which is 10000") == 0 &&
+	    strcmp(q->no.param, "prompt") == 0, "%s", q->no.err.msg);
+	qwen_request_free(q);
+	t.n = 0;
+	qwen_text_str(&t, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+	while (t.n < 200000)
+		qwen_text_str(&t, "ab ");
+	qwen_text_str(&t, "\"}]}");
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(q->no.err.code != 0 && q->no.param != NULL &&
+	    strcmp(q->no.param, "messages") == 0, "%s", q->no.err.msg);
+	qwen_request_free(q);
+	service.n_ctx = 100000;
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(q->no.err.code == 0, "what might fit is read");
+	qwen_request_free(q);
+	service.n_ctx = 0;
+	qwen_text_fini(&t);
+}
+
 /* The prompt is the same, token by token. */
 static void
 same_prompt(const char *a, const char *b, const char *what)
@@ -730,6 +764,7 @@ main(void)
 	test_calls();
 	test_tags();
 	test_tools_refused();
+	test_too_long();
 	test_schemas();
 	test_untold_tools();
 	test_stops();

@@ -6,6 +6,11 @@
 #include "text/request/ask.h"
 #include "text/request/form.h"
 
+enum {
+	BYTES_USUAL = 8,	/* of a token, and more */
+	PART = 1 << 16,
+};
+
 /* Room for some prompts, and their answers. */
 static int
 make_room(struct qwen_ask *r, size_t n)
@@ -25,6 +30,36 @@ make_room(struct qwen_ask *r, size_t n)
 	return 0;
 }
 
+/*
+ * Whether a text may have as many tokens as a context has; one that is far too
+ * long is not cut to its end.  What it is cut into here is about what it has as
+ * a prompt, so that only twice as many are certainly too many.
+ */
+static int
+may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
+{
+	size_t max = r->s->n_ctx, all = 0, part, n;
+	struct qwen_tok_encoder *e;
+	struct qwen_err err;
+	const int32_t *ids;
+	int rc = 0;
+
+	if (max == 0 || s.len / BYTES_USUAL <= max)
+		return 0;
+	if (qwen_tok_encoder_new(&e, r->s->tok, QWEN_TOK_SPECIAL, &err) < 0)
+		return qwen_ask_failed(r->no, key, &err);
+	for (; s.len > 0 && rc == 0; s.s += part, s.len -= part) {
+		part = s.len < PART ? s.len : PART;
+		if (qwen_tok_encoder_feed(e, s.s, part, &ids, &n, &err) < 0)
+			rc = qwen_ask_failed(r->no, key, &err);
+		else if ((all += n) / 2 > max)
+			rc = wrong(r->no, key, "has more tokens than the "
+			    "model's context, which is %zu", max);
+	}
+	qwen_tok_encoder_free(e);
+	return rc;
+}
+
 /* One prompt: text or ids. */
 static int
 add_one(struct qwen_ask *r, yyjson_val *v)
@@ -32,7 +67,8 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 	struct qwen_ids *p = &r->q->prompt[r->q->n_prompts++];
 
 	if (yyjson_is_str(v)) {
-		if (qwen_ask_encode(r->no, "prompt", r->s->tok, r->s->encode,
+		if (may_fit(r, "prompt", (struct qwen_str){ yyjson_get_str(v),
+		    yyjson_get_len(v) }) < 0 || qwen_ask_encode(r->no, "prompt", r->s->tok, r->s->encode,
 		    yyjson_get_str(v), yyjson_get_len(v), p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
@@ -175,6 +211,10 @@ read_messages(struct qwen_ask *r)
 	if (r->text != NULL)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
 		    qwen_prompt_text(p).len);
+	if (may_fit(r, "messages", qwen_prompt_text(p)) < 0) {
+		qwen_prompt_free(p);
+		return -1;
+	}
 	ids = &q->prompt[q->n_prompts++];
 	rc = encode(r->s, p, ids, &err);
 	q->thinking = qwen_prompt_thinking(p);

@@ -108,6 +108,8 @@ struct qwen_service {
 	const char		*model;		/* its name */
 	size_t			 n_vocab;
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
+	size_t			 n_ctx;		/* tokens of a text at most; 0:
+						   whoever computes says */
 	size_t			 max;		/* tokens to generate */
 	size_t			 min;		/* before a stop counts */
 	const struct qwen_str	*stop;

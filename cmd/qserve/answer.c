@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* answer.c - completions and chats: a request, its orders, and what comes. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,12 @@
 #include "qserve.h"
 
 enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
+
+/*
+ * Tokens that come so soon after others are told together: a write for each is
+ * most of what a stream costs, and a screen shows no more pictures a second.
+ */
+#define GATHER_S 0.016
 
 /* ------------------------------------------------------------------ orders */
 
@@ -76,6 +83,34 @@ put_events(struct qserve_call *c)
 		qserve_wake(c);
 }
 
+/* What all answers have by now. */
+static void
+put_steps(struct qserve_call *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->q->n_answers; i++)
+		qwen_sse_step(c->sse, &c->q->answer[i], &c->out);
+	c->has_news = 0;
+}
+
+double
+qserve_answer_due(const struct qserve_call *c)
+{
+	return c->has_news && !c->dead ? c->spoke + GATHER_S : 0;
+}
+
+void
+qserve_answer_tell(struct qserve_call *c, double now)
+{
+	double due = qserve_answer_due(c);
+
+	if (due <= 0 || now < due)
+		return;
+	put_steps(c);
+	put_events(c);
+}
+
 /* Nothing more comes, be it for a refusal. */
 static void
 conclude(struct qserve_call *c)
@@ -86,6 +121,7 @@ conclude(struct qserve_call *c)
 		return;
 	}
 	qserve_jobs_cancel(c);
+	put_steps(c);
 	qwen_sse_end(c->sse, &c->out);
 	c->ended = 1;
 	put_events(c);
@@ -121,7 +157,6 @@ begin(struct qserve_call *c)
 {
 	struct qwen_request *q = c->q;
 	struct qwen_err err;
-	size_t i;
 
 	if (!q->stream || c->streams)
 		return 0;
@@ -133,10 +168,8 @@ begin(struct qserve_call *c)
 	c->status = 200;
 	qwen_sse_begin(c->sse, &c->out);
 	/* what is there before its first token: a prompt */
-	for (i = 0; i < q->n_answers; i++) {
-		if (q->echo)
-			qwen_sse_step(c->sse, &q->answer[i], &c->out);
-	}
+	if (q->echo)
+		put_steps(c);
 	put_events(c);
 	return c->dead ? -1 : 0;
 }
@@ -151,14 +184,15 @@ started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	begin(c);
 }
 
-/* What the answer has by now. */
+/* One has more: it is told now, or with what comes soon. */
 static void
-step(struct qserve_call *c, size_t i)
+step(struct qserve_call *c, int now)
 {
 	if (!c->streams)
 		return;
-	qwen_sse_step(c->sse, &c->q->answer[i], &c->out);
-	put_events(c);
+	c->has_news = 1;
+	if (now)
+		qserve_answer_tell(c, INFINITY);
 }
 
 static void
@@ -170,9 +204,10 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 		fail_err(c, &err);
 		return;
 	}
-	step(c, i);
 	if (c->n_left == 0 && !c->dead)
 		conclude(c);
+	else
+		step(c, 1);
 }
 
 /* So that they are found when the text comes back. */
@@ -208,9 +243,9 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	struct qwen_likely top[QWEN_LOGPROBS_MAX];
 	struct qwen_err err;
 	size_t k;
-	int rc;
+	int rc, is_first = c->first <= 0;
 
-	if (c->first <= 0)
+	if (is_first)
 		c->first = cli_now();
 	note_id(c, i, ev->token);
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
@@ -223,7 +258,7 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		qserve_job_cancel(c->jobs[i]);
 		end_answer(c, i, "stop");
 	} else
-		step(c, i);
+		step(c, is_first);
 }
 
 const char *
@@ -382,4 +417,5 @@ qserve_answer_fini(struct qserve_call *c)
 	c->sampler = NULL;
 	c->grammar = NULL;
 	c->n_grammar = 0;
+	c->has_news = 0;
 }

@@ -336,7 +336,8 @@ qserve_engine_read(struct qserve_engine *e)
 		}
 		qwen_inbox_came(&e->inbox, (size_t)n);
 		all += (size_t)n;
-		if (!take_events(e))
+		/* a pipe that had less is empty, or poll(2) says that it is not */
+		if (!take_events(e) || (size_t)n < room)
 			return;
 	}
 }

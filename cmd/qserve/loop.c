@@ -110,6 +110,7 @@ static int
 patience(const struct qserve *s)
 {
 	const struct qserve_engine *e;
+	const struct qserve_call *c;
 	double now = cli_now();
 	int ms = least(qserve_http_patience(s),
 	    s->n_conns > 0 || s->busy_at > 0 || s->draining ? TICK_MS : -1);
@@ -119,6 +120,10 @@ patience(const struct qserve *s)
 			ms = least(ms, wait_for(e->start_at, now));
 		else if (qserve_engine_is_silent(e))
 			ms = least(ms, wait_for(e->silent_at, now));
+	}
+	for (c = s->calls; c != NULL; c = c->next) {
+		if (qserve_answer_due(c) > 0)
+			ms = least(ms, wait_for(qserve_answer_due(c), now));
 	}
 	return ms;
 }
@@ -148,6 +153,17 @@ see_who_left(struct qserve *s, const struct polled *p)
 	}
 }
 
+/* What has come by now for streams. */
+static void
+tell_streams(struct qserve *s)
+{
+	double now = cli_now();
+	struct qserve_call *c;
+
+	for (c = s->calls; c != NULL; c = c->next)
+		qserve_answer_tell(c, now);
+}
+
 static void
 attend(struct qserve *s, struct polled *p)
 {
@@ -162,6 +178,7 @@ attend(struct qserve *s, struct polled *p)
 		die("poll: %s", strerror(errno));
 	see_who_left(s, p);
 	read_engines(s, p);
+	tell_streams(s);
 	if (p->fd[0].revents != 0)
 		take_signal(s);
 	for (i = 0; i < n && s->n_listeners > 0; i++) {

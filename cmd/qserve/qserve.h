@@ -147,6 +147,7 @@ struct qserve_call {
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
 	double			 spoke;		/* when it was told something */
+	int			 has_news;	/* tokens came since */
 	struct qwen_sampler	*sampler;
 	char			*grammar;	/* GBNF, or NULL */
 	size_t			 n_grammar;
@@ -405,6 +406,13 @@ void qserve_answer_ended(struct qserve_call *c, size_t i,
 /* A code for the end of a job that was none, and a line for people. */
 const char *qserve_why(const struct qwen_event *ev);
 const char *qserve_message(const struct qwen_event *ev);
+
+/*
+ * When what came for a stream is to be told, 0 being never; and tell it, if it is
+ * that late.
+ */
+double qserve_answer_due(const struct qserve_call *c);
+void qserve_answer_tell(struct qserve_call *c, double now);
 
 /* A stream in which nothing happens says so, now and then. */
 void qserve_answer_idle(struct qserve_call *c, double now);

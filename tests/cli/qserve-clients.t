@@ -291,7 +291,8 @@ is "$gone" 0 "SIGTERM"
 # -- the end
 serve --draft none -t 1
 : >stream
-curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
+curl -sN -m 60 -d "{$long,\"stream\":true,\"stream_options\":{\"include_usage\":true}}" \
+    "$URL/v1/completions" >stream &
 one=$!
 i=0
 while ! grep -q data stream && [ $i -lt 600 ]; do
@@ -301,10 +302,11 @@ done
 client idle >idle &
 end_server
 wait $one
-is "$gone $(tail -c 15 stream | xargs), $(grep -c '^data' stream)" "0 data: [DONE], $(grep -c '^data' stream)" \
-    "SIGTERM in a stream: it is finished"
-[ "$(grep -c '^data' stream)" -gt 3000 ]
-ok $? "to its end"
+is "$gone $(tail -c 15 stream | xargs) $(grep -o '"completion_tokens":[0-9]*' stream)" \
+    '0 data: [DONE] "completion_tokens":4000' "SIGTERM in a stream: it is finished"
+n=$(grep -c '^data' stream)
+[ "$n" -lt 4000 ]
+ok $? "tokens that come at short intervals are told together: 4000 in $n events"
 curl -s "$URL/health"
 is $? 7 "and nobody listens"
 done_testing

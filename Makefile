@@ -94,6 +94,7 @@ GROUND_SRC := $(sort $(wildcard lib/base/*.c lib/gguf/*.c lib/wire/*.c))
 ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
+HUB_SRC := $(sort $(wildcard lib/hub/*.c))
 ifeq ($(YYJSON),system)
 TEXT_SRC := $(filter-out lib/text/yyjson/%,$(TEXT_SRC))
 endif
@@ -102,6 +103,7 @@ GROUND_SRC := $(filter-out lib/wire/%,$(GROUND_SRC))
 ENGINE_SRC := $(filter-out lib/engine/state/% lib/engine/store/% \
 	lib/engine/batch/%,$(ENGINE_SRC))
 TEXT_SRC :=
+HUB_SRC :=
 endif
 CLI_SRC := $(sort $(wildcard lib/cli/*.c lib/tool/*.c))
 # A tool is cmd/NAME.c, with the files of cmd/NAME/ where there are any.
@@ -114,6 +116,7 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 QWEN_OBJ := $(patsubst %.c,$(B)/%.o,$(GROUND_SRC) $(ENGINE_SRC))
 TEXT_OBJ := $(TEXT_SRC:%.c=$(B)/%.o)
 SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
+HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
@@ -132,7 +135,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 
 # Those that are installed; all, in the order in which they use each other.
 WINGS = qwen qwentext
-ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libqwentext.a libqwen.a)
+ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so)
 
@@ -153,6 +156,7 @@ $(BIN)/qserve: LIBS += -lmicrohttpd
 $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)
 $(B)/libsynth.a: $(SYNTH_OBJ)
+$(B)/libhub.a: $(HUB_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
 # Each fuzzer's LLVMFuzzerTestOneInput by the name of its file.
@@ -451,6 +455,6 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

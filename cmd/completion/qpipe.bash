@@ -107,5 +107,5 @@ _qpipe()
 	fi
 }
 
-complete -F _qpipe gguf-inspect gguf-pin gguf-synth qbatch qbench qchat \
-    qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok
+complete -F _qpipe gguf-convert gguf-inspect gguf-pin gguf-synth qbatch qbench \
+    qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok

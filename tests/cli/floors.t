@@ -33,6 +33,7 @@ text/schema base text/grammar text/json text/yyjson
 text/embed base gguf text/token
 text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
+hub base gguf text/json text/yyjson
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
@@ -73,7 +74,7 @@ sed 's/^/# /' other >&2
 # -- the tools, and what they share, use what the headers show, requests, and
 # what grows
 {
-	nm -P -g "$B/libsynth.a"
+	nm -P -g "$B/libsynth.a" "$B/libhub.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/draft.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
@@ -100,7 +101,7 @@ if command -v size >/dev/null 2>&1; then
 	[ "$n" -lt 600000 ]
 	ok $? "it is less than 600,000 bytes of text: $n"
 fi
-for t in gguf-pin gguf-synth; do
+for t in gguf-pin gguf-synth gguf-convert; do
 	nm -P "$BIN/$t" | grep -e '^qwen_kernel' -e '^qwen_tok_encode' >other
 	[ ! -s other ]
 	ok $? "$t has neither kernels nor a tokenizer"

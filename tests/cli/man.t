@@ -91,13 +91,15 @@ unset MAKEFLAGS MAKELEVEL
 for f in "$TOP"/man/*.[0-9]; do
 	p=${f##*/}
 	mkdir "$p" && cd "$p" || exit 1
-	# the models that examples call so
+	# the models, and the folder of one, that examples call so
 	case $p in
 	qembed.1 | qrerank.1)
 		for m in embed:embedding rerank:reranker; do
 			zstd -dq "$TOP/tests/golden/models/qwen3-${m%:*}/model.gguf.zst" \
 			    -o "${m#*:}.gguf"
 		done ;;
+	gguf-convert.1)
+		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B ;;
 	esac
 	page "$f" | section EXAMPLES | commands
 	n=1

@@ -8,6 +8,7 @@ zstd -dqf "$TOP/tests/golden/drafts/qwen35moe-spec/model.gguf.zst" -o mtp.gguf
 G=$TOP/tests/golden/models/qwen35moe-ud
 tr ' ' '\n' <"$G/tokens-n65.txt" >ids
 head -n 9 ids >few
+cp -R "$TOP/tests/files/hub/qwen3-fp8" hub
 printf 'In the beginning God created the heaven and the earth.' >text
 printf '%s\n' '"""' One 'two"""' 'And \' more /retry '/set top-k 3' /undo '/save said.json' >said
 qtok text >text.cbor

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * gguf-convert.c - a model as hubs have it, a folder of safetensors files, to a
+ * GGUF file.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "hub/hub.h"
+
+static struct opts {
+	const char		*out;
+	struct qwen_hub_opts	 hub;
+} opt;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_WORD(0, "type", "auto | f32 | f16 | bf16 | q8_0", &opt.hub.type,
+	    "auto f32 f16 bf16 q8_0",
+	    "the number format of matrices; auto, as they are"),
+	CLI_FLAG(0, "no-mtp", &opt.hub.no_mtp,
+	    "without the layers for prediction of several tokens"),
+	CLI_FLAG(0, "mtp-only", &opt.hub.mtp_only,
+	    "these layers alone: a side file, no model"),
+	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "without the tokenizer"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-convert",
+	.about = "convert a model from a hub to a GGUF file",
+	.usage = "[options] folder", .options = options, .max = 1,
+	.completes = "folder",
+};
+
+static void
+write_model(struct qwen_hub_gguf *g, int fd, const char *out)
+{
+	int started = 0;
+	const struct qwen_hub_progress p = { cli_progress_bytes, &started };
+	double start = cli_now();
+
+	cli_must(out, qwen_hub_gguf_write(g, fd, &p, &cli_err));
+	cli_progress_end();
+	if (cli_verbose)
+		cli_note("%s, %.2f MiB in %.1f s",
+		    cli_count(qwen_hub_gguf_n_tensors(g), "tensor"),
+		    (double)qwen_hub_gguf_bytes(g) / (1 << 20),
+		    cli_now() - start);
+}
+
+static void
+convert(const char *folder, const struct opts *o)
+{
+	struct cli_output *file;
+	struct qwen_hub_gguf *g;
+	struct qwen_hub *h;
+	const char *s;
+	size_t i;
+
+	cli_must(NULL, qwen_hub_open(&h, folder, &cli_err));
+	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
+	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
+		cli_note("%s: %s", folder, s);
+	file = cli_output_open(o->out);
+	write_model(g, cli_output_fd(file), cli_output_name(file));
+	cli_output_commit(file);
+	qwen_hub_gguf_free(g);
+	qwen_hub_close(h);
+}
+
+int
+main(int argc, char *argv[])
+{
+	int n = cli_begin(&tool, argc, argv);
+
+	if (n == 0)
+		cli_usage("no folder is named");
+	if (opt.hub.no_mtp && opt.hub.mtp_only)
+		cli_usage("--no-mtp and --mtp-only exclude each other");
+	if (opt.out == NULL && isatty(STDOUT_FILENO))
+		die("not writing a model to a terminal; give -o file");
+	convert(argv[1], &opt);
+	return cli_finish();
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: ISC */
+/* arch.c - architectures, and what hubs and GGUF call their tensors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "hub/arch.h"
+
+static const struct qwen_hub_arch archs[] = {
+	{ "qwen2", " Qwen2ForCausalLM Qwen2Model ", " qwen2 ", 0 },
+	{ "qwen2moe", " Qwen2MoeForCausalLM Qwen2MoeModel ", " qwen2_moe ",
+	    HUB_MOE },
+	{ "qwen3", " Qwen3ForCausalLM Qwen3Model ", " qwen3 ", 0 },
+	{ "qwen3moe", " Qwen3MoeForCausalLM Qwen3MoeModel ", " qwen3_moe ",
+	    HUB_MOE },
+	{ "qwen3next", " Qwen3NextForCausalLM Qwen3NextModel ", " qwen3_next ",
+	    HUB_MOE | HUB_LINEAR },
+	{ "qwen35", " Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM "
+	    "Qwen3_5TextModel Qwen3_5Model ", " qwen3_5 qwen3_5_text ",
+	    HUB_LINEAR | HUB_TILED },
+	{ "qwen35moe", " Qwen3_5MoeForConditionalGeneration "
+	    "Qwen3_5MoeForCausalLM Qwen3_5MoeTextModel Qwen3_5MoeModel ",
+	    " qwen3_5_moe qwen3_5_moe_text ", HUB_MOE | HUB_LINEAR | HUB_TILED },
+	{ "qwen3vl", " Qwen3VLForConditionalGeneration Qwen3VLModel "
+	    "Qwen3VLTextModel ", " qwen3_vl qwen3_vl_text ", HUB_VISION },
+	{ "qwen3vlmoe", " Qwen3VLMoeForConditionalGeneration Qwen3VLMoeModel "
+	    "Qwen3VLMoeTextModel ", " qwen3_vl_moe qwen3_vl_moe_text ",
+	    HUB_MOE | HUB_VISION },
+};
+
+/* Whether a list has a word. */
+static int
+has(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; (list = strstr(list, word)) != NULL; list += n) {
+		if (list[-1] == ' ' && list[n] == ' ')
+			return 1;
+	}
+	return 0;
+}
+
+static const char *
+first_class(yyjson_val *config)
+{
+	return yyjson_get_str(yyjson_arr_get_first(
+	    yyjson_obj_get(config, "architectures")));
+}
+
+int
+qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err)
+{
+	yyjson_val *root = yyjson_doc_get_root(h->config);
+	const char *name = first_class(h->text), *type;
+	size_t i;
+
+	if (name == NULL)
+		name = first_class(root);
+	type = yyjson_get_str(yyjson_obj_get(h->text, "model_type"));
+	if (type == NULL)
+		type = yyjson_get_str(yyjson_obj_get(root, "model_type"));
+	for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+		if (name != NULL && *name != '\0' ? has(archs[i].classes, name) :
+		    type != NULL && *type != '\0' && has(archs[i].types, type)) {
+			h->arch = &archs[i];
+			return 0;
+		}
+	}
+	return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s%.60s: not an "
+	    "architecture that is known here (qwen2 to qwen3.5, dense and with "
+	    "experts)", h->path, name != NULL ? "" : "model_type ",
+	    name != NULL ? name : type != NULL ? type : "none");
+}
+
+/* ------------------------------------------------------------------ names */
+
+struct row {
+	const char	*from, *to;
+	enum hub_how	 how;
+};
+
+static const struct row whole[] = {
+	{ "embed_tokens.weight", "token_embd.weight", HUB_PLAIN },
+	{ "norm.weight", "output_norm.weight", HUB_NORM },
+	{ "lm_head.weight", "output.weight", HUB_PLAIN },
+};
+
+/* Of a block.  post_attention_layernorm: see below. */
+static const struct row block[] = {
+	{ "input_layernorm.weight", "attn_norm.weight", HUB_NORM },
+	{ "self_attn.q_proj.weight", "attn_q.weight", HUB_PLAIN },
+	{ "self_attn.q_proj.bias", "attn_q.bias", HUB_PLAIN },
+	{ "self_attn.k_proj.weight", "attn_k.weight", HUB_PLAIN },
+	{ "self_attn.k_proj.bias", "attn_k.bias", HUB_PLAIN },
+	{ "self_attn.v_proj.weight", "attn_v.weight", HUB_PLAIN },
+	{ "self_attn.v_proj.bias", "attn_v.bias", HUB_PLAIN },
+	{ "self_attn.o_proj.weight", "attn_output.weight", HUB_PLAIN },
+	{ "self_attn.q_norm.weight", "attn_q_norm.weight", HUB_NORM },
+	{ "self_attn.k_norm.weight", "attn_k_norm.weight", HUB_NORM },
+	{ "self_attn.rotary_emb.inv_freq", "", HUB_IGNORED },
+	{ "mlp.gate_proj.weight", "ffn_gate.weight", HUB_PLAIN },
+	{ "mlp.up_proj.weight", "ffn_up.weight", HUB_PLAIN },
+	{ "mlp.down_proj.weight", "ffn_down.weight", HUB_PLAIN },
+	{ "mlp.gate.weight", "ffn_gate_inp.weight", HUB_ROUTER },
+	{ "mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight",
+	    HUB_ROUTER },
+	{ "mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight",
+	    HUB_PLAIN },
+	{ "mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight", HUB_PLAIN },
+	{ "mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight",
+	    HUB_PLAIN },
+	{ "mlp.experts.down_proj", "ffn_down_exps.weight", HUB_DOWN_EXPERTS },
+	{ "mlp.experts.down_proj.weight", "ffn_down_exps.weight",
+	    HUB_DOWN_EXPERTS },
+	{ "mlp.experts.gate_up_proj", "ffn_gate_exps.weight",
+	    HUB_GATE_UP_EXPERTS },
+	{ "mlp.experts.gate_up_proj.weight", "ffn_gate_exps.weight",
+	    HUB_GATE_UP_EXPERTS },
+	{ "linear_attn.in_proj_qkvz.weight", "attn_qkv.weight", HUB_QKVZ },
+	{ "linear_attn.in_proj_ba.weight", "ssm_ba.weight", HUB_PLAIN },
+	{ "linear_attn.in_proj_qkv.weight", "attn_qkv.weight", HUB_QKV_ROWS },
+	{ "linear_attn.in_proj_z.weight", "attn_gate.weight", HUB_VALUE_ROWS },
+	{ "linear_attn.in_proj_b.weight", "ssm_beta.weight", HUB_HEADS },
+	{ "linear_attn.in_proj_a.weight", "ssm_alpha.weight", HUB_HEADS },
+	{ "linear_attn.conv1d.weight", "ssm_conv1d.weight", HUB_CONV },
+	{ "linear_attn.A_log", "ssm_a", HUB_DECAY },
+	{ "linear_attn.dt_bias", "ssm_dt.bias", HUB_HEADS },
+	{ "linear_attn.norm.weight", "ssm_norm.weight", HUB_PLAIN },
+	{ "linear_attn.out_proj.weight", "ssm_out.weight", HUB_VALUE_COLUMNS },
+	{ "eh_proj.weight", "nextn.eh_proj.weight", HUB_PLAIN },
+	{ "enorm.weight", "nextn.enorm.weight", HUB_NORM },
+	{ "hnorm.weight", "nextn.hnorm.weight", HUB_NORM },
+	{ "embed_tokens.weight", "nextn.embed_tokens.weight", HUB_PLAIN },
+	{ "shared_head.norm.weight", "nextn.shared_head_norm.weight", HUB_NORM },
+	{ "shared_head.head.weight", "nextn.shared_head_head.weight", HUB_PLAIN },
+};
+
+/* Those of the MTP part that are in no layer of it. */
+static const struct row mtp[] = {
+	{ "fc.weight", "eh_proj.weight", HUB_PLAIN },
+	{ "pre_fc_norm_embedding.weight", "enorm.weight", HUB_PLAIN },
+	{ "pre_fc_norm_hidden.weight", "hnorm.weight", HUB_PLAIN },
+	{ "norm.weight", "shared_head.norm.weight", HUB_PLAIN },
+	{ "embed_tokens.weight", "embed_tokens.weight", HUB_PLAIN },
+	{ "lm_head.weight", "shared_head.head.weight", HUB_PLAIN },
+};
+
+#define FIND(rows, s) find(rows, sizeof (rows) / sizeof (rows)[0], s)
+
+static const struct row *
+find(const struct row *r, size_t n, const char *s)
+{
+	for (; n > 0; n--, r++) {
+		if (strcmp(r->from, s) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+static const char *
+skip(const char *s, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(s, prefix, n) == 0 ? s + n : s;
+}
+
+/* A number and a dot at *s, below 2^20, which are passed over; or -1. */
+static long
+number(const char **s)
+{
+	const char *p = *s;
+	long n = 0;
+
+	if (*p < '0' || *p > '9' || (*p == '0' && p[1] != '.'))
+		return -1;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		n = 10 * n + (*p - '0');
+		if (n >= 1 << 20)
+			return -1;
+	}
+	if (*p != '.')
+		return -1;
+	*s = p + 1;
+	return n;
+}
+
+/* "experts.7.up_proj.weight" */
+static int
+of_expert(const char *s, struct hub_name *out)
+{
+	static const char *const name[] = { "down", "gate", "up" };
+	const char *at = skip(s, "mlp.experts.");
+	char want[24];
+	long n;
+	int i;
+
+	if (at == s || (n = number(&at)) < 0)
+		return 0;
+	for (i = 0; i < 3; i++) {
+		snprintf(want, sizeof want, "%s_proj.weight", name[i]);
+		if (strcmp(at, want) == 0) {
+			out->how = HUB_EXPERT;
+			out->expert = (uint32_t)n;
+			out->which = i;
+			snprintf(out->to, sizeof out->to,
+			    "blk.%d.ffn_%s_exps.weight", out->layer, name[i]);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* What is in a block. */
+static int
+of_block(const struct qwen_hub *h, const char *s, struct hub_name *out)
+{
+	const struct row *r = FIND(block, s);
+
+	if (of_expert(s, out))
+		return 1;
+	if (strcmp(s, "post_attention_layernorm.weight") == 0) {
+		out->how = HUB_NORM;
+		snprintf(out->to, sizeof out->to, "blk.%d.%s.weight", out->layer,
+		    h->arch->flags & HUB_LINEAR ? "post_attention_norm" :
+		    "ffn_norm");
+		return 1;
+	}
+	if (r == NULL)
+		return 0;
+	out->how = r->how;
+	snprintf(out->to, sizeof out->to, "blk.%d.%s", out->layer, r->to);
+	return 1;
+}
+
+static int
+of_mtp(const struct qwen_hub *h, const char *s, uint32_t n_layer,
+    struct hub_name *out)
+{
+	const char *at = skip(s, "layers.");
+	const struct row *r;
+	long n = 0;
+
+	out->is_mtp = 1;
+	if (at != s) {
+		if ((n = number(&at)) < 0)
+			return 0;
+	} else {
+		if ((r = FIND(mtp, s)) == NULL)
+			return 0;
+		at = r->to;
+	}
+	out->layer = (int)n_layer + (int)n;
+	return of_block(h, at, out);
+}
+
+/* Of the half that sees or hears. */
+static int
+is_other_half(const char *s)
+{
+	static const char *const other[] = { "visual.", "vision_", "vision.",
+	    "audio", "talker.", "code2wav.", "merger.", "patch_embed" };
+	size_t i;
+
+	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
+		if (strstr(s, other[i]) != NULL)
+			return 1;
+	}
+	return 0;
+}
+
+int
+qwen_hub_name(const struct qwen_hub *h, const char *from, uint32_t n_layer,
+    struct hub_name *out, struct qwen_err *err)
+{
+	const char *s = skip(from, "thinker."), *at;
+	const struct row *r;
+	long n;
+
+	memset(out, 0, sizeof *out);
+	out->layer = -1;
+	if (is_other_half(s)) {
+		out->how = HUB_IGNORED;
+		return 0;
+	}
+	s = skip(skip(skip(skip(s, "model."), "language_model."), "model."),
+	    "language_model.");
+	if ((at = skip(s, "mtp.")) != s) {
+		if (of_mtp(h, at, n_layer, out))
+			return 0;
+	} else if ((at = skip(s, "layers.")) != s) {
+		n = number(&at);
+		out->layer = (int)n;
+		if (n >= 0 && n < (long)n_layer && of_block(h, at, out))
+			return 0;
+	} else if ((r = FIND(whole, s)) != NULL) {
+		out->how = r->how;
+		snprintf(out->to, sizeof out->to, "%s", r->to);
+		return 0;
+	}
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not one of a %s model"
+	    " of %u layers", from, h->arch->name, n_layer);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: ISC */
+/* convert.c - a folder of a hub to a GGUF file, from beginning to end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "hub/make.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+int
+qwen_hub_gguf_new(struct qwen_hub_gguf **out, const struct qwen_hub *h,
+    const struct qwen_hub_opts *opts, struct qwen_err *err)
+{
+	struct qwen_hub_gguf *g = calloc(1, sizeof *g);
+	size_t i;
+
+	*out = NULL;
+	if (g == NULL)
+		return qwen_oom(err);
+	g->hub = h;
+	g->opts = *opts;
+	if (qwen_hub_plan(g, err) < 0 ||
+	    qwen_gguf_writer_new(&g->w, err) < 0 ||
+	    qwen_hub_put_keys(g, err) < 0) {
+		qwen_hub_gguf_free(g);
+		return -1;
+	}
+	for (i = 0; i < g->n; i++)
+		qwen_gguf_put_tensor(g->w, g->t[i].name, g->t[i].type,
+		    g->t[i].n_dims, g->t[i].ne);
+	*out = g;
+	return 0;
+}
+
+void
+qwen_hub_gguf_free(struct qwen_hub_gguf *g)
+{
+	size_t i;
+
+	if (g == NULL)
+		return;
+	for (i = 0; i < g->n_notes; i++)
+		qwen_text_fini(&g->note[i]);
+	qwen_gguf_writer_free(g->w);
+	free(g->note);
+	free(g->t);
+	free(g->source);
+	free(g);
+}
+
+const char *
+qwen_hub_gguf_note(const struct qwen_hub_gguf *g, size_t i)
+{
+	return i < g->n_notes ? g->note[i].s : NULL;
+}
+
+size_t
+qwen_hub_gguf_n_tensors(const struct qwen_hub_gguf *g)
+{
+	return g->n;
+}
+
+uint64_t
+qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g)
+{
+	return qwen_gguf_writer_bytes(g->w);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+struct pass {
+	struct qwen_hub_gguf *g;
+	int		 fd;
+	unsigned char	*buf;
+	float		*x;
+	uint64_t	 done;
+	const struct qwen_hub_progress *progress;
+	struct qwen_err	*err;
+};
+
+static int
+put(struct pass *p, const void *data, size_t n)
+{
+	if (qwen_gguf_write_data(p->g->w, p->fd, data, n, p->err) < 0)
+		return -1;
+	p->done += n;
+	if (p->progress != NULL)
+		p->progress->fn(p->progress->arg, p->done,
+		    qwen_gguf_writer_bytes(p->g->w));
+	return 0;
+}
+
+static uint64_t
+least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Rows that lie in the folder as they are to be, one after another. */
+static uint64_t
+run_of(const struct hub_tensor *t, const struct hub_source *s)
+{
+	static const uint32_t same[ST_N_TYPES] = { [ST_F32] = GGML_F32 + 1,
+	    [ST_F16] = GGML_F16 + 1, [ST_BF16] = GGML_BF16 + 1 };
+
+	if (t->kind != HUB_NUMBERS || t->op != HUB_KEEP || s->scale != NULL ||
+	    same[s->w->type] != t->type + 1)
+		return 0;
+	return t->order == HUB_AS_IS ? t->ne[1] :
+	    t->order == HUB_TILED_ROWS ? t->head_rows : 0;
+}
+
+/* Plane k of a source, copied. */
+static int
+copy_plane(struct pass *p, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t k, uint64_t run)
+{
+	size_t size = s->columns * qwen_st_type_bytes(s->w->type), bytes, n;
+	const unsigned char *at;
+	uint64_t r = 0, len;
+
+	for (; r < t->ne[1]; r += len) {
+		len = t->order == HUB_TILED_ROWS && r < t->head_from ?
+		    t->head_from - r : least(run, t->ne[1] - r);
+		at = s->w->data + (k * s->rows + qwen_hub_row(p->g, t, r)) *
+		    size;
+		for (bytes = len * size; bytes > 0; bytes -= n, at += n) {
+			n = (size_t)least(bytes, CHUNK_BYTES);
+			if (put(p, at, n) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* Plane k of a source, in another format or order. */
+static int
+write_plane(struct pass *p, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t k)
+{
+	size_t size = t->ne[0] / qwen_ggml_block_len(t->type) *
+	    qwen_ggml_block_bytes(t->type);
+	uint64_t step = CHUNK_BYTES / size, r, n;
+
+	if (step == 0)
+		step = 1;
+	for (r = 0; r < t->ne[1]; r += n) {
+		n = least(step, t->ne[1] - r);
+		qwen_hub_rows(p->g, t, s, k, r, n, p->x, p->buf);
+		if (put(p, p->buf, n * size) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+write_scales(struct pass *p, const struct hub_tensor *t)
+{
+	const struct qwen_st_tensor *w;
+	unsigned char b[4];
+	size_t i;
+	float x;
+
+	for (i = 0; i < t->n_from; i++) {
+		w = p->g->source[t->from + i].w;
+		x = w == NULL ? 1.0f : qwen_bits_f32(qwen_le32(w->data));
+		if (t->inverse)
+			x = 1.0f / x;
+		qwen_put_le32(b, qwen_f32_bits(x));
+		if (put(p, b, sizeof b) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+write_tensor(struct pass *p, const struct hub_tensor *t)
+{
+	const struct hub_source *s = &p->g->source[t->from];
+	uint64_t k, run;
+	size_t i;
+	int rc = 0;
+
+	if (t->kind == HUB_SCALES)
+		return write_scales(p, t);
+	for (i = 0; i < t->n_from && rc == 0; i++, s++) {
+		run = run_of(t, s);
+		for (k = 0; k < s->planes && rc == 0; k++)
+			rc = run != 0 ? copy_plane(p, t, s, k, run) :
+			    write_plane(p, t, s, k);
+		qwen_st_done(s->w);
+	}
+	return rc;
+}
+
+/* Room for a chunk of what is written, or a row, and for two rows of numbers. */
+static int
+get_room(struct pass *p)
+{
+	size_t row = 0, i, size, x;
+
+	for (i = 0; i < p->g->n_sources; i++) {
+		if (p->g->source[i].columns > row)
+			row = (size_t)p->g->source[i].columns;
+		if (p->g->source[i].rows > row)
+			row = (size_t)p->g->source[i].rows;
+	}
+	if (qwen_mul(row, 2 * sizeof *p->x, &x) < 0)
+		return qwen_oom(p->err);
+	size = row * sizeof *p->x > CHUNK_BYTES ? row * sizeof *p->x :
+	    CHUNK_BYTES;
+	p->buf = malloc(size);
+	p->x = malloc(x);
+	return p->buf == NULL || p->x == NULL ? qwen_oom(p->err) : 0;
+}
+
+int
+qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
+    const struct qwen_hub_progress *progress, struct qwen_err *err)
+{
+	struct pass p = { .g = g, .fd = fd, .progress = progress, .err = err };
+	size_t i;
+	int rc = qwen_gguf_write_head(g->w, fd, err);
+
+	if (rc == 0)
+		rc = get_room(&p);
+	for (i = 0; i < g->n && rc == 0; i++)
+		rc = write_tensor(&p, &g->t[i]);
+	free(p.buf);
+	free(p.x);
+	return rc < 0 ? -1 : qwen_gguf_write_end(g->w, err);
+}

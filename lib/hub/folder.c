@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: ISC */
+/* folder.c - open the folder of a model: its config, and all files of weights. */
+#include <sys/stat.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "hub/arch.h"
+#include "hub/folder.h"
+#include "hub/json.h"
+#include "text/json/json.h"
+
+enum { FILE_MAX = 1 << 28, FILES_MAX = 100000 };
+
+#define INDEX "model.safetensors.index.json"
+
+/* ----------------------------------------------------------- small files */
+
+static char *
+join(const char *folder, const char *name)
+{
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%s/%s", folder, name);
+	if (t.failed)
+		qwen_text_fini(&t);
+	return t.s;
+}
+
+static int
+read_fd(int fd, char **out, size_t *n, struct qwen_err *err)
+{
+	struct stat st;
+	size_t at = 0;
+	ssize_t k;
+
+	if (fstat(fd, &st) == -1)
+		return qwen_fail_errno(err, "%s", "cannot stat");
+	if (!S_ISREG(st.st_mode))
+		return qwen_fail(err, QWEN_EIO, "not a regular file");
+	if (st.st_size > FILE_MAX)
+		return qwen_fail(err, QWEN_EUNSUP, "too large: %jd bytes",
+		    (intmax_t)st.st_size);
+	if ((*out = malloc((size_t)st.st_size + 1)) == NULL)
+		return qwen_oom(err);
+	while (at < (size_t)st.st_size) {
+		k = read(fd, *out + at, (size_t)st.st_size - at);
+		if (k == -1 && errno == EINTR)
+			continue;
+		if (k == -1)
+			return qwen_fail_errno(err, "%s", "cannot read");
+		if (k == 0)
+			break;		/* shorter now */
+		at += (size_t)k;
+	}
+	(*out)[at] = '\0';
+	*n = at;
+	return 0;
+}
+
+int
+qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
+    size_t *n, struct qwen_err *err)
+{
+	char *path = join(h->path, name);
+	int fd, rc = 1;
+
+	*out = NULL;
+	if (path == NULL)
+		return qwen_oom(err);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd == -1) {
+		rc = errno == ENOENT ? 0 :
+		    qwen_fail_errno(err, "%s: cannot open", path);
+	} else if (read_fd(fd, out, n, err) < 0) {
+		free(*out);
+		*out = NULL;
+		rc = qwen_fail_in(err, "%s", path);
+	}
+	if (fd != -1)
+		close(fd);
+	free(path);
+	return rc;
+}
+
+int
+qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
+    struct qwen_err *err)
+{
+	char *s;
+	size_t n;
+	int rc = qwen_hub_text(h, name, &s, &n, err);
+
+	*out = NULL;
+	if (rc <= 0)
+		return rc;
+	*out = qwen_json_open(s, n, err);
+	free(s);
+	if (*out == NULL)
+		return qwen_fail_in(err, "%s/%s", h->path, name);
+	if (!yyjson_is_obj(yyjson_doc_get_root(*out))) {
+		yyjson_doc_free(*out);
+		*out = NULL;
+		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: no JSON object",
+		    h->path, name);
+	}
+	return 1;
+}
+
+/* ------------------------------------------------------------- the config */
+
+yyjson_val *
+qwen_hub_get(const struct qwen_hub *h, const char *key)
+{
+	yyjson_val *v = yyjson_obj_get(h->text, key);
+
+	if (v == NULL)
+		v = yyjson_obj_get(yyjson_doc_get_root(h->config), key);
+	return yyjson_is_null(v) ? NULL : v;
+}
+
+int
+qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
+    struct qwen_err *err)
+{
+	yyjson_val *v = qwen_hub_get(h, key);
+	uint64_t n;
+
+	if (v == NULL)
+		return 0;
+	if (qwen_hub_u64(v, &n) < 0 || n > UINT32_MAX)
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is no "
+		    "whole number below 2^32", h->path, key);
+	*out = (uint32_t)n;
+	return 1;
+}
+
+int
+qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
+    struct qwen_err *err)
+{
+	yyjson_val *v = qwen_hub_get(h, key);
+
+	if (v == NULL)
+		return 0;
+	if (qwen_hub_f64(v, out) < 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is no "
+		    "number", h->path, key);
+	return 1;
+}
+
+int
+qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
+    struct qwen_err *err)
+{
+	int rc = qwen_hub_get_u32(h, key, out, err);
+
+	if (rc == 0 || (rc == 1 && *out == 0))
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: no %s",
+		    h->path, key);
+	return rc < 0 ? -1 : 0;
+}
+
+static int
+open_config(struct qwen_hub *h, struct qwen_err *err)
+{
+	yyjson_val *root, *text;
+	int rc = qwen_hub_json(h, "config.json", &h->config, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s: no config.json in it: "
+		    "give the folder of a model, as a hub has it", h->path);
+	root = yyjson_doc_get_root(h->config);
+	text = yyjson_obj_get(root, "text_config");
+	h->text = yyjson_is_obj(text) ? text : root;
+	return qwen_hub_find_arch(h, err);
+}
+
+/* ------------------------------------------------------------ the weights */
+
+/* Names of files, ascending. */
+struct names {
+	char	**v;
+	size_t	  n, cap;
+};
+
+static void
+names_fini(struct names *l)
+{
+	while (l->n > 0)
+		free(l->v[--l->n]);
+	free(l->v);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int
+add_name(struct names *l, const char *name, struct qwen_err *err)
+{
+	if (l->n == FILES_MAX)
+		return qwen_fail(err, QWEN_EFORMAT, "too many files");
+	if (qwen_grow(&l->v, &l->cap, l->n + 1, sizeof *l->v) < 0 ||
+	    (l->v[l->n] = strdup(name)) == NULL)
+		return qwen_oom(err);
+	l->n++;
+	return 0;
+}
+
+static void
+sort_names(struct names *l)
+{
+	size_t i, n = 0;
+
+	if (l->n == 0)
+		return;
+	qsort(l->v, l->n, sizeof *l->v, compare);
+	for (i = 1; i < l->n; i++) {
+		if (strcmp(l->v[i], l->v[n]) == 0)
+			free(l->v[i]);
+		else
+			l->v[++n] = l->v[i];
+	}
+	l->n = n + 1;
+}
+
+/* The files that the index names. */
+static int
+names_of_index(struct names *l, yyjson_val *map, struct qwen_err *err)
+{
+	yyjson_val *key, *v;
+	const char *s, *last = "";
+	size_t i, n;
+
+	if (!yyjson_is_obj(map))
+		return qwen_fail(err, QWEN_EFORMAT, "no weight_map");
+	yyjson_obj_foreach(map, i, n, key, v) {
+		s = yyjson_get_str(v);
+		if (s == NULL || *s == '\0' || *s == '.' ||
+		    strchr(s, '/') != NULL || strlen(s) != yyjson_get_len(v))
+			return qwen_fail(err, QWEN_EFORMAT, "%.60s is in no "
+			    "file of this folder", yyjson_get_str(key));
+		if (strcmp(s, last) != 0 && add_name(l, s, err) < 0)
+			return -1;
+		last = s;
+	}
+	return 0;
+}
+
+/* Without an index: all model*.safetensors, and of those in parts, all parts. */
+static int
+names_of_folder(struct names *l, const char *path, struct qwen_err *err)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+	unsigned parts = 0, of;
+	const char *tail;
+	int rc = 0;
+
+	if (d == NULL)
+		return qwen_fail_errno(err, "%s", path);
+	while (rc == 0 && (errno = 0, e = readdir(d)) != NULL) {
+		tail = strrchr(e->d_name, '.');
+		if (strncmp(e->d_name, "model", 5) == 0 && tail != NULL &&
+		    strcmp(tail, ".safetensors") == 0) {
+			if (sscanf(e->d_name, "model-%*5u-of-%5u.", &of) == 1)
+				parts = of;
+			rc = add_name(l, e->d_name, err);
+		}
+	}
+	if (rc == 0 && errno != 0)
+		rc = qwen_fail_errno(err, "%s", path);
+	closedir(d);
+	if (rc == 0 && l->n == 0)
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no weights in it, no "
+		    "file model*.safetensors", path);
+	if (rc == 0 && parts != 0 && l->n != parts)
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: %zu of %u files with "
+		    "weights: get the others too", path, l->n, parts);
+	return rc;
+}
+
+static int
+compare_tensors(const void *a, const void *b)
+{
+	const struct qwen_st_tensor *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* Each name of the index is one of these n, and there are no others. */
+static int
+check_index(const struct qwen_hub *h, yyjson_val *map,
+    const struct qwen_st_tensor **by, size_t n, struct qwen_err *err)
+{
+	struct qwen_st_tensor w = { .name = NULL };
+	const struct qwen_st_tensor *want = &w;
+	yyjson_val *key, *v;
+	size_t i, max;
+
+	yyjson_obj_foreach(map, i, max, key, v) {
+		w.name = yyjson_get_str(key);
+		if (bsearch(&want, by, n, sizeof *by, compare_tensors) == NULL)
+			return qwen_fail(err, QWEN_EFORMAT, "%s/%.80s: lacks "
+			    "tensor %.60s, which " INDEX " says it has: get "
+			    "the file again", h->path, yyjson_get_str(v),
+			    w.name);
+	}
+	for (i = 0; n > yyjson_obj_size(map) && i < n; i++) {
+		if (yyjson_obj_get(map, by[i]->name) == NULL)
+			return qwen_fail(err, QWEN_EFORMAT, "%s/" INDEX ": "
+			    "lacks tensor %.60s, which is in the files",
+			    h->path, by[i]->name);
+	}
+	return 0;
+}
+
+/* Each name once, and those that the index has, if there is one. */
+static int
+index_tensors(struct qwen_hub *h, yyjson_val *map, struct qwen_err *err)
+{
+	const struct qwen_st_tensor **by;
+	size_t i, n = h->st.n;
+
+	if (n == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s: files without weights",
+		    h->path);
+	if ((by = h->by_name = calloc(n, sizeof *by)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < n; i++)
+		by[i] = &h->st.v[i];
+	qsort(by, n, sizeof *by, compare_tensors);
+	for (i = 1; i < n; i++) {
+		if (strcmp(by[i - 1]->name, by[i]->name) == 0)
+			return qwen_fail(err, QWEN_EFORMAT, "%s: tensor %.60s "
+			    "is in two files", h->path, by[i]->name);
+	}
+	return map == NULL ? 0 : check_index(h, map, by, n, err);
+}
+
+const struct qwen_st_tensor *
+qwen_hub_find(const struct qwen_hub *h, const char *name)
+{
+	struct qwen_st_tensor w = { .name = name };
+	const struct qwen_st_tensor *want = &w, **at;
+
+	at = bsearch(&want, h->by_name, h->st.n, sizeof *h->by_name,
+	    compare_tensors);
+	return at != NULL ? *at : NULL;
+}
+
+static int
+add_files(struct qwen_hub *h, const struct names *l, struct qwen_err *err)
+{
+	char *path;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < l->n && rc == 0; i++) {
+		if ((path = join(h->path, l->v[i])) == NULL)
+			return qwen_oom(err);
+		if ((rc = qwen_st_add(&h->st, path, err)) < 0)
+			qwen_fail_in(err, "%s", path);
+		free(path);
+	}
+	return rc;
+}
+
+static int
+open_weights(struct qwen_hub *h, struct qwen_err *err)
+{
+	struct names l = { 0 };
+	yyjson_doc *index = NULL;
+	yyjson_val *map = NULL;
+	int rc = qwen_hub_json(h, INDEX, &index, err);
+
+	if (rc == 1) {
+		map = yyjson_obj_get(yyjson_doc_get_root(index), "weight_map");
+		if ((rc = names_of_index(&l, map, err)) < 0)
+			qwen_fail_in(err, "%s/" INDEX, h->path);
+	} else if (rc == 0)
+		rc = names_of_folder(&l, h->path, err);
+	if (rc == 0) {
+		sort_names(&l);
+		rc = add_files(h, &l, err);
+	}
+	if (rc == 0)
+		rc = index_tensors(h, map, err);
+	names_fini(&l);
+	yyjson_doc_free(index);
+	return rc;
+}
+
+/* --------------------------------------------------------------- interface */
+
+int
+qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
+{
+	struct qwen_hub *h = calloc(1, sizeof *h);
+	size_t n = strlen(folder);
+
+	*out = NULL;
+	if (h == NULL || (h->path = strdup(folder)) == NULL) {
+		free(h);
+		return qwen_oom(err);
+	}
+	while (n > 1 && h->path[n - 1] == '/')
+		h->path[--n] = '\0';
+	if (open_config(h, err) < 0 || open_weights(h, err) < 0) {
+		qwen_hub_close(h);
+		return -1;
+	}
+	*out = h;
+	return 0;
+}
+
+void
+qwen_hub_close(struct qwen_hub *h)
+{
+	if (h == NULL)
+		return;
+	free(h->by_name);
+	qwen_st_fini(&h->st);
+	yyjson_doc_free(h->config);
+	free(h->path);
+	free(h);
+}

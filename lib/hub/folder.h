@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: ISC */
+/* folder.h - inside: what a folder of a hub has. */
+#ifndef QWEN_HUB_FOLDER_H
+#define QWEN_HUB_FOLDER_H
+
+#include <yyjson.h>
+
+#include "hub/hub.h"
+#include "hub/safetensors.h"
+
+struct qwen_hub {
+	char			*path;
+	yyjson_doc		*config;
+	yyjson_val		*text;		/* text_config, or the whole */
+	const struct qwen_hub_arch *arch;
+	struct qwen_st		 st;
+	const struct qwen_st_tensor **by_name;	/* all of them */
+};
+
+/*
+ * A JSON file of the folder, for yyjson_doc_free(): 1; 0 if it is not there; -1
+ * and *err, which names it.
+ */
+int qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
+    struct qwen_err *err);
+
+/* A text of the folder, likewise; for free(). */
+int qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
+    size_t *n, struct qwen_err *err);
+
+/* What the config says: of the text model, else of the whole; NULL if nothing. */
+yyjson_val *qwen_hub_get(const struct qwen_hub *h, const char *key);
+
+/* The tensor of this name, or NULL. */
+const struct qwen_st_tensor *qwen_hub_find(const struct qwen_hub *h,
+    const char *name);
+
+/* 1, 0 if it is not there, -1 and *err if it is no such number. */
+int qwen_hub_get_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
+    struct qwen_err *err);
+int qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
+    struct qwen_err *err);
+
+/* A number that must be there, and not 0. */
+int qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
+    struct qwen_err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: ISC */
+/* json.c - numbers of the JSON files of a hub. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "hub/json.h"
+
+int
+qwen_hub_u64(yyjson_val *v, uint64_t *out)
+{
+	const char *s = yyjson_get_raw(v);
+	uint64_t n = 0;
+
+	if (s == NULL || *s == '\0')
+		return -1;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		if (__builtin_mul_overflow(n, 10u, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n))
+			return -1;
+	}
+	/* 10000000.0 is whole, too */
+	if (*s == '.') {
+		while (*++s == '0')
+			;
+	}
+	if (*s != '\0')
+		return -1;
+	*out = n;
+	return 0;
+}
+
+int
+qwen_hub_f64(yyjson_val *v, double *out)
+{
+	const char *s = yyjson_get_raw(v);
+	char *end;
+
+	if (s == NULL)
+		return -1;
+	*out = strtod(s, &end);
+	return *end == '\0' && isfinite(*out) ? 0 : -1;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: ISC */
+/* make.c - what becomes of a tensor of the folder: its shape, type and order. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "hub/make.h"
+
+static int
+ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* The number format, by rules that depend on the name and on nothing else. */
+static uint32_t
+type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
+{
+	static const char *const f32[] = { "_norm.weight",
+	    ".ffn_gate_inp.weight", ".ffn_gate_inp_shexp.weight",
+	    ".ssm_conv1d.weight" };
+	size_t i;
+
+	if (t->n_dims < 2 || !ends_with(t->name, ".weight"))
+		return GGML_F32;
+	for (i = 0; i < sizeof f32 / sizeof f32[0]; i++) {
+		if (ends_with(t->name, f32[i]))
+			return GGML_F32;
+	}
+	return t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
+	    GGML_F16;
+}
+
+static struct hub_tensor *
+new_tensor(struct qwen_hub_gguf *g, const char *name, struct qwen_err *err)
+{
+	struct hub_tensor *t;
+
+	if (qwen_grow(&g->t, &g->cap, g->n + 1, sizeof *t) < 0) {
+		qwen_oom(err);
+		return NULL;
+	}
+	t = &g->t[g->n++];
+	memset(t, 0, sizeof *t);
+	snprintf(t->name, sizeof t->name, "%s", name);
+	t->ne[0] = t->ne[1] = t->ne[2] = t->ne[3] = 1;
+	return t;
+}
+
+static struct hub_source *
+new_source(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	struct hub_source *s;
+
+	if (qwen_grow(&g->source, &g->cap_sources, g->n_sources + 1,
+	    sizeof *s) < 0) {
+		qwen_oom(err);
+		return NULL;
+	}
+	s = &g->source[g->n_sources++];
+	memset(s, 0, sizeof *s);
+	return s;
+}
+
+static int
+bad_shape(const struct hub_source *s, const char *want, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: %" PRIu64 " x %"
+	    PRIu64 " x %" PRIu64 ", not %s as config.json says", s->w->name,
+	    s->planes, s->rows, s->columns, want);
+}
+
+/* ----------------------------------------------------------------- scales */
+
+/* The one number of a tensor, 1 if it is none. */
+static int
+one_number(const struct qwen_st_tensor *t, int inverse, float *x,
+    struct qwen_err *err)
+{
+	*x = 1;
+	if (t == NULL)
+		return 0;
+	if (t->n != 1 || t->type != ST_F32)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: not one "
+		    "number of type F32", t->name);
+	*x = qwen_bits_f32(qwen_le32(t->data));
+	if (inverse)
+		*x = 1.0f / *x;
+	return 0;
+}
+
+/* Beside codes: the scale of all of a matrix, for each expert one. */
+static int
+add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
+    const struct qwen_st_tensor *const *w, size_t n, int input,
+    struct qwen_err *err)
+{
+	char name[64];
+	size_t m = strlen(of->name) - strlen("weight"), i;
+	struct hub_tensor *t;
+	struct hub_source *s;
+	int all_one = 1;
+	float x;
+
+	snprintf(name, sizeof name, "%.*s%s", (int)m, of->name,
+	    input ? "input_scale" : "scale");
+	if ((t = new_tensor(g, name, err)) == NULL)
+		return -1;
+	t->kind = HUB_SCALES;
+	t->type = GGML_F32;
+	t->n_dims = 1;
+	t->ne[0] = n;
+	t->from = g->n_sources;
+	t->n_from = n;
+	for (i = 0; i < n; i++) {
+		if ((s = new_source(g, err)) == NULL)
+			return -1;
+		s->w = qwen_hub_after(g->hub, w[i], input ? ".input_scale" :
+		    "_scale_2");
+		if (s->w == NULL) {
+			s->w = qwen_hub_after(g->hub, w[i], input ?
+			    ".input_global_scale" : "_global_scale");
+			t->inverse |= s->w != NULL;
+		}
+		if (one_number(s->w, t->inverse, &x, err) < 0)
+			return -1;
+		all_one &= fabsf(x - 1) <= (n == 1 ? 1e-6f : 1.1e-5f);
+	}
+	if (all_one) {		/* they say nothing */
+		g->n--;
+		g->n_sources = t->from;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ order */
+
+/* The tensor is rows x columns of each plane of its sources. */
+static void
+shape(struct hub_tensor *t, const struct hub_source *s, uint64_t rows,
+    uint64_t columns)
+{
+	uint64_t planes = s->planes * t->n_from;
+
+	t->ne[0] = columns;
+	t->ne[1] = rows;
+	t->ne[2] = planes;
+	t->n_dims = planes > 1 || t->n_from > 1 || s->w->n_dims > 2 ? 3 :
+	    s->w->n_dims;
+}
+
+/* Value heads of size rows, or elements, from a place on, up to n. */
+static int
+tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
+    const struct hub_source *s, enum hub_order order, uint64_t from,
+    uint64_t size, struct qwen_err *err)
+{
+	uint64_t n = order == HUB_TILED_ROWS ? s->rows : s->columns;
+	uint64_t want = from + g->heads.n_value * size;
+	char text[64];
+
+	if (s->planes != 1 || n != want) {
+		snprintf(text, sizeof text, "%" PRIu64 " %s", want,
+		    order == HUB_TILED_ROWS ? "rows" : "columns");
+		return bad_shape(s, text, err);
+	}
+	if (!(g->hub->arch->flags & HUB_TILED) ||
+	    g->heads.n_key == g->heads.n_value)
+		return 0;
+	if (t->kind == HUB_FP4 && order == HUB_TILED_COLUMNS &&
+	    size % (qwen_hub_fp4(g->hub, s->w) == GGML_NVFP4 ? 16 : 32) != 0)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: heads of %"
+		    PRIu64 " values, which do not end with a block",
+		    s->w->name, size);
+	t->order = order;
+	t->head_from = from;
+	t->head_rows = size;
+	return 0;
+}
+
+static int
+tile_as(const struct qwen_hub_gguf *g, struct hub_tensor *t,
+    const struct hub_source *s, enum hub_how how, struct qwen_err *err)
+{
+	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
+	uint64_t dim = g->heads.value_dim;
+
+	switch (how) {
+	case HUB_DECAY:
+	case HUB_HEADS:
+		return tile(g, t, s, s->w->n_dims == 1 ? HUB_TILED_COLUMNS :
+		    HUB_TILED_ROWS, 0, 1, err);
+	case HUB_VALUE_ROWS:
+		return tile(g, t, s, HUB_TILED_ROWS, 0, dim, err);
+	case HUB_QKV_ROWS:
+	case HUB_CONV:
+		return tile(g, t, s, HUB_TILED_ROWS, keys, dim, err);
+	case HUB_VALUE_COLUMNS:
+		return tile(g, t, s, HUB_TILED_COLUMNS, 0, dim, err);
+	default:
+		return 0;
+	}
+}
+
+/* Two tensors of one: the other one is at g->t[g->n - 1] then. */
+static struct hub_tensor *
+split(struct qwen_hub_gguf *g, const char *from, const char *to,
+    struct qwen_err *err)
+{
+	struct hub_tensor *t = new_tensor(g, "", err), *first;
+	char *at;
+
+	if (t == NULL)
+		return NULL;
+	first = t - 1;
+	*t = *first;
+	if ((at = strstr(t->name, from)) != NULL)
+		snprintf(at, sizeof t->name - (size_t)(at - t->name), "%s", to);
+	return t;
+}
+
+static int
+split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s,
+    struct qwen_err *err)
+{
+	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
+	uint64_t values = g->heads.n_value * g->heads.value_dim;
+	struct hub_tensor *t = &g->t[g->n - 1];
+
+	if (s->planes != 1 || s->rows != keys + 2 * values)
+		return bad_shape(s, "rows of q, k, v and z", err);
+	t->order = HUB_SPLIT_QKV;
+	shape(t, s, keys + values, s->columns);
+	if ((t = split(g, "attn_qkv", "attn_gate.weight", err)) == NULL)
+		return -1;
+	t->order = HUB_SPLIT_Z;
+	shape(t, s, values, s->columns);
+	return 0;
+}
+
+/* All experts in one, for half of the rows each gate and up. */
+static int
+experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
+    struct qwen_err *err)
+{
+	struct hub_tensor *t = &g->t[g->n - 1];
+	uint64_t rows = s->rows, columns = s->columns, in;
+	uint32_t n_embd;
+	int i, turn = g->turned;
+
+	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd, err) < 0)
+		return -1;
+	if (t->kind == HUB_FP4 || (turn && s->scale != NULL))
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: scales of "
+		    "all experts in one", s->w->name);
+	in = turn ? rows : columns;
+	rows = turn ? columns : rows;
+	if (s->planes != g->n_expert || (gate_up ? in != n_embd ||
+	    rows % 2 != 0 : rows != n_embd))
+		return bad_shape(s, "the experts", err);
+	t->order = turn ? HUB_TRANSPOSED : HUB_AS_IS;
+	shape(t, s, gate_up ? rows / 2 : rows, in);
+	for (i = 0; i < gate_up; i++) {
+		if ((t = split(g, "ffn_gate", "ffn_up_exps.weight",
+		    err)) == NULL)
+			return -1;
+		t->row0 = rows / 2;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------- one tensor */
+
+static int
+add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
+{
+	struct hub_source *s, *first;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if ((s = new_source(g, err)) == NULL ||
+		    qwen_hub_source(g, w[i], s, err) < 0)
+			return -1;
+		if (name->how == HUB_CONV && s->rows == 1) {
+			s->rows = s->planes;	/* channels; no groups */
+			s->planes = 1;
+		}
+		first = s - i;
+		if (i > 0 && (s->planes != 1 || s->rows != first->rows ||
+		    s->columns != first->columns ||
+		    qwen_hub_fp4(g->hub, s->w) !=
+		    qwen_hub_fp4(g->hub, first->w)))
+			return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
+			    "another shape or type than %.100s", s->w->name,
+			    first->w->name);
+	}
+	return 0;
+}
+
+/* Shape, order and what is done to the numbers. */
+static int
+arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
+    struct qwen_err *err)
+{
+	struct hub_tensor *t = &g->t[g->n - 1];
+	const struct hub_source *s = &g->source[t->from];
+	unsigned flags = g->hub->arch->flags;
+	int gate_up = name->how == HUB_GATE_UP_EXPERTS;
+
+	shape(t, s, s->rows, s->columns);
+	if (name->how == HUB_NORM && flags & HUB_LINEAR)
+		t->op = HUB_PLUS_ONE;
+	if (name->how == HUB_DECAY)
+		t->op = HUB_MINUS_EXP;
+	if (name->how == HUB_CONV)
+		t->n_dims = 2;
+	if (name->how == HUB_QKVZ)
+		return split_qkvz(g, s, err);
+	if (gate_up || name->how == HUB_DOWN_EXPERTS)
+		return experts(g, s, gate_up, err);
+	if (s->planes != 1)
+		return bad_shape(s, "a matrix", err);
+	return tile_as(g, t, s, name->how, err);
+}
+
+int
+qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
+{
+	size_t first = g->n, i, last;
+	struct hub_tensor *t = new_tensor(g, name->to, err);
+	uint32_t fp4 = qwen_hub_fp4(g->hub, w[0]);
+
+	if (t == NULL)
+		return -1;
+	t->from = g->n_sources;
+	t->n_from = n;
+	t->kind = fp4 != 0 ? HUB_FP4 : HUB_NUMBERS;
+	if (add_sources(g, name, w, n, err) < 0 || arrange(g, name, err) < 0)
+		return -1;
+	last = g->n;
+	for (i = first; i < last; i++) {
+		t = &g->t[i];
+		if (name->how == HUB_EXPERT)
+			t->n_dims = 3;
+		t->type = fp4 != 0 ? fp4 : type_for(g, t);
+	}
+	g->fp4 = fp4 != 0 ? (int)fp4 : g->fp4;
+	for (i = first; fp4 == GGML_NVFP4 && i < last; i++) {
+		struct hub_tensor of = g->t[i];
+
+		if (add_scales(g, &of, w, n, 0, err) < 0 ||
+		    add_scales(g, &of, w, n, 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}

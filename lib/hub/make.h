@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: ISC */
+/* make.h - inside: one tensor of the plan. */
+#ifndef QWEN_HUB_MAKE_H
+#define QWEN_HUB_MAKE_H
+
+#include "base/half.h"
+#include "hub/plan.h"
+
+/*
+ * Add what becomes of n tensors of the folder, more than one for experts alone:
+ * one tensor, or two, and scales where these have tensors of their own.
+ */
+int qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err);
+
+#endif

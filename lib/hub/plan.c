@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * plan.c - which tensors a GGUF file gets: those that are codes of 4 bits first,
+ * then the others, each in the order of the folder's files, the experts of a
+ * block where the last of them is; as llama.cpp's converter has them.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "hub/make.h"
+
+/* Experts of a block that were met: down, gate, up, each by its number. */
+struct group {
+	const struct qwen_st_tensor **w;
+	uint32_t	 n[3];
+	int		 done[3];
+};
+
+struct plan {
+	struct qwen_hub_gguf *g;
+	struct group	*group;		/* of each block */
+	unsigned char	*seen;		/* its first norm */
+	int		 embd, norm;	/* the whole model's are there */
+	int		 codes;		/* the pass for these */
+	struct qwen_err	*err;
+};
+
+int
+qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err, const char *fmt,
+    ...)
+{
+	char line[240];
+	struct qwen_text *t;
+	va_list ap;
+
+	if (qwen_grow(&g->note, &g->cap_notes, g->n_notes + 1, sizeof *t) < 0)
+		return qwen_oom(err);
+	t = &g->note[g->n_notes++];
+	memset(t, 0, sizeof *t);
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	qwen_text_str(t, line);
+	return t->failed ? qwen_oom(err) : 0;
+}
+
+/* ---------------------------------------------------------------- experts */
+
+static int
+gather(struct plan *p, const struct qwen_st_tensor *w,
+    const struct hub_name *name)
+{
+	uint32_t n = p->g->n_expert;
+	struct group *e = &p->group[name->layer];
+	const struct qwen_st_tensor **at;
+	struct hub_name all = *name;
+	static const char *const what[] = { "down", "gate", "up" };
+	int i;
+
+	if (name->expert >= n)
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
+		    "are %u experts, as config.json says", w->name, n);
+	if (e->w == NULL &&
+	    (e->w = calloc((size_t)n * 3, sizeof *e->w)) == NULL)
+		return qwen_oom(p->err);
+	at = &e->w[(size_t)name->which * n + name->expert];
+	if (*at != NULL)
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
+		    "%.90s are one", (*at)->name, w->name);
+	*at = w;
+	e->n[name->which]++;
+	for (i = 0; i < 3; i++) {
+		/* codes as soon as one kind is complete, others together */
+		if (e->done[i] || (p->codes ? i != name->which || e->n[i] < n :
+		    e->n[0] < n || e->n[1] < n || e->n[2] < n))
+			continue;
+		e->done[i] = 1;
+		snprintf(all.to, sizeof all.to, "blk.%d.ffn_%s_exps.weight",
+		    name->layer, what[i]);
+		if (qwen_hub_make(p->g, &all, e->w + (size_t)i * n, n,
+		    p->err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+check_experts(const struct plan *p)
+{
+	static const char *const what[] = { "down_proj", "gate_proj", "up_proj" };
+	uint32_t l, n = p->g->n_layer + p->g->n_mtp;
+	int i;
+
+	for (l = 0; l < n; l++) {
+		for (i = 0; i < 3; i++) {
+			if (p->group[l].w != NULL && !p->group[l].done[i])
+				return qwen_fail(p->err, QWEN_EFORMAT, "block "
+				    "%u: %s of %u of %u experts in the files",
+				    l, what[i], p->group[l].n[i],
+				    p->g->n_expert);
+		}
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+static int
+is_wanted(const struct qwen_hub_gguf *g, const struct hub_name *name)
+{
+	if (name->how == HUB_IGNORED)
+		return 0;
+	return name->is_mtp ? !g->opts.no_mtp :
+	    !g->opts.mtp_only || name->layer < 0;
+}
+
+/* What a tensor is by its name, less "_packed". */
+static int
+name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
+    struct hub_name *name, struct qwen_err *err)
+{
+	char s[ST_NAME_MAX + 1];
+	size_t n = strlen(w->name), m = strlen("_packed");
+
+	if (n > m && strcmp(w->name + n - m, "_packed") == 0)
+		n -= m;
+	snprintf(s, sizeof s, "%.*s", (int)n, w->name);
+	return qwen_hub_name(g->hub, s, g->n_layer, name, err);
+}
+
+static int
+plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
+{
+	struct hub_name name;
+
+	if ((qwen_hub_fp4(p->g->hub, w) != 0) != p->codes ||
+	    qwen_hub_is_scale(w->name))
+		return 0;
+	if (name_of(p->g, w, &name, p->err) < 0)
+		return -1;
+	if (!is_wanted(p->g, &name))
+		return 0;
+	if (name.layer < 0) {
+		p->embd |= strcmp(name.to, "token_embd.weight") == 0;
+		p->norm |= strcmp(name.to, "output_norm.weight") == 0;
+	} else if (strstr(name.to, ".attn_norm.weight") != NULL)
+		p->seen[name.layer] = 1;
+	return name.how == HUB_EXPERT ? gather(p, w, &name) :
+	    qwen_hub_make(p->g, &name, &w, 1, p->err);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* No two tensors have one name, whatever the folder calls them. */
+static int
+check_twice(const struct plan *p)
+{
+	const char **name = calloc(p->g->n, sizeof *name);
+	size_t i;
+	int rc = 0;
+
+	if (name == NULL)
+		return qwen_oom(p->err);
+	for (i = 0; i < p->g->n; i++)
+		name[i] = p->g->t[i].name;
+	qsort(name, p->g->n, sizeof *name, compare);
+	for (i = 1; i < p->g->n && rc == 0; i++) {
+		if (strcmp(name[i - 1], name[i]) == 0)
+			rc = qwen_fail(p->err, QWEN_EFORMAT, "%s: two tensors "
+			    "are %s of GGUF", p->g->hub->path, name[i]);
+	}
+	free(name);
+	return rc;
+}
+
+/* What no model is without. */
+static int
+check_whole(const struct plan *p)
+{
+	const struct qwen_hub_gguf *g = p->g;
+	uint32_t l;
+
+	if (!p->embd || !p->norm)
+		return qwen_fail(p->err, QWEN_EFORMAT, "%s: no tensor %s in the "
+		    "files", g->hub->path, p->embd ? "norm.weight" :
+		    "embed_tokens.weight");
+	for (l = g->opts.mtp_only ? g->n_layer : 0;
+	    l < g->n_layer + g->n_mtp; l++) {
+		if (!p->seen[l])
+			return qwen_fail(p->err, QWEN_EFORMAT, "%s: block %u of "
+			    "%u is not in the files", g->hub->path, l,
+			    g->n_layer + g->n_mtp);
+	}
+	return check_experts(p);
+}
+
+/* ------------------------------------------------------------- the config */
+
+/* MTP blocks in the files. */
+static int
+count_mtp(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	const struct qwen_st *st = &g->hub->st;
+	struct hub_name name;
+	uint32_t n = 0, said = 0;
+	size_t i;
+
+	for (i = 0; i < st->n; i++) {
+		if (qwen_hub_is_scale(st->v[i].name))
+			continue;
+		if (name_of(g, &st->v[i], &name, err) < 0)
+			return -1;
+		if (name.is_mtp && (uint32_t)name.layer - g->n_layer + 1 > n)
+			n = (uint32_t)name.layer - g->n_layer + 1;
+	}
+	if (n > g->n_layer)
+		return qwen_fail(err, QWEN_EFORMAT, "%u MTP blocks after %u "
+		    "layers", n, g->n_layer);
+	if (g->opts.mtp_only && n == 0)
+		return qwen_fail(err, QWEN_ERANGE, "%s has no MTP block",
+		    g->hub->path);
+	if (qwen_hub_get_u32(g->hub, "mtp_num_hidden_layers", &said, err) < 0)
+		return -1;
+	if (said > 0 && n == 0 && !g->opts.no_mtp &&
+	    qwen_hub_note(g, err, "config.json tells of an MTP block, which is "
+	    "not in the files: no block for drafts") < 0)
+		return -1;
+	g->n_mtp = g->opts.no_mtp ? 0 : n;
+	return 0;
+}
+
+/* As the first matrix of halves is, else F32 where some are. */
+static uint32_t
+type_of_folder(const struct qwen_hub *h)
+{
+	uint32_t type = GGML_F16;
+	const struct qwen_st_tensor *t;
+	size_t i;
+
+	for (i = 0; i < h->st.n; i++) {
+		t = &h->st.v[i];
+		if (t->n_dims < 2 || qwen_hub_is_scale(t->name))
+			continue;
+		if (t->type == ST_BF16 || t->type == ST_F16)
+			return t->type == ST_BF16 ? GGML_BF16 : GGML_F16;
+		if (t->type == ST_F32 || t->type == ST_F64)
+			type = GGML_F32;
+	}
+	return type;
+}
+
+/* Of a kind of tensor, the last two dimensions of the first one; or zeros. */
+static void
+first_shape(const struct qwen_hub *h, const char *kind, uint64_t *d)
+{
+	const struct qwen_st_tensor *t;
+	size_t i;
+
+	d[0] = d[1] = 0;
+	for (i = 0; i < h->st.n; i++) {
+		t = &h->st.v[i];
+		if (strstr(t->name, kind) != NULL && t->n_dims == 3) {
+			d[0] = t->shape[1];
+			d[1] = t->shape[2];
+			return;
+		}
+	}
+}
+
+/*
+ * Whether experts that are in one tensor have inputs as rows: those of models
+ * that see do, but not where transformers has written them anew.  Where one
+ * shape can be both, the other cannot.
+ */
+static int
+are_turned(const struct qwen_hub *h, uint32_t n_embd)
+{
+	uint64_t up[2], down[2];
+
+	if (!(h->arch->flags & HUB_VISION))
+		return 0;
+	first_shape(h, ".mlp.experts.gate_up_proj", up);
+	first_shape(h, ".mlp.experts.down_proj", down);
+	return up[0] == n_embd && (up[1] != n_embd || down[1] == n_embd);
+}
+
+static int
+read_heads(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	static const char *const key[] = { "linear_num_key_heads",
+	    "linear_num_value_heads", "linear_key_head_dim",
+	    "linear_value_head_dim" };
+	uint64_t *to[] = { &g->heads.n_key, &g->heads.n_value,
+	    &g->heads.key_dim, &g->heads.value_dim };
+	uint32_t n;
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		if (qwen_hub_need_u32(g->hub, key[i], &n, err) < 0)
+			return -1;
+		if (n > 1 << 20)
+			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
+			    "%s is %u", g->hub->path, key[i], n);
+		*to[i] = n;
+	}
+	if (g->heads.n_value % g->heads.n_key != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %" PRIu64
+		    " value heads share %" PRIu64 " key heads", g->hub->path,
+		    g->heads.n_value, g->heads.n_key);
+	return 0;
+}
+
+static int
+read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	const struct qwen_hub *h = g->hub;
+	uint32_t n_embd;
+	static const uint32_t type[] = { [QWEN_HUB_F32] = GGML_F32,
+	    [QWEN_HUB_F16] = GGML_F16, [QWEN_HUB_BF16] = GGML_BF16,
+	    [QWEN_HUB_Q8_0] = GGML_Q8_0 };
+
+	if (qwen_hub_need_u32(h, "num_hidden_layers", &g->n_layer, err) < 0)
+		return -1;
+	if (g->n_layer > 10000)
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u layers",
+		    h->path, g->n_layer);
+	if (h->arch->flags & HUB_MOE &&
+	    qwen_hub_get_u32(h, "num_local_experts", &g->n_expert, err) == 0 &&
+	    qwen_hub_need_u32(h, "num_experts", &g->n_expert, err) < 0)
+		return -1;
+	if (g->n_expert > 1 << 16)
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u experts",
+		    h->path, g->n_expert);
+	if (h->arch->flags & HUB_LINEAR && read_heads(g, err) < 0)
+		return -1;
+	if (qwen_hub_need_u32(h, "hidden_size", &n_embd, err) < 0)
+		return -1;
+	g->turned = are_turned(h, n_embd);
+	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :
+	    type[g->opts.type];
+	return count_mtp(g, err);
+}
+
+/* What a byte is: sign, exponent and so many bits of mantissa. */
+static void
+f8_table(float *x, int man, int bias, int e5m2)
+{
+	int i, k, e, m;
+	float f;
+
+	for (i = 0; i < 256; i++) {
+		e = (i & 127) >> man;
+		m = i & ((1 << man) - 1);
+		f = (float)(e > 0 ? m + (1 << man) : m);
+		for (k = (e > 0 ? e : 1) - bias - man; k < 0; k++)
+			f /= 2;
+		for (; k > 0; k--)
+			f *= 2;
+		/* no infinity in E4M3 */
+		if (e5m2 ? e == 31 : (i & 127) == 127)
+			f = !e5m2 || m > 0 ? qwen_bits_f32(0x7fc00000) :
+			    qwen_bits_f32(0x7f800000);
+		x[i] = i & 128 ? -f : f;
+	}
+}
+
+int
+qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	struct plan p = { .g = g, .err = err };
+	const struct qwen_st *st = &g->hub->st;
+	uint32_t l;
+	size_t i, n;
+	int rc = -1;
+
+	f8_table(g->e4m3, 3, 7, 0);
+	f8_table(g->e5m2, 2, 15, 1);
+	if (read_config(g, err) < 0)
+		return -1;
+	n = g->n_layer + g->n_mtp;
+	p.group = calloc(n, sizeof *p.group);
+	p.seen = calloc(n, 1);
+	if (p.group == NULL || p.seen == NULL)
+		qwen_oom(err);
+	else
+		rc = 0;
+	for (p.codes = 1; p.codes >= 0 && rc == 0; p.codes--) {
+		for (i = 0; i < st->n && rc == 0; i++)
+			rc = plan_tensor(&p, &st->v[i]);
+	}
+	if (rc == 0)
+		rc = check_twice(&p) < 0 ? -1 : check_whole(&p);
+	for (l = 0; p.group != NULL && l < n; l++)
+		free(p.group[l].w);
+	free(p.group);
+	free(p.seen);
+	return rc;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * rows.c - rows of weights: from the folder's number formats and order to those
+ * of the GGUF file.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/half.h"
+#include "hub/plan.h"
+
+/* ---------------------------------------------------------------- numbers */
+
+/* n elements, step bytes from each other, as f32. */
+static void
+load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
+    const unsigned char *p, size_t step, size_t n, float *x)
+{
+	uint64_t u;
+	double d;
+	size_t i;
+
+	switch (type) {
+	case ST_F32:
+		for (i = 0; i < n; i++)
+			x[i] = qwen_bits_f32(qwen_le32(p + i * step));
+		break;
+	case ST_BF16:
+		for (i = 0; i < n; i++)
+			x[i] = qwen_bf16_f32(qwen_le16(p + i * step));
+		break;
+	case ST_F16:
+		for (i = 0; i < n; i++)
+			x[i] = qwen_f16_f32(qwen_le16(p + i * step));
+		break;
+	case ST_F8_E4M3:
+	case ST_F8_E5M2:
+		for (i = 0; i < n; i++)
+			x[i] = (type == ST_F8_E4M3 ? g->e4m3 :
+			    g->e5m2)[p[i * step]];
+		break;
+	case ST_I8:
+		for (i = 0; i < n; i++)
+			x[i] = (float)(signed char)p[i * step];
+		break;
+	default:	/* ST_F64 */
+		for (i = 0; i < n; i++) {
+			u = qwen_le64(p + i * step);
+			memcpy(&d, &u, sizeof d);
+			x[i] = (float)d;
+		}
+	}
+}
+
+static void
+store_q8_0(const float *x, size_t n, unsigned char *dst)
+{
+	float max, d, id, a;
+	size_t i, k;
+	int q;
+
+	for (i = 0; i < n; i += 32, x += 32, dst += 34) {
+		max = 0;
+		for (k = 0; k < 32; k++)
+			max = fabsf(x[k]) > max ? fabsf(x[k]) : max;
+		d = max / 127;
+		id = d == 0 ? 0 : 1 / d;
+		qwen_put_le16(dst, qwen_f32_f16(d));
+		for (k = 0; k < 32; k++) {
+			a = fabsf(x[k] * id);
+			/* to nearest, ties away from 0; no number is 0 */
+			q = a < 128 ? (int)a : 0;
+			q += a - (float)q >= 0.5f && a < 128;
+			dst[2 + k] = (unsigned char)(x[k] < 0 ? -q : q);
+		}
+	}
+}
+
+static void
+store(uint32_t type, const float *x, size_t n, unsigned char *dst)
+{
+	size_t i;
+
+	switch (type) {
+	case GGML_F32:
+		for (i = 0; i < n; i++)
+			qwen_put_le32(dst + 4 * i, qwen_f32_bits(x[i]));
+		break;
+	case GGML_F16:
+		for (i = 0; i < n; i++)
+			qwen_put_le16(dst + 2 * i, qwen_f32_f16(x[i]));
+		break;
+	case GGML_BF16:
+		for (i = 0; i < n; i++)
+			qwen_put_le16(dst + 2 * i, qwen_f32_bf16(x[i]));
+		break;
+	default:
+		store_q8_0(x, n, dst);
+	}
+}
+
+/* ------------------------------------------------------------------ order */
+
+/*
+ * Heads of values lie by the head of keys that they share; GGUF has the first of
+ * each, then the second of each: where head h of GGUF is in the folder.
+ */
+static uint64_t
+tiled(const struct hub_heads *h, uint64_t head)
+{
+	uint64_t share = h->n_value / h->n_key;
+
+	return head % h->n_key * share + head / h->n_key;
+}
+
+/* Row r of q, k and v, or of z, in rows of [q k v z] for each head of keys. */
+static uint64_t
+interleaved(const struct hub_heads *h, int z, uint64_t r)
+{
+	uint64_t share = h->n_value / h->n_key * h->value_dim;
+	uint64_t group = 2 * h->key_dim + 2 * share;
+	uint64_t n_k = h->n_key * h->key_dim;
+
+	if (z)
+		return r / share * group + 2 * h->key_dim + share + r % share;
+	if (r < 2 * n_k)
+		return r % n_k / h->key_dim * group + r / n_k * h->key_dim +
+		    r % h->key_dim;
+	r -= 2 * n_k;
+	return r / share * group + 2 * h->key_dim + r % share;
+}
+
+uint64_t
+qwen_hub_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    uint64_t r)
+{
+	uint64_t v;
+
+	switch (t->order) {
+	case HUB_TILED_ROWS:
+		if (r < t->head_from)
+			return r;
+		v = r - t->head_from;
+		return t->head_from + tiled(&g->heads, v / t->head_rows) *
+		    t->head_rows + v % t->head_rows;
+	case HUB_SPLIT_QKV:
+	case HUB_SPLIT_Z:
+		return interleaved(&g->heads, t->order == HUB_SPLIT_Z, r);
+	default:
+		return t->row0 + r;
+	}
+}
+
+/* Columns of heads from one row to another, of size bytes a head. */
+static void
+tile_columns(const struct qwen_hub_gguf *g, const void *from, void *to,
+    size_t size)
+{
+	uint64_t i;
+
+	for (i = 0; i < g->heads.n_value; i++)
+		memcpy((char *)to + i * size, (const char *)from +
+		    tiled(&g->heads, i) * size, size);
+}
+
+/* ------------------------------------------------------------------- rows */
+
+/* Multiply row r of plane p, as the folder has it, by its scales. */
+static void
+scale_row(const struct qwen_hub_gguf *g, const struct hub_source *s,
+    uint64_t p, uint64_t r, float *x)
+{
+	uint64_t rows = (s->rows + s->block_rows - 1) / s->block_rows, at, c, k;
+	size_t size = qwen_st_type_bytes(s->scale->type);
+	float by;
+
+	at = s->scale->n == 1 ? 0 :
+	    (p * rows + r / s->block_rows) * s->scale_columns;
+	for (c = 0; c < s->columns; at++) {
+		load(g, s->scale->type, s->scale->data + at * size, size, 1, &by);
+		for (k = 0; k < s->block_columns && c < s->columns; k++, c++)
+			x[c] *= by;
+	}
+}
+
+/* Row r of plane p of the tensor, as numbers, from one source. */
+static float *
+numbers(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t p, uint64_t r, float *x)
+{
+	size_t size = qwen_st_type_bytes(s->w->type);
+	const unsigned char *plane = s->w->data + p * s->rows * s->columns * size;
+	uint64_t from = qwen_hub_row(g, t, r);
+
+	if (t->order == HUB_TRANSPOSED) {
+		load(g, s->w->type, plane + from * size, s->columns * size,
+		    s->rows, x);
+		return x;
+	}
+	load(g, s->w->type, plane + from * s->columns * size, size, s->columns,
+	    x);
+	if (s->scale != NULL)
+		scale_row(g, s, p, from, x);
+	if (t->order != HUB_TILED_COLUMNS)
+		return x;
+	tile_columns(g, x, x + s->columns, t->head_rows * sizeof *x);
+	return x + s->columns;
+}
+
+/* In the arithmetic of the folder's numbers: halves stay halves. */
+static void
+change(const struct hub_tensor *t, enum qwen_st_type type, float *x, size_t n)
+{
+	size_t i;
+
+	if (t->op == HUB_KEEP)
+		return;
+	for (i = 0; i < n; i++) {
+		x[i] = t->op == HUB_PLUS_ONE ? x[i] + 1 :
+		    -(float)exp((double)x[i]);
+		if (type == ST_F16)
+			x[i] = qwen_f16_f32(qwen_f32_f16(x[i]));
+	}
+}
+
+/*
+ * A row of codes: GGUF has, of each group under one scale, the first half in
+ * low bits and the second half in high ones.  len is 32 for MXFP4, whose scale
+ * comes before each group; 16 for NVFP4, where four come before four groups.
+ */
+static void
+codes(const unsigned char *w, const unsigned char *scale, uint64_t columns,
+    size_t len, unsigned char *dst)
+{
+	uint64_t n = columns / len, i;
+	size_t j, half = len / 2;
+	unsigned char *q, a, b;
+
+	for (i = 0; i < n; i++, w += half) {
+		if (len == 32) {
+			dst[17 * i] = scale[i];
+			q = dst + 17 * i + 1;
+		} else {
+			dst[36 * (i / 4) + i % 4] = scale[i] & 0x7f;
+			q = dst + 36 * (i / 4) + 4 + 8 * (i % 4);
+		}
+		for (j = 0; j < half; j++) {
+			a = w[j / 2];
+			b = w[(j + half) / 2];
+			q[j] = (unsigned char)((j % 2 ? a >> 4 : a & 15) |
+			    (j % 2 ? b >> 4 : b & 15) << 4);
+		}
+	}
+}
+
+static void
+fp4_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t p, uint64_t r, unsigned char *x,
+    unsigned char *dst)
+{
+	size_t len = t->type == GGML_MXFP4 ? 32 : 16;
+	uint64_t at = p * s->rows + qwen_hub_row(g, t, r);
+	const unsigned char *w = s->w->data + at * (s->columns / 2);
+	const unsigned char *scale = s->scale->data + at * (s->columns / len);
+
+	if (t->order == HUB_TILED_COLUMNS) {
+		tile_columns(g, w, x, t->head_rows / 2);
+		tile_columns(g, scale, x + s->columns / 2, t->head_rows / len);
+		w = x;
+		scale = x + s->columns / 2;
+	}
+	codes(w, scale, s->columns, len, dst);
+}
+
+void
+qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
+    float *x, unsigned char *dst)
+{
+	size_t bytes = t->ne[0] / qwen_ggml_block_len(t->type) *
+	    qwen_ggml_block_bytes(t->type);
+	uint64_t r;
+	float *row;
+
+	for (r = first; r < first + n; r++, dst += bytes) {
+		if (t->kind == HUB_FP4) {
+			fp4_row(g, t, s, p, r, (unsigned char *)x, dst);
+			continue;
+		}
+		row = numbers(g, t, s, p, r, x);
+		change(t, s->w->type, row, t->ne[0]);
+		store(t->type, row, t->ne[0], dst);
+	}
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# gguf-convert, in make check-long: checkpoints of random sizes and weights, made
+# by transformers, against the logits of their classes and, where
+# QPIPE_LLAMA_CPP names the folder of llama.cpp's source, against the bytes that
+# its converter writes.  QPIPE_PYTHON: a python with torch and transformers.
+. "$TOP/tests/cli/tap.sh"
+if [ -z "$QPIPE_LONG" ]; then
+	skip "checkpoints of transformers" "make check-long has them"
+	done_testing
+fi
+py=${QPIPE_PYTHON:-python3}
+if ! "$py" -c 'import torch, transformers, safetensors' 2>/dev/null; then
+	skip "checkpoints of transformers" "no torch or no transformers"
+	done_testing
+fi
+export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
+seed=${SEED:-$(date +%s)}
+echo "# SEED=$seed"
+seq 1 7 260 | tr '\n' ' ' >ids
+run() {
+	"$py" "$TOP/tests/cli/gguf-convert.py" "$@" >log 2>&1 ||
+	    { sed 's/^/# /' log | tail -n 5; false; }
+}
+one() { # ARCH TYPE
+	rm -rf d
+	run make "$1" d "$seed" "$2" || { ok 1 "$1 $2: made"; return; }
+	gguf-convert -o m.gguf d
+	ok $? "$1 $2: converted"
+	if [ "$2" = float32 ]; then
+		run logits d ids want half &&
+		    qprefill -q -m m.gguf --logits all -f raw -o /dev/null <ids >got &&
+		    run agree got want 1e-4
+		ok $? "$1: logits of its class, within 1e-4"
+	fi
+	# it has no MXFP4 for these, and takes the experts of transformers 5 for
+	# those of 4
+	[ -n "$QPIPE_LLAMA_CPP" ] && [ "$2" != mxfp4 ] &&
+	    [ "$1" != qwen3_vl_moe ] || return
+	case $2 in
+	float32) t=f32 ;;
+	float16) t=f16 ;;
+	*) t=bf16 ;;
+	esac
+	for out in $t q8_0; do
+		[ $out = q8_0 ] && case $2 in nvfp4) continue ;; esac
+		gguf-convert --type $out -o m.gguf d
+		run peer "$QPIPE_LLAMA_CPP/convert_hf_to_gguf.py" d p.gguf --outtype $out &&
+		    run same m.gguf p.gguf
+		ok $? "$1 $2: as llama.cpp's converter writes it, in $out"
+	done
+}
+for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe; do
+	for type in float32 bfloat16 float16; do
+		one $arch $type
+	done
+done
+for arch in qwen3 qwen3_moe qwen3_5 qwen3_5_moe; do
+	for type in fp8 nvfp4 mxfp4; do
+		one $arch $type
+	done
+done
+done_testing

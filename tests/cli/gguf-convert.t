@@ -1,0 +1,164 @@
+#!/bin/sh
+# gguf-convert: checkpoints as hubs have them, good ones and bad ones.
+. "$TOP/tests/cli/tap.sh"
+F=$TOP/tests/files/hub
+
+# -- the bytes of llama.cpp's converter, the logits of the class
+seq 1 9 190 | tr '\n' ' ' >ids
+sed '/^#/d' "$F/INDEX.tsv" >index
+[ "$(grep -c . index)" -gt 9 ]
+ok $? "there are checkpoints"
+numbers() { # FILE
+	od -An -v -tf4 "$1" | tr -s ' ' '\n' | sed '/^$/d'
+}
+while read -r name sum; do
+	gguf-convert -o m.gguf "$F/$name" 2>err
+	is "$? $(cat err)" "0 " "$name: converted"
+	is "$(sha256sum <m.gguf | cut -d' ' -f1)" "$sum" "$name: the same bytes"
+	is "$(gguf-inspect m.gguf | grep '^usable')" "usable yes" "$name: can be used"
+	[ -e "$F/$name.f32" ] || continue
+	qprefill -q -m m.gguf --logits last -f raw -o /dev/null <ids >got
+	numbers got >got.txt
+	numbers "$F/$name.f32" | paste - got.txt | awk '
+	    { d = $1 - $2; if (d < 0) d = -d; if (!(d <= max)) max = d; n++ }
+	    END { exit !(n == 272 && max <= 1e-4) }'
+	ok $? "$name: logits within 1e-4"
+done <index
+gguf-convert "$F/qwen3" >m.gguf
+gguf-convert -o n.gguf "$F/qwen3/"
+cmp -s m.gguf n.gguf
+ok $? "to stdout, and with a slash at the end"
+
+# -- types
+for t in f32 f16 q8_0; do
+	gguf-convert --type $t -o m.gguf "$F/qwen3"
+	is "$(gguf-inspect m.gguf | awk '$2 == "blk.0.ffn_gate.weight" { print tolower($3) }') $(
+	    gguf-inspect m.gguf | awk '$2 == "blk.0.attn_norm.weight" { print $3 }') $(
+	    gguf-inspect m.gguf | grep '^usable')" "$t F32 usable yes" "--type $t"
+done
+
+# -- the block for drafts
+gguf-convert --no-mtp -o trunk.gguf "$F/qwen3_5"
+gguf-convert --mtp-only -o side.gguf "$F/qwen3_5"
+is "$(gguf-inspect trunk.gguf | grep -c nextn)" 0 "--no-mtp"
+is "$(gguf-inspect side.gguf | grep -c 'blk\.[01]\.')" 0 "--mtp-only"
+gguf-convert -o whole.gguf "$F/qwen3_5"
+(tr '\n' ' ' <ids | qdecode -q -m trunk.gguf -n 9 --draft side.gguf -f text) >a 2>err
+tr '\n' ' ' <ids | qdecode -q -m whole.gguf -n 9 --draft none -f text >b
+is "$(cat a err)" "$(cat b)" "trunk and side file decode as the whole does"
+refused 1 "no block for drafts" gguf-convert --mtp-only -o no.gguf "$F/qwen3"
+
+# -- metadata
+gguf-inspect --json whole.gguf >j
+is "$(jq -c '.metadata | [.["general.sampling.top_k"], .["tokenizer.ggml.pre"], .["tokenizer.ggml.eos_token_id"],
+    .["tokenizer.ggml.add_bos_token"], .["qwen35.nextn_predict_layers"], .["general.name"]]' j)" \
+    '[20,"qwen35",261,false,1,"Qwen3_5"]' "what the files beside the weights say"
+is "$(printf '<|im_end|> the' | qtok -m whole.gguf --special -f text | tr -s '\n ' ' ')" "261 258 " \
+    "its tokenizer reads text"
+
+# -- folders that are not what they should be: one line, no file
+bad() { # WHAT [WORD]
+	rm -f no.gguf
+	gguf-convert -o no.gguf d >out 2>err
+	is "$? $(wc -l <err | tr -d ' ') $(ls no.gguf 2>/dev/null)" "1 1 " "$1"
+	grep -q -e "$2" err || { cat err; false; }
+	ok $? "$1: says so"
+	rm -rf d
+	cp -R "$F/qwen3" d
+}
+rm -rf d
+bad "no folder" "no config.json"
+mkdir -p d && rm -rf d/*
+bad "an empty folder" "no config.json"
+rm d/*.safetensors
+bad "no weights" "model-0.*: cannot open"
+rm d/*.safetensors d/*.index.json
+bad "no weights, no index" "no weights in it"
+rm d/model-00001-*
+bad "a file is missing" "cannot open"
+rm d/model-00001-* d/*.index.json
+bad "a file is missing, and the index" "get the others too"
+echo '{' >d/config.json
+bad "config.json is no JSON" "config.json"
+echo '{"architectures":["LlamaForCausalLM"]}' >d/config.json
+bad "another architecture" "LlamaForCausalLM"
+sed 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' "$F/qwen3/config.json" >d/config.json
+bad "more layers than there are" "block 2 of 3"
+sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$F/qwen3/config.json" >d/config.json
+bad "fewer layers" "not one of a qwen3 model of 1 layers"
+sed 's/"num_hidden_layers": 2/"num_hidden_layers": 4000000000/' "$F/qwen3/config.json" >d/config.json
+bad "very many layers" "4000000000"
+sed 's/"vocab_size": 272/"vocab_size": 200/' "$F/qwen3/config.json" >d/config.json
+bad "fewer ids than tokens" "id 200\|200 ids"
+sed 's/"weight_map"/"other"/' d/model.safetensors.index.json >i && mv i d/model.safetensors.index.json
+bad "an index of nothing" "weight_map"
+sed 's/"model-00001/"..\/model-00001/' "$F/qwen3/model.safetensors.index.json" >d/model.safetensors.index.json
+bad "an index that leaves the folder" "no file of this folder"
+f=$(ls d/model-00001-*)
+head -c 4000 "$f" >x && mv x "$f"
+bad "a file cut short" "cut short"
+f=$(ls d/model-00001-*)
+printf 'x' >>"$f"
+bad "bytes at the end" "belong to no tensor"
+f=$(ls d/model-00001-*)
+printf '\377\377\377\377\377\377\377\177{}' >"$f"
+bad "a header of any length" "bytes of header"
+echo '[1]' >d/tokenizer.json
+bad "a tokenizer that is a list" "tokenizer.json"
+rm d/config.json; mkdir d/config.json
+bad "config.json is a folder" "config.json"
+
+# Headers of one small tensor, in a file of its own.
+header() { # JSON BYTES-OF-DATA
+	rm -f d/model*
+	n=${#1}
+	{ printf "\\$(printf '%o' $((n % 256)))\\$(printf '%o' $((n / 256)))\\0\\0\\0\\0\\0\\0%s" "$1"
+	head -c "$2" /dev/zero; } >d/model.safetensors
+}
+one='"dtype":"F32","shape":[2,2],"data_offsets":[0,16]'
+while IFS='|' read -r what json bytes word; do
+	header "$json" "$bytes"
+	bad "$what" "$word"
+done <<EOT
+overlap|{"a":{$one},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}|16|overlap
+a gap|{"a":{$one},"b":{"dtype":"F32","shape":[2],"data_offsets":[20,28]}}|28|belong to none
+twice|{"a":{$one},"a":{$one}}|16|there twice
+out of range|{"a":{"dtype":"F32","shape":[2,4],"data_offsets":[0,32]}}|16|cut short
+shape and bytes|{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,16]}}|16|its shape and type
+from after to|{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,0]}}|8|data_offsets
+a product that overflows|{"a":{"dtype":"F32","shape":[4294967296,4294967296,16],"data_offsets":[0,0]}}|0|cannot be
+a negative size|{"a":{"dtype":"F32","shape":[-2,2],"data_offsets":[0,16]}}|16|cannot be
+an unknown type|{"a":{"dtype":"F12","shape":[2,2],"data_offsets":[0,16]}}|16|F12
+no type|{"a":{"shape":[2,2],"data_offsets":[0,16]}}|16|dtype
+a tensor that is a list|{"a":[1]}|0|dtype
+a name that is no text|{"a\u001b[2J":{$one}}|16|no plain text
+a list|[1]|0|no object
+no JSON|{"a":|0|header
+no tensor|{}|0|without weights
+a tensor of another model|{"model.layers.0.mlp.router.weight":{$one}}|16|not one of a qwen3
+packed weights|{"model.layers.0.mlp.up_proj.weight":{"dtype":"I32","shape":[2,2],"data_offsets":[0,16]}}|16|I32
+nothing else|{"model.embed_tokens.weight":{$one}}|16|no tensor norm.weight
+one tensor under two names|{"norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"model.norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"model.embed_tokens.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[8,12]}}|12|two tensors
+EOT
+cp -R "$F/qwen3_moe" e
+sed 's/\("num_[a-z_]*experts": \)4/\15/' "$F/qwen3_moe/config.json" >e/config.json
+rm -rf d; mv e d
+bad "an expert is missing" "of 5 experts"
+rm -rf d; cp -R "$F/qwen3_5" d
+sed 's/"linear_num_value_heads": 4/"linear_num_value_heads": 6/' "$F/qwen3_5/config.json" >d/config.json
+bad "heads that do not fit" "as config.json says"
+rm -rf d; cp -R "$F/qwen3-fp8" d
+rm -rf d; cp -R "$F/qwen3-fp8" d
+
+# -- what is missing and not needed
+rm -f d/tokenizer* d/generation_config.json
+gguf-convert -o m.gguf d 2>err
+is "$? $(grep -c 'no vocabulary' err)" "0 1" "without a tokenizer, and says so"
+gguf-convert --no-vocab -o m.gguf d 2>err
+is "$? $(cat err)" "0 " "--no-vocab"
+refused 2 "no folder" gguf-convert -o no.gguf
+refused 2 "both halves" gguf-convert --no-mtp --mtp-only -o no.gguf "$F/qwen3"
+if [ -e /dev/full ]; then
+	refused 1 "a full disk" sh -c "gguf-convert '$F/qwen3' >/dev/full"
+fi
+done_testing

@@ -11,6 +11,7 @@
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv;
 #                   with BENCH=-c compared with what is there only, fails if slower
 #   make bench-store  how long a prefix is looked for among 10,000 files
+#   make bench-v3   activations of 11 bits: accuracy and speed
 #   make bench-state  what states cost in time and room; MODELS='file ...'
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make audit      20 minutes of everything that can go wrong, at random
@@ -249,10 +250,16 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
 $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
-$(TESTS) $(B)/tests/bench/state: $(B)/%: $(B)/%.o $(B)/libref.a \
-		$(B)/libmodelled.a $(ARCHIVES)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(filter %/libfuzz.a,$^) \
+$(TESTS) $(B)/tests/bench/state $(B)/tests/bench/v3/v3: $(B)/%: $(B)/%.o \
+		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< \
+		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
+
+$(B)/tests/bench/v3/v3: $(if $(filter x86,$(ISA_DIR)),$(addprefix \
+	$(B)/tests/bench/v3/,few_avx512vnni.o many_avx512vnni.o))
+$(B)/tests/bench/v3/%.o: OPT = -O3
+$(B)/tests/bench/v3/v3: LDFLAGS += -Wl,--wrap=qwen_kernels_init
 
 # Counts what the library takes: every call passes by the test's own.
 $(B)/tests/unit/decode_alloc: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc \
@@ -325,6 +332,9 @@ bench-state: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qtok $(BIN)/qdecode \
 		$(B)/tests/bench/state
 	@B=$(B) BIN=$(BIN) sh tests/bench/state.sh $(MODELS)
+bench-v3: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(B)/tests/bench/v3/v3
+	@for i in accuracy speed memory; do $(B)/tests/bench/v3/v3 $$i; done
 bench-store: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qprefill
 	@BIN=$(BIN) sh tests/bench/store.sh
@@ -450,8 +460,8 @@ clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state \
-	bench-store tests asan ubsan tsan asan-tools tsan-tools audit audited \
-	fuzz deps clean demo install \
+	bench-store bench-v3 tests asan ubsan tsan asan-tools tsan-tools audit \
+	audited fuzz deps clean demo install \
 	uninstall FORCE
 FORCE:
 

@@ -178,8 +178,10 @@ hammer_judge(const struct command *c, int status, const struct rusage *u,
 {
 	double used = (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
 	    (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1e6;
+	/* a line for each request, command or tensor that is wrong */
 	int lines = strcmp(c->word[0], "qbatch") == 0 ||
-	    hammer_has(c, "--requests");
+	    strcmp(c->word[0], "qchat") == 0 ||
+	    hammer_has(c, "--requests") || hammer_has(c, "--check");
 
 	if (used > hammer_slowest)
 		hammer_slowest = used;

@@ -4,8 +4,9 @@
  * that is not known from its instruction set: measured once, and kept in a file.
  *
  * A line is a format by its number in ggml, a number of tokens (the least of a
- * class) and a variant; the first line says for which program and processor they are.  Whatever is
- * wrong with the file, it is as if it were not there.  Bits do not depend on it.
+ * class) and a variant; the first line says for which program and processor they
+ * are.  Whatever is wrong with the file, it is as if it were not there.  Bits do
+ * not depend on it.
  */
 #include <sys/stat.h>
 

@@ -265,7 +265,7 @@ $(B)/tests/bench/v3/v3: LDFLAGS += -Wl,--wrap=qwen_kernels_init
 $(B)/tests/unit/decode_alloc: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc \
 	calloc realloc posix_memalign aligned_alloc mmap)
 $(B)/tests/unit/store_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,readdir \
-	fstatat)
+	fstatat unlinkat)
 comma := ,
 
 check: deps arm64

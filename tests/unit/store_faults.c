@@ -4,10 +4,12 @@
  * room, processes killed at any moment.  Nothing wrong is accepted, nothing
  * incomplete has a final name, and nothing that was there is lost.
  */
+#define _GNU_SOURCE
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <time.h>
 
@@ -419,7 +421,11 @@ struct dirent *__wrap_readdir(DIR *d);
 int __real_fstatat(int fd, const char *name, struct stat *st, int flags);
 int __wrap_fstatat(int fd, const char *name, struct stat *st, int flags);
 
-static long readdirs_left = -1, stats_left = -1;	/* until one fails */
+int __real_unlinkat(int fd, const char *name, int flags);
+int __wrap_unlinkat(int fd, const char *name, int flags);
+
+/* until one fails */
+static long readdirs_left = -1, stats_left = -1, unlinks_left = -1;
 
 struct dirent *
 __wrap_readdir(DIR *d)
@@ -439,6 +445,62 @@ __wrap_fstatat(int fd, const char *name, struct stat *st, int flags)
 		return -1;
 	}
 	return __real_fstatat(fd, name, st, flags);
+}
+
+int
+__wrap_unlinkat(int fd, const char *name, int flags)
+{
+	if (unlinks_left >= 0 && unlinks_left-- == 0) {
+		errno = EACCES;
+		return -1;
+	}
+	return __real_unlinkat(fd, name, flags);
+}
+
+static long n_files;
+
+static int
+count_file(const char *path, const struct stat *s, int type, struct FTW *f)
+{
+	(void)path;
+	(void)s;
+	(void)f;
+	n_files += type == FTW_F;
+	return 0;
+}
+
+/* What cannot be removed is said, and goes the next time, whatever its name. */
+static void
+test_no_removing(void)
+{
+	struct qwen_model *m = store_model("a", 0);
+	const char *dir = store_dir();
+	struct qwen_store *st = open_store(dir, 0, NULL);
+	struct qwen_store_gc_result left;
+	long i, silent = 0, kept = 0;
+	int gc, failed = 1;
+
+	for (gc = 0; gc < 2; gc++) {
+		/* the first that gc removes is empty: it tells the time */
+		for (i = gc, failed = 1; failed; i++) {
+			inserted(st, m, base, 40, 20);
+			unlinks_left = i;
+			failed = (gc ? qwen_store_gc(st, 1, &left, &err) :
+			    qwen_store_remove(st, NULL, &left, &err)) != 0;
+			silent += (unlinks_left < 0) != failed;
+			unlinks_left = -1;
+			qwen_store_remove(st, NULL, &left, &err);
+			n_files = 0;
+			nftw(dir, count_file, 8, FTW_PHYS);
+			kept += n_files;
+		}
+		ok(i > 2 && silent == 0, "what cannot be removed is told of: "
+		    "%ld of %ld not", silent, i - 1);
+		ok(kept == 0, "and goes when all are removed again");
+	}
+	qwen_store_close(st);
+	remove_tree(dir);
+	fake_model_free(m);
 }
 
 /* A folder, or what is said of a file, that cannot be read: not an empty one. */
@@ -516,6 +578,7 @@ main(void)
 	test_damage(1);
 	test_no_file();
 	test_no_reading();
+	test_no_removing();
 	test_swapped(0);
 	test_swapped(1);
 	test_healing();

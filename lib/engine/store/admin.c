@@ -169,6 +169,7 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	struct qwen_err e = { 0 };
 	struct stat st = { 0 };
 	char *path;
+	int r = 0;
 
 	if (qwen_store_stat(&f->sc, file, &st) == -1 && errno == ENOENT)
 		return 0;	/* gone meanwhile */
@@ -179,16 +180,17 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 		v->n_tokens = n->from;
 	if (check_file(v, f, file, path, &e) < 0 && e.code != QWEN_ENOMEM) {
 		v->bad++;
-		if (v->v->remove)
-			qwen_store_unlink(&f->sc, file);
 		v->v->bad(v->v->arg, below(f, path), e.msg);
+		if (v->v->remove && qwen_store_unlink(&f->sc, file) == -1 &&
+		    errno != ENOENT)
+			r = qwen_fail_errno(err, "%s: not removed", path);
 	}
 	free(path);
 	if (e.code == QWEN_ENOMEM)
 		return qwen_oom(err);
 	if (v->v->progress != NULL)
 		v->v->progress(v->v->arg, (uint64_t)st.st_size);
-	return 0;
+	return r;
 }
 
 static int
@@ -262,7 +264,8 @@ static int
 remove_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 {
 	struct removal *v = arg;
-	struct qwen_store_sweep w = { .gone_before = 0 };
+	/* what an earlier one could not remove has prompts in it, too */
+	struct qwen_store_sweep w = { .all_gone = v->digits == NULL };
 	int all = begins(&f->model.model, v->digits), r;
 	size_t i, k, under = QWEN_STORE_NONE;
 

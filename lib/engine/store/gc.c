@@ -293,7 +293,8 @@ round_of(const struct qwen_store *st, uint64_t max, int eager,
 		choose_by_age(&g, max);
 	chosen = out->left_files - g.n_left;
 	for (m = g.model; r == 0 && m < g.model + g.n_model; m++) {
-		w.gone_before = m->now + (eager ? LITTER_S : -GONE_S);
+		w.gone_before = m->now - GONE_S;
+		w.all_gone = eager;
 		r = qwen_store_sweep(&m->f.sc, &w, err);
 	}
 	out->left_files -= w.victims;

@@ -264,7 +264,8 @@ void qwen_store_touch(const struct qwen_store_scan *sc, size_t file);
 /* What a sweep did, beside removing what the scan has as victims. */
 struct qwen_store_sweep {
 	time_t		 gone_before;	/* also decide on what others had on
-					   its way out before this time */
+					   its way out before this time, */
+	int		 all_gone;	/* or whenever */
 	/* increased by what has gone: files and bytes of them */
 	uint64_t	 victims, victim_bytes;
 	uint64_t	 others, other_bytes;

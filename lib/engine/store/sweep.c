@@ -155,7 +155,7 @@ take_left(struct sweep *s, const char *gone)
 		return 0;
 	if (fstatat(s->sc->fd, gone, &st, AT_SYMLINK_NOFOLLOW) == -1)
 		return errno == ENOENT ? 0 : -1;
-	if (st.st_ctime >= s->w->gone_before)
+	if (!s->w->all_gone && st.st_ctime >= s->w->gone_before)
 		return 0;
 	return hold(s, &n, gone, (uint64_t)st.st_size, 0);
 }
@@ -273,24 +273,35 @@ look_again(struct sweep *s, struct qwen_err *err)
 	return r;
 }
 
-/* R3: parents come back first, children go first. */
-static void
+/*
+ * R3: parents come back first, children go first.  What can do neither stays
+ * under the name it has, for a later sweep; the others are gone through all the
+ * same.  errno of the last failure, or 0.
+ */
+static int
 decide(struct sweep *s)
 {
 	char name[QWEN_STORE_NAME];
+	int failed = 0;
 	size_t i;
 
 	for (i = 0; i < s->n_held; i++) {
 		if (!s->held[i].needed)
 			continue;
 		qwen_store_name_format(&s->held[i].n, name);
-		renameat(s->sc->fd, s->held[i].gone, s->sc->fd, name);
+		if (renameat(s->sc->fd, s->held[i].gone, s->sc->fd, name) ==
+		    -1 && errno != ENOENT)
+			failed = errno;
 	}
 	for (i = s->n_held; i-- > 0; ) {
-		if (!s->held[i].needed &&
-		    unlinkat(s->sc->fd, s->held[i].gone, 0) == 0)
+		if (s->held[i].needed)
+			continue;
+		if (unlinkat(s->sc->fd, s->held[i].gone, 0) == 0)
 			count(s, s->held[i].victim, s->held[i].bytes);
+		else if (errno != ENOENT)
+			failed = errno;
 	}
+	return failed;
 }
 
 int
@@ -299,7 +310,7 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 {
 	struct sweep s = { .sc = sc, .w = w };
 	size_t i, n = sc->gone.n;
-	int r = 0;
+	int failed, r = 0;
 
 	for (i = 0; i < sc->n_file; i++)
 		n += (size_t)sc->file[i].victim;
@@ -318,7 +329,12 @@ qwen_store_sweep(const struct qwen_store_scan *sc, struct qwen_store_sweep *w,
 	if (s.n_held > 0) {
 		if (look_again(&s, r < 0 ? NULL : err) < 0)
 			r = -1;
-		decide(&s);
+		failed = decide(&s);
+		if (failed != 0 && r == 0) {
+			errno = failed;
+			r = qwen_fail_errno(err, "%s: not all could be removed",
+			    sc->path);
+		}
 	}
 	free(s.held);
 	return r;

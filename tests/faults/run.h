@@ -56,10 +56,15 @@ int is_empty(const char *path);
 
 /*
  * 0 if all files in run are what those in want are, or what they were in init,
- * or temporaries or empty, or want has an empty one; and if all that want has are there.  If
- * not, tell which.
+ * or temporaries or empty, or want has an empty one.  If not, tell which.
  */
 int files_right(const char *want, int tell);
+/*
+ * Set if the state S may have other checkpoints than that of want, as where a
+ * store was not used: then qstate diff tells.
+ */
+extern int files_as_states;
+/* 0 if all files that want has are there; if not, tell which. */
 int files_there(const char *want, int tell);
 
 #endif

@@ -112,6 +112,13 @@ printf '\377' | qchat -n 3 --template qwen3 Read. >out 2>err
 is "$? $(wc -c <out) $(grep -c 'not UTF-8' err)" "1 0 1" "a document that is not UTF-8"
 qchat -n 3 --template qwen3 Read. <. >out 2>err
 is "$? $(wc -l <err)" "1 1" "a document that cannot be read"
+# of which nothing can be told: it is not left out
+if strace -qq -o log -P "$PWD/doc2" -e inject=newfstatat,fstat:error=EIO true 2>/dev/null; then
+	refused 1 "a document of which nothing is known" strace -qq -o log -P "$PWD/doc2" \
+	    -e inject=newfstatat,fstat:error=EIO qchat -n 9 --template qwen3 Read. <doc2
+else
+	skip "a document of which nothing is known" "no strace"
+fi
 
 # -- thoughts
 echo Hello | qchat -n 40 --template qwen3.6 --think-max 3 >out 2>err

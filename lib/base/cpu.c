@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /* cpu.c - instruction sets that this machine has. */
 #define _GNU_SOURCE
+#include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -17,6 +20,7 @@
 #include <sys/sysctl.h>
 #endif
 
+#include "base/cgroup.h"
 #include "base/cpu.h"
 
 static const struct {
@@ -171,16 +175,37 @@ qwen_cpu_level(const char *name, unsigned *features)
 	return -1;
 }
 
+/* Processors' worth of time that a control group has in each period. */
+static void
+take_quota(void *count, const char *group, int v1)
+{
+	uint64_t quota, period;
+	int *n = count;
+	char second[32];
+
+	quota = qwen_number_in(group, v1 ? "/cpu.cfs_quota_us" : "/cpu.max", "",
+	    UINT64_MAX);
+	if (quota == 0 || quota > INT_MAX)	/* as -1 is, which is none */
+		return;
+	snprintf(second, sizeof second, "%" PRIu64 " ", quota);
+	period = v1 ? qwen_number_in(group, "/cpu.cfs_period_us", "", 0) :
+	    qwen_number_in(group, "/cpu.max", second, 0);
+	if (period > 0 && (quota + period - 1) / period < (uint64_t)*n)
+		*n = (int)((quota + period - 1) / period);
+}
+
 int
 qwen_cpu_count(void)
 {
-	long n;
+	int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
 #if defined(__linux__)
 	cpu_set_t set;
 
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		return CPU_COUNT(&set);
+		n = CPU_COUNT(&set);
 #endif
-	n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n > 0 ? (int)n : 1;
+	if (n < 1)
+		n = 1;
+	qwen_cgroup_each("cpu", take_quota, &n);
+	return n;
 }

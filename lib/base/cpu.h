@@ -27,7 +27,11 @@ unsigned qwen_cpu_detect(void);
  */
 int qwen_cpu_level(const char *name, unsigned *features);
 
-/* Threads worth starting: processors this process may run on. */
+/*
+ * Threads worth starting: processors this process may run on, and on Linux no
+ * more than their time that its control groups have (cpu.max, or
+ * cpu.cfs_quota_us), rounded up: what is beyond that is spent waiting.
+ */
 int qwen_cpu_count(void);
 
 #endif

@@ -8,41 +8,14 @@
  */
 #include <sys/resource.h>
 
-#include <limits.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/cgroup.h"
 #include "tool/tool.h"
 
 int tool_force;
-
-/* The number after a word at the beginning of a line of a file; or other. */
-static uint64_t
-number_in(const char *dir, const char *name, const char *word, uint64_t other)
-{
-	char path[PATH_MAX + 64], line[256], *end;
-	uint64_t v = other;
-	size_t n = strlen(word);
-	FILE *f;
-
-	snprintf(path, sizeof path, "%s%s", dir, name);
-	if ((f = fopen(path, "r")) == NULL)
-		return other;
-	while (fgets(line, sizeof line, f) != NULL) {
-		if (strncmp(line, word, n) != 0)
-			continue;
-		v = strtoull(line + n, &end, 10);
-		if (end == line + n)	/* "max" */
-			v = other;
-		break;
-	}
-	fclose(f);
-	return v;
-}
 
 static uint64_t
 less(uint64_t a, uint64_t b)
@@ -57,47 +30,21 @@ least(uint64_t a, uint64_t b)
 }
 
 /* What a control group has left; files that it has read can be dropped. */
-static uint64_t
-left_in_group(const char *dir, int v1)
+static void
+take_group(void *left, const char *dir, int v1)
 {
-	uint64_t max = number_in(dir, v1 ? "/memory.limit_in_bytes" :
+	uint64_t max = qwen_number_in(dir, v1 ? "/memory.limit_in_bytes" :
 	    "/memory.max", "", UINT64_MAX);
-	uint64_t used = number_in(dir, v1 ? "/memory.usage_in_bytes" :
+	uint64_t used = qwen_number_in(dir, v1 ? "/memory.usage_in_bytes" :
 	    "/memory.current", "", 0);
-	uint64_t files = number_in(dir, "/memory.stat",
+	uint64_t files = qwen_number_in(dir, "/memory.stat",
 	    v1 ? "total_inactive_file " : "inactive_file ", 0) +
-	    number_in(dir, "/memory.stat",
+	    qwen_number_in(dir, "/memory.stat",
 	    v1 ? "total_active_file " : "active_file ", 0);
 
-	return max == UINT64_MAX ? max : less(max, less(used, files));
-}
-
-/* Of the group of a line of /proc/self/cgroup, and of those that it is in. */
-static uint64_t
-left_in_groups(char *line)
-{
-	char dir[PATH_MAX], *kinds = strchr(line, ':'), *path, *slash;
-	uint64_t left = UINT64_MAX;
-	size_t root;
-	int v1;
-
-	if (kinds == NULL || (path = strchr(kinds + 1, ':')) == NULL)
-		return left;
-	*path++ = '\0';
-	path[strcspn(path, "\n")] = '\0';
-	v1 = kinds[1] != '\0';
-	if (v1 && strcmp(kinds + 1, "memory") != 0)
-		return left;
-	root = (size_t)snprintf(dir, sizeof dir, "/sys/fs/cgroup%s",
-	    v1 ? "/memory" : "");
-	snprintf(dir + root, sizeof dir - root, "%s", path);
-	for (;;) {
-		left = least(left, left_in_group(dir, v1));
-		slash = strrchr(dir, '/');
-		if (strlen(dir) <= root || slash < dir + root)
-			return left;
-		*slash = '\0';
-	}
+	if (max != UINT64_MAX)
+		*(uint64_t *)left = least(*(uint64_t *)left,
+		    less(max, less(used, files)));
 }
 
 /* Bytes that limits of the process leave, as ulimit(1) sets them. */
@@ -108,25 +55,20 @@ left_in_limit(int which, const char *used)
 
 	if (getrlimit(which, &r) == -1 || r.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
-	return less(r.rlim_cur, 1024 * number_in("/proc/self/status", "", used,
-	    0));
+	return less(r.rlim_cur, 1024 * qwen_number_in("/proc/self/status",
+	    "", used, 0));
 }
 
 /* What could be had, with files dropped; UINT64_MAX: nobody knows. */
 static uint64_t
 memory_free(void)
 {
-	uint64_t left = number_in("/proc/meminfo", "", "MemAvailable:",
-	    UINT64_MAX);
-	char line[PATH_MAX];
-	FILE *f = fopen("/proc/self/cgroup", "r");
+	uint64_t left = qwen_number_in("/proc/meminfo", "",
+	    "MemAvailable:", UINT64_MAX);
 
 	if (left != UINT64_MAX)
 		left *= 1024;
-	while (f != NULL && fgets(line, sizeof line, f) != NULL)
-		left = least(left, left_in_groups(line));
-	if (f != NULL)
-		fclose(f);
+	qwen_cgroup_each("memory", take_group, &left);
 	return left;
 }
 

@@ -76,7 +76,10 @@ qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,
 	if (path == NULL)
 		return qwen_oom(err);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd == -1) {
+	if (fd == -1 && errno == ENOTDIR) {
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: not a folder: give the "
+		    "one that config.json and the weights are in", h->path);
+	} else if (fd == -1) {
 		rc = errno == ENOENT ? 0 :
 		    qwen_fail_errno(err, "%s: cannot open", path);
 	} else if (read_fd(fd, out, n, err) < 0) {
@@ -105,11 +108,11 @@ qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
 	free(s);
 	if (*out == NULL)
 		return qwen_fail_in(err, "%s/%s", h->path, name);
-	if (!yyjson_is_obj(yyjson_doc_get_root(*out))) {
+	if (!yyjson_is_ctn(yyjson_doc_get_root(*out))) {
 		yyjson_doc_free(*out);
 		*out = NULL;
-		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: no JSON object",
-		    h->path, name);
+		return qwen_fail(err, QWEN_EFORMAT, "%s/%s: no JSON object and "
+		    "no array", h->path, name);
 	}
 	return 1;
 }

@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "hub/json.h"
 #include "hub/plan.h"
+#include "qwen/embed.h"
 
 struct keys {
 	struct qwen_hub_gguf	*g;
@@ -434,6 +435,89 @@ put_linear(const struct keys *k)
 	return 0;
 }
 
+/* ----------------------------------------------------------------- pooling */
+
+/* The folder of the module that pools, or NULL: the model is none that does. */
+static const char *
+pooling_folder(yyjson_val *modules)
+{
+	const char *type;
+	yyjson_val *v;
+	size_t i, n;
+
+	yyjson_arr_foreach(modules, i, n, v) {
+		type = yyjson_get_str(yyjson_obj_get(v, "type"));
+		if (type != NULL && strlen(type) >= 7 &&
+		    strcmp(type + strlen(type) - 7, "Pooling") == 0)
+			return yyjson_get_str(yyjson_obj_get(v, "path"));
+	}
+	return NULL;
+}
+
+/* As the config of that module has it: by a flag, or by name. */
+static uint32_t
+pooling_type(yyjson_val *v)
+{
+	static const struct {
+		const char	*flag, *name;
+		uint32_t	 type;
+	} types[] = {
+		{ "pooling_mode_mean_tokens", "mean", QWEN_POOLING_MEAN },
+		{ "pooling_mode_cls_token", "cls", QWEN_POOLING_CLS },
+		{ "pooling_mode_lasttoken", "lasttoken", QWEN_POOLING_LAST },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof types / sizeof types[0]; i++) {
+		if (yyjson_is_true(yyjson_obj_get(v, types[i].flag)))
+			return types[i].type;
+	}
+	v = yyjson_obj_get(v, "pooling_mode");
+	for (i = 0; i < sizeof types / sizeof types[0]; i++) {
+		if (yyjson_equals_str(v, types[i].name))
+			return types[i].type;
+	}
+	return QWEN_POOLING_NONE;
+}
+
+/* An embedding model of sentence-transformers says so in modules.json. */
+static int
+put_pooling(const struct keys *k)
+{
+	yyjson_doc *modules = NULL, *conf = NULL;
+	const char *folder;
+	char path[300];
+	uint32_t type;
+	int r = qwen_hub_json(k->h, "modules.json", &modules, k->err);
+
+	folder = r > 0 ? pooling_folder(yyjson_doc_get_root(modules)) : NULL;
+	if (folder != NULL && (*folder == '.' || strlen(folder) > 255 ||
+	    strcspn(folder, "/") < strlen(folder)))
+		r = qwen_fail(k->err, QWEN_EFORMAT, "%s/modules.json: the path "
+		    "of the module that pools is no name of a folder",
+		    k->h->path);
+	else if (folder != NULL) {
+		snprintf(path, sizeof path, "%s/config.json", folder);
+		r = qwen_hub_json(k->h, path, &conf, k->err);
+		if (r == 0)
+			r = qwen_fail(k->err, QWEN_EFORMAT, "%s/%s: is missing, "
+			    "and modules.json names it", k->h->path, path);
+	}
+	if (r > 0 && conf != NULL) {
+		type = pooling_type(yyjson_doc_get_root(conf));
+		if (type == QWEN_POOLING_NONE)
+			r = qwen_fail(k->err, QWEN_EUNSUP, "%s/%s: pooling is "
+			    "none of mean, cls and lasttoken", k->h->path, path);
+		else
+			put_u32(k, "pooling_type", type);
+	}
+	yyjson_doc_free(modules);
+	yyjson_doc_free(conf);
+	return r < 0 ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------- together */
+
 /* What an architecture has beside that. */
 static int
 put_special(const struct keys *k)
@@ -473,7 +557,7 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (put_sampling(&k) < 0 || put_name(&k) < 0)
 		return -1;
 	put_size(&k);
-	if (put_model(&k) < 0 || put_special(&k) < 0)
+	if (put_model(&k) < 0 || put_pooling(&k) < 0 || put_special(&k) < 0)
 		return -1;
 	qwen_gguf_put_u32(g->w, "general.quantization_version", 2);
 	return g->opts.no_vocab ? 0 : qwen_hub_put_vocab(g, err);

@@ -56,6 +56,29 @@ is "$(jq -c '.metadata | [.["general.sampling.top_k"], .["tokenizer.ggml.pre"], 
 is "$(printf '<|im_end|> the' | qtok -m whole.gguf --special -f text | tr -s '\n ' ' ')" "261 258 " \
     "its tokenizer reads text"
 
+# -- how an embedding model pools
+pooled() { # MODULES CONFIG: as a folder of sentence-transformers says it
+	rm -rf d
+	cp -R "$F/qwen3" d
+	mkdir d/1_Pooling
+	echo "$1" >d/modules.json
+	echo "$2" >d/1_Pooling/config.json
+}
+modules='[{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
+    {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}]'
+while read -r type config; do
+	pooled "$modules" "$config"
+	gguf-convert -o m.gguf d
+	is "$? $(gguf-inspect m.gguf | awk '$2 == "qwen3.pooling_type" { print $3, $5 }')" "0 UINT32 $type" \
+	    "pooling: $config"
+done <<'EOT'
+3 {"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":false,"pooling_mode_lasttoken":true}
+1 {"pooling_mode_mean_tokens":true}
+2 {"pooling_mode":"cls"}
+EOT
+is "$(sha256sum <m.gguf | cut -d' ' -f1)" c3852466a75ee90043835deda600d9987d1ee66bdcdf347e0ce087e9a2e62c8e \
+    "the last one has the bytes of llama.cpp's converter"
+
 # -- folders that are not what they should be: one line, no file
 bad() { # WHAT [WORD]
 	rm -f no.gguf
@@ -66,6 +89,26 @@ bad() { # WHAT [WORD]
 	rm -rf d
 	cp -R "$F/qwen3" d
 }
+pooled "$modules" '{"pooling_mode_max_tokens":true}'
+bad "another pooling" "none of mean"
+pooled "$modules" '{}'
+rm d/1_Pooling/config.json
+bad "no config of the module that pools" "is missing"
+pooled '[{"path":"../d/1_Pooling","type":"x.Pooling"}]' '{"pooling_mode":"cls"}'
+bad "a path that leaves the folder" "no name of a folder"
+pooled '"x"' '{}'
+bad "modules.json is a text" "modules.json"
+cp "$F/qwen3/config.json" x
+rm -rf d && mv x d
+bad "a file for a folder" "not a folder"
+rm -rf d
+cp -R "$F/qwen3_5-nvfp4" d
+LC_ALL=C sed '1s/\(out_proj.weight_scale":{"dtype":"F8_E4M3","shape":\)\[32,4\]/\1[4,32]/' \
+    "$F/qwen3_5-nvfp4/model.safetensors" >x
+cmp -s x d/model.safetensors
+is "$?" 1 "a shape is changed"
+mv x d/model.safetensors
+bad "scales of another shape" "out_proj.weight_scale"
 rm -rf d
 bad "no folder" "no config.json"
 mkdir -p d && rm -rf d/*

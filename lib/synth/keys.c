@@ -46,7 +46,7 @@ put_general(struct qwen_gguf_writer *w, const struct qwen_synth_shape *s)
 	qwen_gguf_put_str(w, "general.size_label", s->size);
 	qwen_gguf_put_str(w, "general.quantized_by", "gguf-synth");
 	qwen_gguf_put_u32(w, "general.quantization_version", 2);
-	qwen_gguf_put_u32(w, "general.file_type", qwen_synth_file_type(s));
+	qwen_gguf_put_u32(w, "general.file_type", qwen_recipe_file_type(s->recipe));
 }
 
 static void

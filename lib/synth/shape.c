@@ -131,7 +131,7 @@ static const struct row {
 	enum part	 part;
 	const char	*name;		/* after "blk.N." */
 	enum qwen_synth_content content;
-	enum qwen_synth_role role;
+	enum qwen_role role;
 	enum dim	 dim[3];
 } rows[] = {
 	{ ALL, "attn_norm.weight", NORM, FIXED, { EMBD } },
@@ -246,6 +246,17 @@ add_scale(struct qwen_synth *p)
 	    (int)(strrchr(of.name, '.') - of.name), of.name);
 	if (!p->failed)
 		p->t[p->n - 1].inputs = of.inputs;
+}
+
+uint32_t
+qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
+    enum qwen_role role)
+{
+	const struct qwen_recipe_model m = { .n_layer = s->info.n_layer,
+	    .heads = s->heads, .kv_heads = s->kv_heads,
+	    .n_expert = s->info.n_expert, .made = QWEN_MADE_PUBLISHED };
+
+	return qwen_recipe_type(s->recipe, &m, block, role);
 }
 
 /* Beside the blocks. */

@@ -3,32 +3,8 @@
 #ifndef QWEN_SYNTH_SHAPE_H
 #define QWEN_SYNTH_SHAPE_H
 
+#include "gguf/recipe.h"
 #include "synth/synth.h"
-
-/* ggml's numbers of the formats. */
-enum {
-	F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8,
-	Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14,
-	IQ2_XXS = 16, IQ2_XS = 17, IQ3_XXS = 18, IQ1_S = 19, IQ4_NL = 20,
-	IQ3_S = 21, IQ2_S = 22, IQ4_XS = 23, IQ1_M = 29, BF16 = 30,
-	TQ1_0 = 34, TQ2_0 = 35, MXFP4 = 39, NVFP4 = 40, Q1_0 = 41, Q2_0 = 42
-};
-
-/* What a tensor is for, as far as recipes make a difference. */
-enum qwen_synth_role {
-	FIXED = 0,			/* F32 in all files */
-	EMBED_ROLE = 1 << 0,		/* token_embd, where output is there */
-	HEAD_ROLE = 1 << 1,		/* output, or token_embd as both */
-	Q_ROLE = 1 << 2, K_ROLE = 1 << 3, V_ROLE = 1 << 4, OUT_ROLE = 1 << 5,
-	QKV_ROLE = 1 << 6, GATE_ROLE = 1 << 7,	/* of DeltaNet */
-	SSM_BA_ROLE = 1 << 8, SSM_OUT_ROLE = 1 << 9,
-	FFN_GATE_ROLE = 1 << 10, FFN_UP_ROLE = 1 << 11, FFN_DOWN_ROLE = 1 << 12,
-	EXPERT_UP_ROLE = 1 << 13,		/* gate, too */
-	EXPERT_DOWN_ROLE = 1 << 14,
-	SHARED_UP_ROLE = 1 << 15, SHARED_DOWN_ROLE = 1 << 16,
-	ROUTER_ROLE = 1 << 17,
-	EH_PROJ_ROLE = 1 << 18,			/* of MTP */
-};
 
 enum qwen_synth_pooling { POOL_NONE, POOL_LAST = 3, POOL_RANK = 4 };
 
@@ -84,10 +60,7 @@ const struct qwen_synth_shape *qwen_synth_shape(size_t i);
 
 /* The format of a tensor of this role, in the recipe of s. */
 uint32_t qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
-    enum qwen_synth_role role);
-uint32_t qwen_synth_file_type(const struct qwen_synth_shape *s);
-int qwen_synth_find_recipe(size_t *recipe, const char *name,
-    struct qwen_err *err);
+    enum qwen_role role);
 
 /* Add all tensors of p->s; sets p->failed if memory is short. */
 void qwen_synth_plan(struct qwen_synth *p);

@@ -129,6 +129,12 @@ qwen_synth_info(size_t shape)
 	return s != NULL ? &s->info : NULL;
 }
 
+const char *
+qwen_synth_recipe(size_t i)
+{
+	return qwen_recipe_name(i);
+}
+
 int
 qwen_synth_find(size_t *shape, const char *name, struct qwen_err *err)
 {
@@ -170,7 +176,7 @@ adjust(struct qwen_synth_shape *s, const struct qwen_synth_opts *o,
 		s->info.n_expert = o->n_expert;
 	if (s->used > s->info.n_expert)
 		s->used = s->info.n_expert;
-	return qwen_synth_find_recipe(&s->recipe, o->recipe != NULL ?
+	return qwen_recipe_find(&s->recipe, o->recipe != NULL ?
 	    o->recipe : s->info.recipe, err);
 }
 
@@ -215,7 +221,7 @@ qwen_synth_new(struct qwen_synth **out, size_t shape,
 		return -1;
 	}
 	snprintf(p->name, sizeof p->name, "%s-%s", p->s.title,
-	    qwen_synth_recipe(p->s.recipe));
+	    qwen_recipe_name(p->s.recipe));
 	*out = p;
 	return 0;
 }

@@ -3,10 +3,11 @@
  * recipe.c - which format the tensors of a file have, by what they are for and
  * how deep they are: the mixes of llama.cpp, and those of publishers.
  */
+#include <string.h>
 #include <strings.h>
 
 #include "base/err.h"
-#include "synth/shape.h"
+#include "gguf/recipe.h"
 
 /* Roles that recipes take together. */
 enum {
@@ -25,7 +26,16 @@ enum where {
 	MORE_BITS,	/* both ends, and every third between */
 	GROUPED,	/* models of four query heads and more on a KV head */
 	MOE,		/* models of experts */
+	EIGHT,		/* models of eight experts */
+	EIGHT_MORE,	/* these, where MORE_BITS are */
 	MTP,		/* the blocks after the others */
+};
+
+enum when {
+	ALWAYS,
+	UNWEIGHTED,	/* no importance matrix, or one finds it so */
+	PLAIN,		/* no importance matrix */
+	WEIGHTED,	/* one */
 };
 
 /* The first row that fits a tensor says its format. */
@@ -34,6 +44,7 @@ struct rule {
 	uint32_t	 type;
 	enum where	 where;
 	uint32_t	 from, to;
+	enum when	 when;
 };
 
 struct recipe {
@@ -43,18 +54,23 @@ struct recipe {
 	const struct rule *rules;	/* until one without roles */
 };
 
-#define ALL(roles, type) { roles, type, EVERYWHERE, 0, 0 }
-#define IF(where, roles, type) { roles, type, where, 0, 0 }
-#define IN(roles, type, from, to) { roles, type, RANGE, from, to }
-#define UP_TO(roles, type, n) { roles, type, FIRST, 0, n }
+#define ALL(roles, type) { roles, type, EVERYWHERE, 0, 0, ALWAYS }
+#define IF(where, roles, type) { roles, type, where, 0, 0, ALWAYS }
+#define IN(roles, type, from, to) { roles, type, RANGE, from, to, ALWAYS }
+#define UP_TO(roles, type, n) { roles, type, FIRST, 0, n, ALWAYS }
+#define WHEN(when, roles, type) { roles, type, EVERYWHERE, 0, 0, when }
+#define IN_WHEN(when, roles, type, from, to) { roles, type, RANGE, from, to, when }
 #define RULES(...) (const struct rule []){ __VA_ARGS__, ALL(0, 0) }
 
-#define HEAD_Q6 ALL(HEAD_ROLE, Q6_K)
+/* The first rules of all others; EIGHT_Q5 is in some. */
+#define HEAD_Q6 ALL(HEAD_ROLE, Q6_K), IF(EIGHT, VALUES | K_ROLE, Q8_0)
+#define EIGHT_Q5 IF(EIGHT, OUT_ROLE, Q5_K)
 
-/* llama.cpp's for an importance matrix, with which these files are made. */
+/* Below three bits. */
 #define BELOW_3(embed, value, least) \
 	ALL(HEAD_ROLE, Q5_K), ALL(EMBED_ROLE, embed), \
 	IF(GROUPED, VALUES, Q4_K), IF(MOE, VALUES, Q4_K), ALL(VALUES, value), \
+	IF(EIGHT, K_ROLE, Q4_K), IF(EIGHT, OUT_ROLE, Q5_K), \
 	IN(DOWN, least, 0, 8)
 
 /*
@@ -78,41 +94,47 @@ static const struct recipe recipes[] = {
 	{ "BF16", 32, BF16, NULL },
 	{ "F16", 1, F16, NULL },
 	{ "Q8_0", 7, Q8_0, NULL },
-	{ "Q6_K", 18, Q6_K, NULL },
+	{ "Q6_K", 18, Q6_K, RULES(HEAD_Q6) },
 	{ "Q5_K_M", 17, Q5_K, RULES(HEAD_Q6,
 	    IF(MORE_BITS, VALUES | DOWN, Q6_K)) },
 	{ "Q5_K_S", 16, Q5_K, RULES(HEAD_Q6) },
 	{ "Q5_1", 9, Q5_1, RULES(HEAD_Q6) },
-	{ "Q5_0", 8, Q5_0, RULES(HEAD_Q6) },
-	{ "Q4_K_M", 15, Q4_K, RULES(HEAD_Q6,
+	{ "Q5_0", 8, Q5_0, RULES(HEAD_Q6,
+	    IN_WHEN(WEIGHTED, DOWN, Q5_1, 0, 8)) },
+	{ "Q4_K_M", 15, Q4_K, RULES(HEAD_Q6, EIGHT_Q5,
 	    IF(MORE_BITS, VALUES | DOWN, Q6_K)) },
-	{ "Q4_K_S", 14, Q4_K, RULES(HEAD_Q6,
+	{ "Q4_K_S", 14, Q4_K, RULES(HEAD_Q6, EIGHT_Q5,
 	    UP_TO(VALUES, Q5_K, 4), IN(DOWN, Q5_K, 0, 8)) },
 	{ "Q4_1", 3, Q4_1, RULES(HEAD_Q6) },
-	{ "Q4_0", 2, Q4_0, RULES(HEAD_Q6) },
-	{ "IQ4_NL", 25, IQ4_NL, RULES(HEAD_Q6,
-	    IF(GROUPED, VALUES, Q5_K), IN(DOWN, Q5_K, 0, 8)) },
-	{ "IQ4_XS", 30, IQ4_XS, RULES(HEAD_Q6,
-	    IF(GROUPED, VALUES, Q5_K), IN(DOWN, Q5_K, 0, 8)) },
+	{ "Q4_0", 2, Q4_0, RULES(HEAD_Q6,
+	    IN_WHEN(WEIGHTED, DOWN, Q4_1, 0, 8)) },
+	{ "IQ4_NL", 25, IQ4_NL, RULES(HEAD_Q6, EIGHT_Q5,
+	    IF(GROUPED, VALUES, Q5_K), IN_WHEN(UNWEIGHTED, DOWN, Q5_K, 0, 8)) },
+	{ "IQ4_XS", 30, IQ4_XS, RULES(HEAD_Q6, EIGHT_Q5,
+	    IF(GROUPED, VALUES, Q5_K), IN_WHEN(UNWEIGHTED, DOWN, Q5_K, 0, 8)) },
 	{ "MXFP4_MOE", 38, Q8_0, RULES(ALL(EXPERTS, MXFP4)) },
 	{ "NVFP4", 39, NVFP4, RULES(ALL(EMBED_ROLE | HEAD_ROLE, Q8_0),
 	    ALL(SSM_BA_ROLE | EH_PROJ_ROLE, BF16),
 	    IF(MTP, ATTN | UP | DOWN, BF16)) },
-	{ "Q3_K_L", 13, Q3_K, RULES(HEAD_Q6,
+	{ "Q3_K_L", 13, Q3_K, RULES(HEAD_Q6, IF(EIGHT, OUT_ROLE, Q3_K),
 	    ALL(VALUES | DOWN | OUT_ROLE, Q5_K)) },
-	{ "Q3_K_M", 12, Q3_K, RULES(HEAD_Q6,
+	{ "Q3_K_M", 12, Q3_K, RULES(HEAD_Q6, EIGHT_Q5,
 	    UP_TO(VALUES, Q5_K, 2), IN(DOWN, Q5_K, 0, 4),
 	    ALL(VALUES | DOWN | OUT_ROLE, Q4_K)) },
-	{ "Q3_K_S", 11, Q3_K, RULES(HEAD_Q6) },
-	{ "IQ3_M", 27, IQ3_S, RULES(HEAD_Q6,
-	    ALL(VALUES | OUT_ROLE, Q4_K), IN(DOWN, Q4_K, 0, 8)) },
-	{ "IQ3_S", 26, IQ3_S, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K)) },
-	{ "IQ3_XS", 22, IQ3_S, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
-	    ALL(Q_ROLE | K_ROLE, IQ3_XXS), IN(UP, IQ3_XXS, 8, 56)) },
+	{ "Q3_K_S", 11, Q3_K, RULES(HEAD_Q6, EIGHT_Q5) },
+	{ "IQ3_M", 27, IQ3_S, RULES(HEAD_Q6, EIGHT_Q5,
+	    ALL(VALUES | OUT_ROLE, Q4_K), IN(DOWN, Q4_K, 0, 8),
+	    IF(EIGHT_MORE, DOWN, Q4_K)) },
+	{ "IQ3_S", 26, IQ3_S, RULES(HEAD_Q6, EIGHT_Q5, IF(GROUPED, VALUES, Q4_K)) },
+	{ "IQ3_XS", 22, IQ3_S, RULES(HEAD_Q6, EIGHT_Q5,
+	    IF(GROUPED, VALUES, Q4_K), ALL(Q_ROLE | K_ROLE, IQ3_XXS), IN(UP, IQ3_XXS, 8, 56)) },
 	{ "IQ3_XXS", 23, IQ3_XXS, RULES(ALL(HEAD_ROLE, Q5_K),
+	    IF(EIGHT, VALUES | K_ROLE, Q8_0), EIGHT_Q5,
 	    ALL(EMBED_ROLE | OUT_ROLE, IQ3_S), IF(GROUPED, VALUES, Q4_K),
+	    WHEN(PLAIN, VALUES, IQ3_S), IN_WHEN(PLAIN, DOWN, Q4_K, 0, 8),
+	    WHEN(PLAIN, DOWN, Q3_K),
 	    ALL(Q_ROLE | K_ROLE, IQ2_S)) },
-	{ "Q2_K", 10, Q2_K, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
+	{ "Q2_K", 10, Q2_K, RULES(HEAD_Q6, EIGHT_Q5, IF(GROUPED, VALUES, Q4_K),
 	    ALL(VALUES | DOWN | OUT_ROLE, Q3_K)) },
 	{ "Q2_K_S", 21, Q2_K, RULES(HEAD_Q6, IF(GROUPED, VALUES, Q4_K),
 	    IN(DOWN, Q4_K, 0, 8)) },
@@ -186,51 +208,85 @@ static const struct recipe recipes[] = {
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
 static int
-is_there(const struct rule *r, const struct qwen_synth_shape *s, uint32_t i)
+is_time(const struct rule *r, enum qwen_recipe_made made)
 {
-	uint32_t n = s->info.n_layer;
+	switch (r->when) {
+	case ALWAYS: return 1;
+	case UNWEIGHTED: return made != QWEN_MADE_WEIGHTED;
+	case PLAIN: return made == QWEN_MADE_PLAIN;
+	case WEIGHTED: return made == QWEN_MADE_WEIGHTED;
+	}
+	return 0;
+}
+
+static int
+is_more(uint32_t n, uint32_t i)
+{
+	return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+}
+
+static int
+is_there(const struct rule *r, const struct qwen_recipe_model *m, uint32_t i)
+{
+	uint32_t n = m->n_layer;
 
 	switch (r->where) {
 	case EVERYWHERE: return 1;
 	case RANGE: return i >= n * r->from / 64 && i < n * r->to / 64;
 	case FIRST: return i < r->to;
-	case MORE_BITS:
-		return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
-	case GROUPED: return s->heads >= 4 * s->kv_heads;
-	case MOE: return s->info.n_expert != 0;
+	case MORE_BITS: return is_more(n, i);
+	case GROUPED: return m->heads >= 4 * m->kv_heads;
+	case MOE: return m->n_expert != 0;
+	case EIGHT:
+		return m->n_expert == 8 && m->made != QWEN_MADE_PUBLISHED;
+	case EIGHT_MORE:
+		return m->n_expert == 8 && m->made != QWEN_MADE_PUBLISHED &&
+		    is_more(n, i);
 	case MTP: return i >= n;
 	}
 	return 0;
 }
 
 uint32_t
-qwen_synth_type(const struct qwen_synth_shape *s, uint32_t block,
-    enum qwen_synth_role role)
+qwen_recipe_type(size_t recipe, const struct qwen_recipe_model *m,
+    uint32_t block, enum qwen_role role)
 {
-	const struct recipe *recipe = &recipes[s->recipe];
-	const struct rule *r = recipe->rules;
+	const struct rule *r = recipes[recipe].rules;
 
 	for (; r != NULL && r->roles != 0; r++) {
-		if ((r->roles & role) != 0 && is_there(r, s, block))
+		if ((r->roles & role) != 0 && is_time(r, m->made) &&
+		    is_there(r, m, block))
 			return r->type;
 	}
-	return role == ROUTER_ROLE ? F32 : recipe->rest;
+	return role == ROUTER_ROLE ? F32 : recipes[recipe].rest;
 }
 
 uint32_t
-qwen_synth_file_type(const struct qwen_synth_shape *s)
+qwen_recipe_rest(size_t recipe)
 {
-	return recipes[s->recipe].file_type;
+	return recipes[recipe].rest;
 }
 
-const char *
-qwen_synth_recipe(size_t i)
+uint32_t
+qwen_recipe_file_type(size_t recipe)
 {
-	return i < N_RECIPES ? recipes[i].name : NULL;
+	return recipes[recipe].file_type;
 }
 
 int
-qwen_synth_find_recipe(size_t *recipe, const char *name, struct qwen_err *err)
+qwen_recipe_is_stock(size_t recipe)
+{
+	return strncmp(recipes[recipe].name, "UD-", 3) != 0;
+}
+
+const char *
+qwen_recipe_name(size_t recipe)
+{
+	return recipe < N_RECIPES ? recipes[recipe].name : NULL;
+}
+
+int
+qwen_recipe_find(size_t *recipe, const char *name, struct qwen_err *err)
 {
 	size_t i;
 

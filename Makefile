@@ -96,6 +96,8 @@ ENGINE_SRC := $(sort $(wildcard lib/engine/*/*.c) $(KERN) $(SAMP))
 TEXT_SRC := $(sort $(wildcard lib/text/*/*.c))
 SYNTH_SRC := $(sort $(wildcard lib/synth/*.c))
 HUB_SRC := $(sort $(wildcard lib/hub/*.c))
+QUANTIZE_SRC := $(sort $(wildcard lib/quantize/*.c lib/quantize/generic/*.c \
+	lib/quantize/$(ISA_DIR)/*.c))
 ifeq ($(YYJSON),system)
 TEXT_SRC := $(filter-out lib/text/yyjson/%,$(TEXT_SRC))
 endif
@@ -118,6 +120,7 @@ QWEN_OBJ := $(patsubst %.c,$(B)/%.o,$(GROUND_SRC) $(ENGINE_SRC))
 TEXT_OBJ := $(TEXT_SRC:%.c=$(B)/%.o)
 SYNTH_OBJ := $(SYNTH_SRC:%.c=$(B)/%.o)
 HUB_OBJ := $(HUB_SRC:%.c=$(B)/%.o)
+QUANTIZE_OBJ := $(sort $(QUANTIZE_SRC:%.c=$(B)/%.o))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 REF_OBJ := $(REF_SRC:%.c=$(B)/%.o)
 FUZZ_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
@@ -136,7 +139,7 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 
 # Those that are installed; all, in the order in which they use each other.
 WINGS = qwen qwentext
-ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libqwentext.a libqwen.a)
+ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a libqwentext.a libqwen.a)
 
 all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so)
 
@@ -158,6 +161,7 @@ $(B)/libqwen.a: $(QWEN_OBJ)
 $(B)/libqwentext.a: $(TEXT_OBJ)
 $(B)/libsynth.a: $(SYNTH_OBJ)
 $(B)/libhub.a: $(HUB_OBJ)
+$(B)/libquantize.a: $(QUANTIZE_OBJ)
 $(B)/libcli.a: $(CLI_OBJ)
 $(B)/libref.a: $(REF_OBJ)
 # Each fuzzer's LLVMFuzzerTestOneInput by the name of its file.
@@ -198,7 +202,8 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
-$(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o: OPT = -O3
+$(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o \
+	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -465,6 +470,6 @@ clean:
 	uninstall FORCE
 FORCE:
 
--include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
+-include $(QWEN_OBJ:.o=.d) $(TEXT_OBJ:.o=.d) $(SYNTH_OBJ:.o=.d) $(HUB_OBJ:.o=.d) $(QUANTIZE_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CMD_SRC:%.c=$(B)/%.d) \
 	$(PART_SRC:%.c=$(B)/%.d) $(REF_OBJ:.o=.d) $(TEST_SRC:%.c=$(B)/%.d) \
 	$(FUZZ_OBJ:.o=.d) $(MUTATE_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)

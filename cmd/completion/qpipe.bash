@@ -41,16 +41,16 @@ _qpipe_tensors()
 	    awk '$1 == "tensor" { print $2 }'
 }
 
-# What gguf-synth lists by option $1; it may be where the tool is, not on the
+# What tool $1 lists by option $2; it may be where the tool is, not on the
 # path.
-_qpipe_synth()
+_qpipe_list()
 {
-	local synth=gguf-synth
+	local lister=$1
 
 	case $tool in
-	*/*) [ ! -x "${tool%/*}/$synth" ] || synth=${tool%/*}/$synth ;;
+	*/*) [ ! -x "${tool%/*}/$lister" ] || lister=${tool%/*}/$lister ;;
 	esac
-	"$synth" "$1" 2>/dev/null | awk '{ print $1 }'
+	"$lister" "$2" 2>/dev/null | awk '{ print $1 }'
 }
 
 # By what a line of the list has in its fourth place.
@@ -60,8 +60,9 @@ _qpipe_complete()
 	file) _qpipe_files ;;
 	'file '*) _qpipe_files "${1#file }" ;;
 	folder) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
-	shapes) _qpipe_add -W "$(_qpipe_synth --list)" ;;
-	recipes) _qpipe_add -W "$(_qpipe_synth --list-recipes)" ;;
+	shapes) _qpipe_add -W "$(_qpipe_list gguf-synth --list)" ;;
+	recipes) _qpipe_add -W "$(_qpipe_list gguf-synth --list-recipes)" ;;
+	types) _qpipe_add -W "$(_qpipe_list gguf-quantize --list-types)" ;;
 	tensors) _qpipe_add -W "$(_qpipe_tensors)" ;;
 	'words '*) _qpipe_add -W "${1#words }" ;;
 	'commands '*)
@@ -107,5 +108,5 @@ _qpipe()
 	fi
 }
 
-complete -F _qpipe gguf-convert gguf-inspect gguf-pin gguf-synth qbatch qbench \
-    qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok
+complete -F _qpipe gguf-convert gguf-inspect gguf-pin gguf-quantize gguf-synth \
+    qbatch qbench qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok

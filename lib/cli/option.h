@@ -35,8 +35,8 @@ struct cli_opt {
 	const char	*help;		/* what it does; of a group, the heading */
 	/*
 	 * What its argument may be, for completion: "file", "file gguf" (a
-	 * suffix), "folder", "shapes" and "recipes" (of gguf-synth), "tensors"
-	 * (of the model), "words a b c"; or NULL.
+	 * suffix), "folder", "shapes" and "recipes" (of gguf-synth), "types"
+	 * (of gguf-quantize), "tensors" (of the model), "words a b c"; or NULL.
 	 */
 	const char	*completes;
 	void		*to;

@@ -34,12 +34,14 @@ text/embed base gguf text/token
 text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 hub base gguf text/json text/yyjson
+quantize base gguf engine/quant
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)
 (cd "$TOP" && find lib -name '*.c') | sed 's/\.c$//' | sort | while read -r f; do
 	case $f in
 	lib/tool/*) continue ;;
+	lib/quantize/*) d=quantize/ ;;
 	lib/engine/*|lib/text/*) d=${f#lib/}; d=${d%"${d#*/*/}"} ;;
 	*) d=${f#lib/}; d=${d%/*}/ ;;
 	esac
@@ -74,7 +76,7 @@ sed 's/^/# /' other >&2
 # -- the tools, and what they share, use what the headers show, requests, and
 # what grows
 {
-	nm -P -g "$B/libsynth.a" "$B/libhub.a"
+	nm -P -g "$B/libsynth.a" "$B/libhub.a" "$B/libquantize.a"
 	cat "$B/qwen.map.public" "$B/qwentext.map.public"
 	sed -n 's/^[^[:space:]*/].*\(qwen_[a-z0-9_]*\)(.*/\1/p' \
 	    "$TOP/lib/base/cgroup.h" "$TOP/lib/base/draft.h" "$TOP/lib/base/mem.h" "$TOP/lib/base/text.h" "$TOP/lib/base/utf8.h" \
@@ -101,7 +103,7 @@ if command -v size >/dev/null 2>&1; then
 	[ "$n" -lt 600000 ]
 	ok $? "it is less than 600,000 bytes of text: $n"
 fi
-for t in gguf-pin gguf-synth gguf-convert; do
+for t in gguf-pin gguf-synth gguf-convert gguf-quantize; do
 	nm -P "$BIN/$t" | grep -e '^qwen_kernel' -e '^qwen_tok_encode' >other
 	[ ! -s other ]
 	ok $? "$t has neither kernels nor a tokenizer"

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: ISC */
+/* gguf-quantize.c - a model file to a smaller one, in other number formats. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "quantize/quantize.h"
+#include "tool/tool.h"
+
+static struct opts {
+	const char	*out, *types, *imatrix;
+	int		 list;
+	struct qwen_quantize_opts q;
+} opt;
+
+static const struct cli_opt options[] = {
+	CLI_GROUP("options:"),
+	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
+	    "the format, or mix of formats, as Q4_K_M"),
+	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_FILE(0, "types", "file", &opt.types, "file",
+	    "formats of single tensors: lines of a pattern and a format"),
+	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
+	    "how much each input matters, as qprefill --imatrix writes it"),
+	CLI_OPT_THREADS(&opt.q.threads),
+	CLI_FLAG(0, "list-types", &opt.list, "show the names for --type"),
+	CLI_END,
+};
+
+static const struct cli_tool tool = {
+	.name = "gguf-quantize",
+	.about = "make a model file smaller, with other number formats",
+	.usage = "--type name [options] file\n--list-types",
+	.options = options, .max = 1, .completes = "file gguf",
+};
+
+static void
+list_types(void)
+{
+	const char *name;
+	size_t i;
+
+	for (i = 0; (name = qwen_quantize_recipe(i)) != NULL; i++)
+		puts(name);
+}
+
+static void
+write_model(struct qwen_quantize *p, int fd, const char *out)
+{
+	int started = 0;
+	const struct qwen_quantize_progress progress = { cli_progress_bytes,
+	    &started };
+	double start = cli_now();
+
+	cli_must(out, qwen_quantize_write(p, fd, &progress, &cli_err));
+	cli_progress_end();
+	if (cli_verbose)
+		cli_note("%s, %.2f MiB in %.1f s",
+		    cli_count(qwen_quantize_n_tensors(p), "tensor"),
+		    (double)qwen_quantize_bytes(p) / (1 << 20),
+		    cli_now() - start);
+}
+
+static void
+quantize(const char *in, struct opts *o)
+{
+	struct qwen_gguf *g = tool_gguf(in);
+	struct qwen_imatrix *m = NULL;
+	struct cli_output *file;
+	struct qwen_quantize *p;
+	char *types = NULL;
+	const char *s;
+	size_t n, i;
+
+	if (o->types != NULL)
+		o->q.types = types = cli_read_file(o->types, 1 << 20, &n);
+	if (o->imatrix != NULL)
+		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
+	o->q.imatrix = m;
+	o->q.imatrix_name = o->imatrix;
+	o->q.cpu = getenv("QWEN_CPU");
+	if (qwen_quantize_new(&p, g, &o->q, &cli_err) < 0)
+		cli_die_err(in, &cli_err);
+	for (i = 0; (s = qwen_quantize_note(p, i)) != NULL; i++)
+		cli_note("%s: %s", in, s);
+	file = cli_output_open(o->out);
+	write_model(p, cli_output_fd(file), cli_output_name(file));
+	cli_output_commit(file);
+	qwen_quantize_free(p);
+	qwen_imatrix_close(m);
+	free(types);
+	qwen_gguf_close(g);
+}
+
+int
+main(int argc, char *argv[])
+{
+	int n = cli_begin(&tool, argc, argv);
+	size_t recipe;
+
+	if (opt.list) {
+		list_types();
+		return cli_finish();
+	}
+	if (n == 0)
+		cli_usage("no file is named");
+	if (opt.q.recipe == NULL)
+		cli_usage("--type says which format; --list-types shows those "
+		    "known");
+	if (qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
+		cli_usage("--type: %s; --list-types shows those known",
+		    cli_err.msg);
+	if (opt.out == NULL && isatty(STDOUT_FILENO))
+		die("not writing a model to a terminal; give -o file");
+	quantize(argv[1], &opt);
+	return cli_finish();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: ISC */
+/* encode.h - inside of the encoders: one for a format and instruction set. */
+#ifndef QWEN_QUANTIZE_ENCODE_H
+#define QWEN_QUANTIZE_ENCODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Encode n blocks of consecutive numbers, all finite; w[0], w[1], ... weigh the
+ * errors of the numbers of a row and repeat after n_row numbers, a multiple of
+ * the block.
+ */
+typedef void qwen_encode_fn(const float *x, const float *w, size_t n_row,
+    size_t n, unsigned char *out);
+
+struct qwen_encoder {
+	uint32_t	 type;
+	qwen_encode_fn	*fn;
+};
+
+/* Of an instruction set: one for each format, until one without a function. */
+extern const struct qwen_encoder qwen_encoders_scalar[],
+    qwen_encoders_avx2[], qwen_encoders_avx512vnni[];
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * imatrix.c - read a file of importance: for matrix NAME the tensors
+ * NAME.in_sum2, sums of squares of its inputs, and NAME.counts, of how many
+ * tokens.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/half.h"
+#include "quantize/imatrix.h"
+
+struct qwen_imatrix {
+	struct qwen_gguf	*g;
+};
+
+static int
+check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
+{
+	struct qwen_str type = { NULL, 0 };
+
+	if (qwen_gguf_get_str(g, "general.type", &type, err) < 0)
+		return -1;
+	if (type.s == NULL || type.len != 7 || memcmp(type.s, "imatrix", 7) != 0)
+		return qwen_fail(err, QWEN_EFORMAT, "%s is no importance matrix:"
+		    " its general.type is not imatrix", path);
+	return 0;
+}
+
+int
+qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
+    struct qwen_err *err)
+{
+	struct qwen_imatrix *m = calloc(1, sizeof *m);
+
+	*out = NULL;
+	if (m == NULL)
+		return qwen_oom(err);
+	if (qwen_gguf_open(&m->g, path, err) < 0 ||
+	    check(m->g, path, err) < 0) {
+		qwen_imatrix_close(m);
+		return -1;
+	}
+	*out = m;
+	return 0;
+}
+
+void
+qwen_imatrix_close(struct qwen_imatrix *m)
+{
+	if (m == NULL)
+		return;
+	qwen_gguf_close(m->g);
+	free(m);
+}
+
+static const struct qwen_gguf_tensor *
+find(const struct qwen_imatrix *m, const char *name, const char *what)
+{
+	char full[96];
+
+	snprintf(full, sizeof full, "%s.%s", name, what);
+	return qwen_gguf_find_tensor(m->g, full);
+}
+
+static float
+number(const struct qwen_gguf_tensor *t, uint64_t i)
+{
+	return qwen_bits_f32(qwen_le32((const unsigned char *)t->data + 4 * i));
+}
+
+int
+qwen_imatrix_has(const struct qwen_imatrix *m,
+    const struct qwen_gguf_tensor *t, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *sum = find(m, t->name, "in_sum2");
+	const struct qwen_gguf_tensor *count = find(m, t->name, "counts");
+	uint64_t i;
+	float f;
+
+	if (sum == NULL && count == NULL)
+		return 0;
+	if (sum == NULL || count == NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "importance of %s: in_sum2 "
+		    "and counts are not both there", t->name);
+	if (sum->type != 0 || count->type != 0 || sum->ne[0] != t->ne[0] ||
+	    sum->ne[1] * sum->ne[2] * sum->ne[3] != t->ne[2] * t->ne[3] ||
+	    count->ne[0] != 1 ||
+	    count->bytes != 4 * t->ne[2] * t->ne[3])
+		return qwen_fail(err, QWEN_EFORMAT, "importance of %s: made for "
+		    "a model of another shape", t->name);
+	for (i = 0; i < sum->bytes / 4 + count->bytes / 4; i++) {
+		f = i < sum->bytes / 4 ? number(sum, i) :
+		    number(count, i - sum->bytes / 4);
+		if (!(f >= 0.0f && f <= 1e30f))
+			return qwen_fail(err, QWEN_EFORMAT, "importance of %s: "
+			    "a number that is not one of 0 to 1e30", t->name);
+	}
+	return 1;
+}
+
+/*
+ * Of a mean of 1, so that nothing overflows; and nowhere next to nothing, as
+ * another text may use an input that this one does not.
+ */
+void
+qwen_imatrix_weights(const struct qwen_imatrix *m,
+    const struct qwen_gguf_tensor *t, float *w)
+{
+	const struct qwen_gguf_tensor *sum = find(m, t->name, "in_sum2");
+	const struct qwen_gguf_tensor *count = find(m, t->name, "counts");
+	uint64_t k, i, n = t->ne[0];
+	double mean, v;
+
+	for (k = 0; k < t->ne[2] * t->ne[3]; k++, w += n) {
+		mean = 0.0;
+		for (i = 0; i < n; i++)
+			mean += (double)number(sum, k * n + i);
+		mean /= (double)n;
+		for (i = 0; i < n; i++) {
+			v = mean > 0.0 && number(count, k) > 0.0f ?
+			    (double)number(sum, k * n + i) / mean : 1.0;
+			w[i] = (float)(v > 1e-3 ? v : 1e-3);
+		}
+	}
+}
+
+size_t
+qwen_imatrix_entries(const struct qwen_imatrix *m)
+{
+	return qwen_gguf_n_tensors(m->g) / 2;
+}
+
+uint32_t
+qwen_imatrix_chunks(const struct qwen_imatrix *m)
+{
+	struct qwen_err err;
+	uint64_t n = 0;
+
+	(void)qwen_gguf_get_u64(m->g, "imatrix.chunk_count", 0, &n, &err);
+	return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+int
+qwen_imatrix_dataset(const struct qwen_imatrix *m, struct qwen_str *out)
+{
+	const struct qwen_gguf_kv *kv =
+	    qwen_gguf_find(m->g, "imatrix.datasets");
+	size_t pos = 0;
+
+	return kv != NULL && kv->elem == QWEN_GGUF_STRING &&
+	    qwen_gguf_next_str(kv, &pos, out);
+}

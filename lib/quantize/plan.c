@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: ISC */
+/* plan.c - the format of each tensor: by recipe, by patterns, and as it fits. */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+#include "gguf/recipe.h"
+#include "quantize/imatrix.h"
+#include "quantize/plan.h"
+
+enum { NAME_BYTES = 64, FORMAT_BYTES = 16 };
+
+int
+qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
+    const char *fmt, ...)
+{
+	struct qwen_text *t;
+	char line[256];
+	va_list ap;
+
+	if (qwen_grow(&p->note, &p->cap_notes, p->n_notes + 1, sizeof *t) < 0)
+		return qwen_oom(err);
+	t = &p->note[p->n_notes++];
+	memset(t, 0, sizeof *t);
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	qwen_text_str(t, line);
+	return t->failed ? qwen_oom(err) : 0;
+}
+
+/* ----------------------------------------------------------- what tensors are */
+
+/* A name has it, in a block or without; llama.cpp sorts them like this. */
+static const struct {
+	const char	*part;
+	enum qwen_role	 role, expert;
+} roles[] = {
+	{ "attn_qkv.weight", QKV_ROLE, QKV_ROLE },
+	{ "attn_v.weight", V_ROLE, V_ROLE },
+	{ "attn_k.weight", K_ROLE, K_ROLE },
+	{ "attn_q.weight", Q_ROLE, Q_ROLE },
+	{ "attn_output.weight", OUT_ROLE, OUT_ROLE },
+	{ "ffn_up", FFN_UP_ROLE, EXPERT_UP_ROLE },
+	{ "ffn_gate", FFN_GATE_ROLE, EXPERT_UP_ROLE },
+	{ "ffn_down", FFN_DOWN_ROLE, EXPERT_DOWN_ROLE },
+};
+
+static enum qwen_role
+role_of(const struct qwen_quantize *p, const struct qwen_gguf_tensor *t)
+{
+	size_t i;
+
+	if (strcmp(t->name, "output.weight") == 0)
+		return HEAD_ROLE;
+	if (strcmp(t->name, "token_embd.weight") == 0)
+		return qwen_gguf_find_tensor(p->in, "output.weight") != NULL ?
+		    EMBED_ROLE : HEAD_ROLE;
+	for (i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+		if (strstr(t->name, roles[i].part) != NULL)
+			return t->ne[2] > 1 ? roles[i].expert : roles[i].role;
+	}
+	return FIXED;
+}
+
+/* Matrices, but for small ones that decide much. */
+static int
+may_change(const struct qwen_gguf_tensor *t)
+{
+	size_t n = strlen(t->name);
+
+	return t->ne[1] * t->ne[2] * t->ne[3] > 1 && n >= 6 &&
+	    strcmp(t->name + n - 6, "weight") == 0 &&
+	    strstr(t->name, "_norm.weight") == NULL &&
+	    strstr(t->name, "ffn_gate_inp.weight") == NULL &&
+	    strstr(t->name, "ssm_conv1d") == NULL &&
+	    qwen_quant_find(t->type) != NULL;
+}
+
+/* A number of ARCH.key, or 0. */
+static uint32_t
+key_of(const struct qwen_gguf *g, const char *key)
+{
+	struct qwen_str arch = { NULL, 0 };
+	struct qwen_err err;
+	uint64_t v = 0;
+	char full[128];
+
+	if (qwen_gguf_get_str(g, "general.architecture", &arch, &err) != 1)
+		return 0;
+	snprintf(full, sizeof full, "%.*s.%s", (int)(arch.len < 64 ?
+	    arch.len : 64), arch.s, key);
+	if (qwen_gguf_get_u64(g, full, 0, &v, &err) != 1 || v > UINT32_MAX)
+		return 0;
+	return (uint32_t)v;
+}
+
+/* ---------------------------------------------------------------- patterns */
+
+struct pattern {
+	char		 name[NAME_BYTES + 1];
+	uint32_t	 type;
+	int		 used, line;
+};
+
+struct patterns {
+	struct pattern	*v;
+	size_t		 n, cap;
+};
+
+static int
+find_type(const char *name, uint32_t *type, struct qwen_err *err)
+{
+	uint32_t i;
+
+	for (i = 0; i < QT_N; i++) {
+		if (qwen_ggml_name(i) == NULL ||
+		    strcasecmp(qwen_ggml_name(i), name) != 0)
+			continue;
+		if (!qwen_encode_known(i))
+			break;
+		*type = i;
+		return 0;
+	}
+	return qwen_fail(err, QWEN_EUNSUP, i < QT_N ? "weights cannot be made "
+	    "%s" : "unknown format %s", name);
+}
+
+static int
+read_line(struct patterns *p, const char *s, size_t n, int line,
+    struct qwen_err *err)
+{
+	char text[NAME_BYTES + FORMAT_BYTES + 64], type[FORMAT_BYTES + 1], more;
+	struct pattern *one;
+	int k;
+
+	if (n >= sizeof text)
+		return qwen_fail(err, QWEN_EFORMAT, "line %d: longer than a "
+		    "pattern and a format", line);
+	memcpy(text, s, n);
+	text[n] = '\0';
+	text[strcspn(text, "#\r")] = '\0';
+	if (text[strspn(text, " \t")] == '\0')
+		return 0;
+	if (qwen_grow(&p->v, &p->cap, p->n + 1, sizeof *p->v) < 0)
+		return qwen_oom(err);
+	one = &p->v[p->n++];
+	memset(one, 0, sizeof *one);
+	one->line = line;
+	k = sscanf(text, "%64s %16s %c", one->name, type, &more);
+	if (k != 2)
+		return qwen_fail(err, QWEN_EFORMAT, "line %d: not a pattern and "
+		    "a format", line);
+	if (find_type(type, &one->type, err) < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "line %d: unknown format "
+		    "%s, or none that weights can be brought to", line, type);
+	return 0;
+}
+
+static int
+read_patterns(struct patterns *p, const char *text, struct qwen_err *err)
+{
+	int line = 1;
+	size_t n;
+
+	for (; text != NULL && *text != '\0'; line++) {
+		n = strcspn(text, "\n");
+		if (read_line(p, text, n, line, err) < 0)
+			return -1;
+		text += n + (text[n] == '\n');
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- formats */
+
+/* What llama.cpp takes where rows are not whole blocks. */
+static uint32_t
+fallback(uint32_t type)
+{
+	switch (type) {
+	case QT_IQ1_S: case QT_IQ1_M: case QT_IQ2_XXS: case QT_IQ2_XS:
+	case QT_IQ2_S: case QT_IQ3_XXS: case QT_IQ3_S: case QT_IQ4_XS:
+		return QT_IQ4_NL;
+	case QT_Q2_K: case QT_Q3_K:
+		return QT_Q4_0;
+	case QT_Q4_K:
+		return QT_Q5_0;
+	case QT_Q5_K:
+		return QT_Q5_1;
+	case QT_Q6_K:
+		return QT_Q8_0;
+	}
+	return type;
+}
+
+static int
+choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
+    struct patterns *by, struct quantize_item *it, struct qwen_err *err)
+{
+	struct pattern *first = NULL;
+	unsigned block = 0;
+	size_t i;
+
+	it->type = it->t->type;
+	if (!may_change(it->t))
+		return 0;
+	for (i = by->n; i-- > 0;) {
+		if (fnmatch(by->v[i].name, it->t->name, 0) != 0)
+			continue;
+		by->v[i].used = 1;
+		first = &by->v[i];
+	}
+	if (first != NULL) {
+		it->type = first->type;
+		if (it->t->ne[0] % qwen_ggml_block_len(it->type) != 0)
+			return qwen_fail(err, QWEN_ERANGE, "%s: rows of %llu "
+			    "numbers are not whole blocks of %s", it->t->name,
+			    (unsigned long long)it->t->ne[0],
+			    qwen_ggml_name(it->type));
+		return 0;
+	}
+	(void)sscanf(it->t->name, "blk.%u.", &block);
+	it->type = qwen_recipe_rest(p->recipe);
+	if (qwen_ggml_block_len(it->type) > 1)
+		it->type = qwen_recipe_type(p->recipe, m, block,
+		    role_of(p, it->t));
+	if (it->t->ne[0] % qwen_ggml_block_len(it->type) != 0)
+		it->type = fallback(it->type);
+	if (it->t->ne[0] % qwen_ggml_block_len(it->type) != 0)
+		it->type = QT_F16;
+	return 0;
+}
+
+/* What was lost already, and what is missing. */
+static int
+add_notes(struct qwen_quantize *p, struct qwen_err *err)
+{
+	size_t i, again = 0, plain = 0, changed = 0;
+	uint32_t from = 0;
+
+	for (i = 0; i < p->n; i++) {
+		const struct quantize_item *it = &p->item[i];
+
+		if (it->type == it->t->type)
+			continue;
+		changed++;
+		if (qwen_ggml_block_len(it->t->type) > 1) {
+			again++;
+			from = it->t->type;
+		}
+		plain += !it->weighted && qwen_ggml_block_len(it->type) > 1 &&
+		    strcmp(it->t->name, "token_embd.weight") != 0 &&
+		    strcmp(it->t->name, "output.weight") != 0;
+	}
+	if (again > 0 && qwen_quantize_add_note(p, err, "%zu of %zu tensors were "
+	    "quantised already (%s): what that lost stays lost", again, p->n,
+	    qwen_ggml_name(from)) < 0)
+		return -1;
+	if (changed == 0 && qwen_quantize_add_note(p, err,
+	    "all tensors have these formats already") < 0)
+		return -1;
+	if (p->opts.imatrix != NULL && plain > 0)
+		return qwen_quantize_add_note(p, err, "the importance matrix has"
+		    " nothing for %zu of %zu tensors", plain, p->n);
+	return 0;
+}
+
+static int
+plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
+{
+	const struct qwen_recipe_model m = {
+		.n_layer = key_of(p->in, "block_count"),
+		.heads = key_of(p->in, "attention.head_count"),
+		.kv_heads = key_of(p->in, "attention.head_count_kv"),
+		.n_expert = key_of(p->in, "expert_count"),
+		.made = p->opts.imatrix != NULL ? QWEN_MADE_WEIGHTED :
+		    QWEN_MADE_PLAIN,
+	};
+	struct quantize_item *it;
+	size_t i;
+	int has;
+
+	for (i = 0; i < p->n; i++) {
+		it = &p->item[i];
+		it->t = qwen_gguf_tensor(p->in, i);
+		if (choose(p, &m, by, it, err) < 0)
+			return -1;
+		if (p->opts.imatrix == NULL || it->type == it->t->type)
+			continue;
+		has = qwen_imatrix_has(p->opts.imatrix, it->t, err);
+		if (has < 0)
+			return -1;
+		it->weighted = has;
+	}
+	for (i = 0; i < by->n; i++) {
+		if (!by->v[i].used)
+			return qwen_fail(err, QWEN_ERANGE, "line %d: no tensor "
+			    "that can change fits %s", by->v[i].line,
+			    by->v[i].name);
+	}
+	return add_notes(p, err);
+}
+
+int
+qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err)
+{
+	struct patterns by = { NULL, 0, 0 };
+	int rc = -1;
+
+	p->n = qwen_gguf_n_tensors(p->in);
+	p->item = calloc(p->n > 0 ? p->n : 1, sizeof *p->item);
+	if (p->item == NULL)
+		return qwen_oom(err);
+	if (read_patterns(&by, p->opts.types, err) == 0)
+		rc = plan_items(p, &by, err);
+	free(by.v);
+	return rc;
+}

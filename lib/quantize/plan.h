@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+/* plan.h - inside of a file that is planned. */
+#ifndef QWEN_QUANTIZE_PLAN_H
+#define QWEN_QUANTIZE_PLAN_H
+
+#include "base/pool.h"
+#include "base/text.h"
+#include "gguf/write.h"
+#include "quantize/quantize.h"
+
+struct quantize_item {
+	const struct qwen_gguf_tensor *t;
+	uint32_t	 type;		/* that it gets */
+	int		 weighted;	/* by the importance matrix */
+};
+
+struct qwen_quantize {
+	const struct qwen_gguf	*in;
+	struct qwen_quantize_opts opts;
+	size_t			 recipe;
+	unsigned		 cpu;
+	struct qwen_pool	*pool;
+	struct quantize_item	*item;
+	size_t			 n;
+	struct qwen_text	*note;
+	size_t			 n_notes, cap_notes;
+	struct qwen_gguf_writer	*w;
+};
+
+/* The format of each tensor. */
+int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);
+
+/* One more note. */
+int qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
+    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

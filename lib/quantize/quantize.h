@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: ISC */
+/* quantize.h - weights in smaller number formats, and files of them. */
+#ifndef QWEN_QUANTIZE_QUANTIZE_H
+#define QWEN_QUANTIZE_QUANTIZE_H
+
+#include "qwen/base.h"
+#include "qwen/gguf.h"
+
+/* Whether numbers can be encoded in a format, the plain ones included. */
+int qwen_encode_known(uint32_t type);
+
+/*
+ * Encode rows of n_row numbers, whole blocks, all of them finite; w[i] says how
+ * much the squared error of number i of a row matters, NULL all alike.  cpu is
+ * the instruction sets to use, see base/cpu.h: the bytes are the same with any.
+ */
+int qwen_encode_rows(uint32_t type, unsigned cpu, const float *x,
+    const float *w, size_t n_row, size_t rows, unsigned char *out,
+    struct qwen_err *err);
+
+/* ------------------------------------------------------- importance */
+
+/*
+ * A file that says how strong the inputs of each matrix are (an importance
+ * matrix, as llama.cpp's).
+ */
+struct qwen_imatrix;
+
+int qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
+    struct qwen_err *err);
+void qwen_imatrix_close(struct qwen_imatrix *m);
+
+/* ------------------------------------------------------------- files */
+
+struct qwen_quantize_opts {
+	const char	*recipe;	/* "Q4_K_M", in any case */
+	/*
+	 * Lines of a pattern of tensors' names, as of the shell, and a format:
+	 * the first that fits counts, before the recipe.  Or NULL.
+	 */
+	const char	*types;
+	const struct qwen_imatrix *imatrix;	/* or NULL */
+	const char	*imatrix_name;	/* what the file is to call it */
+	const char	*cpu;		/* a level of qwen_cpu_level, or NULL */
+	int		 threads;	/* 0: one a processor */
+};
+
+struct qwen_quantize;
+
+/* A file planned, of an open one that must outlive it. */
+int qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
+    const struct qwen_quantize_opts *opts, struct qwen_err *err);
+void qwen_quantize_free(struct qwen_quantize *p);
+
+/* What the user should know, but is no error: lines; NULL after the last. */
+const char *qwen_quantize_note(const struct qwen_quantize *p, size_t i);
+
+size_t qwen_quantize_n_tensors(const struct qwen_quantize *p);
+uint64_t qwen_quantize_bytes(const struct qwen_quantize *p);	/* after writing */
+
+/* Names of the recipes, 0, 1, ...; NULL after the last. */
+const char *qwen_quantize_recipe(size_t i);
+
+/* Whether there is one of this name; *recipe is its number in gguf/recipe.h. */
+int qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err);
+
+struct qwen_quantize_progress {
+	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
+	void	 *arg;
+};
+
+/*
+ * Write it, once, from its beginning to its end; progress may be NULL.  Memory
+ * is some rows for each thread, however large the tensors are.
+ */
+int qwen_quantize_write(struct qwen_quantize *p, int fd,
+    const struct qwen_quantize_progress *progress, struct qwen_err *err);
+
+#endif

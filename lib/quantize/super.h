@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * super.h - formats of 256 numbers, in sub-blocks with integers for scales
+ * (static inline only).
+ *
+ * A tile holds 16 sub-blocks: one block where they are 16 numbers long, two
+ * where they are 32.
+ */
+#ifndef QWEN_QUANTIZE_SUPER_H
+#define QWEN_QUANTIZE_SUPER_H
+
+#include "quantize/block.h"
+
+/* What a format makes of 256 numbers. */
+struct layout {
+	uint32_t	 type;
+	int		 sub;		/* numbers of a sub-block */
+	struct code	 code;
+	float		 lo, hi;	/* scales of sub-blocks */
+};
+
+/* Of the blocks in a tile: the common scale, and those of sub-blocks. */
+struct scales {
+	float		 d[2], dmin[2];
+	struct wide	 scale, min;	/* integers */
+	struct wide	 s, m;		/* what they come to */
+};
+
+INLINE struct scales
+nothing(void)
+{
+	struct scales c = { .d = { 0.0f, 0.0f }, .dmin = { 0.0f, 0.0f } };
+
+	c.scale = c.min = c.s = c.m = everywhere(0.0f);
+	return c;
+}
+
+INLINE float
+clamp1(float v, float lo, float hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+INLINE float
+f16_of(float f)
+{
+	return qwen_f16_f32(half_near(f, 0));
+}
+
+/* Sum over the sub-blocks of each block of a tile. */
+INLINE void
+sum_blocks(const struct wide *v, int per, float sum[2])
+{
+	int l;
+
+	sum[0] = sum[1] = 0.0f;
+	for (l = 0; l < WIDE; l++)
+		sum[l / per] += v->v[l];
+}
+
+/* ------------------------------------------------------------ without minimum */
+
+/*
+ * Scales of sub-blocks under c->d: of the integers around want, those with the
+ * least error, which goes to *err; *m has the sums that belong to them.
+ */
+INLINE void
+choose(const struct tile *t, const struct layout *f, const struct wide *want,
+    struct scales *c, struct sums *m)
+{
+	int per = 256 / f->sub, i, l;
+	struct wide now, s;
+	struct sums one;
+
+	m->err = everywhere(INFINITY);
+	for (i = 0; i < 3; i++) {
+		for (l = 0; l < WIDE; l++) {
+			now.v[l] = nearest1(clamp1(want->v[l] *
+			    inverse(c->d[l / per]), f->lo, f->hi));
+			now.v[l] = clamp1(now.v[l] + (float)((i + 1) % 3 - 1),
+			    f->lo, f->hi);
+			s.v[l] = c->d[l / per] * now.v[l];
+		}
+		measure(t, f->sub, f->code, &s, &one);
+		for (l = 0; l < WIDE; l++) {
+			if (!(one.err.v[l] < m->err.v[l]))
+				continue;
+			m->err.v[l] = one.err.v[l];
+			m->rq.v[l] = one.rq.v[l];
+			m->qq.v[l] = one.qq.v[l];
+			c->scale.v[l] = now.v[l];
+			c->s.v[l] = s.v[l];
+		}
+	}
+}
+
+/* Take over what is better: block by block. */
+INLINE void
+keep(struct scales *best, float best_err[2], struct wide *want,
+    const struct scales *c, const struct sums *m, int per)
+{
+	float err[2], step;
+	int b, l;
+
+	sum_blocks(&m->err, per, err);
+	for (b = 0; b < WIDE / per; b++) {
+		if (!(err[b] < best_err[b]))
+			continue;
+		best_err[b] = err[b];
+		best->d[b] = c->d[b];
+		for (l = b * per; l < (b + 1) * per; l++) {
+			step = m->qq.v[l] > 0.0f ? m->rq.v[l] / m->qq.v[l] :
+			    0.0f;
+			best->scale.v[l] = c->scale.v[l];
+			best->s.v[l] = c->s.v[l];
+			want->v[l] = c->s.v[l] + step;
+		}
+	}
+}
+
+/* The common scale that fits codes and sub-blocks as chosen best. */
+INLINE void
+refit(struct scales *c, const struct sums *m, int per)
+{
+	struct wide a, b;
+	float sa[2], sb[2];
+	int i;
+
+	for (i = 0; i < WIDE; i++) {
+		a.v[i] = c->scale.v[i] * m->rq.v[i];
+		b.v[i] = c->scale.v[i] * c->scale.v[i] * m->qq.v[i];
+	}
+	sum_blocks(&a, per, sa);
+	sum_blocks(&b, per, sb);
+	for (i = 0; i < WIDE / per; i++)
+		c->d[i] = f16_of(c->d[i] + (sb[i] > 0.0f ? sa[i] / sb[i] :
+		    0.0f));
+}
+
+/*
+ * From the best scales s of sub-blocks by themselves, those that they can have
+ * together: the greatest is tried at each of n_at integers.
+ */
+INLINE void
+share_scale(const struct tile *t, const struct layout *f, const float *where,
+    int n_where, const struct wide *s, struct scales *best)
+{
+	int per = 256 / f->sub, i, l;
+	struct wide want = *s, next = *s;
+	float top[2] = { 0, 0 }, err[2] = { INFINITY, INFINITY };
+	struct scales c = nothing();
+	struct sums m;
+
+	*best = c;
+	for (l = 0; l < WIDE; l++)
+		top[l / per] = fabsf(s->v[l]) > fabsf(top[l / per]) ? s->v[l] :
+		    top[l / per];
+	for (i = 0; i < n_where + 3; i++) {
+		for (l = 0; i < n_where && l < 2; l++)
+			c.d[l] = f16_of(top[l] / where[i]);
+		if (i == n_where) {	/* from the best of these */
+			c = *best;
+			want = next;
+			choose(t, f, &want, &c, &m);
+		}
+		if (i >= n_where) {
+			refit(&c, &m, per);
+			want = next;
+		}
+		choose(t, f, &want, &c, &m);
+		keep(best, err, &next, &c, &m, per);
+	}
+}
+
+/* --------------------------------------------------------- with a minimum */
+
+/* As choose(), with a minimum of 0 to -f->hi times dmin beside the scale. */
+INLINE void
+choose2(const struct tile *t, const struct layout *f, const struct wide *want,
+    const struct wide *want_min, struct scales *c, struct sums2 *m)
+{
+	int per = 256 / f->sub, i, l;
+	struct wide sc, mn, s, min = *want_min;
+	struct sums2 one = { .r = everywhere(0.0f), .w = everywhere(0.0f) };
+	float at_min;
+
+	m->err = everywhere(INFINITY);
+	for (i = 0; i < 6; i++) {
+		for (l = 0; l < WIDE; l++) {
+			sc.v[l] = nearest1(clamp1(want->v[l] *
+			    inverse(c->d[l / per]), 0, f->hi));
+			sc.v[l] = clamp1(sc.v[l] + (float)((i / 2 + 1) % 3 - 1),
+			    0, f->hi);
+			at_min = i % 2 == 0 ? want_min->v[l] :
+			    min.v[l] + one.r.v[l] * inverse(one.w.v[l]);
+			mn.v[l] = nearest1(clamp1(-at_min *
+			    inverse(c->dmin[l / per]), 0, f->hi));
+			s.v[l] = c->d[l / per] * sc.v[l];
+			min.v[l] = -(c->dmin[l / per] * mn.v[l]);
+		}
+		measure2(t, f->sub, f->code, &s, &min, &one);
+		for (l = 0; l < WIDE; l++) {
+			if (!(one.err.v[l] < m->err.v[l]))
+				continue;
+			m->err.v[l] = one.err.v[l];
+			m->rq.v[l] = one.rq.v[l];
+			m->r.v[l] = one.r.v[l];
+			m->qq.v[l] = one.qq.v[l];
+			m->q.v[l] = one.q.v[l];
+			m->w.v[l] = one.w.v[l];
+			c->scale.v[l] = sc.v[l];
+			c->min.v[l] = mn.v[l];
+			c->s.v[l] = s.v[l];
+			c->m.v[l] = min.v[l];
+		}
+	}
+}
+
+INLINE void
+keep2(struct scales *best, float best_err[2], struct wide *want,
+    struct wide *want_min, const struct scales *c, const struct sums2 *m,
+    int per)
+{
+	float err[2];
+	int b, l;
+
+	sum_blocks(&m->err, per, err);
+	for (b = 0; b < WIDE / per; b++) {
+		if (!(err[b] < best_err[b]))
+			continue;
+		best_err[b] = err[b];
+		best->d[b] = c->d[b];
+		best->dmin[b] = c->dmin[b];
+		for (l = b * per; l < (b + 1) * per; l++) {
+			best->scale.v[l] = c->scale.v[l];
+			best->min.v[l] = c->min.v[l];
+			best->s.v[l] = want->v[l] = c->s.v[l];
+			best->m.v[l] = want_min->v[l] = c->m.v[l];
+			better2(m, l, 1, &want->v[l], &want_min->v[l]);
+		}
+	}
+}
+
+/* Both common scales, for codes and sub-blocks as chosen. */
+INLINE void
+refit2(struct scales *c, const struct sums2 *m, int per)
+{
+	float det, ss[2], mm[2], sm[2], rs[2], rm[2];
+	struct wide v[5];
+	int i;
+
+	for (i = 0; i < WIDE; i++) {
+		v[0].v[i] = c->scale.v[i] * c->scale.v[i] * m->qq.v[i];
+		v[1].v[i] = c->min.v[i] * c->min.v[i] * m->w.v[i];
+		v[2].v[i] = -(c->scale.v[i] * c->min.v[i] * m->q.v[i]);
+		v[3].v[i] = c->scale.v[i] * m->rq.v[i];
+		v[4].v[i] = -(c->min.v[i] * m->r.v[i]);
+	}
+	sum_blocks(&v[0], per, ss);
+	sum_blocks(&v[1], per, mm);
+	sum_blocks(&v[2], per, sm);
+	sum_blocks(&v[3], per, rs);
+	sum_blocks(&v[4], per, rm);
+	for (i = 0; i < WIDE / per; i++) {
+		det = ss[i] * mm[i] - sm[i] * sm[i];
+		if (det > 0.0f) {
+			c->d[i] += (rs[i] * mm[i] - rm[i] * sm[i]) / det;
+			c->dmin[i] += (rm[i] * ss[i] - rs[i] * sm[i]) / det;
+		} else if (ss[i] > 0.0f)
+			c->d[i] += rs[i] / ss[i];
+		c->d[i] = f16_of(c->d[i]);
+		c->dmin[i] = f16_of(c->dmin[i]);
+	}
+}
+
+/* As share_scale(): both greatest are tried at n_where below f->hi. */
+INLINE void
+share_scale2(const struct tile *t, const struct layout *f, int n_where,
+    float apart, const struct wide *s, const struct wide *min,
+    struct scales *best)
+{
+	int per = 256 / f->sub, i, l;
+	struct wide want = *s, want_min = *min, next = *s, next_min = *min;
+	float top[2] = { 0, 0 }, top_min[2] = { 0, 0 };
+	float err[2] = { INFINITY, INFINITY };
+	struct scales c = nothing();
+	struct sums2 m;
+
+	*best = c;
+	for (l = 0; l < WIDE; l++) {
+		if (s->v[l] > top[l / per])
+			top[l / per] = s->v[l];
+		if (-min->v[l] > top_min[l / per])
+			top_min[l / per] = -min->v[l];
+	}
+	for (i = 0; i < n_where * n_where + 3; i++) {
+		for (l = 0; i < n_where * n_where && l < 2; l++) {
+			c.d[l] = f16_of(top[l] /
+			    (f->hi + .5f - apart * (float)(i % n_where)));
+			c.dmin[l] = f16_of(top_min[l] /
+			    (f->hi + .5f - apart * (float)(i / n_where)));
+		}
+		if (i == n_where * n_where) {
+			c = *best;
+			want = next;
+			want_min = next_min;
+			choose2(t, f, &want, &want_min, &c, &m);
+		}
+		if (i >= n_where * n_where) {
+			refit2(&c, &m, per);
+			want = next;
+			want_min = next_min;
+		}
+		choose2(t, f, &want, &want_min, &c, &m);
+		keep2(best, err, &next, &next_min, &c, &m, per);
+	}
+}
+
+#endif

@@ -301,7 +301,7 @@ take_iq2_xs(const unsigned char *const *p, struct indices *x, __m256i *sign,
 PI __mmask64
 every_other(const unsigned char *const *p, unsigned from)
 {
-	const uint64_t bits = 0x5555555555555555 << from;
+	const uint64_t bits = 0x5555555555555555u << from;
 
 	return _pext_u64(qword_at(p[0] + 66), bits) |
 	    _pext_u64(qword_at(p[1] + 66), bits) << 32;

@@ -170,8 +170,8 @@ add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 {
 	yyjson_val *body = yyjson_obj_get(root, "body"), *k, *v;
 	const char *url = yyjson_get_str(yyjson_obj_get(root, "url"));
-	yyjson_mut_doc *doc = cli_got(yyjson_mut_doc_new(NULL));
-	yyjson_mut_val *to = cli_got(yyjson_mut_obj(doc));
+	yyjson_mut_doc *doc;
+	yyjson_mut_val *to;
 	int alone = body == NULL;
 	struct line *l;
 	size_t i, max;
@@ -195,6 +195,8 @@ add_line(struct qbench_bodies *b, const struct tool_lines *in, yyjson_val *root)
 	if (l->path == NULL)
 		l->path = yyjson_obj_get(body, "messages") != NULL ?
 		    chat_path : completions_path;
+	doc = cli_got(yyjson_mut_doc_new(NULL));
+	to = cli_got(yyjson_mut_obj(doc));
 	yyjson_mut_doc_set_root(doc, to);
 	yyjson_obj_foreach(body, i, max, k, v)
 		if (!alone || !yyjson_equals_str(k, "id"))

@@ -192,7 +192,8 @@ is "$? $(jq -r .message out | sort -u)" \
     "0 sampling: sampling option stop: after % comes a byte, from 01 to ff" "a % that stands for no byte"
 
 # -- what was freed goes back to the system, when there is nothing more to do
-if [ -e /proc/self/smaps_rollup ] && getconf GNU_LIBC_VERSION >libc 2>&1; then
+if [ -z "$QPIPE_SAN" ] && [ -e /proc/self/smaps_rollup ] &&
+    getconf GNU_LIBC_VERSION >libc 2>&1; then
 	mkfifo work
 	qengine -q --keep 0 <work >done 2>err &
 	pid=$!
@@ -212,7 +213,7 @@ if [ -e /proc/self/smaps_rollup ] && getconf GNU_LIBC_VERSION >libc 2>&1; then
 	wait $pid
 	is "$? $(cat err)" "0 " "and it ends"
 else
-	skip "memory at rest" "no glibc, or no /proc"
+	skip "memory at rest" "a sanitizer, or no glibc, or no /proc"
 fi
 
 # -- a socket

@@ -53,27 +53,44 @@ load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
 	}
 }
 
+/* Of 32 numbers the largest without its sign; as whole numbers they compare. */
+static float
+largest(const float *x)
+{
+	uint32_t u[32], max = 0;
+	size_t k;
+
+	memcpy(u, x, sizeof u);
+	for (k = 0; k < 32; k++) {
+		u[k] &= 0x7fffffff;
+		u[k] = u[k] > 0x7f800000 ? 0 : u[k];	/* no number */
+	}
+	for (k = 0; k < 32; k++)
+		max = u[k] > max ? u[k] : max;
+	return qwen_bits_f32(max);
+}
+
 static void
 store_q8_0(const float *x, size_t n, unsigned char *dst)
 {
-	float max, d, id, a;
+	float d, id, a;
+	int32_t q[32];
 	size_t i, k;
-	int q;
 
 	for (i = 0; i < n; i += 32, x += 32, dst += 34) {
-		max = 0;
-		for (k = 0; k < 32; k++)
-			max = fabsf(x[k]) > max ? fabsf(x[k]) : max;
-		d = max / 127;
+		d = largest(x) / 127;
 		id = d == 0 ? 0 : 1 / d;
 		qwen_put_le16(dst, qwen_f32_f16(d));
 		for (k = 0; k < 32; k++) {
 			a = fabsf(x[k] * id);
 			/* to nearest, ties away from 0; no number is 0 */
-			q = a < 128 ? (int)a : 0;
-			q += a - (float)q >= 0.5f && a < 128;
-			dst[2 + k] = (unsigned char)(x[k] < 0 ? -q : q);
+			a = a < 128 ? a : 0;
+			q[k] = (int32_t)a;
+			q[k] += a - (float)q[k] >= 0.5f;
+			q[k] = x[k] < 0 ? -q[k] : q[k];
 		}
+		for (k = 0; k < 32; k++)
+			dst[2 + k] = (unsigned char)q[k];
 	}
 }
 

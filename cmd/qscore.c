@@ -9,7 +9,7 @@
 #include "qwen.h"
 #include "qwentext.h"
 #include "tool/tool.h"
-#include "qscore/qscore.h"
+#include "qscore/base.h"
 
 enum { DEFAULT_CONTEXT = 2048 };
 
@@ -25,6 +25,7 @@ struct run {
 	struct qscore_run	 score;
 	struct tool_lines	 lines;
 	struct qwen_unknown	 unknown;
+	struct qscore_base	 base;
 	int			 file;	/* the next of opt.files */
 };
 
@@ -50,6 +51,8 @@ static const struct cli_opt options[] = {
 	    "windows of so many tokens"),
 	CLI_INT(0, "stride", "n", &opt.stride, 1, 1 << 30,
 	    "go on by so many tokens; half of --context by default"),
+	CLI_FILE(0, "base", "file", &run.base.path, "file gguf",
+	    "compare with another model, or with the logits that one wrote"),
 
 	CLI_GROUP("what is shown:"),
 	TOOL_OPT_OUTPUT(&opt.output),
@@ -72,6 +75,21 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
+/* Two are compared in one timeline each, of nothing but the texts. */
+static void
+check_base(const struct qscore_run *r)
+{
+	const struct tool_work *w = &r->work;
+
+	if (opt.requests)
+		cli_usage("--base: not with --requests");
+	if (r->n_top > 0)
+		cli_usage("--base: not with --top");
+	if (w->at.dir != NULL || w->mem > 0 || cli_given(&w->n_sequences))
+		cli_usage("--base: not with %s", w->at.dir != NULL ?
+		    "--store" : w->mem > 0 ? "--mem" : "--max-sequences");
+}
+
 static void
 check_options(struct qscore_run *r)
 {
@@ -88,9 +106,16 @@ check_options(struct qscore_run *r)
 	if (opt.context > 0 && opt.stride >= opt.context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, opt.context);
+	if (run.base.path != NULL)
+		check_base(r);
 	tool_store_choose(&r->work.at);
 	for (i = 0; i < opt.n_files; i++)
 		stdin_used |= strcmp(opt.files[i], "-") == 0;
+	if (run.base.path != NULL && strcmp(run.base.path, "-") == 0) {
+		if (stdin_used)
+			cli_usage("--base -: the text cannot be on stdin too");
+		stdin_used = 1;
+	}
 	if (stdin_used)
 		cli_need_stdin();
 }
@@ -130,7 +155,8 @@ set_context(struct qscore_run *r, size_t n_ctx)
 		cli_usage("--context: %zu is more than the model's %zu",
 		    opt.context, n_ctx);
 	r->context = opt.context > 0 ? opt.context :
-	    opt.requests || n_ctx < DEFAULT_CONTEXT ? n_ctx : DEFAULT_CONTEXT;
+	    opt.requests || run.base.rows != NULL || n_ctx < DEFAULT_CONTEXT ?
+	    n_ctx : DEFAULT_CONTEXT;
 	if (opt.stride >= r->context)
 		cli_usage("--stride: %zu is not below the context of %zu",
 		    opt.stride, r->context);
@@ -153,6 +179,10 @@ open_model(struct qscore_run *s)
 	if (s->how.bos && s->how.first < 0)
 		die("%s: names no token that texts begin with; not --bos",
 		    qwen_gguf_path(s->work.gguf, 0));
+	if (run.base.path != NULL) {
+		run.base.batch = s->work.n_pass;
+		qscore_base_open(&run.base, s);
+	}
 	set_context(s, qwen_model_n_ctx(m));
 }
 
@@ -338,6 +368,14 @@ tell(struct run *r, double start)
 
 	if (!cli_verbose)
 		return;
+	if (r->base.path != NULL) {
+		cli_note("%s in %.3f s, %s compared, %.1f tok/s",
+		    cli_count(r->score.n_done, "text"), s,
+		    cli_count(r->base.sum.n, "token"),
+		    (double)r->base.sum.n / s);
+		tool_tell_stats(r->score.work.model);
+		return;
+	}
 	qwen_work_stats(r->score.work.work, &st);
 	cli_note("%s in %.3f s, %llu of them failed; %s scored, %.1f tok/s",
 	    cli_count(r->score.n_done, "text"), s,
@@ -360,11 +398,15 @@ main(int argc, char *argv[])
 	parse(argc, argv, &run);
 	open_source(&run);
 	open_model(&run.score);
-	tool_work_open(&run.score.work);
+	if (run.base.path == NULL)
+		tool_work_open(&run.score.work);
 	run.score.out = cli_output_open(opt.output);
 	start = cli_now();
 	cli_progress_start("texts", count_texts(&run));
-	score_all(&run.score);
+	if (run.base.path != NULL)
+		qscore_compare_all(&run.base, &run.score);
+	else
+		score_all(&run.score);
 	cli_progress_end();
 	tool_tell_unknown(&run.unknown);
 	if (opt.requests)
@@ -373,6 +415,7 @@ main(int argc, char *argv[])
 	cli_output_commit(run.score.out);
 	status = cli_finish();
 	tool_lines_fini(&run.lines);
+	qscore_base_close(&run.base);
 	tool_work_close(&run.score.work);
 	return status;
 }

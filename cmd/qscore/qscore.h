@@ -65,6 +65,21 @@ struct qscore_run {
 	struct qscore_sums	 total;
 };
 
+/* Tokens begin .. end - 1 of a text, of which those from first on are scored. */
+struct qscore_window {
+	size_t	 begin, first, end;
+};
+
+/*
+ * The next one of a text, where x->at is below its end: each token is scored
+ * once, with at least context - stride tokens before it, or all.
+ */
+void qscore_next_window(const struct qscore_run *r, struct qscore_text *x,
+    struct qscore_window *w);
+
+/* The bytes that a token stands for; until the next call. */
+struct qwen_str qscore_spell(const struct qscore_run *r, int32_t id);
+
 /* All texts of the source, to the end. Dies. */
 void qscore_all(struct qscore_run *r);
 

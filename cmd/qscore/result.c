@@ -8,9 +8,8 @@
 
 #include "qscore.h"
 
-/* The bytes that a token stands for; until the next call. */
-static struct qwen_str
-spell(const struct qscore_run *r, int32_t id)
+struct qwen_str
+qscore_spell(const struct qscore_run *r, int32_t id)
 {
 	struct qwen_str s;
 
@@ -30,7 +29,7 @@ add_up(const struct qscore_run *r, const struct qscore_text *x,
 		s->logprob += x->logprob[i];
 		s->square += x->logprob[i] * x->logprob[i];
 		s->greedy += x->rank[i] == 0;
-		s->bytes += spell(r, x->q.text.id[x->q.from + i]).len;
+		s->bytes += qscore_spell(r, x->q.text.id[x->q.from + i]).len;
 	}
 }
 
@@ -73,7 +72,7 @@ static void
 add_token(const struct qscore_run *r, int32_t id, double logprob,
     struct qwen_text *t)
 {
-	struct qwen_str s = spell(r, id);
+	struct qwen_str s = qscore_spell(r, id);
 
 	qwen_text_fmt(t, "\"id\":%ld,\"text\":", (long)id);
 	qwen_text_json(t, s.s, s.len);
@@ -168,14 +167,14 @@ table(const struct qscore_run *r, const struct qscore_text *x,
 	size_t i, k;
 
 	for (i = 0; i + x->q.from < x->q.text.n; i++) {
-		s = spell(r, x->q.text.id[x->q.from + i]);
+		s = qscore_spell(r, x->q.text.id[x->q.from + i]);
 		qwen_text_fmt(t, "%zu\t%ld\t%.6f\t%lu\t",
 		    x->q.from + i - x->q.front, (long)x->q.text.id[x->q.from + i],
 		    x->logprob[i], (unsigned long)x->rank[i]);
 		qwen_text_json(t, s.s, s.len);
 		for (k = 0; k < r->n_top; k++) {
 			top = top_of(r, x, i) + k;
-			s = spell(r, top->id);
+			s = qscore_spell(r, top->id);
 			qwen_text_fmt(t, "\t%ld\t%.6f\t", (long)top->id,
 			    top->logprob);
 			qwen_text_json(t, s.s, s.len);

@@ -102,20 +102,34 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	free(w);
 }
 
-/* The window from begin to end, of which the tokens from first on count. */
-static void
-add_window(struct qscore_run *r, struct qscore_text *x, size_t begin,
-    size_t first, size_t end)
+void
+qscore_next_window(const struct qscore_run *r, struct qscore_text *x,
+    struct qscore_window *w)
 {
-	struct window *w = cli_got(malloc(sizeof *w));
-	struct qwen_job job = {
-		.tokens = x->q.text.id + begin, .n = end - begin,
-		.from = first - begin, .n_top = r->n_top, .score = on_score,
-		.end = on_end, .arg = w,
-	};
+	w->first = x->at;
+	w->end = x->at < r->context ? r->context : x->at + r->stride;
+	if (w->end > x->q.text.n)
+		w->end = x->q.text.n;
+	w->begin = w->end > r->context ? w->end - r->context : 0;
+	x->at = w->end;
+}
+
+static void
+add_next_window(struct qscore_run *r, struct qscore_text *x)
+{
+	struct qscore_window at;
+	struct window *w;
+	struct qwen_job job;
 	struct qwen_err err;
 
-	*w = (struct window){ x, begin };
+	qscore_next_window(r, x, &at);
+	w = cli_got(malloc(sizeof *w));
+	*w = (struct window){ x, at.begin };
+	job = (struct qwen_job){
+		.tokens = x->q.text.id + at.begin, .n = at.end - at.begin,
+		.from = at.first - at.begin, .n_top = r->n_top,
+		.score = on_score, .end = on_end, .arg = w,
+	};
 	if (qwen_work_add(r->work.work, &job, &err) == 0) {
 		x->left++;
 		return;
@@ -124,20 +138,6 @@ add_window(struct qscore_run *r, struct qscore_text *x, size_t begin,
 	if (err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &err);
 	tool_refuse(&x->q.no, "invalid_request", &err);
-}
-
-/* Each token once, with at least context - stride tokens before it, or all. */
-static void
-add_next_window(struct qscore_run *r, struct qscore_text *x)
-{
-	size_t first = x->at, begin, end;
-
-	end = first < r->context ? r->context : first + r->stride;
-	if (end > x->q.text.n)
-		end = x->q.text.n;
-	begin = end > r->context ? end - r->context : 0;
-	x->at = end;
-	add_window(r, x, begin, first, end);
 }
 
 static void

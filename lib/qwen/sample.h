@@ -233,6 +233,21 @@ int qwen_write_top(struct qwen_writer *w, uint64_t pos, const float *logits,
  */
 double qwen_logprob(const float *logits, size_t n, int32_t id, size_t *rank);
 
+/*
+ * Two rows of n finite logits for the same place in a text, that of a model and
+ * that of one it is measured by, and the token that follows there, which is in
+ * the row.  All of it is the same on every machine.
+ */
+struct qwen_row_pair {
+	double	 kl;		/* Kullback-Leibler divergence of the model
+				   from the base in nats, over the whole row */
+	double	 logprob, base_logprob;	/* of the token, as of qwen_logprob */
+	int	 same_best;	/* both think the same token likeliest */
+};
+
+void qwen_compare_rows(const float *logits, const float *base, size_t n,
+    int32_t id, struct qwen_row_pair *out);
+
 /* e^nats, likewise the same on every machine; infinity above 700. */
 double qwen_perplexity(double nats);
 

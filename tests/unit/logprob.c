@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/kernel/logprob.h"
 #include "qwen.h"
@@ -197,6 +198,68 @@ test_outside(void)
 	    "an id that is not in the row has no probability");
 }
 
+/* The definition, in long double: of row, measured by other. */
+static double
+plain_kl(const float *other, size_t n)
+{
+	long double pmax = other[0], qmax = row[0], ps = 0, qs = 0, kl = 0;
+	size_t i;
+
+	for (i = 1; i < n; i++) {
+		pmax = other[i] > pmax ? other[i] : pmax;
+		qmax = row[i] > qmax ? row[i] : qmax;
+	}
+	for (i = 0; i < n; i++) {
+		ps += expl(other[i] - pmax);
+		qs += expl(row[i] - qmax);
+	}
+	for (i = 0; i < n; i++)
+		kl += expl(other[i] - pmax) / ps * ((other[i] - pmax - logl(ps))
+		    - (row[i] - qmax - logl(qs)));
+	return (double)kl;
+}
+
+static void
+test_pairs(void)
+{
+	static const size_t len[] = { 1, 2, 127, 128, 129, 256, 4097, MOST };
+	static const double off[] = { 1e-3, 0.3, 20, 500 };
+	static float other[MOST];
+	struct qwen_row_pair c;
+	double want, worst = 0, least = 0;
+	size_t i, k, n, j, id;
+	int same = 1;
+
+	for (i = 0; i < sizeof len / sizeof *len; i++) {
+		for (k = 0; k < sizeof off / sizeof *off; k++) {
+			n = len[i];
+			fill(n, off[k]);
+			memcpy(other, row, n * sizeof *row);
+			fill(n, 9);
+			for (j = 0; j < n; j++)
+				row[j] += other[j];
+			id = draw() % n;
+			qwen_compare_rows(row, other, n, (int32_t)id, &c);
+			want = plain_kl(other, n);
+			want = fabs(c.kl - want) / (1 + want);
+			worst = want > worst ? want : worst;
+			least = c.kl < least ? c.kl : least;
+			same &= c.logprob == qwen_logprob(row, n, (int32_t)id,
+			    NULL) && c.base_logprob == qwen_logprob(other, n,
+			    (int32_t)id, NULL);
+		}
+	}
+	ok(worst < 1e-12 && least >= 0, "divergence: at most %g off", worst);
+	ok(same, "a pair has the logarithms that its rows have");
+	qwen_compare_rows(row, row, MOST, 0, &c);
+	ok(c.kl == 0 && c.same_best, "a row does not diverge from itself");
+	memcpy(other, row, sizeof row);
+	other[MOST - 1] = row[3] = 1e30f;
+	qwen_compare_rows(row, other, MOST, 3, &c);
+	ok(!c.same_best && c.kl > 9e29 && isfinite(c.kl) && c.logprob == 0,
+	    "rows of certainties that differ");
+}
+
 static void
 test_perplexity(void)
 {
@@ -220,6 +283,7 @@ main(void)
 	test_parts();
 	test_top();
 	test_outside();
+	test_pairs();
 	test_perplexity();
 	return done_testing();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* logprob.c - the logarithm of a softmax: how likely a token was. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -93,6 +94,13 @@ highest(const float *x, size_t n)
 	return max;
 }
 
+static double
+add_lanes(const double x[LANES])
+{
+	return ((x[0] + x[1]) + (x[2] + x[3])) +
+	    ((x[4] + x[5]) + (x[6] + x[7]));
+}
+
 /* Next to a logit that large, another one is equal to it or nothing. */
 static double
 count_equal(const float *x, size_t n, double max)
@@ -121,8 +129,7 @@ sum_part(const float *x, size_t n, double max)
 			rest[n] = -INFINITY;	/* lost likewise */
 		add_block(lane, rest, max);
 	}
-	return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-	    ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+	return add_lanes(lane);
 }
 
 /* Of n logits, those above v; with ties, those that are not below. */
@@ -275,6 +282,81 @@ qwen_logprob_top(const float *logits, size_t n, double sum,
 	for (i = 0; i < k; i++)
 		out[i].logprob = (double)out[i].logit - sum;
 	return k;
+}
+
+/* ----------------------------------------------------------------- two rows */
+
+/*
+ * Add a block of e^(p - max) to the sum, and, each times p - q, to the other one.
+ */
+static void
+add_difference(double sum[LANES], double diff[LANES], const float *p,
+    const float *q, double max)
+{
+	double d[BLOCK], e[BLOCK];
+	size_t i, j;
+
+	for (i = 0; i < BLOCK; i++) {
+		d[i] = (double)p[i] - max;
+		e[i] = exp_negative(d[i] > EXP_MIN ? d[i] : EXP_MIN);
+	}
+	for (i = 0; i < BLOCK; i += LANES) {
+		for (j = 0; j < LANES; j++) {
+			sum[j] += e[i + j];
+			diff[j] += e[i + j] * ((double)p[i + j] -
+			    (double)q[i + j]);
+		}
+	}
+}
+
+/* The mean of p - q, by the softmax of p. */
+static double
+mean_difference(const float *p, const float *q, size_t n)
+{
+	double sum[LANES] = { 0 }, diff[LANES] = { 0 };
+	double max = (double)highest(p, n);
+	float a[BLOCK], b[BLOCK] = { 0 };
+	size_t i;
+
+	for (i = 0; i + BLOCK <= n; i += BLOCK)
+		add_difference(sum, diff, p + i, q + i, max);
+	if (i < n) {
+		memcpy(a, p + i, (n - i) * sizeof *a);
+		memcpy(b, q + i, (n - i) * sizeof *b);
+		/* what is as low as that counts for nothing */
+		for (n -= i; n < BLOCK; n++)
+			a[n] = b[n] = -FLT_MAX;
+		add_difference(sum, diff, a, b, max);
+	}
+	return add_lanes(diff) / add_lanes(sum);
+}
+
+static size_t
+best(const float *x, size_t n)
+{
+	float max = highest(x, n);
+	size_t i = 0;
+
+	while (x[i] != max)
+		i++;
+	return i;
+}
+
+void
+qwen_compare_rows(const float *logits, const float *base, size_t n, int32_t id,
+    struct qwen_row_pair *out)
+{
+	size_t above;
+	double sum = qwen_logprob_sum(logits, n, -1, &above);
+	double base_sum = qwen_logprob_sum(base, n, -1, &above);
+
+	out->logprob = (double)logits[id] - sum;
+	out->base_logprob = (double)base[id] - base_sum;
+	out->kl = mean_difference(base, logits, n) + (sum - base_sum);
+	/* rows that are nearly the same: it is never below 0 but by rounding */
+	if (out->kl < 0)
+		out->kl = 0;
+	out->same_best = best(logits, n) == best(base, n);
 }
 
 double

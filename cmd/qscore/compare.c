@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * compare.c - each place of texts by two models, or by one and the logits of
+ * another: a few rows at a time, whatever the vocabulary and the texts.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base.h"
+
+enum { ROW_BYTES = 64 << 20, CHUNK = 64 };
+
+/* Whether a descriptor is of a model file, of which nothing is read then. */
+static int
+is_model(int fd)
+{
+	char magic[4];
+
+	return pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic &&
+	    memcmp(magic, "GGUF", sizeof magic) == 0;
+}
+
+static void
+open_model(struct qscore_base *b, const struct qscore_run *r)
+{
+	struct qwen_header own, other;
+
+	b->model = tool_model_open(b->path, r->work.n_threads,
+	    r->work.numerics);
+	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
+	tool_header(&other, QWEN_STREAM_TOKENS, b->model);
+	if (own.n_vocab != other.n_vocab ||
+	    memcmp(&own.vocab, &other.vocab, sizeof own.vocab) != 0)
+		die("%s: it has another vocabulary than %s: their "
+		    "probabilities cannot be compared", b->name,
+		    qwen_gguf_path(r->work.gguf, 0));
+}
+
+void
+qscore_base_open(struct qscore_base *b, const struct qscore_run *r)
+{
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
+
+	if ((b->fd = cli_open(b->path, &b->name)) == -1)
+		die("%s: %s", b->name, strerror(errno));
+	b->n_vocab = r->how.n_vocab;
+	if (is_model(b->fd))
+		open_model(b, r);
+	else
+		cli_must(b->name, qwen_reader_open(&b->rows, b->fd, &o,
+		    &cli_err));
+	b->n_chunk = ROW_BYTES / (b->n_vocab * sizeof *b->row);
+	if (b->n_chunk > CHUNK)
+		b->n_chunk = CHUNK;
+	if (b->n_chunk == 0)
+		b->n_chunk = 1;
+	b->row = cli_got(calloc(b->n_chunk * b->n_vocab, sizeof *b->row));
+}
+
+void
+qscore_base_close(struct qscore_base *b)
+{
+	qwen_session_free(b->base);
+	qwen_session_free(b->own);
+	qwen_model_close(b->model);
+	qwen_reader_close(b->rows);
+	if (b->fd > STDIN_FILENO)
+		close(b->fd);
+	free(b->row);
+	free(b->sum.kl);
+	free(b->sum.diff);
+}
+
+/* ------------------------------------------------------------ base's rows */
+
+/* What a stream of logits must be, to be of use here. */
+static void
+check_header(const struct qscore_base *b, const struct qscore_run *r,
+    const struct qwen_record *rec)
+{
+	struct qwen_header own;
+
+	if (rec->header == NULL)
+		die("%s: no stream of logits", b->name);
+	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
+	if (rec->header->n_vocab != own.n_vocab ||
+	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
+		die("%s: these logits are of another vocabulary than the "
+		    "model's", b->name);
+}
+
+/* The next row: 1, or 0 at the end. */
+static int
+next_row(struct qscore_base *b, const struct qscore_run *r,
+    struct qwen_record *rec)
+{
+	int got;
+
+	while ((got = cli_must(b->name, qwen_reader_next(b->rows, rec,
+	    &cli_err))) > 0) {
+		if (rec->kind == QWEN_REC_HEADER)
+			check_header(b, r, rec);
+		if (rec->kind == QWEN_REC_LOGITS)
+			break;
+	}
+	if (got > 0 && (rec->ids != NULL || rec->n != b->n_vocab))
+		die("%s: rows with their best logits only; whole rows are "
+		    "needed, without --top", b->name);
+	return got;
+}
+
+/* Those after the positions from at on. */
+static void
+read_rows(struct qscore_base *b, const struct qscore_run *r, size_t at,
+    size_t n)
+{
+	struct qwen_record rec;
+	size_t i;
+	int got;
+
+	for (i = 0; i < n; i++) {
+		got = next_row(b, r, &rec);
+		/* the one after a text's last token has nothing to predict */
+		if (got > 0 && at + i == 0 && b->last > 0 &&
+		    rec.pos == b->last)
+			got = next_row(b, r, &rec);
+		if (got == 0)
+			die("%s: it ends before the row after token %zu: the "
+			    "rows of the same tokens are needed, as qprefill "
+			    "--logits all writes them", b->name, at + i);
+		if (rec.pos != at + i)
+			die("%s: the row after token %llu comes where that "
+			    "after token %zu is needed; are these rows of the "
+			    "same texts, in the same order?", b->name,
+			    (unsigned long long)rec.pos, at + i);
+		memcpy(b->row + i * b->n_vocab, rec.logits,
+		    b->n_vocab * sizeof *b->row);
+	}
+}
+
+/* After the last text: one row is left at most. */
+static void
+check_end(struct qscore_base *b, const struct qscore_run *r)
+{
+	struct qwen_record rec;
+
+	if (b->rows != NULL && next_row(b, r, &rec) && (rec.pos != b->last ||
+	    next_row(b, r, &rec)))
+		die("%s: there are rows after those of the texts; are they of "
+		    "the same texts?", b->name);
+}
+
+static int
+keep_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct qscore_base *b = arg;
+	size_t first = qwen_session_n_tokens(b->own);
+
+	(void)err;
+	memcpy(b->row + (pos - first) * b->n_vocab, logits,
+	    b->n_vocab * sizeof *b->row);
+	return 0;
+}
+
+/* --------------------------------------------------------------- both sides */
+
+/* A few tokens on their way through both. */
+struct chunk {
+	struct qscore_base	*b;
+	struct qscore_run	*r;
+	const struct qscore_text *x;
+	size_t			 begin;		/* of the window, in x */
+	size_t			 first;		/* of these in the window */
+	struct qwen_text	 t;
+};
+
+/* position, id, both logarithms, divergence, whether the best is the same, text */
+static void
+show(struct chunk *c, size_t at, const struct qwen_row_pair *p)
+{
+	int32_t id = c->x->q.text.id[at];
+	struct qwen_str s = qscore_spell(c->r, id);
+
+	if (c->r->json)
+		qwen_text_fmt(&c->t, "{\"position\":%zu,\"id\":%ld,"
+		    "\"logprob\":%.12g,\"base_logprob\":%.12g,\"kl\":%.12g,"
+		    "\"same_top\":%s,\"text\":", at - c->x->q.front, (long)id,
+		    p->logprob, p->base_logprob, p->kl,
+		    p->same_best ? "true" : "false");
+	else
+		qwen_text_fmt(&c->t, "%zu\t%ld\t%.6f\t%.6f\t%.9g\t%d\t",
+		    at - c->x->q.front, (long)id, p->logprob, p->base_logprob,
+		    p->kl, p->same_best);
+	qwen_text_json(&c->t, s.s, s.len);
+	qwen_text_str(&c->t, c->r->json ? "}\n" : "\n");
+}
+
+static int
+compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct chunk *c = arg;
+	struct qscore_base *b = c->b;
+	struct qwen_row_pair p;
+	size_t at = c->begin + pos + 1;
+
+	(void)err;
+	qwen_compare_rows(logits, b->row + (pos - c->first) * b->n_vocab,
+	    b->n_vocab, c->x->q.text.id[at], &p);
+	qscore_judge(&b->sum, &p);
+	if (c->r->each)
+		show(c, at, &p);
+	cli_progress_also(++c->r->n_scored, "tok");
+	cli_progress(c->r->n_done);
+	return 0;
+}
+
+/* n tokens, and what is to be compared after each. */
+static void
+do_chunk(struct chunk *c, const int32_t *ids, size_t n)
+{
+	struct qscore_base *b = c->b;
+	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .batch = b->batch,
+	    .arg = b, .row = keep_row };
+
+	c->first = qwen_session_n_tokens(b->own);
+	if (b->model != NULL)
+		tool_eval(b->base, ids, n, &how);
+	else
+		read_rows(b, c->r, c->begin + c->first, n);
+	how.arg = c;
+	how.row = compare_row;
+	tool_eval(b->own, ids, n, &how);
+	qscore_write(c->r, &c->t);
+}
+
+static void
+restart(struct qwen_session *s)
+{
+	size_t at;
+
+	if (s != NULL)
+		cli_must(NULL, qwen_session_rewind(s, 0, 0, &at, &cli_err));
+}
+
+static void
+do_window(struct qscore_base *b, struct qscore_run *r,
+    const struct qscore_text *x, const struct qscore_window *w)
+{
+	struct chunk c = { .b = b, .r = r, .x = x, .begin = w->begin };
+	struct qwen_eval none = { .logits = QWEN_LOGITS_NONE,
+	    .batch = b->batch };
+	const int32_t *ids = x->q.text.id + w->begin;
+	size_t at = w->first - 1 - w->begin, end = w->end - 1 - w->begin, n;
+
+	restart(b->base);
+	restart(b->own);
+	if (at > 0) {
+		tool_eval(b->own, ids, at, &none);
+		if (b->model != NULL)
+			tool_eval(b->base, ids, at, &none);
+	}
+	for (; at < end; at += n) {
+		n = end - at < b->n_chunk ? end - at : b->n_chunk;
+		do_chunk(&c, ids + at, n);
+	}
+	qwen_text_fini(&c.t);
+}
+
+static void
+do_text(struct qscore_base *b, struct qscore_run *r, struct qscore_text *x)
+{
+	struct qscore_window w;
+
+	if (b->rows != NULL && x->q.text.n > r->context)
+		die("%s: %zu tokens, more than the context of %zu; rows of "
+		    "logits are compared in one window: give the other model "
+		    "to --base", x->name, x->q.text.n, r->context);
+	for (x->at = x->q.from; x->at < x->q.text.n;) {
+		qscore_next_window(r, x, &w);
+		do_window(b, r, x, &w);
+	}
+	b->last = x->q.text.n - 1;
+}
+
+static void
+open_sessions(struct qscore_base *b, const struct qscore_run *r)
+{
+	struct tool_need need = { .n_tokens = r->context, .batch = b->batch };
+
+	tool_fits(r->work.model, &need);
+	cli_must(NULL, qwen_session_new(&b->own, r->work.model, &cli_err));
+	if (b->model == NULL)
+		return;
+	tool_fits(b->model, &need);
+	cli_must(NULL, qwen_session_new(&b->base, b->model, &cli_err));
+}
+
+void
+qscore_compare_all(struct qscore_base *b, struct qscore_run *r)
+{
+	struct qwen_text t = { 0 };
+	struct qscore_text *x;
+
+	open_sessions(b, r);
+	while (r->source.next(r->source.arg, &x)) {
+		if (x == NULL)
+			continue;
+		if (x->q.no.err.code != 0)
+			warn("%s: %s", x->name, x->q.no.err.msg);
+		else
+			do_text(b, r, x);
+		qwen_score_request_fini(&x->q);
+		free(x);
+		cli_progress(++r->n_done);
+	}
+	if (b->sum.n == 0)
+		return;
+	check_end(b, r);
+	if (!r->each || r->json)
+		qscore_verdict(&b->sum, r->json, &t);
+	qscore_write(r, &t);
+	qwen_text_fini(&t);
+}

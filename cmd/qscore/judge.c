@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * judge.c - how far a model is from another one, in figures: the statistics
+ * that llama.cpp's --kl-divergence has, by the same definitions.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+enum { BAR = 50 };		/* characters of the longest one */
+
+/* A mean or what is made of one, and its standard error. */
+struct figure {
+	double	x, error;
+};
+
+void
+qscore_judge(struct qscore_judged *j, const struct qwen_row_pair *p)
+{
+	size_t cap = j->cap;
+	double own = -p->logprob, base = -p->base_logprob;
+
+	cli_grow(&j->kl, &cap, j->n + 1, sizeof *j->kl);
+	cli_grow(&j->diff, &j->cap, j->n + 1, sizeof *j->diff);
+	j->kl[j->n] = p->kl;
+	j->diff[j->n] = qwen_perplexity(p->logprob) -
+	    qwen_perplexity(p->base_logprob);
+	j->n++;
+	j->n_same += p->same_best != 0;
+	j->nll += own;
+	j->base_nll += base;
+	j->square += own * own;
+	j->base_square += base * base;
+	j->product += own * base;
+}
+
+/* Of n things with these sums; as far as they are independent of each other. */
+static struct figure
+mean(double sum, double square, size_t n)
+{
+	struct figure f = { sum / (double)n, 0 };
+	double var = square / (double)n - f.x * f.x;
+
+	if (n > 1 && var > 0)
+		f.error = sqrt(var / (double)(n - 1));
+	return f;
+}
+
+/* The mean of x, or of its squares. */
+static struct figure
+mean_of(const double *x, size_t n, int squares)
+{
+	double sum = 0, square = 0, y;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		y = squares ? x[i] * x[i] : x[i];
+		sum += y;
+		square += y * y;
+	}
+	return mean(sum, square, n);
+}
+
+static struct figure
+root_mean_square(const double *x, size_t n)
+{
+	struct figure f = mean_of(x, n, 1);
+
+	f.x = sqrt(f.x);
+	f.error = f.x > 0 ? f.error / (2 * f.x) : 0;
+	return f;
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Below which a share of n sorted numbers is. */
+static double
+quantile(const double *x, size_t n, double share)
+{
+	double at = share * (double)(n - 1);
+	size_t i = (size_t)at;
+
+	at -= (double)i;
+	return i + 1 < n ? (1 - at) * x[i] + at * x[i + 1] : x[n - 1];
+}
+
+static const struct {
+	const char	*name, *key;
+	double		 share;
+} quantiles[] = {
+	{ "maximum", "max", 1 }, { "99.9 %", "p99_9", 0.999 },
+	{ "99 %", "p99", 0.99 }, { "95 %", "p95", 0.95 },
+	{ "90 %", "p90", 0.9 }, { "median", "median", 0.5 },
+	{ "10 %", "p10", 0.1 }, { "5 %", "p5", 0.05 },
+	{ "1 %", "p1", 0.01 }, { "0.1 %", "p0_1", 0.001 },
+	{ "minimum", "min", 0 },
+};
+
+enum { N_QUANTILES = sizeof quantiles / sizeof *quantiles };
+
+/* Both models' perplexities, and what there is between them. */
+struct pair {
+	struct figure	own, base, ratio, log;
+	double		correlation;
+};
+
+static struct pair
+perplexities(const struct qscore_judged *j)
+{
+	double n = (double)j->n, cov = 0, var;
+	struct pair p = {
+		.own = mean(j->nll, j->square, j->n),
+		.base = mean(j->base_nll, j->base_square, j->n),
+	};
+
+	if (j->n > 1)
+		cov = (j->product / n - p.own.x * p.base.x) / (n - 1);
+	var = p.own.error * p.own.error + p.base.error * p.base.error -
+	    2 * cov;
+	p.correlation = p.own.error > 0 && p.base.error > 0 ?
+	    cov / (p.own.error * p.base.error) : 1;
+	p.log.x = p.own.x - p.base.x;
+	p.log.error = var > 0 ? sqrt(var) : 0;
+	p.ratio.x = qwen_perplexity(p.log.x);
+	p.ratio.error = p.ratio.x * p.log.error;
+	p.own.x = qwen_perplexity(p.own.x);
+	p.own.error *= p.own.x;
+	p.base.x = qwen_perplexity(p.base.x);
+	p.base.error *= p.base.x;
+	return p;
+}
+
+static struct figure
+same_best(const struct qscore_judged *j)
+{
+	struct figure f = { (double)j->n_same / (double)j->n, 0 };
+
+	if (j->n > 1)
+		f.error = sqrt(f.x * (1 - f.x) / (double)(j->n - 1));
+	return f;
+}
+
+/* ----------------------------------------------------------------- as JSON */
+
+/* JSON has no infinity. */
+static void
+number(struct qwen_text *t, const char *key, double x)
+{
+	qwen_text_fmt(t, isfinite(x) ? ",\"%s\":%.12g" : ",\"%s\":null", key, x);
+}
+
+static void
+with_error(struct qwen_text *t, const char *key, struct figure f)
+{
+	char name[64];
+
+	number(t, key, f.x);
+	snprintf(name, sizeof name, "%s_error", key);
+	number(t, name, f.error);
+}
+
+static void
+spread_json(struct qwen_text *t, const double *x, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < N_QUANTILES; i++)
+		number(t, quantiles[i].key, quantile(x, n, quantiles[i].share));
+	qwen_text_str(t, "}");
+}
+
+static void
+write_json(const struct qscore_judged *j, struct qwen_text *t)
+{
+	struct pair p = perplexities(j);
+
+	qwen_text_fmt(t, "{\"tokens_scored\":%zu", j->n);
+	with_error(t, "perplexity", p.own);
+	with_error(t, "base_perplexity", p.base);
+	with_error(t, "perplexity_ratio", p.ratio);
+	with_error(t, "log_perplexity_ratio", p.log);
+	number(t, "correlation", p.correlation);
+	with_error(t, "same_top", same_best(j));
+	qwen_text_fmt(t, ",\"kl\":{\"n\":%zu", j->n);
+	with_error(t, "mean", mean_of(j->kl, j->n, 0));
+	spread_json(t, j->kl, j->n);
+	qwen_text_fmt(t, ",\"p_difference\":{\"n\":%zu", j->n);
+	with_error(t, "mean", mean_of(j->diff, j->n, 0));
+	with_error(t, "rms", root_mean_square(j->diff, j->n));
+	spread_json(t, j->diff, j->n);
+	qwen_text_str(t, "}\n");
+}
+
+/* ----------------------------------------------------------------- as text */
+
+static void
+line(struct qwen_text *t, const char *name, struct figure f)
+{
+	qwen_text_fmt(t, "%-28s %14.6f  +- %.6f\n", name, f.x, f.error);
+}
+
+static void
+percent(struct qwen_text *t, const char *name, struct figure f)
+{
+	qwen_text_fmt(t, "%-28s %14.4f %% +- %.4f\n", name, 100 * f.x,
+	    100 * f.error);
+}
+
+static void
+spread(struct qwen_text *t, const double *x, size_t n, double scale,
+    const char *unit)
+{
+	size_t i;
+
+	for (i = 0; i < N_QUANTILES; i++)
+		qwen_text_fmt(t, "  %-26s %14.6f%s\n", quantiles[i].name,
+		    scale * quantile(x, n, quantiles[i].share), unit);
+}
+
+/* How many places have a divergence up to each of these. */
+static void
+plot(struct qwen_text *t, const double *kl, size_t n)
+{
+	static const double up_to[] = { 1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4,
+	    1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, INFINITY };
+	enum { N = sizeof up_to / sizeof *up_to };
+	size_t count[N] = { 0 }, most = 0, i, k, lo = N, hi = 0;
+
+	for (i = 0, k = 0; i < n; i++) {
+		while (kl[i] > up_to[k])
+			k++;
+		count[k]++;
+		most = count[k] > most ? count[k] : most;
+		lo = k < lo ? k : lo;
+		hi = k;
+	}
+	qwen_text_str(t, "\ntokens by divergence\n");
+	for (i = lo; i <= hi; i++) {
+		if (i + 1 < N)
+			qwen_text_fmt(t, "  to %-7g %9zu ", up_to[i], count[i]);
+		else
+			qwen_text_fmt(t, "  above 3    %9zu ", count[i]);
+		for (k = 0; k < (count[i] * BAR + most - 1) / most; k++)
+			qwen_text_str(t, "#");
+		qwen_text_str(t, "\n");
+	}
+}
+
+static void
+write_text(const struct qscore_judged *j, struct qwen_text *t)
+{
+	struct pair p = perplexities(j);
+
+	qwen_text_fmt(t, "%-28s %14zu\n", "tokens scored", j->n);
+	line(t, "perplexity", p.own);
+	line(t, "perplexity of the base", p.base);
+	line(t, "ratio", p.ratio);
+	line(t, "logarithm of the ratio", p.log);
+	qwen_text_fmt(t, "%-28s %14.4f %%\n", "correlation of logarithms",
+	    100 * p.correlation);
+	percent(t, "same best token", same_best(j));
+	line(t, "KL divergence, mean", mean_of(j->kl, j->n, 0));
+	spread(t, j->kl, j->n, 1, "");
+	percent(t, "p less the base's, mean", mean_of(j->diff, j->n, 0));
+	percent(t, "  root mean square", root_mean_square(j->diff, j->n));
+	spread(t, j->diff, j->n, 100, " %");
+	plot(t, j->kl, j->n);
+}
+
+void
+qscore_verdict(struct qscore_judged *j, int json, struct qwen_text *t)
+{
+	qsort(j->kl, j->n, sizeof *j->kl, by_value);
+	qsort(j->diff, j->n, sizeof *j->diff, by_value);
+	if (json)
+		write_json(j, t);
+	else
+		write_text(j, t);
+}

@@ -1,0 +1,136 @@
+#!/bin/sh
+# qscore --base: a model beside another one, and beside the logits of one.
+. "$TOP/tests/cli/tap.sh"
+for c in python3 jq; do
+	command -v $c >/dev/null 2>&1 && continue
+	skip "qscore --base" "no $c"
+	done_testing
+done
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+cp "$QWEN_MODEL" other.gguf
+chmod u+w other.gguf
+# every second number of a norm is a fifth higher
+at=$(gguf-inspect other.gguf | awk '$2 == "output_norm.weight" { print $6 }')
+python3 - "$at" <<'END'
+import struct, sys
+with open("other.gguf", "r+b") as f:
+    f.seek(int(sys.argv[1]))
+    x = list(struct.unpack("<256f", f.read(1024)))
+    x[::2] = [1.2 * v for v in x[::2]]
+    f.seek(int(sys.argv[1]))
+    f.write(struct.pack("<256f", *x))
+END
+for i in 1 2 3 4 5 6 7 8; do
+	echo 'In the beginning God created the heaven and the earth.' \
+	    "And there went $i out of the city with a strong hand."
+done >text
+qtok text >ids.cbor
+qtok -f text text >ids
+n=$(wc -l <ids)
+rows() { # MODEL FORMAT
+	qprefill -q -m "$1" --logits all -f "$2" <ids.cbor
+}
+rows "$QWEN_MODEL" raw >base.f32
+rows "$QWEN_MODEL" cbor >base.cbor
+rows other.gguf raw >own.f32
+v=$(($(wc -c <base.f32) / 4 / n))
+
+# -- against the definitions
+qscore -q -m other.gguf --base "$QWEN_MODEL" -f json text >got 2>err
+is "$? $(cat err)" "0 " "two models"
+is "$(python3 "$TOP/tests/cli/qscore-base.py" base.f32 own.f32 ids "$v" 1 got)" \
+    "40 of 40" "the figures are those of the definitions, in double"
+is "$(jq -c '[.tokens_scored, .kl.n]' got)" "[$((n - 1)),$((n - 1))]" \
+    "of all tokens but the first"
+qscore -q -m other.gguf --base base.cbor -f json text | cmp -s - got
+ok $? "the same bytes from the logits of the base"
+rows "$QWEN_MODEL" cbor | qscore -q -m other.gguf --base - -f json text |
+    cmp -s - got
+ok $? "and from a pipe"
+qscore -q -t 1 --batch 7 -m other.gguf --base "$QWEN_MODEL" -f json text |
+    cmp -s - got
+ok $? "whatever the threads and the batch"
+near=$(qscore -f json -m other.gguf text | jq .perplexity)
+is "$(jq --argjson p "$near" '(.perplexity / $p - 1 | fabs) < 1e-12' got)" true \
+    "the perplexity is the one without --base"
+
+# -- a model beside itself
+qscore -q --base "$QWEN_MODEL" -f json text >same
+is "$(jq -c '[.kl.mean, .kl.max, .p_difference.rms, .same_top,
+    .perplexity_ratio]' same)" "[0,0,0,1,1]" "a model does not differ from itself"
+
+# -- windows
+qscore -q --context 32 --stride 9 -m other.gguf --base "$QWEN_MODEL" \
+    -f json text >got
+is "$(jq .tokens_scored got)" "$((n - 1))" "windows score each token once"
+p=$(qscore --context 32 --stride 9 -f json -m other.gguf text | jq .perplexity)
+is "$(jq --argjson p "$p" '(.perplexity / $p - 1 | fabs) < 1e-12' got)" true \
+    "as without --base"
+
+# -- several texts, their rows one after another
+cat base.cbor base.cbor >both
+qscore -q -m other.gguf --base both -f json text text | jq .tokens_scored >got
+is "$(cat got)" "$((2 * n - 2))" "two texts, and the rows of both"
+
+# -- each token, and the report
+qscore -q --each -m other.gguf --base base.cbor text >each
+is "$(awk -F '\t' 'NF != 7 || $1 != NR { bad = 1 } END { print bad + 0, NR }' each)" \
+    "0 $((n - 1))" "a line for each token"
+tail -n +2 ids >want
+cut -f 2 each | cmp -s - want
+ok $? "of that token"
+is "$(cut -f 1-3 each | head -n 3)" \
+    "$(qscore --each -m other.gguf text | cut -f 1-3 | head -n 3)" \
+    "with the logarithm that it has without --base"
+is "$(qscore -q --each -f json -m other.gguf --base base.cbor text |
+    jq -s 'length, (.[:-1] | (map(.kl) | add) / length) - .[-1].kl.mean |
+    fabs < 1e-9 or . == '"$n" | tr '\n' ' ')" "true true " \
+    "in JSON likewise, then the figures"
+qscore -q -m other.gguf --base base.cbor text >report
+for w in '^tokens scored ' '^perplexity ' '^ratio ' '^KL divergence, mean ' \
+    '^same best token ' '^  99.9 %  ' '^tokens by divergence$' ' #'; do
+	grep -q "$w" report
+	ok $? "the report has '$w'"
+done
+is "$(awk '/^tokens by/ { on = 1; next } on { n += $3 } END { print n }' report)" \
+    "$((n - 1))" "the plot has all tokens"
+
+# -- what does not fit
+bad() { # WHAT WANTED ARGUMENTS...
+	what=$1 want=$2; shift 2
+	qscore -q "$@" >out 2>err </dev/null
+	is "$? $(wc -l <err) $(wc -c <out)" "1 1 0" "$what: one line"
+	grep -q -e "$want" err
+	ok $? "it says: $want"
+}
+head -c 60000 base.cbor >cut
+bad "rows that are cut" "base\|cut: " --base cut text
+bad "no file" "nothing: No such file" --base nothing text
+bad "a text" "text: " --base text text
+bad "a folder" "\.: " --base . text
+qprefill -q -o state <ids.cbor >/dev/null
+bad "a state" "a stream of state, not of logits" --base state text
+qprefill -q --logits all --top 5 <ids.cbor >top
+bad "the best of rows alone" "whole rows are" --base top text
+qprefill -q --logits last <ids.cbor >last
+bad "the last row alone" "comes where that after" --base last text
+head -c 300 text >less
+bad "rows of a longer text" "there are rows after" --base base.cbor less
+cat text text >more
+bad "rows of a shorter text" "it ends before the row" --base base.cbor more
+bad "more than the context" "more than the context of 16" --context 16 \
+    --base base.cbor text
+zstd -qdc "$TOP/tests/golden/models/qwen3/model.gguf.zst" >qwen3.gguf
+bad "another vocabulary" "another vocabulary" --base qwen3.gguf text
+for o in --requests "--top 2" "--store s" "--mem 1G" "--max-sequences 2"; do
+	# shellcheck disable=SC2086
+	qscore -q --base base.cbor $o text >out 2>err </dev/null
+	is "$? $(wc -l <err)" "2 1" "not with $o"
+done
+qscore -q --base - - <text >out 2>err
+is "$? $(wc -l <err)" "2 1" "stdin is one thing only"
+if [ -w /dev/full ]; then
+	qscore -q --base base.cbor text >/dev/full 2>err
+	is "$? $(wc -l <err)" "1 1" "a full disk is told"
+fi
+done_testing

@@ -64,6 +64,7 @@ EOF
 echo '{"id":"q","text":"In the beginning God created the heaven."}' >score.jsonl
 qprefill -o state.cbor <ids >/dev/null
 qprefill --checkpoint-at 4,6 --logits last -o small.cbor --no-compress <few >rows.cbor
+qtok <text | qprefill --logits all >all.cbor
 qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
 cat >vector.jsonl <<'EOF'
 {"id":"a","text":"In the beginning","instruct":"Find it","odd":1}

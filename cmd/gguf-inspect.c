@@ -66,8 +66,7 @@ static void
 show_values(const struct qwen_gguf *g, const char *path, const char *name)
 {
 	const struct qwen_gguf_tensor *t = qwen_gguf_find_tensor(g, name);
-	const unsigned char *p;
-	uint64_t rows, i;
+	uint64_t rows, i, left;
 	size_t n, stride;
 	float *row;
 
@@ -78,8 +77,9 @@ show_values(const struct qwen_gguf *g, const char *path, const char *name)
 	stride = (size_t)(t->bytes / rows);
 	if (n > SIZE_MAX / sizeof *row || (row = malloc(n * sizeof *row)) == NULL)
 		die("%s: out of memory for a row of %s", path, name);
-	for (i = 0, p = t->data; i < rows; i++, p += stride) {
-		if (qwen_quant_dequantize(t->type, p, row, n, &cli_err) < 0) {
+	for (i = 0; i < rows; i++) {
+		if (qwen_quant_dequantize(t->type, qwen_gguf_data(t,
+		    i * stride, &left), row, n, &cli_err) < 0) {
 			free(row);
 			die("%s: tensor %s: %s", path, name, cli_err.msg);
 		}

@@ -77,7 +77,7 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("what is generated:"),
 	CLI_FILE('m', "model", "model", &server.model_path, "file gguf",
-	    "use this GGUF file"),
+	    "use this GGUF file, or folder of a hub"),
 	CLI_TEXT(0, "name", "name", &server.name,
 	    "what the model is called; the name of its file by default"),
 	CLI_INT('n', "count", "count", &server.with.service.max, 1, INT64_MAX,

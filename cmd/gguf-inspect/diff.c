@@ -113,13 +113,21 @@ first_change(const unsigned char *p, const unsigned char *q, uint64_t n)
 static int
 diff_data(const struct qwen_gguf_tensor *x, const struct qwen_gguf_tensor *y)
 {
-	const unsigned char *p = x->data, *q = y->data;
-	uint64_t first = first_change(p, q, x->bytes), count = 0, i;
+	const unsigned char *p, *q;
+	uint64_t first = 0, count = 0, at, n, m, i;
 
-	if (first == x->bytes)
+	for (at = 0; at < x->bytes; at += n) {
+		p = qwen_gguf_data(x, at, &n);
+		q = qwen_gguf_data(y, at, &m);
+		n = m < n ? m : n;
+		i = first_change(p, q, n);
+		if (i < n && count == 0)
+			first = at + i;
+		for (; i < n; i++)
+			count += p[i] != q[i];
+	}
+	if (count == 0)
 		return 0;
-	for (i = first; i < x->bytes; i++)
-		count += p[i] != q[i];
 	fputs("! data ", stdout);
 	inspect_put_name(x->name);
 	printf(" %" PRIu64 " %" PRIu64 "\n", first, count);

@@ -71,12 +71,16 @@ qbench_touch(const struct qwen_gguf *g)
 {
 	const struct qwen_gguf_tensor *t;
 	const volatile unsigned char *p;
-	uint64_t k;
+	uint64_t at, n, k;
 	size_t i;
 
-	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++)
-		for (p = t->data, k = 0; k < t->bytes; k += 4096)
-			(void)p[k];
+	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		for (at = 0; at < t->bytes; at += n) {
+			p = qwen_gguf_data(t, at, &n);
+			for (k = 0; k < n; k += 4096)
+				(void)p[k];
+		}
+	}
 }
 
 void
@@ -85,8 +89,7 @@ qbench_warm_file(void)
 	double start = cli_now();
 	struct qwen_gguf *g;
 
-	cli_must(qbench_model_name, qwen_gguf_open(&g, qbench_model_path,
-	    &cli_err));
+	g = tool_gguf(qbench_model_path);
 	qbench_touch(g);
 	qwen_gguf_close(g);
 	if (cli_verbose)

@@ -86,7 +86,8 @@ struct cli_list {
 
 /* What means the same in every tool that has it. */
 #define CLI_OPT_MODEL(p) \
-	CLI_FILE('m', "model", "model", p, "file gguf", "use this GGUF file")
+	CLI_FILE('m', "model", "model", p, "file gguf", \
+	"use this GGUF file, or folder of a hub")
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
 	    "so many threads; 0, the default: one a processor")

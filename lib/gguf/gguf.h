@@ -52,7 +52,28 @@ struct qwen_gguf {
 	size_t			 cap_shards;
 	struct qwen_gguf_keys	 keys;		/* of the first */
 	struct qwen_gguf_dir	 dir;
+	void			(*release)(void *arg);	/* by close, last; or
+							   NULL */
+	void			*arg;
 };
+
+/*
+ * What would be the file called path of this head (padded to where its data
+ * begin) and so many bytes in all: addresses with no memory behind them.  For
+ * each tensor set t.data, and t.part, to where its data are, or ask for room.
+ */
+int qwen_gguf_open_head(struct qwen_gguf **out, const char *path,
+    const void *head, size_t n_head, uint64_t bytes, struct qwen_err *err);
+
+/* Not so: all data are of files. */
+int qwen_gguf_is_file(const struct qwen_gguf *g);
+
+/*
+ * n bytes of memory for entry i, to write to, at its address: as many as it has
+ * at most.
+ */
+void *qwen_gguf_room(struct qwen_gguf *g, size_t i, size_t n,
+    struct qwen_err *err);
 
 /*
  * Read header, metadata and directory of shard number no, whose map and bytes

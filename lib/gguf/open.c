@@ -306,6 +306,68 @@ qwen_gguf_open_memory(struct qwen_gguf **out, const void *buf, size_t len,
 	return open_first(out, NULL, buf, len, err);
 }
 
+/* Pages from at on for n bytes can be written. */
+static int
+make_room(void *at, size_t n, struct qwen_err *err)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
+
+	from = (uintptr_t)at / page * page;
+	to = ((uintptr_t)at + n + page - 1) / page * page;
+	if (mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) < 0)
+		return qwen_oom(err);
+	return 0;
+}
+
+int
+qwen_gguf_open_head(struct qwen_gguf **out, const char *path, const void *head,
+    size_t n_head, uint64_t bytes, struct qwen_err *err)
+{
+	struct qwen_gguf *g = calloc(1, sizeof *g);
+	void *p = MAP_FAILED;
+
+	*out = NULL;
+	if (g == NULL || add_shard(g, path) < 0 || bytes > SIZE_MAX ||
+	    (p = mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE |
+	    MAP_ANONYMOUS, -1, 0)) == MAP_FAILED) {
+		qwen_oom(err);
+		goto fail;
+	}
+	g->shard[0].map = p;
+	g->shard[0].bytes = (size_t)bytes;
+	g->shard[0].mapped = 1;
+#ifdef MADV_NOHUGEPAGE
+	(void)madvise(p, (size_t)bytes, MADV_NOHUGEPAGE);
+#endif
+	if (make_room(p, n_head, err) < 0)
+		goto fail;
+	memcpy(p, head, n_head);
+	if (qwen_gguf_parse(&g->shard[0], 0, &g->keys, &g->dir, err) < 0 ||
+	    qwen_gguf_index(&g->dir, err) < 0)
+		goto fail;
+	*out = g;
+	return 0;
+fail:
+	qwen_gguf_close(g);
+	return -1;
+}
+
+int
+qwen_gguf_is_file(const struct qwen_gguf *g)
+{
+	return g->release == NULL;
+}
+
+void *
+qwen_gguf_room(struct qwen_gguf *g, size_t i, size_t n, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = &g->dir.v[i].t;
+	unsigned char *at = (unsigned char *)(uintptr_t)g->shard[0].map +
+	    t->offset;
+
+	return make_room(at, n, err) < 0 ? NULL : at;
+}
+
 void
 qwen_gguf_want_huge(const struct qwen_gguf *g)
 {
@@ -313,7 +375,7 @@ qwen_gguf_want_huge(const struct qwen_gguf *g)
 	unsigned i;
 
 	for (i = 0; i < g->n_shards; i++) {
-		if (g->shard[i].mapped)
+		if (g->shard[i].mapped && g->release == NULL)
 			(void)madvise((void *)(uintptr_t)g->shard[i].map,
 			    g->shard[i].bytes, MADV_HUGEPAGE);
 	}
@@ -339,5 +401,7 @@ qwen_gguf_close(struct qwen_gguf *g)
 	qwen_gguf_keys_fini(&g->keys);
 	free(g->dir.v);
 	free(g->dir.by_name);
+	if (g->release != NULL)
+		g->release(g->arg);
 	free(g);
 }

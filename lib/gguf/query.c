@@ -251,6 +251,20 @@ qwen_gguf_find_tensor(const struct qwen_gguf *g, const char *name)
 	return found != NULL ? &(*found)->t : NULL;
 }
 
+const unsigned char *
+qwen_gguf_data(const struct qwen_gguf_tensor *t, uint64_t at, uint64_t *n)
+{
+	uint64_t size;
+
+	if (t->part == NULL) {
+		*n = t->bytes - at;
+		return (const unsigned char *)t->data + at;
+	}
+	size = t->bytes / t->ne[2];
+	*n = size - at % size;
+	return (const unsigned char *)t->part[at / size] + at % size;
+}
+
 /* ---- files */
 
 unsigned

@@ -322,6 +322,31 @@ pad(const struct qwen_gguf_writer *w, int fd, uint64_t n, struct qwen_err *err)
 }
 
 int
+qwen_gguf_make_head(struct qwen_gguf_writer *w, struct qwen_text *out,
+    struct qwen_err *err)
+{
+	static const unsigned char zero[64];
+	size_t left, n;
+
+	if (w->bad.code == 0 && lay_out(w) == 0)
+		build_head(w, out);
+	left = (size_t)(align_up(out->n, w->alignment) - out->n);
+	for (; w->bad.code == 0 && left > 0; left -= n) {
+		n = left < sizeof zero ? left : sizeof zero;
+		qwen_text_add(out, zero, n);
+	}
+	if (w->bad.code == 0 && (w->kv.failed || out->failed))
+		qwen_oom(&w->bad);
+	if (w->bad.code != 0) {
+		if (err != NULL)
+			*err = w->bad;
+		return -1;
+	}
+	w->head_bytes = out->n;
+	return 0;
+}
+
+int
 qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 {
 	struct qwen_text b = { 0 };
@@ -329,17 +354,9 @@ qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 
 	if (w->begun)
 		return qwen_fail(err, QWEN_ERANGE, "a second head");
-	if (w->bad.code == 0 && lay_out(w) == 0)
-		build_head(w, &b);
-	if (w->bad.code == 0 && (w->kv.failed || b.failed))
-		qwen_oom(&w->bad);
-	if (w->bad.code != 0) {
-		if (err != NULL)
-			*err = w->bad;
-	} else if (write_all(fd, b.s, b.n, err) == 0 &&
-	    pad(w, fd, b.n, err) == 0) {
+	if (qwen_gguf_make_head(w, &b, err) == 0 &&
+	    write_all(fd, b.s, b.n, err) == 0) {
 		w->begun = 1;
-		w->head_bytes = align_up(b.n, w->alignment);
 		rc = 0;
 	}
 	qwen_text_fini(&b);
@@ -394,5 +411,5 @@ qwen_gguf_write_end(const struct qwen_gguf_writer *w, struct qwen_err *err)
 uint64_t
 qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w)
 {
-	return w->begun ? w->head_bytes + w->data_bytes : 0;
+	return w->head_bytes > 0 ? w->head_bytes + w->data_bytes : 0;
 }

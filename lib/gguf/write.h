@@ -33,6 +33,14 @@ void qwen_gguf_put_kv(struct qwen_gguf_writer *w,
 void qwen_gguf_put_tensor(struct qwen_gguf_writer *w, const char *name,
     uint32_t type, unsigned n_dims, const uint64_t *ne);
 
+/*
+ * The head alone, into an empty text, up to where the data begin; nothing is
+ * written then.
+ */
+struct qwen_text;
+int qwen_gguf_make_head(struct qwen_gguf_writer *w, struct qwen_text *out,
+    struct qwen_err *err);
+
 int qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd,
     struct qwen_err *err);
 int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
@@ -40,7 +48,7 @@ int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
     struct qwen_err *err);
 
-/* Bytes of the whole file; known after write_head. */
+/* Bytes of the whole file; known after make_head or write_head. */
 uint64_t qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w);
 
 #endif

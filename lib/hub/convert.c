@@ -6,6 +6,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "gguf/gguf.h"
 #include "hub/make.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
@@ -74,6 +75,7 @@ qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g)
 struct pass {
 	struct qwen_hub_gguf *g;
 	int		 fd;
+	unsigned char	*to;		/* in memory; NULL: fd */
 	unsigned char	*buf;
 	float		*x;
 	uint64_t	 done;
@@ -84,6 +86,11 @@ struct pass {
 static int
 put(struct pass *p, const void *data, size_t n)
 {
+	if (p->to != NULL) {
+		memcpy(p->to, data, n);
+		p->to += n;
+		return 0;
+	}
 	if (qwen_gguf_write_data(p->g->w, p->fd, data, n, p->err) < 0)
 		return -1;
 	p->done += n;
@@ -232,4 +239,107 @@ qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
 	free(p.buf);
 	free(p.x);
 	return rc < 0 ? -1 : qwen_gguf_write_end(g->w, err);
+}
+
+/* ---------------------------------------------------------------- in memory */
+
+/* So many bytes of a tensor are in a model's fingerprint. */
+enum { PART_MIN = 64 };
+
+/* Whether all of a source lies as it is to be. */
+static int
+is_in_place(const struct hub_tensor *t, const struct hub_source *s)
+{
+	return t->order == HUB_AS_IS && t->row0 == 0 && s->planes == 1 &&
+	    s->rows == t->ne[1] && run_of(t, s) == s->rows &&
+	    (uintptr_t)s->w->data % qwen_st_type_bytes(s->w->type) == 0 &&
+	    (t->n_from == 1 || s->w->bytes >= PART_MIN);
+}
+
+static int
+all_in_place(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->n_from; i++) {
+		if (!is_in_place(t, &g->source[t->from + i]))
+			return 0;
+	}
+	return 1;
+}
+
+/* Experts, each where it lies; the table lies where they would. */
+static int
+place_parts(struct pass *p, struct qwen_gguf *out, size_t i)
+{
+	const struct hub_tensor *t = &p->g->t[i];
+	const void **part;
+	size_t k;
+
+	part = qwen_gguf_room(out, i, t->n_from * sizeof *part, p->err);
+	if (part == NULL)
+		return -1;
+	for (k = 0; k < t->n_from; k++)
+		part[k] = p->g->source[t->from + k].w->data;
+	out->dir.v[i].t.part = part;
+	out->dir.v[i].t.data = part[0];
+	return 0;
+}
+
+static int
+make(struct pass *p, struct qwen_gguf *out, size_t i)
+{
+	size_t n = (size_t)out->dir.v[i].t.bytes;
+
+	if ((p->to = qwen_gguf_room(out, i, n, p->err)) == NULL)
+		return -1;
+	p->done += n;
+	return write_tensor(p, &p->g->t[i]);
+}
+
+/* A tensor to where it is: norms, biases and routers alone are made. */
+static int
+place(struct pass *p, struct qwen_gguf *out, size_t i)
+{
+	const struct hub_tensor *t = &p->g->t[i];
+
+	if (all_in_place(p->g, t)) {
+		if (t->n_from > 1)
+			return place_parts(p, out, i);
+		out->dir.v[i].t.data = p->g->source[t->from].w->data;
+		return 0;
+	}
+	if (t->n_dims == 1 || strstr(t->name, ".ffn_gate_inp") != NULL)
+		return make(p, out, i);
+	return qwen_fail(p->err, QWEN_EUNSUP, "%s is not stored as it is "
+	    "computed with: \"gguf-convert %s\" makes a GGUF file of it",
+	    t->name, p->g->hub->path);
+}
+
+int
+qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
+    uint64_t *made, struct qwen_err *err)
+{
+	struct pass p = { .g = g, .err = err };
+	struct qwen_text head = { 0 };
+	size_t i;
+	int rc = qwen_gguf_make_head(g->w, &head, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = qwen_gguf_open_head(out, g->hub->path, head.s, head.n,
+		    qwen_gguf_writer_bytes(g->w), err);
+	qwen_text_fini(&head);
+	if (rc == 0)
+		rc = get_room(&p);
+	for (i = 0; i < g->n && rc == 0; i++)
+		rc = place(&p, *out, i);
+	free(p.buf);
+	free(p.x);
+	*made = p.done;
+	if (rc < 0) {
+		qwen_gguf_close(*out);
+		*out = NULL;
+	}
+	return rc;
 }

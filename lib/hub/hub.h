@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "qwen/base.h"
+#include "qwen/gguf.h"
 
 /*
  * The folder: config.json, weights in safetensors files, and, where they are
@@ -60,5 +60,14 @@ struct qwen_hub_progress {
  */
 int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
     const struct qwen_hub_progress *progress, struct qwen_err *err);
+
+/*
+ * The file that it would be, without writing it: weights stay where the folder
+ * has them, mapped, as long as *out is open; norms and biases, which are few,
+ * are made in memory, *made bytes.  QWEN_EUNSUP where weights would have to be
+ * put in order, or into another format, and says what does that.
+ */
+int qwen_hub_load(struct qwen_gguf **out, const char *folder, uint64_t *made,
+    struct qwen_err *err);
 
 #endif

@@ -125,4 +125,12 @@ void qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
     float *x, unsigned char *dst);
 
+/*
+ * The file as one that is open: what lies in the folder as it is to be stays
+ * there; norms, biases and routers that do not are made in memory, *made bytes.
+ * The folder must outlive it.
+ */
+int qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
+    uint64_t *made, struct qwen_err *err);
+
 #endif

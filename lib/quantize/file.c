@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/quant/quant.h"
+#include "gguf/gguf.h"
 #include "gguf/recipe.h"
 #include "quantize/imatrix.h"
 #include "quantize/plan.h"
@@ -257,12 +258,13 @@ put(struct pass *s, const void *data, size_t n, struct qwen_err *err)
 
 /* A file that is mapped is read once: its memory need not stay. */
 static void
-give_back(const unsigned char *data, uint64_t bytes)
+give_back(const struct pass *s, const unsigned char *data, uint64_t bytes)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uintptr_t mask, from, to;
 
-	if (page <= 0)
+	/* in memory, they would be gone */
+	if (page <= 0 || !qwen_gguf_is_file(s->p->in))
 		return;
 	mask = (uintptr_t)page - 1;
 	from = (uintptr_t)data & ~mask;
@@ -278,11 +280,15 @@ encode(struct pass *s, float *x, uint64_t row, uint64_t n, unsigned char *out,
 {
 	const struct qwen_gguf_tensor *t = s->it->t;
 	size_t n_row = (size_t)t->ne[0], i;
-	uint64_t k;
+	const unsigned char *p;
+	uint64_t k, at;
 
-	qwen_quant_values(qwen_quant_find(t->type),
-	    (const unsigned char *)t->data + row * s->from_row,
-	    (size_t)n * n_row, x);
+	for (at = 0; at < n; at += k) {
+		p = qwen_gguf_data(t, (row + at) * s->from_row, &k);
+		k = k / s->from_row < n - at ? k / s->from_row : n - at;
+		qwen_quant_values(qwen_quant_find(t->type), p,
+		    (size_t)k * n_row, x + at * n_row);
+	}
 	for (i = 0; i < (size_t)n * n_row; i++) {
 		if (!isfinite(x[i]))
 			return qwen_fail(err, QWEN_EFORMAT, "%s: row %llu has a "
@@ -364,7 +370,7 @@ convert(struct pass *s, struct qwen_err *err)
 		}
 		if (put(s, s->out, (size_t)s->rows * s->to_row, err) < 0)
 			return -1;
-		give_back((const unsigned char *)t->data + s->first *
+		give_back(s, (const unsigned char *)t->data + s->first *
 		    s->from_row, s->rows * s->from_row);
 	}
 	return 0;
@@ -373,15 +379,17 @@ convert(struct pass *s, struct qwen_err *err)
 static int
 copy(struct pass *s, struct qwen_err *err)
 {
-	const unsigned char *p = s->it->t->data;
-	uint64_t left = s->it->t->bytes;
+	const struct qwen_gguf_tensor *t = s->it->t;
+	const unsigned char *p;
+	uint64_t at, left;
 	size_t n;
 
-	for (; left > 0; left -= n, p += n) {
+	for (at = 0; at < t->bytes; at += n) {
+		p = qwen_gguf_data(t, at, &left);
 		n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
 		if (put(s, p, n, err) < 0)
 			return -1;
-		give_back(p, n);
+		give_back(s, p, n);
 	}
 	return 0;
 }

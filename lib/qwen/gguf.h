@@ -51,6 +51,11 @@ struct qwen_gguf_tensor {
 	uint64_t	 bytes;
 	const void	*data;		/* in the mapping */
 	unsigned	 shard;		/* which file, 0 .. n_shards - 1 */
+	/*
+	 * Where ne[2] matrices lie apart, in a folder of a hub, each of them;
+	 * data is that of the first.  Else NULL.
+	 */
+	const void *const *part;
 };
 
 /* Name ("UINT32") and bytes (0 for STRING and ARRAY) of a metadata type. */
@@ -111,6 +116,10 @@ const struct qwen_gguf_tensor *qwen_gguf_tensor(const struct qwen_gguf *g,
     size_t i);
 const struct qwen_gguf_tensor *qwen_gguf_find_tensor(
     const struct qwen_gguf *g, const char *name);
+
+/* Its data from byte at on, which is below t->bytes; *n follow there. */
+const unsigned char *qwen_gguf_data(const struct qwen_gguf_tensor *t,
+    uint64_t at, uint64_t *n);
 
 /*
  * Of a number format of tensors by ggml's number: name ("Q4_K"), elements and

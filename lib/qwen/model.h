@@ -56,6 +56,10 @@ int qwen_model_open(struct qwen_model **out, const char *path,
     const struct qwen_model_opts *opts, struct qwen_err *err);
 void qwen_model_close(struct qwen_model *m);
 
+/* The same of an open file, which is the model's from now on, in any case. */
+int qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
+    const struct qwen_model_opts *opts, struct qwen_err *err);
+
 /*
  * The file, open as long as the model is; general.architecture; ids, and so
  * logits in a row; layers; the longest timeline; threads; the version of the

@@ -11,6 +11,7 @@
 #include <mach-o/dyld.h>
 #endif
 
+#include "hub/hub.h"
 #include "tool/tool.h"
 
 /* Where the demo model lies: so many folders above that of the executable. */
@@ -140,12 +141,36 @@ tool_spare(const struct qwen_gguf *g)
 	}
 }
 
+/* A folder as hubs have them: with anything else, opening it says more. */
+static int
+is_hub(const char *path)
+{
+	struct stat st;
+	char *config;
+	int is;
+
+	if (stat(path, &st) == -1 || !S_ISDIR(st.st_mode))
+		return 0;
+	config = cli_format("%s/config.json", path);
+	is = access(config, F_OK) == 0;
+	free(config);
+	return is;
+}
+
 struct qwen_gguf *
 tool_gguf(const char *path)
 {
 	struct qwen_gguf *g;
+	uint64_t made;
 
-	cli_must(path, qwen_gguf_open(&g, path, &cli_err));
+	if (is_hub(path)) {
+		cli_must(path, qwen_hub_load(&g, path, &made, &cli_err));
+		if (cli_verbose)
+			cli_note("%s: weights as they lie; %.1f MiB of norms "
+			    "and biases made in memory", path,
+			    (double)made / 0x1p20);
+	} else
+		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
 	tool_spare(g);
 	return g;
 }

@@ -67,8 +67,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
-	cli_must(path, qwen_model_open(&m, path, &mo, &cli_err));
-	tool_spare(qwen_model_gguf(m));
+	cli_must(path, qwen_model_open_gguf(&m, tool_gguf(path), &mo,
+	    &cli_err));
 	return m;
 }
 

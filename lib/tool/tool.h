@@ -84,7 +84,7 @@ const char *tool_model_path(const char *opt);
  */
 const char *tool_beside(const char *name);
 
-/* qwen_gguf_open; dies. */
+/* Open a GGUF file, or a folder of a hub as one; dies. */
 struct qwen_gguf *tool_gguf(const char *path);
 
 /* Its files are in use: no output takes the place of one. */

@@ -196,12 +196,14 @@ check_tensor(struct run *r, const struct qwen_gguf_tensor *t)
 	size_t len = qwen_ggml_block_len(t->type);
 	size_t size = qwen_ggml_block_bytes(t->type);
 	uint64_t blocks = t->bytes / size, step = STEP_BYTES / size, at, n;
-	const unsigned char *p = t->data;
+	const unsigned char *p;
+	uint64_t left;
 	int64_t bad;
 
 	for (at = 0; at < blocks; at += n) {
-		n = blocks - at < step ? blocks - at : step;
-		bad = qwen_quant_find_nonfinite(t->type, p + at * size,
+		p = qwen_gguf_data(t, at * size, &left);
+		n = left / size < step ? left / size : step;
+		bad = qwen_quant_find_nonfinite(t->type, p,
 		    (size_t)(n * len));
 		if (bad >= 0) {
 			at += (uint64_t)bad;

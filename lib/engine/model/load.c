@@ -162,6 +162,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	if (t == NULL)
 		return;
 	w->data = t->data;
+	w->part = t->part;
 	w->quant = qwen_quant_find(t->type);
 	w->matmul = ld->m->kernels.matmul[t->type];
 	w->gemm = &ld->m->kernels.gemm[t->type];

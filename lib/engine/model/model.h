@@ -52,6 +52,7 @@ struct qwen_weight {
 	size_t			 n_in, n_out;
 	size_t			 row_bytes;
 	size_t			 expert_bytes;	/* from one to the next, or 0 */
+	const void *const	*part;		/* or each of them is here */
 };
 
 struct qwen_attention {
@@ -155,11 +156,6 @@ struct qwen_model {
 	void			**owned;
 	size_t			 n_owned, cap_owned;
 };
-
-/* qwen_model_open on an open file, which is the model's from now on, whatever
-   the outcome; for tests. */
-int qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
-    const struct qwen_model_opts *opts, struct qwen_err *err);
 
 /* ---- architectures (arch.c) */
 const struct qwen_arch *qwen_arch_find(struct qwen_str name);

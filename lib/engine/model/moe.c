@@ -154,7 +154,10 @@ sort_slots(struct work *w)
 static const unsigned char *
 rows_at(const struct qwen_weight *w, size_t e, size_t r0)
 {
-	return w->data + e * w->expert_bytes + r0 * w->row_bytes;
+	const unsigned char *at = w->part != NULL ? w->part[e] :
+	    w->data + e * w->expert_bytes;
+
+	return at + r0 * w->row_bytes;
 }
 
 /* Up to so many rows from r0 of one expert's matrix. */

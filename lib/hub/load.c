@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: ISC */
+/* load.c - a folder as a model file in memory, its weights where they lie. */
+#include "base/err.h"
+#include "gguf/gguf.h"
+#include "hub/arch.h"
+#include "hub/plan.h"
+
+static void
+release(void *arg)
+{
+	qwen_hub_close(arg);
+}
+
+/* Whether weights of this architecture are computed with as hubs have them. */
+static int
+check_arch(const struct qwen_hub *h, struct qwen_err *err)
+{
+	if ((h->arch->flags & HUB_LINEAR) == 0)
+		return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "weights of %s have to be put in "
+	    "order: \"gguf-convert %s\" makes a GGUF file of them",
+	    h->arch->name, h->path);
+}
+
+int
+qwen_hub_load(struct qwen_gguf **out, const char *folder, uint64_t *made,
+    struct qwen_err *err)
+{
+	static const struct qwen_hub_opts as_they_are;
+	struct qwen_hub_gguf *g = NULL;
+	struct qwen_hub *h;
+	int rc;
+
+	*out = NULL;
+	*made = 0;
+	if (qwen_hub_open(&h, folder, err) < 0)
+		return -1;
+	rc = check_arch(h, err);
+	if (rc == 0)
+		rc = qwen_hub_gguf_new(&g, h, &as_they_are, err);
+	if (rc == 0)
+		rc = qwen_hub_gguf_place(g, out, made, err);
+	qwen_hub_gguf_free(g);
+	if (rc < 0) {
+		qwen_hub_close(h);
+		return -1;
+	}
+	(*out)->release = release;
+	(*out)->arg = h;
+	return 0;
+}

@@ -9,7 +9,7 @@
 #include "qwen.h"
 #include "qwentext.h"
 #include "tool/tool.h"
-#include "qscore/base.h"
+#include "qscore/qscore.h"
 
 enum { DEFAULT_CONTEXT = 2048 };
 

@@ -3,7 +3,13 @@
 #ifndef QSCORE_BASE_H
 #define QSCORE_BASE_H
 
-#include "qscore.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qwen.h"
+#include "base/text.h"
+
+struct qscore_run;
 
 /* What the places have in common that were compared so far. */
 struct qscore_judged {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base.h"
+#include "qscore.h"
 
 enum { ROW_BYTES = 64 << 20, CHUNK = 64 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "qscore.h"
 
 enum { BAR = 50 };		/* characters of the longest one */
 

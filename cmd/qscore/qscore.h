@@ -12,6 +12,7 @@
 #include "qwen.h"
 #include "tool/tool.h"
 #include "text/request/request.h"
+#include "base.h"
 
 /* A text, and what came of it. */
 struct qscore_text {

@@ -43,7 +43,7 @@ struct panel {
 #define LET_GO(sum) __asm__("" : "+m"(sum))
 #endif
 
-/* How many quads' products are added up before scaled() or widened(). */
+/* How many quads' products are added up before scaled() or times(). */
 PI int
 run_of(uint32_t type, int n_quad)
 {
@@ -58,10 +58,12 @@ dot4(uint32_t type, __m256i sum, __m256i w, __m256i x)
 	return _mm256_dpbusd_avx_epi32(sum, w, x);
 }
 
+/* sum + v * a */
 PI __m256i
-widened(__m256i sum, __m256i v)
+times(__m256i sum, __m256i v, int16_t a)
 {
-	return _mm256_add_epi32(sum, v);
+	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v,
+	    _mm256_set1_epi32(a)));
 }
 
 /* The bias that weights have in the panel. */
@@ -125,18 +127,17 @@ dot4(uint32_t type, __m256i sum, __m256i w, __m256i x)
 }
 
 PI __m256i
-widened(__m256i sum, __m256i v)
-{
-	return _mm256_add_epi32(sum, _mm256_madd_epi16(v,
-	    _mm256_set1_epi16(1)));
-}
-
-PI __m256i
 add_pairs(__m256i sum, __m256i a, __m256i b)
 {
 	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 	IN_ORDER(sum);
 	return sum;
+}
+
+PI __m256i
+times(__m256i sum, __m256i v, int16_t a)
+{
+	return add_pairs(sum, v, _mm256_set1_epi16(a));
 }
 
 PI __m256i
@@ -290,8 +291,8 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 		run_sums(type, p, g, x, j, i, run, n, v);
 		UNROLL
 		for (t = 0; t < n; t++) {
-			sum[t][0] = widened(sum[t][0], v[t][0]);
-			sum[t][1] = widened(sum[t][1], v[t][1]);
+			sum[t][0] = times(sum[t][0], v[t][0], x[t]->a[j]);
+			sum[t][1] = times(sum[t][1], v[t][1], x[t]->a[j]);
 		}
 	}
 	UNROLL
@@ -301,8 +302,7 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 
 		UNROLL
 		for (h = 0; h < 2; h++)
-			sum[t][h] = _mm256_sub_epi32(_mm256_mullo_epi32(
-			    sum[t][h], _mm256_set1_epi32(x[t]->a[j])),
+			sum[t][h] = _mm256_sub_epi32(sum[t][h],
 			    _mm256_set1_epi32(off));
 	}
 }

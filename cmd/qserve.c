@@ -97,6 +97,8 @@ static const struct cli_opt options[] = {
 	    "so many threads; 0, the default: one a processor"),
 	PASS(0, "numerics", "version", NULL,
 	    "the arithmetic, see qwen-numerics(7)"),
+	PASS(0, "quantize", "type", NULL,
+	    "of a folder of a hub: make its weights smaller at the start"),
 	PASS(0, "mem", "size", NULL,
 	    "memory for caches and states at most, as in 20G"),
 	PASS(0, "max-sequences", "n", NULL,

@@ -78,7 +78,7 @@ struct pass {
 	unsigned char	*to;		/* in memory; NULL: fd */
 	unsigned char	*buf;
 	float		*x;
-	uint64_t	 done;
+	uint64_t	 done, most;	/* bytes made; most: in memory */
 	const struct qwen_hub_progress *progress;
 	struct qwen_err	*err;
 };
@@ -291,6 +291,10 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
 {
 	size_t n = (size_t)out->dir.v[i].t.bytes;
 
+	if (n > p->most - p->done)
+		return qwen_fail(p->err, QWEN_ENOMEM, "out of memory: there "
+		    "are %.1f GiB for weights, which are more",
+		    (double)p->most / 0x1p30);
 	if ((p->to = qwen_gguf_room(out, i, n, p->err)) == NULL)
 		return -1;
 	p->done += n;
@@ -309,7 +313,8 @@ place(struct pass *p, struct qwen_gguf *out, size_t i)
 		out->dir.v[i].t.data = p->g->source[t->from].w->data;
 		return 0;
 	}
-	if (t->n_dims == 1 || strstr(t->name, ".ffn_gate_inp") != NULL)
+	if (t->n_dims == 1 || p->g->opts.type != QWEN_HUB_AUTO ||
+	    strstr(t->name, ".ffn_gate_inp") != NULL)
 		return make(p, out, i);
 	return qwen_fail(p->err, QWEN_EUNSUP, "%s is not stored as it is "
 	    "computed with: \"gguf-convert %s\" makes a GGUF file of it",
@@ -318,9 +323,9 @@ place(struct pass *p, struct qwen_gguf *out, size_t i)
 
 int
 qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
-    uint64_t *made, struct qwen_err *err)
+    uint64_t most, uint64_t *made, struct qwen_err *err)
 {
-	struct pass p = { .g = g, .err = err };
+	struct pass p = { .g = g, .most = most, .err = err };
 	struct qwen_text head = { 0 };
 	size_t i;
 	int rc = qwen_gguf_make_head(g->w, &head, err);

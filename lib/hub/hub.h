@@ -65,9 +65,11 @@ int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
  * The file that it would be, without writing it: weights stay where the folder
  * has them, mapped, as long as *out is open; norms and biases, which are few,
  * are made in memory, *made bytes.  QWEN_EUNSUP where weights would have to be
- * put in order, or into another format, and says what does that.
+ * put in order, or into another format, and says what does that; but with a type
+ * (QWEN_HUB_Q8_0) matrices are made in memory too, of any architecture.  No more
+ * than most bytes are made.
  */
-int qwen_hub_load(struct qwen_gguf **out, const char *folder, uint64_t *made,
-    struct qwen_err *err);
+int qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
+    uint64_t most, uint64_t *made, struct qwen_err *err);
 
 #endif

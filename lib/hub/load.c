@@ -13,9 +13,9 @@ release(void *arg)
 
 /* Whether weights of this architecture are computed with as hubs have them. */
 static int
-check_arch(const struct qwen_hub *h, struct qwen_err *err)
+check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
 {
-	if ((h->arch->flags & HUB_LINEAR) == 0)
+	if (type != QWEN_HUB_AUTO || (h->arch->flags & HUB_LINEAR) == 0)
 		return 0;
 	return qwen_fail(err, QWEN_EUNSUP, "weights of %s have to be put in "
 	    "order: \"gguf-convert %s\" makes a GGUF file of them",
@@ -23,10 +23,10 @@ check_arch(const struct qwen_hub *h, struct qwen_err *err)
 }
 
 int
-qwen_hub_load(struct qwen_gguf **out, const char *folder, uint64_t *made,
-    struct qwen_err *err)
+qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
+    uint64_t most, uint64_t *made, struct qwen_err *err)
 {
-	static const struct qwen_hub_opts as_they_are;
+	struct qwen_hub_opts o = { .type = type };
 	struct qwen_hub_gguf *g = NULL;
 	struct qwen_hub *h;
 	int rc;
@@ -35,11 +35,11 @@ qwen_hub_load(struct qwen_gguf **out, const char *folder, uint64_t *made,
 	*made = 0;
 	if (qwen_hub_open(&h, folder, err) < 0)
 		return -1;
-	rc = check_arch(h, err);
+	rc = check_arch(h, type, err);
 	if (rc == 0)
-		rc = qwen_hub_gguf_new(&g, h, &as_they_are, err);
+		rc = qwen_hub_gguf_new(&g, h, &o, err);
 	if (rc == 0)
-		rc = qwen_hub_gguf_place(g, out, made, err);
+		rc = qwen_hub_gguf_place(g, out, most, made, err);
 	qwen_hub_gguf_free(g);
 	if (rc < 0) {
 		qwen_hub_close(h);

@@ -127,10 +127,11 @@ void qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 
 /*
  * The file as one that is open: what lies in the folder as it is to be stays
- * there; norms, biases and routers that do not are made in memory, *made bytes.
+ * there; norms, biases and routers that do not are made in memory, *made bytes,
+ * at most that many; where the options name a type, matrices too.
  * The folder must outlive it.
  */
 int qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
-    uint64_t *made, struct qwen_err *err);
+    uint64_t most, uint64_t *made, struct qwen_err *err);
 
 #endif

@@ -157,19 +157,38 @@ is_hub(const char *path)
 	return is;
 }
 
+int tool_quantize;
+
+static struct qwen_gguf *
+open_hub(const char *path)
+{
+	double start = cli_now();
+	struct qwen_gguf *g;
+	uint64_t made;
+
+	cli_must(path, qwen_hub_load(&g, path, tool_quantize ? QWEN_HUB_Q8_0 :
+	    QWEN_HUB_AUTO, tool_memory_free(), &made, &cli_err));
+	if (tool_quantize)
+		cli_note("%s: weights made in %.1f s, %.1f MiB of memory; "
+		    "gguf-convert makes a file of them", path,
+		    cli_now() - start, (double)made / 0x1p20);
+	else if (cli_verbose)
+		cli_note("%s: weights as they lie; %.1f MiB of norms and "
+		    "biases made in memory", path, (double)made / 0x1p20);
+	return g;
+}
+
 struct qwen_gguf *
 tool_gguf(const char *path)
 {
 	struct qwen_gguf *g;
-	uint64_t made;
 
-	if (is_hub(path)) {
-		cli_must(path, qwen_hub_load(&g, path, &made, &cli_err));
-		if (cli_verbose)
-			cli_note("%s: weights as they lie; %.1f MiB of norms "
-			    "and biases made in memory", path,
-			    (double)made / 0x1p20);
-	} else
+	if (is_hub(path))
+		g = open_hub(path);
+	else if (tool_quantize)
+		cli_usage("--quantize: %s is no folder of a hub; gguf-quantize "
+		    "makes a smaller file of it", path);
+	else
 		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
 	tool_spare(g);
 	return g;

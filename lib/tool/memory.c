@@ -29,24 +29,6 @@ least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What a control group has left; files that it has read can be dropped. */
-static void
-take_group(void *left, const char *dir, int v1)
-{
-	uint64_t max = qwen_number_in(dir, v1 ? "/memory.limit_in_bytes" :
-	    "/memory.max", "", UINT64_MAX);
-	uint64_t used = qwen_number_in(dir, v1 ? "/memory.usage_in_bytes" :
-	    "/memory.current", "", 0);
-	uint64_t files = qwen_number_in(dir, "/memory.stat",
-	    v1 ? "total_inactive_file " : "inactive_file ", 0) +
-	    qwen_number_in(dir, "/memory.stat",
-	    v1 ? "total_active_file " : "active_file ", 0);
-
-	if (max != UINT64_MAX)
-		*(uint64_t *)left = least(*(uint64_t *)left,
-		    less(max, less(used, files)));
-}
-
 /* Bytes that limits of the process leave, as ulimit(1) sets them. */
 static uint64_t
 left_in_limit(int which, const char *used)
@@ -59,23 +41,10 @@ left_in_limit(int which, const char *used)
 	    "", used, 0));
 }
 
-/* What could be had, with files dropped; UINT64_MAX: nobody knows. */
-static uint64_t
-memory_free(void)
-{
-	uint64_t left = qwen_number_in("/proc/meminfo", "",
-	    "MemAvailable:", UINT64_MAX);
-
-	if (left != UINT64_MAX)
-		left *= 1024;
-	qwen_cgroup_each("memory", take_group, &left);
-	return left;
-}
-
 uint64_t
 tool_memory_spare(const struct qwen_model *m)
 {
-	uint64_t left = memory_free(), one = qwen_cache_need(m,
+	uint64_t left = tool_memory_free(), one = qwen_cache_need(m,
 	    qwen_model_n_ctx(m));
 	struct qwen_plan p;
 
@@ -89,7 +58,7 @@ tool_memory_spare(const struct qwen_model *m)
 void
 tool_fits(const struct qwen_model *m, const struct tool_need *need)
 {
-	uint64_t free_bytes = memory_free(), own = free_bytes, all;
+	uint64_t free_bytes = tool_memory_free(), own = free_bytes, all;
 	struct qwen_plan p;
 	const char *why;
 
@@ -101,7 +70,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	    need->draft != NULL ? tool_draft_most(need->draft) : 0, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
-	all = need->in_memory ? 0 : p.weights;
+	all = need->in_memory || tool_quantize ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
 	if (p.own <= own && all <= free_bytes)
 		return;

@@ -16,6 +16,10 @@
 #define TOOL_OPT_NUMERICS(p) \
 	CLI_INT(0, "numerics", "version", p, 1, 2, \
 	    "the arithmetic, see qwen-numerics(7)")
+/* With the arithmetic: how the weights of a folder are taken. */
+#define TOOL_OPT_QUANTIZE \
+	CLI_WORD(0, "quantize", "type", &tool_quantize, "none q8_0", \
+	    "of a folder of a hub: make its weights smaller at the start")
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
@@ -41,7 +45,7 @@
 	TOOL_OPT_STORE_MAX(&(s)->max)
 /* Of a struct tool_work. */
 #define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
-	TOOL_OPT_NUMERICS(&(w)->numerics), \
+	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
 	    "memory for caches and states at most, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
@@ -84,7 +88,11 @@ const char *tool_model_path(const char *opt);
  */
 const char *tool_beside(const char *name);
 
-/* Open a GGUF file, or a folder of a hub as one; dies. */
+/*
+ * Open a GGUF file, or a folder of a hub as one, with --quantize its matrices
+ * made in memory; dies.
+ */
+extern int tool_quantize;	/* 1: q8_0 */
 struct qwen_gguf *tool_gguf(const char *path);
 
 /* Its files are in use: no output takes the place of one. */
@@ -114,6 +122,9 @@ struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
     unsigned numerics, const struct tool_draft *d);
 
 extern int tool_force;		/* --force */
+
+/* Bytes of memory that could be had; UINT64_MAX if nobody knows. */
+uint64_t tool_memory_free(void);
 
 /* What is going to be computed, for tool_fits. */
 struct tool_need {

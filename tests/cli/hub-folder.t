@@ -39,6 +39,19 @@ for name in qwen3 qwen3_moe; do
 	cmp -s got.gguf want.gguf
 	ok $? "to the same bytes"
 done
+for name in qwen3 qwen3_moe qwen3_5 qwen3_next qwen3-fp8; do
+	gguf-convert -q --type q8_0 -o m.gguf "$F/$name" 2>/dev/null
+	qprefill -q -m m.gguf --logits all -f raw <ids >want
+	qprefill -m "$F/$name" --quantize q8_0 --logits all -f raw \
+	    <ids >got 2>err
+	is "$? $(wc -l <err)" "0 1" "$name with --quantize: one note"
+	grep -q 'weights made in [0-9.]* s, [0-9.]* MiB of memory' err
+	ok $? "of time and memory"
+	[ -s got ] && cmp -s got want
+	ok $? "the logits of gguf-convert --type q8_0"
+done
+qprefill -q -m m.gguf --quantize q8_0 <ids >out 2>err
+is "$? $(wc -l <err)" "2 1" "a file is not quantised at the start"
 echo '[{"role": "user", "content": "a"}]' >chat.json
 gguf-convert -q -o m.gguf "$F/qwen3" 2>/dev/null
 qtok --chat -m m.gguf -f prompt <chat.json >want 2>&1

@@ -51,6 +51,8 @@ is "$(jq -r '[.kernels[] | select(.name | test("^(matmul|gemm)"))] |
     [(map(select(.phase == "decode").bytes) | add), (map(select(.phase == "decode").macs) | add),
     (map(select(.phase == "prefill").macs) | add)] | join(" ")' one.json)" \
     "$(cat want)" "bytes and multiply-adds, counted from the file"
+is "$(jq -r '[.kernels[] | select(.calls > 0 and .bytes == 0) | .name] |
+    join(" ")' one.json)" "" "each kernel says how many bytes it goes through"
 jq -e '([.kernels[] | select(.phase == "decode").bytes] | add) as $b |
     .totals.decode.gb_s / ($b / 4 * .decode.tok_s.median * 1e-9) |
     . > 0.999 and . < 1.001' one.json >out

@@ -499,11 +499,14 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	p.row.k = h->n_head * p.row.q_step;
 	p.row.v = p.row.k + h->n_head_kv * d;
 	project(b, &p);
-	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p);
+	/* turned where they are; into the cache */
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p,
+	    2 * (p.row.v + h->n_head_kv * d));
 	if (b->n_wanted == 0)
 		return;
 	attend(b, &p);
-	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p);
+	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p,
+	    h->n_head * d);
 	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
 }

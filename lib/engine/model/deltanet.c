@@ -301,7 +301,9 @@ do_conv(void *arg, size_t item, int thread)
 	    c1);
 	if (share->n > share->n_sure)
 		conv_guesses(p, share, x, hist, c0, c1);
-	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin, 0,
+	/* rows in place; taps, and the history before and after */
+	qwen_profile_end(profile, thread, QWEN_STAGE_CONV, begin,
+	    (c1 - c0) * (2 * share->n + 3 * h->conv_kernel - 2) * sizeof *x,
 	    (c1 - c0) * share->n * h->conv_kernel);
 }
 
@@ -536,10 +538,12 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_linears(b, lin, d->n_in, s->xn, h->n_embd, s->xq, NULL, b->n);
 	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
 	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
-	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p);
+	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p,
+	    4 * (h->n_head_k * h->dk + h->n_head_v));
 	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
 	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
-	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p);
+	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p,
+	    3 * h->n_head_v * h->dv);
 	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
 }

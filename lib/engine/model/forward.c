@@ -111,7 +111,9 @@ qwen_batch_norm(struct qwen_batch *b, const float *add, const float *w,
 	struct norm p = { .add = add, .w = w, .place = place,
 	    .last = 2 * b->hp->n_layer - 1 };
 
-	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p);
+	/* the sum and what is added to it, its weights, the normed row */
+	qwen_each_token(b, QWEN_STAGE_NORM, add_norm, &p,
+	    (add != NULL ? 5 : 3) * b->hp->n_embd);
 }
 
 void
@@ -223,7 +225,7 @@ run_layers(struct qwen_batch *b)
 	struct qwen_scratch *s = b->b;
 	size_t i, n_layer = b->hp->n_layer, n_embd = b->hp->n_embd;
 
-	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL);
+	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL, n_embd);
 	qwen_rope_angles(b);
 	for (i = 0; i < n_layer && any_good(b); i++) {
 		if (i + 1 == n_layer && !b->m->mtp.on)

@@ -248,9 +248,13 @@ qwen_packing_of(const struct qwen_weight *w, const struct qwen_matmul *m)
 	return k != NULL ? k->packing : NULL;
 }
 
-/* Call fn for every token of the batch, several at a time. */
+/*
+ * Call fn for every token of the batch, several at a time; it goes through so
+ * many numbers of 32 bits for each, which the profile counts.
+ */
 void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
-    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg);
+    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg,
+    size_t numbers);
 
 /* Are activations not taken as f32? */
 static inline int

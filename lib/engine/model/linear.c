@@ -45,7 +45,8 @@ pack_own(struct qwen_batch *b, const struct qwen_weight *w,
 	qwen_pack(k, to, m->x, m->n_tok, m->n_in);
 	m->packing = k;
 	m->packed = to;
-	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, 0, 0);
+	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin,
+	    qwen_packed_bytes(k, m->n_tok, m->n_in), 0);
 }
 
 void
@@ -165,19 +166,21 @@ do_pack(void *arg, size_t item, int thread)
 	struct qwen_profile *p = &j->b->m->profile;
 	uint64_t begin = qwen_profile_begin(p);
 	const void *x[QWEN_PACK_TOKENS];
-	size_t t = item * QWEN_PACK_TOKENS, n = j->n - t, i;
+	size_t t = item * QWEN_PACK_TOKENS, n = j->n - t, i, bytes = 0;
 
 	if (n > QWEN_PACK_TOKENS)
 		n = QWEN_PACK_TOKENS;
 	for (i = 0; i < n; i++)
 		x[i] = input(j, w, t + i);
 	for (i = 0; i < QWEN_PACK_KINDS; i++) {
-		if (j->packing[i] != NULL)
-			qwen_pack(j->packing[i], j->packed[i] +
-			    qwen_packed_bytes(j->packing[i], t, w->n_in), x, n,
-			    w->n_in);
+		if (j->packing[i] == NULL)
+			continue;
+		qwen_pack(j->packing[i], j->packed[i] +
+		    qwen_packed_bytes(j->packing[i], t, w->n_in), x, n,
+		    w->n_in);
+		bytes += qwen_packed_bytes(j->packing[i], n, w->n_in);
 	}
-	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, 0, 0);
+	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, bytes, 0);
 }
 
 /* Pack all tokens in the ways that products of most of them will take. */
@@ -234,6 +237,7 @@ struct token_job {
 	void			(*fn)(struct qwen_batch *, void *, size_t);
 	void			*arg;
 	size_t			 many;	/* tokens an item */
+	size_t			 numbers;	/* a token */
 };
 
 static void
@@ -242,19 +246,23 @@ do_tokens(void *arg, size_t item, int thread)
 	const struct token_job *j = arg;
 	struct qwen_profile *p = &j->b->m->profile;
 	uint64_t begin = qwen_profile_begin(p);
-	size_t t, end = (item + 1) * j->many;
+	size_t t, from = item * j->many, end = from + j->many;
 
-	for (t = item * j->many; t < end && t < j->b->n; t++)
+	if (end > j->b->n)
+		end = j->b->n;
+	for (t = from; t < end; t++)
 		j->fn(j->b, j->arg, t);
-	qwen_profile_end(p, thread, j->stage, begin, 0, 0);
+	qwen_profile_end(p, thread, j->stage, begin,
+	    (end - from) * j->numbers * sizeof(float), 0);
 }
 
 void
 qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
-    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg)
+    void (*fn)(struct qwen_batch *b, void *arg, size_t t), void *arg,
+    size_t numbers)
 {
 	size_t nt = (size_t)qwen_pool_threads(b->m->pool);
-	struct token_job j = { b, stage, fn, arg, TOKENS };
+	struct token_job j = { b, stage, fn, arg, TOKENS, numbers };
 
 	while (j.many > 1 && b->n < nt * j.many)
 		j.many /= 2;

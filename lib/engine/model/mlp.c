@@ -41,6 +41,7 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    NULL };
 
 	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, NULL, b->n);
-	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down);
+	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down,
+	    3 * down.n_in);
 	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, NULL, b->n);
 }

@@ -262,7 +262,7 @@ do_activate(void *arg, size_t item, int thread)
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
 	size_t i, n = b->n * w->used;
-	uint64_t begin = qwen_profile_begin(&b->m->profile);
+	uint64_t begin = qwen_profile_begin(&b->m->profile), bytes = 0;
 
 	for (i = item * SLOTS; i < (item + 1) * SLOTS && i < n; i++) {
 		const struct qwen_weight *down =
@@ -270,12 +270,13 @@ do_activate(void *arg, size_t item, int thread)
 		float *g = s->gate + i * s->ff_width;
 
 		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
+		bytes += 3 * down->n_in * sizeof *g;
 		if (qwen_wants_operand(down))
 			qwen_make_operand(b, s->hq, s->ff_width, i, g,
 			    down->n_in);
 	}
-	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin, 0,
-	    0);
+	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin,
+	    bytes, 0);
 }
 
 /*
@@ -309,7 +310,7 @@ do_pack(void *arg, size_t nth, int thread)
 	size_t e = s->active[nth], i, j, m, end = s->first[e + 1];
 	const struct qwen_weight *down = &mlp_of(w, e)->down;
 	const void **xp = s->xp + (size_t)thread * s->slots;
-	uint64_t begin = qwen_profile_begin(&b->m->profile);
+	uint64_t begin = qwen_profile_begin(&b->m->profile), bytes = 0;
 	struct qwen_matmul mm;
 
 	for (i = s->first[e]; i < end; i += m) {
@@ -322,8 +323,10 @@ do_pack(void *arg, size_t nth, int thread)
 			xp[j] = qwen_operand(b, s->hq, s->ff_width, i + j);
 		qwen_pack(mm.packing, (void *)(uintptr_t)mm.packed, xp, m,
 		    down->n_in);
+		bytes += qwen_packed_bytes(mm.packing, m, down->n_in);
 	}
-	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_PACK, begin, 0, 0);
+	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_PACK, begin, bytes,
+	    0);
 }
 
 /*
@@ -366,7 +369,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 			    r0, s->weight[slot], yp[j], mm.r1);
 		}
 		qwen_profile_end(profile, thread, QWEN_STAGE_COMBINE, begin,
-		    0, m * mm.r1);
+		    3 * m * mm.r1 * sizeof(float), m * mm.r1);
 	}
 }
 
@@ -421,7 +424,7 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 
 	qwen_linears(b, lin, shared ? 2 : 1, s->xn, h->n_embd, s->xq, NULL,
 	    b->n);
-	qwen_each_token(b, QWEN_STAGE_ROUTE, route, &w);
+	qwen_each_token(b, QWEN_STAGE_ROUTE, route, &w, h->n_expert);
 	sort_slots(&w);
 	w.n_routed = w.n_active - (size_t)shared;
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +

@@ -218,7 +218,8 @@ set_rows(struct qwen_batch *b, size_t p, const int32_t *tokens, size_t n)
 static void
 join_rows(struct qwen_batch *b, const struct source *src)
 {
-	qwen_each_token(b, QWEN_STAGE_EMBED, join, (void *)(uintptr_t)src);
+	qwen_each_token(b, QWEN_STAGE_EMBED, join, (void *)(uintptr_t)src,
+	    3 * b->hp->n_embd);
 }
 
 /*

@@ -26,5 +26,5 @@ angles(struct qwen_batch *b, void *arg, size_t t)
 void
 qwen_rope_angles(struct qwen_batch *b)
 {
-	qwen_each_token(b, QWEN_STAGE_EMBED, angles, NULL);
+	qwen_each_token(b, QWEN_STAGE_EMBED, angles, NULL, b->hp->n_rot);
 }

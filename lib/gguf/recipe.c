@@ -22,6 +22,7 @@ enum {
 enum where {
 	EVERYWHERE,
 	RANGE,		/* from the first up to the second 64th of the blocks */
+	COUNTED,	/* likewise, of tensors of this kind; llama.cpp's word */
 	FIRST,		/* so many blocks */
 	MORE_BITS,	/* both ends, and every third between */
 	GROUPED,	/* models of four query heads and more on a KV head */
@@ -59,7 +60,8 @@ struct recipe {
 #define IN(roles, type, from, to) { roles, type, RANGE, from, to, ALWAYS }
 #define UP_TO(roles, type, n) { roles, type, FIRST, 0, n, ALWAYS }
 #define WHEN(when, roles, type) { roles, type, EVERYWHERE, 0, 0, when }
-#define IN_WHEN(when, roles, type, from, to) { roles, type, RANGE, from, to, when }
+#define IN_WHEN(when, roles, type, from, to) \
+	{ roles, type, RANGE, from, to, when }
 #define RULES(...) (const struct rule []){ __VA_ARGS__, ALL(0, 0) }
 
 /* The first rules of all others; EIGHT_Q5 is in some. */
@@ -71,7 +73,7 @@ struct recipe {
 	ALL(HEAD_ROLE, Q5_K), ALL(EMBED_ROLE, embed), \
 	IF(GROUPED, VALUES, Q4_K), IF(MOE, VALUES, Q4_K), ALL(VALUES, value), \
 	IF(EIGHT, K_ROLE, Q4_K), IF(EIGHT, OUT_ROLE, Q5_K), \
-	IN(DOWN, least, 0, 8)
+	{ DOWN, least, COUNTED, 0, 8, ALWAYS }
 
 /*
  * Unsloth's files of models with experts: what a token always needs in 8 bits,
@@ -127,7 +129,8 @@ static const struct recipe recipes[] = {
 	    IF(EIGHT_MORE, DOWN, Q4_K)) },
 	{ "IQ3_S", 26, IQ3_S, RULES(HEAD_Q6, EIGHT_Q5, IF(GROUPED, VALUES, Q4_K)) },
 	{ "IQ3_XS", 22, IQ3_S, RULES(HEAD_Q6, EIGHT_Q5,
-	    IF(GROUPED, VALUES, Q4_K), ALL(Q_ROLE | K_ROLE, IQ3_XXS), IN(UP, IQ3_XXS, 8, 56)) },
+	    IF(GROUPED, VALUES, Q4_K), ALL(Q_ROLE | K_ROLE, IQ3_XXS),
+	    IN(UP, IQ3_XXS, 8, 56)) },
 	{ "IQ3_XXS", 23, IQ3_XXS, RULES(ALL(HEAD_ROLE, Q5_K),
 	    IF(EIGHT, VALUES | K_ROLE, Q8_0), EIGHT_Q5,
 	    ALL(EMBED_ROLE | OUT_ROLE, IQ3_S), IF(GROUPED, VALUES, Q4_K),
@@ -226,13 +229,18 @@ is_more(uint32_t n, uint32_t i)
 }
 
 static int
-is_there(const struct rule *r, const struct qwen_recipe_model *m, uint32_t i)
+is_there(const struct rule *r, const struct qwen_recipe_model *m, uint32_t i,
+    enum qwen_role role)
 {
 	uint32_t n = m->n_layer;
 
 	switch (r->where) {
 	case EVERYWHERE: return 1;
 	case RANGE: return i >= n * r->from / 64 && i < n * r->to / 64;
+	case COUNTED:
+		if (m->shared && m->made != QWEN_MADE_PUBLISHED)
+			i = 2 * i + ((role & SHARED) != 0);
+		return i >= n * r->from / 64 && i < n * r->to / 64;
 	case FIRST: return i < r->to;
 	case MORE_BITS: return is_more(n, i);
 	case GROUPED: return m->heads >= 4 * m->kv_heads;
@@ -255,7 +263,7 @@ qwen_recipe_type(size_t recipe, const struct qwen_recipe_model *m,
 
 	for (; r != NULL && r->roles != 0; r++) {
 		if ((r->roles & role) != 0 && is_time(r, m->made) &&
-		    is_there(r, m, block))
+		    is_there(r, m, block, role))
 			return r->type;
 	}
 	return role == ROUTER_ROLE ? F32 : recipes[recipe].rest;

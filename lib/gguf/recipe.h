@@ -46,6 +46,7 @@ enum qwen_recipe_made {
 /* What of a model makes a difference. */
 struct qwen_recipe_model {
 	uint32_t	 n_layer, heads, kv_heads, n_expert;
+	int		 shared;	/* there is a shared expert */
 	enum qwen_recipe_made made;
 };
 

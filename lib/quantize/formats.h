@@ -7,6 +7,7 @@
 #define QWEN_QUANTIZE_FORMATS_H
 
 #include "quantize/encode.h"
+#include "quantize/grid.h"
 #include "quantize/pack.h"
 
 #define COUNT(a) ((int)(sizeof (a) / sizeof (a)[0]))
@@ -187,6 +188,61 @@ encode_iq4_xs(ARGS)
 	    COUNT(where_6bits), pack_iq4_xs, 136, x, w, n_row, n, out);
 }
 
+/* ------------------------------------------------------- entries of a grid */
+
+#define LEVELS_2 3, { 8, 25, 43 }
+#define LEVELS_3 8, { 4, 12, 20, 28, 36, 44, 52, 62 }
+#define LEVELS_3S 8, { 1, 3, 5, 7, 9, 11, 13, 15 }
+
+static const float try_2[] = { 53, 48, 43, 39, 35, 31, 27 };
+static const float try_3[] = { 70, 66, 62, 58, 54, 50, 45, 40 };
+static const float try_3s[] = { 17, 16, 15, 14, 13, 12, 11, 10 };
+
+static void
+encode_iq2_xxs(ARGS)
+{
+	const struct grid f = { QT_IQ2_XXS, qwen_grid_iq2_xxs[0], 256, 8, 32, 1,
+	    0x1p-3f, LEVELS_2 };
+
+	encode_grid(&f, try_2, COUNT(try_2), 66, x, w, n_row, n, out);
+}
+
+static void
+encode_iq2_xs(ARGS)
+{
+	const struct grid f = { QT_IQ2_XS, qwen_grid_iq2_xs[0], 512, 8, 16, 1,
+	    0x1p-3f, LEVELS_2 };
+
+	encode_grid(&f, try_2, COUNT(try_2), 74, x, w, n_row, n, out);
+}
+
+static void
+encode_iq2_s(ARGS)
+{
+	const struct grid f = { QT_IQ2_S, qwen_grid_iq2_s[0], 1024, 8, 16, 0,
+	    0x1p-3f, LEVELS_2 };
+
+	encode_grid(&f, try_2, COUNT(try_2), 82, x, w, n_row, n, out);
+}
+
+static void
+encode_iq3_xxs(ARGS)
+{
+	const struct grid f = { QT_IQ3_XXS, qwen_grid_iq3_xxs[0], 256, 4, 32, 1,
+	    0x1p-2f, LEVELS_3 };
+
+	encode_grid(&f, try_3, COUNT(try_3), 98, x, w, n_row, n, out);
+}
+
+static void
+encode_iq3_s(ARGS)
+{
+	const struct grid f = { QT_IQ3_S, qwen_grid_iq3_s[0], 512, 4, 32, 0,
+	    1.0f, LEVELS_3S };
+
+	encode_grid(&f, try_3s, COUNT(try_3s), 110, x, w, n_row, n, out);
+}
+
 #define ENCODERS {							\
 	{ QT_Q8_0, encode_q8_0 }, { QT_Q4_0, encode_q4_0 },		\
 	{ QT_Q4_1, encode_q4_1 }, { QT_Q5_0, encode_q5_0 },		\
@@ -194,7 +250,10 @@ encode_iq4_xs(ARGS)
 	{ QT_Q3_K, encode_q3_k }, { QT_Q4_K, encode_q4_k },		\
 	{ QT_Q5_K, encode_q5_k }, { QT_Q6_K, encode_q6_k },		\
 	{ QT_IQ4_NL, encode_iq4_nl }, { QT_IQ4_XS, encode_iq4_xs },	\
-	{ QT_MXFP4, encode_mxfp4 }, { 0, NULL }				\
+	{ QT_MXFP4, encode_mxfp4 }, { QT_IQ3_S, encode_iq3_s },		\
+	{ QT_IQ3_XXS, encode_iq3_xxs }, { QT_IQ2_S, encode_iq2_s },	\
+	{ QT_IQ2_XS, encode_iq2_xs }, { QT_IQ2_XXS, encode_iq2_xxs },	\
+	{ 0, NULL }							\
 }
 
 #endif

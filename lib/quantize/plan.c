@@ -35,21 +35,21 @@ qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
 	return t->failed ? qwen_oom(err) : 0;
 }
 
-/* ----------------------------------------------------------- what tensors are */
+/* -------------------------------------------------------- what tensors are */
 
 /* A name has it, in a block or without; llama.cpp sorts them like this. */
 static const struct {
 	const char	*part;
-	enum qwen_role	 role, expert;
+	enum qwen_role	 role, expert, shared;
 } roles[] = {
-	{ "attn_qkv.weight", QKV_ROLE, QKV_ROLE },
-	{ "attn_v.weight", V_ROLE, V_ROLE },
-	{ "attn_k.weight", K_ROLE, K_ROLE },
-	{ "attn_q.weight", Q_ROLE, Q_ROLE },
-	{ "attn_output.weight", OUT_ROLE, OUT_ROLE },
-	{ "ffn_up", FFN_UP_ROLE, EXPERT_UP_ROLE },
-	{ "ffn_gate", FFN_GATE_ROLE, EXPERT_UP_ROLE },
-	{ "ffn_down", FFN_DOWN_ROLE, EXPERT_DOWN_ROLE },
+	{ "attn_qkv.weight", QKV_ROLE, QKV_ROLE, QKV_ROLE },
+	{ "attn_v.weight", V_ROLE, V_ROLE, V_ROLE },
+	{ "attn_k.weight", K_ROLE, K_ROLE, K_ROLE },
+	{ "attn_q.weight", Q_ROLE, Q_ROLE, Q_ROLE },
+	{ "attn_output.weight", OUT_ROLE, OUT_ROLE, OUT_ROLE },
+	{ "ffn_up", FFN_UP_ROLE, EXPERT_UP_ROLE, SHARED_UP_ROLE },
+	{ "ffn_gate", FFN_GATE_ROLE, EXPERT_UP_ROLE, SHARED_UP_ROLE },
+	{ "ffn_down", FFN_DOWN_ROLE, EXPERT_DOWN_ROLE, SHARED_DOWN_ROLE },
 };
 
 static enum qwen_role
@@ -64,7 +64,9 @@ role_of(const struct qwen_quantize *p, const struct qwen_gguf_tensor *t)
 		    EMBED_ROLE : HEAD_ROLE;
 	for (i = 0; i < sizeof roles / sizeof roles[0]; i++) {
 		if (strstr(t->name, roles[i].part) != NULL)
-			return t->ne[2] > 1 ? roles[i].expert : roles[i].role;
+			return strstr(t->name, "_shexp") != NULL ?
+			    roles[i].shared : t->ne[2] > 1 ? roles[i].expert :
+			    roles[i].role;
 	}
 	return FIXED;
 }
@@ -238,11 +240,19 @@ choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
 	return 0;
 }
 
+/* Those that llama.cpp does not make without an importance matrix. */
+static int
+is_few(uint32_t type)
+{
+	return type == QT_IQ3_XXS || type == QT_IQ2_S || type == QT_IQ2_XS ||
+	    type == QT_IQ2_XXS;
+}
+
 /* What was lost already, and what is missing. */
 static int
 add_notes(struct qwen_quantize *p, struct qwen_err *err)
 {
-	size_t i, again = 0, plain = 0, changed = 0;
+	size_t i, again = 0, plain = 0, changed = 0, few = 0;
 	uint32_t from = 0;
 
 	for (i = 0; i < p->n; i++) {
@@ -251,6 +261,7 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 		if (it->type == it->t->type)
 			continue;
 		changed++;
+		few += is_few(it->type);
 		if (qwen_ggml_block_len(it->t->type) > 1) {
 			again++;
 			from = it->t->type;
@@ -266,6 +277,10 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 	if (changed == 0 && qwen_quantize_add_note(p, err,
 	    "all tensors have these formats already") < 0)
 		return -1;
+	if (p->opts.imatrix == NULL && few > 0 && qwen_quantize_add_note(p, err,
+	    "formats of so few bits want an importance matrix: see "
+	    "--imatrix") < 0)
+		return -1;
 	if (p->opts.imatrix != NULL && plain > 0)
 		return qwen_quantize_add_note(p, err, "the importance matrix has"
 		    " nothing for %zu of %zu tensors", plain, p->n);
@@ -280,6 +295,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 		.heads = key_of(p->in, "attention.head_count"),
 		.kv_heads = key_of(p->in, "attention.head_count_kv"),
 		.n_expert = key_of(p->in, "expert_count"),
+		.shared = key_of(p->in,
+		    "expert_shared_feed_forward_length") > 0,
 		.made = p->opts.imatrix != NULL ? QWEN_MADE_WEIGHTED :
 		    QWEN_MADE_PLAIN,
 	};

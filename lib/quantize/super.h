@@ -58,7 +58,7 @@ sum_blocks(const struct wide *v, int per, float sum[2])
 		sum[l / per] += v->v[l];
 }
 
-/* ------------------------------------------------------------ without minimum */
+/* -------------------------------------------------------- without minimum */
 
 /*
  * Scales of sub-blocks under c->d: of the integers around want, those with the

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include "qprefill/qprefill.h"
+#include "quantize/quantize.h"
 
 static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
+	const char		*imatrix;	/* NULL: none */
 	enum qwen_format	 format;
 	enum qwen_logits	 logits;
 	size_t			 top;		/* 0: whole rows */
@@ -67,6 +69,8 @@ static const struct cli_opt options[] = {
 	    "only the n best of each row of logits"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
 	    "the form of logits"),
+	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
+	    "write there how much each matrix's inputs matter"),
 
 	CLI_GROUP("what is not read again:"),
 	CLI_LIST(0, "reuse", "state", &opt.reuse.states, "file",
@@ -106,6 +110,8 @@ check_options(struct tool_intake *in)
 	if (in->whole && in->state != NULL)
 		cli_usage("-s %s: --reuse takes the tokens on stdin for the "
 		    "whole prompt", in->state);
+	if (in->whole && opt.imatrix != NULL)
+		cli_usage("--imatrix needs all tokens read: not with --reuse");
 	if (in->whole && opt.logits == QWEN_LOGITS_ALL)
 		cli_usage("--logits=all reads all tokens: not with --reuse");
 	if (opt.logits == QWEN_LOGITS_NONE) {
@@ -188,6 +194,16 @@ old_row(struct rows *r, const struct qwen_session *s)
 		write_row(r, qwen_session_n_tokens(s) - 1, row, &cli_err);
 }
 
+static void
+write_imatrix(const struct tool_intake *in)
+{
+	struct cli_output *out = cli_output_open(opt.imatrix);
+
+	cli_must(opt.imatrix, qwen_imatrix_write(qwen_session_model(in->session),
+	    in->n, NULL, cli_output_fd(out), &cli_err));
+	cli_output_commit(out);
+}
+
 /* r is NULL where no row is wanted. */
 static void
 evaluate(struct tool_intake *in, struct rows *r)
@@ -201,7 +217,12 @@ evaluate(struct tool_intake *in, struct rows *r)
 
 	if (in->n == 0 && r != NULL)
 		old_row(r, in->session);
+	if (opt.imatrix != NULL)
+		cli_must(NULL, qwen_imatrix_start(qwen_session_model(
+		    in->session), &cli_err));
 	tool_prefill(in, &how);
+	if (opt.imatrix != NULL)
+		write_imatrix(in);
 }
 
 /*
@@ -259,8 +280,8 @@ main(int argc, char *argv[])
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
 		die("no token and no state: nothing to do");
-	/* rows of all tokens come from reading all tokens */
-	if (opt.logits != QWEN_LOGITS_ALL)
+	/* rows, or sums, of all tokens come from reading all tokens */
+	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL)
 		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
 	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,

@@ -30,6 +30,16 @@ int qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
     struct qwen_err *err);
 void qwen_imatrix_close(struct qwen_imatrix *m);
 
+/*
+ * Make one: from _start on a model's inputs are added up, of all rows that it
+ * reads, with the same sums whatever the threads and batches; _write writes
+ * them.  n_tokens and dataset (or NULL) are what the file is to say.
+ */
+struct qwen_model;
+int qwen_imatrix_start(struct qwen_model *m, struct qwen_err *err);
+int qwen_imatrix_write(const struct qwen_model *m, size_t n_tokens,
+    const char *dataset, int fd, struct qwen_err *err);
+
 /* ------------------------------------------------------------- files */
 
 struct qwen_quantize_opts {

@@ -34,7 +34,7 @@ text/embed base gguf text/token
 text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf
 hub base gguf text/json text/yyjson
-quantize base gguf engine/quant
+quantize base gguf engine/quant engine/model
 cli base
 EOT
 # folder, name, and whether it is defined (T) or called (U)

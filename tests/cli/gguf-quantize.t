@@ -9,11 +9,12 @@ gguf-synth --recipe BF16 --layers 1 --vocab-size 4096 -o big.gguf Qwen3-0.6B
 gguf-convert --type f32 -o tiny.gguf "$TOP/tests/files/hub/qwen3_moe"
 
 # -- all types
+model qwen35moe-f32
 gguf-quantize --list-types >types
 [ "$(grep -c . types)" -gt 15 ]
 ok $? "there are types"
 while read -r t; do
-	gguf-quantize -q --type "$t" -t 1 -o one.gguf big.gguf 2>err
+	gguf-quantize -q --type "$t" -t 1 -o one.gguf "$MODEL" 2>err
 	is "$? $(cat err)" "0 " "$t"
 	QWEN_CPU=scalar gguf-quantize -q --type "$t" -t 3 tiny.gguf >a.gguf &&
 	    gguf-quantize -q --type "$t" -t 2 -o b.gguf tiny.gguf && cmp a.gguf b.gguf

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/forward.h"
+#include "engine/model/inputs.h"
 
 static void
 lower(_Atomic size_t *least, size_t n)
@@ -216,7 +217,8 @@ any_good(struct qwen_batch *b)
 /*
  * All layers; what is left of the batch then is the wanted rows, with the
  * normed hidden states in xn and xq.  After the mixer of the last layer nothing
- * of the others is read any more, unless a block is to predict from them.  Rows
+ * of the others is read any more, unless a block is to predict from them, or
+ * somebody adds up inputs.  Rows
  * in which a number is not finite are carried on: they touch no others.
  */
 static void
@@ -224,20 +226,25 @@ run_layers(struct qwen_batch *b)
 {
 	struct qwen_scratch *s = b->b;
 	size_t i, n_layer = b->hp->n_layer, n_embd = b->hp->n_embd;
+	const struct qwen_linear head = { &b->m->output, NULL, 0, NULL };
+	int late = b->m->mtp.on || b->m->inputs != NULL;
 
 	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL, n_embd);
 	qwen_rope_angles(b);
 	for (i = 0; i < n_layer && any_good(b); i++) {
-		if (i + 1 == n_layer && !b->m->mtp.on)
+		if (i + 1 == n_layer && !late)
 			choose_wanted(b);
 		qwen_batch_layer(b, &b->m->layer[i], i > 0 ? s->out : NULL);
 	}
 	if (i < n_layer)
 		return;
 	qwen_batch_norm(b, s->out, b->m->output_norm, 2 * n_layer);
-	if (!b->m->mtp.on)
+	if (!late)
 		return;
-	qwen_mtp_take(b);
+	if (b->m->mtp.on)
+		qwen_mtp_take(b);
+	if (b->m->inputs != NULL)
+		qwen_inputs_linear(b, &head, 1, s->xn, n_embd, NULL, b->n);
 	choose_wanted(b);
 	gather(b, s->xn, n_embd * sizeof *s->xn);
 	gather(b, s->xq, QWEN_Q8_GROUPS(n_embd) * b->m->x_bytes);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "engine/model/forward.h"
+#include "engine/model/inputs.h"
 
 /* What goes with a matrix beside its weights: a rounding each. */
 static void
@@ -224,6 +225,9 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
 
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
+	/* the head's are all rows, not those it is for: see run_layers() */
+	if (b->m->inputs != NULL && lin[0].w != &b->m->output)
+		qwen_inputs_linear(b, lin, n_lin, x, stride, at, n);
 	pack_all(&j);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "engine/kernel/tune.h"
+#include "engine/model/inputs.h"
 #include "engine/model/model.h"
 
 int
@@ -184,6 +185,7 @@ fini(struct qwen_model *m)
 		free(m->owned[i]);
 	free(m->owned);
 	free(m->layer);
+	qwen_inputs_free(m->inputs);
 	qwen_hparams_free(&m->hp);
 }
 

@@ -152,6 +152,7 @@ struct qwen_model {
 						   quantised weights take them */
 	struct qwen_pool	*pool;
 	struct qwen_profile	 profile;
+	struct qwen_input_sums	*inputs;	/* NULL: nobody wants them */
 	/* memory owned beside the mapping: widened or turned small tensors */
 	void			**owned;
 	size_t			 n_owned, cap_owned;

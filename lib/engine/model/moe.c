@@ -7,10 +7,12 @@
  * one thread, which walks the experts in ascending order: a token's sum is then
  * the same in any batch, with no buffer of experts' outputs and no atomics.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
+#include "engine/model/inputs.h"
 
 static void
 load_experts(struct qwen_loader *ld, struct qwen_moe *e)
@@ -404,6 +406,54 @@ chunks(size_t rows, size_t chunk)
 	return (rows + chunk - 1) / chunk;
 }
 
+/* What goes into gate and up of each expert; the slots become tokens. */
+static void
+measure_in(const struct work *w)
+{
+	struct qwen_batch *b = w->b;
+	const struct qwen_scratch *s = b->b;
+	const struct qwen_mlp *mlp;
+	uint32_t *at;
+	size_t i, k, e, n;
+
+	at = malloc(b->n * w->used * sizeof *at);
+	if (at == NULL) {
+		b->m->inputs->failed = 1;
+		return;
+	}
+	for (i = 0; i < w->n_active; i++) {
+		e = s->active[i];
+		n = s->first[e + 1] - s->first[e];
+		mlp = mlp_of(w, e);
+		for (k = 0; k < n; k++)
+			at[k] = (uint32_t)(s->slot[s->first[e] + k] / w->used);
+		qwen_inputs_expert(b, &mlp->gate, e, s->xn, b->hp->n_embd, at,
+		    n);
+		/* a stack of both is one tensor */
+		if (mlp->gate.expert_bytes <= mlp->gate.n_out *
+		    mlp->gate.row_bytes)
+			qwen_inputs_expert(b, &mlp->up, e, s->xn,
+			    b->hp->n_embd, at, n);
+	}
+	free(at);
+}
+
+/* And into down, slot by slot. */
+static void
+measure_down(const struct work *w)
+{
+	struct qwen_batch *b = w->b;
+	const struct qwen_scratch *s = b->b;
+	size_t i, e;
+
+	for (i = 0; i < w->n_active; i++) {
+		e = s->active[i];
+		qwen_inputs_expert(b, &mlp_of(w, e)->down, e, s->gate +
+		    s->first[e] * s->ff_width, s->ff_width, NULL,
+		    s->first[e + 1] - s->first[e]);
+	}
+}
+
 void
 qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
@@ -427,9 +477,13 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_each_token(b, QWEN_STAGE_ROUTE, route, &w, h->n_expert);
 	sort_slots(&w);
 	w.n_routed = w.n_active - (size_t)shared;
+	if (b->m->inputs != NULL)
+		measure_in(&w);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    w.n_routed * w.n_chunk);
 	qwen_pool_run(b->m->pool, do_activate, &w, chunks(b->n * w.used, SLOTS));
+	if (b->m->inputs != NULL)
+		measure_down(&w);
 	if (b->m->kernels.pack_bytes > 0)
 		qwen_pool_run(b->m->pool, do_pack, &w, w.n_active);
 	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));

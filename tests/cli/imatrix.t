@@ -1,0 +1,77 @@
+#!/bin/sh
+# Importance: qprefill --imatrix, and gguf-quantize with what it writes.
+. "$TOP/tests/cli/tap.sh"
+gguf-convert --type f32 -o moe.gguf "$TOP/tests/files/hub/qwen3_5_moe"
+gguf-convert --type f32 -o dense.gguf "$TOP/tests/files/hub/qwen3"
+ids 100 7 250 | tr '\n' ' ' >ids
+tokens=100
+
+values() { # FILE TENSOR
+	gguf-inspect --values "$2" "$1" | tr -s ' ' '\n' | grep -E '^-?[0-9.]+(e[-+]?[0-9]+)?$'
+}
+
+for m in moe dense; do
+	qprefill -m $m.gguf -o plain.state <ids >ready
+	qprefill -m $m.gguf --imatrix $m.imatrix -o with.state <ids >ready
+	cmp -s plain.state with.state
+	ok $? "$m: the state is what it is without"
+	for how in '-t 1' '-t 3 --batch 7' '--batch 1'; do
+		qprefill -m $m.gguf $how --imatrix other -o /dev/null <ids >ready
+		cmp -s $m.imatrix other
+		ok $? "$m: the same with $how"
+	done
+	is "$(gguf-inspect --json $m.imatrix | jq -c '.metadata | [.["general.type"], .["imatrix.chunk_count"],
+	    .["imatrix.chunk_size"], .["imatrix.datasets"]]')" '["imatrix",1,100,[]]' "$m: metadata"
+done
+is "$(gguf-inspect --json dense.imatrix | jq -c '[.tensors[].name | select(startswith("blk.0"))]')" \
+    '["blk.0.attn_k.weight.in_sum2","blk.0.attn_k.weight.counts","blk.0.attn_output.weight.in_sum2","blk.0.attn_output.weight.counts","blk.0.attn_q.weight.in_sum2","blk.0.attn_q.weight.counts","blk.0.attn_v.weight.in_sum2","blk.0.attn_v.weight.counts","blk.0.ffn_down.weight.in_sum2","blk.0.ffn_down.weight.counts","blk.0.ffn_gate.weight.in_sum2","blk.0.ffn_gate.weight.counts","blk.0.ffn_up.weight.in_sum2","blk.0.ffn_up.weight.counts"]' \
+    "two tensors for each matrix, by name"
+
+# What a norm makes has squares that add up to its width for each token, once its
+# weight is taken out; each of two experts has such inputs.
+norm_adds_up() { # MODEL NORM MATRIX HOW-OFTEN
+	values $1.gguf "$2" >w
+	values $1.imatrix "$3.in_sum2" >s
+	awk -v t="$((tokens * $4))" 'FILENAME == "w" { w[n++] = $1; next } { sum += $1 / w[m++ % n] ^ 2 }
+	    END { d = sum / n / t - 1; exit !(n > 9 && m % n == 0 && d < 1e-3 && d > -1e-3) }' w s
+	ok $? "$1: inputs of $3 add up"
+}
+norm_adds_up dense blk.0.attn_norm.weight blk.0.attn_q.weight 1
+norm_adds_up dense blk.1.ffn_norm.weight blk.1.ffn_up.weight 1
+norm_adds_up dense blk.1.ffn_norm.weight blk.1.ffn_gate.weight 1
+norm_adds_up dense output_norm.weight token_embd.weight 1
+used=$(gguf-inspect --json moe.gguf | jq '.metadata["qwen35moe.expert_used_count"]')
+norm_adds_up moe blk.1.post_attention_norm.weight blk.1.ffn_gate_exps.weight "$used"
+norm_adds_up moe blk.1.post_attention_norm.weight blk.1.ffn_up_exps.weight "$used"
+norm_adds_up moe blk.1.post_attention_norm.weight blk.1.ffn_gate_shexp.weight 1
+is "$(values moe.imatrix blk.1.ffn_down_exps.weight.counts | awk '{ s += $1 } END { print s }') $(
+    values moe.imatrix blk.1.ffn_down_shexp.weight.counts)" "$((tokens * used)) $tokens" "counts of experts"
+is "$(values moe.imatrix blk.1.ffn_down_exps.weight.counts | tr '\n' ' ')" \
+    "$(values moe.imatrix blk.1.ffn_up_exps.weight.counts | tr '\n' ' ')" "in all three of their matrices"
+
+# -- what it is for
+gguf-quantize --type Q4_0 -o plain.gguf dense.gguf
+gguf-quantize --type Q4_0 --imatrix dense.imatrix -o weighted.gguf dense.gguf 2>err
+is "$? $(cat err)" "0 " "gguf-quantize takes it"
+cmp -s plain.gguf weighted.gguf
+is $? 1 "and makes other codes"
+is "$(gguf-inspect --json weighted.gguf | jq -c '.metadata | [.["quantize.imatrix.file"],
+    .["quantize.imatrix.chunks_count"], .["quantize.imatrix.entries_count"] > 10]')" '["dense.imatrix",1,true]' "and says so"
+model qwen3
+qprefill -m "$MODEL" --imatrix qwen3.imatrix -o /dev/null <ids >ready
+refused 1 "of another model" gguf-quantize --type Q4_0 --imatrix qwen3.imatrix -o no.gguf dense.gguf
+grep -q 'another shape' err
+ok $? "says why"
+at=$(gguf-inspect --json dense.imatrix | jq '.tensors[0].offset')
+cp dense.imatrix bad
+printf '\377\377\377\377' | dd of=bad bs=1 seek="$at" conv=notrunc 2>/dev/null
+refused 1 "a number that is none" gguf-quantize --type Q4_0 --imatrix bad -o no.gguf dense.gguf
+head -c 2000 dense.imatrix >bad
+refused 1 "cut short" gguf-quantize --type Q4_0 --imatrix bad -o no.gguf dense.gguf
+refused 1 "a matrix as a model" gguf-quantize --type Q4_0 -o no.gguf dense.imatrix
+refused 2 "not with --reuse" qprefill -m dense.gguf --imatrix no --reuse plain.state -o /dev/null
+if [ -e /dev/full ]; then
+	qprefill -m dense.gguf --imatrix /dev/full -o /dev/null <ids >ready 2>err
+	is "$? $(grep -c . err)" "1 1" "a full disk"
+fi
+done_testing

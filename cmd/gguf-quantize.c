@@ -18,6 +18,8 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
 	    "the format, or mix of formats, as Q4_K_M"),
+	CLI_BYTES(0, "size", "bytes", &opt.q.size, 1,
+	    "so large, or less, as 17G: formats that do the least damage"),
 	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
 	CLI_FILE(0, "types", "file", &opt.types, "file",
 	    "formats of single tensors: lines of a pattern and a format"),
@@ -31,7 +33,8 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "gguf-quantize",
 	.about = "make a model file smaller, with other number formats",
-	.usage = "--type name [options] file\n--list-types",
+	.usage = "--type name [options] file\n--size bytes [options] file\n"
+	    "--list-types",
 	.options = options, .max = 1, .completes = "file gguf",
 };
 
@@ -105,10 +108,10 @@ main(int argc, char *argv[])
 	}
 	if (n == 0)
 		cli_usage("no file is named");
-	if (opt.q.recipe == NULL)
-		cli_usage("--type says which format; --list-types shows those "
-		    "known");
-	if (qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
+	if ((opt.q.recipe == NULL) == (opt.q.size == 0))
+		cli_usage("--type says which format, or --size how large; "
+		    "--list-types shows the types known");
+	if (opt.q.size == 0 && qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
 		cli_usage("--type: %s; --list-types shows those known",
 		    cli_err.msg);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))

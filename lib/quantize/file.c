@@ -68,6 +68,17 @@ is_key(const struct qwen_gguf_kv *kv, const char *key, size_t n)
 	return kv->key.len >= n && memcmp(kv->key.s, key, n) == 0;
 }
 
+static int
+use_recipe(struct qwen_quantize *p, struct qwen_err *err)
+{
+	if (p->opts.size > 0)
+		return 0;
+	if (qwen_quantize_find(&p->recipe, p->opts.recipe, err) < 0)
+		return -1;
+	p->file_type = qwen_recipe_file_type(p->recipe);
+	return 0;
+}
+
 /* Keys of this file, and not of what it is made of. */
 static int
 is_own(const struct qwen_gguf_kv *kv)
@@ -127,7 +138,7 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 	}
 	qwen_gguf_put_u32(p->w, "general.quantization_version", QUANT_VERSION);
 	qwen_gguf_put_u32(p->w, "general.file_type",
-	    qwen_recipe_file_type(p->recipe));
+	    p->file_type);
 	if (p->opts.imatrix != NULL && put_imatrix(p, err) < 0)
 		return -1;
 	for (i = 0; i < p->n; i++)
@@ -178,12 +189,11 @@ qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
 	p->in = in;
 	p->opts = *opts;
 	p->cpu = qwen_cpu_detect();
-	if (use_cpu(p, err) < 0 || qwen_quantize_find(&p->recipe, opts->recipe, err) < 0 ||
+	if (use_cpu(p, err) < 0 || use_recipe(p, err) < 0 ||
 	    check_kind(in, err) < 0 ||
-	    qwen_quantize_plan(p, err) < 0 ||
-	    qwen_gguf_writer_new(&p->w, err) < 0 || put_head(p, err) < 0 ||
 	    qwen_pool_new(&p->pool, opts->threads > 0 ? opts->threads :
-	    qwen_cpu_count(), err) < 0) {
+	    qwen_cpu_count(), err) < 0 || qwen_quantize_plan(p, err) < 0 ||
+	    qwen_gguf_writer_new(&p->w, err) < 0 || put_head(p, err) < 0) {
 		qwen_quantize_free(p);
 		return -1;
 	}

@@ -228,6 +228,9 @@ choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
 			    qwen_ggml_name(it->type));
 		return 0;
 	}
+	it->open = 1;
+	if (p->opts.size > 0)
+		return 0;
 	(void)sscanf(it->t->name, "blk.%u.", &block);
 	it->type = qwen_recipe_rest(p->recipe);
 	if (qwen_ggml_block_len(it->type) > 1)
@@ -309,7 +312,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 		it->t = qwen_gguf_tensor(p->in, i);
 		if (choose(p, &m, by, it, err) < 0)
 			return -1;
-		if (p->opts.imatrix == NULL || it->type == it->t->type)
+		if (p->opts.imatrix == NULL || (it->type == it->t->type &&
+		    !it->open))
 			continue;
 		has = qwen_imatrix_has(p->opts.imatrix, it->t, err);
 		if (has < 0)
@@ -322,6 +326,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 			    "that can change fits %s", by->v[i].line,
 			    by->v[i].name);
 	}
+	if (p->opts.size > 0 && qwen_quantize_fit(p, err) < 0)
+		return -1;
 	return add_notes(p, err);
 }
 

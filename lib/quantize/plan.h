@@ -12,12 +12,14 @@ struct quantize_item {
 	const struct qwen_gguf_tensor *t;
 	uint32_t	 type;		/* that it gets */
 	int		 weighted;	/* by the importance matrix */
+	int		 open;		/* no pattern says its type */
 };
 
 struct qwen_quantize {
 	const struct qwen_gguf	*in;
 	struct qwen_quantize_opts opts;
 	size_t			 recipe;
+	uint32_t		 file_type;	/* general.file_type */
 	unsigned		 cpu;
 	struct qwen_pool	*pool;
 	struct quantize_item	*item;
@@ -29,6 +31,9 @@ struct qwen_quantize {
 
 /* The format of each tensor. */
 int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);
+
+/* The same of those that are open, so that the file has opts.size bytes. */
+int qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err);
 
 /* One more note. */
 int qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,

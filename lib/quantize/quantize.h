@@ -43,7 +43,8 @@ int qwen_imatrix_write(const struct qwen_model *m, size_t n_tokens,
 /* ------------------------------------------------------------- files */
 
 struct qwen_quantize_opts {
-	const char	*recipe;	/* "Q4_K_M", in any case */
+	const char	*recipe;	/* "Q4_K_M", in any case; not with size */
+	uint64_t	 size;		/* of the file, at most; 0: by recipe */
 	/*
 	 * Lines of a pattern of tensors' names, as of the shell, and a format:
 	 * the first that fits counts, before the recipe.  Or NULL.

@@ -65,6 +65,26 @@ EOT
 printf '*attn_q.weight Q4_K\n' >t
 refused 1 "--types: rows that are not whole blocks" gguf-quantize --type Q8_0 --types t -o no.gguf tiny.gguf
 
+# -- by size
+size=0
+for s in 12M 16M 20M; do
+	gguf-quantize --size $s -t 2 -o $s.gguf big.gguf 2>err
+	is "$?" 0 "--size $s"
+	n=$(wc -c <$s.gguf)
+	[ "$n" -le $((${s%M} * 1048576)) ] && [ "$n" -gt $((${s%M} * 1048576 * 9 / 10)) ] && [ "$n" -gt "$size" ]
+	ok $? "$s: $n bytes, no more than that and not much less"
+	size=$n
+	is "$(gguf-inspect $s.gguf | grep ^usable) $(format $s.gguf blk.0.attn_norm.weight)" "usable yes F32" "$s: can be used"
+done
+QWEN_CPU=scalar gguf-quantize --size 16M -t 1 -q big.gguf >other.gguf
+cmp -s 16M.gguf other.gguf
+ok $? "the same file with other threads and instructions"
+printf '*attn_q.weight Q8_0\n' >t
+gguf-quantize -q --size 14M --types t -o o.gguf big.gguf
+is "$(format o.gguf blk.0.attn_q.weight)" Q8_0 "--size with --types"
+refused 1 "--size: too small" gguf-quantize --size 100K -o no.gguf big.gguf
+refused 2 "--size and --type" gguf-quantize --size 1G --type Q8_0 -o no.gguf big.gguf
+
 # -- weights that were quantised
 gguf-quantize --type Q4_0 -o c.gguf k.gguf 2>err
 is "$? $(grep -c 'quantised already' err)" "0 1" "a note where weights are quantised already"

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * size.c - formats by size: of all that a file of so many bytes can have, those
+ * that do the least damage.
+ *
+ * Damage is the error that a format makes of a tensor, as a part of what the
+ * tensor does, weighed by the importance matrix and by how much a model minds it
+ * there.  It is measured on some rows.  Then, from the smallest format for all,
+ * the step that gains most for its bytes is taken, again and again.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+#include "gguf/recipe.h"
+#include "quantize/imatrix.h"
+#include "quantize/plan.h"
+
+enum {
+	SAMPLE = 1 << 15,	/* numbers of a tensor that are looked at */
+	N_WIDE = 11, N_NARROW = 5, N_TYPES = N_WIDE,
+	HEAD_MORE = 4096,	/* keys that the new file has beside the old */
+	ALIGN = 32,
+};
+
+/* Formats from small to large: of rows of whole 256, of whole 32, and others. */
+static const uint32_t wide[N_WIDE] = { QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S,
+	QT_IQ3_XXS, QT_IQ3_S, QT_IQ4_XS, QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_Q8_0,
+	QT_F16 };
+static const uint32_t narrow[N_NARROW] = { QT_IQ4_NL, QT_Q5_0, QT_Q5_1,
+	QT_Q8_0, QT_F16 };
+
+/* A tensor that may have one of these. */
+struct choice {
+	struct quantize_item	*it;
+	const uint32_t		*type;
+	int			 n, now;
+	uint64_t		 bytes[N_TYPES];
+	double			 damage[N_TYPES];
+};
+
+struct fit {
+	struct qwen_quantize	*p;
+	struct choice		*v;
+	size_t			 n;
+	struct qwen_err		*bad;		/* [n] */
+};
+
+static uint64_t
+bytes_of(const struct qwen_gguf_tensor *t, uint32_t type)
+{
+	uint64_t b = (uint64_t)qwen_quant_row_bytes(type, t->ne[0]) * t->ne[1] *
+	    t->ne[2] * t->ne[3];
+
+	return (b + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/*
+ * How much a model minds an error: by how much the KL divergence of the demo
+ * model grew with one tensor of the kind in Q3_K, the rest as it was; ffn_up of
+ * its experts is 1.
+ */
+static double
+weight_of(const char *name)
+{
+	static const struct {
+		const char	*part;
+		double		 weight;
+	} weights[] = {
+		{ "token_embd", 20 }, { "attn_output", 1.1 },
+		{ "output.weight", 48 }, { "attn_qkv", 6 }, { "attn_q", 0.8 },
+		{ "attn_k", 0.6 }, { "attn_v", 1.2 }, { "attn_gate", 3 },
+		{ "ssm_out", 4.9 }, { "ssm_", 0.3 }, { "ffn_gate_shexp", 0.6 },
+		{ "ffn_up_shexp", 0.5 }, { "ffn_down_shexp", 0.9 },
+		{ "ffn_gate", 1.2 }, { "ffn_down", 2.1 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+		if (strstr(name, weights[i].part) != NULL)
+			return weights[i].weight;
+	}
+	return 1.0;
+}
+
+/* Rows spread over a tensor, and what their columns weigh. */
+struct sample {
+	float		*x, *y, *w;	/* [rows][n_row], [n_row] for each */
+	unsigned char	*bytes;
+	size_t		 n_row, rows;
+};
+
+static int
+get_sample(struct fit *f, const struct quantize_item *it, struct sample *s,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = it->t;
+	uint64_t all = t->ne[1] * t->ne[2] * t->ne[3], row, k;
+	size_t size;
+	float *w;
+
+	s->n_row = (size_t)t->ne[0];
+	s->rows = s->n_row < SAMPLE ? SAMPLE / s->n_row : 1;
+	s->rows = s->rows < all ? s->rows : (size_t)all;
+	if (qwen_mul(s->n_row, s->rows, &size) < 0)
+		return qwen_oom(err);
+	s->x = qwen_alloc(size, sizeof *s->x);
+	s->y = qwen_alloc(size, sizeof *s->y);
+	s->w = qwen_alloc(size, sizeof *s->w);
+	s->bytes = qwen_alloc(size, 4);
+	w = it->weighted ? qwen_alloc((size_t)(t->ne[2] * t->ne[3]) * s->n_row,
+	    sizeof *w) : NULL;
+	if (s->x == NULL || s->y == NULL || s->w == NULL || s->bytes == NULL ||
+	    (it->weighted && w == NULL)) {
+		free(w);
+		return qwen_oom(err);
+	}
+	if (w != NULL)
+		qwen_imatrix_weights(f->p->opts.imatrix, t, w);
+	for (k = 0; k < s->rows; k++) {
+		row = all * k / s->rows;
+		qwen_quant_values(qwen_quant_find(t->type),
+		    (const unsigned char *)t->data + row *
+		    qwen_quant_row_bytes(t->type, t->ne[0]), s->n_row,
+		    s->x + k * s->n_row);
+		for (size = 0; size < s->n_row; size++)
+			s->w[k * s->n_row + size] = w == NULL ? 1.0f :
+			    w[row / t->ne[1] * s->n_row + size];
+	}
+	free(w);
+	return 0;
+}
+
+/* The part of the sample's strength that a format gets wrong. */
+static int
+measure(struct fit *f, struct sample *s, uint32_t type, double *damage,
+    struct qwen_err *err)
+{
+	size_t k, i, n = s->n_row;
+	double wrong = 0.0, whole = 0.0, d, w;
+
+	for (k = 0; k < s->rows; k++) {
+		if (qwen_encode_rows(type, f->p->cpu, s->x + k * n,
+		    s->w + k * n, n, 1, s->bytes, err) < 0)
+			return -1;
+		qwen_quant_values(qwen_quant_find(type), s->bytes, n,
+		    s->y + k * n);
+		for (i = k * n; i < (k + 1) * n; i++) {
+			d = (double)s->x[i] - (double)s->y[i];
+			w = (double)s->w[i];
+			wrong += w * d * d;
+			whole += w * (double)s->x[i] * (double)s->x[i];
+		}
+	}
+	*damage = whole > 0.0 ? wrong / whole : 0.0;
+	return isfinite(*damage) ? 0 : qwen_fail(err, QWEN_EFORMAT,
+	    "a weight that is not finite");
+}
+
+static void
+look(void *arg, size_t i, int thread)
+{
+	struct fit *f = arg;
+	struct choice *c = &f->v[i];
+	struct sample s = { NULL, NULL, NULL, NULL, 0, 0 };
+	struct qwen_err *err = &f->bad[i];
+	int k, rc;
+
+	(void)thread;
+	rc = get_sample(f, c->it, &s, err);
+	for (k = 0; k < c->n && rc == 0; k++) {
+		rc = measure(f, &s, c->type[k], &c->damage[k], err);
+		c->damage[k] *= weight_of(c->it->t->name);
+	}
+	free(s.x);
+	free(s.y);
+	free(s.w);
+	free(s.bytes);
+}
+
+/* The step that gains most for its bytes, of those that `left` allows. */
+static struct choice *
+best_step(struct fit *f, uint64_t left, int *to)
+{
+	struct choice *best = NULL, *c;
+	double gain, most = 0.0;
+	uint64_t more;
+	int k;
+
+	for (c = f->v; c < f->v + f->n; c++) {
+		for (k = c->now + 1; k < c->n; k++) {
+			more = c->bytes[k] - c->bytes[c->now];
+			if (c->bytes[k] < c->bytes[c->now] || more > left)
+				continue;
+			gain = (c->damage[c->now] - c->damage[k]) /
+			    (double)(more > 0 ? more : 1);
+			if (gain > most) {
+				most = gain;
+				best = c;
+				*to = k;
+			}
+		}
+	}
+	return best;
+}
+
+/* The name that most of the bytes would give the file. */
+static uint32_t
+likeliest(const struct fit *f)
+{
+	uint64_t bytes[QT_N] = { 0 }, most = 0;
+	uint32_t type = QT_F16;
+	const struct choice *c;
+	size_t i;
+
+	for (c = f->v; c < f->v + f->n; c++) {
+		bytes[c->type[c->now]] += c->bytes[c->now];
+		if (bytes[c->type[c->now]] > most) {
+			most = bytes[c->type[c->now]];
+			type = c->type[c->now];
+		}
+	}
+	for (i = 0; qwen_recipe_name(i) != NULL; i++) {
+		if (qwen_recipe_is_stock(i) && qwen_recipe_rest(i) == type)
+			return qwen_recipe_file_type(i);
+	}
+	return 0;
+}
+
+static int
+spend(struct fit *f, uint64_t least, struct qwen_err *err)
+{
+	uint64_t left = f->p->opts.size;
+	struct choice *c;
+	int to = 0;
+
+	if (least > left)
+		return qwen_fail(err, QWEN_ERANGE, "it takes %llu bytes with the"
+		    " smallest formats", (unsigned long long)least);
+	left -= least;
+	while ((c = best_step(f, left, &to)) != NULL) {
+		left -= c->bytes[to] - c->bytes[c->now];
+		c->now = to;
+	}
+	for (c = f->v; c < f->v + f->n; c++)
+		c->it->type = c->type[c->now];
+	f->p->file_type = likeliest(f);
+	return 0;
+}
+
+/* What may be chosen, and the bytes of all with the smallest formats. */
+static uint64_t
+list(struct fit *f)
+{
+	uint64_t sum = qwen_gguf_data_offset(f->p->in, 0) + HEAD_MORE;
+	struct quantize_item *it;
+	struct choice *c;
+	int k;
+
+	for (it = f->p->item; it < f->p->item + f->p->n; it++) {
+		if (!it->open) {
+			sum += bytes_of(it->t, it->type);
+			continue;
+		}
+		c = &f->v[f->n++];
+		c->it = it;
+		c->type = it->t->ne[0] % 256 == 0 ? wide :
+		    it->t->ne[0] % 32 == 0 ? narrow : wide + N_WIDE - 1;
+		c->n = it->t->ne[0] % 256 == 0 ? N_WIDE :
+		    it->t->ne[0] % 32 == 0 ? N_NARROW : 1;
+		for (k = 0; k < c->n; k++)
+			c->bytes[k] = bytes_of(it->t, c->type[k]);
+		sum += c->bytes[0];
+	}
+	return sum;
+}
+
+int
+qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err)
+{
+	struct fit f = { .p = p };
+	uint64_t least;
+	size_t i;
+	int rc = -1;
+
+	f.v = calloc(p->n > 0 ? p->n : 1, sizeof *f.v);
+	f.bad = calloc(p->n > 0 ? p->n : 1, sizeof *f.bad);
+	if (f.v == NULL || f.bad == NULL) {
+		free(f.v);
+		free(f.bad);
+		return qwen_oom(err);
+	}
+	least = list(&f);
+	qwen_pool_run(p->pool, look, &f, f.n);
+	for (i = 0; i < f.n && f.bad[i].code == 0; i++)
+		continue;
+	if (i == f.n)
+		rc = spend(&f, least, err);
+	else
+		*err = f.bad[i];
+	free(f.v);
+	free(f.bad);
+	return rc;
+}

@@ -37,6 +37,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_BATCH(&opt.plan.batch),
 	CLI_OPT_THREADS(&opt.plan.n_threads),
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
+	TOOL_OPT_KV,
 	CLI_END,
 };
 

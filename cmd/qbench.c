@@ -131,6 +131,7 @@ static const struct cli_opt options[] = {
 	    "tokens of this stream, not made ones"),
 	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
 	TOOL_OPT_QUANTIZE,
+	TOOL_OPT_KV,
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 
 	CLI_GROUP("a model that is made up:"),

@@ -30,6 +30,7 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),
 	TOOL_OPT_QUANTIZE,
+	TOOL_OPT_KV,
 	TOOL_OPT_DRAFT(&chat.draft),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&chat.options),

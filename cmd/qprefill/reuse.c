@@ -62,6 +62,11 @@ check_model(const char *path, const struct qwen_header *h,
 	if (h->numerics != self.numerics)
 		die("%s: made by numerics version %lu, this run of %lu", path,
 		    (unsigned long)h->numerics, (unsigned long)self.numerics);
+	if (h->k != self.k || h->v != self.v)
+		die("%s: made with keys as %s and values as %s, this run has "
+		    "%s and %s; see --kv", path, qwen_kv_name(h->k),
+		    qwen_kv_name(h->v), qwen_kv_name(self.k),
+		    qwen_kv_name(self.v));
 }
 
 static struct qwen_state_file *

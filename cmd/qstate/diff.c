@@ -228,20 +228,22 @@ objects(const struct state *s, size_t *n)
 	return o;
 }
 
-/* Which position a number of a block of the KV cache belongs to. */
-static uint64_t
-kv_position(const struct qwen_state_layer *l, uint64_t i, int *v)
+/* Bytes of a number: of keys and values that are not all f16, single ones. */
+static size_t
+width_of(const struct qwen_state_layer *kv)
 {
-	uint64_t half = 16 * l->n[0] * l->n[1];
-
-	*v = i >= half;
-	return *v ? (i - half) / l->n[1] % 16 : i % 16;
+	return kv == NULL ? 4 : kv->n[2] == QWEN_KV_F16 &&
+	    kv->n[3] == QWEN_KV_F16 ? 2 : 1;
 }
 
 static uint32_t
 bits_at(const unsigned char *p, size_t width)
 {
-	uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8;
+	uint32_t v = (uint32_t)p[0];
+
+	if (width == 1)
+		return v;
+	v |= (uint32_t)p[1] << 8;
 
 	return width == 2 ? v : v | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -266,8 +268,8 @@ compare_bytes(struct part *d, const struct qwen_state_layer *kv,
     uint64_t limit, uint64_t first, const unsigned char *a,
     const unsigned char *b, size_t n)
 {
-	size_t i, width = kv != NULL ? 2 : 4;
-	uint64_t block = kv != NULL ? 32 * kv->n[0] * kv->n[1] : 1, at, pos;
+	size_t i, width = width_of(kv);
+	uint64_t at, pos;
 	uint32_t x, y;
 	int v = 0;
 
@@ -279,8 +281,8 @@ compare_bytes(struct part *d, const struct qwen_state_layer *kv,
 		if (x == y)
 			continue;
 		at = first + i / width;
-		pos = kv == NULL ? 0 : 16 * (at / block) +
-		    kv_position(kv, at % block, &v);
+		pos = kv == NULL ? 0 : qwen_state_kv_position(kv, at * width,
+		    &v);
 		/* lanes after the shorter one's end are zero there */
 		if (kv == NULL || pos < limit)
 			note_number(d, at, pos, v, x, y);
@@ -306,7 +308,7 @@ compare(struct part *d, struct state *sa, struct state *sb,
 		m = take(&cb, b, sizeof b);
 		n = n < m ? n : m;
 		compare_bytes(d, kv, limit, first, a, b, n);
-		first += n / (kv != NULL ? 2 : 4);
+		first += n / width_of(kv);
 	} while (n == sizeof a);
 }
 
@@ -326,6 +328,10 @@ diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 		    qwen_fp_hex(&y->vocab, t));
 	if (x->numerics != y->numerics)
 		differ_number("numerics", x->numerics, y->numerics);
+	if (x->k != y->k)
+		differ("keys", qwen_kv_name(x->k), qwen_kv_name(y->k));
+	if (x->v != y->v)
+		differ("values", qwen_kv_name(x->v), qwen_kv_name(y->v));
 }
 
 /* The first token that differs; returns how many are the same. */
@@ -447,7 +453,7 @@ same_layers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 		return 0;
 	for (i = 0; i < a->n_layers; i++) {
 		if (a->layers[i].kv != b->layers[i].kv || memcmp(
-		    a->layers[i].n, b->layers[i].n, (a->layers[i].kv ? 2 : 5) *
+		    a->layers[i].n, b->layers[i].n, (a->layers[i].kv ? 4 : 5) *
 		    sizeof a->layers[i].n[0]) != 0)
 			return 0;
 	}

@@ -269,6 +269,10 @@ show(const struct state *s)
 	fp("model", &info->header.model);
 	fp("vocabulary", &info->header.vocab);
 	number("numerics", info->header.numerics);
+	if (info->header.k != QWEN_KV_F16 || info->header.v != QWEN_KV_F16) {
+		text("keys", qwen_kv_name(info->header.k));
+		text("values", qwen_kv_name(info->header.v));
+	}
 	if (json)
 		printf(",\"mapped\":%s", qstate_bool(info->mapped));
 	else

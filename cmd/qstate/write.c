@@ -84,12 +84,16 @@ static void
 replay(struct state *s, uint64_t n)
 {
 	static const struct tool_draft draft = { .mode = QWEN_DRAFT_AUTO };
-	struct qwen_model *m = tool_model_open_draft(qstate_opt.model,
-	    qstate_opt.n_threads, s->info->header.numerics, &draft);
+	const struct qwen_header *h = &s->info->header;
 	struct tool_intake in = { 0 };
+	struct qwen_model *m;
 	struct cli_output *out;
 	size_t at;
 
+	tool_kv[0] = (int)h->k;
+	tool_kv[1] = (int)h->v;
+	m = tool_model_open_draft(qstate_opt.model, qstate_opt.n_threads,
+	    h->numerics, &draft);
 	tool_tell_model(m);
 	cli_must(s->name, qwen_state_restore(&in.session, &in.extra, m, &s->f,
 	    1, (size_t)n, 1, &cli_err));

@@ -30,6 +30,7 @@ struct qwen_model_opts {
 	const char	*cpu;		/* level not to exceed; NULL: what is
 					   fastest */
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
+	enum qwen_kv	 k, v;		/* how sessions keep keys and values */
 	/*
 	 * The block that predicts tokens after the next one (nextn, MTP), for
 	 * qwen_session_draft(): load it if the file has one.  draft_file: from
@@ -74,6 +75,8 @@ size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
 int qwen_model_has_mtp(const struct qwen_model *m);	/* it can draft */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
+enum qwen_kv qwen_model_k(const struct qwen_model *m);
+enum qwen_kv qwen_model_v(const struct qwen_model *m);
 
 /*
  * What a hidden state after the output norm says, where not all logits are

@@ -183,9 +183,17 @@ void qwen_state_close(struct qwen_state_file *f);
 /* Shape of a layer, as the file says. */
 struct qwen_state_layer {
 	int		 kv;	/* attention; else DeltaNet */
-	uint64_t	 n[5];	/* n_head_kv, n_embd_head;
+	uint64_t	 n[5];	/* n_head_kv, n_embd_head, the enum qwen_kv
+				   of keys, of values;
 				   or n_head_v, dk, dv, rows, channels */
 };
+
+/*
+ * Byte at of the keys and values of such a layer: which position it is part of,
+ * counted from the first one of the first block; and is it of a value?
+ */
+uint64_t qwen_state_kv_position(const struct qwen_state_layer *l, uint64_t at,
+    int *is_value);
 
 struct qwen_state_info {
 	struct qwen_header header;

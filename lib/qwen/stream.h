@@ -42,6 +42,7 @@ struct qwen_header {
 	struct qwen_fp	 vocab;		/* vocabulary */
 	struct qwen_fp	 model;		/* LOGITS and STATE only, */
 	uint32_t	 numerics;	/* likewise */
+	enum qwen_kv	 k, v;		/* likewise: how the cache has them */
 	size_t		 n_eog;		/* LOGITS: end-of-generation ids */
 	int32_t		 eog[QWEN_EOG_MAX];
 };

@@ -2,6 +2,7 @@
 /* open_model.c - the model a command computes with, and the CPU level. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tool/tool.h"
 
@@ -47,6 +48,22 @@ tool_tuning(void)
 	return n > 0 && (size_t)n < sizeof path ? path : NULL;
 }
 
+int tool_kv[2];
+
+void
+tool_kv_parse(const struct cli_opt *o, const char *arg)
+{
+	int *kv = o->to, i;
+
+	for (i = 0; i < QWEN_KV_N; i++) {
+		if (strcmp(arg, qwen_kv_name((enum qwen_kv)i)) == 0) {
+			kv[0] = kv[1] = i;
+			return;
+		}
+	}
+	cli_usage("--kv: '%s' is not one of f16, q8_0 and q4_0", arg);
+}
+
 struct qwen_model *
 tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
@@ -60,7 +77,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
     const struct tool_draft *d)
 {
 	struct qwen_model_opts mo = { .n_threads = n_threads,
-	    .numerics = numerics, .draft = d->mode >= QWEN_DRAFT_MTP,
+	    .numerics = numerics, .k = (enum qwen_kv)tool_kv[0],
+	    .v = (enum qwen_kv)tool_kv[1], .draft = d->mode >= QWEN_DRAFT_MTP,
 	    .draft_file = d->file };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
@@ -82,6 +100,8 @@ tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
 	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
 	if (kind != QWEN_STREAM_TOKENS)
 		h->numerics = qwen_model_numerics(m);
+	h->k = qwen_model_k(m);
+	h->v = qwen_model_v(m);
 }
 
 void

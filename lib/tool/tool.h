@@ -20,6 +20,16 @@
 #define TOOL_OPT_QUANTIZE \
 	CLI_WORD(0, "quantize", "type", &tool_quantize, "none q8_0", \
 	    "of a folder of a hub: make its weights smaller at the start")
+/* Of tool_kv: how models that are opened from then on keep keys and values. */
+#define TOOL_KV_KINDS "f16 q8_0 q4_0"
+#define TOOL_OPT_KV \
+	CLI_CALL(0, "kv", "kind", CLI_P(int, tool_kv), tool_kv_parse, \
+	    "words " TOOL_KV_KINDS, \
+	    "keep keys and values as f16, q8_0 or q4_0: less to read"), \
+	CLI_WORD(0, "kv-k", "kind", CLI_P(int, &tool_kv[0]), TOOL_KV_KINDS, \
+	    "the keys"), \
+	CLI_WORD(0, "kv-v", "kind", CLI_P(int, &tool_kv[1]), TOOL_KV_KINDS, \
+	    "the values")
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
@@ -45,7 +55,7 @@
 	TOOL_OPT_STORE_MAX(&(s)->max)
 /* Of a struct tool_work. */
 #define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
-	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, \
+	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
 	    "memory for caches and states at most, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
@@ -122,6 +132,9 @@ struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
     unsigned numerics, const struct tool_draft *d);
 
 extern int tool_force;		/* --force */
+extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
+struct cli_opt;
+void tool_kv_parse(const struct cli_opt *o, const char *arg);
 
 /* Bytes of memory that could be had; UINT64_MAX if nobody knows. */
 uint64_t tool_memory_free(void);

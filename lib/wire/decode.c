@@ -11,12 +11,14 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/half.h"
+#include "base/kv.h"
 #include "base/mem.h"
 #include "wire/item.h"
 #include "wire/record.h"
 
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
+	K_KEYS, K_VALUES,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK, N_KEYS
 };
@@ -29,6 +31,8 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_MODEL] = { "model", QWEN_SHAPE_FP },
 	[K_NUMERICS] = { "numerics", QWEN_SHAPE_UINT },
 	[K_EOG] = { "eog", QWEN_SHAPE_IDS },
+	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
+	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
 	[K_TOKENS] = { "tokens", QWEN_SHAPE_IDS },
 	[K_END] = { "end", QWEN_SHAPE_TEXT },
 	[K_POSITION] = { "position", QWEN_SHAPE_UINT },
@@ -170,6 +174,20 @@ get_kind(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *er
 	    it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
+/* How the cache has keys, or values; f16 unless it says. */
+static int
+get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
+    struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[k];
+
+	*out = QWEN_KV_F16;
+	if (!has(f, k) || qwen_kv_parse(out, it->s, (size_t)it->n) == 0)
+		return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "%s of unknown kind \"%.*s\"",
+	    keys[k].name, it->n < 40 ? (int)it->n : 40, (const char *)it->s);
+}
+
 static int
 get_eog(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err)
 {
@@ -209,6 +227,9 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 		if (f->v[K_NUMERICS].n > UINT32_MAX)
 			return qwen_fail(err, QWEN_ERANGE,
 			    "numerics is out of range");
+		if (get_kv(f, K_KEYS, &h.k, err) < 0 ||
+		    get_kv(f, K_VALUES, &h.v, err) < 0)
+			return -1;
 		get_fp(f, K_MODEL, &h.model);
 		h.numerics = (uint32_t)f->v[K_NUMERICS].n;
 	}
@@ -438,5 +459,10 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 		return qwen_fail(err, QWEN_EMISMATCH, "made by numerics "
 		    "version %lu, this run of %lu",
 		    (unsigned long)h->numerics, (unsigned long)self->numerics);
+	if (h->k != self->k || h->v != self->v)
+		return qwen_fail(err, QWEN_EMISMATCH, "made with keys as %s "
+		    "and values as %s, this run has %s and %s; see --kv",
+		    qwen_kv_name(h->k), qwen_kv_name(h->v),
+		    qwen_kv_name(self->k), qwen_kv_name(self->v));
 	return 0;
 }

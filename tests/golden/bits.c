@@ -3,7 +3,8 @@
  * bits.c - logits and state have the very bits that are written down in
  * bits.tsv, on every processor: what one machine wrote, another may go on
  * with.  With a new numerics version, `bits -w >tests/golden/bits.tsv`.  Its
- * columns are model, numerics version, hash of logits and of state.
+ * columns are model (and, if they are not f16, how keys and values are kept),
+ * numerics version, hash of logits and of state.
  *	bits [LEVEL...]		all levels, or these
  *
  * With AVX-512 there is one level more, "tiles": products of many tokens by AMX
@@ -27,6 +28,17 @@ static const size_t first = 50;		/* tokens at once, others one by one */
 
 struct hashes {
 	uint64_t	logits, state;
+};
+
+/* Keys and values; versions from 1 on that are written down. */
+static const struct kind {
+	const char	*suffix;
+	enum qwen_kv	 k, v;
+	unsigned	 versions;
+} kinds[] = {
+	{ "", QWEN_KV_F16, QWEN_KV_F16, 2 },
+	{ ":q8_0", QWEN_KV_Q8_0, QWEN_KV_Q8_0, 2 },
+	{ ":q4_0", QWEN_KV_Q4_0, QWEN_KV_Q4_0, 1 },
 };
 
 /* FNV-1a over the bytes, as they lie in a little-endian machine. */
@@ -99,11 +111,13 @@ use_tiles(struct qwen_model *m)
 
 static int
 evaluate(const struct golden_model *g, const struct golden_case *c,
-    const char *level, unsigned numerics, struct hashes *out)
+    const struct kind *kv, const char *level, unsigned numerics,
+    struct hashes *out)
 {
 	int tiles = strcmp(level, "tiles") == 0;
 	struct qwen_model_opts opts = { .n_threads = 2, .cpu = tiles ?
-	    "avx512" : level, .numerics = numerics };
+	    "avx512" : level, .numerics = numerics, .k = kv->k,
+	    .v = kv->v };
 	struct row row = { g->n_vocab, &out->logits };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take,
 	    .arg = &row };
@@ -131,16 +145,18 @@ evaluate(const struct golden_model *g, const struct golden_case *c,
 
 /* What is written down for the model; 0 if nothing is. */
 static int
-look_up(const char *name, unsigned numerics, struct hashes *want)
+look_up(const char *name, const struct kind *kv, unsigned numerics,
+    struct hashes *want)
 {
 	FILE *f = fopen("tests/golden/bits.tsv", "r");
-	char word[64];
+	char word[64], full[64];
 	unsigned version;
 	int found = 0;
 
+	snprintf(full, sizeof full, "%s%s", name, kv->suffix);
 	while (f != NULL && !found && fscanf(f, "%63s %u %" SCNx64 " %" SCNx64,
 	    word, &version, &want->logits, &want->state) == 4)
-		found = strcmp(word, name) == 0 && version == numerics;
+		found = strcmp(word, full) == 0 && version == numerics;
 	if (f != NULL)
 		fclose(f);
 	return found;
@@ -154,6 +170,21 @@ is_ours(const char *name)
 
 	snprintf(path, sizeof path, "tests/golden/models/%s", name);
 	return access(path, F_OK) == 0;
+}
+
+/* Whole numbers come in 32s. */
+static int
+has_kind(const struct golden_model *g, const struct kind *kv)
+{
+	struct qwen_model_opts opts = { .n_threads = 1, .k = kv->k,
+	    .v = kv->v };
+	struct qwen_model *m;
+	struct qwen_err err;
+
+	if (qwen_model_open(&m, g->path, &opts, &err) < 0)
+		return strstr(err.msg, "heads of 16 numbers") == NULL;
+	qwen_model_close(m);
+	return 1;
 }
 
 static int
@@ -170,51 +201,71 @@ wanted(const char *level, char **list)
 
 static void
 check_level(const struct golden_model *g, const struct golden_case *c,
-    unsigned numerics, const char *level, const struct hashes *want)
+    const struct kind *kv, unsigned numerics, const char *level,
+    const struct hashes *want)
 {
 	struct hashes got;
 
-	ok(evaluate(g, c, level, numerics, &got) == 0 &&
-	    got.logits == want->logits, "%s, version %u: logits, %s", g->name,
-	    numerics, level);
-	ok(got.state == want->state, "%s, version %u: state, %s", g->name,
-	    numerics, level);
+	ok(evaluate(g, c, kv, level, numerics, &got) == 0 &&
+	    got.logits == want->logits, "%s%s, version %u: logits, %s",
+	    g->name, kv->suffix, numerics, level);
+	ok(got.state == want->state, "%s%s, version %u: state, %s", g->name,
+	    kv->suffix, numerics, level);
 }
 
 static int
 check(const struct golden_model *g, const struct golden_case *c,
-    unsigned numerics, char **list)
+    const struct kind *kv, unsigned numerics, char **list)
 {
 	struct hashes want;
 	size_t l;
 
-	if (!look_up(g->name, numerics, &want)) {
-		if (is_ours(g->name))
-			ok(0, "%s, version %u: no line in bits.tsv", g->name,
-			    numerics);
+	if (!look_up(g->name, kv, numerics, &want)) {
+		if (is_ours(g->name) && has_kind(g, kv))
+			ok(0, "%s%s, version %u: no line in bits.tsv", g->name,
+			    kv->suffix, numerics);
 		return 0;
 	}
 	for (l = 0; l < N_LEVELS; l++) {
 		if (qwen_cpu_check(levels[l]) != 1 ||
 		    !wanted(levels[l], list) || !level_differs(l, numerics))
 			continue;
-		check_level(g, c, numerics, levels[l], &want);
+		check_level(g, c, kv, numerics, levels[l], &want);
 	}
 	if ((qwen_cpu_detect() & QWEN_CPU_AVX512VNNI) != 0 &&
 	    wanted("tiles", list))
-		check_level(g, c, numerics, "tiles", &want);
+		check_level(g, c, kv, numerics, "tiles", &want);
 	return 1;
 }
 
 static void
 write_down(const struct golden_model *g, const struct golden_case *c,
-    unsigned numerics)
+    const struct kind *kv, unsigned numerics)
 {
 	struct hashes h;
 
-	if (evaluate(g, c, "scalar", numerics, &h) == 0)
-		printf("%s\t%u\t%016" PRIx64 "\t%016" PRIx64 "\n", g->name,
-		    numerics, h.logits, h.state);
+	if (evaluate(g, c, kv, "scalar", numerics, &h) == 0)
+		printf("%s%s\t%u\t%016" PRIx64 "\t%016" PRIx64 "\n", g->name,
+		    kv->suffix, numerics, h.logits, h.state);
+}
+
+static int
+each_kind(const struct golden_model *g, const struct golden_case *c, int put,
+    char **list)
+{
+	size_t i;
+	unsigned v;
+	int seen = 0;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		for (v = 1; v <= kinds[i].versions; v++) {
+			if (put)
+				write_down(g, c, &kinds[i], v);
+			else
+				seen += check(g, c, &kinds[i], v, list);
+		}
+	}
+	return seen;
 }
 
 int
@@ -223,20 +274,13 @@ main(int argc, char *argv[])
 	int put = argc > 1 && strcmp(argv[1], "-w") == 0, seen = 0;
 	struct golden_model *g;
 	size_t i, j, n = golden_load(&g);
-	unsigned v;
 
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < g[i].n_case; j++) {
 			const struct golden_case *c = &g[i].cases[j];
 
-			if (c->n_rows == 0 || strcmp(c->name, "n65") != 0)
-				continue;
-			for (v = 1; v <= 2; v++) {
-				if (put)
-					write_down(&g[i], c, v);
-				else
-					seen += check(&g[i], c, v, argv + 1);
-			}
+			if (c->n_rows > 0 && strcmp(c->name, "n65") == 0)
+				seen += each_kind(&g[i], c, put, argv + 1);
 		}
 	}
 	golden_free(g, n);

@@ -34,9 +34,11 @@ struct models {
 
 /* One of each instruction set that there is, and of all kinds of threads. */
 static int
-open_all(struct models *m, const char *path, unsigned numerics)
+open_all(struct models *m, const char *path, unsigned numerics,
+    enum qwen_kv k, enum qwen_kv v)
 {
-	struct qwen_model_opts o = { .n_threads = 1, .numerics = numerics };
+	struct qwen_model_opts o = { .n_threads = 1, .numerics = numerics,
+	    .k = k, .v = v };
 	size_t i;
 
 	m->n = 0;
@@ -230,7 +232,8 @@ begin(struct trial *t, const struct models *m, size_t n_vocab)
 }
 
 static void
-check_model(const struct golden_model *g, size_t n, unsigned numerics)
+check_model(const struct golden_model *g, size_t n, unsigned numerics,
+    enum qwen_kv kind_k, enum qwen_kv kind_v)
 {
 	const char *seed = getenv("SEED");
 	static const char *const way[] = { "saved and restored", "sliced",
@@ -242,8 +245,16 @@ check_model(const struct golden_model *g, size_t n, unsigned numerics)
 	struct models m;
 	struct trial t;
 
-	if (!ok(open_all(&m, g->path, numerics) == 0, "%s, numerics %u", g->name,
-	    numerics))
+	int r = open_all(&m, g->path, numerics, kind_k, kind_v);
+
+	if (r < 0 && kind_k != QWEN_KV_F16 &&
+	    strstr(err.msg, "heads of 16 numbers") != NULL) {
+		qwen_store_close(st);
+		remove_tree(dir);
+		return;
+	}
+	if (!ok(r == 0, "%s, numerics %u, keys %s, values %s", g->name,
+	    numerics, qwen_kv_name(kind_k), qwen_kv_name(kind_v)))
 		return;
 	/* whichever other models there are */
 	x = seed != NULL ? strtoull(seed, NULL, 10) : 1;
@@ -277,8 +288,14 @@ main(void)
 
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++) {
-		check_model(&g[i], is_long ? 200 : 6, 1);
-		check_model(&g[i], is_long ? 20 : 1, 2);
+		check_model(&g[i], is_long ? 200 : 6, 1, QWEN_KV_F16,
+		    QWEN_KV_F16);
+		check_model(&g[i], is_long ? 20 : 1, 2, QWEN_KV_F16,
+		    QWEN_KV_F16);
+		check_model(&g[i], is_long ? 50 : 3, 1, QWEN_KV_Q8_0,
+		    QWEN_KV_Q4_0);
+		check_model(&g[i], is_long ? 20 : 1, 1, QWEN_KV_Q4_0,
+		    QWEN_KV_F16);
 	}
 	golden_free(g, n);
 	return done_testing();

@@ -555,24 +555,28 @@ far_away(const struct golden_model *g)
 
 static void
 check_level(const struct golden_model *g, const char *level, unsigned numerics,
-    size_t steps, int all)
+    enum qwen_kv kv, size_t steps, int all)
 {
 	struct qwen_model_opts o = { .n_threads = 1 + (int)below(3),
-	    .numerics = numerics, .cpu = level };
+	    .numerics = numerics, .cpu = level, .k = kv, .v = kv };
 	struct qwen_model *m;
 	struct text t;
 	char what[160];
 
-	need(qwen_model_open(&m, g->path, &o, &err));
+	if (qwen_model_open(&m, g->path, &o, &err) < 0 && kv != QWEN_KV_F16 &&
+	    strstr(err.msg, "heads of 16 numbers") != NULL)
+		return;
+	need(m == NULL ? -1 : 0);
 	make_text(&t, m);
-	snprintf(what, sizeof what, "%s, numerics %u, %s", g->name, numerics,
-	    level != NULL ? level : "as it comes");
+	snprintf(what, sizeof what, "%s, numerics %u, %s, %s", g->name,
+	    numerics, qwen_kv_name(kv), level != NULL ? level :
+	    "as it comes");
 	if (all)
 		every_place(&t, what);
 	any_schedule(&t, what, steps);
 	any_way_back(&t, what, below(2) ? QWEN_TRACK_MAX : 1 + below(20),
 	    steps);
-	if (level == NULL && numerics == 1)
+	if (level == NULL && numerics == 1 && kv == QWEN_KV_F16)
 		limits(&t, g->name);
 	free_text(&t);
 	qwen_model_close(m);
@@ -591,12 +595,18 @@ main(void)
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++) {
 		far_away(&g[i]);
+		check_level(&g[i], NULL, 1, QWEN_KV_Q8_0, is_long ? 400 : 20,
+		    1);
+		check_level(&g[i], NULL, 1, QWEN_KV_Q4_0, is_long ? 400 : 20,
+		    1);
 		for (v = 1; v <= 2; v++) {
-			check_level(&g[i], NULL, v, is_long ? 2000 : 80, 1);
+			check_level(&g[i], NULL, v, QWEN_KV_F16,
+			    is_long ? 2000 : 80, 1);
 			for (l = 0; l < N_LEVELS; l++) {
 				if (qwen_cpu_check(levels[l]) == 1 &&
 				    level_differs(l, v))
 					check_level(&g[i], levels[l], v,
+					    QWEN_KV_F16,
 					    is_long ? 400 : 12, is_long);
 			}
 		}

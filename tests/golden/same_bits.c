@@ -102,19 +102,23 @@ compare(struct qwen_model *m, const struct golden_case *c, size_t first,
 
 static void
 check_model(const struct golden_model *g, const struct golden_case *c,
-    unsigned numerics)
+    unsigned numerics, enum qwen_kv k, enum qwen_kv v)
 {
 	static const size_t splits[][3] = { { 1, 999, 0 }, { 64, 999, 0 },
 	    { 65, 999, 0 }, { 1, 1, 0 }, { 999, 1, 7 }, { 13, 50, 16 } };
 	struct qwen_model_opts opts = { .n_threads = 1, .cpu = "scalar",
-	    .numerics = numerics };
+	    .numerics = numerics, .k = k, .v = v };
 	struct qwen_model *base, *m;
+	struct qwen_err err;
 	struct want w = { .rows = { .n_vocab = g->n_vocab } };
 	char what[128];
 	size_t i, l;
 
-	if (!ok(qwen_model_open(&base, g->path, &opts, NULL) == 0, "%s opens",
-	    g->name))
+	int r = qwen_model_open(&base, g->path, &opts, &err);
+
+	if (r < 0 && k != QWEN_KV_F16 && strstr(err.msg, "heads of 16 numbers"))
+		return;
+	if (!ok(r == 0, "%s opens", g->name))
 		return;
 	w.rows.got = calloc(c->n_tokens * g->n_vocab, sizeof *w.rows.got);
 	w.s = evaluate(base, c, c->n_tokens, 1, 0, &w.rows);
@@ -135,8 +139,9 @@ check_model(const struct golden_model *g, const struct golden_case *c,
 			opts.cpu = levels[l];
 			if (qwen_model_open(&m, g->path, &opts, NULL) < 0)
 				continue;
-			snprintf(what, sizeof what, "%s, version %u: %s, "
-			    "%d threads", g->name, numerics, levels[l],
+			snprintf(what, sizeof what, "%s, version %u, keys %s, "
+			    "values %s: %s, %d threads", g->name, numerics,
+			    qwen_kv_name(k), qwen_kv_name(v), levels[l],
 			    opts.n_threads);
 			compare(m, c, c->n_tokens, 1, 0, &w, what);
 			/* plain C is slow: splits where they differ most */
@@ -165,8 +170,11 @@ main(void)
 			    (strcmp(c->name, "n600") != 0 ||
 			    getenv("QPIPE_LONG") == NULL)))
 				continue;
-			check_model(&g[i], c, 1);
-			check_model(&g[i], c, 2);
+			check_model(&g[i], c, 1, QWEN_KV_F16, QWEN_KV_F16);
+			check_model(&g[i], c, 2, QWEN_KV_F16, QWEN_KV_F16);
+			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q8_0);
+			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q4_0);
+			check_model(&g[i], c, 1, QWEN_KV_Q4_0, QWEN_KV_F16);
 		}
 	}
 	golden_free(g, n);

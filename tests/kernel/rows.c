@@ -9,13 +9,14 @@
 
 #include "engine/kernel/kernel.h"
 #include "engine/kernel/math.h"
+#include "engine/model/timeline.h"
 #include "../tap.h"
 #include "random.h"
 #include "variants.h"
 
 #define N 300
-/* Of the attention test. */
-#define HEAD 80
+/* Of the attention test: 80 of them in f16, all where there are blocks of 32. */
+#define HEAD 96
 #define KEYS 700
 #define QUERIES 70
 
@@ -28,10 +29,31 @@ fill(float *x, size_t n, float scale)
 
 /* One buffer with everything the functions make from the same input. */
 struct made {
-	float		f[16 * N + 2048 + 64];
+	float		f[17 * N + 2048 + 64];
 	struct qwen_q8	q[2];
 	uint16_t	h[N], b[N];
+	int8_t		k8[256], k4[256];
+	uint16_t	scale[16];
 };
+
+/* Keys and values as whole numbers; a 32 that is all zero, a small one. */
+static void
+make_kv(const struct qwen_vec *v, const float *x, size_t n, struct made *m,
+    float *p)
+{
+	float t[256];
+	size_t i;
+
+	for (i = 0; i < 256; i++)
+		t[i] = i >= n || i / 32 == 1 ? 0.0f : i / 32 == 2 ?
+		    x[i] * 1e-6f : x[i];
+	v->round_kv(m->k8, m->scale, t, 256, QWEN_KV_Q8_0);
+	v->round_kv(m->k4, m->scale + 8, t, 256, QWEN_KV_Q4_0);
+	memcpy(p, t, sizeof t);
+	v->hadamard(p, 256);
+	v->hadamard(p, 96);
+	v->query(p, 256);
+}
 
 static void
 make_rows(const struct qwen_vec *v, size_t n, struct made *m)
@@ -68,6 +90,7 @@ make_rows(const struct qwen_vec *v, size_t n, struct made *m)
 	p += N;
 	v->attn_finish(p, x, 3.0f, n), p += N;
 	v->to_f16(m->h, y, n);
+	make_kv(v, y, n, m, p), p += N;
 	v->quantize(m->q, x, n);
 	/* halfway, the least that counts, what is below it, and no numbers */
 	for (i = 0; i < n; i++)
@@ -179,29 +202,53 @@ struct seen {
 
 static float work[QWEN_ATTN_WORK(HEAD)] __attribute__((aligned(64)));
 
+/* Scales are numbers, all else any bits. */
+static void
+fill_block(const struct qwen_kv_shape *s, uint16_t *p)
+{
+	size_t i, n = qwen_kv_head_bytes(s->k, s->d) / 2;
+	size_t end = qwen_kv_block_bytes(s) / 2;
+
+	for (i = 0; i < end; i++) {
+		enum qwen_kv kv = i < n ? s->k : s->v;
+		size_t at = i < n ? i : i - n;
+
+		p[i] = kv == QWEN_KV_F16 || at < s->d / 2 ?
+		    qwen_f32_f16(random_float()) : (uint16_t)random_u32();
+	}
+}
+
+static const struct qwen_vec *
+plain_vec(void)
+{
+	return qwen_kernel_choose(QWEN_OP_VEC, NULL, 0, SIZE_MAX)->run.vec;
+}
+
 /* One chunk for n queries from i on, into what s holds or over it. */
 static void
-run_attn(const struct qwen_kernel *k, size_t i, size_t n, size_t chunk,
-    int merge, struct seen *s)
+run_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
+    size_t i, size_t n, size_t chunk, int merge, struct seen *s)
 {
 	static uint16_t kv[(KEYS + 15) / 16][2 * 16 * HEAD];
 	static float q[QUERIES][HEAD];
-	static int filled;
 	uint16_t *block[(KEYS + 15) / 16];
-	size_t j, t;
-	struct qwen_attn a = { .d = HEAD, .n_q = n, .chunk = chunk,
+	size_t j;
+	struct qwen_attn a = { .d = shape->d, .k = shape->k, .v = shape->v,
+	    .n_q = n, .chunk = chunk,
 	    .merge = merge, .block = block, .next = chunk == 0 ? block + 16 :
-	    NULL, .k_off = 0, .v_off = 16 * HEAD, .m = s->m + i,
-	    .l = s->l + i, .work = work };
+	    NULL, .k_off = 0, .v_off = qwen_kv_v_at(shape, 0) / 2,
+	    .m = s->m + i, .l = s->l + i, .work = work };
 
+	random_state = 77;
 	for (j = 0; j < (KEYS + 15) / 16; j++) {
 		block[j] = kv[j];
-		for (t = 0; !filled && t < 2 * 16 * HEAD; t++)
-			kv[j][t] = qwen_f32_f16(random_float());
+		fill_block(shape, kv[j]);
 	}
-	for (j = 0; !filled && j < QUERIES; j++)
+	for (j = 0; j < QUERIES; j++) {
 		fill(q[j], HEAD, 0.5f);
-	filled = 1;
+		if (shape->k != QWEN_KV_F16)
+			plain_vec()->query(q[j], shape->d);
+	}
 	for (j = 0; j < n; j++) {
 		a.q[j] = q[i + j];
 		/* some see nothing of it */
@@ -213,8 +260,8 @@ run_attn(const struct qwen_kernel *k, size_t i, size_t n, size_t chunk,
 
 /* All chunks, queries n at a time; each chunk merged by whom: merge or vec. */
 static void
-make_attn(const struct qwen_kernel *k, const struct qwen_vec *vec, size_t n,
-    int merge, struct seen *s)
+make_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
+    const struct qwen_vec *vec, size_t n, int merge, struct seen *s)
 {
 	static struct seen one;
 	size_t c, i, m;
@@ -223,13 +270,14 @@ make_attn(const struct qwen_kernel *k, const struct qwen_vec *vec, size_t n,
 	for (c = 0; c < 3; c++) {
 		for (i = 0; i < QUERIES; i += m) {
 			m = n < QUERIES - i ? n : QUERIES - i;
-			run_attn(k, i, m, c, merge && c > 0,
+			run_attn(k, shape, i, m, c, merge && c > 0,
 			    merge || c == 0 ? s : &one);
 		}
 		for (i = 0; !merge && c > 0 && i < QUERIES; i++) {
 			if (200 + i * 7 > c * QWEN_ATTN_CHUNK)
 				vec->attn_merge(&s->m[i], &s->l[i], s->o[i],
-				    one.m[i], one.l[i], one.o[i], HEAD);
+				    one.m[i], one.l[i], one.o[i],
+				    shape->d);
 		}
 	}
 }
@@ -237,23 +285,144 @@ make_attn(const struct qwen_kernel *k, const struct qwen_vec *vec, size_t n,
 /* The same for any number of queries at once, merged here or there. */
 static int
 same_attn(const struct qwen_kernel *a, const struct qwen_kernel *b,
-    const struct qwen_vec *vec)
+    const struct qwen_kv_shape *s, const struct qwen_vec *vec)
 {
 	static const size_t many[] = { 1, 2, 3, 7, 8, 9, 15, 16, 24, 32, 47,
 	    63, 64 };
 	static struct seen x, y;
 	size_t i;
 
-	make_attn(b, vec, 1, 0, &y);
+	make_attn(b, s, vec, 1, 0, &y);
 	for (i = 0; i < sizeof many / sizeof many[0]; i++) {
-		make_attn(a, vec, many[i], 1, &x);
+		make_attn(a, s, vec, many[i], 1, &x);
 		if (memcmp(&x, &y, sizeof x) != 0)
 			return 0;
-		make_attn(a, vec, many[i], 0, &x);
+		make_attn(a, s, vec, many[i], 0, &x);
 		if (memcmp(&x, &y, sizeof x) != 0)
 			return 0;
 	}
 	return 1;
+}
+
+static void
+check_attn(const struct qwen_kernel *k, const struct qwen_kernels *plain)
+{
+	int i;
+
+	for (i = 0; i < QWEN_KV_N * QWEN_KV_N; i++) {
+		struct qwen_kv_shape s = { .n_head = 1, .d = i == 0 ? 80 : HEAD,
+		    .k = (enum qwen_kv)(i / QWEN_KV_N),
+		    .v = (enum qwen_kv)(i % QWEN_KV_N) };
+
+		ok(same_attn(k, plain->attn, &s, plain->vec->run.vec),
+		    "attn %s equals plain C in any groups, keys %s, values %s",
+		    k->name, qwen_kv_name(s.k), qwen_kv_name(s.v));
+	}
+}
+
+/*
+ * Attention to whole numbers, in double: what the numbers stand for, with
+ * nothing lost but the last of 16 bits of queries and weights.
+ */
+static void
+check_attn_sense(void)
+{
+	enum { D = 64, N_KEY = 40 };
+	struct qwen_kv_shape s = { .n_head = 1, .d = D, .k = QWEN_KV_Q8_0,
+	    .v = QWEN_KV_Q8_0 };
+	static float k[N_KEY][D], v[N_KEY][D], q[D], qi[D], o[D];
+	static uint16_t mem[3][1 << 12];
+	uint16_t *block[3] = { mem[0], mem[1], mem[2] }, scale[D / 32];
+	const struct qwen_vec *vec = plain_vec();
+	double p[N_KEY], sum = 0, worst = 0, want, dot;
+	float m, l;
+	struct qwen_attn a = { .d = D, .k = s.k, .v = s.v, .n_q = 1,
+	    .block = block, .v_off = qwen_kv_v_at(&s, 0) / 2, .m = &m, .l = &l,
+	    .work = work };
+	int8_t w[D];
+	size_t i, j;
+
+	fill(q, D, 1.0f);
+	for (i = 0; i < N_KEY; i++) {
+		fill(k[i], D, 1.0f);
+		fill(v[i], D, 1.0f);
+		vec->round_kv(w, scale, k[i], D, s.k);
+		qwen_kv_put_k(&s, block[i / 16], 0, i % 16, w, scale);
+		for (j = 0; j < D; j++)
+			k[i][j] = (float)w[j] * qwen_f16_f32(scale[j / 32]);
+		vec->round_kv(w, scale, v[i], D, s.v);
+		qwen_kv_put_v(&s, block[i / 16], 0, i % 16, w, scale);
+		for (j = 0; j < D; j++)
+			v[i][j] = (float)w[j] * qwen_f16_f32(scale[j / 32]);
+		for (dot = 0, j = 0; j < D; j++)
+			dot += (double)q[j] * k[i][j];
+		p[i] = exp(dot);
+		sum += p[i];
+	}
+	memcpy(qi, q, sizeof q);
+	vec->query(qi, D);
+	a.q[0] = qi;
+	a.o[0] = o;
+	a.limit[0] = N_KEY;
+	qwen_kernel_choose(QWEN_OP_ATTN, NULL, 0, SIZE_MAX)->run.attn(&a);
+	for (j = 0; j < D; j++) {
+		for (want = 0, i = 0; i < N_KEY; i++)
+			want += p[i] / sum * v[i][j];
+		want = fabs(want - o[j] / l);
+		worst = want > worst ? want : worst;
+	}
+	ok(worst < 2e-4, "attention to q8_0 is that to what it stands for, "
+	    "within %.1e", worst);
+}
+
+static void
+check_hadamard(void)
+{
+	static float x[96], y[96];
+	const struct qwen_vec *vec = plain_vec();
+	double worst = 0, want;
+	size_t i, j;
+
+	fill(x, 96, 1.0f);
+	memcpy(y, x, sizeof x);
+	vec->hadamard(y, 96);
+	for (i = 0; i < 96; i++) {
+		for (want = 0, j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
+			want += (__builtin_popcount((unsigned)(i & j & 31)) % 2 ?
+			    -1 : 1) * (double)x[j] / sqrt(32);
+		worst = fabs(want - y[i]) > worst ? fabs(want - y[i]) : worst;
+	}
+	ok(worst < 1e-6, "the rotation is that of Hadamard in 32s");
+	vec->hadamard(y, 96);
+	for (worst = 0, i = 0; i < 96; i++)
+		worst = fabs((double)y[i] - x[i]) > worst ?
+		    fabs((double)y[i] - x[i]) : worst;
+	ok(worst < 1e-6, "and its own inverse");
+}
+
+/* What is not finite is told, and leaves nothing. */
+static void
+check_not_finite(void)
+{
+	static const float bad[] = { INFINITY, -INFINITY, NAN, 3e38f };
+	const struct qwen_vec *vec = plain_vec();
+	uint16_t scale[2];
+	float x[64], q[64];
+	int8_t w[64];
+	size_t i, j;
+
+	for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		fill(x, 64, 1.0f);
+		x[40] = bad[i];
+		memset(w, 1, sizeof w);
+		memcpy(q, x, sizeof x);
+		for (j = 0; vec->round_kv(w, scale, x, 64, QWEN_KV_Q4_0) == 0 &&
+		    j < 64 && w[j] == 0;)
+			j++;
+		ok(j == 64 && scale[0] == 0 && scale[1] == 0 &&
+		    vec->query(q, 64) == (i == 3),
+		    "%g is no key, nor a value", (double)bad[i]);
+	}
 }
 
 static void
@@ -279,8 +448,7 @@ check_variants(void)
 			ok(same_delta(k, plain.delta),
 			    "delta %s equals plain C in any batches, ahead of them too", k->name);
 		else if (k->op == QWEN_OP_ATTN)
-			ok(same_attn(k, plain.attn, plain.vec->run.vec),
-			    "attn %s equals plain C in any groups", k->name);
+			check_attn(k, &plain);
 	}
 }
 
@@ -373,6 +541,9 @@ int
 main(void)
 {
 	check_variants();
+	check_attn_sense();
+	check_hadamard();
+	check_not_finite();
 	check_math();
 	check_half();
 	check_bf16();

@@ -89,12 +89,16 @@ write_at(const struct fixture *f, uint64_t at, const unsigned char *p,
 
 /* ---- evaluating */
 
+/* How keys and values are kept. */
+static enum qwen_kv kept;
+
 /* 0 and the last logits, or the error's code. */
 static int
 evaluate(const char *path, const char *level, float *logits,
     struct qwen_err *err)
 {
-	struct qwen_model_opts opts = { .n_threads = 1, .cpu = level };
+	struct qwen_model_opts opts = { .n_threads = 1, .cpu = level,
+	    .k = kept, .v = kept };
 	struct qwen_session *s = NULL;
 	struct qwen_model *m = NULL;
 
@@ -279,7 +283,8 @@ static void
 check_guess(const char *level)
 {
 	static const int32_t guess[] = { 5, 11, 4 };
-	struct qwen_model_opts opts = { .n_threads = 1, .cpu = level };
+	struct qwen_model_opts opts = { .n_threads = 1, .cpu = level,
+	    .k = kept, .v = kept };
 	struct qwen_eval how = { .guess = guess, .n_guess = 3 };
 	struct qwen_session *s = NULL;
 	struct qwen_model *m = NULL;
@@ -335,6 +340,10 @@ main(void)
 		s.n_types = 3;
 		check(&s, levels[l]);
 		check_guess(levels[l]);
+		kept = l % 2 ? QWEN_KV_Q4_0 : QWEN_KV_Q8_0;
+		check(&s, levels[l]);
+		check_guess(levels[l]);
+		kept = QWEN_KV_F16;
 	}
 	check_unused_expert();
 	return done_testing();

@@ -17,6 +17,7 @@
 
 #include "base/cpu.h"
 #include "base/half.h"
+#include "engine/kernel/kv.h"
 #include "engine/quant/quant.h"
 
 #define QWEN_NUMERICS_MAX 2
@@ -112,6 +113,16 @@ struct qwen_delta {
 					   rows dv apart, as a hint; or NULL */
 };
 
+/*
+ * A query for keys that are whole numbers, in the place of d floats: q[i] is
+ * about scale * the int16_t i, and the scale is the float at d / 2.
+ */
+static inline float
+qwen_kv_query_scale(const float *q, size_t d)
+{
+	return q[d / 2];
+}
+
 /* Keys are taken in chunks at fixed absolute positions. */
 #define QWEN_ATTN_CHUNK	256
 #define QWEN_ATTN_MAX_Q	64
@@ -129,17 +140,21 @@ struct qwen_delta {
  * values; eight are as fast as the memory.
  */
 struct qwen_attn {
-	size_t			 d;	/* head size, a multiple of 16 */
+	size_t			 d;	/* head size, a multiple of 16; of 32
+					   where k or v is not f16 */
+	enum qwen_kv		 k, v;
 	size_t			 n_q;	/* 1 .. QWEN_ATTN_MAX_Q */
-	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, rotated */
+	const float		*q[QWEN_ATTN_MAX_Q];	/* scaled, turned; as
+							   ->query makes them
+							   where k is not f16 */
 	size_t			 limit[QWEN_ATTN_MAX_Q];
 	size_t			 chunk;	/* keys from chunk * 256 */
 	int			 merge;
 	uint16_t *const		*block;	/* KV blocks of the layer, from 0 */
 	uint16_t *const		*next;	/* those of a chunk that comes after
 					   this, as a hint; or NULL */
-	size_t			 k_off;	/* of K [d][16] in a block */
-	size_t			 v_off;	/* of V [16][d] in a block */
+	size_t			 k_off;	/* of the head's K in a block, in */
+	size_t			 v_off;	/* uint16_t, and of its V */
 	float			*m, *l;	/* [n_q] */
 	float			*o[QWEN_ATTN_MAX_Q];	/* [d] */
 	float			*work;	/* QWEN_ATTN_WORK(d), aligned to 64 */
@@ -185,6 +200,17 @@ struct qwen_vec {
 	void	(*attn_finish)(float *y, const float *o, float l, size_t d);
 	/* f32 to f16 */
 	void	(*to_f16)(uint16_t *y, const float *x, size_t n);
+	/*
+	 * For keys and values as whole numbers, n a multiple of 32.  hadamard:
+	 * x is multiplied by the orthonormal Hadamard matrix, in pieces of the
+	 * largest power of two that divides n.  round_kv: x to whole numbers,
+	 * with a scale for 32 of them; query: x to 16 bits, in place.  These
+	 * return 0, and all is zero, if something is not finite.
+	 */
+	void	(*hadamard)(float *x, size_t n);
+	int	(*round_kv)(int8_t *q, uint16_t *scale, const float *x,
+		    size_t n, enum qwen_kv kv);
+	int	(*query)(float *x, size_t n);
 };
 
 /*

@@ -274,6 +274,84 @@ v_store_n(float *p, v16 a, size_t n)
 	memcpy(p, t, n * sizeof *p);
 }
 
+/*
+ * Sixteen int32 lanes, and sixteen pairs of int16.  Each set has
+ *	i_zero, i_pair	all lanes 0; all pairs that at p
+ *	i_load8		32 int8_t
+ *	i_load4		32 bytes: their lower four bits less 8, and the upper
+ *	i_dot		a sum of two products added in each lane
+ *	v_from_i	to the nearest float
+ *	v_store_i16	to nearest even, of what fits
+ */
+#ifdef VEC_PLAIN
+typedef struct { int32_t v[16]; } i16x;
+typedef struct { int16_t v[32]; } i16p;
+
+VI i16x i_zero(void) { return (i16x){ { 0 } }; }
+VI i16p
+i_pair(const int16_t *p)
+{
+	i16p r;
+	int i;
+
+	for (i = 0; i < 32; i++)
+		r.v[i] = p[i % 2];
+	return r;
+}
+VI i16p
+i_load8(const int8_t *p)
+{
+	i16p r;
+	int i;
+
+	for (i = 0; i < 32; i++)
+		r.v[i] = p[i];
+	return r;
+}
+VI i16p
+i_load4(const uint8_t *p, i16p *high)
+{
+	i16p r;
+	int i;
+
+	for (i = 0; i < 32; i++) {
+		r.v[i] = (int16_t)((p[i] & 15) - 8);
+		high->v[i] = (int16_t)((p[i] >> 4) - 8);
+	}
+	return r;
+}
+VI i16x
+i_dot(i16x acc, i16p a, i16p b)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		acc.v[i] += a.v[2 * i] * b.v[2 * i] +
+		    a.v[2 * i + 1] * b.v[2 * i + 1];
+	return acc;
+}
+VI v16 v_from_i(i16x a) { EACH((float)a.v[i]); }
+VI void
+v_store_i16(int16_t *p, v16 a)
+{
+	int i;
+
+	for (i = 0; i < 16; i++)
+		p[i] = (int16_t)rintf(a.v[i] > 32767.0f ? 32767.0f :
+		    a.v[i] < -32768.0f ? -32768.0f : a.v[i]);
+}
+#elif defined(VEC_NEON)
+VI v16 v_from_i(i16x a) { EACH(vcvtq_f32_s32(a.v[i])); }
+VI void
+v_store_i16(int16_t *p, v16 a)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		vst1_s16(p + 4 * i, vqmovn_s32(vcvtnq_s32_f32(a.v[i])));
+}
+#endif
+
 /* x / (1 + e^-x) */
 VI v16
 v_silu(v16 x)

@@ -145,6 +145,7 @@ qwen_ahead_begin(struct qwen_session *s, const int32_t *guess, size_t n,
 static void
 clear(const struct qwen_session *s, size_t from, size_t to)
 {
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
 	size_t i, b, first, last;
 
 	for (b = from / QWEN_KV_BLOCK; b * QWEN_KV_BLOCK < to; b++) {
@@ -155,7 +156,7 @@ clear(const struct qwen_session *s, size_t from, size_t to)
 			if (s->layer[i].kv_block_bytes == 0)
 				continue;
 			assert(s->slot[b]->refs == 1);
-			qwen_kv_clear(&s->model->hp, s->layer[i].block[b],
+			qwen_kv_clear(&shape, s->layer[i].block[b],
 			    first, last);
 		}
 	}

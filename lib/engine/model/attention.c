@@ -3,8 +3,9 @@
  * attention.c - grouped-query softmax attention with biases (Qwen2) or q and k
  * norms, RoPE, and (Qwen3-Next on) an output gate.
  *
- * Keys and values are rounded to f16 on their way into the cache, and always
- * read from there.  The queries that share a key-value head are numbered
+ * Keys and values are rounded to f16, or to whole numbers after a rotation of
+ * their head, on their way into the cache, and always read from there.  The
+ * queries that share a key-value head are numbered
  * token by token.
  */
 #include <string.h>
@@ -59,21 +60,57 @@ cache_of(const struct pass *p, const struct qwen_share *share)
 	return &share->s->layer[p->l->index];
 }
 
-/* One key into column pos of its block's [d][16], one value into a row. */
-static void
-store(const struct qwen_batch *b, const struct qwen_layer_state *kv,
-    size_t skip, size_t head, size_t pos, const float *k, const float *v)
-{
-	size_t d = b->hp->n_embd_head, i, at = pos % QWEN_KV_BLOCK;
-	uint16_t *block = kv->block[skip + pos / QWEN_KV_BLOCK];
-	uint16_t *kt = block + head * d * QWEN_KV_BLOCK + at;
-	uint16_t row[QWEN_HEAD_MAX];
+/* A key's or value's whole numbers; not finite: 0, and all of them are 0. */
+struct rounded {
+	int8_t		q[QWEN_HEAD_MAX];
+	uint16_t	scale[QWEN_HEAD_MAX / QWEN_KV_GROUP];
+};
 
-	b->vec->to_f16(row, k, d);
-	for (i = 0; i < d; i++)
+static int
+round_head(const struct qwen_batch *b, struct rounded *r, float *x,
+    enum qwen_kv kv)
+{
+	b->vec->hadamard(x, b->hp->n_embd_head);
+	return b->vec->round_kv(r->q, r->scale, x, b->hp->n_embd_head, kv);
+}
+
+/* One key into column at of its block's [d][16], one value into a row. */
+static int
+store_k(const struct qwen_batch *b, const struct qwen_kv_shape *s,
+    uint16_t *block, size_t head, size_t at, float *k)
+{
+	uint16_t *kt, row[QWEN_HEAD_MAX];
+	struct rounded r;
+	size_t i;
+	int ok;
+
+	if (s->k != QWEN_KV_F16) {
+		ok = round_head(b, &r, k, s->k);
+		qwen_kv_put_k(s, block, head, at, r.q, r.scale);
+		return ok;
+	}
+	kt = block + qwen_kv_k_at(s, head) / sizeof *kt + at;
+	b->vec->to_f16(row, k, s->d);
+	for (i = 0; i < s->d; i++)
 		kt[i * QWEN_KV_BLOCK] = row[i];
-	b->vec->to_f16(block + (b->hp->n_head_kv + head) * d * QWEN_KV_BLOCK +
-	    at * d, v, d);
+	return 1;
+}
+
+static int
+store_v(const struct qwen_batch *b, const struct qwen_kv_shape *s,
+    uint16_t *block, size_t head, size_t at, float *v)
+{
+	struct rounded r;
+	int ok;
+
+	if (s->v != QWEN_KV_F16) {
+		ok = round_head(b, &r, v, s->v);
+		qwen_kv_put_v(s, block, head, at, r.q, r.scale);
+		return ok;
+	}
+	b->vec->to_f16(block + qwen_kv_v_at(s, head) / sizeof *block +
+	    at * s->d, v, s->d);
+	return 1;
 }
 
 /*
@@ -84,12 +121,12 @@ static void
 check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
     size_t t, size_t pos)
 {
-	size_t d = b->hp->n_embd_head, head, i, at = pos % QWEN_KV_BLOCK;
+	struct qwen_kv_shape s = qwen_kv_shape_of(b->hp);
+	size_t d = s.d, head, i, at = pos % QWEN_KV_BLOCK;
 	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK], *v;
 
-	for (head = 0; head < b->hp->n_head_kv; head++) {
-		v = block + (b->hp->n_head_kv + head) * d * QWEN_KV_BLOCK +
-		    at * d;
+	for (head = 0; s.v == QWEN_KV_F16 && head < s.n_head; head++) {
+		v = block + qwen_kv_v_at(&s, head) / sizeof *v + at * d;
 		for (i = 0; i < d && (v[i] & 0x7c00) != 0x7c00;)
 			i++;
 		if (i == d)
@@ -99,7 +136,29 @@ check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 	}
 }
 
-/* Norm, rotate and scale the queries in place; keys and values to the cache. */
+/* Norm, rotate and scale a query in place, for keys as the cache has them. */
+static int
+prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
+    float *q, const float *c, const float *s)
+{
+	const struct qwen_hparams *h = b->hp;
+	size_t j, d = h->n_embd_head;
+
+	if (a->q_norm != NULL)
+		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
+	b->vec->rope(q, c, s, h->n_rot / 2);
+	for (j = 0; j < d; j++)
+		q[j] *= h->attn_scale;
+	if (h->k == QWEN_KV_F16)
+		return 1;
+	b->vec->hadamard(q, d);
+	return b->vec->query(q, d);
+}
+
+/*
+ * Queries in place, keys and values to the cache.  There is no way to write a
+ * whole number that is none: what is not finite is noted here.
+ */
 static void
 prepare(struct qwen_batch *b, void *arg, size_t t)
 {
@@ -110,27 +169,26 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	const float *s = b->b->sin + t * h->n_rot / 2;
 	const struct qwen_share *share = qwen_share_of(b, t);
 	float *x = b->b->in + t * b->b->in_width;
-	size_t i, j, d = h->n_embd_head, pos = share->pos + t - share->first;
-	int wanted = qwen_is_wanted(b, t);
+	size_t i, d = h->n_embd_head, pos = share->pos + t - share->first;
+	struct qwen_kv_shape shape = qwen_kv_shape_of(h);
+	uint16_t *block = cache_of(p, share)->block[share->skip +
+	    pos / QWEN_KV_BLOCK];
+	int wanted = qwen_is_wanted(b, t), ok = 1;
 
-	for (i = 0; wanted && i < h->n_head; i++) {
-		float *q = x + i * p->row.q_step;
-
-		if (a->q_norm != NULL)
-			b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
-		b->vec->rope(q, c, s, h->n_rot / 2);
-		for (j = 0; j < d; j++)
-			q[j] *= h->attn_scale;
-	}
+	for (i = 0; wanted && i < h->n_head; i++)
+		ok &= prepare_query(b, a, x + i * p->row.q_step, c, s);
 	for (i = 0; i < h->n_head_kv; i++) {
 		float *k = x + p->row.k + i * d;
 
 		if (a->k_norm != NULL)
 			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
-		store(b, cache_of(p, share), share->skip, i, pos, k,
+		ok &= store_k(b, &shape, block, i, pos % QWEN_KV_BLOCK, k);
+		ok &= store_v(b, &shape, block, i, pos % QWEN_KV_BLOCK,
 		    x + p->row.v + i * d);
 	}
+	if (!ok)
+		qwen_note_bad(b, t, 2 * p->l->index + 1);
 	if (t - share->first >= share->n_sure)
 		check_guess(b, cache_of(p, share), t, pos);
 }
@@ -150,13 +208,16 @@ set_up(const struct qwen_batch *b, const struct pass *p,
     const struct qwen_share *share, size_t head_kv, size_t i0, size_t n,
     struct qwen_attn *a)
 {
-	size_t i, t, head, d = b->hp->n_embd_head;
+	struct qwen_kv_shape s = qwen_kv_shape_of(b->hp);
+	size_t i, t, head;
 
-	a->d = d;
+	a->d = s.d;
+	a->k = s.k;
+	a->v = s.v;
 	a->n_q = n;
 	a->block = cache_of(p, share)->block + share->skip;
-	a->k_off = head_kv * d * QWEN_KV_BLOCK;
-	a->v_off = (b->hp->n_head_kv + head_kv) * d * QWEN_KV_BLOCK;
+	a->k_off = qwen_kv_k_at(&s, head_kv) / sizeof(uint16_t);
+	a->v_off = qwen_kv_v_at(&s, head_kv) / sizeof(uint16_t);
 	for (i = 0; i < n; i++) {
 		locate(p, share, head_kv, i0 + i, &t, &head);
 		a->q[i] = b->b->in + t * b->b->in_width +
@@ -177,6 +238,8 @@ finish(const struct qwen_batch *b, const struct pass *p,
 	locate(p, share, head_kv, i, &t, &head);
 	y = b->b->o + t * b->b->o_width + head * d;
 	b->vec->attn_finish(y, o, l, d);
+	if (b->hp->v != QWEN_KV_F16)	/* back from the rotated values */
+		b->vec->hadamard(y, d);
 	if (p->l->attn.gated)
 		b->vec->gate(y, b->b->in + t * b->b->in_width +
 		    head * p->row.q_step + d, d);
@@ -200,7 +263,9 @@ run_chunk(const struct qwen_batch *b, const struct qwen_attn *a, int thread)
 		most = n > most ? n : most;
 	}
 	qwen_profile_end(profile, thread, QWEN_STAGE_ATTN, begin,
-	    2 * most * a->d * sizeof(uint16_t), 2 * keys * a->d);
+	    most * (qwen_kv_head_bytes(a->k, a->d) +
+	    qwen_kv_head_bytes(a->v, a->d)) / QWEN_KV_BLOCK,
+	    2 * keys * a->d);
 }
 
 struct item_job {

@@ -24,20 +24,22 @@ padded(size_t n)
 	return (n + 15) / 16 * 16;
 }
 
-size_t
-qwen_kv_block_bytes(const struct qwen_hparams *h)
+struct qwen_kv_shape
+qwen_kv_shape_of(const struct qwen_hparams *h)
 {
-	return 2 * h->n_head_kv * h->n_embd_head * QWEN_KV_BLOCK *
-	    sizeof(uint16_t);
+	return (struct qwen_kv_shape){ .n_head = h->n_head_kv,
+	    .d = h->n_embd_head, .k = h->k, .v = h->v };
 }
 
 void
 qwen_layer_state_init(struct qwen_layer_state *s, const struct qwen_hparams *h,
     size_t layer)
 {
+	struct qwen_kv_shape shape = qwen_kv_shape_of(h);
+
 	if (layer >= h->n_layer || h->recurrent == NULL ||
 	    !h->recurrent[layer]) {
-		s->kv_block_bytes = qwen_kv_block_bytes(h);
+		s->kv_block_bytes = qwen_kv_block_bytes(&shape);
 		return;
 	}
 	s->n_s = h->n_head_v * h->dk * h->dv;

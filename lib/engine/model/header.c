@@ -13,6 +13,8 @@ qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
 	if (qwen_header_init(h, kind, m->gguf, err) < 0)
 		return -1;
 	h->numerics = m->numerics;
+	h->k = m->hp.k;
+	h->v = m->hp.v;
 	return 0;
 }
 

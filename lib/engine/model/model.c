@@ -32,6 +32,11 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	if (m->numerics > QWEN_NUMERICS_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
 		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
+	m->hp.k = opts != NULL ? opts->k : QWEN_KV_F16;
+	m->hp.v = opts != NULL ? opts->v : QWEN_KV_F16;
+	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
+		return qwen_fail(err, QWEN_ERANGE,
+		    "no such kind of keys or values");
 	m->x_bytes = m->numerics == 2 ? QWEN_GROUP * sizeof(uint16_t) :
 	    sizeof(struct qwen_q8);
 	m->features = qwen_cpu_detect();
@@ -350,6 +355,18 @@ unsigned
 qwen_model_numerics(const struct qwen_model *m)
 {
 	return m->numerics;
+}
+
+enum qwen_kv
+qwen_model_k(const struct qwen_model *m)
+{
+	return m->hp.k;
+}
+
+enum qwen_kv
+qwen_model_v(const struct qwen_model *m)
+{
+	return m->hp.v;
 }
 
 struct qwen_pool *

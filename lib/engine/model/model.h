@@ -28,6 +28,7 @@ struct qwen_hparams {
 	float	 eps;			/* attention.layer_norm_rms_epsilon */
 	/* attention */
 	size_t	 n_head, n_head_kv, n_embd_head;
+	enum qwen_kv k, v;	/* how the cache has them */
 	float	 attn_scale;
 	size_t	 n_rot;
 	double	*rope_freq;		/* [n_rot / 2] radians a position */

@@ -62,6 +62,7 @@ count_mixer(struct qwen_plan *p, const struct qwen_hparams *h,
 	    &l->attn.v, &l->attn.output };
 	uint64_t s = (uint64_t)h->n_head_v * h->dk * h->dv;
 	uint64_t width = (uint64_t)h->n_embd_head * p->n_tokens;
+	struct qwen_kv_shape shape = qwen_kv_shape_of(h);
 	size_t i;
 
 	for (i = 0; i < sizeof attn / sizeof attn[0]; i++)
@@ -73,8 +74,8 @@ count_mixer(struct qwen_plan *p, const struct qwen_hparams *h,
 		p->state_moved += 2 * s * sizeof(float);
 		p->state_macs += 4 * s + channels(h) * h->conv_kernel;
 	} else {
-		p->kv_read = add(p->kv_read, mul(width, 2 * h->n_head_kv *
-		    sizeof(uint16_t)));
+		p->kv_read = add(p->kv_read, mul(p->n_tokens,
+		    qwen_kv_block_bytes(&shape)) / QWEN_KV_BLOCK);
 		p->kv_macs = add(p->kv_macs, mul(width, 2 * h->n_head));
 	}
 }

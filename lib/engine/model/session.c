@@ -161,12 +161,20 @@ qwen_session_logits(const struct qwen_session *s)
 
 /* ----------------------------------------------------------- what is inside */
 
+static size_t
+block_bytes(const struct qwen_session *s)
+{
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
+
+	return qwen_kv_block_bytes(&shape);
+}
+
 struct qwen_view
 qwen_session_view(const struct qwen_session *s)
 {
 	qwen_ahead_catch_up(s);
 	return (struct qwen_view){
-		.kv_bytes = qwen_kv_block_bytes(&s->model->hp),
+		.kv_bytes = block_bytes(s),
 		.recurrent = s->recurrent,
 		.recurrent_bytes = s->recurrent_bytes, .row = s->logits,
 		.end_named = s->keep_end > 1,
@@ -181,7 +189,7 @@ qwen_session_shape(const struct qwen_session *s, size_t layer,
 
 	if (s->layer[layer].kv_block_bytes != 0)
 		*out = (struct qwen_state_layer){ .kv = 1,
-		    .n = { h->n_head_kv, h->n_embd_head } };
+		    .n = { h->n_head_kv, h->n_embd_head, h->k, h->v } };
 	else
 		*out = (struct qwen_state_layer){ .n = { h->n_head_v, h->dk,
 		    h->dv, h->conv_kernel - 1,
@@ -387,38 +395,10 @@ qwen_session_clear(struct qwen_session *s)
 	qwen_mtp_cut(s, 0);
 }
 
-/* K is [head][dimension][position], V [head][position][dimension]. */
-void
-qwen_kv_clear(const struct qwen_hparams *h, uint16_t *block, size_t from,
-    size_t to)
-{
-	size_t d = h->n_embd_head, i, n = (to - from) * sizeof *block;
-
-	for (i = 0; i < h->n_head_kv * d; i++, block += QWEN_KV_BLOCK)
-		memset(block + from, 0, n);
-	for (i = 0; i < h->n_head_kv; i++, block += d * QWEN_KV_BLOCK)
-		memset(block + from * d, 0, n * d);
-}
-
-void
-qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p, size_t at,
-    size_t n, size_t used)
-{
-	size_t d = n_embd_head, half = n_head_kv * d * QWEN_KV_BLOCK;
-	size_t i, lane, first = at / sizeof(uint16_t);
-	uint16_t *v = p;
-
-	for (i = first; i < first + n / sizeof *v; i++) {
-		lane = i < half ? i % QWEN_KV_BLOCK :
-		    (i - half) / d % QWEN_KV_BLOCK;
-		if (lane >= used)
-			v[i - first] = 0;
-	}
-}
-
 int
 qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 {
+	struct qwen_kv_shape shape = qwen_kv_shape_of(&s->model->hp);
 	size_t i, used = n % QWEN_KV_BLOCK, blocks = blocks_for(n);
 
 	if (used > 0 && s->n_slot >= blocks) {
@@ -434,7 +414,7 @@ qwen_session_cut_cache(struct qwen_session *s, size_t n, struct qwen_err *err)
 		struct qwen_layer_state *l = &s->layer[i];
 
 		if (l->kv_block_bytes != 0 && l->n_block == blocks)
-			qwen_kv_clear(&s->model->hp, l->block[blocks - 1],
+			qwen_kv_clear(&shape, l->block[blocks - 1],
 			    used, QWEN_KV_BLOCK);
 	}
 	return 0;

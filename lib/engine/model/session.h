@@ -6,10 +6,7 @@
  * of it.  What a session is made of, timeline.h alone knows.
  *
  * The KV cache of an attention layer is a list of blocks of QWEN_KV_BLOCK
- * positions: block b holds positions 16b .. 16b+15, in f16:
- *	K [n_head_kv][n_embd_head][16 positions], then
- *	V [n_head_kv][16 positions][n_embd_head]
- * so that scores have positions in the lanes and values have dimensions there.
+ * positions: block b holds positions 16b .. 16b+15, as kernel/kv.h says.
  * Positions not yet written are zero.  The recurrent state of a DeltaNet layer
  * is S, f32 [n_head_v][dk][dv] (row d of S is multiplied by k[d]), and the
  * last conv_kernel - 1 rows of the convolution's input, f32 [row][channel],
@@ -21,9 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/kernel/kv.h"
 #include "qwen.h"
-
-#define QWEN_KV_BLOCK 16
 
 struct qwen_pool;
 
@@ -75,11 +71,15 @@ size_t qwen_session_recurrent_at(const struct qwen_session *s, size_t layer,
 int qwen_session_grow(struct qwen_session *s, size_t n, struct qwen_err *err);
 
 /*
- * Zero the lanes from used on in the n bytes at p, which are from byte at on of
- * a block of 16 positions with so many heads of so many values.
+ * In a block of 16 positions: whose byte at is; zero those of positions from
+ * used on in the n bytes at p, which are from byte at on; the n bytes at p have
+ * a scale or f16 number that is not finite: where, or n.
  */
-void qwen_kv_clear_lanes(size_t n_head_kv, size_t n_embd_head, void *p,
-    size_t at, size_t n, size_t used);
+size_t qwen_kv_lane(const struct qwen_kv_shape *s, size_t at);
+void qwen_kv_clear_lanes(const struct qwen_kv_shape *s, void *p, size_t at,
+    size_t n, size_t used);
+size_t qwen_kv_finite(const struct qwen_kv_shape *s, const void *p, size_t at,
+    size_t n);
 
 /*
  * ---- the block that predicts, if the model was opened with one.  Its part of

@@ -151,8 +151,8 @@ struct qwen_session {
 
 struct qwen_hparams;
 
-/* Of an attention layer. */
-size_t qwen_kv_block_bytes(const struct qwen_hparams *h);
+/* Of the attention layers. */
+struct qwen_kv_shape qwen_kv_shape_of(const struct qwen_hparams *h);
 
 /* The sizes of a layer's state; all else is left alone. */
 void qwen_layer_state_init(struct qwen_layer_state *s,
@@ -208,9 +208,17 @@ int qwen_session_cut_cache(struct qwen_session *s, size_t n,
 void qwen_session_copy_recurrent(const struct qwen_session *s, void *dst,
     const void *src);
 
+/* ---- the blocks (kv.c) */
+
 /* Positions from .. to - 1 of a block become zero. */
-void qwen_kv_clear(const struct qwen_hparams *h, uint16_t *block, size_t from,
+void qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
     size_t to);
+
+/* A head's key, or value, of position at (0 .. 15), as round_kv made it. */
+void qwen_kv_put_k(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    size_t at, const int8_t *q, const uint16_t *scale);
+void qwen_kv_put_v(const struct qwen_kv_shape *s, uint16_t *block, size_t head,
+    size_t at, const int8_t *q, const uint16_t *scale);
 
 /* ---- guesses (ahead.c) */
 

@@ -19,8 +19,35 @@
 uint64_t
 qwen_state_kv_block(const struct qwen_state_layer *l)
 {
-	return l->kv ? 2 * l->n[0] * l->n[1] * QWEN_KV_BLOCK *
-	    sizeof(uint16_t) : 0;
+	struct qwen_kv_shape s = qwen_state_kv_shape(l);
+
+	return l->kv ? qwen_kv_block_bytes(&s) : 0;
+}
+
+struct qwen_kv_shape
+qwen_state_kv_shape(const struct qwen_state_layer *l)
+{
+	return (struct qwen_kv_shape){ .n_head = (size_t)l->n[0],
+	    .d = (size_t)l->n[1], .k = (enum qwen_kv)l->n[2],
+	    .v = (enum qwen_kv)l->n[3] };
+}
+
+uint64_t
+qwen_state_kv_position(const struct qwen_state_layer *l, uint64_t at,
+    int *is_value)
+{
+	struct qwen_kv_shape s = qwen_state_kv_shape(l);
+	uint64_t block = qwen_kv_block_bytes(&s);
+
+	*is_value = at % block >= qwen_kv_v_at(&s, 0);
+	return at / block * QWEN_KV_BLOCK + qwen_kv_lane(&s,
+	    (size_t)(at % block));
+}
+
+unsigned
+qwen_state_format(enum qwen_kv k, enum qwen_kv v)
+{
+	return k == QWEN_KV_F16 && v == QWEN_KV_F16 ? 1 : 2;
 }
 
 uint64_t
@@ -62,6 +89,16 @@ is_small(const uint64_t v[4])
 	return 1;
 }
 
+/* Heads that keys and values of the header's kinds can have. */
+static int
+take_kv(const struct qwen_state_layout *lay, struct qwen_state_layer *l)
+{
+	l->n[2] = lay->k;
+	l->n[3] = lay->v;
+	return l->n[0] != 0 && l->n[1] != 0 && ((lay->k == QWEN_KV_F16 &&
+	    lay->v == QWEN_KV_F16) || l->n[1] % QWEN_KV_GROUP == 0) ? 0 : -1;
+}
+
 /* ["kv", 2 numbers] or ["delta", 5 numbers], of objects that there can be. */
 static int
 take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
@@ -88,7 +125,7 @@ take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
 		l->n[i] = it.n;
 	}
 	if (l->kv)
-		return l->n[0] != 0 && l->n[1] != 0 && is_small((uint64_t[4]){
+		return take_kv(lay, l) == 0 && is_small((uint64_t[4]){
 		    l->n[0], l->n[1], 4 * QWEN_KV_BLOCK, blocks }) ? 0 : -1;
 	return is_small((uint64_t[4]){ l->n[0], l->n[1], l->n[2], 4 }) &&
 	    is_small((uint64_t[4]){ l->n[3], l->n[4], 4, 1 }) ? 0 : -1;
@@ -151,10 +188,11 @@ qwen_state_layout_info(struct qwen_state_layout *l,
 {
 	const struct qwen_item *f = rec->f.v;
 
-	if (f[QWEN_F_FORMAT].n != QWEN_STATE_FORMAT)
+	if (f[QWEN_F_FORMAT].n != qwen_state_format(l->k, l->v))
 		return qwen_fail(err, QWEN_EUNSUP,
-		    "state format %llu, this program reads %d",
-		    (unsigned long long)f[QWEN_F_FORMAT].n, QWEN_STATE_FORMAT);
+		    "state format %llu, where this program reads %u",
+		    (unsigned long long)f[QWEN_F_FORMAT].n,
+		    qwen_state_format(l->k, l->v));
 	if (f[QWEN_F_KV_BLOCK].n != QWEN_KV_BLOCK)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "KV blocks of %llu positions, this program has %d",
@@ -214,6 +252,8 @@ qwen_state_layout_mtp(struct qwen_state_layout *l,
 	const struct qwen_item *f = rec->f.v;
 	struct qwen_state_mtp *p = &l->mtp;
 	const uint64_t most = 1 << 24;
+	struct qwen_state_layer layer = { .kv = 1,
+	    .n = { f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n } };
 
 	if (p->there)
 		return qwen_fail(err, QWEN_EFORMAT, "there already was one");
@@ -221,7 +261,8 @@ qwen_state_layout_mtp(struct qwen_state_layout *l,
 	    f[QWEN_F_SIZE].n == 0 || f[QWEN_F_SIZE].n > most ||
 	    f[QWEN_F_EMBD].n == 0 || f[QWEN_F_EMBD].n > most ||
 	    !is_small((uint64_t[4]){ f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n,
-	    4 * QWEN_KV_BLOCK, qwen_state_kv_count(l) + 2 }))
+	    4 * QWEN_KV_BLOCK, qwen_state_kv_count(l) + 2 }) ||
+	    take_kv(l, &layer) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "no shape that there is");
 	if (f[QWEN_F_FIRST].n % QWEN_KV_BLOCK != 0 ||
 	    f[QWEN_F_FIRST].n >= l->n_tokens)
@@ -232,8 +273,7 @@ qwen_state_layout_mtp(struct qwen_state_layout *l,
 		return qwen_fail(err, QWEN_ERANGE, "%llu bytes of a "
 		    "fingerprint", (unsigned long long)f[QWEN_F_MODEL].n);
 	p->there = 1;
-	p->layer = (struct qwen_state_layer){ .kv = 1,
-	    .n = { f[QWEN_F_HEADS].n, f[QWEN_F_SIZE].n } };
+	p->layer = layer;
 	p->n_embd = f[QWEN_F_EMBD].n;
 	p->first = f[QWEN_F_FIRST].n;
 	memcpy(p->model.b, f[QWEN_F_MODEL].s, sizeof p->model.b);
@@ -480,7 +520,8 @@ check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
     const unsigned char *raw, struct qwen_err *err)
 {
 	const struct qwen_state_layer *p = &l->layer[e->layer];
-	uint64_t block = qwen_state_kv_block(p), half = block / 4, i, lane;
+	struct qwen_kv_shape s = qwen_state_kv_shape(p);
+	uint64_t block = qwen_state_kv_block(p), i;
 	uint64_t used = l->n_tokens % QWEN_KV_BLOCK;
 	uint64_t last = (qwen_state_kv_count(l) - 1) * block;
 	unsigned any = 0;
@@ -488,15 +529,25 @@ check_lanes(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 	if (used == 0 || e->off + e->len <= last)
 		return 0;
 	for (i = e->off > last ? e->off : last; i < e->off + e->len; i++) {
-		uint64_t k = (i - last) / 2;
-
-		lane = k < half ? k % QWEN_KV_BLOCK :
-		    (k - half) / p->n[1] % QWEN_KV_BLOCK;
-		any |= lane >= used ? raw[i - e->off] : 0;
+		any |= qwen_kv_lane(&s, (size_t)(i - last)) >= used ?
+		    raw[i - e->off] : 0;
 	}
 	return any == 0 ? 0 : qwen_fail(err, QWEN_EFORMAT,
 	    "kv of layer %lld: positions after the last token",
 	    (long long)e->layer);
+}
+
+/* The first number that is not finite, of those that can be such. */
+static size_t
+finite_kv(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
+    const unsigned char *raw)
+{
+	struct qwen_kv_shape s = qwen_state_kv_shape(&l->layer[e->layer]);
+
+	if (s.k == QWEN_KV_F16 && s.v == QWEN_KV_F16)
+		return qwen_coder_finite(raw, (size_t)e->len, 2);
+	return qwen_kv_finite(&s, raw, (size_t)(e->off %
+	    qwen_kv_block_bytes(&s)), (size_t)e->len);
 }
 
 int
@@ -513,7 +564,8 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
 	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
 		return 0;
-	i = qwen_coder_finite(raw, (size_t)e->len, k->width);
+	i = e->kind == QWEN_K_KV ? finite_kv(l, e, raw) :
+	    qwen_coder_finite(raw, (size_t)e->len, k->width);
 	if (i < e->len)
 		return qwen_fail(err, QWEN_EFORMAT, "number %llu is not finite",
 		    (unsigned long long)(e->off + i) / k->width);

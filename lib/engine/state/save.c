@@ -178,6 +178,8 @@ save(struct qwen_save *v, const struct qwen_header *h,
 {
 	int r;
 
+	v->k = h->k;
+	v->v = h->v;
 	v->level = v->opts->no_compress ? 0 : LEVEL;
 	v->align = v->opts->no_compress ? QWEN_ALIGN : 0;
 	r = x == NULL ? 0 : qwen_state_extra_copy(&v->x, x, v->to,

@@ -50,14 +50,14 @@ static void
 clear_rest(const struct qwen_save *v, const struct qwen_piece *t,
     unsigned char *p)
 {
-	const struct qwen_state_layer *l = shape(v, t);
+	const struct qwen_kv_shape s = qwen_state_kv_shape(shape(v, t));
 	uint64_t last;
 	size_t skip;
 
 	if (!is_cut(v, t, &last))
 		return;
 	skip = t->off < last ? (size_t)(last - t->off) : 0;
-	qwen_kv_clear_lanes((size_t)l->n[0], (size_t)l->n[1], p + skip,
+	qwen_kv_clear_lanes(&s, p + skip,
 	    (size_t)(t->off + skip - last), t->n - skip,
 	    (size_t)(slots(v, t) % QWEN_KV_BLOCK));
 }

@@ -22,7 +22,6 @@
 #include "wire/item.h"
 
 enum {
-	QWEN_STATE_FORMAT = 1,
 	QWEN_PIECE_MAX = 1 << 19,	/* raw bytes that a record holds */
 	QWEN_ALIGN = 64,		/* of data in the form without
 					   compression */
@@ -282,6 +281,7 @@ struct qwen_state_mtp {
  */
 struct qwen_state_layout {
 	uint64_t		 n_vocab;
+	enum qwen_kv		 k, v;		/* as the header says */
 	int			 part;
 	uint64_t		 from, n_tokens;
 	struct qwen_fp		 prefix;
@@ -302,7 +302,10 @@ struct qwen_state_layout {
 
 void qwen_state_layout_fini(struct qwen_state_layout *l);
 
-/* The info record, which begins a layout that is zero but for n_vocab. */
+/* The format of a state with such keys and values: 1 if all are f16, else 2. */
+unsigned qwen_state_format(enum qwen_kv k, enum qwen_kv v);
+
+/* The info record, which begins a layout that is zero but for n_vocab, k, v. */
 int qwen_state_layout_info(struct qwen_state_layout *l,
     const struct qwen_state_rec *rec, struct qwen_err *err);
 
@@ -324,6 +327,7 @@ int qwen_state_layout_match(const struct qwen_state_layout *l,
 
 /* Bytes of 16 positions of a layer. */
 uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
+struct qwen_kv_shape qwen_state_kv_shape(const struct qwen_state_layer *l);
 
 /* KV blocks of positions from .. n_tokens - 1: the first, and how many. */
 uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);

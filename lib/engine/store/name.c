@@ -16,6 +16,7 @@
 
 #include <xxhash.h>
 
+#include "base/kv.h"
 #include "engine/store/store.h"
 #include "wire/record.h"
 
@@ -142,11 +143,30 @@ void
 qwen_store_dir_format(const struct qwen_header *h,
     char buf[QWEN_STORE_DIR_NAME])
 {
-	char model[33], vocab[33];
+	int f16 = h->k == QWEN_KV_F16 && h->v == QWEN_KV_F16;
+	char model[33], vocab[33], kv[32] = "";
 
-	snprintf(buf, QWEN_STORE_DIR_NAME, "%s-%s-%lu",
+	if (!f16)
+		snprintf(kv, sizeof kv, "-%s-%s", qwen_kv_name(h->k),
+		    qwen_kv_name(h->v));
+	snprintf(buf, QWEN_STORE_DIR_NAME, "%s-%s-%lu%s",
 	    qwen_fp_hex(&h->model, model), qwen_fp_hex(&h->vocab, vocab),
-	    (unsigned long)h->numerics);
+	    (unsigned long)h->numerics, kv);
+}
+
+/* "-q8_0" */
+static int
+take_kv(const char **s, enum qwen_kv *out)
+{
+	size_t n;
+
+	if (take_char(s, '-') < 0)
+		return -1;
+	n = strcspn(*s, "-");
+	if (qwen_kv_parse(out, *s, n) < 0)
+		return -1;
+	*s += n;
+	return 0;
 }
 
 int
@@ -158,7 +178,11 @@ qwen_store_dir_parse(struct qwen_header *h, const char *s)
 	h->kind = QWEN_STREAM_STATE;
 	if (take_fp(&s, &h->model) < 0 || take_char(&s, '-') < 0 ||
 	    take_fp(&s, &h->vocab) < 0 || take_char(&s, '-') < 0 ||
-	    take_number(&s, &numerics) < 0 || *s != '\0')
+	    take_number(&s, &numerics) < 0)
+		return -1;
+	if (*s != '\0' && (take_kv(&s, &h->k) < 0 ||
+	    take_kv(&s, &h->v) < 0 || *s != '\0' ||
+	    (h->k == QWEN_KV_F16 && h->v == QWEN_KV_F16)))
 		return -1;
 	h->numerics = (uint32_t)numerics;
 	return 0;

@@ -92,4 +92,67 @@ v_sums16(int32_t *out, const int8_t *q)
 		out[i] = vaddlvq_s8(vld1q_s8(q + 16 * i));
 }
 
+/* ------------------------------------------------- whole numbers, in pairs */
+
+typedef struct { int32x4_t v[4]; } i16x;
+typedef struct { int16x8_t v[4]; } i16p;
+
+VI i16x
+i_zero(void)
+{
+	int32x4_t z = vdupq_n_s32(0);
+
+	return (i16x){ { z, z, z, z } };
+}
+VI i16p
+i_pair(const int16_t *p)
+{
+	int16x8_t v;
+	int32_t x;
+
+	memcpy(&x, p, sizeof x);
+	v = vreinterpretq_s16_s32(vdupq_n_s32(x));
+	return (i16p){ { v, v, v, v } };
+}
+VI i16p
+i_load8(const int8_t *p)
+{
+	int8x16_t a = vld1q_s8(p), b = vld1q_s8(p + 16);
+
+	return (i16p){ { vmovl_s8(vget_low_s8(a)), vmovl_high_s8(a),
+	    vmovl_s8(vget_low_s8(b)), vmovl_high_s8(b) } };
+}
+VI i16p
+i_load4(const uint8_t *p, i16p *high)
+{
+	int8_t low[32], up[32];
+	int i;
+
+	for (i = 0; i < 32; i += 16) {
+		uint8x16_t x = vld1q_u8(p + i);
+		int8x16_t eight = vdupq_n_s8(8);
+
+		vst1q_s8(low + i, vsubq_s8(vreinterpretq_s8_u8(vandq_u8(x,
+		    vdupq_n_u8(15))), eight));
+		vst1q_s8(up + i, vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(x,
+		    4)), eight));
+	}
+	*high = i_load8(up);
+	return i_load8(low);
+}
+VI int32x4_t
+dot_part(int32x4_t acc, int16x8_t a, int16x8_t b)
+{
+	return vaddq_s32(acc, vpaddq_s32(vmull_s16(vget_low_s16(a),
+	    vget_low_s16(b)), vmull_high_s16(a, b)));
+}
+VI i16x
+i_dot(i16x acc, i16p a, i16p b)
+{
+	return (i16x){ { dot_part(acc.v[0], a.v[0], b.v[0]),
+	    dot_part(acc.v[1], a.v[1], b.v[1]),
+	    dot_part(acc.v[2], a.v[2], b.v[2]),
+	    dot_part(acc.v[3], a.v[3], b.v[3]) } };
+}
+
 #endif

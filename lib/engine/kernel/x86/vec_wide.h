@@ -264,4 +264,108 @@ v_absmax_bits(uint32_t *out, const float *x)
 	_mm_storeu_si128((__m128i *)(out + 4), max4(m + 4));
 }
 
+/* ------------------------------------------------- whole numbers, in pairs */
+
+#ifdef __AVX512F__
+typedef __m512i i16x, i16p;
+
+VI i16x i_zero(void) { return _mm512_setzero_si512(); }
+VI i16p
+i_pair(const int16_t *p)
+{
+	int32_t x;
+
+	memcpy(&x, p, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+VI i16p
+i_load8(const int8_t *p)
+{
+	return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+VI i16p
+i_load4(const uint8_t *p, i16p *high)
+{
+	__m512i x = _mm512_cvtepu8_epi16(_mm256_loadu_si256(
+	    (const __m256i *)p)), eight = _mm512_set1_epi16(8);
+
+	*high = _mm512_sub_epi16(_mm512_srli_epi16(x, 4), eight);
+	return _mm512_sub_epi16(_mm512_and_si512(x, _mm512_set1_epi16(15)),
+	    eight);
+}
+VI i16x
+i_dot(i16x acc, i16p a, i16p b)
+{
+	return _mm512_dpwssd_epi32(acc, a, b);
+}
+VI v16 v_from_i(i16x a) { return _mm512_cvtepi32_ps(a); }
+VI void
+v_store_i16(int16_t *p, v16 a)
+{
+	_mm256_storeu_si256((__m256i *)p,
+	    _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a)));
+}
+#else
+typedef struct { __m256i a, b; } i16x;
+typedef i16x i16p;
+
+VI i16x
+i_zero(void)
+{
+	return (i16x){ _mm256_setzero_si256(), _mm256_setzero_si256() };
+}
+VI i16p
+i_pair(const int16_t *p)
+{
+	__m256i v;
+	int32_t x;
+
+	memcpy(&x, p, sizeof x);
+	v = _mm256_set1_epi32(x);
+	return (i16p){ v, v };
+}
+VI __m128i
+load_128(const void *p)
+{
+	return _mm_loadu_si128((const __m128i *)p);
+}
+VI i16p
+i_load8(const int8_t *p)
+{
+	return (i16p){ _mm256_cvtepi8_epi16(load_128(p)),
+	    _mm256_cvtepi8_epi16(load_128(p + 16)) };
+}
+VI i16p
+i_load4(const uint8_t *p, i16p *high)
+{
+	__m256i a = _mm256_cvtepu8_epi16(load_128(p));
+	__m256i b = _mm256_cvtepu8_epi16(load_128(p + 16));
+	__m256i low = _mm256_set1_epi16(15), eight = _mm256_set1_epi16(8);
+
+	high->a = _mm256_sub_epi16(_mm256_srli_epi16(a, 4), eight);
+	high->b = _mm256_sub_epi16(_mm256_srli_epi16(b, 4), eight);
+	return (i16p){ _mm256_sub_epi16(_mm256_and_si256(a, low), eight),
+	    _mm256_sub_epi16(_mm256_and_si256(b, low), eight) };
+}
+VI i16x
+i_dot(i16x acc, i16p a, i16p b)
+{
+	return (i16x){ _mm256_add_epi32(acc.a, _mm256_madd_epi16(a.a, b.a)),
+	    _mm256_add_epi32(acc.b, _mm256_madd_epi16(a.b, b.b)) };
+}
+VI v16
+v_from_i(i16x a)
+{
+	return (v16){ _mm256_cvtepi32_ps(a.a), _mm256_cvtepi32_ps(a.b) };
+}
+VI void
+v_store_i16(int16_t *p, v16 a)
+{
+	__m256i h = _mm256_packs_epi32(_mm256_cvtps_epi32(a.a),
+	    _mm256_cvtps_epi32(a.b));
+
+	_mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(h, 0xd8));
+}
+#endif
+
 #endif

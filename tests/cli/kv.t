@@ -1,0 +1,108 @@
+#!/bin/sh
+# --kv: keys and values as q8_0 or q4_0: the same bits however they came about,
+# and never mixed with others.
+. "$TOP/tests/cli/tap.sh"
+model qwen35moe-ud
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+ids 300 7 400 | tr '\n' ' ' >ids
+head -c 400 ids | sed 's/ [0-9]*$//' >some
+qprefill -o f16.cbor <ids >ready.f16
+qprefill --kv f16 -o same.cbor <ids >/dev/null
+cmp -s f16.cbor same.cbor
+ok $? "f16 is the default"
+
+# --- the bits
+for kv in q8_0 q4_0; do
+	qprefill --kv $kv -o $kv.cbor <ids >ready.$kv
+	is "$?" 0 "$kv"
+	for t in 1 3; do
+		for cpu in scalar avx2 avxvnni avx512 neon; do
+			QWEN_CPU=$cpu qprefill -q --kv $kv --batch $((t * 17)) \
+			    -t "$t" -o got.cbor <ids >/dev/null 2>&1 &&
+			    cmp -s got.cbor $kv.cbor
+			ok $? "the same bits, $kv, $cpu, $t threads"
+		done
+	done
+	qprefill --kv $kv -o some.cbor <some >/dev/null
+	tr ' ' '\n' <ids | sed '/^$/d' |
+	    sed "1,$(wc -w <some | tr -d ' ')d" >rest
+	qprefill --kv $kv -s some.cbor -o whole.cbor <rest >/dev/null
+	qstate diff whole.cbor $kv.cbor >out
+	is "$?$(cat out)" 0 "$kv goes on in a state"
+	qdecode --kv $kv -s $kv.cbor -n 40 -f text </dev/null >a
+	for how in none lookup lookup:3; do
+		qdecode --kv $kv -s $kv.cbor -n 40 --draft $how -o end.cbor \
+		    -f text </dev/null >b
+		is "$(wc -l <b | tr -d ' ')$(cmp a b)" 40 "decoded with --draft $how"
+		[ $how = none ] && mv end.cbor plain.cbor
+	done
+	qstate diff plain.cbor end.cbor >out
+	is "$?$(cat out)" 0 "and what wrong guesses left in the state is nothing"
+	qdecode --kv $kv -s $kv.cbor -n 15 -o mid.cbor -f text </dev/null >b
+	qdecode --kv $kv -s mid.cbor -n 25 -f text </dev/null >>b
+	is "$(cmp a b)" "" "in two runs"
+	qprefill --kv $kv --no-compress -o raw.cbor <ids >/dev/null
+	qdecode --kv $kv -s raw.cbor -n 40 -f text </dev/null >b
+	is "$(cmp a b)" "" "from a mapped file"
+	qstate verify $kv.cbor && qstate verify raw.cbor
+	ok $? "whole"
+done
+qprefill --kv-k q8_0 --kv-v q4_0 -o mixed.cbor <ids >/dev/null
+is "$(qstate show mixed.cbor | grep -E '^(keys|values) ' | xargs)" \
+    "keys q8_0 values q4_0" "one for keys, another for values"
+is "$(qstate show f16.cbor | grep -cE '^(keys|values) ')" 0 "f16 says nothing"
+is "$(for f in f16 q8_0 mixed q4_0; do
+	qstate show -v $f.cbor >/dev/null || echo fail
+	qstate show --json $f.cbor | jq .raw
+done | sort -rnu | wc -l | tr -d ' ')" 4 "each is smaller than the one before"
+qstate diff q8_0.cbor f16.cbor >out
+is "$? $(grep -cE '^(keys|values)' out)" "1 2" "diff tells"
+
+# --- never mixed
+refused 1 "q8_0 by f16" qdecode -s q8_0.cbor -n 1 </dev/null
+is "$(grep -c 'q8_0.cbor.*keys as q8_0 and values as q8_0, this run has f16 and f16; see --kv' err)" \
+    1 "both are named"
+refused 1 "f16 by q8_0" qdecode --kv q8_0 -s f16.cbor -n 1 </dev/null
+refused 1 "q4_0 by q8_0" qdecode --kv q8_0 -s q4_0.cbor -n 1 </dev/null
+refused 1 "keys alone" qdecode --kv-k q8_0 -s q8_0.cbor -n 1 </dev/null
+refused 1 "after a ready record" sh -c 'qdecode -s q8_0.cbor -n 1 <ready.q8_0'
+refused 1 "in-band" sh -c 'qdecode -n 1 <q8_0.cbor'
+refused 1 "--reuse" sh -c 'qprefill --reuse q8_0.cbor -o new.cbor <ids'
+is "$(ls -A | grep -c 'new.cbor')" 0 "no file is left"
+
+# --- a store
+for kv in f16 q8_0 q4_0; do
+	qprefill --kv $kv --store S -v -o warm.cbor <ids >/dev/null 2>err
+	is "$?$(grep -c '^qprefill: 0 tokens from store' err)" 01 \
+	    "$kv finds nothing of another in a store"
+	qprefill --kv $kv --store S -v -o warm.cbor <ids >/dev/null 2>err
+	is "$?$(grep -c '^qprefill: 300 tokens from store' err)" 01 "then its own"
+	cmp -s warm.cbor $kv.cbor
+	ok $? "with its bits"
+done
+qstate verify --store S
+ok $? "all of it is whole"
+
+# --- qstate needs no --kv
+qstate slice -n 250 -o slice.cbor q8_0.cbor 2>err
+is "$?$(cat err)" 0 "a slice"
+tr ' ' '\n' <ids | head -n 250 | qprefill --kv q8_0 -o cut.cbor >/dev/null
+qdecode --kv q8_0 -s cut.cbor -n 5 -f text </dev/null >a
+qdecode --kv q8_0 -s slice.cbor -n 5 -f text </dev/null >b
+is "$(wc -l <a | tr -d ' ')$(cmp a b)" 5 "goes on as if it had never been longer"
+
+# --- what is said
+is "$(qprefill --kv q8_0 --logits=last -f json <ids | head -n 1 | jq -r .keys,.values | xargs)" \
+    "q8_0 q8_0" "the header of logits"
+qprefill --kv-v q4_0 -v <ids 2>&1 >/dev/null | grep -q 'numerics 1, keys f16, values q4_0$'
+ok $? "-v"
+is "$(for kv in f16 q8_0 q4_0; do
+	gguf-inspect --plan -c 500 --kv $kv "$MODEL" |
+	    sed -n 's/^memory  kv-cache *\([0-9]*\) .*/\1/p'
+done | sort -rnu | wc -l | tr -d ' ')" 3 "the plan counts it"
+refused 2 "no such kind" qprefill --kv q5_0 </dev/null
+refused 2 "nor of keys" qprefill --kv-k f32 </dev/null
+model qwen2
+refused 1 "heads of 16" sh -c 'qprefill -m "$1" --kv q8_0 <ids' sh "$MODEL"
+is "$(grep -c 'heads of 16 numbers' err)" 1 "say so"
+done_testing

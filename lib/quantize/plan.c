@@ -143,8 +143,8 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	int k;
 
 	if (n >= sizeof text)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d: longer than a "
-		    "pattern and a format", line);
+		return qwen_fail(err, QWEN_EFORMAT, "line %d of the "
+		    "types: longer than a pattern and a format", line);
 	memcpy(text, s, n);
 	text[n] = '\0';
 	text[strcspn(text, "#\r")] = '\0';
@@ -157,11 +157,12 @@ read_line(struct patterns *p, const char *s, size_t n, int line,
 	one->line = line;
 	k = sscanf(text, "%64s %16s %c", one->name, type, &more);
 	if (k != 2)
-		return qwen_fail(err, QWEN_EFORMAT, "line %d: not a pattern and "
-		    "a format", line);
+		return qwen_fail(err, QWEN_EFORMAT, "line %d of the "
+		    "types: not a pattern and a format", line);
 	if (find_type(type, &one->type, err) < 0)
-		return qwen_fail(err, QWEN_EUNSUP, "line %d: unknown format "
-		    "%s, or none that weights can be brought to", line, type);
+		return qwen_fail(err, QWEN_EUNSUP, "line %d of the "
+		    "types: unknown format %s, or none that weights can be "
+		    "brought to", line, type);
 	return 0;
 }
 
@@ -322,8 +323,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	}
 	for (i = 0; i < by->n; i++) {
 		if (!by->v[i].used)
-			return qwen_fail(err, QWEN_ERANGE, "line %d: no tensor "
-			    "that can change fits %s", by->v[i].line,
+			return qwen_fail(err, QWEN_ERANGE, "line %d of the "
+			    "types: no tensor that can change fits %s", by->v[i].line,
 			    by->v[i].name);
 	}
 	if (p->opts.size > 0 && qwen_quantize_fit(p, err) < 0)

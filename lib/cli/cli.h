@@ -85,7 +85,7 @@ int64_t cli_int(const char *what, const char *s, int64_t min, int64_t max);
 uint64_t cli_u64(const char *what, const char *s);
 double cli_double(const char *what, const char *s, double min, double max);
 
-/* Bytes: a number, and K, M, G or T after it for powers of 1024. */
+/* Bytes: a number, and K, M, G or T, or KiB and so on, for powers of 1024. */
 uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
 
 /* ------------------------------------------------------------------- files */

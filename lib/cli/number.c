@@ -48,18 +48,16 @@ cli_bytes(const char *what, const char *s, uint64_t min)
 	static const char units[] = "KMGT";
 	char digits[32];
 	size_t n = strspn(s, "0123456789"), i;
-	const char *unit;
+	const char *unit = strchr(units, toupper((unsigned char)s[n]));
 	uint64_t v;
 
-	if (n == 0 || n >= sizeof digits || (s[n] != '\0' && s[n + 1] != '\0'))
-		cli_usage("%s: '%s' is no number of bytes as 500M or 20G are",
-		    what, s);
+	if (n == 0 || n >= sizeof digits || unit == NULL || (s[n] != '\0' &&
+	    s[n + 1] != '\0' && strcmp(s + n + 1, "iB") != 0))
+		cli_usage("%s: '%s' is no number of bytes as 500M, 20G or 20GiB "
+		    "are; units are K, M, G and T", what, s);
 	memcpy(digits, s, n);
 	digits[n] = '\0';
 	v = cli_u64(what, digits);
-	unit = strchr(units, toupper((unsigned char)s[n]));
-	if (unit == NULL)
-		cli_usage("%s: '%s': units are K, M, G and T", what, s);
 	for (i = 0; s[n] != '\0' && i <= (size_t)(unit - units); i++) {
 		if (v > UINT64_MAX / 1024)
 			cli_usage("%s: %s is above 2^64 - 1", what, s);

@@ -17,13 +17,10 @@ cli_stdin_kind(void)
 {
 	struct stat in, null;
 
-	if (isatty(STDIN_FILENO))
+	if (fstat(STDIN_FILENO, &in) == -1 && errno != EBADF)
+		die("stdin: %s", strerror(errno));
+	if (isatty(STDIN_FILENO) || errno == EBADF)	/* closed */
 		return CLI_STDIN_NONE;
-	if (fstat(STDIN_FILENO, &in) == -1) {
-		if (errno != EBADF)	/* closed */
-			die("stdin: %s", strerror(errno));
-		return CLI_STDIN_NONE;
-	}
 	if (S_ISREG(in.st_mode))
 		return CLI_STDIN_FILE;
 	if (S_ISCHR(in.st_mode) && stat("/dev/null", &null) == 0 &&

@@ -165,7 +165,7 @@ static void
 test_values(void)
 {
 	parse("--four --two --size 9223372036854775807 "
-	    "--seed 18446744073709551615 --mem 3k --temp 1.5e0");
+	    "--seed 18446744073709551615 --mem 3kiB --temp 1.5e0");
 	ok(v.bits == 6 && v.size == INT64_MAX && v.seed == UINT64_MAX &&
 	    v.bytes == 3072 && v.real == 1.5, "bits and numbers");
 	parse("-t x -o - --store s --reuse a --reuse b --special y -f cbor");
@@ -209,7 +209,10 @@ test_refused(void)
 		{ "--size 0", "--size: 0 is below 1" },
 		{ "--seed -1", "--seed: not a number: '-1'" },
 		{ "--mem 1023", "--mem: 1023 is below 1024" },
-		{ "--mem 5X", "--mem: '5X': units are K, M, G and T" },
+		{ "--mem 5X", "--mem: '5X' is no number of bytes as 500M, 20G "
+		  "or 20GiB are; units are K, M, G and T" },
+		{ "--mem 5GB", "--mem: '5GB' is no number of bytes" },
+		{ "--mem 5iB", "--mem: '5iB' is no number of bytes" },
 		{ "--temp 2.5", "--temp: 2.5 is not in 0..2" },
 		{ "--temp nan", "--temp: not a number: 'nan'" },
 		{ "--store=", "--store: the name of the folder is empty" },

@@ -416,13 +416,14 @@ look(struct client *c, int closed, double now)
 {
 	size_t used = 0;
 	int status = 0;
-	char *body = body_of(c->in.s, c->in.n, &status, &used);
+	char *body;
 
 	if (c->kind != GOOD && c->kind != SLOW && c->kind != MUTANT) {
 		if (closed)
 			end(c);
 		return;
 	}
+	body = body_of(c->in.s, c->in.n, &status, &used);
 	if (body == NULL && !closed)
 		return;
 	if (body == NULL && c->kind == GOOD)

@@ -67,7 +67,7 @@ asked | sort | comm -12 - again >both
 is "$(cat both)" "" "other ones in another run"
 : >log
 load x --requests 9 --warmup 0 -p 20 --prefix 12 >out 2>err
-is "$(asked | jq -r '.messages[0].content' | cut -d' ' -f1-12 | sort -u | wc -l | tr -d ' ') $(asked | jq -r '.messages[0].content' | cut -d' ' -f13 | sort -u | wc -l | tr -d ' ')" \
+is "$(asked | jq -r '.messages[0].content' | cut -d' ' -f1-12 | sort -u | wc -l | tr -d ' ') $(asked | jq -r '.messages[0].content' | cut -d' ' -f13- | sort -u | wc -l | tr -d ' ')" \
     "1 9" "--prefix: the same beginning"
 : >log
 load x --requests 40 --clients 8 --warmup 0 -p 100 -n 40 --range-ratio 0.5 >out 2>err

@@ -315,7 +315,8 @@ ARM64_AR ?= aarch64-linux-gnu-ar
 ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/grain kernel/matmul kernel/probe \
 	kernel/rows kernel/sift golden/bits golden/same_bits golden/logits \
 	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
-	unit/pool unit/quant unit/sample unit/sample_methods unit/session)
+	unit/pool unit/quant unit/quantize unit/sample unit/sample_methods \
+	unit/session)
 
 arm64:
 	@sh tests/deps.sh arm64

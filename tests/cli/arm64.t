@@ -52,7 +52,7 @@ ok $? "cortex-a72 has neither that nor SDOT"
 if [ -n "$QPIPE_LONG" ]; then
 	tests max golden/bits golden/same_bits golden/logits golden/odd_models \
 	    golden/ref unit/gguf unit/model_bad unit/nonfinite unit/pool \
-	    unit/quant unit/sample unit/sample_methods unit/session
+	    unit/quant unit/quantize unit/sample unit/sample_methods unit/session
 	tests neoverse-n1 kernel/matmul
 	tests cortex-a72 kernel/matmul kernel/edges golden/bits
 fi

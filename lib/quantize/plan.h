@@ -35,6 +35,19 @@ int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);
 /* The same of those that are open, so that the file has opts.size bytes. */
 int qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err);
 
+/*
+ * Tensors in other formats, or as they are, a few rows at a time: put is called
+ * with the bytes in order.  The memory is kept from one to the next.
+ */
+struct quantize_pass;
+typedef int quantize_put(void *arg, const void *data, size_t n,
+    struct qwen_err *err);
+struct quantize_pass *qwen_quantize_pass_new(struct qwen_quantize *p,
+    quantize_put *put, void *arg, struct qwen_err *err);
+int qwen_quantize_tensor(struct quantize_pass *s,
+    const struct quantize_item *it, uint32_t type, struct qwen_err *err);
+void qwen_quantize_pass_free(struct quantize_pass *s);
+
 /* One more note. */
 int qwen_quantize_add_note(struct qwen_quantize *p, struct qwen_err *err,
     const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: ISC */
+/* tensor.c - a tensor of a file in another format, a few rows at a time. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+#include "gguf/gguf.h"
+#include "quantize/imatrix.h"
+#include "quantize/plan.h"
+
+enum {
+	CHUNK_BYTES = 1 << 20,		/* of what is copied */
+	PIECE = 1 << 15,		/* numbers that a thread takes */
+	PIECES = 64,			/* that are put together */
+};
+
+/* Rows that are put together, a few to each thread. */
+struct quantize_pass {
+	struct qwen_quantize	*p;
+	quantize_put		*put;
+	void			*arg;
+	const struct quantize_item *it;
+	uint32_t		 type;
+	float			*w;		/* of its columns, or NULL */
+	size_t			 from_row, to_row;	/* bytes of a row */
+	uint64_t		 first, rows, step;	/* step: of a piece */
+	float			*x[QWEN_POOL_MAX_THREADS];
+	size_t			 cap_x;
+	unsigned char		*out;
+	size_t			 cap_out;
+	struct qwen_err		 bad[PIECES];
+};
+
+struct quantize_pass *
+qwen_quantize_pass_new(struct qwen_quantize *p, quantize_put *put, void *arg,
+    struct qwen_err *err)
+{
+	struct quantize_pass *s = calloc(1, sizeof *s);
+
+	if (s == NULL) {
+		qwen_oom(err);
+		return NULL;
+	}
+	s->p = p;
+	s->put = put;
+	s->arg = arg;
+	return s;
+}
+
+void
+qwen_quantize_pass_free(struct quantize_pass *s)
+{
+	size_t i;
+
+	if (s == NULL)
+		return;
+	for (i = 0; i < QWEN_POOL_MAX_THREADS; i++)
+		free(s->x[i]);
+	free(s->out);
+	free(s);
+}
+
+/* A file that is mapped is read once: its memory need not stay. */
+static void
+give_back(const struct quantize_pass *s, const unsigned char *data, uint64_t bytes)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	uintptr_t mask, from, to;
+
+	/* in memory, they would be gone */
+	if (page <= 0 || !qwen_gguf_is_file(s->p->in))
+		return;
+	mask = (uintptr_t)page - 1;
+	from = (uintptr_t)data & ~mask;
+	to = ((uintptr_t)data + (uintptr_t)bytes) & ~mask;
+	if (from < to)
+		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+/* Rows of one matrix: those of an expert have weights of their own. */
+static int
+encode(struct quantize_pass *s, float *x, uint64_t row, uint64_t n, unsigned char *out,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = s->it->t;
+	size_t n_row = (size_t)t->ne[0], i;
+	const unsigned char *p;
+	uint64_t k, at;
+
+	for (at = 0; at < n; at += k) {
+		p = qwen_gguf_data(t, (row + at) * s->from_row, &k);
+		k = k / s->from_row < n - at ? k / s->from_row : n - at;
+		qwen_quant_values(qwen_quant_find(t->type), p,
+		    (size_t)k * n_row, x + at * n_row);
+	}
+	for (i = 0; i < (size_t)n * n_row; i++) {
+		if (!isfinite(x[i]))
+			return qwen_fail(err, QWEN_EFORMAT, "%s: row %llu has a "
+			    "weight that is not finite", t->name,
+			    (unsigned long long)(row + i / n_row));
+	}
+	for (; n > 0; n -= k, row += k, x += k * n_row, out += k * s->to_row) {
+		k = t->ne[1] - row % t->ne[1];
+		k = k < n ? k : n;
+		if (qwen_encode_rows(s->type, s->p->cpu, x, s->w == NULL ?
+		    NULL : s->w + row / t->ne[1] * n_row, n_row, (size_t)k, out,
+		    err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void
+work(void *arg, size_t i, int thread)
+{
+	struct quantize_pass *s = arg;
+	uint64_t row = i * s->step, n = s->rows - row;
+
+	s->bad[i].code = 0;
+	(void)encode(s, s->x[thread], s->first + row, n < s->step ? n : s->step,
+	    s->out + row * s->to_row, &s->bad[i]);
+}
+
+/* Room for a piece in each thread, and for what is written together. */
+static int
+get_room(struct quantize_pass *s, struct qwen_err *err)
+{
+	int i, n = qwen_pool_threads(s->p->pool);
+	size_t x, out;
+
+	if (qwen_mul((size_t)s->step, (size_t)s->it->t->ne[0], &x) < 0 ||
+	    qwen_mul((size_t)s->step * PIECES, s->to_row, &out) < 0)
+		return qwen_oom(err);
+	for (i = 0; x > s->cap_x && i < n; i++) {
+		free(s->x[i]);
+		s->x[i] = qwen_alloc(x, sizeof *s->x[i]);
+		if (s->x[i] == NULL)
+			return qwen_oom(err);
+	}
+	s->cap_x = x > s->cap_x ? x : s->cap_x;
+	if (out > s->cap_out) {
+		free(s->out);
+		s->cap_out = 0;
+		s->out = malloc(out);
+		if (s->out == NULL)
+			return qwen_oom(err);
+		s->cap_out = out;
+	}
+	return 0;
+}
+
+static int
+convert(struct quantize_pass *s, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = s->it->t;
+	uint64_t all = t->ne[1] * t->ne[2] * t->ne[3];
+	size_t n, i;
+
+	s->from_row = qwen_quant_row_bytes(t->type, t->ne[0]);
+	s->to_row = qwen_quant_row_bytes(s->type, t->ne[0]);
+	s->step = t->ne[0] < PIECE ? PIECE / t->ne[0] : 1;
+	if (get_room(s, err) < 0)
+		return -1;
+	for (s->first = 0; s->first < all; s->first += s->rows) {
+		s->rows = all - s->first < s->step * PIECES ? all - s->first :
+		    s->step * PIECES;
+		n = (size_t)((s->rows + s->step - 1) / s->step);
+		qwen_pool_run(s->p->pool, work, s, n);
+		for (i = 0; i < n; i++) {
+			if (s->bad[i].code != 0) {
+				*err = s->bad[i];
+				return -1;
+			}
+		}
+		if (s->put(s->arg, s->out, (size_t)s->rows * s->to_row, err) < 0)
+			return -1;
+		give_back(s, (const unsigned char *)t->data + s->first *
+		    s->from_row, s->rows * s->from_row);
+	}
+	return 0;
+}
+
+static int
+copy(struct quantize_pass *s, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = s->it->t;
+	const unsigned char *p;
+	uint64_t at, left;
+	size_t n;
+
+	for (at = 0; at < t->bytes; at += n) {
+		p = qwen_gguf_data(t, at, &left);
+		n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+		if (s->put(s->arg, p, n, err) < 0)
+			return -1;
+		give_back(s, p, n);
+	}
+	return 0;
+}
+
+int
+qwen_quantize_tensor(struct quantize_pass *s, const struct quantize_item *it,
+    uint32_t type, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t = it->t;
+	int rc;
+
+	s->it = it;
+	s->type = type;
+	if (type == t->type)
+		return copy(s, err);
+	if (it->weighted) {
+		s->w = qwen_alloc((size_t)t->ne[0] * (size_t)t->ne[2] *
+		    (size_t)t->ne[3], sizeof *s->w);
+		if (s->w == NULL)
+			return qwen_oom(err);
+		qwen_imatrix_weights(s->p->opts.imatrix, t, s->w);
+	}
+	rc = convert(s, err);
+	free(s->w);
+	s->w = NULL;
+	return rc;
+}

@@ -262,7 +262,6 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
-	const int far = is_far(type, n * bytes);
 	size_t b, i;
 	int c, j;
 
@@ -270,7 +269,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		__m256i sum[4][2], sa[4][4][2], q[4][4];
 		struct heads h;
 
-		prefetch(ahead + 4 * b * bytes, 4 * bytes, far);
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		read_heads(w, &h);
 		UNROLL
 		for (j = 0; j < nt; j++) {

@@ -178,7 +178,6 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
-	const int far = is_far(type, n * bytes);
 	size_t b, i;
 	int j;
 
@@ -194,7 +193,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 			    (const __m128i *)x[j][b].a)));
 		}
 #define ROW(i, lane) do {						\
-	prefetch(ahead + (4 * b + (i)) * bytes, bytes, far);		\
+	prefetch(ahead + (4 * b + (i)) * bytes, bytes);		\
 	weights_k4(type, w[i], u);					\
 	for (j = 0; j < nt; j++)					\
 		sum[j][i] = dot(u, q[j],				\

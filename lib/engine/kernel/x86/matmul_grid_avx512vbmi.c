@@ -406,7 +406,6 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	const int far = is_far(type, n_in / QWEN_GROUP * f->bytes);
 	size_t b, i;
 	int j;
 
@@ -416,7 +415,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		struct row r[4];
 		struct act y;
 
-		prefetch(ahead + 4 * b * f->bytes, 4 * f->bytes, far);
+		prefetch(ahead + 4 * b * f->bytes, 4 * f->bytes);
 		if (type == QT_IQ3_S || type == QT_IQ3_XXS)
 			take_iq3(type, w, r);
 		else

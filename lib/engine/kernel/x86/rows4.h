@@ -36,7 +36,7 @@ add_sums(__m128 acc, __m128 d, const __m256i *sum)
 	return _mm_fmadd_ps(d, _mm_cvtepi32_ps(sum8x4(sum)), acc);
 }
 
-/* How far ahead of the sums memory is asked for: so much fits the first cache. */
+/* How far ahead of the sums memory is asked for. */
 #define AHEAD 8192
 
 /*
@@ -57,32 +57,18 @@ ahead_of(const struct qwen_matmul *p, size_t r)
 }
 
 /*
- * Is it asked for into the second cache?  So it is where a tile and the one
- * after it do not stay in the first until they are used; and with what is
- * unpacked faster than the first cache takes lines.
- */
-PI int
-is_far(uint32_t type, size_t row_bytes)
-{
-	return type == QT_Q8_0 || 4 * row_bytes > AHEAD + AHEAD / 2;
-}
-
-/*
- * Ask for n bytes from p.  Rows are read four at a time, which no hardware
- * takes for a stream; asked for in their order in memory, they arrive as one.
- * A hint never faults.
+ * Ask for n bytes from p, into the second cache: the first one has fewer places
+ * for lines on their way.  Rows are read four at a time, which no hardware takes
+ * for a stream; asked for in their order in memory, they arrive as one.  A hint
+ * never faults.
  */
 PI void
-prefetch(const unsigned char *p, size_t n, int far)
+prefetch(const unsigned char *p, size_t n)
 {
 	size_t i;
 
-	for (i = 0; i < n; i += 64) {
-		if (far)
-			_mm_prefetch((const char *)p + i, _MM_HINT_T1);
-		else
-			_mm_prefetch((const char *)p + i, _MM_HINT_T0);
-	}
+	for (i = 0; i < n; i += 64)
+		_mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 #include "engine/kernel/x86/rows_k23.h"
@@ -116,7 +102,6 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	const int far = is_far(type, n * f->bytes);
 	size_t b, i;
 	int j;
 
@@ -128,8 +113,7 @@ sums_super(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		if (f->has_min)
 			dmin = f16x4(w, f->d_at + 2);
 		for (i = 0; i < 4; i++) {
-			prefetch(ahead + (4 * b + i) * f->bytes, f->bytes,
-			    far);
+			prefetch(ahead + (4 * b + i) * f->bytes, f->bytes);
 			decode(type, w[i], &u);
 			for (j = 0; j < nt; j++) {
 				sum[j][i] = dot_super(type, &u, x[j] + b);
@@ -176,11 +160,10 @@ sums_block(uint32_t type, const unsigned char *const *w,
 	const unsigned char *p[4];
 	const struct qwen_q8 *y[4];
 	size_t b, i, n = n_in / f->len * f->bytes;
-	const int far = is_far(type, n);
 	int j;
 
 	for (b = 0; b * bytes < n; b++) {
-		prefetch(ahead + 4 * b * bytes, 4 * bytes, far);
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		for (i = 0; i < 4; i++) {
 			p[i] = w[i] + b * bytes;
 			if (n - b * bytes < bytes)

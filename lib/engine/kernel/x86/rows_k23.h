@@ -196,7 +196,6 @@ sums_k23(uint32_t type, const unsigned char *const *w,
     const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	const int far = is_far(type, n_in / QWEN_GROUP * f->bytes);
 	__m256i sum[4][4], min[4], a[4], asum[4];
 	const unsigned char *p[4];
 	const struct qwen_q8 *y[4];
@@ -207,7 +206,7 @@ sums_k23(uint32_t type, const unsigned char *const *w,
 	for (b = 0; b < n_in / QWEN_GROUP; b++) {
 		__m128 d;
 
-		prefetch(ahead + 4 * b * f->bytes, 4 * f->bytes, far);
+		prefetch(ahead + 4 * b * f->bytes, 4 * f->bytes);
 		for (i = 0; i < 4; i++)
 			p[i] = w[i] + b * f->bytes;
 		for (j = 0; j < nt; j++) {

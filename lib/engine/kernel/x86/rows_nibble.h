@@ -383,7 +383,6 @@ sums_iq4_xs(const unsigned char *const *w, const struct qwen_q8 *const *x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = qwen_traits[QT_IQ4_XS].bytes;
-	const int far = is_far(QT_IQ4_XS, n_in / QWEN_GROUP * bytes);
 	const unsigned char *p[4], *from[4];
 	__m256i sum[4], total[4], scale;
 	const struct qwen_q8 *y[4];
@@ -392,7 +391,7 @@ sums_iq4_xs(const unsigned char *const *w, const struct qwen_q8 *const *x,
 	int j;
 
 	for (b = 0; b < n_in / QWEN_GROUP; b++) {
-		prefetch(ahead + 4 * b * bytes, 4 * bytes, far);
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		for (i = 0; i < 4; i++) {
 			p[i] = w[i] + b * bytes;
 			from[i] = p[i] + 8;

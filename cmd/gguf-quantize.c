@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gguf-quantize.c - a model file to a smaller one, in other number formats. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "tool/tool.h"
 
 static struct opts {
-	const char	*out, *types, *imatrix;
+	const char	*out, *types, *imatrix, *calibration;
 	int		 list;
 	struct qwen_quantize_opts q;
 } opt;
@@ -25,6 +26,8 @@ static const struct cli_opt options[] = {
 	    "formats of single tensors: lines of a pattern and a format"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
 	    "how much each input matters, as qprefill --imatrix writes it"),
+	CLI_FILE(0, "calibration", "file", &opt.calibration, "file",
+	    "with --size: measure damage by this text, tokens as of qtok"),
 	CLI_OPT_THREADS(&opt.q.threads),
 	CLI_FLAG(0, "list-types", &opt.list, "show the names for --type"),
 	CLI_END,
@@ -46,6 +49,52 @@ list_types(void)
 
 	for (i = 0; (name = qwen_quantize_recipe(i)) != NULL; i++)
 		puts(name);
+}
+
+/* Ids of a stream of tokens for this model. */
+static int32_t *
+read_text(const char *path, const struct qwen_gguf *g, size_t *n)
+{
+	struct qwen_header self;
+	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TOKENS,
+	    .self = &self };
+	struct qwen_reader *r;
+	struct qwen_record rec;
+	const char *name;
+	int32_t *ids = NULL;
+	size_t cap = 0;
+	int fd = cli_open(path, &name);
+
+	if (fd == -1)
+		die("%s: %s", name, strerror(errno));
+	cli_must(qwen_gguf_path(g, 0), qwen_header_init(&self,
+	    QWEN_STREAM_TOKENS, g, &cli_err));
+	cli_must(name, qwen_reader_open(&r, fd, &o, &cli_err));
+	*n = 0;
+	while (cli_must(name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
+		if (rec.kind != QWEN_REC_TOKENS || rec.n == 0)
+			continue;
+		cli_grow(&ids, &cap, *n + rec.n, sizeof *ids);
+		memcpy(ids + *n, rec.ids, rec.n * sizeof *ids);
+		*n += rec.n;
+	}
+	qwen_reader_close(r);
+	if (fd > STDIN_FILENO)
+		close(fd);
+	if (*n == 0)
+		die("%s: no tokens; some thousands are good", name);
+	return ids;
+}
+
+static void
+tell_measured(void *arg, uint64_t done, uint64_t total)
+{
+	int *started = arg;
+
+	if (!*started)
+		cli_progress_start("tokens", total);
+	*started = 1;
+	cli_progress(done);
 }
 
 static void
@@ -72,7 +121,11 @@ quantize(const char *in, struct opts *o)
 	struct qwen_imatrix *m = NULL;
 	struct cli_output *file;
 	struct qwen_quantize *p;
+	int measuring = 0;
+	const struct qwen_quantize_progress tell = { tell_measured,
+	    &measuring };
 	char *types = NULL;
+	int32_t *ids = NULL;
 	const char *s;
 	size_t n, i;
 
@@ -80,11 +133,17 @@ quantize(const char *in, struct opts *o)
 		o->q.types = types = cli_read_file(o->types, 1 << 20, &n);
 	if (o->imatrix != NULL)
 		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
+	if (o->calibration != NULL)
+		o->q.calibration = ids = read_text(o->calibration, g,
+		    &o->q.n_calibration);
+	o->q.measuring = &tell;
 	o->q.imatrix = m;
 	o->q.imatrix_name = o->imatrix;
 	o->q.cpu = getenv("QWEN_CPU");
 	if (qwen_quantize_new(&p, g, &o->q, &cli_err) < 0)
 		cli_die_err(in, &cli_err);
+	cli_progress_end();
+	free(ids);
 	for (i = 0; (s = qwen_quantize_note(p, i)) != NULL; i++)
 		cli_note("%s: %s", in, s);
 	file = cli_output_open(o->out);
@@ -111,6 +170,8 @@ main(int argc, char *argv[])
 	if ((opt.q.recipe == NULL) == (opt.q.size == 0))
 		cli_usage("--type says which format, or --size how large; "
 		    "--list-types shows the types known");
+	if (opt.calibration != NULL && opt.q.size == 0)
+		cli_usage("--calibration is for --size");
 	if (opt.q.size == 0 && qwen_quantize_find(&recipe, opt.q.recipe, &cli_err) < 0)
 		cli_usage("--type: %s; --list-types shows those known",
 		    cli_err.msg);

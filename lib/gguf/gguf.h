@@ -52,6 +52,8 @@ struct qwen_gguf {
 	size_t			 cap_shards;
 	struct qwen_gguf_keys	 keys;		/* of the first */
 	struct qwen_gguf_dir	 dir;
+	const struct qwen_gguf	*of;		/* whose shards and keys these
+						   are, or NULL */
 	void			(*release)(void *arg);	/* by close, last; or
 							   NULL */
 	void			*arg;
@@ -64,6 +66,13 @@ struct qwen_gguf {
  */
 int qwen_gguf_open_head(struct qwen_gguf **out, const char *path,
     const void *head, size_t n_head, uint64_t bytes, struct qwen_err *err);
+
+/*
+ * The same once more, which g must outlive: there other data can take a
+ * tensor's place (t.type, t.bytes, t.data, t.part of entries in the order of g).
+ */
+int qwen_gguf_again(struct qwen_gguf **out, const struct qwen_gguf *g,
+    struct qwen_err *err);
 
 /* Not so: all data are of files. */
 int qwen_gguf_is_file(const struct qwen_gguf *g);

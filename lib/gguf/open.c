@@ -355,7 +355,7 @@ fail:
 int
 qwen_gguf_is_file(const struct qwen_gguf *g)
 {
-	return g->release == NULL;
+	return (g->of != NULL ? g->of : g)->release == NULL;
 }
 
 void *
@@ -384,13 +384,39 @@ qwen_gguf_want_huge(const struct qwen_gguf *g)
 #endif
 }
 
-void
-qwen_gguf_close(struct qwen_gguf *g)
+int
+qwen_gguf_again(struct qwen_gguf **out, const struct qwen_gguf *g,
+    struct qwen_err *err)
+{
+	struct qwen_gguf *to = calloc(1, sizeof *to);
+	size_t i, n = g->dir.n > 0 ? g->dir.n : 1;
+
+	*out = NULL;
+	if (to == NULL)
+		return qwen_oom(err);
+	*to = *g;
+	to->of = g->of != NULL ? g->of : g;
+	to->release = NULL;
+	to->dir.v = calloc(n, sizeof *to->dir.v);
+	to->dir.by_name = calloc(n, sizeof *to->dir.by_name);
+	if (to->dir.v == NULL || to->dir.by_name == NULL) {
+		qwen_gguf_close(to);
+		return qwen_oom(err);
+	}
+	for (i = 0; i < g->dir.n; i++) {
+		to->dir.v[i] = g->dir.v[i];
+		to->dir.v[i].t.name = to->dir.v[i].name;
+		to->dir.by_name[i] = to->dir.v + (g->dir.by_name[i] - g->dir.v);
+	}
+	*out = to;
+	return 0;
+}
+
+static void
+close_shards(struct qwen_gguf *g)
 {
 	unsigned i;
 
-	if (g == NULL)
-		return;
 	for (i = 0; i < g->n_shards; i++) {
 		if (g->shard[i].mapped)
 			munmap((void *)(uintptr_t)g->shard[i].map,
@@ -398,7 +424,17 @@ qwen_gguf_close(struct qwen_gguf *g)
 		free(g->shard[i].path);
 	}
 	free(g->shard);
-	qwen_gguf_keys_fini(&g->keys);
+}
+
+void
+qwen_gguf_close(struct qwen_gguf *g)
+{
+	if (g == NULL)
+		return;
+	if (g->of == NULL) {
+		close_shards(g);
+		qwen_gguf_keys_fini(&g->keys);
+	}
 	free(g->dir.v);
 	free(g->dir.by_name);
 	if (g->release != NULL)

@@ -42,6 +42,11 @@ int qwen_imatrix_write(const struct qwen_model *m, size_t n_tokens,
 
 /* ------------------------------------------------------------- files */
 
+struct qwen_quantize_progress {
+	void	(*fn)(void *arg, uint64_t done, uint64_t total);
+	void	 *arg;
+};
+
 struct qwen_quantize_opts {
 	const char	*recipe;	/* "Q4_K_M", in any case; not with size */
 	uint64_t	 size;		/* of the file, at most; 0: by recipe */
@@ -52,6 +57,14 @@ struct qwen_quantize_opts {
 	const char	*types;
 	const struct qwen_imatrix *imatrix;	/* or NULL */
 	const char	*imatrix_name;	/* what the file is to call it */
+	/*
+	 * With size: ids of a text, by which it is measured how much the model
+	 * minds errors in each part of it, while that is told (or NULL), in
+	 * tokens.  None: as much as the demo model.
+	 */
+	const int32_t	*calibration;
+	size_t		 n_calibration;
+	const struct qwen_quantize_progress *measuring;
 	const char	*cpu;		/* a level of qwen_cpu_level, or NULL */
 	int		 threads;	/* 0: one a processor */
 };
@@ -75,13 +88,9 @@ const char *qwen_quantize_recipe(size_t i);
 /* Whether there is one of this name; *recipe is its number in gguf/recipe.h. */
 int qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err);
 
-struct qwen_quantize_progress {
-	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
-	void	 *arg;
-};
-
 /*
- * Write it, once, from its beginning to its end; progress may be NULL.  Memory
+ * Write it, once, from its beginning to its end; progress, in bytes, may be
+ * NULL.  Memory
  * is some rows for each thread, however large the tensors are.
  */
 int qwen_quantize_write(struct qwen_quantize *p, int fd,

@@ -4,8 +4,8 @@
  * that do the least damage.
  *
  * Damage is the error that a format makes of a tensor, as a part of what the
- * tensor does, weighed by the importance matrix and by how much a model minds it
- * there.  It is measured on some rows.  Then, from the smallest format for all,
+ * tensor does, weighed by the importance matrix and by how much the model, or
+ * another one, minds it there.  It is measured on some rows.  Then, from the smallest format for all,
  * the step that gains most for its bytes is taken, again and again.
  */
 #include <math.h>
@@ -16,13 +16,13 @@
 #include "base/mem.h"
 #include "engine/quant/quant.h"
 #include "gguf/recipe.h"
+#include "quantize/calibrate.h"
 #include "quantize/imatrix.h"
-#include "quantize/plan.h"
 
 enum {
 	SAMPLE = 1 << 15,	/* numbers of a tensor that are looked at */
 	N_WIDE = 11, N_NARROW = 5, N_TYPES = N_WIDE,
-	HEAD_MORE = 4096,	/* keys that the new file has beside the old */
+	HEAD_MORE = 512,	/* of keys that the new file has, not the old */
 	ALIGN = 32,
 };
 
@@ -40,6 +40,7 @@ struct choice {
 	int			 n, now;
 	uint64_t		 bytes[N_TYPES];
 	double			 damage[N_TYPES];
+	double			 trial;		/* of the format for trials */
 };
 
 struct fit {
@@ -52,10 +53,14 @@ struct fit {
 static uint64_t
 bytes_of(const struct qwen_gguf_tensor *t, uint32_t type)
 {
-	uint64_t b = (uint64_t)qwen_quant_row_bytes(type, t->ne[0]) * t->ne[1] *
+	return (uint64_t)qwen_quant_row_bytes(type, t->ne[0]) * t->ne[1] *
 	    t->ne[2] * t->ne[3];
+}
 
-	return (b + ALIGN - 1) / ALIGN * ALIGN;
+static uint64_t
+room_of(const struct qwen_gguf_tensor *t, uint32_t type)
+{
+	return (bytes_of(t, type) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /*
@@ -84,6 +89,13 @@ weight_of(const char *name)
 			return weights[i].weight;
 	}
 	return 1.0;
+}
+
+/* What a model minds is measured with this one. */
+static uint32_t
+trial_type(const struct choice *c)
+{
+	return c->type == wide ? QT_Q3_K : c->type[0];
 }
 
 /* Rows spread over a tensor, and what their columns weigh. */
@@ -171,14 +183,48 @@ look(void *arg, size_t i, int thread)
 
 	(void)thread;
 	rc = get_sample(f, c->it, &s, err);
-	for (k = 0; k < c->n && rc == 0; k++) {
+	for (k = 0; k < c->n && rc == 0; k++)
 		rc = measure(f, &s, c->type[k], &c->damage[k], err);
-		c->damage[k] *= weight_of(c->it->t->name);
-	}
+	if (rc == 0 && f->p->opts.n_calibration > 0)
+		rc = measure(f, &s, trial_type(c), &c->trial, err);
 	free(s.x);
 	free(s.y);
 	free(s.w);
 	free(s.bytes);
+}
+
+/* Damage is what the model minds of the errors. */
+static int
+weigh(struct fit *f, struct qwen_err *err)
+{
+	struct quantize_trial *t = calloc(f->n > 0 ? f->n : 1, sizeof *t);
+	double *weight = calloc(f->n > 0 ? f->n : 1, sizeof *weight);
+	struct choice *c;
+	size_t i;
+	int k, rc = 0;
+
+	if (t == NULL || weight == NULL) {
+		free(t);
+		free(weight);
+		return qwen_oom(err);
+	}
+	for (i = 0; i < f->n; i++) {
+		c = &f->v[i];
+		t[i].it = c->it;
+		t[i].type = trial_type(c);
+		t[i].bytes = bytes_of(c->it->t, t[i].type);
+		t[i].error = c->trial;
+		weight[i] = weight_of(c->it->t->name);
+	}
+	if (f->p->opts.n_calibration > 0)
+		rc = qwen_quantize_calibrate(f->p, t, f->n, weight, err);
+	for (i = 0; i < f->n; i++) {
+		for (k = 0; k < f->v[i].n; k++)
+			f->v[i].damage[k] *= weight[i];
+	}
+	free(t);
+	free(weight);
+	return rc;
 }
 
 /* The step that gains most for its bytes, of those that `left` allows. */
@@ -251,18 +297,36 @@ spend(struct fit *f, uint64_t least, struct qwen_err *err)
 	return 0;
 }
 
+/* What is before the data, at most. */
+static uint64_t
+head_of(const struct qwen_quantize *p)
+{
+	uint64_t sum = HEAD_MORE;
+	struct qwen_str s = { NULL, 0 };
+	unsigned i;
+
+	for (i = 0; i < qwen_gguf_n_shards(p->in); i++)
+		sum += qwen_gguf_data_offset(p->in, i);
+	if (p->opts.imatrix_name != NULL)
+		sum += strlen(p->opts.imatrix_name);
+	if (p->opts.imatrix != NULL && qwen_imatrix_dataset(p->opts.imatrix,
+	    &s))
+		sum += s.len;
+	return sum;
+}
+
 /* What may be chosen, and the bytes of all with the smallest formats. */
 static uint64_t
 list(struct fit *f)
 {
-	uint64_t sum = qwen_gguf_data_offset(f->p->in, 0) + HEAD_MORE;
+	uint64_t sum = head_of(f->p);
 	struct quantize_item *it;
 	struct choice *c;
 	int k;
 
 	for (it = f->p->item; it < f->p->item + f->p->n; it++) {
 		if (!it->open) {
-			sum += bytes_of(it->t, it->type);
+			sum += room_of(it->t, it->type);
 			continue;
 		}
 		c = &f->v[f->n++];
@@ -272,7 +336,7 @@ list(struct fit *f)
 		c->n = it->t->ne[0] % 256 == 0 ? N_WIDE :
 		    it->t->ne[0] % 32 == 0 ? N_NARROW : 1;
 		for (k = 0; k < c->n; k++)
-			c->bytes[k] = bytes_of(it->t, c->type[k]);
+			c->bytes[k] = room_of(it->t, c->type[k]);
 		sum += c->bytes[0];
 	}
 	return sum;
@@ -297,10 +361,10 @@ qwen_quantize_fit(struct qwen_quantize *p, struct qwen_err *err)
 	qwen_pool_run(p->pool, look, &f, f.n);
 	for (i = 0; i < f.n && f.bad[i].code == 0; i++)
 		continue;
-	if (i == f.n)
-		rc = spend(&f, least, err);
-	else
+	if (i < f.n)
 		*err = f.bad[i];
+	else if (weigh(&f, err) == 0)
+		rc = spend(&f, least, err);
 	free(f.v);
 	free(f.bad);
 	return rc;

@@ -85,6 +85,39 @@ is "$(format o.gguf blk.0.attn_q.weight)" Q8_0 "--size with --types"
 refused 1 "--size: too small" gguf-quantize --size 100K -o no.gguf big.gguf
 refused 2 "--size and --type" gguf-quantize --size 1G --type Q8_0 -o no.gguf big.gguf
 
+# -- by size, where the damage is measured with a text
+kl() {
+	qscore -q -m "$1" --base F32.gguf t.txt | awk '/^KL/ { print $4 }'
+}
+seq 1 40 >t.txt
+qtok -m F32.gguf <t.txt >text
+for t in Q4_0 Q5_0; do
+	gguf-quantize -q --size "$(wc -c <$t.gguf)" --calibration text -t 2 -o s.gguf F32.gguf
+	n=$?
+	[ "$(wc -c <s.gguf)" -le "$(wc -c <$t.gguf)" ]
+	is "$n $?" "0 0" "--calibration: no larger than $t"
+	gguf-quantize -q --size "$(wc -c <$t.gguf)" -o b.gguf F32.gguf
+	a=$(kl s.gguf) b=$(kl b.gguf) c=$(kl $t.gguf)
+	awk -v a="$a" -v b="$b" -v c="$c" 'BEGIN { exit !(a > 0 && a < b && a < c) }'
+	ok $? "nearer to F32 than without a text, and than $t: $a, $b, $c"
+done
+QWEN_CPU=scalar gguf-quantize -q --size "$(wc -c <Q5_0.gguf)" --calibration - -t 1 F32.gguf <text >a.gguf
+cmp -s a.gguf s.gguf
+ok $? "the same file with other threads and instructions, and tokens on stdin"
+gguf-quantize -q --size "$(wc -c <Q5_0.gguf)" -o a.gguf F32.gguf
+cmp -s a.gguf s.gguf
+is $? 1 "another one without a text"
+gguf-quantize -q --size 16M --calibration ids -o a.gguf big.gguf
+is "$? $(gguf-inspect a.gguf | grep ^usable)" "0 usable yes" "formats of 256"
+: >none
+refused 1 "--calibration: no tokens" gguf-quantize --size 16M --calibration none -o no.gguf big.gguf
+refused 1 "--calibration: of another vocabulary" gguf-quantize --size 16M --calibration text -o no.gguf big.gguf
+echo 1 2 4096 >none
+refused 1 "--calibration: ids that are none" gguf-quantize --size 16M --calibration none -o no.gguf big.gguf
+refused 1 "--calibration: no such file" gguf-quantize --size 16M --calibration no -o no.gguf big.gguf
+refused 1 "--calibration: no tokens, but a model" gguf-quantize --size 16M --calibration big.gguf -o no.gguf big.gguf
+refused 2 "--calibration without --size" gguf-quantize --type Q8_0 --calibration ids -o no.gguf big.gguf
+
 # -- weights that were quantised
 gguf-quantize --type Q4_0 -o c.gguf k.gguf 2>err
 is "$? $(grep -c 'quantised already' err)" "0 1" "a note where weights are quantised already"

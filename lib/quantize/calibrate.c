@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * calibrate.c - how much a model minds what a format does to its tensors, by a
+ * text.
+ *
+ * Tensors of one kind in a quarter of the layers are a group.  The model reads
+ * the text as it is, and again with each group in a format of few bits: the KL
+ * divergence of what it predicts then, divided by the errors that the format
+ * makes, is what one unit of error costs there.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+#include "gguf/gguf.h"
+#include "quantize/calibrate.h"
+#include "qwen/sample.h"
+#include "qwen/session.h"
+
+enum {
+	BANDS = 4,			/* of layers */
+	WINDOW = 512,			/* tokens that are read together */
+	ROW_BYTES = 256 << 20,		/* of logits that are kept */
+	GROUP_BYTES = 256 << 20,	/* of tensors that are changed */
+	KIND_BYTES = 64,
+};
+
+struct group {
+	char		 kind[KIND_BYTES];
+	unsigned	 band;
+	size_t		 first, n;	/* of struct calibration.member */
+	double		 weight;
+};
+
+struct calibration {
+	struct qwen_quantize	*p;
+	const struct quantize_trial *trial;
+	size_t			 n_trial;
+	size_t			*group_of;	/* [n_trial] */
+	struct group		*group;
+	size_t			 n_groups, cap_groups;
+	/* what the model as it is predicts, after each step-th token */
+	float			*row;
+	size_t			 n_rows, n_vocab, step;
+	uint64_t		 done, total;	/* tokens */
+	/* the run at hand */
+	size_t			 from;		/* token of the window */
+	int			 base;		/* keep rows, or compare */
+	double			 kl;
+};
+
+/* ------------------------------------------------------------------- groups */
+
+/* "attn_q.weight" and the layer of blk.7.attn_q.weight. */
+static const char *
+kind_of(const char *name, unsigned *layer)
+{
+	int n = 0;
+
+	if (sscanf(name, "blk.%4u.%n", layer, &n) == 1 && n > 0)
+		return name + n;
+	*layer = 0;
+	return name;
+}
+
+static int
+sort_in(struct calibration *c, size_t i, unsigned n_layer,
+    struct qwen_err *err)
+{
+	unsigned layer, band;
+	const char *kind = kind_of(c->trial[i].it->t->name, &layer);
+	struct group *g;
+	size_t k;
+
+	band = (unsigned)((uint64_t)layer * BANDS / n_layer);
+	for (k = 0; k < c->n_groups; k++) {
+		if (c->group[k].band == band &&
+		    strcmp(c->group[k].kind, kind) == 0)
+			break;
+	}
+	if (k == c->n_groups) {
+		if (qwen_grow(&c->group, &c->cap_groups, k + 1, sizeof *g) < 0)
+			return qwen_oom(err);
+		g = &c->group[c->n_groups++];
+		memset(g, 0, sizeof *g);
+		snprintf(g->kind, sizeof g->kind, "%s", kind);
+		g->band = band;
+	}
+	c->group[k].n++;
+	c->group_of[i] = k;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the text */
+
+static int
+take_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
+{
+	struct calibration *c = arg;
+	size_t at = c->from + pos;
+	struct qwen_row_pair pair;
+	float *row;
+
+	(void)err;
+	if (at % c->step != 0 || at / c->step >= c->n_rows)
+		return 0;
+	row = c->row + at / c->step * c->n_vocab;
+	if (c->base) {
+		memcpy(row, logits, c->n_vocab * sizeof *row);
+		return 0;
+	}
+	qwen_compare_rows(logits, row, c->n_vocab, 0, &pair);
+	c->kl += pair.kl;
+	return 0;
+}
+
+static int
+read_text(struct calibration *c, struct qwen_session *s, struct qwen_err *err)
+{
+	const struct qwen_quantize_opts *o = &c->p->opts;
+	const struct qwen_quantize_progress *tell = o->measuring;
+	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = take_row,
+	    .arg = c };
+	size_t most = qwen_model_n_ctx(qwen_session_model(s)), n, at;
+
+	most = most < WINDOW ? most : WINDOW;
+	for (c->from = 0; c->from < o->n_calibration; c->from += n) {
+		n = o->n_calibration - c->from;
+		n = n < most ? n : most;
+		if (qwen_session_rewind(s, 0, 0, &at, err) < 0 ||
+		    qwen_session_eval(s, o->calibration + c->from, n, &how,
+		    err) < 0)
+			return -1;
+		c->done += n;
+		if (tell != NULL)
+			tell->fn(tell->arg, c->done, c->total);
+	}
+	return 0;
+}
+
+/* Room for as many rows as may be, spread over the text. */
+static int
+get_rows(struct calibration *c, const struct qwen_model *m,
+    struct qwen_err *err)
+{
+	size_t n = c->p->opts.n_calibration, most;
+
+	c->n_vocab = qwen_model_n_vocab(m);
+	most = ROW_BYTES / (c->n_vocab * sizeof *c->row);
+	most = most > 0 ? most : 1;
+	c->step = (n + most - 1) / most;
+	c->n_rows = (n + c->step - 1) / c->step;
+	c->row = qwen_alloc(c->n_rows, c->n_vocab * sizeof *c->row);
+	return c->row == NULL ? qwen_oom(err) : 0;
+}
+
+/* Read the text by the model of g, which is closed then. */
+static int
+run(struct calibration *c, struct qwen_gguf *g, struct qwen_err *err)
+{
+	struct qwen_model_opts o = { .n_threads = c->p->opts.threads,
+	    .cpu = c->p->opts.cpu };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m;
+	int rc;
+
+	if (qwen_model_open_gguf(&m, g, &o, err) < 0)
+		return -1;
+	rc = c->row == NULL ? get_rows(c, m, err) : 0;
+	if (rc == 0)
+		rc = qwen_session_new(&s, m, err);
+	c->kl = 0.0;
+	if (rc == 0)
+		rc = read_text(c, s, err);
+	qwen_session_free(s);
+	qwen_model_close(m);
+	return rc;
+}
+
+static int
+run_base(struct calibration *c, struct qwen_err *err)
+{
+	struct qwen_gguf *g;
+	int rc;
+
+	if (qwen_gguf_again(&g, c->p->in, err) < 0)
+		return -1;
+	c->base = 1;
+	rc = run(c, g, err);
+	c->base = 0;
+	return rc;
+}
+
+/* ------------------------------------------------------------ its tensors */
+
+struct buffer {
+	unsigned char	*data;
+	size_t		 n, size;
+};
+
+static int
+keep(void *arg, const void *data, size_t n, struct qwen_err *err)
+{
+	struct buffer *b = arg;
+
+	(void)err;
+	memcpy(b->data + b->n, data, n);
+	b->n += n;
+	return 0;
+}
+
+/* Put the tensor of a trial in its format into the file; *data is its memory. */
+static int
+change(struct calibration *c, struct qwen_gguf *g,
+    const struct quantize_trial *t, unsigned char **data, struct qwen_err *err)
+{
+	size_t i = (size_t)(t->it - c->p->item);
+	struct qwen_gguf_tensor *to = &g->dir.v[i].t;
+	struct buffer b = { NULL, 0, (size_t)t->bytes };
+	struct quantize_pass *pass = qwen_quantize_pass_new(c->p, keep, &b,
+	    err);
+	int rc = -1;
+
+	*data = b.data = pass != NULL ? qwen_alloc(b.size, 1) : NULL;
+	if (pass != NULL && b.data == NULL)
+		(void)qwen_oom(err);
+	else if (pass != NULL)
+		rc = qwen_quantize_tensor(pass, t->it, t->type, err);
+	qwen_quantize_pass_free(pass);
+	to->type = t->type;
+	to->bytes = t->bytes;
+	to->data = b.data;
+	to->part = NULL;
+	return rc;
+}
+
+/* As many of a group of n as memory allows; they are about as large. */
+static size_t
+how_many(uint64_t bytes, size_t n)
+{
+	uint64_t most = bytes > 0 ? GROUP_BYTES / bytes : n;
+
+	return most < 1 ? 1 : most < n ? (size_t)most : n;
+}
+
+/* Change a group, or what of it is changed, spread over it. */
+static int
+change_group(struct calibration *c, size_t k, struct qwen_gguf *g,
+    unsigned char **data, double *error, struct qwen_err *err)
+{
+	size_t i, seen = 0, taken = 0, most = 0, n = c->group[k].n;
+
+	*error = 0.0;
+	for (i = 0; i < c->n_trial; i++) {
+		if (c->group_of[i] != k)
+			continue;
+		if (most == 0)
+			most = how_many(c->trial[i].bytes, n);
+		if (seen++ * most / n < taken)
+			continue;
+		if (change(c, g, &c->trial[i], &data[taken++], err) < 0)
+			return -1;
+		*error += c->trial[i].error;
+	}
+	return 0;
+}
+
+static int
+measure(struct calibration *c, size_t k, struct qwen_err *err)
+{
+	struct group *group = &c->group[k];
+	unsigned char **data = calloc(group->n, sizeof *data);
+	struct qwen_gguf *g;
+	double error;
+	size_t i;
+	int rc;
+
+	if (data == NULL)
+		return qwen_oom(err);
+	rc = qwen_gguf_again(&g, c->p->in, err);
+	if (rc == 0 && (rc = change_group(c, k, g, data, &error, err)) < 0)
+		qwen_gguf_close(g);
+	else if (rc == 0)
+		rc = run(c, g, err);
+	if (rc == 0 && error > 0.0 && isfinite(c->kl))
+		group->weight = c->kl / (double)c->n_rows / error;
+	for (i = 0; i < group->n; i++)
+		free(data[i]);
+	free(data);
+	return rc;
+}
+
+/*
+ * What the text says nothing about, as blocks for drafts and experts that it
+ * does not use, counts as little as the least of the others.
+ */
+static void
+fill_in(struct calibration *c)
+{
+	double least = 0.0;
+	size_t k;
+
+	for (k = 0; k < c->n_groups; k++) {
+		if (c->group[k].weight > 0.0 &&
+		    (least == 0.0 || c->group[k].weight < least))
+			least = c->group[k].weight;
+	}
+	for (k = 0; k < c->n_groups; k++) {
+		if (c->group[k].weight == 0.0)
+			c->group[k].weight = least > 0.0 ? least : 1.0;
+	}
+}
+
+static int
+measure_all(struct calibration *c, struct qwen_err *err)
+{
+	size_t i;
+	unsigned layer, n_layer = 0;
+
+	for (i = 0; i < c->n_trial; i++) {
+		(void)kind_of(c->trial[i].it->t->name, &layer);
+		n_layer = layer + 1 > n_layer ? layer + 1 : n_layer;
+	}
+	for (i = 0; i < c->n_trial; i++) {
+		if (sort_in(c, i, n_layer, err) < 0)
+			return -1;
+	}
+	c->total = (uint64_t)c->p->opts.n_calibration * (c->n_groups + 1);
+	if (run_base(c, err) < 0)
+		return -1;
+	for (i = 0; i < c->n_groups; i++) {
+		if (measure(c, i, err) < 0)
+			return -1;
+	}
+	fill_in(c);
+	return 0;
+}
+
+int
+qwen_quantize_calibrate(struct qwen_quantize *p,
+    const struct quantize_trial *trial, size_t n, double *weight,
+    struct qwen_err *err)
+{
+	struct calibration c = { .p = p, .trial = trial, .n_trial = n };
+	size_t i;
+	int rc;
+
+	c.group_of = calloc(n > 0 ? n : 1, sizeof *c.group_of);
+	if (c.group_of == NULL)
+		return qwen_oom(err);
+	rc = measure_all(&c, err);
+	for (i = 0; i < n && rc == 0; i++)
+		weight[i] = c.group[c.group_of[i]].weight;
+	free(c.group_of);
+	free(c.group);
+	free(c.row);
+	return rc;
+}

@@ -257,12 +257,36 @@ qserve_engine_write(struct qserve_engine *e)
 
 /* -------------------------------------------------------------------- events */
 
-/* The first event: it is what we think it is. */
-static void
+/* Another that is ready and would give other results: what of it is other. */
+static const char *
+differs(const struct qserve_engine *e, const struct qwen_hello *h)
+{
+	const struct qserve_engine *x;
+
+	for (x = e->server->engines; x != NULL; x = x->next) {
+		if (x == e || !x->ready)
+			continue;
+		if (x->hello.numerics != h->numerics)
+			return "its arithmetic is not that of the other "
+			    "engines; see --numerics";
+		if (x->hello.k != h->k || x->hello.v != h->v)
+			return "it keeps keys and values otherwise than the "
+			    "other engines; see --kv";
+	}
+	return NULL;
+}
+
+/* The first event: it is what we think it is; 0 if it is not. */
+static int
 take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 {
 	struct qserve *s = e->server;
+	const char *why = differs(e, &ev->hello);
 
+	if (why != NULL) {
+		lost(e, why);
+		return 0;
+	}
 	e->hello = ev->hello;
 	e->ready = 1;
 	e->n_failed = 0;
@@ -272,6 +296,7 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 	if (!s->was_ready)
 		qserve_notify("READY=1");
 	s->was_ready = 1;
+	return 1;
 }
 
 /* 0 if the engine is of no use any more. */
@@ -279,8 +304,8 @@ static int
 take_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
 	if (ev->kind == QWEN_EVENT_HELLO)
-		take_hello(e, ev);
-	else if (ev->kind != QWEN_EVENT_ERROR)
+		return take_hello(e, ev);
+	if (ev->kind != QWEN_EVENT_ERROR)
 		qserve_job_event(e, ev);
 	else if (strcmp(ev->error, "bad_stream") == 0 ||
 	    strcmp(ev->error, "mismatch") == 0) {

@@ -56,6 +56,7 @@ struct qwen_hello {
 	struct qwen_fp	 vocab, model;
 	/* of events alone */
 	uint32_t	 numerics;
+	enum qwen_kv	 k, v;
 	uint64_t	 n_ctx, n_embd, n_sequences;
 	size_t		 n_eog;
 	int32_t		 eog[QWEN_EOG_MAX];

@@ -9,6 +9,7 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/half.h"
+#include "base/kv.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "wire/engine.h"
@@ -20,7 +21,7 @@ enum key {
 	K_N_CTX, K_N_EMBD, K_N_SEQUENCES, K_STARTED, K_N_PROMPT, K_N_CACHED,
 	K_ID, K_TOKEN, K_LOGPROB, K_TOP_IDS, K_TOP_LOGPROBS, K_SCORE, K_RANK,
 	K_AT, K_HIDDEN, K_END, K_WHY, K_N_TOKENS, K_ERROR, K_MESSAGE, K_CACHED,
-	K_N_STORED, K_STATS, N_KEYS
+	K_N_STORED, K_STATS, K_KEYS, K_VALUES, N_KEYS
 };
 
 _Static_assert((int)N_KEYS <= (int)QWEN_KEYS_MAX, "there is a bit for each");
@@ -56,6 +57,8 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_CACHED] = { "cached", QWEN_SHAPE_TEXT },
 	[K_N_STORED] = { "n_stored", QWEN_SHAPE_UINT },
 	[K_STATS] = { "stats", QWEN_SHAPE_TEXT },
+	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
+	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
 };
 
 static const struct qwen_key stats[QWEN_N_STATS] = {
@@ -130,6 +133,15 @@ take_text(const struct qwen_fields *f, enum key k, char *out, size_t size,
 	return 0;
 }
 
+/* How an engine keeps keys, or values; f16 unless it says. */
+static int
+take_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out)
+{
+	*out = QWEN_KV_F16;
+	return !has(f, k) ? 0 : qwen_kv_parse(out, f->v[k].s,
+	    (size_t)f->v[k].n);
+}
+
 static int
 take_hello(struct qwen_hello *h, const struct qwen_fields *f,
     struct qwen_err *err)
@@ -157,6 +169,9 @@ take_hello(struct qwen_hello *h, const struct qwen_fields *f,
 	h->numerics = (uint32_t)f->v[K_NUMERICS].n;
 	for (i = 0; i < h->n_eog; i++)
 		h->eog[i] = (int32_t)qwen_le32(eog->s + 4 * i);
+	if (take_kv(f, K_KEYS, &h->k) < 0 || take_kv(f, K_VALUES, &h->v) < 0)
+		return qwen_fail(err, QWEN_EUNSUP, "keys or values of a kind "
+		    "that this program does not know");
 	h->n_ctx = f->v[K_N_CTX].n;
 	h->n_embd = f->v[K_N_EMBD].n;
 	h->n_sequences = f->v[K_N_SEQUENCES].n;
@@ -316,6 +331,10 @@ put_hello(struct qwen_put *p, const struct qwen_hello *h)
 	qwen_put_fp(p, keys[K_VOCABULARY].name, &h->vocab);
 	qwen_put_fp(p, keys[K_MODEL].name, &h->model);
 	put_uint(p, K_NUMERICS, h->numerics);
+	if (h->k != QWEN_KV_F16 || h->v != QWEN_KV_F16) {
+		put_str(p, K_KEYS, qwen_kv_name(h->k));
+		put_str(p, K_VALUES, qwen_kv_name(h->v));
+	}
 	qwen_put_ids(p, keys[K_EOG].name, h->eog, h->n_eog);
 	put_uint(p, K_N_CTX, h->n_ctx);
 	put_uint(p, K_N_EMBD, h->n_embd);

@@ -287,6 +287,20 @@ is "$(cat at.[1-6] | jq -r .usage.completion_tokens | xargs)" "400 400 400 400 4
     "one of two engines dies: all are answered"
 end_server
 is "$gone" 0 "SIGTERM"
+# of engines that would give different results one is used
+for o in '--numerics 2' '--kv-v q8_0'; do
+	serve --engine 'exec qengine -q -t 1' --engine "exec qengine -q -t 1 $o"
+	i=0
+	until grep -q 'than the other\|not that of the other' log || [ $i -ge 400 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+	grep -o 'its arithmetic.*numerics (killed)\|it keeps keys.*--kv (killed)' log | head -n 1
+	curl -s "$URL/metrics" | awk '/^qserve_engine_ready/ { n += $2 } END { print n }'
+	end_server >/dev/null
+done >got
+is "$(paste -sd, got)" "its arithmetic is not that of the other engines; see --numerics (killed),1,it keeps keys and values otherwise than the other engines; see --kv (killed),1" \
+    "two engines that would differ"
 
 # -- the end
 serve --draft none -t 1

@@ -281,6 +281,8 @@ static const struct qwen_event events[] = {
 	    .n_stored = 3 },
 	{ .kind = QWEN_EVENT_STATS, .id = "x", .stat = { 1, 2, 3, 4, 5 } },
 	{ .kind = QWEN_EVENT_ERROR, .error = "bad", .message = "worse" },
+	{ .kind = QWEN_EVENT_HELLO, .hello = { .has_vocab = 1, .has_model = 1,
+	    .n_vocab = 7, .numerics = 2, .k = QWEN_KV_Q8_0 } },
 };
 
 static int

@@ -38,6 +38,7 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&opt.plan.n_threads),
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
 	TOOL_OPT_KV,
+	TOOL_OPT_LORA,
 	CLI_END,
 };
 

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tool/tool.h"
@@ -14,7 +15,9 @@ static struct opts {
 	const char		*out, *vocab;
 	struct qwen_synth_opts	 synth;
 	int			 list, list_recipes;
-} opt = { .synth.seed = 1 };
+	const char		*lora;		/* the model it is for */
+	uint32_t		 rank;
+} opt = { .synth.seed = 1, .rank = 16 };
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
@@ -37,6 +40,10 @@ static const struct cli_opt options[] = {
 	    "the vocabulary of this GGUF file"),
 	CLI_FLAG(0, "sparse", &opt.synth.sparse,
 	    "weights of zero, which take no room on the disk"),
+	CLI_FILE(0, "lora", "model", &opt.lora, "file gguf",
+	    "no model, but an adapter for this one, with random changes"),
+	CLI_INT(0, "rank", "number", &opt.rank, 1, 4096,
+	    "of the adapter; 16 by default"),
 	CLI_FLAG(0, "list", &opt.list, "show the shapes"),
 	CLI_FLAG(0, "list-recipes", &opt.list_recipes, "show the recipes"),
 	CLI_END,
@@ -45,7 +52,8 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "gguf-synth",
 	.about = "write a model of a known shape with random weights",
-	.usage = "[options] shape\n--list\n--list-recipes", .options = options, .max = 1,
+	.usage = "[options] shape\n--lora model [options]\n"
+	    "--list\n--list-recipes", .options = options, .max = 1,
 	.completes = "shapes",
 };
 
@@ -127,11 +135,37 @@ synth(size_t shape, struct opts *o)
 	qwen_gguf_close(g);
 }
 
+/* Its numbers are F32, or what --recipe names that is as plain. */
+static void
+synth_lora(const struct opts *o)
+{
+	static const struct { const char *name; uint32_t type; } plain[] = {
+		{ "F32", 0 }, { "F16", 1 }, { "BF16", 30 } };
+	struct qwen_synth_lora l = { .seed = o->synth.seed, .rank = o->rank,
+	    .alpha = o->rank };
+	const char *recipe = o->synth.recipe != NULL ? o->synth.recipe : "F32";
+	struct qwen_gguf *g;
+	struct cli_output *file;
+	size_t i;
+
+	for (i = 0; i < 3 && strcasecmp(recipe, plain[i].name) != 0;)
+		i++;
+	if (i == 3)
+		cli_usage("--recipe: an adapter is F32, F16 or BF16");
+	l.type = plain[i].type;
+	g = tool_gguf(o->lora);
+	file = cli_output_open(o->out);
+	cli_must(cli_output_name(file), qwen_synth_write_lora(g, &l,
+	    cli_output_fd(file), &cli_err));
+	cli_output_commit(file);
+	qwen_gguf_close(g);
+}
+
 int
 main(int argc, char *argv[])
 {
 	int n = cli_begin(&tool, argc, argv);
-	size_t shape;
+	size_t shape = 0;
 
 	if (opt.list)
 		list_shapes();
@@ -139,13 +173,18 @@ main(int argc, char *argv[])
 		list_recipes();
 	if (opt.list || opt.list_recipes)
 		return cli_finish();
-	if (n == 0)
-		cli_usage("no shape is named; --list shows those known");
+	if ((n == 0) == (opt.lora == NULL))
+		cli_usage(n == 0 ? "no shape is named; --list shows those known"
+		    : "--lora is for a model that there is: not with a shape");
 	if (opt.synth.sparse && opt.out == NULL)
 		cli_usage("--sparse leaves holes in a file: give -o file");
-	shape = find_shape(argv[1], &opt);
+	if (opt.lora == NULL)
+		shape = find_shape(argv[1], &opt);
 	if (opt.out == NULL && isatty(STDOUT_FILENO))
 		die("not writing a model to a terminal; give -o file");
-	synth(shape, &opt);
+	if (opt.lora != NULL)
+		synth_lora(&opt);
+	else
+		synth(shape, &opt);
 	return cli_finish();
 }

@@ -132,6 +132,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_NUMERICS(&qbench_opt.numerics),
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
+	TOOL_OPT_LORA,
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 
 	CLI_GROUP("a model that is made up:"),

@@ -86,6 +86,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_NUMERICS(&opt.numerics),
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
+	TOOL_OPT_LORA,
 	TOOL_OPT_BATCH(&opt.batch),
 	CLI_CALL(0, "draft", "how", &opt.draft, tool_draft_parse,
 	    "words auto mtp none",

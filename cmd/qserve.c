@@ -103,6 +103,7 @@ static const struct cli_opt options[] = {
 	    "keep keys and values as f16, q8_0 or q4_0: less to read"),
 	PASS(0, "kv-k", "kind", "words " TOOL_KV_KINDS, "the keys"),
 	PASS(0, "kv-v", "kind", "words " TOOL_KV_KINDS, "the values"),
+	TOOL_OPT_LORA,
 	PASS(0, "mem", "size", NULL,
 	    "memory for caches and states at most, as in 20G"),
 	PASS(0, "max-sequences", "n", NULL,
@@ -136,6 +137,7 @@ static void
 set_engine(struct qserve *s)
 {
 	struct cli_list *l = &s->engine_args;
+	size_t i;
 
 	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
 		cli_usage("%s is for our own engine: put it into the command "
@@ -143,6 +145,9 @@ set_engine(struct qserve *s)
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
 	push(l, cli_format("--model=%s", s->model_path));
+	for (i = 0; i < tool_lora.n; i++)
+		push(l, cli_format("--lora=%s=%.17g", tool_lora.v[i].path,
+		    tool_lora.v[i].scale));
 	/* it never holds up what comes after: the queue is here */
 	push(l, cli_format("--max-waiting=%zu", s->max_waiting +
 	    QWEN_CHOICES_MAX));
@@ -167,6 +172,8 @@ open_model(struct qserve *s)
 
 	cli_must(s->model_path, qwen_header_init(&s->header,
 	    QWEN_STREAM_LOGITS, g, &cli_err));
+	cli_must(NULL, qwen_header_adapt(&s->header, tool_lora.v, tool_lora.n,
+	    &cli_err));
 	cli_must(s->model_path, qwen_tok_open(&tok, g, QWEN_TOK_ENCODE |
 	    QWEN_TOK_DECODE, &cli_err));
 	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,

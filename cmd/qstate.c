@@ -22,6 +22,7 @@ static const struct cli_opt options[] = {
 	    "slice: keep so many tokens"),
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
 	    "slice: the model, to read again from a checkpoint on"),
+	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "state", &O.output,
 	    "slice, pack: write the state there, not to stdout"),
 	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
@@ -37,15 +38,16 @@ static const struct cli_opt options[] = {
 static const struct command {
 	const char	*name;
 	int		 min, max;	/* operands; max -1: any number */
-	const void	*takes[6];
+	const void	*takes[7];
 	void		(*run)(char *operands[]);
 } commands[] = {
 	{ "show", 1, -1, { &O.json, &O.tokens }, qstate_show },
 	{ "verify", 0, -1, { &O.n_threads, &O.json, &O.remove, &O.store },
 	  qstate_verify },
 	{ "diff", 2, 2, { &O.all, &O.json }, qstate_diff },
-	{ "slice", 1, 1, { &O.count, &O.model, &O.n_threads, &O.output,
-	  &O.state.no_checkpoints, &O.state.no_compress }, qstate_slice },
+	{ "slice", 1, 1, { &O.count, &O.model, &tool_lora, &O.n_threads,
+	  &O.output, &O.state.no_checkpoints, &O.state.no_compress },
+	  qstate_slice },
 	{ "pack", 1, 1, { &O.output, &O.state.no_checkpoints,
 	  &O.state.no_compress }, qstate_pack },
 	{ "cat", 1, 1, { NULL }, qstate_cat },

@@ -47,37 +47,17 @@ usable(const struct text *t, const struct qwen_state_info *s, size_t *same)
 	return best;
 }
 
-static void
-check_model(const char *path, const struct qwen_header *h,
-    const struct qwen_model *m)
-{
-	struct qwen_header self;
-	char a[33], b[33];
-
-	tool_header(&self, QWEN_STREAM_STATE, m);
-	if (memcmp(&h->model, &self.model, sizeof h->model) != 0)
-		die("%s: made with another model: its fingerprint is %s, not "
-		    "%s; see -m", path, qwen_fp_hex(&h->model, a),
-		    qwen_fp_hex(&self.model, b));
-	if (h->numerics != self.numerics)
-		die("%s: made by numerics version %lu, this run of %lu", path,
-		    (unsigned long)h->numerics, (unsigned long)self.numerics);
-	if (h->k != self.k || h->v != self.v)
-		die("%s: made with keys as %s and values as %s, this run has "
-		    "%s and %s; see --kv", path, qwen_kv_name(h->k),
-		    qwen_kv_name(h->v), qwen_kv_name(self.k),
-		    qwen_kv_name(self.v));
-}
-
 static struct qwen_state_file *
 open_state(const char *path, const struct qwen_model *m)
 {
 	struct qwen_state_file *f;
 	const struct qwen_state_info *info;
+	struct qwen_header self;
 
 	cli_must(path, qwen_state_open(&f, path, &cli_err));
 	info = qwen_state_info(f);
-	check_model(path, &info->header, m);
+	tool_header(&self, QWEN_STREAM_STATE, m);
+	cli_must(path, qwen_header_match(&info->header, &self, &cli_err));
 	if (info->from > 0)
 		die("%s: a part of a state, from position %llu on", path,
 		    (unsigned long long)info->from);

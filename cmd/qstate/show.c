@@ -258,6 +258,7 @@ show_tokens(const struct state *s)
 static void
 show(const struct state *s)
 {
+	static const struct qwen_fp none;
 	const struct qwen_state_info *info = s->info;
 	int json = qstate_opt.json;
 
@@ -267,6 +268,8 @@ show(const struct state *s)
 		text("state", s->name);
 	fp("fingerprint", &info->fp);
 	fp("model", &info->header.model);
+	if (memcmp(&info->header.base, &none, sizeof none) != 0)
+		fp("base", &info->header.base);
 	fp("vocabulary", &info->header.vocab);
 	number("numerics", info->header.numerics);
 	if (info->header.k != QWEN_KV_F16 || info->header.v != QWEN_KV_F16) {

@@ -129,6 +129,17 @@ const char *qwen_ggml_name(uint32_t type);
 size_t qwen_ggml_block_len(uint32_t type);
 size_t qwen_ggml_block_bytes(uint32_t type);
 
+/* ------------------------------------------------------------ adapters */
+
+/*
+ * A file of small changes to the matrices of a model (LoRA), and how strongly
+ * they are meant: 1 as they were trained, 0 not at all.
+ */
+struct qwen_adapter {
+	const char	*path;
+	double		 scale;
+};
+
 /* ---------------------------------------------------------- vocabulary */
 
 enum { QWEN_VOCAB_MAX = 1 << 22 };	/* ids, and so numbers in a row */

@@ -45,6 +45,14 @@ struct qwen_model_opts {
 	 * that is no such one is replaced.  Not with cpu; or NULL.
 	 */
 	const char	*tuning;
+	/*
+	 * LoRA adapters, added to the weights in this order: GGUF files with
+	 * general.type "adapter", for this architecture, of which each tensor
+	 * has a matrix of the model that it fits.  With such of a scale that is
+	 * not 0 it is another model: its headers tell.
+	 */
+	const struct qwen_adapter *adapters;
+	size_t		 n_adapters;
 };
 
 /*
@@ -95,7 +103,8 @@ int qwen_model_classify(const struct qwen_model *m, const float *hidden,
 double qwen_softmax_share(const float *logits, size_t n, size_t i);
 
 /*
- * Which kernel variant serves each operation and format, one a line, for -v.
+ * Which kernel variant serves each operation and format, and the adapters, one
+ * a line, for -v.
  * Returns the text's length, like snprintf.
  */
 size_t qwen_model_describe(const struct qwen_model *m, char *buf, size_t size);

@@ -41,6 +41,8 @@ struct qwen_header {
 	uint32_t	 n_vocab;	/* ids are below it */
 	struct qwen_fp	 vocab;		/* vocabulary */
 	struct qwen_fp	 model;		/* LOGITS and STATE only, */
+	struct qwen_fp	 base;		/* likewise: of the model without its
+					   adapters; zero: it has none */
 	uint32_t	 numerics;	/* likewise */
 	enum qwen_kv	 k, v;		/* likewise: how the cache has them */
 	size_t		 n_eog;		/* LOGITS: end-of-generation ids */
@@ -53,6 +55,26 @@ struct qwen_header {
  */
 int qwen_header_init(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_gguf *g, struct qwen_err *err);
+
+/*
+ * The model of the header with these adapters, of which all bytes are read;
+ * those of scale 0 do not count.
+ */
+int qwen_header_adapt(struct qwen_header *h, const struct qwen_adapter *a,
+    size_t n, struct qwen_err *err);
+
+/* The same of a model as it computes: with its adapters, version, keys. */
+struct qwen_model;
+int qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
+    enum qwen_stream_kind kind, struct qwen_err *err);
+
+/*
+ * -1 and both sides in *err if what has the header h cannot be used by self:
+ * of tokens, the vocabulary is another; of logits and state, also the model,
+ * its adapters, the version of the arithmetic, or the kind of keys and values.
+ */
+int qwen_header_match(const struct qwen_header *h,
+    const struct qwen_header *self, struct qwen_err *err);
 
 /* The 32 hexadecimal digits of a fingerprint, into out; returns out. */
 char *qwen_fp_hex(const struct qwen_fp *fp, char out[33]);

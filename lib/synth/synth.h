@@ -69,4 +69,17 @@ int qwen_synth_write(struct qwen_synth *p, int fd,
     const struct qwen_synth_progress *progress, struct qwen_err *err);
 uint64_t qwen_synth_bytes(const struct qwen_synth *p);	/* after writing */
 
+/*
+ * An adapter (LoRA) with random changes to all matrices of a model, of about a
+ * fifth of their weights: numbers of A and B in type, whole rows of its blocks.
+ */
+struct qwen_synth_lora {
+	uint64_t	 seed, rank;
+	uint32_t	 type;
+	double		 alpha;		/* the rank: changes as they are */
+};
+
+int qwen_synth_write_lora(const struct qwen_gguf *model,
+    const struct qwen_synth_lora *o, int fd, struct qwen_err *err);
+
 #endif

@@ -79,7 +79,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	struct qwen_model_opts mo = { .n_threads = n_threads,
 	    .numerics = numerics, .k = (enum qwen_kv)tool_kv[0],
 	    .v = (enum qwen_kv)tool_kv[1], .draft = d->mode >= QWEN_DRAFT_MTP,
-	    .draft_file = d->file };
+	    .draft_file = d->file, .adapters = tool_lora.v,
+	    .n_adapters = tool_lora.n };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 
@@ -94,14 +95,10 @@ void
 tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m)
 {
-	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0), qwen_header_init(h,
-	    kind, qwen_model_gguf(m), &cli_err));
+	cli_must(qwen_gguf_path(qwen_model_gguf(m), 0), qwen_model_header(h,
+	    m, kind, &cli_err));
 	/* rows and ids are as the model computes them */
 	h->n_vocab = (uint32_t)qwen_model_n_vocab(m);
-	if (kind != QWEN_STREAM_TOKENS)
-		h->numerics = qwen_model_numerics(m);
-	h->k = qwen_model_k(m);
-	h->v = qwen_model_v(m);
 }
 
 void

@@ -30,6 +30,12 @@
 	    "the keys"), \
 	CLI_WORD(0, "kv-v", "kind", CLI_P(int, &tool_kv[1]), TOOL_KV_KINDS, \
 	    "the values")
+/* Of tool_lora, likewise. */
+#define TOOL_OPT_LORA \
+	CLI_CALL(0, "lora", "adapter", CLI_P(struct tool_lora, &tool_lora), \
+	    tool_lora_parse, "file gguf", TOOL_LORA_HELP)
+#define TOOL_LORA_HELP \
+	"add this file's changes (LoRA) to the weights; file=n, n times"
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
@@ -56,6 +62,7 @@
 /* Of a struct tool_work. */
 #define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
 	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV, \
+	TOOL_OPT_LORA, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
 	    "memory for caches and states at most, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
@@ -135,6 +142,14 @@ extern int tool_force;		/* --force */
 extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
 struct cli_opt;
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
+
+/* --lora: adapters of models that are opened from then on; o->to is one. */
+struct tool_lora {
+	struct qwen_adapter	*v;
+	size_t			 n, cap;
+};
+extern struct tool_lora tool_lora;
+void tool_lora_parse(const struct cli_opt *o, const char *arg);
 
 /* Bytes of memory that could be had; UINT64_MAX if nobody knows. */
 uint64_t tool_memory_free(void);

@@ -18,7 +18,7 @@
 
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
-	K_KEYS, K_VALUES,
+	K_KEYS, K_VALUES, K_BASE,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK, N_KEYS
 };
@@ -33,6 +33,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_EOG] = { "eog", QWEN_SHAPE_IDS },
 	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
 	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
+	[K_BASE] = { "base", QWEN_SHAPE_FP },
 	[K_TOKENS] = { "tokens", QWEN_SHAPE_IDS },
 	[K_END] = { "end", QWEN_SHAPE_TEXT },
 	[K_POSITION] = { "position", QWEN_SHAPE_UINT },
@@ -231,6 +232,8 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 		    get_kv(f, K_VALUES, &h.v, err) < 0)
 			return -1;
 		get_fp(f, K_MODEL, &h.model);
+		if (has(f, K_BASE))
+			get_fp(f, K_BASE, &h.base);
 		h.numerics = (uint32_t)f->v[K_NUMERICS].n;
 	}
 	if (h.kind == QWEN_STREAM_LOGITS && get_eog(f, &h, err) < 0)
@@ -445,6 +448,31 @@ differ(const char *what, const struct qwen_fp *got,
 	    qwen_fp_hex(want, b));
 }
 
+static int
+is_zero(const struct qwen_fp *fp)
+{
+	static const struct qwen_fp zero;
+
+	return memcmp(fp, &zero, sizeof zero) == 0;
+}
+
+/* Other models; or the same one, but not with the same adapters. */
+static int
+differ_model(const struct qwen_header *h, const struct qwen_header *self,
+    struct qwen_err *err)
+{
+	const struct qwen_fp *a = is_zero(&h->base) ? &h->model : &h->base;
+	const struct qwen_fp *b = is_zero(&self->base) ? &self->model :
+	    &self->base;
+
+	if (memcmp(a, b, sizeof *a) != 0)
+		return differ("fingerprint", a, b, err);
+	return qwen_fail(err, QWEN_EMISMATCH, "made %s; see --lora",
+	    is_zero(&self->base) ? "with an adapter, this run has none" :
+	    is_zero(&h->base) ? "without an adapter, this run has one" :
+	    "with another adapter than this run's, or another scale");
+}
+
 int
 qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
     struct qwen_err *err)
@@ -454,7 +482,7 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 	if (h->kind == QWEN_STREAM_TOKENS || self->kind == QWEN_STREAM_TOKENS)
 		return 0;
 	if (memcmp(&h->model, &self->model, sizeof h->model) != 0)
-		return differ("fingerprint", &h->model, &self->model, err);
+		return differ_model(h, self, err);
 	if (h->numerics != self->numerics)
 		return qwen_fail(err, QWEN_EMISMATCH, "made by numerics "
 		    "version %lu, this run of %lu",

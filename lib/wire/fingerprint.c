@@ -74,7 +74,7 @@ is_hparam(const struct qwen_gguf_kv *kv, const struct qwen_str *arch)
 }
 
 static void
-add_tensor(XXH3_state_t *st, const struct qwen_gguf_tensor *t)
+add_tensor(XXH3_state_t *st, const struct qwen_gguf_tensor *t, uint64_t most)
 {
 	size_t i;
 
@@ -82,8 +82,7 @@ add_tensor(XXH3_state_t *st, const struct qwen_gguf_tensor *t)
 	add_u64(st, t->type);
 	for (i = 0; i < 4; i++)
 		add_u64(st, t->ne[i]);
-	add_bytes(st, t->data, t->bytes < SAMPLE_BYTES ? (size_t)t->bytes :
-	    SAMPLE_BYTES);
+	add_bytes(st, t->data, (size_t)(t->bytes < most ? t->bytes : most));
 }
 
 /*
@@ -124,11 +123,80 @@ qwen_model_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
 	}
 	add_u64(st, qwen_gguf_n_tensors(g));
 	for (i = 0; i < qwen_gguf_n_tensors(g); i++)
-		add_tensor(st, qwen_gguf_tensor(g, i));
+		add_tensor(st, qwen_gguf_tensor(g, i), SAMPLE_BYTES);
 	qwen_fp_get(st, out);
 	XXH3_freeState(st);
 	return 0;
 }
+
+/* ---------------------------------------------------------------- adapters */
+
+int
+qwen_adapter_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err)
+{
+	static const struct qwen_str ours = { "adapter", 7 };
+	XXH3_state_t *st = qwen_fp_start();
+	size_t i;
+
+	if (st == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < qwen_gguf_n_kv(g); i++) {
+		if (is_hparam(qwen_gguf_kv(g, i), &ours))
+			add_kv(st, qwen_gguf_kv(g, i));
+	}
+	for (i = 0; i < qwen_gguf_n_tensors(g); i++)
+		add_tensor(st, qwen_gguf_tensor(g, i), UINT64_MAX);
+	qwen_fp_get(st, out);
+	XXH3_freeState(st);
+	return 0;
+}
+
+void
+qwen_header_add_adapter(struct qwen_header *h, const struct qwen_fp *adapter,
+    double scale)
+{
+	static const struct qwen_fp none;
+	unsigned char b[2 * sizeof none.b + 8];
+	XXH128_canonical_t c;
+	uint64_t bits;
+
+	if (scale == 0 || h->kind == QWEN_STREAM_TOKENS)
+		return;
+	if (memcmp(&h->base, &none, sizeof none) == 0)
+		h->base = h->model;
+	memcpy(&bits, &scale, sizeof bits);
+	memcpy(b, h->model.b, sizeof none.b);
+	memcpy(b + sizeof none.b, adapter->b, sizeof none.b);
+	qwen_put_le64(b + 2 * sizeof none.b, bits);
+	XXH128_canonicalFromHash(&c, XXH3_128bits(b, sizeof b));
+	memcpy(h->model.b, c.digest, sizeof h->model.b);
+}
+
+int
+qwen_header_adapt(struct qwen_header *h, const struct qwen_adapter *a,
+    size_t n, struct qwen_err *err)
+{
+	struct qwen_gguf *g;
+	struct qwen_fp fp;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < n; i++) {
+		if (a[i].scale == 0)
+			continue;
+		if (qwen_gguf_open(&g, a[i].path, err) < 0)
+			return qwen_fail_in(err, "adapter %s", a[i].path);
+		rc = qwen_adapter_fingerprint(g, &fp, err);
+		qwen_gguf_close(g);
+		if (rc < 0)
+			return -1;
+		qwen_header_add_adapter(h, &fp, a[i].scale);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ headers */
 
 /*
  * A file without a vocabulary can still be computed with: then the embedding

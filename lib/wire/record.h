@@ -52,13 +52,6 @@ int qwen_record_decode(struct qwen_record *rec, const unsigned char *p,
     size_t n, struct qwen_header *h, struct qwen_numbers *nb,
     struct qwen_err *err);
 
-/*
- * -1 and both sides in *err if the stream with header h cannot be used by
- * self.
- */
-int qwen_header_match(const struct qwen_header *h,
-    const struct qwen_header *self, struct qwen_err *err);
-
 /* Name of a kind of streams: "tokens". */
 const char *qwen_stream_name(enum qwen_stream_kind kind);
 
@@ -68,6 +61,15 @@ const char *qwen_stream_name(enum qwen_stream_kind kind);
  */
 size_t qwen_header_encode(const struct qwen_header *h,
     unsigned char buf[QWEN_HEADER_MAX]);
+
+/*
+ * All that an adapter's file does to a model; and h, so far of a model, is of
+ * that with an adapter of this fingerprint, after the others.
+ */
+int qwen_adapter_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
+    struct qwen_err *err);
+void qwen_header_add_adapter(struct qwen_header *h,
+    const struct qwen_fp *adapter, double scale);
 
 /* XXH3-128 of bytes that come one after the other; start: NULL: no memory. */
 struct XXH3_state_s;

@@ -334,9 +334,11 @@ put_header(struct qwen_writer *w, const struct qwen_header *h)
 	int has_model = h->kind != QWEN_STREAM_TOKENS;
 	int has_eog = h->kind == QWEN_STREAM_LOGITS;
 	int has_kv = has_model && (h->k != QWEN_KV_F16 || h->v != QWEN_KV_F16);
+	static const struct qwen_fp none;
+	int has_base = has_model && memcmp(&h->base, &none, sizeof none) != 0;
 
-	put_map(w, 4u + 2u * (unsigned)has_model + 2u * (unsigned)has_kv +
-	    (unsigned)has_eog);
+	put_map(w, 4u + 2u * (unsigned)has_model + (unsigned)has_base +
+	    2u * (unsigned)has_kv + (unsigned)has_eog);
 	put_uint(w, "qwen", QWEN_STREAM_VERSION);
 	put_text(w, "kind", qwen_stream_name(h->kind));
 	put_uint(w, "n_vocab", h->n_vocab);
@@ -345,6 +347,8 @@ put_header(struct qwen_writer *w, const struct qwen_header *h)
 		put_fp(w, "model", &h->model);
 		put_uint(w, "numerics", h->numerics);
 	}
+	if (has_base)
+		put_fp(w, "base", &h->base);
 	if (has_kv) {
 		put_text(w, "keys", qwen_kv_name(h->k));
 		put_text(w, "values", qwen_kv_name(h->v));

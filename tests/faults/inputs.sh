@@ -5,6 +5,7 @@ model qwen3-rerank
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 zstd -dqf "$TOP/tests/golden/drafts/qwen35moe-spec/model.gguf.zst" -o mtp.gguf
+gguf-synth --lora "$MODEL" --rank 3 -o adapter.gguf
 G=$TOP/tests/golden/models/qwen35moe-ud
 tr ' ' '\n' <"$G/tokens-n65.txt" >ids
 head -n 9 ids >few

@@ -6,6 +6,7 @@
  * With weights in floating point they differ by rounding alone; a wrong index,
  * head or angle moves logits by whole units.
  */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,19 @@
 #include "../kernel/random.h"
 #include "../ref/ref.h"
 #include "../ref/tiny.h"
+#include "synth/synth.h"
 #include "../levels.h"
 #include "../tap.h"
+
+/* Adapters of the models that follow: F32, F16, ... of these ranks. */
+static struct lora {
+	uint32_t	type;
+	uint64_t	rank;
+	double		scale;
+} lora[2];
+static size_t n_lora;
+static struct qwen_adapter adapter[2];
+static char adapter_path[2][1048];
 
 /* Tokens, and how the library gets them: some at once, then in steps. */
 struct split {
@@ -85,13 +97,16 @@ evaluate(const char *path, const struct qwen_model_opts *opts,
 	struct golden_case out = { .n_rows = n_vocab, .logits = got };
 	struct qwen_eval how = { .logits = QWEN_LOGITS_ALL, .row = keep_row,
 	    .arg = &out };
+	struct qwen_model_opts with = *opts;
 	struct qwen_session *s = NULL;
 	struct qwen_model *m = NULL;
 	struct qwen_err err;
 	size_t i;
 	int r;
 
-	r = qwen_model_open(&m, path, opts, &err);
+	with.adapters = adapter;
+	with.n_adapters = n_lora;
+	r = qwen_model_open(&m, path, &with, &err);
 	if (r == 0)
 		r = qwen_session_new(&s, m, &err);
 	if (r == 0)
@@ -161,6 +176,59 @@ same_bits(const char *path, const char *what, const int32_t *tokens, size_t n,
 	free(got);
 }
 
+/* Adapters for the model at path; the reference with them. */
+static struct ref_model *
+open_ref(const char *path)
+{
+	struct ref_model *ref = ref_open(path);
+	struct qwen_gguf *g;
+	struct qwen_err err;
+	size_t i;
+	int fd;
+
+	ref_round_kv(ref);
+	if (qwen_gguf_open(&g, path, &err) < 0)
+		abort();
+	for (i = 0; i < n_lora; i++) {
+		struct qwen_synth_lora o = { .seed = 7 + i,
+		    .rank = lora[i].rank, .type = lora[i].type,
+		    .alpha = (double)(2 * lora[i].rank) };
+
+		snprintf(adapter_path[i], sizeof adapter_path[i], "%s.%zu",
+		    path, i);
+		fd = open(adapter_path[i], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		if (fd < 0 || qwen_synth_write_lora(g, &o, fd, &err) < 0 ||
+		    close(fd) != 0)
+			abort();
+		adapter[i].path = adapter_path[i];
+		adapter[i].scale = lora[i].scale;
+		ref_add_lora(ref, adapter_path[i], lora[i].scale);
+	}
+	qwen_gguf_close(g);
+	return ref;
+}
+
+/* Do the adapters matter?  Without them it must be other logits by far. */
+static void
+check_alone(const char *path, const char *what, const int32_t *tokens,
+    const struct split *sp, size_t n_vocab, const double *want)
+{
+	float *got = need(sp->n * n_vocab, sizeof *got);
+	size_t n = n_lora;
+	struct distance d;
+
+	n_lora = 0;
+	if (ok(evaluate(path, &two_threads, tokens, sp, n_vocab, got) == 0,
+	    "%s: evaluates without", what)) {
+		measure(want, got, sp->n, n_vocab, &d);
+		ok(d.max_abs > 1 && d.mean_kl > 0.02, "%s: not the model "
+		    "alone, which is %.2g away, KL %.2g", what, d.max_abs,
+		    d.mean_kl);
+	}
+	n_lora = n;
+	free(got);
+}
+
 /* Write, run both, compare; frees t. */
 static void
 check_split(struct tiny *t, const char *what, const struct split *sp,
@@ -179,8 +247,7 @@ check_split(struct tiny *t, const char *what, const struct split *sp,
 		tokens[i] = (int32_t)(random_u32() % n_vocab);
 	snprintf(path, sizeof path, "%s/odd.gguf", tmp != NULL ? tmp : "/tmp");
 	tiny_write(t, path);
-	ref = ref_open(path);
-	ref_round_kv(ref);
+	ref = open_ref(path);
 	ref_logits(ref, tokens, sp->n, want);
 	if (ok(evaluate(path, &two_threads, tokens, sp, n_vocab, got) == 0,
 	    "%s: evaluates", what)) {
@@ -189,11 +256,15 @@ check_split(struct tiny *t, const char *what, const struct split *sp,
 		    "%s: within %.2g (limit %g), KL %.2g (%g); logits deviate "
 		    "by %.2g", what, d.max_abs, max_abs, d.mean_kl, mean_kl,
 		    d.size);
+		if (n_lora > 0)
+			check_alone(path, what, tokens, sp, n_vocab, want);
 		if (sp->step == 1)
 			same_bits(path, what, tokens, sp->n, n_vocab, got);
 	}
 	ref_close(ref);
 	unlink(path);
+	for (i = 0; i < n_lora; i++)
+		unlink(adapter_path[i]);
 	tiny_free(t);
 	free(want);
 	free(got);
@@ -417,9 +488,68 @@ formats(void)
 	check(tiny_new(&s), "all formats in one model", INT8_ABS, INT8_KL);
 }
 
+/* ---- adapters */
+
+/* A model whose queries and keys have biases. */
+static struct tiny *
+biased(void)
+{
+	struct tiny *t = tiny_new(&dense);
+	char name[64];
+	size_t i;
+
+	for (i = 0; i < dense.n_layer; i++) {
+		snprintf(name, sizeof name, "blk.%zu.attn_q.bias", i);
+		tiny_add(t, name, 0, 128, 1, 0, 0, 1);
+		snprintf(name, sizeof name, "blk.%zu.attn_k.bias", i);
+		tiny_add(t, name, 0, 64, 1, 0, 0, 1);
+	}
+	return t;
+}
+
+static void
+adapters(void)
+{
+	static const struct split decode = { 70, 37, 1 };
+	static const uint32_t types[] = { 12, 14, 8, 0 };
+	struct tiny_shape s;
+
+	n_lora = 1;
+	lora[0] = (struct lora){ 0, 4, 1 };
+	check_split(tiny_new(&dense), "an adapter of qwen3", &decode,
+	    FLOAT_ABS, FLOAT_KL);
+	check_split(tiny_new(&hybrid), "of qwen35", &decode, FLOAT_ABS,
+	    FLOAT_KL);
+	check_split(tiny_new(&sparse), "of qwen3moe", &decode, FLOAT_ABS,
+	    FLOAT_KL);
+	n_lora = 2;
+	lora[0] = (struct lora){ 1, 16, 0.5 };
+	lora[1] = (struct lora){ 30, 1, -0.75 };
+	check_split(tiny_new(&hybrid_moe), "two of qwen35moe", &decode,
+	    FLOAT_ABS, FLOAT_KL);
+	s = hybrid_moe;
+	s.fused = 1, s.n_ff_exp = 19, s.n_nextn = 2;
+	check_split(tiny_new(&s), "two, with gate and up in one", &decode,
+	    FLOAT_ABS, FLOAT_KL);
+	s = dense;
+	s.n_embd = 53, s.n_ff = 67, s.tied = 1;
+	check_split(tiny_new(&s), "two, a tied head, odd widths", &decode,
+	    FLOAT_ABS, FLOAT_KL);
+	check_split(biased(), "two, biases", &decode, FLOAT_ABS, FLOAT_KL);
+	lora[0] = (struct lora){ 8, 32, 1 };	/* whole blocks */
+	lora[1] = (struct lora){ 0, 40, 0.3 };
+	s = wide;
+	s.types = types;
+	s.n_types = 4;
+	check_split(tiny_new(&s), "two of a quantised model", &decode,
+	    INT8_ABS, INT8_KL);
+	n_lora = 0;
+}
+
 int
 main(void)
 {
+	adapters();
 	dimensions();
 	lengths();
 	rope_keys();

@@ -20,6 +20,12 @@ void ref_close(struct ref_model *m);
 
 size_t ref_n_vocab(const struct ref_model *m);
 
+/*
+ * From now on with an adapter: W + scale * alpha / rank * BA, as f32.  Its
+ * token_embd changes what is looked up, not a head that is tied to it.
+ */
+void ref_add_lora(struct ref_model *m, const char *path, double scale);
+
 /* From now on round keys and values to f16, as the library does. */
 void ref_round_kv(struct ref_model *m);
 

@@ -637,13 +637,12 @@ static void
 run_trunk(const struct ref_model *m, const int32_t *tokens, size_t n,
     double *h)
 {
-	const struct ref_tensor *embd = ref_tensor(m, -1, "token_embd.weight");
 	size_t t, i, E = m->n_embd;
 	double *x = ref_new(n * E);
 
 	for (t = 0; t < n; t++) {
 		for (i = 0; i < E; i++)
-			x[t * E + i] = (double)embd->v[(size_t)tokens[t] *
+			x[t * E + i] = (double)m->embd.v[(size_t)tokens[t] *
 			    E + i];
 	}
 	for (i = 0; i < m->n_layer; i++)
@@ -682,8 +681,8 @@ join(const struct ref_model *m, long b, int32_t id, const double *h, double *x)
 {
 	const char *name = "nextn.embed_tokens.weight";
 	int own = ref_has(m, b, name);
-	const struct ref_tensor *embd = ref_tensor(m, own ? b : -1, own ?
-	    name : "token_embd.weight");
+	const struct ref_tensor *embd = own ? ref_tensor(m, b, name) :
+	    &m->embd;
 	size_t i, E = m->n_embd;
 	double *both = ref_new(2 * E);
 

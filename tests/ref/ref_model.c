@@ -144,6 +144,7 @@ ref_open(const char *path)
 		ref_die(path, "out of memory");
 	for (i = 0; i < n; i++)
 		decode(&m->tensor[i], qwen_gguf_tensor(m->g, i));
+	m->embd = *ref_tensor(m, -1, "token_embd.weight");
 	m->n_layer = ref_key(m, "block_count", 0, 0) -
 	    ref_key(m, "nextn_predict_layers", 0, 0);
 	m->n_embd = ref_key(m, "embedding_length", 0, 0);
@@ -160,9 +161,90 @@ ref_close(struct ref_model *m)
 		return;
 	for (i = 0; i < qwen_gguf_n_tensors(m->g); i++)
 		free(m->tensor[i].v);
+	if (m->own_embd)
+		free(m->embd.v);
 	free(m->tensor);
 	qwen_gguf_close(m->g);
 	free(m);
+}
+
+/* v[e] += s * B[e] A[e]; of an embedding A has rows for its ids. */
+static void
+add_product(const struct ref_tensor *w, const struct ref_tensor *a,
+    const struct ref_tensor *b, int embedding, double s)
+{
+	size_t rank = b->n_in, e, r, c, k;
+
+	for (e = 0; e < b->n_matrix; e++) {
+		const float *ae = a->v + e * a->n_in * a->n_out;
+		const float *be = b->v + e * b->n_in * b->n_out;
+		float *v = w->v + e * w->n_in * w->n_out;
+
+		for (r = 0; r < w->n_out; r++) {
+			for (c = 0; c < w->n_in; c++) {
+				double sum = 0;
+
+				for (k = 0; k < rank; k++)
+					sum += embedding ?
+					    (double)ae[r * rank + k] *
+					    (double)be[c * rank + k] :
+					    (double)ae[k * w->n_in + c] *
+					    (double)be[r * rank + k];
+				v[r * w->n_in + c] = (float)((double)
+				    v[r * w->n_in + c] + s * sum);
+			}
+		}
+	}
+}
+
+/* The embedding's table, no longer that of a head. */
+static void
+own_embd(struct ref_model *m)
+{
+	size_t n = m->embd.n_in * m->embd.n_out;
+	float *v = malloc(n * sizeof *v);
+
+	if (v == NULL)
+		ref_die("out of memory", "embedding");
+	memcpy(v, m->embd.v, n * sizeof *v);
+	m->embd.v = v;
+	m->own_embd = 1;
+}
+
+void
+ref_add_lora(struct ref_model *m, const char *path, double scale)
+{
+	const struct qwen_gguf_tensor *ta, *tb;
+	struct ref_tensor a, b;
+	struct qwen_gguf *g;
+	struct qwen_err err;
+	char name[80];
+	double alpha = 0;
+	size_t i, n;
+
+	if (qwen_gguf_open(&g, path, &err) < 0 || qwen_gguf_get_f64(g,
+	    "adapter.lora.alpha", 0, &alpha, &err) < 0)
+		ref_die(path, err.msg);
+	for (i = 0; (ta = qwen_gguf_tensor(g, i)) != NULL; i++) {
+		n = strlen(ta->name) - 7;
+		if (strcmp(ta->name + n, ".lora_a") != 0)
+			continue;
+		snprintf(name, sizeof name, "%.*s.lora_b", (int)n, ta->name);
+		if ((tb = qwen_gguf_find_tensor(g, name)) == NULL)
+			ref_die("no tensor", name);
+		decode(&a, ta);
+		decode(&b, tb);
+		name[n] = '\0';
+		if (strcmp(name, "token_embd.weight") == 0 && !m->own_embd)
+			own_embd(m);
+		add_product(strcmp(name, "token_embd.weight") == 0 ?
+		    &m->embd : ref_tensor(m, -1, name), &a, &b,
+		    strcmp(name, "token_embd.weight") == 0, alpha != 0 ?
+		    scale * alpha / (double)b.n_in : scale);
+		free(a.v);
+		free(b.v);
+	}
+	qwen_gguf_close(g);
 }
 
 void

@@ -15,6 +15,9 @@ struct ref_tensor {
 struct ref_model {
 	struct qwen_gguf	*g;
 	struct ref_tensor	*tensor;	/* as in the file's directory */
+	struct ref_tensor	 embd;		/* what is looked up; adapters
+						   may change it */
+	int			 own_embd;
 	char			 arch[32];
 	size_t			 n_layer;	/* trunk */
 	size_t			 n_embd;

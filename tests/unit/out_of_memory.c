@@ -18,6 +18,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
+#include "synth/synth.h"
 #include "../faults/alloc.h"
 #include "../tap.h"
 #include "../tree.h"
@@ -526,10 +527,15 @@ static const int32_t ids[] = {
 };
 #define N_IDS (sizeof ids / sizeof ids[0])
 
+static struct qwen_adapter adapter = { .scale = 0.5 };
+static char adapter_path[1100];
+
 static int
 with_model(int (*fn)(struct qwen_model *))
 {
-	struct qwen_model_opts o = { .n_threads = 1 };
+	/* there is an adapter in some scenarios */
+	struct qwen_model_opts o = { .n_threads = 1, .adapters = &adapter,
+	    .n_adapters = adapter.path != NULL };
 	struct qwen_model *m;
 	int rc;
 
@@ -592,6 +598,32 @@ static int
 session(void)
 {
 	return with_model(timeline);
+}
+
+static int
+headers(struct qwen_model *m)
+{
+	struct qwen_header h;
+
+	if (timeline(m) < 0 ||
+	    qwen_model_header(&h, m, QWEN_STREAM_STATE, &err) < 0)
+		return -1;
+	note(&h.model, sizeof h.model);
+	return 0;
+}
+
+static int
+adapted(void)
+{
+	struct qwen_header h = { .kind = QWEN_STREAM_STATE };
+	int rc;
+
+	adapter.path = adapter_path;
+	rc = with_model(headers);
+	if (rc == 0 && (rc = qwen_header_adapt(&h, &adapter, 1, &err)) == 0)
+		note(&h.model, sizeof h.model);
+	adapter.path = NULL;
+	return rc;
 }
 
 static int
@@ -848,6 +880,7 @@ static const struct scenario {
 	{ "grammar refused", grammar_refused, NULL },
 	{ "sampler", sampler, NULL },
 	{ "session", session, NULL },
+	{ "adapter", adapted, NULL },
 	{ "saving", saving, NULL },
 	{ "loading", loading, saving },
 	{ "store", store, NULL },
@@ -969,6 +1002,21 @@ unpack(void)
 	return fclose(f);
 }
 
+/* Made for it. */
+static int
+make_adapter(void)
+{
+	struct qwen_synth_lora o = { .seed = 3, .rank = 5, .alpha = 5 };
+	struct qwen_gguf *g;
+	int fd = open(adapter_path, O_WRONLY | O_CREAT, 0600), rc;
+
+	if (fd < 0 || qwen_gguf_open(&g, model_path, &err) < 0)
+		return -1;
+	rc = qwen_synth_write_lora(g, &o, fd, &err);
+	qwen_gguf_close(g);
+	return close(fd) < 0 ? -1 : rc;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -985,7 +1033,8 @@ main(int argc, char *argv[])
 	snprintf(state_path, sizeof state_path, "%s/state", dir);
 	snprintf(mapped_path, sizeof mapped_path, "%s/mapped", dir);
 	snprintf(store_path, sizeof store_path, "%s/store", dir);
-	if (unpack() != 0)
+	snprintf(adapter_path, sizeof adapter_path, "%s/adapter.gguf", dir);
+	if (unpack() != 0 || make_adapter() != 0)
 		return 1;
 	for (i = 0; i < sizeof scenario / sizeof scenario[0]; i++) {
 		if (argc < 2 || strcmp(argv[1], scenario[i].name) == 0)

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "engine/kernel/math.h"
-#include "engine/model/model.h"
+#include "engine/model/lora.h"
 
 enum { CLASSES_MAX = 1024 };
 
@@ -35,9 +35,13 @@ qwen_classifier_load(struct qwen_loader *ld)
 	    (size_t)t->ne[1], 0);
 }
 
-/* Row r of w times x, with what belongs to the product; v has room for it. */
+/*
+ * Row r of w times x, with what belongs to the product: low is of adapters.  v
+ * has room for a row.
+ */
 static float
-row_times(const struct qwen_weight *w, size_t r, const float *x, float *v)
+row_times(const struct qwen_weight *w, size_t r, const float *x,
+    const double *low, float *v)
 {
 	double sum = 0;
 	size_t i;
@@ -50,6 +54,8 @@ row_times(const struct qwen_weight *w, size_t r, const float *x, float *v)
 		sum *= (double)w->scale[0];
 	if (w->bias != NULL)
 		sum += (double)w->bias[r];
+	if (w->lora != NULL)
+		sum += qwen_lora_row_exactly(w, r, low);
 	return (float)sum;
 }
 
@@ -59,14 +65,19 @@ rows_times(const struct qwen_weight *w, const int32_t *ids, size_t n,
     const float *x, float *out, struct qwen_err *err)
 {
 	float *v = qwen_alloc(w->n_in, sizeof *v);
+	double *low = qwen_alloc(qwen_lora_width(w) + 1, sizeof *low);
 	size_t i;
 
-	if (v == NULL)
-		return qwen_oom(err);
-	for (i = 0; i < n; i++)
-		out[i] = row_times(w, ids != NULL ? (size_t)ids[i] : i, x, v);
+	if (v != NULL && low != NULL) {
+		qwen_lora_low_exactly(w, x, low, v);
+		for (i = 0; i < n; i++)
+			out[i] = row_times(w, ids != NULL ? (size_t)ids[i] :
+			    i, x, low, v);
+	}
+	i = v != NULL && low != NULL;
+	free(low);
 	free(v);
-	return 0;
+	return i ? 0 : qwen_oom(err);
 }
 
 int

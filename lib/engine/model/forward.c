@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
+#include "engine/model/lora.h"
 
 static void
 lower(_Atomic size_t *least, size_t n)
@@ -86,6 +87,9 @@ embed(struct qwen_batch *b, void *arg, size_t t)
 	(void)arg;
 	qwen_quant_dequantize(w->quant->type, w->data + id * w->row_bytes,
 	    b->b->x + t * b->hp->n_embd, b->hp->n_embd, NULL);
+	if (w->lora != NULL)
+		qwen_lora_embed(b, w, id, b->b->x + t * b->hp->n_embd,
+		    b->b->low + t * b->b->low_width);
 }
 
 static int

@@ -66,6 +66,9 @@ struct qwen_scratch {
 	float		**yrow;		/* [cap] where logits go */
 	float		*logits;	/* [QWEN_HEAD_ROWS][n_vocab], or NULL */
 	float		*draft;		/* [qwen_draft_rows()] */
+	float		*low;		/* what adapters' A make: rows, or slots,
+					   of all sets of a list; or NULL */
+	size_t		 low_width;	/* of a row of one set, at most */
 	const void	**xp;		/* [threads][slots] row pointers */
 	float		**yp;
 	size_t		 in_width, o_width, ff_width;

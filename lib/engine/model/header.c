@@ -3,8 +3,28 @@
  * header.c - the header of a model's streams.  By itself, so that who only
  * computes needs nothing of lib/wire.
  */
-#include "engine/model/model.h"
+#include "engine/model/lora.h"
 #include "engine/model/session.h"
+#include "wire/record.h"
+
+static int
+add_adapters(struct qwen_header *h, const struct qwen_model *m,
+    struct qwen_err *err)
+{
+	const struct qwen_fp *fp;
+	size_t i, n_matrices, rank;
+	double scale;
+
+	if (qwen_loras_n(m) == 0)
+		return 0;
+	if (qwen_loras_fingerprints(m, qwen_adapter_fingerprint, &fp, err) < 0)
+		return -1;
+	for (i = 0; i < qwen_loras_n(m); i++) {
+		qwen_loras_get(m, i, &scale, &n_matrices, &rank);
+		qwen_header_add_adapter(h, &fp[i], scale);
+	}
+	return 0;
+}
 
 int
 qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
@@ -15,7 +35,7 @@ qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
 	h->numerics = m->numerics;
 	h->k = m->hp.k;
 	h->v = m->hp.v;
-	return 0;
+	return add_adapters(h, m, err);
 }
 
 int

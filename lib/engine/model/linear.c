@@ -4,6 +4,7 @@
 
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
+#include "engine/model/lora.h"
 
 /* What goes with a matrix beside its weights: a rounding each. */
 static void
@@ -122,6 +123,33 @@ use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
 		    mm->n_in);
 }
 
+/* Numbers of the sets of low before that of l, for a row of each. */
+static size_t
+low_before(const struct job *j, const struct qwen_linear *l)
+{
+	const struct qwen_linear *p;
+	size_t n = 0;
+
+	for (p = j->lin; p < l; p++) {
+		if (p->w->lora != p[1].w->lora)
+			n += qwen_lora_width(p->w);
+	}
+	return n;
+}
+
+/* What adapters add to the product mm of the rows from t on. */
+static void
+add_low(const struct job *j, const struct qwen_linear *l, size_t t,
+    const struct qwen_matmul *mm, int thread)
+{
+	struct qwen_lora_rows p = { .w = l->w, .r0 = mm->r0,
+	    .n_rows = mm->r1 - mm->r0, .stride = qwen_lora_width(l->w),
+	    .y = mm->y, .y_at = mm->r0, .n = mm->n_tok };
+
+	p.low = j->b->b->low + low_before(j, l) * j->n + t * p.stride;
+	qwen_lora_add(j->b, &p, thread);
+}
+
 /* Item: a chunk of rows of one of the matrices, counted through the list. */
 static void
 do_rows(void *arg, size_t item, int thread)
@@ -155,6 +183,8 @@ do_rows(void *arg, size_t item, int thread)
 		}
 		use_packed(j, w, t, &mm);
 		qwen_batch_multiply(j->b, w, &mm, thread);
+		if (w->lora != NULL)
+			add_low(j, l, t, &mm, thread);
 	}
 }
 
@@ -228,6 +258,8 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
 	/* the head's are all rows, not those it is for: see run_layers() */
 	if (b->m->inputs != NULL && lin[0].w != &b->m->output)
 		qwen_inputs_linear(b, lin, n_lin, x, stride, at, n);
+	if (b->m->loras != NULL)
+		qwen_lora_lows(b, lin, n_lin, x, stride, at, n);
 	pack_all(&j);
 	qwen_pool_run(b->m->pool, do_rows, &j, items);
 }

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/model/model.h"
+#include "engine/model/lora.h"
 
 struct name { char s[96]; };
 
@@ -55,13 +55,10 @@ qwen_load_large(struct qwen_loader *ld, size_t n, size_t size)
 	return own(ld, qwen_alloc_large, n, size);
 }
 
-struct shape { char s[96]; };
-
-/* "256x512x6", at least as many dimensions as asked for. */
-static struct shape
-shape_text(const uint64_t ne[4], int n)
+struct qwen_shape_text
+qwen_shape_text(const uint64_t ne[4], int n)
 {
-	struct shape t = { "" };
+	struct qwen_shape_text t = { "" };
 	int i, at = 0;
 
 	for (i = 3; i >= n && ne[i] == 1; i--)
@@ -98,7 +95,8 @@ look(struct qwen_loader *ld, const char *name, size_t n0, size_t n1, size_t n2)
 	if (memcmp(t->ne, ne, sizeof ne) != 0)
 		qwen_fail(ld->err, QWEN_EFORMAT,
 		    "tensor %s is %s, should be %s", full.s,
-		    shape_text(t->ne, n_dims).s, shape_text(ne, n_dims).s);
+		    qwen_shape_text(t->ne, n_dims).s,
+		    qwen_shape_text(ne, n_dims).s);
 	else if (q == NULL)
 		qwen_fail(ld->err, QWEN_EUNSUP, "tensor %s has type %s: this "
 		    "library cannot compute with it", full.s,
@@ -174,6 +172,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	load_beside(ld, &w->scale, name, "scale", n_expert > 0 ? n_expert : 1);
 	if (n_expert == 0)
 		load_beside(ld, &w->bias, name, "bias", n_out);
+	qwen_lora_load(ld, w, full_name(ld->layer, name).s, n_expert);
 }
 
 struct qwen_weight
@@ -187,6 +186,7 @@ qwen_weight_rows(const struct qwen_weight *w, size_t from, size_t n)
 	part.n_out = n;
 	if (w->bias != NULL)
 		part.bias += from;
+	part.lora_at += from;
 	return part;
 }
 

@@ -8,7 +8,7 @@
 #include "gguf/gguf.h"
 #include "engine/kernel/tune.h"
 #include "engine/model/inputs.h"
-#include "engine/model/model.h"
+#include "engine/model/lora.h"
 
 int
 qwen_cpu_check(const char *level)
@@ -54,7 +54,7 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 static int
 load_arch(struct qwen_model *m, struct qwen_err *err)
 {
-	struct qwen_str name;
+	struct qwen_str name, type;
 	char known[160];
 	int r = qwen_gguf_get_str(m->gguf, "general.architecture", &name, err);
 
@@ -63,6 +63,10 @@ load_arch(struct qwen_model *m, struct qwen_err *err)
 	if (r == 0)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "key general.architecture is missing");
+	if (qwen_gguf_get_str(m->gguf, "general.type", &type, err) > 0 &&
+	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0)
+		return qwen_fail(err, QWEN_EUNSUP,
+		    "an adapter, which goes with a model: see --lora");
 	m->arch = qwen_arch_find(name);
 	if (m->arch != NULL)
 		return 0;
@@ -107,6 +111,8 @@ qwen_load_weights(struct qwen_loader *ld)
 	if (qwen_has_tensor(ld, "output.weight"))
 		qwen_load_weight(ld, &m->output, "output.weight", h->n_embd,
 		    h->n_vocab, 0);
+	else	/* adapters change the one or the other */
+		qwen_lora_load(ld, &m->output, "output.weight", 0);
 	qwen_classifier_load(ld);
 	m->layer = qwen_alloc(h->n_layer, sizeof *m->layer);
 	if (m->layer == NULL)
@@ -166,8 +172,10 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 	m->gguf = g;
 	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
 	    qwen_hparams_read(&m->hp, m->arch, m->gguf, 0, err) < 0 ||
+	    qwen_loras_open(m, opts, err) < 0 ||
 	    qwen_load_weights(&ld) < 0 ||
-	    qwen_mtp_load(m, opts, err) < 0) {
+	    qwen_mtp_load(m, opts, err) < 0 ||
+	    qwen_loras_check(m, err) < 0) {
 		qwen_model_close(m);
 		return -1;
 	}
@@ -200,6 +208,7 @@ qwen_model_close(struct qwen_model *m)
 	if (m == NULL)
 		return;
 	fini(m);
+	qwen_loras_close(m->loras);
 	qwen_gguf_close(m->mtp.side);
 	qwen_gguf_close(m->gguf);
 	free(m);
@@ -410,6 +419,26 @@ gemm_line(char *buf, size_t size, size_t at, const struct qwen_gemms *g,
 	return line(buf, size, at, op, names);
 }
 
+/* "adapter FILE, scale 0.5, 14 matrices of rank 8", one a line. */
+static size_t
+adapter_lines(const struct qwen_model *m, char *buf, size_t size, size_t at)
+{
+	const struct qwen_gguf *g;
+	size_t i, n_matrices, rank;
+	double scale;
+	int n;
+
+	for (i = 0; i < qwen_loras_n(m); i++) {
+		g = qwen_loras_get(m, i, &scale, &n_matrices, &rank);
+		n = snprintf(buf + (at < size ? at : size), at < size ?
+		    size - at : 0, "adapter %s, scale %.9g, %zu matri%s of "
+		    "rank %zu\n", qwen_gguf_path(g, 0), scale, n_matrices,
+		    n_matrices == 1 ? "x" : "ces", rank);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return at;
+}
+
 size_t
 qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 {
@@ -433,5 +462,6 @@ qwen_model_describe(const struct qwen_model *m, char *buf, size_t size)
 	}
 	n = line(buf, size, n, "delta", m->kernels.delta->name);
 	n = line(buf, size, n, "attn", m->kernels.attn->name);
-	return line(buf, size, n, "vec", m->kernels.vec->name);
+	n = line(buf, size, n, "vec", m->kernels.vec->name);
+	return adapter_lines(m, buf, size, n);
 }

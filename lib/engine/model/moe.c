@@ -13,6 +13,7 @@
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
+#include "engine/model/lora.h"
 
 static void
 load_experts(struct qwen_loader *ld, struct qwen_moe *e)
@@ -184,6 +185,79 @@ input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 	return b->b->xn + t * b->hp->n_embd;
 }
 
+/* ---- what adapters add; slot i has its numbers in row i of low */
+
+/* Where those of up are, beside those of gate. */
+static size_t
+low_at(const struct qwen_mlp *mlp, const struct qwen_weight *w)
+{
+	return w == &mlp->up && w->lora != mlp->gate.lora ?
+	    qwen_lora_width(&mlp->gate) : 0;
+}
+
+/* What A of w makes for the slots of an expert. */
+static void
+low_of(const struct work *w, size_t e, const struct qwen_weight *of, int thread)
+{
+	struct qwen_batch *b = w->b;
+	struct qwen_scratch *s = b->b;
+	const struct qwen_mlp *mlp = mlp_of(w, e);
+	const void **xp = s->xp + (size_t)thread * s->slots;
+	float **yp = s->yp + (size_t)thread * s->slots;
+	size_t i, j, m, end = s->first[e + 1];
+
+	for (i = s->first[e]; i < end; i += m) {
+		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		for (j = 0; j < m; j++)
+			xp[j] = of == &mlp->down ? s->gate + (i + j) *
+			    s->ff_width : s->xn + s->slot[i + j] / w->used *
+			    b->hp->n_embd;
+		qwen_lora_low(b, of, e, xp, yp, m, s->low + i * 2 *
+		    s->low_width + low_at(mlp, of), 2 * s->low_width, thread);
+	}
+}
+
+/* Item: gate, or up, of an expert that has slots. */
+static void
+do_low_in(void *arg, size_t item, int thread)
+{
+	const struct work *w = arg;
+	size_t e = w->b->b->active[item / 2];
+	const struct qwen_mlp *mlp = mlp_of(w, e);
+
+	if (item % 2 == 0 && mlp->gate.lora != NULL)
+		low_of(w, e, &mlp->gate, thread);
+	if (item % 2 == 1 && mlp->up.lora != NULL &&
+	    mlp->up.lora != mlp->gate.lora)
+		low_of(w, e, &mlp->up, thread);
+}
+
+static void
+do_low_down(void *arg, size_t nth, int thread)
+{
+	const struct work *w = arg;
+	size_t e = w->b->b->active[nth];
+
+	if (mlp_of(w, e)->down.lora != NULL)
+		low_of(w, e, &mlp_of(w, e)->down, thread);
+}
+
+/* To the rows from r0 of a product for n slots of the expert, from slot i. */
+static void
+add_low(const struct work *w, size_t e, const struct qwen_weight *of, size_t r0,
+    const struct qwen_matmul *mm, size_t i, int thread)
+{
+	struct qwen_scratch *s = w->b->b;
+	struct qwen_lora_rows p = { .w = of, .e = e, .r0 = r0,
+	    .n_rows = mm->r1, .y = mm->y, .n = mm->n_tok,
+	    .stride = 2 * s->low_width };
+
+	if (of->lora == NULL)
+		return;
+	p.low = s->low + i * p.stride + low_at(mlp_of(w, e), of);
+	qwen_lora_add(w->b, &p, thread);
+}
+
 /*
  * Gate and up rows from r0 of expert e for its slots; next is what comes after
  * them.
@@ -216,6 +290,7 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 			mm.r0 = r0;
 			mm.next = second ? next : rows_at(&mlp->up, e, r0);
 			multiply(b, of, e, w->rows, &mm, thread);
+			add_low(w, e, of, r0, &mm, i, thread);
 		}
 	}
 }
@@ -363,6 +438,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 		    .r0 = r0, .next = next };
 		find_packed(w, down, e, nth, i - s->first[e], &mm);
 		multiply(b, down, e, QWEN_ROW_CHUNK, &mm, thread);
+		add_low(w, e, down, r0, &mm, i, thread);
 		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
 			size_t slot = s->slot[i + j];
@@ -479,11 +555,15 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	w.n_routed = w.n_active - (size_t)shared;
 	if (b->m->inputs != NULL)
 		measure_in(&w);
+	if (b->m->loras != NULL)
+		qwen_pool_run(b->m->pool, do_low_in, &w, 2 * w.n_active);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    w.n_routed * w.n_chunk);
 	qwen_pool_run(b->m->pool, do_activate, &w, chunks(b->n * w.used, SLOTS));
 	if (b->m->inputs != NULL)
 		measure_down(&w);
+	if (b->m->loras != NULL)
+		qwen_pool_run(b->m->pool, do_low_down, &w, w.n_active);
 	if (b->m->kernels.pack_bytes > 0)
 		qwen_pool_run(b->m->pool, do_pack, &w, w.n_active);
 	qwen_pool_run(b->m->pool, do_down, &w, chunks(h->n_embd, QWEN_ROW_CHUNK));

@@ -26,6 +26,7 @@
 #include "engine/kernel/logprob.h"
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
+#include "engine/model/lora.h"
 
 /* Rows made up for at once. */
 #define ROWS 32
@@ -184,6 +185,9 @@ join(struct qwen_batch *b, void *arg, size_t t)
 
 	qwen_quant_dequantize(w->embd.quant->type, w->embd.data +
 	    id * w->embd.row_bytes, x, n, NULL);
+	if (w->embd.lora != NULL)
+		qwen_lora_embed(b, &w->embd, id, x, b->b->low +
+		    row * b->b->low_width);
 	b->vec->rmsnorm(x, x, w->embd_norm, n, b->hp->eps);
 	if (h != NULL)
 		b->vec->rmsnorm(x + n, h, w->hidden_norm, n, b->hp->eps);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* plan.c - what a model takes: memory, and bytes and work for a token. */
 #include "engine/model/forward.h"
+#include "engine/model/lora.h"
 
 static const char *const names[] = {
 	"embedding", "attention", "deltanet", "router", "experts",
@@ -27,6 +28,29 @@ mul(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &n) ? UINT64_MAX : n;
 }
 
+/* What they add: A where it lies, B in memory of our own, all in f32. */
+static void
+count_adapters(struct qwen_plan *p, struct qwen_plan_sum *s,
+    const struct qwen_weight *w, uint64_t n, uint64_t used)
+{
+	size_t i;
+
+	for (i = 0; w->lora != NULL && i < w->lora->n; i++) {
+		const struct qwen_lora *l = &w->lora->v[i];
+		uint64_t macs = (uint64_t)l->rank * w->n_out;
+		uint64_t bytes = macs * sizeof(float);
+
+		if (w->lora_at == 0) {	/* once, if it is of several pieces */
+			s->bytes += n * l->rank * l->a.row_bytes;
+			bytes += l->rank * l->a.row_bytes;
+			macs += (uint64_t)l->rank * w->n_in;
+		}
+		s->read += used * bytes;
+		s->macs += used * macs;
+		p->float_macs += used * macs;
+	}
+}
+
 /* A matrix, or a stack of n of which a token uses some; files bound these. */
 static void
 count(struct qwen_plan *p, enum qwen_plan_part part,
@@ -45,6 +69,7 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 	s->macs += used * params;
 	if (!qwen_wants_operand(w))
 		p->float_macs += used * params;
+	count_adapters(p, s, w, n, used);
 }
 
 /* Of the convolution. */
@@ -129,14 +154,26 @@ static void
 count_ends(struct qwen_plan *p, const struct qwen_model *m)
 {
 	struct qwen_plan_sum *s = &p->part[QWEN_PLAN_EMBEDDING];
+	uint64_t extra = 0;
+	size_t i;
 
 	s->params = (uint64_t)m->token_embd.n_in * m->token_embd.n_out;
 	s->bytes = (uint64_t)m->token_embd.row_bytes * m->token_embd.n_out;
 	s->active = m->token_embd.n_in;
 	s->read = m->token_embd.row_bytes;
+	for (i = 0; m->token_embd.lora != NULL && i < m->token_embd.lora->n;
+	    i++) {	/* a row of A, all of B */
+		const struct qwen_lora *l = &m->token_embd.lora->v[i];
+
+		extra += l->a.row_bytes * m->token_embd.n_out;
+		s->read += l->a.row_bytes + l->rank * l->n_out * sizeof(float);
+		s->macs += l->rank * l->n_out;
+		p->float_macs += l->rank * l->n_out;
+	}
 	count(p, QWEN_PLAN_OUTPUT, &m->output, 1, 1);
 	if (m->output.data == m->token_embd.data)
 		s->params = s->bytes = 0;
+	s->bytes += extra;
 }
 
 static void
@@ -180,6 +217,7 @@ count_memory(struct qwen_plan *p, const struct qwen_model *m,
 			p->other = add(p->other, 2 * m->hp.conv_kernel *
 			    channels(&m->hp) * sizeof(float));
 	}
+	p->other = add(p->other, qwen_loras_bytes(m));
 	p->own = add(add(add(p->kv, p->state), p->checkpoints),
 	    add(add(p->scratch, p->guesses), p->other));
 }

@@ -18,6 +18,7 @@ static const char *const names[QWEN_STAGE_MATMUL] = {
 	[QWEN_STAGE_DELTA_FINISH] = "delta.finish",
 	[QWEN_STAGE_ROUTE] = "route", [QWEN_STAGE_ACTIVATE] = "activate",
 	[QWEN_STAGE_COMBINE] = "combine", [QWEN_STAGE_PACK] = "pack",
+	[QWEN_STAGE_LORA] = "lora",
 };
 
 static uint64_t

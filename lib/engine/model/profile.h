@@ -24,6 +24,7 @@ enum qwen_stage {
 	QWEN_STAGE_ACTIVATE,
 	QWEN_STAGE_COMBINE,	/* experts' outputs into the sum */
 	QWEN_STAGE_PACK,	/* 8-bit activations for tiles */
+	QWEN_STAGE_LORA,	/* adapters' products */
 	QWEN_STAGE_MATMUL,	/* + type */
 	QWEN_STAGE_GEMM = QWEN_STAGE_MATMUL + QT_N,
 	QWEN_STAGE_N = QWEN_STAGE_GEMM + QT_N

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/forward.h"
+#include "engine/model/lora.h"
 
 static size_t
 max_size(size_t a, size_t b)
@@ -81,6 +82,9 @@ take_packed(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	take(s, &s->packed, tiles, bytes);
 }
 
+/* Products that share an input: deltanet.c has that many; experts have two. */
+enum { LOW_SETS = 4 };
+
 static void
 take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 {
@@ -118,6 +122,10 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->yp, nt * k, sizeof *s->yp);
 	if (m->mtp.on)
 		take(s, &s->draft, qwen_draft_rows(m), sizeof *s->draft);
+	s->low_width = qwen_loras_width(m);
+	if (s->low_width > 0)
+		take(s, &s->low, max_size(n * LOW_SETS, 2 * k), s->low_width *
+		    sizeof *s->low);
 	if (all)
 		take(s, &s->logits, QWEN_HEAD_ROWS * h->n_vocab,
 		    sizeof *s->logits);

@@ -29,10 +29,6 @@ struct qwen_pool *qwen_model_pool(const struct qwen_model *m);
 /* Does the cache belong to the model? */
 int qwen_cache_is_of(const struct qwen_cache *c, const struct qwen_model *m);
 
-/* The header of a stream of this kind, of the model as it computes. */
-int qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
-    enum qwen_stream_kind kind, struct qwen_err *err);
-
 /* ---- what a session holds */
 
 struct qwen_view {

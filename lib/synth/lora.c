@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: ISC */
+/* lora.c - an adapter (LoRA) for a model: random changes to all its matrices. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "gguf/write.h"
+#include "synth/synth.h"
+
+/* How much a change is of the weight it is added to, about. */
+#define SHARE 0.2
+
+static int
+ends_in(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* What tokens are multiplied with, or looked up in. */
+static int
+is_matrix(const struct qwen_gguf_tensor *t)
+{
+	return ends_in(t->name, ".weight") && strstr(t->name, "norm") == NULL &&
+	    strstr(t->name, "conv1d") == NULL &&
+	    (t->n_dims > 1 || strstr(t->name, "ffn_gate_inp_shexp") != NULL);
+}
+
+/* The pair of a tensor: shapes of A and of B. */
+struct pair {
+	char		 name[2][80];
+	uint64_t	 ne[2][3];
+	unsigned	 n_dims;
+	double		 sd[2];
+};
+
+static struct pair
+pair_of(const struct qwen_gguf_tensor *t, uint64_t rank)
+{
+	int embedding = ends_in(t->name, "token_embd.weight") ||
+	    ends_in(t->name, "embed_tokens.weight");
+	double n_in = (double)t->ne[0], sd = SHARE / sqrt((double)rank);
+	struct pair p = { .ne = { { t->ne[0], rank, t->ne[2] },
+	    { rank, t->ne[1], t->ne[2] } }, .n_dims = t->ne[2] > 1 ? 3 : 2,
+	    .sd = { 1 / sqrt(n_in), sd } };
+
+	if (embedding) {	/* rows of A are looked up */
+		p = (struct pair){ .ne = { { rank, t->ne[1], 1 },
+		    { rank, t->ne[0], 1 } }, .n_dims = 2,
+		    .sd = { 1, sd / sqrt(n_in) } };
+	}
+	snprintf(p.name[0], sizeof p.name[0], "%s.lora_a", t->name);
+	snprintf(p.name[1], sizeof p.name[1], "%s.lora_b", t->name);
+	return p;
+}
+
+static void
+put_head(struct qwen_gguf_writer *w, const struct qwen_gguf *model,
+    const struct qwen_synth_lora *o)
+{
+	const struct qwen_gguf_tensor *t;
+	const struct qwen_gguf_kv *arch = qwen_gguf_find(model,
+	    "general.architecture");
+	struct pair p;
+	size_t i;
+	int k;
+
+	qwen_gguf_put_str(w, "general.type", "adapter");
+	if (arch != NULL)
+		qwen_gguf_put_kv(w, arch);
+	qwen_gguf_put_str(w, "adapter.type", "lora");
+	qwen_gguf_put_f32(w, "adapter.lora.alpha", (float)o->alpha);
+	for (i = 0; (t = qwen_gguf_tensor(model, i)) != NULL; i++) {
+		if (!is_matrix(t))
+			continue;
+		p = pair_of(t, o->rank);
+		for (k = 0; k < 2; k++)
+			qwen_gguf_put_tensor(w, p.name[k], o->type, p.n_dims,
+			    p.ne[k]);
+	}
+}
+
+static int
+put_data(struct qwen_gguf_writer *w, int fd, uint32_t type, uint64_t n,
+    double sd, uint64_t *rng, struct qwen_err *err)
+{
+	size_t len = qwen_ggml_block_len(type);
+	size_t size = qwen_ggml_block_bytes(type), m;
+	uint64_t step = 65536;
+	unsigned char *buf = malloc(65536 / len * size);
+	int rc = buf != NULL ? 0 : qwen_oom(err);
+
+	for (; rc == 0 && n > 0; n -= m) {
+		m = (size_t)(n < step ? n : step);
+		rc = qwen_gguf_random(type, buf, m, sd, rng, err);
+		if (rc == 0)
+			rc = qwen_gguf_write_data(w, fd, buf, m / len * size,
+			    err);
+	}
+	free(buf);
+	return rc;
+}
+
+int
+qwen_synth_write_lora(const struct qwen_gguf *model,
+    const struct qwen_synth_lora *o, int fd, struct qwen_err *err)
+{
+	struct qwen_gguf_writer *w;
+	const struct qwen_gguf_tensor *t;
+	uint64_t rng = o->seed;
+	struct pair p;
+	size_t i;
+	int k, rc;
+
+	if (qwen_gguf_writer_new(&w, err) < 0)
+		return -1;
+	put_head(w, model, o);
+	rc = qwen_gguf_write_head(w, fd, err);
+	for (i = 0; rc == 0 && (t = qwen_gguf_tensor(model, i)) != NULL; i++) {
+		p = pair_of(t, o->rank);
+		for (k = 0; rc == 0 && is_matrix(t) && k < 2; k++)
+			rc = put_data(w, fd, o->type, p.ne[k][0] * p.ne[k][1] *
+			    p.ne[k][2], p.sd[k], &rng, err);
+	}
+	if (rc == 0)
+		rc = qwen_gguf_write_end(w, err);
+	qwen_gguf_writer_free(w);
+	return rc;
+}

@@ -25,6 +25,7 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "mtp-only", &opt.hub.mtp_only,
 	    "these layers alone: a side file, no model"),
 	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "without the tokenizer"),
+	CLI_OPT_THREADS(&opt.hub.threads),
 	CLI_END,
 };
 

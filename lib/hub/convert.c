@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "gguf/gguf.h"
 #include "hub/make.h"
 
@@ -76,8 +78,11 @@ struct pass {
 	struct qwen_hub_gguf *g;
 	int		 fd;
 	unsigned char	*to;		/* in memory; NULL: fd */
-	unsigned char	*buf;
-	float		*x;
+	/* rows in another format or order are made by these */
+	struct qwen_pool *pool;		/* NULL: not needed yet */
+	unsigned char	*buf;		/* [threads][n_buf] */
+	float		*x;		/* [threads][n_x] */
+	size_t		 n_buf, n_x;
 	uint64_t	 done, most;	/* bytes made; most: in memory */
 	const struct qwen_hub_progress *progress;
 	struct qwen_err	*err;
@@ -143,21 +148,87 @@ copy_plane(struct pass *p, const struct hub_tensor *t,
 	return 0;
 }
 
+/*
+ * Threads, and for each of them room for a chunk of what is written, or a row,
+ * and for two rows of numbers.
+ */
+static int
+get_threads(struct pass *p)
+{
+	int n = p->g->opts.threads;
+	size_t row = 0, i;
+
+	if (p->pool != NULL)
+		return 0;
+	n = n > 0 ? n : qwen_cpu_count();
+	for (i = 0; i < p->g->n_sources; i++) {
+		if (p->g->source[i].columns > row)
+			row = (size_t)p->g->source[i].columns;
+		if (p->g->source[i].rows > row)
+			row = (size_t)p->g->source[i].rows;
+	}
+	if (qwen_mul(row, 2, &p->n_x) < 0 ||
+	    qwen_mul(row, sizeof *p->x, &p->n_buf) < 0 ||
+	    qwen_pool_new(&p->pool, n, p->err) < 0)
+		return qwen_oom(p->err);
+	p->n_buf = p->n_buf > CHUNK_BYTES ? p->n_buf : CHUNK_BYTES;
+	p->buf = qwen_alloc((size_t)n, p->n_buf);
+	p->x = qwen_alloc((size_t)n * p->n_x, sizeof *p->x);
+	return p->buf == NULL || p->x == NULL ? qwen_oom(p->err) : 0;
+}
+
+static void
+end_threads(struct pass *p)
+{
+	qwen_pool_free(p->pool);
+	free(p->buf);
+	free(p->x);
+}
+
+/* Rows of a plane in another format or order, some to each thread. */
+struct rows {
+	struct pass	*p;
+	const struct hub_tensor *t;
+	const struct hub_source *s;
+	uint64_t	 plane, first, n, step;	/* step: of a thread */
+	unsigned char	*to;
+	size_t		 size;			/* of a row */
+};
+
+static void
+make_rows(void *arg, size_t i, int thread)
+{
+	const struct rows *m = arg;
+	uint64_t at = i * m->step;
+
+	qwen_hub_rows(m->p->g, m->t, m->s, m->plane, m->first + at,
+	    least(m->step, m->n - at), m->p->x + (size_t)thread * m->p->n_x,
+	    m->to + at * m->size);
+}
+
 /* Plane k of a source, in another format or order. */
 static int
 write_plane(struct pass *p, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t k)
 {
-	size_t size = t->ne[0] / qwen_ggml_block_len(t->type) *
-	    qwen_ggml_block_bytes(t->type);
-	uint64_t step = CHUNK_BYTES / size, r, n;
+	struct rows m = { .p = p, .t = t, .s = s, .plane = k };
+	uint64_t threads, most;
 
-	if (step == 0)
-		step = 1;
-	for (r = 0; r < t->ne[1]; r += n) {
-		n = least(step, t->ne[1] - r);
-		qwen_hub_rows(p->g, t, s, k, r, n, p->x, p->buf);
-		if (put(p, p->buf, n * size) < 0)
+	if (get_threads(p) < 0)
+		return -1;
+	m.size = t->ne[0] / qwen_ggml_block_len(t->type) *
+	    qwen_ggml_block_bytes(t->type);
+	threads = (uint64_t)qwen_pool_threads(p->pool);
+	m.step = least(p->n_buf / m.size, (t->ne[1] + threads - 1) / threads);
+	most = m.step * threads;
+	for (; m.first < t->ne[1]; m.first += m.n) {
+		m.n = least(most, t->ne[1] - m.first);
+		m.to = p->to != NULL ? p->to : p->buf;
+		qwen_pool_run(p->pool, make_rows, &m,
+		    (size_t)((m.n + m.step - 1) / m.step));
+		if (p->to != NULL)
+			p->to += m.n * m.size;
+		else if (put(p, p->buf, (size_t)m.n * m.size) < 0)
 			return -1;
 	}
 	return 0;
@@ -203,27 +274,6 @@ write_tensor(struct pass *p, const struct hub_tensor *t)
 	return rc;
 }
 
-/* Room for a chunk of what is written, or a row, and for two rows of numbers. */
-static int
-get_room(struct pass *p)
-{
-	size_t row = 0, i, size, x;
-
-	for (i = 0; i < p->g->n_sources; i++) {
-		if (p->g->source[i].columns > row)
-			row = (size_t)p->g->source[i].columns;
-		if (p->g->source[i].rows > row)
-			row = (size_t)p->g->source[i].rows;
-	}
-	if (qwen_mul(row, 2 * sizeof *p->x, &x) < 0)
-		return qwen_oom(p->err);
-	size = row * sizeof *p->x > CHUNK_BYTES ? row * sizeof *p->x :
-	    CHUNK_BYTES;
-	p->buf = malloc(size);
-	p->x = malloc(x);
-	return p->buf == NULL || p->x == NULL ? qwen_oom(p->err) : 0;
-}
-
 int
 qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
     const struct qwen_hub_progress *progress, struct qwen_err *err)
@@ -232,12 +282,9 @@ qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
 	size_t i;
 	int rc = qwen_gguf_write_head(g->w, fd, err);
 
-	if (rc == 0)
-		rc = get_room(&p);
 	for (i = 0; i < g->n && rc == 0; i++)
 		rc = write_tensor(&p, &g->t[i]);
-	free(p.buf);
-	free(p.x);
+	end_threads(&p);
 	return rc < 0 ? -1 : qwen_gguf_write_end(g->w, err);
 }
 
@@ -335,12 +382,9 @@ qwen_hub_gguf_place(struct qwen_hub_gguf *g, struct qwen_gguf **out,
 		rc = qwen_gguf_open_head(out, g->hub->path, head.s, head.n,
 		    qwen_gguf_writer_bytes(g->w), err);
 	qwen_text_fini(&head);
-	if (rc == 0)
-		rc = get_room(&p);
 	for (i = 0; i < g->n && rc == 0; i++)
 		rc = place(&p, *out, i);
-	free(p.buf);
-	free(p.x);
+	end_threads(&p);
 	*made = p.done;
 	if (rc < 0) {
 		qwen_gguf_close(*out);

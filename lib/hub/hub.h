@@ -33,6 +33,7 @@ struct qwen_hub_opts {
 	int	 no_mtp;	/* leave the MTP block out */
 	int	 mtp_only;	/* or the others: a side file */
 	int	 no_vocab;	/* leave the tokenizer out */
+	int	 threads;	/* 0: one a processor */
 };
 
 /* A GGUF file of it, planned. */
@@ -56,7 +57,7 @@ struct qwen_hub_progress {
 
 /*
  * Write it, once, from its beginning to its end; progress may be NULL.  Memory
- * is a few rows of weights.
+ * is a few rows of weights for each thread.
  */
 int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
     const struct qwen_hub_progress *progress, struct qwen_err *err);
@@ -66,10 +67,10 @@ int qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
  * has them, mapped, as long as *out is open; norms and biases, which are few,
  * are made in memory, *made bytes.  QWEN_EUNSUP where weights would have to be
  * put in order, or into another format, and says what does that; but with a type
- * (QWEN_HUB_Q8_0) matrices are made in memory too, of any architecture.  No more
- * than most bytes are made.
+ * (QWEN_HUB_Q8_0) matrices are made in memory too, of any architecture, by so
+ * many threads (0: one a processor).  No more than most bytes are made.
  */
 int qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
-    uint64_t most, uint64_t *made, struct qwen_err *err);
+    int threads, uint64_t most, uint64_t *made, struct qwen_err *err);
 
 #endif

@@ -24,9 +24,9 @@ check_arch(const struct qwen_hub *h, int type, struct qwen_err *err)
 
 int
 qwen_hub_load(struct qwen_gguf **out, const char *folder, int type,
-    uint64_t most, uint64_t *made, struct qwen_err *err)
+    int threads, uint64_t most, uint64_t *made, struct qwen_err *err)
 {
-	struct qwen_hub_opts o = { .type = type };
+	struct qwen_hub_opts o = { .type = type, .threads = threads };
 	struct qwen_hub_gguf *g = NULL;
 	struct qwen_hub *h;
 	int rc;

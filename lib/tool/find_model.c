@@ -160,14 +160,14 @@ is_hub(const char *path)
 int tool_quantize;
 
 static struct qwen_gguf *
-open_hub(const char *path)
+open_hub(const char *path, int threads)
 {
 	double start = cli_now();
 	struct qwen_gguf *g;
 	uint64_t made;
 
 	cli_must(path, qwen_hub_load(&g, path, tool_quantize ? QWEN_HUB_Q8_0 :
-	    QWEN_HUB_AUTO, tool_memory_free(), &made, &cli_err));
+	    QWEN_HUB_AUTO, threads, tool_memory_free(), &made, &cli_err));
 	if (tool_quantize)
 		cli_note("%s: weights made in %.1f s, %.1f MiB of memory; "
 		    "gguf-convert makes a file of them", path,
@@ -181,10 +181,16 @@ open_hub(const char *path)
 struct qwen_gguf *
 tool_gguf(const char *path)
 {
+	return tool_gguf_on(path, 0);
+}
+
+struct qwen_gguf *
+tool_gguf_on(const char *path, int threads)
+{
 	struct qwen_gguf *g;
 
 	if (is_hub(path))
-		g = open_hub(path);
+		g = open_hub(path, threads);
 	else if (tool_quantize)
 		cli_usage("--quantize: %s is no folder of a hub; gguf-quantize "
 		    "makes a smaller file of it", path);

@@ -86,8 +86,8 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 
 	mo.cpu = tool_cpu();
 	mo.tuning = tool_tuning();
-	cli_must(path, qwen_model_open_gguf(&m, tool_gguf(path), &mo,
-	    &cli_err));
+	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_on(path, n_threads),
+	    &mo, &cli_err));
 	return m;
 }
 

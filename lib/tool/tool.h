@@ -107,10 +107,11 @@ const char *tool_beside(const char *name);
 
 /*
  * Open a GGUF file, or a folder of a hub as one, with --quantize its matrices
- * made in memory; dies.
+ * made in memory (by so many threads, 0: one a processor); dies.
  */
 extern int tool_quantize;	/* 1: q8_0 */
 struct qwen_gguf *tool_gguf(const char *path);
+struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
 /* Its files are in use: no output takes the place of one. */
 void tool_spare(const struct qwen_gguf *g);

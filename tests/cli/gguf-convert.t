@@ -37,6 +37,12 @@ for t in f32 f16 q8_0; do
 	    gguf-inspect m.gguf | grep '^usable')" "$t F32 usable yes" "--type $t"
 done
 
+# -- threads: experts, heads in another order, scales
+for m in qwen3_moe qwen3_5 qwen3_next; do
+	gguf-convert --type q8_0 -t 1 "$F/$m" >a.gguf && gguf-convert --type q8_0 -t 3 "$F/$m" >b.gguf && cmp a.gguf b.gguf
+	ok $? "$m: the same file with other threads"
+done
+
 # -- the block for drafts
 gguf-convert --no-mtp -o trunk.gguf "$F/qwen3_5"
 gguf-convert --mtp-only -o side.gguf "$F/qwen3_5"

@@ -28,6 +28,7 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
 	    "slice, pack: leave the checkpoints out"),
 	TOOL_OPT_NO_COMPRESS(&O.state),
+	TOOL_OPT_KV,
 	TOOL_OPT_STORE_DIR(&O.store),
 	TOOL_OPT_STORE_MAX(&O.store_max),
 	CLI_FLAG(0, "remove", &O.remove, "verify: remove what is damaged"),
@@ -49,7 +50,7 @@ static const struct command {
 	  &O.output, &O.state.no_checkpoints, &O.state.no_compress },
 	  qstate_slice },
 	{ "pack", 1, 1, { &O.output, &O.state.no_checkpoints,
-	  &O.state.no_compress }, qstate_pack },
+	  &O.state.no_compress, &tool_kv[0], &tool_kv[1] }, qstate_pack },
 	{ "cat", 1, 1, { NULL }, qstate_cat },
 	{ "ls", 0, 0, { &O.json, &O.store }, qstate_ls },
 	{ "du", 0, 0, { &O.json, &O.store }, qstate_du },
@@ -66,7 +67,7 @@ static const struct cli_tool tool = {
 	    "verify [-t threads] [--json] state ...\n"
 	    "diff [--all] [--json] state1 state2\n"
 	    "slice -n count [options] state\n"
-	    "pack [-o state] [--no-checkpoints] [--no-compress] state\n"
+	    "pack [-o state] [--kv kind] [options] state\n"
 	    "cat state\n"
 	    "ls [--store folder] [--json]\n"
 	    "du [--store folder] [--json]\n"
@@ -124,9 +125,12 @@ check_options(const struct command *c, int n, char *operands[])
 int
 main(int argc, char *argv[])
 {
-	int n = cli_begin(&tool, argc, argv);
-	const struct command *c = find_command(n > 0 ? argv[1] : NULL);
+	const struct command *c;
+	int n;
 
+	tool_kv[0] = tool_kv[1] = -1;	/* as the state has them */
+	n = cli_begin(&tool, argc, argv);
+	c = find_command(n > 0 ? argv[1] : NULL);
 	check_options(c, n, argv + 2);
 	c->run(argv + 2);
 	return cli_finish();

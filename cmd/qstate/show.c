@@ -276,6 +276,10 @@ show(const struct state *s)
 		text("keys", qwen_kv_name(info->header.k));
 		text("values", qwen_kv_name(info->header.v));
 	}
+	if (info->converted && json)
+		printf(",\"converted\":true");
+	else if (info->converted)
+		text("converted", "from finer keys and values");
 	if (json)
 		printf(",\"mapped\":%s", qstate_bool(info->mapped));
 	else

@@ -32,21 +32,48 @@ qstate_cat(char *paths[])
 	qstate_file_done();
 }
 
+static void
+tell_loss(const struct state *s, const struct qwen_state_loss *loss)
+{
+	const struct qwen_header *h = &s->info->header;
+
+	if ((int)h->k != tool_kv[0])
+		cli_note("%s: keys from %s to %s lose %.3g %% of their size",
+		    s->name, qwen_kv_name(h->k), qwen_kv_name((enum qwen_kv)
+		    tool_kv[0]), 100 * loss->keys);
+	if ((int)h->v != tool_kv[1])
+		cli_note("%s: values from %s to %s lose %.3g %% of their size",
+		    s->name, qwen_kv_name(h->v), qwen_kv_name((enum qwen_kv)
+		    tool_kv[1]), 100 * loss->values);
+}
+
 /* In the form that the options say. */
 static void
 write_copy(struct state *s)
 {
+	struct qwen_state_loss loss;
 	struct cli_output *out = cli_output_open(qstate_opt.output);
 	const char *name = cli_output_name(out);
 	struct qwen_writer *w = tool_writer(cli_output_fd(out),
 	    QWEN_FORMAT_CBOR);
 	struct qwen_err err;
 
-	if (qwen_state_copy(s->f, w, &qstate_opt.state, NULL, &err) < 0)
+	if (qwen_state_convert(s->f, w, (enum qwen_kv)tool_kv[0],
+	    (enum qwen_kv)tool_kv[1], &qstate_opt.state, &loss, NULL,
+	    &err) < 0)
 		cli_die_err(err.code == QWEN_EIO || err.code == QWEN_EPIPE ?
 		    name : s->name, &err);
 	cli_must(name, qwen_writer_close(w, &cli_err));
 	cli_output_commit(out);
+	tell_loss(s, &loss);
+}
+
+/* The kinds that are not given are the state's. */
+static void
+find_kinds(const struct qwen_header *h)
+{
+	tool_kv[0] = tool_kv[0] < 0 ? (int)h->k : tool_kv[0];
+	tool_kv[1] = tool_kv[1] < 0 ? (int)h->v : tool_kv[1];
 }
 
 void
@@ -57,6 +84,7 @@ qstate_pack(char *paths[])
 	if (qstate_opt.output == NULL)
 		cli_no_binary_tty();
 	qstate_open(&s, paths[0]);
+	find_kinds(&s.info->header);
 	write_copy(&s);
 	qwen_state_close(s.f);
 }
@@ -129,6 +157,7 @@ qstate_slice(char *paths[])
 	if (qstate_opt.count > s.info->n_tokens)
 		die("%s: it has %s, not %" PRIu64, s.name,
 		    cli_count(s.info->n_tokens, "token"), qstate_opt.count);
+	find_kinds(&s.info->header);
 	if (has_cut(s.info, qstate_opt.count)) {
 		qstate_opt.state.to = qstate_opt.count < s.info->n_tokens ?
 		    qstate_opt.count : 0;

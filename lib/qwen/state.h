@@ -198,6 +198,7 @@ uint64_t qwen_state_kv_position(const struct qwen_state_layer *l, uint64_t at,
 struct qwen_state_info {
 	struct qwen_header header;
 	struct qwen_fp	 fp;		/* of the state */
+	int		 converted;	/* by qwen_state_convert, once */
 	int		 part;
 	uint64_t	 from;		/* where the part begins, or 0 */
 	struct qwen_fp	 prefix;	/* of a part: qwen_state_prefix of the
@@ -257,6 +258,21 @@ int qwen_state_verify(const char *path, int n_threads, struct qwen_err *err);
 int qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
     const struct qwen_state_opts *opts, struct qwen_fp *fp,
     struct qwen_err *err);
+
+/*
+ * The same with keys and values of these kinds, which must be no finer than the
+ * file's (QWEN_EUNSUP).  What comes of it is not the state that reading the
+ * tokens with these kinds gives, which is marked in it, and in what goes on from
+ * it; a prefix store does not take such.  *loss: the root of the mean square of
+ * what is lost, over that of all numbers.
+ */
+struct qwen_state_loss {
+	double	keys, values;
+};
+
+int qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
+    enum qwen_kv k, enum qwen_kv v, const struct qwen_state_opts *opts,
+    struct qwen_state_loss *loss, struct qwen_fp *fp, struct qwen_err *err);
 
 /*
  * A session of the longest state with at most n_max tokens (SIZE_MAX: all) that

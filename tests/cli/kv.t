@@ -91,6 +91,49 @@ qdecode --kv q8_0 -s cut.cbor -n 5 -f text </dev/null >a
 qdecode --kv q8_0 -s slice.cbor -n 5 -f text </dev/null >b
 is "$(wc -l <a | tr -d ' ')$(cmp a b)" 5 "goes on as if it had never been longer"
 
+# --- a kept state, made smaller
+lost() { # FILE: what of the keys and values, in percent
+	sed -n 's/.* lose \([0-9.]*\) % of their size$/\1/p' "$1" | xargs
+}
+qstate pack --kv q8_0 -o conv.q8_0 f16.cbor 2>err
+is "$?$(lost err | awk '{ print NF, ($1 > 0.2 && $1 < 1), ($2 > 0.2 && $2 < 1) }')" \
+    "02 1 1" "packed as q8_0: what is lost is told: $(lost err)"
+qstate pack --kv q4_0 -o conv.q4_0 f16.cbor 2>err
+is "$?$(lost err | awk '{ print NF, ($1 > 3 && $1 < 15), ($2 > 3 && $2 < 15) }')" \
+    "02 1 1" "as q4_0: $(lost err)"
+qstate pack --kv-v q4_0 -o conv.mixed q8_0.cbor 2>err
+is "$?$(lost err | wc -w | tr -d ' ') $(qstate show conv.mixed | grep -E '^(keys|values|converted) ' | xargs)" \
+    "01 keys q8_0 values q4_0 converted from finer keys and values" "values alone"
+for kv in q8_0 q4_0; do
+	qstate verify conv.$kv
+	is "$?$(qstate show --json conv.$kv | jq -c '[.raw, .converted]')" \
+	    "0[$(qstate show --json $kv.cbor | jq .raw),true]" "$kv is whole, and as large as what was read so"
+	qstate diff conv.$kv $kv.cbor >out
+	is "$?$(grep -c '^keys\|^values' out)" 10 "and not the same"
+	qdecode --kv $kv -s conv.$kv -n 20 -o on.cbor -f text </dev/null >a
+	is "$?$(wc -l <a | tr -d ' ')$(qstate show on.cbor | grep -c '^converted')" "0201" \
+	    "it is gone on from, which is known as well"
+	qstate pack --no-compress --kv $kv f16.cbor 2>/dev/null >conv.raw
+	qdecode --kv $kv -s conv.raw -n 20 -f text </dev/null >b
+	is "$(qstate verify conv.raw; echo $?)$(cmp a b)" 0 "the mapped form likewise"
+done
+qstate pack --kv f16 -o again.cbor f16.cbor 2>err && cmp again.cbor f16.cbor
+is "$?$(cat err)" 0 "what it has already changes nothing"
+qprefill --kv q8_0 -s conv.q8_0 --store S2 -o warm.cbor <rest >/dev/null
+is "$?$(qstate ls --store S2 --json | jq -s length)" 00 "a store takes nothing that goes on from it"
+refused 1 "what is lost does not come back" qstate pack --kv f16 q8_0.cbor
+is "$(grep -c 'q8_0.cbor.*does not come back\|do not become' err)" 1 "and says why"
+refused 1 "by the other kind" qdecode --kv q4_0 -s conv.q8_0 -n 1 </dev/null
+refused 2 "slice converts nothing" qstate slice --kv q8_0 -n 10 f16.cbor
+qprefill -m "$TOP/demo/demo.gguf" --draft auto -o demo.cbor <some >/dev/null
+qstate pack --kv q8_0 -o demo8.cbor demo.cbor 2>/dev/null &&
+    qdecode -m "$TOP/demo/demo.gguf" --kv q8_0 --draft mtp -s demo8.cbor -n 30 \
+    --ignore-eos -f text </dev/null >a
+is "$?$(wc -l <a | tr -d ' ')" 030 "with what the block that predicts has"
+qdecode -m "$TOP/demo/demo.gguf" --kv q8_0 --draft none -s demo8.cbor -n 30 \
+    --ignore-eos -f text </dev/null >b
+is "$(cmp a b)" "" "whose guesses change nothing"
+
 # --- what is said
 is "$(qprefill --kv q8_0 --logits=last -f json <ids | head -n 1 | jq -r .keys,.values | xargs)" \
     "q8_0 q8_0" "the header of logits"

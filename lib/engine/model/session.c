@@ -391,7 +391,7 @@ qwen_session_clear(struct qwen_session *s)
 		memset(s->recurrent, 0, s->recurrent_bytes);
 	qwen_session_drop_kept(s);
 	s->n_tokens = 0;
-	s->have_logits = 0;
+	s->have_logits = s->converted = 0;
 	qwen_mtp_cut(s, 0);
 }
 
@@ -554,7 +554,20 @@ copy_rest(struct qwen_session *to, const struct qwen_session *from)
 	qwen_mtp_copy(to, from);
 	to->n_tokens = from->n_tokens;
 	to->have_logits = from->have_logits;
+	to->converted = from->converted;
 	return 0;
+}
+
+int
+qwen_session_converted(const struct qwen_session *s)
+{
+	return s->converted;
+}
+
+void
+qwen_session_set_converted(struct qwen_session *s)
+{
+	s->converted = 1;
 }
 
 int

@@ -22,6 +22,7 @@
 #include "qwen.h"
 
 struct qwen_pool;
+struct qwen_vec;
 
 /* The threads that the model computes on. */
 struct qwen_pool *qwen_model_pool(const struct qwen_model *m);
@@ -76,6 +77,29 @@ void qwen_kv_clear_lanes(const struct qwen_kv_shape *s, void *p, size_t at,
     size_t n, size_t used);
 size_t qwen_kv_finite(const struct qwen_kv_shape *s, const void *p, size_t at,
     size_t n);
+
+/*
+ * Keys and values of one kind as another (kv_convert.c), which must be no finer.
+ * dst is a block of to; all 16 positions of it are written.
+ */
+struct qwen_kv_convert {
+	struct qwen_kv_shape	 from, to;
+	const struct qwen_vec	*vec;
+	struct qwen_kv_loss {
+		double	lost, all;	/* sums of squares of numbers */
+	}			 loss[2];	/* of keys, of values */
+};
+
+void qwen_kv_convert_init(struct qwen_kv_convert *c);
+int qwen_kv_convert(struct qwen_kv_convert *c, void *dst, const void *src,
+    struct qwen_err *err);
+
+/*
+ * Does s go on from keys and values that were converted?  Then it is not what
+ * reading its tokens gives.
+ */
+int qwen_session_converted(const struct qwen_session *s);
+void qwen_session_set_converted(struct qwen_session *s);
 
 /*
  * ---- the block that predicts, if the model was opened with one.  Its part of

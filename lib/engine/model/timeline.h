@@ -144,6 +144,7 @@ struct qwen_session {
 	int			 keep_end;
 	struct qwen_kept	 end;
 	uint64_t		 every;		/* for thinning; 0: default */
+	int			 converted;	/* session.h says of what */
 	struct qwen_mtp_state	 mtp;
 };
 

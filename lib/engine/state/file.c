@@ -330,6 +330,7 @@ fill_info(struct qwen_state_file *f, uint64_t size)
 
 	p->fp = f->in.total;
 	p->part = l->part;
+	p->converted = l->converted;
 	p->from = l->from;
 	p->prefix = l->prefix;
 	p->n_tokens = l->n_tokens;

@@ -201,6 +201,8 @@ qwen_state_layout_info(struct qwen_state_layout *l,
 	if (l->n_tokens > INT32_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "%llu tokens",
 		    (unsigned long long)l->n_tokens);
+	l->converted = (rec->f.there & 1u << QWEN_F_CONVERTED) != 0 &&
+	    f[QWEN_F_CONVERTED].n != 0;
 	if (take_part(l, rec, err) < 0 || take_shapes(l, rec, err) < 0)
 		return -1;
 	return 0;

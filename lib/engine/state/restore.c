@@ -596,6 +596,10 @@ qwen_state_restore(struct qwen_session **out, struct qwen_state_extra *x,
 	}
 	if (qwen_session_new(&s, m, err) < 0)
 		return -1;
+	for (i = 0; i < n_chain; i++) {
+		if (chain[i]->in.lay.converted)
+			qwen_session_set_converted(s);
+	}
 	if (n_chain == 0)
 		rc = 0;
 	else if ((tokens = join_tokens(&c, err)) != NULL && restore(s, &c,

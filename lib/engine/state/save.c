@@ -4,6 +4,7 @@
  * model, cut at a checkpoint or in the other form.  Of a file the blocks are
  * taken in its order, and what need not change is not encoded again.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -93,6 +94,9 @@ qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i)
 	uint64_t limit = UINT64_MAX, left, first;
 	struct qwen_piece *t;
 
+	if (v->convert != NULL && f == v->f && (e->kind == QWEN_K_KV ||
+	    e->kind == QWEN_K_MTP_KV))
+		return qwen_convert_record(v, i);
 	if (e->kind == QWEN_K_TOKENS)
 		limit = v->to * sizeof(int32_t);
 	else if (e->kind == QWEN_K_KV)
@@ -284,7 +288,8 @@ qwen_state_save(const struct qwen_session *s,
 		    .tokens = qwen_session_tokens(s),
 		    .n_tokens = qwen_session_n_tokens(s),
 		    .n_vocab = qwen_model_n_vocab(m), .layer = layer,
-		    .n_layer = n_layer, .pool = qwen_model_pool(m) };
+		    .n_layer = n_layer, .pool = qwen_model_pool(m),
+		    .converted = qwen_session_converted(s) };
 		r = find_ends(v) < 0 || find_mtp(v) < 0 ? -1 :
 		    save(v, &h, x, fp);
 	}
@@ -313,33 +318,113 @@ check_cut(const struct qwen_save *v)
 	    (unsigned long long)v->to);
 }
 
+/* The header, and what v is to become if k and v are others than the file's. */
+static int
+copy(struct qwen_save *v, const struct qwen_header *h,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp)
+{
+	const struct qwen_state_info *info = &v->f->info;
+	int r = -1;
+
+	if (qwen_pool_new(&v->pool, 1, v->err) < 0)
+		return -1;
+	v->opts = opts != NULL ? opts : &plain;
+	v->tokens = info->tokens;
+	v->n_tokens = info->n_tokens;
+	v->n_vocab = (size_t)info->header.n_vocab;
+	v->n_layer = info->n_layers;
+	v->to = v->opts->to > 0 ? v->opts->to : v->n_tokens;
+	v->mtp.there &= v->mtp.first < v->to;
+	if (check_cut(v) == 0)
+		r = save(v, h, info->extra, fp);
+	qwen_pool_free(v->pool);
+	return r;
+}
+
 int
 qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
     const struct qwen_state_opts *opts, struct qwen_fp *fp,
     struct qwen_err *err)
 {
-	const struct qwen_state_info *info = &f->info;
-	struct qwen_pool *pool;
+	struct qwen_save *v = qwen_alloc(1, sizeof *v);
+	int r;
+
+	if (v == NULL)
+		return qwen_oom(err);
+	*v = (struct qwen_save){ .f = f, .w = w, .err = err,
+	    .layer = f->info.layers, .mtp = f->in.lay.mtp,
+	    .converted = f->in.lay.converted };
+	r = copy(v, &f->info.header, opts, fp);
+	free(v);
+	return r;
+}
+
+/* The layers with keys and values as they are to be. */
+static struct qwen_state_layer *
+others(const struct qwen_state_info *info, const struct qwen_header *h)
+{
+	struct qwen_state_layer *l = qwen_alloc(info->n_layers, sizeof *l);
+	size_t i;
+
+	for (i = 0; l != NULL && i < info->n_layers; i++) {
+		l[i] = info->layers[i];
+		if (l[i].kv) {
+			l[i].n[2] = h->k;
+			l[i].n[3] = h->v;
+		}
+	}
+	return l;
+}
+
+static void
+tell_loss(struct qwen_state_loss *out, const struct qwen_kv_convert *c)
+{
+	const struct qwen_kv_loss *k = &c->loss[0], *v = &c->loss[1];
+
+	out->keys = k->all > 0 ? sqrt(k->lost / k->all) : 0;
+	out->values = v->all > 0 ? sqrt(v->lost / v->all) : 0;
+}
+
+int
+qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
+    enum qwen_kv kind_k, enum qwen_kv kind_v,
+    const struct qwen_state_opts *opts, struct qwen_state_loss *loss,
+    struct qwen_fp *fp, struct qwen_err *err)
+{
+	struct qwen_convert c = { .layer = f->info.layers,
+	    .mtp = f->in.lay.mtp.layer };
+	struct qwen_header h = f->info.header;
+	struct qwen_state_layer *layer;
 	struct qwen_save *v;
 	int r = -1;
 
-	if (qwen_pool_new(&pool, 1, err) < 0)
-		return -1;
-	if ((v = qwen_alloc(1, sizeof *v)) == NULL)
+	*loss = (struct qwen_state_loss){ 0 };
+	if (kind_k == h.k && kind_v == h.v)
+		return qwen_state_copy(f, w, opts, fp, err);
+	if (kind_k < h.k || kind_v < h.v)
+		return qwen_fail(err, QWEN_EUNSUP, "keys as %s and values as "
+		    "%s do not become %s and %s: what they lack does not come "
+		    "back", qwen_kv_name(h.k), qwen_kv_name(h.v),
+		    qwen_kv_name(kind_k), qwen_kv_name(kind_v));
+	h.k = kind_k;
+	h.v = kind_v;
+	layer = others(&f->info, &h);
+	c.buf = qwen_alloc(1, QWEN_PIECE_MAX);
+	v = qwen_alloc(1, sizeof *v);
+	if (layer == NULL || c.buf == NULL || v == NULL)
 		qwen_oom(err);
 	else {
+		qwen_kv_convert_init(&c.c);
 		*v = (struct qwen_save){ .f = f, .w = w, .err = err,
-		    .opts = opts != NULL ? opts : &plain,
-		    .tokens = info->tokens, .n_tokens = info->n_tokens,
-		    .n_vocab = (size_t)info->header.n_vocab,
-		    .layer = info->layers, .n_layer = info->n_layers,
-		    .mtp = f->in.lay.mtp, .pool = pool };
-		v->to = v->opts->to > 0 ? v->opts->to : v->n_tokens;
-		v->mtp.there &= v->mtp.first < v->to;
-		if (check_cut(v) == 0)
-			r = save(v, &info->header, info->extra, fp);
+		    .layer = layer, .mtp = f->in.lay.mtp, .converted = 1,
+		    .convert = &c };
+		v->mtp.layer.n[2] = kind_k;
+		v->mtp.layer.n[3] = kind_v;
+		r = copy(v, &h, opts, fp);
+		tell_loss(loss, &c.c);
 	}
+	free(layer);
+	free(c.buf);
 	free(v);
-	qwen_pool_free(pool);
 	return r;
 }

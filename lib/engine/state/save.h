@@ -45,6 +45,14 @@ struct qwen_sender {
 	struct qwen_err		 err;
 };
 
+/* Of a file, by one thread. */
+struct qwen_convert {
+	struct qwen_kv_convert	 c;
+	const struct qwen_state_layer *layer;	/* as the file has them */
+	struct qwen_state_layer	 mtp;
+	unsigned char		*buf;		/* QWEN_PIECE_MAX */
+};
+
 struct qwen_save {
 	/* one of these, and what it holds */
 	const struct qwen_session *s;
@@ -55,6 +63,9 @@ struct qwen_save {
 	enum qwen_kv		 k, v;		/* of the header */
 	const struct qwen_state_layer *layer;
 	struct qwen_state_mtp	 mtp;
+	int			 converted;	/* it is not what reading gives */
+	/* keys and values that become others; NULL: they stay */
+	struct qwen_convert	*convert;
 	/* what is written of it */
 	uint64_t		 from, to;
 	int			 part;
@@ -109,6 +120,12 @@ struct qwen_piece *qwen_save_piece(struct qwen_save *v, enum qwen_kind kind,
 /* All n bytes of an object that lies in one place, until they are written. */
 int qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
     int64_t at, const void *data, size_t n);
+
+/* A record of KV blocks of v->f, which become others. */
+int qwen_convert_record(struct qwen_save *v, size_t i);
+/* Those of the piece, whose record was decoded to raw; into v->convert->buf. */
+int qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
+    const unsigned char *raw, struct qwen_err *err);
 
 /* What v->to leaves of record i of a file, which has data. */
 int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);

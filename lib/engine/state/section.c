@@ -48,6 +48,8 @@ take_info(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return qwen_fail(err, QWEN_EMISMATCH, "a part of a state, of "
 		    "the tokens from %llu on, is not a state",
 		    (unsigned long long)v->lay.from);
+	if (v->s != NULL && v->lay.converted)
+		qwen_session_set_converted(v->s);
 	return v->s == NULL ? check_tokens(v, err) :
 	    qwen_state_layout_match(&v->lay, v->s, err);
 }
@@ -74,6 +76,8 @@ put_info(struct qwen_save *v)
 		qwen_state_put_bytes(p, "prefix", prefix.b,
 		    sizeof prefix.b);
 	}
+	if (v->converted)
+		qwen_state_put_bool(p, "converted", 1);
 	qwen_state_put_key(p, "layers");
 	qwen_state_put_array(p, v->n_layer);
 	for (i = 0; i < v->n_layer; i++) {
@@ -545,8 +549,9 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	[QWEN_K_NONE] = { .name = "" },
 	[QWEN_K_INFO] = { "info", 0, .own = { QWEN_UINT("format"),
 	    QWEN_TEXT("writer"), QWEN_UINT("n_tokens"), QWEN_UINT("kv_block"),
-	    QWEN_ARRAY("layers"), QWEN_UINT("from"), QWEN_BYTES("prefix") },
-	    .optional = BIT(FROM) | BIT(PREFIX),
+	    QWEN_ARRAY("layers"), QWEN_UINT("from"), QWEN_BYTES("prefix"),
+	    QWEN_BOOL("converted") },
+	    .optional = BIT(FROM) | BIT(PREFIX) | BIT(CONVERTED),
 	    .take = take_info, .put = put_info },
 	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4,
 	    .bytes = tokens_bytes, .take = take_tokens, .put = put_tokens },

@@ -80,6 +80,21 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 	clear_rest(v, t, dst);
 }
 
+/* Its blocks as they are to be; after the end they are zero. */
+static int
+convert(const struct qwen_save *v, const struct qwen_piece *t,
+    struct qwen_sender *w, const struct qwen_state_rec *rec, const void **src)
+{
+	const unsigned char *raw;
+
+	if (qwen_state_file_data(t->file, rec, w->coder, &raw, &w->err) < 0 ||
+	    qwen_convert_blocks(v, t, raw, &w->err) < 0)
+		return -1;
+	clear_rest(v, t, v->convert->buf);
+	*src = v->convert->buf;
+	return 0;
+}
+
 /*
  * A record that is in a file already: as it is there (then *src is NULL) if
  * all of it is wanted, in this form; else decoded.
@@ -98,6 +113,9 @@ fetch(const struct qwen_save *v, const struct qwen_piece *t,
 	if (qwen_state_file_rec(t->file, t->record, &rec, w->raw,
 	    &w->err) < 0)
 		return -1;
+	if (v->convert != NULL && (t->kind == QWEN_K_KV ||
+	    t->kind == QWEN_K_MTP_KV))
+		return convert(v, t, w, &rec, src);
 	whole = t->n == rec.e.len && !cut;
 	/* in the compressed form, what gains nothing is not packed either */
 	if (whole && (rec.e.codec != QWEN_CODEC_NONE ? v->level > 0 :

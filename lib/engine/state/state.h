@@ -98,6 +98,7 @@ enum qwen_field {
 	/* info */
 	QWEN_F_FORMAT = QWEN_F_OWN, QWEN_F_WRITER, QWEN_F_N_TOKENS,
 	QWEN_F_KV_BLOCK, QWEN_F_LAYERS, QWEN_F_FROM, QWEN_F_PREFIX,
+	QWEN_F_CONVERTED,
 	/* mtp */
 	QWEN_F_HEADS = QWEN_F_OWN, QWEN_F_SIZE, QWEN_F_EMBD, QWEN_F_FIRST,
 	QWEN_F_MODEL,
@@ -282,6 +283,7 @@ struct qwen_state_mtp {
 struct qwen_state_layout {
 	uint64_t		 n_vocab;
 	enum qwen_kv		 k, v;		/* as the header says */
+	int			 converted;
 	int			 part;
 	uint64_t		 from, n_tokens;
 	struct qwen_fp		 prefix;

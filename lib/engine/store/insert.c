@@ -379,7 +379,8 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 	    .any_cut = qwen_session_view(s).recurrent_bytes == 0 };
 	int r = -1, litter = 0;
 
-	if (qwen_session_n_tokens(s) == 0)
+	/* nothing is in a store that reading its tokens would not give */
+	if (qwen_session_n_tokens(s) == 0 || qwen_session_converted(s))
 		return 0;
 	e.code = QWEN_EIO;
 	if (plan(&v) == 0 && open_folder(&v) >= 0) {

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: ISC */
+/* convert.c - the KV blocks of a file as those of another kind. */
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/state/save.h"
+
+/* A block of the record's, as it is and as it becomes. */
+static void
+shapes(const struct qwen_save *v, int64_t layer,
+    const struct qwen_state_layer **from, const struct qwen_state_layer **to)
+{
+	*from = layer < 0 ? &v->convert->mtp : &v->convert->layer[layer];
+	*to = layer < 0 ? &v->mtp.layer : &v->layer[layer];
+}
+
+/* How many blocks there are of such a layer, if only v->to tokens are left. */
+static uint64_t
+wanted(const struct qwen_save *v, int64_t layer)
+{
+	uint64_t first;
+
+	return layer < 0 ? qwen_state_mtp_blocks(&v->mtp, 0, v->to, &first) :
+	    (v->to + QWEN_KV_BLOCK - 1) / QWEN_KV_BLOCK;
+}
+
+int
+qwen_convert_record(struct qwen_save *v, size_t i)
+{
+	const struct qwen_state_entry *e = &v->f->list.entry[i];
+	const struct qwen_state_layer *from, *to;
+	uint64_t size, first, n, all;
+	struct qwen_piece *t;
+
+	shapes(v, e->layer, &from, &to);
+	size = qwen_state_kv_block(from);
+	if (e->off % size != 0 || e->len % size != 0)
+		return qwen_fail(v->err, QWEN_EUNSUP, "its blocks of %llu bytes "
+		    "are in pieces", (unsigned long long)size);
+	first = e->off / size;
+	n = e->len / size;
+	all = wanted(v, e->layer);
+	if (first >= all)
+		return 0;
+	n = n < all - first ? n : all - first;
+	size = qwen_state_kv_block(to);
+	if ((t = qwen_save_piece(v, e->kind, e->layer, e->at, first * size,
+	    (size_t)(n * size))) == NULL)
+		return -1;
+	t->file = v->f;
+	t->record = i;
+	return 0;
+}
+
+int
+qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
+    const unsigned char *raw, struct qwen_err *err)
+{
+	const struct qwen_state_layer *from, *to;
+	struct qwen_convert *c = v->convert;
+	size_t size, i, n;
+
+	shapes(v, t->layer, &from, &to);
+	c->c.from = qwen_state_kv_shape(from);
+	c->c.to = qwen_state_kv_shape(to);
+	size = (size_t)qwen_state_kv_block(to);
+	n = (size_t)qwen_state_kv_block(from);
+	for (i = 0; i < t->n / size; i++) {
+		if (qwen_kv_convert(&c->c, c->buf + i * size, raw + i * n,
+		    err) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -136,6 +136,9 @@ printf 'In the beginning' >text
 qtok text | qdecode "$@" -n 12 | qtok -d >want
 [ -s want ]
 ok $? "qdecode"
+qtok text | qdecode "$@" --draft mtp:2 -v -n 12 2>err | qtok -d >got
+cmp -s got want && grep -q 'tokens by the model.s block, [1-9][0-9]* of them right' err
+ok $? "the same with drafts of its own block"
 jq -nc '{prompt: "In the beginning"}' | qbatch "$@" -n 12 --temp 0 2>/dev/null |
     jq -j .text >got
 is "$(cat got)" "$(cat want)" "qbatch says the same"
@@ -144,10 +147,37 @@ for tool in qscore qembed; do
 	[ -s got ] && ! cmp -s alone got
 	ok $? "$tool"
 done
-printf '{"kind":"hello"}\n' >hello
 qbench "$@" -p 4 -n 2 -r 1 -t 1 --json 2>/dev/null | jq -e . >/dev/null
 ok $? "qbench"
 qchat -q "$@" -n 3 --template qwen3 <text >got
 [ -s got ]
 ok $? "qchat"
+qprefill "$@" -o d.cbor <ids >/dev/null
+refused 1 "qstate, without it" qstate slice -n 40 -o slice.cbor d.cbor
+qstate slice "$@" -n 40 -o slice.cbor d.cbor
+head -n 40 ids | qprefill "$@" -o short.cbor >/dev/null
+is "$(qstate diff short.cbor slice.cbor)" "" "qstate slice"
+if command -v curl >/dev/null 2>&1; then
+	. "$TOP/tests/cli/qserve.sh"
+	serve "$@"
+	post /v1/completions '{"prompt":"In the beginning","max_tokens":12,"temperature":0}' |
+	    jq -j '.choices[0].text' >got
+	is "$(cat got)" "$(cat want)" "qserve says the same"
+	end_server
+	qserve --listen 127.0.0.1:0 "$@" --engine \
+	    "qengine -q -m '$QWEN_MODEL' --lora d.lora=0.5" 2>log &
+	pid=$!
+	i=0
+	until grep -q 'for another model' log || [ $i -ge 200 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+	grep -q 'the requests are for another model' log
+	ok $? "an engine with another scale is another model's"
+	kill -9 $pid
+	wait $pid 2>/dev/null
+	pid=
+else
+	skip "qserve" "no curl"
+fi
 done_testing

@@ -117,7 +117,8 @@ static void
 bad_tensors(void)
 {
 	static const char *const no_matrix[] = { "blk.3.attn_norm.weight",
-	    "blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "output_norm.weight" };
+	    "blk.0.ssm_conv1d.weight", "blk.0.ssm_a", "output_norm.weight",
+	    "blk.4.nextn.enorm.weight" };
 	struct tiny *t = fresh();
 	char name[80];
 	size_t i;
@@ -293,6 +294,60 @@ identity(void)
 	tiny_free(t);
 }
 
+/* ---- logits of a few tokens, of a hidden state */
+
+static int
+keep_hidden(void *arg, size_t pos, const float *x, struct qwen_err *err)
+{
+	(void)pos;
+	(void)err;
+	memcpy(arg, x, shape.n_embd * sizeof *x);
+	return 0;
+}
+
+static void
+single_logits(void)
+{
+	static const int32_t text[] = { 3, 1, 4, 1, 5 }, ids[] = { 0, 7, 18 };
+	struct tiny *t = fresh();
+	float hidden[32], got[3], want[3];
+	struct qwen_eval how = { .logits = QWEN_LOGITS_LAST, .hidden = 1,
+	    .row = keep_hidden, .arg = hidden };
+	struct qwen_session *s, *h;
+	struct qwen_model *m;
+	struct qwen_err err;
+	double worst = 0, moved = 0;
+	size_t i;
+
+	tiny_add(t, "output.weight.lora_a", 1, 32, 3, 0, 0, 0.3);
+	tiny_add(t, "output.weight.lora_b", 0, 3, 19, 0, 0, 0.3);
+	tiny_write(t, path);
+	tiny_free(t);
+	if (!ok(open_with(1, &m, &err) == 0 &&
+	    qwen_session_new(&s, m, &err) == 0 &&
+	    qwen_session_new(&h, m, &err) == 0 &&
+	    qwen_session_eval(s, text, 5, NULL, &err) == 0 &&
+	    qwen_session_eval(h, text, 5, &how, &err) == 0 &&
+	    qwen_model_logits(m, hidden, ids, 3, got, &err) == 0,
+	    "logits of three tokens: %s", err.msg))
+		return;
+	for (i = 0; i < 3; i++) {
+		want[i] = qwen_session_logits(s)[ids[i]];
+		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+	}
+	qwen_session_free(s);
+	qwen_session_free(h);
+	qwen_model_close(m);
+	if (open_with(0, &m, &err) < 0 ||
+	    qwen_model_logits(m, hidden, ids, 3, want, &err) < 0)
+		abort();
+	for (i = 0; i < 3; i++)
+		moved = fmax(moved, fabs((double)got[i] - (double)want[i]));
+	ok(worst < 1e-4 && moved > 0.05, "they are %.2g from those of the "
+	    "head; without the adapter %.2g", worst, moved);
+	qwen_model_close(m);
+}
+
 int
 main(void)
 {
@@ -306,6 +361,7 @@ main(void)
 	tiny_write(t, model_path);
 	tiny_free(t);
 	identity();
+	single_logits();
 	bad_keys();
 	bad_tensors();
 	bad_shapes();

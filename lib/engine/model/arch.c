@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "engine/model/model.h"
 
 static const struct qwen_arch archs[] = {
@@ -51,19 +50,4 @@ qwen_arch_names(char *buf, size_t size)
 	for (i = 0; i < N_ARCHS && n < size; i++)
 		n += (size_t)snprintf(buf + n, size - n, "%s%s",
 		    i > 0 ? ", " : "", archs[i].name);
-}
-
-int
-qwen_check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
-    struct qwen_err *err)
-{
-	struct qwen_str name = { "", 0 };
-
-	if (qwen_gguf_get_str(g, "general.architecture", &name, err) < 0)
-		return -1;
-	if (qwen_arch_find(name) == m->arch)
-		return 0;
-	return qwen_fail(err, QWEN_EMISMATCH, "it is for another model: "
-	    "architecture \"%.*s\", not \"%s\"",
-	    name.len > 40 ? 40 : (int)name.len, name.s, m->arch->name);
 }

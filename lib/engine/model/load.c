@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "gguf/adapter.h"
 #include "engine/model/lora.h"
 
 struct name { char s[96]; };
@@ -53,20 +54,6 @@ void *
 qwen_load_large(struct qwen_loader *ld, size_t n, size_t size)
 {
 	return own(ld, qwen_alloc_large, n, size);
-}
-
-struct qwen_shape_text
-qwen_shape_text(const uint64_t ne[4], int n)
-{
-	struct qwen_shape_text t = { "" };
-	int i, at = 0;
-
-	for (i = 3; i >= n && ne[i] == 1; i--)
-		;
-	for (n = i + 1, i = 0; i < n; i++)
-		at += snprintf(t.s + at, sizeof t.s - (size_t)at, "%s%llu",
-		    i > 0 ? "x" : "", (unsigned long long)ne[i]);
-	return t;
 }
 
 /*

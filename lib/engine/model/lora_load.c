@@ -1,162 +1,22 @@
 /* SPDX-License-Identifier: ISC */
-/* lora_load.c - adapters: their files, and what they have for each matrix. */
+/* lora_load.c - what the files of adapters have for each weight, as it is used. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "gguf/gguf.h"
+#include "gguf/adapter.h"
 #include "engine/model/lora.h"
 
-#define SUFFIX_A ".lora_a"
-#define SUFFIX_B ".lora_b"
-enum { SUFFIX = sizeof SUFFIX_A - 1, TENSOR_MAX = 128 };
-
-/* A file. */
-struct adapter {
-	struct qwen_gguf	*g;
-	double			 scale, alpha;
-	unsigned char		*used;	/* [tensors] */
-	size_t			 n_matrices, rank;	/* the highest */
-};
-
 struct qwen_loras {
-	struct adapter		*v;
+	struct qwen_adapter_file *v;
 	size_t			 n;
 	uint64_t		 bytes;		/* of our own memory */
 	pthread_mutex_t		 lock;		/* of these: */
 	struct qwen_fp		*fp;		/* [n]; or NULL, not yet */
 };
-
-static int
-fail_in(const struct adapter *a, struct qwen_err *err)
-{
-	return qwen_fail_in(err, "adapter %s", qwen_gguf_path(a->g, 0));
-}
-
-/* -------------------------------------------------------------------- files */
-
-/* The text of a key, "" if it is not there. */
-static int
-get_text(const struct qwen_gguf *g, const char *key, char out[64],
-    struct qwen_err *err)
-{
-	struct qwen_str s = { "", 0 };
-
-	if (qwen_gguf_get_str(g, key, &s, err) < 0)
-		return -1;
-	snprintf(out, 64, "%.*s", (int)(s.len < 40 ? s.len : 40), s.s);
-	return 0;
-}
-
-/* Is it an adapter of a kind that is known? */
-static int
-check_kind(const struct qwen_gguf *g, struct qwen_err *err)
-{
-	char arch[64], type[64], kind[64];
-
-	if (get_text(g, "general.architecture", arch, err) < 0 ||
-	    get_text(g, "general.type", type, err) < 0 ||
-	    get_text(g, "adapter.type", kind, err) < 0)
-		return -1;
-	if (strcmp(arch, "controlvector") == 0)
-		return qwen_fail(err, QWEN_EUNSUP, "a control vector: adapters "
-		    "of this kind are not supported, LoRA is");
-	if (strcmp(type, "adapter") != 0)
-		return qwen_fail(err, QWEN_EFORMAT, "no adapter: general.type "
-		    "is \"%s\", not \"adapter\"%s", type,
-		    strcmp(type, "model") == 0 || type[0] == '\0' ?
-		    "; a model is for -m" : "");
-	if (strcmp(kind, "lora") != 0)
-		return qwen_fail(err, QWEN_EUNSUP, "an adapter of type \"%s\": "
-		    "only \"lora\" is supported", kind);
-	if (qwen_gguf_find(g, "adapter.alora.invocation_tokens") != NULL)
-		return qwen_fail(err, QWEN_EUNSUP, "an activated LoRA, which "
-		    "works from certain tokens on: not supported");
-	return 0;
-}
-
-static int
-has_suffix(const char *name, const char *suffix)
-{
-	size_t n = strlen(name);
-
-	return n > SUFFIX && strcmp(name + n - SUFFIX, suffix) == 0;
-}
-
-/* The other tensor of a pair. */
-static const struct qwen_gguf_tensor *
-other(const struct qwen_gguf *g, const char *name)
-{
-	char s[TENSOR_MAX];
-	size_t n = strlen(name) - SUFFIX;
-
-	snprintf(s, sizeof s, "%.*s%s", (int)n, name, has_suffix(name,
-	    SUFFIX_A) ? SUFFIX_B : SUFFIX_A);
-	return qwen_gguf_find_tensor(g, s);
-}
-
-/* All tensors are pairs. */
-static int
-check_pairs(struct adapter *a, struct qwen_err *err)
-{
-	const struct qwen_gguf_tensor *t;
-	size_t i, rank;
-
-	for (i = 0; i < qwen_gguf_n_tensors(a->g); i++) {
-		t = qwen_gguf_tensor(a->g, i);
-		if (!has_suffix(t->name, SUFFIX_A) &&
-		    !has_suffix(t->name, SUFFIX_B))
-			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is "
-			    "neither .lora_a nor .lora_b of a matrix", t->name);
-		if (other(a->g, t->name) == NULL)
-			return qwen_fail(err, QWEN_EFORMAT, "tensor %s is "
-			    "there without its %s", t->name,
-			    has_suffix(t->name, SUFFIX_A) ? SUFFIX_B :
-			    SUFFIX_A);
-		if (qwen_quant_find(t->type) == NULL)
-			return qwen_fail(err, QWEN_EUNSUP, "tensor %s has "
-			    "type %s: this library cannot compute with it",
-			    t->name, qwen_ggml_name(t->type));
-		if (!has_suffix(t->name, SUFFIX_B))
-			continue;
-		rank = (size_t)t->ne[0];
-		a->n_matrices++;
-		a->rank = rank > a->rank ? rank : a->rank;
-	}
-	if (a->n_matrices == 0)
-		return qwen_fail(err, QWEN_EFORMAT, "an adapter without "
-		    "tensors");
-	return 0;
-}
-
-static int
-open_one(struct qwen_model *m, struct adapter *a,
-    const struct qwen_adapter *from, struct qwen_err *err)
-{
-	a->scale = from->scale;
-	if (qwen_gguf_open(&a->g, from->path, err) < 0)
-		return qwen_fail_in(err, "adapter %s", from->path);
-	if (!isfinite(a->scale))
-		return qwen_fail(err, QWEN_ERANGE, "adapter %s: its scale is "
-		    "not finite", from->path);
-	if (check_kind(a->g, err) < 0 ||
-	    qwen_check_arch(m, a->g, err) < 0 ||
-	    qwen_gguf_get_f64(a->g, "adapter.lora.alpha", 0, &a->alpha,
-	    err) < 0 || check_pairs(a, err) < 0)
-		return fail_in(a, err);
-	if (!isfinite(a->alpha)) {
-		qwen_fail(err, QWEN_EFORMAT, "adapter.lora.alpha is not "
-		    "finite");
-		return fail_in(a, err);
-	}
-	a->used = qwen_alloc(qwen_gguf_n_tensors(a->g), 1);
-	return a->used != NULL ? 0 : qwen_oom(err);
-}
 
 int
 qwen_loras_open(struct qwen_model *m, const struct qwen_model_opts *opts,
@@ -179,7 +39,8 @@ qwen_loras_open(struct qwen_model *m, const struct qwen_model_opts *opts,
 	m->loras = l;
 	l->n = opts->n_adapters;
 	for (i = 0; i < l->n; i++) {
-		if (open_one(m, &l->v[i], &opts->adapters[i], err) < 0)
+		if (qwen_adapter_open(&l->v[i], &opts->adapters[i], m->gguf,
+		    err) < 0)
 			return -1;
 	}
 	return 0;
@@ -192,10 +53,8 @@ qwen_loras_close(struct qwen_loras *l)
 
 	if (l == NULL)
 		return;
-	for (i = 0; i < l->n; i++) {
-		qwen_gguf_close(l->v[i].g);
-		free(l->v[i].used);
-	}
+	for (i = 0; i < l->n; i++)
+		qwen_adapter_fini(&l->v[i]);
 	pthread_mutex_destroy(&l->lock);
 	free(l->fp);
 	free(l->v);
@@ -212,7 +71,7 @@ const struct qwen_gguf *
 qwen_loras_get(const struct qwen_model *m, size_t i, double *scale,
     size_t *n_matrices, size_t *rank)
 {
-	const struct adapter *a = &m->loras->v[i];
+	const struct qwen_adapter_file *a = &m->loras->v[i];
 
 	*scale = a->scale;
 	*n_matrices = a->n_matrices;
@@ -263,35 +122,6 @@ qwen_loras_fingerprints(const struct qwen_model *m,
 }
 
 /* ----------------------------------------------------------------- matrices */
-
-/* Rows whose numbers are ids: A has a row for each, too. */
-static int
-is_embedding(const char *tensor)
-{
-	static const char own[] = "nextn.embed_tokens.weight";
-	size_t n = strlen(tensor);
-
-	return strcmp(tensor, "token_embd.weight") == 0 ||
-	    (n > sizeof own && strcmp(tensor + n - (sizeof own - 1), own) == 0);
-}
-
-/* Does the pair fit a matrix of this shape? */
-static int
-check_shape(const struct qwen_gguf_tensor *a, const struct qwen_gguf_tensor *b,
-    const char *tensor, const uint64_t ne[4], struct qwen_err *err)
-{
-	int flip = is_embedding(tensor);
-	uint64_t rank = a->ne[!flip];
-
-	if (a->ne[flip] == ne[flip] && b->ne[1] == ne[!flip] &&
-	    b->ne[0] == rank && rank > 0 && a->ne[2] == ne[2] &&
-	    b->ne[2] == ne[2] && a->ne[3] == 1 && b->ne[3] == 1)
-		return 0;
-	return qwen_fail(err, QWEN_EFORMAT, "tensor %s is %s and its .lora_b "
-	    "%s, which is no pair for the model's %s", a->name,
-	    qwen_shape_text(a->ne, 2).s, qwen_shape_text(b->ne, 2).s,
-	    qwen_shape_text(ne, 2).s);
-}
 
 /* Rows of a tensor, checked and, of B, turned; some rows of a matrix an item. */
 enum { ROWS = 64 };
@@ -387,133 +217,77 @@ load_a(struct qwen_loader *ld, struct qwen_weight *w,
 }
 
 static void
-load_one(struct qwen_loader *ld, struct qwen_lora *l, const struct adapter *f,
-    const struct qwen_gguf_tensor *a, const struct qwen_gguf_tensor *b)
+load_one(struct qwen_loader *ld, struct qwen_lora *l,
+    const struct qwen_adapter_pair *p)
 {
-	double scale = f->scale;
-
-	l->rank = (size_t)b->ne[0];
-	l->n_out = (size_t)b->ne[1];
-	l->b_expert = b->ne[2] > 1 ? l->rank * l->n_out : 0;
-	if (f->alpha != 0)
-		scale = scale * f->alpha / (double)l->rank;
-	l->scale = (float)scale;
-	if (!isfinite(l->scale)) {
-		ld->rc = qwen_fail(ld->err, QWEN_ERANGE, "tensor %s: scale "
-		    "and alpha make a number that is not finite", a->name);
-		return;
-	}
-	load_a(ld, &l->a, a);
+	l->rank = p->rank;
+	l->n_out = (size_t)p->b->ne[1];
+	l->b_expert = p->b->ne[2] > 1 ? l->rank * l->n_out : 0;
+	l->scale = p->scale;
+	load_a(ld, &l->a, p->a);
 	if (ld->rc == 0)
-		l->b = copy_rows(ld, b, 1, 1);
+		l->b = copy_rows(ld, p->b, 1, 1);
 }
 
-/* A of the pair for a tensor, noted as used; or NULL. */
-static const struct qwen_gguf_tensor *
-find(struct adapter *f, const char *tensor)
+/* Those whose numbers can be computed with. */
+static int
+check_types(const struct qwen_adapter_pair *p, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *a;
-	char name[TENSOR_MAX];
-	size_t i;
+	const struct qwen_gguf_tensor *t = qwen_quant_find(p->a->type) ==
+	    NULL ? p->a : p->b;
 
-	snprintf(name, sizeof name, "%s%s", tensor, SUFFIX_A);
-	a = qwen_gguf_find_tensor(f->g, name);
-	for (i = 0; a != NULL && qwen_gguf_tensor(f->g, i) != a;)
-		i++;
-	if (a != NULL)
-		f->used[i] = 1;
-	return a;
-}
-
-/* The set for a tensor of this shape. */
-static struct qwen_lora_set *
-load_set(struct qwen_loader *ld, const char *tensor, const uint64_t ne[4])
-{
-	struct qwen_loras *l = ld->m->loras;
-	const struct qwen_gguf_tensor *a;
-	struct qwen_lora_set *set;
-	size_t i;
-
-	set = qwen_load_memory(ld, 1, sizeof *set + l->n * sizeof *set->v);
-	for (i = 0; ld->rc == 0 && i < l->n; i++) {
-		struct adapter *f = &l->v[i];
-
-		if ((a = find(f, tensor)) == NULL)
-			continue;
-		ld->rc = check_shape(a, other(f->g, a->name), tensor, ne,
-		    ld->err);
-		if (ld->rc == 0 && f->scale != 0) {
-			load_one(ld, &set->v[set->n], f, a,
-			    other(f->g, a->name));
-			set->width += set->v[set->n++].rank;
-		}
-		if (ld->rc < 0)
-			fail_in(f, ld->err);
-	}
-	return set;
+	if (qwen_quant_find(t->type) != NULL)
+		return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "tensor %s has type %s: this "
+	    "library cannot compute with it", t->name, qwen_ggml_name(t->type));
 }
 
 void
 qwen_lora_load(struct qwen_loader *ld, struct qwen_weight *w,
     const char *tensor, size_t n_expert)
 {
-	const struct qwen_loras *l = ld->m->loras;
+	struct qwen_loras *l = ld->m->loras;
 	const uint64_t ne[4] = { w->n_in, w->n_out, n_expert > 0 ? n_expert :
 	    1, 1 };
-	struct qwen_lora_set *set;
-	size_t i, any = 0;
+	struct qwen_lora_set *set = NULL;
+	struct qwen_adapter_pair p;
+	size_t i;
+	int rc;
 
 	w->lora = NULL;
 	w->lora_at = 0;
-	/* the convolution's taps are no product */
-	if (l == NULL || ld->g != ld->m->gguf || ld->rc < 0 ||
-	    strstr(tensor, "ssm_conv1d") != NULL)
+	if (l == NULL || ld->g != ld->m->gguf)
 		return;
-	for (i = 0; i < l->n; i++)
-		any += find(&l->v[i], tensor) != NULL;
-	if (any == 0)
-		return;
-	set = load_set(ld, tensor, ne);
-	if (ld->rc == 0 && set->n > 0)
+	for (i = 0; ld->rc == 0 && i < l->n; i++) {
+		rc = qwen_adapter_find(&l->v[i], tensor, ne, &p, ld->err);
+		if (rc < 0)
+			ld->rc = -1;
+		if (rc <= 0)
+			continue;
+		if (set == NULL && (set = qwen_load_memory(ld, 1, sizeof *set +
+		    l->n * sizeof *set->v)) == NULL)
+			return;
+		if ((ld->rc = check_types(&p, ld->err)) == 0 &&
+		    l->v[i].scale != 0) {
+			load_one(ld, &set->v[set->n], &p);
+			set->width += set->v[set->n++].rank;
+		}
+		if (ld->rc < 0)
+			qwen_adapter_fail(&l->v[i], ld->err);
+	}
+	if (ld->rc == 0 && set != NULL && set->n > 0)
 		w->lora = set;
-}
-
-/* A tensor that no weight was loaded for: is it of a block that is not used? */
-static int
-check_unused(const struct qwen_model *m, const struct adapter *f,
-    const struct qwen_gguf_tensor *a, struct qwen_err *err)
-{
-	char name[TENSOR_MAX];
-	const struct qwen_gguf_tensor *t;
-	unsigned block;
-
-	snprintf(name, sizeof name, "%.*s", (int)(strlen(a->name) - SUFFIX),
-	    a->name);
-	t = qwen_gguf_find_tensor(m->gguf, name);
-	if (t == NULL)
-		return qwen_fail(err, QWEN_EMISMATCH, "it is for another "
-		    "model: this one has no tensor %s", name);
-	if (sscanf(name, "blk.%u.", &block) == 1 && block >= m->hp.n_layer &&
-	    (t->n_dims > 1 || strstr(name, "ffn_gate_inp_shexp") != NULL))
-		return check_shape(a, other(f->g, a->name), name, t->ne, err);
-	return qwen_fail(err, QWEN_EUNSUP, "tensor %s is for what is no matrix "
-	    "that tokens are multiplied with", a->name);
 }
 
 int
 qwen_loras_check(const struct qwen_model *m, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *t;
-	size_t i, k;
+	size_t i;
 
 	for (i = 0; i < qwen_loras_n(m); i++) {
-		const struct adapter *f = &m->loras->v[i];
-
-		for (k = 0; (t = qwen_gguf_tensor(f->g, k)) != NULL; k++) {
-			if (has_suffix(t->name, SUFFIX_A) && !f->used[k] &&
-			    check_unused(m, f, t, err) < 0)
-				return fail_in(f, err);
-		}
+		if (qwen_adapter_check(&m->loras->v[i], m->gguf,
+		    m->hp.n_layer, err) < 0)
+			return -1;
 	}
 	return 0;
 }

@@ -168,9 +168,6 @@ struct qwen_model {
 const struct qwen_arch *qwen_arch_find(struct qwen_str name);
 /* "qwen3, qwen3moe, ..." */
 void qwen_arch_names(char *buf, size_t size);
-/* -1 if a file that is to go with the model is of another architecture. */
-int qwen_check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
-    struct qwen_err *err);
 
 /*
  * ---- hyperparameters (hparams.c).  draft: the file may have nothing but the
@@ -218,9 +215,6 @@ struct qwen_weight qwen_weight_rows(const struct qwen_weight *w, size_t from,
 /* A vector as f32: in the mapping, or widened into owned memory. */
 void qwen_load_vector(struct qwen_loader *ld, const float **v,
     const char *name, size_t n);
-/* "256x512x6", at least as many dimensions as asked for. */
-struct qwen_shape_text { char s[96]; };
-struct qwen_shape_text qwen_shape_text(const uint64_t ne[4], int n);
 /* Is the tensor there? */
 int qwen_has_tensor(const struct qwen_loader *ld, const char *name);
 /* Zeroed memory that lives as long as the model; or NULL, and rc is -1. */

@@ -154,6 +154,21 @@ compare(const struct qwen_hparams *a, const struct qwen_hparams *b,
 }
 
 static int
+check_arch(const struct qwen_model *m, const struct qwen_gguf *g,
+    struct qwen_err *err)
+{
+	struct qwen_str name = { "", 0 };
+
+	if (qwen_gguf_get_str(g, "general.architecture", &name, err) < 0)
+		return -1;
+	if (qwen_arch_find(name) == m->arch)
+		return 0;
+	return qwen_fail(err, QWEN_EMISMATCH, "it is for another model: "
+	    "architecture \"%.*s\", not \"%s\"",
+	    name.len > 40 ? 40 : (int)name.len, name.s, m->arch->name);
+}
+
+static int
 load_side(struct qwen_model *m, const struct qwen_gguf *g,
     struct qwen_err *err)
 {
@@ -161,7 +176,7 @@ load_side(struct qwen_model *m, const struct qwen_gguf *g,
 	struct qwen_hparams h = { 0 };
 	int rc;
 
-	if (qwen_check_arch(m, g, err) < 0)
+	if (check_arch(m, g, err) < 0)
 		return -1;
 	rc = qwen_hparams_read(&h, m->arch, g, 1, err);
 	if (rc == 0)

@@ -108,5 +108,5 @@ _qpipe()
 	fi
 }
 
-complete -F _qpipe gguf-convert gguf-inspect gguf-pin gguf-quantize gguf-synth \
+complete -F _qpipe gguf-convert gguf-inspect gguf-merge gguf-pin gguf-quantize gguf-synth \
     qbatch qbench qchat qdecode qembed qengine qprefill qrerank qsample qscore qserve qstate qtok

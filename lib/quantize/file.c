@@ -61,7 +61,7 @@ is_key(const struct qwen_gguf_kv *kv, const char *key, size_t n)
 static int
 use_recipe(struct qwen_quantize *p, struct qwen_err *err)
 {
-	if (p->opts.size > 0)
+	if (p->opts.size > 0 || qwen_quantize_keeps(p))
 		return 0;
 	if (qwen_quantize_find(&p->recipe, p->opts.recipe, err) < 0)
 		return -1;
@@ -71,13 +71,13 @@ use_recipe(struct qwen_quantize *p, struct qwen_err *err)
 
 /* Keys of this file, and not of what it is made of. */
 static int
-is_own(const struct qwen_gguf_kv *kv)
+is_own(const struct qwen_gguf_kv *kv, int keeps)
 {
 	static const char *const own[] = { "split.", "quantize.imatrix.",
 	    "general.quantization_version", "general.file_type" };
 	size_t i;
 
-	for (i = 0; i < sizeof own / sizeof own[0]; i++) {
+	for (i = 0; i < (keeps ? 1 : sizeof own / sizeof own[0]); i++) {
 		if (is_key(kv, own[i], strlen(own[i])))
 			return 1;
 	}
@@ -116,7 +116,7 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; (kv = qwen_gguf_kv(p->in, i)) != NULL; i++) {
-		if (is_own(kv))
+		if (is_own(kv, qwen_quantize_keeps(p)))
 			continue;
 		if (kv->key.len == 17 && is_key(kv, "general.alignment", 17) &&
 		    qwen_gguf_get_u64(p->in, "general.alignment", 0, &align,
@@ -126,9 +126,11 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 		else
 			qwen_gguf_put_kv(p->w, kv);
 	}
-	qwen_gguf_put_u32(p->w, "general.quantization_version", QUANT_VERSION);
-	qwen_gguf_put_u32(p->w, "general.file_type",
-	    p->file_type);
+	if (!qwen_quantize_keeps(p)) {
+		qwen_gguf_put_u32(p->w, "general.quantization_version",
+		    QUANT_VERSION);
+		qwen_gguf_put_u32(p->w, "general.file_type", p->file_type);
+	}
 	if (p->opts.imatrix != NULL && put_imatrix(p, err) < 0)
 		return -1;
 	for (i = 0; i < p->n; i++)
@@ -182,7 +184,9 @@ qwen_quantize_new(struct qwen_quantize **out, const struct qwen_gguf *in,
 	if (use_cpu(p, err) < 0 || use_recipe(p, err) < 0 ||
 	    check_kind(in, err) < 0 ||
 	    qwen_pool_new(&p->pool, opts->threads > 0 ? opts->threads :
-	    qwen_cpu_count(), err) < 0 || qwen_quantize_plan(p, err) < 0 ||
+	    qwen_cpu_count(), err) < 0 || (opts->n_adapters > 0 &&
+	    qwen_merge_open(&p->merge, in, opts->adapters, opts->n_adapters,
+	    err) < 0) || qwen_quantize_plan(p, err) < 0 ||
 	    qwen_gguf_writer_new(&p->w, err) < 0 || put_head(p, err) < 0) {
 		qwen_quantize_free(p);
 		return -1;
@@ -201,6 +205,7 @@ qwen_quantize_free(struct qwen_quantize *p)
 	for (i = 0; i < p->n_notes; i++)
 		qwen_text_fini(&p->note[i]);
 	qwen_pool_free(p->pool);
+	qwen_merge_close(p->merge);
 	qwen_gguf_writer_free(p->w);
 	free(p->note);
 	free(p->item);

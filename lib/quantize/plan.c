@@ -229,6 +229,8 @@ choose(struct qwen_quantize *p, const struct qwen_recipe_model *m,
 			    qwen_ggml_name(it->type));
 		return 0;
 	}
+	if (qwen_quantize_keeps(p))
+		return 0;
 	it->open = 1;
 	if (p->opts.size > 0)
 		return 0;
@@ -259,6 +261,8 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 	size_t i, again = 0, plain = 0, changed = 0, few = 0;
 	uint32_t from = 0;
 
+	if (qwen_quantize_keeps(p))
+		return 0;
 	for (i = 0; i < p->n; i++) {
 		const struct quantize_item *it = &p->item[i];
 
@@ -332,6 +336,62 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	return add_notes(p, err);
 }
 
+/* A head like the embedding, where one of both changes. */
+static void
+untie(struct qwen_quantize *p)
+{
+	const struct quantize_item *embd = NULL;
+	struct quantize_item *head = &p->item[p->n];
+	size_t i;
+
+	for (i = 0; i < p->n; i++) {
+		if (strcmp(p->item[i].t->name, "output.weight") == 0)
+			return;
+		if (strcmp(p->item[i].t->name, "token_embd.weight") == 0)
+			embd = &p->item[i];
+	}
+	if (embd == NULL)
+		return;
+	*head = *embd;
+	p->head = *embd->t;
+	p->head.name = "output.weight";
+	head->t = &p->head;
+	head->changed = qwen_merge_changes(p->merge, p->head.name, &p->head);
+	p->n += head->changed || embd->changed;
+}
+
+/* What adapters change, and whether it can be written. */
+static int
+merge_items(struct qwen_quantize *p, struct qwen_err *err)
+{
+	const char *from = NULL;
+	size_t i, again = 0;
+
+	for (i = 0; i < p->n; i++)
+		p->item[i].changed = qwen_merge_changes(p->merge,
+		    p->item[i].t->name, p->item[i].t);
+	untie(p);
+	for (i = 0; i < p->n; i++) {
+		const struct quantize_item *it = &p->item[i];
+		const char *name = qwen_ggml_name(it->type);
+
+		if (!it->changed)
+			continue;
+		if (!qwen_encode_known(it->type))
+			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is %s, "
+			    "which weights cannot be brought to again: --type "
+			    "says another format", it->t->name, name);
+		if (qwen_ggml_block_len(it->type) > 1) {
+			from = name;
+			again++;
+		}
+	}
+	if (again == 0 || !qwen_quantize_keeps(p))
+		return 0;
+	return qwen_quantize_add_note(p, err, "the changes of %zu of %zu tensors "
+	    "are rounded to their formats (%s)", again, p->n, from);
+}
+
 int
 qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err)
 {
@@ -339,11 +399,12 @@ qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err)
 	int rc = -1;
 
 	p->n = qwen_gguf_n_tensors(p->in);
-	p->item = calloc(p->n > 0 ? p->n : 1, sizeof *p->item);
+	/* a head that was tied may be one more */
+	p->item = calloc(p->n + 1, sizeof *p->item);
 	if (p->item == NULL)
 		return qwen_oom(err);
 	if (read_patterns(&by, p->opts.types, err) == 0)
 		rc = plan_items(p, &by, err);
 	free(by.v);
-	return rc;
+	return rc == 0 && p->merge != NULL ? merge_items(p, err) : rc;
 }

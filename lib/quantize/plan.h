@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "gguf/write.h"
+#include "quantize/merge.h"
 #include "quantize/quantize.h"
 
 struct quantize_item {
@@ -13,6 +14,7 @@ struct quantize_item {
 	uint32_t	 type;		/* that it gets */
 	int		 weighted;	/* by the importance matrix */
 	int		 open;		/* no pattern says its type */
+	int		 changed;	/* adapters add to it */
 };
 
 struct qwen_quantize {
@@ -27,7 +29,16 @@ struct qwen_quantize {
 	struct qwen_text	*note;
 	size_t			 n_notes, cap_notes;
 	struct qwen_gguf_writer	*w;
+	struct quantize_merge	*merge;		/* of adapters, or NULL */
+	struct qwen_gguf_tensor	 head;		/* that was tied */
 };
+
+/* Do all tensors keep their formats? */
+static inline int
+qwen_quantize_keeps(const struct qwen_quantize *p)
+{
+	return p->opts.recipe == NULL && p->opts.size == 0;
+}
 
 /* The format of each tensor. */
 int qwen_quantize_plan(struct qwen_quantize *p, struct qwen_err *err);

@@ -48,7 +48,11 @@ struct qwen_quantize_progress {
 };
 
 struct qwen_quantize_opts {
-	const char	*recipe;	/* "Q4_K_M", in any case; not with size */
+	/*
+	 * "Q4_K_M", in any case; not with size.  NULL, and no size: the formats
+	 * that there are.
+	 */
+	const char	*recipe;
 	uint64_t	 size;		/* of the file, at most; 0: by recipe */
 	/*
 	 * Lines of a pattern of tensors' names, as of the shell, and a format:
@@ -67,6 +71,13 @@ struct qwen_quantize_opts {
 	const struct qwen_quantize_progress *measuring;
 	const char	*cpu;		/* a level of qwen_cpu_level, or NULL */
 	int		 threads;	/* 0: one a processor */
+	/*
+	 * What these change is added to the weights, W + s BA, in double before
+	 * it is rounded to the tensor's format; not with size.  Where a head is
+	 * tied to an embedding and one of both changes, it is written too.
+	 */
+	const struct qwen_adapter *adapters;
+	size_t		 n_adapters;
 };
 
 struct qwen_quantize;

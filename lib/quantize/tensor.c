@@ -26,6 +26,7 @@ struct quantize_pass {
 	const struct quantize_item *it;
 	uint32_t		 type;
 	float			*w;		/* of its columns, or NULL */
+	struct quantize_changes	*changes;	/* or NULL */
 	size_t			 from_row, to_row;	/* bytes of a row */
 	uint64_t		 first, rows, step;	/* step: of a piece */
 	float			*x[QWEN_POOL_MAX_THREADS];
@@ -61,6 +62,8 @@ qwen_quantize_pass_free(struct quantize_pass *s)
 	for (i = 0; i < QWEN_POOL_MAX_THREADS; i++)
 		free(s->x[i]);
 	free(s->out);
+	free(s->w);
+	qwen_merge_free(s->changes);
 	free(s);
 }
 
@@ -97,6 +100,8 @@ encode(struct quantize_pass *s, float *x, uint64_t row, uint64_t n, unsigned cha
 		qwen_quant_values(qwen_quant_find(t->type), p,
 		    (size_t)k * n_row, x + at * n_row);
 	}
+	if (s->changes != NULL)
+		qwen_merge_rows(s->changes, x, row, n);
 	for (i = 0; i < (size_t)n * n_row; i++) {
 		if (!isfinite(x[i]))
 			return qwen_fail(err, QWEN_EFORMAT, "%s: row %llu has a "
@@ -211,8 +216,11 @@ qwen_quantize_tensor(struct quantize_pass *s, const struct quantize_item *it,
 
 	s->it = it;
 	s->type = type;
-	if (type == t->type)
+	if (type == t->type && !it->changed)
 		return copy(s, err);
+	if (it->changed && qwen_merge_load(&s->changes, s->p->merge, t->name,
+	    t, err) < 0)
+		return -1;
 	if (it->weighted) {
 		s->w = qwen_alloc((size_t)t->ne[0] * (size_t)t->ne[2] *
 		    (size_t)t->ne[3], sizeof *s->w);
@@ -223,5 +231,7 @@ qwen_quantize_tensor(struct quantize_pass *s, const struct quantize_item *it,
 	rc = convert(s, err);
 	free(s->w);
 	s->w = NULL;
+	qwen_merge_free(s->changes);
+	s->changes = NULL;
 	return rc;
 }

@@ -103,10 +103,10 @@ if command -v size >/dev/null 2>&1; then
 	[ "$n" -lt 640000 ]
 	ok $? "it is less than 640,000 bytes of text: $n"
 fi
-for t in gguf-pin gguf-synth gguf-convert gguf-quantize; do
+for t in gguf-pin gguf-synth gguf-convert gguf-quantize gguf-merge; do
 	what="^qwen_kernel ^qwen_tok_encode"
-	# which measures by the model
-	[ $t = gguf-quantize ] && what=^qwen_tok_encode
+	# what quantises can measure by the model
+	case $t in gguf-quantize | gguf-merge) what=^qwen_tok_encode ;; esac
 	for w in $what; do
 		nm -P "$BIN/$t" | grep -e "$w"
 	done >other

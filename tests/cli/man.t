@@ -100,7 +100,7 @@ for f in "$TOP"/man/*.[0-9]; do
 		done ;;
 	gguf-convert.1)
 		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B ;;
-	gguf-quantize.1)
+	gguf-quantize.1 | gguf-merge.1)
 		gguf-convert -o big.gguf "$TOP/tests/files/hub/qwen3" ;;
 	esac
 	page "$f" | section EXAMPLES | commands

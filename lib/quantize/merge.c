@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: ISC */
+/* merge.c - W + s BA: adapters into the weights of a file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/quant/quant.h"
+#include "gguf/gguf.h"
+#include "quantize/merge.h"
+
+struct quantize_merge {
+	const struct qwen_gguf	*in;
+	struct qwen_adapter_file *v;
+	size_t			 n;
+	int			 tied;		/* the head is the embedding */
+};
+
+/* What one adapter adds: scale * by[row] over; both of the whole tensor. */
+struct change {
+	size_t	 rank;
+	float	 scale;
+	float	*by;		/* [matrix][row][rank] */
+	float	*over;		/* [matrix][rank][column] */
+};
+
+struct quantize_changes {
+	size_t		 n_in, n_out, n;
+	const float	*scale;		/* of the product with W, one or one a
+					   matrix; or NULL */
+	size_t		 n_scale;
+	struct change	 v[];
+};
+
+/* The pair of adapter i, if it is to be added: 1, 0 or -1. */
+static int
+find(const struct quantize_merge *m, size_t i, const char *name,
+    const struct qwen_gguf_tensor *t, struct qwen_adapter_pair *p,
+    struct qwen_err *err)
+{
+	int rc = qwen_adapter_find(&m->v[i], name, t->ne, p, err);
+
+	if (rc <= 0)
+		return rc;
+	if (qwen_quant_find(p->a->type) == NULL ||
+	    qwen_quant_find(p->b->type) == NULL) {
+		qwen_fail(err, QWEN_EUNSUP, "tensor %s or its .lora_b has a "
+		    "type that cannot be read", p->a->name);
+		return qwen_adapter_fail(&m->v[i], err);
+	}
+	return m->v[i].scale != 0;
+}
+
+/* Has each of the adapters' tensors one of the model? */
+static int
+check_all(struct quantize_merge *m, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t, *embd = NULL;
+	struct qwen_adapter_pair p;
+	size_t i, k;
+
+	for (i = 0; i < m->n; i++) {
+		for (k = 0; (t = qwen_gguf_tensor(m->in, k)) != NULL; k++) {
+			size_t n = strlen(t->name);
+
+			if (strcmp(t->name, "token_embd.weight") == 0)
+				embd = t;
+			if (n > 7 && strcmp(t->name + n - 7, ".weight") == 0 &&
+			    find(m, i, t->name, t, &p, err) < 0)
+				return -1;
+		}
+		if (m->tied && embd != NULL &&
+		    find(m, i, "output.weight", embd, &p, err) < 0)
+			return -1;
+		if (qwen_adapter_check(&m->v[i], m->in, SIZE_MAX, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+qwen_merge_open(struct quantize_merge **out, const struct qwen_gguf *in,
+    const struct qwen_adapter *a, size_t n, struct qwen_err *err)
+{
+	struct quantize_merge *m = qwen_alloc(1, sizeof *m);
+	size_t i;
+
+	*out = NULL;
+	if (m == NULL || (m->v = qwen_alloc(n, sizeof *m->v)) == NULL) {
+		free(m);
+		return qwen_oom(err);
+	}
+	m->in = in;
+	m->n = n;
+	m->tied = qwen_gguf_find_tensor(in, "output.weight") == NULL;
+	for (i = 0; i < n; i++) {
+		if (qwen_adapter_open(&m->v[i], &a[i], in, err) < 0)
+			break;
+	}
+	if (i < n || check_all(m, err) < 0) {
+		qwen_merge_close(m);
+		return -1;
+	}
+	*out = m;
+	return 0;
+}
+
+void
+qwen_merge_close(struct quantize_merge *m)
+{
+	size_t i;
+
+	if (m == NULL)
+		return;
+	for (i = 0; i < m->n; i++)
+		qwen_adapter_fini(&m->v[i]);
+	free(m->v);
+	free(m);
+}
+
+int
+qwen_merge_changes(const struct quantize_merge *m, const char *name,
+    const struct qwen_gguf_tensor *t)
+{
+	struct qwen_adapter_pair p;
+	size_t i;
+
+	for (i = 0; i < m->n; i++) {
+		if (find(m, i, name, t, &p, NULL) > 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ changes */
+
+/* All numbers of a tensor of matrices, each turned or as it is; or NULL. */
+static float *
+numbers(const struct qwen_gguf_tensor *t, int turned)
+{
+	const struct qwen_quant *q = qwen_quant_find(t->type);
+	size_t n_in = (size_t)t->ne[0], n_out = (size_t)t->ne[1];
+	size_t rows = n_out * (size_t)t->ne[2], r, c, at;
+	size_t bytes = qwen_quant_row_bytes(t->type, t->ne[0]);
+	float *v = qwen_alloc(rows * n_in, sizeof *v);
+	float *row = qwen_alloc(n_in, sizeof *row);
+
+	for (r = 0; v != NULL && row != NULL && r < rows; r++) {
+		qwen_quant_values(q, (const unsigned char *)t->data + r * bytes,
+		    n_in, row);
+		at = r / n_out * n_out * n_in;
+		for (c = 0; c < n_in; c++)
+			v[turned ? at + c * n_out + r % n_out : r * n_in + c] =
+			    row[c];
+	}
+	if (row == NULL) {
+		free(v);
+		v = NULL;
+	}
+	free(row);
+	return v;
+}
+
+/* NAME.scale, by which files in NVFP4 multiply what NAME.weight gives. */
+static int
+load_scale(struct quantize_changes *c, const struct quantize_merge *m,
+    const char *name, struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t;
+	char scale[GGUF_NAME_MAX + 1];
+
+	snprintf(scale, sizeof scale, "%.*s.scale", (int)(strlen(name) - 7),
+	    name);
+	if ((t = qwen_gguf_find_tensor(m->in, scale)) == NULL)
+		return 0;
+	if (t->type != QT_F32)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %s is not F32",
+		    scale);
+	c->n_scale = (size_t)(t->ne[0] * t->ne[1]);
+	c->scale = t->data;
+	return 0;
+}
+
+int
+qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
+    const char *name, const struct qwen_gguf_tensor *t, struct qwen_err *err)
+{
+	struct quantize_changes *c;
+	struct qwen_adapter_pair p;
+	struct change *one;
+	size_t i;
+	int flip = qwen_adapter_by_rows(name);
+
+	*out = NULL;
+	if (m == NULL || !qwen_merge_changes(m, name, t))
+		return 0;
+	c = qwen_alloc(1, sizeof *c + m->n * sizeof *c->v);
+	if (c == NULL)
+		return qwen_oom(err);
+	c->n_in = (size_t)t->ne[0];
+	c->n_out = (size_t)t->ne[1];
+	if (load_scale(c, m, name, err) < 0) {
+		qwen_merge_free(c);
+		return -1;
+	}
+	for (i = 0; i < m->n; i++) {
+		if (find(m, i, name, t, &p, NULL) <= 0)
+			continue;
+		one = &c->v[c->n++];
+		one->rank = p.rank;
+		one->scale = p.scale;
+		/* of an embedding, A has the rows */
+		one->by = numbers(flip ? p.a : p.b, 0);
+		one->over = numbers(flip ? p.b : p.a, flip);
+		if (one->by == NULL || one->over == NULL) {
+			qwen_merge_free(c);
+			return qwen_oom(err);
+		}
+	}
+	*out = c;
+	return 0;
+}
+
+void
+qwen_merge_free(struct quantize_changes *c)
+{
+	size_t i;
+
+	if (c == NULL)
+		return;
+	for (i = 0; i < c->n; i++) {
+		free(c->v[i].by);
+		free(c->v[i].over);
+	}
+	free(c);
+}
+
+/* Columns that are added up together. */
+enum { COLUMNS = 256 };
+
+/* Of one row of matrix e, columns c0 and on. */
+static void
+add(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
+    size_t c0, size_t n)
+{
+	double sum[COLUMNS], v[COLUMNS], b, scale = 1;
+	const float *over;
+	size_t i, k, j;
+
+	if (c->scale != NULL)
+		scale = (double)c->scale[c->n_scale > 1 ? e : 0];
+	for (j = 0; j < n; j++)
+		v[j] = 0;
+	for (i = 0; i < c->n; i++) {
+		const struct change *one = &c->v[i];
+
+		for (j = 0; j < n; j++)
+			sum[j] = 0;
+		for (k = 0; k < one->rank; k++) {
+			b = (double)one->by[row * one->rank + k];
+			over = one->over + (e * one->rank + k) * c->n_in + c0;
+			for (j = 0; j < n; j++)
+				sum[j] += b * (double)over[j];
+		}
+		for (j = 0; j < n; j++)
+			v[j] += (double)one->scale * sum[j];
+	}
+	for (j = 0; j < n; j++)
+		x[c0 + j] = (float)((double)x[c0 + j] + v[j] / scale);
+}
+
+void
+qwen_merge_rows(const struct quantize_changes *c, float *x, uint64_t row,
+    uint64_t n)
+{
+	size_t c0, many;
+
+	for (; n > 0; n--, row++, x += c->n_in) {
+		for (c0 = 0; c0 < c->n_in; c0 += many) {
+			many = c->n_in - c0 < COLUMNS ? c->n_in - c0 : COLUMNS;
+			add(c, x, row, row / c->n_out, c0, many);
+		}
+	}
+}

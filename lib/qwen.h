@@ -45,6 +45,9 @@
 /* What the tools say to each other in pipes. */
 #include "qwen/stream.h"
 
+/* What a model computes on the way. */
+#include "qwen/trace.h"
+
 /* A model file itself; replies that must be of a form; this machine; what fits. */
 #include "qwen/gguf.h"
 #include "qwen/quant.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * qwen/stream.h - streams of tokens, logits and state.
+ * qwen/stream.h - streams of tokens, logits, state and traces.
  *
  * For programs that stand in a pipe with the tools: a reader gives records, a
  * writer takes them.
@@ -27,6 +27,7 @@ enum {
 	QWEN_EOG_MAX = 16,		/* end-of-generation ids in a header */
 	QWEN_STATE_MAX = 1 << 20,	/* bytes of one record of state, in all */
 	QWEN_MARK_MAX = 255,		/* bytes of the name of a mark */
+	QWEN_TRACE_NAME = 64,		/* of a stage, NUL included */
 };
 
 /* Kinds of streams; bits, so that a reader can name those it takes. */
@@ -34,13 +35,14 @@ enum qwen_stream_kind {
 	QWEN_STREAM_TOKENS = 1,
 	QWEN_STREAM_LOGITS = 2,
 	QWEN_STREAM_STATE = 4,
+	QWEN_STREAM_TRACE = 8,
 };
 
 struct qwen_header {
 	enum qwen_stream_kind kind;
 	uint32_t	 n_vocab;	/* ids are below it */
 	struct qwen_fp	 vocab;		/* vocabulary */
-	struct qwen_fp	 model;		/* LOGITS and STATE only, */
+	struct qwen_fp	 model;		/* all but TOKENS, */
 	struct qwen_fp	 base;		/* likewise: of the model without its
 					   adapters; zero: it has none */
 	uint32_t	 numerics;	/* likewise */
@@ -95,6 +97,17 @@ enum qwen_record_kind {
 	QWEN_REC_STATE,		/* raw, n_raw: see qwen-state(5) */
 	QWEN_REC_MARK,		/* path: its name; among tokens, a place to
 				   go back to */
+	QWEN_REC_TRACE,		/* trace */
+};
+
+/* What a stage of the forward pass has made of a token: qwen/trace.h. */
+struct qwen_trace_value {
+	const char	*stage;
+	uint64_t	 position;	/* of the token */
+	int32_t		 token;		/* its id */
+	size_t		 n;		/* numbers: one of these */
+	const float	*row;		/* of any value */
+	const int32_t	*choices;	/* not negative */
 };
 
 /*
@@ -115,6 +128,7 @@ struct qwen_record {
 					   name of a mark, never empty */
 	uint64_t	 n_tokens;	/* in it */
 	struct qwen_fp	 fp;		/* and its fingerprint */
+	struct qwen_trace_value trace;
 	const unsigned char *raw;	/* the record as it came, framing */
 	size_t		 n_raw;		/* included; of text, NULL */
 };
@@ -127,7 +141,7 @@ struct qwen_reader_opts {
 	unsigned	 kinds;
 	/*
 	 * What headers must agree with, or NULL: streams of tokens by the
-	 * vocabulary; of logits and state by the model and numerics too.
+	 * vocabulary; of others by the model and numerics too.
 	 */
 	const struct qwen_header *self;
 	/* Plain ids: a newline ends a document (otherwise it is just space). */
@@ -212,6 +226,9 @@ int qwen_write_logits(struct qwen_writer *w, uint64_t pos, const float *logits,
  */
 int qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
     const float *logits, size_t k, float logsumexp, struct qwen_err *err);
+/* Not for RAW. */
+int qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
+    struct qwen_err *err);
 int qwen_write_ready(struct qwen_writer *w, const char *path,
     uint64_t n_tokens, const struct qwen_fp *fp, struct qwen_err *err);
 

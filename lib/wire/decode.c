@@ -20,7 +20,8 @@ enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
 	K_KEYS, K_VALUES, K_BASE,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
-	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK, N_KEYS
+	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK,
+	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, N_KEYS
 };
 
 static const struct qwen_key keys[N_KEYS] = {
@@ -44,6 +45,10 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_N_TOKENS] = { "n_tokens", QWEN_SHAPE_UINT },
 	[K_FINGERPRINT] = { "fingerprint", QWEN_SHAPE_FP },
 	[K_MARK] = { "mark", QWEN_SHAPE_TEXT },
+	[K_TRACE] = { "trace", QWEN_SHAPE_TEXT },
+	[K_TOKEN] = { "token", QWEN_SHAPE_UINT },
+	[K_ROW] = { "row", QWEN_SHAPE_ROW },
+	[K_CHOICES] = { "choices", QWEN_SHAPE_IDS },
 };
 
 static const struct {
@@ -53,6 +58,7 @@ static const struct {
 	{ QWEN_STREAM_TOKENS, "tokens" },
 	{ QWEN_STREAM_LOGITS, "logits" },
 	{ QWEN_STREAM_STATE, "state" },
+	{ QWEN_STREAM_TRACE, "trace" },
 };
 
 const char *
@@ -80,6 +86,8 @@ qwen_record_limit(const struct qwen_header *h)
 		return row > QWEN_HEADER_MAX ? row : QWEN_HEADER_MAX;
 	case QWEN_STREAM_STATE:
 		return QWEN_STATE_MAX;
+	case QWEN_STREAM_TRACE:
+		return QWEN_TRACE_MAX;
 	}
 	return QWEN_HEADER_MAX;
 }
@@ -347,18 +355,92 @@ take_mark(struct qwen_record *rec, const struct qwen_fields *f,
 	return 0;
 }
 
+/* Printable, since it is shown to people. */
+static int
+take_stage(const struct qwen_item *it, struct qwen_numbers *nb,
+    struct qwen_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < it->n && it->s[i] > ' ' && it->s[i] < 127; i++)
+		;
+	if (it->n == 0 || it->n >= QWEN_TRACE_NAME || i < it->n)
+		return qwen_fail(err, QWEN_EFORMAT, "the name of a stage is "
+		    "not 1 to %d printable characters", QWEN_TRACE_NAME - 1);
+	memcpy(nb->path, it->s, it->n);
+	nb->path[it->n] = '\0';
+	return 0;
+}
+
+/* Numbers of experts: not ids, so any that are not negative. */
+static int
+take_choices(const struct qwen_item *it, size_t n, struct qwen_numbers *nb,
+    struct qwen_err *err)
+{
+	size_t i;
+
+	if (qwen_grow(&nb->ids, &nb->cap_ids, n, sizeof *nb->ids) < 0)
+		return qwen_oom(err);
+	for (i = 0; i < n; i++) {
+		nb->ids[i] = (int32_t)qwen_le32(it->s + 4 * i);
+		if (nb->ids[i] < 0)
+			return qwen_fail(err, QWEN_ERANGE, "choice %ld",
+			    (long)nb->ids[i]);
+	}
+	return 0;
+}
+
+static int
+take_trace(struct qwen_record *rec, const struct qwen_fields *f,
+    struct qwen_numbers *nb, struct qwen_err *err)
+{
+	int row = has(f, K_ROW);
+	const struct qwen_item *it = &f->v[row ? K_ROW : K_CHOICES];
+	struct qwen_trace_value *v = &rec->trace;
+	size_t i;
+
+	if (need(f, K_POSITION, err) < 0 || need(f, K_TOKEN, err) < 0 ||
+	    (!row && need(f, K_CHOICES, err) < 0) ||
+	    take_stage(&f->v[K_TRACE], nb, err) < 0)
+		return -1;
+	if (f->v[K_POSITION].n > INT64_MAX ||
+	    f->v[K_TOKEN].n >= rec->header->n_vocab)
+		return qwen_fail(err, QWEN_ERANGE, "position or token out of "
+		    "range");
+	v->stage = nb->path;
+	v->position = f->v[K_POSITION].n;
+	v->token = (int32_t)f->v[K_TOKEN].n;
+	v->n = (size_t)it->n / 4;
+	if (v->n == 0)
+		return qwen_fail(err, QWEN_EFORMAT, "a stage of no numbers");
+	if (!row) {
+		if (take_choices(it, v->n, nb, err) < 0)
+			return -1;
+		v->choices = nb->ids;
+		return 0;
+	}
+	if (qwen_grow(&nb->logits, &nb->cap_logits, v->n,
+	    sizeof *nb->logits) < 0)
+		return qwen_oom(err);
+	for (i = 0; i < v->n; i++)
+		nb->logits[i] = qwen_bits_f32(qwen_le32(it->s + 4 * i));
+	v->row = nb->logits;
+	return 0;
+}
+
 /* A record is what the one of these keys that it has says. */
 static const struct {
 	enum key		key;
 	enum qwen_record_kind	rec;
 	unsigned		streams;	/* where it may be */
 } records[] = {
-	{ K_QWEN, QWEN_REC_HEADER, 7 },
+	{ K_QWEN, QWEN_REC_HEADER, 15 },
 	{ K_TOKENS, QWEN_REC_TOKENS, QWEN_STREAM_TOKENS },
 	{ K_END, QWEN_REC_END, QWEN_STREAM_TOKENS },
 	{ K_LOGITS, QWEN_REC_LOGITS, QWEN_STREAM_LOGITS },
 	{ K_READY, QWEN_REC_READY, QWEN_STREAM_TOKENS | QWEN_STREAM_LOGITS },
 	{ K_MARK, QWEN_REC_MARK, QWEN_STREAM_TOKENS },
+	{ K_TRACE, QWEN_REC_TRACE, QWEN_STREAM_TRACE },
 };
 
 static int
@@ -424,6 +506,8 @@ qwen_record_decode(struct qwen_record *rec, const unsigned char *p, size_t n,
 		return take_ready(rec, &f, nb, err);
 	case QWEN_REC_MARK:
 		return take_mark(rec, &f, nb, err);
+	case QWEN_REC_TRACE:
+		return take_trace(rec, &f, nb, err);
 	case QWEN_REC_END:
 		if (text_is(&f.v[K_END], "document"))
 			return 0;

@@ -158,7 +158,7 @@ complete(struct qwen_reader *r, size_t *n, struct qwen_err *err)
 }
 
 /* "tokens or state": the kinds that are welcome. */
-struct kinds { char s[32]; };
+struct kinds { char s[48]; };
 
 static struct kinds
 welcome(const struct qwen_reader *r)
@@ -166,7 +166,7 @@ welcome(const struct qwen_reader *r)
 	struct kinds list = { "" };
 	unsigned k;
 
-	for (k = 1; k <= QWEN_STREAM_STATE; k <<= 1) {
+	for (k = 1; k <= QWEN_STREAM_TRACE; k <<= 1) {
 		if ((r->opts.kinds & k) == 0)
 			continue;
 		strcat(list.s, list.s[0] != '\0' ? " or " : "");

@@ -23,6 +23,7 @@ enum {
 	QWEN_TOKENS_MAX = 1 << 20,	/* bytes of a record of tokens */
 	QWEN_TOKENS_RUN = 1 << 16,	/* ids that a writer puts in one */
 	QWEN_PATH_MAX = 4096,		/* of a ready record's path, with NUL */
+	QWEN_TRACE_MAX = 64 << 20,	/* bytes of a record of a trace */
 };
 
 /* Most bytes that a record may have where the header h (or none) rules. */
@@ -40,7 +41,7 @@ struct qwen_numbers {
 	size_t	 cap_ids;
 	float	*logits;
 	size_t	 cap_logits;
-	char	 path[QWEN_PATH_MAX];	/* or the name of a mark */
+	char	 path[QWEN_PATH_MAX];	/* or the name of a mark, or stage */
 };
 
 /*

@@ -512,6 +512,47 @@ qwen_write_best(struct qwen_writer *w, uint64_t pos, const int32_t *ids,
 	return end(w);
 }
 
+/* "name position token number ..." */
+static void
+text_trace(struct qwen_writer *w, const struct qwen_trace_value *v)
+{
+	size_t i;
+
+	put_str(w, v->stage);
+	putf(w, " %" PRIu64 " %" PRId32, v->position, v->token);
+	for (i = 0; i < v->n; i++) {
+		if (v->row != NULL)
+			putf(w, " %.9g", (double)v->row[i]);
+		else
+			putf(w, " %" PRId32, v->choices[i]);
+	}
+	put_str(w, "\n");
+}
+
+int
+qwen_write_trace(struct qwen_writer *w, const struct qwen_trace_value *v,
+    struct qwen_err *err)
+{
+	if (begin(w, err) < 0)
+		return -1;
+	if (w->opts.format == QWEN_FORMAT_RAW)
+		return qwen_fail(err, QWEN_EUNSUP, "a trace has no raw form");
+	if (!has_keys(w)) {
+		text_trace(w, v);
+		return end(w);
+	}
+	put_map(w, 4);
+	put_text(w, "trace", v->stage);
+	put_uint(w, "position", v->position);
+	put_uint(w, "token", (uint64_t)v->token);
+	if (v->row != NULL)
+		put_row(w, "row", v->row, v->n);
+	else
+		put_ids(w, "choices", v->choices, v->n);
+	end_map(w);
+	return end(w);
+}
+
 int
 qwen_write_ready(struct qwen_writer *w, const char *path, uint64_t n_tokens,
     const struct qwen_fp *fp, struct qwen_err *err)

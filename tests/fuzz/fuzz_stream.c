@@ -33,6 +33,10 @@ check(const struct qwen_record *rec)
 	if (rec->kind == QWEN_REC_MARK && qwen_mark_check(rec->path,
 	    strlen(rec->path), NULL) < 0)
 		abort();
+	if (rec->kind == QWEN_REC_TRACE && (rec->trace.n == 0 ||
+	    (rec->trace.row != NULL) == (rec->trace.choices != NULL) ||
+	    rec->trace.stage[0] == '\0' || (size_t)rec->trace.token >= limit))
+		abort();
 	if (rec->kind == QWEN_REC_STATE && rec->n_raw > QWEN_STATE_MAX)
 		abort();
 }

@@ -29,6 +29,19 @@ void ref_add_lora(struct ref_model *m, const char *path, double scale);
 /* From now on round keys and values to f16, as the library does. */
 void ref_round_kv(struct ref_model *m);
 
+/*
+ * Told of each stage by the names that traces have, qwen-trace(7), from now on;
+ * t is the token's position, and v lives until it returns.
+ */
+struct ref_look {
+	void	(*fn)(void *arg, const char *stage, size_t t, const double *v,
+		    size_t n);
+	void	*arg;
+	size_t	 t;		/* the reference pass's own */
+};
+
+void ref_look(struct ref_model *m, struct ref_look *look);
+
 /* Logits after each of n tokens: logits[n][n_vocab]. */
 void ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
     double *logits);

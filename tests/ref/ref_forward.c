@@ -45,6 +45,41 @@ softplus(double t)
 	return t > 20 ? t : log1p(exp(t));
 }
 
+/* What somebody may look at, of row m->look->t. */
+static void
+show(const struct ref_model *m, long block, const char *name, const double *v,
+    size_t n)
+{
+	char full[64];
+
+	if (m->look == NULL || block >= (long)m->n_layer)
+		return;
+	if (block >= 0)
+		snprintf(full, sizeof full, "blk.%ld.%s", block, name);
+	else
+		snprintf(full, sizeof full, "%s", name);
+	m->look->fn(m->look->arg, full, m->look->t, v, n);
+}
+
+static void
+at_row(const struct ref_model *m, size_t t)
+{
+	if (m->look != NULL)
+		m->look->t = t;
+}
+
+static void
+show_rows(const struct ref_model *m, long block, const char *name,
+    const double *v, size_t n, size_t width)
+{
+	size_t t;
+
+	for (t = 0; t < n; t++) {
+		at_row(m, t);
+		show(m, block, name, v + t * width, width);
+	}
+}
+
 /* ---- products and norms */
 
 /* The vector that goes with NAME.weight as NAME.<suffix>, or NULL. */
@@ -195,13 +230,14 @@ rope(const struct ref_model *m, double *x, size_t d, size_t pos)
 
 /* ---- full attention */
 
-/* One query against the keys k[s] and values v[s], s = 0 .. t. */
+/* One query against the keys k[s] and values v[s], s = 0 .. t: o, p[s]. */
 static void
 attend(const double *q, const double *k, const double *v, size_t stride,
-    size_t t, size_t d, double scale, double *o)
+    size_t t, size_t d, double scale, double *o, double *p)
 {
-	double *p = ref_new(t + 1);
 	size_t s, i;
+
+	memset(p, 0, (t + 1) * sizeof *p);
 
 	for (s = 0; s <= t; s++) {
 		for (i = 0; i < d; i++)
@@ -213,7 +249,6 @@ attend(const double *q, const double *k, const double *v, size_t stride,
 		for (s = 0; s <= t; s++)
 			o[i] += p[s] * v[s * stride + i];
 	}
-	free(p);
 }
 
 /* Queries of one row: norm, rotate, attend; gate where there is one. */
@@ -227,7 +262,10 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 	int gated = is_hybrid(m);
 	double scale = ref_key_real(m, "attention.scale", 1 / sqrt((double)D));
 	double *q = ref_new((gated ? 2 : 1) * H * D), *o = ref_new(H * D);
+	double *p = ref_new(t + 1);
+	char name[40];
 
+	at_row(m, t);
 	product(m, block, "attn_q.weight", a, q);
 	for (h = 0; h < H; h++) {
 		/* per head: query, then gate */
@@ -237,11 +275,15 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 		if (ref_has(m, block, "attn_q_norm.weight"))
 			rms(m, block, "attn_q_norm.weight", qh, qh);
 		rope(m, qh, D, t);
-		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh);
+		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh,
+		    p);
+		snprintf(name, sizeof name, "attn.probs.h%zu", h);
+		show(m, block, name, p, t + 1);
 		for (i = 0; gated && i < D; i++)
 			oh[i] *= sigma(qh[D + i]);
 	}
 	product(m, block, "attn_output.weight", o, y);
+	free(p);
 	free(q);
 	free(o);
 }
@@ -381,10 +423,14 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
 		    h % d->Hk;	/* tiled order */
 		double g = (double)A[h] * softplus(alpha[h] + (double)dt[h]);
 
-		delta_rule(d->S + h * d->dk * d->dv, d->dk, d->dv, exp(g),
-		    sigma(beta[h]), q + kh * d->dk, k + kh * d->dk,
+		alpha[h] = exp(g);
+		beta[h] = sigma(beta[h]);
+		delta_rule(d->S + h * d->dk * d->dv, d->dk, d->dv, alpha[h],
+		    beta[h], q + kh * d->dk, k + kh * d->dk,
 		    v + h * d->dv, o + h * d->dv);
 	}
+	show(m, block, "delta.decay", alpha, d->Hv);
+	show(m, block, "delta.beta", beta, d->Hv);
 	free(beta);
 	free(alpha);
 }
@@ -460,8 +506,10 @@ deltanet(const struct ref_model *m, long block, const double *a, size_t n,
 	d.C = 2 * d.Hk * d.dk + d.Hv * d.dv;
 	d.window = ref_new(d.Kc * d.C);
 	d.S = ref_new(d.Hv * d.dk * d.dv);
-	for (t = 0; t < n; t++)
+	for (t = 0; t < n; t++) {
+		at_row(m, t);
 		delta_row(m, block, &d, a + t * m->n_embd, y + t * m->n_embd);
+	}
 	free(d.window);
 	free(d.S);
 }
@@ -511,10 +559,12 @@ shared_expert(const struct ref_model *m, long block, const double *x,
 	size_t i;
 
 	product(m, block, "ffn_gate_inp_shexp.weight", x, &gate);
+	gate = sigma(gate);
+	show(m, block, "router.shared", &gate, 1);
 	gated_mlp(m, block, "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
 	    "ffn_down_shexp.weight", 0, x, s);
 	for (i = 0; i < m->n_embd; i++)
-		y[i] += sigma(gate) * s[i];
+		y[i] += gate * s[i];
 	free(s);
 }
 
@@ -537,20 +587,27 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 	size_t n = ref_key(m, "expert_count", 0, 0), i, j;
 	size_t k = ref_key(m, "expert_used_count", 0, 0);
 	double scale = ref_key_real(m, "expert_weights_scale", 0), sum = 0;
-	double *p = ref_new(n), *f = ref_new(m->n_embd);
+	double *p = ref_new(n), *f = ref_new(m->n_embd), *best = ref_new(2 * k);
 	char *taken = calloc(n + 1, 1);
 
 	if (taken == NULL)
 		ref_die("out of memory", "experts");
 	product(m, block, "ffn_gate_inp.weight", x, p);
+	show(m, block, "router.logits", p, n);
 	softmax(p, n);
 	for (i = 0; i < k; i++) {
 		j = next_best(p, taken, n);
 		taken[j] = 1;
 		sum += p[j];
+		best[i] = (double)j;
 	}
 	if (strcmp(m->arch, "qwen2moe") == 0)
 		sum = 1;	/* shares of all experts, not of the chosen */
+	for (i = 0; i < k; i++)
+		best[k + i] = p[(size_t)best[i]] / sum *
+		    (scale != 0 ? scale : 1);
+	show(m, block, "router.experts", best, k);
+	show(m, block, "router.weights", best + k, k);
 	for (j = 0; j < n; j++) {
 		if (!taken[j])
 			continue;
@@ -565,6 +622,7 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 	}
 	if (ref_has(m, block, "ffn_gate_inp_shexp.weight"))
 		shared_expert(m, block, x, y);
+	free(best);
 	free(p);
 	free(f);
 	free(taken);
@@ -619,15 +677,20 @@ run_block(const struct ref_model *m, size_t i, double *x, size_t n)
 		deltanet(m, b, a, n, y);
 	else
 		attention(m, b, a, n, y);
+	show_rows(m, b, "mixer", y, n, E);
 	add(x, y, n * E);
+	show_rows(m, b, "mixer_residual", x, n, E);
 	memset(y, 0, n * E * sizeof *y);
 	/* a block that predicts may have none */
 	for (t = 0; t < n && (ref_has(m, b, "ffn_gate_inp.weight") ||
 	    ref_has(m, b, "ffn_gate.weight")); t++) {
 		rms(m, b, ffn_norm, x + t * E, a + t * E);
+		at_row(m, t);
 		ffn(m, b, a + t * E, y + t * E);
 	}
+	show_rows(m, b, "ffn", y, n, E);
 	add(x, y, n * E);
+	show_rows(m, b, "residual", x, n, E);
 	free(a);
 	free(y);
 }
@@ -645,10 +708,12 @@ run_trunk(const struct ref_model *m, const int32_t *tokens, size_t n,
 			x[t * E + i] = (double)m->embd.v[(size_t)tokens[t] *
 			    E + i];
 	}
+	show_rows(m, -1, "embed", x, n, E);
 	for (i = 0; i < m->n_layer; i++)
 		run_block(m, i, x, n);
 	for (t = 0; t < n; t++)
 		rms(m, -1, "output_norm.weight", x + t * E, h + t * E);
+	show_rows(m, -1, "norm", h, n, E);
 	free(x);
 }
 
@@ -670,6 +735,7 @@ ref_logits(const struct ref_model *m, const int32_t *tokens, size_t n,
 	for (t = 0; t < n; t++)
 		product(m, -1, head_of(m), h + t * E, logits +
 		    t * ref_n_vocab(m));
+	show_rows(m, -1, "logits", logits, n, ref_n_vocab(m));
 	free(h);
 }
 

@@ -253,6 +253,12 @@ ref_round_kv(struct ref_model *m)
 	m->round_kv = 1;
 }
 
+void
+ref_look(struct ref_model *m, struct ref_look *look)
+{
+	m->look = look;
+}
+
 size_t
 ref_n_vocab(const struct ref_model *m)
 {

@@ -23,6 +23,7 @@ struct ref_model {
 	size_t			 n_embd;
 	double			 eps;
 	int			 round_kv;
+	struct ref_look		*look;		/* or NULL */
 };
 
 /* Print what is wrong, and exit. */

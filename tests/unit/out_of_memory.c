@@ -595,6 +595,50 @@ timeline(struct qwen_model *m)
 }
 
 static int
+note_stage(void *arg, const struct qwen_trace_value *v, struct qwen_err *e)
+{
+	(void)arg;
+	(void)e;
+	if (v->row != NULL)
+		note(v->row, v->n * sizeof *v->row);
+	return 0;
+}
+
+static int
+note_name(void *arg, const struct qwen_trace_stage *st)
+{
+	(void)arg;
+	note(st->name, strlen(st->name));
+	return 0;
+}
+
+/* Looked at while it computes. */
+static int
+looked_at(struct qwen_model *m)
+{
+	static const char *const stages[] = { "*.ffn", "*.probs.h0", "logits" };
+	static const struct qwen_trace_range at[] = { { 2, 5 }, { 7, 7 } };
+	const struct qwen_trace t = { .patterns = stages, .n_patterns = 3,
+	    .at = at, .n_at = 2, .value = note_stage };
+	struct qwen_session *s;
+	int rc;
+
+	if (qwen_trace_stages(qwen_model_gguf(m), note_name, NULL, &err) < 0 ||
+	    made(qwen_session_new(&s, m, &err), &s) < 0)
+		return -1;
+	rc = qwen_session_trace(s, &t, &err) < 0 || read_all(s) < 0 ||
+	    look(s) < 0 ? -1 : 0;
+	qwen_session_free(s);
+	return rc;
+}
+
+static int
+tracing(void)
+{
+	return with_model(looked_at);
+}
+
+static int
 session(void)
 {
 	return with_model(timeline);
@@ -881,6 +925,7 @@ static const struct scenario {
 	{ "sampler", sampler, NULL },
 	{ "session", session, NULL },
 	{ "adapter", adapted, NULL },
+	{ "trace", tracing, NULL },
 	{ "saving", saving, NULL },
 	{ "loading", loading, saving },
 	{ "store", store, NULL },

@@ -122,7 +122,7 @@ test_truncated(void)
 		    memcmp(got.p, want.p, got.n) != 0))
 			wrong++;
 	}
-	ok(good == 11, "cut between records: accepted (%zu)", good);
+	ok(good == 14, "cut between records: accepted (%zu)", good);
 	ok(good + refused == s.n, "cut within a record: refused (%zu)",
 	    refused);
 	ok(wrong == 0, "what came before the cut is right");
@@ -406,7 +406,8 @@ static void
 test_formats(void)
 {
 	ok(text_of(QWEN_FORMAT_TEXT, "0\n7\n255\n256\n591\n255\n"
-	    "5 -1.5 3.25 0 3.25 -0 1e-30\n300 1:3.25 3:3.25 5:1e-30\n"),
+	    "5 -1.5 3.25 0 3.25 -0 1e-30\n300 1:3.25 3:3.25 5:1e-30\n"
+	    "blk.0.ffn 7 5 0.5 inf -0\nblk.0.router.experts 7 5 511 0\n"),
 	    "text");
 	ok(text_of(QWEN_FORMAT_JSON,
 	    "{\"qwen\":1,\"kind\":\"tokens\",\"n_vocab\":592,"
@@ -421,7 +422,15 @@ test_formats(void)
 	    "\"numerics\":1,\"eog\":[2,5]}\n"
 	    "{\"position\":5,\"logits\":[-1.5,3.25,0,3.25,-0,1e-30]}\n"
 	    "{\"position\":300,\"logsumexp\":4.00375986,\"ids\":[1,3,5],"
-	    "\"logits\":[3.25,3.25,1e-30]}\n"), "JSON");
+	    "\"logits\":[3.25,3.25,1e-30]}\n"
+	    "{\"qwen\":1,\"kind\":\"trace\",\"n_vocab\":6,"
+	    "\"vocabulary\":\"00112233445566778899aabbccddeeff\","
+	    "\"model\":\"fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0\","
+	    "\"numerics\":1}\n"
+	    "{\"trace\":\"blk.0.ffn\",\"position\":7,\"token\":5,"
+	    "\"row\":[0.5,null,-0]}\n"
+	    "{\"trace\":\"blk.0.router.experts\",\"position\":7,"
+	    "\"token\":5,\"choices\":[511,0]}\n"), "JSON");
 }
 
 /* Documents a line, the empty one an empty line. */

@@ -119,6 +119,35 @@ struct row {
 	size_t		 n;
 };
 
+/* Each after a header of this kind with a vocabulary of 2. */
+static void
+test_table(enum qwen_stream_kind kind, const char *name,
+    const struct row *rows, size_t n)
+{
+	struct qwen_header h = { .kind = kind, .n_vocab = 2 };
+	struct qwen_writer *w;
+	struct bytes b = { 0 };
+	struct qwen_err err;
+	size_t i, head;
+	int fd = fd_of("", 0);
+
+	qwen_writer_open(&w, fd, NULL, &err);
+	qwen_write_header(w, &h, &err);
+	qwen_writer_close(w, &err);
+	bytes_of_fd(&b, fd);
+	close(fd);
+	head = b.n;
+	for (i = 0; i < n; i++) {
+		b.n = head;
+		bytes_add(&b, rows[i].key_and_row, rows[i].n);
+		err.msg[0] = '\0';
+		ok(read_bytes(b.p, b.n, NULL, NULL, &err) < 0 &&
+		    strstr(err.msg, "record 2 at byte") != NULL,
+		    "%s %s: %s", name, rows[i].what, err.msg);
+	}
+	bytes_free(&b);
+}
+
 /* Rows after a header of logits with a vocabulary of 2. */
 static void
 test_rows(void)
@@ -152,28 +181,41 @@ test_rows(void)
 	    LOGITS "\x48\0\0\0\0\0\0\0\0") },
 	{ "of ids alone", S("\xa2" POS IDS "\x44\1\0\0\0") },
 	};
-	struct qwen_header h = { .kind = QWEN_STREAM_LOGITS, .n_vocab = 2 };
-	struct qwen_writer *w;
-	struct bytes b = { 0 };
-	struct qwen_err err;
-	size_t i, head;
-	int fd = fd_of("", 0);
 
-	qwen_writer_open(&w, fd, NULL, &err);
-	qwen_write_header(w, &h, &err);
-	qwen_writer_close(w, &err);
-	bytes_of_fd(&b, fd);
-	close(fd);
-	head = b.n;
-	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		b.n = head;
-		bytes_add(&b, rows[i].key_and_row, rows[i].n);
-		err.msg[0] = '\0';
-		ok(read_bytes(b.p, b.n, NULL, NULL, &err) < 0 &&
-		    strstr(err.msg, "record 2 at byte") != NULL,
-		    "a row %s: %s", rows[i].what, err.msg);
-	}
-	bytes_free(&b);
+	test_table(QWEN_STREAM_LOGITS, "a row", rows,
+	    sizeof rows / sizeof rows[0]);
+}
+
+/* Values after a header of a trace with a vocabulary of 2. */
+static void
+test_traces(void)
+{
+	static const struct row rows[] = {
+#define TRACE "etraceaa"
+#define TOKEN "etoken\1"
+#define ROW "crow\xd8\x55\x44\0\0\0\0"
+#define CHOICES "gchoices\xd8\x4e"
+	{ "without position", S("\xa3" TRACE TOKEN ROW) },
+	{ "without token", S("\xa3" TRACE POS ROW) },
+	{ "without numbers", S("\xa3" TRACE POS TOKEN) },
+	{ "of no number", S("\xa4" TRACE POS TOKEN "crow\xd8\x55\x40") },
+	{ "of a foreign token", S("\xa4" TRACE POS "etoken\2" ROW) },
+	{ "at position 2^64 - 1", S("\xa4" TRACE "hposition\x1b\xff\xff\xff"
+	    "\xff\xff\xff\xff\xff" TOKEN ROW) },
+	{ "without a name", S("\xa4" "etrace`" POS TOKEN ROW) },
+	{ "with a name of two lines", S("\xa4" "etracecA\nB" POS TOKEN ROW) },
+	{ "with a name of 64 characters", S("\xa4" "etracex\x40"
+	    "0123456789abcdef0123456789abcdef0123456789abcdef"
+	    "0123456789abcdef" POS TOKEN ROW) },
+	{ "with a choice below 0", S("\xa4" TRACE POS TOKEN CHOICES
+	    "\x44\xff\xff\xff\xff") },
+	{ "of f64", S("\xa4" TRACE POS TOKEN "crow\xd8\x56\x48\0\0\0\0\0\0"
+	    "\0\0") },
+	{ "among logits", S("\xa2" POS LOGITS "\x48\0\0\0\0\0\0\0\0") },
+	};
+
+	test_table(QWEN_STREAM_TRACE, "a trace", rows,
+	    sizeof rows / sizeof rows[0]);
 }
 
 int
@@ -187,5 +229,6 @@ main(void)
 	test_files(folder);
 	test_future(folder);
 	test_rows();
+	test_traces();
 	return done_testing();
 }

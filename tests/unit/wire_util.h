@@ -3,6 +3,7 @@
 #ifndef WIRE_UTIL_H
 #define WIRE_UTIL_H
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -106,6 +107,14 @@ describe(struct bytes *log, const struct qwen_record *rec)
 		    qwen_fp_hex(&rec->fp, hex));
 	if (rec->kind == QWEN_REC_MARK)
 		bytes_addf(log, " %s", rec->path);
+	if (rec->kind == QWEN_REC_TRACE)
+		bytes_addf(log, " %s %llu %d n=%zu", rec->trace.stage,
+		    (unsigned long long)rec->trace.position,
+		    (int)rec->trace.token, rec->trace.n);
+	for (i = 0; rec->trace.row != NULL && i < rec->trace.n; i++)
+		bytes_addf(log, " %a", (double)rec->trace.row[i]);
+	for (i = 0; rec->trace.choices != NULL && i < rec->trace.n; i++)
+		bytes_addf(log, " %d", (int)rec->trace.choices[i]);
 	if (rec->kind == QWEN_REC_STATE)
 		bytes_add(log, rec->raw, rec->n_raw);
 	bytes_addf(log, "\n");
@@ -180,6 +189,13 @@ sample_stream(struct bytes *out, enum qwen_format format)
 	bad |= qwen_write_header(w, &h, &err);
 	bad |= qwen_write_logits(w, 5, row, 6, &err);
 	bad |= qwen_write_top(w, 300, row, 6, 3, &err);
+	h.kind = QWEN_STREAM_TRACE;
+	bad |= qwen_write_header(w, &h, &err);
+	bad |= qwen_write_trace(w, &(struct qwen_trace_value){ "blk.0.ffn", 7,
+	    5, 3, (const float[]){ 0.5f, INFINITY, -0.0f }, NULL }, &err);
+	bad |= qwen_write_trace(w, &(struct qwen_trace_value){
+	    "blk.0.router.experts", 7, 5, 2, NULL,
+	    (const int32_t[]){ 511, 0 } }, &err);
 	if (format == QWEN_FORMAT_CBOR) {
 		h.kind = QWEN_STREAM_STATE;
 		bad |= qwen_write_header(w, &h, &err);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "engine/model/model.h"
 
 static const struct qwen_arch archs[] = {
@@ -50,4 +51,34 @@ qwen_arch_names(char *buf, size_t size)
 	for (i = 0; i < N_ARCHS && n < size; i++)
 		n += (size_t)snprintf(buf + n, size - n, "%s%s",
 		    i > 0 ? ", " : "", archs[i].name);
+}
+
+const struct qwen_arch *
+qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
+{
+	const struct qwen_arch *a;
+	struct qwen_str name, type;
+	char known[160];
+	int r = qwen_gguf_get_str(g, "general.architecture", &name, err);
+
+	if (r < 0)
+		return NULL;
+	if (r == 0) {
+		qwen_fail(err, QWEN_EFORMAT,
+		    "key general.architecture is missing");
+		return NULL;
+	}
+	if (qwen_gguf_get_str(g, "general.type", &type, err) > 0 &&
+	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0) {
+		qwen_fail(err, QWEN_EUNSUP,
+		    "an adapter, which goes with a model: see --lora");
+		return NULL;
+	}
+	if ((a = qwen_arch_find(name)) != NULL)
+		return a;
+	qwen_arch_names(known, sizeof known);
+	qwen_fail(err, QWEN_EUNSUP,
+	    "architecture \"%.*s\" is not known: %s are",
+	    name.len > 40 ? 40 : (int)name.len, name.s, known);
+	return NULL;
 }

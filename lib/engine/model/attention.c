@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/model/forward.h"
+#include "engine/model/trace.h"
 
 #define MIN_GROUP 8		/* queries that go through a chunk at once */
 
@@ -569,6 +570,8 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    2 * (p.row.v + h->n_head_kv * d));
 	if (b->n_wanted == 0)
 		return;
+	if (b->trace)
+		qwen_trace_probs(b, l, p.row.q_step);
 	attend(b, &p);
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p,
 	    h->n_head * d);

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
+#include "engine/model/trace.h"
 
 /*
  * Room for n floats in what is taken at once for all layers: it is touched page
@@ -520,6 +521,26 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 		    h->n_head_v * h->dv);
 }
 
+/* How much of the state each value head keeps, and takes. */
+static void
+trace(struct qwen_batch *b, void *arg, size_t t)
+{
+	const struct pass *p = arg;
+	const float *in = b->b->in + t * b->b->in_width;
+	float *decay, *beta;
+	size_t i, at_alpha, at_beta;
+
+	decay = qwen_trace_at(b, t, QWEN_TRACE_DECAY, p->l->index, 0);
+	beta = qwen_trace_at(b, t, QWEN_TRACE_BETA, p->l->index, 0);
+	for (i = 0; i < b->hp->n_head_v; i++) {
+		find_gates(b->hp, p->l, &p->row, i, &at_alpha, &at_beta);
+		if (decay != NULL)
+			decay[i] = in[at_alpha];
+		if (beta != NULL)
+			beta[i] = in[at_beta];
+	}
+}
+
 void
 qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
@@ -540,6 +561,9 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p,
 	    4 * (h->n_head_k * h->dk + h->n_head_v));
+	if (b->trace)
+		qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, trace, &p,
+		    2 * h->n_head_v);
 	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
 	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p,

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/forward.h"
+#include "engine/model/trace.h"
 
 /*
  * Tokens computed together: the more, the more share an expert's weights.
@@ -48,11 +49,16 @@ check_tokens(const struct qwen_session *s, const int32_t *tokens, size_t n,
 	return 0;
 }
 
-/* Guesses that a pass may take on: there are logits for whoever reads them. */
+/*
+ * Guesses that a pass may take on: there are logits for whoever reads them, and
+ * nobody looks at what is computed of tokens.
+ */
 static size_t
-n_guess_of(enum qwen_logits logits, int hidden, const int32_t *guess, size_t n)
+n_guess_of(const struct qwen_session *s, enum qwen_logits logits, int hidden,
+    const int32_t *guess, size_t n)
 {
-	return guess != NULL && logits != QWEN_LOGITS_NONE && !hidden ? n : 0;
+	return guess != NULL && logits != QWEN_LOGITS_NONE && !hidden &&
+	    s->tracing == NULL ? n : 0;
 }
 
 /*
@@ -123,7 +129,7 @@ read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
 	for (; done < n; done += m) {
 		if (qwen_session_leave_end(s, err) < 0)
 			return -1;
-		m = n - done < batch ? n - done : batch;
+		m = qwen_trace_limit(s, n - done < batch ? n - done : batch);
 		m = qwen_checkpoints_next(how->keep, s->n_tokens, m, &cp);
 		p.tokens = tokens + done;
 		p.n_tokens = m;
@@ -157,7 +163,7 @@ qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
 	how = how != NULL ? how : &plain;
 	if (n == 0)
 		return 0;
-	n_guess = n_guess_of(how->logits, how->hidden, how->guess,
+	n_guess = n_guess_of(s, how->logits, how->hidden, how->guess,
 	    how->n_guess);
 	batch = qwen_batch_size(m, how->batch, n, how->keep);
 	if (check_tokens(s, tokens, n, err) < 0 ||
@@ -230,7 +236,8 @@ sum_needs(const struct qwen_part *part, size_t n_part, struct needs *sum)
 		end = p->s->n_tokens + p->n;
 		sum->longest = end > sum->longest ? end : sum->longest;
 		sum->all |= p->logits == QWEN_LOGITS_ALL && !p->hidden;
-		if (n_guess_of(p->logits, p->hidden, p->guess, p->n_guess) > 0)
+		if (n_guess_of(p->s, p->logits, p->hidden, p->guess,
+		    p->n_guess) > 0)
 			sum->n_guess += QWEN_GUESS_MAX;
 		if (qwen_add(sum->n, p->n, &sum->n) < 0 || qwen_add(sum->slots,
 		    qwen_session_slots(p->s, p->n), &sum->slots) < 0)
@@ -306,7 +313,7 @@ begin_parts(struct qwen_progress *at, const struct qwen_part *part,
 		if (at[i].known < q->n)
 			at[i].n_guess = qwen_ahead_reserve(q->s,
 			    q->s->n_tokens + q->n, q->guess,
-			    n_guess_of(q->logits, q->hidden, q->guess,
+			    n_guess_of(q->s, q->logits, q->hidden, q->guess,
 			    q->n_guess));
 	}
 }
@@ -343,6 +350,7 @@ fill_pass(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 		struct qwen_part *q = &part[i];
 
 		n = q->n - at[i].done < room ? q->n - at[i].done : room;
+		n = qwen_trace_limit(q->s, n);
 		at[i].in = n > 0 && !q->failed;
 		if (!at[i].in)
 			continue;

@@ -15,6 +15,7 @@
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
 #include "engine/model/lora.h"
+#include "engine/model/trace.h"
 
 static void
 lower(_Atomic size_t *least, size_t n)
@@ -193,7 +194,13 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	size_t row = b->hp->n_embd * sizeof *s->x;
 
 	qwen_batch_norm(b, add, l->mixer_norm, 2 * l->index);
+	if (b->trace && l->index > 0)
+		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, l->index - 1, s->x,
+		    b->hp->n_embd);
 	l->mixer(b, l);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_MIXER, l->index, s->out,
+		    b->hp->n_embd);
 	if (b->n_wanted < b->n) {
 		gather(b, s->x, row);
 		gather(b, s->out, row);
@@ -202,7 +209,13 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	if (b->n == 0 || l->ffn == NULL)
 		return;
 	qwen_batch_norm(b, s->out, l->ffn_norm, 2 * l->index + 1);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_MIXER_RESIDUAL, l->index, s->x,
+		    b->hp->n_embd);
 	l->ffn(b, l);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_FFN, l->index, s->out,
+		    b->hp->n_embd);
 }
 
 /* Is there a timeline whose numbers are all finite? */
@@ -222,8 +235,8 @@ any_good(struct qwen_batch *b)
  * All layers; what is left of the batch then is the wanted rows, with the
  * normed hidden states in xn and xq.  After the mixer of the last layer nothing
  * of the others is read any more, unless a block is to predict from them, or
- * somebody adds up inputs.  Rows
- * in which a number is not finite are carried on: they touch no others.
+ * somebody looks on.  Rows in which a number is not finite are carried on: they
+ * touch no others.
  */
 static void
 run_layers(struct qwen_batch *b)
@@ -231,9 +244,11 @@ run_layers(struct qwen_batch *b)
 	struct qwen_scratch *s = b->b;
 	size_t i, n_layer = b->hp->n_layer, n_embd = b->hp->n_embd;
 	const struct qwen_linear head = { &b->m->output, NULL, 0, NULL };
-	int late = b->m->mtp.on || b->m->inputs != NULL;
+	int late = b->m->mtp.on || b->m->inputs != NULL || b->trace;
 
 	qwen_each_token(b, QWEN_STAGE_EMBED, embed, NULL, n_embd);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_EMBED, 0, s->x, n_embd);
 	qwen_rope_angles(b);
 	for (i = 0; i < n_layer && any_good(b); i++) {
 		if (i + 1 == n_layer && !late)
@@ -245,6 +260,12 @@ run_layers(struct qwen_batch *b)
 	qwen_batch_norm(b, s->out, b->m->output_norm, 2 * n_layer);
 	if (!late)
 		return;
+	if (b->trace) {
+		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, n_layer - 1, s->x,
+		    n_embd);
+		qwen_trace_rows(b, QWEN_TRACE_NORM, 0, s->xn, n_embd);
+		qwen_trace_logits(b);
+	}
 	if (b->m->mtp.on)
 		qwen_mtp_take(b);
 	if (b->m->inputs != NULL)
@@ -420,6 +441,7 @@ qwen_batch_run(struct qwen_batch *b)
 	qwen_batch_number(b);
 	if (b->m->mtp.on)
 		qwen_mtp_begin(b);
+	b->trace = qwen_trace_begin(b);
 	run_layers(b);
 	if (any_good(b))
 		run_heads(b);
@@ -431,6 +453,7 @@ qwen_batch_run(struct qwen_batch *b)
 			fail_bad(bad, b->hp->n_layer, &p->err);
 			p->failed = 1;
 		}
+		qwen_trace_end(p);
 		if (p->failed) {
 			p->s->have_logits = 0;
 			continue;

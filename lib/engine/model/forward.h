@@ -141,6 +141,8 @@ struct qwen_batch {
 	 */
 	const uint32_t			*wanted;
 	size_t				 n_wanted;
+	int				 trace;	/* of some rows somebody looks
+						   at the stages */
 };
 
 /* Whose row t is. */

@@ -51,31 +51,6 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	    qwen_cpu_count(), err);
 }
 
-static int
-load_arch(struct qwen_model *m, struct qwen_err *err)
-{
-	struct qwen_str name, type;
-	char known[160];
-	int r = qwen_gguf_get_str(m->gguf, "general.architecture", &name, err);
-
-	if (r < 0)
-		return -1;
-	if (r == 0)
-		return qwen_fail(err, QWEN_EFORMAT,
-		    "key general.architecture is missing");
-	if (qwen_gguf_get_str(m->gguf, "general.type", &type, err) > 0 &&
-	    type.len == 7 && memcmp(type.s, "adapter", 7) == 0)
-		return qwen_fail(err, QWEN_EUNSUP,
-		    "an adapter, which goes with a model: see --lora");
-	m->arch = qwen_arch_find(name);
-	if (m->arch != NULL)
-		return 0;
-	qwen_arch_names(known, sizeof known);
-	return qwen_fail(err, QWEN_EUNSUP,
-	    "architecture \"%.*s\" is not known: %s are",
-	    name.len > 40 ? 40 : (int)name.len, name.s, known);
-}
-
 static void
 load_layer(struct qwen_loader *ld, struct qwen_layer *l)
 {
@@ -170,7 +145,8 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 		return qwen_oom(err);
 	}
 	m->gguf = g;
-	if (set_up(m, opts, err) < 0 || load_arch(m, err) < 0 ||
+	if (set_up(m, opts, err) < 0 ||
+	    (m->arch = qwen_arch_of(m->gguf, err)) == NULL ||
 	    qwen_hparams_read(&m->hp, m->arch, m->gguf, 0, err) < 0 ||
 	    qwen_loras_open(m, opts, err) < 0 ||
 	    qwen_load_weights(&ld) < 0 ||
@@ -303,7 +279,7 @@ qwen_model_check(const struct qwen_gguf *g, const struct qwen_gguf_checker *c,
 	    .arg = &t };
 	int rc = set_up(&m, &opts, &e);
 
-	if (rc == 0 && (load_arch(&m, &e) < 0 ||
+	if (rc == 0 && ((m.arch = qwen_arch_of(g, &e)) == NULL ||
 	    qwen_hparams_read(&m.hp, m.arch, g, 0, &e) < 0)) {
 		note_types(&t, g);
 		rc = -1;

@@ -166,6 +166,9 @@ struct qwen_model {
 
 /* ---- architectures (arch.c) */
 const struct qwen_arch *qwen_arch_find(struct qwen_str name);
+/* That of a file; NULL: it says none, or one that is not known. */
+const struct qwen_arch *qwen_arch_of(const struct qwen_gguf *g,
+    struct qwen_err *err);
 /* "qwen3, qwen3moe, ..." */
 void qwen_arch_names(char *buf, size_t size);
 

@@ -14,6 +14,7 @@
 #include "engine/model/forward.h"
 #include "engine/model/inputs.h"
 #include "engine/model/lora.h"
+#include "engine/model/trace.h"
 
 static void
 load_experts(struct qwen_loader *ld, struct qwen_moe *e)
@@ -530,6 +531,22 @@ measure_down(const struct work *w)
 	}
 }
 
+/* The experts of each row, the best first, and the shared one's gate. */
+static void
+trace(const struct work *w, size_t layer)
+{
+	const struct qwen_batch *b = w->b;
+	const struct qwen_scratch *s = b->b;
+	size_t n = b->hp->n_expert;
+
+	qwen_trace_rows(b, QWEN_TRACE_ROUTER, layer, s->router, n + 1);
+	qwen_trace_rows(b, QWEN_TRACE_EXPERTS, layer, s->expert, w->used);
+	qwen_trace_rows(b, QWEN_TRACE_WEIGHTS, layer, s->weight, w->used);
+	if (w->used > b->hp->n_expert_used)
+		qwen_trace_rows(b, QWEN_TRACE_SHARED, layer, s->weight +
+		    b->hp->n_expert_used, w->used);
+}
+
 void
 qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
@@ -551,6 +568,8 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	qwen_linears(b, lin, shared ? 2 : 1, s->xn, h->n_embd, s->xq, NULL,
 	    b->n);
 	qwen_each_token(b, QWEN_STAGE_ROUTE, route, &w, h->n_expert);
+	if (b->trace)
+		trace(&w, l->index);
 	sort_slots(&w);
 	w.n_routed = w.n_active - (size_t)shared;
 	if (b->m->inputs != NULL)

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/model/forward.h"
+#include "engine/model/trace.h"
 
 /*
  * One piece for the recurrent state of all layers, zeroed by the system page by
@@ -131,6 +132,7 @@ qwen_session_free(struct qwen_session *s)
 	free(s->layer);
 	free(s->own_logits);
 	free(s->mtp.hidden);
+	qwen_tracing_free(s->tracing);
 	free(s->tokens);
 	free(s);
 }

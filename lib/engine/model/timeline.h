@@ -146,6 +146,7 @@ struct qwen_session {
 	uint64_t		 every;		/* for thinning; 0: default */
 	int			 converted;	/* session.h says of what */
 	struct qwen_mtp_state	 mtp;
+	struct qwen_tracing	*tracing;	/* NULL: nobody looks on */
 };
 
 /* ---- the cache (cache.c) */

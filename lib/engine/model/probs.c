@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * probs.c - the probabilities of attention, for somebody who looks on.  The
+ * kernels never have them, since they add up chunk by chunk; the scores here are
+ * theirs.
+ */
+#include "engine/kernel/math.h"
+#include "engine/model/forward.h"
+#include "engine/model/trace.h"
+
+/* A query with the 16 keys of a block, as attn.inc has it. */
+static void
+f16_scores(const struct qwen_kv_shape *s, const float *q,
+    const uint16_t *keys, float *score)
+{
+	size_t i, j;
+
+	for (j = 0; j < QWEN_KV_BLOCK; j++)
+		score[j] = 0.0f;
+	for (i = 0; i < s->d; i++, keys += QWEN_KV_BLOCK) {
+		for (j = 0; j < QWEN_KV_BLOCK; j++)
+			score[j] = fmaf(q[i], qwen_f16_f32(keys[j]), score[j]);
+	}
+}
+
+/* Dimension i of the key of position j, in a tile of whole numbers: kv.h. */
+static int
+number_at(enum qwen_kv k, const uint8_t *tile, size_t i, size_t j)
+{
+	int byte;
+
+	if (k == QWEN_KV_Q8_0)
+		return (int8_t)tile[i / 2 * 32 + 2 * j + i % 2];
+	byte = tile[i % 16 / 2 * 32 + 2 * j + i % 2];
+	return (i < 16 ? byte & 15 : byte >> 4) - 8;
+}
+
+/* The same where keys are whole numbers, as attn_kv.inc has it. */
+static void
+rounded_scores(const struct qwen_kv_shape *s, const float *query,
+    const uint16_t *keys, float *score)
+{
+	const int16_t *q = (const int16_t *)(const void *)query;
+	const uint8_t *tile = (const uint8_t *)(keys + s->d /
+	    QWEN_KV_GROUP * QWEN_KV_BLOCK);
+	size_t i, j, g;
+	int sum;
+
+	for (j = 0; j < QWEN_KV_BLOCK; j++) {
+		score[j] = 0.0f;
+		for (g = 0; g < s->d / QWEN_KV_GROUP; g++) {
+			for (sum = 0, i = 0; i < QWEN_KV_GROUP; i++)
+				sum += q[g * QWEN_KV_GROUP + i] * number_at(
+				    s->k, tile + g * QWEN_KV_TILE(s->k), i, j);
+			score[j] = fmaf((float)sum, qwen_f16_f32(keys[g *
+			    QWEN_KV_BLOCK + j]), score[j]);
+		}
+		score[j] *= qwen_kv_query_scale(query, s->d);
+	}
+}
+
+/* Scores of n keys to their shares of the whole. */
+static void
+softmax(float *p, size_t n)
+{
+	float max = p[0];
+	double sum = 0;
+	size_t i;
+
+	for (i = 1; i < n; i++)
+		max = p[i] > max ? p[i] : max;
+	for (i = 0; i < n; i++) {
+		p[i] = qwen_expf(p[i] - max);
+		sum += (double)p[i];
+	}
+	for (i = 0; i < n; i++)
+		p[i] = (float)((double)p[i] / sum);
+}
+
+struct job {
+	struct qwen_batch	*b;
+	size_t			 layer, q_step;
+};
+
+/* Item: a row's head. */
+static void
+do_probs(void *arg, size_t item, int thread)
+{
+	const struct job *j = arg;
+	const struct qwen_hparams *h = j->b->hp;
+	size_t t = item / h->n_head, head = item % h->n_head;
+	size_t head_kv = head / (h->n_head / h->n_head_kv);
+	const struct qwen_share *share = qwen_share_of(j->b, t);
+	uint16_t *const *block = share->s->layer[j->layer].block + share->skip;
+	struct qwen_kv_shape s = qwen_kv_shape_of(h);
+	size_t n = share->pos + t - share->first + 1, i, k;
+	float *p = qwen_trace_at(j->b, t, QWEN_TRACE_PROBS, j->layer, head);
+	const float *q = j->b->b->in + t * j->b->b->in_width + head *
+	    j->q_step;
+	const uint16_t *keys;
+	float score[QWEN_KV_BLOCK];
+
+	(void)thread;
+	if (p == NULL)
+		return;
+	for (i = 0; i < n; i += QWEN_KV_BLOCK) {
+		keys = block[i / QWEN_KV_BLOCK] + qwen_kv_k_at(&s, head_kv) /
+		    sizeof *keys;
+		(s.k == QWEN_KV_F16 ? f16_scores : rounded_scores)(&s, q,
+		    keys, score);
+		for (k = 0; k < QWEN_KV_BLOCK && i + k < n; k++)
+			p[i + k] = score[k];
+	}
+	softmax(p, n);
+}
+
+void
+qwen_trace_probs(struct qwen_batch *b, const struct qwen_layer *l,
+    size_t q_step)
+{
+	struct job j = { b, l->index, q_step };
+
+	qwen_pool_run(b->m->pool, do_probs, &j, b->n * b->hp->n_head);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: ISC */
+/* stages.c - the stages of the forward pass: what they are called, and where. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/model/trace.h"
+
+/* Layers that have a stage, and numbers of a token. */
+enum where { ALWAYS, ATTENTION, DELTANET, EXPERTS, SHARED };
+enum width { EMBD, POSITIONS, VALUE_HEADS, ALL_EXPERTS, USED, ONE };
+
+/*
+ * In from, $ is the residual stream that a layer begins with, and names are
+ * those of the layer.
+ */
+static const struct row {
+	const char	*name;
+	const char	*what;		/* NULL: as the layer's block */
+	enum where	 where;
+	enum width	 width;
+	const char	*from[3];
+} rows[QWEN_TRACE_N] = {
+	[QWEN_TRACE_PROBS] = { "attn.probs", "softmax", ATTENTION, POSITIONS,
+	    { "$" } },
+	[QWEN_TRACE_DECAY] = { "delta.decay", "gate", DELTANET, VALUE_HEADS,
+	    { "$" } },
+	[QWEN_TRACE_BETA] = { "delta.beta", "gate", DELTANET, VALUE_HEADS,
+	    { "$" } },
+	[QWEN_TRACE_MIXER] = { "mixer", NULL, ALWAYS, EMBD, { "$" } },
+	[QWEN_TRACE_MIXER_RESIDUAL] = { "mixer_residual", "sum", ALWAYS, EMBD,
+	    { "$", "mixer" } },
+	[QWEN_TRACE_ROUTER] = { "router.logits", "linear", EXPERTS,
+	    ALL_EXPERTS, { "mixer_residual" } },
+	[QWEN_TRACE_EXPERTS] = { "router.experts", "top-k", EXPERTS, USED,
+	    { "router.logits" } },
+	[QWEN_TRACE_WEIGHTS] = { "router.weights", "softmax", EXPERTS, USED,
+	    { "router.logits", "router.experts" } },
+	[QWEN_TRACE_SHARED] = { "router.shared", "gate", SHARED, ONE,
+	    { "mixer_residual" } },
+	[QWEN_TRACE_FFN] = { "ffn", NULL, ALWAYS, EMBD, { "mixer_residual" } },
+	[QWEN_TRACE_RESIDUAL] = { "residual", "sum", ALWAYS, EMBD,
+	    { "mixer_residual", "ffn" } },
+};
+
+struct walk {
+	const struct qwen_arch		*a;
+	const struct qwen_hparams	*h;
+	int	(*each)(void *arg, size_t number,
+		    const struct qwen_trace_stage *st);
+	void	*arg;
+	char	 stream[QWEN_TRACE_NAME];	/* what a layer begins with */
+};
+
+/* A layer has a number for each head and each other stage, used or not. */
+size_t
+qwen_stage_number(const struct qwen_hparams *h, enum qwen_trace_kind kind,
+    size_t layer, size_t head)
+{
+	size_t per = h->n_head + QWEN_TRACE_NORM - QWEN_TRACE_DECAY;
+
+	if (kind == QWEN_TRACE_EMBED)
+		return 0;
+	if (kind >= QWEN_TRACE_NORM)
+		return 1 + h->n_layer * per + (size_t)(kind - QWEN_TRACE_NORM);
+	return 1 + layer * per + (kind == QWEN_TRACE_PROBS ? head :
+	    h->n_head + (size_t)(kind - QWEN_TRACE_DECAY));
+}
+
+size_t
+qwen_stage_count(const struct qwen_hparams *h)
+{
+	return qwen_stage_number(h, QWEN_TRACE_LOGITS, 0, 0) + 1;
+}
+
+static int
+recurrent(const struct walk *w, size_t layer)
+{
+	return w->a->hybrid && w->h->recurrent[layer];
+}
+
+static int
+has(const struct walk *w, size_t layer, enum where where)
+{
+	switch (where) {
+	case ATTENTION:
+		return !recurrent(w, layer);
+	case DELTANET:
+		return recurrent(w, layer);
+	case EXPERTS:
+		return w->a->moe;
+	case SHARED:
+		return w->a->moe && w->h->n_ff_shexp > 0;
+	case ALWAYS:
+		break;
+	}
+	return 1;
+}
+
+static size_t
+width_of(const struct qwen_hparams *h, enum width width)
+{
+	switch (width) {
+	case EMBD:
+		return h->n_embd;
+	case POSITIONS:
+		return 0;
+	case VALUE_HEADS:
+		return h->n_head_v;
+	case ALL_EXPERTS:
+		return h->n_expert;
+	case USED:
+		return h->n_expert_used;
+	case ONE:
+		break;
+	}
+	return 1;
+}
+
+static void
+add_from(struct qwen_trace_stage *st, const char *name)
+{
+	size_t i = 0;
+
+	while (st->from[i][0] != '\0')
+		i++;
+	snprintf(st->from[i], sizeof st->from[i], "%s", name);
+}
+
+/* The stage of a row in a layer, but for what a head adds to its name. */
+static void
+fill(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
+    struct qwen_trace_stage *st)
+{
+	const struct row *r = &rows[kind];
+	char name[QWEN_TRACE_NAME];
+	size_t i;
+
+	memset(st, 0, sizeof *st);
+	snprintf(st->name, sizeof st->name, "blk.%zu.%s", layer, r->name);
+	st->what = r->what != NULL ? r->what : kind == QWEN_TRACE_FFN ?
+	    (w->a->moe ? "experts" : "mlp") :
+	    recurrent(w, layer) ? "deltanet" : "attention";
+	st->n = width_of(w->h, r->width);
+	st->choices = kind == QWEN_TRACE_EXPERTS;
+	for (i = 0; i < 3 && r->from[i] != NULL; i++) {
+		snprintf(name, sizeof name, "blk.%zu.%s", layer, r->from[i]);
+		add_from(st, r->from[i][0] == '$' ? w->stream : name);
+	}
+	if (kind == QWEN_TRACE_MIXER) {
+		snprintf(name, sizeof name, recurrent(w, layer) ?
+		    "blk.%zu.delta.*" : "blk.%zu.attn.probs.h*", layer);
+		add_from(st, name);
+	}
+	if (kind == QWEN_TRACE_FFN && w->a->moe) {
+		snprintf(name, sizeof name, "blk.%zu.router.*", layer);
+		add_from(st, name);
+	}
+}
+
+static int
+tell(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
+    struct qwen_trace_stage *st)
+{
+	size_t head, n = strlen(st->name);
+	int rc;
+
+	if (kind != QWEN_TRACE_PROBS)
+		return w->each(w->arg, qwen_stage_number(w->h, kind, layer, 0),
+		    st);
+	for (head = 0; head < w->h->n_head; head++) {
+		snprintf(st->name + n, sizeof st->name - n, ".h%zu", head);
+		rc = w->each(w->arg, qwen_stage_number(w->h, kind, layer, head),
+		    st);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+walk_layer(struct walk *w, size_t layer)
+{
+	struct qwen_trace_stage st;
+	int kind, rc;
+
+	for (kind = QWEN_TRACE_PROBS; kind <= QWEN_TRACE_RESIDUAL; kind++) {
+		if (!has(w, layer, rows[kind].where))
+			continue;
+		fill(w, layer, (enum qwen_trace_kind)kind, &st);
+		rc = tell(w, layer, (enum qwen_trace_kind)kind, &st);
+		if (rc != 0)
+			return rc;
+	}
+	memcpy(w->stream, st.name, sizeof w->stream);
+	return 0;
+}
+
+/* One that is of no layer. */
+static int
+tell_plain(const struct walk *w, enum qwen_trace_kind kind, const char *name,
+    const char *what, size_t n, const char *from)
+{
+	struct qwen_trace_stage st = { .what = what, .n = n };
+
+	snprintf(st.name, sizeof st.name, "%s", name);
+	add_from(&st, from);
+	return w->each(w->arg, qwen_stage_number(w->h, kind, 0, 0), &st);
+}
+
+int
+qwen_stages(const struct qwen_arch *a, const struct qwen_hparams *h,
+    int (*each)(void *arg, size_t number, const struct qwen_trace_stage *st),
+    void *arg)
+{
+	struct walk w = { a, h, each, arg, "embed" };
+	size_t i;
+	int rc;
+
+	rc = tell_plain(&w, QWEN_TRACE_EMBED, "embed", "embedding", h->n_embd,
+	    "");
+	for (i = 0; i < h->n_layer && rc == 0; i++)
+		rc = walk_layer(&w, i);
+	if (rc == 0)
+		rc = tell_plain(&w, QWEN_TRACE_NORM, "norm", "norm", h->n_embd,
+		    w.stream);
+	return rc != 0 ? rc : tell_plain(&w, QWEN_TRACE_LOGITS, "logits",
+	    "linear", h->n_vocab, "norm");
+}
+
+struct plain {
+	int	(*each)(void *arg, const struct qwen_trace_stage *st);
+	void	*arg;
+};
+
+static int
+without_number(void *arg, size_t number, const struct qwen_trace_stage *st)
+{
+	const struct plain *p = arg;
+
+	(void)number;
+	return p->each(p->arg, st);
+}
+
+int
+qwen_trace_stages(const struct qwen_gguf *g,
+    int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg,
+    struct qwen_err *err)
+{
+	struct plain p = { each, arg };
+	const struct qwen_arch *a;
+	struct qwen_hparams h = { 0 };
+
+	if ((a = qwen_arch_of(g, err)) == NULL)
+		return -1;
+	if (qwen_hparams_read(&h, a, g, 0, err) < 0) {
+		qwen_hparams_free(&h);
+		return -1;
+	}
+	qwen_stages(a, &h, without_number, &p);
+	qwen_hparams_free(&h);
+	return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * qwen/trace.h - what a model computes on the way to its logits.
+ *
+ * A stage is a place of the forward pass that has a name and, for each token, a
+ * row of numbers; qwen-trace(7) says which there are.
+ */
+#ifndef QWEN_QWEN_TRACE_H
+#define QWEN_QWEN_TRACE_H
+
+#include "qwen/session.h"
+#include "qwen/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct qwen_trace_stage {
+	char	 name[QWEN_TRACE_NAME];	/* "blk.3.ffn" */
+	const char *what;	/* makes it: "attention", "experts" */
+	size_t	 n;		/* numbers of a token; 0: one for each position
+				   up to the token's own */
+	int	 choices;	/* they are numbers of experts, int32 */
+	/*
+	 * What it is made of, "" after the last: stages, or a pattern where
+	 * all heads are meant.
+	 */
+	char	 from[3][QWEN_TRACE_NAME];
+};
+
+/*
+ * Call each for all stages that the model in a file has, in the order of
+ * computing, until it returns non-zero.  QWEN_EUNSUP and QWEN_EFORMAT as of
+ * qwen_model_open.
+ */
+int qwen_trace_stages(const struct qwen_gguf *g,
+    int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg,
+    struct qwen_err *err);
+
+/* Positions first .. last. */
+struct qwen_trace_range {
+	uint64_t first, last;
+};
+
+struct qwen_trace {
+	/* names of stages, or patterns of fnmatch(3) */
+	const char	*const *patterns;
+	size_t		 n_patterns;
+	const struct qwen_trace_range *at;	/* in any order; */
+	size_t		 n_at;		/* 0: every position */
+	/*
+	 * Called for each position in ascending order, and for each in the
+	 * order of the stages; non-zero stops the evaluation, which fails with
+	 * *err as the callback left it.
+	 */
+	int	(*value)(void *arg, const struct qwen_trace_value *v,
+		    struct qwen_err *err);
+	void	*arg;
+};
+
+/*
+ * From now on tell what the session computes: of the tokens that it reads, not
+ * of those that it has read, and none are guessed meanwhile.  All is copied; NULL
+ * is the end of it.  Changes no result, and the values are the same in any
+ * batch.  A pattern that is no stage's is QWEN_ERANGE.
+ */
+int qwen_session_trace(struct qwen_session *s, const struct qwen_trace *t,
+    struct qwen_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -5,10 +5,11 @@
 
 #include "gguf-inspect/gguf-inspect.h"
 
-enum { JSON = 1, CHECK = 2, DIFF = 4, PLAN = 8 };
+enum { JSON = 1, CHECK = 2, DIFF = 4, PLAN = 8, GRAPH = 16 };
 
 static struct {
 	unsigned	 mode;
+	int		 dot;
 	const char	*tensor, *model;
 	struct plan_opts plan;
 } opt;
@@ -26,6 +27,9 @@ static const struct cli_opt options[] = {
 	    "show in what two files differ"),
 	CLI_FILE(0, "values", "tensor", &opt.tensor, "tensors",
 	    "print the numbers of a tensor, a row a line"),
+	CLI_SET(0, "graph", &opt.mode, GRAPH,
+	    "print the stages of its forward pass, for qprefill --trace"),
+	CLI_FLAG(0, "dot", &opt.dot, "with --graph, for dot(1)"),
 	CLI_SET(0, "plan", &opt.mode, PLAN,
 	    "print what it takes here: memory, work for a token, speed"),
 	CLI_INT('c', "context", "n", &opt.plan.context, 1, 1 << 30,
@@ -45,7 +49,7 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "gguf-inspect", .about = "show, check and compare GGUF files",
 	.usage = "[options] [file]\n--values tensor [-m model] [file]\n"
-	    "--plan [-c n] [--json] [file]\n--diff [--full] file1 file2",
+	    "--graph [--dot] [file]\n--plan [-c n] [--json] [file]\n--diff [--full] file1 file2",
 	.options = options, .max = 2, .completes = "file gguf",
 };
 
@@ -171,17 +175,19 @@ check_options(void)
 	unsigned one = opt.mode == (PLAN | JSON) ? PLAN : opt.mode;
 
 	if ((one & (one - 1)) != 0 || (one != 0 && opt.tensor != NULL))
-		cli_usage("--json, --check, --diff, --plan and --values "
-		    "exclude each other, but for --plan --json");
+		cli_usage("--json, --check, --diff, --graph, --plan and "
+		    "--values exclude each other, but for --plan --json");
+	if (one != GRAPH && opt.dot)
+		cli_usage("--dot goes with --graph");
 	if (one != PLAN && (opt.plan.context || opt.plan.sequences ||
 	    opt.plan.batch || cli_given(&opt.plan.n_threads) ||
 	    cli_given(&opt.plan.keep.every) || opt.plan.numerics))
 		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
 		    "and --numerics go with --plan");
-	if (inspect_full && (one == CHECK || one == PLAN ||
+	if (inspect_full && (one == CHECK || one == GRAPH || one == PLAN ||
 	    opt.tensor != NULL))
-		cli_usage("--full says nothing with --check, --plan and "
-		    "--values");
+		cli_usage("--full says nothing with --check, --graph, --plan "
+		    "and --values");
 }
 
 int
@@ -211,6 +217,8 @@ main(int argc, char *argv[])
 		inspect_json(g);
 	else if (opt.mode == CHECK)
 		check(g, path);
+	else if (opt.mode == GRAPH)
+		inspect_graph(g, path, opt.dot);
 	else if (opt.tensor != NULL)
 		show_values(g, path, opt.tensor);
 	else

@@ -12,7 +12,7 @@ static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	const char		*imatrix;	/* NULL: none */
-	enum qwen_format	 format;
+	int			 format;	/* QPREFILL_NPY too */
 	enum qwen_logits	 logits;
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
@@ -22,6 +22,7 @@ static struct {
 	uint64_t		*named;		/* what keep.at points to */
 	size_t			 cap;
 	struct qprefill_reuse	 reuse;
+	struct qprefill_trace	 trace;
 	struct qwen_state_opts	 state;
 	struct tool_draft	 draft;
 } opt = { .logits = QWEN_LOGITS_NONE, .draft = { .mode = QWEN_DRAFT_AUTO } };
@@ -67,10 +68,17 @@ static const struct cli_opt options[] = {
 	    "write logits too: of the last token, or of all"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
 	    "only the n best of each row of logits"),
-	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
-	    "the form of logits"),
+	CLI_OPT_FORMAT(&opt.format, "cbor text json raw npy",
+	    "the form of logits, and of traces"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
 	    "write there how much each matrix's inputs matter"),
+
+	CLI_TEXT(0, "trace", "stages", &opt.trace.stages,
+	    "write what these compute, as in *.ffn,*.router.experts"),
+	CLI_CALL(0, "trace-at", "list", &opt.trace, qprefill_trace_at, NULL,
+	    "of these positions, as in 0,5,10-20,last; else of all"),
+	CLI_FILE(0, "trace-out", "file", &opt.trace.out, "file",
+	    "write it there, not to stdout"),
 
 	CLI_GROUP("what is not read again:"),
 	CLI_LIST(0, "reuse", "state", &opt.reuse.states, "file",
@@ -101,6 +109,41 @@ static const struct cli_tool tool = {
 	.about = "compute the model's state after a prompt",
 };
 
+/* Does a trace go there? */
+static int
+to_stdout(void)
+{
+	return opt.trace.stages != NULL && opt.trace.out == NULL;
+}
+
+/* What goes to stdout, and in which form. */
+static void
+check_trace(const struct tool_intake *in)
+{
+	const struct qprefill_trace *t = &opt.trace;
+
+	if (t->stages == NULL) {
+		if (t->out != NULL || t->n_range > 0)
+			cli_usage("--trace-%s goes with --trace", t->out !=
+			    NULL ? "out" : "at");
+		if (opt.format == QPREFILL_NPY)
+			cli_usage("-f npy is a form of traces: see --trace");
+		return;
+	}
+	if (in->whole)
+		cli_usage("--trace needs all tokens read: not with --reuse");
+	if (opt.logits != QWEN_LOGITS_NONE && (t->out == NULL ||
+	    opt.format == QPREFILL_NPY))
+		cli_usage("%s; see --trace-out", t->out == NULL ?
+		    "--trace and --logits both write to stdout" :
+		    "-f npy is no form of logits");
+	if (opt.format == QWEN_FORMAT_RAW)
+		cli_usage("-f raw is no form of traces: npy is like it");
+	if (t->out != NULL && opt.output != NULL &&
+	    strcmp(t->out, opt.output) == 0)
+		cli_usage("-o and --trace-out are the same file");
+}
+
 static void
 check_options(struct tool_intake *in)
 {
@@ -116,11 +159,13 @@ check_options(struct tool_intake *in)
 		cli_usage("--imatrix needs all tokens read: not with --reuse");
 	if (in->whole && opt.logits == QWEN_LOGITS_ALL)
 		cli_usage("--logits=all reads all tokens: not with --reuse");
+	check_trace(in);
 	if (opt.logits == QWEN_LOGITS_NONE) {
 		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
 			cli_usage("%s is about logits; add --logits=last or "
 			    "--logits=all", opt.top > 0 ? "--top" : "-f raw");
-		if (opt.output == NULL && opt.format != QWEN_FORMAT_CBOR)
+		if (opt.output == NULL && opt.trace.stages == NULL &&
+		    opt.format != QWEN_FORMAT_CBOR)
 			cli_usage("a state has no other form than cbor");
 	}
 	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
@@ -206,6 +251,14 @@ write_imatrix(const struct tool_intake *in)
 	cli_output_commit(out);
 }
 
+/* The form of a stream beside a trace. */
+static enum qwen_format
+form(void)
+{
+	return opt.format == QPREFILL_NPY ? QWEN_FORMAT_CBOR :
+	    (enum qwen_format)opt.format;
+}
+
 /* r is NULL where no row is wanted. */
 static void
 evaluate(struct tool_intake *in, struct rows *r)
@@ -222,39 +275,44 @@ evaluate(struct tool_intake *in, struct rows *r)
 	if (opt.imatrix != NULL)
 		cli_must(NULL, qwen_imatrix_start(qwen_session_model(
 		    in->session), &cli_err));
+	if (opt.trace.stages != NULL)
+		qprefill_trace_begin(&opt.trace, in, opt.format);
 	tool_prefill(in, &how);
+	if (opt.trace.stages != NULL)
+		qprefill_trace_end(&opt.trace, in->session);
 	if (opt.imatrix != NULL)
 		write_imatrix(in);
 }
 
 /*
- * stdout carries rows where they are wanted, and with -o the news that the file
- * is there; without either, the state.
+ * stdout carries a trace or rows where they are wanted, else with -o the news
+ * that the file is there; without any of these, the state.
  */
 static void
 run(struct tool_intake *in, struct qwen_model *m)
 {
 	struct rows r = { .n_vocab = qwen_model_n_vocab(m) };
 	int wanted = opt.logits != QWEN_LOGITS_NONE;
+	int traced = to_stdout();
 	struct cli_output *out = NULL;
 	struct qwen_fp fp;
 
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
 	if (wanted) {
-		r.w = tool_writer(STDOUT_FILENO, opt.format);
+		r.w = tool_writer(STDOUT_FILENO, form());
 		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	}
 	evaluate(in, wanted ? &r : NULL);
 	if (out != NULL) {
 		tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);
-	} else if (!wanted)
+	} else if (!wanted && !traced)
 		tool_save(in, STDOUT_FILENO, "stdout", &opt.state, NULL);
 	/* a terminal has no use for the news alone */
-	if (out != NULL && !wanted && (cli_given(&opt.format) ||
+	if (out != NULL && !wanted && !traced && (cli_given(&opt.format) ||
 	    !isatty(STDOUT_FILENO))) {
-		r.w = tool_writer(STDOUT_FILENO, opt.format);
+		r.w = tool_writer(STDOUT_FILENO, form());
 		tool_write_header(r.w, QWEN_STREAM_TOKENS, m);
 	}
 	/* after the rename: the file may be opened */
@@ -274,7 +332,7 @@ main(int argc, char *argv[])
 	cli_begin(&tool, argc, argv);
 	check_options(in);
 	if (!cli_given(&opt.format) && (opt.output == NULL ||
-	    opt.logits != QWEN_LOGITS_NONE))
+	    opt.logits != QWEN_LOGITS_NONE || to_stdout()))
 		cli_no_binary_tty();
 	m = tool_model_open_draft(opt.model, opt.n_threads, opt.numerics,
 	    &opt.draft);
@@ -282,8 +340,9 @@ main(int argc, char *argv[])
 	tool_intake(in, m);
 	if (in->n == 0 && !in->restored)
 		die("no token and no state: nothing to do");
-	/* rows, or sums, of all tokens come from reading all tokens */
-	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL)
+	/* rows, sums, traces of all tokens come from reading all tokens */
+	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL &&
+	    opt.trace.stages == NULL)
 		qprefill_reuse(in, &opt.reuse);
 	place_checkpoints(in);
 	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,

@@ -17,7 +17,9 @@ static const struct cli_opt options[] = {
 	CLI_OPT_THREADS(&O.n_threads),
 	CLI_FLAG(0, "tokens", &O.tokens, "show: the tokens as well"),
 	CLI_FLAG(0, "all", &O.all,
-	    "diff: compare more than the timeline; rm: all of the store"),
+	    "diff: compare more; rm: all of the store"),
+	CLI_REAL(0, "within", "share", &O.within, 0.0, 1e9,
+	    "diff: traces part where rows are farther apart, relatively"),
 	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,
 	    "slice: keep so many tokens"),
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
@@ -45,7 +47,7 @@ static const struct command {
 	{ "show", 1, -1, { &O.json, &O.tokens }, qstate_show },
 	{ "verify", 0, -1, { &O.n_threads, &O.json, &O.remove, &O.store },
 	  qstate_verify },
-	{ "diff", 2, 2, { &O.all, &O.json }, qstate_diff },
+	{ "diff", 2, 2, { &O.all, &O.json, &O.within }, qstate_diff },
 	{ "slice", 1, 1, { &O.count, &O.model, &tool_lora, &O.n_threads,
 	  &O.output, &O.state.no_checkpoints, &O.state.no_compress },
 	  qstate_slice },
@@ -63,9 +65,10 @@ static const struct cli_tool tool = {
 	.name = "qstate",
 	.about = "look at, check, cut and compare states, and keep the prefix "
 	    "store",
-	.usage = "show [--tokens] [--json] state ...\n"
+	.usage = "show [--tokens] [--json] state | trace ...\n"
 	    "verify [-t threads] [--json] state ...\n"
 	    "diff [--all] [--json] state1 state2\n"
+	    "diff [--all] [--json] [--within share] trace1 trace2\n"
 	    "slice -n count [options] state\n"
 	    "pack [-o state] [--kv kind] [options] state\n"
 	    "cat state\n"

@@ -73,6 +73,9 @@ struct plan_opts {
 
 void inspect_plan(const char *path, const struct plan_opts *o, int json);
 
+/* --graph; dot: for that tool. */
+void inspect_graph(const struct qwen_gguf *g, const char *path, int dot);
+
 /* All of a file, as text or as JSON. */
 void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);

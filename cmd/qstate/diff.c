@@ -460,6 +460,29 @@ same_layers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 	return 1;
 }
 
+/* If they are traces, that is all. */
+static void
+diff_traces(char *paths[])
+{
+	struct trace t[2];
+	int is[2], i, differ;
+
+	for (i = 0; i < 2; i++)
+		is[i] = qstate_trace_open(&t[i], paths[i]);
+	if (!is[0] && !is[1]) {
+		if (cli_given(&qstate_opt.within))
+			cli_usage("--within is for traces");
+		return;
+	}
+	if (!is[0] || !is[1])
+		die("%s is a trace, and %s is none", t[!is[0]].name,
+		    t[!is[1]].name);
+	differ = qstate_trace_diff(t);
+	for (i = 0; i < 2; i++)
+		qstate_trace_close(&t[i]);
+	exit(cli_finish() | differ);
+}
+
 void
 qstate_diff(char *paths[])
 {
@@ -467,6 +490,7 @@ qstate_diff(char *paths[])
 	uint64_t same = 0;
 	int i;
 
+	diff_traces(paths);
 	for (i = 0; i < 2; i++)
 		qstate_open_whole(&s[i], paths[i]);
 	if (qstate_opt.json) {

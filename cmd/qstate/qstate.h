@@ -17,6 +17,7 @@ struct qstate_opts {
 	int			 n_threads;
 	uint64_t		 count;
 	int			 all, json, remove, tokens;
+	double			 within;
 	const char		*store;
 	uint64_t		 store_max;	/* 0: no limit */
 	struct qwen_state_opts	 state;
@@ -61,6 +62,30 @@ void qstate_file_done(void);
 /* All bytes from one descriptor to the other; the names are for messages. */
 void qstate_copy_bytes(int from, const char *name, int to,
     const char *to_name);
+
+/* ----------------------------------------------------------------- traces */
+
+/* One of qprefill --trace, as it is read. */
+struct trace {
+	const char		*name;		/* for messages */
+	int			 fd;
+	struct qwen_reader	*r;
+	struct qwen_header	 header;
+	struct qwen_record	 rec;		/* the last one, if more */
+	int			 more;
+};
+
+/*
+ * Is the operand a trace?  Then 1, to be closed; 0: something else, and not
+ * open.  Dies if that is in a pipe.
+ */
+int qstate_trace_open(struct trace *t, const char *operand);
+void qstate_trace_close(struct trace *t);
+
+void qstate_trace_show(struct trace *t);
+
+/* Whether anything differs. */
+int qstate_trace_diff(struct trace t[2]);
 
 /* --------------------------------------------------------------- printing */
 

@@ -71,7 +71,8 @@ qstate_file(const char *operand, const char **name)
 	if (strcmp(operand, "-") != 0)
 		return operand;
 	*name = "stdin";
-	spool();
+	if (spooled[0] == '\0')
+		spool();
 	return spooled;
 }
 

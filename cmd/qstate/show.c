@@ -312,8 +312,18 @@ void
 qstate_show(char *paths[])
 {
 	struct state s;
+	struct trace t;
 
 	for (; *paths != NULL; paths++) {
+		if (qstate_trace_open(&t, *paths)) {
+			if (qstate_opt.tokens)
+				die("%s: a trace: --tokens is for states",
+				    t.name);
+			qstate_trace_show(&t);
+			qstate_trace_close(&t);
+			qstate_file_done();
+			continue;
+		}
 		qstate_open(&s, *paths);
 		if (qstate_opt.tokens && !qstate_opt.json)
 			show_tokens(&s);

@@ -6,6 +6,7 @@
  */
 #include <sys/stat.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +22,7 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-enum { MAX_LINKS = 40, PATIENCE_S = 3 };
+enum { MAX_LINKS = 40, PATIENCE_S = 3, N_DOOMED = 4 };
 
 const char *(*cli_output_in_use)(const struct stat *st);
 
@@ -37,16 +38,21 @@ static const int fatal_signals[] = {
 	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ,
 };
 
-static const char *volatile doomed;	/* the draft to remove */
+/* Drafts to remove; a tool has no more outputs at a time. */
+static const char *volatile doomed[N_DOOMED];
 static volatile sig_atomic_t busy;	/* renaming: leave it alone */
 static volatile sig_atomic_t pending;	/* a signal that came meanwhile */
 
 void
 cli_output_abandon(void)
 {
-	if (doomed != NULL && !busy)
-		unlink(doomed);
-	doomed = NULL;
+	size_t i;
+
+	for (i = 0; i < N_DOOMED; i++) {
+		if (doomed[i] != NULL && !busy)
+			unlink(doomed[i]);
+		doomed[i] = NULL;
+	}
 }
 
 /*
@@ -90,11 +96,21 @@ hold(void)
 	}
 }
 
-/* From here the draft goes when the program does, if there is one. */
+/* From here the draft goes when the program does, if it is there. */
 static void
-let_go(const char *temp)
+let_go(const char *temp, int there)
 {
-	doomed = temp;
+	size_t i, slot = N_DOOMED;
+
+	for (i = 0; i < N_DOOMED; i++) {
+		if (doomed[i] == temp)
+			doomed[i] = NULL;
+		if (doomed[i] == NULL)
+			slot = i;
+	}
+	assert(!there || slot < N_DOOMED);
+	if (there)
+		doomed[slot] = temp;
 	busy = 0;
 	if (pending != 0)
 		on_signal(pending);
@@ -212,14 +228,14 @@ open_temp(struct cli_output *o, struct qwen_err *err)
 	int rc;
 
 	for (hold(); (rc = make_temp(o, err)) != 1; hold()) {
-		let_go(NULL);
+		let_go(o->d.temp, 0);
 		if (rc == -1)
 			return -1;
 		if (!patience(&until))
 			return qwen_fail(err, QWEN_EIO,
 			    "another process is writing it");
 	}
-	let_go(o->d.temp);
+	let_go(o->d.temp, 1);
 	return 0;
 }
 
@@ -314,7 +330,7 @@ commit_temp(struct cli_output *o)
 	busy = 1;
 	rc = qwen_draft_commit(&o->d);
 	why = errno;
-	let_go(rc == 0 ? NULL : o->d.temp);
+	let_go(o->d.temp, rc != 0);
 	errno = why;
 	return rc;
 }
@@ -374,7 +390,7 @@ cli_output_cancel(struct cli_output *o)
 	if (o->d.temp != NULL) {
 		hold();
 		qwen_draft_drop(&o->d);
-		let_go(NULL);
+		let_go(o->d.temp, 0);
 	} else if (o->d.fd != -1)
 		close(o->d.fd);
 	free(o->d.temp);

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: ISC */
+/* trace.c - traces of qprefill --trace: what is in one, and where two part. */
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qstate.h"
+
+/* ----------------------------------------------------------------- reading */
+
+int
+qstate_trace_open(struct trace *t, const char *operand)
+{
+	const struct qwen_reader_opts o = { .kinds = QWEN_STREAM_TRACE };
+	const char *path = qstate_file(operand, &t->name);
+	struct stat st;
+
+	if ((t->fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		return 0;	/* who opens a state says why */
+	cli_must(t->name, qwen_reader_open(&t->r, t->fd, &o, &cli_err));
+	cli_err.code = 0;
+	if (qwen_reader_next(t->r, &t->rec, &cli_err) == 1 &&
+	    t->rec.kind == QWEN_REC_HEADER) {
+		t->header = *t->rec.header;
+		return 1;
+	}
+	if (cli_err.code == QWEN_ENOMEM)
+		cli_die_err(t->name, &cli_err);
+	if (fstat(t->fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		die("%s: a state has to be in a file", t->name);
+	qstate_trace_close(t);
+	return 0;
+}
+
+void
+qstate_trace_close(struct trace *t)
+{
+	qwen_reader_close(t->r);
+	close(t->fd);
+}
+
+/* The next value: 1, or 0 at the end.  A second header tells nothing new. */
+static int
+next(struct trace *t)
+{
+	do
+		t->more = cli_must(t->name, qwen_reader_next(t->r, &t->rec,
+		    &cli_err));
+	while (t->more && t->rec.kind == QWEN_REC_HEADER);
+	return t->more;
+}
+
+/* --------------------------------------------------------------- the stages */
+
+/* More than any model has, and not too many to look through. */
+enum { STAGES_MAX = 1 << 16 };
+
+/* What there was of a stage; of a comparison, sums over both sides. */
+struct stage {
+	char	 name[QWEN_TRACE_NAME];
+	int	 choices;
+	size_t	 n;		/* numbers of a position, at most */
+	uint64_t count;		/* positions, */
+	uint64_t parted;	/* and of these, that part */
+	double	 numbers, sum, squares, low, high;
+	double	 max, diff2, a2, b2, ab;
+};
+
+struct stages {
+	struct stage	*v;
+	size_t		 n, cap, at;	/* the one after the last found */
+};
+
+/* Positions have the same stages in the same order: it is the next, mostly. */
+static struct stage *
+find(struct stages *s, const struct qwen_trace_value *v)
+{
+	struct stage *st;
+	size_t i;
+
+	for (i = 0; i < s->n; i++) {
+		st = &s->v[(s->at + i) % s->n];
+		if (strcmp(st->name, v->stage) == 0) {
+			s->at = (size_t)(st - s->v) + 1;
+			return st;
+		}
+	}
+	if (s->n == STAGES_MAX)
+		die("a trace of more than %d stages", STAGES_MAX);
+	cli_grow(&s->v, &s->cap, s->n + 1, sizeof *s->v);
+	st = &s->v[s->n++];
+	memset(st, 0, sizeof *st);
+	snprintf(st->name, sizeof st->name, "%s", v->stage);
+	st->choices = v->choices != NULL;
+	s->at = s->n;
+	return st;
+}
+
+/* -------------------------------------------------------------------- show */
+
+static void
+add(struct stage *st, const struct qwen_trace_value *v)
+{
+	double x;
+	size_t i;
+
+	st->count++;
+	st->n = v->n > st->n ? v->n : st->n;
+	for (i = 0; i < v->n; i++) {
+		x = v->row != NULL ? (double)v->row[i] : v->choices[i];
+		if (st->numbers++ == 0)
+			st->low = st->high = x;
+		st->low = x < st->low ? x : st->low;
+		st->high = x > st->high ? x : st->high;
+		st->sum += x;
+		st->squares += x * x;
+	}
+}
+
+/* A number, which JSON may have no word for. */
+static void
+real(const char *key, double x)
+{
+	if (!qstate_opt.json)
+		printf(" %.6g", x);
+	else if (isfinite(x))
+		printf(",\"%s\":%.6g", key, x);
+	else
+		printf(",\"%s\":null", key);
+}
+
+static void
+show_stage(const struct stage *st, int first)
+{
+	const char *type = st->choices ? "i32" : "f32";
+
+	if (qstate_opt.json)
+		printf("%s{\"stage\":\"%s\",\"type\":\"%s\",\"n\":%zu,"
+		    "\"positions\":%" PRIu64, first ? "" : ",", st->name, type,
+		    st->n, st->count);
+	else
+		printf("stage %s %s %zu %" PRIu64, st->name, type, st->n,
+		    st->count);
+	real("min", st->low);
+	real("max", st->high);
+	if (!st->choices) {
+		real("mean", st->sum / st->numbers);
+		real("rms", sqrt(st->squares / st->numbers));
+	}
+	printf(qstate_opt.json ? "}" : "\n");
+}
+
+void
+qstate_trace_show(struct trace *t)
+{
+	struct stages s = { 0 };
+	char model[33], vocab[33];
+	size_t i;
+
+	while (next(t))
+		add(find(&s, &t->rec.trace), &t->rec.trace);
+	qwen_fp_hex(&t->header.model, model);
+	qwen_fp_hex(&t->header.vocab, vocab);
+	if (qstate_opt.json) {
+		qstate_json_text("{\"trace\":", t->name);
+		printf(",\"model\":\"%s\",\"vocabulary\":\"%s\",\"numerics\":%"
+		    PRIu32 ",\"stages\":[", model, vocab, t->header.numerics);
+	} else {
+		printf("trace ");
+		cli_show(t->name, strlen(t->name));
+		printf("\nmodel %s\nvocabulary %s\nnumerics %" PRIu32 "\n",
+		    model, vocab, t->header.numerics);
+	}
+	for (i = 0; i < s.n; i++)
+		show_stage(&s.v[i], i == 0);
+	if (qstate_opt.json)
+		puts("]}");
+	free(s.v);
+}
+
+/* -------------------------------------------------------------------- diff */
+
+/* How far two rows are apart, beside the first one's length; and how. */
+struct apart {
+	double	 max, diff2, a2, b2, ab;
+	size_t	 n;
+};
+
+static void
+compare_rows(struct apart *d, const float *a, const float *b, size_t n)
+{
+	double x, y, e;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		x = (double)a[i];
+		y = (double)b[i];
+		e = fabs(x - y);
+		/* what is no number stays one */
+		d->max = e > d->max || e != e ? e : d->max;
+		d->diff2 += e * e;
+		d->a2 += x * x;
+		d->b2 += y * y;
+		d->ab += x * y;
+	}
+}
+
+/* Choices of a that b has not; as rows of ones where they are, whatever place. */
+static void
+compare_choices(struct apart *d, const int32_t *a, const int32_t *b, size_t n)
+{
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < n && b[k] != a[i]; k++)
+			;
+		d->max += k == n;
+	}
+	d->diff2 = d->max;
+	d->a2 = d->b2 = (double)n;
+	d->ab = (double)n - d->max;
+}
+
+static double
+relative(const struct apart *d)
+{
+	return d->diff2 == 0 ? 0 : sqrt(d->diff2 / d->a2);
+}
+
+static double
+cosine(const struct apart *d)
+{
+	return d->diff2 == 0 ? 1 : d->ab / sqrt(d->a2 * d->b2);
+}
+
+/* Do two values part?  Both are of one kind and length. */
+static int
+part(struct apart *d, const struct qwen_trace_value *a,
+    const struct qwen_trace_value *b)
+{
+	memset(d, 0, sizeof *d);
+	d->n = a->n;
+	if (a->row != NULL)
+		compare_rows(d, a->row, b->row, a->n);
+	else
+		compare_choices(d, a->choices, b->choices, a->n);
+	if (qstate_opt.within > 0)
+		return !(relative(d) <= qstate_opt.within);
+	return memcmp(a->row != NULL ? (const void *)a->row : a->choices,
+	    b->row != NULL ? (const void *)b->row : b->choices,
+	    a->n * sizeof *a->row) != 0;
+}
+
+static void
+put_apart(const struct apart *d)
+{
+	real("max", d->max);
+	real("rms", sqrt(d->diff2 / (double)d->n));
+	real("relative", relative(d));
+	real("cosine", cosine(d));
+	printf(qstate_opt.json ? "}" : "\n");
+}
+
+/* Nothing is printed, but for JSON, which is whole. */
+static int
+silent(void)
+{
+	return cli_quiet && !qstate_opt.json;
+}
+
+static void
+put_first(const struct qwen_trace_value *v, const struct apart *d)
+{
+	if (silent())
+		return;
+	if (qstate_opt.json)
+		printf("{\"what\":\"first\",\"stage\":\"%s\",\"position\":%" PRIu64 ",\"token\":%"
+		    PRId32, v->stage, v->position, v->token);
+	else
+		printf("first %s %" PRIu64 " %" PRId32, v->stage, v->position,
+		    v->token);
+	put_apart(d);
+}
+
+/* Of all positions together. */
+static void
+sum_up(struct stage *st, const struct apart *d, int parted)
+{
+	st->count++;
+	st->parted += (uint64_t)parted;
+	st->numbers += (double)d->n;
+	st->max = d->max > st->max || d->max != d->max ? d->max : st->max;
+	st->diff2 += d->diff2;
+	st->a2 += d->a2;
+	st->b2 += d->b2;
+	st->ab += d->ab;
+}
+
+static void
+put_sums(const struct stages *s)
+{
+	const struct stage *st;
+	struct apart d;
+	size_t i;
+
+	for (i = 0; i < s->n; i++) {
+		st = &s->v[i];
+		if (qstate_opt.json)
+			printf("%s{\"stage\":\"%s\",\"positions\":%" PRIu64
+			    ",\"parted\":%" PRIu64, i > 0 ? "," : "", st->name,
+			    st->count, st->parted);
+		else
+			printf("stage %s %" PRIu64 " %" PRIu64, st->name,
+			    st->count, st->parted);
+		d = (struct apart){ st->max, st->diff2, st->a2, st->b2, st->ab,
+		    (size_t)st->numbers };
+		put_apart(&d);
+	}
+}
+
+/*
+ * Something other than numbers: what, and where in which of the two; they have
+ * nothing in common from there on.
+ */
+static void
+put_other(const char *what, const struct trace *t, const char *side,
+    int any)
+{
+	const struct qwen_trace_value *v = &t->rec.trace;
+
+	if (silent())
+		return;
+	if (qstate_opt.json)
+		printf("%s{\"what\":\"%s\",\"side\":\"%s\",\"stage\":\"%s\","
+		    "\"position\":%" PRIu64 ",\"token\":%" PRId32
+		    ",\"n\":%zu}", any ? "," : "", what, side, v->stage, v->position, v->token,
+		    v->n);
+	else
+		printf("%s %s %s %" PRIu64 " %" PRId32 " %zu\n", what, side,
+		    v->stage, v->position, v->token, v->n);
+}
+
+/* Do they go on alike?  If not, what it is has been told; any: after another. */
+static int
+alike(const struct trace *a, const struct trace *b, int any)
+{
+	const struct qwen_trace_value *x = &a->rec.trace, *y = &b->rec.trace;
+	int first;
+
+	if (a->more && b->more && strcmp(x->stage, y->stage) == 0 &&
+	    x->position == y->position) {
+		if (x->token == y->token && x->n == y->n &&
+		    (x->row != NULL) == (y->row != NULL))
+			return 1;
+		put_other(x->token != y->token ? "token" : "size", a, "a", any);
+		return 0;
+	}
+	first = !b->more || (a->more && x->position <= y->position);
+	put_other("only", first ? a : b, first ? "a" : "b", any);
+	return 0;
+}
+
+/* Whether anything differs. */
+static int
+compare(struct trace *a, struct trace *b, struct stages *s)
+{
+	int any = 0, parted;
+	struct apart d;
+
+	for (;;) {
+		next(a);
+		next(b);
+		if (!a->more && !b->more)
+			return any;
+		if (!alike(a, b, any))
+			return 1;
+		parted = part(&d, &a->rec.trace, &b->rec.trace);
+		if (parted && !any)
+			put_first(&a->rec.trace, &d);
+		any |= parted;
+		if (qstate_opt.all)
+			sum_up(find(s, &a->rec.trace), &d, parted);
+		else if (any)
+			return 1;
+	}
+}
+
+int
+qstate_trace_diff(struct trace t[2])
+{
+	struct stages s = { 0 };
+	int differ;
+
+	if (qstate_opt.json) {
+		qstate_json_text("{\"a\":", t[0].name);
+		qstate_json_text(",\"b\":", t[1].name);
+		printf(",\"differences\":[");
+	}
+	differ = compare(&t[0], &t[1], &s);
+	if (qstate_opt.json)
+		printf("],\"stages\":[");
+	if (qstate_opt.all && !silent())
+		put_sums(&s);
+	if (qstate_opt.json)
+		printf("],\"equal\":%s}\n", qstate_bool(!differ));
+	free(s.v);
+	return differ;
+}

@@ -1,0 +1,188 @@
+#!/bin/sh
+# Looking inside: gguf-inspect --graph, qprefill --trace, and qstate of traces.
+. "$TOP/tests/cli/tap.sh"
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+ids 40 7 4096 | tr '\n' ' ' >ids
+
+echo 5 17 80 3 200 >few
+
+# --- names: what is listed is what is taken, of every architecture
+for name in qwen2 qwen2moe qwen3 qwen3moe qwen35-tied qwen35moe-f32 qwen3next; do
+	model "$name"
+	gguf-inspect --graph "$MODEL" | cut -d ' ' -f 2 >listed
+	qprefill -m "$MODEL" --trace '*' --trace-at 3 -f text <few | cut -d ' ' -f 1 >told
+	[ -s listed ] && cmp -s listed told
+	ok $? "$name: told of $(wc -l <told) stages, those that are listed"
+	gguf-inspect --graph "$MODEL" | awk '{ print $2, $4, $5 == "position+1" ? 4 : $5 }' >listed
+	qprefill -m "$MODEL" --trace '*' --trace-at 3 <few | qstate show - |
+	    awk '$1 == "stage" { print $2, $3, $4 }' >told
+	cmp -s listed told
+	ok $? "$name: of these types and sizes"
+	rm -f "$MODEL"
+done
+gguf-inspect --graph --dot >dot
+is "$(head -n 1 dot; tail -n 1 dot)" "digraph model {
+}" "a graph for dot"
+gguf-inspect --graph | awk '{ sub(/\.h[0-9]+$/, ".h*", $2); print $2 }' | sort -u >nodes
+sed -n 's/^\t*"\([^"]*\)" \[label=.*/\1/p' dot | sort >drawn
+cmp -s nodes drawn
+ok $? "has a node for each stage, and one for all heads"
+sed -n 's/^\t"\([^"]*\)" -> "\([^"]*\)"$/\1\n\2/p' dot | sort -u >joined
+cmp -s nodes joined
+ok $? "and all of them are joined"
+if command -v dot >/dev/null 2>&1; then
+	command dot -Tsvg dot >dot.svg 2>err
+	is "$? $(cat err)" "0 " "dot takes it"
+else
+	skip "dot" "no graphviz"
+fi
+refused 2 "--dot alone" gguf-inspect --dot
+refused 2 "two of them" gguf-inspect --graph --plan
+refused 1 "of a file that is no model" gguf-inspect --graph "$TOP/tests/files/gguf/good-v3.gguf"
+
+# --- values
+qprefill --logits all -f text <ids >rows
+qprefill --trace logits -f text <ids | cut -d ' ' -f 2,4- >traced
+cmp -s rows traced
+ok $? "the stage logits has the logits of --logits all, digit for digit"
+qprefill -o plain.state <ids >/dev/null
+qprefill --trace '*' --trace-out t.cbor -o with.state <ids >ready
+cmp -s plain.state with.state
+ok $? "the state is what it is without"
+grep -q with.state ready
+ok $? "and told to be ready on stdout"
+for how in '-t 1 --batch 1' '-t 3 --batch 7' '--checkpoint-every 5' '--draft none'; do
+	qprefill --trace '*' $how <ids >other
+	cmp -s t.cbor other
+	ok $? "the same bytes with $how"
+done
+QWEN_CPU=scalar qprefill --trace '*' <ids >other
+cmp -s t.cbor other
+ok $? "the same bytes without vectors"
+head -c 2 ids >one
+cut -d ' ' -f 1-9 ids >first
+cut -d ' ' -f 10- ids >rest
+qprefill -o first.state <first >/dev/null
+qprefill -s first.state --trace '*.ffn' -f text <rest >after
+qprefill --trace '*.ffn' --trace-at 9-last -f text <ids >all
+[ -s after ] && cmp -s after all
+ok $? "after a state, those of the tokens that are read"
+qprefill --store store -o /dev/null <ids >/dev/null
+qprefill --store store --trace '*' --trace-out other -o /dev/null <ids >/dev/null
+cmp -s t.cbor other
+ok $? "with a store all tokens are read"
+is "$(qprefill --trace 'blk.0.ffn' --trace-at 5,last,1-2,2 -f text <ids | cut -d ' ' -f 1-2 | xargs)" \
+    "blk.0.ffn 1 blk.0.ffn 2 blk.0.ffn 5 blk.0.ffn 39" "positions ascend, each once"
+is "$(qprefill --trace 'blk.1.router.experts,nor*' --trace-at 3 -f json <ids |
+    jq -s -c '[.[0].kind, (.[1] | [.trace, .position, (.choices | length)]),
+	(.[2] | [.trace, (.row | length)]), .[1].token == .[2].token]')" \
+    '["trace",["blk.1.router.experts",3,2],["norm",256],true]' "as JSON"
+
+# --- .npy
+npy() { # FILE: its shape and type
+	head -c 128 "$1" | LC_ALL=C tr -d '\223\000-\010\013-\037' |
+	    sed -n "1s/.*'descr': '\(...\)'.*'shape': (\([^)]*\)).*/\1 \2/p"
+}
+qprefill --trace norm -f npy <ids >norm.npy
+is "$(npy norm.npy) $(wc -c <norm.npy)" "<f4 40, 256 $((128 + 40 * 256 * 4))" ".npy of a stage"
+qprefill --trace 'blk.3.attn.probs.h1' --trace-at 1,4 --trace-out p.npy -f npy <ids >/dev/null
+is "$(npy p.npy) $(wc -c <p.npy)" "<f4 2, 5 $((128 + 2 * 5 * 4))" "of rows that grow"
+is "$(tail -c 40 p.npy | od -An -v -t u4 | awk 'NR == 1 { print ($3 == 0 && $2 != 0) }')" 1 "with zeros after them"
+qprefill --trace 'blk.0.router.experts' --trace-at last -f npy <ids >e.npy
+is "$(npy e.npy) $(tail -c 8 e.npy | od -An -t d4 | xargs)" \
+    "<i4 1, 2 $(qprefill --trace 'blk.0.router.experts' --trace-at last -f text <ids | cut -d ' ' -f 4-)" \
+    "of choices"
+refused 1 "two stages as .npy" qprefill --trace 'norm,logits' -f npy <ids
+
+# --- what is refused
+refused 1 "a stage that is none" qprefill --trace 'blk.*.nothing' <ids
+grep -q 'gguf-inspect --graph' err
+ok $? "says where the names are"
+refused 1 "a position beyond the end" qprefill --trace norm --trace-at 0,99 <ids
+refused 1 "one before the tokens that are read" qprefill -s first.state --trace norm --trace-at 3 <rest
+refused 1 "no tokens" qprefill -s first.state --trace norm </dev/null
+refused 2 "a position that is none" qprefill --trace norm --trace-at x <ids
+refused 2 "backwards" qprefill --trace norm --trace-at 9-3 <ids
+refused 2 "no stage" qprefill --trace '' <ids
+refused 2 "logits on stdout too" qprefill --trace norm --logits all <ids
+refused 2 "raw" qprefill --trace norm -f raw <ids
+refused 2 "npy without a trace" qprefill -f npy --logits all <ids
+refused 2 "--trace-at alone" qprefill --trace-at 3 <ids
+refused 2 "--trace-out alone" qprefill --trace-out x <ids
+refused 2 "with --reuse" qprefill --trace norm --reuse plain.state <ids
+refused 2 "one file for both" qprefill --trace norm --trace-out x -o x <ids
+qprefill --trace norm --trace-out l.cbor --logits last -f text <ids >rows
+is "$? $(wc -l <rows) $(wc -l <l.cbor)" "0 1 40" "a trace in a file and logits on stdout"
+qprefill --trace '*' <ids | head -c 100 >/dev/null
+ok $? "who reads may go away"
+if [ -e /dev/full ]; then
+	qprefill --trace '*' <ids >/dev/full 2>err
+	is "$? $(grep -c . err)" "1 1" "a full disk"
+	qprefill --trace '*' --trace-out /dev/full <ids 2>err
+	is "$? $(grep -c . err)" "1 1" "also by name"
+fi
+
+# --- an interrupted run leaves neither file
+mkdir killed
+ids 4000 3 4096 | tr '\n' ' ' >long
+(cd killed && exec qprefill --trace '*.ffn' --trace-out t.cbor -o s.cbor -t 1 --batch 1 <../long) \
+    >/dev/null 2>&1 &
+pid=$!
+n=0
+until [ -e killed/.t.cbor.qpipe-tmp ] && [ -e killed/.s.cbor.qpipe-tmp ] || [ $n -gt 300 ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+[ -e killed/.t.cbor.qpipe-tmp ] && [ -e killed/.s.cbor.qpipe-tmp ]
+ok $? "two drafts"
+kill -TERM $pid
+wait $pid 2>/dev/null
+is "$(ls -A killed)" "" "which are gone after SIGTERM"
+
+# --- what is in a trace
+is "$(qstate show t.cbor | awk '$2 == "blk.0.router.experts" { print $3, $4, $5, ($7 < 8) }')" \
+    "i32 2 40 1" "qstate show"
+is "$(qstate show --json t.cbor | jq -c '[.trace, .numerics, (.stages[0] | [.stage, .type, .n, .positions])]')" \
+    '["t.cbor",1,["embed","f32",256,40]]' "and as JSON"
+is "$(qstate show plain.state t.cbor | grep -c -e ^state -e ^trace)" 2 "states and traces"
+
+# --- where two part
+qstate diff t.cbor other >out
+is "$?$(cat out)" 0 "equal ones"
+qprefill --numerics 2 --trace '*' <ids >v2.cbor
+qstate diff t.cbor v2.cbor >out
+is "$? $(wc -l <out) $(cut -d ' ' -f 1-3 out)" "1 1 first blk.0.mixer 0" "the first place"
+qstate diff --all t.cbor v2.cbor >out
+is "$(awk '{ print $1 }' out | sort | uniq -c | xargs)" "1 first $(gguf-inspect --graph | wc -l) stage" \
+    "--all: and a line for each stage"
+is "$(awk '$2 == "embed" && $1 == "stage"' out)" "stage embed 40 0 0 0 0 1" "one that does not part"
+awk '$1 == "stage" && $2 == "blk.0.mixer" { exit !($3 == 40 && $4 == 40 && $5 > $6 && $6 > 0 && $7 > 0 && $7 < 0.1 &&
+    $8 > 0.99 && $8 <= 1) }' out
+ok $? "and one that does"
+worst=$(qstate diff --all t.cbor v2.cbor | awk '$1 == "stage" && $7 > m { m = $7 } END { print m * 3 }')
+qstate diff --within "$worst" t.cbor v2.cbor >out
+is "$(wc -l <out)" "$(awk -v w="$worst" 'BEGIN { print (w < 0.3) ? 0 : 1 }')" "--within ($worst)"
+qstate diff --within 100 t.cbor v2.cbor >out
+is "$?$(cat out)" 0 "however far"
+is "$(qstate diff --json --all t.cbor v2.cbor | jq -c '[.equal, .differences[0].stage,
+    (.stages | length), .stages[0].parted]')" \
+    "[false,\"blk.0.mixer\",$(gguf-inspect --graph | wc -l),0]" "as JSON"
+qstate diff -q t.cbor v2.cbor >out
+is "$?$(cat out)" 1 "-q"
+is "$(qprefill --trace '*' <first | qstate diff t.cbor -)" "only a embed 9 $(cut -d ' ' -f 10 ids) 256" \
+    "one that ends before"
+qprefill --trace '*.ffn' <ids >f.cbor
+is "$(qstate diff t.cbor f.cbor | cut -d ' ' -f 1-4)" "only a embed 0" "of other stages"
+{ echo 5; cut -d ' ' -f 2- ids; } | tr '\n' ' ' | qprefill --trace embed >e.cbor
+qprefill --trace embed <ids | qstate diff - e.cbor >out
+is "$(cut -d ' ' -f 1-4 out)" "token a embed 0" "of other tokens"
+refused 1 "a trace and a state" qstate diff t.cbor plain.state
+refused 2 "--within of states" qstate diff --within 1 plain.state plain.state
+head -c 5000 t.cbor >cut.cbor
+refused 1 "a trace that is cut" qstate show cut.cbor
+qstate diff cut.cbor t.cbor >out 2>err
+is "$? $(wc -l <err)" "1 1" "in diff too"
+refused 1 "a trace as a stream of tokens" qprefill -o none <t.cbor
+refused 1 "as a state" qprefill -s t.cbor --logits last </dev/null
+refused 1 "to verify" qstate verify t.cbor
+done_testing

@@ -43,6 +43,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_NUMERICS(&opt.plan.numerics),
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
+	TOOL_OPT_ROPE,
 	CLI_END,
 };
 

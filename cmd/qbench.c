@@ -133,6 +133,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
+	TOOL_OPT_ROPE,
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 
 	CLI_GROUP("a model that is made up:"),

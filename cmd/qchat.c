@@ -32,6 +32,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
+	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&chat.draft),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&chat.options),

@@ -72,6 +72,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
+	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&run.draft),
 	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
 	    "save to -o on the way, to go on after a crash"),

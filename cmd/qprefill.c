@@ -95,6 +95,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_QUANTIZE,
 	TOOL_OPT_KV,
 	TOOL_OPT_LORA,
+	TOOL_OPT_ROPE,
 	TOOL_OPT_BATCH(&opt.batch),
 	CLI_CALL(0, "draft", "how", &opt.draft, tool_draft_parse,
 	    "words auto mtp none",

@@ -104,6 +104,7 @@ static const struct cli_opt options[] = {
 	PASS(0, "kv-k", "kind", "words " TOOL_KV_KINDS, "the keys"),
 	PASS(0, "kv-v", "kind", "words " TOOL_KV_KINDS, "the values"),
 	TOOL_OPT_LORA,
+	PASS(0, "rope-scaling", "how", TOOL_ROPE_KINDS, TOOL_ROPE_HELP),
 	PASS(0, "mem", "size", NULL,
 	    "memory for caches and states at most, as in 20G"),
 	PASS(0, "max-sequences", "n", NULL,

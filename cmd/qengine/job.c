@@ -338,6 +338,7 @@ tell_hello(struct qengine_client *c)
 	h->numerics = e->header.numerics;
 	h->k = e->header.k;
 	h->v = e->header.v;
+	h->rope = e->header.rope;
 	h->n_eog = e->header.n_eog;
 	memcpy(h->eog, e->header.eog, sizeof h->eog);
 	h->n_ctx = qwen_model_n_ctx(e->work.model);

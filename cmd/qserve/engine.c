@@ -272,6 +272,9 @@ differs(const struct qserve_engine *e, const struct qwen_hello *h)
 		if (x->hello.k != h->k || x->hello.v != h->v)
 			return "it keeps keys and values otherwise than the "
 			    "other engines; see --kv";
+		if (!qwen_rope_same(&x->hello.rope, &h->rope))
+			return "its positions are not scaled as those of the "
+			    "other engines; see --rope-scaling";
 	}
 	return NULL;
 }

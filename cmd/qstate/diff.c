@@ -314,11 +314,18 @@ compare(struct part *d, struct state *sa, struct state *sb,
 
 /* ------------------------------------------------------------ what is in them */
 
+static const char *
+rope_of(const struct qwen_header *h, char buf[QWEN_ROPE_TEXT])
+{
+	return h->rope.kind == QWEN_ROPE_FILE ? "as the model says" :
+	    qwen_rope_text(&h->rope, buf);
+}
+
 static void
 diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 {
 	const struct qwen_header *x = &a->header, *y = &b->header;
-	char s[33], t[33];
+	char s[QWEN_ROPE_TEXT], t[QWEN_ROPE_TEXT];
 
 	if (memcmp(&x->model, &y->model, sizeof x->model) != 0)
 		differ("model", qwen_fp_hex(&x->model, s),
@@ -332,6 +339,8 @@ diff_headers(const struct qwen_state_info *a, const struct qwen_state_info *b)
 		differ("keys", qwen_kv_name(x->k), qwen_kv_name(y->k));
 	if (x->v != y->v)
 		differ("values", qwen_kv_name(x->v), qwen_kv_name(y->v));
+	if (!qwen_rope_same(&x->rope, &y->rope))
+		differ("rope", rope_of(x, s), rope_of(y, t));
 }
 
 /* The first token that differs; returns how many are the same. */

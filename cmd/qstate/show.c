@@ -261,6 +261,7 @@ show(const struct state *s)
 	static const struct qwen_fp none;
 	const struct qwen_state_info *info = s->info;
 	int json = qstate_opt.json;
+	char rope[QWEN_ROPE_TEXT];
 
 	if (json)
 		qstate_json_text("{\"state\":", s->name);
@@ -276,6 +277,8 @@ show(const struct state *s)
 		text("keys", qwen_kv_name(info->header.k));
 		text("values", qwen_kv_name(info->header.v));
 	}
+	if (*qwen_rope_text(&info->header.rope, rope) != '\0')
+		text("rope", rope);
 	if (info->converted && json)
 		printf(",\"converted\":true");
 	else if (info->converted)

@@ -80,6 +80,36 @@ enum qwen_kv {
 /* "f16", "q8_0", "q4_0"; NULL: no such kind. */
 const char *qwen_kv_name(enum qwen_kv kv);
 
+/*
+ * How positions become the angles of RoPE: as the model's file says, or as they
+ * are, or scaled, so that a text may be longer than those of the training: by
+ * n_orig tokens, of which there can then be factor times as many.
+ */
+enum qwen_rope_kind {
+	QWEN_ROPE_FILE, QWEN_ROPE_NONE, QWEN_ROPE_LINEAR, QWEN_ROPE_YARN
+};
+
+enum {
+	QWEN_ROPE_FACTOR_MAX = 4096,
+	QWEN_ROPE_N_MAX = 1 << 20,	/* positions, scaled or not */
+	QWEN_ROPE_TEXT = 48,
+};
+
+struct qwen_rope {
+	enum qwen_rope_kind	kind;
+	uint32_t		factor;	/* in thousandths, from 1000 on */
+	uint32_t		n_orig;	/* 0: as the file says */
+};
+
+/*
+ * From "none", "linear=2.5", "yarn=4" or "yarn=4,orig=32768", -1 if it is
+ * another text; and such a text of it, "" of the file's.
+ */
+int qwen_rope_parse(struct qwen_rope *out, const char *text);
+const char *qwen_rope_text(const struct qwen_rope *r,
+    char buf[QWEN_ROPE_TEXT]);
+int qwen_rope_same(const struct qwen_rope *a, const struct qwen_rope *b);
+
 #ifdef __cplusplus
 }
 #endif

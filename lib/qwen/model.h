@@ -31,6 +31,8 @@ struct qwen_model_opts {
 					   fastest */
 	unsigned	 numerics;	/* version, 1 or 2; 0: the usual one */
 	enum qwen_kv	 k, v;		/* how sessions keep keys and values */
+	struct qwen_rope rope;		/* positions scaled otherwise than the
+					   file says: another context */
 	/*
 	 * The block that predicts tokens after the next one (nextn, MTP), for
 	 * qwen_session_draft(): load it if the file has one.  draft_file: from
@@ -78,13 +80,19 @@ const struct qwen_gguf *qwen_model_gguf(const struct qwen_model *m);
 const char *qwen_model_arch(const struct qwen_model *m);
 size_t qwen_model_n_vocab(const struct qwen_model *m);
 size_t qwen_model_n_layer(const struct qwen_model *m);	/* without MTP */
-size_t qwen_model_n_ctx(const struct qwen_model *m);	/* context_length */
+size_t qwen_model_n_ctx(const struct qwen_model *m);
 size_t qwen_model_n_embd(const struct qwen_model *m);	/* of a hidden state */
 int qwen_model_has_mtp(const struct qwen_model *m);	/* it can draft */
 int qwen_model_n_threads(const struct qwen_model *m);
 unsigned qwen_model_numerics(const struct qwen_model *m);
 enum qwen_kv qwen_model_k(const struct qwen_model *m);
 enum qwen_kv qwen_model_v(const struct qwen_model *m);
+
+/*
+ * What opts.rope has changed, with n_orig, the length of the training as far as
+ * the file tells; QWEN_ROPE_FILE if it says what the file says, too.
+ */
+struct qwen_rope qwen_model_rope(const struct qwen_model *m);
 
 /*
  * What a hidden state after the output norm says, where not all logits are

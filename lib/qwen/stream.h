@@ -47,6 +47,7 @@ struct qwen_header {
 					   adapters; zero: it has none */
 	uint32_t	 numerics;	/* likewise */
 	enum qwen_kv	 k, v;		/* likewise: how the cache has them */
+	struct qwen_rope rope;		/* likewise, where not as in the file */
 	size_t		 n_eog;		/* LOGITS: end-of-generation ids */
 	int32_t		 eog[QWEN_EOG_MAX];
 };

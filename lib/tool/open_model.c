@@ -64,6 +64,36 @@ tool_kv_parse(const struct cli_opt *o, const char *arg)
 	cli_usage("--kv: '%s' is not one of f16, q8_0 and q4_0", arg);
 }
 
+struct qwen_rope tool_rope;
+
+void
+tool_rope_parse(const struct cli_opt *o, const char *arg)
+{
+	if (qwen_rope_parse(o->to, arg) < 0)
+		cli_usage("--rope-scaling: '%s' is none of none, linear=F, "
+		    "yarn=F and yarn=F,orig=N, F from 1 to %d and N to %d",
+		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
+}
+
+/* A line, where positions are not as the file has them. */
+static void
+tell_rope(const struct qwen_model *m)
+{
+	struct qwen_rope r = qwen_model_rope(m);
+	char text[QWEN_ROPE_TEXT];
+
+	if (r.kind == QWEN_ROPE_FILE)
+		return;
+	qwen_rope_text(&r, text);
+	if (r.kind == QWEN_ROPE_NONE)
+		cli_note("RoPE not scaled: %zu tokens of context",
+		    qwen_model_n_ctx(m));
+	else
+		cli_note("RoPE scaled by %s: %zu tokens of context, trained "
+		    "with %u; results for short texts change as well", text,
+		    qwen_model_n_ctx(m), (unsigned)r.n_orig);
+}
+
 struct qwen_model *
 tool_model_open(const char *opt, int n_threads, unsigned numerics)
 {
@@ -78,9 +108,9 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 {
 	struct qwen_model_opts mo = { .n_threads = n_threads,
 	    .numerics = numerics, .k = (enum qwen_kv)tool_kv[0],
-	    .v = (enum qwen_kv)tool_kv[1], .draft = d->mode >= QWEN_DRAFT_MTP,
-	    .draft_file = d->file, .adapters = tool_lora.v,
-	    .n_adapters = tool_lora.n };
+	    .v = (enum qwen_kv)tool_kv[1], .rope = tool_rope,
+	    .draft = d->mode >= QWEN_DRAFT_MTP, .draft_file = d->file,
+	    .adapters = tool_lora.v, .n_adapters = tool_lora.n };
 	const char *path = tool_model_path(opt);
 	struct qwen_model *m;
 
@@ -88,6 +118,7 @@ tool_model_open_draft(const char *opt, int n_threads, unsigned numerics,
 	mo.tuning = tool_tuning();
 	cli_must(path, qwen_model_open_gguf(&m, tool_gguf_on(path, n_threads),
 	    &mo, &cli_err));
+	tell_rope(m);
 	return m;
 }
 

@@ -36,6 +36,13 @@
 	    tool_lora_parse, "file gguf", TOOL_LORA_HELP)
 #define TOOL_LORA_HELP \
 	"add this file's changes (LoRA) to the weights; file=n, n times"
+/* Of tool_rope: how positions of models that are opened then are scaled. */
+#define TOOL_ROPE_KINDS "words none linear=4 yarn=4"
+#define TOOL_ROPE_HELP \
+	"a longer context: none, linear=F or yarn=F, F times the trained one"
+#define TOOL_OPT_ROPE \
+	CLI_CALL(0, "rope-scaling", "how", CLI_P(struct qwen_rope, &tool_rope), \
+	    tool_rope_parse, TOOL_ROPE_KINDS, TOOL_ROPE_HELP)
 #define TOOL_OPT_BATCH(p) \
 	CLI_INT(0, "batch", "n", p, 1, 1 << 20, \
 	    "so many tokens in a pass; changes no result")
@@ -63,6 +70,7 @@
 #define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
 	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV, \
 	TOOL_OPT_LORA, \
+	TOOL_OPT_ROPE, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
 	    "memory for caches and states at most, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
@@ -141,8 +149,10 @@ struct qwen_model *tool_model_open_draft(const char *opt, int n_threads,
 
 extern int tool_force;		/* --force */
 extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
+extern struct qwen_rope tool_rope;	/* --rope-scaling */
 struct cli_opt;
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
+void tool_rope_parse(const struct cli_opt *o, const char *arg);
 
 /* --lora: adapters of models that are opened from then on; o->to is one. */
 struct tool_lora {

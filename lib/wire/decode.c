@@ -6,6 +6,7 @@
  * record need not doubt its ids, lengths and numbers.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cursor.h"
@@ -18,7 +19,7 @@
 
 enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_NUMERICS, K_EOG,
-	K_KEYS, K_VALUES, K_BASE,
+	K_KEYS, K_VALUES, K_BASE, K_ROPE,
 	K_TOKENS, K_END, K_POSITION, K_LOGITS, K_IDS, K_LOGSUMEXP,
 	K_READY, K_N_TOKENS, K_FINGERPRINT, K_MARK,
 	K_TRACE, K_TOKEN, K_ROW, K_CHOICES, N_KEYS
@@ -35,6 +36,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
 	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
 	[K_BASE] = { "base", QWEN_SHAPE_FP },
+	[K_ROPE] = { "rope", QWEN_SHAPE_TEXT },
 	[K_TOKENS] = { "tokens", QWEN_SHAPE_IDS },
 	[K_END] = { "end", QWEN_SHAPE_TEXT },
 	[K_POSITION] = { "position", QWEN_SHAPE_UINT },
@@ -117,7 +119,7 @@ qwen_record_is_header(const unsigned char *p, size_t n)
 static int
 has(const struct qwen_fields *f, enum key k)
 {
-	return (f->there & 1u << k) != 0;
+	return (f->there >> k & 1) != 0;
 }
 
 static int
@@ -197,6 +199,25 @@ get_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out,
 	    keys[k].name, it->n < 40 ? (int)it->n : 40, (const char *)it->s);
 }
 
+/* How positions were scaled; as the file says unless it is there. */
+static int
+get_rope(const struct qwen_fields *f, struct qwen_rope *out,
+    struct qwen_err *err)
+{
+	const struct qwen_item *it = &f->v[K_ROPE];
+	char text[QWEN_ROPE_TEXT];
+
+	*out = (struct qwen_rope){ .kind = QWEN_ROPE_FILE };
+	if (!has(f, K_ROPE))
+		return 0;
+	snprintf(text, sizeof text, "%.*s", it->n < sizeof text ? (int)it->n :
+	    (int)sizeof text, (const char *)it->s);
+	if (it->n < sizeof text && qwen_rope_parse(out, text) == 0)
+		return 0;
+	return qwen_fail(err, QWEN_EUNSUP, "RoPE scaled in an unknown way, "
+	    "\"%s\"", text);
+}
+
 static int
 get_eog(const struct qwen_fields *f, struct qwen_header *h, struct qwen_err *err)
 {
@@ -237,7 +258,8 @@ take_header(const struct qwen_fields *f, struct qwen_header *out,
 			return qwen_fail(err, QWEN_ERANGE,
 			    "numerics is out of range");
 		if (get_kv(f, K_KEYS, &h.k, err) < 0 ||
-		    get_kv(f, K_VALUES, &h.v, err) < 0)
+		    get_kv(f, K_VALUES, &h.v, err) < 0 ||
+		    get_rope(f, &h.rope, err) < 0)
 			return -1;
 		get_fp(f, K_MODEL, &h.model);
 		if (has(f, K_BASE))
@@ -557,6 +579,19 @@ differ_model(const struct qwen_header *h, const struct qwen_header *self,
 	    "with another adapter than this run's, or another scale");
 }
 
+static int
+differ_rope(const struct qwen_header *h, const struct qwen_header *self,
+    struct qwen_err *err)
+{
+	char a[QWEN_ROPE_TEXT], b[QWEN_ROPE_TEXT];
+
+	qwen_rope_text(&h->rope, a);
+	qwen_rope_text(&self->rope, b);
+	return qwen_fail(err, QWEN_EMISMATCH, "made with RoPE scaled %s%s, "
+	    "this run %s%s; see --rope-scaling", *a != '\0' ? "by " :
+	    "as the model says", a, *b != '\0' ? "by " : "as it says", b);
+}
+
 int
 qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
     struct qwen_err *err)
@@ -576,5 +611,6 @@ qwen_header_match(const struct qwen_header *h, const struct qwen_header *self,
 		    "and values as %s, this run has %s and %s; see --kv",
 		    qwen_kv_name(h->k), qwen_kv_name(h->v),
 		    qwen_kv_name(self->k), qwen_kv_name(self->v));
-	return 0;
+	return qwen_rope_same(&h->rope, &self->rope) ? 0 :
+	    differ_rope(h, self, err);
 }

@@ -57,6 +57,7 @@ struct qwen_hello {
 	/* of events alone */
 	uint32_t	 numerics;
 	enum qwen_kv	 k, v;
+	struct qwen_rope rope;
 	uint64_t	 n_ctx, n_embd, n_sequences;
 	size_t		 n_eog;
 	int32_t		 eog[QWEN_EOG_MAX];

@@ -21,7 +21,7 @@ enum key {
 	K_N_CTX, K_N_EMBD, K_N_SEQUENCES, K_STARTED, K_N_PROMPT, K_N_CACHED,
 	K_ID, K_TOKEN, K_LOGPROB, K_TOP_IDS, K_TOP_LOGPROBS, K_SCORE, K_RANK,
 	K_AT, K_HIDDEN, K_END, K_WHY, K_N_TOKENS, K_ERROR, K_MESSAGE, K_CACHED,
-	K_N_STORED, K_STATS, K_KEYS, K_VALUES, N_KEYS
+	K_N_STORED, K_STATS, K_KEYS, K_VALUES, K_ROPE, N_KEYS
 };
 
 _Static_assert((int)N_KEYS <= (int)QWEN_KEYS_MAX, "there is a bit for each");
@@ -59,6 +59,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_STATS] = { "stats", QWEN_SHAPE_TEXT },
 	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
 	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
+	[K_ROPE] = { "rope", QWEN_SHAPE_TEXT },
 };
 
 static const struct qwen_key stats[QWEN_N_STATS] = {
@@ -111,7 +112,7 @@ qwen_event_fini(struct qwen_event *e)
 static int
 has(const struct qwen_fields *f, enum key k)
 {
-	return (f->there & 1u << k) != 0;
+	return (f->there >> k & 1) != 0;
 }
 
 /* Text of less than size bytes; "" where there is none. */
@@ -147,6 +148,7 @@ take_hello(struct qwen_hello *h, const struct qwen_fields *f,
     struct qwen_err *err)
 {
 	const struct qwen_item *kind = &f->v[K_KIND], *eog = &f->v[K_EOG];
+	char rope[QWEN_ROPE_TEXT];
 	size_t i;
 
 	if (f->v[K_QWEN].n != QWEN_STREAM_VERSION)
@@ -172,6 +174,10 @@ take_hello(struct qwen_hello *h, const struct qwen_fields *f,
 	if (take_kv(f, K_KEYS, &h->k) < 0 || take_kv(f, K_VALUES, &h->v) < 0)
 		return qwen_fail(err, QWEN_EUNSUP, "keys or values of a kind "
 		    "that this program does not know");
+	if (has(f, K_ROPE) && (take_text(f, K_ROPE, rope, sizeof rope,
+	    err) < 0 || qwen_rope_parse(&h->rope, rope) < 0))
+		return qwen_fail(err, QWEN_EUNSUP, "RoPE scaled in a way that "
+		    "this program does not know");
 	h->n_ctx = f->v[K_N_CTX].n;
 	h->n_embd = f->v[K_N_EMBD].n;
 	h->n_sequences = f->v[K_N_SEQUENCES].n;
@@ -325,6 +331,8 @@ put_uint(struct qwen_put *p, enum key k, uint64_t v)
 static void
 put_hello(struct qwen_put *p, const struct qwen_hello *h)
 {
+	char rope[QWEN_ROPE_TEXT];
+
 	put_uint(p, K_QWEN, QWEN_STREAM_VERSION);
 	put_str(p, K_KIND, "events");
 	put_uint(p, K_N_VOCAB, h->n_vocab);
@@ -335,6 +343,8 @@ put_hello(struct qwen_put *p, const struct qwen_hello *h)
 		put_str(p, K_KEYS, qwen_kv_name(h->k));
 		put_str(p, K_VALUES, qwen_kv_name(h->v));
 	}
+	if (h->rope.kind != QWEN_ROPE_FILE)
+		put_str(p, K_ROPE, qwen_rope_text(&h->rope, rope));
 	qwen_put_ids(p, keys[K_EOG].name, h->eog, h->n_eog);
 	put_uint(p, K_N_CTX, h->n_ctx);
 	put_uint(p, K_N_EMBD, h->n_embd);

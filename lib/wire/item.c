@@ -224,13 +224,13 @@ take_pair(struct qwen_fields *f, const struct qwen_key *keys, size_t n_keys,
 		    1 : key.n < QWEN_KEY_SHOWN ? (int)key.n : QWEN_KEY_SHOWN,
 		    key.n == 0 || key.s[0] == '\0' ? "?" :
 		    (const char *)key.s);
-	else if (f->there & 1u << k)
+	else if (f->there >> k & 1)
 		return qwen_fail(err, QWEN_EFORMAT, "key \"%s\" is there "
 		    "twice", keys[k].name);
 	else if (take_value(&f->v[k], &keys[k], *p, sp.off, err) < 0)
 		return -1;
 	else
-		f->there |= 1u << k;
+		f->there |= UINT64_C(1) << k;
 	*p += sp.off;
 	*n -= sp.off;
 	return 0;

@@ -79,13 +79,13 @@ struct qwen_key {
 	enum qwen_shape	 shape;
 };
 
-enum { QWEN_KEYS_MAX = 32, QWEN_KEY_SHOWN = 32 };
+enum { QWEN_KEYS_MAX = 40, QWEN_KEY_SHOWN = 32 };
 
-_Static_assert(QWEN_KEYS_MAX <= 32, "there has a bit for each key");
+_Static_assert(QWEN_KEYS_MAX <= 64, "there has a bit for each key");
 
 /* The values of a map's keys, those that are known. */
 struct qwen_fields {
-	uint32_t		 there;		/* bits 1 << key */
+	uint64_t		 there;		/* bits 1 << key */
 	struct qwen_item	 v[QWEN_KEYS_MAX];
 	char			 unknown[QWEN_KEY_SHOWN];  /* one more key */
 };

@@ -22,7 +22,7 @@ enum key {
 	K_CACHED, K_STATS, N_KEYS
 };
 
-_Static_assert((int)N_KEYS <= (int)QWEN_KEYS_MAX, "there is a bit for each");
+_Static_assert((int)N_KEYS <= 32, "there is a bit for each");
 
 static const struct qwen_key keys[N_KEYS] = {
 	[K_QWEN] = { "qwen", QWEN_SHAPE_UINT },
@@ -85,7 +85,7 @@ qwen_order_fini(struct qwen_order *m)
 static int
 has(const struct qwen_fields *f, enum key k)
 {
-	return (f->there & 1u << k) != 0;
+	return (f->there >> k & 1) != 0;
 }
 
 static int

@@ -337,8 +337,11 @@ put_header(struct qwen_writer *w, const struct qwen_header *h)
 	static const struct qwen_fp none;
 	int has_base = has_model && memcmp(&h->base, &none, sizeof none) != 0;
 
+	int has_rope = has_model && h->rope.kind != QWEN_ROPE_FILE;
+	char rope[QWEN_ROPE_TEXT];
+
 	put_map(w, 4u + 2u * (unsigned)has_model + (unsigned)has_base +
-	    2u * (unsigned)has_kv + (unsigned)has_eog);
+	    2u * (unsigned)has_kv + (unsigned)has_rope + (unsigned)has_eog);
 	put_uint(w, "qwen", QWEN_STREAM_VERSION);
 	put_text(w, "kind", qwen_stream_name(h->kind));
 	put_uint(w, "n_vocab", h->n_vocab);
@@ -353,6 +356,8 @@ put_header(struct qwen_writer *w, const struct qwen_header *h)
 		put_text(w, "keys", qwen_kv_name(h->k));
 		put_text(w, "values", qwen_kv_name(h->v));
 	}
+	if (has_rope)
+		put_text(w, "rope", qwen_rope_text(&h->rope, rope));
 	if (has_eog)
 		put_ids(w, "eog", h->eog, h->n_eog);
 	end_map(w);

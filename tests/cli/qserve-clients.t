@@ -288,18 +288,18 @@ is "$(cat at.[1-6] | jq -r .usage.completion_tokens | xargs)" "400 400 400 400 4
 end_server
 is "$gone" 0 "SIGTERM"
 # of engines that would give different results one is used
-for o in '--numerics 2' '--kv-v q8_0'; do
+for o in '--numerics 2' '--kv-v q8_0' '--rope-scaling yarn=2'; do
 	serve --engine 'exec qengine -q -t 1' --engine "exec qengine -q -t 1 $o"
 	i=0
-	until grep -q 'than the other\|not that of the other' log || [ $i -ge 400 ]; do
+	until grep -q '(killed)' log || [ $i -ge 400 ]; do
 		sleep 0.05
 		i=$((i + 1))
 	done
-	grep -o 'its arithmetic.*numerics (killed)\|it keeps keys.*--kv (killed)' log | head -n 1
+	sed -n 's/.*: \(it.*see --.*\) (killed)/\1/p' log | head -n 1
 	curl -s "$URL/metrics" | awk '/^qserve_engine_ready/ { n += $2 } END { print n }'
 	end_server >/dev/null
 done >got
-is "$(paste -sd, got)" "its arithmetic is not that of the other engines; see --numerics (killed),1,it keeps keys and values otherwise than the other engines; see --kv (killed),1" \
+is "$(paste -sd, got)" "its arithmetic is not that of the other engines; see --numerics,1,it keeps keys and values otherwise than the other engines; see --kv,1,its positions are not scaled as those of the other engines; see --rope-scaling,1" \
     "two engines that would differ"
 
 # -- the end

@@ -190,7 +190,7 @@ good_plan(struct plan *p, const struct qwen_session *s)
 
 	memset(p, 0, sizeof *p);
 	p->s = s;
-	p->format = qwen_state_format(QWEN_KV_F16, QWEN_KV_F16);
+	p->format = qwen_state_format(&(struct qwen_header){ .n_vocab = 1 });
 	p->n_tokens = TOKENS;
 	p->kv_block = QWEN_KV_BLOCK;
 	if (qwen_header_init(&p->h, QWEN_STREAM_STATE, s->model->gguf,

@@ -293,6 +293,9 @@ qwen_make_operand(const struct qwen_batch *b, unsigned char *to, size_t width,
 
 /* cos and sin of the batch's positions. */
 void qwen_rope_angles(struct qwen_batch *b);
+/* Cosines and sines of a position, n_rot / 2 of each. */
+void qwen_rope_at(const struct qwen_hparams *h, size_t pos, float *cos,
+    float *sin);
 
 /* Rows of part that attention has use for: timelines of at most end tokens. */
 size_t qwen_attention_partials(const struct qwen_model *m, size_t n_share,

@@ -35,6 +35,7 @@ qwen_model_header(struct qwen_header *h, const struct qwen_model *m,
 	h->numerics = m->numerics;
 	h->k = m->hp.k;
 	h->v = m->hp.v;
+	h->rope = m->hp.rope;
 	return add_adapters(h, m, err);
 }
 

@@ -314,33 +314,81 @@ is(struct qwen_str s, const char *text)
 	return s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
 }
 
+struct scaling {
+	enum qwen_rope_kind	kind;
+	double			factor, n_orig;
+};
+
 static int
-scale_rope(struct keys *k, struct qwen_hparams *h, double base)
+read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 {
 	struct key key = arch_key(k, "rope.scaling.type");
 	struct qwen_str type = { "none", 4 };
-	double factor, n_orig;
-	size_t j;
 
 	if (qwen_gguf_get_str(k->g, key.s, &type, k->err) < 0 ||
-	    get_real(k, "rope.scaling.factor", 1, &factor) < 0 ||
+	    get_real(k, "rope.scaling.factor", 1, &s->factor) < 0 ||
 	    get_real(k, "rope.scaling.original_context_length",
-	    (double)h->n_ctx, &n_orig) < 0)
+	    (double)h->n_ctx, &s->n_orig) < 0)
 		return -1;
-	if (is(type, "none"))
-		return 0;
-	if (!(factor >= 1 && factor <= 1e6) || !(n_orig >= 1 && n_orig <= 1e9))
-		return qwen_fail(k->err, QWEN_ERANGE,
-		    "RoPE scaling factor %g over %g positions", factor, n_orig);
-	if (is(type, "yarn"))
-		yarn(h, base, factor, n_orig);
-	else if (is(type, "linear")) {
-		for (j = 0; j < h->n_rot / 2; j++)
-			h->rope_freq[j] /= factor;
-	} else
+	s->kind = is(type, "none") ? QWEN_ROPE_NONE : is(type, "linear") ?
+	    QWEN_ROPE_LINEAR : is(type, "yarn") ? QWEN_ROPE_YARN :
+	    QWEN_ROPE_FILE;
+	if (s->kind == QWEN_ROPE_FILE && h->rope.kind == QWEN_ROPE_FILE)
 		return qwen_fail(k->err, QWEN_EUNSUP,
 		    "%s \"%.*s\" is not supported", key.s,
 		    type.len > 40 ? 40 : (int)type.len, type.s);
+	return 0;
+}
+
+/*
+ * What was asked for in place of what the file says.  The factor is an f32, as
+ * it would be in a file.
+ */
+static int
+override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
+{
+	struct scaling own = *s;
+	double n;
+
+	s->kind = h->rope.kind;
+	s->factor = s->kind == QWEN_ROPE_NONE ? 1 :
+	    (double)(float)(h->rope.factor / 1000.0);
+	if (h->rope.n_orig > 0)
+		s->n_orig = h->rope.n_orig;
+	n = floor(s->n_orig * s->factor);
+	if (!(s->n_orig >= 1 && n <= QWEN_ROPE_N_MAX))
+		return qwen_fail(k->err, QWEN_ERANGE, "RoPE scaled %g times "
+		    "from %g positions: %d are the most", s->factor, s->n_orig,
+		    QWEN_ROPE_N_MAX);
+	if (s->kind == own.kind && (s->kind == QWEN_ROPE_NONE ||
+	    (s->factor == own.factor && s->n_orig == own.n_orig))) {
+		h->rope.kind = QWEN_ROPE_FILE;
+		return 0;
+	}
+	h->rope.n_orig = s->kind == QWEN_ROPE_NONE ? 0 : (uint32_t)s->n_orig;
+	h->n_ctx = (size_t)n;
+	return 0;
+}
+
+static int
+scale_rope(struct keys *k, struct qwen_hparams *h, double base)
+{
+	struct scaling s;
+	size_t j;
+
+	if (read_scaling(k, h, &s) < 0 ||
+	    (h->rope.kind != QWEN_ROPE_FILE && override(k, h, &s) < 0))
+		return -1;
+	if (s.kind == QWEN_ROPE_NONE)
+		return 0;
+	if (!(s.factor >= 1 && s.factor <= 1e6) ||
+	    !(s.n_orig >= 1 && s.n_orig <= 1e9))
+		return qwen_fail(k->err, QWEN_ERANGE, "RoPE scaling factor %g "
+		    "over %g positions", s.factor, s.n_orig);
+	if (s.kind == QWEN_ROPE_YARN)
+		yarn(h, base, s.factor, s.n_orig);
+	for (j = 0; s.kind == QWEN_ROPE_LINEAR && j < h->n_rot / 2; j++)
+		h->rope_freq[j] /= s.factor;
 	return 0;
 }
 

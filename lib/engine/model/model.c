@@ -34,6 +34,8 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
 	m->hp.k = opts != NULL ? opts->k : QWEN_KV_F16;
 	m->hp.v = opts != NULL ? opts->v : QWEN_KV_F16;
+	if (opts != NULL)
+		m->hp.rope = opts->rope;
 	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "no such kind of keys or values");
@@ -352,6 +354,12 @@ enum qwen_kv
 qwen_model_v(const struct qwen_model *m)
 {
 	return m->hp.v;
+}
+
+struct qwen_rope
+qwen_model_rope(const struct qwen_model *m)
+{
+	return m->hp.rope;
 }
 
 struct qwen_pool *

@@ -31,6 +31,7 @@ struct qwen_hparams {
 	enum qwen_kv k, v;	/* how the cache has them */
 	float	 attn_scale;
 	size_t	 n_rot;
+	struct qwen_rope rope;	/* where not as the file says */
 	double	*rope_freq;		/* [n_rot / 2] radians a position */
 	double	 rope_mscale;		/* on cos and sin (YaRN) */
 	/* experts */

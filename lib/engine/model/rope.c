@@ -8,19 +8,28 @@
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 
+void
+qwen_rope_at(const struct qwen_hparams *h, size_t pos, float *cos, float *sin)
+{
+	double s, c;
+	size_t j;
+
+	for (j = 0; j < h->n_rot / 2; j++) {
+		qwen_sincos((double)pos * h->rope_freq[j], &s, &c);
+		cos[j] = (float)(c * h->rope_mscale);
+		sin[j] = (float)(s * h->rope_mscale);
+	}
+}
+
 static void
 angles(struct qwen_batch *b, void *arg, size_t t)
 {
 	const struct qwen_share *p = qwen_share_of(b, t);
-	size_t j, half = b->hp->n_rot / 2, pos = p->pos + t - p->first;
-	double s, c;
+	size_t half = b->hp->n_rot / 2;
 
 	(void)arg;
-	for (j = 0; j < half; j++) {
-		qwen_sincos((double)pos * b->hp->rope_freq[j], &s, &c);
-		b->b->cos[t * half + j] = (float)(c * b->hp->rope_mscale);
-		b->b->sin[t * half + j] = (float)(s * b->hp->rope_mscale);
-	}
+	qwen_rope_at(b->hp, p->pos + t - p->first, b->b->cos + t * half,
+	    b->b->sin + t * half);
 }
 
 void

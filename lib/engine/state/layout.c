@@ -45,9 +45,10 @@ qwen_state_kv_position(const struct qwen_state_layer *l, uint64_t at,
 }
 
 unsigned
-qwen_state_format(enum qwen_kv k, enum qwen_kv v)
+qwen_state_format(const struct qwen_header *h)
 {
-	return k == QWEN_KV_F16 && v == QWEN_KV_F16 ? 1 : 2;
+	return h->rope.kind != QWEN_ROPE_FILE ? 3 :
+	    h->k == QWEN_KV_F16 && h->v == QWEN_KV_F16 ? 1 : 2;
 }
 
 uint64_t
@@ -188,11 +189,11 @@ qwen_state_layout_info(struct qwen_state_layout *l,
 {
 	const struct qwen_item *f = rec->f.v;
 
-	if (f[QWEN_F_FORMAT].n != qwen_state_format(l->k, l->v))
+	if (f[QWEN_F_FORMAT].n != l->format)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "state format %llu, where this program reads %u",
 		    (unsigned long long)f[QWEN_F_FORMAT].n,
-		    qwen_state_format(l->k, l->v));
+		    l->format);
 	if (f[QWEN_F_KV_BLOCK].n != QWEN_KV_BLOCK)
 		return qwen_fail(err, QWEN_EUNSUP,
 		    "KV blocks of %llu positions, this program has %d",

@@ -155,6 +155,7 @@ qwen_state_in_init(struct qwen_state_in *v, struct qwen_model *m,
 	    header->header->kind != QWEN_STREAM_STATE)
 		return qwen_fail(err, QWEN_EMISMATCH, "not a state");
 	v->lay.n_vocab = header->header->n_vocab;
+	v->lay.format = qwen_state_format(header->header);
 	v->lay.k = header->header->k;
 	v->lay.v = header->header->v;
 	if (qwen_state_sum_init(&v->sum, header->raw, header->n_raw, err) < 0 ||

@@ -182,8 +182,7 @@ save(struct qwen_save *v, const struct qwen_header *h,
 {
 	int r;
 
-	v->k = h->k;
-	v->v = h->v;
+	v->format = qwen_state_format(h);
 	v->level = v->opts->no_compress ? 0 : LEVEL;
 	v->align = v->opts->no_compress ? QWEN_ALIGN : 0;
 	r = x == NULL ? 0 : qwen_state_extra_copy(&v->x, x, v->to,

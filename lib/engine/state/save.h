@@ -60,7 +60,7 @@ struct qwen_save {
 	const int32_t		*tokens;
 	uint64_t		 n_tokens;
 	size_t			 n_vocab, n_layer;
-	enum qwen_kv		 k, v;		/* of the header */
+	unsigned		 format;	/* by the header */
 	const struct qwen_state_layer *layer;
 	struct qwen_state_mtp	 mtp;
 	int			 converted;	/* it is not what reading gives */

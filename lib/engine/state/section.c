@@ -66,7 +66,7 @@ put_info(struct qwen_save *v)
 		    v->n_layer);
 	if (qwen_save_begin(v, QWEN_K_INFO) < 0)
 		return -1;
-	qwen_state_put_uint(p, "format", qwen_state_format(v->k, v->v));
+	qwen_state_put_uint(p, "format", v->format);
 	qwen_state_put_text(p, "writer", "libqwen " QWEN_VERSION);
 	qwen_state_put_uint(p, "n_tokens", v->to);
 	qwen_state_put_uint(p, "kv_block", QWEN_KV_BLOCK);

@@ -52,7 +52,7 @@ struct qwen_member {
 
 enum { QWEN_OWN_MAX = 8 };
 
-_Static_assert(QWEN_F_OWN + QWEN_OWN_MAX <= QWEN_KEYS_MAX,
+_Static_assert(QWEN_F_OWN + QWEN_OWN_MAX <= 32,
     "a record has one bit for each of its fields");
 
 struct qwen_section {

@@ -282,7 +282,8 @@ struct qwen_state_mtp {
  */
 struct qwen_state_layout {
 	uint64_t		 n_vocab;
-	enum qwen_kv		 k, v;		/* as the header says */
+	unsigned		 format;	/* by the header, */
+	enum qwen_kv		 k, v;		/* as that says */
 	int			 converted;
 	int			 part;
 	uint64_t		 from, n_tokens;
@@ -305,7 +306,7 @@ struct qwen_state_layout {
 void qwen_state_layout_fini(struct qwen_state_layout *l);
 
 /* The format of a state with such keys and values: 1 if all are f16, else 2. */
-unsigned qwen_state_format(enum qwen_kv k, enum qwen_kv v);
+unsigned qwen_state_format(const struct qwen_header *h);
 
 /* The info record, which begins a layout that is zero but for n_vocab, k, v. */
 int qwen_state_layout_info(struct qwen_state_layout *l,

@@ -144,14 +144,15 @@ qwen_store_dir_format(const struct qwen_header *h,
     char buf[QWEN_STORE_DIR_NAME])
 {
 	int f16 = h->k == QWEN_KV_F16 && h->v == QWEN_KV_F16;
-	char model[33], vocab[33], kv[32] = "";
+	char model[33], vocab[33], kv[32] = "", rope[QWEN_ROPE_TEXT];
 
 	if (!f16)
 		snprintf(kv, sizeof kv, "-%s-%s", qwen_kv_name(h->k),
 		    qwen_kv_name(h->v));
-	snprintf(buf, QWEN_STORE_DIR_NAME, "%s-%s-%lu%s",
+	qwen_rope_text(&h->rope, rope);
+	snprintf(buf, QWEN_STORE_DIR_NAME, "%s-%s-%lu%s%s%s",
 	    qwen_fp_hex(&h->model, model), qwen_fp_hex(&h->vocab, vocab),
-	    (unsigned long)h->numerics, kv);
+	    (unsigned long)h->numerics, kv, *rope != '\0' ? "-" : "", rope);
 }
 
 /* "-q8_0" */
@@ -172,6 +173,8 @@ take_kv(const char **s, enum qwen_kv *out)
 int
 qwen_store_dir_parse(struct qwen_header *h, const char *s)
 {
+	const char *name = s, *kv;
+	char same[QWEN_STORE_DIR_NAME];
 	uint64_t numerics;
 
 	memset(h, 0, sizeof *h);
@@ -180,12 +183,14 @@ qwen_store_dir_parse(struct qwen_header *h, const char *s)
 	    take_fp(&s, &h->vocab) < 0 || take_char(&s, '-') < 0 ||
 	    take_number(&s, &numerics) < 0)
 		return -1;
-	if (*s != '\0' && (take_kv(&s, &h->k) < 0 ||
-	    take_kv(&s, &h->v) < 0 || *s != '\0' ||
-	    (h->k == QWEN_KV_F16 && h->v == QWEN_KV_F16)))
+	kv = s;
+	if (take_kv(&kv, &h->k) == 0 && take_kv(&kv, &h->v) == 0)
+		s = kv;
+	if (*s == '-' && qwen_rope_parse(&h->rope, s + 1) < 0)
 		return -1;
 	h->numerics = (uint32_t)numerics;
-	return 0;
+	qwen_store_dir_format(h, same);
+	return strcmp(same, name) == 0 ? 0 : -1;
 }
 
 /* Processes on many machines share a folder: hash all that tells them apart. */

@@ -45,7 +45,7 @@ void qwen_store_warn(struct qwen_store *st, const char *what,
 enum {
 	QWEN_STORE_SKETCH = 20,		/* levels: runs of 2^20 tokens */
 	QWEN_STORE_NAME = 160,		/* bytes of a name, with NUL */
-	QWEN_STORE_DIR_NAME = 96,	/* of a model's folder */
+	QWEN_STORE_DIR_NAME = 144,	/* of a model's folder */
 	QWEN_STORE_UNIQUE = 17,		/* of 16 hexadecimal digits */
 };
 

@@ -144,6 +144,23 @@ qwen_lora_lows(struct qwen_batch *b, const struct qwen_linear *lin,
 		qwen_pool_run(b->m->pool, do_low, &j, items);
 }
 
+/* y += B low, of n rows from r on of a matrix. */
+static void
+add_rows(const struct qwen_batch *b, const struct qwen_lora *l,
+    const float *matrix, size_t r, size_t n, const float *low, float *y)
+{
+	const float *rows;
+	size_t k, m;
+
+	for (; n > 0; n -= m, r += m, y += m) {
+		m = QWEN_LORA_ROWS - r % QWEN_LORA_ROWS;
+		m = m < n ? m : n;
+		rows = matrix + qwen_lora_b_at(l->rank, r);
+		for (k = 0; k < l->rank; k++)
+			b->vec->axpy(y, low[k], rows + k * QWEN_LORA_ROWS, m);
+	}
+}
+
 void
 qwen_lora_add(struct qwen_batch *b, const struct qwen_lora_rows *p,
     int thread)
@@ -151,18 +168,16 @@ qwen_lora_add(struct qwen_batch *b, const struct qwen_lora_rows *p,
 	const struct qwen_lora_set *set = p->w->lora;
 	uint64_t begin = qwen_profile_begin(&b->m->profile);
 	const struct qwen_lora *l;
-	const float *low, *rows;
-	size_t t, i, k;
+	const float *low;
+	size_t t, i;
 
 	for (t = 0; t < p->n; t++) {
 		low = p->low + t * p->stride;
-		for (i = 0; i < set->n; i++) {
+		for (i = 0; i < set->n; i++, low += l->rank) {
 			l = &set->v[i];
-			rows = l->b + p->e * l->b_expert + p->w->lora_at +
-			    p->r0;
-			for (k = 0; k < l->rank; k++)
-				b->vec->axpy(p->y[t] + p->y_at, *low++,
-				    rows + k * l->n_out, p->n_rows);
+			add_rows(b, l, l->b + p->e * l->b_expert,
+			    p->w->lora_at + p->r0, p->n_rows, low, p->y[t] +
+			    p->y_at);
 		}
 	}
 	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_LORA, begin,
@@ -185,8 +200,8 @@ qwen_lora_embed(const struct qwen_batch *b, const struct qwen_weight *w,
 		qwen_quant_values(l->a.quant, l->a.data + id * l->a.row_bytes,
 		    l->rank, low);
 		for (k = 0; k < l->rank; k++)
-			b->vec->axpy(x, low[k] * l->scale, l->b + k * l->n_out,
-			    l->n_out);
+			low[k] *= l->scale;
+		add_rows(b, l, l->b, 0, l->n_out, low, x);
 	}
 }
 
@@ -222,8 +237,8 @@ qwen_lora_row_exactly(const struct qwen_weight *w, size_t r,
 	for (i = 0; w->lora != NULL && i < w->lora->n; i++) {
 		l = &w->lora->v[i];
 		for (k = 0; k < l->rank; k++)
-			sum += *low++ * (double)l->b[k * l->n_out +
-			    w->lora_at + r];
+			sum += *low++ * (double)l->b[qwen_lora_b_at(l->rank,
+			    w->lora_at + r) + k * QWEN_LORA_ROWS];
 	}
 	return sum;
 }

@@ -132,7 +132,8 @@ struct copy {
 	const struct qwen_quant		*quant;
 	size_t				 row_bytes;
 	float				*to;		/* NULL: only look */
-	size_t				 by_row, by_column;	/* there */
+	int				 turned;	/* as B is kept */
+	size_t				 size;		/* of a matrix, there */
 	float				*row;		/* [threads][n_in] */
 	atomic_int			 bad;
 };
@@ -154,9 +155,10 @@ do_copy(void *arg, size_t item, int thread)
 		}
 		if (c->to == NULL)
 			continue;
-		to = c->to + e * c->n_row * c->n_in + r * c->by_row;
+		to = c->to + e * c->size + (c->turned ?
+		    qwen_lora_b_at(c->n_in, r) : r * c->n_in);
 		for (i = 0; i < c->n_in; i++)
-			to[i * c->by_column] = row[i];
+			to[c->turned ? i * QWEN_LORA_ROWS : i] = row[i];
 	}
 }
 
@@ -171,15 +173,16 @@ copy_rows(struct qwen_loader *ld, const struct qwen_gguf_tensor *t, int wanted,
 	    .row_bytes = qwen_quant_row_bytes(t->type, t->ne[0]) };
 	size_t n = (size_t)t->ne[2];
 
-	c.by_row = turned ? 1 : c.n_in;
-	c.by_column = turned ? c.n_row : 1;
+	c.turned = turned;
+	c.size = turned ? qwen_lora_b_size(c.n_in, c.n_row) :
+	    c.n_row * c.n_in;
 	c.row = qwen_alloc((size_t)qwen_pool_threads(pool) * c.n_in,
 	    sizeof *c.row);
 	if (c.row == NULL)
 		ld->rc = qwen_oom(ld->err);
-	else if (wanted && (c.to = qwen_load_large(ld, n * c.n_row * c.n_in,
+	else if (wanted && (c.to = qwen_load_large(ld, n * c.size,
 	    sizeof *c.to)) != NULL)
-		ld->m->loras->bytes += n * c.n_row * c.n_in * sizeof *c.to;
+		ld->m->loras->bytes += n * c.size * sizeof *c.to;
 	if (ld->rc == 0)
 		qwen_pool_run(pool, do_copy, &c, (c.n_row + ROWS - 1) / ROWS *
 		    n);
@@ -222,7 +225,8 @@ load_one(struct qwen_loader *ld, struct qwen_lora *l,
 {
 	l->rank = p->rank;
 	l->n_out = (size_t)p->b->ne[1];
-	l->b_expert = p->b->ne[2] > 1 ? l->rank * l->n_out : 0;
+	l->b_expert = p->b->ne[2] > 1 ? qwen_lora_b_size(l->rank, l->n_out) :
+	    0;
 	l->scale = p->scale;
 	load_a(ld, &l->a, p->a);
 	if (ld->rc == 0)

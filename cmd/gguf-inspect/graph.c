@@ -89,6 +89,7 @@ put_node(void *arg, const struct qwen_trace_stage *st)
 
 struct edges {
 	const struct qwen_gguf	*g;
+	const char		*path;
 	char			 last[QWEN_TRACE_NAME];
 	const char		*to, *pattern;	/* of a group's edges */
 	char			 before[QWEN_TRACE_NAME];
@@ -135,8 +136,8 @@ put_edges(void *arg, const struct qwen_trace_stage *st)
 		e->to = node;
 		e->pattern = st->from[i];
 		e->before[0] = '\0';
-		if (qwen_trace_stages(e->g, put_member, e, &cli_err) < 0)
-			return -1;
+		cli_must(e->path, qwen_trace_stages(e->g, put_member, e,
+		    &cli_err));
 	}
 	return 0;
 }
@@ -144,7 +145,7 @@ put_edges(void *arg, const struct qwen_trace_stage *st)
 void
 inspect_graph(const struct qwen_gguf *g, const char *path, int dot)
 {
-	struct edges e = { .g = g };
+	struct edges e = { .g = g, .path = path };
 	struct dot d = { .layer = -1 };
 
 	if (!dot) {

@@ -75,7 +75,7 @@ read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 	if (cli_verbose)
 		cli_note("%zu tokens to read, %zu were read before", n - at,
 		    at);
-	cli_progress_start("tokens", n - at);
+	tool_progress_start(c->session, n - at);
 	if (at < turn) {
 		rc = read_ids(c, ids + at, turn - at, &r);
 		if (rc == 0)

@@ -197,6 +197,11 @@ void cli_lock(int fd, const char *name);
  */
 void cli_progress_start(const char *unit, uint64_t total);
 void cli_progress(uint64_t done);
+/*
+ * Each unit takes longer than the one before, by so much of what the first one
+ * takes: for the time that is left.
+ */
+void cli_progress_grows(double growth);
 /* Of bytes, in MiB, for what calls back; *started, an int, is 0 at first. */
 void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
 /* So many of something else: ", 41.0 tok/s" in the next line. */

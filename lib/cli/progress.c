@@ -17,6 +17,8 @@ static struct {
 	uint64_t	 total;
 	const char	*also;		/* counted beside it, or NULL */
 	uint64_t	 also_done;
+	double		 growth;	/* of a unit's cost from one to the next,
+					   as a part of the first one's */
 	double		 start_s;
 	double		 next_s;
 	int		 width;		/* of the line that stands there */
@@ -31,6 +33,19 @@ cli_progress_start(const char *unit, uint64_t total)
 	line.total = total;
 	line.start_s = cli_now();
 	line.next_s = line.start_s + quiet_s;
+}
+
+void
+cli_progress_grows(double growth)
+{
+	line.growth = growth;
+}
+
+/* What so many units cost, in first ones. */
+static double
+cost(double n)
+{
+	return n + line.growth * n * n / 2;
 }
 
 /* ", 1:02 left" */
@@ -61,8 +76,9 @@ cli_progress(uint64_t done)
 	if (line.total > 0) {
 		snprintf(of, sizeof of, "/%" PRIu64, line.total);
 		if (done > 0 && done <= line.total)
-			time_left(left, sizeof left,
-			    (double)(line.total - done) / rate);
+			time_left(left, sizeof left, (now - line.start_s) *
+			    (cost((double)line.total) / cost((double)done) -
+			    1));
 	}
 	if (line.also != NULL)
 		snprintf(also, sizeof also, ", %.1f %s/s",

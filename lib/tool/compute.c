@@ -104,6 +104,22 @@ store(const struct tool_intake *in)
 }
 
 void
+tool_progress_start(struct qwen_session *s, size_t n)
+{
+	size_t at = qwen_session_n_tokens(s);
+	struct qwen_plan none, one;
+	uint64_t first;
+
+	qwen_plan_make(&none, qwen_session_model(s), at, 1, 0, 0, NULL);
+	qwen_plan_make(&one, qwen_session_model(s), at + 1, 1, 0, 0, NULL);
+	first = none.sum.macs;
+	cli_progress_start("tokens", n);
+	if (first > 0)
+		cli_progress_grows((double)(one.kv_macs - none.kv_macs) /
+		    (double)first);
+}
+
+void
 tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 {
 	struct part p = { .in = in, .how = { .logits = QWEN_LOGITS_LAST } };
@@ -115,7 +131,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 		store(in);
 		return;
 	}
-	cli_progress_start("tokens", in->n);
+	tool_progress_start(in->session, in->n);
 	while (p.done < in->n) {
 		read_part(&p);
 		store(in);

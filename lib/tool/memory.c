@@ -8,6 +8,8 @@
  */
 #include <sys/resource.h>
 
+#include <stdio.h>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -55,6 +57,18 @@ tool_memory_spare(const struct qwen_model *m)
 	return left > one ? left : one;
 }
 
+static void
+tell(const struct qwen_plan *p, uint64_t left)
+{
+	char text[32] = "";
+
+	if (left != UINT64_MAX)
+		snprintf(text, sizeof text, ", %.1f free", (double)left /
+		    0x1p30);
+	cli_note("memory: %.3f GiB beside the weights, which are %.2f%s",
+	    (double)p->own / 0x1p30, (double)p->weights / 0x1p30, text);
+}
+
 void
 tool_fits(const struct qwen_model *m, const struct tool_need *need)
 {
@@ -62,8 +76,6 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	struct qwen_plan p;
 	const char *why;
 
-	if (tool_force)
-		return;
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
 	qwen_plan_make(&p, m, need->n_tokens, need->n_sequences, need->batch,
@@ -72,7 +84,9 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 		p.own -= less(p.kv + p.state, need->cache);
 	all = need->in_memory || tool_quantize ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
-	if (p.own <= own && all <= free_bytes)
+	if (cli_verbose)
+		tell(&p, own);
+	if (tool_force || (p.own <= own && all <= free_bytes))
 		return;
 	why = p.own > own ? "beside the weights" :
 	    "with the weights, which would be read again for each token";

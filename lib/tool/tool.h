@@ -255,6 +255,12 @@ void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
     const struct qwen_eval *how);
 
 /*
+ * cli_progress_start for n tokens that the session is going to read: attention
+ * takes longer the more there are.
+ */
+void tool_progress_start(struct qwen_session *s, size_t n);
+
+/*
  * Append in->tokens to the session, with progress, and note for -v how fast.
  * how may be NULL; its progress is replaced.  With a store, what was read goes
  * there, now and then and at the end, so that a run that is killed was not for

@@ -38,6 +38,11 @@ fi
 gguf-synth -q --layers 4 --vocab-size 4096 -o m.gguf qwen3-0.6b
 beside='needs 0\.[0-9] GiB beside the weights, 0\.[0-9] are free; --force goes on'
 ids 8000 1 1000 >many
+qprefill -v -m m.gguf -o S <many 2>&1 >/dev/null | grep ': memory: ' >told
+is "$(sed 's/[0-9][0-9.]*/N/g' told)" \
+    "qprefill: memory: N GiB beside the weights, which are N, N free" "-v says what is needed"
+awk '{ exit !($3 > 0.122 && $3 < 0.3) }' told	# 16 KiB a token, and scratch
+ok $? "8000 tokens of 4 layers: $(cut -d' ' -f3 told) GiB"
 ids 10 1 1000 >few
 says "$beside" "a long prompt for qprefill" limited sh -c 'qprefill -t 1 -m m.gguf <many'
 limited qprefill -t 1 -m m.gguf -o s.cbor <few >ready 2>err

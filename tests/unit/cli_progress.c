@@ -104,6 +104,16 @@ main(void)
 	cli_progress_end();
 	seen(m);
 
+	/* the 1000 cost 1000 + 1000^2 / 2 / 100, a tenth of them 100 + 50 */
+	cli_progress_start("tokens", 1000);
+	cli_progress_grows(0.01);
+	clock_s += 3;
+	cli_progress(100);
+	ok(strcmp(seen(m), "\rtool: 100/1000 tokens, 33.3 tok/s, 1:57 left") ==
+	    0, "units that take longer and longer");
+	cli_progress_end();
+	seen(m);
+
 	cli_quiet = 1;
 	cli_progress_start("tokens", 0);
 	clock_s += 3;

@@ -336,7 +336,6 @@ put_header(struct qwen_writer *w, const struct qwen_header *h)
 	int has_kv = has_model && (h->k != QWEN_KV_F16 || h->v != QWEN_KV_F16);
 	static const struct qwen_fp none;
 	int has_base = has_model && memcmp(&h->base, &none, sizeof none) != 0;
-
 	int has_rope = has_model && h->rope.kind != QWEN_ROPE_FILE;
 	char rope[QWEN_ROPE_TEXT];
 

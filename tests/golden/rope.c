@@ -25,6 +25,7 @@ struct keys {
 	const char	*type;
 	float		 factor, base;
 	size_t		 n_orig, n_rot;
+	float		 fast, slow;	/* of YaRN's ramp */
 };
 
 static int
@@ -46,6 +47,10 @@ open_with(struct qwen_model **m, const struct keys *k, const char *option)
 		tiny_f32(t, "rope.scaling.factor", k->factor);
 		tiny_u32(t, "rope.scaling.original_context_length",
 		    (uint32_t)k->n_orig);
+	}
+	if (k->fast > 0) {
+		tiny_f32(t, "rope.scaling.yarn_beta_fast", k->fast);
+		tiny_f32(t, "rope.scaling.yarn_beta_slow", k->slow);
 	}
 	tiny_write(t, path);
 	tiny_free(t);
@@ -160,10 +165,12 @@ static void
 options(void)
 {
 	static const struct keys plain = { .n_ctx = 48 }, some = { .n_ctx = 40 };
-	static const struct keys yarn = { 192, "yarn", 4, 0, 48, 0 };
-	static const struct keys odd = { 120, "yarn", 2.7f, 0, 40, 0 };
-	static const struct keys linear = { 96, "linear", 2, 0, 48, 0 };
-	static const struct keys new = { 64, "longer", 2, 0, 48, 0 };
+	static const struct keys yarn = { 192, "yarn", 4, 0, 48, 0, 0, 0 };
+	static const struct keys odd = { 120, "yarn", 2.7f, 0, 40, 0, 0, 0 };
+	static const struct keys linear = { 96, "linear", 2, 0, 48, 0, 0, 0 };
+	static const struct keys usual = { 192, "yarn", 4, 0, 48, 0, 32, 1 };
+	static const struct keys ramp = { 192, "yarn", 4, 0, 48, 0, 4, 0.5f };
+	static const struct keys new = { 64, "longer", 2, 0, 48, 0, 0, 0 };
 	static float a[N * N_VOCAB], b[N * N_VOCAB];
 	char text[QWEN_ROPE_TEXT];
 	size_t n;
@@ -181,6 +188,12 @@ options(void)
 	same("none", &plain, &yarn, "none", "none", 48);
 	same("none of none", &plain, &plain, "none", "", 48);
 	same("what the file says", &yarn, &yarn, "yarn=4", "", 192);
+	same("the usual ramp", &usual, &plain, "yarn=4", "yarn=4,orig=48", 192);
+	same("in place of another ramp", &yarn, &ramp, "yarn=4",
+	    "yarn=4,orig=48", 192);
+	ok(rows(a, &ramp, NULL, text, &n) == 0 &&
+	    rows(b, &yarn, NULL, text, &n) == 0 && memcmp(a, b, sizeof a) != 0,
+	    "another ramp is another one");
 	ok(rows(a, &plain, NULL, text, &n) == 0 &&
 	    rows(b, &yarn, NULL, text, &n) == 0 && memcmp(a, b, sizeof a) != 0,
 	    "and they are not the same without it");

@@ -364,7 +364,23 @@ static void
 reals(void)
 {
 	static const float inf = 1e30f * 1e30f;
+	static const struct {
+		const char	*key;
+		float		 v;
+		int		 code;
+		const char	*word;
+	} scaled[] = {
+		{ "rope.scaling.factor", 0, QWEN_ERANGE, "RoPE" },
+		{ "rope.scaling.yarn_beta_fast", 0, QWEN_ERANGE, "ramp" },
+		{ "rope.scaling.yarn_beta_fast", 2e6f, QWEN_ERANGE, "ramp" },
+		{ "rope.scaling.yarn_beta_slow", 40, QWEN_ERANGE, "ramp" },
+		{ "rope.scaling.yarn_attn_factor", 1.5f, QWEN_EUNSUP,
+		    "yarn_attn_factor 1.5 is not supported" },
+		{ "rope.scaling.yarn_ext_factor", 0, QWEN_EUNSUP,
+		    "yarn_ext_factor 0 is not supported" },
+	};
 	struct tiny *t;
+	size_t i;
 
 	set_f32(&dense, "attention.layer_norm_rms_epsilon", -1e-6f);
 	set_f32(&dense, "attention.layer_norm_rms_epsilon", inf - inf);
@@ -374,6 +390,13 @@ reals(void)
 	set_f32(&dense, "rope.freq_base", 1e30f);
 	set_f32(&dense, "attention.scale", inf);
 	set_f32(&hybrid_moe, "expert_weights_scale", inf - inf);
+	for (i = 0; i < sizeof scaled / sizeof scaled[0]; i++) {
+		t = tiny_new(&dense);
+		tiny_str(t, "rope.scaling.type", "yarn");
+		tiny_f32(t, "rope.scaling.factor", 4);
+		tiny_f32(t, scaled[i].key, scaled[i].v);
+		refuse(t, scaled[i].key, scaled[i].code, scaled[i].word);
+	}
 	t = tiny_new(&dense);
 	tiny_f64(t, "attention.scale", 1e300);
 	refuse(t, "a scale that no float holds", QWEN_ERANGE,

@@ -285,27 +285,34 @@ check_sections(struct keys *k, const struct qwen_hparams *h)
 	return 0;
 }
 
+struct scaling {
+	enum qwen_rope_kind	kind;
+	double			factor, n_orig;
+	double			fast, slow;	/* YaRN: turns over n_orig from
+						   which, to which */
+};
+
 /* YaRN (Peng et al. 2023, section 3.4): mix interpolated and plain angles. */
 static void
-yarn(struct qwen_hparams *h, double base, double factor, double n_orig)
+yarn(struct qwen_hparams *h, double base, const struct scaling *s)
 {
 	double ln_base = qwen_log(base), n = (double)h->n_rot;
 	double low, high, t;
 	size_t j;
 
-	low = floor(n * qwen_log(n_orig / (32.0 * 2.0 * 0x1.921fb54442d18p+1)) /
-	    (2.0 * ln_base));
-	high = ceil(n * qwen_log(n_orig / (2.0 * 0x1.921fb54442d18p+1)) /
-	    (2.0 * ln_base));
+	low = floor(n * qwen_log(s->n_orig / (s->fast * 2.0 *
+	    0x1.921fb54442d18p+1)) / (2.0 * ln_base));
+	high = ceil(n * qwen_log(s->n_orig / (s->slow * 2.0 *
+	    0x1.921fb54442d18p+1)) / (2.0 * ln_base));
 	low = low > 0 ? low : 0;
 	high = high < n - 1 ? high : n - 1;
 	for (j = 0; j < h->n_rot / 2; j++) {
 		t = high - low > 0.001 ? high - low : 0.001;
 		t = ((double)j - low) / t;
 		t = t < 0 ? 0 : t > 1 ? 1 : t;
-		h->rope_freq[j] *= (1.0 - t) + t / factor;
+		h->rope_freq[j] *= (1.0 - t) + t / s->factor;
 	}
-	h->rope_mscale = 1.0 + 0.1 * qwen_log(factor);
+	h->rope_mscale = 1.0 + 0.1 * qwen_log(s->factor);
 }
 
 static int
@@ -314,10 +321,33 @@ is(struct qwen_str s, const char *text)
 	return s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
 }
 
-struct scaling {
-	enum qwen_rope_kind	kind;
-	double			factor, n_orig;
-};
+/*
+ * How the file would have YaRN's ramp, and what else may be said of it, which is
+ * computed as it is usual.
+ */
+static int
+read_ramp(struct keys *k, struct scaling *s)
+{
+	static const char *const usual[] = { "rope.scaling.yarn_ext_factor",
+	    "rope.scaling.yarn_attn_factor" };
+	double v;
+	size_t i;
+
+	if (get_real(k, "rope.scaling.yarn_beta_fast", 32, &s->fast) < 0 ||
+	    get_real(k, "rope.scaling.yarn_beta_slow", 1, &s->slow) < 0)
+		return -1;
+	if (!(s->slow > 0 && s->fast > s->slow && s->fast <= 1e6))
+		return qwen_fail(k->err, QWEN_ERANGE, "YaRN's ramp from %g turns"
+		    " to %g", s->fast, s->slow);
+	for (i = 0; i < 2; i++) {
+		if (get_real(k, usual[i], 1, &v) < 0)
+			return -1;
+		if (v != 1)
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s %g is not "
+			    "supported, only 1", arch_key(k, usual[i]).s, v);
+	}
+	return 0;
+}
 
 static int
 read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
@@ -333,6 +363,11 @@ read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 	s->kind = is(type, "none") ? QWEN_ROPE_NONE : is(type, "linear") ?
 	    QWEN_ROPE_LINEAR : is(type, "yarn") ? QWEN_ROPE_YARN :
 	    QWEN_ROPE_FILE;
+	s->fast = 32;
+	s->slow = 1;
+	if (s->kind == QWEN_ROPE_YARN && (h->rope.kind == QWEN_ROPE_FILE ||
+	    h->rope.kind == QWEN_ROPE_YARN) && read_ramp(k, s) < 0)
+		return -1;
 	if (s->kind == QWEN_ROPE_FILE && h->rope.kind == QWEN_ROPE_FILE)
 		return qwen_fail(k->err, QWEN_EUNSUP,
 		    "%s \"%.*s\" is not supported", key.s,
@@ -351,6 +386,8 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 	double n;
 
 	s->kind = h->rope.kind;
+	s->fast = 32;
+	s->slow = 1;
 	s->factor = s->kind == QWEN_ROPE_NONE ? 1 :
 	    (double)(float)(h->rope.factor / 1000.0);
 	if (h->rope.n_orig > 0)
@@ -361,7 +398,8 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 		    "from %g positions: %d are the most", s->factor, s->n_orig,
 		    QWEN_ROPE_N_MAX);
 	if (s->kind == own.kind && (s->kind == QWEN_ROPE_NONE ||
-	    (s->factor == own.factor && s->n_orig == own.n_orig))) {
+	    (s->factor == own.factor && s->n_orig == own.n_orig &&
+	    s->fast == own.fast && s->slow == own.slow))) {
 		h->rope.kind = QWEN_ROPE_FILE;
 		return 0;
 	}
@@ -386,7 +424,7 @@ scale_rope(struct keys *k, struct qwen_hparams *h, double base)
 		return qwen_fail(k->err, QWEN_ERANGE, "RoPE scaling factor %g "
 		    "over %g positions", s.factor, s.n_orig);
 	if (s.kind == QWEN_ROPE_YARN)
-		yarn(h, base, s.factor, s.n_orig);
+		yarn(h, base, &s);
 	for (j = 0; s.kind == QWEN_ROPE_LINEAR && j < h->n_rot / 2; j++)
 		h->rope_freq[j] /= s.factor;
 	return 0;

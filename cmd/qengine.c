@@ -48,7 +48,7 @@ open_model(struct qengine *e)
 	tool_work_model(&e->work);
 	tool_header(&e->header, QWEN_STREAM_LOGITS, e->work.model);
 	if (e->work.mem == 0)
-		e->work.mem = tool_memory_spare(e->work.model);
+		e->work.mem = tool_memory_spare(e->work.model, 4);
 	tool_draft_open(&e->work.draft, e->work.model);
 	tool_work_open(&e->work);
 	e->grammars.gguf = e->work.gguf;

@@ -17,6 +17,8 @@
 #include "base/cgroup.h"
 #include "tool/tool.h"
 
+enum { PASS = 1024 };		/* tokens */
+
 int tool_force;
 
 static uint64_t
@@ -44,17 +46,24 @@ left_in_limit(int which, const char *used)
 }
 
 uint64_t
-tool_memory_spare(const struct qwen_model *m)
+tool_memory_spare(const struct qwen_model *m, unsigned eighths)
 {
-	uint64_t left = tool_memory_free(), one = qwen_cache_need(m,
-	    qwen_model_n_ctx(m));
+	uint64_t left = tool_memory_free(), part, one, first;
 	struct qwen_plan p;
 
 	if (left == UINT64_MAX)
 		return 0;
-	qwen_plan_make(&p, m, 0, 1, 0, 0, NULL);
-	left = less(left, p.weights) / 2;
-	return left > one ? left : one;
+	/* with what a pass of many tokens takes */
+	qwen_plan_make(&p, m, PASS, 1, 0, 0, NULL);
+	/* those that were made in memory are not free any more */
+	left = less(left, tool_quantize ? 0 : p.weights);
+	left = least(left, left_in_limit(RLIMIT_DATA, "VmData:"));
+	left = less(least(left, left_in_limit(RLIMIT_AS, "VmSize:")), p.own);
+	part = left / 8 * eighths;
+	one = least(qwen_cache_need(m, qwen_model_n_ctx(m)), left / 8 * 7);
+	first = qwen_cache_need(m, 1);
+	part = part > one ? part : one;
+	return part > first ? part : first;
 }
 
 static void

@@ -184,10 +184,11 @@ struct tool_need {
 void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
 /*
- * For who runs on and on: half of the memory that is left beside the weights, or
- * what one text as long as the context needs; 0 if nobody knows.
+ * So many eighths of the memory that is left beside the weights; or what one
+ * text as long as the context needs, if that is more and is there.  0 if nobody
+ * knows.
  */
-uint64_t tool_memory_spare(const struct qwen_model *m);
+uint64_t tool_memory_spare(const struct qwen_model *m, unsigned eighths);
 
 /*
  * The system gets back what was freed: for who runs on and on, when there has

@@ -51,6 +51,8 @@ tool_work_open(struct tool_work *w)
 		cli_usage("--mem: %llu bytes are too little for one sequence; "
 		    "the least is %llu", (unsigned long long)w->mem,
 		    (unsigned long long)least);
+	if (w->mem == 0)
+		w->mem = tool_memory_spare(w->model, 7);
 	tool_fits(w->model, &(struct tool_need){ .batch = w->n_pass,
 	    .n_sequences = w->n_sequences, .draft = &w->draft,
 	    .cache = w->mem });

@@ -62,6 +62,18 @@ says "$beside" "but not for many checkpoints" \
 says "$beside" "many timelines for qbench" \
     limited qbench -t 1 -m m.gguf -p 0 -n 8 --depth 500 --sequences 32 -r 1
 
+# --- many texts have what is there, one after another if need be
+awk 'BEGIN { for (k = 0; k < 12; k++) { printf "{\"n\":1,\"prompt\":[%d", k
+	for (i = 1; i < 1200; i++) printf ",%d", (i * 7 + k) % 1000
+	print "]}" } }' >lines
+limited qbatch -v -n 1 -t 1 --max-sequences 12 -m m.gguf <lines >out 2>err
+is "$? $(grep -c '"error"' out) $(grep -c . out)" "0 0 12" "12 texts, for 230 MB of cache in one of 100"
+grep -q 'memory: [0-9.]* MiB for all of these' err
+ok $? "$(grep 'MiB for all' err)"
+qbatch -q -n 1 -t 1 --max-sequences 12 --mem 1G -m m.gguf <lines >other
+cmp -s out other
+ok $? "the same answers as with room for all"
+
 # --- the limit of a control group: a real one, where one may be made
 # in_group GROUP COMMAND...
 in_group() {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* qprefill.c - tokens in; the model's state after them, and logits, out. */
+#include <sys/stat.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +79,7 @@ static const struct cli_opt options[] = {
 	    "write what these compute, as in *.ffn,*.router.experts"),
 	CLI_CALL(0, "trace-at", "list", &opt.trace, qprefill_trace_at, NULL,
 	    "of these positions, as in 0,5,10-20,last; else of all"),
-	CLI_FILE(0, "trace-out", "file", &opt.trace.out, "file",
+	CLI_STD(0, "trace-out", "file", &opt.trace.out,
 	    "write it there, not to stdout"),
 
 	CLI_GROUP("what is not read again:"),
@@ -117,6 +119,20 @@ to_stdout(void)
 	return opt.trace.stages != NULL && opt.trace.out == NULL;
 }
 
+/* Is the state to go where the trace goes, stdout? */
+static int
+both_to_stdout(void)
+{
+	struct stat a, b;
+
+	if (opt.output == NULL)
+		return cli_given(&opt.output);
+	/* a terminal and /dev/null take both */
+	return stat(opt.output, &a) == 0 && fstat(STDOUT_FILENO, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+	    !S_ISCHR(a.st_mode);
+}
+
 /* What goes to stdout, and in which form. */
 static void
 check_trace(const struct tool_intake *in)
@@ -143,6 +159,9 @@ check_trace(const struct tool_intake *in)
 	if (t->out != NULL && opt.output != NULL &&
 	    strcmp(t->out, opt.output) == 0)
 		cli_usage("-o and --trace-out are the same file");
+	if (to_stdout() && both_to_stdout())
+		cli_usage("--trace and -o both write to stdout; see "
+		    "--trace-out");
 }
 
 static void

@@ -111,6 +111,12 @@ refused 2 "--trace-at alone" qprefill --trace-at 3 <ids
 refused 2 "--trace-out alone" qprefill --trace-out x <ids
 refused 2 "with --reuse" qprefill --trace norm --reuse plain.state <ids
 refused 2 "one file for both" qprefill --trace norm --trace-out x -o x <ids
+refused 2 "stdout for both" qprefill --trace norm -o - <ids
+qprefill --trace norm -o mixed <ids >mixed 2>err
+is "$?" 2 "and a file that is stdout"
+qprefill --trace norm --trace-out - <ids >a
+qprefill --trace norm <ids >b
+is "$?$(cmp a b; ls ./- 2>&1 | grep -c '^\./-')" 00 "--trace-out - is stdout"
 qprefill --trace norm --trace-out l.cbor --logits last -f text <ids >rows
 is "$? $(wc -l <rows) $(wc -l <l.cbor)" "0 1 40" "a trace in a file and logits on stdout"
 qprefill --trace '*' <ids | head -c 100 >/dev/null

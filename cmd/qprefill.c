@@ -119,7 +119,7 @@ to_stdout(void)
 	return opt.trace.stages != NULL && opt.trace.out == NULL;
 }
 
-/* Is the state to go where the trace goes, stdout? */
+/* Is the state to go where a trace or logits go, stdout? */
 static int
 both_to_stdout(void)
 {
@@ -179,7 +179,11 @@ check_options(struct tool_intake *in)
 		cli_usage("--imatrix needs all tokens read: not with --reuse");
 	if (in->whole && opt.logits == QWEN_LOGITS_ALL)
 		cli_usage("--logits=all reads all tokens: not with --reuse");
+	if (opt.imatrix != NULL && strcmp(opt.imatrix, "-") == 0)
+		cli_usage("--imatrix needs the name of a file");
 	check_trace(in);
+	if (opt.logits != QWEN_LOGITS_NONE && both_to_stdout())
+		cli_usage("--logits and -o both write to stdout: give -o a file");
 	if (opt.logits == QWEN_LOGITS_NONE) {
 		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
 			cli_usage("%s is about logits; add --logits=last or "

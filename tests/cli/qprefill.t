@@ -95,6 +95,10 @@ refused 2 "-f json of a state" qprefill -f json <ids
 refused 2 "--top of raw rows" qprefill --logits=all --top 3 -f raw <ids
 refused 2 "an unknown format" qprefill -f xml <ids
 refused 2 "--logits=some" qprefill --logits=some <ids
+refused 2 "rows and a state on stdout" qprefill --logits last -o - <ids
+sh -c 'qprefill --logits last -o both <ids' >both 2>err
+is "$? $(grep -c 'both write to stdout' err)" "2 1" "and where both are one file"
+refused 2 "--imatrix to stdout" qprefill --imatrix - -o /dev/null <ids
 refused 2 "an unknown option" qprefill -Z <ids
 refused 2 "an unknown long option" qprefill --zoo <ids
 refused 2 "a missing argument" qprefill -o

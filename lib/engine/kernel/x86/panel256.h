@@ -33,38 +33,16 @@ struct panel {
 #include "engine/kernel/x86/panel_loop.h"
 
 /*
- * The two instruction sets differ in what four products a lane are added to:
- * VPDPBUSD, to 32 bits; VPMADDUBSW, which adds two and two, to pairs of 16,
- * that must be widened before they overflow.
+ * Four products a lane are added up by VPDPBUSD to 32 bits; by VPMADDUBSW two
+ * and two to pairs of 16, which must be widened before they overflow.  Where
+ * pairs hold the sums of all weights under a scale, they stay pairs until they
+ * are multiplied with it: that widens them in passing.
  */
 #ifdef __AVXVNNI__
 /* gcc would keep these in registers, and not those that come before. */
 #ifndef __clang__
 #define LET_GO(sum) __asm__("" : "+m"(sum))
 #endif
-
-/* How many quads' products are added up before scaled() or times(). */
-PI int
-run_of(uint32_t type, int n_quad)
-{
-	(void)type;
-	return n_quad;
-}
-
-PI __m256i
-dot4(uint32_t type, __m256i sum, __m256i w, __m256i x)
-{
-	(void)type;
-	return _mm256_dpbusd_avx_epi32(sum, w, x);
-}
-
-/* sum + v * a */
-PI __m256i
-times(__m256i sum, __m256i v, int16_t a)
-{
-	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v,
-	    _mm256_set1_epi32(a)));
-}
 
 /* The bias that weights have in the panel. */
 PI int
@@ -73,12 +51,12 @@ bias_of(uint32_t type)
 	return qwen_traits[type].bias;
 }
 
-/* sum + v * scale * a, the scale in both halves of a lane. */
-PI __m256i
-scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
+PI int
+in_pairs(uint32_t type, int n_quad)
 {
-	scale = _mm256_madd_epi16(scale, _mm256_set1_epi32((uint16_t)a));
-	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v, scale));
+	(void)type;
+	(void)n_quad;
+	return 0;
 }
 
 PI __m256i
@@ -114,16 +92,21 @@ run_of(uint32_t type, int n_quad)
 	return n_quad;
 }
 
+PI int
+in_pairs(uint32_t type, int n_quad)
+{
+	return run_of(type, n_quad) == n_quad;
+}
+
+/* Sums of two products. */
 PI __m256i
-dot4(uint32_t type, __m256i sum, __m256i w, __m256i x)
+dot2(uint32_t type, __m256i w, __m256i x)
 {
 	if (is_signed(type)) {
 		x = _mm256_sign_epi8(x, w);
 		w = _mm256_abs_epi8(w);
 	}
-	sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x));
-	IN_ORDER(sum);
-	return sum;
+	return _mm256_maddubs_epi16(w, x);
 }
 
 PI __m256i
@@ -132,19 +115,6 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 	sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 	IN_ORDER(sum);
 	return sum;
-}
-
-PI __m256i
-times(__m256i sum, __m256i v, int16_t a)
-{
-	return add_pairs(sum, v, _mm256_set1_epi16(a));
-}
-
-PI __m256i
-scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
-{
-	return add_pairs(sum, v, _mm256_mullo_epi16(scale,
-	    _mm256_set1_epi16(a)));
 }
 #endif
 
@@ -158,13 +128,18 @@ broadcast(const void *p)
 	return _mm256_set1_epi32(dword_at(p));
 }
 
-/* v[t][half] += sums of 16 rows over n_quad quads. */
+/* v[t][half] = sums of 16 rows over n_quad quads, in pairs if in_pairs(). */
+#ifdef __AVXVNNI__
 PI void
 quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
     const int8_t *const *x, int n_quad, int n)
 {
 	int q, t;
 
+	(void)type;
+	UNROLL
+	for (t = 0; t < n; t++)
+		v[t][0] = v[t][1] = _mm256_setzero_si256();
 	UNROLL
 	for (q = 0; q < n_quad; q++) {
 		__m256i w0 = load_i(w[q][0]), w1 = load_i(w[q][1]);
@@ -173,13 +148,72 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 		for (t = 0; t < n; t++) {
 			__m256i a = broadcast(x[t] + 4 * q);
 
-			v[t][0] = dot4(type, v[t][0], w0, a);
-			v[t][1] = dot4(type, v[t][1], w1, a);
+			v[t][0] = _mm256_dpbusd_avx_epi32(v[t][0], w0, a);
+			v[t][1] = _mm256_dpbusd_avx_epi32(v[t][1], w1, a);
 		}
 	}
 }
+#else
+PI __m256i
+add_products(uint32_t type, int q, __m256i sum, __m256i w, __m256i x)
+{
+	__m256i v = dot2(type, w, x);
 
-/* v[t] = sums of n_quad quads from q on of 32-block j, as dot4 has them. */
+	if (q == 0)
+		return v;
+	sum = _mm256_add_epi16(sum, v);
+	IN_ORDER(sum);
+	return sum;
+}
+
+PI void
+quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
+    const int8_t *const *x, int n_quad, int n)
+{
+	const __m256i one = _mm256_set1_epi16(1);
+	const int run = run_of(type, n_quad);
+	__m256i s[2];
+	int q, t, i;
+
+	if (run == n_quad) {
+		UNROLL
+		for (q = 0; q < n_quad; q++) {
+			__m256i w0 = load_i(w[q][0]), w1 = load_i(w[q][1]);
+
+			UNROLL
+			for (t = 0; t < n; t++) {
+				__m256i a = broadcast(x[t] + 4 * q);
+
+				v[t][0] = add_products(type, q, v[t][0], w0, a);
+				v[t][1] = add_products(type, q, v[t][1], w1, a);
+			}
+		}
+		return;
+	}
+	UNROLL
+	for (t = 0; t < n; t++)
+		v[t][0] = v[t][1] = _mm256_setzero_si256();
+	UNROLL
+	for (q = 0; q < n_quad; q += run) {
+		UNROLL
+		for (t = 0; t < n; t++) {
+			UNROLL
+			for (i = 0; i < run; i++) {
+				__m256i a = broadcast(x[t] + 4 * (q + i));
+
+				s[0] = add_products(type, i, s[0],
+				    load_i(w[q + i][0]), a);
+				s[1] = add_products(type, i, s[1],
+				    load_i(w[q + i][1]), a);
+			}
+			v[t][0] = add_pairs(v[t][0], s[0], one);
+			v[t][1] = add_pairs(v[t][1], s[1], one);
+		}
+	}
+}
+#endif
+
+/* v[t] = sums of n_quad quads from q on of 32-block j. */
 PI void
 run_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int q, int n_quad, int n,
@@ -189,11 +223,28 @@ run_sums(uint32_t type, const struct panel *p, size_t g,
 	int t;
 
 	UNROLL
-	for (t = 0; t < n; t++) {
+	for (t = 0; t < n; t++)
 		act[t] = x[t]->q + 32 * j + 4 * q;
-		v[t][0] = v[t][1] = _mm256_setzero_si256();
-	}
 	quads(type, v, p->w[g][j] + q, act, n_quad, n);
+}
+
+/* v * a */
+PI __m256i
+times(int pairs, __m256i v, int16_t a)
+{
+	return pairs ? _mm256_madd_epi16(v, _mm256_set1_epi16(a)) :
+	    _mm256_mullo_epi32(v, _mm256_set1_epi32(a));
+}
+
+/* sum + v * scale * a, the scale in both halves of a lane. */
+PI __m256i
+scaled(int pairs, __m256i sum, __m256i v, __m256i scale, int16_t a)
+{
+	if (pairs)
+		return add_pairs(sum, v, _mm256_mullo_epi16(scale,
+		    _mm256_set1_epi16(a)));
+	scale = _mm256_madd_epi16(scale, _mm256_set1_epi32((uint16_t)a));
+	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v, scale));
 }
 
 /* ---- 256 weights under one d */
@@ -205,7 +256,7 @@ group_sums(uint32_t type, const struct panel *p, size_t g,
     struct ahead *ahead)
 {
 	const int n_quad = (int)qwen_traits[type].span / 4;
-	const int run = run_of(type, n_quad);
+	const int pairs = in_pairs(type, n_quad);
 	__m256i v[MAX_TILE][2];
 	int j, q, t;
 
@@ -215,16 +266,16 @@ group_sums(uint32_t type, const struct panel *p, size_t g,
 	for (j = 0; j < 8; j++) {
 		fetch_ahead(ahead);
 		UNROLL
-		for (q = 0; q < 8; q += run) {
+		for (q = 0; q < 8; q += n_quad) {
 			const int32_t *s = p->scale[g][j * (8 / n_quad) +
 			    q / n_quad];
 
-			run_sums(type, p, g, x, j, q, run, n, v);
+			run_sums(type, p, g, x, j, q, n_quad, n, v);
 			UNROLL
 			for (t = 0; t < n; t++) {
-				sum[t][0] = scaled(sum[t][0], v[t][0],
+				sum[t][0] = scaled(pairs, sum[t][0], v[t][0],
 				    load_i(s), x[t]->a[j]);
-				sum[t][1] = scaled(sum[t][1], v[t][1],
+				sum[t][1] = scaled(pairs, sum[t][1], v[t][1],
 				    load_i(s + 8), x[t]->a[j]);
 				LET_GO(sum[t][0]);
 				LET_GO(sum[t][1]);
@@ -279,22 +330,10 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int q, int n_quad, int n,
     __m256i (*sum)[2])
 {
-	const int run = run_of(type, n_quad);
-	__m256i v[MAX_TILE][2];
-	int t, h, i;
+	const int pairs = in_pairs(type, n_quad);
+	int t, h;
 
-	UNROLL
-	for (t = 0; t < n; t++)
-		sum[t][0] = sum[t][1] = _mm256_setzero_si256();
-	UNROLL
-	for (i = q; i < q + n_quad; i += run) {
-		run_sums(type, p, g, x, j, i, run, n, v);
-		UNROLL
-		for (t = 0; t < n; t++) {
-			sum[t][0] = times(sum[t][0], v[t][0], x[t]->a[j]);
-			sum[t][1] = times(sum[t][1], v[t][1], x[t]->a[j]);
-		}
-	}
+	run_sums(type, p, g, x, j, q, n_quad, n, sum);
 	UNROLL
 	for (t = 0; t < n; t++) {
 		int off = bias_of(type) * (n_quad == 4 ?
@@ -302,8 +341,8 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 
 		UNROLL
 		for (h = 0; h < 2; h++)
-			sum[t][h] = _mm256_sub_epi32(sum[t][h],
-			    _mm256_set1_epi32(off));
+			sum[t][h] = _mm256_sub_epi32(times(pairs, sum[t][h],
+			    x[t]->a[j]), _mm256_set1_epi32(off));
 	}
 }
 

@@ -37,26 +37,8 @@ decode(uint32_t type, const unsigned char *p, struct group *u)
 	case QT_TQ2_0:
 		decode_tq2_0(p, u);
 		break;
-	case QT_IQ1_S:
-		decode_iq1_s(p, u);
-		break;
-	case QT_IQ1_M:
-		decode_iq1_m(p, u);
-		break;
-	case QT_IQ2_XXS:
-		decode_iq2_xxs(p, u);
-		break;
-	case QT_IQ2_XS:
-		decode_iq2_xs(p, u);
-		break;
-	case QT_IQ2_S:
-		decode_iq2_s(p, u);
-		break;
-	case QT_IQ3_XXS:
-		decode_iq3_xxs(p, u);
-		break;
 	default:
-		decode_iq3_s(p, u);
+		decode_grid(type, p, u);
 	}
 }
 

@@ -8,6 +8,18 @@
 
 #include "engine/kernel/x86/bits.h"
 
+/* A block that is looked at. */
+struct grid {
+	const unsigned char	*p;
+	/* a bit for each weight, or what is added to each eight */
+	const uint8_t		*sign;
+	__m256i			 scale;		/* as in struct group */
+	uint8_t			 made[32] __attribute__((aligned(32)));
+	uint16_t		 i[64] __attribute__((aligned(32)));
+};
+
+/* ---- indices: as they are in the file, or put together from two places */
+
 /* Read one by one from memory, which takes less than from registers. */
 #define IN_MEMORY(array) __asm__("" : "+m"(array))
 
@@ -18,27 +30,115 @@ indices(const unsigned char *p, __m256i high)
 	return _mm256_cvtepu8_epi16(load16(p)) | high;
 }
 
-PI __m128i
-four4(const uint8_t (*grid)[4], const uint16_t *i)
+PI void
+indices_iq3_s(const unsigned char *p, __m256i *i)
 {
-	return _mm_setr_epi32(dword_at(grid[i[0]]), dword_at(grid[i[1]]),
-	    dword_at(grid[i[2]]), dword_at(grid[i[3]]));
+	const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128,
+	    256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
+	int k;
+
+	for (k = 0; k < 4; k++) {
+		__m256i high = _mm256_set1_epi16(
+		    (short)qwen_le16(p + 66 + 2 * k));
+
+		high = _mm256_cmpeq_epi16(high & bit, bit) &
+		    _mm256_set1_epi16(256);
+		i[k] = indices(p + 2 + 16 * k, high);
+	}
 }
 
-PI __m128i
-two8(const uint8_t (*grid)[8], const uint16_t *i)
+PI void
+indices_iq2_s(const unsigned char *p, __m256i *i)
 {
-	return _mm_set_epi64x((long long)qword_at(grid[i[1]]),
-	    (long long)qword_at(grid[i[0]]));
+	/* byte j of four, in four words, its pairs of bits to bit 8 */
+	const __m256i each = _mm256_setr_epi8(0, -1, 0, -1, 0, -1, 0, -1, 1,
+	    -1, 1, -1, 1, -1, 1, -1, 2, -1, 2, -1, 2, -1, 2, -1, 3, -1, 3, -1,
+	    3, -1, 3, -1);
+	const __m256i up = _mm256_set1_epi64x(0x0004001000400100);
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		__m256i high = _mm256_shuffle_epi8(_mm256_set1_epi32(
+		    dword_at(p + 66 + 4 * k)), each);
+
+		high = _mm256_mullo_epi16(high, up) & _mm256_set1_epi16(0x300);
+		i[k] = indices(p + 2 + 16 * k, high);
+	}
 }
 
-/* Register k of weights, n bytes in an entry. */
-#define GRID_WEIGHTS(of, n, grid, i, k)					\
-	join(_mm256_set_m128i(						\
-	    of(grid, (i) + (WIDE * (k) + 16) / (n)),			\
-	    of(grid, (i) + WIDE * (k) / (n))), _mm256_set_m128i(	\
-	    of(grid, (i) + (WIDE * (k) + WIDE - 16) / (n)),		\
-	    of(grid, (i) + (WIDE * (k) + WIDE - 32) / (n))))
+/* Their upper bits are three of each four of a word's, to bit 8. */
+PI void
+indices_iq1_s(const unsigned char *p, __m256i *i)
+{
+	/* a word of four times three bits, to bit 9: so all go up */
+	const __m256i up = _mm256_set1_epi64x(0x0001000800400200);
+	__m128i h = load16(p + 34);
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		__m256i v = _mm256_permute4x64_epi64(_mm256_castsi128_si256(
+		    k == 0 ? h : _mm_unpackhi_epi64(h, h)), 0x00);
+
+		/* words 0, 0, 0, 0, 1, 1, 1, 1; 2, ... */
+		v = _mm256_shuffle_epi8(v, _mm256_setr_epi8(0, 1, 0, 1, 0, 1,
+		    0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 6,
+		    7, 6, 7, 6, 7, 6, 7));
+		v = _mm256_srli_epi16(_mm256_mullo_epi16(v, up), 1);
+		i[k] = indices(p + 2 + 16 * k, v & _mm256_set1_epi16(0x700));
+	}
+}
+
+PI void
+indices_iq1_m(const unsigned char *p, __m256i *i)
+{
+	__m128i h = load16(p + 32);
+	int k;
+
+	for (k = 0; k < 2; k++) {
+		__m256i v = _mm256_slli_epi16(_mm256_cvtepu8_epi16(nibbles_of(
+		    k == 0 ? h : _mm_unpackhi_epi64(h, h))), 8);
+
+		i[k] = indices(p + 16 * k, v & _mm256_set1_epi16(0x700));
+	}
+}
+
+PI void
+make_indices(uint32_t type, struct grid *g)
+{
+	__m256i *i = (__m256i *)g->i;
+
+	switch (type) {
+	case QT_IQ1_S:
+		indices_iq1_s(g->p, i);
+		break;
+	case QT_IQ1_M:
+		indices_iq1_m(g->p, i);
+		break;
+	case QT_IQ2_S:
+		indices_iq2_s(g->p, i);
+		break;
+	case QT_IQ3_S:
+		indices_iq3_s(g->p, i);
+	}
+	IN_MEMORY(g->i);
+}
+
+PI unsigned
+grid_index(uint32_t type, const struct grid *g, int i)
+{
+	switch (type) {
+	case QT_IQ2_XXS:
+		return g->p[2 + i / 4 * 8 + i % 4];
+	case QT_IQ2_XS:
+		return qwen_le16(g->p + 2 + 2 * i) & 511;
+	case QT_IQ3_XXS:
+		return g->p[2 + i];
+	default:
+		return g->i[i];
+	}
+}
+
+/* ---- signs and scales */
 
 /* Bytes of seven signs each: their eighth makes the number of ones even. */
 PI __m256i
@@ -73,199 +173,164 @@ signs_xxs(__m256i a, uint8_t *sign)
 }
 
 PI void
-decode_iq3_xxs(const unsigned char *p, struct group *u)
+open_iq2_xs(const unsigned char *p, struct grid *g)
 {
-	uint16_t i[64] __attribute__((aligned(32)));
-	uint8_t sign[32] __attribute__((aligned(32)));
-	int k;
-
-	u->scale = signs_xxs(load32(p + 66), sign);
-	for (k = 0; k < 4; k++)
-		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
-		    _mm256_setzero_si256()));
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = with_signs(GRID_WEIGHTS(four4, 4, qwen_grid_iq3_xxs,
-		    i, k), bits_at(sign + WIDE / 8 * k), 64);
-}
-
-PI void
-decode_iq3_s(const unsigned char *p, struct group *u)
-{
-	const __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128,
-	    256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
-	uint16_t i[64] __attribute__((aligned(32)));
-	int k;
-
-	u->scale = odd(twice(_mm_cvtepu8_epi16(nibbles_of(load4(p + 106)))));
-	for (k = 0; k < 4; k++) {
-		__m256i high = _mm256_set1_epi16(
-		    (short)qwen_le16(p + 66 + 2 * k));
-
-		high = _mm256_cmpeq_epi16(high & bit, bit) &
-		    _mm256_set1_epi16(256);
-		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
-		    high));
-	}
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = with_signs(GRID_WEIGHTS(four4, 4, qwen_grid_iq3_s,
-		    i, k), bits_at(p + 74 + WIDE / 8 * k), 16);
-}
-
-PI void
-decode_iq2_xxs(const unsigned char *p, struct group *u)
-{
-	uint16_t i[32] __attribute__((aligned(32)));
-	uint8_t sign[32] __attribute__((aligned(32)));
-	/* eight times four indices, then a dword: these apart from those */
-	__m256i a = _mm256_shuffle_epi32(load32(p + 2), 0xd8);
-	__m256i b = _mm256_shuffle_epi32(load32(p + 34), 0xd8);
-	__m256i lo = _mm256_permute4x64_epi64(_mm256_unpacklo_epi64(a, b),
-	    0xd8);
-	int k;
-
-	u->scale = signs_xxs(_mm256_permute4x64_epi64(
-	    _mm256_unpackhi_epi64(a, b), 0xd8), sign);
-	_mm256_store_si256((__m256i *)i, _mm256_cvtepu8_epi16(
-	    _mm256_castsi256_si128(lo)));
-	_mm256_store_si256((__m256i *)i + 1, _mm256_cvtepu8_epi16(
-	    _mm256_extracti128_si256(lo, 1)));
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_xxs,
-		    i, k), bits_at(sign + WIDE / 8 * k), 64);
-}
-
-PI void
-decode_iq2_xs(const unsigned char *p, struct group *u)
-{
-	const __m256i m9 = _mm256_set1_epi16(511);
-	uint16_t i[32] __attribute__((aligned(32)));
-	uint8_t sign[32] __attribute__((aligned(32)));
 	__m256i a = load32(p + 2), b = load32(p + 34);
-	int k;
 
-	u->scale = odd(_mm256_cvtepu8_epi16(nibbles_of(load8(p + 66))));
-	_mm256_store_si256((__m256i *)i, a & m9);
-	_mm256_store_si256((__m256i *)i + 1, b & m9);
+	g->scale = odd(_mm256_cvtepu8_epi16(nibbles_of(load8(p + 66))));
 	a = _mm256_packus_epi16(_mm256_srli_epi16(a, 9),
 	    _mm256_srli_epi16(b, 9));
-	_mm256_store_si256((__m256i *)sign, eighth_sign(
+	_mm256_store_si256((__m256i *)g->made, eighth_sign(
 	    _mm256_permute4x64_epi64(a, 0xd8)));
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_xs,
-		    i, k), bits_at(sign + WIDE / 8 * k), 64);
-}
-
-PI void
-decode_iq2_s(const unsigned char *p, struct group *u)
-{
-	/* byte j of four, in four words, its pairs of bits to bit 8 */
-	const __m256i each = _mm256_setr_epi8(0, -1, 0, -1, 0, -1, 0, -1, 1,
-	    -1, 1, -1, 1, -1, 1, -1, 2, -1, 2, -1, 2, -1, 2, -1, 3, -1, 3, -1,
-	    3, -1, 3, -1);
-	const __m256i up = _mm256_set1_epi64x(0x0004001000400100);
-	uint16_t i[32] __attribute__((aligned(32)));
-	int k;
-
-	u->scale = odd(_mm256_cvtepu8_epi16(nibbles_of(load8(p + 74))));
-	for (k = 0; k < 2; k++) {
-		__m256i high = _mm256_shuffle_epi8(_mm256_set1_epi32(
-		    dword_at(p + 66 + 4 * k)), each);
-
-		high = _mm256_mullo_epi16(high, up) & _mm256_set1_epi16(0x300);
-		_mm256_store_si256((__m256i *)i + k, indices(p + 2 + 16 * k,
-		    high));
-	}
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = with_signs(GRID_WEIGHTS(two8, 8, qwen_grid_iq2_s,
-		    i, k), bits_at(p + 34 + WIDE / 8 * k), 64);
 }
 
 /*
- * IQ1: 32 indices are qs with bits 8 to 10 of high.  Weights are those of the
- * grid and eight more or less one: what is added is in move, a byte for each
- * eight weights.
+ * Weights of IQ1 are those of the grid and eight more or less one; with its
+ * bias 9 or 7 is added.
  */
 PI void
-decode_iq1(const unsigned char *qs, const __m256i *high, const uint8_t *move,
-    struct group *u)
+open_iq1_s(const unsigned char *p, struct grid *g)
 {
-	uint16_t i[32] __attribute__((aligned(32)));
-	int k;
-
-	for (k = 0; k < 2; k++)
-		_mm256_store_si256((__m256i *)i + k, indices(qs + 16 * k,
-		    high[k] & _mm256_set1_epi16(0x700)));
-	IN_MEMORY(i);
-	UNROLL
-	for (k = 0; k < GROUP_REGS; k++)
-		u->w[k] = W(add_epi8)(GRID_WEIGHTS(two8, 8, qwen_grid_iq1, i,
-		    k), each8(move + WIDE / 8 * k));
-}
-
-PI void
-decode_iq1_s(const unsigned char *p, struct group *u)
-{
-	/* a word of four times three bits, to bit 9: so all go up */
-	const __m256i up = _mm256_set1_epi64x(0x0001000800400200);
 	const __m128i four = _mm_setr_epi8(1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5,
 	    7, 7, 7, 7);
-	uint8_t move[32] __attribute__((aligned(32)));
-	__m128i h = load16(p + 34), down;
-	__m256i high[2];
+	__m128i h = load16(p + 34), down = _mm_srai_epi16(h, 15);
 	int k;
 
-	u->scale = odd(twice(_mm_srli_epi16(h, 12) & _mm_set1_epi16(7)));
-	down = _mm_srai_epi16(h, 15);
-	for (k = 0; k < 2; k++) {
-		__m256i v = _mm256_permute4x64_epi64(_mm256_castsi128_si256(
-		    k == 0 ? h : _mm_unpackhi_epi64(h, h)), 0x00);
-
-		/* words 0, 0, 0, 0, 1, 1, 1, 1; 2, ... */
-		v = _mm256_shuffle_epi8(v, _mm256_setr_epi8(0, 1, 0, 1, 0, 1,
-		    0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 6,
-		    7, 6, 7, 6, 7, 6, 7));
-		high[k] = _mm256_srli_epi16(_mm256_mullo_epi16(v, up), 1);
-		_mm_store_si128((__m128i *)move + k, _mm_add_epi8(
+	g->scale = odd(twice(_mm_srli_epi16(h, 12) & _mm_set1_epi16(7)));
+	for (k = 0; k < 2; k++)
+		_mm_store_si128((__m128i *)g->made + k, _mm_add_epi8(
 		    _mm_set1_epi8(9), _mm_shuffle_epi8(k == 0 ? down :
 		    _mm_unpackhi_epi64(down, down), four) &
 		    _mm_set1_epi8(-2)));
-	}
-	decode_iq1(p + 2, high, move, u);
 }
 
 PI void
-decode_iq1_m(const unsigned char *p, struct group *u)
+open_iq1_m(const unsigned char *p, struct grid *g)
 {
 	const __m256i words = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2,
 	    3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7);
-	uint8_t move[32] __attribute__((aligned(32)));
 	__m128i h = load16(p + 32), n;
-	__m256i high[2];
 	int k;
 
 	/* three bits of a word to its top, then down */
-	u->scale = _mm256_shuffle_epi8(_mm256_set1_epi64x(
+	g->scale = _mm256_shuffle_epi8(_mm256_set1_epi64x(
 	    (long long)qword_at(p + 48)), words);
-	u->scale = odd(_mm256_srli_epi16(_mm256_mullo_epi16(u->scale,
+	g->scale = odd(_mm256_srli_epi16(_mm256_mullo_epi16(g->scale,
 	    _mm256_set1_epi64x(0x0010008004002000)), 13));
 	for (k = 0; k < 2; k++) {
 		n = nibbles_of(k == 0 ? h : _mm_unpackhi_epi64(h, h));
-		high[k] = _mm256_slli_epi16(_mm256_cvtepu8_epi16(n), 8);
-		_mm_store_si128((__m128i *)move + k, _mm_sub_epi8(
+		_mm_store_si128((__m128i *)g->made + k, _mm_sub_epi8(
 		    _mm_set1_epi8(9), _mm_srli_epi16(n, 2) &
 		    _mm_set1_epi8(2)));
 	}
-	decode_iq1(p, high, move, u);
+}
+
+/* All but the weights of the block at p. */
+PI void
+grid_open(uint32_t type, const unsigned char *p, struct grid *g)
+{
+	g->p = p;
+	g->sign = g->made;
+	switch (type) {
+	case QT_IQ1_S:
+		open_iq1_s(p, g);
+		break;
+	case QT_IQ1_M:
+		open_iq1_m(p, g);
+		break;
+	case QT_IQ2_XXS: {
+		__m256i a = _mm256_shuffle_epi32(load32(p + 2), 0xd8);
+		__m256i b = _mm256_shuffle_epi32(load32(p + 34), 0xd8);
+
+		/* eight times four indices, then a dword */
+		g->scale = signs_xxs(_mm256_permute4x64_epi64(
+		    _mm256_unpackhi_epi64(a, b), 0xd8), g->made);
+		break;
+	}
+	case QT_IQ2_XS:
+		open_iq2_xs(p, g);
+		break;
+	case QT_IQ2_S:
+		g->scale = odd(_mm256_cvtepu8_epi16(nibbles_of(load8(p + 74))));
+		g->sign = p + 34;
+		break;
+	case QT_IQ3_XXS:
+		g->scale = signs_xxs(load32(p + 66), g->made);
+		break;
+	default:
+		g->scale = odd(twice(_mm_cvtepu8_epi16(nibbles_of(load4(
+		    p + 106)))));
+		g->sign = p + 74;
+	}
+	make_indices(type, g);
+}
+
+/* ---- entries */
+
+/* 16 weights of entries of four or eight from index i on. */
+PI __m128i
+entries4(uint32_t type, const uint8_t (*grid)[4], const struct grid *g, int i)
+{
+	return _mm_setr_epi32(dword_at(grid[grid_index(type, g, i)]),
+	    dword_at(grid[grid_index(type, g, i + 1)]),
+	    dword_at(grid[grid_index(type, g, i + 2)]),
+	    dword_at(grid[grid_index(type, g, i + 3)]));
+}
+
+PI __m128i
+entries8(uint32_t type, const uint8_t (*grid)[8], const struct grid *g, int i)
+{
+	return _mm_set_epi64x(
+	    (long long)qword_at(grid[grid_index(type, g, i + 1)]),
+	    (long long)qword_at(grid[grid_index(type, g, i)]));
+}
+
+/* Those from weight at on. */
+PI __m128i
+entries(uint32_t type, const struct grid *g, int at)
+{
+	switch (type) {
+	case QT_IQ2_XXS:
+		return entries8(type, qwen_grid_iq2_xxs, g, at / 8);
+	case QT_IQ2_XS:
+		return entries8(type, qwen_grid_iq2_xs, g, at / 8);
+	case QT_IQ2_S:
+		return entries8(type, qwen_grid_iq2_s, g, at / 8);
+	case QT_IQ3_XXS:
+		return entries4(type, qwen_grid_iq3_xxs, g, at / 4);
+	case QT_IQ3_S:
+		return entries4(type, qwen_grid_iq3_s, g, at / 4);
+	default:
+		return entries8(type, qwen_grid_iq1, g, at / 8);
+	}
+}
+
+/* Register k of a block's weights. */
+PI wide_i
+grid_register(uint32_t type, const struct grid *g, int k)
+{
+	wide_i v = join(_mm256_set_m128i(entries(type, g, WIDE * k + 16),
+	    entries(type, g, WIDE * k)), _mm256_set_m128i(
+	    entries(type, g, WIDE * k + WIDE - 16),
+	    entries(type, g, WIDE * k + WIDE - 32)));
+
+	if (type == QT_IQ1_S || type == QT_IQ1_M)
+		return W(add_epi8)(v, each8(g->sign + WIDE / 8 * k));
+	return with_signs(v, bits_at(g->sign + WIDE / 8 * k),
+	    qwen_traits[type].bias);
+}
+
+PI void
+decode_grid(uint32_t type, const unsigned char *p, struct group *u)
+{
+	struct grid g;
+	int k;
+
+	grid_open(type, p, &g);
+	u->scale = g.scale;
+	UNROLL
+	for (k = 0; k < GROUP_REGS; k++)
+		u->w[k] = grid_register(type, &g, k);
 }
 
 #endif

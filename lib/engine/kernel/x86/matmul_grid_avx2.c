@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_grid_avx2.c - y = Wx, x in 8 bits, AVX2: weights of grids. */
-#include "engine/kernel/x86/rows256.h"
+#include "engine/kernel/x86/rows_grid.h"
 
-#define ROW_SUMS sums_any
+#define ROW_SUMS sums_grid
 #define ROW_FORMATS QWEN_GRID_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 

@@ -11,7 +11,8 @@ static const struct qwen_hub_arch archs[] = {
 	{ "qwen2", " Qwen2ForCausalLM Qwen2Model ", " qwen2 ", 0 },
 	{ "qwen2moe", " Qwen2MoeForCausalLM Qwen2MoeModel ", " qwen2_moe ",
 	    HUB_MOE },
-	{ "qwen3", " Qwen3ForCausalLM Qwen3Model ", " qwen3 ", 0 },
+	{ "qwen3", " Qwen3ForCausalLM Qwen3Model "
+	    "Qwen3ForSequenceClassification ", " qwen3 ", HUB_RANK },
 	{ "qwen3moe", " Qwen3MoeForCausalLM Qwen3MoeModel ", " qwen3_moe ",
 	    HUB_MOE },
 	{ "qwen3next", " Qwen3NextForCausalLM Qwen3NextModel ", " qwen3_next ",
@@ -23,7 +24,8 @@ static const struct qwen_hub_arch archs[] = {
 	    "Qwen3_5MoeForCausalLM Qwen3_5MoeTextModel Qwen3_5MoeModel ",
 	    " qwen3_5_moe qwen3_5_moe_text ", HUB_MOE | HUB_LINEAR | HUB_TILED },
 	{ "qwen3vl", " Qwen3VLForConditionalGeneration Qwen3VLModel "
-	    "Qwen3VLTextModel ", " qwen3_vl qwen3_vl_text ", HUB_VISION },
+	    "Qwen3VLTextModel ", " qwen3_vl qwen3_vl_text ",
+	    HUB_VISION | HUB_RANK },
 	{ "qwen3vlmoe", " Qwen3VLMoeForConditionalGeneration Qwen3VLMoeModel "
 	    "Qwen3VLMoeTextModel ", " qwen3_vl_moe qwen3_vl_moe_text ",
 	    HUB_MOE | HUB_VISION },
@@ -47,6 +49,12 @@ first_class(yyjson_val *config)
 {
 	return yyjson_get_str(yyjson_arr_get_first(
 	    yyjson_obj_get(config, "architectures")));
+}
+
+const char *
+qwen_hub_class(const struct qwen_hub *h)
+{
+	return first_class(yyjson_doc_get_root(h->config));
 }
 
 int
@@ -85,6 +93,7 @@ static const struct row whole[] = {
 	{ "embed_tokens.weight", "token_embd.weight", HUB_PLAIN },
 	{ "norm.weight", "output_norm.weight", HUB_NORM },
 	{ "lm_head.weight", "output.weight", HUB_PLAIN },
+	{ "score.weight", "cls.output.weight", HUB_PLAIN },
 };
 
 /* Of a block.  post_attention_layernorm: see below. */

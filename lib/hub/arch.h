@@ -10,6 +10,7 @@ enum {
 	HUB_LINEAR = 2,		/* linear attention; norms are stored less 1 */
 	HUB_TILED = 4,		/* its value heads are put into tiled order */
 	HUB_VISION = 8,		/* the text half of a model that sees */
+	HUB_RANK = 16,		/* some are made for ranking */
 };
 
 struct qwen_hub_arch {
@@ -46,6 +47,9 @@ struct hub_name {
 	uint32_t	 expert;	/* where HUB_EXPERT */
 	int		 which;		/* of an expert: 0 down, 1 gate, 2 up */
 };
+
+/* The class that the whole config names, or NULL. */
+const char *qwen_hub_class(const struct qwen_hub *h);
 
 /* Set h->arch by the config. */
 int qwen_hub_find_arch(struct qwen_hub *h, struct qwen_err *err);

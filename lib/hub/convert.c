@@ -348,7 +348,8 @@ make(struct pass *p, struct qwen_gguf *out, size_t i)
 	return write_tensor(p, &p->g->t[i]);
 }
 
-/* A tensor to where it is: norms, biases and routers alone are made. */
+/* A tensor to where it is: norms, biases, routers and rows of some words alone
+   are made. */
 static int
 place(struct pass *p, struct qwen_gguf *out, size_t i)
 {
@@ -361,7 +362,7 @@ place(struct pass *p, struct qwen_gguf *out, size_t i)
 		return 0;
 	}
 	if (t->n_dims == 1 || p->g->opts.type != QWEN_HUB_AUTO ||
-	    strstr(t->name, ".ffn_gate_inp") != NULL)
+	    t->order == HUB_PICKED || strstr(t->name, ".ffn_gate_inp") != NULL)
 		return make(p, out, i);
 	return qwen_fail(p->err, QWEN_EUNSUP, "%s is not stored as it is "
 	    "computed with: \"gguf-convert %s\" makes a GGUF file of it",

@@ -363,3 +363,23 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 	}
 	return 0;
 }
+
+int
+qwen_hub_make_classifier(struct qwen_hub_gguf *g,
+    const struct qwen_st_tensor *w, struct qwen_err *err)
+{
+	struct hub_name name = { .to = "cls.output.weight", .layer = -1 };
+	struct hub_tensor *t;
+
+	if (qwen_hub_fp4(g->hub, w) != 0)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: codes of 4 "
+		    "bits, of which no rows are taken", w->name);
+	if (qwen_hub_make(g, &name, &w, 1, err) < 0)
+		return -1;
+	t = &g->t[g->n - 1];
+	if (t->n_dims != 2 || g->word[0] >= t->ne[1] || g->word[1] >= t->ne[1])
+		return bad_shape(&g->source[t->from], "rows of yes and no", err);
+	t->order = HUB_PICKED;
+	t->ne[1] = 2;
+	return 0;
+}

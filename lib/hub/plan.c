@@ -25,7 +25,7 @@ struct plan {
 	struct qwen_hub_gguf *g;
 	struct group	*group;		/* of each block */
 	unsigned char	*seen;		/* its first norm */
-	int		 embd, norm;	/* the whole model's are there */
+	int		 embd, norm, rank;	/* the whole model's are there */
 	int		 codes;		/* the pass for these */
 	struct qwen_err	*err;
 };
@@ -133,6 +133,37 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	return qwen_hub_name(g->hub, s, g->n_layer, name, err);
 }
 
+/*
+ * What is in none of the blocks.  Of a model that ranks by the words yes and no
+ * the output is not kept, only their rows of it, or of the embeddings where
+ * these are the output too.
+ */
+static int
+plan_whole(struct plan *p, const struct hub_name *name,
+    const struct qwen_st_tensor *w)
+{
+	struct qwen_hub_gguf *g = p->g;
+	int embd = strcmp(name->to, "token_embd.weight") == 0;
+	int head = strcmp(name->to, "output.weight") == 0;
+
+	if (strcmp(name->to, "cls.output.weight") == 0) {
+		if (g->rank != HUB_RANK_SCORE)
+			return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: "
+			    "not one of a %s model that ranks nothing", w->name,
+			    g->hub->arch->name);
+		p->rank = 1;
+	}
+	p->embd |= embd;
+	p->norm |= strcmp(name->to, "output_norm.weight") == 0;
+	if (g->rank == HUB_RANK_WORDS && (g->tied ? embd : head)) {
+		p->rank = 1;
+		if (qwen_hub_make_classifier(g, w, p->err) < 0)
+			return -1;
+	}
+	return head && g->rank != HUB_NO_RANK ? 0 :
+	    qwen_hub_make(g, name, &w, 1, p->err);
+}
+
 static int
 plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
 {
@@ -145,10 +176,9 @@ plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
 		return -1;
 	if (!is_wanted(p->g, &name))
 		return 0;
-	if (name.layer < 0) {
-		p->embd |= strcmp(name.to, "token_embd.weight") == 0;
-		p->norm |= strcmp(name.to, "output_norm.weight") == 0;
-	} else if (strstr(name.to, ".attn_norm.weight") != NULL)
+	if (name.layer < 0)
+		return plan_whole(p, &name, w);
+	if (strstr(name.to, ".attn_norm.weight") != NULL)
 		p->seen[name.layer] = 1;
 	return name.how == HUB_EXPERT ? gather(p, w, &name) :
 	    qwen_hub_make(p->g, &name, &w, 1, p->err);
@@ -193,6 +223,11 @@ check_whole(const struct plan *p)
 		return qwen_fail(p->err, QWEN_EFORMAT, "%s: no tensor %s in the "
 		    "files", g->hub->path, p->embd ? "norm.weight" :
 		    "embed_tokens.weight");
+	if (g->rank != HUB_NO_RANK && !p->rank)
+		return qwen_fail(p->err, QWEN_EFORMAT, "%s: a model that ranks, "
+		    "and no tensor %s in the files", g->hub->path,
+		    g->rank == HUB_RANK_SCORE ? "score.weight" :
+		    "lm_head.weight");
 	for (l = g->opts.mtp_only ? g->n_layer : 0;
 	    l < g->n_layer + g->n_mtp; l++) {
 		if (!p->seen[l])
@@ -343,6 +378,8 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (h->arch->flags & HUB_LINEAR && read_heads(g, err) < 0)
 		return -1;
 	if (qwen_hub_need_u32(h, "hidden_size", &n_embd, err) < 0)
+		return -1;
+	if (qwen_hub_find_rank(g, err) < 0)
 		return -1;
 	g->turned = are_turned(h, n_embd);
 	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :

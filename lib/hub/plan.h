@@ -30,6 +30,7 @@ enum hub_order {
 	HUB_TILED_COLUMNS,	/* likewise columns */
 	HUB_SPLIT_QKV, HUB_SPLIT_Z,	/* rows of HUB_QKVZ */
 	HUB_TRANSPOSED,		/* rows are columns of the source */
+	HUB_PICKED,		/* two rows, those of yes and no */
 };
 
 enum hub_op { HUB_KEEP, HUB_PLUS_ONE, HUB_MINUS_EXP };
@@ -54,6 +55,13 @@ struct hub_tensor {
 	int		 inverse;	/* of scales, one over them */
 };
 
+/* Whether it is made for ranking, and from what its classifier is made. */
+enum hub_rank {
+	HUB_NO_RANK,
+	HUB_RANK_WORDS,		/* rows of yes and no in the output */
+	HUB_RANK_SCORE,		/* a tensor of its own */
+};
+
 /* The linear attention's sizes, where there is one. */
 struct hub_heads {
 	uint64_t	 n_key, n_value, key_dim, value_dim;
@@ -68,6 +76,9 @@ struct qwen_hub_gguf {
 	int			 turned;	/* all experts in one: inputs
 						   are rows */
 	struct hub_heads	 heads;
+	enum hub_rank		 rank;
+	uint64_t		 word[2];	/* ids of yes and no */
+	int			 tied;		/* their rows are embeddings */
 	int			 fp4;		/* a type, if there are such */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
@@ -112,6 +123,16 @@ int qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err,
 /* The metadata, in the order of llama.cpp's converter; vocab.c its end. */
 int qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err);
 int qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err);
+
+/* An id of the vocabulary: 1, 0 if the folder does not have the token, -1. */
+int qwen_hub_token_id(const struct qwen_hub *h, const char *token,
+    uint64_t *id, struct qwen_err *err);
+
+/* Whether the model ranks: sets g->rank and what belongs to it. */
+int qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
+
+/* The metadata of one that does. */
+int qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err);
 
 /* Where source row r of plane 0 of a tensor's source lies. */
 uint64_t qwen_hub_row(const struct qwen_hub_gguf *g,

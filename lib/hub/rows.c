@@ -164,6 +164,8 @@ qwen_hub_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	case HUB_SPLIT_QKV:
 	case HUB_SPLIT_Z:
 		return interleaved(&g->heads, t->order == HUB_SPLIT_Z, r);
+	case HUB_PICKED:
+		return g->word[r];
 	default:
 		return t->row0 + r;
 	}

@@ -446,6 +446,21 @@ count(struct vocab *v)
 }
 
 int
+qwen_hub_token_id(const struct qwen_hub *h, const char *token, uint64_t *id,
+    struct qwen_err *err)
+{
+	yyjson_doc *doc;
+	int rc = qwen_hub_json(h, "tokenizer.json", &doc, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = qwen_hub_u64(yyjson_obj_get(yyjson_obj_get(yyjson_obj_get(
+	    yyjson_doc_get_root(doc), "model"), "vocab"), token), id) == 0;
+	yyjson_doc_free(doc);
+	return rc;
+}
+
+int
 qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
 	struct vocab v = { .g = g, .h = g->hub, .w = g->w, .err = err };

@@ -26,17 +26,25 @@ one() { # ARCH TYPE
 	run make "$1" d "$seed" "$2" || { ok 1 "$1 $2: made"; return; }
 	gguf-convert -o m.gguf d
 	ok $? "$1 $2: converted"
-	if [ "$2" = float32 ]; then
+	case $1,$2 in
+	*_rank,*|*_score,*)
+		printf 'what is it?\tIt is the first part of the file.\nyes\tno\nthe\t\n' >pairs
+		jq -R -c 'split("\t") | { query: .[0], document: .[1] }' pairs |
+		    qrerank -m m.gguf --requests | jq .score >got &&
+		    run scores d pairs want && paste want got |
+		    awk -F '\t' '{ d = $3 - $4; if (d > 1e-4 || d < -1e-4) bad++ } END { exit !(NR == 3 && !bad) }'
+		ok $? "$1 $2: scores of its class" ;;
+	*,float32)
 		run logits d ids want half &&
 		    qprefill -q -m m.gguf --logits all -f raw -o /dev/null <ids >got &&
 		    run agree got want 1e-4 1e-3
 		ok $? "$1: logits of its class, within 1e-4"
-		sed 's/^/# /' log
-	fi
-	# it has no MXFP4 for these, and takes the experts of transformers 5 for
-	# those of 4
+		sed 's/^/# /' log ;;
+	esac
+	# it has no MXFP4 for these, takes the experts of transformers 5 for
+	# those of 4, and knows no classifiers
 	[ -n "$QPIPE_LLAMA_CPP" ] && [ "$2" != mxfp4 ] &&
-	    [ "$1" != qwen3_vl_moe ] || return
+	    [ "$1" != qwen3_vl_moe ] && [ "$1" != qwen3_score ] || return
 	case $2 in
 	float32) t=f32 ;;
 	float16) t=f16 ;;
@@ -56,7 +64,7 @@ one() { # ARCH TYPE
 		ok $? "$1 $2: as llama.cpp's converter writes it, in $out"
 	done
 }
-for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe; do
+for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe qwen3_rank qwen3_score; do
 	for type in float32 bfloat16 float16; do
 		one $arch $type
 	done

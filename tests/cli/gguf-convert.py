@@ -3,6 +3,7 @@
 
 usage: gguf-convert.py make ARCH FOLDER SEED [TYPE [tiny]]
        gguf-convert.py logits FOLDER IDS OUT [half]
+       gguf-convert.py scores FOLDER PAIRS OUT
        gguf-convert.py agree GOT WANT LIMIT [MOST]
        gguf-convert.py peer CONVERTER FOLDER OUT [OPTION...]
        gguf-convert.py same OURS THEIRS
@@ -10,7 +11,10 @@ usage: gguf-convert.py make ARCH FOLDER SEED [TYPE [tiny]]
 "make" has transformers write a model of an architecture, of random sizes and
 weights ("tiny": the smallest, as those in tests/files/hub), in float32, bfloat16 or float16, or in fp8, nvfp4 or mxfp4, quantised
 here; "logits" has its class compute them in float32, with "half" keys and
-values rounded to float16, as qwen-numerics(7) has them; "agree" compares them: nine of ten within LIMIT, all within MOST, or LIMIT (where
+values rounded to float16, as qwen-numerics(7) has them; "scores" is how well
+documents answer queries (PAIRS: a query, a tab and a document a line) by a model
+that ranks, qwen3_rank by yes and no, or qwen3_score by a classifier of its own;
+"agree" compares them: nine of ten within LIMIT, all within MOST, or LIMIT (where
 a key or value lies between two numbers of float16, a difference in its last
 place in float32 makes one of 2^-11);
 "peer" runs llama.cpp's converter, and "same" compares two GGUF files.
@@ -30,6 +34,25 @@ QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
           r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
+RERANK = """<|im_start|>system
+Judge whether the Document meets the requirements based on the Query and the Instruct provided. \
+Note that the answer can only be "yes" or "no".<|im_end|>
+<|im_start|>user
+<Instruct>: Given a web search query, retrieve relevant passages that answer the query
+<Query>: %s
+<Document>: %s<|im_end|>
+<|im_start|>assistant
+<think>
+
+</think>
+
+"""
+
+
+def ranks(arch):
+    return arch in ("qwen3_rank", "qwen3_score")
+
+
 def tokenizer(folder, arch, n_vocab):
     """256 bytes, a few merges, and added tokens; some ids are nothing."""
     byte = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
@@ -38,6 +61,8 @@ def tokenizer(folder, arch, n_vocab):
         text[b] = chr(256 + i)
     vocab = {text[b]: b for b in range(256)}
     merges = [["Ġ", "t"], ["h", "e"], ["Ġt", "he"]]
+    if ranks(arch):
+        merges += [["y", "e"], ["ye", "s"], ["n", "o"]]
     for a, b in merges:
         vocab[a + b] = len(vocab)
     added = [("<|endoftext|>", True), ("<|im_start|>", True), ("<|im_end|>", True),
@@ -110,7 +135,12 @@ def config(arch, r, tiny):
             c.update(linear_num_key_heads=2, linear_num_value_heads=4)
         if "num_experts" in c:
             c["num_experts"] = 4
-    name = {"qwen2": "Qwen2", "qwen2_moe": "Qwen2Moe", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe",
+    if ranks(arch):
+        c["eos_token_id"] = 264
+    if arch == "qwen3_score":
+        c["num_labels"] = 1
+        return T.Qwen3ForSequenceClassification, T.Qwen3Config(**c)
+    name = {"qwen2": "Qwen2", "qwen2_moe": "Qwen2Moe", "qwen3": "Qwen3", "qwen3_rank": "Qwen3", "qwen3_moe": "Qwen3Moe",
             "qwen3_next": "Qwen3Next", "qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe", "qwen3_vl": "Qwen3VL",
             "qwen3_vl_moe": "Qwen3VLMoe"}[arch]
     if "vl" not in arch:
@@ -216,6 +246,9 @@ def make(arch, folder, seed, kind="float32", tiny=None):
         json.dump(c, open(folder + "/config.json", "w"))
     if packed:
         quantise(folder, kind, torch)
+    if arch == "qwen3_rank":
+        with open(folder + "/README.md", "w") as f:
+            f.write("# Qwen3-Reranker\n")
     tokenizer(folder, arch, text.vocab_size)
 
 
@@ -233,14 +266,32 @@ def round_keys():
     ALL_MASK_ATTENTION_FUNCTIONS.register("half", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
 
-def logits(folder, ids, out, how="sdpa"):
+def load(folder, how):
     import torch
     import transformers
     if how == "half":
         round_keys()
     c = transformers.AutoConfig.from_pretrained(folder)
     cls = getattr(transformers, c.architectures[0])
-    model = cls.from_pretrained(folder, dtype=torch.float32, attn_implementation=how).eval()
+    return cls.from_pretrained(folder, dtype=torch.float32, attn_implementation=how).eval()
+
+
+def scores(folder, pairs, out):
+    import tokenizers
+    import torch
+    model, tok = load(folder, "half"), tokenizers.Tokenizer.from_file(folder + "/tokenizer.json")
+    yes, no = tok.token_to_id("yes"), tok.token_to_id("no")
+    with open(out, "w") as f, torch.no_grad():
+        for line in open(pairs):
+            ids = tok.encode(RERANK % tuple(line.rstrip("\n").split("\t"))).ids
+            x = model(input_ids=torch.tensor([ids])).logits[0]
+            x = x[0] if x.ndim == 1 else x[-1, yes] - x[-1, no]
+            print("%s\t%.6f" % (line.rstrip("\n"), torch.sigmoid(x.double()).item()), file=f)
+
+
+def logits(folder, ids, out, how="sdpa"):
+    import torch
+    model = load(folder, how)
     ids = [int(i) for i in open(ids).read().split()]
     with torch.no_grad():
         x = model(input_ids=torch.tensor([ids])).logits[0]
@@ -332,4 +383,4 @@ def same(ours, theirs):
 
 
 if __name__ == "__main__":
-    sys.exit({"make": make, "logits": logits, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"make": make, "logits": logits, "scores": scores, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))

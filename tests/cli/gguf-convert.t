@@ -16,6 +16,12 @@ while read -r name sum; do
 	is "$? $(cat err)" "0 " "$name: converted"
 	is "$(sha256sum <m.gguf | cut -d' ' -f1)" "$sum" "$name: the same bytes"
 	is "$(gguf-inspect m.gguf | grep '^usable')" "usable yes" "$name: can be used"
+	if [ -e "$F/$name.tsv" ]; then
+		jq -R -c 'split("\t") | { query: .[0], document: .[1] }' "$F/$name.tsv" |
+		    qrerank -m m.gguf --requests | jq .score | paste "$F/$name.tsv" - |
+		    awk -F '\t' '{ d = $3 - $4; if (d > 1e-4 || d < -1e-4) bad++ } END { exit !(NR == 4 && !bad) }'
+		ok $? "$name: its scores are those of its class"
+	fi
 	[ -e "$F/$name.f32" ] || continue
 	qprefill -q -m m.gguf --logits last -f raw -o /dev/null <ids >got
 	numbers got >got.txt
@@ -85,6 +91,31 @@ EOT
 is "$(sha256sum <m.gguf | cut -d' ' -f1)" c3852466a75ee90043835deda600d9987d1ee66bdcdf347e0ce087e9a2e62c8e \
     "the last one has the bytes of llama.cpp's converter"
 
+# -- models that rank: by what the config, the card or the folder's name says
+said() { # FOLDER: pooling and labels of its file, how many classifiers it has
+	gguf-convert -o m.gguf "$1" && gguf-inspect --json m.gguf |
+	    jq -c '[(.metadata | .["qwen3.pooling_type"], .["qwen3.classifier.output_labels"],
+	        .["tokenizer.chat_templates"]), ([.tensors[] | select(.name == "cls.output.weight")] | length)]'
+}
+is "$(said "$F/qwen3_score")" '[4,null,["rerank"],1]' "one class has no labels"
+rm -rf d && cp -R "$F/qwen3_score" d
+jq '.id2label = {"0": "no", "1": "yes"}' "$F/qwen3_score/config.json" >d/config.json
+is "$(said d)" '[4,["no","yes"],["rerank"],1]' "labels of the config, in order"
+rm -rf d Some-QWEN3-Reranker-x && cp -R "$F/qwen3_rank" Some-QWEN3-Reranker-x
+rm Some-QWEN3-Reranker-x/README.md
+is "$(said Some-QWEN3-Reranker-x)" '[4,["yes","no"],["rerank"],1]' "by the folder's name"
+cp -R Some-QWEN3-Reranker-x d
+is "$(said d)" '[null,null,null,0]' "without it and the card it is a model that writes"
+for t in f32 q8_0; do
+	gguf-convert --type $t -o m.gguf Some-QWEN3-Reranker-x
+	echo 'a b' | qrerank -m m.gguf q >want
+	[ $t = f32 ] || echo 'a b' | qrerank -q --quantize $t -m Some-QWEN3-Reranker-x q | cmp - want
+	ok $? "its rows of yes and no in $t"
+done
+echo 'a b' | qrerank -m "$F/qwen3_rank" q >got
+gguf-convert -o m.gguf "$F/qwen3_rank" && echo 'a b' | qrerank -m m.gguf q | cmp - got
+ok $? "it runs as a folder"
+
 # -- folders that are not what they should be: one line, no file
 bad() { # WHAT [WORD]
 	rm -f no.gguf
@@ -115,6 +146,21 @@ cmp -s x d/model.safetensors
 is "$?" 1 "a shape is changed"
 mv x d/model.safetensors
 bad "scales of another shape" "out_proj.weight_scale"
+rm -rf d; cp -R "$F/qwen3_rank" d
+sed 's/"yes"/"yse"/' "$F/qwen3_rank/tokenizer.json" >d/tokenizer.json
+bad "a model that ranks has no token yes" 'no token "yes"'
+rm -rf d; cp -R "$F/qwen3_rank" d
+sed 's/"yes": *[0-9]*/"yes": 300/' "$F/qwen3_rank/tokenizer.json" >d/tokenizer.json
+bad "the token is none of the rows" "rows of yes and no"
+rm -rf d; cp -R "$F/qwen3_rank" d
+sed 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$F/qwen3_rank/config.json" >d/config.json
+bad "no output whose rows they are" "no tensor lm_head.weight"
+rm -rf d; cp -R "$F/qwen3_score" d
+sed 's/ForSequenceClassification/ForCausalLM/' "$F/qwen3_score/config.json" >d/config.json
+bad "a classifier in a model that ranks nothing" "score.weight"
+rm -rf d; cp -R "$F/qwen3" d
+sed 's/ForCausalLM/ForSequenceClassification/' "$F/qwen3/config.json" >d/config.json
+bad "a model that ranks, and no classifier" "no tensor score.weight"
 rm -rf d
 bad "no folder" "no config.json"
 mkdir -p d && rm -rf d/*

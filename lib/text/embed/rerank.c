@@ -8,25 +8,14 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "qwentext.h"
+#include "text/embed/rerank.h"
 
-#define KEY "tokenizer.chat_template.rerank"
+#define KEY QWEN_RERANK_KEY
 #define QUERY "{query}"
 #define DOCUMENT "{document}"
 #define INSTRUCT "<Instruct>: "
 
-/* That of the model card of Qwen3-Reranker. */
-static const char usual[] =
-    "<|im_start|>system\n"
-    "Judge whether the Document meets the requirements based on the Query and "
-    "the Instruct provided. Note that the answer can only be \"yes\" or "
-    "\"no\".<|im_end|>\n"
-    "<|im_start|>user\n"
-    "<Instruct>: Given a web search query, retrieve relevant passages that "
-    "answer the query\n"
-    "<Query>: {query}\n"
-    "<Document>: {document}<|im_end|>\n"
-    "<|im_start|>assistant\n"
-    "<think>\n\n</think>\n\n";
+static const char usual[] = QWEN_RERANK_TEMPLATE;
 
 enum { TEMPLATE_MAX = 1 << 20 };
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * rank.c - models made for ranking: those that a folder's name or card says
+ * to be Qwen3-Reranker, which answer yes or no, as llama.cpp's converter has
+ * it; and those whose config says that they classify.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "hub/plan.h"
+#include "qwen/embed.h"
+#include "text/embed/rerank.h"
+
+enum { LABELS_MAX = 1024 };
+
+/* Whether s has a word, which is in small letters, in letters of any size. */
+static int
+says(const char *s, const char *word)
+{
+	size_t n = strlen(word), i;
+
+	for (; s != NULL && *s != '\0'; s++) {
+		for (i = 0; i < n && (s[i] >= 'A' && s[i] <= 'Z' ?
+		    s[i] - 'A' + 'a' : s[i]) == word[i]; i++)
+			;
+		if (i == n)
+			return 1;
+	}
+	return 0;
+}
+
+/* By the name of the folder, or the title of the card. */
+static int
+is_reranker(const struct qwen_hub *h, struct qwen_err *err)
+{
+	char *real = realpath(h->path, NULL), *card = NULL;
+	const char *base = real != NULL ? strrchr(real, '/') + 1 : NULL;
+	int rc = says(base, "qwen3-reranker") ||
+	    says(base, "qwen3-vl-reranker");
+	size_t n;
+
+	free(real);
+	if (rc == 0 && (rc = qwen_hub_text(h, "README.md", &card, &n, err)) > 0)
+		rc = says(card, "# qwen3-reranker") ||
+		    says(card, "# qwen3-vl-reranker");
+	free(card);
+	return rc;
+}
+
+static int
+find_words(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	static const char *const word[] = { "yes", "no" };
+	int i, rc;
+
+	g->tied = yyjson_is_true(qwen_hub_get(g->hub, "tie_word_embeddings"));
+	for (i = 0; i < 2; i++) {
+		if ((rc = qwen_hub_token_id(g->hub, word[i], &g->word[i],
+		    err)) < 0)
+			return -1;
+		if (rc == 0)
+			return qwen_fail(err, QWEN_EFORMAT, "%s: a model that "
+			    "ranks, and no token \"%s\" in tokenizer.json",
+			    g->hub->path, word[i]);
+	}
+	return 0;
+}
+
+int
+qwen_hub_find_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	int rc;
+
+	g->rank = HUB_NO_RANK;
+	if ((g->hub->arch->flags & HUB_RANK) == 0)
+		return 0;
+	if (says(qwen_hub_class(g->hub), "sequenceclassification")) {
+		g->rank = HUB_RANK_SCORE;
+		return 0;
+	}
+	if ((rc = is_reranker(g->hub, err)) <= 0)
+		return rc;
+	g->rank = HUB_RANK_WORDS;
+	return find_words(g, err);
+}
+
+/* What the classes of a classifier are called, in order: how many. */
+static size_t
+read_labels(const struct qwen_hub *h, struct qwen_str *label)
+{
+	yyjson_val *map = qwen_hub_get(h, "id2label"), *v;
+	size_t n = yyjson_obj_size(map), i;
+	char id[24];
+
+	for (i = 0; i < n && i < LABELS_MAX; i++) {
+		snprintf(id, sizeof id, "%zu", i);
+		v = yyjson_obj_get(map, id);
+		if (!yyjson_is_str(v))
+			return 0;
+		label[i].s = yyjson_get_str(v);
+		label[i].len = yyjson_get_len(v);
+	}
+	return i;
+}
+
+int
+qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	static const struct qwen_str words[] = { { "yes", 3 }, { "no", 2 } };
+	static const struct qwen_str name = { "rerank", 6 };
+	struct qwen_str *label = calloc(LABELS_MAX, sizeof *label);
+	char key[96];
+	size_t n = 2;
+
+	if (label == NULL)
+		return qwen_oom(err);
+	memcpy(label, words, sizeof words);
+	if (g->rank == HUB_RANK_SCORE)
+		n = read_labels(g->hub, label);
+	snprintf(key, sizeof key, "%s.pooling_type", g->hub->arch->name);
+	qwen_gguf_put_u32(g->w, key, QWEN_POOLING_RANK);
+	snprintf(key, sizeof key, "%s.classifier.output_labels",
+	    g->hub->arch->name);
+	if (n > 1)		/* one class is yes */
+		qwen_gguf_put_strs(g->w, key, label, n);
+	qwen_gguf_put_str(g->w, QWEN_RERANK_KEY, QWEN_RERANK_TEMPLATE);
+	qwen_gguf_put_strs(g->w, "tokenizer.chat_templates", &name, 1);
+	free(label);
+	return 0;
+}

@@ -37,7 +37,8 @@ struct run {
 	struct qwen_drafter	*drafter;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
-	struct qdecode_run		 record;	/* of this run, with --save-every */
+	struct qdecode_run	 record;	/* of this run, with --save-every */
+	struct tool_saves	 saves;		/* likewise */
 	struct qwen_header	 header;	/* of logits: has the endings */
 	int64_t			 n;		/* tokens so far */
 	int			 reader_gone;	/* nobody reads the rows */
@@ -204,7 +205,7 @@ generate(struct run *r)
 
 	for (done = is_over(r); !done; ) {
 		if (opt.every >= 0)
-			qdecode_run_save(&r->record, &r->in, r->out, &opt.state);
+			tool_saves_now(&r->saves, &r->in);
 		id = tool_choose(r->sampler, r->in.session);
 		qwen_sampler_save(r->sampler, r->in.extra.memory);
 		cli_must("stdout", qwen_write_tokens(r->w, &id, 1, &cli_err));
@@ -221,10 +222,8 @@ generate(struct run *r)
 		cli_note("%s generated in %.3f s, %.1f tok/s",
 		    cli_count((uint64_t)(r->n - before), "token"), s,
 		    (double)(r->n - before) / s);
-	if (cli_verbose && r->record.n_saves > 0)
-		cli_note("saved %s on the way, in %.3f s",
-		    cli_count(r->record.n_saves, "time"),
-		    r->record.save_s);
+	if (opt.every >= 0)
+		tool_saves_end(&r->saves);
 }
 
 /* All that decides about the tokens but the model and what is before them. */
@@ -263,11 +262,13 @@ take_up(struct run *r)
 	tool_intake_stdin(&r->in, r->model);
 	if (opt.every >= 0) {
 		r->record.output = opt.output;
-		r->record.every = opt.every;
 		r->record.again = opt.new_run;
 		qdecode_run_open(&r->record, &r->in);
 		/* nobody else writes the file from here on */
 		r->out = cli_output_open(opt.output);
+		r->saves = (struct tool_saves){ .out = r->out,
+		    .opts = opt.state, .every = opt.every };
+		tool_saves_begin(&r->saves);
 	}
 	tool_intake_state(&r->in, r->model);
 	if (opt.resume)

@@ -10,6 +10,8 @@
 #include "qprefill/qprefill.h"
 #include "quantize/quantize.h"
 
+enum { EVERY_MAX = 1000000000 };
+
 static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
@@ -26,8 +28,9 @@ static struct {
 	struct qprefill_reuse	 reuse;
 	struct qprefill_trace	 trace;
 	struct qwen_state_opts	 state;
+	double			 every;		/* seconds from save to save */
 	struct tool_draft	 draft;
-} opt = { .logits = QWEN_LOGITS_NONE, .draft = { .mode = QWEN_DRAFT_AUTO } };
+} opt = { .logits = QWEN_LOGITS_NONE, .every = -1, .draft = { .mode = QWEN_DRAFT_AUTO } };
 
 static struct tool_intake intake;
 
@@ -102,6 +105,8 @@ static const struct cli_opt options[] = {
 	CLI_CALL(0, "draft", "how", &opt.draft, tool_draft_parse,
 	    "words auto mtp none",
 	    "what drafts need: auto, mtp, none; or a file with the block"),
+	CLI_REAL(0, "save-every", "seconds", &opt.every, 0, EVERY_MAX,
+	    "save to -o on the way, and at Ctrl-C"),
 	TOOL_OPT_NO_COMPRESS(&opt.state),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	CLI_END,
@@ -164,9 +169,27 @@ check_trace(const struct tool_intake *in)
 		    "--trace-out");
 }
 
+/* With one file for both, what was saved could not be told from it. */
+static void
+check_saves(const struct tool_intake *in)
+{
+	struct stat a, b;
+
+	if (opt.every < 0)
+		return;
+	if (opt.output == NULL)
+		cli_usage("--save-every needs -o, where to save to");
+	if (in->state != NULL && stat(in->state, &a) == 0 &&
+	    stat(opt.output, &b) == 0 && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino)
+		cli_usage("--save-every: -s and -o are the same file: what "
+		    "comes after -s would not be known when it is broken off");
+}
+
 static void
 check_options(struct tool_intake *in)
 {
+	check_saves(in);
 	tool_draft_check(&opt.draft);
 	if (opt.draft.mode == QWEN_DRAFT_LOOKUP)
 		cli_usage("--draft lookup: that needs nothing of a state");
@@ -319,15 +342,26 @@ run(struct tool_intake *in, struct qwen_model *m)
 	int wanted = opt.logits != QWEN_LOGITS_NONE;
 	int traced = to_stdout();
 	struct cli_output *out = NULL;
+	struct tool_saves saves = { .opts = opt.state, .every = opt.every };
 	struct qwen_fp fp;
 
+	if (opt.every >= 0)
+		tool_saves_check(opt.output);
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
+	if (opt.every >= 0) {
+		saves.out = out;
+		tool_saves_begin(&saves);
+		tool_saves_on_signal();
+		in->saves = &saves;
+	}
 	if (wanted) {
 		r.w = tool_writer(STDOUT_FILENO, form());
 		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	}
 	evaluate(in, wanted ? &r : NULL);
+	if (opt.every >= 0)
+		tool_saves_end(&saves);
 	if (out != NULL) {
 		tool_save(in, cli_output_fd(out), opt.output, &opt.state, &fp);
 		cli_output_commit(out);

@@ -6,7 +6,7 @@
 #include "tool/tool.h"
 
 /*
- * A command that generates, as its state tells of it, and when to save that.
+ * A command that generates, as its state tells of it.
  * By the rules of qdecode(1) on --save-every.
  */
 struct qdecode_run {
@@ -14,21 +14,16 @@ struct qdecode_run {
 	const char	*output;	/* -o */
 	const char	*options;	/* all that decides about the tokens */
 	int		 again;		/* --new-run */
-	double		 every;		/* seconds from one save to the next */
 	/* our own */
 	int		 in_place;	/* -s and -o are the same file */
 	int		 announced;	/* upstream told of a state */
 	struct qwen_fp	 base;		/* with this fingerprint */
 	int		 moved_on;	/* which the file no longer holds */
-	double		 due;		/* when to save next */
-	int		 failed;	/* the last save did */
-	uint64_t	 n_saves;	/* that did not, */
-	double		 save_s;	/* and the time they took */
 };
 
 /*
- * After tool_intake_stdin, before tool_intake_state: the clock starts; and what
- * a ready record told of may be a state that the run has left behind.
+ * After tool_intake_stdin, before tool_intake_state: what a ready record told of
+ * may be a state that the run has left behind.
  */
 void qdecode_run_open(struct qdecode_run *run, struct tool_intake *in);
 
@@ -43,12 +38,5 @@ int qdecode_run_find(struct qdecode_run *run, struct tool_intake *in,
 /* The session is where the run begins, after n_input tokens of stdin. */
 void qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
     size_t n_input);
-
-/*
- * Save if it is time: not more often than asked for, and no more time for
- * saving than between saves.  If it fails, note it once and go on.
- */
-void qdecode_run_save(struct qdecode_run *run, struct tool_intake *in,
-    struct cli_output *out, const struct qwen_state_opts *opts);
 
 #endif

@@ -15,18 +15,14 @@
 
 #include "qdecode.h"
 
-/* Whether -o is the file of -s; -o is regular if it is there. */
+/* Whether -o is the file of -s. */
 static int
 is_in_place(const struct qdecode_run *run, const struct tool_intake *in)
 {
 	struct stat a, b;
 
-	if (stat(run->output, &b) == -1)
-		return 0;
-	if (!S_ISREG(b.st_mode))
-		die("%s: is no regular file, which --save-every could replace",
-		    run->output);
-	return in->state != NULL && stat(in->state, &a) == 0 &&
+	return stat(run->output, &b) == 0 && in->state != NULL &&
+	    stat(in->state, &a) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
@@ -59,7 +55,7 @@ follow_base(struct qdecode_run *run, struct tool_intake *in)
 void
 qdecode_run_open(struct qdecode_run *run, struct tool_intake *in)
 {
-	run->due = cli_now() + run->every;
+	tool_saves_check(run->output);
 	run->in_place = is_in_place(run, in);
 	run->announced = in->ready;
 	run->base = in->fp;
@@ -243,25 +239,4 @@ qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
 		new.base = run->base;
 	cli_must(NULL, qwen_state_extra_run(&in->extra, &new, &cli_err));
 	free(options);
-}
-
-void
-qdecode_run_save(struct qdecode_run *run, struct tool_intake *in,
-    struct cli_output *out, const struct qwen_state_opts *opts)
-{
-	double start = cli_now(), end, next;
-
-	if (start < run->due)
-		return;
-	if (tool_save_between(in, out, opts, &cli_err) == 0) {
-		run->failed = 0;
-		run->n_saves++;
-		run->save_s += cli_now() - start;
-	} else if (!run->failed) {
-		cli_note("%s: not saved: %s; going on", run->output, cli_err.msg);
-		run->failed = 1;
-	}
-	end = cli_now();
-	next = start + run->every;
-	run->due = next > 2 * end - start ? next : 2 * end - start;
 }

@@ -175,9 +175,10 @@ void cli_output_cancel(struct cli_output *o);		/* likewise, but the
 
 /*
  * Commit, and begin with the next content of the same target, a regular file.
- * -1 and errno if the target is still what it was.
+ * -1 and errno if the target is still what it was.  *was, a descriptor or -1, is
+ * closed and becomes that of the target, to add to.
  */
-int cli_output_replace(struct cli_output *o);
+int cli_output_replace(struct cli_output *o, int *was);
 
 /* All of that at once, for a tool that goes on: -1 if the target is as it was. */
 int cli_replace_file(const char *path, const struct qwen_text *t,

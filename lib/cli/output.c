@@ -364,14 +364,16 @@ cli_output_commit(struct cli_output *o)
 }
 
 int
-cli_output_replace(struct cli_output *o)
+cli_output_replace(struct cli_output *o, int *was)
 {
 	int fd = o->d.fd;
 
 	if (commit_temp(o) == -1)
 		return -1;
 	cli_must(o->name, open_temp(o, &cli_err));
-	close(fd);
+	if (*was != -1)
+		close(*was);
+	*was = fd;
 	sync_folder(o->d.name);
 	return 0;
 }

@@ -123,7 +123,29 @@ struct qwen_state_opts {
 	int		no_checkpoints;	/* only the end */
 	int		no_recurrent;	/* no recurrent state and no logits at
 					   the end: tokens and KV alone */
+	/* qwen_state_save: only what the file does not have; or NULL. */
+	struct qwen_state_steps	*steps;
 };
+
+/*
+ * A file to which one session, while tokens are appended to it, is saved again
+ * and again.  The first save begins the file, each later one goes behind all that
+ * is there and has what is new, so that until it is complete the file is the
+ * state of the one before.  A save that fails leaves the steps as they were: cut
+ * the file to its bytes.  from, to and the like must be those of the first save.
+ * Such a file is read by its index alone, not as a stream.
+ */
+struct qwen_state_steps;
+
+int qwen_state_steps_new(struct qwen_state_steps **out, struct qwen_err *err);
+void qwen_state_steps_free(struct qwen_state_steps *p);
+
+/* Bytes of the file; 0: none yet.  And: the next save begins another file. */
+uint64_t qwen_state_steps_bytes(const struct qwen_state_steps *p);
+void qwen_state_steps_forget(struct qwen_state_steps *p);
+
+/* Is more of the file left from earlier saves than in use? */
+int qwen_state_steps_worn(const struct qwen_state_steps *p);
 
 /*
  * Write header and records of the session's state.  x and opts may be NULL.  *fp

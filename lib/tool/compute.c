@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 /* compute.c - what the commands that compute do alike: prefill, save, tell. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,9 @@
 
 /* Tokens between two visits to the store, about; at multiples of every. */
 enum { STORE_STEP = 1024 };
+
+/* Tokens between two looks at whether to save: a pass or two. */
+enum { SAVE_STEP = 512 };
 
 /* A character has at most four bytes, so no more tokens matter. */
 enum { LOOK_BACK = 4 };
@@ -62,16 +64,18 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
-/* How many of the tokens to read before the next visit to the store. */
+/* How many of the tokens to read before the next visit to store and saves. */
 static size_t
 part_len(const struct part *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
 	size_t left = p->in->n - p->done, step = STORE_STEP, n;
 
-	if (p->in->store == NULL)
+	if (p->in->store == NULL && p->in->saves == NULL)
 		return left;
-	if (keep != NULL && keep->every > 0)
+	if (p->in->saves != NULL)
+		step = SAVE_STEP;
+	else if (keep != NULL && keep->every > 0)
 		step = keep->every > STORE_STEP ? (size_t)keep->every :
 		    STORE_STEP / (size_t)keep->every * (size_t)keep->every;
 	n = step - qwen_session_n_tokens(p->in->session) % step;
@@ -135,6 +139,8 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	while (p.done < in->n) {
 		read_part(&p);
 		store(in);
+		if (in->saves != NULL && p.done < in->n)
+			tool_saves_now(in->saves, in);
 	}
 	cli_progress_end();
 	s = cli_now() - start;
@@ -174,8 +180,8 @@ note_pending(struct tool_intake *in)
 	qwen_tok_close(t);
 }
 
-static int
-save(struct tool_intake *in, int fd, const struct qwen_state_opts *opts,
+int
+tool_save_to(struct tool_intake *in, int fd, const struct qwen_state_opts *opts,
     struct qwen_fp *fp, struct qwen_err *err)
 {
 	struct qwen_writer *w = tool_writer(fd, QWEN_FORMAT_CBOR);
@@ -194,27 +200,11 @@ tool_save(struct tool_intake *in, int fd, const char *name,
 {
 	double start = cli_now();
 
-	cli_must(name, save(in, fd, opts, fp, &cli_err));
+	cli_must(name, tool_save_to(in, fd, opts, fp, &cli_err));
 	if (cli_verbose)
 		cli_note("state of %s saved in %.3f s",
 		    cli_count(qwen_session_n_tokens(in->session), "token"),
 		    cli_now() - start);
-}
-
-int
-tool_save_between(struct tool_intake *in, struct cli_output *out,
-    const struct qwen_state_opts *opts, struct qwen_err *err)
-{
-	if (save(in, cli_output_fd(out), opts, NULL, err) < 0) {
-		cli_output_rewind(out);
-		return -1;
-	}
-	if (cli_output_replace(out) == 0)
-		return 0;
-	err->code = QWEN_EIO;
-	snprintf(err->msg, sizeof err->msg, "%s", strerror(errno));
-	cli_output_rewind(out);
-	return -1;
 }
 
 /* How keys and values are kept, where not as usual. */

@@ -206,6 +206,7 @@ void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
  * What a command that computes goes on from: a state, from FILE of -s or on
  * stdin, or none, and the tokens on stdin, which come after it.
  */
+struct tool_saves;
 struct tool_intake {
 	const char		*state;		/* -s, or NULL; set by caller */
 	int			 whole;		/* the tokens are the whole
@@ -223,6 +224,8 @@ struct tool_intake {
 	size_t			 n_marks, cap_marks;
 	struct qwen_store	*store;		/* where tool_prefill puts what it
 						   reads, or NULL */
+	struct tool_saves	*saves;		/* what it asks now and then,
+						   or NULL */
 };
 
 /*
@@ -276,13 +279,47 @@ void tool_prefill(struct tool_intake *in, const struct qwen_eval *how);
 void tool_save(struct tool_intake *in, int fd, const char *name,
     const struct qwen_state_opts *opts, struct qwen_fp *fp);
 
+/* Without a word, to a descriptor where it stands: -1 and *err. */
+int tool_save_to(struct tool_intake *in, int fd,
+    const struct qwen_state_opts *opts, struct qwen_fp *fp,
+    struct qwen_err *err);
+
+/* Saving on the way, --save-every: saves.c. */
+struct tool_saves {
+	/* set by the caller */
+	struct cli_output	*out;	/* a regular file, or not there */
+	struct qwen_state_opts	 opts;
+	double			 every;	/* seconds from one save to the next */
+	/* our own */
+	struct qwen_state_steps	*steps;	/* what the file has of them */
+	int			 fd;	/* of that file, or -1 */
+	double			 due;	/* when to save next */
+	int			 failed;	/* the last save did */
+	uint64_t		 n;	/* that did not, */
+	uint64_t		 bytes;	/* what they wrote */
+	double			 s;	/* and the time they took */
+};
+
+/* Dies unless path is a regular file or not there. */
+void tool_saves_check(const char *path);
+
+/* The clock starts. */
+void tool_saves_begin(struct tool_saves *p);
+
 /*
- * Save to an output that is regular and go on: 0, and the next save begins; or -1
- * with the target still what it was.
+ * From here on SIGINT and SIGTERM wait for tool_saves_now, which saves and ends
+ * by them; the second one ends at once.
  */
-struct cli_output;
-int tool_save_between(struct tool_intake *in, struct cli_output *out,
-    const struct qwen_state_opts *opts, struct qwen_err *err);
+void tool_saves_on_signal(void);
+
+/*
+ * Save if it is time: not more often than asked for, and no more time for saving
+ * than between saves.  If it fails, note it once and go on.
+ */
+void tool_saves_now(struct tool_saves *p, struct tool_intake *in);
+
+/* With -v, how they were; frees. */
+void tool_saves_end(struct tool_saves *p);
 
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void tool_tell_model(struct qwen_model *m);

@@ -58,9 +58,10 @@ qwen_state_file_parse(const struct qwen_state_file *f, size_t i,
 {
 	const struct qwen_state_entry *e = &f->list.entry[i];
 
-	if (qwen_state_rec_parse(rec, i, e->offset, f->head, f->n_head, p,
-	    (size_t)e->bytes, err) < 0)
+	if (qwen_state_rec_parse(rec, f->steps && i > 0 ? QWEN_INDEX_ANY : i,
+	    e->offset, f->head, f->n_head, p, (size_t)e->bytes, err) < 0)
 		return -1;
+	rec->index = i;
 	if (same_entry(&rec->e, e))
 		return 0;
 	qwen_fail(err, QWEN_EFORMAT, "it is not what the index says");
@@ -154,6 +155,16 @@ read_header(struct opening *o, struct qwen_err *err)
 	return qwen_state_in_init(&f->in, NULL, &rec, err);
 }
 
+/* Are these QWEN_END_BYTES, at this place of the file, an end with an index? */
+static int
+is_end(struct qwen_state_rec *rec, const unsigned char *p, uint64_t at)
+{
+	return qwen_state_rec_parse(rec, QWEN_INDEX_ANY, at, NULL, 0, p,
+	    QWEN_END_BYTES, NULL) == 0 && rec->index != 0 &&
+	    rec->e.kind == QWEN_K_END && qwen_state_rec_want(rec, NULL) == 0 &&
+	    (rec->f.there & 1u << QWEN_F_INDEX) != 0;
+}
+
 /*
  * The end record, which tells where the index is; 1, or 0 if there is none that
  * does.  What else it says is looked at when it is taken.
@@ -168,12 +179,10 @@ read_end(struct opening *o, struct qwen_state_entry *e, struct qwen_err *err)
 		return 0;
 	if (read_at(o->f->fd, o->buf, QWEN_END_BYTES, at, err) < 0)
 		return -1;
-	if (qwen_state_rec_parse(&rec, QWEN_INDEX_ANY, at, NULL, 0,
-	    o->buf, QWEN_END_BYTES, NULL) < 0 || rec.index == 0 ||
-	    rec.e.kind != QWEN_K_END || qwen_state_rec_want(&rec, NULL) < 0 ||
-	    !(rec.f.there & 1u << QWEN_F_INDEX))
+	if (!is_end(&rec, o->buf, at))
 		return 0;
 	*e = rec.e;
+	o->f->steps = rec.f.v[QWEN_F_STEPS].n != 0;
 	o->index = rec.f.v[QWEN_F_INDEX].n;
 	if (o->index < o->f->n_head || o->index >= at)
 		return qwen_fail(err, QWEN_EFORMAT,
@@ -221,7 +230,10 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 	return 0;
 }
 
-/* What the index says: record after record without a gap up to itself. */
+/*
+ * What the index says: record after record without a gap up to itself; or, saved
+ * in steps, wherever they are before it.
+ */
 static int
 take_entries(struct opening *o, struct qwen_err *err)
 {
@@ -233,6 +245,8 @@ take_entries(struct opening *o, struct qwen_err *err)
 		    i * QWEN_ENTRY_BYTES, err) < 0)
 			return qwen_fail_in(err, "index of block %llu",
 			    (unsigned long long)i);
+		if (o->f->steps && e.offset >= at && e.offset < o->index)
+			at = e.offset;
 		if (e.offset != at || e.bytes < RECORD_MIN ||
 		    e.bytes > o->index - at)
 			return qwen_fail(err, QWEN_EFORMAT, "the index has "
@@ -241,11 +255,11 @@ take_entries(struct opening *o, struct qwen_err *err)
 			    (unsigned long long)e.bytes,
 			    (unsigned long long)e.offset,
 			    (unsigned long long)at);
-		at += e.bytes;
+		at = o->f->steps ? o->f->n_head : at + e.bytes;
 		if (qwen_state_list_add(&o->f->list, &e, err) < 0)
 			return -1;
 	}
-	return at == o->index ? 0 : qwen_fail(err, QWEN_EFORMAT,
+	return at == o->index || o->f->steps ? 0 : qwen_fail(err, QWEN_EFORMAT,
 	    "the index is at byte %llu, its last block ends at %llu",
 	    (unsigned long long)o->index, (unsigned long long)at);
 }
@@ -279,6 +293,45 @@ open_by_index(struct opening *o, struct qwen_err *err)
 		    -1 : 1;
 	free(own.entry);
 	return r > 0 && qwen_state_take_all(&o->f->in, err) < 0 ? -1 : r;
+}
+
+/*
+ * A save behind earlier ones was broken off: the file is taken to end with the
+ * last one that was not.  1; 0: there is none; -1.
+ */
+static int
+cut_off(struct opening *o, struct qwen_err *err)
+{
+	uint64_t at, last = 0, from = o->f->n_head;
+	size_t n = 0, want;
+	struct qwen_state_rec rec;
+	struct qwen_span sp;
+	const char *why;
+	int got;
+
+	for (at = from; at < o->size; at += sp.off) {
+		sp = (struct qwen_span){ 0 };
+		got = at == from + n ? 0 : qwen_span_step(&sp, o->buf +
+		    (at - from), n - (size_t)(at - from), QWEN_STATE_MAX, &want,
+		    &why);
+		if (got == 0) {		/* more of the file, from here on */
+			n = o->size - at < QWEN_STATE_MAX ?
+			    (size_t)(o->size - at) : QWEN_STATE_MAX;
+			from = at;
+			if (read_at(o->f->fd, o->buf, n, at, err) < 0)
+				return -1;
+			sp = (struct qwen_span){ 0 };
+			got = qwen_span_step(&sp, o->buf, n, n, &want, &why);
+		}
+		if (got != 1)
+			break;
+		if (sp.off == QWEN_END_BYTES && is_end(&rec, o->buf +
+		    (at - from), at) && rec.f.v[QWEN_F_STEPS].n != 0)
+			last = at + sp.off;
+	}
+	if (last > 0)
+		o->size = last;
+	return last > 0;
 }
 
 /*
@@ -374,13 +427,22 @@ qwen_state_file_of(struct qwen_source *src)
 static int
 open_file(struct opening *o, struct qwen_err *err)
 {
+	struct qwen_state_file *f = o->f;
 	struct qwen_err first = { 0 };
 	int got;
 
 	if (read_header(o, err) < 0)
 		return -1;
-	if ((got = open_by_index(o, &first)) > 0)
+	got = open_by_index(o, &first);
+	if (got == 0 && (got = cut_off(o, &first)) > 0)
+		got = open_by_index(o, &first);
+	if (got > 0)
 		return 0;
+	if (got < 0 && f->steps) {
+		if (err != NULL)
+			*err = first;
+		return -1;
+	}
 	if (got < 0 && first.code != QWEN_EFORMAT &&
 	    first.code != QWEN_ERANGE && first.code != QWEN_EUNSUP) {
 		if (err != NULL)

@@ -66,6 +66,9 @@ struct qwen_state_file {
 	size_t			 n_head;
 	struct qwen_state_in	 in;	/* what was read of it */
 	struct qwen_state_list	 list;	/* all records */
+	int			 steps;	/* saved in steps: records of earlier
+					   saves are between those, of which each
+					   has the number that it got then */
 	struct qwen_state_info	 info;
 	unsigned char		*buf;	/* of block_read, if not NULL */
 };

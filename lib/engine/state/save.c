@@ -66,6 +66,8 @@ qwen_save_piece(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 	}
 	v->piece[v->n_piece] = (struct qwen_piece){ .kind = kind,
 	    .layer = layer, .pos = at, .off = off, .n = n };
+	v->piece[v->n_piece].old = v->steps != NULL ?
+	    qwen_steps_find(v, &v->piece[v->n_piece]) : NULL;
 	return &v->piece[v->n_piece++];
 }
 
@@ -159,8 +161,15 @@ init(struct qwen_save *v, const struct qwen_header *h)
 	v->put.cap = QWEN_PIECE_MAX + QWEN_FIELDS_MAX;
 	if ((v->put.buf = malloc(v->put.cap)) == NULL)
 		return qwen_oom(v->err);
-	return qwen_send_init(v) < 0 ? -1 : qwen_state_sum_init(&v->sum, buf,
-	    qwen_header_encode(h, buf), v->err);
+	if (qwen_send_init(v) < 0 || qwen_state_sum_init(&v->sum, buf,
+	    qwen_header_encode(h, buf), v->err) < 0)
+		return -1;
+	v->steps = v->s != NULL ? v->opts->steps : NULL;
+	if (v->steps == NULL || qwen_state_steps_bytes(v->steps) == 0)
+		return qwen_write_header(v->w, h, v->err);
+	/* the header is there; what is new goes behind all else */
+	v->sum.bytes = qwen_state_steps_bytes(v->steps);
+	return 0;
 }
 
 /* The sections first .. stop - 1. */
@@ -187,14 +196,16 @@ save(struct qwen_save *v, const struct qwen_header *h,
 	v->align = v->opts->no_compress ? QWEN_ALIGN : 0;
 	r = x == NULL ? 0 : qwen_state_extra_copy(&v->x, x, v->to,
 	    v->to == v->n_tokens, v->err);
-	if (r == 0 && (r = init(v, h)) == 0)
-		r = qwen_write_header(v->w, h, v->err);
+	if (r == 0)
+		r = init(v, h);
 	if (r == 0 && (put(v, QWEN_K_INFO, QWEN_K_INDEX) < 0 ||
 	    put(v, QWEN_K_EXTRA, QWEN_K_EXTRA + qwen_n_extras) < 0 ||
 	    put(v, QWEN_K_INDEX, QWEN_K_EXTRA) < 0))
 		r = -1;
 	if (r == 0 && fp != NULL)
 		*fp = v->total;
+	if (r == 0 && v->steps != NULL)
+		qwen_steps_done(v);
 	fini(v);
 	return r;
 }

@@ -28,6 +28,8 @@ struct qwen_piece {
 	size_t			 record;	/* more; */
 	size_t			 first;	/* or KV blocks from this one on, */
 	size_t			 at;	/* from this byte of it */
+	/* what an earlier save wrote of it; NULL: nothing */
+	const struct qwen_state_entry *old;
 };
 
 /* A piece that is encoded. */
@@ -71,6 +73,8 @@ struct qwen_save {
 	int			 part;
 	const struct qwen_kept	*kept;	/* the state at to; NULL: the end's */
 	const struct qwen_state_opts *opts;
+	struct qwen_state_steps	*steps;	/* of earlier saves; or NULL */
+	size_t			 at_step;	/* entry to look at next */
 	struct qwen_state_extra	 x;
 	struct qwen_writer	*w;
 	struct qwen_state_sum	 sum;
@@ -133,6 +137,13 @@ int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);
 /* The records of v->f of these kinds, in their order. */
 int qwen_save_copy(struct qwen_save *v, enum qwen_kind first,
     enum qwen_kind last);
+
+/* ---- steps.c: what the file has by earlier saves */
+/* The entry of a piece, all of it, that need not be written again; or NULL. */
+const struct qwen_state_entry *qwen_steps_find(struct qwen_save *v,
+    const struct qwen_piece *t);
+/* The state is written: what v->list says is what the file has now. */
+void qwen_steps_done(struct qwen_save *v);
 
 int qwen_send_init(struct qwen_save *v);
 void qwen_send_fini(struct qwen_save *v);

@@ -498,6 +498,10 @@ take_end(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 	const struct qwen_item *f = rec->f.v;
 
 	(void)raw;
+	if (v->f == NULL && f[QWEN_F_STEPS].n != 0)
+		return qwen_fail(err, QWEN_EUNSUP, "saved in steps, which is "
+		    "read from a file and not as a stream; qstate pack makes "
+		    "one of it that is");
 	/* v->sum has counted this record too; v->total has not */
 	if (f[QWEN_F_RECORDS].n != rec->index ||
 	    f[QWEN_F_BYTES].n != rec->e.offset ||
@@ -534,6 +538,8 @@ put_end(struct qwen_save *v)
 	qwen_state_put_uint(p, "raw", v->sum.raw);
 	qwen_state_put_bytes(p, "total", v->total.b, sizeof v->total.b);
 	qwen_state_put_uint(p, "index", v->index);
+	if (v->steps != NULL)
+		qwen_state_put_bool(p, "steps", 1);
 	/* key and head of the pad, no data, check */
 	qwen_state_put_bytes(p, "pad", zero, QWEN_END_BYTES - p->n -
 	    (4 + 2) - 1 - (1 + QWEN_CHECK_BYTES));
@@ -585,7 +591,8 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	    .take = take_index, .put = put_index },
 	[QWEN_K_END] = { "end", 0, .own = { QWEN_UINT("records"),
 	    QWEN_UINT("bytes"), QWEN_UINT("raw"), QWEN_BYTES("total"),
-	    QWEN_UINT("index") }, .optional = BIT(INDEX),
+	    QWEN_UINT("index"), QWEN_BOOL("steps") },
+	    .optional = BIT(INDEX) | BIT(STEPS),
 	    .take = take_end, .put = put_end },
 };
 

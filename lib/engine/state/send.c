@@ -146,6 +146,8 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 	const unsigned char *data;
 	const void *src = t->src;
 
+	if (t->old != NULL)
+		return 0;
 	if (t->file != NULL) {
 		if (fetch(v, t, w, slot, &src) < 0)
 			return -1;
@@ -178,6 +180,11 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 	unsigned char *rec;
 	size_t n;
 
+	if (t->old != NULL) {
+		qwen_state_sum_add(&v->sum, t->old);
+		v->sum.bytes -= t->old->bytes;	/* nothing is added */
+		return qwen_state_list_add(&v->list, t->old, v->err);
+	}
 	strcpy(e.name, qwen_section(t->kind)->name);
 	qwen_state_put_begin(p, &v->sum, e.name);
 	if (e.layer >= 0)

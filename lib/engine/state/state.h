@@ -106,7 +106,7 @@ enum qwen_field {
 	QWEN_F_NAMED = QWEN_F_OWN,
 	/* end */
 	QWEN_F_RECORDS = QWEN_F_OWN, QWEN_F_BYTES, QWEN_F_RAW, QWEN_F_TOTAL,
-	QWEN_F_INDEX,
+	QWEN_F_INDEX, QWEN_F_STEPS,
 };
 
 /* Of a record, what the index says of it. */

@@ -65,7 +65,7 @@ int
 qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), r = -1;
-	struct qwen_err first = { .code = QWEN_EIO };
+	struct qwen_err first = { .code = QWEN_EIO }, second;
 	struct stat st;
 
 	if (fd < 0)
@@ -73,7 +73,11 @@ qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		r = check(fd, count_threads(n_threads, st.st_size), &first);
 	if (r < 0)
-		r = read_all(fd, err);
+		r = read_all(fd, &second);
+	/* saved in steps: only the index knows what is the state */
+	if (r < 0 && err != NULL)
+		*err = second.code == QWEN_EUNSUP && first.code != QWEN_EIO ?
+		    first : second;
 	/* an index of which nothing but opening makes use */
 	if (r == 0 && first.code != QWEN_EIO && first.code != QWEN_ENOMEM) {
 		if (err != NULL)

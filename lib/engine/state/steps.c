@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * steps.c - a session that is saved again and again to one file: of what never
+ * changes, keys and values of whole blocks and what is known of positions, the
+ * records of earlier saves are used, and all else is written behind them.
+ */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/state/save.h"
+
+struct qwen_state_steps {
+	struct qwen_state_list	 list;		/* of the last save */
+	uint64_t		 n_tokens;	/* at which it was */
+	uint64_t		 bytes;		/* of the file */
+	uint64_t		 used;		/* of these, by the last save */
+};
+
+int
+qwen_state_steps_new(struct qwen_state_steps **out, struct qwen_err *err)
+{
+	*out = qwen_alloc(1, sizeof **out);
+	return *out != NULL ? 0 : qwen_oom(err);
+}
+
+void
+qwen_state_steps_forget(struct qwen_state_steps *p)
+{
+	free(p->list.entry);
+	*p = (struct qwen_state_steps){ 0 };
+}
+
+void
+qwen_state_steps_free(struct qwen_state_steps *p)
+{
+	if (p != NULL)
+		qwen_state_steps_forget(p);
+	free(p);
+}
+
+uint64_t
+qwen_state_steps_bytes(const struct qwen_state_steps *p)
+{
+	return p->bytes;
+}
+
+int
+qwen_state_steps_worn(const struct qwen_state_steps *p)
+{
+	return p->bytes > 2 * p->used;
+}
+
+/* Is it what it was when so many tokens were read? */
+static int
+stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
+{
+	switch (t->kind) {
+	case QWEN_K_TOKENS:
+		return t->off + t->n <= n * sizeof(int32_t);
+	case QWEN_K_KV:
+		return t->off + t->n <= n / QWEN_KV_BLOCK *
+		    qwen_state_kv_block(&v->layer[t->layer]);
+	case QWEN_K_DELTA:
+	case QWEN_K_CONV:
+	case QWEN_K_LOGITS:
+		return (uint64_t)t->pos <= n;
+	default:
+		return 0;
+	}
+}
+
+/* Both lists have one order, so what is looked for is mostly the next one. */
+const struct qwen_state_entry *
+qwen_steps_find(struct qwen_save *v, const struct qwen_piece *t)
+{
+	const struct qwen_state_list *l = &v->steps->list;
+	const struct qwen_state_entry *e;
+	size_t i;
+
+	if (!stays(v, t, v->steps->n_tokens))
+		return NULL;
+	for (i = 0; i < l->n; i++) {
+		e = &l->entry[(v->at_step + i) % l->n];
+		if (e->kind == t->kind && e->layer == t->layer &&
+		    e->at == t->pos && e->off == t->off && e->len == t->n) {
+			v->at_step = (v->at_step + i + 1) % l->n;
+			return e;
+		}
+	}
+	return NULL;
+}
+
+void
+qwen_steps_done(struct qwen_save *v)
+{
+	struct qwen_state_steps *p = v->steps;
+	size_t i;
+
+	qwen_state_steps_forget(p);
+	p->list = v->list;
+	v->list = (struct qwen_state_list){ 0 };
+	p->n_tokens = v->to;
+	p->bytes = v->sum.bytes;
+	for (i = 0; i < p->list.n; i++)
+		p->used += p->list.entry[i].bytes;
+}

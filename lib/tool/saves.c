@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * saves.c - states saved on the way.  The first save replaces the target; those
+ * that follow are added behind it, each of what is new, so that at any moment the
+ * file is the last one that is complete.  When most of it is left from earlier
+ * ones, or it is not what has the name any more, another file takes its place.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/tool.h"
+
+/* ------------------------------------------------------------------- signals */
+
+static const int signals[] = { SIGINT, SIGTERM };
+static struct sigaction before[2];	/* what they did */
+static volatile sig_atomic_t asked;	/* one of them, or 0 */
+
+static void
+on_signal(int sig)
+{
+	size_t i;
+
+	asked = sig;
+	for (i = 0; i < 2; i++)		/* the second one ends it */
+		sigaction(signals[i], &before[i], NULL);
+}
+
+void
+tool_saves_on_signal(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	size_t i;
+
+	sigfillset(&sa.sa_mask);
+	for (i = 0; i < 2; i++)
+		sigaction(signals[i], NULL, &before[i]);
+	for (i = 0; i < 2; i++) {
+		if (before[i].sa_handler != SIG_IGN)
+			sigaction(signals[i], &sa, NULL);
+	}
+}
+
+/* --------------------------------------------------------------------- saving */
+
+void
+tool_saves_check(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		die("%s: is no regular file, which --save-every could replace",
+		    path);
+}
+
+void
+tool_saves_begin(struct tool_saves *p)
+{
+	p->fd = -1;
+	p->due = cli_now() + p->every;
+	cli_must(NULL, qwen_state_steps_new(&p->steps, &cli_err));
+	p->opts.steps = p->steps;
+}
+
+static int
+by_errno(struct qwen_err *err)
+{
+	err->code = QWEN_EIO;
+	snprintf(err->msg, sizeof err->msg, "%s", strerror(errno));
+	return -1;
+}
+
+/* Another file in place of what is there. */
+static int
+save_whole(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
+{
+	int r;
+
+	qwen_state_steps_forget(p->steps);
+	r = tool_save_to(in, cli_output_fd(p->out), &p->opts, NULL, err);
+	if (r == 0 && cli_output_replace(p->out, &p->fd) < 0)
+		r = by_errno(err);
+	if (r < 0) {
+		qwen_state_steps_forget(p->steps);
+		cli_output_rewind(p->out);
+	}
+	return r;
+}
+
+/* What is new, behind what is there. */
+static int
+save_more(struct tool_saves *p, struct tool_intake *in, struct qwen_err *err)
+{
+	off_t end = (off_t)qwen_state_steps_bytes(p->steps);
+	int r = 0;
+
+	if (lseek(p->fd, end, SEEK_SET) == -1)
+		r = by_errno(err);
+	else if ((r = tool_save_to(in, p->fd, &p->opts, NULL, err)) == 0 &&
+	    fsync(p->fd) == -1)
+		r = by_errno(err);
+	if (r < 0 && ftruncate(p->fd, end) == 0 &&
+	    qwen_state_steps_bytes(p->steps) != (uint64_t)end)
+		qwen_state_steps_forget(p->steps);
+	return r;
+}
+
+/* Is it our file that has the name, and as we left it? */
+static int
+is_ours(const struct tool_saves *p)
+{
+	struct stat a, b;
+
+	return p->fd != -1 && qwen_state_steps_bytes(p->steps) > 0 &&
+	    fstat(p->fd, &a) == 0 && stat(cli_output_name(p->out), &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+	    (uint64_t)a.st_size == qwen_state_steps_bytes(p->steps);
+}
+
+static int
+save(struct tool_saves *p, struct tool_intake *in)
+{
+	double start = cli_now();
+	uint64_t bytes;
+	int r;
+
+	if (is_ours(p) && !qwen_state_steps_worn(p->steps)) {
+		bytes = qwen_state_steps_bytes(p->steps);
+		r = save_more(p, in, &cli_err);
+	} else {
+		bytes = 0;
+		r = save_whole(p, in, &cli_err);
+	}
+	if (r == 0) {
+		p->failed = 0;
+		p->n++;
+		p->bytes += qwen_state_steps_bytes(p->steps) - bytes;
+		p->s += cli_now() - start;
+	} else if (!p->failed) {
+		cli_note("%s: not saved: %s; going on",
+		    cli_output_name(p->out), cli_err.msg);
+		p->failed = 1;
+	}
+	return r;
+}
+
+/* The end that was asked for, with what there is. */
+static void
+finish(struct tool_saves *p, struct tool_intake *in)
+{
+	int sig = asked;
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	cli_progress_end();
+	if (save(p, in) == 0)
+		cli_note("%s: the state of %s is saved; --reuse %s goes on",
+		    cli_output_name(p->out), cli_count(qwen_session_n_tokens(
+		    in->session), "token"), cli_output_name(p->out));
+	cli_output_cancel(p->out);
+	sigaction(sig, &dfl, NULL);
+	raise(sig);
+}
+
+void
+tool_saves_now(struct tool_saves *p, struct tool_intake *in)
+{
+	double start = cli_now(), end, next;
+
+	if (asked != 0)
+		finish(p, in);
+	if (start < p->due)
+		return;
+	save(p, in);
+	end = cli_now();
+	next = start + p->every;
+	p->due = next > 2 * end - start ? next : 2 * end - start;
+}
+
+void
+tool_saves_end(struct tool_saves *p)
+{
+	if (cli_verbose && p->n > 0)
+		cli_note("saved %s on the way, in %.3f s, %.1f MB",
+		    cli_count(p->n, "time"), p->s, (double)p->bytes * 1e-6);
+	qwen_state_steps_free(p->steps);
+	if (p->fd != -1)
+		close(p->fd);
+	p->steps = NULL;
+	p->fd = -1;
+}

@@ -59,6 +59,15 @@ is "$(gguf-inspect --json weighted.gguf | jq -c '.metadata | [.["quantize.imatri
     .["quantize.imatrix.chunks_count"], .["quantize.imatrix.entries_count"] > 10]')" '["dense.imatrix",1,true]' "and says so"
 model qwen3
 qprefill -m "$MODEL" --imatrix qwen3.imatrix -o /dev/null <ids >ready
+gguf-convert --type f32 --no-mtp -o trunk.gguf "$TOP/tests/files/hub/qwen3_5_moe"
+gguf-quantize --type Q4_0 --imatrix moe.imatrix -o trunk.q trunk.gguf 2>err
+is "$? $(cat err)" "0 " "there is something for every matrix of a trunk"
+gguf-quantize --type Q4_0 --imatrix moe.imatrix -o whole.q moe.gguf 2>err
+is "$? $(wc -l <err)" "0 1" "of the block for drafts there is nothing"
+grep -q 'has nothing for 9 of 57' err
+ok $? "and a note says so"
+printf '\137\0\0\0%40s' x >old.dat
+refused 1 "an older file of llama-imatrix" gguf-quantize --type Q4_0 --imatrix old.dat -o no.gguf dense.gguf
 refused 1 "of another model" gguf-quantize --type Q4_0 --imatrix qwen3.imatrix -o no.gguf dense.gguf
 grep -q 'another shape' err
 ok $? "says why"

@@ -161,9 +161,6 @@ check_trace(const struct tool_intake *in)
 		    "-f npy is no form of logits");
 	if (opt.format == QWEN_FORMAT_RAW)
 		cli_usage("-f raw is no form of traces: npy is like it");
-	if (t->out != NULL && opt.output != NULL &&
-	    strcmp(t->out, opt.output) == 0)
-		cli_usage("-o and --trace-out are the same file");
 	if (to_stdout() && both_to_stdout())
 		cli_usage("--trace and -o both write to stdout; see "
 		    "--trace-out");

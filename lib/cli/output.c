@@ -172,6 +172,22 @@ check_use(const struct stat *st, struct qwen_err *err)
 	    "replaced", what);
 }
 
+/* Is the draft that of another output, which has the target by another name? */
+static int
+is_twice(const struct cli_output *o)
+{
+	struct stat a, b;
+	size_t i;
+
+	for (i = 0; i < N_DOOMED; i++) {
+		if (doomed[i] != NULL && fstat(o->d.fd, &a) == 0 &&
+		    stat(doomed[i], &b) == 0 && a.st_dev == b.st_dev &&
+		    a.st_ino == b.st_ino)
+			return 1;
+	}
+	return 0;
+}
+
 /*
  * Whoever goes on after a commit holds the lock of what is now the target until
  * the next draft is there.
@@ -183,7 +199,9 @@ make_temp(struct cli_output *o, struct qwen_err *err)
 
 	if (rc != 1)
 		return rc;
-	if (qwen_draft_in_use(AT_FDCWD, o->d.name))
+	if (is_twice(o))
+		rc = qwen_fail(err, QWEN_EIO, "two outputs would be this file");
+	else if (qwen_draft_in_use(AT_FDCWD, o->d.name))
 		rc = 0;
 	else if (o->mode != 0 && fchmod(o->d.fd, o->mode & 07777) == -1)
 		rc = by_errno(err);

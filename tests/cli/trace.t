@@ -110,7 +110,9 @@ refused 2 "npy without a trace" qprefill -f npy --logits all <ids
 refused 2 "--trace-at alone" qprefill --trace-at 3 <ids
 refused 2 "--trace-out alone" qprefill --trace-out x <ids
 refused 2 "with --reuse" qprefill --trace norm --reuse plain.state <ids
-refused 2 "one file for both" qprefill --trace norm --trace-out x -o x <ids
+refused 1 "one file for both" qprefill --trace norm --trace-out x -o x <ids
+refused 1 "by two names" qprefill --trace norm --trace-out x -o ./x <ids
+is "$(ls -A | grep -c qpipe-tmp)" 0 "and no draft of it stays"
 refused 2 "stdout for both" qprefill --trace norm -o - <ids
 qprefill --trace norm -o mixed <ids >mixed 2>err
 is "$?" 2 "and a file that is stdout"

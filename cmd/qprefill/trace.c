@@ -75,10 +75,12 @@ resolve(struct qprefill_trace *t, uint64_t begin, uint64_t end)
 		r = &t->range[i];
 		if (r->first == UINT64_MAX)
 			r->first = end - 1;
-		if (r->first >= end || r->last < begin)
+		if (r->last == UINT64_MAX)
+			r->last = end - 1;
+		if (r->last >= end || r->first < begin)
 			die("--trace-at %llu: the tokens that are read are %llu "
-			    "to %llu", (unsigned long long)(r->first >= end ?
-			    r->first : r->last), (unsigned long long)begin,
+			    "to %llu", (unsigned long long)(r->last >= end ?
+			    r->last : r->first), (unsigned long long)begin,
 			    (unsigned long long)end - 1);
 	}
 }

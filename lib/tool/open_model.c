@@ -71,7 +71,8 @@ tool_rope_parse(const struct cli_opt *o, const char *arg)
 {
 	if (qwen_rope_parse(o->to, arg) < 0)
 		cli_usage("--rope-scaling: '%s' is none of none, linear=F, "
-		    "yarn=F and yarn=F,orig=N, F from 1 to %d and N to %d",
+		    "yarn=F and yarn=F,orig=N, F from 1 to %d by thousandths "
+		    "and N to %d",
 		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
 }
 

@@ -21,6 +21,10 @@ qprefill -q --rope-scaling yarn=4 -o again.cbor <ids >/dev/null 2>err
 is "$?$(cat err)$(cmp again.cbor yarn.cbor)" 0 "or not, with -q"
 qprefill --rope-scaling none -o none.cbor <ids >/dev/null 2>err
 is "$?$(cat err)$(cmp none.cbor plain.cbor)" 0 "none is what the model says itself"
+for how in linear=1 yarn=1.0; do
+	qprefill --rope-scaling $how -o one.cbor <ids >/dev/null 2>err
+	is "$?$(cat err)$(cmp one.cbor plain.cbor)" 0 "and so is $how"
+done
 qprefill -q --rope-scaling linear=4 -o linear.cbor <ids >/dev/null
 qstate diff yarn.cbor linear.cbor >out
 is "$?$(grep '^rope' out)" "1rope yarn=4,orig=$trained linear=4,orig=$trained" "linear is another one"

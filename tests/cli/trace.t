@@ -99,7 +99,9 @@ refused 1 "a stage that is none" qprefill --trace 'blk.*.nothing' <ids
 grep -q 'gguf-inspect --graph' err
 ok $? "says where the names are"
 refused 1 "a position beyond the end" qprefill --trace norm --trace-at 0,99 <ids
+refused 1 "a range that goes beyond it" qprefill --trace norm --trace-at 1-99 <ids
 refused 1 "one before the tokens that are read" qprefill -s first.state --trace norm --trace-at 3 <rest
+refused 1 "a range that begins before them" qprefill -s first.state --trace norm --trace-at 3-last <rest
 refused 1 "no tokens" qprefill -s first.state --trace norm </dev/null
 refused 2 "a position that is none" qprefill --trace norm --trace-at x <ids
 refused 2 "backwards" qprefill --trace norm --trace-at 9-3 <ids

@@ -385,7 +385,10 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 	struct scaling own = *s;
 	double n;
 
-	s->kind = h->rope.kind;
+	/* of 1, either kind leaves positions as they are */
+	s->kind = h->rope.factor == 1000 && h->rope.n_orig == 0 ?
+	    QWEN_ROPE_NONE : h->rope.kind;
+	h->rope.kind = s->kind;
 	s->fast = 32;
 	s->slow = 1;
 	s->factor = s->kind == QWEN_ROPE_NONE ? 1 :

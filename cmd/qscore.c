@@ -52,7 +52,7 @@ static const struct cli_opt options[] = {
 	CLI_INT(0, "stride", "n", &opt.stride, 1, 1 << 30,
 	    "go on by so many tokens; half of --context by default"),
 	CLI_FILE(0, "base", "file", &run.base.path, "file gguf",
-	    "compare with another model, or with the logits that one wrote"),
+	    "compare with another model, or with logits or a state that one wrote"),
 
 	CLI_GROUP("what is shown:"),
 	TOOL_OPT_OUTPUT(&opt.output),
@@ -155,7 +155,8 @@ set_context(struct qscore_run *r, size_t n_ctx)
 		cli_usage("--context: %zu is more than the model's %zu",
 		    opt.context, n_ctx);
 	r->context = opt.context > 0 ? opt.context :
-	    opt.requests || run.base.rows != NULL || n_ctx < DEFAULT_CONTEXT ?
+	    opt.requests || run.base.rows != NULL || run.base.n_past > 0 ||
+	    n_ctx < DEFAULT_CONTEXT ?
 	    n_ctx : DEFAULT_CONTEXT;
 	if (opt.stride >= r->context)
 		cli_usage("--stride: %zu is not below the context of %zu",
@@ -182,6 +183,9 @@ open_model(struct qscore_run *s)
 	if (run.base.path != NULL) {
 		run.base.batch = s->work.n_pass;
 		qscore_base_open(&run.base, s);
+		if (run.base.n_past > 0 && s->how.bos)
+			cli_usage("--bos: texts come after the state of "
+			    "--base, and begin with nothing else");
 	}
 	set_context(s, qwen_model_n_ctx(m));
 }
@@ -276,9 +280,13 @@ next_file(void *arg, struct qscore_text **out)
 		x->name = name;
 		cli_must(NULL, qwen_score_request_text(&x->q, &r->score.how,
 		    &ids, &cli_err));
-		if (x->q.text.n < 2)
+		if (r->base.n_past > 0)
+			x->q.from = 0;
+		if (x->q.text.n <= x->q.from)
 			qwen_refuse(&x->q.no, "invalid_request", NULL,
-			    "fewer than two tokens: there is nothing to score");
+			    x->q.from > 0 ? "fewer than two tokens: there is "
+			    "nothing to score" : "no tokens: there is nothing "
+			    "to score");
 	}
 	r->file++;
 	*out = x;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
-/* base.h - a model beside another one, or beside the logits that one wrote. */
+/*
+ * base.h - a model beside another one, beside the logits that one wrote, or
+ * beside a state.
+ */
 #ifndef QSCORE_BASE_H
 #define QSCORE_BASE_H
 
@@ -30,6 +33,8 @@ struct qscore_base {
 	struct qwen_reader	*rows;		/* these */
 	int			 fd;
 	struct qwen_session	*base, *own;	/* model's, and who is judged */
+	size_t			 n_past;	/* tokens of a state, before each
+						   text; 0: there is none */
 	size_t			 n_vocab, n_chunk;	/* rows at a time */
 	float			*row;		/* [n_chunk][n_vocab] base's */
 	uint64_t		 last;		/* of rows: after that, none of
@@ -38,8 +43,9 @@ struct qscore_base {
 };
 
 /*
- * Open it: a model, where the file is one, else a stream of logits.  Before the
- * context is chosen: rows are of whole texts.  Dies.
+ * Open it: a model or a state, where the file is one, else a stream of logits.
+ * Before the context is chosen: without a second model's file, texts are in one
+ * window.  Dies.
  */
 void qscore_base_open(struct qscore_base *b, const struct qscore_run *r);
 void qscore_base_close(struct qscore_base *b);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * compare.c - each place of texts by two models, or by one and the logits of
- * another: a few rows at a time, whatever the vocabulary and the texts.
+ * compare.c - each place of texts by two models, by one and the logits of
+ * another, or by one that has read a state's tokens and by the state: a few rows
+ * at a time, whatever the vocabulary and the texts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,19 +40,82 @@ open_model(struct qscore_base *b, const struct qscore_run *r)
 		    qwen_gguf_path(r->work.gguf, 0));
 }
 
+/* What a stream must be, to be of use here. */
+static void
+check_header(const struct qscore_base *b, const struct qscore_run *r,
+    const struct qwen_record *rec)
+{
+	struct qwen_header own;
+
+	if (rec->header == NULL)
+		die("%s: no stream of logits or state", b->name);
+	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
+	if (rec->header->n_vocab != own.n_vocab ||
+	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
+		die("%s: it is of another vocabulary than the model's",
+		    b->name);
+}
+
+/*
+ * The model of a state: that of the run, computing as the state was made, also
+ * without the adapters that the run may have.
+ */
+static void
+open_state(struct qscore_base *b, const struct qscore_run *r,
+    const struct qwen_record *rec)
+{
+	static const struct qwen_fp none;
+	const struct qwen_header *h = rec->header;
+	struct qwen_header own;
+
+	tool_header(&own, QWEN_STREAM_STATE, r->work.model);
+	if (memcmp(&own.base, &none, sizeof none) != 0 &&
+	    memcmp(&own.base, &h->model, sizeof none) == 0)
+		tool_lora.n = 0;
+	tool_kv[0] = (int)h->k;
+	tool_kv[1] = (int)h->v;
+	tool_rope = h->rope;
+	b->model = tool_model_open(r->work.path, r->work.n_threads,
+	    h->numerics);
+	/* a file may have been saved on the way, and is no stream then */
+	cli_must(b->name, b->fd == STDIN_FILENO ?
+	    qwen_state_load(&b->base, NULL, b->model, b->rows, rec, NULL,
+	    &cli_err) : qwen_state_load_file(&b->base, NULL, b->model, b->path,
+	    NULL, &cli_err));
+	b->n_past = qwen_session_n_tokens(b->base);
+	if (b->n_past == 0 || qwen_session_logits(b->base) == NULL)
+		die("%s: it has no logits at its end, with which a text could "
+		    "begin", b->name);
+	qwen_reader_close(b->rows);
+	b->rows = NULL;
+}
+
+/* A stream: of a state, or of logits. */
+static void
+open_stream(struct qscore_base *b, const struct qscore_run *r)
+{
+	struct qwen_reader_opts o = {
+		.kinds = QWEN_STREAM_LOGITS | QWEN_STREAM_STATE };
+	struct qwen_record rec;
+
+	cli_must(b->name, qwen_reader_open(&b->rows, b->fd, &o, &cli_err));
+	if (cli_must(b->name, qwen_reader_next(b->rows, &rec, &cli_err)) == 0)
+		die("%s: it is empty", b->name);
+	check_header(b, r, &rec);
+	if (rec.header->kind == QWEN_STREAM_STATE)
+		open_state(b, r, &rec);
+}
+
 void
 qscore_base_open(struct qscore_base *b, const struct qscore_run *r)
 {
-	struct qwen_reader_opts o = { .kinds = QWEN_STREAM_LOGITS };
-
 	if ((b->fd = cli_open(b->path, &b->name)) == -1)
 		die("%s: %s", b->name, strerror(errno));
 	b->n_vocab = r->how.n_vocab;
 	if (is_model(b->fd))
 		open_model(b, r);
 	else
-		cli_must(b->name, qwen_reader_open(&b->rows, b->fd, &o,
-		    &cli_err));
+		open_stream(b, r);
 	b->n_chunk = ROW_BYTES / (b->n_vocab * sizeof *b->row);
 	if (b->n_chunk > CHUNK)
 		b->n_chunk = CHUNK;
@@ -75,22 +139,6 @@ qscore_base_close(struct qscore_base *b)
 }
 
 /* ------------------------------------------------------------ base's rows */
-
-/* What a stream of logits must be, to be of use here. */
-static void
-check_header(const struct qscore_base *b, const struct qscore_run *r,
-    const struct qwen_record *rec)
-{
-	struct qwen_header own;
-
-	if (rec->header == NULL)
-		die("%s: no stream of logits", b->name);
-	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);
-	if (rec->header->n_vocab != own.n_vocab ||
-	    memcmp(&own.vocab, &rec->header->vocab, sizeof own.vocab) != 0)
-		die("%s: these logits are of another vocabulary than the "
-		    "model's", b->name);
-}
 
 /* The next row: 1, or 0 at the end. */
 static int
@@ -204,7 +252,7 @@ compare_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	struct chunk *c = arg;
 	struct qscore_base *b = c->b;
 	struct qwen_row_pair p;
-	size_t at = c->begin + pos + 1;
+	size_t at = c->begin + pos + 1 - b->n_past;
 
 	(void)err;
 	qwen_compare_rows(logits, b->row + (pos - c->first) * b->n_vocab,
@@ -237,12 +285,34 @@ do_chunk(struct chunk *c, const int32_t *ids, size_t n)
 }
 
 static void
-restart(struct qwen_session *s)
+restart(const struct qscore_base *b, struct qwen_session *s)
 {
 	size_t at;
 
 	if (s != NULL)
-		cli_must(NULL, qwen_session_rewind(s, 0, 0, &at, &cli_err));
+		cli_must(NULL, qwen_session_rewind(s, b->n_past, b->n_past > 0,
+		    &at, &cli_err));
+}
+
+/* A text after a state, of which the first token is scored too. */
+static void
+do_after(struct qscore_base *b, struct qscore_run *r,
+    const struct qscore_text *x)
+{
+	struct chunk c = { .b = b, .r = r, .x = x, .first = b->n_past - 1 };
+	size_t at, end = x->q.text.n - 1, n;
+
+	restart(b, b->base);
+	restart(b, b->own);
+	memcpy(b->row, qwen_session_logits(b->base),
+	    b->n_vocab * sizeof *b->row);
+	compare_row(&c, c.first, qwen_session_logits(b->own), &cli_err);
+	qscore_write(r, &c.t);
+	for (at = 0; at < end; at += n) {
+		n = end - at < b->n_chunk ? end - at : b->n_chunk;
+		do_chunk(&c, x->q.text.id + at, n);
+	}
+	qwen_text_fini(&c.t);
 }
 
 static void
@@ -255,8 +325,8 @@ do_window(struct qscore_base *b, struct qscore_run *r,
 	const int32_t *ids = x->q.text.id + w->begin;
 	size_t at = w->first - 1 - w->begin, end = w->end - 1 - w->begin, n;
 
-	restart(b->base);
-	restart(b->own);
+	restart(b, b->base);
+	restart(b, b->own);
 	if (at > 0) {
 		tool_eval(b->own, ids, at, &none);
 		if (b->model != NULL)
@@ -274,6 +344,14 @@ do_text(struct qscore_base *b, struct qscore_run *r, struct qscore_text *x)
 {
 	struct qscore_window w;
 
+	if (b->n_past > 0) {
+		if (x->q.text.n > r->context - b->n_past)
+			die("%s: %s after a state of %zu: more than the "
+			    "context of %zu", x->name, cli_count(x->q.text.n,
+			    "token"), b->n_past, r->context);
+		do_after(b, r, x);
+		return;
+	}
 	if (b->rows != NULL && x->q.text.n > r->context)
 		die("%s: %zu tokens, more than the context of %zu; rows of "
 		    "logits are compared in one window: give the other model "
@@ -295,7 +373,17 @@ open_sessions(struct qscore_base *b, const struct qscore_run *r)
 	if (b->model == NULL)
 		return;
 	tool_fits(b->model, &need);
-	cli_must(NULL, qwen_session_new(&b->base, b->model, &cli_err));
+	if (b->n_past == 0) {
+		cli_must(NULL, qwen_session_new(&b->base, b->model, &cli_err));
+		return;
+	}
+	if (b->n_past > r->context)
+		die("%s: a state of %s, more than the context of %zu", b->name,
+		    cli_count(b->n_past, "token"), r->context);
+	tool_eval(b->own, qwen_session_tokens(b->base), b->n_past,
+	    &(struct qwen_eval){ .batch = b->batch });
+	cli_must(NULL, qwen_session_keep(b->own, 1, &cli_err));
+	cli_must(NULL, qwen_session_keep(b->base, 1, &cli_err));
 }
 
 void

@@ -1,5 +1,6 @@
 #!/bin/sh
-# qscore --base: a model beside another one, and beside the logits of one.
+# qscore --base: a model beside another one, beside the logits of one, and beside
+# a state.
 . "$TOP/tests/cli/tap.sh"
 for c in python3 jq; do
 	command -v $c >/dev/null 2>&1 && continue
@@ -95,6 +96,44 @@ done
 is "$(awk '/^tokens by/ { on = 1; next } on { n += $3 } END { print n }' report)" \
     "$((n - 1))" "the plot has all tokens"
 
+# -- after a state: what the rows of the whole say of the same tokens
+echo 'And he said unto them, Go.' >more
+qtok more >more.cbor
+cat ids.cbor more.cbor >whole.cbor
+k=$(qtok -f text more | wc -l)
+after() { # STATE ROWS OPTIONS...
+	st=$1 with=$2; shift 2
+	qscore -q "$@" --tokens --each --base "$with" whole.cbor | tail -n "$k" |
+	    cut -f 2- >want
+	qscore -q "$@" --tokens --each --base "$st" more.cbor | cut -f 2- >got
+	[ "$(awk '$4 > 0' want | wc -l)" -gt 0 ] && cmp -s want got
+}
+qprefill -q --numerics 2 -o two.state <ids.cbor >/dev/null
+qprefill -q --numerics 2 --logits all <whole.cbor >two.rows
+after two.state two.rows
+ok $? "after a state, of another arithmetic"
+qprefill -q --kv q4_0 -o q4.state <ids.cbor >/dev/null
+qprefill -q --kv q4_0 --logits all <whole.cbor >q4.rows
+after q4.state q4.rows
+ok $? "of other keys and values"
+gguf-synth -q --lora "$QWEN_MODEL" --rank 4 -o adapter.gguf
+qprefill -q -o plain.state <ids.cbor >/dev/null
+qprefill -q --logits all <whole.cbor >plain.rows
+after plain.state plain.rows --lora adapter.gguf
+ok $? "of the model without adapters"
+qprefill -q --save-every 0 -o saved.state <ids.cbor >/dev/null
+qscore -q --base saved.state --tokens -f json more.cbor >got
+is "$(jq -c '[.tokens_scored, .kl.max]' got)" "[$k,0]" \
+    "a state beside its own model: all tokens, no difference"
+qscore -q --base - --tokens -f json more.cbor <plain.state | cmp -s - got
+ok $? "also from a pipe"
+qscore -q --base two.state --each more text more >got
+is "$(head -n "$k" got)" "$(tail -n "$k" got)" "each text comes after the state"
+qstate pack -q --kv q4_0 -o packed.state plain.state
+is "$(qscore -q --base packed.state -f json more |
+    jq -c '[.kl.n, .kl.mean > 1e-6, .kl.mean < 0.1]')" "[$k,true,true]" \
+    "what a packed state has lost"
+
 # -- what does not fit
 bad() { # WHAT WANTED ARGUMENTS...
 	what=$1 want=$2; shift 2
@@ -108,8 +147,18 @@ bad "rows that are cut" "base\|cut: " --base cut text
 bad "no file" "nothing: No such file" --base nothing text
 bad "a text" "text: " --base text text
 bad "a folder" "\.: " --base . text
-qprefill -q -o state <ids.cbor >/dev/null
-bad "a state" "a stream of state, not of logits" --base state text
+bad "another model's state" "made with another model" -m other.gguf \
+    --base plain.state text
+head -c 20000 plain.state >less
+bad "a state that is cut" "less: " --base less text
+bad "a state without tokens to follow" "nothing to score" --base plain.state \
+    /dev/null
+bad "a state and more than the context" "after a state of $n: more than" \
+    --context "$((n + 3))" --base plain.state text
+bad "a state of more than the context" "more than the context of 16" \
+    --context 16 --base plain.state text
+qscore -q --bos --base plain.state text >out 2>err </dev/null
+is "$? $(wc -l <err)" "2 1" "not with --bos"
 qprefill -q --logits all --top 5 <ids.cbor >top
 bad "the best of rows alone" "whole rows are" --base top text
 qprefill -q --logits last <ids.cbor >last

@@ -7,7 +7,7 @@
 #include "tool/tool.h"
 
 static struct opts {
-	const char	*model, *out;
+	const char	*model, *out, *imatrix;
 	struct qwen_quantize_opts q;
 } opt;
 
@@ -18,6 +18,8 @@ static const struct cli_opt options[] = {
 	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
 	    "all in this format, or mix of formats, as Q4_K_M"),
+	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
+	    "how much each input matters, as qprefill --imatrix writes it"),
 	CLI_OPT_THREADS(&opt.q.threads),
 	CLI_END,
 };
@@ -49,11 +51,16 @@ static void
 merge(const char *in, struct opts *o)
 {
 	struct qwen_gguf *g = tool_gguf(in);
+	struct qwen_imatrix *m = NULL;
 	struct cli_output *file;
 	struct qwen_quantize *p;
 	const char *s;
 	size_t i;
 
+	if (o->imatrix != NULL)
+		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
+	o->q.imatrix = m;
+	o->q.imatrix_name = o->imatrix;
 	o->q.adapters = tool_lora.v;
 	o->q.n_adapters = tool_lora.n;
 	o->q.cpu = getenv("QWEN_CPU");
@@ -64,6 +71,7 @@ merge(const char *in, struct opts *o)
 	write_model(p, cli_output_fd(file), cli_output_name(file));
 	cli_output_commit(file);
 	qwen_quantize_free(p);
+	qwen_imatrix_close(m);
 	qwen_gguf_close(g);
 }
 

@@ -71,13 +71,14 @@ use_recipe(struct qwen_quantize *p, struct qwen_err *err)
 
 /* Keys of this file, and not of what it is made of. */
 static int
-is_own(const struct qwen_gguf_kv *kv, int keeps)
+is_own(const struct qwen_quantize *p, const struct qwen_gguf_kv *kv)
 {
 	static const char *const own[] = { "split.", "quantize.imatrix.",
 	    "general.quantization_version", "general.file_type" };
-	size_t i;
+	size_t i, n = !qwen_quantize_keeps(p) ? sizeof own / sizeof own[0] :
+	    p->opts.imatrix != NULL ? 2 : 1;
 
-	for (i = 0; i < (keeps ? 1 : sizeof own / sizeof own[0]); i++) {
+	for (i = 0; i < n; i++) {
 		if (is_key(kv, own[i], strlen(own[i])))
 			return 1;
 	}
@@ -116,7 +117,7 @@ put_head(struct qwen_quantize *p, struct qwen_err *err)
 	size_t i;
 
 	for (i = 0; (kv = qwen_gguf_kv(p->in, i)) != NULL; i++) {
-		if (is_own(kv, qwen_quantize_keeps(p)))
+		if (is_own(p, kv))
 			continue;
 		if (kv->key.len == 17 && is_key(kv, "general.alignment", 17) &&
 		    qwen_gguf_get_u64(p->in, "general.alignment", 0, &align,

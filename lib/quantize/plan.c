@@ -295,6 +295,18 @@ add_notes(struct qwen_quantize *p, struct qwen_err *err)
 	return 0;
 }
 
+/* Whether its columns have weights. */
+static int
+weigh(const struct qwen_quantize *p, struct quantize_item *it,
+    struct qwen_err *err)
+{
+	int has = p->opts.imatrix == NULL ? 0 :
+	    qwen_imatrix_has(p->opts.imatrix, it->t, err);
+
+	it->weighted = has > 0;
+	return has;
+}
+
 static int
 plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 {
@@ -310,20 +322,13 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 	};
 	struct quantize_item *it;
 	size_t i;
-	int has;
 
 	for (i = 0; i < p->n; i++) {
 		it = &p->item[i];
 		it->t = qwen_gguf_tensor(p->in, i);
-		if (choose(p, &m, by, it, err) < 0)
+		if (choose(p, &m, by, it, err) < 0 || ((it->type != it->t->type
+		    || it->open) && weigh(p, it, err) < 0))
 			return -1;
-		if (p->opts.imatrix == NULL || (it->type == it->t->type &&
-		    !it->open))
-			continue;
-		has = qwen_imatrix_has(p->opts.imatrix, it->t, err);
-		if (has < 0)
-			return -1;
-		it->weighted = has;
 	}
 	for (i = 0; i < by->n; i++) {
 		if (!by->v[i].used)
@@ -337,8 +342,8 @@ plan_items(struct qwen_quantize *p, struct patterns *by, struct qwen_err *err)
 }
 
 /* A head like the embedding, where one of both changes. */
-static void
-untie(struct qwen_quantize *p)
+static int
+untie(struct qwen_quantize *p, struct qwen_err *err)
 {
 	const struct quantize_item *embd = NULL;
 	struct quantize_item *head = &p->item[p->n];
@@ -346,18 +351,19 @@ untie(struct qwen_quantize *p)
 
 	for (i = 0; i < p->n; i++) {
 		if (strcmp(p->item[i].t->name, "output.weight") == 0)
-			return;
+			return 0;
 		if (strcmp(p->item[i].t->name, "token_embd.weight") == 0)
 			embd = &p->item[i];
 	}
 	if (embd == NULL)
-		return;
+		return 0;
 	*head = *embd;
 	p->head = *embd->t;
 	p->head.name = "output.weight";
 	head->t = &p->head;
 	head->changed = qwen_merge_changes(p->merge, p->head.name, &p->head);
 	p->n += head->changed || embd->changed;
+	return weigh(p, head, err);
 }
 
 /* What adapters change, and whether it can be written. */
@@ -365,14 +371,15 @@ static int
 merge_items(struct qwen_quantize *p, struct qwen_err *err)
 {
 	const char *from = NULL;
-	size_t i, again = 0;
+	size_t i, again = 0, plain = 0;
 
 	for (i = 0; i < p->n; i++)
 		p->item[i].changed = qwen_merge_changes(p->merge,
 		    p->item[i].t->name, p->item[i].t);
-	untie(p);
+	if (untie(p, err) < 0)
+		return -1;
 	for (i = 0; i < p->n; i++) {
-		const struct quantize_item *it = &p->item[i];
+		struct quantize_item *it = &p->item[i];
 		const char *name = qwen_ggml_name(it->type);
 
 		if (!it->changed)
@@ -381,15 +388,23 @@ merge_items(struct qwen_quantize *p, struct qwen_err *err)
 			return qwen_fail(err, QWEN_EUNSUP, "tensor %s is %s, "
 			    "which weights cannot be brought to again: --type "
 			    "says another format", it->t->name, name);
+		if (weigh(p, it, err) < 0)
+			return -1;
 		if (qwen_ggml_block_len(it->type) > 1) {
 			from = name;
 			again++;
+			plain += !it->weighted;
 		}
 	}
 	if (again == 0 || !qwen_quantize_keeps(p))
 		return 0;
-	return qwen_quantize_add_note(p, err, "the changes of %zu of %zu tensors "
-	    "are rounded to their formats (%s)", again, p->n, from);
+	if (qwen_quantize_add_note(p, err, "the changes of %zu of %zu tensors "
+	    "are rounded to their formats (%s)", again, p->n, from) < 0)
+		return -1;
+	if (p->opts.imatrix != NULL && plain > 0)
+		return qwen_quantize_add_note(p, err, "the importance matrix has"
+		    " nothing for %zu of them", plain);
+	return 0;
 }
 
 int

@@ -100,6 +100,53 @@ is "$?$(gguf-inspect --json q8.gguf | jq -r '.tensors[].type' | grep -c Q8_0 |
 logits -m q8.gguf >got
 near 0.3 "which is near"
 
+# --- weighed by importance: as brought to F32, merged, and quantised again
+model qwen3
+vocab=$(gguf-inspect --json "$MODEL" | jq '.tensors[] |
+    select(.name == "token_embd.weight") | .shape[1]')
+ids 60 6 "$vocab" >ids
+gguf-synth --lora "$MODEL" --rank 4 -o a.lora
+qprefill -q -m "$MODEL" --lora a.lora --imatrix i.gguf <ids >/dev/null
+gguf-quantize -q --type Q4_0 --imatrix i.gguf -o small.gguf "$MODEL"
+gguf-merge -q -m small.gguf --lora a.lora -o plain.gguf
+gguf-merge -q -m small.gguf --lora a.lora --type F32 -o f32.gguf
+gguf-inspect --json small.gguf | jq -r '.tensors[] |
+    select(.type | test("^Q")) | "\(.name) \(.type)"' >types
+gguf-quantize -q --type F32 --types types --imatrix i.gguf -o want.gguf f32.gguf
+gguf-merge -m small.gguf --lora a.lora --imatrix i.gguf -o merged.gguf 2>err
+is "$?" 0 "with an importance matrix"
+n=0 same=0 differ=0
+while read -r t _; do
+	gguf-inspect --values "$t" want.gguf >x
+	gguf-inspect --values "$t" merged.gguf >y
+	gguf-inspect --values "$t" plain.gguf >z
+	n=$((n + 1))
+	cmp -s x y && same=$((same + 1))
+	cmp -s y z || differ=$((differ + 1))
+done <types
+is "$same $((differ > 5))" "$n 1" "each matrix is what gguf-quantize makes of it"
+is "$(gguf-inspect --json merged.gguf | jq -r '.metadata |
+    to_entries[] | select(.key == "quantize.imatrix.file") | .key' | wc -l)" 1 \
+    "the file says so, once"
+gguf-inspect --check merged.gguf >out 2>&1
+ok $? "and is sound"
+gguf-merge -q -m "$MODEL" --lora a.lora --imatrix i.gguf --type IQ2_XS -o a.gguf
+gguf-merge -q -m "$MODEL" --lora a.lora --type F32 -o f32.gguf
+gguf-quantize -q --type IQ2_XS --imatrix i.gguf -o b.gguf f32.gguf
+gguf-inspect --diff --full a.gguf b.gguf >out 2>&1
+is "$?$(cat out)" 0 "the same with --type"
+model qwen35-tied
+gguf-synth --lora "$MODEL" --rank 4 -o t.lora
+gguf-merge -q -m "$MODEL" --lora t.lora --imatrix i.gguf -o no.gguf 2>err
+is "$?$(grep -c 'of another shape' err)$(ls no.gguf 2>&1 | grep -c cannot)" 111 \
+    "not with another model's"
+vocab=$(gguf-inspect --json "$MODEL" | jq '.tensors[] |
+    select(.name == "token_embd.weight") | .shape[1]')
+ids 60 6 "$vocab" >ids
+qprefill -q -m "$MODEL" --imatrix t.imatrix <ids >/dev/null
+gguf-merge -q -m "$MODEL" --lora t.lora --imatrix t.imatrix --type Q4_0 -o t.gguf
+is "$?" 0 "also where the head becomes a tensor of its own"
+
 # --- what cannot be
 model qwen35moe-nvfp4
 gguf-synth --lora "$MODEL" --rank 2 -o n.lora
@@ -121,6 +168,7 @@ refused 1 "of another model" gguf-merge -m "$TOP/demo/demo.gguf" --lora a.lora -
 refused 1 "a model" gguf-merge -m "$MODEL" --lora "$MODEL" -o no.gguf
 refused 1 "an adapter as the model" gguf-merge -m n.lora --lora n.lora -o no.gguf
 refused 1 "no file" gguf-merge --lora nowhere -o no.gguf
+refused 1 "no importance" gguf-merge -m "$MODEL" --lora n.lora --imatrix n.lora -o no.gguf
 head -c 3000 n.lora >cut.lora
 refused 1 "a part of one" gguf-merge -m "$MODEL" --lora cut.lora -o no.gguf
 is "$(ls no.gguf 2>&1 | grep -c cannot)" 1 "no file is left"

@@ -59,6 +59,13 @@ in_pairs(uint32_t type, int n_quad)
 	return 0;
 }
 
+/* What sums that are not pairs still lack of a. */
+PI int
+rest_of(int16_t a)
+{
+	return a;
+}
+
 PI __m256i
 add_pairs(__m256i sum, __m256i a, __m256i b)
 {
@@ -98,6 +105,14 @@ in_pairs(uint32_t type, int n_quad)
 	return run_of(type, n_quad) == n_quad;
 }
 
+/* Widening has multiplied them with it. */
+PI int
+rest_of(int16_t a)
+{
+	(void)a;
+	return 1;
+}
+
 /* Sums of two products. */
 PI __m256i
 dot2(uint32_t type, __m256i w, __m256i x)
@@ -128,15 +143,19 @@ broadcast(const void *p)
 	return _mm256_set1_epi32(dword_at(p));
 }
 
-/* v[t][half] = sums of 16 rows over n_quad quads, in pairs if in_pairs(). */
+/*
+ * v[t][half] = sums of 16 rows over n_quad quads, in pairs if in_pairs(), else
+ * times a[t] / rest_of(a[t]).
+ */
 #ifdef __AVXVNNI__
 PI void
 quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
-    const int8_t *const *x, int n_quad, int n)
+    const int8_t *const *x, const int16_t *a, int n_quad, int n)
 {
 	int q, t;
 
 	(void)type;
+	(void)a;
 	UNROLL
 	for (t = 0; t < n; t++)
 		v[t][0] = v[t][1] = _mm256_setzero_si256();
@@ -146,10 +165,10 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 
 		UNROLL
 		for (t = 0; t < n; t++) {
-			__m256i a = broadcast(x[t] + 4 * q);
+			__m256i b = broadcast(x[t] + 4 * q);
 
-			v[t][0] = _mm256_dpbusd_avx_epi32(v[t][0], w0, a);
-			v[t][1] = _mm256_dpbusd_avx_epi32(v[t][1], w1, a);
+			v[t][0] = _mm256_dpbusd_avx_epi32(v[t][0], w0, b);
+			v[t][1] = _mm256_dpbusd_avx_epi32(v[t][1], w1, b);
 		}
 	}
 }
@@ -168,9 +187,8 @@ add_products(uint32_t type, int q, __m256i sum, __m256i w, __m256i x)
 
 PI void
 quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
-    const int8_t *const *x, int n_quad, int n)
+    const int8_t *const *x, const int16_t *a, int n_quad, int n)
 {
-	const __m256i one = _mm256_set1_epi16(1);
 	const int run = run_of(type, n_quad);
 	__m256i s[2];
 	int q, t, i;
@@ -182,10 +200,10 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 
 			UNROLL
 			for (t = 0; t < n; t++) {
-				__m256i a = broadcast(x[t] + 4 * q);
+				__m256i b = broadcast(x[t] + 4 * q);
 
-				v[t][0] = add_products(type, q, v[t][0], w0, a);
-				v[t][1] = add_products(type, q, v[t][1], w1, a);
+				v[t][0] = add_products(type, q, v[t][0], w0, b);
+				v[t][1] = add_products(type, q, v[t][1], w1, b);
 			}
 		}
 		return;
@@ -197,53 +215,59 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 	for (q = 0; q < n_quad; q += run) {
 		UNROLL
 		for (t = 0; t < n; t++) {
+			const __m256i by = _mm256_set1_epi16(a[t]);
+
 			UNROLL
 			for (i = 0; i < run; i++) {
-				__m256i a = broadcast(x[t] + 4 * (q + i));
+				__m256i b = broadcast(x[t] + 4 * (q + i));
 
 				s[0] = add_products(type, i, s[0],
-				    load_i(w[q + i][0]), a);
+				    load_i(w[q + i][0]), b);
 				s[1] = add_products(type, i, s[1],
-				    load_i(w[q + i][1]), a);
+				    load_i(w[q + i][1]), b);
 			}
-			v[t][0] = add_pairs(v[t][0], s[0], one);
-			v[t][1] = add_pairs(v[t][1], s[1], one);
+			v[t][0] = add_pairs(v[t][0], s[0], by);
+			v[t][1] = add_pairs(v[t][1], s[1], by);
 		}
 	}
 }
 #endif
 
-/* v[t] = sums of n_quad quads from q on of 32-block j. */
+/* v[t] = quads() from q on of 32-block j. */
 PI void
 run_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int j, int q, int n_quad, int n,
     __m256i (*v)[2])
 {
 	const int8_t *act[MAX_TILE];
+	int16_t a[MAX_TILE];
 	int t;
 
 	UNROLL
-	for (t = 0; t < n; t++)
+	for (t = 0; t < n; t++) {
 		act[t] = x[t]->q + 32 * j + 4 * q;
-	quads(type, v, p->w[g][j] + q, act, n_quad, n);
+		a[t] = x[t]->a[j];
+	}
+	quads(type, v, p->w[g][j] + q, act, a, n_quad, n);
 }
 
-/* v * a */
+/* a times the sums of which quads() has made v */
 PI __m256i
 times(int pairs, __m256i v, int16_t a)
 {
 	return pairs ? _mm256_madd_epi16(v, _mm256_set1_epi16(a)) :
-	    _mm256_mullo_epi32(v, _mm256_set1_epi32(a));
+	    _mm256_mullo_epi32(v, _mm256_set1_epi32(rest_of(a)));
 }
 
-/* sum + v * scale * a, the scale in both halves of a lane. */
+/* The same times scale, which is in both halves of a lane, and sum added. */
 PI __m256i
 scaled(int pairs, __m256i sum, __m256i v, __m256i scale, int16_t a)
 {
 	if (pairs)
 		return add_pairs(sum, v, _mm256_mullo_epi16(scale,
 		    _mm256_set1_epi16(a)));
-	scale = _mm256_madd_epi16(scale, _mm256_set1_epi32((uint16_t)a));
+	scale = _mm256_madd_epi16(scale, _mm256_set1_epi32((uint16_t)
+	    rest_of(a)));
 	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v, scale));
 }
 

@@ -14,7 +14,6 @@
 struct qstate_opts {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
-	int			 n_threads;
 	uint64_t		 count;
 	int			 all, json, remove, tokens;
 	double			 within;

@@ -47,7 +47,7 @@ verify_store(void)
 	struct qwen_store_verifier v = {
 		.bad = bad_entry, .progress = verified, .arg = &bytes,
 		.remove = qstate_opt.remove,
-		.n_threads = qstate_opt.n_threads,
+		.n_threads = qstate_opt.state.n_threads,
 	};
 	int rc;
 
@@ -77,7 +77,7 @@ qstate_verify(char *paths[])
 		cli_usage("--store and --remove are for verify without files");
 	for (; *paths != NULL; paths++) {
 		path = qstate_file(*paths, &name);
-		bad = qwen_state_verify(path, qstate_opt.n_threads,
+		bad = qwen_state_verify(path, qstate_opt.state.n_threads,
 		    &err) < 0;
 		if (bad && err.code == QWEN_ENOMEM)
 			cli_die_err(name, &err);

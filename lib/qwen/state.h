@@ -125,6 +125,8 @@ struct qwen_state_opts {
 					   the end: tokens and KV alone */
 	/* qwen_state_save: only what the file does not have; or NULL. */
 	struct qwen_state_steps	*steps;
+	/* qwen_state_copy and _convert; 0: one for each processor. */
+	int		n_threads;
 };
 
 /*
@@ -272,8 +274,8 @@ int qwen_state_verify(const char *path, int n_threads, struct qwen_err *err);
 /*
  * Write the state in a file again, without the model: cut to its first opts->to
  * tokens, which must be a checkpoint or (0) its end, with or without
- * checkpoints and compression, as opts (which may be NULL) says; the rest of
- * opts is not looked at.  What need not change is copied as it is stored.
+ * checkpoints and compression, on n_threads, as opts (which may be NULL) says;
+ * the rest of opts is not looked at.  What need not change is copied as it is stored.
  * Bytes of an incomplete character at a checkpoint are not known.  *fp may be
  * NULL.  QWEN_EUNSUP if the file holds a part.
  */

@@ -167,6 +167,14 @@ at=$(qstate show --json -v large.cbor | jq '.blocks | map(select(.kind == "kv"))
     .[1].offset + 400, .[-1].offset + 400')
 qstate verify -t 4 large.cbor 2>err
 is "$? $(wc -c <large.cbor | cut -c1)$(cat err)" "0 5" "whole, by 4 threads"
+for how in --no-compress '--kv q8_0' '--kv-k q8_0 --kv-v q4_0'; do
+	for t in 1 2 4; do
+		# shellcheck disable=SC2086
+		qstate pack $how -t $t -o packed.$t large.cbor 2>loss.$t
+		is "$? $(cmp packed.1 packed.$t) $(cmp loss.1 loss.$t)" "0  " \
+		    "pack $how, by $t threads"
+	done
+done
 for n in $at; do
 	printf '\252\125' | dd of=large.cbor bs=1 seek="$n" conv=notrunc 2>dd
 done

@@ -54,21 +54,33 @@ qwen_convert_record(struct qwen_save *v, size_t i)
 
 int
 qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
-    const unsigned char *raw, struct qwen_err *err)
+    const unsigned char *raw, unsigned char *out, struct qwen_kv_loss loss[2],
+    struct qwen_err *err)
 {
+	struct qwen_kv_convert c = { .vec = v->convert->c.vec };
 	const struct qwen_state_layer *from, *to;
-	struct qwen_convert *c = v->convert;
 	size_t size, i, n;
 
 	shapes(v, t->layer, &from, &to);
-	c->c.from = qwen_state_kv_shape(from);
-	c->c.to = qwen_state_kv_shape(to);
+	c.from = qwen_state_kv_shape(from);
+	c.to = qwen_state_kv_shape(to);
 	size = (size_t)qwen_state_kv_block(to);
 	n = (size_t)qwen_state_kv_block(from);
 	for (i = 0; i < t->n / size; i++) {
-		if (qwen_kv_convert(&c->c, c->buf + i * size, raw + i * n,
-		    err) < 0)
+		if (qwen_kv_convert(&c, out + i * size, raw + i * n, err) < 0)
 			return -1;
 	}
+	memcpy(loss, c.loss, sizeof c.loss);
 	return 0;
+}
+
+void
+qwen_convert_done(struct qwen_save *v, const struct qwen_kv_loss loss[2])
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		v->convert->c.loss[i].lost += loss[i].lost;
+		v->convert->c.loss[i].all += loss[i].all;
+	}
 }

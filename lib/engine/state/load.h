@@ -99,6 +99,9 @@ int qwen_state_file_data(const struct qwen_state_file *f,
     const struct qwen_state_rec *rec, struct qwen_coder *c,
     const unsigned char **raw, struct qwen_err *err);
 
+/* Of so many threads (0: one for each processor), those worth while for it. */
+int qwen_state_threads(int n_threads, uint64_t bytes);
+
 /* Is its data left alone when a file is opened by its index? */
 int qwen_state_can_wait(const struct qwen_state_entry *e);
 

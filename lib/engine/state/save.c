@@ -336,9 +336,10 @@ copy(struct qwen_save *v, const struct qwen_header *h,
 	const struct qwen_state_info *info = &v->f->info;
 	int r = -1;
 
-	if (qwen_pool_new(&v->pool, 1, v->err) < 0)
-		return -1;
 	v->opts = opts != NULL ? opts : &plain;
+	if (qwen_pool_new(&v->pool, qwen_state_threads(v->opts->n_threads,
+	    info->stored), v->err) < 0)
+		return -1;
 	v->tokens = info->tokens;
 	v->n_tokens = info->n_tokens;
 	v->n_vocab = (size_t)info->header.n_vocab;
@@ -419,9 +420,8 @@ qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
 	h.k = kind_k;
 	h.v = kind_v;
 	layer = others(&f->info, &h);
-	c.buf = qwen_alloc(1, QWEN_PIECE_MAX);
 	v = qwen_alloc(1, sizeof *v);
-	if (layer == NULL || c.buf == NULL || v == NULL)
+	if (layer == NULL || v == NULL)
 		qwen_oom(err);
 	else {
 		qwen_kv_convert_init(&c.c);
@@ -434,7 +434,6 @@ qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
 		tell_loss(loss, &c.c);
 	}
 	free(layer);
-	free(c.buf);
 	free(v);
 	return r;
 }

@@ -38,21 +38,24 @@ struct qwen_slot {
 	enum qwen_codec		 codec;
 	size_t			 n_data;
 	size_t			 ready;	/* its piece's number + 1 */
+	struct qwen_kv_loss	 loss[2];	/* of keys and values that became
+						   others */
 };
 
 struct qwen_sender {
 	struct qwen_coder	*coder;
 	unsigned char		*raw;	/* QWEN_STATE_MAX */
+	unsigned char		*kv;	/* QWEN_PIECE_MAX, if any is converted */
 	size_t			 bad;	/* the piece that failed; or SIZE_MAX */
 	struct qwen_err		 err;
 };
 
-/* Of a file, by one thread. */
+/* Of a file. */
 struct qwen_convert {
-	struct qwen_kv_convert	 c;
+	struct qwen_kv_convert	 c;	/* of what is written so far: its losses,
+					   piece after piece in their order */
 	const struct qwen_state_layer *layer;	/* as the file has them */
 	struct qwen_state_layer	 mtp;
-	unsigned char		*buf;		/* QWEN_PIECE_MAX */
 };
 
 struct qwen_save {
@@ -127,9 +130,12 @@ int qwen_save_object(struct qwen_save *v, enum qwen_kind kind, int64_t layer,
 
 /* A record of KV blocks of v->f, which become others. */
 int qwen_convert_record(struct qwen_save *v, size_t i);
-/* Those of the piece, whose record was decoded to raw; into v->convert->buf. */
+/* Those of the piece, whose record was decoded to raw, and what they lose. */
 int qwen_convert_blocks(const struct qwen_save *v, const struct qwen_piece *t,
-    const unsigned char *raw, struct qwen_err *err);
+    const unsigned char *raw, unsigned char *out, struct qwen_kv_loss loss[2],
+    struct qwen_err *err);
+/* A piece with this loss is written. */
+void qwen_convert_done(struct qwen_save *v, const struct qwen_kv_loss loss[2]);
 
 /* What v->to leaves of record i of a file, which has data. */
 int qwen_save_record(struct qwen_save *v, struct qwen_state_file *f, size_t i);

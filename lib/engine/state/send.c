@@ -83,15 +83,16 @@ gather(const struct qwen_save *v, const struct qwen_piece *t,
 /* Its blocks as they are to be; after the end they are zero. */
 static int
 convert(const struct qwen_save *v, const struct qwen_piece *t,
-    struct qwen_sender *w, const struct qwen_state_rec *rec, const void **src)
+    struct qwen_sender *w, struct qwen_slot *slot,
+    const struct qwen_state_rec *rec, const void **src)
 {
 	const unsigned char *raw;
 
 	if (qwen_state_file_data(t->file, rec, w->coder, &raw, &w->err) < 0 ||
-	    qwen_convert_blocks(v, t, raw, &w->err) < 0)
+	    qwen_convert_blocks(v, t, raw, w->kv, slot->loss, &w->err) < 0)
 		return -1;
-	clear_rest(v, t, v->convert->buf);
-	*src = v->convert->buf;
+	clear_rest(v, t, w->kv);
+	*src = w->kv;
 	return 0;
 }
 
@@ -115,7 +116,7 @@ fetch(const struct qwen_save *v, const struct qwen_piece *t,
 		return -1;
 	if (v->convert != NULL && (t->kind == QWEN_K_KV ||
 	    t->kind == QWEN_K_MTP_KV))
-		return convert(v, t, w, &rec, src);
+		return convert(v, t, w, slot, &rec, src);
 	whole = t->n == rec.e.len && !cut;
 	/* in the compressed form, what gains nothing is not packed either */
 	if (whole && (rec.e.codec != QWEN_CODEC_NONE ? v->level > 0 :
@@ -146,6 +147,7 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 	const unsigned char *data;
 	const void *src = t->src;
 
+	memset(slot->loss, 0, sizeof slot->loss);
 	if (t->old != NULL)
 		return 0;
 	if (t->file != NULL) {
@@ -196,6 +198,8 @@ put(struct qwen_save *v, const struct qwen_piece *t, struct qwen_slot *slot)
 	qwen_state_put_text(p, "codec", qwen_codec_name(e.codec));
 	if (qwen_section(t->kind)->skip)
 		qwen_state_put_bool(p, "skip", 1);
+	if (v->convert != NULL)
+		qwen_convert_done(v, slot->loss);
 	rec = slot->buf + QWEN_SEND_ROOM;
 	n = qwen_state_put_around(p, &v->sum, &rec, slot->n_data, t->n,
 	    v->align);
@@ -330,7 +334,10 @@ qwen_send_init(struct qwen_save *v)
 	for (i = 0; i < v->n_sender; i++) {
 		v->sender[i].bad = SIZE_MAX;
 		v->sender[i].raw = malloc(QWEN_STATE_MAX);
+		if (v->convert != NULL)
+			v->sender[i].kv = malloc(QWEN_PIECE_MAX);
 		if (v->sender[i].raw == NULL ||
+		    (v->convert != NULL && v->sender[i].kv == NULL) ||
 		    qwen_coder_new(&v->sender[i].coder, v->err) < 0)
 			return qwen_oom(v->err);
 	}
@@ -349,6 +356,7 @@ qwen_send_fini(struct qwen_save *v)
 	for (i = 0; i < v->n_sender; i++) {
 		qwen_coder_free(v->sender[i].coder);
 		free(v->sender[i].raw);
+		free(v->sender[i].kv);
 	}
 	for (i = 0; i < v->n_slot; i++)
 		free(v->slot[i].buf);

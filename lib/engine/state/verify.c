@@ -17,14 +17,14 @@
 /* Less than this is not worth another thread. */
 enum { THREAD_BYTES = 1 << 20 };
 
-static int
-count_threads(int n_threads, off_t bytes)
+int
+qwen_state_threads(int n_threads, uint64_t bytes)
 {
-	off_t most = bytes / THREAD_BYTES + 1;
+	uint64_t most = bytes / THREAD_BYTES + 1;
 
 	if (n_threads <= 0)
 		n_threads = qwen_cpu_count();
-	return n_threads < most ? n_threads : (int)most;
+	return (uint64_t)n_threads < most ? n_threads : (int)most;
 }
 
 /* A file that can be read at any place: 0 if it is whole. */
@@ -71,7 +71,8 @@ qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
 	if (fd < 0)
 		return qwen_fail_errno(err, "cannot open it");
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = check(fd, count_threads(n_threads, st.st_size), &first);
+		r = check(fd, qwen_state_threads(n_threads,
+		    (uint64_t)st.st_size), &first);
 	if (r < 0)
 		r = read_all(fd, &second);
 	/* saved in steps: only the index knows what is the state */

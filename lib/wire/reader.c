@@ -3,7 +3,9 @@
  * reader.c - records from a descriptor: a buffer, the first byte's verdict
  * (CBOR or decimal ids), and for each record the end of it before its sense.
  */
+#define _GNU_SOURCE	/* F_SETPIPE_SZ */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 
 enum {
 	BUF_BYTES = 1 << 16,	/* at first; it grows with a record's bytes */
+	PIPE_BYTES = 1 << 20,	/* what anybody may ask for */
 	IDS_RUN = 4096,		/* most plain ids in one record */
 	DIGITS_MAX = 20,
 };
@@ -193,6 +196,21 @@ check_header(const struct qwen_reader *r, struct qwen_err *err)
 	return qwen_header_match(&r->header, r->opts.self, err);
 }
 
+/*
+ * A state is large, and a pipe of the usual size makes its two ends wait for
+ * each other at each 64 KiB.  If it is no pipe, or many are wide, it stays.
+ */
+static void
+widen(const struct qwen_reader *r)
+{
+#ifdef F_SETPIPE_SZ
+	if (r->header.kind == QWEN_STREAM_STATE)
+		(void)fcntl(r->fd, F_SETPIPE_SZ, PIPE_BYTES);
+#else
+	(void)r;
+#endif
+}
+
 static int
 next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 {
@@ -208,6 +226,8 @@ next_cbor(struct qwen_reader *r, struct qwen_record *rec, struct qwen_err *err)
 		return qwen_fail_in(err, "record %llu at byte %llu",
 		    (unsigned long long)r->n_records + 1,
 		    (unsigned long long)r->offset);
+	if (rec->kind == QWEN_REC_HEADER)
+		widen(r);
 	use(r, n);
 	r->n_records++;
 	return 1;

@@ -175,6 +175,18 @@ for how in --no-compress '--kv q8_0' '--kv-k q8_0 --kv-v q4_0'; do
 		    "pack $how, by $t threads"
 	done
 done
+qdecode -m "$DEMO" -s large.cbor -n 9 -o far.file </dev/null >/dev/null
+qstate pack --no-compress large.cbor >mapped
+for t in 1 2 4; do
+	for f in large.cbor mapped; do
+		# shellcheck disable=SC2002
+		cat $f | qdecode -m "$DEMO" -t $t -n 9 -o far.pipe >/dev/null
+		is "$? $(cmp far.file far.pipe)" "0 " "from a pipe, by $t threads"
+		head -c 1500000 $f | qdecode -m "$DEMO" -t $t -n 9 2>$f.$t
+		is "$? $(wc -l <$f.$t | tr -d ' ') $(cmp $f.1 $f.$t)" "1 1 " \
+		    "cut off in a pipe: $(cat $f.$t)"
+	done
+done
 for n in $at; do
 	printf '\252\125' | dd of=large.cbor bs=1 seek="$n" conv=notrunc 2>dd
 done
@@ -184,6 +196,12 @@ done | uniq >err
 is "$(wc -l <err) $(grep -c "block [0-9]* (kv .*) at byte $(qstate show --json -v \
     large.cbor | jq '.blocks | map(select(.kind == "kv"))[1].offset')" err)" \
     "1 1" "verify names the first bad block, whatever the threads: $(cat err)"
+mv err named
+for t in 1 2 4 4 4; do
+	# shellcheck disable=SC2002
+	cat large.cbor | qdecode -m "$DEMO" -t $t -n 9 2>&1
+done | uniq | sed 's/^qdecode: stdin/qstate: large.cbor/' >err
+is "$(cat err)" "$(cat named)" "so does reading it from a pipe"
 qstate verify --json cut.cbor whole.cbor 2>/dev/null | jq -s -e '
     [.[].ok] == [false, true] and (.[0].error | length) > 0' >/dev/null
 ok $? "verify --json"

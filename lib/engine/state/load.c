@@ -56,13 +56,18 @@ next_of_file(struct qwen_state_in *v, struct qwen_state_rec *rec,
 	return 0;
 }
 
-/*
- * The record, whose check and number are right: its place among the others, its
- * fields, and what it holds.
- */
-static int
-take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+int
+qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
     struct qwen_err *err)
+{
+	qwen_state_sum_total(&v->sum, &v->total);
+	return v->r != NULL ? next_of_stream(v, rec, err) :
+	    next_of_file(v, rec, err);
+}
+
+int
+qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    struct qwen_place *p, struct qwen_err *err)
 {
 	const struct qwen_state_entry *e = &rec->e;
 	const struct qwen_section *k = qwen_section(e->kind);
@@ -85,12 +90,15 @@ take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
 		return -1;
 	if (!rec->read || (k->place != NULL && v->s == NULL && !v->decode_all))
 		return 0;
+	if (k->place != NULL && v->s != NULL) {
+		*p = (struct qwen_place){ .s = v->s };
+		return k->room(v, e, p, err);
+	}
 	if (k->width > 0 && (qwen_coder_decode(v->coder, e->codec, rec->data,
 	    rec->n_data, (size_t)e->len, &raw, err) < 0 ||
 	    qwen_state_layout_check(&v->lay, e, raw, err) < 0))
 		return -1;
-	return k->place != NULL && v->s == NULL ? 0 :
-	    k->take(v, rec, raw, err);
+	return k->place != NULL ? 0 : k->take(v, rec, raw, err);
 }
 
 int
@@ -98,12 +106,12 @@ qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err)
 {
 	struct qwen_state_rec rec;
 
+	if (v->s != NULL)
+		return qwen_state_receive(v, err);
 	while (!v->ended) {
-		qwen_state_sum_total(&v->sum, &v->total);
-		if ((v->r != NULL ? next_of_stream(v, &rec, err) :
-		    next_of_file(v, &rec, err)) < 0)
+		if (qwen_state_next(v, &rec, err) < 0)
 			return -1;
-		if (take(v, &rec, err) < 0)
+		if (qwen_state_take(v, &rec, NULL, err) < 0)
 			return qwen_state_rec_fail(&rec, err);
 		if (v->list != NULL &&
 		    qwen_state_list_add(v->list, &rec.e, err) < 0)

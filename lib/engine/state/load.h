@@ -3,6 +3,8 @@
 #ifndef QWEN_STATE_LOAD_H
 #define QWEN_STATE_LOAD_H
 
+#include <pthread.h>
+
 #include "engine/model/session.h"
 #include "engine/state/section.h"
 
@@ -18,6 +20,8 @@ struct qwen_state_in {
 						   records */
 	uint64_t		 bytes;	/* of the file, or 0 */
 	struct qwen_session	*s;	/* NULL: without a model */
+	size_t			 n_blocks;	/* of its KV cache, so far */
+	pthread_rwlock_t	 blocks;	/* receive.c's: where they are */
 	int			 decode_all;	/* though nobody wants it: to
 						   look, and keep no token */
 	struct qwen_state_list	*list;	/* of what came, or NULL */
@@ -37,6 +41,22 @@ struct qwen_state_in {
 
 /* Records up to the end one, from where v->r or v->f stands. */
 int qwen_state_take_all(struct qwen_state_in *v, struct qwen_err *err);
+
+/*
+ * The next record, which is counted; then take it: its place among the others,
+ * its fields, and what it holds.  If what it holds is to be decoded and put to
+ * *p, which may be done later and by another thread, 1.
+ */
+int qwen_state_next(struct qwen_state_in *v, struct qwen_state_rec *rec,
+    struct qwen_err *err);
+int qwen_state_take(struct qwen_state_in *v, const struct qwen_state_rec *rec,
+    struct qwen_place *p, struct qwen_err *err);
+
+/* ---- receive.c: records of a stream up to the end one, into v->s */
+int qwen_state_receive(struct qwen_state_in *v, struct qwen_err *err);
+
+/* Blocks for n * 16 positions in all, though data is being put to others. */
+int qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err);
 
 /*
  * Ready for a stream with this header, for model m or (NULL) for none.  fini

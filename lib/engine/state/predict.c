@@ -60,21 +60,18 @@ qwen_predict_place_kv(const struct qwen_place *p,
 }
 
 int
-qwen_predict_take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
+qwen_predict_room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
+    struct qwen_place *p, struct qwen_err *err)
 {
 	size_t size = (size_t)qwen_state_kv_block(&v->lay.mtp.layer);
-	struct qwen_place p = { .s = v->s, .stop = UINT64_MAX };
 	uint64_t end;
 
 	if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
 		return 0;
-	qwen_state_mtp_blocks(&v->lay.mtp, 0, v->lay.n_tokens, &p.first);
-	end = p.first + (rec->e.off + rec->e.len + size - 1) / size;
-	if (qwen_session_grow(v->s, (size_t)end, err) < 0)
-		return -1;
-	qwen_predict_place_kv(&p, &rec->e, raw);
-	return 0;
+	p->stop = UINT64_MAX;
+	qwen_state_mtp_blocks(&v->lay.mtp, 0, v->lay.n_tokens, &p->first);
+	end = p->first + (e->off + e->len + size - 1) / size;
+	return qwen_state_grow(v, (size_t)end, err) < 0 ? -1 : 1;
 }
 
 int

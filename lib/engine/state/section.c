@@ -174,17 +174,14 @@ place_kv(const struct qwen_place *p, const struct qwen_state_entry *e,
 }
 
 static int
-take_kv(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
+room_kv(struct qwen_state_in *v, const struct qwen_state_entry *e,
+    struct qwen_place *p, struct qwen_err *err)
 {
-	const struct qwen_place p = { .s = v->s, .stop = UINT64_MAX };
 	size_t size = qwen_session_view(v->s).kv_bytes;
 
-	if (qwen_session_grow(v->s, (size_t)((rec->e.off + rec->e.len +
-	    size - 1) / size), err) < 0)
-		return -1;
-	place_kv(&p, &rec->e, raw);
-	return 0;
+	p->stop = UINT64_MAX;
+	return qwen_state_grow(v, (size_t)((e->off + e->len + size - 1) /
+	    size), err) < 0 ? -1 : 1;
 }
 
 int
@@ -321,35 +318,32 @@ hidden_of(struct qwen_state_in *v)
 }
 
 static int
-take_position(struct qwen_state_in *v, const struct qwen_state_rec *rec,
-    const unsigned char *raw, struct qwen_err *err)
+room_position(struct qwen_state_in *v, const struct qwen_state_entry *e,
+    struct qwen_place *p, struct qwen_err *err)
 {
-	struct qwen_place p = { .s = v->s };
-
-	if (enter(v, (uint64_t)rec->e.at, err) < 0)
+	if (enter(v, (uint64_t)e->at, err) < 0)
 		return -1;
-	p.recurrent = qwen_session_view(v->s).recurrent;
-	p.logits = qwen_session_view(v->s).row;
-	if (rec->e.kind == QWEN_K_HIDDEN) {
+	p->recurrent = qwen_session_view(v->s).recurrent;
+	p->logits = qwen_session_view(v->s).row;
+	if (e->kind == QWEN_K_HIDDEN) {
 		if (!qwen_state_mtp_fits(&v->lay.mtp, &v->mtp))
 			return 0;
-		p.hidden = hidden_of(v);
-		if (p.hidden == NULL)
+		p->hidden = hidden_of(v);
+		if (p->hidden == NULL)
 			return qwen_oom(err);
 	}
 	if (v->kept.c.at != 0) {
-		if (rec->e.kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
+		if (e->kind == QWEN_K_LOGITS && v->kept.logits == NULL) {
 			v->kept.logits = qwen_alloc_large((size_t)
 			    v->lay.n_vocab, sizeof *v->kept.logits);
 			if (v->kept.logits == NULL)
 				return qwen_oom(err);
 			v->kept.c.logits = 1;
 		}
-		p.recurrent = v->kept.recurrent;
-		p.logits = v->kept.logits;
+		p->recurrent = v->kept.recurrent;
+		p->logits = v->kept.logits;
 	}
-	qwen_section(rec->e.kind)->place(&p, &rec->e, raw);
-	return 0;
+	return 1;
 }
 
 static int
@@ -562,7 +556,7 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	[QWEN_K_TOKENS] = { "tokens", PIECE, .width = 4,
 	    .bytes = tokens_bytes, .take = take_tokens, .put = put_tokens },
 	[QWEN_K_KV] = { "kv", PIECE | BIT(LAYER), .width = 2,
-	    .bytes = kv_bytes, .place = place_kv, .take = take_kv,
+	    .bytes = kv_bytes, .place = place_kv, .room = room_kv,
 	    .put = put_kv },
 	[QWEN_K_MTP] = { "mtp", 0, .own = { QWEN_UINT("heads"),
 	    QWEN_UINT("size"), QWEN_UINT("embd"), QWEN_UINT("first"),
@@ -570,20 +564,20 @@ static const struct qwen_section sections[QWEN_K_EXTRA] = {
 	    .take = qwen_predict_take, .put = qwen_predict_put },
 	[QWEN_K_MTP_KV] = { "mtp-kv", PIECE, .width = 2,
 	    .bytes = qwen_predict_kv_bytes, .place = qwen_predict_place_kv,
-	    .take = qwen_predict_take_kv, .put = qwen_predict_put_kv,
+	    .room = qwen_predict_room_kv, .put = qwen_predict_put_kv,
 	    .skip = 1 },
 	[QWEN_K_DELTA] = { "delta", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
 	    .bytes = delta_bytes, .place = place_recurrent,
-	    .take = take_position, .put = put_positions },
+	    .room = room_position, .put = put_positions },
 	[QWEN_K_CONV] = { "conv", PIECE | BIT(LAYER) | BIT(AT), .width = 4,
 	    .bytes = conv_bytes, .place = place_recurrent,
-	    .take = take_position },
+	    .room = room_position },
 	[QWEN_K_LOGITS] = { "logits", PIECE | BIT(AT), .width = 4,
 	    .bytes = logits_bytes, .place = place_logits,
-	    .take = take_position },
+	    .room = room_position },
 	[QWEN_K_HIDDEN] = { "hidden", PIECE | BIT(AT), .width = 4,
 	    .bytes = qwen_predict_hidden_bytes,
-	    .place = qwen_predict_place_hidden, .take = take_position,
+	    .place = qwen_predict_place_hidden, .room = room_position,
 	    .skip = 1 },
 	[QWEN_K_CHECKPOINT] = { "checkpoint", BIT(AT),
 	    .own = { QWEN_BOOL("named") }, .take = take_mark },

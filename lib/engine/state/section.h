@@ -78,7 +78,16 @@ struct qwen_section {
 			    const struct qwen_state_entry *e,
 			    const unsigned char *raw);
 
-	/* A record whose fields and place are right, its data decoded. */
+	/*
+	 * For the next piece of it in a stream: where it goes in v->s, with
+	 * room there.  1; 0: it is not wanted.
+	 */
+	int		(*room)(struct qwen_state_in *v,
+			    const struct qwen_state_entry *e,
+			    struct qwen_place *p, struct qwen_err *err);
+
+	/* A record of another kind whose fields and place are right, its data
+	   decoded. */
 	int		(*take)(struct qwen_state_in *v,
 			    const struct qwen_state_rec *rec,
 			    const unsigned char *raw, struct qwen_err *err);
@@ -111,8 +120,8 @@ void qwen_predict_place_hidden(const struct qwen_place *p,
 int qwen_predict_take(struct qwen_state_in *v,
     const struct qwen_state_rec *rec, const unsigned char *raw,
     struct qwen_err *err);
-int qwen_predict_take_kv(struct qwen_state_in *v,
-    const struct qwen_state_rec *rec, const unsigned char *raw,
+int qwen_predict_room_kv(struct qwen_state_in *v,
+    const struct qwen_state_entry *e, struct qwen_place *p,
     struct qwen_err *err);
 int qwen_predict_put(struct qwen_save *v);
 int qwen_predict_put_kv(struct qwen_save *v);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * receive.c - a session from a stream: every thread reads the next record, if
+ * nobody else is reading, and decodes it to where it belongs while others read
+ * and decode.  Each has one record, so memory is bounded, and reading ends with
+ * the state's last one.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "engine/state/load.h"
+#include "wire/record.h"
+
+enum { WORKERS_MAX = 16 };
+
+struct worker {
+	struct qwen_coder	*coder;
+	unsigned char		*buf;	/* data of its record */
+	struct qwen_state_rec	 rec;
+	struct qwen_place	 place;
+	struct qwen_err		 err;
+};
+
+struct receive {
+	struct qwen_state_in	*v;
+	struct worker		 worker[WORKERS_MAX];
+	size_t			 n_worker;
+	pthread_mutex_t		 lock;		/* of what follows */
+	pthread_cond_t		 moved;
+	int			 reading;	/* somebody is */
+	uint64_t		 bad;		/* first record that failed */
+	const struct qwen_err	*why;		/* of it; or NULL */
+};
+
+int
+qwen_state_grow(struct qwen_state_in *v, size_t n, struct qwen_err *err)
+{
+	int rc;
+
+	if (n <= v->n_blocks)
+		return 0;
+	pthread_rwlock_wrlock(&v->blocks);
+	rc = qwen_session_grow(v->s, n, err);
+	pthread_rwlock_unlock(&v->blocks);
+	if (rc == 0)
+		v->n_blocks = n;
+	return rc;
+}
+
+/* The next record; 1: its data is in w->buf, for decode(); -1. */
+static int
+next(struct qwen_state_in *v, struct worker *w)
+{
+	int rc;
+
+	w->rec.index = v->sum.n;
+	if (qwen_state_next(v, &w->rec, &w->err) < 0)
+		return -1;
+	if ((rc = qwen_state_take(v, &w->rec, &w->place, &w->err)) < 0)
+		return qwen_state_rec_fail(&w->rec, &w->err);
+	if (rc > 0) {	/* the reader's own memory is for the next one */
+		assert(w->rec.n_data <= QWEN_STATE_MAX);
+		memcpy(w->buf, w->rec.data, w->rec.n_data);
+		w->rec.data = w->buf;
+	}
+	return rc;
+}
+
+static int
+decode(struct qwen_state_in *v, struct worker *w)
+{
+	const struct qwen_state_entry *e = &w->rec.e;
+	const unsigned char *raw;
+
+	if (qwen_coder_decode(w->coder, e->codec, w->rec.data, w->rec.n_data,
+	    (size_t)e->len, &raw, &w->err) < 0 ||
+	    qwen_state_layout_check(&v->lay, e, raw, &w->err) < 0)
+		return qwen_state_rec_fail(&w->rec, &w->err);
+	pthread_rwlock_rdlock(&v->blocks);
+	qwen_section(e->kind)->place(&w->place, e, raw);
+	pthread_rwlock_unlock(&v->blocks);
+	return 0;
+}
+
+/* Under the lock: what went wrong in the record with this number. */
+static void
+fail(struct receive *r, uint64_t i, const struct qwen_err *why)
+{
+	if (r->why != NULL && r->bad < i)
+		return;
+	r->bad = i;
+	r->why = why;
+}
+
+/* What was read before a failure is decoded: it may be what failed first. */
+static void
+work(void *arg, size_t item, int thread)
+{
+	struct receive *r = arg;
+	struct worker *w = &r->worker[item];
+	int rc;
+
+	(void)thread;
+	pthread_mutex_lock(&r->lock);
+	for (;;) {
+		while (r->reading)
+			pthread_cond_wait(&r->moved, &r->lock);
+		if (r->why != NULL || r->v->ended)
+			break;
+		r->reading = 1;
+		pthread_mutex_unlock(&r->lock);
+		rc = next(r->v, w);
+		pthread_mutex_lock(&r->lock);
+		r->reading = 0;
+		pthread_cond_signal(&r->moved);
+		if (rc > 0) {
+			pthread_mutex_unlock(&r->lock);
+			rc = decode(r->v, w);
+			pthread_mutex_lock(&r->lock);
+		}
+		if (rc < 0) {
+			fail(r, w->rec.index, &w->err);
+			break;
+		}
+	}
+	pthread_cond_broadcast(&r->moved);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void
+fini(struct receive *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->n_worker; i++) {
+		qwen_coder_free(r->worker[i].coder);
+		free(r->worker[i].buf);
+	}
+	pthread_rwlock_destroy(&r->v->blocks);
+	pthread_mutex_destroy(&r->lock);
+	pthread_cond_destroy(&r->moved);
+	free(r);
+}
+
+static int
+init(struct receive *r, size_t n, struct qwen_err *err)
+{
+	pthread_rwlock_init(&r->v->blocks, NULL);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->moved, NULL);
+	for (; r->n_worker < n; r->n_worker++) {
+		struct worker *w = &r->worker[r->n_worker];
+
+		if (qwen_coder_new(&w->coder, err) < 0)
+			return -1;
+		if ((w->buf = malloc(QWEN_STATE_MAX)) == NULL) {
+			qwen_coder_free(w->coder);
+			return qwen_oom(err);
+		}
+	}
+	return 0;
+}
+
+int
+qwen_state_receive(struct qwen_state_in *v, struct qwen_err *err)
+{
+	struct qwen_pool *pool = qwen_model_pool(qwen_session_model(v->s));
+	size_t n = (size_t)qwen_pool_threads(pool);
+	struct receive *r = qwen_alloc(1, sizeof *r);
+	int rc;
+
+	if (r == NULL)
+		return qwen_oom(err);
+	r->v = v;
+	rc = init(r, n < WORKERS_MAX ? n : WORKERS_MAX, err);
+	if (rc == 0) {
+		qwen_pool_run(pool, work, r, r->n_worker);
+		rc = r->why != NULL ? -1 : 0;
+		if (rc < 0 && err != NULL)
+			*err = *r->why;
+	}
+	fini(r);
+	return rc;
+}

@@ -121,7 +121,7 @@ is_new(uint64_t from, size_t begun)
 {
 	struct qwen_state_file *f;
 	struct qwen_state_block b;
-	uint64_t least = UINT64_MAX, per;
+	uint64_t least = UINT64_MAX, ahead = UINT64_MAX, per;
 	size_t i, n;
 
 	must(qwen_state_open(&f, path, &err));
@@ -131,11 +131,16 @@ is_new(uint64_t from, size_t begun)
 		if (b.offset >= from && strcmp(b.kind, "kv") == 0 &&
 		    b.off < least)
 			least = b.off;
+		/* of the block that predicts: the row of p is in slot p - 1 */
+		if (b.offset >= from && strcmp(b.kind, "mtp-kv") == 0 &&
+		    b.off < ahead)
+			ahead = b.off;
 	}
 	/* two heads of 32 numbers in f16, keys and values */
 	per = 2 * 32 * 2 * 2;
 	qwen_state_close(f);
-	return least >= begun / 256 * 256 * per;
+	return least >= begun / 256 * 256 * per &&
+	    (begun == 0 || ahead >= (begun - 1) / 256 * 256 * per);
 }
 
 /* The file up to byte n is the state of so many tokens, or (0) none. */

@@ -15,6 +15,7 @@ struct qwen_state_steps {
 	uint64_t		 n_tokens;	/* at which it was */
 	uint64_t		 bytes;		/* of the file */
 	uint64_t		 used;		/* of these, by the last save */
+	uint64_t		 first;		/* slot of the block that predicts */
 };
 
 int
@@ -51,6 +52,17 @@ qwen_state_steps_worn(const struct qwen_state_steps *p)
 	return p->bytes > 2 * p->used;
 }
 
+/* Bytes of whole blocks that the block that predicts had after n tokens. */
+static uint64_t
+predicted(const struct qwen_save *v, uint64_t n)
+{
+	uint64_t first, end = n > 0 ? (n - 1) / QWEN_KV_BLOCK : 0;
+
+	qwen_state_mtp_blocks(&v->mtp, v->from, n, &first);
+	return v->steps->first != v->mtp.first || end <= first ? 0 :
+	    (end - first) * qwen_state_kv_block(&v->mtp.layer);
+}
+
 /* Is it what it was when so many tokens were read? */
 static int
 stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
@@ -61,9 +73,12 @@ stays(const struct qwen_save *v, const struct qwen_piece *t, uint64_t n)
 	case QWEN_K_KV:
 		return t->off + t->n <= n / QWEN_KV_BLOCK *
 		    qwen_state_kv_block(&v->layer[t->layer]);
+	case QWEN_K_MTP_KV:
+		return t->off + t->n <= predicted(v, n);
 	case QWEN_K_DELTA:
 	case QWEN_K_CONV:
 	case QWEN_K_LOGITS:
+	case QWEN_K_HIDDEN:
 		return (uint64_t)t->pos <= n;
 	default:
 		return 0;
@@ -101,6 +116,7 @@ qwen_steps_done(struct qwen_save *v)
 	p->list = v->list;
 	v->list = (struct qwen_state_list){ 0 };
 	p->n_tokens = v->to;
+	p->first = v->mtp.first;
 	p->bytes = v->sum.bytes;
 	for (i = 0; i < p->list.n; i++)
 		p->used += p->list.entry[i].bytes;

@@ -23,8 +23,10 @@ static struct {
 	int			 new_run;
 	int			 resume;
 	double			 every;		/* seconds from save to save */
+	int64_t			 shift;		/* keep so many first tokens, and
+						   drop others; -1: none */
 	struct qwen_state_opts	 state;
-} opt = { .n = INT64_MAX, .every = -1 };
+} opt = { .n = INT64_MAX, .every = -1, .shift = -1 };
 
 /* The generation under way. */
 struct run {
@@ -57,6 +59,8 @@ static const struct cli_opt options[] = {
 	    "the form of what is written"),
 	CLI_INT('n', "count", "count", &opt.n, 0, INT64_MAX,
 	    "at most so many tokens"),
+	CLI_INT(0, "shift", "n", &opt.shift, 0, INT32_MAX,
+	    "in a full context, drop old tokens after the first n"),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	TOOL_OPT_GRAMMAR(&run.grammar),
@@ -103,6 +107,9 @@ check_options(const struct run *r)
 	if (opt.new_run && opt.every < 0)
 		cli_usage("--new-run needs --save-every: without, every run "
 		    "is a new one");
+	if (opt.shift >= 0 && (opt.every >= 0 || opt.logits))
+		cli_usage("--shift does not go with %s", opt.logits ?
+		    "--logits" : "--save-every");
 	if (opt.resume && cli_given(&run.sampler))
 		cli_usage("--resume takes the sampling options of the state");
 	if (!opt.logits) {
@@ -133,8 +140,8 @@ is_ending(const struct run *r, int32_t id)
 static int
 is_full(const struct run *r)
 {
-	return r->n >= opt.n || qwen_session_n_tokens(r->in.session) >=
-	    qwen_model_n_ctx(r->model);
+	return r->n >= opt.n || (opt.shift < 0 &&
+	    qwen_session_n_tokens(r->in.session) >= qwen_model_n_ctx(r->model));
 }
 
 /* Append a token that was generated, wherever it was chosen. */
@@ -145,6 +152,13 @@ feed(struct run *r, int32_t id)
 	/* as yet r->n has this token in it, and what is guessed comes after */
 	uint64_t room = (uint64_t)(opt.n - r->n);
 
+	if (opt.shift >= 0 && pos == qwen_model_n_ctx(r->model)) {
+		qdecode_shift(&r->in, r->model, (size_t)opt.shift);
+		pos = qwen_session_n_tokens(r->in.session);
+		qwen_drafter_free(r->drafter);
+		cli_must(NULL, qwen_drafter_new(&r->drafter, r->draft.drafts,
+		    &cli_err));
+	}
 	tool_drafted(r->drafter, r->in.session, id, room < QWEN_GUESS_MAX ?
 	    (size_t)room : QWEN_GUESS_MAX);
 	cli_must(NULL, qwen_state_extra_generated(&r->in.extra, pos, 1,
@@ -462,6 +476,10 @@ main(int argc, char *argv[])
 	    0);
 	if (source != NULL)
 		tool_tell_sampling(r->sampler, source, "");
+	if (opt.shift >= 0 && (size_t)opt.shift + 2 > qwen_model_n_ctx(r->model))
+		cli_usage("--shift: beside %lld tokens the context of %zu has "
+		    "no room", (long long)opt.shift,
+		    qwen_model_n_ctx(r->model));
 	tool_header(&r->header, QWEN_STREAM_LOGITS, r->model);
 	tool_draft_open(&r->draft, r->model);
 	cli_must(NULL, qwen_drafter_new(&r->drafter, r->draft.drafts,

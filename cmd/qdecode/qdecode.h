@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* qdecode.h - runs that can be gone on with, when they were killed. */
+/* qdecode.h - runs that can be gone on with, when they were killed; and texts that
+   are longer than the context. */
 #ifndef QDECODE_H
 #define QDECODE_H
 
@@ -38,5 +39,11 @@ int qdecode_run_find(struct qdecode_run *run, struct tool_intake *in,
 /* The session is where the run begins, after n_input tokens of stdin. */
 void qdecode_run_begin(const struct qdecode_run *run, struct tool_intake *in,
     size_t n_input);
+
+/*
+ * The context is full: a session of the first keep tokens and the newer half of
+ * the others, read anew, in place of that of in.
+ */
+void qdecode_shift(struct tool_intake *in, struct qwen_model *m, size_t keep);
 
 #endif

@@ -1,0 +1,44 @@
+#!/bin/sh
+# --shift: a full context is gone on from as from a shorter text, bit for bit.
+. "$TOP/tests/cli/tap.sh"
+
+# --- qdecode: 4080 tokens and 16 more fill it; 8 first ones and 2044 stay
+full=4096 keep=8 newer=2044
+ids 4080 "$SEED" 400 >ids
+for m in qwen3 qwen35moe-ud; do
+	model $m
+	QWEN_MODEL=$MODEL; export QWEN_MODEL
+	qdecode -q -n 60 --ignore-eos --shift $keep -o far -f text <ids >out
+	is "$? $(wc -l <out | tr -d ' ')" "0 60" "$m: generation goes on"
+	qdecode -n 60 --ignore-eos -f text <ids >short
+	is "$(wc -l <short | tr -d ' ') $(head -n 16 out | cmp - short)" "16 " \
+	    "$m: up to there, what comes without --shift"
+	cat ids short >all
+	{ head -n $keep all; tail -n $newer all; } >stays
+	# the token after the last that fitted was chosen by what is dropped
+	sed -n 17p out >>stays
+	qprefill -o begun <stays >/dev/null
+	qdecode -n 43 --ignore-eos -s begun -o want -f text </dev/null >rest
+	is "$(sed 1,17d out | cmp - rest)" "" "$m: then, what comes after what stays"
+	qstate diff far want >&2
+	ok $? "$m: the state is of what stays and came then"
+	for how in none lookup:4; do
+		qdecode -q -n 60 --ignore-eos --draft $how --shift $keep -t 1 \
+		    -o again -f text <ids | cmp -s - out &&
+		    qstate diff again far
+		ok $? "$m: with --draft $how"
+	done
+	qdecode -n 60 --ignore-eos --shift $keep -f text <ids 2>err >/dev/null
+	is "$(cat err)" "qdecode: the context is full: $((full - keep - newer)) tokens after the first $keep are dropped, $((keep + newer)) are read anew" \
+	    "$m: that is said"
+	is "$(qstate show far | awk '$1 == "generated" { print $2, $3 }')" "2036 60" \
+	    "$m: what was generated is noted at its new place"
+done
+qdecode -q -n 2100 --ignore-eos --shift 0 -f text <ids >out 2>err
+is "$? $(wc -l <out | tr -d ' ')" "0 2100" "twice"
+refused 2 "a beginning that fills it" qdecode --shift 4095 -n 3 -s far
+refused 2 "with --logits" qdecode --shift 4 --logits -s far
+refused 2 "with --save-every" qdecode --shift 4 --save-every 1 -o x -s far
+{ cat ids; cat ids; } >long
+refused 1 "a prompt that does not fit" sh -c 'qdecode --shift 4 <long'
+done_testing

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gguf-convert.c - a model as hubs have it, a folder of safetensors files, to a
- * GGUF file.
+ * gguf-convert.c - a model or an adapter as hubs have it, a folder of safetensors
+ * files, to a GGUF file.
  */
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "hub/hub.h"
 
 static struct opts {
-	const char		*out;
+	const char		*out, *base;
 	struct qwen_hub_opts	 hub;
 } opt;
 
@@ -25,13 +25,16 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "mtp-only", &opt.hub.mtp_only,
 	    "these layers alone: a side file, no model"),
 	CLI_FLAG(0, "no-vocab", &opt.hub.no_vocab, "without the tokenizer"),
+	{ CLI_ROW(TEXT, 0, "base", "folder", CLI_P(const char *, &opt.base),
+	    "of an adapter (peft): the model that it is for"),
+	  .completes = "folder" },
 	CLI_OPT_THREADS(&opt.hub.threads),
 	CLI_END,
 };
 
 static const struct cli_tool tool = {
 	.name = "gguf-convert",
-	.about = "convert a model from a hub to a GGUF file",
+	.about = "convert a model or an adapter from a hub to a GGUF file",
 	.usage = "[options] folder", .options = options, .max = 1,
 	.completes = "folder",
 };
@@ -61,7 +64,11 @@ convert(const char *folder, const struct opts *o)
 	const char *s;
 	size_t i;
 
-	cli_must(NULL, qwen_hub_open(&h, folder, &cli_err));
+	if (o->base != NULL || qwen_hub_is_adapter(folder))
+		cli_must(NULL, qwen_hub_open_adapter(&h, folder, o->base,
+		    &cli_err));
+	else
+		cli_must(NULL, qwen_hub_open(&h, folder, &cli_err));
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
 	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
 		cli_note("%s: %s", folder, s);

@@ -409,7 +409,8 @@ open_weights(struct qwen_hub *h, struct qwen_err *err)
 /* --------------------------------------------------------------- interface */
 
 int
-qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
+qwen_hub_open_config(struct qwen_hub **out, const char *folder,
+    struct qwen_err *err)
 {
 	struct qwen_hub *h = calloc(1, sizeof *h);
 	size_t n = strlen(folder);
@@ -421,12 +422,35 @@ qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
 	}
 	while (n > 1 && h->path[n - 1] == '/')
 		h->path[--n] = '\0';
-	if (open_config(h, err) < 0 || open_weights(h, err) < 0) {
+	if (open_config(h, err) < 0) {
 		qwen_hub_close(h);
 		return -1;
 	}
 	*out = h;
 	return 0;
+}
+
+int
+qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
+{
+	if (qwen_hub_open_config(out, folder, err) < 0)
+		return -1;
+	if (open_weights(*out, err) < 0) {
+		qwen_hub_close(*out);
+		*out = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+int
+qwen_hub_add_weights(struct qwen_hub *h, const char *file,
+    struct qwen_err *err)
+{
+	char *name = (char *)(uintptr_t)file;
+	const struct names l = { &name, 1, 1 };
+
+	return add_files(h, &l, err) < 0 ? -1 : index_tensors(h, NULL, err);
 }
 
 void
@@ -437,6 +461,8 @@ qwen_hub_close(struct qwen_hub *h)
 	free(h->by_name);
 	qwen_st_fini(&h->st);
 	yyjson_doc_free(h->config);
+	yyjson_doc_free(h->adapter);
+	free(h->adapter_path);
 	free(h->path);
 	free(h);
 }

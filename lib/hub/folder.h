@@ -15,7 +15,17 @@ struct qwen_hub {
 	const struct qwen_hub_arch *arch;
 	struct qwen_st		 st;
 	const struct qwen_st_tensor **by_name;	/* all of them */
+	/* of an adapter, from which the weights are; path has its model's */
+	char			*adapter_path;
+	yyjson_doc		*adapter;	/* adapter_config.json; or NULL */
+	int	(*plan)(struct qwen_hub_gguf *g, struct qwen_err *err);
 };
+
+/* qwen_hub_open without weights; and the weights, of one file. */
+int qwen_hub_open_config(struct qwen_hub **out, const char *folder,
+    struct qwen_err *err);
+int qwen_hub_add_weights(struct qwen_hub *h, const char *file,
+    struct qwen_err *err);
 
 /*
  * A JSON file of the folder, for yyjson_doc_free(): 1; 0 if it is not there; -1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* hub.h - a model as hubs have it, a folder, and as GGUF. */
+/* hub.h - a model, or an adapter, as hubs have it, a folder, and as GGUF. */
 #ifndef QWEN_HUB_HUB_H
 #define QWEN_HUB_HUB_H
 
@@ -21,6 +21,18 @@ struct qwen_hub;
 int qwen_hub_open(struct qwen_hub **out, const char *folder,
     struct qwen_err *err);
 void qwen_hub_close(struct qwen_hub *h);
+
+/*
+ * Likewise the folder of an adapter, as peft writes it (LoRA):
+ * adapter_config.json and adapter_model.safetensors.  Which matrices it is for
+ * says the config.json of its model, in the folder base; NULL: the one that
+ * adapter_config.json names, if it is one.
+ */
+int qwen_hub_open_adapter(struct qwen_hub **out, const char *folder,
+    const char *base, struct qwen_err *err);
+
+/* Whether a folder is that of an adapter: it has its config, and no other. */
+int qwen_hub_is_adapter(const char *folder);
 
 /* How weights are stored. */
 enum qwen_hub_type {

@@ -254,13 +254,15 @@ add_word(struct qwen_text *t, const char *s, size_t n)
 static int
 put_name(const struct keys *k)
 {
-	char *real = realpath(k->h->path, NULL);
+	const char *path = k->h->adapter != NULL ? k->h->adapter_path :
+	    k->h->path;
+	char *real = realpath(path, NULL);
 	const char *s = real != NULL ? strrchr(real, '/') + 1 : NULL;
 	struct qwen_text t = { 0 };
 	size_t n;
 
 	if (real == NULL)
-		return qwen_fail_errno(k->err, "%s", k->h->path);
+		return qwen_fail_errno(k->err, "%s", path);
 	for (; *s != '\0'; s += n) {
 		s += strspn(s, "- ");
 		n = strcspn(s, "- ");
@@ -547,12 +549,26 @@ put_special(const struct keys *k)
 	return 0;
 }
 
+static int
+put_adapter(const struct keys *k)
+{
+	qwen_gguf_put_str(k->w, "general.type", "adapter");
+	qwen_gguf_put_str(k->w, "adapter.type", "lora");
+	if (put_name(k) < 0)
+		return -1;
+	qwen_gguf_put_f32(k->w, "adapter.lora.alpha", k->g->alpha);
+	qwen_gguf_put_u32(k->w, "general.quantization_version", 2);
+	return 0;
+}
+
 int
 qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
 	const struct keys k = { g, g->hub, g->w, err };
 
 	qwen_gguf_put_str(g->w, "general.architecture", g->hub->arch->name);
+	if (g->hub->adapter != NULL)
+		return put_adapter(&k);
 	qwen_gguf_put_str(g->w, "general.type", "model");
 	if (put_sampling(&k) < 0 || put_name(&k) < 0)
 		return -1;

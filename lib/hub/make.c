@@ -383,3 +383,115 @@ qwen_hub_make_classifier(struct qwen_hub_gguf *g,
 	t->ne[1] = 2;
 	return 0;
 }
+
+/* ----------------------------------------------------------- of an adapter */
+
+/* One of both: which is 0, A, or 1, B; experts' lie two apart. */
+static struct hub_tensor *
+half(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, size_t n, int which,
+    struct qwen_err *err)
+{
+	struct hub_tensor *t;
+	struct hub_source *s;
+	char full[sizeof name->to + 8];
+	size_t i;
+
+	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
+	if (strlen(full) >= sizeof t->name) {
+		qwen_fail(err, QWEN_EUNSUP, "%s: a name longer than those of "
+		    "GGUF", full);
+		return NULL;
+	}
+	if ((t = new_tensor(g, full, err)) == NULL)
+		return NULL;
+	t->from = g->n_sources;
+	t->n_from = n;
+	for (i = 0; i < n; i++) {
+		if (add_sources(g, name, pair + 2 * i + which, 1, err) < 0)
+			return NULL;
+		s = &g->source[t->from];
+		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
+		    pair[2 * i]->shape[0] != pair[2 * i + 1]->shape[1] ||
+		    s[i].rows != s->rows || s[i].columns != s->columns) {
+			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s: "
+			    "no pair of one rank, or of another shape than "
+			    "others", pair[2 * i]->name, pair[2 * i + 1]->name);
+			return NULL;
+		}
+	}
+	s = &g->source[t->from];
+	shape(t, s, s->rows, s->columns);
+	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
+	    GGML_F16;
+	return t;
+}
+
+/* One matrix of the folder is two: both have its A, and rows of its B. */
+static int
+halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
+{
+	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
+	uint64_t values = g->heads.n_value * g->heads.value_dim;
+	struct hub_name one = *name;
+	const struct hub_source *s;
+	struct hub_tensor *t;
+	int z;
+
+	for (z = 0; z < 2; z++) {
+		snprintf(one.to, sizeof one.to, "blk.%d.%s.weight",
+		    name->layer, z ? "attn_gate" : "attn_qkv");
+		if (half(g, &one, pair, 1, 0, err) == NULL ||
+		    (t = half(g, &one, pair, 1, 1, err)) == NULL)
+			return -1;
+		s = &g->source[t->from];
+		if (s->rows != keys + 2 * values)
+			return bad_shape(s, "rows of q, k, v and z", err);
+		t->order = z ? HUB_SPLIT_Z : HUB_SPLIT_QKV;
+		shape(t, s, z ? values : keys + values, s->columns);
+	}
+	return 0;
+}
+
+int
+qwen_hub_make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
+{
+	struct hub_tensor *t;
+	const struct hub_source *s;
+	int columns = name->how == HUB_VALUE_COLUMNS;
+
+	switch (name->how) {
+	case HUB_IGNORED:
+		return 0;
+	case HUB_QKVZ:
+		return halves_of_qkvz(g, name, pair, err);
+	case HUB_PLAIN:
+	case HUB_ROUTER:
+	case HUB_EXPERT:
+	case HUB_HEADS:
+	case HUB_VALUE_ROWS:
+	case HUB_QKV_ROWS:
+	case HUB_VALUE_COLUMNS:
+		break;
+	default:
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: a matrix "
+		    "that becomes another one in GGUF files, or none",
+		    pair[0]->name);
+	}
+	if ((t = half(g, name, pair, n, 0, err)) == NULL)
+		return -1;
+	s = &g->source[t->from];
+	if (columns && tile_as(g, t, s, name->how, err) < 0)
+		return -1;
+	if (strcmp(name->to, "token_embd.weight") == 0) {
+		t->order = HUB_TRANSPOSED;
+		shape(t, s, s->columns, s->rows);
+		t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ?
+		    g->type : GGML_F16;
+	}
+	if ((t = half(g, name, pair, n, 1, err)) == NULL)
+		return -1;
+	return columns ? 0 : tile_as(g, t, &g->source[t->from], name->how, err);
+}

@@ -379,11 +379,13 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 		return -1;
 	if (qwen_hub_need_u32(h, "hidden_size", &n_embd, err) < 0)
 		return -1;
+	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :
+	    type[g->opts.type];
+	if (h->adapter != NULL)
+		return 0;
 	if (qwen_hub_find_rank(g, err) < 0)
 		return -1;
 	g->turned = are_turned(h, n_embd);
-	g->type = g->opts.type == QWEN_HUB_AUTO ? type_of_folder(h) :
-	    type[g->opts.type];
 	return count_mtp(g, err);
 }
 
@@ -423,6 +425,8 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 	f8_table(g->e5m2, 2, 15, 1);
 	if (read_config(g, err) < 0)
 		return -1;
+	if (g->hub->adapter != NULL)
+		return g->hub->plan(g, err);
 	n = g->n_layer + g->n_mtp;
 	p.group = calloc(n, sizeof *p.group);
 	p.seen = calloc(n, 1);

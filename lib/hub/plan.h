@@ -80,6 +80,7 @@ struct qwen_hub_gguf {
 	uint64_t		 word[2];	/* ids of yes and no */
 	int			 tied;		/* their rows are embeddings */
 	int			 fp4;		/* a type, if there are such */
+	float			 alpha;		/* of an adapter */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
 	struct hub_source	*source;

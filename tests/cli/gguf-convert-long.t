@@ -2,7 +2,8 @@
 # gguf-convert, in make check-long: checkpoints of random sizes and weights, made
 # by transformers, against the logits of their classes and, where
 # QPIPE_LLAMA_CPP names the folder of llama.cpp's source, against the bytes that
-# its converter writes.  QPIPE_PYTHON: a python with torch and transformers.
+# its converter writes; and adapters made by peft.  QPIPE_PYTHON: a python with
+# torch, transformers and peft.
 . "$TOP/tests/cli/tap.sh"
 if [ -z "$QPIPE_LONG" ]; then
 	skip "checkpoints of transformers" "make check-long has them"
@@ -69,6 +70,32 @@ for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3
 		one $arch $type
 	done
 done
+# adapters that peft makes, against its logits, and the bytes of that script
+adapter() { # ARCH [rslora]
+	rm -rf d l
+	run make "$1" d "$seed" float32 && run adapt d l "$seed" ${2:+"$2"} ||
+	    { ok 1 "$*: made"; return; }
+	gguf-convert -o m.gguf d && gguf-convert --base d -o l.gguf l
+	ok $? "$*: an adapter converted"
+	run logits d ids want half l &&
+	    qprefill -q -m m.gguf --lora l.gguf --logits all -f raw -o /dev/null <ids >got &&
+	    run agree got want 1e-4 1e-3
+	ok $? "$*: logits of peft, within 1e-4"
+	sed 's/^/# /' log
+	# it refuses q, k, v and z in one, and takes no root of ranks
+	[ -n "$QPIPE_LLAMA_CPP" ] && [ "$1" != qwen3_next ] && [ -z "$2" ] || return
+	run peer "$QPIPE_LLAMA_CPP/convert_lora_to_gguf.py" l p.gguf --base d &&
+	    run same l.gguf p.gguf
+	ok $? "$*: an adapter as llama.cpp writes it"
+}
+if "$py" -c 'import peft' 2>/dev/null; then
+	for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe; do
+		adapter $arch
+	done
+	adapter qwen3 rslora
+else
+	skip "adapters" "no peft"
+fi
 for arch in qwen3 qwen3_moe qwen3_5 qwen3_5_moe; do
 	for type in fp8 nvfp4 mxfp4; do
 		one $arch $type

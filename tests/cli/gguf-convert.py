@@ -2,7 +2,8 @@
 """gguf-convert.py - small checkpoints as hubs have them, for gguf-convert-long.t.
 
 usage: gguf-convert.py make ARCH FOLDER SEED [TYPE [tiny]]
-       gguf-convert.py logits FOLDER IDS OUT [half]
+       gguf-convert.py adapt FOLDER ADAPTER SEED [rslora]
+       gguf-convert.py logits FOLDER IDS OUT [half [ADAPTER]]
        gguf-convert.py scores FOLDER PAIRS OUT
        gguf-convert.py agree GOT WANT LIMIT [MOST]
        gguf-convert.py peer CONVERTER FOLDER OUT [OPTION...]
@@ -14,6 +15,8 @@ here; "logits" has its class compute them in float32, with "half" keys and
 values rounded to float16, as qwen-numerics(7) has them; "scores" is how well
 documents answer queries (PAIRS: a query, a tab and a document a line) by a model
 that ranks, qwen3_rank by yes and no, or qwen3_score by a classifier of its own;
+"adapt" has peft write an adapter of random changes to all matrices and the
+embedding of such a model, with which "logits" computes then, too;
 "agree" compares them: nine of ten within LIMIT, all within MOST, or LIMIT (where
 a key or value lies between two numbers of float16, a difference in its last
 place in float32 makes one of 2^-11);
@@ -289,9 +292,35 @@ def scores(folder, pairs, out):
             print("%s\t%.6f" % (line.rstrip("\n"), torch.sigmoid(x.double()).item()), file=f)
 
 
-def logits(folder, ids, out, how="sdpa"):
+def adapt(folder, out, seed, rslora=None):
+    import torch
+    from peft import LoraConfig, get_peft_model
+    random.seed(int(seed))
+    torch.manual_seed(int(seed))
+    model = load(folder, "sdpa")
+    # with a shared expert's matrices peft would take all experts' parameters
+    skip = ".mlp." if model.config.model_type == "qwen3_next" else "lm_head"
+    names = [n for n, m in model.named_modules() if n != "lm_head" and skip not in n and
+             isinstance(m, (torch.nn.Linear, torch.nn.Embedding)) and "visual.pos_embed" not in n]
+    model = get_peft_model(model, LoraConfig(r=random.choice((2, 4)), lora_alpha=random.choice((3, 8)),
+                                             target_modules=names, use_rslora=bool(rslora)))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "lora_" in name:
+                p.normal_(std=.1)
+    model.save_pretrained(out, save_embedding_layers=False)
+    os.remove(out + "/README.md")
+    c = json.load(open(out + "/adapter_config.json"))
+    c["base_model_name_or_path"] = None
+    json.dump(c, open(out + "/adapter_config.json", "w"), indent=2)
+
+
+def logits(folder, ids, out, how="sdpa", adapter=None):
     import torch
     model = load(folder, how)
+    if adapter:
+        from peft import PeftModel
+        model = PeftModel.from_pretrained(model, adapter)
     ids = [int(i) for i in open(ids).read().split()]
     with torch.no_grad():
         x = model(input_ids=torch.tensor([ids])).logits[0]
@@ -383,4 +412,4 @@ def same(ours, theirs):
 
 
 if __name__ == "__main__":
-    sys.exit({"make": make, "logits": logits, "scores": scores, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"make": make, "adapt": adapt, "logits": logits, "scores": scores, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))

@@ -35,6 +35,97 @@ gguf-convert -o n.gguf "$F/qwen3/"
 cmp -s m.gguf n.gguf
 ok $? "to stdout, and with a slash at the end"
 
+# -- adapters, as peft writes them
+sed '/^#/d' "$F/ADAPTERS.tsv" >adapters
+is "$(grep -c . adapters)" 2 "there are adapters"
+while read -r name base sum; do
+	gguf-convert -o m.gguf "$F/$base"
+	gguf-convert -o l.gguf --base "$F/$base" "$F/$name" 2>err
+	is "$? $(cat err)" "0 " "$name: converted"
+	is "$(sha256sum <l.gguf | cut -d' ' -f1)" "$sum" "$name: the same bytes"
+	qprefill -q -m m.gguf --lora l.gguf --logits last -f raw -o /dev/null <ids >got
+	numbers got >got.txt
+	numbers "$F/$name.f32" | paste - got.txt | awk '
+	    { d = $1 - $2; if (d < 0) d = -d; if (!(d <= max)) max = d; n++ }
+	    END { exit !(n == 272 && max <= 1e-4) }'
+	ok $? "$name: logits of peft within 1e-4"
+done <adapters
+for t in f16 q8_0; do
+	gguf-convert --type $t -o t.gguf --base "$F/qwen3_5" "$F/qwen3_5-lora"
+	gguf-inspect t.gguf | awk '$1 == "tensor" { print $3 }' | sort -u | tr '\n' ' ' >types
+	qprefill -q -m m.gguf --lora t.gguf --logits last -f raw -o /dev/null <ids >got
+	ok $? "an adapter of type $t"
+done
+is "$(cat types)" "F16 Q8_0 " "rows that are no whole blocks are F16"
+# a copy whose config is changed
+new() { # [JQ]
+	rm -rf ad
+	cp -R "$F/qwen3_5-lora" ad
+	chmod -R u+w ad
+	jq "${1:-.}" "$F/qwen3_5-lora/adapter_config.json" >ad/adapter_config.json
+}
+alpha() {
+	gguf-inspect --json l.gguf | jq '.metadata."adapter.lora.alpha" | (.value? // .) * 1000 | round'
+}
+new '.lora_alpha = 3 | .r = 4 | .use_rslora = true'
+gguf-convert -o l.gguf --base "$F/qwen3_5" ad
+is "$(alpha)" 6000 "rsLoRA: alpha times the root of the rank"
+new ".base_model_name_or_path = \"$F/qwen3_5\""
+gguf-convert -o l.gguf ad
+is $? 0 "the model that the adapter names"
+
+no_adapter() { # WHAT WANTED FOLDER [OPTION...]
+	what=$1 want=$2; shift 2
+	gguf-convert -o no.gguf --base "$F/qwen3_5" "$@" 2>err
+	is "$? $(wc -l <err) $(ls no.gguf 2>/dev/null)" "1 1 " "$what: one line"
+	grep -q -e "$want" err
+	ok $? "it says: $want"
+}
+for k in '.use_dora = true' '.bias = "all"' '.target_parameters = ["x"]' \
+    '.alpha_pattern = {"q_proj": 4}' '.modules_to_save = ["lm_head"]' \
+    '.fan_in_fan_out = true'; do
+	new "$k"
+	no_adapter "$k" "$(echo "${k#.}" | cut -d' ' -f1) is set" ad
+done
+new '.peft_type = "IA3"'
+no_adapter "another method" "peft_type is IA3" ad
+new '.lora_alpha = "x"'
+no_adapter "no alpha" "no lora_alpha" ad
+new '.use_rslora = true | .rank_pattern = {"q_proj": 3}'
+no_adapter "rsLoRA of many ranks" "needs one rank" ad
+new
+echo '[' >ad/adapter_config.json
+no_adapter "no JSON" "ad/adapter_config.json" ad
+rm ad/adapter_config.json
+no_adapter "no config" "no adapter_config.json" ad
+new
+rm ad/adapter_model.safetensors
+no_adapter "no weights" "adapter_model.safetensors: cannot open" ad
+head -c 9000 "$F/qwen3_5-lora/adapter_model.safetensors" >ad/adapter_model.safetensors
+no_adapter "weights cut short" "adapter_model.safetensors: .*cut short" ad
+new
+sed -i 's/layers\.1\.self_attn\.q_proj\.lora_A/layers.1.self_attn.q_proj.lora_C/' ad/adapter_model.safetensors
+no_adapter "half of a pair" "q_proj" ad
+new
+sed -i 's/layers\.1\.self_attn\.q_proj\.lora_/layers.9.self_attn.q_proj.lora_/g' ad/adapter_model.safetensors
+no_adapter "another layer" "not one of a qwen35 model of 2 layers" ad
+new
+sed -i 's/layers\.1\.self_attn\.q_proj\.lora_/layers.1.self_attn.q_nope.lora_/g' ad/adapter_model.safetensors
+no_adapter "another matrix" "q_nope" ad
+new
+sed -i 's/layers\.1\.self_attn\.q_proj\.lora_\([AB]\)/layers.1.input_layernorm.\1xxxxxx/g' ad/adapter_model.safetensors
+no_adapter "a whole tensor" "not one of a pair" ad
+new
+no_adapter "another model's" "as config.json says" ad --base "$F/qwen3"
+no_adapter "no model" "its model, see --base" ad --base nowhere
+gguf-convert -o no.gguf ad 2>err
+is "$? $(wc -l <err) $(grep -c 'does not say of which model' err)" "1 1 1" \
+    "a model that is not named"
+new '.base_model_name_or_path = "Qwen/Some"'
+gguf-convert -o no.gguf ad 2>err
+is "$? $(wc -l <err) $(grep -c 'Some: no config.json' err)" "1 1 1" \
+    "or is not here"
+
 # -- types
 for t in f32 f16 q8_0; do
 	gguf-convert --type $t -o m.gguf "$F/qwen3"

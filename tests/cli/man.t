@@ -99,7 +99,9 @@ for f in "$TOP"/man/*.[0-9]; do
 			    -o "${m#*:}.gguf"
 		done ;;
 	gguf-convert.1)
-		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B ;;
+		cp -R "$TOP/tests/files/hub/qwen3_5_moe" Qwen3.5-35B-A3B
+		cp -R "$TOP/tests/files/hub/qwen3_5" Qwen3.5-4B
+		cp -R "$TOP/tests/files/hub/qwen3_5-lora" my-adapter ;;
 	gguf-quantize.1 | gguf-merge.1)
 		gguf-convert -o big.gguf "$TOP/tests/files/hub/qwen3" ;;
 	esac

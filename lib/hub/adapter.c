@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * adapter.c - which tensors the GGUF file of an adapter gets: of each matrix
+ * that peft has put two beside (LoRA), these two, in the order of the model's.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "hub/json.h"
+#include "hub/make.h"
+
+#define ADAPTER_CONFIG "adapter_config.json"
+
+/* What peft calls the first and the second of a pair, after the module. */
+static const char *const ending[][2] = {
+	{ ".lora_A.weight", ".lora_B.weight" },
+	{ ".lora_embedding_A", ".lora_embedding_B" },
+};
+
+/* The pairs of a block's experts, [3][n_expert][2]: down, gate, up. */
+struct stack {
+	const struct qwen_st_tensor **w;
+	uint32_t	 n[3];
+};
+
+struct plan {
+	struct qwen_hub_gguf *g;
+	struct stack	*stack;		/* of each block */
+	struct qwen_err	*err;
+};
+
+/* ------------------------------------------------------------- the config */
+
+/* Not null, false, 0 or empty. */
+static int
+is_set(yyjson_val *v)
+{
+	return yyjson_is_ctn(v) ? yyjson_get_len(v) > 0 :
+	    v != NULL && !yyjson_is_null(v) && !yyjson_is_false(v) &&
+	    !yyjson_equals_str(v, "") && !yyjson_equals_str(v, "none");
+}
+
+static int
+bad_config(const struct plan *p, const char *what)
+{
+	return qwen_fail(p->err, QWEN_EUNSUP, "%s/adapter_config.json: %s",
+	    p->g->hub->adapter_path, what);
+}
+
+/* What changes more than a pair of matrices does, or otherwise. */
+static int
+check_kind(const struct plan *p, yyjson_val *root)
+{
+	static const char *const other[] = { "use_dora", "use_qalora",
+	    "use_bdlora", "fan_in_fan_out", "lora_bias", "bias",
+	    "layer_replication", "modules_to_save", "trainable_token_indices",
+	    "target_parameters", "alpha_pattern", "alora_invocation_tokens",
+	    "arrow_config", "kasa_config" };
+	const char *type = yyjson_get_str(yyjson_obj_get(root, "peft_type"));
+	char line[100];
+	size_t i;
+
+	if (type == NULL || strcmp(type, "LORA") != 0) {
+		snprintf(line, sizeof line, "peft_type is %.40s, not LORA",
+		    type != NULL ? type : "not there");
+		return bad_config(p, line);
+	}
+	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
+		if (!is_set(yyjson_obj_get(root, other[i])))
+			continue;
+		snprintf(line, sizeof line, "%s is set, which is not "
+		    "known here", other[i]);
+		return bad_config(p, line);
+	}
+	return 0;
+}
+
+/* What is divided by the rank and multiplied with: by rsLoRA, of its root. */
+static int
+read_alpha(const struct plan *p, yyjson_val *root)
+{
+	double alpha, r;
+
+	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
+	    !isfinite((float)alpha) || alpha == 0)
+		return bad_config(p, "no lora_alpha, or one that is no number "
+		    "but 0");
+	if (is_set(yyjson_obj_get(root, "use_rslora"))) {
+		if (qwen_hub_f64(yyjson_obj_get(root, "r"), &r) < 0 ||
+		    !(r >= 1 && r <= 1 << 20) ||
+		    is_set(yyjson_obj_get(root, "rank_pattern")))
+			return bad_config(p, "use_rslora needs one rank, r, "
+			    "of all matrices");
+		alpha *= sqrt(r);
+	}
+	p->g->alpha = (float)alpha;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+/*
+ * The matrix that w is the first one of a pair of, as the model calls it, and
+ * the second one: 1; 0 if w is a second one, or of the model itself; -1.
+ */
+static int
+pair_of(const struct plan *p, const struct qwen_st_tensor *w, char *name,
+    const struct qwen_st_tensor **b)
+{
+	static const char prefix[] = "base_model.model.";
+	size_t skip = strncmp(w->name, prefix, sizeof prefix - 1) == 0 ?
+	    sizeof prefix - 1 : 0, n = strlen(w->name), m, i, k;
+	char other[ST_NAME_MAX + 20];
+
+	for (i = 0; i < 4; i++) {
+		m = strlen(ending[i / 2][i % 2]);
+		if (n <= skip + m || strcmp(w->name + n - m,
+		    ending[i / 2][i % 2]) != 0)
+			continue;
+		k = i / 2;
+		snprintf(other, sizeof other, "%.*s%s", (int)(n - m), w->name,
+		    ending[k][1 - i % 2]);
+		*b = qwen_hub_find(p->g->hub, other);
+		if (*b == NULL)
+			return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s:"
+			    " without %.100s", w->name, other);
+		snprintf(name, ST_NAME_MAX + 20, "%.*s.weight",
+		    (int)(n - m - skip), w->name + skip);
+		return i % 2 == 0;
+	}
+	/* the model's own, where peft has saved embeddings along */
+	if (strstr(w->name, ".base_layer.") != NULL)
+		return 0;
+	return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: not one of a "
+	    "pair (lora_A, lora_B); weights that were trained as a whole are "
+	    "of no adapter", w->name);
+}
+
+/* An expert's: all of a block's when the last of them is there. */
+static int
+gather(struct plan *p, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair)
+{
+	uint32_t n = p->g->n_expert;
+	struct stack *s = &p->stack[name->layer];
+	const struct qwen_st_tensor **at;
+
+	if (name->expert >= n)
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
+		    "are %u experts, as config.json says", pair[0]->name, n);
+	if (s->w == NULL &&
+	    (s->w = calloc((size_t)n * 6, sizeof *s->w)) == NULL)
+		return qwen_oom(p->err);
+	at = s->w + 2 * ((size_t)name->which * n + name->expert);
+	if (at[0] != NULL)
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
+		    "%.90s are one", at[0]->name, pair[0]->name);
+	at[0] = pair[0];
+	at[1] = pair[1];
+	s->n[name->which]++;
+	return 0;
+}
+
+static int
+plan_pair(struct plan *p, const struct qwen_st_tensor *w)
+{
+	char name[ST_NAME_MAX + 20];
+	const struct qwen_st_tensor *pair[2] = { w, NULL };
+	struct hub_name of;
+	int rc = pair_of(p, w, name, &pair[1]);
+
+	if (rc <= 0)
+		return rc;
+	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
+		return -1;
+	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
+		return gather(p, &of, pair);
+	return qwen_hub_make_pair(p->g, &of, pair, 1, p->err);
+}
+
+/* The experts of a block: of a matrix all, or none. */
+static int
+plan_stack(struct plan *p, uint32_t layer)
+{
+	static const char *const what[] = { "down", "gate", "up" };
+	struct stack *s = &p->stack[layer];
+	struct hub_name name = { .how = HUB_EXPERT, .layer = (int)layer };
+	uint32_t n = p->g->n_expert;
+	size_t i;
+
+	for (i = 0; i < 3; i++) {
+		if (s->n[i] == 0)
+			continue;
+		if (s->n[i] < n)
+			return qwen_fail(p->err, QWEN_EFORMAT, "block %u: "
+			    "%s_proj of %u of %u experts: an adapter is for "
+			    "all or none", layer, what[i], s->n[i], n);
+		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
+		    layer, what[i]);
+		if (qwen_hub_make_pair(p->g, &name, s->w + 2 * i * n, n,
+		    p->err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* When the model's config was read. */
+static int
+plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	struct plan p = { .g = g, .err = err };
+	const struct qwen_st *st = &g->hub->st;
+	yyjson_val *root = yyjson_doc_get_root(g->hub->adapter);
+	uint32_t l;
+	size_t i;
+	int rc;
+
+	if (check_kind(&p, root) < 0 || read_alpha(&p, root) < 0)
+		return -1;
+	p.stack = calloc(g->n_layer, sizeof *p.stack);
+	rc = p.stack == NULL ? qwen_oom(err) : 0;
+	for (i = 0; i < st->n && rc == 0; i++)
+		rc = plan_pair(&p, &st->v[i]);
+	for (l = 0; l < g->n_layer && rc == 0; l++)
+		rc = plan_stack(&p, l);
+	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
+		free(p.stack[l].w);
+	free(p.stack);
+	return rc;
+}
+
+/* -------------------------------------------------------------- the folder */
+
+int
+qwen_hub_is_adapter(const char *folder)
+{
+	struct qwen_hub h = { .path = (char *)(uintptr_t)folder };
+	yyjson_doc *doc;
+	struct qwen_err err;
+	int is = qwen_hub_json(&h, "config.json", &doc, &err) == 0;
+
+	yyjson_doc_free(doc);
+	if (is) {
+		is = qwen_hub_json(&h, ADAPTER_CONFIG, &doc, &err) != 0;
+		yyjson_doc_free(doc);
+	}
+	return is;
+}
+
+/* The weights and the config of an adapter, in a folder of its own. */
+static int
+read_adapter(struct qwen_hub *a, struct qwen_err *err)
+{
+	int rc = qwen_hub_json(a, ADAPTER_CONFIG, &a->adapter, err);
+
+	if (rc == 0)
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no " ADAPTER_CONFIG
+		    " in it: give the folder of an adapter, as peft writes it",
+		    a->path);
+	return rc < 0 ? -1 : qwen_hub_add_weights(a,
+	    "adapter_model.safetensors", err);
+}
+
+/* The model's config: base, or what the adapter says. */
+static int
+open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
+    struct qwen_err *err)
+{
+	if (base == NULL)
+		base = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(
+		    a->adapter), "base_model_name_or_path"));
+	if (base == NULL)
+		return qwen_fail(err, QWEN_EFORMAT, "%s: it does not say of "
+		    "which model it is: --base names the folder of that, with "
+		    "its config.json", a->path);
+	if (qwen_hub_open_config(out, base, err) < 0)
+		return qwen_fail_in(err, "%s: its model, see --base", a->path);
+	return 0;
+}
+
+int
+qwen_hub_open_adapter(struct qwen_hub **out, const char *folder,
+    const char *base, struct qwen_err *err)
+{
+	struct qwen_hub *a = calloc(1, sizeof *a), *h = NULL;
+
+	*out = NULL;
+	if (a == NULL || (a->path = strdup(folder)) == NULL) {
+		qwen_hub_close(a);
+		return qwen_oom(err);
+	}
+	if (read_adapter(a, err) < 0 || open_base(&h, a, base, err) < 0) {
+		qwen_hub_close(a);
+		return -1;
+	}
+	h->st = a->st;
+	h->by_name = a->by_name;
+	h->adapter = a->adapter;
+	h->adapter_path = a->path;
+	h->plan = plan_adapter;
+	free(a);
+	*out = h;
+	return 0;
+}

@@ -101,6 +101,122 @@ read_alpha(const struct plan *p, yyjson_val *root)
 	return 0;
 }
 
+/* ------------------------------------------------------------- one pair */
+
+/* One of both: which is 0, A, or 1, B; experts' lie two apart. */
+static struct hub_tensor *
+half(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, size_t n, int which,
+    struct qwen_err *err)
+{
+	struct hub_tensor *t;
+	struct hub_source *s;
+	char full[sizeof name->to + 8];
+	size_t i;
+
+	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
+	if (strlen(full) >= sizeof t->name) {
+		qwen_fail(err, QWEN_EUNSUP, "%s: a name longer than those of "
+		    "GGUF", full);
+		return NULL;
+	}
+	if ((t = qwen_hub_new_tensor(g, full, err)) == NULL)
+		return NULL;
+	t->from = g->n_sources;
+	t->n_from = n;
+	for (i = 0; i < n; i++) {
+		if (qwen_hub_add_sources(g, name, pair + 2 * i + which, 1,
+		    err) < 0)
+			return NULL;
+		s = &g->source[t->from];
+		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
+		    pair[2 * i]->shape[0] != pair[2 * i + 1]->shape[1] ||
+		    s[i].rows != s->rows || s[i].columns != s->columns) {
+			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s: "
+			    "no pair of one rank, or of another shape than "
+			    "others", pair[2 * i]->name, pair[2 * i + 1]->name);
+			return NULL;
+		}
+	}
+	s = &g->source[t->from];
+	qwen_hub_shape(t, s, s->rows, s->columns);
+	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
+	    GGML_F16;
+	return t;
+}
+
+/* One matrix of the folder is two: both have its A, and rows of its B. */
+static int
+halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
+{
+	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
+	uint64_t values = g->heads.n_value * g->heads.value_dim;
+	struct hub_name one = *name;
+	const struct hub_source *s;
+	struct hub_tensor *t;
+	int z;
+
+	for (z = 0; z < 2; z++) {
+		snprintf(one.to, sizeof one.to, "blk.%d.%s.weight",
+		    name->layer, z ? "attn_gate" : "attn_qkv");
+		if (half(g, &one, pair, 1, 0, err) == NULL ||
+		    (t = half(g, &one, pair, 1, 1, err)) == NULL)
+			return -1;
+		s = &g->source[t->from];
+		if (s->rows != keys + 2 * values)
+			return qwen_hub_bad_shape(s, "rows of q, k, v and z",
+			    err);
+		t->order = z ? HUB_SPLIT_Z : HUB_SPLIT_QKV;
+		qwen_hub_shape(t, s, z ? values : keys + values, s->columns);
+	}
+	return 0;
+}
+
+/* What there is for a matrix: n pairs, one after the other, of experts many. */
+static int
+make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
+    const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
+{
+	struct hub_tensor *t;
+	const struct hub_source *s;
+	int columns = name->how == HUB_VALUE_COLUMNS;
+
+	switch (name->how) {
+	case HUB_IGNORED:
+		return 0;
+	case HUB_QKVZ:
+		return halves_of_qkvz(g, name, pair, err);
+	case HUB_PLAIN:
+	case HUB_ROUTER:
+	case HUB_EXPERT:
+	case HUB_HEADS:
+	case HUB_VALUE_ROWS:
+	case HUB_QKV_ROWS:
+	case HUB_VALUE_COLUMNS:
+		break;
+	default:
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: a matrix "
+		    "that becomes another one in GGUF files, or none",
+		    pair[0]->name);
+	}
+	if ((t = half(g, name, pair, n, 0, err)) == NULL)
+		return -1;
+	s = &g->source[t->from];
+	if (columns && qwen_hub_tile(g, t, s, name->how, err) < 0)
+		return -1;
+	if (strcmp(name->to, "token_embd.weight") == 0) {
+		t->order = HUB_TRANSPOSED;
+		qwen_hub_shape(t, s, s->columns, s->rows);
+		t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ?
+		    g->type : GGML_F16;
+	}
+	if ((t = half(g, name, pair, n, 1, err)) == NULL)
+		return -1;
+	return columns ? 0 : qwen_hub_tile(g, t, &g->source[t->from], name->how,
+	    err);
+}
+
 /* ---------------------------------------------------------------- tensors */
 
 /*
@@ -179,7 +295,7 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
 		return gather(p, &of, pair);
-	return qwen_hub_make_pair(p->g, &of, pair, 1, p->err);
+	return make_pair(p->g, &of, pair, 1, p->err);
 }
 
 /* The experts of a block: of a matrix all, or none. */
@@ -201,7 +317,7 @@ plan_stack(struct plan *p, uint32_t layer)
 			    "all or none", layer, what[i], s->n[i], n);
 		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
 		    layer, what[i]);
-		if (qwen_hub_make_pair(p->g, &name, s->w + 2 * i * n, n,
+		if (make_pair(p->g, &name, s->w + 2 * i * n, n,
 		    p->err) < 0)
 			return -1;
 	}

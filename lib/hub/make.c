@@ -38,8 +38,9 @@ type_for(const struct qwen_hub_gguf *g, const struct hub_tensor *t)
 	    GGML_F16;
 }
 
-static struct hub_tensor *
-new_tensor(struct qwen_hub_gguf *g, const char *name, struct qwen_err *err)
+struct hub_tensor *
+qwen_hub_new_tensor(struct qwen_hub_gguf *g, const char *name,
+    struct qwen_err *err)
 {
 	struct hub_tensor *t;
 
@@ -69,8 +70,9 @@ new_source(struct qwen_hub_gguf *g, struct qwen_err *err)
 	return s;
 }
 
-static int
-bad_shape(const struct hub_source *s, const char *want, struct qwen_err *err)
+int
+qwen_hub_bad_shape(const struct hub_source *s, const char *want,
+    struct qwen_err *err)
 {
 	return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: %" PRIu64 " x %"
 	    PRIu64 " x %" PRIu64 ", not %s as config.json says", s->w->name,
@@ -111,7 +113,7 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 
 	snprintf(name, sizeof name, "%.*s%s", (int)m, of->name,
 	    input ? "input_scale" : "scale");
-	if ((t = new_tensor(g, name, err)) == NULL)
+	if ((t = qwen_hub_new_tensor(g, name, err)) == NULL)
 		return -1;
 	t->kind = HUB_SCALES;
 	t->type = GGML_F32;
@@ -142,9 +144,8 @@ add_scales(struct qwen_hub_gguf *g, const struct hub_tensor *of,
 
 /* ------------------------------------------------------------------ order */
 
-/* The tensor is rows x columns of each plane of its sources. */
-static void
-shape(struct hub_tensor *t, const struct hub_source *s, uint64_t rows,
+void
+qwen_hub_shape(struct hub_tensor *t, const struct hub_source *s, uint64_t rows,
     uint64_t columns)
 {
 	uint64_t planes = s->planes * t->n_from;
@@ -169,7 +170,7 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	if (s->planes != 1 || n != want) {
 		snprintf(text, sizeof text, "%" PRIu64 " %s", want,
 		    order == HUB_TILED_ROWS ? "rows" : "columns");
-		return bad_shape(s, text, err);
+		return qwen_hub_bad_shape(s, text, err);
 	}
 	if (!(g->hub->arch->flags & HUB_TILED) ||
 	    g->heads.n_key == g->heads.n_value)
@@ -185,8 +186,8 @@ tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
 	return 0;
 }
 
-static int
-tile_as(const struct qwen_hub_gguf *g, struct hub_tensor *t,
+int
+qwen_hub_tile(const struct qwen_hub_gguf *g, struct hub_tensor *t,
     const struct hub_source *s, enum hub_how how, struct qwen_err *err)
 {
 	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
@@ -214,7 +215,7 @@ static struct hub_tensor *
 split(struct qwen_hub_gguf *g, const char *from, const char *to,
     struct qwen_err *err)
 {
-	struct hub_tensor *t = new_tensor(g, "", err), *first;
+	struct hub_tensor *t = qwen_hub_new_tensor(g, "", err), *first;
 	char *at;
 
 	if (t == NULL)
@@ -235,13 +236,13 @@ split_qkvz(struct qwen_hub_gguf *g, const struct hub_source *s,
 	struct hub_tensor *t = &g->t[g->n - 1];
 
 	if (s->planes != 1 || s->rows != keys + 2 * values)
-		return bad_shape(s, "rows of q, k, v and z", err);
+		return qwen_hub_bad_shape(s, "rows of q, k, v and z", err);
 	t->order = HUB_SPLIT_QKV;
-	shape(t, s, keys + values, s->columns);
+	qwen_hub_shape(t, s, keys + values, s->columns);
 	if ((t = split(g, "attn_qkv", "attn_gate.weight", err)) == NULL)
 		return -1;
 	t->order = HUB_SPLIT_Z;
-	shape(t, s, values, s->columns);
+	qwen_hub_shape(t, s, values, s->columns);
 	return 0;
 }
 
@@ -264,9 +265,9 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 	rows = turn ? columns : rows;
 	if (s->planes != g->n_expert || (gate_up ? in != n_embd ||
 	    rows % 2 != 0 : rows != n_embd))
-		return bad_shape(s, "the experts", err);
+		return qwen_hub_bad_shape(s, "the experts", err);
 	t->order = turn ? HUB_TRANSPOSED : HUB_AS_IS;
-	shape(t, s, gate_up ? rows / 2 : rows, in);
+	qwen_hub_shape(t, s, gate_up ? rows / 2 : rows, in);
 	for (i = 0; i < gate_up; i++) {
 		if ((t = split(g, "ffn_gate", "ffn_up_exps.weight",
 		    err)) == NULL)
@@ -278,8 +279,8 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 
 /* ------------------------------------------------------------- one tensor */
 
-static int
-add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
+int
+qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
 {
 	struct hub_source *s, *first;
@@ -315,7 +316,7 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	unsigned flags = g->hub->arch->flags;
 	int gate_up = name->how == HUB_GATE_UP_EXPERTS;
 
-	shape(t, s, s->rows, s->columns);
+	qwen_hub_shape(t, s, s->rows, s->columns);
 	if (name->how == HUB_NORM && flags & HUB_LINEAR)
 		t->op = HUB_PLUS_ONE;
 	if (name->how == HUB_DECAY)
@@ -327,8 +328,8 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	if (gate_up || name->how == HUB_DOWN_EXPERTS)
 		return experts(g, s, gate_up, err);
 	if (s->planes != 1)
-		return bad_shape(s, "a matrix", err);
-	return tile_as(g, t, s, name->how, err);
+		return qwen_hub_bad_shape(s, "a matrix", err);
+	return qwen_hub_tile(g, t, s, name->how, err);
 }
 
 int
@@ -336,7 +337,7 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
 {
 	size_t first = g->n, i, last;
-	struct hub_tensor *t = new_tensor(g, name->to, err);
+	struct hub_tensor *t = qwen_hub_new_tensor(g, name->to, err);
 	uint32_t fp4 = qwen_hub_fp4(g->hub, w[0]);
 
 	if (t == NULL)
@@ -344,7 +345,8 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 	t->from = g->n_sources;
 	t->n_from = n;
 	t->kind = fp4 != 0 ? HUB_FP4 : HUB_NUMBERS;
-	if (add_sources(g, name, w, n, err) < 0 || arrange(g, name, err) < 0)
+	if (qwen_hub_add_sources(g, name, w, n, err) < 0 ||
+	    arrange(g, name, err) < 0)
 		return -1;
 	last = g->n;
 	for (i = first; i < last; i++) {
@@ -378,120 +380,9 @@ qwen_hub_make_classifier(struct qwen_hub_gguf *g,
 		return -1;
 	t = &g->t[g->n - 1];
 	if (t->n_dims != 2 || g->word[0] >= t->ne[1] || g->word[1] >= t->ne[1])
-		return bad_shape(&g->source[t->from], "rows of yes and no", err);
+		return qwen_hub_bad_shape(&g->source[t->from],
+		    "rows of yes and no", err);
 	t->order = HUB_PICKED;
 	t->ne[1] = 2;
 	return 0;
-}
-
-/* ----------------------------------------------------------- of an adapter */
-
-/* One of both: which is 0, A, or 1, B; experts' lie two apart. */
-static struct hub_tensor *
-half(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, size_t n, int which,
-    struct qwen_err *err)
-{
-	struct hub_tensor *t;
-	struct hub_source *s;
-	char full[sizeof name->to + 8];
-	size_t i;
-
-	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
-	if (strlen(full) >= sizeof t->name) {
-		qwen_fail(err, QWEN_EUNSUP, "%s: a name longer than those of "
-		    "GGUF", full);
-		return NULL;
-	}
-	if ((t = new_tensor(g, full, err)) == NULL)
-		return NULL;
-	t->from = g->n_sources;
-	t->n_from = n;
-	for (i = 0; i < n; i++) {
-		if (add_sources(g, name, pair + 2 * i + which, 1, err) < 0)
-			return NULL;
-		s = &g->source[t->from];
-		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
-		    pair[2 * i]->shape[0] != pair[2 * i + 1]->shape[1] ||
-		    s[i].rows != s->rows || s[i].columns != s->columns) {
-			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s: "
-			    "no pair of one rank, or of another shape than "
-			    "others", pair[2 * i]->name, pair[2 * i + 1]->name);
-			return NULL;
-		}
-	}
-	s = &g->source[t->from];
-	shape(t, s, s->rows, s->columns);
-	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    GGML_F16;
-	return t;
-}
-
-/* One matrix of the folder is two: both have its A, and rows of its B. */
-static int
-halves_of_qkvz(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
-{
-	uint64_t keys = 2 * g->heads.n_key * g->heads.key_dim;
-	uint64_t values = g->heads.n_value * g->heads.value_dim;
-	struct hub_name one = *name;
-	const struct hub_source *s;
-	struct hub_tensor *t;
-	int z;
-
-	for (z = 0; z < 2; z++) {
-		snprintf(one.to, sizeof one.to, "blk.%d.%s.weight",
-		    name->layer, z ? "attn_gate" : "attn_qkv");
-		if (half(g, &one, pair, 1, 0, err) == NULL ||
-		    (t = half(g, &one, pair, 1, 1, err)) == NULL)
-			return -1;
-		s = &g->source[t->from];
-		if (s->rows != keys + 2 * values)
-			return bad_shape(s, "rows of q, k, v and z", err);
-		t->order = z ? HUB_SPLIT_Z : HUB_SPLIT_QKV;
-		shape(t, s, z ? values : keys + values, s->columns);
-	}
-	return 0;
-}
-
-int
-qwen_hub_make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
-    const struct qwen_st_tensor *const *pair, size_t n, struct qwen_err *err)
-{
-	struct hub_tensor *t;
-	const struct hub_source *s;
-	int columns = name->how == HUB_VALUE_COLUMNS;
-
-	switch (name->how) {
-	case HUB_IGNORED:
-		return 0;
-	case HUB_QKVZ:
-		return halves_of_qkvz(g, name, pair, err);
-	case HUB_PLAIN:
-	case HUB_ROUTER:
-	case HUB_EXPERT:
-	case HUB_HEADS:
-	case HUB_VALUE_ROWS:
-	case HUB_QKV_ROWS:
-	case HUB_VALUE_COLUMNS:
-		break;
-	default:
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: a matrix "
-		    "that becomes another one in GGUF files, or none",
-		    pair[0]->name);
-	}
-	if ((t = half(g, name, pair, n, 0, err)) == NULL)
-		return -1;
-	s = &g->source[t->from];
-	if (columns && tile_as(g, t, s, name->how, err) < 0)
-		return -1;
-	if (strcmp(name->to, "token_embd.weight") == 0) {
-		t->order = HUB_TRANSPOSED;
-		shape(t, s, s->columns, s->rows);
-		t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ?
-		    g->type : GGML_F16;
-	}
-	if ((t = half(g, name, pair, n, 1, err)) == NULL)
-		return -1;
-	return columns ? 0 : tile_as(g, t, &g->source[t->from], name->how, err);
 }

@@ -84,8 +84,8 @@ adapter() { # ARCH [rslora]
 	sed 's/^/# /' log
 	# it refuses q, k, v and z in one, and takes no root of ranks
 	[ -n "$QPIPE_LLAMA_CPP" ] && [ "$1" != qwen3_next ] && [ -z "$2" ] || return
-	run peer "$QPIPE_LLAMA_CPP/convert_lora_to_gguf.py" l p.gguf --base d &&
-	    run same l.gguf p.gguf
+	"$py" "$QPIPE_LLAMA_CPP/convert_lora_to_gguf.py" --base d \
+	    --outfile p.gguf l >log 2>&1 && run same l.gguf p.gguf
 	ok $? "$*: an adapter as llama.cpp writes it"
 }
 if "$py" -c 'import peft' 2>/dev/null; then

@@ -34,6 +34,8 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_LORA,
 	TOOL_OPT_ROPE,
 	TOOL_OPT_DRAFT(&chat.draft),
+	CLI_BYTES(0, "mem", "size", &qchat_opt.mem, 1,
+	    "memory for cache and state at most, as in 20G"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
 	TOOL_OPT_SAMPLING(&chat.options),
 	CLI_END,
@@ -114,6 +116,26 @@ qchat_stops(struct chat *c)
 		tool_stop_at(&c->cut, text);
 }
 
+/* A cache for what a conversation will need: how many tokens that may be. */
+static void
+open_session(struct chat *c)
+{
+	size_t least = 0, most = qwen_model_n_ctx(c->model), n;
+
+	c->cache = tool_cache_open(c->model, &qchat_opt.mem,
+	    (struct tool_need){ .n_tokens = most, .draft = &c->draft });
+	while (least < most) {
+		n = most - (most - least) / 2;
+		if (qchat_opt.mem == 0 ||
+		    qwen_cache_need(c->model, n) <= qchat_opt.mem)
+			least = n;
+		else
+			most = n - 1;
+	}
+	c->n_ctx = least;
+	cli_must(NULL, qwen_session_new_in(&c->session, c->cache, &cli_err));
+}
+
 static void
 open_all(struct chat *c)
 {
@@ -122,14 +144,12 @@ open_all(struct chat *c)
 	c->model = tool_model_open_draft(qchat_opt.model,
 	    qchat_opt.n_threads, qchat_opt.numerics, &c->draft);
 	tool_tell_model(c->model);
-	tool_fits(c->model, &(struct tool_need){ .n_tokens = 1024,
-	    .draft = &c->draft });
+	open_session(c);
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
 	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&c->tok, g,
 	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
-	cli_must(NULL, qwen_session_new(&c->session, c->model, &cli_err));
 	tool_draft_open(&c->draft, c->model);
 	cli_must(NULL, qwen_drafter_new(&c->drafter, c->draft.drafts,
 	    &cli_err));
@@ -209,6 +229,7 @@ main(int argc, char *argv[])
 	qwen_messages_free(c->messages);
 	free(c->document);
 	qwen_session_free(c->session);
+	qwen_cache_free(c->cache);
 	qwen_sampler_free(c->options);
 	qwen_sampler_free(c->sampler);
 	qwen_pieces_close(c->pieces);

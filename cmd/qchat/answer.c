@@ -246,8 +246,7 @@ generate(struct chat *c, struct qwen_reply *r)
 		id = tool_choose(c->sampler, c->session);
 		if (tool_is_ending(&c->header, id) || take(c, r, d, id, &cut))
 			break;
-		if (qwen_session_n_tokens(c->session) ==
-		    qwen_model_n_ctx(c->model)) {
+		if (qwen_session_n_tokens(c->session) == c->n_ctx) {
 			end = CUT_BY_CONTEXT;
 			break;
 		}
@@ -273,7 +272,10 @@ tell_end(const struct chat *c, enum end end)
 	if (end == CUT_BY_COUNT)
 		cli_note("the answer is cut after %lld tokens (-n); /set n "
 		    "changes that", (long long)qchat_opt.n);
-	if (end == CUT_BY_CONTEXT)
+	if (end == CUT_BY_CONTEXT && c->n_ctx < qwen_model_n_ctx(c->model))
+		warn("the answer is cut: there is memory for %zu tokens "
+		    "(--mem); see /undo and /reset", c->n_ctx);
+	else if (end == CUT_BY_CONTEXT)
 		warn("the answer is cut: the model's context of %zu tokens is "
 		    "full; see /undo and /reset", qwen_model_n_ctx(c->model));
 }
@@ -343,6 +345,22 @@ qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
 	return 0;
 }
 
+/* It does not fit: by the model, or by the memory that there is. */
+static void
+tell_too_long(const struct chat *c, size_t n)
+{
+	size_t most = qwen_model_n_ctx(c->model);
+
+	if (n >= most)
+		warn("the conversation has %zu tokens, the model's context "
+		    "%zu; see /undo and /reset", n, most);
+	else
+		warn("the conversation has %zu tokens, which take %.1f MiB "
+		    "of memory, and %.1f are there for it (--mem); see /undo "
+		    "and /reset", n, (double)qwen_cache_need(c->model, n + 1) /
+		    0x1p20, (double)qchat_opt.mem / 0x1p20);
+}
+
 /* -1: the message is not answered; perhaps after a warning. */
 static int
 reply(struct chat *c)
@@ -360,9 +378,8 @@ reply(struct chat *c)
 	thinking = qwen_prompt_thinking(p);
 	ids = encode(c, p, &n, &at);
 	qwen_prompt_free(p);
-	if (n >= qwen_model_n_ctx(c->model))
-		warn("the conversation has %zu tokens, the model's context "
-		    "%zu; see /undo and /reset", n, qwen_model_n_ctx(c->model));
+	if (n >= c->n_ctx)
+		tell_too_long(c, n);
 	else if (read_prompt(c, ids, n, at) == 0)
 		rc = answer(c, thinking);
 	free(ids);

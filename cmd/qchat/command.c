@@ -149,7 +149,7 @@ count(struct chat *c, const char *arg)
 		warn("%s", cli_err.msg);
 	else
 		fprintf(stderr, "%zu of %zu tokens\n", n,
-		    qwen_model_n_ctx(c->model));
+		    c->n_ctx);
 	return 1;
 }
 

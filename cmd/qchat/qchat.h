@@ -15,6 +15,7 @@ struct qchat_opts {
 	int		 think;		/* 0: on; 1: off; -1: as the model likes */
 	int64_t		 n;
 	int		 n_threads, mask_unused, hide_thinking;
+	uint64_t	 mem;		/* bytes of its cache */
 	unsigned	 numerics;
 };
 
@@ -30,7 +31,9 @@ struct chat {
 	struct qwen_model	*model;
 	struct qwen_tok		*tok;
 	struct qwen_template	*template;
-	struct qwen_session	*session;
+	struct qwen_cache	*cache;
+	struct qwen_session	*session;	/* in it */
+	size_t			 n_ctx;		/* tokens, by model and cache */
 	struct tool_draft	 draft;
 	struct qwen_drafter	*drafter;	/* of the session */
 	struct qwen_sampler	*options;	/* as they were given */

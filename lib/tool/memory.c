@@ -105,6 +105,24 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	    (double)(p.own > own ? own : free_bytes) / 0x1p30);
 }
 
+struct qwen_cache *
+tool_cache_open(struct qwen_model *m, uint64_t *mem, struct tool_need need)
+{
+	uint64_t first = qwen_cache_need(m, 1);
+	struct qwen_cache *c;
+
+	if (*mem > 0 && *mem < first)
+		cli_usage("--mem: %llu bytes are too little for one sequence; "
+		    "the least is %llu", (unsigned long long)*mem,
+		    (unsigned long long)first);
+	if (*mem == 0)
+		*mem = tool_memory_spare(m, 7);
+	need.cache = *mem;
+	tool_fits(m, &need);
+	cli_must(NULL, qwen_cache_new(&c, m, *mem, &cli_err));
+	return c;
+}
+
 void
 tool_memory_return(void)
 {

@@ -184,6 +184,14 @@ struct tool_need {
 void tool_fits(const struct qwen_model *m, const struct tool_need *need);
 
 /*
+ * A cache of *mem bytes; 0: seven eighths of what is free, as tool_memory_spare
+ * says, which *mem then is.  need->cache is that.  Dies where that is too little,
+ * or more than there is.
+ */
+struct qwen_cache *tool_cache_open(struct qwen_model *m, uint64_t *mem,
+    struct tool_need need);
+
+/*
  * So many eighths of the memory that is left beside the weights; or what one
  * text as long as the context needs, if that is more and is there.  0 if nobody
  * knows.

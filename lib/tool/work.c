@@ -40,23 +40,15 @@ tool_work_model(struct tool_work *w)
 void
 tool_work_open(struct tool_work *w)
 {
-	uint64_t least = qwen_cache_need(w->model, 1);
 	struct qwen_work_opts o = {
 		.model = w->model, .n_sequences = w->n_sequences,
 		.n_pass = w->n_pass, .n_keep = w->n_keep,
 		.pause_s = (double)w->pause_ms / 1e3,
 	};
 
-	if (w->mem > 0 && w->mem < least)
-		cli_usage("--mem: %llu bytes are too little for one sequence; "
-		    "the least is %llu", (unsigned long long)w->mem,
-		    (unsigned long long)least);
-	if (w->mem == 0)
-		w->mem = tool_memory_spare(w->model, 7);
-	tool_fits(w->model, &(struct tool_need){ .batch = w->n_pass,
-	    .n_sequences = w->n_sequences, .draft = &w->draft,
-	    .cache = w->mem });
-	cli_must(NULL, qwen_cache_new(&w->cache, w->model, w->mem, &cli_err));
+	w->cache = tool_cache_open(w->model, &w->mem, (struct tool_need){
+	    .batch = w->n_pass, .n_sequences = w->n_sequences,
+	    .draft = &w->draft });
 	if (cli_verbose)
 		tell(w->cache, w->n_sequences);
 	w->store = tool_store_open(&w->at);

@@ -353,4 +353,16 @@ if python3 -c 'import pty' 2>/dev/null; then
 else
 	skip "a terminal that is typed at" "no python3"
 fi
+
+# -- a cache that is less than the context takes
+model qwen3
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+refused 2 "too little for one" qchat --mem 1 --template qwen3
+least=$(sed -n 's/.*the least is \([0-9]*\).*/\1/p' err)
+is "$(echo /tokens | qchat --mem $((8 * least)) --template qwen3 2>&1)" "0 of 128 tokens" \
+    "--mem, as tokens"
+{ head -c 400 /dev/zero | tr '\0' 'a '; printf '\nb\n/save c.json\n'; } |
+    qchat --mem $((8 * least)) -n 3 --template qwen3 >out 2>err
+is "$? $(grep -c 'which take [0-9.]* MiB of memory, and [0-9.]* are there' err) $(jq '.messages | length' c.json)" \
+    "1 1 2" "what does not fit is refused with both numbers: $(cat err)"
 done_testing

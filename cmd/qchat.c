@@ -26,6 +26,8 @@ static const struct cli_opt options[] = {
 	    "do not show what the model thinks"),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,
 	    "answers of at most so many tokens"),
+	CLI_FLAG(0, "shift", &qchat_opt.shift,
+	    "in a full context, drop the oldest messages"),
 	TOOL_OPT_MASK_UNUSED(&qchat_opt.mask_unused),
 	CLI_OPT_THREADS(&qchat_opt.n_threads),
 	TOOL_OPT_NUMERICS(&qchat_opt.numerics),

@@ -345,6 +345,31 @@ qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
 	return 0;
 }
 
+/*
+ * With --shift, where not much of the context is left for an answer: the oldest
+ * turns go until the prompt has half of it at most.  What stays is a conversation
+ * of its own, and read as that.
+ */
+static void
+shift(struct chat *c)
+{
+	size_t room = c->n_ctx / 4, dropped = 0, k, n;
+
+	room = (uint64_t)qchat_opt.n < room ? (size_t)qchat_opt.n : room;
+	if (!qchat_opt.shift || qchat_prompt(c, &n, NULL) < 0 ||
+	    n + room <= c->n_ctx)
+		return;
+	while (n > c->n_ctx / 2 &&
+	    (k = qwen_messages_forget(c->messages)) > 0) {
+		dropped += k;
+		if (qchat_prompt(c, &n, NULL) < 0)
+			break;
+	}
+	if (dropped > 0)
+		cli_note("the context is full: the oldest %zu messages are "
+		    "dropped, %zu tokens stay", dropped, n);
+}
+
 /* It does not fit: by the model, or by the memory that there is. */
 static void
 tell_too_long(const struct chat *c, size_t n)
@@ -371,6 +396,7 @@ reply(struct chat *c)
 	int32_t *ids;
 	int rc = -1;
 
+	shift(c);
 	if (render(c, &p) < 0) {
 		warn("%s", cli_err.msg);
 		return -1;

@@ -14,7 +14,7 @@ struct qchat_opts {
 	const char	*question;	/* the only one, or NULL */
 	int		 think;		/* 0: on; 1: off; -1: as the model likes */
 	int64_t		 n;
-	int		 n_threads, mask_unused, hide_thinking;
+	int		 n_threads, mask_unused, hide_thinking, shift;
 	uint64_t	 mem;		/* bytes of its cache */
 	unsigned	 numerics;
 };

@@ -41,4 +41,35 @@ refused 2 "with --logits" qdecode --shift 4 --logits -s far
 refused 2 "with --save-every" qdecode --shift 4 --save-every 1 -o x -s far
 { cat ids; cat ids; } >long
 refused 1 "a prompt that does not fit" sh -c 'qdecode --shift 4 <long'
+
+# --- qchat: a context of 320 tokens, by --mem
+for m in qwen3 qwen35moe-ud; do
+	model $m
+	QWEN_MODEL=$MODEL; export QWEN_MODEL
+	mem=$(qchat --mem 1 --template qwen3 </dev/null 2>&1 | sed -n 's/.*the least is \([0-9]*\).*/\1/p')
+	state=$(qbatch -v --mem 1G </dev/null 2>&1 |
+	    sed -n 's/.* and \([0-9.]*\) KiB for each 16 tokens.*/\1/p')
+	mem=$(awk -v m="$mem" -v k="$state" 'BEGIN { printf "%d", m + 19 * k * 1024 }')
+	is "$(echo /tokens | qchat --mem "$mem" --template qwen3 2>&1)" "0 of 320 tokens" \
+	    "$m: --mem $mem has room for 320 tokens"
+	said='Some thirty words that are said again and again, so that what is said fills the context'
+	{ for i in 1 2 3 4 5 6 7; do echo "$i. $said"; done; echo '/save chat.json'; } >in
+	qchat --mem "$mem" -n 12 --shift --template qwen3 --system 'Be brief.' <in >out 2>err
+	is "$? $(wc -l <out | tr -d ' ')" "0 7" "$m: qchat --shift answers all"
+	dropped=$(sed -n 's/.*the oldest \([0-9]*\) messages are dropped.*/\1/p' err |
+	    awk '{ s += $1 } END { print s + 0 }')
+	is "$(jq '.messages | length' chat.json)" $((15 - dropped)) "$m: $dropped messages are dropped"
+	[ "$dropped" -gt 0 ]
+	ok $? "$m: some are: $(cat err)"
+	is "$(jq -r '.messages[:2] | map(.role + " " + .content[:9]) | join(", ")' chat.json)" \
+	    "system Be brief., user $((dropped / 2 + 1)). Some t" "$m: by whole turns, after the system's text"
+	jq -c '.messages |= .[:-1]' chat.json >asked
+	is "$(jq -c '.messages[-1] | del(.role)' chat.json)" \
+	    "$(qtok --chat --template qwen3 asked | qdecode -n 12 | qtok -d |
+	    qtok --parse --template qwen3 | jq -c 'del(.role)')" \
+	    "$m: the answer is that to a conversation of what stays"
+	qchat --mem "$mem" -n 12 --template qwen3 <in >out 2>err
+	is "$(grep -c 'which take [0-9.]* MiB of memory, and [0-9.]* are there' err)" \
+	    "$((7 - $(wc -l <out)))" "$m: without, what does not fit is refused with both numbers"
+done
 done_testing

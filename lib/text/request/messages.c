@@ -177,6 +177,29 @@ qwen_messages_drop(struct qwen_messages *m)
 	yyjson_mut_arr_remove_last(m->list);
 }
 
+static int
+is_of(const struct qwen_messages *m, size_t i, const char *role)
+{
+	return yyjson_mut_equals_str(yyjson_mut_obj_get(yyjson_mut_arr_get(
+	    m->list, i), "role"), role);
+}
+
+size_t
+qwen_messages_forget(struct qwen_messages *m)
+{
+	size_t n = yyjson_mut_arr_size(m->list), first = 0, i;
+
+	while (first < n && (is_of(m, first, "system") ||
+	    is_of(m, first, "developer")))
+		first++;
+	for (i = first + 1; i < n && !is_of(m, i, "user"); i++)
+		;
+	if (i >= n)
+		return 0;
+	yyjson_mut_arr_remove_range(m->list, first, i - first);
+	return i - first;
+}
+
 const char *
 qwen_messages_last(const struct qwen_messages *m)
 {

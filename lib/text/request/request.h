@@ -415,6 +415,12 @@ int qwen_messages_add(struct qwen_messages *m, const char *json, size_t n,
     struct qwen_err *err);
 void qwen_messages_drop(struct qwen_messages *m);
 
+/*
+ * Drop the oldest turn, what is before the second message of the user, but for
+ * the system's at the beginning: how many messages; 0: there is one turn.
+ */
+size_t qwen_messages_forget(struct qwen_messages *m);
+
 /* The role of the last one, or NULL. */
 const char *qwen_messages_last(const struct qwen_messages *m);
 

@@ -342,14 +342,15 @@ run(struct tool_intake *in, struct qwen_model *m)
 	struct tool_saves saves = { .opts = opt.state, .every = opt.every };
 	struct qwen_fp fp;
 
-	if (opt.every >= 0)
+	if (opt.every >= 0) {
 		tool_saves_check(opt.output);
+		tool_saves_on_signal();
+	}
 	if (opt.output != NULL)
 		out = cli_output_open(opt.output);
 	if (opt.every >= 0) {
 		saves.out = out;
 		tool_saves_begin(&saves);
-		tool_saves_on_signal();
 		in->saves = &saves;
 	}
 	if (wanted) {

@@ -172,6 +172,8 @@ const char *cli_output_name(const struct cli_output *o);	/* for messages */
 void cli_output_commit(struct cli_output *o);		/* and free */
 void cli_output_cancel(struct cli_output *o);		/* likewise, but the
 							   target stays */
+/* For a handler of a signal that ends the tool: all drafts go. */
+void cli_output_abandon(void);
 
 /*
  * Commit, and begin with the next content of the same target, a regular file.

@@ -24,9 +24,6 @@ const char *cli_hint(const char *word);
 /* Take the progress line off the terminal, before a message. */
 void cli_progress_wipe(void);
 
-/* Remove the temporary; safe in a signal handler. */
-void cli_output_abandon(void);
-
 /* From here a mapped file that is cut is one line and status 1. */
 void cli_guard_maps(void);
 

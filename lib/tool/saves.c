@@ -18,31 +18,33 @@
 
 /* ------------------------------------------------------------------- signals */
 
-static const int signals[] = { SIGINT, SIGTERM };
-static struct sigaction before[2];	/* what they did */
-static volatile sig_atomic_t asked;	/* one of them, or 0 */
+static volatile sig_atomic_t asked;	/* the first of them, or 0 */
 
+/* The second one ends it. */
 static void
 on_signal(int sig)
 {
-	size_t i;
-
-	asked = sig;
-	for (i = 0; i < 2; i++)		/* the second one ends it */
-		sigaction(signals[i], &before[i], NULL);
+	if (asked == 0) {
+		asked = sig;
+		return;
+	}
+	cli_output_abandon();
+	signal(sig, SIG_DFL);
+	raise(sig);
 }
 
 void
 tool_saves_on_signal(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	static const int signals[] = { SIGINT, SIGTERM };
+	struct sigaction sa = { .sa_handler = on_signal,
+	    .sa_flags = SA_RESTART }, old;
 	size_t i;
 
 	sigfillset(&sa.sa_mask);
-	for (i = 0; i < 2; i++)
-		sigaction(signals[i], NULL, &before[i]);
 	for (i = 0; i < 2; i++) {
-		if (before[i].sa_handler != SIG_IGN)
+		if (sigaction(signals[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
 	}
 }

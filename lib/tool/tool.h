@@ -315,8 +315,8 @@ void tool_saves_check(const char *path);
 void tool_saves_begin(struct tool_saves *p);
 
 /*
- * From here on SIGINT and SIGTERM wait for tool_saves_now, which saves and ends
- * by them; the second one ends at once.
+ * From here on, before the output is opened, SIGINT and SIGTERM wait for
+ * tool_saves_now, which saves and ends by them; the second one ends at once.
  */
 void tool_saves_on_signal(void);
 

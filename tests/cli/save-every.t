@@ -85,6 +85,8 @@ else:
     while p.poll() is None and not os.path.exists(".S.qpipe-tmp"):
         time.sleep(.01)
 p.send_signal(getattr(signal, "SIG" + sys.argv[2]))
+if sys.argv[1] == "twice":
+    p.send_signal(signal.SIGTERM)
 print(p.wait())
 P
 python3 -c '' 2>/dev/null && for sig in INT TERM; do
@@ -102,6 +104,18 @@ python3 -c '' 2>/dev/null && for sig in INT TERM; do
 	is "$(ls -A | grep -c qpipe-tmp)" 0 "and no draft is left"
 	goes_on "SIG$sig"
 done
+if python3 -c '' 2>/dev/null; then
+	cp want S
+	got=$(python3 interrupt.py twice INT qprefill -o S --save-every 1000)
+	case $got in
+	0) skip "two signals" "it ended first" ;;
+	-2) skip "two signals" "it was saved in between" ;;
+	*)	is "$got, $(ls -A | grep -c qpipe-tmp)" "-15, 0" \
+		    "the second signal ends it at once, and no draft is left"
+		cmp S want
+		ok $? "and the file is what it was" ;;
+	esac
+fi
 if python3 -c '' 2>/dev/null; then
 	cp want S
 	got=$(python3 interrupt.py draft INT qprefill -o S)

@@ -140,14 +140,9 @@ save(struct tool_saves *p, struct tool_intake *in)
 		r = save_whole(p, in, &cli_err);
 	}
 	if (r == 0) {
-		p->failed = 0;
 		p->n++;
 		p->bytes += qwen_state_steps_bytes(p->steps) - bytes;
 		p->s += cli_now() - start;
-	} else if (!p->failed) {
-		cli_note("%s: not saved: %s; going on",
-		    cli_output_name(p->out), cli_err.msg);
-		p->failed = 1;
 	}
 	return r;
 }
@@ -164,6 +159,9 @@ finish(struct tool_saves *p, struct tool_intake *in)
 		cli_note("%s: the state of %s is saved; --reuse %s goes on",
 		    cli_output_name(p->out), cli_count(qwen_session_n_tokens(
 		    in->session), "token"), cli_output_name(p->out));
+	else
+		cli_note("%s: not saved: %s", cli_output_name(p->out),
+		    cli_err.msg);
 	cli_output_cancel(p->out);
 	sigaction(sig, &dfl, NULL);
 	raise(sig);
@@ -178,7 +176,13 @@ tool_saves_now(struct tool_saves *p, struct tool_intake *in)
 		finish(p, in);
 	if (start < p->due)
 		return;
-	save(p, in);
+	if (save(p, in) == 0)
+		p->failed = 0;
+	else if (!p->failed) {
+		cli_note("%s: not saved: %s; going on",
+		    cli_output_name(p->out), cli_err.msg);
+		p->failed = 1;
+	}
 	end = cli_now();
 	next = start + p->every;
 	p->due = next > 2 * end - start ? next : 2 * end - start;

@@ -77,7 +77,7 @@ cat >interrupt.py <<'P'
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 p = subprocess.Popen(sys.argv[3:], stdin=open("ids"), stderr=open("err", "w"),
-    stdout=subprocess.DEVNULL)
+    stdout=subprocess.DEVNULL, restore_signals=False)
 if sys.argv[1] == "saved":	# or at once
     while p.poll() is None and not os.path.exists("S"):
         time.sleep(.01)
@@ -149,6 +149,16 @@ fi
 (ulimit -f 100; trap '' XFSZ; qprefill -o S2 --save-every 0 <ids 2>err >/dev/null)
 is "$?, $(grep -c 'not saved: .*; going on$' err), $(ls -A | grep -c '^S2\|S2.qpipe')" "1, 1, 0" \
     "no room: noted once, and nothing is left: $(head -n 1 err)"
+
+if python3 -c '' 2>/dev/null; then
+	rm -f S .S.qpipe-tmp
+	got=$(ulimit -f 100; trap '' XFSZ; python3 interrupt.py draft TERM \
+	    qprefill -o S --save-every 0.2)
+	[ "$got" = 1 ] && skip "no room at the end" "it ended first" ||
+	    is "$got, $(tail -n 1 err | grep -c 'S: not saved: [^;]*$'), $(ls -A |
+	    grep -c '^S$\|S.qpipe')" "-15, 1, 0" \
+	    "nor when a signal asks for it, which is said"
+fi
 
 refused 2 "no -o" qprefill --save-every 1 <ids
 refused 2 "-s and -o the same file" qprefill -s want -o want --save-every 1 <ids

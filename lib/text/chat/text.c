@@ -95,7 +95,7 @@ among(struct chat_run *r, uint32_t c, const struct charset *set)
 		return set->low[c / 64] >> c % 64 & 1;
 	while (i < set->all->n && d != c)
 		i += qwen_chat_char(set->all->s, i, set->all->n, &d);
-	return qwen_chat_step(r, i / 4) == 0 && d == c;
+	return qwen_chat_step(r, i / 2) == 0 && d == c;
 }
 
 struct chat_text

@@ -34,7 +34,7 @@ fi
 	[ "$bad" = 0 ] || printf ', %d FAILED%s' "$bad" "$note"
 	echo
 	if [ "$bad" != 0 ]; then
-		grep '^not ok ' "$d/out" | head -n 20
+		grep -E '^(not ok |# )' "$d/out" | head -n 40
 		head -n 40 "$d/err" | sed 's/^/    /'
 	fi
 	grep '^ok .*# [Ss][Kk][Ii][Pp]' "$d/out" | sed 's/^/    /'

@@ -40,7 +40,7 @@ qbench_work_of(const struct phase *p, double *bytes, double *macs)
 
 /* Timelines that go on together, each with tokens of its own. */
 struct team {
-	struct qwen_cache	*cache;
+	struct qwen_cache	*cache;		/* NULL: another team's */
 	struct qwen_session	**s;
 	struct qwen_part	*part;
 	size_t			 n;
@@ -63,15 +63,23 @@ eval(struct qwen_session *s, const int32_t *t, size_t n,
 }
 
 static void
+team_of(struct team *t, size_t n)
+{
+	t->n = n;
+	t->cache = NULL;
+	t->s = cli_got(calloc(n, sizeof *t->s));
+	t->part = cli_got(calloc(n, sizeof *t->part));
+}
+
+/* Each has read as many tokens as the depth is. */
+static void
 team_init(struct team *t, const struct phase *p, struct qwen_model *m,
     int scattered)
 {
 	struct qwen_eval how = { .logits = QWEN_LOGITS_NONE };
 	size_t i, blocks = (p->depth + p->n) / 16 + 1;
 
-	t->n = p->sequences;
-	t->s = cli_got(calloc(t->n, sizeof *t->s));
-	t->part = cli_got(calloc(t->n, sizeof *t->part));
+	team_of(t, p->sequences);
 	cli_must(qbench_model_name, qwen_cache_new(&t->cache, m, 0, &cli_err));
 	if (scattered)
 		cli_must(qbench_model_name, qwen_cache_scatter(t->cache,
@@ -81,6 +89,26 @@ team_init(struct team *t, const struct phase *p, struct qwen_model *m,
 		    t->cache, &cli_err));
 		eval(t->s[i], ids_of(p, i), p->depth, &how);
 	}
+}
+
+/*
+ * For a round: new ones, or where there is a past, others with the same one, for
+ * reading it takes longer than most rounds.
+ */
+static void
+team_begin(struct team *t, const struct phase *p, struct qwen_model *m,
+    const struct team *past)
+{
+	size_t i;
+
+	if (p->depth == 0) {
+		team_init(t, p, m, qbench_opt.scattered);
+		return;
+	}
+	team_of(t, past->n);
+	for (i = 0; i < t->n; i++)
+		cli_must(qbench_model_name, qwen_session_fork(&t->s[i],
+		    past->s[i], &cli_err));
 }
 
 static void
@@ -161,13 +189,14 @@ qbench_round_of(struct round *r, const struct counts *a,
  * it: so it is measured beside every round.
  */
 static void
-timed_round(struct phase *p, struct qwen_model *m, struct round *r)
+timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
+    struct round *r)
 {
 	struct qwen_machine machine;
 	struct counts a, b;
 	struct team t;
 
-	team_init(&t, p, m, qbench_opt.scattered);
+	team_begin(&t, p, m, past);
 	qbench_count(&a);
 	run_tokens(p, &t, p->n);
 	qbench_count(&b);
@@ -195,12 +224,12 @@ count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 
 /* A round that is not timed: it warms up, and counts for each kernel. */
 static void
-counted_round(struct phase *p, struct qwen_model *m)
+counted_round(struct phase *p, struct qwen_model *m, const struct team *past)
 {
 	size_t n = p->n;
 	struct team t;
 
-	team_init(&t, p, m, qbench_opt.scattered);
+	team_begin(&t, p, m, past);
 	if (qbench_opt.csv) {
 		n = n < WARM_TOKENS ? n : WARM_TOKENS;
 		run_tokens(p, &t, n);
@@ -245,6 +274,7 @@ summarise(struct phase *p)
 static void
 measure(struct phase *p, struct qwen_model *m)
 {
+	struct team past;
 	size_t i;
 
 	p->mem.peak = p->mem.mapped = p->mem.private = -1;
@@ -252,9 +282,13 @@ measure(struct phase *p, struct qwen_model *m)
 		return;
 	p->round = cli_got(calloc(qbench_opt.rounds, sizeof *p->round));
 	qbench_reset_peak();
-	counted_round(p, m);
+	if (p->depth > 0)
+		team_init(&past, p, m, qbench_opt.scattered);
+	counted_round(p, m, &past);
 	for (i = 0; i < qbench_opt.rounds; i++)
-		timed_round(p, m, &p->round[i]);
+		timed_round(p, m, &past, &p->round[i]);
+	if (p->depth > 0)
+		team_fini(&past);
 	summarise(p);
 }
 

@@ -36,14 +36,14 @@ def tensor_type(cfg, name):
     return TYPE.F32
 
 
-def add_metadata(w, cfg, tokenizer):
+def add_metadata(w, cfg, tokenizer, file_type):
     w.add_type("model")
     w.add_name(NAME)
     w.add_description("Small language model trained on the King James Bible, for demonstration and tests")
     w.add_license("isc")
     w.add_size_label("18M")
     w.add_quantization_version(2)
-    w.add_file_type(15)                     # mostly Q4_K_M
+    w.add_file_type(file_type)
     w.add_block_count(cfg.n_layer)
     w.add_context_length(cfg.context_length)
     w.add_embedding_length(cfg.n_embd)
@@ -94,14 +94,18 @@ def write(w, path):
     print(f"{path}: {os.path.getsize(path)} bytes")
 
 
-def export(path, cfg, params, tokenizer):
+def export(path, cfg, params, tokenizer, f32=False):
+    """Writes the model with the types of tensor_type(), or all in F32: what a quantiser starts from."""
     w = gguf.GGUFWriter(path + ".new", "qwen35moe")
-    add_metadata(w, cfg, tokenizer)
+    add_metadata(w, cfg, tokenizer, gguf.LlamaFileType.ALL_F32 if f32 else gguf.LlamaFileType.MOSTLY_Q4_K_M)
     for name, _ in model.shapes(cfg):
         x = params[name].detach().numpy().astype(np.float32)
         if name.endswith("ssm_a_log"):
             name, x = name[:-len("_log")], -np.exp(x)
-        add_param(w, cfg, name, x)
+        if f32:
+            w.add_tensor(name, x)
+        else:
+            add_param(w, cfg, name, x)
     write(w, path)
 
 

@@ -3,8 +3,10 @@
 """Makes the demo model.
 
   train.py --work DIR [--minutes M]     train (goes on from DIR/checkpoint.pt if there is one)
+  train.py --work DIR --from FILE       the same, beginning with the weights of a finished file
   train.py --work DIR --out FILE        the same, then write FILE; with a finished checkpoint only write it
   train.py --work DIR --export FILE     write the newest checkpoint as it is, train nothing
+  train.py --work DIR --export FILE --f32   the same with the weights in F32, for gguf-quantize
   train.py --work DIR --report FILE     held-out loss of checkpoint and FILE, and samples from FILE
   train.py --verify MODEL_DIR           compare model.py with the reference logits of a fixture model
 
@@ -46,7 +48,7 @@ def schedule(done):
 
 def orthogonalise(x):
     """Newton-Schulz iteration on a batch of matrices [n, rows, columns], rows <= columns."""
-    x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).bfloat16()
+    x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(model.COMPUTE)
     for _ in range(5):
         a = x @ x.mT
         x = 3.4445 * x + torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315) @ x
@@ -156,8 +158,8 @@ def load_checkpoint(work):
 
 def micro_batch(cfg, params, tokens):
     """Adds the gradient of one micro-batch to the parameters' .grad; returns its loss and the balance a layer."""
-    # Weights are cast to bf16 here; gradients flow back through the cast.
-    p16 = model.cast(params, torch.bfloat16)
+    # Weights are cast to bf16, if that is quick, here; gradients flow back through the cast.
+    p16 = model.cast(params, model.COMPUTE)
     hidden, balance = model.forward(cfg, p16, tokens[:, :-1], DROPOUT)
     targets = tokens[:, 1:].flatten()
     loss = model.loss_sum(hidden.flatten(0, 1), p16["output.weight"], targets) / targets.numel()
@@ -218,11 +220,16 @@ class Helper:
         os.waitpid(self.pid, 0)
 
 
-def train(work, minutes, seed):
+def train(work, minutes, seed, start):
     tokenizer, stream, held, _ = corpus.prepare(work)
     print(f"{len(stream)} training tokens, {len(held)} held out", flush=True)
     cfg = model.Config(n_vocab=corpus.N_VOCAB)
     params = model.init_params(cfg, seed)
+    if start:
+        import gguf_import
+        for name, value in gguf_import.load(start)[1].items():
+            if name in params:          # not those of the block that drafts
+                params[name].data.copy_(value)
     optimiser = Optimiser(cfg, params)
     step, spent, history, tokens = 0, 0.0, [], dict.fromkeys(MICRO_BATCH, 0)
     path = os.path.join(work, "checkpoint.pt")
@@ -262,7 +269,7 @@ def train(work, minutes, seed):
         final = spent >= budget
         if final or spent - last_eval > EVAL_EVERY_S:
             last_eval = spent
-            value = held_out_loss(cfg, params, held, torch.bfloat16)
+            value = held_out_loss(cfg, params, held, model.COMPUTE)
             history.append((step, spent, total, value))
             print(f"step {step} min {spent / 60:.2f} held-out {value:.4f}", flush=True)
         if final or spent - last_save > CHECKPOINT_EVERY_S:
@@ -278,8 +285,10 @@ def main():
     ap.add_argument("--minutes", type=float, default=87.0, help="training time (default %(default)s)")
     ap.add_argument("--threads", type=int, default=1, help="of each of the two processes (default %(default)s)")
     ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--from", metavar="FILE", dest="start", help="begin with the weights of this file, not random ones")
     ap.add_argument("--out", metavar="FILE", help="train if need be, then write FILE")
     ap.add_argument("--export", metavar="FILE", help="write the newest checkpoint to FILE")
+    ap.add_argument("--f32", action="store_true", help="with --out or --export: weights in F32, not quantised")
     ap.add_argument("--report", metavar="FILE", help="compare checkpoint and FILE, print samples")
     ap.add_argument("--verify", metavar="MODEL_DIR", help="compare with reference logits")
     args = ap.parse_args()
@@ -291,12 +300,12 @@ def main():
         ap.error("--work is needed")
     os.makedirs(args.work, exist_ok=True)
     if not args.export and not args.report:
-        train(args.work, args.minutes, args.seed)
+        train(args.work, args.minutes, args.seed, args.start)
     if args.out or args.export:
         import gguf_export
         tokenizer = corpus.prepare(args.work)[0]
         gguf_export.export(args.out or args.export, model.Config(n_vocab=corpus.N_VOCAB),
-                           load_checkpoint(args.work)["params"], tokenizer)
+                           load_checkpoint(args.work)["params"], tokenizer, args.f32)
     if args.report:
         import report
         report.report(args.work, args.report)

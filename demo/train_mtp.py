@@ -76,7 +76,7 @@ def training_rows(args, seed=7):
 @torch.no_grad()
 def trunk(cfg, params, rows, out=None):
     """The trunk's hidden states [rows, tokens, E], in f16."""
-    params = model.cast(params, torch.bfloat16)
+    params = model.cast(params, model.COMPUTE)
     out = np.empty((*rows.shape, cfg.n_embd), np.float16) if out is None else out
     for at in range(0, len(rows), 4):
         out[at:at + 4] = model.forward(cfg, params, torch.from_numpy(rows[at:at + 4].astype(np.int64)))[0].numpy()
@@ -145,7 +145,7 @@ def learn(args, cfg, params):
     """Trains; returns the block's weights."""
     rows, hidden = prepared(args, cfg, params)
     block, path = first_params(cfg, params), os.path.join(args.work, "mtp.pt")
-    trunk16 = model.cast({n: params[n] for n in ("token_embd.weight", "output.weight")}, torch.bfloat16)
+    trunk16 = model.cast({n: params[n] for n in ("token_embd.weight", "output.weight")}, model.COMPUTE)
     optimiser = train.Optimiser(cfg, block)
     step, spent, budget = 0, 0.0, args.minutes * 60.0
     if os.path.exists(path):
@@ -161,8 +161,8 @@ def learn(args, cfg, params):
         if len(order) < BATCH:
             order = rng.permutation(len(rows)).tolist()
         at = sorted(order.pop() for _ in range(BATCH))
-        tokens, h = torch.from_numpy(rows[at].astype(np.int64)), torch.from_numpy(hidden[at]).bfloat16()
-        first, rates, balance = learn_batch(cfg, {**trunk16, **model.cast(block, torch.bfloat16)}, tokens, h)
+        tokens, h = torch.from_numpy(rows[at].astype(np.int64)), torch.from_numpy(hidden[at]).to(model.COMPUTE)
+        first, rates, balance = learn_batch(cfg, {**trunk16, **model.cast(block, model.COMPUTE)}, tokens, h)
         optimiser.step(train.schedule(spent / budget))
         for p in block.values():
             p.grad = None

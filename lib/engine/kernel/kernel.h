@@ -71,13 +71,16 @@ struct qwen_matmul {
 };
 
 /*
- * Some variants for many tokens want them turned, in tiles of 16, which serves
- * all rows of all matrices: n tokens, missing ones being zero, of so many groups
- * of 256, to n_groups * bytes at an address that is a multiple of 64.  Variants
- * whose packing is of the same kind share it.
+ * Some variants for many tokens want them turned, or widened, in tiles of 16,
+ * which serves all rows of all matrices: n tokens of so many groups of 256, to
+ * n_groups * bytes at an address that is a multiple of 64.  Tokens that a tile
+ * lacks are zero, or not looked at.  Variants whose packing is of the same kind
+ * share it.
  */
 #define QWEN_PACK_TOKENS 16
-enum qwen_pack_kind { QWEN_PACK_PLANES, QWEN_PACK_BLOCKS, QWEN_PACK_KINDS };
+enum qwen_pack_kind {
+	QWEN_PACK_PLANES, QWEN_PACK_BLOCKS, QWEN_PACK_PAIRS, QWEN_PACK_KINDS
+};
 struct qwen_packing {
 	enum qwen_pack_kind	kind;
 	size_t			bytes;	/* of a tile's group */

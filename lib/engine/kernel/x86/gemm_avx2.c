@@ -2,8 +2,13 @@
 /* gemm_avx2.c - y = Wx for many tokens, AVX2. */
 #include "engine/kernel/x86/panel256.h"
 
-QWEN_FORMATS(QWEN_PRODUCT)
+#define FORMATS(DO, ...)						\
+	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\
+	DO(q5_k, QT_Q5_K, __VA_ARGS__)					\
+	DO(q6_k, QT_Q6_K, __VA_ARGS__)
+
+FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_avx2_kernels[] = {
-	PANEL_KERNELS(QWEN_FORMATS, 3)
+	PANEL_KERNELS(FORMATS, 3)
 };

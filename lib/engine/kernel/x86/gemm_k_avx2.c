@@ -2,8 +2,14 @@
 /* gemm_k_avx2.c - y = Wx for many tokens, AVX2: more k-quants. */
 #include "engine/kernel/x86/panel256.h"
 
-QWEN_K_FORMATS(QWEN_PRODUCT)
+#define FORMATS(DO, ...)						\
+	DO(q2_k, QT_Q2_K, __VA_ARGS__)					\
+	DO(q3_k, QT_Q3_K, __VA_ARGS__)					\
+	DO(tq1_0, QT_TQ1_0, __VA_ARGS__)				\
+	DO(tq2_0, QT_TQ2_0, __VA_ARGS__)
+
+FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_k_avx2_kernels[] = {
-	PANEL_KERNELS(QWEN_K_FORMATS, 4)
+	PANEL_KERNELS(FORMATS, 4)
 };

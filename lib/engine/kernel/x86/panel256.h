@@ -2,7 +2,8 @@
 /*
  * panel256.h - many tokens in 256-bit registers: 16 rows unpacked into a panel
  * in cache, then tiles of 16 rows by a few tokens.  With AVX-VNNI VPDPBUSD
- * multiplies, else VPMADDUBSW.
+ * multiplies, else VPMADDUBSW, whose sums do not hold weights of 8 bits
+ * (panel_pairs.h).
  *
  * The panel is that of gemm_avx512vnni.c with half as many rows: a quad is two
  * registers of 8 rows with four weights a lane.  A slice of it is small enough
@@ -44,13 +45,6 @@ struct panel {
 #define LET_GO(sum) __asm__("" : "+m"(sum))
 #endif
 
-/* The bias that weights have in the panel. */
-PI int
-bias_of(uint32_t type)
-{
-	return qwen_traits[type].bias;
-}
-
 PI int
 in_pairs(uint32_t type, int n_quad)
 {
@@ -72,29 +66,12 @@ add_pairs(__m256i sum, __m256i a, __m256i b)
 	return _mm256_dpwssd_avx_epi32(sum, a, b);
 }
 #else
-/*
- * VPMADDUBSW wants one factor unsigned: of weights of 8 bits the magnitude, the
- * sign moved to the activation.
- */
-PI int
-is_signed(uint32_t type)
-{
-	return qwen_traits[type].bias == 128;
-}
-
-PI int
-bias_of(uint32_t type)
-{
-	return is_signed(type) ? 0 : qwen_traits[type].bias;
-}
-
 /* 16 bits hold the sums of so many quads, of a power of two. */
 PI int
 run_of(uint32_t type, int n_quad)
 {
-	int most = is_signed(type) ? 128 : qwen_traits[type].most;
-
-	while (n_quad > 1 && n_quad * 2 * 127 * most > 32767)
+	while (n_quad > 1 &&
+	    n_quad * 2 * 127 * qwen_traits[type].most > 32767)
 		n_quad /= 2;
 	return n_quad;
 }
@@ -111,17 +88,6 @@ rest_of(int16_t a)
 {
 	(void)a;
 	return 1;
-}
-
-/* Sums of two products. */
-PI __m256i
-dot2(uint32_t type, __m256i w, __m256i x)
-{
-	if (is_signed(type)) {
-		x = _mm256_sign_epi8(x, w);
-		w = _mm256_abs_epi8(w);
-	}
-	return _mm256_maddubs_epi16(w, x);
 }
 
 PI __m256i
@@ -174,9 +140,9 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 }
 #else
 PI __m256i
-add_products(uint32_t type, int q, __m256i sum, __m256i w, __m256i x)
+add_products(int q, __m256i sum, __m256i w, __m256i x)
 {
-	__m256i v = dot2(type, w, x);
+	__m256i v = _mm256_maddubs_epi16(w, x);
 
 	if (q == 0)
 		return v;
@@ -202,8 +168,8 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 			for (t = 0; t < n; t++) {
 				__m256i b = broadcast(x[t] + 4 * q);
 
-				v[t][0] = add_products(type, q, v[t][0], w0, b);
-				v[t][1] = add_products(type, q, v[t][1], w1, b);
+				v[t][0] = add_products(q, v[t][0], w0, b);
+				v[t][1] = add_products(q, v[t][1], w1, b);
 			}
 		}
 		return;
@@ -221,10 +187,10 @@ quads(uint32_t type, __m256i (*v)[2], const uint8_t (*w)[2][32],
 			for (i = 0; i < run; i++) {
 				__m256i b = broadcast(x[t] + 4 * (q + i));
 
-				s[0] = add_products(type, i, s[0],
-				    load_i(w[q + i][0]), b);
-				s[1] = add_products(type, i, s[1],
-				    load_i(w[q + i][1]), b);
+				s[0] = add_products(i, s[0], load_i(w[q + i][0]),
+				    b);
+				s[1] = add_products(i, s[1], load_i(w[q + i][1]),
+				    b);
 			}
 			v[t][0] = add_pairs(v[t][0], s[0], by);
 			v[t][1] = add_pairs(v[t][1], s[1], by);
@@ -322,7 +288,8 @@ bias_sum(uint32_t type, const struct panel *p, size_t g,
 	for (j = 0; j < 8; j++)
 		sum = add_pairs(sum, load_i(pairs[j] + 8 * half),
 		    broadcast(x->asum16 + 2 * j));
-	return _mm256_mullo_epi32(sum, _mm256_set1_epi32(bias_of(type)));
+	return _mm256_mullo_epi32(sum,
+	    _mm256_set1_epi32(qwen_traits[type].bias));
 }
 
 PI void
@@ -338,7 +305,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	for (t = 0; t < n; t++) {
 		UNROLL
 		for (h = 0; h < 2; h++) {
-			if (bias_of(type) != 0)
+			if (qwen_traits[type].bias != 0)
 				sum[t][h] = _mm256_sub_epi32(sum[t][h],
 				    bias_sum(type, p, g, x[t], h));
 		}
@@ -360,7 +327,7 @@ part_sums(uint32_t type, const struct panel *p, size_t g,
 	run_sums(type, p, g, x, j, q, n_quad, n, sum);
 	UNROLL
 	for (t = 0; t < n; t++) {
-		int off = bias_of(type) * (n_quad == 4 ?
+		int off = qwen_traits[type].bias * (n_quad == 4 ?
 		    x[t]->asum16[2 * j + q / 4] : x[t]->asum[j]);
 
 		UNROLL
@@ -424,7 +391,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	int32_t (*to)[16] = p->scale[g] + parts * j + k;
 
 	store_i(to[0] + 8 * half, twice_v);
-	if (bias_of(type) != 0 && k == 1)
+	if (qwen_traits[type].bias != 0 && k == 1)
 		store_i(p->min[g][j] + 8 * half, _mm256_blend_epi16(
 		    load_i(to[-1] + 8 * half), twice_v, 0xaa));
 }
@@ -433,7 +400,7 @@ PI void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {
-	if (bias_of(type) == 128)
+	if (qwen_traits[type].bias == 128)
 		v ^= set8(0x80);
 	store_i(p->w[g][j][quad][half], v);
 }

@@ -5,11 +5,24 @@
  * The including file has defined, besides struct panel,
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
+ *	TOKEN		a token's group as fold() takes it, if that is not
+ *			struct qwen_q8; token_at() gives the first of a token
  *	TABLES_FROM	tokens from which on a format's tables are made, by
  *			tables(), if it has any
  * and gives fold().
  */
 #define ROWS (2 * (size_t)LANES)
+
+#ifdef TOKEN
+PI const TOKEN *token_at(const struct qwen_matmul *m, size_t t);
+#else
+#define TOKEN struct qwen_q8
+PI const TOKEN *
+token_at(const struct qwen_matmul *m, size_t t)
+{
+	return m->x[t];
+}
+#endif
 
 /*
  * Where a panel is.  Panels go row by row with their slices inside, or, where
@@ -33,7 +46,7 @@ PI void tables(uint32_t type, struct panel *p, size_t ng);
  * where it is called: type, n, and many, that there are tables.
  */
 PI void fold(uint32_t type, const struct panel *p, size_t g,
-    const struct qwen_q8 *const *x, int n, int many, wide_f (*acc)[2],
+    const TOKEN *const *x, int n, int many, wide_f (*acc)[2],
     struct ahead *ahead);
 
 /* 4 bytes at p in all lanes. */
@@ -48,7 +61,7 @@ PI wide_i add_pairs(wide_i sum, wide_i a, wide_i b);
  */
 PI void
 add_group(uint32_t type, const struct panel *p, size_t g,
-    const struct qwen_q8 *const *x, int n, wide_i (*sum)[2],
+    const TOKEN *const *x, int n, wide_i (*sum)[2],
     wide_f (*acc)[2])
 {
 	const int has_min = qwen_traits[type].has_min;
@@ -87,7 +100,7 @@ add_group(uint32_t type, const struct panel *p, size_t g,
  */
 PI void
 add_parts(uint32_t type, const struct panel *p, size_t g,
-    const struct qwen_q8 *const *x, int n, wide_f (*part)[2],
+    const TOKEN *const *x, int n, wide_f (*part)[2],
     wide_f (*acc)[2])
 {
 	int j, t, h;
@@ -119,7 +132,7 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     size_t r, size_t g0, size_t ng, size_t t, int n, int many,
     struct ahead *ahead)
 {
-	const struct qwen_q8 *x[MAX_TILE];
+	const TOKEN *x[MAX_TILE];
 	wide_f acc[MAX_TILE][2];
 	size_t g;
 	int i;
@@ -128,7 +141,7 @@ panel_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 	for (i = 0; i < n; i++) {
 		float *y = m->y[t + (size_t)i] + r;
 
-		x[i] = (const struct qwen_q8 *)m->x[t + (size_t)i] + g0;
+		x[i] = token_at(m, t + (size_t)i) + g0;
 		acc[i][0] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y);
 		acc[i][1] = g0 == 0 ? W(setzero_ps)() : W(loadu_ps)(y + LANES);
 	}
@@ -272,7 +285,7 @@ PI void
 product(uint32_t type, const struct qwen_matmul *m)
 {
 	struct place at = { .r = m->r0, .by_slice = m->n_tok *
-	    (m->n_in / QWEN_GROUP) * sizeof(struct qwen_q8) > MANY_BYTES };
+	    (m->n_in / QWEN_GROUP) * sizeof(TOKEN) > MANY_BYTES };
 	struct ahead ahead;
 	struct panel p;
 	size_t n;

@@ -19,6 +19,13 @@
 
 #define VI static inline __attribute__((always_inline, unused))
 
+/* A loop of few steps, a constant number: what it goes over is in registers. */
+#ifdef __clang__
+#define UNROLL_ALL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL_ALL _Pragma("GCC unroll 16")
+#endif
+
 /*
  * A part is what is worked on at once: a register, or one number.  Each set
  * says how parts come and go and what C's operators do not:
@@ -200,6 +207,18 @@ v_squeeze(uint32_t *to, const uint32_t *from, unsigned mask)
 	for (; mask != 0; mask &= mask - 1)
 		*to++ = from[__builtin_ctz(mask)];
 }
+#endif
+
+/* Load once, a part or a v16: gcc would rather load for each of several uses. */
+#if defined(VEC_WIDE)
+#define PART_IN_REGISTER(v) __asm__("" : "+v"(v))
+#define IN_REGISTER(v) PART_IN_REGISTER(v)
+#elif defined(__AVX2__)
+#define PART_IN_REGISTER(v) __asm__("" : "+x"(v))
+#define IN_REGISTER(v) __asm__("" : "+x"((v).a), "+x"((v).b))
+#else
+#define PART_IN_REGISTER(v) ((void)(v))
+#define IN_REGISTER(v) ((void)(v))
 #endif
 
 /* Four doubles, from and to floats. */

@@ -121,6 +121,48 @@ same_rows(const struct qwen_vec *a, const struct qwen_vec *b)
 	return 1;
 }
 
+/*
+ * What a low-rank matrix adds, to any rows of its blocks, as it is defined; what
+ * is beside stays.
+ */
+static int
+is_low(const struct qwen_vec *v)
+{
+	enum { ROWS = 3 * QWEN_LOW_ROWS, RANK = 20, TOKENS = 15, WIDE = 2 };
+	static float b[ROWS * RANK], low[TOKENS][RANK + 1];
+	static float y[TOKENS][ROWS + WIDE], want[TOKENS][ROWS + WIDE];
+	float *yp[TOKENS];
+	size_t n, t, i, k;
+
+	random_state = 4321;
+	for (n = 0; n < 200; n++) {
+		struct qwen_low p = { .b = b, .rank = random_u32() % RANK + 1,
+		    .r = random_u32() % (ROWS - 1), .low = low[0],
+		    .low_stride = RANK + 1, .y = yp, .y_at = n % WIDE,
+		    .n_tok = random_u32() % TOKENS + 1 };
+
+		p.n_rows = random_u32() % (ROWS - p.r) + 1;
+		fill(b, ROWS * RANK, 1.0f);
+		fill(low[0], TOKENS * (RANK + 1), 1.0f);
+		fill(y[0], TOKENS * (ROWS + WIDE), 9.0f);
+		memcpy(want, y, sizeof y);
+		for (t = 0; t < p.n_tok; t++) {
+			yp[t] = y[t];
+			for (i = 0; i < p.n_rows; i++)
+			for (k = 0; k < p.rank; k++)
+				want[t][p.y_at + i] = fmaf(low[t][k],
+				    b[(p.r + i) / QWEN_LOW_ROWS *
+				    QWEN_LOW_ROWS * p.rank +
+				    k * QWEN_LOW_ROWS + (p.r + i) %
+				    QWEN_LOW_ROWS], want[t][p.y_at + i]);
+		}
+		v->low(&p);
+		if (memcmp(y, want, sizeof y) != 0)
+			return 0;
+	}
+	return 1;
+}
+
 static void
 make_delta(const struct qwen_kernel *k, size_t n, size_t c0, size_t c1,
     float *s, float *o)
@@ -441,10 +483,12 @@ check_variants(void)
 				skip(k->name, "this CPU lacks it");
 			continue;
 		}
-		if (k->op == QWEN_OP_VEC)
+		if (k->op == QWEN_OP_VEC) {
 			ok(same_rows(k->run.vec, plain.vec->run.vec),
 			    "rows %s equal plain C", k->name);
-		else if (k->op == QWEN_OP_DELTA)
+			ok(is_low(k->run.vec),
+			    "low %s is as it is defined", k->name);
+		} else if (k->op == QWEN_OP_DELTA)
 			ok(same_delta(k, plain.delta),
 			    "delta %s equals plain C in any batches, ahead of them too", k->name);
 		else if (k->op == QWEN_OP_ATTN)

@@ -163,6 +163,38 @@ struct qwen_attn {
 	float			*work;	/* QWEN_ATTN_WORK(d), aligned to 64 */
 };
 
+/*
+ * What a matrix B of few columns adds to rows r to r + n_rows - 1:
+ * y[t][i] = fma(low[t][k], B[r + i][k], y[t][i]) for k ascending.  B is kept
+ * turned, so that its rows are lanes: in blocks of so many rows, the last filled
+ * up, in each a piece for each column.
+ */
+#define QWEN_LOW_ROWS 64
+struct qwen_low {
+	const float	*b;
+	size_t		 rank;		/* columns */
+	size_t		 r, n_rows;
+	const float	*low;		/* [rank] a token */
+	size_t		 low_stride;
+	float *const	*y;
+	size_t		 y_at;		/* where row r is in y[t] */
+	size_t		 n_tok;
+};
+
+/* Numbers of B in all; where row r has its first one. */
+static inline size_t
+qwen_low_size(size_t rank, size_t n_rows)
+{
+	return (n_rows + QWEN_LOW_ROWS - 1) / QWEN_LOW_ROWS * QWEN_LOW_ROWS *
+	    rank;
+}
+
+static inline size_t
+qwen_low_at(size_t rank, size_t r)
+{
+	return r / QWEN_LOW_ROWS * QWEN_LOW_ROWS * rank + r % QWEN_LOW_ROWS;
+}
+
 /* What is small: functions over rows of f32.  n need not be a multiple. */
 struct qwen_vec {
 	/* y = x / sqrt(mean(x^2) + eps) * w; returns the sum of squares */
@@ -183,6 +215,7 @@ struct qwen_vec {
 	void	(*gate)(float *y, const float *g, size_t n);
 	/* y = fma(w, x, y) */
 	void	(*axpy)(float *y, float w, const float *x, size_t n);
+	void	(*low)(const struct qwen_low *p);
 	/* pairs (x[i], x[i+half]) turned by the angles of cos, sin */
 	void	(*rope)(float *x, const float *cos, const float *sin,
 		    size_t half);

@@ -138,16 +138,16 @@ low_before(const struct job *j, const struct qwen_linear *l)
 }
 
 /* What adapters add to the product mm of the rows from t on. */
-static void
-add_low(const struct job *j, const struct qwen_linear *l, size_t t,
-    const struct qwen_matmul *mm, int thread)
+static struct qwen_lora_rows
+low_rows(const struct job *j, const struct qwen_linear *l, size_t t,
+    const struct qwen_matmul *mm)
 {
 	struct qwen_lora_rows p = { .w = l->w, .r0 = mm->r0,
 	    .n_rows = mm->r1 - mm->r0, .stride = qwen_lora_width(l->w),
 	    .y = mm->y, .y_at = mm->r0, .n = mm->n_tok };
 
 	p.low = j->b->b->low + low_before(j, l) * j->n + t * p.stride;
-	qwen_lora_add(j->b, &p, thread);
+	return p;
 }
 
 /* Item: a chunk of rows of one of the matrices, counted through the list. */
@@ -160,6 +160,7 @@ do_rows(void *arg, size_t item, int thread)
 	struct qwen_scratch *s = j->b->b;
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
+	struct qwen_lora_rows low;
 	struct qwen_matmul mm;
 	size_t t, i, r;
 
@@ -182,9 +183,13 @@ do_rows(void *arg, size_t item, int thread)
 			    l->y + r * l->stride;
 		}
 		use_packed(j, w, t, &mm);
+		if (w->lora != NULL) {
+			low = low_rows(j, l, t, &mm);
+			qwen_lora_ahead(&low);
+		}
 		qwen_batch_multiply(j->b, w, &mm, thread);
 		if (w->lora != NULL)
-			add_low(j, l, t, &mm, thread);
+			qwen_lora_add(j->b, &low, thread);
 	}
 }
 

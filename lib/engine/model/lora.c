@@ -7,7 +7,7 @@
 #include "engine/model/lora.h"
 
 /* Rows of A that one thread takes: few tokens, and many; tokens of those. */
-enum { ROWS_FEW = 4, ROWS_MANY = 16, TOKENS = 32 };
+enum { ROWS_FEW = 4, ROWS_MANY = 16, TOKENS = 24 };
 
 /* Rows k0 to k1-1 of A, for inputs and outputs that xp and yp point to. */
 static void
@@ -144,20 +144,22 @@ qwen_lora_lows(struct qwen_batch *b, const struct qwen_linear *lin,
 		qwen_pool_run(b->m->pool, do_low, &j, items);
 }
 
-/* y += B low, of n rows from r on of a matrix. */
-static void
-add_rows(const struct qwen_batch *b, const struct qwen_lora *l,
-    const float *matrix, size_t r, size_t n, const float *low, float *y)
+void
+qwen_lora_ahead(const struct qwen_lora_rows *p)
 {
-	const float *rows;
-	size_t k, m;
+	const struct qwen_lora_set *set = p->w->lora;
+	const struct qwen_lora *l;
+	const float *b;
+	size_t i, k, r, at;
 
-	for (; n > 0; n -= m, r += m, y += m) {
-		m = QWEN_LORA_ROWS - r % QWEN_LORA_ROWS;
-		m = m < n ? m : n;
-		rows = matrix + qwen_lora_b_at(l->rank, r);
-		for (k = 0; k < l->rank; k++)
-			b->vec->axpy(y, low[k], rows + k * QWEN_LORA_ROWS, m);
+	for (i = 0; i < set->n; i++) {
+		l = &set->v[i];
+		for (r = 0; r < p->n_rows; r += 16) {
+			at = p->w->lora_at + p->r0 + r;
+			b = l->b + p->e * l->b_expert + qwen_low_at(l->rank, at);
+			for (k = 0; k < l->rank; k++)
+				__builtin_prefetch(b + k * QWEN_LOW_ROWS, 0, 2);
+		}
 	}
 }
 
@@ -167,21 +169,18 @@ qwen_lora_add(struct qwen_batch *b, const struct qwen_lora_rows *p,
 {
 	const struct qwen_lora_set *set = p->w->lora;
 	uint64_t begin = qwen_profile_begin(&b->m->profile);
-	const struct qwen_lora *l;
-	const float *low;
-	size_t t, i;
+	struct qwen_low low = { .r = p->w->lora_at + p->r0,
+	    .n_rows = p->n_rows, .low = p->low, .low_stride = p->stride,
+	    .y = p->y, .y_at = p->y_at, .n_tok = p->n };
+	size_t i;
 
-	for (t = 0; t < p->n; t++) {
-		low = p->low + t * p->stride;
-		for (i = 0; i < set->n; i++, low += l->rank) {
-			l = &set->v[i];
-			add_rows(b, l, l->b + p->e * l->b_expert,
-			    p->w->lora_at + p->r0, p->n_rows, low, p->y[t] +
-			    p->y_at);
-		}
+	for (i = 0; i < set->n; i++, low.low += low.rank) {
+		low.b = set->v[i].b + p->e * set->v[i].b_expert;
+		low.rank = set->v[i].rank;
+		b->vec->low(&low);
 	}
 	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_LORA, begin,
-	    set->width * p->n_rows * sizeof *low,
+	    set->width * p->n_rows * sizeof *low.b,
 	    set->width * p->n_rows * p->n);
 }
 
@@ -201,7 +200,8 @@ qwen_lora_embed(const struct qwen_batch *b, const struct qwen_weight *w,
 		    l->rank, low);
 		for (k = 0; k < l->rank; k++)
 			low[k] *= l->scale;
-		add_rows(b, l, l->b, 0, l->n_out, low, x);
+		b->vec->low(&(struct qwen_low){ .b = l->b, .rank = l->rank,
+		    .n_rows = l->n_out, .low = low, .y = &x, .n_tok = 1 });
 	}
 }
 
@@ -237,8 +237,8 @@ qwen_lora_row_exactly(const struct qwen_weight *w, size_t r,
 	for (i = 0; w->lora != NULL && i < w->lora->n; i++) {
 		l = &w->lora->v[i];
 		for (k = 0; k < l->rank; k++)
-			sum += *low++ * (double)l->b[qwen_lora_b_at(l->rank,
-			    w->lora_at + r) + k * QWEN_LORA_ROWS];
+			sum += *low++ * (double)l->b[qwen_low_at(l->rank,
+			    w->lora_at + r) + k * QWEN_LOW_ROWS];
 	}
 	return sum;
 }

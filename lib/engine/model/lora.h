@@ -3,8 +3,7 @@
  * lora.h - low-rank additions to weights, of adapters: y = Wx + s B(Ax).
  *
  * A weight that an adapter changes points to a set, one addition for each
- * adapter, in their order.  B is kept turned, so that the rows of W are the
- * lanes: in blocks of rows, in each a row for each number of Ax.
+ * adapter, in their order.
  */
 #ifndef QWEN_MODEL_LORA_H
 #define QWEN_MODEL_LORA_H
@@ -17,26 +16,10 @@
 struct qwen_batch;
 struct qwen_linear;
 
-#define QWEN_LORA_ROWS 64	/* of a block: a part of memory as is read at once */
-
-/* Numbers of B, the last block filled up; where row r has the first of its own. */
-static inline size_t
-qwen_lora_b_size(size_t rank, size_t n_out)
-{
-	return (n_out + QWEN_LORA_ROWS - 1) / QWEN_LORA_ROWS * QWEN_LORA_ROWS *
-	    rank;
-}
-
-static inline size_t
-qwen_lora_b_at(size_t rank, size_t r)
-{
-	return r / QWEN_LORA_ROWS * QWEN_LORA_ROWS * rank + r % QWEN_LORA_ROWS;
-}
-
 struct qwen_lora {
 	struct qwen_weight	 a;	/* rank rows, or stacks of them; of an
 					   embedding rank numbers an id */
-	const float		*b;	/* [n_expert][block][rank][QWEN_LORA_ROWS] */
+	const float		*b;	/* of an expert see struct qwen_low */
 	size_t			 rank;
 	size_t			 n_out;	/* of the whole tensor */
 	size_t			 b_expert;	/* from one to the next, or 0 */
@@ -115,6 +98,9 @@ struct qwen_lora_rows {
 };
 void qwen_lora_add(struct qwen_batch *b, const struct qwen_lora_rows *p,
     int thread);
+
+/* Have what that will read of B on its way from memory. */
+void qwen_lora_ahead(const struct qwen_lora_rows *p);
 
 /* The embedding of id, with what adapters add; low has room for its set. */
 void qwen_lora_embed(const struct qwen_batch *b, const struct qwen_weight *w,

@@ -156,9 +156,9 @@ do_copy(void *arg, size_t item, int thread)
 		if (c->to == NULL)
 			continue;
 		to = c->to + e * c->size + (c->turned ?
-		    qwen_lora_b_at(c->n_in, r) : r * c->n_in);
+		    qwen_low_at(c->n_in, r) : r * c->n_in);
 		for (i = 0; i < c->n_in; i++)
-			to[c->turned ? i * QWEN_LORA_ROWS : i] = row[i];
+			to[c->turned ? i * QWEN_LOW_ROWS : i] = row[i];
 	}
 }
 
@@ -174,7 +174,7 @@ copy_rows(struct qwen_loader *ld, const struct qwen_gguf_tensor *t, int wanted,
 	size_t n = (size_t)t->ne[2];
 
 	c.turned = turned;
-	c.size = turned ? qwen_lora_b_size(c.n_in, c.n_row) :
+	c.size = turned ? qwen_low_size(c.n_in, c.n_row) :
 	    c.n_row * c.n_in;
 	c.row = qwen_alloc((size_t)qwen_pool_threads(pool) * c.n_in,
 	    sizeof *c.row);
@@ -225,7 +225,7 @@ load_one(struct qwen_loader *ld, struct qwen_lora *l,
 {
 	l->rank = p->rank;
 	l->n_out = (size_t)p->b->ne[1];
-	l->b_expert = p->b->ne[2] > 1 ? qwen_lora_b_size(l->rank, l->n_out) :
+	l->b_expert = p->b->ne[2] > 1 ? qwen_low_size(l->rank, l->n_out) :
 	    0;
 	l->scale = p->scale;
 	load_a(ld, &l->a, p->a);

@@ -243,20 +243,23 @@ do_low_down(void *arg, size_t nth, int thread)
 		low_of(w, e, &mlp_of(w, e)->down, thread);
 }
 
-/* To the rows from r0 of a product for n slots of the expert, from slot i. */
+/* Up to so many rows from r0 for slots from i on, and what adapters add. */
 static void
-add_low(const struct work *w, size_t e, const struct qwen_weight *of, size_t r0,
-    const struct qwen_matmul *mm, size_t i, int thread)
+multiply_and_add(const struct work *w, size_t e, const struct qwen_weight *of,
+    size_t rows, struct qwen_matmul *mm, size_t i, int thread)
 {
 	struct qwen_scratch *s = w->b->b;
-	struct qwen_lora_rows p = { .w = of, .e = e, .r0 = r0,
-	    .n_rows = mm->r1, .y = mm->y, .n = mm->n_tok,
-	    .stride = 2 * s->low_width };
+	struct qwen_lora_rows p = { .w = of, .e = e, .r0 = mm->r0,
+	    .n_rows = rows < of->n_out - mm->r0 ? rows : of->n_out - mm->r0,
+	    .y = mm->y, .n = mm->n_tok, .stride = 2 * s->low_width };
 
-	if (of->lora == NULL)
-		return;
-	p.low = s->low + i * p.stride + low_at(mlp_of(w, e), of);
-	qwen_lora_add(w->b, &p, thread);
+	if (of->lora != NULL) {
+		p.low = s->low + i * p.stride + low_at(mlp_of(w, e), of);
+		qwen_lora_ahead(&p);
+	}
+	multiply(w->b, of, e, rows, mm, thread);
+	if (of->lora != NULL)
+		qwen_lora_add(w->b, &p, thread);
 }
 
 /*
@@ -290,8 +293,7 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 			/* what is packed for gate serves up */
 			mm.r0 = r0;
 			mm.next = second ? next : rows_at(&mlp->up, e, r0);
-			multiply(b, of, e, w->rows, &mm, thread);
-			add_low(w, e, of, r0, &mm, i, thread);
+			multiply_and_add(w, e, of, w->rows, &mm, i, thread);
 		}
 	}
 }
@@ -438,8 +440,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m,
 		    .r0 = r0, .next = next };
 		find_packed(w, down, e, nth, i - s->first[e], &mm);
-		multiply(b, down, e, QWEN_ROW_CHUNK, &mm, thread);
-		add_low(w, e, down, r0, &mm, i, thread);
+		multiply_and_add(w, e, down, QWEN_ROW_CHUNK, &mm, i, thread);
 		begin = qwen_profile_begin(profile);
 		for (j = 0; j < m; j++) {
 			size_t slot = s->slot[i + j];

@@ -58,8 +58,8 @@ check_kind(const struct plan *p, yyjson_val *root)
 	static const char *const other[] = { "use_dora", "use_qalora",
 	    "use_bdlora", "fan_in_fan_out", "lora_bias", "bias",
 	    "layer_replication", "modules_to_save", "trainable_token_indices",
-	    "target_parameters", "alpha_pattern", "alora_invocation_tokens",
-	    "arrow_config", "kasa_config" };
+	    "alpha_pattern", "alora_invocation_tokens", "arrow_config",
+	    "kasa_config" };
 	const char *type = yyjson_get_str(yyjson_obj_get(root, "peft_type"));
 	char line[100];
 	size_t i;
@@ -217,6 +217,139 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 	    err);
 }
 
+/* ----------------------------------------------------- experts in one tensor */
+
+/* Whether peft was that version, or a later one; those before 0.18 do not say. */
+static int
+is_since(yyjson_val *root, int minor)
+{
+	const char *s = yyjson_get_str(yyjson_obj_get(root, "peft_version"));
+	int a = 0, b = 0;
+
+	return s != NULL && sscanf(s, "%d.%d", &a, &b) == 2 &&
+	    (a > 0 || b >= minor);
+}
+
+static int
+has_target(yyjson_val *root, const char *what)
+{
+	yyjson_val *list = yyjson_obj_get(root, "target_parameters"), *v;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, v) {
+		if (yyjson_is_str(v) && strstr(yyjson_get_str(v), what) != NULL)
+			return 1;
+	}
+	return 0;
+}
+
+/* What a pair is for: down_proj, else gate_up_proj; and is A of the outputs? */
+struct experts {
+	int	 down, swapped;
+	uint64_t in, out, rank;
+};
+
+/*
+ * Nothing names the tensor.  Shapes tell it, and where these could be several
+ * the tensors that the config names, of which the last is the outermost, and
+ * the version: before 0.20 peft took rows for inputs.
+ */
+static int
+know_experts(const struct plan *p, int inner,
+    const struct qwen_st_tensor *const *pair, struct experts *out)
+{
+	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+	int down = has_target(root, "down_proj") && !inner;
+	int swapped = !is_since(root, 20), i;
+	uint64_t rows = pair[0]->shape[0];
+	uint32_t n_embd, n_ff, n = p->g->n_expert;
+
+	if (qwen_hub_need_u32(p->g->hub, "hidden_size", &n_embd, p->err) < 0 ||
+	    qwen_hub_need_u32(p->g->hub, "moe_intermediate_size", &n_ff,
+	    p->err) < 0)
+		return -1;
+	for (i = 0; i < 4 && pair[0]->n_dims == 2 && pair[1]->n_dims == 2;
+	    i++) {
+		struct experts e = { .down = down ^ i / 2, .swapped =
+		    swapped ^ i % 2, .rank = rows / n };
+
+		e.in = e.down ? n_ff : n_embd;
+		e.out = e.down ? n_embd : 2 * (uint64_t)n_ff;
+		if (rows % n == 0 && pair[1]->shape[1] == rows &&
+		    pair[0]->shape[1] == (e.swapped ? e.out : e.in) &&
+		    pair[1]->shape[0] == (e.swapped ? e.in : e.out)) {
+			*out = e;
+			return 0;
+		}
+	}
+	return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and %.90s: no "
+	    "pair for gate_up_proj or down_proj of %u experts, as config.json "
+	    "says", pair[0]->name, pair[1]->name, n);
+}
+
+/* A, which is 0, or B of all experts: a plane for each. */
+static int
+half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
+    const struct experts *e, uint64_t row0,
+    const struct qwen_st_tensor *const *pair, struct qwen_err *err)
+{
+	const struct hub_name name = { .how = HUB_PLAIN };
+	uint64_t rows = !which ? e->rank : e->down ? e->out : e->out / 2;
+	char full[80];
+	struct hub_tensor *t;
+	struct hub_source *s;
+	int from_b = which ^ e->swapped;
+
+	snprintf(full, sizeof full, "%s.lora_%c", to, "ab"[which]);
+	if ((t = qwen_hub_new_tensor(g, full, err)) == NULL)
+		return -1;
+	t->from = g->n_sources;
+	t->n_from = 1;
+	if (qwen_hub_add_sources(g, &name, pair + from_b, 1, err) < 0)
+		return -1;
+	s = &g->source[t->from];
+	if (s->scale != NULL)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: an adapter "
+		    "with scales", s->w->name);
+	s->planes = g->n_expert;
+	if (from_b)
+		s->columns = e->rank;
+	else
+		s->rows = e->rank;
+	t->order = from_b ? e->swapped ? HUB_MIXED_TRANSPOSED : HUB_MIXED :
+	    e->swapped ? HUB_TRANSPOSED : HUB_AS_IS;
+	t->row0 = row0;
+	qwen_hub_shape(t, s, rows, which ? e->rank : e->in);
+	t->n_dims = 3;
+	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
+	    GGML_F16;
+	return 0;
+}
+
+/* What there is for the experts of a block, which are in one tensor or two. */
+static int
+plan_experts(struct plan *p, uint32_t layer, int inner,
+    const struct qwen_st_tensor *const *pair)
+{
+	static const char *const what[] = { "gate", "up", "down" };
+	struct experts e;
+	char to[48];
+	uint64_t row0;
+	int i;
+
+	if (know_experts(p, inner, pair, &e) < 0)
+		return -1;
+	for (i = e.down ? 2 : 0; i < (e.down ? 3 : 2); i++) {
+		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
+		    what[i]);
+		row0 = i == 1 ? e.out / 2 : 0;
+		if (half_of_experts(p->g, to, 0, &e, 0, pair, p->err) < 0 ||
+		    half_of_experts(p->g, to, 1, &e, row0, pair, p->err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* ---------------------------------------------------------------- tensors */
 
 /*
@@ -262,9 +395,13 @@ gather(struct plan *p, const struct hub_name *name,
     const struct qwen_st_tensor *const *pair)
 {
 	uint32_t n = p->g->n_expert;
-	struct stack *s = &p->stack[name->layer];
 	const struct qwen_st_tensor **at;
+	struct stack *s;
 
+	if (name->is_mtp)
+		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: for "
+		    "experts of the block for drafts", pair[0]->name);
+	s = &p->stack[name->layer];
 	if (name->expert >= n)
 		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: there "
 		    "are %u experts, as config.json says", pair[0]->name, n);
@@ -281,16 +418,45 @@ gather(struct plan *p, const struct hub_name *name,
 	return 0;
 }
 
+/*
+ * Is it what holds all experts of a block?  Then it becomes the name of a tensor
+ * there; inner if it is beneath another pair.
+ */
+static int
+are_experts(char *name, int *inner)
+{
+	static const char *const end[] = { ".mlp.experts.weight",
+	    ".mlp.experts.base_layer.weight" };
+	size_t n = strlen(name), m;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		m = strlen(end[i]);
+		if (n <= m || strcmp(name + n - m, end[i]) != 0)
+			continue;
+		*inner = i;
+		strcpy(name + n - m, ".mlp.experts.down_proj");
+		return 1;
+	}
+	return 0;
+}
+
 static int
 plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 {
 	char name[ST_NAME_MAX + 20];
 	const struct qwen_st_tensor *pair[2] = { w, NULL };
 	struct hub_name of;
-	int rc = pair_of(p, w, name, &pair[1]);
+	int rc = pair_of(p, w, name, &pair[1]), inner;
 
 	if (rc <= 0)
 		return rc;
+	if (p->g->n_expert > 0 && are_experts(name, &inner)) {
+		if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of,
+		    p->err) < 0)
+			return -1;
+		return plan_experts(p, (uint32_t)of.layer, inner, pair);
+	}
 	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
@@ -343,6 +509,8 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 		rc = plan_pair(&p, &st->v[i]);
 	for (l = 0; l < g->n_layer && rc == 0; l++)
 		rc = plan_stack(&p, l);
+	if (rc == 0)
+		rc = qwen_hub_check_twice(g, err);
 	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
 		free(p.stack[l].w);
 	free(p.stack);

@@ -190,23 +190,23 @@ compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* No two tensors have one name, whatever the folder calls them. */
-static int
-check_twice(const struct plan *p)
+int
+qwen_hub_check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 {
-	const char **name = calloc(p->g->n, sizeof *name);
+	const char **name = calloc(g->n + 1, sizeof *name);
 	size_t i;
 	int rc = 0;
 
 	if (name == NULL)
-		return qwen_oom(p->err);
-	for (i = 0; i < p->g->n; i++)
-		name[i] = p->g->t[i].name;
-	qsort(name, p->g->n, sizeof *name, compare);
-	for (i = 1; i < p->g->n && rc == 0; i++) {
+		return qwen_oom(err);
+	for (i = 0; i < g->n; i++)
+		name[i] = g->t[i].name;
+	qsort(name, g->n, sizeof *name, compare);
+	for (i = 1; i < g->n && rc == 0; i++) {
 		if (strcmp(name[i - 1], name[i]) == 0)
-			rc = qwen_fail(p->err, QWEN_EFORMAT, "%s: two tensors "
-			    "are %s of GGUF", p->g->hub->path, name[i]);
+			rc = qwen_fail(err, QWEN_EFORMAT, "%s: two tensors "
+			    "are %s of GGUF", g->hub->adapter_path != NULL ?
+			    g->hub->adapter_path : g->hub->path, name[i]);
 	}
 	free(name);
 	return rc;
@@ -439,7 +439,7 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 			rc = plan_tensor(&p, &st->v[i]);
 	}
 	if (rc == 0)
-		rc = check_twice(&p) < 0 ? -1 : check_whole(&p);
+		rc = qwen_hub_check_twice(g, err) < 0 ? -1 : check_whole(&p);
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].w);
 	free(p.group);

@@ -30,6 +30,8 @@ enum hub_order {
 	HUB_TILED_COLUMNS,	/* likewise columns */
 	HUB_SPLIT_QKV, HUB_SPLIT_Z,	/* rows of HUB_QKVZ */
 	HUB_TRANSPOSED,		/* rows are columns of the source */
+	HUB_MIXED,		/* the planes' columns take turns */
+	HUB_MIXED_TRANSPOSED,
 	HUB_PICKED,		/* two rows, those of yes and no */
 };
 
@@ -93,6 +95,9 @@ struct qwen_hub_gguf {
 
 /* Fill in what tensors there are. */
 int qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err);
+
+/* No two tensors have one name, whatever the folder calls them: 0; or -1. */
+int qwen_hub_check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err);
 
 /*
  * How the weights of a tensor are scaled: set all of *s for w, whose name is

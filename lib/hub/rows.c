@@ -212,6 +212,16 @@ numbers(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	const unsigned char *plane = s->w->data + p * s->rows * s->columns * size;
 	uint64_t from = qwen_hub_row(g, t, r);
 
+	if (t->order == HUB_MIXED) {
+		load(g, s->w->type, s->w->data + (from * s->columns *
+		    s->planes + p) * size, s->planes * size, s->columns, x);
+		return x;
+	}
+	if (t->order == HUB_MIXED_TRANSPOSED) {
+		load(g, s->w->type, s->w->data + (from * s->planes + p) * size,
+		    s->columns * s->planes * size, s->rows, x);
+		return x;
+	}
 	if (t->order == HUB_TRANSPOSED) {
 		load(g, s->w->type, plane + from * size, s->columns * size,
 		    s->rows, x);

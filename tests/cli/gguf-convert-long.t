@@ -71,7 +71,7 @@ for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3
 	done
 done
 # adapters that peft makes, against its logits, and the bytes of that script
-adapter() { # ARCH [rslora]
+adapter() { # ARCH [rslora | experts]
 	rm -rf d l
 	run make "$1" d "$seed" float32 && run adapt d l "$seed" ${2:+"$2"} ||
 	    { ok 1 "$*: made"; return; }
@@ -88,11 +88,27 @@ adapter() { # ARCH [rslora]
 	    --outfile p.gguf l >log 2>&1 && run same l.gguf p.gguf
 	ok $? "$*: an adapter as llama.cpp writes it"
 }
+# experts in one parameter, and as they would be in several
+experts() { # ARCH
+	adapter "$1" experts
+	run apart d l apart && gguf-convert -o l.gguf --base d apart &&
+	    qprefill -q -m m.gguf --lora l.gguf --logits all -f raw -o /dev/null <ids >got &&
+	    run agree got want 1e-4 1e-3
+	ok $? "$1: the same with a pair for each expert"
+	run older d l older && gguf-convert -o o.gguf --base d older &&
+	    qprefill -q -m m.gguf --lora o.gguf --logits all -f raw -o /dev/null <ids |
+	    cmp -s - got
+	ok $? "$1: the same as peft wrote it once"
+	rm -rf apart older
+}
 if "$py" -c 'import peft' 2>/dev/null; then
 	for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe; do
 		adapter $arch
 	done
 	adapter qwen3 rslora
+	for arch in qwen2_moe qwen3_moe qwen3_next qwen3_5_moe; do
+		experts $arch
+	done
 else
 	skip "adapters" "no peft"
 fi

@@ -2,7 +2,9 @@
 """gguf-convert.py - small checkpoints as hubs have them, for gguf-convert-long.t.
 
 usage: gguf-convert.py make ARCH FOLDER SEED [TYPE [tiny]]
-       gguf-convert.py adapt FOLDER ADAPTER SEED [rslora]
+       gguf-convert.py adapt FOLDER ADAPTER SEED [rslora | experts]
+       gguf-convert.py apart FOLDER ADAPTER OUT
+       gguf-convert.py older FOLDER ADAPTER OUT
        gguf-convert.py logits FOLDER IDS OUT [half [ADAPTER]]
        gguf-convert.py scores FOLDER PAIRS OUT
        gguf-convert.py agree GOT WANT LIMIT [MOST]
@@ -16,7 +18,9 @@ values rounded to float16, as qwen-numerics(7) has them; "scores" is how well
 documents answer queries (PAIRS: a query, a tab and a document a line) by a model
 that ranks, qwen3_rank by yes and no, or qwen3_score by a classifier of its own;
 "adapt" has peft write an adapter of random changes to all matrices and the
-embedding of such a model, with which "logits" computes then, too;
+embedding of such a model, with which "logits" computes then, too, "experts" all
+experts of each block in one parameter, which "apart" takes to pieces, and
+"older" writes as peft did before 0.20;
 "agree" compares them: nine of ten within LIMIT, all within MOST, or LIMIT (where
 a key or value lies between two numbers of float16, a difference in its last
 place in float32 makes one of 2^-11);
@@ -292,18 +296,20 @@ def scores(folder, pairs, out):
             print("%s\t%.6f" % (line.rstrip("\n"), torch.sigmoid(x.double()).item()), file=f)
 
 
-def adapt(folder, out, seed, rslora=None):
+def adapt(folder, out, seed, how=None):
     import torch
     from peft import LoraConfig, get_peft_model
     random.seed(int(seed))
     torch.manual_seed(int(seed))
     model = load(folder, "sdpa")
     # with a shared expert's matrices peft would take all experts' parameters
-    skip = ".mlp." if model.config.model_type == "qwen3_next" else "lm_head"
+    skip = ".mlp." if how == "experts" or model.config.model_type == "qwen3_next" else "lm_head"
     names = [n for n, m in model.named_modules() if n != "lm_head" and skip not in n and
              isinstance(m, (torch.nn.Linear, torch.nn.Embedding)) and "visual.pos_embed" not in n]
     model = get_peft_model(model, LoraConfig(r=random.choice((2, 4)), lora_alpha=random.choice((3, 8)),
-                                             target_modules=names, use_rslora=bool(rslora)))
+                                             target_modules=names, use_rslora=how == "rslora",
+                                             target_parameters=["mlp.experts.down_proj", "mlp.experts.gate_up_proj"]
+                                             if how == "experts" else None))
     with torch.no_grad():
         for name, p in model.named_parameters():
             if "lora_" in name:
@@ -312,6 +318,49 @@ def adapt(folder, out, seed, rslora=None):
     os.remove(out + "/README.md")
     c = json.load(open(out + "/adapter_config.json"))
     c["base_model_name_or_path"] = None
+    json.dump(c, open(out + "/adapter_config.json", "w"), indent=2)
+
+
+def apart(folder, adapter, out):
+    """All experts' pairs as those of each one, which older transformers had."""
+    from safetensors.torch import load_file, save_file
+    c = json.load(open(folder + "/config.json"))
+    n = c.get("num_local_experts") or c["num_experts"]
+    state = load_file(adapter + "/adapter_model.safetensors")
+    os.mkdir(out)
+    for a in [name for name in state if ".mlp.experts." in name and ".lora_A." in name]:
+        b = a.replace("lora_A", "lora_B")
+        base, up = a[:a.index(".experts.") + 9], "base_layer" in a
+        a, b = state.pop(a), state.pop(b)
+        a = a.reshape(n, -1, a.shape[1])
+        b = b.reshape(b.shape[0], -1, n).permute(2, 0, 1)
+        for e in range(n):
+            halves = zip(("gate_proj", "up_proj"), b[e].chunk(2)) if up else [("down_proj", b[e])]
+            for what, rows in halves:
+                state["%s%d.%s.lora_A.weight" % (base, e, what)] = a[e].clone()
+                state["%s%d.%s.lora_B.weight" % (base, e, what)] = rows.clone().contiguous()
+    save_file(state, out + "/adapter_model.safetensors")
+    c = json.load(open(adapter + "/adapter_config.json"))
+    c["target_parameters"] = None
+    json.dump(c, open(out + "/adapter_config.json", "w"), indent=2)
+
+
+def older(folder, adapter, out):
+    """The same as peft wrote it before 0.20, which took the rows of experts for inputs."""
+    from safetensors.torch import load_file, save_file
+    c = json.load(open(folder + "/config.json"))
+    n = c.get("num_local_experts") or c["num_experts"]
+    state = load_file(adapter + "/adapter_model.safetensors")
+    os.mkdir(out)
+    for name in [name for name in state if ".mlp.experts." in name and ".lora_A." in name]:
+        a, b = state[name], state[name.replace("lora_A", "lora_B")]
+        rank = a.shape[0] // n
+        state[name] = b.reshape(-1, rank, n).permute(2, 1, 0).reshape(n * rank, -1).contiguous()
+        state[name.replace("lora_A", "lora_B")] = a.reshape(n, rank, -1).permute(2, 1, 0).reshape(
+            -1, rank * n).contiguous()
+    save_file(state, out + "/adapter_model.safetensors")
+    c = json.load(open(adapter + "/adapter_config.json"))
+    c["peft_version"] = "0.18.0"
     json.dump(c, open(out + "/adapter_config.json", "w"), indent=2)
 
 
@@ -412,4 +461,4 @@ def same(ours, theirs):
 
 
 if __name__ == "__main__":
-    sys.exit({"make": make, "adapt": adapt, "logits": logits, "scores": scores, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"make": make, "adapt": adapt, "apart": apart, "older": older, "logits": logits, "scores": scores, "agree": agree, "peer": peer, "same": same}[sys.argv[1]](*sys.argv[2:]))

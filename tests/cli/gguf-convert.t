@@ -37,7 +37,7 @@ ok $? "to stdout, and with a slash at the end"
 
 # -- adapters, as peft writes them
 sed '/^#/d' "$F/ADAPTERS.tsv" >adapters
-is "$(grep -c . adapters)" 2 "there are adapters"
+is "$(grep -c . adapters)" 5 "there are adapters"
 while read -r name base sum; do
 	gguf-convert -o m.gguf "$F/$base"
 	gguf-convert -o l.gguf --base "$F/$base" "$F/$name" 2>err
@@ -50,6 +50,13 @@ while read -r name base sum; do
 	    END { exit !(n == 272 && max <= 1e-4) }'
 	ok $? "$name: logits of peft within 1e-4"
 done <adapters
+gguf-convert -o l.gguf --base "$F/qwen3_moe" "$F/qwen3_moe-lora"
+for i in apart older; do
+	gguf-convert -o o.gguf --base "$F/qwen3_moe" "$F/qwen3_moe-lora-$i"
+	is "$(gguf-inspect --diff l.gguf o.gguf | awk '{ print $2, $3 }' | sort -u)" \
+	    "meta general.name" "experts in one parameter, and $i: the same adapter"
+done
+gguf-convert -o m.gguf "$F/qwen3_5"
 for t in f16 q8_0; do
 	gguf-convert --type $t -o t.gguf --base "$F/qwen3_5" "$F/qwen3_5-lora"
 	gguf-inspect t.gguf | awk '$1 == "tensor" { print $3 }' | sort -u | tr '\n' ' ' >types
@@ -81,8 +88,7 @@ no_adapter() { # WHAT WANTED FOLDER [OPTION...]
 	grep -q -e "$want" err
 	ok $? "it says: $want"
 }
-for k in '.use_dora = true' '.bias = "all"' '.target_parameters = ["x"]' \
-    '.alpha_pattern = {"q_proj": 4}' '.modules_to_save = ["lm_head"]' \
+for k in '.use_dora = true' '.bias = "all"' '.alpha_pattern = {"q_proj": 4}' '.modules_to_save = ["lm_head"]' \
     '.fan_in_fan_out = true'; do
 	new "$k"
 	no_adapter "$k" "$(echo "${k#.}" | cut -d' ' -f1) is set" ad
@@ -115,6 +121,31 @@ no_adapter "another matrix" "q_nope" ad
 new
 sed -i 's/layers\.1\.self_attn\.q_proj\.lora_\([AB]\)/layers.1.input_layernorm.\1xxxxxx/g' ad/adapter_model.safetensors
 no_adapter "a whole tensor" "not one of a pair" ad
+# experts: all in one parameter, or each its own
+base() { # JQ
+	rm -rf base
+	cp -R "$F/qwen3_moe" base
+	chmod -R u+w base
+	jq "$1" "$F/qwen3_moe/config.json" >base/config.json
+}
+base '.moe_intermediate_size = 24'
+no_adapter "experts of another size" "no pair for gate_up_proj or down_proj of 4 experts" \
+    "$F/qwen3_moe-lora" --base base
+base 'if .num_experts then .num_experts = 5 else .num_local_experts = 5 end'
+no_adapter "of another number" "no pair for .* of 5 experts" "$F/qwen3_moe-lora" --base base
+no_adapter "some of them" "4 of 5 experts: an adapter is for all or none" \
+    "$F/qwen3_moe-lora-apart" --base base
+some() { # SED: changes names
+	rm -rf ad
+	cp -R "$F/qwen3_moe-lora-apart" ad
+	chmod -R u+w ad
+	sed -i "$1" ad/adapter_model.safetensors
+}
+some 's/\(layers\.0\.mlp\.experts\.\)3\(\.up_proj\)/\17\2/g'
+no_adapter "one too many" "there are 4 experts" ad --base "$F/qwen3_moe"
+some 's/"base_model\.model\.model\.\(layers\.0\.mlp\.experts\.3\.up_proj\.lora_[AB]\.weight"\)/"mtp.\1                   /g'
+no_adapter "those of a block for drafts" "for experts of the block for drafts" ad \
+    --base "$F/qwen3_moe"
 new
 no_adapter "another model's" "as config.json says" ad --base "$F/qwen3"
 no_adapter "no model" "its model, see --base" ad --base nowhere

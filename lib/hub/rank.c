@@ -105,6 +105,26 @@ read_labels(const struct qwen_hub *h, struct qwen_str *label)
 	return i;
 }
 
+/*
+ * What they are called if nobody says it: by transformers, which leaves that out
+ * of the config where there are two.
+ */
+static size_t
+usual_labels(const struct qwen_hub_gguf *g, struct qwen_str *label)
+{
+	size_t i;
+
+	for (i = 0; i < g->n; i++) {
+		if (strcmp(g->t[i].name, "cls.output.weight") == 0 &&
+		    g->t[i].n_dims == 2 && g->t[i].ne[1] == 2) {
+			label[0] = (struct qwen_str){ "LABEL_0", 7 };
+			label[1] = (struct qwen_str){ "LABEL_1", 7 };
+			return 2;
+		}
+	}
+	return 0;
+}
+
 int
 qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -119,6 +139,8 @@ qwen_hub_put_rank(struct qwen_hub_gguf *g, struct qwen_err *err)
 	memcpy(label, words, sizeof words);
 	if (g->rank == HUB_RANK_SCORE)
 		n = read_labels(g->hub, label);
+	if (n == 0)
+		n = usual_labels(g, label);
 	snprintf(key, sizeof key, "%s.pooling_type", g->hub->arch->name);
 	qwen_gguf_put_u32(g->w, key, QWEN_POOLING_RANK);
 	snprintf(key, sizeof key, "%s.classifier.output_labels",

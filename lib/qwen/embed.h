@@ -104,8 +104,9 @@ int qwen_reranker_encode(const struct qwen_reranker *r,
 /*
  * How the score comes about: of the n classes that the model has (n of
  * qwen_model_n_classes) the place of yes; of a model without them, n 0, the
- * place among the logits of the two tokens in ids.  QWEN_EUNSUP if there is no
- * yes.
+ * place among the logits of the two tokens in ids.  Yes is the class of that
+ * name, of LABEL_0 and LABEL_1 the latter, of two without names the first.
+ * QWEN_EUNSUP if there is none.
  */
 int qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
     int32_t ids[2], struct qwen_err *err);

@@ -45,7 +45,7 @@ one() { # ARCH TYPE
 	# it has no MXFP4 for these, takes the experts of transformers 5 for
 	# those of 4, and knows no classifiers
 	[ -n "$QPIPE_LLAMA_CPP" ] && [ "$2" != mxfp4 ] &&
-	    [ "$1" != qwen3_vl_moe ] && [ "$1" != qwen3_score ] || return
+	    [ "$1" != qwen3_vl_moe ] && [ "${1%2}" != qwen3_score ] || return
 	case $2 in
 	float32) t=f32 ;;
 	float16) t=f16 ;;
@@ -65,7 +65,7 @@ one() { # ARCH TYPE
 		ok $? "$1 $2: as llama.cpp's converter writes it, in $out"
 	done
 }
-for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe qwen3_rank qwen3_score; do
+for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe qwen3_rank qwen3_score qwen3_score2; do
 	for type in float32 bfloat16 float16; do
 		one $arch $type
 	done

@@ -16,7 +16,8 @@ weights ("tiny": the smallest, as those in tests/files/hub), in float32, bfloat1
 here; "logits" has its class compute them in float32, with "half" keys and
 values rounded to float16, as qwen-numerics(7) has them; "scores" is how well
 documents answer queries (PAIRS: a query, a tab and a document a line) by a model
-that ranks, qwen3_rank by yes and no, or qwen3_score by a classifier of its own;
+that ranks, qwen3_rank by yes and no, or qwen3_score by a classifier of its own, qwen3_score2 by one of two
+classes, of which the second is yes;
 "adapt" has peft write an adapter of random changes to all matrices and the
 embedding of such a model, with which "logits" computes then, too, "experts" all
 experts of each block in one parameter, which "apart" takes to pieces, and
@@ -57,7 +58,7 @@ Note that the answer can only be "yes" or "no".<|im_end|>
 
 
 def ranks(arch):
-    return arch in ("qwen3_rank", "qwen3_score")
+    return arch.startswith(("qwen3_rank", "qwen3_score"))
 
 
 def tokenizer(folder, arch, n_vocab):
@@ -144,8 +145,8 @@ def config(arch, r, tiny):
             c["num_experts"] = 4
     if ranks(arch):
         c["eos_token_id"] = 264
-    if arch == "qwen3_score":
-        c["num_labels"] = 1
+    if arch.startswith("qwen3_score"):
+        c["num_labels"] = 2 if arch == "qwen3_score2" else 1
         return T.Qwen3ForSequenceClassification, T.Qwen3Config(**c)
     name = {"qwen2": "Qwen2", "qwen2_moe": "Qwen2Moe", "qwen3": "Qwen3", "qwen3_rank": "Qwen3", "qwen3_moe": "Qwen3Moe",
             "qwen3_next": "Qwen3Next", "qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe", "qwen3_vl": "Qwen3VL",
@@ -292,7 +293,7 @@ def scores(folder, pairs, out):
         for line in open(pairs):
             ids = tok.encode(RERANK % tuple(line.rstrip("\n").split("\t"))).ids
             x = model(input_ids=torch.tensor([ids])).logits[0]
-            x = x[0] if x.ndim == 1 else x[-1, yes] - x[-1, no]
+            x = x[-1, yes] - x[-1, no] if x.ndim > 1 else x[0] if len(x) == 1 else x[1] - x[0]
             print("%s\t%.6f" % (line.rstrip("\n"), torch.sigmoid(x.double()).item()), file=f)
 
 

@@ -220,6 +220,7 @@ said() { # FOLDER: pooling and labels of its file, how many classifiers it has
 	        .["tokenizer.chat_templates"]), ([.tensors[] | select(.name == "cls.output.weight")] | length)]'
 }
 is "$(said "$F/qwen3_score")" '[4,null,["rerank"],1]' "one class has no labels"
+is "$(said "$F/qwen3_score2")" '[4,["LABEL_0","LABEL_1"],["rerank"],1]' "two have those of transformers"
 rm -rf d && cp -R "$F/qwen3_score" d
 jq '.id2label = {"0": "no", "1": "yes"}' "$F/qwen3_score/config.json" >d/config.json
 is "$(said d)" '[4,["no","yes"],["rerank"],1]' "labels of the config, in order"

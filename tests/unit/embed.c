@@ -348,10 +348,32 @@ test_own_template(void)
 	qwen_gguf_close(file);
 }
 
+/* The class that is yes of two of these names; 2: none is. */
+static size_t
+yes_of(const char *const labels[2])
+{
+	struct tiny *t = with_vocab();
+	struct qwen_reranker *r;
+	struct qwen_gguf *file;
+	int32_t ids[2];
+	size_t yes = 9;
+
+	tiny_words(t, "classifier.output_labels", labels, 2);
+	file = write_and_open(t);
+	must(qwen_reranker_open(&r, file, NULL, &err));
+	if (qwen_reranker_yes(r, 2, &yes, ids, &err) < 0)
+		yes = 2;
+	qwen_reranker_close(r);
+	qwen_gguf_close(file);
+	return yes;
+}
+
 static void
 test_yes(struct qwen_gguf *file)
 {
-	static const char *const labels[] = { "no", "yes" };
+	static const char *const labels[][2] = { { "no", "yes" },
+	    { "LABEL_0", "LABEL_1" }, { "LABEL_1", "LABEL_0" },
+	    { "good", "bad" } };
 	struct qwen_reranker *r;
 	struct tiny *t;
 	int32_t ids[2];
@@ -364,14 +386,10 @@ test_yes(struct qwen_gguf *file)
 	    "two without labels: the first");
 	ok(qwen_reranker_yes(r, 3, &yes, ids, &err) < 0, "three: %s", err.msg);
 	qwen_reranker_close(r);
-	t = with_vocab();
-	tiny_words(t, "classifier.output_labels", labels, 2);
-	file = write_and_open(t);
-	must(qwen_reranker_open(&r, file, NULL, &err));
-	ok(qwen_reranker_yes(r, 2, &yes, ids, &err) == 0 && yes == 1,
-	    "labels the other way round");
-	qwen_reranker_close(r);
-	qwen_gguf_close(file);
+	ok(yes_of(labels[0]) == 1, "labels the other way round");
+	ok(yes_of(labels[1]) == 1, "names of none: the second");
+	ok(yes_of(labels[2]) == 2, "turned they are names: %s", err.msg);
+	ok(yes_of(labels[3]) == 2, "as others are: %s", err.msg);
 	t = tiny_new(&dense);
 	file = write_and_open(t);
 	must(qwen_reranker_open(&r, file, NULL, &err));

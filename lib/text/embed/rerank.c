@@ -189,6 +189,10 @@ read_words(struct qwen_reranker *r, const struct qwen_gguf *g)
 	if (is_strings(kv)) {
 		r->n_labels = (size_t)kv->n;
 		r->yes = place(kv, "yes");
+		/* what transformers calls two that nobody named: no and yes */
+		if (r->yes == SIZE_MAX && kv->n == 2 &&
+		    place(kv, "LABEL_0") == 0)
+			r->yes = place(kv, "LABEL_1");
 	}
 	kv = qwen_gguf_find(g, "tokenizer.ggml.tokens");
 	for (i = 0; i < 2; i++) {
@@ -225,7 +229,10 @@ qwen_reranker_yes(const struct qwen_reranker *r, size_t n, size_t *yes,
 		return r->id[0] >= 0 && r->id[1] >= 0 ? 0 : qwen_fail(err,
 		    QWEN_EUNSUP, "there is no cls.output.weight, and no tokens "
 		    "\"yes\" and \"no\": this is no model that ranks");
-	/* Qwen's have yes and no, in this order; one number is yes - no */
+	/*
+	 * Qwen's have yes and no, in this order, and llama.cpp's server takes
+	 * the first of any; one number is yes - no.
+	 */
 	if (r->n_labels == 0 && n <= 2)
 		return 0;
 	if (n == 1 && r->n_labels == 1)

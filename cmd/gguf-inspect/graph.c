@@ -154,6 +154,8 @@ inspect_graph(const struct qwen_gguf *g, const char *path, int dot)
 	}
 	printf("digraph model {\n\tnode [shape=box]\n");
 	cli_must(path, qwen_trace_stages(g, put_node, &d, &cli_err));
+	if (d.layer >= 0)
+		puts("\t}");
 	cli_must(path, qwen_trace_stages(g, put_edges, &e, &cli_err));
 	puts("}");
 }

@@ -111,6 +111,7 @@ count(const struct qprefill_trace *t, uint64_t begin, uint64_t end,
 	uint64_t pos, n = 0;
 	size_t i;
 
+	begin = begin > t->stage.first ? begin : t->stage.first;
 	for (pos = begin; pos < end; pos++) {
 		for (i = 0; i < t->n_range; i++) {
 			if (pos >= t->range[i].first && pos <= t->range[i].last)
@@ -126,14 +127,14 @@ count(const struct qprefill_trace *t, uint64_t begin, uint64_t end,
 
 /* Version 1.0: a magic, a length, and a line that ends at a multiple of 64. */
 static void
-npy_begin(struct qprefill_trace *t, const struct qwen_gguf *g, uint64_t begin,
-    uint64_t end)
+npy_begin(struct qprefill_trace *t, const struct qwen_session *s,
+    uint64_t begin, uint64_t end)
 {
 	struct qwen_text h = { 0 };
 	uint64_t n, last = 0;
 	size_t len;
 
-	cli_must(NULL, qwen_trace_stages(g, match, t, &cli_err));
+	qwen_session_stages(s, match, t);
 	if (t->n_stage > 1)
 		die("-f npy has room for one stage: --trace %s is %zu",
 		    t->stages, t->n_stage);
@@ -214,7 +215,7 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 	}
 	t->to = cli_output_open(t->out);
 	if (format == QPREFILL_NPY) {
-		npy_begin(t, qwen_model_gguf(m), begin, begin + in->n);
+		npy_begin(t, in->session, begin, begin + in->n);
 		return;
 	}
 	how.format = (enum qwen_format)format;

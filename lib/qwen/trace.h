@@ -21,6 +21,8 @@ struct qwen_trace_stage {
 	size_t	 n;		/* numbers of a token; 0: one for each position
 				   up to the token's own */
 	int	 choices;	/* they are numbers of experts, int32 */
+	size_t	 first;		/* position that has the first row: 1 in the
+				   block that predicts, else 0 */
 	/*
 	 * What it is made of, "" after the last: stages, or a pattern where
 	 * all heads are meant.
@@ -36,6 +38,14 @@ struct qwen_trace_stage {
 int qwen_trace_stages(const struct qwen_gguf *g,
     int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg,
     struct qwen_err *err);
+
+/*
+ * The same of those that a session can tell of: with the block that predicts if
+ * the model was opened with it, and the session has all that its next rows are
+ * made of.
+ */
+void qwen_session_stages(const struct qwen_session *s,
+    int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg);
 
 /* Positions first .. last. */
 struct qwen_trace_range {
@@ -62,7 +72,9 @@ struct qwen_trace {
  * From now on tell what the session computes: of the tokens that it reads, not
  * of those that it has read, and none are guessed meanwhile.  All is copied; NULL
  * is the end of it.  Changes no result, and the values are the same in any
- * batch.  A pattern that is no stage's is QWEN_ERANGE.
+ * batch.  A pattern that is no stage's is QWEN_ERANGE.  The block that predicts
+ * is computed in passes that tell of it; where a session was cut so far back that
+ * it cannot be, the evaluation fails: QWEN_EMISMATCH.
  */
 int qwen_session_trace(struct qwen_session *s, const struct qwen_trace *t,
     struct qwen_err *err);

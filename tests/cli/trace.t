@@ -7,8 +7,13 @@ ids 40 7 4096 | tr '\n' ' ' >ids
 echo 5 17 80 3 200 >few
 
 # --- names: what is listed is what is taken, of every architecture
-for name in qwen2 qwen2moe qwen3 qwen3moe qwen35-tied qwen35moe-f32 qwen3next; do
-	model "$name"
+for name in qwen2 qwen2moe qwen3 qwen3moe qwen35-tied qwen35moe-f32 qwen3next demo; do
+	if [ $name = demo ]; then	# which has a block for drafts
+		MODEL=demo.gguf
+		cp "$QWEN_MODEL" $MODEL
+	else
+		model "$name"
+	fi
 	gguf-inspect --graph "$MODEL" | cut -d ' ' -f 2 >listed
 	qprefill -m "$MODEL" --trace '*' --trace-at 3 -f text <few | cut -d ' ' -f 1 >told
 	[ -s listed ] && cmp -s listed told
@@ -30,6 +35,7 @@ ok $? "has a node for each stage, and one for all heads"
 sed -n 's/^\t"\([^"]*\)" -> "\([^"]*\)"$/\1\n\2/p' dot | sort -u >joined
 cmp -s nodes joined
 ok $? "and all of them are joined"
+is "$(tr -cd '{' <dot | wc -c)" "$(tr -cd '}' <dot | wc -c)" "every group has an end"
 if command -v dot >/dev/null 2>&1; then
 	command dot -Tsvg dot >dot.svg 2>err
 	is "$? $(cat err)" "0 " "dot takes it"
@@ -51,7 +57,7 @@ cmp -s plain.state with.state
 ok $? "the state is what it is without"
 grep -q with.state ready
 ok $? "and told to be ready on stdout"
-for how in '-t 1 --batch 1' '-t 3 --batch 7' '--checkpoint-every 5' '--draft none'; do
+for how in '-t 1 --batch 1' '-t 3 --batch 7' '--checkpoint-every 5' '--draft mtp'; do
 	qprefill --trace '*' $how <ids >other
 	cmp -s t.cbor other
 	ok $? "the same bytes with $how"
@@ -59,6 +65,24 @@ done
 QWEN_CPU=scalar qprefill --trace '*' <ids >other
 cmp -s t.cbor other
 ok $? "the same bytes without vectors"
+
+# --- the block for drafts: from the second token on, where it is there
+is "$(qstate show t.cbor | awk '$2 ~ /^blk.8/ { print $5 }' | sort -u)" 39 "the block for drafts tells of all tokens but the first"
+qprefill --trace 'embed,blk.[0-7].*,norm,logits' <ids >trunk
+qprefill --trace '*' --draft none <ids >other
+cmp -s trunk other
+ok $? "--draft none: all but what it is"
+qprefill -o other.state --trace 'blk.8.*' --trace-out block --trace-at 0,9-last <ids >ready
+cmp -s plain.state other.state
+ok $? "the state is what it is without"
+is "$(qstate show block | awk '$1 == "stage" { print $5 }' | sort -u)" 31 "and nothing is told of the first token"
+qprefill --trace 'blk.8.attn.probs.h2' --trace-at 5 -f text <ids >row
+is "$(awk '{ for (i = s = 0; i < NF - 3; i++) s += $(i + 4)
+    print NF - 3, $4, (s > 0.9999 && s < 1.0001) }' row)" "6 0 1" "which its heads give nothing"
+refused 1 "a stage of it without it" qprefill --draft none --trace 'blk.8.ffn' <ids
+grep -q 'without its block for drafts' err
+ok $? "says why"
+
 head -c 2 ids >one
 cut -d ' ' -f 1-9 ids >first
 cut -d ' ' -f 10- ids >rest
@@ -67,6 +91,11 @@ qprefill -s first.state --trace '*.ffn' -f text <rest >after
 qprefill --trace '*.ffn' --trace-at 9-last -f text <ids >all
 [ -s after ] && cmp -s after all
 ok $? "after a state, those of the tokens that are read"
+qprefill --draft none -o none.state <first >/dev/null
+qprefill -s none.state --trace '*.ffn' -f text <rest >after
+grep -v '^blk.8.' all | cmp -s after -
+ok $? "after a state that has nothing for the block, the others"
+refused 1 "and not the block" qprefill -s none.state --trace 'blk.8.ffn' <rest
 qprefill --store store -o /dev/null <ids >/dev/null
 qprefill --store store --trace '*' --trace-out other -o /dev/null <ids >/dev/null
 cmp -s t.cbor other
@@ -88,6 +117,10 @@ is "$(npy norm.npy) $(wc -c <norm.npy)" "<f4 40, 256 $((128 + 40 * 256 * 4))" ".
 qprefill --trace 'blk.3.attn.probs.h1' --trace-at 1,4 --trace-out p.npy -f npy <ids >/dev/null
 is "$(npy p.npy) $(wc -c <p.npy)" "<f4 2, 5 $((128 + 2 * 5 * 4))" "of rows that grow"
 is "$(tail -c 40 p.npy | od -An -v -t u4 | awk 'NR == 1 { print ($3 == 0 && $2 != 0) }')" 1 "with zeros after them"
+qprefill --trace 'blk.8.ffn' -f npy <ids >block.npy
+is "$(npy block.npy) $(wc -c <block.npy)" "<f4 39, 256 $((128 + 39 * 256 * 4))" "of the block for drafts"
+qprefill --draft none --trace 'blk.[78].ffn' -f npy <ids >one.npy
+is "$(npy one.npy)" "<f4 40, 256" "of what there is"
 qprefill --trace 'blk.0.router.experts' --trace-at last -f npy <ids >e.npy
 is "$(npy e.npy) $(tail -c 8 e.npy | od -An -t d4 | xargs)" \
     "<i4 1, 2 $(qprefill --trace 'blk.0.router.experts' --trace-at last -f text <ids | cut -d ' ' -f 4-)" \

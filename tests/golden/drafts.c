@@ -119,6 +119,41 @@ struct folder {
 	FILE	*lines;
 };
 
+/* ---- the same rows as a trace has them */
+
+struct traced {
+	const float	*row;		/* of position 1, and those that follow */
+	size_t		 n_vocab, n, wrong;
+};
+
+static int
+compare_row(void *arg, const struct qwen_trace_value *v, struct qwen_err *e)
+{
+	struct traced *t = arg;
+
+	(void)e;
+	t->wrong += v->position != ++t->n || v->n != t->n_vocab ||
+	    memcmp(v->row, t->row + (t->n - 1) * t->n_vocab,
+	    t->n_vocab * sizeof *v->row) != 0;
+	return 0;
+}
+
+static int
+as_traced(struct qwen_model *m, const int32_t *ids, size_t n, const float *row)
+{
+	static const char *const head[] = { "*.nextn.shared_head_head" };
+	struct traced t = { .row = row, .n_vocab = qwen_model_n_vocab(m) };
+	const struct qwen_trace how = { .patterns = head, .n_patterns = 1,
+	    .value = compare_row, .arg = &t };
+	struct qwen_session *s = session_of(m);
+
+	if (qwen_session_trace(s, &how, &err) < 0)
+		die("trace", err.msg);
+	read_to(s, ids, n, SIZE_MAX);
+	qwen_session_free(s);
+	return t.n == n - 1 && t.wrong == 0;
+}
+
 /* The file itself, or unpacked from what lies beside it. */
 static void
 plain_file(char *out, size_t size, const struct folder *f, const char *name)
@@ -160,6 +195,8 @@ check_recorded(const struct folder *f, struct qwen_model *m, unsigned numerics,
 	    numerics, f->name, d[0], f->kl);
 	ok(d[2] <= f->max_abs, "%u: %s: largest difference %.3g (limit %g)",
 	    numerics, f->name, d[2], f->max_abs);
+	ok(as_traced(m, ids, TEXT, got), "%u: %s: a trace has the same bits",
+	    numerics, f->name);
 	free(c.logits);
 	free(got);
 }

@@ -31,13 +31,15 @@ void ref_round_kv(struct ref_model *m);
 
 /*
  * Told of each stage by the names that traces have, qwen-trace(7), from now on;
- * t is the token's position, and v lives until it returns.
+ * t is the token's position, and v lives until it returns.  ref_drafts() tells
+ * of the trunk too.
  */
 struct ref_look {
 	void	(*fn)(void *arg, const char *stage, size_t t, const double *v,
 		    size_t n);
 	void	*arg;
-	size_t	 t;		/* the reference pass's own */
+	/* the reference pass's own: the position; that of the first row */
+	size_t	 t, first;
 };
 
 void ref_look(struct ref_model *m, struct ref_look *look);

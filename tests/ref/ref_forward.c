@@ -52,7 +52,7 @@ show(const struct ref_model *m, long block, const char *name, const double *v,
 {
 	char full[64];
 
-	if (m->look == NULL || block >= (long)m->n_layer)
+	if (m->look == NULL)
 		return;
 	if (block >= 0)
 		snprintf(full, sizeof full, "blk.%ld.%s", block, name);
@@ -65,7 +65,15 @@ static void
 at_row(const struct ref_model *m, size_t t)
 {
 	if (m->look != NULL)
-		m->look->t = t;
+		m->look->t = m->look->first + t;
+}
+
+/* Rows are of positions from this one on; from 0 again, when all is done. */
+static void
+first_row(const struct ref_model *m, size_t first)
+{
+	if (m->look != NULL)
+		m->look->first = first;
 }
 
 static void
@@ -262,7 +270,9 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 	int gated = is_hybrid(m);
 	double scale = ref_key_real(m, "attention.scale", 1 / sqrt((double)D));
 	double *q = ref_new((gated ? 2 : 1) * H * D), *o = ref_new(H * D);
-	double *p = ref_new(t + 1);
+	/* what is told has a number for positions without a row too */
+	size_t none = m->look != NULL ? m->look->first : 0;
+	double *told = ref_new(none + t + 1), *p = told + none;
 	char name[40];
 
 	at_row(m, t);
@@ -278,12 +288,12 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh,
 		    p);
 		snprintf(name, sizeof name, "attn.probs.h%zu", h);
-		show(m, block, name, p, t + 1);
+		show(m, block, name, told, none + t + 1);
 		for (i = 0; gated && i < D; i++)
 			oh[i] *= sigma(qh[D + i]);
 	}
 	product(m, block, "attn_output.weight", o, y);
-	free(p);
+	free(told);
 	free(q);
 	free(o);
 }
@@ -680,17 +690,19 @@ run_block(const struct ref_model *m, size_t i, double *x, size_t n)
 	show_rows(m, b, "mixer", y, n, E);
 	add(x, y, n * E);
 	show_rows(m, b, "mixer_residual", x, n, E);
-	memset(y, 0, n * E * sizeof *y);
 	/* a block that predicts may have none */
-	for (t = 0; t < n && (ref_has(m, b, "ffn_gate_inp.weight") ||
-	    ref_has(m, b, "ffn_gate.weight")); t++) {
-		rms(m, b, ffn_norm, x + t * E, a + t * E);
-		at_row(m, t);
-		ffn(m, b, a + t * E, y + t * E);
+	if (ref_has(m, b, "ffn_gate_inp.weight") ||
+	    ref_has(m, b, "ffn_gate.weight")) {
+		memset(y, 0, n * E * sizeof *y);
+		for (t = 0; t < n; t++) {
+			rms(m, b, ffn_norm, x + t * E, a + t * E);
+			at_row(m, t);
+			ffn(m, b, a + t * E, y + t * E);
+		}
+		show_rows(m, b, "ffn", y, n, E);
+		add(x, y, n * E);
+		show_rows(m, b, "residual", x, n, E);
 	}
-	show_rows(m, b, "ffn", y, n, E);
-	add(x, y, n * E);
-	show_rows(m, b, "residual", x, n, E);
 	free(a);
 	free(y);
 }
@@ -758,6 +770,9 @@ join(const struct ref_model *m, long b, int32_t id, const double *h, double *x)
 	rms(m, b, "nextn.enorm.weight", both, both);
 	rms(m, b, "nextn.hnorm.weight", h, both + E);
 	product(m, b, "nextn.eh_proj.weight", both, x);
+	show(m, b, "nextn.enorm", both, E);
+	show(m, b, "nextn.hnorm", both + E, E);
+	show(m, b, "nextn.eh_proj", x, E);
 	free(both);
 }
 
@@ -772,16 +787,24 @@ ref_drafts(const struct ref_model *m, const int32_t *tokens, size_t n,
 	double *h = ref_new(n * E), *x = ref_new(n * E), *f = ref_new(E);
 
 	run_trunk(m, tokens, n, h);
-	for (t = 0; t + 1 < n; t++)
+	first_row(m, 1);
+	for (t = 0; t + 1 < n; t++) {
+		at_row(m, t);
 		join(m, b, tokens[t + 1], h + t * E, x + t * E);
+	}
 	run_block(m, m->n_layer, x, n - 1);
 	for (t = 0; t + 1 < n; t++) {
+		at_row(m, t);
 		rms(m, norm ? b : -1, norm ? "nextn.shared_head_norm.weight" :
 		    "output_norm.weight", x + t * E, f);
 		product(m, head ? b : -1, head ?
 		    "nextn.shared_head_head.weight" : head_of(m), f,
 		    logits + t * ref_n_vocab(m));
+		show(m, b, "nextn.shared_head_norm", f, E);
+		show(m, b, "nextn.shared_head_head", logits +
+		    t * ref_n_vocab(m), ref_n_vocab(m));
 	}
+	first_row(m, 0);
 	free(h);
 	free(x);
 	free(f);

@@ -194,7 +194,7 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	size_t row = b->hp->n_embd * sizeof *s->x;
 
 	qwen_batch_norm(b, add, l->mixer_norm, 2 * l->index);
-	if (b->trace && l->index > 0)
+	if (b->trace && add != NULL)
 		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, l->index - 1, s->x,
 		    b->hp->n_embd);
 	l->mixer(b, l);
@@ -264,7 +264,7 @@ run_layers(struct qwen_batch *b)
 		qwen_trace_rows(b, QWEN_TRACE_RESIDUAL, n_layer - 1, s->x,
 		    n_embd);
 		qwen_trace_rows(b, QWEN_TRACE_NORM, 0, s->xn, n_embd);
-		qwen_trace_logits(b);
+		qwen_trace_logits(b, &b->m->output, QWEN_TRACE_LOGITS, 0);
 	}
 	if (b->m->mtp.on)
 		qwen_mtp_take(b);
@@ -439,9 +439,9 @@ qwen_batch_run(struct qwen_batch *b)
 		qwen_journal_plan(p);
 	}
 	qwen_batch_number(b);
+	b->trace = qwen_trace_begin(b);
 	if (b->m->mtp.on)
 		qwen_mtp_begin(b);
-	b->trace = qwen_trace_begin(b);
 	run_layers(b);
 	if (any_good(b))
 		run_heads(b);
@@ -453,6 +453,12 @@ qwen_batch_run(struct qwen_batch *b)
 			fail_bad(bad, b->hp->n_layer, &p->err);
 			p->failed = 1;
 		}
+	}
+	if (b->m->mtp.on)
+		qwen_mtp_fill(b);
+	for (i = 0; i < b->n_share; i++) {
+		struct qwen_share *p = &b->share[i];
+
 		qwen_trace_end(p);
 		if (p->failed) {
 			p->s->have_logits = 0;
@@ -461,9 +467,9 @@ qwen_batch_run(struct qwen_batch *b)
 		memcpy(p->s->tokens + p->s->n_tokens, p->tokens,
 		    p->n_tokens * sizeof *p->tokens);
 		p->s->n_tokens += p->n_tokens;
+		if (p->n_mtp > 0)
+			p->s->mtp.filled = p->s->n_tokens;
 		qwen_ahead_begin(p->s, p->guess, atomic_load(&p->good),
 		    p->n_guess);
 	}
-	if (b->m->mtp.on)
-		qwen_mtp_fill(b);
 }

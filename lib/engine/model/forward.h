@@ -123,8 +123,14 @@ struct qwen_share {
 	size_t			 item, n_group, n_chunk;
 	size_t			 partial;	/* its rows of part, if split */
 	int			 split;
-	/* mtp.c: the first row of the pass, and rows for the block */
+	/*
+	 * mtp.c: the first row of the pass, and rows for the block, of which
+	 * all results are wanted, or only what the cache needs; among rows for
+	 * the block, that of the pass which the first one is told of.
+	 */
 	size_t			 at, n_mtp;
+	int			 whole;
+	size_t			 told;
 };
 
 struct qwen_batch {
@@ -190,6 +196,12 @@ void qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 void qwen_mtp_begin(struct qwen_batch *b);
 void qwen_mtp_take(struct qwen_batch *b);
 void qwen_mtp_fill(struct qwen_batch *b);
+
+/*
+ * Is all there that its rows from the end of the session on are made of?  Then
+ * what it has, as qwen_mtp_parts(), else 0.
+ */
+unsigned qwen_mtp_whole(const struct qwen_session *s);
 
 /* What a session keeps of hidden states. */
 size_t qwen_hidden_bytes(const struct qwen_model *m);

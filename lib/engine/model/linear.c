@@ -260,8 +260,9 @@ qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
 
 	for (i = 0; i < n_lin; i++)
 		items += chunks_of(lin[i].w, j.chunk);
-	/* the head's are all rows, not those it is for: see run_layers() */
-	if (b->m->inputs != NULL && lin[0].w != &b->m->output)
+	/* a head's are all rows, not those it is for: see run_layers() */
+	if (b->m->inputs != NULL && lin[0].w != &b->m->output &&
+	    lin[0].w != &b->m->mtp.head)
 		qwen_inputs_linear(b, lin, n_lin, x, stride, at, n);
 	if (b->m->loras != NULL)
 		qwen_lora_lows(b, lin, n_lin, x, stride, at, n);

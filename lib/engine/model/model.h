@@ -116,6 +116,7 @@ struct qwen_layer {
  */
 struct qwen_mtp {
 	int			 on;
+	unsigned		 parts;	/* qwen_mtp_parts() */
 	struct qwen_layer	 layer;	/* its index is the trunk's n_layer; ffn
 					   NULL: it has none */
 	struct qwen_weight	 embd, proj, head;
@@ -231,6 +232,15 @@ void qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l);
 void qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l);
+
+/* What such a block of a file has, as bits; 0: there is none (mtp_load.c). */
+enum {
+	QWEN_MTP_BLOCK = 1,
+	QWEN_MTP_FFN = 2,	/* a feed-forward part, which some leave out */
+	QWEN_MTP_EMBD = 4,	/* an embedding of its own */
+};
+
+unsigned qwen_mtp_parts(const struct qwen_gguf *g, size_t block);
 
 /*
  * The block that predicts, of the model's file or the one in opts (which may be

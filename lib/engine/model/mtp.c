@@ -14,7 +14,8 @@
  * The keys and values of true rows are kept, slot p - 1 for position p, and
  * nothing else of them is needed.  A pass of few tokens leaves its hidden states
  * in the session, and the rows are made up for when a draft is asked for: then
- * several share one pass.  A pass of many tokens makes them at its end.
+ * several share one pass.  A pass of many tokens makes them at its end; and one
+ * that somebody looks at all of them, whole.
  *
  * RoPE turns by the slot: only differences of positions matter to attention.
  */
@@ -27,6 +28,7 @@
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/lora.h"
+#include "engine/model/trace.h"
 
 /* Rows made up for at once. */
 #define ROWS 32
@@ -120,6 +122,18 @@ can_catch_up(const struct qwen_mtp_state *p, size_t n)
 	size_t at = next_row(p);
 
 	return at >= n || (at - 1 >= p->first && n - 1 <= p->end);
+}
+
+unsigned
+qwen_mtp_whole(const struct qwen_session *s)
+{
+	const struct qwen_mtp_state *p = &s->mtp;
+	size_t n = s->n_tokens;
+
+	if (p->hidden == NULL || p->from > 0 || (n > 0 &&
+	    (!can_catch_up(p, n) || qwen_hidden_at(s, n - 1) == NULL)))
+		return 0;
+	return s->model->mtp.parts;
 }
 
 void
@@ -226,30 +240,58 @@ join_rows(struct qwen_batch *b, const struct source *src)
 	    3 * b->hp->n_embd);
 }
 
+/* What goes into proj, at x, and what comes of it. */
+static void
+trace_joined(const struct qwen_batch *b, const float *x)
+{
+	size_t layer = b->m->mtp.layer.index, n = b->hp->n_embd;
+
+	qwen_trace_rows(b, QWEN_TRACE_ENORM, layer, x, b->b->o_width);
+	qwen_trace_rows(b, QWEN_TRACE_HNORM, layer, x + n, b->b->o_width);
+	qwen_trace_rows(b, QWEN_TRACE_EH_PROJ, layer, b->b->x, n);
+}
+
 /*
- * Rows that were joined at row at of o, through the block; want: the last one is
- * wanted, and f of it is in xn then.
+ * Rows that were joined at row at of o, through the block; so many of them, the
+ * last ones, are wanted, and f of these is in xn then.
  */
 static void
-run_rows(struct qwen_batch *b, size_t at, int want)
+run_rows(struct qwen_batch *b, size_t at, size_t want)
 {
 	const struct qwen_mtp *w = &b->m->mtp;
 	struct qwen_share *p = b->share;
 	struct qwen_scratch *s = b->b;
 	struct qwen_linear lin = { &w->proj, s->x, b->hp->n_embd, NULL };
+	size_t i;
 
 	qwen_linears(b, &lin, 1, s->o + at * s->o_width, s->o_width,
 	    qwen_operand(b, s->oq, s->o_width, at), NULL, b->n);
+	if (b->trace)
+		trace_joined(b, s->o + at * s->o_width);
 	qwen_rope_angles(b);
 	p->pos -= p->s->mtp.from;
 	p->skip = p->s->mtp.from / QWEN_KV_BLOCK;
-	p->from = p->n - (want != 0);
-	s->wanted[0] = (uint32_t)p->from;
-	b->wanted = s->wanted;
-	b->n_wanted = want != 0;
+	p->from = p->n - want;
+	for (i = 0; i < want; i++)
+		s->wanted[i] = (uint32_t)(p->from + i);
+	b->wanted = want < b->n ? s->wanted : NULL;
+	b->n_wanted = want;
 	qwen_batch_layer(b, &w->layer, NULL);
-	if (want)
+	if (want > 0)
 		qwen_batch_norm(b, s->out, w->norm, 2 * w->layer.index + 2);
+}
+
+/* What is told of the end of the block, of the rows in x and xn. */
+static void
+trace_end(struct qwen_batch *b)
+{
+	const struct qwen_mtp *w = &b->m->mtp;
+	size_t n = b->hp->n_embd, layer = w->layer.index;
+
+	qwen_trace_rows(b, w->layer.ffn != NULL ? QWEN_TRACE_RESIDUAL :
+	    QWEN_TRACE_MIXER_RESIDUAL, layer, b->b->x, n);
+	qwen_trace_rows(b, QWEN_TRACE_HEAD_NORM, layer, b->b->xn, n);
+	qwen_trace_logits(b, &w->head, QWEN_TRACE_HEAD, layer);
 }
 
 /* True rows of positions before n that are missing, from what was kept. */
@@ -306,15 +348,15 @@ qwen_session_mtp_set(struct qwen_session *s, size_t from, size_t n,
 /* -------------------------------------------------------- in a trunk's pass */
 
 /*
- * Are the rows of a share made in the pass, since not all hidden states would
- * stay that those need which are missing then?
+ * Are the rows of a share made in the pass, since somebody wants to know, or
+ * since not all hidden states would stay that those need which are missing then?
  */
 static int
-is_long(const struct qwen_share *p)
+is_made(const struct qwen_share *p)
 {
 	size_t next = next_row(&p->s->mtp), end = p->pos + p->n;
 
-	return end > next && end - next + 1 > QWEN_HIDDEN_ROWS;
+	return p->whole || (end > next && end - next + 1 > QWEN_HIDDEN_ROWS);
 }
 
 void
@@ -326,7 +368,8 @@ qwen_mtp_begin(struct qwen_batch *b)
 	for (i = 0; i < b->n_share; i++) {
 		struct qwen_share *p = &b->share[i];
 
-		if (is_long(p) && next_row(&p->s->mtp) < p->pos) {
+		p->whole = qwen_trace_block(p->s);
+		if (is_made(p) && next_row(&p->s->mtp) < p->pos) {
 			catch_up(p->s, p->pos);
 			any = 1;
 		}
@@ -363,7 +406,7 @@ qwen_mtp_take(struct qwen_batch *b)
 		struct qwen_share *p = &b->share[i];
 
 		p->n_mtp = 0;
-		if (is_long(p))
+		if (is_made(p))
 			take_rows(p);
 		keep_hidden(p->s, p->pos, b->b->xn + p->first * b->hp->n_embd,
 		    p->n);
@@ -375,18 +418,30 @@ qwen_mtp_fill(struct qwen_batch *b)
 {
 	struct qwen_share share;
 	struct qwen_batch rows;
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < b->n_share; i++) {
-		const struct qwen_share *p = &b->share[i];
+		struct qwen_share *p = &b->share[i];
 
 		if (p->n_mtp == 0 || p->failed)
 			continue;
 		rows = batch_of(p->s, &share);
-		n = p->s->n_tokens - p->n_mtp;
-		set_rows(&rows, n, p->s->tokens + n, p->n_mtp);
-		run_rows(&rows, p->at, 0);
-		p->s->mtp.filled = p->s->n_tokens;
+		share.told = p->n_tokens - p->n_mtp;
+		set_rows(&rows, p->s->n_tokens + share.told, p->tokens +
+		    share.told, p->n_mtp);
+		if (!p->whole) {
+			run_rows(&rows, p->at, 0);
+			continue;
+		}
+		share.logits = QWEN_LOGITS_ALL;
+		rows.trace = 1;
+		run_rows(&rows, p->at, rows.n);
+		trace_end(&rows);
+		if (atomic_load(&share.bad) == SIZE_MAX)
+			continue;
+		qwen_fail(&p->err, QWEN_ENUMERIC, "a hidden state of the block "
+		    "for drafts is not finite");
+		p->failed = 1;
 	}
 }
 

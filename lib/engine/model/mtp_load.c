@@ -15,22 +15,28 @@ qwen_model_has_mtp(const struct qwen_model *m)
 	return m->mtp.on;
 }
 
-/* Is there a block after the trunk? */
-static int
-has_block(struct qwen_loader *ld, size_t block)
+unsigned
+qwen_mtp_parts(const struct qwen_gguf *g, size_t block)
 {
-	ld->layer = (long)block;
-	return qwen_has_tensor(ld, "nextn.eh_proj.weight");
+	const struct qwen_loader ld = { .g = g, .layer = (long)block };
+	unsigned parts = QWEN_MTP_BLOCK;
+
+	if (!qwen_has_tensor(&ld, "nextn.eh_proj.weight"))
+		return 0;
+	if (qwen_has_tensor(&ld, "ffn_down.weight") ||
+	    qwen_has_tensor(&ld, "ffn_gate_inp.weight"))
+		parts |= QWEN_MTP_FFN;
+	if (qwen_has_tensor(&ld, "nextn.embed_tokens.weight"))
+		parts |= QWEN_MTP_EMBD;
+	return parts;
 }
 
-/* Some publishers leave out the feed-forward part. */
 static void
 load_ffn(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_arch *a = ld->m->arch;
 
-	if (!qwen_has_tensor(ld, "ffn_down.weight") &&
-	    !qwen_has_tensor(ld, "ffn_gate_inp.weight"))
+	if (!(ld->m->mtp.parts & QWEN_MTP_FFN))
 		return;
 	qwen_load_vector(ld, &l->ffn_norm, a->ffn_norm, ld->m->hp.n_embd);
 	if (a->moe)
@@ -84,6 +90,7 @@ load(struct qwen_loader *ld, size_t block)
 	size_t n = m->hp.n_embd;
 
 	ld->layer = (long)block;
+	p->parts = qwen_mtp_parts(ld->g, block);
 	p->embd = m->token_embd;
 	p->head = m->output;
 	load_end(ld, &p->embd, "nextn.embed_tokens.weight", NULL);
@@ -181,7 +188,7 @@ load_side(struct qwen_model *m, const struct qwen_gguf *g,
 	rc = qwen_hparams_read(&h, m->arch, g, 1, err);
 	if (rc == 0)
 		rc = compare(&m->hp, &h, err);
-	if (rc == 0 && !has_block(&ld, h.n_block - 1))
+	if (rc == 0 && qwen_mtp_parts(g, h.n_block - 1) == 0)
 		rc = qwen_fail(err, QWEN_EFORMAT, "it has no block that "
 		    "predicts (blk.%zu.nextn)", h.n_block - 1);
 	if (rc == 0)
@@ -206,7 +213,7 @@ qwen_mtp_load(struct qwen_model *m, const struct qwen_model_opts *opts,
 		qwen_gguf_want_huge(m->mtp.side);
 	} else {
 		if (m->hp.n_block == m->hp.n_layer ||
-		    !has_block(&ld, m->hp.n_layer))
+		    qwen_mtp_parts(m->gguf, m->hp.n_layer) == 0)
 			return 0;
 		if (load(&ld, m->hp.n_layer) < 0)
 			return -1;

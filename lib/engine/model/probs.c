@@ -103,6 +103,9 @@ do_probs(void *arg, size_t item, int thread)
 	(void)thread;
 	if (p == NULL)
 		return;
+	/* slots of the block that predicts: position 0 has no row */
+	if (j->layer == h->n_layer)
+		*p++ = 0.0f;
 	for (i = 0; i < n; i += QWEN_KV_BLOCK) {
 		keys = block[i / QWEN_KV_BLOCK] + qwen_kv_k_at(&s, head_kv) /
 		    sizeof *keys;

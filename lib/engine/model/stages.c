@@ -4,15 +4,16 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "engine/model/forward.h"
 #include "engine/model/trace.h"
 
 /* Layers that have a stage, and numbers of a token. */
-enum where { ALWAYS, ATTENTION, DELTANET, EXPERTS, SHARED };
-enum width { EMBD, POSITIONS, VALUE_HEADS, ALL_EXPERTS, USED, ONE };
+enum where { ALWAYS, PREDICTS, ATTENTION, DELTANET, FFN, EXPERTS, SHARED };
+enum width { EMBD, POSITIONS, VALUE_HEADS, ALL_EXPERTS, USED, ONE, VOCAB };
 
 /*
- * In from, $ is the residual stream that a layer begins with, and names are
- * those of the layer.
+ * In from, $ is the residual stream as it is there, and names are those of the
+ * layer.
  */
 static const struct row {
 	const char	*name;
@@ -21,6 +22,12 @@ static const struct row {
 	enum width	 width;
 	const char	*from[3];
 } rows[QWEN_TRACE_N] = {
+	[QWEN_TRACE_ENORM] = { "nextn.enorm", "norm", PREDICTS, EMBD,
+	    { NULL } },
+	[QWEN_TRACE_HNORM] = { "nextn.hnorm", "norm", PREDICTS, EMBD,
+	    { NULL } },
+	[QWEN_TRACE_EH_PROJ] = { "nextn.eh_proj", "linear", PREDICTS, EMBD,
+	    { "nextn.enorm", "nextn.hnorm" } },
 	[QWEN_TRACE_PROBS] = { "attn.probs", "softmax", ATTENTION, POSITIONS,
 	    { "$" } },
 	[QWEN_TRACE_DECAY] = { "delta.decay", "gate", DELTANET, VALUE_HEADS,
@@ -38,59 +45,87 @@ static const struct row {
 	    { "router.logits", "router.experts" } },
 	[QWEN_TRACE_SHARED] = { "router.shared", "gate", SHARED, ONE,
 	    { "mixer_residual" } },
-	[QWEN_TRACE_FFN] = { "ffn", NULL, ALWAYS, EMBD, { "mixer_residual" } },
-	[QWEN_TRACE_RESIDUAL] = { "residual", "sum", ALWAYS, EMBD,
+	[QWEN_TRACE_FFN] = { "ffn", NULL, FFN, EMBD, { "mixer_residual" } },
+	[QWEN_TRACE_RESIDUAL] = { "residual", "sum", FFN, EMBD,
 	    { "mixer_residual", "ffn" } },
+	[QWEN_TRACE_HEAD_NORM] = { "nextn.shared_head_norm", "norm", PREDICTS,
+	    EMBD, { "$" } },
+	[QWEN_TRACE_HEAD] = { "nextn.shared_head_head", "linear", PREDICTS,
+	    VOCAB, { "nextn.shared_head_norm" } },
 };
 
 struct walk {
 	const struct qwen_arch		*a;
 	const struct qwen_hparams	*h;
+	unsigned			 mtp_parts;
 	int	(*each)(void *arg, size_t number,
 		    const struct qwen_trace_stage *st);
 	void	*arg;
-	char	 stream[QWEN_TRACE_NAME];	/* what a layer begins with */
+	char	 stream[QWEN_TRACE_NAME];	/* the last sum */
 };
 
-/* A layer has a number for each head and each other stage, used or not. */
+/*
+ * A layer has a number for each head and each other stage, used or not.  The
+ * block that predicts comes after the logits.
+ */
 size_t
 qwen_stage_number(const struct qwen_hparams *h, enum qwen_trace_kind kind,
     size_t layer, size_t head)
 {
-	size_t per = h->n_head + QWEN_TRACE_NORM - QWEN_TRACE_DECAY;
+	enum { ENDS = QWEN_TRACE_N - QWEN_TRACE_NORM };
+	size_t per = h->n_head - 1 + QWEN_TRACE_NORM - QWEN_TRACE_ENORM;
+	size_t at = 1 + layer * per + (layer == h->n_layer ? ENDS : 0);
 
 	if (kind == QWEN_TRACE_EMBED)
 		return 0;
 	if (kind >= QWEN_TRACE_NORM)
 		return 1 + h->n_layer * per + (size_t)(kind - QWEN_TRACE_NORM);
-	return 1 + layer * per + (kind == QWEN_TRACE_PROBS ? head :
-	    h->n_head + (size_t)(kind - QWEN_TRACE_DECAY));
+	if (kind > QWEN_TRACE_PROBS)
+		head = h->n_head - 1;
+	return at + (size_t)(kind - QWEN_TRACE_ENORM) + head;
 }
 
 size_t
 qwen_stage_count(const struct qwen_hparams *h)
 {
-	return qwen_stage_number(h, QWEN_TRACE_LOGITS, 0, 0) + 1;
+	return qwen_stage_number(h, QWEN_TRACE_HEAD, h->n_layer, 0) + 1;
+}
+
+/* Is it the block that predicts? */
+static int
+predicts(const struct walk *w, size_t layer)
+{
+	return layer == w->h->n_layer;
 }
 
 static int
 recurrent(const struct walk *w, size_t layer)
 {
-	return w->a->hybrid && w->h->recurrent[layer];
+	return w->a->hybrid && !predicts(w, layer) && w->h->recurrent[layer];
+}
+
+static int
+has_ffn(const struct walk *w, size_t layer)
+{
+	return !predicts(w, layer) || (w->mtp_parts & QWEN_MTP_FFN);
 }
 
 static int
 has(const struct walk *w, size_t layer, enum where where)
 {
 	switch (where) {
+	case PREDICTS:
+		return predicts(w, layer);
 	case ATTENTION:
 		return !recurrent(w, layer);
 	case DELTANET:
 		return recurrent(w, layer);
+	case FFN:
+		return has_ffn(w, layer);
 	case EXPERTS:
-		return w->a->moe;
+		return has_ffn(w, layer) && w->a->moe;
 	case SHARED:
-		return w->a->moe && w->h->n_ff_shexp > 0;
+		return has_ffn(w, layer) && w->a->moe && w->h->n_ff_shexp > 0;
 	case ALWAYS:
 		break;
 	}
@@ -111,6 +146,8 @@ width_of(const struct qwen_hparams *h, enum width width)
 		return h->n_expert;
 	case USED:
 		return h->n_expert_used;
+	case VOCAB:
+		return h->n_vocab;
 	case ONE:
 		break;
 	}
@@ -143,10 +180,15 @@ fill(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
 	    recurrent(w, layer) ? "deltanet" : "attention";
 	st->n = width_of(w->h, r->width);
 	st->choices = kind == QWEN_TRACE_EXPERTS;
+	st->first = predicts(w, layer);
 	for (i = 0; i < 3 && r->from[i] != NULL; i++) {
 		snprintf(name, sizeof name, "blk.%zu.%s", layer, r->from[i]);
 		add_from(st, r->from[i][0] == '$' ? w->stream : name);
 	}
+	if (kind == QWEN_TRACE_ENORM && !(w->mtp_parts & QWEN_MTP_EMBD))
+		add_from(st, "embed");
+	if (kind == QWEN_TRACE_HNORM)
+		add_from(st, "norm");
 	if (kind == QWEN_TRACE_MIXER) {
 		snprintf(name, sizeof name, recurrent(w, layer) ?
 		    "blk.%zu.delta.*" : "blk.%zu.attn.probs.h*", layer);
@@ -184,15 +226,17 @@ walk_layer(struct walk *w, size_t layer)
 	struct qwen_trace_stage st;
 	int kind, rc;
 
-	for (kind = QWEN_TRACE_PROBS; kind <= QWEN_TRACE_RESIDUAL; kind++) {
+	for (kind = QWEN_TRACE_ENORM; kind <= QWEN_TRACE_HEAD; kind++) {
 		if (!has(w, layer, rows[kind].where))
 			continue;
 		fill(w, layer, (enum qwen_trace_kind)kind, &st);
 		rc = tell(w, layer, (enum qwen_trace_kind)kind, &st);
 		if (rc != 0)
 			return rc;
+		if (kind == QWEN_TRACE_EH_PROJ || kind == QWEN_TRACE_RESIDUAL ||
+		    kind == QWEN_TRACE_MIXER_RESIDUAL)
+			memcpy(w->stream, st.name, sizeof w->stream);
 	}
-	memcpy(w->stream, st.name, sizeof w->stream);
 	return 0;
 }
 
@@ -210,10 +254,10 @@ tell_plain(const struct walk *w, enum qwen_trace_kind kind, const char *name,
 
 int
 qwen_stages(const struct qwen_arch *a, const struct qwen_hparams *h,
-    int (*each)(void *arg, size_t number, const struct qwen_trace_stage *st),
-    void *arg)
+    unsigned mtp_parts, int (*each)(void *arg, size_t number,
+    const struct qwen_trace_stage *st), void *arg)
 {
-	struct walk w = { a, h, each, arg, "embed" };
+	struct walk w = { a, h, mtp_parts, each, arg, "embed" };
 	size_t i;
 	int rc;
 
@@ -224,8 +268,10 @@ qwen_stages(const struct qwen_arch *a, const struct qwen_hparams *h,
 	if (rc == 0)
 		rc = tell_plain(&w, QWEN_TRACE_NORM, "norm", "norm", h->n_embd,
 		    w.stream);
-	return rc != 0 ? rc : tell_plain(&w, QWEN_TRACE_LOGITS, "logits",
-	    "linear", h->n_vocab, "norm");
+	if (rc == 0)
+		rc = tell_plain(&w, QWEN_TRACE_LOGITS, "logits", "linear",
+		    h->n_vocab, "norm");
+	return rc != 0 || mtp_parts == 0 ? rc : walk_layer(&w, h->n_layer);
 }
 
 struct plain {
@@ -250,6 +296,7 @@ qwen_trace_stages(const struct qwen_gguf *g,
 	struct plain p = { each, arg };
 	const struct qwen_arch *a;
 	struct qwen_hparams h = { 0 };
+	unsigned parts;
 
 	if ((a = qwen_arch_of(g, err)) == NULL)
 		return -1;
@@ -257,7 +304,18 @@ qwen_trace_stages(const struct qwen_gguf *g,
 		qwen_hparams_free(&h);
 		return -1;
 	}
-	qwen_stages(a, &h, without_number, &p);
+	parts = h.n_block > h.n_layer ? qwen_mtp_parts(g, h.n_layer) : 0;
+	qwen_stages(a, &h, parts, without_number, &p);
 	qwen_hparams_free(&h);
 	return 0;
+}
+
+void
+qwen_session_stages(const struct qwen_session *s,
+    int (*each)(void *arg, const struct qwen_trace_stage *stage), void *arg)
+{
+	struct plain p = { each, arg };
+
+	qwen_stages(s->model->arch, &s->model->hp, qwen_mtp_whole(s),
+	    without_number, &p);
 }

@@ -21,6 +21,7 @@ struct chosen {
 	char	 name[QWEN_TRACE_NAME];
 	size_t	 n;		/* 0: as many as positions up to its own */
 	int	 choices;
+	size_t	 first;		/* position */
 	size_t	 at;		/* numbers before it, and such stages */
 	size_t	 ragged;
 };
@@ -31,6 +32,8 @@ struct qwen_tracing {
 	struct chosen		*st;
 	size_t			 n_st, cap_st;
 	size_t			 fixed, ragged;	/* of a position */
+	int			 block;		/* some are of the block that
+						   predicts */
 	uint32_t		*number;	/* of a stage: 1 + its place in
 						   st, or 0 */
 	/*
@@ -88,6 +91,8 @@ choose(void *arg, size_t number, const struct qwen_trace_stage *stage)
 	memcpy(st->name, stage->name, sizeof st->name);
 	st->n = stage->n;
 	st->choices = stage->choices;
+	st->first = stage->first;
+	tr->block |= st->first > 0;
 	st->at = tr->fixed;
 	st->ragged = tr->ragged;
 	tr->fixed += st->n;
@@ -97,21 +102,26 @@ choose(void *arg, size_t number, const struct qwen_trace_stage *stage)
 }
 
 static int
-choose_all(struct qwen_tracing *tr, const struct qwen_model *m,
+choose_all(struct qwen_tracing *tr, const struct qwen_session *s,
     struct qwen_err *err)
 {
+	const struct qwen_model *m = s->model;
 	struct choice c = { &tr->t, tr, NULL };
+	unsigned parts = qwen_mtp_whole(s);
+	const char *but = parts != 0 || m->hp.n_block == m->hp.n_layer ? "" :
+	    " without its block for drafts";
 	int rc = 0;
 	size_t i;
 
 	c.used = calloc(tr->t.n_patterns + 1, 1);
-	if (c.used == NULL || qwen_stages(m->arch, &m->hp, choose, &c) < 0)
+	if (c.used == NULL || qwen_stages(m->arch, &m->hp, parts, choose,
+	    &c) < 0)
 		rc = qwen_oom(err);
 	for (i = 0; i < tr->t.n_patterns && rc == 0; i++) {
 		if (!c.used[i])
-			rc = qwen_fail(err, QWEN_ERANGE,
-			    "no stage of the model is called \"%.60s\"",
-			    tr->t.patterns[i]);
+			rc = qwen_fail(err, QWEN_ERANGE, "no stage of the "
+			    "model is called \"%.60s\"%s", tr->t.patterns[i],
+			    but);
 	}
 	free(c.used);
 	return rc;
@@ -145,7 +155,7 @@ qwen_session_trace(struct qwen_session *s, const struct qwen_trace *t,
 		    sizeof *tr->number);
 		if (tr->number == NULL)
 			qwen_oom(err);
-		if (tr->number == NULL || choose_all(tr, m, err) < 0 ||
+		if (tr->number == NULL || choose_all(tr, s, err) < 0 ||
 		    copy_ranges(tr, err) < 0) {
 			qwen_tracing_free(tr);
 			return -1;
@@ -219,7 +229,19 @@ begin(struct qwen_share *p)
 	if (n > 0 && qwen_grow(&tr->v, &tr->cap_v, n, sizeof *tr->v) < 0)
 		return qwen_oom(&p->err);
 	tr->on = n > 0;
+	if (qwen_trace_block(p->s) && !qwen_mtp_whole(p->s))
+		return qwen_fail(&p->err, QWEN_EMISMATCH, "the block for "
+		    "drafts cannot be traced: the session has not all that "
+		    "its rows are made of");
 	return tr->on;
+}
+
+int
+qwen_trace_block(const struct qwen_session *s)
+{
+	const struct qwen_tracing *tr = s->tracing;
+
+	return tr != NULL && tr->on && tr->block;
 }
 
 int
@@ -251,13 +273,11 @@ qwen_trace_at(const struct qwen_batch *b, size_t t, enum qwen_trace_kind kind,
 {
 	const struct qwen_share *p = qwen_share_of(b, t);
 	const struct qwen_tracing *tr = p->s->tracing;
-	size_t i = t - p->first;
+	size_t i = p->told + t - p->first;
 	uint32_t at;
 
-	/* the block that predicts is a layer after the last */
 	if (!b->trace || tr == NULL || !tr->on || p->failed ||
-	    i >= tr->n || tr->start[i] == SIZE_MAX ||
-	    layer >= b->hp->n_layer)
+	    i >= tr->n || tr->start[i] == SIZE_MAX)
 		return NULL;
 	at = tr->number[qwen_stage_number(b->hp, kind, layer, head)];
 	return at > 0 ? place(tr, i, &tr->st[at - 1]) : NULL;
@@ -290,14 +310,15 @@ qwen_trace_rows(const struct qwen_batch *b, enum qwen_trace_kind kind,
 }
 
 void
-qwen_trace_logits(struct qwen_batch *b)
+qwen_trace_logits(struct qwen_batch *b, const struct qwen_weight *w,
+    enum qwen_trace_kind kind, size_t layer)
 {
 	struct qwen_scratch *s = b->b;
-	const struct qwen_linear head = { &b->m->output, NULL, 0, s->yrow };
+	const struct qwen_linear head = { w, NULL, 0, s->yrow };
 	size_t t, n = 0;
 
 	for (t = 0; t < b->n; t++) {
-		s->yrow[n] = qwen_trace_at(b, t, QWEN_TRACE_LOGITS, 0, 0);
+		s->yrow[n] = qwen_trace_at(b, t, kind, layer, 0);
 		if (s->yrow[n] != NULL)
 			s->wanted[n++] = (uint32_t)t;
 	}
@@ -319,6 +340,8 @@ tell(struct qwen_share *p, size_t i)
 
 	for (k = 0; k < tr->n_st; k++) {
 		st = &tr->st[k];
+		if (v.position < st->first)
+			continue;
 		row = place(tr, i, st);
 		v.stage = st->name;
 		v.n = st->n > 0 ? st->n : tr->pos + i + 1;

@@ -29,8 +29,8 @@ is "$(gguf-inspect --json dense.imatrix | jq -c '[.tensors[].name | select(start
 
 # What a norm makes has squares that add up to its width for each token, once its
 # weight is taken out; each of two experts has such inputs.
-norm_adds_up() { # MODEL NORM MATRIX HOW-OFTEN
-	values $1.gguf "$2" >w
+norm_adds_up() { # MODEL NORMS MATRIX HOW-OFTEN
+	for norm in $2; do values $1.gguf "$norm"; done >w
 	values $1.imatrix "$3.in_sum2" >s
 	awk -v t="$((tokens * $4))" 'FILENAME == "w" { w[n++] = $1; next } { sum += $1 / w[m++ % n] ^ 2 }
 	    END { d = sum / n / t - 1; exit !(n > 9 && m % n == 0 && d < 1e-3 && d > -1e-3) }' w s
@@ -49,6 +49,32 @@ is "$(values moe.imatrix blk.1.ffn_down_exps.weight.counts | awk '{ s += $1 } EN
 is "$(values moe.imatrix blk.1.ffn_down_exps.weight.counts | tr '\n' ' ')" \
     "$(values moe.imatrix blk.1.ffn_up_exps.weight.counts | tr '\n' ' ')" "in all three of their matrices"
 
+# -- the block for drafts: a row for each token but the first
+tokens=99
+norm_adds_up moe 'blk.2.nextn.enorm.weight blk.2.nextn.hnorm.weight' blk.2.nextn.eh_proj.weight 1
+norm_adds_up moe blk.2.attn_norm.weight blk.2.attn_q.weight 1
+norm_adds_up moe blk.2.attn_norm.weight blk.2.attn_v.weight 1
+norm_adds_up moe blk.2.post_attention_norm.weight blk.2.ffn_gate_exps.weight "$used"
+is "$(for part in attn_k attn_output nextn.eh_proj ffn_gate_inp ffn_down_shexp; do
+	values moe.imatrix blk.2.$part.weight.counts; done | xargs)" "99 99 99 99 99" "and as many for all of its matrices"
+gguf-convert --type f32 --no-mtp -o trunk.gguf "$TOP/tests/files/hub/qwen3_5_moe"
+gguf-convert --type f32 --mtp-only -o side.gguf "$TOP/tests/files/hub/qwen3_5_moe"
+qprefill -m trunk.gguf --draft ./side.gguf --imatrix other -o /dev/null <ids >ready
+cmp -s moe.imatrix other
+ok $? "the same of a block in a file of its own"
+qprefill -m trunk.gguf --imatrix trunk.imatrix -o /dev/null <ids >ready
+qprefill -m moe.gguf --draft none --imatrix other -o /dev/null <ids >ready
+cmp -s trunk.imatrix other
+ok $? "--draft none: as of a file without the block"
+gguf-inspect --diff trunk.imatrix moe.imatrix | grep -v -e '^+ tensor blk.2' >out
+is "$(cat out)" "" "which changes nothing of the others"
+cut -d ' ' -f 1-30 ids >first
+cut -d ' ' -f 31- ids >rest
+qprefill -m moe.gguf -o first.state <first >ready
+qprefill -m moe.gguf -s first.state --imatrix other -o /dev/null <rest >ready
+is "$(values other blk.2.nextn.eh_proj.weight.counts) $(values other blk.2.attn_k.weight.counts)" "70 70" \
+    "after a state, that of its last token goes in"
+
 # -- what it is for
 gguf-quantize --type Q4_0 -o plain.gguf dense.gguf
 gguf-quantize --type Q4_0 --imatrix dense.imatrix -o weighted.gguf dense.gguf 2>err
@@ -59,13 +85,15 @@ is "$(gguf-inspect --json weighted.gguf | jq -c '.metadata | [.["quantize.imatri
     .["quantize.imatrix.chunks_count"], .["quantize.imatrix.entries_count"] > 10]')" '["dense.imatrix",1,true]' "and says so"
 model qwen3
 qprefill -m "$MODEL" --imatrix qwen3.imatrix -o /dev/null <ids >ready
-gguf-convert --type f32 --no-mtp -o trunk.gguf "$TOP/tests/files/hub/qwen3_5_moe"
-gguf-quantize --type Q4_0 --imatrix moe.imatrix -o trunk.q trunk.gguf 2>err
-is "$? $(cat err)" "0 " "there is something for every matrix of a trunk"
 gguf-quantize --type Q4_0 --imatrix moe.imatrix -o whole.q moe.gguf 2>err
-is "$? $(wc -l <err)" "0 1" "of the block for drafts there is nothing"
+is "$? $(cat err)" "0 " "there is something for every matrix"
+gguf-quantize --type Q4_0 --imatrix trunk.imatrix -o none.q moe.gguf 2>err
+is "$? $(wc -l <err)" "0 1" "of a block that was not read there is nothing"
 grep -q 'has nothing for 9 of 57' err
 ok $? "and a note says so"
+gguf-inspect --diff none.q whole.q | awk '$2 == "data" { print $3 }' | sort >out
+is "$(grep -c '^blk\.2\.' out) $(grep -c -v '^blk\.2\.' out) $(grep -c nextn.eh_proj out)" "9 0 1" \
+    "its matrices, and no others, are made by it"
 printf '\137\0\0\0%40s' x >old.dat
 refused 1 "an older file of llama-imatrix" gguf-quantize --type Q4_0 --imatrix old.dat -o no.gguf dense.gguf
 refused 1 "of another model" gguf-quantize --type Q4_0 --imatrix qwen3.imatrix -o no.gguf dense.gguf

@@ -1,12 +1,82 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * trace_block.c - the block that predicts, of which golden/trace has the values:
- * sessions and models that have not what it needs.
+ * what is measured of its inputs, and sessions and models that have not what it
+ * needs.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/model/inputs.h"
 #include "trace_util.h"
 #include "../tap.h"
+
+/* ------------------------------------------------- what goes into a matrix */
+
+/* From its column at on, are the sums of squares of a matrix those of a stage? */
+static int
+are_squares(const struct qwen_model *m, const char *matrix, size_t at,
+    const struct log *l, const char *stage)
+{
+	const struct qwen_inputs *in;
+	size_t i, k, n = 0;
+	double *sum;
+	int good;
+
+	for (i = 0; (in = qwen_model_inputs(m, i)) != NULL; i++) {
+		if (strcmp(in->name, matrix) == 0 && in->sum != NULL)
+			break;
+	}
+	if (in == NULL || (sum = calloc(in->n_in, sizeof *sum)) == NULL)
+		return 0;
+	for (i = 0; i < l->n; i++) {
+		if (strcmp(l->e[i].stage, stage) != 0)
+			continue;
+		for (k = 0, n++; k < l->e[i].n; k++)
+			sum[k] += (double)l->v[l->e[i].at + k] *
+			    (double)l->v[l->e[i].at + k];
+	}
+	good = n > 0 && in->count[0] == n && memcmp(sum, in->sum + at,
+	    TINY_EMBD * sizeof *sum) == 0;
+	free(sum);
+	return good;
+}
+
+/* Of the ends of a block, and of the model's, which count for the trunk. */
+static void
+check_inputs(const struct tiny_case *c)
+{
+	const struct how plain = { .n_threads = 2, .pattern = "*norm" };
+	struct qwen_model_opts o = { .n_threads = 2, .draft = 1 };
+	struct qwen_eval how = { .batch = 7 };
+	struct qwen_session *s = NULL;
+	struct qwen_model *m = NULL;
+	struct log l = { 0 };
+	int rc = trace(&l, c->g.path, c->tokens, TINY_LENGTH, &plain, NULL);
+
+	if (rc == 0)
+		rc = qwen_model_open(&m, c->g.path, &o, &err);
+	if (rc == 0)
+		rc = qwen_session_new(&s, m, &err);
+	if (rc == 0)
+		rc = qwen_model_measure_inputs(m, &err);
+	if (rc == 0)
+		rc = qwen_session_eval(s, c->tokens, TINY_LENGTH, &how, &err);
+	ok(rc == 0 && are_squares(m, "output.weight", 0, &l, "norm") &&
+	    are_squares(m, "blk.4.nextn.eh_proj.weight", 0, &l,
+	    "blk.4.nextn.enorm") &&
+	    are_squares(m, "blk.4.nextn.eh_proj.weight", TINY_EMBD, &l,
+	    "blk.4.nextn.hnorm") &&
+	    are_squares(m, "blk.4.nextn.shared_head_head.weight", 0, &l,
+	    "blk.4.nextn.shared_head_norm") == c->own_head,
+	    "%s: sums of squares of what goes into its ends", c->g.name);
+	empty(&l);
+	qwen_session_free(s);
+	qwen_model_close(m);
+}
+
+/* ------------------------------------------------------- what is not there */
 
 /*
  * Rows that nobody needed yet; and those of a session that was cut: from its
@@ -94,6 +164,7 @@ check_broken(const struct tiny_case *c)
 static void
 check(const struct tiny_case *c)
 {
+	check_inputs(c);
 	check_cut(c);
 	check_absent(c);
 }

@@ -3,7 +3,6 @@
  * inputs.c - how strong the inputs of each matrix are: sums of their squares,
  * in the order of the tokens, so that threads and batches change nothing.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,21 +23,20 @@ by_data(const void *a, const void *b)
 }
 
 /*
- * All matrices but those of the block that predicts, which does not see every
- * token; their sums are made when they are used.
+ * All matrices, or those of blocks alone, of a side file, whose ends have the
+ * names of the model's.  Their sums are made when they are used.
  */
 static int
-add_tensors(struct qwen_input_sums *s, const struct qwen_gguf *g,
-    size_t n_layer, struct qwen_err *err)
+add_tensors(struct qwen_input_sums *s, const struct qwen_gguf *g, int blocks,
+    struct qwen_err *err)
 {
-	unsigned block;
 	const struct qwen_gguf_tensor *t;
 	struct qwen_inputs *e;
 	size_t i;
 
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++) {
-		if (t->n_dims < 2 || (sscanf(t->name, "blk.%u.", &block) == 1 &&
-		    block >= n_layer))
+		if (t->n_dims < 2 ||
+		    (blocks && strncmp(t->name, "blk.", 4) != 0))
 			continue;
 		if (qwen_grow(&s->v, &s->cap, s->n + 1, sizeof *s->v) < 0)
 			return qwen_oom(err);
@@ -60,7 +58,8 @@ qwen_model_measure_inputs(struct qwen_model *m, struct qwen_err *err)
 
 	if (s == NULL)
 		return qwen_oom(err);
-	if (add_tensors(s, m->gguf, m->hp.n_layer, err) < 0) {
+	if (add_tensors(s, m->gguf, 0, err) < 0 || (m->mtp.side != NULL &&
+	    add_tensors(s, m->mtp.side, 1, err) < 0)) {
 		qwen_inputs_free(s);
 		return -1;
 	}

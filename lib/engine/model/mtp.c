@@ -15,7 +15,7 @@
  * nothing else of them is needed.  A pass of few tokens leaves its hidden states
  * in the session, and the rows are made up for when a draft is asked for: then
  * several share one pass.  A pass of many tokens makes them at its end; and one
- * that somebody looks at all of them, whole.
+ * that somebody looks at, or whose inputs are measured, all of them, whole.
  *
  * RoPE turns by the slot: only differences of positions matter to attention.
  */
@@ -27,6 +27,7 @@
 #include "engine/kernel/logprob.h"
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
+#include "engine/model/inputs.h"
 #include "engine/model/lora.h"
 #include "engine/model/trace.h"
 
@@ -281,17 +282,23 @@ run_rows(struct qwen_batch *b, size_t at, size_t want)
 		qwen_batch_norm(b, s->out, w->norm, 2 * w->layer.index + 2);
 }
 
-/* What is told of the end of the block, of the rows in x and xn. */
+/* What is told of the end of the block, and measured, of the rows in x and xn. */
 static void
-trace_end(struct qwen_batch *b)
+look_at_end(struct qwen_batch *b)
 {
 	const struct qwen_mtp *w = &b->m->mtp;
+	const struct qwen_linear head = { &w->head, NULL, 0, NULL };
 	size_t n = b->hp->n_embd, layer = w->layer.index;
 
-	qwen_trace_rows(b, w->layer.ffn != NULL ? QWEN_TRACE_RESIDUAL :
-	    QWEN_TRACE_MIXER_RESIDUAL, layer, b->b->x, n);
-	qwen_trace_rows(b, QWEN_TRACE_HEAD_NORM, layer, b->b->xn, n);
-	qwen_trace_logits(b, &w->head, QWEN_TRACE_HEAD, layer);
+	if (b->trace) {
+		qwen_trace_rows(b, w->layer.ffn != NULL ? QWEN_TRACE_RESIDUAL :
+		    QWEN_TRACE_MIXER_RESIDUAL, layer, b->b->x, n);
+		qwen_trace_rows(b, QWEN_TRACE_HEAD_NORM, layer, b->b->xn, n);
+		qwen_trace_logits(b, &w->head, QWEN_TRACE_HEAD, layer);
+	}
+	/* one that the trunk shares is measured by what that makes of it */
+	if (b->m->inputs != NULL && w->head.data != b->m->output.data)
+		qwen_inputs_linear(b, &head, 1, b->b->xn, n, NULL, b->n);
 }
 
 /* True rows of positions before n that are missing, from what was kept. */
@@ -368,7 +375,7 @@ qwen_mtp_begin(struct qwen_batch *b)
 	for (i = 0; i < b->n_share; i++) {
 		struct qwen_share *p = &b->share[i];
 
-		p->whole = qwen_trace_block(p->s);
+		p->whole = b->m->inputs != NULL || qwen_trace_block(p->s);
 		if (is_made(p) && next_row(&p->s->mtp) < p->pos) {
 			catch_up(p->s, p->pos);
 			any = 1;
@@ -434,9 +441,9 @@ qwen_mtp_fill(struct qwen_batch *b)
 			continue;
 		}
 		share.logits = QWEN_LOGITS_ALL;
-		rows.trace = 1;
+		rows.trace = qwen_trace_block(p->s);
 		run_rows(&rows, p->at, rows.n);
-		trace_end(&rows);
+		look_at_end(&rows);
 		if (atomic_load(&share.bad) == SIZE_MAX)
 			continue;
 		qwen_fail(&p->err, QWEN_ENUMERIC, "a hidden state of the block "

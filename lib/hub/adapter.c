@@ -30,6 +30,7 @@ struct stack {
 struct plan {
 	struct qwen_hub_gguf *g;
 	struct stack	*stack;		/* of each block */
+	uint64_t	 rank;		/* that all pairs must have, or 0 */
 	struct qwen_err	*err;
 };
 
@@ -81,23 +82,24 @@ check_kind(const struct plan *p, yyjson_val *root)
 
 /* What is divided by the rank and multiplied with: by rsLoRA, of its root. */
 static int
-read_alpha(const struct plan *p, yyjson_val *root)
+read_alpha(struct plan *p, yyjson_val *root)
 {
-	double alpha, r;
+	double alpha, times = 1;
 
-	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
-	    !isfinite((float)alpha) || alpha == 0)
-		return bad_config(p, "no lora_alpha, or one that is no number "
-		    "but 0");
 	if (is_set(yyjson_obj_get(root, "use_rslora"))) {
-		if (qwen_hub_f64(yyjson_obj_get(root, "r"), &r) < 0 ||
-		    !(r >= 1 && r <= 1 << 20) ||
+		if (qwen_hub_u64(yyjson_obj_get(root, "r"), &p->rank) < 0 ||
+		    p->rank == 0 || p->rank > 1 << 20 ||
 		    is_set(yyjson_obj_get(root, "rank_pattern")))
 			return bad_config(p, "use_rslora needs one rank, r, "
 			    "of all matrices");
-		alpha *= sqrt(r);
+		times = sqrt((double)p->rank);
 	}
-	p->g->alpha = (float)alpha;
+	/* in the file, 0 is none */
+	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
+	    !isfinite((float)(alpha * times)) || (float)(alpha * times) == 0)
+		return bad_config(p, "no lora_alpha, or one that is no number "
+		    "but 0");
+	p->g->alpha = (float)(alpha * times);
 	return 0;
 }
 
@@ -457,6 +459,10 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 			return -1;
 		return plan_experts(p, (uint32_t)of.layer, inner, pair);
 	}
+	if (p->rank != 0 && w->shape[0] != p->rank)
+		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: of rank "
+		    "%" PRIu64 ", and use_rslora is set with r %" PRIu64,
+		    w->name, w->shape[0], p->rank);
 	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
@@ -514,6 +520,9 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
 		free(p.stack[l].w);
 	free(p.stack);
+	if (rc == 0 && g->n == 0)
+		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no pair of matrices in "
+		    "its files", g->hub->adapter_path);
 	return rc;
 }
 

@@ -74,9 +74,9 @@ new() { # [JQ]
 alpha() {
 	gguf-inspect --json l.gguf | jq '.metadata."adapter.lora.alpha" | (.value? // .) * 1000 | round'
 }
-new '.lora_alpha = 3 | .r = 4 | .use_rslora = true'
+new '.lora_alpha = 3 | .r = 2 | .use_rslora = true'
 gguf-convert -o l.gguf --base "$F/qwen3_5" ad
-is "$(alpha)" 6000 "rsLoRA: alpha times the root of the rank"
+is "$(alpha)" 4243 "rsLoRA: alpha times the root of the rank"
 new ".base_model_name_or_path = \"$F/qwen3_5\""
 gguf-convert -o l.gguf ad
 is $? 0 "the model that the adapter names"
@@ -99,6 +99,14 @@ new '.lora_alpha = "x"'
 no_adapter "no alpha" "no lora_alpha" ad
 new '.use_rslora = true | .rank_pattern = {"q_proj": 3}'
 no_adapter "rsLoRA of many ranks" "needs one rank" ad
+new '.use_rslora = true | .r = 8'
+no_adapter "rsLoRA of another rank" "of rank 2, and use_rslora is set with r 8" ad
+for a in 0 1e-300 1e300; do
+	new ".lora_alpha = $a"
+	no_adapter "alpha $a" "no lora_alpha" ad
+done
+new '.lora_alpha = 3e38 | .r = 2 | .use_rslora = true'
+no_adapter "alpha times the root is infinite" "no lora_alpha" ad
 new
 echo '[' >ad/adapter_config.json
 no_adapter "no JSON" "ad/adapter_config.json" ad
@@ -146,6 +154,30 @@ no_adapter "one too many" "there are 4 experts" ad --base "$F/qwen3_moe"
 some 's/"base_model\.model\.model\.\(layers\.0\.mlp\.experts\.3\.up_proj\.lora_[AB]\.weight"\)/"mtp.\1                   /g'
 no_adapter "those of a block for drafts" "for experts of the block for drafts" ad \
     --base "$F/qwen3_moe"
+# weights NAME...: pairs of rank 2 for matrices of 16 rows and 32 columns
+weights() {
+	header=$(printf '%s\n' "$@" | awk '
+	    { printf "%s\"%s.lora_A.weight\":{\"dtype\":\"F32\",\"shape\":[2,32]," \
+	      "\"data_offsets\":[%d,%d]},\"%s.lora_B.weight\":{\"dtype\":\"F32\"," \
+	      "\"shape\":[16,2],\"data_offsets\":[%d,%d]}", (NR > 1 ? "," : "{"),
+	      $0, at, at + 256, $0, at + 256, at + 384; at += 384 }
+	    END { print "}" }')
+	# shellcheck disable=SC2059
+	printf "\\$(printf %o $((${#header} & 255)))\\$(printf %o $((${#header} >> 8)))"
+	head -c 6 /dev/zero
+	printf %s "$header"
+	head -c $((384 * $#)) /dev/zero
+}
+m=model.layers.1.mlp.up_proj
+new
+weights base_model.model.$m >ad/adapter_model.safetensors
+gguf-convert -o l.gguf --base "$F/qwen3_5" ad
+is $? 0 "one pair"
+weights base_model.model.$m $m >ad/adapter_model.safetensors
+no_adapter "two pairs for a matrix" "two tensors are blk.1.ffn_up.weight.lora_a" ad
+weights $m.base_layer >ad/adapter_model.safetensors
+sed -i 's/lora_\([AB]\)\.weight/xxxx_\1.weight/g' ad/adapter_model.safetensors
+no_adapter "no pair" "no pair of matrices" ad
 new
 no_adapter "another model's" "as config.json says" ad --base "$F/qwen3"
 no_adapter "no model" "its model, see --base" ad --base nowhere

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* merge.c - W + s BA: adapters into the weights of a file. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,8 @@ struct change {
 
 struct quantize_changes {
 	size_t		 n_in, n_out, n;
-	const float	*scale;		/* of the product with W, one or one a
+	const float	*scale;		/* of the product with W, an F32 a
 					   matrix; or NULL */
-	size_t		 n_scale;
 	struct change	 v[];
 };
 
@@ -52,13 +52,48 @@ find(const struct quantize_merge *m, size_t i, const char *name,
 	return m->v[i].scale != 0;
 }
 
+/*
+ * NAME.scale, by which files in NVFP4 multiply what NAME.weight gives, and what
+ * is added to it is divided: a number for each matrix of it; or NULL.
+ */
+static int
+find_scale(const struct qwen_gguf_tensor **out, const struct quantize_merge *m,
+    const char *name, const struct qwen_gguf_tensor *weight,
+    struct qwen_err *err)
+{
+	const struct qwen_gguf_tensor *t;
+	char scale[GGUF_NAME_MAX + 1];
+	const float *v;
+	uint64_t i;
+
+	snprintf(scale, sizeof scale, "%.*s.scale", (int)(strlen(name) - 7),
+	    name);
+	if ((*out = t = qwen_gguf_find_tensor(m->in, scale)) == NULL)
+		return 0;
+	if (t->type != QT_F32)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %s is not F32",
+		    scale);
+	if (t->ne[0] != weight->ne[2] || t->ne[1] * t->ne[2] * t->ne[3] != 1)
+		return qwen_fail(err, QWEN_EFORMAT, "tensor %s is %s, should "
+		    "be %llu", scale, qwen_shape_text(t->ne, 1).s,
+		    (unsigned long long)weight->ne[2]);
+	for (v = t->data, i = 0; i < t->ne[0]; i++) {
+		if (!isfinite(v[i]) || v[i] == 0)
+			return qwen_fail(err, QWEN_ENUMERIC, "tensor %s: "
+			    "nothing can be divided by %g", scale,
+			    (double)v[i]);
+	}
+	return 0;
+}
+
 /* Has each of the adapters' tensors one of the model? */
 static int
 check_all(struct quantize_merge *m, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *t, *embd = NULL;
+	const struct qwen_gguf_tensor *t, *embd = NULL, *scale;
 	struct qwen_adapter_pair p;
 	size_t i, k;
+	int rc;
 
 	for (i = 0; i < m->n; i++) {
 		for (k = 0; (t = qwen_gguf_tensor(m->in, k)) != NULL; k++) {
@@ -66,8 +101,11 @@ check_all(struct quantize_merge *m, struct qwen_err *err)
 
 			if (strcmp(t->name, "token_embd.weight") == 0)
 				embd = t;
-			if (n > 7 && strcmp(t->name + n - 7, ".weight") == 0 &&
-			    find(m, i, t->name, t, &p, err) < 0)
+			if (n <= 7 || strcmp(t->name + n - 7, ".weight") != 0)
+				continue;
+			rc = find(m, i, t->name, t, &p, err);
+			if (rc < 0 || (rc > 0 && find_scale(&scale, m, t->name,
+			    t, err) < 0))
 				return -1;
 		}
 		if (m->tied && embd != NULL &&
@@ -162,24 +200,22 @@ numbers(const struct qwen_gguf_tensor *t, int turned)
 	return v;
 }
 
-/* NAME.scale, by which files in NVFP4 multiply what NAME.weight gives. */
+/* The numbers of one half of a pair, which are finite. */
 static int
-load_scale(struct quantize_changes *c, const struct quantize_merge *m,
-    const char *name, struct qwen_err *err)
+take(float **out, const struct qwen_adapter_file *f,
+    const struct qwen_gguf_tensor *t, int turned, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *t;
-	char scale[GGUF_NAME_MAX + 1];
+	size_t i, n = (size_t)(t->ne[0] * t->ne[1] * t->ne[2]);
 
-	snprintf(scale, sizeof scale, "%.*s.scale", (int)(strlen(name) - 7),
-	    name);
-	if ((t = qwen_gguf_find_tensor(m->in, scale)) == NULL)
+	if ((*out = numbers(t, turned)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < n && isfinite((*out)[i]); i++)
+		;
+	if (i == n)
 		return 0;
-	if (t->type != QT_F32)
-		return qwen_fail(err, QWEN_EUNSUP, "tensor %s is not F32",
-		    scale);
-	c->n_scale = (size_t)(t->ne[0] * t->ne[1]);
-	c->scale = t->data;
-	return 0;
+	qwen_fail(err, QWEN_ENUMERIC, "tensor %s has a number that is not "
+	    "finite", t->name);
+	return qwen_adapter_fail(f, err);
 }
 
 int
@@ -187,6 +223,7 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
     const char *name, const struct qwen_gguf_tensor *t, struct qwen_err *err)
 {
 	struct quantize_changes *c;
+	const struct qwen_gguf_tensor *scale;
 	struct qwen_adapter_pair p;
 	struct change *one;
 	size_t i;
@@ -200,10 +237,11 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
 		return qwen_oom(err);
 	c->n_in = (size_t)t->ne[0];
 	c->n_out = (size_t)t->ne[1];
-	if (load_scale(c, m, name, err) < 0) {
+	if (find_scale(&scale, m, name, t, err) < 0) {
 		qwen_merge_free(c);
 		return -1;
 	}
+	c->scale = scale != NULL ? scale->data : NULL;
 	for (i = 0; i < m->n; i++) {
 		if (find(m, i, name, t, &p, NULL) <= 0)
 			continue;
@@ -211,11 +249,11 @@ qwen_merge_load(struct quantize_changes **out, const struct quantize_merge *m,
 		one->rank = p.rank;
 		one->scale = p.scale;
 		/* of an embedding, A has the rows */
-		one->by = numbers(flip ? p.a : p.b, 0);
-		one->over = numbers(flip ? p.b : p.a, flip);
-		if (one->by == NULL || one->over == NULL) {
+		if (take(&one->by, &m->v[i], flip ? p.a : p.b, 0, err) < 0 ||
+		    take(&one->over, &m->v[i], flip ? p.b : p.a, flip,
+		    err) < 0) {
 			qwen_merge_free(c);
-			return qwen_oom(err);
+			return -1;
 		}
 	}
 	*out = c;
@@ -249,7 +287,7 @@ add(const struct quantize_changes *c, float *x, uint64_t row, uint64_t e,
 	size_t i, k, j;
 
 	if (c->scale != NULL)
-		scale = (double)c->scale[c->n_scale > 1 ? e : 0];
+		scale = (double)c->scale[e];
 	for (j = 0; j < n; j++)
 		v[j] = 0;
 	for (i = 0; i < c->n; i++) {

@@ -162,6 +162,31 @@ logits -m "$MODEL" --lora n.lora >want
 logits -m "$MODEL" >alone
 logits -m n.gguf >got
 near 0.15 "with the scales that such files have"
+# at FILE WORD: the byte after the word
+at() {
+	echo $(($(grep -abo "$2" "$1" | head -n 1 | cut -d: -f1) + ${#2}))
+}
+# not_merged WHAT MESSAGE: bad.gguf and bad.lora
+not_merged() {
+	refused 1 "$1" gguf-merge -q -m bad.gguf --lora bad.lora --type F32 -o no.gguf
+	is "$(grep -c "$2" err)$(ls -A | grep -c 'no.gguf')" 10 "says so, and leaves no file"
+}
+cp n.lora bad.lora
+scale=blk.0.ffn_down_exps.scale
+for n in 2 7; do
+	cp "$MODEL" bad.gguf
+	printf "\\$n" | dd of=bad.gguf bs=1 seek=$(($(at bad.gguf $scale) + 4)) conv=notrunc 2>/dev/null
+	not_merged "$n scales for 5 matrices" "$scale is $n, should be 5\$"
+done
+data=$(gguf-inspect "$MODEL" | awk -v s=$scale '$2 == s { print $6 }')
+cp "$MODEL" bad.gguf
+head -c 4 /dev/zero | dd of=bad.gguf bs=1 seek="$data" conv=notrunc 2>/dev/null
+not_merged "a scale of 0" "$scale: nothing can be divided by 0\$"
+cp "$MODEL" bad.gguf
+a=blk.0.ffn_down_exps.weight.lora_a
+data=$(gguf-inspect n.lora | awk -v s=$a '$2 == s { print $6 }')
+printf '\377\377\377\377' | dd of=bad.lora bs=1 seek="$data" conv=notrunc 2>/dev/null
+not_merged "NaN in an adapter" "adapter bad.lora: tensor $a has a number that is not finite\$"
 refused 2 "no adapter" gguf-merge -m "$MODEL" -o no.gguf
 refused 2 "no such type" gguf-merge --lora n.lora --type Q9 -o no.gguf
 refused 1 "of another model" gguf-merge -m "$TOP/demo/demo.gguf" --lora a.lora -o no.gguf

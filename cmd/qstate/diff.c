@@ -474,6 +474,7 @@ static void
 diff_traces(char *paths[])
 {
 	struct trace t[2];
+	struct state other;
 	int is[2], i, differ;
 
 	for (i = 0; i < 2; i++)
@@ -483,9 +484,11 @@ diff_traces(char *paths[])
 			cli_usage("--within is for traces");
 		return;
 	}
-	if (!is[0] || !is[1])
-		die("%s is a trace, and %s is none", t[!is[0]].name,
-		    t[!is[1]].name);
+	if (!is[0] || !is[1]) {
+		qstate_open(&other, paths[is[0]]);	/* or why it is none */
+		die("%s is a trace, and %s a state", t[!is[0]].name,
+		    other.name);
+	}
 	differ = qstate_trace_diff(t);
 	for (i = 0; i < 2; i++)
 		qstate_trace_close(&t[i]);

@@ -220,6 +220,12 @@ is "$(qstate diff t.cbor f.cbor | cut -d ' ' -f 1-4)" "only a embed 0" "of other
 qprefill --trace embed <ids | qstate diff - e.cbor >out
 is "$(cut -d ' ' -f 1-4 out)" "token a embed 0" "of other tokens"
 refused 1 "a trace and a state" qstate diff t.cbor plain.state
+echo no state >garbage
+: >empty
+for f in garbage empty nowhere; do
+	refused 1 "a trace and $f" qstate diff t.cbor $f
+	is "$(grep -c "^qstate: $f: " err)" 1 "which says what it is"
+done
 refused 2 "--within of states" qstate diff --within 1 plain.state plain.state
 head -c 5000 t.cbor >cut.cbor
 refused 1 "a trace that is cut" qstate show cut.cbor

@@ -73,6 +73,9 @@ for f in *.state; do
 	ok $? "$name leaves no file"
 	n=$((n + 1))
 done
+refused 1 "a position in the index alone" qstate pack -o new.cbor index_at_kv.state
+[ ! -e new.cbor ]
+ok $? "qstate pack leaves nothing out for it"
 [ "$n" -ge 80 ]
 ok $? "$n forged states"
 done_testing

@@ -57,7 +57,7 @@ struct plan {
 	int		 index;
 	void		(*edit_index)(struct plan *p, struct qwen_state_list *l);
 	uint64_t	 index_add;	/* to where the end says that it is */
-	int		 no_index_field, index_twice, index_after;
+	int		 no_index_field, index_twice, index_after, index_empty;
 	size_t		 index_cut;	/* bytes that it lacks */
 	/* where the first of each kind is */
 	size_t		 tokens, kv, delta, conv, logits;
@@ -342,12 +342,13 @@ forge_index(struct bytes *out, struct qwen_state_put *put,
 
 	if (p->edit_index != NULL)
 		p->edit_index(p, list);
-	n = list->n * QWEN_ENTRY_BYTES - p->index_cut;
+	n = p->index_empty ? 0 : list->n * QWEN_ENTRY_BYTES - p->index_cut;
 	b = qwen_alloc(list->n, QWEN_ENTRY_BYTES);
 	for (i = 0; i < list->n; i++)
 		qwen_state_entry_pack(&list->entry[i],
 		    b + i * QWEN_ENTRY_BYTES);
-	for (off = 0; off < n; off += part) {
+	off = 0;
+	do {
 		part = n - off < QWEN_PIECE_MAX ? n - off : QWEN_PIECE_MAX;
 		qwen_state_put_begin(put, sum, "index");
 		qwen_state_put_uint(put, "off", off);
@@ -355,7 +356,8 @@ forge_index(struct bytes *out, struct qwen_state_put *put,
 		qwen_state_put_text(put, "codec", "none");
 		qwen_state_put_finish(put, sum, b + off, part, part, 0);
 		bytes_add(out, put->buf, put->n);
-	}
+		off += part;
+	} while (off < n);
 	free(b);
 	return at;
 }
@@ -921,6 +923,7 @@ INDEX(index_layer, e[p->kv].layer = e[p->delta].layer)
 INDEX(index_layer_huge, e[p->kv].layer = INT64_MAX)
 INDEX(index_layer_negative, e[p->kv].layer = -2)
 INDEX(index_at, e[p->delta].at = TOKENS - 1)
+INDEX(index_at_kv, e[p->kv].at = TOKENS + 1)
 INDEX(index_at_huge, e[p->delta].at = INT64_MIN)
 INDEX(index_off, e[p->kv].off += 64)
 INDEX(index_len, e[p->kv].len -= 64)
@@ -947,6 +950,7 @@ CASE(index_cut)
 	p->index = 1;
 	p->index_cut = 1;
 }
+CASE(index_empty) { p->index = p->index_empty = 1; }
 CASE(index_twice)
 {
 	p->index = p->index_twice = 1;
@@ -1021,6 +1025,7 @@ static const struct forged {
 	C(index_offset_wraps), C(index_bytes), C(index_bytes_0),
 	C(index_bytes_huge), C(index_border), C(index_one_less),
 	C(index_one_more), C(index_exchange), C(index_cut), C(index_twice),
+	C(index_empty), C(index_at_kv),
 	C(index_not_last), C(index_unsaid), C(index_elsewhere), C(index_far),
 	C(index_early),
 #undef C

@@ -214,7 +214,8 @@ read_piece(struct opening *o, uint64_t at, struct qwen_state_entry *e,
 		return -1;
 	/* no more of it than there are records for which there is room */
 	n = o->n_packed + (size_t)rec.e.len;
-	if (rec.e.kind != QWEN_K_INDEX || qwen_state_rec_want(&rec, NULL) < 0 ||
+	if (rec.e.kind != QWEN_K_INDEX || rec.e.len == 0 ||
+	    qwen_state_rec_want(&rec, NULL) < 0 ||
 	    n / QWEN_ENTRY_BYTES > o->index / RECORD_MIN)
 		return qwen_fail(err, QWEN_EFORMAT,
 		    "block %llu is not a piece of the index",

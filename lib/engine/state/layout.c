@@ -450,14 +450,17 @@ qwen_state_layout_add(struct qwen_state_layout *l,
 	const struct qwen_state_layer *p = NULL;
 	uint64_t *done, total, block;
 	int layered = (k->fields & 1u << QWEN_F_LAYER) != 0;
+	int placed = (k->fields & 1u << QWEN_F_AT) != 0;
 
 	if (layered && (p = find_layer(l, e, err)) == NULL)
 		return -1;
-	if (!layered && e->layer >= 0)
+	if (!layered && e->layer != -1)
 		return qwen_fail(err, QWEN_EFORMAT, "%s is of no layer",
 		    e->name);
-	if ((k->fields & 1u << QWEN_F_AT) &&
-	    go_to(l, (uint64_t)e->at, err) < 0)
+	if (!placed && e->at != -1)
+		return qwen_fail(err, QWEN_EFORMAT, "%s is of no position",
+		    e->name);
+	if (placed && go_to(l, (uint64_t)e->at, err) < 0)
 		return -1;
 	if (e->kind == QWEN_K_KV || e->kind == QWEN_K_MTP_KV) {
 		block = qwen_state_kv_block(p != NULL ? p : &l->mtp.layer);

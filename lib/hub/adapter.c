@@ -25,6 +25,7 @@ static const char *const ending[][2] = {
 struct stack {
 	const struct qwen_st_tensor **w;
 	uint32_t	 n[3];
+	float		 times[3];	/* their alpha, as alpha_of() has it */
 };
 
 struct plan {
@@ -59,8 +60,7 @@ check_kind(const struct plan *p, yyjson_val *root)
 	static const char *const other[] = { "use_dora", "use_qalora",
 	    "use_bdlora", "fan_in_fan_out", "lora_bias", "bias",
 	    "layer_replication", "modules_to_save", "trainable_token_indices",
-	    "alpha_pattern", "alora_invocation_tokens", "arrow_config",
-	    "kasa_config" };
+	    "alora_invocation_tokens", "arrow_config", "kasa_config" };
 	const char *type = yyjson_get_str(yyjson_obj_get(root, "peft_type"));
 	char line[100];
 	size_t i;
@@ -101,6 +101,84 @@ read_alpha(struct plan *p, yyjson_val *root)
 		    "but 0");
 	p->g->alpha = (float)(alpha * times);
 	return 0;
+}
+
+/* ---------------------------------------------------------- alpha_pattern */
+
+/*
+ * A pattern that is the end of a name, maybe after ".*\\.": that end; 0 if it is
+ * another regular expression.
+ */
+static int
+end_of_names(const char *s, char *out, size_t size)
+{
+	size_t n = 0;
+
+	if (strncmp(s, ".*\\.", 4) == 0)
+		s += 4;
+	for (; *s != '\0'; s++) {
+		if (s[0] == '\\' && s[1] == '.')
+			s++;
+		else if (strchr("._", *s) == NULL && !(*s >= '0' && *s <= '9') &&
+		    !((*s | 32) >= 'a' && (*s | 32) <= 'z'))
+			return 0;
+		if (n + 1 >= size)
+			return 0;
+		out[n++] = *s;
+	}
+	out[n] = '\0';
+	return n > 0;
+}
+
+static int
+ends_so(const char *name, size_t n, const char *end)
+{
+	size_t m = strlen(end);
+
+	return n >= m && memcmp(name + n - m, end, m) == 0 &&
+	    (n == m || name[n - m - 1] == '.');
+}
+
+/* Alpha of what has this name, in parts of that of all. */
+static int
+alpha_of(const struct plan *p, const char *name, float *times)
+{
+	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter), *key, *v;
+	yyjson_val *map = yyjson_obj_get(root, "alpha_pattern");
+	size_t n = strlen(name), m = strlen(".weight"), i, count;
+	char end[ST_NAME_MAX];
+	double all, alpha;
+
+	*times = 1;
+	yyjson_obj_foreach(map, i, count, key, v) {
+		if (!end_of_names(yyjson_get_str(key), end, sizeof end))
+			return bad_config(p, "alpha_pattern has a pattern that "
+			    "is not known here");
+		if (!ends_so(name, n, end) && !(n > m &&
+		    strcmp(name + n - m, ".weight") == 0 &&
+		    ends_so(name, n - m, end)))
+			continue;
+		if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &all) < 0 ||
+		    qwen_hub_f64(v, &alpha) < 0 ||
+		    !isfinite((float)(alpha / all)))
+			return bad_config(p, "alpha_pattern has what is no "
+			    "number");
+		*times = (float)(alpha / all);
+		return 0;
+	}
+	return 0;
+}
+
+/* To the second ones of the pairs from tensor i on. */
+static void
+multiply(struct qwen_hub_gguf *g, size_t i, float times)
+{
+	for (; times != 1 && i < g->n; i++) {
+		if (g->t[i].name[strlen(g->t[i].name) - 1] != 'b')
+			continue;
+		g->t[i].op = HUB_TIMES;
+		g->t[i].by = times;
+	}
 }
 
 /* ------------------------------------------------------------- one pair */
@@ -334,12 +412,18 @@ plan_experts(struct plan *p, uint32_t layer, int inner,
     const struct qwen_st_tensor *const *pair)
 {
 	static const char *const what[] = { "gate", "up", "down" };
+	size_t first = p->g->n;
 	struct experts e;
 	char to[48];
 	uint64_t row0;
+	float times;
 	int i;
 
 	if (know_experts(p, inner, pair, &e) < 0)
+		return -1;
+	snprintf(to, sizeof to, "layers.%u.mlp.experts.%s", layer, e.down ?
+	    "down_proj" : "gate_up_proj");
+	if (alpha_of(p, to, &times) < 0)
 		return -1;
 	for (i = e.down ? 2 : 0; i < (e.down ? 3 : 2); i++) {
 		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
@@ -349,6 +433,7 @@ plan_experts(struct plan *p, uint32_t layer, int inner,
 		    half_of_experts(p->g, to, 1, &e, row0, pair, p->err) < 0)
 			return -1;
 	}
+	multiply(p->g, first, times);
 	return 0;
 }
 
@@ -393,7 +478,7 @@ pair_of(const struct plan *p, const struct qwen_st_tensor *w, char *name,
 
 /* An expert's: all of a block's when the last of them is there. */
 static int
-gather(struct plan *p, const struct hub_name *name,
+gather(struct plan *p, const struct hub_name *name, float times,
     const struct qwen_st_tensor *const *pair)
 {
 	uint32_t n = p->g->n_expert;
@@ -414,8 +499,12 @@ gather(struct plan *p, const struct hub_name *name,
 	if (at[0] != NULL)
 		return qwen_fail(p->err, QWEN_EFORMAT, "tensors %.90s and "
 		    "%.90s are one", at[0]->name, pair[0]->name);
+	if (s->n[name->which] > 0 && s->times[name->which] != times)
+		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: an alpha "
+		    "of its own among those of experts", pair[0]->name);
 	at[0] = pair[0];
 	at[1] = pair[1];
+	s->times[name->which] = times;
 	s->n[name->which]++;
 	return 0;
 }
@@ -448,8 +537,10 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 {
 	char name[ST_NAME_MAX + 20];
 	const struct qwen_st_tensor *pair[2] = { w, NULL };
+	size_t first = p->g->n;
 	struct hub_name of;
 	int rc = pair_of(p, w, name, &pair[1]), inner;
+	float times;
 
 	if (rc <= 0)
 		return rc;
@@ -465,9 +556,13 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 		    w->name, w->shape[0], p->rank);
 	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
 		return -1;
+	if (alpha_of(p, name, &times) < 0)
+		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
-		return gather(p, &of, pair);
-	return make_pair(p->g, &of, pair, 1, p->err);
+		return gather(p, &of, times, pair);
+	rc = make_pair(p->g, &of, pair, 1, p->err);
+	multiply(p->g, first, times);
+	return rc;
 }
 
 /* The experts of a block: of a matrix all, or none. */
@@ -478,7 +573,7 @@ plan_stack(struct plan *p, uint32_t layer)
 	struct stack *s = &p->stack[layer];
 	struct hub_name name = { .how = HUB_EXPERT, .layer = (int)layer };
 	uint32_t n = p->g->n_expert;
-	size_t i;
+	size_t i, first;
 
 	for (i = 0; i < 3; i++) {
 		if (s->n[i] == 0)
@@ -489,9 +584,11 @@ plan_stack(struct plan *p, uint32_t layer)
 			    "all or none", layer, what[i], s->n[i], n);
 		snprintf(name.to, sizeof name.to, "blk.%u.ffn_%s_exps.weight",
 		    layer, what[i]);
+		first = p->g->n;
 		if (make_pair(p->g, &name, s->w + 2 * i * n, n,
 		    p->err) < 0)
 			return -1;
+		multiply(p->g, first, s->times[i]);
 	}
 	return 0;
 }

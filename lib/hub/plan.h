@@ -35,7 +35,7 @@ enum hub_order {
 	HUB_PICKED,		/* two rows, those of yes and no */
 };
 
-enum hub_op { HUB_KEEP, HUB_PLUS_ONE, HUB_MINUS_EXP };
+enum hub_op { HUB_KEEP, HUB_PLUS_ONE, HUB_MINUS_EXP, HUB_TIMES };
 
 enum hub_kind {
 	HUB_NUMBERS,		/* rows of numbers */
@@ -55,6 +55,7 @@ struct hub_tensor {
 	uint64_t	 row0;		/* the first row of each plane */
 	uint64_t	 head_from, head_rows;
 	int		 inverse;	/* of scales, one over them */
+	float		 by;		/* where HUB_TIMES */
 };
 
 /* Whether it is made for ranking, and from what its classifier is made. */

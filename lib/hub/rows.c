@@ -246,9 +246,9 @@ change(const struct hub_tensor *t, enum qwen_st_type type, float *x, size_t n)
 	if (t->op == HUB_KEEP)
 		return;
 	for (i = 0; i < n; i++) {
-		x[i] = t->op == HUB_PLUS_ONE ? x[i] + 1 :
-		    -(float)exp((double)x[i]);
-		if (type == ST_F16)
+		x[i] = t->op == HUB_PLUS_ONE ? x[i] + 1 : t->op == HUB_TIMES ?
+		    x[i] * t->by : -(float)exp((double)x[i]);
+		if (type == ST_F16 && t->op != HUB_TIMES)
 			x[i] = qwen_f16_f32(qwen_f32_f16(x[i]));
 	}
 }

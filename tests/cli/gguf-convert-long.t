@@ -71,7 +71,7 @@ for arch in qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe qwen3
 	done
 done
 # adapters that peft makes, against its logits, and the bytes of that script
-adapter() { # ARCH [rslora | experts]
+adapter() { # ARCH [rslora | experts | names]
 	rm -rf d l
 	run make "$1" d "$seed" float32 && run adapt d l "$seed" ${2:+"$2"} ||
 	    { ok 1 "$*: made"; return; }
@@ -109,6 +109,8 @@ if "$py" -c 'import peft' 2>/dev/null; then
 	for arch in qwen2_moe qwen3_moe qwen3_next qwen3_5_moe; do
 		experts $arch
 	done
+	adapter qwen3_moe names
+	adapter qwen3_5_moe names
 else
 	skip "adapters" "no peft"
 fi

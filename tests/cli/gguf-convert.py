@@ -2,7 +2,7 @@
 """gguf-convert.py - small checkpoints as hubs have them, for gguf-convert-long.t.
 
 usage: gguf-convert.py make ARCH FOLDER SEED [TYPE [tiny]]
-       gguf-convert.py adapt FOLDER ADAPTER SEED [rslora | experts]
+       gguf-convert.py adapt FOLDER ADAPTER SEED [rslora | experts | names]
        gguf-convert.py apart FOLDER ADAPTER OUT
        gguf-convert.py older FOLDER ADAPTER OUT
        gguf-convert.py logits FOLDER IDS OUT [half [ADAPTER]]
@@ -307,6 +307,8 @@ def adapt(folder, out, seed, how=None):
     skip = ".mlp." if how == "experts" or model.config.model_type == "qwen3_next" else "lm_head"
     names = [n for n, m in model.named_modules() if n != "lm_head" and skip not in n and
              isinstance(m, (torch.nn.Linear, torch.nn.Embedding)) and "visual.pos_embed" not in n]
+    if how == "names":  # of experts, all of which peft takes then, with other ranks and alphas
+        names = ["q_proj", "gate_proj", "up_proj", "down_proj"]
     model = get_peft_model(model, LoraConfig(r=random.choice((2, 4)), lora_alpha=random.choice((3, 8)),
                                              target_modules=names, use_rslora=how == "rslora",
                                              target_parameters=["mlp.experts.down_proj", "mlp.experts.gate_up_proj"]

@@ -77,6 +77,19 @@ alpha() {
 new '.lora_alpha = 3 | .r = 2 | .use_rslora = true'
 gguf-convert -o l.gguf --base "$F/qwen3_5" ad
 is "$(alpha)" 4243 "rsLoRA: alpha times the root of the rank"
+# another alpha for some: B is that many times as large
+new '.alpha_pattern = {".*\\.q_proj": 6, "self_attn.k_proj": 9, "roj": 5}'
+gguf-convert -o p.gguf --base "$F/qwen3_5" ad
+new
+gguf-convert -o l.gguf --base "$F/qwen3_5" ad
+larger() { # TENSOR: its numbers beside those without
+	gguf-inspect --values "$1" l.gguf | tr -s ' \t' '\n' >v
+	gguf-inspect --values "$1" p.gguf | tr -s ' \t' '\n' | paste v - |
+	    awk '$1 != 0 { print $2 / $1 }' | sort -u | xargs
+}
+is "$(larger blk.1.attn_q.weight.lora_b) $(larger blk.1.attn_k.weight.lora_b | cut -c 1-6) $(
+    larger blk.1.attn_q.weight.lora_a) $(larger blk.1.attn_v.weight.lora_b)" "2 3 1 1" \
+    "alpha_pattern: what it names, and nothing else"
 new ".base_model_name_or_path = \"$F/qwen3_5\""
 gguf-convert -o l.gguf ad
 is $? 0 "the model that the adapter names"
@@ -88,7 +101,7 @@ no_adapter() { # WHAT WANTED FOLDER [OPTION...]
 	grep -q -e "$want" err
 	ok $? "it says: $want"
 }
-for k in '.use_dora = true' '.bias = "all"' '.alpha_pattern = {"q_proj": 4}' '.modules_to_save = ["lm_head"]' \
+for k in '.use_dora = true' '.bias = "all"' '.modules_to_save = ["lm_head"]' \
     '.fan_in_fan_out = true'; do
 	new "$k"
 	no_adapter "$k" "$(echo "${k#.}" | cut -d' ' -f1) is set" ad
@@ -97,6 +110,10 @@ new '.peft_type = "IA3"'
 no_adapter "another method" "peft_type is IA3" ad
 new '.lora_alpha = "x"'
 no_adapter "no alpha" "no lora_alpha" ad
+new '.alpha_pattern = {"(q|k)_proj": 4}'
+no_adapter "a pattern of another kind" "alpha_pattern has a pattern that is not known" ad
+new '.alpha_pattern = {"q_proj": "x"}'
+no_adapter "no number in it" "alpha_pattern has what is no number" ad
 new '.use_rslora = true | .rank_pattern = {"q_proj": 3}'
 no_adapter "rsLoRA of many ranks" "needs one rank" ad
 new '.use_rslora = true | .r = 8'

@@ -612,8 +612,6 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 		rc = plan_pair(&p, &st->v[i]);
 	for (l = 0; l < g->n_layer && rc == 0; l++)
 		rc = plan_stack(&p, l);
-	if (rc == 0)
-		rc = qwen_hub_check_twice(g, err);
 	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
 		free(p.stack[l].w);
 	free(p.stack);

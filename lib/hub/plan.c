@@ -190,8 +190,9 @@ compare(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int
-qwen_hub_check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
+/* No two tensors have one name, whatever the folder calls them. */
+static int
+check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err)
 {
 	const char **name = calloc(g->n + 1, sizeof *name);
 	size_t i;
@@ -426,7 +427,8 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (read_config(g, err) < 0)
 		return -1;
 	if (g->hub->adapter != NULL)
-		return g->hub->plan(g, err);
+		return g->hub->plan(g, err) < 0 ? -1 :
+		    check_twice(g, err);
 	n = g->n_layer + g->n_mtp;
 	p.group = calloc(n, sizeof *p.group);
 	p.seen = calloc(n, 1);
@@ -439,7 +441,7 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 			rc = plan_tensor(&p, &st->v[i]);
 	}
 	if (rc == 0)
-		rc = qwen_hub_check_twice(g, err) < 0 ? -1 : check_whole(&p);
+		rc = check_twice(g, err) < 0 ? -1 : check_whole(&p);
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].w);
 	free(p.group);

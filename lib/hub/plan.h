@@ -97,9 +97,6 @@ struct qwen_hub_gguf {
 /* Fill in what tensors there are. */
 int qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err);
 
-/* No two tensors have one name, whatever the folder calls them: 0; or -1. */
-int qwen_hub_check_twice(const struct qwen_hub_gguf *g, struct qwen_err *err);
-
 /*
  * How the weights of a tensor are scaled: set all of *s for w, whose name is
  * that; -1 if scales that it needs are missing or have another shape.

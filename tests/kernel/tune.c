@@ -132,6 +132,33 @@ check_once(unsigned both)
 	unlink(path);
 }
 
+/*
+ * Chosen after the first choice, a variant has room for the tokens that it wants
+ * packed, and had it when it was measured.
+ */
+static void
+check_packing(unsigned have)
+{
+	struct qwen_kernels k, fresh;
+	struct qwen_tuning t = { .k = &k, .features = have, .anew = 1 };
+	uint32_t type;
+
+	qwen_kernels_init(&k, 0, 1);
+	ok(k.pack_bytes == 0, "scalar variants want no tokens packed");
+	qwen_kernels_init(&fresh, have, 1);
+	memcpy(k.gemm, fresh.gemm, sizeof k.gemm);
+	ok(qwen_tune(&t) == 0, "all formats anew");
+	for (type = 0; type < QT_N; type++) {
+		const struct qwen_kernel *g = k.gemm[type].by[7];
+
+		if (g != NULL && g->packing != NULL)
+			ok(k.pack_bytes >= g->packing->bytes,
+			    "%s: room for its tokens", qwen_ggml_name(type));
+	}
+	qwen_kernels_packing(&k, (unsigned char[QT_N]){ [QT_F32] = 1 });
+	ok(k.pack_bytes == 0, "none is taken for floats");
+}
+
 int
 main(void)
 {
@@ -140,6 +167,7 @@ main(void)
 	struct qwen_kernels k;
 	struct seen s;
 
+	check_packing(have & qwen_cpu_detect());
 	if ((have & both) != both) {
 		skip("two sets to choose from", "this CPU has but one");
 		return done_testing();

@@ -109,24 +109,18 @@ qwen_sift_choose(unsigned features)
 
 static void
 choose_gemms(struct qwen_kernels *k, enum qwen_op op,
-    const struct qwen_quant *q, unsigned features, size_t *pack_bytes)
+    const struct qwen_quant *q, unsigned features)
 {
-	const struct qwen_kernel *g;
 	size_t c;
 
-	for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
-		g = qwen_kernel_choose(op, q, features, c + 1 ==
-		    QWEN_TOKEN_CLASSES ? SIZE_MAX : (size_t)2 << c);
-		k->gemm[q->type].by[c] = g;
-		if (g != NULL && g->packing != NULL)
-			pack_bytes[g->packing->kind] = g->packing->bytes;
-	}
+	for (c = 0; c < QWEN_TOKEN_CLASSES; c++)
+		k->gemm[q->type].by[c] = qwen_kernel_choose(op, q, features,
+		    c + 1 == QWEN_TOKEN_CLASSES ? SIZE_MAX : (size_t)2 << c);
 }
 
 void
 qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {
-	size_t pack_bytes[QWEN_PACK_KINDS] = { 0 }, i;
 	const struct qwen_quant *q;
 	uint32_t type;
 	int v2;
@@ -141,14 +135,32 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 		k->matmul[type] = qwen_kernel_choose(v2 ? QWEN_OP_MATMUL_V2 :
 		    QWEN_OP_MATMUL, q, features, SIZE_MAX);
 		choose_gemms(k, v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM, q,
-		    features, pack_bytes);
+		    features);
 	}
-	for (i = 0; i < QWEN_PACK_KINDS; i++)
-		k->pack_bytes += pack_bytes[i];
+	qwen_kernels_packing(k, NULL);
 	k->delta = qwen_kernel_choose(QWEN_OP_DELTA, NULL, features, SIZE_MAX);
 	k->attn = qwen_kernel_choose(QWEN_OP_ATTN, NULL, features, SIZE_MAX);
 	k->vec = qwen_kernel_choose(QWEN_OP_VEC, NULL, features, SIZE_MAX);
 	k->probe = qwen_kernel_choose(QWEN_OP_PROBE, NULL, features, SIZE_MAX);
+}
+
+void
+qwen_kernels_packing(struct qwen_kernels *k, const unsigned char *used)
+{
+	size_t bytes[QWEN_PACK_KINDS] = { 0 }, type, c;
+
+	for (type = 0; type < QT_N; type++) {
+		for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
+			const struct qwen_kernel *g = k->gemm[type].by[c];
+
+			if (g != NULL && g->packing != NULL &&
+			    (used == NULL || used[type]))
+				bytes[g->packing->kind] = g->packing->bytes;
+		}
+	}
+	k->pack_bytes = 0;
+	for (c = 0; c < QWEN_PACK_KINDS; c++)
+		k->pack_bytes += bytes[c];
 }
 
 const struct qwen_kernel *

@@ -423,7 +423,8 @@ struct qwen_kernels {
 	unsigned			 numerics;
 	const struct qwen_kernel	*matmul[QT_N];
 	struct qwen_gemms		 gemm[QT_N];
-	size_t				 pack_bytes;	/* of all kinds */
+	size_t				 pack_bytes;	/* of all kinds that
+							   they take */
 	const struct qwen_kernel	*delta;
 	const struct qwen_kernel	*attn;
 	const struct qwen_kernel	*vec;
@@ -449,6 +450,12 @@ const struct qwen_sift *qwen_sift_choose(unsigned features);
 /* Choose for a set of QWEN_CPU_ bits and a numerics version. */
 void qwen_kernels_init(struct qwen_kernels *k, unsigned features,
     unsigned numerics);
+
+/*
+ * Set pack_bytes anew, after other variants were chosen, or for the formats
+ * that are used alone; NULL: all are.
+ */
+void qwen_kernels_packing(struct qwen_kernels *k, const unsigned char *used);
 
 /* The GEMM that serves m, whatever is packed; NULL: matmul does. */
 const struct qwen_kernel *qwen_gemm_for(const struct qwen_kernel *matmul,

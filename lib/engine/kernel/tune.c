@@ -88,8 +88,29 @@ fill(struct bench *b, size_t n_w, const struct qwen_vec *vec)
 	}
 }
 
+/* The most bytes in which any of the variants wants a tile's group. */
+static size_t
+widest_packing(unsigned features)
+{
+	const struct qwen_kernel *k[RIVALS];
+	const struct qwen_quant *q;
+	size_t n, i, widest = 1;
+	uint32_t type;
+
+	for (type = 0; type < QT_N; type++) {
+		if ((q = qwen_quant_find(type)) == NULL)
+			continue;
+		n = qwen_kernel_rivals(q, features, TOKENS, k, RIVALS);
+		for (i = 0; i < n; i++)
+			if (k[i]->packing != NULL &&
+			    k[i]->packing->bytes > widest)
+				widest = k[i]->packing->bytes;
+	}
+	return widest;
+}
+
 static struct bench *
-bench_new(const struct qwen_kernels *k)
+bench_new(const struct qwen_tuning *t)
 {
 	struct bench *b = qwen_alloc(1, sizeof *b);
 	size_t n_w = (size_t)ROWS * N_IN * 2;	/* no format has more bytes */
@@ -100,12 +121,12 @@ bench_new(const struct qwen_kernels *k)
 	b->x = qwen_alloc_large(TOKENS * (N_IN / QWEN_GROUP), sizeof *b->x);
 	b->y = qwen_alloc_large((size_t)TOKENS * ROWS, sizeof *b->y);
 	b->packed = qwen_alloc_large(TOKENS / QWEN_PACK_TOKENS *
-	    (N_IN / QWEN_GROUP), k->pack_bytes + 1);
+	    (N_IN / QWEN_GROUP), widest_packing(t->features));
 	if (b->w == NULL || b->x == NULL || b->y == NULL || b->packed == NULL) {
 		bench_free(b);
 		return NULL;
 	}
-	fill(b, n_w, k->vec->run.vec);
+	fill(b, n_w, t->k->vec->run.vec);
 	return b;
 }
 
@@ -282,7 +303,7 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 		if (best == NULL && !t->anew)
 			n = n > 1 && k[0]->rank == QWEN_BY_AMX ? 2 : 0;
 		if (best == NULL && n > 1) {
-			if (*b == NULL && (*b = bench_new(t->k)) == NULL)
+			if (*b == NULL && (*b = bench_new(t)) == NULL)
 				return -1;
 			best = compare(t, *b, q, c, k, n);
 			qwen_text_fmt(text, "%u %zu %s\n",
@@ -326,6 +347,7 @@ qwen_tune(const struct qwen_tuning *t)
 		save(t->path, &text);
 	if (b != NULL)
 		bench_free(b);
+	qwen_kernels_packing(t->k, t->used);
 out:
 	r = text.failed || r < 0 ? -1 : 0;
 	qwen_text_fini(&text);

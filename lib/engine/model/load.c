@@ -149,6 +149,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->data = t->data;
 	w->part = t->part;
 	w->quant = qwen_quant_find(t->type);
+	ld->m->used[t->type] = 1;
 	w->matmul = ld->m->kernels.matmul[t->type];
 	w->gemm = &ld->m->kernels.gemm[t->type];
 	w->n_in = n_in;

@@ -101,24 +101,20 @@ qwen_load_weights(struct qwen_loader *ld)
 	return ld->rc;
 }
 
-/* Choose among levels by what was measured, for the formats of the file. */
+/*
+ * Choose among levels by what was measured, for the formats of the weights, which
+ * alone get scratch memory.
+ */
 static void
 tune(struct qwen_model *m, const struct qwen_model_opts *opts)
 {
-	unsigned char used[QT_N] = { 0 };
 	struct qwen_tuning t = { .k = &m->kernels, .features = m->features,
-	    .used = used };
-	size_t i;
+	    .used = m->used };
 
+	qwen_kernels_packing(&m->kernels, m->used);
 	if (opts == NULL || opts->cpu != NULL || opts->tuning == NULL)
 		return;
 	t.path = opts->tuning;
-	for (i = 0; i < qwen_gguf_n_tensors(m->gguf); i++) {
-		uint32_t type = qwen_gguf_tensor(m->gguf, i)->type;
-
-		if (type < QT_N)
-			used[type] = 1;
-	}
 	qwen_tune(&t);
 }
 

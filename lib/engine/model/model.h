@@ -153,6 +153,7 @@ struct qwen_model {
 	struct qwen_layer	*layer;
 	struct qwen_mtp		 mtp;
 	struct qwen_kernels	 kernels;
+	unsigned char		 used[QT_N];	/* formats of weights */
 	unsigned		 features;
 	unsigned		 numerics;	/* version */
 	size_t			 x_bytes;	/* of 256 activations, as

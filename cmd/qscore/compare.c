@@ -24,11 +24,13 @@ is_model(int fd)
 	    memcmp(magic, "GGUF", sizeof magic) == 0;
 }
 
+/* Another model, as it is: adapters are of the run's own, which has them now. */
 static void
 open_model(struct qscore_base *b, const struct qscore_run *r)
 {
 	struct qwen_header own, other;
 
+	tool_lora.n = 0;
 	b->model = tool_model_open(b->path, r->work.n_threads,
 	    r->work.numerics);
 	tool_header(&own, QWEN_STREAM_TOKENS, r->work.model);

@@ -60,6 +60,14 @@ qscore -q --base "$QWEN_MODEL" -f json text >same
 is "$(jq -c '[.kl.mean, .kl.max, .p_difference.rms, .same_top,
     .perplexity_ratio]' same)" "[0,0,0,1,1]" "a model does not differ from itself"
 
+# -- what adapters change
+gguf-synth -q --lora "$QWEN_MODEL" --rank 4 -o adapter.gguf
+qscore -q --lora adapter.gguf --base base.cbor -f json text >got
+qscore -q --lora adapter.gguf --base "$QWEN_MODEL" -f json text >own
+is "$(jq '.kl.mean > 0' own)" true "a model with an adapter is not its base"
+cmp -s own got
+ok $? "which has none: the same bytes as from its logits"
+
 # -- windows
 qscore -q --context 32 --stride 9 -m other.gguf --base "$QWEN_MODEL" \
     -f json text >got
@@ -116,7 +124,6 @@ qprefill -q --kv q4_0 -o q4.state <ids.cbor >/dev/null
 qprefill -q --kv q4_0 --logits all <whole.cbor >q4.rows
 after q4.state q4.rows
 ok $? "of other keys and values"
-gguf-synth -q --lora "$QWEN_MODEL" --rank 4 -o adapter.gguf
 qprefill -q -o plain.state <ids.cbor >/dev/null
 qprefill -q --logits all <whole.cbor >plain.rows
 after plain.state plain.rows --lora adapter.gguf

@@ -4,6 +4,7 @@
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 ids 60 7 400 | tr '\n' ' ' >ids
+cut -d ' ' -f 1-40 ids >first
 trained=$(gguf-inspect --json "$QWEN_MODEL" | grep -o 'context_length[^,}]*' | grep -o '[0-9]*$' | head -n 1)
 four=$((4 * trained))
 refused() { # STATUS WHAT COMMAND...: one line says why
@@ -34,6 +35,10 @@ is "$(qstate show yarn.cbor | grep '^rope' | xargs)" "rope yarn=4,orig=$trained"
 is "$(qstate show --json plain.cbor | grep -c rope)" 0 "if there is something to show"
 qstate verify yarn.cbor plain.cbor
 is "$?" 0 "such a state is whole"
+
+qprefill -q --rope-scaling yarn=4 -o short.cbor <first >/dev/null
+qstate slice -q -n 40 -o slice.cbor yarn.cbor 2>err
+is "$?$(cat err)$(qstate diff short.cbor slice.cbor)" 0 "a slice of it is read again as it was made"
 
 # --- apart
 for s in plain:yarn=4 yarn: linear:yarn=4 yarn:yarn=2 yarn:yarn=4,orig=1000; do

@@ -589,7 +589,8 @@ differ_rope(const struct qwen_header *h, const struct qwen_header *self,
 	qwen_rope_text(&self->rope, b);
 	return qwen_fail(err, QWEN_EMISMATCH, "made with RoPE scaled %s%s, "
 	    "this run %s%s; see --rope-scaling", *a != '\0' ? "by " :
-	    "as the model says", a, *b != '\0' ? "by " : "as it says", b);
+	    "as the model says", a, *b != '\0' ? "by " :
+	    "as the model says", b);
 }
 
 int

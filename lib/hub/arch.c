@@ -31,12 +31,14 @@ static const struct qwen_hub_arch archs[] = {
 	    HUB_MOE | HUB_VISION },
 };
 
-/* Whether a list has a word. */
+/* Whether a list, which begins with a space, has a word. */
 static int
 has(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
+	if (strchr(word, ' ') != NULL)
+		return 0;
 	for (; (list = strstr(list, word)) != NULL; list += n) {
 		if (list[-1] == ' ' && list[n] == ' ')
 			return 1;

@@ -349,6 +349,10 @@ echo '{' >d/config.json
 bad "config.json is no JSON" "config.json"
 echo '{"architectures":["LlamaForCausalLM"]}' >d/config.json
 bad "another architecture" "LlamaForCausalLM"
+echo '{"architectures":[" Qwen3ForCausalLM"]}' >d/config.json
+bad "a space before one that is known" "not an architecture"
+echo '{"architectures":["Qwen3ForCausalLM Qwen3Model"]}' >d/config.json
+bad "two that are known, as one" "not an architecture"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' "$F/qwen3/config.json" >d/config.json
 bad "more layers than there are" "block 2 of 3"
 sed 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$F/qwen3/config.json" >d/config.json

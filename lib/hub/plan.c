@@ -369,9 +369,9 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (g->n_layer > 10000)
 		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u layers",
 		    h->path, g->n_layer);
-	if (h->arch->flags & HUB_MOE &&
-	    qwen_hub_get_u32(h, "num_local_experts", &g->n_expert, err) == 0 &&
-	    qwen_hub_need_u32(h, "num_experts", &g->n_expert, err) < 0)
+	if (h->arch->flags & HUB_MOE && qwen_hub_need_u32(h,
+	    qwen_hub_get(h, "num_local_experts") != NULL ?
+	    "num_local_experts" : "num_experts", &g->n_expert, err) < 0)
 		return -1;
 	if (g->n_expert > 1 << 16)
 		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %u experts",

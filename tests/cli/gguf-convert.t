@@ -415,6 +415,11 @@ cp -R "$F/qwen3_moe" e
 sed 's/\("num_[a-z_]*experts": \)4/\15/' "$F/qwen3_moe/config.json" >e/config.json
 rm -rf d; mv e d
 bad "an expert is missing" "of 5 experts"
+for n in '"x"' -1 0 1.5 '[4]'; do
+	rm -rf d; cp -R "$F/qwen3_moe" d
+	jq ".num_local_experts = $n" "$F/qwen3_moe/config.json" >d/config.json
+	bad "num_local_experts is $n" "config.json: .*num_local_experts"
+done
 rm -rf d; cp -R "$F/qwen3_5" d
 sed 's/"linear_num_value_heads": 4/"linear_num_value_heads": 6/' "$F/qwen3_5/config.json" >d/config.json
 bad "heads that do not fit" "as config.json says"

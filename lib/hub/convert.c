@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* convert.c - a folder of a hub to a GGUF file, from beginning to end. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ struct pass {
 	struct qwen_pool *pool;		/* NULL: not needed yet */
 	unsigned char	*buf;		/* [threads][n_buf] */
 	float		*x;		/* [threads][n_x] */
+	uint64_t	*made;		/* [threads] rows of each piece */
 	size_t		 n_buf, n_x;
 	uint64_t	 done, most;	/* bytes made; most: in memory */
 	const struct qwen_hub_progress *progress;
@@ -174,7 +176,9 @@ get_threads(struct pass *p)
 	p->n_buf = p->n_buf > CHUNK_BYTES ? p->n_buf : CHUNK_BYTES;
 	p->buf = qwen_alloc((size_t)n, p->n_buf);
 	p->x = qwen_alloc((size_t)n * p->n_x, sizeof *p->x);
-	return p->buf == NULL || p->x == NULL ? qwen_oom(p->err) : 0;
+	p->made = qwen_alloc((size_t)n, sizeof *p->made);
+	return p->buf == NULL || p->x == NULL || p->made == NULL ?
+	    qwen_oom(p->err) : 0;
 }
 
 static void
@@ -183,6 +187,7 @@ end_threads(struct pass *p)
 	qwen_pool_free(p->pool);
 	free(p->buf);
 	free(p->x);
+	free(p->made);
 }
 
 /* Rows of a plane in another format or order, some to each thread. */
@@ -195,15 +200,38 @@ struct rows {
 	size_t		 size;			/* of a row */
 };
 
+static uint64_t
+rows_of(const struct rows *m, size_t i)
+{
+	return least(m->step, m->n - i * m->step);
+}
+
 static void
 make_rows(void *arg, size_t i, int thread)
 {
 	const struct rows *m = arg;
 	uint64_t at = i * m->step;
 
-	qwen_hub_rows(m->p->g, m->t, m->s, m->plane, m->first + at,
-	    least(m->step, m->n - at), m->p->x + (size_t)thread * m->p->n_x,
-	    m->to + at * m->size);
+	m->p->made[i] = qwen_hub_rows(m->p->g, m->t, m->s, m->plane,
+	    m->first + at, rows_of(m, i),
+	    m->p->x + (size_t)thread * m->p->n_x, m->to + at * m->size);
+}
+
+/* The pieces are there, or the first row that is not tells why. */
+static int
+check_rows(const struct rows *m, size_t pieces)
+{
+	size_t i;
+
+	for (i = 0; i < pieces; i++) {
+		if (m->p->made[i] < rows_of(m, i))
+			return qwen_fail(m->p->err, QWEN_ERANGE, "tensor "
+			    "%.100s: row %" PRIu64 " of %s has a number that "
+			    "is not finite, or too large for %s", m->s->w->name,
+			    m->first + i * m->step + m->p->made[i], m->t->name,
+			    qwen_ggml_name(m->t->type));
+	}
+	return 0;
 }
 
 /* Plane k of a source, in another format or order. */
@@ -213,6 +241,7 @@ write_plane(struct pass *p, const struct hub_tensor *t,
 {
 	struct rows m = { .p = p, .t = t, .s = s, .plane = k };
 	uint64_t threads, most;
+	size_t pieces;
 
 	if (get_threads(p) < 0)
 		return -1;
@@ -224,8 +253,10 @@ write_plane(struct pass *p, const struct hub_tensor *t,
 	for (; m.first < t->ne[1]; m.first += m.n) {
 		m.n = least(most, t->ne[1] - m.first);
 		m.to = p->to != NULL ? p->to : p->buf;
-		qwen_pool_run(p->pool, make_rows, &m,
-		    (size_t)((m.n + m.step - 1) / m.step));
+		pieces = (size_t)((m.n + m.step - 1) / m.step);
+		qwen_pool_run(p->pool, make_rows, &m, pieces);
+		if (check_rows(&m, pieces) < 0)
+			return -1;
 		if (p->to != NULL)
 			p->to += m.n * m.size;
 		else if (put(p, p->buf, (size_t)m.n * m.size) < 0)

@@ -144,9 +144,11 @@ uint64_t qwen_hub_row(const struct qwen_hub_gguf *g,
 
 /*
  * Rows first to first + n of plane p of source s, as the tensor has them, in its
- * format, to dst; x has room for two rows of numbers.
+ * format, to dst; x has room for two rows of numbers.  How many were made: after
+ * less than n comes one with a number that the format cannot have.  That is one
+ * too large for it, or for blocks one that is not finite.
  */
-void qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+uint64_t qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
     float *x, unsigned char *dst);
 

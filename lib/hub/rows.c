@@ -53,7 +53,10 @@ load(const struct qwen_hub_gguf *g, enum qwen_st_type type,
 	}
 }
 
-/* Of 32 numbers the largest without its sign; as whole numbers they compare. */
+/*
+ * Of 32 numbers the largest without its sign, NaN if one is; as whole numbers
+ * they compare.
+ */
 static float
 largest(const float *x)
 {
@@ -61,26 +64,28 @@ largest(const float *x)
 	size_t k;
 
 	memcpy(u, x, sizeof u);
-	for (k = 0; k < 32; k++) {
+	for (k = 0; k < 32; k++)
 		u[k] &= 0x7fffffff;
-		u[k] = u[k] > 0x7f800000 ? 0 : u[k];	/* no number */
-	}
 	for (k = 0; k < 32; k++)
 		max = u[k] > max ? u[k] : max;
 	return qwen_bits_f32(max);
 }
 
-static void
+static int
 store_q8_0(const float *x, size_t n, unsigned char *dst)
 {
 	float d, id, a;
+	uint16_t h;
 	int32_t q[32];
 	size_t i, k;
 
 	for (i = 0; i < n; i += 32, x += 32, dst += 34) {
 		d = largest(x) / 127;
 		id = d == 0 ? 0 : 1 / d;
-		qwen_put_le16(dst, qwen_f32_f16(d));
+		h = qwen_f32_f16(d);
+		if (!isfinite(qwen_f16_f32(h)))
+			return -1;
+		qwen_put_le16(dst, h);
 		for (k = 0; k < 32; k++) {
 			a = fabsf(x[k] * id);
 			/* to nearest, ties away from 0; no number is 0 */
@@ -92,11 +97,14 @@ store_q8_0(const float *x, size_t n, unsigned char *dst)
 		for (k = 0; k < 32; k++)
 			dst[2 + k] = (unsigned char)q[k];
 	}
+	return 0;
 }
 
-static void
+/* -1: the format has no room for one of them. */
+static int
 store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 {
+	uint16_t h;
 	size_t i;
 
 	switch (type) {
@@ -105,16 +113,25 @@ store(uint32_t type, const float *x, size_t n, unsigned char *dst)
 			qwen_put_le32(dst + 4 * i, qwen_f32_bits(x[i]));
 		break;
 	case GGML_F16:
-		for (i = 0; i < n; i++)
-			qwen_put_le16(dst + 2 * i, qwen_f32_f16(x[i]));
+		for (i = 0; i < n; i++) {
+			h = qwen_f32_f16(x[i]);
+			if (!isfinite(qwen_f16_f32(h)) && isfinite(x[i]))
+				return -1;
+			qwen_put_le16(dst + 2 * i, h);
+		}
 		break;
 	case GGML_BF16:
-		for (i = 0; i < n; i++)
-			qwen_put_le16(dst + 2 * i, qwen_f32_bf16(x[i]));
+		for (i = 0; i < n; i++) {
+			h = qwen_f32_bf16(x[i]);
+			if (!isfinite(qwen_bf16_f32(h)) && isfinite(x[i]))
+				return -1;
+			qwen_put_le16(dst + 2 * i, h);
+		}
 		break;
 	default:
-		store_q8_0(x, n, dst);
+		return store_q8_0(x, n, dst);
 	}
+	return 0;
 }
 
 /* ------------------------------------------------------------------ order */
@@ -302,7 +319,7 @@ fp4_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	codes(w, scale, s->columns, len, dst);
 }
 
-void
+uint64_t
 qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
     float *x, unsigned char *dst)
@@ -319,6 +336,8 @@ qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 		}
 		row = numbers(g, t, s, p, r, x);
 		change(t, s->w->type, row, t->ne[0]);
-		store(t->type, row, t->ne[0], dst);
+		if (store(t->type, row, t->ne[0], dst) < 0)
+			break;
 	}
+	return r - first;
 }

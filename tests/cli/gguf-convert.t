@@ -379,6 +379,36 @@ bad "a tokenizer that is a list" "tokenizer.json"
 rm d/config.json; mkdir d/config.json
 bad "config.json is a folder" "config.json"
 
+# -- numbers that a format cannot have; what is copied stays what it is
+put() { # TENSOR BYTES: at its beginning, in d
+	n=$(od -An -tu8 -N8 d/model.safetensors)
+	at=$(tail -c +9 d/model.safetensors | head -c $((n)) | jq --arg t "$1" '.[$t].data_offsets[0]')
+	printf "$2" | dd of=d/model.safetensors bs=1 seek=$((8 + n + at)) conv=notrunc 2>/dev/null
+}
+up=model.layers.1.mlp.up_proj.weight
+while read -r what bytes type; do
+	rm -rf d; cp -R "$F/qwen2" d
+	put $up "$bytes"
+	gguf-convert -q -o m.gguf d 2>err
+	is "$? $(cat err)" "0 " "$what is copied"
+	gguf-inspect --check m.gguf >out 2>err
+	is "$? $(grep -c 'blk\.1\.ffn_up\.weight: not finite' err)" "$([ "$what" = large ] && echo 0 0 || echo 1 1)" \
+	    "gguf-inspect --check tells of what is none"
+	for t in $type; do
+		rm -f no.gguf
+		gguf-convert -q --type "$t" -o no.gguf d >out 2>err
+		is "$? $(wc -l <err | tr -d ' ') $(grep -c "$up: row 0 of " err) $(ls no.gguf 2>/dev/null)" "1 1 1 " \
+		    "$what is refused as $t"
+	done
+	qprefill -q -m d --quantize q8_0 <ids >out 2>err
+	is "$? $(grep -c "$up: row 0 of " err)" "1 1" "$what, by --quantize"
+done <<'EOT'
+NaN \300\177 q8_0
+infinity \200\177 q8_0
+large \177\177 q8_0 f16
+EOT
+rm -rf d; cp -R "$F/qwen3" d
+
 # Headers of one small tensor, in a file of its own.
 header() { # JSON BYTES-OF-DATA
 	rm -f d/model*

@@ -7,10 +7,17 @@
 
 #include "qstate.h"
 
-/* Numbers of a state that belong together. */
-struct object {
+/* A block of numbers; those of one kind, layer and place are an object. */
+struct row {
 	const char	*kind;
 	int64_t		 layer, at;
+	size_t		 block;
+};
+
+/* Those of a state, by object, each in the order of the file. */
+struct table {
+	struct row	*v;
+	size_t		 n;
 };
 
 /* Where two objects part. */
@@ -116,7 +123,7 @@ bits(const char *key, int is_kv, uint32_t v)
 }
 
 static void
-differ_part(const struct object *o, const struct part *d)
+differ_part(const struct row *o, const struct part *d)
 {
 	int kv = strcmp(o->kind, "kv") == 0;
 
@@ -151,31 +158,59 @@ token(const char *key, const struct qwen_state_info *s, uint64_t i)
 /* ----------------------------------------------------------------- numbers */
 
 static int
-is_of(const struct object *o, const char *kind, int64_t layer, int64_t at)
+by_object(const struct row *x, const struct row *y)
 {
-	return strcmp(o->kind, kind) == 0 && o->layer == layer && o->at == at;
+	int kind = strcmp(x->kind, y->kind);
+
+	return kind != 0 ? kind : x->layer != y->layer ?
+	    (x->layer < y->layer ? -1 : 1) :
+	    (x->at > y->at) - (x->at < y->at);
 }
 
-static const struct object *
-find_object(const struct object *o, size_t n, const char *kind, int64_t layer,
-    int64_t at)
+static int
+by_row(const void *a, const void *b)
 {
-	size_t i;
+	const struct row *x = a, *y = b;
+	int object = by_object(x, y);
 
-	for (i = 0; i < n; i++) {
-		if (is_of(&o[i], kind, layer, at))
-			return &o[i];
+	return object != 0 ? object : (x->block > y->block) -
+	    (x->block < y->block);
+}
+
+/* The first row of an object, or NULL. */
+static const struct row *
+find_object(const struct table *t, const struct row *o)
+{
+	size_t from = 0, to = t->n, i;
+
+	while (from < to) {
+		i = from + (to - from) / 2;
+		if (by_object(&t->v[i], o) < 0)
+			from = i + 1;
+		else
+			to = i;
 	}
-	return NULL;
+	return from < t->n && by_object(&t->v[from], o) == 0 ? &t->v[from] :
+	    NULL;
 }
 
 struct cursor {
 	struct state		*s;
-	const struct object	*o;
-	size_t			 next;		/* block to look at */
+	const struct row	*next, *end;	/* rows to read */
 	const unsigned char	*p;
 	size_t			 left;
 };
+
+/* At the beginning of the object that has this first row. */
+static struct cursor
+cursor_of(struct state *s, const struct table *t, const struct row *first)
+{
+	const struct row *end = first;
+
+	while (end < t->v + t->n && by_object(end, first) == 0)
+		end++;
+	return (struct cursor){ .s = s, .next = first, .end = end };
+}
 
 static const unsigned char *
 read_block(struct state *s, size_t i, size_t *n)
@@ -190,15 +225,11 @@ read_block(struct state *s, size_t i, size_t *n)
 static size_t
 take(struct cursor *c, unsigned char *buf, size_t n)
 {
-	struct qwen_state_block b;
 	size_t done, part;
 
 	for (done = 0; done < n; done += part) {
-		while (c->left == 0 && c->next < c->s->info->n_blocks) {
-			qwen_state_block(c->s->f, c->next++, &b);
-			if (is_of(c->o, b.kind, b.layer, b.at))
-				c->p = read_block(c->s, c->next - 1, &c->left);
-		}
+		while (c->left == 0 && c->next < c->end)
+			c->p = read_block(c->s, c->next++->block, &c->left);
 		part = c->left < n - done ? c->left : n - done;
 		if (part == 0)
 			break;
@@ -209,22 +240,43 @@ take(struct cursor *c, unsigned char *buf, size_t n)
 	return done;
 }
 
-/* The state's *n objects, to free; those of other kinds are not compared. */
-static struct object *
-objects(const struct state *s, size_t *n)
+/* Of what is compared: not of other kinds. */
+static struct table
+table_of(const struct state *s)
 {
-	struct object *o = cli_got(calloc(s->info->n_blocks + 1, sizeof *o));
+	struct table t = { .v = cli_got(calloc(s->info->n_blocks + 1,
+	    sizeof *t.v)) };
 	struct qwen_state_block b;
 	size_t i;
 
-	for (*n = i = 0; i < s->info->n_blocks; i++) {
+	for (i = 0; i < s->info->n_blocks; i++) {
 		qwen_state_block(s->f, i, &b);
-		if (strcmp(b.kind, "kv") != 0 && strcmp(b.kind, "delta") != 0 &&
-		    strcmp(b.kind, "conv") != 0 && strcmp(b.kind, "logits") != 0)
-			continue;
-		if (find_object(o, *n, b.kind, b.layer, b.at) == NULL)
-			o[(*n)++] = (struct object){ b.kind, b.layer, b.at };
+		if (strcmp(b.kind, "kv") == 0 || strcmp(b.kind, "delta") == 0 ||
+		    strcmp(b.kind, "conv") == 0 ||
+		    strcmp(b.kind, "logits") == 0)
+			t.v[t.n++] = (struct row){ b.kind, b.layer, b.at, i };
 	}
+	qsort(t.v, t.n, sizeof *t.v, by_row);
+	return t;
+}
+
+/* The objects' first rows, in the order of the file; they end with NULL. */
+static const struct row **
+objects(const struct state *s, const struct table *t)
+{
+	const struct row **o = cli_got(calloc(s->info->n_blocks + 1,
+	    sizeof *o));
+	size_t i, n = 0;
+
+	for (i = 0; i < t->n; i++) {
+		if (i == 0 || by_object(&t->v[i - 1], &t->v[i]) != 0)
+			o[t->v[i].block] = &t->v[i];
+	}
+	for (i = 0; i < s->info->n_blocks; i++) {
+		if (o[i] != NULL)
+			o[n++] = o[i];
+	}
+	o[n] = NULL;
 	return o;
 }
 
@@ -289,20 +341,19 @@ compare_bytes(struct part *d, const struct qwen_state_layer *kv,
 	}
 }
 
-/* limit: positions that both have, of the KV cache. */
+/*
+ * What is of one object, which both have; limit: positions that both have, of
+ * the KV cache; kv: its layer, NULL of other kinds.
+ */
 static void
-compare(struct part *d, struct state *sa, struct state *sb,
-    const struct object *oa, const struct object *ob, uint64_t limit)
+compare(struct part *d, const struct qwen_state_layer *kv, struct cursor ca,
+    struct cursor cb, uint64_t limit)
 {
 	static unsigned char a[1 << 16], b[1 << 16];
-	struct cursor ca = { .s = sa, .o = oa }, cb = { .s = sb, .o = ob };
-	const struct qwen_state_layer *kv = NULL;
 	uint64_t first = 0;
 	size_t n, m;
 
 	memset(d, 0, sizeof *d);
-	if (strcmp(oa->kind, "kv") == 0)
-		kv = &sa->info->layers[oa->layer];
 	do {
 		n = take(&ca, a, sizeof a);
 		m = take(&cb, b, sizeof b);
@@ -363,7 +414,7 @@ diff_tokens(const struct qwen_state_info *a, const struct qwen_state_info *b)
 
 /* Does the object belong to the end of its state, not to a checkpoint? */
 static int
-is_end(const struct state *s, const struct object *o)
+is_end(const struct state *s, const struct row *o)
 {
 	return o->at == -1 || (uint64_t)o->at == s->info->n_tokens;
 }
@@ -372,35 +423,36 @@ is_end(const struct state *s, const struct object *o)
 static void
 diff_objects(struct state *a, struct state *b, uint64_t same)
 {
-	size_t na, nb, i;
-	struct object *oa = objects(a, &na);
-	struct object *ob = objects(b, &nb);
+	struct table ta = table_of(a), tb = table_of(b);
+	const struct row **oa = objects(a, &ta), **ob = objects(b, &tb);
 	int whole = same == a->info->n_tokens && same == b->info->n_tokens;
-	const struct object *o;
+	const struct row **o, *other;
 	struct part d;
 
-	for (i = 0; i < na; i++) {
-		if (oa[i].at >= 0 && (uint64_t)oa[i].at > same)
+	for (o = oa; *o != NULL; o++) {
+		if ((*o)->at >= 0 && (uint64_t)(*o)->at > same)
 			continue;
-		o = find_object(ob, nb, oa[i].kind, oa[i].layer, oa[i].at);
-		if (o == NULL) {
-			if (whole && is_end(a, &oa[i]))
-				differ_only("a", oa[i].kind, oa[i].layer,
+		if ((other = find_object(&tb, *o)) == NULL) {
+			if (whole && is_end(a, *o))
+				differ_only("a", (*o)->kind, (*o)->layer,
 				    a->info->n_tokens);
 			continue;
 		}
-		compare(&d, a, b, &oa[i], o, same);
+		compare(&d, strcmp((*o)->kind, "kv") != 0 ? NULL :
+		    &a->info->layers[(*o)->layer], cursor_of(a, &ta, *o),
+		    cursor_of(b, &tb, other), same);
 		if (d.count > 0)
-			differ_part(&oa[i], &d);
+			differ_part(*o, &d);
 	}
-	for (i = 0; whole && i < nb; i++) {
-		if (is_end(b, &ob[i]) && find_object(oa, na, ob[i].kind,
-		    ob[i].layer, ob[i].at) == NULL)
-			differ_only("b", ob[i].kind, ob[i].layer,
+	for (o = ob; whole && *o != NULL; o++) {
+		if (is_end(b, *o) && find_object(&ta, *o) == NULL)
+			differ_only("b", (*o)->kind, (*o)->layer,
 			    b->info->n_tokens);
 	}
 	free(oa);
 	free(ob);
+	free(ta.v);
+	free(tb.v);
 }
 
 /* Checkpoints at up to same tokens that one has and the other has not. */

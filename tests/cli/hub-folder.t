@@ -116,7 +116,9 @@ END
 	size=$(($(wc -c <big/model.safetensors) >> 20))
 	qprefill -q -m big --logits last -f raw <ids >got 2>err
 	is "$? $(cat err)" "0 " "a folder of $size MiB"
-	if [ "$size" -gt 60 ]; then
+	if [ -n "$QPIPE_SAN" ]; then
+		skip "less memory than weights" "a sanitizer's memory is more"
+	elif [ "$size" -gt 60 ]; then
 		(ulimit -d 60000; exec qprefill -q -t 1 -m big --logits last \
 		    -f raw <ids >got 2>err)
 		is "$? $(cat err)" "0 " "with less memory than it has weights"

@@ -79,7 +79,8 @@ struct qwen_matmul {
  */
 #define QWEN_PACK_TOKENS 16
 enum qwen_pack_kind {
-	QWEN_PACK_PLANES, QWEN_PACK_BLOCKS, QWEN_PACK_PAIRS, QWEN_PACK_KINDS
+	QWEN_PACK_PLANES, QWEN_PACK_BLOCKS, QWEN_PACK_PAIRS, QWEN_PACK_QUADS,
+	QWEN_PACK_HALVES, QWEN_PACK_KINDS
 };
 struct qwen_packing {
 	enum qwen_pack_kind	kind;

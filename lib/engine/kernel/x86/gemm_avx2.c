@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_avx2.c - y = Wx for many tokens, AVX2. */
-#include "engine/kernel/x86/panel256.h"
+#include "engine/kernel/x86/panel_bytes.h"
 
 #define FORMATS(DO, ...)						\
 	DO(q4_k, QT_Q4_K, __VA_ARGS__)					\

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_block_avx2.c - y = Wx for many tokens, AVX2: small blocks. */
-#include "engine/kernel/x86/panel256.h"
+#include "engine/kernel/x86/panel_bytes.h"
 
 #define FORMATS(DO, ...)						\
 	DO(q4_0, QT_Q4_0, __VA_ARGS__)					\

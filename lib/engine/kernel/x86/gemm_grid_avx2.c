@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_grid_avx2.c - y = Wx for many tokens, AVX2: weights of grids. */
-#include "engine/kernel/x86/panel256.h"
+#include "engine/kernel/x86/panel_bytes.h"
 
 QWEN_GRID_FORMATS(QWEN_PRODUCT)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* gemm_k_avx2.c - y = Wx for many tokens, AVX2: more k-quants. */
-#include "engine/kernel/x86/panel256.h"
+#include "engine/kernel/x86/panel_bytes.h"
 
 #define FORMATS(DO, ...)						\
 	DO(q2_k, QT_Q2_K, __VA_ARGS__)					\

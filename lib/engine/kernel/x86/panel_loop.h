@@ -5,6 +5,7 @@
  * The including file has defined, besides struct panel,
  *	SLICE		groups of 256 in a panel
  *	MAX_TILE	tokens in a tile, 4 or 6
+ *	TILE(type)	of this format, if that is fewer
  *	TOKEN		a token's group as fold() takes it, if that is not
  *			struct qwen_q8; token_at() gives the first of a token
  *	TABLES_FROM	tokens from which on a format's tables are made, by
@@ -12,6 +13,9 @@
  * and gives fold().
  */
 #define ROWS (2 * (size_t)LANES)
+#ifndef TILE
+#define TILE(type) MAX_TILE
+#endif
 
 #ifdef TOKEN
 PI const TOKEN *token_at(const struct qwen_matmul *m, size_t t);
@@ -175,7 +179,8 @@ panel_tokens(uint32_t type, const struct qwen_matmul *m,
     const struct panel *p, size_t r, size_t g0, size_t ng,
     struct ahead *ahead)
 {
-	size_t t = 0, tiles = (m->n_tok + MAX_TILE - 1) / MAX_TILE, n;
+	const size_t most = TILE(type);
+	size_t t = 0, tiles = (m->n_tok + most - 1) / most, n;
 
 	ahead->per_step = (ahead->n_row * ((ahead->bytes + 63) / 64) +
 	    8 * tiles * ng - 1) / (8 * tiles * ng);

@@ -23,7 +23,7 @@ enum qwen_stage {
 	QWEN_STAGE_ROUTE,
 	QWEN_STAGE_ACTIVATE,
 	QWEN_STAGE_COMBINE,	/* experts' outputs into the sum */
-	QWEN_STAGE_PACK,	/* 8-bit activations for tiles */
+	QWEN_STAGE_PACK,	/* 8-bit activations as kernels want them */
 	QWEN_STAGE_LORA,	/* adapters' products */
 	QWEN_STAGE_MATMUL,	/* + type */
 	QWEN_STAGE_GEMM = QWEN_STAGE_MATMUL + QT_N,

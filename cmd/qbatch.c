@@ -256,6 +256,7 @@ static void
 finish(struct run *r)
 {
 	struct qbatch_run *b = &r->batch;
+	uint64_t unmet = b->out.done.n - b->n_skipped;
 	struct qwen_work_stats st;
 
 	qwen_work_stats(b->work.work, &st);
@@ -271,6 +272,10 @@ finish(struct run *r)
 	if (b->work.n_failed == 0 && b->out.n_errors > 0)
 		cli_warn_part("%s failed in an earlier run; --retry-failed "
 		    "does them again", cli_count(b->out.n_errors, "item"));
+	/* a file of a shard may have been put together from several */
+	if (b->n_shards == 1 && unmet > 0)
+		die("%s: %s for no line of the input: it is of another input",
+		    b->out.name, cli_count(unmet, "result"));
 }
 
 static void

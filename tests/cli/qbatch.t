@@ -308,6 +308,10 @@ ok $? "also of results in any order"
 echo '{"custom_id":"other","body":{"prompt":"x"}}' >other.jsonl
 cp want.jsonl out.part
 refused 1 "of another input" qbatch --resume -o out.part other.jsonl
+head -n 5 in.jsonl >other.jsonl
+refused 1 "results for no line of the input" qbatch --resume -o out.part other.jsonl
+cmp -s out.part want.jsonl
+ok $? "of which it is, too, when a line has no id; nothing of them is lost"
 echo 'hello' >out.part
 refused 1 "of no results" qbatch --resume -o out.part in.jsonl
 is "$(cat out.part)" hello "which are left alone"

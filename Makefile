@@ -205,6 +205,9 @@ $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
 $(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o \
 	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3
 
+# No tool reads JSON in pieces: 40 kB.
+$(B)/lib/text/yyjson/%.o: OPT = -DYYJSON_DISABLE_INCR_READER
+
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(OPT) $(ISA) -MMD -MP -c -o $@ $<

@@ -100,7 +100,7 @@ static const struct cli_opt options[] = {
 	PASS(0, "quantize", "type", NULL,
 	    "of a folder of a hub: make its weights smaller at the start"),
 	PASS(0, "kv", "kind", "words " TOOL_KV_KINDS,
-	    "keep keys and values as f16, q8_0 or q4_0: less to read"),
+	    "how keys and values are kept"),
 	PASS(0, "kv-k", "kind", "words " TOOL_KV_KINDS, "the keys"),
 	PASS(0, "kv-v", "kind", "words " TOOL_KV_KINDS, "the values"),
 	TOOL_OPT_LORA,

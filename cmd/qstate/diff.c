@@ -280,11 +280,12 @@ objects(const struct state *s, const struct table *t)
 	return o;
 }
 
-/* Bytes of a number: of keys and values that are not all f16, single ones. */
+/* Bytes of a number: of keys and values that are not alike, single ones. */
 static size_t
 width_of(const struct qwen_state_layer *kv)
 {
-	return kv == NULL ? 4 : kv->n[2] == QWEN_KV_F16 &&
+	return kv == NULL || (kv->n[2] == QWEN_KV_F32 &&
+	    kv->n[3] == QWEN_KV_F32) ? 4 : kv->n[2] == QWEN_KV_F16 &&
 	    kv->n[3] == QWEN_KV_F16 ? 2 : 1;
 }
 

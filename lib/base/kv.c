@@ -4,7 +4,8 @@
 
 #include "base/kv.h"
 
-static const char *const names[QWEN_KV_N] = { "f16", "q8_0", "q4_0" };
+static const char *const names[QWEN_KV_N] = { "f16", "q8_0", "q4_0",
+	"f32" };
 
 const char *
 qwen_kv_name(enum qwen_kv kv)

@@ -69,15 +69,17 @@ size_t qwen_utf8_check(const char *text, size_t n);
 #define QWEN_NUMERICS 1
 
 /*
- * How keys, or values, are kept for attention: as f16, or in blocks of 32 whole
+ * How keys, or values, are kept for attention: as f16; in blocks of 32 whole
  * numbers of 8 or 4 bits that share an f16 scale, 34 or 18 bytes a block, after
- * a rotation of the head (qwen-numerics(7)).
+ * a rotation of the head; or as they are, f32 (qwen-numerics(7)).  A model's
+ * own: f32 if its file has the weights that make them in F32, else f16.
  */
 enum qwen_kv {
-	QWEN_KV_F16, QWEN_KV_Q8_0, QWEN_KV_Q4_0, QWEN_KV_N
+	QWEN_KV_F16, QWEN_KV_Q8_0, QWEN_KV_Q4_0, QWEN_KV_F32, QWEN_KV_N,
+	QWEN_KV_OWN = QWEN_KV_N	/* to qwen_model_open() alone */
 };
 
-/* "f16", "q8_0", "q4_0"; NULL: no such kind. */
+/* "f16", "q8_0", "q4_0", "f32"; NULL: no such kind. */
 const char *qwen_kv_name(enum qwen_kv kv);
 
 /*

@@ -48,7 +48,7 @@ tool_tuning(void)
 	return n > 0 && (size_t)n < sizeof path ? path : NULL;
 }
 
-int tool_kv[2];
+int tool_kv[2] = { QWEN_KV_OWN, QWEN_KV_OWN };
 
 void
 tool_kv_parse(const struct cli_opt *o, const char *arg)
@@ -61,7 +61,7 @@ tool_kv_parse(const struct cli_opt *o, const char *arg)
 			return;
 		}
 	}
-	cli_usage("--kv: '%s' is not one of f16, q8_0 and q4_0", arg);
+	cli_usage("--kv: '%s' is not one of f16, q8_0, q4_0 and f32", arg);
 }
 
 struct qwen_rope tool_rope;

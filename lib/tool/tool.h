@@ -21,11 +21,11 @@
 	CLI_WORD(0, "quantize", "type", &tool_quantize, "none q8_0", \
 	    "of a folder of a hub: make its weights smaller at the start")
 /* Of tool_kv: how models that are opened from then on keep keys and values. */
-#define TOOL_KV_KINDS "f16 q8_0 q4_0"
+#define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
 	CLI_CALL(0, "kv", "kind", CLI_P(int, tool_kv), tool_kv_parse, \
 	    "words " TOOL_KV_KINDS, \
-	    "keep keys and values as f16, q8_0 or q4_0: less to read"), \
+	    "how keys and values are kept"), \
 	CLI_WORD(0, "kv-k", "kind", CLI_P(int, &tool_kv[0]), TOOL_KV_KINDS, \
 	    "the keys"), \
 	CLI_WORD(0, "kv-v", "kind", CLI_P(int, &tool_kv[1]), TOOL_KV_KINDS, \

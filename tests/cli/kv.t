@@ -1,5 +1,5 @@
 #!/bin/sh
-# --kv: keys and values as q8_0 or q4_0: the same bits however they came about,
+# --kv: keys and values as q8_0, q4_0 or f32: the same bits however they came about,
 # and never mixed with others.
 . "$TOP/tests/cli/tap.sh"
 model qwen35moe-ud
@@ -12,7 +12,7 @@ cmp -s f16.cbor same.cbor
 ok $? "f16 is the default"
 
 # --- the bits
-for kv in q8_0 q4_0; do
+for kv in q8_0 q4_0 f32; do
 	qprefill --kv $kv -o $kv.cbor <ids >ready.$kv
 	is "$?" 0 "$kv"
 	for t in 1 3; do
@@ -51,10 +51,10 @@ qprefill --kv-k q8_0 --kv-v q4_0 -o mixed.cbor <ids >/dev/null
 is "$(qstate show mixed.cbor | grep -E '^(keys|values) ' | xargs)" \
     "keys q8_0 values q4_0" "one for keys, another for values"
 is "$(qstate show f16.cbor | grep -cE '^(keys|values) ')" 0 "f16 says nothing"
-is "$(for f in f16 q8_0 mixed q4_0; do
+is "$(for f in f32 f16 q8_0 mixed q4_0; do
 	qstate show -v $f.cbor >/dev/null || echo fail
 	qstate show --json $f.cbor | jq .raw
-done | sort -rnu | wc -l | tr -d ' ')" 4 "each is smaller than the one before"
+done | sort -rnu | wc -l | tr -d ' ')" 5 "each is smaller than the one before"
 qstate diff q8_0.cbor f16.cbor >out
 is "$? $(grep -cE '^(keys|values)' out)" "1 2" "diff tells"
 
@@ -63,6 +63,7 @@ refused 1 "q8_0 by f16" qdecode -s q8_0.cbor -n 1 </dev/null
 is "$(grep -c 'q8_0.cbor.*keys as q8_0 and values as q8_0, this run has f16 and f16; see --kv' err)" \
     1 "both are named"
 refused 1 "f16 by q8_0" qdecode --kv q8_0 -s f16.cbor -n 1 </dev/null
+refused 1 "f32 by f16" qdecode -s f32.cbor -n 1 </dev/null
 refused 1 "q4_0 by q8_0" qdecode --kv q8_0 -s q4_0.cbor -n 1 </dev/null
 refused 1 "keys alone" qdecode --kv-k q8_0 -s q8_0.cbor -n 1 </dev/null
 refused 1 "after a ready record" sh -c 'qdecode -s q8_0.cbor -n 1 <ready.q8_0'
@@ -71,7 +72,7 @@ refused 1 "--reuse" sh -c 'qprefill --reuse q8_0.cbor -o new.cbor <ids'
 is "$(ls -A | grep -c 'new.cbor')" 0 "no file is left"
 
 # --- a store
-for kv in f16 q8_0 q4_0; do
+for kv in f16 q8_0 q4_0 f32; do
 	qprefill --kv $kv --store S -v -o warm.cbor <ids >/dev/null 2>err
 	is "$?$(grep -c '^qprefill: 0 tokens from store' err)" 01 \
 	    "$kv finds nothing of another in a store"
@@ -104,7 +105,10 @@ is "$?$(lost err | awk '{ print NF, ($1 > 3 && $1 < 15), ($2 > 3 && $2 < 15) }')
 qstate pack --kv-v q4_0 -o conv.mixed q8_0.cbor 2>err
 is "$?$(lost err | wc -w | tr -d ' ') $(qstate show conv.mixed | grep -E '^(keys|values|converted) ' | xargs)" \
     "01 keys q8_0 values q4_0 converted from finer keys and values" "values alone"
-for kv in q8_0 q4_0; do
+qstate pack --kv f16 -o conv.f16 f32.cbor 2>err
+is "$?$(lost err | awk '{ print NF, ($1 > 0.01 && $1 < 0.05), ($2 > 0.01 && $2 < 0.05) }')" \
+    "02 1 1" "f32 as f16: $(lost err)"
+for kv in q8_0 q4_0 f16; do
 	qstate verify conv.$kv
 	is "$?$(qstate show --json conv.$kv | jq -c '[.raw, .converted]')" \
 	    "0[$(qstate show --json $kv.cbor | jq .raw),true]" "$kv is whole, and as large as what was read so"
@@ -113,7 +117,9 @@ for kv in q8_0 q4_0; do
 	qdecode --kv $kv -s conv.$kv -n 20 -o on.cbor -f text </dev/null >a
 	is "$?$(wc -l <a | tr -d ' ')$(qstate show on.cbor | grep -c '^converted')" "0201" \
 	    "it is gone on from, which is known as well"
-	qstate pack --no-compress --kv $kv f16.cbor 2>/dev/null >conv.raw
+	from=f16
+	[ $kv = f16 ] && from=f32
+	qstate pack --no-compress --kv $kv $from.cbor 2>/dev/null >conv.raw
 	qdecode --kv $kv -s conv.raw -n 20 -f text </dev/null >b
 	is "$(qstate verify conv.raw; echo $?)$(cmp a b)" 0 "the mapped form likewise"
 done
@@ -122,6 +128,7 @@ is "$?$(cat err)" 0 "what it has already changes nothing"
 qprefill --kv q8_0 -s conv.q8_0 --store S2 -o warm.cbor <rest >/dev/null
 is "$?$(qstate ls --store S2 --json | jq -s length)" 00 "a store takes nothing that goes on from it"
 refused 1 "what is lost does not come back" qstate pack --kv f16 q8_0.cbor
+refused 1 "nor from f16" qstate pack --kv f32 f16.cbor
 is "$(grep -c 'q8_0.cbor.*does not come back\|do not become' err)" 1 "and says why"
 refused 1 "by the other kind" qdecode --kv q4_0 -s conv.q8_0 -n 1 </dev/null
 refused 2 "slice converts nothing" qstate slice --kv q8_0 -n 10 f16.cbor
@@ -139,12 +146,32 @@ is "$(qprefill --kv q8_0 --logits=last -f json <ids | head -n 1 | jq -r .keys,.v
     "q8_0 q8_0" "the header of logits"
 qprefill --kv-v q4_0 -v <ids 2>&1 >/dev/null | grep -q 'numerics 1, keys f16, values q4_0$'
 ok $? "-v"
-is "$(for kv in f16 q8_0 q4_0; do
+is "$(for kv in f32 f16 q8_0 q4_0; do
 	gguf-inspect --plan -c 500 --kv $kv "$MODEL" |
 	    sed -n 's/^memory  kv-cache *\([0-9]*\) .*/\1/p'
-done | sort -rnu | wc -l | tr -d ' ')" 3 "the plan counts it"
+done | sort -rnu | wc -l | tr -d ' ')" 4 "the plan counts it"
 refused 2 "no such kind" qprefill --kv q5_0 </dev/null
-refused 2 "nor of keys" qprefill --kv-k f32 </dev/null
+refused 2 "nor of keys" qprefill --kv-k q5_0 </dev/null
+# --- f32 of itself, where the weights of keys are F32
+model qwen35moe-f32
+QWEN_MODEL=$MODEL
+qprefill -o own.cbor <ids >/dev/null
+is "$?$(qstate show own.cbor | grep -E '^(keys|values) ' | xargs)" \
+    "0keys f32 values f32" "a file of F32"
+qprefill --kv f32 -o same.cbor <ids >/dev/null
+cmp -s own.cbor same.cbor
+ok $? "as with --kv f32"
+qprefill --kv-v f16 -o half.cbor <ids >/dev/null
+is "$?$(qstate show half.cbor | grep -E '^(keys|values) ' | xargs)" \
+    "0keys f32 values f16" "values alone otherwise"
+qprefill --kv f16 -o half.cbor <ids >/dev/null
+refused 1 "a state of f16 by it" qdecode -s half.cbor -n 1 </dev/null
+is "$(qdecode --kv f16 -s half.cbor -n 3 -f text </dev/null 2>err | wc -l | tr -d ' ')" 3 \
+    "unless it is told"
+echo '*.attn_k.weight F16' >types
+gguf-quantize -q --type F32 --types types -o k16.gguf "$MODEL"
+qprefill -m k16.gguf --logits last -f json <ids 2>err | head -n 1 >out
+is "$(jq -r '.keys // "f16"' out)" f16 "but not where they are F16"
 model qwen2
 refused 1 "heads of 16" sh -c 'qprefill -m "$1" --kv q8_0 <ids' sh "$MODEL"
 is "$(grep -c 'heads of 16 numbers' err)" 1 "say so"

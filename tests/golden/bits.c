@@ -39,6 +39,7 @@ static const struct kind {
 	{ "", QWEN_KV_F16, QWEN_KV_F16, 2 },
 	{ ":q8_0", QWEN_KV_Q8_0, QWEN_KV_Q8_0, 2 },
 	{ ":q4_0", QWEN_KV_Q4_0, QWEN_KV_Q4_0, 1 },
+	{ ":f32", QWEN_KV_F32, QWEN_KV_F32, 1 },
 };
 
 /* FNV-1a over the bytes, as they lie in a little-endian machine. */

@@ -296,6 +296,8 @@ main(void)
 		    QWEN_KV_Q4_0);
 		check_model(&g[i], is_long ? 20 : 1, 1, QWEN_KV_Q4_0,
 		    QWEN_KV_F16);
+		check_model(&g[i], is_long ? 50 : 3, 1, QWEN_KV_F32,
+		    QWEN_KV_F32);
 	}
 	golden_free(g, n);
 	return done_testing();

@@ -599,6 +599,8 @@ main(void)
 		    1);
 		check_level(&g[i], NULL, 1, QWEN_KV_Q4_0, is_long ? 400 : 20,
 		    1);
+		check_level(&g[i], NULL, 1, QWEN_KV_F32, is_long ? 400 : 20,
+		    1);
 		for (v = 1; v <= 2; v++) {
 			check_level(&g[i], NULL, v, QWEN_KV_F16,
 			    is_long ? 2000 : 80, 1);

@@ -175,6 +175,8 @@ main(void)
 			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q8_0);
 			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q4_0);
 			check_model(&g[i], c, 1, QWEN_KV_Q4_0, QWEN_KV_F16);
+			check_model(&g[i], c, 1, QWEN_KV_F32, QWEN_KV_F32);
+			check_model(&g[i], c, 1, QWEN_KV_F32, QWEN_KV_Q8_0);
 		}
 	}
 	golden_free(g, n);

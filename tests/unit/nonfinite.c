@@ -340,7 +340,8 @@ main(void)
 		s.n_types = 3;
 		check(&s, levels[l]);
 		check_guess(levels[l]);
-		kept = l % 2 ? QWEN_KV_Q4_0 : QWEN_KV_Q8_0;
+		kept = l % 3 == 0 ? QWEN_KV_Q8_0 : l % 3 == 1 ? QWEN_KV_Q4_0 :
+		    QWEN_KV_F32;
 		check(&s, levels[l]);
 		check_guess(levels[l]);
 		kept = QWEN_KV_F16;

@@ -85,10 +85,18 @@ store_k(const struct qwen_batch *b, const struct qwen_kv_shape *s,
 	size_t i;
 	int ok;
 
-	if (s->k != QWEN_KV_F16) {
+	if (qwen_kv_width(s->k) == 0) {
 		ok = round_head(b, &r, k, s->k);
 		qwen_kv_put_k(s, block, head, at, r.q, r.scale);
 		return ok;
+	}
+	if (s->k == QWEN_KV_F32) {
+		float *kf = (float *)(void *)((uint8_t *)block +
+		    qwen_kv_k_at(s, head)) + at;
+
+		for (i = 0; i < s->d; i++)
+			kf[i * QWEN_KV_BLOCK] = k[i];
+		return 1;
 	}
 	kt = block + qwen_kv_k_at(s, head) / sizeof *kt + at;
 	b->vec->to_f16(row, k, s->d);
@@ -104,14 +112,30 @@ store_v(const struct qwen_batch *b, const struct qwen_kv_shape *s,
 	struct rounded r;
 	int ok;
 
-	if (s->v != QWEN_KV_F16) {
+	if (qwen_kv_width(s->v) == 0) {
 		ok = round_head(b, &r, v, s->v);
 		qwen_kv_put_v(s, block, head, at, r.q, r.scale);
 		return ok;
 	}
+	if (s->v == QWEN_KV_F32) {
+		memcpy((uint8_t *)block + qwen_kv_v_at(s, head) +
+		    at * s->d * sizeof *v, v, s->d * sizeof *v);
+		return 1;
+	}
 	b->vec->to_f16(block + qwen_kv_v_at(s, head) / sizeof *block +
 	    at * s->d, v, s->d);
 	return 1;
+}
+
+/* An f16 or f32. */
+static int
+is_finite(const uint8_t *p, size_t width)
+{
+	uint32_t x = 0;
+
+	memcpy(&x, p, width);
+	return width == 2 ? (x & 0x7c00) != 0x7c00 :
+	    (x & 0x7f800000) != 0x7f800000;
 }
 
 /*
@@ -124,15 +148,17 @@ check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 {
 	struct qwen_kv_shape s = qwen_kv_shape_of(b->hp);
 	size_t d = s.d, head, i, at = pos % QWEN_KV_BLOCK;
-	uint16_t *block = kv->block[pos / QWEN_KV_BLOCK], *v;
+	const size_t width = qwen_kv_width(s.v);
+	uint8_t *v;
 
-	for (head = 0; s.v == QWEN_KV_F16 && head < s.n_head; head++) {
-		v = block + qwen_kv_v_at(&s, head) / sizeof *v + at * d;
-		for (i = 0; i < d && (v[i] & 0x7c00) != 0x7c00;)
+	for (head = 0; width > 0 && head < s.n_head; head++) {
+		v = (uint8_t *)kv->block[pos / QWEN_KV_BLOCK] +
+		    qwen_kv_v_at(&s, head) + at * d * width;
+		for (i = 0; i < d && is_finite(v + i * width, width);)
 			i++;
 		if (i == d)
 			continue;
-		memset(v, 0, d * sizeof *v);
+		memset(v, 0, d * width);
 		qwen_note_bad(b, t, 0);
 	}
 }
@@ -150,7 +176,7 @@ prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
 	b->vec->rope(q, c, s, h->n_rot / 2);
 	for (j = 0; j < d; j++)
 		q[j] *= h->attn_scale;
-	if (h->k == QWEN_KV_F16)
+	if (qwen_kv_width(h->k) > 0)
 		return 1;
 	b->vec->hadamard(q, d);
 	return b->vec->query(q, d);
@@ -239,7 +265,7 @@ finish(const struct qwen_batch *b, const struct pass *p,
 	locate(p, share, head_kv, i, &t, &head);
 	y = b->b->o + t * b->b->o_width + head * d;
 	b->vec->attn_finish(y, o, l, d);
-	if (b->hp->v != QWEN_KV_F16)	/* back from the rotated values */
+	if (qwen_kv_width(b->hp->v) == 0)	/* back from the rotated values */
 		b->vec->hadamard(y, d);
 	if (p->l->attn.gated)
 		b->vec->gate(y, b->b->in + t * b->b->in_width +

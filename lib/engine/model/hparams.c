@@ -254,11 +254,11 @@ read_attention(struct keys *k, struct qwen_hparams *h)
 		return qwen_fail(k->err, QWEN_EUNSUP, "head sizes %zu and "
 		    "%zu: must be equal and a multiple of 16 up to %d",
 		    h->n_embd_head, value_length, QWEN_HEAD_MAX);
-	if ((h->k != QWEN_KV_F16 || h->v != QWEN_KV_F16) &&
+	if ((qwen_kv_width(h->k) == 0 || qwen_kv_width(h->v) == 0) &&
 	    h->n_embd_head % QWEN_KV_GROUP != 0)
 		return qwen_fail(k->err, QWEN_EUNSUP, "heads of %zu numbers: "
-		    "without a multiple of %d there is only f16 for keys and "
-		    "values", h->n_embd_head, QWEN_KV_GROUP);
+		    "without a multiple of %d there are only f32 and f16 for "
+		    "keys and values", h->n_embd_head, QWEN_KV_GROUP);
 	if (get_real(k, "attention.scale", 0, &scale) < 0)
 		return -1;
 	if (scale == 0)

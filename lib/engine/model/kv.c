@@ -76,25 +76,26 @@ clear_scales(uint8_t *p, size_t n, size_t from, size_t to)
 static void
 clear_k(enum qwen_kv kv, size_t d, uint8_t *p, size_t from, size_t to)
 {
-	size_t i, rows = d;
+	size_t i, rows = d, width = qwen_kv_width(kv);
 
-	if (kv != QWEN_KV_F16) {
+	if (width == 0) {
 		clear_scales(p, d / 32, from, to);
 		p += d;
 		rows = d / 32 * QWEN_KV_TILE(kv) / 32;
+		width = 2;	/* bytes a position */
 	}
-	/* a row has two bytes a position */
-	for (i = 0; i < rows; i++, p += 32)
-		memset(p + 2 * from, 0, 2 * (to - from));
+	for (i = 0; i < rows; i++, p += QWEN_KV_BLOCK * width)
+		memset(p + width * from, 0, width * (to - from));
 }
 
 static void
 clear_v(enum qwen_kv kv, size_t d, uint8_t *p, size_t from, size_t to)
 {
 	size_t at, i, tile, pair = kv == QWEN_KV_Q8_0 ? 64 : 32;
+	size_t width = qwen_kv_width(kv);
 
-	if (kv == QWEN_KV_F16) {
-		memset(p + 2 * from * d, 0, 2 * (to - from) * d);
+	if (width > 0) {
+		memset(p + width * from * d, 0, width * (to - from) * d);
 		return;
 	}
 	clear_scales(p, d / 32, from, to);
@@ -122,18 +123,21 @@ qwen_kv_clear(const struct qwen_kv_shape *s, uint16_t *block, size_t from,
 
 /* ------------------------------------------------- bytes of a block, anywhere */
 
-/* Byte at of a head's keys, or values: is it part of a scale, or of f16? */
-static int
-is_number(enum qwen_kv kv, size_t d, size_t at)
+/* Byte at of a head's keys, or values: of a float of so many; 0: of none. */
+static size_t
+float_width(enum qwen_kv kv, size_t d, size_t at)
 {
-	return kv == QWEN_KV_F16 || at < d;
+	return qwen_kv_width(kv) > 0 ? qwen_kv_width(kv) : at < d ?
+	    sizeof(uint16_t) : 0;
 }
 
 static size_t
 lane(enum qwen_kv kv, size_t d, int is_v, size_t at)
 {
-	if (kv == QWEN_KV_F16)
-		return is_v ? at / 2 / d : at / 2 % QWEN_KV_BLOCK;
+	const size_t width = qwen_kv_width(kv);
+
+	if (width > 0)
+		return is_v ? at / width / d : at / width % QWEN_KV_BLOCK;
 	if (at < d)		/* 16 scales for 32 dimensions */
 		return at / 2 % QWEN_KV_BLOCK;
 	at = (at - d) % QWEN_KV_TILE(kv);
@@ -178,22 +182,25 @@ qwen_kv_clear_lanes(const struct qwen_kv_shape *s, void *p, size_t at,
 	}
 }
 
-/* Those of one head that are f16 follow one another. */
+/* Those of one head that are floats follow one another. */
 size_t
 qwen_kv_finite(const struct qwen_kv_shape *s, const void *p, size_t at,
     size_t n)
 {
 	const uint8_t *b = p;
-	size_t i, in;
+	size_t i, in, width;
 	enum qwen_kv kv;
 	int is_v;
 
-	for (i = 0; i + 1 < n; i += 2) {
+	for (i = 0; i + 1 < n; i += width) {
 		in = at + i;
 		kv = find_head(s, &in, &is_v);
-		if (!is_number(kv, s->d, in))
-			i += qwen_kv_head_bytes(kv, s->d) - in - 2;
-		else if ((b[i + 1] & 0x7c) == 0x7c)
+		width = float_width(kv, s->d, in);
+		if (width == 0)
+			width = qwen_kv_head_bytes(kv, s->d) - in;
+		else if (width == 2 ? (b[i + 1] & 0x7c) == 0x7c :
+		    i + 3 < n && (b[i + 3] & 0x7f) == 0x7f &&
+		    (b[i + 2] & 0x80) != 0)
 			return i;
 	}
 	return n;

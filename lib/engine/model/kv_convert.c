@@ -18,15 +18,21 @@ head_of(const struct qwen_kv_shape *s, const void *block, size_t head, int is_v)
 	    qwen_kv_k_at(s, head));
 }
 
-/* Number i of position at, of keys or values in f16. */
+/* Number i of position at, of keys or values in f16 or f32. */
 static float
-half_at(const uint8_t *p, size_t d, int is_v, size_t at, size_t i)
+float_at(const uint8_t *p, enum qwen_kv kv, size_t d, int is_v, size_t at,
+    size_t i)
 {
-	uint16_t x;
+	size_t n = is_v ? at * d + i : i * QWEN_KV_BLOCK + at;
+	uint16_t half;
+	float x;
 
-	memcpy(&x, p + 2 * (is_v ? at * d + i : i * QWEN_KV_BLOCK + at),
-	    sizeof x);
-	return qwen_f16_f32(x);
+	if (kv == QWEN_KV_F32) {
+		memcpy(&x, p + n * sizeof x, sizeof x);
+		return x;
+	}
+	memcpy(&half, p + n * sizeof half, sizeof half);
+	return qwen_f16_f32(half);
 }
 
 /* The same of whole numbers, still rotated. */
@@ -62,10 +68,35 @@ get(const struct qwen_kv_convert *c, const struct qwen_kv_shape *s,
 	size_t i;
 
 	for (i = 0; i < s->d; i++)
-		x[i] = kv == QWEN_KV_F16 ? half_at(p, s->d, is_v, at, i) :
-		    whole_at(p, kv, s->d, is_v, at, i);
-	if (kv != QWEN_KV_F16)
+		x[i] = qwen_kv_width(kv) > 0 ? float_at(p, kv, s->d, is_v, at,
+		    i) : whole_at(p, kv, s->d, is_v, at, i);
+	if (qwen_kv_width(kv) == 0)
 		c->vec->hadamard(x, s->d);
+}
+
+/* f32 to f16. */
+static int
+put_half(struct qwen_kv_convert *c, const float *x, uint16_t *dst, size_t head,
+    int is_v, size_t at, struct qwen_err *err)
+{
+	uint8_t *p = (uint8_t *)dst + (is_v ? qwen_kv_v_at(&c->to, head) :
+	    qwen_kv_k_at(&c->to, head));
+	size_t d = c->to.d, i;
+	uint16_t half[QWEN_HEAD_MAX];
+
+	c->vec->to_f16(half, x, d);
+	for (i = 0; i < d; i++) {
+		double y = (double)qwen_f16_f32(half[i]);
+
+		if ((half[i] & 0x7c00) == 0x7c00)
+			return qwen_fail(err, QWEN_ENUMERIC, "a %s is too "
+			    "large for f16", is_v ? "value" : "key");
+		c->loss[is_v].all += (double)x[i] * x[i];
+		c->loss[is_v].lost += (x[i] - y) * (x[i] - y);
+		memcpy(p + 2 * (is_v ? at * d + i : i * QWEN_KV_BLOCK + at),
+		    &half[i], 2);
+	}
+	return 0;
 }
 
 /* One position of a head; what it was and has become is counted. */
@@ -81,6 +112,8 @@ convert_one(struct qwen_kv_convert *c, const void *src, uint16_t *dst,
 	size_t i;
 
 	get(c, &c->from, src, head, is_v, at, x);
+	if ((is_v ? to->v : to->k) == QWEN_KV_F16)
+		return put_half(c, x, dst, head, is_v, at, err);
 	memcpy(y, x, to->d * sizeof *y);
 	c->vec->hadamard(y, to->d);
 	if (!c->vec->round_kv(q, scale, y, to->d, is_v ? to->v :
@@ -135,9 +168,10 @@ qwen_kv_convert(struct qwen_kv_convert *c, void *dst, const void *src,
 {
 	size_t head;
 
-	if (c->to.d > QWEN_HEAD_MAX || c->to.d % QWEN_KV_GROUP != 0)
+	if (c->to.d > QWEN_HEAD_MAX || (c->to.d % QWEN_KV_GROUP != 0 &&
+	    (qwen_kv_width(c->to.k) == 0 || qwen_kv_width(c->to.v) == 0)))
 		return qwen_fail(err, QWEN_EUNSUP, "heads of %zu numbers: "
-		    "there is only f16 for them", c->to.d);
+		    "there are only f32 and f16 for them", c->to.d);
 	for (head = 0; head < c->to.n_head; head++) {
 		if (convert_head(c, dst, src, head, 0, err) < 0 ||
 		    convert_head(c, dst, src, head, 1, err) < 0)

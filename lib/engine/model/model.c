@@ -20,6 +20,28 @@ qwen_cpu_check(const char *level)
 	return (want & ~qwen_cpu_detect()) == 0;
 }
 
+/* F32, if that is what makes keys and values of this file. */
+static enum qwen_kv
+own_kv(const struct qwen_gguf *g)
+{
+	const struct qwen_gguf_tensor *t;
+	const char *name;
+	int f32 = 0;
+	size_t i;
+
+	for (i = 0; i < qwen_gguf_n_tensors(g); i++) {
+		t = qwen_gguf_tensor(g, i);
+		if ((name = strstr(t->name, ".attn_")) == NULL ||
+		    (strcmp(name, ".attn_k.weight") != 0 &&
+		    strcmp(name, ".attn_qkv.weight") != 0))
+			continue;
+		if (t->type != QT_F32)
+			return QWEN_KV_F16;
+		f32 = 1;
+	}
+	return f32 ? QWEN_KV_F32 : QWEN_KV_F16;
+}
+
 static int
 set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
     struct qwen_err *err)
@@ -32,10 +54,11 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	if (m->numerics > QWEN_NUMERICS_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
 		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
-	m->hp.k = opts != NULL ? opts->k : QWEN_KV_F16;
-	m->hp.v = opts != NULL ? opts->v : QWEN_KV_F16;
-	if (opts != NULL)
+	if (opts != NULL) {
+		m->hp.k = opts->k == QWEN_KV_OWN ? own_kv(m->gguf) : opts->k;
+		m->hp.v = opts->v == QWEN_KV_OWN ? own_kv(m->gguf) : opts->v;
 		m->hp.rope = opts->rope;
+	}
 	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "no such kind of keys or values");

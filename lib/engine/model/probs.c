@@ -10,16 +10,20 @@
 
 /* A query with the 16 keys of a block, as attn.inc has it. */
 static void
-f16_scores(const struct qwen_kv_shape *s, const float *q,
+float_scores(const struct qwen_kv_shape *s, const float *q,
     const uint16_t *keys, float *score)
 {
-	size_t i, j;
+	const float *x = (const float *)(const void *)keys;
+	size_t i, j, at;
 
 	for (j = 0; j < QWEN_KV_BLOCK; j++)
 		score[j] = 0.0f;
-	for (i = 0; i < s->d; i++, keys += QWEN_KV_BLOCK) {
-		for (j = 0; j < QWEN_KV_BLOCK; j++)
-			score[j] = fmaf(q[i], qwen_f16_f32(keys[j]), score[j]);
+	for (i = 0; i < s->d; i++) {
+		for (j = 0; j < QWEN_KV_BLOCK; j++) {
+			at = i * QWEN_KV_BLOCK + j;
+			score[j] = fmaf(q[i], s->k == QWEN_KV_F32 ? x[at] :
+			    qwen_f16_f32(keys[at]), score[j]);
+		}
 	}
 }
 
@@ -109,8 +113,8 @@ do_probs(void *arg, size_t item, int thread)
 	for (i = 0; i < n; i += QWEN_KV_BLOCK) {
 		keys = block[i / QWEN_KV_BLOCK] + qwen_kv_k_at(&s, head_kv) /
 		    sizeof *keys;
-		(s.k == QWEN_KV_F16 ? f16_scores : rounded_scores)(&s, q,
-		    keys, score);
+		(qwen_kv_width(s.k) > 0 ? float_scores : rounded_scores)(&s,
+		    q, keys, score);
 		for (k = 0; k < QWEN_KV_BLOCK && i + k < n; k++)
 			p[i + k] = score[k];
 	}

@@ -32,6 +32,14 @@ qwen_state_kv_shape(const struct qwen_state_layer *l)
 	    .v = (enum qwen_kv)l->n[3] };
 }
 
+unsigned
+qwen_state_width(enum qwen_kind kind, const struct qwen_state_layer *kv)
+{
+	return (kind == QWEN_K_KV || kind == QWEN_K_MTP_KV) &&
+	    kv->n[2] == QWEN_KV_F32 && kv->n[3] == QWEN_KV_F32 ?
+	    (unsigned)sizeof(float) : qwen_section(kind)->width;
+}
+
 uint64_t
 qwen_state_kv_position(const struct qwen_state_layer *l, uint64_t at,
     int *is_value)
@@ -96,8 +104,9 @@ take_kv(const struct qwen_state_layout *lay, struct qwen_state_layer *l)
 {
 	l->n[2] = lay->k;
 	l->n[3] = lay->v;
-	return l->n[0] != 0 && l->n[1] != 0 && ((lay->k == QWEN_KV_F16 &&
-	    lay->v == QWEN_KV_F16) || l->n[1] % QWEN_KV_GROUP == 0) ? 0 : -1;
+	return l->n[0] != 0 && l->n[1] != 0 && ((qwen_kv_width(lay->k) > 0 &&
+	    qwen_kv_width(lay->v) > 0) || l->n[1] % QWEN_KV_GROUP == 0) ? 0 :
+	    -1;
 }
 
 /* ["kv", 2 numbers] or ["delta", 5 numbers], of objects that there can be. */
@@ -127,7 +136,7 @@ take_shape(struct qwen_state_bytes *b, const struct qwen_state_layout *lay,
 	}
 	if (l->kv)
 		return take_kv(lay, l) == 0 && is_small((uint64_t[4]){
-		    l->n[0], l->n[1], 4 * QWEN_KV_BLOCK, blocks }) ? 0 : -1;
+		    l->n[0], l->n[1], 8 * QWEN_KV_BLOCK, blocks }) ? 0 : -1;
 	return is_small((uint64_t[4]){ l->n[0], l->n[1], l->n[2], 4 }) &&
 	    is_small((uint64_t[4]){ l->n[3], l->n[4], 4, 1 }) ? 0 : -1;
 }
@@ -550,8 +559,9 @@ finite_kv(const struct qwen_state_layout *l, const struct qwen_state_entry *e,
 {
 	struct qwen_kv_shape s = qwen_state_kv_shape(&l->layer[e->layer]);
 
-	if (s.k == QWEN_KV_F16 && s.v == QWEN_KV_F16)
-		return qwen_coder_finite(raw, (size_t)e->len, 2);
+	if (s.k == s.v && qwen_kv_width(s.k) > 0)
+		return qwen_coder_finite(raw, (size_t)e->len,
+		    qwen_kv_width(s.k));
 	return qwen_kv_finite(&s, raw, (size_t)(e->off %
 	    qwen_kv_block_bytes(&s)), (size_t)e->len);
 }
@@ -562,18 +572,20 @@ qwen_state_layout_check(const struct qwen_state_layout *l,
     struct qwen_err *err)
 {
 	const struct qwen_section *k = qwen_section(e->kind);
+	unsigned width = qwen_state_width(e->kind, e->kind == QWEN_K_KV ?
+	    &l->layer[e->layer] : &l->mtp.layer);
 	size_t i;
 
-	if (e->off % k->width != 0 || e->len % k->width != 0)
+	if (e->off % width != 0 || e->len % width != 0)
 		return qwen_fail(err, QWEN_EFORMAT, "a number is cut in two");
 	/* not the model's; or what only drafts depend on */
 	if (k->place == NULL || e->kind == QWEN_K_MTP_KV ||
 	    e->kind == QWEN_K_HIDDEN)
 		return 0;
 	i = e->kind == QWEN_K_KV ? finite_kv(l, e, raw) :
-	    qwen_coder_finite(raw, (size_t)e->len, k->width);
+	    qwen_coder_finite(raw, (size_t)e->len, width);
 	if (i < e->len)
 		return qwen_fail(err, QWEN_EFORMAT, "number %llu is not finite",
-		    (unsigned long long)(e->off + i) / k->width);
+		    (unsigned long long)(e->off + i) / width);
 	return e->kind == QWEN_K_KV ? check_lanes(l, e, raw, err) : 0;
 }

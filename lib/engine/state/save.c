@@ -412,7 +412,10 @@ qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
 	*loss = (struct qwen_state_loss){ 0 };
 	if (kind_k == h.k && kind_v == h.v)
 		return qwen_state_copy(f, w, opts, fp, err);
-	if (kind_k < h.k || kind_v < h.v)
+	if (qwen_kv_head_bytes(kind_k, QWEN_KV_GROUP) >
+	    qwen_kv_head_bytes(h.k, QWEN_KV_GROUP) ||
+	    qwen_kv_head_bytes(kind_v, QWEN_KV_GROUP) >
+	    qwen_kv_head_bytes(h.v, QWEN_KV_GROUP))
 		return qwen_fail(err, QWEN_EUNSUP, "keys as %s and values as "
 		    "%s do not become %s and %s: what they lack does not come "
 		    "back", qwen_kv_name(h.k), qwen_kv_name(h.v),

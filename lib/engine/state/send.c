@@ -162,8 +162,8 @@ encode(const struct qwen_save *v, const struct qwen_piece *t,
 		src = raw;
 	}
 	if (qwen_coder_encode(w->coder, src, t->n,
-	    qwen_section(t->kind)->width, v->level, out, &slot->codec, &data,
-	    &slot->n_data, &w->err) < 0)
+	    qwen_state_width(t->kind, shape(v, t)), v->level, out,
+	    &slot->codec, &data, &slot->n_data, &w->err) < 0)
 		return -1;
 	if (data != out)
 		memcpy(out, data, slot->n_data);

@@ -332,6 +332,10 @@ int qwen_state_layout_match(const struct qwen_state_layout *l,
 uint64_t qwen_state_kv_block(const struct qwen_state_layer *l);
 struct qwen_kv_shape qwen_state_kv_shape(const struct qwen_state_layer *l);
 
+/* Bytes of a number of a piece; of kv and mtp-kv with blocks of this shape. */
+unsigned qwen_state_width(enum qwen_kind kind,
+    const struct qwen_state_layer *kv);
+
 /* KV blocks of positions from .. n_tokens - 1: the first, and how many. */
 uint64_t qwen_state_kv_first(const struct qwen_state_layout *l);
 uint64_t qwen_state_kv_count(const struct qwen_state_layout *l);

@@ -18,12 +18,12 @@ while read -r name sum; do
 	is "$(gguf-inspect m.gguf | grep '^usable')" "usable yes" "$name: can be used"
 	if [ -e "$F/$name.tsv" ]; then
 		jq -R -c 'split("\t") | { query: .[0], document: .[1] }' "$F/$name.tsv" |
-		    qrerank -m m.gguf --requests | jq .score | paste "$F/$name.tsv" - |
+		    qrerank -m m.gguf --kv f32 --requests | jq .score | paste "$F/$name.tsv" - |
 		    awk -F '\t' '{ d = $3 - $4; if (d > 1e-4 || d < -1e-4) bad++ } END { exit !(NR == 4 && !bad) }'
 		ok $? "$name: its scores are those of its class"
 	fi
 	[ -e "$F/$name.f32" ] || continue
-	qprefill -q -m m.gguf --logits last -f raw -o /dev/null <ids >got
+	qprefill -q -m m.gguf --kv f32 --logits last -f raw -o /dev/null <ids >got
 	numbers got >got.txt
 	numbers "$F/$name.f32" | paste - got.txt | awk '
 	    { d = $1 - $2; if (d < 0) d = -d; if (!(d <= max)) max = d; n++ }
@@ -43,7 +43,7 @@ while read -r name base sum; do
 	gguf-convert -o l.gguf --base "$F/$base" "$F/$name" 2>err
 	is "$? $(cat err)" "0 " "$name: converted"
 	is "$(sha256sum <l.gguf | cut -d' ' -f1)" "$sum" "$name: the same bytes"
-	qprefill -q -m m.gguf --lora l.gguf --logits last -f raw -o /dev/null <ids >got
+	qprefill -q -m m.gguf --lora l.gguf --kv f32 --logits last -f raw -o /dev/null <ids >got
 	numbers got >got.txt
 	numbers "$F/$name.f32" | paste - got.txt | awk '
 	    { d = $1 - $2; if (d < 0) d = -d; if (!(d <= max)) max = d; n++ }

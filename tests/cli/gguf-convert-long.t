@@ -28,7 +28,7 @@ one() { # ARCH TYPE
 	gguf-convert -o m.gguf d
 	ok $? "$1 $2: converted"
 	case $1,$2 in
-	*_rank,*|*_score,*)
+	*_rank,*|*_score*,*)
 		printf 'what is it?\tIt is the first part of the file.\nyes\tno\nthe\t\n' >pairs
 		jq -R -c 'split("\t") | { query: .[0], document: .[1] }' pairs |
 		    qrerank -m m.gguf --kv f32 --requests | jq .score >got &&

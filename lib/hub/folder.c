@@ -155,7 +155,7 @@ qwen_hub_get_f64(const struct qwen_hub *h, const char *key, double *out,
 		return 0;
 	if (qwen_hub_f64(v, out) < 0)
 		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s is no "
-		    "number", h->path, key);
+		    "number that f32 has", h->path, key);
 	return 1;
 }
 

@@ -39,5 +39,5 @@ qwen_hub_f64(yyjson_val *v, double *out)
 	if (s == NULL)
 		return -1;
 	*out = strtod(s, &end);
-	return *end == '\0' && isfinite(*out) ? 0 : -1;
+	return *end == '\0' && isfinite((float)*out) ? 0 : -1;
 }

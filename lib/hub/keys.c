@@ -66,7 +66,7 @@ rope_f64(const struct keys *k, yyjson_val *rope, const char *key, double *out)
 	if (v == NULL || yyjson_is_null(v))
 		return qwen_hub_get_f64(k->h, key, out, k->err);
 	return qwen_hub_f64(v, out) == 0 ? 1 : qwen_fail(k->err, QWEN_EFORMAT,
-	    "%s/config.json: %s is no number", k->h->path, key);
+	    "%s/config.json: %s is no number that f32 has", k->h->path, key);
 }
 
 static yyjson_val *

@@ -307,6 +307,10 @@ pooled '[{"path":"../d/1_Pooling","type":"x.Pooling"}]' '{"pooling_mode":"cls"}'
 bad "a path that leaves the folder" "no name of a folder"
 pooled '"x"' '{}'
 bad "modules.json is a text" "modules.json"
+for x in 1e300 '"x"'; do
+	jq -c --argjson x "$x" '.rope_theta = $x | del(.rope_parameters)' "$F/qwen3/config.json" >d/config.json
+	bad "rope_theta $x" "rope_theta is no number that f32 has"
+done
 cp "$F/qwen3/config.json" x
 rm -rf d && mv x d
 bad "a file for a folder" "not a folder"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <yyjson.h>
 
-/* 0, or -1 if v (which may be NULL) is no such number; f64: none that f32 has. */
+/* 0, or -1 if v (may be NULL) is no such number; f64: or is too large for f32. */
 int qwen_hub_u64(yyjson_val *v, uint64_t *out);
 int qwen_hub_f64(yyjson_val *v, double *out);
 

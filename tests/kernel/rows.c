@@ -265,6 +265,7 @@ fill_block(const struct qwen_kv_shape *s, uint16_t *p)
 	fill_head(s->k, s->d, (uint8_t *)p);
 	fill_head(s->v, s->d, (uint8_t *)p + qwen_kv_v_at(s, 0));
 }
+
 static const struct qwen_vec *
 plain_vec(void)
 {

@@ -84,23 +84,41 @@ run_sums(const struct panel *p, size_t g, const struct qwen_q8 *const *x,
 	quads(v, p->w[g][j] + q, act, n_quad, n);
 }
 
-/* sum + v * scale * a; the scale is in both halves of a lane. */
-PI __m256i
-scaled(__m256i sum, __m256i v, __m256i scale, int16_t a)
+/* sum[half] += v[half] * scale * a; the scale is in both halves of a lane. */
+PI void
+add_scaled(__m256i *sum, const __m256i *v, const int32_t *scale, int16_t a)
 {
-	scale = _mm256_madd_epi16(scale, _mm256_set1_epi32((uint16_t)a));
-	return _mm256_add_epi32(sum, _mm256_mullo_epi32(v, scale));
+	int h;
+
+	UNROLL
+	for (h = 0; h < 2; h++)
+		sum[h] = _mm256_add_epi32(sum[h], _mm256_mullo_epi32(v[h],
+		    _mm256_madd_epi16(load_i(scale + 8 * h),
+		    _mm256_set1_epi32((uint16_t)a))));
+}
+
+/* sum[half] += v[half] * a, of products */
+PI void
+add_premultiplied(__m256i *sum, const __m256i *v, int16_t a)
+{
+	int h;
+
+	UNROLL
+	for (h = 0; h < 2; h++)
+		sum[h] = _mm256_add_epi32(sum[h], _mm256_mullo_epi32(v[h],
+		    _mm256_set1_epi32(a)));
 }
 
 /* ---- 256 weights under one d */
 
-/* A group's sums of scale * a * w * q. */
+/* A group's sums of scale * a * w * q, those of Q3_K with the other sign. */
 PI void
 group_sums(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, __m256i (*sum)[2],
     struct ahead *ahead)
 {
-	const int n_quad = (int)qwen_traits[type].span / 4;
+	const int n_quad = premultiplied(type) ? 8 :
+	    (int)qwen_traits[type].span / 4;
 	__m256i v[MAX_TILE][2];
 	int j, q, t;
 
@@ -117,15 +135,27 @@ group_sums(uint32_t type, const struct panel *p, size_t g,
 			run_sums(p, g, x, j, q, n_quad, n, v);
 			UNROLL
 			for (t = 0; t < n; t++) {
-				sum[t][0] = scaled(sum[t][0], v[t][0],
-				    load_i(s), x[t]->a[j]);
-				sum[t][1] = scaled(sum[t][1], v[t][1],
-				    load_i(s + 8), x[t]->a[j]);
+				if (premultiplied(type))
+					add_premultiplied(sum[t], v[t],
+					    x[t]->a[j]);
+				else
+					add_scaled(sum[t], v[t], s, x[t]->a[j]);
 				LET_GO(sum[t][0]);
 				LET_GO(sum[t][1]);
 			}
 		}
 	}
+}
+
+/* What sums of products are too large by, where each is by 128. */
+PI __m256i
+bias_of_products(const struct qwen_q8 *x)
+{
+	int j, sum = 0;
+
+	for (j = 0; j < 8; j++)
+		sum += x->asum[j];
+	return _mm256_set1_epi32(128 * sum);
 }
 
 /* What sums are too large by, with a bias. */
@@ -159,7 +189,10 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 	for (t = 0; t < n; t++) {
 		UNROLL
 		for (h = 0; h < 2; h++) {
-			if (qwen_traits[type].bias != 0)
+			if (type == QT_Q3_K)
+				sum[t][h] = _mm256_sub_epi32(
+				    bias_of_products(x[t]), sum[t][h]);
+			else if (qwen_traits[type].bias != 0)
 				sum[t][h] = _mm256_sub_epi32(sum[t][h],
 				    bias_sum(type, p, g, x[t], h));
 		}
@@ -245,7 +278,7 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 	int32_t (*to)[16] = p->scale[g] + parts * j + k;
 
 	store_i(to[0] + 8 * half, twice_v);
-	if (qwen_traits[type].bias != 0 && k == 1)
+	if (qwen_traits[type].bias != 0 && !premultiplied(type) && k == 1)
 		store_i(p->min[g][j] + 8 * half, _mm256_blend_epi16(
 		    load_i(to[-1] + 8 * half), twice_v, 0xaa));
 }
@@ -254,7 +287,10 @@ PI void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m256i v)
 {
-	if (qwen_traits[type].bias == 128)
+	if (premultiplied(type))
+		v = premultiply(type, v, load_i(p->scale[g][2 * j +
+		    (size_t)quad / 4] + 8 * half));
+	if (type == QT_Q3_K || qwen_traits[type].bias == 128)
 		v ^= set8(0x80);
 	store_i(p->w[g][j][quad][half], v);
 }

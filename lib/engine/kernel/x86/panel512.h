@@ -39,12 +39,28 @@ struct panel {
 /*
  * Integer scales are pairs of int16: a dword has those of row i and row 16 + i,
  * so one multiplication with a sub-scale serves both, and a table is small
- * enough for the first cache.  This many pairs are for 32 columns.
+ * enough for the first cache.  This many pairs are for 32 columns.  Of formats
+ * whose panels hold products a pair has one row's scale twice, and only until
+ * half a panel is made.
  */
 PI size_t
 pairs(uint32_t type)
 {
 	return qwen_traits[type].span == 16 ? 2 : 1;
+}
+
+/* Parts of 32 columns that have a scale each once they are summed. */
+PI int
+parts_of(uint32_t type)
+{
+	return premultiplied(type) ? 1 : (int)pairs(type);
+}
+
+/* What weights are too large by in the panel. */
+PI int
+bias_of(uint32_t type)
+{
+	return type == QT_Q3_K ? 128 : qwen_traits[type].bias;
 }
 
 /* Pair k of 32-block j, where each block has n of them. */
@@ -67,8 +83,9 @@ store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
 {
 	uint8_t *to = p->scale[scale_at(pairs(type), g, j, k)];
 
-	if (half == 1)
-		v = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_load_si512(to),
+	if (half == 1 || premultiplied(type))
+		v = _mm512_mask_blend_epi16(0xaaaaaaaa,
+		    premultiplied(type) ? v : _mm512_load_si512(to),
 		    _mm512_slli_epi32(v, 16));
 	_mm512_store_si512(to, v);
 }
@@ -78,7 +95,10 @@ PI void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, __m512i v)
 {
-	if (qwen_traits[type].bias == 128)
+	if (premultiplied(type))
+		v = premultiply(type, v, _mm512_load_si512(p->scale[
+		    scale_at(2, g, j, (size_t)quad / 4)]));
+	if (bias_of(type) == 128)
 		v ^= set8(0x80);
 	_mm512_store_si512(p->w[g][j][quad][half], v);
 }
@@ -133,6 +153,23 @@ pair_tables(uint32_t type, struct panel *p, size_t ng)
 	}
 }
 
+/* sum[half] += v[half] * a, of products: those of Q3_K have the other sign */
+PI void
+add_premultiplied(uint32_t type, __m512i *sum, const __m512i *v, int16_t a)
+{
+	const __m512i by = _mm512_set1_epi32(a);
+	int h;
+
+	UNROLL
+	for (h = 0; h < 2; h++) {
+		__m512i s = _mm512_mullo_epi32(v[h], by);
+
+		sum[h] = type == QT_Q3_K ? _mm512_sub_epi32(sum[h], s) :
+		    _mm512_add_epi32(sum[h], s);
+		HOLD(sum[h]);
+	}
+}
+
 /* sum[half] += v[half] * scale * a */
 PI void
 add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
@@ -164,12 +201,12 @@ add_scaled(uint32_t type, __m512i *sum, const __m512i *v,
 PI __m512i
 start(uint32_t type, const struct qwen_q8 *x, int j, int k)
 {
-	const int bias = qwen_traits[type].bias;
+	const int bias = bias_of(type);
 	__m512i v;
 
 	if (bias == 0)
 		return _mm512_setzero_si512();
-	if (qwen_traits[type].span == 16)	/* -32 times the sum of 16 */
+	if (parts_of(type) == 2)		/* -32 times the sum of 16 */
 		v = _mm512_slli_epi32(_mm512_set1_epi32(x->off6[2 * j + k]),
 		    2);
 	else					/* -128 times that of 32 */
@@ -202,7 +239,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
     const struct qwen_q8 *const *x, int n, int many, __m512 (*acc)[2],
     struct ahead *ahead)
 {
-	const int parts = (int)pairs(type);
+	const int parts = parts_of(type);
 	__m512i sum[MAX_TILE][2], v[MAX_TILE][2];
 	int j, t, k;
 
@@ -214,9 +251,14 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 		for (k = 0; k < parts; k++) {
 			part_sums(type, p, g, x, j, k, 8 / parts, n, v);
 			UNROLL
-			for (t = 0; t < n; t++)
-				add_scaled(type, sum[t], v[t], p, g, j, k,
-				    x[t]->a[j], many);
+			for (t = 0; t < n; t++) {
+				if (premultiplied(type))
+					add_premultiplied(type, sum[t], v[t],
+					    x[t]->a[j]);
+				else
+					add_scaled(type, sum[t], v[t], p, g, j,
+					    k, x[t]->a[j], many);
+			}
 		}
 	}
 	add_group(type, p, g, x, n, sum, acc);
@@ -246,7 +288,8 @@ float_tables(struct panel *p, size_t ng)
 PI int
 has_table(uint32_t type)
 {
-	return !qwen_traits[type].by_block || qwen_traits[type].span == 32;
+	return qwen_traits[type].by_block ? qwen_traits[type].span == 32 :
+	    !premultiplied(type);
 }
 
 /* part[half] += v[half] * a * scale i, where v * a is below 2^24 */
@@ -322,10 +365,12 @@ fold_block(uint32_t type, const struct panel *p, size_t g,
 PI void
 tables(uint32_t type, struct panel *p, size_t ng)
 {
-	if (!qwen_traits[type].by_block)
-		pair_tables(type, p, ng);
-	else if (has_table(type))
+	if (!has_table(type))
+		return;
+	if (qwen_traits[type].by_block)
 		float_tables(p, ng);
+	else
+		pair_tables(type, p, ng);
 }
 
 PI void

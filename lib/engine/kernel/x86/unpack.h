@@ -219,6 +219,29 @@ unpack_q6_k(const unsigned char *const *p, struct panel *to, size_t g, int half)
 
 /* ---- Q2_K and Q3_K */
 
+/*
+ * Products of a weight and its scale fit a byte, those of Q3_K if they change
+ * their sign (-128 to 124).  A panel may hold them in place of weights: then sums
+ * need no scales.
+ */
+PI int
+premultiplied(uint32_t type)
+{
+	return type == QT_Q2_K || type == QT_Q3_K;
+}
+
+/* Those of a quad; the scales are in both halves of the rows' dwords. */
+PI wide_i
+premultiply(uint32_t type, wide_i w, wide_i scale)
+{
+	wide_i odd;
+
+	if (type == QT_Q3_K)
+		w = W(sub_epi8)(set8(4), w);
+	odd = W(mullo_epi16)(w & W(set1_epi16)(-256), scale);
+	return odd | (W(mullo_epi16)(w, scale) & W(set1_epi16)(255));
+}
+
 PI void
 unpack_scales_q2_k(const unsigned char *const *p, struct panel *to, size_t g,
     int half)

@@ -585,7 +585,7 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	struct qwen_scratch *s = b->b;
 	size_t d = h->n_embd_head;
 	struct pass p = { .l = l, .rep = h->n_head / h->n_head_kv };
-	struct qwen_linear o = { &l->attn.output, s->out, h->n_embd, NULL };
+	struct qwen_linear o = { &l->attn.output, s->out, s->out_width, NULL };
 
 	p.row.q_step = l->attn.gated ? 2 * d : d;
 	p.row.k = h->n_head * p.row.q_step;

@@ -549,7 +549,7 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	struct qwen_scratch *s = b->b;
 	struct pass p = { .b = b, .l = l, .row = row_of(h) };
 	struct qwen_linear lin[MAX_PIECES];
-	struct qwen_linear out = { &d->out, s->out, h->n_embd, NULL };
+	struct qwen_linear out = { &d->out, s->out, s->out_width, NULL };
 	size_t i;
 
 	p.nc = p.row.z;

@@ -64,7 +64,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 	float *x = b->b->x + t * n, sum;
 
 	if (p->add != NULL) {
-		const float *y = p->add + t * n;
+		const float *y = p->add + t * b->b->out_width;
 
 		for (i = 0; i < n; i++)
 			x[i] += y[i];
@@ -191,7 +191,6 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
     const float *add)
 {
 	struct qwen_scratch *s = b->b;
-	size_t row = b->hp->n_embd * sizeof *s->x;
 
 	qwen_batch_norm(b, add, l->mixer_norm, 2 * l->index);
 	if (b->trace && add != NULL)
@@ -200,10 +199,10 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	l->mixer(b, l);
 	if (b->trace)
 		qwen_trace_rows(b, QWEN_TRACE_MIXER, l->index, s->out,
-		    b->hp->n_embd);
+		    s->out_width);
 	if (b->n_wanted < b->n) {
-		gather(b, s->x, row);
-		gather(b, s->out, row);
+		gather(b, s->x, b->hp->n_embd * sizeof *s->x);
+		gather(b, s->out, s->out_width * sizeof *s->out);
 		drop_rest(b);
 	}
 	if (b->n == 0 || l->ffn == NULL)
@@ -215,7 +214,7 @@ qwen_batch_layer(struct qwen_batch *b, const struct qwen_layer *l,
 	l->ffn(b, l);
 	if (b->trace)
 		qwen_trace_rows(b, QWEN_TRACE_FFN, l->index, s->out,
-		    b->hp->n_embd);
+		    s->out_width);
 }
 
 /* Is there a timeline whose numbers are all finite? */

@@ -41,7 +41,7 @@ struct qwen_scratch {
 	float		*x;		/* [cap][n_embd] the residual stream */
 	float		*xn;		/* [cap][n_embd] normed */
 	unsigned char	*xq;		/* normed, see qwen_operand() */
-	float		*out;		/* [cap][n_embd] a block's result */
+	float		*out;		/* [cap][out_width] a block's result */
 	float		*in;		/* [cap][in_width] projections */
 	float		*o;		/* [cap][o_width] what mixers make */
 	unsigned char	*oq;		/* o, likewise */
@@ -71,7 +71,7 @@ struct qwen_scratch {
 	size_t		 low_width;	/* of a row of one set, at most */
 	const void	**xp;		/* [threads][slots] row pointers */
 	float		**yp;
-	size_t		 in_width, o_width, ff_width;
+	size_t		 in_width, o_width, ff_width, out_width;
 	size_t		 slots;		/* a batch has at most */
 	void		*owned[QWEN_SCRATCH_MAX];	/* the arrays above,
 							   but part */

@@ -37,7 +37,7 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		{ &l->mlp.gate, s->gate, s->ff_width, NULL },
 		{ &l->mlp.up, s->up, s->ff_width, NULL },
 	};
-	struct qwen_linear out = { &l->mlp.down, s->out, b->hp->n_embd,
+	struct qwen_linear out = { &l->mlp.down, s->out, s->out_width,
 	    NULL };
 
 	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, NULL, b->n);

@@ -445,7 +445,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 		for (j = 0; j < m; j++) {
 			size_t slot = s->slot[i + j];
 
-			b->vec->axpy(s->out + slot / w->used * b->hp->n_embd +
+			b->vec->axpy(s->out + slot / w->used * s->out_width +
 			    r0, s->weight[slot], yp[j], mm.r1);
 		}
 		qwen_profile_end(profile, thread, QWEN_STAGE_COMBINE, begin,
@@ -467,7 +467,7 @@ do_down(void *arg, size_t item, int thread)
 
 	for (t = 0; t < b->n; t++) {
 		for (r = r0; r < r1; r++)
-			b->b->out[t * n_embd + r] = 0.0f;
+			b->b->out[t * b->b->out_width + r] = 0.0f;
 	}
 	for (i = 0; i < w->n_active; i++) {
 		/* after the last one, the first one's next chunk */

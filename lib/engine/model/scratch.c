@@ -14,6 +14,17 @@ max_size(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
+/*
+ * A width of rows that lie apart in the caches: where they begin a power of two
+ * bytes apart, those of hundreds of tokens share few sets of them.  128 bytes
+ * times an odd number are a kernel's rows of weights, in all sets.
+ */
+static size_t
+apart(size_t width)
+{
+	return ((width + 31) / 32 | 1) * 32;
+}
+
 /* Width of the rows that hold a mixer's projections. */
 static size_t
 in_width(const struct qwen_model *m)
@@ -23,7 +34,7 @@ in_width(const struct qwen_model *m)
 	size_t delta = 2 * h->n_head_k * h->dk + 2 * h->n_head_v * h->dv +
 	    2 * h->n_head_v;
 
-	return (max_size(attn, delta) + 15) / 16 * 16;
+	return apart(max_size(attn, delta));
 }
 
 /* Uninitialised memory: pages that are never used are never touched. */
@@ -98,7 +109,7 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->x, n * h->n_embd, sizeof *s->x);
 	take(s, &s->xn, n * h->n_embd, sizeof *s->xn);
 	take(s, &s->xq, n * QWEN_Q8_GROUPS(h->n_embd), m->x_bytes);
-	take(s, &s->out, n * h->n_embd, sizeof *s->out);
+	take(s, &s->out, n * s->out_width, sizeof *s->out);
 	take(s, &s->in, n * s->in_width, sizeof *s->in);
 	take(s, &s->o, n * s->o_width, sizeof *s->o);
 	take(s, &s->oq, n * QWEN_Q8_GROUPS(s->o_width), m->x_bytes);
@@ -157,7 +168,9 @@ set_widths(struct qwen_scratch *s, const struct qwen_model *m)
 	    h->n_head_v * h->dv);
 	if (m->mtp.on)	/* what goes into proj */
 		s->o_width = max_size(s->o_width, 2 * h->n_embd);
-	s->ff_width = max_size(h->n_ff, max_size(h->n_ff_exp, h->n_ff_shexp));
+	s->ff_width = apart(max_size(h->n_ff, max_size(h->n_ff_exp,
+	    h->n_ff_shexp)));
+	s->out_width = apart(h->n_embd);
 }
 
 uint64_t

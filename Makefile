@@ -194,6 +194,8 @@ $(B)/%_avx512vnni.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c
 $(B)/%_avx512vbmi.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mavx512vbmi -mbmi2 -mfma -mf16c
+$(B)/%_avx512bf16.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
+	-mavx512vnni -mavx512bf16 -mfma -mf16c
 $(B)/%_amx.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq \
 	-mavx512vnni -mfma -mf16c -mamx-tile -mamx-int8 -mamx-bf16
 $(B)/tests/kernel/amx%.o: ISA = -DQWEN_AMX_MODEL -Itests/kernel/amx

@@ -11,7 +11,8 @@
 static const char *const levels[] = {
 	"scalar",
 #if defined(__x86_64__)
-	"avx2", "avxvnni", "avx512", "vbmi", "amx",
+	"avx2", "avxvnni", "avx512", "vbmi", "bf16",
+	"amx",
 #elif defined(__aarch64__)
 	"neon", "dotprod", "i8mm",
 #endif

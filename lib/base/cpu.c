@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <immintrin.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
 #endif
@@ -22,6 +24,7 @@
 
 #include "base/cgroup.h"
 #include "base/cpu.h"
+#include "base/half.h"
 
 static const struct {
 	const char	*name;
@@ -33,8 +36,10 @@ static const struct {
 	/* the first of these have no VNNI with VEX */
 	{ "avx512", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI },
 	{ "vbmi", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI },
+	{ "bf16", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI |
+	    QWEN_CPU_AVX512BF16 },
 	{ "amx", QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI |
-	    QWEN_CPU_AMX },
+	    QWEN_CPU_AVX512BF16 | QWEN_CPU_AMX },
 	/* arm64 */
 	{ "neon", QWEN_CPU_NEON },
 	{ "dotprod", QWEN_CPU_NEON | QWEN_CPU_DOTPROD },
@@ -61,6 +66,60 @@ has_avxvnni(void)
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 &&
 	    __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
+
+/* Two bf16 of any sign and mantissa, of magnitudes from 2^-8 to 2^7. */
+static uint32_t
+random_pair(uint32_t *r)
+{
+	*r = *r * 1664525 + 1013904223;
+	return ((*r ^ *r >> 15) & 0x87ff87ff) + 0x3b803b80;
+}
+
+/*
+ * Does VDPBF16PS add the product of the upper halves to the sum, then that of
+ * the lower ones, each with one rounding, as its descriptions have it?  These
+ * sums would differ in their last bits if not.
+ */
+__attribute__((target("avx512f,avx512bf16")))
+static int
+adds_in_order(void)
+{
+	float sum = 0.0f, got[16];
+	__m512 v = _mm512_setzero_ps();
+	uint32_t r = 1, w, x;
+	int i;
+
+	for (i = 0; i < 256; i++) {
+		w = random_pair(&r);
+		x = random_pair(&r);
+		v = _mm512_dpbf16_ps(v, (__m512bh)_mm512_set1_epi32((int)w),
+		    (__m512bh)_mm512_set1_epi32((int)x));
+		sum = fmaf(qwen_bf16_f32((uint16_t)(w >> 16)),
+		    qwen_bf16_f32((uint16_t)(x >> 16)), sum);
+		sum = fmaf(qwen_bf16_f32((uint16_t)w),
+		    qwen_bf16_f32((uint16_t)x), sum);
+	}
+	_mm512_storeu_ps(got, v);
+	for (i = 0; i < 16; i++) {
+		if (qwen_f32_bits(got[i]) != qwen_f32_bits(sum))
+			return 0;
+	}
+	return 1;
+}
+
+/* Leaf 7, subleaf 1, EAX bit 5. */
+static int
+has_avx512bf16(void)
+{
+	static _Atomic int answer;	/* 1: no, 2: yes */
+	unsigned a, b, c, d;
+
+	if (answer == 0)
+		answer = 1 + (__get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+		    a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+		    (a & 1u << 5) != 0 && adds_in_order());
+	return answer == 2;
 }
 
 /* Is the state of tiles saved, and may this process have any? */
@@ -153,6 +212,8 @@ qwen_cpu_detect(void)
 	    __builtin_cpu_supports("avx512vbmi") &&
 	    __builtin_cpu_supports("bmi2"))
 		f |= QWEN_CPU_AVX512VBMI;
+	if ((f & QWEN_CPU_AVX512VNNI) != 0 && has_avx512bf16())
+		f |= QWEN_CPU_AVX512BF16;
 	if ((f & QWEN_CPU_AVX512VNNI) != 0 && has_amx())
 		f |= QWEN_CPU_AMX;
 #elif defined(__aarch64__)

@@ -9,6 +9,8 @@ enum {
 	QWEN_CPU_AVXVNNI = 1 << 2,	/* VNNI with VEX, 256 bits */
 	QWEN_CPU_AMX = 1 << 3,		/* tiles, of int8 and of bf16 */
 	QWEN_CPU_AVX512VBMI = 1 << 4,	/* bytes by index; with BMI2 */
+	QWEN_CPU_AVX512BF16 = 1 << 5,	/* VDPBF16PS that adds as numerics
+					   version 2 wants it */
 	QWEN_CPU_NEON = 1 << 16,	/* all of arm64 has it */
 	QWEN_CPU_DOTPROD = 1 << 17,	/* SDOT, Armv8.2 */
 	QWEN_CPU_I8MM = 1 << 18,	/* SMMLA, Armv8.6 */
@@ -22,8 +24,8 @@ unsigned qwen_cpu_detect(void);
 
 /*
  * The features of a level and of those below it that every CPU of that level
- * has: "scalar", "avx2", "avxvnni", "avx512", "vbmi", "amx"; "neon", "dotprod",
- * "i8mm".  -1 for another name.
+ * has: "scalar", "avx2", "avxvnni", "avx512", "vbmi", "bf16", "amx"; "neon",
+ * "dotprod", "i8mm".  -1 for another name.
  */
 int qwen_cpu_level(const char *name, unsigned *features);
 

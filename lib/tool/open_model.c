@@ -18,8 +18,8 @@ tool_cpu(void)
 	case -1:
 		/* no option: --help has nothing of it */
 		warn("QWEN_CPU: no level '%s'; there is scalar, avx2, "
-		    "avxvnni, avx512, vbmi, amx, and on arm64 neon, dotprod, i8mm; "
-		    "see qwen(7)", level);
+		    "avxvnni, avx512, vbmi, bf16, amx, and on arm64 neon, "
+		    "dotprod, i8mm; see qwen(7)", level);
 		exit(2);
 	case 0:
 		/* a model asks, and a sampler */

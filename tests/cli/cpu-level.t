@@ -5,7 +5,7 @@ model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
 seq 1 40 >ids
 qprefill <ids >want.cbor
-for level in scalar avx2 avxvnni avx512 vbmi amx neon dotprod i8mm ''; do
+for level in scalar avx2 avxvnni avx512 vbmi bf16 amx neon dotprod i8mm ''; do
 	QWEN_CPU=$level qprefill <ids >got.cbor 2>err
 	cmp -s got.cbor want.cbor
 	ok $? "QWEN_CPU=$level gives the same state"
@@ -50,6 +50,17 @@ for v in 1 2; do
 		is "$(grep -c -m 1 'kernel gemm.* amx$' err)" $want \
 		    "version $v, QWEN_CPU=$level: AMX is taken for many tokens, if it may"
 	done
+done
+# VDPBF16PS for version 2, where it adds in the order that is wanted, as on all
+# processors known so far
+for level in vbmi bf16; do
+	want=0
+	case "$level$(grep -c -m 1 -w avx512_bf16 /proc/cpuinfo)" in
+	bf161) want=1 ;;
+	esac
+	QWEN_CPU=$level qprefill --numerics 2 -v <ids 2>err >/dev/null
+	is "$(grep -c -m 1 'kernel matmul.* avx512bf16$' err)" $want \
+	    "QWEN_CPU=$level: pairs of bf16 are multiplied at once, if they may"
 done
 QWEN_CPU=scalar qprefill -v <ids 2>&1 >/dev/null | grep -q avx
 [ $? = 1 ]

@@ -2,7 +2,7 @@
 # --lora: the same bits however they came about, and never mixed with those of
 # the model alone, or of another adapter.
 . "$TOP/tests/cli/tap.sh"
-LEVELS="scalar avx2 avxvnni avx512 vbmi amx neon dotprod i8mm"
+LEVELS="scalar avx2 avxvnni avx512 vbmi bf16 amx neon dotprod i8mm"
 
 for name in qwen2 qwen3moe qwen3next qwen35moe-ud qwen35-tied; do
 	model "$name"

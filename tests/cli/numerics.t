@@ -13,7 +13,7 @@ is "$?" 0 "version 2"
 cmp -s one.cbor two.cbor
 is "$?" 1 "is another"
 for t in 1 3; do
-	for cpu in scalar avx2 avxvnni avx512 vbmi amx neon; do
+	for cpu in scalar avx2 avxvnni avx512 vbmi bf16 amx neon; do
 		QWEN_CPU=$cpu qprefill -q --numerics 2 --batch "$t" -t "$t" <ids 2>/dev/null |
 		    cmp -s - two.cbor
 		ok $? "the same bits, $cpu, $t threads"

@@ -9,7 +9,7 @@
 #include "engine/kernel/kernel.h"
 
 #define ALL (QWEN_CPU_AVX2 | QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI | \
-	QWEN_CPU_AMX)
+	QWEN_CPU_AVX512BF16 | QWEN_CPU_AMX)
 
 /* The name of the product of so many tokens, 256 x 64. */
 static const char *
@@ -45,7 +45,8 @@ main(void)
 	    { QT_Q6_K, 16 }, { QT_Q8_0, 16 } };
 	const struct qwen_kernel *k;
 	size_t i, n;
-	int amx = 0;
+	struct qwen_kernels all;
+	int amx = 0, bf16 = 0;
 
 	for (i = 0; (k = qwen_kernel_get(i)) != NULL; i++)
 		amx |= (k->need & QWEN_CPU_AMX) != 0;
@@ -55,6 +56,13 @@ main(void)
 		    strcmp(name(ALL, 2, from[i][0], 3), "none") == 0,
 		    "in version 2 from 4 tokens on");
 	}
+	/* flushes, so not for a format whose sums may be subnormal */
+	for (i = 0; (k = qwen_kernel_get(i)) != NULL; i++)
+		bf16 |= (k->need & QWEN_CPU_AVX512BF16) != 0;
+	qwen_kernels_init(&all, ALL & ~(unsigned)QWEN_CPU_AMX, 2);
+	ok(!bf16 || (strcmp(all.matmul[QT_Q4_K]->name, "avx512bf16") == 0 &&
+	    strcmp(all.matmul[QT_MXFP4]->name, "avx512vnni") == 0),
+	    "version 2 by pairs of bf16, but of MXFP4");
 	if (!amx)
 		skip("AMX", "another kind of processor, or an old compiler");
 	for (n = 1; n < 2000; n++) {

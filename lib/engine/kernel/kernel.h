@@ -341,7 +341,7 @@ enum qwen_kernel_rank {
 	QWEN_BY_SCALAR,
 	QWEN_BY_NEON, QWEN_BY_DOTPROD, QWEN_BY_I8MM,
 	QWEN_BY_AVX2, QWEN_BY_AVXVNNI, QWEN_BY_AVX512VNNI,
-	QWEN_BY_AVX512VBMI, QWEN_BY_AMX
+	QWEN_BY_AVX512VBMI, QWEN_BY_AVX512BF16, QWEN_BY_AMX
 };
 
 /* What a variant says of its instruction set. */
@@ -357,6 +357,8 @@ enum qwen_kernel_rank {
 	.need = QWEN_CPU_AVX512VNNI
 #define QWEN_AVX512VBMI .name = "avx512vbmi", .rank = QWEN_BY_AVX512VBMI,	\
 	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512VBMI
+#define QWEN_AVX512BF16 .name = "avx512bf16", .rank = QWEN_BY_AVX512BF16,	\
+	.need = QWEN_CPU_AVX512VNNI | QWEN_CPU_AVX512BF16
 
 /*
  * DO(name, type, ...) for each of the formats that have variants of their own:

@@ -108,9 +108,9 @@ byte_f32(wide_i v, int i)
 #endif
 }
 
-/* A quad's four columns. */
+/* A quad's four columns, not rounded. */
 PI void
-dequant4(uint32_t type, struct panel *p, size_t j, int half, int quad,
+exact4(uint32_t type, struct panel *p, size_t j, int half, int quad,
     wide_i v, wide_f *w)
 {
 	wide_f mul, add;
@@ -132,7 +132,20 @@ dequant4(uint32_t type, struct panel *p, size_t j, int half, int quad,
 	}
 	UNROLL
 	for (i = 0; i < 4; i++)
-		w[i] = round_bf16(W(fmadd_ps)(mul, byte_f32(v, i), add));
+		w[i] = W(fmadd_ps)(mul, byte_f32(v, i), add);
+}
+
+/* The same, rounded; those of MXFP4 are bf16 as they are. */
+PI void
+dequant4(uint32_t type, struct panel *p, size_t j, int half, int quad,
+    wide_i v, wide_f *w)
+{
+	int i;
+
+	exact4(type, p, j, half, quad, v, w);
+	UNROLL
+	for (i = 0; type != QT_MXFP4 && i < 4; i++)
+		w[i] = round_bf16(w[i]);
 }
 
 #endif

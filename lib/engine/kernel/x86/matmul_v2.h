@@ -6,19 +6,30 @@
 #include "engine/kernel/matmul_v2.inc"
 #include "engine/kernel/x86/dequant.h"
 
+#if COLUMNS == 2
+/* Lanes of the lower and the upper half, as bf16. */
+PI wide_f round_pairs(wide_f low, wide_f high);
+#endif
+
 PI void
 store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
     int quad, wide_i v)
 {
-	float (*to)[PARTS][16] = ((struct panel_v2 *)p->to)->w + 32 * j +
-	    4 * (size_t)quad;
+	float (*to)[PARTS][16] = ((struct panel_v2 *)p->to)->w +
+	    UNITS(32 * j + 4 * (size_t)quad);
 	wide_f w[4];
 	int i;
 
 	(void)g;
+#if COLUMNS == 2
+	exact4(type, p, j, half, quad, v, w);
+	w[0] = round_pairs(w[2], w[0]);
+	w[1] = round_pairs(w[3], w[1]);
+#else
 	dequant4(type, p, j, half, quad, v, w);
+#endif
 	UNROLL
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < UNITS(4); i++)
 		W(store_ps)((float *)to[i] + LANES * half, w[i]);
 }
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * matmul_v2_avx512bf16.c - products of numerics version 2, AVX-512 BF16.
+ *
+ * VDPBF16PS adds the product of the upper halves of two dwords to a sum, then
+ * that of the lower ones: so column k above column k + 2 are two steps of the
+ * chain of even or of odd columns.  The four columns of a quad are the dwords
+ * (0, 2) and (1, 3).  It takes subnormal numbers for zero, and makes none.
+ */
+#define COLUMNS 2
+#include "engine/kernel/x86/matmul_v2.h"
+
+VI v16
+multiply_add(v16 sum, v16 w, v16 x)
+{
+	return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)x);
+}
+
+PI wide_f
+round_pairs(wide_f low, wide_f high)
+{
+	const __m512i half = _mm512_cvtepu16_epi32(_mm256_setr_epi16(
+	    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+	const __m512i turn = _mm512_or_si512(half, _mm512_slli_epi32(
+	    _mm512_add_epi32(half, _mm512_set1_epi32(16)), 16));
+
+	return (wide_f)_mm512_permutexvar_epi16(turn,
+	    (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+VI void
+put_tokens(float *to, const uint16_t *x)
+{
+	const __m256i turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+	    4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
+
+	_mm256_storeu_si256((void *)to, _mm256_shuffle_epi8(
+	    _mm256_loadu_si256((const void *)x), turn));
+}
+
+VI void
+put_weight(struct panel_v2 *p, size_t k, size_t r, uint16_t v)
+{
+	size_t unit = k / 4 * 2 + k % 2;
+
+	memcpy((unsigned char *)&p->w[unit][r / 16][r % 16] +
+	    (k % 4 < 2 ? sizeof v : 0), &v, sizeof v);
+}
+
+const struct qwen_kernel qwen_matmul_v2_avx512bf16_kernels[] = {
+	MATMUL_V2_KERNELS(QWEN_AVX512BF16, .flushes = 1)
+};

@@ -43,10 +43,10 @@ tests() {
 tests max kernel/matmul kernel/edges kernel/grain kernel/rows kernel/sift kernel/probe \
     "golden/bits neon i8mm"
 is $lacks 0 "max has all instruction sets"
-tests neoverse-n1 kernel/probe kernel/rows
+tests neoverse-n1 kernel/probe "kernel/rows quick"
 [ $lacks != 0 ]
 ok $? "neoverse-n1 has no SMMLA"
-tests cortex-a72 kernel/probe kernel/rows
+tests cortex-a72 kernel/probe "kernel/rows quick"
 [ $lacks != 0 ]
 ok $? "cortex-a72 has neither that nor SDOT"
 if [ -n "$QPIPE_LONG" ]; then

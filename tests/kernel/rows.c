@@ -20,6 +20,8 @@
 #define KEYS 700
 #define QUERIES 70
 
+static int quick;
+
 static void
 fill(float *x, size_t n, float scale)
 {
@@ -331,18 +333,23 @@ make_attn(const struct qwen_kernel *k, const struct qwen_kv_shape *shape,
 	}
 }
 
-/* The same for any number of queries at once, merged here or there. */
+/*
+ * The same for any number of queries at once, merged here or there.  Keys and
+ * values do not meet in a kernel: where they are of two kinds, few numbers do.
+ */
 static int
 same_attn(const struct qwen_kernel *a, const struct qwen_kernel *b,
     const struct qwen_kv_shape *s, const struct qwen_vec *vec)
 {
-	static const size_t many[] = { 1, 2, 3, 7, 8, 9, 15, 16, 24, 32, 47,
-	    63, 64 };
+	static const size_t many[] = { 4, 8, 47, 1, 2, 3, 5, 6, 7, 9, 15, 16,
+	    24, 32, 63, 64 };
+	const size_t n = quick || s->k != s->v ? 3 :
+	    sizeof many / sizeof many[0];
 	static struct seen x, y;
 	size_t i;
 
 	make_attn(b, s, vec, 1, 0, &y);
-	for (i = 0; i < sizeof many / sizeof many[0]; i++) {
+	for (i = 0; i < n; i++) {
 		make_attn(a, s, vec, many[i], 1, &x);
 		if (memcmp(&x, &y, sizeof x) != 0)
 			return 0;
@@ -590,9 +597,12 @@ check_bf16(void)
 	    "activations below 2^-90 count as 0");
 }
 
+/* With an argument, few shapes: what could go wrong on another processor. */
 int
-main(void)
+main(int argc, char **argv)
 {
+	(void)argv;
+	quick = argc > 1;
 	check_variants();
 	check_attn_sense();
 	check_hadamard();

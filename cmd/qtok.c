@@ -22,7 +22,8 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("texts:"),
 	CLI_OPT_MODEL(&opt.model),
 	CLI_FLAG('d', "decode", &opt.decode, "tokens to text"),
-	CLI_FLAG('c', "number", &opt.count, "count the tokens"),
+	CLI_FLAG('c', "number", &opt.count,
+	    "count the tokens; with -d, those that are read"),
 	CLI_FLAG('0', "null", &opt.documents,
 	    "documents, each ended by a NUL; a line of tokens each"),
 	CLI_OPT_FORMAT(&opt.form, "cbor text json prompt",
@@ -118,8 +119,10 @@ check(struct opts *o)
 	if (o->force && (o->chat || o->parse || o->decode))
 		cli_usage("--force is about texts: not with --chat, --parse "
 		    "or -d");
-	if (o->count && o->decode)
-		cli_usage("-c counts what is encoded: not with -d");
+	if (o->count && (o->decode_flags != 0 || o->stops.n > 0))
+		cli_usage("-c prints a number, no text: not with --%s",
+		    o->stops.n > 0 ? "stop" : o->decode_flags &
+		    QWEN_TOK_BYTES ? "bytes" : "show-special");
 	if (cli_given(&o->form) && (o->count || o->decode))
 		cli_usage("-f is the form of tokens: not with -%c",
 		    o->count ? 'c' : 'd');

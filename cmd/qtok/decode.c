@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* decode.c - tokens to text. */
+/* decode.c - tokens to text, or counted. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,6 +14,9 @@ struct decoding {
 	int			 open;	/* a document has begun */
 	int			 cut;	/* and has ended at a text of --stop */
 	int			 last;	/* byte that was written */
+	int			 each;	/* count each operand, by its name */
+	const char		*name;
+	uint64_t		 n;	/* tokens of the document */
 	uint64_t		 n_bytes, n_tokens;
 };
 
@@ -28,7 +32,7 @@ put(struct decoding *c, struct qwen_str s)
 static void
 put_str(struct decoding *c, struct qwen_str s)
 {
-	if (c->cut)
+	if (c->cut || c->o->count)
 		return;
 	c->cut = tool_stop_feed(c->o->cut, &s, 1);
 	put(c, s);
@@ -45,9 +49,12 @@ finish_text(struct decoding *c)
 	s = tool_stop_end(c->o->cut);
 	if (!c->cut)
 		put(c, s);
-	if (c->o->documents)
+	if (c->o->count)
+		qtok_put_count(c->n, c->each ? c->name : NULL);
+	else if (c->o->documents)
 		putchar('\0');
 	c->open = c->cut = 0;
+	c->n = 0;
 }
 
 static void
@@ -64,6 +71,7 @@ put_tokens(struct decoding *c, const struct input *in,
 		}
 		put_str(c, s);
 	}
+	c->n += rec->n;
 	c->n_tokens += rec->n;
 	c->open = 1;
 }
@@ -79,6 +87,7 @@ decode_input(const struct input *in, void *arg)
 	struct qwen_reader *r;
 	struct qwen_record rec;
 
+	c->name = in->name;
 	cli_must(in->name, qwen_reader_open(&r, in->fd, &ro, &cli_err));
 	while (cli_must(in->name, qwen_reader_next(r, &rec, &cli_err)) > 0) {
 		if (rec.kind == QWEN_REC_TOKENS)
@@ -92,6 +101,8 @@ decode_input(const struct input *in, void *arg)
 			break;
 	}
 	qwen_reader_close(r);
+	if (c->each)
+		finish_text(c);
 }
 
 void
@@ -106,11 +117,14 @@ qtok_decode(const struct opts *o, char *paths[])
 	    QWEN_STREAM_TOKENS, g, &cli_err));
 	cli_must(NULL, qwen_tok_decoder_new(&c.d, t, o->decode_flags,
 	    &cli_err));
+	c.each = qtok_counts_each(o, paths);
 	qtok_each(paths, decode_input, &c);
-	if (c.open || !o->documents)
+	if (c.each)
+		qtok_put_count(c.n_tokens, "total");
+	else if (c.open || !o->documents)
 		finish_text(&c);
 	/* so that the prompt of the shell is not taken for a part of it */
-	if (!o->documents && c.last != '\n' && isatty(STDOUT_FILENO))
+	if (!o->documents && !o->count && c.last != '\n' && isatty(STDOUT_FILENO))
 		putchar('\n');
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_decoder_free(c.d);

@@ -25,6 +25,22 @@ qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
 		    cli_count(n_tokens, "token"), cli_now() - begin);
 }
 
+int
+qtok_counts_each(const struct opts *o, char *paths[])
+{
+	return o->count && !o->documents && paths[0] != NULL &&
+	    paths[1] != NULL;
+}
+
+void
+qtok_put_count(uint64_t n, const char *name)
+{
+	if (name != NULL)
+		printf("%" PRIu64 " %s\n", n, name);
+	else
+		printf("%" PRIu64 "\n", n);
+}
+
 void
 qtok_put_ids(struct encoding *c, const int32_t *ids, size_t n)
 {
@@ -51,8 +67,7 @@ end_document(struct encoding *c)
 	if (c->o->mark != NULL)
 		qtok_put_mark(c);
 	if (c->w == NULL)
-		printf(c->each ? "%" PRIu64 " %s\n" : "%" PRIu64 "\n", c->n,
-		    c->name);
+		qtok_put_count(c->n, c->each ? c->name : NULL);
 	else if (c->o->documents && qwen_write_end(c->w, &cli_err) < 0)
 		cli_die_err("stdout", &cli_err);
 	c->open = 0;
@@ -119,7 +134,8 @@ encode_input(const struct input *in, void *arg)
 		other = done == 0 && !c->o->force ? tool_not_text(buf, n, 1) : NULL;
 		if (other != NULL)
 			die("%s: this is %s, not text; --force takes it for "
-			    "text", in->name, other);
+			    "text%s", in->name, other, c->o->count ?
+			    ", and with -d tokens are counted" : "");
 		c->n_bytes += n;
 		if (c->o->documents)
 			put_documents(c, buf, n);
@@ -160,12 +176,10 @@ qtok_encode(const struct opts *o, char *paths[])
 	    &cli_err));
 	if (!o->count)
 		c.w = qtok_stream(o, g);
-	/* as wc(1) does: texts that are counted are not one text */
-	c.each = o->count && !o->documents && paths[0] != NULL &&
-	    paths[1] != NULL;
+	c.each = qtok_counts_each(o, paths);
 	qtok_each(paths, encode_input, &c);
 	if (c.each)
-		printf("%" PRIu64 " total\n", c.n_tokens);
+		qtok_put_count(c.n_tokens, "total");
 	else if (c.open || !o->documents)
 		end_document(&c);
 	cli_must("stdout", qwen_writer_close(c.w, &cli_err));

@@ -65,6 +65,14 @@ size_t qtok_read(const struct input *in, char *buf, size_t size);
 void qtok_each(char *paths[], void (*f)(const struct input *, void *),
     void *arg);
 
+/* ------------------------------------------------------------------ counting */
+
+/* As wc(1) does: operands that are counted are not one text. */
+int qtok_counts_each(const struct opts *o, char *paths[]);
+
+/* Of what; NULL: it has no name. */
+void qtok_put_count(uint64_t n, const char *name);
+
 /* ------------------------------------------------------------------ encoding */
 
 struct encoding {

@@ -95,6 +95,20 @@ is "$(printf 'a\0\0a!' | qtok -0 -f text | tr '\n' '|')" "64||64 0|" "the last d
 is "$(printf '' | qtok -0 -f text | wc -l | tr -d ' ')" 0 "no text, no document"
 is "$(printf '\0' | qtok -0 -f text | wc -l | tr -d ' ')" 1 "one NUL, one empty document"
 is "$(printf 'a\0\0a!' | qtok -0c | tr '\n' ' ')" "1 0 2 " "-0c counts each"
+# of tokens that are there: of a stream, of decimal ids, of several, of documents
+qtok four >four.cbor
+qtok -f text 'a b' >two.txt
+is "$(qtok -dc four.cbor) $(qtok -dc <two.txt) $(qtok -dc </dev/null)" "4 2 0" \
+    "-d -c counts tokens"
+is "$(qtok -dc four.cbor two.txt | tr '\n' ,)" "4 four.cbor,2 two.txt,6 total," \
+    "of several: each, and all"
+is "$(printf 'a\0\0a!' | qtok -0 | qtok -0dc | tr '\n' ' ')" "1 0 2 " \
+    "and of documents"
+qtok -c four.cbor >out 2>err
+is "$? $(wc -c <out) $(grep -c 'with -d tokens are counted$' err)" "1 0 1" \
+    "a stream is no text that is counted: $(cat err)"
+echo 1 99999999 | qtok -dc >out 2>err
+is "$? $(wc -c <out) $(wc -l <err)" "1 0 1" "nor is what is not in the vocabulary"
 is "$(printf 'a\0\0a!' | qtok -0 | qtok -0d | od -An -c | tr -d ' ')" 'a\0\0a!\0' "-0d ends each with a NUL"
 is "$(printf 'a\0\0a!' | qtok -0 -f text | qtok -0d | od -An -c | tr -d ' ')" 'a\0\0a!\0' "also from decimal ids"
 is "$(printf 'a\0\0a!' | qtok -0 | qtok -d)" "aa!" "-d alone runs them together"
@@ -221,7 +235,10 @@ chmod a-w "a folder/a model.gguf"
 is "$(printf a! | qtok -c -m "a folder/a model.gguf")" 2 "a read-only model, spaces in its path"
 
 # -- command lines
-fails 2 "^qtok: -c counts.*; see qtok --help$" "-c with -d" qtok -c -d text
+fails 2 "^qtok: -c prints a number.*not with --stop; see qtok --help$" \
+    "-c with --stop" qtok -c -d --stop x text
+fails 2 "^qtok: -c prints a number.*not with --bytes; see qtok --help$" \
+    "-c with --bytes" qtok -dc --bytes text
 fails 2 "not with -d; see qtok --help$" "-f with -d" qtok -d -f text a
 fails 2 "not with -c; see qtok --help$" "-f with -c" qtok -c -f text a
 fails 2 "use --show-special; see" "--special with -d" qtok -d --special a

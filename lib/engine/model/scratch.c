@@ -15,14 +15,15 @@ max_size(size_t a, size_t b)
 }
 
 /*
- * A width of rows that lie apart in the caches: where they begin a power of two
- * bytes apart, those of hundreds of tokens share few sets of them.  128 bytes
- * times an odd number are a kernel's rows of weights, in all sets.
+ * A width of rows that lie apart in the caches: where they begin whole pages
+ * apart, those of hundreds of tokens share few sets of them.  128 bytes more are
+ * what a panel of a kernel writes of a row.
  */
 static size_t
 apart(size_t width)
 {
-	return ((width + 31) / 32 | 1) * 32;
+	width = (width + 31) / 32 * 32;
+	return width % 1024 == 0 ? width + 32 : width;
 }
 
 /* Width of the rows that hold a mixer's projections. */

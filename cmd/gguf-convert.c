@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "hub/hub.h"
+#include "tool/tool.h"
 
 static struct opts {
 	const char		*out, *base;
@@ -69,6 +70,9 @@ convert(const char *folder, const struct opts *o)
 		    &cli_err));
 	else
 		cli_must(NULL, qwen_hub_open(&h, folder, &cli_err));
+	tool_spare_hub(folder);
+	if (o->base != NULL)
+		tool_spare_hub(o->base);
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
 	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
 		cli_note("%s: %s", folder, s);

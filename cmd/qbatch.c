@@ -135,6 +135,13 @@ static const struct cli_tool tool = {
 	.options = options, .max = -1,
 };
 
+static int
+same(const char *a, const char *b)
+{
+	return a != NULL && b != NULL && strcmp(a, "-") != 0 &&
+	    strcmp(a, b) == 0;
+}
+
 /* What is only opened at the end. */
 static void
 check_report(const char *option, const char *path)
@@ -143,6 +150,9 @@ check_report(const char *option, const char *path)
 
 	if (n == 0 || (path != NULL && path[n - 1] == '/'))
 		cli_usage("%s: '%s' is not the name of a file", option, path);
+	if (same(path, opt.output) || (path == opt.report &&
+	    same(path, opt.report_json)))
+		cli_usage("%s: two outputs would be %s", option, path);
 }
 
 static void

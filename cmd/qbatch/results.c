@@ -64,8 +64,11 @@ static int
 open_file(struct qbatch_results *r, struct stat *st)
 {
 	r->fd = open(r->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (r->fd == -1 && errno == EACCES)	/* a FIFO, say */
+	if (r->fd == -1 && errno == EACCES) {	/* a FIFO, say */
 		r->fd = open(r->name, O_WRONLY | O_APPEND | O_CLOEXEC);
+		if (r->fd == -1 && errno == ENOENT)	/* or the folder */
+			errno = EACCES;
+	}
 	if (r->fd == -1 || fstat(r->fd, st) == -1)
 		die("%s: %s", r->name, strerror(errno));
 	r->regular = S_ISREG(st->st_mode);
@@ -120,6 +123,7 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume,
 		close(r->fd);
 		open_file(r, &st);
 	}
+	cli_spare_fd(r->fd, "where results go");
 	if (resume || retry)
 		read_results(r);
 	else if (st.st_size > 0)

@@ -96,7 +96,10 @@ uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
  */
 enum { CLI_FILE_MAX = 1 << 30 };
 
-/* A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno. */
+/*
+ * A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno.  No
+ * output takes the place of the file.
+ */
 int cli_open(const char *path, const char **name);
 
 char *cli_read_file(const char *path, size_t max, size_t *n);
@@ -162,9 +165,13 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
  */
 struct cli_output;
 
-/* If set: what this file is, which no output may take the place of; or NULL. */
-struct stat;
-extern const char *(*cli_output_in_use)(const struct stat *st);
+/*
+ * No output takes the place of this file, by whatever name, if it is a regular
+ * one: one that is open, or one by its path.  what: "the model that is in use",
+ * for the message.
+ */
+void cli_spare_fd(int fd, const char *what);
+void cli_spare(const char *path, const char *what);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);

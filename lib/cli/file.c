@@ -76,8 +76,12 @@ cli_open(const char *path, const char **name)
 {
 	int is_stdin = path == NULL || strcmp(path, "-") == 0;
 
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+
 	*name = is_stdin ? "stdin" : path;
-	return is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd != -1)
+		cli_spare_fd(fd, "an input of this run");
+	return fd;
 }
 
 char *

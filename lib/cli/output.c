@@ -24,8 +24,6 @@
 
 enum { MAX_LINKS = 40, PATIENCE_S = 3, N_DOOMED = 4 };
 
-const char *(*cli_output_in_use)(const struct stat *st);
-
 struct cli_output {
 	char	*name;		/* as the user gave it */
 	mode_t	 mode;		/* of a target that is there, or 0 */
@@ -35,7 +33,7 @@ struct cli_output {
 /* ---------------------------------------------------------------- signals */
 
 static const int fatal_signals[] = {
-	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU, SIGXFSZ,
+	SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXCPU,
 };
 
 /* Drafts to remove; a tool has no more outputs at a time. */
@@ -163,13 +161,54 @@ by_errno(struct qwen_err *err)
 	return qwen_fail_errno(err, "%s", "");
 }
 
+static struct {
+	dev_t		 dev;
+	ino_t		 ino;
+	const char	*what;
+} *spared;
+
+static size_t n_spared, cap_spared;
+
+static void
+spare(const struct stat *st, const char *what)
+{
+	if (!S_ISREG(st->st_mode))
+		return;
+	cli_grow(&spared, &cap_spared, n_spared + 1, sizeof *spared);
+	spared[n_spared].dev = st->st_dev;
+	spared[n_spared].ino = st->st_ino;
+	spared[n_spared++].what = what;
+}
+
+void
+cli_spare_fd(int fd, const char *what)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		spare(&st, what);
+}
+
+void
+cli_spare(const char *path, const char *what)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		spare(&st, what);
+}
+
 static int
 check_use(const struct stat *st, struct qwen_err *err)
 {
-	const char *what = cli_output_in_use ? cli_output_in_use(st) : NULL;
+	size_t i;
 
-	return what == NULL ? 0 : qwen_fail(err, QWEN_EIO, "this is %s: not "
-	    "replaced", what);
+	for (i = 0; i < n_spared; i++) {
+		if (spared[i].dev == st->st_dev && spared[i].ino == st->st_ino)
+			return qwen_fail(err, QWEN_EIO, "this is %s: not "
+			    "replaced", spared[i].what);
+	}
+	return 0;
 }
 
 /* Is the draft that of another output, which has the target by another name? */

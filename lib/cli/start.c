@@ -2,6 +2,7 @@
 /* start.c - the first and the last call of every main. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ cli_start(const char *name)
 {
 	cli_name = name;
 	fill_std_fds();
+	/* a file that may not grow is an error of write() */
+	signal(SIGXFSZ, SIG_IGN);
 	cli_guard_maps();
 }
 

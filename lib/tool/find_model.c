@@ -104,41 +104,13 @@ tool_model_path(const char *opt)
 	    "where it should be beside this program)");
 }
 
-static struct {
-	dev_t	 dev;
-	ino_t	 ino;
-} *spared;
-
-static size_t n_spared, cap_spared;
-
-/* By whatever name it comes. */
-static const char *
-in_use(const struct stat *st)
+static void
+spare_shards(const struct qwen_gguf *g)
 {
-	size_t i;
-
-	for (i = 0; i < n_spared; i++) {
-		if (spared[i].dev == st->st_dev && spared[i].ino == st->st_ino)
-			return "the model that is in use";
-	}
-	return NULL;
-}
-
-void
-tool_spare(const struct qwen_gguf *g)
-{
-	struct stat st;
 	unsigned i;
 
-	cli_output_in_use = in_use;
-	for (i = 0; i < qwen_gguf_n_shards(g); i++) {
-		if (stat(qwen_gguf_path(g, i), &st) == -1 ||
-		    !S_ISREG(st.st_mode))
-			continue;
-		cli_grow(&spared, &cap_spared, n_spared + 1, sizeof *spared);
-		spared[n_spared].dev = st.st_dev;
-		spared[n_spared++].ino = st.st_ino;
-	}
+	for (i = 0; i < qwen_gguf_n_shards(g); i++)
+		cli_spare(qwen_gguf_path(g, i), "the model that is in use");
 }
 
 /* A folder as hubs have them: with anything else, opening it says more. */
@@ -196,6 +168,8 @@ tool_gguf_on(const char *path, int threads)
 		    "makes a smaller file of it", path);
 	else
 		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
-	tool_spare(g);
+	spare_shards(g);
+	if (is_hub(path))
+		tool_spare_hub(path);
 	return g;
 }

@@ -121,8 +121,11 @@ extern int tool_quantize;	/* 1: q8_0 */
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
-/* Its files are in use: no output takes the place of one. */
-void tool_spare(const struct qwen_gguf *g);
+/*
+ * No output takes the place of what a folder of a hub has of a model, or of an
+ * adapter: weights, config, vocabulary, templates.
+ */
+void tool_spare_hub(const char *folder);
 
 /*
  * The file in the user's cache folder for struct qwen_model_opts.tuning; NULL if

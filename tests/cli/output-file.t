@@ -170,6 +170,70 @@ echo '{"prompt":"a","max_tokens":1}' | qbatch -q -m m.gguf --report m.gguf 2>err
 cmp -s m.gguf "$QWEN_MODEL"
 is "$? $(grep -c 'm.gguf: this is the model that is in use' err)" "0 1" "nor a report"
 
+# --- and whatever else is read: folders, adapters, drafts, matrices, texts
+H=$TOP/tests/files/hub
+kept() {	# NAME FILE COMMAND: refused, and the file is as it was
+	cp "$2" was
+	sh -c "$3" >out 2>err
+	rc=$?
+	cmp -s was "$2"
+	is "$rc $? $(grep -c "$2: this is .*: not replaced$" err)" "1 0 1" \
+	    "$1 is not replaced: $(head -n 1 err)"
+}
+cp -r "$H/qwen3" hub
+chmod -R u+w hub
+for f in hub/model-00001-of-00002.safetensors hub/config.json hub/tokenizer.json; do
+	kept "a source" $f "gguf-convert -q -o $f hub"
+	kept "a folder's file" $f "seq 1 3 | qprefill -q -m hub -o $f"
+	kept "a folder's file" $f \
+	    "echo '{\"prompt\":\"a\"}' | qbatch -q -m hub -n 1 --report $f"
+done
+f=hub/model-00002-of-00002.safetensors
+kept "a folder's file" $f "gguf-quantize -q --type q8_0 -o $f hub"
+gguf-convert -q -o hub/x.gguf hub && gguf-convert -q -o hub/x.gguf hub
+ok $? "what was made there before is"
+gguf-convert -q -o base.gguf "$H/qwen3"
+gguf-synth -q --lora base.gguf -o lora.gguf
+kept "an adapter" lora.gguf "gguf-merge -m base.gguf --lora lora.gguf -o lora.gguf"
+kept "an adapter" lora.gguf "echo 1 | qprefill -m base.gguf --lora lora.gguf -o lora.gguf"
+gguf-convert -q --no-mtp -o trunk.gguf "$H/qwen3_5"
+gguf-convert -q --mtp-only -o side.gguf "$H/qwen3_5"
+kept "a draft model" side.gguf "echo 1 | qprefill -m trunk.gguf --draft side.gguf -o side.gguf"
+seq 1 9 | qprefill -q -m base.gguf --imatrix imatrix.gguf >/dev/null
+kept "an importance matrix" imatrix.gguf \
+    "gguf-quantize -q --type Q4_K_M --imatrix imatrix.gguf -o imatrix.gguf base.gguf"
+echo a b >text
+kept "a text" text "qscore -o text text"
+kept "a text" text "qembed -q -o text text"
+kept "a text on stdin" text "qembed -q -o text <text"
+echo '{"prompt":"a","max_tokens":1}' >in.jsonl
+kept "a list of prompts" in.jsonl "qbatch -q --report in.jsonl in.jsonl"
+
+# --- two outputs in one file
+for o in "-o r.out --report r.out" "--report r.out --report-json r.out"; do
+	# shellcheck disable=SC2086
+	qbatch -q $o in.jsonl >out 2>err
+	is "$? $([ -e r.out ]; echo $?) $(grep -c 'two outputs would be r.out; ' err)" "2 1 1" \
+	    "qbatch $o"
+done
+qbatch -q -o r.out --report ./r.out in.jsonl 2>err
+is "$? $(jq -r .finish_reason r.out) $(grep -c 'this is where results go' err)" "1 length 1" \
+    "results are not replaced by a report"
+qbatch -q --report s.out --report-json ./s.out in.jsonl >out 2>err
+is "$? $(grep -c '^items ' s.out) $(grep -c 'this is the other report' err)" "1 1 1" \
+    "nor a report by the other"
+
+# --- a file that may not grow is an error, not a signal
+seq 1 300 >many
+for t in 1 2; do
+	(ulimit -f 4; exec qprefill -t $t -o small.cbor <many >out 2>err)
+	is "$? $([ -e small.cbor ]; echo $?) $(grep -c 'small.cbor: .*File too large' err)" \
+	    "1 1 1" "ulimit -f, $t threads: $(cat err)"
+done
+(ulimit -f 4; exec qprefill --store store <many >/dev/null 2>err)
+is "$? $(grep -c 'store store: not written: .*File too large' err)" "0 1" \
+    "nor does a store that may not: $(cat err)"
+
 # --- permissions
 if [ "$(id -u)" = 0 ]; then
 	skip "a file that may not be written" "root may write anything"

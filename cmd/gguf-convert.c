@@ -3,6 +3,10 @@
  * gguf-convert.c - a model or an adapter as hubs have it, a folder of safetensors
  * files, to a GGUF file.
  */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,15 +61,51 @@ write_model(struct qwen_hub_gguf *g, int fd, const char *out)
 }
 
 static void
-convert(const char *folder, const struct opts *o)
+refuse(void *arg, const char *why)
+{
+	die("%s: no tool could use the file: %s", (const char *)arg, why);
+}
+
+/*
+ * Do config and tensors agree, as who opens the file will see it?  Asked before
+ * anything is written, of an outline in memory, where there can be one.
+ */
+static void
+check(struct qwen_hub_gguf *g, char *folder)
+{
+#ifdef MFD_CLOEXEC
+	const struct qwen_gguf_checker c = { .problem = refuse, .arg = folder };
+	int fd = memfd_create("outline", MFD_CLOEXEC);
+	struct qwen_gguf *outline;
+	struct qwen_err err;
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (fd != -1 && qwen_hub_gguf_outline(g, fd, &err) == 0 &&
+	    access(path, R_OK) == 0) {
+		cli_must(folder, qwen_gguf_open(&outline, path, &cli_err));
+		cli_must(folder, qwen_model_check(outline, &c, &cli_err));
+		qwen_gguf_close(outline);
+	}
+	if (fd != -1)
+		close(fd);
+#else
+	(void)g;
+	(void)folder;
+#endif
+}
+
+static void
+convert(char *folder, const struct opts *o)
 {
 	struct cli_output *file;
 	struct qwen_hub_gguf *g;
 	struct qwen_hub *h;
+	int adapter = o->base != NULL || qwen_hub_is_adapter(folder);
 	const char *s;
 	size_t i;
 
-	if (o->base != NULL || qwen_hub_is_adapter(folder))
+	if (adapter)
 		cli_must(NULL, qwen_hub_open_adapter(&h, folder, o->base,
 		    &cli_err));
 	else
@@ -76,6 +116,8 @@ convert(const char *folder, const struct opts *o)
 	cli_must(NULL, qwen_hub_gguf_new(&g, h, &o->hub, &cli_err));
 	for (i = 0; (s = qwen_hub_gguf_note(g, i)) != NULL; i++)
 		cli_note("%s: %s", folder, s);
+	if (!adapter && !o->hub.mtp_only)
+		check(g, folder);
 	file = cli_output_open(o->out);
 	write_model(g, cli_output_fd(file), cli_output_name(file));
 	cli_output_commit(file);

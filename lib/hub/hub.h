@@ -62,6 +62,13 @@ const char *qwen_hub_gguf_note(const struct qwen_hub_gguf *g, size_t i);
 size_t qwen_hub_gguf_n_tensors(const struct qwen_hub_gguf *g);
 uint64_t qwen_hub_gguf_bytes(const struct qwen_hub_gguf *g);	/* after writing */
 
+/*
+ * The head alone, and a hole where the weights would be, to an empty file: for
+ * who asks whether the file can be used before it is written.
+ */
+int qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd,
+    struct qwen_err *err);
+
 struct qwen_hub_progress {
 	void	(*fn)(void *arg, uint64_t done, uint64_t total);	/* bytes */
 	void	 *arg;

@@ -518,6 +518,34 @@ put_pooling(const struct keys *k)
 	return r < 0 ? -1 : 0;
 }
 
+/* ------------------------------------------------------- what has no key */
+
+/* Activations are what an architecture says, and so are these two: noted. */
+static int
+look_at_rest(const struct keys *k)
+{
+	yyjson_val *act = qwen_hub_get(k->h, "hidden_act");
+	yyjson_val *topk = qwen_hub_get(k->h, "norm_topk_prob");
+	int divides = strcmp(k->h->arch->name, "qwen2moe") != 0;
+
+	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+		    "hidden_act is %s; %s is computed with silu", k->h->path,
+		    yyjson_get_str(act), k->h->arch->name);
+	if (yyjson_is_bool(topk) && k->h->arch->flags & HUB_MOE &&
+	    yyjson_get_bool(topk) != divides && qwen_hub_note(k->g, k->err,
+	    "config.json says norm_topk_prob %s, which a file cannot say: "
+	    "weights of experts of %s are %s", divides ? "false" : "true",
+	    k->h->arch->name, divides ? "divided by their sum" :
+	    "not divided by their sum") < 0)
+		return -1;
+	if (yyjson_get_bool(qwen_hub_get(k->h, "use_sliding_window")))
+		return qwen_hub_note(k->g, k->err, "config.json asks for a "
+		    "sliding window, which a file cannot say: each token sees "
+		    "all before it");
+	return 0;
+}
+
 /* ---------------------------------------------------------------- together */
 
 /* What an architecture has beside that. */
@@ -573,7 +601,7 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (put_sampling(&k) < 0 || put_name(&k) < 0)
 		return -1;
 	put_size(&k);
-	if (put_model(&k) < 0 || (g->rank != HUB_NO_RANK ?
+	if (look_at_rest(&k) < 0 || put_model(&k) < 0 || (g->rank != HUB_NO_RANK ?
 	    qwen_hub_put_rank(g, err) : put_pooling(&k)) < 0 ||
 	    put_special(&k) < 0)
 		return -1;

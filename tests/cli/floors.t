@@ -105,8 +105,11 @@ if command -v size >/dev/null 2>&1; then
 fi
 for t in gguf-pin gguf-synth gguf-convert gguf-quantize gguf-merge; do
 	what="^qwen_kernel ^qwen_tok_encode"
-	# what quantises can measure by the model
-	case $t in gguf-quantize | gguf-merge) what=^qwen_tok_encode ;; esac
+	# what quantises can measure by the model, what converts asks whether
+	# it would open
+	case $t in gguf-quantize | gguf-merge | gguf-convert)
+		what=^qwen_tok_encode ;;
+	esac
 	for w in $what; do
 		nm -P "$BIN/$t" | grep -e "$w"
 	done >other

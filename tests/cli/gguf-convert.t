@@ -454,6 +454,44 @@ for n in '"x"' -1 0 1.5 '[4]'; do
 	jq ".num_local_experts = $n" "$F/qwen3_moe/config.json" >d/config.json
 	bad "num_local_experts is $n" "config.json: .*num_local_experts"
 done
+# config and tensors that contradict each other: what opens files says how
+while IFS='|' read -r name change why; do
+	rm -rf d; cp -R "$F/$name" d
+	jq -c "$change" "$F/$name/config.json" >d/config.json
+	bad "$name: $change" "no tool could use the file: .*$why"
+done <<'EOT'
+qwen3|.hidden_size = 33|token_embd.weight is 32x272, should be 33x272
+qwen3|del(.intermediate_size)|qwen3.feed_forward_length is missing
+qwen3|.intermediate_size = 8|ffn_gate.weight is 32x16, should be 32x8
+qwen3|.num_attention_heads = 1|attn_q.weight is 32x32, should be 32x16
+qwen3|.num_key_value_heads = 2|attn_k.weight
+qwen3|.head_dim = 32|attn_q.weight
+qwen3|.vocab_size = 271|272 rows for 271 tokens
+qwen3|del(.max_position_embeddings)|context_length is missing
+qwen3|.rms_norm_eps = -1|layer_norm_rms_epsilon
+qwen3|.rope_parameters.rope_theta = -1|RoPE
+qwen2|.num_attention_heads = 3|head sizes
+qwen3_moe|.moe_intermediate_size = 8|ffn_down_exps
+qwen3_moe|.num_experts_per_tok = 5|expert_used_count
+qwen2_moe|.shared_expert_intermediate_size = 8|ffn_gate_shexp
+qwen3_5|.linear_conv_kernel_dim = 3|ssm_conv1d
+qwen3_5|del(.layer_types)|blk.1.attn_qkv.weight is missing
+qwen3_5|del(.rope_parameters)|dimension_sections
+EOT
+rm -rf d; cp -R "$F/qwen3" d
+jq -c '.hidden_act = "gelu"' "$F/qwen3/config.json" >d/config.json
+bad "another activation" "hidden_act is gelu; qwen3 is computed with silu"
+# and what is only noted
+while IFS='|' read -r name change note; do
+	rm -rf d; cp -R "$F/$name" d
+	jq -c "$change" "$F/$name/config.json" >d/config.json
+	gguf-convert -o m.gguf d 2>err
+	is "$? $(wc -l <err | tr -d ' ') $(grep -c "$note" err)" "0 1 1" "$name: $change: $(cat err)"
+done <<'EOT'
+qwen3_moe|.norm_topk_prob = false|of qwen3moe are divided by their sum$
+qwen2_moe|.norm_topk_prob = true|of qwen2moe are not divided by their sum$
+qwen2|.use_sliding_window = true|each token sees all before it$
+EOT
 rm -rf d; cp -R "$F/qwen3_5" d
 sed 's/"linear_num_value_heads": 4/"linear_num_value_heads": 6/' "$F/qwen3_5/config.json" >d/config.json
 bad "heads that do not fit" "as config.json says"

@@ -124,7 +124,8 @@ qtok_decode(const struct opts *o, char *paths[])
 	else if (c.open || !o->documents)
 		finish_text(&c);
 	/* so that the prompt of the shell is not taken for a part of it */
-	if (!o->documents && !o->count && c.last != '\n' && isatty(STDOUT_FILENO))
+	if (!o->documents && !o->count && c.last != '\n' &&
+	    isatty(STDOUT_FILENO))
 		putchar('\n');
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_decoder_free(c.d);

@@ -601,9 +601,9 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (put_sampling(&k) < 0 || put_name(&k) < 0)
 		return -1;
 	put_size(&k);
-	if (look_at_rest(&k) < 0 || put_model(&k) < 0 || (g->rank != HUB_NO_RANK ?
-	    qwen_hub_put_rank(g, err) : put_pooling(&k)) < 0 ||
-	    put_special(&k) < 0)
+	if (look_at_rest(&k) < 0 || put_model(&k) < 0 ||
+	    (g->rank != HUB_NO_RANK ? qwen_hub_put_rank(g, err) :
+	    put_pooling(&k)) < 0 || put_special(&k) < 0)
 		return -1;
 	qwen_gguf_put_u32(g->w, "general.quantization_version", 2);
 	return g->opts.no_vocab ? 0 : qwen_hub_put_vocab(g, err);

@@ -16,9 +16,9 @@ extern "C" {
 #endif
 
 /*
- * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512", "vbmi", "bf16"
- * or "amx", or "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if not (then
- * the best below it is used), -1 if there is no such level.
+ * An instruction-set level, "scalar", "avx2", "avxvnni", "avx512", "vbmi",
+ * "bf16" or "amx", or "neon", "dotprod" or "i8mm": 1 if this CPU has it, 0 if
+ * not (then the best below it is used), -1 if there is no such level.
  */
 int qwen_cpu_check(const char *level);
 

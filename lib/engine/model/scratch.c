@@ -16,8 +16,8 @@ max_size(size_t a, size_t b)
 
 /*
  * A width of rows that lie apart in the caches: where they begin whole pages
- * apart, those of hundreds of tokens share few sets of them.  128 bytes more are
- * what a panel of a kernel writes of a row.
+ * apart, those of hundreds of tokens share few sets of them.  128 bytes more
+ * are what a panel of a kernel writes of a row.
  */
 static size_t
 apart(size_t width)

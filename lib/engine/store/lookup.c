@@ -89,7 +89,9 @@ doubt(struct lookup *l, size_t file, const struct qwen_err *err)
 		*l->err = *err;
 		return -1;
 	}
-	if (qwen_store_stat(&l->sc, file, &st) == -1 && errno == ENOENT) {
+	/* gone; or it was, and is there again */
+	if ((qwen_store_stat(&l->sc, file, &st) == -1 && errno == ENOENT) ||
+	    (err->code == QWEN_EIO && l->rescans < RESCANS)) {
 		l->sc.file[file].bad = 1;
 		if (l->rescans++ < RESCANS &&
 		    qwen_store_rescan(&l->sc, l->err) < 0)

@@ -123,19 +123,36 @@ make_indices(uint32_t type, struct grid *g)
 	IN_MEMORY(g->i);
 }
 
-PI unsigned
-grid_index(uint32_t type, const struct grid *g, int i)
+/* Bytes of a file, or words, of which those of IQ2_XS have seven signs above. */
+PI int
+index_bits(uint32_t type)
+{
+	return type == QT_IQ2_XXS || type == QT_IQ3_XXS ? 8 : 16;
+}
+
+/* Four of them from i on, a multiple of four, the first in the lowest bits. */
+PI uint64_t
+four_indices(uint32_t type, const struct grid *g, int i)
 {
 	switch (type) {
 	case QT_IQ2_XXS:
-		return g->p[2 + i / 4 * 8 + i % 4];
+		return (uint32_t)dword_at(g->p + 2 + 2 * i);
 	case QT_IQ2_XS:
-		return qwen_le16(g->p + 2 + 2 * i) & 511;
+		return qword_at(g->p + 2 + 2 * i);
 	case QT_IQ3_XXS:
-		return g->p[2 + i];
+		return (uint32_t)dword_at(g->p + 2 + i);
 	default:
-		return g->i[i];
+		return qword_at(g->i + i);
 	}
+}
+
+PI size_t
+index_of(uint32_t type, uint64_t four, int j)
+{
+	const int bits = index_bits(type);
+
+	return four >> bits * j & (type == QT_IQ2_XS ? 511u :
+	    (1u << bits) - 1);
 }
 
 /* ---- signs and scales */
@@ -154,22 +171,25 @@ eighth_sign(__m256i v)
 	    _mm256_shuffle_epi8(odd_ones, _mm256_srli_epi16(v, 4) & m4);
 }
 
-/*
- * Eight dwords of four times seven signs and four bits of scale: 32 bytes of
- * signs, and the scales.
- */
+/* Eight dwords of four times seven signs: 32 bytes of them. */
 PI __m256i
-signs_xxs(__m256i a, uint8_t *sign)
+signs_xxs(__m256i a)
 {
 	const __m256i m7 = _mm256_set1_epi32(0x7f);
-	__m256i v = (a & m7) |
+
+	return eighth_sign((a & m7) |
 	    (_mm256_slli_epi32(a, 1) & _mm256_slli_epi32(m7, 8)) |
 	    (_mm256_slli_epi32(a, 2) & _mm256_slli_epi32(m7, 16)) |
-	    (_mm256_slli_epi32(a, 3) & _mm256_slli_epi32(m7, 24));
+	    (_mm256_slli_epi32(a, 3) & _mm256_slli_epi32(m7, 24)));
+}
 
-	_mm256_store_si256((__m256i *)sign, eighth_sign(v));
+/* The signs of the XXS formats, and four bits of scale above them. */
+PI void
+open_xxs(__m256i a, struct grid *g)
+{
+	_mm256_store_si256((__m256i *)g->made, signs_xxs(a));
 	a = _mm256_srli_epi32(a, 28);
-	return odd(a | _mm256_slli_epi32(a, 16));
+	g->scale = odd(a | _mm256_slli_epi32(a, 16));
 }
 
 PI void
@@ -243,8 +263,8 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 		__m256i b = _mm256_shuffle_epi32(load32(p + 34), 0xd8);
 
 		/* eight times four indices, then a dword */
-		g->scale = signs_xxs(_mm256_permute4x64_epi64(
-		    _mm256_unpackhi_epi64(a, b), 0xd8), g->made);
+		open_xxs(_mm256_permute4x64_epi64(_mm256_unpackhi_epi64(a, b),
+		    0xd8), g);
 		break;
 	}
 	case QT_IQ2_XS:
@@ -255,7 +275,7 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 		g->sign = p + 34;
 		break;
 	case QT_IQ3_XXS:
-		g->scale = signs_xxs(load32(p + 66), g->made);
+		open_xxs(load32(p + 66), g);
 		break;
 	default:
 		g->scale = odd(twice(_mm_cvtepu8_epi16(nibbles_of(load4(
@@ -267,26 +287,38 @@ grid_open(uint32_t type, const unsigned char *p, struct grid *g)
 
 /* ---- entries */
 
-/* 16 weights of entries of four or eight from index i on. */
+/* Those of four entries of four, or of two of eight. */
 PI __m128i
-entries4(uint32_t type, const uint8_t (*grid)[4], const struct grid *g, int i)
+entries4(uint32_t type, const uint8_t (*grid)[4], uint64_t four)
 {
-	return _mm_setr_epi32(dword_at(grid[grid_index(type, g, i)]),
-	    dword_at(grid[grid_index(type, g, i + 1)]),
-	    dword_at(grid[grid_index(type, g, i + 2)]),
-	    dword_at(grid[grid_index(type, g, i + 3)]));
+	__m128i a = _mm_cvtsi32_si128(dword_at(grid[index_of(type, four, 0)]));
+	__m128i b = _mm_cvtsi32_si128(dword_at(grid[index_of(type, four, 2)]));
+
+	a = _mm_insert_epi32(a, dword_at(grid[index_of(type, four, 1)]), 1);
+	b = _mm_insert_epi32(b, dword_at(grid[index_of(type, four, 3)]), 1);
+	return _mm_unpacklo_epi64(a, b);
 }
 
 PI __m128i
+entries2(uint32_t type, const uint8_t (*grid)[8], uint64_t four, int j)
+{
+	__m128 v = _mm_castsi128_ps(load8(grid[index_of(type, four, j)]));
+
+	return _mm_castps_si128(_mm_loadh_pi(v,
+	    (const __m64 *)grid[index_of(type, four, j + 1)]));
+}
+
+PI __m256i
 entries8(uint32_t type, const uint8_t (*grid)[8], const struct grid *g, int i)
 {
-	return _mm_set_epi64x(
-	    (long long)qword_at(grid[grid_index(type, g, i + 1)]),
-	    (long long)qword_at(grid[grid_index(type, g, i)]));
+	const uint64_t four = four_indices(type, g, i);
+
+	return _mm256_set_m128i(entries2(type, grid, four, 2),
+	    entries2(type, grid, four, 0));
 }
 
-/* Those from weight at on. */
-PI __m128i
+/* 32 weights from weight at on. */
+PI __m256i
 entries(uint32_t type, const struct grid *g, int at)
 {
 	switch (type) {
@@ -296,12 +328,17 @@ entries(uint32_t type, const struct grid *g, int at)
 		return entries8(type, qwen_grid_iq2_xs, g, at / 8);
 	case QT_IQ2_S:
 		return entries8(type, qwen_grid_iq2_s, g, at / 8);
-	case QT_IQ3_XXS:
-		return entries4(type, qwen_grid_iq3_xxs, g, at / 4);
-	case QT_IQ3_S:
-		return entries4(type, qwen_grid_iq3_s, g, at / 4);
-	default:
+	case QT_IQ1_S:
+	case QT_IQ1_M:
 		return entries8(type, qwen_grid_iq1, g, at / 8);
+	default: {
+		const uint8_t (*grid)[4] = type == QT_IQ3_S ? qwen_grid_iq3_s :
+		    qwen_grid_iq3_xxs;
+
+		return _mm256_set_m128i(
+		    entries4(type, grid, four_indices(type, g, at / 4 + 4)),
+		    entries4(type, grid, four_indices(type, g, at / 4)));
+	}
 	}
 }
 
@@ -309,10 +346,8 @@ entries(uint32_t type, const struct grid *g, int at)
 PI wide_i
 grid_register(uint32_t type, const struct grid *g, int k)
 {
-	wide_i v = join(_mm256_set_m128i(entries(type, g, WIDE * k + 16),
-	    entries(type, g, WIDE * k)), _mm256_set_m128i(
-	    entries(type, g, WIDE * k + WIDE - 16),
-	    entries(type, g, WIDE * k + WIDE - 32)));
+	wide_i v = join(entries(type, g, WIDE * k),
+	    entries(type, g, WIDE * k + WIDE - 32));
 
 	if (type == QT_IQ1_S || type == QT_IQ1_M)
 		return W(add_epi8)(v, each8(g->sign + WIDE / 8 * k));

@@ -9,6 +9,8 @@
  * an integer scale is for: VPDPBUSD adds them up over all four registers, and
  * one multiplication with the scales follows.
  */
+#define ROW_COUNT 8
+#define ROW_TOKENS 8		/* looking up takes longest */
 #include "engine/kernel/x86/rows512.h"
 
 /* ---- tables: bytes 0 and 1 of entries */
@@ -94,117 +96,175 @@ PI void
 in_table(const uint8_t *table, int size, const struct indices *x, int n,
     __m512i *o)
 {
-	__mmask64 m[4];
+	__mmask64 ninth[4];
+	__m512i v[4];
 	int k;
 
-	look_up256(table, x, n, NULL, o);
 	for (k = 0; k < n; k++)
-		m[k] = x[k].ninth;
+		ninth[k] = x[k].ninth;
+	look_up256(table, x, n, NULL, o);
 	if (size >= 512)
-		look_up256(table + 256, x, n, m, o);
+		look_up256(table + 256, x, n, ninth, o);
 	if (size < 1024)
 		return;
+	look_up256(table + 512, x, n, NULL, v);
+	look_up256(table + 768, x, n, ninth, v);
 	for (k = 0; k < n; k++)
-		m[k] = x[k].tenth & ~x[k].ninth;
-	look_up256(table + 512, x, n, m, o);
-	for (k = 0; k < n; k++)
-		m[k] = x[k].tenth & x[k].ninth;
-	look_up256(table + 768, x, n, m, o);
+		o[k] = _mm512_mask_blend_epi8(x[k].tenth, o[k], v[k]);
 }
 
 /* ---- a row's group */
 
 struct row {
 	__m512i	w[4];		/* [j], byte i: weight 4i + j, with its bias */
-	__m512i	scale;		/* int32 for 16 weights */
+	__m512i	scale;		/* int32 n for 16 weights: it is 2 n + 1 */
 };
 
-/* Its 32 bytes of signs, two times four bits each, as 64 bytes of four. */
+/* Dwords of four bits, whose places in qwords of v bytes 0 and 4 of `at' name. */
 PI __m512i
-spread(__m256i s)
+four_bits(const uint8_t *at, __m512i v)
 {
-	__m512i v = _mm512_cvtepu8_epi16(s);
-
-	return v | _mm512_slli_epi16(v, 4);
+	return _mm512_multishift_epi64_epi8(_mm512_load_si512(at), v) &
+	    _mm512_set1_epi32(15);
 }
 
-/* bias - w where the bit is set: w has the bias already */
+#define QWORD8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define PLACE_OF_32(q) 4 * (q), 0, 0, 0, 4 * (q), 0, 0, 0,
+#define PLACE_OF_16(q) 8 * (q), 0, 0, 0, 8 * (q) + 4, 0, 0, 0,
+#define PLACE_TOP(q) 28, 0, 0, 0, 28, 0, 0, 0,
+TABLE(of_32, 64) = { QWORD8(PLACE_OF_32) };
+TABLE(of_16, 64) = { QWORD8(PLACE_OF_16) };
+TABLE(top, 64) = { QWORD8(PLACE_TOP) };
+
+/* Bytes of x at the places in the lowest six bits of those of at. */
 PI __m512i
-turn_signs(__m512i w, __m512i signs, int j, int bias)
+bytes_at(const void *x, __m512i at)
 {
-	return _mm512_mask_sub_epi8(w,
-	    _mm512_test_epi8_mask(signs, set8(1 << j)), set8(2 * bias), w);
+	return _mm512_permutexvar_epi8(at, _mm512_load_si512(x));
 }
+
+/* Values by a byte's two bits from bit 2n on, or by its four lowest. */
+#define VALUE8(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3), f((i) + 4), \
+	f((i) + 5), f((i) + 6), f((i) + 7)
+#define VALUE64(f) { VALUE8(f, 0), VALUE8(f, 8), VALUE8(f, 16),		\
+	VALUE8(f, 24), VALUE8(f, 32), VALUE8(f, 40), VALUE8(f, 48),	\
+	VALUE8(f, 56) }
 
 /*
- * Where bytes have two weights each: 4i and 4i + 1 in a, the next in b.  Weights
- * of IQ3_S are 2n - 15, and left as n.
+ * Where bytes have two weights each: 4i and 4i + 1 in a, the next in b.  The
+ * lowest bits of those of sign are the four signs.  Weights of IQ3_S are
+ * 2n - 15, and left as n.
  */
 PI void
-nibble_weights(uint32_t type, __m512i a, __m512i b, __m256i sign,
+nibble_weights(uint32_t type, __m512i a, __m512i b, __m512i sign,
     struct row *r)
 {
 	/* 64 more or less the magnitude */
-	static const int8_t xxs[16] = { 2, 12, 20, 28, 36, 44, 52, 60, 68, 76,
-	    84, 92, 100, 108, 116, 126 };
-	/* nibbles of two signs */
-	static const int8_t first[16] = { 0, 15, -16, -1, 0, 15, -16, -1, 0,
-	    15, -16, -1, 0, 15, -16, -1 };
-	static const int8_t second[16] = { 0, 0, 0, 0, 15, 15, 15, 15, -16,
-	    -16, -16, -16, -1, -1, -1, -1 };
-	const __m512i m4 = set8(15), s = spread(sign) & m4;
+#define XXS_MAGNITUDE(i) ((i) % 16 == 0 ? 2 : (i) % 16 == 15 ? 126 :	\
+	4 + 8 * ((i) % 16))
+	/* four bits where a sign is set, of the first two or the others */
+#define FIRST(i) (((i) & 1 ? 15 : 0) | ((i) & 2 ? 240 : 0))
+#define SECOND(i) FIRST((i) >> 2)
+	TABLE(xxs, 64) = VALUE64(XXS_MAGNITUDE);
+	TABLE(first, 64) = VALUE64(FIRST);
+	TABLE(second, 64) = VALUE64(SECOND);
+	const __m512i m4 = set8(15);
+	__m512i high[2];
 	int j;
 
-	a ^= look_up(s, first);
-	b ^= look_up(s, second);
-	r->w[0] = a & m4;
-	r->w[1] = _mm512_srli_epi16(a, 4) & m4;
-	r->w[2] = b & m4;
-	r->w[3] = _mm512_srli_epi16(b, 4) & m4;
-	UNROLL
-	for (j = 0; type == QT_IQ3_XXS && j < 4; j++)
-		r->w[j] = look_up(r->w[j], xxs);
-}
-
-/* Where bytes have four, two bits each: two at a time. */
-PI void
-crumb_weights(uint32_t type, __m512i v, __m256i sign, struct row *r)
-{
-	static const int8_t first[16] = { 72, 89, 107, 0, 72, 89, 107, 0, 72,
-	    89, 107, 0, 72, 89, 107, 0 };
-	static const int8_t second[16] = { 72, 72, 72, 72, 89, 89, 89, 89,
-	    107, 107, 107, 107 };
-	const __m512i s = spread(sign), m4 = set8(15);
-	__m512i high = _mm512_srli_epi16(v, 4) & m4;
-	int j;
-
-	v &= m4;
-	r->w[0] = look_up(v, first);
-	r->w[1] = look_up(v, second);
-	r->w[2] = look_up(high, first);
-	r->w[3] = look_up(high, second);
+	a ^= bytes_at(first, sign);
+	b ^= bytes_at(second, sign);
+	high[0] = _mm512_srli_epi16(a, 4);
+	high[1] = _mm512_srli_epi16(b, 4);
+	if (type == QT_IQ3_XXS) {
+		r->w[0] = bytes_at(xxs, a);
+		r->w[1] = bytes_at(xxs, high[0]);
+		r->w[2] = bytes_at(xxs, b);
+		r->w[3] = bytes_at(xxs, high[1]);
+		return;
+	}
+	r->w[0] = a;
+	r->w[1] = high[0];
+	r->w[2] = b;
+	r->w[3] = high[1];
 	UNROLL
 	for (j = 0; j < 4; j++)
-		r->w[j] = turn_signs(r->w[j], s, j, qwen_traits[type].bias);
+		r->w[j] &= m4;
 }
 
-/* Signs and scales of the XXS formats from their eight dwords. */
-PI __m256i
-take_xxs(__m256i a, struct row *r)
+/*
+ * Where bytes have four, two bits each: 64 more than the magnitude, or less
+ * where the sign is set.  Two bytes have their signs, twice four bits, in both.
+ */
+PI void
+crumb_weights(__m512i v, __m512i sign, struct row *r)
 {
-	uint8_t sign[32] __attribute__((aligned(32)));
+#define MAGNITUDE(i) 64 + ((i) % 4 == 0 ? 8 : (i) % 4 == 1 ? 25 : 43)
+#define MAGNITUDE_2(i) MAGNITUDE((i) / 4)
+#define MAGNITUDE_4(i) MAGNITUDE((i) / 16)
+	TABLE(at_0, 64) = VALUE64(MAGNITUDE);
+	TABLE(at_2, 64) = VALUE64(MAGNITUDE_2);
+	TABLE(at_4, 64) = VALUE64(MAGNITUDE_4);
+	int j;
 
-	r->scale = _mm512_cvtepi16_epi32(signs_xxs(a, sign));
-	return load32(sign);
+	r->w[0] = bytes_at(at_0, v);
+	r->w[1] = bytes_at(at_2, v);
+	r->w[2] = bytes_at(at_4, v);
+	r->w[3] = bytes_at(at_0, _mm512_srli_epi16(v, 6));
+	UNROLL
+	for (j = 0; j < 4; j++)
+		r->w[j] = _mm512_mask_sub_epi8(r->w[j],
+		    _mm512_test_epi8_mask(sign,
+		    _mm512_set1_epi16((short)(0x1001 << j))), set8(-128),
+		    r->w[j]);
+}
+
+/* Bytes of seven signs each: their eighth makes the number of ones even. */
+PI __m512i
+eighth_signs(__m512i v)
+{
+#define ONES(i) (((i) ^ (i) >> 1 ^ (i) >> 2 ^ (i) >> 3 ^ (i) >> 4 ^		\
+	(i) >> 5 ^ (i) >> 6) & 1)
+#define WITH_EIGHTH(i) ((i) | ONES(i) << 7)
+#define WITH_EIGHTH_64(i) WITH_EIGHTH((i) + 64)
+	TABLE(low, 64) = VALUE64(WITH_EIGHTH);
+	TABLE(high, 64) = VALUE64(WITH_EIGHTH_64);
+
+	return _mm512_permutex2var_epi8(_mm512_load_si512(low), v,
+	    _mm512_load_si512(high));
+}
+
+/* ---- IQ3: rows have 64 entries of four weights */
+
+/* 64 bytes that begin with four signs each, of dwords of four times seven. */
+#define SIGNS_OF_4(q) 0, 0, 7, 7, 14, 14, 21, 21,
+TABLE(signs_of_4, 64) = { QWORD8(SIGNS_OF_4) };
+
+PI __m512i
+signs_iq3_xxs(__m512i dwords)
+{
+	__m512i v = eighth_signs(_mm512_multishift_epi64_epi8(
+	    _mm512_load_si512(signs_of_4), dwords));
+
+	return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaa, v,
+	    _mm512_srli_epi16(v, 4));
+}
+
+/* The same of 32 bytes of eight. */
+PI __m512i
+signs_iq3_s(__m256i eights)
+{
+	__m512i v = _mm512_cvtepu8_epi16(eights);
+
+	return v | _mm512_slli_epi16(v, 4);
 }
 
 PI void
 take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 {
 	const int s = type == QT_IQ3_S;
-	__m512i a[4], b[4];
+	__m512i a[4], b[4], sign;
 	struct indices x[4];
-	__m256i sign;
 	int k;
 
 	UNROLL
@@ -217,12 +277,14 @@ take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 	UNROLL
 	for (k = 0; k < 4; k++) {
 		if (s) {
-			sign = load32(p[k] + 74);
-			r[k].scale = _mm512_cvtepi16_epi32(odd(twice(
-			    _mm_cvtepu8_epi16(nibbles_of(load4(p[k] +
-			    106))))));
+			sign = signs_iq3_s(load32(p[k] + 74));
+			r[k].scale = four_bits(of_32, _mm512_set1_epi32(
+			    dword_at(p[k] + 106)));
 		} else {
-			sign = take_xxs(load32(p[k] + 66), &r[k]);
+			__m512i v = _mm512_cvtepu32_epi64(load32(p[k] + 66));
+
+			sign = signs_iq3_xxs(v);
+			r[k].scale = four_bits(top, v);
 		}
 		nibble_weights(type, a[k], b[k], sign, &r[k]);
 	}
@@ -230,97 +292,104 @@ take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 
 /* ---- IQ2 has 32 entries of eight weights: two rows fill a register */
 
-/* The bytes of a, then b, that the table names: 32 of each. */
-PI __m512i
-bytes_of_both(__m512i a, __m512i b, const uint8_t *at)
-{
-	return _mm512_permutex2var_epi8(a, _mm512_load_si512(at), b);
-}
-
 #define ROW8(f, n) f(n) f((n) + 1) f((n) + 2) f((n) + 3) f((n) + 4)	\
 	f((n) + 5) f((n) + 6) f((n) + 7)
 #define ROW32(f) ROW8(f, 0) ROW8(f, 8) ROW8(f, 16) ROW8(f, 24)
 
-/* Bytes 2n of both, or 2n + 1; of XXS those that are indices. */
-#define EVEN(n) 2 * (n),
-#define EVEN_B(n) 64 + 2 * (n),
-#define XXS(n) (n) / 4 * 8 + (n) % 4,
-#define XXS_B(n) 64 + (n) / 4 * 8 + (n) % 4,
-TABLE(even, 64) = { ROW32(EVEN) ROW32(EVEN_B) };
-TABLE(xxs, 64) = { ROW32(XXS) ROW32(XXS_B) };
-/* Bytes n of both in turn; from the upper halves with 32 added. */
+/* Two looked up halves of entries, and the signs, to rows r[0] and r[1]. */
+PI void
+both_rows(__m512i a, __m512i b, __m512i sign, struct row *r)
+{
+	/* bytes n of both in turn, and each twice; then from place 32 on */
 #define BOTH(n) (n), 64 + (n),
-TABLE(in_turn, 64) = { ROW32(BOTH) };
+#define TWICE(n) (n), (n),
+	TABLE(in_turn, 64) = { ROW32(BOTH) };
+	TABLE(doubled, 64) = { ROW32(TWICE) };
+	const __m512i turn = _mm512_load_si512(in_turn);
+	const __m512i two = _mm512_load_si512(doubled), more = set8(32);
 
-/* Two looked up halves of entries to rows r[0] and r[1]. */
-PI void
-both_rows(uint32_t type, __m512i a, __m512i b, const __m256i *sign,
-    struct row *r)
-{
-	const __m512i at = _mm512_load_si512(in_turn);
-
-	crumb_weights(type, _mm512_permutex2var_epi8(a, at, b), sign[0], r);
-	crumb_weights(type, _mm512_permutex2var_epi8(a, at | set8(32), b),
-	    sign[1], r + 1);
+	crumb_weights(_mm512_permutex2var_epi8(a, turn, b),
+	    _mm512_permutexvar_epi8(two, sign), r);
+	crumb_weights(_mm512_permutex2var_epi8(a, turn | more, b),
+	    _mm512_permutexvar_epi8(two | more, sign), r + 1);
 }
 
+/* The dwords of a, then b, from dword `from' of each qword. */
+PI __m512i
+dwords_of_both(__m512i a, __m512i b, int from)
+{
+	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16,
+	    18, 20, 22, 24, 26, 28, 30);
+
+	return _mm512_permutex2var_epi32(a,
+	    even | _mm512_set1_epi32(from), b);
+}
+
+/* Qwords of four indices, then four times seven signs and a scale. */
 PI void
-take_iq2_xxs(const unsigned char *const *p, struct indices *x, __m256i *sign,
+take_iq2_xxs(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
+#define SIGNS_OF_8(q) 0, 7, 14, 21, 32, 39, 46, 53,
+#define PLACE_60(q) 60, 0, 0, 0, 60, 0, 0, 0,
+	TABLE(signs_of_8, 64) = { QWORD8(SIGNS_OF_8) };
+	TABLE(at_60, 64) = { QWORD8(PLACE_60) };
 	__m512i a = _mm512_loadu_si512(p[0] + 2);
 	__m512i b = _mm512_loadu_si512(p[1] + 2);
 
-	x->i = bytes_of_both(a, b, xxs);
-	sign[0] = take_xxs(_mm512_cvtepi64_epi32(_mm512_srli_epi64(a, 32)), r);
-	sign[1] = take_xxs(_mm512_cvtepi64_epi32(_mm512_srli_epi64(b, 32)),
-	    r + 1);
+	x->i = dwords_of_both(a, b, 0);
+	*sign = eighth_signs(_mm512_multishift_epi64_epi8(
+	    _mm512_load_si512(signs_of_8), dwords_of_both(a, b, 1)));
+	r[0].scale = four_bits(at_60, a);
+	r[1].scale = four_bits(at_60, b);
 }
 
+/* Words of nine bits of index and seven signs. */
 PI void
-take_iq2_xs(const unsigned char *const *p, struct indices *x, __m256i *sign,
+take_iq2_xs(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
+#define APART(q) 0, 16, 32, 48, 9, 25, 41, 57,
+	TABLE(apart, 64) = { QWORD8(APART) };
+	const __m512i at = _mm512_load_si512(apart);
+	const __m512i bit = _mm512_set1_epi16(256);
 	__m512i a = _mm512_loadu_si512(p[0] + 2);
 	__m512i b = _mm512_loadu_si512(p[1] + 2);
-	__m512i h = bytes_of_both(_mm512_srli_epi16(a, 8),
-	    _mm512_srli_epi16(b, 8), even);
 	int k;
 
-	x->i = bytes_of_both(a, b, even);
-	x->ninth = _mm512_test_epi8_mask(h, set8(1));
-	h = _mm512_srli_epi16(h, 1) & set8(127);
-	sign[0] = eighth_sign(_mm512_castsi512_si256(h));
-	sign[1] = eighth_sign(_mm512_extracti64x4_epi64(h, 1));
+	x->ninth = _mm512_kunpackd(_mm512_test_epi16_mask(b, bit),
+	    _mm512_test_epi16_mask(a, bit));
+	a = _mm512_multishift_epi64_epi8(at, a);
+	b = _mm512_multishift_epi64_epi8(at, b);
+	x->i = dwords_of_both(a, b, 0);
+	*sign = eighth_signs(dwords_of_both(a, b, 1));
 	for (k = 0; k < 2; k++)
-		r[k].scale = _mm512_cvtepi16_epi32(odd(_mm256_cvtepu8_epi16(
-		    nibbles_of(load8(p[k] + 66)))));
-}
-
-/* Every other bit of both rows' high bits. */
-PI __mmask64
-every_other(const unsigned char *const *p, unsigned from)
-{
-	const uint64_t bits = 0x5555555555555555u << from;
-
-	return _pext_u64(qword_at(p[0] + 66), bits) |
-	    _pext_u64(qword_at(p[1] + 66), bits) << 32;
+		r[k].scale = four_bits(of_16, _mm512_set1_epi64(
+		    (long long)qword_at(p[k] + 66)));
 }
 
 PI void
-take_iq2_s(const unsigned char *const *p, struct indices *x, __m256i *sign,
+take_iq2_s(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
+	/* two bits for each index, 16 for each eight of them */
+#define TWO_BITS(q) 16 * ((q) & 3), 16 * ((q) & 3) + 2, 16 * ((q) & 3) + 4, \
+	16 * ((q) & 3) + 6, 16 * ((q) & 3) + 8, 16 * ((q) & 3) + 10,	\
+	16 * ((q) & 3) + 12, 16 * ((q) & 3) + 14,
+	TABLE(two_bits, 64) = { QWORD8(TWO_BITS) };
+	__m512i h = _mm512_multishift_epi64_epi8(_mm512_load_si512(two_bits),
+	    _mm512_mask_set1_epi64(_mm512_set1_epi64(
+	    (long long)qword_at(p[0] + 66)), 0xf0,
+	    (long long)qword_at(p[1] + 66)));
 	int k;
 
 	x->i = join(load32(p[0] + 2), load32(p[1] + 2));
-	x->ninth = every_other(p, 0);
-	x->tenth = every_other(p, 1);
-	for (k = 0; k < 2; k++) {
-		sign[k] = load32(p[k] + 34);
-		r[k].scale = _mm512_cvtepi16_epi32(odd(_mm256_cvtepu8_epi16(
-		    nibbles_of(load8(p[k] + 74)))));
-	}
+	x->ninth = _mm512_test_epi8_mask(h, set8(1));
+	x->tenth = _mm512_test_epi8_mask(h, set8(2));
+	*sign = join(load32(p[0] + 34), load32(p[1] + 34));
+	for (k = 0; k < 2; k++)
+		r[k].scale = four_bits(of_16, _mm512_set1_epi64(
+		    (long long)qword_at(p[k] + 74)));
 }
 
 PI void
@@ -333,31 +402,30 @@ take_iq2(uint32_t type, const unsigned char *const *p, struct row *r)
 	const int size = type == QT_IQ2_XXS ? 256 :
 	    type == QT_IQ2_XS ? 512 : 1024;
 	struct indices x[2];
-	__m256i sign[4];
-	__m512i a[2], b[2];
+	__m512i a[2], b[2], sign[2];
 	int k;
 
 	UNROLL
 	for (k = 0; k < 2; k++) {
 		if (type == QT_IQ2_XXS)
-			take_iq2_xxs(p + 2 * k, &x[k], sign + 2 * k, r + 2 * k);
+			take_iq2_xxs(p + 2 * k, &x[k], &sign[k], r + 2 * k);
 		else if (type == QT_IQ2_XS)
-			take_iq2_xs(p + 2 * k, &x[k], sign + 2 * k, r + 2 * k);
+			take_iq2_xs(p + 2 * k, &x[k], &sign[k], r + 2 * k);
 		else
-			take_iq2_s(p + 2 * k, &x[k], sign + 2 * k, r + 2 * k);
+			take_iq2_s(p + 2 * k, &x[k], &sign[k], r + 2 * k);
 	}
 	in_table(t0, size, x, 2, a);
 	in_table(t1, size, x, 2, b);
 	UNROLL
 	for (k = 0; k < 2; k++)
-		both_rows(type, a[k], b[k], sign + 2 * k, r + 2 * k);
+		both_rows(a[k], b[k], sign[k], r + 2 * k);
 }
 
 /* ---- activations */
 
 struct act {
 	__m512i	q[4];		/* [j], byte i: activation 4i + j */
-	__m512i	off, a;		/* of 16: what the bias comes to, and a */
+	__m512i	off, a, a2;	/* of 16: what the bias comes to, a, and 2 a */
 };
 
 #define FOURTH(n) 4 * (n),
@@ -384,6 +452,7 @@ order(uint32_t type, const struct qwen_q8 *x, struct act *y)
 	else					/* -64 */
 		y->off = _mm512_slli_epi32(y->off, 1);
 	y->a = _mm512_cvtepi16_epi32(twice(load16(x->a)));
+	y->a2 = _mm512_add_epi32(y->a, y->a);
 }
 
 /* 16 int32 that add up to a block's sum. */
@@ -398,44 +467,53 @@ dot(uint32_t type, const struct row *r, const struct act *x)
 		v = _mm512_dpbusd_epi32(v, r->w[j], x->q[j]);
 	if (type == QT_IQ3_S)
 		v = _mm512_add_epi32(_mm512_add_epi32(v, v), x->off);
-	return _mm512_mullo_epi32(v, _mm512_mullo_epi32(r->scale, x->a));
+	return _mm512_mullo_epi32(v, _mm512_dpwssd_epi32(x->a, r->scale, x->a2));
 }
 
+/*
+ * Eight rows: activations are put in order once for two times the four whose
+ * entries are looked up together.
+ */
 PI void
 sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
+	struct act y[ROW_TOKENS];
 	size_t b, i;
-	int j;
+	int h, j;
 
 	for (b = 0; b < n_in / QWEN_GROUP; b++) {
-		__m128 d = load_d4(type, w, 0);
-		__m512i sum[4];
-		struct row r[4];
-		struct act y;
+		prefetch(ahead + 8 * b * f->bytes, 8 * f->bytes);
+		for (j = 0; j < nt; j++)
+			order(type, x[j] + b, &y[j]);
+		for (h = 0; h < 2; h++) {
+			const unsigned char **four = w + 4 * h;
+			__m128 d = load_d4(type, four, 0);
+			__m512i sum[4];
+			struct row r[4];
 
-		prefetch(ahead + 4 * b * f->bytes, 4 * f->bytes);
-		if (type == QT_IQ3_S || type == QT_IQ3_XXS)
-			take_iq3(type, w, r);
-		else
-			take_iq2(type, w, r);
-		for (j = 0; j < nt; j++) {
-			order(type, x[j] + b, &y);
+			if (type == QT_IQ3_S || type == QT_IQ3_XXS)
+				take_iq3(type, four, r);
+			else
+				take_iq2(type, four, r);
+			for (j = 0; j < nt; j++) {
+				__m128 *a = &acc[2 * j + h];
+
+				for (i = 0; i < 4; i++)
+					sum[i] = dot(type, &r[i], &y[j]);
+				*a = _mm_fmadd_ps(_mm_mul_ps(d,
+				    _mm_set1_ps(x[j][b].d)),
+				    _mm_cvtepi32_ps(sum16x4(sum)), *a);
+			}
 			for (i = 0; i < 4; i++)
-				sum[i] = dot(type, &r[i], &y);
-			acc[j] = _mm_fmadd_ps(_mm_mul_ps(d,
-			    _mm_set1_ps(x[j][b].d)),
-			    _mm_cvtepi32_ps(sum16x4(sum)), acc[j]);
+				four[i] += f->bytes;
 		}
-		for (i = 0; i < 4; i++)
-			w[i] += f->bytes;
 	}
 }
 
 /* Not those of IQ1: 2048 entries are too many for registers. */
 #define ROW_SUMS sums_grid
-#define ROW_TOKENS 8		/* looking up takes longest */
 #define ROW_FORMATS(DO, ...)						\
 	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
 	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_grid_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI: weights of grids. */
-#include "engine/kernel/x86/rows512.h"
+#include "engine/kernel/x86/rows_grid.h"
 
-#define ROW_SUMS sums_any
+#define ROW_SUMS sums_grid
 #define ROW_FORMATS QWEN_GRID_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 

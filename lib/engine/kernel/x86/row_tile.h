@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * row_tile.h - tiles of four rows, over a product: by ROW_SUMS, one of the
- * functions of rows4.h or like them, for ROW_FORMATS of formats.
+ * row_tile.h - tiles of four rows, or of ROW_COUNT, over a product: by ROW_SUMS,
+ * one of the functions of rows4.h or like them, for ROW_FORMATS of formats.
  */
+#ifndef ROW_COUNT
+#define ROW_COUNT 4
+#endif
 #ifndef ROW_TOKENS
 #define ROW_TOKENS 4
 #endif
@@ -12,22 +15,24 @@ PI void
 tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)
 {
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const unsigned char *w[ROW_COUNT], *ahead = ahead_of(p, ROW_COUNT, r);
 	const struct qwen_q8 *x[ROW_TOKENS];
-	__m128 acc[ROW_TOKENS];
-	float out[4];
+	__m128 acc[ROW_TOKENS * ROW_COUNT / 4];
+	float out[ROW_COUNT];
 	size_t i;
 	int j;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < ROW_COUNT; i++)
 		w[i] = p->w + (r + (i < nr ? i : nr - 1)) * p->row_bytes;
-	for (j = 0; j < nt; j++) {
+	for (j = 0; j < nt; j++)
 		x[j] = p->x[t + (size_t)j];
+	for (j = 0; j < nt * ROW_COUNT / 4; j++)
 		acc[j] = _mm_setzero_ps();
-	}
 	ROW_SUMS(type, w, x, p->n_in, nt, ahead, acc);
 	for (j = 0; j < nt; j++) {
-		_mm_storeu_ps(out, acc[j]);
+		for (i = 0; i < ROW_COUNT / 4; i++)
+			_mm_storeu_ps(out + 4 * i,
+			    acc[(size_t)j * (ROW_COUNT / 4) + i]);
 		memcpy(p->y[t + (size_t)j] + r, out, nr * sizeof *out);
 	}
 }

@@ -40,14 +40,14 @@ add_sums(__m128 acc, __m128 d, const __m256i *sum)
 #define AHEAD 8192
 
 /*
- * The rows whose bytes to ask for while the four from r are worked on: as many
- * tiles ahead as it takes; what comes after the last row if that is known, or
- * else what lies after it.
+ * The rows whose bytes to ask for while n from r are worked on: as many tiles of
+ * n ahead as it takes; what comes after the last row if that is known, or else
+ * what lies after it.
  */
 PI const unsigned char *
-ahead_of(const struct qwen_matmul *p, size_t r)
+ahead_of(const struct qwen_matmul *p, size_t n, size_t r)
 {
-	size_t tile = 4 * p->row_bytes, all = (p->r1 - p->r0) * p->row_bytes;
+	size_t tile = n * p->row_bytes, all = (p->r1 - p->r0) * p->row_bytes;
 	size_t at = (r - p->r0) * p->row_bytes + (AHEAD + tile - 1) / tile *
 	    tile;
 

@@ -1,36 +1,57 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * rows_grid.h - rows of weights of grids, in registers of 256 bits: as
- * sums_super() of rows4.h, but each 32 weights are multiplied as soon as they
- * are looked up, for those of a block do not stay in registers.
+ * rows_grid.h - rows of weights of grids: as sums_super() of rows4.h, but of
+ * four blocks all that must be made is made before an entry is looked up.  What
+ * is looked up waits for indices that were just stored, and one block alone is
+ * as much as a processor has under way.
  */
 #ifndef QWEN_X86_ROWS_GRID_H
 #define QWEN_X86_ROWS_GRID_H
 
-#include "engine/kernel/x86/rows256.h"
+#ifdef __AVX512F__
+#include "engine/kernel/x86/rows512.h"
 
 /* Eight int32 for each token that add up to a block's sum. */
 PI void
-grid_dot(uint32_t type, const unsigned char *w,
+grid_dot(uint32_t type, const struct grid *g,
+    const struct qwen_q8 *const *x, int nt, __m256i *sum)
+{
+	struct group u;
+	int j, k;
+
+	u.scale = g->scale;
+	UNROLL
+	for (k = 0; k < GROUP_REGS; k++)
+		u.w[k] = grid_register(type, g, k);
+	for (j = 0; j < nt; j++)
+		sum[j] = dot_super(type, &u, x[j]);
+}
+#else
+#include "engine/kernel/x86/rows256.h"
+
+/*
+ * Each 32 weights are multiplied as soon as they are looked up, for those of a
+ * block do not stay in registers.
+ */
+PI void
+grid_dot(uint32_t type, const struct grid *g,
     const struct qwen_q8 *const *x, int nt, __m256i *sum)
 {
 	__m256i sa[4][2], v;
-	struct grid g;
 	int j, k;
 
-	grid_open(type, w, &g);
 	UNROLL
 	for (j = 0; j < nt; j++) {
-		v = _mm256_mullo_epi16(g.scale, twice(load16(x[j]->a)));
+		v = _mm256_mullo_epi16(g->scale, twice(load16(x[j]->a)));
 		sa[j][0] = _mm256_permute2x128_si256(v, v, 0x00);
 		sa[j][1] = _mm256_permute2x128_si256(v, v, 0x11);
-		v = _mm256_madd_epi16(g.scale, load32(x[j]->asum16));
+		v = _mm256_madd_epi16(g->scale, load32(x[j]->asum16));
 		sum[j] = _mm256_mullo_epi32(v,
 		    _mm256_set1_epi32(-qwen_traits[type].bias));
 	}
 	UNROLL
 	for (k = 0; k < 8; k++) {
-		__m256i u = grid_register(type, &g, k);
+		__m256i u = grid_register(type, g, k);
 
 		UNROLL
 		for (j = 0; j < nt; j++) {
@@ -42,28 +63,34 @@ grid_dot(uint32_t type, const unsigned char *w,
 		}
 	}
 }
+#endif
 
 PI void
 sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
-	const size_t bytes = qwen_traits[type].bytes;
+	const size_t bytes = qwen_traits[type].bytes, n = n_in / QWEN_GROUP;
 	const struct qwen_q8 *y[4];
 	__m256i s[4], sum[4][4];
+	struct grid g[4];
 	size_t b, i;
 	int j;
 
-	for (b = 0; b < n_in / QWEN_GROUP; b++) {
+	for (i = 0; i < 4; i++)
+		grid_open(type, w[i], &g[i]);
+	for (b = 0; b < n; b++) {
 		__m128 d = load_d4(type, (const unsigned char *const *)w, 0);
 
 		for (j = 0; j < nt; j++)
 			y[j] = x[j] + b;
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		for (i = 0; i < 4; i++) {
-			prefetch(ahead + (4 * b + i) * bytes, bytes);
-			grid_dot(type, w[i], y, nt, s);
+			grid_dot(type, &g[i], y, nt, s);
 			for (j = 0; j < nt; j++)
 				sum[j][i] = s[j];
-			w[i] += bytes;
+			if (b + 1 < n)
+				w[i] += bytes;
+			grid_open(type, w[i], &g[i]);
 		}
 		for (j = 0; j < nt; j++)
 			acc[j] = add_sums(acc[j], _mm_mul_ps(d,

@@ -78,13 +78,19 @@ rope_of(const struct keys *k)
 }
 
 static int
-put_yarn(const struct keys *k, yyjson_val *rope)
+has(yyjson_val *rope, const char *key)
+{
+	return yyjson_get_raw(yyjson_obj_get(rope, key)) != NULL;
+}
+
+static int
+put_yarn(const struct keys *k, yyjson_val *rope, double factor)
 {
 	static const struct {
 		const char	*from, *tail;
 	} row[] = {
 		{ "extrapolation_factor", "rope.scaling.yarn_ext_factor" },
-		{ "attention_factor", "rope.scaling.yarn_attn_factor" },
+		{ "attn_factor", "rope.scaling.yarn_attn_factor" },
 		{ "beta_fast", "rope.scaling.yarn_beta_fast" },
 		{ "beta_slow", "rope.scaling.yarn_beta_slow" },
 	};
@@ -100,11 +106,18 @@ put_yarn(const struct keys *k, yyjson_val *rope)
 		    "%s/config.json: yarn without "
 		    "original_max_position_embeddings", k->h->path);
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
-		if (yyjson_get_raw(yyjson_obj_get(rope, row[i].from)) == NULL)
+		if (!has(rope, row[i].from))
 			continue;
 		if (rope_f64(k, rope, row[i].from, &v) < 0)
 			return -1;
 		put_f32(k, row[i].tail, v);
+	}
+	/* what cos and sin are multiplied by, not what YaRN's own factor is */
+	if (has(rope, "attention_factor") && !has(rope, "attn_factor")) {
+		if (rope_f64(k, rope, "attention_factor", &v) < 0)
+			return -1;
+		put_f32(k, "rope.scaling.yarn_attn_factor",
+		    v / (1 + 0.1 * log(factor)));
 	}
 	return 0;
 }
@@ -131,7 +144,7 @@ put_scaling(const struct keys *k, yyjson_val *rope)
 	qwen_gguf_put_str(k->w, key_of(k, "rope.scaling.type", buf, sizeof buf),
 	    type);
 	put_f32(k, "rope.scaling.factor", factor);
-	return *type == 'y' ? put_yarn(k, rope) : 0;
+	return *type == 'y' ? put_yarn(k, rope, factor) : 0;
 }
 
 /* Of positions of several dimensions; 0 if it says none. */

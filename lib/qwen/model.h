@@ -94,6 +94,9 @@ enum qwen_kv qwen_model_v(const struct qwen_model *m);
  */
 struct qwen_rope qwen_model_rope(const struct qwen_model *m);
 
+/* What the file says: kind QWEN_ROPE_NONE, or another of that factor. */
+struct qwen_rope qwen_model_rope_of_file(const struct qwen_model *m);
+
 /*
  * What a hidden state after the output norm says, where not all logits are
  * needed: those of n tokens; or what the classifier makes of it that a model

@@ -76,15 +76,21 @@ tool_rope_parse(const struct cli_opt *o, const char *arg)
 		    arg, QWEN_ROPE_FACTOR_MAX, QWEN_ROPE_N_MAX);
 }
 
-/* A line, where positions are not as the file has them. */
+/* A line, where positions are scaled or not as the file has them. */
 static void
 tell_rope(const struct qwen_model *m)
 {
 	struct qwen_rope r = qwen_model_rope(m);
 	char text[QWEN_ROPE_TEXT];
 
-	if (r.kind == QWEN_ROPE_FILE)
+	if (r.kind == QWEN_ROPE_FILE) {
+		r = qwen_model_rope_of_file(m);
+		if (r.kind != QWEN_ROPE_NONE)
+			cli_note("RoPE scaled by %s, as the file says: %zu "
+			    "tokens of context", qwen_rope_text(&r, text),
+			    qwen_model_n_ctx(m));
 		return;
+	}
 	qwen_rope_text(&r, text);
 	if (r.kind == QWEN_ROPE_NONE)
 		cli_note("RoPE not scaled: %zu tokens of context",

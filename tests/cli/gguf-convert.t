@@ -492,6 +492,21 @@ qwen3_moe|.norm_topk_prob = false|of qwen3moe are divided by their sum$
 qwen2_moe|.norm_topk_prob = true|of qwen2moe are not divided by their sum$
 qwen2|.use_sliding_window = true|each token sees all before it$
 EOT
+# YaRN's factor of cos and sin: itself, or as a multiple of the usual one
+while read -r name value multiple; do
+	rm -rf d; cp -R "$F/qwen3" d
+	jq -c --arg n "$name" --argjson v "$value" '.rope_parameters += { rope_type: "yarn",
+	    factor: 4, original_max_position_embeddings: 64 } | .rope_parameters[$n] = $v' \
+	    "$F/qwen3/config.json" >d/config.json
+	gguf-convert -o m.gguf d 2>err
+	is "$? $(gguf-inspect m.gguf | awk '$2 ~ /yarn_attn_factor$/ { printf "%.4f", $NF }')" \
+	    "0 $multiple" "$name $value"
+done <<'EOT'
+attn_factor 0.8782488562869419 0.8782
+attention_factor 1 0.8782
+attention_factor 1.1386294361119891 1.0000
+beta_fast 32
+EOT
 rm -rf d; cp -R "$F/qwen3_5" d
 sed 's/"linear_num_value_heads": 4/"linear_num_value_heads": 6/' "$F/qwen3_5/config.json" >d/config.json
 bad "heads that do not fit" "as config.json says"

@@ -26,6 +26,7 @@ struct keys {
 	float		 factor, base;
 	size_t		 n_orig, n_rot;
 	float		 fast, slow;	/* of YaRN's ramp */
+	float		 attn, scale;	/* of YaRN; of attention */
 };
 
 static int
@@ -34,7 +35,8 @@ open_with(struct qwen_model **m, const struct keys *k, const char *option)
 	struct tiny_shape shape = { .arch = "qwen3", .n_layer = 2, .n_embd = 48,
 	    .n_vocab = N_VOCAB, .n_head = 4, .n_head_kv = 2, .n_embd_head = 128,
 	    .n_ff = 80, .n_rot = k->n_rot };
-	struct qwen_model_opts o = { .n_threads = 1 };
+	struct qwen_model_opts o = { .n_threads = 1, .k = QWEN_KV_F32,
+	    .v = QWEN_KV_F32 };
 	struct tiny *t = tiny_new(&shape);
 	struct qwen_err err;
 	int rc;
@@ -52,6 +54,10 @@ open_with(struct qwen_model **m, const struct keys *k, const char *option)
 		tiny_f32(t, "rope.scaling.yarn_beta_fast", k->fast);
 		tiny_f32(t, "rope.scaling.yarn_beta_slow", k->slow);
 	}
+	if (k->attn > 0)
+		tiny_f32(t, "rope.scaling.yarn_attn_factor", k->attn);
+	if (k->scale > 0)
+		tiny_f32(t, "attention.scale", k->scale);
 	tiny_write(t, path);
 	tiny_free(t);
 	if (option != NULL && qwen_rope_parse(&o.rope, option) < 0)
@@ -165,12 +171,17 @@ static void
 options(void)
 {
 	static const struct keys plain = { .n_ctx = 48 }, some = { .n_ctx = 40 };
-	static const struct keys yarn = { 192, "yarn", 4, 0, 48, 0, 0, 0 };
-	static const struct keys odd = { 120, "yarn", 2.7f, 0, 40, 0, 0, 0 };
-	static const struct keys linear = { 96, "linear", 2, 0, 48, 0, 0, 0 };
-	static const struct keys usual = { 192, "yarn", 4, 0, 48, 0, 32, 1 };
-	static const struct keys ramp = { 192, "yarn", 4, 0, 48, 0, 4, 0.5f };
-	static const struct keys new = { 64, "longer", 2, 0, 48, 0, 0, 0 };
+	static const struct keys yarn = { 192, "yarn", 4, 0, 48, 0, 0, 0, 0, 0 };
+	static const struct keys odd = { 120, "yarn", 2.7f, 0, 40, 0, 0, 0, 0, 0 };
+	static const struct keys linear = { 96, "linear", 2, 0, 48, 0, 0, 0, 0, 0 };
+	static const struct keys usual = { 192, "yarn", 4, 0, 48, 0, 32, 1, 0, 0 };
+	static const struct keys ramp = { 192, "yarn", 4, 0, 48, 0, 4, 0.5f, 0, 0 };
+	static const struct keys half = { 192, "yarn", 4, 0, 48, .attn = 0.5f };
+	static const struct keys quarter = { 192, "yarn", 4, 0, 48,
+	    .scale = 0.25f };
+	static const struct keys half_one = { 192, "yarn", 4, 0, 48,
+	    .attn = 0.5f, .scale = 1 };
+	static const struct keys new = { 64, "longer", 2, 0, 48, 0, 0, 0, 0, 0 };
 	static float a[N * N_VOCAB], b[N * N_VOCAB];
 	char text[QWEN_ROPE_TEXT];
 	size_t n;
@@ -194,6 +205,14 @@ options(void)
 	ok(rows(a, &ramp, NULL, text, &n) == 0 &&
 	    rows(b, &yarn, NULL, text, &n) == 0 && memcmp(a, b, sizeof a) != 0,
 	    "another ramp is another one");
+	/* queries and keys by half: their products are a quarter, exactly */
+	ok(rows(a, &half_one, NULL, text, &n) == 0 &&
+	    rows(b, &quarter, NULL, text, &n) == 0 &&
+	    memcmp(a, b, sizeof a) == 0, "a factor of cos and sin");
+	same("in place of another factor", &yarn, &half, "yarn=4",
+	    "yarn=4,orig=48", 192);
+	ok(rows(a, &(struct keys){ 192, "yarn", 4, 0, 48, .attn = 1000 }, NULL,
+	    text, &n) < 0, "one of 1000 is refused");
 	ok(rows(a, &plain, NULL, text, &n) == 0 &&
 	    rows(b, &yarn, NULL, text, &n) == 0 && memcmp(a, b, sizeof a) != 0,
 	    "and they are not the same without it");

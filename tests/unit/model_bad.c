@@ -374,8 +374,8 @@ reals(void)
 		{ "rope.scaling.yarn_beta_fast", 0, QWEN_ERANGE, "ramp" },
 		{ "rope.scaling.yarn_beta_fast", 2e6f, QWEN_ERANGE, "ramp" },
 		{ "rope.scaling.yarn_beta_slow", 40, QWEN_ERANGE, "ramp" },
-		{ "rope.scaling.yarn_attn_factor", 1.5f, QWEN_EUNSUP,
-		    "yarn_attn_factor 1.5 is not supported" },
+		{ "rope.scaling.yarn_attn_factor", 1000, QWEN_ERANGE,
+		    "yarn_attn_factor 1000: must be 0.01 to 100" },
 		{ "rope.scaling.yarn_ext_factor", 0, QWEN_EUNSUP,
 		    "yarn_ext_factor 0 is not supported" },
 	};

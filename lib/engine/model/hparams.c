@@ -290,6 +290,8 @@ struct scaling {
 	double			factor, n_orig;
 	double			fast, slow;	/* YaRN: turns over n_orig from
 						   which, to which */
+	double			attn;		/* and what its factor of cos
+						   and sin is multiplied by */
 };
 
 /* YaRN (Peng et al. 2023, section 3.4): mix interpolated and plain angles. */
@@ -312,7 +314,7 @@ yarn(struct qwen_hparams *h, double base, const struct scaling *s)
 		t = t < 0 ? 0 : t > 1 ? 1 : t;
 		h->rope_freq[j] *= (1.0 - t) + t / s->factor;
 	}
-	h->rope_mscale = 1.0 + 0.1 * qwen_log(s->factor);
+	h->rope_mscale = s->attn * (1.0 + 0.1 * qwen_log(s->factor));
 }
 
 static int
@@ -321,17 +323,13 @@ is(struct qwen_str s, const char *text)
 	return s.len == strlen(text) && memcmp(s.s, text, s.len) == 0;
 }
 
-/*
- * How the file would have YaRN's ramp, and what else may be said of it, which is
- * computed as it is usual.
- */
+/* How the file would have YaRN's ramp, and its factor of cos and sin. */
 static int
 read_ramp(struct keys *k, struct scaling *s)
 {
-	static const char *const usual[] = { "rope.scaling.yarn_ext_factor",
-	    "rope.scaling.yarn_attn_factor" };
+	static const char ext[] = "rope.scaling.yarn_ext_factor";
+	static const char attn[] = "rope.scaling.yarn_attn_factor";
 	double v;
-	size_t i;
 
 	if (get_real(k, "rope.scaling.yarn_beta_fast", 32, &s->fast) < 0 ||
 	    get_real(k, "rope.scaling.yarn_beta_slow", 1, &s->slow) < 0)
@@ -339,13 +337,14 @@ read_ramp(struct keys *k, struct scaling *s)
 	if (!(s->slow > 0 && s->fast > s->slow && s->fast <= 1e6))
 		return qwen_fail(k->err, QWEN_ERANGE, "YaRN's ramp from %g turns"
 		    " to %g", s->fast, s->slow);
-	for (i = 0; i < 2; i++) {
-		if (get_real(k, usual[i], 1, &v) < 0)
-			return -1;
-		if (v != 1)
-			return qwen_fail(k->err, QWEN_EUNSUP, "%s %g is not "
-			    "supported, only 1", arch_key(k, usual[i]).s, v);
-	}
+	if (get_real(k, ext, 1, &v) < 0 || get_real(k, attn, 1, &s->attn) < 0)
+		return -1;
+	if (v != 1)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s %g is not supported, "
+		    "only 1", arch_key(k, ext).s, v);
+	if (!(s->attn >= 0.01 && s->attn <= 100))
+		return qwen_fail(k->err, QWEN_ERANGE, "%s %g: must be 0.01 to "
+		    "100", arch_key(k, attn).s, s->attn);
 	return 0;
 }
 
@@ -364,7 +363,7 @@ read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 	    QWEN_ROPE_LINEAR : is(type, "yarn") ? QWEN_ROPE_YARN :
 	    QWEN_ROPE_FILE;
 	s->fast = 32;
-	s->slow = 1;
+	s->slow = s->attn = 1;
 	if (s->kind == QWEN_ROPE_YARN && (h->rope.kind == QWEN_ROPE_FILE ||
 	    h->rope.kind == QWEN_ROPE_YARN) && read_ramp(k, s) < 0)
 		return -1;
@@ -390,7 +389,7 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 	    QWEN_ROPE_NONE : h->rope.kind;
 	h->rope.kind = s->kind;
 	s->fast = 32;
-	s->slow = 1;
+	s->slow = s->attn = 1;
 	s->factor = s->kind == QWEN_ROPE_NONE ? 1 :
 	    (double)(float)(h->rope.factor / 1000.0);
 	if (h->rope.n_orig > 0)
@@ -402,7 +401,8 @@ override(struct keys *k, struct qwen_hparams *h, struct scaling *s)
 		    QWEN_ROPE_N_MAX);
 	if (s->kind == own.kind && (s->kind == QWEN_ROPE_NONE ||
 	    (s->factor == own.factor && s->n_orig == own.n_orig &&
-	    s->fast == own.fast && s->slow == own.slow))) {
+	    s->fast == own.fast && s->slow == own.slow &&
+	    s->attn == own.attn))) {
 		h->rope.kind = QWEN_ROPE_FILE;
 		return 0;
 	}
@@ -417,8 +417,14 @@ scale_rope(struct keys *k, struct qwen_hparams *h, double base)
 	struct scaling s;
 	size_t j;
 
-	if (read_scaling(k, h, &s) < 0 ||
-	    (h->rope.kind != QWEN_ROPE_FILE && override(k, h, &s) < 0))
+	if (read_scaling(k, h, &s) < 0)
+		return -1;
+	h->rope_file.kind = s.kind;
+	if (s.factor >= 1 && s.factor <= QWEN_ROPE_FACTOR_MAX)
+		h->rope_file.factor = (uint32_t)(1000 * s.factor + 0.5);
+	if (s.n_orig >= 1 && s.n_orig <= UINT32_MAX)
+		h->rope_file.n_orig = (uint32_t)s.n_orig;
+	if (h->rope.kind != QWEN_ROPE_FILE && override(k, h, &s) < 0)
 		return -1;
 	if (s.kind == QWEN_ROPE_NONE)
 		return 0;

@@ -381,6 +381,12 @@ qwen_model_rope(const struct qwen_model *m)
 	return m->hp.rope;
 }
 
+struct qwen_rope
+qwen_model_rope_of_file(const struct qwen_model *m)
+{
+	return m->hp.rope_file;
+}
+
 struct qwen_pool *
 qwen_model_pool(const struct qwen_model *m)
 {

@@ -32,6 +32,7 @@ struct qwen_hparams {
 	float	 attn_scale;
 	size_t	 n_rot;
 	struct qwen_rope rope;	/* where not as the file says */
+	struct qwen_rope rope_file;	/* what the file says */
 	double	*rope_freq;		/* [n_rot / 2] radians a position */
 	double	 rope_mscale;		/* on cos and sin (YaRN) */
 	/* experts */

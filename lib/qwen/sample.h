@@ -179,7 +179,7 @@ int qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens,
 
 /*
  * Whether the last token accepted was generated and completes a text at which
- * to stop.
+ * to stop, or ends that of a grammar.
  */
 int qwen_sampler_stopped(const struct qwen_sampler *s);
 

@@ -66,4 +66,23 @@ printf 'root ::= "x"' >x.gbnf
 printf '88 89' | qprefill -s p.cbor -o q.cbor >/dev/null
 is "$(qdecode -s q.cbor -n 5 --grammar x.gbnf "$NO" </dev/null | qtok -d)" x \
     "it ends where the grammar does"
+qdecode -s q.cbor -n 5 --grammar x.gbnf "$NO" -f text </dev/null >want
+for how in --ignore-eos "--min-tokens 4" "--temp 2 --min-tokens 4 --ignore-eos"; do
+	# shellcheck disable=SC2086
+	qdecode -s q.cbor -n 5 --grammar x.gbnf "$NO" $how -f text </dev/null >got
+	is "$?$(cmp got want)" 0 "and so with $how"
+	# shellcheck disable=SC2086
+	timeout 60 sh -c 'qdecode --logits -s q.cbor <loop |
+	    qsample -s q.cbor -n 5 --grammar x.gbnf "$@" | tee loop >got' \
+	    sh "$NO" $how
+	is "$?$(qtok -d got)" 0x "in the loop as well"
+done
+# while something else may come, it does not end
+printf 'root ::= "x"+' >x.gbnf
+END=--logit-bias=$(printf '<|im_end|>' | qtok --special -f text)=1000
+for how in --min-tokens=0 --min-tokens=4; do
+	qdecode -s q.cbor -n 9 --grammar x.gbnf "$NO" "$END" $how </dev/null |
+	    qtok -d | wc -c
+done >got
+is "$(xargs <got)" "1 4" "while something else may come"
 done_testing

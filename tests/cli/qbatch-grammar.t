@@ -102,6 +102,14 @@ is "$?, $(wc -l <err) line, $(jq -r '.error.code // "fine"' out | uniq -c | xarg
     "3, 1 line, 7 invalid_request 2 fine" "bad ones"
 is "$(jq -r .error.message out | grep -c 'response_format: #: not is not')" 1 \
     "what is wrong with a schema"
+# nothing can follow: it ends there, whatever else is asked for
+for w in '"min_tokens":30' '"ignore_eos":true' '"temperature":1,"min_tokens":30'; do
+	echo '{"prompt":"x","max_tokens":40,"grammar":"root ::= \"yes\"",'"$w}" |
+	    qbatch -q "$NO" >out
+	is "$? $(jq -r '.text, .finish_reason' out | xargs)" "0 yes stop" "$w"
+done
+echo '{"prompt":"x","max_tokens":40}' | qbatch -q "$NO" --ignore-eos --grammar a.gbnf >out
+is "$? $(jq -r .finish_reason out)" "0 stop" --ignore-eos
 echo '{"not":{}}' >bad.json
 refused 1 "a bad one for all" qbatch "$NO" --json-schema bad.json in
 refused 2 "which one?" qbatch "$NO" --json-schema b.json --grammar a.gbnf in

@@ -142,6 +142,12 @@ qwen_bound_accept(struct qwen_bound *c, int32_t id, int generated,
 	return fits < 0 ? -1 : 0;
 }
 
+int
+qwen_bound_is_over(const struct qwen_bound *c)
+{
+	return c->over;
+}
+
 static int
 check(const struct qwen_bound *c, struct qwen_err *err)
 {

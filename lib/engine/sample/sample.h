@@ -245,6 +245,7 @@ double qwen_sample_uniform(uint64_t seed, uint64_t pos);
 /*
  * A reply by a constraint.  accept is told every token; fits says whether a
  * token may come next, apply drops those that may not.  1 or 0; -1 and an error.
+ * After a token that ended the reply it is over.
  */
 struct qwen_bound;
 
@@ -253,6 +254,7 @@ int qwen_bound_new(struct qwen_bound **out, const struct qwen_constraint *by,
 void qwen_bound_free(struct qwen_bound *c);
 int qwen_bound_accept(struct qwen_bound *c, int32_t id,
     int generated, struct qwen_err *err);
+int qwen_bound_is_over(const struct qwen_bound *c);
 int qwen_bound_fits(struct qwen_bound *c, int32_t id,
     struct qwen_err *err);
 int qwen_bound_apply(struct qwen_bound *c, struct qwen_cands *l,

@@ -303,7 +303,8 @@ qwen_sampler_stopped(const struct qwen_sampler *s)
 		if (slot->m->holds != NULL)
 			holds |= slot->m->holds(slot->v, slot->memory);
 	}
-	return s->generated && stops && !holds;
+	return s->generated && ((stops && !holds) ||
+	    (s->bound != NULL && qwen_bound_is_over(s->bound)));
 }
 
 /* There is one method with something to save. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * min_tokens.c - no end before N tokens: until then the tokens that end a
- * generation cannot be chosen, and no text ends it either.
+ * generation cannot be chosen, where others can, and no text ends it either.
  *
  * Counted from the last token of the prompt, so a run that is divided counts
  * on.  The name and the sense are vLLM's.
@@ -50,10 +50,16 @@ holds(const union qwen_sample_value *v, const void *memory)
 static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
-	const struct memory *m = memory;
+	const struct qwen_sample_world *w = ((struct memory *)memory)->w;
+	size_t i, n = 0;
 
-	if (holds(v, memory))
-		qwen_cands_drop(l, m->w->eog, m->w->n_eog);
+	if (!holds(v, memory))
+		return;
+	for (i = 0; i < w->n_eog; i++)
+		n += qwen_cands_find(l, w->eog[i]) < l->n;
+	/* after the whole of a grammar's text nothing else may come */
+	if (n < l->n)
+		qwen_cands_drop(l, w->eog, w->n_eog);
 }
 
 const struct qwen_sampler_method qwen_sampler_min_tokens = {

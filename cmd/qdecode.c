@@ -232,6 +232,9 @@ generate(struct run *r)
 		done = done || is_full(r);
 	}
 	s = cli_now() - start;
+	if (r->n < opt.n && is_full(r))
+		cli_note("the context of %zu tokens is full; --shift goes on",
+		    qwen_model_n_ctx(r->model));
 	if (cli_verbose && r->n > before)
 		cli_note("%s generated in %.3f s, %.1f tok/s",
 		    cli_count((uint64_t)(r->n - before), "token"), s,

@@ -180,7 +180,6 @@ started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	/* the answers to a prompt have it in common */
 	if (i % c->q->n == 0)
 		c->q->n_cached += (size_t)ev->n_cached;
-	c->q->has_cached = 1;
 	begin(c);
 }
 
@@ -356,6 +355,7 @@ qserve_answer(struct qserve_call *c)
 	s->parsing = NULL;
 	c->q->arg = c;
 	c->q->number = c->number;
+	c->q->has_cached = 1;	/* nothing, where no engine is asked */
 	c->created = (uint64_t)time(NULL);
 	if (c->q->no.err.code != 0 ||
 	    tool_service_sampler(&s->with, c->q, &c->sampler) < 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * output.c - output files that appear complete or not at all: see base/draft.h.
- * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it, and it goes
- * when the tool does.
+ * The draft of DIR/NAME is DIR/.NAME.qpipe-tmp, whoever writes it, with less of
+ * a name that is as long as names may be, and it goes when the tool does.
  */
 #include <sys/stat.h>
 
@@ -318,8 +318,8 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 	if ((o->d.name = resolve(path)) == NULL)
 		return by_errno(err);
 	n = (int)folder_len(o->d.name);
-	o->d.temp = cli_format("%.*s.%s.qpipe-tmp", n, o->d.name,
-	    o->d.name + n);
+	o->d.temp = cli_format("%.*s.%.*s.qpipe-tmp", n, o->d.name,
+	    NAME_MAX - (int)strlen("..qpipe-tmp"), o->d.name + n);
 	return open_temp(o, err);
 }
 

@@ -22,7 +22,11 @@ cmp -s "$(printf '\377\376')" want.cbor && qdecode -s "$(printf '\377\376')" \
     -n 1 <ready >/dev/null
 ok $? "a path that is not UTF-8"
 refused 1 "a name too long" sh -c \
-    "echo 1 | qprefill -o $(printf '%0250d' 0)"
+    "echo 1 | qprefill -o $(printf '%0256d' 0)"
+long=$(printf '%0255d' 0)
+echo 1 2 3 | qprefill -o "$long" >/dev/null
+is "$?$(cmp "$long" want.cbor) $(ls -A | grep -c qpipe-tmp)" "0 0" \
+    "one as long as a name may be"
 is "$(umask 027; echo 1 2 3 | qprefill -o m.cbor >/dev/null
     ls -l m.cbor | cut -c1-10)" "-rw-r-----" "the umask is respected"
 chmod 604 m.cbor

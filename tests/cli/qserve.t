@@ -93,6 +93,8 @@ post /v1/completions '{"prompt":"And God said, Let there","max_tokens":20,"tempe
     jq -j '.choices[0].text' >got
 cmp got want
 ok $? "the same as qtok | qdecode | qtok -d: $(tr '\n' ' ' <want)"
+is "$(post /v1/completions '{"prompt":"And God said","max_tokens":0,"echo":true}' |
+    jq -c '[.usage[] | objects | .[]]')" "[0,0]" "usage has its parts where nothing was made"
 
 # -- what is wrong
 # wrong PATH JSON: status and code

@@ -28,6 +28,9 @@ for m in qwen3 qwen35moe-ud; do
 		    qstate diff again far
 		ok $? "$m: with --draft $how"
 	done
+	qdecode -n 60 --ignore-eos -f text <ids 2>err >/dev/null
+	is "$(cat err)" "qdecode: the context of $full tokens is full; --shift goes on" \
+	    "$m: without it, that it ends there is said"
 	qdecode -n 60 --ignore-eos --shift $keep -f text <ids 2>err >/dev/null
 	is "$(cat err)" "qdecode: the context is full: $((full - keep - newer)) tokens after the first $keep are dropped, $((keep + newer)) are read anew" \
 	    "$m: that is said"

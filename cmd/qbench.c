@@ -124,7 +124,7 @@ static const struct cli_opt options[] = {
 	QBENCH_LIST(0, "batch", "n", &qbench_opt.batch, 0, 1 << 20,
 	    "so many tokens in a pass; a list"),
 	QBENCH_LIST('t', "threads", "threads", &qbench_opt.threads, 0, 1024,
-	    "so many threads; 0, the default: one a processor; a list"),
+	    "so many threads; 0, the default: one a processor or core; a list"),
 	CLI_INT('r', "rounds", "rounds", &qbench_opt.rounds, 1, MAX_ROUNDS,
 	    "measure so often; 5 by default"),
 	CLI_FILE(0, "tokens", "file", &qbench_opt.tokens, "file",

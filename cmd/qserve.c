@@ -94,7 +94,7 @@ static const struct cli_opt options[] = {
 	CLI_LIST(0, "engine", "command", &server.commands, NULL,
 	    "an engine, in place of our own; can be given again"),
 	PASS('t', "threads", "threads", NULL,
-	    "so many threads; 0, the default: one a processor"),
+	    "so many threads; 0, the default: one a processor or core"),
 	PASS(0, "numerics", "version", NULL,
 	    "the arithmetic, see qwen-numerics(7)"),
 	PASS(0, "quantize", "type", NULL,

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -253,6 +254,78 @@ take_quota(void *count, const char *group, int v1)
 	    qwen_number_in(group, "/cpu.max", second, 0);
 	if (period > 0 && (quota + period - 1) / period < (uint64_t)*n)
 		*n = (int)((quota + period - 1) / period);
+}
+
+#if defined(__linux__)
+/* The list of a core's processors, as "0,64" or "0-1"; -1 if there is none. */
+static int
+siblings(const char *tree, int cpu, char *list, size_t size)
+{
+	static const char *const names[] = { "core_cpus_list",
+	    "thread_siblings_list" };
+	char path[256];
+	size_t i;
+	FILE *f = NULL;
+	int ok;
+
+	for (i = 0; i < 2 && f == NULL; i++) {
+		snprintf(path, sizeof path, "%s/cpu%d/topology/%s", tree, cpu,
+		    names[i]);
+		f = fopen(path, "r");
+	}
+	if (f == NULL)
+		return -1;
+	ok = fgets(list, (int)size, f) != NULL && *list != '\n';
+	fclose(f);
+	return ok ? 0 : -1;
+}
+
+/* Its first processor that is in the set. */
+static int
+first_of(const char *list, const cpu_set_t *set)
+{
+	char *end;
+	long a, b;
+
+	while (*list != '\0' && *list != '\n') {
+		a = b = strtol(list, &end, 10);
+		if (end == list)
+			return -1;
+		if (*end == '-')
+			b = strtol(end + 1, &end, 10);
+		for (; a >= 0 && a <= b && a < CPU_SETSIZE; a++) {
+			if (CPU_ISSET(a, set))
+				return (int)a;
+		}
+		list = end + (*end == ',');
+	}
+	return -1;
+}
+#endif
+
+int
+qwen_cpu_cores(const char *tree)
+{
+#if defined(__linux__)
+	cpu_set_t set;
+	char list[1024];
+	int cpu, first, n = 0;
+
+	if (sched_getaffinity(0, sizeof set, &set) != 0)
+		return INT_MAX;
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		if (siblings(tree, cpu, list, sizeof list) < 0 ||
+		    (first = first_of(list, &set)) < 0)
+			return INT_MAX;
+		n += first == cpu;
+	}
+	return n > 0 ? n : INT_MAX;
+#else
+	(void)tree;
+	return INT_MAX;
+#endif
 }
 
 int

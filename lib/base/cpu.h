@@ -36,4 +36,13 @@ int qwen_cpu_level(const char *name, unsigned *features);
  */
 int qwen_cpu_count(void);
 
+/*
+ * Cores that those processors are of, by the folder where Linux tells of them
+ * (cpuN/topology/core_cpus_list, before Linux 5.7 thread_siblings_list): fewer
+ * where some are siblings, as Hyper-Threading makes them; INT_MAX if it is not
+ * known.
+ */
+#define QWEN_CPU_TREE "/sys/devices/system/cpu"
+int qwen_cpu_cores(const char *tree);
+
 #endif

@@ -90,7 +90,7 @@ struct cli_list {
 	"use this GGUF file, or folder of a hub")
 #define CLI_OPT_THREADS(p) \
 	CLI_INT('t', "threads", "threads", p, 0, 1024, \
-	    "so many threads; 0, the default: one a processor")
+	    "so many threads; 0, the default: one a processor or core")
 #define CLI_OPT_FORMAT(p, w, h) CLI_WORD('f', "format", "format", p, w, h)
 #define CLI_OPT_TEMPLATE(p) CLI_FILE(0, "template", "name", p, \
 	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder", \

@@ -43,8 +43,9 @@ struct qwen_model_opts {
 	/*
 	 * A file in which it is noted which of two levels is faster, for a
 	 * format and a number of tokens, where that is not known beforehand: as
-	 * with AMX and AVX-512.  It is made, and added to, as need be; a file
-	 * that is no such one is replaced.  Not with cpu; or NULL.
+	 * with AMX and AVX-512; and, where processors share cores, how many
+	 * threads.  It is made, and added to, as need be; a file that is no
+	 * such one is replaced.  Not with cpu; or NULL.
 	 */
 	const char	*tuning;
 	/*

@@ -4,9 +4,9 @@
  * that is not known from its instruction set: measured once, and kept in a file.
  *
  * A line is a format by its number in ggml, a number of tokens (the least of a
- * class) and a variant; the first line says for which program and processor they
- * are.  Whatever is wrong with the file, it is as if it were not there.  Bits do
- * not depend on it.
+ * class) and a variant, or one of threads.c; the first line says for which program
+ * and processor they are.  Whatever is wrong with the file, it is as if it were not
+ * there.  Bits do not depend on it.
  */
 #include <sys/stat.h>
 
@@ -200,9 +200,8 @@ head(struct qwen_text *t)
 	qwen_text_fmt(t, "qpipe kernels %s %s\n", QWEN_VERSION, cpu);
 }
 
-/* All of the file, if it is one of ours; else just what it begins with. */
-static void
-load(const char *path, struct qwen_text *t)
+void
+qwen_tune_load(const char *path, struct qwen_text *t)
 {
 	char buf[4096];
 	struct qwen_text all = { 0 };
@@ -241,9 +240,8 @@ make_folders(char *path, int depth)
 	*slash = '/';
 }
 
-/* If it cannot be, there will be none, and the next process measures again. */
-static void
-save(const char *path, const struct qwen_text *t)
+void
+qwen_tune_save(const char *path, const struct qwen_text *t)
 {
 	struct qwen_text temp = { 0 }, name = { 0 };
 	struct qwen_draft d = { .dir = AT_FDCWD, .fd = -1 };
@@ -331,7 +329,7 @@ qwen_tune(const struct qwen_tuning *t)
 	if (t->anew)
 		head(&text);
 	else
-		load(t->path, &text);
+		qwen_tune_load(t->path, &text);
 	/* without tiles and a file there is nothing to be found out */
 	if (!t->anew && (t->features & QWEN_CPU_AMX) == 0 && !text.failed &&
 	    strchr(text.s, '\n') == text.s + text.n - 1)
@@ -344,7 +342,7 @@ qwen_tune(const struct qwen_tuning *t)
 		measured |= r > 0;
 	}
 	if (measured && t->path != NULL)
-		save(t->path, &text);
+		qwen_tune_save(t->path, &text);
 	if (b != NULL)
 		bench_free(b);
 	qwen_kernels_packing(t->k, t->used);
@@ -363,5 +361,9 @@ qwen_tune_measure(const char *path, void (*row)(void *arg,
 	    .path = path, .anew = 1, .row = row, .arg = arg };
 
 	qwen_kernels_init(&k, t.features, 1);
-	return qwen_tune(&t) < 0 ? qwen_oom(err) : 0;
+	if (qwen_tune(&t) < 0)
+		return qwen_oom(err);
+	qwen_tune_threads(path, t.features, qwen_cpu_cores(QWEN_CPU_TREE),
+	    qwen_cpu_count());
+	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef QWEN_KERNEL_TUNE_H
 #define QWEN_KERNEL_TUNE_H
 
+#include "base/text.h"
 #include "engine/kernel/kernel.h"
 #include "qwen/machine.h"
 
@@ -30,5 +31,19 @@ struct qwen_tuning {
  * be as they were.
  */
 int qwen_tune(const struct qwen_tuning *t);
+
+/*
+ * n_cores or n_all threads, by the same file, where n_all processors share fewer
+ * cores; measured, in a tenth of a second, where the file does not say.
+ */
+int qwen_tune_threads(const char *path, unsigned features, int n_cores,
+    int n_all);
+
+/*
+ * All of the file, if it is one of ours; else just what it begins with.  And to
+ * write it: if it cannot be, the next process measures again.
+ */
+void qwen_tune_load(const char *path, struct qwen_text *t);
+void qwen_tune_save(const char *path, const struct qwen_text *t);
 
 #endif

@@ -43,6 +43,15 @@ own_kv(const struct qwen_gguf *g)
 }
 
 static int
+threads_here(const struct qwen_model *m, const struct qwen_model_opts *opts)
+{
+	if (opts == NULL || opts->cpu != NULL || opts->tuning == NULL)
+		return qwen_cpu_count();
+	return qwen_tune_threads(opts->tuning, m->features,
+	    qwen_cpu_cores(QWEN_CPU_TREE), qwen_cpu_count());
+}
+
+static int
 set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
     struct qwen_err *err)
 {
@@ -72,8 +81,9 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 		m->features &= limit;
 	}
 	qwen_kernels_init(&m->kernels, m->features, m->numerics);
-	return qwen_pool_new(&m->pool, n_threads > 0 ? n_threads :
-	    qwen_cpu_count(), err);
+	if (n_threads == 0)
+		n_threads = threads_here(m, opts);
+	return qwen_pool_new(&m->pool, n_threads, err);
 }
 
 static void

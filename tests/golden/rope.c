@@ -50,6 +50,9 @@ open_with(struct qwen_model **m, const struct keys *k, const char *option)
 		tiny_u32(t, "rope.scaling.original_context_length",
 		    (uint32_t)k->n_orig);
 	}
+	if (k->type == NULL && k->factor > 0)
+		tiny_f32(t, k->n_orig > 0 ? "rope.scaling.factor" :
+		    "rope.scale_linear", k->factor);
 	if (k->fast > 0) {
 		tiny_f32(t, "rope.scaling.yarn_beta_fast", k->fast);
 		tiny_f32(t, "rope.scaling.yarn_beta_slow", k->slow);
@@ -176,6 +179,9 @@ options(void)
 	static const struct keys linear = { 96, "linear", 2, 0, 48, 0, 0, 0, 0, 0 };
 	static const struct keys usual = { 192, "yarn", 4, 0, 48, 0, 32, 1, 0, 0 };
 	static const struct keys ramp = { 192, "yarn", 4, 0, 48, 0, 4, 0.5f, 0, 0 };
+	static const struct keys old = { .n_ctx = 96, .factor = 2, .n_orig = 0 };
+	static const struct keys untold = { .n_ctx = 96, .factor = 2,
+	    .n_orig = 1 };
 	static const struct keys half = { 192, "yarn", 4, 0, 48, .attn = 0.5f };
 	static const struct keys quarter = { 192, "yarn", 4, 0, 48,
 	    .scale = 0.25f };
@@ -192,6 +198,8 @@ options(void)
 	same("of the file's length", &odd, &some, "yarn=2.700",
 	    "yarn=2.7,orig=40", 108);
 	same("linear", &linear, &plain, "linear=2", "linear=2,orig=48", 96);
+	same("linear, by the older key", &old, &linear, NULL, "", 96);
+	same("linear, where no kind is told", &untold, &linear, NULL, "", 96);
 	same("in place of another", &yarn, &linear, "yarn=4", "yarn=4,orig=48",
 	    192);
 	same("of one that is not known", &yarn, &new, "yarn=4",

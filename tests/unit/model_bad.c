@@ -233,6 +233,10 @@ all_reasons(void)
 	ok(check() == 3 && strstr(reasons, "architecture \"llama\" is not known")
 	    == reasons && strstr(reasons, "1 more have Q8_1") != NULL,
 	    "of an architecture that is not known the types are told, too");
+	tiny_str(t, "general.architecture", "clip");
+	tiny_write(t, path);
+	ok(check() == 3 && strstr(reasons, "the image part of a model") ==
+	    reasons, "an image part is named");
 	tiny_free(t);
 	unlink(path);
 }
@@ -324,6 +328,8 @@ relations(void)
 	set_u32(&dense, "attention.key_length", 4096, QWEN_EUNSUP,
 	    "head sizes 4096 and 32");
 	set_u32(&hybrid_moe, "expert_used_count", 6, QWEN_ERANGE, NULL);
+	set_u32(&hybrid_moe, "expert_gating_func", 2, QWEN_EUNSUP,
+	    "expert_gating_func 2 is not supported");
 	set_u32(&hybrid_moe, "rope.dimension_count", 7, QWEN_ERANGE, "RoPE");
 	set_u32(&hybrid_moe, "rope.dimension_count", 34, QWEN_ERANGE, NULL);
 	set_u32(&hybrid_moe, "rope.dimension_count", 10, QWEN_EUNSUP,

@@ -74,6 +74,11 @@ qwen_arch_of(const struct qwen_gguf *g, struct qwen_err *err)
 		    "an adapter, which goes with a model: see --lora");
 		return NULL;
 	}
+	if (name.len == 4 && memcmp(name.s, "clip", 4) == 0) {
+		qwen_fail(err, QWEN_EUNSUP, "the image part of a model "
+		    "(mmproj): there is only text here, by the other file");
+		return NULL;
+	}
 	if ((a = qwen_arch_find(name)) != NULL)
 		return a;
 	qwen_arch_names(known, sizeof known);

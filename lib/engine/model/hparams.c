@@ -352,13 +352,18 @@ static int
 read_scaling(struct keys *k, const struct qwen_hparams *h, struct scaling *s)
 {
 	struct key key = arch_key(k, "rope.scaling.type");
-	struct qwen_str type = { "none", 4 };
+	struct qwen_str type = { NULL, 0 };
+	double old;	/* of files from before there were types */
 
-	if (qwen_gguf_get_str(k->g, key.s, &type, k->err) < 0 ||
-	    get_real(k, "rope.scaling.factor", 1, &s->factor) < 0 ||
+	if (get_real(k, "rope.scale_linear", 1, &old) < 0 ||
+	    qwen_gguf_get_str(k->g, key.s, &type, k->err) < 0 ||
+	    get_real(k, "rope.scaling.factor", old, &s->factor) < 0 ||
 	    get_real(k, "rope.scaling.original_context_length",
 	    (double)h->n_ctx, &s->n_orig) < 0)
 		return -1;
+	if (type.s == NULL)
+		type = s->factor == 1 ? (struct qwen_str){ "none", 4 } :
+		    (struct qwen_str){ "linear", 6 };
 	s->kind = is(type, "none") ? QWEN_ROPE_NONE : is(type, "linear") ?
 	    QWEN_ROPE_LINEAR : is(type, "yarn") ? QWEN_ROPE_YARN :
 	    QWEN_ROPE_FILE;
@@ -468,11 +473,18 @@ read_rope(struct keys *k, struct qwen_hparams *h, int sections)
 static int
 read_moe(struct keys *k, struct qwen_hparams *h, int shared)
 {
-	size_t n_ff;
+	size_t n_ff, gate;
 	double scale;
 
 	need_size(k, "expert_count", 1, 65536, &h->n_expert);
 	need_size(k, "expert_used_count", 1, h->n_expert, &h->n_expert_used);
+	/* 0: not said; 1: softmax */
+	if (get_size(k, "expert_gating_func", 0, 0, UINT32_MAX, 1, &gate) < 0)
+		return -1;
+	if (gate > 1)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s %zu is not "
+		    "supported, only 1, softmax",
+		    arch_key(k, "expert_gating_func").s, gate);
 	if (get_size(k, "feed_forward_length", 0, 0, MAX_DIM, 0, &n_ff) < 0)
 		return -1;
 	get_size(k, "expert_feed_forward_length", 0, 1, MAX_DIM,

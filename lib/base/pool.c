@@ -42,6 +42,9 @@
  */
 #define MAX_RANGES 16
 
+/* Bytes of stack that a thread has at least; kernels take up to 128 KiB. */
+#define STACK ((size_t)512 << 10)
+
 struct range {
 	_Alignas(64) _Atomic uint64_t ticket;
 };
@@ -161,16 +164,23 @@ start(struct worker *w)
 {
 	static const int own[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV,
 	    SIGSYS, SIGTRAP };
+	pthread_attr_t attr;
 	sigset_t others, old;
-	size_t i;
+	size_t i, size;
 	int rc;
 
+	if ((rc = pthread_attr_init(&attr)) != 0)
+		return rc;
+	/* by default it is what ulimit -s says, or less by another libc */
+	if (pthread_attr_getstacksize(&attr, &size) != 0 || size < STACK)
+		pthread_attr_setstacksize(&attr, STACK);
 	sigfillset(&others);
 	for (i = 0; i < sizeof own / sizeof own[0]; i++)
 		sigdelset(&others, own[i]);
 	pthread_sigmask(SIG_BLOCK, &others, &old);
-	rc = pthread_create(&w->thread, NULL, run_worker, w);
+	rc = pthread_create(&w->thread, &attr, run_worker, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
 	return rc;
 }
 

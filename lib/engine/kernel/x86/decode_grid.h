@@ -355,6 +355,14 @@ grid_register(uint32_t type, const struct grid *g, int k)
 	    qwen_traits[type].bias);
 }
 
+PI int
+in_grid(uint32_t type)
+{
+	return type == QT_IQ1_S || type == QT_IQ1_M || type == QT_IQ2_XXS ||
+	    type == QT_IQ2_XS || type == QT_IQ2_S || type == QT_IQ3_XXS ||
+	    type == QT_IQ3_S;
+}
+
 PI void
 decode_grid(uint32_t type, const unsigned char *p, struct group *u)
 {

@@ -506,32 +506,63 @@ unpack_scales(uint32_t type, const unsigned char *const *p, struct rows *r,
 	W(store_ps)(to->dmin[g] + LANES * half, load_d(p, f->d_at + 2));
 }
 
+/* What is looked up in a row has been made while those of the one before were. */
 PI void
-unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
-    size_t g, int half)
+decode_grids(uint32_t type, const unsigned char *const *p, struct rows *r)
 {
-	const unsigned char *row[LANES];
+	struct grid g[2];
+	int i, k;
+
+	grid_open(type, p[0], &g[0]);
+	for (i = 0; i < LANES; i++) {
+		if (i + 1 < LANES)
+			grid_open(type, p[i + 1], &g[(i + 1) % 2]);
+		UNROLL
+		for (k = 0; k < GROUP_REGS; k++)
+			store_i(r->w[i] + WIDE * k,
+			    grid_register(type, &g[i % 2], k));
+		_mm256_store_si256((__m256i *)r->scale[i], g[i % 2].scale);
+	}
+}
+
+PI void
+decode_rows(uint32_t type, const unsigned char *const *p, struct rows *r)
+{
 	struct group u;
-	struct rows r;
-	wide_i v[TURN];
-	size_t j;
 	int i, k;
 
 	for (i = 0; i < LANES; i++) {
-		row[i] = r.w[i];
 		if (qwen_traits[type].by_block) {
 			for (k = 0; k < GROUP_REGS; k++)
-				store_i(r.w[i] + WIDE * k,
+				store_i(r->w[i] + WIDE * k,
 				    block_weights(type, p[i], k));
 			continue;
 		}
 		decode(type, p[i], &u);
 		for (k = 0; k < GROUP_REGS; k++)
-			store_i(r.w[i] + WIDE * k, u.w[k]);
-		_mm256_store_si256((__m256i *)r.scale[i], u.scale);
+			store_i(r->w[i] + WIDE * k, u.w[k]);
+		_mm256_store_si256((__m256i *)r->scale[i], u.scale);
 		if (qwen_traits[type].has_min)
-			_mm256_store_si256((__m256i *)r.min[i], u.min);
+			_mm256_store_si256((__m256i *)r->min[i], u.min);
 	}
+}
+
+PI void
+unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
+    size_t g, int half)
+{
+	const unsigned char *row[LANES];
+	struct rows r;
+	wide_i v[TURN];
+	size_t j;
+	int i, k;
+
+	for (i = 0; i < LANES; i++)
+		row[i] = r.w[i];
+	if (in_grid(type))
+		decode_grids(type, p, &r);
+	else
+		decode_rows(type, p, &r);
 	if (!qwen_traits[type].by_block)
 		unpack_scales(type, p, &r, to, g, half);
 	for (j = 0; qwen_traits[type].by_block &&

@@ -1,117 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * matmul_grid_avx512vbmi.c - y = Wx, x in 8 bits, weights of grids, AVX-512 VBMI:
- * a grid lies in registers, and VPERMI2B looks 64 entries up in 128 bytes of it.
+ * matmul_grid_avx512vbmi.c - y = Wx, x in 8 bits, AVX-512 VBMI: weights of grids.
  *
- * A table has half of each entry, two weights or four, as a byte.  What comes
- * out of it is, for weight j of four, a register with the weights 4i + j; with
- * activations in that order lane l has columns 16l .. 16l + 15, which is what
- * an integer scale is for: VPDPBUSD adds them up over all four registers, and
- * one multiplication with the scales follows.
+ * With activations in the order in which grid_vbmi.h has weights, lane l has
+ * columns 16l .. 16l + 15, which is what an integer scale is for: VPDPBUSD adds
+ * them up over all four registers, and one multiplication with the scales
+ * follows.
  */
 #define ROW_COUNT 8
 #define ROW_TOKENS 8		/* looking up takes longest */
+#include "engine/kernel/x86/grid_vbmi.h"
 #include "engine/kernel/x86/rows512.h"
-
-/* ---- tables: bytes 0 and 1 of entries */
-
-#define TABLE(name, n) static const uint8_t name[n] __attribute__((aligned(64)))
-
-#define E(c) ((c) & 255)
-TABLE(iq2_xxs_0, 256) = {
-#include "engine/quant/iq2_xxs.inc"
-};
-TABLE(iq2_xs_0, 512) = {
-#include "engine/quant/iq2_xs.inc"
-};
-TABLE(iq2_s_0, 1024) = {
-#include "engine/quant/iq2_s.inc"
-};
-#undef E
-#define E(c) ((c) >> 8)
-TABLE(iq2_xxs_1, 256) = {
-#include "engine/quant/iq2_xxs.inc"
-};
-TABLE(iq2_xs_1, 512) = {
-#include "engine/quant/iq2_xs.inc"
-};
-TABLE(iq2_s_1, 1024) = {
-#include "engine/quant/iq2_s.inc"
-};
-/* Here 8 + c for each weight: all bits turned are 7 - c, which is minus that. */
-#undef E
-#define E(c) (((c) & 0x77) | 0x88)
-TABLE(iq3_xxs_0, 256) = {
-#include "engine/quant/iq3_xxs.inc"
-};
-TABLE(iq3_s_0, 512) = {
-#include "engine/quant/iq3_s.inc"
-};
-#undef E
-#define E(c) (((c) >> 8 & 0x77) | 0x88)
-TABLE(iq3_xxs_1, 256) = {
-#include "engine/quant/iq3_xxs.inc"
-};
-TABLE(iq3_s_1, 512) = {
-#include "engine/quant/iq3_s.inc"
-};
-
-/* 64 indices of up to ten bits, those above the eighth as masks. */
-struct indices {
-	__m512i		i;
-	__mmask64	ninth, tenth;
-};
-
-/*
- * Look n times 64 up in 256 bytes: what is in o stays, where keep is not NULL,
- * unless the bit in there is set.  All use the registers that the table is
- * loaded into, since loading one takes as long as looking up in it.
- */
-PI void
-look_up256(const uint8_t *table, const struct indices *x, int n,
-    const __mmask64 *keep, __m512i *o)
-{
-	__m512i t[4];
-	int k;
-
-	UNROLL
-	for (k = 0; k < 4; k++) {
-		t[k] = _mm512_load_si512(table + 64 * k);
-		__asm__("" : "+v"(t[k]));
-	}
-	UNROLL
-	for (k = 0; k < n; k++) {
-		__m512i v = _mm512_mask_blend_epi8(
-		    _mm512_movepi8_mask(x[k].i),
-		    _mm512_permutex2var_epi8(t[0], x[k].i, t[1]),
-		    _mm512_permutex2var_epi8(t[2], x[k].i, t[3]));
-
-		o[k] = keep == NULL ? v :
-		    _mm512_mask_blend_epi8(keep[k], o[k], v);
-	}
-}
-
-/* In size bytes: 256, 512 or 1024. */
-PI void
-in_table(const uint8_t *table, int size, const struct indices *x, int n,
-    __m512i *o)
-{
-	__mmask64 ninth[4];
-	__m512i v[4];
-	int k;
-
-	for (k = 0; k < n; k++)
-		ninth[k] = x[k].ninth;
-	look_up256(table, x, n, NULL, o);
-	if (size >= 512)
-		look_up256(table + 256, x, n, ninth, o);
-	if (size < 1024)
-		return;
-	look_up256(table + 512, x, n, NULL, v);
-	look_up256(table + 768, x, n, ninth, v);
-	for (k = 0; k < n; k++)
-		o[k] = _mm512_mask_blend_epi8(x[k].tenth, o[k], v[k]);
-}
 
 /* ---- a row's group */
 
@@ -120,7 +19,7 @@ struct row {
 	__m512i	scale;		/* int32 n for 16 weights: it is 2 n + 1 */
 };
 
-/* Dwords of four bits, whose places in qwords of v bytes 0 and 4 of `at' name. */
+/* Dwords of four bits, whose places in qwords of v bytes 0 and 4 of at name. */
 PI __m512i
 four_bits(const uint8_t *at, __m512i v)
 {
@@ -128,111 +27,12 @@ four_bits(const uint8_t *at, __m512i v)
 	    _mm512_set1_epi32(15);
 }
 
-#define QWORD8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
 #define PLACE_OF_32(q) 4 * (q), 0, 0, 0, 4 * (q), 0, 0, 0,
 #define PLACE_OF_16(q) 8 * (q), 0, 0, 0, 8 * (q) + 4, 0, 0, 0,
 #define PLACE_TOP(q) 28, 0, 0, 0, 28, 0, 0, 0,
 TABLE(of_32, 64) = { QWORD8(PLACE_OF_32) };
 TABLE(of_16, 64) = { QWORD8(PLACE_OF_16) };
 TABLE(top, 64) = { QWORD8(PLACE_TOP) };
-
-/* Bytes of x at the places in the lowest six bits of those of at. */
-PI __m512i
-bytes_at(const void *x, __m512i at)
-{
-	return _mm512_permutexvar_epi8(at, _mm512_load_si512(x));
-}
-
-/* Values by a byte's two bits from bit 2n on, or by its four lowest. */
-#define VALUE8(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3), f((i) + 4), \
-	f((i) + 5), f((i) + 6), f((i) + 7)
-#define VALUE64(f) { VALUE8(f, 0), VALUE8(f, 8), VALUE8(f, 16),		\
-	VALUE8(f, 24), VALUE8(f, 32), VALUE8(f, 40), VALUE8(f, 48),	\
-	VALUE8(f, 56) }
-
-/*
- * Where bytes have two weights each: 4i and 4i + 1 in a, the next in b.  The
- * lowest bits of those of sign are the four signs.  Weights of IQ3_S are
- * 2n - 15, and left as n.
- */
-PI void
-nibble_weights(uint32_t type, __m512i a, __m512i b, __m512i sign,
-    struct row *r)
-{
-	/* 64 more or less the magnitude */
-#define XXS_MAGNITUDE(i) ((i) % 16 == 0 ? 2 : (i) % 16 == 15 ? 126 :	\
-	4 + 8 * ((i) % 16))
-	/* four bits where a sign is set, of the first two or the others */
-#define FIRST(i) (((i) & 1 ? 15 : 0) | ((i) & 2 ? 240 : 0))
-#define SECOND(i) FIRST((i) >> 2)
-	TABLE(xxs, 64) = VALUE64(XXS_MAGNITUDE);
-	TABLE(first, 64) = VALUE64(FIRST);
-	TABLE(second, 64) = VALUE64(SECOND);
-	const __m512i m4 = set8(15);
-	__m512i high[2];
-	int j;
-
-	a ^= bytes_at(first, sign);
-	b ^= bytes_at(second, sign);
-	high[0] = _mm512_srli_epi16(a, 4);
-	high[1] = _mm512_srli_epi16(b, 4);
-	if (type == QT_IQ3_XXS) {
-		r->w[0] = bytes_at(xxs, a);
-		r->w[1] = bytes_at(xxs, high[0]);
-		r->w[2] = bytes_at(xxs, b);
-		r->w[3] = bytes_at(xxs, high[1]);
-		return;
-	}
-	r->w[0] = a;
-	r->w[1] = high[0];
-	r->w[2] = b;
-	r->w[3] = high[1];
-	UNROLL
-	for (j = 0; j < 4; j++)
-		r->w[j] &= m4;
-}
-
-/*
- * Where bytes have four, two bits each: 64 more than the magnitude, or less
- * where the sign is set.  Two bytes have their signs, twice four bits, in both.
- */
-PI void
-crumb_weights(__m512i v, __m512i sign, struct row *r)
-{
-#define MAGNITUDE(i) 64 + ((i) % 4 == 0 ? 8 : (i) % 4 == 1 ? 25 : 43)
-#define MAGNITUDE_2(i) MAGNITUDE((i) / 4)
-#define MAGNITUDE_4(i) MAGNITUDE((i) / 16)
-	TABLE(at_0, 64) = VALUE64(MAGNITUDE);
-	TABLE(at_2, 64) = VALUE64(MAGNITUDE_2);
-	TABLE(at_4, 64) = VALUE64(MAGNITUDE_4);
-	int j;
-
-	r->w[0] = bytes_at(at_0, v);
-	r->w[1] = bytes_at(at_2, v);
-	r->w[2] = bytes_at(at_4, v);
-	r->w[3] = bytes_at(at_0, _mm512_srli_epi16(v, 6));
-	UNROLL
-	for (j = 0; j < 4; j++)
-		r->w[j] = _mm512_mask_sub_epi8(r->w[j],
-		    _mm512_test_epi8_mask(sign,
-		    _mm512_set1_epi16((short)(0x1001 << j))), set8(-128),
-		    r->w[j]);
-}
-
-/* Bytes of seven signs each: their eighth makes the number of ones even. */
-PI __m512i
-eighth_signs(__m512i v)
-{
-#define ONES(i) (((i) ^ (i) >> 1 ^ (i) >> 2 ^ (i) >> 3 ^ (i) >> 4 ^		\
-	(i) >> 5 ^ (i) >> 6) & 1)
-#define WITH_EIGHTH(i) ((i) | ONES(i) << 7)
-#define WITH_EIGHTH_64(i) WITH_EIGHTH((i) + 64)
-	TABLE(low, 64) = VALUE64(WITH_EIGHTH);
-	TABLE(high, 64) = VALUE64(WITH_EIGHTH_64);
-
-	return _mm512_permutex2var_epi8(_mm512_load_si512(low), v,
-	    _mm512_load_si512(high));
-}
 
 /* ---- IQ3: rows have 64 entries of four weights */
 
@@ -272,8 +72,7 @@ take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 		x[k].i = _mm512_loadu_si512(p[k] + 2);
 		x[k].ninth = qword_at(p[k] + 66);	/* of IQ3_S */
 	}
-	in_table(s ? iq3_s_0 : iq3_xxs_0, s ? 512 : 256, x, 4, a);
-	in_table(s ? iq3_s_1 : iq3_xxs_1, s ? 512 : 256, x, 4, b);
+	in_tables(type, x, 4, a, b);
 	UNROLL
 	for (k = 0; k < 4; k++) {
 		if (s) {
@@ -286,7 +85,9 @@ take_iq3(uint32_t type, const unsigned char *const *p, struct row *r)
 			sign = signs_iq3_xxs(v);
 			r[k].scale = four_bits(top, v);
 		}
-		nibble_weights(type, a[k], b[k], sign, &r[k]);
+		/* weights of IQ3_S are 2n - 15, and left as n */
+		nibble_weights(s ? NULL : iq3_xxs_weights, a[k], b[k], sign,
+		    r[k].w);
 	}
 }
 
@@ -309,9 +110,9 @@ both_rows(__m512i a, __m512i b, __m512i sign, struct row *r)
 	const __m512i two = _mm512_load_si512(doubled), more = set8(32);
 
 	crumb_weights(_mm512_permutex2var_epi8(a, turn, b),
-	    _mm512_permutexvar_epi8(two, sign), r);
+	    _mm512_permutexvar_epi8(two, sign), 0x1001, r[0].w);
 	crumb_weights(_mm512_permutex2var_epi8(a, turn | more, b),
-	    _mm512_permutexvar_epi8(two | more, sign), r + 1);
+	    _mm512_permutexvar_epi8(two | more, sign), 0x1001, r[1].w);
 }
 
 /* The dwords of a, then b, from dword `from' of each qword. */
@@ -330,9 +131,7 @@ PI void
 take_iq2_xxs(const unsigned char *const *p, struct indices *x, __m512i *sign,
     struct row *r)
 {
-#define SIGNS_OF_8(q) 0, 7, 14, 21, 32, 39, 46, 53,
 #define PLACE_60(q) 60, 0, 0, 0, 60, 0, 0, 0,
-	TABLE(signs_of_8, 64) = { QWORD8(SIGNS_OF_8) };
 	TABLE(at_60, 64) = { QWORD8(PLACE_60) };
 	__m512i a = _mm512_loadu_si512(p[0] + 2);
 	__m512i b = _mm512_loadu_si512(p[1] + 2);
@@ -395,12 +194,6 @@ take_iq2_s(const unsigned char *const *p, struct indices *x, __m512i *sign,
 PI void
 take_iq2(uint32_t type, const unsigned char *const *p, struct row *r)
 {
-	const uint8_t *t0 = type == QT_IQ2_XXS ? iq2_xxs_0 :
-	    type == QT_IQ2_XS ? iq2_xs_0 : iq2_s_0;
-	const uint8_t *t1 = type == QT_IQ2_XXS ? iq2_xxs_1 :
-	    type == QT_IQ2_XS ? iq2_xs_1 : iq2_s_1;
-	const int size = type == QT_IQ2_XXS ? 256 :
-	    type == QT_IQ2_XS ? 512 : 1024;
 	struct indices x[2];
 	__m512i a[2], b[2], sign[2];
 	int k;
@@ -414,8 +207,7 @@ take_iq2(uint32_t type, const unsigned char *const *p, struct row *r)
 		else
 			take_iq2_s(p + 2 * k, &x[k], &sign[k], r + 2 * k);
 	}
-	in_table(t0, size, x, 2, a);
-	in_table(t1, size, x, 2, b);
+	in_tables(type, x, 2, a, b);
 	UNROLL
 	for (k = 0; k < 2; k++)
 		both_rows(a[k], b[k], sign[k], r + 2 * k);
@@ -512,14 +304,8 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	}
 }
 
-/* Not those of IQ1: 2048 entries are too many for registers. */
 #define ROW_SUMS sums_grid
-#define ROW_FORMATS(DO, ...)						\
-	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
-	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\
-	DO(iq2_s, QT_IQ2_S, __VA_ARGS__)				\
-	DO(iq3_xxs, QT_IQ3_XXS, __VA_ARGS__)				\
-	DO(iq3_s, QT_IQ3_S, __VA_ARGS__)
+#define ROW_FORMATS VBMI_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 
 const struct qwen_kernel qwen_matmul_grid_avx512vbmi_kernels[] = {

@@ -580,6 +580,16 @@ unpack_rows(uint32_t type, const unsigned char *const *p, struct panel *to,
 
 /* ---- all of them */
 
+#ifdef UNPACK_GRID
+/* What the including file has for weights of grids. */
+PI void UNPACK_GRID(uint32_t type, const unsigned char *const *p,
+    struct panel *to, size_t g, int half);
+#define HAS_GRID 1
+#else
+#define UNPACK_GRID unpack_rows
+#define HAS_GRID 0
+#endif
+
 /*
  * LANES rows of one group into half a panel; p: their first bytes of it.  The
  * type is a constant where it is called.
@@ -602,6 +612,8 @@ unpack(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_iq4_xs(p, to, g, half);
 	else if (in_nibbles(type))
 		unpack_by_nibbles(type, p, to, g, half);
+	else if (HAS_GRID && in_grid(type))
+		UNPACK_GRID(type, p, to, g, half);
 	else
 		unpack_rows(type, p, to, g, half);
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * grid_vbmi.h - weights of grids by AVX-512 VBMI: a grid lies in registers, and
+ * VPERMI2B looks 64 entries up in 128 bytes of it.
+ *
+ * A table has half of each entry, two weights or four, as a byte.  What comes
+ * out of it is, for weight j of four, a register with the weights 4i + j.
+ * IQ1 is not among them: 2048 entries are too many for registers.
+ */
+#ifndef QWEN_X86_GRID_VBMI_H
+#define QWEN_X86_GRID_VBMI_H
+
+#include "engine/kernel/x86/decode.h"
+
+#define VBMI_FORMATS(DO, ...)						\
+	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
+	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\
+	DO(iq2_s, QT_IQ2_S, __VA_ARGS__)				\
+	DO(iq3_xxs, QT_IQ3_XXS, __VA_ARGS__)				\
+	DO(iq3_s, QT_IQ3_S, __VA_ARGS__)
+
+/* ---- tables: bytes 0 and 1 of entries */
+
+#define TABLE(name, n) static const uint8_t name[n] __attribute__((aligned(64)))
+
+#define E(c) ((c) & 255)
+TABLE(iq2_xxs_0, 256) = {
+#include "engine/quant/iq2_xxs.inc"
+};
+TABLE(iq2_xs_0, 512) = {
+#include "engine/quant/iq2_xs.inc"
+};
+TABLE(iq2_s_0, 1024) = {
+#include "engine/quant/iq2_s.inc"
+};
+#undef E
+#define E(c) ((c) >> 8)
+TABLE(iq2_xxs_1, 256) = {
+#include "engine/quant/iq2_xxs.inc"
+};
+TABLE(iq2_xs_1, 512) = {
+#include "engine/quant/iq2_xs.inc"
+};
+TABLE(iq2_s_1, 1024) = {
+#include "engine/quant/iq2_s.inc"
+};
+/* Here 8 + c for each weight: all bits turned are 7 - c, minus that. */
+#undef E
+#define E(c) (((c) & 0x77) | 0x88)
+TABLE(iq3_xxs_0, 256) = {
+#include "engine/quant/iq3_xxs.inc"
+};
+TABLE(iq3_s_0, 512) = {
+#include "engine/quant/iq3_s.inc"
+};
+#undef E
+#define E(c) (((c) >> 8 & 0x77) | 0x88)
+TABLE(iq3_xxs_1, 256) = {
+#include "engine/quant/iq3_xxs.inc"
+};
+TABLE(iq3_s_1, 512) = {
+#include "engine/quant/iq3_s.inc"
+};
+
+/* 64 indices of up to ten bits, those above the eighth as masks. */
+struct indices {
+	__m512i		i;
+	__mmask64	ninth, tenth;
+};
+
+/*
+ * Look n times 64 up in 256 bytes: what is in o stays, where keep is not NULL,
+ * unless the bit in there is set.  All use the registers that the table is
+ * loaded into, since loading one takes as long as looking up in it.
+ */
+PI void
+look_up256(const uint8_t *table, const struct indices *x, int n,
+    const __mmask64 *keep, __m512i *o)
+{
+	__m512i t[4];
+	int k;
+
+	UNROLL
+	for (k = 0; k < 4; k++) {
+		t[k] = _mm512_load_si512(table + 64 * k);
+		__asm__("" : "+v"(t[k]));
+	}
+	UNROLL
+	for (k = 0; k < n; k++) {
+		__m512i v = _mm512_mask_blend_epi8(
+		    _mm512_movepi8_mask(x[k].i),
+		    _mm512_permutex2var_epi8(t[0], x[k].i, t[1]),
+		    _mm512_permutex2var_epi8(t[2], x[k].i, t[3]));
+
+		o[k] = keep == NULL ? v :
+		    _mm512_mask_blend_epi8(keep[k], o[k], v);
+	}
+}
+
+/* In size bytes: 256, 512 or 1024. */
+PI void
+in_table(const uint8_t *table, int size, const struct indices *x, int n,
+    __m512i *o)
+{
+	__mmask64 ninth[4];
+	__m512i v[4];
+	int k;
+
+	for (k = 0; k < n; k++)
+		ninth[k] = x[k].ninth;
+	look_up256(table, x, n, NULL, o);
+	if (size >= 512)
+		look_up256(table + 256, x, n, ninth, o);
+	if (size < 1024)
+		return;
+	look_up256(table + 512, x, n, NULL, v);
+	look_up256(table + 768, x, n, ninth, v);
+	for (k = 0; k < n; k++)
+		o[k] = _mm512_mask_blend_epi8(x[k].tenth, o[k], v[k]);
+}
+
+/* Look 64 up in both tables of a format, n times. */
+PI void
+in_tables(uint32_t type, const struct indices *x, int n, __m512i *a, __m512i *b)
+{
+	switch (type) {
+	case QT_IQ2_XXS:
+		in_table(iq2_xxs_0, 256, x, n, a);
+		in_table(iq2_xxs_1, 256, x, n, b);
+		break;
+	case QT_IQ2_XS:
+		in_table(iq2_xs_0, 512, x, n, a);
+		in_table(iq2_xs_1, 512, x, n, b);
+		break;
+	case QT_IQ2_S:
+		in_table(iq2_s_0, 1024, x, n, a);
+		in_table(iq2_s_1, 1024, x, n, b);
+		break;
+	case QT_IQ3_XXS:
+		in_table(iq3_xxs_0, 256, x, n, a);
+		in_table(iq3_xxs_1, 256, x, n, b);
+		break;
+	default:
+		in_table(iq3_s_0, 512, x, n, a);
+		in_table(iq3_s_1, 512, x, n, b);
+	}
+}
+
+/* ---- weights and signs */
+
+#define QWORD8(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+
+/* Bytes of x at the places in the lowest six bits of those of at. */
+PI __m512i
+bytes_at(const void *x, __m512i at)
+{
+	return _mm512_permutexvar_epi8(at, _mm512_load_si512(x));
+}
+
+/* Values by a byte's two bits from bit 2n on, or by its four lowest. */
+#define VALUE8(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3), f((i) + 4), \
+	f((i) + 5), f((i) + 6), f((i) + 7)
+#define VALUE64(f) { VALUE8(f, 0), VALUE8(f, 8), VALUE8(f, 16),		\
+	VALUE8(f, 24), VALUE8(f, 32), VALUE8(f, 40), VALUE8(f, 48),	\
+	VALUE8(f, 56) }
+
+/*
+ * Where bytes have two weights each: 4i and 4i + 1 in a, the next in b, as n of
+ * four bits; to w[j], byte i: n of weight 4i + j, or what a table has for it.
+ * The lowest bits of those of sign are the four signs.
+ */
+PI void
+nibble_weights(const uint8_t *table, __m512i a, __m512i b, __m512i sign,
+    __m512i *w)
+{
+	/* four bits where a sign is set, of the first two or the others */
+#define FIRST(i) (((i) & 1 ? 15 : 0) | ((i) & 2 ? 240 : 0))
+#define SECOND(i) FIRST((i) >> 2)
+	TABLE(first, 64) = VALUE64(FIRST);
+	TABLE(second, 64) = VALUE64(SECOND);
+	const __m512i m4 = set8(15);
+	__m512i high[2];
+	int j;
+
+	a ^= bytes_at(first, sign);
+	b ^= bytes_at(second, sign);
+	high[0] = _mm512_srli_epi16(a, 4);
+	high[1] = _mm512_srli_epi16(b, 4);
+	w[0] = a;
+	w[1] = high[0];
+	w[2] = b;
+	w[3] = high[1];
+	UNROLL
+	for (j = 0; j < 4; j++)
+		w[j] = table != NULL ? bytes_at(table, w[j]) :
+		    (__m512i)(w[j] & m4);
+}
+
+/* For IQ3_XXS 64 more or less the magnitude; for IQ3_S the weight and 16. */
+#define XXS_WEIGHT(i) ((i) % 16 == 0 ? 2 : (i) % 16 == 15 ? 126 :	\
+	4 + 8 * ((i) % 16))
+#define S_WEIGHT(i) (2 * ((i) % 16) + 1)
+TABLE(iq3_xxs_weights, 64) = VALUE64(XXS_WEIGHT);
+TABLE(iq3_s_weights, 64) = VALUE64(S_WEIGHT);
+
+/*
+ * Where bytes have four, two bits each: 64 more than the magnitude, or less
+ * where the sign is set.  Those of the first weights of two bytes are the bits
+ * of first in two bytes of sign; then come the others.
+ */
+PI void
+crumb_weights(__m512i v, __m512i sign, int first, __m512i *w)
+{
+#define MAGNITUDE(i) 64 + ((i) % 4 == 0 ? 8 : (i) % 4 == 1 ? 25 : 43)
+#define MAGNITUDE_2(i) MAGNITUDE((i) / 4)
+#define MAGNITUDE_4(i) MAGNITUDE((i) / 16)
+	TABLE(at_0, 64) = VALUE64(MAGNITUDE);
+	TABLE(at_2, 64) = VALUE64(MAGNITUDE_2);
+	TABLE(at_4, 64) = VALUE64(MAGNITUDE_4);
+	int j;
+
+	w[0] = bytes_at(at_0, v);
+	w[1] = bytes_at(at_2, v);
+	w[2] = bytes_at(at_4, v);
+	w[3] = bytes_at(at_0, _mm512_srli_epi16(v, 6));
+	UNROLL
+	for (j = 0; j < 4; j++)
+		w[j] = _mm512_mask_sub_epi8(w[j],
+		    _mm512_test_epi8_mask(sign,
+		    _mm512_set1_epi16((short)(first << j))), set8(-128),
+		    w[j]);
+}
+
+/* Bytes of seven signs each: their eighth makes the number of ones even. */
+PI __m512i
+eighth_signs(__m512i v)
+{
+#define ONES(i) (((i) ^ (i) >> 1 ^ (i) >> 2 ^ (i) >> 3 ^ (i) >> 4 ^		\
+	(i) >> 5 ^ (i) >> 6) & 1)
+#define WITH_EIGHTH(i) ((i) | ONES(i) << 7)
+#define WITH_EIGHTH_64(i) WITH_EIGHTH((i) + 64)
+	TABLE(low, 64) = VALUE64(WITH_EIGHTH);
+	TABLE(high, 64) = VALUE64(WITH_EIGHTH_64);
+
+	return _mm512_permutex2var_epi8(_mm512_load_si512(low), v,
+	    _mm512_load_si512(high));
+}
+
+/* The places of four times seven signs in dwords. */
+#define SIGNS_OF_8(q) 0, 7, 14, 21, 32, 39, 46, 53,
+TABLE(signs_of_8, 64) = { QWORD8(SIGNS_OF_8) };
+
+#endif

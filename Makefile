@@ -204,11 +204,15 @@ $(MODELLED:%=$(B)/tests/kernel/amx/%.o): ISA = -mavx512f -mavx512bw \
 	-DQWEN_AMX_MODEL -Itests/kernel/amx
 $(B)/%_dotprod.o: ISA = -march=armv8.2-a+dotprod
 $(B)/%_i8mm.o: ISA = -march=armv8.2-a+dotprod+i8mm
+# Where nearly all is inlined, -g would take a third of the compiler's time to
+# tell of variables: lines are enough.
+LINES = $(if $(filter -g,$(CFLAGS)),-g1)
 $(B)/lib/engine/kernel/%.o $(B)/lib/engine/state/codec.o \
-	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3
+	$(B)/lib/quantize/generic/%.o $(B)/lib/quantize/x86/%.o: OPT = -O3 $(LINES)
+$(MODELLED:%=$(B)/tests/kernel/amx/%.o): OPT = $(LINES)
 
 # No tool reads JSON in pieces: 40 kB.
-$(B)/lib/text/yyjson/%.o: OPT = -DYYJSON_DISABLE_INCR_READER
+$(B)/lib/text/yyjson/%.o: OPT = -DYYJSON_DISABLE_INCR_READER $(LINES)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -3,7 +3,8 @@
 # "N passed, N failed".  A program that dies, or breaks its plan, is a failure.
 # tests/README.md says which test is of what.
 #   tests/run.sh [NAME...]     only those whose path contains a NAME
-#   JOBS=N tests/run.sh        N at a time, in place of one for each processor
+#   JOBS=N tests/run.sh        N at a time, in place of one more than processors,
+#                              for some wait
 #   SEED=N tests/run.sh        what is drawn at random is drawn from N
 #   LEVEL=avx2 tests/run.sh    the tools with QWEN_CPU=avx2; or another level
 #   SLOW=N tests/run.sh        at the end, the N that took longest: seconds by
@@ -32,14 +33,15 @@ export LOG
 trap 'rm -rf "$LOG"' EXIT
 : >"$LOG/took"; : >"$LOG/tally"
 # Those that take long go first, so that none is left alone at the end.
-for t in tests/cli/arm64.t tests/cli/qbench.t tests/cli/resume.t \
+for t in tests/cli/arm64.t tests/cli/qserve-clients.t tests/golden/guesses.c \
+    tests/golden/same_bits.c tests/cli/qbench.t tests/cli/resume.t \
     tests/cli/man.t tests/cli/install.t tests/cli/qbatch.t \
     tests/unit/*.c tests/kernel/*.c tests/golden/*.c tests/cli/*.t; do
 	hit=$#
 	for n; do case $t in *"$n"*) hit=0 ;; esac; done
 	[ $hit != 0 ] || [ ! -e "$t" ] || echo "$t"
 done | awk '!seen[$0]++' >"$LOG/tests"
-xargs -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" \
+xargs -n 1 -P "${JOBS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}" \
     sh "$TOP/tests/one.sh" <"$LOG/tests"
 [ -z "$SLOW" ] || sort -k 1,1nr -k 3,3nr "$LOG/took" | head -n "$SLOW"
 [ "$SEED" = 1 ] || echo "seed: SEED=$SEED"

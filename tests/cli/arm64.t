@@ -40,8 +40,8 @@ tests() {
 	done
 }
 
-tests max kernel/matmul kernel/edges kernel/grain kernel/rows kernel/sift kernel/probe \
-    "golden/bits neon i8mm"
+tests max kernel/matmul kernel/edges kernel/grain "kernel/rows quick" kernel/sift \
+    kernel/probe "golden/bits i8mm"
 is $lacks 0 "max has all instruction sets"
 tests neoverse-n1 kernel/probe "kernel/rows quick"
 [ $lacks != 0 ]
@@ -50,7 +50,7 @@ tests cortex-a72 kernel/probe "kernel/rows quick"
 [ $lacks != 0 ]
 ok $? "cortex-a72 has neither that nor SDOT"
 if [ -n "$QPIPE_LONG" ]; then
-	tests max golden/bits golden/same_bits golden/logits golden/odd_models \
+	tests max kernel/rows golden/bits golden/same_bits golden/logits golden/odd_models \
 	    golden/ref unit/gguf unit/model_bad unit/nonfinite unit/pool \
 	    unit/quant unit/quantize unit/sample unit/sample_methods unit/session
 	tests neoverse-n1 kernel/matmul

@@ -13,6 +13,7 @@
 #   make bench-store  how long a prefix is looked for among 10,000 files
 #   make bench-v3   activations of 11 bits: accuracy and speed
 #   make bench-state  what states cost in time and room; MODELS='file ...'
+#   make bench-pool   what a job costs the threads that share it
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make audit      20 minutes of everything that can go wrong, at random
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
@@ -264,7 +265,7 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
 $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
-$(TESTS) $(B)/tests/bench/state $(B)/tests/bench/v3/v3: $(B)/%: $(B)/%.o \
+$(TESTS) $(addprefix $(B)/tests/bench/,state pool v3/v3): $(B)/%: $(B)/%.o \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< \
 		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
@@ -347,6 +348,9 @@ bench-state: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qtok $(BIN)/qdecode \
 		$(B)/tests/bench/state
 	@B=$(B) BIN=$(BIN) sh tests/bench/state.sh $(MODELS)
+bench-pool: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(B)/tests/bench/pool
+	@$(B)/tests/bench/pool 1 2
 bench-v3: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(B)/tests/bench/v3/v3
 	@for i in accuracy speed memory; do $(B)/tests/bench/v3/v3 $$i; done
@@ -474,7 +478,7 @@ uninstall:
 clean:
 	rm -rf build bin
 
-.PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state \
+.PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state bench-pool \
 	bench-store bench-v3 tests asan ubsan tsan asan-tools tsan-tools audit \
 	audited fuzz deps clean demo install \
 	uninstall FORCE

@@ -12,6 +12,9 @@
 
 #include "engine/kernel/x86/decode.h"
 
+/* Tokens from which on panels are faster than rows. */
+#define FROM_TOKENS 4
+
 #define VBMI_FORMATS(DO, ...)						\
 	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
 	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\

@@ -8,7 +8,6 @@
  * follows.
  */
 #define ROW_COUNT 8
-#define ROW_TOKENS 8		/* looking up takes longest */
 #include "engine/kernel/x86/grid_vbmi.h"
 #include "engine/kernel/x86/rows512.h"
 
@@ -271,7 +270,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
-	struct act y[ROW_TOKENS];
+	struct act y[4];
 	size_t b, i;
 	int h, j;
 
@@ -309,6 +308,6 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 #include "engine/kernel/x86/row_tile.h"
 
 const struct qwen_kernel qwen_matmul_grid_avx512vbmi_kernels[] = {
-	ROW_KERNELS(.min_tok = ROW_TOKENS + 1, QWEN_AVX512VBMI)
+	ROW_KERNELS(.min_tok = FROM_TOKENS, QWEN_AVX512VBMI)
 	{ 0 }
 };

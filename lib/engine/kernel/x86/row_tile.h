@@ -6,9 +6,6 @@
 #ifndef ROW_COUNT
 #define ROW_COUNT 4
 #endif
-#ifndef ROW_TOKENS
-#define ROW_TOKENS 4
-#endif
 
 /* nr rows from r (the last is repeated to make four), nt tokens from t. */
 PI void
@@ -16,8 +13,8 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
     int nt)
 {
 	const unsigned char *w[ROW_COUNT], *ahead = ahead_of(p, ROW_COUNT, r);
-	const struct qwen_q8 *x[ROW_TOKENS];
-	__m128 acc[ROW_TOKENS * ROW_COUNT / 4];
+	const struct qwen_q8 *x[4];
+	__m128 acc[ROW_COUNT];
 	float out[ROW_COUNT];
 	size_t i;
 	int j;

@@ -130,8 +130,9 @@ ok $? "headers that drip: closed after $n s"
 n=$(client slow-body)
 [ "$n" -ge 1 ] && [ "$n" -le 7 ]
 ok $? "a body that drips: closed after $n s"
+# its clock starts some time after the server's, and whole seconds are told
 n=$(client idle)
-[ "$n" -ge 2 ] && [ "$n" -le 8 ]
+[ "$n" -ge 1 ] && [ "$n" -le 8 ]
 ok $? "no request: closed after $n s"
 is "$(client many)" "qserve_connections 500" "500 who are connected and ask nothing"
 is "$(client pipelined | grep -ac '"status":"ok"')" 20 "20 requests at once, one after another"

@@ -85,7 +85,7 @@ tell_rope(const struct qwen_model *m)
 
 	if (r.kind == QWEN_ROPE_FILE) {
 		r = qwen_model_rope_of_file(m);
-		if (r.kind != QWEN_ROPE_NONE)
+		if (r.kind != QWEN_ROPE_NONE && r.factor > 1000)
 			cli_note("RoPE scaled by %s, as the file says: %zu "
 			    "tokens of context", qwen_rope_text(&r, text),
 			    qwen_model_n_ctx(m));

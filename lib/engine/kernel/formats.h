@@ -63,14 +63,16 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 	DO(iq4_xs, QT_IQ4_XS, __VA_ARGS__)				\
 	DO(tq1_0, QT_TQ1_0, __VA_ARGS__)				\
 	DO(tq2_0, QT_TQ2_0, __VA_ARGS__)
-#define QWEN_GRID_FORMATS(DO, ...)					\
-	DO(iq1_s, QT_IQ1_S, __VA_ARGS__)				\
-	DO(iq1_m, QT_IQ1_M, __VA_ARGS__)				\
+#define QWEN_SMALL_GRID_FORMATS(DO, ...)				\
 	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
 	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\
 	DO(iq2_s, QT_IQ2_S, __VA_ARGS__)				\
 	DO(iq3_xxs, QT_IQ3_XXS, __VA_ARGS__)				\
 	DO(iq3_s, QT_IQ3_S, __VA_ARGS__)
+#define QWEN_GRID_FORMATS(DO, ...)					\
+	DO(iq1_s, QT_IQ1_S, __VA_ARGS__)				\
+	DO(iq1_m, QT_IQ1_M, __VA_ARGS__)				\
+	QWEN_SMALL_GRID_FORMATS(DO, __VA_ARGS__)
 #define QWEN_BLOCK_FORMATS(DO, ...)					\
 	DO(q4_0, QT_Q4_0, __VA_ARGS__)					\
 	DO(q4_1, QT_Q4_1, __VA_ARGS__)					\

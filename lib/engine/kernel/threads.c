@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cpu.h"
 #include "base/err.h"
@@ -21,7 +20,7 @@
  * Q8_0 of this shape: 36 MB, of which many tokens are multiplied by the first
  * eighth, and one by all.
  */
-enum { ROWS = 8192, N_IN = 4096, TOKENS = 64, PART = 32, ROUNDS = 4 };
+enum { ROWS = 8192, N_IN = 4096, TOKENS = 64, PART = 32 };
 
 /* All processors must be so much faster. */
 #define MARGIN 1.03
@@ -35,7 +34,8 @@ struct job {
 	const void		*xp[TOKENS];
 	float			*yp[TOKENS];
 	const struct qwen_packing *packing;	/* of TOKENS; or NULL */
-	size_t			 n_tok;
+	struct qwen_pool	*pool;
+	size_t			 n_tok, rows;
 };
 
 static void
@@ -97,45 +97,33 @@ part(void *arg, size_t item, int thread)
 	qwen_multiply(j->k.matmul[QT_Q8_0], &j->k.gemm[QT_Q8_0], &m);
 }
 
-static double
-now_s(void)
+static void
+all_parts(void *arg)
 {
-	struct timespec t;
+	struct job *j = arg;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	qwen_pool_run(j->pool, part, j, j->rows / PART);
 }
 
-/* Seconds of the best of some rounds; one before them wakes the threads. */
 static double
-measure(struct job *j, struct qwen_pool *p, size_t n_tok, size_t rows)
+measure(struct job *j, size_t n_tok, size_t rows)
 {
-	double t, best = 0;
-	int i;
-
 	j->n_tok = n_tok;
-	for (i = 0; i <= ROUNDS; i++) {
-		t = now_s();
-		qwen_pool_run(p, part, j, rows / PART);
-		t = now_s() - t;
-		if (i == 1 || (i > 1 && t < best))
-			best = t;
-	}
-	return best;
+	j->rows = rows;
+	return qwen_tune_best(all_parts, j);
 }
 
 /* Of many tokens, and of one; -1 without the threads. */
 static int
 times(struct job *j, int n_threads, double took[2])
 {
-	struct qwen_pool *p;
 	struct qwen_err err;
 
-	if (qwen_pool_new(&p, n_threads, &err) < 0)
+	if (qwen_pool_new(&j->pool, n_threads, &err) < 0)
 		return -1;
-	took[0] = measure(j, p, TOKENS, ROWS / 8);
-	took[1] = measure(j, p, 1, ROWS);
-	qwen_pool_free(p);
+	took[0] = measure(j, TOKENS, ROWS / 8);
+	took[1] = measure(j, 1, ROWS);
+	qwen_pool_free(j->pool);
 	return 0;
 }
 

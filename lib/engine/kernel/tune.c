@@ -130,28 +130,47 @@ bench_new(const struct qwen_tuning *t)
 	return b;
 }
 
-/* Seconds of the best of some rounds; one before them fills the caches. */
-static double
-measure(struct bench *b, const struct qwen_kernel *k,
-    const struct qwen_quant *q, size_t n_tok)
+double
+qwen_tune_best(void (*fn)(void *arg), void *arg)
 {
-	struct qwen_matmul m = { .w = b->w, .quant = q, .n_in = N_IN,
-	    .row_bytes = qwen_quant_row_bytes(q->type, N_IN), .x = b->xp,
-	    .y = b->yp, .n_tok = n_tok, .r1 = ROWS, .packing = k->packing,
-	    .packed = b->packed };
 	double t, best = 0;
 	int i;
 
-	if (k->packing != NULL)
-		qwen_pack(k->packing, b->packed, b->xp, n_tok, N_IN);
 	for (i = 0; i <= ROUNDS; i++) {
 		t = now_s();
-		k->run.matmul(&m);
+		fn(arg);
 		t = now_s() - t;
 		if (i == 1 || (i > 1 && t < best))
 			best = t;
 	}
 	return best;
+}
+
+struct product {
+	const struct qwen_kernel *k;
+	struct qwen_matmul	 m;
+};
+
+static void
+multiply(void *arg)
+{
+	const struct product *p = arg;
+
+	p->k->run.matmul(&p->m);
+}
+
+static double
+measure(struct bench *b, const struct qwen_kernel *k,
+    const struct qwen_quant *q, size_t n_tok)
+{
+	struct product p = { k, { .w = b->w, .quant = q, .n_in = N_IN,
+	    .row_bytes = qwen_quant_row_bytes(q->type, N_IN), .x = b->xp,
+	    .y = b->yp, .n_tok = n_tok, .r1 = ROWS, .packing = k->packing,
+	    .packed = b->packed } };
+
+	if (k->packing != NULL)
+		qwen_pack(k->packing, b->packed, b->xp, n_tok, N_IN);
+	return qwen_tune_best(multiply, &p);
 }
 
 /* Measure them, tell of it, and return the one to take. */

@@ -39,6 +39,9 @@ int qwen_tune(const struct qwen_tuning *t);
 int qwen_tune_threads(const char *path, unsigned features, int n_cores,
     int n_all);
 
+/* Seconds of the best of three rounds; one before them fills the caches. */
+double qwen_tune_best(void (*fn)(void *arg), void *arg);
+
 /*
  * All of the file, if it is one of ours; else just what it begins with.  And to
  * write it: if it cannot be, the next process measures again.

@@ -238,10 +238,10 @@ unpack_grid(uint32_t type, const unsigned char *const *p, struct panel *to,
 		unpack_iq2(type, p, to, g, half);
 }
 
-VBMI_FORMATS(QWEN_PRODUCT)
+QWEN_SMALL_GRID_FORMATS(QWEN_PRODUCT)
 
 const struct qwen_kernel qwen_gemm_grid_avx512vbmi_kernels[] = {
-	VBMI_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = FROM_TOKENS,
+	QWEN_SMALL_GRID_FORMATS(QWEN_ENTRY, .op = QWEN_OP_GEMM, .min_tok = FROM_TOKENS,
 	    QWEN_AVX512VBMI)
 	{ 0 }
 };

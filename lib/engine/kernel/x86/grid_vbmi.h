@@ -15,13 +15,6 @@
 /* Tokens from which on panels are faster than rows. */
 #define FROM_TOKENS 4
 
-#define VBMI_FORMATS(DO, ...)						\
-	DO(iq2_xxs, QT_IQ2_XXS, __VA_ARGS__)				\
-	DO(iq2_xs, QT_IQ2_XS, __VA_ARGS__)				\
-	DO(iq2_s, QT_IQ2_S, __VA_ARGS__)				\
-	DO(iq3_xxs, QT_IQ3_XXS, __VA_ARGS__)				\
-	DO(iq3_s, QT_IQ3_S, __VA_ARGS__)
-
 /* ---- tables: bytes 0 and 1 of entries */
 
 #define TABLE(name, n) static const uint8_t name[n] __attribute__((aligned(64)))

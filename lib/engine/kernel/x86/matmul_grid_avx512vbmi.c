@@ -304,7 +304,7 @@ sums_grid(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 }
 
 #define ROW_SUMS sums_grid
-#define ROW_FORMATS VBMI_FORMATS
+#define ROW_FORMATS QWEN_SMALL_GRID_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 
 const struct qwen_kernel qwen_matmul_grid_avx512vbmi_kernels[] = {

@@ -45,8 +45,13 @@ cli_start(const char *name)
 int
 cli_finish(void)
 {
+	int failed = ferror(stdout), before = errno;
+
 	cli_progress_end();
-	if (ferror(stdout) != 0 || fflush(stdout) == EOF) {
+	/* the error of what fails now, rather than one that came after it */
+	errno = 0;
+	if (fflush(stdout) == EOF || failed) {
+		errno = errno != 0 ? errno : before;
 		if (errno == EPIPE)
 			return 1;
 		die("stdout: %s", strerror(errno));

@@ -116,6 +116,11 @@ is "$(qbench --machine -t 1 --csv | awk -F , '{ print NF }' | xargs)" "7 7" "--m
 # -- the faster of instruction sets
 XDG_CACHE_HOME=$PWD/cache qbench --tune >out 2>err
 is "$? $(cat err) $(awk 'NR > 1 && (NF != 5 || $4 <= 0)' out)" "0  " "--tune"
+if [ -e /dev/full ]; then
+	XDG_CACHE_HOME=$PWD/cache qbench --tune >/dev/full 2>err
+	is "$? $(cat err)" "1 qbench: stdout: No space left on device" \
+	    "a disk that was full before the end is called that"
+fi
 is "$(awk 'NR > 1 && $5 == "yes" { n[$1 $2]++ } END { for (i in n) s += n[i] != 1; print s + 0 }' out)" 0 \
     "one is chosen for a format and a number of tokens"
 if [ "$(wc -l <out)" -gt 1 ]; then

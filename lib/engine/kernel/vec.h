@@ -267,6 +267,27 @@ d_store_f32(float *p, d4 a)
 }
 #endif
 
+/* y[i] = v_sum of the lanes at s[i]: their trees side by side. */
+VI void
+v_sum4(float *y, const float (*s)[16])
+{
+	typedef float f4 __attribute__((vector_size(16)));
+	f4 q[4], v[4][4], a, b;
+	int i;
+
+	memcpy(v, s, sizeof v);
+	UNROLL_ALL
+	for (i = 0; i < 4; i++)
+		q[i] = (v[i][0] + v[i][2]) + (v[i][1] + v[i][3]);
+	a = __builtin_shufflevector(q[0], q[1], 0, 1, 4, 5) +
+	    __builtin_shufflevector(q[0], q[1], 2, 3, 6, 7);
+	b = __builtin_shufflevector(q[2], q[3], 0, 1, 4, 5) +
+	    __builtin_shufflevector(q[2], q[3], 2, 3, 6, 7);
+	a = __builtin_shufflevector(a, b, 0, 2, 4, 6) +
+	    __builtin_shufflevector(a, b, 1, 3, 5, 7);
+	memcpy(y, &a, sizeof a);
+}
+
 VI v16 v_zero(void) { return v_set1(0.0f); }
 
 /* The first n (0 .. 16) lanes, the others zero; stores touch only those. */

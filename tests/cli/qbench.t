@@ -117,7 +117,7 @@ is "$(qbench --machine -t 1 --csv | awk -F , '{ print NF }' | xargs)" "7 7" "--m
 XDG_CACHE_HOME=$PWD/cache qbench --tune >out 2>err
 is "$? $(cat err) $(awk 'NR > 1 && (NF != 5 || $4 <= 0)' out)" "0  " "--tune"
 if [ -e /dev/full ]; then
-	XDG_CACHE_HOME=$PWD/cache qbench --tune >/dev/full 2>err
+	XDG_CACHE_HOME=$PWD/other qbench --tune >/dev/full 2>err
 	is "$? $(cat err)" "1 qbench: stdout: No space left on device" \
 	    "a disk that was full before the end is called that"
 fi

@@ -19,23 +19,18 @@ struct figure {
 	const char	*unit;
 };
 
-/* Seconds for so many multiply-adds, of which some are of floats anyway. */
+/* Seconds for so many multiply-adds, of which some are of floats. */
 static double
-seconds(const struct qwen_machine *h, unsigned numerics, double macs,
-    double floats)
+seconds(const struct qwen_machine *h, double macs, double floats)
 {
-	if (numerics == 2)
-		floats = macs;
 	return (macs - floats) / h->int8 + floats / h->f32;
 }
 
 static double
-decode_speed(const struct qwen_plan *p, const struct qwen_machine *h,
-    unsigned numerics)
+decode_speed(const struct qwen_plan *p, const struct qwen_machine *h)
 {
 	double moved = (double)p->sum.read / h->read;
-	double work = seconds(h, numerics, (double)p->sum.macs,
-	    (double)p->float_macs);
+	double work = seconds(h, (double)p->sum.macs, (double)p->float_macs);
 
 	return 1 / (moved > work ? moved : work);
 }
@@ -45,15 +40,14 @@ decode_speed(const struct qwen_plan *p, const struct qwen_machine *h,
  * row.  Weights are read once a pass.
  */
 static double
-prefill_speed(const struct qwen_plan *p, const struct qwen_machine *h,
-    unsigned numerics)
+prefill_speed(const struct qwen_plan *p, const struct qwen_machine *h)
 {
 	double half = (double)p->kv_macs / 2;
 	double macs = (double)p->sum.macs - half -
 	    (double)p->part[QWEN_PLAN_OUTPUT].macs;
 	double moved = (double)(p->weights - p->part[QWEN_PLAN_OUTPUT].bytes -
 	    p->part[QWEN_PLAN_EMBEDDING].bytes) / (double)p->batch / h->read;
-	double work = seconds(h, numerics, macs, (double)p->float_macs - half);
+	double work = seconds(h, macs, (double)p->float_macs - half);
 
 	return 1 / (moved > work ? moved : work);
 }
@@ -123,7 +117,7 @@ put_parts(const struct qwen_plan *p, int json)
 
 static void
 put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
-    unsigned numerics, int json)
+    int json)
 {
 	const struct figure f[] = {
 		{ "plan", "context", (double)p->n_tokens, "tokens" },
@@ -146,8 +140,8 @@ put_figures(const struct qwen_plan *p, const struct qwen_machine *h,
 		{ "machine", "read", h->read / 1e9, "GB/s" },
 		{ "machine", "int8", h->int8 / 1e9, "GMAC/s" },
 		{ "machine", "f32", h->f32 / 1e9, "GMAC/s" },
-		{ "speed", "decode", decode_speed(p, h, numerics), "tok/s" },
-		{ "speed", "prefill", prefill_speed(p, h, numerics), "tok/s" },
+		{ "speed", "decode", decode_speed(p, h), "tok/s" },
+		{ "speed", "prefill", prefill_speed(p, h), "tok/s" },
 	};
 
 	(json ? put_json : put_text)(f, sizeof f / sizeof f[0]);
@@ -173,6 +167,6 @@ inspect_plan(const char *path, const struct plan_opts *o, int json)
 	cli_must(NULL, qwen_machine_measure(&h, qwen_model_n_threads(m),
 	    tool_cpu(), 0, &cli_err));
 	put_parts(&p, json);
-	put_figures(&p, &h, qwen_model_numerics(m), json);
+	put_figures(&p, &h, json);
 	qwen_model_close(m);
 }

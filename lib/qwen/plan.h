@@ -46,7 +46,7 @@ struct qwen_plan {
 	uint64_t	 state_moved, state_macs;	/* DeltaNet */
 	struct qwen_plan_sum part[QWEN_PLAN_N];	/* weights */
 	struct qwen_plan_sum sum;		/* all of these, and those */
-	uint64_t	 float_macs;	/* of sum.macs, in f32 anyway */
+	uint64_t	 float_macs;	/* of sum.macs, as floats */
 };
 
 /* "embedding", "shared-expert"; NULL: no such part. */

@@ -14,7 +14,7 @@
 /* ----------------------------------------------------------- rows of options */
 
 #define TOOL_OPT_NUMERICS(p) \
-	CLI_INT(0, "numerics", "version", p, 1, 2, \
+	CLI_INT(0, "numerics", "version", p, 1, 3, \
 	    "the arithmetic, see qwen-numerics(7)")
 /* With the arithmetic: how the weights of a folder are taken. */
 #define TOOL_OPT_QUANTIZE \

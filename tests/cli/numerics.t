@@ -130,9 +130,34 @@ is "$?$(wc -l <out | tr -d ' ')$(cat err)" 01 "logits of it are sampled"
 qprefill --numerics 2 -v <ids 2>&1 >/dev/null | grep -q 'numerics 2$'
 ok $? "-v tells"
 
+# --- version 3 differs from 1 where there are weights in 16 bits
+qprefill --numerics 3 --logits all -f raw <ids >three.rows
+qprefill --logits all -f raw <ids >one.rows
+cmp -s one.rows three.rows
+ok $? "without any, 3 gives what 1 gives"
+qprefill --numerics 3 -o three.cbor <ids >/dev/null
+refused 1 "but states are apart" qdecode -s three.cbor -n 1 </dev/null
+is "$(grep -c 'three.cbor.*numerics version 3, this run of 1' err)" 1 "both are named"
+model qwen3
+QWEN_MODEL=$MODEL; export QWEN_MODEL
+qprefill --numerics 3 --logits all -f raw <ids >three.rows
+qprefill --logits all -f raw <ids >one.rows
+cmp -s one.rows three.rows
+is "$?" 1 "with some it does not"
+for cpu in scalar avx2 avxvnni avx512 vbmi bf16 amx neon; do
+	QWEN_CPU=$cpu qprefill -q --numerics 3 --logits all -f raw --batch 3 <ids 2>/dev/null >rows ||
+		continue
+	cmp -s rows three.rows
+	ok $? "the same bits, $cpu, in batches of 3"
+done
+echo 1 2 3 4 5 6 7 | qprefill --numerics 3 -o cut.cbor >/dev/null
+echo 8 9 10 | qprefill --numerics 3 -s cut.cbor --logits all -f raw >rest.rows
+tail -c "$(wc -c <rest.rows)" three.rows | cmp -s - rest.rows
+ok $? "and goes on from a state"
+
 # --- the command line
 for tool in qprefill qdecode qbench; do
-	for v in 0 3 -1 x ''; do
+	for v in 0 4 -1 x ''; do
 		refused 2 "$tool --numerics '$v'" sh -c \
 		    "$tool --numerics '$v' </dev/null"
 	done

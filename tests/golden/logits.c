@@ -139,14 +139,14 @@ int
 main(void)
 {
 	struct golden_model *g;
-	struct qwen_model_opts opts = { .numerics = 3 };
+	struct qwen_model_opts opts = { .numerics = 4 };
 	struct qwen_model *m;
 	struct qwen_err err;
-	double ratio[3] = { 0 };
+	double ratio[4] = { 0 };
 	size_t i, n = golden_load(&g);
 
 	ok(n >= 4, "%zu models found", n);
-	for (numerics = 1; numerics <= 2; numerics++) {
+	for (numerics = 1; numerics <= 3; numerics++) {
 		log_ratio = n_ratio = 0;
 		for (i = 0; i < n; i++)
 			check_model(&g[i]);
@@ -159,7 +159,7 @@ main(void)
 	ok(n_ratio == 0 || ratio[2] < ratio[1],
 	    "version 2 is nearer to the reference than version 1");
 	ok(n > 0 && qwen_model_open(&m, g[0].path, &opts, &err) < 0 &&
-	    strcmp(err.msg, "no numerics version 3: there are 1 to 2") == 0,
+	    strcmp(err.msg, "no numerics version 4: there are 1 to 3") == 0,
 	    "a version that there is not");
 	golden_free(g, n);
 	return done_testing();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "golden.h"
+#include "engine/model/model.h"
 #include "engine/model/timeline.h"
 #include "qwen.h"
 #include "qwentext.h"
@@ -122,6 +123,10 @@ check_model(const struct golden_model *g, const struct golden_case *c,
 		return;
 	if (!ok(r == 0, "%s opens", g->name))
 		return;
+	if (numerics == 3 && !base->operands[QWEN_AS_BF16]) {
+		qwen_model_close(base);	/* as version 1 */
+		return;
+	}
 	w.rows.got = calloc(c->n_tokens * g->n_vocab, sizeof *w.rows.got);
 	w.s = evaluate(base, c, c->n_tokens, 1, 0, &w.rows);
 	ok(w.s != NULL, "%s: plain C, one thread", g->name);
@@ -177,6 +182,7 @@ main(void)
 				continue;
 			check_model(&g[i], c, 1, QWEN_KV_F16, QWEN_KV_F16);
 			check_model(&g[i], c, 2, QWEN_KV_F16, QWEN_KV_F16);
+			check_model(&g[i], c, 3, QWEN_KV_F16, QWEN_KV_F16);
 			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q8_0);
 			check_model(&g[i], c, 1, QWEN_KV_Q8_0, QWEN_KV_Q4_0);
 			check_model(&g[i], c, 1, QWEN_KV_Q4_0, QWEN_KV_F16);

@@ -95,9 +95,10 @@ set_up(struct product *p, const struct qwen_quant *q, unsigned numerics,
 	size_t n_in = shape[0], n_out = shape[1], n_tok = shape[2], t, i;
 	size_t row = qwen_quant_row_bytes(q->type, n_in);
 	size_t groups = QWEN_Q8_GROUPS(n_in);
-	int whole = q->kind == QWEN_QUANT_FLOAT;
-	size_t x_bytes = whole ? n_in * sizeof(float) : numerics == 2 ?
-	    n_in * sizeof(uint16_t) : groups * sizeof(struct qwen_q8);
+	enum qwen_operand as = qwen_operand_of(q, n_in, numerics);
+	size_t x_bytes = as == QWEN_AS_F32 ? n_in * sizeof(float) :
+	    as == QWEN_AS_BF16 ? n_in * sizeof(uint16_t) :
+	    groups * sizeof(struct qwen_q8);
 	struct qwen_kernels plain;
 	float *x = malloc(n_in * sizeof *x);
 
@@ -111,11 +112,11 @@ set_up(struct product *p, const struct qwen_quant *q, unsigned numerics,
 	for (t = 0; t < n_tok; t++) {
 		for (i = 0; i < n_in; i++)
 			x[i] = t % 3 == 2 ? 0.0f : random_float();
-		if (whole)
+		if (as == QWEN_AS_F32)
 			memcpy(p->x.p + t * x_bytes, x, x_bytes);
-		else if (numerics == 2)
+		else if (as == QWEN_AS_BF16)
 			plain.vec->run.vec->to_bf16((void *)(p->x.p +
-			    t * x_bytes), x, n_in);
+			    t * x_bytes), x, n_in, QWEN_BF16_LEAST(numerics));
 		else
 			plain.vec->run.vec->quantize((void *)(p->x.p +
 			    t * x_bytes), x, n_in);
@@ -138,6 +139,14 @@ tear_down(struct product *p)
 
 /* ---- the two checks */
 
+/* Has it nothing to do with rows of this length? */
+static int
+leaves(const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_in)
+{
+	return n_in % q->block_len != 0 ||
+	    (variant_is_bf16(k) && n_in % 32 != 0);
+}
+
 /* The shape at which it strays, or N_SHAPES. */
 static size_t
 strays(const struct qwen_kernel *k, const struct qwen_quant *q)
@@ -147,10 +156,10 @@ strays(const struct qwen_kernel *k, const struct qwen_quant *q)
 	static volatile int at_end;
 
 	for (i = 0; i < N_SHAPES; i++) {
-		if (shapes[i][0] % q->block_len != 0)
+		if (leaves(k, q, shapes[i][0]))
 			continue;
 		for (at_end = 0; at_end < 2; at_end++) {
-			set_up(&p, q, variant_numerics(k), shapes[i], at_end);
+			set_up(&p, q, variant_numerics(k, q), shapes[i], at_end);
 			if (sigsetjmp(back, 1) != 0)
 				return i;
 			variant_multiply(k, p.m);
@@ -237,9 +246,9 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 	int good = 1;
 
 	for (i = 0; good && i < N_SHAPES; i++) {
-		if (shapes[i][0] % q->block_len != 0)
+		if (leaves(k, q, shapes[i][0]))
 			continue;
-		set_up(&p, q, variant_numerics(k), shapes[i], 1);
+		set_up(&p, q, variant_numerics(k, q), shapes[i], 1);
 		n = shapes[i][1] * shapes[i][2];
 		if ((want = malloc(n * sizeof *want)) == NULL)
 			abort();

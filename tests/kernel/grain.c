@@ -55,7 +55,8 @@ fill(struct product *p, int e, int small)
 		for (i = 0; i < N_IN; i++)
 			x[i] = ldexpf(random_float(), small ? -85 : 0);
 		plain.vec->run.vec->quantize(p->q8[t], x, N_IN);
-		plain.vec->run.vec->to_bf16(p->h[t], x, N_IN);
+		plain.vec->run.vec->to_bf16(p->h[t], x, N_IN,
+		    QWEN_BF16_LEAST(2));
 	}
 }
 
@@ -71,7 +72,7 @@ multiply(const struct qwen_kernel *k, const struct product *p,
 	size_t t;
 
 	for (t = 0; t < TOKENS; t++) {
-		x[t] = variant_numerics(k) == 2 ? (const void *)p->h[t] :
+		x[t] = variant_is_bf16(k) ? (const void *)p->h[t] :
 		    (const void *)p->q8[t];
 		yp[t] = y[t];
 	}
@@ -85,7 +86,7 @@ same(const struct qwen_kernel *k)
 	static struct product p;
 	static float want[TOKENS][ROWS], got[TOKENS][ROWS];
 	const struct qwen_kernel *plain = qwen_kernel_choose(
-	    variant_numerics(k) == 2 ? QWEN_OP_MATMUL_V2 : QWEN_OP_MATMUL,
+	    variant_is_bf16(k) ? QWEN_OP_MATMUL_BF16 : QWEN_OP_MATMUL,
 	    &made_up, 0, SIZE_MAX);
 	int e, small, good = 1;
 
@@ -123,7 +124,7 @@ main(void)
 		n++;
 	}
 	ok(n > 0, "%zu variants for any format", n);
-	for (i = QWEN_OP_MATMUL; i <= QWEN_OP_GEMM_V2; i++) {
+	for (i = QWEN_OP_MATMUL; i <= QWEN_OP_GEMM_BF16; i++) {
 		k = qwen_kernel_choose((enum qwen_op)i, &made_up, ~0u,
 		    SIZE_MAX);
 		ok(k == NULL || !k->flushes, "operation %zu: by %s", i,

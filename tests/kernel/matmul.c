@@ -16,19 +16,19 @@
 
 /*
  * Activations: spread out, with some rows of zeros and of extremes; blocks of
- * 32 of one sign make the largest sums that there are.  With small, they are
- * around the least that counts in version 2, where products would be subnormal
- * if they were not exact multiples of something larger.
+ * 32 of one sign make the largest sums that there are.  With an exponent, they
+ * are around the least that counts in bf16, where products would be subnormal if
+ * they were not exact multiples of something larger.
  */
 static void
-fill_x(float *x, size_t n, size_t t, int small)
+fill_x(float *x, size_t n, size_t t, int exponent)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (small) {
-			x[i] = ldexpf(random_float(), -84 - (int)(i % 17) -
-			    (t % 3 == 1 ? 40 : 0));
+		if (exponent != 0) {
+			x[i] = ldexpf(random_float(), exponent -
+			    (int)(i % 17) - (t % 3 == 1 ? 40 : 0));
 			continue;
 		}
 		switch (t % 5) {
@@ -48,13 +48,22 @@ fill_x(float *x, size_t n, size_t t, int small)
 	}
 }
 
-/* The least scales in a block, of both signs: where an f16 would spoil it. */
+/*
+ * The least scales in a block, of both signs: where an f16 would spoil it.  Of
+ * BF16 weights around the least that counts.
+ */
 static void
 least_scales(const struct qwen_quant *q, unsigned char *w)
 {
 	unsigned char zero[QWEN_GROUP * 4];
+	uint16_t v = (uint16_t)((random_u32() % 2 << 15) +
+	    ((127 - 52) << 7) - 8 + random_u32() % 16);
 	size_t j;
 
+	if (q->type == QT_BF16 && random_u32() % 2 == 0) {
+		memcpy(w, &v, sizeof v);
+		return;
+	}
 	memset(zero, 0, sizeof zero);
 	for (j = 0; j + 1 < q->block_bytes; j += 2) {
 		zero[j + 1] = 0x7c;
@@ -92,7 +101,7 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block,
 	}
 }
 
-/* A product, and what plain C of both versions makes of it. */
+/* A product, and what plain C of all versions makes of it. */
 struct problem {
 	const struct qwen_quant	*q;
 	size_t			 n_in, n_out, n_tok, width;
@@ -100,7 +109,7 @@ struct problem {
 	float			*x;	/* in the three forms */
 	struct qwen_q8		*xq;
 	uint16_t		*xh;
-	float			*y, *plain[2];	/* with guards; or NULL */
+	float			*y, *plain[3];	/* with guards; or NULL */
 };
 
 static void
@@ -108,6 +117,7 @@ start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
     enum kind kind)
 {
 	size_t row = qwen_quant_row_bytes(q->type, shape[0]), t, n = shape[0];
+	unsigned version = q->kind == QWEN_QUANT_FLOAT ? 3 : 2;
 	struct qwen_kernels plain;
 
 	*p = (struct problem){ .q = q, .n_in = n, .n_out = shape[1],
@@ -121,11 +131,12 @@ start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
 	qwen_kernels_init(&plain, 0, 1);
 	fill_w(q, p->w, row / q->block_bytes * p->n_out, kind);
 	for (t = 0; t < p->n_tok; t++) {
-		fill_x(p->x + t * n, n, t, kind == SMALL ||
-		    kind == LEAST_SMALL);
+		fill_x(p->x + t * n, n, t, kind != SMALL && kind != LEAST_SMALL ?
+		    0 : version == 3 ? -54 : -84);
 		plain.vec->run.vec->quantize(p->xq + t * QWEN_Q8_GROUPS(n),
 		    p->x + t * n, n);
-		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n, n);
+		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n, n,
+		    QWEN_BF16_LEAST(version));
 	}
 }
 
@@ -139,11 +150,11 @@ end(struct problem *p)
 	free(p->y);
 	free(p->plain[0]);
 	free(p->plain[1]);
+	free(p->plain[2]);
 }
 
 static void
-multiply(const struct problem *p, const struct qwen_kernel *k,
-    unsigned version, float *y)
+multiply(const struct problem *p, const struct qwen_kernel *k, float *y)
 {
 	const void *xp[MAX_TOK];
 	float *yp[MAX_TOK];
@@ -153,9 +164,10 @@ multiply(const struct problem *p, const struct qwen_kernel *k,
 	size_t t, i;
 
 	for (t = 0; t < p->n_tok; t++) {
-		xp[t] = p->q->kind == QWEN_QUANT_FLOAT ?
-		    (const void *)(p->x + t * p->n_in) : version == 2 ?
+		xp[t] = variant_is_bf16(k) ?
 		    (const void *)(p->xh + t * p->n_in) :
+		    p->q->kind == QWEN_QUANT_FLOAT ?
+		    (const void *)(p->x + t * p->n_in) :
 		    (const void *)(p->xq + t * QWEN_Q8_GROUPS(p->n_in));
 		yp[t] = y + t * p->width + GUARD;
 	}
@@ -169,22 +181,23 @@ static int
 same(struct problem *p, const struct qwen_kernel *k)
 {
 	size_t bytes = p->n_tok * p->width * sizeof *p->y;
-	unsigned version = variant_numerics(k);
+	unsigned version = variant_numerics(k, p->q);
 	float **plain = &p->plain[version - 1];
 	struct qwen_kernels c;
 
 	qwen_kernels_init(&c, 0, version);
 	if (*plain == NULL) {
 		*plain = malloc(bytes);
-		multiply(p, c.matmul[p->q->type], version, *plain);
+		multiply(p, c.matmul[p->q->type], *plain);
 	}
-	multiply(p, k, version, p->y);
+	multiply(p, k, p->y);
 	return memcmp(p->y, *plain, bytes) == 0;
 }
 
 /*
- * Small activations alone matter in version 2 alone, whose plain C is slow: each
- * large product has one kind, and another than the one before.
+ * Small activations alone matter in bf16 alone, whose plain C is slow: each large
+ * product has one kind, and another than the one before.  In bf16 rows are whole
+ * 32s.
  */
 static int
 is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
@@ -192,7 +205,9 @@ is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
 {
 	int large = shape[0] * shape[1] * shape[2] >= 1000000;
 
-	if (variant_numerics(k) == 1 && kind < LEAST)
+	if (variant_is_bf16(k) && shape[0] % 32 != 0)
+		return 0;
+	if (!variant_is_bf16(k) && kind < LEAST)
 		return kind != SMALL;
 	return !large || kind == i % KINDS;
 }

@@ -67,34 +67,41 @@ variant_get(size_t i)
 	    modelled_get(i - qwen_kernel_count());
 }
 
-/* Is it a product, and a GEMM?  And of which numerics version? */
+/* Is it a product, a GEMM, in bf16? */
 static inline int
 variant_is_gemm(const struct qwen_kernel *k)
 {
-	return k->op == QWEN_OP_GEMM || k->op == QWEN_OP_GEMM_V2;
+	return k->op == QWEN_OP_GEMM || k->op == QWEN_OP_GEMM_BF16;
 }
 
 static inline int
 variant_is_product(const struct qwen_kernel *k)
 {
 	return variant_is_gemm(k) || k->op == QWEN_OP_MATMUL ||
-	    k->op == QWEN_OP_MATMUL_V2;
+	    k->op == QWEN_OP_MATMUL_BF16;
 }
 
-static inline unsigned
-variant_numerics(const struct qwen_kernel *k)
+static inline int
+variant_is_bf16(const struct qwen_kernel *k)
 {
-	return k->op == QWEN_OP_MATMUL_V2 || k->op == QWEN_OP_GEMM_V2 ? 2 : 1;
+	return k->op == QWEN_OP_MATMUL_BF16 || k->op == QWEN_OP_GEMM_BF16;
 }
 
-/* "matmul", "gemm 2" */
+/* A numerics version in which it multiplies this format. */
+static inline unsigned
+variant_numerics(const struct qwen_kernel *k, const struct qwen_quant *q)
+{
+	return !variant_is_bf16(k) ? 1 : q->kind == QWEN_QUANT_FLOAT ? 3 : 2;
+}
+
+/* "matmul", "gemm bf16" */
 static inline const char *
 variant_op(const struct qwen_kernel *k)
 {
 	static const char *const names[2][2] = { { "matmul", "gemm" },
-	    { "matmul 2", "gemm 2" } };
+	    { "matmul bf16", "gemm bf16" } };
 
-	return names[variant_numerics(k) - 1][variant_is_gemm(k)];
+	return names[variant_is_bf16(k)][variant_is_gemm(k)];
 }
 
 /* The tokens of m as k wants them, if it does; the caller frees them. */
@@ -128,7 +135,7 @@ variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
 		qwen_multiply(k, NULL, &m);
 		return;
 	}
-	qwen_kernels_init(&plain, 0, variant_numerics(k));
+	qwen_kernels_init(&plain, 0, variant_numerics(k, m.quant));
 	for (i = 0; i < QWEN_TOKEN_CLASSES; i++)
 		all.by[i] = k;
 	p = variant_pack(k, &m);

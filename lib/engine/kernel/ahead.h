@@ -7,8 +7,9 @@
 
 /*
  * The bytes that the next panel will be made of: a segment of each row; or,
- * further ahead, a share of the rows after these as one.  They are asked for a few lines at a time while tiles compute, since the
- * turning reads of unpacking would wait for every one of them.
+ * further ahead, a share of the rows after these as one.  They are asked for a
+ * few lines at a time while tiles compute, since the turning reads of unpacking
+ * would wait for every one of them.
  */
 struct ahead {
 	const char	*row;		/* NULL: nothing to fetch */
@@ -18,6 +19,13 @@ struct ahead {
 	size_t		 per_step;	/* lines to ask for at each step */
 	int		 far;		/* to the second cache */
 };
+
+/* All of it in so many steps. */
+static inline __attribute__((always_inline, unused)) void
+spread_ahead(struct ahead *a, size_t steps)
+{
+	a->per_step = (a->n_row * ((a->bytes + 63) / 64) + steps - 1) / steps;
+}
 
 static inline __attribute__((always_inline, unused)) void
 fetch_ahead(struct ahead *a)

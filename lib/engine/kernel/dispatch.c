@@ -46,15 +46,25 @@ qwen_kernel_get(size_t i)
 	return NULL;
 }
 
+/* By taking subnormal numbers for zero. */
+static int
+spoils(const struct qwen_kernel *k, const struct qwen_quant *q)
+{
+	return k->flushes && q->kind != QWEN_QUANT_FLOAT &&
+	    q->grain < QWEN_FLUSH_GRAIN;
+}
+
 int
 qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
 	if (q == NULL)
 		return k->type == QWEN_ANY_TYPE;
-	if (k->flushes && q->grain < QWEN_FLUSH_GRAIN)
-		return 0;
-	return k->type == q->type ||
-	    (k->type == QWEN_ANY_TYPE && q->kind != QWEN_QUANT_FLOAT);
+	if (k->type != QWEN_ANY_TYPE)
+		return k->type == q->type && !spoils(k, q);
+	if (q->kind == QWEN_QUANT_FLOAT)
+		return q->type != QT_F32 && (k->op == QWEN_OP_MATMUL_BF16 ||
+		    k->op == QWEN_OP_GEMM_BF16);
+	return !spoils(k, q);
 }
 
 /* Of the same rank, one for the very format goes before one for any. */
@@ -107,6 +117,15 @@ qwen_sift_choose(unsigned features)
 	    SIZE_MAX)->run.sift;
 }
 
+enum qwen_operand
+qwen_operand_of(const struct qwen_quant *q, size_t n_in, unsigned numerics)
+{
+	if (q->kind != QWEN_QUANT_FLOAT)
+		return numerics == 2 ? QWEN_AS_BF16 : QWEN_AS_Q8;
+	return numerics == 3 && q->type != QT_F32 && n_in % 32 == 0 ?
+	    QWEN_AS_BF16 : QWEN_AS_F32;
+}
+
 static void
 choose_gemms(struct qwen_kernels *k, enum qwen_op op,
     const struct qwen_quant *q, unsigned features)
@@ -123,7 +142,7 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 {
 	const struct qwen_quant *q;
 	uint32_t type;
-	int v2;
+	int bf16;
 
 	assert(numerics >= 1 && numerics <= QWEN_NUMERICS_MAX);
 	memset(k, 0, sizeof *k);
@@ -131,11 +150,15 @@ qwen_kernels_init(struct qwen_kernels *k, unsigned features, unsigned numerics)
 	for (type = 0; type < QT_N; type++) {
 		if ((q = qwen_quant_find(type)) == NULL)
 			continue;
-		v2 = numerics == 2 && q->kind != QWEN_QUANT_FLOAT;
-		k->matmul[type] = qwen_kernel_choose(v2 ? QWEN_OP_MATMUL_V2 :
-		    QWEN_OP_MATMUL, q, features, SIZE_MAX);
-		choose_gemms(k, v2 ? QWEN_OP_GEMM_V2 : QWEN_OP_GEMM, q,
+		bf16 = qwen_operand_of(q, QWEN_GROUP, numerics) == QWEN_AS_BF16;
+		k->matmul[type] = qwen_kernel_choose(bf16 ?
+		    QWEN_OP_MATMUL_BF16 : QWEN_OP_MATMUL, q, features,
+		    SIZE_MAX);
+		choose_gemms(k, bf16 ? QWEN_OP_GEMM_BF16 : QWEN_OP_GEMM, q,
 		    features);
+		if (q->kind == QWEN_QUANT_FLOAT)
+			k->matmul_f32[type] = qwen_kernel_choose(
+			    QWEN_OP_MATMUL, q, features, SIZE_MAX);
 	}
 	qwen_kernels_packing(k, NULL);
 	k->delta = qwen_kernel_choose(QWEN_OP_DELTA, NULL, features, SIZE_MAX);

@@ -20,7 +20,7 @@
 #include "engine/kernel/kv.h"
 #include "engine/quant/quant.h"
 
-#define QWEN_NUMERICS_MAX 2
+#define QWEN_NUMERICS_MAX 3
 
 /*
  * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
@@ -38,17 +38,42 @@ struct qwen_q8 {
 
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
 
+/* What a row of activations is multiplied as. */
+enum qwen_operand { QWEN_AS_F32, QWEN_AS_Q8, QWEN_AS_BF16, QWEN_OPERANDS };
+
 /*
- * Activations of version 2 are bf16, and one below the least counts as zero.
- * Then all are whole multiples of 2^-97, and sums of their products with
- * weights are whole multiples of 2^-97 times the grain of the weights' format.
- * If that is 2^-126 or more, none is subnormal, and it makes no difference
- * whether an instruction takes subnormal numbers for zero.  So it is with f16
- * scales, whose grain is 2^-24; a variant that flushes is never chosen for a
- * format with a finer one.
+ * That of a format, by the numerics version.  Of the rows of F16 and BF16 that
+ * version 3 takes as bf16 only those in whole 32s are, others as f32.
  */
-#define QWEN_BF16_LEAST 0x1p-90f
+enum qwen_operand qwen_operand_of(const struct qwen_quant *q, size_t n_in,
+    unsigned numerics);
+
+/*
+ * An activation in bf16 that is below the least counts as zero.  In version 2
+ * all are whole multiples of 2^-97 then, and sums of their products with weights
+ * are whole multiples of 2^-97 times the grain of the weights' format.  If that
+ * is 2^-126 or more, none is subnormal, and it makes no difference whether an
+ * instruction takes subnormal numbers for zero.  So it is with f16 scales, whose
+ * grain is 2^-24; a variant that flushes is never chosen for a format with a
+ * finer one.
+ *
+ * In version 3 weights themselves are floats, and BF16 has its own small ones:
+ * activations are multiples of 2^-67, weights, of which one below its least
+ * counts as zero, of 2^-59.
+ */
+#define QWEN_BF16_LEAST(numerics) ((numerics) == 3 ? 0x1p-60f : 0x1p-90f)
+#define QWEN_BF16_WEIGHT_LEAST 0x1p-52f
 #define QWEN_FLUSH_GRAIN 0x1p-29f	/* 2^-126 / 2^-97 */
+
+/* A weight rounded to bf16, as it is multiplied. */
+static inline uint16_t
+qwen_weight_bf16(const struct qwen_quant *q, float w)
+{
+	if (q->type == QT_BF16 && w < QWEN_BF16_WEIGHT_LEAST &&
+	    w > -QWEN_BF16_WEIGHT_LEAST)
+		return 0;
+	return qwen_f32_bf16(w);
+}
 
 struct qwen_packing;
 
@@ -58,9 +83,9 @@ struct qwen_matmul {
 	size_t			 row_bytes;
 	size_t			 n_in;
 	const struct qwen_quant	*quant;	/* of w */
-	const void *const	*x;	/* a token: float[n_in]; when w is
-					   quantised, struct qwen_q8[], or in
-					   version 2 uint16_t[n_in], bf16 */
+	const void *const	*x;	/* a token: float[n_in]; struct
+					   qwen_q8[]; or uint16_t[n_in], bf16:
+					   see qwen_operand_of() */
 	float *const		*y;	/* a token: indexed by r */
 	size_t			 n_tok;
 	size_t			 r0, r1;
@@ -208,8 +233,8 @@ struct qwen_vec {
 	void	(*l2norm)(float *y, size_t n, float eps, float scale);
 	/* x to 8 bits */
 	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
-	/* x to bf16, what is below QWEN_BF16_LEAST to 0 */
-	void	(*to_bf16)(uint16_t *y, const float *x, size_t n);
+	/* x to bf16, what is below the least to 0 */
+	void	(*to_bf16)(uint16_t *y, const float *x, size_t n, float least);
 	/* y = silu(g) * u */
 	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
 	/* y *= sigmoid(g) */
@@ -326,8 +351,8 @@ enum qwen_op {
 	QWEN_OP_MATMUL,		/* one variant a format */
 	QWEN_OP_GEMM,		/* the same for min_tok tokens and more, whole
 				   groups of n_in and whole 32s of rows */
-	QWEN_OP_MATMUL_V2,	/* these two in version 2, for quantised */
-	QWEN_OP_GEMM_V2,	/* weights */
+	QWEN_OP_MATMUL_BF16,	/* these two with weights and activations in */
+	QWEN_OP_GEMM_BF16,	/* bf16 */
 	QWEN_OP_DELTA,
 	QWEN_OP_ATTN,
 	QWEN_OP_VEC,
@@ -399,7 +424,10 @@ struct qwen_kernel {
 	} run;
 };
 
-/* An operation on no weights, or a product for formats without one. */
+/*
+ * An operation on no weights, or a product for formats without one: quantised
+ * ones, and in bf16 F16 and BF16 too.
+ */
 #define QWEN_ANY_TYPE UINT32_MAX
 
 /*
@@ -426,6 +454,9 @@ struct qwen_kernels {
 	unsigned			 numerics;
 	const struct qwen_kernel	*matmul[QT_N];
 	struct qwen_gemms		 gemm[QT_N];
+	/* where rows that are not whole 32s have others, and those of adapters;
+	   of floats alone */
+	const struct qwen_kernel	*matmul_f32[QT_N];
 	size_t				 pack_bytes;	/* of all kinds that
 							   they take */
 	const struct qwen_kernel	*delta;

@@ -343,7 +343,7 @@ qwen_tune(const struct qwen_tuning *t)
 	uint32_t type;
 	int measured = 0, r = 0;
 
-	if (t->k->numerics != 1)
+	if (t->k->numerics == 2)
 		return 0;
 	if (t->anew)
 		head(&text);

@@ -53,9 +53,9 @@ VI part p_load_f16(const uint16_t *p) { return qwen_f16_f32(*p); }
 VI void p_store_f16(uint16_t *p, part a) { *p = qwen_f32_f16(a); }
 VI part p_load_bf16(const uint16_t *p) { return qwen_bf16_f32(*p); }
 VI void
-p_store_bf16(uint16_t *p, part a)
+p_store_bf16(uint16_t *p, part a, part least)
 {
-	*p = fabsf(a) < QWEN_BF16_LEAST ? 0 : qwen_f32_bf16(a);
+	*p = fabsf(a) < least ? 0 : qwen_f32_bf16(a);
 }
 VI void
 p_store_i8(int8_t *p, part a)
@@ -112,15 +112,14 @@ p_exp(part x)
 	/* NaN is neither */
 	return p_choose(x, hi, p, p_choose(hi, x, p_set1(INFINITY), x));
 }
-/* To nearest even; NaN stays one; what is tiny becomes 0. */
+/* To nearest even; NaN stays one; what is below the least becomes 0. */
 VI void
-p_store_bf16(uint16_t *p, part a)
+p_store_bf16(uint16_t *p, part a, part least)
 {
 	part_u u = (part_u)a, r = u + (u >> 16 & 1) + 0x7fff;
 	part abs = (part)(u & 0x7fffffff);
 
-	r = (part_u)p_choose(p_set1(QWEN_BF16_LEAST), abs, (part)r,
-	    p_set1(0.0f));
+	r = (part_u)p_choose(least, abs, (part)r, p_set1(0.0f));
 	p_store_upper(p, p_choose(a, a, (part)r, (part)(u | 0x400000)));
 }
 #endif
@@ -180,8 +179,6 @@ VI v16 v_load_f16(const uint16_t *p) { LOAD(p_load_f16, p); }
 VI v16 v_load_bf16(const uint16_t *p) { LOAD(p_load_bf16, p); }
 VI void v_store(float *p, v16 a) { STORE(p_store, p, a); }
 VI void v_store_f16(uint16_t *p, v16 a) { STORE(p_store_f16, p, a); }
-/* What is below QWEN_BF16_LEAST becomes 0. */
-VI void v_store_bf16(uint16_t *p, v16 a) { STORE(p_store_bf16, p, a); }
 /* Round to nearest even within -127 .. 127. */
 VI void v_store_i8(int8_t *p, v16 a) { STORE(p_store_i8, p, a); }
 VI v16 v_set1(float x) { SAME(p_set1(x)); }

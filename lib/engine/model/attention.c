@@ -552,7 +552,7 @@ make_operand(struct qwen_batch *b, void *arg, size_t t)
 	const struct qwen_weight *w = &p->l->attn.output;
 
 	if (qwen_is_wanted(b, t) && qwen_wants_operand(w))
-		qwen_make_operand(b, b->b->oq, b->b->o_width, t,
+		qwen_make_operands(b, b->b->oq, b->b->o_width, t,
 		    b->b->o + t * b->b->o_width, w->n_in);
 }
 

@@ -517,7 +517,7 @@ finish(struct qwen_batch *b, void *arg, size_t t)
 		b->vec->gated_norm(o + i * h->dv, p->l->delta.norm,
 		    z + i * h->dv, h->dv, h->eps);
 	if (qwen_wants_operand(&p->l->delta.out))
-		qwen_make_operand(b, b->b->oq, b->b->o_width, t, o,
+		qwen_make_operands(b, b->b->oq, b->b->o_width, t, o,
 		    h->n_head_v * h->dv);
 }
 

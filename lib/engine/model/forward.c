@@ -73,7 +73,7 @@ add_norm(struct qwen_batch *b, void *arg, size_t t)
 	if (!isfinite(sum) && (p->place < p->last ||
 	    t - share->first >= first_wanted(share)))
 		qwen_note_bad(b, t, p->place);
-	qwen_make_operand(b, b->b->xq, n, t, b->b->xn + t * n, n);
+	qwen_make_operands(b, b->b->xq, n, t, b->b->xn + t * n, n);
 }
 
 static void
@@ -323,7 +323,7 @@ run_head(struct qwen_batch *b, size_t t, size_t n)
 	    CHECK_PART };
 
 	qwen_linears(b, &lin, 1, b->b->xn + t * n_embd, n_embd,
-	    qwen_operand(b, b->b->xq, n_embd, t), NULL, n);
+	    qwen_operands(b, b->b->xq, n_embd, t), NULL, n);
 	qwen_pool_run(b->m->pool, do_check, &c, n * c.per_row);
 }
 

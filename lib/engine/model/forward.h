@@ -277,30 +277,44 @@ void qwen_each_token(struct qwen_batch *b, enum qwen_stage stage,
 static inline int
 qwen_wants_operand(const struct qwen_weight *w)
 {
-	return w->quant->kind != QWEN_QUANT_FLOAT;
+	return w->operand != QWEN_AS_F32;
 }
 
 /*
- * Row t of activations as quantised weights take them, by the numerics version
- * struct qwen_q8 or bf16; rows hold so many numbers, in whole groups.
+ * Row t of activations in the other forms that weights take, one form after the
+ * other: struct qwen_q8, bf16.  Rows hold so many numbers, in whole groups.
  */
 static inline const unsigned char *
-qwen_operand(const struct qwen_batch *b, const unsigned char *x, size_t width,
+qwen_operands(const struct qwen_batch *b, const unsigned char *x, size_t width,
     size_t t)
 {
 	return x + t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
 }
 
-/* Make it, from the first n numbers of a row. */
+/* The same in the form that w takes, which is not f32. */
+static inline const unsigned char *
+qwen_operand(const struct qwen_batch *b, const struct qwen_weight *w,
+    const unsigned char *x, size_t width, size_t t)
+{
+	return qwen_operands(b, x, width, t) + QWEN_Q8_GROUPS(width) *
+	    b->m->x_at[w->operand];
+}
+
+/* Make them, from the first n numbers of a row. */
 static inline void
-qwen_make_operand(const struct qwen_batch *b, unsigned char *to, size_t width,
+qwen_make_operands(const struct qwen_batch *b, unsigned char *to, size_t width,
     size_t t, const float *x, size_t n)
 {
-	to += t * QWEN_Q8_GROUPS(width) * b->m->x_bytes;
-	if (b->m->numerics == 2)
-		b->vec->to_bf16((void *)to, x, n);
-	else
-		b->vec->quantize((void *)to, x, n);
+	const struct qwen_model *m = b->m;
+	const size_t groups = QWEN_Q8_GROUPS(width);
+
+	to += t * groups * m->x_bytes;
+	if (m->operands[QWEN_AS_Q8])
+		b->vec->quantize((void *)(to + groups * m->x_at[QWEN_AS_Q8]),
+		    x, n);
+	if (m->operands[QWEN_AS_BF16])
+		b->vec->to_bf16((void *)(to + groups * m->x_at[QWEN_AS_BF16]),
+		    x, n, QWEN_BF16_LEAST(m->numerics));
 }
 
 /* cos and sin of the batch's positions. */

@@ -91,8 +91,8 @@ input(const struct job *j, const struct qwen_weight *w, size_t t)
 {
 	size_t r = j->at != NULL ? j->at[t] : t;
 
-	return qwen_wants_operand(w) ? (const void *)qwen_operand(j->b, j->xq,
-	    j->stride, r) : (const void *)(j->x + r * j->stride);
+	return qwen_wants_operand(w) ? (const void *)qwen_operand(j->b, w,
+	    j->xq, j->stride, r) : (const void *)(j->x + r * j->stride);
 }
 
 static size_t

@@ -150,8 +150,14 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->part = t->part;
 	w->quant = qwen_quant_find(t->type);
 	ld->m->used[t->type] = 1;
+	w->operand = qwen_operand_of(w->quant, n_in, ld->m->numerics);
+	ld->m->operands[w->operand] = 1;
 	w->matmul = ld->m->kernels.matmul[t->type];
 	w->gemm = &ld->m->kernels.gemm[t->type];
+	if (w->operand == QWEN_AS_F32) {
+		w->matmul = ld->m->kernels.matmul_f32[t->type];
+		w->gemm = NULL;
+	}
 	w->n_in = n_in;
 	w->n_out = n_out;
 	w->row_bytes = qwen_quant_row_bytes(t->type, n_in);

@@ -211,7 +211,7 @@ load_a(struct qwen_loader *ld, struct qwen_weight *w,
 	} else
 		copy_rows(ld, t, 0, 0);
 	w->quant = qwen_quant_find(type);
-	w->matmul = ld->m->kernels.matmul[type];
+	w->matmul = ld->m->kernels.matmul_f32[type];
 	w->n_in = (size_t)t->ne[0];
 	w->n_out = (size_t)t->ne[1];
 	w->row_bytes = qwen_quant_row_bytes(type, t->ne[0]);

@@ -25,7 +25,7 @@ activate(struct qwen_batch *b, void *arg, size_t t)
 
 	b->vec->swiglu(g, g, s->up + t * s->ff_width, down->n_in);
 	if (qwen_wants_operand(down))
-		qwen_make_operand(b, s->hq, s->ff_width, t, g, down->n_in);
+		qwen_make_operands(b, s->hq, s->ff_width, t, g, down->n_in);
 }
 
 void

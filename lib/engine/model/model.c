@@ -71,8 +71,6 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 	if (qwen_kv_name(m->hp.k) == NULL || qwen_kv_name(m->hp.v) == NULL)
 		return qwen_fail(err, QWEN_ERANGE,
 		    "no such kind of keys or values");
-	m->x_bytes = m->numerics == 2 ? QWEN_GROUP * sizeof(uint16_t) :
-	    sizeof(struct qwen_q8);
 	m->features = qwen_cpu_detect();
 	if (opts != NULL && opts->cpu != NULL) {
 		if (qwen_cpu_level(opts->cpu, &limit) < 0)
@@ -134,6 +132,22 @@ qwen_load_weights(struct qwen_loader *ld)
 	return ld->rc;
 }
 
+/* Where a group of activations has which form, of those that are taken. */
+static void
+place_operands(struct qwen_model *m)
+{
+	static const size_t bytes[QWEN_OPERANDS] = {
+		[QWEN_AS_Q8] = sizeof(struct qwen_q8),
+		[QWEN_AS_BF16] = QWEN_GROUP * sizeof(uint16_t),
+	};
+	size_t i;
+
+	for (i = 0; i < QWEN_OPERANDS; i++) {
+		m->x_at[i] = m->x_bytes;
+		m->x_bytes += m->operands[i] ? bytes[i] : 0;
+	}
+}
+
 /*
  * Choose among levels by what was measured, for the formats of the weights, which
  * alone get scratch memory.
@@ -186,6 +200,7 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 		qwen_model_close(m);
 		return -1;
 	}
+	place_operands(m);
 	tune(m, opts);
 	/* not before: to look at a file, its first pages are enough */
 	qwen_gguf_want_huge(m->gguf);

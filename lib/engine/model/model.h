@@ -50,6 +50,7 @@ struct qwen_weight {
 					   NULL */
 	const float		*bias;	/* [n_out] added to it; or NULL */
 	const struct qwen_quant	*quant;
+	enum qwen_operand	 operand;	/* what it is multiplied with */
 	const struct qwen_kernel *matmul;
 	const struct qwen_gemms	*gemm;
 	size_t			 n_in, n_out;
@@ -155,10 +156,13 @@ struct qwen_model {
 	struct qwen_mtp		 mtp;
 	struct qwen_kernels	 kernels;
 	unsigned char		 used[QT_N];	/* formats of weights */
+	unsigned char		 operands[QWEN_OPERANDS];	/* what these
+								   take */
 	unsigned		 features;
 	unsigned		 numerics;	/* version */
-	size_t			 x_bytes;	/* of 256 activations, as
-						   quantised weights take them */
+	/* of 256 activations in the forms that weights take, but for f32; where
+	   in a group's share of a row each form is */
+	size_t			 x_bytes, x_at[QWEN_OPERANDS];
 	struct qwen_pool	*pool;
 	struct qwen_profile	 profile;
 	struct qwen_input_sums	*inputs;	/* NULL: nobody wants them */

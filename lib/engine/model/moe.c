@@ -182,7 +182,7 @@ static const void *
 input(const struct qwen_batch *b, const struct qwen_weight *w, size_t t)
 {
 	if (qwen_wants_operand(w))
-		return qwen_operand(b, b->b->xq, b->hp->n_embd, t);
+		return qwen_operand(b, w, b->b->xq, b->hp->n_embd, t);
 	return b->b->xn + t * b->hp->n_embd;
 }
 
@@ -352,7 +352,7 @@ do_activate(void *arg, size_t item, int thread)
 		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
 		bytes += 3 * down->n_in * sizeof *g;
 		if (qwen_wants_operand(down))
-			qwen_make_operand(b, s->hq, s->ff_width, i, g,
+			qwen_make_operands(b, s->hq, s->ff_width, i, g,
 			    down->n_in);
 	}
 	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin,
@@ -400,7 +400,8 @@ do_pack(void *arg, size_t nth, int thread)
 		if (mm.packing == NULL)
 			continue;
 		for (j = 0; j < m; j++)
-			xp[j] = qwen_operand(b, s->hq, s->ff_width, i + j);
+			xp[j] = qwen_operand(b, down, s->hq, s->ff_width,
+			    i + j);
 		qwen_pack(mm.packing, (void *)(uintptr_t)mm.packed, xp, m,
 		    down->n_in);
 		bytes += qwen_packed_bytes(mm.packing, m, down->n_in);
@@ -433,7 +434,7 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
 		for (j = 0; j < m; j++) {
 			xp[j] = qwen_wants_operand(down) ? (const void *)
-			    qwen_operand(b, s->hq, s->ff_width, i + j) :
+			    qwen_operand(b, down, s->hq, s->ff_width, i + j) :
 			    (const void *)(s->gate + (i + j) * s->ff_width);
 			yp[j] = tile + j * QWEN_ROW_CHUNK;
 		}

@@ -209,7 +209,7 @@ join(struct qwen_batch *b, void *arg, size_t t)
 	else
 		memset(x + n, 0, n * sizeof *x);
 	if (qwen_wants_operand(&w->proj))
-		qwen_make_operand(b, b->b->oq, b->b->o_width, row, x, 2 * n);
+		qwen_make_operands(b, b->b->oq, b->b->o_width, row, x, 2 * n);
 }
 
 static struct qwen_batch
@@ -266,7 +266,7 @@ run_rows(struct qwen_batch *b, size_t at, size_t want)
 	size_t i;
 
 	qwen_linears(b, &lin, 1, s->o + at * s->o_width, s->o_width,
-	    qwen_operand(b, s->oq, s->o_width, at), NULL, b->n);
+	    qwen_operands(b, s->oq, s->o_width, at), NULL, b->n);
 	if (b->trace)
 		trace_joined(b, s->o + at * s->o_width);
 	qwen_rope_angles(b);

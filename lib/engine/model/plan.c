@@ -67,7 +67,7 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 	s->active += used * params;
 	s->read += used * bytes;
 	s->macs += used * params;
-	if (!qwen_wants_operand(w))
+	if (w->operand != QWEN_AS_Q8)
 		p->float_macs += used * params;
 	count_adapters(p, s, w, n, used);
 }

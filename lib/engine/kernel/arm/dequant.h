@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * dequant.h - a group of 16 rows as bf16 in f32, rows in the lanes: panels of
- * numerics version 2.
+ * products in bf16.
  *
  * A weight is mul times its integer, or that and add.  Its format's definition
  * rounds the product and the difference, but a product that is added to is
@@ -157,6 +157,50 @@ dequant_group(uint32_t type, const unsigned char *const *p,
 		for (i = 0; i < 16; i++)
 			column(type, u.mul[k], u.add[k], v[i],
 			    to[16 * k + (size_t)i][0]);
+	}
+}
+
+/* Four columns of a row of F16 or BF16, as bf16. */
+AI float32x4_t
+four_columns(uint32_t type, const unsigned char *p)
+{
+	uint16x4_t v = vreinterpret_u16_u8(vld1_u8(p));
+
+	if (type == QT_F16)
+		return round_bf16(vcvt_f32_f16(vreinterpret_f16_u16(v)));
+	/* QWEN_BF16_WEIGHT_LEAST */
+	v = vand_u16(v, vcge_u16(vand_u16(v, vdup_n_u16(0x7fff)),
+	    vdup_n_u16((127 - 52) << 7)));
+	return vreinterpretq_f32_u32(vshll_n_u16(v, 16));
+}
+
+/* Weights of 256 columns of F16 or BF16; p: the rows' bytes of them. */
+AI void
+floats_group(uint32_t type, const unsigned char *const *p,
+    float (*to)[1][16])
+{
+	float32x4_t v[4], a, b;
+	size_t r, k;
+	int i;
+
+	for (k = 0; k < QWEN_GROUP; k += 4) {
+		for (r = 0; r < 16; r += 4) {
+			UNROLL
+			for (i = 0; i < 4; i++)
+				v[i] = four_columns(type, p[r + (size_t)i] +
+				    k * sizeof(uint16_t));
+			UNROLL
+			for (i = 0; i < 2; i++) {
+				a = i == 0 ? vzip1q_f32(v[0], v[2]) :
+				    vzip2q_f32(v[0], v[2]);
+				b = i == 0 ? vzip1q_f32(v[1], v[3]) :
+				    vzip2q_f32(v[1], v[3]);
+				vst1q_f32(to[k + 2 * (size_t)i][0] + r,
+				    vzip1q_f32(a, b));
+				vst1q_f32(to[k + 2 * (size_t)i + 1][0] + r,
+				    vzip2q_f32(a, b));
+			}
+		}
 	}
 }
 

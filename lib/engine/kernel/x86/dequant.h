@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * dequant.h - weights of LANES rows as bf16, from the quads that the functions
- * of unpack.h make: for numerics version 2.
+ * of unpack.h make, or as F16 and BF16 have them: for products in bf16.
  *
  * A weight is fma(mul, v, add) of its byte v: its format's definition rounds
  * the product and the difference, but with these widths the product is exact
@@ -12,9 +12,10 @@
 
 #include <stddef.h>
 
+#include "engine/kernel/ahead.h"
 #include "engine/kernel/x86/decode.h"
 
-/* A group under way.  The including file gives store_quad(), by dequant4(). */
+/* A group under way. */
 struct panel {
 	/* as unpack.h wants them, for the one group */
 	int32_t	scale[16][2 * LANES];
@@ -30,7 +31,16 @@ struct panel {
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct panel, mul) % 64 == 0, "vectors are aligned");
 
+#include "engine/kernel/x86/turn.h"
 #include "engine/kernel/x86/unpack.h"
+
+/*
+ * The including file's: four columns of the group, k the first of them, of the
+ * rows of a half; not rounded, round4() does it; or as pairs of bf16.
+ */
+PI void store_four(uint32_t type, struct panel *p, size_t k, int half,
+    wide_f *w);
+PI void store_pairs(struct panel *p, size_t k, int half, wide_i a, wide_i b);
 
 PI void
 store_scale(uint32_t type, struct panel *p, size_t g, size_t j, size_t k,
@@ -135,17 +145,84 @@ exact4(uint32_t type, struct panel *p, size_t j, int half, int quad,
 		w[i] = W(fmadd_ps)(mul, byte_f32(v, i), add);
 }
 
-/* The same, rounded; those of MXFP4 are bf16 as they are. */
+/* To bf16; those of MXFP4 are that as they are. */
 PI void
-dequant4(uint32_t type, struct panel *p, size_t j, int half, int quad,
-    wide_i v, wide_f *w)
+round4(uint32_t type, wide_f *w)
 {
 	int i;
 
-	exact4(type, p, j, half, quad, v, w);
 	UNROLL
 	for (i = 0; type != QT_MXFP4 && i < 4; i++)
 		w[i] = round_bf16(w[i]);
 }
+
+PI void
+store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
+    int quad, wide_i v)
+{
+	wide_f w[4];
+
+	(void)g;
+	exact4(type, p, j, half, quad, v, w);
+	store_four(type, p, 32 * j + 4 * (size_t)quad, half, w);
+}
+
+/* Pairs of F16, rounded. */
+PI wide_i
+pairs_f16(wide_i v)
+{
+#ifdef __AVX512F__
+	__m512 even = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+	__m512 odd = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(
+	    _mm512_srli_epi32(v, 16)));
+#else
+	const __m256i apart = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+	    0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+	__m256i t = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, apart),
+	    0xd8);
+	__m256 even = _mm256_cvtph_ps(_mm256_castsi256_si128(t));
+	__m256 odd = _mm256_cvtph_ps(_mm256_extracti128_si256(t, 1));
+#endif
+
+	return W(srli_epi32)((wide_i)round_bf16(even), 16) |
+	    (wide_i)round_bf16(odd);
+}
+
+/* Pairs of BF16; those below QWEN_BF16_WEIGHT_LEAST are 0. */
+PI wide_i
+pairs_bf16(wide_i v)
+{
+	typedef int16_t words __attribute__((vector_size(sizeof(wide_i))));
+	const int16_t least = (127 - 52) << 7;
+
+	return v & (wide_i)(((words)v & 0x7fff) >= least);
+}
+
+/* A group of F16 or BF16, LANES rows. */
+PI void
+unpack_16_bits(uint32_t type, const unsigned char *const *row, struct panel *p,
+    int half, struct ahead *ahead)
+{
+	wide_i o[TURN];
+	size_t k;
+	int i;
+
+	for (k = 0; k < QWEN_GROUP; k += 2 * TURN) {
+		fetch_ahead(ahead);
+		turn(row, k * sizeof(uint16_t), o);
+		UNROLL
+		for (i = 0; i < TURN; i++)
+			o[i] = type == QT_F16 ? pairs_f16(o[i]) :
+			    pairs_bf16(o[i]);
+		UNROLL
+		for (i = 0; i < TURN; i += 2)
+			store_pairs(p, k + 2 * (size_t)i, half, o[i],
+			    o[i + 1]);
+	}
+}
+
+#define QWEN_16_BIT_FLOATS(DO, ...)					\
+	DO(f16, QT_F16, __VA_ARGS__)					\
+	DO(bf16, QT_BF16, __VA_ARGS__)
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * gemm_v2_amx.c - many tokens in numerics version 2, AMX: 32 rows as bf16 in
- * a panel, up to 16 tokens at a time, the two tiles of their sums.  No more than
- * four tiles are in use: the processor has few to rename them to, and with all
- * eight, which take half as many loads, 64 tokens took 1.2 times as long.
+ * gemm_bf16_amx.c - many tokens in bf16, AMX: 32 rows in a panel, up to 16 tokens
+ * at a time, the two tiles of their sums.  No more than four tiles are in use: the
+ * processor has few to rename them to, and with all eight, which take half as many
+ * loads, 64 tokens took 1.2 times as long.
  *
- * TDPBF16PS adds as generic/matmul_v2_scalar.c says, or rather the other way
+ * TDPBF16PS adds as generic/matmul_bf16_scalar.c says, or rather the other way
  * round, so that sums stay in their tiles for all columns of a slice.  From how
  * many tokens, which was reckoned and not measured: unpacking is the larger part
  * up to some ten of them, so it is as soon as the products take less than fused
@@ -21,7 +21,7 @@
 #define TILES 6			/* of tokens that are kept gathered */
 #define STEPS 8			/* products in a group, 32 columns each */
 
-struct panel_v2 {
+struct panel_bf16 {
 	/* k/2, half, rows*2 */
 	uint32_t w[SLICE * 128][2][16];
 } __attribute__((aligned(64)));
@@ -33,11 +33,11 @@ struct tokens {
 
 /* Makes a panel of what the place says. */
 typedef void fill_fn(const struct qwen_matmul *m, const struct place *at,
-    struct panel_v2 *p);
+    struct panel_bf16 *p);
 
 static void
 fill_any(const struct qwen_matmul *m, const struct place *at,
-    struct panel_v2 *p)
+    struct panel_bf16 *p)
 {
 	const struct qwen_quant *q = m->quant;
 	float f[QWEN_GROUP];
@@ -53,8 +53,8 @@ fill_any(const struct qwen_matmul *m, const struct place *at,
 			for (k = 0; k < QWEN_GROUP; k += 2)
 				p->w[(g * QWEN_GROUP + k) / 2][r / 16]
 				    [r % 16] =
-				    qwen_f32_bf16(f[k]) |
-				    (uint32_t)qwen_f32_bf16(f[k + 1]) << 16;
+				    qwen_weight_bf16(q, f[k]) | (uint32_t)
+				    qwen_weight_bf16(q, f[k + 1]) << 16;
 		}
 	}
 }
@@ -67,17 +67,22 @@ pairs(__m512 even, __m512 odd)
 }
 
 PI void
-store_quad(uint32_t type, struct panel *p, size_t g, size_t j, int half,
-    int quad, __m512i v)
+store_four(uint32_t type, struct panel *p, size_t k, int half, __m512 *w)
 {
-	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + 16 * j +
-	    2 * (size_t)quad;
-	__m512 w[4];
+	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + k / 2;
 
-	(void)g;
-	dequant4(type, p, j, half, quad, v, w);
+	round4(type, w);
 	_mm512_store_si512(to[0][half], pairs(w[0], w[1]));
 	_mm512_store_si512(to[1][half], pairs(w[2], w[3]));
+}
+
+PI void
+store_pairs(struct panel *p, size_t k, int half, __m512i a, __m512i b)
+{
+	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + k / 2;
+
+	_mm512_store_si512(to[0][half], a);
+	_mm512_store_si512(to[1][half], b);
 }
 
 /* Rows of the last tile that no token has are read, but never used. */
@@ -121,7 +126,7 @@ move_sums(const struct qwen_matmul *m, struct tokens *x,
  * weights in 3.  Sums begin from zero or where the slice before left them.
  */
 static void
-panel_tile(const struct panel_v2 *p, struct tokens *x, const struct place *at,
+panel_tile(const struct panel_bf16 *p, struct tokens *x, const struct place *at,
     size_t tile, struct ahead *ahead)
 {
 	const size_t stride = sizeof x->x[0][0];
@@ -148,7 +153,7 @@ panel_tile(const struct panel_v2 *p, struct tokens *x, const struct place *at,
 
 /* One slice of K for all rows. */
 static void
-slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_v2 *p,
+slice(const struct qwen_matmul *m, fill_fn *fill, struct panel_bf16 *p,
     struct tokens *x, struct place *at)
 {
 	struct ahead ahead;
@@ -182,9 +187,9 @@ configure(size_t rows)
 
 /* Rows r0 .. r1-1 must be whole panels, n_in whole groups. */
 static void
-gemm_v2(const struct qwen_matmul *m, fill_fn *fill)
+gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 {
-	struct panel_v2 p;
+	struct panel_bf16 p;
 	struct tokens x;
 	struct place at = { 0 };
 
@@ -200,19 +205,31 @@ gemm_v2(const struct qwen_matmul *m, fill_fn *fill)
 static void
 product_any(const struct qwen_matmul *m)
 {
-	gemm_v2(m, fill_any);
+	gemm_bf16(m, fill_any);
 }
 
 PI void
 fill_format(uint32_t type, const struct qwen_matmul *m,
-    const struct place *at, struct panel_v2 *to)
+    const struct place *at, struct panel_bf16 *to)
 {
+	const size_t bytes = group_bytes(m);
+	const unsigned char *row[LANES];
+	struct ahead none = { 0 };	/* tiles have it */
 	struct panel p;
 	size_t g;
+	int half, i;
 
 	for (g = 0; g < at->ng; g++) {
 		p.to = to->w + 128 * g;
-		unpack_panel(type, m, &p, at->r, at->g + g, 1);
+		for (half = 0; half < 2; half++) {
+			for (i = 0; i < LANES; i++)
+				row[i] = m->w + (at->r + (size_t)(LANES * half +
+				    i)) * m->row_bytes + (at->g + g) * bytes;
+			if (type == QT_F16 || type == QT_BF16)
+				unpack_16_bits(type, row, &p, half, &none);
+			else
+				unpack(type, row, &p, 0, half);
+		}
 	}
 }
 
@@ -220,24 +237,26 @@ fill_format(uint32_t type, const struct qwen_matmul *m,
 #define FORMAT(name, type, ...)						\
 static void								\
 fill_##name(const struct qwen_matmul *m, const struct place *at,	\
-    struct panel_v2 *to)						\
+    struct panel_bf16 *to)						\
 {									\
 	fill_format(type, m, at, to);					\
 }									\
 static void								\
 product_##name(const struct qwen_matmul *m)				\
 {									\
-	gemm_v2(m, fill_##name);					\
+	gemm_bf16(m, fill_##name);					\
 }
 
 QWEN_ALL_FORMATS(FORMAT)
+QWEN_16_BIT_FLOATS(FORMAT)
 
 #define ENTRY(name, type, ...)						\
-	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM_V2, AMX_SET,		\
+	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM_BF16, AMX_SET,		\
 	    .flushes = 1, .min_tok = AMX_MIN_TOK(4))
 
-const struct qwen_kernel AMX_KERNELS(gemm_v2_amx)[] = {
+const struct qwen_kernel AMX_KERNELS(gemm_bf16_amx)[] = {
 	ENTRY(any, QWEN_ANY_TYPE)
 	QWEN_ALL_FORMATS(ENTRY)
+	QWEN_16_BIT_FLOATS(ENTRY)
 	{ 0 }
 };

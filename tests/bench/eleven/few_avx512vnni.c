@@ -5,7 +5,7 @@
  */
 #define qwen_matmul_avx512vnni_kernels version_1_kernels
 #include "engine/kernel/x86/matmul_avx512vnni.c"
-#include "v3.h"
+#include "eleven.h"
 
 /* The activations of a block in the order of the nibbles of Q4_K and Q5_K. */
 PI void
@@ -39,7 +39,7 @@ dot_k4(const __m512i *w, const __m512i *hi, const __m512i *lo,
 
 PI __m128
 end_k4(__m128 acc, const struct heads *h, const __m512i *sum,
-    const struct v3_act *x)
+    const struct eleven_act *x)
 {
 	__m128 d = _mm_set1_ps(x->d);
 	__m512i min = _mm512_madd_epi16(h->min, _mm512_broadcast_i32x4(
@@ -52,7 +52,7 @@ end_k4(__m128 acc, const struct heads *h, const __m512i *sum,
 }
 
 PI void
-few_k4(uint32_t type, const unsigned char **w, const struct v3_act **x,
+few_k4(uint32_t type, const unsigned char **w, const struct eleven_act **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = qwen_traits[type].bytes;
@@ -93,7 +93,7 @@ few_k4(uint32_t type, const unsigned char **w, const struct v3_act **x,
 }
 
 PI __m512i
-both_planes(__m512i w, const struct v3_act *x, size_t at)
+both_planes(__m512i w, const struct eleven_act *x, size_t at)
 {
 	__m512i v = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w,
 	    _mm512_loadu_si512(x->hi + at));
@@ -104,7 +104,7 @@ both_planes(__m512i w, const struct v3_act *x, size_t at)
 
 /* As dot_super() of version 1, but for the sub-scales. */
 PI __m256i
-dot_wide(uint32_t type, const struct group *u, const struct v3_act *x)
+dot_wide(uint32_t type, const struct group *u, const struct eleven_act *x)
 {
 	const __m256i at16 = _mm256_setr_epi16(0, 4, 8, 12, 1, 5, 9, 13, 2, 6,
 	    10, 14, 3, 7, 11, 15);
@@ -130,7 +130,7 @@ dot_wide(uint32_t type, const struct group *u, const struct v3_act *x)
 }
 
 PI void
-few_super(uint32_t type, const unsigned char **w, const struct v3_act **x,
+few_super(uint32_t type, const unsigned char **w, const struct eleven_act **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = qwen_traits[type].bytes;
@@ -169,7 +169,7 @@ lanes4(const int32_t *p, size_t k)
 
 PI __m128
 add_span(uint32_t type, const unsigned char *const *w, __m512i a, __m512i b,
-    const struct v3_act *x, size_t k, __m128 part)
+    const struct eleven_act *x, size_t k, __m128 part)
 {
 	const int bias = qwen_traits[type].bias;
 	__m512i s = _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88),
@@ -188,7 +188,7 @@ add_span(uint32_t type, const unsigned char *const *w, __m512i a, __m512i b,
 
 PI void
 few_group(uint32_t type, const unsigned char *const *w,
-    const struct v3_act *const *x, int nt, __m128 *acc)
+    const struct eleven_act *const *x, int nt, __m128 *acc)
 {
 	__m512i v[4][4], sum[4][4];
 	__m128 part[4];
@@ -219,13 +219,13 @@ few_group(uint32_t type, const unsigned char *const *w,
 
 PI void
 few_block(uint32_t type, const unsigned char *const *w,
-    const struct v3_act *const *x, size_t n, int nt,
+    const struct eleven_act *const *x, size_t n, int nt,
     const unsigned char *ahead, __m128 *acc)
 {
 	const struct qwen_traits *f = &qwen_traits[type];
 	const size_t bytes = QWEN_GROUP / f->len * f->bytes;
 	const int far = is_far(type, n * bytes);
-	const struct v3_act *y[4];
+	const struct eleven_act *y[4];
 	const unsigned char *p[4];
 	size_t b, i;
 	int j;
@@ -245,7 +245,7 @@ few_tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t t,
     int nt)
 {
 	const unsigned char *w[4], *ahead = ahead_of(p, r);
-	const struct v3_act *x[4];
+	const struct eleven_act *x[4];
 	size_t i, n = p->n_in / QWEN_GROUP;
 	__m128 acc[4];
 	int j;
@@ -293,7 +293,7 @@ few(uint32_t type, const struct qwen_matmul *p)
 
 #define FEW(name, type, ...)						\
 void									\
-v3_few_##name(const struct qwen_matmul *m)				\
+eleven_few_##name(const struct qwen_matmul *m)				\
 {									\
 	few(type, m);							\
 }

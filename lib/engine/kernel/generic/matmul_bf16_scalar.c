@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * matmul_v2_scalar.c - products of numerics version 2, plain C: the definition
- * that the other variants reproduce.
+ * matmul_bf16_scalar.c - products in bf16, plain C: the definition that the other
+ * variants reproduce.
  *
  * Weights and activations are bf16; their products are added in the order of
  * TDPBF16PS, the tile instruction of AMX, as the description of it in Intel's
@@ -44,7 +44,7 @@ weights(const struct qwen_quant *q, const unsigned char *from, size_t n,
 
 	qwen_quant_values(q, from, n, to);
 	for (i = 0; i < n; i++)
-		to[i] = qwen_bf16_f32(qwen_f32_bf16(to[i]));
+		to[i] = qwen_bf16_f32(qwen_weight_bf16(q, to[i]));
 }
 
 static void
@@ -75,7 +75,7 @@ product_any(const struct qwen_matmul *p)
 	}
 }
 
-const struct qwen_kernel qwen_matmul_v2_scalar_kernels[] = {
-	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL_V2, QWEN_SCALAR)
+const struct qwen_kernel qwen_matmul_bf16_scalar_kernels[] = {
+	QWEN_ENTRY(any, QWEN_ANY_TYPE, .op = QWEN_OP_MATMUL_BF16, QWEN_SCALAR)
 	{ 0 }
 };

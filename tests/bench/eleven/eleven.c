@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * v3.c - would activations of 11 bits, and sums of whole numbers as in version
- * 1, be a better version 2?
- *	v3 accuracy	KL divergence over llama.cpp's, by the bits
- *	v3 speed	products in cache, many tokens; x86 with AVX-512 VNNI
- *	v3 memory	products from memory, one token, two threads
- *	v3 model FILE	prefill and decode of a model of which all quantised
- *			weights are in formats that have prototypes
+ * eleven.c - would activations of 11 bits, and sums of whole numbers as in
+ * version 1, be a better version 2?
+ *	eleven accuracy		KL divergence over llama.cpp's, by the bits
+ *	eleven speed		products in cache, many tokens; x86 with
+ *				AVX-512 VNNI
+ *	eleven memory		products from memory, one token, two threads
+ *	eleven model FILE	prefill and decode of a model of which all
+ *				quantised weights are in formats that have
+ *				prototypes
  * Bits of the prototypes are compared with plain C first.  The library knows
  * nothing of this: a model of version 1 gets other functions.
  */
@@ -19,13 +21,13 @@
 
 #include "engine/model/model.h"
 #include "synth/synth.h"
-#include "v3.h"
+#include "eleven.h"
 #include "../../golden/golden.h"
 
 static void
 fail(const char *what)
 {
-	fprintf(stderr, "v3: %s\n", what);
+	fprintf(stderr, "eleven: %s\n", what);
 	exit(1);
 }
 
@@ -40,12 +42,12 @@ now(void)
 
 /* ---- the arithmetic, in plain C */
 
-static int most = V3_MOST;
+static int most = ELEVEN_MOST;
 
 static const int turned[4] = { 0, 2, 1, 3 };
 
 static void
-round_group(struct v3_act *g, const float *x)
+round_group(struct eleven_act *g, const float *x)
 {
 	int32_t q[QWEN_GROUP];
 	uint32_t bits, max = 0;
@@ -86,7 +88,7 @@ round_group(struct v3_act *g, const float *x)
 static void
 round_row(struct qwen_q8 *to, const float *x, size_t n)
 {
-	struct v3_act *g = (void *)to;
+	struct eleven_act *g = (void *)to;
 	float rest[QWEN_GROUP] = { 0 };
 
 	for (; n >= QWEN_GROUP; n -= QWEN_GROUP, x += QWEN_GROUP)
@@ -100,7 +102,7 @@ round_row(struct qwen_q8 *to, const float *x, size_t n)
 /* n weights of a row and their activations: added to y. */
 static float
 add_group(const struct qwen_quant *q, const struct qwen_unpacked *u,
-    const struct v3_act *x, size_t n, float y)
+    const struct eleven_act *x, size_t n, float y)
 {
 	const int super = q->kind == QWEN_QUANT_SUPER;
 	float part = 0.0f, part_min = 0.0f;
@@ -147,7 +149,7 @@ plain(const struct qwen_matmul *m)
 			w += n / q->block_len * q->block_bytes;
 			for (t = 0; t < m->n_tok; t++)
 				m->y[t][r] = add_group(q, &u,
-				    (const struct v3_act *)m->x[t] +
+				    (const struct eleven_act *)m->x[t] +
 				    i / QWEN_GROUP, n, m->y[t][r]);
 		}
 	}
@@ -158,10 +160,10 @@ plain(const struct qwen_matmul *m)
 static const struct format {
 	const char	*name;
 	uint32_t	 type;
-	v3_product	*few, *many;
+	eleven_product	*few, *many;
 } formats[] = {
 #define FORMAT(name, type, ...)						\
-	{ #type, type, v3_few_##name, v3_many_##name },
+	{ #type, type, eleven_few_##name, eleven_many_##name },
 #if defined(__x86_64__)
 	QWEN_FORMATS(FORMAT)
 #endif
@@ -227,7 +229,7 @@ open_model(const char *path, const struct qwen_model_opts *opts)
 	if (qwen_model_open(&m, path, opts, &err) < 0)
 		fail(err.msg);
 	if (with != LIBRARY)
-		m->x_bytes = sizeof(struct v3_act);
+		m->x_bytes = sizeof(struct eleven_act);
 	return m;
 }
 
@@ -323,7 +325,7 @@ accuracy(void)
 /* ---- speed */
 
 enum { TOKENS = 128, CHUNK = 1024, THREADS = 2 };
-enum way { V1_FEW, V1_MANY, V3_FEW, V3_MANY, V2, WAYS };
+enum way { V1_FEW, V1_MANY, ELEVEN_FEW, ELEVEN_MANY, V2, WAYS };
 
 static struct {
 	size_t	 n_in, rows;
@@ -351,16 +353,16 @@ make_tokens(const struct qwen_vec *v)
 	srand(1);
 	for (t = 0; t < TOKENS; t++) {
 		struct qwen_q8 *x1 = take(g * sizeof *x1);
-		struct v3_act *x3 = take(g * sizeof *x3);
+		struct eleven_act *x3 = take(g * sizeof *x3);
 		uint16_t *x2 = take(b.n_in * sizeof *x2);
 
 		for (i = 0; i < b.n_in; i++)
 			f[i] = (float)rand() / (float)RAND_MAX - 0.5f;
 		v->quantize(x1, f, b.n_in);
-		v->to_bf16(x2, f, b.n_in);
+		v->to_bf16(x2, f, b.n_in, QWEN_BF16_LEAST(2));
 		round_row((void *)x3, f, b.n_in);
 		b.x[V1_FEW][t] = b.x[V1_MANY][t] = x1;
-		b.x[V3_FEW][t] = b.x[V3_MANY][t] = x3;
+		b.x[ELEVEN_FEW][t] = b.x[ELEVEN_MANY][t] = x3;
 		b.x[V2][t] = x2;
 		b.y[t] = take(b.rows * sizeof *b.y[t]);
 	}
@@ -368,7 +370,7 @@ make_tokens(const struct qwen_vec *v)
 }
 
 struct share {
-	v3_product		*run;
+	eleven_product		*run;
 	struct qwen_matmul	 m;
 };
 
@@ -388,7 +390,7 @@ work(void *arg)
 
 /* Seconds for all rows. */
 static double
-once(v3_product *run, struct qwen_matmul m)
+once(eleven_product *run, struct qwen_matmul m)
 {
 	struct share s[THREADS];
 	pthread_t id[THREADS];
@@ -413,7 +415,7 @@ once(v3_product *run, struct qwen_matmul m)
 static void
 compare_bits(const struct format *f, struct qwen_matmul m)
 {
-	v3_product *ways[2] = { f->few, f->many };
+	eleven_product *ways[2] = { f->few, f->many };
 	float *y[9], want[9][32];
 	size_t i, t;
 
@@ -422,7 +424,7 @@ compare_bits(const struct format *f, struct qwen_matmul m)
 		for (t = 0; t < 9; t++)
 			y[t] = want[t];
 		m.y = y;
-		m.x = b.x[V3_FEW];
+		m.x = b.x[ELEVEN_FEW];
 		plain(&m);
 		m.y = b.y;
 		for (i = 0; i < 2; i++) {
@@ -437,7 +439,7 @@ compare_bits(const struct format *f, struct qwen_matmul m)
 
 /* n tokens by all ways in turn; the best times. */
 static void
-time_ways(v3_product *const *ways, struct qwen_matmul m, double seconds,
+time_ways(eleven_product *const *ways, struct qwen_matmul m, double seconds,
     double *best)
 {
 	double end = now() + seconds, t;
@@ -460,7 +462,7 @@ bench_format(const struct format *f, const size_t *tokens,
 {
 	const struct qwen_quant *q = qwen_quant_find(f->type);
 	struct qwen_matmul m = { .quant = q, .n_in = b.n_in, .y = b.y };
-	v3_product *ways[WAYS] = { v1->matmul[f->type]->run.matmul,
+	eleven_product *ways[WAYS] = { v1->matmul[f->type]->run.matmul,
 	    v1->gemm[f->type].by[QWEN_TOKEN_CLASSES - 1]->run.matmul, f->few, f->many,
 	    v2->matmul[f->type]->run.matmul };
 	double best[WAYS], t1, t3, mac;
@@ -478,7 +480,7 @@ bench_format(const struct format *f, const size_t *tokens,
 		m.n_tok = *tokens;
 		time_ways(ways, m, 1.0, best);
 		t1 = fmin(best[V1_FEW], best[V1_MANY]);
-		t3 = fmin(best[V3_FEW], best[V3_MANY]);
+		t3 = fmin(best[ELEVEN_FEW], best[ELEVEN_MANY]);
 		mac = 1e-9 * (double)(b.rows * b.n_in * m.n_tok);
 		printf("%-6s %3zu tokens: version 1 %5.1f GMAC/s, 3 %5.1f "
 		    "(%.2f), 2 %5.1f (%.2f); version 1 %.1f GB/s, 3 %.1f\n",
@@ -586,6 +588,6 @@ main(int argc, char **argv)
 		return speed(2048, 256, 1, many);
 	if (argc == 2 && strcmp(what, "memory") == 0)
 		return speed(2048, 65536, THREADS, one);
-	fprintf(stderr, "usage: v3 accuracy | speed | memory | model FILE\n");
+	fprintf(stderr, "usage: eleven accuracy | speed | memory | model FILE\n");
 	return 2;
 }

@@ -6,7 +6,7 @@
  * products are VPDPWSSD's, and nothing is to be done until the group ends.
  * Else it has bytes, as version 1's, for two VPDPBUSD.
  */
-#include "v3.h"
+#include "eleven.h"
 #include "engine/kernel/x86/decode.h"
 
 #define SLICE 4
@@ -80,7 +80,7 @@ broadcast(const void *p)
 
 PI void
 add_wide(uint32_t type, const struct panel *p, size_t g,
-    const struct v3_act *x, const __m512i *sum, __m512 *acc)
+    const struct eleven_act *x, const __m512i *sum, __m512 *acc)
 {
 	__m512 by = _mm512_set1_ps(x->d);
 	int h, j;
@@ -105,7 +105,7 @@ add_wide(uint32_t type, const struct panel *p, size_t g,
 
 PI void
 fold_super(uint32_t type, const struct panel *p, size_t g,
-    const struct v3_act *const *x, int n, __m512 (*acc)[2],
+    const struct eleven_act *const *x, int n, __m512 (*acc)[2],
     struct ahead *ahead)
 {
 	__m512i sum[MAX_TILE][2];
@@ -156,7 +156,7 @@ fold_super(uint32_t type, const struct panel *p, size_t g,
 
 /* Sums begin at what the bias of 128 makes them too large by, over 32. */
 PI void
-fold_block(const struct panel *p, size_t g, const struct v3_act *const *x,
+fold_block(const struct panel *p, size_t g, const struct eleven_act *const *x,
     int n, __m512 (*acc)[2], struct ahead *ahead)
 {
 	__m512i v[MAX_TILE][2];
@@ -203,7 +203,7 @@ PI void
 many_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
     size_t r, size_t g0, size_t ng, size_t t, int n, struct ahead *ahead)
 {
-	const struct v3_act *x[MAX_TILE];
+	const struct eleven_act *x[MAX_TILE];
 	__m512 acc[MAX_TILE][2];
 	size_t g;
 	int i;
@@ -212,7 +212,7 @@ many_tile(uint32_t type, const struct qwen_matmul *m, const struct panel *p,
 	for (i = 0; i < n; i++) {
 		float *y = m->y[t + (size_t)i] + r;
 
-		x[i] = (const struct v3_act *)m->x[t + (size_t)i] + g0;
+		x[i] = (const struct eleven_act *)m->x[t + (size_t)i] + g0;
 		acc[i][0] = g0 == 0 ? _mm512_setzero_ps() :
 		    _mm512_loadu_ps(y);
 		acc[i][1] = g0 == 0 ? _mm512_setzero_ps() :
@@ -287,7 +287,7 @@ many(uint32_t type, const struct qwen_matmul *m)
 
 #define MANY(name, type, ...)						\
 void									\
-v3_many_##name(const struct qwen_matmul *m)				\
+eleven_many_##name(const struct qwen_matmul *m)				\
 {									\
 	many(type, m);							\
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * matmul_v2_avx512bf16.c - products of numerics version 2, AVX-512 BF16.
+ * matmul_bf16_avx512bf16.c - products in bf16, AVX-512 BF16.
  *
  * VDPBF16PS adds the product of the upper halves of two dwords to a sum, then
  * that of the lower ones: so column k above column k + 2 are two steps of the
@@ -8,7 +8,7 @@
  * (0, 2) and (1, 3).  It takes subnormal numbers for zero, and makes none.
  */
 #define COLUMNS 2
-#include "engine/kernel/x86/matmul_v2.h"
+#include "engine/kernel/x86/matmul_bf16.h"
 
 VI v16
 multiply_add(v16 sum, v16 w, v16 x)
@@ -39,7 +39,7 @@ put_tokens(float *to, const uint16_t *x)
 }
 
 VI void
-put_weight(struct panel_v2 *p, size_t k, size_t r, uint16_t v)
+put_weight(struct panel_bf16 *p, size_t k, size_t r, uint16_t v)
 {
 	size_t unit = k / 4 * 2 + k % 2;
 
@@ -47,6 +47,6 @@ put_weight(struct panel_v2 *p, size_t k, size_t r, uint16_t v)
 	    (k % 4 < 2 ? sizeof v : 0), &v, sizeof v);
 }
 
-const struct qwen_kernel qwen_matmul_v2_avx512bf16_kernels[] = {
-	MATMUL_V2_KERNELS(QWEN_AVX512BF16, .flushes = 1)
+const struct qwen_kernel qwen_matmul_bf16_avx512bf16_kernels[] = {
+	MATMUL_BF16_KERNELS(QWEN_AVX512BF16, .flushes = 1)
 };

@@ -265,7 +265,8 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
 $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
-$(TESTS) $(addprefix $(B)/tests/bench/,state pool eleven/eleven): $(B)/%: $(B)/%.o \
+BENCHES := $(addprefix $(B)/tests/bench/,state pool eleven/eleven)
+$(TESTS) $(BENCHES): $(B)/%: $(B)/%.o \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< \
 		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
@@ -288,7 +289,7 @@ check: deps arm64
 	@B=$(B) BIN=$(BIN) sh tests/run.sh
 check-long: deps arm64
 	@sh tests/deps.sh long
-	@$(MAKE) --no-print-directory $(PARALLEL) all tests
+	@$(MAKE) --no-print-directory $(PARALLEL) all tests $(BENCHES)
 	@B=$(B) BIN=$(BIN) QPIPE_LONG=1 sh tests/run.sh
 tests: $(TESTS) $(FAULTS) $(STUB) $(SOAK)
 $(STUB): tests/cli/http_stub.c

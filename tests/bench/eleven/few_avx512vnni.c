@@ -56,7 +56,6 @@ few_k4(uint32_t type, const unsigned char **w, const struct eleven_act **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = qwen_traits[type].bytes;
-	const int far = is_far(type, n * bytes);
 	size_t b, i;
 	int j;
 
@@ -70,7 +69,7 @@ few_k4(uint32_t type, const unsigned char **w, const struct eleven_act **x,
 			order_plane(x[j][b].lo, lo[j]);
 		}
 #define ROW(i, lane) do {						\
-	prefetch(ahead + (4 * b + (i)) * bytes, bytes, far);		\
+	prefetch(ahead + (4 * b + (i)) * bytes, bytes);		\
 	weights_k4(type, w[i], w4);					\
 	one = _mm512_shuffle_i32x4(h.scale, h.scale, lane);		\
 	s[0] = pick(one, 0, 2);						\
@@ -134,7 +133,6 @@ few_super(uint32_t type, const unsigned char **w, const struct eleven_act **x,
     size_t n, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = qwen_traits[type].bytes;
-	const int far = is_far(type, n * bytes);
 	size_t b, i;
 	int j;
 
@@ -144,7 +142,7 @@ few_super(uint32_t type, const unsigned char **w, const struct eleven_act **x,
 		struct group u;
 
 		for (i = 0; i < 4; i++) {
-			prefetch(ahead + (4 * b + i) * bytes, bytes, far);
+			prefetch(ahead + (4 * b + i) * bytes, bytes);
 			decode(type, w[i], &u);
 			for (j = 0; j < nt; j++)
 				sum[j][i] = dot_wide(type, &u, x[j] + b);
@@ -224,14 +222,13 @@ few_block(uint32_t type, const unsigned char *const *w,
 {
 	const struct qwen_traits *f = &qwen_traits[type];
 	const size_t bytes = QWEN_GROUP / f->len * f->bytes;
-	const int far = is_far(type, n * bytes);
 	const struct eleven_act *y[4];
 	const unsigned char *p[4];
 	size_t b, i;
 	int j;
 
 	for (b = 0; b < n; b++) {
-		prefetch(ahead + 4 * b * bytes, 4 * bytes, far);
+		prefetch(ahead + 4 * b * bytes, 4 * bytes);
 		for (i = 0; i < 4; i++)
 			p[i] = w[i] + b * bytes;
 		for (j = 0; j < nt; j++)
@@ -244,7 +241,7 @@ PI void
 few_tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t t,
     int nt)
 {
-	const unsigned char *w[4], *ahead = ahead_of(p, r);
+	const unsigned char *w[4], *ahead = ahead_of(p, 4, r);
 	const struct eleven_act *x[4];
 	size_t i, n = p->n_in / QWEN_GROUP;
 	__m128 acc[4];

@@ -4,7 +4,7 @@
 . "$TOP/tests/cli/tap.sh"
 LEVELS="scalar avx2 avxvnni avx512 vbmi bf16 amx neon dotprod i8mm"
 
-for name in qwen2 qwen3moe qwen3next qwen35moe-ud qwen35-tied; do
+for name in qwen2 qwen3moe qwen3next qwen35moe-ud qwen35-tied qwen3; do
 	model "$name"
 	QWEN_MODEL=$MODEL; export QWEN_MODEL
 	vocab=$(gguf-inspect --json | jq '.tensors[] |
@@ -14,7 +14,9 @@ for name in qwen2 qwen3moe qwen3next qwen35moe-ud qwen35-tied; do
 	gguf-synth --lora "$MODEL" --rank 4 -o a.lora &&
 	    gguf-synth --lora "$MODEL" --rank 9 --seed 2 --recipe F16 -o b.lora
 	is "$?" 0 "adapters for $name"
-	for numerics in 1 2; do
+	versions="1 2"
+	[ "$name" = qwen3 ] && versions=3	# weights of 16 bits
+	for numerics in $versions; do
 		set -- --numerics $numerics --lora a.lora --lora b.lora=-0.5
 		qprefill "$@" --logits all -f raw <ids >want
 		is "$? $(wc -c <want | tr -d ' ')" "0 $((90 * vocab * 4))" \

@@ -108,6 +108,7 @@ static const struct row block[] = {
 	{ "self_attn.v_proj.weight", "attn_v.weight", HUB_PLAIN },
 	{ "self_attn.v_proj.bias", "attn_v.bias", HUB_PLAIN },
 	{ "self_attn.o_proj.weight", "attn_output.weight", HUB_PLAIN },
+	{ "self_attn.o_proj.bias", "attn_output.bias", HUB_PLAIN },
 	{ "self_attn.q_norm.weight", "attn_q_norm.weight", HUB_NORM },
 	{ "self_attn.k_norm.weight", "attn_k_norm.weight", HUB_NORM },
 	{ "self_attn.rotary_emb.inv_freq", "", HUB_IGNORED },

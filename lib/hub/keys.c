@@ -57,11 +57,99 @@ copy_u32(const struct keys *k, const char *from, const char *tail)
 
 /* ------------------------------------------------------------------- rope */
 
-/* Of the position's parameters: their own member, else the config's. */
-static int
-rope_f64(const struct keys *k, yyjson_val *rope, const char *key, double *out)
+/* What is said, for a message, which has another word for lists. */
+static const char *
+said(yyjson_val *v, const char *other)
 {
-	yyjson_val *v = yyjson_obj_get(rope, key);
+	return yyjson_is_str(v) ? yyjson_get_str(v) : yyjson_is_raw(v) ?
+	    yyjson_get_raw(v) : yyjson_is_bool(v) ? yyjson_get_bool(v) ?
+	    "true" : "false" : other;
+}
+
+/* How positions are scaled, by one of both; NULL: it does not say. */
+static const char *
+type_of(yyjson_val *rope)
+{
+	const char *type = yyjson_get_str(yyjson_obj_get(rope, "rope_type"));
+
+	return type != NULL ? type :
+	    yyjson_get_str(yyjson_obj_get(rope, "type"));
+}
+
+/* Whether they are not, by that. */
+static int
+is_plain(const char *type)
+{
+	return type == NULL || strcmp(type, "default") == 0 ||
+	    strcmp(type, "mrope") == 0;
+}
+
+static int
+differ(yyjson_val *a, yyjson_val *b)
+{
+	double x, y;
+
+	if (a == NULL || yyjson_is_null(a) || b == NULL || yyjson_is_null(b))
+		return 0;
+	return qwen_hub_f64(a, &x) == 0 && qwen_hub_f64(b, &y) == 0 ? x != y :
+	    !yyjson_equals(a, b);
+}
+
+/*
+ * rope_scaling, of older configs, may stand beside rope_parameters, as where
+ * somebody has added YaRN: what both tell must be the same, but that these may
+ * be plain.
+ */
+static int
+check_rope(const struct keys *k)
+{
+	static const char *const name[] = { "rope_parameters", "rope_scaling" };
+	yyjson_val *rope[2], *key, *v, *other;
+	const char *type, *added;
+	size_t i, n;
+
+	for (i = 0; i < 2; i++) {
+		rope[i] = qwen_hub_get(k->h, name[i]);
+		if (rope[i] != NULL && !yyjson_is_null(rope[i]) &&
+		    !yyjson_is_obj(rope[i]))
+			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
+			    "%s is no object", k->h->path, name[i]);
+	}
+	type = type_of(rope[0]);
+	added = type_of(rope[1]);
+	if (!is_plain(type) && added != NULL && strcmp(type, added) != 0)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+		    "rope_type is %.40s in rope_parameters and %.40s in "
+		    "rope_scaling", k->h->path, type, added);
+	yyjson_obj_foreach(rope[1], i, n, key, v) {
+		other = yyjson_obj_get(rope[0], yyjson_get_str(key));
+		if (strcmp(yyjson_get_str(key), "rope_type") != 0 &&
+		    strcmp(yyjson_get_str(key), "type") != 0 &&
+		    differ(v, other))
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+			    "%.40s is %.40s in rope_parameters and %.40s in "
+			    "rope_scaling", k->h->path, yyjson_get_str(key),
+			    said(other, "one list"),
+			    said(v, "another"));
+	}
+	return 0;
+}
+
+/* What either says of positions. */
+static yyjson_val *
+rope_get(const struct keys *k, const char *key)
+{
+	yyjson_val *v = yyjson_obj_get(qwen_hub_get(k->h, "rope_scaling"), key);
+
+	return v != NULL && !yyjson_is_null(v) ? v :
+	    yyjson_obj_get(qwen_hub_get(k->h, "rope_parameters"), key);
+}
+
+/* Likewise a number, else what the config says itself. */
+static int
+rope_f64(const struct keys *k, const char *key, double *out)
+{
+	yyjson_val *v = rope_get(k, key);
 
 	if (v == NULL || yyjson_is_null(v))
 		return qwen_hub_get_f64(k->h, key, out, k->err);
@@ -69,22 +157,14 @@ rope_f64(const struct keys *k, yyjson_val *rope, const char *key, double *out)
 	    "%s/config.json: %s is no number that f32 has", k->h->path, key);
 }
 
-static yyjson_val *
-rope_of(const struct keys *k)
+static int
+has(const struct keys *k, const char *key)
 {
-	yyjson_val *v = qwen_hub_get(k->h, "rope_parameters");
-
-	return yyjson_is_obj(v) ? v : qwen_hub_get(k->h, "rope_scaling");
+	return yyjson_get_raw(rope_get(k, key)) != NULL;
 }
 
 static int
-has(yyjson_val *rope, const char *key)
-{
-	return yyjson_get_raw(yyjson_obj_get(rope, key)) != NULL;
-}
-
-static int
-put_yarn(const struct keys *k, yyjson_val *rope, double factor)
+put_yarn(const struct keys *k, double factor)
 {
 	static const struct {
 		const char	*from, *tail;
@@ -98,7 +178,7 @@ put_yarn(const struct keys *k, yyjson_val *rope, double factor)
 	size_t i;
 	int rc;
 
-	rc = rope_f64(k, rope, "original_max_position_embeddings", &v);
+	rc = rope_f64(k, "original_max_position_embeddings", &v);
 	if (rc == 1 && v >= 1 && v < 4294967296.0)
 		put_u32(k, "rope.scaling.original_context_length", (uint32_t)v);
 	else
@@ -106,15 +186,15 @@ put_yarn(const struct keys *k, yyjson_val *rope, double factor)
 		    "%s/config.json: yarn without "
 		    "original_max_position_embeddings", k->h->path);
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
-		if (!has(rope, row[i].from))
+		if (!has(k, row[i].from))
 			continue;
-		if (rope_f64(k, rope, row[i].from, &v) < 0)
+		if (rope_f64(k, row[i].from, &v) < 0)
 			return -1;
 		put_f32(k, row[i].tail, v);
 	}
 	/* what cos and sin are multiplied by, not what YaRN's own factor is */
-	if (has(rope, "attention_factor") && !has(rope, "attn_factor")) {
-		if (rope_f64(k, rope, "attention_factor", &v) < 0)
+	if (has(k, "attention_factor") && !has(k, "attn_factor")) {
+		if (rope_f64(k, "attention_factor", &v) < 0)
 			return -1;
 		put_f32(k, "rope.scaling.yarn_attn_factor",
 		    v / (1 + 0.1 * log(factor)));
@@ -123,35 +203,34 @@ put_yarn(const struct keys *k, yyjson_val *rope, double factor)
 }
 
 static int
-put_scaling(const struct keys *k, yyjson_val *rope)
+put_scaling(const struct keys *k)
 {
-	const char *type = yyjson_get_str(yyjson_obj_get(rope, "rope_type"));
+	const char *type = type_of(qwen_hub_get(k->h, "rope_scaling"));
 	double factor;
 	char buf[96];
 
 	if (type == NULL)
-		type = yyjson_get_str(yyjson_obj_get(rope, "type"));
-	if (type == NULL || strcmp(type, "default") == 0 ||
-	    strcmp(type, "mrope") == 0)
+		type = type_of(qwen_hub_get(k->h, "rope_parameters"));
+	if (is_plain(type))
 		return 0;
 	if (strcmp(type, "yarn") != 0 && strcmp(type, "linear") != 0)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: positions"
 		    " are scaled by %.40s, which is not known here", k->h->path,
 		    type);
-	if (qwen_hub_f64(yyjson_obj_get(rope, "factor"), &factor) < 0)
+	if (qwen_hub_f64(rope_get(k, "factor"), &factor) < 0)
 		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
 		    "positions are scaled by no factor", k->h->path);
 	qwen_gguf_put_str(k->w, key_of(k, "rope.scaling.type", buf, sizeof buf),
 	    type);
 	put_f32(k, "rope.scaling.factor", factor);
-	return *type == 'y' ? put_yarn(k, rope, factor) : 0;
+	return *type == 'y' ? put_yarn(k, factor) : 0;
 }
 
 /* Of positions of several dimensions; 0 if it says none. */
 static int
-put_sections(const struct keys *k, yyjson_val *rope)
+put_sections(const struct keys *k)
 {
-	yyjson_val *v = yyjson_obj_get(rope, "mrope_section");
+	yyjson_val *v = rope_get(k, "mrope_section");
 	int32_t section[4] = { 0 };
 	size_t i, n = yyjson_arr_size(v);
 	uint64_t u;
@@ -336,7 +415,6 @@ file_type(const struct qwen_hub_gguf *g)
 static int
 put_model(const struct keys *k)
 {
-	yyjson_val *rope = rope_of(k);
 	uint32_t head_dim;
 	double x;
 	int rc;
@@ -347,9 +425,9 @@ put_model(const struct keys *k)
 	    copy_u32(k, "intermediate_size", "feed_forward_length") < 0 ||
 	    copy_u32(k, "num_attention_heads", "attention.head_count") < 0 ||
 	    copy_u32(k, "num_key_value_heads", "attention.head_count_kv") < 0 ||
-	    put_scaling(k, rope) < 0 || put_sections(k, rope) < 0)
+	    check_rope(k) < 0 || put_scaling(k) < 0 || put_sections(k) < 0)
 		return -1;
-	if ((rc = rope_f64(k, rope, "rope_theta", &x)) < 0)
+	if ((rc = rope_f64(k, "rope_theta", &x)) < 0)
 		return -1;
 	if (rc == 1)
 		put_f32(k, "rope.freq_base", x);
@@ -409,7 +487,6 @@ static int
 put_linear(const struct keys *k)
 {
 	const struct hub_heads *d = &k->g->heads;
-	yyjson_val *rope = rope_of(k);
 	uint32_t every = 4, dim, n_embd, n_head;
 	double part = 0.25;
 	int rc;
@@ -441,7 +518,7 @@ put_linear(const struct keys *k)
 			return -1;
 		dim = n_embd / n_head;
 	}
-	if (rope_f64(k, rope, "partial_rotary_factor", &part) < 0)
+	if (rope_f64(k, "partial_rotary_factor", &part) < 0)
 		return -1;
 	if (part < 0 || part > 1)
 		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
@@ -531,34 +608,6 @@ put_pooling(const struct keys *k)
 	return r < 0 ? -1 : 0;
 }
 
-/* ------------------------------------------------------- what has no key */
-
-/* Activations are what an architecture says, and so are these two: noted. */
-static int
-look_at_rest(const struct keys *k)
-{
-	yyjson_val *act = qwen_hub_get(k->h, "hidden_act");
-	yyjson_val *topk = qwen_hub_get(k->h, "norm_topk_prob");
-	int divides = strcmp(k->h->arch->name, "qwen2moe") != 0;
-
-	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
-		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
-		    "hidden_act is %s; %s is computed with silu", k->h->path,
-		    yyjson_get_str(act), k->h->arch->name);
-	if (yyjson_is_bool(topk) && k->h->arch->flags & HUB_MOE &&
-	    yyjson_get_bool(topk) != divides && qwen_hub_note(k->g, k->err,
-	    "config.json says norm_topk_prob %s, which a file cannot say: "
-	    "weights of experts of %s are %s", divides ? "false" : "true",
-	    k->h->arch->name, divides ? "divided by their sum" :
-	    "not divided by their sum") < 0)
-		return -1;
-	if (yyjson_get_bool(qwen_hub_get(k->h, "use_sliding_window")))
-		return qwen_hub_note(k->g, k->err, "config.json asks for a "
-		    "sliding window, which a file cannot say: each token sees "
-		    "all before it");
-	return 0;
-}
-
 /* ---------------------------------------------------------------- together */
 
 /* What an architecture has beside that. */
@@ -578,8 +627,7 @@ put_special(const struct keys *k)
 		return -1;
 	if (flags & HUB_LINEAR && put_linear(k) < 0)
 		return -1;
-	if (flags & HUB_TILED && yyjson_obj_get(rope_of(k),
-	    "mrope_section") == NULL)
+	if (flags & HUB_TILED && rope_get(k, "mrope_section") == NULL)
 		qwen_gguf_put_i32s(k->w, key_of(k, "rope.dimension_sections",
 		    buf, sizeof buf), sections, 4);
 	if (flags & HUB_VISION) {
@@ -614,7 +662,7 @@ qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (put_sampling(&k) < 0 || put_name(&k) < 0)
 		return -1;
 	put_size(&k);
-	if (look_at_rest(&k) < 0 || put_model(&k) < 0 ||
+	if (qwen_hub_check(g, err) < 0 || put_model(&k) < 0 ||
 	    (g->rank != HUB_NO_RANK ? qwen_hub_put_rank(g, err) :
 	    put_pooling(&k)) < 0 || put_special(&k) < 0)
 		return -1;

@@ -128,6 +128,9 @@ int qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err,
 int qwen_hub_put_keys(struct qwen_hub_gguf *g, struct qwen_err *err);
 int qwen_hub_put_vocab(struct qwen_hub_gguf *g, struct qwen_err *err);
 
+/* What the config says that has no key: refused, or noted. */
+int qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err);
+
 /* An id of the vocabulary: 1, 0 if the folder does not have the token, -1. */
 int qwen_hub_token_id(const struct qwen_hub *h, const char *token,
     uint64_t *id, struct qwen_err *err);

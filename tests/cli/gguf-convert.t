@@ -481,6 +481,104 @@ EOT
 rm -rf d; cp -R "$F/qwen3" d
 jq -c '.hidden_act = "gelu"' "$F/qwen3/config.json" >d/config.json
 bad "another activation" "hidden_act is gelu; qwen3 is computed with silu"
+# what a file has no key for, and what contradicts the tensors or itself
+while IFS=@ read -r name change why; do
+	rm -rf d; cp -R "$F/$name" d
+	jq -c "$change" "$F/$name/config.json" >d/config.json
+	bad "$name: $change" "^gguf-convert: d/config.json: $why$"
+done <<'EOT'
+qwen3_moe@.decoder_sparse_step = 2@decoder_sparse_step is 2; all layers of qwen3moe have experts
+qwen3_vl_moe@.text_config.decoder_sparse_step = 0@decoder_sparse_step is 0; all layers of qwen3vlmoe have experts
+qwen2_moe@.decoder_sparse_step = "x"@decoder_sparse_step is no whole number below 2^32
+qwen2_moe@.mlp_only_layers = [5, 1]@mlp_only_layers has layer 1; all layers of qwen2moe have experts
+qwen3_moe@.mlp_only_layers = 1@mlp_only_layers is no list
+qwen3_moe@.mlp_only_layers = [-1]@mlp_only_layers has what is no layer
+qwen3@.attention_bias = true@attention_bias is true, and 0 of 2 blocks have attn_q.bias
+qwen3@.attention_bias = 1@attention_bias is neither true nor false
+qwen3_next@.attention_bias = true@attention_bias is true, and 0 of 2 blocks have attn_q.bias
+qwen2_moe@.qkv_bias = false@qkv_bias is false, and 2 of 2 blocks have attn_q.bias
+qwen3@.rope_scaling = 4@rope_scaling is no object
+qwen3@.rope_parameters = "x"@rope_parameters is no object
+qwen3@.rope_scaling = {"rope_theta": 5}@rope_theta is 10000[.0]* in rope_parameters and 5 in rope_scaling
+qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@positions are scaled by dynamic, which is not known here
+qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"type": "yarn"}@rope_type is linear in rope_parameters and yarn in rope_scaling
+qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"factor": 4}@factor is 2 in rope_parameters and 4 in rope_scaling
+qwen3_5@.rope_scaling = {"mrope_section": [1, 2, 1]}@mrope_section is one list in rope_parameters and another in rope_scaling
+EOT
+# and what says what is so
+while IFS=@ read -r name change; do
+	rm -rf d; cp -R "$F/$name" d
+	jq -c "$change" "$F/$name/config.json" >d/config.json
+	gguf-convert -o a.gguf "$F/$name"
+	gguf-convert -o m.gguf d 2>err
+	is "$? $(cat err) $(gguf-inspect --diff a.gguf m.gguf | awk '{ print $2, $3 }' | sort -u)" \
+	    "0  meta general.name" "$name: $change: no difference"
+done <<'EOT'
+qwen3_moe@.decoder_sparse_step = null | .mlp_only_layers = null
+qwen3_moe@del(.decoder_sparse_step, .mlp_only_layers, .attention_bias)
+qwen3_moe@.mlp_only_layers = [2]
+qwen2_moe@del(.qkv_bias)
+qwen3@.attention_bias = null | .rope_scaling = null
+qwen3@.rope_scaling = {"rope_type": "default", "rope_theta": 1e4, "factor": null}
+qwen3@.rope_scaling = .rope_parameters | .rope_parameters = null
+qwen3_vl@.text_config.rope_scaling = (.text_config.rope_parameters | { mrope_section, type: "mrope" })
+EOT
+# rope_scaling, beside rope_parameters that scale nothing or say the same
+yarn='{"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}'
+rm -rf d; cp -R "$F/qwen3" d
+for change in ".rope_scaling = $yarn" \
+    ".rope_parameters += ($yarn | .factor = 4) | .rope_scaling = $yarn" \
+    ".rope_parameters += $yarn | del(.rope_parameters.factor, .rope_parameters.rope_type) | .rope_scaling = { factor: 4 }"; do
+	jq -c "$change" "$F/qwen3/config.json" >d/config.json
+	gguf-convert -o m.gguf d 2>err
+	is "$? $(cat err) $(gguf-inspect m.gguf | awk '/rope[.]/ { print $2, $NF }' | xargs)" \
+	    "0  qwen3.rope.scaling.type yarn qwen3.rope.scaling.factor 4 \
+qwen3.rope.scaling.original_context_length 64 qwen3.rope.freq_base 10000" "$change"
+done
+
+# biases of the attention, of the output too, where the config says so
+tensors() { # FILE NAME:SIZE...: zeros but for the first, 1
+	to=$1 list= at=0; shift
+	for i in "$@"; do
+		list="$list,\"${i%:*}\":{\"dtype\":\"F32\",\"shape\":[${i#*:}],\"data_offsets\":[$at,$((at + 4 * ${i#*:}))]}"
+		at=$((at + 4 * ${i#*:}))
+	done
+	list="{${list#,}}"
+	n=${#list}
+	{ printf "\\$(printf '%o' $((n % 256)))\\$(printf '%o' $((n / 256)))\\0\\0\\0\\0\\0\\0%s\\0\\0\\200\\77" "$list"
+	head -c $((at - 4)) /dev/zero; } >"$to"
+}
+biases() { # LAYER...
+	for i in "$@"; do
+		echo "model.layers.$i.self_attn.q_proj.bias:32"
+		echo "model.layers.$i.self_attn.k_proj.bias:16"
+		echo "model.layers.$i.self_attn.v_proj.bias:16"
+		echo "model.layers.$i.self_attn.o_proj.bias:32"
+	done
+}
+with_biases() { # ATTENTION_BIAS NAME:SIZE...
+	rm -rf d; cp -R "$F/qwen3" d
+	rm d/model.safetensors.index.json
+	mv d/model-00001-of-00002.safetensors d/model-a.safetensors
+	mv d/model-00002-of-00002.safetensors d/model-b.safetensors
+	jq -c ".attention_bias = $1" "$F/qwen3/config.json" >d/config.json
+	shift
+	tensors d/model-c.safetensors "$@"
+}
+with_biases true $(biases 0 1)
+gguf-convert -o m.gguf d 2>err
+is "$? $(cat err) $(gguf-inspect m.gguf | grep -c 'attn_.*[.]bias')" "0  8" "attention_bias: biases are converted"
+is "$(gguf-inspect --values blk.0.attn_q.bias m.gguf | tr -s '\t\n' '  ' | cut -c 1-7)" "1 0 0 0" "as they are"
+qprefill -q -m m.gguf --logits last -f raw -o /dev/null <ids >got
+is "$(qprefill -q -m d --logits last -f raw -o /dev/null <ids | cmp - got 2>&1)" "" "and of the folder itself"
+with_biases null $(biases 0 1)
+bad "biases that are not told of" "attention_bias is false, and 2 of 2 blocks have attn_q.bias"
+with_biases true $(biases 0 1 | grep -v 1.self_attn.o_proj)
+bad "a bias is missing" "attention_bias is true, and 1 of 2 blocks have attn_output.bias"
+rm -rf d; cp -R "$F/qwen2" d
+tensors d/model-1.safetensors $(biases 1 | grep o_proj)
+bad "an output of qwen2 with a bias" "attn_output.bias is in the files, and qwen2 has none"
+
 # and what is only noted
 while IFS='|' read -r name change note; do
 	rm -rf d; cp -R "$F/$name" d

@@ -490,7 +490,7 @@ formats(void)
 
 /* ---- adapters */
 
-/* A model whose queries and keys have biases. */
+/* A model whose queries, keys and outputs of the attention have biases. */
 static struct tiny *
 biased(void)
 {
@@ -503,6 +503,8 @@ biased(void)
 		tiny_add(t, name, 0, 128, 1, 0, 0, 1);
 		snprintf(name, sizeof name, "blk.%zu.attn_k.bias", i);
 		tiny_add(t, name, 0, 64, 1, 0, 0, 1);
+		snprintf(name, sizeof name, "blk.%zu.attn_output.bias", i);
+		tiny_add(t, name, 0, dense.n_embd, 1, 0, 0, 1);
 	}
 	return t;
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * check.c - what a config says that a GGUF file has no key for: an architecture
+ * is the same in all of its files.  What would compute something else is refused.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "hub/json.h"
+#include "hub/plan.h"
+
+static int
+is_arch(const struct qwen_hub_gguf *g, const char *name)
+{
+	return strcmp(g->hub->arch->name, name) == 0;
+}
+
+/* Of a model with experts all layers have them. */
+static int
+check_dense(const struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	const struct qwen_hub *h = g->hub;
+	yyjson_val *list = qwen_hub_get(h, "mlp_only_layers"), *v;
+	uint32_t step = 1;
+	uint64_t layer;
+	size_t i, n;
+
+	if (!(h->arch->flags & HUB_MOE))
+		return 0;
+	if (qwen_hub_get_u32(h, "decoder_sparse_step", &step, err) < 0)
+		return -1;
+	if (step != 1)
+		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
+		    "decoder_sparse_step is %u; all layers of %s have experts",
+		    h->path, step, h->arch->name);
+	if (list != NULL && !yyjson_is_null(list) && !yyjson_is_arr(list))
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
+		    "mlp_only_layers is no list", h->path);
+	yyjson_arr_foreach(list, i, n, v) {
+		if (qwen_hub_u64(v, &layer) < 0)
+			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
+			    "mlp_only_layers has what is no layer", h->path);
+		if (layer < g->n_layer)
+			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
+			    "mlp_only_layers has layer %" PRIu64 "; all layers "
+			    "of %s have experts", h->path, layer,
+			    h->arch->name);
+	}
+	return 0;
+}
+
+/* How many blocks have a tensor. */
+static uint32_t
+count(const struct qwen_hub_gguf *g, const char *tail)
+{
+	const char *s;
+	uint32_t n = 0;
+	size_t i;
+
+	for (i = 0; i < g->n; i++) {
+		s = strchr(g->t[i].name, '.');
+		if (s == NULL || (s = strchr(s + 1, '.')) == NULL)
+			continue;
+		n += strcmp(s + 1, tail) == 0;
+	}
+	return n;
+}
+
+/*
+ * Biases of the attention are there or not, in all blocks, as the config says:
+ * qwen2 says nothing, and has none of the output.
+ */
+static int
+check_biases(const struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	static const char *const what[][2] = {
+		{ "attn_q.weight", "attn_q.bias" },
+		{ "attn_k.weight", "attn_k.bias" },
+		{ "attn_v.weight", "attn_v.bias" },
+		{ "attn_output.weight", "attn_output.bias" },
+	};
+	const char *key = is_arch(g, "qwen2moe") ? "qkv_bias" :
+	    "attention_bias";
+	yyjson_val *v = is_arch(g, "qwen2") ? NULL : qwen_hub_get(g->hub, key);
+	int old = is_arch(g, "qwen2") || is_arch(g, "qwen2moe"), has = old;
+	uint32_t all, n;
+	size_t i;
+
+	if (v != NULL && !yyjson_is_null(v)) {
+		if (!yyjson_is_bool(v))
+			return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: %s "
+			    "is neither true nor false", g->hub->path, key);
+		has = yyjson_get_bool(v);
+	}
+	for (i = is_arch(g, "qwen2") ? 3 : 0; i < 4; i++) {
+		all = count(g, what[i][0]);
+		n = count(g, what[i][1]);
+		if (i == 3 && old && n > 0)
+			return qwen_fail(err, QWEN_EUNSUP, "%s: %s is in the "
+			    "files, and %s has none", g->hub->path, what[i][1],
+			    g->hub->arch->name);
+		if ((i < 3 || !old) && n != (has ? all : 0))
+			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: %s "
+			    "is %s, and %u of %u blocks have %s", g->hub->path,
+			    key, has ? "true" : "false", n, all, what[i][1]);
+	}
+	return 0;
+}
+
+int
+qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
+{
+	const struct qwen_hub *h = g->hub;
+	yyjson_val *act = qwen_hub_get(h, "hidden_act");
+	yyjson_val *topk = qwen_hub_get(h, "norm_topk_prob");
+	int divides = !is_arch(g, "qwen2moe");
+
+	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
+		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
+		    "hidden_act is %s; %s is computed with silu", h->path,
+		    yyjson_get_str(act), h->arch->name);
+	if (check_dense(g, err) < 0 || check_biases(g, err) < 0)
+		return -1;
+	if (yyjson_is_bool(topk) && h->arch->flags & HUB_MOE &&
+	    yyjson_get_bool(topk) != divides && qwen_hub_note(g, err,
+	    "config.json says norm_topk_prob %s, which a file cannot say: "
+	    "weights of experts of %s are %s", divides ? "false" : "true",
+	    h->arch->name, divides ? "divided by their sum" :
+	    "not divided by their sum") < 0)
+		return -1;
+	if (yyjson_get_bool(qwen_hub_get(h, "use_sliding_window")))
+		return qwen_hub_note(g, err, "config.json asks for a sliding "
+		    "window, which a file cannot say: each token sees all "
+		    "before it");
+	return 0;
+}

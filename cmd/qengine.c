@@ -26,11 +26,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("how it runs:"),
 	CLI_OPT_MODEL(&engine.work.path),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
-	CLI_INT(0, "keep", "n", &engine.work.n_keep, 0, 1 << 16,
-	    "keep so many texts in memory, to go on with; 64 by default"),
-	CLI_INT(0, "pause", "ms", &engine.work.pause_ms, 0, 1 << 20,
-	    "about the longest wait for a prompt of others; 500 by default"),
-	TOOL_OPT_DRAFT(&engine.work.draft),
+	TOOL_OPT_TURNS(&engine.work),
 	TOOL_OPT_WORK(&engine.work),
 	CLI_END,
 };

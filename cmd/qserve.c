@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* qserve.c - a model for programs that speak HTTP. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "qserve/qserve.h"
 
@@ -22,14 +24,40 @@ push(struct cli_list *l, char *s)
 	l->v[l->n++] = s;
 }
 
-/* An option of the engine. */
+/* Our own engine's, where what they say is looked at, and no more. */
+static struct tool_work own = { .draft = { .mode = QWEN_DRAFT_AUTO } };
+static const struct cli_opt engine_options[] = {
+	TOOL_OPT_COMPUTE(&own),
+	TOOL_OPT_PASSES(&own),
+	TOOL_OPT_TURNS(&own),
+	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
+	CLI_END,
+};
+
+/* One of them: it is right, and goes to the engine. */
 static void
 pass(const struct cli_opt *o, const char *arg)
 {
-	struct cli_list *l = o->to;
+	cli_set(o->to, arg);
+	push(&server.engine_args, arg != NULL ?
+	    cli_format("--%s=%s", o->name, arg) : cli_format("--%s", o->name));
+}
 
-	push(l, arg != NULL ? cli_format("--%s=%s", o->name, arg) :
-	    cli_format("--%s", o->name));
+static const struct cli_opt *
+engine_rows(void *to)
+{
+	static struct cli_opt rows[sizeof engine_options /
+	    sizeof engine_options[0]];
+	size_t i;
+
+	(void)to;
+	for (i = 0; engine_options[i].kind != CLI_KIND_END; i++) {
+		rows[i] = engine_options[i];
+		rows[i].kind = CLI_KIND_CALL;
+		rows[i].call = pass;
+		rows[i].to = (void *)(uintptr_t)&engine_options[i];
+	}
+	return rows;
 }
 
 static void
@@ -43,9 +71,6 @@ set_mode(const struct cli_opt *o, const char *arg)
 		cli_usage("--socket-mode: '%s' is not like 660", arg);
 	*mode = (unsigned)v;
 }
-
-#define PASS(letter, name, arg, completes, help) \
-	CLI_CALL(letter, name, arg, &server.engine_args, pass, completes, help)
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("who asks:"),
@@ -93,35 +118,9 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("engines:"),
 	CLI_LIST(0, "engine", "command", &server.commands, NULL,
 	    "an engine, in place of our own; can be given again"),
-	PASS('t', "threads", "threads", NULL,
-	    "so many threads; 0, the default: one a processor or core"),
-	PASS(0, "numerics", "version", NULL,
-	    "the arithmetic, see qwen-numerics(7)"),
-	PASS(0, "quantize", "type", NULL,
-	    "of a folder of a hub: make its weights smaller at the start"),
-	PASS(0, "kv", "kind", "words " TOOL_KV_KINDS,
-	    "how keys and values are kept"),
-	PASS(0, "kv-k", "kind", "words " TOOL_KV_KINDS, "the keys"),
-	PASS(0, "kv-v", "kind", "words " TOOL_KV_KINDS, "the values"),
 	TOOL_OPT_LORA,
-	PASS(0, "rope-scaling", "how", TOOL_ROPE_KINDS, TOOL_ROPE_HELP),
-	PASS(0, "mem", "size", NULL,
-	    "memory for caches and states at most, as in 20G"),
-	PASS(0, "max-sequences", "n", NULL,
-	    "so many texts under way at most; 32 by default"),
-	PASS(0, "batch", "n", NULL,
-	    "so many tokens in a pass; changes no result"),
-	PASS(0, "keep", "n", NULL,
-	    "keep so many texts in memory, to go on with; 64 by default"),
-	PASS(0, "pause", "ms", NULL,
-	    "about the longest wait for a prompt of others; 500 by default"),
-	PASS(0, "draft", "how", "words auto mtp lookup none",
-	    "guess ahead: auto, mtp, lookup, none; :n, so many; or a file"),
-	PASS(0, "draft-text", "file", "file",
-	    "look guesses up in this text, too"),
+	CLI_ROWS(&server, engine_rows),
 	TOOL_OPT_STORE(&server.store),
-	PASS(0, "force", NULL, NULL,
-	    "go on where there is not the memory"),
 	TOOL_OPT_SAMPLING(&server.with.sampler),
 	CLI_END,
 };
@@ -133,6 +132,14 @@ static const struct cli_tool tool = {
 	.options = options, .max = 0,
 };
 
+/* A file that the engine reads. */
+static void
+look_for(const char *path)
+{
+	if (path != NULL && access(path, R_OK) == -1)
+		die("%s: %s", path, strerror(errno));
+}
+
 /* Our own engine: as we were started, with what it need not be told twice. */
 static void
 set_engine(struct qserve *s)
@@ -143,6 +150,10 @@ set_engine(struct qserve *s)
 	if (s->commands.n > 0 && (l->n > 0 || s->store.dir != NULL))
 		cli_usage("%s is for our own engine: put it into the command "
 		    "of --engine", l->n > 0 ? l->v[0] : "--store");
+	tool_draft_check(&own.draft);
+	look_for(own.draft.file);
+	look_for(own.draft.text);
+	tool_quantize = 0;	/* no weights here */
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
 	push(l, cli_format("--model=%s", s->model_path));

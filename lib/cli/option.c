@@ -155,14 +155,11 @@ put_text(const struct cli_opt *o, const char *arg)
 	*(const char **)o->to = arg;
 }
 
-/* arg is NULL if the option takes none. */
-static void
-set(size_t i, const char *arg)
+void
+cli_set(const struct cli_opt *o, const char *arg)
 {
-	const struct cli_opt *o = spec.row[i];
 	const char *name = cli_opt_name(o);
 
-	spec.given[i]++;
 	switch (o->kind) {
 	case CLI_KIND_FLAG: *(unsigned *)o->to |= (unsigned)o->max; break;
 	case CLI_KIND_COUNT: ++*(int *)o->to; break;
@@ -183,6 +180,13 @@ set(size_t i, const char *arg)
 	case CLI_KIND_GROUP:
 	case CLI_KIND_ROWS: break;
 	}
+}
+
+static void
+set(size_t i, const char *arg)
+{
+	spec.given[i]++;
+	cli_set(spec.row[i], arg);
 }
 
 /* ------------------------------------------------------------------ the words */

@@ -119,6 +119,12 @@ struct cli_tool {
  */
 int cli_begin(const struct cli_tool *t, int argc, char *argv[]);
 
+/*
+ * What an option does with its argument, NULL if it takes none: for who has rows
+ * that are not the tool's own.  Exits if that is wrong.
+ */
+void cli_set(const struct cli_opt *o, const char *arg);
+
 /* How often an option with this target was given. */
 int cli_given(const void *to);
 

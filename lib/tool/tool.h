@@ -66,16 +66,26 @@
 #define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
 	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
-/* Of a struct tool_work. */
-#define TOOL_OPT_WORK(w) CLI_OPT_THREADS(&(w)->n_threads), \
-	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV, \
-	TOOL_OPT_LORA, \
+/* Of a struct tool_work: how it computes, */
+#define TOOL_OPT_COMPUTE(w) CLI_OPT_THREADS(&(w)->n_threads), \
+	TOOL_OPT_NUMERICS(&(w)->numerics), TOOL_OPT_QUANTIZE, TOOL_OPT_KV
+/* how much at a time, */
+#define TOOL_OPT_PASSES(w) \
 	TOOL_OPT_ROPE, \
 	CLI_BYTES(0, "mem", "size", &(w)->mem, 1, \
 	    "memory for caches and states at most, as in 20G"), \
 	CLI_INT(0, "max-sequences", "n", &(w)->n_sequences, 1, 4096, \
 	    "so many texts under way at most; 32 by default"), \
-	TOOL_OPT_BATCH(&(w)->n_pass), TOOL_OPT_STORE(&(w)->at)
+	TOOL_OPT_BATCH(&(w)->n_pass)
+/* and, where it serves, for whom. */
+#define TOOL_OPT_TURNS(w) \
+	CLI_INT(0, "keep", "n", &(w)->n_keep, 0, 1 << 16, \
+	    "keep so many texts in memory, to go on with; 64 by default"), \
+	CLI_INT(0, "pause", "ms", &(w)->pause_ms, 0, 1 << 20, \
+	    "about the longest wait for a prompt of others; 500 by default"), \
+	TOOL_OPT_DRAFT(&(w)->draft)
+#define TOOL_OPT_WORK(w) TOOL_OPT_COMPUTE(w), TOOL_OPT_LORA, \
+	TOOL_OPT_PASSES(w), TOOL_OPT_STORE(&(w)->at)
 /* Of a struct tool_grammar. */
 #define TOOL_OPT_GRAMMAR(g) \
 	CLI_FILE(0, "grammar", "file", &(g)->path, "file", \

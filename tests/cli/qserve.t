@@ -140,5 +140,12 @@ refused 1 "an engine that cannot be started" qserve -q --listen 127.0.0.1:0 --en
 refused 2 "no address" qserve --listen nowhere
 refused 2 "no port" qserve --listen localhost:http
 refused 2 "options of an engine that is not ours" qserve --engine cat --mem 3G
+# what is wrong with the engine's is told before anybody could ask
+for o in --threads=-1 --numerics=7 --quantize=q9 --kv=x --kv-k=x --kv-v=x --rope-scaling=x --mem=0 \
+    --max-sequences=0 --batch=x --keep=-1 --pause=x --draft=x '--draft=none --draft-text=bodies'; do
+	refused 2 "$o" timeout 20 qserve --listen unix:S $o
+done
+refused 1 "no file with drafts" timeout 20 qserve --listen unix:S --draft ./nothing.gguf
+refused 1 "no text with drafts" timeout 20 qserve --listen unix:S --draft-text nothing
 refused 1 "no model" qserve -m /nonexistent
 done_testing

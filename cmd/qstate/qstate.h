@@ -91,6 +91,13 @@ int qstate_trace_diff(struct trace t[2]);
 /* ,"key":"hex digits" */
 void qstate_json_fp(const char *key, const struct qwen_fp *fp);
 
+/*
+ * How keys and values are kept, and positions scaled, where that is not f16, and
+ * as the model says: members, or facts, each a line, or in one, after others.
+ */
+void qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
+    int in_line);
+
 /* "true" or "false"; before, and a string of JSON */
 const char *qstate_bool(int v);
 void qstate_json_text(const char *before, const char *text);

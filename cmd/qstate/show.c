@@ -77,6 +77,28 @@ fp(const char *key, const struct qwen_fp *v)
 	text(key, qwen_fp_hex(v, hex));
 }
 
+void
+qstate_how(enum qwen_kv k, enum qwen_kv v, const struct qwen_rope *rope,
+    int in_line)
+{
+	int kv = k != QWEN_KV_F16 || v != QWEN_KV_F16;
+	char buf[QWEN_ROPE_TEXT];
+	const struct {
+		const char	*key, *value;
+	} fact[] = {
+		{ "keys", kv ? qwen_kv_name(k) : "" },
+		{ "values", kv ? qwen_kv_name(v) : "" },
+		{ "rope", qwen_rope_text(rope, buf) },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof fact / sizeof fact[0]; i++) {
+		if (*fact[i].value != '\0')
+			printf(qstate_opt.json ? ",\"%s\":\"%s\"" : in_line ?
+			    " %s %s" : "%s %s\n", fact[i].key, fact[i].value);
+	}
+}
+
 /* What is there more than once: in JSON an array of that name. */
 static void
 list(const char *name)
@@ -261,7 +283,6 @@ show(const struct state *s)
 	static const struct qwen_fp none;
 	const struct qwen_state_info *info = s->info;
 	int json = qstate_opt.json;
-	char rope[QWEN_ROPE_TEXT];
 
 	if (json)
 		qstate_json_text("{\"state\":", s->name);
@@ -273,12 +294,7 @@ show(const struct state *s)
 		fp("base", &info->header.base);
 	fp("vocabulary", &info->header.vocab);
 	number("numerics", info->header.numerics);
-	if (info->header.k != QWEN_KV_F16 || info->header.v != QWEN_KV_F16) {
-		text("keys", qwen_kv_name(info->header.k));
-		text("values", qwen_kv_name(info->header.v));
-	}
-	if (*qwen_rope_text(&info->header.rope, rope) != '\0')
-		text("rope", rope);
+	qstate_how(info->header.k, info->header.v, &info->header.rope, 0);
 	if (info->converted && json)
 		printf(",\"converted\":true");
 	else if (info->converted)

@@ -47,7 +47,7 @@ list_store(struct qwen_store **st)
 	return l;
 }
 
-/* Is this the first entry of another model? */
+/* Is this the first entry of another model, or way to compute it? */
 static int
 begins_model(const struct qwen_store_list *l, size_t i)
 {
@@ -57,7 +57,8 @@ begins_model(const struct qwen_store_list *l, size_t i)
 		return 1;
 	before = qwen_store_list_at(l, i - 1);
 	return memcmp(&e->model, &before->model, sizeof e->model) != 0 ||
-	    e->numerics != before->numerics;
+	    e->numerics != before->numerics || e->k != before->k ||
+	    e->v != before->v || !qwen_rope_same(&e->rope, &before->rope);
 }
 
 /* ---------------------------------------------------------------------- ls */
@@ -97,10 +98,11 @@ ls_json(const struct qwen_store_entry *e)
 	    qwen_fp_hex(&e->prefix, hex));
 	qstate_json_fp("model", &e->model);
 	qstate_json_fp("vocabulary", &e->vocab);
-	printf(",\"numerics\":%lu,\"from\":%" PRIu64 ",\"end\":%" PRIu64
-	    ",\"depth\":%zu,\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%"
-	    PRId64, (unsigned long)e->numerics, e->from, e->end, e->depth,
-	    qstate_bool(e->orphan), e->bytes, e->used);
+	printf(",\"numerics\":%lu", (unsigned long)e->numerics);
+	qstate_how(e->k, e->v, &e->rope, 1);
+	printf(",\"from\":%" PRIu64 ",\"end\":%" PRIu64 ",\"depth\":%zu,"
+	    "\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%" PRId64, e->from,
+	    e->end, e->depth, qstate_bool(e->orphan), e->bytes, e->used);
 	qstate_json_text(",\"path\":", e->path);
 	printf("}\n");
 }
@@ -117,10 +119,13 @@ qstate_ls(char *none[])
 	(void)none;
 	for (i = 0; i < qwen_store_list_n(l); i++) {
 		e = qwen_store_list_at(l, i);
-		if (!qstate_opt.json && begins_model(l, i))
-			printf("model %s numerics %lu\n",
+		if (!qstate_opt.json && begins_model(l, i)) {
+			printf("model %s numerics %lu",
 			    qwen_fp_hex(&e->model, hex),
 			    (unsigned long)e->numerics);
+			qstate_how(e->k, e->v, &e->rope, 1);
+			putchar('\n');
+		}
 		if (qstate_opt.json)
 			ls_json(e);
 		else
@@ -147,9 +152,11 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 		qwen_fp_hex(&e->model, hex);
 	if (qstate_opt.json) {
 		printf("{\"%s\":\"%s\"", what, hex);
-		if (e != NULL)
+		if (e != NULL) {
 			printf(",\"numerics\":%lu",
 			    (unsigned long)e->numerics);
+			qstate_how(e->k, e->v, &e->rope, 1);
+		}
 		printf(",\"files\":%" PRIu64 ",\"bytes\":%" PRIu64
 		    ",\"tokens\":%" PRIu64 "}\n", u->files, u->bytes,
 		    u->tokens);
@@ -157,8 +164,10 @@ print_usage(const char *what, const struct qwen_store_entry *e,
 	}
 	printf("%-5s %-32s %8" PRIu64 " %14" PRIu64 " %10" PRIu64, what, hex,
 	    u->files, u->bytes, u->tokens);
-	if (e != NULL)
+	if (e != NULL) {
 		printf(" numerics %lu", (unsigned long)e->numerics);
+		qstate_how(e->k, e->v, &e->rope, 1);
+	}
 	putchar('\n');
 }
 

@@ -170,13 +170,16 @@ qstate_trace_show(struct trace *t)
 	if (qstate_opt.json) {
 		qstate_json_text("{\"trace\":", t->name);
 		printf(",\"model\":\"%s\",\"vocabulary\":\"%s\",\"numerics\":%"
-		    PRIu32 ",\"stages\":[", model, vocab, t->header.numerics);
+		    PRIu32, model, vocab, t->header.numerics);
 	} else {
 		printf("trace ");
 		cli_show(t->name, strlen(t->name));
 		printf("\nmodel %s\nvocabulary %s\nnumerics %" PRIu32 "\n",
 		    model, vocab, t->header.numerics);
 	}
+	qstate_how(t->header.k, t->header.v, &t->header.rope, 0);
+	if (qstate_opt.json)
+		printf(",\"stages\":[");
 	for (i = 0; i < s.n; i++)
 		show_stage(&s.v[i], i == 0);
 	if (qstate_opt.json)

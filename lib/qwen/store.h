@@ -59,7 +59,8 @@ int qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 
 /*
  * All files.  A run of tokens is followed by the checkpoint at its end, then
- * by the runs that go on from there; models ascend by fingerprint.
+ * by the runs that go on from there; models ascend by fingerprint, and what one
+ * has read in another way is by itself.
  */
 enum qwen_store_kind {
 	QWEN_STORE_KV,		/* the KV cache of a run of tokens */
@@ -70,6 +71,8 @@ struct qwen_store_entry {
 	enum qwen_store_kind kind;
 	struct qwen_fp	 model, vocab;
 	uint32_t	 numerics;
+	enum qwen_kv	 k, v;		/* how keys and values are kept, */
+	struct qwen_rope rope;		/* and positions scaled */
 	struct qwen_fp	 prefix;	/* hash of the first end tokens */
 	uint64_t	 from, end;	/* the run; checkpoint: from = end */
 	size_t		 depth;		/* runs before it */

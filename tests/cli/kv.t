@@ -83,6 +83,19 @@ for kv in f16 q8_0 q4_0 f32; do
 done
 qstate verify --store S
 ok $? "all of it is whole"
+is "$(qstate ls --store S | sed -n 's/^model.*numerics [0-9]*//p' | sort | xargs)" \
+    "keys f32 values f32 keys q4_0 values q4_0 keys q8_0 values q8_0" "ls tells of which each file is"
+is "$(qstate ls --store S | grep -c ^model) $(qstate du --store S | grep -c ^model)" "4 4" "f16 as well"
+is "$(qstate du --store S | sed -n 's/^model.*numerics [0-9]*//p' | sort | xargs)" \
+    "keys f32 values f32 keys q4_0 values q4_0 keys q8_0 values q8_0" "and du"
+for c in ls du; do
+	is "$(qstate $c --json --store S | jq -r 'select(.model) | "\(.keys) \(.values)"' | sort -u | xargs)" \
+	    "f32 f32 null null q4_0 q4_0 q8_0 q8_0" "$c --json"
+done
+qprefill --kv-v q4_0 --trace '*' --trace-out t.cbor <some >/dev/null
+is "$(qstate show t.cbor | grep -E '^(keys|values) ' | xargs) $(qstate show --json t.cbor |
+    jq -r '[.keys, .values, (.stages | length > 0)] | map(tostring) | join(" ")')" \
+    "keys f16 values q4_0 f16 q4_0 true" "a trace, too"
 
 # --- qstate needs no --kv
 qstate slice -n 250 -o slice.cbor q8_0.cbor 2>err

@@ -65,7 +65,10 @@ cmp yarn=4.s yarn.cbor && cmp none.s plain.cbor
 ok $? "of a store each takes its own"
 is "$(ls S/v1 | sed 's/.*-[0-9]*-*//' | sort | xargs)" "linear=2,orig=$trained yarn=4,orig=$trained" \
     "which has a folder for each"
-is "$(qstate ls --store S >/dev/null; echo $?)" 0 "which it knows"
+is "$(qstate ls --store S | sed -n 's/^model.* rope //p' | sort | xargs)" \
+    "linear=2,orig=$trained yarn=4,orig=$trained" "of which qstate ls tells"
+is "$(qstate du --json --store S | jq -r '.rope // empty' | sort | xargs)" \
+    "linear=2,orig=$trained yarn=4,orig=$trained" "and du"
 
 # --- longer than the training
 n=$((trained + 100))

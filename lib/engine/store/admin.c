@@ -41,7 +41,8 @@ add_entry(struct qwen_store_list *l, const struct qwen_store_folder *f,
 	}
 	l->e[l->n] = (struct qwen_store_entry){ .kind = n->kind,
 	    .model = f->model.model, .vocab = f->model.vocab,
-	    .numerics = f->model.numerics, .prefix = n->hash, .from = n->from,
+	    .numerics = f->model.numerics, .k = f->model.k, .v = f->model.v,
+	    .rope = f->model.rope, .prefix = n->hash, .from = n->from,
 	    .end = n->end, .depth = p->depth,
 	    .orphan = !f->tree.there[p->file], .bytes = (uint64_t)st.st_size,
 	    .used = (int64_t)st.st_mtime, .path = path };

@@ -150,8 +150,7 @@ open_all(struct chat *c)
 	g = qwen_model_gguf(c->model);
 	tool_header(&c->header, QWEN_STREAM_LOGITS, c->model);
 	open_template(c);
-	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&c->tok, g,
-	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
+	c->tok = tool_tok(g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
 	tool_draft_open(&c->draft, c->model);
 	cli_must(NULL, qwen_drafter_new(&c->drafter, c->draft.drafts,
 	    &cli_err));

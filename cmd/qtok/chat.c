@@ -153,7 +153,7 @@ static void
 encode_prompt(const struct opts *o, const struct qwen_prompt *p)
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
-	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
+	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
 	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
 

@@ -109,7 +109,7 @@ void
 qtok_decode(const struct opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
-	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_DECODE);
+	struct qwen_tok *t = tool_tok(g, QWEN_TOK_DECODE);
 	struct decoding c = { .o = o, .last = '\n' };
 	double begin = cli_now();
 

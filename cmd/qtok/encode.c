@@ -8,15 +8,6 @@
 
 #include "qtok.h"
 
-struct qwen_tok *
-qtok_tok(const struct qwen_gguf *g, unsigned what)
-{
-	struct qwen_tok *t;
-
-	cli_must(qwen_gguf_path(g, 0), qwen_tok_open(&t, g, what, &cli_err));
-	return t;
-}
-
 void
 qtok_report(uint64_t n_bytes, uint64_t n_tokens, double begin)
 {
@@ -168,7 +159,7 @@ void
 qtok_encode(const struct opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
-	struct qwen_tok *t = qtok_tok(g, QWEN_TOK_ENCODE);
+	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
 	struct encoding c = { .o = o };
 	double begin = cli_now();
 

@@ -86,9 +86,6 @@ struct encoding {
 	uint64_t		 n_bytes, n_tokens;
 };
 
-/* They die. */
-struct qwen_tok *qtok_tok(const struct qwen_gguf *g, unsigned what);
-
 /* The stream begins with its header at once, so that the reader can, too. */
 struct qwen_writer *qtok_stream(const struct opts *o,
     const struct qwen_gguf *g);

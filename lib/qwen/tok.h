@@ -36,6 +36,12 @@ void qwen_tok_close(struct qwen_tok *t);
 int qwen_tok_check(const struct qwen_gguf *g, unsigned what,
     struct qwen_err *err);
 
+/*
+ * The pre-tokenizer that text is cut by although the file names none, since those
+ * of its architecture have no other: for a note.  NULL: there is nothing to tell.
+ */
+const char *qwen_tok_guess(const struct qwen_tok *t);
+
 /* Ids go from 0 to this, exclusive; padding counts. */
 size_t qwen_tok_n_vocab(const struct qwen_tok *t);
 

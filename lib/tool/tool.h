@@ -131,6 +131,9 @@ extern int tool_quantize;	/* 1: q8_0 */
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
+/* qwen_tok_open; dies.  A note where the file does not say how text is cut. */
+struct qwen_tok *tool_tok(const struct qwen_gguf *g, unsigned what);
+
 /*
  * No output takes the place of what a folder of a hub has of a model, or of an
  * adapter: weights, config, vocabulary, templates.

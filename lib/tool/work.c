@@ -31,8 +31,7 @@ tool_work_model(struct tool_work *w)
 	    &w->draft);
 	tool_tell_model(w->model);
 	w->gguf = qwen_model_gguf(w->model);
-	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_open(&w->tok, w->gguf,
-	    QWEN_TOK_ENCODE | QWEN_TOK_DECODE, &cli_err));
+	w->tok = tool_tok(w->gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE);
 	cli_must(qwen_gguf_path(w->gguf, 0), qwen_tok_decoder_new(&w->spell,
 	    w->tok, QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 }

@@ -22,7 +22,7 @@ struct bytes {
 };
 
 struct vocab {
-	const char	*pre, *model;	/* NULL: no such key */
+	const char	*pre, *model, *arch;	/* NULL: no such key */
 	int		 no_types, no_merges;
 	int64_t		 eos, eot;	/* below 0: no such key */
 	struct bytes	 tokens, types, merges;	/* elements, as in the file */
@@ -135,6 +135,7 @@ vocab_init(struct vocab *v, const char *pre)
 	memset(v, 0, sizeof *v);
 	v->pre = pre;
 	v->model = "gpt2";
+	v->arch = "qwen3";
 	v->eos = v->eot = -1;
 	vocab_bytes(v);
 }
@@ -171,7 +172,7 @@ static inline void
 vocab_write(struct vocab *v)
 {
 	struct bytes *f = &v->file;
-	uint64_t n = 2 + (v->pre != NULL) + (v->model != NULL) +
+	uint64_t n = 1 + (v->arch != NULL) + (v->pre != NULL) + (v->model != NULL) +
 	    !v->no_types + !v->no_merges + (v->eos >= 0) + (v->eot >= 0);
 
 	f->n = 0;
@@ -179,7 +180,8 @@ vocab_write(struct vocab *v)
 	add_u32(f, 3);
 	add_u64(f, 0);
 	add_u64(f, n);
-	put_key_str(f, "general.architecture", "qwen3");
+	if (v->arch != NULL)
+		put_key_str(f, "general.architecture", v->arch);
 	if (v->model != NULL)
 		put_key_str(f, "tokenizer.ggml.model", v->model);
 	if (v->pre != NULL)

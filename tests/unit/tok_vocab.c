@@ -75,6 +75,45 @@ refused(struct vocab *v, const char *want, const char *what)
 	vocab_free(v);
 }
 
+/* Files from before there was the key, and others. */
+static void
+no_pre(void)
+{
+	static const char *const old[] = { "qwen2", "qwen2moe", "qwen3",
+	    "qwen3vlmoe" };
+	static const char *const other[] = { "qwen35", "qwen35moe", "qwen",
+	    "qwen22", "llama", "", NULL };
+	struct qwen_gguf *g;
+	struct qwen_tok *t;
+	struct vocab v;
+	size_t i;
+
+	for (i = 0; i < sizeof old / sizeof old[0]; i++) {
+		good(&v);
+		v.arch = old[i];
+		t = vocab_open(&v, &g);
+		ok(qwen_tok_guess(t) == NULL, "%s: it is named", old[i]);
+		qwen_tok_close(t);
+		qwen_gguf_close(g);
+		v.pre = NULL;
+		t = vocab_open(&v, &g);
+		ok(qwen_tok_guess(t) != NULL &&
+		    strcmp(qwen_tok_guess(t), "qwen2") == 0, "%s: a guess",
+		    old[i]);
+		ok(message(&v, 3)[0] == '\0', "%s: a look says the same",
+		    old[i]);
+		qwen_tok_close(t);
+		qwen_gguf_close(g);
+		vocab_free(&v);
+	}
+	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
+		good(&v);
+		v.arch = other[i];
+		v.pre = NULL;
+		refused(&v, "no tokenizer.ggml.pre", "no pre-tokenizer");
+	}
+}
+
 static void
 keys(void)
 {
@@ -89,7 +128,8 @@ keys(void)
 	v.pre = NULL;
 	ok(message(&v, QWEN_TOK_DECODE)[0] == '\0',
 	    "decoding asks for no pre-tokenizer");
-	refused(&v, "no tokenizer.ggml.pre", "no pre-tokenizer");
+	vocab_free(&v);
+	no_pre();
 	good(&v);
 	v.pre = "llama-bpe";
 	refused(&v, "'llama-bpe' is not known; known are qwen2 and qwen35",

@@ -18,6 +18,26 @@ static const struct {
 	{ "megrez", &qwen_pre_qwen2 },
 };
 
+static int
+is(const char *name, const struct qwen_str *s)
+{
+	return strlen(name) == s->len && memcmp(name, s->s, s->len) == 0;
+}
+
+const struct qwen_pre *
+qwen_pre_guess(const struct qwen_str *arch)
+{
+	static const char *const qwen2[] = { "qwen2", "qwen2moe", "qwen3",
+	    "qwen3moe", "qwen3next", "qwen3vl", "qwen3vlmoe" };
+	size_t i;
+
+	for (i = 0; i < sizeof qwen2 / sizeof qwen2[0]; i++) {
+		if (is(qwen2[i], arch))
+			return &qwen_pre_qwen2;
+	}
+	return NULL;
+}
+
 int
 qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
     struct qwen_err *err)
@@ -26,8 +46,7 @@ qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
 
 	*out = NULL;
 	for (i = 0; i < sizeof known / sizeof known[0]; i++) {
-		if (strlen(known[i].name) == name->len &&
-		    memcmp(known[i].name, name->s, name->len) == 0) {
+		if (is(known[i].name, name)) {
 			*out = known[i].pre;
 			return 0;
 		}

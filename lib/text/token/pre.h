@@ -38,6 +38,12 @@ struct qwen_pre {
 extern const struct qwen_pre qwen_pre_qwen2;
 extern const struct qwen_pre qwen_pre_qwen35;
 
+/*
+ * That of a file which does not name it, as those from before there was the key,
+ * by general.architecture; NULL where that does not tell.
+ */
+const struct qwen_pre *qwen_pre_guess(const struct qwen_str *arch);
+
 /* The one for that value of tokenizer.ggml.pre; -1 and an error that lists those known. */
 int qwen_pre_find(const struct qwen_pre **out, const struct qwen_str *name,
     struct qwen_err *err);

@@ -18,6 +18,22 @@ get(const struct qwen_gguf *g, const char *key, struct qwen_str *out,
 	return rc < 0 ? -1 : 0;
 }
 
+static int
+find_pre(struct qwen_tok *t, const struct qwen_gguf *g, struct qwen_err *err)
+{
+	static const char key[] = "tokenizer.ggml.pre";
+	struct qwen_str pre, arch;
+
+	if (qwen_gguf_find(g, key) == NULL &&
+	    qwen_gguf_get_str(g, "general.architecture", &arch, err) == 1 &&
+	    (t->pre = qwen_pre_guess(&arch)) != NULL) {
+		t->guessed = 1;
+		return 0;
+	}
+	return get(g, key, &pre, err) < 0 ? -1 :
+	    qwen_pre_find(&t->pre, &pre, err);
+}
+
 /* To look, or to build. */
 enum how { CHECK, BUILD };
 
@@ -25,10 +41,7 @@ static int
 open_encode(struct qwen_tok *t, const struct qwen_gguf *g, enum how how,
     struct qwen_err *err)
 {
-	struct qwen_str pre;
-
-	if (get(g, "tokenizer.ggml.pre", &pre, err) < 0 ||
-	    qwen_pre_find(&t->pre, &pre, err) < 0 ||
+	if (find_pre(t, g, err) < 0 ||
 	    (how == BUILD ? qwen_merges_init(&t->merges, g, &t->v, err) :
 	    qwen_merges_check(g, &t->v, err)) < 0 ||
 	    qwen_specials_init(&t->special[0], &t->v, 0, err) < 0)
@@ -92,6 +105,12 @@ qwen_tok_close(struct qwen_tok *t)
 	qwen_merges_fini(&t->merges);
 	qwen_vocab_fini(&t->v);
 	free(t);
+}
+
+const char *
+qwen_tok_guess(const struct qwen_tok *t)
+{
+	return t->guessed ? t->pre->name : NULL;
 }
 
 size_t

@@ -209,6 +209,7 @@ size_t qwen_bytemap_write(unsigned byte, char s[4]);
 struct qwen_tok {
 	struct qwen_vocab	 v;
 	const struct qwen_pre	*pre;
+	int			 guessed;	/* the file does not name it */
 	unsigned		 what;
 	struct qwen_merges	 merges;
 	struct qwen_specials	 special[2];	/* [QWEN_TOK_SPECIAL set] */

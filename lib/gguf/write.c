@@ -364,6 +364,17 @@ qwen_gguf_write_head(struct qwen_gguf_writer *w, int fd, struct qwen_err *err)
 }
 
 int
+qwen_gguf_write_outline(struct qwen_gguf_writer *w, int fd,
+    struct qwen_err *err)
+{
+	if (qwen_gguf_write_head(w, fd, err) < 0)
+		return -1;
+	w->begun = 0;
+	return ftruncate(fd, (off_t)qwen_gguf_writer_bytes(w)) == 0 ? 0 :
+	    qwen_fail_errno(err, "cannot leave a hole");
+}
+
+int
 qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
     size_t n, struct qwen_err *err)
 {

@@ -48,7 +48,14 @@ int qwen_gguf_write_data(struct qwen_gguf_writer *w, int fd, const void *data,
 int qwen_gguf_write_end(const struct qwen_gguf_writer *w,
     struct qwen_err *err);
 
-/* Bytes of the whole file; known after make_head or write_head. */
+/*
+ * The head, and a hole in place of the data, to an empty file; the writer can go
+ * on as if nothing was written.
+ */
+int qwen_gguf_write_outline(struct qwen_gguf_writer *w, int fd,
+    struct qwen_err *err);
+
+/* Bytes of the whole file; known after any of these. */
 uint64_t qwen_gguf_writer_bytes(const struct qwen_gguf_writer *w);
 
 #endif

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/cursor.h"
@@ -323,19 +322,7 @@ qwen_hub_gguf_write(struct qwen_hub_gguf *g, int fd,
 int
 qwen_hub_gguf_outline(struct qwen_hub_gguf *g, int fd, struct qwen_err *err)
 {
-	struct qwen_text t = { 0 };
-	int rc = qwen_gguf_make_head(g->w, &t, err);
-	size_t at = 0;
-	ssize_t n;
-
-	for (; rc == 0 && at < t.n; at += (size_t)n) {
-		if ((n = write(fd, t.s + at, t.n - at)) <= 0)
-			rc = qwen_fail_errno(err, "head");
-	}
-	if (rc == 0 && ftruncate(fd, (off_t)qwen_gguf_writer_bytes(g->w)) == -1)
-		rc = qwen_fail_errno(err, "head");
-	qwen_text_fini(&t);
-	return rc;
+	return qwen_gguf_write_outline(g->w, fd, err);
 }
 
 /* ---------------------------------------------------------------- in memory */

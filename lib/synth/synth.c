@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/cursor.h"
 #include "base/err.h"
@@ -258,11 +257,8 @@ int
 qwen_synth_write(struct qwen_synth *p, int fd,
     const struct qwen_synth_progress *progress, struct qwen_err *err)
 {
-	if (qwen_gguf_write_head(p->w, fd, err) < 0)
-		return -1;
-	if (!p->sparse)
-		return write_data(p, fd, progress, err);
-	if (ftruncate(fd, (off_t)qwen_gguf_writer_bytes(p->w)) == -1)
-		return qwen_fail_errno(err, "cannot leave a hole");
-	return 0;
+	if (p->sparse)
+		return qwen_gguf_write_outline(p->w, fd, err);
+	return qwen_gguf_write_head(p->w, fd, err) < 0 ? -1 :
+	    write_data(p, fd, progress, err);
 }

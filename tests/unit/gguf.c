@@ -422,6 +422,14 @@ test_writer(const struct qwen_gguf *from)
 	if (w == NULL)
 		exit(done_testing());
 	put_all(w, from);
+	ok(qwen_gguf_write_outline(w, fd, &err) == 0 &&
+	    (uint64_t)lseek(fd, 0, SEEK_END) == qwen_gguf_writer_bytes(w),
+	    "an outline, as large as all of it");
+	ok(qwen_gguf_open(&g, path, &err) == 0, "which opens");
+	qwen_gguf_close(g);
+	g = NULL;
+	if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		exit(done_testing());
 	ok(qwen_gguf_write_head(w, fd, &err) == 0, "write the head");
 	ok(qwen_gguf_write_data(w, fd, data, 100, &err) == 0 &&
 	    qwen_gguf_write_end(w, &err) == -1, "not all: %s", err.msg);
@@ -480,6 +488,8 @@ test_writer_errors(void)
 	qwen_gguf_writer_free(w);
 	if ((fd = open("/dev/full", O_WRONLY)) >= 0) {
 		qwen_gguf_writer_new(&w, &err);
+		ok(qwen_gguf_write_outline(w, fd, &err) == -1, "full: %s",
+		    err.msg);
 		ok(qwen_gguf_write_head(w, fd, &err) == -1, "full: %s", err.msg);
 		qwen_gguf_writer_free(w);
 		close(fd);

@@ -116,6 +116,9 @@ qwen_hub_check(struct qwen_hub_gguf *g, struct qwen_err *err)
 	yyjson_val *topk = qwen_hub_get(h, "norm_topk_prob");
 	int divides = !is_arch(g, "qwen2moe");
 
+	if (act != NULL && !yyjson_is_null(act) && !yyjson_is_str(act))
+		return qwen_fail(err, QWEN_EFORMAT, "%s/config.json: "
+		    "hidden_act is no word", h->path);
 	if (yyjson_is_str(act) && strcmp(yyjson_get_str(act), "silu") != 0)
 		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
 		    "hidden_act is %s; %s is computed with silu", h->path,

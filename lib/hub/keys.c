@@ -95,6 +95,38 @@ differ(yyjson_val *a, yyjson_val *b)
 	    !yyjson_equals(a, b);
 }
 
+/* One of them alone: it says how in a word, once, and for all layers. */
+static int
+check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
+{
+	yyjson_val *type = yyjson_obj_get(rope, "type"), *key, *v;
+	yyjson_val *rope_type = yyjson_obj_get(rope, "rope_type");
+	size_t i, n;
+
+	if (rope != NULL && !yyjson_is_null(rope) && !yyjson_is_obj(rope))
+		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
+		    "%s is no object", k->h->path, name);
+	yyjson_obj_foreach(rope, i, n, key, v) {
+		if (yyjson_is_obj(v))
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+			    "%s has %.40s, and a file says the same of all "
+			    "layers", k->h->path, name, yyjson_get_str(key));
+		if ((v == type || v == rope_type) && !yyjson_is_str(v) &&
+		    !yyjson_is_null(v))
+			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
+			    "%.40s of %s is no word", k->h->path,
+			    yyjson_get_str(key), name);
+	}
+	if (yyjson_is_str(type) && yyjson_is_str(rope_type) &&
+	    !yyjson_equals(type, rope_type) &&
+	    !(is_plain(yyjson_get_str(type)) &&
+	    is_plain(yyjson_get_str(rope_type))))
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: %s has "
+		    "rope_type %.40s and type %.40s", k->h->path, name,
+		    yyjson_get_str(rope_type), yyjson_get_str(type));
+	return 0;
+}
+
 /*
  * rope_scaling, of older configs, may stand beside rope_parameters, as where
  * somebody has added YaRN: what both tell must be the same, but that these may
@@ -106,17 +138,29 @@ check_rope(const struct keys *k)
 	static const char *const name[] = { "rope_parameters", "rope_scaling" };
 	yyjson_val *rope[2], *key, *v, *other;
 	const char *type, *added;
+	double factor;
 	size_t i, n;
 
 	for (i = 0; i < 2; i++) {
 		rope[i] = qwen_hub_get(k->h, name[i]);
-		if (rope[i] != NULL && !yyjson_is_null(rope[i]) &&
-		    !yyjson_is_obj(rope[i]))
-			return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
-			    "%s is no object", k->h->path, name[i]);
+		if (check_one_rope(k, name[i], rope[i]) < 0)
+			return -1;
+		v = yyjson_obj_get(rope[i], "rope_theta");
+		other = qwen_hub_get(k->h, "rope_theta");
+		if (differ(v, other))
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+			    "rope_theta is %.40s, and %.40s in %s", k->h->path,
+			    said(other, "a list"), said(v, "a list"), name[i]);
 	}
 	type = type_of(rope[0]);
 	added = type_of(rope[1]);
+	for (i = 0; i < 2 && is_plain(type) && is_plain(added); i++) {
+		if (qwen_hub_f64(yyjson_obj_get(rope[i], "factor"),
+		    &factor) == 0 && factor != 1)
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+			    "%s has a factor, but not how it scales positions",
+			    k->h->path, name[i]);
+	}
 	if (!is_plain(type) && added != NULL && strcmp(type, added) != 0)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
 		    "rope_type is %.40s in rope_parameters and %.40s in "
@@ -174,16 +218,16 @@ put_yarn(const struct keys *k, double factor)
 		{ "beta_fast", "rope.scaling.yarn_beta_fast" },
 		{ "beta_slow", "rope.scaling.yarn_beta_slow" },
 	};
-	double v;
+	double v, own;
 	size_t i;
 	int rc;
 
 	rc = rope_f64(k, "original_max_position_embeddings", &v);
-	if (rc == 1 && v >= 1 && v < 4294967296.0)
+	if (rc == 1 && v >= 1 && v < 4294967296.0 && v == floor(v))
 		put_u32(k, "rope.scaling.original_context_length", (uint32_t)v);
 	else
 		return rc < 0 ? -1 : qwen_fail(k->err, QWEN_EFORMAT,
-		    "%s/config.json: yarn without "
+		    "%s/config.json: yarn without a whole number as "
 		    "original_max_position_embeddings", k->h->path);
 	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
 		if (!has(k, row[i].from))
@@ -193,11 +237,17 @@ put_yarn(const struct keys *k, double factor)
 		put_f32(k, row[i].tail, v);
 	}
 	/* what cos and sin are multiplied by, not what YaRN's own factor is */
-	if (has(k, "attention_factor") && !has(k, "attn_factor")) {
+	if (has(k, "attention_factor")) {
 		if (rope_f64(k, "attention_factor", &v) < 0)
 			return -1;
-		put_f32(k, "rope.scaling.yarn_attn_factor",
-		    v / (1 + 0.1 * log(factor)));
+		v /= 1 + 0.1 * log(factor);
+		if (!has(k, "attn_factor"))
+			put_f32(k, "rope.scaling.yarn_attn_factor", v);
+		else if (rope_f64(k, "attn_factor", &own) < 0 ||
+		    fabs(own - v) > 1e-3 * fabs(v))
+			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+			    "attention_factor and attn_factor contradict each "
+			    "other", k->h->path);
 	}
 	return 0;
 }

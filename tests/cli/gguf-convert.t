@@ -504,6 +504,16 @@ qwen3@.rope_scaling = {"type": "dynamic", "factor": 2}@positions are scaled by d
 qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"type": "yarn"}@rope_type is linear in rope_parameters and yarn in rope_scaling
 qwen3@.rope_parameters += {"rope_type": "linear", "factor": 2} | .rope_scaling = {"factor": 4}@factor is 2 in rope_parameters and 4 in rope_scaling
 qwen3_5@.rope_scaling = {"mrope_section": [1, 2, 1]}@mrope_section is one list in rope_parameters and another in rope_scaling
+qwen3@.rope_scaling = {"factor": 4}@rope_scaling has a factor, but not how it scales positions
+qwen3@.rope_parameters.factor = 4@rope_parameters has a factor, but not how it scales positions
+qwen3@.rope_scaling = {"type": 4, "factor": 4}@type of rope_scaling is no word
+qwen3@.rope_parameters.rope_type = ["yarn"]@rope_type of rope_parameters is no word
+qwen3@.rope_scaling = {"rope_type": "default", "type": "yarn", "factor": 4}@rope_scaling has rope_type default and type yarn
+qwen3@.rope_parameters = {"full_attention": {"rope_type": "yarn", "rope_theta": 5, "factor": 4}}@rope_parameters has full_attention, and a file says the same of all layers
+qwen3@.rope_theta = 5@rope_theta is 5, and 10000[.0]* in rope_parameters
+qwen3@.rope_scaling = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64.5}@yarn without a whole number as original_max_position_embeddings
+qwen3@.rope_scaling = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1, "attn_factor": 1}@attention_factor and attn_factor contradict each other
+qwen3@.hidden_act = 3@hidden_act is no word
 EOT
 # and what says what is so
 while IFS=@ read -r name change; do
@@ -527,7 +537,7 @@ EOT
 yarn='{"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}'
 rm -rf d; cp -R "$F/qwen3" d
 for change in ".rope_scaling = $yarn" \
-    ".rope_parameters += ($yarn | .factor = 4) | .rope_scaling = $yarn" \
+    ".rope_parameters += ($yarn | .rope_type = .type) | .rope_scaling = $yarn" \
     ".rope_parameters += $yarn | del(.rope_parameters.factor, .rope_parameters.rope_type) | .rope_scaling = { factor: 4 }"; do
 	jq -c "$change" "$F/qwen3/config.json" >d/config.json
 	gguf-convert -o m.gguf d 2>err

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+
 #include "qserve/qserve.h"
 
 static struct qserve server = {
@@ -136,8 +138,16 @@ static const struct cli_tool tool = {
 static void
 look_for(const char *path)
 {
-	if (path != NULL && access(path, R_OK) == -1)
-		die("%s: %s", path, strerror(errno));
+	struct stat st;
+
+	if (path == NULL)
+		return;
+	if (access(path, R_OK) == 0 && stat(path, &st) == 0) {
+		if (!S_ISDIR(st.st_mode))
+			return;
+		errno = EISDIR;
+	}
+	die("%s: %s", path, strerror(errno));
 }
 
 /* Our own engine: as we were started, with what it need not be told twice. */
@@ -153,7 +163,9 @@ set_engine(struct qserve *s)
 	tool_draft_check(&own.draft);
 	look_for(own.draft.file);
 	look_for(own.draft.text);
-	tool_quantize = 0;	/* no weights here */
+	tool_quantize_check(s->model_path);
+	s->makes_weights = tool_quantize;
+	tool_quantize = 0;	/* not here */
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
 	push(l, cli_format("--model=%s", s->model_path));

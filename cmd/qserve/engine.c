@@ -65,7 +65,8 @@ greet(struct qserve_engine *e)
 	const struct qwen_header *h = &e->server->header;
 	struct qwen_order o = { .kind = QWEN_ORDER_HELLO };
 
-	o.hello.has_vocab = o.hello.has_model = 1;
+	o.hello.has_vocab = 1;
+	o.hello.has_model = !e->server->makes_weights;
 	o.hello.vocab = h->vocab;
 	o.hello.model = h->model;
 	qserve_engine_send(e, &o);
@@ -257,12 +258,20 @@ qserve_engine_write(struct qserve_engine *e)
 
 /* -------------------------------------------------------------------- events */
 
-/* Another that is ready and would give other results: what of it is other. */
+/*
+ * It has another model, or there is another that is ready and would give other
+ * results: what of it is other.
+ */
 static const char *
 differs(const struct qserve_engine *e, const struct qwen_hello *h)
 {
+	const struct qwen_header *own = &e->server->header;
 	const struct qserve_engine *x;
 
+	if (memcmp(&h->vocab, &own->vocab, sizeof h->vocab) != 0 ||
+	    (!e->server->makes_weights &&
+	    memcmp(&h->model, &own->model, sizeof h->model) != 0))
+		return "the requests are for another model";
 	for (x = e->server->engines; x != NULL; x = x->next) {
 		if (x == e || !x->ready)
 			continue;

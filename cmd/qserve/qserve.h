@@ -195,6 +195,8 @@ struct qserve {
 	struct cli_list		 listen;	/* where; none: the usual */
 	struct cli_list		 commands;	/* of engines */
 	struct cli_list		 engine_args;	/* options of our own */
+	int			 makes_weights;	/* it does, others than the
+						   model has */
 	struct tool_store	 store;		/* of our own, too */
 	struct qwen_vectors	 embedding;
 	struct qserve_ranker	*ranker;

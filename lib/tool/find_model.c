@@ -150,6 +150,14 @@ open_hub(const char *path, int threads)
 	return g;
 }
 
+void
+tool_quantize_check(const char *path)
+{
+	if (tool_quantize && !is_hub(path))
+		cli_usage("--quantize: %s is no folder of a hub; gguf-quantize "
+		    "makes a smaller file of it", path);
+}
+
 struct qwen_gguf *
 tool_gguf(const char *path)
 {
@@ -163,11 +171,10 @@ tool_gguf_on(const char *path, int threads)
 
 	if (is_hub(path))
 		g = open_hub(path, threads);
-	else if (tool_quantize)
-		cli_usage("--quantize: %s is no folder of a hub; gguf-quantize "
-		    "makes a smaller file of it", path);
-	else
+	else {
+		tool_quantize_check(path);
 		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
+	}
 	spare_shards(g);
 	if (is_hub(path))
 		tool_spare_hub(path);

@@ -128,6 +128,8 @@ const char *tool_beside(const char *name);
  * made in memory (by so many threads, 0: one a processor); dies.
  */
 extern int tool_quantize;	/* 1: q8_0 */
+/* That is for folders of a hub alone; dies. */
+void tool_quantize_check(const char *path);
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 

@@ -159,4 +159,16 @@ qprefill -q -m bad --logits last -f raw <ids >got 2>err
 is "$? $(cat err)" "0 " "without a tokenizer ids are computed with"
 echo a | qtok -m bad >out 2>err
 is "$? $(wc -l <err) $(wc -c <out)" "1 1 0" "text is not: one line"
+
+# -- a server whose engine makes weights of its own
+if command -v curl >/dev/null 2>&1; then
+	. "$TOP/tests/cli/qserve.sh"
+	serve -m "$F/qwen3" --quantize q8_0
+	is "$(post /v1/completions '{"prompt":[1,2,3],"max_tokens":5,"ignore_eos":true,"temperature":0}' |
+	    jq -c '.usage.completion_tokens'), $(cat code)" "5, 200" "qserve --quantize"
+	end_server
+	is "$gone, $(grep -c 'weights made' log)" "0, 1" "they are made once"
+else
+	skip "qserve --quantize" "no curl"
+fi
 done_testing

@@ -147,5 +147,7 @@ for o in --threads=-1 --numerics=7 --quantize=q9 --kv=x --kv-k=x --kv-v=x --rope
 done
 refused 1 "no file with drafts" timeout 20 qserve --listen unix:S --draft ./nothing.gguf
 refused 1 "no text with drafts" timeout 20 qserve --listen unix:S --draft-text nothing
+refused 1 "a folder of them" timeout 20 qserve --listen unix:S --draft-text .
+refused 2 "weights made of a file" timeout 20 qserve --listen unix:S --quantize q8_0
 refused 1 "no model" qserve -m /nonexistent
 done_testing

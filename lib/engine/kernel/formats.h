@@ -83,6 +83,13 @@ static const struct qwen_traits qwen_traits[QT_N] = {
 	DO(nvfp4, QT_NVFP4, __VA_ARGS__)				\
 	DO(q2_0, QT_Q2_0, __VA_ARGS__)					\
 	DO(q1_0, QT_Q1_0, __VA_ARGS__)
+
+/* Those of floats in 16 bits, which have products in bf16. */
+#define QWEN_16_BIT_FLOATS(DO, ...)					\
+	DO(f16, QT_F16, __VA_ARGS__)					\
+	DO(bf16, QT_BF16, __VA_ARGS__)
+
+/* Those of whole numbers. */
 #define QWEN_ALL_FORMATS(DO, ...)					\
 	QWEN_FORMATS(DO, __VA_ARGS__)					\
 	QWEN_K_FORMATS(DO, __VA_ARGS__)					\

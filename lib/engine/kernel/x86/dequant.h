@@ -198,7 +198,7 @@ pairs_bf16(wide_i v)
 	return v & (wide_i)(((words)v & 0x7fff) >= least);
 }
 
-/* A group of F16 or BF16, LANES rows. */
+/* A group of F16 or BF16, LANES rows; what comes next is asked for. */
 PI void
 unpack_16_bits(uint32_t type, const unsigned char *const *row, struct panel *p,
     int half, struct ahead *ahead)
@@ -221,8 +221,15 @@ unpack_16_bits(uint32_t type, const unsigned char *const *row, struct panel *p,
 	}
 }
 
-#define QWEN_16_BIT_FLOATS(DO, ...)					\
-	DO(f16, QT_F16, __VA_ARGS__)					\
-	DO(bf16, QT_BF16, __VA_ARGS__)
+/* A group of any format. */
+PI void
+unpack_any(uint32_t type, const unsigned char *const *row, struct panel *p,
+    int half, struct ahead *ahead)
+{
+	if (type == QT_F16 || type == QT_BF16)
+		unpack_16_bits(type, row, p, half, ahead);
+	else
+		unpack(type, row, p, 0, half);
+}
 
 #endif

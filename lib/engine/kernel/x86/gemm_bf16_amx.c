@@ -225,10 +225,7 @@ fill_format(uint32_t type, const struct qwen_matmul *m,
 			for (i = 0; i < LANES; i++)
 				row[i] = m->w + (at->r + (size_t)(LANES * half +
 				    i)) * m->row_bytes + (at->g + g) * bytes;
-			if (type == QT_F16 || type == QT_BF16)
-				unpack_16_bits(type, row, &p, half, &none);
-			else
-				unpack(type, row, &p, 0, half);
+			unpack_any(type, row, &p, half, &none);
 		}
 	}
 }

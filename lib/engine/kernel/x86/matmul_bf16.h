@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * matmul_bf16.h - products in bf16 for x86, where formats are made into panels as
- * dequant.h says; and MATMUL_BF16_KERNELS(its set).
+ * dequant.h says.
  */
 #include "engine/kernel/matmul_bf16.inc"
 #include "engine/kernel/x86/dequant.h"
@@ -62,34 +62,9 @@ fill_group(uint32_t type, const unsigned char *const *row,
 	memcpy(r, row, sizeof r);
 	p.to = to;
 	spread_ahead(ahead, QWEN_GROUP / TURN);
-	for (half = 0; half < 2; half++) {
-		/* of this all addresses would be kept in registers for f32 */
-		if (type == QT_F16 || type == QT_BF16)
-			unpack_16_bits(type, row + LANES * half, &p, half,
-			    ahead);
-		else
-			unpack(type, r + LANES * half, &p, 0, half);
-	}
-}
-
-#define FORMAT_BF16(name, type, ...)					\
-static void								\
-fill_##name(const unsigned char *const *row, struct panel_bf16 *to,	\
-    struct ahead *ahead)						\
-{									\
-	fill_group(type, row, to, ahead);				\
-}									\
-static void								\
-product_##name(const struct qwen_matmul *m)				\
-{									\
-	matmul_bf16(m, fill_##name);					\
+	for (half = 0; half < 2; half++)
+		unpack_any(type, r + LANES * half, &p, half, ahead);
 }
 
 QWEN_ALL_FORMATS(FORMAT_BF16)
 QWEN_16_BIT_FLOATS(FORMAT_BF16)
-
-#define MATMUL_BF16_KERNELS(...)						\
-	ANY_BF16(__VA_ARGS__)						\
-	QWEN_ALL_FORMATS(QWEN_ENTRY, .op = QWEN_OP_MATMUL_BF16, __VA_ARGS__)	\
-	QWEN_16_BIT_FLOATS(QWEN_ENTRY, .op = QWEN_OP_MATMUL_BF16, __VA_ARGS__) \
-	{ 0 }

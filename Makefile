@@ -11,7 +11,6 @@
 #   make bench      speed, as ratios, appended to tests/bench/history.tsv;
 #                   with BENCH=-c compared with what is there only, fails if slower
 #   make bench-store  how long a prefix is looked for among 10,000 files
-#   make bench-eleven  activations of 11 bits: accuracy and speed
 #   make bench-state  what states cost in time and room; MODELS='file ...'
 #   make bench-pool   what a job costs the threads that share it
 #   make asan ubsan tsan   the tests under a sanitizer
@@ -265,17 +264,13 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ON
 # Tests: every tests/{unit,kernel,golden}/*.c is a TAP program, every
 # tests/cli/*.t a TAP shell script.
 $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
-BENCHES := $(addprefix $(B)/tests/bench/,state pool eleven/eleven)
+BENCHES := $(addprefix $(B)/tests/bench/,state pool)
 $(TESTS) $(BENCHES): $(B)/%: $(B)/%.o \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< \
 		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
 
-$(B)/tests/bench/eleven/eleven: $(if $(filter x86,$(ISA_DIR)),$(addprefix \
-	$(B)/tests/bench/eleven/,few_avx512vnni.o many_avx512vnni.o))
-$(B)/tests/bench/eleven/%.o: OPT = -O3
-$(B)/tests/bench/eleven/eleven: LDFLAGS += -Wl,--wrap=qwen_kernels_init
 
 # Counts what the library takes: every call passes by the test's own.
 $(B)/tests/unit/decode_alloc: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc \
@@ -323,7 +318,7 @@ $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 # tests/cli/arm64.t runs them under qemu-user.  Without a compiler it skips.
 ARM64_CC ?= aarch64-linux-gnu-gcc
 ARM64_AR ?= aarch64-linux-gnu-ar
-ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/grain kernel/matmul kernel/probe \
+ARM64_TESTS := $(addprefix tests/,kernel/edges kernel/matmul kernel/probe \
 	kernel/rows kernel/sift golden/bits golden/same_bits golden/logits \
 	golden/odd_models golden/ref unit/gguf unit/model_bad unit/nonfinite \
 	unit/pool unit/quant unit/quantize unit/sample unit/sample_methods \
@@ -352,9 +347,6 @@ bench-state: deps
 bench-pool: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(B)/tests/bench/pool
 	@$(B)/tests/bench/pool 1 2
-bench-eleven: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) $(B)/tests/bench/eleven/eleven
-	@for i in accuracy speed memory; do $(B)/tests/bench/eleven/eleven $$i; done
 bench-store: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) $(BIN)/qprefill
 	@BIN=$(BIN) sh tests/bench/store.sh
@@ -480,7 +472,7 @@ clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state bench-pool \
-	bench-store bench-eleven tests asan ubsan tsan asan-tools tsan-tools audit \
+	bench-store tests asan ubsan tsan asan-tools tsan-tools audit \
 	audited fuzz deps clean demo install \
 	uninstall FORCE
 FORCE:

@@ -48,8 +48,7 @@ rates_of(const struct result *r, const struct phase *p,
 	x.unit = "f32";
 	if ((strncmp(k->name, "matmul.", 7) == 0 ||
 	    strncmp(k->name, "gemm.", 5) == 0) && strcmp(type, ".F32") != 0 &&
-	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0 &&
-	    (qbench_opt.numerics != 2 || strcmp(k->variant, "amx") == 0))
+	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0)
 		x.unit = "int8";
 	if (s <= 0)
 		return x;

@@ -10,7 +10,7 @@ enum {
 	QWEN_CPU_AMX = 1 << 3,		/* tiles, of int8 and of bf16 */
 	QWEN_CPU_AVX512VBMI = 1 << 4,	/* bytes by index; with BMI2 */
 	QWEN_CPU_AVX512BF16 = 1 << 5,	/* VDPBF16PS that adds as numerics
-					   version 2 wants it */
+					   version 3 wants it */
 	QWEN_CPU_NEON = 1 << 16,	/* all of arm64 has it */
 	QWEN_CPU_DOTPROD = 1 << 17,	/* SDOT, Armv8.2 */
 	QWEN_CPU_I8MM = 1 << 18,	/* SMMLA, Armv8.6 */

@@ -29,7 +29,7 @@ struct qwen_model_opts {
 	int		 n_threads;	/* 0: one for each processor */
 	const char	*cpu;		/* level not to exceed; NULL: what is
 					   fastest */
-	unsigned	 numerics;	/* version, 1 to 3; 0: the usual one */
+	unsigned	 numerics;	/* 1, 3 or 4; 0: the usual one */
 	enum qwen_kv	 k, v;		/* how sessions keep keys and values */
 	struct qwen_rope rope;		/* positions scaled otherwise than the
 					   file says: another context */

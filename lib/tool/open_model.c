@@ -64,6 +64,17 @@ tool_kv_parse(const struct cli_opt *o, const char *arg)
 	cli_usage("--kv: '%s' is not one of f16, q8_0, q4_0 and f32", arg);
 }
 
+void
+tool_numerics_parse(const struct cli_opt *o, const char *arg)
+{
+	unsigned *version = o->to;
+
+	if (strlen(arg) != 1 || strchr("134", *arg) == NULL)
+		cli_usage("--numerics: '%s' is not one of 1, 3 and 4%s", arg,
+		    strcmp(arg, "2") == 0 ? "; 4 came in the place of 2" : "");
+	*version = (unsigned)(*arg - '0');
+}
+
 struct qwen_rope tool_rope;
 
 void

@@ -14,7 +14,8 @@
 /* ----------------------------------------------------------- rows of options */
 
 #define TOOL_OPT_NUMERICS(p) \
-	CLI_INT(0, "numerics", "version", p, 1, 3, \
+	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
+	    tool_numerics_parse, "words 1 3 4", \
 	    "the arithmetic, see qwen-numerics(7)")
 /* With the arithmetic: how the weights of a folder are taken. */
 #define TOOL_OPT_QUANTIZE \
@@ -169,6 +170,7 @@ extern int tool_force;		/* --force */
 extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
 extern struct qwen_rope tool_rope;	/* --rope-scaling */
 struct cli_opt;
+void tool_numerics_parse(const struct cli_opt *o, const char *arg);
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
 void tool_rope_parse(const struct cli_opt *o, const char *arg);
 

@@ -31,7 +31,7 @@ if command -v bash >/dev/null 2>&1; then
 	is "$(ask qtok --format = j)" "json" "bash: --format=j"
 	is "$(ask qprefill --logits '' | xargs)" "last all none" "bash: --logits of qprefill"
 	is "$(ask qdecode --logits --res)" "--resume" "bash: --logits of qdecode takes nothing"
-	is "$(ask qdecode --numerics '' | xargs)" "1 2 3" "bash: --numerics"
+	is "$(ask qdecode --numerics '' | xargs)" "1 3 4" "bash: --numerics"
 	is "$(ask qdecode -n '')" "" "bash: nothing for a number"
 	is "$(ask qprefill -m '' | sort | xargs -d '\n' | tr ' ' _)" \
 	    "a_model.gguf_folder" "bash: model files and folders for -m"

@@ -40,7 +40,7 @@ for o in --machine --sampling "-m $MODEL"; do
 done
 
 # AMX is for many tokens, where it is there
-for v in 1 2; do
+for v in 1 4; do
 	for level in '' avx512 amx; do
 		want=0
 		case "$level$(grep -c -m 1 -w amx_int8 /proc/cpuinfo)" in
@@ -51,14 +51,16 @@ for v in 1 2; do
 		    "version $v, QWEN_CPU=$level: AMX is taken for many tokens, if it may"
 	done
 done
-# VDPBF16PS for version 2, where it adds in the order that is wanted, as on all
+model qwen3
+QWEN_MODEL=$MODEL
+# VDPBF16PS for version 3, where it adds in the order that is wanted, as on all
 # processors known so far
 for level in vbmi bf16; do
 	want=0
 	case "$level$(grep -c -m 1 -w avx512_bf16 /proc/cpuinfo)" in
 	bf161) want=1 ;;
 	esac
-	QWEN_CPU=$level qprefill --numerics 2 -v <ids 2>err >/dev/null
+	QWEN_CPU=$level qprefill --numerics 3 -v <ids 2>err >/dev/null
 	is "$(grep -c -m 1 'kernel matmul.* avx512bf16$' err)" $want \
 	    "QWEN_CPU=$level: pairs of bf16 are multiplied at once, if they may"
 done

@@ -21,7 +21,7 @@ near() {
 
 # logits OPTIONS...: the last row
 logits() {
-	qprefill -q "$@" --numerics 2 --logits last -f raw <ids
+	qprefill -q "$@" --numerics 4 --logits last -f raw <ids
 }
 
 # --- models in F32 and F16 whose shapes have all there is
@@ -74,8 +74,8 @@ ok $? "a head that was the embedding is that still"
 gguf-inspect --values token_embd.weight merged.gguf | cmp -s x -
 is $? 1 "and the embedding is not"
 
-# --- a quantised model: its own formats, or others; numerics 2 rounds what goes
-# into quantised weights, but not into F32
+# --- a quantised model: its own formats, or others; numerics 4 rounds what goes
+# into quantised weights, if little, but not into F32
 model qwen35moe-ud
 vocab=$(gguf-inspect --json "$MODEL" | jq '.tensors[] |
     select(.name == "token_embd.weight") | .shape[1]')

@@ -37,7 +37,7 @@ seq 1 9 190 | tr '\n' ' ' >ids
 gguf-convert --type f32 -o F32.gguf "$TOP/tests/files/hub/qwen3"
 for t in F32 Q8_0 Q5_0 Q4_0; do
 	[ $t = F32 ] || gguf-quantize --type $t -o $t.gguf F32.gguf
-	qprefill -q --numerics 2 -m $t.gguf --logits last -f raw -o /dev/null <ids |
+	qprefill -q --numerics 4 -m $t.gguf --logits last -f raw -o /dev/null <ids |
 	    od -An -v -tf4 | tr -s ' ' '\n' | sed '/^$/d' >$t.txt
 done
 paste F32.txt Q8_0.txt Q5_0.txt Q4_0.txt | awk '{ for (i = 2; i < 5; i++) s[i] += ($i - $1) ^ 2; n++ }

@@ -8,37 +8,37 @@ qprefill -o one.cbor <ids >ready.one
 qprefill --numerics 1 -o same.cbor <ids >/dev/null
 cmp -s one.cbor same.cbor
 ok $? "version 1 is the default"
-qprefill --numerics 2 -o two.cbor <ids >ready.two
-is "$?" 0 "version 2"
-cmp -s one.cbor two.cbor
+qprefill --numerics 4 -o four.cbor <ids >ready.four
+is "$?" 0 "version 4"
+cmp -s one.cbor four.cbor
 is "$?" 1 "is another"
 for t in 1 3; do
 	for cpu in scalar avx2 avxvnni avx512 vbmi bf16 amx neon; do
-		QWEN_CPU=$cpu qprefill -q --numerics 2 --batch "$t" -t "$t" <ids 2>/dev/null |
-		    cmp -s - two.cbor
+		QWEN_CPU=$cpu qprefill -q --numerics 4 --batch "$t" -t "$t" <ids 2>/dev/null |
+		    cmp -s - four.cbor
 		ok $? "the same bits, $cpu, $t threads"
 	done
 done
 
 # --- across versions, with a state
-refused 1 "1 by qdecode of 2" qdecode --numerics 2 -s one.cbor -n 1 </dev/null
-is "$(grep -c 'one.cbor.*numerics version 1, this run of 2' err)" 1 "both are named"
-refused 1 "2 by qdecode of 1" qdecode -s two.cbor -n 1 </dev/null
-is "$(grep -c 'two.cbor.*numerics version 2, this run of 1' err)" 1 "both are named"
-refused 1 "2 by qdecode of 1 after a ready record" sh -c \
-    'qdecode -s two.cbor -n 1 <ready.two'
-refused 1 "1 by qdecode --logits of 2" sh -c \
-    ': | qdecode --logits --numerics 2 -s one.cbor -n 1'
-refused 1 "1 in-band" sh -c 'qdecode --numerics 2 -n 1 <one.cbor'
-refused 1 "2 in-band" sh -c 'qdecode -n 1 <two.cbor'
-refused 1 "--resume" qdecode --numerics 2 --resume -s one.cbor -n 1 </dev/null
+refused 1 "1 by qdecode of 4" qdecode --numerics 4 -s one.cbor -n 1 </dev/null
+is "$(grep -c 'one.cbor.*numerics version 1, this run of 4' err)" 1 "both are named"
+refused 1 "4 by qdecode of 1" qdecode -s four.cbor -n 1 </dev/null
+is "$(grep -c 'four.cbor.*numerics version 4, this run of 1' err)" 1 "both are named"
+refused 1 "4 by qdecode of 1 after a ready record" sh -c \
+    'qdecode -s four.cbor -n 1 <ready.four'
+refused 1 "1 by qdecode --logits of 4" sh -c \
+    ': | qdecode --logits --numerics 4 -s one.cbor -n 1'
+refused 1 "1 in-band" sh -c 'qdecode --numerics 4 -n 1 <one.cbor'
+refused 1 "4 in-band" sh -c 'qdecode -n 1 <four.cbor'
+refused 1 "--resume" qdecode --numerics 4 --resume -s one.cbor -n 1 </dev/null
 
 # both COMMAND OPTION: neither way, and no file is left
 both() {
-	refused 1 "1 by $1 of 2" sh -c "$1 --numerics 2 $2 one.cbor -o new.cbor <ids"
-	is "$(grep -c 'one.cbor.*numerics version 1, this run of 2' err)" 1 "both are named"
-	refused 1 "2 by $1 of 1" sh -c "$1 $2 two.cbor -o new.cbor <ids"
-	is "$(grep -c 'two.cbor.*numerics version 2, this run of 1' err)" 1 "both are named"
+	refused 1 "1 by $1 of 4" sh -c "$1 --numerics 4 $2 one.cbor -o new.cbor <ids"
+	is "$(grep -c 'one.cbor.*numerics version 1, this run of 4' err)" 1 "both are named"
+	refused 1 "4 by $1 of 1" sh -c "$1 $2 four.cbor -o new.cbor <ids"
+	is "$(grep -c 'four.cbor.*numerics version 4, this run of 1' err)" 1 "both are named"
 	is "$(ls -A | grep -c 'new.cbor')" 0 "no file is left"
 }
 both qprefill -s
@@ -47,26 +47,26 @@ both "qdecode -n 2" -s
 both "qdecode -n 2 --save-every 60" -s
 
 # --- a run that can be killed
-for v in 1 2; do
+for v in 1 4; do
 	qdecode --numerics $v -n 6 --save-every 60 -o run$v.cbor -f text <ids >run$v
 	qdecode --numerics $v -n 6 --save-every 60 -o run$v.cbor -f text -v <ids 2>err |
 	    cmp -s - run$v
 	is "$?$(grep -c 'done with its finished run' err)" 01 "a run of version $v is found again"
 done
 cp run1.cbor kept.cbor
-refused 1 "in place" qdecode --numerics 2 -n 6 --save-every 60 -s run1.cbor \
+refused 1 "in place" qdecode --numerics 4 -n 6 --save-every 60 -s run1.cbor \
     -o run1.cbor </dev/null
 cmp -s run1.cbor kept.cbor
 ok $? "what is there stays"
-qdecode --numerics 2 -n 6 --save-every 60 -o run1.cbor -f text <ids >got 2>err
-is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run of 2; beginning anew' err)" \
+qdecode --numerics 4 -n 6 --save-every 60 -o run1.cbor -f text <ids >got 2>err
+is "$?$(wc -l <err | tr -d ' ')$(grep -c 'numerics version 1, this run of 4; beginning anew' err)" \
     011 "elsewhere: begun anew, and said so"
-cmp -s got run2 && cmp -s run1.cbor run2.cbor
+cmp -s got run4 && cmp -s run1.cbor run4.cbor
 ok $? "as if nothing had been there"
 
 # --- a store
 seq 1 90 >long
-for v in 1 2; do
+for v in 1 4; do
 	qprefill --numerics $v --no-store -o cold$v.cbor <long >/dev/null
 	qprefill --numerics $v --store S -v -o warm.cbor <long >/dev/null 2>err
 	is "$?$(grep -c '^qprefill: 0 tokens from store' err)" 01 \
@@ -74,7 +74,7 @@ for v in 1 2; do
 	cmp -s warm.cbor cold$v.cbor
 	ok $? "and has its own bits"
 done
-for v in 1 2; do
+for v in 1 4; do
 	qprefill --numerics $v --store S -v -o warm.cbor <long >/dev/null 2>err
 	is "$?$(grep -c '^qprefill: 90 tokens from store' err)" 01 "then version $v finds its own"
 	cmp -s warm.cbor cold$v.cbor
@@ -82,52 +82,51 @@ for v in 1 2; do
 done
 qstate verify --store S
 ok $? "all of it is whole"
-is "$(qstate du --store S | sed -n 's/^model .*numerics //p' | sort | xargs)" "1 2" \
+is "$(qstate du --store S | sed -n 's/^model .*numerics //p' | sort | xargs)" "1 4" \
     "du tells them apart"
 
 # --- qstate needs no --numerics
-is "$(for f in one two; do qstate show $f.cbor; done |
-    sed -n 's/^numerics //p' | xargs)" "1 2" "show"
-qstate diff one.cbor two.cbor >out
+is "$(for f in one four; do qstate show $f.cbor; done |
+    sed -n 's/^numerics //p' | xargs)" "1 4" "show"
+qstate diff one.cbor four.cbor >out
 is "$? $(grep -c '^numerics' out)" "1 1" "diff"
-for v in 1 2; do
+for v in 1 4; do
 	head -n 70 long | qprefill --numerics $v -o cut.cbor >/dev/null
 	qstate slice -n 70 -o slice.cbor cold$v.cbor 2>err
 	is "$?$(cat err)" 0 "a slice of version $v"
 	qdecode --numerics $v -s cut.cbor -n 5 -f text </dev/null >a
 	qdecode --numerics $v -s slice.cbor -n 5 -f text </dev/null >b
 	is "$(wc -l <a | tr -d ' ')$(cmp a b)" 5 "goes on as if it had never been longer"
-	refused 1 "and not in the other" qdecode --numerics $((3 - v)) \
+	refused 1 "and not in the other" qdecode --numerics $((5 - v)) \
 	    -s slice.cbor -n 1 </dev/null
 done
 
 # --- within one
-qprefill --numerics 2 -s two.cbor -o more.cbor <ids >/dev/null
-cat ids ids | qprefill --numerics 2 -o all.cbor >/dev/null
+qprefill --numerics 4 -s four.cbor -o more.cbor <ids >/dev/null
+cat ids ids | qprefill --numerics 4 -o all.cbor >/dev/null
 qstate diff all.cbor more.cbor
-ok $? "a state of version 2 goes on in it"
-qdecode --numerics 2 -s two.cbor -n 8 -f text </dev/null >a
-qprefill --numerics 2 <ids | qdecode --numerics 2 -n 8 -f text >b
+ok $? "a state of version 4 goes on in it"
+qdecode --numerics 4 -s four.cbor -n 8 -f text </dev/null >a
+qprefill --numerics 4 <ids | qdecode --numerics 4 -n 8 -f text >b
 is "$(wc -l <a | tr -d ' ')$(cmp a b)" 8 "qdecode goes on from it"
-qdecode --numerics 2 -s two.cbor -n 3 -o mid.cbor -f text </dev/null >c
-qdecode --numerics 2 -s mid.cbor -n 5 -f text </dev/null >>c
+qdecode --numerics 4 -s four.cbor -n 3 -o mid.cbor -f text </dev/null >c
+qdecode --numerics 4 -s mid.cbor -n 5 -f text </dev/null >>c
 is "$(cmp a c)" "" "in two runs"
-is "$(qprefill --numerics 2 --logits=last -f json <ids | head -n 1 | jq .numerics)" 2 \
-    "the header of logits says 2"
+is "$(qprefill --numerics 4 --logits=last -f json <ids | head -n 1 | jq .numerics)" 4 \
+    "the header of logits says 4"
 is "$(qprefill --logits=last -f json <ids | head -n 1 | jq .numerics)" 1 "or 1"
-# AMX multiplies bf16 in tiles, which is measured against what tiles can do
-is "$(qbench -m "$MODEL" --numerics 2 -p 4 -n 2 -r 1 -t 1 --json | jq -r '.setting.numerics,
-    ([.kernels[] | select(.name | test("Q"))] | length > 0 and all((.peak == "int8") ==
-	(.variant == "amx" and (.name | test("^gemm")))))' | xargs)" "2 true" "qbench"
+is "$(qbench -m "$MODEL" --numerics 4 -p 4 -n 2 -r 1 -t 1 --json | jq -r '.setting.numerics,
+    ([.kernels[] | select(.name | test("Q"))] | length > 0 and all(.peak == "int8"))' | xargs)" \
+    "4 true" "qbench"
 
 # --- what does not depend on it
-echo hi | qtok | qprefill --numerics 2 | qdecode --numerics 2 -n 4 | qtok -d >out 2>err
+echo hi | qtok | qprefill --numerics 4 | qdecode --numerics 4 -n 4 | qtok -d >out 2>err
 is "$?$(cat err)" 0 "tokens are tokens"
-is "$(qdecode --numerics 2 -s two.cbor -n 1 -f json </dev/null | head -n 1 |
+is "$(qdecode --numerics 4 -s four.cbor -n 1 -f json </dev/null | head -n 1 |
     jq 'has("numerics")')" false "and say nothing of it"
-qprefill --numerics 2 --logits=last -o new.cbor <ids | qsample -f text >out 2>err
+qprefill --numerics 4 --logits=last -o new.cbor <ids | qsample -f text >out 2>err
 is "$?$(wc -l <out | tr -d ' ')$(cat err)" 01 "logits of it are sampled"
-qprefill --numerics 2 -v <ids 2>&1 >/dev/null | grep -q 'numerics 2$'
+qprefill --numerics 4 -v <ids 2>&1 >/dev/null | grep -q 'numerics 4$'
 ok $? "-v tells"
 
 # --- version 3 differs from 1 where there are weights in 16 bits
@@ -157,9 +156,11 @@ ok $? "and goes on from a state"
 
 # --- the command line
 for tool in qprefill qdecode qbench; do
-	for v in 0 4 -1 x ''; do
+	for v in 0 2 5 -1 x 11 ''; do
 		refused 2 "$tool --numerics '$v'" sh -c \
 		    "$tool --numerics '$v' </dev/null"
 	done
 done
+is "$(qprefill --numerics 2 </dev/null 2>&1 | grep -c "'2' is not one of 1, 3 and 4; 4 came in the place of 2;")" 1 \
+    "what became of 2"
 done_testing

@@ -116,9 +116,9 @@ after() { # STATE ROWS OPTIONS...
 	qscore -q "$@" --tokens --each --base "$st" more.cbor | cut -f 2- >got
 	[ "$(awk '$4 > 0' want | wc -l)" -gt 0 ] && cmp -s want got
 }
-qprefill -q --numerics 2 -o two.state <ids.cbor >/dev/null
-qprefill -q --numerics 2 --logits all <whole.cbor >two.rows
-after two.state two.rows
+qprefill -q --numerics 4 -o four.state <ids.cbor >/dev/null
+qprefill -q --numerics 4 --logits all <whole.cbor >four.rows
+after four.state four.rows
 ok $? "after a state, of another arithmetic"
 qprefill -q --kv q4_0 -o q4.state <ids.cbor >/dev/null
 qprefill -q --kv q4_0 --logits all <whole.cbor >q4.rows
@@ -134,7 +134,7 @@ is "$(jq -c '[.tokens_scored, .kl.max]' got)" "[$k,0]" \
     "a state beside its own model: all tokens, no difference"
 qscore -q --base - --tokens -f json more.cbor <plain.state | cmp -s - got
 ok $? "also from a pipe"
-qscore -q --base two.state --each more text more >got
+qscore -q --base four.state --each more text more >got
 is "$(head -n "$k" got)" "$(tail -n "$k" got)" "each text comes after the state"
 qstate pack -q --kv q4_0 -o packed.state plain.state
 is "$(qscore -q --base packed.state -f json more |

@@ -290,7 +290,7 @@ is "$(cat at.[1-6] | jq -r .usage.completion_tokens | xargs)" "400 400 400 400 4
 end_server
 is "$gone" 0 "SIGTERM"
 # of engines that would give different results one is used
-for o in '--numerics 2' '--kv-v q8_0' '--rope-scaling yarn=2'; do
+for o in '--numerics 4' '--kv-v q8_0' '--rope-scaling yarn=2'; do
 	serve --engine 'exec qengine -q -t 1' --engine "exec qengine -q -t 1 $o"
 	i=0
 	until grep -q '(killed)' log || [ $i -ge 400 ]; do

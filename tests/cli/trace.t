@@ -192,25 +192,25 @@ is "$(qstate show plain.state t.cbor | grep -c -e ^state -e ^trace)" 2 "states a
 # --- where two part
 qstate diff t.cbor other >out
 is "$?$(cat out)" 0 "equal ones"
-qprefill --numerics 2 --trace '*' <ids >v2.cbor
-qstate diff t.cbor v2.cbor >out
+qprefill --numerics 4 --trace '*' <ids >v4.cbor
+qstate diff t.cbor v4.cbor >out
 is "$? $(wc -l <out) $(cut -d ' ' -f 1-3 out)" "1 1 first blk.0.mixer 0" "the first place"
-qstate diff --all t.cbor v2.cbor >out
+qstate diff --all t.cbor v4.cbor >out
 is "$(awk '{ print $1 }' out | sort | uniq -c | xargs)" "1 first $(gguf-inspect --graph | wc -l) stage" \
     "--all: and a line for each stage"
 is "$(awk '$2 == "embed" && $1 == "stage"' out)" "stage embed 40 0 0 0 0 1" "one that does not part"
 awk '$1 == "stage" && $2 == "blk.0.mixer" { exit !($3 == 40 && $4 == 40 && $5 > $6 && $6 > 0 && $7 > 0 && $7 < 0.1 &&
     $8 > 0.99 && $8 <= 1) }' out
 ok $? "and one that does"
-worst=$(qstate diff --all t.cbor v2.cbor | awk '$1 == "stage" && $7 > m { m = $7 } END { print m * 3 }')
-qstate diff --within "$worst" t.cbor v2.cbor >out
+worst=$(qstate diff --all t.cbor v4.cbor | awk '$1 == "stage" && $7 > m { m = $7 } END { print m * 3 }')
+qstate diff --within "$worst" t.cbor v4.cbor >out
 is "$(wc -l <out)" "$(awk -v w="$worst" 'BEGIN { print (w < 0.3) ? 0 : 1 }')" "--within ($worst)"
-qstate diff --within 100 t.cbor v2.cbor >out
+qstate diff --within 100 t.cbor v4.cbor >out
 is "$?$(cat out)" 0 "however far"
-is "$(qstate diff --json --all t.cbor v2.cbor | jq -c '[.equal, .differences[0].stage,
+is "$(qstate diff --json --all t.cbor v4.cbor | jq -c '[.equal, .differences[0].stage,
     (.stages | length), .stages[0].parted]')" \
     "[false,\"blk.0.mixer\",$(gguf-inspect --graph | wc -l),0]" "as JSON"
-qstate diff -q t.cbor v2.cbor >out
+qstate diff -q t.cbor v4.cbor >out
 is "$?$(cat out)" 1 "-q"
 is "$(qprefill --trace '*' <first | qstate diff t.cbor -)" "only a embed 9 $(cut -d ' ' -f 10 ids) 256" \
     "one that ends before"

@@ -70,7 +70,7 @@ qprefill -o state.cbor <ids >/dev/null
 qprefill --checkpoint-at 4,6 --logits last -o small.cbor --no-compress <few >rows.cbor
 qtok <text | qprefill --logits all >all.cbor
 qprefill --trace '*.ffn,*.experts,*.h2' <few >trace.cbor
-qprefill --numerics 2 --trace '*.ffn,*.experts,*.h2' <few >trace2.cbor
+qprefill --numerics 4 --trace '*.ffn,*.experts,*.h2' <few >trace2.cbor
 qdecode -s small.cbor -n 2 -o other.cbor </dev/null >/dev/null
 cat >vector.jsonl <<'EOF'
 {"id":"a","text":"In the beginning","instruct":"Find it","odd":1}

@@ -290,7 +290,7 @@ main(void)
 	for (i = 0; i < n; i++) {
 		check_model(&g[i], is_long ? 200 : 6, 1, QWEN_KV_F16,
 		    QWEN_KV_F16);
-		check_model(&g[i], is_long ? 20 : 1, 2, QWEN_KV_F16,
+		check_model(&g[i], is_long ? 20 : 1, 4, QWEN_KV_F16,
 		    QWEN_KV_F16);
 		check_model(&g[i], is_long ? 50 : 3, 1, QWEN_KV_Q8_0,
 		    QWEN_KV_Q4_0);

@@ -283,7 +283,7 @@ check_folder(const char *parent, const char *name)
 	snprintf(f.dir, sizeof f.dir, "%s/%s", parent, name);
 	plain_file(f.model, sizeof f.model, &f, "model.gguf");
 	snprintf(cmd, sizeof cmd, "sh tests/golden/drafts.sh '%s'", f.dir);
-	for (numerics = 1; numerics <= 2; numerics++) {
+	for (numerics = 1; numerics <= 4; numerics += 3) {
 		m = open_model(f.model, 0, numerics, 1);
 		f.lines = popen(cmd, "r");
 		if (f.lines == NULL || fscanf(f.lines, "%zu %lf %lf",

@@ -601,7 +601,7 @@ main(void)
 		    1);
 		check_level(&g[i], NULL, 1, QWEN_KV_F32, is_long ? 400 : 20,
 		    1);
-		for (v = 1; v <= 2; v++) {
+		for (v = 1; v <= 4; v += 3) {
 			check_level(&g[i], NULL, v, QWEN_KV_F16,
 			    is_long ? 2000 : 80, 1);
 			for (l = 0; l < N_LEVELS; l++) {

@@ -2,7 +2,7 @@
 /*
  * kv.c - what keys and values as q8_0 and q4_0 cost: the KL divergence of the
  * rows of a text from those with f16, beside what version 1 costs, which rounds
- * activations to 8 bits.  All in version 2, where nothing else is rounded much.
+ * activations to 8 bits.  All in version 4, where nothing else is rounded much.
  *
  *	kv			the fixtures
  *	kv MODEL FILE [STEP]	prints it of this model and these ids, a number
@@ -108,20 +108,20 @@ static const struct {
 	enum qwen_kv	 k, v;
 } ways[N_COST] = {
 	[EIGHT] = { 1, QWEN_KV_F16, QWEN_KV_F16 },
-	[Q8] = { 2, QWEN_KV_Q8_0, QWEN_KV_Q8_0 },
-	[Q8_K] = { 2, QWEN_KV_Q8_0, QWEN_KV_F16 },
-	[Q8_V] = { 2, QWEN_KV_F16, QWEN_KV_Q8_0 },
-	[Q4] = { 2, QWEN_KV_Q4_0, QWEN_KV_Q4_0 },
-	[Q4_K] = { 2, QWEN_KV_Q4_0, QWEN_KV_F16 },
-	[Q4_V] = { 2, QWEN_KV_F16, QWEN_KV_Q4_0 },
+	[Q8] = { 4, QWEN_KV_Q8_0, QWEN_KV_Q8_0 },
+	[Q8_K] = { 4, QWEN_KV_Q8_0, QWEN_KV_F16 },
+	[Q8_V] = { 4, QWEN_KV_F16, QWEN_KV_Q8_0 },
+	[Q4] = { 4, QWEN_KV_Q4_0, QWEN_KV_Q4_0 },
+	[Q4_K] = { 4, QWEN_KV_Q4_0, QWEN_KV_F16 },
+	[Q4_V] = { 4, QWEN_KV_F16, QWEN_KV_Q4_0 },
 };
 
-/* All of them, from f16 in version 2; -1: *why. */
+/* All of them, from f16 in version 4; -1: *why. */
 static int
 measure(double cost[N_COST], const struct text *t, struct qwen_err *why)
 {
 	struct rows f16, x = { 0 };
-	int i, rc = run(&f16, t, 2, QWEN_KV_F16, QWEN_KV_F16, why);
+	int i, rc = run(&f16, t, 4, QWEN_KV_F16, QWEN_KV_F16, why);
 
 	for (i = 0; rc == 0 && i < N_COST; i++) {
 		rc = run(&x, t, ways[i].numerics, ways[i].k, ways[i].v, why);

@@ -376,12 +376,11 @@ check_table(void)
 static void
 check_tiles_given_back(const struct qwen_kernel *k)
 {
-	const struct qwen_quant *q = qwen_quant_find(k->type ==
-	    QWEN_ANY_TYPE ? QT_Q2_K : k->type);
+	const struct qwen_quant *q = qwen_quant_find(k->type);
 	size_t row = qwen_quant_row_bytes(q->type, 512), t;
 	size_t before = amx_model_products();
 	unsigned char *w = calloc(32, row);
-	/* a token: two groups of q8 or, in version 2, 512 numbers in bf16 */
+	/* a token: two groups of q8, or 512 numbers in bf16 */
 	enum { TOKEN = 1024 };
 	_Static_assert(2 * sizeof(struct qwen_q8) <= TOKEN, "room for both");
 	unsigned char *x = aligned_alloc(64, 17 * TOKEN);

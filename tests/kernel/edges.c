@@ -116,7 +116,7 @@ set_up(struct product *p, const struct qwen_quant *q, unsigned numerics,
 			memcpy(p->x.p + t * x_bytes, x, x_bytes);
 		else if (as == QWEN_AS_BF16)
 			plain.vec->run.vec->to_bf16((void *)(p->x.p +
-			    t * x_bytes), x, n_in, QWEN_BF16_LEAST(numerics));
+			    t * x_bytes), x, n_in, QWEN_BF16_LEAST);
 		else
 			plain.vec->run.vec->quantize((void *)(p->x.p +
 			    t * x_bytes), x, n_in);
@@ -159,7 +159,7 @@ strays(const struct qwen_kernel *k, const struct qwen_quant *q)
 		if (leaves(k, q, shapes[i][0]))
 			continue;
 		for (at_end = 0; at_end < 2; at_end++) {
-			set_up(&p, q, variant_numerics(k, q), shapes[i], at_end);
+			set_up(&p, q, variant_numerics(k), shapes[i], at_end);
 			if (sigsetjmp(back, 1) != 0)
 				return i;
 			variant_multiply(k, p.m);
@@ -248,7 +248,7 @@ hides(const struct qwen_kernel *k, const struct qwen_quant *q)
 	for (i = 0; good && i < N_SHAPES; i++) {
 		if (leaves(k, q, shapes[i][0]))
 			continue;
-		set_up(&p, q, variant_numerics(k, q), shapes[i], 1);
+		set_up(&p, q, variant_numerics(k), shapes[i], 1);
 		n = shapes[i][1] * shapes[i][2];
 		if ((want = malloc(n * sizeof *want)) == NULL)
 			abort();

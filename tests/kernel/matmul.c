@@ -78,9 +78,11 @@ least_scales(const struct qwen_quant *q, unsigned char *w)
 /*
  * What is in weights and activations: at random; weights of one byte, 0x80 or
  * 0xff; small activations; least scales, with ordinary activations and with
- * small ones.
+ * small ones; activations in two terms of 8 bits, a row for each.
  */
-enum kind { RANDOM, BYTES_80, BYTES_FF, SMALL, LEAST, LEAST_SMALL, KINDS };
+enum kind {
+	RANDOM, BYTES_80, BYTES_FF, SMALL, LEAST, LEAST_SMALL, TERMS, KINDS
+};
 
 /* Random bytes with finite scales: any bytes are weights, in every format. */
 static void
@@ -105,38 +107,51 @@ fill_w(const struct qwen_quant *q, unsigned char *w, size_t n_block,
 struct problem {
 	const struct qwen_quant	*q;
 	size_t			 n_in, n_out, n_tok, width;
+	enum kind		 kind;
 	unsigned char		*w;
 	float			*x;	/* in the three forms */
 	struct qwen_q8		*xq;
 	uint16_t		*xh;
-	float			*y, *plain[3];	/* with guards; or NULL */
+	float			*y, *plain[2];	/* with guards; or NULL */
 };
+
+/* Row t in 8 bits, or the terms of it and of the one after it. */
+static void
+quantize(struct problem *p, const struct qwen_vec *vec, size_t t)
+{
+	size_t groups = QWEN_Q8_GROUPS(p->n_in);
+	struct qwen_q8 *to = p->xq + t * groups;
+	const float *x = p->x + t * p->n_in;
+
+	if (p->kind != TERMS)
+		vec->quantize(to, x, p->n_in);
+	else if (t % 2 == 0)
+		vec->quantize_twice(to, x, p->n_in);
+}
 
 static void
 start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
     enum kind kind)
 {
 	size_t row = qwen_quant_row_bytes(q->type, shape[0]), t, n = shape[0];
-	unsigned version = q->kind == QWEN_QUANT_FLOAT ? 3 : 2;
 	struct qwen_kernels plain;
 
 	*p = (struct problem){ .q = q, .n_in = n, .n_out = shape[1],
-	    .n_tok = shape[2], .width = shape[1] + 2 * GUARD };
+	    .n_tok = shape[2], .width = shape[1] + 2 * GUARD, .kind = kind };
 	p->w = malloc(row * p->n_out + 64);
 	p->x = malloc(p->n_tok * n * sizeof *p->x);
-	p->xq = aligned_alloc(64, p->n_tok * QWEN_Q8_GROUPS(n) *
+	p->xq = aligned_alloc(64, (p->n_tok + 1) * QWEN_Q8_GROUPS(n) *
 	    sizeof *p->xq);
 	p->xh = malloc(p->n_tok * n * sizeof *p->xh);
 	p->y = malloc(p->n_tok * p->width * sizeof *p->y);
 	qwen_kernels_init(&plain, 0, 1);
 	fill_w(q, p->w, row / q->block_bytes * p->n_out, kind);
 	for (t = 0; t < p->n_tok; t++) {
-		fill_x(p->x + t * n, n, t, kind != SMALL && kind != LEAST_SMALL ?
-		    0 : version == 3 ? -54 : -84);
-		plain.vec->run.vec->quantize(p->xq + t * QWEN_Q8_GROUPS(n),
-		    p->x + t * n, n);
+		fill_x(p->x + t * n, n, t,
+		    kind != SMALL && kind != LEAST_SMALL ? 0 : -54);
+		quantize(p, plain.vec->run.vec, t);
 		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n, n,
-		    QWEN_BF16_LEAST(version));
+		    QWEN_BF16_LEAST);
 	}
 }
 
@@ -150,7 +165,6 @@ end(struct problem *p)
 	free(p->y);
 	free(p->plain[0]);
 	free(p->plain[1]);
-	free(p->plain[2]);
 }
 
 static void
@@ -160,7 +174,8 @@ multiply(const struct problem *p, const struct qwen_kernel *k, float *y)
 	float *yp[MAX_TOK];
 	struct qwen_matmul m = { .w = p->w, .n_in = p->n_in, .quant = p->q,
 	    .row_bytes = qwen_quant_row_bytes(p->q->type, p->n_in), .x = xp,
-	    .y = yp, .n_tok = p->n_tok, .r0 = p->n_out / 7, .r1 = p->n_out };
+	    .y = yp, .n_tok = p->n_tok, .r0 = p->n_out / 7, .r1 = p->n_out,
+	    .plain = p->kind == TERMS };
 	size_t t, i;
 
 	for (t = 0; t < p->n_tok; t++) {
@@ -181,8 +196,8 @@ static int
 same(struct problem *p, const struct qwen_kernel *k)
 {
 	size_t bytes = p->n_tok * p->width * sizeof *p->y;
-	unsigned version = variant_numerics(k, p->q);
-	float **plain = &p->plain[version - 1];
+	unsigned version = variant_numerics(k);
+	float **plain = &p->plain[variant_is_bf16(k)];
 	struct qwen_kernels c;
 
 	qwen_kernels_init(&c, 0, version);
@@ -205,8 +220,10 @@ is_worth(const struct qwen_kernel *k, const size_t shape[3], size_t i,
 {
 	int large = shape[0] * shape[1] * shape[2] >= 1000000;
 
-	if (variant_is_bf16(k) && shape[0] % 32 != 0)
+	if (variant_is_bf16(k) && (shape[0] % 32 != 0 || kind == TERMS))
 		return 0;
+	if (kind == TERMS)
+		return 1;
 	if (!variant_is_bf16(k) && kind < LEAST)
 		return kind != SMALL;
 	return !large || kind == i % KINDS;

@@ -87,11 +87,11 @@ variant_is_bf16(const struct qwen_kernel *k)
 	return k->op == QWEN_OP_MATMUL_BF16 || k->op == QWEN_OP_GEMM_BF16;
 }
 
-/* A numerics version in which it multiplies this format. */
+/* A numerics version in which it multiplies. */
 static inline unsigned
-variant_numerics(const struct qwen_kernel *k, const struct qwen_quant *q)
+variant_numerics(const struct qwen_kernel *k)
 {
-	return !variant_is_bf16(k) ? 1 : q->kind == QWEN_QUANT_FLOAT ? 3 : 2;
+	return variant_is_bf16(k) ? 3 : 1;
 }
 
 /* "matmul", "gemm bf16" */
@@ -135,7 +135,7 @@ variant_multiply(const struct qwen_kernel *k, struct qwen_matmul m)
 		qwen_multiply(k, NULL, &m);
 		return;
 	}
-	qwen_kernels_init(&plain, 0, variant_numerics(k, m.quant));
+	qwen_kernels_init(&plain, 0, variant_numerics(k));
 	for (i = 0; i < QWEN_TOKEN_CLASSES; i++)
 		all.by[i] = k;
 	p = variant_pack(k, &m);

@@ -386,36 +386,6 @@ check_agreement(const struct format *f)
 	    "finite, %d of %d random blocks", f->name, found, round);
 }
 
-/*
- * What a format says of itself is true: its weights are whole multiples of its
- * grain, on which version 2 depends: QWEN_FLUSH_GRAIN.
- */
-static void
-check_grain(const struct format *f)
-{
-	const struct qwen_quant *q = qwen_quant_find(f->type);
-	unsigned char block[256];
-	float w[QWEN_GROUP];
-	size_t i, n, n_bad = 0;
-	int round, j;
-
-	for (round = 0; round < 200; round++) {
-		for (i = 0; i < f->bytes; i++)
-			block[i] = (unsigned char)random_u32();
-		/* small scales, the smallest among them */
-		if (f->type == QT_MXFP4)
-			block[0] &= 3;
-		for (j = 0; j < f->n_scale; j++)
-			block[f->scale[j] + 1] &= round % 2 ? 0x80 : 0x83;
-		qwen_quant_dequantize(f->type, block, w, f->len, NULL);
-		for (n = 0; n < f->len; n++)
-			n_bad += isfinite(w[n]) &&
-			    fmodf(w[n], q->grain) != 0.0f;
-	}
-	ok(q->grain > 0 && n_bad == 0, "%s: weights are multiples of %a",
-	    f->name, (double)q->grain);
-}
-
 int
 main(void)
 {
@@ -432,8 +402,6 @@ main(void)
 		if (formats[i].type != QT_NVFP4)
 			check_nonfinite(&formats[i]);
 		check_agreement(&formats[i]);
-		if (formats[i].len > 1)
-			check_grain(&formats[i]);
 	}
 	return done_testing();
 }

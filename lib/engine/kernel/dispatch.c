@@ -46,25 +46,14 @@ qwen_kernel_get(size_t i)
 	return NULL;
 }
 
-/* By taking subnormal numbers for zero. */
-static int
-spoils(const struct qwen_kernel *k, const struct qwen_quant *q)
-{
-	return k->flushes && q->kind != QWEN_QUANT_FLOAT &&
-	    q->grain < QWEN_FLUSH_GRAIN;
-}
-
 int
 qwen_kernel_fits(const struct qwen_kernel *k, const struct qwen_quant *q)
 {
-	if (q == NULL)
-		return k->type == QWEN_ANY_TYPE;
-	if (k->type != QWEN_ANY_TYPE)
-		return k->type == q->type && !spoils(k, q);
-	if (q->kind == QWEN_QUANT_FLOAT)
-		return q->type != QT_F32 && (k->op == QWEN_OP_MATMUL_BF16 ||
-		    k->op == QWEN_OP_GEMM_BF16);
-	return !spoils(k, q);
+	if (q == NULL || k->type != QWEN_ANY_TYPE)
+		return k->type == (q == NULL ? QWEN_ANY_TYPE : q->type);
+	if (k->op == QWEN_OP_MATMUL_BF16 || k->op == QWEN_OP_GEMM_BF16)
+		return q->type == QT_F16 || q->type == QT_BF16;
+	return q->kind != QWEN_QUANT_FLOAT;
 }
 
 /* Of the same rank, one for the very format goes before one for any. */
@@ -121,7 +110,7 @@ enum qwen_operand
 qwen_operand_of(const struct qwen_quant *q, size_t n_in, unsigned numerics)
 {
 	if (q->kind != QWEN_QUANT_FLOAT)
-		return numerics == 2 ? QWEN_AS_BF16 : QWEN_AS_Q8;
+		return numerics == 4 ? QWEN_AS_TWO_Q8 : QWEN_AS_Q8;
 	return numerics == 3 && q->type != QT_F32 && n_in % 32 == 0 ?
 	    QWEN_AS_BF16 : QWEN_AS_F32;
 }

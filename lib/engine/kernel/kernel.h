@@ -20,7 +20,7 @@
 #include "engine/kernel/kv.h"
 #include "engine/quant/quant.h"
 
-#define QWEN_NUMERICS_MAX 3
+#define QWEN_NUMERICS_MAX 4
 
 /*
  * 256 activations in 8 bits: x[i] ~ d * a[i/32] * q[i].  A row of n values is
@@ -38,8 +38,13 @@ struct qwen_q8 {
 
 #define QWEN_Q8_GROUPS(n) (((n) + QWEN_GROUP - 1) / QWEN_GROUP)
 
-/* What a row of activations is multiplied as. */
-enum qwen_operand { QWEN_AS_F32, QWEN_AS_Q8, QWEN_AS_BF16, QWEN_OPERANDS };
+/*
+ * What a row of activations is multiplied as; one as two terms of 8 bits is two
+ * rows, of which products are added.
+ */
+enum qwen_operand {
+	QWEN_AS_F32, QWEN_AS_Q8, QWEN_AS_BF16, QWEN_AS_TWO_Q8, QWEN_OPERANDS
+};
 
 /*
  * That of a format, by the numerics version.  Of the rows of F16 and BF16 that
@@ -49,23 +54,15 @@ enum qwen_operand qwen_operand_of(const struct qwen_quant *q, size_t n_in,
     unsigned numerics);
 
 /*
- * An activation in bf16 that is below the least counts as zero.  In version 2
- * all are whole multiples of 2^-97 then, and sums of their products with weights
- * are whole multiples of 2^-97 times the grain of the weights' format.  If that
- * is 2^-126 or more, none is subnormal, and it makes no difference whether an
- * instruction takes subnormal numbers for zero.  So it is with f16 scales, whose
- * grain is 2^-24; a variant that flushes is never chosen for a format with a
- * finer one.
- *
- * In version 3 weights themselves are floats, and BF16 has its own small ones:
- * activations are multiples of 2^-67, weights, of which one below its least
- * counts as zero, of 2^-59.
+ * In bf16 an activation below the least counts as zero, and so does a BF16
+ * weight below its own.  So activations are whole multiples of 2^-67, weights of
+ * 2^-59, and sums of their products of 2^-126: none is subnormal, and it makes
+ * no difference whether an instruction takes subnormal numbers for zero.
  */
-#define QWEN_BF16_LEAST(numerics) ((numerics) == 3 ? 0x1p-60f : 0x1p-90f)
+#define QWEN_BF16_LEAST 0x1p-60f
 #define QWEN_BF16_WEIGHT_LEAST 0x1p-52f
-#define QWEN_FLUSH_GRAIN 0x1p-29f	/* 2^-126 / 2^-97 */
 
-/* A weight rounded to bf16, as it is multiplied. */
+/* A weight, of F16 or BF16, rounded to bf16 as it is multiplied. */
 static inline uint16_t
 qwen_weight_bf16(const struct qwen_quant *q, float w)
 {
@@ -88,6 +85,7 @@ struct qwen_matmul {
 					   see qwen_operand_of() */
 	float *const		*y;	/* a token: indexed by r */
 	size_t			 n_tok;
+	int			 plain;	/* struct qwen_q8 with a of 1 alone */
 	size_t			 r0, r1;
 	const unsigned char	*next;	/* rows that come after these, as a
 					   hint for the cache; or NULL */
@@ -233,6 +231,9 @@ struct qwen_vec {
 	void	(*l2norm)(float *y, size_t n, float eps, float scale);
 	/* x to 8 bits */
 	void	(*quantize)(struct qwen_q8 *q, const float *x, size_t n);
+	/* x to 8 bits, and what those leave to 8 more, in as many groups after
+	   them */
+	void	(*quantize_twice)(struct qwen_q8 *q, const float *x, size_t n);
 	/* x to bf16, what is below the least to 0 */
 	void	(*to_bf16)(uint16_t *y, const float *x, size_t n, float least);
 	/* y = silu(g) * u */
@@ -411,7 +412,6 @@ struct qwen_kernel {
 					   of an array */
 	enum qwen_kernel_rank rank;
 	unsigned	 need;		/* QWEN_CPU_ bits */
-	int		 flushes;	/* subnormal numbers to zero */
 	size_t		 min_tok;	/* GEMM from so many tokens on: both say */
 	const struct qwen_packing *packing;	/* of its tokens; or NULL */
 	union {
@@ -426,7 +426,7 @@ struct qwen_kernel {
 
 /*
  * An operation on no weights, or a product for formats without one: quantised
- * ones, and in bf16 F16 and BF16 too.
+ * ones, or, in bf16, F16 and BF16.
  */
 #define QWEN_ANY_TYPE UINT32_MAX
 

@@ -65,9 +65,16 @@ bench_free(struct bench *b)
 	free(b);
 }
 
+/* Are tokens two rows, as version 4 has them? */
+static int
+is_plain(const struct qwen_tuning *t)
+{
+	return t->k->numerics == 4;
+}
+
 /* Scales that are neither huge nor tiny in any format, and weights of all kinds. */
 static void
-fill(struct bench *b, size_t n_w, const struct qwen_vec *vec)
+fill(struct bench *b, size_t n_w, const struct qwen_vec *vec, int plain)
 {
 	float row[N_IN];
 	uint32_t r = 1;
@@ -82,7 +89,12 @@ fill(struct bench *b, size_t n_w, const struct qwen_vec *vec)
 			r = r * 1664525 + 1013904223;
 			row[i] = (float)(int32_t)r * 0x1p-31f;
 		}
-		vec->quantize(b->x + t * (N_IN / QWEN_GROUP), row, N_IN);
+		if (!plain)
+			vec->quantize(b->x + t * (N_IN / QWEN_GROUP), row,
+			    N_IN);
+		else if (t % 2 == 0)
+			vec->quantize_twice(b->x + t * (N_IN / QWEN_GROUP),
+			    row, N_IN);
 		b->xp[t] = b->x + t * (N_IN / QWEN_GROUP);
 		b->yp[t] = b->y + t * ROWS;
 	}
@@ -126,7 +138,7 @@ bench_new(const struct qwen_tuning *t)
 		bench_free(b);
 		return NULL;
 	}
-	fill(b, n_w, t->k->vec->run.vec);
+	fill(b, n_w, t->k->vec->run.vec, is_plain(t));
 	return b;
 }
 
@@ -160,13 +172,13 @@ multiply(void *arg)
 }
 
 static double
-measure(struct bench *b, const struct qwen_kernel *k,
-    const struct qwen_quant *q, size_t n_tok)
+measure(const struct qwen_tuning *t, struct bench *b,
+    const struct qwen_kernel *k, const struct qwen_quant *q, size_t n_tok)
 {
 	struct product p = { k, { .w = b->w, .quant = q, .n_in = N_IN,
 	    .row_bytes = qwen_quant_row_bytes(q->type, N_IN), .x = b->xp,
 	    .y = b->yp, .n_tok = n_tok, .r1 = ROWS, .packing = k->packing,
-	    .packed = b->packed } };
+	    .packed = b->packed, .plain = is_plain(t) } };
 
 	if (k->packing != NULL)
 		qwen_pack(k->packing, b->packed, b->xp, n_tok, N_IN);
@@ -185,7 +197,7 @@ compare(const struct qwen_tuning *t, struct bench *b,
 	size_t i, best = 0;
 
 	for (i = 0; i < n; i++) {
-		took[i] = measure(b, k[i], q, row.tokens);
+		took[i] = measure(t, b, k[i], q, row.tokens);
 		if (i > 0 && took[i] * MARGIN < took[best])
 			best = i;
 	}
@@ -284,17 +296,21 @@ qwen_tune_save(const char *path, const struct qwen_text *t)
 	qwen_text_fini(&name);
 }
 
+/* Format, rows of tokens, variant; and of version 4 that it is. */
+#define LINE "%u %zu %s%s\n"
+
 /* The variant that the text has for a format and a class, of these; or NULL. */
 static const struct qwen_kernel *
-find(const struct qwen_text *t, const struct qwen_quant *q, size_t c,
-    const struct qwen_kernel **k, size_t n)
+find(const struct qwen_tuning *of, const struct qwen_text *t,
+    const struct qwen_quant *q, size_t c, const struct qwen_kernel **k,
+    size_t n)
 {
 	char line[128];
 	size_t i;
 
 	for (i = 0; i < n && !t->failed; i++) {
-		snprintf(line, sizeof line, "\n%u %zu %s\n",
-		    (unsigned)q->type, (size_t)1 << c, k[i]->name);
+		snprintf(line, sizeof line, "\n" LINE, (unsigned)q->type,
+		    (size_t)1 << c, k[i]->name, is_plain(of) ? " 4" : "");
 		if (strstr(t->s, line) != NULL)
 			return k[i];
 	}
@@ -315,7 +331,7 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 	for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
 		n = qwen_kernel_rivals(q, t->features, (size_t)1 << c, k,
 		    RIVALS);
-		best = t->anew ? NULL : find(text, q, c, k, n);
+		best = t->anew ? NULL : find(t, text, q, c, k, n);
 		/* without being asked, tiles alone have a rival: the next */
 		if (best == NULL && !t->anew)
 			n = n > 1 && k[0]->rank == QWEN_BY_AMX ? 2 : 0;
@@ -323,9 +339,9 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 			if (*b == NULL && (*b = bench_new(t)) == NULL)
 				return -1;
 			best = compare(t, *b, q, c, k, n);
-			qwen_text_fmt(text, "%u %zu %s\n",
-			    (unsigned)q->type, (size_t)1 << c,
-			    best->name);
+			qwen_text_fmt(text, LINE, (unsigned)q->type,
+			    (size_t)1 << c, best->name,
+			    is_plain(t) ? " 4" : "");
 			measured = 1;
 		}
 		if (best != NULL)
@@ -343,8 +359,6 @@ qwen_tune(const struct qwen_tuning *t)
 	uint32_t type;
 	int measured = 0, r = 0;
 
-	if (t->k->numerics == 2)
-		return 0;
 	if (t->anew)
 		head(&text);
 	else

@@ -8,14 +8,14 @@
 #include "qwen/machine.h"
 
 /*
- * All products of many tokens in version 1 that serve so many of them, the higher
+ * All products of many tokens in 8 bits that serve so many of them, the higher
  * rank first; how many.
  */
 size_t qwen_kernel_rivals(const struct qwen_quant *q, unsigned features,
     size_t n_tok, const struct qwen_kernel **out, size_t max);
 
 struct qwen_tuning {
-	struct qwen_kernels	*k;	/* to be changed, of version 1 */
+	struct qwen_kernels	*k;	/* to be changed */
 	unsigned		 features;
 	const unsigned char	*used;	/* [QT_N] formats, or NULL: all */
 	const char		*path;	/* of what was found before; or NULL */

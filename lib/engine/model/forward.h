@@ -19,7 +19,7 @@
 #define QWEN_ROW_CHUNK 64
 #define QWEN_ROW_CHUNK_MANY 256
 #define QWEN_MANY_TOKENS 32
-/* Tokens that pass by a chunk of rows while it is in cache. */
+/* Tokens' rows that pass by a chunk of rows while it is in cache. */
 #define QWEN_TOKEN_CHUNK 192
 /* Rows of logits computed together that the session has no place for. */
 #define QWEN_HEAD_ROWS 64
@@ -60,6 +60,9 @@ struct qwen_scratch {
 	unsigned char	*own;		/* [threads][own_bytes] */
 	size_t		 own_bytes;
 	float		*tile;		/* [threads][cap][QWEN_ROW_CHUNK] */
+	float		*second;	/* [threads][QWEN_TOKEN_CHUNK / 2]
+					   [QWEN_ROW_CHUNK_MANY] products with
+					   second terms; or NULL */
 	float		*part;		/* [cap_partial][head + 2] */
 	uint32_t	*owner;		/* [cap] the share of a row */
 	uint32_t	*wanted;	/* [cap] rows that are read at the end */
@@ -256,14 +259,38 @@ void qwen_linears(struct qwen_batch *b, const struct qwen_linear *lin,
 void qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
     struct qwen_matmul *m, int thread);
 
+/* Rows of a token, as w multiplies it. */
+static inline size_t
+qwen_terms(const struct qwen_weight *w)
+{
+	return w->operand == QWEN_AS_TWO_Q8 ? 2 : 1;
+}
+
+/* Tokens of a product, at most. */
+static inline size_t
+qwen_token_chunk(const struct qwen_model *m)
+{
+	return m->operands[QWEN_AS_TWO_Q8] ? QWEN_TOKEN_CHUNK / 2 :
+	    QWEN_TOKEN_CHUNK;
+}
+
 /* How the kernel that m will take wants its tokens, or NULL. */
 static inline const struct qwen_packing *
 qwen_packing_of(const struct qwen_weight *w, const struct qwen_matmul *m)
 {
-	const struct qwen_kernel *k = qwen_gemm_for(w->matmul, w->gemm, m);
+	struct qwen_matmul rows = *m;
+	const struct qwen_kernel *k;
 
+	rows.n_tok *= qwen_terms(w);
+	k = qwen_gemm_for(w->matmul, w->gemm, &rows);
 	return k != NULL ? k->packing : NULL;
 }
+
+/* Bytes of n tokens packed for w; the tokens x, at most of one product, to p. */
+size_t qwen_batch_packed_bytes(const struct qwen_weight *w,
+    const struct qwen_packing *k, size_t n);
+void qwen_batch_pack(const struct qwen_weight *w, const struct qwen_packing *k,
+    void *p, const void *const *x, size_t n);
 
 /*
  * Call fn for every token of the batch, several at a time; it goes through so
@@ -314,7 +341,10 @@ qwen_make_operands(const struct qwen_batch *b, unsigned char *to, size_t width,
 		    x, n);
 	if (m->operands[QWEN_AS_BF16])
 		b->vec->to_bf16((void *)(to + groups * m->x_at[QWEN_AS_BF16]),
-		    x, n, QWEN_BF16_LEAST(m->numerics));
+		    x, n, QWEN_BF16_LEAST);
+	if (m->operands[QWEN_AS_TWO_Q8])
+		b->vec->quantize_twice((void *)(to + groups *
+		    m->x_at[QWEN_AS_TWO_Q8]), x, n);
 }
 
 /* cos and sin of the batch's positions. */

@@ -30,6 +30,40 @@ scale_and_shift(const struct qwen_weight *w, const struct qwen_matmul *m)
 	}
 }
 
+/* The rows that n tokens are multiplied as. */
+static size_t
+rows_of(const struct qwen_weight *w, const void **rows, const void *const *x,
+    size_t n)
+{
+	size_t i, terms = qwen_terms(w);
+
+	assert(n * terms <= QWEN_TOKEN_CHUNK);
+	for (i = 0; i < n; i++) {
+		rows[i * terms] = x[i];
+		if (terms == 2)
+			rows[2 * i + 1] = (const struct qwen_q8 *)x[i] +
+			    QWEN_Q8_GROUPS(w->n_in);
+	}
+	return n * terms;
+}
+
+size_t
+qwen_batch_packed_bytes(const struct qwen_weight *w,
+    const struct qwen_packing *k, size_t n)
+{
+	return qwen_packed_bytes(k, n * qwen_terms(w), w->n_in);
+}
+
+void
+qwen_batch_pack(const struct qwen_weight *w, const struct qwen_packing *k,
+    void *p, const void *const *x, size_t n)
+{
+	const void *rows[QWEN_TOKEN_CHUNK];
+
+	n = rows_of(w, rows, x, n);
+	qwen_pack(k, p, rows, n, w->n_in);
+}
+
 /* Tokens as the kernel wants them, unless they are there. */
 static void
 pack_own(struct qwen_batch *b, const struct qwen_weight *w,
@@ -43,12 +77,43 @@ pack_own(struct qwen_batch *b, const struct qwen_weight *w,
 
 	if (k == NULL || (m->packing != NULL && m->packing->kind == k->kind))
 		return;
-	assert(qwen_packed_bytes(k, m->n_tok, m->n_in) <= s->own_bytes);
-	qwen_pack(k, to, m->x, m->n_tok, m->n_in);
+	assert(qwen_batch_packed_bytes(w, k, m->n_tok) <= s->own_bytes);
+	qwen_batch_pack(w, k, to, m->x, m->n_tok);
 	m->packing = k;
 	m->packed = to;
 	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin,
-	    qwen_packed_bytes(k, m->n_tok, m->n_in), 0);
+	    qwen_batch_packed_bytes(w, k, m->n_tok), 0);
+}
+
+/* Each token as two rows, whose products are added: see qwen-numerics(7). */
+static int
+multiply_both(struct qwen_batch *b, const struct qwen_weight *w,
+    const struct qwen_matmul *m, int thread)
+{
+	const void *x[QWEN_TOKEN_CHUNK];
+	float *y[QWEN_TOKEN_CHUNK];
+	float *second = b->b->second + (size_t)thread * QWEN_TOKEN_CHUNK / 2 *
+	    QWEN_ROW_CHUNK_MANY;
+	struct qwen_matmul both = *m;
+	size_t t, n = m->r1 - m->r0;
+	int gemm;
+
+	assert(n <= QWEN_ROW_CHUNK_MANY);
+	both.w += m->r0 * m->row_bytes;
+	both.r0 = 0;
+	both.r1 = n;
+	both.x = x;
+	both.y = y;
+	both.n_tok = rows_of(w, x, m->x, m->n_tok);
+	both.plain = 1;
+	for (t = 0; t < m->n_tok; t++) {
+		y[2 * t] = m->y[t] + m->r0;
+		y[2 * t + 1] = second + t * n;
+	}
+	gemm = qwen_multiply(w->matmul, w->gemm, &both);
+	for (t = 0; t < m->n_tok; t++)
+		b->vec->axpy(m->y[t] + m->r0, 1.0f, second + t * n, n);
+	return gemm;
 }
 
 void
@@ -61,12 +126,13 @@ qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
 
 	pack_own(b, w, m, thread);
 	begin = qwen_profile_begin(p);
-	gemm = qwen_multiply(w->matmul, w->gemm, m);
+	gemm = qwen_terms(w) == 2 ? multiply_both(b, w, m, thread) :
+	    qwen_multiply(w->matmul, w->gemm, m);
 	if (w->scale != NULL || w->bias != NULL)
 		scale_and_shift(w, m);
 	qwen_profile_end(p, thread, (enum qwen_stage)((gemm ?
 	    QWEN_STAGE_GEMM : QWEN_STAGE_MATMUL) + w->quant->type), begin,
-	    rows * m->row_bytes, rows * m->n_in * m->n_tok);
+	    rows * m->row_bytes, rows * m->n_in * m->n_tok * qwen_terms(w));
 }
 
 struct job {
@@ -119,8 +185,8 @@ use_packed(const struct job *j, const struct qwen_weight *w, size_t t,
 
 	mm->packing = k != NULL ? j->packing[k->kind] : NULL;
 	if (mm->packing != NULL)
-		mm->packed = j->packed[k->kind] + qwen_packed_bytes(k, t,
-		    mm->n_in);
+		mm->packed = j->packed[k->kind] +
+		    qwen_batch_packed_bytes(w, k, t);
 }
 
 /* Numbers of the sets of low before that of l, for a row of each. */
@@ -162,7 +228,7 @@ do_rows(void *arg, size_t item, int thread)
 	float **yp = s->yp + (size_t)thread * s->slots;
 	struct qwen_lora_rows low;
 	struct qwen_matmul mm;
-	size_t t, i, r;
+	size_t t, i, r, most = qwen_token_chunk(j->b->m);
 
 	for (; item >= chunks_of(l->w, j->chunk); l++)
 		item -= chunks_of(l->w, j->chunk);
@@ -172,8 +238,7 @@ do_rows(void *arg, size_t item, int thread)
 	    .r0 = item * j->chunk };
 	mm.r1 = mm.r0 + j->chunk < w->n_out ? mm.r0 + j->chunk : w->n_out;
 	for (t = 0; t < j->n; t += mm.n_tok) {
-		mm.n_tok = j->n - t < QWEN_TOKEN_CHUNK ? j->n - t :
-		    QWEN_TOKEN_CHUNK;
+		mm.n_tok = j->n - t < most ? j->n - t : most;
 		if (t + mm.n_tok == j->n)
 			mm.next = rows_after(j, l, item);
 		for (i = 0; i < mm.n_tok; i++) {
@@ -202,19 +267,17 @@ do_pack(void *arg, size_t item, int thread)
 	struct qwen_profile *p = &j->b->m->profile;
 	uint64_t begin = qwen_profile_begin(p);
 	const void *x[QWEN_PACK_TOKENS];
-	size_t t = item * QWEN_PACK_TOKENS, n = j->n - t, i, bytes = 0;
+	size_t most = QWEN_PACK_TOKENS / qwen_terms(w), t = item * most;
+	size_t n = j->n - t < most ? j->n - t : most, i, bytes = 0;
 
-	if (n > QWEN_PACK_TOKENS)
-		n = QWEN_PACK_TOKENS;
 	for (i = 0; i < n; i++)
 		x[i] = input(j, w, t + i);
 	for (i = 0; i < QWEN_PACK_KINDS; i++) {
 		if (j->packing[i] == NULL)
 			continue;
-		qwen_pack(j->packing[i], j->packed[i] +
-		    qwen_packed_bytes(j->packing[i], t, w->n_in), x, n,
-		    w->n_in);
-		bytes += qwen_packed_bytes(j->packing[i], n, w->n_in);
+		qwen_batch_pack(w, j->packing[i], j->packed[i] +
+		    qwen_batch_packed_bytes(w, j->packing[i], t), x, n);
+		bytes += qwen_batch_packed_bytes(w, j->packing[i], n);
 	}
 	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, bytes, 0);
 }
@@ -225,12 +288,12 @@ pack_all(struct job *j)
 {
 	unsigned char *to = j->b->b->packed;
 	const struct qwen_packing *k;
-	size_t i, n = 0;
+	size_t i, most = qwen_token_chunk(j->b->m), rows = 0;
 
 	for (i = 0; i < j->n_lin; i++) {
 		const struct qwen_weight *w = j->lin[i].w;
 		struct qwen_matmul m = { .n_in = w->n_in, .quant = w->quant,
-		    .n_tok = j->n < QWEN_TOKEN_CHUNK ? j->n : QWEN_TOKEN_CHUNK,
+		    .n_tok = j->n < most ? j->n : most,
 		    .r1 = w->n_out < j->chunk ? w->n_out : j->chunk };
 
 		k = qwen_packing_of(w, &m);
@@ -239,11 +302,11 @@ pack_all(struct job *j)
 		j->quantised = w;
 		j->packing[k->kind] = k;
 		j->packed[k->kind] = to;
-		to += qwen_packed_bytes(k, j->n, w->n_in);
-		n++;
+		to += qwen_batch_packed_bytes(w, k, j->n);
+		rows = j->n * qwen_terms(w);
 	}
-	if (n > 0)
-		qwen_pool_run(j->b->m->pool, do_pack, j, (j->n +
+	if (rows > 0)
+		qwen_pool_run(j->b->m->pool, do_pack, j, (rows +
 		    QWEN_PACK_TOKENS - 1) / QWEN_PACK_TOKENS);
 }
 

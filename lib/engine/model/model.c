@@ -60,9 +60,9 @@ set_up(struct qwen_model *m, const struct qwen_model_opts *opts,
 
 	m->numerics = opts != NULL && opts->numerics > 0 ? opts->numerics :
 	    QWEN_NUMERICS;
-	if (m->numerics > QWEN_NUMERICS_MAX)
+	if (m->numerics > QWEN_NUMERICS_MAX || m->numerics == 2)
 		return qwen_fail(err, QWEN_ERANGE, "no numerics version %u: "
-		    "there are 1 to %d", m->numerics, QWEN_NUMERICS_MAX);
+		    "there are 1, 3 and %d", m->numerics, QWEN_NUMERICS_MAX);
 	if (opts != NULL) {
 		m->hp.k = opts->k == QWEN_KV_OWN ? own_kv(m->gguf) : opts->k;
 		m->hp.v = opts->v == QWEN_KV_OWN ? own_kv(m->gguf) : opts->v;
@@ -139,6 +139,7 @@ place_operands(struct qwen_model *m)
 	static const size_t bytes[QWEN_OPERANDS] = {
 		[QWEN_AS_Q8] = sizeof(struct qwen_q8),
 		[QWEN_AS_BF16] = QWEN_GROUP * sizeof(uint16_t),
+		[QWEN_AS_TWO_Q8] = 2 * sizeof(struct qwen_q8),
 	};
 	size_t i;
 

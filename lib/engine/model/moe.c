@@ -205,10 +205,10 @@ low_of(const struct work *w, size_t e, const struct qwen_weight *of, int thread)
 	const struct qwen_mlp *mlp = mlp_of(w, e);
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
-	size_t i, j, m, end = s->first[e + 1];
+	size_t i, j, m, end = s->first[e + 1], most = qwen_token_chunk(b->m);
 
 	for (i = s->first[e]; i < end; i += m) {
-		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		m = end - i < most ? end - i : most;
 		for (j = 0; j < m; j++)
 			xp[j] = of == &mlp->down ? s->gate + (i + j) *
 			    s->ff_width : s->xn + s->slot[i + j] / w->used *
@@ -275,11 +275,11 @@ gate_up(const struct work *w, size_t e, size_t r0, const unsigned char *next,
 	const struct qwen_mlp *mlp = mlp_of(w, e);
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	float **yp = s->yp + (size_t)thread * s->slots;
-	size_t i, j, m, end = s->first[e + 1];
+	size_t i, j, m, end = s->first[e + 1], most = qwen_token_chunk(b->m);
 	struct qwen_matmul mm;
 
 	for (i = s->first[e]; i < end; i += m) {
-		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		m = end - i < most ? end - i : most;
 		mm = (struct qwen_matmul){ .x = xp, .y = yp, .n_tok = m };
 		for (int second = 0; second < 2; second++) {
 			const struct qwen_weight *of = second ? &mlp->up :
@@ -370,8 +370,9 @@ find_packed(const struct work *w, const struct qwen_weight *down, size_t e,
 	struct qwen_matmul m = { .n_in = down->n_in, .n_tok = mm->n_tok,
 	    .r1 = down->n_out < QWEN_ROW_CHUNK ? down->n_out : QWEN_ROW_CHUNK };
 	const struct qwen_scratch *s = w->b->b;
-	size_t tile = s->first[e] / QWEN_PACK_TOKENS + nth +
-	    at / QWEN_PACK_TOKENS;
+	size_t terms = qwen_terms(down);
+	size_t tile = s->first[e] * terms / QWEN_PACK_TOKENS + nth +
+	    at * terms / QWEN_PACK_TOKENS;
 
 	/* room for tiles of any kind, and of the widest expert */
 	mm->packing = qwen_packing_of(down, &m);
@@ -388,13 +389,14 @@ do_pack(void *arg, size_t nth, int thread)
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
 	size_t e = s->active[nth], i, j, m, end = s->first[e + 1];
+	size_t most = qwen_token_chunk(b->m);
 	const struct qwen_weight *down = &mlp_of(w, e)->down;
 	const void **xp = s->xp + (size_t)thread * s->slots;
 	uint64_t begin = qwen_profile_begin(&b->m->profile), bytes = 0;
 	struct qwen_matmul mm;
 
 	for (i = s->first[e]; i < end; i += m) {
-		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		m = end - i < most ? end - i : most;
 		mm = (struct qwen_matmul){ .n_tok = m };
 		find_packed(w, down, e, nth, i - s->first[e], &mm);
 		if (mm.packing == NULL)
@@ -402,9 +404,9 @@ do_pack(void *arg, size_t nth, int thread)
 		for (j = 0; j < m; j++)
 			xp[j] = qwen_operand(b, down, s->hq, s->ff_width,
 			    i + j);
-		qwen_pack(mm.packing, (void *)(uintptr_t)mm.packed, xp, m,
-		    down->n_in);
-		bytes += qwen_packed_bytes(mm.packing, m, down->n_in);
+		qwen_batch_pack(down, mm.packing, (void *)(uintptr_t)mm.packed,
+		    xp, m);
+		bytes += qwen_batch_packed_bytes(down, mm.packing, m);
 	}
 	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_PACK, begin, bytes,
 	    0);
@@ -426,12 +428,12 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 	float *tile = s->tile + (size_t)thread * QWEN_TOKEN_CHUNK *
 	    QWEN_ROW_CHUNK;
 	struct qwen_profile *profile = &b->m->profile;
-	size_t i, j, m, end = s->first[e + 1];
+	size_t i, j, m, end = s->first[e + 1], most = qwen_token_chunk(b->m);
 	struct qwen_matmul mm;
 	uint64_t begin;
 
 	for (i = s->first[e]; i < end; i += m) {
-		m = end - i < QWEN_TOKEN_CHUNK ? end - i : QWEN_TOKEN_CHUNK;
+		m = end - i < most ? end - i : most;
 		for (j = 0; j < m; j++) {
 			xp[j] = qwen_wants_operand(down) ? (const void *)
 			    qwen_operand(b, down, s->hq, s->ff_width, i + j) :

@@ -59,6 +59,7 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 	struct qwen_plan_sum *s = &p->part[part];
 	uint64_t params = (uint64_t)w->n_in * w->n_out;
 	uint64_t bytes = (uint64_t)w->row_bytes * w->n_out;
+	uint64_t macs = params * (w->operand == QWEN_AS_TWO_Q8 ? 2 : 1);
 
 	if (w->data == NULL)
 		return;
@@ -66,9 +67,9 @@ count(struct qwen_plan *p, enum qwen_plan_part part,
 	s->bytes += n * bytes;
 	s->active += used * params;
 	s->read += used * bytes;
-	s->macs += used * params;
-	if (w->operand != QWEN_AS_Q8)
-		p->float_macs += used * params;
+	s->macs += used * macs;
+	if (w->operand == QWEN_AS_F32 || w->operand == QWEN_AS_BF16)
+		p->float_macs += used * macs;
 	count_adapters(p, s, w, n, used);
 }
 

@@ -78,7 +78,8 @@ take_packed(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	size_t bytes = m->kernels.pack_bytes, tile = QWEN_PACK_TOKENS;
 	size_t groups = max_size(h->n_embd, max_size(s->o_width,
 	    s->ff_width)) / QWEN_GROUP;
-	size_t tiles = (n + tile - 1) / tile;
+	size_t terms = m->operands[QWEN_AS_TWO_Q8] ? 2 : 1;
+	size_t tiles = (terms * n + tile - 1) / tile;
 	size_t own = (QWEN_TOKEN_CHUNK + tile - 1) / tile;
 
 	if (bytes == 0)
@@ -89,7 +90,8 @@ take_packed(struct qwen_scratch *s, const struct qwen_model *m, size_t n,
 	take(s, &s->own, nt, s->own_bytes);
 	tiles *= groups;
 	if (h->n_expert > 0)
-		tiles = max_size(tiles, (s->slots / tile + h->n_expert + 2) *
+		tiles = max_size(tiles, (terms * s->slots / tile +
+		    h->n_expert + 2) *
 		    (s->ff_width / QWEN_GROUP));
 	take(s, &s->packed, tiles, bytes);
 }
@@ -126,6 +128,9 @@ take_all(struct qwen_scratch *s, const struct qwen_model *m, size_t n, int all)
 	take(s, &s->up, k * s->ff_width, sizeof *s->up);
 	take(s, &s->hq, k * QWEN_Q8_GROUPS(s->ff_width), m->x_bytes);
 	take(s, &s->tile, nt * tile, sizeof *s->tile);
+	if (m->operands[QWEN_AS_TWO_Q8])
+		take(s, &s->second, nt * QWEN_TOKEN_CHUNK / 2,
+		    QWEN_ROW_CHUNK_MANY * sizeof *s->second);
 	take_packed(s, m, n, nt);
 	take(s, &s->owner, n, sizeof *s->owner);
 	take(s, &s->wanted, n, sizeof *s->wanted);

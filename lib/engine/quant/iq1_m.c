@@ -35,6 +35,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_iq1_m = {
 	.type = QT_IQ1_M, .block_len = 256, .block_bytes = 56,
-	.kind = QWEN_QUANT_SUPER, .grain = 0x1p-27f,
+	.kind = QWEN_QUANT_SUPER,
 	.d_at = SCALES, .number = number, .unpack = unpack,
 };

@@ -21,6 +21,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_iq3_s = {
 	.type = QT_IQ3_S, .block_len = 256, .block_bytes = 110,
-	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.kind = QWEN_QUANT_SUPER,
 	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

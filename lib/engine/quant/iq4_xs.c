@@ -22,6 +22,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_iq4_xs = {
 	.type = QT_IQ4_XS, .block_len = 256, .block_bytes = 136,
-	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.kind = QWEN_QUANT_SUPER,
 	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

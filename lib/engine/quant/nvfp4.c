@@ -33,6 +33,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_nvfp4 = {
 	.type = QT_NVFP4, .block_len = 64, .block_bytes = 36,
-	.kind = QWEN_QUANT_BLOCK, .span = 16, .grain = 0x1p-10f,
+	.kind = QWEN_QUANT_BLOCK, .span = 16,
 	.d_at = 0, .number = number, .unpack = unpack,
 };

@@ -15,6 +15,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_q4_0 = {
 	.type = QT_Q4_0, .block_len = 32, .block_bytes = 18,
-	.kind = QWEN_QUANT_BLOCK, .span = 32, .grain = QWEN_F16_GRAIN,
+	.kind = QWEN_QUANT_BLOCK, .span = 32,
 	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

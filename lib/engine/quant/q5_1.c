@@ -17,6 +17,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_q5_1 = {
 	.type = QT_Q5_1, .block_len = 32, .block_bytes = 24,
-	.kind = QWEN_QUANT_BLOCK, .span = 32, .has_min = 1, .grain = QWEN_F16_GRAIN,
+	.kind = QWEN_QUANT_BLOCK, .span = 32, .has_min = 1,
 	.d_at = 0, .number = load_f16, .unpack = unpack,
 };

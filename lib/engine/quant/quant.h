@@ -58,19 +58,12 @@ struct qwen_quant {
 	int			 has_min;	/* m (and min) are used */
 	size_t			 d_at;		/* where a block has d; m is 2
 						   further, another d 1 */
-	/*
-	 * A power of two of which all values are whole multiples: the least
-	 * scale, times the least weight if that is a fraction.  Not of FLOAT.
-	 */
-	float			 grain;
 	/* FLOAT: a weight; else d or m */
 	float	(*number)(const unsigned char *p);
 	/* a block's weights; SUPER: its scales too, and minimums if it has */
 	void	(*unpack)(const unsigned char *block, int8_t *w,
 		    struct qwen_unpacked *u);
 };
-
-#define QWEN_F16_GRAIN 0x1p-24f	/* of f16 itself: its least number */
 
 /* The format, or NULL if the library cannot compute with it. */
 const struct qwen_quant *qwen_quant_find(uint32_t type);

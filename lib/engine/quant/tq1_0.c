@@ -33,6 +33,6 @@ unpack(const unsigned char *block, int8_t *w, struct qwen_unpacked *u)
 
 const struct qwen_quant qwen_quant_tq1_0 = {
 	.type = QT_TQ1_0, .block_len = 256, .block_bytes = 54,
-	.kind = QWEN_QUANT_SUPER, .grain = QWEN_F16_GRAIN,
+	.kind = QWEN_QUANT_SUPER,
 	.d_at = 52, .number = load_f16, .unpack = unpack,
 };

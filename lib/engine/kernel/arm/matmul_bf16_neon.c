@@ -2,20 +2,16 @@
 /* matmul_bf16_neon.c - products in bf16, NEON. */
 #define VEC_NEON
 #include "engine/kernel/matmul_bf16.inc"
-#include "engine/kernel/arm/dequant.h"
+#include "engine/kernel/arm/floats16.h"
 
 AI void
 fill_group(uint32_t type, const unsigned char *const *row,
     struct panel_bf16 *to, struct ahead *ahead)
 {
 	(void)ahead;
-	if (type == QT_F16 || type == QT_BF16)
-		floats_group(type, row, to->w);
-	else
-		dequant_group(type, row, to->w);
+	floats_group(type, row, to->w);
 }
 
-QWEN_ALL_FORMATS(FORMAT_BF16)
 QWEN_16_BIT_FLOATS(FORMAT_BF16)
 
 const struct qwen_kernel qwen_matmul_bf16_neon_kernels[] = {

@@ -12,8 +12,8 @@
  * guide is another, with each product added to the sum itself; VDPBF16PS has
  * yet another order.)
  *
- * The instruction takes subnormal numbers for zero and makes none; it is not
- * used where some could come up: see QWEN_FLUSH_GRAIN.
+ * The instruction takes subnormal numbers for zero and makes none; there are
+ * none: see QWEN_BF16_LEAST.
  */
 #include <math.h>
 

@@ -207,6 +207,13 @@ go_on(uint32_t type, struct work *k, const struct block *next,
 }
 
 PI void
+get_ready(struct work *k, const struct qwen_matmul *m)
+{
+	(void)m;
+	k->busy = 0;
+}
+
+PI void
 begin(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u)
 {

@@ -65,10 +65,11 @@ PI void unpack_row(uint32_t type, const unsigned char *w, struct panel *p,
 PI int is_direct(uint32_t type, const struct qwen_matmul *m);
 
 /*
- * Begin with block b, while one before it is ended and rows are unpacked; end
- * what is under way.
+ * Before the first block of m; begin with block b, while one before it is ended
+ * and rows are unpacked; end what is under way.
  */
 struct work;
+PI void get_ready(struct work *k, const struct qwen_matmul *m);
 PI void begin(uint32_t type, struct work *k, const struct block *b,
     struct unpacking *u);
 PI void end(uint32_t type, struct work *k, struct unpacking *u);

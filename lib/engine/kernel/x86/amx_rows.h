@@ -79,7 +79,7 @@ product_part(uint32_t type, const struct part *part)
 	    .direct = is_direct(type, m) };
 	size_t steps = 16 * (part->t1 - part->t0), n = 0, t, h, i;
 
-	k.busy = 0;
+	get_ready(&k, m);
 	unpack_some(type, &u);
 	u.per_step = (PANEL + steps - 1) / steps;
 	do {

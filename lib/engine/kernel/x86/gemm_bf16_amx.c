@@ -15,7 +15,7 @@
 
 #include "base/half.h"
 #include "engine/kernel/x86/amx_loop.h"
-#include "engine/kernel/x86/dequant.h"
+#include "engine/kernel/x86/floats16.h"
 
 #define SLICE 4			/* groups of 256 in a panel */
 #define TILES 6			/* of tokens that are kept gathered */
@@ -35,54 +35,13 @@ struct tokens {
 typedef void fill_fn(const struct qwen_matmul *m, const struct place *at,
     struct panel_bf16 *p);
 
-static void
-fill_any(const struct qwen_matmul *m, const struct place *at,
-    struct panel_bf16 *p)
-{
-	const struct qwen_quant *q = m->quant;
-	float f[QWEN_GROUP];
-	size_t r, g, k;
-
-	for (r = 0; r < 32; r++) {
-		const unsigned char *w = m->w + (at->r + r) * m->row_bytes +
-		    at->g * QWEN_GROUP / q->block_len * q->block_bytes;
-
-		for (g = 0; g < at->ng; g++) {
-			qwen_quant_values(q, w, QWEN_GROUP, f);
-			w += QWEN_GROUP / q->block_len * q->block_bytes;
-			for (k = 0; k < QWEN_GROUP; k += 2)
-				p->w[(g * QWEN_GROUP + k) / 2][r / 16]
-				    [r % 16] =
-				    qwen_weight_bf16(q, f[k]) | (uint32_t)
-				    qwen_weight_bf16(q, f[k + 1]) << 16;
-		}
-	}
-}
-/* Two columns of 16 rows, rounded to bf16, as pairs. */
-PI __m512i
-pairs(__m512 even, __m512 odd)
-{
-	return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even),
-	    16), _mm512_castps_si512(odd));
-}
-
 PI void
-store_four(uint32_t type, struct panel *p, size_t k, int half, __m512 *w)
+store_pairs(void *to, size_t k, int half, __m512i a, __m512i b)
 {
-	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + k / 2;
+	uint32_t (*p)[2][16] = (uint32_t (*)[2][16])to + k / 2;
 
-	round4(type, w);
-	_mm512_store_si512(to[0][half], pairs(w[0], w[1]));
-	_mm512_store_si512(to[1][half], pairs(w[2], w[3]));
-}
-
-PI void
-store_pairs(struct panel *p, size_t k, int half, __m512i a, __m512i b)
-{
-	uint32_t (*to)[2][16] = (uint32_t (*)[2][16])p->to + k / 2;
-
-	_mm512_store_si512(to[0][half], a);
-	_mm512_store_si512(to[1][half], b);
+	_mm512_store_si512(p[0][half], a);
+	_mm512_store_si512(p[1][half], b);
 }
 
 /* Rows of the last tile that no token has are read, but never used. */
@@ -202,12 +161,6 @@ gemm_bf16(const struct qwen_matmul *m, fill_fn *fill)
 	amx_release();
 }
 
-static void
-product_any(const struct qwen_matmul *m)
-{
-	gemm_bf16(m, fill_any);
-}
-
 PI void
 fill_format(uint32_t type, const struct qwen_matmul *m,
     const struct place *at, struct panel_bf16 *to)
@@ -215,17 +168,16 @@ fill_format(uint32_t type, const struct qwen_matmul *m,
 	const size_t bytes = group_bytes(m);
 	const unsigned char *row[LANES];
 	struct ahead none = { 0 };	/* tiles have it */
-	struct panel p;
 	size_t g;
 	int half, i;
 
 	for (g = 0; g < at->ng; g++) {
-		p.to = to->w + 128 * g;
 		for (half = 0; half < 2; half++) {
 			for (i = 0; i < LANES; i++)
 				row[i] = m->w + (at->r + (size_t)(LANES * half +
 				    i)) * m->row_bytes + (at->g + g) * bytes;
-			unpack_any(type, row, &p, half, &none);
+			unpack_floats(type, row, to->w + 128 * g, half,
+			    &none);
 		}
 	}
 }
@@ -244,16 +196,13 @@ product_##name(const struct qwen_matmul *m)				\
 	gemm_bf16(m, fill_##name);					\
 }
 
-QWEN_ALL_FORMATS(FORMAT)
 QWEN_16_BIT_FLOATS(FORMAT)
 
 #define ENTRY(name, type, ...)						\
 	QWEN_ENTRY(name, type, .op = QWEN_OP_GEMM_BF16, AMX_SET,		\
-	    .flushes = 1, .min_tok = AMX_MIN_TOK(4))
+	    .min_tok = AMX_MIN_TOK(4))
 
 const struct qwen_kernel AMX_KERNELS(gemm_bf16_amx)[] = {
-	ENTRY(any, QWEN_ANY_TYPE)
-	QWEN_ALL_FORMATS(ENTRY)
 	QWEN_16_BIT_FLOATS(ENTRY)
 	{ 0 }
 };

@@ -173,9 +173,10 @@ add_block(__m128 acc, const struct heads *h, const __m512i *sum,
 	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
 }
 
+/* plain: activations have no factors, so that tokens share the scales. */
 PI void
 sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
-    size_t n, int nt, const unsigned char *ahead, __m128 *acc)
+    size_t n, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {
 	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
 	size_t b, i;
@@ -188,7 +189,7 @@ sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 		read_heads(w, &h);
 		for (j = 0; j < nt; j++) {
 			order(x[j] + b, q[j]);
-			sa[j] = _mm512_mullo_epi16(h.scale,
+			sa[j] = plain ? h.scale : _mm512_mullo_epi16(h.scale,
 			    _mm512_broadcast_i32x4(_mm_load_si128(
 			    (const __m128i *)x[j][b].a)));
 		}
@@ -216,11 +217,20 @@ sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
     size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
 {
 	if (type == QT_Q4_K || type == QT_Q5_K)
-		sums_k4(type, w, x, n_in / QWEN_GROUP, nt, ahead, acc);
+		sums_k4(type, w, x, n_in / QWEN_GROUP, nt, 0, ahead, acc);
 	else
 		sums_any(type, w, x, n_in, nt, ahead, acc);
 }
 
+PI void
+plain_sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
+{
+	sums_k4(type, w, x, n_in / QWEN_GROUP, nt, 1, ahead, acc);
+}
+
+#define ROW_PLAIN(type) ((type) == QT_Q4_K || (type) == QT_Q5_K)
+#define ROW_PLAIN_SUMS plain_sums
 #define ROW_SUMS sums
 #define ROW_FORMATS QWEN_FORMATS
 #include "engine/kernel/x86/row_tile.h"

@@ -16,18 +16,6 @@ multiply_add(v16 sum, v16 w, v16 x)
 	return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)x);
 }
 
-PI wide_f
-round_pairs(wide_f low, wide_f high)
-{
-	const __m512i half = _mm512_cvtepu16_epi32(_mm256_setr_epi16(
-	    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-	const __m512i turn = _mm512_or_si512(half, _mm512_slli_epi32(
-	    _mm512_add_epi32(half, _mm512_set1_epi32(16)), 16));
-
-	return (wide_f)_mm512_permutexvar_epi16(turn,
-	    (__m512i)_mm512_cvtne2ps_pbh(high, low));
-}
-
 VI void
 put_tokens(float *to, const uint16_t *x)
 {
@@ -48,5 +36,5 @@ put_weight(struct panel_bf16 *p, size_t k, size_t r, uint16_t v)
 }
 
 const struct qwen_kernel qwen_matmul_bf16_avx512bf16_kernels[] = {
-	MATMUL_BF16_KERNELS(QWEN_AVX512BF16, .flushes = 1)
+	MATMUL_BF16_KERNELS(QWEN_AVX512BF16)
 };

@@ -25,6 +25,11 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 		x[j] = p->x[t + (size_t)j];
 	for (j = 0; j < nt * ROW_COUNT / 4; j++)
 		acc[j] = _mm_setzero_ps();
+#ifdef ROW_PLAIN
+	if (ROW_PLAIN(type) && nt == 2 && p->plain)
+		ROW_PLAIN_SUMS(type, w, x, p->n_in, nt, ahead, acc);
+	else
+#endif
 	ROW_SUMS(type, w, x, p->n_in, nt, ahead, acc);
 	for (j = 0; j < nt; j++) {
 		for (i = 0; i < ROW_COUNT / 4; i++)

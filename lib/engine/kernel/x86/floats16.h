@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * floats16.h - a group of LANES rows of F16 or BF16 as pairs of bf16, rows in the
+ * lanes: for products in bf16.
+ */
+#ifndef QWEN_X86_FLOATS16_H
+#define QWEN_X86_FLOATS16_H
+
+#include "engine/kernel/ahead.h"
+#include "engine/kernel/x86/decode.h"
+#include "engine/kernel/x86/turn.h"
+
+/*
+ * The including file's: four columns of the group, k the first of them, of the
+ * rows of a half, to what it makes of the group.
+ */
+PI void store_pairs(void *to, size_t k, int half, wide_i a, wide_i b);
+
+/*
+ * To nearest even in the upper 16 bits: with m = 1.5 * 2^16 times the power of
+ * two in x, m + x has its last bit where that of the bf16 is.
+ */
+PI wide_f
+round_bf16(wide_f x)
+{
+	const wide_f k = W(set1_ps)(0x1.8p16f);
+	wide_f m = (wide_f)((wide_i)x & W(set1_epi32)((int)0xff800000));
+
+	return W(fnmadd_ps)(m, k, W(fmadd_ps)(m, k, x));
+}
+
+/* Pairs of F16, rounded. */
+PI wide_i
+pairs_f16(wide_i v)
+{
+#ifdef __AVX512F__
+	__m512 even = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+	__m512 odd = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(
+	    _mm512_srli_epi32(v, 16)));
+#else
+	const __m256i apart = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+	    0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+	__m256i t = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, apart),
+	    0xd8);
+	__m256 even = _mm256_cvtph_ps(_mm256_castsi256_si128(t));
+	__m256 odd = _mm256_cvtph_ps(_mm256_extracti128_si256(t, 1));
+#endif
+
+	return W(srli_epi32)((wide_i)round_bf16(even), 16) |
+	    (wide_i)round_bf16(odd);
+}
+
+/* Pairs of BF16; those below QWEN_BF16_WEIGHT_LEAST are 0. */
+PI wide_i
+pairs_bf16(wide_i v)
+{
+	typedef int16_t words __attribute__((vector_size(sizeof(wide_i))));
+	const int16_t least = (127 - 52) << 7;
+
+	return v & (wide_i)(((words)v & 0x7fff) >= least);
+}
+
+/* A group; what comes next is asked for. */
+PI void
+unpack_floats(uint32_t type, const unsigned char *const *row, void *to,
+    int half, struct ahead *ahead)
+{
+	wide_i o[TURN];
+	size_t k;
+	int i;
+
+	for (k = 0; k < QWEN_GROUP; k += 2 * TURN) {
+		fetch_ahead(ahead);
+		turn(row, k * sizeof(uint16_t), o);
+		UNROLL
+		for (i = 0; i < TURN; i++)
+			o[i] = type == QT_F16 ? pairs_f16(o[i]) :
+			    pairs_bf16(o[i]);
+		UNROLL
+		for (i = 0; i < TURN; i += 2)
+			store_pairs(to, k + 2 * (size_t)i, half, o[i],
+			    o[i + 1]);
+	}
+}
+
+#endif

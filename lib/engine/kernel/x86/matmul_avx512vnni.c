@@ -1,237 +1,25 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI. */
-#include "engine/kernel/x86/rows512.h"
-
-/* ---- Q4_K and Q5_K */
-
-/*
- * The headers of four rows are taken apart together, one row in each 128-bit
- * lane.  64 bytes of nibbles hold the sub-blocks 0 and 2 in their lower, 1 and
- * 3 in their upper halves, so activations are brought into that order once a
- * block.  Products go by VPMADDUBSW (at most 7874, no saturation), then
- * VPDPWSSD with scale times sub-scale.
- */
-
-/* Four rows' headers: scales and minimums as int16, eight in each lane. */
-struct heads {
-	__m512i	scale, min;
-	__m128	d, dmin;
-};
-
-PI void
-read_heads(const unsigned char *const *w, struct heads *h)
-{
-	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
-	const __m512i lo = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12,
-	    13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
-	const __m512i hi = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1, -1,
-	    4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
-	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0,
-	    4));
-	const __m512i mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f,
-	    0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
-	const __m512i first = _mm512_broadcast_i32x4(_mm_setr_epi8(0, -1, 1,
-	    -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1));
-	const __m512i second = _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9,
-	    -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
-	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
-	    0, 0, 0, 0, 0, 0);
-	const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
-	    7, 10, 11, 14, 15);
-	__m512i v = _mm512_castsi128_si512(_mm_loadu_si128(
-	    (const __m128i *)w[0])), s;
-	__m256 d;
-
-	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[1]), 1);
-	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[2]), 2);
-	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[3]), 3);
-	s = _mm512_and_si512(_mm512_srlv_epi32(_mm512_shuffle_epi8(v, lo),
-	    shift), mask);
-	s = _mm512_or_si512(s, _mm512_and_si512(_mm512_srli_epi32(
-	    _mm512_shuffle_epi8(v, hi), 2), _mm512_set1_epi32(0x30303030)));
-	h->scale = _mm512_shuffle_epi8(s, first);
-	h->min = _mm512_shuffle_epi8(s, second);
-	d = _mm256_cvtph_ps(_mm_shuffle_epi8(_mm512_castsi512_si128(
-	    _mm512_permutexvar_epi32(dwords, v)), halves));
-	h->d = _mm256_castps256_ps128(d);
-	h->dmin = _mm256_extractf128_ps(d, 1);
-}
-
-/* The activations of a block in the order of the nibbles. */
-PI void
-order(const struct qwen_q8 *x, __m512i *q)
-{
-#define PAIR(lo, hi) _mm512_inserti64x4(_mm512_castsi256_si512(		\
-	_mm256_load_si256((const __m256i *)(x->q + 32 * (lo)))),	\
-	_mm256_load_si256((const __m256i *)(x->q + 32 * (hi))), 1)
-	q[0] = PAIR(0, 2);
-	q[1] = PAIR(1, 3);
-	q[2] = PAIR(4, 6);
-	q[3] = PAIR(5, 7);
-#undef PAIR
-}
-
-/* Bits lo and hi of the 32 bytes as a fifth bit of the halves of n. */
-PI __m512i
-fifth(__m512i n, __m512i bits, int lo, int hi)
-{
-	const __m512i which = _mm512_inserti64x4(_mm512_castsi256_si512(
-	    _mm256_set1_epi8((char)(1 << lo))),
-	    _mm256_set1_epi8((char)(1 << hi)), 1);
-
-	return _mm512_mask_add_epi8(n, _mm512_test_epi8_mask(bits, which), n,
-	    _mm512_set1_epi8(16));
-}
-
-/* The fifth bits of Q5_K, to the four registers of a row. */
-PI void
-add_fifth(const unsigned char *w, __m512i *n)
-{
-	__m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256(
-	    (const __m256i *)(w + 16)));
-
-	n[0] = fifth(n[0], bits, 0, 2);
-	n[1] = fifth(n[1], bits, 1, 3);
-	n[2] = fifth(n[2], bits, 4, 6);
-	n[3] = fifth(n[3], bits, 5, 7);
-}
-
-/* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
-PI size_t
-nibbles_at(uint32_t type)
-{
-	return type == QT_Q5_K ? 48 : 16;
-}
-
-/* The 256 weights of a row's block, in the order of the nibbles. */
-PI void
-weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
-{
-	const __m512i m4 = _mm512_set1_epi8(15);
-	__m512i a = _mm512_loadu_si512(w + nibbles_at(type));
-	__m512i b = _mm512_loadu_si512(w + nibbles_at(type) + 64);
-
-	n[0] = _mm512_and_si512(a, m4);
-	n[1] = _mm512_and_si512(_mm512_srli_epi16(a, 4), m4);
-	n[2] = _mm512_and_si512(b, m4);
-	n[3] = _mm512_and_si512(_mm512_srli_epi16(b, 4), m4);
-	if (type == QT_Q5_K)
-		add_fifth(w, n);
-}
-
-/* Scales lo and hi of eight, each in all places of its half. */
-PI __m512i
-pick(__m512i scale, int lo, int hi)
-{
-	__m256i a = _mm256_set1_epi16((short)((2 * lo + 1) << 8 | 2 * lo));
-	__m256i b = _mm256_set1_epi16((short)((2 * hi + 1) << 8 | 2 * hi));
-
-	return _mm512_shuffle_epi8(scale,
-	    _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
-}
-
-/* 16 int32 that add up to the block's sum; scale: this row's, in all lanes. */
-PI __m512i
-dot(const __m512i *n, const __m512i *q, __m512i scale)
-{
-	__m512i a = _mm512_setzero_si512(), b = a;
-
-	a = _mm512_dpwssd_epi32(a, _mm512_maddubs_epi16(n[0], q[0]),
-	    pick(scale, 0, 2));
-	b = _mm512_dpwssd_epi32(b, _mm512_maddubs_epi16(n[1], q[1]),
-	    pick(scale, 1, 3));
-	a = _mm512_dpwssd_epi32(a, _mm512_maddubs_epi16(n[2], q[2]),
-	    pick(scale, 4, 6));
-	b = _mm512_dpwssd_epi32(b, _mm512_maddubs_epi16(n[3], q[3]),
-	    pick(scale, 5, 7));
-	return _mm512_add_epi32(a, b);
-}
-
-/* The sums of the four 128-bit lanes of one vector. */
-PI __m128i
-sum_lanes(__m512i v)
-{
-	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
-	    0, 0, 0, 0, 0, 0);
-
-	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0x4e));
-	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0xb1));
-	return _mm512_castsi512_si128(_mm512_permutexvar_epi32(dwords, v));
-}
-
-PI __m128
-add_block(__m128 acc, const struct heads *h, const __m512i *sum,
-    const struct qwen_q8 *x)
-{
-	__m128 d = _mm_set1_ps(x->d);
-	__m512i min = _mm512_madd_epi16(h->min, _mm512_broadcast_i32x4(
-	    _mm_load_si128((const __m128i *)x->asum)));
-
-	acc = _mm_fmadd_ps(_mm_mul_ps(h->d, d),
-	    _mm_cvtepi32_ps(sum16x4(sum)), acc);
-	return _mm_fnmadd_ps(_mm_mul_ps(h->dmin, d),
-	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
-}
-
-/* plain: activations have no factors, so that tokens share the scales. */
-PI void
-sums_k4(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
-    size_t n, int nt, int plain, const unsigned char *ahead, __m128 *acc)
-{
-	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
-	size_t b, i;
-	int j;
-
-	for (b = 0; b < n; b++) {
-		__m512i sum[4][4], q[4][4], sa[4], u[4];
-		struct heads h;
-
-		read_heads(w, &h);
-		for (j = 0; j < nt; j++) {
-			order(x[j] + b, q[j]);
-			sa[j] = plain ? h.scale : _mm512_mullo_epi16(h.scale,
-			    _mm512_broadcast_i32x4(_mm_load_si128(
-			    (const __m128i *)x[j][b].a)));
-		}
-#define ROW(i, lane) do {						\
-	prefetch(ahead + (4 * b + (i)) * bytes, bytes);		\
-	weights_k4(type, w[i], u);					\
-	for (j = 0; j < nt; j++)					\
-		sum[j][i] = dot(u, q[j],				\
-		    _mm512_shuffle_i32x4(sa[j], sa[j], lane));		\
-} while (0)
-		ROW(0, 0x00);
-		ROW(1, 0x55);
-		ROW(2, 0xaa);
-		ROW(3, 0xff);
-#undef ROW
-		for (j = 0; j < nt; j++)
-			acc[j] = add_block(acc[j], &h, sum[j], x[j] + b);
-		for (i = 0; i < 4; i++)
-			w[i] += bytes;
-	}
-}
+#include "engine/kernel/x86/rows_k45.h"
+#include "engine/kernel/x86/rows_q6.h"
 
 PI void
 sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
-    size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
+    size_t n_in, int nt, int plain, const unsigned char *ahead, __m128 *acc)
 {
 	if (type == QT_Q4_K || type == QT_Q5_K)
-		sums_k4(type, w, x, n_in / QWEN_GROUP, nt, 0, ahead, acc);
+		sums_k45(type, w, x, n_in / QWEN_GROUP, nt, plain, ahead, acc);
+	else if (type == QT_Q6_K)
+		sums_q6(w, x, n_in / QWEN_GROUP, nt, plain, ahead, acc);
 	else
 		sums_any(type, w, x, n_in, nt, ahead, acc);
 }
 
-PI void
-plain_sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
-    size_t n_in, int nt, const unsigned char *ahead, __m128 *acc)
-{
-	sums_k4(type, w, x, n_in / QWEN_GROUP, nt, 1, ahead, acc);
-}
-
-#define ROW_PLAIN(type) ((type) == QT_Q4_K || (type) == QT_Q5_K)
-#define ROW_PLAIN_SUMS plain_sums
-#define ROW_SUMS sums
+#define ROW_PLAIN(type) ((type) != QT_Q8_0)
+#define ROW_SUMS(type, w, x, n_in, nt, ahead, acc)			\
+	sums(type, w, x, n_in, nt, 0, ahead, acc)
+#define ROW_PLAIN_SUMS(type, w, x, n_in, nt, ahead, acc)		\
+	sums(type, w, x, n_in, nt, 1, ahead, acc)
 #define ROW_FORMATS QWEN_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 

@@ -5,6 +5,17 @@
 
 #include "engine/kernel/x86/rows4.h"
 
+/* All four 128-bit lanes. */
+PI __m128i
+add_lanes(__m512i v)
+{
+	__m256i a = _mm256_add_epi32(_mm512_castsi512_si256(v),
+	    _mm512_extracti64x4_epi64(v, 1));
+
+	return _mm_add_epi32(_mm256_castsi256_si128(a),
+	    _mm256_extracti128_si256(a, 1));
+}
+
 /* The sums of four vectors, one a lane. */
 PI __m128i
 sum16x4(const __m512i *v)
@@ -13,14 +24,20 @@ sum16x4(const __m512i *v)
 	    _mm512_unpackhi_epi32(v[0], v[1]));
 	__m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]),
 	    _mm512_unpackhi_epi32(v[2], v[3]));
-	__m256i c;
 
-	a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
-	    _mm512_unpackhi_epi64(a, b));
-	c = _mm256_add_epi32(_mm512_castsi512_si256(a),
-	    _mm512_extracti64x4_epi64(a, 1));
-	return _mm_add_epi32(_mm256_castsi256_si128(c),
-	    _mm256_extracti128_si256(c, 1));
+	return add_lanes(_mm512_add_epi32(_mm512_unpacklo_epi64(a, b),
+	    _mm512_unpackhi_epi64(a, b)));
+}
+
+/* Vectors with two dwords each of two sums in all lanes: the four sums in a lane. */
+PI __m512i
+join_two(__m512i x, __m512i y)
+{
+	__m512 a = _mm512_castsi512_ps(x), b = _mm512_castsi512_ps(y);
+
+	return _mm512_add_epi32(
+	    _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)),
+	    _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd)));
 }
 
 /*

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * rows_k45.h - four rows by up to four tokens of Q4_K and Q5_K, AVX-512.
+ *
+ * The headers of four rows are taken apart together, one row in each 128-bit
+ * lane.  64 bytes of nibbles hold the sub-blocks 0 and 2 in their lower, 1 and
+ * 3 in their upper halves, so activations are brought into that order once a
+ * block.  Sums of four products fit 16 bits (31 * 127 * 4 at most), so those of
+ * two rows become one vector, which VPDPWSSD multiplies with the scales of both.
+ */
+#ifndef QWEN_X86_ROWS_K45_H
+#define QWEN_X86_ROWS_K45_H
+
+#include "engine/kernel/x86/rows512.h"
+
+/* Four rows' headers: scales and minimums as int16, eight in each lane. */
+struct heads {
+	__m512i	scale, min;
+	__m128	d, dmin;
+};
+
+PI void
+read_heads(const unsigned char *const *w, struct heads *h)
+{
+	/* dwords of scales 0-3, 4-7, minimums 0-3, 4-7 of every row */
+	const __m512i lo = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 6, 7, 12,
+	    13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+	const __m512i hi = _mm512_broadcast_i32x4(_mm_setr_epi8(-1, -1, -1, -1,
+	    4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
+	const __m512i shift = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0,
+	    4));
+	const __m512i mask = _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f,
+	    0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+	const __m512i first = _mm512_broadcast_i32x4(_mm_setr_epi8(0, -1, 1,
+	    -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1, 7, -1));
+	const __m512i second = _mm512_broadcast_i32x4(_mm_setr_epi8(8, -1, 9,
+	    -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
+	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
+	    0, 0, 0, 0, 0, 0);
+	const __m128i halves = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6,
+	    7, 10, 11, 14, 15);
+	__m512i v = _mm512_castsi128_si512(_mm_loadu_si128(
+	    (const __m128i *)w[0])), s;
+	__m256 d;
+
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[1]), 1);
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[2]), 2);
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)w[3]), 3);
+	s = _mm512_and_si512(_mm512_srlv_epi32(_mm512_shuffle_epi8(v, lo),
+	    shift), mask);
+	s = _mm512_or_si512(s, _mm512_and_si512(_mm512_srli_epi32(
+	    _mm512_shuffle_epi8(v, hi), 2), _mm512_set1_epi32(0x30303030)));
+	h->scale = _mm512_shuffle_epi8(s, first);
+	h->min = _mm512_shuffle_epi8(s, second);
+	d = _mm256_cvtph_ps(_mm_shuffle_epi8(_mm512_castsi512_si128(
+	    _mm512_permutexvar_epi32(dwords, v)), halves));
+	h->d = _mm256_castps256_ps128(d);
+	h->dmin = _mm256_extractf128_ps(d, 1);
+}
+
+/* The activations of a block in the order of the nibbles. */
+PI void
+order(const struct qwen_q8 *x, __m512i *q)
+{
+#define PAIR(lo, hi) _mm512_inserti64x4(_mm512_castsi256_si512(		\
+	_mm256_load_si256((const __m256i *)(x->q + 32 * (lo)))),	\
+	_mm256_load_si256((const __m256i *)(x->q + 32 * (hi))), 1)
+	q[0] = PAIR(0, 2);
+	q[1] = PAIR(1, 3);
+	q[2] = PAIR(4, 6);
+	q[3] = PAIR(5, 7);
+#undef PAIR
+}
+
+/* Bits lo and hi of the 32 bytes as a fifth bit of the halves of n. */
+PI __m512i
+fifth(__m512i n, __m512i bits, int lo, int hi)
+{
+	const __m512i which = _mm512_inserti64x4(_mm512_castsi256_si512(
+	    _mm256_set1_epi8((char)(1 << lo))),
+	    _mm256_set1_epi8((char)(1 << hi)), 1);
+
+	return _mm512_mask_add_epi8(n, _mm512_test_epi8_mask(bits, which), n,
+	    _mm512_set1_epi8(16));
+}
+
+/* The fifth bits of Q5_K, to the four registers of a row. */
+PI void
+add_fifth(const unsigned char *w, __m512i *n)
+{
+	__m512i bits = _mm512_broadcast_i64x4(_mm256_loadu_si256(
+	    (const __m256i *)(w + 16)));
+
+	n[0] = fifth(n[0], bits, 0, 2);
+	n[1] = fifth(n[1], bits, 1, 3);
+	n[2] = fifth(n[2], bits, 4, 6);
+	n[3] = fifth(n[3], bits, 5, 7);
+}
+
+/* Where the nibbles of a block begin: Q5_K has its fifth bits before them. */
+PI size_t
+nibbles_at(uint32_t type)
+{
+	return type == QT_Q5_K ? 48 : 16;
+}
+
+/* The 256 weights of a row's block, in the order of the nibbles. */
+PI void
+weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
+{
+	const __m512i m4 = _mm512_set1_epi8(15);
+	__m512i a = _mm512_loadu_si512(w + nibbles_at(type));
+	__m512i b = _mm512_loadu_si512(w + nibbles_at(type) + 64);
+
+	n[0] = _mm512_and_si512(a, m4);
+	n[1] = _mm512_and_si512(_mm512_srli_epi16(a, 4), m4);
+	n[2] = _mm512_and_si512(b, m4);
+	n[3] = _mm512_and_si512(_mm512_srli_epi16(b, 4), m4);
+	if (type == QT_Q5_K)
+		add_fifth(w, n);
+}
+
+/*
+ * Where two rows from r have scales lo and hi: in the halves of each 128-bit lane
+ * those of one row, lo in the lower and hi in the upper lanes.
+ */
+PI __m512i
+scales_at(int r, int lo, int hi)
+{
+	const long long each = 0x0001000100010001;
+	const long long a = (8 * r + lo) * each, b = (8 * r + hi) * each;
+
+	return _mm512_setr_epi64(a, a + 8 * each, a, a + 8 * each, b,
+	    b + 8 * each, b, b + 8 * each);
+}
+
+/* The sums of two rows n and m from r, in two dwords each of all lanes. */
+PI __m512i
+dot_two(const __m512i *n, const __m512i *m, const __m512i *q, __m512i scale,
+    int r)
+{
+	const __m512i zero = _mm512_setzero_si512();
+	__m512i a = zero, b = zero;
+
+#define ADD(sum, k, lo, hi)						\
+	sum = _mm512_dpwssd_epi32(sum, _mm512_packs_epi32(		\
+	    _mm512_dpbusd_epi32(zero, n[k], q[k]),			\
+	    _mm512_dpbusd_epi32(zero, m[k], q[k])),			\
+	    _mm512_permutexvar_epi16(scales_at(r, lo, hi), scale))
+	ADD(a, 0, 0, 2);
+	ADD(b, 1, 1, 3);
+	ADD(a, 2, 4, 6);
+	ADD(b, 3, 5, 7);
+#undef ADD
+	return _mm512_add_epi32(a, b);
+}
+
+/* The sums of the four 128-bit lanes of one vector. */
+PI __m128i
+sum_lanes(__m512i v)
+{
+	const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0,
+	    0, 0, 0, 0, 0, 0);
+
+	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0x4e));
+	v = _mm512_add_epi32(v, _mm512_shuffle_epi32(v, 0xb1));
+	return _mm512_castsi512_si128(_mm512_permutexvar_epi32(dwords, v));
+}
+
+PI __m128
+add_block(__m128 acc, const struct heads *h, __m512i sum,
+    const struct qwen_q8 *x)
+{
+	__m128 d = _mm_set1_ps(x->d);
+	__m512i min = _mm512_madd_epi16(h->min, _mm512_broadcast_i32x4(
+	    _mm_load_si128((const __m128i *)x->asum)));
+
+	acc = _mm_fmadd_ps(_mm_mul_ps(h->d, d),
+	    _mm_cvtepi32_ps(add_lanes(sum)), acc);
+	return _mm_fnmadd_ps(_mm_mul_ps(h->dmin, d),
+	    _mm_cvtepi32_ps(sum_lanes(min)), acc);
+}
+
+/* plain: activations have no factors, so that tokens share the scales. */
+PI void
+sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n, int nt, int plain, const unsigned char *ahead, __m128 *acc)
+{
+	const size_t bytes = type == QT_Q5_K ? 176 : 144;	/* of a block */
+	size_t b, i;
+	int j;
+
+	for (b = 0; b < n; b++) {
+		__m512i sum[4], q[4][4], sa[4], u[2][4];
+		struct heads h;
+
+		read_heads(w, &h);
+		for (j = 0; j < nt; j++) {
+			order(x[j] + b, q[j]);
+			sa[j] = plain ? h.scale : _mm512_mullo_epi16(h.scale,
+			    _mm512_broadcast_i32x4(_mm_load_si128(
+			    (const __m128i *)x[j][b].a)));
+		}
+		UNROLL
+		for (i = 0; i < 4; i += 2) {
+			prefetch(ahead + (4 * b + i) * bytes, 2 * bytes);
+			weights_k4(type, w[i], u[0]);
+			weights_k4(type, w[i + 1], u[1]);
+			for (j = 0; j < nt; j++) {
+				__m512i v = dot_two(u[0], u[1], q[j], sa[j],
+				    (int)i);
+
+				sum[j] = i == 0 ? v : join_two(sum[j], v);
+			}
+			w[i] += bytes;
+			w[i + 1] += bytes;
+		}
+		for (j = 0; j < nt; j++)
+			acc[j] = add_block(acc[j], &h, sum[j], x[j] + b);
+	}
+}
+
+#endif

@@ -1,8 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /* matmul_k_avx512vnni.c - y = Wx, x in 8 bits, AVX-512 VNNI: more k-quants. */
-#include "engine/kernel/x86/rows512.h"
+#include "engine/kernel/x86/rows_k23_two.h"
 
-#define ROW_SUMS sums_any
+PI void
+sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
+    size_t n_in, int nt, int plain, const unsigned char *ahead, __m128 *acc)
+{
+	if (type == QT_Q2_K || type == QT_Q3_K)
+		sums_k23_two(type, w, x, n_in / QWEN_GROUP, nt, plain, ahead,
+		    acc);
+	else
+		sums_any(type, w, x, n_in, nt, ahead, acc);
+}
+
+#define ROW_PLAIN(type) ((type) == QT_Q2_K || (type) == QT_Q3_K)
+#define ROW_SUMS(type, w, x, n_in, nt, ahead, acc)			\
+	sums(type, w, x, n_in, nt, 0, ahead, acc)
+#define ROW_PLAIN_SUMS(type, w, x, n_in, nt, ahead, acc)		\
+	sums(type, w, x, n_in, nt, 1, ahead, acc)
 #define ROW_FORMATS QWEN_K_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 

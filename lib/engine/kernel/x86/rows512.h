@@ -29,7 +29,50 @@ sum16x4(const __m512i *v)
 	    _mm512_unpackhi_epi64(a, b)));
 }
 
-/* Vectors with two dwords each of two sums in all lanes: the four sums in a lane. */
+/*
+ * Two rows u and v of 256 weights by activations q.  Sums of four products must
+ * fit 16 bits: those of both rows become one vector, which VPDPWSSD multiplies
+ * with the scales of both.  at: for each 64 columns, where in scale lane i of
+ * 128 bits has those of its 16; in one half u's, four times, in the other v's.
+ * Two dwords of each lane are sums of u then, two of v.
+ */
+PI __m512i
+dot_two(const __m512i *u, const __m512i *v, const __m512i *q, __m512i scale,
+    const __m512i *at)
+{
+	const __m512i zero = _mm512_setzero_si512();
+	__m512i sum[2] = { zero, zero };
+	int k;
+
+	UNROLL
+	for (k = 0; k < 4; k++)
+		sum[k % 2] = _mm512_dpwssd_epi32(sum[k % 2],
+		    _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, u[k], q[k]),
+		    _mm512_dpbusd_epi32(zero, v[k], q[k])),
+		    _mm512_permutexvar_epi16(at[k], scale));
+	return _mm512_add_epi32(sum[0], sum[1]);
+}
+
+/* Such places: of a row those of each lane, the other's so much further. */
+PI __m512i
+places(int a, int b, int c, int d, int further)
+{
+	const long long each = 0x0001000100010001;
+
+	return _mm512_setr_epi64(a * each, (a + further) * each, b * each,
+	    (b + further) * each, c * each, (c + further) * each, d * each,
+	    (d + further) * each);
+}
+
+/* Eight dwords that add up to a sum, of both rows: as dot_two() has them. */
+PI __m256i
+beside(__m256i u, __m256i v)
+{
+	return _mm256_add_epi32(_mm256_unpacklo_epi64(u, v),
+	    _mm256_unpackhi_epi64(u, v));
+}
+
+/* Two such vectors: the four sums in a lane. */
 PI __m512i
 join_two(__m512i x, __m512i y)
 {

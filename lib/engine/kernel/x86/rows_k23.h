@@ -107,13 +107,15 @@ planes_q2_k(const unsigned char *p, int c, __m256i *u)
  * Third bits, of which a byte has one for each plane, are looked up to where
  * planes 0 and 2, or 1 and 3, then have nibbles.
  */
+#define EVEN_K3 _mm_setr_epi8(0, 4, 0, 4, 64, 68, 64, 68, 0, 4, 0, 4, 64, 68,	\
+	64, 68)
+#define ODD_K3 _mm_setr_epi8(0, 0, 4, 4, 0, 0, 4, 4, 64, 64, 68, 68, 64, 64,	\
+	68, 68)
+
 PI void
 planes_q3_k(const unsigned char *p, int c, __m256i *u)
 {
-	const __m256i even = in_each_lane(_mm_setr_epi8(0, 4, 0, 4, 64, 68, 64,
-	    68, 0, 4, 0, 4, 64, 68, 64, 68));
-	const __m256i odd = in_each_lane(_mm_setr_epi8(0, 0, 4, 4, 0, 0, 4, 4,
-	    64, 64, 68, 68, 64, 64, 68, 68));
+	const __m256i even = in_each_lane(EVEN_K3), odd = in_each_lane(ODD_K3);
 	const __m256i m4 = _mm256_set1_epi8(15), m2 = _mm256_set1_epi8(0x33);
 	__m256i v = load32(p + 32 + 32 * c);
 	__m256i bit = _mm256_srli_epi16(load32(p), 4 * c) & m4;

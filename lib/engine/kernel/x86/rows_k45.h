@@ -5,8 +5,7 @@
  * The headers of four rows are taken apart together, one row in each 128-bit
  * lane.  64 bytes of nibbles hold the sub-blocks 0 and 2 in their lower, 1 and
  * 3 in their upper halves, so activations are brought into that order once a
- * block.  Sums of four products fit 16 bits (31 * 127 * 4 at most), so those of
- * two rows become one vector, which VPDPWSSD multiplies with the scales of both.
+ * block.
  */
 #ifndef QWEN_X86_ROWS_K45_H
 #define QWEN_X86_ROWS_K45_H
@@ -120,39 +119,16 @@ weights_k4(uint32_t type, const unsigned char *w, __m512i *n)
 		add_fifth(w, n);
 }
 
-/*
- * Where two rows from r have scales lo and hi: in the halves of each 128-bit lane
- * those of one row, lo in the lower and hi in the upper lanes.
- */
-PI __m512i
-scales_at(int r, int lo, int hi)
+/* Where rows r and r + 1 have their scales in the headers. */
+PI void
+scales_k45(int r, __m512i *at)
 {
-	const long long each = 0x0001000100010001;
-	const long long a = (8 * r + lo) * each, b = (8 * r + hi) * each;
+	const int s = 8 * r;
 
-	return _mm512_setr_epi64(a, a + 8 * each, a, a + 8 * each, b,
-	    b + 8 * each, b, b + 8 * each);
-}
-
-/* The sums of two rows n and m from r, in two dwords each of all lanes. */
-PI __m512i
-dot_two(const __m512i *n, const __m512i *m, const __m512i *q, __m512i scale,
-    int r)
-{
-	const __m512i zero = _mm512_setzero_si512();
-	__m512i a = zero, b = zero;
-
-#define ADD(sum, k, lo, hi)						\
-	sum = _mm512_dpwssd_epi32(sum, _mm512_packs_epi32(		\
-	    _mm512_dpbusd_epi32(zero, n[k], q[k]),			\
-	    _mm512_dpbusd_epi32(zero, m[k], q[k])),			\
-	    _mm512_permutexvar_epi16(scales_at(r, lo, hi), scale))
-	ADD(a, 0, 0, 2);
-	ADD(b, 1, 1, 3);
-	ADD(a, 2, 4, 6);
-	ADD(b, 3, 5, 7);
-#undef ADD
-	return _mm512_add_epi32(a, b);
+	at[0] = places(s, s, s + 2, s + 2, 8);
+	at[1] = places(s + 1, s + 1, s + 3, s + 3, 8);
+	at[2] = places(s + 4, s + 4, s + 6, s + 6, 8);
+	at[3] = places(s + 5, s + 5, s + 7, s + 7, 8);
 }
 
 /* The sums of the four 128-bit lanes of one vector. */
@@ -191,7 +167,7 @@ sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 	int j;
 
 	for (b = 0; b < n; b++) {
-		__m512i sum[4], q[4][4], sa[4], u[2][4];
+		__m512i sum[4], q[4][4], sa[4], u[2][4], at[4];
 		struct heads h;
 
 		read_heads(w, &h);
@@ -206,9 +182,10 @@ sums_k45(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 			prefetch(ahead + (4 * b + i) * bytes, 2 * bytes);
 			weights_k4(type, w[i], u[0]);
 			weights_k4(type, w[i + 1], u[1]);
+			scales_k45((int)i, at);
 			for (j = 0; j < nt; j++) {
 				__m512i v = dot_two(u[0], u[1], q[j], sa[j],
-				    (int)i);
+				    at);
 
 				sum[j] = i == 0 ? v : join_two(sum[j], v);
 			}

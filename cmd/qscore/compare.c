@@ -77,6 +77,7 @@ open_state(struct qscore_base *b, const struct qscore_run *r,
 	tool_kv[0] = (int)h->k;
 	tool_kv[1] = (int)h->v;
 	tool_rope = h->rope;
+	tool_numerics_check(b->name, h->numerics);
 	b->model = tool_model_open(r->work.path, r->work.n_threads,
 	    h->numerics);
 	/* a file may have been saved on the way, and is no stream then */

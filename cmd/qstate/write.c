@@ -121,6 +121,7 @@ replay(struct state *s, uint64_t n)
 	tool_kv[0] = (int)h->k;
 	tool_kv[1] = (int)h->v;
 	tool_rope = h->rope;
+	tool_numerics_check(s->name, h->numerics);
 	m = tool_model_open_draft(qstate_opt.model, qstate_opt.state.n_threads,
 	    h->numerics, &draft);
 	tool_tell_model(m);

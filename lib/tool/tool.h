@@ -171,6 +171,8 @@ extern int tool_kv[2];		/* --kv: an enum qwen_kv of keys, of values */
 extern struct qwen_rope tool_rope;	/* --rope-scaling */
 struct cli_opt;
 void tool_numerics_parse(const struct cli_opt *o, const char *arg);
+/* Dies if a state of this name cannot be gone on from by anybody. */
+void tool_numerics_check(const char *name, uint32_t version);
 void tool_kv_parse(const struct cli_opt *o, const char *arg);
 void tool_rope_parse(const struct cli_opt *o, const char *arg);
 

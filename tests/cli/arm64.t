@@ -40,7 +40,7 @@ tests() {
 	done
 }
 
-tests max kernel/matmul kernel/edges "kernel/rows quick" kernel/sift \
+tests max "kernel/matmul quick" kernel/edges "kernel/rows quick" kernel/sift \
     kernel/probe "golden/bits i8mm"
 is $lacks 0 "max has all instruction sets"
 tests neoverse-n1 kernel/probe "kernel/rows quick"

@@ -154,6 +154,19 @@ echo 8 9 10 | qprefill --numerics 3 -s cut.cbor --logits all -f raw >rest.rows
 tail -c "$(wc -c <rest.rows)" three.rows | cmp -s - rest.rows
 ok $? "and goes on from a state"
 
+# --- a state of version 2, which is gone
+cp "$TOP/tests/files/state/qwen3.numerics2.state" gone.cbor
+QWEN_MODEL=$TOP/tests/files/state/qwen3.gguf
+for run in 'qprefill -s gone.cbor <ids' 'qdecode -s gone.cbor -n 1 </dev/null' \
+    'qstate slice -n 2 -o none.cbor gone.cbor'; do
+	refused 1 "${run%% *}" sh -c "$run"
+	is "$(grep -c 'gone.cbor: .*made by numerics version 2' err)" 1 "and says why"
+done
+is "$(ls -A | grep -c 'none.cbor')" 0 "no file is left"
+is "$(qstate show gone.cbor | grep '^numerics')" "numerics 2" "it is shown"
+qstate verify gone.cbor
+ok $? "and is whole"
+
 # --- the command line
 for tool in qprefill qdecode qbench; do
 	for v in 0 2 5 -1 x 11 ''; do

@@ -28,6 +28,8 @@ note(void *arg, const struct qwen_tune_row *r)
 		s->chosen = SIZE_MAX / 2;
 }
 
+static unsigned numerics = 1;
+
 /* Tune for one format; the kernels, and how many rows were measured. */
 static struct seen
 tune(struct qwen_kernels *k, unsigned features, uint32_t type, int anew)
@@ -38,7 +40,7 @@ tune(struct qwen_kernels *k, unsigned features, uint32_t type, int anew)
 	    .path = path, .anew = anew, .row = note, .arg = &s };
 
 	used[type] = 1;
-	qwen_kernels_init(k, features, 1);
+	qwen_kernels_init(k, features, numerics);
 	ok(qwen_tune(&t) == 0, "it works");
 	return s;
 }
@@ -88,6 +90,10 @@ check_file(unsigned both)
 	ok(tune(&k, both, QT_Q4_K, 0).rows == 0, "nothing is measured");
 	ok(is(&k, 6, "avx2") && is(&k, 5, "avx512vnni") &&
 	    is(&k, 7, "avx512vnni"), "what the file says is taken, no more");
+	numerics = 4;
+	tune(&k, both, QT_Q4_K, 0);
+	ok(is(&k, 6, "avx2") && is(&k, 5, "avx512vnni"), "in version 4 as well");
+	numerics = 1;
 	write_file(bad, n - 1);
 	tune(&k, both, QT_Q4_K, 0);
 	ok(is(&k, 6, "avx512vnni"), "not of a file that is cut off");
@@ -129,6 +135,14 @@ check_once(unsigned both)
 	ok(s.rows == 8, "but not those of another format");
 	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
 	ok(s.rows == 0, "which is added");
+	numerics = 4;
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	ok(s.rows == 6, "nor those of version 4, whose rows take fewer tiles");
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	ok(s.rows == 0, "which are kept beside them");
+	numerics = 1;
+	s = tune(&k, both | QWEN_CPU_AMX, QT_Q4_K, 0);
+	ok(s.rows == 0, "and these are still known");
 	unlink(path);
 }
 

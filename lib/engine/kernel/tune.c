@@ -296,21 +296,23 @@ qwen_tune_save(const char *path, const struct qwen_text *t)
 	qwen_text_fini(&name);
 }
 
-/* Format, rows of tokens, variant; and of version 4 that it is. */
+/*
+ * Format, rows of tokens, variant; and of version 4 that it is, for tiles take
+ * half as long with its rows, other sets as long.
+ */
 #define LINE "%u %zu %s%s\n"
 
 /* The variant that the text has for a format and a class, of these; or NULL. */
 static const struct qwen_kernel *
-find(const struct qwen_tuning *of, const struct qwen_text *t,
-    const struct qwen_quant *q, size_t c, const struct qwen_kernel **k,
-    size_t n)
+find(const struct qwen_text *t, const struct qwen_quant *q, size_t c,
+    const struct qwen_kernel **k, size_t n, const char *version)
 {
 	char line[128];
 	size_t i;
 
 	for (i = 0; i < n && !t->failed; i++) {
 		snprintf(line, sizeof line, "\n" LINE, (unsigned)q->type,
-		    (size_t)1 << c, k[i]->name, is_plain(of) ? " 4" : "");
+		    (size_t)1 << c, k[i]->name, version);
 		if (strstr(t->s, line) != NULL)
 			return k[i];
 	}
@@ -325,13 +327,16 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
     struct bench **b, struct qwen_text *text)
 {
 	const struct qwen_kernel *k[RIVALS], *best;
+	const char *version;
 	size_t c, n;
 	int measured = 0;
 
 	for (c = 0; c < QWEN_TOKEN_CLASSES; c++) {
 		n = qwen_kernel_rivals(q, t->features, (size_t)1 << c, k,
 		    RIVALS);
-		best = t->anew ? NULL : find(t, text, q, c, k, n);
+		version = is_plain(t) && n > 0 && k[0]->rank == QWEN_BY_AMX ?
+		    " 4" : "";
+		best = t->anew ? NULL : find(text, q, c, k, n, version);
 		/* without being asked, tiles alone have a rival: the next */
 		if (best == NULL && !t->anew)
 			n = n > 1 && k[0]->rank == QWEN_BY_AMX ? 2 : 0;
@@ -340,8 +345,7 @@ tune_format(const struct qwen_tuning *t, const struct qwen_quant *q,
 				return -1;
 			best = compare(t, *b, q, c, k, n);
 			qwen_text_fmt(text, LINE, (unsigned)q->type,
-			    (size_t)1 << c, best->name,
-			    is_plain(t) ? " 4" : "");
+			    (size_t)1 << c, best->name, version);
 			measured = 1;
 		}
 		if (best != NULL)

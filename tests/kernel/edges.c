@@ -116,7 +116,7 @@ set_up(struct product *p, const struct qwen_quant *q, unsigned numerics,
 			memcpy(p->x.p + t * x_bytes, x, x_bytes);
 		else if (as == QWEN_AS_BF16)
 			plain.vec->run.vec->to_bf16((void *)(p->x.p +
-			    t * x_bytes), x, n_in, QWEN_BF16_LEAST);
+			    t * x_bytes), x, n_in);
 		else
 			plain.vec->run.vec->quantize((void *)(p->x.p +
 			    t * x_bytes), x, n_in);

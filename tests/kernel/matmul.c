@@ -150,8 +150,8 @@ start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
 		fill_x(p->x + t * n, n, t,
 		    kind != SMALL && kind != LEAST_SMALL ? 0 : -54);
 		quantize(p, plain.vec->run.vec, t);
-		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n, n,
-		    QWEN_BF16_LEAST);
+		plain.vec->run.vec->to_bf16(p->xh + t * n, p->x + t * n,
+		    n);
 	}
 }
 

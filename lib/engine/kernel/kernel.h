@@ -234,8 +234,8 @@ struct qwen_vec {
 	/* x to 8 bits, and what those leave to 8 more, in as many groups after
 	   them */
 	void	(*quantize_twice)(struct qwen_q8 *q, const float *x, size_t n);
-	/* x to bf16, what is below the least to 0 */
-	void	(*to_bf16)(uint16_t *y, const float *x, size_t n, float least);
+	/* x to bf16, what is below QWEN_BF16_LEAST to 0 */
+	void	(*to_bf16)(uint16_t *y, const float *x, size_t n);
 	/* y = silu(g) * u */
 	void	(*swiglu)(float *y, const float *g, const float *u, size_t n);
 	/* y *= sigmoid(g) */

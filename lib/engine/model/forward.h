@@ -341,7 +341,7 @@ qwen_make_operands(const struct qwen_batch *b, unsigned char *to, size_t width,
 		    x, n);
 	if (m->operands[QWEN_AS_BF16])
 		b->vec->to_bf16((void *)(to + groups * m->x_at[QWEN_AS_BF16]),
-		    x, n, QWEN_BF16_LEAST);
+		    x, n);
 	if (m->operands[QWEN_AS_TWO_Q8])
 		b->vec->quantize_twice((void *)(to + groups *
 		    m->x_at[QWEN_AS_TWO_Q8]), x, n);

@@ -14,10 +14,7 @@ sums(uint32_t type, const unsigned char **w, const struct qwen_q8 **x,
 }
 
 #define ROW_PLAIN(type) ((type) == QT_Q2_K || (type) == QT_Q3_K)
-#define ROW_SUMS(type, w, x, n_in, nt, ahead, acc)			\
-	sums(type, w, x, n_in, nt, 0, ahead, acc)
-#define ROW_PLAIN_SUMS(type, w, x, n_in, nt, ahead, acc)		\
-	sums(type, w, x, n_in, nt, 1, ahead, acc)
+#define ROW_SUMS sums
 #define ROW_FORMATS QWEN_K_FORMATS
 #include "engine/kernel/x86/row_tile.h"
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * row_tile.h - tiles of four rows, or of ROW_COUNT, over a product: by ROW_SUMS,
- * one of the functions of rows4.h or like them, for ROW_FORMATS of formats.
+ * one of the functions of rows4.h or like them, for ROW_FORMATS of formats.  Where
+ * ROW_PLAIN(type) is defined, it has an argument before ahead: 1 for a token's two
+ * rows of version 4, of the formats for which that is true.
  */
 #ifndef ROW_COUNT
 #define ROW_COUNT 4
@@ -27,10 +29,12 @@ tile(uint32_t type, const struct qwen_matmul *p, size_t r, size_t nr, size_t t,
 		acc[j] = _mm_setzero_ps();
 #ifdef ROW_PLAIN
 	if (ROW_PLAIN(type) && nt == 2 && p->plain)
-		ROW_PLAIN_SUMS(type, w, x, p->n_in, nt, ahead, acc);
+		ROW_SUMS(type, w, x, p->n_in, nt, 1, ahead, acc);
 	else
-#endif
+		ROW_SUMS(type, w, x, p->n_in, nt, 0, ahead, acc);
+#else
 	ROW_SUMS(type, w, x, p->n_in, nt, ahead, acc);
+#endif
 	for (j = 0; j < nt; j++) {
 		for (i = 0; i < ROW_COUNT / 4; i++)
 			_mm_storeu_ps(out + 4 * i,

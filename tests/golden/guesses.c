@@ -10,6 +10,7 @@
 
 #include "golden.h"
 #include "../levels.h"
+#include "../seed.h"
 #include "../unit/state_util.h"
 #include "../tap.h"
 
@@ -537,6 +538,7 @@ far_away(const struct golden_model *g)
 	struct qwen_model *m;
 	size_t i;
 
+	rng = seed_of(g->name);
 	for (i = 0; i < FAR + AROUND; i++)
 		f.ids[i] = (int32_t)below(f.n_vocab);
 	f.row = calloc(2 * AROUND * f.n_vocab, sizeof *f.row);
@@ -557,20 +559,22 @@ static void
 check_level(const struct golden_model *g, const char *level, unsigned numerics,
     enum qwen_kv kv, size_t steps, int all)
 {
-	struct qwen_model_opts o = { .n_threads = 1 + (int)below(3),
-	    .numerics = numerics, .cpu = level, .k = kv, .v = kv };
+	struct qwen_model_opts o = { .numerics = numerics, .cpu = level,
+	    .k = kv, .v = kv };
 	struct qwen_model *m;
 	struct text t;
 	char what[160];
 
+	snprintf(what, sizeof what, "%s, numerics %u, %s, %s", g->name,
+	    numerics, qwen_kv_name(kv), level != NULL ? level :
+	    "as it comes");
+	rng = seed_of(what);
+	o.n_threads = 1 + (int)below(3);
 	if (qwen_model_open(&m, g->path, &o, &err) < 0 && kv != QWEN_KV_F16 &&
 	    strstr(err.msg, "heads of 16 numbers") != NULL)
 		return;
 	need(m == NULL ? -1 : 0);
 	make_text(&t, m);
-	snprintf(what, sizeof what, "%s, numerics %u, %s, %s", g->name,
-	    numerics, qwen_kv_name(kv), level != NULL ? level :
-	    "as it comes");
 	if (all)
 		every_place(&t, what);
 	any_schedule(&t, what, steps);
@@ -586,12 +590,10 @@ int
 main(void)
 {
 	static struct golden_model *g;	/* until the end */
-	const char *seed = getenv("SEED");
 	size_t i, l, n = golden_load(&g);
 	int is_long = getenv("QPIPE_LONG") != NULL;
 	unsigned v;
 
-	rng = seed != NULL ? strtoull(seed, NULL, 10) : 1;
 	ok(n > 0, "%zu models", n);
 	for (i = 0; i < n; i++) {
 		far_away(&g[i]);

@@ -135,7 +135,11 @@ start(struct problem *p, const struct qwen_quant *q, const size_t shape[3],
 {
 	size_t row = qwen_quant_row_bytes(q->type, shape[0]), t, n = shape[0];
 	struct qwen_kernels plain;
+	char what[80];
 
+	snprintf(what, sizeof what, "%s %zu %zu %zu %d", qwen_ggml_name(q->type),
+	    n, shape[1], shape[2], (int)kind);
+	random_seed(what);
 	*p = (struct problem){ .q = q, .n_in = n, .n_out = shape[1],
 	    .n_tok = shape[2], .width = shape[1] + 2 * GUARD, .kind = kind };
 	p->w = malloc(row * p->n_out + 64);

@@ -423,6 +423,48 @@ plan_keys(void)
 	    FLOAT_ABS, FLOAT_KL);
 }
 
+/* Keys and names of the files that Ollama makes of Qwen3.5 and Qwen3-Next. */
+static void
+ollama_keys(void)
+{
+	struct tiny_shape s = hybrid_moe;
+	struct tiny *t;
+	char name[64];
+	size_t i;
+
+	s.n_layer = 5;
+	t = tiny_new(&s);
+	for (i = 0; i < s.n_layer; i++) {
+		if (i == 3)
+			continue;
+		snprintf(name, sizeof name, "blk.%zu.ssm_dt.bias", i);
+		*strrchr(tiny_tensor(t, name)->name, '.') = '\0';
+	}
+	tiny_u32s(t, "attention.head_count_kv",
+	    (const uint32_t[]){ 0, 0, 0, 2, 0 }, 5);
+	tiny_u32s(t, "rope.dimension_sections",
+	    (const uint32_t[]){ 2, 1, 1 }, 3);
+	tiny_bool(t, "ssm.v_head_reordered", 1);
+	tiny_bool(t, "norm_top_k_prob", 1);
+	check(t, "ssm_dt, three sections, layers by head_count_kv", FLOAT_ABS,
+	    FLOAT_KL);
+	s.interval = 2;
+	t = tiny_new(&s);
+	tiny_drop_key(t, "full_attention_interval");
+	tiny_u32s(t, "attention.head_count_kv",
+	    (const uint32_t[]){ 0, 2, 0, 2, 0 }, 5);
+	check(t, "every second layer by head_count_kv alone", FLOAT_ABS,
+	    FLOAT_KL);
+	t = tiny_new(&hybrid);
+	tiny_bool(t, "ssm.v_head_reordered", 0);
+	check(t, "value heads of qwen35 in groups", FLOAT_ABS, FLOAT_KL);
+	s = hybrid_moe;
+	s.arch = "qwen3next";
+	t = tiny_new(&s);
+	tiny_bool(t, "ssm.v_head_reordered", 1);
+	check(t, "value heads of qwen3next tiled", FLOAT_ABS, FLOAT_KL);
+}
+
 static void
 other_keys(void)
 {
@@ -556,6 +598,7 @@ main(void)
 	lengths();
 	rope_keys();
 	plan_keys();
+	ollama_keys();
 	other_keys();
 	formats();
 	return done_testing();

@@ -416,7 +416,8 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
     const double *a, double *y, double *o)
 {
 	const float *A = ref_tensor(m, block, "ssm_a")->v;
-	const float *dt = ref_tensor(m, block, "ssm_dt.bias")->v;
+	const float *dt = ref_tensor(m, block, ref_has(m, block, "ssm_dt") ?
+	    "ssm_dt" : "ssm_dt.bias")->v;
 	double *beta = ref_new(d->Hv), *alpha = ref_new(d->Hv);
 	double *q = y, *k = y + d->Hk * d->dk, *v = k + d->Hk * d->dk;
 	size_t h, i;
@@ -429,8 +430,9 @@ delta_heads(const struct ref_model *m, long block, const struct delta *d,
 			q[h * d->dk + i] /= sqrt((double)d->dk);
 	}
 	for (h = 0; h < d->Hv; h++) {
-		size_t kh = is_qwen3next(m) ? h / (d->Hv / d->Hk) :
-		    h % d->Hk;	/* tiled order */
+		/* 1: tiled order */
+		size_t kh = ref_key(m, "ssm.v_head_reordered", 0,
+		    !is_qwen3next(m)) ? h % d->Hk : h / (d->Hv / d->Hk);
 		double g = (double)A[h] * softplus(alpha[h] + (double)dt[h]);
 
 		alpha[h] = exp(g);
@@ -644,10 +646,18 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 static int
 recurrent(const struct ref_model *m, size_t i)
 {
-	size_t interval = ref_key(m, "full_attention_interval", 0, 4);
+	size_t interval = ref_key(m, "full_attention_interval", 0, 4), j;
 
 	if (!is_hybrid(m) || i >= m->n_layer)
 		return 0;
+	/* without an interval, zeros among the head counts tell */
+	for (j = 0; !ref_has_key(m, "full_attention_interval") &&
+	    !ref_has_key(m, "attention.recurrent_layers") &&
+	    j < m->n_layer; j++) {
+		if (ref_key(m, "attention.head_count_kv", j, 1) == 0)
+			return ref_key(m, "attention.head_count_kv", i, 1) ==
+			    0;
+	}
 	return ref_key(m, "attention.recurrent_layers", i,
 	    (i + 1) % interval != 0) != 0;
 }

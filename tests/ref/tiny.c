@@ -147,6 +147,12 @@ tiny_i32s(struct tiny *t, const char *key, const int32_t *v, size_t n)
 }
 
 void
+tiny_bool(struct tiny *t, const char *key, int v)
+{
+	*set_key(t, key, QWEN_GGUF_BOOL, 1) = (unsigned char)v;
+}
+
+void
 tiny_bools(struct tiny *t, const char *key, const unsigned char *v, size_t n)
 {
 	memcpy(set_array(t, key, QWEN_GGUF_BOOL, n, n), v, n);
@@ -367,31 +373,38 @@ add_experts(struct tiny *t, long b)
 	matrix(t, b, "ffn_down_shexp.weight", s->n_ff_shexp, s->n_embd, 0);
 }
 
+static int
+is_hybrid(const char *arch)
+{
+	return strncmp(arch, "qwen35", 6) == 0 ||
+	    strcmp(arch, "qwen3next") == 0;
+}
+
 /* Is trunk block i DeltaNet? */
 static int
 is_recurrent(const struct tiny_shape *s, size_t i)
 {
 	size_t interval = s->interval > 0 ? s->interval : 4;
 
-	if (strncmp(s->arch, "qwen35", 6) != 0 || i >= s->n_layer)
+	if (!is_hybrid(s->arch) || i >= s->n_layer)
 		return 0;
 	return s->recurrent != NULL ? s->recurrent[i] :
 	    (i + 1) % interval != 0;
 }
 
 static void
-add_block(struct tiny *t, size_t i, int qwen35)
+add_block(struct tiny *t, size_t i, int hybrid)
 {
 	const struct tiny_shape *s = &t->shape;
 	long b = (long)i;
 
 	vector(t, b, "attn_norm.weight", s->n_embd, 1, 0.1);
-	vector(t, b, qwen35 ? "post_attention_norm.weight" :
+	vector(t, b, hybrid ? "post_attention_norm.weight" :
 	    "ffn_norm.weight", s->n_embd, 1, 0.1);
 	if (is_recurrent(s, i))
 		add_deltanet(t, b);
 	else
-		add_attention(t, b, qwen35);
+		add_attention(t, b, hybrid);
 	if (s->n_expert > 0)
 		add_experts(t, b);
 	else {
@@ -407,7 +420,7 @@ add_block(struct tiny *t, size_t i, int qwen35)
 }
 
 static void
-add_keys(struct tiny *t, int qwen35)
+add_keys(struct tiny *t)
 {
 	const struct tiny_shape *s = &t->shape;
 	size_t n_rot = s->n_rot > 0 ? s->n_rot : s->n_embd_head;
@@ -443,7 +456,7 @@ add_keys(struct tiny *t, int qwen35)
 		if (sizes[i].v > 0)
 			tiny_u32(t, sizes[i].key, (uint32_t)sizes[i].v);
 	}
-	if (qwen35)
+	if (strncmp(s->arch, "qwen35", 6) == 0)
 		tiny_u32s(t, "rope.dimension_sections", sections, 4);
 	if (s->recurrent != NULL)
 		tiny_bools(t, "attention.recurrent_layers", s->recurrent,
@@ -454,19 +467,18 @@ struct tiny *
 tiny_new(const struct tiny_shape *s)
 {
 	struct tiny *t = need(NULL, sizeof *t);
-	int qwen35 = strncmp(s->arch, "qwen35", 6) == 0;
 	size_t i;
 
 	memset(t, 0, sizeof *t);
 	t->shape = *s;
 	t->rng = s->seed;
-	add_keys(t, qwen35);
+	add_keys(t);
 	matrix(t, -1, "token_embd.weight", s->n_embd, s->n_vocab, 0);
 	vector(t, -1, "output_norm.weight", s->n_embd, 3, 0.2);
 	if (!s->tied)
 		matrix(t, -1, "output.weight", s->n_embd, s->n_vocab, 0);
 	for (i = 0; i < s->n_layer + s->n_nextn; i++)
-		add_block(t, i, qwen35);
+		add_block(t, i, is_hybrid(s->arch));
 	return t;
 }
 

@@ -70,6 +70,7 @@ void tiny_f64(struct tiny *t, const char *key, double v);
 void tiny_str(struct tiny *t, const char *key, const char *s);
 void tiny_u32s(struct tiny *t, const char *key, const uint32_t *v, size_t n);
 void tiny_i32s(struct tiny *t, const char *key, const int32_t *v, size_t n);
+void tiny_bool(struct tiny *t, const char *key, int v);
 void tiny_bools(struct tiny *t, const char *key, const unsigned char *v,
     size_t n);
 void tiny_strs(struct tiny *t, const char *key, const char *s, size_t n);

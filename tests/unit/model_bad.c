@@ -357,6 +357,24 @@ relations(void)
 	tiny_bools(t, "attention.recurrent_layers",
 	    (const unsigned char[]){ 0, 1, 0, 1 }, 4);
 	refuse(t, "a plan the other way round", QWEN_EFORMAT, "blk.0.attn_q");
+	t = tiny_new(&hybrid_moe);
+	tiny_drop_key(t, "full_attention_interval");
+	tiny_u32s(t, "attention.head_count_kv",
+	    (const uint32_t[]){ 0, 2, 0 }, 3);
+	refuse(t, "head counts for three of four blocks", QWEN_EFORMAT,
+	    "attention.head_count_kv");
+	t = tiny_new(&hybrid_moe);
+	tiny_bool(t, "norm_top_k_prob", 0);
+	refuse(t, "weights of experts that are not normed", QWEN_EUNSUP,
+	    "norm_top_k_prob is false");
+	t = tiny_new(&hybrid_moe);
+	tiny_add(t, "blk.0.ssm_ba.weight", QT_F32, 32, 8, 0, 0, 1);
+	refuse(t, "gates by key head, value heads tiled", QWEN_EUNSUP,
+	    "blk.0.ssm_ba.weight: not supported where value heads are tiled");
+	t = tiny_new(&hybrid_moe);
+	tiny_str(t, "ssm.v_head_reordered", "true");
+	refuse(t, "an order that is a text", QWEN_EFORMAT,
+	    "ssm.v_head_reordered");
 	t = tiny_new(&dense);
 	tiny_u32s(t, "attention.head_count", (const uint32_t[]){ 4, 2 }, 2);
 	refuse(t, "head counts that differ", QWEN_EUNSUP,

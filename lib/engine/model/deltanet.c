@@ -142,6 +142,11 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 		load_piece(ld, d, "attn_gate.weight", row.z, vd);
 	}
 	d->by_key = qwen_has_tensor(ld, "ssm_ba.weight");
+	if ((pieces || d->by_key) && !h->grouped &&
+	    h->n_head_v != h->n_head_k && ld->rc == 0)
+		ld->rc = qwen_fail(ld->err, QWEN_EUNSUP, "blk.%ld.%s: not "
+		    "supported where value heads are tiled over key heads",
+		    ld->layer, pieces ? "ssm_in.weight" : "ssm_ba.weight");
 	if (d->by_key) {
 		load_piece(ld, d, "ssm_ba.weight", row.alpha, 2 * h->n_head_v);
 	} else {
@@ -150,7 +155,10 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 	}
 	qwen_load_weight(ld, &d->out, "ssm_out.weight", vd, n, 0);
 	qwen_load_vector(ld, &d->a, "ssm_a", h->n_head_v);
-	qwen_load_vector(ld, &d->dt, "ssm_dt.bias", h->n_head_v);
+	/* Ollama's converter names it without ".bias" */
+	qwen_load_vector(ld, &d->dt, !qwen_has_tensor(ld, "ssm_dt.bias") &&
+	    qwen_has_tensor(ld, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias",
+	    h->n_head_v);
 	qwen_load_vector(ld, &d->norm, "ssm_norm.weight", h->dv);
 	load_conv(ld, l, nc);
 	l->mixer = qwen_deltanet_forward;
@@ -362,7 +370,7 @@ key_head(const struct qwen_model *m, size_t head)
 {
 	const struct qwen_hparams *h = &m->hp;
 
-	return m->arch->grouped ? head / (h->n_head_v / h->n_head_k) :
+	return h->grouped ? head / (h->n_head_v / h->n_head_k) :
 	    head % h->n_head_k;
 }
 

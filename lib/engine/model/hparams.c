@@ -105,6 +105,16 @@ get_real(struct keys *k, const char *name, double def, double *out)
 	return 0;
 }
 
+/* A key that says yes or no; *v stays as it is where there is none. */
+static int
+get_bool(struct keys *k, const char *name, int *v)
+{
+	if (k->rc == 0 && qwen_gguf_get_bool(k->g, arch_key(k, name).s, 0, v,
+	    k->err) < 0)
+		k->rc = -1;
+	return k->rc;
+}
+
 /* A key that may hold one value, or one for each block. */
 static int
 per_block(struct keys *k, const char *name, size_t block, size_t *i)
@@ -471,8 +481,9 @@ read_rope(struct keys *k, struct qwen_hparams *h, int sections)
 }
 
 static int
-read_moe(struct keys *k, struct qwen_hparams *h, int shared)
+read_moe(struct keys *k, struct qwen_hparams *h, const struct qwen_arch *a)
 {
+	int norm = !a->share_of_all;
 	size_t n_ff, gate;
 	double scale;
 
@@ -485,6 +496,13 @@ read_moe(struct keys *k, struct qwen_hparams *h, int shared)
 		return qwen_fail(k->err, QWEN_EUNSUP, "%s %zu is not "
 		    "supported, only 1, softmax",
 		    arch_key(k, "expert_gating_func").s, gate);
+	/* a key of Ollama's */
+	if (get_bool(k, "norm_top_k_prob", &norm) < 0)
+		return -1;
+	if (norm == a->share_of_all)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s is %s: not "
+		    "supported for %s", arch_key(k, "norm_top_k_prob").s,
+		    norm ? "true" : "false", a->name);
 	if (get_size(k, "feed_forward_length", 0, 0, MAX_DIM, 0, &n_ff) < 0)
 		return -1;
 	get_size(k, "expert_feed_forward_length", 0, 1, MAX_DIM,
@@ -495,7 +513,7 @@ read_moe(struct keys *k, struct qwen_hparams *h, int shared)
 		return -1;
 	if (h->n_ff_exp == 0)
 		return missing(k, "expert_feed_forward_length");
-	if (!shared)
+	if (!a->shared)
 		h->n_ff_shexp = 0;
 	else if (h->n_ff_shexp == 0)
 		return missing(k, "expert_shared_feed_forward_length");
@@ -503,23 +521,51 @@ read_moe(struct keys *k, struct qwen_hparams *h, int shared)
 	return 0;
 }
 
-/* Which trunk layers are DeltaNet: the array if there is one, else by rule. */
+/* Does head_count_kv say which layers have no attention, by a 0 for each? */
+static int
+marks_recurrent(const struct keys *k, const struct qwen_hparams *h)
+{
+	const char *key = "attention.head_count_kv";
+	struct key full = arch_key(k, key);
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(k->g, full.s);
+	uint64_t v;
+	size_t i;
+
+	if (kv == NULL || kv->type != QWEN_GGUF_ARRAY)
+		return 0;
+	for (i = 0; i < h->n_layer; i++) {
+		if (qwen_gguf_get_u64(k->g, full.s, i, &v, NULL) > 0 && v == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Which trunk layers are DeltaNet: attention.recurrent_layers says so, else
+ * full_attention_interval, else zeros in attention.head_count_kv, else all but
+ * every fourth layer.
+ */
 static int
 plan_recurrent(struct keys *k, struct qwen_hparams *h)
 {
 	static const char name[] = "attention.recurrent_layers";
+	static const char heads[] = "attention.head_count_kv";
 	struct key key = arch_key(k, name);
-	size_t interval, i, at;
+	int zeros = marks_recurrent(k, h);
+	size_t interval, i, at, n_kv = 0;
 	int v;
 
-	if (get_size(k, "full_attention_interval", 0, 1, 4096, 4,
+	if (get_size(k, "full_attention_interval", 0, 1, 4096, zeros ? 0 : 4,
 	    &interval) < 0)
 		return -1;
 	h->recurrent = qwen_alloc(h->n_layer, 1);
 	if (h->recurrent == NULL)
 		return qwen_oom(k->err);
 	for (i = 0; i < h->n_layer; i++) {
-		v = (i + 1) % interval != 0;
+		if (interval == 0 && (per_block(k, heads, i, &at) < 0 ||
+		    get_size(k, heads, at, 0, 65536, NEEDED, &n_kv) < 0))
+			return -1;
+		v = interval == 0 ? n_kv == 0 : (i + 1) % interval != 0;
 		if (per_block(k, name, i, &at) < 0 ||
 		    qwen_gguf_get_bool(k->g, key.s, at, &v, k->err) < 0)
 			return -1;
@@ -528,9 +574,14 @@ plan_recurrent(struct keys *k, struct qwen_hparams *h)
 	return 0;
 }
 
+/*
+ * Converters tile the value heads of Qwen3.5 over the key heads; those of
+ * Qwen3-Next stay in groups.  Ollama's files say which, by v_head_reordered.
+ */
 static int
-read_deltanet(struct keys *k, struct qwen_hparams *h)
+read_deltanet(struct keys *k, struct qwen_hparams *h, int grouped)
 {
+	int tiled = !grouped;
 	size_t inner;
 
 	need_size(k, "ssm.conv_kernel", 1, 16, &h->conv_kernel);
@@ -551,6 +602,9 @@ read_deltanet(struct keys *k, struct qwen_hparams *h)
 		return qwen_fail(k->err, QWEN_EUNSUP, "DeltaNet: a state of "
 		    "%zux%zux%zu numbers a layer, %zu are allowed",
 		    h->n_head_v, h->dk, h->dv, (size_t)MAX_STATE);
+	if (get_bool(k, "ssm.v_head_reordered", &tiled) < 0)
+		return -1;
+	h->grouped = !tiled;
 	return plan_recurrent(k, h);
 }
 
@@ -561,10 +615,10 @@ qwen_hparams_read(struct qwen_hparams *h, const struct qwen_arch *a,
 	struct keys k = { g, err, 0 };
 
 	if (read_common(&k, h, draft) < 0 ||
-	    (a->hybrid && read_deltanet(&k, h) < 0) ||
+	    (a->hybrid && read_deltanet(&k, h, a->grouped) < 0) ||
 	    read_attention(&k, h) < 0 || read_rope(&k, h, a->sections) < 0)
 		return -1;
-	return a->moe ? read_moe(&k, h, a->shared) :
+	return a->moe ? read_moe(&k, h, a) :
 	    need_size(&k, "feed_forward_length", 1, MAX_DIM, &h->n_ff);
 }
 

@@ -40,6 +40,8 @@ struct qwen_hparams {
 	float	 expert_scale;		/* expert_weights_scale, or 1 */
 	/* DeltaNet */
 	size_t	 conv_kernel, dk, dv, n_head_k, n_head_v;
+	int	grouped;		/* value head h uses key head h / (n_head_v
+					   / n_head_k), else h % n_head_k */
 	unsigned char *recurrent;	/* [n_layer] 1: DeltaNet, 0: attention */
 };
 
@@ -135,8 +137,7 @@ struct qwen_arch {
 	const char	*ffn_norm;	/* the tensor of that norm */
 	int		 hybrid;	/* DeltaNet in most layers, gated
 					   attention */
-	int		 grouped;	/* value heads in groups of a key head,
-					   else every n_head_k th is one's */
+	int		 grouped;	/* hparams.grouped where no key says */
 	int		 no_qk_norm;	/* q and k are not normed */
 	int		 sections;	/* RoPE in sections */
 	int		 moe;		/* experts, else one MLP */

@@ -18,7 +18,7 @@ static const struct cli_opt options[] = {
 	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
 	    "all in this format, or mix of formats, as Q4_K_M"),
-	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
+	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
 	    "how much each input matters, as qprefill --imatrix writes it"),
 	CLI_OPT_THREADS(&opt.q.threads),
 	CLI_END,

@@ -24,7 +24,7 @@ static const struct cli_opt options[] = {
 	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
 	CLI_FILE(0, "types", "file", &opt.types, "file",
 	    "formats of single tensors: lines of a pattern and a format"),
-	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file gguf",
+	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
 	    "how much each input matters, as qprefill --imatrix writes it"),
 	CLI_FILE(0, "calibration", "file", &opt.calibration, "file",
 	    "with --size: measure damage by this text, tokens as of qtok"),

@@ -5,8 +5,6 @@
  * data (https://github.com/huggingface/safetensors, "Format").
  */
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "hub/json.h"
 #include "hub/safetensors.h"
@@ -257,43 +256,17 @@ add_file(struct qwen_st *st, struct qwen_err *err)
 	return f;
 }
 
-/* O_NONBLOCK keeps the open from waiting for the writer of a FIFO. */
-static int
-map_file(struct qwen_st_file *f, const char *path, struct qwen_err *err)
-{
-	struct stat st;
-	void *p = NULL;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), rc = -1;
-
-	if (fd < 0)
-		return qwen_fail_errno(err, "%s", "cannot open");
-	if (fstat(fd, &st) < 0)
-		qwen_fail_errno(err, "%s", "cannot stat");
-	else if (!S_ISREG(st.st_mode))
-		qwen_fail(err, QWEN_EIO, "not a regular file");
-	else if ((uintmax_t)st.st_size > SIZE_MAX)
-		qwen_fail(err, QWEN_EUNSUP, "too large for this machine's "
-		    "addresses: %jd bytes", (intmax_t)st.st_size);
-	else if (st.st_size > 0 && (p = mmap(NULL, (size_t)st.st_size,
-	    PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED)
-		qwen_fail_errno(err, "%s", "cannot map");
-	else {
-		f->map = p;
-		f->bytes = (size_t)st.st_size;
-		f->mapped = st.st_size > 0;
-		rc = 0;
-	}
-	close(fd);
-	return rc;
-}
-
 int
 qwen_st_add(struct qwen_st *st, const char *path, struct qwen_err *err)
 {
 	struct qwen_st_file *f = add_file(st, err);
 
-	if (f == NULL || map_file(f, path, err) < 0)
+	const void *map;
+
+	if (f == NULL || qwen_map_file(&map, &f->bytes, path, err) < 0)
 		return -1;
+	f->map = map;
+	f->mapped = 1;
 	return parse(st, f, err);
 }
 
@@ -318,8 +291,7 @@ qwen_st_fini(struct qwen_st *st)
 	for (i = 0; i < st->n_files; i++) {
 		yyjson_doc_free(st->file[i].doc);
 		if (st->file[i].mapped)
-			munmap((void *)(uintptr_t)st->file[i].map,
-			    st->file[i].bytes);
+			qwen_unmap_file(st->file[i].map, st->file[i].bytes);
 	}
 	free(st->file);
 	free(st->v);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * imatrix.c - read a file of importance: for matrix NAME the tensors
+ * imatrix.c - read a file of importance, in GGUF: for matrix NAME the tensors
  * NAME.in_sum2, sums of squares of its inputs, and NAME.counts, of how many
- * tokens.
+ * tokens.  Or in the older form, which imatrix_dat.c reads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,10 +12,14 @@
 #include "base/cursor.h"
 #include "base/err.h"
 #include "base/half.h"
+#include "base/map.h"
+#include "base/what.h"
 #include "quantize/imatrix.h"
+#include "quantize/imatrix_dat.h"
 
 struct qwen_imatrix {
-	struct qwen_gguf	*g;
+	struct qwen_gguf	*g;	/* NULL: it is in the older form */
+	struct imatrix_dat	 dat;
 };
 
 static int
@@ -31,17 +35,37 @@ check(const struct qwen_gguf *g, const char *path, struct qwen_err *err)
 	return 0;
 }
 
+/* 1 if the file can be of the older form only: that has no magic number. */
+static int
+is_older(const char *path, struct qwen_err *err)
+{
+	const void *p;
+	size_t n;
+	int older;
+
+	if (qwen_map_file(&p, &n, path, err) < 0)
+		return -1;
+	older = qwen_what(p, n < 512 ? n : 512) == QWEN_IS_OTHER;
+	qwen_unmap_file(p, n);
+	return older;
+}
+
 int
 qwen_imatrix_open(struct qwen_imatrix **out, const char *path,
     struct qwen_err *err)
 {
 	struct qwen_imatrix *m = calloc(1, sizeof *m);
+	int older, rc;
 
 	*out = NULL;
 	if (m == NULL)
 		return qwen_oom(err);
-	if (qwen_gguf_open(&m->g, path, err) < 0 ||
-	    check(m->g, path, err) < 0) {
+	older = rc = is_older(path, err);
+	if (older == 0 && (rc = qwen_gguf_open(&m->g, path, err)) == 0)
+		rc = check(m->g, path, err);
+	else if (older > 0)
+		rc = qwen_imatrix_dat_open(&m->dat, path, err);
+	if (rc < 0) {
 		qwen_imatrix_close(m);
 		return -1;
 	}
@@ -55,6 +79,7 @@ qwen_imatrix_close(struct qwen_imatrix *m)
 	if (m == NULL)
 		return;
 	qwen_gguf_close(m->g);
+	qwen_imatrix_dat_fini(&m->dat);
 	free(m);
 }
 
@@ -68,20 +93,59 @@ find(const struct qwen_imatrix *m, const char *name, const char *what)
 }
 
 static float
-number(const struct qwen_gguf_tensor *t, uint64_t i)
+number(const void *data, uint64_t i)
 {
-	return qwen_bits_f32(qwen_le32((const unsigned char *)t->data + 4 * i));
+	return qwen_bits_f32(qwen_le32((const unsigned char *)data + 4 * i));
+}
+
+static int
+other_shape(const char *name, struct qwen_err *err)
+{
+	return qwen_fail(err, QWEN_EFORMAT, "importance of %s: made for a model"
+	    " of another shape", name);
+}
+
+/* All of n numbers must be usable. */
+static int
+check_numbers(const char *name, const void *data, uint64_t n,
+    struct qwen_err *err)
+{
+	uint64_t i;
+	float f;
+
+	for (i = 0; i < n; i++) {
+		f = number(data, i);
+		if (!(f >= 0.0f && f <= 1e30f))
+			return qwen_fail(err, QWEN_EFORMAT, "importance of %s: "
+			    "a number that is not one of 0 to 1e30", name);
+	}
+	return 0;
+}
+
+static int
+has_older(const struct qwen_imatrix *m, const struct qwen_gguf_tensor *t,
+    struct qwen_err *err)
+{
+	const struct imatrix_dat_entry *e =
+	    qwen_imatrix_dat_find(&m->dat, t->name);
+
+	if (e == NULL)
+		return 0;
+	if (e->n != t->ne[0] * t->ne[2] * t->ne[3])
+		return other_shape(t->name, err);
+	return check_numbers(t->name, e->v, e->n, err) < 0 ? -1 : 1;
 }
 
 int
 qwen_imatrix_has(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, struct qwen_err *err)
 {
-	const struct qwen_gguf_tensor *sum = find(m, t->name, "in_sum2");
-	const struct qwen_gguf_tensor *count = find(m, t->name, "counts");
-	uint64_t i;
-	float f;
+	const struct qwen_gguf_tensor *sum, *count;
 
+	if (m->g == NULL)
+		return has_older(m, t, err);
+	sum = find(m, t->name, "in_sum2");
+	count = find(m, t->name, "counts");
 	if (sum == NULL && count == NULL)
 		return 0;
 	if (sum == NULL || count == NULL)
@@ -91,16 +155,10 @@ qwen_imatrix_has(const struct qwen_imatrix *m,
 	    sum->ne[1] * sum->ne[2] * sum->ne[3] != t->ne[2] * t->ne[3] ||
 	    count->ne[0] != 1 ||
 	    count->bytes != 4 * t->ne[2] * t->ne[3])
-		return qwen_fail(err, QWEN_EFORMAT, "importance of %s: made for "
-		    "a model of another shape", t->name);
-	for (i = 0; i < sum->bytes / 4 + count->bytes / 4; i++) {
-		f = i < sum->bytes / 4 ? number(sum, i) :
-		    number(count, i - sum->bytes / 4);
-		if (!(f >= 0.0f && f <= 1e30f))
-			return qwen_fail(err, QWEN_EFORMAT, "importance of %s: "
-			    "a number that is not one of 0 to 1e30", t->name);
-	}
-	return 1;
+		return other_shape(t->name, err);
+	return check_numbers(t->name, sum->data, sum->bytes / 4, err) < 0 ||
+	    check_numbers(t->name, count->data, count->bytes / 4, err) < 0 ?
+	    -1 : 1;
 }
 
 /*
@@ -111,8 +169,12 @@ void
 qwen_imatrix_weights(const struct qwen_imatrix *m,
     const struct qwen_gguf_tensor *t, float *w)
 {
-	const struct qwen_gguf_tensor *sum = find(m, t->name, "in_sum2");
-	const struct qwen_gguf_tensor *count = find(m, t->name, "counts");
+	const void *sum = m->g != NULL ?
+	    find(m, t->name, "in_sum2")->data :
+	    qwen_imatrix_dat_find(&m->dat, t->name)->v;
+	/* the older form has ones where nothing was counted */
+	const void *count = m->g != NULL ? find(m, t->name, "counts")->data :
+	    NULL;
 	uint64_t k, i, n = t->ne[0];
 	double mean, v;
 
@@ -122,7 +184,8 @@ qwen_imatrix_weights(const struct qwen_imatrix *m,
 			mean += (double)number(sum, k * n + i);
 		mean /= (double)n;
 		for (i = 0; i < n; i++) {
-			v = mean > 0.0 && number(count, k) > 0.0f ?
+			v = mean > 0.0 &&
+			    (count == NULL || number(count, k) > 0.0f) ?
 			    (double)number(sum, k * n + i) / mean : 1.0;
 			w[i] = (float)(v > 1e-3 ? v : 1e-3);
 		}
@@ -132,7 +195,7 @@ qwen_imatrix_weights(const struct qwen_imatrix *m,
 size_t
 qwen_imatrix_entries(const struct qwen_imatrix *m)
 {
-	return qwen_gguf_n_tensors(m->g) / 2;
+	return m->g != NULL ? qwen_gguf_n_tensors(m->g) / 2 : m->dat.n;
 }
 
 uint32_t
@@ -141,6 +204,8 @@ qwen_imatrix_chunks(const struct qwen_imatrix *m)
 	struct qwen_err err;
 	uint64_t n = 0;
 
+	if (m->g == NULL)
+		return m->dat.n_chunk;
 	(void)qwen_gguf_get_u64(m->g, "imatrix.chunk_count", 0, &n, &err);
 	return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
@@ -148,10 +213,13 @@ qwen_imatrix_chunks(const struct qwen_imatrix *m)
 int
 qwen_imatrix_dataset(const struct qwen_imatrix *m, struct qwen_str *out)
 {
-	const struct qwen_gguf_kv *kv =
-	    qwen_gguf_find(m->g, "imatrix.datasets");
+	const struct qwen_gguf_kv *kv;
 	size_t pos = 0;
 
+	*out = m->dat.dataset;
+	if (m->g == NULL)
+		return out->s != NULL;
+	kv = qwen_gguf_find(m->g, "imatrix.datasets");
 	return kv != NULL && kv->elem == QWEN_GGUF_STRING &&
 	    qwen_gguf_next_str(kv, &pos, out);
 }

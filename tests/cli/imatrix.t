@@ -94,8 +94,82 @@ ok $? "and a note says so"
 gguf-inspect --diff none.q whole.q | awk '$2 == "data" { print $3 }' | sort >out
 is "$(grep -c '^blk\.2\.' out) $(grep -c -v '^blk\.2\.' out) $(grep -c nextn.eh_proj out)" "9 0 1" \
     "its matrices, and no others, are made by it"
-printf '\137\0\0\0%40s' x >old.dat
-refused 1 "an older file of llama-imatrix" gguf-quantize --type Q4_0 --imatrix old.dat -o no.gguf dense.gguf
+
+# -- the older form, written as llama-imatrix does: sum / count * calls, and ones
+# where nothing was counted.  With counts that are powers of 2 no digit is lost.
+older() { # FROM TO.dat [WHAT-ELSE]: sets the counts of FROM too
+	gguf-inspect --json "$1" | python3 -c '
+import json, struct, sys
+path, to, how = sys.argv[1:]
+d = open(path, "r+b")
+tensors = {t["name"]: t for t in json.load(sys.stdin)["tensors"]}
+out, entries = b"", 0
+for name, s in tensors.items():
+	if not name.endswith(".in_sum2"):
+		continue
+	c = tensors[name[:-8] + ".counts"]
+	n = c["bytes"] // 4
+	counts = [(128, 0, 4, 1)[(i + entries) % 4] if n > 1 else 64 for i in range(n)]
+	d.seek(c["offset"])
+	d.write(struct.pack("<%df" % n, *counts))
+	d.seek(s["offset"])
+	sums = struct.unpack("<%df" % (s["bytes"] // 4), d.read(s["bytes"]))
+	width = len(sums) // n
+	v = [x / counts[i // width] * 16 if counts[i // width] else 1 for i, x in enumerate(sums)]
+	if how == "wide":
+		v.append(1)
+	if how == "nan":
+		v[0] = float("nan")
+	name = name[:-8].encode()
+	out += struct.pack("<i", len(name)) + name + struct.pack("<ii%df" % len(v), 16, len(v), *v)
+	entries += 1
+	if how == "twice":
+		out, entries = out * 2, entries * 2
+		how = ""
+out = struct.pack("<i", entries) + out
+if how != "short":
+	out += struct.pack("<ii", 7, 9) + b"calib.txt"
+if how == "more":
+	out += b"\0"
+open(to, "wb").write(out)
+' "$1" "$2" "$3"
+}
+if command -v python3 >/dev/null 2>&1; then
+	for m in dense moe; do
+		cp $m.imatrix new.$m
+		older new.$m $m.dat ''
+		gguf-quantize --type Q4_0 --imatrix new.$m -o new.q $m.gguf
+		gguf-quantize --type Q4_0 --imatrix $m.dat -o old.q $m.gguf 2>err
+		is "$? $(cat err)" "0 " "$m: imatrix.dat"
+		gguf-inspect --diff new.q old.q | grep -v ' meta quantize\.imatrix' >out
+		is "$(cat out)" "" "$m: the same bytes as by the newer form"
+		gguf-quantize --type Q4_0 -o plain.q $m.gguf
+		gguf-inspect --diff plain.q old.q | grep -q '^! data'
+		ok $? "$m: and others than without"
+	done
+	is "$(gguf-inspect --json old.q | jq -c '.metadata | [.["quantize.imatrix.file"], .["quantize.imatrix.dataset"],
+	    .["quantize.imatrix.chunks_count"], .["quantize.imatrix.entries_count"]]')" \
+	    "[\"moe.dat\",\"calib.txt\",7,$(($(gguf-inspect --json moe.imatrix | jq '.tensors | length') / 2))]" \
+	    "where it came from"
+	cp dense.imatrix c
+	older c short.dat short
+	gguf-quantize --type Q4_0 --imatrix short.dat -o old.q dense.gguf 2>err
+	is "$? $(cat err)" "0 " "without the name of the text at its end"
+	for how in wide nan twice more; do
+		older c $how.dat $how
+		refused 1 "imatrix.dat, $how" gguf-quantize --type Q4_0 --imatrix $how.dat -o no.gguf dense.gguf
+	done
+	n=$(wc -c <dense.dat)
+	for at in 1 3 4 7 20 40 100 $((n / 2)) $((n - 9)) $((n - 1)); do
+		head -c "$at" dense.dat >bad
+		refused 1 "the first $at bytes" gguf-quantize --type Q4_0 --imatrix bad -o no.gguf dense.gguf
+	done
+	refused 1 "imatrix.dat of another model" gguf-quantize --type Q4_0 --imatrix moe.dat -o no.gguf qwen3.gguf
+else
+	skip "imatrix.dat" "no python3"
+fi
+printf '\377\377\377\177\377\377\377\177%40s' x >old.dat
+refused 1 "lengths beyond the file" gguf-quantize --type Q4_0 --imatrix old.dat -o no.gguf dense.gguf
 refused 1 "of another model" gguf-quantize --type Q4_0 --imatrix qwen3.imatrix -o no.gguf dense.gguf
 grep -q 'another shape' err
 ok $? "says why"

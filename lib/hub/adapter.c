@@ -10,164 +10,27 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "hub/adapter.h"
 #include "hub/json.h"
 #include "hub/make.h"
 
 #define ADAPTER_CONFIG "adapter_config.json"
 
-/* What peft calls the first and the second of a pair, after the module. */
+/*
+ * What peft calls the first and the second of a pair, after the module; with the
+ * adapter's name, where the file is of a running model; and what MLX does.
+ */
 static const char *const ending[][2] = {
 	{ ".lora_A.weight", ".lora_B.weight" },
 	{ ".lora_embedding_A", ".lora_embedding_B" },
+	{ ".lora_A.default.weight", ".lora_B.default.weight" },
+	{ ".lora_embedding_A.default", ".lora_embedding_B.default" },
+	{ ".lora_a", ".lora_b" },	/* MLX */
 };
 
-/* The pairs of a block's experts, [3][n_expert][2]: down, gate, up. */
-struct stack {
-	const struct qwen_st_tensor **w;
-	uint32_t	 n[3];
-	float		 times[3];	/* their alpha, as alpha_of() has it */
-};
+enum { N_ENDINGS = sizeof ending / sizeof ending[0], MLX = N_ENDINGS - 1 };
 
-struct plan {
-	struct qwen_hub_gguf *g;
-	struct stack	*stack;		/* of each block */
-	uint64_t	 rank;		/* that all pairs must have, or 0 */
-	struct qwen_err	*err;
-};
-
-/* ------------------------------------------------------------- the config */
-
-/* Not null, false, 0 or empty. */
-static int
-is_set(yyjson_val *v)
-{
-	return yyjson_is_ctn(v) ? yyjson_get_len(v) > 0 :
-	    v != NULL && !yyjson_is_null(v) && !yyjson_is_false(v) &&
-	    !yyjson_equals_str(v, "") && !yyjson_equals_str(v, "none");
-}
-
-static int
-bad_config(const struct plan *p, const char *what)
-{
-	return qwen_fail(p->err, QWEN_EUNSUP, "%s/adapter_config.json: %s",
-	    p->g->hub->adapter_path, what);
-}
-
-/* What changes more than a pair of matrices does, or otherwise. */
-static int
-check_kind(const struct plan *p, yyjson_val *root)
-{
-	static const char *const other[] = { "use_dora", "use_qalora",
-	    "use_bdlora", "fan_in_fan_out", "lora_bias", "bias",
-	    "layer_replication", "modules_to_save", "trainable_token_indices",
-	    "alora_invocation_tokens", "arrow_config", "kasa_config" };
-	const char *type = yyjson_get_str(yyjson_obj_get(root, "peft_type"));
-	char line[100];
-	size_t i;
-
-	if (type == NULL || strcmp(type, "LORA") != 0) {
-		snprintf(line, sizeof line, "peft_type is %.40s, not LORA",
-		    type != NULL ? type : "not there");
-		return bad_config(p, line);
-	}
-	for (i = 0; i < sizeof other / sizeof other[0]; i++) {
-		if (!is_set(yyjson_obj_get(root, other[i])))
-			continue;
-		snprintf(line, sizeof line, "%s is set, which is not "
-		    "known here", other[i]);
-		return bad_config(p, line);
-	}
-	return 0;
-}
-
-/* What is divided by the rank and multiplied with: by rsLoRA, of its root. */
-static int
-read_alpha(struct plan *p, yyjson_val *root)
-{
-	double alpha, times = 1;
-
-	if (is_set(yyjson_obj_get(root, "use_rslora"))) {
-		if (qwen_hub_u64(yyjson_obj_get(root, "r"), &p->rank) < 0 ||
-		    p->rank == 0 || p->rank > 1 << 20 ||
-		    is_set(yyjson_obj_get(root, "rank_pattern")))
-			return bad_config(p, "use_rslora needs one rank, r, "
-			    "of all matrices");
-		times = sqrt((double)p->rank);
-	}
-	/* in the file, 0 is none */
-	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &alpha) < 0 ||
-	    !isfinite((float)(alpha * times)) || (float)(alpha * times) == 0)
-		return bad_config(p, "no lora_alpha, or one that is no number "
-		    "but 0");
-	p->g->alpha = (float)(alpha * times);
-	return 0;
-}
-
-/* ---------------------------------------------------------- alpha_pattern */
-
-/*
- * A pattern that is the end of a name, maybe after ".*\\.": that end; 0 if it is
- * another regular expression.
- */
-static int
-end_of_names(const char *s, char *out, size_t size)
-{
-	size_t n = 0;
-
-	if (strncmp(s, ".*\\.", 4) == 0)
-		s += 4;
-	for (; *s != '\0'; s++) {
-		if (s[0] == '\\' && s[1] == '.')
-			s++;
-		else if (strchr("._", *s) == NULL && !(*s >= '0' && *s <= '9') &&
-		    !((*s | 32) >= 'a' && (*s | 32) <= 'z'))
-			return 0;
-		if (n + 1 >= size)
-			return 0;
-		out[n++] = *s;
-	}
-	out[n] = '\0';
-	return n > 0;
-}
-
-static int
-ends_so(const char *name, size_t n, const char *end)
-{
-	size_t m = strlen(end);
-
-	return n >= m && memcmp(name + n - m, end, m) == 0 &&
-	    (n == m || name[n - m - 1] == '.');
-}
-
-/* Alpha of what has this name, in parts of that of all. */
-static int
-alpha_of(const struct plan *p, const char *name, float *times)
-{
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter), *key, *v;
-	yyjson_val *map = yyjson_obj_get(root, "alpha_pattern");
-	size_t n = strlen(name), m = strlen(".weight"), i, count;
-	char end[ST_NAME_MAX];
-	double all, alpha;
-
-	*times = 1;
-	yyjson_obj_foreach(map, i, count, key, v) {
-		if (!end_of_names(yyjson_get_str(key), end, sizeof end))
-			return bad_config(p, "alpha_pattern has a pattern that "
-			    "is not known here");
-		if (!ends_so(name, n, end) && !(n > m &&
-		    strcmp(name + n - m, ".weight") == 0 &&
-		    ends_so(name, n - m, end)))
-			continue;
-		if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &all) < 0 ||
-		    qwen_hub_f64(v, &alpha) < 0 ||
-		    !isfinite((float)(alpha / all)))
-			return bad_config(p, "alpha_pattern has what is no "
-			    "number");
-		*times = (float)(alpha / all);
-		return 0;
-	}
-	return 0;
-}
+/* ------------------------------------------------------------- one pair */
 
 /* To the second ones of the pairs from tensor i on. */
 static void
@@ -181,7 +44,17 @@ multiply(struct qwen_hub_gguf *g, size_t i, float times)
 	}
 }
 
-/* ------------------------------------------------------------- one pair */
+/* Shape and type of one matrix, whose rows may be columns of the source. */
+static void
+set_half(const struct qwen_hub_gguf *g, struct hub_tensor *t,
+    const struct hub_source *s, int transposed)
+{
+	t->order = transposed ? HUB_TRANSPOSED : HUB_AS_IS;
+	qwen_hub_shape(t, s, transposed ? s->columns : s->rows, transposed ?
+	    s->rows : s->columns);
+	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
+	    GGML_F16;
+}
 
 /* One of both: which is 0, A, or 1, B; experts' lie two apart. */
 static struct hub_tensor *
@@ -192,6 +65,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 	struct hub_tensor *t;
 	struct hub_source *s;
 	char full[sizeof name->to + 8];
+	int mlx = g->hub->adapter_mlx;	/* its matrices are transposed */
 	size_t i;
 
 	snprintf(full, sizeof full, "%s.lora_%c", name->to, "ab"[which]);
@@ -210,7 +84,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 			return NULL;
 		s = &g->source[t->from];
 		if (pair[2 * i]->n_dims != 2 || pair[2 * i + 1]->n_dims != 2 ||
-		    pair[2 * i]->shape[0] != pair[2 * i + 1]->shape[1] ||
+		    pair[2 * i]->shape[mlx] != pair[2 * i + 1]->shape[!mlx] ||
 		    s[i].rows != s->rows || s[i].columns != s->columns) {
 			qwen_fail(err, QWEN_EFORMAT, "tensors %.90s and %.90s: "
 			    "no pair of one rank, or of another shape than "
@@ -219,9 +93,7 @@ half(struct qwen_hub_gguf *g, const struct hub_name *name,
 		}
 	}
 	s = &g->source[t->from];
-	qwen_hub_shape(t, s, s->rows, s->columns);
-	t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ? g->type :
-	    GGML_F16;
+	set_half(g, t, s, mlx);
 	return t;
 }
 
@@ -262,9 +134,12 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 	const struct hub_source *s;
 	int columns = name->how == HUB_VALUE_COLUMNS;
 
+	if (g->hub->adapter_mlx && name->how != HUB_PLAIN &&
+	    name->how != HUB_ROUTER)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: an adapter "
+		    "of MLX for a matrix that GGUF has in another order",
+		    pair[0]->name);
 	switch (name->how) {
-	case HUB_IGNORED:
-		return 0;
 	case HUB_QKVZ:
 		return halves_of_qkvz(g, name, pair, err);
 	case HUB_PLAIN:
@@ -285,12 +160,8 @@ make_pair(struct qwen_hub_gguf *g, const struct hub_name *name,
 	s = &g->source[t->from];
 	if (columns && qwen_hub_tile(g, t, s, name->how, err) < 0)
 		return -1;
-	if (strcmp(name->to, "token_embd.weight") == 0) {
-		t->order = HUB_TRANSPOSED;
-		qwen_hub_shape(t, s, s->columns, s->rows);
-		t->type = t->ne[0] % qwen_ggml_block_len(g->type) == 0 ?
-		    g->type : GGML_F16;
-	}
+	if (strcmp(name->to, "token_embd.weight") == 0)
+		set_half(g, t, s, !g->hub->adapter_mlx);
 	if ((t = half(g, name, pair, n, 1, err)) == NULL)
 		return -1;
 	return columns ? 0 : qwen_hub_tile(g, t, &g->source[t->from], name->how,
@@ -335,7 +206,7 @@ struct experts {
  * the version: before 0.20 peft took rows for inputs.
  */
 static int
-know_experts(const struct plan *p, int inner,
+know_experts(const struct adapter_plan *p, int inner,
     const struct qwen_st_tensor *const *pair, struct experts *out)
 {
 	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
@@ -408,7 +279,7 @@ half_of_experts(struct qwen_hub_gguf *g, const char *to, int which,
 
 /* What there is for the experts of a block, which are in one tensor or two. */
 static int
-plan_experts(struct plan *p, uint32_t layer, int inner,
+plan_experts(struct adapter_plan *p, uint32_t layer, int inner,
     const struct qwen_st_tensor *const *pair)
 {
 	static const char *const what[] = { "gate", "up", "down" };
@@ -423,7 +294,7 @@ plan_experts(struct plan *p, uint32_t layer, int inner,
 		return -1;
 	snprintf(to, sizeof to, "layers.%u.mlp.experts.%s", layer, e.down ?
 	    "down_proj" : "gate_up_proj");
-	if (alpha_of(p, to, &times) < 0)
+	if (qwen_hub_alpha_of(p, to, &times) < 0)
 		return -1;
 	for (i = e.down ? 2 : 0; i < (e.down ? 3 : 2); i++) {
 		snprintf(to, sizeof to, "blk.%u.ffn_%s_exps.weight", layer,
@@ -444,7 +315,7 @@ plan_experts(struct plan *p, uint32_t layer, int inner,
  * the second one: 1; 0 if w is a second one, or of the model itself; -1.
  */
 static int
-pair_of(const struct plan *p, const struct qwen_st_tensor *w, char *name,
+pair_of(const struct adapter_plan *p, const struct qwen_st_tensor *w, char *name,
     const struct qwen_st_tensor **b)
 {
 	static const char prefix[] = "base_model.model.";
@@ -452,8 +323,10 @@ pair_of(const struct plan *p, const struct qwen_st_tensor *w, char *name,
 	    sizeof prefix - 1 : 0, n = strlen(w->name), m, i, k;
 	char other[ST_NAME_MAX + 20];
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 2 * N_ENDINGS; i++) {
 		m = strlen(ending[i / 2][i % 2]);
+		if ((i / 2 == MLX) != p->g->hub->adapter_mlx)
+			continue;
 		if (n <= skip + m || strcmp(w->name + n - m,
 		    ending[i / 2][i % 2]) != 0)
 			continue;
@@ -478,12 +351,12 @@ pair_of(const struct plan *p, const struct qwen_st_tensor *w, char *name,
 
 /* An expert's: all of a block's when the last of them is there. */
 static int
-gather(struct plan *p, const struct hub_name *name, float times,
+gather(struct adapter_plan *p, const struct hub_name *name, float times,
     const struct qwen_st_tensor *const *pair)
 {
 	uint32_t n = p->g->n_expert;
 	const struct qwen_st_tensor **at;
-	struct stack *s;
+	struct adapter_stack *s;
 
 	if (name->is_mtp)
 		return qwen_fail(p->err, QWEN_EUNSUP, "tensor %.100s: for "
@@ -532,8 +405,22 @@ are_experts(char *name, int *inner)
 	return 0;
 }
 
+/* Where one alpha is for all, so is the rank that it is divided by. */
 static int
-plan_pair(struct plan *p, const struct qwen_st_tensor *w)
+check_rank(const struct adapter_plan *p, const struct qwen_st_tensor *w)
+{
+	int mlx = p->g->hub->adapter_mlx;
+	uint64_t rank = w->n_dims == 2 ? w->shape[mlx] : 0;
+
+	if (p->rank == 0 || rank == p->rank)
+		return 0;
+	return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: of rank %" PRIu64
+	    ", and %s %" PRIu64, w->name, rank, mlx ?
+	    "lora_parameters has rank" : "use_rslora is set with r", p->rank);
+}
+
+static int
+plan_pair(struct adapter_plan *p, const struct qwen_st_tensor *w)
 {
 	char name[ST_NAME_MAX + 20];
 	const struct qwen_st_tensor *pair[2] = { w, NULL };
@@ -550,13 +437,15 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 			return -1;
 		return plan_experts(p, (uint32_t)of.layer, inner, pair);
 	}
-	if (p->rank != 0 && w->shape[0] != p->rank)
-		return qwen_fail(p->err, QWEN_EFORMAT, "tensor %.100s: of rank "
-		    "%" PRIu64 ", and use_rslora is set with r %" PRIu64,
-		    w->name, w->shape[0], p->rank);
 	if (qwen_hub_name(p->g->hub, name, p->g->n_layer, &of, p->err) < 0)
 		return -1;
-	if (alpha_of(p, name, &times) < 0)
+	if (of.how == HUB_IGNORED) {
+		p->n_ignored++;
+		return 0;
+	}
+	if (check_rank(p, w) < 0)
+		return -1;
+	if (qwen_hub_alpha_of(p, name, &times) < 0)
 		return -1;
 	if (of.how == HUB_EXPERT && p->g->n_expert > 0)
 		return gather(p, &of, times, pair);
@@ -567,10 +456,10 @@ plan_pair(struct plan *p, const struct qwen_st_tensor *w)
 
 /* The experts of a block: of a matrix all, or none. */
 static int
-plan_stack(struct plan *p, uint32_t layer)
+plan_stack(struct adapter_plan *p, uint32_t layer)
 {
 	static const char *const what[] = { "down", "gate", "up" };
-	struct stack *s = &p->stack[layer];
+	struct adapter_stack *s = &p->stack[layer];
 	struct hub_name name = { .how = HUB_EXPERT, .layer = (int)layer };
 	uint32_t n = p->g->n_expert;
 	size_t i, first;
@@ -597,14 +486,13 @@ plan_stack(struct plan *p, uint32_t layer)
 static int
 plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
-	struct plan p = { .g = g, .err = err };
+	struct adapter_plan p = { .g = g, .err = err };
 	const struct qwen_st *st = &g->hub->st;
-	yyjson_val *root = yyjson_doc_get_root(g->hub->adapter);
 	uint32_t l;
 	size_t i;
 	int rc;
 
-	if (check_kind(&p, root) < 0 || read_alpha(&p, root) < 0)
+	if (qwen_hub_adapter_config(&p) < 0)
 		return -1;
 	p.stack = calloc(g->n_layer, sizeof *p.stack);
 	rc = p.stack == NULL ? qwen_oom(err) : 0;
@@ -616,8 +504,14 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 		free(p.stack[l].w);
 	free(p.stack);
 	if (rc == 0 && g->n == 0)
-		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no pair of matrices in "
-		    "its files", g->hub->adapter_path);
+		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: all "
+		    "pairs of matrices in its files are for images or audio" :
+		    "%s: no pair of matrices in its files",
+		    g->hub->adapter_path);
+	if (rc == 0 && p.n_ignored > 0)
+		rc = qwen_hub_note(g, err, "%zu of its matrices are for images"
+		    " or audio, which are not computed here: left out, they "
+		    "change no text", p.n_ignored);
 	return rc;
 }
 
@@ -643,14 +537,18 @@ qwen_hub_is_adapter(const char *folder)
 static int
 read_adapter(struct qwen_hub *a, struct qwen_err *err)
 {
+	static const char peft[] = "adapter_model.safetensors";
+	static const char mlx[] = "adapters.safetensors";
 	int rc = qwen_hub_json(a, ADAPTER_CONFIG, &a->adapter, err);
 
 	if (rc == 0)
 		rc = qwen_fail(err, QWEN_EFORMAT, "%s: no " ADAPTER_CONFIG
 		    " in it: give the folder of an adapter, as peft writes it",
 		    a->path);
-	return rc < 0 ? -1 : qwen_hub_add_weights(a,
-	    "adapter_model.safetensors", err);
+	if (rc < 0)
+		return -1;
+	a->adapter_mlx = !qwen_hub_has(a, peft) && qwen_hub_has(a, mlx);
+	return qwen_hub_add_weights(a, a->adapter_mlx ? mlx : peft, err);
 }
 
 /* The model's config: base, or what the adapter says. */
@@ -660,7 +558,8 @@ open_base(struct qwen_hub **out, const struct qwen_hub *a, const char *base,
 {
 	if (base == NULL)
 		base = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(
-		    a->adapter), "base_model_name_or_path"));
+		    a->adapter), a->adapter_mlx ? "model" :
+		    "base_model_name_or_path"));
 	if (base == NULL)
 		return qwen_fail(err, QWEN_EFORMAT, "%s: it does not say of "
 		    "which model it is: --base names the folder of that, with "
@@ -688,6 +587,7 @@ qwen_hub_open_adapter(struct qwen_hub **out, const char *folder,
 	h->st = a->st;
 	h->by_name = a->by_name;
 	h->adapter = a->adapter;
+	h->adapter_mlx = a->adapter_mlx;
 	h->adapter_path = a->path;
 	h->plan = plan_adapter;
 	free(a);

@@ -34,6 +34,16 @@ join(const char *folder, const char *name)
 	return t.s;
 }
 
+int
+qwen_hub_has(const struct qwen_hub *h, const char *name)
+{
+	char *path = join(h->path, name);
+	int has = path != NULL && access(path, F_OK) == 0;
+
+	free(path);
+	return has;
+}
+
 static int
 read_fd(int fd, char **out, size_t *n, struct qwen_err *err)
 {
@@ -435,7 +445,8 @@ qwen_hub_open(struct qwen_hub **out, const char *folder, struct qwen_err *err)
 {
 	if (qwen_hub_open_config(out, folder, err) < 0)
 		return -1;
-	if (open_weights(*out, err) < 0) {
+	if (open_weights(*out, err) < 0 ||
+	    qwen_hub_check_quantised(*out, err) < 0) {
 		qwen_hub_close(*out);
 		*out = NULL;
 		return -1;

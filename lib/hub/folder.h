@@ -18,6 +18,7 @@ struct qwen_hub {
 	/* of an adapter, from which the weights are; path has its model's */
 	char			*adapter_path;
 	yyjson_doc		*adapter;	/* adapter_config.json; or NULL */
+	int			 adapter_mlx;	/* as MLX writes it, not peft */
 	int	(*plan)(struct qwen_hub_gguf *g, struct qwen_err *err);
 };
 
@@ -28,11 +29,20 @@ int qwen_hub_add_weights(struct qwen_hub *h, const char *file,
     struct qwen_err *err);
 
 /*
+ * 0; -1 if weights are quantised by a method that is not read: *err names it, as
+ * config.json does.
+ */
+int qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err);
+
+/*
  * A JSON file of the folder, for yyjson_doc_free(): 1; 0 if it is not there; -1
  * and *err, which names it.
  */
 int qwen_hub_json(const struct qwen_hub *h, const char *name, yyjson_doc **out,
     struct qwen_err *err);
+
+/* Whether the folder has a file of this name. */
+int qwen_hub_has(const struct qwen_hub *h, const char *name);
 
 /* A text of the folder, likewise; for free(). */
 int qwen_hub_text(const struct qwen_hub *h, const char *name, char **out,

@@ -290,6 +290,10 @@ qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 		if ((s = new_source(g, err)) == NULL ||
 		    qwen_hub_source(g, w[i], s, err) < 0)
 			return -1;
+		if (name->how == HUB_CONV && g->mlx && s->columns == 1) {
+			s->columns = s->rows;
+			s->rows = 1;
+		}
 		if (name->how == HUB_CONV && s->rows == 1) {
 			s->rows = s->planes;	/* channels; no groups */
 			s->planes = 1;
@@ -317,7 +321,7 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	int gate_up = name->how == HUB_GATE_UP_EXPERTS;
 
 	qwen_hub_shape(t, s, s->rows, s->columns);
-	if (name->how == HUB_NORM && flags & HUB_LINEAR)
+	if (name->how == HUB_NORM && flags & HUB_LINEAR && !g->mlx)
 		t->op = HUB_PLUS_ONE;
 	if (name->how == HUB_DECAY)
 		t->op = HUB_MINUS_EXP;

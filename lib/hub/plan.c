@@ -27,6 +27,7 @@ struct plan {
 	unsigned char	*seen;		/* its first norm */
 	int		 embd, norm, rank;	/* the whole model's are there */
 	int		 codes;		/* the pass for these */
+	size_t		 n_other;	/* tensors for images or audio */
 	struct qwen_err	*err;
 };
 
@@ -174,6 +175,7 @@ plan_tensor(struct plan *p, const struct qwen_st_tensor *w)
 		return 0;
 	if (name_of(p->g, w, &name, p->err) < 0)
 		return -1;
+	p->n_other += name.how == HUB_IGNORED && name.layer < 0;
 	if (!is_wanted(p->g, &name))
 		return 0;
 	if (name.layer < 0)
@@ -329,6 +331,25 @@ are_turned(const struct qwen_hub *h, uint32_t n_embd)
 	return up[0] == n_embd && (up[1] != n_embd || down[1] == n_embd);
 }
 
+/*
+ * MLX saves a hybrid model with 1 added to its norms, and says so by the shape
+ * of convolutions alone: [channels, width, 1].
+ */
+static int
+is_of_mlx(const struct qwen_hub *h)
+{
+	const struct qwen_st_tensor *t;
+	size_t i;
+
+	for (i = 0; i < h->st.n; i++) {
+		t = &h->st.v[i];
+		if (strstr(t->name, "linear_attn.conv1d.weight") != NULL)
+			return t->n_dims == 3 && t->shape[2] == 1 &&
+			    t->shape[1] != 1;
+	}
+	return 0;
+}
+
 static int
 read_heads(struct qwen_hub_gguf *g, struct qwen_err *err)
 {
@@ -387,7 +408,12 @@ read_config(struct qwen_hub_gguf *g, struct qwen_err *err)
 	if (qwen_hub_find_rank(g, err) < 0)
 		return -1;
 	g->turned = are_turned(h, n_embd);
-	return count_mtp(g, err);
+	g->mlx = is_of_mlx(h);
+	if (count_mtp(g, err) < 0)
+		return -1;
+	return g->mlx && g->n_mtp > 0 ? qwen_fail(err, QWEN_EUNSUP, "%s: "
+	    "weights as MLX keeps them, with an MTP block: --no-mtp leaves "
+	    "that out", h->path) : 0;
 }
 
 /* What a byte is: sign, exponent and so many bits of mantissa. */
@@ -442,6 +468,9 @@ qwen_hub_plan(struct qwen_hub_gguf *g, struct qwen_err *err)
 	}
 	if (rc == 0)
 		rc = check_twice(g, err) < 0 ? -1 : check_whole(&p);
+	if (rc == 0 && p.n_other > 0 && !g->opts.mtp_only)
+		rc = qwen_hub_note(g, err, "%zu tensors for images or audio "
+		    "are left out: the file is for text", p.n_other);
 	for (l = 0; p.group != NULL && l < n; l++)
 		free(p.group[l].w);
 	free(p.group);

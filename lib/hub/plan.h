@@ -78,6 +78,8 @@ struct qwen_hub_gguf {
 	uint32_t		 n_expert;
 	int			 turned;	/* all experts in one: inputs
 						   are rows */
+	int			 mlx;		/* 1 is already added to norms,
+						   convolutions are [C, K, 1] */
 	struct hub_heads	 heads;
 	enum hub_rank		 rank;
 	uint64_t		 word[2];	/* ids of yes and no */

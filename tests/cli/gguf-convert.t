@@ -13,7 +13,7 @@ numbers() { # FILE
 }
 while read -r name sum; do
 	gguf-convert -o m.gguf "$F/$name" 2>err
-	is "$? $(cat err)" "0 " "$name: converted"
+	is "$? $(grep -v 'for images or audio are left out' err)" "0 " "$name: converted"
 	is "$(sha256sum <m.gguf | cut -d' ' -f1)" "$sum" "$name: the same bytes"
 	is "$(gguf-inspect m.gguf | grep '^usable')" "usable yes" "$name: can be used"
 	if [ -e "$F/$name.tsv" ]; then
@@ -519,9 +519,9 @@ EOT
 while IFS=@ read -r name change; do
 	rm -rf d; cp -R "$F/$name" d
 	jq -c "$change" "$F/$name/config.json" >d/config.json
-	gguf-convert -o a.gguf "$F/$name"
+	gguf-convert -q -o a.gguf "$F/$name"
 	gguf-convert -o m.gguf d 2>err
-	is "$? $(cat err) $(gguf-inspect --diff a.gguf m.gguf | awk '{ print $2, $3 }' | sort -u)" \
+	is "$? $(grep -v 'for images or audio are left out' err) $(gguf-inspect --diff a.gguf m.gguf | awk '{ print $2, $3 }' | sort -u)" \
 	    "0  meta general.name" "$name: $change: no difference"
 done <<'EOT'
 qwen3_moe@.decoder_sparse_step = null | .mlp_only_layers = null

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * quantised.c - folders whose weights somebody has quantised: the method that
+ * config.json names, where it is not one of those that are read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "hub/plan.h"
+
+/* Words are found between spaces. */
+static const char known[] = " fp8 fbgemm_fp8 compressed-tensors modelopt "
+    "mxfp4 nvfp4 ";
+
+/* The method, to be printed; "" if config.json names none. */
+static void
+method_of(const struct qwen_hub *h, char *out, size_t size)
+{
+	yyjson_val *q = qwen_hub_get(h, "quantization_config");
+	const char *s = yyjson_get_str(yyjson_obj_get(q, "quant_method"));
+
+	if (s == NULL && (q != NULL || qwen_hub_get(h, "quantization") !=
+	    NULL)) {
+		if (q == NULL)
+			q = qwen_hub_get(h, "quantization");
+		/* MLX gives group_size and bits, without a method */
+		s = yyjson_obj_get(q, "group_size") != NULL ? "mlx" :
+		    "an unnamed method";
+	}
+	snprintf(out, size, "%.40s", s != NULL ? s : "");
+}
+
+static int
+is_known(const char *method)
+{
+	char word[72];
+
+	snprintf(word, sizeof word, " %s ", method);
+	return strchr(method, ' ') == NULL && strstr(known, word) != NULL;
+}
+
+/* A compressed-tensors format, or an algorithm of ModelOpt; or NULL. */
+static const char *
+variant_of(const struct qwen_hub *h)
+{
+	yyjson_val *q = qwen_hub_get(h, "quantization_config");
+	const char *s = yyjson_get_str(yyjson_obj_get(q, "format"));
+
+	return s != NULL ? s :
+	    yyjson_get_str(yyjson_obj_get(q, "quant_algo"));
+}
+
+static int
+is_float(const struct qwen_st_tensor *t)
+{
+	return t->type == ST_F64 || t->type == ST_F32 || t->type == ST_F16 ||
+	    t->type == ST_BF16;
+}
+
+/* Numbers that no method that is read keeps weights in. */
+static int
+is_packed(const struct qwen_st_tensor *t)
+{
+	return !is_float(t) && t->type != ST_F8_E4M3 &&
+	    t->type != ST_F8_E5M2 && t->type != ST_F8_E8M0 &&
+	    t->type != ST_I8 && t->type != ST_U8 &&
+	    !qwen_hub_is_scale(t->name);
+}
+
+/* Rotations that are computed with activations, not folded into weights. */
+static int
+has_transforms(const struct qwen_hub *h)
+{
+	yyjson_val *v = yyjson_obj_get(qwen_hub_get(h, "quantization_config"),
+	    "transform_config");
+
+	return yyjson_is_ctn(v) && yyjson_get_len(v) > 0 &&
+	    yyjson_get_len(yyjson_obj_get(v, "config_groups")) > 0;
+}
+
+int
+qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
+{
+	char method[64];
+	const char *variant = variant_of(h);
+	size_t i;
+	int ok;
+
+	method_of(h, method, sizeof method);
+	if (*method == '\0')
+		return 0;
+	ok = is_known(method);
+	if (ok && has_transforms(h))
+		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
+		    "quantization_config has a transform_config, which is not "
+		    "supported: use the original model, or a GGUF file of it",
+		    h->path);
+	for (i = 0; i < h->st.n; i++) {
+		if (ok ? !is_packed(&h->st.v[i]) : is_float(&h->st.v[i]))
+			continue;
+		return qwen_fail(err, QWEN_EUNSUP, "%s: weights are quantised "
+		    "with %s%s%.40s%s (config.json), which is not supported: "
+		    "use the original model, or a GGUF file of it", h->path,
+		    method, variant != NULL ? " (" : "",
+		    variant != NULL ? variant : "",
+		    variant != NULL ? ")" : "");
+	}
+	return 0;
+}

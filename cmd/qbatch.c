@@ -105,6 +105,7 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
 	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
+	TOOL_OPT_BOS,
 	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&run.batch.with.mask_unused),

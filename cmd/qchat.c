@@ -19,6 +19,7 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("the conversation:"),
 	CLI_OPT_MODEL(&qchat_opt.model),
 	CLI_OPT_TEMPLATE(&qchat_opt.template),
+	TOOL_OPT_BOS,
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "begin with this system text"),
 	CLI_OPT_THINK(&qchat_opt.think),
@@ -103,6 +104,7 @@ open_template(struct chat *c)
 	else
 		cli_must(qwen_gguf_path(g, 0),
 		    qwen_template_open_gguf(&c->template, g, &cli_err));
+	tool_template_tokens(c->template, g);
 }
 
 void

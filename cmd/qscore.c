@@ -16,7 +16,7 @@ enum { DEFAULT_CONTEXT = 2048 };
 static struct {
 	const char	*output;		/* NULL: stdout */
 	size_t		 context, stride;
-	int		 requests, tokens;
+	int		 requests, tokens, no_bos;
 	char		**files;
 	int		 n_files;
 } opt;
@@ -46,7 +46,9 @@ static const struct cli_opt options[] = {
 	CLI_OPT_SPECIAL(&run.score.how.encode),
 	TOOL_OPT_FORCE_TEXT,
 	CLI_FLAG(0, "bos", &run.score.how.bos,
-	    "put the token that texts begin with in front of each"),
+	    "begin each text with the BOS token, whatever the file says"),
+	CLI_FLAG(0, "no-bos", &opt.no_bos,
+	    "add no BOS token, whatever the file says"),
 	CLI_INT(0, "context", "n", &opt.context, 2, 1 << 30,
 	    "windows of so many tokens"),
 	CLI_INT(0, "stride", "n", &opt.stride, 1, 1 << 30,
@@ -97,6 +99,8 @@ check_options(struct qscore_run *r)
 
 	if (opt.requests && opt.n_files > 1)
 		cli_usage("unexpected argument: %s", opt.files[1]);
+	if (run.score.how.bos && opt.no_bos)
+		cli_usage("--bos and --no-bos: one of them");
 	if (opt.requests && opt.tokens)
 		cli_usage("--requests are lines of JSON, not --tokens");
 	if (run.unknown.strict && !opt.requests)
@@ -186,6 +190,12 @@ open_model(struct qscore_run *s)
 		if (run.base.n_past > 0 && s->how.bos)
 			cli_usage("--bos: texts come after the state of "
 			    "--base, and begin with nothing else");
+	}
+	/* a text that continues a state has its BOS there */
+	if (qwen_tok_bos(s->work.tok) >= 0 && !opt.no_bos &&
+	    run.base.n_past == 0) {
+		s->how.first = qwen_tok_bos(s->work.tok);
+		s->how.bos = 1;
 	}
 	set_context(s, qwen_model_n_ctx(m));
 }

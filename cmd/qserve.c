@@ -111,6 +111,7 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&server.with.template),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
+	TOOL_OPT_BOS,
 
 	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
 	    "leave out lines of what the system says that match this"),
@@ -200,6 +201,8 @@ open_model(struct qserve *s)
 	    &cli_err));
 	cli_must(s->model_path, qwen_tok_open(&tok, g, QWEN_TOK_ENCODE |
 	    QWEN_TOK_DECODE, &cli_err));
+	cli_must(s->model_path, qwen_tok_set_bos(tok, g, tool_bos(),
+	    &cli_err));
 	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 	s->gguf = g;

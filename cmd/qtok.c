@@ -31,6 +31,7 @@ static const struct cli_opt options[] = {
 	CLI_TEXT(0, "mark", "name", &opt.mark,
 	    "a mark of this name after each document"),
 	CLI_OPT_SPECIAL(&opt.encode_flags),
+	TOOL_OPT_BOS,
 	CLI_FLAG(0, "force", &opt.force,
 	    "take models, streams and archives for text, too"),
 	CLI_SET(0, "show-special", &opt.decode_flags, QWEN_TOK_SHOW_SPECIAL,
@@ -123,6 +124,9 @@ check(struct opts *o)
 		cli_usage("-c prints a number, no text: not with --%s",
 		    o->stops.n > 0 ? "stop" : o->decode_flags &
 		    QWEN_TOK_BYTES ? "bytes" : "show-special");
+	if (tool_bos() != QWEN_BOS_FILE && (o->decode || o->parse))
+		cli_usage("--bos and --no-bos are about tokens that are made: "
+		    "not with %s", o->decode ? "-d" : "--parse");
 	if (cli_given(&o->form) && (o->count || o->decode))
 		cli_usage("-f is the form of tokens: not with -%c",
 		    o->count ? 'c' : 'd');

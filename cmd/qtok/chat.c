@@ -119,9 +119,9 @@ places(const struct qwen_prompt *p, size_t at[2])
 	size_t first = qwen_prompt_turn(p, 0), last = first, next, n = 0;
 	static const char system[] = "<|im_start|>system";
 
-	if (first == 0 && s.len >= sizeof system &&
-	    memcmp(s.s, system, sizeof system - 1) == 0)
-		at[n++] = qwen_prompt_turn(p, 1);
+	if (s.len - first >= sizeof system &&
+	    memcmp(s.s + first, system, sizeof system - 1) == 0)
+		at[n++] = qwen_prompt_turn(p, first + 1);
 	while (last < s.len && (next = qwen_prompt_turn(p, last + 1)) < s.len)
 		last = next;
 	if (last > 0 && (n == 0 || last > at[0]))
@@ -150,9 +150,9 @@ put_prompt(struct encoding *c, const struct qwen_prompt *p,
 }
 
 static void
-encode_prompt(const struct opts *o, const struct qwen_prompt *p)
+encode_prompt(const struct opts *o, const struct qwen_gguf *g,
+    const struct qwen_prompt *p)
 {
-	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
 	struct encoding c = { .o = o, .n_bytes = qwen_prompt_text(p).len };
 	double begin = cli_now();
@@ -165,18 +165,33 @@ encode_prompt(const struct opts *o, const struct qwen_prompt *p)
 	cli_must("stdout", qwen_writer_close(c.w, &cli_err));
 	qtok_report(c.n_bytes, c.n_tokens, begin);
 	qwen_tok_close(t);
-	qwen_gguf_close(g);
+}
+
+/*
+ * The model whose tokens the prompt has.  The text by a template that is given
+ * needs none: NULL unless -m names one.
+ */
+static struct qwen_gguf *
+open_model(const struct opts *o)
+{
+	if (o->form == PROMPT && o->template != NULL && o->model == NULL &&
+	    tool_bos() == QWEN_BOS_FILE)
+		return NULL;
+	return tool_gguf(tool_model_path(o->model));
 }
 
 void
 qtok_chat(const struct opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
+	struct qwen_gguf *g = open_model(o);
 	struct qwen_prompt *p;
 	struct qwen_str s;
 	size_t n;
 	char *json = request(o, paths, &n);
 
+	if (g != NULL)
+		tool_template_tokens(t, g);
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	free(json);
@@ -185,6 +200,7 @@ qtok_chat(const struct opts *o, char *paths[])
 	if (o->form == PROMPT)
 		fwrite(s.s, 1, s.len, stdout);
 	else
-		encode_prompt(o, p);
+		encode_prompt(o, g, p);
 	qwen_prompt_free(p);
+	qwen_gguf_close(g);
 }

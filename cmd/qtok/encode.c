@@ -47,6 +47,15 @@ qtok_put_mark(struct encoding *c)
 	cli_must("stdout", qwen_write_mark(c->w, c->o->mark, &cli_err));
 }
 
+/* The document's next ids: before the first one, BOS, unless that is BOS. */
+static void
+put_encoded(struct encoding *c, const int32_t *ids, size_t n)
+{
+	if (n > 0 && c->n == 0 && c->bos >= 0 && ids[0] != c->bos)
+		qtok_put_ids(c, &c->bos, 1);
+	qtok_put_ids(c, ids, n);
+}
+
 static void
 end_document(struct encoding *c)
 {
@@ -54,7 +63,10 @@ end_document(struct encoding *c)
 	size_t n;
 
 	cli_must(NULL, qwen_tok_encoder_finish(c->e, &ids, &n, &cli_err));
-	qtok_put_ids(c, ids, n);
+	put_encoded(c, ids, n);
+	/* an empty document has BOS; no input at all has nothing */
+	if (c->n == 0 && c->bos >= 0 && c->o->documents)
+		qtok_put_ids(c, &c->bos, 1);
 	if (c->o->mark != NULL)
 		qtok_put_mark(c);
 	if (c->w == NULL)
@@ -75,7 +87,7 @@ put_text(struct encoding *c, const char *p, size_t n)
 		return;
 	cli_must(NULL, qwen_tok_encoder_feed(c->e, p, n, &ids, &n_ids,
 	    &cli_err));
-	qtok_put_ids(c, ids, n_ids);
+	put_encoded(c, ids, n_ids);
 	c->open = 1;
 }
 
@@ -160,7 +172,7 @@ qtok_encode(const struct opts *o, char *paths[])
 {
 	struct qwen_gguf *g = tool_gguf(tool_model_path(o->model));
 	struct qwen_tok *t = tool_tok(g, QWEN_TOK_ENCODE);
-	struct encoding c = { .o = o };
+	struct encoding c = { .o = o, .bos = qwen_tok_bos(t) };
 	double begin = cli_now();
 
 	cli_must(NULL, qwen_tok_encoder_new(&c.e, t, o->encode_flags,

@@ -75,11 +75,13 @@ void qtok_put_count(uint64_t n, const char *name);
 
 /* ------------------------------------------------------------------ encoding */
 
+/* For chat.c, whose prompts have BOS in their text, bos is not used. */
 struct encoding {
 	const struct opts	*o;
 	struct qwen_tok_encoder	*e;
 	struct qwen_writer	*w;	/* NULL: only count */
 	int			 open;	/* a document has begun */
+	int32_t			 bos;	/* in front of each document, or -1 */
 	uint64_t		 n;	/* tokens of the document */
 	int			 each;	/* count each operand, by its name */
 	const char		*name;

@@ -31,6 +31,15 @@ int qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err);
 void qwen_template_close(struct qwen_template *t);
 
+/*
+ * Gives the template the variables bos_token, eos_token and pad_token, from the
+ * model file's ids.  If how (or with QWEN_BOS_FILE the file) wants BOS in front
+ * of texts, each prompt begins with it: once, whether the template writes it or
+ * not.  qwen_template_open_gguf does this with QWEN_BOS_FILE.
+ */
+int qwen_template_set_tokens(struct qwen_template *t,
+    const struct qwen_gguf *g, enum qwen_bos how, struct qwen_err *err);
+
 /* The way in which it has tools called, which qwen_reply reads; 0: in none. */
 enum qwen_calls {
 	QWEN_CALLS_JSON = 1,	/* an object with name and arguments */

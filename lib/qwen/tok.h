@@ -12,8 +12,8 @@ extern "C" {
 /*
  * Byte-level BPE as Qwen files carry it (tokenizer.ggml.model "gpt2"), with
  * the pre-tokenizers qwen2 and qwen35.  Any bytes can be encoded; bytes that
- * are not UTF-8 come back as they were.  Text is not normalised.  No token is
- * added in front or at the end.
+ * are not UTF-8 come back as they were.  Text is not normalised.  Encoding adds
+ * no token in front or at the end; qwen_tok_begin adds BOS.
  */
 struct qwen_tok;
 
@@ -44,6 +44,37 @@ const char *qwen_tok_guess(const struct qwen_tok *t);
 
 /* Ids go from 0 to this, exclusive; padding counts. */
 size_t qwen_tok_n_vocab(const struct qwen_tok *t);
+
+/*
+ * The token that texts begin with (BOS): whether it is put in front of a text.
+ * A file says so by tokenizer.ggml.add_bos_token, the token is that of
+ * tokenizer.ggml.bos_token_id.
+ */
+enum qwen_bos {
+	QWEN_BOS_FILE,		/* as the file says */
+	QWEN_BOS_NEVER,
+	QWEN_BOS_ALWAYS,
+};
+
+/*
+ * *id is the id to put in front of a text, or -1 if none is put there; a file
+ * without bos_token_id has none.  Returns 0, or -1 if a key is damaged, or for
+ * QWEN_BOS_ALWAYS if there is no id.
+ */
+int qwen_bos_read(int32_t *id, const struct qwen_gguf *g, enum qwen_bos how,
+    struct qwen_err *err);
+
+/* The same for a tokenizer: opened as QWEN_BOS_FILE, changed by set_bos. */
+int32_t qwen_tok_bos(const struct qwen_tok *t);
+int qwen_tok_set_bos(struct qwen_tok *t, const struct qwen_gguf *g,
+    enum qwen_bos how, struct qwen_err *err);
+
+/*
+ * Puts BOS in front of the ids of a whole text, which are from malloc(),
+ * unless they begin with it already or the tokenizer adds none.
+ */
+int qwen_tok_begin(const struct qwen_tok *t, int32_t **ids, size_t *n,
+    struct qwen_err *err);
 
 /* Encoding: */
 enum {

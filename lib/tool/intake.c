@@ -36,6 +36,24 @@ add_mark(struct tool_intake *in)
 	in->marks[in->n_marks++] = in->n;
 }
 
+/*
+ * The tokens of a stream that do not go to the end of what there is: BOS at its
+ * beginning, which stands at the beginning of the text already, if the model's
+ * file wants it there.
+ */
+static size_t
+extra_bos(const struct tool_intake *in, struct qwen_model *m,
+    const struct qwen_record *rec)
+{
+	int32_t bos;
+
+	if (!in->begins || in->n == 0 || rec->n == 0)
+		return 0;
+	cli_must(NULL, qwen_bos_read(&bos, qwen_model_gguf(m), QWEN_BOS_FILE,
+	    &cli_err));
+	return bos >= 0 && rec->ids[0] == bos;
+}
+
 /* A header; of a state, the state itself is after it. */
 static void
 take_header(struct tool_intake *in, struct qwen_model *m,
@@ -59,14 +77,20 @@ static void
 take_record(struct tool_intake *in, struct qwen_model *m,
     struct qwen_reader *r, const struct qwen_record *rec, int *ended)
 {
+	size_t skip;
+
 	switch (rec->kind) {
 	case QWEN_REC_HEADER:
 		take_header(in, m, r, rec);
+		in->begins = 1;
 		break;
 	case QWEN_REC_TOKENS:
 		if (*ended && rec->n > 0)
 			die("stdin: more than one document");
-		add_tokens(in, rec->ids, rec->n, qwen_model_n_ctx(m));
+		skip = extra_bos(in, m, rec);
+		add_tokens(in, rec->ids + skip, rec->n - skip,
+		    qwen_model_n_ctx(m));
+		in->begins &= rec->n == 0;
 		break;
 	case QWEN_REC_MARK:
 		add_mark(in);
@@ -120,6 +144,25 @@ tool_intake_stdin(struct tool_intake *in, struct qwen_model *m)
 		    "upstream failed; not using %s", in->state);
 }
 
+/* The tokens come after a state, whose text has BOS already: not again. */
+static void
+drop_bos(struct tool_intake *in, struct qwen_model *m)
+{
+	int32_t bos;
+	size_t i;
+
+	if (in->n == 0 || qwen_session_n_tokens(in->session) == 0)
+		return;
+	cli_must(NULL, qwen_bos_read(&bos, qwen_model_gguf(m), QWEN_BOS_FILE,
+	    &cli_err));
+	if (bos < 0 || in->tokens[0] != bos)
+		return;
+	in->n--;
+	memmove(in->tokens, in->tokens + 1, in->n * sizeof *in->tokens);
+	for (i = 0; i < in->n_marks; i++)
+		in->marks[i] -= in->marks[i] > 0;
+}
+
 void
 tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 {
@@ -131,6 +174,7 @@ tool_intake_state(struct tool_intake *in, struct qwen_model *m)
 	}
 	if (in->session == NULL)
 		cli_must(NULL, qwen_session_new(&in->session, m, &cli_err));
+	drop_bos(in, m);
 }
 
 void

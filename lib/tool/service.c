@@ -27,6 +27,8 @@ open_template(struct tool_service *t)
 			cli_die_err(NULL, &err);
 		t->service.no_template = err.msg;
 	}
+	if (t->chat != NULL)
+		tool_template_tokens(t->chat, t->gguf);
 	t->service.template = t->chat;
 }
 

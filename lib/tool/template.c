@@ -21,3 +21,10 @@ tool_template(const char *name)
 	free(source);
 	return t;
 }
+
+void
+tool_template_tokens(struct qwen_template *t, const struct qwen_gguf *g)
+{
+	cli_must(qwen_gguf_path(g, 0), qwen_template_set_tokens(t, g,
+	    tool_bos(), &cli_err));
+}

@@ -2,6 +2,17 @@
 /* tok.c - the tokenizer of a model, and what is to be told of it. */
 #include "tool/tool.h"
 
+unsigned tool_bos_flags;
+
+enum qwen_bos
+tool_bos(void)
+{
+	if (tool_bos_flags == (TOOL_BOS | TOOL_NO_BOS))
+		cli_usage("--bos and --no-bos: one of them");
+	return tool_bos_flags == TOOL_BOS ? QWEN_BOS_ALWAYS :
+	    tool_bos_flags == TOOL_NO_BOS ? QWEN_BOS_NEVER : QWEN_BOS_FILE;
+}
+
 struct qwen_tok *
 tool_tok(const struct qwen_gguf *g, unsigned what)
 {
@@ -9,6 +20,7 @@ tool_tok(const struct qwen_gguf *g, unsigned what)
 	struct qwen_tok *t;
 
 	cli_must(path, qwen_tok_open(&t, g, what, &cli_err));
+	cli_must(path, qwen_tok_set_bos(t, g, tool_bos(), &cli_err));
 	if ((pre = qwen_tok_guess(t)) != NULL)
 		cli_note("%s: has no tokenizer.ggml.pre: text is cut as by %s",
 		    path, pre);

@@ -106,6 +106,12 @@
 	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
 #define TOOL_OPT_IGNORE_EOS(p) \
 	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
+/* Whether texts begin with BOS: tool_bos(). */
+#define TOOL_OPT_BOS \
+	CLI_SET(0, "bos", &tool_bos_flags, TOOL_BOS, \
+	    "begin texts with the BOS token, whatever the file says"), \
+	CLI_SET(0, "no-bos", &tool_bos_flags, TOOL_NO_BOS, \
+	    "add no BOS token, whatever the file says")
 /* A struct qwen_sampler *, which is made: NULL before. */
 #define TOOL_OPT_SAMPLING(p) \
 	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)
@@ -136,6 +142,11 @@ struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
 /* qwen_tok_open; dies.  A note where the file does not say how text is cut. */
 struct qwen_tok *tool_tok(const struct qwen_gguf *g, unsigned what);
+
+/* What TOOL_OPT_BOS said; dies if both were given. */
+enum { TOOL_BOS = 1, TOOL_NO_BOS = 2 };
+extern unsigned tool_bos_flags;
+enum qwen_bos tool_bos(void);
 
 /*
  * No output takes the place of what a folder of a hub has of a model, or of an
@@ -245,6 +256,7 @@ struct tool_intake {
 	struct qwen_session	*session;	/* as the state was, or empty */
 	struct qwen_state_extra	 extra;		/* from the state */
 	int			 restored;	/* there was a state */
+	int			 begins;	/* no token yet of this stream */
 	int			 ready;		/* stdin told that the file is */
 	struct qwen_fp		 fp;		/* there, of this fingerprint */
 	int32_t			*tokens;	/* not in the session yet */
@@ -658,6 +670,9 @@ void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 
 /* A published template, by name; with a slash in it, that of a file.  Dies. */
 struct qwen_template *tool_template(const char *name);
+
+/* Gives it the model's token texts, and BOS as the options say.  Dies. */
+void tool_template_tokens(struct qwen_template *t, const struct qwen_gguf *g);
 
 /* ------------------------------------------------------------------- lines */
 

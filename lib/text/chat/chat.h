@@ -162,8 +162,13 @@ struct chat_macro {
 	struct chat_scope	*scope;	/* where it was defined */
 };
 
+/* Token texts that a template can write: bos_token, eos_token, pad_token. */
+enum { CHAT_BOS, CHAT_EOS, CHAT_PAD, CHAT_N_NAMED };
+
 struct qwen_template {
 	struct chat_arena	 mem;
+	struct chat_value	 named[CHAT_N_NAMED];	/* or undefined */
+	int			 adds_bos;	/* a prompt must begin with it */
 	struct chat_node	*body;
 	char			*source;
 	int			 xml;		/* calls are <function=...>, */
@@ -221,6 +226,11 @@ struct chat_buf {
 	unsigned char	*from;
 	size_t		 n, cap;
 };
+
+/* tokens.c: bos_token and others as variables; BOS in front of a prompt. */
+void qwen_chat_set_tokens(struct chat_run *r, const struct qwen_template *t);
+int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
+    struct qwen_err *err);
 
 /* Run t->body: its output goes to run->out. */
 int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);

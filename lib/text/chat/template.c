@@ -121,7 +121,13 @@ qwen_template_open_gguf(struct qwen_template **out, const struct qwen_gguf *g,
 	if (there <= 0)
 		return there < 0 ? -1 : qwen_fail(err, QWEN_EUNSUP,
 		    "there is no tokenizer.chat_template");
-	return qwen_template_open_text(out, s.s, s.len, err);
+	if (qwen_template_open_text(out, s.s, s.len, err) < 0)
+		return -1;
+	if (qwen_template_set_tokens(*out, g, QWEN_BOS_FILE, err) == 0)
+		return 0;
+	qwen_template_close(*out);
+	*out = NULL;
+	return -1;
 }
 
 void
@@ -178,6 +184,7 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 	};
 	int rc;
 
+	qwen_chat_set_tokens(&r, t);
 	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
 	if (rc == 0 && right)
 		rc = qwen_chat_put_right(&r, q.messages);
@@ -213,6 +220,10 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 			return -1;
 		if (render(t, json, n, 1, &b, &accident, &second) < 0)
 			return second.code == QWEN_ENOMEM ? qwen_oom(err) : -1;
+	}
+	if (qwen_chat_begin(t, &b, err) < 0) {
+		qwen_chat_buf_fini(&b);
+		return -1;
 	}
 	*out = calloc(1, sizeof **out);
 	if (*out == NULL) {

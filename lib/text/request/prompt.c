@@ -68,8 +68,11 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 
 	if (yyjson_is_str(v)) {
 		if (may_fit(r, "prompt", (struct qwen_str){ yyjson_get_str(v),
-		    yyjson_get_len(v) }) < 0 || qwen_ask_encode(r->no, "prompt", r->s->tok, r->s->encode,
-		    yyjson_get_str(v), yyjson_get_len(v), p) < 0)
+		    yyjson_get_len(v) }) < 0 || qwen_ask_encode(r->no, "prompt",
+		    r->s->tok, r->s->encode, yyjson_get_str(v),
+		    yyjson_get_len(v), p) < 0)
+			return -1;
+		if (qwen_tok_begin(r->s->tok, &p->id, &p->n, &r->no->err) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
 		return wrong(r->no, "prompt", "is not a text, a list of token "

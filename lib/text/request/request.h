@@ -443,7 +443,8 @@ struct qwen_scoring {
 	size_t			 n_vocab;
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
 	int32_t			 first;	/* what texts begin with, -1: none */
-	int			 bos;	/* put it in front of all texts */
+	int			 bos;	/* put it in front of all texts that do
+					   not begin with it */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 };
 

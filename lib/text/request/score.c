@@ -42,7 +42,7 @@ static int
 join(struct ask *a, const struct qwen_ids *c, const struct qwen_ids *k)
 {
 	struct qwen_score_request *q = a->q;
-	int front = c->n == 0 || a->s->bos;
+	int front = c->n == 0 || (a->s->bos && c->id[0] != a->s->first);
 
 	if (front && a->s->first < 0)
 		return wrong(a->no, "context", "is empty, and the model names no "
@@ -123,7 +123,8 @@ qwen_score_request_text(struct qwen_score_request *q,
 {
 	int32_t *more;
 
-	q->front = s->bos && s->first >= 0;
+	q->front = s->bos && s->first >= 0 &&
+	    (tokens->n == 0 || tokens->id[0] != s->first);
 	q->from = 1;
 	q->text = *tokens;
 	*tokens = (struct qwen_ids){ 0 };

@@ -98,7 +98,10 @@ add_strings(const struct qwen_service *s, const struct qwen_ids *ids,
 	qwen_text_str(t, "]");
 }
 
-/* A text, under the name of one server or the other. */
+/*
+ * A text: "content" as llama.cpp has it, without BOS unless asked for, or
+ * "prompt" as vLLM has it, with BOS unless not wanted.
+ */
 static int
 read_text(struct qwen_refusal *no, const struct qwen_service *s,
     yyjson_val *root, struct qwen_ids *ids)
@@ -107,16 +110,20 @@ read_text(struct qwen_refusal *no, const struct qwen_service *s,
 	yyjson_val *b = qwen_ask_get(root, "prompt");
 	yyjson_val *v = a != NULL ? a : b;
 	const char *key = a != NULL ? "content" : "prompt";
-	int special;
+	int special, begin, content = a != NULL;
 
 	if ((a == NULL) == (b == NULL))
 		return bad(no, NULL, "one of these: content, prompt, messages");
 	if (!yyjson_is_str(v))
 		return wrong(no, key, "is not a text");
-	if (truth(no, root, "parse_special", s->encode != 0, &special) < 0)
+	if (truth(no, root, "parse_special", s->encode != 0, &special) < 0 ||
+	    truth(no, root, content ? "add_special" : "add_special_tokens",
+	    !content, &begin) < 0)
 		return -1;
-	return qwen_ask_encode(no, key, s->tok, special ? QWEN_TOK_SPECIAL : 0,
-	    yyjson_get_str(v), yyjson_get_len(v), ids);
+	if (qwen_ask_encode(no, key, s->tok, special ? QWEN_TOK_SPECIAL : 0,
+	    yyjson_get_str(v), yyjson_get_len(v), ids) < 0)
+		return -1;
+	return begin ? qwen_tok_begin(s->tok, &ids->id, &ids->n, &no->err) : 0;
 }
 
 static int
@@ -145,8 +152,8 @@ tokenize(struct qwen_refusal *no, const struct qwen_service *s, size_t n_ctx,
 
 /* What is of a text or the answer, and no chat knows. */
 static const struct qwen_member rows[] = {
-	{ "add_special", QWEN_MEMBER_IDLE, NULL },
-	{ "add_special_tokens", QWEN_MEMBER_IDLE, NULL },
+	{ "add_special", QWEN_MEMBER_HEEDED, NULL },
+	{ "add_special_tokens", QWEN_MEMBER_HEEDED, NULL },
 	{ "content", QWEN_MEMBER_HEEDED, NULL },
 	{ "model", QWEN_MEMBER_IDLE, NULL },
 	{ "parse_special", QWEN_MEMBER_HEEDED, NULL },

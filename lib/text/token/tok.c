@@ -68,6 +68,7 @@ make(struct qwen_tok **out, const struct qwen_gguf *g, unsigned what,
 		return qwen_oom(err);
 	t->what = what;
 	if (qwen_vocab_init(&t->v, g, err) < 0 ||
+	    qwen_bos_read(&t->bos, g, QWEN_BOS_FILE, err) < 0 ||
 	    ((what & QWEN_TOK_ENCODE) != 0 &&
 	    open_encode(t, g, how, err) < 0)) {
 		qwen_tok_close(t);

@@ -210,6 +210,7 @@ struct qwen_tok {
 	struct qwen_vocab	 v;
 	const struct qwen_pre	*pre;
 	int			 guessed;	/* the file does not name it */
+	int32_t			 bos;		/* to be put in front, or -1 */
 	unsigned		 what;
 	struct qwen_merges	 merges;
 	struct qwen_specials	 special[2];	/* [QWEN_TOK_SPECIAL set] */

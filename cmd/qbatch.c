@@ -104,6 +104,7 @@ static const struct cli_opt options[] = {
 	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
+	TOOL_OPT_EFFORT,
 	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
 	TOOL_OPT_BOS,
 	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),

@@ -23,6 +23,7 @@ static const struct cli_opt options[] = {
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "begin with this system text"),
 	CLI_OPT_THINK(&qchat_opt.think),
+	TOOL_OPT_EFFORT,
 	CLI_FLAG(0, "hide-thinking", &qchat_opt.hide_thinking,
 	    "do not show what the model thinks"),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,
@@ -104,7 +105,7 @@ open_template(struct chat *c)
 	else
 		cli_must(qwen_gguf_path(g, 0),
 		    qwen_template_open_gguf(&c->template, g, &cli_err));
-	tool_template_tokens(c->template, g);
+	tool_template_set(c->template, g);
 }
 
 void

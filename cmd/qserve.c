@@ -110,6 +110,7 @@ static const struct cli_opt options[] = {
 	CLI_INT('n', "count", "count", &server.with.service.max, 1, INT64_MAX,
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&server.with.template),
+	TOOL_OPT_EFFORT,
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 	TOOL_OPT_BOS,
 

@@ -48,6 +48,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "tools", "file", &opt.tools, "file json",
 	    "the tools that may be called, a list in JSON"),
 	CLI_OPT_THINK(&opt.think),
+	TOOL_OPT_EFFORT,
 	CLI_CALL(0, "system", "text", &opt, add_part, NULL,
 	    "a part of the chat: what the system says"),
 	CLI_CALL(0, "user", "text", &opt, add_part, NULL,
@@ -99,6 +100,10 @@ check_chat(const struct opts *o)
 	if (!o->chat && !o->parse && (o->template != NULL ||
 	    o->tools != NULL || o->think >= 0))
 		cli_usage("--template, --tools and --think go with --chat or "
+		    "--parse");
+	if (!o->chat && !o->parse && (tool_effort.level != NULL ||
+	    tool_effort.high != NULL))
+		cli_usage("--effort and --effort-high go with --chat or "
 		    "--parse");
 	if (!o->chat && o->form == PROMPT)
 		cli_usage("-f prompt goes with --chat");

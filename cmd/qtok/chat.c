@@ -102,6 +102,11 @@ request(const struct opts *o, char *paths[], size_t *n)
 	if (o->think >= 0)
 		set(q, "enable_thinking", qtok_think(o),
 		    strlen(qtok_think(o)), "--think");
+	if (tool_effort.level != NULL) {
+		json = cli_format("\"%s\"", tool_effort.level);
+		set(q, "reasoning_effort", json, strlen(json), "--effort");
+		free(json);
+	}
 	cli_must(NULL, qwen_messages_json(q, 0, &json, n, &cli_err));
 	qwen_messages_free(q);
 	return json;
@@ -187,11 +192,11 @@ qtok_chat(const struct opts *o, char *paths[])
 	struct qwen_gguf *g = open_model(o);
 	struct qwen_prompt *p;
 	struct qwen_str s;
+	char *json;
 	size_t n;
-	char *json = request(o, paths, &n);
 
-	if (g != NULL)
-		tool_template_tokens(t, g);
+	tool_template_set(t, g);
+	json = request(o, paths, &n);
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	free(json);

@@ -6,7 +6,7 @@
 
 #include "qtok.h"
 
-/* As --thinking says; else as the prompt of a chat with the template ends. */
+/* As the prompt of a chat with the template ends. */
 static enum qwen_thinking
 thinking(const struct opts *o, const struct qwen_template *t)
 {
@@ -14,8 +14,6 @@ thinking(const struct opts *o, const struct qwen_template *t)
 	struct qwen_prompt *p;
 	char json[120];
 
-	if (o->thinking >= 0)
-		return (enum qwen_thinking)o->thinking;
 	snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", "
 	    "\"content\": \"\"}], \"enable_thinking\": %s}",
 	    qtok_think(o));
@@ -78,13 +76,16 @@ qtok_parse(const struct opts *o, char *paths[])
 {
 	struct qwen_template *t = qtok_template(o);
 	struct qwen_reply_opts ro = {
-		.thinking = thinking(o, t),
+		.thinking = (enum qwen_thinking)o->thinking,
 		.event = o->stream ? put_event : NULL,
 	};
 	struct qwen_reply *r;
 	char *tools = NULL, *json;
 	size_t n;
 
+	tool_template_set(t, NULL);
+	if (o->thinking < 0)
+		ro.thinking = thinking(o, t);
 	if (o->tools != NULL)
 		tools = cli_read_file(o->tools, CLI_FILE_MAX,
 		    &ro.n_tools);

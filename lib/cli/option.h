@@ -93,7 +93,7 @@ struct cli_list {
 	    "so many threads; 0, the default: one a processor or core")
 #define CLI_OPT_FORMAT(p, w, h) CLI_WORD('f', "format", "format", p, w, h)
 #define CLI_OPT_TEMPLATE(p) CLI_FILE(0, "template", "name", p, \
-	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder", \
+	"words qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3.8 qwen3-coder", \
 	"this chat template, or of a file, not the model's")
 #define CLI_OPT_SPECIAL(p) CLI_SET(0, "special", p, QWEN_TOK_SPECIAL, \
 	"names of control tokens in a text are these tokens")

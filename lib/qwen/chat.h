@@ -19,8 +19,8 @@ struct qwen_template;
 
 /*
  * A published one by name: qwen3, qwen3.5, qwen3.6, qwen3.6-ud (as in the files
- * of one publisher), qwen3-coder; name i of these, or NULL; that of a model
- * file (tokenizer.chat_template); a text.
+ * of one publisher), qwen3.8, qwen3-coder; name i of these, or NULL; that of a
+ * model file (tokenizer.chat_template); a text.
  */
 int qwen_template_open(struct qwen_template **out, const char *name,
     struct qwen_err *err);
@@ -39,6 +39,17 @@ void qwen_template_close(struct qwen_template *t);
  */
 int qwen_template_set_tokens(struct qwen_template *t,
     const struct qwen_gguf *g, enum qwen_bos how, struct qwen_err *err);
+
+/*
+ * reasoning_effort of requests: none turns thinking off (enable_thinking is
+ * false, unless the request sets it).  Where the template raises on another of
+ * minimal, low, medium, high, xhigh and max, it gets the nearest that it takes.
+ * effort is for requests that have none (NULL: the template's own default), high
+ * what "high" is for templates that do not know it: "medium", or else NULL or
+ * "xhigh".  Fails if there is no such effort.
+ */
+int qwen_template_set_effort(struct qwen_template *t, const char *effort,
+    const char *high, struct qwen_err *err);
 
 /* The way in which it has tools called, which qwen_reply reads; 0: in none. */
 enum qwen_calls {

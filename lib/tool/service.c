@@ -28,7 +28,7 @@ open_template(struct tool_service *t)
 		t->service.no_template = err.msg;
 	}
 	if (t->chat != NULL)
-		tool_template_tokens(t->chat, t->gguf);
+		tool_template_set(t->chat, t->gguf);
 	t->service.template = t->chat;
 }
 

@@ -22,9 +22,20 @@ tool_template(const char *name)
 	return t;
 }
 
+struct tool_effort tool_effort;
+
 void
-tool_template_tokens(struct qwen_template *t, const struct qwen_gguf *g)
+tool_template_set(struct qwen_template *t, const struct qwen_gguf *g)
 {
-	cli_must(qwen_gguf_path(g, 0), qwen_template_set_tokens(t, g,
-	    tool_bos(), &cli_err));
+	const char *high = tool_effort.high;
+
+	if (g != NULL)
+		cli_must(qwen_gguf_path(g, 0), qwen_template_set_tokens(t, g,
+		    tool_bos(), &cli_err));
+	if (high != NULL && strcmp(high, "medium") != 0 &&
+	    strcmp(high, "xhigh") != 0)
+		cli_usage("--effort-high: '%s' is neither medium nor xhigh",
+		    high);
+	if (qwen_template_set_effort(t, tool_effort.level, high, &cli_err) < 0)
+		cli_usage("--effort: %s", cli_err.msg);
 }

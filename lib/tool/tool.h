@@ -112,6 +112,14 @@
 	    "begin texts with the BOS token, whatever the file says"), \
 	CLI_SET(0, "no-bos", &tool_bos_flags, TOOL_NO_BOS, \
 	    "add no BOS token, whatever the file says")
+/* How hard models think: tool_effort. */
+#define TOOL_OPT_EFFORT \
+	CLI_FILE(0, "effort", "level", &tool_effort.level, \
+	    "words none minimal low medium high xhigh max", \
+	    "how hard to think, if the template asks; none: not at all"), \
+	CLI_FILE(0, "effort-high", "medium | xhigh", &tool_effort.high, \
+	    "words medium xhigh", \
+	    "what high is where the template has no high; xhigh by default")
 /* A struct qwen_sampler *, which is made: NULL before. */
 #define TOOL_OPT_SAMPLING(p) \
 	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)
@@ -671,8 +679,17 @@ void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
 /* A published template, by name; with a slash in it, that of a file.  Dies. */
 struct qwen_template *tool_template(const char *name);
 
-/* Gives it the model's token texts, and BOS as the options say.  Dies. */
-void tool_template_tokens(struct qwen_template *t, const struct qwen_gguf *g);
+/*
+ * Gives it the model's token texts, unless g is NULL, and BOS and effort as the
+ * options say.  Dies.
+ */
+void tool_template_set(struct qwen_template *t, const struct qwen_gguf *g);
+
+/* --effort and --effort-high: their words, or NULL. */
+struct tool_effort {
+	const char	*level, *high;
+};
+extern struct tool_effort tool_effort;
 
 /* ------------------------------------------------------------------- lines */
 

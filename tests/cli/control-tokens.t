@@ -52,7 +52,7 @@ qtok text | qtok -d | cmp -s - text
 ok $? "they come back as text"
 
 # -- chats
-for t in qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3-coder; do
+for t in qwen3 qwen3.5 qwen3.6 qwen3.6-ud qwen3.8 qwen3-coder; do
 	chat="qtok --chat --template $t -f text"
 	same "$t: --system, --user, --assistant" \
 	    "$chat --system \"a \$w\" --user \"\$w\" --assistant \"b \$w\" --user \"\$w c\""

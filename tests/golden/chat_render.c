@@ -92,6 +92,6 @@ main(void)
 
 	for (i = 0; qwen_template_name(i) != NULL; i++)
 		all(qwen_template_name(i));
-	ok(i == 5, "%zu templates", i);
+	ok(i == 6, "%zu templates", i);
 	return done_testing();
 }

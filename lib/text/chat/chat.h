@@ -169,6 +169,8 @@ struct qwen_template {
 	struct chat_arena	 mem;
 	struct chat_value	 named[CHAT_N_NAMED];	/* or undefined */
 	int			 adds_bos;	/* a prompt must begin with it */
+	const char		*effort;	/* of requests without, or NULL */
+	int			 high_is_medium;	/* or else xhigh */
 	struct chat_node	*body;
 	char			*source;
 	int			 xml;		/* calls are <function=...>, */
@@ -215,6 +217,7 @@ struct chat_run {
 						   nothing after it counts */
 	int			 accident;	/* failed for want of a branch,
 						   not by raise_exception */
+	int			 raised;	/* by that */
 	struct chat_buf		*out;
 	struct chat_scope	*scope;
 	struct qwen_err		*err;
@@ -231,6 +234,17 @@ struct chat_buf {
 void qwen_chat_set_tokens(struct chat_run *r, const struct qwen_template *t);
 int qwen_chat_begin(const struct qwen_template *t, struct chat_buf *b,
     struct qwen_err *err);
+
+/*
+ * effort.c: returns the level of reasoning_effort that the request asks for, or
+ * else the template's default, -1 if it is no known one.  Level none turns
+ * thinking off.  other: this name in its place, "" for none at all; NULL: as it
+ * is.  And the i-th name to try where the template raises, or NULL.
+ */
+int qwen_chat_take_effort(struct chat_run *r, const struct qwen_template *t,
+    const char *other);
+const char *qwen_chat_other_effort(const struct qwen_template *t, int level,
+    size_t i);
 
 /* Run t->body: its output goes to run->out. */
 int qwen_chat_exec(struct chat_run *r, const struct qwen_template *t);

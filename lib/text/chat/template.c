@@ -170,10 +170,17 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 
 /* --------------------------------------------------------------- rendering */
 
-/* One attempt; right: with a request that was put right. */
+/* How a run goes, and what came of it. */
+struct attempt {
+	int		 right;		/* with a request that was put right */
+	const char	*effort;	/* in place of its own, or NULL */
+	int		 accident, raised;	/* why it failed */
+	int		 level;		/* of the request's own effort */
+};
+
 static int
-render(const struct qwen_template *t, const char *json, size_t n, int right,
-    struct chat_buf *out, int *accident, struct qwen_err *err)
+attempt(const struct qwen_template *t, const char *json, size_t n,
+    struct attempt *a, struct chat_buf *out, struct qwen_err *err)
 {
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
@@ -186,7 +193,9 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 
 	qwen_chat_set_tokens(&r, t);
 	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
-	if (rc == 0 && right)
+	if (rc == 0)
+		a->level = qwen_chat_take_effort(&r, t, a->effort);
+	if (rc == 0 && a->right)
 		rc = qwen_chat_put_right(&r, q.messages);
 	r.accident = 0;
 	if (rc == 0)
@@ -195,7 +204,8 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 		r.accident = 0;
 		rc = qwen_chat_check_lost(&r, q.messages, t->source);
 	}
-	*accident = rc < 0 && r.accident;
+	a->accident = rc < 0 && r.accident;
+	a->raised = rc < 0 && r.raised;
 	qwen_chat_close_request(&q);
 	qwen_chat_arena_fini(&r.mem);
 	if (rc < 0)
@@ -203,24 +213,58 @@ render(const struct qwen_template *t, const char *json, size_t n, int right,
 	return rc;
 }
 
+/* As it is, or put right where the template fails by accident. */
+static int
+attempt_twice(const struct qwen_template *t, const char *json, size_t n,
+    struct attempt *a, struct chat_buf *b, struct qwen_err *err)
+{
+	struct qwen_err second;
+
+	a->right = 0;
+	if (attempt(t, json, n, a, b, err) == 0)
+		return 0;
+	if (!a->accident)
+		return -1;
+	a->right = 1;
+	if (attempt(t, json, n, a, b, &second) == 0)
+		return 0;
+	return second.code == QWEN_ENOMEM ? qwen_oom(err) : -1;
+}
+
+/* Also with other names of the effort; err is of the last run, without one. */
+static int
+render(const struct qwen_template *t, const char *json, size_t n,
+    struct chat_buf *b, struct qwen_err *err)
+{
+	struct attempt a = { .level = -1 };
+	size_t i;
+	int level;
+
+	if (attempt_twice(t, json, n, &a, b, err) == 0)
+		return 0;
+	level = a.level;
+	for (i = 0; a.raised && (a.effort = qwen_chat_other_effort(t, level,
+	    i)) != NULL; i++) {
+		if (attempt_twice(t, json, n, &a, b, err) == 0)
+			return 0;
+		if (err->code == QWEN_ENOMEM)
+			return -1;
+	}
+	return -1;
+}
+
 int
 qwen_template_render(const struct qwen_template *t, const char *json,
     size_t n, struct qwen_prompt **out, struct qwen_err *err)
 {
 	struct chat_buf b = { 0 };
-	struct qwen_err second;
-	int accident;
 
 	*out = NULL;
 	if (n > REQUEST_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "a request of %zu bytes",
 		    n);
-	if (render(t, json, n, 0, &b, &accident, err) < 0) {
-		if (!accident)
-			return -1;
-		if (render(t, json, n, 1, &b, &accident, &second) < 0)
-			return second.code == QWEN_ENOMEM ? qwen_oom(err) : -1;
-	}
+	if (render(t, json, n, &b, err) < 0)
+		return -1;
 	if (qwen_chat_begin(t, &b, err) < 0) {
 		qwen_chat_buf_fini(&b);
 		return -1;

@@ -102,6 +102,7 @@ raise(const struct chat_use *c)
 
 	c->r->failed = 1;
 	c->r->accident = 0;
+	c->r->raised = 1;
 	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",
 	    n > 0 ? n : 10, n > 0 ? v->u.s.s : "no reason.");
 	return chat_undefined("", 0);

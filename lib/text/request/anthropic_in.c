@@ -454,6 +454,14 @@ add_thinking(struct in *in)
 	    yyjson_obj_get(more, ours) == NULL)
 		qwen_text_fmt(&in->t, ",\"%s\":%s", ours, v == NULL ||
 		    is(v, "disabled") ? "false" : "true");
+	v = qwen_ask_get(qwen_ask_get(in->r->body, "output_config"), "effort");
+	if (v == NULL)
+		return 0;
+	if (!yyjson_is_str(v))
+		return wrong(in->no, "output_config", "the effort is not a "
+		    "string");
+	qwen_text_str(&in->t, ",\"reasoning_effort\":");
+	qwen_ask_write(&in->t, v);
 	return 0;
 }
 

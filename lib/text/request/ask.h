@@ -99,7 +99,6 @@ struct qwen_ask {
 	yyjson_doc		*allowed;	/* this, if it is not NULL */
 	const char		*holds;	/* the member that a grammar is of, or
 					   NULL */
-	int			 think_not;	/* it asks for that */
 	struct qwen_text	*text;	/* gets the text of a chat's prompt, if
 					   it is not NULL */
 };

@@ -302,16 +302,14 @@ read_eos(struct qwen_ask *r)
 	return add_setting(r, "ignore_eos", "min-tokens", buf);
 }
 
-/* Of its degrees there is one that a template may know: none. */
+/* What it is for a template is the template's matter. */
 static int
 read_effort(struct qwen_ask *r)
 {
 	yyjson_val *v = qwen_ask_get(r->body, "reasoning_effort");
 
-	if (v != NULL && !yyjson_is_str(v))
-		return wrong(r->no, "reasoning_effort", "is not a string");
-	r->think_not = yyjson_equals_str(v, "none");
-	return 0;
+	return v == NULL || yyjson_is_str(v) ? 0 :
+	    wrong(r->no, "reasoning_effort", "is not a string");
 }
 
 /* How many tokens; none only where the prompt is wanted. */

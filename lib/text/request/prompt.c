@@ -153,10 +153,6 @@ write_body(struct qwen_ask *r, struct qwen_text *t)
 			qwen_ask_write(t, yyjson_equals_str(key, "tools") ?
 			    r->tools : v);
 	}
-	if (r->think_not && yyjson_obj_get(r->body, "enable_thinking") ==
-	    NULL && yyjson_obj_get(yyjson_obj_get(r->body,
-	    "chat_template_kwargs"), "enable_thinking") == NULL)
-		qwen_text_str(t, ",\"enable_thinking\":false");
 	qwen_text_str(t, "}");
 	return t->failed ? qwen_oom(&r->no->err) : 0;
 }

@@ -79,6 +79,9 @@ uint64_t qwen_sampler_seed(const struct qwen_sampler *s);
  */
 int qwen_sampler_is_greedy(const struct qwen_sampler *s);
 
+/* Whether a choice depends on the seed: 1; 0 if no random number is used. */
+int qwen_sampler_draws(const struct qwen_sampler *s);
+
 /*
  * What differs from the defaults, "temp=0.7 top-k=40"; length as snprintf.  In
  * texts, white space, what is not ASCII and % are written as % and two
@@ -113,7 +116,8 @@ int qwen_sampling_advice(const struct qwen_gguf *g, int thinking,
 /*
  * Such settings for the options that nobody has set, in place of those that an
  * earlier call gave; those of methods that the chain leaves out are passed over.
- * Before begin.
+ * None of them applies if the caller has set temp=0 or greedy: such a caller gets
+ * the best token, by the penalties that the caller has set.  Before begin.
  */
 int qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
     struct qwen_err *err);

@@ -173,7 +173,13 @@ main(void)
 	    err.msg);
 	qwen_gguf_close(g);
 	in_force("", COOL, "top-k=20 top-p=0.8 temp=0.7");
-	in_force("temp=0", COOL, "top-k=20 top-p=0.8");
+	/* who wants the best token gets it, by penalties of their own alone */
+	in_force("temp=0", COOL " repeat-penalty=1.05" ALL, "");
+	in_force("greedy=1", COOL " repeat-penalty=1.05" ALL, "greedy=1");
+	in_force("temp=0", "mirostat=5 xtc-probability=0.5", "");
+	in_force("temp=0 repeat-penalty=1.2 top-k=7", COOL,
+	    "repeat-penalty=1.2 top-k=7");
+	in_force("temp=0.5", COOL, "top-k=20 top-p=0.8 temp=0.5");
 	in_force("top-k=0 seed=4", COOL, "seed=4 top-p=0.8 temp=0.7");
 	in_force("chain=top-k", COOL, "chain=top-k top-k=20");
 	in_force("stop=x", "", "stop=x");

@@ -262,3 +262,17 @@ qwen_sampler_is_greedy(const struct qwen_sampler *s)
 	return n > 0 && s->n_masked == 0 && s->constraint.ops == NULL &&
 	    takes_best(run, (size_t)n);
 }
+
+int
+qwen_sampler_draws(const struct qwen_sampler *s)
+{
+	struct qwen_slot *run[N_METHODS];
+	int n = arrange(s, run, NULL), i, best = 0, coin = 0;
+
+	for (i = 0; i < n; i++) {
+		best |= is(run[i], QWEN_RANK_GREEDY) ||
+		    (is(run[i], QWEN_RANK_TEMPERATURE) && run[i]->v[0].d == 0);
+		coin |= is(run[i], QWEN_RANK_XTC);
+	}
+	return !best || coin;
+}

@@ -260,6 +260,20 @@ advise(struct qwen_sampler *s, const char *word, size_t n,
 	return 0;
 }
 
+/* Whether the caller set the option to that number. */
+static int
+set_to(const struct qwen_sampler *s, const char *name, double value)
+{
+	return s->set[find(name)] && qwen_sampler_number(s, name) == value;
+}
+
+/* A caller who set temperature 0 or greedy gets the best token: no advice. */
+static int
+wants_best(const struct qwen_sampler *s)
+{
+	return set_to(s, "temp", 0) || set_to(s, "greedy", 1);
+}
+
 int
 qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
     struct qwen_err *err)
@@ -272,6 +286,8 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 		if (!s->set[i])
 			reset(s, i);
 	}
+	if (wants_best(s))
+		return 0;
 	for (; *settings != '\0'; settings += n + (settings[n] == ' ')) {
 		n = strcspn(settings, " ");
 		if (n > 0 && advise(s, settings, n, err) < 0)

@@ -186,6 +186,7 @@ parse(int argc, char *argv[], struct run *r)
 	opt.n_files = cli_begin(&tool, argc, argv);
 	opt.files = argv + 1;
 	tool_sampling_check(r->batch.with.sampler);
+	tool_tell_seed(r->batch.with.sampler);
 	check_options();
 	if (!opt.merge)
 		tool_grammar_open(&r->batch.with.grammar,
@@ -205,6 +206,7 @@ open_model(struct run *r)
 	s->tok = b->work.tok;
 	s->spell = b->work.spell;
 	s->unknown = &r->unknown;
+	b->with.ignore_eos = opt.ignore_eos;
 	tool_service_open(&b->with, b->work.gguf, &r->header);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;

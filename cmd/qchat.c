@@ -218,6 +218,7 @@ main(int argc, char *argv[])
 	cli_begin(&tool, argc, argv);
 	qchat_opt.question = argv[1];
 	tool_sampling_check(c->options);
+	tool_tell_seed(c->options);
 	tool_draft_check(&c->draft);
 	choose_looks();
 	open_all(c);

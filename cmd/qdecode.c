@@ -99,6 +99,10 @@ static void
 check_options(const struct run *r)
 {
 	tool_sampling_check(r->sampler);
+	if (tool_seed_is_random() && opt.every >= 0)
+		cli_usage("--seed random: with --save-every the same command "
+		    "must draw the same numbers to resume; give a number");
+	tool_tell_seed(r->sampler);
 	tool_draft_check(&r->draft);
 	if (opt.output != NULL && strcmp(opt.output, "-") == 0)
 		cli_usage("-o -: stdout carries the tokens");

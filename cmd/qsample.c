@@ -65,6 +65,7 @@ check_options(const struct run *r)
 		cli_usage("-m is for --mask-unused, --sampling and options that "
 		    "look at texts: rows carry all else");
 	tool_sampling_check(r->sampler);
+	tool_tell_seed(r->sampler);
 	if (opt.top == 0) {
 		qwen_sampler_describe(r->sampler, set, sizeof set);
 		if (opt.state == NULL && (strstr(set, "penalty-prompt=") ||

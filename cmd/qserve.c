@@ -250,6 +250,7 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	tool_sampling_check(s->with.sampler);
+	s->with.draws_seeds = !tool_seed_is_given();
 	s->model_path = tool_model_path(s->model_path);
 	set_engine(s);
 	qserve_guard_open(s);

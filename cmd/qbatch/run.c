@@ -127,8 +127,10 @@ add_job(struct qbatch_run *r, struct qbatch_item *item, size_t i)
 	struct qwen_answer *a = &q->answer[i];
 	struct qwen_job job = {
 		.tokens = a->prompt->id, .n = a->prompt->n, .max = q->max,
-		.sampler = tool_service_nth(item->sampler, i % q->n), .ending = r->ending,
-		.n_ending = r->n_ending, .logprobs = q->logprobs,
+		.sampler = tool_service_nth(item->sampler, i % q->n),
+		.ending = q->ending != NULL ? q->ending : r->ending,
+		.n_ending = q->ending != NULL ? q->n_ending : r->n_ending,
+		.logprobs = q->logprobs,
 		.n_top = q->n_top, .token = on_token, .end = on_end,
 		.arg = a,
 	};

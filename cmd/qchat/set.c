@@ -112,6 +112,13 @@ set_count(const char *value)
 static int
 change(struct qwen_sampler *s, const char *name, const char *value)
 {
+	char seed[TOOL_SEED_ROOM];
+
+	if (strcmp(name, "seed") == 0 && strcmp(value, "random") == 0) {
+		tool_seed_draw(seed);
+		value = seed;
+		tell("seed %s", seed);
+	}
 	if (*value == '\0' && qwen_sampler_set(s, name, NULL, &cli_err) < 0 &&
 	    cli_err.code == QWEN_EUNSUP)
 		return -1;

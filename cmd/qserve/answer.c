@@ -56,6 +56,8 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->bias_ids = q->bias_id;
 	o->bias = q->bias;
 	o->n_bias = q->n_bias;
+	o->ending = q->ending;
+	o->n_ending = q->ending != NULL ? q->n_ending : 0;
 }
 
 /* ------------------------------------------------------------------ answers */

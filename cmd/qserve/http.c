@@ -211,6 +211,11 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 		MHD_add_response_header(r, "Content-Security-Policy",
 		    c->policy.s);
 	}
+	if (c->q != NULL && c->q->seed_told) {
+		snprintf(buf, sizeof buf, "%llu",
+		    (unsigned long long)c->q->seed);
+		MHD_add_response_header(r, "X-Seed", buf);
+	}
 	if (c->retry_s > 0) {
 		snprintf(buf, sizeof buf, "%u", c->retry_s);
 		MHD_add_response_header(r, "Retry-After", buf);

@@ -3,17 +3,62 @@
  * sampling.c - the sampling options of every tool that chooses tokens, made
  * from what the library declares, so that no two tools can differ.
  */
+#include <sys/random.h>
+
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "tool/tool.h"
 
+/* --seed */
+static enum { SEED_USUAL, SEED_NUMBER, SEED_RANDOM } seed;
+
+void
+tool_seed_draw(char buf[TOOL_SEED_ROOM])
+{
+	uint64_t n;
+
+	if (getentropy(&n, sizeof n) < 0)
+		die("no random seed: %s", strerror(errno));
+	snprintf(buf, TOOL_SEED_ROOM, "%llu", (unsigned long long)(n >> 12));
+}
+
+int
+tool_seed_is_random(void)
+{
+	return seed == SEED_RANDOM;
+}
+
+int
+tool_seed_is_given(void)
+{
+	return seed == SEED_NUMBER;
+}
+
+void
+tool_tell_seed(const struct qwen_sampler *s)
+{
+	if (seed == SEED_RANDOM)
+		cli_note("seed %llu",
+		    (unsigned long long)qwen_sampler_seed(s));
+}
+
 static void
 set(const struct cli_opt *row, const char *arg)
 {
 	struct qwen_sampler **s = row->to;
+	char drawn[TOOL_SEED_ROOM];
 
+	if (strcmp(row->name, "seed") == 0) {
+		seed = strcmp(arg, "random") == 0 ? SEED_RANDOM : SEED_NUMBER;
+		if (seed == SEED_RANDOM) {
+			tool_seed_draw(drawn);
+			arg = drawn;
+		}
+	}
 	if (qwen_sampler_set(*s, row->name, arg, &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
@@ -28,6 +73,8 @@ help(const struct qwen_sample_opt *o)
 	struct qwen_text t = { 0 };
 
 	qwen_text_str(&t, o->help);
+	if (strcmp(o->name, "seed") == 0)
+		qwen_text_str(&t, "; random draws one");
 	if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
 		qwen_text_fmt(&t, " (%g)", o->def);
 	return cli_got(t.failed ? NULL : t.s);
@@ -71,7 +118,8 @@ tool_sampling_rows(void *to)
 		o = qwen_sample_opt(i);
 		rows[i + 2] = (struct cli_opt){ .kind = CLI_KIND_CALL,
 		    .name = o->name, .arg = o->arg, .help = help(o), .to = to,
-		    .call = set };
+		    .call = set, .completes = strcmp(o->name, "seed") == 0 ?
+		    "words random" : NULL };
 	}
 	return rows;
 }

@@ -95,6 +95,7 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 	struct qwen_service *s = &t->service;
 
 	t->gguf = g;
+	t->header = h;
 	s->n_vocab = h->n_vocab;
 	s->model = base_name(qwen_gguf_path(g, 0));
 	s->min = (size_t)qwen_sampler_number(t->sampler, "min-tokens");
@@ -129,32 +130,109 @@ refuse(struct qwen_request *q, const char *param, const struct qwen_err *err)
 	    tool_refuse(&q->no, "invalid_request", err);
 }
 
+/* A list of the request takes the place of the one of the options. */
 static int
-set(const struct tool_service *t, struct qwen_request *q,
+set_one(const struct qwen_request *q, size_t i, struct qwen_sampler *s,
+    struct qwen_err *err)
+{
+	const char *option = q->set[i].option;
+
+	if (strcmp(option, "dry-breaker") == 0 &&
+	    (i == 0 || strcmp(q->set[i - 1].option, option) != 0))
+		qwen_sampler_reset(s, option);
+	return qwen_sampler_set(s, option, q->set[i].value, err);
+}
+
+/* Temperatures from so much below the one that holds to so much above it. */
+static int
+set_range(const struct qwen_request *q, struct qwen_sampler *s,
+    struct qwen_err *err)
+{
+	double temp = qwen_sampler_number(s, "temp");
+	double low = temp - q->temp_range < 0.001 ? 0.001 :
+	    temp - q->temp_range;
+	char text[2][40];
+
+	if (q->temp_range <= 0 || temp <= 0 ||
+	    qwen_sampler_number(s, "greedy") > 0)
+		return 0;
+	snprintf(text[0], sizeof text[0], "%.17g", low);
+	snprintf(text[1], sizeof text[1], "%.17g", temp + q->temp_range);
+	return qwen_sampler_set(s, "dyntemp-min", text[0], err) < 0 ||
+	    qwen_sampler_set(s, "dyntemp-max", text[1], err) < 0 ||
+	    qwen_sampler_set(s, "temp", "0", err) < 0 ? -1 : 0;
+}
+
+static void
+draw_seed(const struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler *s)
+{
+	char seed[TOOL_SEED_ROOM];
+
+	if ((q->seed_from != QWEN_SEED_RANDOM && !(t->draws_seeds &&
+	    q->seed_from == QWEN_SEED_UNSAID)) || !qwen_sampler_draws(s))
+		return;
+	tool_seed_draw(seed);
+	cli_must(NULL, qwen_sampler_set(s, "seed", seed, &cli_err));
+	q->seed = qwen_sampler_seed(s);
+	q->seed_told = 1;
+}
+
+/* The tokens that end its answers, where it names some. */
+static void
+list_endings(const struct tool_service *t, struct qwen_request *q)
+{
+	size_t n = t->ignore_eos ? 0 : t->header->n_eog;
+
+	free(q->ending);
+	q->ending = NULL;
+	q->n_ending = n + q->n_stop_ids;
+	if (q->n_stop_ids == 0)
+		return;
+	q->ending = cli_got(calloc(q->n_ending, sizeof *q->ending));
+	memcpy(q->ending, t->header->eog, n * sizeof *q->ending);
+	memcpy(q->ending + n, q->stop_id, q->n_stop_ids * sizeof *q->ending);
+}
+
+/* What a sampler needs of the vocabulary, for this request or its grammar. */
+static void
+give_pieces(struct tool_service *t, const struct qwen_request *q,
+    struct qwen_sampler *s)
+{
+	if (q->grammar != NULL)
+		qwen_sampler_constrain(s, qwen_grammar_constraint(q->grammar,
+		    t->grammars.trie));
+	if (!qwen_sampler_needs_pieces(s))
+		return;
+	cli_must(qwen_gguf_path(t->gguf, 0), qwen_grammars_prepare(
+	    &t->grammars, &cli_err));
+	qwen_sampler_pieces(s, t->grammars.pieces);
+}
+
+static int
+set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 {
 	struct qwen_err err;
 	size_t i;
 
 	for (i = 0; i < q->n_set; i++) {
-		if (qwen_sampler_set(s, q->set[i].option, q->set[i].value,
-		    &err) < 0)
+		if (set_one(q, i, s, &err) < 0)
 			return refuse(q, q->set[i].key, &err);
 	}
 	qwen_sampler_bias(s, q->bias_id, q->bias, q->n_bias);
 	tool_sampling_advise(s, t->gguf, 1, q->thinks);
+	if (set_range(q, s, &err) < 0)
+		return refuse(q, "dynatemp_range", &err);
 	if (qwen_sampler_check(s, &err) < 0)
 		return refuse(q, NULL, &err);
-	if (q->grammar != NULL) {
-		qwen_sampler_pieces(s, t->grammars.pieces);
-		qwen_sampler_constrain(s, qwen_grammar_constraint(q->grammar,
-		    t->grammars.trie));
-	}
+	draw_seed(t, q, s);
+	list_endings(t, q);
+	give_pieces(t, q, s);
 	return 0;
 }
 
 int
-tool_service_sampler(const struct tool_service *t, struct qwen_request *q,
+tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out)
 {
 	cli_must(NULL, qwen_sampler_copy(out, t->base, &cli_err));

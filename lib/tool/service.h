@@ -15,6 +15,8 @@ struct tool_service {
 	struct qwen_sampler	*sampler;	/* of the options */
 	struct tool_grammar	 grammar;	/* open, if there is one */
 	int			 mask_unused;
+	int			 draws_seeds;	/* for requests without one */
+	int			 ignore_eos;
 	/* opened */
 	struct qwen_service	 service;	/* but for tok, spell, encode,
 						   max, streams, unknown */
@@ -24,6 +26,7 @@ struct tool_service {
 	struct qwen_template	*chat;
 	struct qwen_pieces	*pieces;
 	struct qwen_str		*stop;
+	const struct qwen_header *header;	/* has the endings; borrowed */
 };
 
 /* h has the endings.  Dies. */
@@ -35,9 +38,10 @@ void tool_service_close(struct tool_service *t);
 
 /*
  * The sampler of what a request says on top of what holds for all: 0, or -1 with
- * its refusal.  Dies where there is no memory.
+ * its refusal.  Draws the request's seed, where it has none of its own and one is
+ * wanted, and lists what ends its answers.  Dies where there is no memory.
  */
-int tool_service_sampler(const struct tool_service *t, struct qwen_request *q,
+int tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out);
 
 /* That of its i-th answer to a prompt, or NULL where none is needed.  Dies. */

@@ -620,6 +620,18 @@ void tool_sampling_check(struct qwen_sampler *s);
 const char *tool_sampling_advise(struct qwen_sampler *s,
     const struct qwen_gguf *g, int usual, int thinking);
 
+/*
+ * A seed from the operating system, as digits: below 2^52, so that every program
+ * that reads JSON keeps all of them, those of further answers too.  Dies.
+ */
+enum { TOOL_SEED_ROOM = 24 };
+void tool_seed_draw(char buf[TOOL_SEED_ROOM]);
+
+/* --seed random, or a number; and the note that tells which one was drawn. */
+int tool_seed_is_random(void);
+int tool_seed_is_given(void);
+void tool_tell_seed(const struct qwen_sampler *s);
+
 /* -v: what is set, by whose advice, or NULL, and " when" or "". */
 void tool_tell_sampling(const struct qwen_sampler *s, const char *source,
     const char *when);

@@ -125,6 +125,124 @@ setting_is(const char *member, const char *option, const char *want)
 	qwen_text_fini(&t);
 }
 
+/* The number of tokens that a field asks for, in a completion. */
+static void
+max_is(const char *member, size_t want)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+
+	qwen_text_fmt(&t, "{\"prompt\":\"a\",%s}", member);
+	q = parse(QWEN_FORM_COMPLETION, t.s);
+	ok(q->no.err.code == 0 && q->max == want, "%s: %zu tokens", member,
+	    q->max);
+	qwen_request_free(q);
+	qwen_text_fini(&t);
+}
+
+/* LM Studio, llama.cpp, Ollama and transformers have these. */
+static void
+test_bounds(void)
+{
+	max_is("\"max_tokens\":-1", INT64_MAX);
+	max_is("\"max_completion_tokens\":-1", INT64_MAX);
+	max_is("\"n_predict\":-1", INT64_MAX);
+	max_is("\"n_predict\":-2", INT64_MAX);
+	max_is("\"num_predict\":-1", INT64_MAX);
+	max_is("\"n_predict\":2", 2);
+	max_is("\"num_predict\":3.0", 3);
+	max_is("\"max_new_tokens\":4", 4);
+	max_is("\"max_tokens\":5,\"n_predict\":9", 5);
+	max_is("\"max_tokens\":null,\"n_predict\":9", 9);
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"max_tokens\":-3}",
+	    "invalid_request", "max_tokens: -3 is not a whole number of at "
+	    "least 1");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"n_predict\":"
+	    "\"2\"}", "invalid_request", "n_predict: \"2\" is not a number");
+	setting_is("\"top_k\":-1", "top-k", "0");
+	setting_is("\"top_k\":0", "top-k", "0");
+	setting_is("\"top_n_sigma\":-1.0", "top-n-sigma", "0");
+	setting_is("\"repeat_last_n\":-1", "penalty-last-n", "-1");
+}
+
+/* All settings of a completion as one text, "option=value ..." */
+static void
+settings_are(const char *members, const char *want)
+{
+	struct qwen_text t = { 0 }, got = { 0 };
+	struct qwen_request *q;
+	struct qwen_sampler *s;
+	size_t i, set = 0;
+
+	qwen_text_fmt(&t, "{\"prompt\":\"a\",%s}", members);
+	q = parse(QWEN_FORM_COMPLETION, t.s);
+	if (qwen_sampler_new(&s, &err) < 0)
+		abort();
+	qwen_text_str(&got, "");
+	for (i = 0; i < q->n_set; i++) {
+		qwen_text_fmt(&got, "%s%s=%s", i > 0 ? " " : "",
+		    q->set[i].option, q->set[i].value);
+		set += qwen_sampler_set(s, q->set[i].option, q->set[i].value,
+		    &err) == 0;
+	}
+	ok(q->no.err.code == 0 && set == q->n_set && strcmp(got.s, want) == 0,
+	    "%s: %s", members, q->no.err.code != 0 ? q->no.err.msg : got.s);
+	qwen_sampler_free(s);
+	qwen_request_free(q);
+	qwen_text_fini(&got);
+	qwen_text_fini(&t);
+}
+
+/* By the names of llama.cpp's server, whose README has the defaults. */
+static void
+test_samplers(void)
+{
+	struct qwen_request *q;
+
+	settings_are("\"temperature\":0", "temp=0 greedy=1");
+	settings_are("\"temperature\":0.0,\"repeat_penalty\":1.1",
+	    "temp=0 greedy=1 repeat-penalty=1.1");
+	settings_are("\"mirostat\":0,\"mirostat_tau\":4", "mirostat=0");
+	settings_are("\"mirostat\":2", "mirostat=5");
+	settings_are("\"mirostat\":2,\"mirostat_tau\":4.5,"
+	    "\"mirostat_eta\":0.2", "mirostat=4.5 mirostat-eta=0.2");
+	settings_are("\"dry_multiplier\":0.8,\"dry_base\":1.75,"
+	    "\"dry_allowed_length\":3,\"dry_penalty_last_n\":-1,"
+	    "\"dry_sequence_breakers\":[\"\\n\",\":\"]",
+	    "dry-multiplier=0.8 dry-base=1.75 dry-allowed-length=3 "
+	    "dry-last-n=-1 dry-breaker=\n dry-breaker=:");
+	settings_are("\"samplers\":[\"dry\",\"top_k\",\"typ_p\",\"top_p\","
+	    "\"min_p\",\"xtc\",\"temperature\"]",
+	    "chain=dry,top-k,typical,top-p,min-p,xtc,dyntemp,temp");
+	settings_are("\"samplers\":\"edskypmxt\"", "chain=penalties,dry,"
+	    "top-n-sigma,top-k,typical,top-p,min-p,xtc,dyntemp,temp");
+	settings_are("\"top_k\":40,\"top_p\":0.99,\"samplers\":[\"top_k\","
+	    "\"top_p\",\"infill\"]",
+	    "top-p=0.99 top-k=40 chain=top-k,top-p greedy=1");
+	settings_are("\"samplers\":[],\"min_keep\":1,\"seed\":null", "");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":1}",
+	    "invalid_request", "mirostat: 1 is not supported: 0, or 2 for "
+	    "Mirostat 2");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"samplers\":["
+	    "\"tfs_z\"]}", "invalid_request", "samplers: \"tfs_z\" is not "
+	    "known: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
+	    "xtc, temperature and infill are");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\","
+	    "\"dry_sequence_breakers\":[]}", "invalid_request",
+	    "dry_sequence_breakers: is not a list of strings, at least one");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"min_keep\":2}",
+	    "invalid_request", "min_keep is not supported");
+	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"stop_token_ids\":"
+	    "[258]}", "invalid_request", "stop_token_ids: 258 is not a token "
+	    "of this model");
+	q = parse(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"seed\":-1,"
+	    "\"dynatemp_range\":0.5,\"stop_token_ids\":[7,5]}");
+	ok(q->no.err.code == 0 && q->seed_from == QWEN_SEED_RANDOM &&
+	    q->n_set == 0 && q->temp_range == 0.5 && q->n_stop_ids == 2 &&
+	    q->stop_id[1] == 5, "-1 is a seed that is drawn");
+	qwen_request_free(q);
+}
+
 static void
 test_numbers(void)
 {
@@ -134,7 +252,7 @@ test_numbers(void)
 	ok(q->no.err.code == 0 && q->max == 2 && q->n == 3 &&
 	    q->prompt[0].id[0] == 5, "2.0 is 2");
 	qwen_request_free(q);
-	setting_is("\"seed\":-1", "seed", "18446744073709551615");
+	setting_is("\"seed\":-2", "seed", "18446744073709551614");
 	setting_is("\"seed\":-9223372036854775808", "seed",
 	    "9223372036854775808");
 	setting_is("\"seed\":7.0", "seed", "7");
@@ -213,9 +331,9 @@ test_members(void)
 	    "guided_regex is not supported");
 	refused_for("chat_template", "{" HI ",\"chat_template\":\"{{ 1 }}\"}",
 	    "chat_template is not supported");
-	refused_for("mirostat", "{" HI ",\"mirostat\":2}",
-	    "mirostat is not supported");
-	q = parse(QWEN_FORM_CHAT, "{" HI ",\"mirostat\":0,\"top_n_sigma\":-1.0,"
+	refused_for("min_keep", "{" HI ",\"min_keep\":2}",
+	    "min_keep is not supported");
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"min_keep\":0,\"bad_words\":[],"
 	    "\"guided_regex\":null,\"chat_template\":\"\"}");
 	ok(q->no.err.code == 0, "unless they ask for nothing");
 	qwen_request_free(q);
@@ -231,9 +349,9 @@ test_members(void)
 	for (i = 0; i < 2; i++)
 		qwen_request_free(parse(QWEN_FORM_CHAT, "{" HI ",\"temprature\":"
 		    "1,\"user\":\"u\",\"store\":true,\"verbosity\":\"low\","
-		    "\"max_new_tokens\":3,\"xyzzy\":1,\"reasoning_content\":2}"));
+		    "\"max_length\":3,\"xyzzy\":1,\"reasoning_content\":2}"));
 	qwen_unknown_list(&u, &t);
-	ok(strcmp(t.s, "temprature (did you mean temperature?), max_new_tokens "
+	ok(strcmp(t.s, "temprature (did you mean temperature?), max_length "
 	    "(did you mean max_tokens?), xyzzy") == 0, "noted once: %s", t.s);
 	qwen_text_fini(&t);
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"a1\":1,\"b1\":1,\"c1\":1,"
@@ -757,6 +875,8 @@ main(void)
 	start();
 	test_settings();
 	test_numbers();
+	test_bounds();
+	test_samplers();
 	test_refused();
 	test_members();
 	test_messages_of_clients();

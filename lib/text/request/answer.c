@@ -285,6 +285,9 @@ flush(struct qwen_answer *a, struct qwen_err *err)
 	if (!a->is_cut && a->cut != NULL &&
 	    give(a, qwen_cut_end(a->cut), err) < 0)
 		return -1;
+	if (a->is_cut && a->request->keeps_stop &&
+	    give(a, a->request->stop[qwen_cut_which(a->cut)], err) < 0)
+		return -1;
 	if (a->reply != NULL && qwen_reply_finish(a->reply, err) < 0)
 		return -1;
 	return check(a, err);

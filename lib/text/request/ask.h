@@ -129,7 +129,7 @@ struct qwen_member {
 	const char		*name;
 	enum qwen_member_kind	 kind;
 	const char		*ours;	/* what is meant, of FOREIGN; of REFUSED,
-					   "0": no number up to that asks for
+					   a number: none up to that asks for
 					   anything */
 };
 
@@ -165,6 +165,11 @@ int qwen_ask_anthropic(struct qwen_ask *r);
 void qwen_ask_rename_anthropic(struct qwen_refusal *no);
 int qwen_ask_responses(struct qwen_ask *r);
 void qwen_ask_rename_responses(struct qwen_refusal *no);
+
+/* settings.c: one more sampling option; and those that are more than a number */
+int qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
+    const char *value);
+int qwen_ask_settings(struct qwen_ask *r);
 
 /* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);

@@ -36,41 +36,35 @@ whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
 
 /* ---------------------------------------------------------------- sampling */
 
-/* What the fields of a request are called by samplers. */
+/*
+ * What samplers call the fields of a request.  Where off is set, a number below 0
+ * turns the method off, as 0 does.
+ */
 static const struct {
 	const char	*key, *option;
+	int		 off;
 } fields[] = {
-	{ "temperature", "temp" },
-	{ "top_p", "top-p" },
-	{ "top_k", "top-k" },
-	{ "min_p", "min-p" },
-	{ "seed", "seed" },
-	{ "presence_penalty", "presence-penalty" },
-	{ "frequency_penalty", "frequency-penalty" },
-	{ "repetition_penalty", "repeat-penalty" },
-	{ "repeat_penalty", "repeat-penalty" },
-	{ "repeat_last_n", "penalty-last-n" },
-	{ "typical_p", "typical" },
-	{ "xtc_probability", "xtc-probability" },
-	{ "xtc_threshold", "xtc-threshold" },
-	{ "min_tokens", "min-tokens" },
+	{ "temperature", "temp", 0 },
+	{ "top_p", "top-p", 0 },
+	{ "top_k", "top-k", 1 },
+	{ "min_p", "min-p", 0 },
+	{ "seed", "seed", 0 },
+	{ "presence_penalty", "presence-penalty", 0 },
+	{ "frequency_penalty", "frequency-penalty", 0 },
+	{ "repetition_penalty", "repeat-penalty", 0 },
+	{ "repeat_penalty", "repeat-penalty", 0 },
+	{ "repeat_last_n", "penalty-last-n", 0 },
+	{ "typical_p", "typical", 0 },
+	{ "xtc_probability", "xtc-probability", 0 },
+	{ "xtc_threshold", "xtc-threshold", 0 },
+	{ "top_n_sigma", "top-n-sigma", 1 },
+	{ "dry_multiplier", "dry-multiplier", 1 },
+	{ "dry_base", "dry-base", 0 },
+	{ "dry_allowed_length", "dry-allowed-length", 0 },
+	{ "dry_penalty_last_n", "dry-last-n", 0 },
+	{ "dynatemp_exponent", "dyntemp-exponent", 0 },
+	{ "min_tokens", "min-tokens", 0 },
 };
-
-static int
-add_setting(struct qwen_ask *r, const char *key, const char *option,
-    const char *value)
-{
-	struct qwen_request *q = r->q;
-	char *copy = strdup(value);
-
-	if (copy == NULL || qwen_grow(&q->set, &q->cap_set, q->n_set + 1,
-	    sizeof *q->set) < 0) {
-		free(copy);
-		return qwen_oom(&r->no->err);
-	}
-	q->set[q->n_set++] = (struct qwen_setting){ key, option, copy };
-	return 0;
-}
 
 /* A token and what is added to its logit, which no other may be. */
 static int
@@ -130,17 +124,48 @@ read_bias(struct qwen_ask *r)
 	return rc;
 }
 
-/* Below 0 they are those above 2^63, so that any of 64 bits is one. */
-static void
-wrap_seed(char buf[QWEN_ASK_NUMBER])
+/*
+ * -1 is a seed that is drawn, as for llama.cpp, Ollama and vLLM: 1.  Others below
+ * 0 are those above 2^63, so that any of 64 bits is one.
+ */
+static int
+read_seed(char buf[QWEN_ASK_NUMBER])
 {
 	long long n;
 	char *end;
 
 	errno = 0;
 	n = strtoll(buf, &end, 10);
-	if (n < 0 && errno == 0 && *end == '\0')
+	if (errno != 0 || *end != '\0')
+		return 0;
+	if (n < 0)
 		snprintf(buf, QWEN_ASK_NUMBER, "%llu", (unsigned long long)n);
+	return n == -1;
+}
+
+/* The number of a field, for the sampler's option. */
+static int
+read_number(struct qwen_ask *r, size_t i, char buf[QWEN_ASK_NUMBER])
+{
+	const char *key = fields[i].key;
+	int best = strcmp(key, "temperature") == 0 && strtod(buf, NULL) == 0;
+
+	if (fields[i].off && strtod(buf, NULL) < 0)
+		snprintf(buf, QWEN_ASK_NUMBER, "0");
+	if (strcmp(key, "seed") == 0) {
+		r->q->seed_from = QWEN_SEED_GIVEN;
+		if (read_seed(buf)) {
+			r->q->seed_from = QWEN_SEED_RANDOM;
+			return 0;
+		}
+	}
+	if (qwen_ask_set(r, key, fields[i].option, buf) < 0 ||
+	    (best && qwen_ask_set(r, key, "greedy", "1") < 0))
+		return -1;
+	/* whether it is a whole number, the sampler says */
+	if (strcmp(key, "min_tokens") == 0)
+		r->q->min = (size_t)strtoull(buf, NULL, 10);
+	return 0;
 }
 
 static int
@@ -154,18 +179,11 @@ read_sampling(struct qwen_ask *r)
 	for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
 		if ((v = qwen_ask_get(r->body, fields[i].key)) == NULL)
 			continue;
-		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0)
+		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0 ||
+		    read_number(r, i, buf) < 0)
 			return -1;
-		if (strcmp(fields[i].key, "seed") == 0)
-			wrap_seed(buf);
-		if (add_setting(r, fields[i].key, fields[i].option,
-		    buf) < 0)
-			return -1;
-		/* whether it is a whole number, the sampler says */
-		if (strcmp(fields[i].key, "min_tokens") == 0)
-			r->q->min = (size_t)strtoull(buf, NULL, 10);
 	}
-	return read_bias(r);
+	return qwen_ask_settings(r) < 0 ? -1 : read_bias(r);
 }
 
 /* --------------------------------------------------------- other parameters */
@@ -299,7 +317,7 @@ read_eos(struct qwen_ask *r)
 		return on;
 	snprintf(buf, sizeof buf, "%zu", r->q->max < INT32_MAX ? r->q->max :
 	    (size_t)INT32_MAX);
-	return add_setting(r, "ignore_eos", "min-tokens", buf);
+	return qwen_ask_set(r, "ignore_eos", "min-tokens", buf);
 }
 
 /* What it is for a template is the template's matter. */
@@ -312,24 +330,46 @@ read_effort(struct qwen_ask *r)
 	    wrong(r->no, "reasoning_effort", "is not a string");
 }
 
+/*
+ * The number of tokens under one of its names: 1; 0 if there is none; -1.  Below
+ * 0, others mean that there is no bound: -1, and -2 up to the end of the context.
+ */
+static int
+read_max_named(struct qwen_ask *r, const char *key, int64_t min, int64_t *max)
+{
+	yyjson_val *v = qwen_ask_get(r->body, key);
+	char buf[QWEN_ASK_NUMBER];
+
+	if (v == NULL)
+		return 0;
+	if (qwen_ask_number(r->no, key, v, buf) < 0)
+		return -1;
+	if (strcmp(buf, "-1") != 0 && strcmp(buf, "-2") != 0)
+		return whole(r, key, min, INT64_MAX, max);
+	*max = INT64_MAX;
+	return 1;
+}
+
 /* How many tokens; none only where the prompt is wanted. */
 static int
 read_max(struct qwen_ask *r)
 {
+	/* of OpenAI; then llama.cpp, Ollama, transformers; the first counts */
+	static const char *const names[] = { "max_completion_tokens",
+	    "max_tokens", "n_predict", "num_predict", "max_new_tokens" };
 	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
-	int echo = truth(r, r->body, "echo"), got;
+	int echo = truth(r, r->body, "echo"), got = 0;
+	size_t i;
 
 	if (echo < 0)
 		return -1;
 	if (echo && (!r->s->echoes || r->q->form != QWEN_FORM_COMPLETION))
 		return bad(r->no, "echo", "echo is not supported");
 	r->q->echo = echo;
-	if ((got = whole(r, "max_completion_tokens", !echo, INT64_MAX,
-	    &max)) < 0 || (got == 0 && whole(r, "max_tokens", !echo, INT64_MAX,
-	    &max) < 0))
-		return -1;
+	for (i = 0; i < sizeof names / sizeof *names && got == 0; i++)
+		got = read_max_named(r, names[i], !echo, &max);
 	r->q->max = (size_t)max;
-	return 0;
+	return got < 0 ? -1 : 0;
 }
 
 int
@@ -346,6 +386,9 @@ qwen_ask_fields(struct qwen_ask *r)
 	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0)
 		return -1;
 	q->n = (size_t)n;
+	if ((q->keeps_stop = truth(r, r->body,
+	    "include_stop_str_in_output")) < 0)
+		return -1;
 	return read_max(r) < 0 || read_sampling(r) < 0 || read_stop(r) < 0 ||
 	    read_logprobs(r) < 0 || read_ways(r) < 0 || read_eos(r) < 0 ||
 	    read_effort(r) < 0 || qwen_ask_grammar(r) < 0 ? -1 : 0;

@@ -89,6 +89,8 @@ void qwen_openai_error(struct qwen_text *t, int status, const char *code,
 void qwen_openai_answer(struct qwen_text *t, const struct qwen_answer *a);
 void qwen_openai_choices(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q);
+/* The seed and a comma, where it was drawn for this request; else nothing. */
+void qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q);
 void qwen_openai_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);
 

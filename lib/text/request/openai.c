@@ -26,6 +26,14 @@ qwen_openai_usage(struct qwen_text *t, const struct qwen_request *q)
 	qwen_text_str(t, "}");
 }
 
+void
+qwen_openai_seed(struct qwen_text *t, const struct qwen_request *q)
+{
+	if (q->seed_told)
+		qwen_text_fmt(t, "\"seed\":%llu,",
+		    (unsigned long long)q->seed);
+}
+
 /* What of a list comes after told, which it then is. */
 static void
 add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
@@ -164,6 +172,7 @@ qwen_openai_body(const struct qwen_request *q, uint64_t created,
 {
 	add_head(t, q, created, 0);
 	qwen_openai_choices(t, q);
+	qwen_openai_seed(t, q);
 	qwen_openai_usage(t, q);
 	qwen_text_str(t, "}");
 }
@@ -223,6 +232,9 @@ end_choice(struct qwen_text *t, const struct qwen_sse *s,
 	else
 		qwen_text_str(t, ",\"finish_reason\":null");
 	qwen_text_str(t, "}]");
+	if (ends && s->q->seed_told)
+		qwen_text_fmt(t, ",\"seed\":%llu",
+		    (unsigned long long)s->q->seed);
 	if (s->q->include_usage)
 		qwen_text_str(t, ",\"usage\":null");
 	qwen_text_str(t, "}\n\n");
@@ -293,6 +305,7 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 		qwen_text_str(t, "data: ");
 		add_head(t, q, s->created, 1);
 		qwen_text_str(t, "\"choices\":[],");
+		qwen_openai_seed(t, q);
 		qwen_openai_usage(t, q);
 		qwen_text_str(t, "}\n\n");
 	}

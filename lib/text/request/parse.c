@@ -189,6 +189,8 @@ qwen_request_free(struct qwen_request *q)
 	free(q->set);
 	free(q->bias_id);
 	free(q->bias);
+	free(q->stop_id);
+	free(q->ending);
 	free(q->stop);
 	free(q->answer);
 	free(q->prompt);

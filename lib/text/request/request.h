@@ -160,6 +160,13 @@ struct qwen_setting {
 	char		*value;
 };
 
+/* Where the seed of a request comes from. */
+enum qwen_seed {
+	QWEN_SEED_UNSAID,	/* the request has none */
+	QWEN_SEED_GIVEN,	/* it is among its settings */
+	QWEN_SEED_RANDOM,	/* the request wants one that is drawn */
+};
+
 struct qwen_answer;
 struct qwen_request {
 	void			*arg;		/* the caller's */
@@ -177,6 +184,18 @@ struct qwen_request {
 	int32_t			*bias_id;	/* logit_bias: each token once, */
 	float			*bias;		/* and what is added; owned */
 	size_t			 n_bias;
+	enum qwen_seed		 seed_from;
+	int			 seed_told;	/* the caller drew this seed, */
+	uint64_t		 seed;		/* and the answer has it */
+	double			 temp_range;	/* above and below the
+						   temperature; 0: none */
+	int32_t			*stop_id;	/* tokens that end an answer, */
+	size_t			 n_stop_ids;	/* beside the model's; owned */
+	int32_t			*ending;	/* the caller's: those and the
+						   model's, or NULL; owned */
+	size_t			 n_ending;
+	int			 keeps_stop;	/* the text has the stop string
+						   that ended it */
 	size_t			 n;	/* answers to each prompt */
 	size_t			 max;	/* tokens of each; 0 may be with echo */
 	size_t			 min;	/* tokens before a stop counts */

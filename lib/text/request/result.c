@@ -26,6 +26,7 @@ plain(struct qwen_text *t, const struct qwen_request *q)
 			qwen_text_str(t, ",");
 		} else
 			qwen_openai_choices(t, q);
+		qwen_openai_seed(t, q);
 		qwen_openai_usage(t, q);
 	}
 	qwen_text_str(t, "}\n");
@@ -39,7 +40,11 @@ enveloped(struct qwen_text *t, const struct qwen_request *q)
 	qwen_text_fmt(t, "{\"id\":\"" BATCH_ID "%llu\",\"custom_id\":%s,",
 	    number, q->id != NULL ? q->id : "null");
 	qwen_text_fmt(t, "\"response\":{\"status_code\":%d,\"request_id\":"
-	    "\"req_%llu\",\"body\":", qwen_refusal_status(&q->no), number);
+	    "\"req_%llu\",", qwen_refusal_status(&q->no), number);
+	/* these forms have no place for it */
+	if (q->form == QWEN_FORM_RESPONSES || q->form == QWEN_FORM_MESSAGES)
+		qwen_openai_seed(t, q);
+	qwen_text_str(t, "\"body\":");
 	qwen_request_body(q, 0, t);
 	qwen_text_str(t, "},\"error\":null}\n");
 }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * settings.c - sampling as requests have it by the names of llama.cpp and vLLM:
+ * what is more than a number under another name, which fields.c reads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/request/ask.h"
+
+enum {
+	BREAKERS_MAX = 128,	/* strings of dry_sequence_breakers */
+	BREAKER_MAX = 256,	/* bytes of one */
+	STOP_IDS_MAX = 128,
+};
+
+int
+qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
+    const char *value)
+{
+	struct qwen_request *q = r->q;
+	char *copy = strdup(value);
+
+	if (copy == NULL || qwen_grow(&q->set, &q->cap_set, q->n_set + 1,
+	    sizeof *q->set) < 0) {
+		free(copy);
+		return qwen_oom(&r->no->err);
+	}
+	q->set[q->n_set++] = (struct qwen_setting){ key, option, copy };
+	return 0;
+}
+
+/* A number, or what is written there as one: 1; 0, there is none; or -1. */
+static int
+number(struct qwen_ask *r, const char *key, char buf[QWEN_ASK_NUMBER])
+{
+	yyjson_val *v = qwen_ask_get(r->body, key);
+
+	if (v == NULL)
+		return 0;
+	return qwen_ask_number(r->no, key, v, buf) < 0 ? -1 : 1;
+}
+
+/* 0: not; 2: Mirostat 2, for the surprise mirostat_tau. */
+static int
+read_mirostat(struct qwen_ask *r)
+{
+	char which[QWEN_ASK_NUMBER], value[QWEN_ASK_NUMBER] = "5";
+	int got = number(r, "mirostat", which);
+
+	if (got <= 0)
+		return got;
+	if (strcmp(which, "0") == 0)
+		return qwen_ask_set(r, "mirostat", "mirostat", "0");
+	if (strcmp(which, "2") != 0)
+		return wrong(r->no, "mirostat", "%s is not supported: 0, or 2 "
+		    "for Mirostat 2", which);
+	if (number(r, "mirostat_tau", value) < 0 ||
+	    qwen_ask_set(r, "mirostat_tau", "mirostat", value) < 0)
+		return -1;
+	got = number(r, "mirostat_eta", value);
+	return got <= 0 ? got : qwen_ask_set(r, "mirostat_eta",
+	    "mirostat-eta", value);
+}
+
+/* The range is added to the temperature when that is known. */
+static int
+read_range(struct qwen_ask *r)
+{
+	char buf[QWEN_ASK_NUMBER];
+	int got = number(r, "dynatemp_range", buf);
+	double range = got > 0 ? strtod(buf, NULL) : 0;
+
+	if (got < 0)
+		return -1;
+	if (!(range >= 0 && range <= 500))
+		return wrong(r->no, "dynatemp_range", "%s is not a number from "
+		    "0 to 500", buf);
+	r->q->temp_range = range;
+	return 0;
+}
+
+/* Each string is one more value of the option. */
+static int
+read_breakers(struct qwen_ask *r)
+{
+	static const char key[] = "dry_sequence_breakers";
+	yyjson_val *list = qwen_ask_get(r->body, key), *v;
+	size_t i, n;
+
+	if (list == NULL)
+		return 0;
+	if (!yyjson_is_arr(list) || yyjson_arr_size(list) == 0)
+		return wrong(r->no, key, "is not a list of strings, at least "
+		    "one");
+	if (yyjson_arr_size(list) > BREAKERS_MAX)
+		return wrong(r->no, key, "more than %d strings", BREAKERS_MAX);
+	yyjson_arr_foreach(list, i, n, v) {
+		if (!yyjson_is_str(v) || yyjson_get_len(v) == 0 ||
+		    yyjson_get_len(v) > BREAKER_MAX ||
+		    strlen(yyjson_get_str(v)) != yyjson_get_len(v))
+			return wrong(r->no, key, "entry %zu is not a string of "
+			    "1 to %d bytes without a NUL", i, BREAKER_MAX);
+		if (qwen_ask_set(r, key, "dry-breaker",
+		    yyjson_get_str(v)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the order */
+
+/* What llama.cpp calls the methods; its letters, in one string; and we. */
+static const struct {
+	const char	*name, *also;
+	char		 letter;
+	const char	*method;	/* NULL: the best token is taken */
+} methods[] = {
+	{ "penalties", NULL, 'e', "penalties" },
+	{ "dry", NULL, 'd', "dry" },
+	{ "top_n_sigma", "top-n-sigma", 's', "top-n-sigma" },
+	{ "top_k", "top-k", 'k', "top-k" },
+	{ "typ_p", "typical_p", 'y', "typical" },
+	{ "top_p", "top-p", 'p', "top-p" },
+	{ "min_p", "min-p", 'm', "min-p" },
+	{ "xtc", NULL, 'x', "xtc" },
+	{ "temperature", "temp", 't', "dyntemp,temp" },
+	{ "infill", NULL, 'i', NULL },
+};
+enum { N_METHODS = sizeof methods / sizeof *methods };
+
+/* The row of a name, or of a letter if that is not 0; N_METHODS: none. */
+static size_t
+find_method(const char *name, char letter)
+{
+	size_t i;
+
+	for (i = 0; i < N_METHODS; i++) {
+		if (letter != '\0' ? methods[i].letter == letter :
+		    strcmp(methods[i].name, name) == 0 ||
+		    (methods[i].also != NULL &&
+		    strcmp(methods[i].also, name) == 0))
+			break;
+	}
+	return i;
+}
+
+/* One more of the chain; *best: the best token is taken. */
+static int
+add_method(struct qwen_ask *r, struct qwen_text *chain, const char *name,
+    char letter, int *best)
+{
+	char one[2] = { letter, '\0' };
+	size_t i = find_method(name, letter);
+
+	if (i == N_METHODS)
+		return wrong(r->no, "samplers", "\"%.40s\" is not known: "
+		    "penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, "
+		    "xtc, temperature and infill are", letter != '\0' ? one :
+		    name);
+	if (methods[i].method == NULL)
+		*best = 1;
+	else
+		qwen_text_fmt(chain, "%s%s", chain->n > 0 ? "," : "",
+		    methods[i].method);
+	return 0;
+}
+
+static int
+add_methods(struct qwen_ask *r, yyjson_val *v, struct qwen_text *chain,
+    int *best)
+{
+	const char *s = yyjson_get_str(v);
+	yyjson_val *one;
+	size_t i, n;
+
+	if (yyjson_get_len(v) > 64)
+		return wrong(r->no, "samplers", "more than 64 of them");
+	for (; yyjson_is_str(v) && *s != '\0'; s++) {
+		if (add_method(r, chain, NULL, *s, best) < 0)
+			return -1;
+	}
+	yyjson_arr_foreach(v, i, n, one) {
+		if (!yyjson_is_str(one))
+			return wrong(r->no, "samplers", "entry %zu is not a "
+			    "string", i);
+		if (add_method(r, chain, yyjson_get_str(one), '\0', best) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A list of names or a string of letters; of none, as if it was not there. */
+static int
+read_order(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "samplers");
+	struct qwen_text chain = { 0 };
+	int rc, best = 0;
+
+	if (v == NULL)
+		return 0;
+	if (!yyjson_is_arr(v) && !yyjson_is_str(v))
+		return wrong(r->no, "samplers", "is not a list of names");
+	rc = add_methods(r, v, &chain, &best);
+	if (rc == 0 && chain.failed)
+		rc = qwen_oom(&r->no->err);
+	if (rc == 0 && chain.n > 0)
+		rc = qwen_ask_set(r, "samplers", "chain", chain.s);
+	if (rc == 0 && best)
+		rc = qwen_ask_set(r, "samplers", "greedy", "1");
+	qwen_text_fini(&chain);
+	return rc;
+}
+
+/* ----------------------------------------------------------------- endings */
+
+/* vLLM's: tokens that end an answer, beside those that end a text. */
+static int
+read_stop_ids(struct qwen_ask *r)
+{
+	static const char key[] = "stop_token_ids";
+	yyjson_val *v = qwen_ask_get(r->body, key);
+	struct qwen_ids ids = { 0 };
+
+	if (v == NULL)
+		return 0;
+	if (yyjson_arr_size(v) > STOP_IDS_MAX)
+		return wrong(r->no, key, "more than %d tokens", STOP_IDS_MAX);
+	if (!yyjson_is_arr(v))
+		return wrong(r->no, key, "is not a list of token ids");
+	if (yyjson_arr_size(v) > 0 &&
+	    qwen_ask_ids(r->no, key, v, r->s->n_vocab, &ids) < 0)
+		return -1;
+	r->q->stop_id = ids.id;
+	r->q->n_stop_ids = ids.n;
+	return 0;
+}
+
+int
+qwen_ask_settings(struct qwen_ask *r)
+{
+	return read_mirostat(r) < 0 || read_range(r) < 0 ||
+	    read_breakers(r) < 0 || read_order(r) < 0 ||
+	    read_stop_ids(r) < 0 ? -1 : 0;
+}

@@ -120,6 +120,10 @@ int qwen_template_thinks(const struct qwen_template *t,
  * each parameter, whose values are read by the tool's schema.  What looks like a
  * call and is none, or was cut off, is called unparsed; nothing is lost.  The
  * result does not depend on where the text is cut.
+ *
+ * Models forget tags, write JSON that is nearly right, or the other way of
+ * calls; qtok(1) lists what is read as a call all the same.  Its name must be
+ * that of a tool, and there must be no second way to read it.
  */
 struct qwen_reply;
 
@@ -133,6 +137,10 @@ struct qwen_reply_event {
 	struct qwen_str		text;	/* UTF-8; of a call, its arguments: a
 					   JSON object */
 	struct qwen_str		name;	/* of a call */
+	int			cut;	/* a call that was cut off: the text is the
+					   beginning of its arguments, or empty */
+	size_t			at;	/* byte of the reply, as UTF-8, that the
+					   text begins with; not of calls */
 };
 
 struct qwen_reply_opts {
@@ -141,6 +149,8 @@ struct qwen_reply_opts {
 						   list; NULL: none, and then
 						   calls are text */
 	size_t			 n_tools;	/* bytes */
+	int			 strict;	/* calls must be exactly as the
+						   template asks for them */
 	/*
 	 * Called for each piece as soon as it is certain, each unparsed text
 	 * and each call when it is whole; may be NULL.  -1 ends with err.
@@ -156,6 +166,12 @@ int qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 int qwen_reply_feed(struct qwen_reply *r, const void *text, size_t n,
     struct qwen_err *err);
 int qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err);
+
+/*
+ * In place of finish, for a reply that was cut off, by a limit on its tokens: a
+ * call whose name is complete and that of a tool comes as an event with cut set.
+ */
+int qwen_reply_cut(struct qwen_reply *r, struct qwen_err *err);
 void qwen_reply_free(struct qwen_reply *r);
 
 /*

@@ -5,13 +5,13 @@
 
 #include "base/err.h"
 #include "text/chat/reply.h"
-#include "text/chat/request.h"
 
 /* How a step ended, beside 0 (more text must come) and -1. */
 enum { GO_ON = 1 };
 
 static const char open_tag[] = "<tool_call>", end_tag[] = "</tool_call>";
-static const char end_parameter[] = "</parameter>";
+static const char function_tag[] = "<function=", end_function[] = "</function>";
+static const char parameter_tag[] = "<parameter=";
 
 void
 qwen_chat_call_reset(struct chat_call *c)
@@ -45,7 +45,7 @@ skip(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 
-	while (c->at < r->text.n && strchr(" \t\r\n", r->text.s[c->at]) !=
+	while (c->at < r->text.len && strchr(" \t\r\n", r->text.s[c->at]) !=
 	    NULL && r->text.s[c->at] != '\0')
 		c->at++;
 }
@@ -54,7 +54,24 @@ static int
 at_tag(const struct qwen_reply *r, const char *tag)
 {
 	return qwen_chat_begins(r->text.s + r->call.at,
-	    r->text.n - r->call.at, tag);
+	    r->text.len - r->call.at, tag);
+}
+
+static int
+at_char(const struct qwen_reply *r, char c)
+{
+	return r->call.at < r->text.len && r->text.s[r->call.at] == c;
+}
+
+/* <function= of a given tool at c->at: as qwen_chat_begins. */
+static int
+at_function(const struct qwen_reply *r)
+{
+	size_t at = r->call.at + sizeof function_tag - 1;
+	int is = at_tag(r, function_tag);
+
+	return is <= 0 ? is : qwen_chat_tool_begins(r, r->text.s + at,
+	    r->text.len - at);
 }
 
 /*
@@ -66,7 +83,7 @@ named_tag(struct qwen_reply *r, const char *tag, char **name)
 {
 	struct chat_call *c = &r->call;
 	const char *s = r->text.s + c->at + strlen(tag);
-	size_t n = r->text.n - c->at - strlen(tag), i;
+	size_t n = r->text.len - c->at - strlen(tag), i;
 
 	for (i = 0; i < n && s[i] != '>'; i++) {
 		if (s[i] == '<' || s[i] == '\n' || s[i] == '\0' ||
@@ -87,112 +104,65 @@ named_tag(struct qwen_reply *r, const char *tag, char **name)
 
 /* -------------------------------------------------------------------- JSON */
 
-/*
- * One byte of an object: what can be in none at all makes it bad, so that a
- * string that does not end takes no more than its line.
- */
 static int
-json_byte(struct chat_call *c, unsigned char b)
-{
-	if (c->in_string) {
-		if (b < 0x20)
-			return -1;
-		if (c->escaped)
-			c->escaped = 0;
-		else if (b == '\\')
-			c->escaped = 1;
-		else if (b == '"')
-			c->in_string = 0;
-		return 0;
-	}
-	if (b == '"')
-		c->in_string = 1;
-	else if (b == '{' || b == '[')
-		c->depth++;
-	else if (b == '}' || b == ']')
-		c->depth--;
-	else if (b == '\0' || strchr(" \t\r\n,:0123456789+-.eEtrufalsn", b) ==
-	    NULL)
-		return -1;
-	return 0;
-}
-
-/* The object from c->begin to c->at: a call if it has a name and arguments. */
-static int
-json_whole(struct qwen_reply *r)
+begin_json(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
-	yyjson_doc *d;
-	yyjson_val *root, *name, *args;
-	yyjson_mut_val *v;
-	struct qwen_err e;
+	int twice;
 
-	if (qwen_chat_read(&d, r->text.s + c->begin, c->at - c->begin, "call",
-	    &e) < 0 && e.code == QWEN_ENOMEM)
-		return qwen_oom(r->err);
-	root = yyjson_doc_get_root(d);
-	name = yyjson_obj_get(root, "name");
-	args = yyjson_obj_get(root, "arguments");
-	if (yyjson_get_len(name) == 0 || !yyjson_is_str(name) ||
-	    strlen(yyjson_get_str(name)) != yyjson_get_len(name) ||
-	    !yyjson_is_obj(args)) {
-		yyjson_doc_free(d);
-		return bad(c);
-	}
-	c->name = strdup(yyjson_get_str(name));
-	c->args = yyjson_mut_doc_new(NULL);
-	v = c->args == NULL ? NULL : yyjson_val_mut_copy(c->args, args);
-	yyjson_doc_free(d);
-	if (v == NULL || c->name == NULL)
-		return qwen_oom(r->err);
-	yyjson_mut_doc_set_root(c->args, v);
+	if (c->at + 1 == r->text.len)
+		return 0;	/* a second brace may follow */
+	twice = !r->opts.strict && at_char(r, '{') &&
+	    r->text.s[c->at + 1] == '{';
+	/* of two braces the inner one is counted */
+	c->at += (size_t)twice;
 	c->begin = c->at;
-	c->state = CHAT_CALL_WHOLE;
+	c->state = CHAT_CALL_JSON;
 	return GO_ON;
+}
+
+/* No call is in the object; nor is it known what else is in its strings. */
+static int
+bad_json(struct chat_call *c)
+{
+	c->at = c->begin;
+	return bad(c);
 }
 
 static int
 json(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
+	int rc = 0;
 
-	while (c->at < r->text.n) {
-		if (json_byte(c, (unsigned char)r->text.s[c->at]) < 0)
-			return bad(c);
-		c->at++;
-		if (c->depth == 0)
-			return json_whole(r);
-	}
-	return 0;
+	while (rc == 0 && c->at < r->text.len)
+		rc = qwen_chat_json_byte(&c->json,
+		    (unsigned char)r->text.s[c->at++], r->opts.strict);
+	if (rc <= 0)
+		return rc < 0 ? bad_json(c) : 0;
+	rc = qwen_chat_json_calls(r, r->text.s + c->begin, c->at - c->begin,
+	    r->opts.strict ? CHAT_EXACT : r->xml ? CHAT_LOOSE :
+	    CHAT_EXACT | CHAT_LOOSE);
+	if (rc <= 0)
+		return rc < 0 ? rc : bad_json(c);
+	c->begin = c->at;
+	c->state = CHAT_CALL_WHOLE;
+	return GO_ON;
 }
 
 /* --------------------------------------------------------------------- tags */
 
-/* After <tool_call>: the object, or <function=NAME>. */
 static int
-opened(struct qwen_reply *r)
+begin_function(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
-	int is, rc;
+	int rc = named_tag(r, function_tag, &c->name);
 
-	if (c->at == 0 && at_tag(r, open_tag) == 1)
-		c->at = sizeof open_tag - 1;
-	skip(r);
-	if (c->at == r->text.n)
-		return 0;
-	if (!r->xml) {
-		if (r->text.s[c->at] != '{')
-			return bad(c);
-		c->begin = c->at;
-		c->state = CHAT_CALL_JSON;
-		return GO_ON;
-	}
-	is = at_tag(r, "<function=");
-	if (is != 1)
-		return is == 0 ? bad(c) : 0;
-	rc = named_tag(r, "<function=", &c->name);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
 		return rc;
+	c->tool = qwen_chat_tool(r, c->name, strlen(c->name));
+	if (c->tool == NULL && (!r->xml || !c->tagged))
+		return bad(c);
 	c->args = yyjson_mut_doc_new(NULL);
 	if (c->args == NULL)
 		return qwen_oom(r->err);
@@ -201,55 +171,140 @@ opened(struct qwen_reply *r)
 	return GO_ON;
 }
 
+/* Past ``` and a word, if they are there: 1, or 0 if that is not known yet. */
+static int
+skip_fence(struct qwen_reply *r)
+{
+	struct chat_call *c = &r->call;
+	size_t i = c->at + 3;
+	int is = r->opts.strict ? 0 : at_tag(r, "```");
+
+	if (is <= 0)
+		return is == 0;
+	while (i < r->text.len && ((r->text.s[i] >= 'a' &&
+	    r->text.s[i] <= 'z') || r->text.s[i] == '_'))
+		i++;
+	if (i == r->text.len)
+		return 0;
+	c->at = i;
+	c->fenced = 1;
+	skip(r);
+	return c->at < r->text.len;
+}
+
+/* After <tool_call>: the object, or <function=NAME>. */
+static int
+opened(struct qwen_reply *r)
+{
+	struct chat_call *c = &r->call;
+	int is;
+
+	if (c->at == 0 && at_tag(r, open_tag) == 1) {
+		c->at = sizeof open_tag - 1;
+		c->tagged = 1;
+	}
+	skip(r);
+	if (c->at == r->text.len || !skip_fence(r))
+		return 0;
+	if ((at_char(r, '{') && (!r->xml || !r->opts.strict)) ||
+	    (at_char(r, '[') && !r->opts.strict))
+		return begin_json(r);
+	is = r->xml || !r->opts.strict ? at_tag(r, function_tag) : 0;
+	if (is <= 0)
+		return is == 0 ? bad(c) : 0;
+	return begin_function(r);
+}
+
+/* Where a value begins: in the line of the tag, or in the next; 0: not known. */
+static int
+begin_value(struct qwen_reply *r)
+{
+	struct chat_call *c = &r->call;
+
+	if (c->at == r->text.len || (!r->opts.strict && at_char(r, '\r') &&
+	    c->at + 1 == r->text.len))
+		return 0;
+	c->lines = at_char(r, '\n') ? 1 : !r->opts.strict &&
+	    at_char(r, '\r') && r->text.s[c->at + 1] == '\n' ? 2 : 0;
+	c->at += (size_t)c->lines;
+	c->begin = c->at;
+	c->nest[0] = c->nest[1] = 0;
+	c->indent = 0;
+	c->state = CHAT_CALL_VALUE;
+	return GO_ON;
+}
+
+/* The function ends here, though nothing says so. */
+static int
+is_over(struct qwen_reply *r)
+{
+	int is, other;
+
+	if (r->opts.strict || r->call.tool == NULL)
+		return 0;
+	is = at_tag(r, end_tag);
+	if (is == 0)
+		is = at_tag(r, open_tag);
+	other = at_function(r);
+	return is > 0 || other > 0 ? 1 : is < 0 || other < 0 ? -1 : 0;
+}
+
 /* <parameter=NAME>, or </function>. */
 static int
 between(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
+	yyjson_mut_val *args;
 	size_t before;
-	int is, rc;
+	int is, over, rc;
 
 	skip(r);
-	is = at_tag(r, "</function>");
-	if (is == 1) {
-		c->begin = c->at += strlen("</function>");
+	is = at_tag(r, end_function);
+	over = is == 0 ? is_over(r) : 0;
+	if (is == 1 || over == 1) {
+		c->at += is == 1 ? sizeof end_function - 1 : 0;
+		c->begin = c->at;
 		c->state = CHAT_CALL_WHOLE;
 		return GO_ON;
 	}
-	if (is < 0 || (is = at_tag(r, "<parameter=")) < 0)
+	if (is < 0 || over < 0 || (is = at_tag(r, parameter_tag)) < 0)
 		return 0;
 	if (is == 0)
 		return bad(c);
 	before = c->at;
-	rc = named_tag(r, "<parameter=", &c->param);
+	rc = named_tag(r, parameter_tag, &c->param);
 	if (rc != GO_ON || c->state == CHAT_CALL_BAD)
 		return rc;
-	if (c->at == r->text.n) {	/* what follows decides */
-		c->at = before;
-		return 0;
-	}
 	/* Twice the same: which one is meant? */
-	if (yyjson_mut_obj_get(yyjson_mut_doc_get_root(c->args), c->param) !=
-	    NULL)
+	args = yyjson_mut_doc_get_root(c->args);
+	if (yyjson_mut_obj_size(args) == CHAT_PARAMETERS_MAX ||
+	    yyjson_mut_obj_get(args, c->param) != NULL)
 		return bad(c);
-	c->state = r->text.s[c->at] == '\n' ? CHAT_CALL_LINES :
-	    CHAT_CALL_INLINE;
-	c->at += c->state == CHAT_CALL_LINES;
-	c->begin = c->seen = c->at;
-	return GO_ON;
+	rc = begin_value(r);
+	if (rc == 0)
+		c->at = before;
+	return rc;
 }
 
 /* The parameter is what stands up to end. */
 static int
-value(struct qwen_reply *r, size_t end)
+add_value(struct qwen_reply *r, size_t end)
 {
 	struct chat_call *c = &r->call;
-	int known;
-	yyjson_val *schema = qwen_chat_schema(r, c->name, c->param, &known);
-	yyjson_mut_val *v = qwen_chat_argument(c->args, schema,
-	    r->text.s + c->begin, end - c->begin);
-	yyjson_mut_val *key = yyjson_mut_strcpy(c->args, c->param);
+	struct qwen_text plain = { 0 };
+	const char *s = r->text.s + c->begin;
+	size_t n = end - c->begin;
+	yyjson_mut_val *v, *key;
 
+	if (qwen_chat_unindent(r, end, &plain)) {
+		s = plain.n > 0 ? plain.s : "";
+		n = plain.n;
+	}
+	v = plain.failed ? NULL : qwen_chat_argument(c->args,
+	    qwen_chat_parameter(c->tool, c->param, strlen(c->param)), s, n,
+	    r->opts.strict);
+	key = yyjson_mut_strcpy(c->args, c->param);
+	qwen_text_fini(&plain);
 	if (v == NULL || key == NULL || !yyjson_mut_obj_add(
 	    yyjson_mut_doc_get_root(c->args), key, v))
 		return qwen_oom(r->err);
@@ -257,90 +312,55 @@ value(struct qwen_reply *r, size_t end)
 	return GO_ON;
 }
 
-/* c->at is the beginning of a line. */
 static int
-lines(struct qwen_reply *r, int final)
+value(struct qwen_reply *r, int final)
 {
-	struct chat_call *c = &r->call;
-	const size_t len = sizeof end_parameter - 1;
-	const char *nl;
-	size_t line;
-
-	for (;;) {
-		line = c->at;
-		if (at_tag(r, end_parameter) == 1 &&
-		    (line + len < r->text.n ? r->text.s[line + len] == '\n' :
-		    final)) {
-			c->at += len;
-			return value(r, line > c->begin ? line - 1 : line);
-		}
-		nl = memchr(r->text.s + c->seen, '\n', r->text.n - c->seen);
-		if (nl == NULL) {
-			c->seen = r->text.n;
-			return 0;
-		}
-		c->at = c->seen = (size_t)(nl - r->text.s) + 1;
-	}
-}
-
-/* Where x is from c->at on, or NULL; next time, what was seen is left out. */
-static const char *
-find(struct qwen_reply *r, const char *x)
-{
-	struct chat_call *c = &r->call;
-	const char *s;
-	int is;
-
-	while ((s = memchr(r->text.s + c->at, '<', r->text.n - c->at)) !=
-	    NULL) {
-		c->at = (size_t)(s - r->text.s);
-		is = at_tag(r, x);
-		if (is != 0)
-			return is == 1 ? s : NULL;
-		c->at++;
-	}
-	c->at = r->text.n;
-	return NULL;
-}
-
-static int
-in_line(struct qwen_reply *r)
-{
-	const char *s = find(r, end_parameter);
 	size_t end;
+	int rc = qwen_chat_value(r, final, &end);
 
-	if (s == NULL)
-		return 0;
-	end = (size_t)(s - r->text.s);
-	r->call.at = end + sizeof end_parameter - 1;
-	return value(r, end);
+	return rc == 1 ? add_value(r, end) : rc == 2 ? bad(&r->call) : 0;
 }
 
 /* ----------------------------------------------------------------- the call */
 
-static int
-give_call(struct qwen_reply *r)
+int
+qwen_chat_give_call(struct qwen_reply *r, const char *name,
+    yyjson_mut_val *args)
 {
-	struct chat_call *c = &r->call;
 	yyjson_mut_val *v = yyjson_mut_arr_add_obj(r->doc, r->calls);
 	char *json_text;
 	size_t n;
 	int rc;
 
-	json_text = yyjson_mut_write(c->args, 0, &n);
+	json_text = yyjson_mut_val_write(args, 0, &n);
 	if (v == NULL || json_text == NULL ||
-	    !yyjson_mut_obj_add_strcpy(r->doc, v, "name", c->name) ||
+	    !yyjson_mut_obj_add_strcpy(r->doc, v, "name", name) ||
 	    !yyjson_mut_obj_add_val(r->doc, v, "arguments",
-	    yyjson_mut_val_mut_copy(r->doc,
-	    yyjson_mut_doc_get_root(c->args)))) {
+	    yyjson_mut_val_mut_copy(r->doc, args))) {
 		free(json_text);
 		return qwen_oom(r->err);
 	}
-	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, c->name);
+	rc = qwen_chat_give(r, QWEN_REPLY_CALL, json_text, n, name);
 	free(json_text);
-	yyjson_mut_doc_free(c->args);
-	c->args = NULL;
 	return rc;
+}
+
+/* In the same tag, or after a function, another call: 1, 0, or -1 unknown. */
+static int
+is_another(struct qwen_reply *r)
+{
+	struct chat_call *c = &r->call;
+
+	if (r->opts.strict)
+		return 0;
+	if (c->name != NULL)
+		return at_function(r);
+	if (c->tagged && at_char(r, ',')) {
+		c->at++;
+		skip(r);
+	}
+	return c->at == r->text.len ? -1 : c->tagged && (at_char(r, '{') ||
+	    at_char(r, '['));
 }
 
 /* It is given out at once; then the end tag, which may be missing or cut. */
@@ -348,20 +368,42 @@ static int
 whole(struct qwen_reply *r, int final)
 {
 	struct chat_call *c = &r->call;
-	int is;
+	int is, more;
 
-	if (c->args != NULL && give_call(r) < 0)
-		return -1;
+	if (c->args != NULL) {
+		if (qwen_chat_give_call(r, c->name,
+		    yyjson_mut_doc_get_root(c->args)) < 0)
+			return -1;
+		yyjson_mut_doc_free(c->args);
+		c->args = NULL;
+	}
 	skip(r);
-	is = at_tag(r, end_tag);
+	/* an object may end with a brace too much */
+	if (!r->opts.strict && c->name == NULL && !c->braced &&
+	    at_char(r, '}')) {
+		c->braced = 1;
+		c->at++;
+		skip(r);
+	}
+	is = c->fenced == 1 ? at_tag(r, "```") : 0;
 	if (is < 0 && !final)
+		return 0;
+	if (is > 0) {
+		c->fenced = 2;
+		c->at += 3;
+		skip(r);
+	}
+	is = at_tag(r, end_tag);
+	more = is == 0 || !final ? is_another(r) : 0;
+	if ((is < 0 || (is == 0 && more < 0)) && !final)
 		return 0;
 	if (is > 0)
 		c->at += sizeof end_tag - 1;
 	else if (is < 0)
-		c->at = r->text.n;
-	else
+		c->at = r->text.len;
+	else if (more <= 0)
 		c->at = c->begin;
+	c->again = is == 0 && more > 0;
 	return GO_ON;
 }
 
@@ -374,32 +416,123 @@ give_bad(struct qwen_reply *r, size_t end)
 	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
 }
 
+/* ------------------------------------------------------------------ cut off */
+
+/* The arguments that are there, and what there is of the last one. */
+static int
+cut_tags(struct qwen_reply *r, struct qwen_text *args)
+{
+	struct chat_call *c = &r->call;
+	const char *s = r->text.s + c->begin;
+	size_t n = r->text.len - c->begin;
+	char *json_text;
+
+	json_text = yyjson_mut_write(c->args, 0, NULL);
+	if (json_text == NULL)
+		return qwen_oom(r->err);
+	qwen_text_add(args, json_text, strlen(json_text) - 1);
+	free(json_text);
+	if (c->state == CHAT_CALL_VALUE && qwen_chat_only_text(
+	    qwen_chat_parameter(c->tool, c->param, strlen(c->param)))) {
+		n -= qwen_chat_half_end(s, n, c->lines);
+		qwen_text_str(args, args->n > 1 ? "," : "");
+		qwen_text_json(args, c->param, strlen(c->param));
+		qwen_text_str(args, ":");
+		qwen_text_json(args, s, n);
+		args->n -= !args->failed;	/* the last quote */
+	}
+	return args->failed ? qwen_oom(r->err) : 1;
+}
+
+/* A call of a given tool that was cut off: 1; 0: it is not known of which. */
+static int
+give_cut(struct qwen_reply *r)
+{
+	struct chat_call *c = &r->call;
+	struct qwen_reply_event e = { .kind = QWEN_REPLY_CALL, .cut = 1 };
+	struct qwen_text args = { 0 };
+	char *name = NULL;
+	int rc = 0;
+
+	if (c->state == CHAT_CALL_JSON)
+		rc = qwen_chat_json_cut(r, r->text.s + c->begin,
+		    r->text.len - c->begin, &name, &args);
+	else if (c->tool != NULL && (c->state == CHAT_CALL_BETWEEN ||
+	    c->state == CHAT_CALL_VALUE))
+		rc = cut_tags(r, &args);
+	if (rc > 0 && !yyjson_mut_arr_add_strncpy(r->doc, r->unparsed,
+	    r->text.s, r->text.len))
+		rc = qwen_oom(r->err);
+	if (rc > 0 && r->opts.event != NULL) {
+		e.text = (struct qwen_str){ args.n > 0 ? args.s : "", args.n };
+		e.name.s = name != NULL ? name : c->name;
+		e.name.len = strlen(e.name.s);
+		rc = r->opts.event(r->opts.arg, &e, r->err) < 0 ? -1 : 1;
+	}
+	c->at = r->text.len;
+	free(name);
+	qwen_text_fini(&args);
+	return rc;
+}
+
+/* --------------------------------------------------------------------- steps */
+
+/* No call: up to the next end tag. */
+static int
+pass_bad(struct qwen_reply *r, int final)
+{
+	struct chat_call *c = &r->call;
+	const char *s;
+	int is = 0;
+
+	while (is == 0 && (s = memchr(r->text.s + c->at, '<',
+	    r->text.len - c->at)) != NULL) {
+		c->at = (size_t)(s - r->text.s);
+		is = at_tag(r, end_tag);
+		if (is < 0 && !final)
+			return 0;
+		c->at += is > 0 ? sizeof end_tag - 1 : 1;
+		is = is > 0;
+	}
+	if (is == 0)
+		c->at = r->text.len;
+	if (is == 0 && !final)
+		return 0;
+	return give_bad(r, c->at) < 0 ? -1 : 1;
+}
+
+static int
+step(struct qwen_reply *r, int final)
+{
+	switch (r->call.state) {
+	case CHAT_CALL_OPEN: return opened(r);
+	case CHAT_CALL_JSON: return json(r);
+	case CHAT_CALL_BETWEEN: return between(r);
+	case CHAT_CALL_VALUE: return value(r, final);
+	default: return 0;
+	}
+}
+
 int
 qwen_chat_call(struct qwen_reply *r, int final)
 {
 	struct chat_call *c = &r->call;
-	const char *s;
 	int rc = GO_ON;
 
-	while (rc == GO_ON) {
-		switch (c->state) {
-		case CHAT_CALL_OPEN: rc = opened(r); break;
-		case CHAT_CALL_JSON: rc = json(r); break;
-		case CHAT_CALL_BETWEEN: rc = between(r); break;
-		case CHAT_CALL_LINES: rc = lines(r, final); break;
-		case CHAT_CALL_INLINE: rc = in_line(r); break;
-		case CHAT_CALL_WHOLE: return whole(r, final);
-		case CHAT_CALL_BAD:
-			s = find(r, end_tag);
-			if (s == NULL) {
-				rc = 0;
-				break;
-			}
-			return give_bad(r, (size_t)(s - r->text.s) +
-			    sizeof end_tag - 1) < 0 ? -1 : 1;
-		}
-	}
-	if (rc < 0 || !final)
+	while (rc == GO_ON && c->state != CHAT_CALL_WHOLE &&
+	    c->state != CHAT_CALL_BAD)
+		rc = step(r, final);
+	if (rc < 0)
 		return rc;
-	return give_bad(r, r->text.n) < 0 ? -1 : 1;
+	if (c->state == CHAT_CALL_WHOLE)
+		return whole(r, final);
+	if (c->state == CHAT_CALL_BAD)
+		return pass_bad(r, final);
+	if (!final)
+		return 0;
+	rc = r->cut ? give_cut(r) : 0;
+	if (rc != 0)
+		return rc;
+	c->at = c->state == CHAT_CALL_JSON ? c->begin : r->text.len;
+	return pass_bad(r, final);
 }

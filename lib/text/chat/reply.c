@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/chat/reply.h"
 #include "text/chat/request.h"
 #include "qwentext.h"
@@ -15,6 +16,8 @@ static const char think[] = "<think>", end_think[] = "</think>";
 static const char no_character[] = "\xef\xbf\xbd";	/* U+FFFD */
 static const char open_tag[] = "<tool_call>", function[] = "<function=";
 
+enum { COMPACT = 1 << 12 };	/* bytes that are done with and may stay */
+
 static int
 append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
 {
@@ -22,30 +25,95 @@ append(struct qwen_reply *r, struct qwen_text *b, const char *s, size_t n)
 	return b->failed ? qwen_oom(r->err) : 0;
 }
 
-/* Without the first n. */
-static void
-drop(struct qwen_text *b, size_t n)
+/* More of the reply. */
+static int
+extend(struct qwen_reply *r, const char *s, size_t n)
 {
-	b->n -= n;
-	if (b->n > 0 && n > 0)
-		memmove(b->s, b->s + n, b->n);
+	size_t head = r->buf.n - r->text.len;
+
+	if (head > r->text.len && head > COMPACT) {
+		if (r->text.len > 0)
+			memmove(r->buf.s, r->text.s, r->text.len);
+		r->buf.n = r->text.len;
+		head = 0;
+	}
+	if (append(r, &r->buf, s, n) < 0)
+		return -1;
+	r->text.s = r->buf.s + head;
+	r->text.len = r->buf.n - head;
+	return 0;
+}
+
+void
+qwen_reply_drop(struct qwen_reply *r, size_t n)
+{
+	r->text.s += n;
+	r->text.len -= n;
+	r->from += n;
 }
 
 /* -------------------------------------------------------------- giving out */
+
+static int
+give(struct qwen_reply *r, const struct qwen_reply_event *e)
+{
+	return r->opts.event == NULL ? 0 : r->opts.event(r->opts.arg, e,
+	    r->err);
+}
 
 int
 qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name)
 {
-	struct qwen_reply_event e = { .kind = kind, .text = { s, n } };
+	struct qwen_reply_event e = { .kind = kind, .text = { s, n },
+	    .at = r->from };
 
-	if (r->opts.event == NULL)
-		return 0;
 	if (name != NULL) {
 		e.name.s = name;
 		e.name.len = strlen(name);
 	}
-	return r->opts.event(r->opts.arg, &e, r->err);
+	return give(r, &e);
+}
+
+/* n bytes that were at byte at of the reply: they may be the end. */
+static int
+hold(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
+    size_t at)
+{
+	struct chat_part *p;
+
+	if (n == 0)
+		return 0;
+	p = t->n_part > 0 ? &t->part[t->n_part - 1] : NULL;
+	if (p != NULL && p->at + p->n == at)
+		p->n += n;
+	else {
+		if (qwen_grow(&t->part, &t->cap_part, t->n_part + 1,
+		    sizeof *p) < 0)
+			return qwen_oom(r->err);
+		t->part[t->n_part++] = (struct chat_part){ at, n };
+	}
+	return append(r, &t->space, s, n);
+}
+
+/* What was held is not the end: it goes out. */
+static int
+flush(struct qwen_reply *r, struct chat_stream *t)
+{
+	struct qwen_reply_event e = { .kind = t->kind };
+	size_t i, from = t->all.n;
+
+	if (append(r, &t->all, t->space.s, t->space.n) < 0)
+		return -1;
+	for (i = 0; i < t->n_part; i++) {
+		e.text = (struct qwen_str){ t->all.s + from, t->part[i].n };
+		e.at = t->part[i].at;
+		from += t->part[i].n;
+		if (give(r, &e) < 0)
+			return -1;
+	}
+	t->space.n = t->n_part = 0;
+	return 0;
 }
 
 /* n more bytes of a stream, but for white space that may be at an end of it. */
@@ -53,34 +121,47 @@ static int
 stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n)
 {
 	struct chat_text all = { s, n, NULL }, text;
-	size_t from = t->all.n;
 
 	if (!t->begun)
 		all = qwen_chat_strip(NULL, &all, NULL, 1);
 	text = qwen_chat_strip(NULL, &all, NULL, 2);
 	if (text.n > 0) {
 		t->begun = 1;
-		if (append(r, &t->all, t->space.s, t->space.n) < 0 ||
-		    append(r, &t->all, text.s, text.n) < 0 ||
-		    qwen_chat_give(r, t->kind, t->all.s + from,
-		    t->all.n - from, NULL) < 0)
+		if (hold(r, t, text.s, text.n, r->from +
+		    (size_t)(text.s - s)) < 0 || flush(r, t) < 0)
 			return -1;
-		t->space.n = 0;
 	}
-	return append(r, &t->space, text.s + text.n, all.n - text.n);
+	return hold(r, t, text.s + text.n, all.n - text.n, r->from +
+	    (size_t)(text.s - s) + text.n);
 }
 
-/* The first n bytes of r->text to a stream. */
-static int
-pass(struct qwen_reply *r, struct chat_stream *t, size_t n)
+int
+qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n)
 {
 	if (n > 0 && stream(r, t, r->text.s, n) < 0)
 		return -1;
-	drop(&r->text, n);
+	qwen_reply_drop(r, n);
 	return 0;
 }
 
 /* ------------------------------------------------------------------- states */
+
+/* Of the content so far: is it in a fence, has a line begun? */
+static void
+note(struct qwen_reply *r, const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		r->ticks = s[i] == '`' ? r->ticks + 1 : 0;
+		if (r->ticks == 3 && (r->fence || r->indent))
+			r->fence = !r->fence;
+		if (s[i] == '\n')
+			r->indent = 1;
+		else if (s[i] != ' ' && s[i] != '\t' && s[i] != '`')
+			r->indent = 0;
+	}
+}
 
 /* Whether a call begins at s, n bytes being there. */
 static int
@@ -92,9 +173,10 @@ call_begins(const struct qwen_reply *r, const char *s, size_t n)
 	if (!r->has_tools)
 		return 0;
 	is = qwen_chat_begins(s, n, open_tag);
-	if (is != 0 || !r->xml || r->thinks)
+	if (is != 0 || !r->xml || r->opts.strict ||
+	    r->state != CHAT_REPLY_CONTENT || !r->indent || r->fence)
 		return is;
-	/* Coders that do not think forget the tag around it. */
+	/* the tag around it is forgotten at times */
 	is = qwen_chat_begins(s, n, function);
 	return is == 1 ? qwen_chat_tool_begins(r, s + len, n - len) : is;
 }
@@ -108,7 +190,8 @@ turns(const struct qwen_reply *r, const char *s, size_t n)
 	if (r->state == CHAT_REPLY_CONTENT)
 		return call_begins(r, s, n);
 	is = qwen_chat_begins(s, n, end_think);
-	return is == 0 && r->xml ? call_begins(r, s, n) : is;
+	return is == 0 && r->xml && !r->opts.strict ? call_begins(r, s, n) :
+	    is;
 }
 
 /*
@@ -119,22 +202,23 @@ static int
 text(struct qwen_reply *r, struct chat_stream *t, int final)
 {
 	const char *s;
-	size_t at = 0;
+	size_t at = 0, from;
 	int is = 0;
 
-	while (is == 0 && at < r->text.n) {
-		s = memchr(r->text.s + at, '<', r->text.n - at);
-		if (s == NULL) {
-			at = r->text.n;
+	while (is == 0 && at < r->text.len) {
+		from = at;
+		s = memchr(r->text.s + at, '<', r->text.len - at);
+		at = s != NULL ? (size_t)(s - r->text.s) : r->text.len;
+		note(r, r->text.s + from, at - from);
+		if (s == NULL)
 			break;
-		}
-		at = (size_t)(s - r->text.s);
-		is = turns(r, s, r->text.n - at);
+		is = turns(r, s, r->text.len - at);
 		if (is < 0 && final)
 			is = 0;
-		at += is == 0;
+		if (is == 0)
+			note(r, r->text.s + at++, 1);
 	}
-	if (pass(r, t, at) < 0)
+	if (qwen_reply_pass(r, t, at) < 0)
 		return -1;
 	return is == 1;
 }
@@ -143,21 +227,55 @@ text(struct qwen_reply *r, struct chat_stream *t, int final)
 static int
 start(struct qwen_reply *r, int final)
 {
-	struct chat_text t = { r->text.s, r->text.n, NULL };
+	struct chat_text t = { r->text.s, r->text.len, NULL };
 	int is;
 
 	if (t.n == 0)
 		return 0;
 	/* White space at the beginning is not given out in any case. */
-	drop(&r->text, t.n - qwen_chat_strip(NULL, &t, NULL, 1).n);
-	if (r->text.n == 0)
+	qwen_reply_drop(r, t.n - qwen_chat_strip(NULL, &t, NULL, 1).n);
+	if (r->text.len == 0)
 		return 0;
-	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.n, think) : 0;
+	is = r->thinks ? qwen_chat_begins(r->text.s, r->text.len, think) : 0;
 	if (is < 0 && !final)
 		return 0;
-	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_CONTENT;
+	r->state = is == 1 ? CHAT_REPLY_THOUGHT : CHAT_REPLY_BARE;
 	if (is == 1)
-		drop(&r->text, sizeof think - 1);
+		qwen_reply_drop(r, sizeof think - 1);
+	return 1;
+}
+
+/* The thought ends here, or a call begins in it, which may be a draft. */
+static int
+end_thought(struct qwen_reply *r)
+{
+	if (qwen_chat_begins(r->text.s, r->text.len, end_think) == 1) {
+		qwen_reply_drop(r, sizeof end_think - 1);
+		r->state = CHAT_REPLY_BARE;
+	} else
+		r->state = CHAT_REPLY_DRAFT;
+	r->indent = 1;
+	r->ticks = 0;
+	r->fence = 0;
+	return 1;
+}
+
+/* After a call: the next one, or the content goes on. */
+static int
+call(struct qwen_reply *r, int final)
+{
+	int rc = qwen_chat_call(r, final), again, tagged, fenced;
+
+	if (rc <= 0)
+		return rc;
+	again = r->call.again;
+	tagged = r->call.tagged;
+	fenced = r->call.fenced;
+	qwen_reply_drop(r, r->call.at);
+	qwen_chat_call_reset(&r->call);
+	r->call.tagged = again && tagged;
+	r->call.fenced = again && fenced == 1;
+	r->state = again ? CHAT_REPLY_CALL : CHAT_REPLY_CONTENT;
 	return 1;
 }
 
@@ -172,25 +290,18 @@ step(struct qwen_reply *r, int final)
 		return start(r, final);
 	case CHAT_REPLY_THOUGHT:
 		rc = text(r, &r->reasoning, final);
-		if (rc <= 0)
-			return rc;
-		r->state = CHAT_REPLY_CONTENT;
-		if (qwen_chat_begins(r->text.s, r->text.n, end_think) == 1)
-			drop(&r->text, sizeof end_think - 1);
-		return 1;
+		return rc <= 0 ? rc : end_thought(r);
+	case CHAT_REPLY_DRAFT:
+		return qwen_chat_draft(r, final);
+	case CHAT_REPLY_BARE:
+		return qwen_chat_bare(r, final);
 	case CHAT_REPLY_CONTENT:
 		rc = text(r, &r->content, final);
 		if (rc == 1)
 			r->state = CHAT_REPLY_CALL;
 		return rc;
 	default:
-		rc = qwen_chat_call(r, final);
-		if (rc <= 0)
-			return rc;
-		drop(&r->text, r->call.at);
-		qwen_chat_call_reset(&r->call);
-		r->state = CHAT_REPLY_CONTENT;
-		return 1;
+		return call(r, final);
 	}
 }
 
@@ -219,7 +330,7 @@ put_byte(struct qwen_reply *r, unsigned char b)
 		k = qwen_utf8_read(r->tail, r->n_tail, &c);
 		if (k < 0)
 			return 0;
-		if (append(r, &r->text, k == 0 ? no_character :
+		if (extend(r, k == 0 ? no_character :
 		    (const char *)r->tail, k == 0 ? 3 : (size_t)k) < 0)
 			return -1;
 		k = k == 0 ? 1 : k;
@@ -237,7 +348,7 @@ put_text(struct qwen_reply *r, const unsigned char *p, size_t n)
 	while (i < n) {
 		whole = r->n_tail > 0 ? 0 :
 		    qwen_utf8_check((const char *)p + i, n - i);
-		if (append(r, &r->text, (const char *)p + i, whole) < 0)
+		if (extend(r, (const char *)p + i, whole) < 0)
 			return -1;
 		i += whole;
 		if (i < n && put_byte(r, p[i++]) < 0)
@@ -280,7 +391,9 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	r->content.kind = QWEN_REPLY_CONTENT;
 	r->state = opts->thinking == QWEN_THINKING_OPEN ?
 	    CHAT_REPLY_THOUGHT : opts->thinking == QWEN_THINKING_NONE ?
-	    CHAT_REPLY_START : CHAT_REPLY_CONTENT;
+	    CHAT_REPLY_START : CHAT_REPLY_BARE;
+	r->text.s = "";
+	r->indent = 1;
 	r->doc = yyjson_mut_doc_new(NULL);
 	r->calls = yyjson_mut_arr(r->doc);
 	r->unparsed = yyjson_mut_arr(r->doc);
@@ -302,14 +415,35 @@ qwen_reply_feed(struct qwen_reply *r, const void *text_in, size_t n,
 	return put_text(r, text_in, n) < 0 ? -1 : run(r, 0);
 }
 
-int
-qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
+static int
+finish(struct qwen_reply *r, struct qwen_err *err)
 {
 	r->err = err;
-	if (r->n_tail > 0 && append(r, &r->text, no_character, 3) < 0)
+	if (r->n_tail > 0 && extend(r, no_character, 3) < 0)
 		return -1;
 	r->n_tail = 0;
 	return run(r, 1);
+}
+
+int
+qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err)
+{
+	return finish(r, err);
+}
+
+int
+qwen_reply_cut(struct qwen_reply *r, struct qwen_err *err)
+{
+	r->cut = 1;
+	return finish(r, err);
+}
+
+static void
+fini(struct chat_stream *t)
+{
+	qwen_text_fini(&t->all);
+	qwen_text_fini(&t->space);
+	free(t->part);
 }
 
 void
@@ -320,11 +454,10 @@ qwen_reply_free(struct qwen_reply *r)
 	yyjson_doc_free(r->tools);
 	yyjson_mut_doc_free(r->doc);
 	qwen_chat_call_reset(&r->call);
-	qwen_text_fini(&r->text);
-	qwen_text_fini(&r->reasoning.all);
-	qwen_text_fini(&r->reasoning.space);
-	qwen_text_fini(&r->content.all);
-	qwen_text_fini(&r->content.space);
+	qwen_text_fini(&r->buf);
+	qwen_text_fini(&r->bare.items);
+	fini(&r->reasoning);
+	fini(&r->content);
 	free(r);
 }
 

@@ -23,22 +23,32 @@ qwen_chat_tool_function(yyjson_val *tool)
 }
 
 yyjson_val *
-qwen_chat_schema(const struct qwen_reply *r, const char *tool,
-    const char *param, int *known)
+qwen_chat_tool(const struct qwen_reply *r, const char *name, size_t n)
 {
-	yyjson_val *t, *f;
-	size_t i, n;
+	yyjson_val *t, *f, *v;
+	size_t i, max;
 
-	*known = 0;
-	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, n, t) {
+	yyjson_arr_foreach(yyjson_doc_get_root(r->tools), i, max, t) {
 		f = qwen_chat_tool_function(t);
-		if (!yyjson_equals_str(yyjson_obj_get(f, "name"), tool))
-			continue;
-		*known = 1;
-		return yyjson_obj_get(yyjson_obj_get(yyjson_obj_get(f,
-		    "parameters"), "properties"), param);
+		v = yyjson_obj_get(f, "name");
+		if (yyjson_is_str(v) && yyjson_equals_strn(v, name, n))
+			return f;
 	}
 	return NULL;
+}
+
+yyjson_val *
+qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n)
+{
+	return yyjson_obj_getn(yyjson_obj_get(yyjson_obj_get(tool,
+	    "parameters"), "properties"), name, n);
+}
+
+int
+qwen_chat_needs(yyjson_val *tool)
+{
+	return yyjson_arr_size(yyjson_obj_get(yyjson_obj_get(tool,
+	    "parameters"), "required")) > 0;
 }
 
 int
@@ -132,6 +142,12 @@ allowed(yyjson_val *schema, int depth)
 }
 
 int
+qwen_chat_only_text(yyjson_val *schema)
+{
+	return (allowed(schema, 0) & ~(unsigned)STRING) == 0;
+}
+
+int
 qwen_chat_is_text(yyjson_val *schema)
 {
 	unsigned set = allowed(schema, 0);
@@ -175,9 +191,30 @@ json(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 	return rc;
 }
 
+/* A list or an object as Python writes it, or nearly as JSON has it. */
+static int
+literal(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
+    yyjson_mut_val **v)
+{
+	struct qwen_text made = { 0 };
+	struct chat_text m;
+	int rc = 0;
+
+	set &= OBJECT | ARRAY;
+	if (set == 0 || t->n == 0 || (t->s[0] != '[' && t->s[0] != '{'))
+		return 0;
+	if (qwen_chat_loose(&made, t->s, t->n, 1) == 0 && !made.failed) {
+		m = (struct chat_text){ made.s, made.n, NULL };
+		rc = json(doc, set, &m, v);
+	}
+	rc = made.failed ? -1 : rc;
+	qwen_text_fini(&made);
+	return rc;
+}
+
 yyjson_mut_val *
 qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
-    size_t n)
+    size_t n, int strict)
 {
 	struct chat_text t = { s, n, NULL };
 	unsigned set = allowed(schema, 0) & ~(unsigned)STRING;
@@ -189,6 +226,8 @@ qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
 		rc = python(doc, set, &t, &v);
 		if (rc == 0)
 			rc = json(doc, set, &t, &v);
+		if (rc == 0 && !strict)
+			rc = literal(doc, set, &t, &v);
 	}
 	return rc != 0 ? v : yyjson_mut_strncpy(doc, s, n);
 }

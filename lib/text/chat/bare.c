@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * bare.c - what may turn out to be calls, or not, only at the end: an answer that
+ * is nothing but JSON, and calls in a thought that nobody has ended.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/reply.h"
+
+enum { INFO_MAX = 20 };		/* bytes of the word after ``` */
+
+static const char end_tag[] = "</tool_call>", open_tag[] = "<tool_call>";
+
+static int
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* From at on past white space. */
+static size_t
+skip(const struct qwen_reply *r, size_t at)
+{
+	while (at < r->text.len && is_space(r->text.s[at]))
+		at++;
+	return at;
+}
+
+/* ------------------------------------------------------------------ answers */
+
+/* It is text after all. */
+static int
+release(struct qwen_reply *r)
+{
+	qwen_text_fini(&r->bare.items);
+	r->state = CHAT_REPLY_CONTENT;
+	return 1;
+}
+
+/* The first of a call's keys, or that of a list's first object. */
+static int
+is_key(const char *s, size_t n)
+{
+	static const char *const keys[] = {
+		"name", "arguments", "parameters", "input", "type", "id",
+		"function",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+		if (strlen(keys[i]) == n && memcmp(keys[i], s, n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * A string of the object has ended: whether it may still be a call.  So an
+ * answer that is other JSON waits for no more than its beginning.
+ */
+static int
+may_be(struct qwen_reply *r, const char *s, size_t n)
+{
+	struct chat_bare *b = &r->bare;
+
+	if (++b->n_strings == 1) {
+		b->named = n == 4 && memcmp(s, "name", 4) == 0;
+		return is_key(s, n);
+	}
+	return b->n_strings > 2 || !b->named ||
+	    qwen_chat_tool(r, s, n) != NULL;
+}
+
+/* In an object or a list: 1 it is whole, 0 more must come, -1 it is no call. */
+static int
+item(struct qwen_reply *r)
+{
+	struct chat_bare *b = &r->bare;
+	int rc, was;
+
+	while (b->at < r->text.len) {
+		was = b->json.in_string;
+		rc = qwen_chat_json_byte(&b->json,
+		    (unsigned char)r->text.s[b->at], 0);
+		b->at++;
+		if (!was && b->json.in_string)
+			b->string = b->at;
+		if (rc < 0 || (was && !b->json.in_string && b->n_strings < 2 &&
+		    !may_be(r, r->text.s + b->string,
+		    b->at - 1 - b->string)))
+			return -1;
+		if (rc > 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* An item is whole: to the list.  Its braces may be doubled. */
+static int
+keep(struct qwen_reply *r)
+{
+	struct chat_bare *b = &r->bare;
+
+	qwen_text_str(&b->items, b->items.n > 0 ? "," : "[");
+	qwen_text_add(&b->items, r->text.s + b->begin, b->at - b->begin);
+	b->in_item = 0;
+	return b->items.failed ? qwen_oom(r->err) : 1;
+}
+
+/* ``` and a word: 1 after it, 0 more must come, -1 it is no fence of JSON. */
+static int
+fence(struct qwen_reply *r, int final)
+{
+	struct chat_bare *b = &r->bare;
+	const char *s = r->text.s;
+	size_t i = b->at + 3, n = r->text.len;
+
+	if (b->fence == 1) {
+		b->fence = 2;
+		b->at += 3;
+		return 1;
+	}
+	while (i < n && i < b->at + 3 + INFO_MAX && ((s[i] >= 'a' &&
+	    s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || s[i] == '_'))
+		i++;
+	if (i == n)
+		return final ? -1 : 0;
+	if (!is_space(s[i]) && s[i] != '{' && s[i] != '[')
+		return -1;
+	b->fence = 1;
+	b->at = i;
+	return 1;
+}
+
+/* Between items: as qwen_chat_bare, -1 is memory; *text: it is text. */
+static int
+between(struct qwen_reply *r, int final, int *text)
+{
+	struct chat_bare *b = &r->bare;
+	const char *s = r->text.s;
+	size_t n;
+	int is;
+
+	b->at = skip(r, b->at);
+	n = r->text.len - b->at;
+	if (n == 0)
+		return 0;
+	s += b->at;
+	if (*s == ',' && b->items.n > 0) {
+		b->at++;
+		return 1;
+	}
+	if ((*s == '{' || *s == '[') && b->fence != 2) {
+		if (n == 1 && !final)
+			return 0;
+		/* of two braces the inner one is counted */
+		b->doubled = n > 1 && *s == '{' && s[1] == '{';
+		b->at += (size_t)b->doubled;
+		b->begin = b->at;
+		b->in_item = 1;
+		b->n_strings = 0;
+		memset(&b->json, 0, sizeof b->json);
+		return 1;
+	}
+	if (*s == '}' && b->doubled) {
+		b->doubled = 0;
+		b->at++;
+		return 1;
+	}
+	is = qwen_chat_begins(s, n, "```");
+	if (is == 1) {
+		is = fence(r, final);
+		*text = is < 0;
+		return is > 0;
+	}
+	if (is == 0 && b->items.n > 0) {
+		is = qwen_chat_begins(s, n, end_tag);
+		b->at += is == 1 ? sizeof end_tag - 1 : 0;
+	}
+	*text = is == 0 || (is < 0 && final);
+	return is == 1;
+}
+
+/* All of the answer is there. */
+static int
+decide(struct qwen_reply *r)
+{
+	struct chat_bare *b = &r->bare;
+	int rc = 0;
+
+	if (!r->cut && b->items.n > 0 && !b->in_item) {
+		qwen_text_str(&b->items, "]");
+		if (b->items.failed)
+			return qwen_oom(r->err);
+		rc = qwen_chat_json_calls(r, b->items.s, b->items.n,
+		    CHAT_LOOSE | CHAT_BARE | CHAT_ITEMS);
+	}
+	if (rc > 0)
+		qwen_reply_drop(r, r->text.len);
+	return rc < 0 ? -1 : release(r);
+}
+
+int
+qwen_chat_bare(struct qwen_reply *r, int final)
+{
+	struct chat_bare *b = &r->bare;
+	int rc = 1, text = !r->has_tools || r->opts.strict;
+
+	while (rc > 0 && !text) {
+		if (!b->in_item) {
+			rc = between(r, final, &text);
+			continue;
+		}
+		rc = item(r);
+		text = rc < 0;
+		if (rc > 0)
+			rc = keep(r);
+	}
+	return text ? release(r) : rc < 0 ? -1 : final ? decide(r) : 0;
+}
+
+/* ------------------------------------------------------------------- drafts */
+
+/* It is a part of the thought, up to r->draft. */
+static int
+think(struct qwen_reply *r)
+{
+	size_t n = r->draft;
+
+	r->draft = 0;
+	r->in_draft = 0;
+	r->state = CHAT_REPLY_THOUGHT;
+	return qwen_reply_pass(r, &r->reasoning, n) < 0 ? -1 : 1;
+}
+
+/* Up to the end of a call: 1; 0: there may be one; -1: the thought goes on. */
+static int
+one_draft(struct qwen_reply *r)
+{
+	const char *s;
+	size_t n;
+	int is;
+
+	while ((s = memchr(r->text.s + r->draft, '<',
+	    r->text.len - r->draft)) != NULL) {
+		r->draft = (size_t)(s - r->text.s);
+		n = r->text.len - r->draft;
+		is = qwen_chat_begins(s, n, "</think>");
+		if (is == 1)
+			return -1;
+		if (is == 0 && (is = qwen_chat_begins(s, n, end_tag)) == 1) {
+			r->draft += sizeof end_tag - 1;
+			return 1;
+		}
+		if (is < 0)
+			return 0;
+		r->draft++;
+	}
+	r->draft = r->text.len;
+	return 0;
+}
+
+/*
+ * A call in a thought is one only if it ends the reply, and nothing has ended
+ * the thought: then that was forgotten.  Else it was drafted.
+ */
+int
+qwen_chat_draft(struct qwen_reply *r, int final)
+{
+	int is;
+
+	for (;;) {
+		if (r->in_draft) {
+			is = one_draft(r);
+			if (is < 0)
+				return think(r);
+			if (is == 0)
+				break;
+			r->in_draft = 0;
+		}
+		r->draft = skip(r, r->draft);
+		if (r->draft == r->text.len)
+			break;
+		is = qwen_chat_begins(r->text.s + r->draft,
+		    r->text.len - r->draft, open_tag);
+		if (is == 0 || (is < 0 && final))
+			return think(r);
+		if (is < 0)
+			return 0;
+		r->draft += sizeof open_tag - 1;
+		r->in_draft = 1;
+	}
+	if (!final)
+		return 0;
+	if (r->in_draft || r->cut) {
+		r->draft = r->text.len;
+		return think(r);
+	}
+	r->draft = 0;
+	r->state = CHAT_REPLY_CALL;
+	return 1;
+}

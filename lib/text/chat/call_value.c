@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * call_value.c - where the value of a parameter ends.  A value may be any text,
+ * tags too, and models forget tags: one that ends a value counts if a call goes
+ * on, or ends, after it.
+ */
+#include <string.h>
+
+#include "text/chat/reply.h"
+
+/* What may come next. */
+enum {
+	END = 1,		/* of the reply */
+	PARAMETER = 2,
+	DECLARED = 4,		/* one of the tool, that is not given yet */
+	FUNCTION_END = 8, CALL_END = 16,
+	CALL = 32, FUNCTION = 64,
+	CLOSED = 128,		/* and then, after the last of the end tags,
+				   another call, or the end of the reply */
+};
+
+static const char end_parameter[] = "</parameter>";
+
+static const struct {
+	const char	*tag;
+	unsigned	 what;
+} tags[] = {
+	{ end_parameter, 0 }, { "<parameter=", PARAMETER | DECLARED },
+	{ "</function>", FUNCTION_END }, { "</tool_call>", CALL_END },
+	{ "<function=", FUNCTION }, { "<tool_call>", CALL },
+};
+
+enum { N_TAGS = sizeof tags / sizeof *tags };
+
+static int
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The name of a parameter begins at s: as DECLARED says; -1 not known. */
+static int
+declared(const struct qwen_reply *r, const char *s, size_t n)
+{
+	const struct chat_call *c = &r->call;
+	size_t i;
+
+	for (i = 0; i < n && s[i] != '>'; i++) {
+		if (s[i] == '<' || s[i] == '\n' || i == CHAT_NAME_MAX)
+			return 0;
+	}
+	if (i == n)
+		return -1;
+	return qwen_chat_parameter(c->tool, s, i) != NULL &&
+	    yyjson_mut_obj_getn(yyjson_mut_doc_get_root(c->args), s, i) ==
+	    NULL && !(strlen(c->param) == i && memcmp(c->param, s, i) == 0);
+}
+
+static int tail(const struct qwen_reply *r, size_t at, int final,
+    unsigned what);
+
+/* A tag that is wanted is there, and ends at at. */
+static int
+found(const struct qwen_reply *r, unsigned tag, size_t at, int final,
+    unsigned what)
+{
+	const char *s = r->text.s + at;
+	size_t n = r->text.len - at;
+
+	if (tag == FUNCTION)
+		return qwen_chat_tool_begins(r, s, n);
+	if ((tag & DECLARED) != 0 && (what & PARAMETER) == 0)
+		return declared(r, s, n);
+	if (tag == FUNCTION_END && (what & CLOSED) != 0)
+		return tail(r, at, final, CALL_END | CALL | END | CLOSED);
+	if (tag == CALL_END && (what & CLOSED) != 0)
+		return tail(r, at, final, CALL | END);
+	return 1;
+}
+
+/* Whether that comes after white space: 1, 0, -1 not known (unless final). */
+static int
+tail(const struct qwen_reply *r, size_t at, int final, unsigned what)
+{
+	size_t i, end = at + CHAT_SPACE_MAX;
+	int is, unknown = 0;
+
+	for (; at < r->text.len && is_space(r->text.s[at]); at++) {
+		if (at == end)
+			return 0;
+	}
+	if (at == r->text.len)
+		return !final ? -1 : !r->cut && (what & END) != 0;
+	for (i = 0; i < N_TAGS; i++) {
+		if ((tags[i].what & what) == 0)
+			continue;
+		is = qwen_chat_begins(r->text.s + at, r->text.len - at,
+		    tags[i].tag);
+		if (is > 0)
+			is = found(r, tags[i].what, at + strlen(tags[i].tag),
+			    final, what);
+		if (is > 0)
+			return 1;
+		unknown |= is < 0;
+	}
+	return unknown && !final ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------- values */
+
+/* Whether only white space comes before p in its line, which is at *start. */
+static int
+begins_line(const struct qwen_reply *r, size_t p, size_t *start)
+{
+	const struct chat_call *c = &r->call;
+	const char *s = r->text.s;
+	size_t i = p;
+
+	while (i > c->begin && p - i < CHAT_SPACE_MAX &&
+	    (s[i - 1] == ' ' || s[i - 1] == '\t'))
+		i--;
+	*start = i;
+	return i == c->begin ? c->lines != 0 : s[i - 1] == '\n';
+}
+
+/* The value ends before a line, without what ends the last of its own. */
+static size_t
+before_line(const struct qwen_reply *r, size_t start)
+{
+	const struct chat_call *c = &r->call;
+
+	if (start > c->begin)
+		start--;
+	if (start > c->begin && c->lines == 2 && r->text.s[start - 1] == '\r')
+		start--;
+	return start;
+}
+
+/* As the template has it: a line of its own, or, in a line, the first one. */
+static int
+exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
+{
+	struct chat_call *c = &r->call;
+	size_t after = p + sizeof end_parameter - 1;
+	int is = qwen_chat_begins(r->text.s + p, r->text.len - p,
+	    end_parameter);
+
+	if (is <= 0)
+		return is;
+	if (c->lines) {
+		if (p > c->begin && r->text.s[p - 1] != '\n')
+			return 0;
+		if (after == r->text.len && !final)
+			return -1;
+		if (after < r->text.len && r->text.s[after] != '\n')
+			return 0;
+	}
+	*end = c->lines && p > c->begin ? p - 1 : p;
+	c->at = after;
+	return 1;
+}
+
+/* What a tag at p does, which begins a line or not: as tail, 2: nobody knows. */
+static int
+ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
+{
+	struct chat_call *c = &r->call;
+	size_t after = p + strlen(tags[i].tag);
+	unsigned next = END | CLOSED | (line ? CALL | FUNCTION : 0);
+	int is;
+
+	switch (tags[i].what) {
+	case 0:
+		return tail(r, after, final, line || !c->lines ? END |
+		    PARAMETER | FUNCTION_END | CALL_END | CALL | FUNCTION :
+		    END | DECLARED | FUNCTION_END | CALL_END | CLOSED);
+	case PARAMETER | DECLARED:
+		is = line || !c->lines ? declared(r, r->text.s + after,
+		    r->text.len - after) : 0;
+		return is > 0 && !line ? 2 : is;
+	case FUNCTION: case CALL:
+		c->nest[tags[i].what == CALL] += line;
+		return 0;
+	default:
+		if (c->nest[tags[i].what == CALL_END] > 0) {
+			c->nest[tags[i].what == CALL_END] -= line;
+			return 0;
+		}
+		return c->tool == NULL ? 0 : tail(r, after, final, next |
+		    (tags[i].what == FUNCTION_END ? CALL_END : 0));
+	}
+}
+
+static int
+loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
+{
+	struct chat_call *c = &r->call;
+	size_t i, start;
+	int is = 0, line;
+
+	for (i = 0; i < N_TAGS && is == 0; i++)
+		is = qwen_chat_begins(r->text.s + p, r->text.len - p,
+		    tags[i].tag);
+	if (is <= 0)
+		return is;
+	i--;
+	line = begins_line(r, p, &start);
+	is = ends(r, p, i, line, final);
+	if (is != 1)
+		return is;
+	*end = line ? before_line(r, start) : p;
+	c->indent = line ? p - start : 0;
+	c->at = tags[i].what == 0 ? p + sizeof end_parameter - 1 : p;
+	return 1;
+}
+
+int
+qwen_chat_value(struct qwen_reply *r, int final, size_t *end)
+{
+	struct chat_call *c = &r->call;
+	const char *s;
+	int is;
+
+	while ((s = memchr(r->text.s + c->at, '<', r->text.len - c->at)) !=
+	    NULL) {
+		c->at = (size_t)(s - r->text.s);
+		is = r->opts.strict ? exact_end(r, c->at, final, end) :
+		    loose_end(r, c->at, final, end);
+		if (is > 0 || (is < 0 && !final))
+			return is > 0 ? is : 0;
+		c->at++;
+	}
+	c->at = r->text.len;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ layout */
+
+/* How much white space all lines begin with that are not empty. */
+static size_t
+common_indent(const char *s, size_t n)
+{
+	const char *first = NULL, *nl;
+	size_t i, len, most = 0;
+
+	for (; n > 0; s += len, n -= len) {
+		nl = memchr(s, '\n', n);
+		len = nl != NULL ? (size_t)(nl - s) + 1 : n;
+		for (i = 0; i < len && (s[i] == ' ' || s[i] == '\t'); i++)
+			;
+		if (i == len || s[i] == '\n' || s[i] == '\r')
+			continue;
+		if (first == NULL) {
+			first = s;
+			most = i;
+		}
+		most = i < most ? i : most;
+		for (i = 0; i < most && s[i] == first[i]; i++)
+			;
+		most = i;
+	}
+	return most;
+}
+
+int
+qwen_chat_unindent(struct qwen_reply *r, size_t end, struct qwen_text *out)
+{
+	const struct chat_call *c = &r->call;
+	const char *s = r->text.s + c->begin, *nl;
+	size_t n = end - c->begin, len, skip, most;
+
+	if (!c->lines || c->indent == 0 ||
+	    (most = common_indent(s, n)) < c->indent)
+		return 0;
+	for (; n > 0; s += len, n -= len) {
+		nl = memchr(s, '\n', n);
+		len = nl != NULL ? (size_t)(nl - s) + 1 : n;
+		for (skip = 0; skip < most && skip < len &&
+		    (s[skip] == ' ' || s[skip] == '\t'); skip++)
+			;
+		qwen_text_add(out, s + skip, len - skip);
+	}
+	return 1;
+}
+
+size_t
+qwen_chat_half_end(const char *s, size_t n, int lines)
+{
+	static const char end[] = "\n</parameter>";
+	const char *x = lines ? end : end + 1;
+	size_t len = strlen(x);
+
+	for (len = len < n ? len : n; len > 0; len--) {
+		if (memcmp(s + n - len, x, len) == 0)
+			break;
+	}
+	return len;
+}

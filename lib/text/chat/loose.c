@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: ISC */
+/* loose.c - JSON as models write it, and JSON that was cut off, made JSON. */
+#include <string.h>
+
+#include "text/chat/reply.h"
+#include "text/chat/tools.h"
+
+enum { DEPTH_MAX = 200 };
+
+struct loose {
+	struct qwen_text	*out;
+	const char		*s;
+	size_t			 n, at;
+	int			 python;
+	char			 last;		/* sign that was written */
+	unsigned		 depth;
+	unsigned char		 doubled[DEPTH_MAX];	/* of open brackets */
+};
+
+static int
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static int
+is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* ------------------------------------------------------------------ strings */
+
+/* The value of n hexadecimal digits at p, or -1. */
+static long
+hex(const char *p, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *d;
+	long v = 0;
+
+	while (n-- > 0) {
+		char c = *p++;
+
+		c = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
+		if (c == '\0' || (d = strchr(digits, c)) == NULL)
+			return -1;
+		v = v * 16 + (d - digits);
+	}
+	return v;
+}
+
+/* A code point as JSON escapes it; -1: there is no such one. */
+static int
+put_code(struct loose *l, long c)
+{
+	if (c < 0 || c > 0x10ffff)
+		return -1;
+	if (c < 0x10000)
+		qwen_text_fmt(l->out, "\\u%04lx", (unsigned long)c);
+	else
+		qwen_text_fmt(l->out, "\\u%04lx\\u%04lx",
+		    (unsigned long)(0xd800 + ((c - 0x10000) >> 10)),
+		    (unsigned long)(0xdc00 + (c & 0x3ff)));
+	return 0;
+}
+
+/* \x41, \u0041, \U00000041: the digits as a character. */
+static int
+digits(struct loose *l, size_t n)
+{
+	long c;
+
+	if (l->n - l->at < n + 2) {	/* cut off: left out */
+		l->at = l->n;
+		return 0;
+	}
+	c = hex(l->s + l->at + 2, n);
+	l->at += n + 2;
+	return put_code(l, c);
+}
+
+/* An escape sequence; -1: there is no such one. */
+static int
+escape(struct loose *l)
+{
+	static const char same[] = "\"\\/bfnrt", python[] = "av0";
+	static const int code[] = { 7, 11, 0 };
+	const char *p;
+	char c;
+
+	if (l->n - l->at < 2) {
+		l->at = l->n;
+		return 0;
+	}
+	c = l->s[l->at + 1];
+	if (c == 'u')
+		return digits(l, 4);
+	if (l->python && c == 'U')
+		return digits(l, 8);
+	if (l->python && c == 'x')
+		return digits(l, 2);
+	l->at += 2;
+	if (c != '\0' && strchr(same, c) != NULL)
+		qwen_text_fmt(l->out, "\\%c", c);
+	else if (c == '\'')
+		qwen_text_str(l->out, "'");
+	else if (!l->python || c == '\0')
+		return -1;
+	else if ((p = strchr(python, c)) != NULL)
+		return put_code(l, code[p - python]);
+	else if (c != '\n') {		/* as Python has it */
+		qwen_text_str(l->out, "\\\\");
+		l->at--;
+	}
+	return 0;
+}
+
+/* A string with its quotes; of one that is cut off there is no last one. */
+static int
+string(struct loose *l)
+{
+	char quote = l->s[l->at++], c;
+	size_t from;
+
+	qwen_text_str(l->out, "\"");
+	while (l->at < l->n) {
+		from = l->at;
+		while (l->at < l->n && (c = l->s[l->at]) != quote &&
+		    c != '\\' && c != '"' && (unsigned char)c >= 0x20)
+			l->at++;
+		qwen_text_add(l->out, l->s + from, l->at - from);
+		if (l->at == l->n)
+			return 1;
+		c = l->s[l->at];
+		if (c == quote) {
+			l->at++;
+			qwen_text_str(l->out, "\"");
+			return 0;
+		}
+		if (c == '\\') {
+			if (escape(l) < 0)
+				return -1;
+			continue;
+		}
+		if (c == '"')
+			qwen_text_str(l->out, "\\\"");
+		else
+			qwen_text_fmt(l->out, "\\u%04x", (unsigned char)c);
+		l->at++;
+	}
+	return 1;
+}
+
+/* -------------------------------------------------------------------- signs */
+
+static void
+put(struct loose *l, char c)
+{
+	qwen_text_add(l->out, &c, 1);
+	if (!is_space(c))
+		l->last = c;
+}
+
+/* No object begins with a brace, so two of them are one. */
+static int
+open_bracket(struct loose *l, char c)
+{
+	int twice = c == '{' && l->at + 1 < l->n && l->s[l->at + 1] == '{';
+
+	if (l->depth == DEPTH_MAX)
+		return -1;
+	l->doubled[l->depth++] = (unsigned char)twice;
+	put(l, c);
+	l->at += 1 + (size_t)twice;
+	return 0;
+}
+
+static int
+close_bracket(struct loose *l, char c)
+{
+	if (l->depth == 0)
+		return -1;
+	put(l, c);
+	l->at++;
+	l->at += l->doubled[--l->depth] && c == '}' && l->at < l->n &&
+	    l->s[l->at] == '}';
+	return 0;
+}
+
+/* One before the end of a list or an object is left out. */
+static void
+comma(struct loose *l)
+{
+	size_t i = ++l->at;
+
+	while (i < l->n && is_space(l->s[i]))
+		i++;
+	if (i < l->n && (l->s[i] == '}' || l->s[i] == ']') &&
+	    strchr("{[,", l->last) == NULL)
+		return;
+	put(l, ',');
+}
+
+static void
+word(struct loose *l)
+{
+	static const char *const names[][2] = {
+		{ "True", "true" }, { "False", "false" }, { "None", "null" },
+	};
+	size_t from = l->at, n, i;
+
+	while (l->at < l->n && is_letter(l->s[l->at]))
+		l->at++;
+	n = l->at - from;
+	l->last = 'a';
+	for (i = 0; i < 3; i++) {
+		if (strlen(names[i][0]) == n &&
+		    memcmp(l->s + from, names[i][0], n) == 0) {
+			qwen_text_str(l->out, names[i][1]);
+			return;
+		}
+	}
+	qwen_text_add(l->out, l->s + from, n);
+}
+
+int
+qwen_chat_loose(struct qwen_text *out, const char *s, size_t n, int python)
+{
+	struct loose l = { .out = out, .s = s, .n = n, .python = python };
+	int rc = 0;
+	char c;
+
+	while (rc == 0 && l.at < n) {
+		c = s[l.at];
+		if (c == '"' || (c == '\'' && python)) {
+			rc = string(&l);
+			l.last = '"';
+		} else if (c == '{' || c == '[')
+			rc = open_bracket(&l, c);
+		else if (c == '}' || c == ']')
+			rc = close_bracket(&l, c);
+		else if (c == ',')
+			comma(&l);
+		else if (is_letter(c))
+			word(&l);
+		else {
+			put(&l, c);
+			l.at++;
+		}
+	}
+	return rc < 0 ? -1 : rc > 0 || l.depth > 0;
+}
+
+/* ---------------------------------------------------------------- cut off */
+
+void
+qwen_chat_close(struct qwen_text *out, const char *s, size_t n)
+{
+	char open[DEPTH_MAX];
+	size_t i, safe = 0, depth = 0;
+	int in_string = 0, escaped = 0, is_value = 1;
+
+	for (i = 0; i < n; i++) {
+		if (in_string) {
+			if (!escaped && s[i] == '"') {
+				in_string = 0;
+				safe = is_value ? i + 1 : safe;
+			}
+			escaped = !escaped && s[i] == '\\';
+		} else if (s[i] == '"')
+			in_string = 1;
+		else if (s[i] == ':')
+			is_value = 1;
+		else if (s[i] == ',') {
+			safe = i;
+			is_value = depth > 0 && open[depth - 1] == ']';
+		} else if ((s[i] == '{' || s[i] == '[') && depth < DEPTH_MAX) {
+			open[depth++] = s[i] == '{' ? '}' : ']';
+			is_value = s[i] == '[';
+			safe = i + 1;
+		} else if ((s[i] == '}' || s[i] == ']') && depth > 0) {
+			depth--;
+			is_value = 1;
+			safe = i + 1;
+		}
+	}
+	qwen_text_add(out, s, safe);
+	while (depth > 0)
+		qwen_text_add(out, &open[--depth], 1);
+}

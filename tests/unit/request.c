@@ -748,8 +748,8 @@ test_chat(void)
 	    "{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>") &&
 	    says(&a->reasoning, "hm, hm") && says(&a->text, "Well.") &&
 	    a->n_calls == 1, "a chat's reply is taken apart as it comes");
-	ok(strncmp(a->logprobs.s, "{\"token\":\"<\",\"logprob\":-0.5,"
-	    "\"bytes\":[60],\"top_logprobs\":[{\"token\":\"%\",\"logprob\":"
+	ok(strncmp(a->logprobs.s, "{\"token\":\"W\",\"logprob\":-0.5,"
+	    "\"bytes\":[87],\"top_logprobs\":[{\"token\":\"%\",\"logprob\":"
 	    "-2.5,\"bytes\":[37]}]},{", 100) == 0, "%.100s",
 	    a->logprobs.s);
 	a->logprobs.n = 0;

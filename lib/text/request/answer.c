@@ -24,15 +24,13 @@ spell(const struct qwen_answer *a, int32_t id)
 
 /* "token": "...", "logprob": ..., "bytes": [...] */
 static void
-chat_token(struct qwen_answer *a, const struct qwen_likely *c)
+chat_token(struct qwen_text *t, struct qwen_str s, double logprob)
 {
-	struct qwen_text *t = &a->logprobs;
-	struct qwen_str s = spell(a, c->id);
 	size_t i;
 
 	qwen_text_str(t, "\"token\":");
 	qwen_text_json(t, s.s, s.len);
-	qwen_text_fmt(t, ",\"logprob\":%.8g,\"bytes\":[", c->logprob);
+	qwen_text_fmt(t, ",\"logprob\":%.8g,\"bytes\":[", logprob);
 	for (i = 0; i < s.len; i++)
 		qwen_text_fmt(t, "%s%u", i > 0 ? "," : "",
 		    (unsigned)(unsigned char)s.s[i]);
@@ -55,18 +53,15 @@ static void
 nested(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
-	int chat = qwen_form_is_chat(a->request->form);
-	void (*add)(struct qwen_answer *, const struct qwen_likely *) =
-	    chat ? chat_token : plain_token;
 	struct qwen_text *t = &a->logprobs;
 	size_t i;
 
 	qwen_text_str(t, t->n > 0 ? ",{" : "{");
-	add(a, c);
-	qwen_text_str(t, chat ? ",\"top_logprobs\":[" : ",\"top\":[");
+	plain_token(a, c);
+	qwen_text_str(t, ",\"top\":[");
 	for (i = 0; i < n_top; i++) {
 		qwen_text_str(t, i > 0 ? ",{" : "{");
-		add(a, &top[i]);
+		plain_token(a, &top[i]);
 		qwen_text_str(t, "}");
 	}
 	qwen_text_str(t, "]}");
@@ -110,6 +105,112 @@ characters(struct qwen_str s)
 	return n;
 }
 
+/* ------------------------------------------------- probabilities of a chat */
+
+/*
+ * Its list has the tokens of the content alone, which are known when the reply
+ * was taken apart: not those of thoughts, of calls, and the last one.
+ */
+static int
+speak(struct qwen_answer *a, const struct qwen_likely *c,
+    const struct qwen_likely *top, size_t n_top, struct qwen_err *err)
+{
+	struct qwen_text *t = &a->lp_top;
+	struct qwen_spoken *p;
+	size_t i;
+
+	if (a->first == a->n_spoken)
+		a->first = a->n_spoken = t->n = 0;
+	if (qwen_grow(&a->spoken, &a->cap_spoken, a->n_spoken + 1,
+	    sizeof *p) < 0)
+		return qwen_oom(err);
+	p = &a->spoken[a->n_spoken++];
+	*p = (struct qwen_spoken){ .likely = *c, .top = t->n };
+	for (i = 0; i < n_top; i++) {
+		qwen_text_str(t, i > 0 ? ",{" : "{");
+		chat_token(t, spell(a, top[i].id), top[i].logprob);
+		qwen_text_str(t, "}");
+	}
+	p->n_top = t->n - p->top;
+	return 0;
+}
+
+/*
+ * The text that came with the last token: of that, and of those before it that
+ * are parts of its first character.  A token without text is none of them.
+ */
+static void
+place(struct qwen_answer *a, struct qwen_str piece)
+{
+	size_t i = a->n_spoken;
+	struct qwen_str s;
+
+	if (piece.len == 0) {
+		s = spell(a, a->spoken[i - 1].likely.id);
+		if (s.len == 0 || (unsigned char)s.s[0] < 0x80)
+			a->n_spoken--;
+		return;
+	}
+	for (; i > a->first && a->spoken[i - 1].to == 0; i--) {
+		a->spoken[i - 1].from = a->n_bytes;
+		a->spoken[i - 1].to = a->n_bytes + piece.len;
+	}
+	a->n_bytes += piece.len;
+}
+
+/* The first one's entry; of its text, what is content, where that is known. */
+static void
+tell_first(struct qwen_answer *a)
+{
+	struct qwen_spoken *p = &a->spoken[a->first++];
+	struct qwen_str s = spell(a, p->likely.id);
+	struct qwen_text *t = &a->logprobs;
+
+	if (a->request->form == QWEN_FORM_CHAT && s.len == p->to - p->from) {
+		s.s += p->kept - p->from;
+		s.len = p->kept_to - p->kept;
+	}
+	qwen_text_str(t, t->n > 0 ? ",{" : "{");
+	chat_token(t, s, p->likely.logprob);
+	qwen_text_str(t, ",\"top_logprobs\":[");
+	if (p->n_top > 0)
+		qwen_text_add(t, a->lp_top.s + p->top, p->n_top);
+	qwen_text_str(t, "]}");
+}
+
+/* Bytes of the reply are content, or (if not said) a thought. */
+static void
+said(struct qwen_answer *a, size_t from, size_t n, int is_content)
+{
+	struct qwen_spoken *p;
+	size_t to = from + n;
+
+	while (a->first < a->n_spoken && (p = &a->spoken[a->first])->to > 0 &&
+	    p->from < to) {
+		if (p->to > from && is_content) {
+			if (p->kept_to == 0)
+				p->kept = from > p->from ? from : p->from;
+			p->kept_to = to < p->to ? to : p->to;
+		}
+		if (p->to > to && a->request->form == QWEN_FORM_CHAT)
+			break;		/* there may be more of it */
+		if (p->kept_to > 0)
+			tell_first(a);
+		else if (p->to <= to)
+			a->first++;
+		else
+			break;
+	}
+}
+
+/* No more content: of the first one, what is there. */
+static void
+said_all(struct qwen_answer *a)
+{
+	if (a->first < a->n_spoken && a->spoken[a->first].kept_to > 0)
+		tell_first(a);
+}
+
 /* -------------------------------------------------------------------- text */
 
 /* The text of the blocks of a kind. */
@@ -137,8 +238,7 @@ add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 			return qwen_oom(err);
 		a->block[a->n_blocks] = (struct qwen_block){
 			.kind = kind, .from = t->n,
-			/* what came before it is no text */
-			.lp_from = a->n_blocks > 0 ? a->lp_at : 0,
+			.lp_from = a->logprobs.n, .lp_to = a->logprobs.n,
 		};
 		a->n_blocks++;
 	}
@@ -147,7 +247,6 @@ add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 		return qwen_oom(err);
 	b = &a->block[a->n_blocks - 1];
 	b->n += s.len;
-	b->lp_to = a->logprobs.n;
 	return 0;
 }
 
@@ -157,6 +256,9 @@ add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
 {
 	struct qwen_block *p;
 
+	/* several may come at once */
+	if (a->request->one_call && a->n_calls > 0)
+		return 0;
 	if (add(a, QWEN_BLOCK_CALL, e->name, err) < 0)
 		return -1;
 	qwen_text_add(&a->calls, e->text.s, e->text.len);
@@ -165,6 +267,7 @@ add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
 	p = &a->block[a->n_blocks - 1];
 	p->n_name = e->name.len;
 	p->n += e->text.len;
+	p->cut = e->cut;
 	a->n_calls++;
 	return 0;
 }
@@ -176,10 +279,16 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 
 	if (e->kind == QWEN_REPLY_CALL)
 		return add_call(a, e, err);
-	if (e->kind != QWEN_REPLY_REASONING)
-		return add(a, QWEN_BLOCK_TEXT, e->text, err);
-	a->n_thought = a->n;
-	return add(a, QWEN_BLOCK_REASONING, e->text, err);
+	if (e->kind == QWEN_REPLY_REASONING) {
+		a->n_thought = a->n;
+		said(a, e->at, e->text.len, 0);
+		return add(a, QWEN_BLOCK_REASONING, e->text, err);
+	}
+	if (add(a, QWEN_BLOCK_TEXT, e->text, err) < 0)
+		return -1;
+	said(a, e->at, e->text.len, 1);
+	a->block[a->n_blocks - 1].lp_to = a->logprobs.n;
+	return 0;
 }
 
 /* What text goes through on its way; made for the first token. */
@@ -190,6 +299,8 @@ begin(struct qwen_answer *a, struct qwen_err *err)
 	struct qwen_reply_opts o = {
 		.thinking = q->thinking, .tools = q->tools,
 		.n_tools = q->n_tools, .event = on_event, .arg = a,
+		/* what a grammar holds to a form has it */
+		.strict = q->service->strict_calls || q->grammar != NULL,
 	};
 	size_t i;
 
@@ -239,14 +350,19 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 	if (a->decoder == NULL && begin(a, err) < 0)
 		return -1;
 	a->n++;
-	a->lp_at = a->logprobs.n;
-	if (a->request->logprobs && a->request->form == QWEN_FORM_COMPLETION)
+	if (a->request->logprobs && a->reply != NULL) {
+		if (speak(a, token, top, n_top, err) < 0)
+			return -1;
+	} else if (a->request->logprobs &&
+	    a->request->form == QWEN_FORM_COMPLETION)
 		side_by_side(a, token, top, n_top);
 	else if (a->request->logprobs)
 		nested(a, token, top, n_top);
 	if (qwen_tok_decoder_put(a->decoder, token->id, &piece, err) < 0)
 		return -1;
-	if (a->request->logprobs)
+	if (a->request->logprobs && a->reply != NULL)
+		place(a, piece);
+	else if (a->request->logprobs)
 		a->n_chars += characters(piece);
 	if (take(a, piece, err) < 0 || check(a, err) < 0)
 		return -1;
@@ -273,13 +389,14 @@ qwen_answer_echo(struct qwen_answer *a, const struct qwen_likely *token,
 
 /* What was held back comes now. */
 static int
-flush(struct qwen_answer *a, struct qwen_err *err)
+flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 {
 	struct qwen_str piece;
 
-	a->lp_at = a->logprobs.n;
 	/* a text that was cut has no rest */
 	qwen_tok_decoder_finish(a->decoder, &piece);
+	if (a->n_spoken > a->first)
+		place(a, piece);
 	if (!a->is_cut && take(a, piece, err) < 0)
 		return -1;
 	if (!a->is_cut && a->cut != NULL &&
@@ -288,8 +405,11 @@ flush(struct qwen_answer *a, struct qwen_err *err)
 	if (a->is_cut && a->request->keeps_stop &&
 	    give(a, a->request->stop[qwen_cut_which(a->cut)], err) < 0)
 		return -1;
-	if (a->reply != NULL && qwen_reply_finish(a->reply, err) < 0)
+	if (a->reply != NULL && (cut && !a->is_cut ?
+	    qwen_reply_cut(a->reply, err) : qwen_reply_finish(a->reply,
+	    err)) < 0)
 		return -1;
+	said_all(a);
 	return check(a, err);
 }
 
@@ -297,7 +417,8 @@ int
 qwen_answer_end(struct qwen_answer *a, const char *finish,
     struct qwen_err *err)
 {
-	int rc = a->decoder != NULL ? flush(a, err) : 0;
+	int rc = a->decoder != NULL ? flush(a, strcmp(finish, "stop") != 0,
+	    err) : 0;
 
 	a->finish = a->is_cut ? "stop" : finish;
 	if (a->is_cut)

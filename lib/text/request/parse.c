@@ -167,6 +167,7 @@ free_answer(struct qwen_answer *a)
 	qwen_text_fini(&a->logprobs);
 	qwen_text_fini(&a->lp_tokens);
 	qwen_text_fini(&a->lp_top);
+	free(a->spoken);
 	qwen_text_fini(&a->lp_offset);
 }
 

@@ -118,6 +118,7 @@ struct qwen_service {
 	int			 streams;	/* requests may ask for that, */
 	int			 echoes;	/* and completions for this */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	int			 strict_calls;	/* as in qwen_reply_opts */
 	/*
 	 * Whether this line of what a system (or developer) says is as if it
 	 * were not there.  NULL: none is.
@@ -273,7 +274,18 @@ struct qwen_block {
 					   kind; a call is there as a whole */
 	size_t		 n_name;	/* of those of a call, the rest being
 					   its arguments, an object of JSON */
+	int		 cut;		/* a call that was cut off: they are the
+					   beginning of one, or nothing */
 	size_t		 lp_from, lp_to;	/* of logprobs, those of a text */
+};
+
+/* A token of a chat whose text may become content. */
+struct qwen_spoken {
+	struct qwen_likely likely;
+	size_t		 from, to;	/* bytes of the reply; to is 0 as long as
+					   its character is not complete */
+	size_t		 kept, kept_to;	/* of these what is content */
+	size_t		 top, n_top;	/* bytes of lp_top: the most likely */
 };
 
 /*
@@ -301,7 +313,10 @@ struct qwen_answer {
 	/* our own */
 	size_t			 cap_blocks;
 	size_t			 n_chars;
-	size_t			 lp_at;		/* before this token's */
+	size_t			 n_bytes;	/* of a chat's reply, as text */
+	struct qwen_spoken	*spoken;	/* those that may be in logprobs
+						   later, from first on */
+	size_t			 n_spoken, cap_spoken, first;
 	int			 is_cut;
 	struct qwen_tok_decoder	*decoder;
 	struct qwen_cut		*cut;
@@ -465,6 +480,7 @@ struct qwen_scoring {
 	int			 bos;	/* put it in front of all texts that do
 					   not begin with it */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 /* Tokens to be scored: a context and what goes on from it, or a whole text. */
@@ -501,6 +517,7 @@ struct qwen_vectors {
 	size_t			 n_vocab;
 	size_t			 cut;	/* texts to so many tokens; 0: not */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 struct qwen_vector_request {
@@ -533,6 +550,7 @@ struct qwen_ranking {
 	unsigned		 encode;
 	size_t			 cut;	/* prompts to so many tokens; 0: not */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	int			 strict_calls;	/* as in qwen_reply_opts */
 };
 
 struct qwen_rank_request {

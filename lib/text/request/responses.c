@@ -67,8 +67,9 @@ static void
 add_item(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, int whole)
 {
-	int cut = b == a->block + a->n_blocks - 1 && a->finish != NULL &&
-	    strcmp(a->finish, "length") == 0 && b->kind != QWEN_BLOCK_CALL;
+	int cut = b->kind == QWEN_BLOCK_CALL ? b->cut :
+	    b == a->block + a->n_blocks - 1 && a->finish != NULL &&
+	    strcmp(a->finish, "length") == 0;
 
 	qwen_text_str(t, "{\"id\":");
 	add_id(t, a, b);

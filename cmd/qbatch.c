@@ -105,6 +105,7 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
 	TOOL_OPT_EFFORT,
+	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
 	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
 	TOOL_OPT_BOS,
 	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),

@@ -111,6 +111,7 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&server.with.template),
 	TOOL_OPT_EFFORT,
+	TOOL_OPT_STRICT_CALLS(&server.with.service.strict_calls),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 	TOOL_OPT_BOS,
 

@@ -64,6 +64,7 @@ static const struct cli_opt options[] = {
 	CLI_WORD(0, "thinking", "open | closed | none",
 	    CLI_P(int, &opt.thinking), "none open closed",
 	    "whether the reply begins in a thinking block"),
+	TOOL_OPT_STRICT_CALLS(&opt.strict_calls),
 	CLI_FLAG(0, "stream", &opt.stream, "a line for each piece, as it comes"),
 	CLI_END,
 };
@@ -80,8 +81,9 @@ static const struct cli_tool tool = {
 static void
 check_parse(const struct opts *o)
 {
-	if (!o->parse && (o->stream || o->thinking >= 0))
-		cli_usage("--stream and --thinking go with --parse");
+	if (!o->parse && (o->stream || o->thinking >= 0 || o->strict_calls))
+		cli_usage("--stream, --thinking and --strict-calls go with "
+		    "--parse");
 	if (!o->parse)
 		return;
 	if (o->chat || o->documents || o->count || o->decode ||

@@ -64,9 +64,15 @@ parse_input(const struct input *in, void *arg)
 {
 	static char buf[1 << 16];
 	struct qwen_reply *r = arg;
-	size_t n;
+	const char *other;
+	size_t n, done = 0;
 
-	while ((n = qtok_read(in, buf, sizeof buf)) > 0) {
+	for (; (n = qtok_read(in, buf, sizeof buf)) > 0; done += n) {
+		other = done == 0 ? tool_not_text(buf, n, 1) : NULL;
+		if (other != NULL)
+			die("%s: this is %s, not text; --parse reads the "
+			    "text of a reply: decode tokens with qtok -d first",
+			    in->name, other);
 		cli_must(in->name, qwen_reply_feed(r, buf, n, &cli_err));
 	}
 }
@@ -78,6 +84,7 @@ qtok_parse(const struct opts *o, char *paths[])
 	struct qwen_reply_opts ro = {
 		.thinking = (enum qwen_thinking)o->thinking,
 		.event = o->stream ? put_event : NULL,
+		.strict = o->strict_calls,
 	};
 	struct qwen_reply *r;
 	char *tools = NULL, *json;

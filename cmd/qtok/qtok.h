@@ -27,6 +27,7 @@ struct opts {
 	int		 chat;		/* --chat */
 	int		 parse;		/* --parse */
 	int		 stream;	/* --stream */
+	int		 strict_calls;	/* --strict-calls */
 	int		 thinking;	/* enum qwen_thinking, or -1 */
 	const char	*template;	/* --template, or NULL */
 	const char	*tools;		/* --tools, or NULL */

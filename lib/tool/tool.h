@@ -54,6 +54,8 @@
 /* Of a struct qwen_unknown. */
 #define TOOL_OPT_STRICT(p) CLI_FLAG(0, "strict", p, \
 	"a request with a member that is not known is an error")
+#define TOOL_OPT_STRICT_CALLS(p) CLI_FLAG(0, "strict-calls", p, \
+	"calls must be exactly as the template asks for them")
 #define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
 	"write here, not to stdout")
 /* Of a struct tool_store. */

@@ -102,6 +102,24 @@ echo '{}' >object.json
 fails 1 'object.json: tools: no JSON list' "tools that are no list" qtok --parse --template qwen3 --tools object.json reply
 fails 1 'nothere: ' "no such reply" qtok --parse --template qwen3 nothere
 fails 1 '/nonexistent: ' "no model" qtok --parse reply
+
+# -- what is no text is refused, not taken apart
+printf 'hi' | qtok -m "$TOP/demo/demo.gguf" >ids
+fails 1 'ids: .* decode tokens with qtok -d first' "a stream of tokens" qtok --parse --template qwen3 ids
+cat ids | qtok --parse --template qwen3 >out 2>err
+is "$? $(wc -c <out | tr -d ' ') $(wc -l <err | tr -d ' ')" "1 0 1" "on stdin as well"
+is "$(qtok -d -m "$TOP/demo/demo.gguf" ids | qtok --parse --template qwen3)" '{"role":"assistant","content":"hi"}' \
+    "but its text is read"
+
+# -- --strict-calls: as the template has it, and not otherwise
+printf '<tool_call>\n<function=f>\n<parameter=s>\nx\n</function>\n</tool_call>' >damaged
+is "$(qtok --parse --template qwen3.6 --think off --tools tools.json damaged)" \
+    '{"role":"assistant","content":"","tool_calls":[{"name":"f","arguments":{"s":"x"}}]}' "a tag is missing"
+is "$(qtok --parse --strict-calls --template qwen3.6 --think off --tools tools.json damaged | jq -c '[.tool_calls, (.unparsed | length)]')" \
+    '[null,1]' "a tag is missing, with --strict-calls"
+is "$(qtok --parse --strict-calls --template qwen3.6 --tools tools.json reply)" \
+    "$(qtok --parse --template qwen3.6 --tools tools.json reply)" "--strict-calls: nothing is missing"
+fails 2 'go with --parse' "--strict-calls alone" qtok --strict-calls
 fails 2 'go with --parse' "--stream alone" qtok --stream
 fails 2 'not with' "--parse -d" qtok --parse -d
 fails 2 'not with' "--parse --chat" qtok --parse --chat

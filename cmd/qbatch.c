@@ -209,6 +209,7 @@ open_model(struct run *r)
 	s->unknown = &r->unknown;
 	b->with.ignore_eos = opt.ignore_eos;
 	tool_service_open(&b->with, b->work.gguf, &r->header);
+	b->with.service.n_ctx = qwen_model_n_ctx(b->work.model);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
 }

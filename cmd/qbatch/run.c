@@ -240,7 +240,8 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 	item->bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
-	if (item->request->no.err.code == 0)
+	if (item->request->no.err.code == 0 &&
+	    qwen_request_fits(item->request, r->with.service.n_ctx) == 0)
 		tool_service_sampler(&r->with, item->request, &item->sampler);
 	return item;
 }

@@ -163,9 +163,11 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
 	ev.n_prompt = j->n_prompt;
 	ev.n_cached = j->n_cached;
 	ev.n_tokens = j->n_tokens;
+	/* a value outside its limits is one of the request's: its grammar's */
 	if (err != NULL)
 		set_error(&ev, err->code == QWEN_EFULL ? "out_of_memory" :
-		    "failed", err->msg);
+		    err->code == QWEN_ERANGE ? "invalid_request" : "failed",
+		    err->msg);
 	qengine_tell(j->client, &ev);
 	j->client->engine->unstored = 1;
 	while (*at != j)

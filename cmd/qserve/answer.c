@@ -66,12 +66,8 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 static void
 put_body(struct qserve_call *c)
 {
-	int status = qwen_refusal_status(&c->q->no);
-
 	qwen_request_body(c->q, c->created, &c->out);
-	if (status == 429)
-		c->retry_s = 1;
-	qserve_done(c, status);
+	qserve_done(c, qwen_refusal_status(&c->q->no));
 }
 
 /* Events are under way to the client: the connection goes on with them. */
@@ -174,6 +170,22 @@ begin(struct qserve_call *c)
 		put_steps(c);
 	put_events(c);
 	return c->dead ? -1 : 0;
+}
+
+/*
+ * The request is refused before any engine has seen it.  Codex looks for a prompt
+ * that is too long in the events of a stream only, where OpenAI tells it.
+ */
+static void
+put_refusal(struct qserve_call *c)
+{
+	struct qwen_request *q = c->q;
+
+	if (q->form != QWEN_FORM_RESPONSES || !q->stream ||
+	    q->n_answers == 0 || strcmp(q->no.code, QWEN_TOO_LONG) != 0)
+		put_body(c);
+	else if (begin(c) == 0)
+		conclude(c);
 }
 
 static void
@@ -359,13 +371,15 @@ qserve_answer(struct qserve_call *c)
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* nothing, where no engine is asked */
 	c->created = (uint64_t)time(NULL);
-	if (c->q->no.err.code != 0 ||
+	if (c->q->no.err.code != 0 || (s->with.service.n_ctx > 0 &&
+	    qwen_request_fits(c->q, s->with.service.n_ctx) < 0) ||
 	    tool_service_sampler(&s->with, c->q, &c->sampler) < 0) {
-		put_body(c);
+		put_refusal(c);
 		return;
 	}
 	if (qwen_request_grammar(c->q, &c->grammar, &c->n_grammar, &err) < 0) {
-		fail_err(c, &err);
+		qserve_answer_fail(c, err.code == QWEN_ENOMEM ?
+		    "out_of_memory" : "invalid_request", err.msg);
 		return;
 	}
 	if (c->about.turn != NULL && s->history != NULL)

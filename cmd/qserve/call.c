@@ -105,6 +105,12 @@ void
 qserve_done(struct qserve_call *c, int status)
 {
 	qserve_jobs_cancel(c);
+	/* what Anthropic's clients know as overloaded */
+	if (status == 503 && c->form == QWEN_FORM_MESSAGES)
+		status = 529;
+	if (c->retry_s == 0 && (status == 429 || status == 503 ||
+	    status == 529))
+		c->retry_s = 1;
 	c->status = c->out.failed ? 500 : status;
 	qserve_wake(c);
 }

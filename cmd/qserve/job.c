@@ -190,27 +190,32 @@ n_bytes(const struct qwen_order *o)
 	    2 * o->n_bias);
 }
 
-/* An engine hangs up on who sends it more, and all its other requests end. */
+/*
+ * Whether engines take what the call asks: a prompt that the context has room
+ * for, and no more bytes than QWEN_ORDER_MAX, since an engine hangs up on more,
+ * and all its other requests end.
+ */
 static int
 can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 {
-	uint64_t n_ctx = qserve_n_ctx(c->server);
+	size_t n_ctx = (size_t)qserve_n_ctx(c->server);
+	struct qwen_refusal no = { .code = NULL };
 	struct qwen_order o;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		memset(&o, 0, sizeof o);
 		wants->order(c, i, &o);
+		if (n_ctx > 0 && o.n > n_ctx) {
+			qwen_refuse_length(&no, NULL, o.n, 0, n_ctx);
+			wants->fail(c, no.code, no.err.msg);
+			return 0;
+		}
 		if (n_bytes(&o) <= QWEN_ORDER_MAX - REST_MAX)
 			continue;
-		if (n_ctx > 0 && o.n > n_ctx)
-			qserve_error(c, 400, "invalid_request", "%zu tokens: "
-			    "the model's context is %llu", o.n,
-			    (unsigned long long)n_ctx);
-		else
-			qserve_error(c, 400, "invalid_request", "prompt and "
-			    "grammar are more than an engine takes, %d bytes",
-			    QWEN_ORDER_MAX);
+		qserve_error(c, 400, "invalid_request", "prompt and grammar "
+		    "are more than an engine takes, %d bytes",
+		    QWEN_ORDER_MAX);
 		return 0;
 	}
 	return 1;
@@ -227,7 +232,6 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 	/* one call alone may be larger than the queue */
 	if (s->n_jobs > 0 && s->n_jobs + n > n_running_max(s) +
 	    s->max_waiting) {
-		c->retry_s = 1;
 		qserve_error(c, 429, "queue_full", "the server is busy: %zu "
 		    "requests are under way", s->n_jobs);
 		return -1;

@@ -81,8 +81,10 @@ int
 tool_refuse(struct qwen_refusal *no, const char *code,
     const struct qwen_err *err)
 {
+	/* a value outside its limits is one of the request's: its grammar's */
 	return qwen_refuse(no, err->code == QWEN_EFULL ? "out_of_memory" :
-	    code, NULL, "%s", err->msg);
+	    err->code == QWEN_ERANGE ? "invalid_request" : code, NULL, "%s",
+	    err->msg);
 }
 
 void

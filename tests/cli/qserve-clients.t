@@ -221,8 +221,8 @@ one=$!
 until_stat engine_running 1
 { printf '{"prompt":"'; yes a | tr '\n' ' ' | head -c 10000000; printf '"}'; } >huge
 post /v1/completions <huge >/dev/null
-is "$(cat code) $(jq -r .error.message answer)" \
-    "400 prompt: has more tokens than the model's context, which is 4096" \
+is "$(cat code) $(jq -r '.error | .code, .message' answer | sed 's/at least [0-9]*/at least N/' | xargs -d '\n')" \
+    "400 context_length_exceeded prompt is too long: at least N tokens > 4096; this model's maximum context length is 4096 tokens" \
     "a prompt that is larger than a request to an engine may be"
 wait $one
 is "$(jq -r .usage.completion_tokens whole) $(stat engine_starts_total)" "4000 1" \

@@ -367,6 +367,22 @@ test_members(void)
 	service.unknown = NULL;
 }
 
+/* param NULL: it fits; message NULL: whichever. */
+static void
+too_long(enum qwen_form form, const char *json, size_t n_ctx,
+    const char *param, const char *message)
+{
+	struct qwen_request *q = parse(form, json);
+	int fits = qwen_request_fits(q, n_ctx) == 0;
+
+	ok(fits == (param == NULL) && (fits || (strcmp(q->no.code,
+	    "context_length_exceeded") == 0 && qwen_refusal_status(&q->no) ==
+	    400 && strcmp(q->no.param, param) == 0)) && (message == NULL ||
+	    strcmp(q->no.err.msg, message) == 0), "%s in %zu: %s", json, n_ctx,
+	    q->no.err.msg);
+	qwen_request_free(q);
+}
+
 /* What is far too long for the model is not made tokens to its end. */
 static void
 test_too_long(void)
@@ -380,8 +396,10 @@ test_too_long(void)
 		qwen_text_str(&t, "ab ");
 	qwen_text_str(&t, "\"}");
 	q = parse(QWEN_FORM_COMPLETION, t.s);
-	ok(q->no.err.code != 0 && strcmp(q->no.err.msg, "prompt: has more "
-	    "tokens than the model's context, which is 10000") == 0 &&
+	ok(q->no.err.code != 0 && strncmp(q->no.err.msg, "prompt is too long: "
+	    "at least ", 29) == 0 && strstr(q->no.err.msg, " tokens > 10000; "
+	    "this model's maximum context length is 10000 tokens") != NULL &&
+	    strcmp(q->no.code, "context_length_exceeded") == 0 &&
 	    strcmp(q->no.param, "prompt") == 0, "%s", q->no.err.msg);
 	qwen_request_free(q);
 	t.n = 0;
@@ -398,6 +416,18 @@ test_too_long(void)
 	ok(q->no.err.code == 0, "what might fit is read");
 	qwen_request_free(q);
 	service.n_ctx = 0;
+	too_long(QWEN_FORM_COMPLETION, "{\"prompt\":\"abc\"}", 2,
+	    "prompt", "prompt is too long: 3 tokens > 2; this model's maximum "
+	    "context length is 2 tokens");
+	too_long(QWEN_FORM_COMPLETION, "{\"prompt\":\"abc\"}", 3,
+	    "prompt", "prompt is too long: 3 tokens > 2; this model's maximum "
+	    "context length is 3 tokens");
+	too_long(QWEN_FORM_COMPLETION, "{\"prompt\":\"abc\"}", 4, NULL, NULL);
+	too_long(QWEN_FORM_COMPLETION, "{\"prompt\":\"abc\",\"echo\":true,"
+	    "\"max_tokens\":0}", 3, NULL, NULL);
+	too_long(QWEN_FORM_RESPONSES, "{\"input\":\"abc\"}", 2, "input", NULL);
+	too_long(QWEN_FORM_MESSAGES, "{\"max_tokens\":1,\"messages\":[{"
+	    "\"role\":\"user\",\"content\":\"a\"}]}", 2, "messages", NULL);
 	qwen_text_fini(&t);
 }
 

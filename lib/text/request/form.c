@@ -46,6 +46,7 @@ int
 qwen_refusal_status(const struct qwen_refusal *no)
 {
 	static const struct { const char *code; int status; } row[] = {
+		{ "item_not_found", 404 },
 		{ "failed", 500 }, { "out_of_memory", 500 },
 		{ "queue_full", 429 }, { "unavailable", 503 },
 		{ "deadline", 504 },

@@ -30,6 +30,36 @@ make_room(struct qwen_ask *r, size_t n)
 	return 0;
 }
 
+int
+qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
+    int is_least, size_t n_ctx)
+{
+	/* a prompt that fills the context leaves no token to generate */
+	return qwen_refuse(no, QWEN_TOO_LONG, param, "prompt is too long: "
+	    "%s%zu tokens > %zu; this model's maximum context length is %zu "
+	    "tokens", is_least ? "at least " : "", n, n > n_ctx ? n_ctx :
+	    n_ctx - 1, n_ctx);
+}
+
+int
+qwen_request_fits(struct qwen_request *q, size_t n_ctx)
+{
+	static const char *const param[] = {
+		[QWEN_FORM_PLAIN] = NULL, [QWEN_FORM_COMPLETION] = "prompt",
+		[QWEN_FORM_CHAT] = "messages",
+		[QWEN_FORM_RESPONSES] = "input",
+		[QWEN_FORM_MESSAGES] = "messages",
+	};
+	size_t i;
+
+	for (i = 0; i < q->n_prompts; i++) {
+		if (q->prompt[i].n + (q->max > 0) > n_ctx)
+			return qwen_refuse_length(&q->no, param[q->form],
+			    q->prompt[i].n, 0, n_ctx);
+	}
+	return 0;
+}
+
 /*
  * Whether a text may have as many tokens as a context has; one that is far too
  * long is not cut to its end.  What it is cut into here is about what it has as
@@ -53,8 +83,8 @@ may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 		if (qwen_tok_encoder_feed(e, s.s, part, &ids, &n, &err) < 0)
 			rc = qwen_ask_failed(r->no, key, &err);
 		else if ((all += n) / 2 > max)
-			rc = wrong(r->no, key, "has more tokens than the "
-			    "model's context, which is %zu", max);
+			rc = qwen_refuse_length(r->no, key, all / 2,
+			    1, max);
 	}
 	qwen_tok_encoder_free(e);
 	return rc;

@@ -45,9 +45,18 @@ int qwen_refuse(struct qwen_refusal *no, const char *code, const char *param,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * As HTTP has it, by code: 200; 429 of "queue_full", 500 of "failed" and
- * "out_of_memory", 503 of "unavailable", 504 of "deadline"; 400 of others, which
- * are what the request has wrong.
+ * Returns -1, and refuses a prompt of n tokens (with is_least: of at least n)
+ * for a context of n_ctx, with the code and in the words by which clients know
+ * that the conversation must become shorter.
+ */
+#define QWEN_TOO_LONG "context_length_exceeded"
+int qwen_refuse_length(struct qwen_refusal *no, const char *param, size_t n,
+    int is_least, size_t n_ctx);
+
+/*
+ * As HTTP has it, by code: 200; 404 of "item_not_found", 429 of "queue_full",
+ * 500 of "failed" and "out_of_memory", 503 of "unavailable", 504 of "deadline";
+ * 400 of others, which are what the request has wrong.
  */
 int qwen_refusal_status(const struct qwen_refusal *no);
 
@@ -232,6 +241,9 @@ struct qwen_request {
 /* A request of that form: the body that is posted.  -1: no memory. */
 int qwen_request_parse(struct qwen_request **out, const struct qwen_service *s,
     enum qwen_form form, const char *json, size_t n, struct qwen_err *err);
+
+/* Refuse it (-1) if a prompt and one token more do not fit into n_ctx tokens. */
+int qwen_request_fits(struct qwen_request *q, size_t n_ctx);
 
 /*
  * The text in GBNF of the grammar that its answers follow, for free(); NULL if

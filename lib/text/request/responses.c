@@ -116,14 +116,23 @@ add_usage(struct qwen_text *t, const struct qwen_request *q)
 	    q->n_prompt_tokens + n);
 }
 
+static const char *
+error_code(const struct qwen_refusal *no)
+{
+	int status = qwen_refusal_status(no);
+
+	return strcmp(no->code, QWEN_TOO_LONG) == 0 ? QWEN_TOO_LONG :
+	    status == 429 ? "rate_limit_exceeded" :
+	    status < 500 ? "invalid_prompt" : "server_error";
+}
+
 /* Why it ended as it did: "error": ..., "incomplete_details": ... */
 static void
 add_end(struct qwen_text *t, const struct qwen_request *q, const char *status)
 {
-	if (q->no.err.code != 0) {
+	if (strcmp(status, "failed") == 0) {
 		qwen_text_fmt(t, "\"error\":{\"code\":\"%s\",\"message\":",
-		    qwen_refusal_status(&q->no) < 500 ? "invalid_prompt" :
-		    "server_error");
+		    error_code(&q->no));
 		qwen_text_json(t, q->no.err.msg, strlen(q->no.err.msg));
 		qwen_text_str(t, "},");
 	} else

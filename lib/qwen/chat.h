@@ -178,7 +178,7 @@ void qwen_reply_free(struct qwen_reply *r);
  * After finish: all of it as a JSON object, free(*json), with role, content, and
  * where there are some reasoning, tool_calls (each with name and arguments) and
  * unparsed (a list of texts).  Pieces of an event's kind add up to its text,
- * which has no white space at its ends.
+ * which has no white space at its ends, but before what is unparsed.
  */
 int qwen_reply_message(const struct qwen_reply *r, char **json, size_t *n,
     struct qwen_err *err);

@@ -191,6 +191,47 @@ same(const struct qwen_text *got, const struct test_case *c, const char *key)
 		printf("# %s: got\n%s\n# wanted\n%s\n", key, got->s, want->s);
 }
 
+/*
+ * Whether the tokens in a chat's logprobs, put together, are its content: what
+ * OpenAI's reference calls them, "a list of message content tokens".
+ */
+static int
+spell_content(const char *body)
+{
+	yyjson_doc *d = yyjson_read(body, strlen(body),
+	    YYJSON_READ_NUMBER_AS_RAW);
+	yyjson_val *list = yyjson_obj_get(yyjson_doc_get_root(d), "choices");
+	yyjson_val *choice, *v, *byte, *content;
+	struct qwen_text t = { 0 };
+	size_t i, k, j, n, m, l;
+	int same = 1;
+	char one;
+
+	yyjson_arr_foreach(list, i, n, choice) {
+		t.n = 0;
+		yyjson_arr_foreach(yyjson_obj_get(yyjson_obj_get(choice,
+		    "logprobs"), "content"), k, m, v) {
+			yyjson_arr_foreach(yyjson_obj_get(v, "bytes"), j, l,
+			    byte) {
+				one = (char)strtol(yyjson_get_raw(byte), NULL,
+				    10);
+				qwen_text_add(&t, &one, 1);
+			}
+		}
+		content = yyjson_obj_get(yyjson_obj_get(choice, "message"),
+		    "content");
+		if (t.n != yyjson_get_len(content) || (t.n > 0 &&
+		    memcmp(t.s, yyjson_get_str(content), t.n) != 0)) {
+			printf("# %.*s: %s\n", (int)t.n, t.n > 0 ? t.s : "",
+			    yyjson_get_str(content));
+			same = 0;
+		}
+	}
+	qwen_text_fini(&t);
+	yyjson_doc_free(d);
+	return same;
+}
+
 /* Once, and then in other pieces: is it always the same? */
 static void
 check(const struct test_case *c)
@@ -222,6 +263,10 @@ check(const struct test_case *c)
 	ok(same_body == CUTS, "%s: %d ways to cut its events",
 	    case_str(c, "name"), CUTS);
 	same(&body, c, "body");
+	if (strcmp(case_str(c, "form"), "chat") == 0 &&
+	    strstr(case_str(c, "request"), "\"logprobs\":true") != NULL)
+		ok(spell_content(body.s), "%s: tokens of logprobs are the "
+		    "content", case_str(c, "name"));
 	qwen_text_fini(&body);
 	qwen_text_fini(&events);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "text/chat/tools.h"
 #include "text/request/request.h"
 #include <yyjson.h>
 
@@ -186,12 +187,20 @@ static inline void
 sse_take_stop(struct sse_body *b, yyjson_mut_val *block)
 {
 	yyjson_mut_val *v = yyjson_mut_obj_remove_key(block, "partial_json");
+	struct qwen_text t = { 0 };
 	yyjson_doc *doc;
 
 	if (v == NULL)
 		return;
 	doc = yyjson_read(yyjson_mut_get_str(v), yyjson_mut_get_len(v),
 	    YYJSON_READ_NUMBER_AS_RAW);
+	if (doc == NULL) {	/* it was cut off */
+		qwen_chat_close(&t, yyjson_mut_get_str(v),
+		    yyjson_mut_get_len(v));
+		doc = t.n == 0 ? yyjson_read("{}", 2, 0) :
+		    yyjson_read(t.s, t.n, YYJSON_READ_NUMBER_AS_RAW);
+		qwen_text_fini(&t);
+	}
 	yyjson_mut_obj_put(block, yyjson_mut_str(b->doc, "input"),
 	    yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(doc)));
 	b->bad |= doc == NULL;

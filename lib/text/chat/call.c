@@ -412,6 +412,9 @@ give_bad(struct qwen_reply *r, size_t end)
 {
 	if (!yyjson_mut_arr_add_strncpy(r->doc, r->unparsed, r->text.s, end))
 		return qwen_oom(r->err);
+	/* whoever takes it for text has all of it in its order */
+	if (qwen_reply_flush(r, &r->content) < 0)
+		return -1;
 	r->call.at = end;
 	return qwen_chat_give(r, QWEN_REPLY_UNPARSED, r->text.s, end, NULL);
 }

@@ -96,9 +96,8 @@ hold(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n,
 	return append(r, &t->space, s, n);
 }
 
-/* What was held is not the end: it goes out. */
-static int
-flush(struct qwen_reply *r, struct chat_stream *t)
+int
+qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t)
 {
 	struct qwen_reply_event e = { .kind = t->kind };
 	size_t i, from = t->all.n;
@@ -128,7 +127,7 @@ stream(struct qwen_reply *r, struct chat_stream *t, const char *s, size_t n)
 	if (text.n > 0) {
 		t->begun = 1;
 		if (hold(r, t, text.s, text.n, r->from +
-		    (size_t)(text.s - s)) < 0 || flush(r, t) < 0)
+		    (size_t)(text.s - s)) < 0 || qwen_reply_flush(r, t) < 0)
 			return -1;
 	}
 	return hold(r, t, text.s + text.n, all.n - text.n, r->from +

@@ -119,6 +119,9 @@ void qwen_reply_drop(struct qwen_reply *r, size_t n);
 /* The first n bytes of the text to a stream. */
 int qwen_reply_pass(struct qwen_reply *r, struct chat_stream *t, size_t n);
 
+/* The white space that a stream holds is not its end: it goes out. */
+int qwen_reply_flush(struct qwen_reply *r, struct chat_stream *t);
+
 /* An event of a text that is at the beginning of r->text, or of a call. */
 int qwen_chat_give(struct qwen_reply *r, enum qwen_reply_kind kind,
     const char *s, size_t n, const char *name);

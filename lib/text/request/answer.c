@@ -145,6 +145,8 @@ place(struct qwen_answer *a, struct qwen_str piece)
 	size_t i = a->n_spoken;
 	struct qwen_str s;
 
+	if (i == a->first || a->spoken[i - 1].to > 0)
+		return;
 	if (piece.len == 0) {
 		s = spell(a, a->spoken[i - 1].likely.id);
 		if (s.len == 0 || (unsigned char)s.s[0] < 0x80)
@@ -395,8 +397,7 @@ flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 
 	/* a text that was cut has no rest */
 	qwen_tok_decoder_finish(a->decoder, &piece);
-	if (a->n_spoken > a->first)
-		place(a, piece);
+	place(a, piece);
 	if (!a->is_cut && take(a, piece, err) < 0)
 		return -1;
 	if (!a->is_cut && a->cut != NULL &&

@@ -4,7 +4,8 @@
  * JSON, and is what the events say.
  *
  * The input: a byte, its low bits the template (0 to 4), then how the prompt
- * ended (0 to 2), then whether there are tools; then the reply.
+ * ended (0 to 2), then whether there are tools, whether it was cut off, and
+ * whether calls must be exact; then the reply.
  */
 #include "../unit/tok_util.h"
 #include "text/chat/chat.h"
@@ -22,7 +23,7 @@ static const char tools[] =
 
 struct heard {
 	struct bytes	text[4];
-	int		n_calls;
+	int		n_calls, cut;
 };
 
 static int
@@ -32,6 +33,12 @@ hear(void *arg, const struct qwen_reply_event *e, struct qwen_err *err)
 	yyjson_doc *d;
 
 	(void)err;
+	if (e->cut) {
+		h->cut = 1;
+		if (e->kind != QWEN_REPLY_CALL || e->name.len == 0)
+			abort();
+		return 0;
+	}
 	if (e->text.len == 0 ||
 	    qwen_utf8_check(e->text.s, e->text.len) != e->text.len)
 		abort();
@@ -69,7 +76,8 @@ check(const struct heard *h, const char *json, size_t n)
 		abort();
 	yyjson_arr_foreach(yyjson_obj_get(m, "unparsed"), i, max, v)
 		lost += yyjson_get_len(v);
-	if (lost != h->text[QWEN_REPLY_UNPARSED].n)
+	if (h->cut ? lost <= h->text[QWEN_REPLY_UNPARSED].n :
+	    lost != h->text[QWEN_REPLY_UNPARSED].n)
 		abort();
 	yyjson_doc_free(d);
 }
@@ -85,6 +93,7 @@ read_reply(const struct qwen_template *t, unsigned flags, const uint8_t *p,
 		    (QWEN_THINKING_CLOSED + 1),
 		.tools = flags & 32 ? tools : NULL,
 		.n_tools = sizeof tools - 1, .event = hear, .arg = &h,
+		.strict = flags >> 7 & 1,
 	};
 	struct qwen_reply *r;
 	char *json;
@@ -98,7 +107,8 @@ read_reply(const struct qwen_template *t, unsigned flags, const uint8_t *p,
 		if (qwen_reply_feed(r, p + i, part, NULL) < 0)
 			abort();
 	}
-	if (qwen_reply_finish(r, NULL) < 0 ||
+	if ((flags & 64 ? qwen_reply_cut(r, NULL) :
+	    qwen_reply_finish(r, NULL)) < 0 ||
 	    qwen_reply_message(r, &json, &part, NULL) < 0)
 		abort();
 	check(&h, json, part);

@@ -25,6 +25,10 @@ static const char *const piece[] = {
 	"</function>\n</tool_call>",
 	"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\"]}}\n"
 	"</tool_call>",
+	"{{", "}}", "[", "]", ",", "\r\n", "```json\n", "\n```", "  </parameter>\n",
+	"\n</parameter>\n</function>", "<function=f>\n<parameter=n>\n['x', None]",
+	"{\"name\": \"f\", \"parameters\": {\"a\": \"x\ny\"}}",
+	"\n  <parameter=a>\n    x\n  </parameter>\n", "\n</tool_call>\n<tool_call>",
 };
 
 enum { N_PIECE = sizeof piece / sizeof *piece };
@@ -73,7 +77,7 @@ static const char tools[] =
 
 static char *
 parse(const struct qwen_template *t, struct qwen_reply_opts *o,
-    const struct bytes *b, size_t part, size_t *n)
+    const struct bytes *b, size_t part, int cut, size_t *n)
 {
 	struct qwen_reply *r;
 	char *json;
@@ -84,7 +88,7 @@ parse(const struct qwen_template *t, struct qwen_reply_opts *o,
 	for (i = 0; i < b->n; i += part)
 		qwen_reply_feed(r, b->p + i, part < b->n - i ? part :
 		    b->n - i, NULL);
-	if (qwen_reply_finish(r, NULL) < 0 ||
+	if ((cut ? qwen_reply_cut(r, NULL) : qwen_reply_finish(r, NULL)) < 0 ||
 	    qwen_reply_message(r, &json, n, NULL) < 0)
 		exit(1);
 	qwen_reply_free(r);
@@ -98,19 +102,22 @@ one_reply(const struct qwen_template *t, uint64_t *seed)
 		.thinking = (enum qwen_thinking)(rnd(seed) % 3),
 		.tools = rnd(seed) % 4 ? tools : NULL,
 		.n_tools = sizeof tools - 1,
+		.strict = rnd(seed) % 4 == 0,
 	};
+	int cut = rnd(seed) % 4 == 0;
 	struct bytes b = { NULL, 0, 0 };
 	char *json, *again;
 	size_t n, k;
 	int mark = 0, good;
 
 	random_text(&b, seed, &mark);
-	json = parse(t, &o, &b, b.n + 1, &n);
-	again = parse(t, &o, &b, 1 + rnd(seed) % 5, &k);
+	json = parse(t, &o, &b, b.n + 1, cut, &n);
+	again = parse(t, &o, &b, 1 + rnd(seed) % 5, cut, &k);
 	good = strcmp(json, again) == 0 && all_there(json, n, 0, mark);
 	if (!good)
-		fprintf(stderr, "-- thinking %d, tools %d\n%.*s\n%s\n%s\n",
-		    o.thinking, o.tools != NULL, (int)b.n, b.p, json, again);
+		fprintf(stderr, "-- thinking %d, tools %d, strict %d, cut %d\n"
+		    "%.*s\n%s\n%s\n", o.thinking, o.tools != NULL, o.strict,
+		    cut, (int)b.n, b.p, json, again);
 	free(json);
 	free(again);
 	free(b.p);

@@ -177,7 +177,7 @@ skip_fence(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
 	size_t i = c->at + 3;
-	int is = r->opts.strict ? 0 : at_tag(r, "```");
+	int is = r->opts.strict || c->fenced ? 0 : at_tag(r, "```");
 
 	if (is <= 0)
 		return is == 0;
@@ -350,17 +350,22 @@ static int
 is_another(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
+	const char *s = r->text.s;
+	size_t at = c->at, end = at + CHAT_SPACE_MAX;
 
 	if (r->opts.strict)
 		return 0;
 	if (c->name != NULL)
 		return at_function(r);
-	if (c->tagged && at_char(r, ',')) {
-		c->at++;
-		skip(r);
-	}
-	return c->at == r->text.len ? -1 : c->tagged && (at_char(r, '{') ||
-	    at_char(r, '['));
+	for (at += at_char(r, ','); at < r->text.len && at < end && at > c->at &&
+	    (s[at] == ' ' || s[at] == '\n' || s[at] == '\r' || s[at] == '\t'); )
+		at++;
+	if (at == r->text.len)
+		return -1;
+	if (!c->tagged || (s[at] != '{' && s[at] != '['))
+		return 0;
+	c->at = at;
+	return 1;
 }
 
 /* It is given out at once; then the end tag, which may be missing or cut. */

@@ -16,7 +16,8 @@ oom_recall(void *arg, const char *id, struct qwen_text *items,
 	(void)arg;
 	(void)id;
 	(void)e;
-	qwen_text_str(items, "[{\"role\":\"user\",\"content\":\"a\"}]");
+	qwen_text_str(items, "[{\"role\":\"user\",\"content\":\"a\"},{\"id\":"
+	    "\"msg_1_1\",\"role\":\"user\",\"content\":\"b\"}]");
 	return 1;
 }
 
@@ -119,6 +120,25 @@ oom_forms(const struct qwen_service *s)
 	    "\"content\":\"a\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
 	    OOM_TOOL "}}],\"stream\":true,\"stream_options\":{\"include_usage\":"
 	    "true}}") < 0 ||
+	    oom_request(s, QWEN_FORM_CHAT, "{\"messages\":[{\"role\":\"user\","
+	    "\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[{"
+	    "\"type\":\"custom\",\"custom\":{\"name\":\"f\",\"input\":\"i\"}}"
+	    "]}],\"tools\":[{\"type\":\"custom\",\"custom\":{" OOM_TOOL "}}],"
+	    "\"stream\":true}") < 0 ||
+	    oom_request(s, QWEN_FORM_RESPONSES, "{\"input\":[{\"type\":"
+	    "\"additional_tools\",\"tools\":[{\"type\":\"function\",\"name\":"
+	    "\"g\"}]},{\"type\":\"custom_tool_call\",\"call_id\":\"c\","
+	    "\"name\":\"f\",\"input\":\"i\"},{\"type\":"
+	    "\"local_shell_call_output\",\"id\":\"l\",\"output\":[1]},{"
+	    "\"type\":\"compaction\",\"encrypted_content\":\"qpipe summary 1"
+	    "\\nS\"},{\"id\":\"msg_1_1\"},{\"role\":\"user\",\"content\":"
+	    "\"a\"}],\"tools\":[{\"type\":\"custom\"," OOM_TOOL "},{\"type\":"
+	    "\"namespace\",\"name\":\"n\",\"tools\":[{\"type\":\"function\","
+	    "\"name\":\"h\"}]}],\"tool_choice\":{\"type\":\"allowed_tools\","
+	    "\"mode\":\"auto\",\"tools\":[{\"type\":\"custom\",\"name\":\"f\"}"
+	    "]}}") < 0 ||
+	    oom_request(s, QWEN_FORM_COMPACT, "{\"input\":[{\"role\":\"user\","
+	    "\"content\":\"a\"}]}") < 0 ||
 	    oom_request(s, QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":"
 	    "1}") < 0 ? -1 : 0;
 }

@@ -363,7 +363,16 @@ test_members(void)
 	refused_for(NULL, "{" HI ",\"temprature\":1}", "member temprature is "
 	    "not known (did you mean temperature?)");
 	refused_for(NULL, "{" HI ",\"xyzzy\":1}", "member xyzzy is not known");
+	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}",
+	    "tools of type web_search: not supported");
 	u.strict = 0;
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"type\":\"web_search\"},"
+	    "{\"type\":\"web_search\"},{\"type\":\"mcp\"}]}");
+	qwen_unknown_left_out(&u, &t);
+	ok(q->no.err.code == 0 && strcmp(t.s, "tools of type web_search, tools "
+	    "of type mcp") == 0, "%s", t.s);
+	qwen_request_free(q);
+	qwen_text_fini(&t);
 	service.unknown = NULL;
 }
 
@@ -720,13 +729,17 @@ test_tools_refused(void)
 	    "\"allowed_tools\",\"mode\":\"auto\",\"tools\":[7]}}",
 	    "tool_choice: tool 1 of those allowed has no name");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
-	    "\"custom\"}}", "tool_choice: type custom is not supported");
+	    "\"custom\"}}", "tool_choice: tools of type custom cannot be "
+	    "called here");
+	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
+	    "\"custom\",\"custom\":{\"name\":\"h\"}}}", "tool_choice: there "
+	    "is no tool called h");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"required\",\"response_format\":{\"type\":\"json_object\"}}",
 	    "tool_choice and response_format: which one?");
-	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"web_search\"}]}",
-	    "tools: tool 1: those of type web_search are not supported "
-	    "(function only)");
+	refused_for("tool_choice", "{" HI ",\"tools\":[{\"type\":"
+	    "\"web_search\"}],\"tool_choice\":\"required\"}", "tool_choice: "
+	    "required, and there are no tools");
 	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"function\"}]}",
 	    "tools: tool 1 has no function with a name");
 	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","

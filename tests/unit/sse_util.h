@@ -257,7 +257,8 @@ sse_take_item(struct sse_body *b, const char *name, yyjson_mut_val *item,
 {
 	yyjson_mut_val *content = yyjson_mut_obj_get(item, "content"), *whole;
 	yyjson_mut_val *part = yyjson_mut_arr_get_last(content), *d, *at;
-	const char *key = part != NULL ? "text" : "arguments";
+	const char *key = part != NULL ? "text" : yyjson_mut_obj_get(item,
+	    "input") != NULL ? "input" : "arguments";
 
 	at = part != NULL ? part : item;
 	if (strcmp(name, "response.content_part.added") == 0) {
@@ -276,6 +277,10 @@ sse_take_item(struct sse_body *b, const char *name, yyjson_mut_val *item,
 	else if (strcmp(name, "response.output_item.done") == 0) {
 		whole = yyjson_mut_obj_get(v, "item");
 		sse_put(b, item, "status", yyjson_mut_obj_get(whole, "status"));
+		/* an object comes as a whole */
+		if (yyjson_mut_is_obj(yyjson_mut_obj_get(item, "arguments")))
+			sse_put(b, item, "arguments", yyjson_mut_obj_get(whole,
+			    "arguments"));
 		b->bad |= !yyjson_mut_equals(item, whole);
 	} else
 		b->bad |= !sse_says(at, key, v) || (part != NULL &&

@@ -14,7 +14,7 @@ static const struct qwen_member rows[] = {
 	{ "billing_policy", QWEN_MEMBER_IDLE, NULL },
 	{ "cache_control", QWEN_MEMBER_IDLE, NULL },
 	{ "compaction", QWEN_MEMBER_REFUSED, NULL },
-	{ "container", QWEN_MEMBER_REFUSED, NULL },
+	{ "container", QWEN_MEMBER_HEEDED, NULL },
 	{ "context_management", QWEN_MEMBER_HEEDED, NULL },
 	{ "diagnostics", QWEN_MEMBER_IDLE, NULL },
 	{ "fallback_credit_token", QWEN_MEMBER_IDLE, NULL },
@@ -23,7 +23,7 @@ static const struct qwen_member rows[] = {
 	{ "max_completion_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
 	{ "max_output_tokens", QWEN_MEMBER_FOREIGN, "max_tokens" },
 	{ "max_tokens", QWEN_MEMBER_PASSED, NULL },
-	{ "mcp_servers", QWEN_MEMBER_REFUSED, NULL },
+	{ "mcp_servers", QWEN_MEMBER_HEEDED, NULL },
 	{ "messages", QWEN_MEMBER_HEEDED, NULL },
 	{ "metadata", QWEN_MEMBER_IDLE, NULL },
 	{ "output_config", QWEN_MEMBER_HEEDED, NULL },
@@ -91,6 +91,34 @@ bad_block(struct in *in, yyjson_val *block)
 	    "a block of the content has no type", type);
 }
 
+/*
+ * Whether a block is what a tool did that only Anthropic's servers have, or what
+ * only they can read: the conversation can be understood without.
+ */
+static int
+is_hosted(yyjson_val *block)
+{
+	static const char *const row[] = { "compaction", "container_upload",
+	    "fallback", "mcp_tool_listing", "mcp_tool_use", "server_tool_use" };
+	static const char end[] = "_tool_result";
+	yyjson_val *type = yyjson_obj_get(block, "type");
+	size_t i, n = yyjson_get_len(type), n_end = sizeof end - 1;
+
+	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
+		if (yyjson_equals_str(type, row[i]))
+			return 1;
+	}
+	return yyjson_is_str(type) && n > n_end &&
+	    memcmp(yyjson_get_str(type) + n - n_end, end, n_end) == 0;
+}
+
+static int
+leave_out(struct in *in, yyjson_val *block)
+{
+	return qwen_ask_left_out(in->r, "messages", "blocks",
+	    yyjson_obj_get(block, "type"));
+}
+
 /* {"role": ... of the next message */
 static void
 begin(struct in *in, const char *role)
@@ -103,9 +131,10 @@ begin(struct in *in, const char *role)
 static int
 add_part(struct in *in, yyjson_val *block, size_t i)
 {
-	yyjson_val *text = text_of(block, "text");
+	int named = is(block, "tool_reference");
+	yyjson_val *text = text_of(block, named ? "tool_name" : "text");
 
-	if (!is(block, "text"))
+	if (!is(block, "text") && !named)
 		return bad_block(in, block);
 	if (text == NULL)
 		return bad_message(in, "a block has no text", NULL);
@@ -179,6 +208,11 @@ add_blocks_of_user(struct in *in, yyjson_val *content)
 	size_t i, n, n_parts = 0;
 
 	yyjson_arr_foreach(content, i, n, v) {
+		if (is_hosted(v)) {
+			if (leave_out(in, v) < 0)
+				return -1;
+			continue;
+		}
 		if (!is(v, "tool_result")) {
 			if (n_parts == 0) {
 				begin(in, "user");
@@ -278,8 +312,9 @@ add_blocks_of_assistant(struct in *in, yyjson_val *content)
 	yyjson_arr_foreach(content, i, n, v) {
 		/* what is redacted is known to those alone who did it */
 		if (!is(v, "text") && !is(v, "thinking") &&
-		    !is(v, "redacted_thinking") && !is(v, "tool_use"))
-			return bad_block(in, v);
+		    !is(v, "redacted_thinking") && !is(v, "tool_use") &&
+		    (is_hosted(v) ? leave_out(in, v) : bad_block(in, v)) < 0)
+			return -1;
 	}
 	if (add_texts(in, content, "text", "text", "content", 1) < 0 ||
 	    add_texts(in, content, "thinking", "thinking",
@@ -350,86 +385,6 @@ add_messages(struct in *in)
 		return bad_message(in, "is the assistant's, and to go on with "
 		    "the last one is not supported", NULL);
 	qwen_text_str(&in->t, "]");
-	return 0;
-}
-
-/* ---------------------------------------------------------------------- tools */
-
-static int
-add_tool(struct in *in, yyjson_val *tool, size_t i)
-{
-	yyjson_val *type = qwen_ask_get(tool, "type");
-	yyjson_val *name = text_of(tool, "name");
-	yyjson_val *about = qwen_ask_get(tool, "description");
-	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
-
-	if (type != NULL && !is(tool, "custom"))
-		return wrong(in->no, "tools", "tool %zu: those of type %.40s "
-		    "are not supported (custom only)", i + 1,
-		    yyjson_is_str(type) ? yyjson_get_str(type) : "?");
-	if (name == NULL || yyjson_get_len(name) == 0)
-		return wrong(in->no, "tools", "tool %zu has no name", i + 1);
-	if (schema != NULL && !yyjson_is_obj(schema))
-		return wrong(in->no, "tools", "tool %zu: the input_schema is "
-		    "no object", i + 1);
-	qwen_text_str(&in->t, i > 0 ? "," : "");
-	qwen_text_str(&in->t, "{\"type\":\"function\",\"function\":{\"name\":");
-	qwen_ask_write(&in->t, name);
-	if (about != NULL) {
-		qwen_text_str(&in->t, ",\"description\":");
-		qwen_ask_write(&in->t, about);
-	}
-	if (schema != NULL) {
-		qwen_text_str(&in->t, ",\"parameters\":");
-		qwen_ask_write(&in->t, schema);
-	}
-	qwen_text_str(&in->t, "}}");
-	return 0;
-}
-
-static int
-add_tools(struct in *in)
-{
-	yyjson_val *tools = qwen_ask_get(in->r->body, "tools"), *v;
-	size_t i, n;
-
-	if (tools == NULL)
-		return 0;
-	if (!yyjson_is_arr(tools))
-		return wrong(in->no, "tools", "is not a list");
-	qwen_text_str(&in->t, ",\"tools\":[");
-	yyjson_arr_foreach(tools, i, n, v) {
-		if (add_tool(in, v, i) < 0)
-			return -1;
-	}
-	qwen_text_str(&in->t, "]");
-	return 0;
-}
-
-static int
-add_choice(struct in *in)
-{
-	yyjson_val *v = qwen_ask_get(in->r->body, "tool_choice");
-	yyjson_val *one = qwen_ask_get(v, "disable_parallel_tool_use");
-
-	if (v == NULL)
-		return 0;
-	if (one != NULL && !yyjson_is_bool(one))
-		return wrong(in->no, "tool_choice",
-		    "disable_parallel_tool_use is not true or false");
-	if (is(v, "tool") && text_of(v, "name") != NULL) {
-		qwen_text_str(&in->t, ",\"tool_choice\":{\"type\":\"function\","
-		    "\"function\":{\"name\":");
-		qwen_ask_write(&in->t, text_of(v, "name"));
-		qwen_text_str(&in->t, "}}");
-	} else if (is(v, "auto") || is(v, "any") || is(v, "none"))
-		qwen_text_fmt(&in->t, ",\"tool_choice\":\"%s\"", is(v, "any") ?
-		    "required" : is(v, "auto") ? "auto" : "none");
-	else
-		return wrong(in->no, "tool_choice", "the type is not auto, any, "
-		    "none, or tool with a name");
-	if (yyjson_is_true(one))
-		qwen_text_str(&in->t, ",\"parallel_tool_calls\":false");
 	return 0;
 }
 
@@ -544,8 +499,8 @@ qwen_ask_anthropic(struct qwen_ask *r)
 	/* a first member, so that all have a comma before them */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
 	add_others(&in);
-	if (check_thread(&in) < 0 || add_messages(&in) < 0 || add_tools(&in) < 0 ||
-	    add_choice(&in) < 0 || add_thinking(&in) < 0 ||
+	if (check_thread(&in) < 0 || add_messages(&in) < 0 ||
+	    qwen_ask_anthropic_tools(r, &in.t) < 0 || add_thinking(&in) < 0 ||
 	    check_management(&in) < 0 || add_format(&in) < 0) {
 		qwen_text_fini(&in.t);
 		return -1;

@@ -147,6 +147,15 @@ int qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
     yyjson_val *key);
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
 
+/*
+ * members.c: something that the request has and that nothing here can run is left
+ * out, with a note: 0; or, where unknown members are errors, refused: -1.  Things
+ * of a type, what being "tools" or "items", or what by itself.
+ */
+int qwen_ask_left_out(struct qwen_ask *r, const char *key, const char *what,
+    yyjson_val *type);
+int qwen_ask_leave_out(struct qwen_ask *r, const char *key, const char *what);
+
 /* members.c: of a line for scores, for a vector, for ranking; u may be NULL */
 enum qwen_line {
 	QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK,
@@ -162,14 +171,55 @@ int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
  * are called.
  */
 int qwen_ask_anthropic(struct qwen_ask *r);
+/* anthropic_tools.c: the members "tools" and "tool_choice", added to t */
+int qwen_ask_anthropic_tools(struct qwen_ask *r, struct qwen_text *t);
 void qwen_ask_rename_anthropic(struct qwen_refusal *no);
 int qwen_ask_responses(struct qwen_ask *r);
+/*
+ * responses_items.c: the member "messages" is added to t, from instructions, input
+ * and what was before; tools that came in these to more, as a list without its
+ * end.
+ */
+int qwen_ask_items(struct qwen_ask *r, struct qwen_text *t,
+    struct qwen_text *more);
 void qwen_ask_rename_responses(struct qwen_refusal *no);
 
 /* settings.c: one more sampling option; and those that are more than a number */
 int qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
     const char *value);
 int qwen_ask_settings(struct qwen_ask *r);
+
+/*
+ * kept.c: what the response of that id left, a list of items with its brackets;
+ * the item of that id, or NULL and perhaps a refusal, until the next call or until
+ * the document is freed; and what this request leaves, after the items of before.
+ */
+struct qwen_kept {
+	yyjson_doc	*doc;		/* of the response */
+	uint64_t	 number;	/* with this number */
+	size_t		 steps;
+};
+
+int qwen_ask_recall(struct qwen_ask *r, yyjson_val *id,
+    struct qwen_text *items);
+yyjson_val *qwen_ask_kept_item(struct qwen_ask *r, struct qwen_kept *k,
+    const char *id);
+int qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
+    yyjson_val *input);
+
+/*
+ * tool_list.c: tools as functions.  flat: of /v1/responses, with those of more (a list,
+ * or NULL) that came in its input; the members "tools" and "tool_choice" are added
+ * to t.  custom: a chat's body, written anew if it has tools or calls that are of
+ * no functions.  join: what the model calls a tool of a namespace, which may be
+ * NULL.
+ */
+int qwen_ask_flat_tools(struct qwen_ask *r, yyjson_val *more,
+    struct qwen_text *t);
+int qwen_ask_custom_tools(struct qwen_ask *r);
+void qwen_ask_join_name(struct qwen_text *t, yyjson_val *space,
+    yyjson_val *name);
+
 
 /* fields.c: all but the prompt; prompt.c, which may free the document */
 int qwen_ask_fields(struct qwen_ask *r);

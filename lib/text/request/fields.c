@@ -274,7 +274,7 @@ read_stream(struct qwen_ask *r)
 		return -1;
 	if (stream && !r->s->streams)
 		return bad(r->no, "stream", "stream is not supported");
-	r->q->stream = stream;
+	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
 	if (options != NULL && !yyjson_is_obj(options))

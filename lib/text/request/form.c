@@ -86,6 +86,8 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 		qwen_anthropic_body(q, t);
 	else if (q->form == QWEN_FORM_RESPONSES)
 		qwen_responses_body(q, created, t);
+	else if (q->form == QWEN_FORM_COMPACT)
+		qwen_compact_body(q, created, t);
 	else
 		qwen_openai_body(q, created, t);
 }

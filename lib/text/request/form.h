@@ -13,7 +13,7 @@ static inline int
 qwen_form_is_chat(enum qwen_form form)
 {
 	return form == QWEN_FORM_CHAT || form == QWEN_FORM_RESPONSES ||
-	    form == QWEN_FORM_MESSAGES;
+	    form == QWEN_FORM_MESSAGES || form == QWEN_FORM_COMPACT;
 }
 
 /* What was told of an answer. */
@@ -71,8 +71,20 @@ size_t qwen_answers_tokens(const struct qwen_request *q);
 /* What the request called the model, or its name, as JSON. */
 void qwen_form_model(struct qwen_text *t, const struct qwen_request *q);
 
+/*
+ * alias.c: what the client knows the tool as that a call is of, or NULL: a plain
+ * function; and of a custom tool's call the text, as JSON.
+ */
+const struct qwen_tool_alias *qwen_block_alias(const struct qwen_answer *a,
+    const struct qwen_block *b);
+void qwen_block_input(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b);
+
 /* ---- responses.c */
 void qwen_responses_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
+
+void qwen_compact_body(const struct qwen_request *q, uint64_t created,
     struct qwen_text *t);
 
 /* ---- anthropic.c */

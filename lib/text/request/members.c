@@ -333,6 +333,38 @@ qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root)
 }
 
 int
+qwen_ask_leave_out(struct qwen_ask *r, const char *key, const char *what)
+{
+	struct qwen_unknown *u = r->s->unknown;
+	size_t i;
+
+	if (u == NULL)
+		return 0;
+	if (u->strict)
+		return bad(r->no, key, "%s: not supported", what);
+	for (i = 0; i < u->n_left; i++) {
+		if (strncmp(u->left[i], what, sizeof u->left[0] - 1) == 0)
+			return 0;
+	}
+	if (u->n_left == QWEN_UNKNOWN_MAX)
+		u->more_left = 1;
+	else
+		snprintf(u->left[u->n_left++], sizeof u->left[0], "%s", what);
+	return 0;
+}
+
+int
+qwen_ask_left_out(struct qwen_ask *r, const char *key, const char *what,
+    yyjson_val *type)
+{
+	char text[80];
+
+	snprintf(text, sizeof text, "%s of type %.40s", what,
+	    yyjson_is_str(type) ? yyjson_get_str(type) : "?");
+	return qwen_ask_leave_out(r, key, text);
+}
+
+int
 qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root)
 {
@@ -360,5 +392,16 @@ qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t)
 			    u->member[i].nearest);
 	}
 	if (u->more)
+		qwen_text_str(t, " and others");
+}
+
+void
+qwen_unknown_left_out(const struct qwen_unknown *u, struct qwen_text *t)
+{
+	size_t i;
+
+	for (i = 0; i < u->n_left; i++)
+		qwen_text_fmt(t, "%s%s", i > 0 ? ", " : "", u->left[i]);
+	if (u->more_left)
 		qwen_text_str(t, " and others");
 }

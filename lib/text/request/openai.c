@@ -76,14 +76,19 @@ add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, size_t i)
 {
 	struct qwen_str s = qwen_block_text(a, b, 0);
+	int custom = qwen_block_alias(a, b) != NULL;
 
 	/* ids are the same wherever and whenever this is done */
-	qwen_text_fmt(t, "\"id\":\"call_%llu_%zu_%zu\",\"type\":\"function\","
-	    "\"function\":{\"name\":", (unsigned long long)a->request->number,
-	    (size_t)(a - a->request->answer), i);
+	qwen_text_fmt(t, "\"id\":\"call_%llu_%zu_%zu\",\"type\":\"%s\","
+	    "\"%s\":{\"name\":", (unsigned long long)a->request->number,
+	    (size_t)(a - a->request->answer), i, custom ? "custom" :
+	    "function", custom ? "custom" : "function");
 	qwen_text_json(t, s.s, b->n_name);
-	qwen_text_str(t, ",\"arguments\":");
-	qwen_text_json(t, s.s + b->n_name, s.len - b->n_name);
+	qwen_text_str(t, custom ? ",\"input\":" : ",\"arguments\":");
+	if (custom)
+		qwen_block_input(t, a, b);
+	else
+		qwen_text_json(t, s.s + b->n_name, s.len - b->n_name);
 	qwen_text_str(t, "}}");
 }
 

@@ -70,13 +70,16 @@ read_body(struct qwen_ask *r)
 	if (!yyjson_is_obj(r->body))
 		return wrong(r->no, "body", "is not an object");
 	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
-	    form == QWEN_FORM_RESPONSES ? qwen_ask_responses(r) :
+	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
+	    qwen_ask_responses(r) :
 	    qwen_ask_members(r, NULL);
+	if (rc == 0 && (form == QWEN_FORM_PLAIN || form == QWEN_FORM_CHAT))
+		rc = qwen_ask_custom_tools(r);
 	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0)
 		rc = qwen_ask_prompt(r);
 	if (form == QWEN_FORM_MESSAGES)
 		qwen_ask_rename_anthropic(r->no);
-	else if (form == QWEN_FORM_RESPONSES)
+	else if (form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT)
 		qwen_ask_rename_responses(r->no);
 	return rc;
 }
@@ -197,6 +200,12 @@ qwen_request_free(struct qwen_request *q)
 	free(q->prompt);
 	free(q->model);
 	free(q->tools);
+	for (i = 0; i < q->n_alias; i++) {
+		free(q->alias[i].called);
+		free(q->alias[i].name);
+		free(q->alias[i].space);
+	}
+	free(q->alias);
 	free(q->said);
 	free(q->previous);
 	free(q->items);

@@ -49,6 +49,7 @@ qwen_request_fits(struct qwen_request *q, size_t n_ctx)
 		[QWEN_FORM_CHAT] = "messages",
 		[QWEN_FORM_RESPONSES] = "input",
 		[QWEN_FORM_MESSAGES] = "messages",
+		[QWEN_FORM_COMPACT] = "input",
 	};
 	size_t i;
 
@@ -234,7 +235,9 @@ read_messages(struct qwen_ask *r)
 		return bad(r->no, "messages", "the request has more than %d "
 		    "values", QWEN_VALUES_MAX);
 	if (check_shape(r) < 0 || qwen_ask_tools(r) < 0 ||
-	    (r->tools != NULL && qwen_ask_json(r->no, r->tools, &q->tools,
+	    /* a summary calls none */
+	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
+	    qwen_ask_json(r->no, r->tools, &q->tools,
 	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)
 		return -1;
 	if (r->text != NULL)

@@ -103,10 +103,20 @@ struct qwen_unknown {
 	}		 member[QWEN_UNKNOWN_MAX];
 	size_t		 n;
 	int		 more;		/* there were others */
+	/*
+	 * Kinds of things that requests have and nothing here can run, which
+	 * are left out of them: "tools of type web_search".
+	 */
+	char		 left[QWEN_UNKNOWN_MAX][80];
+	size_t		 n_left;
+	int		 more_left;
 };
 
 /* "temprature (did you mean temperature?), foo". */
 void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);
+
+/* "tools of type web_search, items of type web_search_call". */
+void qwen_unknown_left_out(const struct qwen_unknown *u, struct qwen_text *t);
 
 /* What holds for all requests, and for those that do not say; borrowed. */
 struct qwen_service {
@@ -161,7 +171,11 @@ enum qwen_form {
 	QWEN_FORM_CHAT,		/* of /v1/chat/completions */
 	QWEN_FORM_RESPONSES,	/* of /v1/responses */
 	QWEN_FORM_MESSAGES,	/* of /v1/messages, Anthropic's */
+	QWEN_FORM_COMPACT,	/* of /v1/responses/compact */
 };
+
+/* What the summary of a compacted conversation begins with. */
+#define QWEN_COMPACTION "qpipe summary 1\n"
 
 /* A sampling option, for qwen_sampler_set. */
 struct qwen_setting {
@@ -175,6 +189,20 @@ enum qwen_seed {
 	QWEN_SEED_UNSAID,	/* the request has none */
 	QWEN_SEED_GIVEN,	/* it is among its settings */
 	QWEN_SEED_RANDOM,	/* the request wants one that is drawn */
+};
+
+/* A tool that the model knows as a function, and the client otherwise. */
+enum qwen_tool_kind {
+	QWEN_TOOL_FUNCTION,	/* of a namespace */
+	QWEN_TOOL_CUSTOM,	/* is called with a text, not with JSON */
+	QWEN_TOOL_SEARCH,	/* the client's search for further tools */
+};
+
+struct qwen_tool_alias {
+	char			*called;	/* by the model */
+	char			*name;		/* for the client, */
+	char			*space;		/* and its namespace, or NULL */
+	enum qwen_tool_kind	 kind;
 };
 
 struct qwen_answer;
@@ -225,6 +253,8 @@ struct qwen_request {
 	int			 one_call;	/* at most */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
+	struct qwen_tool_alias	*alias;	/* of tools that are no functions */
+	size_t			 n_alias, cap_alias;
 	char			*said;	/* of a response: what it says of the
 					   request, JSON of members; */
 	char			*previous;	/* the id of the one before, or

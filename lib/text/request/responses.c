@@ -9,13 +9,41 @@
 
 /* ---------------------------------------------------------------------- items */
 
+/* What kinds of items are called, and what their ids begin with. */
+enum kind { REASONING, MESSAGE, FUNCTION, CUSTOM, SEARCH };
+
+static const struct {
+	const char *type, *id, *delta, *done;	/* events, or NULL */
+} kinds[] = {
+	[REASONING] = { "reasoning", "rs", "reasoning_text.delta",
+	    "reasoning_text.done" },
+	[MESSAGE] = { "message", "msg", "output_text.delta",
+	    "output_text.done" },
+	[FUNCTION] = { "function_call", "fc", "function_call_arguments.delta",
+	    "function_call_arguments.done" },
+	[CUSTOM] = { "custom_tool_call", "ctc", "custom_tool_call_input.delta",
+	    "custom_tool_call_input.done" },
+	[SEARCH] = { "tool_search_call", "tsc", NULL, NULL },
+};
+
+static enum kind
+kind_of(const struct qwen_answer *a, const struct qwen_block *b)
+{
+	const struct qwen_tool_alias *as;
+
+	if (b->kind != QWEN_BLOCK_CALL)
+		return b->kind == QWEN_BLOCK_TEXT ? MESSAGE : REASONING;
+	as = qwen_block_alias(a, b);
+	return as == NULL || as->kind == QWEN_TOOL_FUNCTION ? FUNCTION :
+	    as->kind == QWEN_TOOL_CUSTOM ? CUSTOM : SEARCH;
+}
+
 /* "rs_7_0": ids are the same wherever and whenever this is done. */
 static void
 add_id(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
 {
-	qwen_text_fmt(t, "\"%s_%llu_%zu\"", b->kind == QWEN_BLOCK_TEXT ? "msg" :
-	    b->kind == QWEN_BLOCK_REASONING ? "rs" : "fc",
+	qwen_text_fmt(t, "\"%s_%llu_%zu\"", kinds[kind_of(a, b)].id,
 	    (unsigned long long)a->request->number, (size_t)(b - a->block));
 }
 
@@ -49,17 +77,57 @@ add_part(struct qwen_text *t, const struct qwen_answer *a,
 	qwen_text_str(t, "}");
 }
 
+/* The name of what is called, as the client knows it. */
+static void
+add_name(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b)
+{
+	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
+
+	qwen_text_str(t, ",\"name\":");
+	if (as != NULL)
+		qwen_text_json(t, as->name, strlen(as->name));
+	else
+		qwen_text_json(t, qwen_block_text(a, b, 0).s, b->n_name);
+}
+
+/* What it is called with: a text; of a search, an object. */
+static void
+add_arguments(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b)
+{
+	struct qwen_str s = qwen_block_text(a, b, b->n_name);
+
+	if (kind_of(a, b) == CUSTOM)
+		qwen_block_input(t, a, b);
+	else if (kind_of(a, b) == SEARCH)
+		qwen_text_add(t, s.s, s.len);
+	else
+		qwen_text_json(t, s.s, s.len);
+}
+
 static void
 add_call(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b, int whole)
 {
-	struct qwen_str s = qwen_block_text(a, b, 0);
+	const struct qwen_tool_alias *as = qwen_block_alias(a, b);
+	enum kind kind = kind_of(a, b);
 
-	qwen_text_fmt(t, ",\"call_id\":\"call_%llu_%zu\",\"name\":",
+	qwen_text_fmt(t, ",\"call_id\":\"call_%llu_%zu\"",
 	    (unsigned long long)a->request->number, (size_t)(b - a->block));
-	qwen_text_json(t, s.s, b->n_name);
-	qwen_text_str(t, ",\"arguments\":");
-	qwen_text_json(t, s.s + b->n_name, whole ? s.len - b->n_name : 0);
+	if (kind == SEARCH)
+		qwen_text_str(t, ",\"execution\":\"client\"");
+	else
+		add_name(t, a, b);
+	if (as != NULL && as->space != NULL) {
+		qwen_text_str(t, ",\"namespace\":");
+		qwen_text_json(t, as->space, strlen(as->space));
+	}
+	qwen_text_str(t, kind == CUSTOM ? ",\"input\":" : ",\"arguments\":");
+	if (whole)
+		add_arguments(t, a, b);
+	else
+		qwen_text_str(t, kind == SEARCH ? "{}" : "\"\"");
 }
 
 /* An item as it begins, or as it has become. */
@@ -73,9 +141,8 @@ add_item(struct qwen_text *t, const struct qwen_answer *a,
 
 	qwen_text_str(t, "{\"id\":");
 	add_id(t, a, b);
-	qwen_text_fmt(t, ",\"type\":\"%s\",\"status\":\"%s\"", b->kind ==
-	    QWEN_BLOCK_TEXT ? "message" : b->kind == QWEN_BLOCK_REASONING ?
-	    "reasoning" : "function_call", !whole ? "in_progress" : cut ?
+	qwen_text_fmt(t, ",\"type\":\"%s\",\"status\":\"%s\"",
+	    kinds[kind_of(a, b)].type, !whole ? "in_progress" : cut ?
 	    "incomplete" : "completed");
 	if (b->kind == QWEN_BLOCK_CALL)
 		add_call(t, a, b, whole);
@@ -257,57 +324,54 @@ on_open(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 	p->told->lp[0] = p->block->lp_from;
 }
 
-/* What is told piece by piece, and then as a whole, is called this. */
-static const char *
-name_of(const struct qwen_place *p, int whole)
-{
-	static const char *const name[][2] = {
-		[QWEN_BLOCK_REASONING] = {
-			"reasoning_text.delta", "reasoning_text.done" },
-		[QWEN_BLOCK_TEXT] = {
-			"output_text.delta", "output_text.done" },
-		[QWEN_BLOCK_CALL] = { "function_call_arguments.delta",
-			"function_call_arguments.done" },
-	};
-
-	return name[p->block->kind][whole];
-}
-
 static void
 on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
-	struct qwen_str more = qwen_block_text(p->a, p->block,
-	    p->block->kind == QWEN_BLOCK_CALL ? p->block->n_name :
-	    p->told->at);
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+	const char *name = kinds[kind_of(p->a, p->block)].delta;
 
-	begin_item(t, s, p, name_of(p, 0));
+	if (name == NULL)
+		return;
+	begin_item(t, s, p, name);
 	qwen_text_str(t, ",\"delta\":");
-	qwen_text_json(t, more.s, more.len);
+	if (p->block->kind == QWEN_BLOCK_CALL)
+		add_arguments(t, p->a, p->block);
+	else
+		qwen_text_json(t, more.s, more.len);
 	if (p->block->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, p->told->lp[0], p->block->lp_to);
 	p->told->lp[0] = p->block->lp_to;
 	end(t);
 }
 
+/* All of it, as it was told piece by piece. */
 static void
-on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+add_done(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	const struct qwen_block *b = p->block;
-	struct qwen_str all = qwen_block_text(p->a, b,
-	    b->kind == QWEN_BLOCK_CALL ? b->n_name : 0);
+	enum kind kind = kind_of(p->a, b);
+	struct qwen_str all = qwen_block_text(p->a, b, 0);
 
-	begin_item(t, s, p, name_of(p, 1));
-	if (b->kind == QWEN_BLOCK_CALL) {
-		qwen_text_str(t, ",\"name\":");
-		qwen_text_json(t, qwen_block_text(p->a, b, 0).s, b->n_name);
-		qwen_text_str(t, ",\"arguments\":");
-	} else
-		qwen_text_str(t, ",\"text\":");
-	qwen_text_json(t, all.s, all.len);
+	begin_item(t, s, p, kinds[kind].done);
+	if (kind == FUNCTION)
+		add_name(t, p->a, b);
+	qwen_text_str(t, kind == FUNCTION ? ",\"arguments\":" :
+	    kind == CUSTOM ? ",\"input\":" : ",\"text\":");
+	if (b->kind == QWEN_BLOCK_CALL)
+		add_arguments(t, p->a, b);
+	else
+		qwen_text_json(t, all.s, all.len);
 	if (b->kind == QWEN_BLOCK_TEXT)
 		add_logprobs(t, p->a, b->lp_from, b->lp_to);
 	end(t);
-	if (b->kind != QWEN_BLOCK_CALL)
+}
+
+static void
+on_close(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	if (kinds[kind_of(p->a, p->block)].done != NULL)
+		add_done(s, p, t);
+	if (p->block->kind != QWEN_BLOCK_CALL)
 		add_part_event(t, s, p, 1);
 	add_item_event(t, s, p, 1);
 }
@@ -334,4 +398,39 @@ qwen_response_items(const struct qwen_request *q, struct qwen_text *t)
 	qwen_text_str(t, q->items != NULL ? q->items : "");
 	add_items(t, q->answer, q->items != NULL && q->items[0] != '\0');
 	qwen_text_str(t, "]");
+}
+
+/* -------------------------------------------------------------------- compacted */
+
+/*
+ * What users said, and a summary of all: a later request begins with these items.
+ * Nothing is encrypted in it; clients only pass it on.
+ */
+void
+qwen_compact_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t)
+{
+	static const char before[] = QWEN_COMPACTION
+	    "Summary of the conversation so far:\n\n";
+	const struct qwen_answer *a = q->answer;
+	struct qwen_text text = { 0 };
+	unsigned long long number = q->number;
+
+	qwen_text_fmt(t, "{\"id\":\"resp_%llu\",\"object\":"
+	    "\"response.compaction\",\"created_at\":%llu,\"output\":[",
+	    number, (unsigned long long)created);
+	if (q->said != NULL && q->said[0] != '\0') {
+		qwen_text_str(t, q->said);
+		qwen_text_str(t, ",");
+	}
+	qwen_text_fmt(t, "{\"id\":\"cmp_%llu\",\"type\":\"compaction\","
+	    "\"encrypted_content\":", number);
+	qwen_text_str(&text, before);
+	qwen_text_add(&text, a->text.s, a->text.n);
+	qwen_text_json(t, text.s, text.n);
+	qwen_text_str(t, "}],\"usage\":");
+	add_usage(t, q);
+	qwen_text_str(t, "}");
+	t->failed |= text.failed;
+	qwen_text_fini(&text);
 }

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * anthropic_tools.c - the tools of a request to /v1/messages as functions.  Those
+ * that Anthropic has defined and clients run have a type in place of a schema, so
+ * the schema is here; those that Anthropic's servers run are left out.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+#define TEXT(key, about) \
+	"\"" key "\":{\"type\":\"string\",\"description\":\"" about "\"}"
+#define LINE(about) \
+	"\"insert_line\":{\"type\":\"integer\",\"description\":\"" about "\"}"
+#define RANGE "\"view_range\":{\"type\":\"array\",\"items\":{\"type\":" \
+	"\"integer\"},\"description\":\"view: first and last line, from 1 on; " \
+	"-1: to the end\"}"
+#define COMMANDS(list) \
+	"\"command\":{\"type\":\"string\",\"enum\":[" list "]}"
+#define EDIT TEXT("file_text", "create: what the file is to have") "," \
+	TEXT("old_str", "str_replace: the text to replace, which the file has " \
+	"once") "," RANGE "," \
+	LINE("insert: the line to insert after, 0: before all")
+#define SCHEMA(fields, required) "{\"type\":\"object\",\"properties\":{" \
+	fields "},\"required\":[" required "]}"
+
+#define VIEW "\"view\",\"create\",\"str_replace\",\"insert\""
+/* what insert calls its text: once as str_replace does, later by itself */
+#define NEW_STR TEXT("new_str", "str_replace, insert: the new text")
+#define INSERT_TEXT TEXT("new_str", "str_replace: the new text") "," \
+	TEXT("insert_text", "insert: the new text")
+#define EDITOR(commands, text) SCHEMA(COMMANDS(commands) "," \
+	TEXT("path", "of a file or a folder") "," EDIT "," text, \
+	"\"command\",\"path\"")
+
+/* Tools that clients run, by what their types begin with; the first one fits. */
+static const struct {
+	const char *type, *about, *schema;
+} defined[] = {
+	{ "bash_2", "Runs a command in a bash session, which lasts from call to "
+	    "call.", SCHEMA(TEXT("command", "what to run") ",\"restart\":{"
+	    "\"type\":\"boolean\",\"description\":\"true, and no command: "
+	    "begin a new session\"}", "") },
+	{ "text_editor_2024", "Shows, creates and edits text files.", EDITOR(
+	    VIEW ",\"undo_edit\"", NEW_STR) },
+	{ "text_editor_20250124", "Shows, creates and edits text files.", EDITOR(
+	    VIEW ",\"undo_edit\"", NEW_STR) },
+	{ "text_editor_20250429", "Shows, creates and edits text files.", EDITOR(
+	    VIEW, NEW_STR) },
+	{ "text_editor_2", "Shows, creates and edits text files.", EDITOR(
+	    VIEW, INSERT_TEXT) },
+	{ "memory_2", "Shows and changes files in /memories, which last from one "
+	    "conversation to the next.", SCHEMA(
+	    COMMANDS(VIEW ",\"delete\",\"rename\"") ","
+	    TEXT("path", "of a file or a folder, for all but rename") ","
+	    EDIT "," INSERT_TEXT ","
+	    TEXT("old_path", "rename: what it is called") ","
+	    TEXT("new_path", "rename: what it is to be called"),
+	    "\"command\"") },
+};
+
+/* The number of the row of defined for a type; -1: there is none. */
+static int
+find(yyjson_val *type)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof defined / sizeof defined[0]; i++) {
+		if (yyjson_is_str(type) && strncmp(yyjson_get_str(type),
+		    defined[i].type, strlen(defined[i].type)) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void
+add_field(struct qwen_text *t, const char *key, yyjson_val *v)
+{
+	if (v == NULL)
+		return;
+	qwen_ask_write_key(t, 1, key, strlen(key));
+	qwen_ask_write(t, v);
+}
+
+/* The n-th of those that are there: *n goes on if it is. */
+static int
+add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
+    size_t *n)
+{
+	yyjson_val *type = qwen_ask_get(tool, "type");
+	yyjson_val *name = text_of(tool, "name");
+	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
+	int own = type == NULL || is(tool, "custom") ? -1 : find(type);
+
+	if (type != NULL && !is(tool, "custom") && own < 0)
+		return qwen_ask_left_out(r, "tools", "tools", type);
+	if (name == NULL || yyjson_get_len(name) == 0)
+		return wrong(r->no, "tools", "tool %zu has no name", i + 1);
+	if (schema != NULL && !yyjson_is_obj(schema))
+		return wrong(r->no, "tools", "tool %zu: the input_schema is "
+		    "no object", i + 1);
+	qwen_text_str(t, (*n)++ > 0 ? "," : "");
+	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
+	qwen_ask_write(t, name);
+	if (own >= 0)
+		qwen_text_fmt(t, ",\"description\":\"%s\",\"parameters\":%s",
+		    defined[own].about, defined[own].schema);
+	else {
+		add_field(t, "description", qwen_ask_get(tool, "description"));
+		add_field(t, "parameters", schema);
+	}
+	qwen_text_str(t, "}}");
+	return 0;
+}
+
+/* What runs with Anthropic's servers: nothing here answers for it. */
+static int
+leave_servers(struct qwen_ask *r)
+{
+	static const char *const row[] = { "mcp_servers", "container" };
+	yyjson_val *v;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		v = qwen_ask_get(r->body, row[i]);
+		if (v == NULL || (yyjson_is_arr(v) && yyjson_arr_size(v) == 0))
+			continue;
+		if (qwen_ask_leave_out(r, row[i], row[i]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+add_tools(struct qwen_ask *r, struct qwen_text *t)
+{
+	yyjson_val *tools = qwen_ask_get(r->body, "tools"), *v;
+	size_t i, n, k = 0;
+
+	if (tools == NULL)
+		return 0;
+	if (!yyjson_is_arr(tools))
+		return wrong(r->no, "tools", "is not a list");
+	qwen_text_str(t, ",\"tools\":[");
+	yyjson_arr_foreach(tools, i, n, v) {
+		if (add_tool(r, t, v, i, &k) < 0)
+			return -1;
+	}
+	qwen_text_str(t, "]");
+	return 0;
+}
+
+static int
+add_choice(struct qwen_ask *r, struct qwen_text *t)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "tool_choice");
+	yyjson_val *one = qwen_ask_get(v, "disable_parallel_tool_use");
+
+	if (v == NULL)
+		return 0;
+	if (one != NULL && !yyjson_is_bool(one))
+		return wrong(r->no, "tool_choice",
+		    "disable_parallel_tool_use is not true or false");
+	if (is(v, "tool") && text_of(v, "name") != NULL) {
+		qwen_text_str(t, ",\"tool_choice\":{\"type\":\"function\","
+		    "\"function\":{\"name\":");
+		qwen_ask_write(t, text_of(v, "name"));
+		qwen_text_str(t, "}}");
+	} else if (is(v, "auto") || is(v, "any") || is(v, "none"))
+		qwen_text_fmt(t, ",\"tool_choice\":\"%s\"", is(v, "any") ?
+		    "required" : is(v, "auto") ? "auto" : "none");
+	else
+		return wrong(r->no, "tool_choice", "the type is not auto, any, "
+		    "none, or tool with a name");
+	if (yyjson_is_true(one))
+		qwen_text_str(t, ",\"parallel_tool_calls\":false");
+	return 0;
+}
+
+int
+qwen_ask_anthropic_tools(struct qwen_ask *r, struct qwen_text *t)
+{
+	return leave_servers(r) < 0 || add_tools(r, t) < 0 ||
+	    add_choice(r, t) < 0 ? -1 : 0;
+}

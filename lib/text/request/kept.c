@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * kept.c - what earlier requests to /v1/responses left: all items, or one of them,
+ * for a request that names them; and what this one leaves.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "text/json/json.h"
+#include "text/request/ask.h"
+
+enum { STEPS_MAX = 8 << 20 };	/* items that a request has looked at */
+
+/* What the last response left; *items: with its brackets. */
+int
+qwen_ask_recall(struct qwen_ask *r, yyjson_val *id, struct qwen_text *items)
+{
+	const struct qwen_service *s = r->s;
+	struct qwen_err err;
+	int got;
+
+	if (s->recall == NULL)
+		return bad(r->no, "previous_response_id",
+		    "previous_response_id is not supported");
+	if (!yyjson_is_str(id) || strlen(yyjson_get_str(id)) !=
+	    yyjson_get_len(id))
+		return wrong(r->no, "previous_response_id", "is no id");
+	if ((r->q->previous = strdup(yyjson_get_str(id))) == NULL)
+		return qwen_oom(&r->no->err);
+	got = s->recall(s->recall_arg, yyjson_get_str(id), items, &err);
+	if (got < 0)
+		return qwen_ask_failed(r->no, "previous_response_id", &err);
+	if (items->failed)
+		return qwen_oom(&r->no->err);
+	return got > 0 ? 0 : qwen_refuse(r->no, "previous_response_not_found",
+	    "previous_response_id", "response %.60s is not known",
+	    yyjson_get_str(id));
+}
+
+/* Items as a list, of those of before and those of this request. */
+int
+qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
+    yyjson_val *input)
+{
+	struct qwen_text t = { 0 };
+	yyjson_val *v;
+	size_t i, n, k = 0;
+
+	/* without the brackets */
+	if (before->n > 2) {
+		qwen_text_add(&t, before->s + 1, before->n - 2);
+		k++;
+	}
+	if (yyjson_is_str(input)) {
+		qwen_text_str(&t, k > 0 ? "," : "");
+		qwen_text_str(&t, "{\"role\":\"user\",\"content\":");
+		qwen_ask_write(&t, input);
+		qwen_text_str(&t, "}");
+	}
+	yyjson_arr_foreach(input, i, n, v) {
+		qwen_text_str(&t, k++ > 0 ? "," : "");
+		qwen_ask_write(&t, v);
+	}
+	if (t.s == NULL)
+		qwen_text_add(&t, "", 0);
+	if (t.failed) {
+		qwen_text_fini(&t);
+		return qwen_oom(&r->no->err);
+	}
+	r->q->items = t.s;
+	r->q->n_bytes += t.n;
+	return 0;
+}
+
+/* The items of the response with this number are there; -1: it is not known. */
+static int
+open_kept(struct qwen_ask *r, struct qwen_kept *k, const char *digits)
+{
+	const struct qwen_service *s = r->s;
+	struct qwen_text items = { 0 };
+	struct qwen_err err;
+	char id[32], *end;
+	uint64_t number = strtoull(digits, &end, 10);
+	int got;
+
+	if (s->recall == NULL || digits[0] < '0' || digits[0] > '9')
+		return -1;
+	if (k->doc != NULL && k->number == number)
+		return 0;
+	snprintf(id, sizeof id, "resp_%llu", (unsigned long long)number);
+	got = s->recall(s->recall_arg, id, &items, &err);
+	yyjson_doc_free(k->doc);
+	k->doc = NULL;
+	k->number = number;
+	k->steps += items.n / 16;
+	if (items.failed || (got < 0 && err.code == QWEN_ENOMEM))
+		qwen_oom(&r->no->err);
+	else if (got > 0 && (k->doc = qwen_json_open(items.s, items.n,
+	    &err)) == NULL)
+		qwen_ask_failed(r->no, "input", &err);
+	qwen_text_fini(&items);
+	return k->doc != NULL ? 0 : -1;
+}
+
+/* The item of that id among those of the response that made it, or NULL. */
+yyjson_val *
+qwen_ask_kept_item(struct qwen_ask *r, struct qwen_kept *k, const char *id)
+{
+	const char *digits = strchr(id, '_');
+	yyjson_val *list, *v;
+	size_t i, n;
+
+	if (k->steps > STEPS_MAX) {
+		bad(r->no, "input", "too many references to items: send the "
+		    "items themselves");
+		return NULL;
+	}
+	if (digits == NULL || open_kept(r, k, digits + 1) < 0)
+		return NULL;
+	list = yyjson_doc_get_root(k->doc);
+	k->steps += yyjson_arr_size(list);
+	yyjson_arr_foreach(list, i, n, v) {
+		if (yyjson_equals_str(yyjson_obj_get(v, "id"), id) &&
+		    !is(v, "item_reference") && yyjson_obj_size(v) > 1)
+			return v;
+	}
+	return NULL;
+}

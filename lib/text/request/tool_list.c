@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * tool_list.c - lists of tools as lists of functions, which is all that templates
+ * know.  Functions of a namespace get a name with the namespace in it; a custom
+ * tool, whose input is a text, becomes a function with that text as its one
+ * parameter; what only the provider of an API can run is left out, with a note.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/chat/tools.h"
+#include "text/json/json.h"
+#include "text/request/ask.h"
+
+enum { CHOSEN_MAX = 1024 };	/* each is compared with all tools */
+
+struct entry {
+	yyjson_val	*tool;		/* NULL: the same is there already */
+	yyjson_val	*about;		/* what has its name and description */
+	yyjson_val	*space;		/* its namespace, or NULL */
+	char		*called;	/* by the model */
+	const char	*name;		/* by the client */
+	enum qwen_tool_kind kind;
+	size_t		 at;
+};
+
+struct list {
+	struct qwen_ask	*r;
+	int		 chat;		/* of /v1/chat/completions */
+	struct entry	*v;
+	size_t		 n, cap;
+};
+
+void
+qwen_ask_join_name(struct qwen_text *t, yyjson_val *space, yyjson_val *name)
+{
+	const char *s = yyjson_get_str(space);
+	size_t n = yyjson_get_len(space);
+
+	/* what is in no namespace is in this one */
+	if (n > 0 && !yyjson_equals_str(space, "functions")) {
+		qwen_text_add(t, s, n);
+		if (n < 2 || memcmp(s + n - 2, "__", 2) != 0)
+			qwen_text_str(t, "__");
+	}
+	qwen_text_add(t, yyjson_get_str(name), yyjson_get_len(name));
+}
+
+/* -------------------------------------------------------------------- entries */
+
+static int
+add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
+    yyjson_val *space, enum qwen_tool_kind kind, size_t i)
+{
+	yyjson_val *name = text_of(about, "name");
+	struct qwen_text called = { 0 };
+	struct entry *e;
+
+	if (kind == QWEN_TOOL_SEARCH)
+		qwen_text_str(&called, "tool_search");
+	else if (name == NULL || yyjson_get_len(name) == 0 ||
+	    strlen(yyjson_get_str(name)) != yyjson_get_len(name))
+		return wrong(l->r->no, "tools", "tool %zu has no name", i + 1);
+	else
+		qwen_ask_join_name(&called, space, name);
+	if (called.failed || qwen_grow(&l->v, &l->cap, l->n + 1,
+	    sizeof *l->v) < 0) {
+		qwen_text_fini(&called);
+		return qwen_oom(&l->r->no->err);
+	}
+	e = &l->v[l->n];
+	*e = (struct entry){ .tool = tool, .about = about, .kind = kind,
+	    .called = called.s, .at = l->n++ };
+	e->name = kind == QWEN_TOOL_SEARCH ? called.s : yyjson_get_str(name);
+	if (yyjson_get_len(space) > 0 &&
+	    !yyjson_equals_str(space, "functions"))
+		e->space = space;
+	return 0;
+}
+
+static int gather(struct list *l, yyjson_val *tools, yyjson_val *space);
+
+/* A tool of a list, or some; space: of that namespace, or NULL. */
+static int
+add_tool(struct list *l, yyjson_val *tool, yyjson_val *space, size_t i)
+{
+	yyjson_val *type = yyjson_obj_get(tool, "type");
+	yyjson_val *custom = qwen_ask_get(tool, "custom");
+
+	if (is(tool, "function") || (l->chat && !yyjson_is_str(type)))
+		return add_entry(l, tool, l->chat ?
+		    qwen_chat_tool_function(tool) : tool, space,
+		    QWEN_TOOL_FUNCTION, i);
+	if (is(tool, "custom"))
+		return add_entry(l, tool, custom != NULL ? custom : tool, space,
+		    QWEN_TOOL_CUSTOM, i);
+	if (l->chat || space != NULL)
+		return qwen_ask_left_out(l->r, "tools", "tools", type);
+	if (is(tool, "namespace") && text_of(tool, "name") != NULL)
+		return gather(l, qwen_ask_get(tool, "tools"),
+		    text_of(tool, "name"));
+	if (is(tool, "tool_search") && yyjson_equals_str(yyjson_obj_get(tool,
+	    "execution"), "client"))
+		return add_entry(l, tool, tool, NULL, QWEN_TOOL_SEARCH, i);
+	return qwen_ask_left_out(l->r, "tools", "tools", type);
+}
+
+static int
+gather(struct list *l, yyjson_val *tools, yyjson_val *space)
+{
+	yyjson_val *tool;
+	size_t i, n;
+
+	if (tools != NULL && !yyjson_is_arr(tools))
+		return wrong(l->r->no, "tools", "is not a list");
+	yyjson_arr_foreach(tools, i, n, tool) {
+		if (add_tool(l, tool, space, i) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+by_called(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int d = strcmp(x->called, y->called);
+
+	return d != 0 ? d : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int
+is_same(const struct entry *a, const struct entry *b)
+{
+	return a->kind == b->kind && strcmp(a->name, b->name) == 0 &&
+	    (a->space == NULL) == (b->space == NULL) &&
+	    (a->space == NULL || yyjson_equals(a->space, b->space));
+}
+
+/* A call must be of one tool; what is there twice is there once. */
+static int
+check_names(struct list *l)
+{
+	struct entry *first = l->v, *e;
+	int rc = 0;
+
+	if (l->n == 0)
+		return 0;
+	qsort(l->v, l->n, sizeof *l->v, by_called);
+	for (e = l->v + 1; rc == 0 && e < l->v + l->n; e++) {
+		if (strcmp(e->called, first->called) != 0) {
+			first = e;
+			continue;
+		}
+		if (!is_same(first, e))
+			rc = wrong(l->r->no, "tools", "two of them would be "
+			    "called %.60s", e->called);
+		else if (!l->chat || e->kind != QWEN_TOOL_FUNCTION)
+			e->tool = NULL;
+	}
+	qsort(l->v, l->n, sizeof *l->v, by_place);
+	return rc;
+}
+
+static void
+free_list(struct list *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		free(l->v[i].called);
+	free(l->v);
+}
+
+/* What the answer needs, to tell the client its own names. */
+static int
+note_alias(struct qwen_ask *r, const struct entry *e)
+{
+	struct qwen_request *q = r->q;
+	struct qwen_tool_alias *a;
+
+	if (e->kind == QWEN_TOOL_FUNCTION && e->space == NULL)
+		return 0;
+	if (qwen_grow(&q->alias, &q->cap_alias, q->n_alias + 1,
+	    sizeof *q->alias) < 0)
+		return qwen_oom(&r->no->err);
+	a = &q->alias[q->n_alias++];
+	*a = (struct qwen_tool_alias){ .kind = e->kind };
+	a->called = strdup(e->called);
+	a->name = strdup(e->name);
+	if (e->space != NULL)
+		a->space = strdup(yyjson_get_str(e->space));
+	return a->called != NULL && a->name != NULL && (e->space == NULL ||
+	    a->space != NULL) ? 0 : qwen_oom(&r->no->err);
+}
+
+/* -------------------------------------------------------------------- writing */
+
+static void
+add_field(struct qwen_text *t, yyjson_val *object, const char *key)
+{
+	yyjson_val *v = qwen_ask_get(object, key);
+
+	if (v == NULL)
+		return;
+	qwen_ask_write_key(t, 1, key, strlen(key));
+	qwen_ask_write(t, v);
+}
+
+/* The description of a custom tool, with the grammar of its input. */
+static void
+add_custom_about(struct qwen_text *t, yyjson_val *about)
+{
+	yyjson_val *format = qwen_ask_get(about, "format"), *text;
+	yyjson_val *own = qwen_ask_get(format, "grammar");
+	struct qwen_text all = { 0 };
+
+	if ((text = text_of(about, "description")) != NULL) {
+		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
+		qwen_text_str(&all, "\n\n");
+	}
+	qwen_text_str(&all, "The parameter \"input\" is the whole input, as "
+	    "text.");
+	own = own != NULL ? own : format;
+	if ((text = text_of(own, "definition")) != NULL) {
+		qwen_text_str(&all, yyjson_equals_str(yyjson_obj_get(own,
+		    "syntax"), "regex") ? " It matches this regular "
+		    "expression:\n" : " It follows this Lark grammar:\n");
+		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
+	}
+	qwen_text_str(t, ",\"description\":");
+	qwen_text_json(t, all.s, all.n);
+	t->failed |= all.failed;
+	qwen_text_fini(&all);
+}
+
+static void
+write_entry(const struct list *l, const struct entry *e, struct qwen_text *t)
+{
+	if (l->chat && e->kind == QWEN_TOOL_FUNCTION) {
+		qwen_ask_write(t, e->tool);
+		return;
+	}
+	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
+	qwen_text_json(t, e->called, strlen(e->called));
+	if (e->kind == QWEN_TOOL_CUSTOM) {
+		add_custom_about(t, e->about);
+		qwen_text_str(t, ",\"parameters\":{\"type\":\"object\","
+		    "\"properties\":{\"input\":{\"type\":\"string\"}},"
+		    "\"required\":[\"input\"]}");
+	} else {
+		add_field(t, e->about, "description");
+		add_field(t, e->about, "parameters");
+	}
+	qwen_text_str(t, "}}");
+}
+
+/* The list as functions, each of which is known from then on. */
+static int
+write_list(struct list *l, struct qwen_text *t)
+{
+	size_t i, k = 0;
+
+	qwen_text_str(t, "[");
+	for (i = 0; i < l->n; i++) {
+		if (l->v[i].tool == NULL)
+			continue;
+		qwen_text_str(t, k++ > 0 ? "," : "");
+		write_entry(l, &l->v[i], t);
+		if (note_alias(l->r, &l->v[i]) < 0)
+			return -1;
+	}
+	qwen_text_str(t, "]");
+	return 0;
+}
+
+/* -------------------------------------------------------------------- choices */
+
+/* What the model calls a tool that the client names; or that name itself. */
+static const char *
+called(const struct list *l, yyjson_val *name)
+{
+	const char *s = yyjson_get_str(name), *found = NULL;
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i].called, s) == 0)
+			return s;
+		if (found == NULL && strcmp(l->v[i].name, s) == 0)
+			found = l->v[i].called;
+	}
+	return found != NULL ? found : s;
+}
+
+static yyjson_val *
+name_of(yyjson_val *v)
+{
+	yyjson_val *custom = qwen_ask_get(v, "custom");
+
+	return text_of(custom != NULL ? custom : qwen_chat_tool_function(v),
+	    "name");
+}
+
+static void
+write_named(const struct list *l, yyjson_val *name, struct qwen_text *t)
+{
+	const char *s = called(l, name);
+
+	qwen_text_str(t, "{\"type\":\"function\",\"function\":{\"name\":");
+	qwen_text_json(t, s, strlen(s));
+	qwen_text_str(t, "}}");
+}
+
+static int
+is_named(yyjson_val *v)
+{
+	return (is(v, "function") || is(v, "custom")) && name_of(v) != NULL;
+}
+
+/* Those that may be called, without what is left out of the tools. */
+static int
+write_allowed(const struct list *l, yyjson_val *choice, struct qwen_text *t)
+{
+	yyjson_val *in = yyjson_obj_get(choice, "allowed_tools"), *list, *v;
+	yyjson_val *mode;
+	size_t i, n, k = 0;
+
+	in = in != NULL ? in : choice;
+	list = yyjson_obj_get(in, "tools");
+	mode = yyjson_obj_get(in, "mode");
+	if (yyjson_arr_size(list) > CHOSEN_MAX)
+		return wrong(l->r->no, "tool_choice", "allowed_tools has more "
+		    "than %d tools", CHOSEN_MAX);
+	qwen_text_str(t, "{\"type\":\"allowed_tools\",\"mode\":");
+	if (mode != NULL)
+		qwen_ask_write(t, mode);
+	else
+		qwen_text_str(t, "null");
+	qwen_text_str(t, ",\"tools\":[");
+	yyjson_arr_foreach(list, i, n, v) {
+		if (!is_named(v))
+			continue;
+		qwen_text_str(t, k++ > 0 ? "," : "");
+		write_named(l, name_of(v), t);
+	}
+	qwen_text_str(t, "]}");
+	return n == 0 || k > 0 ? 0 : wrong(l->r->no, "tool_choice", "none of "
+	    "the allowed tools can be called here");
+}
+
+static int
+write_choice(const struct list *l, yyjson_val *choice, struct qwen_text *t)
+{
+	yyjson_val *type = yyjson_obj_get(choice, "type");
+
+	if (is_named(choice)) {
+		write_named(l, name_of(choice), t);
+		return 0;
+	}
+	if (is(choice, "allowed_tools"))
+		return write_allowed(l, choice, t);
+	if (yyjson_is_str(type) && !is(choice, "function"))
+		return wrong(l->r->no, "tool_choice", "tools of type %.40s "
+		    "cannot be called here", yyjson_get_str(type));
+	qwen_ask_write(t, choice);
+	return 0;
+}
+
+int
+qwen_ask_flat_tools(struct qwen_ask *r, yyjson_val *more, struct qwen_text *t)
+{
+	yyjson_val *tools = qwen_ask_get(r->body, "tools");
+	/* a summary is a text */
+	yyjson_val *choice = r->q->form == QWEN_FORM_COMPACT ? NULL :
+	    qwen_ask_get(r->body, "tool_choice");
+	struct list l = { .r = r };
+	int rc = gather(&l, tools, NULL) < 0 || gather(&l, more, NULL) < 0 ||
+	    check_names(&l) < 0 ? -1 : 0;
+
+	if (rc == 0 && (tools != NULL || l.n > 0)) {
+		qwen_text_str(t, ",\"tools\":");
+		rc = write_list(&l, t);
+	}
+	if (rc == 0 && choice != NULL) {
+		qwen_text_str(t, ",\"tool_choice\":");
+		rc = write_choice(&l, choice, t);
+	}
+	free_list(&l);
+	return rc;
+}
+
+/* ----------------------------------------------------------------------- chats */
+
+static int
+has_custom(yyjson_val *list)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, v) {
+		if (is(v, "custom"))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether there is anything that is not of a function. */
+static int
+is_other(yyjson_val *body)
+{
+	yyjson_val *choice = qwen_ask_get(body, "tool_choice"), *v, *type;
+	yyjson_val *allowed = yyjson_obj_get(choice, "allowed_tools");
+	size_t i, n;
+
+	yyjson_arr_foreach(qwen_ask_get(body, "tools"), i, n, v) {
+		type = yyjson_obj_get(v, "type");
+		if (yyjson_is_str(type) && !is(v, "function"))
+			return 1;
+	}
+	yyjson_arr_foreach(qwen_ask_get(body, "messages"), i, n, v) {
+		if (has_custom(qwen_ask_get(v, "tool_calls")))
+			return 1;
+	}
+	return is(choice, "custom") || has_custom(yyjson_obj_get(allowed !=
+	    NULL ? allowed : choice, "tools"));
+}
+
+static int
+write_calls(struct qwen_ask *r, yyjson_val *calls, struct qwen_text *t)
+{
+	yyjson_val *v, *custom, *id;
+	size_t i, n;
+
+	qwen_text_str(t, "[");
+	yyjson_arr_foreach(calls, i, n, v) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		if (!is(v, "custom")) {
+			qwen_ask_write(t, v);
+			continue;
+		}
+		custom = qwen_ask_get(v, "custom");
+		if (text_of(custom, "name") == NULL ||
+		    text_of(custom, "input") == NULL)
+			return bad(r->no, "messages", "messages: a custom call "
+			    "has no name or no input");
+		qwen_text_str(t, "{\"type\":\"function\"");
+		if ((id = qwen_ask_get(v, "id")) != NULL)
+			add_field(t, v, "id");
+		qwen_text_str(t, ",\"function\":{\"name\":");
+		qwen_ask_write(t, text_of(custom, "name"));
+		qwen_text_str(t, ",\"arguments\":{\"input\":");
+		qwen_ask_write(t, text_of(custom, "input"));
+		qwen_text_str(t, "}}}");
+	}
+	qwen_text_str(t, "]");
+	return 0;
+}
+
+static int
+write_message(struct qwen_ask *r, yyjson_val *m, struct qwen_text *t)
+{
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	if (!has_custom(qwen_ask_get(m, "tool_calls"))) {
+		qwen_ask_write(t, m);
+		return 0;
+	}
+	yyjson_obj_foreach(m, i, n, key, v) {
+		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (!yyjson_equals_str(key, "tool_calls"))
+			qwen_ask_write(t, v);
+		else if (write_calls(r, v, t) < 0)
+			return -1;
+	}
+	qwen_text_str(t, "}");
+	return 0;
+}
+
+static int
+write_member(struct list *l, yyjson_val *key, yyjson_val *v,
+    struct qwen_text *t)
+{
+	yyjson_val *m;
+	size_t i, n;
+
+	if (yyjson_equals_str(key, "tools") && yyjson_is_arr(v))
+		return write_list(l, t);
+	if (yyjson_equals_str(key, "tool_choice") && yyjson_is_obj(v))
+		return write_choice(l, v, t);
+	if (!yyjson_equals_str(key, "messages") || !yyjson_is_arr(v)) {
+		qwen_ask_write(t, v);
+		return 0;
+	}
+	qwen_text_str(t, "[");
+	yyjson_arr_foreach(v, i, n, m) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		if (write_message(l->r, m, t) < 0)
+			return -1;
+	}
+	qwen_text_str(t, "]");
+	return 0;
+}
+
+int
+qwen_ask_custom_tools(struct qwen_ask *r)
+{
+	struct list l = { .r = r, .chat = 1 };
+	struct qwen_text t = { 0 };
+	yyjson_val *key, *v;
+	size_t i, n;
+	int rc;
+
+	if (!is_other(r->body))
+		return 0;
+	rc = gather(&l, qwen_ask_get(r->body, "tools"), NULL) < 0 ||
+	    check_names(&l) < 0 ? -1 : 0;
+	yyjson_obj_foreach(r->body, i, n, key, v) {
+		qwen_ask_write_key(&t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (rc == 0)
+			rc = write_member(&l, key, v, &t);
+	}
+	qwen_text_str(&t, "}");
+	free_list(&l);
+	if (rc == 0)
+		return qwen_ask_rewrite(r, &t);
+	qwen_text_fini(&t);
+	return -1;
+}

@@ -184,7 +184,7 @@ add_cors(const struct qserve_call *c, struct MHD_Response *r)
 	if (!c->preflight)
 		return;
 	MHD_add_response_header(r, "Access-Control-Allow-Methods",
-	    "GET, POST");
+	    "GET, POST, DELETE");
 	if (headers != NULL)
 		MHD_add_response_header(r, "Access-Control-Allow-Headers",
 		    headers);

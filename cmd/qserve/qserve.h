@@ -192,6 +192,7 @@ struct qserve {
 	/* set by the caller */
 	struct tool_service	 with;
 	struct qwen_unknown	 unknown;
+	size_t			 n_told;	/* what it has left out, */
 	struct cli_list		 listen;	/* where; none: the usual */
 	struct cli_list		 commands;	/* of engines */
 	struct cli_list		 engine_args;	/* options of our own */
@@ -451,6 +452,10 @@ void qserve_recall_close(struct qserve *s);
 
 /* An answer that is complete may be named by a later request. */
 void qserve_response_keep(struct qserve_call *c);
+
+/* GET and DELETE of one that is kept. */
+void qserve_response_get(struct qserve_call *c);
+void qserve_response_delete(struct qserve_call *c);
 
 /* ----------------------------------------------------------------- loop.c */
 

@@ -15,20 +15,24 @@ enum { BYTES_MAX = 64 << 20 };	/* of all; the oldest go */
 struct qserve_response {
 	struct qserve_response	*younger;
 	uint64_t		 number;
-	size_t			 n;
-	char			 items[];	/* JSON, of a list */
+	size_t			 n_items, n;
+	char			 json[];	/* a list of n_items bytes, and
+						   the body that answered; n in
+						   all */
 };
 
 /* -------------------------------------------------------------- responses */
 
+/* after: the one that is older, or NULL */
 static void
-drop_oldest(struct qserve *s)
+drop(struct qserve *s, struct qserve_response *after)
 {
-	struct qserve_response *r = s->oldest;
+	struct qserve_response **at = after != NULL ? &after->younger :
+	    &s->oldest, *r = *at;
 
-	s->oldest = r->younger;
-	if (s->oldest == NULL)
-		s->youngest = NULL;
+	*at = r->younger;
+	if (s->youngest == r)
+		s->youngest = after;
 	s->n_response_bytes -= r->n;
 	free(r);
 }
@@ -39,46 +43,97 @@ qserve_response_keep(struct qserve_call *c)
 	struct qserve *s = c->server;
 	struct qwen_text t = { 0 };
 	struct qserve_response *r;
+	size_t n_items;
 
 	if (c->form != QWEN_FORM_RESPONSES || c->q->items == NULL ||
 	    c->q->no.err.code != 0)
 		return;
 	qwen_response_items(c->q, &t);
+	n_items = t.n;
+	qwen_request_body(c->q, c->created, &t);
 	if (!t.failed && t.n <= BYTES_MAX / 4) {
 		r = cli_got(malloc(sizeof *r + t.n));
 		r->younger = NULL;
 		r->number = c->q->number;
+		r->n_items = n_items;
 		r->n = t.n;
-		memcpy(r->items, t.s, t.n);
+		memcpy(r->json, t.s, t.n);
 		*(s->youngest != NULL ? &s->youngest->younger :
 		    &s->oldest) = r;
 		s->youngest = r;
 		s->n_response_bytes += r->n;
 		while (s->n_response_bytes > BYTES_MAX)
-			drop_oldest(s);
+			drop(s, NULL);
 	}
 	qwen_text_fini(&t);
+}
+
+/* The response of that id, or NULL; *before is the one that is older, or NULL. */
+static struct qserve_response *
+find(const struct qserve *s, const char *id, struct qserve_response **before)
+{
+	struct qserve_response *r = s->oldest;
+	unsigned long long number;
+	char *end;
+
+	*before = NULL;
+	if (strncmp(id, "resp_", 5) != 0 || id[5] < '0' || id[5] > '9')
+		return NULL;
+	number = strtoull(id + 5, &end, 10);
+	for (; r != NULL && r->number != number; r = r->younger)
+		*before = r;
+	return *end == '\0' ? r : NULL;
 }
 
 static int
 recall(void *arg, const char *id, struct qwen_text *items,
     struct qwen_err *err)
 {
-	const struct qserve *s = arg;
-	const struct qserve_response *r = s->oldest;
-	unsigned long long number;
-	char *end;
+	struct qserve_response *before, *r = find(arg, id, &before);
 
 	(void)err;	/* for want of memory the text fails */
-	if (strncmp(id, "resp_", 5) != 0 || id[5] < '0' || id[5] > '9')
+	if (r == NULL)
 		return 0;
-	number = strtoull(id + 5, &end, 10);
-	while (r != NULL && r->number != number)
-		r = r->younger;
-	if (r == NULL || *end != '\0')
-		return 0;
-	qwen_text_add(items, r->items, r->n);
+	qwen_text_add(items, r->json, r->n_items);
 	return 1;
+}
+
+/* The one that the path of a call names, or NULL and 404. */
+static struct qserve_response *
+named(struct qserve_call *c, struct qserve_response **before)
+{
+	const char *id = c->path + strlen("/v1/responses/");
+	struct qserve_response *r = find(c->server, id, before);
+
+	if (r == NULL)
+		qserve_error(c, 404, "response_not_found", "there is no "
+		    "response '%.60s' here: it is kept in memory unless its "
+		    "request has \"store\": false", id);
+	return r;
+}
+
+void
+qserve_response_get(struct qserve_call *c)
+{
+	struct qserve_response *before, *r = named(c, &before);
+
+	if (r == NULL)
+		return;
+	qwen_text_add(&c->out, r->json + r->n_items, r->n - r->n_items);
+	qserve_done(c, 200);
+}
+
+void
+qserve_response_delete(struct qserve_call *c)
+{
+	struct qserve_response *before, *r = named(c, &before);
+
+	if (r == NULL)
+		return;
+	qwen_text_fmt(&c->out, "{\"id\":\"resp_%llu\",\"object\":"
+	    "\"response\",\"deleted\":true}", (unsigned long long)r->number);
+	drop(c->server, before);
+	qserve_done(c, 200);
 }
 
 /* ------------------------------------------------------------------- lines */
@@ -134,7 +189,7 @@ void
 qserve_recall_close(struct qserve *s)
 {
 	while (s->oldest != NULL)
-		drop_oldest(s);
+		drop(s, NULL);
 	while (s->lines->n > 0)
 		regfree(&s->lines->re[--s->lines->n]);
 	free(s->lines);

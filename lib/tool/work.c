@@ -115,6 +115,10 @@ tool_tell_unknown(const struct qwen_unknown *u)
 	if (u->n > 0 && !t.failed)
 		cli_note("members that are not known were passed over: %s",
 		    t.s);
+	t.n = 0;
+	qwen_unknown_left_out(u, &t);
+	if (u->n_left > 0 && !t.failed)
+		cli_note("left out of requests: %s", t.s);
 	qwen_text_fini(&t);
 }
 

@@ -112,7 +112,7 @@ is "$(wrong /v1/completions '{"prompt":"a","temperature":-1,"stream":true}')" \
     "400 invalid_request_error invalid_request" "and so in a stream"
 awk 'BEGIN { printf "{\"prompt\":\""; while (i++ < 5000) printf "and it "; print "\"}" }' >long
 is "$(post /v1/completions <long >/dev/null; cat code) $(jq -r .error.code answer)" \
-    "400 invalid_request" "a prompt that is too long for the model"
+    "400 context_length_exceeded" "a prompt that is too long for the model"
 is "$(wrong /v1/completions '') $(jq -r .error.message answer)" \
     "400 invalid_request_error invalid_json the request has no body: send a JSON object" \
     "no body"

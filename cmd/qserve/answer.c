@@ -334,6 +334,10 @@ tell_left_out(struct qserve *s)
 
 	for (; s->n_told < u->n_left; s->n_told++)
 		cli_note("left out of requests: %s", u->left[s->n_told]);
+	if (s->n_told == u->n_left && u->more_left) {
+		cli_note("left out of requests: others, which are not told");
+		s->n_told++;
+	}
 }
 
 static int

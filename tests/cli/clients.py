@@ -4,10 +4,12 @@
 # fails, with why on stderr.
 #   clients.py openai|anthropic URL KEY
 #   clients.py busy URL KEY          a server that takes one request, and no more
+#   clients.py types FILE            bodies and events of unit/request_events.test,
+#                                    by the types of these clients; no server
 import asyncio, base64, json, math, struct, sys, threading, traceback
 import typing, urllib.request
 
-URL, KEY = sys.argv[2].rstrip("/"), sys.argv[3]
+URL, KEY = sys.argv[2].rstrip("/"), sys.argv[3] if len(sys.argv) > 3 else ""
 LOOP = asyncio.new_event_loop()
 HI = [{"role": "user", "content": "In the beginning"}]
 LONG = [{"role": "user", "content": "In the beginning " * 20}]
@@ -394,6 +396,67 @@ def of_openai():
         ok(isinstance(p.output_parsed, Pick), "responses.parse")
 
     @tries
+    def responses_of_codex():
+        pick = {"type": "function", "name": "pick", "description": "Picks one",
+                "strict": False, "parameters": SCHEMA}
+        q = {"model": m, "input": "Pick", "max_output_tokens": 200,
+             "reasoning": {"effort": "none"}, "parallel_tool_calls": False,
+             "tools": [
+                 {"type": "web_search", "external_web_access": False},
+                 {"type": "custom", "name": "apply_patch", "description": "d",
+                  "format": {"type": "grammar", "syntax": "lark",
+                             "definition": 'start: "x"'}},
+                 {"type": "namespace", "name": "crm", "description": "d",
+                  "tools": [pick]}],
+             "tool_choice": {"type": "function", "name": "pick"}}
+        r = o.responses.create(**q)
+        call = r.output[-1]
+        same((call.type, call.name, call.namespace, set(json.loads(
+             call.arguments))), ("function_call", "pick", "crm", {"kind", "n"}),
+             "a tool of a namespace, beside others")
+        s = list(o.responses.create(**q, stream=True))
+        same(s[-1].response.output[-1].arguments, call.arguments, "streamed")
+        same(o.responses.retrieve(r.id).output[-1].arguments, call.arguments,
+             "responses.retrieve")
+        out = {"type": "function_call_output", "call_id": call.call_id,
+               "output": [{"type": "input_text", "text": "7"}]}
+        say = {**q, "tool_choice": "auto", "max_output_tokens": 4}
+        a = o.responses.create(**{**say, "input": [out],
+                                  "previous_response_id": r.id})
+        history = [{"role": "user", "content": "Pick"}, call.model_dump(), out]
+        b = o.responses.create(**{**say, "input": history})
+        c = o.responses.create(**{**say, "input": [
+            history[0], {"type": "item_reference", "id": call.id}, out]})
+        same([x.usage.input_tokens for x in (b, c)], [a.usage.input_tokens] * 2,
+             "an output for a call of before, itself, or by its id")
+        same(o.responses.input_tokens.count(model=m, input=history,
+             tools=q["tools"], reasoning=q["reasoning"]).input_tokens, a.usage.input_tokens,
+             "input_tokens.count")
+        o.responses.delete(r.id)
+        refused(lambda: o.responses.retrieve(r.id), openai.NotFoundError,
+                "a response that is forgotten", 404)
+        refused(lambda: o.responses.create(**{**say, "input": [
+            {"type": "item_reference", "id": call.id}]}), openai.NotFoundError,
+            "and its items", 404)
+        # a message of the user is no output item by the client's types
+        r = lax.responses.compact(model=m, input=history)
+        same((r.object, r.output[-1].type), ("response.compaction",
+             "compaction"), "responses.compact")
+        r = o.responses.create(model=m, max_output_tokens=2, input=[
+            *[x.model_dump(exclude_none=True) for x in r.output],
+            {"role": "user", "content": "And?"}])
+        ok(r.output, "and on from there")
+        refused(lambda: o.responses.create(model=m, input="word " * 9000),
+                openai.BadRequestError, "more than the context", 400,
+                "prompt is too long: ")
+        # Codex knows this code, the client's types do not
+        s = list(lax.responses.create(model=m, input="word " * 9000, stream=True))
+        same((s[-1].type, s[-1].response.error.code), ("response.failed",
+             "context_length_exceeded"), "in a stream")
+        r = o.responses.create(model=m, input=[], max_output_tokens=2)
+        ok(r.usage.output_tokens, "an empty input")
+
+    @tries
     async def responses_async():
         q = {"model": m, "input": "In the beginning", "max_output_tokens": 8,
              "reasoning": {"effort": "none"}}
@@ -454,6 +517,54 @@ def post(path, body):
         "Content-Type": "application/json", "Authorization": "Bearer " + KEY})
     with urllib.request.urlopen(q, timeout=60) as r:
         return r.read()
+
+
+# -------------------------------------------------------------------- types
+
+def cases(path):
+    """Blocks of lines "key text", tabs for more lines of a text."""
+    case, key = {}, None
+    for line in open(path, encoding="utf-8"):
+        line = line.rstrip("\n")
+        if line.startswith("\t") and key:
+            case[key] += "\n" + line[1:]
+        elif line and line[0] != "#":
+            key, _, text = line.partition(" ")
+            if key == "name" and case:
+                yield case
+                case = {}
+            case[key] = text
+        else:
+            key = None
+    yield case
+
+
+def of_types():
+    import anthropic.types, openai.types.chat, openai.types.responses
+    from pydantic import TypeAdapter
+    kind = {"responses": (openai.types.responses.Response,
+                          openai.types.responses.ResponseStreamEvent),
+            "compact": (openai.types.responses.CompactedResponse, None),
+            "chat": (openai.types.chat.ChatCompletion,
+                     openai.types.chat.ChatCompletionChunk),
+            "completion": (openai.types.Completion, openai.types.Completion),
+            "messages": (anthropic.types.Message,
+                         anthropic.types.RawMessageStreamEvent)}
+    for c in cases(sys.argv[2]):
+        body, events = kind[c["form"]]
+        # what they know no null for, and users among output items
+        odd = c["form"] in ("completion", "compact")
+        try:
+            if "body" in c and not odd:
+                TypeAdapter(body).validate_json(c["body"])
+                ok(True, f"{c['name']}: body")
+            for line in c.get("events", "").split("\n"):
+                if line.startswith("data: {") and not odd:
+                    TypeAdapter(events).validate_json(line[6:])
+            ok(True, f"{c['name']}: events")
+        except Exception as e:
+            ok(False, c["name"])
+            print(f"{c['name']}: {e}"[:900], file=sys.stderr)
 
 
 # ---------------------------------------------------------------- Anthropic
@@ -663,4 +774,4 @@ def of_busy():
 
 if __name__ == "__main__":
     {"openai": of_openai, "anthropic": of_anthropic,
-     "busy": of_busy}[sys.argv[1]]()
+     "busy": of_busy, "types": of_types}[sys.argv[1]]()

@@ -19,9 +19,11 @@ if ! { "$python" -m venv venv && venv/bin/pip install -q \
 	done_testing
 fi
 
-# told API: the tests that it reports
+# told API KEY: the tests that it reports
 told() {
-	timeout 300 venv/bin/python "$TOP/tests/cli/clients.py" "$1" "$URL" "$2" \
+	where=$URL
+	[ "$1" != types ] || where=$TOP/tests/unit/request_events.test
+	timeout 300 venv/bin/python "$TOP/tests/cli/clients.py" "$1" "$where" "$2" \
 	    >told.out 2>told.err || echo "1 clients.py $1 ends well" >>told.out
 	while read -r status name; do
 		ok "$status" "$1: $name"
@@ -33,6 +35,7 @@ told() {
 which=$(venv/bin/pip list --format=freeze 2>/dev/null |
     grep -E '^(openai|anthropic)=' | xargs)
 ok $? "clients: $which"
+told types
 QSERVE_API_KEY=secret; export QSERVE_API_KEY
 serve --template qwen3.6 --max-body 1M
 told openai secret

@@ -74,6 +74,17 @@ find(yyjson_val *type)
 	return -1;
 }
 
+/* "web_search_20250305": types that Anthropic has have the day of their version. */
+static int
+is_anthropic(yyjson_val *type)
+{
+	const char *s = yyjson_get_str(type);
+	size_t n = yyjson_get_len(type);
+
+	return yyjson_equals_str(type, "mcp_toolset") || (n > 9 && s[n - 9] ==
+	    '_' && strspn(s + n - 8, "0123456789") == 8);
+}
+
 static void
 add_field(struct qwen_text *t, const char *key, yyjson_val *v)
 {
@@ -93,6 +104,10 @@ add_tool(struct qwen_ask *r, struct qwen_text *t, yyjson_val *tool, size_t i,
 	yyjson_val *schema = qwen_ask_get(tool, "input_schema");
 	int own = type == NULL || is(tool, "custom") ? -1 : find(type);
 
+	if (type != NULL && !is(tool, "custom") && !is_anthropic(type))
+		return wrong(r->no, "tools", "tool %zu: those of type %.40s "
+		    "are not known", i + 1, yyjson_is_str(type) ?
+		    yyjson_get_str(type) : "?");
 	if (type != NULL && !is(tool, "custom") && own < 0)
 		return qwen_ask_left_out(r, "tools", "tools", type);
 	if (name == NULL || yyjson_get_len(name) == 0)

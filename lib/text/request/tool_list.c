@@ -14,7 +14,10 @@
 #include "text/json/json.h"
 #include "text/request/ask.h"
 
-enum { CHOSEN_MAX = 1024 };	/* each is compared with all tools */
+enum {
+	TOOLS_MAX = 8192,
+	CHOSEN_MAX = 1024,	/* each is compared with all tools */
+};
 
 struct entry {
 	yyjson_val	*tool;		/* NULL: the same is there already */
@@ -58,6 +61,8 @@ add_entry(struct list *l, yyjson_val *tool, yyjson_val *about,
 	struct qwen_text called = { 0 };
 	struct entry *e;
 
+	if (l->n == TOOLS_MAX)
+		return wrong(l->r->no, "tools", "more than %d", TOOLS_MAX);
 	if (kind == QWEN_TOOL_SEARCH)
 		qwen_text_str(&called, "tool_search");
 	else if (name == NULL || yyjson_get_len(name) == 0 ||
@@ -89,6 +94,8 @@ add_tool(struct list *l, yyjson_val *tool, yyjson_val *space, size_t i)
 	yyjson_val *type = yyjson_obj_get(tool, "type");
 	yyjson_val *custom = qwen_ask_get(tool, "custom");
 
+	if (!l->chat && !yyjson_is_str(type))
+		return wrong(l->r->no, "tools", "tool %zu has no type", i + 1);
 	if (is(tool, "function") || (l->chat && !yyjson_is_str(type)))
 		return add_entry(l, tool, l->chat ?
 		    qwen_chat_tool_function(tool) : tool, space,

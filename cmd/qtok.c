@@ -28,6 +28,8 @@ static const struct cli_opt options[] = {
 	    "documents, each ended by a NUL; a line of tokens each"),
 	CLI_OPT_FORMAT(&opt.form, "cbor text json prompt",
 	    "the form of tokens; prompt is the text of a chat"),
+	CLI_FLAG(0, "fim", &opt.fim,
+	    "fill in the middle: a prompt of the text before and after a gap"),
 	CLI_TEXT(0, "mark", "name", &opt.mark,
 	    "a mark of this name after each document"),
 	CLI_OPT_SPECIAL(&opt.encode_flags),
@@ -72,7 +74,8 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "qtok", .about = "text and chats to tokens, and back",
 	.usage = "[options] [file ...]\n-c [options] [file ...]\n"
-	    "-d [options] [file ...]\n--chat [options] [file]\n"
+	    "-d [options] [file ...]\n--fim [options] prefix suffix [file ...]\n"
+	    "--chat [options] [file]\n"
 	    "--parse [options] [file ...]",
 	.options = options, .max = -1,
 };
@@ -117,6 +120,20 @@ check_chat(const struct opts *o)
 		    "-d or --special");
 	if (o->form == PROMPT && (o->count || o->mark != NULL))
 		cli_usage("-f prompt gives text: not with -c or --mark");
+}
+
+static void
+check_fim(const struct opts *o, char *paths[])
+{
+	if (!o->fim)
+		return;
+	if (o->chat || o->parse || o->documents || o->decode ||
+	    o->encode_flags != 0)
+		cli_usage("--fim makes tokens of one prompt: not with --chat, "
+		    "--parse, -0, -d or --special");
+	if (paths[0] == NULL || paths[1] == NULL)
+		cli_usage("--fim needs two files: the text before the gap, and "
+		    "the text after it");
 }
 
 static void
@@ -166,9 +183,12 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	check(&opt);
+	check_fim(&opt, argv + 1);
 	for (i = 0; i < opt.stops.n; i++)
 		tool_stop_at(&opt.cut, opt.stops.v[i]);
-	if (opt.chat)
+	if (opt.fim)
+		qtok_fim(&opt, argv + 1);
+	else if (opt.chat)
 		qtok_chat(&opt, argv + 1);
 	else if (opt.parse)
 		qtok_parse(&opt, argv + 1);

@@ -109,10 +109,21 @@ qserve_answer_tell(struct qserve_call *c, double now)
 	put_events(c);
 }
 
+/* How long it took, from when it came, and from its first token. */
+static void
+note_times(struct qserve_call *c)
+{
+	double now = cli_now(), first = c->first > 0 ? c->first : now;
+
+	c->q->times = (struct qwen_timings){ 1, now - c->since,
+	    first - c->since, now - first };
+}
+
 /* Nothing more comes, be it for a refusal. */
 static void
 conclude(struct qserve_call *c)
 {
+	note_times(c);
 	qserve_response_keep(c);
 	if (!c->streams) {
 		put_body(c);
@@ -249,6 +260,17 @@ remember(struct qserve_call *c, size_t i, int is_ended)
 	    all->n - (size_t)(is_ended && all->n > 0));
 }
 
+/* An editor does not wait for a second line that comes late. */
+static int
+is_late(const struct qserve_call *c, size_t i)
+{
+	const struct qwen_text *t = &c->q->answer[i].text;
+
+	return c->q->line_ms > 0 && t->n > 0 &&
+	    (cli_now() - c->first) * 1e3 > (double)c->q->line_ms &&
+	    memchr(t->s, '\n', t->n) != NULL;
+}
+
 static void
 token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
@@ -267,9 +289,9 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	rc = qwen_answer_put(&c->q->answer[i], &token, top, k, &err);
 	if (rc < 0) {
 		fail_err(c, &err);
-	} else if (rc > 0) {
+	} else if (rc > 0 || is_late(c, i)) {
 		qserve_job_cancel(c->jobs[i]);
-		end_answer(c, i, "stop");
+		end_answer(c, i, rc > 0 ? "stop" : "length");
 	} else
 		step(c, is_first);
 }

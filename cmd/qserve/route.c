@@ -118,6 +118,7 @@ static const struct qserve_route routes[] = {
 	{ "DELETE", "/v1/responses/", QWEN_FORM_RESPONSES, 0,
 	    qserve_response_delete },
 	{ "POST", "/v1/messages", QWEN_FORM_MESSAGES, 0, qserve_answer },
+	{ "POST", "/infill", QWEN_FORM_INFILL, 0, qserve_answer },
 	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, 0,
 	    qserve_count_tokens },
 	{ "POST", "/v1/embeddings", QWEN_FORM_CHAT, 0, qserve_vectors },

@@ -24,6 +24,7 @@ struct opts {
 	const char	*mark;		/* --mark, or NULL */
 	unsigned	 encode_flags, decode_flags;
 	int		 force;		/* any bytes are text */
+	int		 fim;		/* --fim */
 	int		 chat;		/* --chat */
 	int		 parse;		/* --parse */
 	int		 stream;	/* --stream */
@@ -42,6 +43,8 @@ struct opts {
 
 void qtok_encode(const struct opts *o, char *paths[]);
 void qtok_decode(const struct opts *o, char *paths[]);
+/* The first two operands are before and after the gap. */
+void qtok_fim(const struct opts *o, char *paths[]);
 void qtok_chat(const struct opts *o, char *paths[]);
 void qtok_parse(const struct opts *o, char *paths[]);
 

@@ -87,7 +87,13 @@ int qwen_tok_encode(const struct qwen_tok *t, const void *text, size_t n,
     unsigned flags, int32_t **ids, size_t *n_ids, struct qwen_err *err);
 
 /*
- * The same for a text of which only some bytes are to be trusted, those where
+ * The first control token whose name is in the text, as bytes that qwen_tok_encode
+ * takes for text without QWEN_TOK_SPECIAL; -1 if there is none.
+ */
+int32_t qwen_tok_named(const struct qwen_tok *t, const void *text, size_t n);
+
+/*
+ * As qwen_tok_encode, for a text of which only some bytes are to be trusted, those where
  * trusted (n bytes) is not 0: a control token is recognised if all of its text
  * is.  Everything else is as for the whole text.
  */
@@ -111,6 +117,49 @@ int qwen_tok_encoder_feed(struct qwen_tok_encoder *e, const void *text,
 int qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
     size_t *n_ids, struct qwen_err *err);
 void qwen_tok_encoder_free(struct qwen_tok_encoder *e);
+
+/*
+ * Fill in the middle: the tokens for it, by the keys of the file or by name; -1 if
+ * there is no such one, or the tokenizer was not opened to encode.
+ */
+enum qwen_fim {
+	QWEN_FIM_PREFIX,	/* <|fim_prefix|>; without these three there */
+	QWEN_FIM_SUFFIX,	/* are no prompts of this kind */
+	QWEN_FIM_MIDDLE,
+	QWEN_FIM_PAD,
+	QWEN_FIM_REPO,		/* <|repo_name|> */
+	QWEN_FIM_FILE,		/* <|file_sep|> */
+	QWEN_FIM_N
+};
+
+int32_t qwen_tok_fim(const struct qwen_tok *t, enum qwen_fim which);
+
+/* Another file of the repository, and its name. */
+struct qwen_fim_file {
+	struct qwen_str	name, text;
+};
+
+/* What is around a gap; parts that are zero are empty. */
+struct qwen_fim_text {
+	struct qwen_str	 prefix;	/* before the gap, */
+	struct qwen_str	 line;		/* after that, encoded by itself, */
+	const int32_t	*ids;		/* and these n_ids tokens */
+	size_t		 n_ids;
+	struct qwen_str	 suffix;	/* after the gap */
+	const struct qwen_fim_file *file;
+	size_t		 n_files;
+	struct qwen_str	 name;		/* of the file with the gap; only told
+					   if there are others */
+};
+
+/*
+ * The ids of a prompt after which the model writes what is in the gap: other files,
+ * prefix, suffix, middle.  Names of control tokens in the texts are text.
+ * Allocated: free(*ids).  QWEN_EUNSUP if the vocabulary has no tokens for that.
+ */
+int qwen_tok_encode_fim(const struct qwen_tok *t,
+    const struct qwen_fim_text *x, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err);
 
 /* Decoding: */
 enum {

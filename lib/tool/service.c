@@ -231,11 +231,27 @@ set(struct tool_service *t, struct qwen_request *q, struct qwen_sampler *s)
 	return 0;
 }
 
+/* Once: control tokens by name in plain prompts, as some editors send them. */
+static void
+tell_names(struct tool_service *t, const struct qwen_request *q)
+{
+	struct qwen_str s = { "", 0 };
+
+	if (!q->names || t->told_names)
+		return;
+	t->told_names = 1;
+	qwen_tok_decoder_put(t->service.spell, q->named, &s, NULL);
+	cli_note("a prompt has %.*s, the name of a control token, which is "
+	    "taken as text; --special takes such names for the tokens",
+	    (int)(s.len < 64 ? s.len : 64), s.s);
+}
+
 int
 tool_service_sampler(struct tool_service *t, struct qwen_request *q,
     struct qwen_sampler **out)
 {
 	cli_must(NULL, qwen_sampler_copy(out, t->base, &cli_err));
+	tell_names(t, q);
 	if (set(t, q, *out) == 0)
 		return 0;
 	qwen_sampler_free(*out);

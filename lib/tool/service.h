@@ -27,6 +27,7 @@ struct tool_service {
 	struct qwen_pieces	*pieces;
 	struct qwen_str		*stop;
 	const struct qwen_header *header;	/* has the endings; borrowed */
+	int			 told_names;	/* that a prompt has some */
 };
 
 /* h has the endings.  Dies. */

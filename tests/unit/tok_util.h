@@ -25,6 +25,8 @@ struct vocab {
 	const char	*pre, *model, *arch;	/* NULL: no such key */
 	int		 no_types, no_merges;
 	int64_t		 eos, eot;	/* below 0: no such key */
+	const char	*key[8];	/* of other ids, up to NULL */
+	uint32_t	 key_id[8];
 	struct bytes	 tokens, types, merges;	/* elements, as in the file */
 	size_t		 n_tokens, n_types, n_merges;
 	struct bytes	 file;
@@ -175,6 +177,10 @@ vocab_write(struct vocab *v)
 	uint64_t n = 1 + (v->arch != NULL) + (v->pre != NULL) + (v->model != NULL) +
 	    !v->no_types + !v->no_merges + (v->eos >= 0) + (v->eot >= 0);
 
+	size_t i;
+
+	for (i = 0; v->key[i] != NULL; i++)
+		n++;
 	f->n = 0;
 	add_bytes(f, "GGUF", 4);
 	add_u32(f, 3);
@@ -198,6 +204,8 @@ vocab_write(struct vocab *v)
 		put_key_u32(f, "tokenizer.ggml.eos_token_id", (uint32_t)v->eos);
 	if (v->eot >= 0)
 		put_key_u32(f, "tokenizer.ggml.eot_token_id", (uint32_t)v->eot);
+	for (i = 0; v->key[i] != NULL; i++)
+		put_key_u32(f, v->key[i], v->key_id[i]);
 }
 
 static inline void

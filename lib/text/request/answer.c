@@ -368,7 +368,9 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 		a->n_chars += characters(piece);
 	if (take(a, piece, err) < 0 || check(a, err) < 0)
 		return -1;
-	return a->is_cut || (a->request->one_call && a->n_calls > 0);
+	if (a->request->n_indent > 0)
+		a->outdents = qwen_infill_outdents(a);
+	return a->is_cut || a->outdents || (a->request->one_call && a->n_calls > 0);
 }
 
 int
@@ -395,6 +397,8 @@ flush(struct qwen_answer *a, int cut, struct qwen_err *err)
 {
 	struct qwen_str piece;
 
+	if (a->outdents)
+		return check(a, err);
 	/* a text that was cut has no rest */
 	qwen_tok_decoder_finish(a->decoder, &piece);
 	place(a, piece);
@@ -421,8 +425,8 @@ qwen_answer_end(struct qwen_answer *a, const char *finish,
 	int rc = a->decoder != NULL ? flush(a, strcmp(finish, "stop") != 0,
 	    err) : 0;
 
-	a->finish = a->is_cut ? "stop" : finish;
-	if (a->is_cut)
+	a->finish = a->outdents ? "length" : a->is_cut ? "stop" : finish;
+	if (a->is_cut && !a->outdents)
 		a->stopped = &a->request->stop[qwen_cut_which(a->cut)];
 	qwen_tok_decoder_free(a->decoder);
 	qwen_cut_free(a->cut);

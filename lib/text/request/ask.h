@@ -99,6 +99,8 @@ struct qwen_ask {
 	yyjson_doc		*allowed;	/* this, if it is not NULL */
 	const char		*holds;	/* the member that a grammar is of, or
 					   NULL */
+	yyjson_val		*suffix;	/* what comes after the answer,
+					   or NULL */
 	struct qwen_text	*text;	/* gets the text of a chat's prompt, if
 					   it is not NULL */
 };
@@ -111,6 +113,21 @@ int qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
 /* system.c: a message as the template gets it */
 void qwen_ask_write_message(const struct qwen_ask *r, struct qwen_text *t,
     yyjson_val *m);
+
+/*
+ * infill.c: the suffix of a completion, if it has one; the tokens of a prompt of
+ * text or ids before it.  /infill: its fields, what ends it, its prompt, for which
+ * there is room.
+ */
+int qwen_ask_suffix(struct qwen_ask *r);
+int qwen_ask_around(struct qwen_ask *r, struct qwen_str prefix,
+    const struct qwen_ids *ids, struct qwen_ids *out);
+int qwen_ask_infill(struct qwen_ask *r);
+int qwen_ask_infill_endings(struct qwen_ask *r);
+int qwen_ask_infill_prompt(struct qwen_ask *r);
+
+/* prompt.c: whether a text may have as many tokens as a context has */
+int qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s);
 
 /* vector.c: one more document, for which there is room */
 int qwen_ask_rank(struct qwen_rank_request *q, const struct qwen_ranking *s,

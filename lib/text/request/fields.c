@@ -359,6 +359,8 @@ read_max(struct qwen_ask *r)
 	    "max_tokens", "n_predict", "num_predict", "max_new_tokens" };
 	int64_t max = (int64_t)(r->s->max < INT64_MAX ? r->s->max : INT64_MAX);
 	int echo = truth(r, r->body, "echo"), got = 0;
+	/* llama.cpp's clients have prompts of the future read */
+	int min = !echo && r->q->form != QWEN_FORM_INFILL;
 	size_t i;
 
 	if (echo < 0)
@@ -367,7 +369,7 @@ read_max(struct qwen_ask *r)
 		return bad(r->no, "echo", "echo is not supported");
 	r->q->echo = echo;
 	for (i = 0; i < sizeof names / sizeof *names && got == 0; i++)
-		got = read_max_named(r, names[i], !echo, &max);
+		got = read_max_named(r, names[i], min, &max);
 	r->q->max = (size_t)max;
 	return got < 0 ? -1 : 0;
 }

@@ -88,6 +88,8 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 		qwen_responses_body(q, created, t);
 	else if (q->form == QWEN_FORM_COMPACT)
 		qwen_compact_body(q, created, t);
+	else if (q->form == QWEN_FORM_INFILL)
+		qwen_infill_body(q, t);
 	else
 		qwen_openai_body(q, created, t);
 }
@@ -106,6 +108,7 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 	s->created = created;
 	s->events = q->form == QWEN_FORM_MESSAGES ? &qwen_anthropic_events :
 	    q->form == QWEN_FORM_RESPONSES ? &qwen_responses_events :
+	    q->form == QWEN_FORM_INFILL ? &qwen_infill_events :
 	    &qwen_openai_events;
 	s->told = calloc(q->n_answers + 1, sizeof *s->told);
 	if (s->told != NULL)

@@ -59,7 +59,7 @@ struct qwen_form_events {
 };
 
 extern const struct qwen_form_events qwen_openai_events,
-    qwen_responses_events, qwen_anthropic_events;
+    qwen_responses_events, qwen_anthropic_events, qwen_infill_events;
 
 /* The bytes of a block from at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
@@ -91,6 +91,14 @@ void qwen_compact_body(const struct qwen_request *q, uint64_t created,
 void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
 void qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
     const char *message);
+
+/* ---- infill.c: the body of llama.cpp's /completion; of /infill, the fields of it
+   that the request wants */
+void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
+void qwen_infill_body(const struct qwen_request *q, struct qwen_text *t);
+
+/* Whether a line of an answer, which ends before it then, is indented too little. */
+int qwen_infill_outdents(struct qwen_answer *a);
 
 /* The code of a refusal after which clients go on without threads. */
 #define QWEN_NO_THREADS "thread_unsupported_request"

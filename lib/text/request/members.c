@@ -103,7 +103,7 @@ static const struct qwen_member members[] = {
 	{ "stream_options", HEEDED, NULL },
 	{ "structural_tag", REFUSED, NULL },
 	{ "structured_outputs", REFUSED, NULL },
-	{ "suffix", REFUSED, NULL },
+	{ "suffix", HEEDED, NULL },
 	{ "temperature", PASSED, NULL },
 	{ "tool_choice", HEEDED, NULL },
 	{ "tools", HEEDED, NULL },

@@ -72,6 +72,7 @@ read_body(struct qwen_ask *r)
 	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
 	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
 	    qwen_ask_responses(r) :
+	    form == QWEN_FORM_INFILL ? qwen_ask_infill(r) :
 	    qwen_ask_members(r, NULL);
 	if (rc == 0 && (form == QWEN_FORM_PLAIN || form == QWEN_FORM_CHAT))
 		rc = qwen_ask_custom_tools(r);
@@ -195,6 +196,7 @@ qwen_request_free(struct qwen_request *q)
 	free(q->bias);
 	free(q->stop_id);
 	free(q->ending);
+	free(q->fields);
 	free(q->stop);
 	free(q->answer);
 	free(q->prompt);

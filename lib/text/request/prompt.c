@@ -66,8 +66,8 @@ qwen_request_fits(struct qwen_request *q, size_t n_ctx)
  * long is not cut to its end.  What it is cut into here is about what it has as
  * a prompt, so that only twice as many are certainly too many.
  */
-static int
-may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
+int
+qwen_ask_may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 {
 	size_t max = r->s->n_ctx, all = 0, part, n;
 	struct qwen_tok_encoder *e;
@@ -91,6 +91,39 @@ may_fit(struct qwen_ask *r, const char *key, struct qwen_str s)
 	return rc;
 }
 
+/* The tokens of a text, in front of the suffix if there is one. */
+static int
+encode_text(struct qwen_ask *r, struct qwen_str s, struct qwen_ids *p)
+{
+	if (qwen_ask_may_fit(r, "prompt", s) < 0)
+		return -1;
+	if (!r->q->names && (r->s->encode & QWEN_TOK_SPECIAL) == 0) {
+		r->q->named = qwen_tok_named(r->s->tok, s.s, s.len);
+		r->q->names = r->q->named >= 0;
+	}
+	if (r->suffix != NULL)
+		return qwen_ask_around(r, s, NULL, p);
+	return qwen_ask_encode(r->no, "prompt", r->s->tok, r->s->encode, s.s,
+	    s.len, p) < 0 ? -1 : qwen_tok_begin(r->s->tok, &p->id, &p->n,
+	    &r->no->err);
+}
+
+/* The same of a list of ids. */
+static int
+take_ids(struct qwen_ask *r, yyjson_val *v, struct qwen_ids *p)
+{
+	struct qwen_ids ids = { 0 };
+	int rc;
+
+	if (r->suffix == NULL)
+		return qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, p);
+	rc = qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, &ids);
+	if (rc == 0)
+		rc = qwen_ask_around(r, (struct qwen_str){ "", 0 }, &ids, p);
+	free(ids.id);
+	return rc;
+}
+
 /* One prompt: text or ids. */
 static int
 add_one(struct qwen_ask *r, yyjson_val *v)
@@ -98,17 +131,13 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 	struct qwen_ids *p = &r->q->prompt[r->q->n_prompts++];
 
 	if (yyjson_is_str(v)) {
-		if (may_fit(r, "prompt", (struct qwen_str){ yyjson_get_str(v),
-		    yyjson_get_len(v) }) < 0 || qwen_ask_encode(r->no, "prompt",
-		    r->s->tok, r->s->encode, yyjson_get_str(v),
-		    yyjson_get_len(v), p) < 0)
-			return -1;
-		if (qwen_tok_begin(r->s->tok, &p->id, &p->n, &r->no->err) < 0)
+		if (encode_text(r, (struct qwen_str){ yyjson_get_str(v),
+		    yyjson_get_len(v) }, p) < 0)
 			return -1;
 	} else if (!yyjson_is_arr(v))
 		return wrong(r->no, "prompt", "is not a text, a list of token "
 		    "ids, or a list of these");
-	else if (qwen_ask_ids(r->no, "prompt", v, r->s->n_vocab, p) < 0)
+	else if (take_ids(r, v, p) < 0)
 		return -1;
 	r->q->n_prompt_tokens += p->n;
 	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no token");
@@ -243,7 +272,7 @@ read_messages(struct qwen_ask *r)
 	if (r->text != NULL)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
 		    qwen_prompt_text(p).len);
-	if (may_fit(r, "messages", qwen_prompt_text(p)) < 0) {
+	if (qwen_ask_may_fit(r, "messages", qwen_prompt_text(p)) < 0) {
 		qwen_prompt_free(p);
 		return -1;
 	}
@@ -268,6 +297,13 @@ qwen_ask_prompt(struct qwen_ask *r)
 	int chat = qwen_form_is_chat(r->q->form);
 	const char *key = chat ? "messages" : "prompt";
 
+	if (r->q->form == QWEN_FORM_INFILL)
+		return qwen_ask_infill_endings(r) < 0 ||
+		    make_room(r, 1) < 0 ? -1 : qwen_ask_infill_prompt(r);
+	if (messages != NULL && text_of(r->body, "suffix") != NULL &&
+	    yyjson_get_len(text_of(r->body, "suffix")) > 0)
+		return bad(r->no, "suffix", "suffix goes with prompt, not with "
+		    "messages");
 	if (prompt != NULL && messages != NULL)
 		return bad(r->no, "messages", "prompt and messages: one of "
 		    "them");
@@ -277,5 +313,5 @@ qwen_ask_prompt(struct qwen_ask *r)
 		return bad(r->no, key, "%s is missing", key);
 	if (yyjson_arr_size(tools) > 0)
 		return wrong(r->no, "tools", "only with messages");
-	return read_prompt(r, prompt);
+	return qwen_ask_suffix(r) < 0 ? -1 : read_prompt(r, prompt);
 }

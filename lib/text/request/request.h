@@ -172,6 +172,15 @@ enum qwen_form {
 	QWEN_FORM_RESPONSES,	/* of /v1/responses */
 	QWEN_FORM_MESSAGES,	/* of /v1/messages, Anthropic's */
 	QWEN_FORM_COMPACT,	/* of /v1/responses/compact */
+	QWEN_FORM_INFILL,	/* of /infill, llama.cpp's */
+};
+
+/* How long parts of an answer took, in seconds. */
+struct qwen_timings {
+	int	known;		/* 0: nobody measured, as in a batch */
+	double	total;		/* from when the request came */
+	double	prompt;		/* until the first token of the answer */
+	double	answer;		/* from that one to the last */
 };
 
 /* What the summary of a compacted conversation begins with. */
@@ -217,6 +226,8 @@ struct qwen_request {
 	struct qwen_ids		*prompt;
 	size_t			 n_prompts;
 	size_t			 n_prompt_tokens;	/* of all of them */
+	int			 names;	/* a plain prompt has the name of a */
+	int32_t			 named;	/* control token, this one, as text */
 	struct qwen_setting	*set;
 	size_t			 n_set, cap_set;
 	int32_t			*bias_id;	/* logit_bias: each token once, */
@@ -262,6 +273,14 @@ struct qwen_request {
 	char			*items;	/* where these can be recalled, unless
 					   the request wants it not: all that
 					   went in, JSON of a list; or NULL */
+	struct qwen_timings	 times;	/* set by the caller before the end */
+	char			*fields;	/* of /infill: JSON, a list of
+						   those that the body has; or
+						   NULL: all */
+	size_t			 n_indent;	/* a line that is indented less
+						   ends the answer */
+	uint64_t		 line_ms;	/* after a line has ended, no
+						   token later than that; 0 */
 	size_t			 n_cached;	/* of the prompts' tokens: what */
 	int			 has_cached;	/* was there, if usage tells it */
 	struct qwen_answer	*answer;	/* those to a prompt together */
@@ -360,6 +379,8 @@ struct qwen_answer {
 						   later, from first on */
 	size_t			 n_spoken, cap_spoken, first;
 	int			 is_cut;
+	size_t			 line;		/* where the last line begins */
+	int			 outdents;	/* it ended for its indentation */
 	struct qwen_tok_decoder	*decoder;
 	struct qwen_cut		*cut;
 	struct qwen_reply	*reply;

@@ -405,3 +405,21 @@ qwen_tok_encode_trusted(const struct qwen_tok *t, const void *text,
 	    encode_trusted(e, trusted, err) < 0 ? -1 : 0;
 	return take(e, rc, ids, n_ids);
 }
+
+int32_t
+qwen_tok_named(const struct qwen_tok *t, const void *text, size_t n)
+{
+	const unsigned char *p = text;
+	size_t i = 0, len;
+	int32_t id = -1;
+
+	if ((t->what & QWEN_TOK_ENCODE) == 0)
+		return -1;
+	while ((i = qwen_specials_find(&t->special[1], p, i, n, 1, &id,
+	    &len)) < n) {
+		if (qwen_vocab_type(&t->v, (size_t)id) == QWEN_TOKEN_CONTROL)
+			return id;
+		i += len;
+	}
+	return -1;
+}

@@ -46,7 +46,8 @@ open_encode(struct qwen_tok *t, const struct qwen_gguf *g, enum how how,
 	    qwen_merges_check(g, &t->v, err)) < 0 ||
 	    qwen_specials_init(&t->special[0], &t->v, 0, err) < 0)
 		return -1;
-	return qwen_specials_init(&t->special[1], &t->v, 1, err);
+	return qwen_specials_init(&t->special[1], &t->v, 1, err) < 0 ? -1 :
+	    qwen_fim_find(t, g, err);
 }
 
 static int

@@ -214,6 +214,11 @@ struct qwen_tok {
 	unsigned		 what;
 	struct qwen_merges	 merges;
 	struct qwen_specials	 special[2];	/* [QWEN_TOK_SPECIAL set] */
+	int32_t			 fim[QWEN_FIM_N];	/* of QWEN_TOK_ENCODE */
 };
+
+/* Find the tokens of fill in the middle. */
+int qwen_fim_find(struct qwen_tok *t, const struct qwen_gguf *g,
+    struct qwen_err *err);
 
 #endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * infill.c - fill in the middle: the suffix of a completion; llama.cpp's /infill,
+ * and what answers that.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "text/request/ask.h"
+#include "text/request/form.h"
+
+enum {
+	FILES_MAX = 1024,	/* of input_extra */
+	FIELDS_MAX = 64,	/* of response_fields */
+	INDENT_MAX = 1 << 20,
+	BYTES_MAX = 16,		/* of a token, on average, at most */
+};
+
+static const struct qwen_member rows[] = {
+	{ "cache_prompt", QWEN_MEMBER_IDLE, NULL },
+	{ "id_slot", QWEN_MEMBER_IDLE, NULL },
+	{ "input_extra", QWEN_MEMBER_HEEDED, NULL },
+	{ "input_prefix", QWEN_MEMBER_HEEDED, NULL },
+	{ "input_suffix", QWEN_MEMBER_HEEDED, NULL },
+	{ "lora", QWEN_MEMBER_REFUSED, NULL },
+	{ "max_tokens", QWEN_MEMBER_HEEDED, NULL },
+	{ "n", QWEN_MEMBER_REFUSED, "1" },
+	{ "n_cache_reuse", QWEN_MEMBER_IDLE, NULL },
+	{ "n_discard", QWEN_MEMBER_IDLE, NULL },
+	{ "n_indent", QWEN_MEMBER_HEEDED, NULL },
+	{ "n_keep", QWEN_MEMBER_IDLE, NULL },
+	{ "n_predict", QWEN_MEMBER_HEEDED, NULL },
+	{ "n_probs", QWEN_MEMBER_REFUSED, "0" },
+	{ "post_sampling_probs", QWEN_MEMBER_REFUSED, NULL },
+	{ "prompt", QWEN_MEMBER_HEEDED, NULL },
+	{ "response_fields", QWEN_MEMBER_HEEDED, NULL },
+	{ "return_tokens", QWEN_MEMBER_REFUSED, NULL },
+	{ "stop", QWEN_MEMBER_HEEDED, NULL },
+	{ "t_max_predict_ms", QWEN_MEMBER_HEEDED, NULL },
+	{ "t_max_prompt_ms", QWEN_MEMBER_IDLE, NULL },
+	{ "timings_per_token", QWEN_MEMBER_IDLE, NULL },
+};
+static const struct qwen_members members = {
+	rows, sizeof rows / sizeof rows[0]
+};
+
+/* -------------------------------------------------------------------- requests */
+
+/* The model has no such tokens, or there is no memory. */
+static int
+failed(struct qwen_ask *r, const char *key, const struct qwen_err *err)
+{
+	return err->code == QWEN_ENOMEM ? qwen_oom(&r->no->err) :
+	    wrong(r->no, key, "%s", err->msg);
+}
+
+/* What ends a middle, beside the request's own: the tokens around it. */
+static int
+add_endings(struct qwen_ask *r)
+{
+	struct qwen_request *q = r->q;
+	int32_t *more = realloc(q->stop_id, (q->n_stop_ids + QWEN_FIM_N) *
+	    sizeof *more), id;
+	int i;
+
+	if (more == NULL)
+		return qwen_oom(&r->no->err);
+	q->stop_id = more;
+	for (i = 0; i < QWEN_FIM_N; i++) {
+		if ((id = qwen_tok_fim(r->s->tok, i)) >= 0)
+			q->stop_id[q->n_stop_ids++] = id;
+	}
+	return 0;
+}
+
+int
+qwen_ask_suffix(struct qwen_ask *r)
+{
+	yyjson_val *v = qwen_ask_get(r->body, "suffix");
+
+	/* clients that fill in nothing send an empty one */
+	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0))
+		return 0;
+	if (!yyjson_is_str(v))
+		return wrong(r->no, "suffix", "is not a string");
+	if (r->q->echo)
+		return bad(r->no, "suffix", "suffix and echo: one of them");
+	r->suffix = v;
+	return qwen_ask_may_fit(r, "suffix", (struct qwen_str){
+	    yyjson_get_str(v), yyjson_get_len(v) }) < 0 ? -1 : add_endings(r);
+}
+
+int
+qwen_ask_around(struct qwen_ask *r, struct qwen_str prefix,
+    const struct qwen_ids *ids, struct qwen_ids *out)
+{
+	struct qwen_fim_text x = {
+		.prefix = prefix,
+		.ids = ids != NULL ? ids->id : NULL,
+		.n_ids = ids != NULL ? ids->n : 0,
+		.suffix = { yyjson_get_str(r->suffix),
+		    yyjson_get_len(r->suffix) },
+	};
+	struct qwen_err err;
+
+	return qwen_tok_encode_fim(r->s->tok, &x, &out->id, &out->n,
+	    &err) == 0 ? 0 : failed(r, "suffix", &err);
+}
+
+/* A string, "" if it is not there and need not be. */
+static int
+read_text(struct qwen_ask *r, const char *key, int needed,
+    struct qwen_str *out)
+{
+	yyjson_val *v = qwen_ask_get(r->body, key);
+
+	*out = (struct qwen_str){ "", 0 };
+	if (v == NULL)
+		return needed ? bad(r->no, key, "%s is missing", key) : 0;
+	if (!yyjson_is_str(v))
+		return wrong(r->no, key, "is not a string");
+	*out = (struct qwen_str){ yyjson_get_str(v), yyjson_get_len(v) };
+	return 0;
+}
+
+/* One of [{"filename": ..., "text": ...}]; the name may be missing there. */
+static int
+read_file(struct qwen_ask *r, size_t i, yyjson_val *v,
+    struct qwen_fim_file *f)
+{
+	yyjson_val *text = text_of(v, "text"), *name = text_of(v, "filename");
+
+	if (text == NULL || (name == NULL &&
+	    qwen_ask_get(v, "filename") != NULL))
+		return wrong(r->no, "input_extra", "entry %zu is not an object "
+		    "with a string \"text\", and a string \"filename\" if "
+		    "there is one", i);
+	f->text = (struct qwen_str){ yyjson_get_str(text),
+	    yyjson_get_len(text) };
+	f->name = name == NULL ? (struct qwen_str){ "tmp", 3 } :
+	    (struct qwen_str){ yyjson_get_str(name), yyjson_get_len(name) };
+	return 0;
+}
+
+static int
+read_files(struct qwen_ask *r, struct qwen_fim_file **out, size_t *n_out)
+{
+	yyjson_val *list = qwen_ask_get(r->body, "input_extra"), *v;
+	size_t i, n = yyjson_arr_size(list);
+
+	if (list != NULL && !yyjson_is_arr(list))
+		return wrong(r->no, "input_extra", "is not a list of objects");
+	if (n > FILES_MAX)
+		return wrong(r->no, "input_extra", "more than %d files",
+		    FILES_MAX);
+	if ((*out = calloc(n + 1, sizeof **out)) == NULL)
+		return qwen_oom(&r->no->err);
+	yyjson_arr_foreach(list, i, n, v) {
+		if (read_file(r, i, v, &(*out)[i]) < 0)
+			return -1;
+	}
+	*n_out = n;
+	return 0;
+}
+
+/* Leave out the first files, of which there is certainly no room for all. */
+static void
+drop_far(const struct qwen_ask *r, struct qwen_fim_text *x)
+{
+	size_t i, n = 0;
+
+	for (i = x->n_files; i > 0 && r->s->n_ctx > 0; i--) {
+		n += x->file[i - 1].text.len + x->file[i - 1].name.len;
+		if (n / BYTES_MAX > r->s->n_ctx)
+			break;
+	}
+	if (r->s->n_ctx > 0) {
+		x->file += i;
+		x->n_files -= i;
+	}
+}
+
+/*
+ * The prompt.  Where the context has no room for all files, the first ones, which
+ * editors put there first, are left out, as llama.cpp does it.
+ */
+static int
+encode(struct qwen_ask *r, struct qwen_fim_text *x, struct qwen_ids *out)
+{
+	size_t room = r->s->n_ctx > r->q->max ? r->s->n_ctx - r->q->max :
+	    r->s->n_ctx;
+	struct qwen_err err;
+
+	drop_far(r, x);
+	for (;; x->file++, x->n_files--) {
+		if (qwen_tok_encode_fim(r->s->tok, x, &out->id, &out->n,
+		    &err) < 0)
+			return failed(r, "input_prefix", &err);
+		if (room == 0 || out->n <= room || x->n_files == 0)
+			return 0;
+		free(out->id);
+		*out = (struct qwen_ids){ 0 };
+		/* no need to try each of many */
+		x->file += x->n_files / 4;
+		x->n_files -= x->n_files / 4;
+	}
+}
+
+int
+qwen_ask_infill_prompt(struct qwen_ask *r)
+{
+	struct qwen_request *q = r->q;
+	struct qwen_fim_text x = { 0 };
+	struct qwen_fim_file *file = NULL;
+	int rc = -1;
+
+	if (read_text(r, "input_prefix", 1, &x.prefix) == 0 &&
+	    read_text(r, "input_suffix", 1, &x.suffix) == 0 &&
+	    read_text(r, "prompt", 0, &x.line) == 0 &&
+	    qwen_ask_may_fit(r, "input_prefix", x.prefix) == 0 &&
+	    qwen_ask_may_fit(r, "input_suffix", x.suffix) == 0 &&
+	    qwen_ask_may_fit(r, "prompt", x.line) == 0 &&
+	    read_files(r, &file, &x.n_files) == 0) {
+		x.file = file;
+		rc = encode(r, &x, &q->prompt[q->n_prompts++]);
+		q->n_prompt_tokens = q->prompt[0].n;
+	}
+	free(file);
+	return rc;
+}
+
+/* A whole number from 0 up, 0 if it is not there. */
+static int
+read_count(struct qwen_ask *r, const char *key, uint64_t max, uint64_t *out)
+{
+	yyjson_val *v = qwen_ask_get(r->body, key);
+	char buf[QWEN_ASK_NUMBER];
+
+	*out = 0;
+	if (v == NULL)
+		return 0;
+	if (qwen_ask_number(r->no, key, v, buf) < 0)
+		return -1;
+	/* below 0: no bound */
+	if (buf[0] == '-')
+		return 0;
+	return qwen_ask_digits(buf, strlen(buf), out) == 0 && *out <= max ?
+	    0 : wrong(r->no, key, "%s is not a whole number up to %llu", buf,
+	    (unsigned long long)max);
+}
+
+static int
+read_response_fields(struct qwen_ask *r)
+{
+	static const char key[] = "response_fields";
+	yyjson_val *list = qwen_ask_get(r->body, key), *v;
+	size_t i, n = yyjson_arr_size(list);
+
+	if (n > FIELDS_MAX)
+		return wrong(r->no, key, "more than %d fields", FIELDS_MAX);
+	if (list != NULL && !yyjson_is_arr(list))
+		return wrong(r->no, key, "is not a list of strings");
+	yyjson_arr_foreach(list, i, n, v) {
+		if (!yyjson_is_str(v))
+			return wrong(r->no, key, "is not a list of strings");
+	}
+	return n == 0 ? 0 : qwen_ask_json(r->no, list, &r->q->fields, NULL);
+}
+
+int
+qwen_ask_infill(struct qwen_ask *r)
+{
+	uint64_t indent, ms;
+
+	if (qwen_ask_members(r, &members) < 0 ||
+	    read_count(r, "n_indent", INDENT_MAX, &indent) < 0 ||
+	    read_count(r, "t_max_predict_ms", UINT32_MAX, &ms) < 0 ||
+	    read_response_fields(r) < 0)
+		return -1;
+	r->q->n_indent = (size_t)indent;
+	r->q->line_ms = ms;
+	return 0;
+}
+
+int
+qwen_ask_infill_endings(struct qwen_ask *r)
+{
+	return add_endings(r);
+}
+
+/* --------------------------------------------------------------------- answers */
+
+/*
+ * A line after the first one that is indented less than n_indent ends the answer,
+ * where its text begins; a->line is where the last line begins.
+ */
+int
+qwen_infill_outdents(struct qwen_answer *a)
+{
+	const struct qwen_text *t = &a->text;
+	size_t at, width;
+	const char *nl;
+
+	for (;;) {
+		if (a->line > 0) {
+			for (at = a->line; at < t->n && (t->s[at] == ' ' ||
+			    t->s[at] == '\t'); at++)
+				;
+			width = at - a->line;
+			if (at < t->n && t->s[at] != '\n' && t->s[at] != '\r' &&
+			    width < a->request->n_indent) {
+				a->block[a->n_blocks - 1].n -= t->n - at;
+				a->text.n = at;
+				return 1;
+			}
+		}
+		nl = a->line < t->n ? memchr(t->s + a->line, '\n',
+		    t->n - a->line) : NULL;
+		if (nl == NULL)
+			return 0;
+		a->line = (size_t)(nl - t->s) + 1;
+	}
+}
+
+static double
+per(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/* "KIND_n", "KIND_ms" and what follows from them. */
+static void
+add_times(struct qwen_text *t, const char *kind, size_t n, double s)
+{
+	qwen_text_fmt(t, "\"%s_n\":%zu,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,"
+	    "\"%s_per_second\":%.3f", kind, n, kind, s * 1e3, kind,
+	    per(s * 1e3, (double)n), kind, per((double)n, s));
+}
+
+static void
+add_timings(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t cached = q->n_cached < q->n_prompt_tokens ? q->n_cached :
+	    q->n_prompt_tokens;
+
+	qwen_text_fmt(t, ",\"timings\":{\"cache_n\":%zu,", cached);
+	add_times(t, "prompt", q->n_prompt_tokens - cached, q->times.prompt);
+	qwen_text_str(t, ",");
+	add_times(t, "predicted", qwen_answers_tokens(q), q->times.answer);
+	qwen_text_str(t, "}");
+}
+
+/* What an answer that has ended tells beside its text, and the end. */
+static void
+add_end(struct qwen_text *t, const struct qwen_answer *a)
+{
+	const struct qwen_request *q = a->request;
+
+	qwen_text_str(t, ",\"tokens\":[],\"id_slot\":0,\"stop\":true,"
+	    "\"model\":");
+	qwen_form_model(t, q);
+	qwen_text_fmt(t, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu,"
+	    "\"has_new_line\":%s,\"truncated\":false,\"stop_type\":\"%s\","
+	    "\"stopping_word\":", a->n, a->prompt->n, a->text.n > 0 &&
+	    memchr(a->text.s, '\n', a->text.n) != NULL ? "true" : "false",
+	    a->stopped != NULL ? "word" : strcmp(a->finish, "length") == 0 ?
+	    "limit" : "eos");
+	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
+	    a->stopped != NULL ? a->stopped->len : 0);
+	qwen_text_fmt(t, ",\"tokens_cached\":%zu", q->n_cached);
+	if (q->seed_told)
+		qwen_text_fmt(t, ",\"seed\":%llu", (unsigned long long)q->seed);
+	if (q->times.known)
+		add_timings(t, q);
+	qwen_text_str(t, "}");
+}
+
+void
+qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
+{
+	const struct qwen_answer *a = &q->answer[0];
+
+	qwen_text_str(t, "{\"index\":0,\"content\":");
+	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
+	add_end(t, a);
+}
+
+/* The value at a path as "timings/prompt_n", or NULL. */
+static yyjson_val *
+find_path(yyjson_val *v, const char *path)
+{
+	size_t n;
+
+	for (;; path += n + 1) {
+		n = strcspn(path, "/");
+		v = yyjson_obj_getn(v, path, n);
+		if (v == NULL || path[n] == '\0')
+			return v;
+	}
+}
+
+/* Of a body, those fields alone, each by its path, as llama.cpp has them. */
+static void
+pick(struct qwen_text *t, const char *fields, const struct qwen_text *body)
+{
+	yyjson_doc *list = yyjson_read(fields, strlen(fields), 0);
+	yyjson_doc *doc = yyjson_read(body->s, body->n,
+	    YYJSON_READ_NUMBER_AS_RAW);
+	yyjson_val *v, *found;
+	size_t i, n, k = 0;
+
+	t->failed |= list == NULL || doc == NULL;
+	yyjson_arr_foreach(yyjson_doc_get_root(list), i, n, v) {
+		found = find_path(yyjson_doc_get_root(doc), yyjson_get_str(v));
+		if (found == NULL)
+			continue;
+		qwen_ask_write_key(t, k++, yyjson_get_str(v),
+		    yyjson_get_len(v));
+		qwen_ask_write(t, found);
+	}
+	qwen_text_str(t, k > 0 ? "}" : "{}");
+	yyjson_doc_free(doc);
+	yyjson_doc_free(list);
+}
+
+void
+qwen_infill_body(const struct qwen_request *q, struct qwen_text *t)
+{
+	struct qwen_text whole = { 0 };
+
+	if (q->fields == NULL) {
+		qwen_llama_body(q, t);
+		return;
+	}
+	qwen_llama_body(q, &whole);
+	t->failed |= whole.failed;
+	if (!t->failed)
+		pick(t, q->fields, &whole);
+	qwen_text_fini(&whole);
+}
+
+/* ---------------------------------------------------------------------- events */
+
+static void
+on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
+
+	(void)s;
+	qwen_text_str(t, "data: {\"index\":0,\"content\":");
+	qwen_text_json(t, more.s, more.len);
+	qwen_text_fmt(t, ",\"tokens\":[],\"stop\":false,\"id_slot\":0,"
+	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
+	    p->a->prompt->n);
+}
+
+static void
+on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	(void)s;
+	qwen_text_str(t, "data: {\"index\":0,\"content\":\"\"");
+	add_end(t, p->a);
+	qwen_text_str(t, "\n\n");
+}
+
+static void
+on_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	if (s->q->no.err.code == 0)
+		return;
+	qwen_text_str(t, "data: ");
+	qwen_request_body(s->q, s->created, t);
+	qwen_text_str(t, "\n\n");
+}
+
+const struct qwen_form_events qwen_infill_events = {
+	.more = on_more, .finish = on_finish, .end = on_end,
+	.idle = ": wait\n\n",
+};

@@ -434,6 +434,9 @@ void qserve_count_tokens(struct qserve_call *c);
 
 /* -------------------------------------------------------------- vectors.c */
 
+/* Whether the model's file has this word in its names, as "embed". */
+int qserve_is_named(const struct qserve *s, const char *word);
+
 void qserve_vectors_open(struct qserve *s);
 void qserve_vectors(struct qserve_call *c);
 void qserve_vectors_fini(struct qserve_call *c);

@@ -19,6 +19,8 @@ struct qserve_ranker {
 	size_t			 yes;		/* its place */
 	int32_t			 word[2];
 	struct qwen_err		 err;		/* code 0: it can */
+	int			 untrained;	/* to be told: it is no model
+						   that ranks */
 };
 
 static void
@@ -86,6 +88,7 @@ qserve_rank(struct qserve_call *c)
 		return;
 	}
 	qserve_rank_fini(c);
+	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
 	c->ranking = r = cli_got(calloc(1, sizeof *r));
 	if (qwen_rerank_parse(&r->q, &k->with, c->body.s, c->body.n,
 	    &err) < 0) {
@@ -96,6 +99,10 @@ qserve_rank(struct qserve_call *c)
 		put_body(c);
 		return;
 	}
+	if (k->untrained)
+		cli_note("/v1/rerank: this model was not trained to rank; "
+		    "asking it for yes or no, which says little");
+	k->untrained = 0;
 	r->score = cli_got(calloc(r->q.rank.n + 1, sizeof *r->score));
 	qserve_jobs_new(c, r->q.rank.n, &wants);
 }
@@ -121,6 +128,9 @@ qserve_rank_open(struct qserve *s)
 	    "cls.output.weight");
 
 	k->n_classes = t != NULL ? (size_t)t->ne[1] : 0;
+	k->untrained = k->n_classes == 0 &&
+	    s->embedding.how.pooling != QWEN_POOLING_RANK &&
+	    !qserve_is_named(s, "rerank");
 	if (qwen_reranker_open(&k->how, s->gguf, NULL, &k->err) < 0 ||
 	    qwen_reranker_yes(k->how, k->n_classes, &k->yes, k->word,
 	    &k->err) < 0)

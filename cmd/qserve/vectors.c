@@ -2,6 +2,7 @@
 /* vectors.c - vectors of texts: hidden states, made as the model's file says. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "qserve.h"
 
@@ -106,6 +107,19 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 static const struct qserve_wants wants = { order, on_event, fail };
 
+/* Once: the file names no pooling, as those of models for vectors do. */
+static void
+tell_untrained(const struct qserve *s)
+{
+	static int told;
+
+	if (s->embedding.untrained && !told)
+		cli_note("/v1/embeddings: this model was not trained for "
+		    "embeddings (its file has no pooling type); its vectors, "
+		    "states of the last token, say little");
+	told = 1;
+}
+
 void
 qserve_vectors(struct qserve_call *c)
 {
@@ -114,6 +128,7 @@ qserve_vectors(struct qserve_call *c)
 	struct qwen_err err;
 
 	qserve_vectors_fini(c);
+	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
 	c->vectors = v = cli_got(calloc(1, sizeof *v));
 	if (qwen_embeddings_parse(&v->q, &s->embedding, c->body.s, c->body.n,
 	    &err) < 0) {
@@ -123,10 +138,31 @@ qserve_vectors(struct qserve_call *c)
 	v->how = s->embedding.how;
 	if (v->q.dimensions > 0)
 		v->how.dimensions = v->q.dimensions;
-	if (v->q.no.err.code != 0)
+	if (v->q.no.err.code != 0) {
 		put_body(c);
-	else
-		qserve_jobs_new(c, v->q.n, &wants);
+		return;
+	}
+	tell_untrained(s);
+	qserve_jobs_new(c, v->q.n, &wants);
+}
+
+int
+qserve_is_named(const struct qserve *s, const char *word)
+{
+	static const char *const keys[] = { "general.name",
+	    "general.basename", "general.finetune" };
+	size_t i, k, n = strlen(word);
+	struct qwen_str name;
+
+	for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+		if (qwen_gguf_get_str(s->gguf, keys[i], &name, NULL) <= 0)
+			continue;
+		for (k = 0; k + n <= name.len; k++) {
+			if (strncasecmp(name.s + k, word, n) == 0)
+				return 1;
+		}
+	}
+	return 0;
 }
 
 void
@@ -136,6 +172,8 @@ qserve_vectors_open(struct qserve *s)
 
 	cli_must(s->model_path, qwen_embedding_read(&v->how, s->gguf,
 	    &cli_err));
+	v->untrained = v->how.pooling == QWEN_POOLING_NONE &&
+	    !qserve_is_named(s, "embed");
 	v->tok = s->with.service.tok;
 	v->n_vocab = s->with.service.n_vocab;
 	v->encode = s->with.service.encode;

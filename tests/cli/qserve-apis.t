@@ -43,6 +43,19 @@ qembed -q --dimensions 5 -f f32 texts | head -c 20 | cmp - got
 ok $? "in base64, and fewer numbers"
 is "$(post /v1/embeddings '{"input":[]}' >/dev/null; cat code) $(post /v1/embeddings \
     '{"input":"a","dimensions":9999}' | jq -r .error.param)" "400 dimensions" "what is wrong with it"
+for body in '{"input":[]}' '{"input":""}' '{"input":[[]]}' '{"input":["a",""]}'; do
+	post /v1/embeddings "$body" >/dev/null
+	is "$(cat code) $(jq -r .error.param answer)" "400 input" "as OpenAI: $body"
+done
+is "$(jq -r .error.message answer)" "input: entry 1 is empty" "which names it"
+is "$(post /v1/embeddings '{"input":"In the beginning God created","truncate_prompt_tokens":2}' |
+    jq .usage.prompt_tokens)" 2 "truncate_prompt_tokens"
+awk 'BEGIN { printf "{\"truncate\":true,\"input\":\""; while (i++ < 5000) printf "and it "; print "\"}" }' >long
+n=$(get /v1/models | jq '.data[0].max_model_len')
+is "$(post /v1/embeddings <long | jq .usage.prompt_tokens)" "$n" "truncate: as many as the model takes"
+is "$(post /v1/embeddings '{"input":"a"}' | jq -r .warning)" \
+    "this model was not trained for embeddings: its vectors say little" "a language model says so"
+is "$(grep -c 'not trained for embeddings' log)" 1 "and once on stderr"
 
 # -- tokens
 is "$(post /tokenize '{"content":"In the beginning"}' | jq -c .tokens)" \
@@ -86,5 +99,6 @@ is "$(jq -r '.results | map(.relevance_score) == (map(.relevance_score) | sort |
     '{"query":"a","documents":["b","c"],"top_n":1}' | jq '.results | length')" "true 1" \
     "the best first, or some of them"
 is "$(post /v1/rerank '{"query":"a"}' >/dev/null; cat code)" 400 "a query without documents"
+is "$(grep -c 'not trained to rank' log)" 0 "a model that ranks is not noted"
 end_server
 done_testing

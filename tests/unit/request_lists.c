@@ -57,7 +57,7 @@ embed(const char *json, const char *want)
 	static const float v[] = { 0.5f, -0.25f, 0.1f, 1.0f, 2.0f, 3.0f,
 	    1e-9f, 0.0f, -1.0f };
 	struct qwen_vectors s = { .tok = service.tok, .n_vocab = 258,
-	    .how = { .first = -1, .last = 257 }, .cut = 6 };
+	    .how = { .first = -1, .last = 257 }, .cut = 6, .n_ctx = 5 };
 	struct qwen_embeddings q = { .n = 0 };
 	struct qwen_text t = { 0 };
 
@@ -101,6 +101,34 @@ test_embeddings(void)
 	    "whole number of at least 1", "\"dimensions\""));
 	embed("{\"input\":\"a\",\"encoding_format\":\"int8\"}", NO(
 	    "encoding_format: is not float or base64", "\"encoding_format\""));
+	/* as OpenAI's interface has it: "cannot be an empty string" */
+	embed("{\"input\":[]}", NO("input: is empty", "\"input\""));
+	embed("{\"input\":\"\"}", NO("input: is empty", "\"input\""));
+	embed("{\"input\":[[]]}", NO("input: entry 0 is empty", "\"input\""));
+	embed("{\"input\":[\"\"]}", NO("input: entry 0 is empty",
+	    "\"input\""));
+	embed("{\"input\":[[1],[2],[]]}", NO("input: entry 2 is empty",
+	    "\"input\""));
+	embed("{\"input\":[\"a\",\"\",\"b\"]}", NO("input: entry 1 is empty",
+	    "\"input\""));
+	/* the end of a text stays where it is cut; here that of 6 is usual */
+	embed("{\"input\":\"too long a text\"}", LIST(VECTOR("0",
+	    "[0.5,-0.25,0.100000001]"), "6"));
+	embed("{\"input\":\"too long a text\",\"truncate_prompt_tokens\":3}",
+	    LIST(VECTOR("0", "[0.5,-0.25,0.100000001]"), "3"));
+	embed("{\"input\":\"too long a text\",\"truncate_prompt_tokens\":-1}",
+	    LIST(VECTOR("0", "[0.5,-0.25,0.100000001]"), "5"));
+	embed("{\"input\":\"too long a text\",\"truncate\":true}",
+	    LIST(VECTOR("0", "[0.5,-0.25,0.100000001]"), "5"));
+	embed("{\"input\":\"too long a text\",\"truncate\":\"END\"}",
+	    LIST(VECTOR("0", "[0.5,-0.25,0.100000001]"), "5"));
+	embed("{\"input\":[1,2,3,4,5],\"truncate_prompt_tokens\":3}",
+	    LIST(VECTOR("0", "[0.5,-0.25,0.100000001]"), "3"));
+	embed("{\"input\":\"a\",\"truncate_prompt_tokens\":-2}", NO(
+	    "truncate_prompt_tokens: -2 is not a whole number of at least 1",
+	    "\"truncate_prompt_tokens\""));
+	embed("{\"input\":\"a\",\"truncate\":\"START\"}", NO("truncate: is "
+	    "not true, false, \\\"END\\\" or \\\"NONE\\\"", "\"truncate\""));
 	embed("[]", NO("the request is not a JSON object", "null"));
 }
 

@@ -49,6 +49,35 @@ read_size(struct qwen_refusal *no, yyjson_val *root, const char *key,
 	return 0;
 }
 
+/*
+ * To how many tokens texts are cut: truncate_prompt_tokens, as vLLM has it, where
+ * -1 is as many as the model takes; truncate, true or false, as TEI and Ollama do,
+ * or "END" or "NONE", as Cohere does.  *cut stays if there is neither.
+ */
+static int
+read_cut(struct qwen_refusal *no, yyjson_val *root, size_t n_ctx, size_t *cut)
+{
+	yyjson_val *n = qwen_ask_get(root, "truncate_prompt_tokens");
+	yyjson_val *v = qwen_ask_get(root, "truncate");
+	char buf[QWEN_ASK_NUMBER];
+
+	if (yyjson_is_true(v) || yyjson_equals_str(v, "END"))
+		*cut = n_ctx;
+	else if (v != NULL && !yyjson_is_false(v) &&
+	    !yyjson_equals_str(v, "NONE"))
+		return wrong(no, "truncate", "is not true, false, \"END\" or "
+		    "\"NONE\"");
+	if (n == NULL)
+		return 0;
+	if (qwen_ask_number(no, "truncate_prompt_tokens", n, buf) < 0)
+		return -1;
+	if (strcmp(buf, "-1") == 0) {
+		*cut = n_ctx;
+		return 0;
+	}
+	return read_size(no, root, "truncate_prompt_tokens", cut);
+}
+
 static void
 add_model(struct qwen_text *t, const char *asked, const char *model)
 {
@@ -74,6 +103,14 @@ add_refusal(struct qwen_text *t, const struct qwen_refusal *no)
 }
 
 /* ------------------------------------------------------------------- vectors */
+
+/* Whether there is nothing of which a vector could be made. */
+static int
+is_empty(yyjson_val *v)
+{
+	return (yyjson_is_str(v) && yyjson_get_len(v) == 0) ||
+	    (yyjson_is_arr(v) && yyjson_arr_size(v) == 0);
+}
 
 /* One text, or its tokens; a refusal is the request's. */
 static int
@@ -119,6 +156,8 @@ read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
 
 	if (v == NULL)
 		return bad(&q->no, "input", "input is missing");
+	if (is_empty(v))
+		return wrong(&q->no, "input", "is empty");
 	if (n > QWEN_INPUTS_MAX)
 		return wrong(&q->no, "input", "%zu texts; at most %d", n,
 		    QWEN_INPUTS_MAX);
@@ -127,6 +166,8 @@ read_input(struct qwen_embeddings *q, const struct qwen_vectors *s,
 	if (!many)
 		return add_text(q, s, v);
 	yyjson_arr_foreach(v, i, n, one) {
+		if (is_empty(one))
+			return wrong(&q->no, "input", "entry %zu is empty", i);
 		if (add_text(q, s, one) < 0)
 			return -1;
 	}
@@ -143,8 +184,10 @@ read_embeddings(struct qwen_embeddings *q, const struct qwen_vectors *s,
 
 	if (qwen_ask_line(&q->no, QWEN_LINE_EMBEDDINGS, s->unknown, root) < 0 ||
 	    read_model(&q->no, root, &q->model) < 0 ||
-	    read_size(&q->no, root, "dimensions", &q->dimensions) < 0)
+	    read_size(&q->no, root, "dimensions", &q->dimensions) < 0 ||
+	    read_cut(&q->no, root, s->n_ctx, &how.cut) < 0)
 		return -1;
+	q->untrained = s->untrained;
 	q->base64 = yyjson_equals_str(format, "base64");
 	if (format != NULL && !q->base64 &&
 	    !yyjson_equals_str(format, "float"))
@@ -232,6 +275,9 @@ qwen_embeddings_body(const struct qwen_embeddings *q, const char *model,
 		qwen_text_str(t, q->base64 ? "}" : "]}");
 	}
 	qwen_text_str(t, "],");
+	if (q->untrained)
+		qwen_text_str(t, "\"warning\":\"this model was not trained "
+		    "for embeddings: its vectors say little\",");
 	add_model(t, q->model, model);
 	add_usage(t, q->n_tokens);
 }
@@ -290,17 +336,19 @@ read_rerank(struct qwen_rerank *q, const struct qwen_ranking *s,
 	struct qwen_refusal *no = &q->rank.no;
 	yyjson_val *query = qwen_ask_get(root, "query");
 	yyjson_val *back = qwen_ask_get(root, "return_documents");
+	struct qwen_ranking how = *s;
 
 	if (qwen_ask_line(no, QWEN_LINE_RERANK, s->unknown, root) < 0 ||
 	    read_model(no, root, &q->model) < 0 ||
-	    read_size(no, root, "top_n", &q->top) < 0)
+	    read_size(no, root, "top_n", &q->top) < 0 ||
+	    read_cut(no, root, s->n_ctx, &how.cut) < 0)
 		return -1;
 	if (back != NULL && !yyjson_is_bool(back))
 		return wrong(no, "return_documents", "is not true or false");
 	if (!yyjson_is_str(query))
 		return query == NULL ? bad(no, "query", "query is missing") :
 		    wrong(no, "query", "is no text");
-	return read_documents(q, s, (struct qwen_str){ yyjson_get_str(query),
+	return read_documents(q, &how, (struct qwen_str){ yyjson_get_str(query),
 	    yyjson_get_len(query) }, qwen_ask_get(root, "documents"),
 	    yyjson_is_true(back));
 }

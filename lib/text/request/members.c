@@ -148,7 +148,8 @@ static const struct qwen_member members[] = {
 	{ "instruct", HEEDED, NULL },
 	{ "model", HEEDED, NULL },
 	{ "text", FOREIGN, "input" },
-	{ "truncate_prompt_tokens", REFUSED, NULL },
+	{ "truncate", HEEDED, NULL },
+	{ "truncate_prompt_tokens", HEEDED, NULL },
 	{ "user", IDLE, NULL },
 }, rerank[] = {
 	{ "documents", HEEDED, NULL },
@@ -159,7 +160,8 @@ static const struct qwen_member members[] = {
 	{ "return_documents", HEEDED, NULL },
 	{ "texts", FOREIGN, "documents" },
 	{ "top_n", HEEDED, NULL },
-	{ "truncate_prompt_tokens", REFUSED, NULL },
+	{ "truncate", HEEDED, NULL },
+	{ "truncate_prompt_tokens", HEEDED, NULL },
 	{ "user", IDLE, NULL },
 };
 

@@ -579,6 +579,9 @@ struct qwen_vectors {
 	unsigned		 encode;	/* QWEN_TOK_SPECIAL or 0 */
 	size_t			 n_vocab;
 	size_t			 cut;	/* texts to so many tokens; 0: not */
+	size_t			 n_ctx;	/* that a text may have; 0: not known */
+	int			 untrained;	/* the model's vectors are those
+						   of a language model */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	int			 strict_calls;	/* as in qwen_reply_opts */
 };
@@ -612,6 +615,7 @@ struct qwen_ranking {
 	struct qwen_str		 query;	/* of texts as they are */
 	unsigned		 encode;
 	size_t			 cut;	/* prompts to so many tokens; 0: not */
+	size_t			 n_ctx;	/* that one may have; 0: not known */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	int			 strict_calls;	/* as in qwen_reply_opts */
 };
@@ -650,9 +654,13 @@ struct qwen_embeddings {
 	size_t			 n_tokens;	/* of all */
 	size_t			 dimensions;	/* of a vector; 0: all */
 	int			 base64;
+	int			 untrained;	/* the body says so */
 };
 
-/* q is zeroed; of the service unknown members are read, not how to cut. */
+/*
+ * q is zeroed.  An empty list and an empty text are refused, as OpenAI does; texts
+ * are cut where the request wants it.
+ */
 int qwen_embeddings_parse(struct qwen_embeddings *q,
     const struct qwen_vectors *s, const char *json, size_t n,
     struct qwen_err *err);

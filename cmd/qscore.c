@@ -141,13 +141,12 @@ first_token(const struct qwen_gguf *g, size_t n_vocab)
 {
 	static const char *const keys[] = { "tokenizer.ggml.bos_token_id",
 	    "tokenizer.ggml.eos_token_id" };
-	uint64_t id;
+	int32_t id;
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
-		if (qwen_gguf_get_u64(g, keys[i], 0, &id, NULL) == 1 &&
-		    id < n_vocab)
-			return (int32_t)id;
+		if (qwen_vocab_id(g, keys[i], n_vocab, &id, NULL) == 1)
+			return id;
 	}
 	return -1;
 }

@@ -15,17 +15,20 @@ reason(void *arg, const char *msg)
 	u->reason[u->n++] = cli_got(strdup(msg));
 }
 
-/* As the tools open them; lines of merges are left to --check. */
+/* By what the tools open a file with, so that both say the same. */
 void
 inspect_usable(struct usable *u, const struct qwen_gguf *g)
 {
 	const struct qwen_gguf_checker c = { .problem = reason, .arg = u };
 	struct qwen_template *template;
+	struct qwen_tok *tok;
 
 	cli_must(NULL, qwen_model_check(g, &c, &cli_err));
 	cli_err.code = 0;
-	if (qwen_tok_check(g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &cli_err) < 0 && cli_err.code != QWEN_ENOMEM)
+	if (qwen_tok_open(&tok, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
+	    &cli_err) == 0)
+		qwen_tok_close(tok);
+	else if (cli_err.code != QWEN_ENOMEM)
 		reason(u, cli_err.msg);
 	if (cli_err.code == QWEN_ENOMEM)
 		cli_die_err(NULL, &cli_err);

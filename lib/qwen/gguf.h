@@ -157,6 +157,14 @@ int qwen_vocab_fingerprint(const struct qwen_gguf *g, struct qwen_fp *out,
     struct qwen_err *err);
 
 /*
+ * The id under a key such as tokenizer.ggml.eos_token_id, in a vocabulary of n:
+ * 1 and *id; 0 where there is no such key, or -1 in its place (as any integer
+ * type has it), which means that there is no such token; -1 where it is no id.
+ */
+int qwen_vocab_id(const struct qwen_gguf *g, const char *key, size_t n,
+    int32_t *id, struct qwen_err *err);
+
+/*
  * The ids that end a generation: those of the keys eos_token_id and
  * eot_token_id, and of the texts <|im_end|> and <|endoftext|>; ascending, each
  * once.  Up to max go to ids; *n says how many there are.

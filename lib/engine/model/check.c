@@ -143,7 +143,7 @@ check_special_ids(struct run *r, uint64_t n_vocab)
 	const size_t np = sizeof prefix - 1, ns = sizeof suffix - 1;
 	const struct qwen_gguf_kv *kv;
 	struct qwen_err err;
-	uint64_t id;
+	int32_t id;
 	char key[64];
 	size_t i;
 
@@ -154,11 +154,8 @@ check_special_ids(struct run *r, uint64_t n_vocab)
 			continue;
 		memcpy(key, kv->key.s, kv->key.len);
 		key[kv->key.len] = '\0';
-		if (qwen_gguf_get_u64(r->g, key, 0, &id, &err) < 0)
+		if (qwen_vocab_id(r->g, key, (size_t)n_vocab, &id, &err) < 0)
 			report(r, "%s", err.msg);
-		else if (id >= n_vocab)
-			report(r, "%s is %" PRIu64 ", there are %" PRIu64
-			    " tokens", key, id, n_vocab);
 	}
 }
 

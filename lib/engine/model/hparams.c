@@ -165,8 +165,11 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 {
 	static const char eps_key[] = "attention.layer_norm_rms_epsilon";
 	const struct qwen_gguf_tensor *embd;
+	static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+	    "tokenizer.ggml.eot_token_id" };
 	const struct qwen_gguf_kv *tokens;
-	size_t nextn;
+	size_t nextn, i;
+	int32_t id;
 	double eps;
 
 	if (need_size(k, "block_count", 1, 4096, &h->n_block) < 0 ||
@@ -191,6 +194,10 @@ read_common(struct keys *k, struct qwen_hparams *h, int draft)
 		    "token_embd.weight has %llu rows",
 		    (unsigned long long)embd->ne[1]);
 	h->n_vocab = (size_t)embd->ne[1];
+	for (i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		if (qwen_vocab_id(k->g, ends[i], h->n_vocab, &id, k->err) < 0)
+			return -1;
+	}
 	tokens = qwen_gguf_find(k->g, "tokenizer.ggml.tokens");
 	if (tokens != NULL && tokens->n != h->n_vocab)
 		return qwen_fail(k->err, QWEN_EFORMAT,

@@ -15,12 +15,10 @@ static int32_t
 token(const struct qwen_gguf *g, const char *key)
 {
 	size_t n_vocab;
-	uint64_t id;
+	int32_t id;
 
-	if (qwen_gguf_get_u64(g, key, 0, &id, NULL) != 1 ||
-	    qwen_vocab_size(g, &n_vocab, NULL) < 0 || id >= n_vocab)
-		return -1;
-	return (int32_t)id;
+	return qwen_vocab_size(g, &n_vocab, NULL) < 0 ||
+	    qwen_vocab_id(g, key, n_vocab, &id, NULL) != 1 ? -1 : id;
 }
 
 int32_t

@@ -49,7 +49,11 @@ LIBS_YYJSON = -lyyjson
 else
 INC_YYJSON = -Ilib/text/yyjson
 endif
-LIBS = $(LIBS_YYJSON) $(LIBS_QWEN)
+# Text is normalised by a library of its own, if it is there.
+LIBS_UNISTRING := $(shell printf '\043include <uninorm.h>\nint main(void) { \
+	return uninorm_filter_create == 0; }\n' | $(CC) $(CPPFLAGS) $(LDFLAGS) \
+	-xc - -o /dev/null -lunistring 2>/dev/null && echo -lunistring)
+LIBS = $(LIBS_YYJSON) $(LIBS_UNISTRING) $(LIBS_QWEN)
 
 # The processor that CC compiles for: of its kernels, those are taken.
 MACHINE := $(shell $(CC) -dumpmachine)
@@ -176,7 +180,7 @@ $(B)/lib%.a:
 $(B)/libqwen.so: $(QWEN_OBJ)
 $(B)/libqwentext.so: $(TEXT_OBJ) $(B)/libqwen.so
 $(B)/libqwen.so: NEEDS = $(LIBS_QWEN)
-$(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) -pthread
+$(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -pthread
 $(B)/lib%.so: $(B)/%.map
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
 		$(NEEDS)
@@ -186,6 +190,8 @@ $(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
 	@$(DECLARED) >$@.public
 	@$(if $(filter %.a,$^),$(BORROWED)) >$@.private
 	@{ $(call MAP,$(shell echo $* | tr a-z A-Z)); } >$@
+
+$(B)/lib/text/token/nfc.o: ISA = $(LIBS_UNISTRING:-l%=-DHAVE_UNISTRING)
 
 # Instruction-set flags by file-name suffix; a new set adds a line.
 $(B)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
@@ -421,7 +427,7 @@ ABOUT_qwen = The engine of qpipe: Qwen language models on a CPU
 ABOUT_qwentext = The text side of qpipe: tokens, chats and grammars
 REQUIRES_qwentext = Requires: libqwen
 PRIVATE_qwen = $(LIBS_QWEN)
-PRIVATE_qwentext = $(LIBS_YYJSON)
+PRIVATE_qwentext = $(LIBS_YYJSON) $(LIBS_UNISTRING)
 define INSTALL_WING
 install -m 644 $(B)/lib$1.a "$(DESTDIR)$(LIBDIR)"
 	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"

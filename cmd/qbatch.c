@@ -108,6 +108,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
 	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
 	TOOL_OPT_BOS,
+	TOOL_OPT_NFC,
 	TOOL_OPT_GRAMMAR(&run.batch.with.grammar),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&run.batch.with.mask_unused),

@@ -24,6 +24,7 @@ static const struct cli_opt options[] = {
 	    "begin with this system text"),
 	CLI_OPT_THINK(&qchat_opt.think),
 	TOOL_OPT_EFFORT,
+	TOOL_OPT_NFC,
 	CLI_FLAG(0, "hide-thinking", &qchat_opt.hide_thinking,
 	    "do not show what the model thinks"),
 	CLI_INT('n', "count", "count", &qchat_opt.n, 0, INT64_MAX,

@@ -56,6 +56,7 @@ static const struct cli_opt options[] = {
 	    "a stream of tokens, as qtok -0 writes it"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
+	TOOL_OPT_NFC,
 	CLI_WORD(0, "eos", "on | off", CLI_P(int, &opt.no_eos), "on off",
 	    "whether a token ends each text; as the model says by default"),
 	CLI_FLAG(0, "truncate", &opt.truncate,

@@ -61,6 +61,7 @@ static const struct cli_opt options[] = {
 	    "lines of JSON, each with its query; results likewise"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_OPT_SPECIAL(&run.how.encode),
+	TOOL_OPT_NFC,
 	CLI_FLAG(0, "truncate", &opt.truncate,
 	    "cut documents that are too long for the context"),
 	TOOL_OPT_FORCE_TEXT,

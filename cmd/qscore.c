@@ -44,6 +44,7 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "tokens", &opt.tokens,
 	    "files are streams of tokens, as qtok writes them"),
 	CLI_OPT_SPECIAL(&run.score.how.encode),
+	TOOL_OPT_NFC,
 	TOOL_OPT_FORCE_TEXT,
 	CLI_FLAG(0, "bos", &run.score.how.bos,
 	    "begin each text with the BOS token, whatever the file says"),

@@ -114,6 +114,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_STRICT_CALLS(&server.with.service.strict_calls),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 	TOOL_OPT_BOS,
+	TOOL_OPT_NFC,
 
 	CLI_LIST(0, "ignore-line", "regex", &server.ignore, NULL,
 	    "leave out lines of what the system says that match this"),
@@ -205,6 +206,8 @@ open_model(struct qserve *s)
 	    QWEN_TOK_DECODE, &cli_err));
 	cli_must(s->model_path, qwen_tok_set_bos(tok, g, tool_bos(),
 	    &cli_err));
+	if (tool_nfc)
+		cli_must(NULL, qwen_tok_set_nfc(tok, 1, &cli_err));
 	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 	s->gguf = g;

@@ -34,6 +34,7 @@ static const struct cli_opt options[] = {
 	    "a mark of this name after each document"),
 	CLI_OPT_SPECIAL(&opt.encode_flags),
 	TOOL_OPT_BOS,
+	TOOL_OPT_NFC,
 	CLI_FLAG(0, "force", &opt.force,
 	    "take models, streams and archives for text, too"),
 	CLI_SET(0, "show-special", &opt.decode_flags, QWEN_TOK_SHOW_SPECIAL,

@@ -63,7 +63,7 @@ command -v zstd >/dev/null 2>&1 || missing="$missing zstd"
 command -v jq >/dev/null 2>&1 || missing="$missing jq"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
-# qchat and qbench do without them, if they must
+# qchat, qtok and qbench do without them, if they must
 without() {	# PACKAGE, and what is not there then
 	command -v apt-get >/dev/null 2>&1 || return
 	sudo=
@@ -74,6 +74,7 @@ without() {	# PACKAGE, and what is not there then
 	    echo "deps: could not; $2" >&2
 }
 have_header histedit.h || without libedit-dev "qchat will not edit lines"
+have_header uninorm.h || without libunistring-dev "qtok will not know --nfc"
 have_header curl/curl.h ||
     without libcurl4-openssl-dev "qbench will not know --url"
 if [ "$1" = audit ]; then

@@ -12,8 +12,9 @@ extern "C" {
 /*
  * Byte-level BPE as Qwen files carry it (tokenizer.ggml.model "gpt2"), with
  * the pre-tokenizers qwen2 and qwen35.  Any bytes can be encoded; bytes that
- * are not UTF-8 come back as they were.  Text is not normalised.  Encoding adds
- * no token in front or at the end; qwen_tok_begin adds BOS.
+ * are not UTF-8 come back as they were.  Text is normalised only if
+ * qwen_tok_set_nfc asks for it.  Encoding adds no token in front or at the end;
+ * qwen_tok_begin adds BOS.
  */
 struct qwen_tok;
 
@@ -75,6 +76,14 @@ int qwen_tok_set_bos(struct qwen_tok *t, const struct qwen_gguf *g,
  */
 int qwen_tok_begin(const struct qwen_tok *t, int32_t **ids, size_t *n,
     struct qwen_err *err);
+
+/*
+ * Whether texts are normalised to NFC before they are encoded, as the tokenizers
+ * library does for Qwen models; off at first.  Special tokens are found before
+ * that.  QWEN_EUNSUP in a build without libunistring.  Encoders that are made
+ * later heed it.
+ */
+int qwen_tok_set_nfc(struct qwen_tok *t, int on, struct qwen_err *err);
 
 /* Encoding: */
 enum {

@@ -13,6 +13,8 @@ tool_bos(void)
 	    tool_bos_flags == TOOL_NO_BOS ? QWEN_BOS_NEVER : QWEN_BOS_FILE;
 }
 
+int tool_nfc;
+
 struct qwen_tok *
 tool_tok(const struct qwen_gguf *g, unsigned what)
 {
@@ -24,5 +26,7 @@ tool_tok(const struct qwen_gguf *g, unsigned what)
 	if ((pre = qwen_tok_guess(t)) != NULL)
 		cli_note("%s: has no tokenizer.ggml.pre: text is cut as by %s",
 		    path, pre);
+	if (tool_nfc && (what & QWEN_TOK_ENCODE) != 0)
+		cli_must(NULL, qwen_tok_set_nfc(t, 1, &cli_err));
 	return t;
 }

@@ -106,6 +106,10 @@
 	"write the state as it is: larger, and sooner done")
 #define TOOL_OPT_MASK_UNUSED(p) \
 	CLI_FLAG(0, "mask-unused", p, "never choose an id that is no token")
+/* What tool_tok() opens does so. */
+#define TOOL_OPT_NFC \
+	CLI_FLAG(0, "nfc", &tool_nfc, \
+	    "normalise text to NFC before it is cut into tokens")
 #define TOOL_OPT_IGNORE_EOS(p) \
 	CLI_FLAG(0, "ignore-eos", p, "go on after a token that ends texts")
 /* Whether texts begin with BOS: tool_bos(). */
@@ -152,6 +156,7 @@ struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
 /* qwen_tok_open; dies.  A note where the file does not say how text is cut. */
 struct qwen_tok *tool_tok(const struct qwen_gguf *g, unsigned what);
+extern int tool_nfc;	/* TOOL_OPT_NFC */
 
 /* What TOOL_OPT_BOS said; dies if both were given. */
 enum { TOOL_BOS = 1, TOOL_NO_BOS = 2 };

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "text/token/load.h"
+#include "text/token/nfc.h"
 #include "text/token/tok.h"
 
 enum {
@@ -35,6 +36,8 @@ struct qwen_tok_encoder {
 	unsigned char	*buf;		/* text not encoded yet */
 	size_t		 n, cap;
 	size_t		 searched;	/* no special token begins before */
+	struct qwen_nfc	*nfc;		/* or NULL: text is taken as it is */
+	struct qwen_text norm;		/* normalised text not encoded yet */
 	struct qwen_pre_resume resume;	/* how far the first piece is known */
 	int32_t		*ids;
 	size_t		 n_ids, cap_ids;
@@ -66,6 +69,10 @@ qwen_tok_encoder_new(struct qwen_tok_encoder **out, const struct qwen_tok *t,
 	}
 	e->cache = (struct memo *)(((uintptr_t)e->cache_mem + 63) &
 	    ~(uintptr_t)63);
+	if (t->nfc && qwen_nfc_new(&e->nfc, err) < 0) {
+		qwen_tok_encoder_free(e);
+		return -1;
+	}
 	*out = e;
 	return 0;
 }
@@ -79,6 +86,8 @@ qwen_tok_encoder_free(struct qwen_tok_encoder *e)
 	free(e->ids);
 	free(e->cache_mem);
 	free(e->scratch.mem);
+	qwen_nfc_free(e->nfc);
+	qwen_text_fini(&e->norm);
 	free(e);
 }
 
@@ -86,8 +95,12 @@ qwen_tok_encoder_free(struct qwen_tok_encoder *e)
 static void
 reset(struct qwen_tok_encoder *e)
 {
-	e->n = e->searched = 0;
+	e->n = e->searched = e->norm.n = 0;
 	memset(&e->resume, 0, sizeof e->resume);
+	if (e->norm.failed)
+		qwen_text_fini(&e->norm);
+	if (e->nfc != NULL)
+		qwen_nfc_reset(e->nfc);
 }
 
 /* Room for n more ids, and for the few beyond that a memo may write. */
@@ -198,24 +211,52 @@ encode_pieces(struct qwen_tok_encoder *e, const unsigned char *p,
 }
 
 /*
- * Text without special tokens, from *pos to end; final: nothing of it comes
- * later.  *pos goes to what must wait.
+ * Text without special tokens, in buf from *pos to end; final: nothing of it
+ * comes later.  *pos goes to what must wait.
  */
 static int
-encode_fragment(struct qwen_tok_encoder *e, size_t *pos, size_t end, int final,
-    struct qwen_err *err)
+encode_text(struct qwen_tok_encoder *e, const unsigned char *buf, size_t *pos,
+    size_t end, int final, struct qwen_err *err)
 {
 	size_t ends[PIECES], k;
 
 	do {
-		k = e->t->pre->split(e->buf + *pos, end - *pos, final,
+		k = e->t->pre->split(buf + *pos, end - *pos, final,
 		    &e->resume, ends, PIECES);
 		if (k == 0)
 			break;
-		if (encode_pieces(e, e->buf + *pos, ends, k, err) < 0)
+		if (encode_pieces(e, buf + *pos, ends, k, err) < 0)
 			return -1;
 		*pos += ends[k - 1];
 	} while (k == PIECES);
+	return 0;
+}
+
+/* The same of what is in the encoder, normalised if that is wanted. */
+static int
+encode_fragment(struct qwen_tok_encoder *e, size_t *pos, size_t end, int final,
+    struct qwen_err *err)
+{
+	static const char slack[QWEN_PRE_SLACK];
+	size_t n, at = 0;
+
+	if (e->nfc == NULL)
+		return encode_text(e, e->buf, pos, end, final, err);
+	if (qwen_nfc_put(e->nfc, e->buf + *pos, end - *pos, final, &e->norm,
+	    err) < 0)
+		return -1;
+	*pos = end;
+	n = e->norm.n;
+	qwen_text_add(&e->norm, slack, sizeof slack);
+	if (e->norm.failed)
+		return qwen_oom(err);
+	e->norm.n = n;
+	if (encode_text(e, (const unsigned char *)e->norm.s, &at, n, final,
+	    err) < 0)
+		return -1;
+	e->norm.n -= at;
+	if (at > 0)
+		memmove(e->norm.s, e->norm.s + at, e->norm.n);
 	return 0;
 }
 
@@ -286,7 +327,9 @@ qwen_tok_encoder_finish(struct qwen_tok_encoder *e, const int32_t **ids,
 
 	*ids = NULL;
 	*n_ids = e->n_ids = 0;
-	rc = e->n == 0 ? 0 : encode(e, 1, err);
+	rc = e->nfc != NULL ? append(e, NULL, 0, err) : 0;
+	if (rc == 0 && (e->n > 0 || e->nfc != NULL))
+		rc = encode(e, 1, err);
 	reset(e);
 	if (rc < 0)
 		return -1;

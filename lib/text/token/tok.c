@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "text/token/nfc.h"
 #include "text/token/tok.h"
 
 /* A string key that must be there. */
@@ -107,6 +108,19 @@ qwen_tok_close(struct qwen_tok *t)
 	qwen_merges_fini(&t->merges);
 	qwen_vocab_fini(&t->v);
 	free(t);
+}
+
+int
+qwen_tok_set_nfc(struct qwen_tok *t, int on, struct qwen_err *err)
+{
+	struct qwen_nfc *f;
+
+	if (on && qwen_nfc_new(&f, err) < 0)
+		return -1;
+	if (on)
+		qwen_nfc_free(f);
+	t->nfc = on;
+	return 0;
 }
 
 const char *

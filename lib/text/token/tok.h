@@ -207,6 +207,7 @@ int qwen_bytemap_read(const unsigned char *s, size_t n, size_t *len);
 size_t qwen_bytemap_write(unsigned byte, char s[4]);
 
 struct qwen_tok {
+	int			 nfc;		/* text is normalised */
 	struct qwen_vocab	 v;
 	const struct qwen_pre	*pre;
 	int			 guessed;	/* the file does not name it */

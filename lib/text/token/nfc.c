@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: ISC */
+/* nfc.c - text that comes in parts, normalised to NFC, by libunistring. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+#include "text/token/nfc.h"
+
+#ifdef HAVE_UNISTRING
+#include <uninorm.h>
+
+struct qwen_nfc {
+	struct uninorm_filter	*filter;
+	struct qwen_text	*out;
+	int			 waits;		/* the filter holds characters */
+	unsigned char		 part[4];	/* of a character, n_part < 4 */
+	size_t			 n_part;
+};
+
+/* A character that the filter is done with. */
+static int
+take(void *arg, ucs4_t c)
+{
+	struct qwen_nfc *f = arg;
+	char s[4];
+
+	if (f->out != NULL)
+		qwen_text_add(f->out, s, qwen_utf8_write(c, s));
+	return f->out != NULL && f->out->failed ? -1 : 0;
+}
+
+int
+qwen_nfc_new(struct qwen_nfc **out, struct qwen_err *err)
+{
+	struct qwen_nfc *f = calloc(1, sizeof *f);
+
+	*out = NULL;
+	if (f == NULL)
+		return qwen_oom(err);
+	f->filter = uninorm_filter_create(UNINORM_NFC, take, f);
+	if (f->filter == NULL) {
+		free(f);
+		return qwen_oom(err);
+	}
+	*out = f;
+	return 0;
+}
+
+void
+qwen_nfc_free(struct qwen_nfc *f)
+{
+	if (f == NULL)
+		return;
+	f->out = NULL;
+	uninorm_filter_free(f->filter);
+	free(f);
+}
+
+void
+qwen_nfc_reset(struct qwen_nfc *f)
+{
+	f->out = NULL;
+	uninorm_filter_flush(f->filter);
+	f->waits = 0;
+	f->n_part = 0;
+}
+
+static int
+flush(struct qwen_nfc *f)
+{
+	if (!f->waits)
+		return 0;
+	f->waits = 0;
+	return uninorm_filter_flush(f->filter);
+}
+
+/* ASCII: nothing before a character of it combines with it. */
+static int
+put_ascii(struct qwen_nfc *f, const unsigned char *s, size_t n)
+{
+	if (flush(f) < 0)
+		return -1;
+	qwen_text_add(f->out, s, n - 1);
+	f->waits = 1;
+	return uninorm_filter_write(f->filter, s[n - 1]);
+}
+
+/* Length of the character that begins so; 0 if none does. */
+static size_t
+length_of(unsigned char c)
+{
+	return c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 :
+	    c < 0xf5 ? 4 : 0;
+}
+
+/*
+ * The character of more than one byte at s: its length, 0 if there is none; n + 1
+ * if the n bytes may be the beginning of one.
+ */
+static size_t
+decode(const unsigned char *s, size_t n, ucs4_t *c)
+{
+	static const ucs4_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t len = length_of(s[0]), i;
+
+	*c = s[0] & (0x7fu >> len);
+	for (i = 1; i < len && i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*c = *c << 6 | (s[i] & 0x3f);
+	}
+	if (len > n)
+		return n + 1;
+	return *c < least[len] || *c > 0x10ffff ||
+	    (*c >= 0xd800 && *c <= 0xdfff) ? 0 : len;
+}
+
+/*
+ * One character, or a byte that is none: how many bytes it was, 0 if more have to
+ * come, -1 for want of memory.
+ */
+static int
+put_one(struct qwen_nfc *f, const unsigned char *s, size_t n)
+{
+	size_t len;
+	ucs4_t c;
+
+	if (s[0] < 0x80)
+		return put_ascii(f, s, 1) < 0 ? -1 : 1;
+	len = decode(s, n, &c);
+	if (len == 0) {
+		if (flush(f) < 0)
+			return -1;
+		qwen_text_add(f->out, s, 1);
+		return 1;
+	}
+	if (len > n)
+		return 0;
+	f->waits = 1;
+	return uninorm_filter_write(f->filter, c) < 0 ? -1 : (int)len;
+}
+
+/* The character of which the beginning was kept, with bytes of the text. */
+static int
+complete(struct qwen_nfc *f, const unsigned char **s, size_t *n, int final)
+{
+	int used;
+
+	while (f->n_part > 0) {
+		used = put_one(f, f->part, f->n_part);
+		if (used < 0)
+			return -1;
+		if (used == 0 && *n > 0) {
+			f->part[f->n_part++] = *(*s)++;
+			--*n;
+			continue;
+		}
+		if (used == 0 && !final)
+			return 0;
+		if (used == 0) {	/* it ends within a character */
+			if (flush(f) < 0)
+				return -1;
+			qwen_text_add(f->out, f->part, 1);
+			used = 1;
+		}
+		f->n_part -= (size_t)used;
+		memmove(f->part, f->part + used, f->n_part);
+	}
+	return 0;
+}
+
+static int
+put(struct qwen_nfc *f, const unsigned char *s, size_t n, int final)
+{
+	size_t i;
+	int used;
+
+	if (complete(f, &s, &n, final) < 0)
+		return -1;
+	while (n > 0) {
+		for (i = 0; i < n && s[i] < 0x80; i++)
+			;
+		used = 0;
+		if (i > 0 ? put_ascii(f, s, i) < 0 :
+		    (used = put_one(f, s, n)) < 0)
+			return -1;
+		if (i == 0 && used == 0)
+			break;
+		i += (size_t)used;
+		s += i;
+		n -= i;
+	}
+	/* the beginning of a character, of 3 bytes at most */
+	if (n > 0) {
+		memcpy(f->part, s, n);
+		f->n_part = n;
+		n = 0;
+	}
+	return final && (complete(f, &s, &n, 1) < 0 || flush(f) < 0) ? -1 : 0;
+}
+
+int
+qwen_nfc_put(struct qwen_nfc *f, const unsigned char *s, size_t n, int final,
+    struct qwen_text *out, struct qwen_err *err)
+{
+	int rc;
+
+	f->out = out;
+	rc = put(f, s, n, final);
+	f->out = NULL;
+	if (rc == 0 && !out->failed)
+		return 0;
+	qwen_nfc_reset(f);
+	return qwen_oom(err);
+}
+
+#else
+
+int
+qwen_nfc_new(struct qwen_nfc **out, struct qwen_err *err)
+{
+	*out = NULL;
+	return qwen_fail(err, QWEN_EUNSUP, "built without libunistring, which "
+	    "normalises text to NFC");
+}
+
+void
+qwen_nfc_free(struct qwen_nfc *f)
+{
+	(void)f;
+}
+
+void
+qwen_nfc_reset(struct qwen_nfc *f)
+{
+	(void)f;
+}
+
+int
+qwen_nfc_put(struct qwen_nfc *f, const unsigned char *s, size_t n, int final,
+    struct qwen_text *out, struct qwen_err *err)
+{
+	(void)f, (void)s, (void)n, (void)final, (void)out;
+	return qwen_oom(err);
+}
+
+#endif

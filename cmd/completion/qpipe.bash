@@ -94,7 +94,10 @@ _qpipe()
 		fi
 		[ "$letter" = - ] || opts="$opts $letter"
 		[ "$long" = - ] || opts="$opts $long"
-		[ "$arg" = - ] || case $prev in
+		case $arg in
+		- | '['*) continue ;;
+		esac
+		case $prev in
 		-) ;;
 		"$letter" | "$long") argument=$how ;;
 		esac

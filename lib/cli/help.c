@@ -94,8 +94,8 @@ put_row(const struct cli_opt *o)
 	    o->name ? o->name : "");
 	fputs(left, stdout);
 	if (o->arg != NULL) {
-		n += printf(" ");
-		for (const char *s = o->arg; *s != '\0'; s++, n++)
+		n += printf("%s", o->arg[0] == '[' ? "[=" : " ");
+		for (const char *s = o->arg + (o->arg[0] == '['); *s != '\0'; s++, n++)
 			putchar(strchr(o->arg, '|') ? *s : toupper((unsigned char)*s));
 	}
 	put_help(o, n);

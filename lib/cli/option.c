@@ -251,7 +251,8 @@ take_long(char *argv[], int i)
 	value = name[len] == '=' ? name + len + 1 : NULL;
 	if (value != NULL && o->arg == NULL && o->call != help)
 		cli_usage("option --%s takes no argument", o->name);
-	if (value == NULL && o->arg != NULL && (value = argv[++i]) == NULL)
+	if (value == NULL && o->arg != NULL && o->arg[0] != '[' &&
+	    (value = argv[++i]) == NULL)
 		cli_usage("option --%s needs an argument", o->name);
 	set(k, value);
 	return i + 1;

@@ -31,7 +31,9 @@ struct cli_opt {
 	enum cli_kind	 kind;
 	char		 letter;	/* or 0 */
 	const char	*name;		/* long form, without dashes */
-	const char	*arg;		/* what its argument is called, or NULL */
+	const char	*arg;		/* what its argument is called, or NULL;
+					   "[text]": it may be left out, else
+					   --name=text; of a CALL */
 	const char	*help;		/* what it does; of a group, the heading */
 	/*
 	 * What its argument may be, for completion: "file", "file gguf" (a

@@ -29,7 +29,8 @@ rows() {
 # The heads of lists of options, in the source of a page on stdin.
 heads() {
 	sed -n 's/^\.It Fl //p' | sed 's/ , Fl /\n/g; s/ , \\-/\n\\-/g' |
-	    sed 's/^\\-/--/; /^--/!s/^/-/; s/ Ar / /; s/ Cm / /; s/ Ns = Ns Ar /=/'
+	    sed 's/^\\-/--/; /^--/!s/^/-/; s/ Ar / /; s/ Cm / /; s/ Ns = Ns Ar /=/
+	    s/ Ns Op = Ns \(.*\)/ [\1]/'
 }
 
 documented() {

@@ -90,21 +90,111 @@ say_where(const char *json, const yyjson_read_err *e, struct qwen_err *err)
 		    "%s", line, e->pos - from + 1, e->msg);
 }
 
+/* Whether s, n bytes, begins with \u and a number from low to high. */
+static int
+is_unit(const char *s, size_t n, unsigned long low, unsigned long high)
+{
+	char digits[5] = "";
+	unsigned long u;
+
+	if (n < 6 || s[0] != '\\' || s[1] != 'u')
+		return 0;
+	memcpy(digits, s + 2, 4);
+	if (strspn(digits, "0123456789abcdefABCDEF") != 4)
+		return 0;
+	u = strtoul(digits, NULL, 16);
+	return u >= low && u <= high;
+}
+
+/*
+ * Write U+FFFD over each half of a surrogate pair that stands alone: how many.
+ * With out NULL they are only counted.
+ */
+static size_t
+replace_halves(const char *json, size_t n, char *out)
+{
+	size_t i, k, found = 0;
+
+	for (i = 0; i < n; i += k) {
+		k = json[i] == '\\' ? 2 : 1;
+		if (k == 1 || !is_unit(json + i, n - i, 0xd800, 0xdfff))
+			continue;
+		k = 6;
+		if (is_unit(json + i, n - i, 0xd800, 0xdbff) &&
+		    is_unit(json + i + 6, n - i - 6, 0xdc00, 0xdfff))
+			k = 12;
+		else {
+			found++;
+			if (out != NULL)
+				memcpy(out + i + 2, "fffd", 4);
+		}
+	}
+	return found;
+}
+
+static yyjson_doc *
+parse(const char *json, size_t n, yyjson_read_err *e)
+{
+	/* without the flag for it, the text is not written to */
+	return yyjson_read_opts((char *)(uintptr_t)json, n,
+	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, e);
+}
+
+/* Again, with U+FFFD for halves of pairs, if that was what is wrong. */
+static yyjson_doc *
+parse_again(const char *json, size_t n, yyjson_read_err *e)
+{
+	yyjson_doc *doc;
+	char *copy;
+
+	if (replace_halves(json, n, NULL) == 0)
+		return NULL;
+	if ((copy = malloc(n)) == NULL) {
+		e->code = YYJSON_READ_ERROR_MEMORY_ALLOCATION;
+		return NULL;
+	}
+	memcpy(copy, json, n);
+	replace_halves(json, n, copy);
+	doc = parse(copy, n, e);
+	free(copy);
+	return doc;
+}
+
 yyjson_doc *
-qwen_json_open(const char *json, size_t n, struct qwen_err *err)
+qwen_json_open_any(const char *json, size_t n, int *halves,
+    struct qwen_err *err)
 {
 	yyjson_read_err e;
-	/* without the flag for it, the text is not written to */
-	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, n,
-	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, &e);
+	yyjson_doc *doc = parse(json, n, &e);
+	int again = doc == NULL &&
+	    e.code == YYJSON_READ_ERROR_INVALID_STRING;
 
+	if (again)
+		doc = parse_again(json, n, &e);
+	if (halves != NULL)
+		*halves = again && doc != NULL;
 	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		qwen_oom(err);
 	else if (doc == NULL)
 		say_where(json, &e, err);
-	else if (check(doc, err) < 0) {
+	return doc;
+}
+
+yyjson_doc *
+qwen_json_open_noted(const char *json, size_t n, int *halves,
+    struct qwen_err *err)
+{
+	yyjson_doc *doc = qwen_json_open_any(json, n, halves, err);
+
+	if (doc != NULL && check(doc, err) < 0) {
 		yyjson_doc_free(doc);
 		doc = NULL;
 	}
 	return doc;
+}
+
+yyjson_doc *
+qwen_json_open(const char *json, size_t n, struct qwen_err *err)
+{
+	return qwen_json_open_noted(json, n, NULL, err);
 }

@@ -51,6 +51,23 @@ int qwen_template_set_tokens(struct qwen_template *t,
 int qwen_template_set_effort(struct qwen_template *t, const char *effort,
     const char *high, struct qwen_err *err);
 
+/*
+ * What becomes of messages of systems (and developers) that the template does
+ * not take where they are.  Where it takes them, they stay as they are, and a
+ * developer is a system for a template that does not know the word.
+ */
+enum qwen_systems {
+	QWEN_SYSTEMS_REMIND,	/* those at the start are one message; a later
+				   one is a reminder in the next turn of the
+				   user: so unless set otherwise */
+	QWEN_SYSTEMS_FIRST,	/* all are one message at the start */
+	QWEN_SYSTEMS_TEMPLATE,	/* no message is changed; what the template
+				   refuses fails */
+};
+
+void qwen_template_set_systems(struct qwen_template *t,
+    enum qwen_systems how);
+
 /* The way in which it has tools called, which qwen_reply reads; 0: in none. */
 enum qwen_calls {
 	QWEN_CALLS_JSON = 1,	/* an object with name and arguments */
@@ -65,13 +82,22 @@ int qwen_template_names(const struct qwen_template *t, const char *word);
 /*
  * What the template makes of a request, n bytes of JSON: an object with a list
  * of messages and, if wanted, tools and other things that the template asks
- * for; add_generation_prompt is true unless given.  null counts as not given;
- * members of chat_template_kwargs are as if they were members of the request.
- * Numbers keep their digits.  A thought may be called reasoning_content,
- * reasoning or thinking.  Where the template has no use for them as they are,
- * arguments that are a JSON string are read, content that is missing is empty,
- * and parts of text are joined by line feeds.  What the template refuses, or
- * cannot take, fails.
+ * for.  null counts as not given; fields of chat_template_kwargs are as if they
+ * were fields of the request.  Numbers keep their digits.
+ *
+ * A thought may be called reasoning_content, reasoning or thinking; the role
+ * function and the field function_call are taken for tool and tool_calls.
+ * Arguments of calls become objects unless the template reads JSON: nothing is
+ * {}, of JSON that was cut the readable part counts, and what is no object is the
+ * value of "input".  Where the template has no use for them as they are, content
+ * that is missing is empty, and parts of text are joined by line feeds.  A
+ * template that refuses a chat without a question of the user is made to take
+ * it.  What the template refuses otherwise, or cannot take, fails.
+ *
+ * A last message of the assistant, of text and without calls, is continued: the
+ * prompt ends where its text does.  With continue_final_message false, or with
+ * add_generation_prompt, it is not; with continue_final_message true, what cannot
+ * be continued fails.  add_generation_prompt is true unless given.
  */
 struct qwen_prompt;
 
@@ -110,6 +136,12 @@ enum qwen_thinking {
 
 enum qwen_thinking qwen_prompt_thinking(const struct qwen_prompt *p);
 
+/* Whether a reply continues the last message. */
+int qwen_prompt_continues(const struct qwen_prompt *p);
+
+/* Whether arguments of an earlier call were cut, or no object. */
+int qwen_prompt_repaired(const struct qwen_prompt *p);
+
 /* Whether a reply to it begins with a thought, as far as its template tells. */
 int qwen_template_thinks(const struct qwen_template *t,
     enum qwen_thinking prompt);
@@ -145,6 +177,8 @@ struct qwen_reply_event {
 
 struct qwen_reply_opts {
 	enum qwen_thinking	 thinking;	/* of the prompt */
+	int			 continues;	/* likewise: white space at the
+						   beginning is part of it */
 	const char		*tools;		/* those of the request, a JSON
 						   list; NULL: none, and then
 						   calls are text */

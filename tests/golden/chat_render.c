@@ -74,6 +74,8 @@ all(const char *name)
 	b = chat_load(file);
 	if (qwen_template_open(&t, name, NULL) < 0)
 		exit(1);
+	/* the cases are what the template alone makes of the messages */
+	qwen_template_set_systems(t, QWEN_SYSTEMS_TEMPLATE);
 	for (line = (char *)b.p; (doc = chat_case(&line)) != NULL; ) {
 		one(t, yyjson_doc_get_root(doc), &sum);
 		yyjson_doc_free(doc);

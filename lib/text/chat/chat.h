@@ -178,12 +178,16 @@ struct qwen_template {
 	int			 thinks;
 	int			 parsed_arguments;	/* those of calls must
 							   not be strings */
+	enum qwen_systems	 systems;
 };
 
 struct qwen_prompt {
 	char		*s;
 	unsigned char	*own;	/* 1: the template wrote the byte */
 	size_t		 n;
+	int		 continues;	/* the last message, and then */
+	enum qwen_thinking thinking;	/* its thought (OPEN), or its text */
+	int		 repaired;
 };
 
 /* Parse source (n bytes that live on) into t->body. */
@@ -215,9 +219,9 @@ struct chat_run {
 	unsigned		 line;		/* of the node at work */
 	int			 failed;	/* err says why: the first failure;
 						   nothing after it counts */
-	int			 accident;	/* failed for want of a branch,
-						   not by raise_exception */
-	int			 raised;	/* by that */
+	int			 accident;	/* failed for want of a branch, */
+	int			 raised;	/* or by raise_exception, which */
+	int			 mute;		/* does nothing here */
 	struct chat_buf		*out;
 	struct chat_scope	*scope;
 	struct qwen_err		*err;

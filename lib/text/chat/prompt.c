@@ -62,6 +62,8 @@ qwen_prompt_thinking(const struct qwen_prompt *p)
 {
 	size_t n = p->n;
 
+	if (p->continues)
+		return p->thinking;
 	while (n > 0 && (p->s[n - 1] == '\n' || p->s[n - 1] == ' '))
 		n--;
 	if (n >= 8 && wrote(p, n - 8, "</think>"))
@@ -69,6 +71,18 @@ qwen_prompt_thinking(const struct qwen_prompt *p)
 	if (n >= 7 && wrote(p, n - 7, "<think>"))
 		return QWEN_THINKING_OPEN;
 	return QWEN_THINKING_NONE;
+}
+
+int
+qwen_prompt_continues(const struct qwen_prompt *p)
+{
+	return p->continues;
+}
+
+int
+qwen_prompt_repaired(const struct qwen_prompt *p)
+{
+	return p->repaired;
 }
 
 int

@@ -388,6 +388,10 @@ qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
 	r->thinks = t->thinks;
 	r->reasoning.kind = QWEN_REPLY_REASONING;
 	r->content.kind = QWEN_REPLY_CONTENT;
+	/* white space at the beginning is within what is continued */
+	r->reasoning.begun = opts->continues &&
+	    opts->thinking == QWEN_THINKING_OPEN;
+	r->content.begun = opts->continues && !r->reasoning.begun;
 	r->state = opts->thinking == QWEN_THINKING_OPEN ?
 	    CHAT_REPLY_THOUGHT : opts->thinking == QWEN_THINKING_NONE ?
 	    CHAT_REPLY_START : CHAT_REPLY_BARE;

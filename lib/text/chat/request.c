@@ -23,9 +23,6 @@ fail(struct chat_run *r, const char *what)
 
 /* ---------------------------------------------------------- JSON to values */
 
-static struct chat_value convert(struct chat_run *r, yyjson_val *json,
-    unsigned depth);
-
 /* Digits as they were written; a point or an exponent makes a double. */
 static struct chat_value
 number(const char *s, size_t n)
@@ -52,7 +49,7 @@ array(struct chat_run *r, yyjson_val *json, unsigned depth)
 	yyjson_arr_foreach(json, i, n, v) {
 		if (r->failed)
 			break;
-		l.v[l.n++] = convert(r, v, depth + 1);
+		l.v[l.n++] = qwen_chat_convert(r, v, depth + 1);
 	}
 	return chat_list(l);
 }
@@ -82,13 +79,13 @@ object(struct chat_run *r, yyjson_val *json, unsigned depth)
 		if (r->failed)
 			return out;
 		d->p[d->n].key = text(key);
-		d->p[d->n++].v = convert(r, v, depth + 1);
+		d->p[d->n++].v = qwen_chat_convert(r, v, depth + 1);
 	}
 	return out;
 }
 
-static struct chat_value
-convert(struct chat_run *r, yyjson_val *json, unsigned depth)
+struct chat_value
+qwen_chat_convert(struct chat_run *r, yyjson_val *json, unsigned depth)
 {
 	struct chat_value none = { .type = CHAT_NONE };
 
@@ -187,41 +184,67 @@ read(struct qwen_chat_request *q, struct chat_run *r,
 	return r->failed ? NULL : root;
 }
 
-/* Arguments given as a JSON string, as an object. */
+/* The call that function_call is, OpenAI's form before there were tools. */
 static void
-parse_arguments(struct qwen_chat_request *q, struct chat_run *r,
-    struct chat_dict *call)
+rename_call(struct chat_run *r, struct chat_dict *m)
 {
-	struct chat_value *f = get(r, call, "function"), *v;
-	yyjson_val *json;
+	struct chat_value *f = get(r, m, "function_call");
+	struct chat_value *calls = get(r, m, "tool_calls"), v;
+	struct chat_value type = chat_text(chat_literal("function"));
+	struct chat_list l;
+
+	if (f == NULL || f->type != CHAT_DICT || (calls != NULL &&
+	    calls->type == CHAT_LIST && calls->u.l.n > 0))
+		return;
+	v = qwen_chat_new_dict(r, CHAT_DICT);
+	l = qwen_chat_new_list(r, 1);
+	if (r->failed)
+		return;
+	put(r, v.u.d, "type", &type);
+	put(r, v.u.d, "function", f);
+	l.v[0] = v;
+	v = chat_list(l);
+	put(r, m, "tool_calls", &v);
+}
+
+/* The arguments of a call, which are there then; NULL after a failure. */
+static struct chat_value *
+arguments_of(struct chat_run *r, struct chat_dict *call)
+{
+	struct chat_value none = { .type = CHAT_NONE };
+	struct chat_value *f = get(r, call, "function");
 
 	if (f != NULL && f->type == CHAT_DICT)
 		call = f->u.d;
-	v = get(r, call, "arguments");
-	if (v == NULL || v->type != CHAT_TEXT)
-		return;
-	json = read(q, r, &v->u.s, "arguments of a tool call",
-	    "arguments of a tool call are no object");
-	if (json != NULL)
-		*v = convert(r, json, 8);
+	if (get(r, call, "arguments") == NULL)
+		put(r, call, "arguments", &none);
+	return get(r, call, "arguments");
 }
 
+/* Read arguments of the calls of a message; q NULL: make objects of others. */
 static void
-calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m)
+calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m,
+    int parse)
 {
-	struct chat_value *v = get(r, m, "tool_calls");
+	struct chat_value *v = get(r, m, "tool_calls"), *arguments;
 	size_t i;
 
 	for (i = 0; v != NULL && v->type == CHAT_LIST && i < v->u.l.n; i++) {
-		if (v->u.l.v[i].type == CHAT_DICT)
-			parse_arguments(q, r, v->u.l.v[i].u.d);
+		if (v->u.l.v[i].type != CHAT_DICT)
+			continue;
+		arguments = arguments_of(r, v->u.l.v[i].u.d);
+		if (arguments != NULL && q != NULL)
+			qwen_chat_arguments(q, r, arguments, parse);
+		else if (arguments != NULL)
+			qwen_chat_wrap(r, arguments);
 	}
 }
 
 static void
 messages(struct qwen_chat_request *q, struct chat_run *r,
-    const struct chat_list *l, int arguments)
+    const struct chat_list *l, int parse)
 {
+	struct chat_value *role, tool = chat_text(chat_literal("tool"));
 	size_t i;
 
 	for (i = 0; i < l->n && !r->failed; i++) {
@@ -230,14 +253,18 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 			return;
 		}
 		name_reasoning(r, l->v[i].u.d);
-		if (arguments)
-			calls(q, r, l->v[i].u.d);
+		rename_call(r, l->v[i].u.d);
+		calls(q, r, l->v[i].u.d, parse);
+		role = get(r, l->v[i].u.d, "role");
+		if (role != NULL && role->type == CHAT_TEXT &&
+		    qwen_chat_same_text(&role->u.s, "function"))
+			*role = tool;
 	}
 }
 
-/* Text parts, with a line feed between them, as one text; none is no text. */
-static void
-unite_parts(struct chat_run *r, struct chat_value *content)
+void
+qwen_chat_unite(struct chat_run *r, struct chat_value *content,
+    const char *between)
 {
 	const struct chat_list *l = &content->u.l;
 	struct chat_buf b = { 0 };
@@ -249,7 +276,8 @@ unite_parts(struct chat_run *r, struct chat_value *content)
 		    get(r, l->v[i].u.d, "text");
 		if (v == NULL || v->type != CHAT_TEXT)
 			break;
-		qwen_chat_put_data(r, &b, "\n", i > 0);
+		if (i > 0)
+			qwen_chat_put_data(r, &b, between, strlen(between));
 		qwen_chat_put(r, &b, &v->u.s);
 	}
 	united = qwen_chat_take(r, &b);
@@ -270,7 +298,8 @@ qwen_chat_put_right(struct chat_run *r, struct chat_value *list)
 		if (missing(v))
 			put(r, m, "content", &empty);
 		else if (v->type == CHAT_LIST)
-			unite_parts(r, v);
+			qwen_chat_unite(r, v, "\n");
+		calls(NULL, r, m, 0);
 	}
 	return r->failed ? -1 : 0;
 }
@@ -351,6 +380,18 @@ options(struct chat_run *r, const struct chat_dict *d)
 	}
 }
 
+/* A field of the request that a template option may be, too; NULL: null. */
+static const struct chat_value *
+option(struct chat_run *r, const struct chat_dict *d, const char *key)
+{
+	struct chat_value *more = get(r, d, "chat_template_kwargs");
+	struct chat_value *v = get(r, d, key);
+
+	if (missing(v) && more != NULL && more->type == CHAT_DICT)
+		v = get(r, more->u.d, key);
+	return missing(v) ? NULL : v;
+}
+
 static void
 check_messages(struct chat_run *r, const struct chat_dict *d,
     struct chat_value **list)
@@ -368,7 +409,7 @@ check_messages(struct chat_run *r, const struct chat_dict *d,
 
 int
 qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
-    const char *json, size_t n, int arguments)
+    const char *json, size_t n, int parse)
 {
 	struct chat_value v, *more, none = { .type = CHAT_NONE };
 	struct chat_value yes = chat_bool(1);
@@ -378,13 +419,13 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
 
 	if (root == NULL)
 		return -1;
-	v = convert(r, root, 0);
+	v = qwen_chat_convert(r, root, 0);
 	if (r->failed)
 		return -1;
 	check_messages(r, v.u.d, &q->messages);
 	if (r->failed)
 		return -1;
-	messages(q, r, &q->messages->u.l, arguments);
+	messages(q, r, &q->messages->u.l, parse);
 	/* transformers gives these always. */
 	qwen_chat_set(r, "tools", &none);
 	qwen_chat_set(r, "documents", &none);
@@ -393,6 +434,8 @@ qwen_chat_open_request(struct qwen_chat_request *q, struct chat_run *r,
 	if (more != NULL && more->type == CHAT_DICT)
 		options(r, more->u.d);
 	options(r, v.u.d);
+	q->add_prompt = option(r, v.u.d, "add_generation_prompt");
+	q->continue_final = option(r, v.u.d, "continue_final_message");
 	return r->failed ? -1 : 0;
 }
 

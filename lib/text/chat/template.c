@@ -47,6 +47,39 @@ normalise(char *s, size_t n)
 	return k;
 }
 
+/*
+ * Whether arguments of calls must be objects: unless the template makes the same
+ * of a string of JSON.  -1: no memory.
+ */
+static int
+parses_arguments(struct qwen_template *t, struct qwen_err *err)
+{
+	static const char *const arguments[] = {
+		"\"{\\\"k\\\": \\\"v\\\"}\"", "{\"k\": \"v\"}"
+	};
+	struct chat_buf b[2] = { { 0 }, { 0 } };
+	struct qwen_err e = { 0 };
+	char json[320];
+	size_t i;
+	int rc[2] = { -1, -1 };
+
+	for (i = 0; i < 2 && strstr(t->source, "arguments") != NULL; i++) {
+		snprintf(json, sizeof json, "{\"messages\":[{\"role\":\"user\","
+		    "\"content\":\"a\"},{\"role\":\"assistant\",\"content\":"
+		    "\"\",\"tool_calls\":[{\"id\":\"b\",\"type\":\"function\","
+		    "\"function\":{\"name\":\"f\",\"arguments\":%s}}]}]}",
+		    arguments[i]);
+		rc[i] = qwen_chat_try(t, json, strlen(json), &b[i], &e);
+		if (rc[i] < 0 && e.code == QWEN_ENOMEM)
+			break;
+	}
+	t->parsed_arguments = rc[0] < 0 || (rc[1] == 0 && (b[0].n != b[1].n ||
+	    memcmp(b[0].s, b[1].s, b[0].n) != 0));
+	qwen_chat_buf_fini(&b[0]);
+	qwen_chat_buf_fini(&b[1]);
+	return e.code == QWEN_ENOMEM ? qwen_oom(err) : 0;
+}
+
 int
 qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err)
@@ -76,10 +109,18 @@ qwen_template_open_text(struct qwen_template **out, const char *source,
 	t->xml = strstr(t->source, "<function=") != NULL;
 	t->json = !t->xml && strstr(t->source, "<tool_call>") != NULL;
 	t->thinks = strstr(t->source, "<think>") != NULL;
-	t->parsed_arguments = t->xml &&
-	    strstr(t->source, "arguments is string") == NULL;
+	if (parses_arguments(t, err) < 0) {
+		qwen_template_close(t);
+		return -1;
+	}
 	*out = t;
 	return 0;
+}
+
+void
+qwen_template_set_systems(struct qwen_template *t, enum qwen_systems how)
+{
+	t->systems = how;
 }
 
 int
@@ -170,42 +211,71 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 
 /* --------------------------------------------------------------- rendering */
 
-/* How a run goes, and what came of it. */
-struct attempt {
-	int		 right;		/* with a request that was put right */
-	const char	*effort;	/* in place of its own, or NULL */
-	int		 accident, raised;	/* why it failed */
-	int		 level;		/* of the request's own effort */
+/* How an attempt is made, and how it went. */
+struct way {
+	int	as_is;		/* the messages are not changed */
+	int	right;		/* contents are put right */
+	int	fold;		/* systems are folded, whatever it takes */
+	int	ask;		/* a question comes at the end */
+	int	mute;		/* raise_exception() does nothing */
+	const char *effort;	/* in place of the request's own, or NULL */
+	int	level;		/* of the request's own effort */
+	int	accident, raised, folds;
+	int	continues, repaired;
+	enum qwen_thinking thinking;
 };
 
+/* The messages as the template is to get them. */
 static int
-attempt(const struct qwen_template *t, const char *json, size_t n,
-    struct attempt *a, struct chat_buf *out, struct qwen_err *err)
+prepare(const struct qwen_template *t, struct qwen_chat_request *q,
+    struct chat_run *r, struct way *w)
+{
+	if (w->as_is)
+		return 0;
+	if (qwen_chat_systems(r, t, q->messages, w->fold, &w->folds) < 0 ||
+	    (w->ask ? qwen_chat_ask(r, q->messages) :
+	    qwen_chat_continue(q, r, t)) < 0)
+		return -1;
+	qwen_chat_set(r, "messages", q->messages);
+	if (w->right)
+		return qwen_chat_put_right(r, q->messages);
+	return r->failed ? -1 : 0;
+}
+
+/* One attempt. */
+static int
+render(const struct qwen_template *t, const char *json, size_t n,
+    struct way *w, struct chat_buf *out, struct qwen_err *err)
 {
 	struct qwen_chat_request q = { 0 };
 	struct chat_scope scope = { 0 };
 	struct chat_run r = {
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
 		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
-		.out = out, .scope = &scope, .err = err,
+		.out = out, .scope = &scope, .err = err, .mute = w->mute,
 	};
 	int rc;
 
-	qwen_chat_set_tokens(&r, t);
-	rc = qwen_chat_open_request(&q, &r, json, n, t->parsed_arguments);
+	if (!w->as_is)
+		qwen_chat_set_tokens(&r, t);
+	rc = qwen_chat_open_request(&q, &r, json, n, w->as_is ? 0 :
+	    t->parsed_arguments);
+	if (rc == 0 && !w->as_is)
+		w->level = qwen_chat_take_effort(&r, t, w->effort);
 	if (rc == 0)
-		a->level = qwen_chat_take_effort(&r, t, a->effort);
-	if (rc == 0 && a->right)
-		rc = qwen_chat_put_right(&r, q.messages);
+		rc = prepare(t, &q, &r, w);
 	r.accident = 0;
 	if (rc == 0)
 		rc = qwen_chat_exec(&r, t);
-	if (rc == 0) {
-		r.accident = 0;
+	w->accident = rc < 0 && r.accident;
+	w->raised = rc < 0 && r.raised;
+	if (rc == 0 && !w->as_is)
 		rc = qwen_chat_check_lost(&r, q.messages, t->source);
-	}
-	a->accident = rc < 0 && r.accident;
-	a->raised = rc < 0 && r.raised;
+	if (rc == 0)
+		rc = qwen_chat_cut(&q, &r);
+	w->continues = q.continues;
+	w->thinking = q.thinking;
+	w->repaired = q.repaired;
 	qwen_chat_close_request(&q);
 	qwen_chat_arena_fini(&r.mem);
 	if (rc < 0)
@@ -213,44 +283,90 @@ attempt(const struct qwen_template *t, const char *json, size_t n,
 	return rc;
 }
 
-/* As it is, or put right where the template fails by accident. */
-static int
-attempt_twice(const struct qwen_template *t, const char *json, size_t n,
-    struct attempt *a, struct chat_buf *b, struct qwen_err *err)
+int
+qwen_chat_try(const struct qwen_template *t, const char *json, size_t n,
+    struct chat_buf *out, struct qwen_err *err)
 {
-	struct qwen_err second;
+	struct way w = { .as_is = 1 };
 
-	a->right = 0;
-	if (attempt(t, json, n, a, b, err) == 0)
-		return 0;
-	if (!a->accident)
-		return -1;
-	a->right = 1;
-	if (attempt(t, json, n, a, b, &second) == 0)
-		return 0;
-	return second.code == QWEN_ENOMEM ? qwen_oom(err) : -1;
+	return render(t, json, n, &w, out, err);
 }
 
-/* Also with other names of the effort; err is of the last run, without one. */
+/*
+ * Whether the template refuses for want of a question: whether it takes the
+ * request with one at the end.
+ */
 static int
-render(const struct qwen_template *t, const char *json, size_t n,
-    struct chat_buf *b, struct qwen_err *err)
+wants_user(const struct qwen_template *t, const char *json, size_t n,
+    const struct way *way, struct qwen_err *err)
 {
-	struct attempt a = { .level = -1 };
+	struct way w = *way;
+	struct chat_buf b = { 0 };
+	int rc;
+
+	w.ask = 1;
+	rc = render(t, json, n, &w, &b, err);
+	qwen_chat_buf_fini(&b);
+	return rc == 0;
+}
+
+/* Another way after one that failed: 1; 0: there is none; -1: no memory. */
+static int
+next_way(const struct qwen_template *t, const char *json, size_t n,
+    struct way *w)
+{
+	struct qwen_err err = { 0 };
+
+	if (w->accident && !w->right)
+		return w->right = 1;
+	if (w->raised && w->folds && !w->fold)
+		return w->fold = 1;
+	if (w->raised && !w->mute && t->systems != QWEN_SYSTEMS_TEMPLATE &&
+	    wants_user(t, json, n, w, &err))
+		return w->mute = 1;
+	return err.code == QWEN_ENOMEM ? -1 : 0;
+}
+
+/* All ways with one name of the effort; err is of the first, which counts. */
+static int
+render_somehow(const struct qwen_template *t, const char *json, size_t n,
+    struct way *w, struct chat_buf *b, struct qwen_err *err)
+{
+	struct qwen_err again, *at = err;
+	int more;
+
+	for (; render(t, json, n, w, b, at) < 0; at = &again) {
+		if (at->code == QWEN_ENOMEM || (more = next_way(t, json, n,
+		    w)) < 0)
+			return qwen_oom(err);
+		if (more == 0)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * With other names of the effort where the template raises: the error is that of
+ * the last of them, which is without an effort.
+ */
+static int
+render_any(const struct qwen_template *t, const char *json, size_t n,
+    struct way *w, struct chat_buf *b, struct qwen_err *err)
+{
+	const char *effort = NULL;
 	size_t i;
 	int level;
 
-	if (attempt_twice(t, json, n, &a, b, err) == 0)
-		return 0;
-	level = a.level;
-	for (i = 0; a.raised && (a.effort = qwen_chat_other_effort(t, level,
-	    i)) != NULL; i++) {
-		if (attempt_twice(t, json, n, &a, b, err) == 0)
+	for (i = 0;; i++) {
+		*w = (struct way){ .effort = effort, .level = -1 };
+		if (render_somehow(t, json, n, w, b, err) == 0)
 			return 0;
-		if (err->code == QWEN_ENOMEM)
+		if (i == 0)
+			level = w->level;
+		if (err->code == QWEN_ENOMEM || !w->raised ||
+		    (effort = qwen_chat_other_effort(t, level, i)) == NULL)
 			return -1;
 	}
-	return -1;
 }
 
 int
@@ -258,18 +374,16 @@ qwen_template_render(const struct qwen_template *t, const char *json,
     size_t n, struct qwen_prompt **out, struct qwen_err *err)
 {
 	struct chat_buf b = { 0 };
+	struct way w;
 
 	*out = NULL;
 	if (n > REQUEST_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "a request of %zu bytes",
 		    n);
-	if (render(t, json, n, &b, err) < 0)
+	if (render_any(t, json, n, &w, &b, err) < 0)
 		return -1;
-	if (qwen_chat_begin(t, &b, err) < 0) {
-		qwen_chat_buf_fini(&b);
-		return -1;
-	}
-	*out = calloc(1, sizeof **out);
+	*out = qwen_chat_begin(t, &b, err) < 0 ? NULL :
+	    calloc(1, sizeof **out);
 	if (*out == NULL) {
 		qwen_chat_buf_fini(&b);
 		return qwen_oom(err);
@@ -277,5 +391,8 @@ qwen_template_render(const struct qwen_template *t, const char *json,
 	(*out)->s = b.s;
 	(*out)->own = b.from;
 	(*out)->n = b.n;
+	(*out)->continues = w.continues;
+	(*out)->thinking = w.thinking;
+	(*out)->repaired = w.repaired;
 	return 0;
 }

@@ -100,7 +100,9 @@ raise(const struct chat_use *c)
 	int n = v != NULL && v->type == CHAT_TEXT ?
 	    (int)(v->u.s.n < 160 ? v->u.s.n : 160) : 0;
 
-	c->r->failed = 1;
+	if (c->r->mute)
+		return chat_text(chat_literal(""));
+	c->r->failed = c->r->raised = 1;
 	c->r->accident = 0;
 	c->r->raised = 1;
 	qwen_fail(c->r->err, QWEN_EFORMAT, "the chat template refuses: %.*s",

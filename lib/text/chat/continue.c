@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * continue.c - a last message of the assistant that the reply continues.  The
+ * template gets that message with a mark at its end, and the prompt ends where
+ * the template wrote the mark.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/request.h"
+
+/* Its last space tells whether the template takes away white space at ends. */
+static const char mark[] = "qwen-continues-here ";
+static const char think[] = "<think>", end_think[] = "</think>";
+
+static struct chat_value *
+field(struct chat_run *r, const struct chat_value *message, const char *key)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	return (struct chat_value *)(uintptr_t)qwen_chat_find(r, message->u.d,
+	    &k);
+}
+
+static void
+set(struct chat_run *r, struct chat_value *message, const char *key,
+    const struct chat_value *v)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	qwen_chat_dict_put(r, message->u.d, &k, v);
+}
+
+static int
+is_bool(const struct chat_value *v)
+{
+	return v == NULL || v->type == CHAT_BOOL || v->type == CHAT_NONE;
+}
+
+static int
+fail(struct chat_run *r, const char *what)
+{
+	if (!r->failed)
+		qwen_fail(r->err, QWEN_EFORMAT, "continue_final_message: %s",
+		    what);
+	r->failed = 1;
+	return -1;
+}
+
+/* The text and the mark. */
+static struct chat_value
+marked(struct chat_run *r, const struct chat_text *text)
+{
+	struct chat_buf b = { 0 };
+
+	qwen_chat_put(r, &b, text);
+	qwen_chat_put_data(r, &b, mark, sizeof mark - 1);
+	return qwen_chat_take(r, &b);
+}
+
+/* An assistant's message that calls no tool; its content, one text. */
+static int
+is_open(struct chat_run *r, struct chat_value *m, struct chat_text *text)
+{
+	struct chat_value *role = field(r, m, "role"), *v;
+	struct chat_value *calls = field(r, m, "tool_calls");
+
+	*text = chat_literal("");
+	if (role == NULL || role->type != CHAT_TEXT ||
+	    !qwen_chat_same_text(&role->u.s, "assistant") ||
+	    (calls != NULL && calls->type == CHAT_LIST && calls->u.l.n > 0))
+		return 0;
+	v = field(r, m, "content");
+	if (v == NULL || v->type == CHAT_NONE)
+		return 1;
+	if (v->type == CHAT_LIST)
+		qwen_chat_unite(r, v, "");
+	if (v->type == CHAT_TEXT)
+		*text = v->u.s;
+	return v->type == CHAT_TEXT;
+}
+
+/* A text that begins with a thought which does not end in it: its beginning. */
+static size_t
+open_thought(struct chat_run *r, const struct chat_text *text)
+{
+	struct chat_text end = chat_literal(end_think);
+	struct chat_text rest = qwen_chat_strip(r, text, NULL, 1);
+
+	if (rest.n < sizeof think - 1 ||
+	    memcmp(rest.s, think, sizeof think - 1) != 0 ||
+	    qwen_chat_search(r, text, &end, 0) <= text->n)
+		return 0;
+	return text->n - rest.n + sizeof think - 1;
+}
+
+/* Put the mark where the reply goes on: in the text, or in the thought. */
+static void
+put_mark(struct qwen_chat_request *q, struct chat_run *r,
+    const struct qwen_template *t, struct chat_value *m, struct chat_text text)
+{
+	struct chat_value *thought = field(r, m, "reasoning_content"), v;
+	struct chat_value empty = chat_text(chat_literal(""));
+	size_t begin = open_thought(r, &text);
+	int has_thought = thought != NULL && thought->type == CHAT_TEXT &&
+	    thought->u.s.n > 0;
+	int knows = t->thinks && qwen_template_names(t, "reasoning_content");
+
+	q->thinking = QWEN_THINKING_CLOSED;
+	if (knows && ((begin > 0 && !has_thought) ||
+	    (has_thought && text.n == 0))) {
+		q->thinking = QWEN_THINKING_OPEN;
+		text = begin > 0 ? chat_slice(&text, begin, text.n) :
+		    thought->u.s;
+		v = marked(r, &text);
+		set(r, m, "reasoning_content", &v);
+		set(r, m, "content", &empty);
+		return;
+	}
+	v = marked(r, &text);
+	set(r, m, "content", &v);
+}
+
+int
+qwen_chat_continue(struct qwen_chat_request *q, struct chat_run *r,
+    const struct qwen_template *t)
+{
+	struct chat_list *l = &q->messages->u.l;
+	struct chat_value *m = &l->v[l->n - 1], no = chat_bool(0), *thought;
+	int asked = q->continue_final != NULL &&
+	    qwen_chat_true(q->continue_final), open;
+	struct chat_text text;
+
+	if (!is_bool(q->continue_final))
+		return fail(r, "is not true or false");
+	if (asked && q->add_prompt != NULL && qwen_chat_true(q->add_prompt))
+		return fail(r, "cannot be true where add_generation_prompt "
+		    "is");
+	if (!asked && (q->continue_final != NULL || q->add_prompt != NULL))
+		return 0;
+	open = is_open(r, m, &text);
+	if (asked && !open)
+		return fail(r, "the last message is no text of the "
+		    "assistant");
+	if (!open || r->failed)
+		return r->failed ? -1 : 0;
+	thought = field(r, m, "reasoning_content");
+	if (!asked && qwen_chat_strip(r, &text, NULL, 3).n == 0 &&
+	    (thought == NULL || thought->type != CHAT_TEXT ||
+	    thought->u.s.n == 0)) {
+		/* nothing to continue: a turn is begun in its place */
+		l->n -= l->n > 1;
+		return r->failed ? -1 : 0;
+	}
+	qwen_chat_set(r, "add_generation_prompt", &no);
+	q->continues = 1;
+	put_mark(q, r, t, m, text);
+	return r->failed ? -1 : 0;
+}
+
+int
+qwen_chat_cut(const struct qwen_chat_request *q, struct chat_run *r)
+{
+	struct chat_buf *b = r->out;
+	const size_t n = sizeof mark - 2;	/* without its space */
+	size_t at = b->n;
+	int trimmed;
+
+	if (!q->continues)
+		return 0;
+	while (at >= n && (memcmp(b->s + at - n, mark, n) != 0 ||
+	    b->from[at - n] != 0))
+		at--;
+	if (at < n)
+		return fail(r, "the template does not write the last message "
+		    "as it is");
+	trimmed = at == b->n || b->s[at] != ' ' || b->from[at] != 0;
+	for (at -= n; trimmed && at > 0 && b->from[at - 1] == 0 &&
+	    strchr(" \t\r\n", b->s[at - 1]) != NULL; at--)
+		;
+	b->n = at;
+	return 0;
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * order.c - system messages where a template does not take them.  Those at the
+ * start become one; a later one becomes a reminder, in the user's turn that
+ * follows it.  What a message becomes depends on what is before it and, of what
+ * is after it, on the next turn alone, so that the prompt of a conversation
+ * begins with the prompt that it had before it grew.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "text/chat/request.h"
+
+enum { LEAD_MAX = 8 };	/* more of them at the start are folded unasked */
+
+static const char begin_reminder[] = "<system-reminder>\n";
+static const char end_reminder[] = "\n</system-reminder>";
+static const char blank_line[] = "\n\n";
+
+struct order {
+	struct chat_run		*r;
+	const struct qwen_template *t;
+	struct chat_list	 in, out;
+	size_t			 n_lead;	/* systems at the start */
+	int			 late[2];	/* later ones: system, developer */
+	struct chat_buf		 said;		/* reminders for the next turn */
+};
+
+/* -------------------------------------------------------------- messages */
+
+static struct chat_value *
+field(struct order *o, const struct chat_value *message, const char *key)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	return (struct chat_value *)(uintptr_t)qwen_chat_find(o->r,
+	    message->u.d, &k);
+}
+
+static int
+has_role(struct order *o, const struct chat_value *message, const char *role)
+{
+	const struct chat_value *v = field(o, message, "role");
+
+	return v != NULL && v->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&v->u.s, role);
+}
+
+static int
+is_system(struct order *o, const struct chat_value *message)
+{
+	return has_role(o, message, "system") ||
+	    has_role(o, message, "developer");
+}
+
+/* A copy of a message with another value of a field. */
+static struct chat_value
+with(struct order *o, const struct chat_value *message, const char *key,
+    const struct chat_value *v)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+	struct chat_value copy = qwen_chat_new_dict(o->r, CHAT_DICT);
+	size_t i;
+
+	for (i = 0; !o->r->failed && i < message->u.d->n; i++)
+		qwen_chat_dict_put(o->r, copy.u.d, &message->u.d->p[i].key,
+		    &message->u.d->p[i].v);
+	if (!o->r->failed)
+		qwen_chat_dict_put(o->r, copy.u.d, &k, v);
+	return copy;
+}
+
+/* The content as a text: 1; 0 if it has parts that are none. */
+static int
+text_of(struct order *o, const struct chat_value *message,
+    struct chat_text *text)
+{
+	const struct chat_value *v = field(o, message, "content");
+	struct chat_value all;
+
+	*text = chat_literal("");
+	if (v == NULL || v->type == CHAT_NONE)
+		return 1;
+	all = *v;
+	if (all.type == CHAT_LIST)
+		qwen_chat_unite(o->r, &all, "\n");
+	if (all.type != CHAT_TEXT)
+		return 0;
+	*text = all.u.s;
+	return 1;
+}
+
+/* A new message, which has a role and a content. */
+static struct chat_value
+new_message(struct order *o, const char *role, const struct chat_value *content)
+{
+	struct chat_value none = qwen_chat_new_dict(o->r, CHAT_DICT);
+	struct chat_value name = chat_text(chat_literal(role));
+
+	if (o->r->failed)
+		return none;
+	none = with(o, &none, "role", &name);
+	return o->r->failed ? none : with(o, &none, "content", content);
+}
+
+static void
+push(struct order *o, const struct chat_value *message)
+{
+	if (!o->r->failed)
+		o->out.v[o->out.n++] = *message;
+}
+
+/* --------------------------------------------- what the template takes */
+
+/*
+ * Whether the template writes all messages of a chat of these roles: s, d
+ * (developer), u and a, one after another.  Their contents tell them apart.
+ */
+static int
+takes(struct order *o, const char *roles)
+{
+	struct chat_buf b = { 0 };
+	struct qwen_text json = { 0 };
+	struct qwen_err err;
+	struct chat_text all, word;
+	char content[32];
+	size_t i, at = 0;
+	int ok;
+
+	for (i = 0; roles[i] != '\0'; i++)
+		qwen_text_fmt(&json, "%s{\"role\":\"%s\",\"content\":"
+		    "\"probe%zux\"}", i > 0 ? "," : "{\"messages\":[",
+		    roles[i] == 's' ? "system" : roles[i] == 'd' ?
+		    "developer" : roles[i] == 'u' ? "user" : "assistant", i);
+	qwen_text_str(&json, "]}");
+	ok = json.failed ? qwen_oom(&err) : qwen_chat_try(o->t, json.s, json.n,
+	    &b, &err);
+	qwen_text_fini(&json);
+	if (ok < 0 && err.code == QWEN_ENOMEM)
+		qwen_chat_oom(o->r);
+	all = (struct chat_text){ b.s, b.n, NULL };
+	for (i = 0; ok == 0 && roles[i] != '\0' && at <= all.n; i++) {
+		snprintf(content, sizeof content, "probe%zux", i);
+		word = chat_literal(content);
+		at = qwen_chat_search(o->r, &all, &word, at);
+	}
+	qwen_chat_buf_fini(&b);
+	return ok == 0 && at <= all.n;
+}
+
+static int
+takes_lead(struct order *o)
+{
+	char roles[LEAD_MAX + 2];
+	size_t i;
+
+	if (o->n_lead > LEAD_MAX)
+		return 0;
+	for (i = 0; i < o->n_lead; i++)
+		roles[i] = has_role(o, &o->in.v[i], "system") ? 's' : 'd';
+	roles[i++] = 'u';
+	roles[i] = '\0';
+	return takes(o, roles);
+}
+
+/* Before the assistant, before the user, and at the end. */
+static int
+takes_late(struct order *o)
+{
+	return (!o->late[0] || takes(o, "susasus")) &&
+	    (!o->late[1] || takes(o, "sudadud"));
+}
+
+/* ----------------------------------------------------------------- folding */
+
+/* One more text after others, with a blank line between. */
+static void
+join(struct order *o, struct chat_buf *b, const struct chat_text *text)
+{
+	if (qwen_chat_strip(o->r, text, NULL, 3).n == 0)
+		return;
+	if (b->n > 0)
+		qwen_chat_put_data(o->r, b, blank_line, 2);
+	qwen_chat_put(o->r, b, text);
+}
+
+/*
+ * The systems at the start as one message; all that there are, with all set.
+ * Those whose content is no text stay as they are.
+ */
+static void
+fold_lead(struct order *o, int all)
+{
+	struct chat_buf b = { 0 };
+	struct chat_value v;
+	struct chat_text text;
+	const char *role = "system";
+	size_t i, n = all ? o->in.n : o->n_lead;
+
+	for (i = 0; i < n; i++) {
+		if (is_system(o, &o->in.v[i]) && text_of(o, &o->in.v[i], &text))
+			join(o, &b, &text);
+	}
+	if (o->n_lead > 0 && !has_role(o, &o->in.v[0], "system"))
+		role = "developer";
+	for (i = 0; i < o->n_lead; i++) {
+		if (has_role(o, &o->in.v[i], "system"))
+			role = "system";
+	}
+	v = qwen_chat_take(o->r, &b);
+	v = new_message(o, role, &v);
+	push(o, &v);
+	for (i = 0; i < o->n_lead; i++) {
+		if (!text_of(o, &o->in.v[i], &text))
+			push(o, &o->in.v[i]);
+	}
+}
+
+/* A system's text as a reminder for the next turn. */
+static void
+remind(struct order *o, const struct chat_text *said)
+{
+	struct chat_text text = qwen_chat_strip(o->r, said, NULL, 3);
+
+	if (text.n == 0)
+		return;
+	if (o->said.n > 0)
+		qwen_chat_put_data(o->r, &o->said, blank_line, 2);
+	qwen_chat_put_data(o->r, &o->said, begin_reminder,
+	    sizeof begin_reminder - 1);
+	qwen_chat_put(o->r, &o->said, &text);
+	qwen_chat_put_data(o->r, &o->said, end_reminder,
+	    sizeof end_reminder - 1);
+}
+
+/* The reminders as a part of a content, before or after its other parts. */
+static struct chat_value
+add_part(struct order *o, const struct chat_list *parts,
+    const struct chat_value *text, int after)
+{
+	struct chat_value type = chat_text(chat_literal("text"));
+	struct chat_value part = qwen_chat_new_dict(o->r, CHAT_DICT);
+	struct chat_list l = qwen_chat_new_list(o->r, parts->n + 1);
+
+	if (o->r->failed)
+		return chat_undefined("", 0);
+	part = with(o, &part, "type", &type);
+	if (!o->r->failed)
+		part = with(o, &part, "text", text);
+	if (parts->n > 0)
+		memcpy(l.v + !after, parts->v, parts->n * sizeof *l.v);
+	l.v[after ? parts->n : 0] = part;
+	return chat_list(l);
+}
+
+/* A message with the reminders before what it has, or after that. */
+static struct chat_value
+add_said(struct order *o, const struct chat_value *message, int after)
+{
+	const struct chat_value *old = field(o, message, "content");
+	struct chat_text said = { o->said.s, o->said.n, NULL };
+	int is_list = old != NULL && old->type == CHAT_LIST;
+	int is_text = old != NULL && old->type == CHAT_TEXT &&
+	    old->u.s.n > 0;
+	struct chat_buf b = { 0 };
+	struct chat_value v;
+
+	if (is_text && after)
+		qwen_chat_put(o->r, &b, &old->u.s);
+	if (after && (is_text || is_list))
+		qwen_chat_put_data(o->r, &b, blank_line, 2);
+	qwen_chat_put(o->r, &b, &said);
+	if (!after && (is_text || is_list))
+		qwen_chat_put_data(o->r, &b, blank_line, 2);
+	if (is_text && !after)
+		qwen_chat_put(o->r, &b, &old->u.s);
+	qwen_chat_buf_fini(&o->said);
+	o->said = (struct chat_buf){ 0 };
+	v = qwen_chat_take(o->r, &b);
+	if (is_list && !o->r->failed)
+		v = add_part(o, &old->u.l, &v, after);
+	return o->r->failed ? v : with(o, message, "content", &v);
+}
+
+/*
+ * Reminders that no turn of the user follows: at the end of a tool's result
+ * before them, since a turn of the user would end the step that it is of, for
+ * which templates keep thoughts; or a turn of the user for themselves.
+ */
+static void
+end_said(struct order *o)
+{
+	struct chat_value *last = o->out.n > 0 ? &o->out.v[o->out.n - 1] :
+	    NULL, user, none = { .type = CHAT_NONE };
+
+	if (o->said.n == 0 || o->r->failed)
+		return;
+	if (last != NULL && has_role(o, last, "tool")) {
+		user = add_said(o, last, 1);
+		if (!o->r->failed)
+			*last = user;
+		return;
+	}
+	user = new_message(o, "user", &none);
+	if (o->r->failed)
+		return;
+	user = add_said(o, &user, 0);
+	push(o, &user);
+}
+
+/* All after the start, without systems. */
+static void
+fold_late(struct order *o, int dropped)
+{
+	const struct chat_value *m;
+	struct chat_value user;
+	struct chat_text text;
+	size_t i;
+
+	for (i = o->n_lead; i < o->in.n && !o->r->failed; i++) {
+		m = &o->in.v[i];
+		if (is_system(o, m) && text_of(o, m, &text)) {
+			if (!dropped)
+				remind(o, &text);
+		} else if (o->said.n > 0 && has_role(o, m, "user")) {
+			user = add_said(o, m, 0);
+			push(o, &user);
+		} else {
+			if (!has_role(o, m, "tool"))
+				end_said(o);
+			push(o, m);
+		}
+	}
+	end_said(o);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+/* Developers are systems for a template that does not know the word. */
+static void
+rename_developers(struct order *o)
+{
+	struct chat_value system = chat_text(chat_literal("system")), *role;
+	size_t i;
+
+	if (qwen_template_names(o->t, "developer"))
+		return;
+	for (i = 0; i < o->in.n && !o->r->failed; i++) {
+		role = field(o, &o->in.v[i], "role");
+		if (role != NULL && role->type == CHAT_TEXT &&
+		    qwen_chat_same_text(&role->u.s, "developer"))
+			*role = system;
+	}
+}
+
+static void
+count(struct order *o)
+{
+	size_t i;
+
+	while (o->n_lead < o->in.n && is_system(o, &o->in.v[o->n_lead]))
+		o->n_lead++;
+	for (i = o->n_lead; i < o->in.n; i++) {
+		o->late[0] |= has_role(o, &o->in.v[i], "system");
+		o->late[1] |= has_role(o, &o->in.v[i], "developer");
+	}
+}
+
+static void
+fold(struct order *o, int lead, int late, int first)
+{
+	size_t i;
+
+	/* one more for reminders at the end, and one for a first message */
+	o->out = qwen_chat_new_list(o->r, 2 * o->in.n + 2);
+	o->out.n = 0;
+	if (o->r->failed)
+		return;
+	if (lead || (late && first))
+		fold_lead(o, late && first);
+	else {
+		for (i = 0; i < o->n_lead; i++)
+			push(o, &o->in.v[i]);
+	}
+	if (late)
+		fold_late(o, first);
+	else {
+		for (i = o->n_lead; i < o->in.n; i++)
+			push(o, &o->in.v[i]);
+	}
+}
+
+int
+qwen_chat_systems(struct chat_run *r, const struct qwen_template *t,
+    struct chat_value *messages, int force, int *folds)
+{
+	struct order o = { .r = r, .t = t, .in = messages->u.l };
+	int first = t->systems == QWEN_SYSTEMS_FIRST, lead, late;
+
+	*folds = 0;
+	if (t->systems == QWEN_SYSTEMS_TEMPLATE)
+		return 0;
+	rename_developers(&o);
+	count(&o);
+	late = o.late[0] || o.late[1];
+	*folds = o.n_lead > 0 || late;
+	/* a template that takes none at all */
+	if (force && o.n_lead > 0 && !first && !takes(&o, "su")) {
+		o.n_lead = 0;
+		late = 1;
+	}
+	lead = o.n_lead > 1 && (force || !takes_lead(&o));
+	late = late && (force || !takes_late(&o));
+	if (!r->failed && (lead || late)) {
+		fold(&o, lead, late, first);
+		messages->u.l = o.out;
+	}
+	qwen_chat_buf_fini(&o.said);
+	return r->failed ? -1 : 0;
+}
+
+int
+qwen_chat_ask(struct chat_run *r, struct chat_value *messages)
+{
+	struct order o = { .r = r, .in = messages->u.l };
+	struct chat_value content = chat_text(chat_literal("?")), user;
+
+	o.out = qwen_chat_new_list(r, o.in.n + 1);
+	if (r->failed)
+		return -1;
+	memcpy(o.out.v, o.in.v, o.in.n * sizeof *o.in.v);
+	user = new_message(&o, "user", &content);
+	o.out.n = o.in.n;
+	push(&o, &user);
+	messages->u.l = o.out;
+	return r->failed ? -1 : 0;
+}

@@ -106,6 +106,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
+	TOOL_OPT_SYSTEMS(&run.batch.with.systems),
+	TOOL_OPT_PLACEHOLDER(&run.batch.with.service.placeholder),
 	CLI_OPT_SPECIAL(&run.batch.with.service.encode),
 	TOOL_OPT_BOS,
 	TOOL_OPT_NFC,

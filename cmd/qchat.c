@@ -20,6 +20,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_MODEL(&qchat_opt.model),
 	CLI_OPT_TEMPLATE(&qchat_opt.template),
 	TOOL_OPT_BOS,
+	TOOL_OPT_SYSTEMS(&qchat_opt.systems),
+	TOOL_OPT_PLACEHOLDER(&qchat_opt.placeholder),
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "begin with this system text"),
 	CLI_OPT_THINK(&qchat_opt.think),
@@ -107,6 +109,7 @@ open_template(struct chat *c)
 		cli_must(qwen_gguf_path(g, 0),
 		    qwen_template_open_gguf(&c->template, g, &cli_err));
 	tool_template_set(c->template, g);
+	qwen_template_set_systems(c->template, qchat_opt.systems);
 }
 
 void

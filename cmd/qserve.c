@@ -112,6 +112,8 @@ static const struct cli_opt options[] = {
 	CLI_OPT_TEMPLATE(&server.with.template),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_STRICT_CALLS(&server.with.service.strict_calls),
+	TOOL_OPT_SYSTEMS(&server.with.systems),
+	TOOL_OPT_PLACEHOLDER(&server.with.service.placeholder),
 	CLI_OPT_SPECIAL(&server.with.service.encode),
 	TOOL_OPT_BOS,
 	TOOL_OPT_NFC,

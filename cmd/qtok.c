@@ -48,6 +48,8 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "chat", &opt.chat,
 	    "a chat, as a request in JSON or in parts, to tokens"),
 	CLI_OPT_TEMPLATE(&opt.template),
+	TOOL_OPT_SYSTEMS(&opt.systems),
+	TOOL_OPT_PLACEHOLDER(&opt.placeholder),
 	CLI_FILE(0, "tools", "file", &opt.tools, "file json",
 	    "the tools that may be called, a list in JSON"),
 	CLI_OPT_THINK(&opt.think),
@@ -111,6 +113,9 @@ check_chat(const struct opts *o)
 	    tool_effort.high != NULL))
 		cli_usage("--effort and --effort-high go with --chat or "
 		    "--parse");
+	if (!o->chat && (cli_given(&o->systems) || o->placeholder != NULL))
+		cli_usage("--system-messages and --image-placeholder go with "
+		    "--chat");
 	if (!o->chat && o->form == PROMPT)
 		cli_usage("-f prompt goes with --chat");
 	if (!o->chat)

@@ -56,7 +56,8 @@ load(struct chat *c, const char *path)
 
 	if (p == NULL)
 		return 1;
-	if (qwen_messages_read(&m, p, n, &cli_err) < 0) {
+	if (qwen_messages_read_with(&m, qchat_opt.placeholder, p, n,
+	    &cli_err) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(path, &cli_err);
 		warn("%s: %s", path, cli_err.msg);
@@ -64,6 +65,7 @@ load(struct chat *c, const char *path)
 		warn("%s: there is no list of messages", path);
 		qwen_messages_free(m);
 	} else {
+		tool_tell_notes(qwen_messages_notes(m));
 		qwen_messages_free(c->messages);
 		c->messages = m;
 	}

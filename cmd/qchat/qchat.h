@@ -11,6 +11,8 @@
 /* What the command line says. */
 struct qchat_opts {
 	const char	*model, *template, *system;
+	enum qwen_systems systems;
+	const char	*placeholder;	/* --image-placeholder, or NULL */
 	const char	*question;	/* the only one, or NULL */
 	int		 think;		/* 0: on; 1: off; -1: as the model likes */
 	int64_t		 n;

@@ -57,13 +57,15 @@ source(const struct opts *o, char *paths[])
 
 /* A request in a file, or on stdin. */
 static struct qwen_messages *
-read_request(const char *path, const char *name)
+read_request(const struct opts *o, const char *path, const char *name)
 {
 	struct qwen_messages *q;
 	size_t n;
 	char *json = cli_read_file(path, CLI_FILE_MAX, &n);
 
-	cli_must(name, qwen_messages_read(&q, json, n, &cli_err));
+	cli_must(name, qwen_messages_read_with(&q, o->placeholder, json, n,
+	    &cli_err));
+	tool_tell_notes(qwen_messages_notes(q));
 	free(json);
 	return q;
 }
@@ -88,7 +90,7 @@ request(const struct opts *o, char *paths[], size_t *n)
 	if (paths[0] != NULL && paths[1] != NULL)
 		cli_usage("--chat reads one request");
 	if (o->n_parts == 0)
-		q = read_request(paths[0] != NULL ? paths[0] : "-",
+		q = read_request(o, paths[0] != NULL ? paths[0] : "-",
 		    source(o, paths));
 	else
 		cli_must(NULL, qwen_messages_new(&q, &cli_err));
@@ -196,9 +198,12 @@ qtok_chat(const struct opts *o, char *paths[])
 	size_t n;
 
 	tool_template_set(t, g);
+	qwen_template_set_systems(t, o->systems);
 	json = request(o, paths, &n);
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
+	if (qwen_prompt_repaired(p))
+		tool_tell_notes(QWEN_NOTE_ARGUMENTS);
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);

@@ -31,6 +31,8 @@ struct opts {
 	int		 strict_calls;	/* --strict-calls */
 	int		 thinking;	/* enum qwen_thinking, or -1 */
 	const char	*template;	/* --template, or NULL */
+	enum qwen_systems systems;	/* --system-messages */
+	const char	*placeholder;	/* --image-placeholder, or NULL */
 	const char	*tools;		/* --tools, or NULL */
 	int		 think;		/* --think: 0 on, 1 off, or -1 */
 	struct cli_list	 stops;		/* --stop */

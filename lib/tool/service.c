@@ -27,8 +27,10 @@ open_template(struct tool_service *t)
 			cli_die_err(NULL, &err);
 		t->service.no_template = err.msg;
 	}
-	if (t->chat != NULL)
+	if (t->chat != NULL) {
 		tool_template_set(t->chat, t->gguf);
+		qwen_template_set_systems(t->chat, t->systems);
+	}
 	t->service.template = t->chat;
 }
 

@@ -17,9 +17,11 @@ struct tool_service {
 	int			 mask_unused;
 	int			 draws_seeds;	/* for requests without one */
 	int			 ignore_eos;
+	enum qwen_systems	 systems;	/* --system-messages */
 	/* opened */
 	struct qwen_service	 service;	/* but for tok, spell, encode,
-						   max, streams, unknown */
+						   max, streams, unknown,
+						   placeholder */
 	struct qwen_grammars	 grammars;
 	struct qwen_sampler	*base;		/* what requests begin with */
 	const struct qwen_gguf	*gguf;

@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: ISC */
-/* template.c - the chat template of --template. */
+/* template.c - the chat template of --template; what is said of chats. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/request/request.h"
 #include "tool/tool.h"
+
+void
+tool_placeholder(const struct cli_opt *o, const char *text)
+{
+	*(const char **)o->to = text != NULL ? text : "";
+}
+
+void
+tool_tell_notes(unsigned notes)
+{
+	unsigned note;
+
+	for (note = 1; note < QWEN_NOTES_END; note <<= 1) {
+		if ((notes & note) != 0)
+			cli_note("%s", qwen_unknown_note(note));
+	}
+}
 
 struct qwen_template *
 tool_template(const char *name)

@@ -56,6 +56,15 @@
 	"a request with a member that is not known is an error")
 #define TOOL_OPT_STRICT_CALLS(p) CLI_FLAG(0, "strict-calls", p, \
 	"calls must be exactly as the template asks for them")
+/* An enum qwen_systems. */
+#define TOOL_OPT_SYSTEMS(p) CLI_WORD(0, "system-messages", \
+	"remind | first | template", \
+	CLI_P(enum qwen_systems, p), "remind first template", \
+	"how to pass on system messages that the template does not take")
+/* A const char *: NULL without it, "" without a text. */
+#define TOOL_OPT_PLACEHOLDER(p) CLI_CALL(0, "image-placeholder", "[text]", \
+	CLI_P(const char *, p), tool_placeholder, NULL, \
+	"take images and documents, and put a line in their place")
 #define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
 	"write here, not to stdout")
 /* Of a struct tool_store. */
@@ -498,6 +507,8 @@ void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 struct qwen_text;
 struct qwen_unknown;
 void tool_tell_unknown(const struct qwen_unknown *u);
+/* What was read though it is damaged, of QWEN_NOTE_... */
+void tool_tell_notes(unsigned notes);
 
 /*
  * How the result of a line of requests begins, {"line":3,"id":"a"; of one that
@@ -694,6 +705,9 @@ void tool_grammar_close(struct tool_grammar *c);
 
 /* --mask-unused: never choose an id that stands for no token. Dies. */
 void tool_mask_unused(struct qwen_sampler *s, const struct qwen_gguf *g);
+
+/* For TOOL_OPT_PLACEHOLDER. */
+void tool_placeholder(const struct cli_opt *o, const char *text);
 
 /* A published template, by name; with a slash in it, that of a file.  Dies. */
 struct qwen_template *tool_template(const char *name);

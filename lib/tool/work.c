@@ -120,6 +120,7 @@ tool_tell_unknown(const struct qwen_unknown *u)
 	if (u->n_left > 0 && !t.failed)
 		cli_note("left out of requests: %s", t.s);
 	qwen_text_fini(&t);
+	tool_tell_notes(u->notes);
 }
 
 int

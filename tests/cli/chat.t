@@ -105,13 +105,13 @@ printf '{"messages": []}' >none.json
 fails 1 'no messages' "none" qtok --chat --template qwen3 none.json
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json
 fails 1 'template refuses: System message must be at the beginning' "refused" \
-    qtok --chat --template qwen3.6 -f prompt late.json
+    qtok --chat --template qwen3.6 --system-messages template -f prompt late.json
 printf '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}' >lost.json
 fails 1 'message 2 has no role' "a message without a role" qtok --chat --template qwen3 lost.json
 printf '{"messages": [{"role": "developer", "content": "b"}, {"role": "user", "content": "a"}]}' >lost.json
 fails 1 "message 1 has the role 'developer', which the template passes over" "a role that would be lost" \
-    qtok --chat --template qwen3 lost.json
-qtok --chat --template qwen3-coder -f prompt lost.json | grep -q -x '<|im_start|>developer'
+    qtok --chat --template qwen3 --system-messages template lost.json
+qtok --chat --template qwen3-coder --system-messages template -f prompt lost.json | grep -q -x '<|im_start|>developer'
 ok $? "one that is not"
 printf '{"messages": [{"role": "user", "content": "a"}], "tools": "x"}' >tools.txt
 fails 1 '^qtok: tools.txt: tools: is not a list' "tools that are a text" qtok --chat --template qwen3 tools.txt
@@ -170,5 +170,5 @@ fails 2 'one request' "two files" qtok --chat request.json request.json
 # -- what no model here takes
 printf '%s' '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]}' >image.json
 refused 1 "an image" qtok --chat --template qwen3.5 -f prompt image.json
-is "$(cat err)" "qtok: image.json: message 1: parts of type image_url are not supported (text only)" "it says where"
+is "$(cat err)" "qtok: image.json: message 1: parts of type image_url are not supported (text only); --image-placeholder puts a line in their place" "it says where"
 done_testing

@@ -64,10 +64,10 @@ answered "vLLM: its own members" '{'"$HI"',"top_k":20,"min_p":0.0,"repetition_pe
 "stop_token_ids":[],"guided_json":null}'
 
 # --- what is not done says so
-not_done "an image" "message 1: parts of type image_url are not supported (text only)" \
+not_done "an image" "message 1: parts of type image_url are not supported (text only); --image-placeholder puts a line in their place" \
     '{"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},
 {"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}'
-not_done "audio" "message 1: parts of type input_audio are not supported (text only)" \
+not_done "audio" "message 1: parts of type input_audio are not supported (text only); --image-placeholder puts a line in their place" \
     '{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"wav"}}]}]}'
 not_done "spoken answers" "modalities: only text is supported" "{$HI"',"modalities":["text","audio"]}'
 not_done "a stream" "stream is not supported" "{$HI"',"stream":true,"stream_options":{"include_usage":true}}'

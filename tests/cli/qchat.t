@@ -185,8 +185,10 @@ is "$(stat -c %a u.json)" 600 "and keeps the mode of the file"
 is "$(printf 'x\n/save /dev/stderr\n' | qchat -q -n 1 --template qwen3 2>&1 >/dev/null | jq '.messages | length')" 2 "/save to what is no file"
 printf '%s\n' '/load late.json' x '/save l.json' >in
 echo '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json
-qchat -n 3 --template qwen3.6 <in >out 2>err
+qchat -n 3 --template qwen3.6 --system-messages template <in >out 2>err
 is "$? $(grep -c 'template refuses' err) $(jq '.messages | length' l.json)" "1 1 2" "what the template refuses is taken back"
+qchat -n 3 --template qwen3.6 <in >out 2>err
+is "$? $(jq '.messages | length' l.json)" "0 4" "a system in the middle is a reminder"
 { head -c 300000 /dev/zero | tr '\0' 'a '; printf '\nb\n/save c.json\n'; } | qchat -n 3 --template qwen3 >out 2>err
 is "$? $(grep -c "context" err) $(jq '.messages | length' c.json)" "1 1 2" "more than the context holds"
 qchat --template qwen3 <&- >out 2>err

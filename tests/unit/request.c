@@ -463,15 +463,17 @@ same_prompt(const char *a, const char *b, const char *what)
 	"\"required\":[\"s\",\"k\"],\"$defs\":{\"n\":{\"type\":\"boolean\"}}}}}," \
 	TOOL_G "]"
 
+#define HINT "; --image-placeholder puts a line in their place"
+
 static void
 test_messages_of_clients(void)
 {
 	refused_for("messages", PARTS("image_url"), "message 1: parts of type "
-	    "image_url are not supported (text only)");
+	    "image_url are not supported (text only)" HINT);
 	refused_for("messages", PARTS("input_audio"), "message 1: parts of "
-	    "type input_audio are not supported (text only)");
+	    "type input_audio are not supported (text only)" HINT);
 	refused_for("messages", PARTS("file"), "message 1: parts of type file "
-	    "are not supported (text only)");
+	    "are not supported (text only)" HINT);
 	refused_for("messages", PARTS("text"), "message 1: part 2 is no object "
 	    "with a text");
 	refused_for("messages", "{\"messages\":[{\"content\":\"a\"}]}",
@@ -905,7 +907,7 @@ test_messages(void)
 	    err.msg);
 	ok(qwen_messages_read(&m, image, strlen(image), &err) < 0 &&
 	    m == NULL && strcmp(err.msg, "message 2: parts of type image_url "
-	    "are not supported (text only)") == 0, "%s", err.msg);
+	    "are not supported (text only)" HINT) == 0, "%s", err.msg);
 	ok(qwen_messages_read(&m, "{\"a\":1}", 7, &err) == 0 &&
 	    !qwen_messages_are_there(m) && qwen_messages_system(m) == NULL,
 	    "a request may have none");

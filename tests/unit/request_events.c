@@ -310,6 +310,8 @@ run_case(const struct test_case *c)
 	if (qwen_template_open(&t, name, &err) < 0)
 		abort();
 	service.template = t;
+	service.placeholder = case_get(c, "placeholder") != NULL ?
+	    case_str(c, "placeholder") : NULL;
 	q = parse(c);
 	if (q->no.err.code != 0) {
 		qwen_request_body(q, 17, &out);
@@ -463,8 +465,8 @@ main(void)
 	static struct test_case c;
 
 	start();
-	while (case_next(&c, f, " name form template request answer finish cached "
-	    "events body error same "))
+	while (case_next(&c, f, " name form template placeholder request answer "
+	    "finish cached events body error same "))
 		run_case(&c);
 	fclose(f);
 	test_failure();

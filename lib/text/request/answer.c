@@ -299,7 +299,8 @@ begin(struct qwen_answer *a, struct qwen_err *err)
 {
 	const struct qwen_request *q = a->request;
 	struct qwen_reply_opts o = {
-		.thinking = q->thinking, .tools = q->tools,
+		.thinking = q->thinking, .continues = q->continues,
+		.tools = q->tools,
 		.n_tools = q->n_tools, .event = on_event, .arg = a,
 		/* what a grammar holds to a form has it */
 		.strict = q->service->strict_calls || q->grammar != NULL,

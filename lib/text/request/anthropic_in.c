@@ -87,6 +87,9 @@ bad_block(struct in *in, yyjson_val *block)
 {
 	yyjson_val *type = yyjson_obj_get(block, "type");
 
+	if (qwen_ask_part_hint(block)[0] != '\0')
+		return bad_message(in, " (text only); --image-placeholder "
+		    "puts a line in their place", type);
 	return bad_message(in, yyjson_is_str(type) ? " (text only)" :
 	    "a block of the content has no type", type);
 }
@@ -283,9 +286,9 @@ add_call(struct in *in, yyjson_val *block, size_t i)
 
 	if (name == NULL || yyjson_get_len(name) == 0)
 		return bad_message(in, "a tool_use has no name", NULL);
-	if (input != NULL && !yyjson_is_obj(input))
-		return bad_message(in, "the input of a tool_use is no object",
-		    NULL);
+	if (input != NULL && !yyjson_is_obj(input) && !yyjson_is_str(input))
+		return bad_message(in, "the input of a tool_use is neither an "
+		    "object nor a text of JSON", NULL);
 	qwen_text_str(&in->t, i > 0 ? ",{" : ",\"tool_calls\":[{");
 	if (id != NULL) {
 		qwen_text_str(&in->t, "\"id\":");
@@ -361,6 +364,34 @@ add_message(struct in *in, yyjson_val *m)
 	    NULL);
 }
 
+/*
+ * A last message of the assistant is continued: as there, it calls no tool, whose
+ * result would be missing, and no white space is at its end.
+ */
+static int
+check_last(struct in *in, yyjson_val *m)
+{
+	yyjson_val *text = qwen_ask_get(m, "content"), *v;
+	const char *s;
+	size_t i, n;
+
+	if (!yyjson_equals_str(yyjson_obj_get(m, "role"), "assistant"))
+		return 0;
+	yyjson_arr_foreach(text, i, n, v) {
+		if (is(v, "tool_use"))
+			return bad_message(in, "is the last one, and calls a "
+			    "tool: the result is missing", NULL);
+	}
+	if (yyjson_is_arr(text))
+		text = text_of(yyjson_arr_get_last(text), "text");
+	s = yyjson_get_str(text);
+	n = yyjson_is_str(text) ? yyjson_get_len(text) : 0;
+	if (n > 0 && strchr(" \t\r\n", s[n - 1]) != NULL && s[n - 1] != '\0')
+		return bad(in->no, "messages", "messages: final assistant "
+		    "content cannot end with trailing whitespace");
+	return 0;
+}
+
 static int
 add_messages(struct in *in)
 {
@@ -380,12 +411,8 @@ add_messages(struct in *in)
 		if (add_message(in, m) < 0)
 			return -1;
 	}
-	m = yyjson_arr_get_last(messages);
-	if (yyjson_equals_str(yyjson_obj_get(m, "role"), "assistant"))
-		return bad_message(in, "is the assistant's, and to go on with "
-		    "the last one is not supported", NULL);
 	qwen_text_str(&in->t, "]");
-	return 0;
+	return check_last(in, yyjson_arr_get_last(messages));
 }
 
 /* ------------------------------------------------------------------ the others */
@@ -496,8 +523,8 @@ qwen_ask_anthropic(struct qwen_ask *r)
 
 	if (qwen_ask_members(r, &members) < 0)
 		return -1;
-	/* a first member, so that all have a comma before them */
-	qwen_text_str(&in.t, "{\"add_generation_prompt\":true");
+	/* a first field, so that all have a comma before them; null is none */
+	qwen_text_str(&in.t, "{\"add_generation_prompt\":null");
 	add_others(&in);
 	if (check_thread(&in) < 0 || add_messages(&in) < 0 ||
 	    qwen_ask_anthropic_tools(r, &in.t) < 0 || add_thinking(&in) < 0 ||

@@ -91,7 +91,7 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 		    "the line has more than %zu bytes", n);
 		return NULL;
 	}
-	doc = qwen_json_open(json, n, &err);
+	doc = qwen_json_open_noted(json, n, &no->halves, &err);
 	if (doc == NULL && err.code == QWEN_ENOMEM)
 		qwen_oom(&no->err);
 	else if (doc == NULL)

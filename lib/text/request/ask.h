@@ -88,6 +88,15 @@ int qwen_ask_check_shape(yyjson_val *request, const char **member,
     struct qwen_err *err);
 int qwen_ask_check_tools(yyjson_val *tools, struct qwen_err *err);
 
+/*
+ * parts.c: the body with texts in place of parts that a model of text cannot see,
+ * added to t: how many there were.  placeholder "" is a line that says what there
+ * was.  hint: what to do about a part that is refused, or "".
+ */
+size_t qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
+    const char *placeholder);
+const char *qwen_ask_part_hint(yyjson_val *part);
+
 /* ---- the parts of a request */
 struct qwen_ask {
 	const struct qwen_service *s;
@@ -111,7 +120,7 @@ int qwen_ask_parse(struct qwen_request **out, const struct qwen_service *s,
     struct qwen_err *err);
 
 /* system.c: a message as the template gets it */
-void qwen_ask_write_message(const struct qwen_ask *r, struct qwen_text *t,
+void qwen_ask_write_message(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *m);
 
 /*

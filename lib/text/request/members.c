@@ -31,7 +31,7 @@ static const struct qwen_member members[] = {
 	{ "cache_prompt", IDLE, NULL },
 	{ "chat_template", REFUSED, NULL },
 	{ "chat_template_kwargs", PASSED, NULL },
-	{ "continue_final_message", REFUSED, NULL },
+	{ "continue_final_message", HEEDED, NULL },
 	{ "documents", HEEDED, NULL },
 	{ "dry_allowed_length", PASSED, NULL },
 	{ "dry_base", PASSED, NULL },
@@ -406,4 +406,13 @@ qwen_unknown_left_out(const struct qwen_unknown *u, struct qwen_text *t)
 		qwen_text_fmt(t, "%s%s", i > 0 ? ", " : "", u->left[i]);
 	if (u->more_left)
 		qwen_text_str(t, " and others");
+}
+
+const char *
+qwen_unknown_note(unsigned note)
+{
+	return note == QWEN_NOTE_ARGUMENTS ? "arguments of an earlier call "
+	    "were no JSON object: of those that were cut, the readable part "
+	    "counts" : note == QWEN_NOTE_HALVES ? "half of a surrogate pair "
+	    "in a request was replaced by U+FFFD" : NULL;
 }

@@ -11,6 +11,7 @@ struct qwen_messages {
 	yyjson_mut_doc	*doc;
 	yyjson_mut_val	*root;
 	yyjson_mut_val	*list;	/* NULL: there is none */
+	int		 halves;	/* surrogates were replaced in its JSON */
 };
 
 /* The document becomes the messages'. */
@@ -48,25 +49,61 @@ qwen_messages_new(struct qwen_messages **out, struct qwen_err *err)
 	return wrap(out, doc, err);
 }
 
+/* The document with lines in place of images; it is freed, or given back. */
+static yyjson_doc *
+replace_parts(yyjson_doc *doc, const char *placeholder, struct qwen_err *err)
+{
+	struct qwen_text t = { 0 };
+	size_t n = qwen_ask_replace_parts(&t, yyjson_doc_get_root(doc),
+	    placeholder);
+
+	if (n > 0 || t.failed) {
+		yyjson_doc_free(doc);
+		doc = t.failed ? NULL : qwen_json_open(t.s, t.n, err);
+	}
+	if (t.failed)
+		qwen_oom(err);
+	qwen_text_fini(&t);
+	return doc;
+}
+
 int
 qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err)
 {
-	yyjson_doc *doc = qwen_json_open(json, n, err);
-	yyjson_val *root = yyjson_doc_get_root(doc);
+	return qwen_messages_read_with(out, NULL, json, n, err);
+}
+
+int
+qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
+    const char *json, size_t n, struct qwen_err *err)
+{
+	int halves, rc;
+	yyjson_doc *doc = qwen_json_open_noted(json, n, &halves, err);
+	yyjson_val *root;
 	const char *member;
-	int rc;
 
 	*out = NULL;
+	if (doc != NULL && placeholder != NULL)
+		doc = replace_parts(doc, placeholder, err);
 	if (doc == NULL)
 		return -1;
+	root = yyjson_doc_get_root(doc);
 	if (!yyjson_is_obj(root))
 		rc = qwen_fail(err, QWEN_EFORMAT, "the request is no JSON "
 		    "object");
 	else if ((rc = qwen_ask_check_shape(root, &member, err)) == 0)
 		rc = wrap(out, yyjson_doc_mut_copy(doc, NULL), err);
+	if (rc == 0)
+		(*out)->halves = halves;
 	yyjson_doc_free(doc);
 	return rc;
+}
+
+unsigned
+qwen_messages_notes(const struct qwen_messages *m)
+{
+	return m->halves ? QWEN_NOTE_HALVES : 0;
 }
 
 void

@@ -60,6 +60,19 @@ read_envelope(struct qwen_ask *r, yyjson_val *root)
 	return failed;
 }
 
+/* With lines in place of images and others; as it is if there are none. */
+static int
+replace_parts(struct qwen_ask *r)
+{
+	struct qwen_text t = { 0 };
+
+	if (qwen_ask_replace_parts(&t, r->body, r->s->placeholder) > 0 ||
+	    t.failed)
+		return qwen_ask_rewrite(r, &t);
+	qwen_text_fini(&t);
+	return 0;
+}
+
 /* A body, in whose form it may be. */
 static int
 read_body(struct qwen_ask *r)
@@ -69,6 +82,9 @@ read_body(struct qwen_ask *r)
 
 	if (!yyjson_is_obj(r->body))
 		return wrong(r->no, "body", "is not an object");
+	if (r->s->placeholder != NULL && form != QWEN_FORM_COMPLETION &&
+	    replace_parts(r) < 0)
+		return -1;
 	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
 	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
 	    qwen_ask_responses(r) :
@@ -100,6 +116,8 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	q->form = form;
 	r.no = &q->no;
 	r.doc = qwen_ask_open(r.no, json, n, &r.body);
+	if (r.no->halves && s->unknown != NULL)
+		s->unknown->notes |= QWEN_NOTE_HALVES;
 	if (is_line && r.body == NULL)
 		q->form = QWEN_FORM_COMPLETION;
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))

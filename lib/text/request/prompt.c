@@ -191,7 +191,7 @@ add_messages(const struct qwen_ask *r, struct qwen_text *t,
 	qwen_text_str(t, "[");
 	yyjson_arr_foreach(messages, i, n, m) {
 		qwen_text_str(t, i > 0 ? "," : "");
-		qwen_ask_write_message(r, t, m);
+		qwen_ask_write_message(r->s, t, m);
 	}
 	qwen_text_str(t, "]");
 }
@@ -279,6 +279,9 @@ read_messages(struct qwen_ask *r)
 	ids = &q->prompt[q->n_prompts++];
 	rc = encode(r->s, p, ids, &err);
 	q->thinking = qwen_prompt_thinking(p);
+	q->continues = qwen_prompt_continues(p);
+	if (qwen_prompt_repaired(p) && r->s->unknown != NULL)
+		r->s->unknown->notes |= QWEN_NOTE_ARGUMENTS;
 	q->thinks = qwen_template_thinks(r->s->template, q->thinking);
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);

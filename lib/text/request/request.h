@@ -35,6 +35,7 @@ struct qwen_refusal {
 	struct qwen_err	 err;
 	const char	*code;		/* a word */
 	const char	*param;		/* the member that it is for, or NULL */
+	int		 halves;	/* surrogates were replaced in its JSON */
 };
 
 /*
@@ -110,7 +111,16 @@ struct qwen_unknown {
 	char		 left[QWEN_UNKNOWN_MAX][80];
 	size_t		 n_left;
 	int		 more_left;
+	unsigned	 notes;		/* what else requests had, and */
+	unsigned	 told;		/* which of it a server has told */
 };
+
+/* What was read though it is damaged; note: how to say so, of one of these. */
+enum {
+	QWEN_NOTE_ARGUMENTS = 1, QWEN_NOTE_HALVES = 2, QWEN_NOTES_END = 4
+};
+
+const char *qwen_unknown_note(unsigned note);
 
 /* "temprature (did you mean temperature?), foo". */
 void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);
@@ -138,6 +148,9 @@ struct qwen_service {
 	int			 echoes;	/* and completions for this */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	int			 strict_calls;	/* as in qwen_reply_opts */
+	const char		*placeholder;	/* the line in place of an
+						   image; "": one of ours;
+						   NULL: they are refused */
 	/*
 	 * Whether this line of what a system (or developer) says is as if it
 	 * were not there.  NULL: none is.
@@ -261,6 +274,7 @@ struct qwen_request {
 						   those of the line */
 	enum qwen_thinking	 thinking;	/* of a chat's prompt, */
 	int			 thinks;	/* and what comes of it */
+	int			 continues;	/* the last message */
 	int			 one_call;	/* at most */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
@@ -497,7 +511,14 @@ struct qwen_messages;
 int qwen_messages_new(struct qwen_messages **out, struct qwen_err *err);
 int qwen_messages_read(struct qwen_messages **out, const char *json, size_t n,
     struct qwen_err *err);
+/* The same, with a placeholder for images as qwen_service has it, or NULL. */
+int qwen_messages_read_with(struct qwen_messages **out,
+    const char *placeholder, const char *json, size_t n,
+    struct qwen_err *err);
 void qwen_messages_free(struct qwen_messages *m);
+
+/* What was read though it is damaged, of QWEN_NOTE_... */
+unsigned qwen_messages_notes(const struct qwen_messages *m);
 
 /* Whether it has a list of messages, which what follows needs. */
 int qwen_messages_are_there(const struct qwen_messages *m);

@@ -39,8 +39,8 @@ bad_type(struct in *in, const char *kind, yyjson_val *v)
 	yyjson_val *type = yyjson_obj_get(v, "type");
 
 	return bad(in->no, "input", "item %zu: %s of type %.40s are not "
-	    "supported", in->at, kind, yyjson_is_str(type) ?
-	    yyjson_get_str(type) : "?");
+	    "supported%s", in->at, kind, yyjson_is_str(type) ?
+	    yyjson_get_str(type) : "?", qwen_ask_part_hint(v));
 }
 
 /* ------------------------------------------------------------------- messages */
@@ -260,17 +260,24 @@ read_call(struct in *in, yyjson_val *v)
 {
 	int custom = is(v, "custom_tool_call");
 	yyjson_val *id = text_of(v, "call_id"), *name = text_of(v, "name");
-	yyjson_val *arguments = text_of(v, custom ? "input" : "arguments");
+	yyjson_val *arguments = qwen_ask_get(v, custom ? "input" :
+	    "arguments");
 
-	if (id == NULL || name == NULL || yyjson_get_len(name) == 0 ||
-	    arguments == NULL)
+	if (id == NULL || name == NULL || yyjson_get_len(name) == 0)
 		return bad_item(in, custom ? "a custom_tool_call needs "
-		    "call_id, name and input, which are texts" :
-		    "a function_call needs call_id, name and arguments, which "
-		    "are texts");
+		    "call_id and name, which are texts" : "a function_call "
+		    "needs call_id and name, which are texts");
+	if (arguments != NULL && !yyjson_is_str(arguments) &&
+	    (custom || !yyjson_is_obj(arguments)))
+		return bad_item(in, custom ? "the input of a "
+		    "custom_tool_call is no text" : "the arguments of a "
+		    "function_call are neither an object nor a text");
 	begin_call(in, id, text_of(v, "namespace"), name);
 	qwen_text_str(&in->calls, custom ? "{\"input\":" : "");
-	qwen_ask_write(&in->calls, arguments);
+	if (arguments != NULL)
+		qwen_ask_write(&in->calls, arguments);
+	else
+		qwen_text_str(&in->calls, custom ? "\"\"" : "{}");
 	qwen_text_str(&in->calls, custom ? "}}}" : "}}");
 	return 0;
 }

@@ -55,8 +55,8 @@ check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 		type = yyjson_obj_get(part, "type");
 		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
 			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
-			    "of type %.40s are not supported (text only)", at,
-			    yyjson_get_str(type));
+			    "of type %.40s are not supported (text only)%s", at,
+			    yyjson_get_str(type), qwen_ask_part_hint(part));
 		if (!yyjson_is_str(yyjson_obj_get(part, "text")))
 			return wrong_shape(err, "message %zu: part %zu is no "
 			    "object with a text", at, i + 1);
@@ -86,6 +86,20 @@ check_calls(yyjson_val *calls, size_t at, struct qwen_err *err)
 	return 0;
 }
 
+/* An earlier form of tool calls, of one call. */
+static int
+check_function_call(yyjson_val *call, size_t at, struct qwen_err *err)
+{
+	yyjson_val *name = yyjson_obj_get(call, "name");
+	yyjson_val *v = qwen_ask_get(call, "arguments");
+
+	if (call == NULL || (yyjson_get_len(name) > 0 && yyjson_is_str(name) &&
+	    (v == NULL || yyjson_is_str(v) || yyjson_is_obj(v))))
+		return 0;
+	return wrong_shape(err, "message %zu: function_call has no name, or "
+	    "arguments that are neither an object nor a text", at);
+}
+
 static int
 check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 {
@@ -100,7 +114,8 @@ check_message(yyjson_val *m, size_t at, struct qwen_err *err)
 	    !yyjson_is_arr(content))
 		return wrong_shape(err, "message %zu: the content is neither "
 		    "a text nor a list of parts", at);
-	if (check_parts(content, at, err) < 0)
+	if (check_parts(content, at, err) < 0 || check_function_call(
+	    qwen_ask_get(m, "function_call"), at, err) < 0)
 		return -1;
 	return check_calls(qwen_ask_get(m, "tool_calls"), at, err);
 }

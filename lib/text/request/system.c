@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * system.c - messages as the template gets them: roles by the names that it knows,
- * and what systems say without the lines that the service passes over.
+ * system.c - messages as the template gets them: what systems say without the
+ * lines that the service passes over.
  */
 #include <string.h>
 
@@ -68,29 +68,24 @@ write_content(const struct qwen_service *s, struct qwen_text *t,
 }
 
 void
-qwen_ask_write_message(const struct qwen_ask *r, struct qwen_text *t,
+qwen_ask_write_message(const struct qwen_service *s, struct qwen_text *t,
     yyjson_val *m)
 {
 	yyjson_val *role = yyjson_obj_get(m, "role"), *key, *v;
-	int developer = yyjson_equals_str(role, "developer");
-	int renamed = developer &&
-	    !qwen_template_names(r->s->template, "developer");
-	int cut = r->s->pass_over != NULL &&
-	    (developer || yyjson_equals_str(role, "system"));
+	int cut = s->pass_over != NULL &&
+	    (yyjson_equals_str(role, "developer") ||
+	    yyjson_equals_str(role, "system"));
 	size_t i, n;
 
-	if (!renamed && !cut) {
+	if (!cut) {
 		qwen_ask_write(t, m);
 		return;
 	}
 	yyjson_obj_foreach(m, i, n, key, v) {
 		qwen_ask_write_key(t, i, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		if (renamed && yyjson_equals_str(key, "role"))
-			qwen_text_str(t, "\"system\"");
-		else if (cut && yyjson_equals_str(key, "content") &&
-		    !yyjson_is_null(v))
-			write_content(r->s, t, v);
+		if (yyjson_equals_str(key, "content") && !yyjson_is_null(v))
+			write_content(s, t, v);
 		else
 			qwen_ask_write(t, v);
 	}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * parts.c - parts of messages that a model of text cannot see: images, documents
+ * and others.  With --image-placeholder a line takes the place of each, so that a
+ * conversation that has one goes on.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/request/ask.h"
+
+/* The types that a placeholder stands for, in all interfaces, and what they are. */
+static const struct { const char *type, *what; } kinds[] = {
+	{ "audio", "audio" }, { "audio_url", "audio" },
+	{ "computer_screenshot", "image" }, { "container_upload", "file" },
+	{ "document", "document" }, { "file", "file" }, { "image", "image" },
+	{ "image_url", "image" }, { "input_audio", "audio" },
+	{ "input_file", "file" }, { "input_image", "image" },
+	{ "search_result", "search result" },
+	{ "tool_reference", "tool reference" }, { "video", "video" },
+	{ "video_url", "video" },
+};
+
+/* What a part is if it is one of these; NULL: it is none. */
+static const char *
+kind_of(yyjson_val *part)
+{
+	yyjson_val *type = yyjson_obj_get(part, "type");
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (yyjson_equals_str(type, kinds[i].type))
+			return kinds[i].what;
+	}
+	return NULL;
+}
+
+const char *
+qwen_ask_part_hint(yyjson_val *part)
+{
+	return kind_of(part) != NULL ? "; --image-placeholder puts a line in "
+	    "their place" : "";
+}
+
+/* -------------------------------------------------------- text that is there */
+
+/* One more text, after an empty line if there were others. */
+static void
+add_text(struct qwen_text *t, yyjson_val *v)
+{
+	if (!yyjson_is_str(v) || yyjson_get_len(v) == 0)
+		return;
+	qwen_text_str(t, t->n > 0 ? "\n\n" : "");
+	qwen_text_add(t, yyjson_get_str(v), yyjson_get_len(v));
+}
+
+/* A text, or the texts of a list of parts. */
+static void
+add_texts(struct qwen_text *t, yyjson_val *content)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	add_text(t, content);
+	yyjson_arr_foreach(content, i, n, v)
+		add_text(t, yyjson_obj_get(v, "text"));
+}
+
+/* The text of a search result, or of a document that is one. */
+static void
+own_text(struct qwen_text *t, yyjson_val *part)
+{
+	yyjson_val *source = yyjson_obj_get(part, "source");
+	struct qwen_text body = { 0 };
+
+	if (is(part, "search_result"))
+		add_texts(&body, yyjson_obj_get(part, "content"));
+	else if (is(part, "document") && is(source, "text"))
+		add_text(&body, yyjson_obj_get(source, "data"));
+	else if (is(part, "document") && is(source, "content"))
+		add_texts(&body, yyjson_obj_get(source, "content"));
+	if (body.n > 0) {
+		add_text(t, yyjson_obj_get(part, "title"));
+		if (is(part, "search_result"))
+			add_text(t, source);
+		qwen_text_str(t, t->n > 0 ? "\n\n" : "");
+		qwen_text_add(t, body.s, body.n);
+	}
+	t->failed |= body.failed;
+	qwen_text_fini(&body);
+}
+
+/* -------------------------------------------------------------- in its place */
+
+/* What goes through a body, and how many parts it has replaced. */
+struct walk {
+	struct qwen_text *t;
+	const char	*placeholder;
+	size_t		 n;
+};
+
+static void
+write_placeholder(struct walk *w, yyjson_val *part, const char *what)
+{
+	yyjson_val *name = text_of(part, "tool_name");
+	struct qwen_text text = { 0 };
+
+	own_text(&text, part);
+	if (text.n == 0 && w->placeholder[0] != '\0')
+		qwen_text_str(&text, w->placeholder);
+	else if (text.n == 0 && name != NULL)
+		qwen_text_fmt(&text, "[%s: %s]", what, yyjson_get_str(name));
+	else if (text.n == 0)
+		qwen_text_fmt(&text, "[%s: not shown to the model]", what);
+	qwen_text_str(w->t, "{\"type\":\"text\",\"text\":");
+	qwen_text_json(w->t, text.s, text.n);
+	qwen_text_str(w->t, "}");
+	w->t->failed |= text.failed;
+	qwen_text_fini(&text);
+	w->n++;
+}
+
+static void write_message(struct walk *w, yyjson_val *message);
+
+static void
+write_parts(struct walk *w, yyjson_val *list)
+{
+	const char *what;
+	yyjson_val *v;
+	size_t i, n;
+
+	qwen_text_str(w->t, "[");
+	yyjson_arr_foreach(list, i, n, v) {
+		qwen_text_str(w->t, i > 0 ? "," : "");
+		if ((what = kind_of(v)) != NULL)
+			write_placeholder(w, v, what);
+		else if (is(v, "tool_result"))
+			write_message(w, v);
+		else
+			qwen_ask_write(w->t, v);
+	}
+	qwen_text_str(w->t, "]");
+}
+
+/*
+ * A message, a result of a tool, an item: with other parts in what it says.  A
+ * result is in a message, and nothing is in a result: they are not nested deeper.
+ */
+static void
+write_message(struct walk *w, yyjson_val *message)
+{
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	if (!yyjson_is_obj(message) || yyjson_obj_size(message) == 0) {
+		qwen_ask_write(w->t, message);
+		return;
+	}
+	yyjson_obj_foreach(message, i, n, key, v) {
+		qwen_ask_write_key(w->t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "content") ||
+		    yyjson_equals_str(key, "output")))
+			write_parts(w, v);
+		else
+			qwen_ask_write(w->t, v);
+	}
+	qwen_text_str(w->t, "}");
+}
+
+static void
+write_messages(struct walk *w, yyjson_val *list)
+{
+	yyjson_val *v;
+	size_t i, n;
+
+	qwen_text_str(w->t, "[");
+	yyjson_arr_foreach(list, i, n, v) {
+		qwen_text_str(w->t, i > 0 ? "," : "");
+		write_message(w, v);
+	}
+	qwen_text_str(w->t, "]");
+}
+
+size_t
+qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
+    const char *placeholder)
+{
+	struct walk w = { .t = t, .placeholder = placeholder };
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	yyjson_obj_foreach(body, i, n, key, v) {
+		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "messages") ||
+		    yyjson_equals_str(key, "input")))
+			write_messages(&w, v);
+		else if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
+			write_parts(&w, v);
+		else
+			qwen_ask_write(t, v);
+	}
+	qwen_text_str(t, i > 0 ? "}" : "{}");
+	return w.n;
+}

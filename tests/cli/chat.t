@@ -106,6 +106,23 @@ fails 1 'no messages' "none" qtok --chat --template qwen3 none.json
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}' >late.json
 fails 1 'template refuses: System message must be at the beginning' "refused" \
     qtok --chat --template qwen3.6 --system-messages template -f prompt late.json
+qtok --chat --template qwen3.6 -f prompt late.json >late.out
+is "$? $(grep -c '^<system-reminder>$' late.out)" "0 1" "by default it is a reminder"
+is "$(qtok --chat --template qwen3.6 --system-messages first -f prompt late.json | head -n 3 | tr '\n' /)" \
+    "<|im_start|>system/b<|im_end|>/<|im_start|>user/" "--system-messages first"
+fails 2 'system-messages' "--system-messages of something" qtok --chat --template qwen3 --system-messages last late.json
+fails 2 'go with --chat' "--system-messages without --chat" qtok --system-messages first
+fails 2 'go with --chat' "--image-placeholder without --chat" qtok --image-placeholder
+printf '{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]}]}' >seen.json
+is "$(qtok --chat --template qwen3 --image-placeholder -f prompt seen.json | sed -n 3p)" \
+    "[image: not shown to the model]<|im_end|>" "--image-placeholder"
+is "$(qtok --chat --template qwen3 --image-placeholder='(a picture)' -f prompt seen.json | sed -n 3p)" \
+    "(a picture)<|im_end|>" "and with a text"
+is "$(qtok --chat --template qwen3-coder --user Count. --assistant '1 2' -f prompt | tail -n 1)" "1 2" \
+    "a last turn of the assistant is continued"
+printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\\"a\\": \\"b"}}]}]}' >cut-call.json
+qtok --chat --template qwen3.6 -f prompt cut-call.json >out 2>err
+is "$? $(grep -A1 -x '<parameter=a>' out | tail -n 1) $(grep -c 'readable part' err)" "0 b 1" "a call that was cut: its part, and a note"
 printf '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}' >lost.json
 fails 1 'message 2 has no role' "a message without a role" qtok --chat --template qwen3 lost.json
 printf '{"messages": [{"role": "developer", "content": "b"}, {"role": "user", "content": "a"}]}' >lost.json

@@ -77,6 +77,23 @@ set -- $first $(jq .usage.prompt_tokens_details.cached_tokens answer)
 ok $? "a template that marks thoughts in its own way: $2 of the $1 that were asked before"
 end_server
 
+# -- systems in the middle, where the template takes none: the prompt of a turn
+# begins with that of the turn before
+rm -rf store
+serve --template qwen3.6 --store store
+echo '[{"role":"system","content":"Thou shalt be brief."},{"role":"system","content":"Speak of the sea."}]' >talk
+bad=
+for k in 1 2 3 4; do
+	set -- $(say "Question $k: what is it that thou seest?" \
+	    "{chat_template_kwargs: {enable_thinking: false}}")
+	[ $(($1 - $2)) -le 85 ] || [ $k = 1 ] || bad="$bad $k:$2/$1"
+	jq -c --arg k $k '. + [{role: (if $k == "2" then "developer" else "system" end),
+	    content: "The watch has called the hour \($k)."}]' talk >talk.next
+	mv talk.next talk
+done
+is "$bad $(jq length talk)" " 14" "only what is new is read ($2 of $1 are there)"
+end_server
+
 # -- spelled otherwise: a token of one letter, where the tokenizer takes two
 id=$(printf l | qtok -f json | jq -s 'map(.tokens // []) | add | .[0]')
 rm -rf store

@@ -226,6 +226,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		start();
 	service.recall = data[0] & 16 ? recall : NULL;
 	service.pass_over = data[0] & 32 ? pass_over : NULL;
+	service.placeholder = data[0] & 64 ? "" : NULL;
 	api = (data[0] & 15) % 7;
 	text = memchr(json, '\0', size - 1);
 	n = text != NULL ? (size_t)(text - json) : size - 1;

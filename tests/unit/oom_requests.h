@@ -200,6 +200,40 @@ oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	return rc;
 }
 
+/* A conversation of which the template takes little as it is. */
+static int
+oom_history(struct qwen_service *s)
+{
+	static const char source[] = "{% for m in messages %}{% if m.role == "
+	    "'system' and not loop.first %}{{ raise_exception('x') }}{% endif "
+	    "%}{{ m.content }}{% for c in m.tool_calls %}{{ "
+	    "c.function.arguments|tojson }}{% endfor %}{% endfor %}";
+	const struct qwen_template *old = s->template;
+	struct qwen_template *t = NULL;
+	int rc = made(qwen_template_open_text(&t, source, sizeof source - 1,
+	    &err), &t);
+
+	s->template = t;
+	s->placeholder = "";
+	if (rc == 0)
+		rc = oom_request(s, QWEN_FORM_CHAT, "{\"messages\":[{\"role\":"
+		    "\"system\",\"content\":\"a\"},{\"role\":\"developer\","
+		    "\"content\":[{\"type\":\"text\",\"text\":\"b\"}]},{"
+		    "\"role\":\"user\",\"content\":[{\"type\":\"image\"}]},{"
+		    "\"role\":\"system\",\"content\":\"c\"},{\"role\":"
+		    "\"assistant\",\"content\":\"d\",\"tool_calls\":[{"
+		    "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": "
+		    "\\\"b\"}}]},{\"role\":\"function\",\"content\":\"e\\ud800\""
+		    "},{\"role\":\"system\",\"content\":\"g\"},{\"role\":"
+		    "\"assistant\",\"function_call\":{\"name\":\"f\","
+		    "\"arguments\":\"5\"}},{\"role\":\"system\",\"content\":"
+		    "\"h\"},{\"role\":\"assistant\",\"content\":\"i\"}]}");
+	qwen_template_close(t);
+	s->template = old;
+	s->placeholder = NULL;
+	return rc;
+}
+
 static int
 oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
 {
@@ -216,7 +250,7 @@ oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	rc = made(qwen_template_open(&template, "qwen3", &err), &template);
 	s.template = template;
 	if (rc == 0)
-		rc = oom_forms(&s) < 0 || oom_tokens(&s) < 0 ||
+		rc = oom_forms(&s) < 0 || oom_history(&s) < 0 || oom_tokens(&s) < 0 ||
 		    oom_lists(tok, g) < 0 ? -1 : 0;
 	qwen_grammars_fini(&grammars);
 	qwen_template_close(template);

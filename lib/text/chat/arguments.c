@@ -187,9 +187,13 @@ wrap(struct chat_run *r, const struct chat_value *v)
 	return d;
 }
 
-/* A document that lives as long as the request, as a value. */
+/*
+ * A document that lives as long as the request, as a value; strict: no object of
+ * it has a key twice.
+ */
 static struct chat_value
-keep(struct qwen_chat_request *q, struct chat_run *r, yyjson_doc *doc)
+keep(struct qwen_chat_request *q, struct chat_run *r, yyjson_doc *doc,
+    int strict)
 {
 	struct chat_value v;
 
@@ -201,7 +205,7 @@ keep(struct qwen_chat_request *q, struct chat_run *r, yyjson_doc *doc)
 	}
 	q->doc[q->n_doc++] = doc;
 	v = qwen_chat_convert(r, yyjson_doc_get_root(doc), 8);
-	if (!r->failed)
+	if (!r->failed && !strict)
 		last_counts(r, &v);
 	return v;
 }
@@ -212,9 +216,13 @@ read_text(struct qwen_chat_request *q, struct chat_run *r,
     const struct chat_text *t, int *whole)
 {
 	struct qwen_err err;
-	yyjson_doc *doc = qwen_json_open_any(t->s, t->n, NULL, &err);
-	int oom = doc == NULL && err.code == QWEN_ENOMEM;
+	yyjson_doc *doc = qwen_json_open(t->s, t->n, &err);
+	int oom = doc == NULL && err.code == QWEN_ENOMEM, strict = doc != NULL;
 
+	if (doc == NULL && !oom) {
+		doc = qwen_json_open_any(t->s, t->n, NULL, &err);
+		oom = doc == NULL && err.code == QWEN_ENOMEM;
+	}
 	*whole = doc != NULL;
 	if (doc == NULL && !oom && t->s[0] == '{')
 		doc = repair(t, &oom);
@@ -223,7 +231,7 @@ read_text(struct qwen_chat_request *q, struct chat_run *r,
 	if (r->failed)
 		yyjson_doc_free(doc);
 	else if (doc != NULL)
-		return keep(q, r, doc);
+		return keep(q, r, doc, strict);
 	return chat_text(*t);
 }
 

@@ -27,6 +27,7 @@ struct order {
 	size_t			 n_lead;	/* systems at the start */
 	int			 late[2];	/* later ones: system, developer */
 	struct chat_buf		 said;		/* reminders for the next turn */
+	int			 alternate;	/* no two turns of the user */
 };
 
 /* -------------------------------------------------------------- messages */
@@ -298,7 +299,8 @@ end_said(struct order *o)
 
 	if (o->said.n == 0 || o->r->failed)
 		return;
-	if (last != NULL && has_role(o, last, "tool")) {
+	if (last != NULL && (has_role(o, last, "tool") ||
+	    (o->alternate && has_role(o, last, "user")))) {
 		user = add_said(o, last, 1);
 		if (!o->r->failed)
 			*last = user;
@@ -397,7 +399,8 @@ int
 qwen_chat_systems(struct chat_run *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds)
 {
-	struct order o = { .r = r, .t = t, .in = messages->u.l };
+	struct order o = { .r = r, .t = t, .in = messages->u.l,
+	    .alternate = force > 1 };
 	int first = t->systems == QWEN_SYSTEMS_FIRST, lead, late;
 
 	*folds = 0;

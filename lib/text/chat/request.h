@@ -61,7 +61,8 @@ void qwen_chat_wrap(struct chat_run *r, struct chat_value *v);
 
 /*
  * order.c: put system messages where the template takes them, as t->systems
- * says.  With force, whatever it seems to take.  *folds: force may help.
+ * says.  force 1: whatever it seems to take; 2: and no turn of the user is added.
+ * *folds: force may help.
  */
 int qwen_chat_systems(struct chat_run *r, const struct qwen_template *t,
     struct chat_value *messages, int force, int *folds);

@@ -215,7 +215,8 @@ qwen_template_names(const struct qwen_template *t, const char *word)
 struct way {
 	int	as_is;		/* the messages are not changed */
 	int	right;		/* contents are put right */
-	int	fold;		/* systems are folded, whatever it takes */
+	int	fold;		/* 1: systems are folded, whatever it takes;
+				   2: and no turn of the user is added */
 	int	ask;		/* a question comes at the end */
 	int	mute;		/* raise_exception() does nothing */
 	const char *effort;	/* in place of the request's own, or NULL */
@@ -319,8 +320,8 @@ next_way(const struct qwen_template *t, const char *json, size_t n,
 
 	if (w->accident && !w->right)
 		return w->right = 1;
-	if (w->raised && w->folds && !w->fold)
-		return w->fold = 1;
+	if (w->raised && w->folds && w->fold < 2)
+		return ++w->fold > 0;
 	if (w->raised && !w->mute && t->systems != QWEN_SYSTEMS_TEMPLATE &&
 	    wants_user(t, json, n, w, &err))
 		return w->mute = 1;

@@ -282,7 +282,7 @@ on_event(void *arg, const struct qwen_reply_event *e, struct qwen_err *e2)
 }
 
 static int
-reply_to(const char *template, const char *text)
+reply_to(const char *template, const char *text, int cut)
 {
 	static const char tools[] = "[{\"type\": \"function\", \"function\": {"
 	    "\"name\": \"f\", \"parameters\": {\"type\": \"object\","
@@ -304,7 +304,8 @@ reply_to(const char *template, const char *text)
 		rc = qwen_reply_feed(r, text + i, k, &err);
 	}
 	if (rc == 0)
-		rc = qwen_reply_finish(r, &err);
+		rc = cut ? qwen_reply_cut(r, &err) :
+		    qwen_reply_finish(r, &err);
 	if (rc == 0 && (rc = made(qwen_reply_message(r, &json, &n, &err),
 	    &json)) == 0) {
 		note(json, n);
@@ -321,10 +322,25 @@ reply(void)
 	return reply_to("qwen3.6", "Hm.\n</think>\n\nNow:\n\n<tool_call>\n"
 	    "<function=f>\n<parameter=n>\n1\n</parameter>\n<parameter=b>\nTrue\n"
 	    "</parameter>\n<parameter=s>\nx\n</parameter>\n</function>\n"
-	    "</tool_call>\n<tool_call>oh") < 0 ||
+	    "</tool_call>\n<tool_call>oh", 0) < 0 ||
 	    reply_to("qwen3", "Hm.</think><tool_call>\n{\"name\": \"f\","
-	    " \"arguments\": {\"n\": 1, \"s\": \"x\"}}\n</tool_call>") < 0 ?
-	    -1 : 0;
+	    " \"arguments\": {\"n\": 1, \"s\": \"x\"}}\n</tool_call>", 0) <
+	    0 ? -1 : 0;
+}
+
+/* Calls that are put right, and what there is of one that was cut off. */
+static int
+damaged_reply(void)
+{
+	return reply_to("qwen3.6", "Hm.\n</think>\n\n<tool_call>\n"
+	    "  <function=f>\n    <parameter=s>\n      x\n    </parameter>\n"
+	    "  <parameter=n>\n1\n</tool_call>\n<tool_call>\n[{\"name\": \"f\","
+	    " \"parameters\": \"{\\\"s\\\": 1,}\"}]\n</tool_call>\n"
+	    "<function=f>\n<parameter=s>\nx", 1) < 0 ||
+	    reply_to("qwen3", "Hm.</think>```json\n{{\"name\": \"f\", "
+	    "\"arguments\": {\"s\": \"x\ny\"}}}\n```", 0) < 0 ||
+	    reply_to("qwen3", "Hm.</think>\n<tool_call>{\"name\": \"f\", "
+	    "\"arguments\": {\"n\": 1, \"s", 1) < 0 ? -1 : 0;
 }
 
 static const char schema[] = "{\"type\": \"object\", \"properties\": {"
@@ -920,6 +936,7 @@ static const struct scenario {
 	{ "vectors", vectors, NULL },
 	{ "requests", requests, NULL },
 	{ "reply", reply, NULL },
+	{ "damaged reply", damaged_reply, NULL },
 	{ "schema", schemas, NULL },
 	{ "grammar refused", grammar_refused, NULL },
 	{ "sampler", sampler, NULL },

@@ -81,6 +81,10 @@ item(struct qwen_reply *r)
 
 	while (b->at < r->text.len) {
 		was = b->json.in_string;
+		/* a list is one of objects */
+		if (!was && b->json.depth == 1 && r->text.s[b->begin] == '[' &&
+		    strchr(" \t\r\n,{]", r->text.s[b->at]) == NULL)
+			return -1;
 		rc = qwen_chat_json_byte(&b->json,
 		    (unsigned char)r->text.s[b->at], 0);
 		b->at++;

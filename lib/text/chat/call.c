@@ -300,7 +300,7 @@ add_value(struct qwen_reply *r, size_t end)
 		s = plain.n > 0 ? plain.s : "";
 		n = plain.n;
 	}
-	v = plain.failed ? NULL : qwen_chat_argument(c->args,
+	v = plain.failed ? NULL : qwen_chat_argument(c->args, c->tool,
 	    qwen_chat_parameter(c->tool, c->param, strlen(c->param)), s, n,
 	    r->opts.strict);
 	key = yyjson_mut_strcpy(c->args, c->param);
@@ -440,7 +440,7 @@ cut_tags(struct qwen_reply *r, struct qwen_text *args)
 		return qwen_oom(r->err);
 	qwen_text_add(args, json_text, strlen(json_text) - 1);
 	free(json_text);
-	if (c->state == CHAT_CALL_VALUE && qwen_chat_only_text(
+	if (c->state == CHAT_CALL_VALUE && qwen_chat_only_text(c->tool,
 	    qwen_chat_parameter(c->tool, c->param, strlen(c->param)))) {
 		n -= qwen_chat_half_end(s, n, c->lines);
 		qwen_text_str(args, args->n > 1 ? "," : "");

@@ -197,11 +197,11 @@ yyjson_val *qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n);
 int qwen_chat_needs(yyjson_val *tool);
 
 /* A parameter's value, by its schema; strict: as JSON alone. NULL: no memory. */
-yyjson_mut_val *qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema,
-    const char *s, size_t n, int strict);
+yyjson_mut_val *qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *tool,
+    yyjson_val *schema, const char *s, size_t n, int strict);
 
 /* Whether a value can be nothing but text. */
-int qwen_chat_only_text(yyjson_val *schema);
+int qwen_chat_only_text(yyjson_val *tool, yyjson_val *schema);
 
 /* A name that a given tool has begins here and '>' ends it: as begins(). */
 int qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n);

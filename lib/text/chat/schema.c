@@ -119,20 +119,49 @@ types_of(yyjson_val *v)
 	}
 }
 
+/* What a schema is looked up in, and how much more may be looked at. */
+struct look {
+	yyjson_val	*root;		/* for its references, or NULL */
+	unsigned	 left;
+};
+
+/* The schema that a reference to a place in the root is to. */
+static yyjson_val *
+resolve(struct look *l, yyjson_val *schema)
+{
+	const char *ref;
+
+	while (l->root != NULL && l->left > 0 && (ref = yyjson_get_str(
+	    yyjson_obj_get(schema, "$ref"))) != NULL && ref[0] == '#') {
+		l->left--;
+		schema = yyjson_ptr_get(l->root, ref + 1);
+	}
+	return schema;
+}
+
 /* What the schema allows: by type, else by its alternatives, else by enum. */
 static unsigned
-allowed(yyjson_val *schema, int depth)
+allowed_by(struct look *l, yyjson_val *schema, int depth)
 {
-	static const char *const lists[] = { "anyOf", "oneOf" };
-	yyjson_val *type = yyjson_obj_get(schema, "type"), *v;
-	unsigned set = type_named(yyjson_get_str(type));
+	static const char *const lists[] = { "anyOf", "oneOf", "allOf" };
+	yyjson_val *type, *v;
+	unsigned set;
 	size_t i, n, k;
 
+	schema = resolve(l, schema);
+	type = yyjson_obj_get(schema, "type");
+	set = type_named(yyjson_get_str(type));
 	yyjson_arr_foreach(type, i, n, v)
 		set |= type_named(yyjson_get_str(v));
-	for (k = 0; k < 2 && depth < 8; k++) {
-		yyjson_arr_foreach(yyjson_obj_get(schema, lists[k]), i, n, v)
-			set |= allowed(v, depth + 1);
+	/* a grammar takes what the last of these says for text */
+	for (k = 0; k < (l->root != NULL ? 3 : 2) && depth < 8; k++) {
+		/* of those that hold all together, the first that says */
+		yyjson_arr_foreach(yyjson_obj_get(schema, lists[k]), i, n, v) {
+			if (l->left == 0 || (k == 2 && set != 0))
+				break;
+			l->left--;
+			set |= allowed_by(l, v, depth + 1);
+		}
 	}
 	if (set == 0) {
 		yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
@@ -141,16 +170,24 @@ allowed(yyjson_val *schema, int depth)
 	return set;
 }
 
-int
-qwen_chat_only_text(yyjson_val *schema)
+static unsigned
+allowed(yyjson_val *tool, yyjson_val *schema)
 {
-	return (allowed(schema, 0) & ~(unsigned)STRING) == 0;
+	struct look l = { yyjson_obj_get(tool, "parameters"), 1000 };
+
+	return allowed_by(&l, schema, 0);
+}
+
+int
+qwen_chat_only_text(yyjson_val *tool, yyjson_val *schema)
+{
+	return (allowed(tool, schema) & ~(unsigned)STRING) == 0;
 }
 
 int
 qwen_chat_is_text(yyjson_val *schema)
 {
-	unsigned set = allowed(schema, 0);
+	unsigned set = allowed(NULL, schema);
 
 	return set == 0 || (set & STRING) != 0;
 }
@@ -213,11 +250,11 @@ literal(yyjson_mut_doc *doc, unsigned set, const struct chat_text *t,
 }
 
 yyjson_mut_val *
-qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *schema, const char *s,
-    size_t n, int strict)
+qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *tool,
+    yyjson_val *schema, const char *s, size_t n, int strict)
 {
 	struct chat_text t = { s, n, NULL };
-	unsigned set = allowed(schema, 0) & ~(unsigned)STRING;
+	unsigned set = allowed(tool, schema) & ~(unsigned)STRING;
 	yyjson_mut_val *v = NULL;
 	int rc = 0;
 

@@ -777,6 +777,33 @@ test_stops(void)
 	qwen_request_free(q);
 }
 
+/* What the service, or a grammar, has of repairs. */
+static void
+test_strict_calls(void)
+{
+	static const char bare[] = "{\"name\": \"f\", \"arguments\": {}}";
+	static const char *const json[] = {
+		"{" HI ",\"stop\":\"END\",\"tools\":[{\"name\":\"f\"}]}",
+		"{" HI ",\"stop\":\"END\",\"tools\":[{\"name\":\"f\"}],"
+		    "\"response_format\":{"
+		    "\"type\":\"json_object\"}}",
+	};
+	struct qwen_request *q;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		service.strict_calls = i == 2;
+		q = parse(QWEN_FORM_CHAT, json[i == 1]);
+		ok(answer(q->answer, "{\"name\": \"f\", \"arguments\": {}}END") &&
+		    q->answer->n_calls == (i == 0) &&
+		    says(&q->answer->text, i == 0 ? "" : bare), "a whole "
+		    "answer that is an object: %s", i == 0 ? "a call" : i == 1 ?
+		    "JSON was asked for" : "calls are strict");
+		qwen_request_free(q);
+	}
+	service.strict_calls = 0;
+}
+
 static void
 test_chat(void)
 {
@@ -934,6 +961,7 @@ main(void)
 	test_untold_tools();
 	test_stops();
 	test_chat();
+	test_strict_calls();
 	test_cut();
 	test_messages();
 	return done_testing();

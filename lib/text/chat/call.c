@@ -228,7 +228,7 @@ begin_value(struct qwen_reply *r)
 	    at_char(r, '\r') && r->text.s[c->at + 1] == '\n' ? 2 : 0;
 	c->at += (size_t)c->lines;
 	c->begin = c->at;
-	c->nest[0] = c->nest[1] = 0;
+	c->nest[0] = c->nest[1] = c->nest_parameter = 0;
 	c->indent = 0;
 	c->state = CHAT_CALL_VALUE;
 	return GO_ON;

@@ -15,6 +15,7 @@ enum {
 	DECLARED = 4,		/* one of the tool, that is not given yet */
 	FUNCTION_END = 8, CALL_END = 16,
 	CALL = 32, FUNCTION = 64,
+	PARAMETER_END = 256,
 	CLOSED = 128,		/* and then, after the last of the end tags,
 				   another call, or the end of the reply */
 };
@@ -25,7 +26,7 @@ static const struct {
 	const char	*tag;
 	unsigned	 what;
 } tags[] = {
-	{ end_parameter, 0 }, { "<parameter=", PARAMETER | DECLARED },
+	{ end_parameter, PARAMETER_END }, { "<parameter=", PARAMETER | DECLARED },
 	{ "</function>", FUNCTION_END }, { "</tool_call>", CALL_END },
 	{ "<function=", FUNCTION }, { "<tool_call>", CALL },
 };
@@ -160,6 +161,59 @@ exact_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 	return 1;
 }
 
+/*
+ * Whether the end tags of a function, from at on, are within the value: then the
+ * end of a parameter comes after them.  As tail.
+ */
+static int
+is_inner(const struct qwen_reply *r, size_t at, int final)
+{
+	static const char *const end[] = { "</function>", "</tool_call>" };
+	size_t i, k, stop;
+	int is;
+
+	for (i = k = 0; ; i++) {
+		for (stop = at + CHAT_SPACE_MAX; at < r->text.len && at < stop &&
+		    is_space(r->text.s[at]); )
+			at++;
+		if (i == 2)
+			break;
+		is = qwen_chat_begins(r->text.s + at, r->text.len - at, end[i]);
+		if (is < 0 && !final)
+			return -1;
+		k += is > 0;
+		at += is > 0 ? strlen(end[i]) : 0;
+	}
+	is = qwen_chat_begins(r->text.s + at, r->text.len - at, end_parameter);
+	return is < 0 && final ? 0 : is != 0 && k > 0 ? is : 0;
+}
+
+/* An end tag of a parameter, before after: as tail, 2: nobody knows. */
+static int
+ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
+{
+	struct chat_call *c = &r->call;
+	unsigned what = END | FUNCTION_END | CALL_END | CALL | FUNCTION;
+	int is;
+
+	if (c->lines && !line)
+		return tail(r, after, final, END | DECLARED | FUNCTION_END |
+		    CALL_END | CLOSED);
+	/* the value has a call, as a text about calls does */
+	if (c->nest[0] > 0 && c->nest[1] > 0)
+		return 0;
+	is = c->nest[0] > 0 ? is_inner(r, after, final) : 0;
+	if (is != 0)
+		return is < 0 ? -1 : 0;
+	/* twice the same tag: it was in the value, or one too many */
+	is = tail(r, after, final, PARAMETER_END);
+	if (is != 0)
+		return is < 0 ? -1 : c->nest_parameter > 0 ?
+		    (c->nest_parameter--, 0) : 2;
+	return tail(r, after, final, what | (c->nest[0] > 0 ? DECLARED :
+	    PARAMETER));
+}
+
 /* What a tag at p does, which begins a line or not: as tail, 2: nobody knows. */
 static int
 ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
@@ -170,13 +224,12 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 	int is;
 
 	switch (tags[i].what) {
-	case 0:
-		return tail(r, after, final, line || !c->lines ? END |
-		    PARAMETER | FUNCTION_END | CALL_END | CALL | FUNCTION :
-		    END | DECLARED | FUNCTION_END | CALL_END | CLOSED);
+	case PARAMETER_END:
+		return ends_parameter(r, after, line, final);
 	case PARAMETER | DECLARED:
 		is = line || !c->lines ? declared(r, r->text.s + after,
 		    r->text.len - after) : 0;
+		c->nest_parameter += is == 0 && line;
 		return is > 0 && !line ? 2 : is;
 	case FUNCTION: case CALL:
 		c->nest[tags[i].what == CALL] += line;
@@ -189,6 +242,26 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 		return c->tool == NULL ? 0 : tail(r, after, final, next |
 		    (tags[i].what == FUNCTION_END ? CALL_END : 0));
 	}
+}
+
+/* Whether the last line of a value is an end tag for it, but not the right one. */
+static int
+is_half_ended(const struct qwen_reply *r, size_t end)
+{
+	const struct chat_call *c = &r->call;
+	const char *s = r->text.s;
+	size_t i = end, n;
+
+	while (i > c->begin && is_space(s[i - 1]))
+		i--;
+	for (n = 0; i > c->begin && s[i - 1] != '<' && s[i - 1] != '\n' &&
+	    n <= CHAT_NAME_MAX; n++)
+		i--;
+	if (i == c->begin || s[i - 1] != '<' || n < 2 || s[i] != '/')
+		return 0;
+	return (n >= 6 && memcmp(s + i, "/param", 6) == 0) ||
+	    (n >= 2 + strlen(c->param) && s[i + 1 + strlen(c->param)] == '>' &&
+	    memcmp(s + i + 1, c->param, strlen(c->param)) == 0);
 }
 
 static int
@@ -210,8 +283,10 @@ loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 		return is;
 	*end = line ? before_line(r, start) : p;
 	c->indent = line ? p - start : 0;
-	c->at = tags[i].what == 0 ? p + sizeof end_parameter - 1 : p;
-	return 1;
+	c->at = tags[i].what == PARAMETER_END ? p + sizeof end_parameter - 1 :
+	    p;
+	/* another end tag, as </path> or </param>, was one */
+	return tags[i].what != PARAMETER_END && is_half_ended(r, *end) ? 2 : 1;
 }
 
 int

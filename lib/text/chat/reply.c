@@ -167,17 +167,24 @@ static int
 call_begins(const struct qwen_reply *r, const char *s, size_t n)
 {
 	const size_t len = sizeof function - 1;
+	const char *end;
 	int is;
 
 	if (!r->has_tools)
 		return 0;
 	is = qwen_chat_begins(s, n, open_tag);
 	if (is != 0 || !r->xml || r->opts.strict ||
-	    r->state != CHAT_REPLY_CONTENT || !r->indent || r->fence)
+	    r->state != CHAT_REPLY_CONTENT || r->ticks > 0 || r->fence)
 		return is;
 	/* the tag around it is forgotten at times */
 	is = qwen_chat_begins(s, n, function);
-	return is == 1 ? qwen_chat_tool_begins(r, s + len, n - len) : is;
+	if (is == 1)
+		is = qwen_chat_tool_begins(r, s + len, n - len);
+	if (is <= 0 || r->indent)
+		return is;
+	/* amid a line it may only be spoken of */
+	end = memchr(s, '>', n);
+	return end == NULL || end + 1 == s + n ? -1 : end[1] == '\n';
 }
 
 /* In a state, does something else begin at s? */

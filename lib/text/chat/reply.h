@@ -61,7 +61,8 @@ struct chat_call {
 	size_t			indent;	/* of the value's end tag */
 	size_t			nest[2];	/* calls in the value: how many
 						   <function=, <tool_call> are
-						   not closed there */
+						   not closed there, */
+	size_t			nest_parameter;	/* and <parameter= */
 	yyjson_val		*tool;	/* what has the name, or NULL */
 	char			*name;	/* function */
 	char			*param;

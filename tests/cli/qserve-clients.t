@@ -264,6 +264,10 @@ serve --engine ./deadly
 post /v1/completions "{$long,\"n\":8}" >/dev/null
 is "$(cat code) $(jq -r .error.code answer)" "503 unavailable" \
     "a request that ended two engines is not given to a third"
+curl -s -m 60 -D head -o answer -d '{"messages":[{"role":"user","content":"a"}],"max_tokens":4000,"ignore_eos":true}' \
+    "$URL/v1/messages"
+is "$(sed -n '1s/[^ ]* \([0-9]*\).*/\1/p' head) $(jq -r .error.type answer) $(grep -ci '^retry-after: 1' head)" \
+    "529 overloaded_error 1" "what Anthropic's clients know as overloaded"
 end_server
 # what is told of its end: its own signal, not ours
 for e in 'kill -9 $$' 'exit 3' 'printf "\001"; exec sleep 100' 'exec >/dev/null; exec sleep 100'; do

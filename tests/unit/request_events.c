@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "sse_util.h"
+#include "text/request/form.h"
 #include "tok_util.h"
 #include "../cases.h"
 #include "../tap.h"
@@ -458,6 +459,40 @@ test_recall(void)
 	qwen_template_close(t);
 }
 
+/* The text of a custom tool's call, whatever became of its arguments. */
+static void
+test_input(void)
+{
+	static const struct { const char *arguments, *input; } row[] = {
+		{ "{\"input\":\"a\\n\\u00e9\"}", "a\n\xc3\xa9" },
+		{ "{\"text\":\"a\"}", "a" }, { "{}", "{}" },
+		{ "{\"input\":7}", "{\"input\":7}" },
+		{ "{\"a\":\"x\",\"b\":\"y\"}", "{\"a\":\"x\",\"b\":\"y\"}" },
+		/* cut: as much of the text as is there */
+		{ "{\"input\":\"ab", "ab" }, { "{\"input\":\"ab\\", "ab" },
+		{ "{\"input\":\"ab\\u00e", "ab" },
+		{ "{\"input\":\"ab\"", "ab" }, { "{\"inp", "" },
+	};
+	struct qwen_request q = { .n_alias = 0 };
+	struct qwen_answer a = { .request = &q };
+	struct qwen_block b = { .kind = QWEN_BLOCK_CALL, .n_name = 1 };
+	struct qwen_text got = { 0 }, want = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof row / sizeof row[0]; i++) {
+		a.calls.n = got.n = want.n = 0;
+		qwen_text_fmt(&a.calls, "f%s", row[i].arguments);
+		b.n = a.calls.n;
+		qwen_block_input(&got, &a, &b);
+		qwen_text_json(&want, row[i].input, strlen(row[i].input));
+		ok(!got.failed && strcmp(got.s, want.s) == 0, "%s: %s",
+		    row[i].arguments, got.s);
+	}
+	qwen_text_fini(&a.calls);
+	qwen_text_fini(&got);
+	qwen_text_fini(&want);
+}
+
 int
 main(void)
 {
@@ -471,5 +506,6 @@ main(void)
 	fclose(f);
 	test_failure();
 	test_recall();
+	test_input();
 	return done_testing();
 }

@@ -37,28 +37,49 @@ input_of(yyjson_doc *doc)
 	return NULL;
 }
 
+/*
+ * A call that was cut in its text, without what is left of an escape at its end;
+ * NULL: it was cut before that, or there is no memory.
+ */
+static yyjson_doc *
+open_cut(struct qwen_str s, struct qwen_err *err)
+{
+	enum { ESCAPE = 12 };	/* of two halves */
+	struct qwen_text t = { 0 };
+	yyjson_doc *doc = NULL;
+	size_t i;
+
+	for (i = 0; doc == NULL && err->code != QWEN_ENOMEM && i < ESCAPE &&
+	    i < s.len; i++) {
+		t.n = 0;
+		qwen_text_add(&t, s.s, s.len - i);
+		qwen_text_str(&t, "\"}");
+		if (t.failed)
+			qwen_oom(err);
+		else
+			doc = qwen_json_open(t.s, t.n, err);
+	}
+	qwen_text_fini(&t);
+	return doc;
+}
+
 void
 qwen_block_input(struct qwen_text *t, const struct qwen_answer *a,
     const struct qwen_block *b)
 {
 	struct qwen_str s = qwen_block_text(a, b, b->n_name);
-	struct qwen_text cut = { 0 };
 	struct qwen_err err = { .code = 0 };
 	yyjson_doc *doc = qwen_json_open(s.s, s.len, &err);
-	yyjson_val *v = input_of(doc);
+	int is_cut = doc == NULL;
+	yyjson_val *v;
 
-	if (doc == NULL && err.code != QWEN_ENOMEM) {
-		/* a call that was cut in its text */
-		qwen_text_add(&cut, s.s, s.len);
-		qwen_text_str(&cut, "\"}");
-		doc = cut.failed ? NULL : qwen_json_open(cut.s, cut.n, &err);
-		v = input_of(doc);
-	}
+	if (is_cut && err.code != QWEN_ENOMEM)
+		doc = open_cut(s, &err);
+	v = input_of(doc);
 	if (v != NULL)
 		qwen_text_json(t, yyjson_get_str(v), yyjson_get_len(v));
 	else
-		qwen_text_json(t, s.s, s.len);
-	t->failed |= cut.failed || err.code == QWEN_ENOMEM;
+		qwen_text_json(t, s.s, is_cut ? 0 : s.len);
+	t->failed |= err.code == QWEN_ENOMEM;
 	yyjson_doc_free(doc);
-	qwen_text_fini(&cut);
 }

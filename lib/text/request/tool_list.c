@@ -236,8 +236,8 @@ add_custom_about(struct qwen_text *t, yyjson_val *about)
 		qwen_text_add(&all, yyjson_get_str(text), yyjson_get_len(text));
 		qwen_text_str(&all, "\n\n");
 	}
-	qwen_text_str(&all, "The parameter \"input\" is the whole input, as "
-	    "text.");
+	qwen_text_str(&all, "The parameter \"input\" is the raw input of the "
+	    "tool, with nothing around it.");
 	own = own != NULL ? own : format;
 	if ((text = text_of(own, "definition")) != NULL) {
 		qwen_text_str(&all, yyjson_equals_str(yyjson_obj_get(own,

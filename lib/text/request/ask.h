@@ -234,9 +234,9 @@ int qwen_ask_keep(struct qwen_ask *r, const struct qwen_text *before,
     yyjson_val *input);
 
 /*
- * tool_list.c: tools as functions.  flat: of /v1/responses, with those of more (a list,
- * or NULL) that came in its input; the members "tools" and "tool_choice" are added
- * to t.  custom: a chat's body, written anew if it has tools or calls that are of
+ * tool_list.c: tools as functions.  flat: of /v1/responses, with those of more (a
+ * list, or NULL) that came in its input; the members "tools" and "tool_choice" are
+ * added to t.  custom: a chat's body, written anew if it has tools or calls that are of
  * no functions.  join: what the model calls a tool of a namespace, which may be
  * NULL.
  */

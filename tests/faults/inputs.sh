@@ -4,6 +4,7 @@ set -e
 model qwen3-rerank
 model qwen35moe-ud
 QWEN_MODEL=$MODEL; export QWEN_MODEL
+ln -s "$TOP/demo/demo.gguf" demo.gguf
 zstd -dqf "$TOP/tests/golden/drafts/qwen35moe-spec/model.gguf.zst" -o mtp.gguf
 gguf-synth --lora "$MODEL" --rank 3 -o adapter.gguf
 G=$TOP/tests/golden/models/qwen35moe-ud
@@ -64,6 +65,7 @@ cat >batch.jsonl <<'EOF'
 {"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"In the","max_tokens":4,"stop":["x"],"n":2,"temperature":0.8,"seed":3}}
 {"custom_id":"b","method":"POST","url":"/v1/completions","body":{"prompt":"And","max_tokens":3,"logprobs":2}}
 {"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"Who?"}],"max_tokens":3,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}}}
+{"custom_id":"d","method":"POST","url":"/v1/completions","body":{"prompt":"And","n_predict":3,"temperature":0.7,"seed":4,"samplers":["penalties","dry","top_k","temperature"],"dry_multiplier":1,"dry_sequence_breakers":["x","y"],"dynatemp_range":0.2,"stop_token_ids":[5],"include_stop_str_in_output":true}}
 EOF
 echo '{"id":"q","text":"In the beginning God created the heaven."}' >score.jsonl
 qprefill -o state.cbor <ids >/dev/null

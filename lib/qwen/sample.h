@@ -117,7 +117,7 @@ int qwen_sampling_advice(const struct qwen_gguf *g, int thinking,
  * Such settings for the options that nobody has set, in place of those that an
  * earlier call gave; those of methods that the chain leaves out are passed over.
  * None of them applies if the caller has set temp=0 or greedy: such a caller gets
- * the best token, by the penalties that the caller has set.  Before begin.
+ * the best token, by the penalties that the caller has set: 1.  Before begin.
  */
 int qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
     struct qwen_err *err);

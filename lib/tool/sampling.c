@@ -135,18 +135,20 @@ tool_sampling_advise(struct qwen_sampler *s, const struct qwen_gguf *g,
     int usual, int thinking)
 {
 	static struct qwen_advice a;
+	int rc;
 
 	a.settings[0] = '\0';
 	if (whose == NOT_GIVEN ? !usual : whose == NONE)
 		return NULL;
 	if (qwen_sampling_advice(g, thinking || whose == THINKING, &a,
-	    &cli_err) < 0 || qwen_sampler_advise(s, a.settings, &cli_err) < 0) {
+	    &cli_err) < 0 ||
+	    (rc = qwen_sampler_advise(s, a.settings, &cli_err)) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
 		die("%s: what it advises: %s; --sampling none does without",
 		    qwen_gguf_path(g, 0), cli_err.msg);
 	}
-	return a.settings[0] != '\0' ? a.source : NULL;
+	return rc == 0 && a.settings[0] != '\0' ? a.source : NULL;
 }
 
 void

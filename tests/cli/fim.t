@@ -83,6 +83,8 @@ post /infill <infill >/dev/null
 is "$(jq .content vim)" "$(jq .content answer)" "and the best tokens"
 is "$(post /infill '{"input_prefix":"a","input_suffix":"b","n_predict":0,"samplers":[],"response_fields":[""]}')" \
     "{}" "and has what may come read"
+is "$(jq -c '.n_cmpl = 2' infill | post /infill | jq -c 'map([.index, .content])')" \
+    "$(jq -c '[[0, .content], [1, .content]]' vim)" "n_cmpl, as llama.vscode: a list"
 jq -c '.stream = true' infill | post /infill | sed -n 's/^data: //p' >parts
 is "$(jq -s -c '[map(.content) | add] + [last | .stop, .tokens_predicted]' parts)" \
     "$(jq -c '[.content, true, 12]' vim)" "a stream adds up to the same"

@@ -288,6 +288,11 @@ test_requests(void)
 	    "\"id_slot\":0,\"stop\":true,\"model\":\"m\",\"tokens_predicted\":1,"
 	    "\"tokens_evaluated\":5,\"has_new_line\":false,\"truncated\":false,"
 	    "\"stop_type\":\"eos\",\"stopping_word\":\"\",\"tokens_cached\":0}");
+	/* llama.vscode wants several */
+	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_cmpl\":3}");
+	ok(q->no.err.code == 0 && q->n_answers == 3 && q->n_prompts == 1,
+	    "n_cmpl");
+	qwen_request_free(q);
 	/* where there is no room for all files, the first are left out */
 	service.n_ctx = 60;
 	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_predict\":5,\"input_extra\":["

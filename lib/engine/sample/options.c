@@ -287,7 +287,7 @@ qwen_sampler_advise(struct qwen_sampler *s, const char *settings,
 			reset(s, i);
 	}
 	if (wants_best(s))
-		return 0;
+		return 1;
 	for (; *settings != '\0'; settings += n + (settings[n] == ' ')) {
 		n = strcspn(settings, " ");
 		if (n > 0 && advise(s, settings, n, err) < 0)

@@ -385,7 +385,9 @@ qwen_ask_fields(struct qwen_ask *r)
 		return wrong(r->no, "model", "is not a string");
 	if (model != NULL && qwen_ask_json(r->no, model, &q->model, NULL) < 0)
 		return -1;
-	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0)
+	if (whole(r, "n", 1, QWEN_CHOICES_MAX, &n) < 0 ||
+	    (q->form == QWEN_FORM_INFILL &&
+	    whole(r, "n_cmpl", 1, QWEN_CHOICES_MAX, &n) < 0))
 		return -1;
 	q->n = (size_t)n;
 	if ((q->keeps_stop = truth(r, r->body,

@@ -89,7 +89,7 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 	else if (q->form == QWEN_FORM_COMPACT)
 		qwen_compact_body(q, created, t);
 	else if (q->form == QWEN_FORM_INFILL)
-		qwen_infill_body(q, t);
+		qwen_llama_body(q, t);
 	else
 		qwen_openai_body(q, created, t);
 }

@@ -92,10 +92,9 @@ void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
 void qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
     const char *message);
 
-/* ---- infill.c: the body of llama.cpp's /completion; of /infill, the fields of it
+/* ---- infill.c: the body of llama.cpp's /infill and /completion, with the fields
    that the request wants */
 void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
-void qwen_infill_body(const struct qwen_request *q, struct qwen_text *t);
 
 /* Whether a line of an answer, which ends before it then, is indented too little. */
 int qwen_infill_outdents(struct qwen_answer *a);

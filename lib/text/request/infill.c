@@ -26,8 +26,9 @@ static const struct qwen_member rows[] = {
 	{ "input_suffix", QWEN_MEMBER_HEEDED, NULL },
 	{ "lora", QWEN_MEMBER_REFUSED, NULL },
 	{ "max_tokens", QWEN_MEMBER_HEEDED, NULL },
-	{ "n", QWEN_MEMBER_REFUSED, "1" },
+	{ "n", QWEN_MEMBER_HEEDED, NULL },
 	{ "n_cache_reuse", QWEN_MEMBER_IDLE, NULL },
+	{ "n_cmpl", QWEN_MEMBER_HEEDED, NULL },
 	{ "n_discard", QWEN_MEMBER_IDLE, NULL },
 	{ "n_indent", QWEN_MEMBER_HEEDED, NULL },
 	{ "n_keep", QWEN_MEMBER_IDLE, NULL },
@@ -377,12 +378,16 @@ add_end(struct qwen_text *t, const struct qwen_answer *a)
 	qwen_text_str(t, "}");
 }
 
-void
-qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
+static size_t
+number_of(const struct qwen_answer *a)
 {
-	const struct qwen_answer *a = &q->answer[0];
+	return (size_t)(a - a->request->answer);
+}
 
-	qwen_text_str(t, "{\"index\":0,\"content\":");
+static void
+add_answer(struct qwen_text *t, const struct qwen_answer *a)
+{
+	qwen_text_fmt(t, "{\"index\":%zu,\"content\":", number_of(a));
 	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
 	add_end(t, a);
 }
@@ -425,20 +430,34 @@ pick(struct qwen_text *t, const char *fields, const struct qwen_text *body)
 	yyjson_doc_free(list);
 }
 
-void
-qwen_infill_body(const struct qwen_request *q, struct qwen_text *t)
+/* The same with the fields that the request wants. */
+static void
+add_picked(struct qwen_text *t, const struct qwen_answer *a)
 {
 	struct qwen_text whole = { 0 };
 
-	if (q->fields == NULL) {
-		qwen_llama_body(q, t);
-		return;
-	}
-	qwen_llama_body(q, &whole);
+	add_answer(&whole, a);
 	t->failed |= whole.failed;
 	if (!t->failed)
-		pick(t, q->fields, &whole);
+		pick(t, a->request->fields, &whole);
 	qwen_text_fini(&whole);
+}
+
+/* One answer, or a list of several. */
+void
+qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
+{
+	size_t i;
+
+	qwen_text_str(t, q->n_answers > 1 ? "[" : "");
+	for (i = 0; i < q->n_answers; i++) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		if (q->fields != NULL)
+			add_picked(t, &q->answer[i]);
+		else
+			add_answer(t, &q->answer[i]);
+	}
+	qwen_text_str(t, q->n_answers > 1 ? "]" : "");
 }
 
 /* ---------------------------------------------------------------------- events */
@@ -449,7 +468,8 @@ on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
 
 	(void)s;
-	qwen_text_str(t, "data: {\"index\":0,\"content\":");
+	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
+	    number_of(p->a));
 	qwen_text_json(t, more.s, more.len);
 	qwen_text_fmt(t, ",\"tokens\":[],\"stop\":false,\"id_slot\":0,"
 	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
@@ -460,7 +480,8 @@ static void
 on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
 {
 	(void)s;
-	qwen_text_str(t, "data: {\"index\":0,\"content\":\"\"");
+	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":\"\"",
+	    number_of(p->a));
 	add_end(t, p->a);
 	qwen_text_str(t, "\n\n");
 }

@@ -86,12 +86,13 @@ by_name(const void *a, const void *b)
 }
 
 static int
-parse(struct imatrix_dat *d, struct qwen_err *err)
+parse(struct imatrix_dat *d, const void *buf, size_t bytes,
+    struct qwen_err *err)
 {
 	struct qwen_cursor c;
 	uint32_t i, n;
 
-	qwen_cursor_init(&c, d->map, d->bytes);
+	qwen_cursor_init(&c, buf, bytes);
 	n = qwen_cursor_u32(&c);
 	if (c.failed)
 		return cut(&c, err);
@@ -126,7 +127,18 @@ qwen_imatrix_dat_open(struct imatrix_dat *d, const char *path,
 {
 	memset(d, 0, sizeof *d);
 	if (qwen_map_file(&d->map, &d->bytes, path, err) == 0 &&
-	    parse(d, err) == 0)
+	    parse(d, d->map, d->bytes, err) == 0)
+		return 0;
+	qwen_imatrix_dat_fini(d);
+	return -1;
+}
+
+int
+qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
+    struct qwen_err *err)
+{
+	memset(d, 0, sizeof *d);
+	if (parse(d, buf, n, err) == 0)
 		return 0;
 	qwen_imatrix_dat_fini(d);
 	return -1;

@@ -16,7 +16,7 @@ struct imatrix_dat_entry {
 };
 
 struct imatrix_dat {
-	const void		*map;
+	const void		*map;		/* to unmap; or NULL */
 	size_t			 bytes;
 	struct imatrix_dat_entry *v;		/* sorted by name */
 	size_t			 n, cap;
@@ -24,8 +24,13 @@ struct imatrix_dat {
 	struct qwen_str		 dataset;	/* .s NULL: likewise */
 };
 
-/* Names and values point into the file until fini. */
+/*
+ * Names and values point into the file until fini; read has a file that is in
+ * memory, which must outlive *d.
+ */
 int qwen_imatrix_dat_open(struct imatrix_dat *d, const char *path,
+    struct qwen_err *err);
+int qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
     struct qwen_err *err);
 void qwen_imatrix_dat_fini(struct imatrix_dat *d);
 

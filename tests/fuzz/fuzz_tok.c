@@ -5,6 +5,7 @@
  *
  * The input: a byte of flags; if bit 1 is set a vocabulary, lines of a type
  * ("1" to "6": a token; "m": a merge) and a text, up to a NUL; then the text.
+ * With bit 3 the text is normalised, where the library can.
  */
 #include "../unit/tok_util.h"
 
@@ -128,6 +129,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct vocab v;
 	struct qwen_err err;
 	unsigned flags;
+	int nfc;
 
 	if (size == 0)
 		return 0;
@@ -142,10 +144,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (qwen_gguf_open_memory(&g, v.file.p, v.file.n, &err) < 0)
 		abort();
 	if (qwen_tok_open(&t, g, QWEN_TOK_ENCODE | QWEN_TOK_DECODE,
-	    &err) == 0)
-		encode(t, p, (size_t)(end - p),
-		    flags & 1 ? QWEN_TOK_SPECIAL : 0, (flags & 2) == 0);
-	else if (err.msg[0] == '\0')
+	    &err) == 0) {
+		nfc = flags & 8 && qwen_tok_set_nfc(t, 1, &err) == 0;
+		encode(t, p, (size_t)(end - p), flags & 1 ? QWEN_TOK_SPECIAL :
+		    0, (flags & 2) == 0 && !nfc);
+	} else if (err.msg[0] == '\0')
 		abort();
 	qwen_tok_close(t);
 	qwen_gguf_close(g);

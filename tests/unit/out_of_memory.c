@@ -147,6 +147,18 @@ tokens_of(const struct qwen_tok *t)
 	return rc;
 }
 
+/* The same of a text that is normalised, in a build that can. */
+static int
+nfc_tokens_of(const struct qwen_tok *t)
+{
+	struct qwen_tok *to = (struct qwen_tok *)(uintptr_t)t;
+	int rc = qwen_tok_set_nfc(to, 1, &err);
+
+	if (rc < 0 && err.code == QWEN_EUNSUP)
+		return 0;
+	return rc < 0 ? -1 : tokens_of(t);
+}
+
 static int
 with_tok(int (*fn)(const struct qwen_tok *, const struct qwen_gguf *))
 {
@@ -171,6 +183,8 @@ all_tokens(const struct qwen_tok *t, const struct qwen_gguf *g)
 	struct qwen_pieces *p;
 	int rc = tokens_of(t);
 
+	if (rc == 0)
+		rc = nfc_tokens_of(t);
 	if (rc == 0 && (rc = made(qwen_pieces_open(&p, g, &err), &p)) == 0)
 		qwen_pieces_close(p);
 	return rc;

@@ -134,6 +134,35 @@ name_of(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	return qwen_hub_name(g->hub, s, g->n_layer, name, err);
 }
 
+/* Where the config ties the output to the embeddings, an output of its own. */
+static int
+note_untied(const struct plan *p, const struct qwen_st_tensor *head)
+{
+	const struct qwen_hub *h = p->g->hub;
+	const struct qwen_st_tensor *t;
+	struct hub_name name;
+	size_t i;
+
+	if (!yyjson_is_true(qwen_hub_get(h, "tie_word_embeddings")))
+		return 0;
+	for (i = 0; i < h->st.n; i++) {
+		t = &h->st.v[i];
+		if (qwen_hub_is_scale(t->name))
+			continue;
+		if (name_of(p->g, t, &name, p->err) < 0)
+			return -1;
+		if (strcmp(name.to, "token_embd.weight") != 0)
+			continue;
+		if (t->type == head->type && t->bytes == head->bytes &&
+		    memcmp(t->data, head->data, t->bytes) == 0)
+			return 0;
+		return qwen_hub_note(p->g, p->err, "config.json ties the "
+		    "output to the embeddings, but %.60s differs from them: "
+		    "the output is %.60s", head->name, head->name);
+	}
+	return 0;
+}
+
 /*
  * What is in none of the blocks.  Of a model that ranks by the words yes and no
  * the output is not kept, only their rows of it, or of the embeddings where
@@ -161,6 +190,8 @@ plan_whole(struct plan *p, const struct hub_name *name,
 		if (qwen_hub_make_classifier(g, w, p->err) < 0)
 			return -1;
 	}
+	if (head && g->rank == HUB_NO_RANK && note_untied(p, w) < 0)
+		return -1;
 	return head && g->rank != HUB_NO_RANK ? 0 :
 	    qwen_hub_make(g, name, &w, 1, p->err);
 }

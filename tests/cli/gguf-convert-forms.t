@@ -115,6 +115,13 @@ named "all pairs of matrices in its files are for images" "an adapter for images
 gguf-convert -o m.gguf "$F/qwen3_vl" 2>err
 is "$? $(cat err)" "0 gguf-convert: $F/qwen3_vl: 27 tensors for images or audio are left out: the file is for text" \
     "a model that sees"
+make untied qwen3
+gguf-convert -o m.gguf d 2>err
+is "$? $(wc -l <err) $(grep -c 'ties the output to the embeddings, but lm_head.weight differs' err)" "0 1 1" \
+    "an output that differs from the embeddings, which the config ties to it"
+make tied-twice qwen3
+gguf-convert -o m.gguf d 2>err
+is "$? $(cat err)" "0 " "the same twice: no note"
 gguf-convert -q -o m.gguf "$F/qwen3_vl" 2>err
 is "$? $(cat err)" "0 " "-q says nothing"
 done_testing

@@ -150,6 +150,26 @@ def mlx_model(src, to):
 	save(to + "/model.safetensors", out)
 
 
+def untied(kind, src, to):
+	"""An output beside embeddings that are said to be tied to it."""
+	shutil.copytree(src, to)
+	os.chmod(to, 0o755)
+	t = weights(src)
+	name = [k for k in t if "embed_tokens" in k][0]
+	dtype, shape, data = t[name]
+	if kind == "untied":
+		data = data[:-2] + bytes(2)
+	t["lm_head.weight"] = (dtype, shape, data)
+	for n in os.listdir(to):
+		os.chmod(os.path.join(to, n), 0o644)
+		if n.startswith("model"):
+			os.remove(os.path.join(to, n))
+	save(to + "/model.safetensors", t)
+	c = json.load(open(src + "/config.json"))
+	c["tie_word_embeddings"] = True
+	json.dump(c, open(to + "/config.json", "w"))
+
+
 def transposed(v, rows, columns):
 	return [v[r * columns + c] for c in range(columns) for r in range(rows)]
 
@@ -207,6 +227,8 @@ if __name__ == "__main__":
 	kind, src, to = sys.argv[1:]
 	if kind in QUANTISED:
 		quantised(kind, src, to)
+	elif kind in ("untied", "tied-twice"):
+		untied(kind, src, to)
 	elif kind == "mlx-model":
 		mlx_model(src, to)
 	else:

@@ -116,6 +116,8 @@ check_chat(const struct opts *o)
 	if (!o->chat && (cli_given(&o->systems) || o->placeholder != NULL))
 		cli_usage("--system-messages and --image-placeholder go with "
 		    "--chat");
+	if (!o->chat && tool_effort.date != NULL)
+		cli_usage("--date goes with --chat");
 	if (!o->chat && o->form == PROMPT)
 		cli_usage("-f prompt goes with --chat");
 	if (!o->chat)

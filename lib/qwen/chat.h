@@ -3,6 +3,8 @@
 #ifndef QWEN_QWEN_CHAT_H
 #define QWEN_QWEN_CHAT_H
 
+#include <time.h>
+
 #include "qwen/tok.h"
 
 #ifdef __cplusplus
@@ -67,6 +69,14 @@ enum qwen_systems {
 
 void qwen_template_set_systems(struct qwen_template *t,
     enum qwen_systems how);
+
+/*
+ * What time it is for strftime_now() in the template: now fills in *out, or
+ * returns -1.  Without it a template that asks for the time fails, since what
+ * the library gives depends on nothing else than what it is given.
+ */
+void qwen_template_set_clock(struct qwen_template *t,
+    int (*now)(void *arg, struct tm *out), void *arg);
 
 /* The way in which it has tools called, which qwen_reply reads; 0: in none. */
 enum qwen_calls {

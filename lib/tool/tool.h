@@ -127,14 +127,16 @@
 	    "begin texts with the BOS token, whatever the file says"), \
 	CLI_SET(0, "no-bos", &tool_bos_flags, TOOL_NO_BOS, \
 	    "add no BOS token, whatever the file says")
-/* How hard models think: tool_effort. */
+/* How hard models think, and what day it is for them: tool_effort. */
 #define TOOL_OPT_EFFORT \
 	CLI_FILE(0, "effort", "level", &tool_effort.level, \
 	    "words none minimal low medium high xhigh max", \
 	    "how hard to think, if the template asks; none: not at all"), \
 	CLI_FILE(0, "effort-high", "medium | xhigh", &tool_effort.high, \
 	    "words medium xhigh", \
-	    "what high is where the template has no high; xhigh by default")
+	    "what high is where the template has no high; xhigh by default"), \
+	CLI_TEXT(0, "date", "date", &tool_effort.date, \
+	    "the date for templates that write one, as in 2026-01-31")
 /* A struct qwen_sampler *, which is made: NULL before. */
 #define TOOL_OPT_SAMPLING(p) \
 	CLI_ROWS(CLI_P(struct qwen_sampler *, p), tool_sampling_rows)
@@ -718,9 +720,9 @@ struct qwen_template *tool_template(const char *name);
  */
 void tool_template_set(struct qwen_template *t, const struct qwen_gguf *g);
 
-/* --effort and --effort-high: their words, or NULL. */
+/* --effort, --effort-high and --date: their words, or NULL. */
 struct tool_effort {
-	const char	*level, *high;
+	const char	*level, *high, *date;
 };
 extern struct tool_effort tool_effort;
 

@@ -287,24 +287,25 @@ static const char *const arguments[] = {
 enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
 
 static void
-rows(const struct chat_row *row, const char *fmt, const char *what)
+rows(const struct chat_row *const *table, const char *fmt, const char *what)
 {
+	const struct chat_row *row;
 	int i;
 
-	for (; row != NULL && row->name != NULL; row++) {
-		for (i = 0; i < N_ARGUMENTS; i++)
-			example(i > 0, fmt, row->name, arguments[i]);
+	for (; *table != NULL; table++) {
+		for (row = *table; row->name != NULL; row++) {
+			for (i = 0; i < N_ARGUMENTS; i++)
+				example(i > 0, fmt, row->name, arguments[i]);
+		}
 	}
 	done(what);
 }
 
 /* Tests whose names are signs are there for select() alone. */
 static void
-tests(void)
+all_tests(const struct chat_row *row)
 {
-	const struct chat_row *row;
-
-	for (row = qwen_chat_tests; row->name != NULL; row++) {
+	for (; row->name != NULL; row++) {
 		if (row->name[0] >= 'a') {
 			example(0, "{%% if x is %s %%}{%% endif %%}", row->name);
 			example(0, "{%% if x is %s(y) %%}{%% endif %%}",
@@ -312,6 +313,15 @@ tests(void)
 		}
 		example(1, "{%% set z = [x, y]|select('%s', y) %%}", row->name);
 	}
+}
+
+static void
+tests(void)
+{
+	size_t i;
+
+	for (i = 0; qwen_chat_tests[i] != NULL; i++)
+		all_tests(qwen_chat_tests[i]);
 	done("tests");
 }
 
@@ -400,7 +410,7 @@ main(void)
 	read_operands(&r, &q);
 	rows(qwen_chat_filters, "{%% set z = x|%s(%s) %%}", "filters");
 	for (i = 0; i < CHAT_N_TYPE; i++) {
-		if (qwen_chat_methods[i] != NULL)
+		if (qwen_chat_methods[i][0] != NULL)
 			rows(qwen_chat_methods[i],
 			    "{%% set z = x.%s(%s) %%}", "methods");
 	}

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "qwentext.h"
 
@@ -74,6 +75,13 @@ chat_slice(const struct chat_text *t, size_t begin, size_t end)
 	return r;
 }
 
+/* Did the template write byte i? */
+static inline int
+chat_is_own(const struct chat_text *t, size_t i)
+{
+	return t->from == qwen_chat_own || (t->from != NULL && t->from[i]);
+}
+
 /* ------------------------------------------------------------------ values */
 
 enum chat_type {
@@ -83,6 +91,7 @@ enum chat_type {
 	CHAT_NAMESPACE, CHAT_LOOP, CHAT_MACRO,
 	CHAT_FUNCTION,		/* a row, of those of all templates */
 	CHAT_METHOD,		/* likewise, of a value */
+	CHAT_CYCLER, CHAT_JOINER,	/* u.loop: their items, and how far */
 	CHAT_N_TYPE
 };
 
@@ -93,6 +102,8 @@ struct chat_list {
 
 struct chat_value {
 	enum chat_type	type;
+	int		markup;		/* of a text: HTML, not to be escaped
+					   again */
 	union {
 		int64_t			 i;
 		double			 f;
@@ -127,13 +138,14 @@ enum chat_kind {
 	CHAT_K_BINARY, CHAT_K_COMPARE, CHAT_K_IF_ELSE, CHAT_K_ARG,
 	/* statements */
 	CHAT_K_OUTPUT, CHAT_K_FOR, CHAT_K_IF, CHAT_K_SET, CHAT_K_SET_BLOCK,
-	CHAT_K_MACRO, CHAT_K_BREAK, CHAT_K_CONTINUE,
+	CHAT_K_MACRO, CHAT_K_BREAK, CHAT_K_CONTINUE, CHAT_K_DO, CHAT_K_WITH,
+	CHAT_K_FILTER_BLOCK, CHAT_K_CALL_BLOCK,
 	CHAT_N_KIND
 };
 
 enum chat_op {
 	CHAT_ADD, CHAT_SUB, CHAT_MUL, CHAT_DIV, CHAT_FLOORDIV, CHAT_MOD,
-	CHAT_CONCAT, CHAT_EQ, CHAT_NE, CHAT_LT, CHAT_LE, CHAT_GT, CHAT_GE,
+	CHAT_POW, CHAT_CONCAT, CHAT_EQ, CHAT_NE, CHAT_LT, CHAT_LE, CHAT_GT, CHAT_GE,
 	CHAT_IN, CHAT_NOT_IN,
 	CHAT_N_OP
 };
@@ -149,6 +161,7 @@ struct chat_node {
 	enum chat_kind		 kind;
 	enum chat_op		 op;
 	unsigned		 line;
+	int			 takes_caller;	/* of a macro */
 	struct chat_node	*a, *b, *c;
 	struct chat_node	*list, *other;
 	struct chat_node	*next;
@@ -170,6 +183,9 @@ struct qwen_template {
 	struct chat_value	 named[CHAT_N_NAMED];	/* or undefined */
 	int			 adds_bos;	/* a prompt must begin with it */
 	const char		*effort;	/* of requests without, or NULL */
+	int			 (*now)(void *arg, struct tm *out);	/* or
+							   NULL */
+	void			*now_arg;
 	int			 high_is_medium;	/* or else xhigh */
 	struct chat_node	*body;
 	char			*source;
@@ -210,6 +226,10 @@ struct chat_scope {
 struct chat_loop {
 	struct chat_list	items;
 	size_t			i;
+	struct chat_list	seen;	/* by loop.changed(), last */
+	int			has_seen;
+	unsigned		depth;	/* loops around it, of recursion */
+	const struct chat_node	*node;	/* to be run again, or NULL */
 };
 
 struct chat_run {
@@ -222,6 +242,8 @@ struct chat_run {
 	int			 accident;	/* failed for want of a branch, */
 	int			 raised;	/* or by raise_exception, which */
 	int			 mute;		/* does nothing here */
+	int			 (*now)(void *arg, struct tm *out);
+	void			*now_arg;
 	struct chat_buf		*out;
 	struct chat_scope	*scope;
 	struct qwen_err		*err;
@@ -276,14 +298,23 @@ int qwen_chat_more(struct chat_run *r, void *array, size_t n, size_t *cap,
 struct chat_value qwen_chat_eval(struct chat_run *r,
     const struct chat_node *n);
 
+/* The value that filters of a block begin with has this name. */
+#define CHAT_BLOCK_NAME " "
+
 /* Variables: that of the innermost scope that has it, or NULL; set there. */
 const struct chat_value *qwen_chat_get(struct chat_run *r, const char *name);
 void qwen_chat_set(struct chat_run *r, const char *name,
     const struct chat_value *v);
 
-/* Call a macro or a function; args are K_ARG nodes, named or not. */
+/*
+ * Call a macro; args are K_ARG nodes, named or not, caller what {% call %} has
+ * inside, or NULL.  And loop(items), the same loop over others.
+ */
 struct chat_value qwen_chat_call_macro(struct chat_run *r,
-    const struct chat_macro *m, const struct chat_node *args);
+    const struct chat_macro *m, const struct chat_node *args,
+    const struct chat_value *caller);
+struct chat_value qwen_chat_recurse(struct chat_run *r,
+    const struct chat_loop *loop, const struct chat_value *items);
 
 /* Growing text. */
 void qwen_chat_put(struct chat_run *r, struct chat_buf *b,
@@ -422,23 +453,59 @@ struct chat_row {
 	int		 how;
 };
 
-extern const struct chat_row qwen_chat_filters[], qwen_chat_tests[],
-    qwen_chat_functions[];
-/* By the type of x; NULL where there are none. */
-extern const struct chat_row *const qwen_chat_methods[CHAT_N_TYPE];
+/* Tables, one after another, up to NULL. */
+extern const struct chat_row *const qwen_chat_filters[];
+extern const struct chat_row *const qwen_chat_tests[];
+extern const struct chat_row *const qwen_chat_functions[];
+/* By the type of x. */
+enum { CHAT_TABLES_MAX = 4 };
+extern const struct chat_row *const
+    qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX];
 
-/* The row of that name, or NULL; table may be NULL. */
-const struct chat_row *qwen_chat_row(const struct chat_row *table,
+/* The row of that name, or NULL. */
+const struct chat_row *qwen_chat_row_in(const struct chat_row *const *tables,
     const struct chat_text *name);
+
+/* Tables of words.c, list.c, format.c, date.c and method.c. */
+extern const struct chat_row qwen_chat_word_methods[],
+    qwen_chat_word_filters[], qwen_chat_word_tests[],
+    qwen_chat_list_filters[], qwen_chat_format_methods[],
+    qwen_chat_format_filters[], qwen_chat_date_functions[],
+    qwen_chat_object_functions[];
 struct chat_value qwen_chat_use(struct chat_run *r,
     const struct chat_row *row, const struct chat_value *x,
     const struct chat_args *a);
 
-/* As {{ v }} writes it; as JSON (indent < 0: on one line). */
+/* How JSON is written. */
+struct chat_dumps {
+	int			 indent;	/* -1: on one line */
+	int			 ascii, sorted;	/* escapes, and keys */
+	struct chat_text	 comma, colon;	/* between; NULL: as usual */
+};
+
+/* As {{ v }} writes it; as Python's repr(); as JSON. */
 void qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v);
+void qwen_chat_repr(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v);
 void qwen_chat_json(struct chat_run *r, struct chat_buf *b,
-    const struct chat_value *v, int indent);
+    const struct chat_value *v, const struct chat_dumps *how);
+
+/* list.c: the value at "a.b.0", usual in place of what is undefined. */
+struct chat_value qwen_chat_path(struct chat_run *r,
+    const struct chat_value *v, const struct chat_value *path,
+    const struct chat_value *usual);
+/* format.c: t % values; words.c: as HTML, which is markup. */
+struct chat_value qwen_chat_percent(struct chat_run *r,
+    const struct chat_text *t, const struct chat_value *values);
+struct chat_value qwen_chat_escape(struct chat_run *r,
+    const struct chat_text *t);
+/* method.c: the lines of a text, with their ends or without. */
+struct chat_list qwen_chat_lines(struct chat_run *r,
+    const struct chat_text *t, int ends);
+/* filter.c: a text as float() reads it; 0 if it is none. */
+int qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
+    double *f);
 
 /* ----------------------------------------------------------- text functions */
 

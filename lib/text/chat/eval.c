@@ -20,7 +20,7 @@ variable(struct chat_run *r, const struct chat_node *n)
 
 	if (v != NULL)
 		return *v;
-	f.u.m.row = qwen_chat_row(qwen_chat_functions, &name);
+	f.u.m.row = qwen_chat_row_in(qwen_chat_functions, &name);
 	if (f.u.m.row != NULL)
 		return f;
 	return chat_undefined(n->name, strlen(n->name));
@@ -132,6 +132,13 @@ qwen_chat_arg(const struct chat_args *a, size_t i, const char *key)
 	return NULL;
 }
 
+/* A joiner is nothing at the first call, and its text at all others. */
+static struct chat_value
+join_again(struct chat_loop *l)
+{
+	return l->i++ == 0 ? chat_text(chat_literal("")) : l->items.v[0];
+}
+
 static struct chat_value
 call(struct chat_run *r, const struct chat_node *n)
 {
@@ -139,7 +146,15 @@ call(struct chat_run *r, const struct chat_node *n)
 	struct chat_args args;
 
 	if (f.type == CHAT_MACRO)
-		return qwen_chat_call_macro(r, f.u.macro, n->list);
+		return qwen_chat_call_macro(r, f.u.macro, n->list, NULL);
+	if (f.type == CHAT_JOINER && n->list == NULL)
+		return join_again(f.u.loop);
+	if (f.type == CHAT_LOOP && f.u.loop->node != NULL &&
+	    n->list != NULL && n->list->next == NULL) {
+		struct chat_value items = qwen_chat_eval(r, n->list->a);
+
+		return qwen_chat_recurse(r, f.u.loop, &items);
+	}
 	if (f.type == CHAT_UNDEFINED)
 		qwen_chat_fail(r, "'%.*s' is undefined, and called",
 		    (int)(f.u.s.n < 60 ? f.u.s.n : 60), f.u.s.s);
@@ -164,11 +179,16 @@ row(struct chat_run *r, const struct chat_node *n)
 }
 
 const struct chat_row *
-qwen_chat_row(const struct chat_row *table, const struct chat_text *name)
+qwen_chat_row_in(const struct chat_row *const *tables,
+    const struct chat_text *name)
 {
-	for (; table != NULL && table->name != NULL; table++) {
-		if (qwen_chat_same_text(name, table->name))
-			return table;
+	const struct chat_row *row;
+
+	for (; *tables != NULL; tables++) {
+		for (row = *tables; row->name != NULL; row++) {
+			if (qwen_chat_same_text(name, row->name))
+				return row;
+		}
 	}
 	return NULL;
 }

@@ -212,14 +212,17 @@ choose(struct chat_run *r, const struct chat_node *n, struct chat_list *l)
 /* The body for each; r->scope is the loop's, empty again for each. */
 static void
 go_over(struct chat_run *r, const struct chat_node *n,
-    const struct chat_list *l)
+    const struct chat_list *l, unsigned depth)
 {
 	struct chat_loop *loop = qwen_chat_new(r, 1, sizeof *loop);
 	struct chat_value v = { .type = CHAT_LOOP, .u.loop = loop };
 
 	if (loop == NULL)
 		return;
+	memset(loop, 0, sizeof *loop);
 	loop->items = *l;
+	loop->depth = depth;
+	loop->node = n->name != NULL ? n : NULL;
 	for (loop->i = 0; loop->i < l->n; loop->i++) {
 		r->scope->n = 0;
 		if (qwen_chat_step(r, 1) < 0)
@@ -232,11 +235,11 @@ go_over(struct chat_run *r, const struct chat_node *n,
 }
 
 static int
-for_loop(struct chat_run *r, const struct chat_node *n)
+loop_over(struct chat_run *r, const struct chat_node *n,
+    const struct chat_value *v, unsigned depth)
 {
 	struct chat_scope *outer = r->scope;
-	struct chat_value v = qwen_chat_eval(r, n->b);
-	struct chat_list l = qwen_chat_iterate(r, &v);
+	struct chat_list l = qwen_chat_iterate(r, v);
 	struct chat_scope *inner = new_scope(r, outer);
 	int rc = 0;
 
@@ -246,13 +249,21 @@ for_loop(struct chat_run *r, const struct chat_node *n)
 	if (n->c != NULL)
 		choose(r, n, &l);
 	if (l.n > 0)
-		go_over(r, n, &l);
+		go_over(r, n, &l, depth);
 	else {
 		r->scope->n = 0;
 		rc = exec(r, n->other);
 	}
 	r->scope = outer;
 	return rc;
+}
+
+static int
+for_loop(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v = qwen_chat_eval(r, n->b);
+
+	return loop_over(r, n, &v, 0);
 }
 
 /* ------------------------------------------------------------------ macros */
@@ -270,6 +281,22 @@ capture(struct chat_run *r, const struct chat_node *list,
 	r->out = outer;
 	*out = qwen_chat_take(r, &buf);
 	return rc;
+}
+
+struct chat_value
+qwen_chat_recurse(struct chat_run *r, const struct chat_loop *loop,
+    const struct chat_value *items)
+{
+	struct chat_buf buf = { 0 }, *outer = r->out;
+
+	if (++r->depth > CHAT_RUN_DEPTH)
+		qwen_chat_limit(r, "depth");
+	r->out = &buf;
+	if (!r->failed)
+		loop_over(r, loop->node, items, loop->depth + 1);
+	r->out = outer;
+	r->depth--;
+	return qwen_chat_take(r, &buf);
 }
 
 /* Parameter i of the name: argument of that place or name, or NULL. */
@@ -337,32 +364,62 @@ bind(struct chat_run *r, const struct chat_macro *m,
 
 struct chat_value
 qwen_chat_call_macro(struct chat_run *r, const struct chat_macro *m,
-    const struct chat_node *args)
+    const struct chat_node *args, const struct chat_value *caller)
 {
 	struct chat_scope *outer = r->scope, *scope = new_scope(r, m->scope);
 	struct chat_value out = { 0 };
 
 	check_arguments(r, m, args);
+	if (caller != NULL && !m->node->takes_caller)
+		qwen_chat_fail(r, "macro '%.60s' does not use caller()",
+		    m->node->name);
 	if (r->failed)
 		return out;
 	bind(r, m, args, scope);
 	r->scope = scope;
+	if (caller != NULL)
+		qwen_chat_set(r, "caller", caller);
 	capture(r, m->node->list, &out);
 	r->scope = outer;
 	return out;
 }
 
-static void
-define(struct chat_run *r, const struct chat_node *n)
+/* A macro, where it is; undefined after a failure. */
+static struct chat_value
+new_macro(struct chat_run *r, const struct chat_node *n)
 {
 	struct chat_macro *m = qwen_chat_new(r, 1, sizeof *m);
 	struct chat_value v = { .type = CHAT_MACRO, .u.macro = m };
 
 	if (m == NULL)
-		return;
+		return chat_undefined("", 0);
 	m->node = n;
 	m->scope = r->scope;
+	return v;
+}
+
+static void
+define(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v = new_macro(r, n);
+
 	qwen_chat_set(r, n->name, &v);
+}
+
+/* {% call %}: the macro gets what is inside as a macro, caller. */
+static void
+call_block(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value f = qwen_chat_eval(r, n->b->a), caller, v;
+
+	if (f.type != CHAT_MACRO)
+		qwen_chat_fail(r, "%s is called with a block",
+		    qwen_chat_type_name(&f));
+	caller = new_macro(r, n);
+	if (r->failed)
+		return;
+	v = qwen_chat_call_macro(r, f.u.macro, n->b->list, &caller);
+	qwen_chat_print(r, r->out, &v);
 }
 
 /* -------------------------------------------------------------- statements */
@@ -387,6 +444,58 @@ if_else(struct chat_run *r, const struct chat_node *n)
 	return exec(r, qwen_chat_true(&v) ? n->list : n->other);
 }
 
+/* What the statements write, through the filters of the block. */
+static int
+filtered(struct chat_run *r, const struct chat_node *n, struct chat_value *out)
+{
+	struct chat_scope *outer = r->scope;
+	int rc = capture(r, n->list, out);
+
+	if (n->b == NULL || r->failed)
+		return rc;
+	r->scope = new_scope(r, outer);
+	if (r->scope != NULL) {
+		qwen_chat_set(r, CHAT_BLOCK_NAME, out);
+		*out = qwen_chat_eval(r, n->b);
+	}
+	r->scope = outer;
+	return rc;
+}
+
+static int
+filter_block(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_value v;
+	int rc = filtered(r, n, &v);
+
+	if (!r->failed)
+		qwen_chat_print(r, r->out, &v);
+	return rc;
+}
+
+/* The values are those of outside, also where one has another's name. */
+static int
+with(struct chat_run *r, const struct chat_node *n)
+{
+	struct chat_scope *outer = r->scope, *scope = new_scope(r, outer);
+	const struct chat_node *arg;
+	struct chat_value v;
+	int rc = 0;
+
+	for (arg = n->a; arg != NULL && !r->failed; arg = arg->next) {
+		v = qwen_chat_eval(r, arg->b);
+		r->scope = scope;
+		if (!r->failed)
+			assign(r, arg->a, &v);
+		r->scope = outer;
+	}
+	r->scope = scope;
+	if (!r->failed)
+		rc = exec(r, n->list);
+	r->scope = outer;
+	return rc;
+}
+
 static int
 set(struct chat_run *r, const struct chat_node *n)
 {
@@ -396,7 +505,7 @@ set(struct chat_run *r, const struct chat_node *n)
 	if (n->kind == CHAT_K_SET)
 		v = qwen_chat_eval(r, n->b);
 	else
-		rc = capture(r, n->list, &v);
+		rc = filtered(r, n, &v);
 	if (!r->failed)
 		assign(r, n->a, &v);
 	return rc;
@@ -411,6 +520,10 @@ statement(struct chat_run *r, const struct chat_node *n)
 	case CHAT_K_IF: return if_else(r, n);
 	case CHAT_K_SET: case CHAT_K_SET_BLOCK: return set(r, n);
 	case CHAT_K_MACRO: define(r, n); return 0;
+	case CHAT_K_CALL_BLOCK: call_block(r, n); return 0;
+	case CHAT_K_FILTER_BLOCK: return filter_block(r, n);
+	case CHAT_K_WITH: return with(r, n);
+	case CHAT_K_DO: qwen_chat_eval(r, n->a); return 0;
 	case CHAT_K_BREAK: return BREAK;
 	case CHAT_K_CONTINUE: return CONTINUE;
 	default: return qwen_chat_fail(r, "no statement");

@@ -138,6 +138,7 @@ name(struct chat_parser *p)
 	size_t i;
 
 	n->name = qwen_chat_word(p);
+	p->names_caller |= strcmp(n->name, "caller") == 0;
 	qwen_chat_advance(p);
 	for (i = 0; i < sizeof word / sizeof *word; i++) {
 		if (strcmp(n->name, word[i].name) == 0) {
@@ -295,14 +296,14 @@ postfix(struct chat_parser *p, struct chat_node *n)
 
 /* The row of the name that comes, which must be one of the table. */
 static const struct chat_row *
-known_row(struct chat_parser *p, const struct chat_row *table,
+known_row(struct chat_parser *p, const struct chat_row *const *table,
     const char *what)
 {
 	const struct chat_text t = { p->l.s, p->l.n, NULL };
 	const struct chat_row *row = NULL;
 
 	if (p->l.type == CHAT_T_NAME)
-		row = qwen_chat_row(table, &t);
+		row = qwen_chat_row_in(table, &t);
 	if (row == NULL)
 		qwen_chat_parse_fail(p, "there is no %s '%.40s'", what,
 		    qwen_chat_word(p));
@@ -358,6 +359,27 @@ test(struct chat_parser *p, struct chat_node *a)
 	return out;
 }
 
+struct chat_node *
+qwen_chat_block_filters(struct chat_parser *p)
+{
+	struct chat_node *n = qwen_chat_node(p, CHAT_K_NAME);
+
+	n->name = CHAT_BLOCK_NAME;
+	if (p->l.type == CHAT_T_NAME) {
+		/* the first one has no sign before it */
+		struct chat_node *first = qwen_chat_node(p, CHAT_K_FILTER);
+
+		first->a = n;
+		first->row = known_row(p, qwen_chat_filters, "filter");
+		if (qwen_chat_is(p, "("))
+			arguments(p, &first->list);
+		n = first;
+	}
+	while (qwen_chat_is(p, "|"))
+		n = filter(p, n);
+	return n;
+}
+
 static struct chat_node *
 filters(struct chat_parser *p, struct chat_node *n)
 {
@@ -396,7 +418,7 @@ unary(struct chat_parser *p, int with_filter)
 /* The level of those with two sides: from what binds least to what binds most. */
 static const int level_of[] = {
 	[CHAT_ADD] = 0, [CHAT_SUB] = 0, [CHAT_CONCAT] = 1, [CHAT_MUL] = 2,
-	[CHAT_DIV] = 2, [CHAT_FLOORDIV] = 2, [CHAT_MOD] = 2,
+	[CHAT_DIV] = 2, [CHAT_FLOORDIV] = 2, [CHAT_MOD] = 2, [CHAT_POW] = 3,
 };
 
 /* a op b, from the left */
@@ -406,7 +428,7 @@ binary(struct chat_parser *p, int level)
 	struct chat_node *a;
 	size_t i;
 
-	if (level > 2)
+	if (level > 3)
 		return unary(p, 1);
 	a = binary(p, level + 1);
 	for (i = 0; i < sizeof level_of / sizeof *level_of; ) {

@@ -47,26 +47,56 @@ f_length(const struct chat_use *c)
 	return chat_int((int64_t)qwen_chat_length(c->r, c->x));
 }
 
+/* The separators of JSON: a pair of texts. */
+static void
+separators(const struct chat_use *c, struct chat_dumps *how)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, 2, "separators");
+
+	if (v == NULL || v->type == CHAT_NONE)
+		return;
+	if ((v->type != CHAT_TUPLE && v->type != CHAT_LIST) ||
+	    v->u.l.n != 2 || v->u.l.v[0].type != CHAT_TEXT ||
+	    v->u.l.v[1].type != CHAT_TEXT) {
+		cannot(c, "tojson with separators that are", v);
+		return;
+	}
+	how->comma = v->u.l.v[0].u.s;
+	how->colon = v->u.l.v[1].u.s;
+}
+
+/* As transformers defines it: tojson(ensure_ascii, indent, separators, ...) */
 static struct chat_value
 f_tojson(const struct chat_use *c)
 {
-	const struct chat_value *indent = qwen_chat_arg(c->a, 9, "indent");
-	int64_t n = indent == NULL || indent->type != CHAT_INT ? -1 :
-	    indent->u.i > 0 ? indent->u.i : 0;
+	static const char *const known[] = { "ensure_ascii", "indent",
+	    "separators", "sort_keys" };
+	const struct chat_value *indent = qwen_chat_arg(c->a, 1, "indent");
+	const struct chat_value *ascii = qwen_chat_arg(c->a, 0, known[0]);
+	const struct chat_value *sort = qwen_chat_arg(c->a, 3, known[3]);
+	struct chat_dumps how = { .indent = -1 };
 	struct chat_buf b = { 0 };
-	size_t i;
+	size_t i, k;
 
-	/* As transformers defines it; the others would change the text. */
 	for (i = 0; i < c->a->n_key; i++) {
-		if (strcmp(c->a->key[i], "indent") != 0 &&
-		    strcmp(c->a->key[i], "ensure_ascii") != 0)
+		for (k = 0; k < 4 && strcmp(c->a->key[i], known[k]) != 0; k++)
+			;
+		if (k == 4)
 			qwen_chat_fail(c->r, "tojson with '%.40s'",
 			    c->a->key[i]);
 	}
-	indent = qwen_chat_arg(c->a, 9, "ensure_ascii");
-	if (n > 16 || (indent != NULL && qwen_chat_true(indent)))
-		qwen_chat_fail(c->r, "tojson that indents or escapes so");
-	qwen_chat_json(c->r, &b, c->x, (int)n);
+	if (indent != NULL && indent->type == CHAT_INT)
+		how.indent = indent->u.i > 16 ? 17 : indent->u.i > 0 ?
+		    (int)indent->u.i : 0;
+	else if (indent != NULL && indent->type != CHAT_NONE)
+		return cannot(c, "tojson with an indent that is", indent);
+	if (how.indent > 16)
+		qwen_chat_fail(c->r, "tojson that indents by more than 16");
+	how.ascii = ascii != NULL && qwen_chat_true(ascii);
+	how.sorted = sort != NULL && qwen_chat_true(sort);
+	separators(c, &how);
+	if (!c->r->failed)
+		qwen_chat_json(c->r, &b, c->x, &how);
 	return qwen_chat_take(c->r, &b);
 }
 
@@ -94,45 +124,6 @@ f_items(const struct chat_use *c)
 	if (c->x->type != CHAT_DICT && c->x->type != CHAT_UNDEFINED)
 		return cannot(c, "items of", c->x);
 	return pairs(c->r, c->x->type == CHAT_DICT ? c->x->u.d : &empty);
-}
-
-static int
-by_name(const void *a, const void *b)
-{
-	const struct chat_pair *x = a, *y = b;
-
-	return qwen_chat_order(&x->key.u.s, &y->key.u.s);
-}
-
-/* Jinja sorts without regard to case: only for keys in lower case the same. */
-static struct chat_value
-f_dictsort(const struct chat_use *c)
-{
-	struct chat_dict d;
-	uint64_t work = 0;
-	size_t i;
-
-	if (c->x->type != CHAT_DICT)
-		return cannot(c, "dictsort of", c->x);
-	d.n = d.cap = c->x->u.d->n;
-	d.p = qwen_chat_new(c->r, d.n, sizeof *d.p);
-	for (i = 0; i < d.n && !c->r->failed; i++) {
-		d.p[i] = c->x->u.d->p[i];
-		if (d.p[i].key.type != CHAT_TEXT)
-			return cannot(c, "dictsort by", &d.p[i].key);
-		work += 1 + d.p[i].key.u.s.n / 64;
-	}
-	/* each is compared with some twenty others */
-	if (qwen_chat_step(c->r, 20 * work) < 0)
-		return *c->x;
-	qsort(d.p, d.n, sizeof *d.p, by_name);
-	return pairs(c->r, &d);
-}
-
-static struct chat_value
-f_same(const struct chat_use *c)
-{
-	return *c->x;
 }
 
 static struct chat_value
@@ -177,7 +168,9 @@ static struct chat_value
 f_join(const struct chat_use *c)
 {
 	const struct chat_value *d = qwen_chat_arg(c->a, 0, "d");
+	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
 	struct chat_buf b = { 0 };
+	struct chat_value v;
 	struct chat_list l;
 	size_t i;
 
@@ -188,23 +181,42 @@ f_join(const struct chat_use *c)
 		if (i > 0 && d != NULL)
 			qwen_chat_put(c->r, &b, &d->u.s);
 		qwen_chat_step(c->r, 1);
-		qwen_chat_print(c->r, &b, &l.v[i]);
+		v = attr == NULL || attr->type == CHAT_NONE ? l.v[i] :
+		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
+		qwen_chat_print(c->r, &b, &v);
 	}
 	return qwen_chat_take(c->r, &b);
 }
 
-/* A method of texts as a filter. */
 static struct chat_value
-f_method(const struct chat_use *c)
+f_replace(const struct chat_use *c)
 {
-	static const char *const name[] = {
-		"upper", "lower", "capitalize", "replace",
-	};
 	struct chat_value v = f_string(c);
-	struct chat_text method = chat_literal(name[c->how]);
+	struct chat_text method = chat_literal("replace");
 
-	return qwen_chat_use(c->r, qwen_chat_row(qwen_chat_methods[CHAT_TEXT],
-	    &method), &v, c->a);
+	return qwen_chat_use(c->r, qwen_chat_row_in(
+	    qwen_chat_methods[CHAT_TEXT], &method), &v, c->a);
+}
+
+int
+qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
+    double *f)
+{
+	char s[400], *end;
+	struct chat_text t;
+
+	if (v->type != CHAT_TEXT && v->type != CHAT_BIG)
+		return 0;
+	t = qwen_chat_strip(r, &v->u.s, NULL, 3);
+	/* what strtod() takes, and Python does not */
+	if (t.n == 0 || t.n >= sizeof s || memchr(t.s, 'x', t.n) != NULL ||
+	    memchr(t.s, 'X', t.n) != NULL || memchr(t.s, '(', t.n) != NULL ||
+	    qwen_chat_step(r, 64 + t.n) < 0)
+		return 0;
+	memcpy(s, t.s, t.n);
+	s[t.n] = '\0';
+	*f = strtod(s, &end);
+	return end == s + t.n;
 }
 
 /* Of what int() takes; anything else is 0, or the argument. */
@@ -216,18 +228,24 @@ f_int(const struct chat_use *c)
 	struct chat_value none = v != NULL ? *v : chat_int(0);
 	struct chat_text t;
 	int64_t i;
+	double f;
 
 	if (x->type == CHAT_INT || x->type == CHAT_BOOL)
 		return chat_int(x->u.i);
 	if (x->type == CHAT_BIG)
 		return *x;
+	if (c->a->n > 1)
+		return cannot(c, "int with a base, of", x);
 	if (x->type == CHAT_FLOAT && fabs(x->u.f) < 9e18)
 		return chat_int((int64_t)x->u.f);
 	if (x->type != CHAT_TEXT)
 		return none;
 	t = qwen_chat_strip(c->r, &x->u.s, NULL, 3);
 	qwen_chat_step(c->r, t.n / 8);
-	return qwen_chat_digits(t.s, t.n, &i) ? chat_int(i) : none;
+	if (qwen_chat_digits(t.s, t.n, &i))
+		return chat_int(i);
+	return qwen_chat_read_float(c->r, x, &f) && fabs(f) < 9e18 ?
+	    chat_int((int64_t)f) : none;
 }
 
 static struct chat_value
@@ -253,12 +271,12 @@ f_select(const struct chat_use *c)
 	size_t attr = (c->how & ATTR) != 0, i;
 	const struct chat_row *test = NULL;
 
-	if (a->n_key > 0 || (attr && (a->n < 1 || a->v[0].type != CHAT_TEXT)))
+	if (a->n_key > 0 || (attr && a->n < 1))
 		qwen_chat_fail(c->r, "a choice of unknown form");
 	else if (a->n > attr) {
 		v = a->v[attr];
 		if (v.type == CHAT_TEXT)
-			test = qwen_chat_row(qwen_chat_tests, &v.u.s);
+			test = qwen_chat_row_in(qwen_chat_tests, &v.u.s);
 		if (test == NULL)
 			qwen_chat_fail(c->r, "a choice by no known test");
 		more.v = a->v + attr + 1;
@@ -269,7 +287,7 @@ f_select(const struct chat_use *c)
 	for (i = 0; i < l.n && !c->r->failed; i++) {
 		v = l.v[i];
 		if (attr)
-			v = qwen_chat_item(c->r, &l.v[i], &a->v[0]);
+			v = qwen_chat_path(c->r, &l.v[i], &a->v[0], NULL);
 		if (test != NULL)
 			v = qwen_chat_use(c->r, test, &v, &more);
 		qwen_chat_step(c->r, 1);
@@ -279,20 +297,22 @@ f_select(const struct chat_use *c)
 	return chat_list(chosen);
 }
 
-const struct chat_row qwen_chat_filters[] = {
-	{ "abs", f_abs, 0 }, { "capitalize", f_method, 2 },
-	{ "count", f_length, 0 }, { "d", f_default, 0 },
-	{ "default", f_default, 0 }, { "dictsort", f_dictsort, 0 },
+static const struct chat_row usual[] = {
+	{ "abs", f_abs, 0 }, { "count", f_length, 0 },
+	{ "d", f_default, 0 }, { "default", f_default, 0 },
 	{ "first", f_first, 0 }, { "int", f_int, 0 },
 	{ "items", f_items, 0 }, { "join", f_join, 0 },
 	{ "last", f_first, 1 }, { "length", f_length, 0 },
-	{ "list", f_list, 0 }, { "lower", f_method, 1 },
-	{ "reject", f_select, REJECT }, { "replace", f_method, 3 },
+	{ "list", f_list, 0 }, { "reject", f_select, REJECT },
 	{ "rejectattr", f_select, REJECT | ATTR },
-	{ "reverse", f_reverse, 0 }, { "safe", f_same, 0 },
+	{ "replace", f_replace, 0 }, { "reverse", f_reverse, 0 },
 	{ "select", f_select, SELECT },
 	{ "selectattr", f_select, SELECT | ATTR },
 	{ "string", f_string, 0 }, { "tojson", f_tojson, 0 },
-	{ "trim", f_trim, 0 }, { "upper", f_method, 0 },
-	{ NULL, NULL, 0 }
+	{ "trim", f_trim, 0 }, { NULL, NULL, 0 }
+};
+
+const struct chat_row *const qwen_chat_filters[] = {
+	usual, qwen_chat_word_filters, qwen_chat_list_filters,
+	qwen_chat_format_filters, NULL
 };

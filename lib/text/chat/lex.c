@@ -115,11 +115,52 @@ skip_comment(struct chat_lexer *l, struct qwen_err *err)
 	return 0;
 }
 
+/* {%- name -%} at p: its end; NULL if there is none.  sign: before its end. */
+static const char *
+word_tag(const struct chat_lexer *l, const char *p, const char *name,
+    char *sign)
+{
+	size_t n = strlen(name);
+
+	p += 2;
+	if (p < l->end && (*p == '-' || *p == '+'))
+		p++;
+	p = skip_space(l, p);
+	if ((size_t)(l->end - p) < n || memcmp(p, name, n) != 0)
+		return NULL;
+	p = skip_space(l, p + n);
+	*sign = p < l->end && (*p == '-' || *p == '+') ? *p++ : 0;
+	return l->end - p >= 2 && p[0] == '%' && p[1] == '}' ? p + 2 : NULL;
+}
+
+/* After {% raw %}, at p: text up to {% endraw %}. */
+static int
+raw_text(struct chat_lexer *l, struct qwen_err *err, const char *p, char sign)
+{
+	const char *s = sign == '-' ? skip_space(l, p) : p, *tag = s, *end;
+
+	for (; tag + 1 < l->end; tag++) {
+		if (tag[0] != '{' || tag[1] != '%' ||
+		    (end = word_tag(l, tag, "endraw", &sign)) == NULL)
+			continue;
+		l->type = CHAT_T_DATA;
+		l->s = s;
+		/* it does not begin a line, as lstrip_blocks sees it */
+		l->line_start = 0;
+		l->n = (size_t)(text_end(l, s, tag) - s);
+		go(l, end);
+		after_tag(l, sign, 1);
+		return 0;
+	}
+	return bad(l, err, "raw that does not end");
+}
+
 /* Text, a tag that begins, or the end. */
 static int
 next_outside(struct chat_lexer *l, struct qwen_err *err)
 {
-	const char *s, *tag;
+	const char *s, *tag, *raw;
+	char sign;
 
 	for (;;) {
 		s = l->p;
@@ -143,6 +184,8 @@ next_outside(struct chat_lexer *l, struct qwen_err *err)
 		if (skip_comment(l, err) < 0)
 			return -1;
 	}
+	if (tag[1] == '%' && (raw = word_tag(l, tag, "raw", &sign)) != NULL)
+		return raw_text(l, err, raw, sign);
 	l->type = tag[1] == '{' ? CHAT_T_PRINT : CHAT_T_BLOCK;
 	l->in_tag = (int)l->type;
 	go(l, tag + 2 + (tag + 2 < l->end &&

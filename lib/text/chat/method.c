@@ -5,7 +5,6 @@
 #include "text/chat/chat.h"
 
 enum { BEGIN = 1, END = 2 };		/* which end of a string */
-enum { UPPER, LOWER, CAPITALIZE };
 enum { KEYS, VALUES };
 
 /* Argument i as a string; NULL if it is missing or none. */
@@ -199,22 +198,48 @@ m_rsplit(const struct chat_use *c)
 	return qwen_chat_reverse(c->r, &l);
 }
 
+/* Bytes of the end of a line that is at i, as Python has lines; 0: none. */
+static size_t
+line_end(const struct chat_text *t, size_t i)
+{
+	uint32_t u;
+	size_t k = qwen_chat_char(t->s, i, t->n, &u);
+
+	if (u == '\r' && i + 1 < t->n && t->s[i + 1] == '\n')
+		return 2;
+	return (u >= 10 && u <= 13) || (u >= 0x1c && u <= 0x1e) ||
+	    (k > 1 && (u == 0x85 || u == 0x2028 || u == 0x2029)) ? k : 0;
+}
+
+struct chat_list
+qwen_chat_lines(struct chat_run *r, const struct chat_text *t, int ends)
+{
+	const struct chat_use c = { .r = r, .t = t };
+	struct parts p = { { NULL, 0 }, 0 };
+	size_t i, begin = 0, k;
+
+	for (i = 0; i < t->n && !r->failed; i += k) {
+		if ((k = line_end(t, i)) == 0) {
+			k = 1;
+			continue;
+		}
+		add(&c, &p, begin, ends > 0 ? i + k : i);
+		begin = i + k;
+	}
+	/* indent, which adds a line feed, has a last line always */
+	if (begin < t->n || ends < 0)
+		add(&c, &p, begin, t->n);
+	qwen_chat_step(r, t->n / 4);
+	return p.l;
+}
+
 static struct chat_value
 m_splitlines(const struct chat_use *c)
 {
-	struct parts p = { { NULL, 0 }, 0 };
-	size_t i, begin = 0;
+	const struct chat_value *ends = qwen_chat_arg(c->a, 0, "keepends");
 
-	for (i = 0; i < c->t->n && !c->r->failed; i++) {
-		if (c->t->s[i] != '\n')
-			continue;
-		add(c, &p, begin, i - (i > begin && c->t->s[i - 1] == '\r'));
-		begin = i + 1;
-	}
-	if (begin < c->t->n)
-		add(c, &p, begin, c->t->n);
-	qwen_chat_step(c->r, c->t->n / 16);
-	return chat_list(p.l);
+	return chat_list(qwen_chat_lines(c->r, c->t, ends != NULL &&
+	    qwen_chat_true(ends)));
 }
 
 /* ----------------------------------------------------------- other strings */
@@ -243,43 +268,6 @@ m_replace(const struct chat_use *c)
 	part = chat_slice(c->t, begin, c->t->n);
 	qwen_chat_put(c->r, &b, &part);
 	return qwen_chat_take(c->r, &b);
-}
-
-/* ASCII letters in the other case. */
-static struct chat_value
-m_letters(const struct chat_use *c)
-{
-	struct chat_text t = *c->t;
-	char *s = qwen_chat_new(c->r, t.n, 1);
-	size_t i;
-	int to_upper;
-
-	if (s == NULL || qwen_chat_step(c->r, t.n / 8) < 0)
-		return chat_text(t);
-	for (i = 0; i < t.n; i++) {
-		s[i] = t.s[i];
-		to_upper = c->how == CAPITALIZE ? i == 0 : c->how == UPPER;
-		if (to_upper && s[i] >= 'a' && s[i] <= 'z')
-			s[i] = (char)(s[i] - 32);
-		else if (!to_upper && s[i] >= 'A' && s[i] <= 'Z')
-			s[i] = (char)(s[i] + 32);
-	}
-	t.s = s;
-	return chat_text(t);
-}
-
-static struct chat_value
-m_find(const struct chat_use *c)
-{
-	const struct chat_text *x = text_arg(c, 0, "sub");
-	size_t at = 0;
-
-	if (x == NULL || c->a->n != 1)
-		qwen_chat_fail(c->r, "find() of other than a string");
-	else
-		at = qwen_chat_search(c->r, c->t, x, 0);
-	return chat_int(at > c->t->n || c->r->failed ? -1 :
-	    (int64_t)qwen_chat_chars(c->r, c->t->s, at));
 }
 
 static struct chat_value
@@ -318,7 +306,7 @@ by_filter(const struct chat_use *c, const char *name,
 {
 	struct chat_text t = chat_literal(name);
 
-	return qwen_chat_use(c->r, qwen_chat_row(qwen_chat_filters, &t), x, a);
+	return qwen_chat_use(c->r, qwen_chat_row_in(qwen_chat_filters, &t), x, a);
 }
 
 static struct chat_value
@@ -365,6 +353,108 @@ m_get(const struct chat_use *c)
 	return v != NULL ? *v : (struct chat_value){ .type = CHAT_NONE };
 }
 
+static struct chat_value
+m_copy(const struct chat_use *c)
+{
+	return *c->x;
+}
+
+/* ------------------------------------------------------ lists, loops, cyclers */
+
+static struct chat_value
+m_list_index(const struct chat_use *c)
+{
+	size_t i;
+
+	for (i = 0; c->a->n == 1 && i < c->x->u.l.n && !c->r->failed; i++) {
+		if (qwen_chat_equal(c->r, &c->x->u.l.v[i], &c->a->v[0]))
+			return chat_int((int64_t)i);
+	}
+	qwen_chat_fail(c->r, "index() of what is not in the list");
+	return *c->x;
+}
+
+static struct chat_value
+m_list_count(const struct chat_use *c)
+{
+	int64_t n = 0;
+	size_t i;
+
+	if (c->a->n != 1)
+		qwen_chat_fail(c->r, "count() of other than one value");
+	for (i = 0; i < c->x->u.l.n && !c->r->failed; i++)
+		n += qwen_chat_equal(c->r, &c->x->u.l.v[i], &c->a->v[0]);
+	return chat_int(n);
+}
+
+/* loop.cycle(a, b): by the number of the item. */
+static struct chat_value
+m_cycle(const struct chat_use *c)
+{
+	if (c->a->n == 0 || c->a->n_key > 0) {
+		qwen_chat_fail(c->r, "cycle() of nothing");
+		return *c->x;
+	}
+	return c->a->v[c->x->u.loop->i % c->a->n];
+}
+
+/* Whether the values are others than at the last call. */
+static struct chat_value
+m_changed(const struct chat_use *c)
+{
+	struct chat_loop *l = c->x->u.loop;
+	struct chat_value old = { .type = CHAT_TUPLE, .u.l = l->seen };
+	struct chat_value new = { .type = CHAT_TUPLE,
+	    .u.l = { c->a->v, c->a->n } };
+	int same = l->has_seen && qwen_chat_equal(c->r, &old, &new);
+
+	l->seen = new.u.l;
+	l->has_seen = 1;
+	return chat_bool(!same);
+}
+
+/* cycler(a, b), and joiner(", "). */
+static struct chat_value
+new_cycler(const struct chat_use *c)
+{
+	const struct chat_value *sep = qwen_chat_arg(c->a, 0, "sep");
+	struct chat_loop *l = qwen_chat_new(c->r, 1, sizeof *l);
+	struct chat_value v = { .type = (enum chat_type)c->how,
+	    .u.loop = l };
+
+	if (l == NULL)
+		return chat_undefined("", 0);
+	memset(l, 0, sizeof *l);
+	if (c->how == CHAT_CYCLER) {
+		l->items = (struct chat_list){ c->a->v, c->a->n };
+		if (c->a->n == 0 || c->a->n_key > 0)
+			qwen_chat_fail(c->r, "cycler() of nothing");
+		return v;
+	}
+	l->items = qwen_chat_new_list(c->r, 1);
+	if (l->items.n > 0)
+		l->items.v[0] = sep != NULL ? *sep :
+		    chat_text(chat_literal(", "));
+	return v;
+}
+
+static struct chat_value
+m_next(const struct chat_use *c)
+{
+	struct chat_loop *l = c->x->u.loop;
+	struct chat_value v = l->items.v[l->i];
+
+	l->i = (l->i + 1) % l->items.n;
+	return v;
+}
+
+static struct chat_value
+m_reset(const struct chat_use *c)
+{
+	c->x->u.loop->i = 0;
+	return (struct chat_value){ .type = CHAT_NONE };
+}
+
 /* What changes its object, or what nobody has needed: there, but refused. */
 static struct chat_value
 m_refused(const struct chat_use *c)
@@ -385,26 +475,51 @@ static const struct chat_row of_text[] = {
 	{ "startswith", m_has_end, BEGIN }, { "endswith", m_has_end, END },
 	{ "removeprefix", m_remove_end, BEGIN },
 	{ "removesuffix", m_remove_end, END },
-	{ "replace", m_replace, 0 }, { "upper", m_letters, UPPER },
-	{ "lower", m_letters, LOWER }, { "capitalize", m_letters, CAPITALIZE },
-	{ "find", m_find, 0 }, { "count", m_count, 0 },
-	{ "isdigit", m_isdigit, 0 }, { "join", m_join, 0 },
-	REFUSED("format"), REFUSED("title"), END_OF_TABLE
+	{ "replace", m_replace, 0 }, { "count", m_count, 0 },
+	{ "isdigit", m_isdigit, 0 }, { "isdecimal", m_isdigit, 0 },
+	{ "join", m_join, 0 }, REFUSED("encode"), REFUSED("format_map"),
+	REFUSED("casefold"), REFUSED("translate"), REFUSED("expandtabs"),
+	END_OF_TABLE
 };
 
 static const struct chat_row of_dict[] = {
 	{ "items", m_items, 0 }, { "keys", m_members, KEYS },
 	{ "values", m_members, VALUES }, { "get", m_get, 0 },
-	REFUSED("pop"), REFUSED("update"), REFUSED("copy"), REFUSED("clear"),
-	REFUSED("popitem"), REFUSED("fromkeys"), REFUSED("setdefault"),
-	END_OF_TABLE
+	{ "copy", m_copy, 0 }, REFUSED("pop"), REFUSED("update"),
+	REFUSED("clear"), REFUSED("popitem"), REFUSED("fromkeys"),
+	REFUSED("setdefault"), END_OF_TABLE
 };
 
 static const struct chat_row of_list[] = {
-	REFUSED("append"), REFUSED("pop"), REFUSED("extend"),
-	REFUSED("insert"), END_OF_TABLE
+	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
+	{ "copy", m_copy, 0 }, REFUSED("append"), REFUSED("pop"),
+	REFUSED("extend"), REFUSED("insert"), REFUSED("remove"),
+	REFUSED("reverse"), REFUSED("sort"), REFUSED("clear"), END_OF_TABLE
 };
 
-const struct chat_row *const qwen_chat_methods[CHAT_N_TYPE] = {
-	[CHAT_TEXT] = of_text, [CHAT_DICT] = of_dict, [CHAT_LIST] = of_list,
+static const struct chat_row of_tuple[] = {
+	{ "index", m_list_index, 0 }, { "count", m_list_count, 0 },
+	END_OF_TABLE
+};
+
+static const struct chat_row of_loop[] = {
+	{ "cycle", m_cycle, 0 }, { "changed", m_changed, 0 }, END_OF_TABLE
+};
+
+static const struct chat_row of_cycler[] = {
+	{ "next", m_next, 0 }, { "reset", m_reset, 0 }, END_OF_TABLE
+};
+
+const struct chat_row *const
+qwen_chat_methods[CHAT_N_TYPE][CHAT_TABLES_MAX] = {
+	[CHAT_TEXT] = { of_text, qwen_chat_word_methods,
+	    qwen_chat_format_methods, NULL },
+	[CHAT_DICT] = { of_dict }, [CHAT_LIST] = { of_list },
+	[CHAT_TUPLE] = { of_tuple }, [CHAT_LOOP] = { of_loop },
+	[CHAT_CYCLER] = { of_cycler },
+};
+
+const struct chat_row qwen_chat_object_functions[] = {
+	{ "cycler", new_cycler, CHAT_CYCLER },
+	{ "joiner", new_cycler, CHAT_JOINER }, END_OF_TABLE
 };

@@ -6,7 +6,7 @@
 #include "text/chat/chat.h"
 
 const char *const qwen_chat_sign[CHAT_N_OP] = {
-	"+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=",
+	"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=",
 	"in", "not in",
 };
 
@@ -53,6 +53,34 @@ integers(struct chat_run *r, enum chat_op op, int64_t a, int64_t b)
 	return chat_int(n);
 }
 
+/* By squaring; an integer, unless b is below 0. */
+static struct chat_value
+power(struct chat_run *r, const struct chat_value *a,
+    const struct chat_value *b, double x, double y)
+{
+	struct chat_value out = { .type = CHAT_FLOAT };
+	int64_t n = 1, base = a->u.i, e = b->u.i;
+	int over = 0;
+
+	if (a->type == CHAT_FLOAT || b->type == CHAT_FLOAT || e < 0) {
+		if (x == 0 && y < 0)
+			qwen_chat_fail(r, "division by zero");
+		out.u.f = pow(x, y);
+		if (isnan(out.u.f) && !isnan(x) && !isnan(y))
+			qwen_chat_fail(r, "a power that is no real number");
+		return out;
+	}
+	for (; e > 0 && !over; e >>= 1) {
+		if ((e & 1) != 0)
+			over = __builtin_mul_overflow(n, base, &n);
+		if (e > 1)
+			over |= __builtin_mul_overflow(base, base, &base);
+	}
+	if (over)
+		qwen_chat_fail(r, "an integer over 64 bits");
+	return chat_int(n);
+}
+
 static double
 floats(struct chat_run *r, enum chat_op op, double a, double b)
 {
@@ -79,6 +107,37 @@ join_lists(struct chat_run *r, const struct chat_value *a,
 	for (i = 0; i < v.u.l.n; i++)
 		v.u.l.v[i] = i < a->u.l.n ? a->u.l.v[i] :
 		    b->u.l.v[i - a->u.l.n];
+	return v;
+}
+
+/* A list as often as asked for. */
+static struct chat_value
+repeat_list(struct chat_run *r, const struct chat_value *l, int64_t times)
+{
+	struct chat_value v = *l;
+	size_t i;
+
+	if (times < 0 || l->u.l.n == 0)
+		times = 0;
+	if (times > CHAT_RANGE_MAX)
+		qwen_chat_limit(r, "a list");
+	else
+		v.u.l = qwen_chat_new_list(r, l->u.l.n * (size_t)times);
+	for (i = 0; i < v.u.l.n && !r->failed; i++)
+		v.u.l.v[i] = l->u.l.v[i % l->u.l.n];
+	return v;
+}
+
+/* Markup and a text: what is no markup is escaped, and the sum is markup. */
+static struct chat_value
+add_markup(struct chat_run *r, const struct chat_value *a,
+    const struct chat_value *b)
+{
+	struct chat_value x = a->markup ? *a : qwen_chat_escape(r, &a->u.s);
+	struct chat_value y = b->markup ? *b : qwen_chat_escape(r, &b->u.s);
+	struct chat_value v = qwen_chat_join(r, &x.u.s, &y.u.s);
+
+	v.markup = 1;
 	return v;
 }
 
@@ -118,6 +177,11 @@ qwen_chat_binary(struct chat_run *r, enum chat_op op,
 	struct chat_value out = { .type = CHAT_FLOAT };
 	double x, y;
 
+	if (op == CHAT_ADD && a->type == CHAT_TEXT && b->type == CHAT_TEXT &&
+	    (a->markup || b->markup))
+		return add_markup(r, a, b);
+	if (op == CHAT_MOD && a->type == CHAT_TEXT)
+		return qwen_chat_percent(r, &a->u.s, b);
 	if (op == CHAT_CONCAT || (op == CHAT_ADD && a->type == CHAT_TEXT &&
 	    b->type == CHAT_TEXT))
 		return write_both(r, a, b);
@@ -128,14 +192,38 @@ qwen_chat_binary(struct chat_run *r, enum chat_op op,
 		return repeat(r, &a->u.s, b->u.i);
 	if (op == CHAT_MUL && b->type == CHAT_TEXT && whole_a)
 		return repeat(r, &b->u.s, a->u.i);
-	if (whole_a && whole_b && op != CHAT_DIV)
+	if (op == CHAT_MUL && whole_b &&
+	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE))
+		return repeat_list(r, a, b->u.i);
+	if (op == CHAT_MUL && whole_a &&
+	    (b->type == CHAT_LIST || b->type == CHAT_TUPLE))
+		return repeat_list(r, b, a->u.i);
+	if (whole_a && whole_b && op != CHAT_DIV && op != CHAT_POW)
 		return integers(r, op, a->u.i, b->u.i);
 	if (!qwen_chat_number(a, &x) || !qwen_chat_number(b, &y)) {
 		cannot(r, op, a, b);
 		return *a;
 	}
+	if (op == CHAT_POW)
+		return power(r, a, b, x, y);
 	out.u.f = floats(r, op, x, y);
 	return out;
+}
+
+/* Below 0, 0, or more: by the first items that differ. */
+static int
+order_lists(struct chat_run *r, const struct chat_list *a,
+    const struct chat_list *b)
+{
+	size_t i;
+
+	for (i = 0; i < a->n && i < b->n && !r->failed; i++) {
+		if (qwen_chat_equal(r, &a->v[i], &b->v[i]))
+			continue;
+		return qwen_chat_compare(r, CHAT_LT, &a->v[i], &b->v[i]) ?
+		    -1 : 1;
+	}
+	return (a->n > b->n) - (a->n < b->n);
 }
 
 int
@@ -154,7 +242,14 @@ qwen_chat_compare(struct chat_run *r, enum chat_op op,
 		c = qwen_chat_order(&a->u.s, &b->u.s);
 	} else if (qwen_chat_number(a, &x) && qwen_chat_number(b, &y))
 		c = (x > y) - (x < y);
-	else
+	else if (a->type == b->type &&
+	    (a->type == CHAT_LIST || a->type == CHAT_TUPLE)) {
+		if (++r->depth > CHAT_RUN_DEPTH)
+			qwen_chat_limit(r, "depth");
+		else
+			c = order_lists(r, &a->u.l, &b->u.l);
+		r->depth--;
+	} else
 		cannot(r, op, a, b);
 	return op == CHAT_LT ? c < 0 : op == CHAT_LE ? c <= 0 :
 	    op == CHAT_GT ? c > 0 : c >= 0;

@@ -157,6 +157,7 @@ for_block(struct chat_parser *p, struct chat_node *n)
 		qwen_chat_parse_fail(p, "a name was expected");
 	if (qwen_chat_pass(p, "if"))
 		n->c = qwen_chat_expr(p);
+	n->name = qwen_chat_pass(p, "recursive") ? "recursive" : NULL;
 	p->loops++;
 	part(p, &n->list);
 	p->loops--;
@@ -179,7 +180,7 @@ if_block(struct chat_parser *p, struct chat_node *n)
 	last_part(p, &n->other, "endif");
 }
 
-/* a = b; or a is what list writes */
+/* a = b; or a is what list writes, through the filters b */
 static void
 set_block(struct chat_parser *p, struct chat_node *n)
 {
@@ -191,22 +192,21 @@ set_block(struct chat_parser *p, struct chat_node *n)
 		return;
 	}
 	n->kind = CHAT_K_SET_BLOCK;
+	if (qwen_chat_is(p, "|"))
+		n->b = qwen_chat_block_filters(p);
 	part(p, &n->list);
 	last_part(p, NULL, "endset");
 }
 
-/* name(a): list; a are ARG with a name and, in a, perhaps a default */
+/* (a, b=c): ARG with a name and, in a, perhaps a default */
 static void
-macro_block(struct chat_parser *p, struct chat_node *n)
+parameters(struct chat_parser *p, struct chat_node **out)
 {
-	struct chat_node **end = &n->a, *arg;
-	unsigned loops = p->loops;
+	struct chat_node **end = out, *arg;
 
-	n->kind = CHAT_K_MACRO;
-	n->name = qwen_chat_expect_name(p);
 	qwen_chat_expect(p, "(");
 	while (!p->failed && !qwen_chat_pass(p, ")")) {
-		if (n->a != NULL)
+		if (*out != NULL)
 			qwen_chat_expect(p, ",");
 		arg = qwen_chat_node(p, CHAT_K_ARG);
 		arg->name = qwen_chat_expect_name(p);
@@ -215,10 +215,86 @@ macro_block(struct chat_parser *p, struct chat_node *n)
 		*end = arg;
 		end = &arg->next;
 	}
+}
+
+/* The inside of a macro, or of a call: no loop is around it. */
+static void
+body(struct chat_parser *p, struct chat_node *n, const char *end)
+{
+	unsigned loops = p->loops;
+
 	p->loops = 0;
 	part(p, &n->list);
 	p->loops = loops;
-	last_part(p, NULL, "endmacro");
+	last_part(p, NULL, end);
+}
+
+/* name(a): list; op is whether it has a word for its caller */
+static void
+macro_block(struct chat_parser *p, struct chat_node *n)
+{
+	int outside = p->names_caller;
+
+	n->kind = CHAT_K_MACRO;
+	n->name = qwen_chat_expect_name(p);
+	parameters(p, &n->a);
+	p->names_caller = 0;
+	body(p, n, "endmacro");
+	n->takes_caller = p->names_caller;
+	p->names_caller = outside;
+}
+
+/* call(a) b: b is a call of a macro, of which list is the caller */
+static void
+call_block(struct chat_parser *p, struct chat_node *n)
+{
+	n->kind = CHAT_K_CALL_BLOCK;
+	n->name = "caller";
+	if (qwen_chat_is(p, "("))
+		parameters(p, &n->a);
+	n->b = qwen_chat_expr(p);
+	if (n->b->kind != CHAT_K_CALL)
+		qwen_chat_parse_fail(p, "a call of a macro was expected");
+	body(p, n, "endcall");
+}
+
+/* a=b, c=d: in a are ARG with a target and a value; list */
+static void
+with_block(struct chat_parser *p, struct chat_node *n)
+{
+	struct chat_node **end = &n->a, *arg;
+
+	n->kind = CHAT_K_WITH;
+	while (!p->failed && p->l.type != CHAT_T_BLOCK_END) {
+		if (n->a != NULL)
+			qwen_chat_expect(p, ",");
+		arg = qwen_chat_node(p, CHAT_K_ARG);
+		arg->a = qwen_chat_target(p);
+		qwen_chat_expect(p, "=");
+		arg->b = qwen_chat_expr(p);
+		*end = arg;
+		end = &arg->next;
+	}
+	part(p, &n->list);
+	last_part(p, NULL, "endwith");
+}
+
+/* b: what list writes, through these filters */
+static void
+filter_block(struct chat_parser *p, struct chat_node *n)
+{
+	n->kind = CHAT_K_FILTER_BLOCK;
+	n->b = qwen_chat_block_filters(p);
+	part(p, &n->list);
+	last_part(p, NULL, "endfilter");
+}
+
+static void
+do_statement(struct chat_parser *p, struct chat_node *n)
+{
+	n->kind = CHAT_K_DO;
+	n->a = qwen_chat_exprs(p);
+	tag_ends(p, CHAT_T_BLOCK_END);
 }
 
 static void
@@ -230,29 +306,53 @@ loop_control(struct chat_parser *p, struct chat_node *n, enum chat_kind kind)
 	tag_ends(p, CHAT_T_BLOCK_END);
 }
 
+static void
+break_statement(struct chat_parser *p, struct chat_node *n)
+{
+	loop_control(p, n, CHAT_K_BREAK);
+}
+
+static void
+continue_statement(struct chat_parser *p, struct chat_node *n)
+{
+	loop_control(p, n, CHAT_K_CONTINUE);
+}
+
+/* What a model is trained to say; an IF without a condition. */
+static void
+generation_block(struct chat_parser *p, struct chat_node *n)
+{
+	n->kind = CHAT_K_IF;
+	part(p, &n->list);
+	last_part(p, NULL, "endgeneration");
+}
+
 /* What comes after the word that the tag begins with. */
 static void
 block(struct chat_parser *p, const char *word, struct chat_node *n)
 {
-	if (strcmp(word, "for") == 0)
-		for_block(p, n);
-	else if (strcmp(word, "if") == 0)
-		if_block(p, n);
-	else if (strcmp(word, "set") == 0)
-		set_block(p, n);
-	else if (strcmp(word, "macro") == 0)
-		macro_block(p, n);
-	else if (strcmp(word, "break") == 0)
-		loop_control(p, n, CHAT_K_BREAK);
-	else if (strcmp(word, "continue") == 0)
-		loop_control(p, n, CHAT_K_CONTINUE);
-	else if (strcmp(word, "generation") == 0) {
-		/* What a model is trained to say; an IF without a condition. */
-		n->kind = CHAT_K_IF;
-		part(p, &n->list);
-		last_part(p, NULL, "endgeneration");
-	} else
-		qwen_chat_parse_fail(p, "there is no statement '%.40s'", word);
+	static const struct {
+		const char	*word;
+		void		(*parse)(struct chat_parser *,
+				    struct chat_node *);
+	} statement[] = {
+		{ "for", for_block }, { "if", if_block },
+		{ "set", set_block }, { "macro", macro_block },
+		{ "call", call_block }, { "with", with_block },
+		{ "filter", filter_block }, { "do", do_statement },
+		{ "break", break_statement },
+		{ "continue", continue_statement },
+		{ "generation", generation_block },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof statement / sizeof *statement; i++) {
+		if (strcmp(word, statement[i].word) == 0) {
+			statement[i].parse(p, n);
+			return;
+		}
+	}
+	qwen_chat_parse_fail(p, "there is no statement '%.40s'", word);
 }
 
 /* A word with which the statements end: that is for who called. */

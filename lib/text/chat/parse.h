@@ -17,6 +17,7 @@ struct chat_parser {
 	struct qwen_err		*err;
 	unsigned		 depth, loops;
 	int			 failed;
+	int			 names_caller;	/* since it was set to 0 */
 	struct chat_node	 none;
 };
 
@@ -47,5 +48,8 @@ struct chat_node *qwen_chat_expr(struct chat_parser *p);
 struct chat_node *qwen_chat_exprs(struct chat_parser *p);
 struct chat_node *qwen_chat_plain_expr(struct chat_parser *p);
 struct chat_node *qwen_chat_target(struct chat_parser *p);
+
+/* Filters of a block, with or without a | before the first. */
+struct chat_node *qwen_chat_block_filters(struct chat_parser *p);
 
 #endif

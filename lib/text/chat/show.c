@@ -119,7 +119,7 @@ go_on(struct chat_run *r, unsigned depth)
 /* How values are written: as they print, as in Python's source, as JSON. */
 struct form {
 	enum { PLAIN, REPR, JSON } how;
-	int	indent;			/* of JSON; -1: on one line */
+	struct chat_dumps	   json;
 };
 
 /* -------------------------------------------------------------------- texts */
@@ -156,11 +156,21 @@ repr_escape(uint32_t c, char quote, char s[16])
 	return s;
 }
 
-/* How JSON spells the character there if not as it is, or NULL. */
+/* How JSON spells the character c there if not as it is, or NULL. */
 static const char *
-json_escape(const char *at, char s[16])
+json_escape(const char *at, uint32_t c, int ascii, char s[16])
 {
 	size_t used;
+
+	if (ascii && c >= 0x10000) {
+		snprintf(s, 16, "\\u%04" PRIx32 "\\u%04" PRIx32,
+		    0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+		return s;
+	}
+	if (ascii && c >= 0x7f) {
+		snprintf(s, 16, "\\u%04" PRIx32, c);
+		return s;
+	}
 
 	/* as Python has it: only what JSON asks for */
 	if ((unsigned char)*at >= 0x20 && *at != '"' && *at != '\\')
@@ -171,8 +181,10 @@ json_escape(const char *at, char s[16])
 
 static void
 quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
-    int json)
+    const struct form *f)
 {
+	int json = f->how == JSON;
+
 	char buf[16], quote[2] = "'";
 	const char *e;
 	size_t i, k, begin = 0;
@@ -185,7 +197,7 @@ quoted(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
 	qwen_chat_step(r, t->n / 4);
 	for (i = 0; i < t->n && !r->failed; i += k) {
 		k = qwen_chat_char(t->s, i, t->n, &c);
-		e = json ? json_escape(t->s + i, buf) :
+		e = json ? json_escape(t->s + i, c, f->json.ascii, buf) :
 		    repr_escape(c, quote[0], buf);
 		if (e == NULL)
 			continue;
@@ -220,10 +232,42 @@ write_key(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 {
 	const char *quote = f.how == JSON && v->type != CHAT_TEXT ? "\"" : "";
 
-	f.indent = -1;
+	f.json.indent = -1;
 	put(r, b, quote);
 	write_at(r, b, v, f, depth);
 	put(r, b, quote);
+}
+
+static int
+by_key(const void *a, const void *b)
+{
+	const struct chat_pair *x = a, *y = b;
+
+	return qwen_chat_order(&x->key.u.s, &y->key.u.s);
+}
+
+/* The object with its keys in order; itself if some are no texts. */
+static const struct chat_dict *
+sort_keys(struct chat_run *r, const struct chat_dict *d,
+    struct chat_dict *room)
+{
+	uint64_t work = 0;
+	size_t i;
+
+	room->n = room->cap = d->n;
+	room->p = qwen_chat_new(r, d->n, sizeof *room->p);
+	for (i = 0; i < d->n && room->p != NULL; i++) {
+		room->p[i] = d->p[i];
+		work += 1 + d->p[i].key.u.s.n / 64;
+		if (d->p[i].key.type != CHAT_TEXT)
+			qwen_chat_fail(r, "sort_keys of keys that are no "
+			    "strings");
+	}
+	/* each is compared with some twenty others */
+	if (room->p == NULL || qwen_chat_step(r, 20 * work) < 0)
+		return d;
+	qsort(room->p, room->n, sizeof *room->p, by_key);
+	return room;
 }
 
 /* A list, a tuple or an object. */
@@ -232,23 +276,31 @@ write_members(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v, struct form f, unsigned depth)
 {
 	const struct chat_dict *d = v->type == CHAT_DICT ? v->u.d : NULL;
+	struct chat_dict sorted;
 	int tuple = v->type == CHAT_TUPLE && f.how != JSON;
 	size_t i, n = d != NULL ? d->n : v->u.l.n;
 
+	if (d != NULL && f.how == JSON && f.json.sorted)
+		d = sort_keys(r, d, &sorted);
 	put(r, b, d != NULL ? "{" : tuple ? "(" : "[");
 	for (i = 0; i < n && !r->failed; i++) {
-		if (i > 0)
-			put(r, b, f.indent < 0 ? ", " : ",");
-		new_line(r, b, f.indent, depth + 1);
+		if (i > 0 && f.json.comma.s != NULL)
+			qwen_chat_put(r, b, &f.json.comma);
+		else if (i > 0)
+			put(r, b, f.json.indent < 0 ? ", " : ",");
+		new_line(r, b, f.json.indent, depth + 1);
 		if (d != NULL) {
 			write_key(r, b, &d->p[i].key, f, depth + 1);
-			put(r, b, ": ");
+			if (f.json.colon.s != NULL)
+				qwen_chat_put(r, b, &f.json.colon);
+			else
+				put(r, b, ": ");
 		}
 		write_at(r, b, d != NULL ? &d->p[i].v : &v->u.l.v[i], f,
 		    depth + 1);
 	}
 	if (n > 0)
-		new_line(r, b, f.indent, depth);
+		new_line(r, b, f.json.indent, depth);
 	put(r, b, d != NULL ? "}" : !tuple ? "]" : n == 1 ? ",)" : ")");
 }
 
@@ -277,7 +329,7 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 		if (f.how == PLAIN)
 			qwen_chat_put(r, b, &v->u.s);
 		else
-			quoted(r, b, &v->u.s, json);
+			quoted(r, b, &v->u.s, &f);
 		break;
 	case CHAT_LIST: case CHAT_TUPLE: case CHAT_DICT:
 		if (!json)
@@ -298,14 +350,21 @@ write_at(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
 
 void
 qwen_chat_json(struct chat_run *r, struct chat_buf *b,
-    const struct chat_value *v, int indent)
+    const struct chat_value *v, const struct chat_dumps *how)
 {
-	write_at(r, b, v, (struct form){ JSON, indent }, 0);
+	write_at(r, b, v, (struct form){ JSON, *how }, 0);
 }
 
 void
 qwen_chat_print(struct chat_run *r, struct chat_buf *b,
     const struct chat_value *v)
 {
-	write_at(r, b, v, (struct form){ PLAIN, -1 }, 0);
+	write_at(r, b, v, (struct form){ PLAIN, { .indent = -1 } }, 0);
+}
+
+void
+qwen_chat_repr(struct chat_run *r, struct chat_buf *b,
+    const struct chat_value *v)
+{
+	write_at(r, b, v, (struct form){ REPR, { .indent = -1 } }, 0);
 }

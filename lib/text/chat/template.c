@@ -254,6 +254,7 @@ render(const struct qwen_template *t, const char *json, size_t n,
 		.mem = { .max = CHAT_MEMORY + CHAT_MEMORY_BYTE * n },
 		.steps_max = CHAT_STEPS + CHAT_STEPS_BYTE * (uint64_t)n,
 		.out = out, .scope = &scope, .err = err, .mute = w->mute,
+		.now = t->now, .now_arg = t->now_arg,
 	};
 	int rc;
 

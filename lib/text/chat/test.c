@@ -66,17 +66,40 @@ t_parity(const struct chat_use *c)
 	return chat_bool(qwen_chat_true(&rest) == c->how);
 }
 
-const struct chat_row qwen_chat_tests[] = {
+static struct chat_value
+t_same(const struct chat_use *c)
+{
+	const struct chat_value *y = other(c), *x = c->x;
+
+	if (y == NULL || x->type != y->type)
+		return chat_bool(0);
+	/* what Python has once, and what is the same in memory */
+	return chat_bool(x->type == CHAT_LIST || x->type == CHAT_TUPLE ?
+	    x->u.l.v == y->u.l.v && x->u.l.n == y->u.l.n :
+	    x->type == CHAT_DICT || x->type == CHAT_NAMESPACE ?
+	    x->u.d == y->u.d : qwen_chat_equal(c->r, x, y));
+}
+
+/* Whether there is a filter, or a test, of that name. */
+static struct chat_value
+t_known(const struct chat_use *c)
+{
+	return chat_bool(c->x->type == CHAT_TEXT && qwen_chat_row_in(
+	    c->how ? qwen_chat_filters : qwen_chat_tests, c->t) != NULL);
+}
+
+static const struct chat_row usual[] = {
 	{ "!=", t_compare, CHAT_NE }, { "<", t_compare, CHAT_LT },
 	{ "<=", t_compare, CHAT_LE }, { "==", t_compare, CHAT_EQ },
 	{ ">", t_compare, CHAT_GT }, { ">=", t_compare, CHAT_GE },
 	{ "boolean", t_type, OF(CHAT_BOOL) },
 	{ "callable", t_type,
-	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) },
+	    OF(CHAT_MACRO) | OF(CHAT_FUNCTION) | OF(CHAT_METHOD) |
+	    OF(CHAT_JOINER) },
 	{ "defined", t_type, ~OF(CHAT_UNDEFINED) },
 	{ "divisibleby", t_divisible, 0 }, { "eq", t_compare, CHAT_EQ },
 	{ "equalto", t_compare, CHAT_EQ }, { "even", t_parity, 0 },
-	{ "false", t_is, 0 }, { "float", t_type, OF(CHAT_FLOAT) },
+	{ "false", t_is, 0 }, { "filter", t_known, 1 }, { "float", t_type, OF(CHAT_FLOAT) },
 	{ "ge", t_compare, CHAT_GE }, { "greaterthan", t_compare, CHAT_GT },
 	{ "gt", t_compare, CHAT_GT }, { "in", t_compare, CHAT_IN },
 	{ "integer", t_type, INTEGER },
@@ -86,9 +109,14 @@ const struct chat_row qwen_chat_tests[] = {
 	{ "ne", t_compare, CHAT_NE }, { "none", t_type, OF(CHAT_NONE) },
 	{ "number", t_type, INTEGER | OF(CHAT_FLOAT) | OF(CHAT_BOOL) },
 	{ "odd", t_parity, 1 }, { "sequence", t_type, SEQUENCE },
+	{ "sameas", t_same, 0 }, { "test", t_known, 0 },
 	{ "string", t_type, OF(CHAT_TEXT) }, { "true", t_is, 1 },
 	{ "undefined", t_type, OF(CHAT_UNDEFINED) },
 	{ NULL, NULL, 0 }
+};
+
+const struct chat_row *const qwen_chat_tests[] = {
+	usual, qwen_chat_word_tests, NULL
 };
 
 /* --------------------------------------------------------------- functions */
@@ -166,9 +194,13 @@ range(const struct chat_use *c)
 	return chat_list(l);
 }
 
-const struct chat_row qwen_chat_functions[] = {
+static const struct chat_row functions[] = {
 	{ "dict", new_dict, CHAT_DICT },
 	{ "namespace", new_dict, CHAT_NAMESPACE },
 	{ "raise_exception", raise, 0 }, { "range", range, 0 },
 	{ NULL, NULL, 0 }
+};
+
+const struct chat_row *const qwen_chat_functions[] = {
+	functions, qwen_chat_date_functions, qwen_chat_object_functions, NULL
 };

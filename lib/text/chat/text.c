@@ -139,8 +139,10 @@ qwen_chat_search(struct chat_run *r, const struct chat_text *t,
 		return i <= t->n ? i : nowhere;
 	while (i + x->n <= t->n) {
 		p = memchr(t->s + i, x->s[0], t->n - x->n - i + 1);
-		if (p == NULL)
+		if (p == NULL) {
+			i = t->n;
 			break;
+		}
 		i = (size_t)(p - t->s);
 		/* Each place is paid for as if it were compared to the end. */
 		work += 1 + x->n / 16;

@@ -12,6 +12,7 @@ qwen_chat_type_name(const struct chat_value *v)
 		"undefined", "none", "a boolean", "an integer", "an integer",
 		"a number", "a string", "a list", "a tuple", "an object",
 		"a namespace", "the loop", "a macro", "a function", "a method",
+		"a cycler", "a joiner",
 	};
 
 	return name[v->type];
@@ -303,8 +304,8 @@ loop_attr(const struct chat_loop *l, const char *name)
 		{ "revindex0", chat_int(n - i - 1) },
 		{ "revindex", chat_int(n - i) }, { "length", chat_int(n) },
 		{ "first", chat_bool(i == 0) }, { "last", chat_bool(i + 1 == n) },
-		/* of recursion, which is not here */
-		{ "depth", chat_int(1) }, { "depth0", chat_int(0) },
+		{ "depth", chat_int((int64_t)l->depth + 1) },
+		{ "depth0", chat_int(l->depth) },
 	};
 	size_t k;
 
@@ -342,7 +343,7 @@ qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
 		qwen_chat_fail(r, "'%.*s' is undefined, and asked for its "
 		    "'%s'", (int)(obj->u.s.n < 60 ? obj->u.s.n : 60),
 		    obj->u.s.s, name);
-	method = qwen_chat_row(qwen_chat_methods[obj->type], &key.u.s);
+	method = qwen_chat_row_in(qwen_chat_methods[obj->type], &key.u.s);
 	if (method != NULL) {
 		self = qwen_chat_new(r, 1, sizeof *self);
 		if (self != NULL)
@@ -354,6 +355,12 @@ qwen_chat_attr(struct chat_run *r, const struct chat_value *obj,
 		return by_key(r, obj->u.d, &key);
 	if (obj->type == CHAT_LOOP)
 		return loop_attr(obj->u.loop, name);
+	if (obj->type == CHAT_CYCLER && strcmp(name, "current") == 0)
+		return obj->u.loop->items.v[obj->u.loop->i];
+	/* of the tuples that groupby makes */
+	if (obj->type == CHAT_TUPLE && obj->u.l.n == 2 &&
+	    (strcmp(name, "grouper") == 0 || strcmp(name, "list") == 0))
+		return obj->u.l.v[name[0] == 'l'];
 	return chat_undefined(name, strlen(name));
 }
 

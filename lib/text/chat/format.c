@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: ISC */
+/* format.c - "%s" % x, "{}".format(x): values in a text, as Python writes them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text/chat/chat.h"
+
+enum { NUMBER_MAX = 512, WIDTH_MAX = 100000, PRECISION_MAX = 100 };
+
+/* How a value is written: both kinds of format come to this. */
+struct spec {
+	char			type;		/* 's', 'd', ...; 0: as it is */
+	char			align;		/* < > = ^, 0: as its type has it */
+	char			sign;		/* + - or a space, 0 */
+	int			alt, comma;	/* #, and thousands */
+	struct chat_text	fill;		/* one character */
+	int64_t			width, precision;	/* -1: none */
+};
+
+static const struct spec plain = {
+	.fill = { " ", 1, NULL }, .width = -1, .precision = -1,
+};
+
+static int
+fail(struct chat_run *r, const char *what)
+{
+	return qwen_chat_fail(r, "a format: %s", what);
+}
+
+static int
+is_among(char c, const char *set)
+{
+	return c != '\0' && strchr(set, c) != NULL;
+}
+
+/* ------------------------------------------------------------------- values */
+
+static void
+put_times(struct chat_run *r, struct chat_buf *b, const struct chat_text *t,
+    int64_t n)
+{
+	for (; n > 0 && qwen_chat_step(r, 1) == 0; n--)
+		qwen_chat_put(r, b, t);
+}
+
+/* A text that is n characters wide, with the sign in front of "=" padding. */
+static void
+put_padded(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+    const struct chat_text *t, size_t n_sign, char usual)
+{
+	int64_t n = (int64_t)qwen_chat_chars(r, t->s, t->n);
+	int64_t more = s->width > n ? s->width - n : 0, left;
+	char align = s->align != 0 ? s->align : usual;
+	struct chat_text head = chat_slice(t, 0, align == '=' ? n_sign : 0);
+	struct chat_text tail = chat_slice(t, head.n, t->n);
+
+	left = align == '<' ? 0 : align == '^' ? more / 2 : more;
+	qwen_chat_put(r, b, &head);
+	put_times(r, b, &s->fill, left);
+	qwen_chat_put(r, b, &tail);
+	put_times(r, b, &s->fill, more - left);
+}
+
+/* Commas between thousands of the digits that begin s; there is room. */
+static void
+add_commas(char *s, size_t size)
+{
+	size_t digits = strspn(s, "0123456789"), n = strlen(s), i;
+
+	for (i = digits; i > 3; i -= 3) {
+		if (n + 2 > size)
+			return;
+		memmove(s + i - 2, s + i - 3, n - (i - 3) + 1);
+		s[i - 3] = ',';
+		n++;
+	}
+}
+
+/* The digits of an integer without its sign; -1 if the type has none. */
+static int
+write_integer(struct chat_run *r, const struct spec *s, int64_t i,
+    char out[NUMBER_MAX])
+{
+	uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, v;
+	const char *prefix = !s->alt ? "" : s->type == 'x' ? "0x" :
+	    s->type == 'X' ? "0X" : s->type == 'o' ? "0o" :
+	    s->type == 'b' ? "0b" : "";
+	int n = 0, k;
+
+	switch (s->type) {
+	case 'd': case 'i': case 'u': case 'n': case 0:
+		snprintf(out, NUMBER_MAX, "%" PRIu64, u);
+		break;
+	case 'x': case 'X': case 'o':
+		snprintf(out, NUMBER_MAX, s->type == 'x' ? "%s%" PRIx64 :
+		    s->type == 'X' ? "%s%" PRIX64 : "%s%" PRIo64, prefix, u);
+		break;
+	case 'b':
+		for (v = u; v > 1; v >>= 1)
+			n++;
+		k = snprintf(out, NUMBER_MAX, "%s", prefix);
+		for (; n >= 0; n--)
+			out[k++] = (char)('0' + (u >> n & 1));
+		out[k] = '\0';
+		break;
+	default:
+		return fail(r, "an integer by a type that is not for it");
+	}
+	return 0;
+}
+
+static int
+write_float(struct chat_run *r, const struct spec *s, double f,
+    char out[NUMBER_MAX])
+{
+	char form[16];
+	int precision = s->precision < 0 ? 6 : (int)s->precision;
+
+	if (!is_among(s->type == '%' ? 'f' : s->type, "eEfFgG") ||
+	    precision > PRECISION_MAX)
+		return fail(r, "a number by a type that is not for it, or "
+		    "with too many digits");
+	snprintf(form, sizeof form, "%%%s.*%c", s->alt ? "#" : "",
+	    s->type == '%' ? 'f' : s->type);
+	if (s->type == '%')
+		f *= 100;
+	snprintf(out, NUMBER_MAX, form, precision, f < 0 ? -f : f);
+	if (s->type == '%')
+		strcat(out, "%");
+	return 0;
+}
+
+static void
+put_number(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+    const struct chat_value *v)
+{
+	char out[NUMBER_MAX] = "", all[NUMBER_MAX + 2];
+	struct chat_text t = { all, 0, NULL };
+	double f = 0;
+	int rc, minus;
+
+	if (!qwen_chat_number(v, &f)) {
+		fail(r, "a number is wanted, and there is something else");
+		return;
+	}
+	minus = v->type == CHAT_FLOAT ? f < 0 : v->u.i < 0;
+	if (s->precision >= 0 && !is_among(s->type, "eEfFgG%"))
+		rc = fail(r, "an integer with a precision");
+	else if (is_among(s->type, "eEfFgG%"))
+		rc = write_float(r, s, f, out);
+	else if (v->type != CHAT_FLOAT)
+		rc = write_integer(r, s, v->u.i, out);
+	else
+		rc = fail(r, "an integer is wanted, and there is a number");
+	if (rc < 0)
+		return;
+	if (s->comma)
+		add_commas(out, sizeof out);
+	t.n = (size_t)snprintf(all, sizeof all, "%s%s", minus ? "-" :
+	    s->sign == '+' ? "+" : s->sign == ' ' ? " " : "", out);
+	put_padded(r, b, s, &t, strlen(all) - strlen(out), '>');
+}
+
+/* A text, of at most precision characters. */
+static void
+put_text(struct chat_run *r, struct chat_buf *b, const struct spec *s,
+    const struct chat_text *t, char usual)
+{
+	struct chat_text part = *t;
+	int64_t i = s->precision;
+	size_t at = 0;
+	uint32_t u;
+
+	if (i >= 0) {
+		qwen_chat_step(r, t->n / 4);
+		while (i-- > 0 && at < t->n)
+			at += qwen_chat_char(t->s, at, t->n, &u);
+		part.n = at;
+	}
+	put_padded(r, b, s, &part, 0, usual);
+}
+
+/* A value as str() or, with repr, repr() has it. */
+static struct chat_text
+written(struct chat_run *r, const struct chat_value *v, int repr)
+{
+	struct chat_buf b = { 0 };
+
+	if (v->type == CHAT_TEXT && !repr)
+		return v->u.s;
+	if (repr)
+		qwen_chat_repr(r, &b, v);
+	else
+		qwen_chat_print(r, &b, v);
+	return qwen_chat_take(r, &b).u.s;
+}
+
+/* ------------------------------------------------------------- "%s" % values */
+
+/* Where the values come from. */
+struct source {
+	struct chat_run		*r;
+	const struct chat_value	*v;	/* by place */
+	size_t			 n, used;
+	const struct chat_dict	*by_name;	/* or NULL */
+};
+
+static const struct chat_value *
+next_value(struct source *s)
+{
+	static const struct chat_value none = { .type = CHAT_NONE };
+
+	if (s->used < s->n)
+		return &s->v[s->used++];
+	fail(s->r, "there are not enough values");
+	return &none;
+}
+
+/* Digits at *p, or a star; -1: there are none. */
+static int64_t
+number_at(struct source *s, const char **p, const char *end)
+{
+	const struct chat_value *v;
+	int64_t n = -1;
+
+	if (*p < end && **p == '*') {
+		++*p;
+		v = next_value(s);
+		return v->type == CHAT_INT && v->u.i >= 0 &&
+		    v->u.i <= WIDTH_MAX ? v->u.i :
+		    fail(s->r, "a width that is none");
+	}
+	for (; *p < end && **p >= '0' && **p <= '9'; ++*p) {
+		n = 10 * (n < 0 ? 0 : n) + (**p - '0');
+		if (n > WIDTH_MAX)
+			return fail(s->r, "a width that is too large");
+	}
+	return n;
+}
+
+/* (name), flags, width and precision; p is after the %. */
+static const char *
+percent_spec(struct source *s, struct spec *f, const struct chat_value **v,
+    const char *p, const char *end)
+{
+	struct chat_value key;
+	const char *close;
+	int zero = 0;
+
+	if (p < end && *p == '(') {
+		close = memchr(p, ')', (size_t)(end - p));
+		if (close == NULL || s->by_name == NULL) {
+			fail(s->r, "a name, and no object with names");
+			return end;
+		}
+		key = chat_text((struct chat_text){ p + 1,
+		    (size_t)(close - p - 1), NULL });
+		*v = qwen_chat_find(s->r, s->by_name, &key);
+		if (*v == NULL)
+			fail(s->r, "a name that the object does not have");
+		p = close + 1;
+	}
+	for (; p < end && is_among(*p, "-+ #0"); p++) {
+		if (*p == '-')
+			f->align = '<';
+		else if (*p == '#')
+			f->alt = 1;
+		else if (*p == '0')
+			zero = 1;
+		else if (f->sign != '+')
+			f->sign = *p;
+	}
+	f->width = number_at(s, &p, end);
+	if (p < end && *p == '.') {
+		p++;
+		f->precision = number_at(s, &p, end);
+		if (f->precision < 0)
+			f->precision = 0;
+	}
+	while (p < end && is_among(*p, "hlL"))
+		p++;
+	if (zero && f->align == 0 && p < end && !is_among(*p, "srac")) {
+		f->align = '=';
+		f->fill = chat_literal("0");
+	}
+	return p;
+}
+
+static void
+percent_value(struct source *s, struct chat_buf *b, struct spec *f,
+    const struct chat_value *v)
+{
+	struct chat_value whole = *v;
+	struct chat_text t;
+
+	if (f->type == 's' || f->type == 'r') {
+		t = written(s->r, v, f->type == 'r');
+		put_text(s->r, b, f, &t, '>');
+	} else if (f->type == 'c' && v->type == CHAT_TEXT) {
+		if (qwen_chat_chars(s->r, v->u.s.s, v->u.s.n) != 1)
+			fail(s->r, "%c of more than a character");
+		put_text(s->r, b, f, &v->u.s, '>');
+	} else if (is_among(f->type, "diuxXoeEfFgG")) {
+		if (is_among(f->type, "diu") && v->type == CHAT_FLOAT &&
+		    v->u.f > -9e18 && v->u.f < 9e18)
+			whole = chat_int((int64_t)v->u.f);
+		put_number(s->r, b, f, &whole);
+	} else
+		fail(s->r, "a % that is not followed by a known type");
+}
+
+struct chat_value
+qwen_chat_percent(struct chat_run *r, const struct chat_text *t,
+    const struct chat_value *values)
+{
+	struct source s = { .r = r, .v = values, .n = 1 };
+	const char *p = t->s, *end = t->s + t->n, *from = p;
+	const struct chat_value *v;
+	struct chat_buf b = { 0 };
+	struct chat_text part;
+	struct spec f;
+
+	if (values->type == CHAT_TUPLE) {
+		s.v = values->u.l.v;
+		s.n = values->u.l.n;
+	} else if (values->type == CHAT_DICT)
+		s.by_name = values->u.d;
+	while (!r->failed) {
+		from = p;
+		p = memchr(p, '%', (size_t)(end - p));
+		part = chat_slice(t, (size_t)(from - t->s),
+		    (size_t)((p != NULL ? p : end) - t->s));
+		qwen_chat_put(r, &b, &part);
+		if (p == NULL || qwen_chat_step(r, 4) < 0)
+			break;
+		f = plain;
+		v = NULL;
+		p = percent_spec(&s, &f, &v, p + 1, end);
+		if (p >= end) {
+			fail(r, "it ends after a %");
+			break;
+		}
+		f.type = *p++;
+		if (f.type == '%')
+			qwen_chat_put_data(r, &b, "%", 1);
+		else
+			percent_value(&s, &b, &f, v != NULL ? v :
+			    next_value(&s));
+	}
+	if (s.used < s.n && s.by_name == NULL)
+		fail(r, "there are more values than places for them");
+	return qwen_chat_take(r, &b);
+}
+
+/* ------------------------------------------------------ "{}".format(values) */
+
+/* [[fill]align][sign][#][0][width][,][.precision][type] */
+static void
+read_spec(struct chat_run *r, struct spec *f, const struct chat_text *t)
+{
+	struct source none = { .r = r };
+	const char *p = t->s, *end = t->s + t->n;
+	uint32_t u;
+	size_t k = t->n > 0 ? qwen_chat_char(t->s, 0, t->n, &u) : 0;
+
+	if (k > 0 && k < t->n && is_among(p[k], "<>=^")) {
+		f->fill = chat_slice(t, 0, k);
+		f->align = p[k];
+		p += k + 1;
+	} else if (p < end && is_among(*p, "<>=^"))
+		f->align = *p++;
+	if (p < end && is_among(*p, "+- "))
+		f->sign = *p++;
+	if (p < end && *p == '#') {
+		f->alt = 1;
+		p++;
+	}
+	if (p < end && *p == '0') {
+		p++;
+		if (f->align == 0) {
+			f->align = '=';
+			f->fill = chat_literal("0");
+		}
+	}
+	if (p < end && *p != '*')
+		f->width = number_at(&none, &p, end);
+	if (p < end && *p == ',') {
+		f->comma = 1;
+		p++;
+	}
+	if (p < end && *p == '.') {
+		p++;
+		f->precision = p < end && *p != '*' ?
+		    number_at(&none, &p, end) : -1;
+		if (f->precision < 0)
+			fail(r, "a point without a precision");
+	}
+	if (p < end)
+		f->type = *p++;
+	if (p < end)
+		fail(r, "more than a format takes");
+}
+
+static void
+put_field(struct chat_run *r, struct chat_buf *b, const struct chat_value *v,
+    char how, const struct chat_text *spec)
+{
+	struct spec f = plain;
+	struct chat_text t;
+
+	read_spec(r, &f, spec);
+	if (how != 0 || (v->type != CHAT_INT && v->type != CHAT_FLOAT &&
+	    !(v->type == CHAT_BOOL && f.type != 0))) {
+		if (how == 0 && v->type != CHAT_TEXT && spec->n > 0)
+			fail(r, "a value that has no such format");
+		if ((f.type != 0 && f.type != 's') || f.align == '=' ||
+		    f.sign != 0 || f.comma)
+			fail(r, "a string by a type that is not for it");
+		t = written(r, v, how == 'r');
+		put_text(r, b, &f, &t, '<');
+	} else if (v->type == CHAT_FLOAT && f.type == 0 && f.precision < 0 &&
+	    !f.comma) {
+		t = written(r, v, 0);
+		put_padded(r, b, &f, &t, t.n > 0 && t.s[0] == '-', '>');
+	} else {
+		if (f.type == 0 && v->type == CHAT_FLOAT)
+			fail(r, "a precision without a type");
+		put_number(r, b, &f, v);
+	}
+}
+
+/* .name and [key] after the argument's name. */
+static struct chat_value
+follow(struct chat_run *r, struct chat_value v, const char *p,
+    const char *end)
+{
+	struct chat_value key;
+	const char *from;
+	char sign;
+	int64_t i;
+
+	while (p < end && !r->failed) {
+		sign = *p++;
+		from = p;
+		while (p < end && (sign == '[' ? *p != ']' :
+		    *p != '.' && *p != '['))
+			p++;
+		key = chat_text((struct chat_text){ from, (size_t)(p - from),
+		    NULL });
+		if (sign == '[' && p < end)
+			p++;
+		if (sign == '[' && qwen_chat_digits(key.u.s.s, key.u.s.n, &i))
+			key = chat_int(i);
+		/* a key alone, as an attribute of an object in Python is none */
+		v = sign == '[' ? qwen_chat_item(r, &v, &key) :
+		    chat_undefined(from, key.u.s.n);
+		if (v.type == CHAT_UNDEFINED)
+			fail(r, "what a value does not have");
+	}
+	return v;
+}
+
+/* The argument of a field "0", "name" or "", and what comes after it. */
+static struct chat_value
+field_value(struct chat_run *r, const struct chat_args *a, const char *p,
+    const char *end, size_t *next)
+{
+	struct chat_value none = { .type = CHAT_NONE };
+	const struct chat_value *v = NULL;
+	size_t plain_args = a->n - a->n_key, k, n;
+	const char *stop = p;
+	int64_t i = 0;
+
+	while (stop < end && *stop != '.' && *stop != '[')
+		stop++;
+	n = (size_t)(stop - p);
+	if (n == 0)
+		i = (int64_t)(*next)++;
+	if (n == 0 || qwen_chat_digits(p, n, &i)) {
+		if (i >= 0 && (uint64_t)i < plain_args)
+			v = &a->v[i];
+	} else {
+		for (k = 0; k < a->n_key; k++) {
+			if (strlen(a->key[k]) == n &&
+			    memcmp(a->key[k], p, n) == 0)
+				v = &a->v[plain_args + k];
+		}
+	}
+	if (v == NULL)
+		fail(r, "a value that is not given");
+	return v != NULL ? follow(r, *v, stop, end) : none;
+}
+
+/* {name!r:spec}: p is after the bracket, end at the other. */
+static void
+put_braces(struct chat_run *r, struct chat_buf *b, const struct chat_args *a,
+    const char *p, const char *end, size_t *next)
+{
+	const char *colon = memchr(p, ':', (size_t)(end - p));
+	const char *name_end = colon != NULL ? colon : end, *mark;
+	struct chat_text spec = { "", 0, NULL };
+	struct chat_value v;
+	char how = 0;
+
+	if (colon != NULL)
+		spec = (struct chat_text){ colon + 1,
+		    (size_t)(end - colon - 1), qwen_chat_own };
+	mark = memchr(p, '!', (size_t)(name_end - p));
+	if (mark != NULL) {
+		how = mark + 2 == name_end ? mark[1] : '?';
+		name_end = mark;
+		if (how != 'r' && how != 's')
+			fail(r, "a conversion other than !r and !s");
+	}
+	v = field_value(r, a, p, name_end, next);
+	if (!r->failed)
+		put_field(r, b, &v, how, &spec);
+}
+
+static struct chat_value
+m_format(const struct chat_use *c)
+{
+	const struct chat_text *t = c->t;
+	const char *p = t->s, *end = t->s + t->n, *from;
+	struct chat_buf b = { 0 };
+	struct chat_text part;
+	size_t next = 0;
+
+	while (!c->r->failed && p < end) {
+		for (from = p; p < end && *p != '{' && *p != '}'; p++)
+			;
+		part = chat_slice(t, (size_t)(from - t->s),
+		    (size_t)(p - t->s));
+		qwen_chat_put(c->r, &b, &part);
+		qwen_chat_step(c->r, 4 + part.n / 8);
+		if (p >= end)
+			break;
+		if (p + 1 < end && p[1] == *p) {
+			qwen_chat_put_data(c->r, &b, p, 1);
+			p += 2;
+			continue;
+		}
+		from = ++p;
+		while (p < end && *p != '}' && *p != '{')
+			p++;
+		if (from[-1] == '}' || p >= end || *p == '{')
+			fail(c->r, "a bracket that has no other");
+		else
+			put_braces(c->r, &b, c->a, from, p++, &next);
+		qwen_chat_step(c->r, (uint64_t)(p - from) / 4);
+	}
+	return qwen_chat_take(c->r, &b);
+}
+
+/* x|format(a, b): x % (a, b), or with names. */
+static struct chat_value
+f_format(const struct chat_use *c)
+{
+	struct chat_value values = { .type = CHAT_TUPLE,
+	    .u.l = { c->a->v, c->a->n } }, key;
+	struct chat_text t = written(c->r, c->x, 0);
+	size_t i;
+
+	if (c->a->n_key > 0 && c->a->n_key < c->a->n) {
+		fail(c->r, "values with names and without");
+		return *c->x;
+	}
+	if (c->a->n_key > 0)
+		values = qwen_chat_new_dict(c->r, CHAT_DICT);
+	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
+		key = chat_text(chat_literal(c->a->key[i]));
+		qwen_chat_dict_put(c->r, values.u.d, &key, &c->a->v[i]);
+	}
+	return c->r->failed ? *c->x : qwen_chat_percent(c->r, &t, &values);
+}
+
+const struct chat_row qwen_chat_format_methods[] = {
+	{ "format", m_format, 0 }, { NULL, NULL, 0 }
+};
+
+const struct chat_row qwen_chat_format_filters[] = {
+	{ "format", f_format, 0 }, { NULL, NULL, 0 }
+};

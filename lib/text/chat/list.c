@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: ISC */
+/* list.c - filters that choose from, order and regroup lists. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/chat/chat.h"
+
+static struct chat_value
+refuse(const struct chat_use *c, const char *what)
+{
+	qwen_chat_fail(c->r, "%s", what);
+	return *c->x;
+}
+
+static int
+flag(const struct chat_use *c, size_t i, const char *key, int usual)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	return v != NULL ? qwen_chat_true(v) : usual;
+}
+
+/* -------------------------------------------------------------- attributes */
+
+/* One part of "a.b.0": an item, by number if it is one. */
+static struct chat_value
+part_of(struct chat_run *r, const struct chat_value *v,
+    const struct chat_text *part)
+{
+	struct chat_value key = chat_text(*part);
+	const struct chat_value *found;
+	int64_t i;
+
+	if (part->n < 20 && qwen_chat_digits(part->s, part->n, &i) && i >= 0)
+		key = chat_int(i);
+	if (v->type == CHAT_DICT) {
+		found = qwen_chat_find(r, v->u.d, &key);
+		return found != NULL ? *found :
+		    chat_undefined(part->s, part->n);
+	}
+	return qwen_chat_item(r, v, &key);
+}
+
+struct chat_value
+qwen_chat_path(struct chat_run *r, const struct chat_value *v,
+    const struct chat_value *path, const struct chat_value *usual)
+{
+	struct chat_text dot = chat_literal("."), part;
+	const struct chat_text *t = &path->u.s;
+	struct chat_value out = *v;
+	size_t at, end;
+
+	if (path->type == CHAT_INT)
+		return qwen_chat_item(r, v, path);
+	if (path->type != CHAT_TEXT) {
+		qwen_chat_fail(r, "an attribute that is %s",
+		    qwen_chat_type_name(path));
+		return out;
+	}
+	for (at = 0; at <= t->n && !r->failed; at = end + 1) {
+		end = qwen_chat_search(r, t, &dot, at);
+		end = end > t->n ? t->n : end;
+		part = chat_slice(t, at, end);
+		out = part_of(r, &out, &part);
+		if (usual != NULL && out.type == CHAT_UNDEFINED)
+			out = *usual;
+	}
+	return out;
+}
+
+/* ------------------------------------------------------------------ sorting */
+
+/* What a value is compared by: lower case unless case counts. */
+static struct chat_value
+fold(const struct chat_use *c, const struct chat_value *v, int by_case)
+{
+	struct chat_text lower = chat_literal("lower");
+	struct chat_args none = { 0 };
+
+	if (by_case || v->type != CHAT_TEXT)
+		return *v;
+	return qwen_chat_use(c->r, qwen_chat_row_in(
+	    qwen_chat_methods[CHAT_TEXT], &lower), v, &none);
+}
+
+/* The key of a value: by an attribute, by several ("a,b"), or by itself. */
+static struct chat_value
+key_of(const struct chat_use *c, const struct chat_value *v,
+    const struct chat_value *attr, const struct chat_value *usual, int by_case)
+{
+	struct chat_text comma = chat_literal(","), part;
+	struct chat_value all[8], path, one;
+	struct chat_list l;
+	size_t at, end, n = 0;
+
+	if (attr == NULL || attr->type == CHAT_NONE)
+		return fold(c, v, by_case);
+	if (attr->type != CHAT_TEXT ||
+	    qwen_chat_search(c->r, &attr->u.s, &comma, 0) > attr->u.s.n) {
+		one = qwen_chat_path(c->r, v, attr, usual);
+		return fold(c, &one, by_case);
+	}
+	for (at = 0; at <= attr->u.s.n && n < 8 && !c->r->failed;
+	    at = end + 1) {
+		end = qwen_chat_search(c->r, &attr->u.s, &comma, at);
+		end = end > attr->u.s.n ? attr->u.s.n : end;
+		part = chat_slice(&attr->u.s, at, end);
+		path = chat_text(part);
+		one = qwen_chat_path(c->r, v, &path, usual);
+		all[n++] = fold(c, &one, by_case);
+	}
+	l = qwen_chat_new_list(c->r, n);
+	if (l.n > 0)
+		memcpy(l.v, all, l.n * sizeof *all);
+	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = l };
+}
+
+/* A value and what it is ordered by. */
+struct keyed {
+	struct chat_value	key, v;
+};
+
+/* Stable: two halves, in order, become one. */
+static void
+merge(struct chat_run *r, struct keyed *a, size_t n, struct keyed *room,
+    int down)
+{
+	size_t half = n / 2, i = 0, j = half, k = 0;
+	int second;
+
+	if (n < 2 || r->failed)
+		return;
+	merge(r, a, half, room, down);
+	merge(r, a + half, n - half, room, down);
+	while (k < n && !r->failed) {
+		if (i < half && j < n)
+			second = down ? qwen_chat_compare(r, CHAT_LT,
+			    &a[i].key, &a[j].key) : qwen_chat_compare(r,
+			    CHAT_LT, &a[j].key, &a[i].key);
+		else
+			second = i == half;
+		qwen_chat_step(r, 8);
+		room[k++] = second ? a[j++] : a[i++];
+	}
+	if (k == n)
+		memcpy(a, room, n * sizeof *a);
+}
+
+static struct chat_list
+sorted(const struct chat_use *c, const struct chat_list *l,
+    const struct chat_value *attr, const struct chat_value *usual,
+    int by_case, int down)
+{
+	struct chat_list out = qwen_chat_new_list(c->r, l->n);
+	struct keyed *k = qwen_chat_new(c->r, l->n, sizeof *k);
+	struct keyed *room = qwen_chat_new(c->r, l->n, sizeof *room);
+	size_t i;
+
+	for (i = 0; i < out.n && !c->r->failed; i++) {
+		k[i].v = l->v[i];
+		k[i].key = key_of(c, &l->v[i], attr, usual, by_case);
+	}
+	if (!c->r->failed)
+		merge(c->r, k, out.n, room, down);
+	if (c->r->failed)
+		return (struct chat_list){ NULL };
+	for (i = 0; i < out.n; i++)
+		out.v[i] = k[i].v;
+	return out;
+}
+
+static struct chat_value
+f_sort(const struct chat_use *c)
+{
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+
+	return chat_list(sorted(c, &l, qwen_chat_arg(c->a, 2, "attribute"),
+	    NULL, flag(c, 1, "case_sensitive", 0), flag(c, 0, "reverse", 0)));
+}
+
+static struct chat_value
+f_dictsort(const struct chat_use *c)
+{
+	const struct chat_value *by = qwen_chat_arg(c->a, 1, "by");
+	struct chat_value which = chat_int(0), pairs;
+	struct chat_text items = chat_literal("items");
+	struct chat_args none = { 0 };
+
+	if (c->x->type != CHAT_DICT)
+		return refuse(c, "dictsort of what is no object");
+	if (by != NULL && by->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&by->u.s, "value"))
+		which = chat_int(1);
+	else if (by != NULL && (by->type != CHAT_TEXT ||
+	    !qwen_chat_same_text(&by->u.s, "key")))
+		return refuse(c, "dictsort by neither \"key\" nor \"value\"");
+	pairs = qwen_chat_use(c->r, qwen_chat_row_in(qwen_chat_filters,
+	    &items), c->x, &none);
+	return chat_list(sorted(c, &pairs.u.l, &which, NULL,
+	    flag(c, 0, "case_sensitive", 0), flag(c, 2, "reverse", 0)));
+}
+
+enum { LEAST, MOST };
+
+static struct chat_value
+f_extreme(const struct chat_use *c)
+{
+	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
+	int by_case = flag(c, 0, "case_sensitive", 0);
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+	struct chat_value best, key;
+	size_t i, at = 0;
+
+	if (l.n == 0)
+		return chat_undefined("an item", 7);
+	best = key_of(c, &l.v[0], attr, NULL, by_case);
+	for (i = 1; i < l.n && !c->r->failed; i++) {
+		key = key_of(c, &l.v[i], attr, NULL, by_case);
+		if (!qwen_chat_compare(c->r, c->how == LEAST ? CHAT_LT :
+		    CHAT_GT, &key, &best))
+			continue;
+		best = key;
+		at = i;
+	}
+	return l.v[at];
+}
+
+/* The first of each that are equal. */
+static struct chat_value
+f_unique(const struct chat_use *c)
+{
+	const struct chat_value *attr = qwen_chat_arg(c->a, 1, "attribute");
+	int by_case = flag(c, 0, "case_sensitive", 0);
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+	struct chat_list keys = qwen_chat_new_list(c->r, l.n);
+	struct chat_list out = qwen_chat_new_list(c->r, l.n);
+	size_t i, k, n = 0;
+
+	for (i = 0; i < l.n && !c->r->failed; i++) {
+		keys.v[n] = key_of(c, &l.v[i], attr, NULL, by_case);
+		for (k = 0; k < n && !c->r->failed &&
+		    !qwen_chat_equal(c->r, &keys.v[k], &keys.v[n]); k++)
+			;
+		if (k == n)
+			out.v[n++] = l.v[i];
+	}
+	out.n = n;
+	return chat_list(out);
+}
+
+/* ---------------------------------------------------------------- regrouping */
+
+/* A group: a tuple of what its members have in common, and these. */
+static struct chat_value
+group(const struct chat_use *c, const struct chat_value *by,
+    const struct chat_list *l, size_t from, size_t n)
+{
+	struct chat_list two = qwen_chat_new_list(c->r, 2);
+
+	if (two.n == 2) {
+		two.v[0] = *by;
+		two.v[1] = chat_list((struct chat_list){ l->v + from, n });
+	}
+	return (struct chat_value){ .type = CHAT_TUPLE, .u.l = two };
+}
+
+static struct chat_value
+f_groupby(const struct chat_use *c)
+{
+	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
+	const struct chat_value *usual = qwen_chat_arg(c->a, 1, "default");
+	int by_case = flag(c, 2, "case_sensitive", 0);
+	struct chat_list l = qwen_chat_iterate(c->r, c->x), out;
+	struct chat_value first = { 0 }, by, key = { 0 }, last = { 0 };
+	size_t i, from = 0;
+
+	if (attr == NULL)
+		return refuse(c, "groupby of no attribute");
+	l = sorted(c, &l, attr, usual, by_case, 0);
+	out = qwen_chat_new_list(c->r, l.n);
+	out.n = 0;
+	for (i = 0; i <= l.n && !c->r->failed; i++) {
+		if (i < l.n) {
+			by = qwen_chat_path(c->r, &l.v[i], attr, usual);
+			key = fold(c, &by, by_case);
+		}
+		if (i > 0 && (i == l.n ||
+		    !qwen_chat_equal(c->r, &key, &last))) {
+			out.v[out.n++] = group(c, &first, &l, from, i - from);
+			from = i;
+		}
+		if (i == from)
+			first = by;
+		last = key;
+	}
+	return chat_list(out);
+}
+
+/* n of them from one on, and fillers up to width if there are some. */
+static struct chat_value
+row_of(const struct chat_use *c, const struct chat_list *l, size_t from,
+    size_t n, size_t width)
+{
+	const struct chat_value *fill = qwen_chat_arg(c->a, 1, "fill_with");
+	struct chat_list out;
+	size_t i;
+
+	if (fill == NULL || fill->type == CHAT_NONE || n >= width)
+		width = n;
+	out = qwen_chat_new_list(c->r, width);
+	for (i = 0; i < out.n; i++)
+		out.v[i] = i < n ? l->v[from + i] : *fill;
+	return chat_list(out);
+}
+
+static int64_t
+count(const struct chat_use *c, const char *key)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, 0, key);
+
+	if (v != NULL && v->type == CHAT_INT && v->u.i > 0 &&
+	    v->u.i <= CHAT_RANGE_MAX)
+		return v->u.i;
+	refuse(c, "a number of items that is none above 0");
+	return 1;
+}
+
+static struct chat_value
+f_batch(const struct chat_use *c)
+{
+	size_t width = (size_t)count(c, "linecount"), i, n;
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+	struct chat_list out = qwen_chat_new_list(c->r,
+	    (l.n + width - 1) / width);
+
+	for (i = 0; i < out.n && !c->r->failed; i++) {
+		n = l.n - i * width < width ? l.n - i * width : width;
+		out.v[i] = row_of(c, &l, i * width, n, width);
+	}
+	return chat_list(out);
+}
+
+static struct chat_value
+f_slice(const struct chat_use *c)
+{
+	size_t rows = (size_t)count(c, "slices"), i, at = 0, n;
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+	struct chat_list out = qwen_chat_new_list(c->r, rows);
+
+	for (i = 0; i < out.n && !c->r->failed; i++, at += n) {
+		n = l.n / rows + (i < l.n % rows);
+		/* the first ones have one more: the others get a filler */
+		out.v[i] = row_of(c, &l, at, n, n + (i >= l.n % rows));
+	}
+	return chat_list(out);
+}
+
+static struct chat_value
+f_sum(const struct chat_use *c)
+{
+	const struct chat_value *attr = qwen_chat_arg(c->a, 0, "attribute");
+	const struct chat_value *start = qwen_chat_arg(c->a, 1, "start");
+	struct chat_list l = qwen_chat_iterate(c->r, c->x);
+	struct chat_value sum = start != NULL ? *start : chat_int(0), v;
+	size_t i;
+
+	for (i = 0; i < l.n && !c->r->failed; i++) {
+		v = attr == NULL || attr->type == CHAT_NONE ? l.v[i] :
+		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
+		sum = qwen_chat_binary(c->r, CHAT_ADD, &sum, &v);
+	}
+	return sum;
+}
+
+/* map('filter', args) or map(attribute=...). */
+static struct chat_value
+f_map(const struct chat_use *c)
+{
+	const struct chat_args *a = c->a;
+	const struct chat_value *attr = qwen_chat_arg(a, SIZE_MAX,
+	    "attribute");
+	const struct chat_value *usual = qwen_chat_arg(a, SIZE_MAX, "default");
+	struct chat_args more = { a->v, a->n, a->key, a->n_key };
+	struct chat_list l = qwen_chat_iterate(c->r, c->x), out;
+	const struct chat_row *row = NULL;
+	size_t i;
+
+	if (attr == NULL) {
+		if (a->n > a->n_key && a->v[0].type == CHAT_TEXT)
+			row = qwen_chat_row_in(qwen_chat_filters,
+			    &a->v[0].u.s);
+		if (row == NULL)
+			return refuse(c, "map by no known filter, and no "
+			    "attribute");
+		more.v++;
+		more.n--;
+	} else if (a->n > 1U + (usual != NULL))
+		return refuse(c, "map of an attribute with other arguments");
+	out = qwen_chat_new_list(c->r, l.n);
+	for (i = 0; i < out.n && !c->r->failed; i++)
+		out.v[i] = row != NULL ?
+		    qwen_chat_use(c->r, row, &l.v[i], &more) :
+		    qwen_chat_path(c->r, &l.v[i], attr, usual);
+	return chat_list(out);
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static struct chat_value
+f_float(const struct chat_use *c)
+{
+	const struct chat_value *usual = qwen_chat_arg(c->a, 0, "default");
+	struct chat_value v = { .type = CHAT_FLOAT };
+	double f;
+
+	if (qwen_chat_number(c->x, &f) || qwen_chat_read_float(c->r, c->x,
+	    &f)) {
+		v.u.f = f;
+		return v;
+	}
+	return usual != NULL ? *usual : v;
+}
+
+static struct chat_value
+f_round(const struct chat_use *c)
+{
+	const struct chat_value *how = qwen_chat_arg(c->a, 1, "method");
+	const struct chat_value *digits = qwen_chat_arg(c->a, 0, "precision");
+	int64_t n = digits != NULL && digits->type == CHAT_INT ?
+	    digits->u.i : 0;
+	struct chat_value v = *c->x;
+	char s[400];
+	double f, scale;
+
+	if (!qwen_chat_number(&v, &f) || n < -300 || n > 300)
+		return refuse(c, "round of what is no number, or to too many "
+		    "digits");
+	if (how == NULL || (how->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&how->u.s, "common"))) {
+		if (v.type != CHAT_FLOAT && n >= 0)
+			return v.type == CHAT_BOOL ? chat_int(v.u.i) : v;
+		v.type = CHAT_FLOAT;
+		if (n >= 0) {
+			snprintf(s, sizeof s, "%.*f", (int)n, f);
+			v.u.f = n > 20 ? f : strtod(s, NULL);
+		} else {
+			scale = pow(10, (double)-n);
+			v.u.f = nearbyint(f / scale) * scale;
+		}
+		return v;
+	}
+	if (how->type != CHAT_TEXT ||
+	    (!qwen_chat_same_text(&how->u.s, "ceil") &&
+	    !qwen_chat_same_text(&how->u.s, "floor")))
+		return refuse(c, "round by other than common, ceil, floor");
+	scale = pow(10, (double)n);
+	v.type = CHAT_FLOAT;
+	v.u.f = (how->u.s.s[0] == 'c' ? ceil(f * scale) : floor(f * scale)) /
+	    scale;
+	return v;
+}
+
+const struct chat_row qwen_chat_list_filters[] = {
+	{ "batch", f_batch, 0 },
+	{ "dictsort", f_dictsort, 0 }, { "float", f_float, 0 },
+	{ "groupby", f_groupby, 0 }, { "map", f_map, 0 },
+	{ "max", f_extreme, MOST }, { "min", f_extreme, LEAST },
+	{ "round", f_round, 0 }, { "slice", f_slice, 0 },
+	{ "sort", f_sort, 0 }, { "sum", f_sum, 0 },
+	{ "unique", f_unique, 0 }, { NULL, NULL, 0 }
+};

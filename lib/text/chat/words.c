@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * words.c - what templates do with the characters of a text: cases, what kind
+ * they are, widths, HTML; as methods of strings, and as filters.
+ */
+#include <string.h>
+
+#include "text/chat/casing.h"
+#include "text/chat/chat.h"
+#include "text/token/unicode.h"
+
+/* A number of spaces. */
+static const char spaces[] = "                ";
+
+static struct chat_value
+refuse(const struct chat_use *c, const char *what)
+{
+	qwen_chat_fail(c->r, "%s", what);
+	return *c->x;
+}
+
+/* Argument i as an integer, usual if it is not there. */
+static int64_t
+whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	if (v == NULL)
+		return usual;
+	if (v->type != CHAT_INT && v->type != CHAT_BOOL)
+		refuse(c, "an argument that is no integer");
+	return v->type == CHAT_INT || v->type == CHAT_BOOL ? v->u.i : usual;
+}
+
+static int
+flag(const struct chat_use *c, size_t i, const char *key, int usual)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	return v != NULL ? qwen_chat_true(v) : usual;
+}
+
+/* Argument i as a text, a failure if it is another thing. */
+static struct chat_text
+text(const struct chat_use *c, size_t i, const char *key, const char *usual)
+{
+	const struct chat_value *v = qwen_chat_arg(c->a, i, key);
+
+	if (v == NULL)
+		return chat_literal(usual);
+	if (v->type != CHAT_TEXT)
+		refuse(c, "an argument that is no string");
+	return v->type == CHAT_TEXT ? v->u.s : chat_literal(usual);
+}
+
+/* What a filter works on: x as it is written. */
+static struct chat_text
+soft(const struct chat_use *c)
+{
+	struct chat_buf b = { 0 };
+
+	if (c->x->type == CHAT_TEXT)
+		return c->x->u.s;
+	qwen_chat_print(c->r, &b, c->x);
+	return qwen_chat_take(c->r, &b).u.s;
+}
+
+/* ------------------------------------------------------------------- cases */
+
+/* UPPER, LOWER and TITLE as of characters, and: */
+enum { CAPITALIZE = 3, SWAP, HEADING };
+
+/* What does not end the word that sigma is the end of, or begin it. */
+static int
+is_ignored(uint32_t c)
+{
+	return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' ||
+	    c == 0xa8 || c == 0xad || c == 0xaf || c == 0xb4 || c == 0xb7 ||
+	    c == 0xb8 || c == 0x2019 || c == 0x200b ||
+	    (c >= 0x80 && qwen_unicode_class(c) == QWEN_CLASS_MARK);
+}
+
+/* A capital sigma at i, of 2 bytes: is it the last letter of a word? */
+static int
+is_final(const struct chat_use *c, const struct chat_text *t, size_t i)
+{
+	size_t k = i, at;
+	uint32_t u = 0;
+
+	while (k > 0) {
+		for (at = k - 1; at > 0 && k - at < 4 &&
+		    ((unsigned char)t->s[at] & 0xc0) == 0x80; at--)
+			;
+		qwen_chat_char(t->s, at, k, &u);
+		k = at;
+		if (qwen_chat_step(c->r, 1) < 0 || !is_ignored(u))
+			break;
+	}
+	if (i == 0 || qwen_case_kind(u) == QWEN_KIND_NONE)
+		return 0;
+	for (u = 0, k = i + 2; k < t->n; ) {
+		k += qwen_chat_char(t->s, k, t->n, &u);
+		if (qwen_chat_step(c->r, 1) < 0 || !is_ignored(u))
+			break;
+	}
+	return qwen_case_kind(u) == QWEN_KIND_NONE || is_ignored(u);
+}
+
+/* The case that a character takes; cased: one that has a case was before it. */
+static enum qwen_case
+case_of(int how, uint32_t u, size_t i, int cased, int begins)
+{
+	switch (how) {
+	case CAPITALIZE:
+		return i == 0 ? QWEN_CASE_TITLE : QWEN_CASE_LOWER;
+	case SWAP:
+		return qwen_case_kind(u) == QWEN_KIND_UPPER ?
+		    QWEN_CASE_LOWER : QWEN_CASE_UPPER;
+	case QWEN_CASE_TITLE:
+		return cased ? QWEN_CASE_LOWER : QWEN_CASE_TITLE;
+	case HEADING:
+		return begins ? QWEN_CASE_UPPER : QWEN_CASE_LOWER;
+	default:
+		return (enum qwen_case)how;
+	}
+}
+
+/* All of it in another case; each character stays whose it was. */
+static struct chat_value
+recase(const struct chat_use *c, const struct chat_text *t, int how)
+{
+	struct chat_buf b = { 0 };
+	char out[QWEN_CASE_MAX];
+	struct chat_text part;
+	size_t i, k, n, done = 0;
+	int cased = 0, begins = 1;
+	enum qwen_case to;
+	uint32_t u;
+
+	qwen_chat_step(c->r, t->n);
+	for (i = 0; i < t->n && !c->r->failed; i += k) {
+		k = qwen_chat_char(t->s, i, t->n, &u);
+		to = case_of(how, u, i, cased, begins);
+		cased = qwen_case_kind(u) != QWEN_KIND_NONE;
+		begins = qwen_chat_space(u) || (u < 0x80 && u != 0 &&
+		    strchr("-({[<", (int)u) != NULL);
+		if (k == 1 && u >= 0x80)
+			continue;	/* no character */
+		n = qwen_case_write(u, to, out);
+		if (u == 0x3a3 && to == QWEN_CASE_LOWER && is_final(c, t, i))
+			memcpy(out, "\317\202", n = 2);
+		if (n == k && memcmp(out, t->s + i, k) == 0)
+			continue;
+		part = chat_slice(t, done, i);
+		qwen_chat_put(c->r, &b, &part);
+		part = (struct chat_text){ out, n, chat_is_own(t, i) ?
+		    qwen_chat_own : NULL };
+		qwen_chat_put(c->r, &b, &part);
+		done = i + k;
+	}
+	part = chat_slice(t, done, t->n);
+	qwen_chat_put(c->r, &b, &part);
+	return qwen_chat_take(c->r, &b);
+}
+
+static struct chat_value
+m_case(const struct chat_use *c)
+{
+	return recase(c, c->t, c->how);
+}
+
+static struct chat_value
+f_case(const struct chat_use *c)
+{
+	struct chat_text t = soft(c);
+
+	return recase(c, &t, c->how);
+}
+
+/* ------------------------------------------------------- kinds of characters */
+
+enum { ALPHA = 1, NUMERIC = 2, SPACE = 4, ASCII = 8 };
+
+static int
+kinds(uint32_t u)
+{
+	enum qwen_class k = u < 0x80 ?
+	    (enum qwen_class)qwen_unicode_ascii[u] : qwen_unicode_class(u);
+
+	return (k == QWEN_CLASS_LETTER ? ALPHA : 0) |
+	    (k == QWEN_CLASS_NUMBER ? NUMERIC : 0) |
+	    (qwen_chat_space(u) ? SPACE : 0) | (u < 0x80 ? ASCII : 0);
+}
+
+/* Are all of these kinds, and is there one? */
+static struct chat_value
+m_is(const struct chat_use *c)
+{
+	size_t i = 0;
+	uint32_t u;
+
+	qwen_chat_step(c->r, c->t->n / 4);
+	while (i < c->t->n) {
+		i += qwen_chat_char(c->t->s, i, c->t->n, &u);
+		if ((kinds(u) & c->how) == 0)
+			return chat_bool(0);
+	}
+	return chat_bool(c->t->n > 0 || c->how == ASCII);
+}
+
+/* Have all that have a case this one, and is there one? */
+static struct chat_value
+is_case(const struct chat_use *c, const struct chat_text *t)
+{
+	enum qwen_case_kind k;
+	size_t i = 0, n = 0;
+	uint32_t u;
+
+	qwen_chat_step(c->r, t->n);
+	while (i < t->n) {
+		i += qwen_chat_char(t->s, i, t->n, &u);
+		k = qwen_case_kind(u);
+		if (k != QWEN_KIND_NONE && (int)k != c->how)
+			return chat_bool(0);
+		n += k != QWEN_KIND_NONE;
+	}
+	return chat_bool(n > 0);
+}
+
+static struct chat_value
+m_is_case(const struct chat_use *c)
+{
+	return is_case(c, c->t);
+}
+
+static struct chat_value
+t_is_case(const struct chat_use *c)
+{
+	struct chat_text t = soft(c);
+
+	return is_case(c, &t);
+}
+
+static struct chat_value
+f_wordcount(const struct chat_use *c)
+{
+	struct chat_text t = soft(c);
+	int64_t n = 0;
+	int inside = 0, word;
+	size_t i = 0;
+	uint32_t u;
+
+	qwen_chat_step(c->r, t.n / 4);
+	for (; i < t.n; inside = word) {
+		i += qwen_chat_char(t.s, i, t.n, &u);
+		word = u == '_' || (kinds(u) & (ALPHA | NUMERIC)) != 0;
+		n += word && !inside;
+	}
+	return chat_int(n);
+}
+
+/* ------------------------------------------------------------------- widths */
+
+static void
+put_times(const struct chat_use *c, struct chat_buf *b,
+    const struct chat_text *t, int64_t times)
+{
+	for (; times > 0 && qwen_chat_step(c->r, 1) == 0; times--)
+		qwen_chat_put(c->r, b, t);
+}
+
+static void
+put_spaces(const struct chat_use *c, struct chat_buf *b, int64_t n)
+{
+	int64_t k;
+
+	for (; n > 0 && !c->r->failed; n -= k) {
+		k = n < (int64_t)sizeof spaces - 1 ? n :
+		    (int64_t)sizeof spaces - 1;
+		qwen_chat_put_data(c->r, b, spaces, (size_t)k);
+	}
+}
+
+enum { LEFT, RIGHT, CENTER };	/* where the text goes */
+
+static struct chat_value
+pad(const struct chat_use *c, const struct chat_text *t, int64_t width,
+    const struct chat_text *fill)
+{
+	int64_t n = (int64_t)qwen_chat_chars(c->r, t->s, t->n), more, left;
+	struct chat_buf b = { 0 };
+
+	if (n >= width || c->r->failed)
+		return chat_text(*t);
+	more = width - n;
+	left = c->how == LEFT ? 0 : c->how == RIGHT ? more :
+	    more / 2 + (more & width & 1);
+	put_times(c, &b, fill, left);
+	qwen_chat_put(c->r, &b, t);
+	put_times(c, &b, fill, more - left);
+	return qwen_chat_take(c->r, &b);
+}
+
+static struct chat_value
+m_pad(const struct chat_use *c)
+{
+	struct chat_text fill = text(c, 1, "fillchar", " ");
+	int64_t width = whole(c, 0, "width", -1);
+
+	if (c->a->n < 1 || qwen_chat_chars(c->r, fill.s, fill.n) != 1)
+		return refuse(c, "a width that is missing, or a filler that "
+		    "is not one character");
+	return pad(c, c->t, width, &fill);
+}
+
+static struct chat_value
+f_center(const struct chat_use *c)
+{
+	struct chat_text t = soft(c), fill = chat_literal(" ");
+
+	return pad(c, &t, whole(c, 0, "width", 80), &fill);
+}
+
+/* Zeros after the sign. */
+static struct chat_value
+m_zfill(const struct chat_use *c)
+{
+	int64_t n = (int64_t)qwen_chat_chars(c->r, c->t->s, c->t->n);
+	int64_t width = whole(c, 0, "width", -1);
+	size_t sign = c->t->n > 0 && (c->t->s[0] == '-' || c->t->s[0] == '+');
+	struct chat_text zero = chat_literal("0"), part;
+	struct chat_buf b = { 0 };
+
+	part = chat_slice(c->t, 0, sign);
+	qwen_chat_put(c->r, &b, &part);
+	put_times(c, &b, &zero, width - n);
+	part = chat_slice(c->t, sign, c->t->n);
+	qwen_chat_put(c->r, &b, &part);
+	return qwen_chat_take(c->r, &b);
+}
+
+/* Byte offset of character i, or the length. */
+static size_t
+offset(const struct chat_use *c, const struct chat_text *t, int64_t i)
+{
+	size_t at = 0;
+	uint32_t u;
+
+	qwen_chat_step(c->r, t->n / 4);
+	while (i-- > 0 && at < t->n)
+		at += qwen_chat_char(t->s, at, t->n, &u);
+	return at;
+}
+
+static struct chat_value
+f_truncate(const struct chat_use *c)
+{
+	int64_t length = whole(c, 0, "length", 255);
+	struct chat_text end = text(c, 2, "end", "..."), t = soft(c);
+	int64_t leeway = whole(c, 3, "leeway", 5);
+	int64_t n_end = (int64_t)qwen_chat_chars(c->r, end.s, end.n);
+	int64_t n = (int64_t)qwen_chat_chars(c->r, t.s, t.n);
+	size_t at;
+
+	if (length < n_end || leeway < 0)
+		return refuse(c, "truncate to less than its end, or with a "
+		    "leeway below 0");
+	if (n <= length || n - length <= leeway)
+		return chat_text(t);
+	t = chat_slice(&t, 0, offset(c, &t, length - n_end));
+	if (!flag(c, 1, "killwords", 0)) {
+		for (at = t.n; at > 0 && t.s[at - 1] != ' '; at--)
+			;
+		t.n = at > 0 ? at - 1 : t.n;
+	}
+	return qwen_chat_join(c->r, &t, &end);
+}
+
+/* Lines after the first begin with spaces, or what width is. */
+static struct chat_value
+f_indent(const struct chat_use *c)
+{
+	const struct chat_value *by = qwen_chat_arg(c->a, 0, "width");
+	int first = flag(c, 1, "first", 0), blank = flag(c, 2, "blank", 0);
+	struct chat_text t = soft(c), part;
+	struct chat_buf b = { 0 };
+	struct chat_list lines = qwen_chat_lines(c->r, &t, -1);
+	size_t i;
+
+	/* the filter adds a line feed, so that there is a last line */
+	for (i = 0; i < lines.n && !c->r->failed; i++) {
+		part = lines.v[i].u.s;
+		qwen_chat_put_data(c->r, &b, "\n", i > 0);
+		if (i == 0 ? first : blank || part.n > 0) {
+			if (by != NULL && by->type == CHAT_TEXT)
+				qwen_chat_put(c->r, &b, &by->u.s);
+			else
+				put_spaces(c, &b, whole(c, 0, "width", 4));
+		}
+		qwen_chat_put(c->r, &b, &part);
+	}
+	return qwen_chat_take(c->r, &b);
+}
+
+/* ---------------------------------------------------------------- partition */
+
+static struct chat_value
+three(const struct chat_use *c, struct chat_text a, struct chat_text b,
+    struct chat_text d)
+{
+	struct chat_list l = qwen_chat_new_list(c->r, 3);
+	struct chat_value out = { .type = CHAT_TUPLE, .u.l = l };
+
+	if (l.n == 3) {
+		l.v[0] = chat_text(a);
+		l.v[1] = chat_text(b);
+		l.v[2] = chat_text(d);
+	}
+	return out;
+}
+
+/* The last place of x in t, or t->n + 1. */
+static size_t
+search_last(const struct chat_use *c, const struct chat_text *t,
+    const struct chat_text *x)
+{
+	size_t i = t->n + 1, at = 0;
+
+	while (!c->r->failed &&
+	    (at = qwen_chat_search(c->r, t, x, at)) <= t->n) {
+		i = at++;
+		if (qwen_chat_step(c->r, 1) < 0 || at > t->n)
+			break;
+	}
+	return i;
+}
+
+static struct chat_value
+m_partition(const struct chat_use *c)
+{
+	struct chat_text sep = text(c, 0, "sep", ""), none = chat_literal("");
+	const struct chat_text *t = c->t;
+	size_t at;
+
+	if (sep.n == 0 || c->a->n != 1)
+		return refuse(c, "a partition at nothing");
+	at = c->how == LEFT ? qwen_chat_search(c->r, t, &sep, 0) :
+	    search_last(c, t, &sep);
+	if (at > t->n)
+		return c->how == LEFT ? three(c, *t, none, none) :
+		    three(c, none, none, *t);
+	return three(c, chat_slice(t, 0, at), chat_slice(t, at, at + sep.n),
+	    chat_slice(t, at + sep.n, t->n));
+}
+
+enum { FIND_LAST = 1, MUST = 2 };	/* rfind(); index() fails */
+
+static struct chat_value
+m_find(const struct chat_use *c)
+{
+	struct chat_text x = text(c, 0, "sub", "");
+	size_t at;
+
+	if (c->a->n != 1 || c->r->failed)
+		return refuse(c, "a search for other than one string");
+	at = (c->how & FIND_LAST) != 0 ? search_last(c, c->t, &x) :
+	    qwen_chat_search(c->r, c->t, &x, 0);
+	if (at > c->t->n && (c->how & MUST) != 0)
+		return refuse(c, "index() of what is not there");
+	return chat_int(at > c->t->n || c->r->failed ? -1 :
+	    (int64_t)qwen_chat_chars(c->r, c->t->s, at));
+}
+
+/* --------------------------------------------------------------------- HTML */
+
+struct chat_value
+qwen_chat_escape(struct chat_run *r, const struct chat_text *t)
+{
+	static const char chars[] = "&<>'\"";
+	static const char *const entity[] = { "&amp;", "&lt;", "&gt;",
+	    "&#39;", "&#34;" };
+	struct chat_buf b = { 0 };
+	struct chat_text part;
+	struct chat_value v;
+	size_t i, done = 0;
+	const char *p;
+
+	qwen_chat_step(r, t->n / 8);
+	for (i = 0; i < t->n && !r->failed; i++) {
+		p = t->s[i] != '\0' ? strchr(chars, t->s[i]) : NULL;
+		if (p == NULL)
+			continue;
+		part = chat_slice(t, done, i);
+		qwen_chat_put(r, &b, &part);
+		part = chat_literal(entity[p - chars]);
+		part.from = chat_is_own(t, i) ? qwen_chat_own : NULL;
+		qwen_chat_put(r, &b, &part);
+		done = i + 1;
+	}
+	part = chat_slice(t, done, t->n);
+	qwen_chat_put(r, &b, &part);
+	v = qwen_chat_take(r, &b);
+	v.markup = 1;
+	return v;
+}
+
+enum { ESCAPE, FORCE };
+
+static struct chat_value
+f_escape(const struct chat_use *c)
+{
+	struct chat_text t = soft(c);
+
+	if (c->x->type == CHAT_TEXT && c->x->markup && c->how == ESCAPE)
+		return *c->x;
+	return qwen_chat_escape(c->r, &t);
+}
+
+static struct chat_value
+f_safe(const struct chat_use *c)
+{
+	struct chat_value v = chat_text(soft(c));
+
+	v.markup = 1;
+	return v;
+}
+
+static struct chat_value
+t_escaped(const struct chat_use *c)
+{
+	return chat_bool(c->x->type == CHAT_TEXT && c->x->markup);
+}
+
+/* ------------------------------------------------------------------- tables */
+
+const struct chat_row qwen_chat_word_methods[] = {
+	{ "upper", m_case, QWEN_CASE_UPPER },
+	{ "lower", m_case, QWEN_CASE_LOWER },
+	{ "title", m_case, QWEN_CASE_TITLE },
+	{ "capitalize", m_case, CAPITALIZE }, { "swapcase", m_case, SWAP },
+	{ "isalpha", m_is, ALPHA }, { "isnumeric", m_is, NUMERIC },
+	{ "isalnum", m_is, ALPHA | NUMERIC }, { "isspace", m_is, SPACE },
+	{ "isascii", m_is, ASCII }, { "islower", m_is_case, QWEN_KIND_LOWER },
+	{ "isupper", m_is_case, QWEN_KIND_UPPER },
+	{ "center", m_pad, CENTER }, { "ljust", m_pad, LEFT },
+	{ "rjust", m_pad, RIGHT }, { "zfill", m_zfill, 0 },
+	{ "partition", m_partition, LEFT },
+	{ "rpartition", m_partition, RIGHT }, { "find", m_find, 0 },
+	{ "rfind", m_find, FIND_LAST }, { "index", m_find, MUST },
+	{ "rindex", m_find, MUST | FIND_LAST }, { NULL, NULL, 0 }
+};
+
+const struct chat_row qwen_chat_word_filters[] = {
+	{ "capitalize", f_case, CAPITALIZE }, { "center", f_center, CENTER },
+	{ "e", f_escape, ESCAPE }, { "escape", f_escape, ESCAPE },
+	{ "forceescape", f_escape, FORCE }, { "indent", f_indent, 0 },
+	{ "lower", f_case, QWEN_CASE_LOWER }, { "safe", f_safe, 0 },
+	{ "title", f_case, HEADING }, { "truncate", f_truncate, 0 },
+	{ "upper", f_case, QWEN_CASE_UPPER },
+	{ "wordcount", f_wordcount, 0 }, { NULL, NULL, 0 }
+};
+
+const struct chat_row qwen_chat_word_tests[] = {
+	{ "escaped", t_escaped, 0 },
+	{ "lower", t_is_case, QWEN_KIND_LOWER },
+	{ "upper", t_is_case, QWEN_KIND_UPPER }, { NULL, NULL, 0 }
+};

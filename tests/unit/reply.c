@@ -209,11 +209,11 @@ test_parts(void)
 		{ "qwen3", "<tool_call>\n{\"arguments\": {\"path\": 1}, \"nam",
 		    "" },
 		{ "qwen3", "<tool_call>\n{\"name\": \"write\", \"arguments\": "
-		    "{\"path\": \"a", "write {\"path\": \"a\n" },
+		    "{\"path\": \"a", "write {\"path\":\"a\n" },
 		{ "qwen3", "<tool_call>\n{\"name\": \"write\", \"arguments\": "
-		    "{\"path\": \"a\"}", "write {\"path\": \"a\"}\n" },
+		    "{\"path\": \"a\"}", "write {\"path\":\"a\"}\n" },
 		{ "qwen3", "<tool_call>\n{{\"name\": \"write\", \"arguments\": "
-		    "{{\"path\": \"a\nb\\", "write {\"path\": \"a\\u000ab\n" },
+		    "{{\"path\": \"a\nb\\", "write {\"path\":\"a\\u000ab\n" },
 		{ "qwen3", "<tool_call>\n{\"name\": \"write\", \"arguments\": "
 		    "\"{\\\"pa", "" },
 		{ "qwen3.6", "<tool_call>\n<function=write", "" },

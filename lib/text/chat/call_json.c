@@ -316,6 +316,20 @@ name_of(struct qwen_reply *r, const struct qwen_text *made, char **name)
 	return rc;
 }
 
+/* JSON without white space between its signs, as whole arguments are written. */
+static void
+compact(struct qwen_text *t, const char *s, size_t n)
+{
+	struct chat_json j = { 0 };
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (j.in_string || strchr(" \t\r\n", s[i]) == NULL)
+			qwen_text_add(t, s + i, 1);
+		qwen_chat_json_byte(&j, (unsigned char)s[i], 0);
+	}
+}
+
 int
 qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
     char **name, struct qwen_text *args)
@@ -331,7 +345,7 @@ qwen_chat_json_cut(struct qwen_reply *r, const char *s, size_t n,
 	if (rc > 0 && find_arguments(made.s, made.n, &from, &to) &&
 	    from < to) {
 		if (made.s[from] == '{')
-			qwen_text_add(args, made.s + from, to - from);
+			compact(args, made.s + from, to - from);
 		else
 			rc = 0;
 	}

@@ -404,9 +404,6 @@ qserve_answer(struct qserve_call *c)
 	}
 	s->parsing = NULL;
 	tell_left_out(s);
-	/* each once */
-	tool_tell_notes(s->unknown.notes & ~s->unknown.told);
-	s->unknown.told = s->unknown.notes;
 	c->q->arg = c;
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* nothing, where no engine is asked */

@@ -123,6 +123,10 @@ is "$(qtok --chat --template qwen3-coder --user Count. --assistant '1 2' -f prom
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\\"a\\": \\"b"}}]}]}' >cut-call.json
 qtok --chat --template qwen3.6 -f prompt cut-call.json >out 2>err
 is "$? $(grep -A1 -x '<parameter=a>' out | tail -n 1) $(grep -c 'readable part' err)" "0 b 1" "a call that was cut: its part, and a note"
+printf '{"messages": [{"role": "user", "content": "a\\ud83d b\\\\ud83d \\ude00 \\ud83d\\ude00"}]}' >half.json
+qtok --chat --template qwen3 -f prompt half.json >out 2>err
+is "$? $(sed -n 2p out) $(grep -c surrogate err)" "$(printf '0 a\357\277\275 b\\ud83d \357\277\275 \360\237\230\200<|im_end|> 1')" \
+    "half a surrogate pair is U+FFFD, and a note"
 printf '{"messages": [{"role": "user", "content": "a"}, {"content": "b"}]}' >lost.json
 fails 1 'message 2 has no role' "a message without a role" qtok --chat --template qwen3 lost.json
 printf '{"messages": [{"role": "developer", "content": "b"}, {"role": "user", "content": "a"}]}' >lost.json

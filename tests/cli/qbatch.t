@@ -236,12 +236,12 @@ awk 'BEGIN { printf "{\"id\":\"deep\",\"prompt\":\"And\",\"x\":"
 	print "}" }' >>bad.jsonl
 printf '{"prompt":"And","max_tokens":2}' >>bad.jsonl
 qbatch -n 2 bad.jsonl >out 2>err
-is "$?, $(wc -l <err)" "3, 2" "bad lines: exit 3, $(tail -n 1 err | cut -c 1-60)"
+is "$?, $(wc -l <err)" "3, 3" "bad lines: exit 3, $(tail -n 1 err | cut -c 1-60)"
 is "$(head -n 1 err)" "qbatch: members that are not known were passed over: x" "a note"
 is "$(jq -r "$CODE" out | sort | uniq -c | xargs)" \
-    "1 duplicate_id 6 invalid_json 23 invalid_request 5 none" "each has its error"
+    "1 duplicate_id 5 invalid_json 23 invalid_request 6 none" "each has its error"
 is "$(jq -c "select(($CODE) == \"none\") | [.line, .custom_id, .id]" out | xargs)" \
-    "[1,null,null] [null,d,batch_req_23] [30,null,last] [35,null,deep] [36,null,null]" \
+    "[1,null,null] [null,d,batch_req_23] [30,null,last] [33,null,null] [35,null,deep] [36,null,null]" \
     "the others are answered, with the number of the line"
 is "$(jq -r '.text // .response.body.choices[0].text | values' out |
     head -n 2 | uniq | wc -l)" 1 "as if they were alone"

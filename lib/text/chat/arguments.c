@@ -111,7 +111,7 @@ closed(struct repair *p, size_t n, size_t depth, int *oom)
 		*oom = 1;
 		return NULL;
 	}
-	doc = qwen_json_open_any(p->out.s, p->out.n, NULL, &err);
+	doc = qwen_json_open_any(p->out.s, p->out.n, &err);
 	*oom = doc == NULL && err.code == QWEN_ENOMEM;
 	return doc;
 }
@@ -220,7 +220,7 @@ read_text(struct qwen_chat_request *q, struct chat_run *r,
 	int oom = doc == NULL && err.code == QWEN_ENOMEM, strict = doc != NULL;
 
 	if (doc == NULL && !oom) {
-		doc = qwen_json_open_any(t->s, t->n, NULL, &err);
+		doc = qwen_json_open_any(t->s, t->n, &err);
 		oom = doc == NULL && err.code == QWEN_ENOMEM;
 	}
 	*whole = doc != NULL;

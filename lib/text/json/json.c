@@ -160,19 +160,18 @@ parse_again(const char *json, size_t n, yyjson_read_err *e)
 	return doc;
 }
 
-yyjson_doc *
-qwen_json_open_any(const char *json, size_t n, int *halves,
+static yyjson_doc *
+open_json(const char *json, size_t n, int strict, int *halves,
     struct qwen_err *err)
 {
 	yyjson_read_err e;
 	yyjson_doc *doc = parse(json, n, &e);
-	int again = doc == NULL &&
+	int again = doc == NULL && !strict &&
 	    e.code == YYJSON_READ_ERROR_INVALID_STRING;
 
 	if (again)
 		doc = parse_again(json, n, &e);
-	if (halves != NULL)
-		*halves = again && doc != NULL;
+	*halves = again && doc != NULL;
 	if (doc == NULL && e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		qwen_oom(err);
 	else if (doc == NULL)
@@ -180,21 +179,34 @@ qwen_json_open_any(const char *json, size_t n, int *halves,
 	return doc;
 }
 
-yyjson_doc *
-qwen_json_open_noted(const char *json, size_t n, int *halves,
-    struct qwen_err *err)
+static yyjson_doc *
+checked(yyjson_doc *doc, struct qwen_err *err)
 {
-	yyjson_doc *doc = qwen_json_open_any(json, n, halves, err);
-
-	if (doc != NULL && check(doc, err) < 0) {
-		yyjson_doc_free(doc);
-		doc = NULL;
-	}
-	return doc;
+	if (doc == NULL || check(doc, err) == 0)
+		return doc;
+	yyjson_doc_free(doc);
+	return NULL;
 }
 
 yyjson_doc *
 qwen_json_open(const char *json, size_t n, struct qwen_err *err)
 {
-	return qwen_json_open_noted(json, n, NULL, err);
+	int halves;
+
+	return checked(open_json(json, n, 1, &halves, err), err);
+}
+
+yyjson_doc *
+qwen_json_open_mended(const char *json, size_t n, int *halves,
+    struct qwen_err *err)
+{
+	return checked(open_json(json, n, 0, halves, err), err);
+}
+
+yyjson_doc *
+qwen_json_open_any(const char *json, size_t n, struct qwen_err *err)
+{
+	int halves;
+
+	return open_json(json, n, 0, &halves, err);
 }

@@ -78,8 +78,8 @@ qwen_ask_failed(struct qwen_refusal *no, const char *key,
 	    wrong(no, key, "%s", err->msg);
 }
 
-yyjson_doc *
-qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
+static yyjson_doc *
+open_object(struct qwen_refusal *no, const char *json, size_t n, int *halves,
     yyjson_val **root)
 {
 	struct qwen_err err;
@@ -91,7 +91,8 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 		    "the line has more than %zu bytes", n);
 		return NULL;
 	}
-	doc = qwen_json_open_noted(json, n, &no->halves, &err);
+	doc = halves != NULL ? qwen_json_open_mended(json, n, halves, &err) :
+	    qwen_json_open(json, n, &err);
 	if (doc == NULL && err.code == QWEN_ENOMEM)
 		qwen_oom(&no->err);
 	else if (doc == NULL)
@@ -100,6 +101,25 @@ qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
 		*root = yyjson_doc_get_root(doc);
 	else
 		bad(no, NULL, "the request is not a JSON object");
+	return doc;
+}
+
+yyjson_doc *
+qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
+    yyjson_val **root)
+{
+	return open_object(no, json, n, NULL, root);
+}
+
+yyjson_doc *
+qwen_ask_open_mended(struct qwen_refusal *no, struct qwen_unknown *u,
+    const char *json, size_t n, yyjson_val **root)
+{
+	int halves = 0;
+	yyjson_doc *doc = open_object(no, json, n, &halves, root);
+
+	if (halves && u != NULL)
+		u->notes |= QWEN_NOTE_HALVES;
 	return doc;
 }
 

@@ -37,6 +37,10 @@ int qwen_ask_failed(struct qwen_refusal *no, const char *key,
 yyjson_doc *qwen_ask_open(struct qwen_refusal *no, const char *json, size_t n,
     yyjson_val **root);
 
+/* The same; half a surrogate pair is U+FFFD, which u (or NULL) notes. */
+yyjson_doc *qwen_ask_open_mended(struct qwen_refusal *no,
+    struct qwen_unknown *u, const char *json, size_t n, yyjson_val **root);
+
 /* A member; NULL if it is not there or null. */
 yyjson_val *qwen_ask_get(yyjson_val *object, const char *key);
 

@@ -206,7 +206,8 @@ qwen_embeddings_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
     const char *json, size_t n, struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+	yyjson_doc *doc = qwen_ask_open_mended(&q->no, s->unknown, json, n,
+	    &root);
 
 	if (root != NULL)
 		read_embeddings(q, s, root);
@@ -358,7 +359,8 @@ qwen_rerank_parse(struct qwen_rerank *q, const struct qwen_ranking *s,
     const char *json, size_t n, struct qwen_err *err)
 {
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&q->rank.no, json, n, &root);
+	yyjson_doc *doc = qwen_ask_open_mended(&q->rank.no, s->unknown, json,
+	    n, &root);
 
 	if (root != NULL)
 		read_rerank(q, s, root);

@@ -79,7 +79,7 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
     const char *json, size_t n, struct qwen_err *err)
 {
 	int halves, rc;
-	yyjson_doc *doc = qwen_json_open_noted(json, n, &halves, err);
+	yyjson_doc *doc = qwen_json_open_mended(json, n, &halves, err);
 	yyjson_val *root;
 	const char *member;
 

@@ -115,9 +115,7 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	q->service = s;
 	q->form = form;
 	r.no = &q->no;
-	r.doc = qwen_ask_open(r.no, json, n, &r.body);
-	if (r.no->halves && s->unknown != NULL)
-		s->unknown->notes |= QWEN_NOTE_HALVES;
+	r.doc = qwen_ask_open_mended(r.no, s->unknown, json, n, &r.body);
 	if (is_line && r.body == NULL)
 		q->form = QWEN_FORM_COMPLETION;
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))
@@ -161,7 +159,7 @@ qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
 	struct qwen_request q = { 0 };
 	struct qwen_ask r = { .q = &q, .no = &q.no };
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(r.no, json, n, &root);
+	yyjson_doc *doc = qwen_ask_open_mended(r.no, NULL, json, n, &root);
 
 	q.form = root == NULL ? QWEN_FORM_COMPLETION : QWEN_FORM_PLAIN;
 	if (root != NULL)

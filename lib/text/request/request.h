@@ -35,7 +35,6 @@ struct qwen_refusal {
 	struct qwen_err	 err;
 	const char	*code;		/* a word */
 	const char	*param;		/* the member that it is for, or NULL */
-	int		 halves;	/* surrogates were replaced in its JSON */
 };
 
 /*

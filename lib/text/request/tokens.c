@@ -214,7 +214,7 @@ qwen_tokens_tokenize(const struct qwen_service *s, size_t n_ctx,
 	struct qwen_ask r = { .s = s, .no = &no };
 	int rc = 0;
 
-	r.doc = qwen_ask_open(&no, json, n, &r.body);
+	r.doc = qwen_ask_open_mended(&no, s->unknown, json, n, &r.body);
 	if (qwen_ask_get(r.body, "messages") != NULL) {
 		if ((rc = read_chat(s, r.body, &q, err)) == 0)
 			no = q->no;

@@ -254,6 +254,7 @@ main(int argc, char *argv[])
 {
 	struct qserve *s = &server;
 
+	tool_seed_draws();
 	cli_begin(&tool, argc, argv);
 	tool_sampling_check(s->with.sampler);
 	s->with.draws_seeds = !tool_seed_is_given();

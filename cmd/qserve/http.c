@@ -181,8 +181,11 @@ add_cors(const struct qserve_call *c, struct MHD_Response *r)
 
 	MHD_add_response_header(r, "Access-Control-Allow-Origin", c->origin);
 	MHD_add_response_header(r, "Vary", "Origin");
-	if (!c->preflight)
+	if (!c->preflight) {
+		MHD_add_response_header(r, "Access-Control-Expose-Headers",
+		    "X-Seed");
 		return;
+	}
 	MHD_add_response_header(r, "Access-Control-Allow-Methods",
 	    "GET, POST, DELETE");
 	if (headers != NULL)

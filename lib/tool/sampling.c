@@ -15,6 +15,13 @@
 
 /* --seed */
 static enum { SEED_USUAL, SEED_NUMBER, SEED_RANDOM } seed;
+static int draws_usually;
+
+void
+tool_seed_draws(void)
+{
+	draws_usually = 1;
+}
 
 void
 tool_seed_draw(char buf[TOOL_SEED_ROOM])
@@ -74,8 +81,9 @@ help(const struct qwen_sample_opt *o)
 
 	qwen_text_str(&t, o->help);
 	if (strcmp(o->name, "seed") == 0)
-		qwen_text_str(&t, "; random draws one");
-	if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
+		qwen_text_fmt(&t, "; %s by default",
+		    draws_usually ? "random" : "0");
+	else if (o->type != QWEN_SAMPLE_TEXT && o->type != QWEN_SAMPLE_LIST)
 		qwen_text_fmt(&t, " (%g)", o->def);
 	return cli_got(t.failed ? NULL : t.s);
 }

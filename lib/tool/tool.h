@@ -647,6 +647,9 @@ const char *tool_sampling_advise(struct qwen_sampler *s,
 enum { TOOL_SEED_ROOM = 24 };
 void tool_seed_draw(char buf[TOOL_SEED_ROOM]);
 
+/* Before options are read: without --seed, requests get seeds that are drawn. */
+void tool_seed_draws(void);
+
 /* --seed random, or a number; and the note that tells which one was drawn. */
 int tool_seed_is_random(void);
 int tool_seed_is_given(void);

@@ -5,7 +5,7 @@
  * put together are the body.
  *
  * The input: a byte, the API, from 0 on: completions, chats, responses, messages,
- * vectors, ranking, tokens; 16: there is something to recall; 32: some lines of
+ * vectors, ranking, tokens, infill; 16: there is something to recall; 32: some lines of
  * systems are passed over; then the body; and after a NUL, the text of the
  * answers.
  */
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { N_VOCAB = 258, TOKENS = 300 };
+enum { N_VOCAB = 261, TOKENS = 300 };
 
 static struct qwen_service service;
 static struct qwen_reranker *reranker;
@@ -30,6 +30,9 @@ start(void)
 	vocab_init(&v, "qwen2");
 	vocab_token(&v, "<|im_start|>", QWEN_TOKEN_CONTROL);
 	vocab_token(&v, "<|im_end|>", QWEN_TOKEN_CONTROL);
+	vocab_token(&v, "<|fim_prefix|>", QWEN_TOKEN_CONTROL);
+	vocab_token(&v, "<|fim_suffix|>", QWEN_TOKEN_CONTROL);
+	vocab_token(&v, "<|fim_middle|>", QWEN_TOKEN_CONTROL);
 	service.tok = vocab_open(&v, &g);
 	service.n_vocab = N_VOCAB;
 	service.model = "m";
@@ -148,7 +151,8 @@ check_request(enum qwen_form form, const char *json, size_t n,
 	}
 	qwen_request_body(q, 1, &body);
 	check_json(&body);
-	if (q->no.err.code == 0) {
+	/* the events of /infill are not put together */
+	if (q->no.err.code == 0 && form != QWEN_FORM_INFILL) {
 		sse_body_init(&b);
 		sse_feed(&b, form, events.s, events.n);
 		if (!sse_is(&b, form, body.s, body.n))
@@ -227,7 +231,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	service.recall = data[0] & 16 ? recall : NULL;
 	service.pass_over = data[0] & 32 ? pass_over : NULL;
 	service.placeholder = data[0] & 64 ? "" : NULL;
-	api = (data[0] & 15) % 7;
+	api = (data[0] & 15) % 8;
 	text = memchr(json, '\0', size - 1);
 	n = text != NULL ? (size_t)(text - json) : size - 1;
 	text = text != NULL ? text + 1 : json + n;
@@ -236,6 +240,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    (size_t)((const char *)data + size - text));
 	else if (api < 6)
 		check_lists(api == 5, json, n);
+	else if (api == 7)
+		check_request(QWEN_FORM_INFILL, json, n, text,
+		    (size_t)((const char *)data + size - text));
 	else
 		check_tokens(json, n);
 	return 0;

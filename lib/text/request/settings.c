@@ -232,8 +232,10 @@ read_stop_ids(struct qwen_ask *r)
 	if (!yyjson_is_arr(v))
 		return wrong(r->no, key, "is not a list of token ids");
 	if (yyjson_arr_size(v) > 0 &&
-	    qwen_ask_ids(r->no, key, v, r->s->n_vocab, &ids) < 0)
+	    qwen_ask_ids(r->no, key, v, r->s->n_vocab, &ids) < 0) {
+		free(ids.id);
 		return -1;
+	}
 	r->q->stop_id = ids.id;
 	r->q->n_stop_ids = ids.n;
 	return 0;

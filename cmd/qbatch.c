@@ -287,6 +287,7 @@ finish(struct run *r)
 		qbatch_report_write(&b->report, &st, opt.report_json, 1);
 	tell(r, &st);
 	tool_tell_unknown(&r->unknown);
+	tool_tell_notes(&r->unknown);
 	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
 	if (b->work.n_failed == 0 && b->out.n_errors > 0)
 		cli_warn_part("%s failed in an earlier run; --retry-failed "

@@ -65,7 +65,8 @@ load(struct chat *c, const char *path)
 		warn("%s: there is no list of messages", path);
 		qwen_messages_free(m);
 	} else {
-		tool_tell_notes(qwen_messages_notes(m));
+		if (qwen_messages_note(m) != NULL)
+			cli_note("%s", qwen_messages_note(m));
 		qwen_messages_free(c->messages);
 		c->messages = m;
 	}

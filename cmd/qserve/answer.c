@@ -348,20 +348,6 @@ static const struct qserve_wants wants = { make_order, on_event,
 
 /* ----------------------------------------------------------------- requests */
 
-/* What is left out of requests is told once. */
-static void
-tell_left_out(struct qserve *s)
-{
-	const struct qwen_unknown *u = &s->unknown;
-
-	for (; s->n_told < u->n_left; s->n_told++)
-		cli_note("left out of requests: %s", u->left[s->n_told]);
-	if (s->n_told == u->n_left && u->more_left) {
-		cli_note("left out of requests: others, which are not told");
-		s->n_told++;
-	}
-}
-
 static int
 encode(void *arg, const struct qwen_prompt *p, struct qwen_ids *out,
     struct qwen_err *err)
@@ -403,7 +389,6 @@ qserve_answer(struct qserve_call *c)
 		return;
 	}
 	s->parsing = NULL;
-	tell_left_out(s);
 	c->q->arg = c;
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* nothing, where no engine is asked */

@@ -251,14 +251,6 @@ queue(struct qserve_call *c)
 
 /* ----------------------------------------------------------- what MHD calls */
 
-/* What requests had that was read though it is damaged, each kind once. */
-static void
-tell_notes(struct qserve *s)
-{
-	tool_tell_notes(s->unknown.notes & ~s->unknown.told);
-	s->unknown.told = s->unknown.notes;
-}
-
 /*
  * First with the headers, then with parts of the body, then without; and again
  * when it was suspended.
@@ -297,7 +289,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 			    "no body: send a JSON object");
 		if (c->status == 0)
 			c->route->handle(c);
-		tell_notes(c->server);
+		tool_tell_notes(&c->server->unknown);
 	}
 	if (c->status != 0)
 		return queue(c);

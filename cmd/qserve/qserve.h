@@ -192,7 +192,6 @@ struct qserve {
 	/* set by the caller */
 	struct tool_service	 with;
 	struct qwen_unknown	 unknown;
-	size_t			 n_told;	/* what it has left out, */
 	struct cli_list		 listen;	/* where; none: the usual */
 	struct cli_list		 commands;	/* of engines */
 	struct cli_list		 engine_args;	/* options of our own */

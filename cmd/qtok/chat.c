@@ -65,7 +65,8 @@ read_request(const struct opts *o, const char *path, const char *name)
 
 	cli_must(name, qwen_messages_read_with(&q, o->placeholder, json, n,
 	    &cli_err));
-	tool_tell_notes(qwen_messages_notes(q));
+	if (qwen_messages_note(q) != NULL)
+		cli_note("%s", qwen_messages_note(q));
 	free(json);
 	return q;
 }
@@ -203,7 +204,7 @@ qtok_chat(const struct opts *o, char *paths[])
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	if (qwen_prompt_repaired(p))
-		tool_tell_notes(QWEN_NOTE_ARGUMENTS);
+		cli_note("%s", qwen_note_arguments);
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);

@@ -2,9 +2,22 @@
 /* grammar.c - --grammar and --json-schema of every tool that chooses tokens. */
 #include <stdlib.h>
 
+#include "text/request/request.h"
 #include "tool/tool.h"
 
 enum { GRAMMAR_MAX = 1 << 23 };	/* the library has limits of its own */
+
+/* A schema; what of it is not kept is told. */
+static int
+open_schema(struct tool_grammar *c, const char *text, size_t n)
+{
+	struct qwen_unknown u = { .strict = 0 };
+
+	if (qwen_grammar_open_noted(&c->grammar, text, n, &u, &cli_err) < 0)
+		return -1;
+	tool_tell_notes(&u);
+	return 0;
+}
 
 void
 tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
@@ -21,8 +34,8 @@ tool_grammar_open(struct tool_grammar *c, struct qwen_sampler *s)
 	if (c->path == NULL)
 		return;
 	text = cli_read_file(c->path, GRAMMAR_MAX, &n);
-	rc = (is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
-	    (&c->grammar, text, n, &cli_err);
+	rc = is_schema ? open_schema(c, text, n) :
+	    qwen_grammar_open(&c->grammar, text, n, &cli_err);
 	/* FNV-1a */
 	c->hash = 0xcbf29ce484222325 + (uint64_t)is_schema;
 	for (i = 0; i < n; i++)

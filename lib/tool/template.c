@@ -14,17 +14,6 @@ tool_placeholder(const struct cli_opt *o, const char *text)
 	*(const char **)o->to = text != NULL ? text : "";
 }
 
-void
-tool_tell_notes(unsigned notes)
-{
-	unsigned note;
-
-	for (note = 1; note < QWEN_NOTES_END; note <<= 1) {
-		if ((notes & note) != 0)
-			cli_note("%s", qwen_unknown_note(note));
-	}
-}
-
 struct qwen_template *
 tool_template(const char *name)
 {

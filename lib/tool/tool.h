@@ -509,8 +509,8 @@ void tool_warn_failed(const struct tool_work *w, uint64_t before, uint64_t n);
 struct qwen_text;
 struct qwen_unknown;
 void tool_tell_unknown(const struct qwen_unknown *u);
-/* What was read though it is damaged, of QWEN_NOTE_... */
-void tool_tell_notes(unsigned notes);
+/* What its notes say, each once. */
+void tool_tell_notes(struct qwen_unknown *u);
 
 /*
  * How the result of a line of requests begins, {"line":3,"id":"a"; of one that

@@ -115,12 +115,14 @@ tool_tell_unknown(const struct qwen_unknown *u)
 	if (u->n > 0 && !t.failed)
 		cli_note("members that are not known were passed over: %s",
 		    t.s);
-	t.n = 0;
-	qwen_unknown_left_out(u, &t);
-	if (u->n_left > 0 && !t.failed)
-		cli_note("left out of requests: %s", t.s);
 	qwen_text_fini(&t);
-	tool_tell_notes(u->notes);
+}
+
+void
+tool_tell_notes(struct qwen_unknown *u)
+{
+	for (; u->n_told < u->n_notes; u->n_told++)
+		cli_note("%s", u->note[u->n_told]);
 }
 
 int

@@ -29,7 +29,7 @@ text/token base gguf
 text/json base text/yyjson
 text/chat base gguf text/token text/json text/yyjson
 text/grammar base
-text/schema base text/grammar text/json text/yyjson
+text/schema base text/token text/grammar text/json text/yyjson
 text/embed base gguf text/token
 text/request base text/token text/embed text/chat text/grammar text/schema text/json text/yyjson
 synth base gguf

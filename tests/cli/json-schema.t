@@ -59,6 +59,13 @@ is "$(qdecode -s p.cbor -n 5 --json-schema x.json "$NO" </dev/null | qtok -d)" '
     "it ends where the value does"
 is "$(qdecode -s p.cbor -n 5 --grammar x.gbnf "$NO" </dev/null | qtok -d)" '"x"' \
     "as with the grammar"
+# what cannot be held is told, once, and the rest holds
+echo '{"type":"array","items":{"type":"integer"},"uniqueItems":true,"maxItems":2}' >note.json
+qdecode -s p.cbor -n 60 --json-schema note.json "$NO" </dev/null 2>err |
+    qtok -d >out
+is "$(jq -c 'length <= 2 and all(type == "number")' out), $(cat err)" \
+    "true, qdecode: of a schema, not all is kept: #: uniqueItems is not kept" \
+    "a note of uniqueItems"
 # on the demo model, after a thought
 QWEN_MODEL=$TOP/demo/demo.gguf
 qtok --chat --template qwen3 --user "Who?" >chat
@@ -67,7 +74,7 @@ qdecode -n 400 --think-max 5 --temp 1 --json-schema person.json <chat |
 is "$(tr '\n' ' ' <out | sed 's/.*<\/think>//' | jq -f check.jq)" true \
     "demo: $(tr '\n' ' ' <out | cut -c1-100)"
 
-for bad in '{"type":"strin"}' '{"not":{}}' '{"uniqueItems":true}' '{' '7' \
+for bad in '{"type":"strin"}' '{"not":{}}' '{"contains":true}' '{' '7' \
     'false' '{"pattern":"(?=a)"}' '{"maxItems":1000000000}' \
     '{"items":{"$ref":"#"},"minItems":1}'; do
 	echo "$bad" >bad.json

@@ -59,6 +59,8 @@ answered "LangChain: a tool chosen by name" '{"model":"m","messages":[{"content"
 answered "aider" '{"model":"openai/qwen","messages":[{"role":"system","content":"Act as an expert."},
 {"role":"user","content":"Hi"},{"role":"assistant","content":"Ok."},{"role":"user","content":"Go."}],
 "temperature":0,"stream":false,"max_tokens":4}'
+answered "vLLM: guided_choice" '{'"$HI"',"guided_choice":["yes","no"]}'
+answered "vLLM: structured_outputs" '{'"$HI"',"structured_outputs":{"regex":"[a-z]+"}}'
 answered "vLLM: its own members" '{'"$HI"',"top_k":20,"min_p":0.0,"repetition_penalty":1.05,
 "chat_template_kwargs":{"enable_thinking":false},"add_generation_prompt":true,"ignore_eos":false,
 "stop_token_ids":[],"guided_json":null}'
@@ -75,7 +77,7 @@ not_done "functions of old" "functions is not supported" "{$HI"',"functions":[{"
 not_done "a search" "web_search_options is not supported" "{$HI"',"web_search_options":{"user_location":null}}'
 not_done "a tool of a server that has to be called" "tool_choice: required, and there are no tools" \
     "{$HI"',"tools":[{"type":"web_search"}],"tool_choice":"required"}'
-not_done "guided decoding" "guided_choice is not supported" "{$HI"',"guided_choice":["a","b"]}'
+not_done "guided decoding" "structural_tag is not supported" "{$HI"',"structural_tag":{"a":1}}'
 
 # --- harnesses: completions of several prompts, of token ids
 cat >harness <<'E'

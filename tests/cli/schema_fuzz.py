@@ -14,9 +14,13 @@ PATTERNS = [
     r"^[a-z]+$", r"^[A-Z]{2,4}-\d{1,3}$", r"b", r"^x|y$", r"^(ab|c)*?$",
     r"^[^\s,]+$", r"^\w+@\w+\.(com|org)$", r"^\S{3}$", r"^.$", r'^["\\/]+$',
     r"^(?:\+?\d{1,3}[ -]?)?\d+$", r"^[äöü\u20ac]x?$", r"(?:a|)\t?$",
+    r"\bfoo\b", r"^(?!x)[a-z]*$", r"^(?=.*\d)(?=.*[a-z])[\w-]{2,8}$",
+    r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$", r"^[a-z-]+(?<!-)$", r"(^a|b$)",
+    r"^a*b*$", r"\Ba",
 ]
 FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4", "hostname",
-           "uri"]
+           "uri", "ipv6", "duration", "json-pointer"]
+NOTES = ["path", "binary", "regex", "iri", "x"]     # not looked at by anybody
 NAMES = ["a", "b", "ab", "abc", "name", "ü", 'q"', "x y", "", "n\n"]
 VALUES = [None, True, False, 0, 1, -7, 2.5, 1e3, "", "a", "ab", 'q"\\', "ü\n", [],
           [1, "a"], {}, {"a": [None]}]
@@ -54,7 +58,12 @@ def string(r, depth):
         d["pattern"] = r.choice(PATTERNS)
         return some(r, d, minLength=1) if r.random() < 0.2 else d
     if kind < 0.9:
-        d["format"] = r.choice(FORMATS)
+        d["format"] = r.choice(FORMATS + NOTES)
+    if kind < 0.78:
+        d["pattern"] = r.choice(PATTERNS)
+    if kind > 0.85:
+        d["not"] = r.choice([{"const": "a"}, {"enum": ["", "ab", 1]},
+                             {"pattern": r.choice(PATTERNS)}])
     return d
 
 
@@ -62,6 +71,10 @@ def integer(r, depth):
     d = {"type": "integer"}
     low = r.choice(["minimum", "exclusiveMinimum"])
     high = r.choice(["maximum", "exclusiveMaximum"])
+    if r.random() < 0.3:
+        d["multipleOf"] = r.choice([1, 2, 3, 5, 7, 10, 100, 0.5, 0.25, 0.125])
+    if r.random() < 0.1:
+        d["not"] = {"enum": [r.randint(-3, 3), 0]}
     return ordered(r, d, low, high, lambda: number(r))
 
 
@@ -76,6 +89,10 @@ def array(r, depth):
                             for _ in range(r.randint(1, 3))]
     if r.random() < 0.7:
         d["items"] = schema(r, depth + 1)
+    if r.random() < 0.3:
+        d["uniqueItems"] = True
+        d["items"] = listed(r, depth)
+        d.pop("prefixItems", None)
     return ordered(r, d, "minItems", "maxItems", lambda: r.randint(0, 4))
 
 
@@ -93,8 +110,15 @@ def obj(r, depth):
             [True, False, schema(r, depth + 1)])
     elif r.random() < 0.2:
         d["unevaluatedProperties"] = r.choice([True, False])
-    if not names and r.random() < 0.3:
-        d["patternProperties"] = {r.choice(PATTERNS): schema(r, depth + 1)}
+    if r.random() < 0.2:
+        d["patternProperties"] = {p: schema(r, depth + 1) for p in
+                                  r.sample(PATTERNS, r.randint(1, 2))}
+    elif names and r.random() < 0.2:
+        d["dependentRequired"] = {r.choice(names): r.sample(NAMES, 1)}
+    elif names and r.random() < 0.2:
+        some(r, d, then={"required": r.sample(NAMES, 1)},
+             **{"else": {"properties": {r.choice(names): False}}})
+        d["if"] = {"properties": {r.choice(names): listed(r, depth)}}
     elif not names and r.random() < 0.3:
         d["propertyNames"] = string(r, depth)
     if r.random() < 0.2:
@@ -132,6 +156,14 @@ def tagged(r, depth):
     return {"oneOf": [one(k) for k in range(r.randint(2, 3))]}
 
 
+def opposite(r, depth):
+    """What not and if make of several keywords."""
+    d = {"not": r.choice([string, integer, listed, obj])(r, depth + 1)}
+    if r.random() < 0.5:
+        d.update(r.choice([string, integer, obj])(r, depth + 1))
+    return d
+
+
 def any_type(r, depth):
     d = {}
     for part in r.sample([string, integer, array, obj], 2):
@@ -152,7 +184,7 @@ def schema(r, depth=0):
     if kind < 0.15 and depth > 0:
         return {"$ref": r.choice(["#/$defs/d0", "#/$defs/d1"])}
     return r.choice([string, string, integer, real, array, obj, obj, listed,
-                     several, tagged, any_type])(r, depth)
+                     several, tagged, any_type, opposite])(r, depth)
 
 
 def is_time(t):

@@ -10,6 +10,7 @@
 
 static struct qwen_service service;
 static struct qwen_err err;
+static struct qwen_unknown unknown;
 
 static void
 start(void)
@@ -327,8 +328,8 @@ test_members(void)
 	    "max_tokens: 0 is not a whole number of at least 1");
 	refused_for("temperature", "{" HI ",\"temperature\":\"hot\"}",
 	    "temperature: \"hot\" is not a number");
-	refused_for("guided_regex", "{" HI ",\"guided_regex\":\"a+\"}",
-	    "guided_regex is not supported");
+	refused_for("structural_tag", "{" HI ",\"structural_tag\":\"a+\"}",
+	    "structural_tag is not supported");
 	refused_for("chat_template", "{" HI ",\"chat_template\":\"{{ 1 }}\"}",
 	    "chat_template is not supported");
 	refused_for("min_keep", "{" HI ",\"min_keep\":2}",
@@ -368,9 +369,10 @@ test_members(void)
 	u.strict = 0;
 	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"type\":\"web_search\"},"
 	    "{\"type\":\"web_search\"},{\"type\":\"mcp\"}]}");
-	qwen_unknown_left_out(&u, &t);
-	ok(q->no.err.code == 0 && strcmp(t.s, "tools of type web_search, tools "
-	    "of type mcp") == 0, "%s", t.s);
+	ok(q->no.err.code == 0 && u.n_notes == 2 && strcmp(u.note[0], "left "
+	    "out of requests: tools of type web_search") == 0 &&
+	    strcmp(u.note[1], "left out of requests: tools of type mcp") == 0,
+	    "%s", u.note[1]);
 	qwen_request_free(q);
 	qwen_text_fini(&t);
 	service.unknown = NULL;
@@ -589,26 +591,27 @@ test_calls(void)
 	struct qwen_request *q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS
 	    ",\"tool_choice\":\"required\"}");
 
-	ok(may_be(q, F("{\"s\":\"a\",\"n\":true,\"k\":12}")) == 1 &&
-	    may_be(q, G) == 1 && may_be(q, G "\n" F("{\"s\":\"\",\"k\":1}")
+	ok(may_be(q, F("{\"s\": \"a\", \"n\": true, \"k\": 12}")) == 1 &&
+	    may_be(q, G) == 1 && may_be(q, G "\n" F("{\"s\": \"\", \"k\": 1}")
 	    "\n" G) == 1, "calls as JSON, one or some");
 	ok(may_be(q, "") == 0 && may_be(q, "hi") == 0 && may_be(q, F("{}")) ==
-	    0 && may_be(q, F("{\"s\":\"a\",\"n\":1,\"k\":1}")) == 0 &&
-	    may_be(q, F("{\"s\":\"a\",\"k\":0}")) == 0 &&
+	    0 && may_be(q, F("{\"s\": \"a\", \"n\": 1, \"k\": 1}")) == 0 &&
+	    may_be(q, F("{\"s\": \"a\", \"k\": 0}")) == 0 &&
+	    may_be(q, F("{\"s\":\"a\",\"k\":1}")) == 0 &&
 	    may_be(q, G " ") == 0, "and nothing else");
 	qwen_request_free(q);
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"function\",\"function\":{\"name\":\"g\\\"\"}},"
 	    "\"parallel_tool_calls\":false}");
 	ok(may_be(q, G) == 1 && may_be(q, G "\n" G) == 0 &&
-	    may_be(q, F("{\"s\":\"\",\"k\":1}")) == 0,
+	    may_be(q, F("{\"s\": \"\", \"k\": 1}")) == 0,
 	    "one call of the one that is named");
 	qwen_request_free(q);
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"allowed_tools\",\"mode\":\"required\",\"tools\":[{\"type\":"
 	    "\"function\",\"name\":\"g\\\"\"}]}}");
 	ok(may_be(q, G) == 1 && may_be(q, G "\n" G) == 1 &&
-	    may_be(q, F("{\"s\":\"\",\"k\":1}")) == 0,
+	    may_be(q, F("{\"s\": \"\", \"k\": 1}")) == 0,
 	    "those that are allowed, as /v1/responses has them");
 	qwen_request_free(q);
 	q = parse(QWEN_FORM_CHAT, "{" HI "," TOOLS
@@ -651,6 +654,58 @@ test_schemas(void)
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
 	    "\"required\",\"json_schema\":{}}",
 	    "tool_choice and json_schema: which one?");
+}
+
+/* What vLLM, SGLang and others call it; what their documents say it means. */
+static void
+test_names_of_others(void)
+{
+	static const struct { const char *way, *yes, *no; } ways[] = {
+		{ "\"guided_regex\":\"\\\\d{2}-[a-z]+\"", "12-ab", "12-ab1" },
+		{ "\"regex\":\"a|bc\"", "bc", "ac" },
+		{ "\"regex\":\"^(a|b)\\\\\\\\$\"", "a\\", "a" },
+		{ "\"guided_choice\":[\"yes\",\"no \\\"q\\\"\"]",
+		    "no \"q\"", "ye" },
+		{ "\"guided_grammar\":\"root ::= \\\"a\\\"+\"", "aa", "b" },
+		{ "\"ebnf\":\"root ::= \\\"a\\\"+\"", "a", "" },
+		{ "\"structured_outputs\":{\"json\":{\"type\":\"null\"}}",
+		    "null", "1" },
+		{ "\"structured_outputs\":{\"json\":\"{\\\"type\\\":"
+		    "\\\"null\\\"}\"}", "null", "1" },
+		{ "\"structured_outputs\":{\"regex\":\"[ab]\"}", "b", "ab" },
+		{ "\"structured_outputs\":{\"choice\":[\"x\"],"
+		    "\"disable_any_whitespace\":true}", "x", "y" },
+		{ "\"structured_outputs\":{\"grammar\":\"root ::= [0-9]\"}",
+		    "3", "a" },
+		{ "\"structured_outputs\":{\"json_object\":true}", "{}",
+		    "[]" },
+		{ "\"response_format\":{\"type\":\"regex\",\"pattern\":"
+		    "\"(p|n)\"}", "n", "m" },
+		{ "\"response_format\":{\"type\":\"grammar\",\"grammar\":"
+		    "\"root ::= [x]\"}", "x", "a" },
+	};
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	size_t i;
+
+	for (i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+		t.n = 0;
+		qwen_text_fmt(&t, "{" HI ",%s}", ways[i].way);
+		q = parse(QWEN_FORM_CHAT, t.s);
+		ok(may_be(q, ways[i].yes) == 1 && may_be(q, ways[i].no) == 0,
+		    "%s: %s", ways[i].way, q->no.err.code != 0 ?
+		    q->no.err.msg : "holds");
+		qwen_request_free(q);
+	}
+	qwen_text_fini(&t);
+	refused_for("structured_outputs", "{" HI ",\"structured_outputs\":{"
+	    "\"regex\":\"a\",\"choice\":[\"b\"]}}", "structured_outputs: "
+	    "json, regex, choice and the like: one of them");
+	refused_for("guided_choice", "{" HI ",\"guided_choice\":[]}",
+	    "guided_choice: is not a list of texts");
+	refused_for("guided_regex", "{" HI ",\"guided_regex\":\"(\"}",
+	    "guided_regex: the pattern, at character 4: a group is not "
+	    "closed");
 }
 
 /* A template that does not tell the model of tools. */
@@ -710,6 +765,8 @@ test_tags(void)
 static void
 test_tools_refused(void)
 {
+	struct qwen_request *q;
+
 	refused_for("tool_choice", "{" HI ",\"tool_choice\":\"required\"}",
 	    "tool_choice: required, and there are no tools");
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":\"any\"}",
@@ -736,17 +793,64 @@ test_tools_refused(void)
 	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":{\"type\":"
 	    "\"custom\",\"custom\":{\"name\":\"h\"}}}", "tool_choice: there "
 	    "is no tool called h");
-	refused_for("tool_choice", "{" HI "," TOOLS ",\"tool_choice\":"
-	    "\"required\",\"response_format\":{\"type\":\"json_object\"}}",
-	    "tool_choice and response_format: which one?");
 	refused_for("tool_choice", "{" HI ",\"tools\":[{\"type\":"
 	    "\"web_search\"}],\"tool_choice\":\"required\"}", "tool_choice: "
 	    "required, and there are no tools");
 	refused_for("tools", "{" HI ",\"tools\":[{\"type\":\"function\"}]}",
 	    "tools: tool 1 has no function with a name");
+	service.unknown = &unknown;
+	unknown.strict = 1;
 	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
 	    "\"parameters\":{\"not\":{}}}}],\"tool_choice\":\"required\"}",
-	    "tools: f: #: not is not supported");
+	    "tools: f: no text fits the schema, or none that ends");
+	unknown.strict = 0;
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"function\":{\"name\":"
+	    "\"f\",\"parameters\":{\"not\":{}}}},{\"function\":{\"name\":"
+	    "\"h\",\"parameters\":{\"properties\":{\"a\":{\"type\":"
+	    "\"integer\"}},\"required\":[\"a\"]}}}],\"tool_choice\":"
+	    "\"required\"}");
+	ok(may_be(q, F("{\"x\": 1}")) == 1 && may_be(q, CALL("{\"name\": "
+	    "\"h\", \"arguments\": {\"a\": 7}}")) == 1 && may_be(q,
+	    CALL("{\"name\": \"h\", \"arguments\": {}}")) == 0,
+	    "a tool whose schema cannot be held is called with any object");
+	ok(unknown.n_notes == 1 && strstr(unknown.note[0], "tool f cannot be "
+	    "held") != NULL, "and that is noted: %s", unknown.note[0]);
+	qwen_request_free(q);
+	service.unknown = NULL;
+}
+
+/* Tools beside a schema of the answer. */
+static void
+test_call_or_answer(void)
+{
+	static const char format[] = "\"response_format\":{\"type\":"
+	    "\"json_schema\",\"json_schema\":{\"schema\":{\"properties\":{"
+	    "\"a\":{\"type\":\"boolean\"}},\"required\":[\"a\"]}}}";
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+
+	qwen_text_fmt(&t, "{" HI "," TOOLS ",%s}", format);
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(may_be(q, "{\"a\":true}") == 1 && may_be(q, G) == 1 &&
+	    may_be(q, "{}") == 0 && may_be(q, F("{}")) == 0,
+	    "auto: a call, or an answer by the schema");
+	qwen_request_free(q);
+	t.n = 0;
+	qwen_text_fmt(&t, "{" HI "," TOOLS ",%s,\"tool_choice\":{\"type\":"
+	    "\"function\",\"function\":{\"name\":\"g\\\"\"}}}", format);
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(may_be(q, "{\"a\":true}") == 0 && may_be(q, G) == 1 &&
+	    may_be(q, F("{\"s\": \"\", \"k\": 1}")) == 0,
+	    "a tool that is named is called");
+	qwen_request_free(q);
+	t.n = 0;
+	qwen_text_fmt(&t, "{" HI "," TOOLS ",%s,\"tool_choice\":\"none\"}",
+	    format);
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(may_be(q, "{\"a\":true}") == 1 && may_be(q, G) == 0,
+	    "none: an answer by the schema");
+	qwen_request_free(q);
+	qwen_text_fini(&t);
 }
 
 /* ----------------------------------------------------------------- answers */
@@ -832,7 +936,7 @@ test_chat(void)
 	    "\"message\":{\"role\":\"assistant\",\"content\":\"Well.\","
 	    "\"reasoning_content\":\"hm, hm\",\"tool_calls\":[{\"id\":"
 	    "\"call_12_0_0\",\"type\":\"function\",\"function\":{\"name\":"
-	    "\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]}") == t.s &&
+	    "\"f\",\"arguments\":\"{\\\"x\\\": 1}\"}}]}") == t.s &&
 	    strstr(t.s, "\"finish_reason\":\"tool_calls\"}],\"usage\":"),
 	    "%s", t.s);
 	qwen_text_fini(&t);
@@ -956,6 +1060,8 @@ main(void)
 	test_calls();
 	test_tags();
 	test_tools_refused();
+	test_call_or_answer();
+	test_names_of_others();
 	test_too_long();
 	test_schemas();
 	test_untold_tools();

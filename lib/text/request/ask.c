@@ -118,8 +118,8 @@ qwen_ask_open_mended(struct qwen_refusal *no, struct qwen_unknown *u,
 	int halves = 0;
 	yyjson_doc *doc = open_object(no, json, n, &halves, root);
 
-	if (halves && u != NULL)
-		u->notes |= QWEN_NOTE_HALVES;
+	if (halves)
+		qwen_unknown_note(u, "%s", qwen_note_halves);
 	return doc;
 }
 

@@ -255,13 +255,29 @@ void qwen_ask_join_name(struct qwen_text *t, yyjson_val *space,
 int qwen_ask_fields(struct qwen_ask *r);
 int qwen_ask_prompt(struct qwen_ask *r);
 
+/*
+ * types.c: whether a parameter of this schema can be any text; root is what its
+ * references are in, and steps what may be looked at by all such calls.  And
+ * the tools as who reads calls needs them, for q.
+ */
+enum { QWEN_TYPE_STEPS = 1 << 20 };
+int qwen_ask_is_text(yyjson_val *schema, yyjson_val *root, int *steps);
+int qwen_ask_keep_tools(struct qwen_ask *r);
+
 /* grammars.c: response_format, grammar, ...; what: the member that asks for it */
 int qwen_ask_grammar(struct qwen_ask *r);
 int qwen_ask_take_grammar(struct qwen_ask *r, const char *what,
     const char *text, size_t n, int is_schema);
+/* The schema that the answer follows by now, or NULL; and no longer. */
+const char *qwen_ask_schema(const struct qwen_ask *r, size_t *n);
+void qwen_ask_drop_grammar(struct qwen_ask *r);
 
-/* tools.c: tools, tool_choice; calls.c: only calls, of that tool if not NULL */
+/*
+ * tools.c: tools, tool_choice; calls.c: only calls, of that tool if not NULL, or,
+ * with answer, what the schema of n bytes says
+ */
 int qwen_ask_tools(struct qwen_ask *r);
-int qwen_ask_calls(struct qwen_ask *r, yyjson_val *only);
+int qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
+    size_t n);
 
 #endif

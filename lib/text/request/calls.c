@@ -20,6 +20,7 @@ struct calls {
 	yyjson_val	*f;		/* the function at hand, */
 	const char	*rule;		/* its rule, */
 	struct qwen_text schema;	/* and that of its parameters, as JSON */
+	int		 steps;		/* left to look at types */
 };
 
 /* A literal of a grammar, between spaces. */
@@ -45,23 +46,51 @@ words(struct qwen_text *t, const char *s)
 	literal(t, s, strlen(s));
 }
 
-/* The rules of the parameters, or of one of them. */
+/*
+ * The rules of the parameters, or of one of them: 1; or 0 if that cannot be, which
+ * is noted, or refused where notes are.
+ */
 static int
-add_schema(struct calls *c, const char *name, const char *property)
+add_schema(struct calls *c, const char *name, const char *property, int raw)
 {
-	struct qwen_refusal *no = c->r->no;
+	struct qwen_unknown *u = c->r->s->unknown;
+	struct qwen_schema_how how = { .spaced = 1, .raw = raw,
+		.strict = u != NULL && u->strict };
+	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
+	const char *between = property != NULL ? ", " : "";
 	struct qwen_err err;
+	int rc;
 
+	property = property != NULL ? property : "";
 	if (c->schema.failed)
-		return qwen_oom(&no->err);
-	if (qwen_schema_rules(&c->t, name, name, c->schema.s, c->schema.n,
-	    property, &err) == 0)
-		return 0;
-	return err.code == QWEN_ENOMEM ? qwen_oom(&no->err) : bad(no, "tools",
-	    "tools: %.60s%s%.60s: %s",
-	    yyjson_get_str(yyjson_obj_get(c->f, "name")),
-	    property != NULL ? ", " : "", property != NULL ? property : "",
-	    err.msg);
+		return qwen_oom(&c->r->no->err);
+	rc = qwen_schema_rules(&c->t, name, name, c->schema.s, c->schema.n,
+	    between[0] != '\0' ? property : NULL, &how, &err);
+	if (rc < 0 && err.code == QWEN_ENOMEM)
+		return qwen_oom(&c->r->no->err);
+	if (rc < 0 && how.strict)
+		return bad(c->r->no, "tools", "tools: %.60s%s%.60s: %s", tool,
+		    between, property, err.msg);
+	if (rc < 0)
+		qwen_unknown_note(u, "the schema of tool %.60s%s%.60s cannot "
+		    "be held, so it is called with anything: %s", tool,
+		    between, property, err.msg);
+	else if (how.note[0] != '\0')
+		qwen_unknown_note(u, "of the schema of tool %.60s%s%.60s not "
+		    "all is held: %s", tool, between, property, how.note);
+	return rc == 0;
+}
+
+/* The same, with a rule of the name in any case: else it is that one. */
+static int
+add_value(struct calls *c, const char *name, const char *property, int raw,
+    const char *other)
+{
+	int rc = add_schema(c, name, property, raw);
+
+	if (rc == 0)
+		qwen_text_fmt(&c->t, "%s ::= %s\n", name, other);
+	return rc < 0 ? -1 : 0;
 }
 
 /* Whether a schema of objects, or none, has no property to be called with. */
@@ -110,7 +139,7 @@ as_json(struct calls *c)
 	qwen_text_str(&c->t, "\n");
 	c->t.failed |= quoted.failed;
 	qwen_text_fini(&quoted);
-	return empty ? 0 : add_schema(c, arguments, NULL);
+	return empty ? 0 : add_value(c, arguments, NULL, 0, "object");
 }
 
 /* --------------------------------------------------------------- with tags */
@@ -133,50 +162,53 @@ add_tag(struct calls *c, const char *what, yyjson_val *name)
 	return 0;
 }
 
-/* One of the values that a text may have: 1 if some are listed. */
-static int
-add_listed(struct calls *c, yyjson_val *schema)
-{
-	yyjson_val *one = yyjson_obj_get(schema, "const"), *v;
-	yyjson_val *list = yyjson_obj_get(schema, "enum");
-	size_t i, n = one != NULL ? 1 : yyjson_arr_size(list), len;
-	char *json;
-
-	for (i = 0; i < n; i++) {
-		v = one != NULL ? one : yyjson_arr_get(list, i);
-		qwen_text_str(&c->t, i > 0 ? "|" : "(");
-		if (yyjson_is_str(v)) {
-			literal(&c->t, yyjson_get_str(v), yyjson_get_len(v));
-			continue;
-		}
-		if (qwen_ask_json(c->r->no, v, &json, &len) < 0)
-			return -1;
-		literal(&c->t, json, len);
-		free(json);
-	}
-	if (n > 0)
-		qwen_text_str(&c->t, ")");
-	return n > 0;
-}
-
 /* The rule of a parameter: its tag, and its value as a line or some of them. */
 static int
 add_parameter(struct calls *c, const char *rule, yyjson_val *key,
     yyjson_val *schema)
 {
-	int is_text = qwen_chat_is_text(schema), listed = 0;
+	int is_text = qwen_ask_is_text(schema, yyjson_obj_get(c->f,
+	    "parameters"), &c->steps);
 	char value[RULE + 1];
 
 	snprintf(value, sizeof value, "%sa", rule);
 	qwen_text_fmt(&c->t, "%s ::=", rule);
-	if (add_tag(c, "parameter", key) < 0 || (is_text &&
-	    (listed = add_listed(c, schema)) < 0))
+	if (add_tag(c, "parameter", key) < 0)
 		return -1;
-	if (!listed)
-		qwen_text_str(&c->t, is_text ? "text" : value);
+	qwen_text_str(&c->t, value);
 	words(&c->t, "\n</parameter>\n");
 	qwen_text_str(&c->t, "\n");
-	return is_text ? 0 : add_schema(c, value, yyjson_get_str(key));
+	return add_value(c, value, yyjson_get_str(key), is_text,
+	    is_text ? "text" : "value");
+}
+
+/* Keywords of the parameters as a whole, which tags have no way to hold. */
+static int
+note_others(struct calls *c, yyjson_val *all)
+{
+	static const char *const held[] = { "$comment", "$defs", "$id",
+	    "$schema", "additionalProperties", "definitions", "description",
+	    "properties", "required", "title", "type" };
+	struct qwen_unknown *u = c->r->s->unknown;
+	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
+	yyjson_val *key, *v;
+	size_t i, n, k;
+
+	yyjson_obj_foreach(all, i, n, key, v) {
+		for (k = 0; k < sizeof held / sizeof held[0]; k++) {
+			if (yyjson_equals_str(key, held[k]))
+				break;
+		}
+		if (k < sizeof held / sizeof held[0])
+			continue;
+		if (u != NULL && u->strict)
+			return bad(c->r->no, "tools", "tools: %.60s: %.40s of "
+			    "the parameters is not supported by this model's "
+			    "way of calling", tool, yyjson_get_str(key));
+		qwen_unknown_note(u, "of the schema of tool %.60s not all is "
+		    "held: %.40s", tool, yyjson_get_str(key));
+	}
+	return 0;
 }
 
 static int
@@ -202,7 +234,8 @@ with_tags(struct calls *c)
 	size_t i, n;
 
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
-	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0)
+	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
+	    note_others(c, all) < 0)
 		return -1;
 	yyjson_obj_foreach(list, i, n, key, schema)
 		qwen_text_fmt(&c->t, "%sp%zu%s ", c->rule, i,
@@ -272,14 +305,29 @@ add_function(struct calls *c, yyjson_val *tool, const char *rule, int tags)
 	return tags ? with_tags(c) : as_json(c);
 }
 
+/* What the answer is if it is no call. */
 static int
-add_all(struct calls *c, yyjson_val *only, int tags)
+add_answer(struct calls *c, const char *answer, size_t n)
+{
+	struct qwen_unknown *u = c->r->s->unknown;
+	struct qwen_schema_how how = { .strict = u != NULL && u->strict };
+	struct qwen_err err;
+
+	if (qwen_schema_rules(&c->t, "answer", "answer", answer, n, NULL, &how,
+	    &err) == 0)
+		return 0;
+	return qwen_ask_failed(c->r->no, "response_format", &err);
+}
+
+static int
+add_all(struct calls *c, yyjson_val *only, int tags, int answers)
 {
 	yyjson_val *tool;
 	char rule[RULE];
 	size_t i, n;
 
-	qwen_text_fmt(&c->t, "root ::= call%s\n",
+	qwen_text_fmt(&c->t, "root ::= %scall%s\n",
+	    answers ? "answer | " : "",
 	    c->r->q->one_call ? "" : " (\"\\n\" call)*");
 	qwen_text_str(&c->t, "call ::=");
 	words(&c->t, "<tool_call>\n");
@@ -292,9 +340,11 @@ add_all(struct calls *c, yyjson_val *only, int tags)
 			    " | " : "", i);
 	}
 	qwen_text_str(&c->t, "\n");
-	qwen_text_str(&c->t, qwen_schema_shared);
-	if (tags)
+	qwen_schema_add_shared(&c->t, 1);
+	if (tags) {
 		add_text(&c->t);
+		qwen_schema_add_raw(&c->t);
+	}
 	yyjson_arr_foreach(c->r->tools, i, n, tool) {
 		snprintf(rule, sizeof rule, "t%zu", i);
 		if ((only == NULL || only == tool) &&
@@ -305,17 +355,21 @@ add_all(struct calls *c, yyjson_val *only, int tags)
 }
 
 int
-qwen_ask_calls(struct qwen_ask *r, yyjson_val *only)
+qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
+    size_t n)
 {
-	struct calls c = { .r = r };
+	struct calls c = { .r = r, .steps = QWEN_TYPE_STEPS };
 	int style = qwen_template_calls(r->s->template), rc;
 
 	if (style == 0)
 		return wrong(r->no, "tool_choice", "the model's chat template "
 		    "has no calls of tools");
-	rc = add_all(&c, only, style == QWEN_CALLS_TAGS);
+	rc = add_all(&c, only, style == QWEN_CALLS_TAGS, answer != NULL);
+	if (rc == 0 && answer != NULL)
+		rc = add_answer(&c, answer, n);
 	if (rc == 0 && c.t.failed)
 		rc = qwen_oom(&r->no->err);
+	r->q->ends_itself = r->q->one_call;
 	if (rc == 0)
 		rc = qwen_ask_take_grammar(r, "tool_choice", c.t.s, c.t.n, 0);
 	qwen_text_fini(&c.t);

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "text/request/ask.h"
+#include "text/schema/rules.h"
 
 enum { KEPT = 32, KEPT_BYTES = 16 << 20 };
 
@@ -66,6 +67,27 @@ find(struct qwen_grammars *all, const char *text, size_t n, int is_schema)
 	return NULL;
 }
 
+int
+qwen_grammar_open_noted(struct qwen_grammar **out, const char *text, size_t n,
+    struct qwen_unknown *u, struct qwen_err *err)
+{
+	struct qwen_schema_how how = { .strict = u != NULL && u->strict };
+	char *gbnf;
+	size_t len;
+	int rc;
+
+	if (qwen_schema_gbnf(&gbnf, &len, text, n, &how, err) < 0)
+		return -1;
+	rc = qwen_grammar_open(out, gbnf, len, err);
+	free(gbnf);
+	if (rc < 0)
+		return qwen_fail_in(err, "the grammar of the schema");
+	if (how.note[0] != '\0')
+		qwen_unknown_note(u, "of a schema, not all is kept: %s",
+		    how.note);
+	return 0;
+}
+
 static int
 make(struct qwen_grammars *all, const char *text, size_t n, int is_schema,
     struct qwen_shared_grammar **out, struct qwen_err *err)
@@ -76,8 +98,8 @@ make(struct qwen_grammars *all, const char *text, size_t n, int is_schema,
 		drop(g);
 		return qwen_oom(err);
 	}
-	if ((is_schema ? qwen_grammar_open_schema : qwen_grammar_open)
-	    (&g->grammar, text, n, err) < 0) {
+	if ((is_schema ? qwen_grammar_open_noted(&g->grammar, text, n,
+	    all->unknown, err) : qwen_grammar_open(&g->grammar, text, n, err)) < 0) {
 		drop(g);
 		return -1;
 	}
@@ -129,6 +151,7 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 	struct qwen_constraint c;
 	struct qwen_err err;
 
+	r->s->grammars->unknown = r->s->unknown;
 	if (qwen_grammar_share(r->s->grammars, text, n, is_schema, &g, &c,
 	    &err) < 0)
 		return qwen_ask_failed(r->no, what, &err);
@@ -139,84 +162,26 @@ qwen_ask_take_grammar(struct qwen_ask *r, const char *what, const char *text,
 	return 0;
 }
 
-/* A schema, as an object or as a text that has one. */
-static int
-take_schema(struct qwen_ask *r, const char *what, yyjson_val *schema)
+const char *
+qwen_ask_schema(const struct qwen_ask *r, size_t *n)
 {
-	char *text;
-	size_t n;
-	int rc;
+	const struct qwen_shared_grammar *g = r->q->shared;
 
-	if (yyjson_is_str(schema))
-		return qwen_ask_take_grammar(r, what, yyjson_get_str(schema),
-		    yyjson_get_len(schema), 1);
-	if ((text = yyjson_val_write(schema, 0, &n)) == NULL)
-		return qwen_oom(&r->no->err);
-	rc = qwen_ask_take_grammar(r, what, text, n, 1);
-	free(text);
-	return rc;
+	if (g == NULL || !g->is_schema)
+		return NULL;
+	*n = g->n;
+	return g->text;
 }
 
-/*
- * {"type": "json_schema", "json_schema": {"schema": ...}}; or with the schema
- * beside the type, also of json_object, as llama.cpp has it.
- */
-static int
-take_format(struct qwen_ask *r, const char *what, yyjson_val *v)
+void
+qwen_ask_drop_grammar(struct qwen_ask *r)
 {
-	yyjson_val *type = yyjson_obj_get(v, "type"), *schema;
-	int any = yyjson_equals_str(type, "json_object");
-
-	if (yyjson_equals_str(type, "text"))
-		return 0;
-	if (!any && !yyjson_equals_str(type, "json_schema"))
-		return wrong(r->no, what, "the type is not text, json_object "
-		    "or json_schema");
-	schema = any ? NULL : qwen_ask_get(yyjson_obj_get(v, "json_schema"),
-	    "schema");
-	if (schema == NULL)
-		schema = qwen_ask_get(v, "schema");
-	if (schema != NULL)
-		return take_schema(r, what, schema);
-	return any ? qwen_ask_take_grammar(r, what, "{\"type\":\"object\"}",
-	    17, 1) : wrong(r->no, what, "there is no schema in json_schema");
-}
-
-static int
-take_gbnf(struct qwen_ask *r, const char *what, yyjson_val *v)
-{
-	if (!yyjson_is_str(v))
-		return wrong(r->no, what, "is not a string");
-	return qwen_ask_take_grammar(r, what, yyjson_get_str(v),
-	    yyjson_get_len(v), 0);
-}
-
-/* One of these at most. */
-int
-qwen_ask_grammar(struct qwen_ask *r)
-{
-	static const struct {
-		const char	*key;
-		int		(*take)(struct qwen_ask *r, const char *what,
-				    yyjson_val *v);
-	} ways[] = {
-		{ "response_format", take_format },
-		{ "json_schema", take_schema }, { "guided_json", take_schema },
-		{ "grammar", take_gbnf },
-	};
-	yyjson_val *v;
-	size_t i;
-
-	for (i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-		if ((v = qwen_ask_get(r->body, ways[i].key)) == NULL)
-			continue;
-		if (r->holds != NULL)
-			return bad(r->no, ways[i].key, "%s and %s: which one?",
-			    ways[i].key, r->holds);
-		if (ways[i].take(r, ways[i].key, v) < 0)
-			return -1;
-	}
-	return 0;
+	if (r->q->shared != NULL)
+		r->q->n_bytes -= r->q->shared->bytes;
+	qwen_grammar_unshare(r->q->shared);
+	r->q->shared = NULL;
+	r->q->grammar = NULL;
+	r->holds = NULL;
 }
 
 int
@@ -224,13 +189,14 @@ qwen_request_grammar(const struct qwen_request *q, char **gbnf, size_t *n,
     struct qwen_err *err)
 {
 	const struct qwen_shared_grammar *g = q->shared;
+	struct qwen_schema_how how = { .strict = 0 };
 
 	*gbnf = NULL;
 	*n = 0;
 	if (g == NULL)
 		return 0;
 	if (g->is_schema)
-		return qwen_schema_grammar(gbnf, n, g->text, g->n, err);
+		return qwen_schema_gbnf(gbnf, n, g->text, g->n, &how, err);
 	if ((*gbnf = malloc(g->n + 1)) == NULL)
 		return qwen_oom(err);
 	memcpy(*gbnf, g->text, g->n);

@@ -4,6 +4,7 @@
  * change nothing here, those that would and are refused; others are noted, for
  * they may be misspelt.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,11 @@
 #include "text/request/ask.h"
 
 enum { MEMBERS_MAX = 1000 };
+
+const char qwen_note_arguments[] = "arguments of an earlier call were no JSON "
+    "object: of those that were cut, the readable part counts";
+const char qwen_note_halves[] = "half of a surrogate pair in a request was "
+    "replaced by U+FFFD";
 
 #define HEEDED QWEN_MEMBER_HEEDED
 #define IDLE QWEN_MEMBER_IDLE
@@ -40,17 +46,17 @@ static const struct qwen_member members[] = {
 	{ "dry_sequence_breakers", PASSED, NULL },
 	{ "dynatemp_exponent", PASSED, NULL },
 	{ "dynatemp_range", PASSED, NULL },
-	{ "ebnf", REFUSED, NULL },
+	{ "ebnf", PASSED, NULL },
 	{ "echo", HEEDED, NULL },
 	{ "enable_thinking", PASSED, NULL },
 	{ "frequency_penalty", PASSED, NULL },
 	{ "function_call", REFUSED, NULL },
 	{ "functions", REFUSED, NULL },
 	{ "grammar", PASSED, NULL },
-	{ "guided_choice", REFUSED, NULL },
-	{ "guided_grammar", REFUSED, NULL },
+	{ "guided_choice", PASSED, NULL },
+	{ "guided_grammar", PASSED, NULL },
 	{ "guided_json", PASSED, NULL },
-	{ "guided_regex", REFUSED, NULL },
+	{ "guided_regex", PASSED, NULL },
 	{ "id", HEEDED, NULL },
 	{ "id_slot", IDLE, NULL },
 	{ "ignore_eos", PASSED, NULL },
@@ -86,7 +92,7 @@ static const struct qwen_member members[] = {
 	{ "prompt_cache_retention", IDLE, NULL },
 	{ "prompt_logprobs", REFUSED, NULL },
 	{ "reasoning_effort", HEEDED, NULL },
-	{ "regex", REFUSED, NULL },
+	{ "regex", PASSED, NULL },
 	{ "repeat_last_n", PASSED, NULL },
 	{ "repeat_penalty", PASSED, NULL },
 	{ "repetition_penalty", PASSED, NULL },
@@ -102,7 +108,7 @@ static const struct qwen_member members[] = {
 	{ "stream", PASSED, NULL },
 	{ "stream_options", HEEDED, NULL },
 	{ "structural_tag", REFUSED, NULL },
-	{ "structured_outputs", REFUSED, NULL },
+	{ "structured_outputs", PASSED, NULL },
 	{ "suffix", HEEDED, NULL },
 	{ "temperature", PASSED, NULL },
 	{ "tool_choice", HEEDED, NULL },
@@ -338,20 +344,10 @@ int
 qwen_ask_leave_out(struct qwen_ask *r, const char *key, const char *what)
 {
 	struct qwen_unknown *u = r->s->unknown;
-	size_t i;
 
-	if (u == NULL)
-		return 0;
-	if (u->strict)
+	if (u != NULL && u->strict)
 		return bad(r->no, key, "%s: not supported", what);
-	for (i = 0; i < u->n_left; i++) {
-		if (strncmp(u->left[i], what, sizeof u->left[0] - 1) == 0)
-			return 0;
-	}
-	if (u->n_left == QWEN_UNKNOWN_MAX)
-		u->more_left = 1;
-	else
-		snprintf(u->left[u->n_left++], sizeof u->left[0], "%s", what);
+	qwen_unknown_note(u, "left out of requests: %s", what);
 	return 0;
 }
 
@@ -383,6 +379,24 @@ qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
 }
 
 void
+qwen_unknown_note(struct qwen_unknown *u, const char *fmt, ...)
+{
+	char *to;
+	va_list ap;
+	size_t i;
+
+	if (u == NULL || u->n_notes == QWEN_NOTES_MAX)
+		return;
+	to = u->note[u->n_notes];
+	va_start(ap, fmt);
+	vsnprintf(to, sizeof u->note[0], fmt, ap);
+	va_end(ap);
+	for (i = 0; i < u->n_notes && strcmp(u->note[i], to) != 0; i++)
+		;
+	u->n_notes += i == u->n_notes;
+}
+
+void
 qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t)
 {
 	size_t i;
@@ -395,24 +409,4 @@ qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t)
 	}
 	if (u->more)
 		qwen_text_str(t, " and others");
-}
-
-void
-qwen_unknown_left_out(const struct qwen_unknown *u, struct qwen_text *t)
-{
-	size_t i;
-
-	for (i = 0; i < u->n_left; i++)
-		qwen_text_fmt(t, "%s%s", i > 0 ? ", " : "", u->left[i]);
-	if (u->more_left)
-		qwen_text_str(t, " and others");
-}
-
-const char *
-qwen_unknown_note(unsigned note)
-{
-	return note == QWEN_NOTE_ARGUMENTS ? "arguments of an earlier call "
-	    "were no JSON object: of those that were cut, the readable part "
-	    "counts" : note == QWEN_NOTE_HALVES ? "half of a surrogate pair "
-	    "in a request was replaced by U+FFFD" : NULL;
 }

@@ -100,10 +100,10 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 	return rc;
 }
 
-unsigned
-qwen_messages_notes(const struct qwen_messages *m)
+const char *
+qwen_messages_note(const struct qwen_messages *m)
 {
-	return m->halves ? QWEN_NOTE_HALVES : 0;
+	return m->halves ? qwen_note_halves : NULL;
 }
 
 void

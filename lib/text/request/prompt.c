@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/pieces.h"
 #include "text/request/ask.h"
 #include "text/request/form.h"
 
@@ -10,6 +11,8 @@ enum {
 	BYTES_USUAL = 8,	/* of a token, and more */
 	PART = 1 << 16,
 };
+
+#define NO_BIAS (-1e6f)		/* and no token with it is chosen */
 
 /* Room for some prompts, and their answers. */
 static int
@@ -143,6 +146,43 @@ add_one(struct qwen_ask *r, yyjson_val *v)
 	return p->n > 0 ? 0 : wrong(r->no, "prompt", "has no token");
 }
 
+/*
+ * The answer to a prompt that is no chat's, or of a template that knows nothing of
+ * thinking, begins with what its grammar says: with a thinking block only if the
+ * prompt opens one, or the request itself has a bias for the token that does.
+ */
+static int
+forbid_thinking(struct qwen_ask *r)
+{
+	struct qwen_request *q = r->q;
+	struct qwen_err err;
+	int32_t *ids, think;
+	float *bias;
+	size_t i;
+
+	if (q->grammar == NULL && !r->s->holds)
+		return 0;
+	if (qwen_grammars_prepare(r->s->grammars, &err) < 0)
+		return qwen_ask_failed(r->no, "prompt", &err);
+	think = r->s->grammars->pieces->think;
+	for (i = 0; i < q->n_bias; i++) {
+		if (q->bias_id[i] == think)
+			return 0;
+	}
+	if (think < 0)
+		return 0;
+	ids = realloc(q->bias_id, (i + 1) * sizeof *ids);
+	q->bias_id = ids != NULL ? ids : q->bias_id;
+	bias = realloc(q->bias, (i + 1) * sizeof *bias);
+	q->bias = bias != NULL ? bias : q->bias;
+	if (ids == NULL || bias == NULL)
+		return qwen_oom(&r->no->err);
+	ids[i] = think;
+	bias[i] = NO_BIAS;
+	q->n_bias++;
+	return 0;
+}
+
 static int
 read_prompt(struct qwen_ask *r, yyjson_val *v)
 {
@@ -152,7 +192,7 @@ read_prompt(struct qwen_ask *r, yyjson_val *v)
 
 	if (n > QWEN_CHOICES_MAX / r->q->n)
 		return bad(r->no, "n", "more than %d answers", QWEN_CHOICES_MAX);
-	if (make_room(r, n) < 0)
+	if (make_room(r, n) < 0 || forbid_thinking(r) < 0)
 		return -1;
 	if (!many)
 		return add_one(r, v);
@@ -266,8 +306,8 @@ read_messages(struct qwen_ask *r)
 	if (check_shape(r) < 0 || qwen_ask_tools(r) < 0 ||
 	    /* a summary calls none */
 	    (r->tools != NULL && q->form != QWEN_FORM_COMPACT &&
-	    qwen_ask_json(r->no, r->tools, &q->tools,
-	    &q->n_tools) < 0) || make_room(r, 1) < 0 || render(r, &p) < 0)
+	    qwen_ask_keep_tools(r) < 0) || make_room(r, 1) < 0 ||
+	    render(r, &p) < 0)
 		return -1;
 	if (r->text != NULL)
 		qwen_text_add(r->text, qwen_prompt_text(p).s,
@@ -280,13 +320,15 @@ read_messages(struct qwen_ask *r)
 	rc = encode(r->s, p, ids, &err);
 	q->thinking = qwen_prompt_thinking(p);
 	q->continues = qwen_prompt_continues(p);
-	if (qwen_prompt_repaired(p) && r->s->unknown != NULL)
-		r->s->unknown->notes |= QWEN_NOTE_ARGUMENTS;
+	if (qwen_prompt_repaired(p))
+		qwen_unknown_note(r->s->unknown, "%s", qwen_note_arguments);
 	q->thinks = qwen_template_thinks(r->s->template, q->thinking);
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);
 	if (rc < 0)
 		return qwen_ask_failed(r->no, "messages", &err);
+	if (!q->thinks && forbid_thinking(r) < 0)
+		return -1;
 	return ids->n > 0 ? 0 : bad(r->no, "messages", "the prompt has no "
 	    "token");
 }

@@ -67,14 +67,24 @@ int qwen_refusal_status(const struct qwen_refusal *no);
  * vocabulary that they work on, which is made when it is needed.
  */
 struct qwen_shared_grammar;
+struct qwen_unknown;
 struct qwen_grammars {
 	struct qwen_shared_grammar *first;
+	struct qwen_unknown	*unknown;	/* gets notes of schemas, and
+						   says if they are errors */
 	const struct qwen_gguf	*gguf;
 	const struct qwen_pieces *pieces;	/* set by the caller, or NULL:
 						   made from gguf */
 	struct qwen_pieces	*own;
 	struct qwen_trie	*trie;
 };
+
+/*
+ * As qwen_grammar_open_schema; but a keyword that cannot be kept is a note in u,
+ * unless that is strict.
+ */
+int qwen_grammar_open_noted(struct qwen_grammar **out, const char *text,
+    size_t n, struct qwen_unknown *u, struct qwen_err *err);
 
 /* Make pieces and trie, if they are not there. */
 int qwen_grammars_prepare(struct qwen_grammars *all, struct qwen_err *err);
@@ -93,7 +103,7 @@ void qwen_grammars_fini(struct qwen_grammars *all);
 /* ---------------------------------------------------------------- requests */
 
 /* Members of requests that nothing here knows: the first few of them. */
-enum { QWEN_UNKNOWN_MAX = 8 };
+enum { QWEN_UNKNOWN_MAX = 8, QWEN_NOTES_MAX = 16 };
 
 struct qwen_unknown {
 	int		 strict;	/* refuse them, and note none */
@@ -103,29 +113,21 @@ struct qwen_unknown {
 	}		 member[QWEN_UNKNOWN_MAX];
 	size_t		 n;
 	int		 more;		/* there were others */
-	/*
-	 * Kinds of things that requests have and nothing here can run, which
-	 * are left out of them: "tools of type web_search".
-	 */
-	char		 left[QWEN_UNKNOWN_MAX][80];
-	size_t		 n_left;
-	int		 more_left;
-	unsigned	 notes;		/* what else requests had, and */
-	unsigned	 told;		/* which of it a server has told */
+	/* what else of requests is not kept as it is written, each once */
+	char		 note[QWEN_NOTES_MAX][240];
+	size_t		 n_notes;
+	size_t		 n_told;	/* of the notes, by the caller */
 };
 
-/* What was read though it is damaged; note: how to say so, of one of these. */
-enum {
-	QWEN_NOTE_ARGUMENTS = 1, QWEN_NOTE_HALVES = 2, QWEN_NOTES_END = 4
-};
+/* Keep a note, unless it is there, or there are too many, or u is NULL. */
+void qwen_unknown_note(struct qwen_unknown *u, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-const char *qwen_unknown_note(unsigned note);
+/* Notes of what was read though it is damaged. */
+extern const char qwen_note_arguments[], qwen_note_halves[];
 
 /* "temprature (did you mean temperature?), foo". */
 void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);
-
-/* "tools of type web_search, items of type web_search_call". */
-void qwen_unknown_left_out(const struct qwen_unknown *u, struct qwen_text *t);
 
 /* What holds for all requests, and for those that do not say; borrowed. */
 struct qwen_service {
@@ -143,6 +145,8 @@ struct qwen_service {
 	const struct qwen_str	*stop;
 	size_t			 n_stop;
 	struct qwen_grammars	*grammars;
+	int			 holds;		/* a grammar for those that have
+						   none of their own */
 	int			 streams;	/* requests may ask for that, */
 	int			 echoes;	/* and completions for this */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
@@ -274,7 +278,8 @@ struct qwen_request {
 	enum qwen_thinking	 thinking;	/* of a chat's prompt, */
 	int			 thinks;	/* and what comes of it */
 	int			 continues;	/* the last message */
-	int			 one_call;	/* at most */
+	int			 one_call;	/* at most, */
+	int			 ends_itself;	/* and by its grammar no more */
 	char			*tools;	/* JSON, or NULL */
 	size_t			 n_tools;
 	struct qwen_tool_alias	*alias;	/* of tools that are no functions */
@@ -516,8 +521,8 @@ int qwen_messages_read_with(struct qwen_messages **out,
     struct qwen_err *err);
 void qwen_messages_free(struct qwen_messages *m);
 
-/* What was read though it is damaged, of QWEN_NOTE_... */
-unsigned qwen_messages_notes(const struct qwen_messages *m);
+/* A note of what was read though it is damaged, or NULL. */
+const char *qwen_messages_note(const struct qwen_messages *m);
 
 /* Whether it has a list of messages, which what follows needs. */
 int qwen_messages_are_there(const struct qwen_messages *m);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* tools.c - the tools of a chat, and which of them a reply calls. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "base/text.h"
 #include "text/chat/tools.h"
@@ -40,7 +43,7 @@ read_named(struct qwen_ask *r, yyjson_val *v)
 	if (tool == NULL)
 		return wrong(r->no, "tool_choice", "there is no tool called "
 		    "%.60s", yyjson_get_str(name));
-	return qwen_ask_calls(r, tool);
+	return qwen_ask_calls(r, tool, NULL, 0);
 }
 
 static int
@@ -124,6 +127,27 @@ check_told(struct qwen_ask *r)
 	    "does not tell it of tools");
 }
 
+/* Tools beside a schema of the answer: it is a call, or by the schema. */
+static int
+call_or_answer(struct qwen_ask *r)
+{
+	const char *schema;
+	char *text;
+	size_t n;
+	int rc;
+
+	if (r->tools == NULL || (schema = qwen_ask_schema(r, &n)) == NULL ||
+	    qwen_template_calls(r->s->template) == 0)
+		return 0;
+	if ((text = malloc(n + 1)) == NULL)
+		return qwen_oom(&r->no->err);
+	memcpy(text, schema, n);
+	qwen_ask_drop_grammar(r);
+	rc = qwen_ask_calls(r, NULL, text, n);
+	free(text);
+	return rc;
+}
+
 static int
 read_choice(struct qwen_ask *r, yyjson_val *v)
 {
@@ -131,11 +155,14 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 	    read_allowed(r, v, &v) < 0)
 		return -1;
 	if (v == NULL || yyjson_equals_str(v, "auto"))
-		return check_told(r);
+		return check_told(r) < 0 ? -1 : call_or_answer(r);
 	if (yyjson_equals_str(v, "none")) {
 		r->tools = NULL;
 		return 0;
 	}
+	/* the answer is a call: its text is none, so nothing holds for that */
+	if (r->holds != NULL && strcmp(r->holds, "response_format") == 0)
+		qwen_ask_drop_grammar(r);
 	if (r->holds != NULL)
 		return bad(r->no, "tool_choice", "tool_choice and %s: which "
 		    "one?", r->holds);
@@ -144,7 +171,7 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 	if (r->tools == NULL)
 		return wrong(r->no, "tool_choice", "required, and there are no "
 		    "tools");
-	return qwen_ask_calls(r, NULL);
+	return qwen_ask_calls(r, NULL, NULL, 0);
 }
 
 int

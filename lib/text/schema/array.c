@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /* array.c - the items of an array. */
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "text/schema/schema.h"
 
 /* Items by place: of prefixItems, or of items where that is a list. */
@@ -23,10 +26,10 @@ others(const struct schema_all *all, int i)
 	    v;
 }
 
-static uint32_t
-item(struct schema *s, const struct schema_all *all, size_t at)
+static void
+gather_item(struct schema *s, const struct schema_all *all, size_t at,
+    struct schema_all *here)
 {
-	struct schema_all here = { .n = 0 };
 	int i;
 
 	for (i = 0; i < all->n; i++) {
@@ -35,8 +38,16 @@ item(struct schema *s, const struct schema_all *all, size_t at)
 		v = at < yyjson_arr_size(list) ? yyjson_arr_get(list, at) :
 		    others(all, i);
 		if (v != NULL)
-			qwen_schema_gather(s, &here, v, -1);
+			qwen_schema_gather(s, here, v, -1);
 	}
+}
+
+static uint32_t
+item(struct schema *s, const struct schema_all *all, size_t at)
+{
+	struct schema_all here = { .n = 0 };
+
+	gather_item(s, all, at, &here);
 	return qwen_schema_child(s, &here);
 }
 
@@ -50,11 +61,6 @@ count_places(struct schema *s, const struct schema_all *all, int *more)
 	*more = 0;
 	for (i = 0; i < all->n; i++) {
 		yyjson_val *list = places(all, i);
-		yyjson_val *unique = qwen_schema_get(all, i, "uniqueItems");
-
-		if (unique != NULL && !yyjson_is_false(unique))
-			qwen_schema_fail(s, all->part[i].v, "uniqueItems is "
-			    "not supported");
 		if (list != NULL && !yyjson_is_arr(list))
 			qwen_schema_fail(s, list, "not a list of schemas");
 		if (yyjson_arr_size(list) > n)
@@ -81,9 +87,9 @@ some(struct schema *s, const struct schema_all *all, size_t n, uint32_t min,
 		return SNODE_EMPTY;
 	if (n > 0)
 		return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "\",\""), item(s, all, n)), min, max);
+		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), item(s, all, n)), min, max);
 	rest = qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_text(s, "\",\""), item(s, all, 0)),
+	    qwen_snode_text(s, "%s", qwen_schema_comma(s)), item(s, all, 0)),
 	    min > 0 ? min - 1 : 0, max == UINT32_MAX ? max : max - 1);
 	out = qwen_snode_pair(s, SNODE_SEQ, item(s, all, 0), rest);
 	return min > 0 ? out : qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out);
@@ -104,6 +110,161 @@ bounds(struct schema *s, const struct schema_all *all, int64_t *min,
 	return !s->failed && *min <= *max;
 }
 
+/* --------------------------------------------------- items that are not alike */
+
+enum { ANY_ORDER = 6, LISTED = 64 };
+
+/* Items of a few values that are listed, each at most once. */
+struct unique {
+	struct schema	*s;
+	uint32_t	 value[LISTED];		/* texts */
+	int		 n;
+	int64_t		 min, max;
+	uint32_t	 rule[1 << ANY_ORDER];	/* what is after some of them */
+};
+
+static uint32_t
+copy(struct schema *s, uint32_t text)
+{
+	uint32_t at = qwen_snode(s, SNODE_SEQ);
+	struct snode d;
+
+	if (s->failed)
+		return SNODE_NEVER;
+	d = s->node[text];
+	d.next = 0;
+	s->node[at] = d;
+	return at;
+}
+
+/* A value after a comma, unless it is the first one, and what is after it. */
+static uint32_t
+one_more(struct unique *u, int i, int is_first, uint32_t after)
+{
+	uint32_t out = qwen_snode(u->s, SNODE_SEQ);
+
+	if (!is_first)
+		qwen_snode_add(u->s, out, qwen_snode_text(u->s, "%s",
+		    qwen_schema_comma(u->s)));
+	qwen_snode_add(u->s, out, copy(u->s, u->value[i]));
+	qwen_snode_add(u->s, out, after);
+	return out;
+}
+
+/* In any order: a rule for each set of those that are there by then. */
+static uint32_t
+in_any_order(struct unique *u)
+{
+	struct schema *s = u->s;
+	uint32_t out;
+	int set, i, n;
+
+	for (set = 0; set < 1 << u->n; set++)
+		u->rule[set] = qwen_schema_add_rule(s, SNODE_NEVER);
+	for (set = 0; set < 1 << u->n && !s->failed; set++) {
+		n = __builtin_popcount((unsigned)set);
+		out = qwen_snode(s, SNODE_ALT);
+		if (n >= u->min)
+			qwen_snode_add(s, out, SNODE_EMPTY);
+		for (i = 0; i < u->n && n < u->max; i++) {
+			if (!(set >> i & 1))
+				qwen_snode_add(s, out, one_more(u, i, set == 0,
+				    qwen_snode_rule(s,
+				    u->rule[set | 1 << i])));
+		}
+		if (!s->failed)
+			s->rule[u->rule[set]].node = out;
+	}
+	return qwen_snode_rule(s, u->rule[0]);
+}
+
+/* In the order of the list: a rule for each place, and how many there are. */
+static uint32_t
+in_order(struct unique *u)
+{
+	struct schema *s = u->s;
+	int most = (int)(u->max < u->n ? u->max : u->n), i, n, k;
+	uint32_t *rule = qwen_alloc((size_t)(u->n + 1) * (size_t)(most + 1),
+	    sizeof *rule), out;
+
+	if (rule == NULL)
+		return qwen_schema_oom(s);
+	for (i = u->n; i >= 0 && !s->failed; i--) {
+		for (n = most; n >= 0; n--) {
+			k = i * (most + 1) + n;
+			out = qwen_snode(s, SNODE_ALT);
+			if (n >= u->min)
+				qwen_snode_add(s, out, SNODE_EMPTY);
+			if (i < u->n && n < most) {
+				qwen_snode_add(s, out, one_more(u, i, n == 0,
+				    qwen_snode_rule(s, rule[k + most + 2])));
+			}
+			if (i < u->n)
+				qwen_snode_add(s, out, qwen_snode_rule(s,
+				    rule[k + most + 1]));
+			rule[k] = qwen_schema_add_rule(s, out);
+		}
+	}
+	out = qwen_snode_rule(s, rule[0]);
+	free(rule);
+	return out;
+}
+
+/* The texts of the values of an item, if they are listed: 0 if not. */
+static int
+find_values(struct unique *u, const struct schema_all *here)
+{
+	struct schema *s = u->s;
+	uint32_t list = SNODE_NEVER, i;
+	int types = qwen_schema_types(s, here, 1);
+
+	if (s->failed || qwen_schema_has(here, "anyOf") ||
+	    qwen_schema_has(here, "oneOf"))
+		return 0;
+	if (!qwen_schema_listed(s, here, &list)) {
+		if ((types & ~(TYPE_BOOLEAN | TYPE_NULL)) != 0)
+			return 0;
+		list = qwen_schema_value(s, here);
+	}
+	for (i = s->failed ? 0 : s->node[list].first; i != 0;
+	    i = s->node[i].next) {
+		if (u->n == LISTED || s->node[i].kind != SNODE_TEXT)
+			return 0;
+		u->value[u->n++] = i;
+	}
+	return !s->failed;
+}
+
+static int
+is_unique(const struct schema_all *all)
+{
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		if (yyjson_is_true(qwen_schema_get(all, i, "uniqueItems")))
+			return 1;
+	}
+	return 0;
+}
+
+/* Items that are not alike, if that can be told of them; else NEVER. */
+static uint32_t
+unique(struct schema *s, const struct schema_all *all, int64_t n, int64_t min,
+    int64_t max)
+{
+	struct unique u = { .s = s, .min = min, .max = max };
+	struct schema_all here = { .n = 0 };
+
+	if (!is_unique(all) || max <= 1)
+		return SNODE_NEVER;
+	gather_item(s, all, 0, &here);
+	if (n == 0 && find_values(&u, &here) && (u.n <= ANY_ORDER ||
+	    u.n * (max < u.n ? max : u.n) <= 1024))
+		return u.n <= ANY_ORDER ? in_any_order(&u) : in_order(&u);
+	qwen_schema_note(s, all->part[0].v, "uniqueItems is not kept");
+	return SNODE_NEVER;
+}
+
 uint32_t
 qwen_schema_array(struct schema *s, const struct schema_all *all)
 {
@@ -119,6 +280,8 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 		n = max;
 		more = 0;
 	}
+	if ((body = unique(s, all, n, min, max)) != SNODE_NEVER)
+		return qwen_snode_around(s, "\"[\"", body, "\"]\"");
 	/* none but those with a schema, unless there must be more */
 	if (!more && min <= n)
 		max = n;
@@ -128,7 +291,7 @@ qwen_schema_array(struct schema *s, const struct schema_all *all)
 		uint32_t one = qwen_snode(s, SNODE_SEQ);
 
 		if (i > 0)
-			qwen_snode_add(s, one, qwen_snode_text(s, "\",\""));
+			qwen_snode_add(s, one, qwen_snode_text(s, "%s", qwen_schema_comma(s)));
 		qwen_snode_add(s, one, item(s, all, i));
 		qwen_snode_add(s, one, body);
 		body = (int64_t)i >= min ? qwen_snode_pair(s, SNODE_ALT,

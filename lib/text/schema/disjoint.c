@@ -36,18 +36,39 @@ lists_differ(struct schema *s, const struct schema_all *a,
 	return 1;
 }
 
-/* A member that a must have, and whose values differ: neither fits the other. */
+/* Whether a member has a name that is listed. */
 static int
-members_differ(struct schema *s, const struct schema_all *a,
-    const struct schema_all *b, int depth)
+is_named(struct schema *s, const struct schema_all *a, yyjson_val *key)
+{
+	yyjson_val *v;
+	size_t k, max;
+	int i;
+
+	for (i = 0; i < a->n; i++) {
+		if (yyjson_obj_getn(qwen_schema_get(a, i, "properties"),
+		    yyjson_get_str(key), yyjson_get_len(key)) != NULL)
+			return 1;
+		yyjson_arr_foreach(qwen_schema_get(a, i, "required"), k, max,
+		    v) {
+			if (!qwen_schema_step(s) || yyjson_equals(v, key))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* A member that one of them, who, must have, and whose values differ. */
+static int
+members_differ(struct schema *s, const struct schema_all *who,
+    const struct schema_all *a, const struct schema_all *b, int depth)
 {
 	struct schema_all x, y;
 	yyjson_val *key;
 	size_t k, max;
 	int i;
 
-	for (i = 0; i < a->n; i++) {
-		yyjson_val *list = qwen_schema_get(a, i, "required");
+	for (i = 0; i < who->n; i++) {
+		yyjson_val *list = qwen_schema_get(who, i, "required");
 
 		yyjson_arr_foreach(list, k, max, key) {
 			const char *name = yyjson_get_str(key);
@@ -63,6 +84,59 @@ members_differ(struct schema *s, const struct schema_all *a,
 	return 0;
 }
 
+/* A member that b must have, and a, as it is made, never has. */
+static int
+is_missing(struct schema *s, const struct schema_all *a,
+    const struct schema_all *b)
+{
+	yyjson_val *key, *list;
+	size_t k, max;
+	int i, named = 0, found;
+
+	for (i = 0; i < a->n; i++) {
+		if (qwen_schema_get(a, i, "additionalProperties") != NULL ||
+		    qwen_schema_get(a, i, "unevaluatedProperties") != NULL ||
+		    qwen_schema_get(a, i, "patternProperties") != NULL)
+			return 0;
+		named |= qwen_schema_get(a, i, "properties") != NULL;
+	}
+	for (i = 0; i < b->n && named; i++) {
+		list = qwen_schema_get(b, i, "required");
+		yyjson_arr_foreach(list, k, max, key) {
+			if (!qwen_schema_step(s))
+				return 0;
+			found = is_named(s, a, key);
+			if (!found)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Values that one of them lists, and the other's text never is; of strings. */
+static int
+texts_differ(struct schema *s, const struct schema_all *a,
+    const struct schema_all *b)
+{
+	yyjson_val *v;
+	size_t n;
+	int is_b;
+
+	for (is_b = 0; is_b < 2; is_b++) {
+		n = listed(is_b ? b : a, &v);
+		if (n == 0)
+			continue;
+		for (; n > 0 && qwen_schema_step(s); n--,
+		    v = unsafe_yyjson_get_next(v)) {
+			if (yyjson_is_str(v) && qwen_schema_takes(s, is_b ? a :
+			    b, v, is_b))
+				return 0;
+		}
+		return !s->failed;
+	}
+	return 0;
+}
+
 int
 qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
     const struct schema_all *b, int depth)
@@ -73,11 +147,12 @@ qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
 		return 0;
 	if (a->never || b->never)
 		return 1;
-	/* what is made for the one, and valid for the other */
-	both = (qwen_schema_types(s, a, 1) & qwen_schema_types(s, b, 0)) |
-	    (qwen_schema_types(s, b, 1) & qwen_schema_types(s, a, 0));
+	both = qwen_schema_types(s, a, 1) & qwen_schema_types(s, b, 0);
 	if (both == 0 || lists_differ(s, a, b))
 		return 1;
-	return both == TYPE_OBJECT && depth < 4 &&
-	    (members_differ(s, a, b, depth) || members_differ(s, b, a, depth));
+	if (both == TYPE_STRING)
+		return texts_differ(s, a, b);
+	return both == TYPE_OBJECT && depth < 4 && (is_missing(s, a, b) ||
+	    members_differ(s, a, a, b, depth) ||
+	    members_differ(s, b, a, b, depth));
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "text/schema/rules.h"
 #include "text/schema/schema.h"
 
 /* Equal as JSON Schema has it: 1 and 1.0 are, whatever the order of members. */
@@ -119,6 +121,37 @@ fits_bounds(struct schema *s, yyjson_val *part, yyjson_val *v)
 	return 1;
 }
 
+/* Whether a string is as pattern and format say. */
+static int
+fits_texts(struct schema *s, yyjson_val *part, yyjson_val *v)
+{
+	yyjson_val *re = yyjson_obj_get(part, "pattern");
+	yyjson_val *kind = yyjson_obj_get(part, "format");
+	const char *t = yyjson_get_str(v);
+	size_t n = yyjson_get_len(v);
+
+	if (re != NULL && !yyjson_is_str(re))
+		return qwen_schema_fail(s, re, "not a string");
+	return (re == NULL || qwen_schema_matches(s, re, t, n)) &&
+	    (kind == NULL || qwen_schema_has_format(s, kind, t, n));
+}
+
+/* Whether a value is one that not, as sugar.c leaves it, speaks of. */
+static int
+is_excluded(struct schema *s, yyjson_val *not, yyjson_val *v)
+{
+	yyjson_val *re = yyjson_obj_get(not, "pattern"), *one;
+	size_t n = qwen_schema_values(not, &one);
+
+	for (; n > 0 && qwen_schema_step(s); n--,
+	    one = unsafe_yyjson_get_next(one)) {
+		if (qwen_schema_same(v, one))
+			return 1;
+	}
+	return re != NULL && yyjson_is_str(v) && qwen_schema_matches(s, re,
+	    yyjson_get_str(v), yyjson_get_len(v));
+}
+
 /* Whether a part allows a value that it or another one lists. */
 static int
 fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
@@ -132,14 +165,15 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 
 		if ((qwen_schema_speaks_of(name) & type) &&
 		    strstr(name, "Length") == NULL &&
-		    strstr(name, "imum") == NULL)
+		    strstr(name, "imum") == NULL &&
+		    strcmp(name, "pattern") != 0)
 			return qwen_schema_fail(s, part, "%s beside const or "
 			    "enum is not supported", name);
 	}
-	w = yyjson_obj_get(part, "format");
-	if (type == TYPE_STRING && !qwen_schema_vague(w))
-		return qwen_schema_fail(s, part, "format beside const or enum "
-		    "is not supported");
+	if (type == TYPE_STRING && !fits_texts(s, part, v))
+		return 0;
+	if ((w = yyjson_obj_get(part, "not")) != NULL && is_excluded(s, w, v))
+		return 0;
 	w = yyjson_obj_get(part, "const");
 	if (w != NULL && !qwen_schema_same(v, w))
 		return 0;
@@ -153,12 +187,70 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	return !(type & TYPE_NUMBER) || fits_bounds(s, part, v);
 }
 
+/* As templates write it: with a space after each comma and colon. */
+static void
+write_spaced(struct qwen_text *t, yyjson_val *v)
+{
+	yyjson_val *key, *w;
+	size_t i, max, n;
+	char *text;
+
+	if (yyjson_is_arr(v)) {
+		qwen_text_str(t, "[");
+		yyjson_arr_foreach(v, i, max, w) {
+			qwen_text_str(t, i > 0 ? ", " : "");
+			write_spaced(t, w);
+		}
+		qwen_text_str(t, "]");
+	} else if (yyjson_is_obj(v)) {
+		qwen_text_str(t, "{");
+		yyjson_obj_foreach(v, i, max, key, w) {
+			qwen_text_str(t, i > 0 ? ", " : "");
+			write_spaced(t, key);
+			qwen_text_str(t, ": ");
+			write_spaced(t, w);
+		}
+		qwen_text_str(t, "}");
+	} else {
+		text = yyjson_val_write(v, 0, &n);
+		t->failed |= text == NULL;
+		qwen_text_add(t, text != NULL ? text : "", text != NULL ? n : 0);
+		free(text);
+	}
+}
+
+/* A string that stands as it is, unless it has the tag that ends it. */
+static uint32_t
+raw_literal(struct schema *s, yyjson_val *v)
+{
+	const char *t = yyjson_get_str(v);
+	size_t n = yyjson_get_len(v);
+
+	return strlen(t) != n || strstr(t, "</parameter>") != NULL ?
+	    SNODE_NEVER : qwen_snode_literal(s, t, n);
+}
+
 static void
 add(struct schema *s, uint32_t out, yyjson_val *v)
 {
+	struct qwen_text t = { 0 };
 	size_t n;
-	char *text = yyjson_val_write(v, 0, &n);
+	char *text;
 
+	if (s->raw && yyjson_is_str(v)) {
+		qwen_snode_add(s, out, raw_literal(s, v));
+		return;
+	}
+	if (s->how != NULL && s->how->spaced && yyjson_is_ctn(v)) {
+		write_spaced(&t, v);
+		text = t.s;
+		n = t.n;
+		if (t.failed) {
+			qwen_text_fini(&t);
+			text = NULL;
+		}
+	} else
+		text = yyjson_val_write(v, 0, &n);
 	if (text == NULL)
 		qwen_schema_oom(s);
 	else

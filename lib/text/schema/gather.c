@@ -30,15 +30,14 @@ static const struct keyword {
 	{ "contains", NOT_DONE, TYPE_ARRAY }, { "contentEncoding", NOTE, 0 },
 	{ "contentMediaType", NOTE, 0 }, { "contentSchema", NOTE, 0 },
 	{ "default", NOTE, 0 }, { "definitions", NOTE, 0 },
-	{ "dependencies", NOT_DONE, TYPE_OBJECT },
-	{ "dependentRequired", NOT_DONE, TYPE_OBJECT },
-	{ "dependentSchemas", NOT_DONE, TYPE_OBJECT },
+	{ "dependencies", DONE, 0 }, { "dependentRequired", DONE, 0 },
+	{ "dependentSchemas", DONE, 0 },
 	{ "deprecated", NOTE, 0 }, { "description", NOTE, 0 },
 	{ "discriminator", NOTE, 0 }, { "else", NOTE, 0 }, { "enum", DONE, 0 },
 	{ "example", NOTE, 0 }, { "examples", NOTE, 0 },
 	{ "exclusiveMaximum", DONE, TYPE_NUMBER },
 	{ "exclusiveMinimum", DONE, TYPE_NUMBER }, { "externalDocs", NOTE, 0 },
-	{ "format", DONE, 0 }, { "id", NOTE, 0 }, { "if", NOT_DONE, TYPE_ANY },
+	{ "format", DONE, 0 }, { "id", NOTE, 0 }, { "if", DONE, 0 },
 	{ "items", DONE, TYPE_ARRAY }, { "maxContains", NOTE, 0 },
 	{ "maxItems", DONE, TYPE_ARRAY }, { "maxLength", DONE, TYPE_STRING },
 	{ "maxProperties", DONE, TYPE_OBJECT },
@@ -46,7 +45,7 @@ static const struct keyword {
 	{ "minItems", DONE, TYPE_ARRAY }, { "minLength", DONE, TYPE_STRING },
 	{ "minProperties", DONE, TYPE_OBJECT },
 	{ "minimum", DONE, TYPE_NUMBER }, { "multipleOf", DONE, TYPE_NUMBER },
-	{ "not", NOT_DONE, TYPE_ANY }, { "oneOf", DONE, 0 },
+	{ "not", DONE, 0 }, { "nullable", DONE, 0 }, { "oneOf", DONE, 0 },
 	{ "pattern", DONE, TYPE_STRING },
 	{ "patternProperties", DONE, TYPE_OBJECT },
 	{ "prefixItems", DONE, TYPE_ARRAY },
@@ -87,6 +86,15 @@ qwen_schema_cannot(const char *name)
 	const struct keyword *k = find(name);
 
 	return k != NULL && k->how == NOT_DONE;
+}
+
+int
+qwen_schema_is_note(const char *name)
+{
+	const struct keyword *k = find(name);
+
+	return k != NULL && k->how == NOTE && strcmp(name, "then") != 0 &&
+	    strcmp(name, "else") != 0;
 }
 
 /* That each is known. */
@@ -132,25 +140,50 @@ unescape(char *to)
 	return 1;
 }
 
-/* What $ref names; NULL and a failure. */
+/* What has this anchor, in an old draft as #NAME for its id; or NULL. */
 static yyjson_val *
-refer(struct schema *s, yyjson_val *ref)
+anchored(struct schema *s, yyjson_val *in, const char *name)
+{
+	yyjson_val *key, *v, *found = NULL;
+	const char *id = yyjson_get_str(yyjson_obj_get(in, "$id"));
+	size_t i, max;
+
+	if (!qwen_schema_step(s))
+		return NULL;
+	if (yyjson_equals_str(yyjson_obj_get(in, "$anchor"), name) ||
+	    yyjson_equals_str(yyjson_obj_get(in, "$dynamicAnchor"), name) ||
+	    (id != NULL && id[0] == '#' && strcmp(id + 1, name) == 0))
+		return in;
+	yyjson_arr_foreach(in, i, max, v) {
+		if (found == NULL)
+			found = anchored(s, v, name);
+	}
+	yyjson_obj_foreach(in, i, max, key, v) {
+		if (found == NULL && !yyjson_equals_str(key, "enum") &&
+		    !yyjson_equals_str(key, "const"))
+			found = anchored(s, v, name);
+	}
+	return found;
+}
+
+yyjson_val *
+qwen_schema_refer(struct schema *s, yyjson_val *ref)
 {
 	const char *name = yyjson_get_str(ref);
 	yyjson_val *v = NULL;
 	char path[1024];
 
-	if (name == NULL || name[0] != '#' ||
-	    (name[1] != '/' && name[1] != '\0') ||
-	    yyjson_get_len(ref) != strlen(name) ||
+	if (name == NULL || name[0] != '#' || yyjson_get_len(ref) != strlen(name) ||
 	    strlen(name) > sizeof path - 1) {
-		qwen_schema_fail(s, ref, "a reference is # or begins with #/, "
-		    "and is within the schema");
+		qwen_schema_fail(s, ref, "a reference begins with #, and is "
+		    "within the schema");
 		return NULL;
 	}
 	memcpy(path, name + 1, strlen(name));
 	if (unescape(path))
-		v = path[0] == '\0' ? s->root : yyjson_ptr_get(s->root, path);
+		v = path[0] == '\0' ? s->root : path[0] == '/' ?
+		    yyjson_ptr_get(s->root, path) :
+		    anchored(s, s->root, path);
 	if (v == NULL)
 		qwen_schema_fail(s, ref, "there is no %.60s", name);
 	return v;
@@ -184,7 +217,7 @@ void
 qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
     int parent)
 {
-	yyjson_val *ref, *list, *to;
+	yyjson_val *ref, *list, *to, *sugar = NULL;
 	int i, at = all->n;
 
 	if (!qwen_schema_step(s))
@@ -207,12 +240,18 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 	if (s->failed || i < at)
 		return;
 	check(s, v);
+	if ((to = qwen_schema_sugar(s, v)) != NULL)
+		sugar = to;
+	if (s->failed)
+		return;
 	all->part[all->n++] = (struct schema_part){ .v = v, .parent = parent };
 	if ((ref = yyjson_obj_get(v, "$ref")) != NULL &&
-	    (to = refer(s, ref)) != NULL)
+	    (to = qwen_schema_refer(s, ref)) != NULL)
 		qwen_schema_gather(s, all, to, at);
 	if ((list = yyjson_obj_get(v, "allOf")) != NULL)
 		gather_list(s, all, list, at);
+	if (sugar != NULL)
+		qwen_schema_gather(s, all, sugar, at);
 }
 
 /* ------------------------------------------------------------------- asking */

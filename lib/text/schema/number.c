@@ -83,21 +83,46 @@ qwen_decimal_compare(const struct decimal *a, const struct decimal *b)
 
 /* ------------------------------------------------------- digits as a grammar */
 
+/* One of the characters from lo to hi, of which an automaton can be made, too. */
+static uint32_t
+between_two(struct schema *s, char lo, char hi)
+{
+	uint32_t at = lo == hi ? qwen_snode_text(s, "\"%c\"", lo) :
+	    qwen_snode_text(s, "[%c-%c]", lo, hi);
+	struct schema_set set = { .n = 0 };
+
+	qwen_set_add(s, &set, (uint32_t)lo, (uint32_t)hi);
+	qwen_snode_keep(s, at, &set);
+	return s->failed ? SNODE_NEVER : at;
+}
+
+static uint32_t
+some_digits(struct schema *s, char lo, char hi, uint32_t min, uint32_t max)
+{
+	return qwen_snode_repeat(s, between_two(s, lo, hi), min, max);
+}
+
+/* A digit, and so many more; or with more below 0 up to ~more of them. */
 static uint32_t
 digits(struct schema *s, int lo, int hi, int more)
 {
+	uint32_t one;
+
 	if (lo > hi)
 		return SNODE_NEVER;
-	return more == 0 ? qwen_snode_text(s, "[%c-%c]", lo, hi) :
-	    more < 0 ? qwen_snode_text(s, "[%c-%c] [0-9]{0,6}", lo, hi) :
-	    qwen_snode_text(s, "[%c-%c] [0-9]{%d}", lo, hi, more);
+	one = between_two(s, (char)lo, (char)hi);
+	if (more == 0 || more == -1)
+		return one;
+	return qwen_snode_pair(s, SNODE_SEQ, one, more < 0 ?
+	    some_digits(s, '0', '9', 0, (uint32_t)~more) :
+	    some_digits(s, '0', '9', (uint32_t)more, (uint32_t)more));
 }
 
 static uint32_t
 first_then(struct schema *s, char first, uint32_t then)
 {
-	return qwen_snode_pair(s, SNODE_SEQ, qwen_snode_text(s, "\"%c\"",
-	    first), then);
+	return qwen_snode_pair(s, SNODE_SEQ, between_two(s, first, first),
+	    then);
 }
 
 /* Numbers of n digits from a on, up to b, or between them. */
@@ -151,8 +176,9 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
 	n = (int)strlen(a);
 	most = hi == UINT64_MAX ? n : (int)strlen(b);
 	if (hi == UINT64_MAX && n < 16)
-		qwen_snode_add(s, out, qwen_snode_text(s,
-		    "[1-9] [0-9]{%d,15}", n));
+		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
+		    between_two(s, '1', '9'), some_digits(s, '0', '9',
+		    (uint32_t)n, 15)));
 	for (; n <= most && !s->failed; n++) {
 		char to[24];
 
@@ -169,32 +195,62 @@ whole(struct schema *s, uint64_t lo, uint64_t hi)
 
 /*
  * After the point, six digits more than a bound has, so that a double can tell
- * them from it.
+ * them from it; or left of them in all, if that is not below 0.
  *
  * At least f, which has no zeros at its end, or beyond that.
  * As a rest of more digits it may_end at once.
  */
-static uint32_t
-fraction_from(struct schema *s, const char *f, int n, int beyond, int may_end)
+enum { MORE = 6 };
+
+/* Up to so many digits after one that is there, for digits(). */
+static int
+rest(int left)
 {
-	if (n == 0)
-		return beyond ? qwen_snode_text(s,
-		    "[0-9]{0,5} [1-9]") :
-		    qwen_snode_text(s, "[0-9]{%d,6}", !may_end);
-	return qwen_snode_pair(s, SNODE_ALT, digits(s, f[0] + 1, '9', -1),
-	    first_then(s, f[0], fraction_from(s, f + 1, n - 1, beyond, 1)));
+	return ~(left < 0 ? MORE : left - 1);
+}
+
+/* What is left after one more. */
+static int
+less(int left)
+{
+	return left < 0 ? left : left - 1;
 }
 
 static uint32_t
-fraction_to(struct schema *s, const char *f, int n, int beyond, int may_end)
+fraction_from(struct schema *s, const char *f, int n, int beyond, int may_end,
+    int left)
+{
+	uint32_t most = (uint32_t)(left < 0 ? MORE : left);
+
+	if (n == 0 && beyond)
+		return left == 0 ? SNODE_NEVER : qwen_snode_pair(s, SNODE_SEQ,
+		    some_digits(s, '0', '9', 0, most - 1),
+		    between_two(s, '1', '9'));
+	if (n == 0)
+		return left == 0 && !may_end ? SNODE_NEVER :
+		    some_digits(s, '0', '9', (uint32_t)!may_end, most);
+	if (left == 0)
+		return SNODE_NEVER;
+	return qwen_snode_pair(s, SNODE_ALT, digits(s, f[0] + 1, '9',
+	    rest(left)), first_then(s, f[0], fraction_from(s, f + 1, n - 1,
+	    beyond, 1, less(left))));
+}
+
+static uint32_t
+fraction_to(struct schema *s, const char *f, int n, int beyond, int may_end,
+    int left)
 {
 	uint32_t out;
 
 	if (n == 0)
-		return beyond ? SNODE_NEVER :
-		    qwen_snode_text(s, "\"0\"{%d,6}", !may_end);
-	out = qwen_snode_pair(s, SNODE_ALT, digits(s, '0', f[0] - 1, -1),
-	    first_then(s, f[0], fraction_to(s, f + 1, n - 1, beyond, 1)));
+		return beyond || (left == 0 && !may_end) ? SNODE_NEVER :
+		    some_digits(s, '0', '0', (uint32_t)!may_end,
+		    (uint32_t)(left < 0 ? MORE : left));
+	if (left == 0)
+		return may_end ? SNODE_EMPTY : SNODE_NEVER;
+	out = qwen_snode_pair(s, SNODE_ALT, digits(s, '0', f[0] - 1,
+	    rest(left)), first_then(s, f[0], fraction_to(s, f + 1, n - 1,
+	    beyond, 1, less(left))));
 	if (may_end)
 		qwen_snode_add(s, out, SNODE_EMPTY);
 	return out;
@@ -207,17 +263,20 @@ struct bound {
 };
 
 static uint32_t
-fraction_between(struct schema *s, struct bound a, struct bound b, int may_end)
+fraction_between(struct schema *s, struct bound a, struct bound b,
+    int may_end, int left)
 {
 	char x = a.n > 0 ? a.f[0] : '0', y;
 	struct bound a1 = a, b1 = b;
 	uint32_t out;
 
 	if (b.n == 0)
-		return a.out || b.out ? SNODE_NEVER :
-		    qwen_snode_text(s, "\"0\"{%d,6}", !may_end);
+		return a.out || b.out ? SNODE_NEVER : fraction_to(s, "", 0, 0,
+		    may_end, left);
 	if (a.n == 0 && !a.out)
-		return fraction_to(s, b.f, b.n, b.out, may_end);
+		return fraction_to(s, b.f, b.n, b.out, may_end, left);
+	if (left == 0)
+		return SNODE_NEVER;
 	if (a.n > 0) {
 		a1.f++;
 		a1.n--;
@@ -226,12 +285,13 @@ fraction_between(struct schema *s, struct bound a, struct bound b, int may_end)
 	b1.n--;
 	y = b.f[0];
 	if (x == y)
-		return first_then(s, x, fraction_between(s, a1, b1, 1));
-	out = qwen_snode_pair(s, SNODE_ALT,
-	    first_then(s, x, fraction_from(s, a1.f, a1.n, a.out, 1)),
-	    digits(s, x + 1, y - 1, -1));
+		return first_then(s, x, fraction_between(s, a1, b1, 1,
+		    less(left)));
+	out = qwen_snode_pair(s, SNODE_ALT, first_then(s, x,
+	    fraction_from(s, a1.f, a1.n, a.out, 1, less(left))),
+	    digits(s, x + 1, y - 1, rest(left)));
 	qwen_snode_add(s, out, first_then(s, y,
-	    fraction_to(s, b1.f, b1.n, b.out, 1)));
+	    fraction_to(s, b1.f, b1.n, b.out, 1, less(left))));
 	return out;
 }
 
@@ -240,7 +300,7 @@ static uint32_t
 pointed(struct schema *s, uint32_t fraction, int nought)
 {
 	uint32_t out = qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_text(s, "\".\""), fraction);
+	    between_two(s, '.', '.'), fraction);
 
 	return nought ? qwen_snode_pair(s, SNODE_ALT, SNODE_EMPTY, out) : out;
 }
@@ -389,8 +449,13 @@ integers(struct schema *s, const struct side *e)
 static uint32_t
 with(struct schema *s, uint64_t n, uint32_t fraction, int nought)
 {
-	uint32_t at = qwen_snode_text(s, "\"%" PRIu64 "\"", n);
+	uint32_t at = qwen_snode(s, SNODE_SEQ);
+	char text[24];
+	int i;
 
+	snprintf(text, sizeof text, "%" PRIu64, n);
+	for (i = 0; text[i] != '\0'; i++)
+		qwen_snode_add(s, at, between_two(s, text[i], text[i]));
 	return qwen_snode_pair(s, SNODE_SEQ, at, pointed(s, fraction, nought));
 }
 
@@ -402,7 +467,7 @@ bound_of(const struct decimal *d, int out)
 }
 
 static uint32_t
-reals(struct schema *s, const struct side *e)
+reals(struct schema *s, const struct side *e, int left)
 {
 	struct bound a = bound_of(e->near, e->near_out);
 	struct bound b = bound_of(e->far, e->far_out);
@@ -416,69 +481,190 @@ reals(struct schema *s, const struct side *e)
 	if (lo > hi)
 		return SNODE_NEVER;
 	if (lo == hi) {
-		qwen_snode_add(s, out, with(s, lo, fraction_between(s, a, b, 0),
+		qwen_snode_add(s, out, with(s, lo, fraction_between(s, a, b, 0,
+		    left),
 		    nought_a && nought_b));
 		return out;
 	}
 	qwen_snode_add(s, out, with(s, lo,
-	    fraction_from(s, a.f, a.n, a.out, 0), nought_a));
+	    fraction_from(s, a.f, a.n, a.out, 0, left), nought_a));
 	if (hi - lo > 1)
 		qwen_snode_add(s, out, qwen_snode_pair(s, SNODE_SEQ,
 		    whole(s, lo + 1, hi == UINT64_MAX ? hi : hi - 1),
-		    qwen_snode_text(s, "(\".\" [0-9]{1,6})?")));
+		    pointed(s, some_digits(s, '0', '9', 1, (uint32_t)(left < 0 ?
+		    MORE : left)), 1)));
 	if (hi != UINT64_MAX)
 		qwen_snode_add(s, out, with(s, hi,
-		    fraction_to(s, b.f, b.n, b.out, 0), nought_b));
+		    fraction_to(s, b.f, b.n, b.out, 0, left), nought_b));
 	return out;
 }
 
 /* ------------------------------------------------------------------- together */
 
-/* Multiples of 1 are whole; of others we know nothing. */
-static int
-find_multiple(struct schema *s, const struct schema_all *all)
+/* What multipleOf comes to: whole ones of 10^-left times n. */
+struct multiple {
+	int		left;		/* digits after the point; -1: any */
+	uint32_t	n;		/* 0 or 1: all numbers of such digits */
+};
+
+static void
+one_multiple(struct schema *s, yyjson_val *v, struct multiple *m)
 {
 	struct decimal d;
-	int i, whole_ones = 0;
+	uint64_t n = 0;
+	int i;
+
+	if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_int + d.n_frac == 0 ||
+	    d.n_int > 15 || d.n_frac > 9) {
+		qwen_schema_fail(s, v, "not a multiple that is supported");
+		return;
+	}
+	for (i = 0; i < d.n_int + d.n_frac && n < 100000; i++)
+		n = n * 10 + (uint64_t)(d.digit[i] - '0');
+	if (n == 1 && m->left >= 0 && d.n_frac >= m->left)
+		return;
+	if (n > 1000 || (m->left >= 0 && (m->n > 1 || n > 1)))
+		qwen_schema_fail(s, v, "multipleOf of more than 1000 or of more "
+		    "digits, or one beside another, is not supported");
+	m->n = (uint32_t)n;
+	if (m->left < 0 || d.n_frac < m->left)
+		m->left = d.n_frac;
+}
+
+/* Both a power of ten: whatever is a multiple of the larger is one of both. */
+static struct multiple
+find_multiple(struct schema *s, const struct schema_all *all, int types)
+{
+	struct multiple m = { .left = -1 };
+	yyjson_val *v;
+	int i;
 
 	for (i = 0; i < all->n; i++) {
-		yyjson_val *v = qwen_schema_get(all, i, "multipleOf");
-
-		if (v == NULL)
-			continue;
-		if (qwen_decimal_read(&d, v) < 0 || d.minus || d.n_int != 1 ||
-		    d.n_frac > 0 || d.digit[0] != '1')
-			qwen_schema_fail(s, all->part[i].v, "multipleOf of "
-			    "anything but 1 is not supported");
-		whole_ones = 1;
+		if ((v = qwen_schema_get(all, i, "multipleOf")) != NULL)
+			one_multiple(s, v, &m);
 	}
-	return whole_ones;
+	/* an integer that is a multiple of 0.1 is any */
+	if (types == TYPE_INTEGER && m.left > 0) {
+		if (m.n > 1)
+			qwen_schema_fail(s, all->part[0].v, "multipleOf of "
+			    "integers that is none is not supported");
+		m.left = 0;
+	}
+	if (types == TYPE_INTEGER)
+		m.left = 0;
+	return m;
+}
+
+/* Numbers that the range says, as a tree; 0 if it says none: any of them. */
+static uint32_t
+by_range(struct schema *s, const struct range *r, int left)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT), side;
+	struct side e;
+	int c, minus;
+
+	c = r->has_lo && r->has_hi ? qwen_decimal_compare(&r->lo, &r->hi) : -1;
+	if (c > 0 || (c == 0 && (r->beyond_lo || r->beyond_hi)))
+		return out;
+	for (minus = 0; minus < 2; minus++) {
+		if (!find_side(r, minus, &e))
+			continue;
+		side = left == 0 ? integers(s, &e) : reals(s, &e, left);
+		qwen_snode_add(s, out, minus ? qwen_snode_pair(s, SNODE_SEQ,
+		    between_two(s, '-', '-'), side) : side);
+	}
+	return out;
+}
+
+/* Numbers that not lists, however many zeros they are written with. */
+static void
+exclude(struct schema *s, const struct schema_all *all,
+    struct schema_together *t)
+{
+	char re[120];
+	struct decimal d;
+	yyjson_val *not, *v;
+	size_t n;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		not = qwen_schema_get(all, i, "not");
+		for (n = qwen_schema_values(not, &v); n > 0 && !s->failed;
+		    n--, v = unsafe_yyjson_get_next(v)) {
+			if (!yyjson_is_raw(v) || qwen_decimal_read(&d, v) < 0)
+				continue;
+			/* 0 is -0 as well */
+			snprintf(re, sizeof re, "^%s%s%.*s%s%.*s%s$",
+			    d.n_int + d.n_frac == 0 ? "-?" : d.minus ? "-" :
+			    "", d.n_int == 0 ? "0" : "", d.n_int, d.digit,
+			    d.n_frac > 0 ? "\\." : "", d.n_frac, d.digit +
+			    d.n_int, d.n_frac > 0 ? "0*" : "(?:\\.0+)?");
+			qwen_schema_pattern(s, NULL, re, strlen(re),
+			    t->n_groups + 1, t);
+		}
+	}
+}
+
+/* All that is said beside the range, in t; full: it is too much. */
+static uint32_t
+together(struct schema *s, const struct schema_all *all, struct multiple m,
+    uint32_t tree, struct schema_together *t)
+{
+	static const char part[] = "\\.\\d*[1-9]$";
+	uint32_t out;
+	char re[40];
+
+	if (tree == 0 && (all->out & TYPE_INTEGER)) {
+		/* few enough digits for a double not to make it whole */
+		static const char few[] =
+		    "^-?(?:0|[1-9]\\d{0,8})\\.\\d{1,6}$";
+
+		qwen_schema_pattern(s, NULL, few, sizeof few - 1, 0, t);
+	} else if (tree != 0)
+		qwen_schema_condition(t, (struct schema_condition){
+		    .tree = tree });
+	else {
+		snprintf(re, sizeof re, m.left == 0 ? "^(?:0|-?[1-9]\\d{0,15})$" :
+		    "^-?(?:0|[1-9]\\d{0,15})(?:\\.\\d{1,%d})?$", m.left < 0 ?
+		    15 : m.left);
+		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
+	}
+	if (m.n > 1 && m.left > 0) {
+		/* its digits are those of a whole number only if all are there */
+		snprintf(re, sizeof re, "\\.\\d{%d}$", m.left);
+		qwen_schema_pattern(s, NULL, re, strlen(re), 0, t);
+	}
+	if (all->out & TYPE_INTEGER)
+		qwen_schema_pattern(s, NULL, part, sizeof part - 1, 0, t);
+	if (m.n > 1)
+		qwen_schema_condition(t, (struct schema_condition){
+		    .multiple = m.n });
+	exclude(s, all, t);
+	out = qwen_schema_together(s, t);
+	if (t->full && !s->failed)
+		qwen_schema_fail(s, all->part[0].v, "what is said of a number "
+		    "is too much at once");
+	return out;
 }
 
 uint32_t
 qwen_schema_number(struct schema *s, const struct schema_all *all, int types)
 {
+	struct schema_together t = { .n = 0 }, u = { .n = 0 };
 	struct range r = { .has_lo = 0 };
-	struct side e;
-	uint32_t out = qwen_snode(s, SNODE_ALT), side;
-	int c, minus, only_whole;
+	struct multiple m = find_multiple(s, all, types);
+	uint32_t tree = 0;
 
-	only_whole = find_multiple(s, all) || types == TYPE_INTEGER;
 	find_range(s, all, &r);
 	find_format(s, all, &r);
+	exclude(s, all, &u);
 	if (s->failed)
 		return SNODE_NEVER;
-	if (!r.has_lo && !r.has_hi)
-		return qwen_snode_text(s, only_whole ? "integer" : "number");
-	c = r.has_lo && r.has_hi ? qwen_decimal_compare(&r.lo, &r.hi) : -1;
-	if (c > 0 || (c == 0 && (r.beyond_lo || r.beyond_hi)))
-		return SNODE_NEVER;
-	for (minus = 0; minus < 2; minus++) {
-		if (!find_side(&r, minus, &e))
-			continue;
-		side = only_whole ? integers(s, &e) : reals(s, &e);
-		qwen_snode_add(s, out, minus ? qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "\"-\""), side) : side);
-	}
-	return out;
+	if (r.has_lo || r.has_hi)
+		tree = by_range(s, &r, m.left);
+	if (m.n > 1 || (all->out & TYPE_INTEGER) || u.n > 0 ||
+	    (tree == 0 && m.left > 0))
+		return together(s, all, m, tree, &t);
+	return tree != 0 ? tree : qwen_snode_text(s, m.left == 0 ? "integer" :
+	    "number");
 }

@@ -9,6 +9,10 @@
 #include "base/mem.h"
 #include "text/schema/schema.h"
 
+#define QUOTE "\"\\\"\""
+
+enum { PATTERNS = 8 };
+
 struct member {
 	const char	*name;
 	size_t		 n;
@@ -24,7 +28,12 @@ struct object {
 	size_t		 n_names;	/* those that cannot be after them */
 	uint32_t	 least, most;	/* others */
 	int		 never;		/* nothing fits */
-	yyjson_val	*key_pattern;	/* of the others; NULL: any */
+	struct {
+		yyjson_val	 *key;
+		struct schema_all all;
+	}		*pattern;	/* of patternProperties */
+	size_t		 n_patterns;
+	int		 has_others;	/* and for those of no pattern */
 	struct schema_all keys;		/* what holds for their names */
 	int		 has_keys;
 };
@@ -57,6 +66,25 @@ says(const struct schema_all *all, int i, const char *key, size_t n)
 	return 0;
 }
 
+/* What the patterns of part i say of the member: how many match its name. */
+static int
+add_matching(struct schema *s, const struct schema_all *all, int i,
+    const char *key, size_t n, struct schema_all *out)
+{
+	yyjson_val *list = qwen_schema_get(all, i, "patternProperties");
+	yyjson_val *re, *v;
+	size_t k, max;
+	int found = 0;
+
+	yyjson_obj_foreach(list, k, max, re, v) {
+		if (s->failed || !qwen_schema_matches(s, re, key, n))
+			continue;
+		qwen_schema_gather(s, out, v, -1);
+		found++;
+	}
+	return found;
+}
+
 /* What holds for the value of a member. */
 void
 qwen_schema_member(struct schema *s, const struct schema_all *all,
@@ -67,9 +95,9 @@ qwen_schema_member(struct schema *s, const struct schema_all *all,
 	*out = (struct schema_all){ .n = 0 };
 	for (i = 0; i < all->n; i++) {
 		yyjson_val *v = property(all, i, key, n);
+		int matched = add_matching(s, all, i, key, n, out);
 
-		if (v == NULL && qwen_schema_get(all, i,
-		    "patternProperties") == NULL)
+		if (v == NULL && !matched)
 			v = qwen_schema_get(all, i, "additionalProperties");
 		if (v == NULL && !says(all, i, key, n))
 			v = qwen_schema_get(all, i, "unevaluatedProperties");
@@ -138,24 +166,30 @@ find_members(struct schema *s, const struct schema_all *all, struct object *o)
 
 /* ---------------------------------------------------------------- others */
 
-/* One pattern for all names, where none is named. */
+/* The patterns of one part, and what holds for the names of each. */
 static void
-find_pattern(struct schema *s, struct object *o, yyjson_val *part,
+find_patterns(struct schema *s, struct object *o, yyjson_val *part,
     yyjson_val *list)
 {
-	yyjson_val *key;
-	yyjson_obj_iter it;
+	yyjson_val *key, *v;
+	size_t i, n = yyjson_obj_size(list);
 
-	if (o->n > 0 || o->key_pattern != NULL || yyjson_obj_size(list) != 1) {
-		qwen_schema_fail(s, part, "patternProperties beside "
-		    "properties, or more than one of them, is not supported");
+	if (!yyjson_is_obj(list) || o->pattern != NULL || n > PATTERNS) {
+		qwen_schema_fail(s, part, "patternProperties in several "
+		    "schemas of one object, or more than %d of them, is not "
+		    "supported", PATTERNS);
 		return;
 	}
-	yyjson_obj_iter_init(list, &it);
-	key = yyjson_obj_iter_next(&it);
-	o->key_pattern = key;
-	qwen_schema_gather(s, &o->others, yyjson_obj_iter_get_val(key), -1);
-	o->open = 1;
+	if ((o->pattern = qwen_alloc(n, sizeof *o->pattern)) == NULL) {
+		qwen_schema_oom(s);
+		return;
+	}
+	yyjson_obj_foreach(list, i, n, key, v) {
+		o->pattern[i].key = key;
+		qwen_schema_gather(s, &o->pattern[i].all, v, -1);
+		o->open |= !o->pattern[i].all.never;
+		o->n_patterns++;
+	}
 }
 
 /* What holds for members that are not named, and for their names. */
@@ -168,25 +202,29 @@ find_others(struct schema *s, const struct schema_all *all, struct object *o)
 	for (i = 0; i < all->n; i++) {
 		named |= qwen_schema_get(all, i, "properties") != NULL;
 		if ((v = qwen_schema_get(all, i, "patternProperties")) != NULL)
-			find_pattern(s, o, all->part[i].v, v);
-		else if ((v = qwen_schema_get(all, i,
+			find_patterns(s, o, all->part[i].v, v);
+		if ((v = qwen_schema_get(all, i,
 		    "additionalProperties")) != NULL ||
 		    (v = qwen_schema_get(all, i,
 		    "unevaluatedProperties")) != NULL) {
 			qwen_schema_gather(s, &o->others, v, -1);
-			o->open = 1;
+			o->has_others = 1;
 		}
 		if ((v = qwen_schema_get(all, i, "propertyNames")) != NULL) {
 			qwen_schema_gather(s, &o->keys, v, -1);
 			o->has_keys = 1;
 		}
 	}
-	if (o->has_keys && (o->n > 0 || o->key_pattern != NULL))
+	if (o->n_patterns > 0 && all->n > 1 && o->has_others)
+		qwen_schema_fail(s, all->part[0].v, "patternProperties and "
+		    "additionalProperties beside other schemas of the object "
+		    "is not supported");
+	if (o->has_keys && (o->n > 0 || o->n_patterns > 0))
 		qwen_schema_fail(s, all->part[0].v, "propertyNames beside "
 		    "other names is not supported");
 	/* an object of which nothing is said may have any member */
-	o->open |= !named;
-	if (o->others.never)
+	o->open |= o->n_patterns == 0 && (o->has_others || !named);
+	if (o->others.never && o->n_patterns == 0)
 		o->open = 0;
 }
 
@@ -336,30 +374,98 @@ static uint32_t
 pair(struct schema *s, const struct member *m)
 {
 	return qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_schema_quoted(s, m->name, m->n, ":"),
+	    qwen_schema_quoted(s, m->name, m->n,
+	    qwen_schema_comma(s)[2] == ' ' ? ": " : ":"),
 	    qwen_schema_child(s, &m->all));
+}
+
+/* The names of the members that are named, as texts to exclude. */
+static void
+exclude_names(struct schema *s, struct object *o, struct schema_together *t)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+	size_t i;
+
+	for (i = 0; i < o->n_names; i++)
+		qwen_snode_add(s, out, qwen_schema_letters(s, o->m[i].name,
+		    o->m[i].n));
+	qwen_schema_condition(t, (struct schema_condition){
+	    .group = t->n_groups + 1, .tree = out });
+}
+
+/* Names that are of the pattern at, or with NULL of none, and of no other. */
+static uint32_t
+name_of_pattern(struct schema *s, struct object *o, yyjson_val *at)
+{
+	struct schema_together t = { .n = 0 };
+	uint32_t out;
+	size_t i;
+
+	for (i = 0; i < o->n_patterns && !s->failed; i++) {
+		yyjson_val *re = o->pattern[i].key;
+
+		qwen_schema_pattern(s, re, yyjson_get_str(re),
+		    yyjson_get_len(re), re == at ? 0 : t.n_groups + 1, &t);
+	}
+	if (o->n_names > 0)
+		exclude_names(s, o, &t);
+	out = t.n == 1 && !t.hard && at != NULL ? t.c[0].tree :
+	    qwen_schema_together(s, &t);
+	if (t.full && !s->failed)
+		return (uint32_t)qwen_schema_fail(s, at, "patternProperties: "
+		    "the names are too much at once");
+	return out;
+}
+
+static void
+add_by_pattern(struct schema *s, struct object *o, yyjson_val *at,
+    const struct schema_all *all, uint32_t out)
+{
+	uint32_t one = qwen_snode(s, SNODE_SEQ);
+
+	qwen_snode_add(s, one, qwen_snode_around(s, QUOTE,
+	    name_of_pattern(s, o, at), QUOTE));
+	qwen_snode_add(s, one, qwen_snode_text(s, "%s",
+	    qwen_schema_colon(s)));
+	qwen_snode_add(s, one, qwen_schema_child(s, all));
+	qwen_snode_add(s, out, one);
+}
+
+static uint32_t
+by_patterns(struct schema *s, struct object *o)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+	size_t i;
+
+	for (i = 0; i < o->n_patterns && !s->failed; i++) {
+		if (!o->pattern[i].all.never)
+			add_by_pattern(s, o, o->pattern[i].key,
+			    &o->pattern[i].all, out);
+	}
+	if (o->has_others && !o->others.never)
+		add_by_pattern(s, o, NULL, &o->others, out);
+	return out;
 }
 
 static uint32_t
 other_pair(struct schema *s, struct object *o)
 {
-	uint32_t key;
+	uint32_t key, out;
 
-	if (o->key_pattern != NULL)
-		key = qwen_snode_around(s, "\"\\\"\"", qwen_schema_pattern(s,
-		    o->key_pattern, yyjson_get_str(o->key_pattern),
-		    yyjson_get_len(o->key_pattern), 0, UINT32_MAX),
-		    "\"\\\":\"");
-	else if (o->has_keys)
-		key = qwen_snode_pair(s, SNODE_SEQ, qwen_schema_name(s,
-		    &o->keys), qwen_snode_text(s, "\":\""));
+	if (o->n_patterns > 0)
+		return by_patterns(s, o);
+	if (o->has_keys)
+		key = qwen_schema_name(s, &o->keys);
 	else if (o->n_names == 0)
-		key = qwen_snode_text(s, "string \":\"");
+		key = qwen_snode_text(s, "string");
 	else
-		key = qwen_snode_around(s, "\"\\\"\"", other_name(s, o),
-		    "\"\\\":\"");
-	return qwen_snode_pair(s, SNODE_SEQ, key,
-	    qwen_schema_child(s, &o->others));
+		key = qwen_snode_around(s, QUOTE, other_name(s, o), QUOTE);
+	out = qwen_snode(s, SNODE_SEQ);
+	qwen_snode_add(s, out, key);
+	qwen_snode_add(s, out, qwen_snode_text(s, "%s",
+	    qwen_schema_colon(s)));
+	qwen_snode_add(s, out, qwen_schema_child(s, &o->others));
+	return out;
 }
 
 /* ,X as often as least and most say. */
@@ -369,7 +475,7 @@ more_others(struct schema *s, struct object *o, uint32_t gone)
 	if (!o->open || o->most <= gone)
 		return SNODE_EMPTY;
 	return qwen_snode_repeat(s, qwen_snode_pair(s, SNODE_SEQ,
-	    qwen_snode_text(s, "\",\""), other_pair(s, o)), 0,
+	    qwen_snode_text(s, "%s", qwen_schema_comma(s)), other_pair(s, o)), 0,
 	    o->most == UINT32_MAX ? o->most : o->most - gone);
 }
 
@@ -381,7 +487,7 @@ tail(struct schema *s, struct object *o, size_t i)
 
 	for (; i < o->n && !s->failed; i++) {
 		uint32_t one = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "\",\""), pair(s, &o->m[i]));
+		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), pair(s, &o->m[i]));
 
 		qwen_snode_add(s, out, o->m[i].required ? one :
 		    qwen_snode_repeat(s, one, 0, 1));
@@ -422,7 +528,7 @@ members(struct schema *s, struct object *o)
 			break;
 		/* after i - 1: i, if it is there, and what is after that */
 		after = qwen_snode_pair(s, SNODE_SEQ,
-		    qwen_snode_text(s, "\",\""), pair(s, &o->m[i]));
+		    qwen_snode_text(s, "%s", qwen_schema_comma(s)), pair(s, &o->m[i]));
 		if (!o->m[i].required)
 			after = qwen_snode_repeat(s, after, 0, 1);
 		after = qwen_snode_pair(s, SNODE_SEQ, after,
@@ -485,6 +591,7 @@ qwen_schema_object(struct schema *s, const struct schema_all *all)
 	if (!s->failed && !o->never && leave_out(o))
 		out = qwen_snode_around(s, "\"{\"", members(s, o), "\"}\"");
 	free(o->m);
+	free(o->pattern);
 	free(o);
 	return s->failed ? SNODE_NEVER : out;
 }

@@ -62,6 +62,27 @@ qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
 }
 
 int
+qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
+{
+	char path[120] = "", what[100];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	if (s->how == NULL || s->how->strict)
+		return qwen_schema_fail(s, where, "%s", what);
+	if (s->failed || s->how->note[0] != '\0')
+		return !s->failed;
+	if (where != NULL && find(s->root, where, path, sizeof path))
+		snprintf(s->how->note, sizeof s->how->note, "#%s: %s", path,
+		    what);
+	else
+		snprintf(s->how->note, sizeof s->how->note, "%s", what);
+	return 1;
+}
+
+int
 qwen_schema_oom(struct schema *s)
 {
 	if (!s->failed)
@@ -132,6 +153,8 @@ make_rules(struct schema *s, yyjson_val *v)
 	if (s->failed)
 		return;
 	qwen_schema_add_rule(s, SNODE_NEVER);
+	if (s->raw)
+		s->raw_types = qwen_schema_raw_types(s, &all);
 	node = qwen_schema_value(s, &all);
 	for (i = 0; i < s->n_rules && !s->failed; i++) {
 		if (s->rule[i].made && i > 0)
@@ -148,6 +171,10 @@ clear(struct schema *s)
 {
 	size_t i;
 
+	for (i = 0; i < s->n_sugar; i++)
+		yyjson_doc_free(s->sugar[i].doc);
+	free(s->sugar);
+	free(s->range);
 	for (i = 0; i < s->n_rules; i++)
 		free(s->rule[i].all);
 	free(s->rule);
@@ -158,9 +185,11 @@ clear(struct schema *s)
 
 int
 qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
-    const char *text, size_t n, const char *property, struct qwen_err *err)
+    const char *text, size_t n, const char *property,
+    struct qwen_schema_how *how, struct qwen_err *err)
 {
-	struct schema s = { .err = err, .name = prefix };
+	struct schema s = { .err = err, .name = prefix, .how = how,
+		.raw = how != NULL && how->raw };
 	yyjson_val *v;
 	char *rules = NULL;
 	size_t len;
@@ -181,16 +210,96 @@ qwen_schema_rules(struct qwen_text *out, const char *name, const char *prefix,
 	return out->failed ? qwen_oom(err) : 0;
 }
 
+/* rawchunk and rawtail, of texts as they stand. */
+void
+qwen_schema_add_raw(struct qwen_text *out)
+{
+	struct qwen_err err;
+	struct schema s = { .err = &err, .name = "raw", .raw = 1 };
+	uint32_t chunks, tail;
+	char *rules = NULL;
+	size_t n;
+
+	qwen_snode(&s, SNODE_ALT);
+	qwen_snode(&s, SNODE_SEQ);
+	qwen_schema_add_rule(&s, SNODE_EMPTY);
+	qwen_schema_raw_rules(&s, &chunks, &tail);
+	chunks = qwen_schema_add_rule(&s, chunks);
+	tail = qwen_schema_add_rule(&s, tail);
+	rules = qwen_schema_print(&s, "rawall", &n);
+	if (rules == NULL)
+		out->failed = 1;
+	else
+		qwen_text_add(out, rules, n);
+	qwen_text_fmt(out, "rawchunk ::= rawv%u\nrawtail ::= rawv%u\n",
+	    chunks, tail);
+	free(rules);
+	clear(&s);
+}
+
+/* ^re$, in which what is one of several alternatives is no other's part. */
+static int
+anchor(struct qwen_text *t, const char *re, size_t n)
+{
+	size_t slashes = 0, i;
+
+	if (n > 0 && re[0] == '^') {
+		re++;
+		n--;
+	}
+	if (n > 0 && re[n - 1] == '$') {
+		for (i = n - 1; i > 0 && re[i - 1] == '\\'; i--)
+			slashes++;
+		n -= slashes % 2 == 0;
+	}
+	qwen_text_str(t, "^");
+	qwen_text_str(t, memchr(re, '|', n) != NULL ? "(?:" : "");
+	qwen_text_add(t, re, n);
+	qwen_text_str(t, memchr(re, '|', n) != NULL ? ")$" : "$");
+	return t->failed ? -1 : 0;
+}
+
 int
-qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
+qwen_schema_regex(char **out, size_t *n_out, const char *re, size_t n,
     struct qwen_err *err)
 {
-	struct qwen_text t = { 0 };
-
-	int rc = qwen_schema_rules(&t, "root", "", text, n, NULL, err);
+	struct schema s = { .err = err, .name = "", .raw = 1 };
+	struct schema_together t = { .n = 0 };
+	struct qwen_text whole = { 0 };
+	uint32_t node;
 
 	*out = NULL;
-	qwen_text_str(&t, qwen_schema_shared);
+	if (anchor(&whole, re, n) < 0)
+		qwen_schema_oom(&s);
+	qwen_snode(&s, SNODE_ALT);
+	qwen_snode(&s, SNODE_SEQ);
+	qwen_schema_add_rule(&s, SNODE_NEVER);
+	if (!s.failed)
+		qwen_schema_pattern(&s, NULL, whole.s, whole.n, 0, &t);
+	node = t.n == 1 && !t.hard ? t.c[0].tree :
+	    qwen_schema_together(&s, &t);
+	if (t.full)
+		qwen_schema_fail(&s, NULL, "the pattern is too much at once");
+	if (!s.failed) {
+		s.rule[0].node = node;
+		*out = qwen_schema_print(&s, "root", n_out);
+		if (*out == NULL && !s.failed)
+			qwen_oom(err);
+	}
+	qwen_text_fini(&whole);
+	clear(&s);
+	return *out != NULL ? 0 : -1;
+}
+
+int
+qwen_schema_gbnf(char **out, size_t *n_out, const char *text, size_t n,
+    struct qwen_schema_how *how, struct qwen_err *err)
+{
+	struct qwen_text t = { 0 };
+	int rc = qwen_schema_rules(&t, "root", "", text, n, NULL, how, err);
+
+	*out = NULL;
+	qwen_schema_add_shared(&t, how != NULL && how->spaced);
 	if (rc == 0 && t.failed)
 		rc = qwen_oom(err);
 	if (rc < 0) {
@@ -200,6 +309,13 @@ qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
 	*out = t.s;
 	*n_out = t.n;
 	return 0;
+}
+
+int
+qwen_schema_grammar(char **out, size_t *n_out, const char *text, size_t n,
+    struct qwen_err *err)
+{
+	return qwen_schema_gbnf(out, n_out, text, n, NULL, err);
 }
 
 int

@@ -17,6 +17,9 @@ struct parser {
 	const char	*re;
 	size_t		 n, i;
 	int		 depth;
+	int		 group;		/* of its conditions */
+	int		 branches;	/* it is one of several alternatives */
+	struct schema_together *t;	/* gets those that it has beside */
 };
 
 static uint32_t
@@ -64,6 +67,33 @@ hex(struct parser *p, size_t digits)
 		return fail(p, "a hexadecimal digit is missing");
 	p->i += digits;
 	return c;
+}
+
+/* \p{NAME} and \P{NAME}, after the backslash: 1 if it is one. */
+static int
+add_property(struct parser *p, struct schema_set *set, int turned)
+{
+	const char *t = p->re + p->i, *end;
+	size_t left = p->n - p->i;
+	int upper = left > 0 && t[0] == 'P';
+	struct schema_set own;
+	size_t i;
+
+	if (left < 3 || (t[0] != 'p' && t[0] != 'P') || t[1] != '{' ||
+	    (end = memchr(t, '}', left)) == NULL)
+		return 0;
+	own.n = 0;
+	if (!qwen_set_property(p->s, &own, t + 2, (size_t)(end - t) - 2,
+	    upper != turned)) {
+		fail(p, "this Unicode property is not supported");
+		return 0;
+	}
+	if (upper)
+		qwen_set_turn(p->s, &own);
+	for (i = 0; i < own.n; i++)
+		qwen_set_add(p->s, set, own.r[i].lo, own.r[i].hi);
+	p->i += (size_t)(end - t) + 1;
+	return 1;
 }
 
 /* \d and the like: 1 if c is one of them. */
@@ -140,13 +170,25 @@ class_part(struct parser *p, struct schema_set *set, int turned, uint32_t *c)
 		*c = character(p);
 		return 1;
 	}
+	*c = 0;
 	if (p->i < p->n && add_class(p, p->re[p->i], set, turned)) {
 		p->i++;
-		*c = 0;
 		return 0;
 	}
+	if (add_property(p, set, turned))
+		return 0;
 	*c = pass(p, 'b') ? '\b' : escape(p);
 	return 1;
+}
+
+static uint32_t
+one_of(struct parser *p, const struct schema_set *set)
+{
+	uint32_t at = qwen_snode_set(p->s, set);
+
+	if (!p->s->failed && at != SNODE_NEVER)
+		qwen_snode_keep(p->s, at, set);
+	return at;
 }
 
 static uint32_t
@@ -179,7 +221,7 @@ class(struct parser *p)
 	p->i++;
 	if (turned)
 		qwen_set_turn(p->s, &set);
-	return qwen_snode_set(p->s, &set);
+	return one_of(p, &set);
 }
 
 static uint32_t
@@ -191,7 +233,7 @@ dot(struct parser *p)
 	qwen_set_add(p->s, &set, '\r', '\r');
 	qwen_set_add(p->s, &set, 0x2028, 0x2029);
 	qwen_set_turn(p->s, &set);
-	return qwen_snode_set(p->s, &set);
+	return one_of(p, &set);
 }
 
 static uint32_t
@@ -200,12 +242,25 @@ one(struct parser *p, uint32_t c)
 	struct schema_set set = { .n = 0 };
 
 	qwen_set_add(p->s, &set, c, c);
-	return qwen_snode_set(p->s, &set);
+	return one_of(p, &set);
+}
+
+/* Between two characters, where only an automaton can tell. */
+static uint32_t
+place(struct parser *p, enum schema_at at)
+{
+	uint32_t out = qwen_snode_text(p->s, "\"\"");
+
+	if (!p->s->failed)
+		p->s->node[out].at = at;
+	p->t->hard = 1;
+	return out;
 }
 
 /* -------------------------------------------------------------- expressions */
 
 static uint32_t alternatives(struct parser *p);
+static int looks_behind(struct parser *p);
 
 static uint32_t
 group(struct parser *p)
@@ -231,8 +286,6 @@ group(struct parser *p)
 		return fail(p, "groups are nested too deeply");
 	at = alternatives(p);
 	p->depth--;
-	if (next_is(p, '$'))
-		return fail(p, "an anchor in a group is not supported");
 	return pass(p, ')') ? at : fail(p, "a group is not closed");
 }
 
@@ -251,17 +304,25 @@ atom(struct parser *p)
 		p->i++;
 		return dot(p);
 	case '^':
-		return fail(p, "an anchor that is not at the beginning is not "
-		    "supported");
+		p->i++;
+		return place(p, AT_BEGIN);
+	case '$':
+		p->i++;
+		return place(p, AT_END);
 	case '*': case '+': case '?':
 		return fail(p, "there is nothing to repeat");
 	case '\\':
 		p->i++;
 		if (p->i < p->n && add_class(p, p->re[p->i], &set, 0)) {
 			p->i++;
-			return qwen_snode_set(p->s, &set);
+			return one_of(p, &set);
 		}
-		return one(p, escape(p));
+		if (add_property(p, &set, 0))
+			return one_of(p, &set);
+		if (pass(p, 'b'))
+			return place(p, AT_WORD);
+		return pass(p, 'B') ? place(p, AT_NO_WORD) :
+		    one(p, escape(p));
 	}
 	return one(p, character(p));
 }
@@ -317,13 +378,21 @@ repeat(struct parser *p, uint32_t at)
 	return qwen_snode_repeat(p->s, at, min, max);
 }
 
+/* Whether a $ is here that ends the pattern, or one of its alternatives. */
+static int
+is_last(const struct parser *p)
+{
+	return next_is(p, '$') && p->depth == 0 &&
+	    (p->i + 1 == p->n || p->re[p->i + 1] == '|');
+}
+
 static uint32_t
 sequence(struct parser *p)
 {
 	uint32_t out = qwen_snode(p->s, SNODE_SEQ);
 
 	while (p->i < p->n && !next_is(p, '|') && !next_is(p, ')') &&
-	    !next_is(p, '$') && !p->s->failed)
+	    !is_last(p) && !p->s->failed && !looks_behind(p))
 		qwen_snode_add(p->s, out, repeat(p, atom(p)));
 	return out;
 }
@@ -343,11 +412,85 @@ alternatives(struct parser *p)
 static uint32_t
 any(struct parser *p)
 {
-	uint32_t at = qwen_snode_text(p->s, "char");
+	struct schema_set all = { .n = 0 };
+	uint32_t at = qwen_snode_text(p->s, p->s->raw ? "rawchar" : "char");
 
+	qwen_set_add(p->s, &all, 0, 0x10ffff);
 	if (!p->s->failed)
-		p->s->node[at].chars = 1;
+		qwen_snode_keep(p->s, at, &all);
 	return qwen_snode_repeat(p->s, at, 0, UINT32_MAX);
+}
+
+/* ------------------------------------------------- looking ahead and behind */
+
+/* (?=X) at the beginning of a pattern: it is one more; (?!X): it does not hold. */
+static int
+looks(struct parser *p, const char *yes, const char *no, int *turned)
+{
+	size_t n = strlen(yes);
+
+	*turned = n <= p->n - p->i && memcmp(p->re + p->i, no, n) == 0;
+	return *turned || (n <= p->n - p->i &&
+	    memcmp(p->re + p->i, yes, n) == 0);
+}
+
+static void
+look(struct parser *p, size_t skip, int turned, int behind)
+{
+	uint32_t in = qwen_snode(p->s, SNODE_SEQ), x;
+
+	if (p->branches || p->group != 0 || p->depth > 0) {
+		fail(p, "looking ahead or behind is supported at the beginning "
+		    "and the end of a whole pattern only");
+		return;
+	}
+	p->i += skip;
+	p->depth++;
+	if (behind)
+		qwen_snode_add(p->s, in, any(p));
+	qwen_snode_add(p->s, in, x = alternatives(p));
+	if (!behind)
+		qwen_snode_add(p->s, in, any(p));
+	p->depth--;
+	p->t->hard = 1;
+	if (!pass(p, ')'))
+		fail(p, "a group is not closed");
+	else
+		qwen_schema_condition(p->t, (struct schema_condition){
+		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });
+}
+
+/* Past all that a pattern looks ahead for at its beginning. */
+static void
+look_ahead(struct parser *p)
+{
+	int turned;
+
+	while (!p->s->failed && looks(p, "(?=", "(?!", &turned))
+		look(p, 3, turned, 0);
+}
+
+/* Past what it looks behind for at its end: 1 if it did. */
+static int
+looks_behind(struct parser *p)
+{
+	size_t i = p->i, depth = 0;
+	int turned;
+
+	if (p->depth > 0 || !looks(p, "(?<=", "(?<!", &turned))
+		return 0;
+	for (; i < p->n; i++) {
+		if (p->re[i] == '\\')
+			i++;
+		else if (p->re[i] == '(')
+			depth++;
+		else if (p->re[i] == ')' && --depth == 0)
+			break;
+	}
+	if (i + 2 != p->n || p->re[i + 1] != '$')
+		return 0;
+	look(p, 4, turned, 1);
+	return 1;
 }
 
 static uint32_t
@@ -357,15 +500,55 @@ anchored(struct parser *p)
 
 	if (!pass(p, '^'))
 		qwen_snode_add(p->s, out, any(p));
+	else
+		look_ahead(p);
 	qwen_snode_add(p->s, out, sequence(p));
-	if (!pass(p, '$')) {
+	if (!pass(p, '$'))
 		qwen_snode_add(p->s, out, any(p));
-		return out;
-	}
-	if (p->i < p->n && !next_is(p, '|'))
-		return fail(p, "an anchor that is not at the end is not "
-		    "supported");
 	return out;
+}
+
+/* Whether there is a | outside of groups and classes. */
+static int
+has_branches(const struct parser *p)
+{
+	size_t i, depth = 0;
+	int inside = 0;
+
+	for (i = 0; i < p->n; i++) {
+		char c = p->re[i];
+
+		if (c == '\\')
+			i++;
+		else if (inside)
+			inside = c != ']';
+		else if (c == '[')
+			inside = 1;
+		else if (c == '|' && depth == 0)
+			return 1;
+		else
+			depth += c == '(' ? 1 : c == ')' ? (size_t)-1 : 0;
+	}
+	return 0;
+}
+
+void
+qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
+    size_t n, int group, struct schema_together *t)
+{
+	struct parser p = { .s = s, .where = where, .re = re, .n = n,
+		.group = group, .t = t };
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+
+	p.branches = has_branches(&p);
+	qwen_snode_add(s, out, anchored(&p));
+	while (!s->failed && pass(&p, '|'))
+		qwen_snode_add(s, out, anchored(&p));
+	if (p.i < p.n && !s->failed)
+		fail(&p, "a bracket that nothing opens");
+	if (!s->failed)
+		qwen_schema_condition(t, (struct schema_condition){
+		    .group = group, .tree = out });
 }
 
 /* -------------------------------------------------------------------- lengths */
@@ -477,20 +660,8 @@ limit(struct schema *s, uint32_t at, uint64_t min, uint64_t max)
 	}
 }
 
-uint32_t
-qwen_schema_pattern(struct schema *s, yyjson_val *where, const char *re,
-    size_t n, uint32_t min, uint32_t max)
+int
+qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min, uint32_t max)
 {
-	struct parser p = { .s = s, .where = where, .re = re, .n = n };
-	uint32_t out = qwen_snode(s, SNODE_ALT);
-
-	qwen_snode_add(s, out, anchored(&p));
-	while (!s->failed && pass(&p, '|'))
-		qwen_snode_add(s, out, anchored(&p));
-	if (p.i < p.n && !s->failed)
-		return fail(&p, "a bracket that nothing opens");
-	if (!s->failed && !limit(s, out, min, max))
-		qwen_schema_fail(s, where, "a pattern beside minLength or "
-		    "maxLength: say the length in the pattern");
-	return s->failed ? SNODE_NEVER : out;
+	return limit(s, tree, min, max);
 }

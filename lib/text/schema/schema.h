@@ -27,7 +27,12 @@ enum {
 	SCHEMA_KEYS = 1000,	/* members that an object is told of */
 	SCHEMA_RANGES = 1100,	/* of a set of characters */
 	SCHEMA_PREFIX = 100,	/* items that an array has by place */
+	SCHEMA_FORMATS = 32,
 	SCHEMA_WORK = 1 << 22,	/* steps of what may be quadratic */
+	SCHEMA_POOL = 1 << 20,	/* ranges of all sets of characters */
+	SCHEMA_EXCLUDED = 8,	/* schemas that a value must not fit */
+	SCHEMA_CONDITIONS = 24,	/* of a string, by several keywords */
+	SCHEMA_STATES = 1500,	/* of the automaton that holds them all */
 };
 
 /* ---------------------------------------------------------------- the tree */
@@ -40,6 +45,9 @@ enum snode_kind {
 	SNODE_RULE,
 };
 
+/* Places in a string that a pattern may ask for: no character is there. */
+enum schema_at { AT_ANY, AT_BEGIN, AT_END, AT_WORD, AT_NO_WORD };
+
 /* A node has one parent; its parts are a list. */
 struct snode {
 	enum snode_kind	kind;
@@ -47,6 +55,8 @@ struct snode {
 	uint32_t	min, max;	/* of REPEAT; max UINT32_MAX: no limit */
 	uint32_t	text, len;	/* in the text of the schema */
 	uint32_t	chars;		/* of a string that TEXT stands for */
+	uint32_t	set, n_set;	/* which, in the ranges of the schema */
+	enum schema_at	at;		/* or a place that TEXT asks for */
 	uint32_t	rule;
 };
 
@@ -65,6 +75,7 @@ struct schema_all {
 	struct schema_part	part[SCHEMA_PARTS];
 	int			n;
 	int			never;	/* false is among them */
+	unsigned		out;	/* types that a value must not have */
 };
 
 /* A rule: v and its number, the whole of what holds for a value; or other. */
@@ -72,6 +83,16 @@ struct schema_rule {
 	struct schema_all	*all;	/* NULL: it is in the tree already */
 	uint32_t		 node;
 	int			 made, fits;
+};
+
+struct schema_range {
+	uint32_t	lo, hi;
+};
+
+/* A schema in place of keywords that are others in short; see sugar.c. */
+struct schema_sugar {
+	yyjson_val	*of;
+	yyjson_doc	*doc;
 };
 
 struct schema {
@@ -85,7 +106,14 @@ struct schema {
 	char			*text;
 	size_t			 n_text, cap_text;
 	size_t			 work;
-	uint32_t		 format[16];	/* rules of those used, or 0 */
+	uint32_t		 format[SCHEMA_FORMATS]; /* rules, or 0 */
+	struct schema_range	*range;		/* of sets of characters */
+	size_t			 n_range, cap_range;
+	struct schema_sugar	*sugar;
+	size_t			 n_sugar, cap_sugar;
+	struct qwen_schema_how	*how;
+	int			 raw;	/* strings stand as they are, */
+	unsigned		 raw_types;	/* and what others may stand there */
 	int			 failed;	/* err says why */
 	struct qwen_err		*err;
 };
@@ -105,6 +133,10 @@ int qwen_schema_fail(struct schema *s, yyjson_val *where, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 int qwen_schema_oom(struct schema *s);
+
+/* What is not kept: an error if it must be, or for a note; 0 if it failed. */
+int qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* A step of what might be too long; 0 if it is. */
 int qwen_schema_step(struct schema *s);
@@ -134,19 +166,54 @@ char *qwen_schema_print(struct schema *s, const char *name, size_t *n);
 /* set.c: characters from lo to hi, in order and apart. */
 struct schema_set {
 	size_t	n;
-	struct { uint32_t lo, hi; } r[SCHEMA_RANGES];
+	struct schema_range r[SCHEMA_RANGES];
 };
 
 void qwen_set_add(struct schema *s, struct schema_set *set, uint32_t lo,
     uint32_t hi);
+/* Those of a Unicode property: 0 if we do not know it, or not for its opposite. */
+int qwen_set_property(struct schema *s, struct schema_set *set,
+    const char *name, size_t n, int turned);
 void qwen_set_turn(struct schema *s, struct schema_set *set);
 uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
+/* A text stands for one of them: for who makes an automaton of it. */
+void qwen_snode_keep(struct schema *s, uint32_t at,
+    const struct schema_set *set);
+
+/*
+ * auto.c: conditions that hold for one text together.  Each is of a group: all of
+ * group 0 hold, and of each other group one at least does not.
+ */
+struct schema_condition {
+	int		group;
+	uint32_t	tree;		/* of a pattern, or 0: */
+	uint32_t	min, max;	/* a length, unless the */
+	uint32_t	multiple;	/* whole numbers of these are meant */
+};
+
+struct schema_together {
+	struct schema_condition c[SCHEMA_CONDITIONS];
+	int		 n, n_groups;	/* the latter beside group 0 */
+	int		 hard;		/* a tree is of no use alone */
+	int		 ends_first;	/* a text ends as soon as it may */
+	int		 only_asked;	/* whether there are any: EMPTY or NEVER */
+	int		 full;		/* there were too many */
+};
+
+void qwen_schema_condition(struct schema_together *t,
+    struct schema_condition c);
+/* The texts, or NEVER; with too many states full is set, and nothing failed. */
+uint32_t qwen_schema_together(struct schema *s, struct schema_together *t);
 
 /* gather.c */
 /* Types of values that a keyword says something about; 0 if it does not. */
 int qwen_schema_speaks_of(const char *keyword);
 /* Whether we know it, and cannot do it. */
 int qwen_schema_cannot(const char *keyword);
+/* Whether it says nothing about what is valid. */
+int qwen_schema_is_note(const char *keyword);
+/* What $ref names; NULL and a failure. */
+yyjson_val *qwen_schema_refer(struct schema *s, yyjson_val *ref);
 void qwen_schema_gather(struct schema *s, struct schema_all *all,
     yyjson_val *v, int parent);
 yyjson_val *qwen_schema_get(const struct schema_all *all, int part,
@@ -160,13 +227,15 @@ int64_t qwen_schema_bound(struct schema *s, const struct schema_all *all,
 
 /* value.c */
 uint32_t qwen_schema_value(struct schema *s, const struct schema_all *all);
+/* Types that it may have beside that of a string. */
+unsigned qwen_schema_raw_types(struct schema *s, const struct schema_all *all);
 /* The same where it is a part of something: a rule if it is not small. */
 uint32_t qwen_schema_child(struct schema *s, const struct schema_all *all);
 int qwen_schema_types(struct schema *s, const struct schema_all *all,
     int as_made);
 int qwen_schema_type_of(yyjson_val *v);
 
-/* disjoint.c: whether no value that is made for one fits the other. */
+/* disjoint.c: whether no value that is made of a is valid by b. */
 int qwen_schema_disjoint(struct schema *s, const struct schema_all *a,
     const struct schema_all *b, int depth);
 
@@ -176,11 +245,29 @@ void qwen_schema_member(struct schema *s, const struct schema_all *all,
     const char *key, size_t n, struct schema_all *out);
 uint32_t qwen_schema_array(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_string(struct schema *s, const struct schema_all *all);
+/* A text as a tree of characters; and whether a pattern matches one. */
+uint32_t qwen_schema_letters(struct schema *s, const char *text, size_t n);
+int qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
+    size_t n);
+int qwen_schema_has_format(struct schema *s, yyjson_val *kind,
+    const char *text, size_t n);
+/* Whether it may be this string; with formats, as we make them. */
+int qwen_schema_takes(struct schema *s, const struct schema_all *all,
+    yyjson_val *v, int formats);
+/* A value that is none of those that a part lists: of strings. */
+void qwen_schema_none_of(struct schema *s, yyjson_val *list,
+    struct schema_together *t);
+/* What long texts are made of where they stand as they are. */
+void qwen_schema_raw_rules(struct schema *s, uint32_t *chunks,
+    uint32_t *tail);
 uint32_t qwen_schema_name(struct schema *s, const struct schema_all *all);
 uint32_t qwen_schema_number(struct schema *s, const struct schema_all *all,
     int types);
 /* Whether a format, or none, says nothing of a string. */
 int qwen_schema_vague(yyjson_val *v);
+/* What is between two texts of a list, and after the name of a member. */
+const char *qwen_schema_comma(const struct schema *s);
+const char *qwen_schema_colon(const struct schema *s);
 /* A JSON string as it is written in a text. */
 uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
     const char *after);
@@ -192,9 +279,15 @@ int qwen_schema_same(yyjson_val *a, yyjson_val *b);
 /* Those of a part: an array, or one value. */
 size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
 
-/* pattern.c: what is between the quotes. */
-uint32_t qwen_schema_pattern(struct schema *s, yyjson_val *where,
-    const char *re, size_t n, uint32_t min, uint32_t max);
+/* pattern.c: what is between the quotes; into t as conditions of the group. */
+void qwen_schema_pattern(struct schema *s, yyjson_val *where,
+    const char *re, size_t n, int group, struct schema_together *t);
+/* Of the tree, those of so many characters alone; 0 if it cannot be said. */
+int qwen_schema_limit(struct schema *s, uint32_t tree, uint32_t min,
+    uint32_t max);
+
+/* sugar.c: what keywords of v come to that are others in short; NULL: none */
+yyjson_val *qwen_schema_sugar(struct schema *s, yyjson_val *v);
 
 /* ------------------------------------------------------------- numbers */
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /* set.c - sets of characters. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/mem.h"
 #include "text/schema/schema.h"
 
 enum { LAST = 0x10ffff };
@@ -80,6 +82,44 @@ static const struct { unsigned char c; const char *as; } escapes[] = {
 	{ '\n', "n" }, { '\r', "r" }, { '\t', "t" },
 };
 
+void
+qwen_snode_keep(struct schema *s, uint32_t at, const struct schema_set *set)
+{
+	if (s->n_range + set->n > SCHEMA_POOL)
+		qwen_schema_fail(s, NULL, "the classes of all patterns have "
+		    "more than %d ranges", SCHEMA_POOL);
+	if (!s->failed && qwen_grow(&s->range, &s->cap_range, s->n_range +
+	    set->n, sizeof *s->range) < 0)
+		qwen_schema_oom(s);
+	if (s->failed)
+		return;
+	memcpy(s->range + s->n_range, set->r, set->n * sizeof *set->r);
+	s->node[at].chars = 1;
+	s->node[at].set = (uint32_t)s->n_range;
+	s->node[at].n_set = (uint32_t)set->n;
+	s->n_range += set->n;
+}
+
+/* One of them where strings stand as they are. */
+static uint32_t
+raw_set(struct schema *s, const struct schema_set *set)
+{
+	struct schema_set plain = *set;
+	uint32_t at = qwen_snode_text(s, "[");
+	size_t i;
+
+	take_out(s, &plain, 0, '\t' - 1);
+	take_out(s, &plain, '\n' + 1, 0x1f);
+	take_out(s, &plain, 0xd800, 0xdfff);
+	for (i = 0; i < plain.n; i++)
+		qwen_snode_more(s, at, "\\U%08lx-\\U%08lx",
+		    (unsigned long)plain.r[i].lo, (unsigned long)plain.r[i].hi);
+	qwen_snode_more(s, at, "]");
+	if (plain.n == 0)
+		return SNODE_NEVER;
+	return s->failed ? SNODE_NEVER : at;
+}
+
 /*
  * One of them, as it is in a string of JSON.  Control characters without a
  * letter are left out: that there are texts with none of them is all we need.
@@ -88,8 +128,12 @@ uint32_t
 qwen_snode_set(struct schema *s, const struct schema_set *set)
 {
 	struct schema_set plain = *set;
-	uint32_t at = qwen_snode_text(s, "(");
+	uint32_t at;
 	size_t i, some = 0;
+
+	if (s->raw)
+		return raw_set(s, set);
+	at = qwen_snode_text(s, "(");
 
 	take_out(s, &plain, 0, 0x1f);
 	take_out(s, &plain, '"', '"');
@@ -115,6 +159,5 @@ qwen_snode_set(struct schema *s, const struct schema_set *set)
 	qwen_snode_more(s, at, ")");
 	if (s->failed || (plain.n == 0 && some == 0))
 		return SNODE_NEVER;
-	s->node[at].chars = 1;
-	return at;
+	return s->failed ? SNODE_NEVER : at;
 }

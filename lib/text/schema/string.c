@@ -18,6 +18,12 @@
 #define LABEL "[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
 #define HOST LABEL "(?:\\." LABEL "){1,4}"
 #define BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
+#define HEX "[0-9a-f]{1,4}"
+#define N "\\d{1,6}"
+#define CLOCK "(?:" N "H(?:" N "M(?:" N "S)?)?|" N "M(?:" N "S)?|" N "S)"
+#define DAYS "(?:" N "D|" N "M(?:" N "D)?|" N "Y(?:" N "M(?:" N "D)?)?)"
+#define BASE64 "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|" \
+    "[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
 
 /* Some of what has the format, in each more than anybody will need. */
 static const struct {
@@ -32,6 +38,16 @@ static const struct {
 	    HOST "$" },
 	{ "hostname", "^" HOST "$" },
 	{ "ipv4", "^" BYTE "(?:\\." BYTE "){3}$" },
+	{ "ipv6", "^(?:(?:" HEX ":){7}" HEX "|(?:" HEX ":){1,7}:|"
+	    "(?:" HEX ":){1,6}:" HEX "|(?:" HEX ":){1,5}(?::" HEX "){1,2}|"
+	    "(?:" HEX ":){1,4}(?::" HEX "){1,3}|"
+	    "(?:" HEX ":){1,3}(?::" HEX "){1,4}|"
+	    "(?:" HEX ":){1,2}(?::" HEX "){1,5}|" HEX ":(?::" HEX "){1,6}|"
+	    ":(?::" HEX "){1,7}|::)$" },
+	{ "duration", "^P(?:" N "W|" DAYS "(?:T" CLOCK ")?|T" CLOCK ")$" },
+	{ "base64", "^" BASE64 "$" },
+	{ "byte", "^" BASE64 "$" },
+	{ "json-pointer", "^(?:/(?:[^~/]|~[01])*)*$" },
 	{ "uri", "^https?://" HOST "(?::[1-9]\\d{0,3})?"
 	    "(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\\?[A-Za-z0-9._~=&-]{1,256})?"
 	    "(?:#[A-Za-z0-9._~-]{1,64})?$" },
@@ -63,58 +79,390 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 	return at;
 }
 
-/* The one text that all parts have for a keyword; NULL: none has any. */
-static yyjson_val *
-only(struct schema *s, const struct schema_all *all, const char *keyword)
-{
-	yyjson_val *found = NULL, *v;
-	int i;
-
-	for (i = 0; i < all->n; i++) {
-		if ((v = qwen_schema_get(all, i, keyword)) == NULL)
-			continue;
-		if (!yyjson_is_str(v))
-			qwen_schema_fail(s, v, "not a string");
-		else if (found != NULL && !yyjson_equals(v, found))
-			qwen_schema_fail(s, v, "%s beside another one is not "
-			    "supported", keyword);
-		found = v;
-	}
-	return s->failed ? NULL : found;
-}
-
 #define QUOTE "\"\\\"\""
 
-/* A format without further bounds is a rule that is made once. */
-static uint32_t
-by_format(struct schema *s, yyjson_val *v, uint32_t min, uint32_t max)
-{
-	uint32_t out;
-	size_t i;
+/* ------------------------------------------------------- texts as they stand */
 
-	for (i = 0; i < N_FORMATS; i++) {
-		if (yyjson_equals_str(v, format[i].name))
-			break;
-	}
-	if (i == N_FORMATS)
-		return qwen_schema_fail(s, v, "the format %.40s is not "
-		    "supported", yyjson_get_str(v));
-	if (s->format[i] != 0 && min == 0 && max == UINT32_MAX)
-		return qwen_snode_rule(s, s->format[i]);
-	out = qwen_snode_around(s, QUOTE, qwen_schema_pattern(s, v,
-	    format[i].pattern, strlen(format[i].pattern), min, max), QUOTE);
-	if (min > 0 || max < UINT32_MAX || s->failed)
-		return out;
-	s->format[i] = qwen_schema_add_rule(s, out);
-	return qwen_snode_rule(s, s->format[i]);
+/*
+ * A text that stands between tags ends before the next tag.  Long ones with a
+ * limit are told in chunks, of CHUNK characters and as many more as it takes for
+ * the text not to be inside of what might be that tag, CHUNK_MOST at most.
+ */
+enum { CHUNK = 32, CHUNK_MOST = 36, EXACT = 64, EXACT_MOST = 250 };
+
+#define TAG "</parameter>"
+#define TAG_PART "</par"	/* where there is a limit: fewer states */
+
+/* A pattern of ours as a condition; after a group's first, of the same one. */
+static void
+own(struct schema *s, struct schema_together *t, int group, const char *re)
+{
+	qwen_schema_pattern(s, NULL, re, strlen(re), group, t);
 }
+
+static void
+bounds(struct schema_together *t, uint32_t min, uint32_t max)
+{
+	if (min > 0 || max < UINT32_MAX)
+		qwen_schema_condition(t, (struct schema_condition){
+		    .min = min, .max = max });
+}
+
+static uint32_t
+short_raw(struct schema *s, uint32_t min, uint32_t max)
+{
+	struct schema_together t = { .n = 0 };
+
+	own(s, &t, 1, TAG_PART);
+	bounds(&t, min, max);
+	return qwen_schema_together(s, &t);
+}
+
+static uint32_t
+chunk(struct schema *s)
+{
+	struct schema_together t = { .ends_first = 1 };
+
+	own(s, &t, 1, TAG_PART);
+	own(s, &t, 2, "<(?:/(?:p(?:a)?)?)?$");
+	bounds(&t, CHUNK, CHUNK_MOST);
+	return qwen_schema_together(s, &t);
+}
+
+static uint32_t
+long_raw(struct schema *s, uint32_t min, uint32_t max)
+{
+	uint32_t least = (min + CHUNK - 1) / CHUNK, most = UINT32_MAX, out;
+	const char *rest = "text";
+
+	if (max != UINT32_MAX) {
+		most = (max - (CHUNK - 1)) / CHUNK_MOST;
+		rest = "rawtail";
+	}
+	if (most < least)
+		return SNODE_NEVER;
+	out = qwen_snode_pair(s, SNODE_SEQ, qwen_snode_repeat(s,
+	    qwen_snode_text(s, "rawchunk"), least, max == UINT32_MAX ? least :
+	    most), qwen_snode_text(s, "%s", rest));
+	/* what is shorter than a chunk */
+	return least != 1 ? out : qwen_snode_pair(s, SNODE_ALT, out,
+	    short_raw(s, min, CHUNK - 1));
+}
+
+static uint32_t
+raw_length(struct schema *s, uint32_t min, uint32_t max)
+{
+	if (min == 0 && max == UINT32_MAX)
+		return qwen_snode_text(s, "text");
+	/* too narrow for chunks, or short */
+	if (max <= EXACT || (max <= EXACT_MOST && max / CHUNK_MOST <=
+	    min / CHUNK + 1))
+		return short_raw(s, min, max);
+	return long_raw(s, min, max);
+}
+
+void
+qwen_schema_raw_rules(struct schema *s, uint32_t *chunks, uint32_t *tail)
+{
+	*chunks = chunk(s);
+	*tail = short_raw(s, 0, CHUNK - 1);
+}
+
+/*
+ * A text that may stand for a value of another type, too, as those who read it
+ * take it, is not one that would be read so.
+ */
+static void
+exclude_others(struct schema *s, struct schema_together *t)
+{
+	unsigned types = s->raw_types;
+	int group = t->n_groups + 1;
+
+	if (types & TYPE_NUMBER)
+		own(s, t, group++, "^\\s*-?(?:0|[1-9]\\d*)(?:\\.\\d+)?"
+		    "(?:[eE][-+]?\\d+)?\\s*$");
+	if (types & TYPE_BOOLEAN)
+		own(s, t, group++, "^\\s*(?:[Tt]rue|[Ff]alse)\\s*$");
+	if (types & (TYPE_ARRAY | TYPE_OBJECT))
+		own(s, t, group++, "^\\s*[\\[{]");
+}
+
+/* ------------------------------------------------------------ its conditions */
 
 int
 qwen_schema_vague(yyjson_val *v)
 {
-	return v == NULL || yyjson_equals_str(v, "password") ||
-	    yyjson_equals_str(v, "int32") || yyjson_equals_str(v, "int64") ||
-	    yyjson_equals_str(v, "float") || yyjson_equals_str(v, "double");
+	size_t i;
+
+	for (i = 0; i < N_FORMATS; i++) {
+		if (yyjson_equals_str(v, format[i].name))
+			return 0;
+	}
+	return 1;
+}
+
+/* A text as a tree for an automaton: it is not to be printed. */
+uint32_t
+qwen_schema_letters(struct schema *s, const char *t, size_t len)
+{
+	uint32_t out = qwen_snode(s, SNODE_SEQ), c, at;
+	struct schema_set set;
+	size_t i;
+
+	for (i = 0; i < len && !s->failed; ) {
+		i += (size_t)qwen_utf8_read((const unsigned char *)t + i,
+		    len - i, &c);
+		set.n = 0;
+		qwen_set_add(s, &set, c, c);
+		at = qwen_snode_text(s, "\"\"");
+		qwen_snode_keep(s, at, &set);
+		qwen_snode_add(s, out, at);
+	}
+	return out;
+}
+
+/* Whether a pattern, of ECMAScript, matches a text. */
+int
+qwen_schema_matches(struct schema *s, yyjson_val *re, const char *text,
+    size_t n)
+{
+	struct schema_together t = { .only_asked = 1 };
+	uint32_t out;
+
+	qwen_schema_pattern(s, re, yyjson_get_str(re), yyjson_get_len(re), 0,
+	    &t);
+	qwen_schema_condition(&t, (struct schema_condition){
+	    .tree = qwen_schema_letters(s, text, n) });
+	out = qwen_schema_together(s, &t);
+	if (t.full)
+		qwen_schema_fail(s, re, "the pattern is too large");
+	return out != SNODE_NEVER;
+}
+
+/* Whether a string that is listed has the format, if we know that. */
+int
+qwen_schema_has_format(struct schema *s, yyjson_val *kind, const char *text,
+    size_t n)
+{
+	struct schema_together t = { .only_asked = 1 };
+	size_t i;
+
+	for (i = 0; i < N_FORMATS; i++) {
+		if (yyjson_equals_str(kind, format[i].name))
+			own(s, &t, 0, format[i].pattern);
+	}
+	if (t.n == 0)
+		return 1;
+	qwen_schema_condition(&t, (struct schema_condition){
+	    .tree = qwen_schema_letters(s, text, n) });
+	return qwen_schema_together(s, &t) != SNODE_NEVER;
+}
+
+/* One of the strings of a list. */
+static uint32_t
+any_of(struct schema *s, yyjson_val *part)
+{
+	uint32_t out = qwen_snode(s, SNODE_ALT);
+	yyjson_val *v;
+	size_t n = qwen_schema_values(part, &v);
+
+	for (; n > 0 && qwen_schema_step(s); n--,
+	    v = unsafe_yyjson_get_next(v)) {
+		if (yyjson_is_str(v))
+			qwen_snode_add(s, out, qwen_schema_letters(s,
+			    yyjson_get_str(v), yyjson_get_len(v)));
+	}
+	return out;
+}
+
+void
+qwen_schema_none_of(struct schema *s, yyjson_val *list,
+    struct schema_together *t)
+{
+	qwen_schema_condition(t, (struct schema_condition){
+	    .group = t->n_groups + 1, .tree = any_of(s, list) });
+}
+
+/* What is excluded: lists of values and patterns; sugar.c leaves no other. */
+static void
+exclude(struct schema *s, const struct schema_all *all,
+    struct schema_together *t)
+{
+	yyjson_val *not, *re, *v;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		if ((not = qwen_schema_get(all, i, "not")) == NULL)
+			continue;
+		if ((re = yyjson_obj_get(not, "pattern")) != NULL)
+			qwen_schema_pattern(s, re, yyjson_get_str(re),
+			    yyjson_get_len(re), t->n_groups + 1, t);
+		else if (qwen_schema_values(not, &v) > 0)
+			qwen_schema_none_of(s, not, t);
+	}
+}
+
+static int
+is_before(const struct schema_all *all, int i, const char *keyword,
+    yyjson_val *v)
+{
+	for (; i > 0; i--) {
+		if (yyjson_equals(qwen_schema_get(all, i - 1, keyword), v))
+			return 1;
+	}
+	return 0;
+}
+
+/* All patterns; and the formats that are known, if they are wanted. */
+static void
+patterns(struct schema *s, const struct schema_all *all, int formats,
+    struct schema_together *t)
+{
+	yyjson_val *v;
+	size_t k;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		if ((v = qwen_schema_get(all, i, "pattern")) != NULL &&
+		    !yyjson_is_str(v))
+			qwen_schema_fail(s, v, "not a string");
+		else if (v != NULL && !is_before(all, i, "pattern", v))
+			qwen_schema_pattern(s, v, yyjson_get_str(v),
+			    yyjson_get_len(v), 0, t);
+		v = qwen_schema_get(all, i, "format");
+		if (v != NULL && !yyjson_is_str(v))
+			qwen_schema_fail(s, v, "not a string");
+		for (k = 0; k < N_FORMATS && formats && !is_before(all, i,
+		    "format", v); k++) {
+			if (yyjson_equals_str(v, format[k].name))
+				own(s, t, 0, format[k].pattern);
+		}
+	}
+}
+
+int
+qwen_schema_takes(struct schema *s, const struct schema_all *all,
+    yyjson_val *v, int formats)
+{
+	struct schema_together t = { .only_asked = 1 };
+	int64_t min = qwen_schema_bound(s, all, "minLength", 0);
+	int64_t max = qwen_schema_bound(s, all, "maxLength", UINT32_MAX);
+
+	patterns(s, all, formats, &t);
+	exclude(s, all, &t);
+	bounds(&t, (uint32_t)(min < UINT32_MAX ? min : UINT32_MAX - 1),
+	    (uint32_t)(max < UINT32_MAX ? max : UINT32_MAX));
+	qwen_schema_condition(&t, (struct schema_condition){
+	    .tree = qwen_schema_letters(s, yyjson_get_str(v),
+	    yyjson_get_len(v)) });
+	return qwen_schema_together(s, &t) != SNODE_NEVER || t.full;
+}
+
+/* Whether something is said of it but its type. */
+static int
+is_bounded(const struct schema_all *all, uint32_t min, uint32_t max)
+{
+	int i, is = min > 0 || max < UINT32_MAX ||
+	    qwen_schema_has(all, "pattern") || qwen_schema_has(all, "not");
+
+	for (i = 0; i < all->n; i++)
+		is |= !qwen_schema_vague(qwen_schema_get(all, i, "format"));
+	return is;
+}
+
+/* The only one is a tree that can be written as it is, with its length. */
+static uint32_t
+as_tree(struct schema *s, const struct schema_together *t, uint32_t min,
+    uint32_t max)
+{
+	if (s->raw || t->n != 1 || t->hard || t->c[0].group != 0 ||
+	    t->c[0].tree == 0)
+		return SNODE_NEVER;
+	return qwen_schema_limit(s, t->c[0].tree, min, max) ? t->c[0].tree :
+	    SNODE_NEVER;
+}
+
+/* What is between the quotes, by all that is said of it. */
+static uint32_t
+inside(struct schema *s, const struct schema_all *all, int formats,
+    uint32_t min, uint32_t max, int *full)
+{
+	struct schema_together t = { .n = 0 };
+	uint32_t out;
+
+	patterns(s, all, formats, &t);
+	exclude(s, all, &t);
+	if (s->raw)
+		exclude_others(s, &t);
+	*full = 0;
+	if (t.n == 0)
+		return s->raw ? raw_length(s, min, max) : qwen_snode_repeat(s,
+		    qwen_snode_text(s, "char"), min, max);
+	if ((out = as_tree(s, &t, min, max)) != SNODE_NEVER)
+		return out;
+	/* the trees anew: what was tried may have changed them */
+	memset(&t, 0, sizeof t);
+	patterns(s, all, formats, &t);
+	exclude(s, all, &t);
+	if (s->raw) {
+		exclude_others(s, &t);
+		own(s, &t, t.n_groups + 1, TAG);
+	}
+	bounds(&t, min, max);
+	out = qwen_schema_together(s, &t);
+	*full = t.full && !s->failed;
+	return out;
+}
+
+/* A format without further bounds is a rule that is made once. */
+static uint32_t
+by_format(struct schema *s, const struct schema_all *all)
+{
+	yyjson_val *found = NULL, *v;
+	uint32_t out;
+	size_t k;
+	int i, full;
+
+	for (i = 0; i < all->n; i++) {
+		v = qwen_schema_get(all, i, "format");
+		if (found != NULL && v != NULL && !yyjson_equals(v, found))
+			return SNODE_NEVER;
+		found = v != NULL ? v : found;
+	}
+	for (k = 0; k < N_FORMATS; k++) {
+		if (yyjson_equals_str(found, format[k].name))
+			break;
+	}
+	if (s->raw || k == N_FORMATS || qwen_schema_has(all, "pattern") ||
+	    qwen_schema_has(all, "not") || qwen_schema_has(all, "minLength") ||
+	    qwen_schema_has(all, "maxLength"))
+		return SNODE_NEVER;
+	if (s->format[k] == 0) {
+		out = qwen_snode_around(s, QUOTE, inside(s, all, 1, 0,
+		    UINT32_MAX, &full), QUOTE);
+		s->format[k] = qwen_schema_add_rule(s, out);
+	}
+	return qwen_snode_rule(s, s->format[k]);
+}
+
+/* Where all of it is too much, a format is what can be left out. */
+static uint32_t
+by_all(struct schema *s, const struct schema_all *all, uint32_t min,
+    uint32_t max)
+{
+	uint32_t out;
+	int full;
+
+	out = inside(s, all, 1, min, max, &full);
+	if (full && qwen_schema_has(all, "pattern") &&
+	    qwen_schema_has(all, "format") && qwen_schema_note(s,
+	    all->part[0].v, "format is not kept beside pattern"))
+		out = inside(s, all, 0, min, max, &full);
+	if (full)
+		qwen_schema_fail(s, all->part[0].v, "what is said of a string "
+		    "is too much at once: say the length in the pattern, or "
+		    "say less");
+	return out;
 }
 
 uint32_t
@@ -123,28 +471,19 @@ qwen_schema_string(struct schema *s, const struct schema_all *all)
 	const int64_t limit = 100000;
 	int64_t min = qwen_schema_bound(s, all, "minLength", 0);
 	int64_t max = qwen_schema_bound(s, all, "maxLength", INT64_MAX);
-	yyjson_val *re = only(s, all, "pattern");
-	yyjson_val *kind = only(s, all, "format");
-	uint32_t most = max > limit ? UINT32_MAX : (uint32_t)max;
+	uint32_t most = max > limit ? UINT32_MAX : (uint32_t)max, out;
 
 	if (min > limit || (max > limit && max != INT64_MAX))
 		qwen_schema_fail(s, all->part[0].v, "minLength or maxLength of "
 		    "more than %lld", (long long)limit);
 	if (s->failed || min > max)
 		return SNODE_NEVER;
-	if (!qwen_schema_vague(kind) && re != NULL)
-		qwen_schema_fail(s, re, "pattern beside format is not "
-		    "supported");
-	if (!qwen_schema_vague(kind))
-		return by_format(s, kind, (uint32_t)min, most);
-	if (re != NULL)
-		return qwen_snode_around(s, QUOTE, qwen_schema_pattern(s, re,
-		    yyjson_get_str(re), yyjson_get_len(re), (uint32_t)min,
-		    most), QUOTE);
-	if (min == 0 && most == UINT32_MAX)
+	if ((out = by_format(s, all)) != SNODE_NEVER || s->failed)
+		return out;
+	if (!s->raw && !is_bounded(all, (uint32_t)min, most))
 		return qwen_snode_text(s, "string");
-	return qwen_snode_around(s, QUOTE, qwen_snode_repeat(s,
-	    qwen_snode_text(s, "char"), (uint32_t)min, most), QUOTE);
+	out = by_all(s, all, (uint32_t)min, most);
+	return s->raw ? out : qwen_snode_around(s, QUOTE, out, QUOTE);
 }
 
 /* The name of a member, of which we know what holds for it. */

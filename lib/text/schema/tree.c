@@ -325,11 +325,18 @@ print(struct schema *s, uint32_t at)
 	}
 }
 
-const char qwen_schema_shared[] =
+static const char compact[] =
+    "object ::= \"{\" (string \":\" value (\",\" string \":\" value)*)? \"}\"\n"
+    "array ::= \"[\" (value (\",\" value)*)? \"]\"\n";
+
+static const char spaced_out[] =
+    "object ::= \"{\" (string \": \" value (\", \" string \": \" value)*)? "
+    "\"}\"\n"
+    "array ::= \"[\" (value (\", \" value)*)? \"]\"\n";
+
+static const char shared[] =
     "value ::= object | array | string | number | \"true\" | \"false\" | "
     "\"null\"\n"
-    "object ::= \"{\" (string \":\" value (\",\" string \":\" value)*)? \"}\"\n"
-    "array ::= \"[\" (value (\",\" value)*)? \"]\"\n"
     "string ::= \"\\\"\" char* \"\\\"\"\n"
     "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u00\" [01] "
     "[0-9a-f])\n"
@@ -337,6 +344,26 @@ const char qwen_schema_shared[] =
     "number ::= \"-\"? whole (\".\" [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?\n"
     "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,15}\n"
     "whole ::= \"0\" | [1-9] [0-9]{0,15}\n";
+
+void
+qwen_schema_add_shared(struct qwen_text *out, int spaced)
+{
+	qwen_text_str(out, spaced ? spaced_out : compact);
+	qwen_text_str(out, shared);
+}
+
+/* Texts of a grammar. */
+const char *
+qwen_schema_comma(const struct schema *s)
+{
+	return s->how != NULL && s->how->spaced ? "\", \"" : "\",\"";
+}
+
+const char *
+qwen_schema_colon(const struct schema *s)
+{
+	return s->how != NULL && s->how->spaced ? "\": \"" : "\":\"";
+}
 
 char *
 qwen_schema_print(struct schema *s, const char *name, size_t *n)

@@ -126,6 +126,14 @@ find_open(const struct schema_all *all, const char **which)
 	return -1;
 }
 
+/* OpenAPI's word for a type that may be null as well. */
+static int
+nullable(const struct schema_all *all, int i)
+{
+	return yyjson_is_true(qwen_schema_get(all, i, "nullable")) ?
+	    TYPE_NULL : 0;
+}
+
 /* What may be valid; or, as_made, what we make of it. */
 int
 qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
@@ -137,11 +145,13 @@ qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
 		yyjson_val *v = qwen_schema_get(all, i, "type"), *list;
 
 		if (v != NULL)
-			types &= types_of_keyword(s, v);
+			types &= types_of_keyword(s, v) | nullable(all, i);
 		types &= types_listed(all->part[i].v);
 		said |= v != NULL || qwen_schema_values(all->part[i].v,
 		    &list) > 0;
 	}
+	if (as_made)
+		types &= ~(int)all->out;
 	if (!as_made || said || find_open(all, &which) >= 0)
 		return types;
 	meant = types_meant(all);
@@ -150,20 +160,64 @@ qwen_schema_types(struct schema *s, const struct schema_all *all, int as_made)
 
 /* ---------------------------------------------------------- alternatives */
 
+/* Whether it allows all values of these types, and of more types. */
 static int
-check_apart(struct schema *s, yyjson_val *list, const struct schema_all *all,
-    size_t n)
+covers(struct schema *s, const struct schema_all *all, int types)
 {
-	size_t i, k;
+	yyjson_val *key, *v;
+	int i, of = qwen_schema_types(s, all, 0);
+	size_t k, max;
 
-	for (i = 0; i < n; i++) {
-		for (k = i + 1; k < n && !s->failed; k++) {
-			if (qwen_schema_disjoint(s, &all[i], &all[k], 0))
-				continue;
-			qwen_schema_fail(s, list, "a value may fit both %zu "
-			    "and %zu: say anyOf if that is right", i, k);
+	for (i = 0; i < all->n; i++) {
+		if (qwen_schema_values(all->part[i].v, &v) > 0 ||
+		    qwen_schema_has(all, "anyOf") ||
+		    qwen_schema_has(all, "not"))
+			return 0;
+		yyjson_obj_foreach(all->part[i].v, k, max, key, v) {
+			if (qwen_schema_speaks_of(yyjson_get_str(key)) & types)
+				return 0;
 		}
 	}
+	return (types & ~of) == 0;
+}
+
+/*
+ * Of those of which one alone may hold: where what is made of one fits another,
+ * types that both have are left out of it, if others are left and they are not
+ * of objects or arrays; else it is told that two may fit.
+ */
+static int
+keep_apart(struct schema *s, yyjson_val *list, struct schema_all *all,
+    size_t n)
+{
+	char *drop = qwen_alloc(n, 1);
+	size_t i, k;
+	int both, own;
+
+	if (drop == NULL)
+		return qwen_schema_oom(s);
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < n && !s->failed; k++) {
+			if (i == k || qwen_schema_disjoint(s, &all[i], &all[k],
+			    0))
+				continue;
+			own = qwen_schema_types(s, &all[i], 1);
+			both = own & qwen_schema_types(s, &all[k], 0);
+			if ((own & ~both) != 0 && (both & (TYPE_ARRAY |
+			    TYPE_OBJECT)) == 0)
+				all[i].out |= (unsigned)both;
+			else if (covers(s, &all[k], both) && !covers(s, &all[i],
+			    qwen_schema_types(s, &all[k], 0)))
+				drop[i] = 1;
+			else
+				qwen_schema_note(s, list, "a value may fit "
+				    "both %zu and %zu of oneOf: it is taken as "
+				    "anyOf", i, k);
+		}
+	}
+	for (i = 0; i < n; i++)
+		all[i].never |= drop[i];
+	free(drop);
 	return !s->failed;
 }
 
@@ -189,7 +243,7 @@ choose(struct schema *s, const struct schema_all *all, int i,
 			each[k].part[i].one = 1;
 		qwen_schema_gather(s, &each[k], v, i);
 	}
-	if (which[0] == 'a' || check_apart(s, list, each, n)) {
+	if (which[0] == 'a' || keep_apart(s, list, each, n)) {
 		for (k = 0; k < n && !s->failed; k++)
 			qwen_snode_add(s, out, qwen_schema_value(s, &each[k]));
 	}
@@ -219,12 +273,68 @@ refuse(struct schema *s, const struct schema_all *all, int types)
 	}
 }
 
+/* Whether a value without parts is one that not lists. */
+static int
+is_out(const struct schema_all *all, const char *text)
+{
+	yyjson_val *v;
+	size_t n;
+	int i;
+
+	for (i = 0; i < all->n; i++) {
+		n = qwen_schema_values(qwen_schema_get(all, i, "not"), &v);
+		for (; n > 0; n--, v = unsafe_yyjson_get_next(v)) {
+			if (text[0] == 'n' ? yyjson_is_null(v) :
+			    yyjson_is_bool(v) && yyjson_get_bool(v) ==
+			    (text[0] == 't'))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+static void
+add_plain(struct schema *s, const struct schema_all *all, uint32_t out,
+    const char *text)
+{
+	if (!is_out(all, text))
+		qwen_snode_add(s, out, qwen_snode_text(s, "\"%s\"", text));
+}
+
+/* What has parts, or a length, of which nothing stands as it is. */
+static void
+add_others(struct schema *s, const struct schema_all *all, uint32_t out,
+    int types)
+{
+	if (types & TYPE_OBJECT)
+		qwen_snode_add(s, out, qwen_schema_object(s, all));
+	if (types & TYPE_ARRAY)
+		qwen_snode_add(s, out, qwen_schema_array(s, all));
+	if (types & TYPE_NUMBER)
+		qwen_snode_add(s, out, qwen_schema_number(s, all,
+		    types & TYPE_NUMBER));
+	if (types & TYPE_BOOLEAN) {
+		add_plain(s, all, out, "true");
+		add_plain(s, all, out, "false");
+	}
+	if (types & TYPE_NULL)
+		add_plain(s, all, out, "null");
+}
+
+/* Nothing is said of it, not even of which type it is. */
+static int
+is_any(struct schema *s, const struct schema_all *all)
+{
+	return qwen_schema_types(s, all, 1) == TYPE_ANY && all->out == 0 &&
+	    types_meant(all) == 0 && !qwen_schema_has(all, "not");
+}
+
 uint32_t
 qwen_schema_value(struct schema *s, const struct schema_all *all)
 {
 	const char *which;
 	uint32_t out;
-	int i, types;
+	int i, types, raw = s->raw;
 
 	if (!qwen_schema_step(s) || all->never)
 		return SNODE_NEVER;
@@ -234,25 +344,40 @@ qwen_schema_value(struct schema *s, const struct schema_all *all)
 	refuse(s, all, types);
 	if (qwen_schema_listed(s, all, &out))
 		return out;
-	if (types == TYPE_ANY && types_meant(all) == 0)
-		return qwen_snode_text(s, "value");
+	if (is_any(s, all))
+		return qwen_snode_text(s, raw ? "text" : "value");
 	out = qwen_snode(s, SNODE_ALT);
-	if (types & TYPE_OBJECT)
-		qwen_snode_add(s, out, qwen_schema_object(s, all));
-	if (types & TYPE_ARRAY)
-		qwen_snode_add(s, out, qwen_schema_array(s, all));
+	s->raw = 0;
+	add_others(s, all, out, types);
+	s->raw = raw;
 	if (types & TYPE_STRING)
 		qwen_snode_add(s, out, qwen_schema_string(s, all));
-	if (types & TYPE_NUMBER)
-		qwen_snode_add(s, out, qwen_schema_number(s, all,
-		    types & TYPE_NUMBER));
-	if (types & TYPE_BOOLEAN) {
-		qwen_snode_add(s, out, qwen_snode_text(s, "\"true\""));
-		qwen_snode_add(s, out, qwen_snode_text(s, "\"false\""));
-	}
-	if (types & TYPE_NULL)
-		qwen_snode_add(s, out, qwen_snode_text(s, "\"null\""));
 	return s->failed ? SNODE_NEVER : out;
+}
+
+unsigned
+qwen_schema_raw_types(struct schema *s, const struct schema_all *all)
+{
+	struct schema_all one;
+	yyjson_val *v;
+	const char *which;
+	unsigned types = 0;
+	size_t k, max;
+	int i = find_open(all, &which);
+
+	if (!qwen_schema_step(s) || all->never)
+		return 0;
+	if (i < 0)
+		return is_any(s, all) ? 0 : (unsigned)qwen_schema_types(s, all,
+		    1) & ~(unsigned)TYPE_STRING;
+	yyjson_arr_foreach(qwen_schema_get(all, i, which), k, max, v) {
+		one = *all;
+		one.part[i].any |= which[0] == 'a';
+		one.part[i].one |= which[0] == 'o';
+		qwen_schema_gather(s, &one, v, i);
+		types |= qwen_schema_raw_types(s, &one);
+	}
+	return types;
 }
 
 static int
@@ -260,7 +385,7 @@ is_same(const struct schema_all *a, const struct schema_all *b)
 {
 	int i;
 
-	if (a->n != b->n)
+	if (a->n != b->n || a->out != b->out)
 		return 0;
 	for (i = 0; i < a->n; i++) {
 		if (a->part[i].v != b->part[i].v)
@@ -306,7 +431,7 @@ qwen_schema_child(struct schema *s, const struct schema_all *all)
 	for (i = 0; i < all->n; i++)
 		many |= qwen_schema_values(all->part[i].v, &v) > 4;
 	types = qwen_schema_types(s, all, 1);
-	if (types == TYPE_ANY && types_meant(all) == 0)
+	if (is_any(s, all))
 		return qwen_schema_value(s, all);
 	return many || (types & (TYPE_ARRAY | TYPE_OBJECT)) ?
 	    rule_of(s, all) : qwen_schema_value(s, all);

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * types.c - of which types the parameters of tools are, for who reads a call in
+ * which values stand as texts: a schema that says it by a reference or in parts
+ * is replaced by its types.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "text/chat/tools.h"
+#include "text/request/ask.h"
+
+
+static const char *const names[] = { "string", "integer", "number", "boolean",
+    "null", "object", "array" };
+
+enum {
+	STRING = 1, INTEGER = 2, NUMBER = 4, BOOLEAN = 8, NONE = 16,
+	OBJECT = 32, ARRAY = 64,
+};
+
+static unsigned
+type_named(yyjson_val *v)
+{
+	unsigned i;
+
+	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (yyjson_equals_str(v, names[i]))
+			return 1u << i;
+	}
+	return 0;
+}
+
+static unsigned
+type_of(yyjson_val *v)
+{
+	switch (yyjson_get_type(v)) {
+	case YYJSON_TYPE_NULL:
+		return NONE;
+	case YYJSON_TYPE_BOOL:
+		return BOOLEAN;
+	case YYJSON_TYPE_STR:
+		return STRING;
+	case YYJSON_TYPE_ARR:
+		return ARRAY;
+	case YYJSON_TYPE_OBJ:
+		return OBJECT;
+	default:
+		return strpbrk(yyjson_get_raw(v), ".eE") == NULL ? INTEGER :
+		    NUMBER;
+	}
+}
+
+static yyjson_val *
+referred(yyjson_val *schema, yyjson_val *root, int *steps)
+{
+	const char *ref = yyjson_get_str(yyjson_obj_get(schema, "$ref"));
+
+	if (ref == NULL || strncmp(ref, "#/", 2) != 0)
+		return NULL;
+	/* a name is looked for among all of them */
+	*steps -= (int)(yyjson_obj_size(root) + yyjson_obj_size(
+	    yyjson_obj_get(root, "$defs")) + yyjson_obj_size(
+	    yyjson_obj_get(root, "definitions")) + strlen(ref)) / 8;
+	return *steps < 0 ? NULL : yyjson_ptr_get(root, ref + 1);
+}
+
+/* What is said by type, enum, const, or keywords of objects and arrays. */
+static unsigned
+said(yyjson_val *schema)
+{
+	yyjson_val *type = yyjson_obj_get(schema, "type"), *v;
+	unsigned set = type_named(type);
+	size_t i, n;
+
+	yyjson_arr_foreach(type, i, n, v)
+		set |= type_named(v);
+	if (set != 0)
+		return set | (yyjson_is_true(yyjson_obj_get(schema,
+		    "nullable")) ? NONE : 0u);
+	if ((v = yyjson_obj_get(schema, "const")) != NULL)
+		return type_of(v);
+	yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
+		set |= type_of(v);
+	if (set != 0)
+		return set;
+	if (yyjson_obj_get(schema, "properties") != NULL ||
+	    yyjson_obj_get(schema, "additionalProperties") != NULL)
+		return OBJECT;
+	return yyjson_obj_get(schema, "items") != NULL ||
+	    yyjson_obj_get(schema, "prefixItems") != NULL ? ARRAY : 0;
+}
+
+/* All types that a schema allows; 0 if it says nothing of them. */
+static unsigned
+types_of(yyjson_val *schema, yyjson_val *root, int *steps)
+{
+	static const char *const lists[] = { "anyOf", "oneOf", "allOf" };
+	yyjson_val *v;
+	unsigned set = said(schema), part;
+	size_t i, n, k;
+
+	if (--*steps < 0)
+		return set;
+	if ((v = referred(schema, root, steps)) != NULL && set == 0)
+		set = types_of(v, root, steps);
+	for (k = 0; k < 3 && set == 0; k++) {
+		yyjson_arr_foreach(yyjson_obj_get(schema, lists[k]), i, n, v) {
+			part = types_of(v, root, steps);
+			if (k < 2)
+				set |= part;
+			else if (part != 0)
+				set = set == 0 ? part : set & part;
+		}
+	}
+	return set;
+}
+
+int
+qwen_ask_is_text(yyjson_val *schema, yyjson_val *root, int *steps)
+{
+	unsigned set = types_of(schema, root, steps);
+
+	return set == 0 || (set & STRING) != 0;
+}
+
+/* Whether who looks for type, anyOf, oneOf and enum alone would not see it. */
+static int
+is_hidden(yyjson_val *schema, int *steps)
+{
+	static const char *const keys[] = { "$ref", "allOf", "const",
+	    "nullable" };
+	yyjson_val *v;
+	size_t i, n, k;
+
+	if (--*steps < 0)
+		return 1;
+	for (k = 0; k < 4; k++) {
+		if (yyjson_obj_get(schema, keys[k]) != NULL)
+			return 1;
+	}
+	for (k = 0; k < 2; k++) {
+		yyjson_arr_foreach(yyjson_obj_get(schema, k == 0 ? "anyOf" :
+		    "oneOf"), i, n, v) {
+			if (is_hidden(v, steps))
+				return 1;
+		}
+	}
+	return yyjson_is_obj(schema) && yyjson_obj_get(schema, "type") == NULL;
+}
+
+static void
+write_property(struct qwen_text *t, yyjson_val *schema, yyjson_val *root,
+    int *steps)
+{
+	unsigned set = types_of(schema, root, steps), i;
+	const char *before = "{\"type\":[";
+
+	if (set == 0 || !is_hidden(schema, steps)) {
+		qwen_ask_write(t, schema);
+		return;
+	}
+	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (!(set >> i & 1))
+			continue;
+		qwen_text_fmt(t, "%s\"%s\"", before, names[i]);
+		before = ",";
+	}
+	qwen_text_str(t, "]}");
+}
+
+static void
+write_parameters(struct qwen_text *t, yyjson_val *root, int *steps)
+{
+	yyjson_val *key, *v, *name, *schema;
+	size_t i, n, k, max;
+
+	qwen_text_str(t, yyjson_obj_size(root) == 0 ? "{" : "");
+	yyjson_obj_foreach(root, i, n, key, v) {
+		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (!yyjson_equals_str(key, "properties") ||
+		    !yyjson_is_obj(v)) {
+			qwen_ask_write(t, v);
+			continue;
+		}
+		qwen_text_str(t, yyjson_obj_size(v) == 0 ? "{" : "");
+		yyjson_obj_foreach(v, k, max, name, schema) {
+			qwen_ask_write_key(t, k, yyjson_get_str(name),
+			    yyjson_get_len(name));
+			write_property(t, schema, root, steps);
+		}
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "}");
+}
+
+/* An object, with its parameters so, and those of its function. */
+static void
+write_tool(struct qwen_text *t, yyjson_val *tool, int *steps)
+{
+	yyjson_val *key, *v;
+	size_t i, n;
+
+	qwen_text_str(t, yyjson_obj_size(tool) == 0 ? "{" : "");
+	yyjson_obj_foreach(tool, i, n, key, v) {
+		qwen_ask_write_key(t, i, yyjson_get_str(key),
+		    yyjson_get_len(key));
+		if (yyjson_equals_str(key, "function") && yyjson_is_obj(v))
+			write_tool(t, v, steps);
+		else if (yyjson_equals_str(key, "parameters") &&
+		    yyjson_is_obj(v))
+			write_parameters(t, v, steps);
+		else
+			qwen_ask_write(t, v);
+	}
+	qwen_text_str(t, "}");
+}
+
+int
+qwen_ask_keep_tools(struct qwen_ask *r)
+{
+	struct qwen_text t = { 0 };
+	int steps = QWEN_TYPE_STEPS;
+	yyjson_val *tool;
+	size_t i, n;
+
+	qwen_text_str(&t, "[");
+	yyjson_arr_foreach(r->tools, i, n, tool) {
+		qwen_text_str(&t, i > 0 ? "," : "");
+		write_tool(&t, tool, &steps);
+	}
+	qwen_text_str(&t, "]");
+	if (t.failed) {
+		qwen_text_fini(&t);
+		return qwen_oom(&r->no->err);
+	}
+	r->q->tools = t.s;
+	r->q->n_tools = t.n;
+	return 0;
+}

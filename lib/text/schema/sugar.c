@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sugar.c - keywords that say in short what others say at length: if, not,
+ * dependentRequired and the like become a schema without them, of anyOf, allOf
+ * and the opposites of keywords.  Of not it leaves lists of plain values and
+ * patterns, which values are told apart by as they are made.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "text/json/json.h"
+#include "text/schema/schema.h"
+
+enum { DEPTH = 24, TEXTS = 500, BYTES = 1 << 20 };
+
+static void
+put(struct schema *s, struct qwen_text *t, yyjson_val *v)
+{
+	size_t n = 0;
+	char *text = yyjson_val_write(v, 0, &n);
+
+	if (text == NULL)
+		t->failed = 1;
+	else
+		qwen_text_add(t, text, n);
+	free(text);
+	s->work += n / 16;
+	if (t->n > BYTES)
+		qwen_schema_fail(s, NULL, "if, not and the like come to more "
+		    "than %d bytes", BYTES);
+	qwen_schema_step(s);
+}
+
+/* {"properties":{"KEY": */
+static void
+open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
+{
+	qwen_text_str(t, "\"properties\":{");
+	put(s, t, key);
+	qwen_text_str(t, ":");
+}
+
+/* -------------------------------------------------------------- the opposite */
+
+static void opposite(struct schema *s, struct qwen_text *t, yyjson_val *v,
+    int depth);
+
+/* All types but these; numbers as a whole. */
+static void
+other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
+{
+	static const char *const name[] = { "null", "boolean", "number",
+	    "string", "array", "object" };
+	yyjson_val *v;
+	size_t i, k, max, n = 0;
+	int out;
+
+	qwen_text_str(t, "{\"type\":[");
+	for (i = 0; i < sizeof name / sizeof name[0]; i++) {
+		out = yyjson_equals_str(type, name[i]) || (i == 2 &&
+		    yyjson_equals_str(type, "integer"));
+		yyjson_arr_foreach(type, k, max, v)
+			out |= yyjson_equals_str(v, name[i]) || (i == 2 &&
+			    yyjson_equals_str(v, "integer"));
+		if (!out)
+			qwen_text_fmt(t, "%s\"%s\"", n++ > 0 ? "," : "",
+			    name[i]);
+	}
+	qwen_text_str(t, "]}");
+	(void)s;
+}
+
+/* One of these is missing. */
+static void
+one_missing(struct schema *s, struct qwen_text *t, yyjson_val *list)
+{
+	yyjson_val *key;
+	size_t i, max;
+
+	qwen_text_str(t, "{\"type\":\"object\",\"anyOf\":[");
+	yyjson_arr_foreach(list, i, max, key) {
+		qwen_text_str(t, i > 0 ? ",{" : "{");
+		open_property(s, t, key);
+		qwen_text_str(t, "false}}");
+	}
+	qwen_text_str(t, yyjson_arr_size(list) > 0 ? "]}" : "false]}");
+}
+
+/* One of these is there, and is not what is said of it. */
+static void
+one_other(struct schema *s, struct qwen_text *t, yyjson_val *list, int depth)
+{
+	yyjson_val *key, *v;
+	size_t i, max;
+
+	qwen_text_str(t, "{\"type\":\"object\",\"anyOf\":[");
+	yyjson_obj_foreach(list, i, max, key, v) {
+		qwen_text_str(t, i > 0 ? ",{\"required\":[" :
+		    "{\"required\":[");
+		put(s, t, key);
+		qwen_text_str(t, "],");
+		open_property(s, t, key);
+		opposite(s, t, v, depth + 1);
+		qwen_text_str(t, "}}");
+	}
+	qwen_text_str(t, yyjson_obj_size(list) > 0 ? "]}" : "false]}");
+}
+
+/* The opposites of a list's schemas, as the other kind of list. */
+static void
+opposites(struct schema *s, struct qwen_text *t, yyjson_val *list,
+    const char *as, int depth)
+{
+	yyjson_val *v;
+	size_t i, max;
+
+	qwen_text_fmt(t, "{\"%s\":[", as);
+	yyjson_arr_foreach(list, i, max, v) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		opposite(s, t, v, depth + 1);
+	}
+	qwen_text_str(t, "]}");
+}
+
+/* A bound: 1 if the keyword is one. */
+static int
+other_side(struct schema *s, struct qwen_text *t, const char *name,
+    yyjson_val *v)
+{
+	static const struct { const char *name, *type, *other; int add; } b[] = {
+		{ "minimum", "number", "exclusiveMaximum", 0 },
+		{ "maximum", "number", "exclusiveMinimum", 0 },
+		{ "exclusiveMinimum", "number", "maximum", 0 },
+		{ "exclusiveMaximum", "number", "minimum", 0 },
+		{ "minLength", "string", "maxLength", -1 },
+		{ "maxLength", "string", "minLength", 1 },
+		{ "minItems", "array", "maxItems", -1 },
+		{ "maxItems", "array", "minItems", 1 },
+	};
+	int64_t n;
+	size_t i;
+
+	for (i = 0; i < sizeof b / sizeof b[0]; i++) {
+		if (strcmp(name, b[i].name) != 0)
+			continue;
+		if (b[i].add == 0) {
+			if (!yyjson_is_raw(v))
+				qwen_schema_fail(s, v, "not a number");
+			qwen_text_fmt(t, "{\"type\":\"%s\",\"%s\":", b[i].type,
+			    b[i].other);
+			put(s, t, v);
+			qwen_text_str(t, "}");
+			return 1;
+		}
+		n = qwen_schema_count(s, v, v) + b[i].add;
+		if (n < 0)
+			qwen_text_str(t, "false");
+		else
+			qwen_text_fmt(t, "{\"type\":\"%s\",\"%s\":%lld}",
+			    b[i].type, b[i].other, (long long)n);
+		return 1;
+	}
+	return 0;
+}
+
+/* Values that can be told from others as they are made. */
+static int
+is_plain_list(yyjson_val *part)
+{
+	yyjson_val *v;
+	size_t n = qwen_schema_values(part, &v);
+
+	for (; n > 0; n--, v = unsafe_yyjson_get_next(v)) {
+		if (yyjson_is_ctn(v))
+			return 0;
+	}
+	return 1;
+}
+
+static void
+opposite_of(struct schema *s, struct qwen_text *t, yyjson_val *in,
+    yyjson_val *key, yyjson_val *v, int depth)
+{
+	const char *name = yyjson_get_str(key);
+
+	if (strcmp(name, "not") == 0)
+		put(s, t, v);
+	else if (strcmp(name, "type") == 0)
+		other_types(s, t, v);
+	else if (strcmp(name, "required") == 0)
+		one_missing(s, t, v);
+	else if (strcmp(name, "properties") == 0)
+		one_other(s, t, v, depth);
+	else if (strcmp(name, "anyOf") == 0)
+		opposites(s, t, v, "allOf", depth);
+	else if (strcmp(name, "allOf") == 0)
+		opposites(s, t, v, "anyOf", depth);
+	else if (strcmp(name, "$ref") == 0)
+		opposite(s, t, qwen_schema_refer(s, v), depth + 1);
+	else if (((strcmp(name, "const") == 0 || strcmp(name, "enum") == 0) &&
+	    is_plain_list(in)) || strcmp(name, "pattern") == 0) {
+		qwen_text_fmt(t, "{%s\"not\":{\"%s\":", name[0] == 'p' ?
+		    "\"type\":\"string\"," : "", name);
+		put(s, t, v);
+		qwen_text_str(t, "}}");
+	} else if (!other_side(s, t, name, v))
+		qwen_schema_fail(s, in, "%s within not or if is not supported",
+		    name);
+}
+
+/* One of the keywords does not hold. */
+static void
+opposite(struct schema *s, struct qwen_text *t, yyjson_val *v, int depth)
+{
+	yyjson_val *key, *part;
+	size_t i, max, n = 0;
+
+	if (yyjson_is_bool(v)) {
+		qwen_text_str(t, yyjson_get_bool(v) ? "false" : "true");
+		return;
+	}
+	if (depth > DEPTH || !yyjson_is_obj(v))
+		qwen_schema_fail(s, v, depth > DEPTH ? "not and if are nested "
+		    "too deeply" : "not a schema: neither an object nor true "
+		    "or false");
+	qwen_text_str(t, "{\"anyOf\":[");
+	yyjson_obj_foreach(v, i, max, key, part) {
+		if (s->failed)
+			return;
+		if (qwen_schema_is_note(yyjson_get_str(key)))
+			continue;
+		qwen_text_str(t, n++ > 0 ? "," : "");
+		opposite_of(s, t, v, key, part, depth);
+	}
+	qwen_text_str(t, n > 0 ? "]}" : "false]}");
+}
+
+/* ------------------------------------------------------------------- at length */
+
+/* A list of conditions, each but the first after a comma. */
+static void
+next(struct qwen_text *t)
+{
+	qwen_text_str(t, t->n > 0 && t->s[t->n - 1] != '[' ? "," : "");
+}
+
+/* If a member is there, others must be, or a schema holds. */
+static void
+add_dependent(struct schema *s, struct qwen_text *t, yyjson_val *v,
+    const char *name)
+{
+	yyjson_val *list = yyjson_obj_get(v, name), *key, *what;
+	size_t i, max;
+
+	if (list != NULL && !yyjson_is_obj(list))
+		qwen_schema_fail(s, v, "%s is not an object", name);
+	yyjson_obj_foreach(list, i, max, key, what) {
+		if (s->failed)
+			return;
+		next(t);
+		qwen_text_str(t, "{\"anyOf\":[{");
+		open_property(s, t, key);
+		qwen_text_str(t, "false}},");
+		if (yyjson_is_arr(what))
+			qwen_text_str(t, "{\"required\":");
+		put(s, t, what);
+		qwen_text_str(t, yyjson_is_arr(what) ? "}]}" : "]}");
+	}
+}
+
+static void
+add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
+{
+	yyjson_val *when = yyjson_obj_get(v, "if");
+	yyjson_val *then = yyjson_obj_get(v, "then");
+	yyjson_val *other = yyjson_obj_get(v, "else");
+
+	if (when == NULL || (then == NULL && other == NULL))
+		return;
+	next(t);
+	qwen_text_str(t, "{\"anyOf\":[{\"allOf\":[");
+	put(s, t, when);
+	if (then != NULL) {
+		qwen_text_str(t, ",");
+		put(s, t, then);
+	}
+	qwen_text_str(t, "]},{\"allOf\":[");
+	opposite(s, t, when, 0);
+	if (other != NULL) {
+		qwen_text_str(t, ",");
+		put(s, t, other);
+	}
+	qwen_text_str(t, "]}]}");
+}
+
+/* Whether not of v is what is left of it: a pattern is of strings alone. */
+static int
+is_left(yyjson_val *v)
+{
+	yyjson_val *not = yyjson_obj_get(v, "not");
+
+	if (!yyjson_is_obj(not) || yyjson_obj_size(not) != 1)
+		return 0;
+	if (yyjson_is_str(yyjson_obj_get(not, "pattern")))
+		return yyjson_equals_str(yyjson_obj_get(v, "type"), "string");
+	return (yyjson_obj_get(not, "const") != NULL ||
+	    yyjson_is_arr(yyjson_obj_get(not, "enum"))) && is_plain_list(not);
+}
+
+static void
+write(struct schema *s, struct qwen_text *t, yyjson_val *v)
+{
+	yyjson_val *not = yyjson_obj_get(v, "not");
+
+	qwen_text_str(t, "{\"allOf\":[");
+	add_dependent(s, t, v, "dependencies");
+	add_dependent(s, t, v, "dependentRequired");
+	add_dependent(s, t, v, "dependentSchemas");
+	add_if(s, t, v);
+	if (not != NULL && !is_left(v)) {
+		next(t);
+		opposite(s, t, not, 0);
+	}
+	next(t);
+	qwen_text_str(t, "true]}");
+}
+
+static int
+has_any(yyjson_val *v)
+{
+	yyjson_val *not = yyjson_obj_get(v, "not");
+
+	return yyjson_obj_get(v, "if") != NULL || (not != NULL &&
+	    !is_left(v)) || yyjson_obj_get(v, "dependencies") != NULL ||
+	    yyjson_obj_get(v, "dependentRequired") != NULL ||
+	    yyjson_obj_get(v, "dependentSchemas") != NULL;
+}
+
+yyjson_val *
+qwen_schema_sugar(struct schema *s, yyjson_val *v)
+{
+	struct qwen_text t = { 0 };
+	yyjson_doc *doc = NULL;
+	size_t i;
+
+	if (!has_any(v))
+		return NULL;
+	for (i = 0; i < s->n_sugar && qwen_schema_step(s); i++) {
+		if (s->sugar[i].of == v)
+			return yyjson_doc_get_root(s->sugar[i].doc);
+	}
+	if (s->n_sugar == TEXTS)
+		qwen_schema_fail(s, v, "more than %d of if, not and the like",
+		    TEXTS);
+	if (!s->failed)
+		write(s, &t, v);
+	if (!s->failed && (t.failed || qwen_grow(&s->sugar, &s->cap_sugar,
+	    s->n_sugar + 1, sizeof *s->sugar) < 0))
+		qwen_schema_oom(s);
+	if (!s->failed && (doc = qwen_json_open(t.s, t.n, s->err)) == NULL)
+		s->failed = 1;
+	qwen_text_fini(&t);
+	if (doc == NULL)
+		return NULL;
+	s->sugar[s->n_sugar++] = (struct schema_sugar){ v, doc };
+	return yyjson_doc_get_root(doc);
+}

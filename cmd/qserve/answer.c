@@ -291,6 +291,9 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 		fail_err(c, &err);
 	} else if (rc > 0 || is_late(c, i)) {
 		qserve_job_cancel(c->jobs[i]);
+		/* after the one call that may be, all of it is text */
+		if (c->q->one_call && c->q->answer[i].n_calls > 0)
+			remember(c, i, 0);
 		end_answer(c, i, rc > 0 ? "stop" : "length");
 	} else
 		step(c, is_first);
@@ -389,6 +392,7 @@ qserve_answer(struct qserve_call *c)
 		return;
 	}
 	s->parsing = NULL;
+	tool_tell_notes(&s->unknown);
 	c->q->arg = c;
 	c->q->number = c->number;
 	c->q->has_cached = 1;	/* nothing, where no engine is asked */

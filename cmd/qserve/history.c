@@ -163,25 +163,42 @@ insert(struct qserve_history *h, struct entry *e)
 		drop_oldest(h);
 }
 
+/*
+ * Whether the turn ends there, by the template's own words; or where a call does
+ * that is the only one: then nobody waited for its last tag.
+ */
+static int
+is_end(const struct qwen_prompt *p, size_t at)
+{
+	static const char *const ends[] = { "<|im_end|>",
+	    "\n</tool_call><|im_end|>", "</tool_call><|im_end|>" };
+	struct qwen_str s = qwen_prompt_text(p);
+	size_t i, n;
+
+	for (i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		n = strlen(ends[i]);
+		if (s.len - at >= n && memcmp(s.s + at, ends[i], n) == 0)
+			return memchr(qwen_prompt_own(p) + at, 0, n) == NULL;
+	}
+	return 0;
+}
+
 /* One of this prompt whose text comes next, up to the end of the turn. */
 static const struct entry *
 find(struct qserve_history *h, const unsigned char key[16],
     const struct qwen_prompt *p, size_t from)
 {
-	static const char end[] = "<|im_end|>";
 	struct qwen_str s = qwen_prompt_text(p);
-	const unsigned char *own = qwen_prompt_own(p);
 	const struct entry *e;
 	unsigned char text[16];
-	size_t to, n = sizeof end - 1;
+	size_t to;
 
 	for (e = *bucket(h, key); e != NULL; e = e->next) {
-		if (memcmp(e->key, key, 16) != 0 || s.len - from < n ||
-		    e->n_bytes > s.len - from - n)
+		if (memcmp(e->key, key, 16) != 0 ||
+		    e->n_bytes > s.len - from)
 			continue;
 		to = from + (size_t)e->n_bytes;
-		if (memcmp(s.s + to, end, n) != 0 ||
-		    memchr(own + to, 0, n) != NULL)
+		if (!is_end(p, to))
 			continue;
 		put_hash(text, XXH3_128bits(s.s + from, to - from));
 		if (memcmp(e->text, text, 16) == 0)

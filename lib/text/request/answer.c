@@ -252,23 +252,49 @@ add(struct qwen_answer *a, enum qwen_block_kind kind, struct qwen_str s,
 	return 0;
 }
 
+/*
+ * JSON with a space after each comma and colon, as templates write it: what a
+ * client sends back is then what the model has read, token by token.
+ */
+static void
+add_spaced(struct qwen_text *t, struct qwen_str json)
+{
+	size_t i, from = 0;
+	int inside = 0;
+
+	for (i = 0; i < json.len; i++) {
+		if (inside && json.s[i] == '\\')
+			i++;
+		else if (json.s[i] == '"')
+			inside = !inside;
+		else if (!inside && (json.s[i] == ',' || json.s[i] == ':')) {
+			qwen_text_add(t, json.s + from, i + 1 - from);
+			qwen_text_str(t, " ");
+			from = i + 1;
+		}
+	}
+	qwen_text_add(t, json.s + from, json.len - from);
+}
+
 static int
 add_call(struct qwen_answer *a, const struct qwen_reply_event *e,
     struct qwen_err *err)
 {
 	struct qwen_block *p;
+	size_t n;
 
 	/* several may come at once */
 	if (a->request->one_call && a->n_calls > 0)
 		return 0;
 	if (add(a, QWEN_BLOCK_CALL, e->name, err) < 0)
 		return -1;
-	qwen_text_add(&a->calls, e->text.s, e->text.len);
+	n = a->calls.n;
+	add_spaced(&a->calls, e->text);
 	if (a->calls.failed)
 		return qwen_oom(err);
 	p = &a->block[a->n_blocks - 1];
 	p->n_name = e->name.len;
-	p->n += e->text.len;
+	p->n += a->calls.n - n;
 	p->cut = e->cut;
 	a->n_calls++;
 	return 0;
@@ -371,7 +397,9 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 		return -1;
 	if (a->request->n_indent > 0)
 		a->outdents = qwen_infill_outdents(a);
-	return a->is_cut || a->outdents || (a->request->one_call && a->n_calls > 0);
+	/* where a grammar holds it to one call, it ends by itself, as a turn */
+	return a->is_cut || a->outdents || (a->request->one_call &&
+	    a->n_calls > 0 && !a->request->ends_itself);
 }
 
 int

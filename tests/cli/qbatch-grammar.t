@@ -110,6 +110,17 @@ for w in '"min_tokens":30' '"ignore_eos":true' '"temperature":1,"min_tokens":30'
 done
 echo '{"prompt":"x","max_tokens":40}' | qbatch -q "$NO" --ignore-eos --grammar a.gbnf >out
 is "$? $(jq -r .finish_reason out)" "0 stop" --ignore-eos
+# a prompt that is no chat's is not thought about first, unless it asks for that
+for i in 1 2 3 4 5 6; do
+	echo '{"prompt":"And God said","max_tokens":30,"temperature":1,"seed":'$i',
+	    "json_schema":{"type":"integer","maximum":9,"minimum":1}}' | tr -d '\n'
+	echo
+done >raw
+is "$(qbatch -m "$TOP/demo/demo.gguf" raw | jq -r .text | grep -cx '[1-9]')" 6 \
+    "no thinking block before what a grammar holds"
+printf 'root ::= [1-9]' >c.gbnf
+is "$(jq -c 'del(.json_schema)' raw | qbatch -m "$TOP/demo/demo.gguf" \
+    --grammar c.gbnf | jq -r .text | grep -cx '[1-9]')" 6 "nor with --grammar"
 echo '{"not":{}}' >bad.json
 refused 1 "a bad one for all" qbatch "$NO" --json-schema bad.json in
 refused 2 "which one?" qbatch "$NO" --json-schema b.json --grammar a.gbnf in

@@ -762,6 +762,30 @@ test_tags(void)
 	qwen_template_close(t);
 }
 
+/* Tools that are fine alone, and together more than a grammar can be. */
+static void
+test_too_many_rules(void)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+	int i;
+
+	unknown.n_notes = 0;
+	qwen_text_str(&t, "{" HI ",\"tool_choice\":\"required\",\"tools\":[");
+	for (i = 0; i < 40; i++)
+		qwen_text_fmt(&t, "%s{\"function\":{\"name\":\"t%d\","
+		    "\"parameters\":{\"properties\":{\"a\":{\"type\":"
+		    "\"string\",\"pattern\":\"^(?!x)[a-z]*$\",\"maxLength\":"
+		    "200}},\"required\":[\"a\"]}}}", i > 0 ? "," : "", i);
+	qwen_text_str(&t, "]}");
+	q = parse(QWEN_FORM_CHAT, t.s);
+	ok(may_be(q, CALL("{\"name\": \"t39\", \"arguments\": {\"b\": 1}}")) ==
+	    1 && unknown.n_notes == 1, "too many rules: anything, noted: %s %s",
+	    unknown.note[0], q->no.err.code != 0 ? q->no.err.msg : "");
+	qwen_request_free(q);
+	qwen_text_fini(&t);
+}
+
 static void
 test_tools_refused(void)
 {
@@ -816,6 +840,7 @@ test_tools_refused(void)
 	ok(unknown.n_notes == 1 && strstr(unknown.note[0], "tool f cannot be "
 	    "held") != NULL, "and that is noted: %s", unknown.note[0]);
 	qwen_request_free(q);
+	test_too_many_rules();
 	service.unknown = NULL;
 }
 

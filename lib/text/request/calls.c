@@ -12,7 +12,7 @@
 #include "text/request/ask.h"
 #include "text/schema/rules.h"
 
-enum { RULE = 32, TAG_MAX = 1000 };
+enum { RULE = 32, TAG_MAX = 1000, SMALL = 1 << 16 };
 
 struct calls {
 	struct qwen_ask	*r;
@@ -21,6 +21,7 @@ struct calls {
 	const char	*rule;		/* its rule, */
 	struct qwen_text schema;	/* and that of its parameters, as JSON */
 	int		 steps;		/* left to look at types */
+	int		 any;		/* no schema is held */
 };
 
 /* A literal of a grammar, between spaces. */
@@ -64,6 +65,8 @@ add_schema(struct calls *c, const char *name, const char *property, int raw)
 	property = property != NULL ? property : "";
 	if (c->schema.failed)
 		return qwen_oom(&c->r->no->err);
+	if (c->any)
+		return 0;
 	rc = qwen_schema_rules(&c->t, name, name, c->schema.s, c->schema.n,
 	    between[0] != '\0' ? property : NULL, &how, &err);
 	if (rc < 0 && err.code == QWEN_ENOMEM)
@@ -354,6 +357,46 @@ add_all(struct calls *c, yyjson_val *only, int tags, int answers)
 	return 0;
 }
 
+/*
+ * Whether the rules of all tools together are a grammar.  What is small always is,
+ * and need not be read twice.
+ */
+static int
+is_small(const struct calls *c, struct qwen_err *err)
+{
+	struct qwen_grammar *g;
+
+	if (c->t.failed || c->t.n < SMALL)
+		return 1;
+	if (qwen_grammar_open(&g, c->t.s, c->t.n, err) < 0)
+		return err->code == QWEN_ENOMEM;
+	qwen_grammar_close(g);
+	return 1;
+}
+
+/* The whole grammar; without the schemas where these are too much together. */
+static int
+write_all(struct calls *c, yyjson_val *only, int tags, const char *answer,
+    size_t n)
+{
+	struct qwen_unknown *u = c->r->s->unknown;
+	struct qwen_err err;
+	int rc;
+
+	for (;;) {
+		rc = add_all(c, only, tags, answer != NULL);
+		if (rc == 0 && answer != NULL)
+			rc = add_answer(c, answer, n);
+		if (rc < 0 || c->any || (u != NULL && u->strict) ||
+		    is_small(c, &err))
+			return rc;
+		qwen_unknown_note(u, "the schemas of the tools cannot be held "
+		    "together, so they are called with anything: %s", err.msg);
+		c->any = 1;
+		c->t.n = 0;
+	}
+}
+
 int
 qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
     size_t n)
@@ -364,9 +407,7 @@ qwen_ask_calls(struct qwen_ask *r, yyjson_val *only, const char *answer,
 	if (style == 0)
 		return wrong(r->no, "tool_choice", "the model's chat template "
 		    "has no calls of tools");
-	rc = add_all(&c, only, style == QWEN_CALLS_TAGS, answer != NULL);
-	if (rc == 0 && answer != NULL)
-		rc = add_answer(&c, answer, n);
+	rc = write_all(&c, only, style == QWEN_CALLS_TAGS, answer, n);
 	if (rc == 0 && c.t.failed)
 		rc = qwen_oom(&r->no->err);
 	r->q->ends_itself = r->q->one_call;

@@ -735,6 +735,76 @@ test_untold_tools(void)
 #define P(p, v) "<parameter=" p ">\n" v "\n</parameter>\n"
 #define FT(x) TAGS("<function=f>\n" x "</function>\n")
 
+/* Whether a parameter of that schema may be so many times a text, and another. */
+static int
+may_be_text(const struct qwen_request *q, int times, const char *text,
+    const char *last)
+{
+	struct qwen_text t = { 0 };
+	int rc;
+
+	qwen_text_str(&t, "<tool_call>\n<function=f>\n<parameter=a>\n");
+	for (; times > 0; times--)
+		qwen_text_str(&t, text);
+	qwen_text_fmt(&t, "%s\n</parameter>\n</function>\n</tool_call>", last);
+	rc = may_be(q, t.s);
+	qwen_text_fini(&t);
+	return rc;
+}
+
+static struct qwen_request *
+with_parameter(const char *schema)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_request *q;
+
+	qwen_text_fmt(&t, "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
+	    "\"parameters\":{\"properties\":{\"a\":%s},\"required\":[\"a\"],"
+	    "\"$defs\":{\"s\":{\"type\":\"string\",\"maxLength\":3}}}}}],"
+	    "\"tool_choice\":\"required\"}", schema);
+	q = parse(QWEN_FORM_CHAT, t.s);
+	qwen_text_fini(&t);
+	return q;
+}
+
+/* Limits of texts that stand between tags. */
+static void
+test_raw_texts(void)
+{
+	struct qwen_request *q = with_parameter("{\"type\":\"string\","
+	    "\"maxLength\":1000}");
+
+	ok(may_be_text(q, 100, "<p>a</p>", "") == 1 &&
+	    may_be_text(q, 200, "<<<a", "") == 1 && may_be_text(q, 0, "", "") == 1 &&
+	    may_be_text(q, 800, "\xc3\xa9", "") == 1, "long texts with tags");
+	ok(may_be_text(q, 1001, "a", "") == 0 && may_be_text(q, 200, "<p>a<",
+	    "b") == 0 && may_be_text(q, 1, "</parameter>", "") == 0,
+	    "but for longer ones, and the tag that ends them");
+	qwen_request_free(q);
+	q = with_parameter("{\"type\":[\"string\",\"null\"],\"minLength\":2,"
+	    "\"maxLength\":12}");
+	ok(may_be_text(q, 12, "<", "") == 1 && may_be_text(q, 13, "a", "") == 0 &&
+	    may_be_text(q, 1, "a", "") == 0 && may_be_text(q, 1, "null", "") == 1,
+	    "short ones, and null");
+	qwen_request_free(q);
+	q = with_parameter("{\"anyOf\":[{\"$ref\":\"#/$defs/s\"},{\"type\":"
+	    "\"integer\",\"maximum\":50},{\"type\":\"array\"}]}");
+	ok(may_be_text(q, 1, "ab", "") == 1 && may_be_text(q, 1, "49", "") == 1 &&
+	    may_be_text(q, 1, "51", "") == 0 && may_be_text(q, 1, "abcd", "") ==
+	    0 && may_be_text(q, 1, "[1, 2]", "") == 1 && may_be_text(q, 1, "[",
+	    "") == 0, "no text that is read as an integer is one");
+	qwen_request_free(q);
+	q = with_parameter("{\"type\":\"string\",\"pattern\":\"^<a>.*$\"}");
+	ok(may_be_text(q, 1, "<a></b>", "") == 1 && may_be_text(q, 1, "<b>",
+	    "") == 0 && may_be_text(q, 1, "<a></parameter>", "") == 0,
+	    "a pattern of tags");
+	qwen_request_free(q);
+	q = with_parameter("{\"type\":\"string\",\"minLength\":40}");
+	ok(may_be_text(q, 70, "a<", "") == 1 && may_be_text(q, 39, "a", "") == 0,
+	    "a least length");
+	qwen_request_free(q);
+}
+
 static void
 test_tags(void)
 {
@@ -758,6 +828,7 @@ test_tags(void)
 	    P("k", "1"))) == 0 && may_be(q, F("{}")) == 0,
 	    "and nothing else");
 	qwen_request_free(q);
+	test_raw_texts();
 	service.template = before;
 	qwen_template_close(t);
 }

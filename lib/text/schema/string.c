@@ -86,7 +86,8 @@ qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 /*
  * A text that stands between tags ends before the next tag.  Long ones with a
  * limit are told in chunks, of CHUNK characters and as many more as it takes for
- * the text not to be inside of what might be that tag, CHUNK_MOST at most.
+ * the text not to be inside of what might be that tag, CHUNK_MOST at most; what
+ * is lost is a row of more than four < where a chunk ends.
  */
 enum { CHUNK = 32, CHUNK_MOST = 36, EXACT = 64, EXACT_MOST = 250 };
 

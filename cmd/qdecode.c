@@ -236,6 +236,9 @@ generate(struct run *r)
 		done = done || is_full(r);
 	}
 	s = cli_now() - start;
+	if (r->n > before &&
+	    qwen_sampler_stopped(r->sampler) == QWEN_STOPPED_REPEAT)
+		cli_note("ended: the tokens repeat (--stop-repeat)");
 	if (r->n < opt.n && is_full(r))
 		cli_note("the context of %zu tokens is full; --shift goes on",
 		    qwen_model_n_ctx(r->model));

@@ -113,8 +113,9 @@ on_end(void *arg, enum qwen_job_end why, const struct qwen_err *why_failed)
 
 	if (why == QWEN_JOB_FAILED)
 		tool_refuse(&a->request->no, "failed", why_failed);
-	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH ? "length" : "stop",
-	    &err) < 0)
+	a->repeats = why == QWEN_JOB_REPEATS;
+	if (qwen_answer_end(a, why == QWEN_JOB_LENGTH || a->repeats ?
+	    "length" : "stop", &err) < 0)
 		fail(a->request, "failed", &err);
 	if (--item->n_left == 0)
 		land(item->run, item);

@@ -192,7 +192,7 @@ take(struct chat *c, struct qwen_reply *r, struct qwen_tok_decoder *d,
 	struct qwen_str s;
 
 	cli_must(NULL, qwen_tok_decoder_put(d, id, &s, &cli_err));
-	*cut = tool_stop_feed(c->cut, &s, stopped);
+	*cut = tool_stop_feed(c->cut, &s, stopped == QWEN_STOPPED_TEXT);
 	feed(r, s);
 	return stopped;
 }
@@ -224,7 +224,7 @@ room(int64_t n)
 	return left < QWEN_GUESS_MAX ? (size_t)left : QWEN_GUESS_MAX;
 }
 
-enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, INTERRUPTED };
+enum end { ENDED, CUT_BY_COUNT, CUT_BY_CONTEXT, CUT_AS_LOOP, INTERRUPTED };
 
 /* Tokens until the turn ends, or Ctrl-C; their text goes to the reply. */
 static enum end
@@ -244,8 +244,13 @@ generate(struct chat *c, struct qwen_reply *r)
 		if (end != ENDED)
 			break;
 		id = tool_choose(c->sampler, c->session);
-		if (tool_is_ending(&c->header, id) || take(c, r, d, id, &cut))
+		if (tool_is_ending(&c->header, id) ||
+		    take(c, r, d, id, &cut)) {
+			if (qwen_sampler_stopped(c->sampler) ==
+			    QWEN_STOPPED_REPEAT)
+				end = CUT_AS_LOOP;
 			break;
+		}
 		if (qwen_session_n_tokens(c->session) == c->n_ctx) {
 			end = CUT_BY_CONTEXT;
 			break;
@@ -272,6 +277,9 @@ tell_end(const struct chat *c, enum end end)
 	if (end == CUT_BY_COUNT)
 		cli_note("the answer is cut after %lld tokens (-n); /set n "
 		    "changes that", (long long)qchat_opt.n);
+	if (end == CUT_AS_LOOP)
+		cli_note("the answer is cut: it repeats itself "
+		    "(--stop-repeat)");
 	if (end == CUT_BY_CONTEXT && c->n_ctx < qwen_model_n_ctx(c->model))
 		warn("the answer is cut: there is memory for %zu tokens "
 		    "(--mem); see /undo and /reset", c->n_ctx);

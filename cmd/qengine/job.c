@@ -135,6 +135,8 @@ why_ended(const struct qengine_job *j, enum qwen_job_end why)
 	switch (why) {
 	case QWEN_JOB_ENDING:
 		return "ending";
+	case QWEN_JOB_REPEATS:
+		return "repeats";
 	case QWEN_JOB_FAILED:
 		return "failed";
 	case QWEN_JOB_CANCELLED:

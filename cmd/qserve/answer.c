@@ -328,6 +328,10 @@ qserve_answer_ended(struct qserve_call *c, size_t i,
 	if (strcmp(ev->why, "ending") == 0) {
 		remember(c, i, 1);
 		end_answer(c, i, "stop");
+	} else if (strcmp(ev->why, "repeats") == 0) {
+		remember(c, i, 0);
+		c->q->answer[i].repeats = 1;
+		end_answer(c, i, "length");
 	} else if (strcmp(ev->why, "length") == 0) {
 		remember(c, i, 0);
 		end_answer(c, i, "length");

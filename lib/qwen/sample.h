@@ -183,8 +183,11 @@ int qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens,
 
 /*
  * Whether the last token accepted was generated and completes a text at which
- * to stop, or ends that of a grammar.
+ * to stop, or ends that of a grammar: QWEN_STOPPED_TEXT; or is of an endless
+ * loop (stop-repeat): QWEN_STOPPED_REPEAT; or else 0.
  */
+enum { QWEN_STOPPED_TEXT = 1, QWEN_STOPPED_REPEAT };
+
 int qwen_sampler_stopped(const struct qwen_sampler *s);
 
 /*

@@ -69,6 +69,7 @@ struct qwen_choice {
 
 enum qwen_job_end {
 	QWEN_JOB_ENDING,	/* the last token is one that ends texts */
+	QWEN_JOB_REPEATS,	/* the tokens are an endless loop */
 	QWEN_JOB_ENOUGH,	/* the callback said so */
 	QWEN_JOB_LENGTH,	/* there are max, or the context is full; or all
 				   scores or hidden states were told */

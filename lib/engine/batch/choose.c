@@ -92,7 +92,7 @@ is_ending(const struct qwen_task *t)
 static int
 go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 {
-	int enough;
+	int enough, stopped;
 
 	if (t->failed) {
 		qwen_task_end(w, t, QWEN_JOB_FAILED, &t->err);
@@ -107,9 +107,12 @@ go_on(struct qwen_work *w, struct qwen_task *t, struct qwen_err *err)
 	w->stats.chosen++;
 	t->choice.n = t->n - t->n_prompt;
 	enough = t->job.token(t->job.arg, &t->choice);
-	if (is_ending(t) || (t->job.sampler != NULL &&
-	    qwen_sampler_stopped(t->job.sampler)))
+	stopped = t->job.sampler != NULL ?
+	    qwen_sampler_stopped(t->job.sampler) : 0;
+	if (is_ending(t) || stopped == QWEN_STOPPED_TEXT)
 		qwen_task_end(w, t, QWEN_JOB_ENDING, NULL);
+	else if (stopped != 0)
+		qwen_task_end(w, t, QWEN_JOB_REPEATS, NULL);
 	else if (enough)
 		qwen_task_end(w, t, QWEN_JOB_ENOUGH, NULL);
 	else if (t->choice.n >= t->job.max || t->n >= w->n_ctx)

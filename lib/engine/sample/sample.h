@@ -168,6 +168,7 @@ struct qwen_sample_world {
  */
 enum {
 	QWEN_RANK_STOP = 10,
+	QWEN_RANK_STOP_REPEAT = 15,
 	QWEN_RANK_THINK = 20,
 	QWEN_RANK_LOGIT_BIAS = 30,
 	QWEN_RANK_MIN_TOKENS = 40,

@@ -292,19 +292,23 @@ qwen_sampler_accept(struct qwen_sampler *s, const int32_t *tokens, size_t n,
 int
 qwen_sampler_stopped(const struct qwen_sampler *s)
 {
-	int stops = 0, holds = 0;
+	int stops = 0, holds = 0, now;
 	size_t i;
 
 	for (i = 0; i < s->n_run; i++) {
 		const struct qwen_slot *slot = s->run[i];
 
-		if (slot->m->stops != NULL)
-			stops |= slot->m->stops(slot->memory);
+		if (slot->m->stops != NULL &&
+		    (now = slot->m->stops(slot->memory)) != 0 && stops == 0)
+			stops = now;
 		if (slot->m->holds != NULL)
 			holds |= slot->m->holds(slot->v, slot->memory);
 	}
-	return s->generated && ((stops && !holds) ||
-	    (s->bound != NULL && qwen_bound_is_over(s->bound)));
+	if (!s->generated)
+		return 0;
+	if (s->bound != NULL && qwen_bound_is_over(s->bound))
+		return QWEN_STOPPED_TEXT;
+	return holds ? 0 : stops;
 }
 
 /* There is one method with something to save. */

@@ -218,6 +218,7 @@ f_extreme(const struct chat_use *c)
 	best = key_of(c, &l.v[0], attr, NULL, by_case);
 	for (i = 1; i < l.n && !c->r->failed; i++) {
 		key = key_of(c, &l.v[i], attr, NULL, by_case);
+		qwen_chat_step(c->r, 2);
 		if (!qwen_chat_compare(c->r, c->how == LEAST ? CHAT_LT :
 		    CHAT_GT, &key, &best))
 			continue;
@@ -369,6 +370,7 @@ f_sum(const struct chat_use *c)
 	for (i = 0; i < l.n && !c->r->failed; i++) {
 		v = attr == NULL || attr->type == CHAT_NONE ? l.v[i] :
 		    qwen_chat_path(c->r, &l.v[i], attr, NULL);
+		qwen_chat_step(c->r, 2);
 		sum = qwen_chat_binary(c->r, CHAT_ADD, &sum, &v);
 	}
 	return sum;
@@ -399,7 +401,7 @@ f_map(const struct chat_use *c)
 	} else if (a->n > 1U + (usual != NULL))
 		return refuse(c, "map of an attribute with other arguments");
 	out = qwen_chat_new_list(c->r, l.n);
-	for (i = 0; i < out.n && !c->r->failed; i++)
+	for (i = 0; i < out.n && qwen_chat_step(c->r, 8) == 0; i++)
 		out.v[i] = row != NULL ?
 		    qwen_chat_use(c->r, row, &l.v[i], &more) :
 		    qwen_chat_path(c->r, &l.v[i], attr, usual);

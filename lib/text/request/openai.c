@@ -114,6 +114,9 @@ add_finish(struct qwen_text *t, const struct qwen_answer *a)
 {
 	qwen_text_fmt(t, ",\"finish_reason\":\"%s\"", a->n_calls > 0 &&
 	    strcmp(a->finish, "stop") == 0 ? "tool_calls" : a->finish);
+	/* clients know few reasons: vLLM's name for this one stands beside */
+	if (a->repeats)
+		qwen_text_str(t, ",\"stop_reason\":\"repetition_detected\"");
 }
 
 /* "text": ..., "finish_reason": ... */

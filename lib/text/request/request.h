@@ -377,6 +377,7 @@ struct qwen_answer {
 	const struct qwen_ids	*prompt;
 	size_t			 n;		/* tokens */
 	const char		*finish;	/* "stop", "length"; NULL: goes on */
+	int			 repeats;	/* it was cut since it did */
 	const struct qwen_str	*stopped;	/* the request's stop string that
 						   ended it, or NULL */
 	struct qwen_text	 text;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * stop_repeat.c - an end to endless loops: where the tokens that were generated
+ * end with the same stretch K times in a row.
+ *
+ * A stretch has 1 to PERIOD_MAX tokens, and its copies at least TOKENS_MIN
+ * together, so that a line of dashes or a short table goes on.  For each length
+ * the sampler counts how many tokens, up to the last, are what stands that far
+ * before them: the same work for each token, however long the text is.
+ */
+#include "engine/sample/sample.h"
+
+enum { PERIOD_MAX = 512, TOKENS_MIN = 64 };
+
+static const struct qwen_sample_opt opts[] = {
+	{ .name = "stop-repeat", .type = QWEN_SAMPLE_INT, .arg = "K",
+	  .min = 0, .max = 1000, .def = 0,
+	  .help = "end if the same tokens come K times in a row; 0: never" },
+};
+
+struct memory {
+	int32_t		 last[PERIOD_MAX];	/* a ring */
+	uint32_t	 same[PERIOD_MAX];	/* by length - 1 */
+	uint64_t	 n;			/* generated, after the prompt */
+	int		 stopped;
+};
+
+static int
+begin(const union qwen_sample_value *v, void *memory,
+    const struct qwen_sample_world *w, struct qwen_err *err)
+{
+	(void)v;
+	(void)w;
+	(void)err;
+	((struct memory *)memory)->n = 0;
+	return 0;
+}
+
+static int
+accept(const union qwen_sample_value *v, void *memory, int32_t token,
+    int generated)
+{
+	struct memory *m = memory;
+	uint64_t p, copies = (uint64_t)v[0].i, want;
+
+	m->stopped = 0;
+	if (!generated) {
+		m->n = 0;
+		return 0;
+	}
+	for (p = 1; p <= PERIOD_MAX && p <= m->n; p++) {
+		m->same[p - 1] = m->last[(m->n - p) % PERIOD_MAX] != token ?
+		    0 : m->same[p - 1] < UINT32_MAX ? m->same[p - 1] + 1 :
+		    UINT32_MAX;
+		want = p * copies > TOKENS_MIN ? p * copies : TOKENS_MIN;
+		if (copies > 1 && m->same[p - 1] >= want - p)
+			m->stopped = QWEN_STOPPED_REPEAT;
+	}
+	if (p <= PERIOD_MAX)
+		m->same[p - 1] = 0;
+	m->last[m->n++ % PERIOD_MAX] = token;
+	return 0;
+}
+
+static int
+stops(const void *memory)
+{
+	return ((const struct memory *)memory)->stopped;
+}
+
+const struct qwen_sampler_method qwen_sampler_stop_repeat = {
+	.name = "stop-repeat", .rank = QWEN_RANK_STOP_REPEAT, .keeps_best = 1,
+	.memory = sizeof(struct memory),
+	.n_opts = 1, .opts = opts,
+	.begin = begin, .accept = accept, .stops = stops,
+};

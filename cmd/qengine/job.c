@@ -74,6 +74,21 @@ on_begun(void *arg, size_t n_cached)
 	ev.n_prompt = j->n_prompt;
 	ev.n_cached = j->n_cached = n_cached;
 	qengine_tell(j->client, &ev);
+	/* before the first pass, which may take long */
+	if (!j->client->gone)
+		qengine_client_write(j->client);
+}
+
+/* That is told before the next pass, with what else there is. */
+static void
+on_read(void *arg, size_t n_read)
+{
+	struct qengine_job *j = arg;
+	struct qwen_event ev = event_of(j, QWEN_EVENT_PROGRESS);
+
+	ev.n_prompt = j->n_prompt;
+	ev.n_read = n_read;
+	qengine_tell(j->client, &ev);
 }
 
 static int
@@ -265,6 +280,7 @@ add(struct qengine *e, struct qengine_job *j, struct qwen_err *err)
 		.n_keep = o->n_keep, .begun = on_begun, .token = on_token,
 		.score = o->kind == QWEN_ORDER_SCORE ? on_score : NULL,
 		.hidden = o->kind == QWEN_ORDER_HIDDEN ? on_hidden : NULL,
+		.read = o->progress ? on_read : NULL,
 		.end = on_end, .arg = j,
 	};
 
@@ -348,6 +364,7 @@ tell_hello(struct qengine_client *c)
 	h->n_ctx = qwen_model_n_ctx(e->work.model);
 	h->n_embd = qwen_model_n_embd(e->work.model);
 	h->n_sequences = e->work.n_sequences;
+	h->tells_progress = 1;
 	qengine_tell(c, &ev);
 }
 

@@ -141,6 +141,11 @@ struct qwen_job {
 	 * tokens of it need not be read.  May be NULL.
 	 */
 	void	(*begun)(void *arg, size_t n_cached);
+	/*
+	 * Called after each pass that read some of the tokens: so many of them
+	 * are read by now, those included that need not be.  May be NULL.
+	 */
+	void	(*read)(void *arg, size_t n_read);
 	/* Called once; err (else NULL) tells why it failed. */
 	void	(*end)(void *arg, enum qwen_job_end why,
 		    const struct qwen_err *err);

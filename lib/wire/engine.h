@@ -59,6 +59,7 @@ struct qwen_hello {
 	enum qwen_kv	 k, v;
 	struct qwen_rope rope;
 	uint64_t	 n_ctx, n_embd, n_sequences;
+	int		 tells_progress;	/* if it is asked to */
 	size_t		 n_eog;
 	int32_t		 eog[QWEN_EOG_MAX];
 };
@@ -103,6 +104,7 @@ struct qwen_order {
 	size_t		 n_keep;
 	int		 priority;
 	uint64_t	 deadline_ms;	/* from when it came; 0: none */
+	int		 progress;	/* tell how far reading is */
 };
 
 /*
@@ -131,6 +133,7 @@ enum qwen_event_kind {
 				   message */
 	QWEN_EVENT_CACHED,	/* n_prompt, n_cached (in memory), n_stored */
 	QWEN_EVENT_STATS,
+	QWEN_EVENT_PROGRESS,	/* n_prompt, n_read */
 	QWEN_EVENT_ERROR,	/* of no request: error, message */
 };
 
@@ -148,7 +151,7 @@ struct qwen_event {
 	enum qwen_event_kind kind;
 	char		 id[QWEN_ORDER_ID + 1];
 	struct qwen_hello hello;
-	uint64_t	 n_prompt, n_cached, n_stored, n_tokens;
+	uint64_t	 n_prompt, n_cached, n_stored, n_tokens, n_read;
 	int32_t		 token;
 	int		 has_logprob;
 	double		 logprob;	/* finite */

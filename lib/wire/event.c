@@ -21,7 +21,8 @@ enum key {
 	K_N_CTX, K_N_EMBD, K_N_SEQUENCES, K_STARTED, K_N_PROMPT, K_N_CACHED,
 	K_ID, K_TOKEN, K_LOGPROB, K_TOP_IDS, K_TOP_LOGPROBS, K_SCORE, K_RANK,
 	K_AT, K_HIDDEN, K_END, K_WHY, K_N_TOKENS, K_ERROR, K_MESSAGE, K_CACHED,
-	K_N_STORED, K_STATS, K_KEYS, K_VALUES, K_ROPE, N_KEYS
+	K_N_STORED, K_STATS, K_KEYS, K_VALUES, K_ROPE, K_PROGRESS, K_N_READ,
+	K_FEATURES, N_KEYS
 };
 
 _Static_assert((int)N_KEYS <= (int)QWEN_KEYS_MAX, "there is a bit for each");
@@ -60,6 +61,9 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_KEYS] = { "keys", QWEN_SHAPE_TEXT },
 	[K_VALUES] = { "values", QWEN_SHAPE_TEXT },
 	[K_ROPE] = { "rope", QWEN_SHAPE_TEXT },
+	[K_PROGRESS] = { "progress", QWEN_SHAPE_TEXT },
+	[K_N_READ] = { "n_read", QWEN_SHAPE_UINT },
+	[K_FEATURES] = { "features", QWEN_SHAPE_TEXT },
 };
 
 static const struct qwen_key stats[QWEN_N_STATS] = {
@@ -95,6 +99,7 @@ static const struct {
 	{ K_END, QWEN_EVENT_END, K_END },
 	{ K_CACHED, QWEN_EVENT_CACHED, K_CACHED },
 	{ K_STATS, QWEN_EVENT_STATS, K_STATS },
+	{ K_PROGRESS, QWEN_EVENT_PROGRESS, K_PROGRESS },
 	{ K_ERROR, QWEN_EVENT_ERROR, N_KEYS },
 };
 
@@ -143,6 +148,21 @@ take_kv(const struct qwen_fields *f, enum key k, enum qwen_kv *out)
 	    (size_t)f->v[k].n);
 }
 
+/* Whether a list of words with a blank between them has this one. */
+static int
+has_word(const unsigned char *s, size_t n, const char *word)
+{
+	size_t len = strlen(word), i, end;
+
+	for (i = 0; i < n; i = end + 1) {
+		for (end = i; end < n && s[end] != ' '; end++)
+			;
+		if (end - i == len && memcmp(s + i, word, len) == 0)
+			return 1;
+	}
+	return 0;
+}
+
 static int
 take_hello(struct qwen_hello *h, const struct qwen_fields *f,
     struct qwen_err *err)
@@ -178,6 +198,9 @@ take_hello(struct qwen_hello *h, const struct qwen_fields *f,
 	    err) < 0 || qwen_rope_parse(&h->rope, rope) < 0))
 		return qwen_fail(err, QWEN_EUNSUP, "RoPE scaled in a way that "
 		    "this program does not know");
+	if (has(f, K_FEATURES))
+		h->tells_progress = has_word(f->v[K_FEATURES].s,
+		    (size_t)f->v[K_FEATURES].n, "progress");
 	h->n_ctx = f->v[K_N_CTX].n;
 	h->n_embd = f->v[K_N_EMBD].n;
 	h->n_sequences = f->v[K_N_SEQUENCES].n;
@@ -264,6 +287,7 @@ take(struct qwen_event *e, const struct qwen_fields *f,
 	e->n_cached = f->v[K_N_CACHED].n;
 	e->n_stored = f->v[K_N_STORED].n;
 	e->n_tokens = f->v[K_N_TOKENS].n;
+	e->n_read = f->v[K_N_READ].n;
 	e->at = f->v[K_AT].n;
 	e->rank = f->v[K_RANK].n;
 	if (take_text(f, K_WHY, e->why, sizeof e->why, err) < 0 ||
@@ -349,6 +373,8 @@ put_hello(struct qwen_put *p, const struct qwen_hello *h)
 	put_uint(p, K_N_CTX, h->n_ctx);
 	put_uint(p, K_N_EMBD, h->n_embd);
 	put_uint(p, K_N_SEQUENCES, h->n_sequences);
+	if (h->tells_progress)
+		put_str(p, K_FEATURES, "progress");
 }
 
 static void
@@ -409,6 +435,10 @@ put(struct qwen_put *p, const struct qwen_event *e)
 			put_uint(p, K_N_TOKENS, e->n_tokens);
 			put_error(p, e);
 		}
+		break;
+	case QWEN_EVENT_PROGRESS:
+		put_uint(p, K_N_PROMPT, e->n_prompt);
+		put_uint(p, K_N_READ, e->n_read);
 		break;
 	case QWEN_EVENT_STATS:
 		for (i = 0; i < QWEN_N_STATS; i++)

@@ -19,7 +19,7 @@ enum key {
 	K_QWEN, K_KIND, K_N_VOCAB, K_VOCABULARY, K_MODEL, K_ID, K_TOKENS,
 	K_MAX, K_SCORE, K_HIDDEN, K_LOGPROBS, K_SAMPLING, K_GRAMMAR, K_ENDING,
 	K_LOGITS, K_MASK, K_BIAS_IDS, K_BIAS, K_KEEP, K_PRIORITY, K_DEADLINE, K_CANCEL,
-	K_CACHED, K_STATS, N_KEYS
+	K_CACHED, K_STATS, K_PROGRESS, N_KEYS
 };
 
 _Static_assert((int)N_KEYS <= 32, "there is a bit for each");
@@ -49,6 +49,7 @@ static const struct qwen_key keys[N_KEYS] = {
 	[K_CANCEL] = { "cancel", QWEN_SHAPE_TEXT },
 	[K_CACHED] = { "cached", QWEN_SHAPE_IDS },
 	[K_STATS] = { "stats", QWEN_SHAPE_TEXT },
+	[K_PROGRESS] = { "progress", QWEN_SHAPE_UINT },
 };
 
 int
@@ -261,13 +262,14 @@ static int
 take_job(struct qwen_order *m, const struct qwen_fields *f,
     uint32_t n_vocab, struct qwen_err *err)
 {
-	uint64_t top = 0, priority = 0;
+	uint64_t top = 0, priority = 0, progress = 0;
 	size_t n_sampling;
 
 	if (take_ids(f, K_TOKENS, n_vocab, &m->tokens, &m->n, err) < 0 ||
 	    take_what(m, f, err) < 0 ||
 	    take_uint(f, K_LOGPROBS, QWEN_ORDER_TOP, &top, err) < 0 ||
 	    take_uint(f, K_PRIORITY, QWEN_ORDER_PRIORITY, &priority, err) < 0 ||
+	    take_uint(f, K_PROGRESS, 1, &progress, err) < 0 ||
 	    take_uint(f, K_DEADLINE, UINT32_MAX, &m->deadline_ms, err) < 0 ||
 	    take_text(f, K_SAMPLING, &m->sampling, &n_sampling, err) < 0 ||
 	    take_text(f, K_GRAMMAR, &m->grammar, &m->n_grammar, err) < 0 ||
@@ -283,6 +285,7 @@ take_job(struct qwen_order *m, const struct qwen_fields *f,
 	m->logprobs = has(f, K_LOGPROBS);
 	m->n_top = (size_t)top;
 	m->priority = (int)priority;
+	m->progress = (int)progress;
 	return take_bias(m, f, n_vocab, err) < 0 ? -1 : take_keep(m, f, err);
 }
 
@@ -301,7 +304,7 @@ static const struct {
 	{ K_TOKENS, QWEN_ORDER_GENERATE, BIT(ID) | BIT(MAX) | BIT(SCORE) |
 	    BIT(HIDDEN) | BIT(LOGPROBS) | BIT(SAMPLING) | BIT(GRAMMAR) |
 	    BIT(ENDING) | BIT(LOGITS) | BIT(MASK) | BIT(BIAS_IDS) | BIT(BIAS) | BIT(KEEP) |
-	    BIT(PRIORITY) | BIT(DEADLINE) },
+	    BIT(PRIORITY) | BIT(DEADLINE) | BIT(PROGRESS) },
 	{ K_CANCEL, QWEN_ORDER_CANCEL, 0 },
 	{ K_CACHED, QWEN_ORDER_CACHED, BIT(ID) },
 	{ K_STATS, QWEN_ORDER_STATS, 0 },
@@ -441,6 +444,8 @@ put_job(struct qwen_put *p, const struct qwen_order *m)
 	}
 	if (m->n_keep > 0)
 		put_keep(p, m);
+	if (m->progress)
+		qwen_put_uint(p, keys[K_PROGRESS].name, 1);
 	if (m->priority > 0)
 		qwen_put_uint(p, keys[K_PRIORITY].name,
 		    (uint64_t)m->priority);

@@ -184,6 +184,14 @@ printf '{"id":"c","cached":[%s,%s,1]}\n' "$(jq -r '.tokens | @csv' first)" "$t" 
     engine --store store | jq -c 'select(.cached) | [.n_cached, .n_stored]' >one
 is "$(cat one)" "[0,37]" "how much is there can be asked"
 
+# -- how far reading is
+printf '{"id":"p","tokens":[%s],"max":1,"progress":1}\n' "$(ids 900 3 4000 | paste -sd, -)" |
+    engine --no-store --batch 200 >one
+is "$(jq -sc 'map(select(.progress == "p")) | [(map(.n_prompt) | unique), (map(.n_read) | . == sort), .[-1].n_read, length > 3]' one)" \
+    "[[900],true,900,true]" "how far reading is, for who asks"
+is "$(jq -sc 'map(keys_unsorted[0]) | [.[0], .[-2], .[-1]]' one)" '["started","id","end"]' "between start and token"
+is "$(printf '{"qwen":1,"kind":"requests"}' | engine | jq -r .features)" progress "an engine says that it can"
+
 # -- texts of sampling: bytes are written %xx, and none is 0
 for v in %00 5% %zz; do
 	printf '{"id":"a","tokens":[1],"max":1,"sampling":"stop=%s"}\n' $v

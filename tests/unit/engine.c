@@ -48,6 +48,7 @@ same_order(const struct qwen_order *a, const struct qwen_order *b)
 	    a->n_keep == b->n_keep &&
 	    memcmp(a->keep, b->keep, a->n_keep * sizeof *a->keep) == 0 &&
 	    a->priority == b->priority && a->deadline_ms == b->deadline_ms &&
+	    a->progress == b->progress &&
 	    a->hello.has_vocab == b->hello.has_vocab &&
 	    memcmp(&a->hello.vocab, &b->hello.vocab,
 	    sizeof a->hello.vocab) == 0;
@@ -69,7 +70,8 @@ static const struct qwen_order orders[] = {
 	    .sampling = sampling, .grammar = grammar, .n_grammar = 13,
 	    .ending = none, .n_ending = 0, .mask = ids, .n_mask = 2,
 	    .bias_ids = ids, .bias = bias, .n_bias = 2, .keep = { 1, 4 },
-	    .n_keep = 2, .priority = 1000, .deadline_ms = UINT32_MAX },
+	    .n_keep = 2, .priority = 1000, .deadline_ms = UINT32_MAX,
+	    .progress = 1 },
 	{ .kind = QWEN_ORDER_SCORE, .id = "s", .tokens = ids, .n = 4,
 	    .from = 3, .logprobs = 1 },
 	{ .kind = QWEN_ORDER_HIDDEN, .id = "h", .tokens = ids, .n = 4 },
@@ -231,6 +233,12 @@ test_bad_orders(void)
 	qwen_put_end(&p);
 	refused(&t, "a", "grammar is not UTF-8");
 	begin(&p, "a");
+	qwen_put_ids(&p, "tokens", ids, 4);
+	qwen_put_uint(&p, "max", 3);
+	qwen_put_uint(&p, "progress", 2);
+	qwen_put_end(&p);
+	refused(&t, "a", "progress: 2");
+	begin(&p, "a");
 	qwen_put_text(&p, "cancel", "a", 1);
 	qwen_put_end(&p);
 	refused(&t, "a", "no place beside");
@@ -282,7 +290,9 @@ static const struct qwen_event events[] = {
 	{ .kind = QWEN_EVENT_STATS, .id = "x", .stat = { 1, 2, 3, 4, 5 } },
 	{ .kind = QWEN_EVENT_ERROR, .error = "bad", .message = "worse" },
 	{ .kind = QWEN_EVENT_HELLO, .hello = { .has_vocab = 1, .has_model = 1,
-	    .n_vocab = 7, .numerics = 2, .k = QWEN_KV_Q8_0 } },
+	    .n_vocab = 7, .numerics = 2, .k = QWEN_KV_Q8_0,
+	    .tells_progress = 1 } },
+	{ .kind = QWEN_EVENT_PROGRESS, .id = "a", .n_prompt = 9, .n_read = 7 },
 };
 
 static int
@@ -296,6 +306,7 @@ same_event(const struct qwen_event *a, const struct qwen_event *b)
 	    x.kind == y.kind && strcmp(x.id, y.id) == 0 &&
 	    x.n_prompt == y.n_prompt && x.n_cached == y.n_cached &&
 	    x.n_stored == y.n_stored && x.n_tokens == y.n_tokens &&
+	    x.n_read == y.n_read &&
 	    x.token == y.token && x.has_logprob == y.has_logprob &&
 	    memcmp(&x.logprob, &y.logprob, sizeof x.logprob) == 0 &&
 	    x.at == y.at && x.rank == y.rank && x.n_top == y.n_top &&
@@ -331,6 +342,31 @@ test_events(void)
 	qwen_text_fini(&t);
 }
 
+/* Whether an engine with these tells how far reading is. */
+static int
+features(const char *words)
+{
+	struct qwen_text t = { 0 };
+	struct qwen_put p = { .t = &t };
+	struct qwen_fp fp = { { 1 } };
+	struct qwen_event e;
+	int rc;
+
+	qwen_put_begin(&p);
+	qwen_put_uint(&p, "qwen", 1);
+	qwen_put_text(&p, "kind", "events", 6);
+	qwen_put_uint(&p, "n_vocab", 7);
+	qwen_put_fp(&p, "vocabulary", &fp);
+	qwen_put_fp(&p, "model", &fp);
+	qwen_put_uint(&p, "numerics", 1);
+	qwen_put_text(&p, "features", words, strlen(words));
+	qwen_put_end(&p);
+	rc = qwen_event_decode(&e, (unsigned char *)t.s, t.n, &err);
+	qwen_event_fini(&e);
+	qwen_text_fini(&t);
+	return rc == 0 && e.hello.tells_progress;
+}
+
 /* A later engine says more. */
 static void
 test_later(void)
@@ -354,6 +390,10 @@ test_later(void)
 	ok(qwen_event_decode(&e, (unsigned char *)t.s, t.n, &err) < 0,
 	    "an event of no known kind is not: %s", err.msg);
 	qwen_event_fini(&e);
+	ok(features("progress") && features("colour progress") &&
+	    features("progress colour") && !features("") &&
+	    !features("progressive") && !features("in-progress"),
+	    "of the features of a later engine, those that are known");
 	qwen_text_fini(&t);
 }
 

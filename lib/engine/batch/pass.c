@@ -197,7 +197,7 @@ make_room(struct qwen_work *w, const struct qwen_err *why)
 	qwen_task_end(w, w->active[0], QWEN_JOB_FAILED, &err);
 }
 
-/* What was read now, and what had been read before. */
+/* What was read now, which the job is told, and what had been read before. */
 static void
 count(struct qwen_work *w, const struct qwen_part *p,
     const struct qwen_task *t)
@@ -206,8 +206,12 @@ count(struct qwen_work *w, const struct qwen_part *p,
 
 	if (from < t->n_seen)
 		w->stats.again += (to < t->n_seen ? to : t->n_seen) - from;
-	else if (from < t->n_prompt)
-		w->stats.read += (to < t->n_prompt ? to : t->n_prompt) - from;
+	else if (from < t->n_prompt) {
+		to = to < t->n_prompt ? to : t->n_prompt;
+		w->stats.read += to - from;
+		if (t->job.read != NULL)
+			t->job.read(t->job.arg, to);
+	}
 }
 
 static int

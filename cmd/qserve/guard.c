@@ -66,26 +66,37 @@ read_keys(struct qserve *s)
 }
 
 /* A page's origin: scheme, host and port alone, or what none is called. */
-static void
-check_origin(const char *s)
+static int
+is_origin(const char *s)
 {
 	const char *at = strstr(s, "://");
 
-	if (strcmp(s, "*") != 0 && strcmp(s, "null") != 0 && (at == NULL ||
-	    at == s || at[3] == '\0' || at[3 + strcspn(at + 3, "/ ?#*")] != '\0'))
+	return strcmp(s, "null") == 0 || (at != NULL && at != s &&
+	    at[3] != '\0' && at[3 + strcspn(at + 3, "/ ?#*")] == '\0');
+}
+
+static void
+check_origin(const char *s)
+{
+	if (strcmp(s, "*") != 0 && !is_origin(s))
 		cli_usage("--cors: '%s' is no origin, as https://example.org is",
 		    s);
 }
 
 /* A name as host_name() gives it. */
-static void
-check_name(const char *s)
+static int
+is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
 
-	if (strcmp(s, "*") != 0 && (n == 0 || s[n] != '\0' ||
-	    s[n - 1] == '.'))
+	return n > 0 && s[n] == '\0' && s[n - 1] != '.';
+}
+
+static void
+check_name(const char *s)
+{
+	if (strcmp(s, "*") != 0 && !is_name(s))
 		cli_usage("--host: '%s' is no name, as example.org is", s);
 }
 
@@ -213,6 +224,42 @@ is_self(const struct qserve_call *c, const char *origin)
 
 /* ---------------------------------------------------------------- the guard */
 
+enum { SHOWN = 120 };	/* bytes of a name or an origin in an error */
+
+/* The name that the client used, and the option that allows it. */
+static void
+refuse_host(struct qserve_call *c, const char *host)
+{
+	char name[256];
+
+	if (host_name(host, name, sizeof name) && is_name(name) &&
+	    strlen(name) <= SHOWN)
+		qserve_error(c, 403, "host_not_allowed", "this server is not "
+		    "known as '%s'; to allow that name, start it with: "
+		    "qserve --host %s", name, name);
+	else
+		qserve_error(c, 403, "host_not_allowed", "this server is not "
+		    "known by the name in the header Host; to allow a name, "
+		    "start it with: qserve --host NAME");
+}
+
+/* The same of the page that a request comes from. */
+static void
+refuse_origin(struct qserve_call *c, const char *origin)
+{
+	size_t n = strspn(origin, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:/[]");
+
+	if (is_origin(origin) && origin[n] == '\0' && n <= SHOWN)
+		qserve_error(c, 403, "origin_not_allowed", "pages and apps of "
+		    "the origin '%s' may not use this server; to allow them, "
+		    "start it with: qserve --cors %s", origin, origin);
+	else
+		qserve_error(c, 403, "origin_not_allowed", "pages and apps of "
+		    "this origin may not use this server; to allow them, start "
+		    "it with: qserve --cors ORIGIN");
+}
+
 int
 qserve_guard(struct qserve_call *c)
 {
@@ -221,15 +268,13 @@ qserve_guard(struct qserve_call *c)
 	const char *origin = qserve_header(c, "Origin");
 
 	if (s->keys.n == 0 && host != NULL && !is_ours(s, host)) {
-		qserve_error(c, 403, "host_not_allowed", "this server is not "
-		    "called that; --host names it");
+		refuse_host(c, host);
 		return -1;
 	}
 	if (origin != NULL && is_in(&s->cors, origin)) {
 		c->origin = origin;
 	} else if (origin != NULL && !is_self(c, origin)) {
-		qserve_error(c, 403, "origin_not_allowed", "pages of other "
-		    "sites may not ask; --cors names those that may");
+		refuse_origin(c, origin);
 		return -1;
 	}
 	if (c->origin != NULL && strcmp(c->method, "OPTIONS") == 0) {

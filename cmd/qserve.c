@@ -107,6 +107,8 @@ static const struct cli_opt options[] = {
 	    "use this GGUF file, or folder of a hub"),
 	CLI_TEXT(0, "name", "name", &server.name,
 	    "what the model is called; the name of its file by default"),
+	CLI_LIST(0, "alias", "name", &server.aliases, NULL,
+	    "another name of the model in lists; can be given again"),
 	CLI_INT('n', "count", "count", &server.with.service.max, 1, INT64_MAX,
 	    "at most so many tokens, unless a request says"),
 	CLI_OPT_TEMPLATE(&server.with.template),
@@ -199,6 +201,7 @@ open_model(struct qserve *s)
 	struct qwen_service *v = &s->with.service;
 	struct qwen_gguf *g = tool_gguf(s->model_path);
 	struct qwen_tok *tok;
+	struct stat st;
 
 	cli_must(s->model_path, qwen_header_init(&s->header,
 	    QWEN_STREAM_LOGITS, g, &cli_err));
@@ -213,6 +216,8 @@ open_model(struct qserve *s)
 	cli_must(s->model_path, qwen_tok_decoder_new(&v->spell, tok,
 	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
 	s->gguf = g;
+	s->modified = stat(qwen_gguf_path(g, 0), &st) == 0 ? st.st_mtime :
+	    (time_t)s->started;
 	v->tok = tok;
 	v->unknown = &s->unknown;
 	tool_service_open(&s->with, g, &s->header);
@@ -242,6 +247,7 @@ close_all(struct qserve *s)
 	for (i = 0; i < s->keys.n; i++)
 		free((char *)(uintptr_t)s->keys.v[i]);
 	free(s->keys.v);
+	free(s->aliases.v);
 	free(s->hosts.v);
 	free(s->cors.v);
 	free(s->listen.v);

@@ -47,7 +47,9 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->n = p->n;
 	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
 	o->n_keep = c->about.n_keep;
-	o->max = q->max;
+	o->progress = q->tells_progress && i == 0;
+	/* one that is only read has an answer too, which nobody is told */
+	o->max = q->max > 0 ? q->max : 1;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
 	o->sampling = (char *)(uintptr_t)describe(c, i);
@@ -109,14 +111,15 @@ qserve_answer_tell(struct qserve_call *c, double now)
 	put_events(c);
 }
 
-/* How long it took, from when it came, and from its first token. */
+/* How long it took, from when it came, began to be read, and was answered. */
 static void
 note_times(struct qserve_call *c)
 {
-	double now = cli_now(), first = c->first > 0 ? c->first : now;
+	double now = cli_now(), reads = c->reads > 0 ? c->reads : c->since;
+	double first = c->first > 0 ? c->first : now;
 
-	c->q->times = (struct qwen_timings){ 1, now - c->since,
-	    first - c->since, now - first };
+	c->q->times = (struct qwen_timings){ 1, now - c->since, first - reads,
+	    now - first };
 }
 
 /* Nothing more comes, be it for a refusal. */
@@ -183,6 +186,19 @@ begin(struct qserve_call *c)
 	return c->dead ? -1 : 0;
 }
 
+/* How far the first prompt is read, for who asked; the others have it too. */
+static void
+tell_progress(struct qserve_call *c, size_t n_read)
+{
+	struct qwen_progress p = { c->q->answer[0].prompt->n, c->q->n_cached,
+	    n_read, cli_now() - c->reads };
+
+	if (!c->q->tells_progress || !c->streams || c->dead)
+		return;
+	qwen_sse_progress(c->sse, &p, &c->out);
+	put_events(c);
+}
+
 /*
  * The request is refused before any engine has seen it.  Codex looks for a prompt
  * that is too long in the events of a stream only, where OpenAI tells it.
@@ -203,9 +219,14 @@ static void
 started(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	/* the answers to a prompt have it in common */
-	if (i % c->q->n == 0)
+	if (i % c->q->n == 0) {
 		c->q->n_cached += (size_t)ev->n_cached;
-	begin(c);
+		c->n_prompt += c->q->answer[i].prompt->n;
+	}
+	if (c->reads <= 0)
+		c->reads = cli_now();
+	if (begin(c) == 0 && i == 0)
+		tell_progress(c, (size_t)ev->n_cached);
 }
 
 /* One has more: it is told now, or with what comes soon. */
@@ -282,6 +303,8 @@ token(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 
 	if (is_first)
 		c->first = cli_now();
+	if (c->q->max == 0)
+		return;
 	note_id(c, i, ev->token);
 	for (k = 0; k < ev->n_top && k < QWEN_LOGPROBS_MAX; k++)
 		top[k] = (struct qwen_likely){ ev->top_ids[k],
@@ -325,7 +348,10 @@ void
 qserve_answer_ended(struct qserve_call *c, size_t i,
     const struct qwen_event *ev)
 {
-	if (strcmp(ev->why, "ending") == 0) {
+	if (c->q->max == 0 && (strcmp(ev->why, "ending") == 0 ||
+	    strcmp(ev->why, "length") == 0)) {
+		end_answer(c, i, "length");
+	} else if (strcmp(ev->why, "ending") == 0) {
 		remember(c, i, 1);
 		end_answer(c, i, "stop");
 	} else if (strcmp(ev->why, "repeats") == 0) {
@@ -344,6 +370,8 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	if (ev->kind == QWEN_EVENT_STARTED)
 		started(c, i, ev);
+	else if (ev->kind == QWEN_EVENT_PROGRESS)
+		tell_progress(c, (size_t)ev->n_read);
 	else if (ev->kind == QWEN_EVENT_TOKEN)
 		token(c, i, ev);
 	else if (ev->kind == QWEN_EVENT_END)
@@ -426,7 +454,7 @@ qserve_answer_generate(struct qserve_call *c)
 	struct qwen_err err;
 	size_t i;
 
-	if (c->q->max > 0) {
+	if (c->q->n_answers > 0 && (c->q->max > 0 || !c->q->echo)) {
 		qserve_jobs_new(c, c->q->n_answers, &wants);
 		return;
 	}
@@ -464,4 +492,6 @@ qserve_answer_fini(struct qserve_call *c)
 	c->grammar = NULL;
 	c->n_grammar = 0;
 	c->has_news = 0;
+	c->n_prompt = 0;
+	c->reads = 0;
 }

@@ -88,14 +88,25 @@ qserve_wake(struct qserve_call *c)
 	MHD_resume_connection(c->conn->mhd);
 }
 
+/* Nobody gets what it has by now; an error stays what it is. */
 void
-qserve_drop(struct qserve_call *c)
+qserve_call_left(struct qserve_call *c)
 {
 	if (c->dead)
 		return;
 	c->dead = 1;
 	c->server->totals.left++;
+	if (c->status < 400)
+		c->status = QSERVE_LEFT;
 	qserve_jobs_cancel(c);
+}
+
+void
+qserve_drop(struct qserve_call *c)
+{
+	if (c->dead)
+		return;
+	qserve_call_left(c);
 	/* whatever the connection waits for, now it is over */
 	shutdown(c->conn->fd, SHUT_RDWR);
 	qserve_wake(c);

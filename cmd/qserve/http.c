@@ -95,7 +95,9 @@ look(struct qserve_call *c, const char *version)
 	int status;
 
 	c->route = qserve_route(c->method, c->path, &status, &c->allow);
-	c->form = c->route != NULL ? c->route->form : QWEN_FORM_CHAT;
+	c->form = c->route != NULL ? c->route->form :
+	    strncmp(c->path, "/api/", 5) == 0 ? QWEN_FORM_OLLAMA_CHAT :
+	    QWEN_FORM_CHAT;
 	/* what every client of Anthropic's sends, whatever it asks for */
 	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&
 	    qserve_header(c, "anthropic-version") != NULL)
@@ -191,6 +193,10 @@ add_cors(const struct qserve_call *c, struct MHD_Response *r)
 	if (headers != NULL)
 		MHD_add_response_header(r, "Access-Control-Allow-Headers",
 		    headers);
+	/* browsers ask that of servers of their own machine or network */
+	if (qserve_header(c, "Access-Control-Request-Private-Network") != NULL)
+		MHD_add_response_header(r,
+		    "Access-Control-Allow-Private-Network", "true");
 	MHD_add_response_header(r, "Access-Control-Max-Age", "86400");
 }
 
@@ -200,8 +206,7 @@ add_headers(struct qserve_call *c, struct MHD_Response *r)
 	char buf[32];
 
 	MHD_add_response_header(r, "Content-Type", c->streams ?
-	    "text/event-stream; charset=utf-8" :
-	    c->type != NULL ? c->type : "application/json");
+	    qwen_form_stream_type(c->form) : c->type != NULL ? c->type : "application/json");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	if (c->origin != NULL)
 		add_cors(c, r);
@@ -305,9 +310,13 @@ on_completed(void *arg, struct MHD_Connection *mhd, void **call,
 	struct qserve *s = arg;
 	struct qserve_call *c = *call;
 
-	(void)why;
 	if (c == NULL)
 		return;
+	/* who has all of a stream may leave before its very end */
+	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+	    why != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN &&
+	    !(c->ended && c->at == c->out.n))
+		qserve_call_left(c);
 	if (cli_verbose)
 		cli_note("%s %s: %d, %.3f s", c->method, c->path, c->status,
 		    cli_now() - c->since);

@@ -125,6 +125,8 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 		left = (j->call->deadline - cli_now()) * 1e3;
 		o.deadline_ms = left < 1 ? 1 : (uint64_t)left;
 	}
+	/* an older engine would refuse it */
+	o.progress = o.progress && e->hello.tells_progress;
 	snprintf(o.id, sizeof o.id, "%s", j->id);
 	j->engine = e;
 	j->n_sent++;
@@ -331,7 +333,8 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 	if (j == NULL)
 		return;
 	i = j->i;
-	j->told |= ev->kind != QWEN_EVENT_STARTED;
+	j->told |= ev->kind != QWEN_EVENT_STARTED &&
+	    ev->kind != QWEN_EVENT_PROGRESS;
 	if (c != NULL && is_turned_away(ev)) {
 		take_from(e, j);
 		put_back(e->server, j);

@@ -29,11 +29,12 @@ qserve_count(struct qserve_call *c)
 	size_t i, n = 0;
 
 	all->status[c->status < 600 ? c->status : 0]++;
+	/* those that no engine took were refused, or left before */
+	all->prompt += c->n_prompt;
 	if (c->q == NULL)
 		return;
 	for (i = 0; i < c->q->n_answers; i++)
 		n += c->q->answer[i].n;
-	all->prompt += c->q->n_prompt_tokens;
 	all->cached += c->q->n_cached;
 	all->chosen += n;
 	if (c->first <= 0)
@@ -146,7 +147,7 @@ put(struct qserve_call *c)
 	number(t, "requests", "gauge", s->n_calls, "Requests under way.");
 	number(t, "jobs", "gauge", s->n_jobs, "What engines are asked for.");
 	number(t, "prompt_tokens_total", "counter", all->prompt,
-	    "Tokens of prompts.");
+	    "Tokens of prompts that engines took.");
 	number(t, "cached_tokens_total", "counter", all->cached,
 	    "Tokens of prompts that need not be read.");
 	number(t, "generated_tokens_total", "counter", all->chosen,

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "history.h"
 #include "tool/service.h"
@@ -141,7 +142,10 @@ struct qserve_call {
 	uint64_t		*has;		/* tokens, by each of them */
 	struct qserve_engine	*prefers;	/* or NULL */
 	double			 deadline;	/* by cli_now(); 0: none */
+	double			 reads;		/* when the first engine began */
 	double			 first;		/* when something was told */
+	uint64_t		 n_prompt;	/* tokens of prompts that engines
+						   took */
 	struct qserve_stat	*stats;		/* of engines, for metrics */
 	/* answer.c */
 	struct qwen_request	*q;
@@ -205,6 +209,7 @@ struct qserve {
 	const char		*program;	/* its path */
 	const char		*model_path;
 	const char		*name;		/* of the model */
+	struct cli_list		 aliases;	/* other names of it */
 	const char		*key_file;
 	struct cli_list		 hosts;		/* what we are called */
 	struct cli_list		 cors;		/* origins that may ask */
@@ -249,6 +254,7 @@ struct qserve {
 	double			 alone_at;	/* then, when nobody was left */
 	int			 was_ready;	/* some engine was */
 	uint64_t		 started;	/* seconds, of the epoch */
+	time_t			 modified;	/* the model's file */
 	struct qserve_totals	 totals;
 };
 
@@ -300,7 +306,13 @@ void qserve_call_free(struct qserve_call *c);
 /* It goes on where it waited: status, or more of out, is there. */
 void qserve_wake(struct qserve_call *c);
 
-/* Its jobs end, and so does its connection. */
+/* The status of a call whose client left before it was answered, as others log it. */
+enum { QSERVE_LEFT = 499 };
+
+/* Its client is gone: it is counted so, and its jobs end. */
+void qserve_call_left(struct qserve_call *c);
+
+/* The same, and its connection is shut. */
 void qserve_drop(struct qserve_call *c);
 
 /* Answer it: what out has; or, in place of that, an error. */
@@ -308,10 +320,25 @@ void qserve_done(struct qserve_call *c, int status);
 void qserve_error(struct qserve_call *c, int status, const char *code,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* ---------------------------------------------------------------- route.c */
+/* ---------------------------------------------------------------- about.c */
 
 /* How many tokens a text may have; 0: no engine has told yet. */
 uint64_t qserve_n_ctx(const struct qserve *s);
+
+/* What is told of the model, as OpenAI, Ollama, llama.cpp and vLLM do that. */
+void qserve_models(struct qserve_call *c);
+void qserve_model(struct qserve_call *c);
+void qserve_ollama_version(struct qserve_call *c);
+void qserve_ollama_tags(struct qserve_call *c);
+void qserve_ollama_ps(struct qserve_call *c);
+void qserve_ollama_show(struct qserve_call *c);
+void qserve_ollama_pull(struct qserve_call *c);
+void qserve_ollama_not_here(struct qserve_call *c);
+void qserve_props(struct qserve_call *c);
+void qserve_slots(struct qserve_call *c);
+void qserve_tokenizer_info(struct qserve_call *c);
+
+/* ---------------------------------------------------------------- route.c */
 
 /*
  * The one of this method and path, or NULL: *status is 404, or 405 and *allow
@@ -438,6 +465,8 @@ int qserve_is_named(const struct qserve *s, const char *word);
 
 void qserve_vectors_open(struct qserve *s);
 void qserve_vectors(struct qserve_call *c);
+void qserve_ollama_embed(struct qserve_call *c);
+void qserve_ollama_embeddings(struct qserve_call *c);
 void qserve_vectors_fini(struct qserve_call *c);
 
 /* ----------------------------------------------------------------- rank.c */

@@ -63,7 +63,9 @@ on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 	const struct qserve_ranker *k = c->server->ranker;
 	size_t n = k->n_classes > 0 ? k->n_classes : 2;
 
-	if (ev->kind == QWEN_EVENT_HIDDEN && ev->n_row == n)
+	if (ev->kind == QWEN_EVENT_STARTED)
+		c->n_prompt += c->ranking->q.rank.prompt[i].n;
+	else if (ev->kind == QWEN_EVENT_HIDDEN && ev->n_row == n)
 		c->ranking->score[i] = qwen_softmax_share(ev->row, n, k->yes);
 	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		fail(c, "failed", "the engine's logits are no such ones");
@@ -88,6 +90,7 @@ qserve_rank(struct qserve_call *c)
 		return;
 	}
 	qserve_rank_fini(c);
+	c->n_prompt = 0;
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
 	c->ranking = r = cli_got(calloc(1, sizeof *r));
 	if (qwen_rerank_parse(&r->q, &k->with, c->body.s, c->body.n,

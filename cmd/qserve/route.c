@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* route.c - which call does what, and those that need no engine. */
+/* route.c - which call does what. */
 #include <string.h>
-#include <time.h>
 
 #include "page.h"
 #include "qserve.h"
@@ -18,74 +17,6 @@ health(struct qserve_call *c)
 	qserve_done(c, c->server->draining || e == NULL ? 503 : 200);
 }
 
-uint64_t
-qserve_n_ctx(const struct qserve *s)
-{
-	const struct qserve_engine *e;
-	uint64_t n = 0;
-
-	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->ready && (n == 0 || e->hello.n_ctx < n))
-			n = e->hello.n_ctx;
-	}
-	return n;
-}
-
-static void
-put_time(struct qwen_text *t, time_t at)
-{
-	struct tm tm;
-	char buf[32];
-
-	if (gmtime_r(&at, &tm) != NULL &&
-	    strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
-		qwen_text_fmt(t, ",\"created_at\":\"%s\"", buf);
-}
-
-/* What OpenAI's clients look for, then what Anthropic's do. */
-static void
-put_model(struct qserve_call *c)
-{
-	const struct qserve *s = c->server;
-	const char *name = s->with.service.model;
-
-	qwen_text_str(&c->out, "{\"id\":");
-	qwen_text_json(&c->out, name, strlen(name));
-	qwen_text_fmt(&c->out, ",\"object\":\"model\",\"created\":%llu,"
-	    "\"owned_by\":\"qpipe\"", (unsigned long long)s->started);
-	qwen_text_str(&c->out, ",\"type\":\"model\",\"lifecycle\":\"active\","
-	    "\"display_name\":");
-	qwen_text_json(&c->out, name, strlen(name));
-	put_time(&c->out, (time_t)s->started);
-	if (qserve_n_ctx(s) > 0)
-		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
-		    (unsigned long long)qserve_n_ctx(s));
-	qwen_text_str(&c->out, "}");
-}
-
-static void
-models(struct qserve_call *c)
-{
-	qwen_text_str(&c->out, "{\"object\":\"list\",\"data\":[");
-	put_model(c);
-	qwen_text_str(&c->out, "],\"has_more\":false}");
-	qserve_done(c, 200);
-}
-
-static void
-model(struct qserve_call *c)
-{
-	const char *name = c->path + strlen("/v1/models/");
-
-	if (strcmp(name, c->server->with.service.model) != 0) {
-		qserve_error(c, 404, "model_not_found",
-		    "there is no model '%s' here", name);
-		return;
-	}
-	put_model(c);
-	qserve_done(c, 200);
-}
-
 static void
 page(struct qserve_call *c)
 {
@@ -99,15 +30,21 @@ page(struct qserve_call *c)
 	qserve_done(c, 200);
 }
 
+#define CHAT QWEN_FORM_CHAT
+#define OLLAMA QWEN_FORM_OLLAMA_CHAT
+
 /* A path that ends with a slash is what others begin with. */
 static const struct qserve_route routes[] = {
-	{ "GET", "/", QWEN_FORM_CHAT, 1, page },
-	{ "GET", "/health", QWEN_FORM_CHAT, 1, health },
-	{ "GET", "/metrics", QWEN_FORM_CHAT, 0, qserve_metrics },
-	{ "GET", "/v1/models", QWEN_FORM_CHAT, 0, models },
-	{ "GET", "/v1/models/", QWEN_FORM_CHAT, 0, model },
+	{ "GET", "/", CHAT, 1, page },
+	{ "GET", "/health", CHAT, 1, health },
+	{ "GET", "/v1/health", CHAT, 1, health },
+	{ "GET", "/healthz", CHAT, 1, health },
+	{ "GET", "/metrics", CHAT, 0, qserve_metrics },
+	{ "GET", "/v1/models", CHAT, 0, qserve_models },
+	{ "GET", "/v1/models/", CHAT, 0, qserve_model },
+	{ "GET", "/models", CHAT, 0, qserve_models },
 	{ "POST", "/v1/completions", QWEN_FORM_COMPLETION, 0, qserve_answer },
-	{ "POST", "/v1/chat/completions", QWEN_FORM_CHAT, 0, qserve_answer },
+	{ "POST", "/v1/chat/completions", CHAT, 0, qserve_answer },
 	{ "POST", "/v1/responses", QWEN_FORM_RESPONSES, 0, qserve_answer },
 	{ "POST", "/v1/responses/compact", QWEN_FORM_COMPACT, 0,
 	    qserve_answer },
@@ -121,13 +58,33 @@ static const struct qserve_route routes[] = {
 	{ "POST", "/infill", QWEN_FORM_INFILL, 0, qserve_answer },
 	{ "POST", "/v1/messages/count_tokens", QWEN_FORM_MESSAGES, 0,
 	    qserve_count_tokens },
-	{ "POST", "/v1/embeddings", QWEN_FORM_CHAT, 0, qserve_vectors },
-	{ "POST", "/v1/rerank", QWEN_FORM_CHAT, 0, qserve_rank },
-	{ "POST", "/rerank", QWEN_FORM_CHAT, 0, qserve_rank },
-	{ "POST", "/tokenize", QWEN_FORM_CHAT, 0, qserve_tokenize },
-	{ "POST", "/detokenize", QWEN_FORM_CHAT, 0, qserve_detokenize },
-	{ "POST", "/apply-template", QWEN_FORM_CHAT, 0,
-	    qserve_apply_template },
+	{ "POST", "/v1/embeddings", CHAT, 0, qserve_vectors },
+	{ "POST", "/v1/rerank", CHAT, 0, qserve_rank },
+	{ "POST", "/rerank", CHAT, 0, qserve_rank },
+	/* vLLM's and llama.cpp's */
+	{ "POST", "/tokenize", CHAT, 0, qserve_tokenize },
+	{ "POST", "/detokenize", CHAT, 0, qserve_detokenize },
+	{ "GET", "/tokenizer_info", CHAT, 0, qserve_tokenizer_info },
+	{ "POST", "/apply-template", CHAT, 0, qserve_apply_template },
+	{ "GET", "/props", CHAT, 0, qserve_props },
+	{ "GET", "/slots", CHAT, 0, qserve_slots },
+	{ "POST", "/completion", QWEN_FORM_LLAMA, 0, qserve_answer },
+	{ "POST", "/completions", QWEN_FORM_LLAMA, 0, qserve_answer },
+	/* Ollama's */
+	{ "GET", "/api/version", OLLAMA, 0, qserve_ollama_version },
+	{ "GET", "/api/tags", OLLAMA, 0, qserve_ollama_tags },
+	{ "GET", "/api/ps", OLLAMA, 0, qserve_ollama_ps },
+	{ "POST", "/api/show", OLLAMA, 0, qserve_ollama_show },
+	{ "POST", "/api/chat", OLLAMA, 0, qserve_answer },
+	{ "POST", "/api/generate", QWEN_FORM_OLLAMA_GENERATE, 0,
+	    qserve_answer },
+	{ "POST", "/api/embed", OLLAMA, 0, qserve_ollama_embed },
+	{ "POST", "/api/embeddings", OLLAMA, 0, qserve_ollama_embeddings },
+	{ "POST", "/api/pull", OLLAMA, 0, qserve_ollama_pull },
+	{ "POST", "/api/push", OLLAMA, 0, qserve_ollama_not_here },
+	{ "POST", "/api/create", OLLAMA, 0, qserve_ollama_not_here },
+	{ "POST", "/api/copy", OLLAMA, 0, qserve_ollama_not_here },
+	{ "DELETE", "/api/delete", OLLAMA, 0, qserve_ollama_not_here },
 };
 
 static int

@@ -9,6 +9,8 @@
 /* A request for vectors, and what has come of it. */
 struct qserve_vectors {
 	struct qwen_embeddings	 q;
+	const char		*ollama;	/* the field with the text, in
+						   Ollama's form; or NULL */
 	struct qwen_embedding	 how;
 	double			*sum;		/* of each text */
 	size_t			*n_states;
@@ -20,9 +22,15 @@ static void
 put_body(struct qserve_call *c)
 {
 	struct qserve_vectors *v = c->vectors;
+	const char *model = c->server->with.service.model;
 
-	qwen_embeddings_body(&v->q, c->server->with.service.model, v->vector,
-	    v->n_out, &c->out);
+	if (v->ollama != NULL)
+		qwen_ollama_embed_body(&v->q, model, v->vector, v->n_out,
+		    strcmp(v->ollama, "prompt") == 0, cli_now() - c->since,
+		    &c->out);
+	else
+		qwen_embeddings_body(&v->q, model, v->vector, v->n_out,
+		    &c->out);
 	qserve_done(c, qwen_refusal_status(&v->q.no));
 }
 
@@ -95,7 +103,9 @@ finish(struct qserve_call *c)
 static void
 on_event(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
-	if (ev->kind == QWEN_EVENT_HIDDEN)
+	if (ev->kind == QWEN_EVENT_STARTED)
+		c->n_prompt += c->vectors->q.text[i].n;
+	else if (ev->kind == QWEN_EVENT_HIDDEN)
 		state(c, i, ev);
 	else if (ev->kind != QWEN_EVENT_END)
 		return;
@@ -120,25 +130,38 @@ tell_untrained(const struct qserve *s)
 	told = 1;
 }
 
-void
-qserve_vectors(struct qserve_call *c)
+/* The texts of a body: by Ollama's field, or NULL for /v1/embeddings. */
+static int
+parse(struct qserve_call *c, struct qserve_vectors *v, struct qwen_err *err)
+{
+	const struct qwen_vectors *how = &c->server->embedding;
+
+	return v->ollama == NULL ? qwen_embeddings_parse(&v->q, how, c->body.s,
+	    c->body.n, err) : qwen_ollama_embed_parse(&v->q, how,
+	    (size_t)qserve_n_ctx(c->server), v->ollama, c->body.s, c->body.n,
+	    err);
+}
+
+static void
+answer(struct qserve_call *c, const char *ollama)
 {
 	struct qserve *s = c->server;
 	struct qserve_vectors *v;
 	struct qwen_err err;
 
 	qserve_vectors_fini(c);
+	c->n_prompt = 0;
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
 	c->vectors = v = cli_got(calloc(1, sizeof *v));
-	if (qwen_embeddings_parse(&v->q, &s->embedding, c->body.s, c->body.n,
-	    &err) < 0) {
+	v->ollama = ollama;
+	if (parse(c, v, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 		return;
 	}
 	v->how = s->embedding.how;
 	if (v->q.dimensions > 0)
 		v->how.dimensions = v->q.dimensions;
-	if (v->q.no.err.code != 0) {
+	if (v->q.no.err.code != 0 || v->q.n == 0) {
 		put_body(c);
 		return;
 	}
@@ -163,6 +186,24 @@ qserve_is_named(const struct qserve *s, const char *word)
 		}
 	}
 	return 0;
+}
+
+void
+qserve_vectors(struct qserve_call *c)
+{
+	answer(c, NULL);
+}
+
+void
+qserve_ollama_embed(struct qserve_call *c)
+{
+	answer(c, "input");
+}
+
+void
+qserve_ollama_embeddings(struct qserve_call *c)
+{
+	answer(c, "prompt");
 }
 
 void

@@ -33,6 +33,9 @@ int qwen_template_open_text(struct qwen_template **out, const char *source,
     size_t n, struct qwen_err *err);
 void qwen_template_close(struct qwen_template *t);
 
+/* Its text, as long as it is open. */
+const char *qwen_template_source(const struct qwen_template *t);
+
 /*
  * Gives the template the variables bos_token, eos_token and pad_token, from the
  * model file's ids.  If how (or with QWEN_BOS_FILE the file) wants BOS in front

@@ -35,7 +35,7 @@ cat >bodies <<'EOT'
 EOT
 awk '{ path = $1; sub(/^[^ ]* /, ""); printf "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"%s\",\"body\":%s}\n", NR, path, $0 }' \
     bodies >lines
-norm='del(.id, .created, .usage.prompt_tokens_details,
+norm='del(.id, .created, .timings, .usage.prompt_tokens_details,
     .usage.completion_tokens_details) |
     (.choices[]?.message.tool_calls[]?.id) = "id"'
 qbatch -q --template qwen3.5 lines | jq -c ".response.body | $norm" >want

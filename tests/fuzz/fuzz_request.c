@@ -5,7 +5,9 @@
  * put together are the body.
  *
  * The input: a byte, the API, from 0 on: completions, chats, responses, messages,
- * vectors, ranking, tokens, infill; 16: there is something to recall; 32: some lines of
+ * vectors, ranking, tokens, infill, Ollama's chats, its prompts, llama.cpp's
+ * completions, Ollama's vectors and what else names a model; 16: there is something
+ * to recall; 32: some lines of
  * systems are passed over; then the body; and after a NUL, the text of the
  * answers.
  */
@@ -154,12 +156,14 @@ check_request(enum qwen_form form, const char *json, size_t n,
 	/* the events of /infill are not put together */
 	if (q->no.err.code == 0 && form != QWEN_FORM_INFILL) {
 		sse_body_init(&b);
-		sse_feed(&b, form, events.s, events.n);
-		if (!sse_is(&b, form, body.s, body.n))
+		sse_feed(&b, q->form, events.s, events.n);
+		if (!sse_is(&b, q->form, body.s, body.n))
 			abort();
 		sse_body_fini(&b);
-		qwen_response_items(q, &items);
-		check_json(&items);
+		if (q->n_answers > 0) {
+			qwen_response_items(q, &items);
+			check_json(&items);
+		}
 	}
 	free(ids);
 	qwen_text_fini(&body);
@@ -196,6 +200,35 @@ check_lists(int ranks, const char *json, size_t n)
 }
 
 static void
+check_ollama(const char *json, size_t n)
+{
+	struct qwen_vectors how = { .tok = service.tok, .n_vocab = N_VOCAB,
+	    .how = { .first = -1, .last = 257 } };
+	static const float v[3 * QWEN_INPUTS_MAX];
+	struct qwen_refusal no = { .code = NULL };
+	struct qwen_text t = { 0 };
+	char *name = NULL;
+	int old, all;
+
+	for (old = 0; old < 2; old++) {
+		struct qwen_embeddings e = { .n = 0 };
+
+		t.n = 0;
+		if (qwen_ollama_embed_parse(&e, &how, 9, old ? "prompt" :
+		    "input", json, n, NULL) < 0)
+			abort();
+		qwen_ollama_embed_body(&e, "m", v, 3, old, 0.5, &t);
+		qwen_embeddings_fini(&e);
+		check_json(&t);
+	}
+	if ((qwen_ollama_name(&no, json, n, &name, &all) == 0) ==
+	    (name == NULL))
+		abort();
+	free(name);
+	qwen_text_fini(&t);
+}
+
+static void
 check_tokens(const char *json, size_t n)
 {
 	struct qwen_text t = { 0 };
@@ -219,7 +252,9 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum qwen_form forms[] = { QWEN_FORM_COMPLETION,
-	    QWEN_FORM_CHAT, QWEN_FORM_RESPONSES, QWEN_FORM_MESSAGES };
+	    QWEN_FORM_CHAT, QWEN_FORM_RESPONSES, QWEN_FORM_MESSAGES,
+	    [8] = QWEN_FORM_OLLAMA_CHAT, QWEN_FORM_OLLAMA_GENERATE,
+	    QWEN_FORM_LLAMA };
 	const char *json = (const char *)data + 1, *text;
 	size_t n;
 	int api;
@@ -231,11 +266,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	service.recall = data[0] & 16 ? recall : NULL;
 	service.pass_over = data[0] & 32 ? pass_over : NULL;
 	service.placeholder = data[0] & 64 ? "" : NULL;
-	api = (data[0] & 15) % 8;
+	api = (data[0] & 15) % 12;
 	text = memchr(json, '\0', size - 1);
 	n = text != NULL ? (size_t)(text - json) : size - 1;
 	text = text != NULL ? text + 1 : json + n;
-	if (api < 4)
+	if (api < 4 || (api > 7 && api < 11))
 		check_request(forms[api], json, n, text,
 		    (size_t)((const char *)data + size - text));
 	else if (api < 6)
@@ -243,7 +278,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else if (api == 7)
 		check_request(QWEN_FORM_INFILL, json, n, text,
 		    (size_t)((const char *)data + size - text));
-	else
+	else if (api == 6)
 		check_tokens(json, n);
+	else
+		check_ollama(json, n);
 	return 0;
 }

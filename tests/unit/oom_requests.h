@@ -140,7 +140,18 @@ oom_forms(const struct qwen_service *s)
 	    oom_request(s, QWEN_FORM_COMPACT, "{\"input\":[{\"role\":\"user\","
 	    "\"content\":\"a\"}]}") < 0 ||
 	    oom_request(s, QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"logprobs\":"
-	    "1}") < 0 ? -1 : 0;
+	    "1}") < 0 ||
+	    oom_request(s, QWEN_FORM_OLLAMA_CHAT, "{\"model\":\"q\","
+	    "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+	    "\"tools\":[{\"type\":\"function\",\"function\":{" OOM_TOOL
+	    "}}],\"think\":\"low\",\"options\":{\"stop\":[\"END\"]},"
+	    "\"logprobs\":true}") < 0 ||
+	    oom_request(s, QWEN_FORM_OLLAMA_GENERATE, "{\"model\":\"q\","
+	    "\"prompt\":\"a\",\"system\":\"s\",\"context\":[1,2],"
+	    "\"format\":" OOM_SCHEMA "}") < 0 ||
+	    oom_request(s, QWEN_FORM_LLAMA, "{\"prompt\":[1,\"a\"],"
+	    "\"n_probs\":1,\"return_tokens\":true,\"logit_bias\":[[\"a\","
+	    "false]]}") < 0 ? -1 : 0;
 }
 
 static int
@@ -187,6 +198,15 @@ oom_lists(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	rc = qwen_embeddings_parse(&e, &how, texts, sizeof texts - 1, &err);
 	if (rc == 0) {
 		qwen_embeddings_body(&e, "m", v, 2, &t);
+		rc = oom_text(&t);
+	}
+	qwen_embeddings_fini(&e);
+	e = (struct qwen_embeddings){ .n = 0 };
+	if (rc == 0)
+		rc = qwen_ollama_embed_parse(&e, &how, 9, "input", texts,
+		    sizeof texts - 1, &err);
+	if (rc == 0) {
+		qwen_ollama_embed_body(&e, "m", v, 2, 0, 0, &t);
 		rc = oom_text(&t);
 	}
 	if (rc == 0 && (rc = qwen_rerank_parse(&r, &rank, documents,

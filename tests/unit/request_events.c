@@ -156,6 +156,9 @@ form_of(const struct test_case *c)
 		{ "chat", QWEN_FORM_CHAT },
 		{ "responses", QWEN_FORM_RESPONSES },
 		{ "messages", QWEN_FORM_MESSAGES },
+		{ "ollama chat", QWEN_FORM_OLLAMA_CHAT },
+		{ "ollama generate", QWEN_FORM_OLLAMA_GENERATE },
+		{ "llama", QWEN_FORM_LLAMA },
 		{ "compact", QWEN_FORM_COMPACT },
 	};
 	size_t i;
@@ -318,6 +321,8 @@ run_case(const struct test_case *c)
 		qwen_request_body(q, 17, &out);
 		same(&out, c, "error");
 		ok(case_get(c, "error") != NULL, "%s", out.s);
+	} else if (case_get(c, "error") != NULL) {
+		ok(0, "%s: it is refused", case_str(c, "name"));
 	} else if (json != NULL) {
 		if (qwen_request_parse(&chat, &service, QWEN_FORM_CHAT, json->s,
 		    json->n, &err) < 0)

@@ -80,7 +80,8 @@ sse_add_list(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
 static inline void
 sse_add(yyjson_mut_doc *d, yyjson_mut_val *to, yyjson_mut_val *from)
 {
-	static const char once[] = " id object model type role finish_reason ";
+	static const char once[] = " id object model type role finish_reason "
+	    "created_at done_reason ";
 	yyjson_mut_val *key, *v, *old;
 	const char *s;
 	char name[64];
@@ -323,6 +324,50 @@ sse_take_response(struct sse_body *b, const char *name, yyjson_mut_val *v)
 	b->root = yyjson_mut_val_mut_copy(b->doc, response);
 }
 
+/* ---- Ollama's: lines that add up; llama.cpp's: events by their answer */
+
+static inline void
+sse_take_ollama(struct sse_body *b, yyjson_mut_val *v)
+{
+	sse_take_openai(b, v);
+	b->done = yyjson_mut_is_true(yyjson_mut_obj_get(v, "done"));
+}
+
+static inline void
+sse_take_llama(struct sse_body *b, yyjson_mut_val *v)
+{
+	yyjson_mut_val *list = yyjson_mut_arr(b->doc);
+
+	if (b->root == NULL)
+		b->root = yyjson_mut_arr(b->doc);
+	yyjson_mut_arr_append(list, v);
+	sse_add_list(b->doc, b->root, list);
+}
+
+/* All have ended, and are in order; one alone is no list. */
+static inline void
+sse_end_llama(struct sse_body *b)
+{
+	yyjson_mut_val *list = b->root, *v;
+	size_t i, n;
+
+	b->root = yyjson_mut_obj(b->doc);
+	sse_sort(b, list);
+	b->root = yyjson_mut_obj_get(b->root, "choices");
+	b->done = 1;
+	yyjson_mut_arr_foreach(b->root, i, n, v)
+		b->done &= yyjson_mut_is_true(yyjson_mut_obj_get(v, "stop"));
+	if (yyjson_mut_arr_size(b->root) == 1)
+		b->root = yyjson_mut_arr_get_first(b->root);
+}
+
+static inline int
+sse_is_ollama(enum qwen_form form)
+{
+	return form == QWEN_FORM_OLLAMA_CHAT ||
+	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_OLLAMA_RAW;
+}
+
 /* The data of an event of that name, or without one. */
 static inline void
 sse_take(struct sse_body *b, enum qwen_form form, const char *name,
@@ -347,6 +392,10 @@ sse_take(struct sse_body *b, enum qwen_form form, const char *name,
 		sse_take_anthropic(b, name, v);
 	else if (form == QWEN_FORM_RESPONSES)
 		sse_take_response(b, name, v);
+	else if (sse_is_ollama(form))
+		sse_take_ollama(b, v);
+	else if (form == QWEN_FORM_LLAMA)
+		sse_take_llama(b, v);
 	else
 		sse_take_openai(b, v);
 }
@@ -358,6 +407,14 @@ sse_feed(struct sse_body *b, enum qwen_form form, const char *s, size_t n)
 	const char *end = s + n, *line;
 	char name[64];
 
+	while (sse_is_ollama(form) && s < end && !b->bad) {
+		if ((line = memchr(s, '\n', (size_t)(end - s))) == NULL) {
+			b->bad = 1;
+			return;
+		}
+		sse_take(b, form, "", s, (size_t)(line - s));
+		s = line + 1;
+	}
 	while (s < end && !b->bad) {
 		name[0] = '\0';
 		line = memchr(s, '\n', (size_t)(end - s));
@@ -389,6 +446,8 @@ sse_is(struct sse_body *b, enum qwen_form form, const char *json, size_t n)
 	yyjson_doc_free(doc);
 	if (form <= QWEN_FORM_CHAT)
 		sse_end_openai(b);
+	else if (form == QWEN_FORM_LLAMA)
+		sse_end_llama(b);
 	return !b->bad && b->done && v != NULL && yyjson_mut_equals(b->root, v);
 }
 

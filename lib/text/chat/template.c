@@ -181,6 +181,12 @@ qwen_template_close(struct qwen_template *t)
 	free(t);
 }
 
+const char *
+qwen_template_source(const struct qwen_template *t)
+{
+	return t->source;
+}
+
 int
 qwen_template_calls(const struct qwen_template *t)
 {

@@ -48,20 +48,32 @@ plain_token(struct qwen_answer *a, const struct qwen_likely *c)
 	qwen_text_fmt(&a->logprobs, ",\"logprob\":%.8g", c->logprob);
 }
 
+/* As chats of OpenAI have it, where there is no reply; llama.cpp's has its id. */
+static void
+bare_token(struct qwen_answer *a, const struct qwen_likely *c)
+{
+	if (a->request->form == QWEN_FORM_LLAMA)
+		qwen_text_fmt(&a->logprobs, "\"id\":%ld,", (long)c->id);
+	chat_token(&a->logprobs, spell(a, c->id), c->logprob);
+}
+
 /* A list of objects, in each a list of those of the best. */
 static void
 nested(struct qwen_answer *a, const struct qwen_likely *c,
     const struct qwen_likely *top, size_t n_top)
 {
+	int plain = a->request->form == QWEN_FORM_PLAIN;
+	void (*add)(struct qwen_answer *, const struct qwen_likely *) =
+	    plain ? plain_token : bare_token;
 	struct qwen_text *t = &a->logprobs;
 	size_t i;
 
 	qwen_text_str(t, t->n > 0 ? ",{" : "{");
-	plain_token(a, c);
-	qwen_text_str(t, ",\"top\":[");
+	add(a, c);
+	qwen_text_str(t, plain ? ",\"top\":[" : ",\"top_logprobs\":[");
 	for (i = 0; i < n_top; i++) {
 		qwen_text_str(t, i > 0 ? ",{" : "{");
-		plain_token(a, &top[i]);
+		add(a, &top[i]);
 		qwen_text_str(t, "}");
 	}
 	qwen_text_str(t, "]}");
@@ -378,6 +390,12 @@ qwen_answer_put(struct qwen_answer *a, const struct qwen_likely *token,
 
 	if (a->decoder == NULL && begin(a, err) < 0)
 		return -1;
+	if (a->request->keep_ids) {
+		if (qwen_grow(&a->id, &a->cap_ids, a->n + 1,
+		    sizeof *a->id) < 0)
+			return qwen_oom(err);
+		a->id[a->n] = token->id;
+	}
 	a->n++;
 	if (a->request->logprobs && a->reply != NULL) {
 		if (speak(a, token, top, n_top, err) < 0)

@@ -116,6 +116,10 @@ struct qwen_ask {
 					   or NULL */
 	struct qwen_text	*text;	/* gets the text of a chat's prompt, if
 					   it is not NULL */
+	struct qwen_ids		 before;	/* tokens that come before those
+						   of the prompt */
+	int			 only_reads;	/* the prompt, and generates
+						   nothing */
 };
 
 /* parse.c: qwen_request_parse, with that */
@@ -169,10 +173,13 @@ struct qwen_members {
 };
 
 /*
- * members.c: of a body, in the form of OpenAI, or as the table has it; whether
- * one is taken as it is into that form; of what is around a body
+ * members.c: of a body, in the form of OpenAI, or as the table has it; of an
+ * object in one; whether one is taken as it is into that form; of what is around
+ * a body
  */
 int qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table);
+int qwen_ask_members_of(struct qwen_ask *r, const struct qwen_members *table,
+    yyjson_val *object);
 int qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
     yyjson_val *key);
 int qwen_ask_envelope(struct qwen_ask *r, yyjson_val *root);
@@ -196,8 +203,8 @@ int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
     struct qwen_unknown *u, yyjson_val *root);
 
 /*
- * anthropic_in.c, responses_in.c: the body as one of OpenAI's chats, which is the
- * document then; its members are checked.  rename: as those of the request itself
+ * anthropic_in.c, responses_in.c, ollama_in.c, llama_in.c: the body as one of
+ * OpenAI's chats (or completions), which is the document then; its members are checked.  rename: as those of the request itself
  * are called.
  */
 int qwen_ask_anthropic(struct qwen_ask *r);
@@ -213,6 +220,10 @@ int qwen_ask_responses(struct qwen_ask *r);
 int qwen_ask_items(struct qwen_ask *r, struct qwen_text *t,
     struct qwen_text *more);
 void qwen_ask_rename_responses(struct qwen_refusal *no);
+int qwen_ask_ollama(struct qwen_ask *r);
+void qwen_ask_rename_ollama(struct qwen_refusal *no);
+int qwen_ask_llama(struct qwen_ask *r);
+void qwen_ask_rename_llama(struct qwen_refusal *no);
 
 /* settings.c: one more sampling option; and those that are more than a number */
 int qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,

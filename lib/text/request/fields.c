@@ -277,6 +277,9 @@ read_stream(struct qwen_ask *r)
 	r->q->stream = stream && r->q->form != QWEN_FORM_COMPACT;
 	if (!stream)
 		return 0;
+	r->q->tells_progress = truth(r, r->body, "return_progress");
+	if (r->q->tells_progress < 0)
+		return -1;
 	if (options != NULL && !yyjson_is_obj(options))
 		return wrong(r->no, "stream_options", "is not an object");
 	usage = truth(r, options, "include_usage");

@@ -40,6 +40,24 @@ qwen_form_model(struct qwen_text *t, const struct qwen_request *q)
 		qwen_text_json(t, model, strlen(model));
 }
 
+void
+qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
+    size_t *told)
+{
+	size_t from = *told + (*told > 0 && *told < list->n);
+
+	if (from < list->n)
+		qwen_text_add(t, list->s + from, list->n - from);
+	*told = list->n;
+}
+
+const char *
+qwen_form_stream_type(enum qwen_form form)
+{
+	return qwen_form_is_ollama(form) ? "application/x-ndjson" :
+	    "text/event-stream; charset=utf-8";
+}
+
 /* -------------------------------------------------------------------- bodies */
 
 int
@@ -70,6 +88,10 @@ qwen_error_body(enum qwen_form form, int status, const char *code,
 		qwen_anthropic_error(t, status, code, message);
 		return;
 	}
+	if (qwen_form_is_ollama(form)) {
+		qwen_ollama_error(t, message);
+		return;
+	}
 	qwen_text_str(t, "{");
 	qwen_openai_error(t, status, code, param, message);
 	qwen_text_str(t, "}");
@@ -86,9 +108,12 @@ qwen_request_body(const struct qwen_request *q, uint64_t created,
 		qwen_anthropic_body(q, t);
 	else if (q->form == QWEN_FORM_RESPONSES)
 		qwen_responses_body(q, created, t);
+	else if (qwen_form_is_ollama(q->form))
+		qwen_ollama_body(q, created, t);
 	else if (q->form == QWEN_FORM_COMPACT)
 		qwen_compact_body(q, created, t);
-	else if (q->form == QWEN_FORM_INFILL)
+	else if (q->form == QWEN_FORM_LLAMA ||
+	    q->form == QWEN_FORM_INFILL)
 		qwen_llama_body(q, t);
 	else
 		qwen_openai_body(q, created, t);
@@ -108,7 +133,9 @@ qwen_sse_new(struct qwen_sse **out, const struct qwen_request *q,
 	s->created = created;
 	s->events = q->form == QWEN_FORM_MESSAGES ? &qwen_anthropic_events :
 	    q->form == QWEN_FORM_RESPONSES ? &qwen_responses_events :
-	    q->form == QWEN_FORM_INFILL ? &qwen_infill_events :
+	    qwen_form_is_ollama(q->form) ? &qwen_ollama_events :
+	    q->form == QWEN_FORM_LLAMA ? &qwen_llama_events :
+	    q->form == QWEN_FORM_INFILL ? &qwen_llama_events :
 	    &qwen_openai_events;
 	s->told = calloc(q->n_answers + 1, sizeof *s->told);
 	if (s->told != NULL)
@@ -172,6 +199,7 @@ qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
 	if (a->finish == NULL || told->ended)
 		return;
 	told->ended = 1;
+	s->n_ended++;
 	if (s->events->finish != NULL)
 		s->events->finish(s, &p, t);
 }
@@ -183,7 +211,18 @@ qwen_sse_end(struct qwen_sse *s, struct qwen_text *t)
 }
 
 void
+qwen_sse_progress(struct qwen_sse *s, const struct qwen_progress *p,
+    struct qwen_text *t)
+{
+	if (s->events->progress != NULL)
+		s->events->progress(s, p, t);
+}
+
+void
 qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t)
 {
-	qwen_text_str(t, s->events->idle);
+	if (s->events->on_idle != NULL)
+		s->events->on_idle(s, t);
+	else
+		qwen_text_str(t, s->events->idle);
 }

@@ -13,7 +13,16 @@ static inline int
 qwen_form_is_chat(enum qwen_form form)
 {
 	return form == QWEN_FORM_CHAT || form == QWEN_FORM_RESPONSES ||
-	    form == QWEN_FORM_MESSAGES || form == QWEN_FORM_COMPACT;
+	    form == QWEN_FORM_MESSAGES || form == QWEN_FORM_OLLAMA_CHAT ||
+	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_COMPACT;
+}
+
+/* Whether it is one of Ollama's. */
+static inline int
+qwen_form_is_ollama(enum qwen_form form)
+{
+	return form == QWEN_FORM_OLLAMA_CHAT ||
+	    form == QWEN_FORM_OLLAMA_GENERATE || form == QWEN_FORM_OLLAMA_RAW;
 }
 
 /* What was told of an answer. */
@@ -25,6 +34,7 @@ struct qwen_told {
 	int	ended;		/* there is no more */
 	size_t	n_calls;
 	size_t	lp[4];		/* bytes of lists of probabilities */
+	size_t	n_ids;		/* tokens */
 };
 
 struct qwen_sse {
@@ -33,6 +43,7 @@ struct qwen_sse {
 	const struct qwen_form_events *events;
 	struct qwen_told	*told;	/* of each answer */
 	size_t			 n_events;	/* where they are numbered */
+	size_t			 n_ended;	/* answers */
 };
 
 /* A place in an answer. */
@@ -55,11 +66,15 @@ struct qwen_form_events {
 	void (*finish)(struct qwen_sse *s, struct qwen_place *p,
 	    struct qwen_text *t);
 	void (*end)(struct qwen_sse *s, struct qwen_text *t);
-	const char *idle;
+	void (*progress)(struct qwen_sse *s, const struct qwen_progress *p,
+	    struct qwen_text *t);
+	void (*on_idle)(struct qwen_sse *s, struct qwen_text *t);
+	const char *idle;	/* the same as a text, if that is NULL */
 };
 
 extern const struct qwen_form_events qwen_openai_events,
-    qwen_responses_events, qwen_anthropic_events, qwen_infill_events;
+    qwen_responses_events, qwen_anthropic_events, qwen_ollama_events,
+    qwen_llama_events;
 
 /* The bytes of a block from at on. */
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
@@ -92,9 +107,25 @@ void qwen_anthropic_body(const struct qwen_request *q, struct qwen_text *t);
 void qwen_anthropic_error(struct qwen_text *t, int status, const char *code,
     const char *message);
 
-/* ---- infill.c: the body of llama.cpp's /infill and /completion, with the fields
-   that the request wants */
+/* ---- ollama.c */
+void qwen_ollama_body(const struct qwen_request *q, uint64_t created,
+    struct qwen_text *t);
+void qwen_ollama_error(struct qwen_text *t, const char *message);
+
+/* ---- llama.c: bodies of /completion; and fields that all of its answers have */
 void qwen_llama_body(const struct qwen_request *q, struct qwen_text *t);
+void qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q);
+void qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p);
+
+/* What of a list, from byte *told on, was not told; then it is. */
+void qwen_form_list(struct qwen_text *t, const struct qwen_text *list,
+    size_t *told);
+
+/* ---- infill.c */
+
+/* Of a body of llama.cpp those fields alone that the list names, each by its path. */
+void qwen_infill_pick(struct qwen_text *t, const char *fields,
+    const struct qwen_text *body);
 
 /* Whether a line of an answer, which ends before it then, is indented too little. */
 int qwen_infill_outdents(struct qwen_answer *a);

@@ -325,73 +325,6 @@ qwen_infill_outdents(struct qwen_answer *a)
 	}
 }
 
-static double
-per(double a, double b)
-{
-	return b > 0 ? a / b : 0;
-}
-
-/* "KIND_n", "KIND_ms" and what follows from them. */
-static void
-add_times(struct qwen_text *t, const char *kind, size_t n, double s)
-{
-	qwen_text_fmt(t, "\"%s_n\":%zu,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,"
-	    "\"%s_per_second\":%.3f", kind, n, kind, s * 1e3, kind,
-	    per(s * 1e3, (double)n), kind, per((double)n, s));
-}
-
-static void
-add_timings(struct qwen_text *t, const struct qwen_request *q)
-{
-	size_t cached = q->n_cached < q->n_prompt_tokens ? q->n_cached :
-	    q->n_prompt_tokens;
-
-	qwen_text_fmt(t, ",\"timings\":{\"cache_n\":%zu,", cached);
-	add_times(t, "prompt", q->n_prompt_tokens - cached, q->times.prompt);
-	qwen_text_str(t, ",");
-	add_times(t, "predicted", qwen_answers_tokens(q), q->times.answer);
-	qwen_text_str(t, "}");
-}
-
-/* What an answer that has ended tells beside its text, and the end. */
-static void
-add_end(struct qwen_text *t, const struct qwen_answer *a)
-{
-	const struct qwen_request *q = a->request;
-
-	qwen_text_str(t, ",\"tokens\":[],\"id_slot\":0,\"stop\":true,"
-	    "\"model\":");
-	qwen_form_model(t, q);
-	qwen_text_fmt(t, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu,"
-	    "\"has_new_line\":%s,\"truncated\":false,\"stop_type\":\"%s\","
-	    "\"stopping_word\":", a->n, a->prompt->n, a->text.n > 0 &&
-	    memchr(a->text.s, '\n', a->text.n) != NULL ? "true" : "false",
-	    a->stopped != NULL ? "word" : strcmp(a->finish, "length") == 0 ?
-	    "limit" : "eos");
-	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
-	    a->stopped != NULL ? a->stopped->len : 0);
-	qwen_text_fmt(t, ",\"tokens_cached\":%zu", q->n_cached);
-	if (q->seed_told)
-		qwen_text_fmt(t, ",\"seed\":%llu", (unsigned long long)q->seed);
-	if (q->times.known)
-		add_timings(t, q);
-	qwen_text_str(t, "}");
-}
-
-static size_t
-number_of(const struct qwen_answer *a)
-{
-	return (size_t)(a - a->request->answer);
-}
-
-static void
-add_answer(struct qwen_text *t, const struct qwen_answer *a)
-{
-	qwen_text_fmt(t, "{\"index\":%zu,\"content\":", number_of(a));
-	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
-	add_end(t, a);
-}
-
 /* The value at a path as "timings/prompt_n", or NULL. */
 static yyjson_val *
 find_path(yyjson_val *v, const char *path)
@@ -406,9 +339,8 @@ find_path(yyjson_val *v, const char *path)
 	}
 }
 
-/* Of a body, those fields alone, each by its path, as llama.cpp has them. */
-static void
-pick(struct qwen_text *t, const char *fields, const struct qwen_text *body)
+void
+qwen_infill_pick(struct qwen_text *t, const char *fields, const struct qwen_text *body)
 {
 	yyjson_doc *list = yyjson_read(fields, strlen(fields), 0);
 	yyjson_doc *doc = yyjson_read(body->s, body->n,
@@ -429,74 +361,3 @@ pick(struct qwen_text *t, const char *fields, const struct qwen_text *body)
 	yyjson_doc_free(doc);
 	yyjson_doc_free(list);
 }
-
-/* The same with the fields that the request wants. */
-static void
-add_picked(struct qwen_text *t, const struct qwen_answer *a)
-{
-	struct qwen_text whole = { 0 };
-
-	add_answer(&whole, a);
-	t->failed |= whole.failed;
-	if (!t->failed)
-		pick(t, a->request->fields, &whole);
-	qwen_text_fini(&whole);
-}
-
-/* One answer, or a list of several. */
-void
-qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
-{
-	size_t i;
-
-	qwen_text_str(t, q->n_answers > 1 ? "[" : "");
-	for (i = 0; i < q->n_answers; i++) {
-		qwen_text_str(t, i > 0 ? "," : "");
-		if (q->fields != NULL)
-			add_picked(t, &q->answer[i]);
-		else
-			add_answer(t, &q->answer[i]);
-	}
-	qwen_text_str(t, q->n_answers > 1 ? "]" : "");
-}
-
-/* ---------------------------------------------------------------------- events */
-
-static void
-on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
-{
-	struct qwen_str more = qwen_block_text(p->a, p->block, p->told->at);
-
-	(void)s;
-	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
-	    number_of(p->a));
-	qwen_text_json(t, more.s, more.len);
-	qwen_text_fmt(t, ",\"tokens\":[],\"stop\":false,\"id_slot\":0,"
-	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
-	    p->a->prompt->n);
-}
-
-static void
-on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
-{
-	(void)s;
-	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":\"\"",
-	    number_of(p->a));
-	add_end(t, p->a);
-	qwen_text_str(t, "\n\n");
-}
-
-static void
-on_end(struct qwen_sse *s, struct qwen_text *t)
-{
-	if (s->q->no.err.code == 0)
-		return;
-	qwen_text_str(t, "data: ");
-	qwen_request_body(s->q, s->created, t);
-	qwen_text_str(t, "\n\n");
-}
-
-const struct qwen_form_events qwen_infill_events = {
-	.more = on_more, .finish = on_finish, .end = on_end,
-	.idle = ": wait\n\n",
-};

@@ -97,6 +97,7 @@ static const struct qwen_member members[] = {
 	{ "repeat_penalty", PASSED, NULL },
 	{ "repetition_penalty", PASSED, NULL },
 	{ "response_format", HEEDED, NULL },
+	{ "return_progress", HEEDED, NULL },
 	{ "safety_identifier", IDLE, NULL },
 	{ "samplers", PASSED, NULL },
 	{ "seed", PASSED, NULL },
@@ -111,6 +112,7 @@ static const struct qwen_member members[] = {
 	{ "structured_outputs", PASSED, NULL },
 	{ "suffix", HEEDED, NULL },
 	{ "temperature", PASSED, NULL },
+	{ "timings_per_token", IDLE, NULL },
 	{ "tool_choice", HEEDED, NULL },
 	{ "tools", HEEDED, NULL },
 	{ "top_k", PASSED, NULL },
@@ -311,12 +313,19 @@ check(const struct look *l, yyjson_val *object)
 static const struct qwen_members ours = TABLE(members);
 
 int
-qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table)
+qwen_ask_members_of(struct qwen_ask *r, const struct qwen_members *table,
+    yyjson_val *object)
 {
 	const struct look l = { table != NULL ? *table : ours, table != NULL ?
 	    &ours : NULL, r->s->template, r->s->unknown, r->no };
 
-	return check(&l, r->body);
+	return check(&l, object);
+}
+
+int
+qwen_ask_members(struct qwen_ask *r, const struct qwen_members *table)
+{
+	return qwen_ask_members_of(r, table, r->body);
 }
 
 int

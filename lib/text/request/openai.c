@@ -39,12 +39,8 @@ static void
 add_list(struct qwen_text *t, const char *before, const struct qwen_text *list,
     size_t *told)
 {
-	size_t from = *told + (*told > 0 && *told < list->n);
-
 	qwen_text_str(t, before);
-	if (from < list->n)
-		qwen_text_add(t, list->s + from, list->n - from);
-	*told = list->n;
+	qwen_form_list(t, list, told);
 }
 
 /* Those of tokens after those that were told. */
@@ -182,6 +178,8 @@ qwen_openai_body(const struct qwen_request *q, uint64_t created,
 	qwen_openai_choices(t, q);
 	qwen_openai_seed(t, q);
 	qwen_openai_usage(t, q);
+	if (q->times.known)
+		qwen_llama_timings(t, q);
 	qwen_text_str(t, "}");
 }
 
@@ -223,7 +221,8 @@ begin_choice(struct qwen_text *t, const struct qwen_sse *s, size_t i)
 	qwen_text_fmt(t, "\"choices\":[{\"index\":%zu,", i);
 }
 
-/* Probabilities since the last time, the end if there is one. */
+/* Probabilities since the last time, the end if there is one; the last choice
+ * that ends has the times, unless an event with the usage comes after it. */
 static void
 end_choice(struct qwen_text *t, const struct qwen_sse *s,
     struct qwen_place *p, int ends)
@@ -245,6 +244,8 @@ end_choice(struct qwen_text *t, const struct qwen_sse *s,
 		    (unsigned long long)s->q->seed);
 	if (s->q->include_usage)
 		qwen_text_str(t, ",\"usage\":null");
+	else if (ends && s->q->times.known && s->n_ended == s->q->n_answers)
+		qwen_llama_timings(t, s->q);
 	qwen_text_str(t, "}\n\n");
 }
 
@@ -315,12 +316,29 @@ on_end(struct qwen_sse *s, struct qwen_text *t)
 		qwen_text_str(t, "\"choices\":[],");
 		qwen_openai_seed(t, q);
 		qwen_openai_usage(t, q);
+		if (q->times.known)
+			qwen_llama_timings(t, q);
 		qwen_text_str(t, "}\n\n");
 	}
 	qwen_text_str(t, "data: [DONE]\n\n");
 }
 
+/* A choice of which nothing came, as llama.cpp tells how far reading is. */
+static void
+on_progress(struct qwen_sse *s, const struct qwen_progress *p,
+    struct qwen_text *t)
+{
+	begin_choice(t, s, 0);
+	qwen_text_str(t, s->q->form == QWEN_FORM_CHAT ? "\"delta\":{}" :
+	    "\"text\":\"\"");
+	qwen_text_str(t, ",\"logprobs\":null,\"finish_reason\":null}]");
+	if (s->q->include_usage)
+		qwen_text_str(t, ",\"usage\":null");
+	qwen_llama_progress(t, p);
+	qwen_text_str(t, "}\n\n");
+}
+
 const struct qwen_form_events qwen_openai_events = {
 	.begin = on_begin, .more = on_more, .finish = on_finish, .end = on_end,
-	.idle = ": wait\n\n",
+	.progress = on_progress, .idle = ": wait\n\n",
 };

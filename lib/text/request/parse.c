@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "text/request/ask.h"
+#include "text/request/form.h"
 
 /* Which kind of request a line is, and where; -1 if that is of no kind. */
 static int
@@ -88,16 +89,26 @@ read_body(struct qwen_ask *r)
 	rc = form == QWEN_FORM_MESSAGES ? qwen_ask_anthropic(r) :
 	    form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT ?
 	    qwen_ask_responses(r) :
+	    qwen_form_is_ollama(form) ? qwen_ask_ollama(r) :
+	    form == QWEN_FORM_LLAMA ? qwen_ask_llama(r) :
 	    form == QWEN_FORM_INFILL ? qwen_ask_infill(r) :
 	    qwen_ask_members(r, NULL);
 	if (rc == 0 && (form == QWEN_FORM_PLAIN || form == QWEN_FORM_CHAT))
 		rc = qwen_ask_custom_tools(r);
-	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0)
+	if (rc == 0 && r->s->placeholder != NULL && qwen_form_is_ollama(form))
+		rc = replace_parts(r);
+	if (rc == 0 && (rc = qwen_ask_fields(r)) == 0 && r->q->loads == NULL)
 		rc = qwen_ask_prompt(r);
+	if (r->only_reads)
+		r->q->max = 0;
 	if (form == QWEN_FORM_MESSAGES)
 		qwen_ask_rename_anthropic(r->no);
 	else if (form == QWEN_FORM_RESPONSES || form == QWEN_FORM_COMPACT)
 		qwen_ask_rename_responses(r->no);
+	else if (qwen_form_is_ollama(form))
+		qwen_ask_rename_ollama(r->no);
+	else if (form == QWEN_FORM_LLAMA)
+		qwen_ask_rename_llama(r->no);
 	return rc;
 }
 
@@ -122,6 +133,7 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 		read_body(&r);
 	yyjson_doc_free(r.doc);
 	yyjson_doc_free(r.allowed);
+	free(r.before.id);
 	if (q->no.err.code != QWEN_ENOMEM)
 		return 0;
 	qwen_request_free(q);
@@ -189,6 +201,7 @@ free_answer(struct qwen_answer *a)
 	qwen_text_fini(&a->lp_top);
 	free(a->spoken);
 	qwen_text_fini(&a->lp_offset);
+	free(a->id);
 }
 
 void

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* prompt.c - the prompts of a request, as tokens. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/pieces.h"
@@ -287,6 +288,29 @@ encode(const struct qwen_service *s, const struct qwen_prompt *p,
 	    &ids->id, &ids->n, err);
 }
 
+/* After the tokens of what was said before, which are taken as they are. */
+static int
+encode_after(struct qwen_ask *r, const struct qwen_prompt *p,
+    struct qwen_ids *ids, struct qwen_err *err)
+{
+	const struct qwen_ids *b = &r->before;
+	struct qwen_ids own = { 0 };
+
+	if (qwen_prompt_encode(p, r->s->tok, 0, qwen_prompt_text(p).len,
+	    &own.id, &own.n, err) < 0)
+		return -1;
+	ids->id = malloc((b->n + own.n + 1) * sizeof *ids->id);
+	if (ids->id == NULL) {
+		free(own.id);
+		return qwen_oom(err);
+	}
+	memcpy(ids->id, b->id, b->n * sizeof *b->id);
+	memcpy(ids->id + b->n, own.id, own.n * sizeof *own.id);
+	ids->n = b->n + own.n;
+	free(own.id);
+	return 0;
+}
+
 static int
 read_messages(struct qwen_ask *r)
 {
@@ -317,7 +341,8 @@ read_messages(struct qwen_ask *r)
 		return -1;
 	}
 	ids = &q->prompt[q->n_prompts++];
-	rc = encode(r->s, p, ids, &err);
+	rc = r->before.n > 0 ? encode_after(r, p, ids, &err) :
+	    encode(r->s, p, ids, &err);
 	q->thinking = qwen_prompt_thinking(p);
 	q->continues = qwen_prompt_continues(p);
 	if (qwen_prompt_repaired(p))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * request.h - requests in the forms of OpenAI and Anthropic, and what answers
- * them, as a body or as events, for all that serve a model, from files or from
+ * request.h - requests in the forms of OpenAI, Anthropic, Ollama and llama.cpp,
+ * and what answers them, as a body or as events, for all that serve a model, from files or from
  * sockets.
  *
  * It knows text alone, and no weights: what a request says of sampling comes as
@@ -187,8 +187,21 @@ enum qwen_form {
 	QWEN_FORM_CHAT,		/* of /v1/chat/completions */
 	QWEN_FORM_RESPONSES,	/* of /v1/responses */
 	QWEN_FORM_MESSAGES,	/* of /v1/messages, Anthropic's */
+	QWEN_FORM_OLLAMA_CHAT,	/* of /api/chat, Ollama's */
+	QWEN_FORM_OLLAMA_GENERATE, /* of /api/generate: a chat of one message */
+	QWEN_FORM_OLLAMA_RAW,	/* the same with "raw": a plain prompt */
+	QWEN_FORM_LLAMA,	/* of /completion, llama.cpp's */
 	QWEN_FORM_COMPACT,	/* of /v1/responses/compact */
 	QWEN_FORM_INFILL,	/* of /infill, llama.cpp's */
+};
+
+/* The media type of its streams, of its other answers it is JSON. */
+const char *qwen_form_stream_type(enum qwen_form form);
+
+/* How much of the prompts is read, in tokens. */
+struct qwen_progress {
+	size_t	total, cached, read;	/* of read some are cached */
+	double	seconds;		/* since reading began */
 };
 
 /* How long parts of an answer took, in seconds. */
@@ -269,6 +282,7 @@ struct qwen_request {
 	size_t			 n_stop;
 	int			 stream;
 	int			 include_usage;	/* at the end of a stream */
+	int			 tells_progress; /* while prompts are read */
 	int			 logprobs;
 	size_t			 n_top;	/* of the best with each */
 	struct qwen_shared_grammar *shared;	/* or NULL, and */
@@ -291,6 +305,10 @@ struct qwen_request {
 	char			*items;	/* where these can be recalled, unless
 					   the request wants it not: all that
 					   went in, JSON of a list; or NULL */
+	const char		*loads;	/* it asks for no answer, but that the
+					   model is there: Ollama's word for
+					   the end of that; or NULL */
+	int			 keep_ids;	/* answers keep their tokens */
 	struct qwen_timings	 times;	/* set by the caller before the end */
 	char			*fields;	/* of /infill: JSON, a list of
 						   those that the body has; or
@@ -390,7 +408,10 @@ struct qwen_answer {
 	struct qwen_text	 logprobs;	/* JSON, of a list; completions
 						   have three other lists */
 	struct qwen_text	 lp_tokens, lp_top, lp_offset;
+	int32_t			*id;		/* all n tokens, if the request
+						   has keep_ids */
 	/* our own */
+	size_t			 cap_ids;
 	size_t			 cap_blocks;
 	size_t			 n_chars;
 	size_t			 n_bytes;	/* of a chat's reply, as text */
@@ -481,6 +502,10 @@ void qwen_sse_step(struct qwen_sse *s, const struct qwen_answer *a,
  * of the request's refusal, which comes as an event.
  */
 void qwen_sse_end(struct qwen_sse *s, struct qwen_text *t);
+
+/* How far reading is, where the form has a way to say so; before any step. */
+void qwen_sse_progress(struct qwen_sse *s, const struct qwen_progress *p,
+    struct qwen_text *t);
 
 /* Nothing new, for who would take silence for the end; between other events. */
 void qwen_sse_idle(struct qwen_sse *s, struct qwen_text *t);
@@ -716,6 +741,30 @@ int qwen_rerank_body(const struct qwen_rerank *q, uint64_t number,
     const char *model, const double *scores, struct qwen_text *t,
     struct qwen_err *err);
 void qwen_rerank_fini(struct qwen_rerank *q);
+
+/* --------------------------------------------------- Ollama's other requests */
+
+/* Whether replies by this template can begin with a thought. */
+int qwen_request_can_think(const struct qwen_template *t);
+
+/*
+ * The model that a body names, for free(), and whether it asks for all that is
+ * known; either may be NULL.  -1 with the refusal.
+ */
+int qwen_ollama_name(struct qwen_refusal *no, const char *json, size_t n,
+    char **name, int *verbose);
+
+/*
+ * As qwen_embeddings_parse, of /api/embed with key "input", of /api/embeddings
+ * with "prompt".  Unless the request says otherwise texts are cut to n_ctx tokens
+ * (0: not).  There may be none; the body says so.
+ */
+int qwen_ollama_embed_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
+    size_t n_ctx, const char *key, const char *json, size_t n,
+    struct qwen_err *err);
+void qwen_ollama_embed_body(const struct qwen_embeddings *q, const char *model,
+    const float *vectors, size_t n_embd, int old, double seconds,
+    struct qwen_text *t);
 
 /* -------------------------------------------------------------------- tokens */
 

@@ -116,7 +116,7 @@ read_text(struct qwen_refusal *no, const struct qwen_service *s,
 		return bad(no, NULL, "one of these: content, prompt, messages");
 	if (!yyjson_is_str(v))
 		return wrong(no, key, "is not a text");
-	if (truth(no, root, "parse_special", s->encode != 0, &special) < 0 ||
+	if (truth(no, root, "parse_special", 1, &special) < 0 ||
 	    truth(no, root, content ? "add_special" : "add_special_tokens",
 	    !content, &begin) < 0)
 		return -1;

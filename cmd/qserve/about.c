@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * about.c - what is told of the model and of the server, in the words of OpenAI,
+ * Anthropic, Ollama, llama.cpp and vLLM.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qserve.h"
+
+/* The version of Ollama whose interface this is, for programs that ask. */
+#define OLLAMA_VERSION "0.12.11"
+
+enum { LISTED_MAX = 64 };	/* elements of an array that are shown */
+
+static void
+put_str(struct qwen_text *t, const char *s)
+{
+	qwen_text_json(t, s, strlen(s));
+}
+
+/* A moment, under a key after others. */
+static void
+put_time(struct qwen_text *t, const char *key, time_t at)
+{
+	struct tm tm;
+	char buf[32];
+
+	if (gmtime_r(&at, &tm) != NULL &&
+	    strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+		qwen_text_fmt(t, ",\"%s\":\"%s\"", key, buf);
+}
+
+/* ------------------------------------------------------------------- names */
+
+/* The i-th name of the model; NULL after the last. */
+static const char *
+name_of(const struct qserve *s, size_t i)
+{
+	return i == 0 ? s->with.service.model : i <= s->aliases.n ?
+	    s->aliases.v[i - 1] : NULL;
+}
+
+/* Whether it is one, perhaps with Ollama's tag behind it. */
+static const char *
+find_name(const struct qserve *s, const char *asked)
+{
+	const char *name;
+	size_t i, n;
+
+	for (i = 0; (name = name_of(s, i)) != NULL; i++) {
+		n = strlen(name);
+		if (strncmp(asked, name, n) == 0 && (asked[n] == '\0' ||
+		    strcmp(asked + n, ":latest") == 0))
+			return name;
+	}
+	return NULL;
+}
+
+uint64_t
+qserve_n_ctx(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+	uint64_t n = 0;
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->ready && (n == 0 || e->hello.n_ctx < n))
+			n = e->hello.n_ctx;
+	}
+	return n;
+}
+
+/* What OpenAI's clients look for, then what Anthropic's do. */
+static void
+put_model(struct qserve_call *c, const char *name)
+{
+	const struct qserve *s = c->server;
+
+	qwen_text_str(&c->out, "{\"id\":");
+	put_str(&c->out, name);
+	qwen_text_fmt(&c->out, ",\"object\":\"model\",\"created\":%llu,"
+	    "\"owned_by\":\"qpipe\"", (unsigned long long)s->started);
+	qwen_text_str(&c->out, ",\"type\":\"model\",\"lifecycle\":\"active\","
+	    "\"display_name\":");
+	put_str(&c->out, name);
+	put_time(&c->out, "created_at", (time_t)s->started);
+	if (qserve_n_ctx(s) > 0)
+		qwen_text_fmt(&c->out, ",\"max_model_len\":%llu",
+		    (unsigned long long)qserve_n_ctx(s));
+	qwen_text_str(&c->out, "}");
+}
+
+void
+qserve_models(struct qserve_call *c)
+{
+	const char *name;
+	size_t i;
+
+	qwen_text_str(&c->out, "{\"object\":\"list\",\"data\":[");
+	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
+		qwen_text_str(&c->out, i > 0 ? "," : "");
+		put_model(c, name);
+	}
+	qwen_text_str(&c->out, "],\"has_more\":false}");
+	qserve_done(c, 200);
+}
+
+void
+qserve_model(struct qserve_call *c)
+{
+	const char *asked = c->path + strlen("/v1/models/");
+	const char *name = find_name(c->server, asked);
+
+	if (name == NULL) {
+		qserve_error(c, 404, "model_not_found", "there is no model "
+		    "'%.200s' here, but '%.200s'; --alias gives it more names",
+		    asked, c->server->with.service.model);
+		return;
+	}
+	put_model(c, name);
+	qserve_done(c, 200);
+}
+
+/* ------------------------------------------------------- what is in the file */
+
+static uint64_t
+file_bytes(const struct qserve *s)
+{
+	uint64_t n = 0;
+	unsigned i;
+
+	for (i = 0; i < qwen_gguf_n_shards(s->gguf); i++)
+		n += qwen_gguf_file_bytes(s->gguf, i);
+	return n;
+}
+
+static uint64_t
+n_parameters(const struct qserve *s)
+{
+	const struct qwen_gguf_tensor *t;
+	uint64_t n = 0;
+	size_t i;
+
+	for (i = 0; (t = qwen_gguf_tensor(s->gguf, i)) != NULL; i++)
+		n += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+	return n;
+}
+
+/* "7.6B", "494.03M", "12K". */
+static void
+put_parameters(struct qwen_text *t, uint64_t n)
+{
+	double x = (double)n;
+
+	if (n >= 1000000000)
+		qwen_text_fmt(t, fmod(x, 1e9) == 0 ? "\"%.0fB\"" : "\"%.1fB\"",
+		    x / 1e9);
+	else if (n >= 1000000)
+		qwen_text_fmt(t, fmod(x, 1e6) == 0 ? "\"%.0fM\"" : "\"%.2fM\"",
+		    x / 1e6);
+	else if (n >= 1000)
+		qwen_text_fmt(t, "\"%.0fK\"", x / 1e3);
+	else
+		qwen_text_fmt(t, "\"%.0f\"", x);
+}
+
+/* The mix of formats, by the number that the file has for it. */
+static const char *
+quantization(const struct qserve *s)
+{
+	static const char *const names[] = {
+		[0] = "F32", [1] = "F16", [2] = "Q4_0", [3] = "Q4_1",
+		[7] = "Q8_0", [8] = "Q5_0", [9] = "Q5_1", [10] = "Q2_K",
+		[11] = "Q3_K_S", [12] = "Q3_K_M", [13] = "Q3_K_L",
+		[14] = "Q4_K_S", [15] = "Q4_K_M", [16] = "Q5_K_S",
+		[17] = "Q5_K_M", [18] = "Q6_K", [19] = "IQ2_XXS",
+		[20] = "IQ2_XS", [21] = "Q2_K_S", [22] = "IQ3_XS",
+		[23] = "IQ3_XXS", [24] = "IQ1_S", [25] = "IQ4_NL",
+		[26] = "IQ3_S", [27] = "IQ3_M", [28] = "IQ2_S",
+		[29] = "IQ2_M", [30] = "IQ4_XS", [31] = "IQ1_M",
+		[32] = "BF16", [36] = "TQ1_0", [37] = "TQ2_0",
+		[38] = "MXFP4_MOE", [39] = "NVFP4", [40] = "Q1_0",
+		[41] = "Q2_0",
+	};
+	struct qwen_err err;
+	uint64_t type;
+
+	if (qwen_gguf_get_u64(s->gguf, "general.file_type", 0, &type,
+	    &err) <= 0 || type >= sizeof names / sizeof names[0] ||
+	    names[type] == NULL)
+		return "unknown";
+	return names[type];
+}
+
+/* A text of the metadata, as JSON. */
+static void
+put_meta(struct qwen_text *t, const struct qserve *s, const char *key)
+{
+	struct qwen_str v = { "", 0 };
+	struct qwen_err err;
+
+	qwen_gguf_get_str(s->gguf, key, &v, &err);
+	qwen_text_json(t, v.s, v.len);
+}
+
+/* The template of chats that is in use; or what stands for none. */
+static void
+put_template(struct qwen_text *t, const struct qserve *s, const char *none)
+{
+	if (s->with.service.template != NULL)
+		put_str(t, qwen_template_source(s->with.service.template));
+	else
+		qwen_text_str(t, none);
+}
+
+/* A token that a key of the metadata has the number of: its text, or null. */
+static void
+put_token(struct qwen_text *t, const struct qserve *s, const char *key)
+{
+	struct qwen_str piece = { "", 0 };
+	struct qwen_err err;
+	uint64_t id;
+
+	if (qwen_gguf_get_u64(s->gguf, key, 0, &id, &err) <= 0 ||
+	    id >= s->with.service.n_vocab) {
+		qwen_text_str(t, "null");
+		return;
+	}
+	qwen_tok_decoder_put(s->with.service.spell, (int32_t)id, &piece, NULL);
+	qwen_text_json(t, piece.s, piece.len);
+}
+
+static void
+put_fp(struct qwen_text *t, const struct qwen_fp *fp)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof fp->b; i++)
+		qwen_text_fmt(t, "%02x", fp->b[i]);
+}
+
+/* With as few digits as say which number it is. */
+static void
+put_real(struct qwen_text *t, double x, int is_float)
+{
+	char buf[40];
+	int n = is_float ? 6 : 15;
+
+	do
+		snprintf(buf, sizeof buf, "%.*g", n, x);
+	while (n++ < 17 && (is_float ? (double)strtof(buf, NULL) :
+	    strtod(buf, NULL)) != x);
+	qwen_text_str(t, buf);
+}
+
+/* One number, or a truth, of a record. */
+static void
+put_number(struct qwen_text *t, const struct qserve *s,
+    const struct qwen_gguf_kv *kv, const char *key, size_t i)
+{
+	struct qwen_err err;
+	uint64_t u = 0;
+	double f = 0;
+	int b = 0;
+
+	if (kv->elem == QWEN_GGUF_BOOL) {
+		qwen_gguf_get_bool(s->gguf, key, i, &b, &err);
+		qwen_text_str(t, b ? "true" : "false");
+	} else if (kv->elem != QWEN_GGUF_FLOAT32 &&
+	    kv->elem != QWEN_GGUF_FLOAT64 &&
+	    qwen_gguf_get_u64(s->gguf, key, i, &u, &err) > 0) {
+		qwen_text_fmt(t, "%llu", (unsigned long long)u);
+	} else if (qwen_gguf_get_f64(s->gguf, key, i, &f, &err) > 0 &&
+	    isfinite(f)) {
+		put_real(t, f, kv->elem == QWEN_GGUF_FLOAT32);
+	} else
+		qwen_text_str(t, "null");
+}
+
+/* A record; a long array is null, unless all is wanted. */
+static void
+put_value(struct qwen_text *t, const struct qserve *s,
+    const struct qwen_gguf_kv *kv, const char *key, int all)
+{
+	int many = kv->type == QWEN_GGUF_ARRAY;
+	struct qwen_str v;
+	size_t i, at = 0;
+
+	if (many && kv->n > LISTED_MAX && !all) {
+		qwen_text_str(t, "null");
+		return;
+	}
+	qwen_text_str(t, many ? "[" : "");
+	for (i = 0; i < kv->n; i++) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		if (kv->elem != QWEN_GGUF_STRING)
+			put_number(t, s, kv, key, i);
+		else if (qwen_gguf_next_str(kv, &at, &v))
+			qwen_text_json(t, v.s, v.len);
+		else
+			qwen_text_str(t, "null");
+	}
+	qwen_text_str(t, many ? "]" : "");
+}
+
+static void
+put_model_info(struct qwen_text *t, const struct qserve *s, int all)
+{
+	static const char count[] = "general.parameter_count";
+	const struct qwen_gguf_kv *kv;
+	char *key;
+	size_t i;
+
+	qwen_text_fmt(t, ",\"model_info\":{\"%s\":%llu", count,
+	    (unsigned long long)n_parameters(s));
+	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
+		key = cli_format("%.*s", (int)kv->key.len, kv->key.s);
+		/* the template has a field of its own; elements that are
+		   arrays themselves are shown by nobody */
+		if (strcmp(key, count) != 0 && kv->elem != QWEN_GGUF_ARRAY &&
+		    strcmp(key, "tokenizer.chat_template") != 0) {
+			qwen_text_str(t, ",");
+			qwen_text_json(t, kv->key.s, kv->key.len);
+			qwen_text_str(t, ":");
+			put_value(t, s, kv, key, all);
+		}
+		free(key);
+	}
+	qwen_text_str(t, "}");
+}
+
+/* ------------------------------------------------------------------- Ollama */
+
+static void
+put_details(struct qwen_text *t, const struct qserve *s)
+{
+	qwen_text_str(t, ",\"details\":{\"parent_model\":\"\",\"format\":"
+	    "\"gguf\",\"family\":");
+	put_meta(t, s, "general.architecture");
+	qwen_text_str(t, ",\"families\":[");
+	put_meta(t, s, "general.architecture");
+	qwen_text_str(t, "],\"parameter_size\":");
+	put_parameters(t, n_parameters(s));
+	qwen_text_str(t, ",\"quantization_level\":");
+	put_str(t, quantization(s));
+	qwen_text_str(t, "}");
+}
+
+/* {"name": ... of a list; a name has a tag there. */
+static void
+put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
+{
+	char *full = cli_format("%s%s", name, strchr(name, ':') != NULL ? "" :
+	    ":latest");
+
+	qwen_text_str(t, "{\"name\":");
+	put_str(t, full);
+	qwen_text_str(t, ",\"model\":");
+	put_str(t, full);
+	qwen_text_fmt(t, ",\"size\":%llu,\"digest\":\"",
+	    (unsigned long long)file_bytes(s));
+	put_fp(t, &s->header.model);
+	qwen_text_str(t, "\"");
+	put_details(t, s);
+	free(full);
+}
+
+void
+qserve_ollama_version(struct qserve_call *c)
+{
+	qwen_text_str(&c->out, "{\"version\":\"" OLLAMA_VERSION "\"}");
+	qserve_done(c, 200);
+}
+
+void
+qserve_ollama_tags(struct qserve_call *c)
+{
+	struct qwen_text *t = &c->out;
+	const char *name;
+	size_t i;
+
+	qwen_text_str(t, "{\"models\":[");
+	for (i = 0; (name = name_of(c->server, i)) != NULL; i++) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		put_listed(t, c->server, name);
+		put_time(t, "modified_at", c->server->modified);
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]}");
+	qserve_done(c, 200);
+}
+
+/* The one that runs, which it does until the server ends. */
+void
+qserve_ollama_ps(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	struct qwen_text *t = &c->out;
+
+	qwen_text_str(t, "{\"models\":[");
+	if (qserve_n_ctx(s) > 0) {
+		put_listed(t, s, name_of(s, 0));
+		qwen_text_fmt(t, ",\"expires_at\":\"2318-01-01T00:00:00Z\","
+		    "\"size_vram\":0,\"context_length\":%llu}",
+		    (unsigned long long)qserve_n_ctx(s));
+	}
+	qwen_text_str(t, "]}");
+	qserve_done(c, 200);
+}
+
+static void
+put_capabilities(struct qwen_text *t, const struct qserve *s)
+{
+	const struct qwen_template *chat = s->with.service.template;
+
+	qwen_text_str(t, ",\"capabilities\":[\"completion\"");
+	if (chat != NULL && qwen_template_calls(chat) != 0)
+		qwen_text_str(t, ",\"tools\"");
+	if (chat != NULL && qwen_request_can_think(chat))
+		qwen_text_str(t, ",\"thinking\"");
+	if (qwen_tok_fim(s->with.service.tok, QWEN_FIM_PREFIX) >= 0)
+		qwen_text_str(t, ",\"insert\"");
+	if (s->embedding.how.pooling != QWEN_POOLING_NONE &&
+	    s->embedding.how.pooling != QWEN_POOLING_RANK)
+		qwen_text_str(t, ",\"embedding\"");
+	qwen_text_str(t, "]");
+}
+
+void
+qserve_ollama_show(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	struct qwen_text *t = &c->out;
+	struct qwen_refusal no = { .code = NULL };
+	int all;
+
+	if (qwen_ollama_name(&no, c->body.s, c->body.n, NULL, &all) < 0) {
+		qserve_error(c, qwen_refusal_status(&no), no.code, "%s",
+		    no.err.msg);
+		return;
+	}
+	qwen_text_str(t, "{\"modelfile\":\"\",\"parameters\":\"\","
+	    "\"license\":");
+	put_meta(t, s, "general.license");
+	qwen_text_str(t, ",\"template\":");
+	put_template(t, s, "\"\"");
+	put_details(t, s);
+	put_model_info(t, s, all);
+	put_capabilities(t, s);
+	put_time(t, "modified_at", s->modified);
+	qwen_text_str(t, "}");
+	qserve_done(c, 200);
+}
+
+/* A model that is here already is pulled at once. */
+void
+qserve_ollama_pull(struct qserve_call *c)
+{
+	struct qwen_refusal no = { .code = NULL };
+	char *name = NULL;
+
+	if (qwen_ollama_name(&no, c->body.s, c->body.n, &name, NULL) < 0)
+		qserve_error(c, qwen_refusal_status(&no), no.code, "%s",
+		    no.err.msg);
+	else if (find_name(c->server, name) == NULL)
+		qserve_error(c, 404, "model_not_found", "no model is pulled "
+		    "here: this server has '%.200s' alone, and answers to "
+		    "any name", c->server->with.service.model);
+	else {
+		qwen_text_str(&c->out, "{\"status\":\"success\"}\n");
+		qserve_done(c, 200);
+	}
+	free(name);
+}
+
+void
+qserve_ollama_not_here(struct qserve_call *c)
+{
+	qserve_error(c, 501, "not_supported", "%.100s is not supported: this "
+	    "server has one model, which it was started with", c->path);
+}
+
+/* ---------------------------------------------------------------- llama.cpp */
+
+void
+qserve_props(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	const struct qserve_engine *e;
+	struct qwen_text *t = &c->out;
+	const char *slash;
+	size_t n = 0;
+
+	for (e = s->engines; e != NULL; e = e->next)
+		n += e->ready ? (size_t)e->hello.n_sequences : 0;
+	qwen_text_fmt(t, "{\"default_generation_settings\":{\"n_ctx\":%llu,"
+	    "\"params\":{\"n_predict\":%lld}},\"total_slots\":%zu,"
+	    "\"model_alias\":", (unsigned long long)qserve_n_ctx(s),
+	    s->with.service.max < INT64_MAX ?
+	    (long long)s->with.service.max : -1, n);
+	put_str(t, name_of(s, 0));
+	/* where it lies is nobody's business */
+	slash = strrchr(s->model_path, '/');
+	qwen_text_str(t, ",\"model_path\":");
+	put_str(t, slash != NULL ? slash + 1 : s->model_path);
+	qwen_text_str(t, ",\"modalities\":{\"vision\":false,\"audio\":false},"
+	    "\"chat_template\":");
+	put_template(t, s, "\"\"");
+	qwen_text_str(t, ",\"bos_token\":");
+	put_token(t, s, "tokenizer.ggml.bos_token_id");
+	qwen_text_str(t, ",\"eos_token\":");
+	put_token(t, s, "tokenizer.ggml.eos_token_id");
+	qwen_text_fmt(t, ",\"build_info\":\"qpipe %s\",\"is_sleeping\":false}",
+	    QWEN_VERSION);
+	qserve_done(c, 200);
+}
+
+/* What engines can do at the same time, each as a slot; texts are not shown. */
+void
+qserve_slots(struct qserve_call *c)
+{
+	const struct qserve_engine *e;
+	size_t i, n = 0;
+
+	qwen_text_str(&c->out, "[");
+	for (e = c->server->engines; e != NULL; e = e->next) {
+		for (i = 0; e->ready && i < e->hello.n_sequences; i++, n++)
+			qwen_text_fmt(&c->out, "%s{\"id\":%zu,\"n_ctx\":%llu,"
+			    "\"speculative\":false,\"is_processing\":%s}",
+			    n > 0 ? "," : "", n,
+			    (unsigned long long)e->hello.n_ctx,
+			    i < e->n_jobs ? "true" : "false");
+	}
+	qwen_text_str(&c->out, "]");
+	qserve_done(c, 200);
+}
+
+/* --------------------------------------------------------------------- vLLM */
+
+/* What lm-eval asks, and others that have no tokenizer of their own. */
+void
+qserve_tokenizer_info(struct qserve_call *c)
+{
+	const struct qserve *s = c->server;
+	struct qwen_text *t = &c->out;
+	struct qwen_err err;
+	int bos = 0;
+
+	qwen_gguf_get_bool(s->gguf, "tokenizer.ggml.add_bos_token", 0, &bos,
+	    &err);
+	qwen_text_str(t, "{\"tokenizer_class\":\"Qwen2Tokenizer\","
+	    "\"bos_token\":");
+	/* one that is not put in front of texts is none for who asks */
+	if (bos)
+		put_token(t, s, "tokenizer.ggml.bos_token_id");
+	else
+		qwen_text_str(t, "null");
+	qwen_text_fmt(t, ",\"add_bos_token\":%s,\"eos_token\":", bos ? "true" :
+	    "false");
+	put_token(t, s, "tokenizer.ggml.eos_token_id");
+	qwen_text_str(t, ",\"pad_token\":");
+	put_token(t, s, "tokenizer.ggml.padding_token_id");
+	if (qserve_n_ctx(s) > 0)
+		qwen_text_fmt(t, ",\"model_max_length\":%llu",
+		    (unsigned long long)qserve_n_ctx(s));
+	qwen_text_str(t, ",\"chat_template\":");
+	put_template(t, s, "null");
+	qwen_text_str(t, "}");
+	qserve_done(c, 200);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * llama.c - answers in the form of llama.cpp's /completion; and what that program
+ * tells beside other answers: times, and how far reading is.
+ */
+#include <string.h>
+
+#include "text/request/form.h"
+
+/* -------------------------------------------------- beside all other answers */
+
+static double
+per(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/* "KIND_n", "KIND_ms" and what follows from them. */
+static void
+add_times(struct qwen_text *t, const char *kind, size_t n, double s)
+{
+	qwen_text_fmt(t, "\"%s_n\":%zu,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,"
+	    "\"%s_per_second\":%.3f", kind, n, kind, s * 1e3, kind,
+	    per(s * 1e3, (double)n), kind, per((double)n, s));
+}
+
+void
+qwen_llama_timings(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t cached = q->n_cached < q->n_prompt_tokens ? q->n_cached :
+	    q->n_prompt_tokens;
+
+	qwen_text_fmt(t, ",\"timings\":{\"cache_n\":%zu,", cached);
+	add_times(t, "prompt", q->n_prompt_tokens - cached, q->times.prompt);
+	qwen_text_str(t, ",");
+	add_times(t, "predicted", qwen_answers_tokens(q), q->times.answer);
+	qwen_text_str(t, "}");
+}
+
+void
+qwen_llama_progress(struct qwen_text *t, const struct qwen_progress *p)
+{
+	qwen_text_fmt(t, ",\"prompt_progress\":{\"total\":%zu,\"cache\":%zu,"
+	    "\"processed\":%zu,\"time_ms\":%.0f}", p->total, p->cached, p->read,
+	    p->seconds * 1e3);
+}
+
+/* --------------------------------------------------------------- /completion */
+
+static size_t
+number_of(const struct qwen_answer *a)
+{
+	return (size_t)(a - a->request->answer);
+}
+
+/* The tokens from one on that were generated. */
+static void
+add_tokens(struct qwen_text *t, const struct qwen_answer *a, size_t from)
+{
+	size_t i;
+
+	qwen_text_str(t, ",\"tokens\":[");
+	for (i = from; a->id != NULL && i < a->n; i++)
+		qwen_text_fmt(t, "%s%ld", i > from ? "," : "",
+		    (long)a->id[i]);
+	qwen_text_str(t, "]");
+}
+
+static void
+add_logprobs(struct qwen_text *t, const struct qwen_answer *a, size_t *told)
+{
+	if (!a->request->logprobs)
+		return;
+	qwen_text_str(t, ",\"completion_probabilities\":[");
+	qwen_form_list(t, &a->logprobs, told);
+	qwen_text_str(t, "]");
+}
+
+/* The settings that the request had, by their names in it. */
+static void
+add_settings(struct qwen_text *t, const struct qwen_request *q)
+{
+	size_t i, n;
+
+	qwen_text_fmt(t, ",\"generation_settings\":{\"n_predict\":%lld,"
+	    "\"n_probs\":%zu,\"stream\":%s", q->max < INT64_MAX ?
+	    (long long)q->max : -1, q->logprobs ? q->n_top : 0,
+	    q->stream ? "true" : "false");
+	for (i = 0; i < q->n_set; i++) {
+		n = strlen(q->set[i].value);
+		qwen_text_fmt(t, ",\"%s\":", q->set[i].key);
+		if (n > 0 && strspn(q->set[i].value, "0123456789+-.eE") == n)
+			qwen_text_str(t, q->set[i].value);
+		else
+			qwen_text_json(t, q->set[i].value, n);
+	}
+	qwen_text_str(t, ",\"stop\":[");
+	for (i = 0; i < q->n_stop; i++) {
+		qwen_text_str(t, i > 0 ? "," : "");
+		qwen_text_json(t, q->stop[i].s, q->stop[i].len);
+	}
+	qwen_text_str(t, "]}");
+}
+
+/* The prompt as text again. */
+static void
+add_prompt(struct qwen_text *t, const struct qwen_answer *a)
+{
+	struct qwen_text all = { 0 };
+	struct qwen_str piece;
+	size_t i;
+
+	for (i = 0; i < a->prompt->n; i++) {
+		piece = (struct qwen_str){ "", 0 };
+		qwen_tok_decoder_put(a->request->service->spell,
+		    a->prompt->id[i], &piece, NULL);
+		qwen_text_add(&all, piece.s, piece.len);
+	}
+	qwen_text_str(t, ",\"prompt\":");
+	qwen_text_json(t, all.n > 0 ? all.s : "", all.n);
+	t->failed |= all.failed;
+	qwen_text_fini(&all);
+}
+
+/* What an answer that has ended tells beside its text. */
+static void
+add_end(struct qwen_text *t, const struct qwen_answer *a)
+{
+	const struct qwen_request *q = a->request;
+	int limit = strcmp(a->finish, "length") == 0;
+
+	qwen_text_str(t, ",\"id_slot\":0,\"stop\":true,\"model\":");
+	qwen_form_model(t, q);
+	qwen_text_fmt(t, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu",
+	    a->n, a->prompt->n);
+	add_settings(t, q);
+	add_prompt(t, a);
+	qwen_text_fmt(t, ",\"has_new_line\":%s,\"truncated\":false,"
+	    "\"stop_type\":\"%s\",\"stopping_word\":", a->text.n > 0 &&
+	    memchr(a->text.s, '\n', a->text.n) != NULL ? "true" : "false",
+	    a->stopped != NULL ? "word" : limit ? "limit" : "eos");
+	qwen_text_json(t, a->stopped != NULL ? a->stopped->s : "",
+	    a->stopped != NULL ? a->stopped->len : 0);
+	qwen_text_fmt(t, ",\"tokens_cached\":%zu", q->n_cached);
+	if (q->seed_told)
+		qwen_text_fmt(t, ",\"seed\":%llu", (unsigned long long)q->seed);
+	if (q->times.known)
+		qwen_llama_timings(t, q);
+	qwen_text_str(t, "}");
+}
+
+static void
+add_answer(struct qwen_text *t, const struct qwen_answer *a)
+{
+	size_t told = 0;
+
+	qwen_text_fmt(t, "{\"index\":%zu,\"content\":", number_of(a));
+	qwen_text_json(t, a->text.n > 0 ? a->text.s : "", a->text.n);
+	add_tokens(t, a, a->request->keep_ids ? 0 : a->n);
+	add_logprobs(t, a, &told);
+	add_end(t, a);
+}
+
+/* All of it, or the fields that the request wants. */
+static void
+add_wanted(struct qwen_text *t, const struct qwen_answer *a)
+{
+	struct qwen_text whole = { 0 };
+
+	if (a->request->fields == NULL) {
+		add_answer(t, a);
+		return;
+	}
+	add_answer(&whole, a);
+	t->failed |= whole.failed;
+	if (!t->failed)
+		qwen_infill_pick(t, a->request->fields, &whole);
+	qwen_text_fini(&whole);
+}
+
+/* One answer, or a list of several. */
+void
+qwen_llama_body(const struct qwen_request *q, struct qwen_text *t)
+{
+	size_t i;
+
+	if (q->n_answers == 1) {
+		add_wanted(t, &q->answer[0]);
+		return;
+	}
+	for (i = 0; i < q->n_answers; i++) {
+		qwen_text_str(t, i > 0 ? "," : "[");
+		add_wanted(t, &q->answer[i]);
+	}
+	qwen_text_str(t, "]");
+}
+
+/* -------------------------------------------------------------------- events */
+
+static void
+begin(struct qwen_text *t, struct qwen_place *p, struct qwen_str s)
+{
+	qwen_text_fmt(t, "data: {\"index\":%zu,\"content\":",
+	    number_of(p->a));
+	qwen_text_json(t, s.s, s.len);
+	add_tokens(t, p->a, p->told->n_ids);
+	p->told->n_ids = p->a->n;
+	add_logprobs(t, p->a, &p->told->lp[0]);
+}
+
+static void
+on_more(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	(void)s;
+	begin(t, p, qwen_block_text(p->a, p->block, p->told->at));
+	qwen_text_fmt(t, ",\"stop\":false,\"id_slot\":0,"
+	    "\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu}\n\n", p->a->n,
+	    p->a->prompt->n);
+}
+
+static void
+on_finish(struct qwen_sse *s, struct qwen_place *p, struct qwen_text *t)
+{
+	(void)s;
+	begin(t, p, (struct qwen_str){ "", 0 });
+	add_end(t, p->a);
+	qwen_text_str(t, "\n\n");
+}
+
+static void
+on_progress(struct qwen_sse *s, const struct qwen_progress *p,
+    struct qwen_text *t)
+{
+	(void)s;
+	qwen_text_fmt(t, "data: {\"index\":0,\"content\":\"\",\"tokens\":[],"
+	    "\"stop\":false,\"id_slot\":0,\"tokens_predicted\":0,"
+	    "\"tokens_evaluated\":%zu", p->total);
+	qwen_llama_progress(t, p);
+	qwen_text_str(t, "}\n\n");
+}
+
+/* The last answer says that it is that; only an error comes after it. */
+static void
+on_end(struct qwen_sse *s, struct qwen_text *t)
+{
+	if (s->q->no.err.code == 0)
+		return;
+	qwen_text_str(t, "data: ");
+	qwen_request_body(s->q, s->created, t);
+	qwen_text_str(t, "\n\n");
+}
+
+const struct qwen_form_events qwen_llama_events = {
+	.more = on_more, .finish = on_finish, .end = on_end,
+	.progress = on_progress, .idle = ": wait\n\n",
+};

@@ -1,10 +1,10 @@
-# clients.py - the Python clients of OpenAI and Anthropic against a server: every
+# sdk.py - the Python clients of OpenAI and Anthropic against a server: every
 # documented call of theirs that applies, in strict mode, in which they refuse
 # answers of another shape than they know.  Lines "0 name", or "1 name" where it
 # fails, with why on stderr.
-#   clients.py openai|anthropic URL KEY
-#   clients.py busy URL KEY          a server that takes one request, and no more
-#   clients.py types FILE            bodies and events of unit/request_events.test,
+#   sdk.py openai|anthropic URL KEY
+#   sdk.py busy URL KEY          a server that takes one request, and no more
+#   sdk.py types FILE            bodies and events of unit/request_events.test,
 #                                    by the types of these clients; no server
 import asyncio, base64, json, math, struct, sys, threading, traceback
 import typing, urllib.request

@@ -15,6 +15,7 @@ if [ -z "$python" ]; then
 	skip "clients" "no python3 with venv"
 	done_testing
 fi
+# QPIPE_REAL_MODEL=none: without
 [ -n "$QPIPE_REAL_MODEL" ] || for f in "$TOP"/../real-model/*.gguf; do
 	[ ! -e "$f" ] || QPIPE_REAL_MODEL=$f
 done
@@ -83,13 +84,13 @@ if [ -z "$CLIENTS" ] && with main; then
 	end_server
 fi
 all="litellm langchain llama_index instructor pydantic_ai agents outlines ollama llm"
-serve_key --template qwen3 --no-store
+serve_key --template qwen3-coder --no-store
 # shellcheck disable=SC2086
 uses main $all
 uses lm_eval lm_eval
 uses aider aider
 end_server
-if [ -n "$QPIPE_REAL_MODEL" ]; then
+if [ "${QPIPE_REAL_MODEL:-none}" != none ]; then
 	how=real
 	serve_key -m "$QPIPE_REAL_MODEL" --no-store
 	# shellcheck disable=SC2086

@@ -4,9 +4,10 @@
 # the reason on stderr.  The demo model writes nonsense: with it, only what the
 # server guarantees is tested.  REAL is true where a model that can follow an
 # instruction answers.
-import json, sys, traceback, urllib.request, warnings
+import json, os, sys, traceback, urllib.request, warnings
 
 warnings.filterwarnings("ignore")
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"    # no look for another one
 URL, KEY = sys.argv[1].rstrip("/"), sys.argv[2]
 V1 = URL + "/v1"
 REAL = sys.argv[3] == "real"
@@ -32,7 +33,7 @@ def works(name, f, want=None):
     except BaseException as e:
         ok(False, name)
         print(f"{name}: {type(e).__name__}: {e!s:.600}", file=sys.stderr)
-        traceback.print_exc(limit=-3)
+        traceback.print_exc(limit=-2, chain=False)
 
 
 def refused(name, f, error, said=""):

@@ -3,16 +3,20 @@ from report import *
 import os, subprocess, tempfile
 
 home = tempfile.mkdtemp(dir=".")
-env = dict(os.environ, LLM_USER_PATH=home, OPENAI_API_KEY=KEY)
+env = dict(os.environ, LLM_USER_PATH=home)
+with open(home + "/keys.json", "w") as f:
+    json.dump({"own": KEY}, f)
 with open(home + "/extra-openai-models.yaml", "w") as f:
     f.write(f"""- model_id: q
   model_name: qwen
   api_base: {V1}
+  api_key_name: own
   supports_tools: true
   supports_schema: true
 - model_id: qc
   model_name: qwen
   api_base: {V1}
+  api_key_name: own
   completion: true
 """)
 LLM = os.path.dirname(sys.executable) + "/llm"
@@ -20,7 +24,7 @@ LLM = os.path.dirname(sys.executable) + "/llm"
 
 def llm(*args):
     return subprocess.run([LLM, *args, "-o", "temperature", "0", "-o",
-        "max_tokens", "60", "--key", KEY], env=env, check=True, text=True,
+        "max_tokens", "60"], env=env, check=True, text=True,
         timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
 
 

@@ -3,7 +3,6 @@
 from report import *
 import json, openai, outlines
 from pydantic import BaseModel, Field
-from typing import Literal
 
 
 class Person(BaseModel):
@@ -17,8 +16,6 @@ works("outlines plain", lambda: m("Say hi", max_tokens=12, temperature=0),
     lambda s: isinstance(s, str))
 works("outlines, a pydantic model", lambda: m("Invent a person", Person,
     max_tokens=200, temperature=0), Person.model_validate_json)
-works("outlines, a literal", lambda: m("cat or dog?", Literal["cat", "dog"],
-    max_tokens=20, temperature=0), lambda s: "cat" in s or "dog" in s)
 v = outlines.from_vllm(client, "qwen")
 works("outlines by vLLM's names: a regular expression", lambda: v("zip code?",
     outlines.types.Regex("[0-9]{5}"), max_tokens=20),

@@ -1,5 +1,6 @@
 # use_pydantic_ai.py - pydantic-ai's agents, with their ways of having output.
 from report import *
+import anthropic, openai
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent, NativeOutput, PromptedOutput
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -7,12 +8,13 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-provider = OpenAIProvider(base_url=V1, api_key=KEY)
+provider = OpenAIProvider(openai_client=openai.AsyncOpenAI(base_url=V1,
+    api_key=KEY, max_retries=0))
 settings = {"temperature": 0, "max_tokens": 200}
 m = OpenAIChatModel("qwen", provider=provider)
 r = OpenAIResponsesModel("qwen", provider=provider)
 a = AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(
-    base_url=URL, api_key=KEY))
+    anthropic_client=anthropic.AsyncAnthropic(base_url=URL, api_key=KEY)))
 
 
 class Person(BaseModel):

@@ -83,10 +83,11 @@ if [ -z "$CLIENTS" ] && with main; then
 	run 300 "$here/sdk.py" busy "$URL" secret
 	end_server
 fi
-all="litellm langchain llama_index instructor pydantic_ai agents outlines ollama llm"
+all="litellm langchain llama_index instructor agents outlines ollama llm"
 serve_key --template qwen3-coder --no-store
 # shellcheck disable=SC2086
 uses main $all
+uses pydantic_ai pydantic_ai
 uses lm_eval lm_eval
 uses aider aider
 end_server
@@ -95,6 +96,7 @@ if [ "${QPIPE_REAL_MODEL:-none}" != none ]; then
 	serve_key -m "$QPIPE_REAL_MODEL" --no-store
 	# shellcheck disable=SC2086
 	uses main $all loop
+	uses pydantic_ai pydantic_ai
 	uses lm_eval lm_eval
 	uses aider aider
 	end_server

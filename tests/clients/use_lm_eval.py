@@ -53,7 +53,7 @@ def evaluate(model, tasks, path, **more):
     return json.load(open(newest))["results"]
 
 
-remote = {"tokenizer_backend": "remote"}
+remote = {"tokenizer_backend": "remote", "auth_token": KEY}
 works("lm-eval, answers of a chat", lambda: evaluate("local-chat-completions",
     "q_gen", "/chat/completions", tokenizer_backend="None"),
     lambda r: not REAL or r["q_gen"]["exact_match,none"] == 1)

@@ -23,7 +23,9 @@ class Person(BaseModel):
 
 
 def run(model, ask, **more):
-    return Agent(model, model_settings=settings, **more).run_sync(ask)
+    # Anthropic's library has no temperature
+    s = settings if model is not a else {"max_tokens": 200}
+    return Agent(model, model_settings=s, **more).run_sync(ask)
 
 
 def is_person(x):

@@ -77,7 +77,8 @@ while [ $k -le 4 ]; do
 	before=$(($1 + $2))
 	k=$((k + 1))
 done
-jq -c --slurpfile t claude.turns '{model, system, tools, messages: ($t | add)}' \
+jq -c --slurpfile t claude.turns '{model, system, tools, thinking,
+    context_management, messages: ($t | add)}' \
     claude >body
 is "$(post /v1/messages/count_tokens <body | jq .input_tokens)" "$before" \
     "and can count its tokens"
@@ -138,6 +139,10 @@ while [ $k -le 4 ]; do
 	is "$(cat code) $end" "200 ended" "Codex, request $k is answered"
 	set -- $(tail -n 1 events | jq -r '.response.usage |
 	    "\(.input_tokens_details.cached_tokens) \(.input_tokens)"') 0 0
+	# where a new question comes, the template drops the marks of a thought
+	# from the turn before it, so that turn is read again
+	[ $k = 3 ] && before=$first
+	[ $k = 1 ] && first=$2
 	[ $k = 1 ] || { [ "$1" -gt 0 ] && [ "$1" -ge $((before - 8)) ]; }
 	ok $? "  and finds what was read before ($1 of $before)"
 	before=$2

@@ -456,13 +456,18 @@ check_thread(struct in *in)
 	    "thread is not supported");
 }
 
-/* Of what changes a conversation, that thoughts go is the template's matter. */
+/*
+ * The template decides which earlier thoughts the model gets, unless the client
+ * wants all of them kept and the template can do that.
+ */
 static int
-check_management(struct in *in)
+add_management(struct in *in)
 {
+	static const char ours[] = "preserve_thinking";
 	yyjson_val *v = qwen_ask_get(in->r->body, "context_management"), *edit,
 	    *type;
 	size_t i, n;
+	int all = 0;
 
 	yyjson_arr_foreach(yyjson_obj_get(v, "edits"), i, n, edit) {
 		type = yyjson_obj_get(edit, "type");
@@ -471,7 +476,10 @@ check_management(struct in *in)
 			return wrong(in->no, "context_management", "edits of "
 			    "type %.40s are not supported", yyjson_is_str(type) ?
 			    yyjson_get_str(type) : "?");
+		all = yyjson_equals_str(yyjson_obj_get(edit, "keep"), "all");
 	}
+	if (all && yyjson_obj_get(in->r->body, ours) == NULL)
+		qwen_text_fmt(&in->t, ",\"%s\":true", ours);
 	return 0;
 }
 
@@ -528,7 +536,7 @@ qwen_ask_anthropic(struct qwen_ask *r)
 	add_others(&in);
 	if (check_thread(&in) < 0 || add_messages(&in) < 0 ||
 	    qwen_ask_anthropic_tools(r, &in.t) < 0 || add_thinking(&in) < 0 ||
-	    check_management(&in) < 0 || add_format(&in) < 0) {
+	    add_management(&in) < 0 || add_format(&in) < 0) {
 		qwen_text_fini(&in.t);
 		return -1;
 	}

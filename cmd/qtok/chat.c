@@ -204,7 +204,7 @@ qtok_chat(const struct opts *o, char *paths[])
 	cli_must(source(o, paths), qwen_template_render(t, json, n, &p,
 	    &cli_err));
 	if (qwen_prompt_repaired(p))
-		cli_note("%s", qwen_note_arguments);
+		cli_note("%s", qwen_note_arguments());
 	free(json);
 	qwen_template_close(t);
 	s = qwen_prompt_text(p);

@@ -53,7 +53,12 @@ r() {
 }
 u='{"role":"user","content":"Hi"}' s='{"role":"system","content":"S"}'
 fails 1 'Supported types are xhigh' r "$u" ultra
-fails 1 "must be at the beginning" r "$u,$s" high
+rt() {
+	printf '{"messages":[%s]}' "$1" >r.json
+	qtok --chat -f prompt --template qwen3.8 --system-messages template \
+	    --effort high r.json
+}
+fails 1 "must be at the beginning" rt "$u,$s"
 
 # -- other templates: names that are known stay, whatever they are
 t() {

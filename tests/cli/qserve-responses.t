@@ -28,7 +28,7 @@ is "$(cat code) $(jq -r .error.param answer)" "400 tool_choice" "a choice of wha
 # -- a tool of a namespace is called, and goes on
 post /v1/responses "{\"input\":\"Hi\",$tools,\"tool_choice\":{\"type\":\"function\",\"name\":\"pick\"},$off,\"parallel_tool_calls\":false,\"max_output_tokens\":200}" >/dev/null
 is "$(jq -c '.output[-1] | [.type, .name, .namespace, .arguments, .status]' answer)" \
-    '["function_call","pick","crm","{\"kind\":\"x\"}","completed"]' "a call with its namespace"
+    '["function_call","pick","crm","{\"kind\": \"x\"}","completed"]' "a call with its namespace"
 cp answer call
 id=$(jq -r .id call)
 post /v1/responses "{\"input\":[{\"type\":\"function_call_output\",\"call_id\":$(jq '.output[-1].call_id' call),\"output\":\"1\"}],\"previous_response_id\":\"$id\",$tools,\"max_output_tokens\":2}" >/dev/null

@@ -367,6 +367,14 @@ static const char *const nodes[][4] = {
 	    "{{ m(x, b=y) }}{{ m(y) }}" },
 	[CHAT_K_BREAK] = { "{% for i in x %}{% break %}{% endfor %}" },
 	[CHAT_K_CONTINUE] = { "{% for i in x %}{% continue %}{% endfor %}" },
+	[CHAT_K_DO] = { "{% do x %}" },
+	[CHAT_K_WITH] = { "{% with z=x, q=y %}{{ z }}{{ q }}{% endwith %}" },
+	[CHAT_K_FILTER_BLOCK] = { "{% filter upper|e %}{{ x }}{% endfilter %}" },
+	[CHAT_K_CALL_BLOCK] = { "{% macro m(a) %}{{ caller(a) }}{% endmacro %}"
+	    "{% call(b) m(x) %}{{ b }}{{ y }}{% endcall %}",
+	    "{% for i in x recursive %}{{ loop(i) }}{% endfor %}",
+	    "{% for i in x %}{{ loop.cycle(x, y) }}{{ loop.changed(y) }}"
+	    "{% endfor %}" },
 };
 
 static void

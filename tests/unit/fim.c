@@ -152,7 +152,9 @@ test_missing(void)
 	vocab_write(&v);
 	if (qwen_gguf_open_memory(&g, v.file.p, v.file.n, &err) < 0)
 		abort();
-	ok(qwen_tok_open(&t, g, QWEN_TOK_ENCODE, &err) == -1, "%s", err.msg);
+	ok(qwen_tok_open(&t, g, QWEN_TOK_ENCODE, &err) == 0 &&
+	    qwen_tok_fim(t, QWEN_FIM_MIDDLE) == -1, "an id that is no token");
+	qwen_tok_close(t);
 	qwen_gguf_close(g);
 	vocab_free(&v);
 }
@@ -239,6 +241,9 @@ test_requests(void)
 	name_all(&v);
 	service.tok = vocab_open(&v, &g);
 	service.n_vocab = v.n_tokens;
+	if (qwen_tok_decoder_new(&service.spell, service.tok, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, &err) < 0)
+		abort();
 	service.model = "m";
 	service.no_template = "none";
 	service.max = 5;
@@ -286,8 +291,10 @@ test_requests(void)
 	    "\"x\\n  y\\n\\n   z\\n \",\"stop_type\":\"limit\"}");
 	body_is(AROUND "}", "x", "{\"index\":0,\"content\":\"x\",\"tokens\":[],"
 	    "\"id_slot\":0,\"stop\":true,\"model\":\"m\",\"tokens_predicted\":1,"
-	    "\"tokens_evaluated\":5,\"has_new_line\":false,\"truncated\":false,"
-	    "\"stop_type\":\"eos\",\"stopping_word\":\"\",\"tokens_cached\":0}");
+	    "\"tokens_evaluated\":5,\"generation_settings\":{\"n_predict\":5,"
+	    "\"n_probs\":0,\"stream\":false,\"stop\":[]},\"prompt\":\""
+	    "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>\","
+	    "\"has_new_line\":false,\"truncated\":false,\"stop_type\":\"eos\",\"stopping_word\":\"\",\"tokens_cached\":0}");
 	/* llama.vscode wants several */
 	q = parse(QWEN_FORM_INFILL, AROUND ",\"n_cmpl\":3}");
 	ok(q->no.err.code == 0 && q->n_answers == 3 && q->n_prompts == 1,
@@ -302,6 +309,7 @@ test_requests(void)
 	ok(q->no.err.code == 0 && q->prompt[0].n == 11 + 6 + 10 + 5,
 	    "%zu tokens", q->prompt[0].n);
 	qwen_request_free(q);
+	qwen_tok_decoder_free(service.spell);
 	qwen_tok_close((struct qwen_tok *)(uintptr_t)service.tok);
 	qwen_gguf_close(g);
 	vocab_free(&v);

@@ -48,28 +48,6 @@ add_stop(struct qwen_text *t, const struct qwen_answer *a)
 		qwen_text_str(t, "null");
 }
 
-/* The arguments of a call; of one that was cut off, those that are complete. */
-static void
-add_input(struct qwen_text *t, const struct qwen_block *b, struct qwen_str s)
-{
-	struct qwen_text closed = { 0 };
-	yyjson_doc *d = NULL;
-	struct qwen_err err;
-
-	if (b->cut) {
-		qwen_chat_close(&closed, s.s, s.len);
-		d = closed.n > 0 ? qwen_json_open(closed.s, closed.n, &err) :
-		    NULL;
-		s = (struct qwen_str){ closed.s, closed.n };
-		if (!yyjson_is_obj(yyjson_doc_get_root(d)))
-			s = (struct qwen_str){ "{}", 2 };
-	}
-	qwen_text_add(t, s.s, s.len);
-	t->failed |= closed.failed;
-	yyjson_doc_free(d);
-	qwen_text_fini(&closed);
-}
-
 /* A block with this much of it, which is nothing when it begins. */
 static void
 add_block(struct qwen_text *t, const struct qwen_answer *a,
@@ -94,8 +72,7 @@ add_block(struct qwen_text *t, const struct qwen_answer *a,
 		qwen_text_json(t, s.s, b->n_name);
 		qwen_text_str(t, ",\"input\":");
 		if (whole)
-			add_input(t, b, (struct qwen_str){ s.s + b->n_name,
-			    s.len - b->n_name });
+			qwen_block_object(t, a, b);
 		else
 			qwen_text_str(t, "{}");
 	}

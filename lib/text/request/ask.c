@@ -119,7 +119,7 @@ qwen_ask_open_mended(struct qwen_refusal *no, struct qwen_unknown *u,
 	yyjson_doc *doc = open_object(no, json, n, &halves, root);
 
 	if (halves)
-		qwen_unknown_note(u, "%s", qwen_note_halves);
+		qwen_unknown_note(u, "%s", qwen_note_halves());
 	return doc;
 }
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "text/chat/tools.h"
+#include "text/json/json.h"
 #include "text/request/form.h"
 
 struct qwen_str
@@ -17,6 +19,29 @@ qwen_block_text(const struct qwen_answer *a, const struct qwen_block *b,
 	    b->kind == QWEN_BLOCK_TEXT ? &a->text : &a->reasoning;
 
 	return (struct qwen_str){ t->s + b->from + at, b->n - at };
+}
+
+void
+qwen_block_object(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b)
+{
+	struct qwen_str s = qwen_block_text(a, b, b->n_name);
+	struct qwen_text closed = { 0 };
+	yyjson_doc *d = NULL;
+	struct qwen_err err;
+
+	if (b->cut) {
+		qwen_chat_close(&closed, s.s, s.len);
+		d = closed.n > 0 ? qwen_json_open(closed.s, closed.n, &err) :
+		    NULL;
+		s = (struct qwen_str){ closed.s, closed.n };
+		if (!yyjson_is_obj(yyjson_doc_get_root(d)))
+			s = (struct qwen_str){ "{}", 2 };
+	}
+	qwen_text_add(t, s.s, s.len);
+	t->failed |= closed.failed;
+	yyjson_doc_free(d);
+	qwen_text_fini(&closed);
 }
 
 size_t

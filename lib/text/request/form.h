@@ -80,6 +80,13 @@ extern const struct qwen_form_events qwen_openai_events,
 struct qwen_str qwen_block_text(const struct qwen_answer *a,
     const struct qwen_block *b, size_t at);
 
+/*
+ * The arguments of a call as a JSON object; of a call that was cut off, those that
+ * are complete.
+ */
+void qwen_block_object(struct qwen_text *t, const struct qwen_answer *a,
+    const struct qwen_block *b);
+
 /* The number of tokens of all answers. */
 size_t qwen_answers_tokens(const struct qwen_request *q);
 

@@ -15,11 +15,6 @@
 
 enum { MEMBERS_MAX = 1000 };
 
-const char qwen_note_arguments[] = "arguments of an earlier call were no JSON "
-    "object: of those that were cut, the readable part counts";
-const char qwen_note_halves[] = "half of a surrogate pair in a request was "
-    "replaced by U+FFFD";
-
 #define HEEDED QWEN_MEMBER_HEEDED
 #define IDLE QWEN_MEMBER_IDLE
 #define REFUSED QWEN_MEMBER_REFUSED
@@ -418,4 +413,17 @@ qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t)
 	}
 	if (u->more)
 		qwen_text_str(t, " and others");
+}
+
+const char *
+qwen_note_arguments(void)
+{
+	return "arguments of an earlier call were no JSON object: of those "
+	    "that were cut, the readable part counts";
+}
+
+const char *
+qwen_note_halves(void)
+{
+	return "half of a surrogate pair in a request was replaced by U+FFFD";
 }

@@ -103,7 +103,7 @@ qwen_messages_read_with(struct qwen_messages **out, const char *placeholder,
 const char *
 qwen_messages_note(const struct qwen_messages *m)
 {
-	return m->halves ? qwen_note_halves : NULL;
+	return m->halves ? qwen_note_halves() : NULL;
 }
 
 void

@@ -346,7 +346,7 @@ read_messages(struct qwen_ask *r)
 	q->thinking = qwen_prompt_thinking(p);
 	q->continues = qwen_prompt_continues(p);
 	if (qwen_prompt_repaired(p))
-		qwen_unknown_note(r->s->unknown, "%s", qwen_note_arguments);
+		qwen_unknown_note(r->s->unknown, "%s", qwen_note_arguments());
 	q->thinks = qwen_template_thinks(r->s->template, q->thinking);
 	q->n_prompt_tokens = ids->n;
 	qwen_prompt_free(p);

@@ -124,7 +124,8 @@ void qwen_unknown_note(struct qwen_unknown *u, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Notes of what was read though it is damaged. */
-extern const char qwen_note_arguments[], qwen_note_halves[];
+const char *qwen_note_arguments(void);
+const char *qwen_note_halves(void);
 
 /* "temprature (did you mean temperature?), foo". */
 void qwen_unknown_list(const struct qwen_unknown *u, struct qwen_text *t);

@@ -101,7 +101,7 @@ add_arguments(struct qwen_text *t, const struct qwen_answer *a,
 	if (kind_of(a, b) == CUSTOM)
 		qwen_block_input(t, a, b);
 	else if (kind_of(a, b) == SEARCH)
-		qwen_text_add(t, s.s, s.len);
+		qwen_block_object(t, a, b);
 	else
 		qwen_text_json(t, s.s, s.len);
 }

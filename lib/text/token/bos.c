@@ -11,8 +11,7 @@ qwen_bos_read(int32_t *id, const struct qwen_gguf *g, enum qwen_bos how,
     struct qwen_err *err)
 {
 	static const char key[] = "tokenizer.ggml.bos_token_id";
-	int add = 0, there = 0;
-	uint64_t bos = 0;
+	int add = 0, there;
 	size_t n = 0;
 
 	*id = -1;
@@ -23,16 +22,10 @@ qwen_bos_read(int32_t *id, const struct qwen_gguf *g, enum qwen_bos how,
 		return -1;
 	if (!add && how == QWEN_BOS_FILE)
 		return 0;
-	if ((there = qwen_gguf_get_u64(g, key, 0, &bos, err)) < 0 ||
-	    qwen_vocab_size(g, &n, err) < 0)
+	if (qwen_vocab_size(g, &n, err) < 0 ||
+	    (there = qwen_vocab_id(g, key, n, id, err)) < 0)
 		return -1;
-	if (there && bos < n)
-		*id = (int32_t)bos;
-	else if (there)
-		return qwen_fail(err, QWEN_EFORMAT, "%s is %llu: the "
-		    "vocabulary has %zu tokens", key, (unsigned long long)bos,
-		    n);
-	else if (how == QWEN_BOS_ALWAYS)
+	if (there == 0 && how == QWEN_BOS_ALWAYS)
 		return qwen_fail(err, QWEN_EUNSUP, "the file has no %s", key);
 	return 0;
 }

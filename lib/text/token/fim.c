@@ -40,21 +40,17 @@ find_name(const struct qwen_specials *s, const char *name)
 	return at == 0 && len == n ? id : -1;
 }
 
-/* The token that a key names: 1; 0 if there is no such key; or -1. */
+/*
+ * The token that a key names: 1; 0 if there is no such key, or no such token, for
+ * a file can be used without; -1: no memory.
+ */
 static int
 find_key(const struct qwen_gguf *g, const char *key, size_t n_vocab,
     int32_t *id, struct qwen_err *err)
 {
-	uint64_t v;
-	int rc = key == NULL ? 0 : qwen_gguf_get_u64(g, key, 0, &v, err);
+	int rc = key == NULL ? 0 : qwen_vocab_id(g, key, n_vocab, id, err);
 
-	if (rc <= 0)
-		return rc;
-	if (v >= n_vocab)
-		return qwen_fail(err, QWEN_ERANGE, "%s is %llu, but there are "
-		    "%zu tokens", key, (unsigned long long)v, n_vocab);
-	*id = (int32_t)v;
-	return 1;
+	return rc < 0 && err->code != QWEN_ENOMEM ? 0 : rc;
 }
 
 int

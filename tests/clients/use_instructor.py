@@ -28,14 +28,14 @@ for mode in modes:
     n = "max_output_tokens" if "RESPONSES" in mode else "max_tokens"
     works("instructor " + mode, lambda: client.chat.completions.create(
         model="qwen", response_model=Pet, max_retries=1, temperature=0,
-        messages=BOB, **{n: 200}), is_pet)
+        messages=BOB, **{n: 400}), is_pet)
 client = instructor.from_openai(c, mode=instructor.Mode.JSON_SCHEMA)
 works("instructor, a partial stream", lambda: list(
     client.chat.completions.create_partial(model="qwen", response_model=Pet,
-    temperature=0, max_tokens=200, messages=BOB))[-1],
+    temperature=0, max_tokens=400, messages=BOB))[-1],
     lambda p: p.kind in ("cat", "dog", "human"))
 a = instructor.from_anthropic(anthropic.Anthropic(base_url=URL, api_key=KEY,
     max_retries=0))
 works("instructor by Anthropic's interface", lambda: a.messages.create(
-    model="claude-sonnet-4-5", response_model=Pet, max_tokens=200,
+    model="claude-sonnet-4-5", response_model=Pet, max_tokens=400,
     messages=BOB), is_pet)

@@ -63,7 +63,6 @@ uses() {
 }
 
 . "$TOP/tests/cli/qserve.sh"
-QSERVE_API_KEY=secret; export QSERVE_API_KEY
 serve_key() {
 	serve --seed 1 "$@"
 	i=0
@@ -75,6 +74,10 @@ serve_key() {
 how=demo
 if [ -z "$CLIENTS" ] && with main; then
 	run 300 "$here/sdk.py" types "$TOP/tests/unit/request_events.test" none
+	serve --template qwen3.5 --seed 0
+	run 300 "$here/sdk_ollama.py" "$URL"
+	end_server
+	QSERVE_API_KEY=secret; export QSERVE_API_KEY
 	serve --template qwen3.6 --max-body 1M --seed 0
 	run 300 "$here/sdk.py" openai "$URL" secret
 	run 300 "$here/sdk.py" anthropic "$URL" secret
@@ -83,6 +86,7 @@ if [ -z "$CLIENTS" ] && with main; then
 	run 300 "$here/sdk.py" busy "$URL" secret
 	end_server
 fi
+QSERVE_API_KEY=secret; export QSERVE_API_KEY
 all="litellm langchain llama_index instructor agents outlines ollama llm"
 serve_key --template qwen3-coder --no-store
 # shellcheck disable=SC2086

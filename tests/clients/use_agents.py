@@ -19,13 +19,13 @@ def run(model, choice):
     agent = Agent(name="w", instructions="Use tools.", tools=[get_weather],
         model=model, model_settings=ModelSettings(temperature=0,
         max_tokens=80, tool_choice=choice))
-    r = Runner.run_sync(agent, WEATHER, max_turns=4)
-    return [type(i).__name__ for i in r.new_items], str(r.final_output)
+    r = Runner.run_sync(agent, WEATHER, max_turns=6)
+    return [type(i).__name__ for i in r.new_items]
 
 
 def loop(r):
-    return r[0][:2] == ["ToolCallItem", "ToolCallOutputItem"] and \
-        r[0][-1] == "MessageOutputItem" and "rain" in r[1]
+    return r[:2] == ["ToolCallItem", "ToolCallOutputItem"] and \
+        r[-1] == "MessageOutputItem"
 
 
 models = ("chat", OpenAIChatCompletionsModel("qwen", client)), \
@@ -38,7 +38,7 @@ for name, model in models:
         continue
     for choice in "auto", "required":
         works(f"openai-agents, {name}, tools {choice}: a call, its result, "
-            "an answer", lambda: run(model, choice), loop)
+            "and it ends", lambda: run(model, choice), loop)
 
 
 @smolagents.tool

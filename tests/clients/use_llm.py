@@ -25,7 +25,8 @@ LLM = os.path.dirname(sys.executable) + "/llm"
 def llm(*args):
     return subprocess.run([LLM, *args, "-o", "temperature", "0", "-o",
         "max_tokens", "60"], env=env, check=True, text=True,
-        timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+        timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if "--td" in args else None).stdout
 
 
 def person(s):
@@ -47,4 +48,4 @@ if REAL:
         'def get_weather(city: str) -> str:\n'
         '    "Get the weather in a city"\n'
         '    return "3 C and rain in " + city\n', "--td", WEATHER),
-        lambda s: "rain" in s)
+        lambda s: "get_weather({'city': 'Oslo'})" in s)

@@ -1,5 +1,5 @@
-# ollama_client.py - the Python client of Ollama against a server: "STATUS NAME" a line,
-# 0 for what is as its documentation says.  usage: ollama_client.py URL
+# sdk_ollama.py - the Python client of Ollama against a server: "STATUS NAME" a line,
+# 0 for what is as its documentation says.  usage: sdk_ollama.py URL
 import sys
 import typing
 

@@ -551,6 +551,8 @@ def of_types():
             "messages": (anthropic.types.Message,
                          anthropic.types.RawMessageStreamEvent)}
     for c in cases(sys.argv[2]):
+        if c["form"] not in kind:
+            continue    # of Ollama or llama.cpp
         body, events = kind[c["form"]]
         # what they know no null for, and users among output items
         odd = c["form"] in ("completion", "compact")

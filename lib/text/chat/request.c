@@ -240,23 +240,16 @@ calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m,
 	}
 }
 
-/* The role function is tool, and what a tool gave is a text. */
+/* The role function is tool. */
 static void
-tool_result(struct chat_run *r, struct chat_dict *m)
+rename_role(struct chat_run *r, struct chat_dict *m)
 {
-	struct chat_value *role = get(r, m, "role"), *content;
+	struct chat_value *role = get(r, m, "role");
 	struct chat_value tool = chat_text(chat_literal("tool"));
-	struct chat_value empty = chat_text(chat_literal(""));
 
-	if (role == NULL || role->type != CHAT_TEXT)
-		return;
-	if (qwen_chat_same_text(&role->u.s, "function"))
+	if (role != NULL && role->type == CHAT_TEXT &&
+	    qwen_chat_same_text(&role->u.s, "function"))
 		*role = tool;
-	content = get(r, m, "content");
-	/* templates write None for it */
-	if (content != NULL && content->type == CHAT_NONE &&
-	    qwen_chat_same_text(&role->u.s, "tool"))
-		*content = empty;
 }
 
 static void
@@ -273,7 +266,7 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 		name_reasoning(r, l->v[i].u.d);
 		rename_call(r, l->v[i].u.d);
 		calls(q, r, l->v[i].u.d, parse);
-		tool_result(r, l->v[i].u.d);
+		rename_role(r, l->v[i].u.d);
 	}
 }
 

@@ -51,6 +51,13 @@ void qwen_chat_unite(struct chat_run *r, struct chat_value *content,
     const char *between);
 
 /*
+ * contents.c: lists of text parts become one text in messages of roles for which
+ * the template does not take a list, and null a text, except the assistant's.
+ */
+int qwen_chat_contents(struct chat_run *r, const struct qwen_template *t,
+    struct chat_value *messages);
+
+/*
  * arguments.c: arguments of a call as an object; nothing is {}.  Texts are read
  * with parse set: of JSON that was cut the readable part counts, and what is no
  * object is the value of "input".  wrap: the same of other values.

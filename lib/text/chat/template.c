@@ -239,7 +239,8 @@ prepare(const struct qwen_template *t, struct qwen_chat_request *q,
 {
 	if (w->as_is)
 		return 0;
-	if (qwen_chat_systems(r, t, q->messages, w->fold, &w->folds) < 0 ||
+	if (qwen_chat_contents(r, t, q->messages) < 0 ||
+	    qwen_chat_systems(r, t, q->messages, w->fold, &w->folds) < 0 ||
 	    (w->ask ? qwen_chat_ask(r, q->messages) :
 	    qwen_chat_continue(q, r, t)) < 0)
 		return -1;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * contents.c - contents of messages that are lists of text parts, or null, for
+ * templates that know texts only.  Some of them fail on a list, others write it
+ * as Python prints it; which roles these are is tried with a chat of our own.
+ */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "text/chat/request.h"
+
+enum role { SYSTEM, USER, ASSISTANT, TOOL, N_ROLES };
+
+static const char *const roles[N_ROLES] = {
+	"system", "user", "assistant", "tool"
+};
+
+static struct chat_value *
+field(struct chat_run *r, const struct chat_value *message, const char *key)
+{
+	struct chat_value k = chat_text(chat_literal(key));
+
+	return (struct chat_value *)(uintptr_t)qwen_chat_find(r,
+	    message->u.d, &k);
+}
+
+/* N_ROLES: another one. */
+static enum role
+role_of(struct chat_run *r, const struct chat_value *message)
+{
+	struct chat_value *v = field(r, message, "role");
+	unsigned i = 0;
+
+	if (v == NULL || v->type != CHAT_TEXT)
+		return N_ROLES;
+	if (qwen_chat_same_text(&v->u.s, "developer"))
+		return SYSTEM;
+	while (i < N_ROLES && !qwen_chat_same_text(&v->u.s, roles[i]))
+		i++;
+	return (enum role)i;
+}
+
+/* A chat of all roles with tools; the contents of one role are lists. */
+static int
+try(const struct qwen_template *t, enum role listed, struct chat_buf *out,
+    struct qwen_err *err)
+{
+	static const enum role chat[] = { SYSTEM, USER, ASSISTANT, TOOL,
+	    ASSISTANT, USER };
+	static const char function[] = "\"function\":{\"name\":\"f\",";
+	struct qwen_text json = { 0 };
+	size_t i;
+	int rc;
+
+	qwen_text_fmt(&json, "{\"tools\":[{\"type\":\"function\",%s"
+	    "\"description\":\"d\",\"parameters\":{\"type\":\"object\","
+	    "\"properties\":{}}}}],\"messages\":[", function);
+	for (i = 0; i < sizeof chat / sizeof *chat; i++) {
+		qwen_text_fmt(&json, "%s{\"role\":\"%s\",\"content\":",
+		    i > 0 ? "," : "", roles[chat[i]]);
+		qwen_text_fmt(&json, chat[i] == listed ? "[{\"type\":\"text\","
+		    "\"text\":\"probe%zu\"}]" : "\"probe%zu\"", i);
+		if (i == 2)
+			qwen_text_fmt(&json, ",\"tool_calls\":[{\"id\":\"c\","
+			    "\"type\":\"function\",%s\"arguments\":{}}}]",
+			    function);
+		qwen_text_str(&json, i == 3 ? ",\"tool_call_id\":\"c\"}" : "}");
+	}
+	qwen_text_str(&json, "]}");
+	rc = json.failed ? qwen_oom(err) : qwen_chat_try(t, json.s, json.n,
+	    out, err);
+	qwen_text_fini(&json);
+	return rc;
+}
+
+/*
+ * Whether the template makes the same of a list with one text as of that text.
+ * It is believed where it does not take the chat at all.
+ */
+static int
+takes_list(struct chat_run *r, const struct qwen_template *t, enum role role)
+{
+	struct chat_buf b[2] = { { 0 }, { 0 } };
+	struct qwen_err err = { 0 };
+	int texts, list = -1, same;
+
+	texts = try(t, N_ROLES, &b[0], &err);
+	if (texts == 0)
+		list = try(t, role, &b[1], &err);
+	same = list == 0 && b[0].n == b[1].n &&
+	    memcmp(b[0].s, b[1].s, b[0].n) == 0;
+	if ((texts < 0 || list < 0) && err.code == QWEN_ENOMEM)
+		qwen_chat_oom(r);
+	qwen_chat_buf_fini(&b[0]);
+	qwen_chat_buf_fini(&b[1]);
+	return texts < 0 || same;
+}
+
+int
+qwen_chat_contents(struct chat_run *r, const struct qwen_template *t,
+    struct chat_value *messages)
+{
+	enum { UNKNOWN, LIST, TEXT } takes[N_ROLES + 1] = {
+		[N_ROLES] = LIST
+	};
+	struct chat_value empty = chat_text(chat_literal("")), *m, *content;
+	enum role role;
+	size_t i;
+
+	for (i = 0; i < messages->u.l.n && !r->failed; i++) {
+		m = &messages->u.l.v[i];
+		content = field(r, m, "content");
+		if (content == NULL || (content->type != CHAT_LIST &&
+		    content->type != CHAT_NONE))
+			continue;
+		role = role_of(r, m);
+		if (content->type == CHAT_NONE) {
+			/* templates write None for it */
+			if (role != ASSISTANT && role != N_ROLES)
+				*content = empty;
+			continue;
+		}
+		if (takes[role] == UNKNOWN)
+			takes[role] = takes_list(r, t, role) ? LIST : TEXT;
+		if (takes[role] == TEXT)
+			qwen_chat_unite(r, content, "\n");
+	}
+	return r->failed ? -1 : 0;
+}

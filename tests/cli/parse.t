@@ -111,6 +111,31 @@ is "$? $(wc -c <out | tr -d ' ') $(wc -l <err | tr -d ' ')" "1 0 1" "on stdin as
 is "$(qtok -d -m "$TOP/demo/demo.gguf" ids | qtok --parse --template qwen3)" '{"role":"assistant","content":"hi"}' \
     "but its text is read"
 
+# -- of a call whose value has swallowed other tags nobody knows what was meant
+echo '[{"name":"w","parameters":{"properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"]}},
+    {"name":"r","parameters":{"properties":{"path":{"type":"string"},"l":{"type":"array"}},"required":["path"]}}]' >files.json
+w() {	# the end of a call that has begun
+	printf '<tool_call>\n<function=%b\n</function>\n</tool_call>\n' "$1" | qtok --parse --template qwen3.6 \
+	    --thinking closed --tools files.json | jq -c '[.tool_calls[]?.arguments, (.unparsed | length)]'
+}
+p='w>\n<parameter=path>\na.c\n</parameter>\n'
+t='<parameter=text>\nx\n</parameter>'
+is "$(w "$p$t")" '[{"path":"a.c","text":"x"},0]' "nothing is damaged"
+for damaged in "$p<parame\nx\n</parameter>" "$p<<parameter=text>\nx\n</parameter>" "$p\nx\n</parameter>" \
+    "$p<parameter=text>\nx\n</pameter>" "$p<parameter=text>\nx\n</ameter>" "$p<parameter=text>\nx\nparameter>" \
+    "$p$t\n</fnction>" "$p$t\n</funct,ion>" "$p<eter=text>\nx\n</parameter>" \
+    "w>\n<parameter=path><parameter=path>\na.c\n</parameter>\n$t" "w><function=w>\n${p#w>??}$t" \
+    "r>\n<parameter=path>\na.c\n</peter>\n<parameter=l>\n[]\n</parameter>"; do
+	is "$(w "$damaged")" '[1]' "no call: $damaged"
+done
+is "$(w "w>\n<parameter=path> \t\na.c\n</parameter>\n$t")" '[{"path":"a.c","text":"x"},0]' \
+    "white space after a tag is not of the value"
+for text in '</para>' '</parameter>\ny' '<parameter>\ny\n</parameter>\n</parameters>' \
+    '<parameter=path>\ny\n</parameter>\n<param>' '</function>\n</tool_call>\n<b>'; do
+	is "$(w "$p<parameter=text>\n$text\n</parameter>")" \
+	    "[{\"path\":\"a.c\",\"text\":\"$text\"},0]" "a text about tags: $text"
+done
+
 # -- --strict-calls: as the template has it, and not otherwise
 printf '<tool_call>\n<function=f>\n<parameter=s>\nx\n</function>\n</tool_call>' >damaged
 is "$(qtok --parse --template qwen3.6 --think off --tools tools.json damaged)" \

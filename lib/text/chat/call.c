@@ -220,13 +220,20 @@ static int
 begin_value(struct qwen_reply *r)
 {
 	struct chat_call *c = &r->call;
+	size_t i = c->at;
 
-	if (c->at == r->text.len || (!r->opts.strict && at_char(r, '\r') &&
-	    c->at + 1 == r->text.len))
+	/* white space after the tag is none of the value */
+	while (!r->opts.strict && i < r->text.len && i - c->at <
+	    CHAT_SPACE_MAX && strchr(" \t\r", r->text.s[i]) != NULL &&
+	    r->text.s[i] != '\0')
+		i++;
+	if (i == r->text.len)
 		return 0;
-	c->lines = at_char(r, '\n') ? 1 : !r->opts.strict &&
-	    at_char(r, '\r') && r->text.s[c->at + 1] == '\n' ? 2 : 0;
-	c->at += (size_t)c->lines;
+	c->lines = 0;
+	if (r->text.s[i] == '\n') {
+		c->lines = i > c->at && r->text.s[i - 1] == '\r' ? 2 : 1;
+		c->at = i + 1;
+	}
 	c->begin = c->at;
 	c->nest[0] = c->nest[1] = c->nest_parameter = 0;
 	c->indent = 0;
@@ -262,6 +269,11 @@ between(struct qwen_reply *r)
 	is = at_tag(r, end_function);
 	over = is == 0 ? is_over(r) : 0;
 	if (is == 1 || over == 1) {
+		/* the missing one may be in the value of another, or what
+		   has no end may be no call */
+		if ((c->torn || is != 1) && qwen_chat_lacks(c->tool,
+		    yyjson_mut_doc_get_root(c->args)))
+			return bad(c);
 		c->at += is == 1 ? sizeof end_function - 1 : 0;
 		c->begin = c->at;
 		c->state = CHAT_CALL_WHOLE;

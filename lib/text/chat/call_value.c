@@ -214,6 +214,15 @@ ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 	    PARAMETER));
 }
 
+/* Whether nothing of the value comes before p. */
+static int
+is_first(const struct qwen_reply *r, size_t p)
+{
+	while (p > r->call.begin && is_space(r->text.s[p - 1]))
+		p--;
+	return p == r->call.begin;
+}
+
 /* What a tag at p does, which begins a line or not: as tail, 2: nobody knows. */
 static int
 ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
@@ -227,6 +236,12 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 	case PARAMETER_END:
 		return ends_parameter(r, after, line, final);
 	case PARAMETER | DECLARED:
+		/* the tag of this parameter once more */
+		if (is_first(r, p) && qwen_chat_begins(r->text.s + after,
+		    r->text.len - after, c->param) == 1 && r->text.len -
+		    after > strlen(c->param) &&
+		    r->text.s[after + strlen(c->param)] == '>')
+			return 2;
 		is = line || !c->lines ? declared(r, r->text.s + after,
 		    r->text.len - after) : 0;
 		c->nest_parameter += is == 0 && line;
@@ -244,24 +259,112 @@ ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 	}
 }
 
+/* Whether n bytes are a word without some letters in one place. */
+static int
+is_damaged_word(const char *s, size_t n, const char *word)
+{
+	const size_t len = strlen(word);
+	size_t i = 0;
+
+	if (n >= 5 && memcmp(s, word, 5) == 0)
+		return 1;
+	while (i < n && i < len && s[i] == word[i])
+		i++;
+	return n >= 3 && n <= len && s[n - 1] == word[len - 1] &&
+	    memcmp(s + i, word + len - (n - i), n - i) == 0;
+}
+
 /* Whether the last line of a value is an end tag for it, but not the right one. */
 static int
 is_half_ended(const struct qwen_reply *r, size_t end)
 {
 	const struct chat_call *c = &r->call;
 	const char *s = r->text.s;
-	size_t i = end, n;
+	size_t i = end, n, len = strlen(c->param);
 
 	while (i > c->begin && is_space(s[i - 1]))
 		i--;
-	for (n = 0; i > c->begin && s[i - 1] != '<' && s[i - 1] != '\n' &&
-	    n <= CHAT_NAME_MAX; n++)
+	end = i;
+	while (i > c->begin && s[i - 1] != '<' && s[i - 1] != '\n' &&
+	    end - i <= CHAT_NAME_MAX)
 		i--;
-	if (i == c->begin || s[i - 1] != '<' || n < 2 || s[i] != '/')
+	n = end - i;
+	if (n == 0 || (i > c->begin && s[i - 1] != '<' && s[i - 1] != '\n'))
 		return 0;
-	return (n >= 6 && memcmp(s + i, "/param", 6) == 0) ||
-	    (n >= 2 + strlen(c->param) && s[i + 1 + strlen(c->param)] == '>' &&
-	    memcmp(s + i + 1, c->param, strlen(c->param)) == 0);
+	if (s[i] == '/' && n == len + 2 && s[end - 1] == '>' &&
+	    memcmp(s + i + 1, c->param, len) == 0)
+		return i > c->begin && s[i - 1] == '<';
+	/* the tag has lost its first signs, or its last one */
+	if (s[i] != '/' && (n < 10 || memcmp(s + end - 10, "parameter>",
+	    10) != 0))
+		return 0;
+	while (n > 0 && (*(s + i) == '/' || *(s + i) == '<')) {
+		i++;
+		n--;
+	}
+	n -= n > 0 && s[i + n - 1] == '>';
+	return n > 3 && is_damaged_word(s + i, n, "parameter");
+}
+
+/* Whether a tag of a call that was damaged is at at, after white space. */
+static int
+is_damaged_tag(const struct qwen_reply *r, size_t at, size_t end)
+{
+	static const char *const words[] = { "parameter", "function",
+	    "tool_call" };
+	const char *s = r->text.s;
+	size_t i, n;
+
+	while (at < end && is_space(s[at]))
+		at++;
+	if (at == end || s[at] != '<')
+		return 0;
+	for (i = 0; i < N_TAGS; i++) {
+		if (end - at >= strlen(tags[i].tag) && memcmp(s + at,
+		    tags[i].tag, strlen(tags[i].tag)) == 0)
+			return 0;
+	}
+	while (at < end && (s[at] == '<' || s[at] == '/'))
+		at++;
+	for (n = 0; at + n < end && strchr("<>=\n", s[at + n]) == NULL; n++)
+		;
+	for (i = 0; i < 3; i++) {
+		if (is_damaged_word(s + at, n, words[i]))
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Whether a line of a value that ends at end is the end tag of a parameter which
+ * does not begin in the value: then 1, or 2 if a damaged tag follows it.
+ */
+static int
+has_end(const struct qwen_reply *r, size_t end)
+{
+	const char *s = r->text.s + r->call.begin, *p = s, *stop = r->text.s +
+	    end;
+	const size_t n_end = sizeof end_parameter - 1, n_open = n_end - 2;
+	size_t open = 0, start;
+	int has = 0;
+
+	for (; (p = memchr(p, '<', (size_t)(stop - p))) != NULL; p++) {
+		if ((size_t)(stop - p) > n_open && memcmp(p, "<parameter",
+		    n_open) == 0)
+			open++;
+		if ((size_t)(stop - p) <= n_end || memcmp(p, end_parameter,
+		    n_end) != 0 || p[n_end] != '\n' || !begins_line(r,
+		    (size_t)(p - r->text.s), &start))
+			continue;
+		if (open > 0)
+			open--;
+		else if (is_damaged_tag(r, (size_t)(p - r->text.s) + n_end,
+		    end))
+			return 2;
+		else
+			has = 1;
+	}
+	return has;
 }
 
 static int
@@ -286,7 +389,11 @@ loose_end(struct qwen_reply *r, size_t p, int final, size_t *end)
 	c->at = tags[i].what == PARAMETER_END ? p + sizeof end_parameter - 1 :
 	    p;
 	/* another end tag, as </path> or </param>, was one */
-	return tags[i].what != PARAMETER_END && is_half_ended(r, *end) ? 2 : 1;
+	if (tags[i].what != PARAMETER_END && is_half_ended(r, *end))
+		return 2;
+	is = has_end(r, *end);
+	c->torn |= is == 1;
+	return is == 2 ? 2 : 1;
 }
 
 int

@@ -63,6 +63,8 @@ struct chat_call {
 						   <function=, <tool_call> are
 						   not closed there, */
 	size_t			nest_parameter;	/* and <parameter= */
+	int			torn;	/* a value has the end tag of a
+					   parameter, which may be its own */
 	yyjson_val		*tool;	/* what has the name, or NULL */
 	char			*name;	/* function */
 	char			*param;
@@ -196,6 +198,9 @@ yyjson_val *qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n);
 
 /* Whether it must be called with arguments. */
 int qwen_chat_needs(yyjson_val *tool);
+
+/* Whether the arguments lack one that the tool must have. */
+int qwen_chat_lacks(yyjson_val *tool, yyjson_mut_val *args);
 
 /* A parameter's value, by its schema; strict: as JSON alone. NULL: no memory. */
 yyjson_mut_val *qwen_chat_argument(yyjson_mut_doc *doc, yyjson_val *tool,

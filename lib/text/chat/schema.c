@@ -52,6 +52,21 @@ qwen_chat_needs(yyjson_val *tool)
 }
 
 int
+qwen_chat_lacks(yyjson_val *tool, yyjson_mut_val *args)
+{
+	yyjson_val *list = yyjson_obj_get(yyjson_obj_get(tool, "parameters"),
+	    "required"), *name;
+	size_t i, n;
+
+	yyjson_arr_foreach(list, i, n, name) {
+		if (yyjson_is_str(name) && yyjson_mut_obj_getn(args,
+		    yyjson_get_str(name), yyjson_get_len(name)) == NULL)
+			return 1;
+	}
+	return 0;
+}
+
+int
 qwen_chat_tool_begins(const struct qwen_reply *r, const char *s, size_t n)
 {
 	yyjson_val *t, *name;

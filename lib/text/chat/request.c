@@ -240,6 +240,32 @@ calls(struct qwen_chat_request *q, struct chat_run *r, struct chat_dict *m,
 	}
 }
 
+/* A refusal, which OpenAI's clients send back as a part or a field, is a text. */
+static void
+name_refusal(struct chat_run *r, struct chat_dict *m)
+{
+	struct chat_value *content = get(r, m, "content"), *v;
+	struct chat_value text = chat_text(chat_literal("text"));
+	size_t i;
+
+	if (missing(content)) {
+		v = get(r, m, "refusal");
+		if (v != NULL && v->type == CHAT_TEXT)
+			put(r, m, "content", v);
+		return;
+	}
+	for (i = 0; content->type == CHAT_LIST && i < content->u.l.n; i++) {
+		m = content->u.l.v[i].type == CHAT_DICT ?
+		    content->u.l.v[i].u.d : NULL;
+		v = m != NULL && missing(get(r, m, "text")) ?
+		    get(r, m, "refusal") : NULL;
+		if (v != NULL && v->type == CHAT_TEXT) {
+			put(r, m, "text", v);
+			put(r, m, "type", &text);
+		}
+	}
+}
+
 /* The role function is tool. */
 static void
 rename_role(struct chat_run *r, struct chat_dict *m)
@@ -266,6 +292,7 @@ messages(struct qwen_chat_request *q, struct chat_run *r,
 		name_reasoning(r, l->v[i].u.d);
 		rename_call(r, l->v[i].u.d);
 		calls(q, r, l->v[i].u.d, parse);
+		name_refusal(r, l->v[i].u.d);
 		rename_role(r, l->v[i].u.d);
 	}
 }

@@ -94,6 +94,13 @@ bad_block(struct in *in, yyjson_val *block)
 	    "a block of the content has no type", type);
 }
 
+/* A summary of what was before, which Anthropic's servers made for the client. */
+static int
+is_summary(yyjson_val *block)
+{
+	return is(block, "compaction") && text_of(block, "content") != NULL;
+}
+
 /*
  * Whether a block is what a tool did that only Anthropic's servers have, or what
  * only they can read: the conversation can be understood without.
@@ -261,9 +268,12 @@ add_texts(struct in *in, yyjson_val *content, const char *type,
 	int rc = 0;
 
 	yyjson_arr_foreach(content, i, n, v) {
-		if (!is(v, type))
+		text = text_of(v, key);
+		if (strcmp(type, "text") == 0 && is_summary(v))
+			text = text_of(v, "content");
+		else if (!is(v, type))
 			continue;
-		if ((text = text_of(v, key)) == NULL)
+		if (text == NULL)
 			rc = bad_message(in, "a block has no text", NULL);
 		else
 			qwen_text_add(&all, yyjson_get_str(text),
@@ -316,6 +326,7 @@ add_blocks_of_assistant(struct in *in, yyjson_val *content)
 		/* what is redacted is known to those alone who did it */
 		if (!is(v, "text") && !is(v, "thinking") &&
 		    !is(v, "redacted_thinking") && !is(v, "tool_use") &&
+		    !is_summary(v) &&
 		    (is_hosted(v) ? leave_out(in, v) : bad_block(in, v)) < 0)
 			return -1;
 	}
@@ -471,11 +482,16 @@ add_management(struct in *in)
 
 	yyjson_arr_foreach(yyjson_obj_get(v, "edits"), i, n, edit) {
 		type = yyjson_obj_get(edit, "type");
-		if (!yyjson_is_str(type) || strncmp(yyjson_get_str(type),
-		    "clear_thinking_", 15) != 0)
-			return wrong(in->no, "context_management", "edits of "
-			    "type %.40s are not supported", yyjson_is_str(type) ?
-			    yyjson_get_str(type) : "?");
+		if (!yyjson_is_str(type))
+			return wrong(in->no, "context_management", "an edit "
+			    "has no type");
+		if (strncmp(yyjson_get_str(type), "clear_thinking_", 15) != 0) {
+			/* others only shorten what is too long */
+			if (qwen_ask_left_out(in->r, "context_management",
+			    "edits", type) < 0)
+				return -1;
+			continue;
+		}
 		all = yyjson_equals_str(yyjson_obj_get(edit, "keep"), "all");
 	}
 	if (all && yyjson_obj_get(in->r->body, ours) == NULL)

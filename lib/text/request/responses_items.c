@@ -302,7 +302,9 @@ read_output(struct in *in, yyjson_val *v)
 		    "a function_call_output has no call_id" :
 		    "a custom_tool_call_output has no call_id");
 	begin_output(in, id);
-	if (add_content(in, qwen_ask_get(v, "output")) < 0)
+	if (qwen_ask_get(v, "output") == NULL)
+		qwen_text_str(in->t, ",\"content\":\"\"");
+	else if (add_content(in, qwen_ask_get(v, "output")) < 0)
 		return -1;
 	qwen_text_str(in->t, "}");
 	return 0;

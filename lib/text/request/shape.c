@@ -53,6 +53,9 @@ check_parts(yyjson_val *content, size_t at, struct qwen_err *err)
 
 	yyjson_arr_foreach(content, i, n, part) {
 		type = yyjson_obj_get(part, "type");
+		if (yyjson_equals_str(type, "refusal") &&
+		    yyjson_is_str(yyjson_obj_get(part, "refusal")))
+			continue;
 		if (yyjson_is_str(type) && !yyjson_equals_str(type, "text"))
 			return qwen_fail(err, QWEN_EUNSUP, "message %zu: parts "
 			    "of type %.40s are not supported (text only)%s", at,

@@ -241,6 +241,39 @@ test_parts(void)
 	}
 }
 
+/* A call that is cut off before its name ends is nothing that users see. */
+static void
+test_nameless(void)
+{
+	static const struct {
+		const char *reply, *text;
+	} row[] = {
+		{ "So:\n<tool_call>", "So:" },
+		{ "So:\n\n<tool_call>\n", "So:" },
+		{ "<tool_call>\n{\"na", "" },
+		{ "<tool_call>\n{\"name\": \"wri", "" },
+		{ "<tool_call>\n{{\"name\":", "" },
+		{ "<tool_call>\n<func", "" },
+		{ "<tool_call>\n<function=wri", "" },
+		{ "<tool_call>\n<function=now></function>\n</tool_call>\n"
+		    "<tool_call>\n<fu", "" },
+		{ "<tool_call> is a tag", "<tool_call> is a tag" },
+		{ "<tool_call>\n{\"other", "<tool_call>\n{\"other" },
+		{ "<tool_call>\n<function=erase>", "<tool_call>\n"
+		    "<function=erase>" },
+	};
+	struct heard h;
+	size_t i;
+
+	for (i = 0; i < sizeof row / sizeof *row; i++) {
+		run(&h, "qwen3.6", QWEN_THINKING_CLOSED, row[i].reply,
+		    strlen(row[i].reply), 3, 1);
+		ok(strcmp(of(&h.text), row[i].text) == 0 && h.n_parts == 0,
+		    "cut off: %s", row[i].reply + strlen(row[i].reply) / 2);
+		forget(&h);
+	}
+}
+
 /*
  * As the library jiter reads it with partial_mode, with which Anthropic's client
  * does that; but a number that more digits may follow is left out.
@@ -374,6 +407,7 @@ main(void)
 {
 	test_cuts();
 	test_parts();
+	test_nameless();
 	test_close();
 	test_names();
 	test_time();

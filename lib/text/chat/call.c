@@ -464,7 +464,46 @@ cut_tags(struct qwen_reply *r, struct qwen_text *args)
 	return args->failed ? qwen_oom(r->err) : 1;
 }
 
-/* A call of a given tool that was cut off: 1; 0: it is not known of which. */
+/* Past white space, and past a sign after it. */
+static size_t
+skip_sign(const struct qwen_reply *r, size_t at, char sign)
+{
+	const char *s = r->text.s;
+	size_t n = r->text.len;
+
+	while (at < n && s[at] != '\0' && strchr(" \t\r\n", s[at]) != NULL)
+		at++;
+	return at + (at < n && s[at] == sign);
+}
+
+/* Whether a call was cut off before the end of its name; all of it is markup. */
+static int
+is_nameless(const struct qwen_reply *r)
+{
+	const char *s = r->text.s;
+	size_t at = sizeof open_tag - 1, n = r->text.len;
+	int is;
+
+	if (qwen_chat_begins(s, n, open_tag) != 1 || n < at)
+		return 0;
+	at = skip_sign(r, at, ' ');
+	is = qwen_chat_begins(s + at, n - at, function_tag);
+	if (is != 0)
+		return is < 0 || memchr(s + at, '>', n - at) == NULL;
+	if (s[at] != '{')
+		return 0;
+	at = skip_sign(r, skip_sign(r, at, '{'), '{');
+	is = qwen_chat_begins(s + at, n - at, "\"name\"");
+	if (is <= 0)
+		return is < 0;
+	at = skip_sign(r, skip_sign(r, at + 6, ':'), '"');
+	return memchr(s + at, '"', n - at) == NULL;
+}
+
+/*
+ * A call of a given tool that was cut off: 1; 0: it is not known of which.  What
+ * was cut off before its name is no event.
+ */
 static int
 give_cut(struct qwen_reply *r)
 {
@@ -472,7 +511,7 @@ give_cut(struct qwen_reply *r)
 	struct qwen_reply_event e = { .kind = QWEN_REPLY_CALL, .cut = 1 };
 	struct qwen_text args = { 0 };
 	char *name = NULL;
-	int rc = 0;
+	int rc = 0, named;
 
 	if (c->state == CHAT_CALL_JSON)
 		rc = qwen_chat_json_cut(r, r->text.s + c->begin,
@@ -480,10 +519,13 @@ give_cut(struct qwen_reply *r)
 	else if (c->tool != NULL && (c->state == CHAT_CALL_BETWEEN ||
 	    c->state == CHAT_CALL_VALUE))
 		rc = cut_tags(r, &args);
+	named = rc > 0;
+	if (rc == 0)
+		rc = is_nameless(r);
 	if (rc > 0 && !yyjson_mut_arr_add_strncpy(r->doc, r->unparsed,
 	    r->text.s, r->text.len))
 		rc = qwen_oom(r->err);
-	if (rc > 0 && r->opts.event != NULL) {
+	if (named && rc > 0 && r->opts.event != NULL) {
 		e.text = (struct qwen_str){ args.n > 0 ? args.s : "", args.n };
 		e.name.s = name != NULL ? name : c->name;
 		e.name.len = strlen(e.name.s);

@@ -195,4 +195,9 @@ fails 2 'one request' "two files" qtok --chat request.json request.json
 printf '%s' '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]}' >image.json
 refused 1 "an image" qtok --chat --template qwen3.5 -f prompt image.json
 is "$(cat err)" "qtok: image.json: message 1: parts of type image_url are not supported (text only); --image-placeholder puts a line in their place" "it says where"
+awk 'BEGIN { printf "{\"messages\":[{\"role\":\"user\",\"content\":"
+	for (i = 0; i < 100000; i++) printf "[{\"type\":\"tool_result\",\"content\":"
+	printf "\"x\""; for (i = 0; i < 100000; i++) printf "}]"; print "}]}" }' >deep.json
+refused 1 "results in results, very deep" qtok --chat --template qwen3.5 --image-placeholder -f prompt deep.json
+is "$(cat err)" "qtok: deep.json: message 1: parts of type tool_result are not supported (text only)" "no stack overflow"
 done_testing

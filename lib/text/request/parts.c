@@ -120,10 +120,11 @@ write_placeholder(struct walk *w, yyjson_val *part, const char *what)
 	w->n++;
 }
 
-static void write_message(struct walk *w, yyjson_val *message);
+static void write_message(struct walk *w, yyjson_val *message, int is_part);
 
+/* in_result: of a tool's result, which has no results in it. */
 static void
-write_parts(struct walk *w, yyjson_val *list)
+write_parts(struct walk *w, yyjson_val *list, int in_result)
 {
 	const char *what;
 	yyjson_val *v;
@@ -134,8 +135,8 @@ write_parts(struct walk *w, yyjson_val *list)
 		qwen_text_str(w->t, i > 0 ? "," : "");
 		if ((what = kind_of(v)) != NULL)
 			write_placeholder(w, v, what);
-		else if (is(v, "tool_result"))
-			write_message(w, v);
+		else if (!in_result && is(v, "tool_result"))
+			write_message(w, v, 1);
 		else
 			qwen_ask_write(w->t, v);
 	}
@@ -143,11 +144,11 @@ write_parts(struct walk *w, yyjson_val *list)
 }
 
 /*
- * A message, a result of a tool, an item: with other parts in what it says.  A
- * result is in a message, and nothing is in a result: they are not nested deeper.
+ * A message or an item, or a result of a tool that is a part of a message: with
+ * other parts in what it says.
  */
 static void
-write_message(struct walk *w, yyjson_val *message)
+write_message(struct walk *w, yyjson_val *message, int is_part)
 {
 	yyjson_val *key, *v;
 	size_t i, n;
@@ -161,7 +162,7 @@ write_message(struct walk *w, yyjson_val *message)
 		    yyjson_get_len(key));
 		if (yyjson_is_arr(v) && (yyjson_equals_str(key, "content") ||
 		    yyjson_equals_str(key, "output")))
-			write_parts(w, v);
+			write_parts(w, v, is_part);
 		else
 			qwen_ask_write(w->t, v);
 	}
@@ -177,7 +178,7 @@ write_messages(struct walk *w, yyjson_val *list)
 	qwen_text_str(w->t, "[");
 	yyjson_arr_foreach(list, i, n, v) {
 		qwen_text_str(w->t, i > 0 ? "," : "");
-		write_message(w, v);
+		write_message(w, v, 0);
 	}
 	qwen_text_str(w->t, "]");
 }
@@ -197,7 +198,7 @@ qwen_ask_replace_parts(struct qwen_text *t, yyjson_val *body,
 		    yyjson_equals_str(key, "input")))
 			write_messages(&w, v);
 		else if (yyjson_is_arr(v) && yyjson_equals_str(key, "system"))
-			write_parts(&w, v);
+			write_parts(&w, v, 0);
 		else
 			qwen_ask_write(t, v);
 	}

@@ -14,8 +14,9 @@
  *       be there, and answer a request.
  *
  * One line on stdout tells the counts, stderr tells what was wrong; status 1 then.
- * An error is in order only for a request that was under way, with something of
- * its answer told, when a process was killed.
+ * A stream may end in an error if a process was killed since it was asked for.  A
+ * whole answer may be an error only after two kills: the server starts such a
+ * request again once, and a kill comes at least one second after another.
  */
 #define _GNU_SOURCE
 #include <sys/socket.h>
@@ -60,7 +61,8 @@ struct client {
 	size_t		 leave_at;	/* bytes read, or */
 	double		 leave, next;	/* a time; of the next byte */
 	double		 begun;
-	int		 may_fail;	/* a process was killed meanwhile */
+	unsigned	 n_kills;	/* how often processes were killed
+					   since it asked */
 };
 
 static struct {
@@ -256,7 +258,7 @@ ask(struct client *c, double now)
 	c->streams = c->kind == VANISH || c->kind == RESET || draw(2) == 0;
 	c->out.n = c->in.n = c->sent = 0;
 	c->again = c->kind == GOOD && draw(2) == 0;
-	c->may_fail = 0;
+	c->n_kills = 0;
 	c->begun = c->next = now;
 	c->leave = 0;
 	c->leave_at = SIZE_MAX;
@@ -403,7 +405,7 @@ judge(struct client *c, int status, const char *body)
 		wrong(c, "another answer", text);
 	else if (strncmp(text, c->ask->text, strlen(text)) != 0)
 		wrong(c, "an error, and what was told before is wrong", body);
-	else if (!c->may_fail || !c->streams)
+	else if (c->n_kills < (c->streams ? 1 : 2))
 		wrong(c, "an error", body);
 	else
 		soak.failed++;
@@ -432,7 +434,7 @@ look(struct client *c, int closed, double now)
 		wrong(c, "no HTTP", c->in.s);
 	else if (c->kind != MUTANT && body != NULL)
 		judge(c, status, body);
-	else if (body != NULL && status >= 500 && !c->may_fail)
+	else if (body != NULL && status >= 500 && c->n_kills == 0)
 		wrong(c, "a request that is wrong is no error of the server", body);
 	free(body);
 	if (c->again && !closed && soak.started < soak.wanted) {
@@ -523,7 +525,7 @@ kill_some(double now)
 	}
 	closedir(d);
 	for (i = 0; i < soak.n_clients; i++)
-		soak.client[i].may_fail = 1;
+		soak.client[i].n_kills++;
 }
 
 static size_t

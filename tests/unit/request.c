@@ -803,6 +803,20 @@ test_raw_texts(void)
 	ok(may_be_text(q, 70, "a<", "") == 1 && may_be_text(q, 39, "a", "") == 0,
 	    "a least length");
 	qwen_request_free(q);
+	q = with_parameter("{\"type\":\"string\",\"format\":\"uri\"}");
+	ok(may_be_text(q, 1, "https://example.org/a?b=c#d", "") == 1 &&
+	    may_be_text(q, 1, "an example", "") == 0, "a URI");
+	qwen_request_free(q);
+	q = with_parameter("{\"type\":\"string\",\"format\":\"uri\","
+	    "\"minLength\":1,\"maxLength\":2083}");
+	ok(may_be_text(q, 1, "https://example.org/", "") == 1 &&
+	    may_be_text(q, 1, "an example", "") == 0, "a URI with bounds");
+	qwen_request_free(q);
+	q = with_parameter("{\"type\":\"string\",\"format\":"
+	    "\"json-pointer\"}");
+	ok(may_be_text(q, 1, "/a/b", "") == 1 && may_be_text(q, 1, "/<",
+	    "/parameter>") == 0, "a JSON pointer is no tag");
+	qwen_request_free(q);
 }
 
 static void

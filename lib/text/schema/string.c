@@ -371,12 +371,29 @@ is_bounded(const struct schema_all *all, uint32_t min, uint32_t max)
 	return is;
 }
 
+/* Whether no pattern is there, so that a text is only of formats that are known
+   and have no '<', with which a tag begins. */
+static int
+has_no_tag(const struct schema_all *all)
+{
+	int i;
+
+	if (qwen_schema_has(all, "pattern") || qwen_schema_has(all, "not"))
+		return 0;
+	for (i = 0; i < all->n; i++) {
+		if (yyjson_equals_str(qwen_schema_get(all, i, "format"),
+		    "json-pointer"))
+			return 0;
+	}
+	return 1;
+}
+
 /* The only one is a tree that can be written as it is, with its length. */
 static uint32_t
-as_tree(struct schema *s, const struct schema_together *t, uint32_t min,
-    uint32_t max)
+as_tree(struct schema *s, const struct schema_all *all,
+    const struct schema_together *t, uint32_t min, uint32_t max)
 {
-	if (s->raw || t->n != 1 || t->hard || t->c[0].group != 0 ||
+	if ((s->raw && !has_no_tag(all)) || t->n != 1 || t->hard || t->c[0].group != 0 ||
 	    t->c[0].tree == 0)
 		return SNODE_NEVER;
 	return qwen_schema_limit(s, t->c[0].tree, min, max) ? t->c[0].tree :
@@ -399,7 +416,7 @@ inside(struct schema *s, const struct schema_all *all, int formats,
 	if (t.n == 0)
 		return s->raw ? raw_length(s, min, max) : qwen_snode_repeat(s,
 		    qwen_snode_text(s, "char"), min, max);
-	if ((out = as_tree(s, &t, min, max)) != SNODE_NEVER)
+	if ((out = as_tree(s, all, &t, min, max)) != SNODE_NEVER)
 		return out;
 	/* the trees anew: what was tried may have changed them */
 	memset(&t, 0, sizeof t);

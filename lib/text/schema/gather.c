@@ -26,7 +26,7 @@ static const struct keyword {
 	{ "$ref", DONE, 0 }, { "$schema", NOTE, 0 }, { "$vocabulary", NOTE, 0 },
 	{ "additionalItems", DONE, TYPE_ARRAY },
 	{ "additionalProperties", DONE, TYPE_OBJECT }, { "allOf", DONE, 0 },
-	{ "anyOf", DONE, 0 }, { "const", DONE, 0 },
+	{ "anyOf", DONE, 0 }, { "components", NOTE, 0 }, { "const", DONE, 0 },
 	{ "contains", NOT_DONE, TYPE_ARRAY }, { "contentEncoding", NOTE, 0 },
 	{ "contentMediaType", NOTE, 0 }, { "contentSchema", NOTE, 0 },
 	{ "default", NOTE, 0 }, { "definitions", NOTE, 0 },
@@ -34,11 +34,14 @@ static const struct keyword {
 	{ "dependentSchemas", DONE, 0 },
 	{ "deprecated", NOTE, 0 }, { "description", NOTE, 0 },
 	{ "discriminator", NOTE, 0 }, { "else", NOTE, 0 }, { "enum", DONE, 0 },
+	{ "enumDescriptions", NOTE, 0 }, { "enumNames", NOTE, 0 },
+	{ "errorMessage", NOTE, 0 },
 	{ "example", NOTE, 0 }, { "examples", NOTE, 0 },
 	{ "exclusiveMaximum", DONE, TYPE_NUMBER },
 	{ "exclusiveMinimum", DONE, TYPE_NUMBER }, { "externalDocs", NOTE, 0 },
 	{ "format", DONE, 0 }, { "id", NOTE, 0 }, { "if", DONE, 0 },
-	{ "items", DONE, TYPE_ARRAY }, { "maxContains", NOTE, 0 },
+	{ "items", DONE, TYPE_ARRAY }, { "markdownDescription", NOTE, 0 },
+	{ "maxContains", NOTE, 0 },
 	{ "maxItems", DONE, TYPE_ARRAY }, { "maxLength", DONE, TYPE_STRING },
 	{ "maxProperties", DONE, TYPE_OBJECT },
 	{ "maximum", DONE, TYPE_NUMBER }, { "minContains", NOTE, 0 },
@@ -50,12 +53,14 @@ static const struct keyword {
 	{ "patternProperties", DONE, TYPE_OBJECT },
 	{ "prefixItems", DONE, TYPE_ARRAY },
 	{ "properties", DONE, TYPE_OBJECT },
-	{ "propertyNames", DONE, TYPE_OBJECT }, { "readOnly", NOTE, 0 },
+	{ "propertyNames", DONE, TYPE_OBJECT },
+	{ "propertyOrdering", NOTE, 0 }, { "readOnly", NOTE, 0 },
 	{ "required", DONE, TYPE_OBJECT }, { "then", NOTE, 0 },
 	{ "title", NOTE, 0 }, { "type", DONE, 0 },
 	{ "unevaluatedItems", NOT_DONE, TYPE_ARRAY },
 	{ "unevaluatedProperties", DONE, TYPE_OBJECT },
 	{ "uniqueItems", DONE, TYPE_ARRAY }, { "writeOnly", NOTE, 0 },
+	{ "xml", NOTE, 0 },
 };
 
 #define N_KEYWORDS (sizeof keywords / sizeof keywords[0])
@@ -245,10 +250,11 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 	if (s->failed)
 		return;
 	all->part[all->n++] = (struct schema_part){ .v = v, .parent = parent };
-	if ((ref = yyjson_obj_get(v, "$ref")) != NULL &&
+	if (!yyjson_is_null(ref = yyjson_obj_get(v, "$ref")) && ref != NULL &&
 	    (to = qwen_schema_refer(s, ref)) != NULL)
 		qwen_schema_gather(s, all, to, at);
-	if ((list = yyjson_obj_get(v, "allOf")) != NULL)
+	list = yyjson_obj_get(v, "allOf");
+	if (list != NULL && !yyjson_is_null(list))
 		gather_list(s, all, list, at);
 	if (sugar != NULL)
 		qwen_schema_gather(s, all, sugar, at);
@@ -259,7 +265,10 @@ qwen_schema_gather(struct schema *s, struct schema_all *all, yyjson_val *v,
 yyjson_val *
 qwen_schema_get(const struct schema_all *all, int part, const char *keyword)
 {
-	return yyjson_obj_get(all->part[part].v, keyword);
+	yyjson_val *v = yyjson_obj_get(all->part[part].v, keyword);
+
+	/* programs write null for a list that they do not have */
+	return yyjson_is_null(v) && strcmp(keyword, "const") != 0 ? NULL : v;
 }
 
 int

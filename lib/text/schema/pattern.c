@@ -265,28 +265,33 @@ static int looks_behind(struct parser *p);
 static uint32_t
 group(struct parser *p)
 {
-	uint32_t at;
+	uint32_t out;
 
 	p->i++;
 	if (next_is(p, '?')) {
 		const char *t = p->re + p->i + 1;
 		size_t left = p->n - p->i - 1;
 
+		/* (?P<name>...): so do Python, Go and Rust name groups */
+		size_t at = left > 0 && t[0] == 'P';
+
 		if (left > 0 && t[0] == ':')
 			p->i += 2;
-		else if (left > 1 && t[0] == '<' && t[1] != '=' && t[1] != '!') {
+		else if (left > at + 1 && t[at] == '<' && t[at + 1] != '=' &&
+		    t[at + 1] != '!') {
 			while (p->i < p->n && p->re[p->i] != '>')
 				p->i++;
 			p->i++;
 		} else
-			return fail(p, "looking ahead or behind is not "
-			    "supported");
+			return fail(p, left > 0 && strchr("=!<", t[0]) != NULL ?
+			    "looking ahead or behind is not supported here" :
+			    "this kind of group is not supported");
 	}
 	if (++p->depth > DEPTH)
 		return fail(p, "groups are nested too deeply");
-	at = alternatives(p);
+	out = alternatives(p);
 	p->depth--;
-	return pass(p, ')') ? at : fail(p, "a group is not closed");
+	return pass(p, ')') ? out : fail(p, "a group is not closed");
 }
 
 static uint32_t
@@ -455,6 +460,9 @@ look(struct parser *p, size_t skip, int turned, int behind)
 	p->t->hard = 1;
 	if (!pass(p, ')'))
 		fail(p, "a group is not closed");
+	else if (next_is(p, '*') || next_is(p, '+') || next_is(p, '?') ||
+	    next_is(p, '{'))
+		fail(p, "looking ahead or behind cannot be repeated");
 	else
 		qwen_schema_condition(p->t, (struct schema_condition){
 		    .group = turned ? p->t->n_groups + 1 : 0, .tree = in });

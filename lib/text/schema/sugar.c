@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -47,6 +48,21 @@ open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
 static void opposite(struct schema *s, struct qwen_text *t, yyjson_val *v,
     int depth);
 
+/* A keyword's value, NULL where there is none, or null as programs write it. */
+static yyjson_val *
+given(yyjson_val *v, const char *keyword)
+{
+	yyjson_val *got = yyjson_obj_get(v, keyword);
+
+	return yyjson_is_null(got) ? NULL : got;
+}
+
+static int
+is_type(yyjson_val *v, const char *name)
+{
+	return yyjson_is_str(v) && strcasecmp(yyjson_get_str(v), name) == 0;
+}
+
 /* All types but these; numbers as a whole. */
 static void
 other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
@@ -59,11 +75,11 @@ other_types(struct schema *s, struct qwen_text *t, yyjson_val *type)
 
 	qwen_text_str(t, "{\"type\":[");
 	for (i = 0; i < sizeof name / sizeof name[0]; i++) {
-		out = yyjson_equals_str(type, name[i]) || (i == 2 &&
-		    yyjson_equals_str(type, "integer"));
+		out = is_type(type, name[i]) || (i == 2 &&
+		    is_type(type, "integer"));
 		yyjson_arr_foreach(type, k, max, v)
-			out |= yyjson_equals_str(v, name[i]) || (i == 2 &&
-			    yyjson_equals_str(v, "integer"));
+			out |= is_type(v, name[i]) || (i == 2 &&
+			    is_type(v, "integer"));
 		if (!out)
 			qwen_text_fmt(t, "%s\"%s\"", n++ > 0 ? "," : "",
 			    name[i]);
@@ -273,7 +289,7 @@ add_dependent(struct schema *s, struct qwen_text *t, yyjson_val *v,
 static void
 add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
 {
-	yyjson_val *when = yyjson_obj_get(v, "if");
+	yyjson_val *when = given(v, "if");
 	yyjson_val *then = yyjson_obj_get(v, "then");
 	yyjson_val *other = yyjson_obj_get(v, "else");
 
@@ -299,12 +315,12 @@ add_if(struct schema *s, struct qwen_text *t, yyjson_val *v)
 static int
 is_left(yyjson_val *v)
 {
-	yyjson_val *not = yyjson_obj_get(v, "not");
+	yyjson_val *not = given(v, "not");
 
 	if (!yyjson_is_obj(not) || yyjson_obj_size(not) != 1)
 		return 0;
 	if (yyjson_is_str(yyjson_obj_get(not, "pattern")))
-		return yyjson_equals_str(yyjson_obj_get(v, "type"), "string");
+		return is_type(yyjson_obj_get(v, "type"), "string");
 	return (yyjson_obj_get(not, "const") != NULL ||
 	    yyjson_is_arr(yyjson_obj_get(not, "enum"))) && is_plain_list(not);
 }
@@ -312,7 +328,7 @@ is_left(yyjson_val *v)
 static void
 write(struct schema *s, struct qwen_text *t, yyjson_val *v)
 {
-	yyjson_val *not = yyjson_obj_get(v, "not");
+	yyjson_val *not = given(v, "not");
 
 	qwen_text_str(t, "{\"allOf\":[");
 	add_dependent(s, t, v, "dependencies");
@@ -330,12 +346,12 @@ write(struct schema *s, struct qwen_text *t, yyjson_val *v)
 static int
 has_any(yyjson_val *v)
 {
-	yyjson_val *not = yyjson_obj_get(v, "not");
+	yyjson_val *not = given(v, "not");
 
-	return yyjson_obj_get(v, "if") != NULL || (not != NULL &&
-	    !is_left(v)) || yyjson_obj_get(v, "dependencies") != NULL ||
-	    yyjson_obj_get(v, "dependentRequired") != NULL ||
-	    yyjson_obj_get(v, "dependentSchemas") != NULL;
+	return given(v, "if") != NULL || (not != NULL && !is_left(v)) ||
+	    given(v, "dependencies") != NULL ||
+	    given(v, "dependentRequired") != NULL ||
+	    given(v, "dependentSchemas") != NULL;
 }
 
 yyjson_val *

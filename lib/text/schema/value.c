@@ -2,6 +2,7 @@
 /* value.c - what holds for a value becomes what its text can be. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "text/schema/schema.h"
@@ -21,7 +22,8 @@ type_named(struct schema *s, yyjson_val *v)
 	size_t i;
 
 	for (i = 0; name != NULL && i < sizeof type / sizeof type[0]; i++) {
-		if (strcmp(name, type[i].name) == 0)
+		/* Google's declarations have them in capitals */
+		if (strcasecmp(name, type[i].name) == 0)
 			return type[i].types;
 	}
 	qwen_schema_fail(s, v, "%.40s is not a type",

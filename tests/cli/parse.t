@@ -46,6 +46,13 @@ is "$(qtok --parse --template qwen3.6 --tools tools.json --stream reply)" \
 '{"reasoning":"Let me see: a < b."}
 {"content":"I look."}
 {"tool_call":{"name":"f","arguments":{"n":12345678901234567890,"s":"12"}}}' "--stream: a line for each"
+cat >const.json <<'EOF'
+[{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+  "properties": {"n": {"const": 12}, "s": {"const": "12"}, "b": {"type": "BOOLEAN"}}}}}]
+EOF
+printf '<tool_call>\n<function=f>\n<parameter=n>\n12\n</parameter>\n<parameter=s>\n12\n</parameter>\n<parameter=b>\ntrue\n</parameter>\n</function>\n</tool_call>' >r1
+is "$(qtok --parse --template qwen3-coder --tools const.json r1 | jq -c '.tool_calls[0].arguments')" \
+    '{"n":12,"s":"12","b":true}' "values of constants, and of types in capitals"
 is "$(qtok --parse --template qwen3.6 reply | jq -r '.content | test("<function=f>")')" true \
     "without tools, calls are content"
 is "$(printf '<think>a</think>b' | qtok --parse --template qwen3)" \

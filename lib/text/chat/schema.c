@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text/chat/reply.h"
 #include "text/chat/request.h"
@@ -104,7 +105,8 @@ type_named(const char *s)
 	size_t i;
 
 	for (i = 0; s != NULL && i < sizeof known / sizeof *known; i++) {
-		if (strcmp(s, known[i].name) == 0)
+		/* Google's declarations have them in capitals */
+		if (strcasecmp(s, known[i].name) == 0)
 			return known[i].type;
 	}
 	return 0;
@@ -154,7 +156,7 @@ resolve(struct look *l, yyjson_val *schema)
 	return schema;
 }
 
-/* What the schema allows: by type, else by its alternatives, else by enum. */
+/* What the schema allows: by type, else by its alternatives, else by its values. */
 static unsigned
 allowed_by(struct look *l, yyjson_val *schema, int depth)
 {
@@ -180,6 +182,8 @@ allowed_by(struct look *l, yyjson_val *schema, int depth)
 	}
 	if (set == 0) {
 		yyjson_arr_foreach(yyjson_obj_get(schema, "enum"), i, n, v)
+			set |= types_of(v);
+		if ((v = yyjson_obj_get(schema, "const")) != NULL)
 			set |= types_of(v);
 	}
 	return set;

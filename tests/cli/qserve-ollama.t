@@ -114,6 +114,8 @@ is "$(post /completion '{"prompt":["In the","God"],"n_predict":1}' | jq -c 'map(
 is "$(post /completion '{"prompt":"And the evening and the morning were the first day. And God said, Let there be a firmament in the midst","n_predict":0}' |
     jq -c '[.tokens_predicted, .stop_type]') $(post /completion '{"prompt":"And the evening and the morning were the first day. And God said, Let there be a firmament in the midst","n_predict":1}' |
     jq '.timings.cache_n > 0')" '[0,"limit"] true' "a prompt that is only read is there"
+is "$(post /completion '{"prompt":"In the","n_predict":1,"temperature":0,"grammar":""}' |
+    grep -o '"temperature":[0-9.]*') $(cat code)" '"temperature":0 200' "the temperature 0 once, and an empty grammar is none"
 is "$(post /completion '{"prompt":"a","n_predict":-1,"stop":["e"]}' | jq -r '.stop_type, .stopping_word' | xargs)" "word e" \
     "a word that stops it"
 is "$(get /props | jq -c '[.total_slots > 0, .default_generation_settings.n_ctx, .model_alias, .model_path, (.chat_template | length > 0)]')" \

@@ -87,6 +87,9 @@ add_settings(struct qwen_text *t, const struct qwen_request *q)
 	    (long long)q->max : -1, q->logprobs ? q->n_top : 0,
 	    q->stream ? "true" : "false");
 	for (i = 0; i < q->n_set; i++) {
+		/* the temperature 0 sets this, too */
+		if (strcmp(q->set[i].option, "greedy") == 0)
+			continue;
 		n = strlen(q->set[i].value);
 		qwen_text_fmt(t, ",\"%s\":", q->set[i].key);
 		if (n > 0 && strspn(q->set[i].value, "0123456789+-.eE") == n)

@@ -171,7 +171,9 @@ take_one(struct qwen_ask *r, yyjson_val *in, const struct way *way, size_t n,
 	yyjson_val *v;
 
 	for (; n > 0; n--, way++) {
-		if ((v = qwen_ask_get(in, way->key)) == NULL)
+		/* clients of llama.cpp send an empty grammar for none */
+		if ((v = qwen_ask_get(in, way->key)) == NULL ||
+		    (way->take == take_gbnf && yyjson_equals_str(v, "")))
 			continue;
 		name = what != NULL ? what : way->key;
 		if (r->holds != NULL && what != NULL)

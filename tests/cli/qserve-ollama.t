@@ -52,6 +52,8 @@ is "$(jq -sc '[(.[:-1] | map(.done) | unique), .[-1].done, .[-1].done_reason, .[
     '[[false],true,"length",12]' "and the last one says so"
 is "$(post /api/chat "{\"model\":\"x\",$m,\"stream\":false,\"options\":{\"num_predict\":8}}" |
     jq -c '[(.message.thinking | length > 0), .message.content]')" '[true,""]' "thoughts are apart"
+is "$(post /api/chat "{\"model\":\"x\",$m,\"stream\":false,\"think\":\"none\",\"options\":{\"num_predict\":4}}" |
+    jq -c '.message | has("thinking")')" false "think: none is no thought"
 is "$(post /api/chat "{\"model\":\"x\",$m,\"stream\":false,\"think\":false,\"format\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"boolean\"}},\"required\":[\"a\"]},\"options\":{\"num_predict\":40}}" |
     jq -c '.message.content | fromjson | .a | type')" '"boolean"' "a schema holds"
 tool='{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"enum":["sky","sea"]}},"required":["at"]}}}'

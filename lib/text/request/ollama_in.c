@@ -311,19 +311,20 @@ static int
 add_thinking(struct in *in)
 {
 	yyjson_val *v = qwen_ask_get(in->body, "think");
-	int on = yyjson_is_true(v) || yyjson_is_str(v);
+	int none = yyjson_equals_str(v, "none");
+	int on = !none && (yyjson_is_true(v) || yyjson_is_str(v));
 
 	if (v == NULL || (yyjson_is_str(v) && yyjson_get_len(v) == 0) ||
 	    in->r->q->form == QWEN_FORM_OLLAMA_RAW)
 		return 0;
-	if (!on && !yyjson_is_bool(v))
+	if (!on && !none && !yyjson_is_bool(v))
 		return wrong(in->no, "think", "is not true, false, or a word "
 		    "as \"high\"");
 	if (on && in->r->s->template != NULL &&
 	    !qwen_request_can_think(in->r->s->template))
 		return bad(in->no, "think", "\"%s\" does not support thinking",
 		    in->r->s->model);
-	if (yyjson_is_str(v)) {
+	if (on && yyjson_is_str(v)) {
 		qwen_text_str(&in->t, ",\"reasoning_effort\":");
 		qwen_ask_write(&in->t, v);
 	}

@@ -234,7 +234,7 @@ f_int(const struct chat_use *c)
 		return chat_int(x->u.i);
 	if (x->type == CHAT_BIG)
 		return *x;
-	if (c->a->n > 1)
+	if (qwen_chat_arg(c->a, 1, "base") != NULL)
 		return cannot(c, "int with a base, of", x);
 	if (x->type == CHAT_FLOAT && fabs(x->u.f) < 9e18)
 		return chat_int((int64_t)x->u.f);

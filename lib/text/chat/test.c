@@ -138,19 +138,27 @@ raise(const struct chat_use *c)
 	return chat_undefined("", 0);
 }
 
+/* dict() and namespace(): a copy of a dictionary, if there is one, and names. */
 static struct chat_value
 new_dict(const struct chat_use *c)
 {
 	struct chat_value out = qwen_chat_new_dict(c->r,
 	    (enum chat_type)c->how), key;
-	size_t i;
+	size_t i, plain = c->a->n - c->a->n_key;
+	const struct chat_dict *d;
 
-	if (c->a->n > c->a->n_key)
-		qwen_chat_fail(c->r, "a namespace of a value without a name");
+	if (plain > 1 || (plain == 1 && c->a->v[0].type != CHAT_DICT))
+		qwen_chat_fail(c->r, "dict() and namespace() take one "
+		    "dictionary, and values with names");
+	d = plain == 1 ? c->a->v[0].u.d : NULL;
+	for (i = 0; !c->r->failed && d != NULL && i < d->n; i++) {
+		qwen_chat_step(c->r, 1);
+		qwen_chat_dict_put(c->r, out.u.d, &d->p[i].key, &d->p[i].v);
+	}
 	for (i = 0; i < c->a->n_key && !c->r->failed; i++) {
 		key = chat_text(chat_literal(c->a->key[i]));
 		key.u.s.from = qwen_chat_own;
-		qwen_chat_dict_put(c->r, out.u.d, &key, &c->a->v[i]);
+		qwen_chat_dict_put(c->r, out.u.d, &key, &c->a->v[plain + i]);
 	}
 	return out;
 }

@@ -415,6 +415,9 @@ struct chat_list qwen_chat_members(struct chat_run *r,
 /* What a for goes over, as a list. */
 struct chat_list qwen_chat_iterate(struct chat_run *r,
     const struct chat_value *v);
+/* The same for map and the filters that select: of none and false, nothing. */
+struct chat_list qwen_chat_iterate_if(struct chat_run *r,
+    const struct chat_value *v);
 int qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
     const struct chat_value *v);
 

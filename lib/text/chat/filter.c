@@ -282,7 +282,7 @@ f_select(const struct chat_use *c)
 		more.v = a->v + attr + 1;
 		more.n = a->n - attr - 1;
 	}
-	l = qwen_chat_iterate(c->r, c->x);
+	l = qwen_chat_iterate_if(c->r, c->x);
 	chosen.v = qwen_chat_new(c->r, l.n, sizeof v);
 	for (i = 0; i < l.n && !c->r->failed; i++) {
 		v = l.v[i];

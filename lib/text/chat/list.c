@@ -385,7 +385,7 @@ f_map(const struct chat_use *c)
 	    "attribute");
 	const struct chat_value *usual = qwen_chat_arg(a, SIZE_MAX, "default");
 	struct chat_args more = { a->v, a->n, a->key, a->n_key };
-	struct chat_list l = qwen_chat_iterate(c->r, c->x), out;
+	struct chat_list l = qwen_chat_iterate_if(c->r, c->x), out;
 	const struct chat_row *row = NULL;
 	size_t i;
 

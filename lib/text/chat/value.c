@@ -261,6 +261,14 @@ qwen_chat_iterate(struct chat_run *r, const struct chat_value *v)
 	}
 }
 
+struct chat_list
+qwen_chat_iterate_if(struct chat_run *r, const struct chat_value *v)
+{
+	struct chat_list none = { NULL, 0 };
+
+	return qwen_chat_true(v) ? qwen_chat_iterate(r, v) : none;
+}
+
 int
 qwen_chat_contains(struct chat_run *r, const struct chat_value *in,
     const struct chat_value *v)

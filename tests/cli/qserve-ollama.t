@@ -88,6 +88,8 @@ is "$(post /api/embeddings '{"model":"x","prompt":"God created"}' | jq -c .embed
 awk 'BEGIN { printf "{\"model\":\"x\",\"input\":\""; for (i = 0; i < 5000; i++) printf "God "; printf "\"}" }' >long
 is "$(post /api/embed <long | jq '.embeddings | length') $(sed 's/}$/,"truncate":false}/' long |
     post /api/embed | jq -r '.error | length > 0') $(cat code)" "1 true 400" "a long text is cut, unless it must not be"
+is "$(post /api/embed '{"model":"x","input":"a\ud83d"}' | jq -c .embeddings)" \
+    "$(post /api/embed '{"model":"x","input":"a\ufffd"}' | jq -c .embeddings)" "half a surrogate pair"
 is "$(post /api/embed '{"model":"x","input":[]}' | jq -c .embeddings)" "[]" "no text, no vector"
 
 # -- Ollama: what one model cannot do

@@ -516,7 +516,8 @@ qwen_ollama_embed_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
 	struct qwen_vectors how = *s;
 	struct qwen_text t = { 0 };
 	yyjson_val *root;
-	yyjson_doc *doc = qwen_ask_open(&q->no, json, n, &root);
+	yyjson_doc *doc = qwen_ask_open_mended(&q->no, s->unknown, json, n,
+	    &root);
 	int rc = root == NULL ? -1 : write_embed(&q->no, root, key, &t);
 
 	if (rc == 0)

@@ -97,6 +97,7 @@ look(struct qserve_call *c, const char *version)
 	c->route = qserve_route(c->method, c->path, &status, &c->allow);
 	c->form = c->route != NULL ? c->route->form :
 	    strncmp(c->path, "/api/", 5) == 0 ? QWEN_FORM_OLLAMA_CHAT :
+	    strncmp(c->path, "/v1/messages", 12) == 0 ? QWEN_FORM_MESSAGES :
 	    QWEN_FORM_CHAT;
 	/* what every client of Anthropic's sends, whatever it asks for */
 	if ((c->route == NULL || strcmp(c->method, "POST") != 0) &&

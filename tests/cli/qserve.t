@@ -126,6 +126,8 @@ is "$(curl -s -H 'anthropic-version: 2023-06-01' "$URL/v1/models/none" |
     jq -r '"\(.type) \(.error.type)"')" "error not_found_error" \
     "no such model, for a client of Anthropic's"
 is "$(get /v1/completions >/dev/null; cat code)" 405 "no such method there"
+is "$(get /v1/messages | jq -c '[.type, .error.type]'; cat code)" \
+    "$(printf '["error","invalid_request_error"]\n405')" "and said as Anthropic says it"
 head -c 17000000 /dev/zero >large
 is "$(post /v1/completions <large >/dev/null; cat code)" 413 "17 MB"
 post /v1/completions <large >/dev/null

@@ -85,6 +85,8 @@ is "$gone" 0 "it ends"
 serve --no-store --template qwen3.6 -t 1 --strict
 post /v1/responses "{\"input\":\"Hi\",$tools}" >/dev/null
 is "$(cat code) $(jq -r .error.message answer)" "400 tools of type web_search: not supported" "--strict refuses"
+post /api/embed '{"input":"a","keep_alive":0,"turncate":true}' >/dev/null
+is "$(cat code) $(jq -r .error answer | grep -c turncate)" "400 1" "--strict, of Ollama's embeddings"
 post /v1/messages '{"max_tokens":4,"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}' >/dev/null
 is "$(cat code)" 400 "also those of Anthropic"
 end_server

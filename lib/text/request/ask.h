@@ -196,7 +196,8 @@ int qwen_ask_leave_out(struct qwen_ask *r, const char *key, const char *what);
 /* members.c: of a line for scores, for a vector, for ranking; u may be NULL */
 enum qwen_line {
 	QWEN_LINE_SCORE, QWEN_LINE_VECTOR, QWEN_LINE_RANK,
-	QWEN_LINE_EMBEDDINGS, QWEN_LINE_RERANK	/* bodies, these two */
+	/* bodies, these */
+	QWEN_LINE_EMBEDDINGS, QWEN_LINE_RERANK, QWEN_LINE_OLLAMA_EMBED
 };
 
 int qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,

@@ -154,6 +154,14 @@ static const struct qwen_member members[] = {
 	{ "truncate", HEEDED, NULL },
 	{ "truncate_prompt_tokens", HEEDED, NULL },
 	{ "user", IDLE, NULL },
+}, ollama_embed[] = {
+	{ "dimensions", HEEDED, NULL },
+	{ "input", HEEDED, NULL },
+	{ "keep_alive", IDLE, NULL },
+	{ "model", HEEDED, NULL },
+	{ "options", IDLE, NULL },
+	{ "prompt", HEEDED, NULL },
+	{ "truncate", HEEDED, NULL },
 }, rerank[] = {
 	{ "documents", HEEDED, NULL },
 	{ "max_chunks_per_doc", REFUSED, NULL },
@@ -376,6 +384,7 @@ qwen_ask_line(struct qwen_refusal *no, enum qwen_line kind,
 		[QWEN_LINE_RANK] = TABLE(ranking),
 		[QWEN_LINE_EMBEDDINGS] = TABLE(embeddings),
 		[QWEN_LINE_RERANK] = TABLE(rerank),
+		[QWEN_LINE_OLLAMA_EMBED] = TABLE(ollama_embed),
 	};
 	const struct look l = { tables[kind], NULL, NULL, u, no };
 

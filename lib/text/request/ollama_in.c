@@ -518,7 +518,8 @@ qwen_ollama_embed_parse(struct qwen_embeddings *q, const struct qwen_vectors *s,
 	yyjson_val *root;
 	yyjson_doc *doc = qwen_ask_open_mended(&q->no, s->unknown, json, n,
 	    &root);
-	int rc = root == NULL ? -1 : write_embed(&q->no, root, key, &t);
+	int rc = root == NULL || qwen_ask_line(&q->no, QWEN_LINE_OLLAMA_EMBED,
+	    s->unknown, root) < 0 ? -1 : write_embed(&q->no, root, key, &t);
 
 	if (rc == 0)
 		rc = qwen_ask_get(root, "model") == NULL ? 0 :

@@ -803,6 +803,15 @@ test_raw_texts(void)
 	ok(may_be_text(q, 70, "a<", "") == 1 && may_be_text(q, 39, "a", "") == 0,
 	    "a least length");
 	qwen_request_free(q);
+	q = parse(QWEN_FORM_CHAT, "{" HI ",\"tools\":[{\"function\":{\"name\":"
+	    "\"f\",\"parameters\":{\"$ref\":\"#/$defs/P\",\"$defs\":{\"P\":"
+	    "{\"type\":\"OBJECT\",\"properties\":{\"a\":{\"type\":\"INTEGER\","
+	    "\"maximum\":5}},\"required\":[\"a\"]}}}}}],\"tool_choice\":"
+	    "\"required\"}");
+	ok(may_be_text(q, 1, "4", "") == 1 && may_be_text(q, 1, "7", "") == 0 &&
+	    may_be(q, TAGS("<function=f>\n</function>\n")) == 0,
+	    "parameters that are a reference as a whole");
+	qwen_request_free(q);
 	q = with_parameter("{\"type\":\"string\",\"format\":\"uri\"}");
 	ok(may_be_text(q, 1, "https://example.org/a?b=c#d", "") == 1 &&
 	    may_be_text(q, 1, "an example", "") == 0, "a URI");

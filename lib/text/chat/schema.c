@@ -8,6 +8,7 @@
 #include "text/chat/reply.h"
 #include "text/chat/request.h"
 #include "text/chat/tools.h"
+#include "text/json/json.h"
 
 /* What a schema allows, a set. */
 enum {
@@ -41,15 +42,15 @@ qwen_chat_tool(const struct qwen_reply *r, const char *name, size_t n)
 yyjson_val *
 qwen_chat_parameter(yyjson_val *tool, const char *name, size_t n)
 {
-	return yyjson_obj_getn(yyjson_obj_get(yyjson_obj_get(tool,
-	    "parameters"), "properties"), name, n);
+	return yyjson_obj_getn(yyjson_obj_get(qwen_json_top(yyjson_obj_get(
+	    tool, "parameters")), "properties"), name, n);
 }
 
 int
 qwen_chat_needs(yyjson_val *tool)
 {
-	return yyjson_arr_size(yyjson_obj_get(yyjson_obj_get(tool,
-	    "parameters"), "required")) > 0;
+	return yyjson_arr_size(yyjson_obj_get(qwen_json_top(yyjson_obj_get(
+	    tool, "parameters")), "required")) > 0;
 }
 
 int

@@ -210,3 +210,21 @@ qwen_json_open_any(const char *json, size_t n, struct qwen_err *err)
 
 	return open_json(json, n, 0, &halves, err);
 }
+
+yyjson_val *
+qwen_json_top(yyjson_val *schema)
+{
+	yyjson_val *at = schema, *to;
+	const char *ref;
+	int left;
+
+	for (left = 8; left > 0; left--) {
+		ref = yyjson_get_str(yyjson_obj_get(at, "$ref"));
+		to = ref != NULL && ref[0] == '#' && ref[1] == '/' ?
+		    yyjson_ptr_get(schema, ref + 1) : NULL;
+		if (to == NULL)
+			break;
+		at = to;
+	}
+	return at;
+}

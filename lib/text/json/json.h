@@ -25,4 +25,7 @@ yyjson_doc *qwen_json_open_mended(const char *json, size_t n, int *halves,
 yyjson_doc *qwen_json_open_any(const char *json, size_t n,
     struct qwen_err *err);
 
+/* The part of a JSON Schema that its own $ref names, as "#/$defs/x"; or itself. */
+yyjson_val *qwen_json_top(yyjson_val *schema);
+
 #endif

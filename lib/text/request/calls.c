@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "text/chat/tools.h"
+#include "text/json/json.h"
 #include "text/request/ask.h"
 #include "text/schema/rules.h"
 
@@ -189,9 +190,11 @@ add_parameter(struct calls *c, const char *rule, yyjson_val *key,
 static int
 note_others(struct calls *c, yyjson_val *all)
 {
-	static const char *const held[] = { "$comment", "$defs", "$id",
-	    "$schema", "additionalProperties", "definitions", "description",
-	    "properties", "required", "title", "type" };
+	static const char *const held[] = { "$anchor", "$comment", "$defs",
+	    "$id", "$schema", "additionalProperties", "components", "default",
+	    "definitions", "deprecated", "description", "example", "examples",
+	    "externalDocs", "properties", "propertyOrdering", "required",
+	    "title", "type" };
 	struct qwen_unknown *u = c->r->s->unknown;
 	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	yyjson_val *key, *v;
@@ -202,7 +205,10 @@ note_others(struct calls *c, yyjson_val *all)
 			if (yyjson_equals_str(key, held[k]))
 				break;
 		}
-		if (k < sizeof held / sizeof held[0])
+		if (k < sizeof held / sizeof held[0] || yyjson_is_null(v) ||
+		    strncmp(yyjson_get_str(key), "x-", 2) == 0 ||
+		    (yyjson_equals_str(key, "$ref") &&
+		    qwen_json_top(all) != all))
 			continue;
 		if (u != NULL && u->strict)
 			return bad(c->r->no, "tools", "tools: %.60s: %.40s of "
@@ -231,14 +237,16 @@ is_required(yyjson_val *parameters, yyjson_val *key)
 static int
 with_tags(struct calls *c)
 {
-	yyjson_val *all = yyjson_obj_get(c->f, "parameters"), *key, *schema;
+	yyjson_val *whole = yyjson_obj_get(c->f, "parameters"), *key, *schema;
+	yyjson_val *all = qwen_json_top(whole);
 	yyjson_val *list = yyjson_obj_get(all, "properties");
 	char rule[RULE];
 	size_t i, n;
 
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
 	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
-	    note_others(c, all) < 0)
+	    note_others(c, whole) < 0 || (all != whole &&
+	    note_others(c, all) < 0))
 		return -1;
 	yyjson_obj_foreach(list, i, n, key, schema)
 		qwen_text_fmt(&c->t, "%sp%zu%s ", c->rule, i,

@@ -5,6 +5,7 @@
  * is replaced by its types.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "text/chat/tools.h"
@@ -25,7 +26,9 @@ type_named(yyjson_val *v)
 	unsigned i;
 
 	for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (yyjson_equals_str(v, names[i]))
+		/* Google's declarations have them in capitals */
+		if (yyjson_is_str(v) && strcasecmp(yyjson_get_str(v),
+		    names[i]) == 0)
 			return 1u << i;
 	}
 	return 0;

@@ -767,6 +767,30 @@ with_parameter(const char *schema)
 	return q;
 }
 
+/* A tool of so many parameters is refused, and soon. */
+static void
+test_wide_tool(void)
+{
+	struct qwen_text t = { 0 };
+	int i;
+
+	qwen_text_str(&t, "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
+	    "\"parameters\":{\"properties\":{");
+	for (i = 0; i < 30000; i++)
+		qwen_text_fmt(&t, "%s\"p%d\":{}", i > 0 ? "," : "", i);
+	qwen_text_str(&t, "}}}}],\"tool_choice\":\"required\"}");
+	refused_for("tools", t.s, "tools: f has more than 1000 parameters");
+	qwen_text_fini(&t);
+	service.unknown = &unknown;
+	unknown.strict = 1;
+	refused_for("tools", "{" HI ",\"tools\":[{\"function\":{\"name\":\"f\","
+	    "\"parameters\":{\"properties\":{},\"required\":[\"z\"]}}}],"
+	    "\"tool_choice\":\"required\"}", "tools: f: z is required, but "
+	    "is not one of the properties");
+	unknown.strict = 0;
+	service.unknown = NULL;
+}
+
 /* Limits of texts that stand between tags. */
 static void
 test_raw_texts(void)
@@ -852,6 +876,7 @@ test_tags(void)
 	    "and nothing else");
 	qwen_request_free(q);
 	test_raw_texts();
+	test_wide_tool();
 	service.template = before;
 	qwen_template_close(t);
 }

@@ -23,6 +23,12 @@ struct calls {
 	struct qwen_text schema;	/* and that of its parameters, as JSON */
 	int		 steps;		/* left to look at types */
 	int		 any;		/* no schema is held */
+	size_t		 read;		/* bytes of schemas, once a parameter */
+};
+
+enum {
+	PARAMETERS_MAX = 1000,		/* of a tool that is called with tags */
+	READ_MAX = 64 << 20,
 };
 
 /* A literal of a grammar, between spaces. */
@@ -68,8 +74,12 @@ add_schema(struct calls *c, const char *name, const char *property, int raw)
 		return qwen_oom(&c->r->no->err);
 	if (c->any)
 		return 0;
-	rc = qwen_schema_rules(&c->t, name, name, c->schema.s, c->schema.n,
-	    between[0] != '\0' ? property : NULL, &how, &err);
+	/* for each parameter all of the schema is read */
+	c->read += c->schema.n;
+	rc = c->read > READ_MAX ? qwen_fail(&err, QWEN_ERANGE, "too many "
+	    "parameters of large schemas") : qwen_schema_rules(&c->t, name,
+	    name, c->schema.s, c->schema.n, between[0] != '\0' ? property :
+	    NULL, &how, &err);
 	if (rc < 0 && err.code == QWEN_ENOMEM)
 		return qwen_oom(&c->r->no->err);
 	if (rc < 0 && how.strict)
@@ -233,6 +243,31 @@ is_required(yyjson_val *parameters, yyjson_val *key)
 	return 0;
 }
 
+/* Names that are required, but are no property: no tag is for them. */
+static int
+note_missing(struct calls *c, yyjson_val *all)
+{
+	yyjson_val *list = yyjson_obj_get(all, "properties"), *key;
+	struct qwen_unknown *u = c->r->s->unknown;
+	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
+	size_t i, n;
+
+	yyjson_arr_foreach(yyjson_obj_get(all, "required"), i, n, key) {
+		if (!yyjson_is_str(key) || yyjson_obj_getn(list,
+		    yyjson_get_str(key), yyjson_get_len(key)) != NULL)
+			continue;
+		if (u != NULL && u->strict)
+			return bad(c->r->no, "tools", "tools: %.60s: %.40s is "
+			    "required, but is not one of the properties",
+			    tool, yyjson_get_str(key));
+		qwen_unknown_note(u, "tool %.60s is called without %.40s, "
+		    "which is required, but is not one of the properties",
+		    tool, yyjson_get_str(key));
+		break;
+	}
+	return 0;
+}
+
 /* Parameters in the order of the schema, those that may be missing too. */
 static int
 with_tags(struct calls *c)
@@ -243,10 +278,14 @@ with_tags(struct calls *c)
 	char rule[RULE];
 	size_t i, n;
 
+	if (yyjson_obj_size(list) > PARAMETERS_MAX)
+		return bad(c->r->no, "tools", "tools: %.60s has more than %d "
+		    "parameters", yyjson_get_str(yyjson_obj_get(c->f,
+		    "name")), PARAMETERS_MAX);
 	qwen_text_fmt(&c->t, "%s ::=", c->rule);
 	if (add_tag(c, "function", yyjson_obj_get(c->f, "name")) < 0 ||
 	    note_others(c, whole) < 0 || (all != whole &&
-	    note_others(c, all) < 0))
+	    note_others(c, all) < 0) || note_missing(c, all) < 0)
 		return -1;
 	yyjson_obj_foreach(list, i, n, key, schema)
 		qwen_text_fmt(&c->t, "%sp%zu%s ", c->rule, i,

@@ -479,6 +479,14 @@ struct chat_value qwen_chat_use(struct chat_run *r,
     const struct chat_row *row, const struct chat_value *x,
     const struct chat_args *a);
 
+/* Fail in a row, for this reason; returns x, which counts no more. */
+static inline struct chat_value
+chat_refuse(const struct chat_use *c, const char *what)
+{
+	qwen_chat_fail(c->r, "%s", what);
+	return *c->x;
+}
+
 /* How JSON is written. */
 struct chat_dumps {
 	int			 indent;	/* -1: on one line */
@@ -506,7 +514,7 @@ struct chat_value qwen_chat_escape(struct chat_run *r,
 /* method.c: the lines of a text, with their ends or without. */
 struct chat_list qwen_chat_lines(struct chat_run *r,
     const struct chat_text *t, int ends);
-/* filter.c: a text as float() reads it; 0 if it is none. */
+/* filter.c: a text as float() reads it; 0 if it is no number. */
 int qwen_chat_read_float(struct chat_run *r, const struct chat_value *v,
     double *f);
 

@@ -7,13 +7,6 @@
 
 #include "text/chat/chat.h"
 
-static struct chat_value
-refuse(const struct chat_use *c, const char *what)
-{
-	qwen_chat_fail(c->r, "%s", what);
-	return *c->x;
-}
-
 static int
 flag(const struct chat_use *c, size_t i, const char *key, int usual)
 {
@@ -189,13 +182,13 @@ f_dictsort(const struct chat_use *c)
 	struct chat_args none = { 0 };
 
 	if (c->x->type != CHAT_DICT)
-		return refuse(c, "dictsort of what is no object");
+		return chat_refuse(c, "dictsort of what is no object");
 	if (by != NULL && by->type == CHAT_TEXT &&
 	    qwen_chat_same_text(&by->u.s, "value"))
 		which = chat_int(1);
 	else if (by != NULL && (by->type != CHAT_TEXT ||
 	    !qwen_chat_same_text(&by->u.s, "key")))
-		return refuse(c, "dictsort by neither \"key\" nor \"value\"");
+		return chat_refuse(c, "dictsort by neither \"key\" nor \"value\"");
 	pairs = qwen_chat_use(c->r, qwen_chat_row_in(qwen_chat_filters,
 	    &items), c->x, &none);
 	return chat_list(sorted(c, &pairs.u.l, &which, NULL,
@@ -278,7 +271,7 @@ f_groupby(const struct chat_use *c)
 	size_t i, from = 0;
 
 	if (attr == NULL)
-		return refuse(c, "groupby of no attribute");
+		return chat_refuse(c, "groupby of no attribute");
 	l = sorted(c, &l, attr, usual, by_case, 0);
 	out = qwen_chat_new_list(c->r, l.n);
 	out.n = 0;
@@ -324,7 +317,7 @@ count(const struct chat_use *c, const char *key)
 	if (v != NULL && v->type == CHAT_INT && v->u.i > 0 &&
 	    v->u.i <= CHAT_RANGE_MAX)
 		return v->u.i;
-	refuse(c, "a number of items that is none above 0");
+	chat_refuse(c, "a number of items that is none above 0");
 	return 1;
 }
 
@@ -394,12 +387,12 @@ f_map(const struct chat_use *c)
 			row = qwen_chat_row_in(qwen_chat_filters,
 			    &a->v[0].u.s);
 		if (row == NULL)
-			return refuse(c, "map by no known filter, and no "
+			return chat_refuse(c, "map by no known filter, and no "
 			    "attribute");
 		more.v++;
 		more.n--;
 	} else if (a->n > 1U + (usual != NULL))
-		return refuse(c, "map of an attribute with other arguments");
+		return chat_refuse(c, "map of an attribute with other arguments");
 	out = qwen_chat_new_list(c->r, l.n);
 	for (i = 0; i < out.n && qwen_chat_step(c->r, 8) == 0; i++)
 		out.v[i] = row != NULL ?
@@ -437,7 +430,7 @@ f_round(const struct chat_use *c)
 	double f, scale;
 
 	if (!qwen_chat_number(&v, &f) || n < -300 || n > 300)
-		return refuse(c, "round of what is no number, or to too many "
+		return chat_refuse(c, "round of what is no number, or to too many "
 		    "digits");
 	if (how == NULL || (how->type == CHAT_TEXT &&
 	    qwen_chat_same_text(&how->u.s, "common"))) {
@@ -456,7 +449,7 @@ f_round(const struct chat_use *c)
 	if (how->type != CHAT_TEXT ||
 	    (!qwen_chat_same_text(&how->u.s, "ceil") &&
 	    !qwen_chat_same_text(&how->u.s, "floor")))
-		return refuse(c, "round by other than common, ceil, floor");
+		return chat_refuse(c, "round by other than common, ceil, floor");
 	scale = pow(10, (double)n);
 	v.type = CHAT_FLOAT;
 	v.u.f = (how->u.s.s[0] == 'c' ? ceil(f * scale) : floor(f * scale)) /

@@ -12,13 +12,6 @@
 /* A number of spaces. */
 static const char spaces[] = "                ";
 
-static struct chat_value
-refuse(const struct chat_use *c, const char *what)
-{
-	qwen_chat_fail(c->r, "%s", what);
-	return *c->x;
-}
-
 /* Argument i as an integer, usual if it is not there. */
 static int64_t
 whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
@@ -28,7 +21,7 @@ whole(const struct chat_use *c, size_t i, const char *key, int64_t usual)
 	if (v == NULL)
 		return usual;
 	if (v->type != CHAT_INT && v->type != CHAT_BOOL)
-		refuse(c, "an argument that is no integer");
+		chat_refuse(c, "an argument that is no integer");
 	return v->type == CHAT_INT || v->type == CHAT_BOOL ? v->u.i : usual;
 }
 
@@ -49,7 +42,7 @@ text(const struct chat_use *c, size_t i, const char *key, const char *usual)
 	if (v == NULL)
 		return chat_literal(usual);
 	if (v->type != CHAT_TEXT)
-		refuse(c, "an argument that is no string");
+		chat_refuse(c, "an argument that is no string");
 	return v->type == CHAT_TEXT ? v->u.s : chat_literal(usual);
 }
 
@@ -308,7 +301,7 @@ m_pad(const struct chat_use *c)
 	int64_t width = whole(c, 0, "width", -1);
 
 	if (c->a->n < 1 || qwen_chat_chars(c->r, fill.s, fill.n) != 1)
-		return refuse(c, "a width that is missing, or a filler that "
+		return chat_refuse(c, "a width that is missing, or a filler that "
 		    "is not one character");
 	return pad(c, c->t, width, &fill);
 }
@@ -363,7 +356,7 @@ f_truncate(const struct chat_use *c)
 	size_t at;
 
 	if (length < n_end || leeway < 0)
-		return refuse(c, "truncate to less than its end, or with a "
+		return chat_refuse(c, "truncate to less than its end, or with a "
 		    "leeway below 0");
 	if (n <= length || n - length <= leeway)
 		return chat_text(t);
@@ -443,7 +436,7 @@ m_partition(const struct chat_use *c)
 	size_t at;
 
 	if (sep.n == 0 || c->a->n != 1)
-		return refuse(c, "a partition at nothing");
+		return chat_refuse(c, "a partition at nothing");
 	at = c->how == LEFT ? qwen_chat_search(c->r, t, &sep, 0) :
 	    search_last(c, t, &sep);
 	if (at > t->n)
@@ -462,11 +455,11 @@ m_find(const struct chat_use *c)
 	size_t at;
 
 	if (c->a->n != 1 || c->r->failed)
-		return refuse(c, "a search for other than one string");
+		return chat_refuse(c, "a search for other than one string");
 	at = (c->how & FIND_LAST) != 0 ? search_last(c, c->t, &x) :
 	    qwen_chat_search(c->r, c->t, &x, 0);
 	if (at > c->t->n && (c->how & MUST) != 0)
-		return refuse(c, "index() of what is not there");
+		return chat_refuse(c, "index() of what is not there");
 	return chat_int(at > c->t->n || c->r->failed ? -1 :
 	    (int64_t)qwen_chat_chars(c->r, c->t->s, at));
 }

@@ -107,6 +107,17 @@ add_value(struct calls *c, const char *name, const char *property, int raw,
 	return rc < 0 ? -1 : 0;
 }
 
+/* Whether a key is one of n names. */
+static int
+is_named(yyjson_val *key, const char *const *names, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && !yyjson_equals_str(key, names[i]); i++)
+		;
+	return i < n;
+}
+
 /* Whether a schema of objects, or none, has no property to be called with. */
 static int
 is_empty(yyjson_val *schema)
@@ -114,14 +125,10 @@ is_empty(yyjson_val *schema)
 	static const char *const idle[] = { "type", "title", "description",
 	    "$schema", "required" };
 	yyjson_val *key, *v;
-	size_t i, n, k;
+	size_t i, n;
 
 	yyjson_obj_foreach(schema, i, n, key, v) {
-		for (k = 0; k < sizeof idle / sizeof idle[0]; k++) {
-			if (yyjson_equals_str(key, idle[k]))
-				break;
-		}
-		if (k == sizeof idle / sizeof idle[0] &&
+		if (!is_named(key, idle, sizeof idle / sizeof idle[0]) &&
 		    !(yyjson_is_obj(v) && yyjson_obj_size(v) == 0 &&
 		    yyjson_equals_str(key, "properties")) &&
 		    !(yyjson_is_false(v) &&
@@ -208,14 +215,11 @@ note_others(struct calls *c, yyjson_val *all)
 	struct qwen_unknown *u = c->r->s->unknown;
 	const char *tool = yyjson_get_str(yyjson_obj_get(c->f, "name"));
 	yyjson_val *key, *v;
-	size_t i, n, k;
+	size_t i, n;
 
 	yyjson_obj_foreach(all, i, n, key, v) {
-		for (k = 0; k < sizeof held / sizeof held[0]; k++) {
-			if (yyjson_equals_str(key, held[k]))
-				break;
-		}
-		if (k < sizeof held / sizeof held[0] || yyjson_is_null(v) ||
+		if (is_named(key, held, sizeof held / sizeof held[0]) ||
+		    yyjson_is_null(v) ||
 		    strncmp(yyjson_get_str(key), "x-", 2) == 0 ||
 		    (yyjson_equals_str(key, "$ref") &&
 		    qwen_json_top(all) != all))

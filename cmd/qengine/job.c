@@ -79,7 +79,7 @@ on_begun(void *arg, size_t n_cached)
 		qengine_client_write(j->client);
 }
 
-/* That is told before the next pass, with what else there is. */
+/* Queue a progress event; it is written before the next pass. */
 static void
 on_read(void *arg, size_t n_read)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * about.c - what is told of the model and of the server, in the words of OpenAI,
- * Anthropic, Ollama, llama.cpp and vLLM.
+ * about.c - answers that describe the model and the server, in the fields of
+ * OpenAI, Anthropic, Ollama, llama.cpp and vLLM.
  */
 #include <math.h>
 #include <stdio.h>
@@ -318,8 +318,8 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 	    (unsigned long long)n_parameters(s));
 	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
 		key = cli_format("%.*s", (int)kv->key.len, kv->key.s);
-		/* the template has a field of its own; elements that are
-		   arrays themselves are shown by nobody */
+		/* the template has a field of its own; Ollama shows no
+		   arrays of arrays */
 		if (strcmp(key, count) != 0 && kv->elem != QWEN_GGUF_ARRAY &&
 		    strcmp(key, "tokenizer.chat_template") != 0) {
 			qwen_text_str(t, ",");
@@ -502,7 +502,7 @@ qserve_props(struct qserve_call *c)
 	    s->with.service.max < INT64_MAX ?
 	    (long long)s->with.service.max : -1, n);
 	put_str(t, name_of(s, 0));
-	/* where it lies is nobody's business */
+	/* the name of the file, not its folder: clients need not know that */
 	slash = strrchr(s->model_path, '/');
 	qwen_text_str(t, ",\"model_path\":");
 	put_str(t, slash != NULL ? slash + 1 : s->model_path);
@@ -553,7 +553,8 @@ qserve_tokenizer_info(struct qserve_call *c)
 	    &err);
 	qwen_text_str(t, "{\"tokenizer_class\":\"Qwen2Tokenizer\","
 	    "\"bos_token\":");
-	/* one that is not put in front of texts is none for who asks */
+	/* clients put this token in front of texts, so name it only if the
+	   model wants it there */
 	if (bos)
 		put_token(t, s, "tokenizer.ggml.bos_token_id");
 	else

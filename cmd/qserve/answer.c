@@ -48,7 +48,7 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	memcpy(o->keep, c->about.keep, sizeof c->about.keep);
 	o->n_keep = c->about.n_keep;
 	o->progress = q->tells_progress && i == 0;
-	/* one that is only read has an answer too, which nobody is told */
+	/* to read a prompt only, generate one token and discard it */
 	o->max = q->max > 0 ? q->max : 1;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
@@ -186,7 +186,7 @@ begin(struct qserve_call *c)
 	return c->dead ? -1 : 0;
 }
 
-/* How far the first prompt is read, for who asked; the others have it too. */
+/* Tell the progress of the first prompt, which all prompts share, if wanted. */
 static void
 tell_progress(struct qserve_call *c, size_t n_read)
 {

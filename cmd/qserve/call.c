@@ -88,7 +88,7 @@ qserve_wake(struct qserve_call *c)
 	MHD_resume_connection(c->conn->mhd);
 }
 
-/* Nobody gets what it has by now; an error stays what it is. */
+/* The client has left: drop its output; a status of an error stays. */
 void
 qserve_call_left(struct qserve_call *c)
 {

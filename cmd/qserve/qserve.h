@@ -325,7 +325,7 @@ void qserve_error(struct qserve_call *c, int status, const char *code,
 /* How many tokens a text may have; 0: no engine has told yet. */
 uint64_t qserve_n_ctx(const struct qserve *s);
 
-/* What is told of the model, as OpenAI, Ollama, llama.cpp and vLLM do that. */
+/* Answers that describe the model, for OpenAI, Ollama, llama.cpp and vLLM. */
 void qserve_models(struct qserve_call *c);
 void qserve_model(struct qserve_call *c);
 void qserve_ollama_version(struct qserve_call *c);

@@ -34,7 +34,7 @@ int qwen_imatrix_dat_read(struct imatrix_dat *d, const void *buf, size_t n,
     struct qwen_err *err);
 void qwen_imatrix_dat_fini(struct imatrix_dat *d);
 
-/* NULL if there is none of this name. */
+/* NULL if no entry has this name. */
 const struct imatrix_dat_entry *qwen_imatrix_dat_find(
     const struct imatrix_dat *d, const char *name);
 

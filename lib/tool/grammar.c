@@ -7,7 +7,7 @@
 
 enum { GRAMMAR_MAX = 1 << 23 };	/* the library has limits of its own */
 
-/* A schema; what of it is not kept is told. */
+/* Open a schema; note on stderr which parts of it are not kept. */
 static int
 open_schema(struct tool_grammar *c, const char *text, size_t n)
 {

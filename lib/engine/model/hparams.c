@@ -105,7 +105,7 @@ get_real(struct keys *k, const char *name, double def, double *out)
 	return 0;
 }
 
-/* A key that says yes or no; *v stays as it is where there is none. */
+/* Read a boolean key; *v is unchanged if the file lacks the key. */
 static int
 get_bool(struct keys *k, const char *name, int *v)
 {

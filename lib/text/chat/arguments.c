@@ -32,7 +32,7 @@ struct repair {
 	int		 done;		/* the outermost bracket was closed */
 };
 
-/* The bytes of an escape at s: 2 or 6; 1 if it is none, n if it is cut. */
+/* Length of the escape at s: 2 or 6; 1 if s is no escape, n if it is cut. */
 static size_t
 escape_len(const char *s, size_t n)
 {
@@ -97,7 +97,7 @@ copy_structure(struct repair *p, char c)
 	return 0;
 }
 
-/* With all brackets closed, as JSON; NULL if it is none, or *oom. */
+/* The text with all brackets closed, as JSON; NULL if it is no JSON, or *oom. */
 static yyjson_doc *
 closed(struct repair *p, size_t n, size_t depth, int *oom)
 {

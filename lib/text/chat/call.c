@@ -222,7 +222,7 @@ begin_value(struct qwen_reply *r)
 	struct chat_call *c = &r->call;
 	size_t i = c->at;
 
-	/* white space after the tag is none of the value */
+	/* white space after the tag does not belong to the value */
 	while (!r->opts.strict && i < r->text.len && i - c->at <
 	    CHAT_SPACE_MAX && strchr(" \t\r", r->text.s[i]) != NULL &&
 	    r->text.s[i] != '\0')

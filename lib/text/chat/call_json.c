@@ -128,7 +128,7 @@ read_text(struct qwen_reply *r, yyjson_val *args, yyjson_doc **out)
 	return rc;
 }
 
-/* A call to the list: 1, 0 it is none, -1. */
+/* Add a call to the list: 1; 0 if this is no call; or -1. */
 static int
 add(struct qwen_reply *r, yyjson_mut_doc *d, yyjson_val *name,
     yyjson_val *args)

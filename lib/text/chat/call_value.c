@@ -188,7 +188,7 @@ is_inner(const struct qwen_reply *r, size_t at, int final)
 	return is < 0 && final ? 0 : is != 0 && k > 0 ? is : 0;
 }
 
-/* An end tag of a parameter, before after: as tail, 2: nobody knows. */
+/* An end tag of a parameter that ends at after: as tail; 2: two readings. */
 static int
 ends_parameter(struct qwen_reply *r, size_t after, int line, int final)
 {
@@ -223,7 +223,7 @@ is_first(const struct qwen_reply *r, size_t p)
 	return p == r->call.begin;
 }
 
-/* What a tag at p does, which begins a line or not: as tail, 2: nobody knows. */
+/* What a tag at p does, on a new line or not: as tail; 2: two readings. */
 static int
 ends(struct qwen_reply *r, size_t p, size_t i, int line, int final)
 {

@@ -452,7 +452,7 @@ follow(struct chat_run *r, struct chat_value v, const char *p,
 			p++;
 		if (sign == '[' && qwen_chat_digits(key.u.s.s, key.u.s.n, &i))
 			key = chat_int(i);
-		/* a key alone, as an attribute of an object in Python is none */
+		/* only keys: Python finds no attributes of an object here */
 		v = sign == '[' ? qwen_chat_item(r, &v, &key) :
 		    chat_undefined(from, key.u.s.n);
 		if (v.type == CHAT_UNDEFINED)

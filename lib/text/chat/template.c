@@ -319,7 +319,7 @@ wants_user(const struct qwen_template *t, const char *json, size_t n,
 	return rc == 0;
 }
 
-/* Another way after one that failed: 1; 0: there is none; -1: no memory. */
+/* Choose the next way after a failure: 1; 0 if none is left; -1: no memory. */
 static int
 next_way(const struct qwen_template *t, const char *json, size_t n,
     struct way *w)

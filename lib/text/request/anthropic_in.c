@@ -547,7 +547,7 @@ qwen_ask_anthropic(struct qwen_ask *r)
 
 	if (qwen_ask_members(r, &members) < 0)
 		return -1;
-	/* a first field, so that all have a comma before them; null is none */
+	/* comes first, so all others begin with a comma; null is left out */
 	qwen_text_str(&in.t, "{\"add_generation_prompt\":null");
 	add_others(&in);
 	if (check_thread(&in) < 0 || add_messages(&in) < 0 ||

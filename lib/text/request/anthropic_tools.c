@@ -60,7 +60,7 @@ static const struct {
 	    "\"command\"") },
 };
 
-/* The number of the row of defined for a type; -1: there is none. */
+/* Index into defined[] for a type; -1 if the type is not there. */
 static int
 find(yyjson_val *type)
 {

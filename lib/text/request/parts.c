@@ -21,7 +21,7 @@ static const struct { const char *type, *what; } kinds[] = {
 	{ "video_url", "video" },
 };
 
-/* What a part is if it is one of these; NULL: it is none. */
+/* The word for a part of one of these types, or NULL. */
 static const char *
 kind_of(yyjson_val *part)
 {

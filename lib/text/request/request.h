@@ -207,7 +207,7 @@ struct qwen_progress {
 
 /* How long parts of an answer took, in seconds. */
 struct qwen_timings {
-	int	known;		/* 0: nobody measured, as in a batch */
+	int	known;		/* 0: not measured, as in a batch */
 	double	total;		/* from when the request came */
 	double	prompt;		/* until the first token of the answer */
 	double	answer;		/* from that one to the last */

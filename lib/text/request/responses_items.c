@@ -360,7 +360,7 @@ add_more(struct in *in, yyjson_val *tools)
 	}
 }
 
-/* A text; of what is none, its JSON, since it is for the model to read. */
+/* The output as text: a string as it is, other values as JSON. */
 static int
 read_local_output(struct in *in, yyjson_val *v)
 {

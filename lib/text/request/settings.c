@@ -32,7 +32,7 @@ qwen_ask_set(struct qwen_ask *r, const char *key, const char *option,
 	return 0;
 }
 
-/* A number, or what is written there as one: 1; 0, there is none; or -1. */
+/* Read a number, or a string that holds one: 1; 0 if absent; or -1. */
 static int
 number(struct qwen_ask *r, const char *key, char buf[QWEN_ASK_NUMBER])
 {

@@ -160,7 +160,7 @@ read_choice(struct qwen_ask *r, yyjson_val *v)
 		r->tools = NULL;
 		return 0;
 	}
-	/* the answer is a call: its text is none, so nothing holds for that */
+	/* the answer is a call, so response_format does not apply */
 	if (r->holds != NULL && strcmp(r->holds, "response_format") == 0)
 		qwen_ask_drop_grammar(r);
 	if (r->holds != NULL)

@@ -176,7 +176,7 @@ int qwen_set_property(struct schema *s, struct schema_set *set,
     const char *name, size_t n, int turned);
 void qwen_set_turn(struct schema *s, struct schema_set *set);
 uint32_t qwen_snode_set(struct schema *s, const struct schema_set *set);
-/* A text stands for one of them: for who makes an automaton of it. */
+/* Replace one of them by a text, for the maker of the automaton. */
 void qwen_snode_keep(struct schema *s, uint32_t at,
     const struct schema_set *set);
 
@@ -254,7 +254,7 @@ int qwen_schema_has_format(struct schema *s, yyjson_val *kind,
 /* Whether it may be this string; with formats, as we make them. */
 int qwen_schema_takes(struct schema *s, const struct schema_all *all,
     yyjson_val *v, int formats);
-/* A value that is none of those that a part lists: of strings. */
+/* A string that is not among the values that a part lists. */
 void qwen_schema_none_of(struct schema *s, yyjson_val *list,
     struct schema_together *t);
 /* What long texts are made of where they stand as they are. */

@@ -48,7 +48,7 @@ open_property(struct schema *s, struct qwen_text *t, yyjson_val *key)
 static void opposite(struct schema *s, struct qwen_text *t, yyjson_val *v,
     int depth);
 
-/* A keyword's value, NULL where there is none, or null as programs write it. */
+/* The value of a keyword; NULL if it is absent or null. */
 static yyjson_val *
 given(yyjson_val *v, const char *keyword)
 {

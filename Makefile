@@ -21,6 +21,11 @@
 
 VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen/base.h)
 SOVERSION = 0
+# The commit that --version names: of this clone, or of the archive that this
+# tree came in.  Empty if neither is known.
+COMMIT := $(shell if [ -e .git ]; then git describe --always --abbrev=10 \
+	--exclude='*' --dirty=+ 2>/dev/null; else sed -n '/^[0-9a-f]*$$/p' .commit \
+	2>/dev/null; fi)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -241,6 +246,14 @@ $(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc \
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# Root's git may refuse to read a clone of somebody else: "sudo make install"
+# keeps the commit that "make" has found.
+$(B)/commit.inc: FORCE
+	@mkdir -p $(@D)
+	@echo '"$(COMMIT)"' >$@.new
+	@if cmp -s $@.new $@ || { [ -z "$(COMMIT)" ] && [ -e $@ ]; }; then \
+		rm $@.new; else mv $@.new $@; fi
+$(B)/lib/cli/option.o: $(B)/commit.inc
 # The published chat templates, byte by byte.
 $(B)/templates.inc: lib/text/chat/templates $(wildcard lib/text/chat/templates/*.jinja)
 	@mkdir -p $(@D)

@@ -7,6 +7,11 @@
 
 #include "cli/cli.h"
 #include "cli/internal.h"
+#include "qwen/base.h"
+
+static const char commit[] =
+#include "commit.inc"
+;
 
 /* --help=list is for completion and for tests. */
 static void
@@ -21,9 +26,16 @@ help(const struct cli_opt *o, const char *arg)
 static void
 version(const struct cli_opt *o, const char *arg)
 {
+	const char *digit;
+
 	(void)o;
 	(void)arg;
-	printf("%s %s (libqwen %s)\n", cli_name, QWEN_VERSION, QWEN_VERSION);
+	printf("%s %s (%s%s%snumerics", cli_name, QWEN_VERSION,
+	    commit[0] != '\0' ? "commit " : "", commit,
+	    commit[0] != '\0' ? ", " : "");
+	for (digit = QWEN_NUMERICS_ALL; *digit != '\0'; digit++)
+		printf(" %c", *digit);
+	puts(")");
 	exit(cli_finish());
 }
 
@@ -35,7 +47,7 @@ static const struct cli_opt common[] = {
 	CLI_CALL('h', "help", NULL, &cli_status, help, NULL,
 	    "show this; the manual page tells more"),
 	CLI_CALL('V', "version", NULL, &cli_status, version, NULL,
-	    "show the version"),
+	    "show version, commit and numerics versions"),
 	CLI_END,
 };
 

@@ -67,6 +67,8 @@ size_t qwen_utf8_check(const char *text, size_t n);
  * asked for.  With equal versions bits are equal.
  */
 #define QWEN_NUMERICS 1
+/* All versions that this library computes, a digit each. */
+#define QWEN_NUMERICS_ALL "134"
 
 /*
  * How keys, or values, are kept for attention: as f16; in blocks of 32 whole

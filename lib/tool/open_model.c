@@ -64,14 +64,12 @@ tool_kv_parse(const struct cli_opt *o, const char *arg)
 	cli_usage("--kv: '%s' is not one of f16, q8_0, q4_0 and f32", arg);
 }
 
-#define VERSIONS "134"	/* of the numerics that there are */
-
 void
 tool_numerics_parse(const struct cli_opt *o, const char *arg)
 {
 	unsigned *version = o->to;
 
-	if (strlen(arg) != 1 || strchr(VERSIONS, *arg) == NULL)
+	if (strlen(arg) != 1 || strchr(QWEN_NUMERICS_ALL, *arg) == NULL)
 		cli_usage("--numerics: '%s' is not one of 1, 3 and 4%s", arg,
 		    strcmp(arg, "2") == 0 ? "; 4 came in the place of 2" : "");
 	*version = (unsigned)(*arg - '0');
@@ -81,7 +79,7 @@ void
 tool_numerics_check(const char *name, uint32_t version)
 {
 	if (version == 0 || version > 9 ||
-	    strchr(VERSIONS, (int)('0' + version)) == NULL)
+	    strchr(QWEN_NUMERICS_ALL, (int)('0' + version)) == NULL)
 		die("%s: made by numerics version %lu, which is not there: "
 		    "read its tokens again", name, (unsigned long)version);
 }

@@ -143,7 +143,6 @@ is "$? $(grep -c Q8_K err)" "1 1" "values of a format we cannot compute with"
 # -- command line and output
 gguf-inspect --help >out 2>err
 is "$? $(head -c 19 out)" "0 usage: gguf-inspect" "--help"
-is "$(gguf-inspect --version)" "gguf-inspect 0.1.0 (libqwen 0.1.0)" "--version"
 for args in --nonsense "--json --check" "--diff a" "--full --check a" "a b" "-m a b" --values; do
 	# shellcheck disable=SC2086
 	gguf-inspect $args >out 2>err

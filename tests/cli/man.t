@@ -69,8 +69,9 @@ for t in $tools; do
 	is "$("$t" --help=list | awk -F '\t' 'length($5) < 4 && $1 != "operands"')" "" \
 	    "$t: and what each does"
 	is "$("$t" --help | awk 'length > 79')" "" "$t: --help in 79 columns"
-	is "$("$t" --version)" "$t $version (libqwen $version)" "$t --version"
-	is "$("$t" -V)" "$t $version (libqwen $version)" "$t -V"
+	"$t" --version | grep -Eqx "$t $version \((commit [0-9a-f]{7,}[+]?, )?numerics 1 3 4\)"
+	ok $? "$t --version: $("$t" --version)"
+	is "$("$t" -V)" "$("$t" --version)" "$t -V"
 	is "$("$t" -h)" "$("$t" --help)" "$t -h"
 	refused 2 "$t: an unknown option" "$t" --no-such-option
 	refused 2 "$t: --help of something" "$t" --help=all

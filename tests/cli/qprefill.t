@@ -105,7 +105,6 @@ refused 2 "a missing argument" qprefill -o
 refused 2 "an operand" qprefill ids
 refused 2 "-o with an empty name" qprefill -o '' <ids
 refused 2 "a folder as -o" qprefill -o ./ <ids
-is "$(qprefill --version)" "qprefill 0.1.0 (libqwen 0.1.0)" "--version"
 qprefill --help >help
 is "$?$(head -c 16 help)" "0usage: qprefill " "--help goes to stdout"
 done_testing

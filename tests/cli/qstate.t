@@ -229,5 +229,4 @@ refused 2 "slice -n x" qstate slice -n x whole.cbor
 refused 2 "an option of another command" qstate show -n 3 whole.cbor
 refused 2 "--json of slice" qstate slice --json -n 3 whole.cbor
 refused 2 "two states for pack" qstate pack whole.cbor whole.cbor
-is "$(qstate --version)" "qstate 0.1.0 (libqwen 0.1.0)" "--version"
 done_testing

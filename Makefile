@@ -43,10 +43,16 @@ B ?= build
 BIN ?= bin
 
 WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
+# The tools read files of strangers: what the C library and the compiler can
+# catch at run time is caught.  A sanitizer has its own checks.
+SANITIZED = $(findstring -fsanitize,$(CFLAGS))
+HARDEN = $(if $(SANITIZED),,-fstack-protector-strong $(if $(filter \
+	-O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_LD = $(if $(SANITIZED),,-Wl,-z,relro,-z,now)
 # Numerics are a contract (man/qwen-numerics.7): no contraction, no fast-math.
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -fPIC \
 	-ffp-contract=off -fno-math-errno -pthread $(WARN) -Ilib $(INC_YYJSON) \
-	-I$(B) $(CPPFLAGS) $(CFLAGS)
+	-I$(B) $(HARDEN) $(CPPFLAGS) $(CFLAGS)
 # What libqwen needs; libqwentext needs that, and JSON.
 LIBS_QWEN = -lcbor -lzstd -lxxhash -lm -pthread
 ifeq ($(YYJSON),system)
@@ -81,6 +87,7 @@ MAP = echo 'LIB$1 { global:'; sed 's/$$/;/' $@.public; echo 'local: *; };'; \
 # macOS, where none of this has been tried yet.
 ifneq ($(findstring -darwin,$(MACHINE)),)
 ALL_CFLAGS += -D_DARWIN_C_SOURCE
+HARDEN_LD =
 SHARED = -dynamiclib -Wl,-install_name,$(LIBDIR)/lib$*.so.$(SOVERSION) \
 	-Wl,-exported_symbols_list,$(B)/$*.map
 MAP = sed 's/^/_/' $@.public $@.private
@@ -156,7 +163,7 @@ PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
 $(TOOLS): $(BIN)/%: $(B)/cmd/%.o $$(call PARTS,$$*) $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # libcurl is only loaded when a server is asked, see qbench/url_http.c.
 $(BIN)/qbench: LIBS += -ldl
@@ -187,7 +194,7 @@ $(B)/libqwentext.so: $(TEXT_OBJ) $(B)/libqwen.so
 $(B)/libqwen.so: NEEDS = $(LIBS_QWEN)
 $(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -pthread
 $(B)/lib%.so: $(B)/%.map
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
 		$(NEEDS)
 $(B)/qwen.map: $(B)/libqwentext.a
 $(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
@@ -286,7 +293,7 @@ $(B)/tests/unit/fuzz_seeds: $(B)/libfuzz.a
 BENCHES := $(addprefix $(B)/tests/bench/,state pool)
 $(TESTS) $(BENCHES): $(B)/%: $(B)/%.o \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $< \
 		$(filter %/libfuzz.a %_avx512vnni.o,$^) \
 		$(B)/libref.a $(B)/libmodelled.a $(ARCHIVES) $(LIBS)
 
@@ -326,7 +333,7 @@ $(B)/tests/faults/inject: tests/faults/inject.c tests/faults/run.c \
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -o $@ $(filter %.c,$^)
 $(SOAK): $(B)/tests/faults/soak.o $(ARCHIVES)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^ $(LIBS)
 HAMMER = $(sort $(wildcard tests/faults/hammer*.c)) tests/faults/run.c $(MUTATE_SRC)
 $(B)/tests/faults/hammer: $(HAMMER) tests/faults/run.h tests/faults/hammer.h \
 		tests/fuzz/mutate.h tests/tree.h

@@ -86,7 +86,7 @@ on_fault(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	qwen_utf8_mask(path);
-	writev(STDERR_FILENO, (struct iovec[]){
+	(void)!writev(STDERR_FILENO, (struct iovec[]){
 	    { (char *)(uintptr_t)cli_name, strlen(cli_name) },
 	    { colon, sizeof colon - 1 }, { path, strlen(path) },
 	    { end, sizeof end - 1 } }, 4);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install what building and testing need and is missing (Debian, as root or
-# with sudo); say what to install elsewhere.  Quiet when nothing is missing.
+# with sudo); elsewhere print the command that does.  Quiet when nothing is
+# missing.
 #   tests/deps.sh          what is needed
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
@@ -49,6 +50,32 @@ python3-jsonschema"
 	    echo "deps: could not; what needs it is not tested" >&2
 	exit 0
 fi
+# Print the command that installs packages, given by Debian's names, with the
+# package manager of this system; the names alone where it is none of these.
+command_for() {
+	column=1 install=
+	for row in "dnf 2 install" "zypper 2 install" "pacman 3 -S" "apk 4 add"
+	do
+		command -v "${row%% *}" >/dev/null 2>&1 || continue
+		install="${row%% *} ${row##* } "
+		column=${row#* } column=${column% *}
+		break
+	done
+	for package; do
+		awk -v p="$package" -v c=$column '$1 == p { p = $c }
+		    END { print p }' <<-END
+		libc6-dev glibc-devel glibc musl-dev
+		libcbor-dev libcbor-devel libcbor libcbor-dev
+		libzstd-dev libzstd-devel zstd zstd-dev
+		libxxhash-dev xxhash-devel xxhash xxhash-dev
+		libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd libmicrohttpd-dev
+		libedit-dev libedit-devel libedit libedit-dev
+		libunistring-dev libunistring-devel libunistring libunistring-dev
+		libcurl4-openssl-dev libcurl-devel curl curl-dev
+		pkgconf pkgconf-pkg-config pkgconf pkgconf
+		END
+	done | { printf '%s' "$install"; paste -s -d ' ' -; }
+}
 have_header() {
 	echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1
 }
@@ -65,7 +92,10 @@ command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkgconf"
 # qchat, qtok and qbench do without them, if they must
 without() {	# PACKAGE, and what is not there then
-	command -v apt-get >/dev/null 2>&1 || return
+	if ! command -v apt-get >/dev/null 2>&1; then
+		echo "deps: $2 without: $(command_for "$1")" >&2
+		return
+	fi
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo="sudo -n"
 	echo "deps: installing $1" >&2
@@ -83,7 +113,8 @@ if [ "$1" = audit ]; then
 fi
 [ -n "$missing" ] || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
-	echo "deps: please install:$missing" >&2
+	# shellcheck disable=SC2086
+	echo "deps: please install what is missing: $(command_for $missing)" >&2
 	exit 1
 fi
 sudo=

@@ -100,6 +100,25 @@ check_name(const char *s)
 		cli_usage("--host: '%s' is no name, as example.org is", s);
 }
 
+/*
+ * The file of keys that a service manager hands over (LoadCredential= of
+ * systemd.exec(5)), or NULL.
+ */
+static char *
+credential(void)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	char *path;
+
+	if (folder == NULL || folder[0] == '\0')
+		return NULL;
+	path = cli_format("%s/qserve.api-keys", folder);
+	if (access(path, F_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
 void
 qserve_guard_open(struct qserve *s)
 {
@@ -114,6 +133,8 @@ qserve_guard_open(struct qserve *s)
 		add_key(s, env, n, "QSERVE_API_KEY");
 	/* not for engines */
 	unsetenv("QSERVE_API_KEY");
+	if (s->key_file == NULL)
+		s->key_file = credential();
 	if (s->key_file != NULL)
 		read_keys(s);
 }

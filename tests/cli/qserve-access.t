@@ -73,6 +73,13 @@ is "$(ask /health) $(ask /metrics) $(ask /v1/nothing)" \
 is "$(tr '\0' '\n' <"/proc/$(engine_pid)/environ" | grep -c QSERVE_API_KEY)" 0 \
     "the engine has no key"
 end_server
+mkdir credentials
+echo of-the-manager >credentials/qserve.api-keys
+chmod 600 credentials/qserve.api-keys
+CREDENTIALS_DIRECTORY=$PWD/credentials serve
+is "$(ask /v1/models) $(ask /v1/models -H 'x-api-key: of-the-manager')" \
+    "401 invalid_api_key 200" "keys that a service manager hands over"
+end_server
 grep -c -e first-key -e 'second key' -e third log >got
 is "$(cat got)" 0 "nor has the log"
 : >empty

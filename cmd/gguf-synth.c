@@ -116,7 +116,7 @@ write_model(struct qwen_synth *s, int fd, const char *out)
 static void
 synth(size_t shape, struct opts *o)
 {
-	const char *vocab = o->vocab ? o->vocab : tool_model_path(NULL);
+	const char *vocab = o->vocab ? o->vocab : tool_model_path_stream(NULL);
 	struct cli_output *file;
 	struct qwen_gguf *g = tool_gguf(vocab);
 	struct qwen_synth *s;

@@ -479,6 +479,7 @@ main(int argc, char *argv[])
 	tool_grammar_open(&r->grammar, r->sampler);
 	if (!cli_given(&opt.format))
 		cli_no_binary_tty();
+	opt.model = tool_model_path_stream(opt.model);
 	r->model = tool_model_open_draft(opt.model, opt.n_threads,
 	    opt.numerics, &r->draft);
 	tool_tell_model(r->model);

@@ -390,6 +390,7 @@ main(int argc, char *argv[])
 	if (!cli_given(&opt.format) && (opt.output == NULL ||
 	    opt.logits != QWEN_LOGITS_NONE || to_stdout()))
 		cli_no_binary_tty();
+	opt.model = tool_model_path_stream(opt.model);
 	m = tool_model_open_draft(opt.model, opt.n_threads, opt.numerics,
 	    &opt.draft);
 	tool_tell_model(m);

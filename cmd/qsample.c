@@ -91,7 +91,7 @@ check_options(const struct run *r)
 static void
 ask_model(struct run *r)
 {
-	const char *path = tool_model_path(opt.model);
+	const char *path = tool_model_path_stream(opt.model);
 	char a[33], b[33];
 	struct qwen_gguf *g = tool_gguf(path);
 	struct qwen_fp fp;

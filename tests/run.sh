@@ -15,7 +15,9 @@ case $BIN in /*) ;; *) BIN=$PWD/$BIN ;; esac
 export B BIN
 TOP=$PWD; export TOP
 PATH=$BIN:$PATH; export PATH
-unset QWEN_MODEL QWEN_STORE QWEN_CPU
+unset QWEN_STORE QWEN_CPU
+# named, for otherwise each tool would note that no model was
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
 [ -z "$LEVEL" ] || export QWEN_CPU="$LEVEL"
 # A service manager may have SIGPIPE ignored, which a shell cannot take back.
 [ -n "$RUN_PIPE" ] || ! env --default-signal=PIPE true 2>/dev/null ||

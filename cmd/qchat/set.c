@@ -42,9 +42,6 @@ show_model(const struct chat *c)
 	    arch.len < 40 ? (int)arch.len : 40, arch.s,
 	    (double)bytes / (bytes >> 30 ? 1 << 30 : 1 << 20),
 	    bytes >> 30 ? "GiB" : "MiB", qwen_model_n_ctx(c->model));
-	if (name.len >= 10 && memcmp(name.s, "qpipe demo", 10) == 0)
-		tell("it has read one book, the King James Bible, and "
-		    "knows of nothing else; -m takes another model");
 }
 
 /* Whether an answer to what may be said next begins with a thought. */

@@ -89,8 +89,30 @@ find_demo(void)
 	return NULL;
 }
 
+/* The demo model is used because no model was named, and nobody said so yet. */
+static int demo_unasked;
+
+void
+tool_demo_said(int said)
+{
+	if (demo_unasked && !said)
+		cli_note("no model was named (-m or QWEN_MODEL): this is the "
+		    "demo model, which has read one book, the King James Bible");
+	demo_unasked = 0;
+}
+
 const char *
 tool_model_path(const char *opt)
+{
+	const char *path = tool_model_path_stream(opt);
+
+	if (opt == NULL)
+		tool_demo_said(0);
+	return path;
+}
+
+const char *
+tool_model_path_stream(const char *opt)
 {
 	const char *path;
 
@@ -98,8 +120,10 @@ tool_model_path(const char *opt)
 		return opt;
 	if ((path = getenv("QWEN_MODEL")) != NULL && path[0] != '\0')
 		return path;
-	if ((path = find_demo()) != NULL)
+	if ((path = find_demo()) != NULL) {
+		demo_unasked = 1;
 		return path;
+	}
 	die("no model: give -m FILE or set QWEN_MODEL (the demo model is not "
 	    "where it should be beside this program)");
 }

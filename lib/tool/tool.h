@@ -150,6 +150,15 @@
 const char *tool_model_path(const char *opt);
 
 /*
+ * The demo model does not answer in silence: tool_model_path() notes that no
+ * model was named.  tool_model_path_stream() leaves it to tool_demo_said(), for
+ * a tool that reads tokens or logits: said is 1 if their stream has a header.
+ * Then another tool has written it, and noted that already.
+ */
+const char *tool_model_path_stream(const char *opt);
+void tool_demo_said(int said);
+
+/*
  * A program of that name in the folder of this one, or the name if there is
  * none.
  */

@@ -16,7 +16,8 @@
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make audit      20 minutes of everything that can go wrong, at random
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
-#   make install    PREFIX=/usr/local DESTDIR=
+#   make install    PREFIX=/usr/local DESTDIR=; install-debug keeps what debuggers
+#                   read
 #   make uninstall  with the same PREFIX and DESTDIR
 
 VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen/base.h)
@@ -419,28 +420,31 @@ deps:
 	@sh tests/deps.sh
 
 demo: deps
-	@echo building...
-	@$(MAKE) -s --no-print-directory $(PARALLEL) all
+	@MAKE='$(MAKE)' sh demo/build.sh $(PARALLEL) B=$(B) BIN=$(BIN) CC='$(CC)'
 	@BIN=$(BIN) sh demo/demo.sh
 
-# What install puts where, and uninstall removes.
-MAN := $(sort $(wildcard man/*.[0-9]))
-EXAMPLES := $(sort $(wildcard examples/*))
+# What install puts where, and uninstall removes: folders, which may have blanks
+# in their names, and names in them.  Documents keep the paths that they have
+# here, for README.md's links.
+MAN := $(sort $(notdir $(wildcard man/*.[0-9])))
+UNITS := $(notdir $(sort $(wildcard share/systemd/*)))
+DOCS := README.md NEWS.md CONTRIBUTING.md HACKING.md SECURITY.md LICENSE \
+	demo/README.md demo/demo.svg $(sort $(wildcard tests/bench/*.svg)) \
+	lib/text/chat/templates/LICENSE lib/text/yyjson/LICENSE \
+	$(sort $(wildcard examples/*))
+DOCDIR = $(DATADIR)/doc/qpipe
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
-UNITS := $(sort $(wildcard share/systemd/*))
 UNITDIR = $(PREFIX)/lib/systemd/system
-INSTALLED = $(TOOLS:$(BIN)/%=$(BINDIR)/%) $(INCLUDEDIR)/qwen.h \
-	$(INCLUDEDIR)/qwentext.h \
-	$(patsubst lib/%,$(INCLUDEDIR)/%,$(wildcard lib/qwen/*.h)) \
-	$(foreach l,$(WINGS:%=lib%),$(addprefix $(LIBDIR)/,$l.a $l.so \
-	$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc)) \
-	$(foreach m,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
-	$(DEMODIR)/demo.gguf $(DATADIR)/doc/qpipe/LICENSE \
-	$(DATADIR)/doc/qpipe/LICENSE.templates \
-	$(DATADIR)/doc/qpipe/README.md \
-	$(EXAMPLES:%=$(DATADIR)/doc/qpipe/%) $(TOOLS:$(BIN)/%=$(BASHDIR)/%) \
-	$(BASHDIR)/qpipe $(ZSHDIR)/_qpipe $(UNITS:share/systemd/%=$(UNITDIR)/%)
+TOOL_NAMES = $(notdir $(TOOLS))
+
+# install leaves out what debuggers read; install-debug has it.
+STRIP ?= strip
+SYMBOLS =
+STRIPPED = $(if $(SYMBOLS),:,$(STRIP) $1)
+
+# $(call INTO,FOLDER,MODE,FILES)
+INTO = mkdir -p "$(DESTDIR)$1" && install -m $2 $3 "$(DESTDIR)$1"
 
 # What pkg-config is told of a library.
 ABOUT_qwen = The engine of qpipe: Qwen language models on a CPU
@@ -449,57 +453,70 @@ REQUIRES_qwentext = Requires: libqwen
 PRIVATE_qwen = $(LIBS_QWEN)
 PRIVATE_qwentext = $(LIBS_YYJSON) $(LIBS_UNISTRING)
 define INSTALL_WING
-install -m 644 $(B)/lib$1.a "$(DESTDIR)$(LIBDIR)"
+$(call INTO,$(LIBDIR),644,$(B)/lib$1.a)
 	install -m 755 $(B)/lib$1.so "$(DESTDIR)$(LIBDIR)/lib$1.so.$(VERSION)"
-	ln -sf lib$1.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/lib$1.so.$(SOVERSION)"
-	ln -sf lib$1.so.$(SOVERSION) "$(DESTDIR)$(LIBDIR)/lib$1.so"
+	cd "$(DESTDIR)$(LIBDIR)" && $(call STRIPPED,-g lib$1.a) && \
+		$(call STRIPPED,--strip-unneeded lib$1.so.$(VERSION)) && \
+		ln -sf lib$1.so.$(VERSION) lib$1.so.$(SOVERSION) && \
+		ln -sf lib$1.so.$(SOVERSION) lib$1.so && mkdir -p pkgconfig && \
 	printf '%s\n' 'prefix=$(PREFIX)' \
-		'libdir=$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' \
-		'includedir=$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
+		'libdir=$(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))' \
+		'includedir=$(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR))' \
 		'' 'Name: lib$1' 'Description: $(ABOUT_$1)' \
-		'Version: $(VERSION)' '$(REQUIRES_$1)' 'Cflags: -I$${includedir}' \
-		'Libs: -L$${libdir} -l$1' 'Libs.private: $(PRIVATE_$1)' \
-		>"$(DESTDIR)$(LIBDIR)/pkgconfig/lib$1.pc"
+		'Version: $(VERSION)' '$(REQUIRES_$1)' \
+		'Cflags: -I"$${includedir}"' \
+		'Libs: -L"$${libdir}" -l$1' 'Libs.private: $(PRIVATE_$1)' \
+		>pkgconfig/lib$1.pc
 
 endef
 
 install: all
-	@for f in $(INSTALLED); do \
-		mkdir -p "$(DESTDIR)$${f%/*}" || exit 1; done
-	install -m 755 $(TOOLS) "$(DESTDIR)$(BINDIR)"
-	install -m 644 lib/qwen.h lib/qwentext.h "$(DESTDIR)$(INCLUDEDIR)"
-	install -m 644 lib/qwen/*.h "$(DESTDIR)$(INCLUDEDIR)/qwen"
+	$(call INTO,$(BINDIR),755,$(TOOLS))
+	@cd "$(DESTDIR)$(BINDIR)" && $(call STRIPPED,$(TOOL_NAMES))
+	$(call INTO,$(INCLUDEDIR),644,lib/qwen.h lib/qwentext.h)
+	$(call INTO,$(INCLUDEDIR)/qwen,644,lib/qwen/*.h)
 	$(foreach l,$(WINGS),$(call INSTALL_WING,$l))
 	@for m in $(MAN); do \
-		install -m 644 $$m "$(DESTDIR)$(MANDIR)/man$${m##*.}" || exit 1; done
-	install -m 644 demo/demo.gguf "$(DESTDIR)$(DEMODIR)"
-	install -m 644 LICENSE README.md "$(DESTDIR)$(DATADIR)/doc/qpipe"
-	install -m 644 $(filter %.c,$(EXAMPLES)) \
-		"$(DESTDIR)$(DATADIR)/doc/qpipe/examples"
-	install -m 755 $(filter-out %.c,$(EXAMPLES)) \
-		"$(DESTDIR)$(DATADIR)/doc/qpipe/examples"
-	install -m 644 lib/text/chat/templates/LICENSE \
-		"$(DESTDIR)$(DATADIR)/doc/qpipe/LICENSE.templates"
-	install -m 644 cmd/completion/qpipe.bash "$(DESTDIR)$(BASHDIR)/qpipe"
-	@for t in $(notdir $(TOOLS)); do \
-		ln -sf qpipe "$(DESTDIR)$(BASHDIR)/$$t" || exit 1; done
-	install -m 644 cmd/completion/_qpipe "$(DESTDIR)$(ZSHDIR)"
-	@for f in $(notdir $(UNITS)); do \
+		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
+	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
+	@for f in $(DOCS); do \
+		mkdir -p "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
+		install -m $$([ -x $$f ] && echo 755 || echo 644) $$f \
+		"$(DESTDIR)$(DOCDIR)/$$f" || exit 1; done
+	$(call INTO,$(BASHDIR),644,cmd/completion/qpipe.bash)
+	@cd "$(DESTDIR)$(BASHDIR)" && mv qpipe.bash qpipe && \
+		for t in $(TOOL_NAMES); do ln -sf qpipe $$t || exit 1; done
+	$(call INTO,$(ZSHDIR),644,cmd/completion/_qpipe)
+	@mkdir -p "$(DESTDIR)$(UNITDIR)"
+	@for f in $(UNITS); do \
 		sed 's|@BINDIR@|$(BINDIR)|' share/systemd/$$f \
 		>"$(DESTDIR)$(UNITDIR)/$$f" || exit 1; done
+install-debug:
+	@$(MAKE) --no-print-directory install SYMBOLS=y
 
+# $(call REMOVE,FOLDER,NAMES)
+REMOVE = if cd "$(DESTDIR)$1" 2>/dev/null; then rm -f $2; fi
 uninstall:
-	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$$f" || exit 1; done
-	@cd "$(DESTDIR)$(DATADIR)/doc/qpipe" 2>/dev/null && rmdir examples || true
+	@$(call REMOVE,$(BINDIR),$(TOOL_NAMES))
+	@$(call REMOVE,$(INCLUDEDIR),qwen.h qwentext.h $(patsubst lib/%,%,$(wildcard lib/qwen/*.h)))
+	@$(call REMOVE,$(LIBDIR),$(foreach l,$(WINGS:%=lib%),$l.a $l.so \
+		$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc))
+	@$(call REMOVE,$(MANDIR),$(foreach m,$(MAN),man$(subst .,,$(suffix $m))/$m))
+	@$(call REMOVE,$(DEMODIR),demo.gguf)
+	@$(call REMOVE,$(BASHDIR),qpipe $(TOOL_NAMES))
+	@$(call REMOVE,$(ZSHDIR),_qpipe)
+	@$(call REMOVE,$(UNITDIR),$(UNITS))
+	@if cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null; then rm -f $(DOCS); \
+		rmdir -p $(sort $(dir $(DOCS))) 2>/dev/null || true; fi
 	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(DEMODIR)" \
-		"$(DESTDIR)$(DATADIR)/doc/qpipe" 2>/dev/null || true
+		"$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 clean:
 	rm -rf build bin
 
 .PHONY: all check check-long check-arm64 arm64 core-tests bench bench-state bench-pool \
 	bench-store tests asan ubsan tsan asan-tools tsan-tools audit \
-	audited fuzz deps clean demo install \
+	audited fuzz deps clean demo install install-debug \
 	uninstall FORCE
 FORCE:
 

@@ -8,10 +8,10 @@ if [ -n "$QPIPE_SAN" ]; then
 fi
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 stage="$PWD/a stage"
-U=$stage/usr
+U="$stage/opt/a prefix"
 install_() {
 	make -C "$TOP" --no-print-directory B="$B" BIN="$BIN" \
-	    DESTDIR="$stage" PREFIX=/usr "$@" 2>&1
+	    DESTDIR="$stage" PREFIX="/opt/a prefix" "$@" 2>&1
 }
 
 install_ install >log
@@ -44,8 +44,37 @@ grep -rl -e "$stage" "$U" >staged
 [ ! -s staged ]
 ok $? "no file knows the staging folder"
 cat staged >&2
-is "$(cd "$stage" && find . ! -type d ! -path './usr/*')" "" "nothing outside PREFIX"
+is "$(cd "$stage" && find . ! -type d ! -path './opt/a prefix/*')" "" "nothing outside PREFIX"
 is "$(find "$U" -type f ! -perm -444)" "" "everybody may read it"
+
+# -- the documents lead somewhere, and name whose work is in the tools
+doc=$U/share/doc/qpipe
+sed -n 's/[^(]*](\([^)#]*\)[^)]*)/\1\n/gp' "$doc/README.md" |
+    grep -v -e '^$' -e '^http' -e '[^A-Za-z0-9/._-]' | sort -u >links
+while read -r link; do
+	[ -e "$doc/$link" ] || echo "$link"
+done <links >dead
+is "$(cat dead)" "" "README.md's $(wc -l <links) links lead to what is installed"
+is "$(grep -l 'MIT License' -r "$doc" | wc -l)" 1 "yyjson's licence is among them"
+[ -s "$doc/NEWS.md" ]
+ok $? "what is new, too"
+
+# -- small, and hardened
+symbols() {
+	nm "$U/bin/qtok" 2>/dev/null | grep -c .
+}
+is "$(symbols)" 0 "the tools have no symbols"
+if [ "$(uname)" = Linux ] && command -v readelf >/dev/null 2>&1; then
+	for t in $tools; do
+		readelf -hldW --dyn-syms "$U/bin/$t" >elf
+		grep -q 'Type: *DYN' elf && grep -q GNU_RELRO elf &&
+		    grep -q BIND_NOW elf && grep -q __stack_chk_fail elf &&
+		    grep -q _chk@ elf || echo "$t"
+	done >weak
+	is "$(cat weak)" "" "each is a PIE with RELRO, canaries and FORTIFY"
+else
+	skip "hardening" "no readelf"
+fi
 
 # -- the tools, without an environment
 cat >pipe.sh <<'EOF'
@@ -53,16 +82,31 @@ echo hi | "$1/qtok" | "$1/qprefill" -o state.cbor |
     "$1/qdecode" -s state.cbor -n 8 | "$1/qtok" -d
 EOF
 env -i /bin/sh pipe.sh "$U/bin" >text 2>err
-is "$?$(cat err)" 0 "the pipeline with nothing in the environment"
+is "$? $(grep -cv '^qtok: no model was named' err)" "0 0" \
+    "the pipeline with nothing in the environment"
 [ "$(wc -c <text)" -gt 8 ]
 ok $? "it finds the demo model and writes: $(head -n 1 text | cut -c1-40)"
 ln -s "$U/bin/qtok" here
 is "$(echo hi | env -i ./here -c)" "$(echo hi | "$U/bin/qtok" -c)" \
     "also through a symbolic link"
 
+# -- a unit and a library whose folder has a blank in its name
+is "$(sed -n 's/^ExecStart=//p' "$U/lib/systemd/system/qserve.service")" \
+    '"/opt/a prefix/bin/qserve" $QSERVE_OPTIONS' "the unit quotes it"
+if command -v pkg-config >/dev/null 2>&1; then
+	flags=$(PKG_CONFIG_LIBDIR=$U/lib/pkgconfig pkg-config \
+	    --define-variable=prefix="$U" --cflags --libs libqwentext)
+	eval "${CC:-cc} -o prog \"$TOP/examples/generate.c\" $flags"
+	ok $? "a program is built with: $flags"
+else
+	skip "a program is built" "no pkg-config"
+fi
+
 # -- and away again
-install_ install >log
-ok $? "make install again"
+install_ install-debug >log
+ok $? "make install-debug over it"
+[ "$(symbols)" -gt 100 ]
+ok $? "the tools have symbols now"
 install_ uninstall >log
 ok $? "make uninstall"
 is "$(find "$stage" ! -type d)" "" "leaves no file"

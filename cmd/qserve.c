@@ -135,11 +135,53 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
+/* Of llama.cpp, vLLM and Ollama. */
+static const char context[] = "the context is as long as the model's; --mem "
+    "limits its memory, --rope-scaling makes it longer";
+static const char always[] = "that is always so: leave it out";
+static const char processors[] = "this server computes on processors: leave it "
+    "out";
+static const char files[] = "nothing is downloaded here; give the file or the "
+    "folder with -m";
+
+static const struct cli_foreign foreign[] = {
+	{ "addr", "--listen HOST:PORT" }, { "address", "--listen HOST:PORT" },
+	{ "bind", "--listen HOST:PORT" }, { "port", "--listen HOST:PORT" },
+	{ "uds", "--listen unix:PATH" },
+	{ "c", context }, { "context-length", context }, { "ctx", context },
+	{ "ctx-size", context }, { "max-ctx", context },
+	{ "max-model-len", context }, { "n-ctx", context },
+	{ "num-ctx", context },
+	{ "np", "--max-sequences" }, { "num-parallel", "--max-sequences" },
+	{ "max-num-seqs", "--max-sequences" }, { "slots", "--max-sequences" },
+	{ "ngl", processors }, { "n-gpu-layers", processors },
+	{ "gpu-layers", processors }, { "gpu-memory-utilization", processors },
+	{ "tensor-parallel-size", processors }, { "device", processors },
+	{ "hf", files }, { "hf-repo", files }, { "hf-file", files },
+	{ "jinja", always }, { "embedding", always }, { "embeddings", always },
+	{ "reranking", always }, { "metrics", always }, { "cb", always },
+	{ "cont-batching", always }, { "enable-prefix-caching", always },
+	{ "fa", always }, { "flash-attn", always },
+	{ "a", "--name" }, { "served-model-name", "--name" },
+	{ "b", "--batch" }, { "batch-size", "--batch" },
+	{ "max-num-batched-tokens", "--batch" },
+	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" },
+	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" },
+	{ "kv-cache-dtype", "--kv" },
+	{ "chat-template-file", "--template ./FILE" },
+	{ "md", "--draft FILE" }, { "model-draft", "--draft FILE" },
+	{ "lora-scaled", "--lora FILE=SCALE" },
+	{ "reasoning-budget", "--think-max" },
+	{ "slot-save-path", "--store" }, { "tb", "-t" },
+	{ "threads-batch", "-t" },
+	{ NULL, NULL },
+};
+
 static const struct cli_tool tool = {
 	.name = "qserve",
 	.about = "serve a model to programs that speak HTTP",
 	.usage = "[options]",
-	.options = options, .max = 0,
+	.options = options, .max = 0, .foreign = foreign,
 };
 
 /* A file that the engine reads. */

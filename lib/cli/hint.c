@@ -7,7 +7,10 @@
 #include "cli/cli.h"
 #include "cli/internal.h"
 
-/* What other programs call it, and what it is called here. */
+/*
+ * What other programs call it, and what every tool that has such an option calls
+ * it.  What one tool alone calls otherwise is in its struct cli_foreign.
+ */
 static const struct {
 	const char *foreign, *ours;
 } names[] = {
@@ -36,14 +39,28 @@ ours(const char *name, size_t n)
 }
 
 const char *
+cli_foreign(const char *name, size_t n)
+{
+	const struct cli_foreign *f = cli_this_tool()->foreign;
+
+	for (; f != NULL && f->name != NULL; f++) {
+		if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
+			return f->hint;
+	}
+	return NULL;
+}
+
+const char *
 cli_hint(const char *word)
 {
 	static char hint[QWEN_NEAR_MAX + 8];
 	size_t n = strcspn(word, "="), i;
-	const char *same = ours(word, n);
+	const char *same = ours(word, n), *told = cli_foreign(word, n);
 	const struct cli_opt *o, *best = NULL;
 	int d, nearest = qwen_near_enough(n);
 
+	if (told != NULL)
+		return told;
 	for (i = 0; (o = cli_opt_row(i)) != NULL; i++) {
 		if (o->name == NULL)
 			continue;

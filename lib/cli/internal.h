@@ -18,8 +18,14 @@ const struct cli_tool *cli_this_tool(void);
 /* What --help shows, or the list of it that completion reads. */
 void cli_help(int list);
 
-/* The option that may have been meant by a word without dashes, or NULL. */
+/*
+ * The option that may have been meant by a word without dashes, or NULL; in place
+ * of an option it may be a sentence (struct cli_foreign).
+ */
 const char *cli_hint(const char *word);
+
+/* The hint that the tool's own table has for the n letters at name, or NULL. */
+const char *cli_foreign(const char *name, size_t n);
 
 /* Take the progress line off the terminal, before a message. */
 void cli_progress_wipe(void);

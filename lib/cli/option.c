@@ -206,8 +206,10 @@ set(size_t i, const char *arg)
 static void __attribute__((noreturn))
 unknown(const char *word, size_t len, const char *hint)
 {
-	cli_usage("unknown option %.*s%s%s%s", (int)len, word,
-	    hint ? " (did you mean " : "", hint ? hint : "", hint ? "?)" : "");
+	if (hint == NULL)
+		cli_usage("unknown option %.*s", (int)len, word);
+	cli_usage("unknown option %.*s (%s%s%s", (int)len, word, hint[0] == '-' ?
+	    "did you mean " : "", hint, hint[0] == '-' ? "?)" : ")");
 }
 
 static size_t
@@ -274,14 +276,18 @@ take_long(char *argv[], int i)
 static int
 take_letters(char *argv[], int i)
 {
-	const char *word = argv[i], *s, *value;
+	const char *word = argv[i], *s, *value, *hint;
+	size_t k, n = strcspn(word + 1, "=");
 	char bad[3] = "-";
-	size_t k;
 
+	/* one dash before a word: -ngl is no -n here */
+	if (n > 1 && (hint = cli_foreign(word + 1, n)) != NULL)
+		unknown(word, n + 1, hint);
 	for (s = word + 1; *s != '\0'; s++) {
 		bad[1] = *s;
 		if ((k = find_letter(*s)) == spec.n)
-			unknown(bad, 2, cli_hint(word + 1));
+			unknown(bad, 2, (hint = cli_foreign(s, 1)) != NULL ?
+			    hint : cli_hint(word + 1));
 		if (spec.row[k]->arg == NULL) {
 			set(k, NULL);
 			continue;

@@ -102,6 +102,18 @@ struct cli_list {
 /* 0 for on, 1 for off. */
 #define CLI_OPT_THINK(p) CLI_WORD(0, "think", "on | off", CLI_P(int, p), \
 	"on off", "whether to think, if the model can be told")
+/*
+ * An option that the tool does not have, because other programs call it so: what
+ * the error says of it.  A hint that begins with a dash is the option to give
+ * instead, "--listen HOST:PORT"; any other is a sentence that says why there is
+ * no such option.
+ */
+struct cli_foreign {
+	const char	*name;		/* "port" of --port, "c" of -c, "ngl" of
+					   -ngl; NULL after the last one */
+	const char	*hint;
+};
+
 /* A tool, as its command line is. */
 struct cli_tool {
 	const char	*name;
@@ -111,6 +123,7 @@ struct cli_tool {
 	int		 max;		/* operands, -1: any number */
 	int		 command;	/* the first one is a command */
 	const char	*completes;	/* what they are, as in struct cli_opt */
+	const struct cli_foreign *foreign;	/* or NULL */
 };
 
 /*

@@ -42,6 +42,11 @@ for o in temperature max-tokens; do
 		is "$? $(grep -c 'did you mean -' err)" "2 1" "$tool knows what --$o is"
 	done
 done
+for o in '--port 8081=--listen' '--addr x=--listen' '--slots 4=--max-sequences' \
+    '-np 4=--max-sequences' '-c 4096=--mem' '--max-model-len=1=--mem' '-ngl 99=leave it out'; do
+	qserve ${o%=*} 2>err
+	is "$? $(grep -c "unknown option .*${o##*=}" err)" "2 1" "qserve ${o%=*}"
+done
 qprefill --max-tokens 1 2>err
 is "$?" 2 "where there is no such thing, it is unknown"
 done_testing

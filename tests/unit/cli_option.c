@@ -67,6 +67,12 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
+static const struct cli_foreign foreign[] = {
+	{ "port", "--seed HOST:PORT" }, { "ngl", "there are no layers to move" },
+	{ "nx", "--seed" }, { "Y", "--seed" }, { "max-tokens", "--size" },
+	{ NULL, NULL },
+};
+
 static struct cli_tool tool = {
 	.name = "tool", .about = "a test", .usage = "[options] [file ...]",
 	.options = options, .max = -1,
@@ -231,6 +237,32 @@ test_refused(void)
 	tool.max = -1;
 }
 
+/* What the tool itself knows of the options of other programs. */
+static void
+test_foreign(void)
+{
+	static const char *const bad[][2] = {
+		{ "--port=5",
+		  "unknown option --port (did you mean --seed HOST:PORT?)" },
+		{ "--por=5", "unknown option --por" },
+		{ "-ngl 5", "unknown option -ngl (there are no layers to move)" },
+		{ "-nx=5", "unknown option -nx (did you mean --seed?)" },
+		{ "-n x", "-n: not a number: 'x'" },
+		{ "-ngo", "-n: not a number: 'go'" },
+		{ "-Y5", "unknown option -Y (did you mean --seed?)" },
+		{ "-aY", "unknown option -Y (did you mean --seed?)" },
+		{ "--max-tokens 1",
+		  "unknown option --max-tokens (did you mean --size?)" },
+		{ "--sede=5", "unknown option --sede (did you mean --seed?)" },
+	};
+	size_t i;
+
+	tool.foreign = foreign;
+	for (i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		ok(says(bad[i][0], 2, bad[i][1]), "others say: %s", bad[i][0]);
+	tool.foreign = NULL;
+}
+
 static void
 test_help(void)
 {
@@ -252,6 +284,7 @@ main(void)
 	test_forms();
 	test_values();
 	test_refused();
+	test_foreign();
 	test_help();
 	free(v.list.v);
 	return done_testing();

@@ -387,24 +387,27 @@ static int
 encode(void *arg, const struct qwen_prompt *p, struct qwen_ids *out,
     struct qwen_err *err)
 {
-	struct qserve *s = arg;
-	struct qserve_prompt none, *about = s->parsing != NULL ?
-	    &s->parsing->about : &none;
-	int rc = qserve_history_encode(s->history, s->with.service.tok, p,
-	    about, out, err);
+	struct qserve_call *c = arg;
 
-	if (about == &none)
-		free(none.turn);
-	return rc;
+	free(c->about.turn);
+	return qserve_history_encode(c->server->history, c->service.tok, p,
+	    &c->about, out, err);
+}
+
+const struct qwen_service *
+qserve_service(struct qserve_call *c)
+{
+	c->service = c->server->with.service;
+	c->service.encode_prompt = encode;
+	c->service.encode_arg = c;
+	return &c->service;
 }
 
 void
 qserve_answer_open(struct qserve *s)
 {
-	struct qwen_service *v = &s->with.service;
+	const struct qwen_service *v = &s->with.service;
 
-	v->encode_prompt = encode;
-	v->encode_arg = s;
 	if (!s->retokenize)
 		qserve_history_open(&s->history, s->store.dir, v->tok,
 		    v->spell, &s->header.vocab);
@@ -416,14 +419,11 @@ qserve_answer(struct qserve_call *c)
 	struct qserve *s = c->server;
 	struct qwen_err err;
 
-	qserve_answer_fini(c);
-	s->parsing = c;
-	if (qwen_request_parse(&c->q, &s->with.service, c->form, c->body.s,
+	if (qwen_request_parse(&c->q, qserve_service(c), c->form, c->body.s,
 	    c->body.n, &err) < 0) {
 		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
 		return;
 	}
-	s->parsing = NULL;
 	tool_tell_notes(&s->unknown);
 	c->q->arg = c;
 	c->q->number = c->number;
@@ -491,7 +491,4 @@ qserve_answer_fini(struct qserve_call *c)
 	c->sampler = NULL;
 	c->grammar = NULL;
 	c->n_grammar = 0;
-	c->has_news = 0;
-	c->n_prompt = 0;
-	c->reads = 0;
 }

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <assert.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -77,6 +78,26 @@ qserve_call_free(struct qserve_call *c)
 	free(c->path);
 	free(c->host);
 	free(c);
+}
+
+void
+qserve_call_rewind(struct qserve_call *c)
+{
+	assert(!c->queued && !c->dead && c->n_left == 0);
+	qserve_answer_fini(c);
+	free(c->has);
+	free(c->stats);
+	c->has = NULL;
+	c->stats = NULL;
+	qwen_text_fini(&c->out);
+	c->at = 0;
+	c->status = 0;
+	c->type = NULL;
+	c->retry_s = 0;
+	c->streams = c->ended = c->has_news = 0;
+	c->spoke = c->reads = c->first = 0;
+	c->n_prompt = 0;
+	c->prefers = NULL;
 }
 
 void

@@ -328,11 +328,14 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
 	struct qserve_job *j = find(e, ev->id);
 	struct qserve_call *c = j != NULL ? j->call : NULL;
+	int again;
 	size_t i;
 
 	if (j == NULL)
 		return;
 	i = j->i;
+	again = ev->kind == QWEN_EVENT_STARTED && j->started;
+	j->started |= ev->kind == QWEN_EVENT_STARTED;
 	j->told |= ev->kind != QWEN_EVENT_STARTED &&
 	    ev->kind != QWEN_EVENT_PROGRESS;
 	if (c != NULL && is_turned_away(ev)) {
@@ -345,11 +348,15 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 		take_from(e, j);
 		free_job(e->server, j);
 	}
-	if (c != NULL)
+	/* the call knows it from the engine that was lost before */
+	if (c != NULL && !again)
 		c->wants->event(c, i, ev);
 }
 
-/* What it was told is lost, unless its client knows nothing of that. */
+/*
+ * Part of its answer is lost: the call begins again, once, if its client has seen
+ * nothing yet; else it fails.
+ */
 static void
 start_again(struct qserve_call *c)
 {
@@ -360,6 +367,7 @@ start_again(struct qserve_call *c)
 		return;
 	}
 	c->restarted = 1;
+	qserve_call_rewind(c);
 	c->route->handle(c);
 }
 

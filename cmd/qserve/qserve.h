@@ -44,6 +44,7 @@ struct qserve_job {
 	size_t			 slot;		/* of the table of all */
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: it waits */
+	int			 started;	/* an engine began with it */
 	int			 told;		/* something came of it */
 	int			 is_question;	/* to this engine, which has
 						   one event for an answer */
@@ -148,6 +149,8 @@ struct qserve_call {
 						   took */
 	struct qserve_stat	*stats;		/* of engines, for metrics */
 	/* answer.c */
+	struct qwen_service	 service;	/* the server's, with encoders of
+						   prompts that know the call */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
 	double			 spoke;		/* when it was told something */
@@ -227,7 +230,6 @@ struct qserve {
 	struct qserve_lines	*lines;		/* to be passed over */
 	struct qserve_response	*oldest, *youngest;
 	size_t			 n_response_bytes;
-	struct qserve_call	*parsing;	/* now */
 	struct cli_list		 keys;		/* none: nobody needs one */
 	struct MHD_Daemon	*http;
 	int			 http_fd;	/* to be polled */
@@ -302,6 +304,13 @@ int qserve_http_patience(const struct qserve *s);
 struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
     const char *method, const char *target);
 void qserve_call_free(struct qserve_call *c);
+
+/*
+ * Back to where its headers and body are read and its handler is not called yet:
+ * of what was to be the answer nothing is left.  Nothing of it was queued, and it
+ * has no jobs.
+ */
+void qserve_call_rewind(struct qserve_call *c);
 
 /* It goes on where it waited: status, or more of out, is there. */
 void qserve_wake(struct qserve_call *c);
@@ -417,6 +426,12 @@ void qserve_count(struct qserve_call *c);
 void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 
 /* --------------------------------------------------------------- answer.c */
+
+/*
+ * What reads requests, for this call: what its encoder of prompts learns is kept
+ * in c->about.  It lives as long as the call.
+ */
+const struct qwen_service *qserve_service(struct qserve_call *c);
 
 /* Completions and chats. */
 void qserve_answer(struct qserve_call *c);

@@ -89,8 +89,6 @@ qserve_rank(struct qserve_call *c)
 		    "rank: %s", k->err.msg);
 		return;
 	}
-	qserve_rank_fini(c);
-	c->n_prompt = 0;
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
 	c->ranking = r = cli_got(calloc(1, sizeof *r));
 	if (qwen_rerank_parse(&r->q, &k->with, c->body.s, c->body.n,

@@ -15,7 +15,7 @@ void
 qserve_tokenize(struct qserve_call *c)
 {
 	struct qwen_err err;
-	int status, rc = qwen_tokens_tokenize(&c->server->with.service,
+	int status, rc = qwen_tokens_tokenize(qserve_service(c),
 	    (size_t)qserve_n_ctx(c->server), c->body.s, c->body.n, &status,
 	    &c->out, &err);
 
@@ -26,7 +26,7 @@ void
 qserve_detokenize(struct qserve_call *c)
 {
 	struct qwen_err err;
-	int status, rc = qwen_tokens_detokenize(&c->server->with.service,
+	int status, rc = qwen_tokens_detokenize(qserve_service(c),
 	    c->body.s, c->body.n, &status, &c->out, &err);
 
 	answer(c, rc, status, &err);
@@ -36,7 +36,7 @@ void
 qserve_apply_template(struct qserve_call *c)
 {
 	struct qwen_err err;
-	int status, rc = qwen_tokens_prompt(&c->server->with.service,
+	int status, rc = qwen_tokens_prompt(qserve_service(c),
 	    c->body.s, c->body.n, &status, &c->out, &err);
 
 	answer(c, rc, status, &err);
@@ -46,7 +46,7 @@ void
 qserve_count_tokens(struct qserve_call *c)
 {
 	struct qwen_err err;
-	int status, rc = qwen_tokens_count(&c->server->with.service, c->form,
+	int status, rc = qwen_tokens_count(qserve_service(c), c->form,
 	    c->body.s, c->body.n, &status, &c->out, &err);
 
 	answer(c, rc, status, &err);

@@ -149,8 +149,6 @@ answer(struct qserve_call *c, const char *ollama)
 	struct qserve_vectors *v;
 	struct qwen_err err;
 
-	qserve_vectors_fini(c);
-	c->n_prompt = 0;
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
 	c->vectors = v = cli_got(calloc(1, sizeof *v));
 	v->ollama = ollama;

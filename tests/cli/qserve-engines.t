@@ -1,0 +1,128 @@
+#!/bin/sh
+# qserve: engines that break at each of their first events, while they have several
+# answers of a call and other calls: whoever gets an answer gets the right one,
+# others an error, and the server stays.  faults/relay.py breaks them.
+. "$TOP/tests/cli/tap.sh"
+if ! command -v jq >/dev/null 2>&1 || ! command -v curl >/dev/null 2>&1 ||
+    ! command -v python3 >/dev/null 2>&1; then
+	skip "qserve and its engines" "no jq, curl or python3"
+	done_testing
+fi
+. "$TOP/tests/cli/qserve.sh"
+
+# at N HOW...: an engine breaks so after its N-th event, all kinds of calls being
+# under way; prints what is wrong
+cat >at.py <<'EOP'
+import http.client, json, os, sys, threading, time
+host, port = sys.argv[1].rsplit('/', 1)[1].split(':')
+n, plan = sys.argv[2], 'plan'
+
+def calls(k):
+    u = [{'role': 'user', 'content': 'Tell me of it, %s' % k}]
+    p = 'And it came %s' % k
+    for stream in (True, False):
+        yield '/v1/completions', dict(prompt=p, max_tokens=5, n=3, temperature=1, seed=3, stream=stream)
+        yield '/v1/completions', dict(prompt=[p, p + ' to'], max_tokens=4, n=2, echo=True,
+            logprobs=2, temperature=1, seed=4, stream=stream)
+        yield '/v1/chat/completions', dict(messages=u, max_tokens=6, n=2, temperature=1, seed=5,
+            stream=stream)
+        yield '/v1/messages', dict(messages=u, max_tokens=5, temperature=0, stream=stream)
+    yield '/v1/embeddings', dict(input=[p, p + ' to', p + ' to pass'])
+
+def essence(path, v):
+    """What an answer says, whatever its form; ValueError: it says nothing good."""
+    if 'data' in v:
+        return [d['embedding'] for d in v['data']]
+    if path == '/v1/messages':
+        return [b['text'] for b in v['content']]
+    return [c['text'] if 'text' in c else c['message']['content']
+        for c in sorted(v['choices'], key=lambda c: c['index'])]
+
+def joined(path, text):
+    """The same of a stream; None where it ends with an error, as it should."""
+    data = [l[6:] for l in text.split('\n') if l.startswith('data: ')]
+    events = [json.loads(d) for d in data if d != '[DONE]']
+    errors = [i for i, e in enumerate(events) if 'error' in e]
+    ends = data[-1] == '[DONE]' or events[-1]['type'] in ('message_stop', 'error')
+    if not ends or errors not in ([], [len(events) - 1]):
+        raise ValueError(text[-300:])
+    if errors:
+        return None
+    out = {}
+    for e in events:
+        if path == '/v1/messages':
+            if e['type'] == 'content_block_delta':
+                out[0] = out.get(0, '') + e['delta']['text']
+            continue
+        for c in e['choices']:
+            out[c['index']] = out.get(c['index'], '') + (c['text'] if 'text' in c
+                else c['delta'].get('content') or '')
+    return [out[i] for i in sorted(out)]
+
+def ask(path, body):
+    """What it says; None: an error that clients can read."""
+    c = http.client.HTTPConnection(host, int(port), timeout=60)
+    c.request('POST', path, json.dumps(body))
+    r = c.getresponse()
+    text = r.read().decode()
+    if r.status != 200:
+        error = json.loads(text)['error']
+        if r.status not in (503, 529) or not error['message']:
+            raise ValueError(text)
+        return None
+    return joined(path, text) if body.get('stream') else essence(path, json.loads(text))
+
+def guarded(i, path, body, out):
+    try:
+        out[i] = ask(path, body)
+    except Exception as e:
+        out[i] = ValueError('%s: %r' % (path, e))
+
+def all_ready():
+    c = http.client.HTTPConnection(host, int(port), timeout=60)
+    c.request('GET', '/metrics')
+    lines = c.getresponse().read().decode().split('\n')
+    return sum(l.startswith('qserve_engine_ready{') and l.endswith(' 1') for l in lines) == int(n)
+
+answered = failed = 0
+for k in sys.argv[3:]:
+    end = time.time() + 30
+    while not all_ready() and time.time() < end:
+        time.sleep(0.05)
+    # what was read for the last ones would draw these to the other engines
+    todo, got = list(calls(k.replace(':', ' after '))), {}
+    with open('plan.new', 'w') as f:
+        f.write(k.replace(':', ' '))
+    os.rename('plan.new', plan)
+    th = [threading.Thread(target=guarded, args=(i, *c, got)) for i, c in enumerate(todo)]
+    for t in th: t.start()
+    for t in th: t.join()
+    if os.path.exists(plan):
+        print(k, 'nothing broke')
+        os.unlink(plan)
+    for i, (path, body) in enumerate(todo):
+        if isinstance(got[i], ValueError):
+            print(k, got[i])
+        elif got[i] is None:
+            failed += 1
+        elif got[i] != ask(path, body):
+            print(k, path, body, got[i])
+        else:
+            answered += 1
+print('answered %d, failed %d' % (answered, failed), file=sys.stderr)
+EOP
+relay="qengine -q -t 1 --draft none --no-store | python3 '$TOP/tests/faults/relay.py' at '$PWD/plan'"
+plain='exec qengine -q -t 1 --draft none --no-store'
+for n in 1 3; do
+	# the relay is not the only one, of several
+	set -- --engine "$relay"
+	[ $n = 1 ] || set -- "$@" --engine "$plain" --engine "$plain"
+	serve --template qwen3 "$@"
+	timeout 300 python3 at.py "$URL" $n 1:exit 1:garbage 1:half 2:exit 2:garbage \
+	    3:exit 3:half 4:garbage 5:exit 7:garbage 10:exit 20:garbage >wrong 2>told
+	is "$(head -n 5 wrong) $(grep -c '^answered [1-9]' told)" " 1" \
+	    "one of $n engines breaks at each of its first events: $(tail -n 1 told)"
+	end_server
+	is "$gone" 0 "and the server stays"
+done
+done_testing

@@ -132,8 +132,7 @@ take_signal(struct qengine *e)
 
 	if (read(e->wake, b, sizeof b) > 0 && !e->draining) {
 		e->draining = 1;
-		cli_note("ending when the %s under way are done",
-		    cli_count(qwen_work_n_jobs(e->work.work), "request"));
+		tool_tell_ending(qwen_work_n_jobs(e->work.work), "done");
 	}
 }
 

@@ -10,6 +10,17 @@
 enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
 				   many tokens to be read */
 
+#define NOT_TOLD UINT64_MAX	/* this engine has not answered in time */
+
+/*
+ * How long engines may think about it, in seconds, and for each token of the
+ * prompt, since an engine in the middle of a pass may have read all of it: at
+ * most a tenth of what reading a token costs where that is fastest.
+ */
+#define WAIT_S 0.05
+#define WAIT_TOKEN_S 1e-4
+#define WAIT_MAX_S 2.0
+
 /* With the tokens of the call's first job. */
 static void
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
@@ -23,6 +34,7 @@ order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->n = first.n;
 }
 
+/* NULL: none has answered. */
 static struct qserve_engine *
 best(const struct qserve_call *c)
 {
@@ -31,10 +43,11 @@ best(const struct qserve_call *c)
 	size_t i;
 
 	for (i = 0; i < c->server->n_engines; i++)
-		most = c->has[i] > most ? c->has[i] : most;
+		most = c->has[i] > most && c->has[i] != NOT_TOLD ? c->has[i] :
+		    most;
 	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
 		cost = most - c->has[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
-		if (e->ready && (found == NULL || cost < least)) {
+		if (e->ready && c->has[i] != NOT_TOLD && (found == NULL || cost < least)) {
 			found = e;
 			least = cost;
 		}
@@ -73,16 +86,22 @@ qserve_choose(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants)
 {
 	const struct qserve_engine *e;
-	size_t n_ready = 0;
+	struct qwen_order first = { 0 };
+	size_t i, n_ready = 0;
+	double wait;
 
 	for (e = c->server->engines; e != NULL; e = e->next)
 		n_ready += (size_t)e->ready;
 	if (n_ready < 2)
 		return 0;
+	wants->order(c, 0, &first);
+	wait = WAIT_S + WAIT_TOKEN_S * (double)first.n;
 	c->chooses = wants;
 	c->n_chooses = n;
 	free(c->has);
 	c->has = cli_got(calloc(c->server->n_engines, sizeof *c->has));
-	qserve_ask_all(c, &questions);
-	return 1;
+	for (i = 0; i < c->server->n_engines; i++)
+		c->has[i] = NOT_TOLD;
+	return qserve_ask_all(c, &questions, wait < WAIT_MAX_S ? wait :
+	    WAIT_MAX_S) > 0;
 }

@@ -22,6 +22,11 @@ enum {
 	SILENT_S = 10,		/* of a new engine, before that is told */
 	LAST_STALLS = 2,	/* so many times --stall an engine may be silent
 				   that puts by what it has */
+	FIRST_STALLS = 10,	/* and one that has not computed yet, and may
+				   have to read the weights from a disk */
+	PASS_S = 2,		/* and any, in a pass */
+	PROBE_S = 10,		/* of silence about its work, before it is asked
+				   how it is */
 };
 
 /* ---------------------------------------------------------------- processes */
@@ -52,11 +57,20 @@ become(const struct qserve_engine *e, int in, int out)
 }
 
 static void
-make_pipe(int fd[2])
+hang_up(int *fd)
 {
-	if (pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
-	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1)
-		die("pipe: %s", strerror(errno));
+	if (*fd != -1)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Its end for us does not block. */
+static int
+make_pipe(int fd[2], int ours)
+{
+	return pipe(fd) == -1 || fcntl(fd[0], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[1], F_SETFD, FD_CLOEXEC) == -1 ||
+	    fcntl(fd[ours], F_SETFL, O_NONBLOCK) == -1 ? -1 : 0;
 }
 
 static void
@@ -72,41 +86,69 @@ greet(struct qserve_engine *e)
 	qserve_engine_send(e, &o);
 }
 
-static void
-start(struct qserve_engine *e)
-{
-	int in[2], out[2];
-
-	make_pipe(in);
-	make_pipe(out);
-	if ((e->pid = fork()) == -1)
-		die("fork: %s", strerror(errno));
-	if (e->pid == 0)
-		become(e, in[0], out[1]);
-	close(in[0]);
-	close(out[1]);
-	e->to = in[1];
-	e->from = out[0];
-	if (fcntl(e->to, F_SETFL, O_NONBLOCK) == -1 ||
-	    fcntl(e->from, F_SETFL, O_NONBLOCK) == -1)
-		die("pipe: %s", strerror(errno));
-	e->n_started++;
-	e->silent_at = cli_now() + SILENT_S;
-	greet(e);
-}
-
-static void
-hang_up(int *fd)
-{
-	if (*fd != -1)
-		close(*fd);
-	*fd = -1;
-}
-
 static const char *
 name_of(const struct qserve_engine *e)
 {
 	return e->command != NULL ? e->command : e->server->program;
+}
+
+static int
+all_have_failed(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+
+	for (e = s->engines; e != NULL && e->n_failed > 0; e = e->next)
+		;
+	return e == NULL;
+}
+
+/* When it is started again, the later the more often it has failed. */
+static void
+back_off(struct qserve_engine *e)
+{
+	double wait = (double)(1u << (e->n_failed < 8 ? e->n_failed : 8)) / 8;
+
+	e->n_failed++;
+	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
+}
+
+/* There is no process of it, for want of something that may be there later. */
+static void
+has_not_started(struct qserve_engine *e, const char *why)
+{
+	back_off(e);
+	if (!e->server->was_ready && all_have_failed(e->server))
+		die("%s: cannot be started: %s", name_of(e), why);
+	if (e->n_failed == 1)
+		cli_note("%s: cannot be started, and is tried again: %s",
+		    name_of(e), why);
+}
+
+static void
+start(struct qserve_engine *e)
+{
+	int in[2] = { -1, -1 }, out[2] = { -1, -1 };
+	int why = 0;
+
+	if (make_pipe(in, 1) == -1 || make_pipe(out, 0) == -1 ||
+	    (e->pid = fork()) == -1)
+		why = errno;
+	if (why == 0 && e->pid == 0)
+		become(e, in[0], out[1]);
+	hang_up(&in[0]);
+	hang_up(&out[1]);
+	if (why != 0) {
+		hang_up(&in[1]);
+		hang_up(&out[0]);
+		e->pid = 0;
+		has_not_started(e, strerror(why));
+		return;
+	}
+	e->to = in[1];
+	e->from = out[0];
+	e->n_started++;
+	e->silent_at = cli_now() + SILENT_S;
+	greet(e);
 }
 
 /* Its end, and how that came, for people; 0 if it is as it should be. */
@@ -123,6 +165,7 @@ bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
 		;
 	e->pid = 0;
 	e->ready = 0;
+	e->computed = 0;
 	e->at = 0;
 	qwen_text_fini(&e->unsent);
 	qwen_inbox_fini(&e->inbox);
@@ -131,16 +174,6 @@ bury(struct qserve_engine *e, int kill_it, char *how, size_t n)
 	else
 		snprintf(how, n, "status %d", WEXITSTATUS(st));
 	return st == 0 ? 0 : -1;
-}
-
-static int
-all_have_failed(const struct qserve *s)
-{
-	const struct qserve_engine *e;
-
-	for (e = s->engines; e != NULL && e->n_failed > 0; e = e->next)
-		;
-	return e == NULL;
 }
 
 /* Who closes its side is about to end, and has a status of its own. */
@@ -166,7 +199,6 @@ static void
 lost(struct qserve_engine *e, const char *why)
 {
 	struct qserve *s = e->server;
-	double wait = (double)(1u << (e->n_failed < 8 ? e->n_failed : 8)) / 8;
 	int ended = why == NULL && ends_soon(e);
 	char how[64];
 
@@ -176,8 +208,7 @@ lost(struct qserve_engine *e, const char *why)
 		snprintf(how, sizeof how, "killed");
 	if (why == NULL)
 		why = ended ? "it has ended" : "it has closed its output";
-	e->n_failed++;
-	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
+	back_off(e);
 	if (!s->was_ready && all_have_failed(s))
 		die("%s: %s before it was ready (%s)", name_of(e), why, how);
 	if (!s->draining)
@@ -220,6 +251,43 @@ qserve_engines_tend(struct qserve *s, double now)
 			    "ready", name_of(e), SILENT_S);
 			e->silent_at = 0;
 		}
+	}
+}
+
+double
+qserve_engine_owes(const struct qserve_engine *e, double now)
+{
+	return e->owes > 0 && now > e->owes ? now - e->owes : 0;
+}
+
+/* After so many seconds its answer does not come any more. */
+static double
+stall_s(const struct qserve_engine *e)
+{
+	return PASS_S + (double)e->server->stall_s *
+	    (e->computed ? 1 : FIRST_STALLS);
+}
+
+int
+qserve_engine_is_stuck(const struct qserve_engine *e, double now)
+{
+	return qserve_engine_owes(e, now) > PASS_S + stall_s(e) / 4;
+}
+
+void
+qserve_engines_watch(struct qserve *s, double now)
+{
+	struct qserve_engine *e;
+	char why[80];
+
+	for (e = s->engines; e != NULL; e = e->next) {
+		if (e->n_jobs > 0 && now > e->heard + PROBE_S)
+			qserve_engine_probe(e);
+		if (qserve_engine_owes(e, now) <= stall_s(e))
+			continue;
+		snprintf(why, sizeof why, "it has answered nothing for %.0f s",
+		    qserve_engine_owes(e, now));
+		lost(e, why);
 	}
 }
 
@@ -315,6 +383,7 @@ take_hello(struct qserve_engine *e, const struct qwen_event *ev)
 static int
 take_event(struct qserve_engine *e, const struct qwen_event *ev)
 {
+	e->heard = cli_now();
 	if (ev->kind == QWEN_EVENT_HELLO)
 		return take_hello(e, ev);
 	if (ev->kind != QWEN_EVENT_ERROR)

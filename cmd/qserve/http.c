@@ -4,6 +4,7 @@
  * nothing: sockets are accepted here and given to it, calls come back, and
  * connections that wait for an answer are suspended until there is some of it.
  */
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <errno.h>
@@ -19,6 +20,10 @@
 
 enum {
 	HEADERS_MAX = 64 << 10,		/* memory of a connection */
+	OWN_FDS = 20,			/* descriptors of listeners, files, ... */
+	ENGINE_FDS = 2,			/* and of an engine */
+	REST_S = 1,			/* before another try, where there are
+					   none left */
 	SWALLOW = 4,			/* times max_body, before we hang up */
 };
 
@@ -351,6 +356,7 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 	if (conn->next != NULL)
 		conn->next->prev = conn->prev;
 	s->n_conns--;
+	s->rest_until = 0;
 	free(conn);
 }
 
@@ -366,10 +372,40 @@ unescape(void *arg, struct MHD_Connection *mhd, char *path)
 	    MHD_http_unescape(path);
 }
 
+/*
+ * Clients and engines fit into the descriptors that a process may have: the limit
+ * is raised if that is allowed; else there are fewer clients.
+ */
+static void
+fit_descriptors(struct qserve *s)
+{
+	size_t n_engines = s->commands.n > 0 ? s->commands.n : 1;
+	uint64_t rest = OWN_FDS + ENGINE_FDS * n_engines, need = rest +
+	    s->max_connections;
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= need)
+		return;
+	r.rlim_cur = r.rlim_max < need ? r.rlim_max : (rlim_t)need;
+	setrlimit(RLIMIT_NOFILE, &r);
+	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= need)
+		return;
+	if (r.rlim_cur <= rest)
+		die("%llu file descriptors (ulimit -n) are too few: at least "
+		    "%llu are needed", (unsigned long long)r.rlim_cur,
+		    (unsigned long long)rest + 1);
+	s->max_connections = (unsigned)(r.rlim_cur - rest);
+	cli_note("at most %u clients at the same time: no more than %llu file "
+	    "descriptors are allowed (ulimit -n)", s->max_connections,
+	    (unsigned long long)r.rlim_cur);
+}
+
 void
 qserve_http_open(struct qserve *s)
 {
 	const union MHD_DaemonInfo *info;
+
+	fit_descriptors(s);
 
 	s->http = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
 	    MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
@@ -401,7 +437,11 @@ qserve_http_accept(struct qserve *s, int listener)
 
 	while (s->n_conns < s->max_connections) {
 		len = sizeof sa;
-		if ((fd = accept(listener, (struct sockaddr *)&sa, &len)) == -1)
+		fd = accept(listener, (struct sockaddr *)&sa, &len);
+		if (fd == -1 && (errno == EMFILE || errno == ENFILE ||
+		    errno == ENOMEM || errno == ENOBUFS))
+			s->rest_until = cli_now() + REST_S;
+		if (fd == -1)
 			return;
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == -1 ||
 		    fcntl(fd, F_SETFL, O_NONBLOCK) == -1)

@@ -14,6 +14,7 @@ enum {
 				   given to another */
 	REST_MAX = 4096,	/* bytes of a request beside its arrays and
 				   texts */
+	PASS_S = 2,		/* seconds that a pass may take */
 };
 
 /* ------------------------------------------------------------------- slots */
@@ -98,14 +99,27 @@ detach(struct qserve_job *j)
 
 /* ----------------------------------------------------------------- sending */
 
-/* The one with the least to do, for what it can do at a time. */
+/* An engine may be in a pass for as long as that, and answer then. */
+static int
+owes_long(const struct qserve_engine *e)
+{
+	return qserve_engine_owes(e, cli_now()) > PASS_S;
+}
+
+/*
+ * The one with the least to do, for what it can do at a time; one that owes an
+ * answer for long only if there is no other.
+ */
 static struct qserve_engine *
 idlest(const struct qserve *s)
 {
 	struct qserve_engine *e, *best = NULL;
 
 	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->ready && (best == NULL ||
+		if (!e->ready)
+			continue;
+		if (best == NULL || owes_long(best) > owes_long(e) ||
+		    (owes_long(best) == owes_long(e) &&
 		    e->n_jobs * best->hello.n_sequences <
 		    best->n_jobs * e->hello.n_sequences))
 			best = e;
@@ -120,8 +134,14 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	double left;
 
 	memset(&o, 0, sizeof o);
-	j->call->wants->order(j->call, j->i, &o);
-	if (j->call->deadline > 0 && !j->is_question) {
+	if (j->call != NULL)
+		j->call->wants->order(j->call, j->i, &o);
+	else
+		o.kind = QWEN_ORDER_STATS;
+	if (j->is_question) {
+		j->asked = cli_now();
+		e->owes = e->owes > 0 ? e->owes : j->asked;
+	} else if (j->call->deadline > 0) {
 		left = (j->call->deadline - cli_now()) * 1e3;
 		o.deadline_ms = left < 1 ? 1 : (uint64_t)left;
 	}
@@ -130,6 +150,9 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	snprintf(o.id, sizeof o.id, "%s", j->id);
 	j->engine = e;
 	j->n_sent++;
+	/* an idle one was silent for good reason */
+	if (e->jobs == NULL)
+		e->heard = cli_now();
 	j->next = e->jobs;
 	e->jobs = j;
 	e->n_jobs++;
@@ -246,18 +269,34 @@ qserve_jobs_new(struct qserve_call *c, size_t n,
 }
 
 size_t
-qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants)
+qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
+    double patience_s)
 {
 	struct qserve_engine *e;
 	size_t i = 0;
 
 	make_room(c, c->server->n_engines, wants);
+	c->asks_until = cli_now() + patience_s;
 	for (e = c->server->engines; e != NULL; e = e->next, i++) {
-		if (!e->ready)
-			continue;
-		send_job(e, make(c, i, 1));
+		if (e->ready && !owes_long(e))
+			send_job(e, make(c, i, 1));
 	}
+	if (c->n_left == 0)
+		qserve_jobs_cancel(c);
 	return c->n_left;
+}
+
+void
+qserve_engine_probe(struct qserve_engine *e)
+{
+	struct qserve_job *j;
+
+	if (!e->ready || e->owes > 0)
+		return;
+	j = cli_got(calloc(1, sizeof *j));
+	j->is_question = 1;
+	take_slot(e->server, j);
+	send_job(e, j);
 }
 
 void
@@ -273,6 +312,9 @@ qserve_job_cancel(struct qserve_job *j)
 		free_job(s, j);
 		return;
 	}
+	/* it is answered at once, or never */
+	if (j->is_question)
+		return;
 	for (e = s->engines; e != j->engine; e = e->next)
 		;
 	snprintf(o.id, sizeof o.id, "%s", j->id);
@@ -291,14 +333,32 @@ qserve_jobs_cancel(struct qserve_call *c)
 	free(c->jobs);
 	c->jobs = NULL;
 	c->n_jobs = 0;
+	c->asks_until = 0;
+}
+
+/* No engine runs any more, and none is started. */
+static int
+is_without(const struct qserve *s)
+{
+	const struct qserve_engine *e;
+
+	for (e = s->engines; e != NULL && e->pid == 0; e = e->next)
+		;
+	return s->draining && e == NULL;
 }
 
 void
 qserve_jobs_send(struct qserve *s)
 {
 	struct qserve_engine *e;
+	struct qserve_call *c;
 	struct qserve_job *j;
 
+	while (s->waiting != NULL && is_without(s)) {
+		c = s->waiting->call;
+		qserve_jobs_cancel(c);
+		c->wants->fail(c, "unavailable", "the server is ending");
+	}
 	while ((j = s->waiting) != NULL && (e = idlest(s)) != NULL) {
 		s->waiting = j->next;
 		send_job(j->call->prefers != NULL && j->call->prefers->ready ?
@@ -311,8 +371,17 @@ qserve_jobs_send(struct qserve *s)
 static void
 take_from(struct qserve_engine *e, struct qserve_job *j)
 {
+	const struct qserve_job *x;
+
 	unlink_job(&e->jobs, j);
 	e->n_jobs--;
+	if (!j->is_question)
+		return;
+	e->owes = 0;
+	for (x = e->jobs; x != NULL; x = x->next) {
+		if (x->is_question && (e->owes <= 0 || x->asked < e->owes))
+			e->owes = x->asked;
+	}
 }
 
 /* The engine ends, and this was not answered: it is as if it was gone. */
@@ -338,11 +407,13 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 	j->started |= ev->kind == QWEN_EVENT_STARTED;
 	j->told |= ev->kind != QWEN_EVENT_STARTED &&
 	    ev->kind != QWEN_EVENT_PROGRESS;
-	if (c != NULL && is_turned_away(ev)) {
+	if (c != NULL && !j->is_question && is_turned_away(ev)) {
 		take_from(e, j);
 		put_back(e->server, j);
 		return;
 	}
+	e->computed |= !j->is_question && ev->kind != QWEN_EVENT_STARTED &&
+	    ev->kind != QWEN_EVENT_END;
 	if (ev->kind == QWEN_EVENT_END || j->is_question) {
 		detach(j);
 		take_from(e, j);
@@ -380,6 +451,31 @@ end_question(struct qserve_job *j)
 
 	detach(j);
 	c->wants->event(c, j->i, &ev);
+}
+
+/* With the last one the call has other jobs, or none. */
+static void
+end_questions(struct qserve_call *c)
+{
+	size_t i, n = c->n_left;
+
+	for (i = 0; n > 0; i++) {
+		if (c->jobs[i] == NULL)
+			continue;
+		n--;
+		end_question(c->jobs[i]);
+	}
+}
+
+void
+qserve_questions_end(struct qserve *s, double now)
+{
+	struct qserve_call *c;
+
+	for (c = s->calls; c != NULL; c = c->next) {
+		if (c->asks_until > 0 && now >= c->asks_until)
+			end_questions(c);
+	}
 }
 
 void

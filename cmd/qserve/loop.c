@@ -29,6 +29,7 @@ enum {
 static void
 take_signal(struct qserve *s)
 {
+	struct qserve_engine *e;
 	char b[16];
 	size_t i;
 
@@ -39,9 +40,11 @@ take_signal(struct qserve *s)
 		qserve_http_accept(s, s->listener[i]);
 	s->draining = 1;
 	qserve_notify("STOPPING=1");
-	cli_note("ending when the %s under way are answered",
-	    cli_count(s->n_calls, "request"));
+	tool_tell_ending(s->n_calls, "answered");
 	qserve_unlisten(s);
+	/* whose clients need not be waited for */
+	for (e = s->engines; e != NULL; e = e->next)
+		qserve_engine_probe(e);
 }
 
 /* -------------------------------------------------------------------- poll */
@@ -72,7 +75,8 @@ gather(const struct qserve *s, struct polled *p)
 {
 	const struct qserve_engine *e;
 	const struct qserve_call *c;
-	int full = s->n_conns >= s->max_connections;
+	int full = s->n_conns >= s->max_connections ||
+	    s->rest_until > cli_now();
 	size_t i;
 
 	p->n = 0;
@@ -115,6 +119,8 @@ patience(const struct qserve *s)
 	int ms = least(qserve_http_patience(s),
 	    s->n_conns > 0 || s->busy_at > 0 || s->draining ? TICK_MS : -1);
 
+	if (s->rest_until > now)
+		ms = least(ms, wait_for(s->rest_until, now));
 	for (e = s->engines; e != NULL; e = e->next) {
 		if (e->pid == 0)
 			ms = least(ms, wait_for(e->start_at, now));
@@ -124,6 +130,8 @@ patience(const struct qserve *s)
 	for (c = s->calls; c != NULL; c = c->next) {
 		if (qserve_answer_due(c) > 0)
 			ms = least(ms, wait_for(qserve_answer_due(c), now));
+		if (c->asks_until > 0)
+			ms = least(ms, wait_for(c->asks_until, now));
 	}
 	return ms;
 }
@@ -178,6 +186,7 @@ attend(struct qserve *s, struct polled *p)
 		die("poll: %s", strerror(errno));
 	see_who_left(s, p);
 	read_engines(s, p);
+	qserve_questions_end(s, cli_now());
 	tell_streams(s);
 	if (p->fd[0].revents != 0)
 		take_signal(s);
@@ -277,6 +286,7 @@ qserve_run(struct qserve *s)
 		for (e = s->engines; e != NULL; e = e->next)
 			qserve_engine_write(e);
 		attend(s, &p);
+		qserve_engines_watch(s, now);
 		qserve_http_run(s);
 	}
 	free(p.fd);

@@ -5,6 +5,8 @@
 
 #include "qserve.h"
 
+enum { PATIENCE_S = 2 };	/* with engines that are asked */
+
 /* ------------------------------------------------------------------ counting */
 
 static const double bounds[QSERVE_BOUNDS] = { 0.005, 0.01, 0.025, 0.05, 0.1,
@@ -111,6 +113,11 @@ add_engines(struct qserve_call *c)
 	for (e = c->server->engines, n = 0; e != NULL; e = e->next, n++)
 		qwen_text_fmt(t, "qserve_engine_ready{engine=\"%zu\"} %d\n", n,
 		    e->ready);
+	head(t, "engine_silent_seconds", "gauge",
+	    "How long it owes an answer to a question.");
+	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
+		qwen_text_fmt(t, "qserve_engine_silent_seconds{engine=\"%zu\"} "
+		    "%.3f\n", i, qserve_engine_owes(e, cli_now()));
 	head(t, "engine_starts_total", "counter", "How often it was started.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_starts_total{engine=\"%zu\"} "
@@ -204,6 +211,6 @@ qserve_metrics(struct qserve_call *c)
 {
 	free(c->stats);
 	c->stats = cli_got(calloc(c->server->n_engines, sizeof *c->stats));
-	if (qserve_ask_all(c, &numbers) == 0)
+	if (qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
 		put(c);
 }

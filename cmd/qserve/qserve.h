@@ -41,6 +41,7 @@ struct qserve_job {
 						   its engine's */
 	struct qserve_call	*call;		/* NULL: nobody's */
 	size_t			 i;		/* which one of the call's */
+	double			 asked;		/* a question, then, by cli_now() */
 	size_t			 slot;		/* of the table of all */
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: it waits */
@@ -83,6 +84,11 @@ struct qserve_engine {
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
 	size_t			 n_jobs;
+	double			 heard;		/* when its last event came, or it
+						   was given work */
+	double			 owes;		/* since when, an answer to a
+						   question; 0: none */
+	int			 computed;	/* something, since its start */
 };
 
 /* ------------------------------------------------------------------ calls */
@@ -140,6 +146,9 @@ struct qserve_call {
 	int			 restarted;
 	const struct qserve_wants *chooses;	/* for what, while engines are */
 	size_t			 n_chooses;	/* asked, and how many jobs */
+	double			 asks_until;	/* by cli_now(): then it does with
+						   the answers that have come; 0: it
+						   asks nothing */
 	uint64_t		*has;		/* tokens, by each of them */
 	struct qserve_engine	*prefers;	/* or NULL */
 	double			 deadline;	/* by cli_now(); 0: none */
@@ -237,6 +246,9 @@ struct qserve {
 	const char		*listener_path[QSERVE_LISTENERS]; /* of a unix
 						   socket of ours, or NULL */
 	size_t			 n_listeners;
+	double			 rest_until;	/* when no descriptor was left,
+						   listeners rest so long, or until
+						   a connection closes */
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;
@@ -370,6 +382,20 @@ int qserve_engine_is_silent(const struct qserve_engine *e);
 void qserve_engine_read(struct qserve_engine *e);
 void qserve_engine_write(struct qserve_engine *e);
 
+/*
+ * Seconds that it owes an answer to a question, which engines answer between two
+ * passes; and whether that is so long that it seems to be stuck.
+ */
+double qserve_engine_owes(const struct qserve_engine *e, double now);
+int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
+
+/*
+ * Engines that are silent about their work are asked how they are; one that
+ * does not answer for --stall seconds is ended like one that died.  now is the
+ * time before the events were read that are there.
+ */
+void qserve_engines_watch(struct qserve *s, double now);
+
 /* A request to it. */
 void qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
 
@@ -389,12 +415,19 @@ void qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 
 /*
- * A question to every engine that is ready: how many there are.  It has the
- * number of the engine; in place of the answer of one that is gone there is an
+ * A question to every engine that is ready and owes no answer for long: how many
+ * these are.  It has the number of the engine.  In place of the answer of an
+ * engine that is gone, or does not answer within patience_s seconds, there is an
  * end.
  */
-size_t qserve_ask_all(struct qserve_call *c,
-    const struct qserve_wants *wants);
+size_t qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
+    double patience_s);
+
+/* Those answers that are not there in time are not waited for. */
+void qserve_questions_end(struct qserve *s, double now);
+
+/* A question to an engine that owes no answer, which shows whether it is alive. */
+void qserve_engine_probe(struct qserve_engine *e);
 
 /* Those of a call are nobody's, and their engines are told; or one of them. */
 void qserve_jobs_cancel(struct qserve_call *c);

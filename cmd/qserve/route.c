@@ -8,13 +8,26 @@
 static void
 health(struct qserve_call *c)
 {
-	const struct qserve_engine *e = c->server->engines;
+	size_t n_ready = 0, n_stuck = 0;
+	double now = cli_now();
+	struct qserve_engine *e;
+	const char *status;
 
-	while (e != NULL && !e->ready)
-		e = e->next;
-	qwen_text_fmt(&c->out, "{\"status\":\"%s\"}",
-	    c->server->draining ? "ending" : e == NULL ? "starting" : "ok");
-	qserve_done(c, c->server->draining || e == NULL ? 503 : 200);
+	for (e = c->server->engines; e != NULL; e = e->next) {
+		n_ready += (size_t)e->ready;
+		n_stuck += (size_t)qserve_engine_is_stuck(e, now);
+		/* for who asks next */
+		if (now > e->heard + 1)
+			qserve_engine_probe(e);
+	}
+	status = c->server->draining ? "ending" : n_ready == 0 ? "starting" :
+	    n_stuck == n_ready ? "stuck" : "ok";
+	qwen_text_fmt(&c->out, "{\"status\":\"%s\"", status);
+	if (n_stuck > 0)
+		qwen_text_fmt(&c->out, ",\"engines\":%zu,\"stuck\":%zu",
+		    n_ready, n_stuck);
+	qwen_text_str(&c->out, "}");
+	qserve_done(c, strcmp(status, "ok") == 0 ? 200 : 503);
 }
 
 static void

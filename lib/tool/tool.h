@@ -425,6 +425,12 @@ const char *tool_not_text(const void *p, size_t n, int nuls);
  */
 int tool_wake_open(void);
 
+/*
+ * A note that the server ends, and that it waits for n requests until they are
+ * "done" or "answered".
+ */
+void tool_tell_ending(size_t n, const char *what);
+
 /* ----------------------------------------------------------------- sockets */
 
 /*

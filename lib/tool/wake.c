@@ -22,6 +22,18 @@ on_signal(int sig)
 	errno = saved;
 }
 
+void
+tool_tell_ending(size_t n, const char *what)
+{
+	if (n == 0)
+		cli_note("ending: no request is under way");
+	else if (n == 1)
+		cli_note("ending when the request under way is %s", what);
+	else
+		cli_note("ending when the %zu requests under way are %s", n,
+		    what);
+}
+
 int
 tool_wake_open(void)
 {

@@ -125,4 +125,109 @@ for n in 1 3; do
 	end_server
 	is "$gone" 0 "and the server stays"
 done
+
+# -- engines that are silent: one of two does not hold up the requests of others
+long='"prompt":"And it came to pass","max_tokens":4000,"min_tokens":4000'
+begin() {
+	t=$(date +%s)
+}
+within() {	# SECONDS WORDS: that many since begin, at most
+	n=$(($(date +%s) - t))
+	[ "$n" -le "$1" ]
+	ok $? "$2: $n s"
+}
+serve --stall 4 --engine "$plain" --engine "$plain"
+until_stat engine_ready 2
+curl -s -m 60 -d "{$long}" "$URL/v1/completions" >one &
+one=$!
+until_stat engine_running 1
+post /v1/completions '{"prompt":"And","max_tokens":1}' >/dev/null
+first=$(engine_pid)
+kill -STOP "$first"
+begin
+for k in 1 2 3; do
+	post /v1/completions '{"prompt":"In the","max_tokens":2}' | jq -c .usage.completion_tokens
+done >got
+is "$(xargs <got)" "2 2 2" "one of two engines is stopped: the other one answers"
+get /metrics >got
+is "$(awk '/^qserve_engine_silent_seconds/ { n++; m += $2 > 0 } END { print n, m }' got)" "2 1" \
+    "and /metrics tells which one is silent"
+within 5 "all of that"
+i=0
+until [ $i -ge 200 ] || [ "$(get /health)" = '{"status":"ok","engines":2,"stuck":1}' ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+is "$(cat answer) $(cat code)" '{"status":"ok","engines":2,"stuck":1} 200' "so does /health"
+begin
+wait $one
+is "$(jq .usage.completion_tokens one)" 4000 \
+    "after --stall the engine is ended: what it worked on another one does"
+ok $(($(sed -n 's/.*it has answered nothing for \([0-9]*\) s (killed)/\1/p' log) < 6)) "when it was silent for so long"
+within 40 "that took"
+end_server
+is "$gone" 0 "the end"
+
+serve --stall 4 --draft none -t 1
+: >stream
+curl -sN -m 60 -d "{$long,\"stream\":true}" "$URL/v1/completions" >stream &
+one=$!
+i=0
+while ! grep -q data stream && [ $i -lt 600 ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+kill -STOP "$(engine_pid)"
+i=0
+begin
+until [ $i -ge 300 ] || [ "$(get /health)" = '{"status":"stuck","engines":1,"stuck":1}' ]; do
+	sleep 0.05
+	i=$((i + 1))
+done
+is "$(cat code)" 503 "the only engine is stopped: /health says so"
+end_server
+wait $one
+is "$gone $(sed -n '/"error"/s/^data: //p' stream | jq -r .error.code) $(tail -c 15 stream | xargs)" \
+    "0 unavailable data: [DONE]" "SIGTERM: nobody waits for it"
+within 20 "that took"
+
+# -- no descriptors: fewer clients at a time, no busy loop, and engines start again
+cat >idle.py <<'EOP'
+import os, socket, sys, time
+s = []
+for i in range(60):
+    c = socket.socket(socket.AF_UNIX)
+    c.setblocking(False)
+    c.connect('U')
+    s.append(c)
+used = lambda: sum(map(int, open('/proc/%s/stat' % sys.argv[1]).read().split()[13:15]))
+a = used()
+time.sleep(2)
+print(int(used() - a < 20))
+os.kill(int(sys.argv[2]), 9)
+time.sleep(2)
+EOP
+if [ -e /proc/self/stat ]; then
+	(
+		ulimit -n 40
+		exec qserve --listen unix:U -t 1 --no-store 2>log
+	) &
+	pid=$!
+	i=0
+	until curl -sf --unix-socket U http://localhost/health >/dev/null || [ $i -ge 200 ]; do
+		sleep 0.05
+		i=$((i + 1))
+	done
+	is "$(timeout 60 python3 idle.py $pid "$(engine_pid)")" 1 "60 clients, 40 descriptors: it rests"
+	is "$(curl -s -m 20 -d '{"prompt":"And","max_tokens":3}' --unix-socket U \
+	    http://localhost/v1/completions | jq .usage.completion_tokens)" 3 \
+	    "the engine was killed, and is there again"
+	is "$(grep -c 'at most 18 clients at the same time' log)" 1 "that there are fewer is told"
+	end_server
+	is "$gone" 0 "and the server stays"
+else
+	skip "descriptors" "no /proc"
+fi
+(ulimit -n 20; exec qserve --listen unix:U -t 1 --no-store) 2>err
+is "$? $(wc -l <err) $(grep -c 'ulimit -n' err)" "1 1 1" "too few of them: one line"
 done_testing

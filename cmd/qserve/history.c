@@ -29,6 +29,7 @@ enum {
 	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
 	HEAD = 64,		/* bytes of an entry in the file, before ids */
 	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
+	DAMAGES_MAX = 100,	/* places in it that are passed over */
 };
 
 #define MAGIC "qserveid"
@@ -45,6 +46,7 @@ struct entry {
 struct qserve_history {
 	const struct qwen_tok	*tok;
 	struct qwen_tok_decoder	*spell;
+	struct qwen_tok_decoder	*plain;		/* nothing for control tokens */
 	struct qwen_fp		 vocab;
 	struct entry		*bucket[BUCKETS];
 	struct entry		*oldest, *youngest;
@@ -119,6 +121,27 @@ bucket(struct qserve_history *h, const unsigned char key[16])
 }
 
 /* ------------------------------------------------------------------- entries */
+
+/*
+ * Whether all of these ids are of this vocabulary, and text.  A control token that
+ * a model has generated is text when its answer comes back: the ids of a prompt
+ * have those control tokens that its template writes, and no other.
+ */
+static int
+are_text(struct qserve_history *h, const int32_t *ids, size_t n)
+{
+	int32_t n_vocab = (int32_t)qwen_tok_n_vocab(h->tok);
+	struct qwen_str piece;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (ids[i] < 0 || ids[i] >= n_vocab ||
+		    qwen_tok_decoder_put(h->plain, ids[i], &piece, NULL) < 0 ||
+		    piece.len == 0)
+			return 0;
+	}
+	return 1;
+}
 
 static void
 drop_oldest(struct qserve_history *h)
@@ -235,14 +258,14 @@ encode_entry(const struct entry *e, struct qwen_text *t)
 static size_t
 decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 {
-	uint64_t n, n_vocab = qwen_tok_n_vocab(h->tok);
 	struct entry *e;
+	uint64_t n;
 	size_t i, size;
 
 	if (left < HEAD + 8 || memcmp(p, MAGIC, 8) != 0)
 		return 0;
 	n = qwen_le64(p + 8);
-	if (n > (left - HEAD - 8) / 4)
+	if (n > IDS_MAX || n > (left - HEAD - 8) / 4)
 		return 0;
 	size = HEAD + 4 * (size_t)n;
 	if (qwen_le64(p + size) != XXH3_64bits(p, size))
@@ -253,13 +276,10 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 	e->back = qwen_le64(p + 24);
 	memcpy(e->key, p + 32, 16);
 	memcpy(e->text, p + 48, 16);
-	for (i = 0; i < e->n; i++) {
+	for (i = 0; i < e->n; i++)
 		e->ids[i] = (int32_t)qwen_le32(p + HEAD + 4 * i);
-		/* of another vocabulary: its key is found by none of ours */
-		if (e->ids[i] < 0 || (uint64_t)e->ids[i] >= n_vocab)
-			break;
-	}
-	if (i == e->n)
+	/* that of another vocabulary is found by no key of ours */
+	if (are_text(h, e->ids, e->n))
 		insert(h, e);
 	else
 		free(e);
@@ -276,21 +296,62 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/* What is there, but for a torn end, which goes. */
+/* Where from at on the next entry may begin; n: nowhere. */
+static size_t
+next_magic(const char *s, size_t at, size_t n)
+{
+	while (at < n && (n - at < 8 || memcmp(s + at, MAGIC, 8) != 0))
+		at++;
+	return at;
+}
+
+/*
+ * The entries of a file; *end is where the last one ends.  How many damaged places
+ * were between them.
+ */
+static int
+read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
+{
+	int damages = 0, between = 0;
+	size_t at = 0, got;
+
+	*end = 0;
+	while (at < n && damages < DAMAGES_MAX) {
+		got = decode_entry(h, (const unsigned char *)s + at, n - at);
+		if (got > 0) {
+			*end = at += got;
+			between = damages;
+			continue;
+		}
+		at = next_magic(s, at + 1, n);
+		damages++;
+	}
+	return between;
+}
+
+/* What is there; a torn end goes, and damage before it. */
 static void
 read_file(struct qserve_history *h)
 {
 	struct qwen_text t = { 0 };
 	const struct entry *e;
-	size_t n, at = 0, got;
+	size_t n, end;
+	int damaged;
 	char *s = cli_read_fd(h->fd, h->path, CLI_FILE_MAX, &n);
 
-	while ((got = decode_entry(h, (unsigned char *)s + at, n - at)) > 0)
-		at += got;
+	if (n > 0 && memcmp(s, MAGIC, n < 8 ? n : 8) != 0) {
+		give_up(h, "it is another file, and left as it is");
+		free(s);
+		return;
+	}
+	damaged = read_entries(h, s, n, &end);
 	free(s);
-	if (at < n && ftruncate(h->fd, (off_t)at) == -1)
+	if (damaged > 0)
+		cli_note("%s: entries in it are damaged; the others are kept",
+		    h->path);
+	else if (end < n && ftruncate(h->fd, (off_t)end) == -1)
 		give_up(h, strerror(errno));
-	if (n < FILE_MAX || h->fd == -1)
+	if ((n < FILE_MAX && damaged == 0) || h->fd == -1)
 		return;
 	for (e = h->oldest; e != NULL; e = e->younger)
 		encode_entry(e, &t);
@@ -298,7 +359,24 @@ read_file(struct qserve_history *h)
 	if (cli_replace_file(h->path, &t, &cli_err) < 0)
 		cli_note("%s: %s", h->path, cli_err.msg);
 	qwen_text_fini(&t);
-	h->fd = open(h->path, O_RDWR | O_APPEND | O_CLOEXEC);
+	h->fd = open(h->path, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Whoever can write in the store could make the file a name of another one. */
+static const char *
+is_not_ours(int fd)
+{
+	struct stat st;
+
+	if (fd == -1)
+		return errno == ELOOP ? "it is a symbolic link" :
+		    strerror(errno);
+	if (fstat(fd, &st) == -1)
+		return strerror(errno);
+	return !S_ISREG(st.st_mode) || st.st_size > CLI_FILE_MAX ?
+	    "it is no such file" : st.st_uid != geteuid() ?
+	    "it is another user's" : st.st_nlink != 1 ?
+	    "it has another name as well" : NULL;
 }
 
 void
@@ -307,22 +385,23 @@ qserve_history_open(struct qserve_history **out, const char *store,
     const struct qwen_fp *vocab)
 {
 	struct qserve_history *h = *out = cli_got(calloc(1, sizeof *h));
-	struct stat st;
+	const char *wrong;
 
 	h->tok = tok;
 	h->spell = spell;
 	h->vocab = *vocab;
 	h->fd = -1;
+	cli_must(NULL, qwen_tok_decoder_new(&h->plain, tok, QWEN_TOK_BYTES,
+	    &cli_err));
 	if (store == NULL)
 		return;
 	h->path = cli_format("%s/qserve.ids", store);
 	/* the engine may not have begun */
 	mkdir(store, 0777);
-	h->fd = open(h->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-	if (h->fd == -1 || fstat(h->fd, &st) == -1)
-		give_up(h, strerror(errno));
-	else if (!S_ISREG(st.st_mode) || st.st_size > CLI_FILE_MAX)
-		give_up(h, "it is no such file");
+	h->fd = open(h->path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW |
+	    O_NONBLOCK | O_CLOEXEC, 0600);
+	if ((wrong = is_not_ours(h->fd)) != NULL)
+		give_up(h, wrong);
 	else
 		read_file(h);
 }
@@ -336,6 +415,7 @@ qserve_history_close(struct qserve_history *h)
 		drop_oldest(h);
 	if (h->fd != -1)
 		close(h->fd);
+	qwen_tok_decoder_free(h->plain);
 	free(h->path);
 	free(h);
 }
@@ -595,7 +675,8 @@ qserve_history_add(struct qserve_history *h,
 	struct entry *e;
 	size_t i;
 
-	if (about->turn == NULL || n == 0 || n > IDS_MAX)
+	if (about->turn == NULL || n == 0 || n > IDS_MAX ||
+	    !are_text(h, ids, n))
 		return;
 	for (i = 0; i < n && qwen_tok_decoder_put(h->spell, ids[i], &piece,
 	    NULL) == 0; i++)

@@ -157,16 +157,73 @@ set -- $(spelled)
 end_server
 cmp store/qserve.ids whole
 ok $? "and it is written again"
-head -c 5000 "$QWEN_MODEL" >store/qserve.ids
+# two entries, of which the first one is damaged
+{ cat whole; cat whole; } >two
+printf x | dd of=two bs=1 seek=70 conv=notrunc 2>dd.err
+cp two store/qserve.ids
 serve --store store
-set -- $(spelled)
-is "$(cat code)" 200 "a file that is none of ours"
 end_server
-rm store/qserve.ids
-ln -s /dev/full store/qserve.ids
-serve --store store
-set -- $(spelled)
-is "$(cat code) $(($1 - $2 <= 20)) $(grep -c 'are not kept there' log)" "200 1 1" \
-    "what is no file: told once, and it goes on"
+cmp store/qserve.ids whole
+ok $? "damage in the first entry loses that one alone"
+is "$(grep -c 'entries in it are damaged' log)" 1 "and it is told"
+# what has that name and is another file is as it was before, and that is told
+seq 1000 >victim
+# planted HOW WORDS: by that command
+planted() {
+	rm -f store/qserve.ids
+	eval "$1"
+	serve --store store
+	set -- "$2" $(spelled)
+	is "$(cat code) $(($2 - $3 <= 20)) $(grep -c 'are not kept there' log)" "200 1 1" \
+	    "$1: told once, and it goes on"
+	end_server
+	seq 1000 | cmp - victim
+	ok $? "$1: it is as it was"
+}
+planted 'cp victim store/qserve.ids' "a file that is none of ours"
+seq 1000 | cmp - store/qserve.ids
+ok $? "which stays"
+planted 'ln -s ../victim store/qserve.ids' "a link to another file"
+planted 'ln victim store/qserve.ids' "another name of a file"
+planted 'ln -s /dev/full store/qserve.ids' "what is no file"
+planted 'mkfifo store/qserve.ids' "a fifo"
+rm -f store/qserve.ids
+
+# -- control tokens that a model has generated are text when the answer comes back
+serve --template qwen3 --store store
+id_of() {
+	post /tokenize "{\"content\":\"$1\"}" | jq '.tokens[0]'
+}
+u='{"role":"user","content":"hello there"}'
+im=$(post /tokenize "{\"messages\":[$u]}" | jq '.tokens[0]')
+bias="\"$im\":100,\"$(id_of t)\":99,\"$(id_of h)\":99"
+# what it says is seen by its length: control tokens have no text in an answer
+seed=0
+: >said
+until grep -q 'th.*<|im_start|>\|<|im_start|>.*th' said || [ $seed = 20 ]; do
+	seed=$((seed + 1))
+	k=0
+	: >said
+	until grep -q 'th.*<|im_start|>\|<|im_start|>.*th' said || [ $k = 12 ]; do
+		k=$((k + 1))
+		post /v1/chat/completions "{\"messages\":[$u],\"max_tokens\":$k,
+		    \"temperature\":1,\"seed\":$seed,\"logit_bias\":{$bias}}" |
+		    jq -rj '.choices[0].message.content' >now
+		[ "$(wc -c <now)" = "$(sed 's/<|im_start|>//g' said | tr -d '\n' | wc -c)" ] &&
+		    printf '<|im_start|>' >>said || tail -c 1 now >>said
+	done
+done
+grep -q 'th.*<|im_start|>\|<|im_start|>.*th' said
+ok $? "a model that says <|im_start|>, and t and h for th: $(cat said)"
+jq -nc --rawfile said said --argjson u "$u" '{messages: [$u, {role: "assistant",
+    content: ($said | rtrimstr("\n"))}, {role: "user", content: "and?"}]}' >back
+# how many control tokens of that name the prompt has
+count() {
+	post /tokenize <back | jq "[.tokens[] | select(. == $im)] | length"
+}
+is "$(count)" 4 "they are not read as control tokens"
+end_server
+serve --template qwen3 --store store
+is "$(count)" 4 "nor after a restart"
 end_server
 done_testing

@@ -317,7 +317,10 @@ put_model_info(struct qwen_text *t, const struct qserve *s, int all)
 	qwen_text_fmt(t, ",\"model_info\":{\"%s\":%llu", count,
 	    (unsigned long long)n_parameters(s));
 	for (i = 0; (kv = qwen_gguf_kv(s->gguf, i)) != NULL; i++) {
-		key = cli_format("%.*s", (int)kv->key.len, kv->key.s);
+		if ((key = strndup(kv->key.s, kv->key.len)) == NULL) {
+			t->failed = 1;
+			return;
+		}
 		/* the template has a field of its own; Ollama shows no
 		   arrays of arrays */
 		if (strcmp(key, count) != 0 && kv->elem != QWEN_GGUF_ARRAY &&
@@ -353,19 +356,21 @@ put_details(struct qwen_text *t, const struct qserve *s)
 static void
 put_listed(struct qwen_text *t, const struct qserve *s, const char *name)
 {
-	char *full = cli_format("%s%s", name, strchr(name, ':') != NULL ? "" :
-	    ":latest");
+	struct qwen_text full = { 0 };
 
+	qwen_text_str(&full, name);
+	qwen_text_str(&full, strchr(name, ':') != NULL ? "" : ":latest");
+	t->failed |= full.failed;
 	qwen_text_str(t, "{\"name\":");
-	put_str(t, full);
+	qwen_text_json(t, full.s, full.n);
 	qwen_text_str(t, ",\"model\":");
-	put_str(t, full);
+	qwen_text_json(t, full.s, full.n);
+	qwen_text_fini(&full);
 	qwen_text_fmt(t, ",\"size\":%llu,\"digest\":\"",
 	    (unsigned long long)file_bytes(s));
 	put_fp(t, &s->header.model);
 	qwen_text_str(t, "\"");
 	put_details(t, s);
-	free(full);
 }
 
 void

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "qserve.h"
 
 enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
@@ -18,25 +19,26 @@ enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
 
 /* ------------------------------------------------------------------ orders */
 
-/* The sampler of an answer as an engine takes it. */
-static const char *
-describe(struct qserve_call *c, size_t i)
+/* The sampler of an answer as an engine takes it, or NULL; -1: no memory. */
+static int
+describe(struct qserve_call *c, size_t i, char **out)
 {
 	struct qwen_sampler *s = tool_service_nth(c->sampler, i % c->q->n);
 	struct qwen_text *t = &c->sampling;
 	size_t n;
 
+	*out = NULL;
 	if (s == NULL)
-		return NULL;
+		return 0;
 	qwen_text_fini(t);
 	n = qwen_sampler_describe(s, NULL, 0) + 1;
-	t->s = cli_got(malloc(n));
-	qwen_sampler_describe(s, t->s, n);
+	if ((*out = t->s = malloc(n)) != NULL)
+		qwen_sampler_describe(s, t->s, n);
 	qwen_sampler_free(s);
-	return t->s;
+	return *out != NULL ? 0 : -1;
 }
 
-static void
+static int
 make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	struct qwen_request *q = c->q;
@@ -52,7 +54,6 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->max = q->max > 0 ? q->max : 1;
 	o->logprobs = q->logprobs;
 	o->n_top = q->n_top;
-	o->sampling = (char *)(uintptr_t)describe(c, i);
 	o->grammar = c->grammar;
 	o->n_grammar = c->n_grammar;
 	o->bias_ids = q->bias_id;
@@ -60,6 +61,7 @@ make_order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->n_bias = q->n_bias;
 	o->ending = q->ending;
 	o->n_ending = q->ending != NULL ? q->n_ending : 0;
+	return describe(c, i, &o->sampling);
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -255,7 +257,18 @@ end_answer(struct qserve_call *c, size_t i, const char *finish)
 		step(c, 1);
 }
 
-/* So that they are found when the text comes back. */
+static void
+forget(struct qserve_call *c)
+{
+	size_t i;
+
+	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
+		free(c->made[i].id);
+	free(c->made);
+	c->made = NULL;
+}
+
+/* So that they are found when the text comes back, if there is the memory. */
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {
@@ -264,8 +277,10 @@ note_id(struct qserve_call *c, size_t i, int32_t id)
 	if (c->made == NULL)
 		return;
 	all = &c->made[i];
-	cli_grow(&all->id, &all->cap, all->n + 1, sizeof *all->id);
-	all->id[all->n++] = id;
+	if (qwen_grow(&all->id, &all->cap, all->n + 1, sizeof *all->id) < 0)
+		forget(c);
+	else
+		all->id[all->n++] = id;
 }
 
 /* The last one is no text where it is what ended it. */
@@ -441,7 +456,7 @@ qserve_answer(struct qserve_call *c)
 		return;
 	}
 	if (c->about.turn != NULL && s->history != NULL)
-		c->made = cli_got(calloc(c->q->n_answers, sizeof *c->made));
+		c->made = calloc(c->q->n_answers, sizeof *c->made);
 	if (c->q->echo)
 		qserve_echo(c);
 	else
@@ -471,20 +486,15 @@ qserve_answer_generate(struct qserve_call *c)
 void
 qserve_answer_fini(struct qserve_call *c)
 {
-	size_t i;
-
 	qserve_vectors_fini(c);
 	qserve_rank_fini(c);
-	for (i = 0; c->made != NULL && i < c->q->n_answers; i++)
-		free(c->made[i].id);
-	free(c->made);
+	forget(c);
 	free(c->about.turn);
 	qwen_sse_free(c->sse);
 	qwen_request_free(c->q);
 	qwen_sampler_free(c->sampler);
 	qwen_text_fini(&c->sampling);
 	free(c->grammar);
-	c->made = NULL;
 	memset(&c->about, 0, sizeof c->about);
 	c->sse = NULL;
 	c->q = NULL;

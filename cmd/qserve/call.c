@@ -143,7 +143,14 @@ qserve_done(struct qserve_call *c, int status)
 	if (c->retry_s == 0 && (status == 429 || status == 503 ||
 	    status == 529))
 		c->retry_s = 1;
-	c->status = c->out.failed ? 500 : status;
+	c->status = status;
+	if (c->out.failed) {
+		c->status = 500;
+		c->type = NULL;
+		qwen_text_fini(&c->out);
+		qwen_error_body(c->form, 500, "out_of_memory", NULL,
+		    "out of memory", &c->out);
+	}
 	qserve_wake(c);
 }
 

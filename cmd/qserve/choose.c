@@ -22,16 +22,18 @@ enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
 #define WAIT_MAX_S 2.0
 
 /* With the tokens of the call's first job. */
-static void
+static int
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	struct qwen_order first = { 0 };
 
 	(void)i;
-	c->chooses->order(c, 0, &first);
+	if (c->chooses->order(c, 0, &first) < 0)
+		return -1;
 	o->kind = QWEN_ORDER_CACHED;
 	o->tokens = first.tokens;
 	o->n = first.n;
+	return 0;
 }
 
 /* NULL: none has answered. */
@@ -94,12 +96,13 @@ qserve_choose(struct qserve_call *c, size_t n,
 		n_ready += (size_t)e->ready;
 	if (n_ready < 2)
 		return 0;
-	wants->order(c, 0, &first);
+	free(c->has);
+	c->has = calloc(c->server->n_engines, sizeof *c->has);
+	if (c->has == NULL || wants->order(c, 0, &first) < 0)
+		return 0;
 	wait = WAIT_S + WAIT_TOKEN_S * (double)first.n;
 	c->chooses = wants;
 	c->n_chooses = n;
-	free(c->has);
-	c->has = cli_got(calloc(c->server->n_engines, sizeof *c->has));
 	for (i = 0; i < c->server->n_engines; i++)
 		c->has[i] = NOT_TOLD;
 	return qserve_ask_all(c, &questions, wait < WAIT_MAX_S ? wait :

@@ -28,7 +28,7 @@ put(struct qserve_call *c, size_t prompt, const struct qwen_likely *token,
 	return 0;
 }
 
-static void
+static int
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	const struct qwen_ids *p = &c->q->prompt[i];
@@ -40,6 +40,7 @@ order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->from = p->n > 1;
 	o->logprobs = p->n > 1;
 	o->n_top = p->n > 1 ? c->q->n_top : 0;
+	return 0;
 }
 
 static void

@@ -73,7 +73,7 @@ make_pipe(int fd[2], int ours)
 	    fcntl(fd[ours], F_SETFL, O_NONBLOCK) == -1 ? -1 : 0;
 }
 
-static void
+static int
 greet(struct qserve_engine *e)
 {
 	const struct qwen_header *h = &e->server->header;
@@ -83,7 +83,7 @@ greet(struct qserve_engine *e)
 	o.hello.has_model = !e->server->makes_weights;
 	o.hello.vocab = h->vocab;
 	o.hello.model = h->model;
-	qserve_engine_send(e, &o);
+	return qserve_engine_send(e, &o);
 }
 
 static const char *
@@ -148,7 +148,6 @@ start(struct qserve_engine *e)
 	e->from = out[0];
 	e->n_started++;
 	e->silent_at = cli_now() + SILENT_S;
-	greet(e);
 }
 
 /* Its end, and how that came, for people; 0 if it is as it should be. */
@@ -244,8 +243,11 @@ qserve_engines_tend(struct qserve *s, double now)
 	struct qserve_engine *e;
 
 	for (e = s->engines; e != NULL; e = e->next) {
-		if (e->pid == 0 && e->start_at <= now && !s->draining)
+		if (e->pid == 0 && e->start_at <= now && !s->draining) {
 			start(e);
+			if (e->pid != 0 && greet(e) < 0)
+				lost(e, "out of memory");
+		}
 		if (qserve_engine_is_silent(e) && e->silent_at <= now) {
 			cli_note("%s: after %d s it has not said that it is "
 			    "ready", name_of(e), SILENT_S);
@@ -293,14 +295,20 @@ qserve_engines_watch(struct qserve *s, double now)
 
 /* ------------------------------------------------------------------ requests */
 
-void
+int
 qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o)
 {
+	size_t n = e->unsent.n;
+
 	if (e->to == -1)
-		return;
+		return 0;
 	qwen_order_encode(o, &e->unsent, 0);
-	if (e->unsent.failed)
-		die("out of memory");
+	if (!e->unsent.failed)
+		return 0;
+	/* as it was */
+	e->unsent.failed = 0;
+	e->unsent.n = n;
+	return -1;
 }
 
 void
@@ -429,8 +437,10 @@ qserve_engine_read(struct qserve_engine *e)
 	ssize_t n;
 
 	while (e->from != -1 && all < READ_MAX) {
-		if ((p = qwen_inbox_room(&e->inbox, &room)) == NULL)
-			die("out of memory");
+		if ((p = qwen_inbox_room(&e->inbox, &room)) == NULL) {
+			lost(e, "out of memory");
+			return;
+		}
 		n = read(e->from, p, room);
 		if (n == -1 && errno == EINTR)
 			continue;

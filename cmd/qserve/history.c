@@ -686,7 +686,10 @@ qserve_history_add(struct qserve_history *h,
 		qwen_text_fini(&text);
 		return;
 	}
-	e = cli_got(malloc(sizeof *e + n * sizeof *ids));
+	if ((e = malloc(sizeof *e + n * sizeof *ids)) == NULL) {
+		qwen_text_fini(&text);
+		return;
+	}
 	memcpy(e->key, about->key, 16);
 	put_hash(e->text, XXH3_128bits(text.s, text.n));
 	e->n_bytes = text.n;

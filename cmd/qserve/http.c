@@ -146,6 +146,8 @@ take(struct qserve_call *c, const char *data, size_t n)
 		too_large(c);
 	else
 		qwen_text_add(&c->body, data, n);
+	if (c->body.failed)
+		qserve_error(c, 500, "out_of_memory", "out of memory");
 	return MHD_YES;
 }
 
@@ -278,7 +280,9 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *url,
 	size_t had = *n;
 
 	if (c == NULL) {
-		if ((*call = c = qserve_call_new(s, conn, method, url)) == NULL)
+		/* there was no memory for the one or the other */
+		if (conn == NULL || (*call = c = qserve_call_new(s, conn,
+		    method, url)) == NULL)
 			return MHD_NO;
 		MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
 		    s->stall_s);
@@ -340,7 +344,9 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 	struct qserve_conn *conn = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		*context = conn = cli_got(calloc(1, sizeof *conn));
+		*context = conn = calloc(1, sizeof *conn);
+		if (conn == NULL)
+			return;
 		conn->mhd = mhd;
 		conn->fd = MHD_get_connection_info(mhd,
 		    MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -352,11 +358,13 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **context,
 		s->n_conns++;
 		return;
 	}
+	s->rest_until = 0;
+	if (conn == NULL)
+		return;
 	*(conn->prev != NULL ? &conn->prev->next : &s->conns) = conn->next;
 	if (conn->next != NULL)
 		conn->next->prev = conn->prev;
 	s->n_conns--;
-	s->rest_until = 0;
 	free(conn);
 }
 
@@ -416,6 +424,8 @@ qserve_http_open(struct qserve *s)
 	    MHD_OPTION_CONNECTION_LIMIT, s->max_connections,
 	    MHD_OPTION_CONNECTION_TIMEOUT, s->idle_s,
 	    MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+	if (s->http == NULL && errno == ENOMEM)
+		die("out of memory");
 	if (s->http == NULL)
 		die("libmicrohttpd cannot be used here: %s", strerror(errno));
 	info = MHD_get_daemon_info(s->http, MHD_DAEMON_INFO_EPOLL_FD);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "qserve.h"
 
 enum {
@@ -19,23 +20,28 @@ enum {
 
 /* ------------------------------------------------------------------- slots */
 
-/* A place in the table, by which events find their job. */
-static void
-take_slot(struct qserve *s, struct qserve_job *j)
+/* A job with a place in the table, by which events find it; or NULL. */
+static struct qserve_job *
+new_job(struct qserve *s, int is_question)
 {
+	struct qserve_job *j = calloc(1, sizeof *j);
 	size_t i;
 
 	for (i = 0; i < s->n_slots && s->slot[i] != NULL; i++)
 		;
-	if (i == s->n_slots) {
-		cli_grow(&s->slot, &s->cap_slots, i + 1, sizeof *s->slot);
-		s->n_slots++;
+	if (j == NULL || (i == s->n_slots && qwen_grow(&s->slot, &s->cap_slots,
+	    i + 1, sizeof *s->slot) < 0)) {
+		free(j);
+		return NULL;
 	}
+	s->n_slots += i == s->n_slots;
+	j->is_question = is_question;
 	s->slot[i] = j;
 	s->n_jobs += !j->is_question;
 	j->slot = i;
 	snprintf(j->id, sizeof j->id, "%zu.%llu", i,
 	    (unsigned long long)++s->n_made);
+	return j;
 }
 
 static void
@@ -127,27 +133,31 @@ idlest(const struct qserve *s)
 	return best;
 }
 
-static void
+/* -1: there is not the memory. */
+static int
 send_job(struct qserve_engine *e, struct qserve_job *j)
 {
 	struct qwen_order o;
 	double left;
 
 	memset(&o, 0, sizeof o);
-	if (j->call != NULL)
-		j->call->wants->order(j->call, j->i, &o);
-	else
+	if (j->call == NULL)
 		o.kind = QWEN_ORDER_STATS;
-	if (j->is_question) {
-		j->asked = cli_now();
-		e->owes = e->owes > 0 ? e->owes : j->asked;
-	} else if (j->call->deadline > 0) {
+	else if (j->call->wants->order(j->call, j->i, &o) < 0)
+		return -1;
+	if (!j->is_question && j->call->deadline > 0) {
 		left = (j->call->deadline - cli_now()) * 1e3;
 		o.deadline_ms = left < 1 ? 1 : (uint64_t)left;
 	}
 	/* an older engine would refuse it */
 	o.progress = o.progress && e->hello.tells_progress;
 	snprintf(o.id, sizeof o.id, "%s", j->id);
+	if (qserve_engine_send(e, &o) < 0)
+		return -1;
+	if (j->is_question) {
+		j->asked = cli_now();
+		e->owes = e->owes > 0 ? e->owes : j->asked;
+	}
 	j->engine = e;
 	j->n_sent++;
 	/* an idle one was silent for good reason */
@@ -156,7 +166,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	j->next = e->jobs;
 	e->jobs = j;
 	e->n_jobs++;
-	qserve_engine_send(e, &o);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ making */
@@ -173,38 +183,55 @@ n_running_max(const struct qserve *s)
 	return n;
 }
 
-static void
+static int
 make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 {
 	c->wants = wants;
-	c->jobs = cli_got(calloc(n, sizeof(struct qserve_job *)));
-	c->n_jobs = n;
+	c->jobs = calloc(n, sizeof(struct qserve_job *));
+	c->n_jobs = c->jobs != NULL ? n : 0;
 	c->n_left = 0;
+	return c->jobs != NULL ? 0 : -1;
 }
 
-/* One that is with no engine yet. */
+/* One that is with no engine yet, or NULL. */
 static struct qserve_job *
 make(struct qserve_call *c, size_t i, int is_question)
 {
-	struct qserve_job *j = c->jobs[i] = cli_got(calloc(1, sizeof *j));
+	struct qserve_job *j = new_job(c->server, is_question);
 
+	if (j == NULL)
+		return NULL;
+	c->jobs[i] = j;
 	j->call = c;
 	j->i = i;
-	j->is_question = is_question;
 	c->n_left++;
-	take_slot(c->server, j);
 	return j;
+}
+
+/* Its jobs end, and it does. */
+static void
+fail_for_memory(struct qserve_call *c)
+{
+	qserve_jobs_cancel(c);
+	c->wants->fail(c, "out_of_memory", "out of memory");
 }
 
 void
 qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants)
 {
+	int rc = make_room(c, n, wants);
+	struct qserve_job *j;
 	size_t i;
 
-	make_room(c, n, wants);
-	for (i = 0; i < n; i++)
-		append(c->server, make(c, i, 0));
+	for (i = 0; rc == 0 && i < n; i++) {
+		if ((j = make(c, i, 0)) != NULL)
+			append(c->server, j);
+		else
+			rc = -1;
+	}
+	if (rc < 0)
+		fail_for_memory(c);
 }
 
 static size_t
@@ -230,7 +257,10 @@ can_be_sent(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 
 	for (i = 0; i < n; i++) {
 		memset(&o, 0, sizeof o);
-		wants->order(c, i, &o);
+		if (wants->order(c, i, &o) < 0) {
+			wants->fail(c, "out_of_memory", "out of memory");
+			return 0;
+		}
 		if (n_ctx > 0 && o.n > n_ctx) {
 			qwen_refuse_length(&no, NULL, o.n, 0, n_ctx);
 			wants->fail(c, no.code, no.err.msg);
@@ -273,13 +303,18 @@ qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
     double patience_s)
 {
 	struct qserve_engine *e;
+	struct qserve_job *j;
 	size_t i = 0;
 
-	make_room(c, c->server->n_engines, wants);
+	if (make_room(c, c->server->n_engines, wants) < 0)
+		return 0;
 	c->asks_until = cli_now() + patience_s;
 	for (e = c->server->engines; e != NULL; e = e->next, i++) {
-		if (e->ready && !owes_long(e))
-			send_job(e, make(c, i, 1));
+		if (!e->ready || owes_long(e) || (j = make(c, i, 1)) == NULL ||
+		    send_job(e, j) == 0)
+			continue;
+		detach(j);
+		free_job(c->server, j);
 	}
 	if (c->n_left == 0)
 		qserve_jobs_cancel(c);
@@ -291,12 +326,9 @@ qserve_engine_probe(struct qserve_engine *e)
 {
 	struct qserve_job *j;
 
-	if (!e->ready || e->owes > 0)
-		return;
-	j = cli_got(calloc(1, sizeof *j));
-	j->is_question = 1;
-	take_slot(e->server, j);
-	send_job(e, j);
+	if (e->ready && e->owes <= 0 &&
+	    (j = new_job(e->server, 1)) != NULL && send_job(e, j) < 0)
+		free_job(e->server, j);
 }
 
 void
@@ -361,8 +393,14 @@ qserve_jobs_send(struct qserve *s)
 	}
 	while ((j = s->waiting) != NULL && (e = idlest(s)) != NULL) {
 		s->waiting = j->next;
-		send_job(j->call->prefers != NULL && j->call->prefers->ready ?
-		    j->call->prefers : e, j);
+		c = j->call;
+		if (c->prefers != NULL && c->prefers->ready)
+			e = c->prefers;
+		if (send_job(e, j) == 0)
+			continue;
+		detach(j);
+		free_job(s, j);
+		fail_for_memory(c);
 	}
 }
 

@@ -58,7 +58,6 @@ struct polled {
 static void
 want(struct polled *p, int fd, short events)
 {
-	cli_grow(&p->fd, &p->cap, p->n + 1, sizeof *p->fd);
 	p->fd[p->n++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
@@ -275,6 +274,9 @@ qserve_run(struct qserve *s)
 	double now, looked = 0;
 
 	s->wake = tool_wake_open();
+	/* for all at once, so that it never fails later */
+	cli_grow(&p.fd, &p.cap, 2 + s->n_listeners + 2 * s->n_engines +
+	    s->max_connections, sizeof *p.fd);
 	while (!is_over(s, now = cli_now())) {
 		qserve_engines_tend(s, now);
 		if (now >= looked + (s->draining ? 0.01 : 1)) {

@@ -174,12 +174,13 @@ put(struct qserve_call *c)
 
 /* ------------------------------------------------------------------- engines */
 
-static void
+static int
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	(void)c;
 	(void)i;
 	o->kind = QWEN_ORDER_STATS;
+	return 0;
 }
 
 static void
@@ -210,7 +211,7 @@ void
 qserve_metrics(struct qserve_call *c)
 {
 	free(c->stats);
-	c->stats = cli_got(calloc(c->server->n_engines, sizeof *c->stats));
-	if (qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
+	c->stats = calloc(c->server->n_engines, sizeof *c->stats);
+	if (c->stats == NULL || qserve_ask_all(c, &numbers, PATIENCE_S) == 0)
 		put(c);
 }

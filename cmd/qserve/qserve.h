@@ -54,8 +54,11 @@ struct qserve_job {
 
 /* What a call makes of its jobs, by their numbers. */
 struct qserve_wants {
-	/* all but the id; what it borrows lives until the next call of it */
-	void	(*order)(struct qserve_call *c, size_t i,
+	/*
+	 * All but the id: 0, or -1 where there is not the memory.  What it
+	 * borrows lives until the next call of it.
+	 */
+	int	(*order)(struct qserve_call *c, size_t i,
 		    struct qwen_order *o);
 	/* what came; an end is the last */
 	void	(*event)(struct qserve_call *c, size_t i,
@@ -396,8 +399,8 @@ int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
  */
 void qserve_engines_watch(struct qserve *s, double now);
 
-/* A request to it. */
-void qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
+/* A request to it; -1: there is not the memory. */
+int qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
 
 /* No more requests; then wait for the end of all. */
 void qserve_engines_drain(struct qserve *s);

@@ -43,7 +43,7 @@ fail(struct qserve_call *c, const char *code, const char *message)
 	put_body(c);
 }
 
-static void
+static int
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	struct qserve_ranker *k = c->server->ranker;
@@ -55,6 +55,7 @@ order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->from = p->n - 1;
 	o->logits = k->word;
 	o->n_logits = k->n_classes > 0 ? 0 : 2;
+	return 0;
 }
 
 static void
@@ -90,10 +91,10 @@ qserve_rank(struct qserve_call *c)
 		return;
 	}
 	k->with.n_ctx = (size_t)qserve_n_ctx(c->server);
-	c->ranking = r = cli_got(calloc(1, sizeof *r));
-	if (qwen_rerank_parse(&r->q, &k->with, c->body.s, c->body.n,
-	    &err) < 0) {
-		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+	c->ranking = r = calloc(1, sizeof *r);
+	if (r == NULL || qwen_rerank_parse(&r->q, &k->with, c->body.s,
+	    c->body.n, &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
 	}
 	if (r->q.rank.no.err.code != 0) {
@@ -104,8 +105,11 @@ qserve_rank(struct qserve_call *c)
 		cli_note("/v1/rerank: this model was not trained to rank; "
 		    "asking it for yes or no, which says little");
 	k->untrained = 0;
-	r->score = cli_got(calloc(r->q.rank.n + 1, sizeof *r->score));
-	qserve_jobs_new(c, r->q.rank.n, &wants);
+	r->score = calloc(r->q.rank.n + 1, sizeof *r->score);
+	if (r->score == NULL)
+		fail(c, "out_of_memory", "out of memory");
+	else
+		qserve_jobs_new(c, r->q.rank.n, &wants);
 }
 
 void

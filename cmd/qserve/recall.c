@@ -51,8 +51,8 @@ qserve_response_keep(struct qserve_call *c)
 	qwen_response_items(c->q, &t);
 	n_items = t.n;
 	qwen_request_body(c->q, c->created, &t);
-	if (!t.failed && t.n <= BYTES_MAX / 4) {
-		r = cli_got(malloc(sizeof *r + t.n));
+	if (!t.failed && t.n <= BYTES_MAX / 4 &&
+	    (r = malloc(sizeof *r + t.n)) != NULL) {
 		r->younger = NULL;
 		r->number = c->q->number;
 		r->n_items = n_items;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/mem.h"
 #include "qserve.h"
 
 /* A request for vectors, and what has come of it. */
@@ -41,7 +42,7 @@ fail(struct qserve_call *c, const char *code, const char *message)
 	put_body(c);
 }
 
-static void
+static int
 order(struct qserve_call *c, size_t i, struct qwen_order *o)
 {
 	struct qserve_vectors *v = c->vectors;
@@ -50,19 +51,23 @@ order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	o->tokens = v->q.text[i].id;
 	o->n = v->q.text[i].n;
 	o->from = qwen_embedding_from(&v->how, &o->n);
+	return 0;
 }
 
 /* All have as many numbers, which the first one tells. */
 static int
 make_room(struct qserve_vectors *v, size_t n)
 {
-	if (v->sum != NULL)
-		return v->n_embd == n ? 0 : -1;
+	size_t all;
+
 	v->n_embd = n;
-	v->sum = cli_got(calloc(v->q.n * n, sizeof *v->sum));
-	v->vector = cli_got(calloc(v->q.n * n, sizeof *v->vector));
-	v->n_states = cli_got(calloc(v->q.n, sizeof *v->n_states));
-	return 0;
+	if (qwen_mul(v->q.n, n, &all) < 0)
+		return -1;
+	v->vector = calloc(all, sizeof *v->vector);
+	v->n_states = calloc(v->q.n, sizeof *v->n_states);
+	v->sum = v->vector != NULL && v->n_states != NULL ?
+	    calloc(all, sizeof *v->sum) : NULL;
+	return v->sum != NULL ? 0 : -1;
 }
 
 static void
@@ -70,8 +75,12 @@ state(struct qserve_call *c, size_t i, const struct qwen_event *ev)
 {
 	struct qserve_vectors *v = c->vectors;
 
-	if (ev->n_row == 0 || make_room(v, ev->n_row) < 0) {
+	if (ev->n_row == 0 || (v->sum != NULL && v->n_embd != ev->n_row)) {
 		fail(c, "failed", "the engine's states are no such ones");
+		return;
+	}
+	if (v->sum == NULL && make_room(v, ev->n_row) < 0) {
+		fail(c, "out_of_memory", "out of memory");
 		return;
 	}
 	qwen_embedding_add(v->sum + i * v->n_embd, ev->row, v->n_embd);
@@ -150,10 +159,11 @@ answer(struct qserve_call *c, const char *ollama)
 	struct qwen_err err;
 
 	s->embedding.n_ctx = (size_t)qserve_n_ctx(s);
-	c->vectors = v = cli_got(calloc(1, sizeof *v));
-	v->ollama = ollama;
-	if (parse(c, v, &err) < 0) {
-		qserve_error(c, 500, "out_of_memory", "%s", err.msg);
+	c->vectors = v = calloc(1, sizeof *v);
+	if (v != NULL)
+		v->ollama = ollama;
+	if (v == NULL || parse(c, v, &err) < 0) {
+		qserve_error(c, 500, "out_of_memory", "out of memory");
 		return;
 	}
 	v->how = s->embedding.how;

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
+"""
+server.py - qserve with what can go wrong around it.
+
+  server.py memory PRELOAD.so    an allocation of the server fails (alloc.c)
+  server.py call                 a system call of the server fails, by strace(1)
+  server.py engines              what engines say is changed (relay.py), they are
+                                 stopped, killed and start again, among clients
+                                 that leave
+
+  RUNS=N, or FAULT_SECONDS=N     so many runs, or as many as there is time for
+  SEED=N                         the choices; QWEN_MODEL has the model
+  ENGINE=PATH                    qengine, which may be built otherwise than qserve
+
+The first two send a fixed list of requests.  What is wanted: of each request the
+answer that it has without a fault, or an error of the server (500 and above), or a
+closed connection; then the server ends with status 0, or 1 and one line that says
+why.  The third one wants that the server stays, answers, and ends with status 0.
+
+The last line is "KIND runs failed slowest memory", in seconds and MiB.
+"""
+import base64
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ENGINE = os.environ.get('ENGINE', 'qengine') + ' -q -t 1 --draft none --no-store --mem 100M'
+USER = [{'role': 'user', 'content': 'Tell me of it.'}]
+TOOL = [{'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object',
+    'properties': {'a': {'type': 'string'}}}}}]
+# of every kind, short, and the same each time
+REQUESTS = [
+    ('/v1/completions', {'prompt': ['And', 'In the'], 'max_tokens': 3, 'n': 2, 'seed': 1,
+        'temperature': 1, 'echo': True, 'logprobs': 2}),
+    ('/v1/completions', {'prompt': 'And', 'max_tokens': 4, 'stream': True, 'temperature': 0}),
+    ('/v1/chat/completions', {'messages': USER, 'max_tokens': 4, 'n': 2, 'seed': 2,
+        'temperature': 1, 'stop': ['xyz']}),
+    ('/v1/chat/completions', {'messages': USER + [{'role': 'assistant', 'content': 'Yea.'}] +
+        USER, 'max_tokens': 4, 'stream': True, 'temperature': 0, 'tools': TOOL}),
+    ('/v1/chat/completions', {'messages': USER, 'max_tokens': 6, 'temperature': 0,
+        'response_format': {'type': 'json_object'}, 'logit_bias': {'5': 1}}),
+    ('/v1/responses', {'input': 'And?', 'max_output_tokens': 3, 'temperature': 0}),
+    ('/v1/messages', {'messages': USER, 'max_tokens': 3, 'temperature': 0, 'stream': True}),
+    ('/v1/messages/count_tokens', {'messages': USER}),
+    ('/v1/embeddings', {'input': ['a', 'b c']}),
+    ('/v1/rerank', {'query': 'a', 'documents': ['b', 'c']}),
+    ('/tokenize', {'content': 'In the beginning', 'with_pieces': True}),
+    ('/tokenize', {'messages': USER}),
+    ('/detokenize', {'tokens': [65, 66, 67]}),
+    ('/apply-template', {'messages': USER}),
+    ('/api/chat', {'messages': USER, 'options': {'num_predict': 3, 'temperature': 0}}),
+    ('/api/show', {'model': 'x'}),
+    ('/v1/models', None), ('/props', None), ('/health', None), ('/metrics', None),
+    ('/nothing', None),
+    ('/v1/chat/completions', {'messages': 5}),
+]
+# what is another each time, whatever else is the same
+VARIES = ('id', 'created', 'created_at', 'total_duration', 'load_duration', 'completed_at',
+    'prompt_eval_duration', 'eval_duration', 'modified_at', 'timings', 'usage', 'seed')
+
+
+def parse(data):
+    """Status and body of an answer; None: the connection was closed before its end."""
+    head, sep, body = data.partition(b'\r\n\r\n')
+    if not sep:
+        return None
+    lower = head.lower()
+    status = int(head.split(b' ')[1])
+    if b'transfer-encoding: chunked' in lower:
+        out = b''
+        while True:
+            size, sep, body = body.partition(b'\r\n')
+            if not sep or len(body) < int(size, 16) + 2:
+                return None
+            if int(size, 16) == 0:
+                return status, out
+            out, body = out + body[:int(size, 16)], body[int(size, 16) + 2:]
+    for line in lower.split(b'\r\n'):
+        if line.startswith(b'content-length: ') and len(body) < int(line[16:]):
+            return None
+    return status, body
+
+
+def plain(v):
+    """Without what varies."""
+    if isinstance(v, dict):
+        return {k: plain(x) for k, x in v.items() if k not in VARIES}
+    return [plain(x) for x in v] if isinstance(v, list) else v
+
+
+def said(path, answer):
+    """What an answer says; of a stream the texts, joined."""
+    status, body = answer
+    if path in ('/metrics', '/v1/models', '/props'):
+        return status
+    text = body.decode()
+    if not text.startswith(('event:', 'data:')):
+        return status, [plain(json.loads(l)) for l in text.split('\n') if l]
+    out = ''
+    for l in text.split('\n'):
+        if not l.startswith('data: {'):
+            continue
+        e = json.loads(l[6:])
+        if 'error' in e:
+            return 500, None
+        if 'choices' in e:
+            for c in e['choices']:
+                out += c['text'] if 'text' in c else c['delta'].get('content') or ''
+        elif e.get('type') == 'content_block_delta':
+            out += e['delta'].get('text', '')
+    return status, out
+
+
+class Server:
+    def __init__(self, folder, engines, env=None, wrap=(), more=()):
+        self.path, self.err = folder + '/S', folder + '/err'
+        args = ['qserve', '--listen', 'unix:' + self.path, '--template', 'qwen3', *more]
+        for e in engines:
+            args += ['--engine', e]
+        with open(self.err, 'w') as err:
+            self.p = subprocess.Popen([*wrap, *args], stdout=subprocess.DEVNULL, stderr=err,
+                env=dict(os.environ, **(env or {})), start_new_session=True)
+
+    def ask(self, path, body=None, timeout=30, leave=False):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(timeout)
+        try:
+            s.connect(self.path)
+            b = json.dumps(body).encode() if body is not None else b''
+            s.sendall(('%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n'
+                'Content-Length: %d\r\n\r\n' % ('GET' if body is None else 'POST', path,
+                len(b))).encode() + b)
+            data = b''
+            while (got := s.recv(1 << 16)):
+                data += got
+                if leave:
+                    return None
+            return parse(data)
+        except (ConnectionError, FileNotFoundError):
+            return None
+        finally:
+            s.close()
+
+    def ready(self, seconds=60):
+        end = time.time() + seconds
+        while self.p.poll() is None and time.time() < end:
+            a = self.ask('/health', timeout=10)
+            if a is not None and a[0] == 200:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def end(self, seconds=60):
+        """Its status; None: it had to be killed."""
+        if self.p.poll() is None:
+            try:
+                # strace is not what is to end
+                os.kill(self.pid(), signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+        try:
+            return self.p.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.p.pid, signal.SIGKILL)
+            self.p.wait()
+            return None
+
+    def children(self, pid=None):
+        out = subprocess.run(['ps', '-o', 'pid=,ppid=', '-A'], capture_output=True, text=True)
+        return [int(p) for p, parent in map(str.split, out.stdout.splitlines())
+            if int(parent) == (pid or self.pid())]
+
+    def pid(self):
+        return self.traced if getattr(self, 'traced', None) else self.p.pid
+
+    def log(self):
+        with open(self.err, errors='replace') as f:
+            return f.read()
+
+
+def requests(server):
+    """What each of them says; None: nothing."""
+    out = []
+    for path, body in REQUESTS:
+        a = server.ask(path, body)
+        out.append(a and said(path, a))
+    return out
+
+
+def judge(want, got, status, log, why):
+    """What is wrong, or None."""
+    for (path, _), w, g in zip(REQUESTS, want, got):
+        if g is None or g == w:
+            continue
+        if (g if isinstance(g, int) else g[0]) < 500:
+            return '%s says %.300r, not %.300r' % (path, g, w)
+    if status == 127 and not got:
+        return None  # it was not even loaded
+    if status not in (0, 1):
+        return 'status %s' % status
+    lines = [l for l in log.split('\n') if l and why in l]
+    if status == 1 and not lines:
+        return 'status 1 without a reason: ' + log[-300:]
+    return None
+
+
+def memory(r, folder, want, preload):
+    global places
+    off = 'env -u LD_PRELOAD '
+    if not places:
+        s = Server(folder, [off + ENGINE], {'LD_PRELOAD': preload, 'FAULT_LOG': folder + '/places'})
+        s.ready()
+        requests(s)
+        s.end()
+        with open(folder + '/places') as f:
+            places = [l.split()[:2] for l in f]
+    name, met = r.choice(places)
+    at = '%s:%d%s' % (name, r.randint(1, int(met)), r.choice(('', '', '+')))
+    s = Server(folder, [off + ENGINE], {'LD_PRELOAD': preload, 'FAULT_AT': at})
+    got = requests(s) if s.ready() else []
+    status = s.end()
+    lost.append(status == 1 and bool(got))
+    bad = judge(want, got, status, s.log(), 'out of memory')
+    return bad and 'FAULT_AT=%s: %s' % (at, bad)
+
+
+# what it may be told, by each of its calls; not that nothing is there where something
+# is, of sockets, for which libmicrohttpd is told once
+CALLS = {'accept': 'EMFILE ENFILE ECONNABORTED EINTR ENOMEM', 'read': 'EINTR EIO EAGAIN',
+    'write': 'EINTR EAGAIN EPIPE', 'poll': 'EINTR', 'sendto': 'EINTR ECONNRESET',
+    'sendmsg': 'EINTR EPIPE', 'recvfrom': 'EINTR ECONNRESET', 'pipe,pipe2': 'EMFILE ENFILE',
+    'clone,fork,vfork,clone3': 'EAGAIN ENOMEM', 'epoll_ctl': 'ENOMEM ENOSPC', 'epoll_wait': 'EINTR',
+    'mmap': 'ENOMEM', 'brk': 'ENOMEM', 'fcntl': 'EINVAL', 'openat': 'EMFILE EACCES',
+    'getrandom': 'EINTR', 'wait4,waitid': 'EINTR', 'setsockopt,getsockopt': 'ENOBUFS'}
+
+
+def call(r, folder, want, _):
+    name = r.choice(list(CALLS))
+    what = '%s:error=%s:when=%d%s' % (name, r.choice(CALLS[name].split()),
+        r.choice((r.randint(1, 10), r.randint(1, 300))), r.choice(('', '', '+%d' % r.randint(2, 9))))
+    # it becomes the process that strace waits for: its signals are its own
+    s = Server(folder, [ENGINE], wrap=['strace', '-q', '-o', '/dev/null', '-e', 'signal=none', '-e',
+        'inject=' + what])
+    end = time.time() + 10
+    while not (kids := s.children(s.p.pid)) and s.p.poll() is None and time.time() < end:
+        time.sleep(0.01)
+    s.traced = kids[0] if kids else None
+    try:
+        got = requests(s) if s.ready() else []
+    except TimeoutError:
+        s.end(5)
+        return 'inject=%s: no answer' % what
+    status = s.end()
+    lost.append(status == 1 and bool(got))
+    bad = judge(want, got, status, s.log(), 'qserve: ')
+    return bad and 'inject=%s: %s' % (what, bad)
+
+
+def engines(r, folder, want, _):
+    """Half a minute, as of an hour of bad luck."""
+    seed, n = r.randrange(1 << 30), r.randint(1, 3)
+    relay = "%s | python3 '%s/relay.py' random %d 0.02"
+    s = Server(folder, [relay % (ENGINE, HERE, seed + i) for i in range(n)] +
+        [ENGINE] * r.randrange(2), more=['--stall', '3'])
+    end, slow, bad = time.time() + float(os.environ.get('ENGINES_SECONDS', 30)), [0.0], []
+
+    def client(k):
+        q = random.Random(seed + k)
+        while time.time() < end and s.p.poll() is None:
+            path, body = q.choice(REQUESTS)
+            began = time.time()
+            try:
+                s.ask(path, body, leave=q.random() < 0.1, timeout=60)
+            except TimeoutError:
+                bad.append('%s: no answer' % path)
+            slow[0] = max(slow[0], time.time() - began)
+
+    if not s.ready():
+        # its engines may all have failed before they were ready
+        return None if s.end() == 1 and 'before it was ready' in s.log() else 'not ready: ' + s.log()[-300:]
+    th = [threading.Thread(target=client, args=(k,)) for k in range(5)]
+    for t in th:
+        t.start()
+    while time.time() < end and s.p.poll() is None:
+        time.sleep(0.3)
+        for e in s.children():
+            x = r.random()
+            if x < 0.3:
+                try:
+                    os.killpg(e, signal.SIGKILL if x < 0.2 else signal.SIGSTOP)
+                except ProcessLookupError:
+                    pass
+    for t in th:
+        t.join()
+    status = s.end()
+    # one that is stopped does not end
+    if status != 0 and not (status == 1 and 'it does not end: killed' in s.log()):
+        bad.append('status %s: %s' % (status, s.log()[-2000:]))
+    times.append(slow[0])
+    return '; '.join(bad[:3]) and 'SEED=%d: %s' % (seed, '; '.join(bad[:3]))
+
+
+def main():
+    kind, preload = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    r = random.Random(int(os.environ.get('SEED', '1')))
+    until = time.time() + float(os.environ['FAULT_SECONDS']) if 'FAULT_SECONDS' in os.environ else None
+    runs, failed, slowest, most = int(os.environ.get('RUNS', '10')), 0, 0.0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        want = []
+        if kind != 'engines':
+            s = Server(folder, [ENGINE])
+            if not s.ready():
+                sys.exit(s.log())
+            want = requests(s)
+            if None in want or s.end() != 0:
+                sys.exit('%r %s' % (want, s.log()))
+        n = 0
+        while n < runs if until is None else time.time() < until:
+            n += 1
+            began = time.time()
+            bad = {'memory': memory, 'call': call, 'engines': engines}[kind](r, folder, want, preload)
+            slowest = max(slowest, time.time() - began)
+            if bad:
+                failed += 1
+                print('# %s' % bad, flush=True)
+    print('# %d of %d servers ended for that' % (sum(lost), len(lost)), file=sys.stderr)
+    if times:
+        print('# the longest answer took %.1f s' % max(times), file=sys.stderr)
+    print(kind, n, failed, '%.1f' % slowest, most)
+    sys.exit(failed > 0)
+
+
+places, lost, times = [], [], []
+if __name__ == '__main__':
+    main()

@@ -21,6 +21,28 @@ told() {
 	tail -n 20 told.err >&2
 }
 
+# what an answer costs the page: twice as long, about twice the time
+if command -v node >/dev/null 2>&1; then
+	cat >cost.js <<'EOF'
+const s = require("fs").readFileSync(process.argv[2], "utf8");
+const mk = (name) => ({ name, append() {}, replaceWith() {}, remove() {} });
+const code = s.slice(s.indexOf("const DEEP = 8;"),
+    s.indexOf("/* --------------------------------------------------------------------- showing"));
+const render = new Function("el", "button", "copy", code + "; return render;")(
+    (n, p) => Object.assign(mk(n), p), () => mk("button"), () => {});
+for (const [part, end] of [["___a ", "__w"], ["_a ", "_w"], ["**a ", ""], ["*a _b ", "_w"],
+    ["`a ``b ", ""], ["[a](b ", ""], ["***a ", "**"]]) {
+	const t0 = Date.now();
+	render(mk("div"), part.repeat(65536 / part.length) + end);
+	if (Date.now() - t0 > 3000)
+		console.log(part, Date.now() - t0);
+}
+EOF
+	is "$(timeout 100 node cost.js "$TOP/cmd/qserve/page/page.html" 2>&1)" "" \
+	    "marks without an end, in 64 KiB of an answer: no time that grows as its square"
+else
+	skip "what an answer costs the page" "no node"
+fi
 serve
 told text "$URL/"
 if [ -z "$QPIPE_LONG" ]; then	# the browser is for make check-long

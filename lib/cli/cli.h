@@ -173,6 +173,9 @@ struct cli_output;
 void cli_spare_fd(int fd, const char *what);
 void cli_spare(const char *path, const char *what);
 
+/* -1 and *err, "this is ...", if the open file is one of those. */
+int cli_check_spared(int fd, struct qwen_err *err);
+
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);
 const char *cli_output_name(const struct cli_output *o);	/* for messages */
@@ -216,7 +219,13 @@ void cli_progress_grows(double growth);
 void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
 /* So many of something else: ", 41.0 tok/s" in the next line. */
 void cli_progress_also(uint64_t done, const char *unit);
+/*
+ * For work of hours, after start: where stderr is no terminal, a line every so
+ * many seconds, unless -q is given.
+ */
+void cli_progress_log(double seconds);
 void cli_progress_end(void);	/* wipes the line */
+void cli_progress_keep(void);	/* ends, and leaves the line as it is at the end */
 
 /* Seconds since some fixed moment, for -v. */
 double cli_now(void);

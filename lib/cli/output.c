@@ -211,6 +211,14 @@ check_use(const struct stat *st, struct qwen_err *err)
 	return 0;
 }
 
+int
+cli_check_spared(int fd, struct qwen_err *err)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == -1 ? 0 : check_use(&st, err);
+}
+
 /* Is the draft that of another output, which has the target by another name? */
 static int
 is_twice(const struct cli_output *o)

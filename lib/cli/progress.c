@@ -21,6 +21,9 @@ static struct {
 					   as a part of the first one's */
 	double		 start_s;
 	double		 next_s;
+	double		 log_s;		/* from line to line in a log; 0: it is a
+					   terminal */
+	uint64_t	 done;
 	int		 width;		/* of the line that stands there */
 } line;
 
@@ -63,34 +66,66 @@ time_left(char *buf, size_t size, double seconds)
 }
 
 void
-cli_progress(uint64_t done)
+cli_progress_log(double seconds)
+{
+	if (line.on || cli_quiet)
+		return;
+	line.on = 1;
+	line.log_s = seconds;
+	line.next_s = line.start_s + seconds;
+}
+
+/* "qbatch: 3/40 items, 0.3 items/s, 41.0 tok/s", and the time left. */
+static int
+format(char *buf, size_t size, double now)
 {
 	char of[32] = "", left[48] = "", also[64] = "";
-	double now, rate;
-	int n;
+	double done = (double)line.done, total = (double)line.total;
+	double took = now > line.start_s ? now - line.start_s : 1e-9;
 
-	if (!line.on || (now = cli_now()) < line.next_s)
-		return;
-	line.next_s = now + step_s;
-	rate = (double)done / (now - line.start_s);
 	if (line.total > 0) {
 		snprintf(of, sizeof of, "/%" PRIu64, line.total);
-		if (done > 0 && done <= line.total)
-			time_left(left, sizeof left, (now - line.start_s) *
-			    (cost((double)line.total) / cost((double)done) -
-			    1));
+		if (line.done > 0 && line.done < line.total)
+			time_left(left, sizeof left, took *
+			    (cost(total) / cost(done) - 1));
 	}
 	if (line.also != NULL)
 		snprintf(also, sizeof also, ", %.1f %s/s",
-		    (double)line.also_done / (now - line.start_s), line.also);
-	n = fprintf(stderr, "\r%s: %" PRIu64 "%s %s, %.1f %s/s%s%s", cli_name,
-	    done, of, line.unit, rate,
+		    (double)line.also_done / took, line.also);
+	return snprintf(buf, size, "%s: %" PRIu64 "%s %s, %.1f %s/s%s%s",
+	    cli_name, line.done, of, line.unit, done / took,
 	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, also, left);
+}
+
+/* On the terminal, in place of the line that stands there; or one more of a log. */
+static void
+put(double now)
+{
+	char buf[512];
+	int n = format(buf, sizeof buf, now);
+
+	if (line.log_s > 0) {
+		fprintf(stderr, "%s\n", buf);
+		return;
+	}
+	fprintf(stderr, "\r%s", buf);
 	if (n < line.width)
 		fprintf(stderr, "%*s", line.width - n, "");
 	if (n > line.width)
 		line.width = n;
 	fflush(stderr);
+}
+
+void
+cli_progress(uint64_t done)
+{
+	double now;
+
+	line.done = done;
+	if (!line.on || (now = cli_now()) < line.next_s)
+		return;
+	line.next_s = now + (line.log_s > 0 ? line.log_s : step_s);
+	put(now);
 }
 
 void
@@ -125,5 +160,16 @@ void
 cli_progress_end(void)
 {
 	cli_progress_wipe();
+	line.on = 0;
+}
+
+void
+cli_progress_keep(void)
+{
+	if (line.on && line.width > 0) {
+		put(cli_now());
+		fputc('\n', stderr);
+		line.width = 0;
+	}
 	line.on = 0;
 }

@@ -15,10 +15,13 @@ static struct {
 	const char	*input;			/* NULL: stdin */
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
-	int		 ignore_eos, merge, resume, retry;
+	const char	*of;			/* of --merge: the input */
+	int		 ignore_eos, merge, status, resume, retry, retry_cut;
 	char		**files;
 	int		 n_files;
 } opt;
+
+enum { LOG_S = 60 };	/* from one line of progress to the next in a log */
 
 struct run {
 	struct qbatch_run	 batch;
@@ -89,9 +92,13 @@ static const struct cli_opt options[] = {
 	CLI_STD('o', "output", "results", &opt.output,
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
-	    "go on where the results of -o end"),
+	    "keep the results that -o has, and answer what has none"),
 	CLI_FLAG(0, "retry-failed", &opt.retry,
-	    "the same, and do again what has failed in them"),
+	    "the same, and answer again what has failed in them"),
+	CLI_FLAG(0, "retry-cut", &opt.retry_cut,
+	    "the same, and answer again what a limit of tokens has cut"),
+	CLI_FLAG(0, "mixed", &run.batch.mixed,
+	    "keep, or merge, results of other models, options and requests"),
 	CLI_FLAG(0, "unordered", &run.batch.unordered,
 	    "results as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
@@ -99,6 +106,10 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "merge", &opt.merge,
 	    "put the results of all parts together, in order"),
+	CLI_FILE(0, "of", "input", &opt.of, "file",
+	    "with --merge: the requests, to name those without a result"),
+	CLI_FLAG(0, "status", &opt.status,
+	    "count the requests of the last file that are done, failed, left"),
 
 	CLI_GROUP("what is generated:"),
 	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
@@ -137,7 +148,8 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "qbatch",
 	.about = "answer many prompts, one a line, in one process",
-	.usage = "[options] [file]\n--merge [-o results] file ...",
+	.usage = "[options] [file]\n--merge [-o results] [--of input] file ...\n"
+	    "--status results ... input",
 	.options = options, .max = -1,
 };
 
@@ -161,23 +173,35 @@ check_report(const char *option, const char *path)
 		cli_usage("%s: two outputs would be %s", option, path);
 }
 
+/* Whether there may be results already. */
+static int
+resumes(void)
+{
+	return opt.resume || opt.retry || opt.retry_cut;
+}
+
 static void
 check_options(void)
 {
 	check_report("--report", opt.report);
 	check_report("--report-json", opt.report_json);
-	if (opt.merge) {
-		if (opt.n_files == 0)
-			cli_usage("--merge: no files to put together");
+	if (opt.merge && opt.n_files == 0)
+		cli_usage("--merge: no files to put together");
+	if (opt.status && opt.n_files < 2)
+		cli_usage("--status: give files of results, and the input");
+	if (opt.merge && opt.status)
+		cli_usage("either --merge or --status");
+	if (opt.of != NULL && !opt.merge)
+		cli_usage("--of has no effect without --merge");
+	if (opt.merge || opt.status)
 		return;
-	}
 	if (opt.n_files > 1)
 		cli_usage("unexpected argument: %s", opt.files[1]);
 	if (opt.n_files == 1 && strcmp(opt.files[0], "-") != 0)
 		opt.input = opt.files[0];
-	if ((opt.resume || opt.retry) && opt.output == NULL)
+	if (resumes() && opt.output == NULL)
 		cli_usage("%s needs -o, where the results are", opt.resume ?
-		    "--resume" : "--retry-failed");
+		    "--resume" : opt.retry ? "--retry-failed" : "--retry-cut");
 	tool_store_choose(&run.batch.work.at);
 	tool_draft_check(&run.batch.work.draft);
 	if (opt.input == NULL)
@@ -192,7 +216,7 @@ parse(int argc, char *argv[], struct run *r)
 	tool_sampling_check(r->batch.with.sampler);
 	tool_tell_seed(r->batch.with.sampler);
 	check_options();
-	if (!opt.merge)
+	if (!opt.merge && !opt.status)
 		tool_grammar_open(&r->batch.with.grammar,
 		    r->batch.with.sampler);
 }
@@ -215,6 +239,7 @@ open_model(struct run *r)
 	b->with.service.n_ctx = qwen_model_n_ctx(b->work.model);
 	b->ending = r->header.eog;
 	b->n_ending = opt.ignore_eos ? 0 : r->header.n_eog;
+	qbatch_self_open(&b->self, &b->with, &r->header);
 }
 
 /* How many items there are to do, for the progress line; 0: nobody knows. */
@@ -223,11 +248,40 @@ count_items(const struct qbatch_run *b)
 {
 	uint64_t n, done = b->out.done.n;
 
-	if (b->waits || cli_quiet || !isatty(STDERR_FILENO))
+	if (b->waits || cli_quiet)
 		return 0;
 	n = tool_lines_count(b->in.fd);
 	n = n / b->n_shards + (b->shard < n % b->n_shards);
 	return n > done ? n - done : 0;
+}
+
+#define WAY_ON "give that model and these options, or another -o; --mixed " \
+	"keeps such results"
+
+/*
+ * What was there before is of this run and this input, as far as that can be
+ * known before it is read; and in which form the input is.
+ */
+static void
+check_results(struct qbatch_run *b)
+{
+	struct qbatch_survey s = { 0 };
+
+	if (resumes()) {
+		qbatch_results_read(&b->out, opt.retry, opt.retry_cut);
+		if (!b->mixed)
+			qbatch_index_check(&b->out.done, &b->self.maker,
+			    WAY_ON);
+	}
+	if (!b->waits) {
+		qbatch_survey(&s, b->out.done.n > 0 ? &b->out.done : NULL,
+		    &b->in);
+		qbatch_survey_check(&s, b->out.name, b->in.name, b->mixed,
+		    "another -o, or --mixed, which keeps them");
+		b->kind = s.kind;
+		qbatch_survey_fini(&s);
+	}
+	qbatch_results_begin(&b->out);
 }
 
 static void
@@ -241,7 +295,8 @@ open_files(struct run *r)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
 	b->seed = qwen_sampler_seed(b->with.sampler);
-	qbatch_results_open(&b->out, opt.output, opt.resume, opt.retry);
+	qbatch_results_open(&b->out, opt.output, resumes());
+	check_results(b);
 }
 
 /* -v: what came of it. */
@@ -271,15 +326,34 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	tool_tell_stats(b->work.model);
 }
 
+/* What is not as it should be: the exit status is 3 then. */
+static void
+complain(const struct qbatch_run *b, const struct qbatch_tally *before)
+{
+	uint64_t broken = b->report.n_broken + before->broken;
+
+	tool_warn_failed(&b->work, before->failed, b->n_done + b->n_skipped);
+	if (b->work.n_failed == 0 && before->failed > 0)
+		cli_warn_part("%s failed in an earlier run; --retry-failed "
+		    "does them again", cli_count(before->failed, "item"));
+	if (broken > 0)
+		cli_warn_part(QBATCH_BROKEN, cli_count(broken, "answer"));
+}
+
+/* Seconds from which on a run without -o has a summary. */
+static const double short_s = 2;
+
 static void
 finish(struct run *r)
 {
 	struct qbatch_run *b = &r->batch;
 	uint64_t unmet = b->out.done.n - b->n_skipped;
+	struct qbatch_tally before;
 	struct qwen_work_stats st;
 
 	qwen_work_stats(b->work.work, &st);
-	cli_progress_end();
+	qbatch_index_count(&b->out.done, &before);
+	cli_progress_keep();
 	qbatch_results_close(&b->out);
 	if (opt.report != NULL)
 		qbatch_report_write(&b->report, &st, opt.report, 0);
@@ -288,12 +362,12 @@ finish(struct run *r)
 	tell(r, &st);
 	tool_tell_unknown(&r->unknown);
 	tool_tell_notes(&r->unknown);
-	tool_warn_failed(&b->work, b->out.n_errors, b->n_done + b->n_skipped);
-	if (b->work.n_failed == 0 && b->out.n_errors > 0)
-		cli_warn_part("%s failed in an earlier run; --retry-failed "
-		    "does them again", cli_count(b->out.n_errors, "item"));
-	/* a file of a shard may have been put together from several */
-	if (b->n_shards == 1 && unmet > 0)
+	if (b->out.regular || b->report.end - b->report.start > short_s)
+		qbatch_report_tell(&b->report, &before);
+	complain(b, &before);
+	/* of a pipe it is known only now; a file of a shard may have been put
+	 * together from several */
+	if (b->waits && b->n_shards == 1 && unmet > 0)
 		die("%s: %s for no line of the input: it is of another input",
 		    b->out.name, cli_count(unmet, "result"));
 }
@@ -316,8 +390,13 @@ main(int argc, char *argv[])
 
 	qbatch_command_keep(argc, argv);
 	parse(argc, argv, &run);
-	if (opt.merge) {
-		qbatch_merge(opt.files, opt.n_files, opt.output);
+	if (opt.merge || opt.status) {
+		if (opt.merge)
+			qbatch_merge(opt.files, opt.n_files,
+			    &(struct qbatch_merge_opts){ opt.output, opt.of,
+			    run.batch.mixed });
+		else
+			qbatch_status(opt.files, opt.n_files);
 		qwen_sampler_free(run.batch.with.sampler);
 		qbatch_command_free();
 		return cli_finish();
@@ -327,9 +406,10 @@ main(int argc, char *argv[])
 	tool_work_open(&run.batch.work);
 	open_files(&run);
 	if (run.batch.out.regular && !cli_quiet)
-		qbatch_interrupt_watch(name, opt.resume || opt.retry);
+		qbatch_interrupt_watch(name, resumes());
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));
+	cli_progress_log(LOG_S);
 	qbatch_answer_all(&run.batch);
 	finish(&run);
 	status = cli_finish();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * merge.c - results of several runs, by the numbers of the lines that
- * they answer.  Only where each line is stays in memory.
+ * merge.c - results of several runs, by the numbers of the lines that they
+ * answer; and what --status says of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,78 +12,37 @@
 
 #include "qbatch.h"
 
-struct place {
-	uint64_t	number;
-	uint64_t	offset;
-	size_t		n;	/* bytes, the newline not among them */
-	int		file;
-	int		failed;
-};
-
 struct merge {
-	char *const	*name;
-	int		*fd;
-	struct place	*place;
-	size_t		 n, cap;
+	char *const		*name;
+	int			*fd;
+	int			 n_files;
+	struct qbatch_index	 ix;
 };
 
 static void
-scan(struct merge *m, int file)
+open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 {
-	struct tool_lines l = { .fd = m->fd[file], .name = m->name[file] };
-	struct tool_line line;
-	struct qbatch_result one;
-	struct place p = { .file = file };
+	uint64_t end;
+	int i;
 
-	for (; qbatch_result_next(&l, &line, &one); p.offset = l.offset) {
-		p.number = one.number;
-		p.failed = one.failed;
-		p.n = line.n;
-		cli_grow(&m->place, &m->cap, m->n + 1, sizeof p);
-		m->place[m->n++] = p;
+	*m = (struct merge){ .name = files, .n_files = n };
+	m->fd = cli_got(calloc((size_t)n, sizeof *m->fd));
+	for (i = 0; i < n; i++) {
+		m->fd[i] = open(files[i], O_RDONLY | O_CLOEXEC);
+		if (m->fd[i] == -1)
+			die("%s: %s", files[i], strerror(errno));
+		if (qbatch_index_scan(&m->ix, m->fd[i], files[i], (unsigned)i,
+		    &end) && !may_be_torn)
+			die("%s: the last line is not complete: resume the run",
+			    files[i]);
 	}
-	if (l.torn)
-		die("%s: the last line is not complete: resume the run",
-		    l.name);
-	tool_lines_fini(&l);
+	qbatch_index_sort(&m->ix);
 }
 
-/* By number, and what has failed last. */
-static int
-compare(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	if (x->failed != y->failed)
-		return x->failed - y->failed;
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-/* The line, with its newline. */
 static void
-load(const struct merge *m, const struct place *p, struct qwen_text *t)
+load(const struct merge *m, const struct qbatch_place *p, struct qwen_text *t)
 {
-	size_t at = 0;
-	ssize_t got;
-
-	t->n = 0;
-	qwen_text_fmt(t, "%*s\n", (int)p->n, "");
-	if (t->failed)
-		die("out of memory");
-	while (at < p->n) {
-		got = pread(m->fd[p->file], t->s + at, p->n - at,
-		    (off_t)(p->offset + at));
-		if (got == -1 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			die("%s: %s", m->name[p->file], got == 0 ?
-			    "it became shorter" : strerror(errno));
-		at += (size_t)got;
-	}
+	qbatch_place_load(p, m->fd[p->file], m->name[p->file], t);
 }
 
 /*
@@ -91,7 +50,7 @@ load(const struct merge *m, const struct place *p, struct qwen_text *t)
  * if it failed the other time.
  */
 static void
-check_again(const struct merge *m, const struct place *p)
+check_again(const struct merge *m, const struct qbatch_place *p)
 {
 	struct qwen_text a = { 0 }, b = { 0 };
 
@@ -107,24 +66,22 @@ check_again(const struct merge *m, const struct place *p)
 	qwen_text_fini(&b);
 }
 
-/* In order, each line once. */
+/* Each line once. */
 static void
-sort_all(struct merge *m)
+drop_twins(struct merge *m)
 {
+	struct qbatch_index *ix = &m->ix;
 	size_t i, n = 0;
 
-	if (m->n == 0)
-		return;
-	qsort(m->place, m->n, sizeof *m->place, compare);
-	for (i = 1; i < m->n; i++) {
-		if (m->place[i].number == m->place[i - 1].number)
-			check_again(m, &m->place[i - 1]);
+	for (i = 1; i < ix->n; i++) {
+		if (ix->place[i].number == ix->place[i - 1].number)
+			check_again(m, &ix->place[i - 1]);
 	}
-	for (i = 0; i < m->n; i++) {
-		if (i == 0 || m->place[i].number != m->place[n - 1].number)
-			m->place[n++] = m->place[i];
+	for (i = 0; i < ix->n; i++) {
+		if (i == 0 || ix->place[i].number != ix->place[n - 1].number)
+			ix->place[n++] = ix->place[i];
 	}
-	m->n = n;
+	ix->n = n;
 }
 
 static void
@@ -134,38 +91,119 @@ write_all(const struct merge *m, const char *path)
 	struct qwen_text line = { 0 };
 	size_t i;
 
-	for (i = 0; i < m->n; i++) {
-		load(m, &m->place[i], &line);
+	for (i = 0; i < m->ix.n; i++) {
+		load(m, &m->ix.place[i], &line);
 		cli_write_all(cli_output_fd(o), cli_output_name(o), &line);
 	}
 	qwen_text_fini(&line);
 	cli_output_commit(o);
 }
 
-void
-qbatch_merge(char *const *files, int n, const char *path)
+static void
+close_all(struct merge *m)
 {
-	struct merge m = { .name = files };
-	uint64_t failed = 0;
-	size_t k;
 	int i;
 
-	m.fd = cli_got(calloc((size_t)n, sizeof *m.fd));
-	for (i = 0; i < n; i++) {
-		m.fd[i] = open(files[i], O_RDONLY | O_CLOEXEC);
-		if (m.fd[i] == -1)
-			die("%s: %s", files[i], strerror(errno));
-		scan(&m, i);
+	for (i = 0; i < m->n_files; i++)
+		close(m->fd[i]);
+	free(m->fd);
+	qbatch_index_fini(&m->ix);
+}
+
+/* Lines that the numbers of the results leave out, where no input is named. */
+static void
+find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
+{
+	uint64_t next = 1, number;
+	size_t i;
+
+	for (i = 0; i < ix->n; i++) {
+		number = ix->place[i].number;
+		if (number > next)
+			qbatch_ranges_add(&s->lacking, next, number - 1);
+		next = number + 1;
 	}
-	sort_all(&m);
-	write_all(&m, path);
-	for (i = 0; i < n; i++)
-		close(m.fd[i]);
-	for (k = 0; k < m.n; k++)
-		failed += (uint64_t)m.place[k].failed;
-	if (failed > 0)
-		cli_warn_part("%llu of %s failed", (unsigned long long)failed,
-		    cli_count(m.n, "item"));
-	free(m.place);
-	free(m.fd);
+	s->n = next - 1;
+}
+
+static void
+survey_file(struct qbatch_survey *s, const struct qbatch_index *ix,
+    const char *input, const char *results, int mixed)
+{
+	struct tool_lines in = { 0 };
+
+	tool_lines_open(&in, input);
+	qbatch_survey(s, ix, &in);
+	qbatch_survey_check(s, results, in.name, mixed, "--mixed merges them "
+	    "all the same");
+}
+
+/* What is not as it should be; the exit status is 3 then. */
+static void
+complain(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
+{
+	struct qbatch_tally t;
+
+	qbatch_index_count(ix, &t);
+	if (t.failed > 0)
+		cli_warn_part("%llu of %s failed", (unsigned long long)t.failed,
+		    cli_count(t.n, "item"));
+	if (t.broken > 0)
+		cli_warn_part(QBATCH_BROKEN, cli_count(t.broken, "answer"));
+	if (s->lacking.n > 0)
+		cli_warn_part("%llu of %s %s no result: %s%s",
+		    (unsigned long long)s->lacking.n, cli_count(s->n, "line"),
+		    s->lacking.n == 1 ? "has" : "have",
+		    qbatch_ranges_text(&s->lacking), of ? "" :
+		    " (--of input knows empty lines, and the last one)");
+}
+
+void
+qbatch_merge(char *const *files, int n, const struct qbatch_merge_opts *o)
+{
+	struct qbatch_survey s = { 0 };
+	struct merge m;
+
+	open_all(&m, files, n, 0);
+	if (!o->mixed)
+		qbatch_index_check(&m.ix, NULL, "--mixed merges them all the "
+		    "same");
+	drop_twins(&m);
+	if (o->input != NULL)
+		survey_file(&s, &m.ix, o->input, n == 1 ? files[0] :
+		    "the results", o->mixed);
+	else
+		find_gaps(&m.ix, &s);
+	write_all(&m, o->output);
+	complain(&m.ix, &s, o->input != NULL);
+	qbatch_survey_fini(&s);
+	close_all(&m);
+}
+
+void
+qbatch_status(char *const *files, int n)
+{
+	struct tool_lines in = { 0 };
+	struct qbatch_survey s = { 0 };
+	struct qbatch_tally t;
+	struct merge m;
+
+	open_all(&m, files, n - 1, 1);
+	drop_twins(&m);
+	tool_lines_open(&in, files[n - 1]);
+	qbatch_survey(&s, &m.ix, &in);
+	qbatch_survey_check(&s, n == 2 ? files[0] : "the results", in.name, 1,
+	    NULL);
+	qbatch_index_count(&m.ix, &t);
+	printf("requests %llu\ndone     %llu\nfailed   %llu\ncut      %llu\n"
+	    "left     %llu\n", (unsigned long long)s.n,
+	    (unsigned long long)(t.n - t.failed), (unsigned long long)t.failed,
+	    (unsigned long long)t.cut, (unsigned long long)s.lacking.n);
+	if (s.other.n > 0)
+		cli_warn_part("%s of another request than the line has: %s",
+		    cli_count(s.other.n, "result"),
+		    qbatch_ranges_text(&s.other));
+	complain(&m.ix, &s, 1);
+	qbatch_survey_fini(&s);
+	close_all(&m);
 }

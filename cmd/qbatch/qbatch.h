@@ -31,8 +31,148 @@ struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
     uint64_t key);
 void qbatch_seen_fini(struct qbatch_seen *s);
 
-/* Of an id as it is written in JSON, or of none. */
-uint64_t qbatch_id_hash(const char *id);
+/* Of a text, or of none: 0. */
+uint64_t qbatch_hash_text(const char *s);
+
+/* Of a request, however its JSON is spaced; 0 of a line that is too long. */
+uint64_t qbatch_hash_line(const struct tool_line *line);
+
+/* A hash as hexadecimal digits, into out; returns out. */
+enum { QBATCH_HASH = 17 };
+char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
+
+/* ------------------------------------------------------------- who made them */
+
+/*
+ * Model and options of a run, by which its results are known.  Results carry
+ * these in each line ("run"), rather than in a first line or a file beside them:
+ * so every line of a file is a result, for jq and for readers of OpenAI's form,
+ * and lines that were concatenated, sorted, or cut out with head(1), still say
+ * where they are from.
+ */
+struct qbatch_maker {
+	char		*model, *hash;	/* name and hash of the model; owned */
+	char		*options;	/* that change answers, without -n; owned */
+	uint64_t	 max;		/* -n; UINT64_MAX: the context; 0: requests
+					   had their own */
+	const char	*file;		/* where it was met first; borrowed */
+	uint64_t	 line;
+	int		 cut;		/* an answer of it ended at its limit */
+};
+
+void qbatch_maker_set(struct qbatch_maker *m, const char *model,
+    const char *hash, const char *options);
+void qbatch_maker_fini(struct qbatch_maker *m);
+
+/* This run. */
+struct qbatch_self {
+	const char		*model;		/* borrowed */
+	char			 hash[QBATCH_HASH];
+	char			*options;	/* for requests with a limit, */
+	char			*limited;	/* and with -n, for others */
+	struct qbatch_maker	 maker;
+};
+
+/* Of an open service, and the header of its model; it dies. */
+void qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
+    const struct qwen_header *h);
+void qbatch_self_close(struct qbatch_self *self);
+
+/* ------------------------------------------------------------ where they are */
+
+struct qbatch_place {
+	uint64_t	 number;	/* of the line that it answers */
+	uint64_t	 id;		/* qbatch_hash_text() of that line's id */
+	uint64_t	 request;	/* qbatch_hash_line(); 0: it does not say */
+	uint64_t	 line;		/* in its file, from 1 */
+	uint64_t	 offset;
+	size_t		 n;		/* bytes, the newline not among them */
+	unsigned	 file;		/* the caller's number of it */
+	unsigned	 maker;		/* which one, from 1; 0: it does not say */
+	int		 failed;
+	enum qwen_cut_kind cut;
+};
+
+struct qbatch_index {
+	struct qbatch_place	*place;
+	size_t			 n, cap;
+	struct qbatch_maker	*maker;
+	size_t			 n_makers, cap_makers;
+	uint64_t		 n_unsaid;	/* answers of no maker */
+};
+
+/* How many results there are, and of what sort. */
+struct qbatch_tally {
+	uint64_t	 n, failed;
+	uint64_t	 cut, broken;	/* within a schema; they are in cut, too */
+};
+
+#define QBATCH_BROKEN "%s cut at the limit of tokens within a grammar or " \
+	"schema: not complete; --retry-cut with a larger limit answers again"
+
+/*
+ * Add the results of a file, which is read to its end: 1 if the last line is not
+ * whole, else 0.  *end: where whole lines end.  Dies of what is no file of
+ * results.  Then sort; find needs that, and one place for each number.
+ */
+int qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
+    unsigned file, uint64_t *end);
+void qbatch_index_sort(struct qbatch_index *ix);
+const struct qbatch_place *qbatch_index_find(const struct qbatch_index *ix,
+    uint64_t number);
+void qbatch_index_count(const struct qbatch_index *ix,
+    struct qbatch_tally *out);
+void qbatch_index_fini(struct qbatch_index *ix);
+
+/*
+ * Die unless all answers are of one run; that of self, if it is not NULL.
+ * way_on: what to do, for the message.
+ */
+void qbatch_index_check(const struct qbatch_index *ix,
+    const struct qbatch_maker *self, const char *way_on);
+
+/* The line of a result, with its newline, in place of what is in t.  Dies. */
+void qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
+    struct qwen_text *t);
+
+/* Whether the result is of this request, as far as it says. */
+int qbatch_place_answers(const struct qbatch_place *p,
+    const struct tool_line *line);
+
+/* ------------------------------------------------------- beside their input */
+
+/* Numbers of lines, ascending, as a text: "21, 23, 25-30". */
+struct qbatch_ranges {
+	uint64_t		 n;		/* numbers */
+	struct qwen_text	 text;
+	uint64_t		 from, to;	/* the last range; 0: none */
+	size_t			 n_shown;
+};
+
+void qbatch_ranges_add(struct qbatch_ranges *r, uint64_t from, uint64_t to);
+const char *qbatch_ranges_text(struct qbatch_ranges *r);	/* once, at the end */
+void qbatch_ranges_fini(struct qbatch_ranges *r);
+
+struct qbatch_survey {
+	enum qwen_line_kind	 kind;		/* of the first JSON object */
+	uint64_t		 n;		/* requests */
+	struct qbatch_ranges	 lacking;	/* without a result */
+	struct qbatch_ranges	 other;		/* with one of another request */
+	uint64_t		 n_beyond;	/* results after the last line, */
+	uint64_t		 beyond;	/* and the first of these */
+};
+
+/*
+ * Read the input, which is then where it was, if it is a regular file.  ix NULL:
+ * no further than to the first JSON object.
+ */
+void qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
+    const struct tool_lines *in);
+
+/* Die if there are results of no line, or, unless mixed, of other requests. */
+void qbatch_survey_check(struct qbatch_survey *s, const char *results,
+    const char *input, int mixed, const char *way_on);
+void qbatch_survey_fini(struct qbatch_survey *s);
 
 /* --------------------------------------------------------------- results */
 
@@ -41,39 +181,42 @@ struct qbatch_results {
 	int		 fd;
 	const char	*name;
 	int		 regular;
-	struct qbatch_seen done;	/* line numbers, with qbatch_id_hash */
-	uint64_t	 n_errors;	/* among them */
+	struct qbatch_index done;	/* what was there, and is kept */
+	uint64_t	 end;		/* of these in the file */
+	int		 torn;		/* the last line is not whole */
+	int		 drops;		/* others are there, too */
 };
 
 /*
- * path NULL: stdout.  resume: what is there stays, and is in done; retry: but
- * for what has failed, which goes.
+ * path NULL: stdout.  Dies if there is something in the file, unless resume is
+ * set; then read says what stays: all but, if they are to be done again, results
+ * that failed or were cut.  begin takes out the others, and what is not whole;
+ * until then the file is as it was.
  */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
-    int resume, int retry);
+    int resume);
+void qbatch_results_read(struct qbatch_results *r, int retry_failed,
+    int retry_cut);
+void qbatch_results_begin(struct qbatch_results *r);
 void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);
 void qbatch_results_close(struct qbatch_results *r);
 
-/* A line of results. */
-struct qbatch_result {
-	uint64_t	 number;	/* of the line that it answers */
-	uint64_t	 id;		/* qbatch_id_hash() of that */
-	int		 failed;
+struct qbatch_merge_opts {
+	const char	*output;	/* NULL: stdout */
+	const char	*input;		/* that they are of, or NULL: not known */
+	int		 mixed;		/* also results of different runs */
 };
 
 /*
- * The next one and its line; 0 at the end, and at a last line that is not whole:
- * l->torn.  Dies of a line that is none.
+ * All lines of these files by number.  Of two for the same number one that failed
+ * gives way.  Warns of numbers without a result.
  */
-int qbatch_result_next(struct tool_lines *l, struct tool_line *line,
-    struct qbatch_result *out);
+void qbatch_merge(char *const *files, int n,
+    const struct qbatch_merge_opts *o);
 
-/*
- * All lines of these files by number, to stdout or path (may be NULL).  Of two
- * for the same number one that failed gives way.
- */
-void qbatch_merge(char *const *files, int n, const char *path);
+/* How far results are, on stdout; the last file is the input. */
+void qbatch_status(char *const *files, int n);
 
 /* ---------------------------------------------------------------- report */
 
@@ -83,7 +226,10 @@ struct qbatch_report {
 	double		 start, end;
 	struct tool_sample time[TOOL_N_TIMES];
 	size_t		 n;
+	uint64_t	 n_done;		/* answered, also where n is not
+						   counted */
 	uint64_t	 n_failed, n_good;
+	uint64_t	 n_cut, n_broken;	/* as in struct qbatch_tally */
 	uint64_t	 prompt_tokens, generated;
 };
 
@@ -94,6 +240,9 @@ void qbatch_report_add(struct qbatch_report *r,
 /* To a file ("-": stderr), as text or as JSON. */
 void qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json);
+/* One line on stderr, of this run, and of how many results were there before. */
+void qbatch_report_tell(const struct qbatch_report *r,
+    const struct qbatch_tally *before);
 void qbatch_report_fini(struct qbatch_report *r);
 
 /* ------------------------------------------------------------------- a run */
@@ -106,6 +255,7 @@ struct qbatch_item {
 	struct qwen_sampler	*sampler;	/* of its first answer */
 	size_t			 n_left;	/* answers that are not finished */
 	size_t			 bytes;		/* that it takes, about */
+	uint64_t		 hash;		/* qbatch_hash_line() */
 	struct qwen_text	 result;	/* the line */
 	double			 arrived, first, last;
 };
@@ -122,6 +272,9 @@ struct qbatch_run {
 	struct tool_work	 work;
 	struct tool_lines	 in;
 	struct qbatch_results	 out;
+	struct qbatch_self	 self;
+	int			 mixed;		/* results of other requests are
+						   kept */
 	struct qbatch_report	 report;
 	const int32_t		*ending;
 	size_t			 n_ending;
@@ -132,6 +285,8 @@ struct qbatch_run {
 						   are all there */
 	uint64_t		 seed;		/* of their times */
 	int			 waits;		/* input comes as it is made */
+	enum qwen_line_kind	 kind;		/* of its first JSON object, as
+						   far as it is known */
 	/* our own */
 	struct qbatch_seen	 ids;		/* custom_id to line */
 	struct qbatch_flight	 flight;

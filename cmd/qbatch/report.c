@@ -10,6 +10,7 @@ void
 qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 {
 	const struct qwen_request *q = item->request;
+	enum qwen_cut_kind cut = qwen_request_cut(q);
 	struct tool_times t;
 	size_t i, most = 0;
 
@@ -17,6 +18,9 @@ qbatch_report_add(struct qbatch_report *r, const struct qbatch_item *item)
 		r->n_failed++;
 		return;
 	}
+	r->n_done++;
+	r->n_cut += cut != QWEN_CUT_NONE;
+	r->n_broken += cut == QWEN_CUT_SCHEMA;
 	r->prompt_tokens += q->n_prompt_tokens;
 	for (i = 0; i < q->n_answers; i++) {
 		r->generated += q->answer[i].n;
@@ -121,6 +125,43 @@ qbatch_report_write(struct qbatch_report *r,
 		cli_output_commit(o);
 		cli_spare(path, "the other report");
 	}
+	qwen_text_fini(&t);
+}
+
+/* "1:02:03", "2:04", or "1.3 s". */
+static void
+add_time(struct qwen_text *t, double s)
+{
+	unsigned long long n = (unsigned long long)(s + 0.5);
+
+	if (s < 60)
+		qwen_text_fmt(t, "%.1f s", s);
+	else if (n < 3600)
+		qwen_text_fmt(t, "%llu:%02llu", n / 60, n % 60);
+	else
+		qwen_text_fmt(t, "%llu:%02llu:%02llu", n / 3600, n / 60 % 60,
+		    n % 60);
+}
+
+void
+qbatch_report_tell(const struct qbatch_report *r,
+    const struct qbatch_tally *before)
+{
+	double s = r->end > r->start ? r->end - r->start : 1e-9;
+	struct qwen_text t = { 0 };
+
+	qwen_text_fmt(&t, "%llu done, %llu failed, %llu cut at the limit; %llu "
+	    "prompt and %llu answer tokens in ",
+	    (unsigned long long)r->n_done, (unsigned long long)r->n_failed,
+	    (unsigned long long)r->n_cut, (unsigned long long)r->prompt_tokens,
+	    (unsigned long long)r->generated);
+	add_time(&t, s);
+	qwen_text_fmt(&t, ", %.1f tok/s", (double)r->generated / s);
+	if (before->n > 0)
+		qwen_text_fmt(&t, "; %llu were there before",
+		    (unsigned long long)before->n);
+	if (!t.failed)
+		cli_note("%s", t.s);
 	qwen_text_fini(&t);
 }
 

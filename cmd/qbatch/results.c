@@ -2,6 +2,8 @@
 /*
  * results.c - where results go: a file that grows by whole lines, so that
  * after a kill all but the last line of it can be trusted, and resumed from.
+ * Nothing in it changes until all of it has been read and found to be results of
+ * this run.
  */
 #include <sys/stat.h>
 
@@ -13,54 +15,8 @@
 
 #include "qbatch.h"
 
-int
-qbatch_result_next(struct tool_lines *l, struct tool_line *line,
-    struct qbatch_result *out)
-{
-	struct qwen_err err;
-	char *id;
-
-	if (!tool_lines_next(l, line) || l->torn)
-		return 0;
-	if (qwen_result_parse(line->s, line->n, &out->number, &id,
-	    &out->failed, &err) < 0) {
-		if (err.code == QWEN_ENOMEM)
-			cli_die_err(NULL, &err);
-		die("%s: line %llu is not a result", l->name,
-		    (unsigned long long)l->line);
-	}
-	out->id = qbatch_id_hash(id);
-	free(id);
-	return 1;
-}
-
-/* What is there; a line that was not written to its end goes. */
+/* Opens r->name, and locks it if it is a regular file. */
 static void
-read_results(struct qbatch_results *r)
-{
-	struct tool_lines l = { .fd = r->fd, .name = r->name };
-	struct tool_line line;
-	struct qbatch_result one;
-	uint64_t end = 0;
-	int made;
-
-	while (qbatch_result_next(&l, &line, &one)) {
-		qbatch_seen_put(&r->done, one.number, one.id, &made);
-		if (!made)
-			die("%s: line %llu is a second result for line %llu of "
-			    "the input", r->name, (unsigned long long)l.line,
-			    (unsigned long long)one.number);
-		r->n_errors += (uint64_t)one.failed;
-		end = l.offset;
-	}
-	tool_lines_fini(&l);
-	if (ftruncate(r->fd, (off_t)end) == -1 ||
-	    lseek(r->fd, 0, SEEK_END) == -1)
-		die("%s: %s", r->name, strerror(errno));
-}
-
-/* 1 if it is a regular file. */
-static int
 open_file(struct qbatch_results *r, struct stat *st)
 {
 	r->fd = open(r->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -72,42 +28,14 @@ open_file(struct qbatch_results *r, struct stat *st)
 	if (r->fd == -1 || fstat(r->fd, st) == -1)
 		die("%s: %s", r->name, strerror(errno));
 	r->regular = S_ISREG(st->st_mode);
-	if (r->regular)
-		cli_lock(r->fd, r->name);
-	return r->regular;
-}
-
-/* The file without what has failed takes the place of the one there is. */
-static void
-drop_failed(struct qbatch_results *r)
-{
-	struct tool_lines l = { .fd = r->fd, .name = r->name };
-	struct cli_output *o = cli_output_open(r->name);
-	struct qwen_text t = { 0 };
-	struct qbatch_result one;
-	struct tool_line line;
-	uint64_t n = 0;
-
-	while (qbatch_result_next(&l, &line, &one)) {
-		n += (uint64_t)one.failed;
-		if (one.failed)
-			continue;
-		t.n = 0;
-		qwen_text_add(&t, line.s, line.n);
-		qwen_text_str(&t, "\n");
-		cli_write_all(cli_output_fd(o), r->name, &t);
-	}
-	tool_lines_fini(&l);
-	qwen_text_fini(&t);
-	if (n > 0)
-		cli_output_commit(o);
-	else
-		cli_output_cancel(o);
+	if (!r->regular)
+		return;
+	cli_must(r->name, cli_check_spared(r->fd, &cli_err));
+	cli_lock(r->fd, r->name);
 }
 
 void
-qbatch_results_open(struct qbatch_results *r, const char *path, int resume,
-    int retry)
+qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 {
 	struct stat st;
 
@@ -116,19 +44,111 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume,
 	if (path == NULL)
 		return;
 	r->name = path;
-	if (!open_file(r, &st))
-		return;
-	if (retry) {
-		drop_failed(r);
-		close(r->fd);
-		open_file(r, &st);
-	}
-	cli_spare_fd(r->fd, "where results go");
-	if (resume || retry)
-		read_results(r);
-	else if (st.st_size > 0)
+	open_file(r, &st);
+	if (r->regular && !resume && st.st_size > 0)
 		die("%s: there are results in it; --resume goes on with it",
 		    path);
+}
+
+void
+qbatch_results_read(struct qbatch_results *r, int retry_failed, int retry_cut)
+{
+	struct qbatch_index *ix = &r->done;
+	struct qbatch_place *p;
+	size_t i, n = 0;
+
+	if (!r->regular)
+		return;
+	r->torn = qbatch_index_scan(ix, r->fd, r->name, 0, &r->end);
+	for (i = 0; i < ix->n; i++) {
+		p = &ix->place[i];
+		if (p->failed ? !retry_failed : !(retry_cut && p->cut))
+			ix->place[n++] = *p;
+	}
+	r->drops = n < ix->n;
+	ix->n = n;
+	/* those that remain may all be of a limit that cut none of them */
+	for (i = 0; retry_cut && i < ix->n_makers; i++)
+		ix->maker[i].cut = 0;
+	qbatch_index_sort(ix);
+	for (i = 1; i < n; i++) {
+		p = &ix->place[i];
+		if (p->number == p[-1].number)
+			die("%s: line %llu is a second result for line %llu of "
+			    "the input", r->name, (unsigned long long)p->line,
+			    (unsigned long long)p->number);
+	}
+	if (ix->n_unsaid > 0)
+		cli_note("%s: %s of an older qbatch, which noted no model, "
+		    "options and request: kept unchecked", r->name,
+		    cli_count(ix->n_unsaid, "result"));
+}
+
+static int
+by_offset(const void *a, const void *b)
+{
+	const struct qbatch_place *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The results that are kept, in their order, take the place of the file. */
+static void
+rewrite(struct qbatch_results *r)
+{
+	struct cli_output *o = cli_output_open(r->name);
+	struct qbatch_index *ix = &r->done;
+	struct qwen_text line = { 0 };
+	struct stat st;
+	size_t i;
+
+	if (ix->n > 0)
+		qsort(ix->place, ix->n, sizeof *ix->place, by_offset);
+	for (i = 0; i < ix->n; i++) {
+		qbatch_place_load(&ix->place[i], r->fd, r->name, &line);
+		cli_write_all(cli_output_fd(o), r->name, &line);
+	}
+	qwen_text_fini(&line);
+	cli_output_commit(o);
+	close(r->fd);
+	open_file(r, &st);
+	r->end = (uint64_t)st.st_size;
+	qbatch_index_sort(ix);
+}
+
+void
+qbatch_results_begin(struct qbatch_results *r)
+{
+	if (!r->regular)
+		return;
+	if (r->drops)
+		rewrite(r);
+	cli_spare_fd(r->fd, "where results go");
+	if (ftruncate(r->fd, (off_t)r->end) == -1 ||
+	    lseek(r->fd, 0, SEEK_END) == -1)
+		die("%s: %s", r->name, strerror(errno));
+}
+
+void
+qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
+    struct qwen_text *t)
+{
+	size_t at = 0;
+	ssize_t got;
+
+	t->n = 0;
+	qwen_text_fmt(t, "%*s\n", (int)p->n, "");
+	if (t->failed)
+		die("out of memory");
+	while (at < p->n) {
+		got = pread(fd, t->s + at, p->n - at, (off_t)(p->offset + at));
+		if (got == -1 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			die("%s: %s", name, got == 0 ?
+			    "it became shorter" : strerror(errno));
+		at += (size_t)got;
+	}
 }
 
 /* Not all of a line found room: the file ends with the one before. */
@@ -160,5 +180,4 @@ qbatch_results_close(struct qbatch_results *r)
 		die("%s: %s", r->name, strerror(errno));
 	if (r->fd != STDOUT_FILENO && close(r->fd) == -1)
 		die("%s: %s", r->name, strerror(errno));
-	qbatch_seen_fini(&r->done);
 }

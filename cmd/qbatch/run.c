@@ -47,6 +47,21 @@ put_out(struct qbatch_run *r, struct qbatch_item *item)
 	cli_progress(++r->n_done);
 }
 
+/* The line of the item, with who made it. */
+static void
+make_result(const struct qbatch_run *r, struct qbatch_item *item)
+{
+	char hex[QBATCH_HASH];
+	struct qwen_result_run run = {
+		.model = r->self.model, .hash = r->self.hash,
+		.options = item->request->max_given ? r->self.options :
+		    r->self.limited,
+		.request = item->hash == 0 ? NULL : qbatch_hex(item->hash, hex),
+	};
+
+	qwen_request_result(item->request, &run, &item->result);
+}
+
 /* Nothing more will come of the item. */
 static void
 land(struct qbatch_run *r, struct qbatch_item *item)
@@ -56,7 +71,7 @@ land(struct qbatch_run *r, struct qbatch_item *item)
 
 	tool_note_failed(&r->work, q->number, &q->no);
 	qbatch_report_add(&r->report, item);
-	qwen_request_result(q, &item->result);
+	make_result(r, item);
 	qwen_request_free(q);
 	item->request = NULL;
 	item->bytes = sizeof *item + item->result.n;
@@ -185,18 +200,27 @@ note_id(struct qbatch_run *r, const char *id)
 
 	if (id == NULL)
 		return 0;
-	e = qbatch_seen_put(&r->ids, qbatch_id_hash(id), r->in.line, &made);
+	e = qbatch_seen_put(&r->ids, qbatch_hash_text(id), r->in.line, &made);
 	return made ? 0 : e->value;
 }
 
-/* A result of this line is there: of the same request? */
+/* A line that is no JSON object is answered in the form of the first that is. */
 static void
-check_done(struct qbatch_run *r, const struct qbatch_entry *done,
-    const char *id)
+note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 {
-	if (done->value != qbatch_id_hash(id))
-		die("%s: the result for line %llu bears another id: it is of "
-		    "another input", r->out.name,
+	if (r->kind == QWEN_LINE_BAD)
+		r->kind = kind;
+	r->with.service.plain_lines = r->kind != QWEN_LINE_ENVELOPE;
+}
+
+/* A result of this line is there; in a pipe only now it shows of what request. */
+static void
+check_done(struct qbatch_run *r, const struct qbatch_place *done,
+    const struct tool_line *line)
+{
+	if (r->waits && !r->mixed && !qbatch_place_answers(done, line))
+		die("%s: the result for line %llu is of another request; "
+		    "--mixed keeps it", r->out.name,
 		    (unsigned long long)r->in.line);
 	r->n_skipped++;
 }
@@ -205,18 +229,20 @@ check_done(struct qbatch_run *r, const struct qbatch_entry *done,
 static int
 is_passed(struct qbatch_run *r, const struct tool_line *line)
 {
-	const struct qbatch_entry *done;
-	int ours = (r->in.line - 1) % r->n_shards == r->shard, unique;
+	const struct qbatch_place *done;
+	int ours = (r->in.line - 1) % r->n_shards == r->shard;
+	enum qwen_line_kind kind;
 	char *id;
 
-	done = ours ? qbatch_seen_find(&r->out.done, r->in.line) : NULL;
+	done = ours ? qbatch_index_find(&r->out.done, r->in.line) : NULL;
 	if (ours && done == NULL)
 		return 0;
-	cli_must(NULL, qwen_request_line_id(line->s, line->n, &id, &unique,
+	cli_must(NULL, qwen_request_line_id(line->s, line->n, &id, &kind,
 	    &cli_err));
+	note_kind(r, kind);
 	if (done != NULL)
-		check_done(r, done, id);
-	if (unique)
+		check_done(r, done, line);
+	if (kind == QWEN_LINE_ENVELOPE)
 		note_id(r, id);
 	free(id);
 	return 1;
@@ -238,6 +264,7 @@ make_item(struct qbatch_run *r, const struct tool_line *line)
 	cli_must(NULL, qwen_request_parse_line(&item->request, &r->with.service,
 	    line->s, line->n, &cli_err));
 	item->run = r;
+	item->hash = qbatch_hash_line(line);
 	item->bytes = sizeof *item + line->n + item->request->n_bytes;
 	item->request->arg = item;
 	item->request->number = r->in.line;
@@ -256,6 +283,9 @@ take_line(struct qbatch_run *r, const struct tool_line *line)
 	if (tool_line_is_blank(line) || is_passed(r, line))
 		return;
 	item = make_item(r, line);
+	if (item->request->is_object)
+		note_kind(r, item->request->form == QWEN_FORM_PLAIN ?
+		    QWEN_LINE_PLAIN : QWEN_LINE_ENVELOPE);
 	if (item->request->form != QWEN_FORM_PLAIN &&
 	    (twin = note_id(r, item->request->id)) != 0)
 		qwen_refuse(&item->request->no, "duplicate_id",
@@ -305,6 +335,7 @@ feed(struct qbatch_run *r)
 void
 qbatch_answer_all(struct qbatch_run *r)
 {
+	note_kind(r, QWEN_LINE_BAD);
 	r->report.start = r->next = cli_now();
 	do
 		feed(r);
@@ -317,5 +348,7 @@ qbatch_fini(struct qbatch_run *r)
 {
 	tool_lines_fini(&r->in);
 	qbatch_seen_fini(&r->ids);
+	qbatch_index_fini(&r->out.done);
+	qbatch_self_close(&r->self);
 	qbatch_report_fini(&r->report);
 }

@@ -2,8 +2,6 @@
 /* seen.c - a tree of what was seen, for ids and lines that come twice. */
 #include <search.h>
 #include <stdlib.h>
-#include <string.h>
-#include <xxhash.h>
 
 #include "qbatch.h"
 
@@ -49,10 +47,4 @@ qbatch_seen_fini(struct qbatch_seen *s)
 		free(e);
 	}
 	s->n = 0;
-}
-
-uint64_t
-qbatch_id_hash(const char *id)
-{
-	return id == NULL ? 0 : XXH3_64bits(id, strlen(id));
 }

@@ -115,7 +115,8 @@ for f in "$TOP"/man/*.[0-9]; do
 		case $(cat $n.sh) in
 		*\ -v* | *--verbose*) : >$n.err ;;
 		esac
-		is "$rc$(cat $n.err)" 0 "$p: $(head -n 1 $n.sh)"
+		# what a batch says at its end is no failure
+		is "$rc$(sed '/^qbatch: [0-9]* done, 0 failed/d' $n.err)" 0 "$p: $(head -n 1 $n.sh)"
 		n=$((n + 1))
 	done
 	case $p in

@@ -144,7 +144,7 @@ ask='{"messages": [{"role": "user", "content": "Hello"}], "seed": 3'
 # answers OPTIONS REQUEST: what qbatch answers
 answers() {
 	# shellcheck disable=SC2086
-	echo "$2" | qbatch -n 20 --template qwen3 $1 2>/dev/null
+	echo "$2" | qbatch -n 20 --template qwen3 $1 2>/dev/null | jq -c 'del(.run)'
 }
 is "$(answers "" "$ask}")" "$(answers "--sampling none $warm" "$ask}")" \
     "qbatch: a request that says nothing, and may think"

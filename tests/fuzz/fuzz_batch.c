@@ -78,18 +78,22 @@ static void
 check_result(const struct qwen_request *q)
 {
 	struct qwen_text t = { 0 };
-	uint64_t number;
-	int is_error;
-	char *id;
+	struct qwen_result_run run = { "m\"\\", "0123", "n=3 stop=%20", "4567" };
+	struct qwen_result r;
 
-	qwen_request_result(q, &t);
+	qwen_request_result(q, q->n_prompt_tokens % 2 ? &run : NULL, &t);
 	if (t.failed || memchr(t.s, '\n', t.n) != t.s + t.n - 1 ||
-	    qwen_result_parse(t.s, t.n - 1, &number, &id, &is_error,
-	    NULL) < 0 || number != q->number ||
-	    is_error != (q->no.err.code != 0) || (id == NULL) !=
-	    (q->id == NULL) || (id != NULL && strcmp(id, q->id) != 0))
+	    qwen_result_parse(t.s, t.n - 1, &r, NULL) < 0 ||
+	    r.number != q->number || r.failed != (q->no.err.code != 0) ||
+	    (r.id == NULL) != (q->id == NULL) ||
+	    (r.id != NULL && strcmp(r.id, q->id) != 0))
 		abort();
-	free(id);
+	if (q->n_prompt_tokens % 2 ? strcmp(r.model, run.model) != 0 ||
+	    strcmp(r.hash, run.hash) != 0 || r.cut != qwen_request_cut(q) ||
+	    strcmp(r.options, run.options) != 0 ||
+	    strcmp(r.request, run.request) != 0 : r.model != NULL)
+		abort();
+	qwen_result_fini(&r);
 	qwen_text_fini(&t);
 }
 
@@ -120,7 +124,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct qwen_request *q;
 	uint64_t seed = size;
 	size_t i;
-	int unique;
+	enum qwen_line_kind kind;
 	char *id;
 
 	if (size == 0)
@@ -129,13 +133,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		start();
 	service.encode = data[0] & 1 ? QWEN_TOK_SPECIAL : 0;
 	service.streams = data[0] >> 1 & 1;
+	service.plain_lines = data[0] >> 2 & 1;
 	if (qwen_request_parse_line(&q, &service, line, size - 1, NULL) < 0 ||
-	    qwen_request_line_id(line, size - 1, &id, &unique, NULL) < 0)
+	    qwen_request_line_id(line, size - 1, &id, &kind, NULL) < 0)
 		abort();
 	q->number = 3;
 	/* as --resume knows it */
 	if ((id == NULL) != (q->id == NULL) || (id != NULL &&
-	    strcmp(id, q->id) != 0) || unique != (q->form != QWEN_FORM_PLAIN))
+	    strcmp(id, q->id) != 0) || (kind == QWEN_LINE_BAD ?
+	    !service.plain_lines : kind == QWEN_LINE_ENVELOPE) !=
+	    (q->form != QWEN_FORM_PLAIN))
 		abort();
 	free(id);
 	if (q->no.err.code == 0 && (q->n_answers == 0 ||

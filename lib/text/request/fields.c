@@ -374,6 +374,7 @@ read_max(struct qwen_ask *r)
 	for (i = 0; i < sizeof names / sizeof *names && got == 0; i++)
 		got = read_max_named(r, names[i], min, &max);
 	r->q->max = (size_t)max;
+	r->q->max_given = got > 0;
 	return got < 0 ? -1 : 0;
 }
 

@@ -127,10 +127,11 @@ parse(struct qwen_request **out, const struct qwen_service *s,
 	q->form = form;
 	r.no = &q->no;
 	r.doc = qwen_ask_open_mended(r.no, s->unknown, json, n, &r.body);
-	if (is_line && r.body == NULL)
-		q->form = QWEN_FORM_COMPLETION;
+	q->is_object = yyjson_is_obj(r.body);
 	if (r.body != NULL && (!is_line || read_envelope(&r, r.body) == 0))
 		read_body(&r);
+	if (is_line && !q->is_object && !s->plain_lines)
+		q->form = QWEN_FORM_COMPLETION;
 	yyjson_doc_free(r.doc);
 	yyjson_doc_free(r.allowed);
 	free(r.before.id);
@@ -165,20 +166,22 @@ qwen_request_parse_line(struct qwen_request **out,
 }
 
 int
-qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
-    struct qwen_err *err)
+qwen_request_line_id(const char *json, size_t n, char **id,
+    enum qwen_line_kind *kind, struct qwen_err *err)
 {
 	struct qwen_request q = { 0 };
 	struct qwen_ask r = { .q = &q, .no = &q.no };
 	yyjson_val *root;
 	yyjson_doc *doc = qwen_ask_open_mended(r.no, NULL, json, n, &root);
+	int is_object = yyjson_is_obj(root);
 
-	q.form = root == NULL ? QWEN_FORM_COMPLETION : QWEN_FORM_PLAIN;
-	if (root != NULL)
+	q.form = QWEN_FORM_PLAIN;
+	if (is_object)
 		read_envelope(&r, root);
 	yyjson_doc_free(doc);
 	*id = q.id;
-	*unique = q.form != QWEN_FORM_PLAIN;
+	*kind = !is_object ? QWEN_LINE_BAD : q.form == QWEN_FORM_PLAIN ?
+	    QWEN_LINE_PLAIN : QWEN_LINE_ENVELOPE;
 	if (q.no.err.code != QWEN_ENOMEM)
 		return 0;
 	free(q.id);

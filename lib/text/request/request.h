@@ -150,6 +150,10 @@ struct qwen_service {
 						   none of their own */
 	int			 streams;	/* requests may ask for that, */
 	int			 echoes;	/* and completions for this */
+	int			 plain_lines;	/* a line of a batch that is no
+						   JSON object is answered in
+						   the plain form, not in an
+						   envelope */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
 	int			 strict_calls;	/* as in qwen_reply_opts */
 	const char		*placeholder;	/* the line in place of an
@@ -250,6 +254,8 @@ struct qwen_request {
 	const struct qwen_service *service;
 	struct qwen_refusal	 no;
 	enum qwen_form		 form;
+	int			 is_object;	/* of JSON; else the form is a
+						   guess */
 	uint64_t		 number;	/* for ids of what it gets */
 	char			*id;	/* JSON of custom_id or id, or NULL */
 	char			*model;	/* JSON of what it asked for, or NULL */
@@ -277,6 +283,7 @@ struct qwen_request {
 						   that ended it */
 	size_t			 n;	/* answers to each prompt */
 	size_t			 max;	/* tokens of each; 0 may be with echo */
+	int			 max_given;	/* by the request itself */
 	size_t			 min;	/* tokens before a stop counts */
 	int			 echo;	/* prompts come before answers */
 	struct qwen_str		*stop;	/* owned */
@@ -339,21 +346,24 @@ int qwen_request_grammar(const struct qwen_request *q, char **gbnf, size_t *n,
     struct qwen_err *err);
 
 /*
- * A line of a batch: a request in its envelope, or one alone of the plain form;
- * what is neither is answered as one in an envelope.  json NULL is one of more
- * than n bytes, which nobody kept.
+ * A line of a batch: a request in its envelope, or one alone of the plain form.
+ * A line that is no JSON object has the form that the service's plain_lines says.
+ * json NULL is a line of more than n bytes, which nobody kept.
  */
 int qwen_request_parse_line(struct qwen_request **out,
     const struct qwen_service *s, const char *json, size_t n,
     struct qwen_err *err);
 void qwen_request_free(struct qwen_request *q);
 
+/* What a line of a batch is; the id of an envelope must not come twice. */
+enum qwen_line_kind { QWEN_LINE_BAD, QWEN_LINE_PLAIN, QWEN_LINE_ENVELOPE };
+
 /*
  * The id alone of a line that is not answered: JSON, owned; NULL if it has
- * none.  *unique: it must not come twice.
+ * none.
  */
-int qwen_request_line_id(const char *json, size_t n, char **id, int *unique,
-    struct qwen_err *err);
+int qwen_request_line_id(const char *json, size_t n, char **id,
+    enum qwen_line_kind *kind, struct qwen_err *err);
 
 /* ----------------------------------------------------------------- answers */
 
@@ -466,17 +476,48 @@ void qwen_error_body(enum qwen_form form, int status, const char *code,
 void qwen_response_items(const struct qwen_request *q, struct qwen_text *t);
 
 /*
- * The line that answers a line, in the form that the request has.  Nothing in it
- * depends on the time, the machine or other lines.
+ * Who made a result: the "run" of its line.  All of it is borrowed; hashes are
+ * hexadecimal digits.
  */
-void qwen_request_result(const struct qwen_request *q, struct qwen_text *t);
+struct qwen_result_run {
+	const char	*model;		/* its name */
+	const char	*hash;		/* of the model */
+	const char	*options;	/* that change answers */
+	const char	*request;	/* hash of the line that is answered, or
+					   NULL: nobody kept it */
+};
 
 /*
- * The number of the request that a line of results answers, and its id (JSON,
- * owned; or NULL).  Fails if the line is not a result.
+ * The line that answers a line, in the form that the request has, with who made
+ * it (or NULL).  Nothing in it depends on the time, the machine or other lines.
  */
-int qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
-    int *is_error, struct qwen_err *err);
+void qwen_request_result(const struct qwen_request *q,
+    const struct qwen_result_run *run, struct qwen_text *t);
+
+/* Whether an answer of the request ended at its limit of tokens, */
+enum qwen_cut_kind {
+	QWEN_CUT_NONE,
+	QWEN_CUT_LENGTH,	/* it did, */
+	QWEN_CUT_SCHEMA,	/* within what a grammar or schema holds: it is
+				   not what that allows */
+};
+
+enum qwen_cut_kind qwen_request_cut(const struct qwen_request *q);
+
+/* What a line of results says; its texts are owned. */
+struct qwen_result {
+	uint64_t	 number;	/* of the line that it answers */
+	char		*id;		/* of that line: JSON, or NULL */
+	int		 failed;	/* it is an error */
+	enum qwen_cut_kind cut;
+	char		*model, *hash, *options, *request;	/* or NULL: of an
+					   older result, which does not say */
+};
+
+/* Fails if the line is not a result; then *out is zeroed. */
+int qwen_result_parse(const char *json, size_t n, struct qwen_result *out,
+    struct qwen_err *err);
+void qwen_result_fini(struct qwen_result *r);
 
 /* ------------------------------------------------------------------- events */
 

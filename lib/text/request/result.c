@@ -3,6 +3,7 @@
  * result.c - the line of a batch that answers a request.  It has the same bytes
  * wherever and however often it is made.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -11,8 +12,52 @@
 
 #define BATCH_ID "batch_req_"
 
+enum qwen_cut_kind
+qwen_request_cut(const struct qwen_request *q)
+{
+	int held = q->grammar != NULL || q->service->holds;
+	size_t i;
+
+	for (i = 0; i < q->n_answers && q->no.err.code == 0; i++) {
+		if (q->answer[i].finish != NULL &&
+		    strcmp(q->answer[i].finish, "length") == 0)
+			return held ? QWEN_CUT_SCHEMA : QWEN_CUT_LENGTH;
+	}
+	return QWEN_CUT_NONE;
+}
+
+static const char *const cut_names[] = { [QWEN_CUT_LENGTH] = "length",
+    [QWEN_CUT_SCHEMA] = "schema" };
+
 static void
-plain(struct qwen_text *t, const struct qwen_request *q)
+add_field(struct qwen_text *t, const char *before, const char *value)
+{
+	qwen_text_str(t, before);
+	qwen_text_json(t, value, strlen(value));
+}
+
+/* ,"run":{...}: the same place in all forms, behind what clients read. */
+static void
+add_run(struct qwen_text *t, const struct qwen_request *q,
+    const struct qwen_result_run *run)
+{
+	enum qwen_cut_kind cut = qwen_request_cut(q);
+
+	if (run == NULL)
+		return;
+	add_field(t, ",\"run\":{\"model\":", run->model);
+	add_field(t, ",\"hash\":", run->hash);
+	add_field(t, ",\"options\":", run->options);
+	if (run->request != NULL)
+		add_field(t, ",\"request\":", run->request);
+	if (cut != QWEN_CUT_NONE)
+		add_field(t, ",\"cut\":", cut_names[cut]);
+	qwen_text_str(t, "}");
+}
+
+static void
+plain(struct qwen_text *t, const struct qwen_request *q,
+    const struct qwen_result_run *run)
 {
 	qwen_text_fmt(t, "{\"line\":%llu,", (unsigned long long)q->number);
 	if (q->id != NULL)
@@ -29,11 +74,13 @@ plain(struct qwen_text *t, const struct qwen_request *q)
 		qwen_openai_seed(t, q);
 		qwen_openai_usage(t, q);
 	}
+	add_run(t, q, run);
 	qwen_text_str(t, "}\n");
 }
 
 static void
-enveloped(struct qwen_text *t, const struct qwen_request *q)
+enveloped(struct qwen_text *t, const struct qwen_request *q,
+    const struct qwen_result_run *run)
 {
 	unsigned long long number = q->number;
 
@@ -46,16 +93,19 @@ enveloped(struct qwen_text *t, const struct qwen_request *q)
 		qwen_openai_seed(t, q);
 	qwen_text_str(t, "\"body\":");
 	qwen_request_body(q, 0, t);
-	qwen_text_str(t, "},\"error\":null}\n");
+	qwen_text_str(t, "},\"error\":null");
+	add_run(t, q, run);
+	qwen_text_str(t, "}\n");
 }
 
 void
-qwen_request_result(const struct qwen_request *q, struct qwen_text *t)
+qwen_request_result(const struct qwen_request *q,
+    const struct qwen_result_run *run, struct qwen_text *t)
 {
 	if (q->form == QWEN_FORM_PLAIN)
-		plain(t, q);
+		plain(t, q, run);
 	else
-		enveloped(t, q);
+		enveloped(t, q, run);
 }
 
 /* The number of a line, as it is written: from 1 on. */
@@ -95,31 +145,101 @@ has_failed(yyjson_val *root)
 	    memcmp(yyjson_get_raw(status), "200", 3) != 0));
 }
 
+/* An answer, or a body of any form, says that it ended at its limit. */
+static int
+was_cut(yyjson_val *v)
+{
+	yyjson_val *choices = yyjson_obj_get(v, "choices"), *one;
+	size_t i, n;
+
+	if (yyjson_equals_str(yyjson_obj_get(v, "finish_reason"), "length") ||
+	    yyjson_equals_str(yyjson_obj_get(v, "stop_reason"), "max_tokens") ||
+	    yyjson_equals_str(yyjson_obj_get(v, "status"), "incomplete"))
+		return 1;
+	yyjson_arr_foreach(choices, i, n, one) {
+		if (yyjson_equals_str(yyjson_obj_get(one, "finish_reason"),
+		    "length"))
+			return 1;
+	}
+	return 0;
+}
+
+static enum qwen_cut_kind
+read_cut(yyjson_val *root)
+{
+	yyjson_val *v = yyjson_obj_get(yyjson_obj_get(root, "run"), "cut");
+	yyjson_val *body = yyjson_obj_get(yyjson_obj_get(root, "response"),
+	    "body");
+
+	if (yyjson_equals_str(v, cut_names[QWEN_CUT_SCHEMA]))
+		return QWEN_CUT_SCHEMA;
+	return was_cut(body != NULL ? body : root) ? QWEN_CUT_LENGTH :
+	    QWEN_CUT_NONE;
+}
+
+/* A copy of a text of the run, or NULL where there is none. */
+static char *
+copy_text(struct qwen_refusal *no, yyjson_val *run, const char *key)
+{
+	yyjson_val *v = yyjson_obj_get(run, key);
+	char *s = NULL;
+
+	if (yyjson_is_str(v) && (s = strdup(yyjson_get_str(v))) == NULL)
+		qwen_oom(&no->err);
+	return s;
+}
+
+static void
+read_result(struct qwen_refusal *no, yyjson_val *root,
+    struct qwen_result *out)
+{
+	yyjson_val *v, *run = yyjson_obj_get(root, "run");
+
+	out->failed = has_failed(root);
+	out->cut = read_cut(root);
+	v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?
+	    "id" : "custom_id");
+	if (yyjson_is_str(v) || yyjson_is_raw(v))
+		qwen_ask_json(no, v, &out->id, NULL);
+	out->model = copy_text(no, run, "model");
+	out->hash = copy_text(no, run, "hash");
+	out->options = copy_text(no, run, "options");
+	out->request = copy_text(no, run, "request");
+}
+
+void
+qwen_result_fini(struct qwen_result *r)
+{
+	free(r->id);
+	free(r->model);
+	free(r->hash);
+	free(r->options);
+	free(r->request);
+	*r = (struct qwen_result){ 0 };
+}
+
 int
-qwen_result_parse(const char *json, size_t n, uint64_t *number, char **id,
-    int *is_error, struct qwen_err *err)
+qwen_result_parse(const char *json, size_t n, struct qwen_result *out,
+    struct qwen_err *err)
 {
 	struct qwen_refusal no = { 0 };
-	yyjson_val *root, *v;
+	yyjson_val *root;
 	yyjson_read_err e = { .code = YYJSON_READ_SUCCESS };
 	/* tokens of the same text are keys of one object in top_logprobs */
 	yyjson_doc *doc = json == NULL ? NULL : yyjson_read_opts(
 	    (char *)(uintptr_t)json, n, YYJSON_READ_NUMBER_AS_RAW, NULL, &e);
 
-	*id = NULL;
+	*out = (struct qwen_result){ 0 };
 	root = yyjson_doc_get_root(doc);
 	if (e.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 		qwen_oom(&no.err);
-	else if (!yyjson_is_obj(root) || read_number(root, number) < 0)
+	else if (!yyjson_is_obj(root) || read_number(root, &out->number) < 0)
 		bad(&no, NULL, "the line is not a result");
-	if (no.err.code == 0) {
-		*is_error = has_failed(root);
-		v = yyjson_obj_get(root, yyjson_obj_get(root, "line") != NULL ?
-		    "id" : "custom_id");
-		if (yyjson_is_str(v) || yyjson_is_raw(v))
-			qwen_ask_json(&no, v, id, NULL);
-	}
+	else
+		read_result(&no, root, out);
 	yyjson_doc_free(doc);
-	return no.err.code == 0 ? 0 :
-	    qwen_fail(err, no.err.code, "%s", no.err.msg);
+	if (no.err.code == 0)
+		return 0;
+	qwen_result_fini(out);
+	return qwen_fail(err, no.err.code, "%s", no.err.msg);
 }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * index.c - where the results of files are, by the lines that they answer, and
+ * which runs made them.  Only that stays in memory, not the results.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "qbatch.h"
+
+/* ------------------------------------------------- the end of a file of results */
+
+/*
+ * Whether n bytes, zeros behind them aside, can be the beginning of a result: a
+ * head, a number, and one of the fields that come next.
+ */
+static int
+begins_like(const char *s, size_t n, const char *head, const char *const *next)
+{
+	size_t h = strlen(head), digits = 0, m;
+
+	if (n <= h)
+		return memcmp(s, head, n) == 0;
+	if (memcmp(s, head, h) != 0)
+		return 0;
+	for (s += h, n -= h; digits < n && s[digits] >= '0' &&
+	    s[digits] <= '9'; digits++)
+		;
+	if (digits == n || digits == 0)
+		return digits > 0;
+	for (s += digits, n -= digits; *next != NULL; next++) {
+		m = strlen(*next);
+		if (memcmp(s, *next, n < m ? n : m) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int
+begins_result(const char *s, size_t n)
+{
+	static const char *const plain[] = { ",\"id\":", ",\"text\":",
+	    ",\"choices\":", ",\"error\":", NULL };
+	static const char *const batch[] = { "\",\"custom_id\":", NULL };
+
+	return begins_like(s, n, "{\"line\":", plain) ||
+	    begins_like(s, n, "{\"id\":\"batch_req_", batch);
+}
+
+/*
+ * The last line has no newline: dies unless a run that was killed can have left
+ * it, as the beginning of a result, or a crash, as zeros after whole results.
+ */
+static void
+check_tail(const struct tool_lines *l, const struct tool_line *line)
+{
+	size_t n = line->s == NULL ? 0 : line->n;
+
+	while (n > 0 && line->s[n - 1] == '\0')
+		n--;
+	if (line->s == NULL || (n == 0 ? l->line == 1 :
+	    !begins_result(line->s, n)))
+		die("%s: line %llu is not a result", l->name,
+		    (unsigned long long)l->line);
+}
+
+/* ------------------------------------------------------------------- makers */
+
+/* "n=30 temp=1" is a limit of 30 tokens, or "n=context", and "temp=1". */
+void
+qbatch_maker_set(struct qbatch_maker *m, const char *model, const char *hash,
+    const char *options)
+{
+	m->max = 0;
+	if (strncmp(options, "n=", 2) == 0) {
+		m->max = strncmp(options, "n=context", 9) == 0 ? UINT64_MAX :
+		    strtoull(options + 2, NULL, 10);
+		options += strcspn(options, " ");
+		options += *options == ' ';
+	}
+	m->model = cli_format("%s", model);
+	m->hash = cli_format("%s", hash);
+	m->options = cli_format("%s", options);
+}
+
+void
+qbatch_maker_fini(struct qbatch_maker *m)
+{
+	free(m->model);
+	free(m->hash);
+	free(m->options);
+}
+
+static int
+is_maker(const struct qbatch_maker *m, const struct qbatch_maker *x)
+{
+	return m->max == x->max && strcmp(m->hash, x->hash) == 0 &&
+	    strcmp(m->options, x->options) == 0;
+}
+
+/* The number of who made the result, from 1 on; 0: it does not say. */
+static unsigned
+maker_of(struct qbatch_index *ix, const struct qwen_result *r,
+    const struct tool_lines *l)
+{
+	struct qbatch_maker m = { .file = l->name, .line = l->line };
+	size_t i;
+
+	if (r->failed)		/* an error is of no model */
+		return 0;
+	if (r->model == NULL || r->hash == NULL || r->options == NULL) {
+		ix->n_unsaid++;
+		return 0;
+	}
+	qbatch_maker_set(&m, r->model, r->hash, r->options);
+	for (i = 0; i < ix->n_makers && !is_maker(&ix->maker[i], &m); i++)
+		;
+	if (i < ix->n_makers) {
+		qbatch_maker_fini(&m);
+	} else {
+		cli_grow(&ix->maker, &ix->cap_makers, i + 1, sizeof m);
+		ix->maker[ix->n_makers++] = m;
+	}
+	ix->maker[i].cut |= r->cut != QWEN_CUT_NONE;
+	return (unsigned)i + 1;
+}
+
+/* The words of a that b has not. */
+static void
+add_words(struct qwen_text *t, const char *a, const char *b)
+{
+	size_t n, m, before = t->n;
+	const char *w;
+
+	for (; *a != '\0'; a += n + (a[n] == ' ')) {
+		n = strcspn(a, " ");
+		for (w = b; *w != '\0'; w += m + (w[m] == ' ')) {
+			m = strcspn(w, " ");
+			if (m == n && memcmp(a, w, n) == 0)
+				break;
+		}
+		if (*w != '\0' || n == 0)
+			continue;
+		qwen_text_str(t, t->n > before ? " " : "");
+		qwen_text_add(t, a, n < 80 ? n : 80);
+	}
+}
+
+static void
+add_options(struct qwen_text *t, const struct qbatch_maker *m,
+    const struct qbatch_maker *other)
+{
+	size_t before;
+
+	qwen_text_str(t, "\"");
+	before = t->n;
+	if (m->max != other->max && m->max == UINT64_MAX)
+		qwen_text_str(t, "n=context");
+	else if (m->max != other->max && m->max > 0)
+		qwen_text_fmt(t, "n=%llu", (unsigned long long)m->max);
+	if (t->n > before && strcmp(m->options, other->options) != 0)
+		qwen_text_str(t, " ");
+	add_words(t, m->options, other->options);
+	if (t->n == before)
+		qwen_text_str(t, "none of these");
+	qwen_text_str(t, "\"");
+}
+
+/* 'model "a" there, "b" here; options ...' */
+static void
+add_difference(struct qwen_text *t, const struct qbatch_maker *there,
+    const struct qbatch_maker *here)
+{
+	int models = strcmp(there->hash, here->hash) != 0;
+	int same_name = strcmp(there->model, here->model) == 0;
+
+	if (models && same_name)
+		qwen_text_fmt(t, "model \"%s\" with the hash %s there, %s here",
+		    there->model, there->hash, here->hash);
+	else if (models)
+		qwen_text_fmt(t, "model \"%s\" there, \"%s\" here",
+		    there->model, here->model);
+	if (there->max == here->max &&
+	    strcmp(there->options, here->options) == 0)
+		return;
+	qwen_text_str(t, models ? "; options " : "options ");
+	add_options(t, there, here);
+	qwen_text_str(t, " there, ");
+	add_options(t, here, there);
+	qwen_text_str(t, " here");
+}
+
+/*
+ * What a limit did not cut is the same with any larger limit; and -n is no matter
+ * to requests that have one of their own.
+ */
+static int
+fits(const struct qbatch_maker *m, const struct qbatch_maker *with)
+{
+	return strcmp(m->hash, with->hash) == 0 &&
+	    strcmp(m->options, with->options) == 0 &&
+	    (m->max == with->max || m->max == 0 ||
+	    (m->max < with->max && !m->cut));
+}
+
+void
+qbatch_index_check(const struct qbatch_index *ix,
+    const struct qbatch_maker *self, const char *way_on)
+{
+	const struct qbatch_maker *with = self;
+	struct qwen_text t = { 0 };
+	size_t i;
+
+	for (i = 0; self == NULL && i < ix->n_makers; i++) {
+		if (with == NULL || ix->maker[i].max > with->max)
+			with = &ix->maker[i];
+	}
+	for (i = 0; i < ix->n_makers && fits(&ix->maker[i], with); i++)
+		;
+	if (i == ix->n_makers)
+		return;
+	add_difference(&t, &ix->maker[i], with);
+	if (t.failed)
+		die("out of memory");
+	if (self != NULL)
+		die("%s: line %llu is of another run: %s; %s",
+		    ix->maker[i].file, (unsigned long long)ix->maker[i].line,
+		    t.s, way_on);
+	die("%s: line %llu is of another run than line %llu of %s: %s; %s",
+	    ix->maker[i].file, (unsigned long long)ix->maker[i].line,
+	    (unsigned long long)with->line, with->file, t.s, way_on);
+}
+
+/* ------------------------------------------------------------------- places */
+
+static void
+add_place(struct qbatch_index *ix, const struct qwen_result *r,
+    struct qbatch_place p, const struct tool_lines *l)
+{
+	p.number = r->number;
+	p.id = qbatch_hash_text(r->id);
+	p.request = r->request == NULL ? 0 : strtoull(r->request, NULL, 16);
+	p.line = l->line;
+	p.failed = r->failed;
+	p.cut = r->failed ? QWEN_CUT_NONE : r->cut;
+	p.maker = maker_of(ix, r, l);
+	cli_grow(&ix->place, &ix->cap, ix->n + 1, sizeof p);
+	ix->place[ix->n++] = p;
+}
+
+int
+qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
+    unsigned file, uint64_t *end)
+{
+	struct tool_lines l = { .fd = fd, .name = name };
+	struct tool_line line;
+	struct qwen_result r;
+	struct qbatch_place p = { .file = file };
+
+	*end = 0;
+	while (tool_lines_next(&l, &line) && !l.torn) {
+		if (qwen_result_parse(line.s, line.n, &r, &cli_err) < 0) {
+			if (cli_err.code == QWEN_ENOMEM)
+				cli_die_err(NULL, &cli_err);
+			die("%s: line %llu is not a result", name,
+			    (unsigned long long)l.line);
+		}
+		p.offset = *end;
+		p.n = line.n;
+		add_place(ix, &r, p, &l);
+		qwen_result_fini(&r);
+		*end = l.offset;
+	}
+	if (l.torn)
+		check_tail(&l, &line);
+	tool_lines_fini(&l);
+	return l.torn;
+}
+
+/* By number, and what has failed last. */
+static int
+compare(const void *a, const void *b)
+{
+	const struct qbatch_place *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	if (x->failed != y->failed)
+		return x->failed - y->failed;
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+void
+qbatch_index_sort(struct qbatch_index *ix)
+{
+	if (ix->n > 0)
+		qsort(ix->place, ix->n, sizeof *ix->place, compare);
+}
+
+static int
+compare_number(const void *key, const void *place)
+{
+	uint64_t x = *(const uint64_t *)key;
+	uint64_t y = ((const struct qbatch_place *)place)->number;
+
+	return (x > y) - (x < y);
+}
+
+const struct qbatch_place *
+qbatch_index_find(const struct qbatch_index *ix, uint64_t number)
+{
+	return ix->n == 0 ? NULL : bsearch(&number, ix->place, ix->n,
+	    sizeof *ix->place, compare_number);
+}
+
+void
+qbatch_index_count(const struct qbatch_index *ix, struct qbatch_tally *out)
+{
+	size_t i;
+
+	*out = (struct qbatch_tally){ .n = ix->n };
+	for (i = 0; i < ix->n; i++) {
+		out->failed += (uint64_t)ix->place[i].failed;
+		out->cut += ix->place[i].cut != QWEN_CUT_NONE;
+		out->broken += ix->place[i].cut == QWEN_CUT_SCHEMA;
+	}
+}
+
+void
+qbatch_index_fini(struct qbatch_index *ix)
+{
+	size_t i;
+
+	for (i = 0; i < ix->n_makers; i++)
+		qbatch_maker_fini(&ix->maker[i]);
+	free(ix->maker);
+	free(ix->place);
+	*ix = (struct qbatch_index){ 0 };
+}

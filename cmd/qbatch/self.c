@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * self.c - which model and options a run has, as its results note them.  Options
+ * that change no answer, such as threads and memory, are not among them.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "qbatch.h"
+
+/* A word of options: " name=value", or " name" alone. */
+static void
+add(struct qwen_text *t, const char *name, const char *value)
+{
+	qwen_text_fmt(t, t->n > 0 ? " %s" : "%s", name);
+	if (value != NULL)
+		qwen_text_fmt(t, "=%s", value);
+}
+
+static void
+add_hash(struct qwen_text *t, const char *name, const void *p, size_t n)
+{
+	char hex[QBATCH_HASH];
+
+	add(t, name, qbatch_hex(XXH3_64bits(p, n), hex));
+}
+
+char *
+qbatch_hex(uint64_t hash, char out[QBATCH_HASH])
+{
+	snprintf(out, QBATCH_HASH, "%016llx", (unsigned long long)hash);
+	return out;
+}
+
+/* --- the model */
+
+/*
+ * Weights with their adapters, vocabulary, and the template in the file, which
+ * chats are made by.
+ */
+static uint64_t
+hash_model(const struct qwen_gguf *g, const struct qwen_header *h)
+{
+	struct qwen_str chat = { "", 0 };
+	struct qwen_err err;
+	XXH3_state_t *s = cli_got(XXH3_createState());
+	uint64_t hash;
+
+	if (qwen_gguf_get_str(g, "tokenizer.chat_template", &chat, &err) < 0)
+		chat.len = 0;
+	XXH3_64bits_reset(s);
+	XXH3_64bits_update(s, &h->model, sizeof h->model);
+	XXH3_64bits_update(s, &h->vocab, sizeof h->vocab);
+	XXH3_64bits_update(s, chat.s, chat.len);
+	hash = XXH3_64bits_digest(s);
+	XXH3_freeState(s);
+	return hash;
+}
+
+/* --- options */
+
+static void
+add_arithmetic(struct qwen_text *t, const struct qwen_header *h)
+{
+	char buf[QWEN_ROPE_TEXT];
+
+	qwen_text_fmt(t, "%snumerics=%u", t->n > 0 ? " " : "", h->numerics);
+	add(t, h->k == h->v ? "kv" : "kv-k", qwen_kv_name(h->k));
+	if (h->k != h->v)
+		add(t, "kv-v", qwen_kv_name(h->v));
+	if (qwen_rope_text(&h->rope, buf)[0] != '\0')
+		add(t, "rope-scaling", buf);
+}
+
+/* How prompts become tokens. */
+static void
+add_prompts(struct qwen_text *t, const struct tool_service *w)
+{
+	static const char *const systems[] = { NULL, "first", "template" };
+	char *text;
+	size_t n;
+
+	if (w->template != NULL && strchr(w->template, '/') != NULL) {
+		text = cli_read_file(w->template, CLI_FILE_MAX, &n);
+		add_hash(t, "template", text, n);
+		free(text);
+	} else if (w->template != NULL)
+		add(t, "template", w->template);
+	if (tool_effort.level != NULL)
+		add(t, "effort", tool_effort.level);
+	if (tool_effort.high != NULL)
+		add(t, "effort-high", tool_effort.high);
+	if (tool_effort.date != NULL)
+		add(t, "date", tool_effort.date);
+	if (systems[w->systems] != NULL)
+		add(t, "system-messages", systems[w->systems]);
+	if (w->service.placeholder != NULL)
+		add_hash(t, "image-placeholder", w->service.placeholder,
+		    strlen(w->service.placeholder));
+	if (w->service.encode & QWEN_TOK_SPECIAL)
+		add(t, "special", NULL);
+	if (tool_bos_flags != 0)
+		add(t, tool_bos_flags & TOOL_BOS ? "bos" : "no-bos", NULL);
+	if (tool_nfc)
+		add(t, "nfc", NULL);
+}
+
+static void
+add_answers(struct qwen_text *t, const struct tool_service *w)
+{
+	char hex[QBATCH_HASH];
+
+	if (w->grammar.grammar != NULL)
+		add(t, w->grammar.schema != NULL ? "json-schema" : "grammar",
+		    qbatch_hex(w->grammar.hash, hex));
+	if (w->service.strict_calls)
+		add(t, "strict-calls", NULL);
+	if (w->ignore_eos)
+		add(t, "ignore-eos", NULL);
+	if (w->mask_unused)
+		add(t, "mask-unused", NULL);
+}
+
+/* What requests begin with, the model's recommended settings included. */
+static void
+add_sampling(struct qwen_text *t, const struct tool_service *w)
+{
+	struct qwen_sampler *s;
+	char *buf;
+	size_t i, n;
+
+	cli_must(NULL, qwen_sampler_copy(&s, w->base, &cli_err));
+	for (i = 0; i < w->service.n_stop; i++)
+		cli_must(NULL, qwen_sampler_set(s, "stop",
+		    w->service.stop[i].s, &cli_err));
+	if (tool_seed_is_random()) {
+		qwen_sampler_reset(s, "seed");
+		add(t, "seed", "random");
+	}
+	n = qwen_sampler_describe(s, NULL, 0) + 1;
+	buf = cli_got(malloc(n));
+	qwen_sampler_describe(s, buf, n);
+	if (buf[0] != '\0')
+		add(t, buf, NULL);
+	free(buf);
+	qwen_sampler_free(s);
+}
+
+void
+qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
+    const struct qwen_header *h)
+{
+	struct qwen_text t = { 0 };
+
+	qbatch_hex(hash_model(w->gguf, h), self->hash);
+	add_sampling(&t, w);
+	add_prompts(&t, w);
+	add_answers(&t, w);
+	add_arithmetic(&t, h);
+	self->options = cli_got(t.failed ? NULL : t.s);
+	self->limited = w->service.max == SIZE_MAX ?
+	    cli_format("n=context %s", self->options) :
+	    cli_format("n=%zu %s", w->service.max, self->options);
+	self->model = w->service.model;
+	qbatch_maker_set(&self->maker, self->model, self->hash,
+	    self->limited);
+}
+
+void
+qbatch_self_close(struct qbatch_self *self)
+{
+	qbatch_maker_fini(&self->maker);
+	free(self->options);
+	free(self->limited);
+}

@@ -16,7 +16,7 @@ static struct {
 	const char	*output;		/* NULL: stdout */
 	const char	*report, *report_json;
 	const char	*of;			/* of --merge: the input */
-	int		 ignore_eos, merge, status, resume, retry, retry_cut;
+	int		 ignore_eos, merge, status, plan, resume, retry, retry_cut;
 	char		**files;
 	int		 n_files;
 } opt;
@@ -110,6 +110,8 @@ static const struct cli_opt options[] = {
 	    "with --merge: the requests, to name those without a result"),
 	CLI_FLAG(0, "status", &opt.status,
 	    "count the requests of the last file that are done, failed, left"),
+	CLI_FLAG(0, "plan", &opt.plan,
+	    "answer nothing: print tokens to read and write, and the time"),
 
 	CLI_GROUP("what is generated:"),
 	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
@@ -148,7 +150,7 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "qbatch",
 	.about = "answer many prompts, one a line, in one process",
-	.usage = "[options] [file]\n--merge [-o results] [--of input] file ...\n"
+	.usage = "[options] [file]\n--plan [options] [file]\n--merge [-o results] [--of input] file ...\n"
 	    "--status results ... input",
 	.options = options, .max = -1,
 };
@@ -189,8 +191,8 @@ check_options(void)
 		cli_usage("--merge: no files to put together");
 	if (opt.status && opt.n_files < 2)
 		cli_usage("--status: give files of results, and the input");
-	if (opt.merge && opt.status)
-		cli_usage("either --merge or --status");
+	if (opt.merge + opt.status + opt.plan > 1)
+		cli_usage("only one of --merge, --status and --plan");
 	if (opt.of != NULL && !opt.merge)
 		cli_usage("--of has no effect without --merge");
 	if (opt.merge || opt.status)
@@ -402,6 +404,14 @@ main(int argc, char *argv[])
 		return cli_finish();
 	}
 	open_model(&run);
+	if (opt.plan) {
+		tool_lines_open(&run.batch.in, opt.input);
+		cli_progress_start("requests", 0);
+		qbatch_plan(&run.batch);
+		status = cli_finish();
+		free_all(&run);
+		return status;
+	}
 	tool_draft_open(&run.batch.work.draft, run.batch.work.model);
 	tool_work_open(&run.batch.work);
 	open_files(&run);

@@ -303,6 +303,13 @@ void qbatch_command_keep(int argc, char *argv[]);
 void qbatch_interrupt_watch(const char *tool, int resumes);
 void qbatch_command_free(void);
 
+/*
+ * What the input takes, on stdout: tokens to read, with what prompts begin with
+ * alike once, and to write at most; and seconds, by rates that are measured.  The
+ * model is open, the work is not.
+ */
+void qbatch_plan(struct qbatch_run *r);
+
 /* Answer every line of the input. */
 void qbatch_answer_all(struct qbatch_run *r);
 void qbatch_fini(struct qbatch_run *r);

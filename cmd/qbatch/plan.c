@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * plan.c - what a batch will take, before it is run: tokens to read and to write,
+ * by the requests; time, by a few passes that are measured here and now.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "qbatch.h"
+
+enum {
+	BLOCK = 16,		/* tokens, as the KV cache shares them */
+	READ = 512,		/* tokens that are read to measure that, at most, */
+	WRITTEN = 8,		/* and by each sequence to measure this */
+	SEED = 16,		/* tokens that a sequence begins with */
+};
+
+struct plan {
+	uint64_t		 n, n_failed;
+	uint64_t		 n_answers;
+	uint64_t		 prompt;	/* tokens of prompts */
+	uint64_t		 read;		/* of them, each beginning once */
+	uint64_t		 write;		/* tokens of answers at most */
+	struct qbatch_seen	 begun;		/* hashes of beginnings */
+	struct qwen_ids		 sample;	/* the first READ tokens */
+	double			 read_s, write_s;	/* per token */
+	size_t			 n_sequences;	/* that were measured */
+};
+
+/* ------------------------------------------------------------------- requests */
+
+/* How many tokens of the prompt no prompt before it begins with. */
+static uint64_t
+count_new(struct plan *p, const struct qwen_ids *ids)
+{
+	uint64_t part[2] = { 0, 0 };
+	size_t at, shared = 0;
+	int made, knows = 1;
+
+	for (at = 0; at + BLOCK <= ids->n; at += BLOCK) {
+		part[1] = XXH3_64bits(&ids->id[at], BLOCK * sizeof *ids->id);
+		part[0] = XXH3_64bits(part, sizeof part);
+		qbatch_seen_put(&p->begun, part[0], 1, &made);
+		knows &= !made;
+		if (knows)
+			shared = at + BLOCK;
+	}
+	/* the last token's logits choose the first one of the answer */
+	return ids->n - (shared < ids->n ? shared : ids->n - 1);
+}
+
+static void
+sample(struct plan *p, const struct qwen_ids *ids)
+{
+	size_t n = READ - p->sample.n < ids->n ? READ - p->sample.n : ids->n;
+
+	if (n > 0)
+		memcpy(p->sample.id + p->sample.n, ids->id, n *
+		    sizeof *ids->id);
+	p->sample.n += n;
+}
+
+static void
+plan_request(struct plan *p, const struct qwen_request *q, size_t n_ctx)
+{
+	size_t i, room;
+
+	p->n++;
+	if (q->no.err.code != 0) {
+		p->n_failed++;
+		return;
+	}
+	for (i = 0; i < q->n_prompts; i++) {
+		room = n_ctx - q->prompt[i].n;
+		p->prompt += q->prompt[i].n;
+		p->read += count_new(p, &q->prompt[i]);
+		p->write += q->n * (uint64_t)(q->max < room ? q->max : room);
+		sample(p, &q->prompt[i]);
+	}
+	p->n_answers += q->n_answers;
+}
+
+static void
+read_requests(struct plan *p, struct qbatch_run *b)
+{
+	struct tool_line line;
+	struct qwen_request *q;
+	size_t n_ctx = b->with.service.n_ctx;
+
+	while (tool_lines_next(&b->in, &line)) {
+		tool_lines_check(&b->in, &line, "requests");
+		if (tool_line_is_blank(&line) ||
+		    (b->in.line - 1) % b->n_shards != b->shard)
+			continue;
+		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
+		    line.s, line.n, &cli_err));
+		if (q->no.err.code == 0)
+			qwen_request_fits(q, n_ctx);
+		plan_request(p, q, n_ctx);
+		qwen_request_free(q);
+		cli_progress(p->n);
+	}
+}
+
+/* -------------------------------------------------------------------- measures */
+
+static int
+on_token(void *arg, const struct qwen_choice *c)
+{
+	(void)arg;
+	(void)c;
+	return 0;
+}
+
+static void
+on_end(void *arg, enum qwen_job_end why, const struct qwen_err *err)
+{
+	(void)arg;
+	(void)why;
+	if (err != NULL)
+		cli_die_err(NULL, err);
+}
+
+static void
+add_job(struct tool_work *w, const int32_t *ids, size_t n, size_t max)
+{
+	struct qwen_job job = { .tokens = ids, .n = n, .max = max,
+	    .token = on_token, .end = on_end };
+
+	cli_must(NULL, qwen_work_add(w->work, &job, &cli_err));
+}
+
+/* Seconds per token of a prompt; weights that no pass has used are read first. */
+static void
+measure_reading(struct plan *p, struct tool_work *w)
+{
+	double start;
+
+	add_job(w, p->sample.id, 1, 1);
+	while (tool_work_step(w))
+		;
+	start = cli_now();
+	add_job(w, p->sample.id, p->sample.n, 1);
+	while (tool_work_step(w))
+		;
+	p->read_s = (cli_now() - start) / (double)p->sample.n;
+}
+
+/* Seconds per token where as many answers are under way as there will be. */
+static void
+measure_writing(struct plan *p, struct tool_work *w)
+{
+	size_t n = p->sample.n < SEED ? p->sample.n : SEED, i;
+	struct qwen_work_stats before, after;
+	double start, s = 0;
+	uint64_t chosen = 0;
+	int more = 1;
+
+	p->n_sequences = p->n_answers < w->n_sequences ?
+	    (size_t)p->n_answers : w->n_sequences;
+	for (i = 0; i < p->n_sequences; i++)
+		add_job(w, p->sample.id + i * (p->sample.n - n) /
+		    p->n_sequences, n, WRITTEN + 1);
+	while (more) {
+		qwen_work_stats(w->work, &before);
+		start = cli_now();
+		more = tool_work_step(w);
+		qwen_work_stats(w->work, &after);
+		if (after.read > before.read || after.chosen == before.chosen)
+			continue;
+		s += cli_now() - start;
+		chosen += after.chosen - before.chosen;
+	}
+	p->write_s = chosen > 0 ? s / (double)chosen : 0;
+}
+
+/* ------------------------------------------------------------------------ told */
+
+static void
+tell(const struct plan *p)
+{
+	double s = (double)p->read * p->read_s + (double)p->write * p->write_s;
+
+	printf("requests            %llu\n", (unsigned long long)p->n);
+	printf("failed              %llu\n", (unsigned long long)p->n_failed);
+	printf("answers             %llu\n", (unsigned long long)p->n_answers);
+	printf("prompt_tokens       %llu\n", (unsigned long long)p->prompt);
+	printf("tokens_to_read      %llu\n", (unsigned long long)p->read);
+	printf("tokens_to_write_max %llu\n", (unsigned long long)p->write);
+	if (p->n_answers == 0)
+		return;
+	printf("read_tok_s          %.1f\n", 1 / p->read_s);
+	if (p->write_s > 0)
+		printf("write_tok_s         %.1f\n", 1 / p->write_s);
+	printf("seconds_max         %.0f\n", s);
+	cli_note("rates: %zu prompt tokens read, and %zu answers of %d tokens "
+	    "written at a time, just now", p->sample.n, p->n_sequences,
+	    WRITTEN);
+}
+
+void
+qbatch_plan(struct qbatch_run *b)
+{
+	struct plan p = { 0 };
+
+	p.sample.id = cli_got(malloc(READ * sizeof *p.sample.id));
+	read_requests(&p, b);
+	cli_progress_end();
+	if (p.n_answers > 0) {
+		tool_work_open(&b->work);
+		measure_reading(&p, &b->work);
+		measure_writing(&p, &b->work);
+	}
+	tell(&p);
+	free(p.sample.id);
+	qbatch_seen_fini(&p.begun);
+}

@@ -162,5 +162,41 @@ for t in "" --think=off; do
 	    "$(echo Hello | qchat -q -n 20 --template qwen3 $t --sampling none \
 	    $([ -n "$t" ] && echo $cool || echo $warm) 2>/dev/null)" "qchat $t"
 done
+# -- temperature 0 is the best token in every tool, whatever is advised
+LC_ALL=C sed 's/tiny qwen3 3016/Qwen3-Coder 301/' "$MODEL" >coder.gguf
+QWEN_MODEL=$PWD/coder.gguf
+echo '{"messages": [{"role": "user", "content": "Hello"}]}' >ask.json
+# decode OPTIONS: what qdecode says to it
+decode() {
+	# shellcheck disable=SC2086
+	qtok --chat --template qwen3 ask.json | qdecode -n 60 --ignore-eos -f text $1 | qtok -d
+}
+decode --greedy >best
+decode "--sampling model --temp 0 --repeat-penalty 1.05 --penalty-last-n -1" >held
+cmp -s best held
+is $? 1 "the penalty that is advised would show"
+decode "--sampling model --temp 0" | cmp -s - best
+ok $? "qdecode --temp 0"
+qbatch -q -n 60 --template qwen3 --temp 0 --ignore-eos ask.json | jq -j .text | cmp -s - best
+ok $? "qbatch --temp 0"
+zero='{"temperature": 0, "ignore_eos": true, "max_tokens": 60}'
+jq -c ". + $zero" ask.json >zero.json
+qbatch -q --template qwen3 zero.json | jq -j .text | cmp -s - best
+ok $? "qbatch, temperature 0 of a request"
+jq -c '. + {repetition_penalty: 1.05, repeat_last_n: -1}' zero.json |
+    qbatch -q --template qwen3 | jq -j .text | cmp -s - held
+ok $? "with a penalty of the request itself"
+echo Hello | qchat -q -n 60 --template qwen3 --temp 0 --system '' >out 2>err
+echo Hello | qchat -q -n 60 --template qwen3 --greedy --sampling none --system '' >want 2>err
+[ -s want ] && cmp -s out want
+ok $? "qchat --temp 0"
+. "$TOP/tests/cli/qserve.sh"
+QWEN_MODEL=$PWD/coder.gguf
+serve --template qwen3
+post /v1/chat/completions "$(cat zero.json)" | jq -j '.choices[0].message | .reasoning_content // "", .content' >out
+jq -c '{custom_id: "1", url: "/v1/chat/completions", body: .}' zero.json | qbatch -q --template qwen3 |
+    jq -j '.response.body.choices[0].message | .reasoning_content // "", .content' | cmp -s - out && [ -s out ]
+ok $? "qserve, temperature 0 of a request"
+end_server
 refused 2 "--sampling of nobody" sh -c 'echo 1 | qdecode --sampling mine'
 done_testing

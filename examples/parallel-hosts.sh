@@ -26,7 +26,7 @@ for i in $(seq "$n"); do
 	set -- "$@" "$out.part$i"
 done
 status=0
-qbatch --merge -o "$out" "$@" || status=$?
+qbatch --merge --of "$in" -o "$out" "$@" || status=$?
 [ $status = 0 ] || [ $status = 3 ] || exit $status
 rm "$@"
 exit $status

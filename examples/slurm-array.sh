@@ -1,37 +1,57 @@
 #!/bin/sh
 # SPDX-License-Identifier: ISC
 #
-# A batch of prompts over the tasks of a Slurm job array:
+# A batch of prompts over the tasks of a Slurm job array, and a job that puts
+# the parts together when all tasks have ended:
 #
-#   sbatch --array=1-8 slurm-array.sh in.jsonl results [qbatch options]
+#   job=$(sbatch --parsable --array=1-8 --cpus-per-task=4 slurm-array.sh \
+#       in.jsonl results -n 200)
+#   sbatch --dependency=afterany:$job --wrap \
+#       'qbatch --merge --of in.jsonl -o all.jsonl results/part.*.jsonl'
 #
-# Task I answers its part of the lines into results/part.I.jsonl; when all are
-# done,
+# Task I answers its part of the lines into results/part.I.jsonl.  The merge
+# writes them in the order of the input, and names lines that have no result.
+# With afterok in place of afterany it runs only if no task failed.
 #
-#   qbatch --merge -o all.jsonl results/part.*.jsonl
+# A task uses as many threads as it has processors.  A minute before its time
+# limit Slurm sends it SIGTERM: it stops, and goes back to the queue.  So does
+# a task that was killed, for want of memory for instance, as long as it gets
+# on, and three times if it does not.  A task that is requeued, or run again,
+# resumes where its file ends, on whatever node, and gives the same bytes.
 #
-# puts them in the order of the input.  A task that is requeued or run again
-# goes on where its file ends, on whatever node, and gives the same bytes.
 # Requests that are answered by errors do not fail a task; the merge's exit
-# status is 3 then, and qbatch --retry-failed -o all.jsonl in.jsonl does them
-# again.
+# status is 3 then, and qbatch --retry-failed -o all.jsonl in.jsonl, with the
+# same options, answers these again.
 #
 #SBATCH --job-name=qbatch
 #SBATCH --requeue
 #SBATCH --open-mode=append
+#SBATCH --signal=B:TERM@60
 
 in=$1 results=$2
 shift 2
 mkdir -p "$results"
-qbatch --shard slurm --resume -t "${SLURM_CPUS_PER_TASK:-0}" \
-    -o "$results/part.$SLURM_ARRAY_TASK_ID.jsonl" "$@" "$in"
-status=$?
+part=$results/part.$SLURM_ARRAY_TASK_ID.jsonl
+# --cpus-per-task if that was given, else what the job has here
+threads=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-1}}
+before=$(cat "$part" 2>/dev/null | wc -l)
 
-# Killed, for want of memory say: try again, but not for ever.
-if [ $status -gt 128 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
-	scontrol requeue "$SLURM_JOB_ID"
+qbatch --shard slurm --resume -t "$threads" -o "$part" "$@" "$in" &
+pid=$!
+trap 'stopped=1; kill "$pid" 2>/dev/null' TERM
+wait "$pid"
+status=$?
+# the trap ends the first wait before qbatch has ended
+[ -z "$stopped" ] || { wait "$pid"; status=$?; }
+
+if [ "$status" -gt 128 ]; then
+	after=$(cat "$part" 2>/dev/null | wc -l)
+	if [ "$after" -gt "$before" ] || [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]
+	then
+		scontrol requeue "$SLURM_JOB_ID"
+	fi
 fi
-# Each request has a result, some of them errors: a task that depends on this
-# one can go on.
-[ $status != 3 ] || status=0
-exit $status
+# Each request has a result, some of them errors: what depends on this task can
+# run.
+[ "$status" != 3 ] || status=0
+exit "$status"

@@ -5,8 +5,8 @@
 #   tests/deps.sh          what is needed
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
-#   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t
-#                          and clients.t
+#   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t,
+#                          clients.t and qbatch-cluster.t
 #   tests/deps.sh audit    what tests/faults/audit.sh needs beside
 missing=
 if [ "$1" = arm64 ]; then
@@ -39,6 +39,13 @@ python3-jsonschema"
 	python3 -c 'import ensurepip' 2>/dev/null ||
 	    missing="$missing python3-venv"
 	command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+	python3 -c 'import yaml' 2>/dev/null ||
+	    /usr/bin/python3 -c 'import yaml' 2>/dev/null ||
+	    missing="$missing python3-yaml"
+	command -v parallel >/dev/null 2>&1 || missing="$missing parallel"
+	command -v slurmd >/dev/null 2>&1 && command -v sbatch >/dev/null 2>&1 ||
+	    missing="$missing slurm-wlm"
+	command -v munged >/dev/null 2>&1 || missing="$missing munge"
 	[ -n "$missing" ] || exit 0
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo="sudo -n"

@@ -30,6 +30,11 @@ for f in "$TOP"/man/*.[0-9]; do
 	grep '^ *[$>] ' narrow | diff want - >diff
 	ok $? "$p: no command is broken in two: $(grep -c . want)"
 	cat diff >&2
+	# mdoc takes quotes away where a word begins with one
+	tr -s ' \n' '  ' <text | grep -o "\`{[^' ]*:[^']*'" |
+	    sed "s/^\`//; s/'\$//; s/\.\.\./null/g" >objects
+	! command -v jq >/dev/null 2>&1 || jq -c . objects >out 2>lost
+	is "$(cat lost)" "" "$p: JSON that it has in a line is JSON: $(grep -c . objects)"
 	case $p in
 	*.1) want="NAME SYNOPSIS DESCRIPTION EXIT STATUS EXAMPLES SEE ALSO AUTHORS" ;;
 	*) want="NAME DESCRIPTION SEE ALSO AUTHORS" ;;

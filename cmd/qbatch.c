@@ -383,40 +383,54 @@ free_all(struct run *r)
 	qbatch_command_free();
 }
 
-int
-main(int argc, char *argv[])
+/* --plan */
+static int
+plan(void)
 {
 	int status;
 
+	tool_lines_open(&run.batch.in, opt.input);
+	cli_progress_start("requests", 0);
+	qbatch_plan(&run.batch);
+	status = cli_finish();
+	free_all(&run);
+	return status;
+}
+
+/* --merge, --status */
+static int
+without_model(void)
+{
+	struct qbatch_merge_opts o = { opt.output, opt.of, run.batch.mixed };
+
+	if (opt.merge)
+		qbatch_merge(opt.files, opt.n_files, &o);
+	else
+		qbatch_status(opt.files, opt.n_files);
+	qwen_sampler_free(run.batch.with.sampler);
+	qbatch_command_free();
+	return cli_finish();
+}
+
+int
+main(int argc, char *argv[])
+{
 	const char *name = argv[0];
+	int status;
 
 	qbatch_command_keep(argc, argv);
 	parse(argc, argv, &run);
-	if (opt.merge || opt.status) {
-		if (opt.merge)
-			qbatch_merge(opt.files, opt.n_files,
-			    &(struct qbatch_merge_opts){ opt.output, opt.of,
-			    run.batch.mixed });
-		else
-			qbatch_status(opt.files, opt.n_files);
-		qwen_sampler_free(run.batch.with.sampler);
-		qbatch_command_free();
-		return cli_finish();
-	}
+	if (opt.merge || opt.status)
+		return without_model();
 	open_model(&run);
-	if (opt.plan) {
-		tool_lines_open(&run.batch.in, opt.input);
-		cli_progress_start("requests", 0);
-		qbatch_plan(&run.batch);
-		status = cli_finish();
-		free_all(&run);
-		return status;
-	}
+	if (opt.plan)
+		return plan();
 	tool_draft_open(&run.batch.work.draft, run.batch.work.model);
 	tool_work_open(&run.batch.work);
 	open_files(&run);
 	if (run.batch.out.regular && !cli_quiet)
-		qbatch_interrupt_watch(name, resumes());
+		qbatch_interrupt_watch(name, resumes(),
+		    run.batch.work.path == NULL ? getenv("QWEN_MODEL") : NULL);
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));
 	cli_progress_log(LOG_S);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* interrupt.c - what Ctrl-C leaves to say: the command that goes on. */
+/* interrupt.c - on Ctrl-C, the command that resumes the run. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,13 +47,18 @@ qbatch_command_keep(int argc, char *argv[])
 }
 
 void
-qbatch_interrupt_watch(const char *tool, int resumes)
+qbatch_interrupt_watch(const char *tool, int resumes, const char *model)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt }, old;
 	struct qwen_text words = said;
 
 	said = (struct qwen_text){ 0 };
-	qwen_text_str(&said, "\nqbatch: interrupted; this goes on with it: ");
+	qwen_text_str(&said, "\nqbatch: interrupted; this resumes it: ");
+	if (model != NULL && model[0] != '\0') {
+		qwen_text_str(&said, "QWEN_MODEL=");
+		add_word(&said, model);
+		qwen_text_str(&said, " ");
+	}
 	add_word(&said, tool);
 	qwen_text_str(&said, resumes ? "" : " --resume");
 	qwen_text_add(&said, words.s, words.n);

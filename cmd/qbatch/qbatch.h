@@ -296,11 +296,13 @@ struct qbatch_run {
 };
 
 /*
- * What Ctrl-C says: the command line, kept before it is read, as one that goes
- * on with what is there; resumes: it is one already.
+ * What Ctrl-C prints: the command line, kept before it is parsed, as one that
+ * resumes the run; resumes: it is one already; model: that of the environment, if
+ * no option names one, or NULL.
  */
 void qbatch_command_keep(int argc, char *argv[]);
-void qbatch_interrupt_watch(const char *tool, int resumes);
+void qbatch_interrupt_watch(const char *tool, int resumes,
+    const char *model);
 void qbatch_command_free(void);
 
 /*

@@ -406,10 +406,10 @@ else
 	wait_lines "out it's" 12
 	kill -INT $pid
 	wait $pid
-	is "$?, $(tail -n 1 err)" "130, qbatch: interrupted; this goes on with it: qbatch --resume -o 'out it'\\''s' fifo" \
+	is "$?, $(tail -n 1 err)" "130, qbatch: interrupted; this resumes it: QWEN_MODEL=$QWEN_MODEL qbatch --resume -o 'out it'\\''s' fifo" \
 	    "Ctrl-C says how to go on"
 	exec 3>&-
-	eval "$(tail -n 1 err | sed 's/.*with it: //; s/fifo$/in.jsonl/')" && cmp -s "out it's" want.jsonl
+	eval "$(tail -n 1 err | sed 's/.*resumes it: //; s/fifo$/in.jsonl/')" && cmp -s "out it's" want.jsonl
 	ok $? "by the command it says: the same bytes"
 fi
 qbatch -o out.both fifo &

@@ -38,6 +38,11 @@ while read -r at i loss <&3; do
 		# results that were lost may leave nobody at work
 		[ "$tries" != 200 ] || break
 	done
+	# a part that is not done
+	for k in 1 2 3; do
+		[ "$(wc -l <part.$i)" -ge $((n / 4)) ] || break
+		i=$((i % 4 + 1))
+	done
 	eval "pid=\$pid$i"
 	kill -9 $pid 2>/dev/null
 	wait $pid
@@ -60,8 +65,8 @@ for i in 1 2 3 4; do
 done
 is "$((killed + early))" $kills \
     "$killed kills in the midst, $early of a part that was done; $torn ends lost"
-[ $killed -gt $((kills / 2)) ]
-ok $? "most hit"
+[ $killed -ge $((kills * 9 / 10)) ]
+ok $? "nine in ten of them hit"
 qbatch --merge --of in -o all part.1 part.2 part.3 part.4 2>err
 is "$?, $(cat err), $(wc -l <all), $(cmp all want && echo same)" "0, , $n, same" \
     "merged: complete, byte for byte"

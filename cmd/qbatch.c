@@ -100,12 +100,12 @@ static const struct cli_opt options[] = {
 	CLI_FLAG(0, "mixed", &run.batch.mixed,
 	    "keep, or merge, results of other models, options and requests"),
 	CLI_FLAG(0, "unordered", &run.batch.unordered,
-	    "results as they are ready, in any order"),
+	    "write results as they are ready, in any order"),
 	CLI_CALL(0, "shard", "part", &run.batch, parse_shard, "words slurm",
-	    "only this part of the requests, as in 2/8, or what Slurm says"),
+	    "answer this part of the requests, as in 2/8, or by Slurm's task"),
 	TOOL_OPT_STRICT(&run.unknown.strict),
 	CLI_FLAG(0, "merge", &opt.merge,
-	    "put the results of all parts together, in order"),
+	    "merge files of results, in the order of the requests"),
 	CLI_FILE(0, "of", "input", &opt.of, "file",
 	    "with --merge: the requests, to name those without a result"),
 	CLI_FLAG(0, "status", &opt.status,
@@ -115,7 +115,7 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("what is generated:"),
 	CLI_INT('n', "count", "count", &run.batch.with.service.max, 1, INT64_MAX,
-	    "at most so many tokens, unless a request says"),
+	    "at most this many tokens, unless a request has its own limit"),
 	CLI_OPT_TEMPLATE(&run.batch.with.template),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_STRICT_CALLS(&run.batch.with.service.strict_calls),
@@ -135,14 +135,14 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("measuring:"),
 	CLI_FILE(0, "report", "file", &opt.report, "file",
-	    "write there how fast it was, for people"),
+	    "write how the requests fared to this file, as text"),
 	CLI_FILE(0, "report-json", "file", &opt.report_json, "file",
-	    "write there how fast it was, as JSON"),
+	    "the same as JSON"),
 	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
-	    NULL, "in reports, count those that meet ttft:500,tpot:50,e2e:5000 "
+	    NULL, "in reports, count requests within ttft:500,tpot:50,e2e:5000 "
 	    "(ms)"),
 	CLI_REAL(0, "arrivals", "rate", &run.batch.arrivals, 1e-6, 1e9,
-	    "requests come at random, so many a second on average"),
+	    "requests arrive at random, this many per second on average"),
 	TOOL_OPT_SAMPLING(&run.batch.with.sampler),
 	CLI_END,
 };
@@ -175,7 +175,7 @@ check_report(const char *option, const char *path)
 		cli_usage("%s: two outputs would be %s", option, path);
 }
 
-/* Whether there may be results already. */
+/* Whether -o may have results already. */
 static int
 resumes(void)
 {
@@ -244,7 +244,7 @@ open_model(struct run *r)
 	qbatch_self_open(&b->self, &b->with, &r->header);
 }
 
-/* How many items there are to do, for the progress line; 0: nobody knows. */
+/* The number of items to do, for the progress line; 0: not known. */
 static uint64_t
 count_items(const struct qbatch_run *b)
 {

@@ -37,6 +37,10 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 			    files[i]);
 	}
 	qbatch_index_sort(&m->ix);
+	if (m->ix.n_unsaid > 0)
+		cli_note("%s of an older qbatch, which noted no model, options "
+		    "and request: taken unchecked", cli_count(m->ix.n_unsaid,
+		    "result"));
 }
 
 static void

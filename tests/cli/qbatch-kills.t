@@ -13,7 +13,7 @@ is "$?, $(wc -l <want)" "0, $n" "$n lines, in one process"
 
 # go I: run part I, or run it again
 go() {
-	qbatch -q -t 1 --shard "$1/4" --resume -o "part.$1" in &
+	qbatch -q -t 1 --shard "$1/4" --resume -o "part.$1" in 2>"err.$1" &
 	eval "pid$1=$!"
 }
 # lines: how many results there are
@@ -49,7 +49,7 @@ while read -r at i loss <&3; do
 	case $? in
 	137) killed=$((killed + 1)) ;;
 	0) early=$((early + 1)) ;;
-	*) ok 1 "part $i failed" ;;
+	*) ok 1 "part $i failed: $(cat err.$i)" ;;
 	esac
 	# a third as it is; a third without its end; a third with zeros there
 	size=$(wc -c <part.$i)
@@ -61,7 +61,7 @@ while read -r at i loss <&3; do
 	go $i
 done 3<plan
 for i in 1 2 3 4; do
-	eval "wait \$pid$i" || ok 1 "part $i does not end well"
+	eval "wait \$pid$i" || ok 1 "part $i does not end well: $(cat err.$i)"
 done
 is "$((killed + early))" $kills \
     "$killed kills in the midst, $early of a part that was done; $torn ends lost"

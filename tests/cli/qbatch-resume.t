@@ -169,6 +169,11 @@ is "$?, $(cat err)" "3, qbatch: 10 of 12 lines have no result: 3-12" "ranges"
 qbatch -q -n 6 -o gaps gap
 qbatch --merge --of gap gaps >out 2>err
 is "$?, $(wc -l <out), $(cat err)" "0, 3, " "an empty line lacks nothing"
+jq -c 'del(.run)' part.1 >older
+qbatch --merge --of in older part.2 part.3 >out 2>err
+is "$?, $(wc -l <out), $(cat err)" \
+    "0, 12, qbatch: 4 results of an older qbatch, which noted no model, options and request: taken unchecked" \
+    "older results are merged, with a note"
 kept "the parts of another input" part.1 qbatch --merge --of edited part.1 part.2 part.3
 kept "beyond the input" part.1 qbatch --merge --of short part.1
 qbatch -q -n 7 --shard 2/3 -o other in

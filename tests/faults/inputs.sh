@@ -51,6 +51,7 @@ cat >some.gbnf <<'EOF'
 root ::= ("a" | [^b-d\n]{2,3} word)+
 word ::= [a-z]* "." | "\n"
 EOF
+echo 'root ::= "a" | [b-z] "."' >short.gbnf
 cat >schema.json <<'EOF'
 {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3},
  "kind": {"enum": ["a", "b", 1, null]},
@@ -64,7 +65,7 @@ EOF
 cat >batch.jsonl <<'EOF'
 {"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"In the","max_tokens":4,"stop":["x"],"n":2,"temperature":0.8,"seed":3}}
 {"custom_id":"b","method":"POST","url":"/v1/completions","body":{"prompt":"And","max_tokens":3,"logprobs":2}}
-{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"Who?"}],"max_tokens":3,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}}}
+{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"Who?"}],"max_tokens":40,"reasoning_effort":"none","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"enum":[1]}},"required":["a"],"additionalProperties":false}}}}}
 {"custom_id":"d","method":"POST","url":"/v1/completions","body":{"prompt":"And","n_predict":3,"temperature":0.7,"seed":4,"samplers":["penalties","dry","top_k","temperature"],"dry_multiplier":1,"dry_sequence_breakers":["x","y"],"dynatemp_range":0.2,"stop_token_ids":[5],"include_stop_str_in_output":true}}
 EOF
 echo '{"id":"q","text":"In the beginning God created the heaven."}' >score.jsonl
@@ -100,6 +101,7 @@ cp small.cbor init/S
 cp "$TOP/tests/files/gguf/good-vocab.gguf" vocab.gguf
 cp -r "$TOP/tests/files/hub/qwen3_moe" folder
 cp "$TOP/tests/files/gguf/good-types.gguf" types.gguf
-qbatch -n 2 --shard 1/2 -o part.1 batch.jsonl
-qbatch -n 2 --shard 2/2 -o part.2 batch.jsonl
+qbatch -q -n 2 --shard 1/2 -o part.1 batch.jsonl
+qbatch -q -n 2 --shard 2/2 -o part.2 batch.jsonl
+qbatch -q -n 2 -o init/old.results batch.jsonl
 set +e

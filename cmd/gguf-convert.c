@@ -21,7 +21,8 @@ static struct opts {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
-	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_STD('o', "output", "file", &opt.out, "output",
+	    "write there, not to stdout"),
 	CLI_WORD(0, "type", "auto | f32 | f16 | bf16 | q8_0", &opt.hub.type,
 	    "auto f32 f16 bf16 q8_0",
 	    "the number format of matrices; auto, as they are"),

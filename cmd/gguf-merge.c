@@ -15,7 +15,8 @@ static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
 	CLI_OPT_MODEL(&opt.model),
 	TOOL_OPT_LORA,
-	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_STD('o', "output", "file", &opt.out, "output",
+	    "write there, not to stdout"),
 	CLI_FILE(0, "type", "name", &opt.q.recipe, "types",
 	    "all in this format, or mix of formats, as Q4_K_M"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
@@ -59,7 +60,6 @@ merge(const char *in, struct opts *o)
 
 	if (o->imatrix != NULL) {
 		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
-		cli_spare(o->imatrix, "the importance matrix that is in use");
 	}
 	o->q.imatrix = m;
 	o->q.imatrix_name = o->imatrix;

@@ -21,7 +21,8 @@ static const struct cli_opt options[] = {
 	    "the format, or mix of formats, as Q4_K_M"),
 	CLI_BYTES(0, "size", "bytes", &opt.q.size, 1,
 	    "so large, or less, as 17G: formats that do the least damage"),
-	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_STD('o', "output", "file", &opt.out, "output",
+	    "write there, not to stdout"),
 	CLI_FILE(0, "types", "file", &opt.types, "file",
 	    "formats of single tensors: lines of a pattern and a format"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "file",
@@ -133,7 +134,6 @@ quantize(const char *in, struct opts *o)
 		o->q.types = types = cli_read_file(o->types, 1 << 20, &n);
 	if (o->imatrix != NULL) {
 		cli_must(o->imatrix, qwen_imatrix_open(&m, o->imatrix, &cli_err));
-		cli_spare(o->imatrix, "the importance matrix that is in use");
 	}
 	if (o->calibration != NULL)
 		o->q.calibration = ids = read_text(o->calibration, g,

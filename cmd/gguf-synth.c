@@ -21,7 +21,8 @@ static struct opts {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("options:"),
-	CLI_STD('o', "output", "file", &opt.out, "write there, not to stdout"),
+	CLI_STD('o', "output", "file", &opt.out, "output",
+	    "write there, not to stdout"),
 	CLI_FILE(0, "recipe", "name", &opt.synth.recipe, "recipes",
 	    "with the number formats of this mix, not those of the shape"),
 	CLI_U64(0, "seed", "number", &opt.synth.seed,

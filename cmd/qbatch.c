@@ -89,7 +89,7 @@ parse_shard(const struct cli_opt *o, const char *s)
 static const struct cli_opt options[] = {
 	CLI_GROUP("requests and results:"),
 	CLI_OPT_MODEL(&run.batch.work.path),
-	CLI_STD('o', "output", "results", &opt.output,
+	CLI_STD('o', "output", "results", &opt.output, "output",
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
 	    "keep the results that -o has, and answer what has none"),
@@ -134,9 +134,9 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_WORK(&run.batch.work),
 
 	CLI_GROUP("measuring:"),
-	CLI_FILE(0, "report", "file", &opt.report, "file",
+	CLI_FILE(0, "report", "file", &opt.report, "output",
 	    "write how the requests fared to this file, as text"),
-	CLI_FILE(0, "report-json", "file", &opt.report_json, "file",
+	CLI_FILE(0, "report-json", "file", &opt.report_json, "output",
 	    "the same as JSON"),
 	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
 	    NULL, "in reports, count requests within ttft:500,tpot:50,e2e:5000 "
@@ -152,7 +152,8 @@ static const struct cli_tool tool = {
 	.about = "answer many prompts, one a line, in one process",
 	.usage = "[options] [file]\n--plan [options] [file]\n--merge [-o results] [--of input] file ...\n"
 	    "--status results ... input",
-	.options = options, .max = -1,
+	/* what --merge reads may be where it writes */
+	.options = options, .max = -1, .completes = "inout",
 };
 
 static int

@@ -51,9 +51,9 @@ static struct run run = { .draft = { .mode = QWEN_DRAFT_AUTO } };
 static const struct cli_opt options[] = {
 	CLI_GROUP("states and tokens:"),
 	CLI_OPT_MODEL(&opt.model),
-	CLI_STD('s', "state", "state", &run.in.state,
+	CLI_STD('s', "state", "state", &run.in.state, "inout",
 	    "go on from the state in this file"),
-	CLI_FILE('o', "output", "state", &opt.output, "file",
+	CLI_FILE('o', "output", "state", &opt.output, "output",
 	    "write the state at the end there"),
 	CLI_OPT_FORMAT(&opt.format, "cbor text json raw",
 	    "the form of what is written"),

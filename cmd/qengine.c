@@ -14,7 +14,7 @@ static struct qengine engine = {
 
 static const struct cli_opt options[] = {
 	CLI_GROUP("who asks:"),
-	CLI_FILE(0, "socket", "path", &engine.socket, "file",
+	CLI_FILE(0, "socket", "path", &engine.socket, "output",
 	    "listen at this path, not on stdin"),
 	CLI_INT(0, "max-waiting", "n", &engine.max_waiting, 1, 1 << 20,
 	    "so many requests wait at most; 256 by default"),

@@ -25,7 +25,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
 	    "slice: the model, to read again from a checkpoint on"),
 	TOOL_OPT_LORA,
-	CLI_STD('o', "output", "state", &O.output,
+	CLI_STD('o', "output", "state", &O.output, "output",
 	    "slice, pack: write the state there, not to stdout"),
 	CLI_FLAG(0, "no-checkpoints", &O.state.no_checkpoints,
 	    "slice, pack: leave the checkpoints out"),

@@ -57,8 +57,8 @@ _qpipe_list()
 _qpipe_complete()
 {
 	case $1 in
-	file) _qpipe_files ;;
-	'file '*) _qpipe_files "${1#file }" ;;
+	file | inout | output) _qpipe_files ;;
+	'file '* | 'inout '* | 'output '*) _qpipe_files "${1#* }" ;;
 	folder) compopt -o filenames 2>/dev/null; _qpipe_add -d ;;
 	shapes) _qpipe_add -W "$(_qpipe_list gguf-synth --list)" ;;
 	recipes) _qpipe_add -W "$(_qpipe_list gguf-synth --list-recipes)" ;;

@@ -42,8 +42,8 @@ data(struct chat *c, const char *path)
 	size_t n;
 	char *p = read_file(path, &n);
 
-	if (p != NULL)
-		qchat_document(c, path, p, n);
+	if (p != NULL && qchat_document(c, path, p, n) == 0)
+		cli_spare(path, "a document of this conversation");
 	return 1;
 }
 

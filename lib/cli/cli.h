@@ -90,22 +90,23 @@ uint64_t cli_bytes(const char *what, const char *s, uint64_t min);
 
 /* ------------------------------------------------------------------- files */
 
-/*
- * All of a file, of at most max bytes, to free(), and a NUL after it; "-" is
- * stdin.  Die.
- */
-enum { CLI_FILE_MAX = 1 << 30 };
+/* A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno. */
+int cli_open(const char *path, const char **name);
 
 /*
- * A descriptor, and what to call it; of "-" or NULL stdin; -1 and errno.  No
- * output takes the place of the file.
+ * All of a file, of at most max bytes, to free(), and a NUL after it; "-" is
+ * stdin.  Die.  No output takes the place of such a file, or of one that
+ * cli_open() opened.
  */
-int cli_open(const char *path, const char **name);
+enum { CLI_FILE_MAX = 1 << 30 };
 
 char *cli_read_file(const char *path, size_t max, size_t *n);
 char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
 
-/* The same of a file; NULL and errno where it cannot be read. */
+/*
+ * The same of a file, which an output may replace; NULL and errno where it
+ * cannot be read.
+ */
 char *cli_try_file(const char *path, size_t max, size_t *n);
 
 /* --------------------------------------------------------- stdin and stdout */
@@ -168,13 +169,14 @@ struct cli_output;
 /*
  * No output takes the place of this file, by whatever name, if it is a regular
  * one: one that is open, or one by its path.  what: "the model that is in use",
- * for the message.
+ * for the message.  Only for files that the command line does not name: those of
+ * its rows and operands, and stdin, are known: option.h.
  */
 void cli_spare_fd(int fd, const char *what);
 void cli_spare(const char *path, const char *what);
 
-/* -1 and *err, "this is ...", if the open file is one of those. */
-int cli_check_spared(int fd, struct qwen_err *err);
+/* Die if that is such a file, which a tool would write in place. */
+void cli_not_input(int fd, const char *name);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);

@@ -10,6 +10,8 @@
 
 enum { STEP = 1 << 16 };
 
+#define INPUT "an input of this run"
+
 /* NULL and errno: EFBIG where there is more than max. */
 static char *
 read_all(int fd, size_t max, size_t *n)
@@ -80,7 +82,7 @@ cli_open(const char *path, const char **name)
 
 	*name = is_stdin ? "stdin" : path;
 	if (fd != -1)
-		cli_spare_fd(fd, "an input of this run");
+		cli_spare_fd(fd, INPUT);
 	return fd;
 }
 
@@ -95,5 +97,6 @@ cli_read_file(const char *path, size_t max, size_t *n)
 	}
 	if ((p = cli_try_file(path, max, n)) == NULL)
 		fail(path, max);
+	cli_spare(path, INPUT);
 	return p;
 }

@@ -122,6 +122,12 @@ list_row(const struct cli_opt *o)
 	printf("\t%s\n", o->help);
 }
 
+const char *
+cli_operands(const struct cli_tool *t)
+{
+	return t->max == 0 ? "-" : t->completes != NULL ? t->completes : "file";
+}
+
 void
 cli_help(int list)
 {
@@ -130,8 +136,7 @@ cli_help(int list)
 	size_t i;
 
 	if (list)
-		printf("operands\t-\t-\t%s\t-\n", t->max == 0 ? "-" :
-		    t->completes ? t->completes : "file");
+		printf("operands\t-\t-\t%s\t-\n", cli_operands(t));
 	else
 		put_usage(t);
 	for (i = 0; (o = cli_opt_row(i)) != NULL; i++)

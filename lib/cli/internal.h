@@ -15,6 +15,25 @@ void cli_start(const char *name);
 const struct cli_opt *cli_opt_row(size_t i);
 const struct cli_tool *cli_this_tool(void);
 
+/*
+ * The i-th option of the command line, in its order, and its argument or NULL;
+ * NULL after the last.
+ */
+const struct cli_opt *cli_opt_given(size_t i, const char **arg);
+
+/* What the operands are, as in struct cli_tool, where it does not say. */
+const char *cli_operands(const struct cli_tool *t);
+
+/*
+ * What the command line names to read is an input from here on; dies if an
+ * output is one.  Operands end with NULL.
+ */
+void cli_inputs(const struct cli_tool *t, char *operands[]);
+
+/* -1 and *err if an output would replace an input. */
+struct stat;
+int cli_check_replace(const struct stat *st, struct qwen_err *err);
+
 /* What --help shows, or the list of it that completion reads. */
 void cli_help(int list);
 

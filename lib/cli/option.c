@@ -55,8 +55,12 @@ static const struct cli_opt common[] = {
 static struct {
 	const struct cli_tool	 *tool;
 	const struct cli_opt	**row;
-	int			 *given;
-	size_t			  n, cap, cap_given;
+	size_t			  n, cap;
+	struct given {
+		const struct cli_opt	*row;
+		const char		*arg;
+	}			 *given;	/* as the command line has them */
+	size_t			  n_given, cap_given;
 } spec;
 
 static void
@@ -68,9 +72,6 @@ add_rows(const struct cli_opt *o)
 			continue;
 		}
 		cli_grow(&spec.row, &spec.cap, spec.n + 1, sizeof *spec.row);
-		cli_grow(&spec.given, &spec.cap_given, spec.n + 1,
-		    sizeof *spec.given);
-		spec.given[spec.n] = 0;
 		spec.row[spec.n++] = o;
 	}
 }
@@ -87,16 +88,23 @@ cli_this_tool(void)
 	return spec.tool;
 }
 
+const struct cli_opt *
+cli_opt_given(size_t i, const char **arg)
+{
+	if (i >= spec.n_given)
+		return NULL;
+	*arg = spec.given[i].arg;
+	return spec.given[i].row;
+}
+
 int
 cli_given(const void *to)
 {
 	size_t i;
 	int n = 0;
 
-	for (i = 0; i < spec.n; i++) {
-		if (spec.row[i]->to == to)
-			n += spec.given[i];
-	}
+	for (i = 0; i < spec.n_given; i++)
+		n += spec.given[i].row->to == to;
 	return n;
 }
 
@@ -197,7 +205,9 @@ cli_set(const struct cli_opt *o, const char *arg)
 static void
 set(size_t i, const char *arg)
 {
-	spec.given[i]++;
+	cli_grow(&spec.given, &spec.cap_given, spec.n_given + 1,
+	    sizeof *spec.given);
+	spec.given[spec.n_given++] = (struct given){ spec.row[i], arg };
 	cli_set(spec.row[i], arg);
 }
 
@@ -308,7 +318,7 @@ cli_begin(const struct cli_tool *t, int argc, char *argv[])
 
 	cli_start(t->name);
 	spec.tool = t;
-	spec.n = 0;
+	spec.n = spec.n_given = 0;
 	add_rows(t->options);
 	add_rows(common);
 	while (i < argc && !stop && strcmp(argv[i], "--") != 0) {
@@ -328,5 +338,6 @@ cli_begin(const struct cli_tool *t, int argc, char *argv[])
 		argv[n + 1] = NULL;
 	if (t->max >= 0 && n > t->max)
 		cli_usage("unexpected argument: %s", argv[t->max + 1]);
+	cli_inputs(t, argv + 1);
 	return n;
 }

@@ -36,8 +36,10 @@ struct cli_opt {
 					   --name=text; of a CALL */
 	const char	*help;		/* what it does; of a group, the heading */
 	/*
-	 * What its argument may be, for completion: "file", "file gguf" (a
-	 * suffix), "folder", "shapes" and "recipes" (of gguf-synth), "types"
+	 * What its argument may be: "file", which is read, so that no output
+	 * may replace it; "inout", which is read and which the option "output"
+	 * may replace; "output", which is written; each perhaps with a suffix,
+	 * "file gguf".  For completion alone: "folder", "shapes" and "recipes" (of gguf-synth), "types"
 	 * (of gguf-quantize), "tensors" (of the model), "words a b c"; or NULL.
 	 */
 	const char	*completes;
@@ -77,8 +79,8 @@ struct cli_list {
 	{ CLI_ROW(TEXT, l, n, a, CLI_P(const char *, p), h) }
 #define CLI_FILE(l, n, a, p, comp, h) \
 	{ CLI_ROW(TEXT, l, n, a, CLI_P(const char *, p), h), .completes = (comp) }
-#define CLI_STD(l, n, a, p, h) \
-	{ CLI_ROW(STD, l, n, a, CLI_P(const char *, p), h), .completes = "file" }
+#define CLI_STD(l, n, a, p, comp, h) \
+	{ CLI_ROW(STD, l, n, a, CLI_P(const char *, p), h), .completes = (comp) }
 #define CLI_WORD(l, n, a, p, w, h) \
 	{ CLI_ROW(WORD, l, n, a, p, h), .completes = "words " w }
 #define CLI_LIST(l, n, a, p, comp, h) \

@@ -161,64 +161,6 @@ by_errno(struct qwen_err *err)
 	return qwen_fail_errno(err, "%s", "");
 }
 
-static struct {
-	dev_t		 dev;
-	ino_t		 ino;
-	const char	*what;
-} *spared;
-
-static size_t n_spared, cap_spared;
-
-static void
-spare(const struct stat *st, const char *what)
-{
-	if (!S_ISREG(st->st_mode))
-		return;
-	cli_grow(&spared, &cap_spared, n_spared + 1, sizeof *spared);
-	spared[n_spared].dev = st->st_dev;
-	spared[n_spared].ino = st->st_ino;
-	spared[n_spared++].what = what;
-}
-
-void
-cli_spare_fd(int fd, const char *what)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) == 0)
-		spare(&st, what);
-}
-
-void
-cli_spare(const char *path, const char *what)
-{
-	struct stat st;
-
-	if (stat(path, &st) == 0)
-		spare(&st, what);
-}
-
-static int
-check_use(const struct stat *st, struct qwen_err *err)
-{
-	size_t i;
-
-	for (i = 0; i < n_spared; i++) {
-		if (spared[i].dev == st->st_dev && spared[i].ino == st->st_ino)
-			return qwen_fail(err, QWEN_EIO, "this is %s: not "
-			    "replaced", spared[i].what);
-	}
-	return 0;
-}
-
-int
-cli_check_spared(int fd, struct qwen_err *err)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == -1 ? 0 : check_use(&st, err);
-}
-
 /* Is the draft that of another output, which has the target by another name? */
 static int
 is_twice(const struct cli_output *o)
@@ -316,7 +258,7 @@ open_output(struct cli_output *o, const char *path, struct qwen_err *err)
 			o->d.fd = open(path, O_WRONLY | O_CLOEXEC);
 			return o->d.fd != -1 ? 0 : by_errno(err);
 		}
-		if (check_use(&st, err) < 0)
+		if (cli_check_replace(&st, err) < 0)
 			return -1;
 		/* renaming over it would defeat its write protection */
 		if (access(path, W_OK) == -1)
@@ -409,7 +351,7 @@ commit(struct cli_output *o, struct qwen_err *err)
 
 	if (o->d.temp != NULL) {
 		/* it may have been opened after the output was */
-		if (stat(o->d.name, &st) == 0 && check_use(&st, err) < 0)
+		if (stat(o->d.name, &st) == 0 && cli_check_replace(&st, err) < 0)
 			return -1;
 		if (commit_temp(o) == -1)
 			return by_errno(err);

@@ -66,7 +66,7 @@
 	CLI_P(const char *, p), tool_placeholder, NULL, \
 	"take images and documents, and put a line in their place")
 #define TOOL_OPT_OUTPUT(p) CLI_STD('o', "output", "output", p, \
-	"write here, not to stdout")
+	"output", "write here, not to stdout")
 /* Of a struct tool_store. */
 #define TOOL_OPT_STORE_DIR(p) \
 	{ CLI_ROW(TEXT, 0, "store", "folder", CLI_P(const char *, p), \

@@ -155,7 +155,7 @@ ln -s m.gguf soft.gguf
 for m in m.gguf hard.gguf soft.gguf; do
 	spared() {
 		refused 1 "$1 -o $m" sh -c "$2"
-		grep -q "^$1: $m: this is the model that is in use: not replaced" err
+		grep -q "^$1: $m: this is what -*[a-z]* reads: not replaced" err
 		ok $? "$1 -o $m: says so"
 	}
 	spared qprefill "echo 1 | qprefill -m m.gguf -o $m"
@@ -169,10 +169,10 @@ cmp -s m.gguf "$QWEN_MODEL" && [ -L soft.gguf ] && [ ! -e .m.gguf.qpipe-tmp ]
 ok $? "it is as it was, and no draft is left"
 printf '/save m.gguf\n/quit\n' | qchat -q -m m.gguf --template qwen3 >out 2>err
 cmp -s m.gguf "$QWEN_MODEL"
-is "$? $(grep -c 'm.gguf: this is the model that is in use' err)" "0 1" "nor does /save"
+is "$? $(grep -c 'm.gguf: this is what -m reads: not replaced' err)" "0 1" "nor does /save"
 echo '{"prompt":"a","max_tokens":1}' | qbatch -q -m m.gguf --report m.gguf 2>err >/dev/null
 cmp -s m.gguf "$QWEN_MODEL"
-is "$? $(grep -c 'm.gguf: this is the model that is in use' err)" "0 1" "nor a report"
+is "$? $(grep -c 'm.gguf: this is what -m reads: not replaced' err)" "0 1" "nor a report"
 
 # --- and whatever else is read: folders, adapters, drafts, matrices, texts
 H=$TOP/tests/files/hub
@@ -212,6 +212,72 @@ kept "a text" text "qembed -q -o text text"
 kept "a text on stdin" text "qembed -q -o text <text"
 echo '{"prompt":"a","max_tokens":1}' >in.jsonl
 kept "a list of prompts" in.jsonl "qbatch -q --report in.jsonl in.jsonl"
+
+# what nobody calls a model: grammars, schemas, templates, lists, documents
+seq 5 9 >numbers
+qprefill -q -o g.cbor <numbers >/dev/null
+echo 'root ::= "a" | "b"' >grammar
+echo '{"type":"boolean"}' >schema
+echo '*attn_v.weight Q8_0' >types
+printf '{{ messages[0].content }}' >tp.jinja
+kept "a grammar" grammar "qdecode -s g.cbor -n 2 --grammar grammar -o grammar </dev/null"
+kept "a schema" schema "qdecode -s g.cbor -n 2 --json-schema schema -o schema </dev/null"
+kept "types" types "gguf-quantize -q --type Q4_K_M --types types -o types base.gguf"
+kept "tokens on stdin" numbers "qprefill -o numbers <numbers"
+ln grammar hard; ln -s grammar soft
+for g in hard soft /dev/fd/3; do
+	kept "a grammar, as $g," grammar \
+	    "qbatch -q -m base.gguf --grammar $g --report grammar -o o1 in.jsonl 3<grammar"
+done
+kept "a grammar" grammar "qbatch -q -m base.gguf --grammar grammar -o grammar in.jsonl"
+kept "a grammar" grammar \
+    "qbatch -q -m base.gguf --grammar grammar --resume -o grammar in.jsonl"
+kept "requests on stdin" in.jsonl "qbatch -q -m base.gguf -o in.jsonl <in.jsonl"
+kept "requests" in.jsonl "qbatch -q -m base.gguf -o in.jsonl in.jsonl"
+kept "requests" in.jsonl "qbatch -q -m base.gguf --retry-failed -o in.jsonl in.jsonl"
+kept "a template" tp.jinja \
+    "qbatch -q -m base.gguf --template ./tp.jinja --report tp.jinja -o o2 in.jsonl"
+kept "a state" g.cbor "qprefill -q -s g.cbor --imatrix g.cbor <numbers"
+echo text >doc
+for how in 'qchat -q -m base.gguf -n 2 --template qwen3 <say'; do
+	printf '/data doc\nhi\n/save doc\n/data\n/save doc\n/save say\n' >say
+	cp say said
+	sh -c "$how" >out 2>err
+	is "$? $(cat doc) $(grep -c 'doc: this is a document .*: not replaced$' err) $(
+	    grep -c 'say: this is the file on stdin: not replaced$' err) $(cmp say said)" \
+	    "1 text 2 1 " "qchat keeps documents, and what it reads"
+done
+printf '/save chat.json\n/load chat.json\n/save chat.json\n' |
+    qchat -q -m base.gguf --template qwen3 2>err
+is "$? $(cat err)" "0 " "a conversation is saved where it was loaded from"
+
+# each option that reads a file, beside each that writes one, by the rows
+echo nothing >read
+for t in "$TOP"/cmd/*.c; do
+	t=$(basename "$t" .c)
+	"$t" --help=list | awk -F '\t' '{ print $1, $2, $4 }' >rows
+	awk '$3 == "output" { print $2 }' rows >outs
+	awk '$3 ~ /^(file|inout)$/ { print $1, $2, $3 }' rows >ins
+	while read -r o; do
+		while read -r letter name kind; do
+			[ "$letter" = operands ] && name=
+			[ "$kind $o" != "inout --output" ] || continue
+			"$t" ${name:+"$name"} read "$o" read >got 2>err </dev/null
+			echo "$? $(cat read) $(echo >>pairs
+			    grep -c '^[a-z-]*: read: this is .*: not replaced$' err)" |
+			    grep -qx '1 nothing 1' || echo "$t $name read $o read: $(cat err)"
+		done <ins
+	done <outs
+done >replaced
+is "$(cat replaced) $([ "$(wc -l <pairs)" -gt 50 ]; echo $?)" " 0" \
+    "no option that writes replaces what another reads: $(wc -l <pairs) pairs"
+for t in "$TOP"/cmd/*.c; do
+	t=$(basename "$t" .c)
+	"$t" --help=list | awk -F '\t' -v t="$t" '
+	    ($3 ~ /^(file|path)$/ || $2 == "--output") && $4 !~ /^(file|inout|output|folder)/ {
+		print t, $2, $4 }'
+done >unknown
+is "$(cat unknown)" "" "each row of a file says whether it is read or written"
 
 # --- two outputs in one file
 for o in "-o r.out --report r.out" "--report r.out --report-json r.out"; do

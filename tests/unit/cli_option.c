@@ -58,7 +58,7 @@ static const struct cli_opt options[] = {
 	CLI_BYTES(0, "mem", "size", &v.bytes, 1024, "bytes"),
 	CLI_REAL(0, "temp", "t", &v.real, 0, 2, "a real number"),
 	CLI_TEXT('t', "text", "text", &v.text, "a text"),
-	CLI_STD('o', "output", "file", &v.file, "a file"),
+	CLI_STD('o', "output", "file", &v.file, "output", "a file"),
 	TOOL_OPT_STORE_DIR(&v.folder),
 	CLI_WORD('f', "format", "format", &v.word, "cbor text json", "a word"),
 	CLI_LIST(0, "reuse", "file", &v.list, "file", "a list"),

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * inputs.c - the files that a run reads: no output takes the place of one.
+ *
+ * What the command line names is known by its rows, before anything is opened;
+ * what a tool finds on the way, as the parts of a model, it tells by cli_spare().
+ */
+#include <sys/stat.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/internal.h"
+
+static struct input {
+	dev_t		 dev;
+	ino_t		 ino;
+	const char	*what;
+	int		 inout;		/* the row "output" may replace it */
+} *inputs;
+
+static size_t n_inputs, cap_inputs;
+
+static struct input *
+find(const struct stat *st)
+{
+	size_t i;
+
+	for (i = 0; i < n_inputs; i++) {
+		if (inputs[i].dev == st->st_dev && inputs[i].ino == st->st_ino)
+			return &inputs[i];
+	}
+	return NULL;
+}
+
+/* The first one to name a file says what it is. */
+static void
+add(const struct stat *st, const char *what, int inout)
+{
+	struct input *in;
+
+	if (!S_ISREG(st->st_mode))
+		return;
+	if ((in = find(st)) != NULL) {
+		in->what = in->inout ? what : in->what;
+		in->inout &= inout;
+		return;
+	}
+	cli_grow(&inputs, &cap_inputs, n_inputs + 1, sizeof *inputs);
+	inputs[n_inputs].dev = st->st_dev;
+	inputs[n_inputs].ino = st->st_ino;
+	inputs[n_inputs].inout = inout;
+	inputs[n_inputs++].what = what;
+}
+
+void
+cli_spare_fd(int fd, const char *what)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		add(&st, what, 0);
+}
+
+void
+cli_spare(const char *path, const char *what)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		add(&st, what, 0);
+}
+
+int
+cli_check_replace(const struct stat *st, struct qwen_err *err)
+{
+	const struct input *in = find(st);
+
+	if (in == NULL || in->inout)
+		return 0;
+	return qwen_fail(err, QWEN_EIO, "this is %s: not replaced", in->what);
+}
+
+void
+cli_not_input(int fd, const char *name)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		cli_must(name, cli_check_replace(&st, &cli_err));
+}
+
+/* ---------------------------------------------------------- the command line */
+
+/* Is this what completes says, perhaps with a suffix? */
+static int
+is(const char *completes, const char *kind)
+{
+	size_t n = strlen(kind);
+
+	return completes != NULL && strncmp(completes, kind, n) == 0 &&
+	    (completes[n] == '\0' || completes[n] == ' ');
+}
+
+static void
+add_named(const char *completes, const char *path, const char *what)
+{
+	struct stat st;
+
+	if ((is(completes, "file") || is(completes, "inout")) &&
+	    strcmp(path, "-") != 0 && stat(path, &st) == 0)
+		add(&st, what, is(completes, "inout"));
+}
+
+static void
+check_output(const struct cli_opt *o, const char *path)
+{
+	const struct input *in;
+	struct stat st;
+
+	if (!is(o->completes, "output") || strcmp(path, "-") == 0 ||
+	    stat(path, &st) == -1 || (in = find(&st)) == NULL ||
+	    (in->inout && strcmp(o->name, "output") == 0))
+		return;
+	die("%s: this is %s: not replaced", path, in->what);
+}
+
+void
+cli_inputs(const struct cli_tool *t, char *operands[])
+{
+	const struct cli_opt *o;
+	const char *arg;
+	size_t i;
+
+	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
+		if (arg != NULL)
+			add_named(o->completes, arg, cli_format("what %s reads",
+			    cli_opt_name(o)));
+	}
+	for (i = 0; t->max != 0 && operands[i] != NULL; i++)
+		add_named(cli_operands(t), operands[i],
+		    "an input of this run");
+	cli_spare_fd(STDIN_FILENO, "the file on stdin");
+	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
+		if (arg != NULL)
+			check_output(o, arg);
+	}
+}

@@ -24,6 +24,8 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_PLACEHOLDER(&qchat_opt.placeholder),
 	CLI_TEXT(0, "system", "text", &qchat_opt.system,
 	    "begin with this system text"),
+	CLI_LIST(0, "data", "file", &qchat_opt.data, "file",
+	    "begin with this document; may be given again"),
 	CLI_OPT_THINK(&qchat_opt.think),
 	TOOL_OPT_EFFORT,
 	TOOL_OPT_NFC,
@@ -44,6 +46,7 @@ static const struct cli_opt options[] = {
 	CLI_BYTES(0, "mem", "size", &qchat_opt.mem, 1,
 	    "memory for cache and state at most, as in 20G"),
 	TOOL_OPT_FORCE(TOOL_FORCE_MEMORY),
+	TOOL_OPT_STORE(&qchat_opt.store),
 	TOOL_OPT_SAMPLING(&chat.options),
 	CLI_END,
 };
@@ -96,6 +99,7 @@ qchat_reset(struct chat *c, const char *system)
 	if (system != NULL)
 		qchat_say(c, "system", system, strlen(system), 0);
 	qwen_messages_free(old);
+	qchat_end_documents(c);
 }
 
 static void
@@ -167,6 +171,21 @@ open_all(struct chat *c)
 	cli_must(NULL, qwen_sampler_eog(c->options, c->header.eog,
 	    c->header.n_eog, &cli_err));
 	qchat_stops(c);
+	c->store = tool_store_open(&qchat_opt.store);
+}
+
+/* The documents of --data. */
+static void
+add_documents(struct chat *c)
+{
+	size_t i, n;
+	char *text;
+
+	for (i = 0; i < qchat_opt.data.n; i++) {
+		text = cli_read_file(qchat_opt.data.v[i], DOCUMENT_MAX, &n);
+		if (qchat_document(c, qchat_opt.data.v[i], text, n) < 0)
+			exit(cli_finish());
+	}
 }
 
 /* Thoughts are dim on a terminal that can do that, if nobody minds. */
@@ -224,9 +243,11 @@ main(int argc, char *argv[])
 	tool_sampling_check(c->options);
 	tool_tell_seed(c->options);
 	tool_draft_check(&c->draft);
+	tool_store_choose(&qchat_opt.store);
 	choose_looks();
 	open_all(c);
 	qchat_reset(c, qchat_opt.system);
+	add_documents(c);
 	if (qchat_opt.question != NULL)
 		ask(c);
 	else
@@ -236,7 +257,9 @@ main(int argc, char *argv[])
 	qwen_drafter_free(c->drafter);
 	qwen_drafts_free(c->draft.drafts);
 	qwen_messages_free(c->messages);
-	free(c->document);
+	qchat_end_documents(c);
+	free(c->documents);
+	qwen_store_close(c->store);
 	qwen_session_free(c->session);
 	qwen_cache_free(c->cache);
 	qwen_sampler_free(c->options);

@@ -30,7 +30,7 @@ open_file(struct qbatch_results *r, struct stat *st)
 	r->regular = S_ISREG(st->st_mode);
 	if (!r->regular)
 		return;
-	cli_not_input(r->fd, r->name);
+	cli_must(r->name, cli_check_spared(r->fd, &cli_err));
 	cli_lock(r->fd, r->name);
 }
 

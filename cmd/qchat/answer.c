@@ -1,111 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-/* answer.c - read what is new, and answer. */
+/* answer.c - a message is said, and answered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "qchat.h"
-
-/* Tokens read between two looks at Ctrl-C: at first, at least, at most. */
-enum { PART = 64, PART_MIN = 32, PART_MAX = 512 };
-
-/* Where the ids and the session part. */
-static size_t
-common(const struct chat *c, const int32_t *ids, size_t n)
-{
-	const int32_t *old = qwen_session_tokens(c->session);
-	size_t have = qwen_session_n_tokens(c->session), i;
-
-	for (i = 0; i < have && i < n && old[i] == ids[i]; i++)
-		;
-	return i;
-}
-
-/* What is read, for the progress line. */
-struct reading {
-	size_t	 before;	/* read of this prompt, in earlier parts */
-	size_t	 part;		/* tokens of the next one */
-};
-
-static void
-progress(void *arg, size_t done, size_t total)
-{
-	const struct reading *r = arg;
-
-	(void)total;
-	cli_progress(r->before + done);
-}
-
-/* Append ids in parts of about two seconds; 0, or -1 after Ctrl-C. */
-static int
-read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
-{
-	struct qwen_eval how = { .progress = progress, .arg = r };
-	size_t i, k;
-	double start, rate;
-
-	for (i = 0; i < n; i += k, r->before += k) {
-		if (qchat_interrupted)
-			return -1;
-		k = n - i < r->part ? n - i : r->part;
-		start = cli_now();
-		tool_eval(c->session, ids + i, k, &how);
-		rate = (double)k / (cli_now() - start);
-		r->part = rate < PART_MIN / 2 ? PART_MIN :
-		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
-	}
-	return 0;
-}
-
-/*
- * Bring the session to the prompt: what it has read already is not read again.
- * A recurrent state can be cut at checkpoints alone, so there is one at turn,
- * where the answer's turn begins: the next prompt has another text from there,
- * since it leaves out what was thought.
- */
-static int
-read_prompt(struct chat *c, const int32_t *ids, size_t n, size_t turn)
-{
-	struct reading r = { .part = PART };
-	size_t at = common(c, ids, n);
-	int rc = 0;
-
-	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
-	    &cli_err));
-	if (cli_verbose)
-		cli_note("%zu tokens to read, %zu were read before", n - at,
-		    at);
-	tool_progress_start(c->session, n - at);
-	if (at < turn) {
-		rc = read_ids(c, ids + at, turn - at, &r);
-		if (rc == 0)
-			cli_must(NULL, qwen_session_keep(c->session, 0,
-			    &cli_err));
-		at = turn;
-	}
-	if (rc == 0)
-		rc = read_ids(c, ids + at, n - at, &r);
-	cli_progress_end();
-	return rc;
-}
-
-/* The ids of a prompt, free(), and how many come before its last turn. */
-static int32_t *
-encode(struct chat *c, const struct qwen_prompt *p, size_t *n, size_t *turn)
-{
-	size_t len = qwen_prompt_text(p).len, last = 0, next, n_head;
-	int32_t *ids, *head;
-
-	while ((next = qwen_prompt_turn(p, last + 1)) < len)
-		last = next;
-	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, last, &head, &n_head,
-	    &cli_err));
-	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, len, &ids, n,
-	    &cli_err));
-	*turn = n_head;
-	free(head);
-	return ids;
-}
 
 static void
 end_thought(struct chat *c)
@@ -318,41 +217,6 @@ answer(struct chat *c, enum qwen_thinking thinking)
 	return c->said ? 0 : -1;
 }
 
-/* The prompt for the conversation; -1: cli_err. */
-static int
-render(struct chat *c, struct qwen_prompt **p)
-{
-	char *json;
-	size_t n;
-	int rc;
-
-	cli_must(NULL, qwen_messages_json(c->messages, 0, &json, &n, &cli_err));
-	rc = qwen_template_render(c->template, json, n, p, &cli_err);
-	free(json);
-	return rc;
-}
-
-int
-qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
-{
-	struct qwen_prompt *p;
-	int32_t *ids;
-	size_t n;
-
-	if (render(c, &p) < 0)
-		return -1;
-	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0,
-	    qwen_prompt_text(p).len, &ids, &n, &cli_err));
-	if (n_tokens != NULL)
-		*n_tokens = n;
-	if (thinks != NULL)
-		*thinks = qwen_template_thinks(c->template,
-		    qwen_prompt_thinking(p));
-	free(ids);
-	qwen_prompt_free(p);
-	return 0;
-}
-
 /*
  * With --shift, where not much of the context is left for an answer: the oldest
  * turns go until the prompt has half of it at most.  What stays is a conversation
@@ -370,6 +234,7 @@ shift(struct chat *c)
 	while (n > c->n_ctx / 2 &&
 	    (k = qwen_messages_forget(c->messages)) > 0) {
 		dropped += k;
+		qchat_forget_documents(c, k);
 		if (qchat_prompt(c, &n, NULL) < 0)
 			break;
 	}
@@ -400,24 +265,43 @@ reply(struct chat *c)
 {
 	enum qwen_thinking thinking;
 	struct qwen_prompt *p;
-	size_t n, at;
+	size_t n, turn;
 	int32_t *ids;
 	int rc = -1;
 
 	shift(c);
-	if (render(c, &p) < 0) {
+	if (qchat_render(c, &p) < 0) {
 		warn("%s", cli_err.msg);
 		return -1;
 	}
 	thinking = qwen_prompt_thinking(p);
-	ids = encode(c, p, &n, &at);
+	ids = qchat_encode(c, p, &n, &turn);
 	qwen_prompt_free(p);
 	if (n >= c->n_ctx)
 		tell_too_long(c, n);
-	else if (read_prompt(c, ids, n, at) == 0)
+	else if (qchat_read(c, ids, n, turn) == 0)
 		rc = answer(c, thinking);
 	free(ids);
 	return rc;
+}
+
+/* After Ctrl-C: a document of which not all is read goes with its message. */
+static void
+tell_taken_back(struct chat *c)
+{
+	size_t have = qwen_session_n_tokens(c->session);
+
+	if (qchat_documents(c) == 0)
+		cli_note("the message is taken back");
+	else if (have >= c->mark)
+		cli_note("the message is taken back; its document stays for "
+		    "the next one, unless /undo or /data drops it");
+	else {
+		qchat_drop_documents(c);
+		cli_note("the message is taken back, and its document, of "
+		    "which %s are read; given again, it goes on from there",
+		    cli_count(have, "token"));
+	}
 }
 
 int
@@ -426,31 +310,20 @@ qchat_reply(struct chat *c)
 	qchat_interrupted = 0;
 	if (reply(c) == 0)
 		return 0;
-	qwen_messages_drop(c->messages);
+	qchat_take_back(c);
 	if (qchat_interrupted)
-		cli_note("the message is taken back%s", c->document != NULL ?
-		    "; its document stays" : "");
+		tell_taken_back(c);
 	return -1;
 }
 
 int
 qchat_turn(struct chat *c, const char *text, size_t n)
 {
-	int rc;
-
 	if (qwen_utf8_check(text, n) < n) {
 		warn("that is not UTF-8");
 		return -1;
 	}
-	if (c->document != NULL)
-		qchat_say(c, "user", c->document, c->n_document, 0);
-	qchat_say(c, "user", text, n, c->document != NULL);
+	qchat_say_all(c, text, n);
 	c->tries = 0;
-	rc = qchat_reply(c);
-	/* a message that was taken back can be said in another way */
-	if (rc == 0 || !qchat_interrupted) {
-		free(c->document);
-		c->document = NULL;
-	}
-	return rc;
+	return qchat_reply(c);
 }

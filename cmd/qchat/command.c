@@ -20,29 +20,19 @@ read_file(const char *path, size_t *n)
 	return p;
 }
 
-int
-qchat_document(struct chat *c, const char *name, char *text, size_t n)
-{
-	size_t good = qwen_utf8_check(text, n);
-
-	if (good < n) {
-		warn("%s: not UTF-8 at byte %zu", name, good);
-		free(text);
-		return -1;
-	}
-	free(c->document);
-	c->document = text;
-	c->n_document = n;
-	return 0;
-}
-
 static int
 data(struct chat *c, const char *path)
 {
 	size_t n;
-	char *p = read_file(path, &n);
+	char *p;
 
-	if (p != NULL && qchat_document(c, path, p, n) == 0)
+	if (*path == '\0') {
+		if (qchat_documents(c) == 0)
+			warn("/data: which file?");
+		while (qchat_drop_document(c))
+			;
+	} else if ((p = read_file(path, &n)) != NULL &&
+	    qchat_document(c, path, p, n) == 0)
 		cli_spare(path, "a document of this conversation");
 	return 1;
 }
@@ -69,6 +59,7 @@ load(struct chat *c, const char *path)
 			cli_note("%s", qwen_messages_note(m));
 		qwen_messages_free(c->messages);
 		c->messages = m;
+		qchat_end_documents(c);
 	}
 	free(p);
 	return 1;
@@ -79,15 +70,20 @@ save(struct chat *c, const char *path)
 {
 	struct qwen_text t = { 0 };
 	char *json;
-	size_t n;
+	size_t n, said = qchat_say_documents(c);
 
 	cli_must(NULL, qwen_messages_json(c->messages, 1, &json, &n, &cli_err));
+	if (said > 0)
+		qwen_messages_drop(c->messages);
 	qwen_text_add(&t, json, n);
 	qwen_text_add(&t, "\n", 1);
 	if (cli_replace_file(path, &t, &cli_err) < 0)
 		warn("%s: %s", path, cli_err.msg);
 	qwen_text_fini(&t);
 	free(json);
+	/* so that who loads it need not read it again */
+	if (qwen_session_n_tokens(c->session) > 0)
+		tool_store_put(c->store, c->session);
 	return 1;
 }
 
@@ -144,15 +140,19 @@ show(struct chat *c, const char *arg)
 static int
 count(struct chat *c, const char *arg)
 {
-	size_t n = 0;
+	size_t n = 0, said = qchat_say_documents(c);
 
 	(void)arg;
 	if (qwen_messages_last(c->messages) != NULL &&
 	    qchat_prompt(c, &n, NULL) < 0)
 		warn("%s", cli_err.msg);
 	else
-		fprintf(stderr, "%zu of %zu tokens\n", n,
-		    c->n_ctx);
+		fprintf(stderr, "%zu of %zu tokens%s%s\n", n, c->n_ctx,
+		    said > 0 ? ", with " : "", said == 0 ? "" :
+		    said == 1 ? "the document that goes with what you say next" :
+		    "the documents that go with what you say next");
+	if (said > 0)
+		qwen_messages_drop(c->messages);
 	return 1;
 }
 
@@ -175,8 +175,12 @@ static int
 undo(struct chat *c, const char *arg)
 {
 	(void)arg;
-	if (back_to_user(c))
-		qwen_messages_drop(c->messages);
+	if (qchat_drop_document(c) || !back_to_user(c))
+		return 1;
+	qchat_take_back(c);
+	if (qchat_documents(c) > 0)
+		cli_note("its document stays for what you say next; /undo "
+		    "again drops it");
 	return 1;
 }
 
@@ -186,6 +190,7 @@ retry(struct chat *c, const char *arg)
 	(void)arg;
 	if (back_to_user(c)) {
 		c->tries++;
+		c->mark = 0;
 		qchat_reply(c);
 	}
 	return 1;
@@ -199,7 +204,8 @@ static const struct command {
 	int		 needs;		/* the argument must be there */
 } commands[] = {
 	{ "/bye", NULL, "leave, as the end of the input does", quit, 0 },
-	{ "/data", "FILE", "a document, as part of what you say next", data, 1 },
+	{ "/data", "FILE", "a document before what you say next; no file: none",
+	  data, 0 },
 	{ "/exit", NULL, "leave", quit, 0 },
 	{ "/help", NULL, "this", help, 0 },
 	{ "/load", "FILE", "go on with a conversation that was saved", load, 1 },
@@ -216,7 +222,7 @@ static const struct command {
 	{ "/think", "on|off", "whether to think, if the model can be told",
 	  think, 0 },
 	{ "/tokens", NULL, "how long the conversation is", count, 0 },
-	{ "/undo", NULL, "take back what you said last, and the answer", undo,
+	{ "/undo", NULL, "take back a document, or what you said, and the answer", undo,
 	  0 },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

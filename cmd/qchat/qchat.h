@@ -19,6 +19,8 @@ struct qchat_opts {
 	int		 n_threads, mask_unused, hide_thinking, shift;
 	uint64_t	 mem;		/* bytes of its cache */
 	unsigned	 numerics;
+	struct tool_store store;
+	struct cli_list	 data;		/* documents to begin with */
 };
 
 extern struct qchat_opts qchat_opt;
@@ -28,6 +30,12 @@ extern volatile sig_atomic_t qchat_interrupted;
 
 /* How thoughts begin to look different on stderr, and end to; or "". */
 extern const char *qchat_dim, *qchat_plain;
+
+struct qchat_document {
+	char	*name, *text;
+	size_t	 n;
+	size_t	 at;	/* number of its message; SIZE_MAX: none yet */
+};
 
 struct chat {
 	struct qwen_model	*model;
@@ -44,8 +52,12 @@ struct chat {
 	struct qwen_cut		*cut;		/* answers end there; or NULL */
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_messages	*messages;
-	char			*document;	/* /data, or NULL */
-	size_t			 n_document;
+	struct qchat_document	*documents;	/* of messages in order, then
+						   of what is said next */
+	size_t			 n_documents, cap_documents;
+	size_t			 mark;		/* tokens of the prompt up to
+						   their end; 0: there are none */
+	struct qwen_store	*store;		/* or NULL */
 	uint64_t		 tries;		/* answers before, to the same */
 	int			 thought;	/* one has begun on stderr */
 	int			 said;		/* there is something of a reply */
@@ -74,8 +86,19 @@ int qchat_turn(struct chat *c, const char *text, size_t n);
 /* The answer to the last message, which is the user's; likewise. */
 int qchat_reply(struct chat *c);
 
-/* A document before what is said next, which becomes c's: UTF-8, or -1. */
-int qchat_document(struct chat *c, const char *name, char *text, size_t n);
+/*
+ * The session reads what it lacks of the ids of a prompt, of which the first turn
+ * ones are before the answer's turn: 0, or -1 after Ctrl-C.
+ */
+int qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn);
+
+/*
+ * The prompt for the conversation, or -1: the template refuses it, cli_err.  Its
+ * ids, free(), and how many are before its last turn, which may be NULL.
+ */
+int qchat_render(struct chat *c, struct qwen_prompt **p);
+int32_t *qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
+    size_t *turn);
 
 /*
  * The prompt for the conversation as it is: how many tokens it has, and whether
@@ -83,6 +106,31 @@ int qchat_document(struct chat *c, const char *name, char *text, size_t n);
  * template refuses it: cli_err.
  */
 int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
+
+/* --------------------------------------------------------------- documents */
+
+/* One more before what is said next, which becomes c's: UTF-8, or -1. */
+int qchat_document(struct chat *c, const char *name, char *text, size_t n);
+
+/* How many wait for what is said next. */
+size_t qchat_documents(const struct chat *c);
+
+/* Say them, for now: a message, to be dropped, if it is not 0. */
+size_t qchat_say_documents(struct chat *c);
+
+/* Say them and a text, which is a message, and set c->mark. */
+void qchat_say_all(struct chat *c, const char *text, size_t n);
+
+/* Drop the last message, which is the user's; its documents wait again. */
+void qchat_take_back(struct chat *c);
+
+/* The oldest k messages are gone. */
+void qchat_forget_documents(struct chat *c, size_t k);
+
+/* Drop the last that waits, with a note: 1, or 0; all that wait; all. */
+int qchat_drop_document(struct chat *c);
+void qchat_drop_documents(struct chat *c);
+void qchat_end_documents(struct chat *c);
 
 /* Model, template, context and settings, as notes. */
 void qchat_show(struct chat *c);

@@ -80,6 +80,7 @@ void
 qchat_show(struct chat *c)
 {
 	int thinking = thinks(c);
+	size_t i;
 
 	show_model(c);
 	tell("template: %s; thinking is %s%s", qchat_opt.template != NULL ?
@@ -89,6 +90,9 @@ qchat_show(struct chat *c)
 	if (qchat_opt.n != INT64_MAX)
 		tell("answers have at most %lld tokens (-n)",
 		    (long long)qchat_opt.n);
+	for (i = c->n_documents - qchat_documents(c); i < c->n_documents; i++)
+		tell("document: %s, %zu bytes, the beginning of what you say "
+		    "next", c->documents[i].name, c->documents[i].n);
 }
 
 static void

@@ -132,25 +132,13 @@ use_store(struct tool_intake *in, const struct qprefill_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
-	size_t n = t->n, have = qwen_session_n_tokens(in->session);
-	struct qwen_session *s = NULL;
-	struct qwen_header self;
+	size_t have = qwen_session_n_tokens(in->session);
 	double start = cli_now();
+	struct qwen_session *s = tool_store_get(in->store, m, t->tokens, t->n,
+	    have);
 
-	tool_header(&self, QWEN_STREAM_STATE, m);
-	/* a look at the names first, if there may be nothing to gain */
-	if (have > 0)
-		cli_must(u->store.dir, qwen_store_find(in->store, &self,
-		    t->tokens, t->n, &n, &cli_err));
-	if (n > have)
-		cli_must(u->store.dir, qwen_store_restore(in->store, &s, m,
-		    t->tokens, t->n, &cli_err));
-	if (s != NULL && qwen_session_n_tokens(s) > have)
+	if (s != NULL)
 		take_session(in, s, qwen_session_n_tokens(s));
-	else {
-		qwen_session_free(s);
-		s = NULL;
-	}
 	if (cli_verbose)
 		cli_note("%s from store %s in %.3f s, %zu to read",
 		    cli_count(s != NULL ? qwen_session_n_tokens(s) : 0,

@@ -175,8 +175,8 @@ struct cli_output;
 void cli_spare_fd(int fd, const char *what);
 void cli_spare(const char *path, const char *what);
 
-/* Die if that is such a file, which a tool would write in place. */
-void cli_not_input(int fd, const char *name);
+/* -1 and *err, "this is ...", if the open file is one of those. */
+int cli_check_spared(int fd, struct qwen_err *err);
 
 struct cli_output *cli_output_open(const char *path);
 int cli_output_fd(const struct cli_output *o);

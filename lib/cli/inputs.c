@@ -83,13 +83,12 @@ cli_check_replace(const struct stat *st, struct qwen_err *err)
 	return qwen_fail(err, QWEN_EIO, "this is %s: not replaced", in->what);
 }
 
-void
-cli_not_input(int fd, const char *name)
+int
+cli_check_spared(int fd, struct qwen_err *err)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) == 0)
-		cli_must(name, cli_check_replace(&st, &cli_err));
+	return fstat(fd, &st) == -1 ? 0 : cli_check_replace(&st, err);
 }
 
 /* ---------------------------------------------------------- the command line */

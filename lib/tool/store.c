@@ -43,3 +43,32 @@ tool_store_open(struct tool_store *o)
 	cli_note("store %s: %s; going on without it", o->dir, cli_err.msg);
 	return NULL;
 }
+
+struct qwen_session *
+tool_store_get(struct qwen_store *st, struct qwen_model *m, const int32_t *ids,
+    size_t n, size_t have)
+{
+	struct qwen_session *s = NULL;
+	struct qwen_header self;
+	size_t found = n;
+
+	tool_header(&self, QWEN_STREAM_STATE, m);
+	/* a look at the names first, if there may be nothing to gain */
+	if (have > 0)
+		cli_must("store", qwen_store_find(st, &self, ids, n, &found,
+		    &cli_err));
+	if (found > have)
+		cli_must("store", qwen_store_restore(st, &s, m, ids, n,
+		    &cli_err));
+	if (s == NULL || qwen_session_n_tokens(s) > have)
+		return s;
+	qwen_session_free(s);
+	return NULL;
+}
+
+void
+tool_store_put(struct qwen_store *st, const struct qwen_session *s)
+{
+	if (st != NULL)
+		cli_must("store", qwen_store_insert(st, s, &cli_err));
+}

@@ -331,6 +331,18 @@ void tool_store_choose(struct tool_store *o);
 /* NULL if there is none, perhaps after a note.  o lives as long as it. */
 struct qwen_store *tool_store_open(struct tool_store *o);
 
+/*
+ * A session of the longest prefix of the ids that the store has, to be freed;
+ * NULL if that is no longer than have tokens.  What a session has read to it; st
+ * may be NULL.  They die, though not of what is wrong with the store.
+ */
+struct qwen_session *tool_store_get(struct qwen_store *st,
+    struct qwen_model *m, const int32_t *ids, size_t n, size_t have);
+void tool_store_put(struct qwen_store *st, const struct qwen_session *s);
+
+/* Tokens between two calls of tool_store_put, about. */
+enum { TOOL_STORE_STEP = 1024 };
+
 /* qwen_session_eval; dies. */
 void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
     const struct qwen_eval *how);
@@ -340,6 +352,12 @@ void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
  * takes longer the more there are.
  */
 void tool_progress_start(struct qwen_session *s, size_t n);
+
+/*
+ * About how much longer n tokens take than the first k of them, as what follows
+ * the session's.
+ */
+double tool_read_ratio(struct qwen_session *s, size_t n, size_t k);
 
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.

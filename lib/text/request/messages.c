@@ -237,6 +237,22 @@ qwen_messages_forget(struct qwen_messages *m)
 	return i - first;
 }
 
+size_t
+qwen_messages_n(const struct qwen_messages *m)
+{
+	return yyjson_mut_arr_size(m->list);
+}
+
+struct qwen_str
+qwen_messages_last_text(const struct qwen_messages *m)
+{
+	yyjson_mut_val *text = yyjson_mut_obj_get(
+	    yyjson_mut_arr_get_last(m->list), "content");
+
+	return (struct qwen_str){ yyjson_mut_get_str(text),
+	    yyjson_mut_get_len(text) };
+}
+
 const char *
 qwen_messages_last(const struct qwen_messages *m)
 {

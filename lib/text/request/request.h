@@ -611,8 +611,12 @@ void qwen_messages_drop(struct qwen_messages *m);
  */
 size_t qwen_messages_forget(struct qwen_messages *m);
 
-/* The role of the last one, or NULL. */
+/* How many there are; the role of the last one, or NULL. */
+size_t qwen_messages_n(const struct qwen_messages *m);
 const char *qwen_messages_last(const struct qwen_messages *m);
+
+/* The content of the last one if that is a text, or s is NULL. */
+struct qwen_str qwen_messages_last_text(const struct qwen_messages *m);
 
 /* The content of the first message if it is the system's and a text, or NULL. */
 const char *qwen_messages_system(const struct qwen_messages *m);

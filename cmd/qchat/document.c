@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * document.c - documents: each is the beginning of what is said next, and is known
+ * afterwards, so that it stays when that message alone is taken back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "qchat.h"
+
+/* Of a document that no message has. */
+#define WAITS SIZE_MAX
+
+static void
+drop_last(struct chat *c)
+{
+	struct qchat_document *d = &c->documents[--c->n_documents];
+
+	free(d->name);
+	free(d->text);
+}
+
+/* Waiting ones are after all others. */
+size_t
+qchat_documents(const struct chat *c)
+{
+	size_t i = c->n_documents;
+
+	while (i > 0 && c->documents[i - 1].at == WAITS)
+		i--;
+	return c->n_documents - i;
+}
+
+int
+qchat_drop_document(struct chat *c)
+{
+	if (qchat_documents(c) == 0)
+		return 0;
+	cli_note("%s is dropped", c->documents[c->n_documents - 1].name);
+	drop_last(c);
+	return 1;
+}
+
+void
+qchat_drop_documents(struct chat *c)
+{
+	size_t i;
+
+	for (i = qchat_documents(c); i > 0; i--)
+		drop_last(c);
+}
+
+void
+qchat_end_documents(struct chat *c)
+{
+	while (c->n_documents > 0)
+		drop_last(c);
+}
+
+static void
+add(struct chat *c, const char *name, char *text, size_t n)
+{
+	cli_grow(&c->documents, &c->cap_documents, c->n_documents + 1,
+	    sizeof *c->documents);
+	c->documents[c->n_documents++] = (struct qchat_document){
+		.name = cli_format("%s", name), .text = text, .n = n,
+		.at = WAITS,
+	};
+}
+
+/* A last message that nobody answered, as of /load, goes on. */
+static void
+adopt(struct chat *c)
+{
+	const char *role = qwen_messages_last(c->messages);
+	struct qwen_str s = qwen_messages_last_text(c->messages);
+	char *text;
+
+	if (role == NULL || strcmp(role, "user") != 0 || s.s == NULL)
+		return;
+	text = cli_got(malloc(s.len + 1));
+	memcpy(text, s.s, s.len);
+	add(c, "what was said before", text, s.len);
+	qwen_messages_drop(c->messages);
+}
+
+/* How long it is, for who sits there. */
+static void
+tell_length(struct chat *c, const struct qchat_document *d)
+{
+	int32_t *ids;
+	size_t n;
+
+	if (cli_quiet || !isatty(STDIN_FILENO))
+		return;
+	cli_must(d->name, qwen_tok_encode(c->tok, d->text, d->n, 0, &ids, &n,
+	    &cli_err));
+	free(ids);
+	cli_note("%s: %s, the beginning of what you say next; /data alone "
+	    "drops it", d->name, cli_count(n, "token"));
+}
+
+int
+qchat_document(struct chat *c, const char *name, char *text, size_t n)
+{
+	size_t good = qwen_utf8_check(text, n);
+
+	if (good < n) {
+		warn("%s: not UTF-8 at byte %zu", name, good);
+		free(text);
+		return -1;
+	}
+	adopt(c);
+	add(c, name, text, n);
+	tell_length(c, &c->documents[c->n_documents - 1]);
+	return 0;
+}
+
+size_t
+qchat_say_documents(struct chat *c)
+{
+	size_t n = qchat_documents(c), i;
+	const struct qchat_document *d = c->documents + c->n_documents - n;
+
+	for (i = 0; i < n; i++)
+		qchat_say(c, "user", d[i].text, d[i].n, i > 0);
+	return n;
+}
+
+static void
+say(struct chat *c, const char *text, size_t n)
+{
+	qchat_say(c, "user", text, n, qchat_say_documents(c) > 0);
+}
+
+static int32_t *
+ids_of(struct chat *c, size_t *n)
+{
+	struct qwen_prompt *p;
+	int32_t *ids;
+
+	*n = 0;
+	if (qchat_render(c, &p) < 0)	/* the answer will tell */
+		return NULL;
+	ids = qchat_encode(c, p, n, NULL);
+	qwen_prompt_free(p);
+	return ids;
+}
+
+/* The tokens that the prompt has, whatever is said after the documents. */
+static size_t
+find_end(struct chat *c, const char *text, size_t n)
+{
+	const char *other = n > 0 && text[0] == 'a' ? "0" : "a";
+	int32_t *a, *b;
+	size_t n_a, n_b, i;
+
+	say(c, other, 1);
+	a = ids_of(c, &n_a);
+	qwen_messages_drop(c->messages);
+	say(c, text, n);
+	b = ids_of(c, &n_b);
+	qwen_messages_drop(c->messages);
+	for (i = 0; i < n_a && i < n_b && a[i] == b[i]; i++)
+		;
+	free(a);
+	free(b);
+	return i;
+}
+
+void
+qchat_say_all(struct chat *c, const char *text, size_t n)
+{
+	size_t i, k, at;
+
+	adopt(c);
+	k = qchat_documents(c);
+	c->mark = k > 0 ? find_end(c, text, n) : 0;
+	at = qwen_messages_n(c->messages);
+	say(c, text, n);
+	for (i = c->n_documents - k; i < c->n_documents; i++)
+		c->documents[i].at = at;
+}
+
+void
+qchat_take_back(struct chat *c)
+{
+	size_t n, i;
+
+	qwen_messages_drop(c->messages);
+	n = qwen_messages_n(c->messages);
+	for (i = 0; i < c->n_documents; i++) {
+		if (c->documents[i].at >= n)
+			c->documents[i].at = WAITS;
+	}
+}
+
+void
+qchat_forget_documents(struct chat *c, size_t k)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < c->n_documents; i++) {
+		struct qchat_document *d = &c->documents[i];
+
+		if (d->at < k) {
+			free(d->name);
+			free(d->text);
+			continue;
+		}
+		d->at -= d->at != WAITS ? k : 0;
+		c->documents[n++] = *d;
+	}
+	c->n_documents = n;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: ISC */
+/* read.c - the prompt: rendered, cut into tokens, and what is new of it read. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qchat.h"
+
+/* Tokens read between two looks at Ctrl-C: at first, at least, at most. */
+enum { PART = 64, PART_MIN = 32, PART_MAX = 512 };
+
+/* A store must have so many tokens more to be gone on from. */
+enum { GAIN = 64 };
+
+/* Reading that takes longer is told of before, and kept in the store. */
+static const double long_s = 2;
+
+/* What is read. */
+struct reading {
+	size_t	 total;		/* tokens of the prompt to read */
+	size_t	 before;	/* of them, read in earlier parts */
+	size_t	 part;		/* tokens of the next one */
+	int	 is_long;
+};
+
+/* Where the ids and the session part. */
+static size_t
+common(const struct chat *c, const int32_t *ids, size_t n)
+{
+	const int32_t *old = qwen_session_tokens(c->session);
+	size_t have = qwen_session_n_tokens(c->session), i;
+
+	for (i = 0; i < have && i < n && old[i] == ids[i]; i++)
+		;
+	return i;
+}
+
+static void
+progress(void *arg, size_t done, size_t total)
+{
+	const struct reading *r = arg;
+
+	(void)total;
+	cli_progress(r->before + done);
+}
+
+/* After the first part, of which the time is known, and what all takes of it. */
+static void
+tell_time(const struct chat *c, struct reading *r, double seconds)
+{
+	unsigned s = (unsigned)(seconds + 0.5);
+
+	r->is_long = seconds > long_s;
+	if (r->is_long)
+		cli_note("reading %s takes about %u:%02u%s", cli_count(r->total,
+		    "token"), s / 60, s % 60, qchat_opt.question != NULL ? "" :
+		    c->mark > 0 ? "; Ctrl-C takes the message and its "
+		    "document back" : "; Ctrl-C takes the message back");
+}
+
+/* How many of n tokens are read at once: the store is given whole steps. */
+static size_t
+part_len(const struct chat *c, const struct reading *r, size_t n)
+{
+	size_t step = TOOL_STORE_STEP - qwen_session_n_tokens(c->session) %
+	    TOOL_STORE_STEP;
+
+	n = n < r->part ? n : r->part;
+	return c->store != NULL && step < n ? step : n;
+}
+
+/* Append ids in parts of about two seconds; 0, or -1 after Ctrl-C. */
+static int
+read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
+{
+	struct qwen_eval how = { .progress = progress, .arg = r };
+	double start, rate, ratio = 0;
+	size_t i, k;
+
+	for (i = 0; i < n; i += k, r->before += k) {
+		if (qchat_interrupted)
+			return -1;
+		k = part_len(c, r, n - i);
+		if (r->before == 0)
+			ratio = tool_read_ratio(c->session, r->total, k);
+		start = cli_now();
+		tool_eval(c->session, ids + i, k, &how);
+		rate = (double)k / (cli_now() - start);
+		if (r->before == 0 && r->total > PART)
+			tell_time(c, r, (double)k / rate * ratio);
+		r->part = rate < PART_MIN / 2 ? PART_MIN :
+		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
+		if (r->is_long && qwen_session_n_tokens(c->session) %
+		    TOOL_STORE_STEP == 0)
+			tool_store_put(c->store, c->session);
+	}
+	return 0;
+}
+
+/* Go on from what the store has of the ids, if that is more than at. */
+static void
+ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
+{
+	double start = cli_now();
+	struct qwen_session *s;
+
+	if (c->store == NULL || n < *at + GAIN)
+		return;
+	s = tool_store_get(c->store, c->model, ids, n, *at);
+	if (s == NULL)
+		return;
+	*at = qwen_session_n_tokens(s);
+	qwen_session_free(c->session);
+	cli_must(NULL, qwen_session_fork_in(&c->session, c->cache, s,
+	    &cli_err));
+	qwen_session_free(s);
+	if (cli_verbose)
+		cli_note("%s from store %s in %.3f s", cli_count(*at, "token"),
+		    qchat_opt.store.dir, cli_now() - start);
+}
+
+/*
+ * A recurrent state can be cut at checkpoints alone, so there is one where the
+ * document ends, and one at turn, where the answer's turn begins: the next prompt
+ * has another text from there, since it leaves out what was thought.
+ */
+int
+qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
+{
+	const size_t stops[] = { c->mark < turn ? c->mark : 0, turn, n };
+	struct reading r = { .part = PART };
+	size_t at = common(c, ids, n), i, new;
+	int rc = 0;
+
+	cli_must(NULL, qwen_session_rewind(c->session, at, at == n, &at,
+	    &cli_err));
+	ask_store(c, ids, turn, &at);
+	if (cli_verbose)
+		cli_note("%zu tokens to read, %zu were read before", n - at,
+		    at);
+	r.total = n - at;
+	tool_progress_start(c->session, r.total);
+	for (i = 0; i < 3 && rc == 0; i++) {
+		if (stops[i] < at || stops[i] == 0)
+			continue;
+		new = stops[i] - at;
+		rc = read_ids(c, ids + at, new, &r);
+		at = stops[i];
+		if (i < 2 && rc == 0)
+			cli_must(NULL, qwen_session_keep(c->session, i == 0,
+			    &cli_err));
+		/* also what Ctrl-C has left of it */
+		if (new > 0 && (i == 0 || (i == 1 && r.is_long)))
+			tool_store_put(c->store, c->session);
+	}
+	cli_progress_end();
+	return rc;
+}
+
+int
+qchat_render(struct chat *c, struct qwen_prompt **p)
+{
+	char *json;
+	size_t n;
+	int rc;
+
+	cli_must(NULL, qwen_messages_json(c->messages, 0, &json, &n, &cli_err));
+	rc = qwen_template_render(c->template, json, n, p, &cli_err);
+	free(json);
+	return rc;
+}
+
+int32_t *
+qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
+    size_t *turn)
+{
+	size_t len = qwen_prompt_text(p).len, last = 0, next;
+	int32_t *ids, *head;
+
+	while ((next = qwen_prompt_turn(p, last + 1)) < len)
+		last = next;
+	if (turn != NULL) {
+		cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, last, &head,
+		    turn, &cli_err));
+		free(head);
+	}
+	cli_must(NULL, qwen_prompt_encode(p, c->tok, 0, len, &ids, n,
+	    &cli_err));
+	return ids;
+}
+
+int
+qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks)
+{
+	struct qwen_prompt *p;
+	size_t n;
+
+	if (qchat_render(c, &p) < 0)
+		return -1;
+	if (n_tokens != NULL) {
+		free(qchat_encode(c, p, &n, NULL));
+		*n_tokens = n;
+	}
+	if (thinks != NULL)
+		*thinks = qwen_template_thinks(c->template,
+		    qwen_prompt_thinking(p));
+	qwen_prompt_free(p);
+	return 0;
+}

@@ -97,7 +97,10 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 	return 0;
 }
 
-/* Go on from what the store has of the ids, if that is more than at. */
+/*
+ * Go on from what the store has of the ids, if that is more than at.  Its session
+ * has a cache of its own, without a limit: c->n_ctx is one for each.
+ */
 static void
 ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
 {
@@ -111,9 +114,9 @@ ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
 		return;
 	*at = qwen_session_n_tokens(s);
 	qwen_session_free(c->session);
-	cli_must(NULL, qwen_session_fork_in(&c->session, c->cache, s,
-	    &cli_err));
-	qwen_session_free(s);
+	c->session = s;
+	qwen_cache_free(c->cache);
+	c->cache = NULL;
 	if (cli_verbose)
 		cli_note("%s from store %s in %.3f s", cli_count(*at, "token"),
 		    qchat_opt.store.dir, cli_now() - start);

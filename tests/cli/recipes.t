@@ -64,46 +64,59 @@ ok $? "another question reads no text again"
 ok $? "and has its answer"
 
 # --- a conversation
-# turn FIRST TEXT: its tokens
-turn() {
-	printf "$1<|im_start|>user\\n" | qtok --special -f text
-	printf %s "$2" | qtok -f text
-	printf '<|im_end|>\n<|im_start|>assistant\n' | qtok --special -f text
+# answer FILE: what is said to this conversation, where nothing was read before
+answer() {
+	qtok --chat "$1" | qdecode -n "${2:-60}" --seed 1 | qtok -d | qtok --parse |
+	    jq -r .content
+}
+# used FILE STATE: tokens of the prompt that the state has, and that can be used
+used() {
+	qtok --chat "$1" | qprefill -v --reuse "$2" -o used.cbor 2>&1 >/dev/null |
+	    sed -n "s/.*: \([0-9]*\) of [0-9]* tokens are the same, \([0-9]*\) can be used/\1 \2/p"
 }
 recipe "A conversation, turn by turn"
 is "$(sed '/^cat/d; /^EOF/d' 1.sh | wc -l)" 18 "chat.sh has fewer than 20 lines"
 run 1 2
-qstate show --tokens talk.cbor >first
-turn '' 'Who are you?' >whole
-qdecode -n 60 --seed 1 -f text <whole >answer
-cat whole answer | cmp -s - first
-ok $? "the first answer is that of the whole text"
-qtok -d answer >want; echo >>want
-cmp -s want out
-ok $? "and is printed"
+jq 'del(.messages[-1])' talk.json >asked
+answer asked | cmp -s - out
+ok $? "the first answer is that of the whole text, by the model's template"
+cp talk.json first.json
+cp talk.cbor first.cbor
+qstate show --tokens first.cbor >first
 run 3
-qstate show --tokens talk.cbor >second
-head -n "$(wc -l <first)" second | cmp -s - first
-ok $? "the second turn goes on from the first"
-{ cat first; turn '\n' 'Tell me a story.'; } >whole
-qdecode -n 60 --seed 1 <whole | qtok -d >want; echo >>want
-cmp -s want out
-ok $? "with the answer that reading all of it gives"
-qprefill -o cold.cbor <second >/dev/null
-qstate diff talk.cbor cold.cbor
-ok $? "and the state is that of the whole conversation"
+jq 'del(.messages[-1])' talk.json >asked
+answer asked | cmp -s - out
+ok $? "and so is the second"
+is "$(jq -c '[.messages[].role]' talk.json)" '["user","assistant","user","assistant"]' "all is kept"
+is "$(used asked first.cbor)" "$(wc -l <first) $(wc -l <first)" "which reads nothing again"
 
 # --- the last turn taken back
 recipe "Take the last turn back, and go on"
+cp talk.cbor second.cbor
 run 1
-qprefill -o cold.cbor <first >/dev/null
-qstate diff talk.cbor cold.cbor
-ok $? "the state is that before the second turn"
+cmp -s talk.json first.json || diff talk.json first.json >&2
+ok $? "the conversation is that before the second turn"
 run 2
-{ cat first; turn '\n' 'What shall I do?'; } >whole
-qdecode -n 60 --seed 1 <whole | qtok -d >want; echo >>want
-cmp -s want out
+jq 'del(.messages[-1])' talk.json >asked
+answer asked | cmp -s - out
 ok $? "and the other turn has the answer of a text that never had the first one"
+used asked second.cbor >got
+[ "$(cut -d ' ' -f 2 got)" -ge "$(wc -l <first)" ]
+ok $? "which reads nothing of the turn before again: $(cat got) of $(wc -l <first)"
+
+# --- an answer that is cut: its turn ends all the same
+recipe "A conversation, turn by turn"
+sed 's/-n 60/-n 4/g' 1.sh | sh
+for i in 1 2 3; do
+	echo "What shall I do, $i times?" | sh chat.sh cut >cut.$i
+	jq 'del(.messages[-1])' cut.json >asked
+	answer asked 4 | cmp -s - cut.$i
+	ok $? "cut, turn $i: the answer is that of the whole text"
+done
+qstate show --tokens cut.cbor | qtok -d --show-special >whole
+is "$(grep -o '<|im_[a-z]*|>' whole | xargs | sed 's/ <|im_end|>$//')" \
+    "$(for i in 1 2 3 4 5; do echo '<|im_start|> <|im_end|>'; done | xargs) <|im_start|>" \
+    "each turn that was cut is ended: $(grep -c . whole) lines"
 
 # --- elsewhere
 recipe "Read here, go on elsewhere"

@@ -16,7 +16,7 @@ static struct {
 	const char		*model;
 	const char		*output;	/* NULL: stdout */
 	const char		*imatrix;	/* NULL: none */
-	int			 format;	/* QPREFILL_NPY too */
+	int			 format;	/* QPREFILL_NPY, _NPZ too */
 	enum qwen_logits	 logits;
 	size_t			 top;		/* 0: whole rows */
 	size_t			 batch;
@@ -73,7 +73,7 @@ static const struct cli_opt options[] = {
 	    "write logits too: of the last token, or of all"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
 	    "only the n best of each row of logits"),
-	CLI_OPT_FORMAT(&opt.format, "cbor text json raw npy",
+	CLI_OPT_FORMAT(&opt.format, "cbor text json raw npy npz",
 	    "the form of logits, and of traces"),
 	CLI_FILE(0, "imatrix", "file", &opt.imatrix, "output gguf",
 	    "write there how much each matrix's inputs matter"),
@@ -148,17 +148,21 @@ check_trace(const struct tool_intake *in)
 		if (t->out != NULL || t->n_range > 0)
 			cli_usage("--trace-%s goes with --trace", t->out !=
 			    NULL ? "out" : "at");
-		if (opt.format == QPREFILL_NPY)
-			cli_usage("-f npy is a form of traces: see --trace");
+		if (opt.format == QPREFILL_NPZ)
+			cli_usage("-f npz is a form of traces: see --trace; "
+			    "logits have -f npy");
 		return;
 	}
 	if (in->whole)
 		cli_usage("--trace needs all tokens read: not with --reuse");
-	if (opt.logits != QWEN_LOGITS_NONE && (t->out == NULL ||
-	    opt.format == QPREFILL_NPY))
-		cli_usage("%s; see --trace-out", t->out == NULL ?
-		    "--trace and --logits both write to stdout" :
-		    "-f npy is no form of logits");
+	if (opt.logits != QWEN_LOGITS_NONE && t->out == NULL)
+		cli_usage("--trace and --logits both write to stdout; see "
+		    "--trace-out");
+	if (opt.logits != QWEN_LOGITS_NONE && opt.format == QPREFILL_NPZ)
+		cli_usage("-f npz is no form of logits: add the stage logits "
+		    "to --trace");
+	if (opt.format == QPREFILL_NPZ && t->out == NULL)
+		cli_usage("-f npz needs a file: see --trace-out");
 	if (opt.format == QWEN_FORMAT_RAW)
 		cli_usage("-f raw is no form of traces: npy is like it");
 	if (to_stdout() && both_to_stdout())
@@ -205,22 +209,40 @@ check_options(struct tool_intake *in)
 	if (opt.logits != QWEN_LOGITS_NONE && both_to_stdout())
 		cli_usage("--logits and -o both write to stdout: give -o a file");
 	if (opt.logits == QWEN_LOGITS_NONE) {
-		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0)
-			cli_usage("%s is about logits; add --logits=last or "
-			    "--logits=all", opt.top > 0 ? "--top" : "-f raw");
+		if (opt.format == QWEN_FORMAT_RAW || opt.top > 0 ||
+		    (opt.format == QPREFILL_NPY && opt.trace.stages == NULL))
+			cli_usage("%s is about %s; add --logits=last or "
+			    "--logits=all", opt.top > 0 ? "--top" :
+			    opt.format == QWEN_FORMAT_RAW ? "-f raw" : "-f npy",
+			    opt.format == QPREFILL_NPY ? "logits and traces" :
+			    "logits");
 		if (opt.output == NULL && opt.trace.stages == NULL &&
 		    opt.format != QWEN_FORMAT_CBOR)
 			cli_usage("a state has no other form than cbor");
 	}
-	if (opt.format == QWEN_FORMAT_RAW && opt.top > 0)
-		cli_usage("raw rows are whole rows: --top needs another -f");
+	if ((opt.format == QWEN_FORMAT_RAW || opt.format == QPREFILL_NPY) &&
+	    opt.top > 0)
+		cli_usage("%s has whole rows: --top needs another -f",
+		    opt.format == QPREFILL_NPY ? "npy" : "raw");
 }
 
 /* What the evaluation calls back with. */
 struct rows {
-	struct qwen_writer	*w;
+	struct qwen_writer	*w;	/* NULL: .npy */
 	size_t			 n_vocab;
+	struct qprefill_array	 array;
+	struct qwen_text	 text;
 };
+
+/* So many rows follow, of the array that stdout is. */
+static void
+begin_npy(struct rows *r, uint64_t n)
+{
+	r->array.n_rows = n;
+	r->array.width = r->n_vocab;
+	qprefill_npy_header(&r->text, &r->array);
+	cli_write_all(STDOUT_FILENO, "stdout", &r->text);
+}
 
 static int
 write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
@@ -228,6 +250,12 @@ write_row(void *arg, size_t pos, const float *logits, struct qwen_err *err)
 	struct rows *r = arg;
 	int rc;
 
+	if (r->w == NULL) {
+		r->text.n = 0;
+		qprefill_npy_row(&r->text, &r->array, logits, r->n_vocab);
+		cli_write_all(STDOUT_FILENO, "stdout", &r->text);
+		return 0;
+	}
 	rc = opt.top > 0 ?
 	    qwen_write_top(r->w, pos, logits, r->n_vocab, opt.top, err) :
 	    qwen_write_logits(r->w, pos, logits, r->n_vocab, err);
@@ -275,14 +303,20 @@ place_checkpoints(struct tool_intake *in)
 	opt.keep.n_at = n;
 }
 
-/* A state that nothing is added to has one row: the one it holds. */
-static void
-old_row(struct rows *r, const struct qwen_session *s)
+/* A state that nothing is added to has one row: the one it holds, or NULL. */
+static const float *
+old_row(const struct tool_intake *in)
 {
-	const float *row = qwen_session_logits(s);
+	return in->n == 0 && opt.logits == QWEN_LOGITS_LAST ?
+	    qwen_session_logits(in->session) : NULL;
+}
 
-	if (opt.logits == QWEN_LOGITS_LAST && row != NULL)
-		write_row(r, qwen_session_n_tokens(s) - 1, row, &cli_err);
+static uint64_t
+n_rows(const struct tool_intake *in)
+{
+	if (in->n == 0)
+		return old_row(in) != NULL;
+	return opt.logits == QWEN_LOGITS_ALL ? in->n : 1;
 }
 
 static void
@@ -299,7 +333,7 @@ write_imatrix(const struct tool_intake *in)
 static enum qwen_format
 form(void)
 {
-	return opt.format == QPREFILL_NPY ? QWEN_FORMAT_CBOR :
+	return opt.format > (int)QWEN_FORMAT_RAW ? QWEN_FORMAT_CBOR :
 	    (enum qwen_format)opt.format;
 }
 
@@ -314,8 +348,9 @@ evaluate(struct tool_intake *in, struct rows *r)
 		.arg = r, .keep = &opt.keep,
 	};
 
-	if (in->n == 0 && r != NULL)
-		old_row(r, in->session);
+	if (r != NULL && old_row(in) != NULL)
+		write_row(r, qwen_session_n_tokens(in->session) - 1,
+		    old_row(in), &cli_err);
 	if (opt.imatrix != NULL)
 		cli_must(NULL, qwen_imatrix_start(qwen_session_model(
 		    in->session), &cli_err));
@@ -353,7 +388,9 @@ run(struct tool_intake *in, struct qwen_model *m)
 		tool_saves_begin(&saves);
 		in->saves = &saves;
 	}
-	if (wanted) {
+	if (wanted && opt.format == QPREFILL_NPY)
+		begin_npy(&r, n_rows(in));
+	else if (wanted) {
 		r.w = tool_writer(STDOUT_FILENO, form());
 		tool_write_header(r.w, QWEN_STREAM_LOGITS, m);
 	}
@@ -376,6 +413,7 @@ run(struct tool_intake *in, struct qwen_model *m)
 		cli_must("stdout", qwen_write_ready(r.w, opt.output,
 		    qwen_session_n_tokens(in->session), &fp, &cli_err));
 	qwen_writer_free(r.w);
+	qwen_text_fini(&r.text);
 }
 
 int

@@ -19,10 +19,40 @@ struct qprefill_reuse {
  */
 void qprefill_reuse(struct tool_intake *in, struct qprefill_reuse *u);
 
-/* ------------------------------------------------------------------- traces */
+/* ----------------------------------------------------------- NumPy's files */
 
-/* A form beside those of streams, enum qwen_format. */
-enum { QPREFILL_NPY = QWEN_FORMAT_RAW + 1 };
+/* Forms beside those of streams, enum qwen_format. */
+enum { QPREFILL_NPY = QWEN_FORMAT_RAW + 1, QPREFILL_NPZ };
+
+/* Rows of 32 bits a number. */
+struct qprefill_array {
+	int	 integers;	/* int32; else float32 */
+	uint64_t n_rows;
+	size_t	 width;
+};
+
+/* Add the header of a .npy file to t. */
+void qprefill_npy_header(struct qwen_text *t, const struct qprefill_array *a);
+
+/* Add a row of n numbers of the array's type, and zeros up to its width. */
+void qprefill_npy_row(struct qwen_text *t, const struct qprefill_array *a,
+    const void *row, size_t n);
+
+/*
+ * An archive of arrays that grow at the same time, in a regular file that is
+ * empty and is called name in messages.  Name all arrays with add, give all rows
+ * of each in order, and end.  They die where they fail.
+ */
+struct qprefill_npz;
+
+struct qprefill_npz *qprefill_npz_new(int fd, const char *name);
+void qprefill_npz_add(struct qprefill_npz *z, const char *array,
+    const struct qprefill_array *a);
+void qprefill_npz_row(struct qprefill_npz *z, const char *array,
+    const void *row, size_t n);
+void qprefill_npz_end(struct qprefill_npz *z);		/* and free */
+
+/* ------------------------------------------------------------------- traces */
 
 /* --trace; zero at first. */
 struct qprefill_trace {
@@ -36,10 +66,11 @@ struct qprefill_trace {
 	char		**pattern;	/* in text */
 	size_t		 n_pattern, cap_pattern;
 	struct cli_output *to;
-	struct qwen_writer *w;		/* NULL: .npy */
-	struct qwen_trace_stage stage;	/* the last of n_stage */
+	struct qwen_writer *w;		/* a stream; or one of these: */
+	struct qprefill_npz *npz;
+	struct qprefill_array array;	/* .npy: of the last of n_stage */
 	size_t		 n_stage;
-	size_t		 width;
+	uint64_t	 begin, end;	/* the tokens that are read */
 	struct qwen_text row;
 };
 
@@ -47,8 +78,8 @@ struct qprefill_trace {
 void qprefill_trace_at(const struct cli_opt *o, const char *s);
 
 /*
- * Trace what follows to the output, in a format of enum qwen_format or
- * QPREFILL_NPY; and be done.  They die.
+ * Trace what follows to the output, in a format of enum qwen_format,
+ * QPREFILL_NPY or QPREFILL_NPZ; and be done.  They die.
  */
 void qprefill_trace_begin(struct qprefill_trace *t,
     const struct tool_intake *in, int format);

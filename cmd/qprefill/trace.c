@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cursor.h"
 #include "qprefill.h"
 
 /* ------------------------------------------------------------ the command line */
@@ -64,10 +63,11 @@ split(struct qprefill_trace *t)
 		    "gguf-inspect --graph");
 }
 
-/* The tokens that are read are begin .. end - 1. */
+/* Put the last position in place of "last", and see that all are read. */
 static void
-resolve(struct qprefill_trace *t, uint64_t begin, uint64_t end)
+resolve(struct qprefill_trace *t)
 {
+	uint64_t begin = t->begin, end = t->end;
 	struct qwen_trace_range *r;
 	size_t i;
 
@@ -85,34 +85,16 @@ resolve(struct qprefill_trace *t, uint64_t begin, uint64_t end)
 	}
 }
 
-/* ------------------------------------------------------- one stage as .npy */
+/* --------------------------------------------------- stages as arrays of NumPy */
 
-static int
-match(void *arg, const struct qwen_trace_stage *st)
-{
-	struct qprefill_trace *t = arg;
-	size_t i;
-
-	for (i = 0; i < t->n_pattern; i++) {
-		if (fnmatch(t->pattern[i], st->name, 0) == 0) {
-			t->stage = *st;
-			t->n_stage++;
-			break;
-		}
-	}
-	return 0;
-}
-
-/* How many positions there are, and the last of them. */
+/* How many positions there are from first on, and the last of them. */
 static uint64_t
-count(const struct qprefill_trace *t, uint64_t begin, uint64_t end,
-    uint64_t *last)
+count(const struct qprefill_trace *t, uint64_t first, uint64_t *last)
 {
 	uint64_t pos, n = 0;
 	size_t i;
 
-	begin = begin > t->stage.first ? begin : t->stage.first;
-	for (pos = begin; pos < end; pos++) {
+	for (pos = first > t->begin ? first : t->begin; pos < t->end; pos++) {
 		for (i = 0; i < t->n_range; i++) {
 			if (pos >= t->range[i].first && pos <= t->range[i].last)
 				break;
@@ -125,54 +107,59 @@ count(const struct qprefill_trace *t, uint64_t begin, uint64_t end,
 	return n;
 }
 
-/* Version 1.0: a magic, a length, and a line that ends at a multiple of 64. */
-static void
-npy_begin(struct qprefill_trace *t, const struct qwen_session *s,
-    uint64_t begin, uint64_t end)
+/* A stage of the session; is it one of those that are asked for? */
+static int
+match(void *arg, const struct qwen_trace_stage *st)
 {
-	struct qwen_text h = { 0 };
-	uint64_t n, last = 0;
-	size_t len;
-
-	qwen_session_stages(s, match, t);
-	if (t->n_stage > 1)
-		die("-f npy has room for one stage: --trace %s is %zu",
-		    t->stages, t->n_stage);
-	n = count(t, begin, end, &last);
-	t->width = t->stage.n > 0 ? t->stage.n : (size_t)last + 1;
-	qwen_text_add(&h, "\x93NUMPY\x01\x00..", 10);
-	qwen_text_fmt(&h, "{'descr': '<%s', 'fortran_order': False, 'shape': "
-	    "(%llu, %zu), }", t->stage.choices ? "i4" : "f4",
-	    (unsigned long long)n, t->width);
-	while (h.n % 64 != 63 && !h.failed)
-		qwen_text_str(&h, " ");
-	qwen_text_str(&h, "\n");
-	if (!h.failed) {
-		len = h.n - 10;
-		h.s[8] = (char)(len & 255);
-		h.s[9] = (char)(len >> 8);
-	}
-	cli_write_all(cli_output_fd(t->to), cli_output_name(t->to), &h);
-	qwen_text_fini(&h);
-}
-
-/* A row, and zeros where it is shorter than others. */
-static void
-npy_row(struct qprefill_trace *t, const struct qwen_trace_value *v)
-{
-	unsigned char b[4];
-	uint32_t bits;
+	struct qprefill_trace *t = arg;
+	struct qprefill_array *a = &t->array;
+	uint64_t last = 0;
 	size_t i;
 
-	t->row.n = 0;
-	for (i = 0; i < t->width; i++) {
-		bits = 0;
-		if (i < v->n)
-			memcpy(&bits, v->row != NULL ? (const void *)&v->row[i]
-			    : &v->choices[i], sizeof bits);
-		qwen_put_le32(b, bits);
-		qwen_text_add(&t->row, b, sizeof b);
+	for (i = 0; i < t->n_pattern; i++) {
+		if (fnmatch(t->pattern[i], st->name, 0) == 0)
+			break;
 	}
+	if (i == t->n_pattern)
+		return 0;
+	t->n_stage++;
+	a->integers = st->choices;
+	a->n_rows = count(t, st->first, &last);
+	a->width = st->n > 0 ? st->n : (size_t)last + 1;
+	if (t->npz != NULL)
+		qprefill_npz_add(t->npz, st->name, a);
+	return 0;
+}
+
+static void
+arrays_begin(struct qprefill_trace *t, const struct qwen_session *s,
+    int format)
+{
+	const char *name = cli_output_name(t->to);
+
+	if (format == QPREFILL_NPZ)
+		t->npz = qprefill_npz_new(cli_output_fd(t->to), name);
+	qwen_session_stages(s, match, t);
+	if (t->npz != NULL)
+		return;
+	if (t->n_stage > 1)
+		die("-f npy has room for one stage, --trace %s is %zu: see "
+		    "-f npz", t->stages, t->n_stage);
+	qprefill_npy_header(&t->row, &t->array);
+	cli_write_all(cli_output_fd(t->to), name, &t->row);
+}
+
+static void
+array_row(struct qprefill_trace *t, const struct qwen_trace_value *v)
+{
+	const void *row = v->row != NULL ? (const void *)v->row : v->choices;
+
+	if (t->npz != NULL) {
+		qprefill_npz_row(t->npz, v->stage, row, v->n);
+		return;
+	}
+	t->row.n = 0;
+	qprefill_npy_row(&t->row, &t->array, row, v->n);
 	cli_write_all(cli_output_fd(t->to), cli_output_name(t->to), &t->row);
 }
 
@@ -184,7 +171,7 @@ write_value(void *arg, const struct qwen_trace_value *v, struct qwen_err *err)
 	struct qprefill_trace *t = arg;
 
 	if (t->w == NULL)
-		npy_row(t, v);
+		array_row(t, v);
 	else if (qwen_write_trace(t->w, v, err) < 0)
 		cli_die_err(cli_output_name(t->to), err);
 	return 0;
@@ -195,14 +182,15 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
     int format)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
-	uint64_t begin = qwen_session_n_tokens(in->session);
 	struct qwen_trace trace = { .value = write_value, .arg = t };
 	struct qwen_writer_opts how = { .buffered = 1 };
 
 	if (in->n == 0)
 		die("no token is read: there is nothing to trace");
+	t->begin = qwen_session_n_tokens(in->session);
+	t->end = t->begin + in->n;
 	split(t);
-	resolve(t, begin, begin + in->n);
+	resolve(t);
 	trace.patterns = (const char *const *)t->pattern;
 	trace.n_patterns = t->n_pattern;
 	trace.at = t->range;
@@ -214,8 +202,8 @@ qprefill_trace_begin(struct qprefill_trace *t, const struct tool_intake *in,
 		cli_die_err("--trace", &cli_err);
 	}
 	t->to = cli_output_open(t->out);
-	if (format == QPREFILL_NPY) {
-		npy_begin(t, in->session, begin, begin + in->n);
+	if (format == QPREFILL_NPY || format == QPREFILL_NPZ) {
+		arrays_begin(t, in->session, format);
 		return;
 	}
 	how.format = (enum qwen_format)format;
@@ -229,6 +217,8 @@ qprefill_trace_end(struct qprefill_trace *t, struct qwen_session *s)
 {
 	cli_must(NULL, qwen_session_trace(s, NULL, &cli_err));
 	cli_must(cli_output_name(t->to), qwen_writer_close(t->w, &cli_err));
+	if (t->npz != NULL)
+		qprefill_npz_end(t->npz);
 	qwen_text_fini(&t->row);
 	if (t->out != NULL)
 		cli_output_commit(t->to);

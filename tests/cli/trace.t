@@ -126,6 +126,69 @@ is "$(npy e.npy) $(tail -c 8 e.npy | od -An -t d4 | xargs)" \
     "<i4 1, 2 $(qprefill --trace 'blk.0.router.experts' --trace-at last -f text <ids | cut -d ' ' -f 4-)" \
     "of choices"
 refused 1 "two stages as .npy" qprefill --trace 'norm,logits' -f npy <ids
+grep -q -e '-f npz' err
+ok $? "names the form that has room for them"
+qprefill --logits all -f npy <ids >l.npy
+qprefill --logits all -f raw <ids >l.f32
+is "$(npy l.npy)" "<f4 40, 4096" ".npy of all logits"
+tail -c +129 l.npy | cmp -s - l.f32
+ok $? "the rows of -f raw"
+qprefill --logits last -f npy <ids >last.npy
+is "$(npy last.npy) $(tail -c 16384 l.f32 | cksum)" \
+    "<f4 1, 4096 $(tail -c 16384 last.npy | cksum)" "of the last"
+qprefill --logits all -f npy -s first.state -o more.state <rest >rest.npy
+is "$(npy rest.npy)" "<f4 31, 4096" "after a state, of the tokens that are read"
+qprefill -o logits.state --logits last <ids >/dev/null
+qprefill -s logits.state --logits last -f npy </dev/null >old.npy
+cmp -s old.npy last.npy
+ok $? "of a state alone"
+qprefill -s logits.state --logits all -f npy </dev/null >none.npy
+is "$(npy none.npy) $(wc -c <none.npy)" "<f4 0, 4096 128" "none where none is read"
+qprefill --logits all -f npy --trace norm --trace-out n.npy <ids >both.npy
+cmp -s norm.npy n.npy && cmp -s both.npy l.npy
+ok $? "beside a trace"
+
+# --- .npz: the members are what -f npy writes
+qprefill --trace '*' --trace-at 1,4,8-last --trace-out t.npz -f npz -o with.state <ids >/dev/null
+cmp -s plain.state with.state
+ok $? "the state is what it is without"
+if command -v unzip >/dev/null 2>&1; then
+	unzip -tqq t.npz >out 2>&1
+	is "$?$(cat out)" 0 "a zip whose checksums are right"
+	is "$(unzip -Z1 t.npz | wc -l)" "$(gguf-inspect --graph | wc -l)" "with all stages"
+	for stage in embed blk.3.attn.probs.h2 blk.8.ffn blk.0.router.experts logits; do
+		qprefill --trace $stage --trace-at 1,4,8-last -f npy <ids >one.npy
+		unzip -p t.npz $stage.npy | cmp -s - one.npy
+		ok $? "$stage is what -f npy writes"
+	done
+else
+	skip "members of .npz" "no unzip"
+fi
+for how in '-t 1 --batch 1' '-t 3 --batch 7'; do
+	qprefill --trace '*' --trace-at 1,4,8-last --trace-out o.npz -f npz $how <ids >/dev/null
+	cmp -s t.npz o.npz
+	ok $? "the same bytes with $how"
+done
+for python in python3 /usr/bin/python3 ''; do
+	[ -n "$python" ] && $python -c 'import numpy' 2>/dev/null && break
+done
+if [ -n "$python" ]; then
+	is "$($python -c '
+import numpy
+z, l = numpy.load("t.npz"), numpy.load("l.npy")
+at = [1, 4] + list(range(8, 40))
+print(len(z.files), z["blk.0.router.experts"].dtype, (z["logits"] == l[at]).all(),
+    abs(z["blk.3.attn.probs.h1"].sum(1) - 1).max() < 1e-5)')" \
+	    "$(gguf-inspect --graph | wc -l) int32 True True" "numpy.load reads both"
+else
+	skip "numpy.load" "no numpy"
+fi
+refused 2 "npz to stdout" qprefill --trace norm -f npz <ids
+refused 1 "to a pipe by name" qprefill --trace norm -f npz --trace-out /dev/null <ids
+refused 2 "of logits" qprefill --logits all -f npz <ids
+refused 2 "beside logits" qprefill --logits all -f npz --trace norm --trace-out x <ids
+refused 2 "rows of npy that are cut" qprefill --logits all --top 3 -f npy <ids
+refused 2 "npy of nothing" qprefill -f npy <ids
 
 # --- what is refused
 refused 1 "a stage that is none" qprefill --trace 'blk.*.nothing' <ids
@@ -141,7 +204,6 @@ refused 2 "backwards" qprefill --trace norm --trace-at 9-3 <ids
 refused 2 "no stage" qprefill --trace '' <ids
 refused 2 "logits on stdout too" qprefill --trace norm --logits all <ids
 refused 2 "raw" qprefill --trace norm -f raw <ids
-refused 2 "npy without a trace" qprefill -f npy --logits all <ids
 refused 2 "--trace-at alone" qprefill --trace-at 3 <ids
 refused 2 "--trace-out alone" qprefill --trace-out x <ids
 refused 2 "with --reuse" qprefill --trace norm --reuse plain.state <ids

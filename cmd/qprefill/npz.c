@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * npz.c - several arrays in one file, as numpy.savez() writes it: a zip of .npy
+ * files, stored.
+ *
+ * A trace comes position by position, an archive has array after array.  Since
+ * all sizes are known beforehand, each row is written where it belongs, and the
+ * headers, which have checksums, at the end: nothing is kept in memory or
+ * written twice.  libzip and libarchive take a member at a time, so that all but
+ * one would have to be kept in files beside it.  Sizes are of 64 bits (zip64)
+ * throughout, as numpy.savez() has them.
+ */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "qprefill.h"
+
+/* Bytes of a member's headers without its name, at its place and at the end. */
+enum { LOCAL = 30 + 20, CENTRAL = 46 + 28 };
+enum { VERSION = 45, FIRST_DAY = 0x21 };	/* zip64; 1 January 1980 */
+
+struct member {
+	char		 name[QWEN_TRACE_NAME];
+	struct qprefill_array a;
+	struct qwen_text npy;		/* its header */
+	uint64_t	 at;		/* in the file: the local header */
+	uint64_t	 n_bytes;	/* of the .npy file */
+	uint64_t	 done;		/* of these */
+	uint32_t	 crc;		/* of those */
+};
+
+struct qprefill_npz {
+	int		 fd;
+	const char	*name;
+	struct member	*m;
+	size_t		 n, cap;
+	size_t		 next;		/* probably the one of the next row */
+	uint64_t	 end;		/* of all members */
+	struct qwen_text row;
+	uint32_t	 table[256];
+};
+
+/* ------------------------------------------------------------------ writing */
+
+/* CRC-32 of ISO 3309, as zip has it. */
+static void
+make_table(uint32_t table[256])
+{
+	uint32_t i, k, c;
+
+	for (i = 0; i < 256; i++) {
+		for (c = i, k = 0; k < 8; k++)
+			c = c & 1 ? c >> 1 ^ 0xedb88320 : c >> 1;
+		table[i] = c;
+	}
+}
+
+static uint32_t
+crc(const struct qprefill_npz *z, uint32_t c, const struct qwen_text *t)
+{
+	size_t i;
+
+	for (c = ~c, i = 0; i < t->n; i++)
+		c = z->table[(c ^ (unsigned char)t->s[i]) & 255] ^ c >> 8;
+	return ~c;
+}
+
+static void
+put(const struct qprefill_npz *z, const struct qwen_text *t, uint64_t at)
+{
+	size_t done;
+	ssize_t n;
+
+	if (t->failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	for (done = 0; done < t->n; done += (size_t)n) {
+		n = pwrite(z->fd, t->s + done, t->n - done,
+		    (off_t)(at + done));
+		if (n == -1 && errno == EINTR)
+			n = 0;
+		if (n == -1)
+			die("%s: %s", z->name, strerror(errno));
+	}
+}
+
+/* A number of 2, 4 or 8 bytes. */
+static void
+number(struct qwen_text *t, int bytes, uint64_t v)
+{
+	unsigned char b[8];
+
+	qwen_put_le64(b, v);
+	qwen_text_add(t, b, (size_t)bytes);
+}
+
+/* ------------------------------------------------------------------ headers */
+
+/* What both headers of a member have, after the versions. */
+static void
+describe(struct qwen_text *t, const struct member *m, int n_extra)
+{
+	number(t, 2, 0);		/* flags */
+	number(t, 2, 0);		/* stored */
+	number(t, 2, 0);		/* time */
+	number(t, 2, FIRST_DAY);
+	number(t, 4, m->crc);
+	number(t, 4, UINT32_MAX);	/* both sizes: in the extra field */
+	number(t, 4, UINT32_MAX);
+	number(t, 2, strlen(m->name) + strlen(".npy"));
+	number(t, 2, (uint64_t)n_extra);
+}
+
+/* The name, and the extra field of zip64 up to its sizes. */
+static void
+name_and_sizes(struct qwen_text *t, const struct member *m, int n_extra)
+{
+	qwen_text_fmt(t, "%s.npy", m->name);
+	number(t, 2, 1);
+	number(t, 2, (uint64_t)n_extra - 4);
+	number(t, 8, m->n_bytes);
+	number(t, 8, m->n_bytes);
+}
+
+static void
+local_header(struct qwen_text *t, const struct member *m)
+{
+	qwen_text_str(t, "PK\x03\x04");
+	number(t, 2, VERSION);
+	describe(t, m, 20);
+	name_and_sizes(t, m, 20);
+}
+
+static void
+central_header(struct qwen_text *t, const struct member *m)
+{
+	qwen_text_str(t, "PK\x01\x02");
+	number(t, 2, VERSION);
+	number(t, 2, VERSION);
+	describe(t, m, 28);
+	number(t, 2, 0);		/* comment */
+	number(t, 2, 0);		/* disk */
+	number(t, 2, 0);		/* attributes */
+	number(t, 4, 0);
+	number(t, 4, UINT32_MAX);	/* place: in the extra field */
+	name_and_sizes(t, m, 28);
+	number(t, 8, m->at);
+}
+
+/* The end of the list of n members, which has so many bytes. */
+static void
+end_records(struct qwen_text *t, const struct qprefill_npz *z)
+{
+	uint64_t bytes = t->n;
+
+	qwen_text_str(t, "PK\x06\x06");
+	number(t, 8, 44);		/* bytes that follow */
+	number(t, 2, VERSION);
+	number(t, 2, VERSION);
+	number(t, 4, 0);		/* disks */
+	number(t, 4, 0);
+	number(t, 8, z->n);
+	number(t, 8, z->n);
+	number(t, 8, bytes);
+	number(t, 8, z->end);
+	qwen_text_str(t, "PK\x06\x07");
+	number(t, 4, 0);
+	number(t, 8, z->end + bytes);	/* where the record above is */
+	number(t, 4, 1);
+	qwen_text_str(t, "PK\x05\x06");	/* says: see there */
+	number(t, 4, 0);
+	number(t, 2, UINT16_MAX);
+	number(t, 2, UINT16_MAX);
+	number(t, 4, UINT32_MAX);
+	number(t, 4, UINT32_MAX);
+	number(t, 2, 0);
+}
+
+/* ------------------------------------------------------------------ an archive */
+
+struct qprefill_npz *
+qprefill_npz_new(int fd, const char *name)
+{
+	struct qprefill_npz *z = cli_got(calloc(1, sizeof *z));
+	struct stat st;
+
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode))
+		die("%s: -f npz needs a regular file, in which it can go to "
+		    "and fro: see --trace-out", name);
+	z->fd = fd;
+	z->name = name;
+	make_table(z->table);
+	return z;
+}
+
+void
+qprefill_npz_add(struct qprefill_npz *z, const char *array,
+    const struct qprefill_array *a)
+{
+	struct member *m;
+	uint64_t bytes;
+
+	cli_grow(&z->m, &z->cap, z->n + 1, sizeof *z->m);
+	m = &z->m[z->n++];
+	memset(m, 0, sizeof *m);
+	strncpy(m->name, array, sizeof m->name - 1);
+	m->a = *a;
+	qprefill_npy_header(&m->npy, a);
+	if (m->npy.failed)
+		cli_must(NULL, qwen_oom(&cli_err));
+	/* positions and widths are bounded by the context and the model */
+	bytes = a->n_rows * a->width * 4;
+	m->n_bytes = m->npy.n + bytes;
+	m->done = m->npy.n;
+	m->crc = crc(z, 0, &m->npy);
+	m->at = z->end;
+	z->end += LOCAL + strlen(m->name) + strlen(".npy") + m->n_bytes;
+}
+
+void
+qprefill_npz_row(struct qprefill_npz *z, const char *array, const void *row,
+    size_t n)
+{
+	struct member *m;
+	uint64_t data;
+
+	/* arrays take turns, so the next one is the right one or near it */
+	while (strcmp(z->m[z->next].name, array) != 0)
+		z->next = (z->next + 1) % z->n;
+	m = &z->m[z->next];
+	z->next = (z->next + 1) % z->n;
+	z->row.n = 0;
+	qprefill_npy_row(&z->row, &m->a, row, n);
+	m->crc = crc(z, m->crc, &z->row);
+	data = m->at + LOCAL + strlen(m->name) + strlen(".npy");
+	put(z, &z->row, data + m->done);
+	m->done += z->row.n;
+}
+
+void
+qprefill_npz_end(struct qprefill_npz *z)
+{
+	struct member *m;
+
+	for (m = z->m; m < z->m + z->n; m++) {
+		z->row.n = 0;
+		local_header(&z->row, m);
+		qwen_text_add(&z->row, m->npy.s, m->npy.n);
+		put(z, &z->row, m->at);
+		qwen_text_fini(&m->npy);
+	}
+	z->row.n = 0;
+	for (m = z->m; m < z->m + z->n; m++)
+		central_header(&z->row, m);
+	end_records(&z->row, z);
+	put(z, &z->row, z->end);
+	qwen_text_fini(&z->row);
+	free(z->m);
+	free(z);
+}

@@ -24,6 +24,9 @@ struct run {
 	struct qwen_writer	*w;
 	struct qwen_header	 header;	/* of the rows */
 	struct qwen_sample_top	*best;		/* opt.top of them */
+	struct qwen_gguf	*gguf;		/* for their texts, or NULL */
+	struct qwen_tok		*tok;		/* of that */
+	struct qwen_tok_decoder	*spell;
 	int64_t			 n;		/* rows so far */
 	int			 state_read;
 	int			 advised;	/* --sampling has been seen to */
@@ -43,7 +46,7 @@ static const struct cli_opt options[] = {
 	TOOL_OPT_GRAMMAR(&run.grammar),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	CLI_FILE('m', "model", "model", &opt.model, "file gguf",
-	    "for what looks at texts, the GGUF file"),
+	    "the GGUF file, for what looks at texts or shows them"),
 	CLI_INT(0, "top", "n", &opt.top, 1, QWEN_VOCAB_MAX,
 	    "choose nothing: show the n best of each row"),
 	TOOL_OPT_SAMPLING(&run.sampler),
@@ -58,21 +61,19 @@ static const struct cli_tool tool = {
 static void
 check_options(const struct run *r)
 {
-	char set[2048];
+	int dry = qwen_sampler_number(r->sampler, "dry-prompt") != 0;
 
-	if (opt.model != NULL && !opt.mask_unused &&
+	if (opt.model != NULL && !opt.mask_unused && opt.top == 0 &&
 	    !tool_sampling_asked() && !qwen_sampler_needs_pieces(r->sampler))
-		cli_usage("-m is for --mask-unused, --sampling and options that "
-		    "look at texts: rows carry all else");
+		cli_usage("-m is for --mask-unused, --sampling, --top and "
+		    "options that look at texts: rows carry all else");
 	tool_sampling_check(r->sampler);
 	tool_tell_seed(r->sampler);
 	if (opt.top == 0) {
-		qwen_sampler_describe(r->sampler, set, sizeof set);
-		if (opt.state == NULL && (strstr(set, "penalty-prompt=") ||
-		    strstr(set, "dry-prompt=")))
+		if (opt.state == NULL && (dry || qwen_sampler_number(
+		    r->sampler, "penalty-prompt") != 0))
 			cli_usage("--%s-prompt needs -s: rows of logits do not "
-			    "carry the prompt", strstr(set, "dry-prompt=") ?
-			    "dry" : "penalty");
+			    "carry the prompt", dry ? "dry" : "penalty");
 		return;
 	}
 	if (cli_given(&r->sampler) || r->grammar.path != NULL ||
@@ -87,9 +88,9 @@ check_options(const struct run *r)
 
 /* ------------------------------------------------------------ choosing one */
 
-/* What rows do not carry, from the model that they come from. */
-static void
-ask_model(struct run *r)
+/* The file of the model that the rows come from. */
+static struct qwen_gguf *
+open_model(const struct run *r)
 {
 	const char *path = tool_model_path_stream(opt.model);
 	char a[33], b[33];
@@ -100,6 +101,15 @@ ask_model(struct run *r)
 	if (memcmp(&fp, &r->header.vocab, sizeof fp) != 0)
 		die("%s has vocabulary %s, the logits %s", path,
 		    qwen_fp_hex(&fp, a), qwen_fp_hex(&r->header.vocab, b));
+	return g;
+}
+
+/* What rows do not carry. */
+static void
+ask_model(struct run *r)
+{
+	struct qwen_gguf *g = open_model(r);
+
 	/* its options are fixed by the first timeline */
 	if (r->advised++ == 0)
 		tool_sampling_advise(r->sampler, g, 0, 0);
@@ -111,6 +121,22 @@ ask_model(struct run *r)
 	qwen_gguf_close(g);
 }
 
+/* A decoder of single tokens, control tokens by name. */
+static void
+learn_to_spell(struct run *r)
+{
+	struct qwen_gguf *g = open_model(r);
+
+	if (r->gguf != NULL) {
+		qwen_gguf_close(g);
+		return;
+	}
+	r->gguf = g;
+	r->tok = tool_tok(g, QWEN_TOK_DECODE);
+	cli_must(opt.model, qwen_tok_decoder_new(&r->spell, r->tok,
+	    QWEN_TOK_BYTES | QWEN_TOK_SHOW_SPECIAL, &cli_err));
+}
+
 /* A header: what comes is another timeline. */
 static void
 begin(struct run *r, const struct qwen_header *h)
@@ -119,8 +145,11 @@ begin(struct run *r, const struct qwen_header *h)
 
 	r->header = *h;
 	r->state_read = 0;
-	if (opt.top > 0)
+	if (opt.top > 0) {
+		if (opt.model != NULL)
+			learn_to_spell(r);
 		return;
+	}
 	if (opt.mask_unused || tool_sampling_asked() ||
 	    qwen_sampler_needs_pieces(r->sampler))
 		ask_model(r);
@@ -191,33 +220,58 @@ choose(struct run *r, const struct qwen_record *row)
 
 /* --------------------------------------------------------- showing the best */
 
+/* The text of a token, as qscore --top has it: a JSON string. */
 static void
-print_text(const struct qwen_sample_top *t, int n, uint64_t pos)
+add_spelling(const struct run *r, struct qwen_text *t, int32_t id)
 {
-	int i;
+	struct qwen_str s;
 
-	for (i = 0; i < n; i++)
-		printf("%llu\t%ld\t%.9g\t%.6f\n", (unsigned long long)pos,
-		    (long)t[i].id, (double)t[i].logit, t[i].logprob);
+	cli_must(opt.model, qwen_tok_decoder_put(r->spell, id, &s, &cli_err));
+	qwen_text_json(t, s.s, s.len);
 }
 
 static void
-print_json(const struct qwen_sample_top *t, int n, uint64_t pos)
+add_lines(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
 {
-	int i;
+	const struct qwen_sample_top *b;
 
-	printf("{\"position\":%llu,\"top\":[", (unsigned long long)pos);
-	for (i = 0; i < n; i++)
-		printf("%s{\"id\":%ld,\"logit\":%.9g,\"logprob\":%.6f}",
-		    i > 0 ? "," : "", (long)t[i].id, (double)t[i].logit,
-		    t[i].logprob);
-	printf("]}\n");
+	for (b = r->best; b < r->best + n; b++) {
+		qwen_text_fmt(t, "%llu\t%ld\t%.9g\t%.6f",
+		    (unsigned long long)pos, (long)b->id, (double)b->logit,
+		    b->logprob);
+		if (r->spell != NULL) {
+			qwen_text_str(t, "\t");
+			add_spelling(r, t, b->id);
+		}
+		qwen_text_str(t, "\n");
+	}
+}
+
+static void
+add_json(const struct run *r, struct qwen_text *t, int n, uint64_t pos)
+{
+	const struct qwen_sample_top *b;
+
+	qwen_text_fmt(t, "{\"position\":%llu,\"top\":[",
+	    (unsigned long long)pos);
+	for (b = r->best; b < r->best + n; b++) {
+		qwen_text_fmt(t, "%s{\"id\":%ld,\"logit\":%.9g,"
+		    "\"logprob\":%.6f", b > r->best ? "," : "", (long)b->id,
+		    (double)b->logit, b->logprob);
+		if (r->spell != NULL) {
+			qwen_text_str(t, ",\"text\":");
+			add_spelling(r, t, b->id);
+		}
+		qwen_text_str(t, "}");
+	}
+	qwen_text_str(t, "]}\n");
 }
 
 /* The best tokens for the position after the row's. */
 static void
 show(struct run *r, const struct qwen_record *row)
 {
+	struct qwen_text t = { 0 };
 	int i, n;
 
 	if (r->best == NULL) {
@@ -232,11 +286,11 @@ show(struct run *r, const struct qwen_record *row)
 		r->best[i].logprob = (double)r->best[i].logit -
 		    (double)row->logsumexp;
 	if (opt.format == QWEN_FORMAT_JSON)
-		print_json(r->best, n, row->pos + 1);
+		add_json(r, &t, n, row->pos + 1);
 	else
-		print_text(r->best, n, row->pos + 1);
-	if (fflush(stdout) == EOF)
-		die("stdout: write error");
+		add_lines(r, &t, n, row->pos + 1);
+	cli_write_all(STDOUT_FILENO, "stdout", &t);
+	qwen_text_fini(&t);
 }
 
 /* -------------------------------------------------------------------------- */
@@ -301,5 +355,8 @@ main(int argc, char *argv[])
 	tool_grammar_close(&r->grammar);
 	qwen_pieces_close(r->pieces);
 	free(r->best);
+	qwen_tok_decoder_free(r->spell);
+	qwen_tok_close(r->tok);
+	qwen_gguf_close(r->gguf);
 	return cli_finish();
 }

@@ -104,6 +104,19 @@ is "$(paste a b | awk '$2 != $6 || ($4 - $8) ^ 2 > 1e-10 { bad++ }
 is "$(qsample --top 2 -n 1 -f json <all | jq -c '[.position, (.top | length),
 	(.top[0].logprob >= .top[1].logprob), (.top[0] | keys)]')" \
     '[1,2,true,["id","logit","logprob"]]' "--top as JSON"
+# with the texts of tokens, as qscore --top has them
+demo=$TOP/demo/demo.gguf
+printf 'And God said,\n"Let' | qtok -m "$demo" | qprefill -m "$demo" --logits=all >said
+qsample --top 3 -m "$demo" <said >spelt
+printf 'And God said,\n"Let' | qscore -m "$demo" --top 4 - >scored
+n=$(($(wc -l <spelt) - 3))	# the last row is of a token that is not there
+is "$(cut -f 5 spelt | head -n $n)" \
+    "$(awk -F '\t' '$1 > 0 { for (i = 6; i < 15; i += 3) print $(i + 2) }' scored)" \
+    "-m --top: the $n texts that qscore --top has"
+is "$(qsample --top 3 <said | cksum)" "$(cut -f 1-4 spelt | cksum)" "after the other columns"
+is "$(qsample --top 3 -m "$demo" -f json <said | jq -r '.top[].text | @json')" \
+    "$(cut -f 5 spelt)" "as JSON"
+refused 1 "of another vocabulary" qsample --top 3 -m "$demo" <all
 
 # --- bad input
 refused 1 "no logits at all" qsample </dev/null
@@ -120,6 +133,11 @@ printf '\377\377\377\177' |
     dd of=bad bs=1 seek=$((n + 7 + 5)) conv=notrunc 2>/dev/null
 is "$(qsample -f text <bad 2>err; echo $?)$(wc -l <err)" 11 "a NaN"
 refused 2 "--penalty-prompt without -s" qsample --penalty-prompt <all
+refused 2 "--dry-prompt without -s" qsample -m "$demo" --dry-prompt <said
+refused 2 "--penalty-prompt after a text of 2,100 bytes" qsample -m "$demo" \
+    --stop "$(printf %2100s a)" --penalty-prompt <said
+is "$(qsample -m "$demo" -f text --stop dry-prompt=1 --penalty-last-n 4 <said |
+    wc -l)" "$(qsample -f text <said | wc -l)" "a text that reads like an option"
 refused 2 "--temp that is no number" qsample --temp warm <all
 refused 2 "--seed below zero" qsample --seed -1 <all
 refused 2 "--top-k 1.5" qsample --top-k 1.5 <all

@@ -38,6 +38,13 @@ struct qwen_sample_opt {
 	double		 min, max;	/* inclusive */
 	double		 def;	/* default */
 	const char	*help;	/* one line, no full stop */
+	/*
+	 * What JSON requests call it where they give it as a number, in the
+	 * terms of other servers, NULL after the last; the last one given
+	 * counts.  below_off: there a number below 0 is 0, which turns it off.
+	 */
+	const char	*fields[3];
+	int		 below_off;
 };
 
 /* All options: seed and chain first, then by the usual order of the methods. */

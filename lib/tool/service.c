@@ -102,6 +102,7 @@ tool_service_open(struct tool_service *t, const struct qwen_gguf *g,
 	s->model = base_name(qwen_gguf_path(g, 0));
 	s->min = (size_t)qwen_sampler_number(t->sampler, "min-tokens");
 	s->grammars = &t->grammars;
+	s->sample_opt = qwen_sample_opt;
 	s->holds = t->grammar.grammar != NULL;
 	list_stops(t);
 	open_template(t);

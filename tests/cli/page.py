@@ -408,13 +408,15 @@ def keeps(p, shown):
 def set_up(p):
     p.b.click("#new")
     settings(p, system="Be short.", temperature="0.5", top_p="0.9", top_k="20",
-             max_tokens="77", seed="5", thinking="off", key="secret")
+             min_p="0.1", repeat_penalty="1.2", max_tokens="77", seed="5",
+             thinking="off", key="secret")
     p.say("set")
     q, key = Server.asked[-1]
-    same({k: q.get(k) for k in ("temperature", "top_p", "top_k", "max_tokens",
-                                "seed", "chat_template_kwargs")},
-         {"temperature": 0.5, "top_p": 0.9, "top_k": 20, "max_tokens": 77,
-          "seed": 5, "chat_template_kwargs": {"enable_thinking": False}},
+    same({k: q.get(k) for k in ("temperature", "top_p", "top_k", "min_p",
+                                "repeat_penalty", "max_tokens", "seed",
+                                "chat_template_kwargs")},
+         {"temperature": 0.5, "top_p": 0.9, "top_k": 20, "min_p": 0.1,
+          "repeat_penalty": 1.2, "max_tokens": 77, "seed": 5, "chat_template_kwargs": {"enable_thinking": False}},
          "settings are sent")
     same(q["messages"][0], {"role": "system", "content": "Be short."},
          "the system prompt first")

@@ -6,6 +6,7 @@
  * The input: a byte of flags, then the line.
  */
 #include "../unit/tok_util.h"
+#include "qwen/sample.h"
 #include "text/request/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,6 +43,7 @@ start(void)
 	service.template = t;
 	grammars.gguf = g;
 	service.grammars = &grammars;
+	service.sample_opt = qwen_sample_opt;
 }
 
 /* Some tokens, and the end; what there is of an answer only grows. */

@@ -48,6 +48,7 @@ start(void)
 	service.template = t;
 	grammars.gguf = g;
 	service.grammars = &grammars;
+	service.sample_opt = qwen_sample_opt;
 }
 
 static int

@@ -260,6 +260,7 @@ oom_service(const struct qwen_tok *tok, const struct qwen_gguf *g)
 	struct qwen_grammars grammars = { .gguf = g };
 	struct qwen_service s = { .tok = tok, .model = "m", .n_vocab = 100,
 	    .max = 99, .grammars = &grammars, .streams = 1,
+	    .sample_opt = qwen_sample_opt,
 	    .recall = oom_recall };
 	struct qwen_template *template = NULL;
 	int rc;

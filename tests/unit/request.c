@@ -5,6 +5,7 @@
  */
 #include "tok_util.h"
 #include "text/grammar/grammar.h"
+#include "qwen/sample.h"
 #include "text/request/request.h"
 #include "../tap.h"
 
@@ -37,6 +38,7 @@ start(void)
 	service.n_stop = 1;
 	grammars.gguf = g;
 	service.grammars = &grammars;
+	service.sample_opt = qwen_sample_opt;
 }
 
 static struct qwen_request *
@@ -68,12 +70,14 @@ test_settings(void)
 	    "\"repetition_penalty\":1.1,\"min_tokens\":3,"
 	    "\"logit_bias\":{\"5\":-100,\"7\":1.5}}");
 	struct qwen_sampler *s;
-	size_t i, same = 0;
+	size_t i, k, same = 0;
 	int set = 0;
 
-	for (i = 0; i < q->n_set && i < 9; i++)
-		same += strcmp(q->set[i].option, want[2 * i]) == 0 &&
-		    strcmp(q->set[i].value, want[2 * i + 1]) == 0;
+	for (i = 0; i < q->n_set; i++) {
+		for (k = 0; k < 9; k++)
+			same += strcmp(q->set[i].option, want[2 * k]) == 0 &&
+			    strcmp(q->set[i].value, want[2 * k + 1]) == 0;
+	}
 	ok(same == 9 && q->n_set == 9, "settings, digits as they are");
 	ok(q->n_bias == 2 && q->bias_id[0] == 5 && q->bias[0] == -100 &&
 	    q->bias_id[1] == 7 && q->bias[1] == 1.5, "biases");
@@ -194,6 +198,29 @@ settings_are(const char *members, const char *want)
 	qwen_text_fini(&t);
 }
 
+/* Each field that an option of a method names is one of requests. */
+static void
+test_sampling_fields(void)
+{
+	struct qwen_unknown strict = { .strict = 1 };
+	const struct qwen_sample_opt *o;
+	size_t i, k, n = 0;
+	char members[64], want[64];
+
+	service.unknown = &strict;
+	for (i = 0; (o = qwen_sample_opt(i)) != NULL; i++) {
+		for (k = 0; o->fields[k] != NULL; k++, n++) {
+			snprintf(members, sizeof members, "\"%s\":%s",
+			    o->fields[k], o->below_off ? "-1" : "1");
+			snprintf(want, sizeof want, "%s=%s", o->name,
+			    o->below_off ? "0" : "1");
+			settings_are(members, want);
+		}
+	}
+	ok(n >= 20, "%zu fields of sampling options", n);
+	service.unknown = NULL;
+}
+
 /* By the names of llama.cpp's server, whose README has the defaults. */
 static void
 test_samplers(void)
@@ -202,7 +229,7 @@ test_samplers(void)
 
 	settings_are("\"temperature\":0", "temp=0 greedy=1");
 	settings_are("\"temperature\":0.0,\"repeat_penalty\":1.1",
-	    "temp=0 greedy=1 repeat-penalty=1.1");
+	    "repeat-penalty=1.1 temp=0 greedy=1");
 	settings_are("\"mirostat\":0,\"mirostat_tau\":4", "mirostat=0");
 	settings_are("\"mirostat\":2", "mirostat=5");
 	settings_are("\"mirostat\":2,\"mirostat_tau\":4.5,"
@@ -219,7 +246,7 @@ test_samplers(void)
 	    "top-n-sigma,top-k,typical,top-p,min-p,xtc,dyntemp,temp");
 	settings_are("\"top_k\":40,\"top_p\":0.99,\"samplers\":[\"top_k\","
 	    "\"top_p\",\"infill\"]",
-	    "top-p=0.99 top-k=40 chain=top-k,top-p greedy=1");
+	    "top-k=40 top-p=0.99 chain=top-k,top-p greedy=1");
 	settings_are("\"samplers\":[],\"min_keep\":1,\"seed\":null", "");
 	refused(QWEN_FORM_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":1}",
 	    "invalid_request", "mirostat: 1 is not supported: 0, or 2 for "
@@ -1196,6 +1223,7 @@ main(void)
 	test_settings();
 	test_numbers();
 	test_bounds();
+	test_sampling_fields();
 	test_samplers();
 	test_refused();
 	test_members();

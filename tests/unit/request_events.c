@@ -38,6 +38,7 @@ start(void)
 	service.streams = service.echoes = 1;
 	grammars.gguf = g;
 	service.grammars = &grammars;
+	service.sample_opt = qwen_sample_opt;
 }
 
 /* An answer's text as tokens, which are its bytes, and where it stands. */

@@ -4,6 +4,7 @@
  * are posted, and their bodies.
  */
 #include "tok_util.h"
+#include "qwen/sample.h"
 #include "text/request/request.h"
 #include "../tap.h"
 
@@ -34,6 +35,7 @@ start(void)
 	service.max = 9;
 	grammars.gguf = g;
 	service.grammars = &grammars;
+	service.sample_opt = qwen_sample_opt;
 }
 
 static void

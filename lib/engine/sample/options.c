@@ -12,7 +12,8 @@
 
 static const struct qwen_sample_opt own[N_OWN] = {
 	[SEED] = { .name = "seed", .type = QWEN_SAMPLE_UINT, .arg = "N",
-	  .def = 0, .help = "seed of the random numbers" },
+	  .def = 0, .fields = { "seed" },
+	  .help = "seed of the random numbers" },
 	[CHAIN] = { .name = "chain", .type = QWEN_SAMPLE_TEXT, .arg = "LIST",
 	  .help = "these methods in this order, as in top-k,temp" },
 };

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "qwen/sample.h"
 #include "text/request/ask.h"
 
 /* A whole number from min to max: 1, 0 if there is none, -1. */
@@ -35,36 +36,6 @@ whole(struct qwen_ask *r, const char *key, int64_t min, int64_t max,
 }
 
 /* ---------------------------------------------------------------- sampling */
-
-/*
- * What samplers call the fields of a request.  Where off is set, a number below 0
- * turns the method off, as 0 does.
- */
-static const struct {
-	const char	*key, *option;
-	int		 off;
-} fields[] = {
-	{ "temperature", "temp", 0 },
-	{ "top_p", "top-p", 0 },
-	{ "top_k", "top-k", 1 },
-	{ "min_p", "min-p", 0 },
-	{ "seed", "seed", 0 },
-	{ "presence_penalty", "presence-penalty", 0 },
-	{ "frequency_penalty", "frequency-penalty", 0 },
-	{ "repetition_penalty", "repeat-penalty", 0 },
-	{ "repeat_penalty", "repeat-penalty", 0 },
-	{ "repeat_last_n", "penalty-last-n", 0 },
-	{ "typical_p", "typical", 0 },
-	{ "xtc_probability", "xtc-probability", 0 },
-	{ "xtc_threshold", "xtc-threshold", 0 },
-	{ "top_n_sigma", "top-n-sigma", 1 },
-	{ "dry_multiplier", "dry-multiplier", 1 },
-	{ "dry_base", "dry-base", 0 },
-	{ "dry_allowed_length", "dry-allowed-length", 0 },
-	{ "dry_penalty_last_n", "dry-last-n", 0 },
-	{ "dynatemp_exponent", "dyntemp-exponent", 0 },
-	{ "min_tokens", "min-tokens", 0 },
-};
 
 /* A token and what is added to its logit, which no other may be. */
 static int
@@ -145,12 +116,12 @@ read_seed(char buf[QWEN_ASK_NUMBER])
 
 /* The number of a field, for the sampler's option. */
 static int
-read_number(struct qwen_ask *r, size_t i, char buf[QWEN_ASK_NUMBER])
+read_number(struct qwen_ask *r, const struct qwen_sample_opt *o,
+    const char *key, char buf[QWEN_ASK_NUMBER])
 {
-	const char *key = fields[i].key;
 	int best = strcmp(key, "temperature") == 0 && strtod(buf, NULL) == 0;
 
-	if (fields[i].off && strtod(buf, NULL) < 0)
+	if (o->below_off && strtod(buf, NULL) < 0)
 		snprintf(buf, QWEN_ASK_NUMBER, "0");
 	if (strcmp(key, "seed") == 0) {
 		r->q->seed_from = QWEN_SEED_GIVEN;
@@ -159,7 +130,7 @@ read_number(struct qwen_ask *r, size_t i, char buf[QWEN_ASK_NUMBER])
 			return 0;
 		}
 	}
-	if (qwen_ask_set(r, key, fields[i].option, buf) < 0 ||
+	if (qwen_ask_set(r, key, o->name, buf) < 0 ||
 	    (best && qwen_ask_set(r, key, "greedy", "1") < 0))
 		return -1;
 	/* whether it is a whole number, the sampler says */
@@ -168,19 +139,34 @@ read_number(struct qwen_ask *r, size_t i, char buf[QWEN_ASK_NUMBER])
 	return 0;
 }
 
+/* A sampling option, by any of its names. */
+static int
+read_option(struct qwen_ask *r, const struct qwen_sample_opt *o)
+{
+	char buf[QWEN_ASK_NUMBER];
+	const char *const *key;
+	yyjson_val *v;
+
+	for (key = o->fields; *key != NULL; key++) {
+		if ((v = qwen_ask_get(r->body, *key)) == NULL)
+			continue;
+		if (qwen_ask_number(r->no, *key, v, buf) < 0 ||
+		    read_number(r, o, *key, buf) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int
 read_sampling(struct qwen_ask *r)
 {
-	char buf[QWEN_ASK_NUMBER];
-	yyjson_val *v;
+	const struct qwen_sample_opt *o;
 	size_t i;
 
 	r->q->min = r->s->min;
-	for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-		if ((v = qwen_ask_get(r->body, fields[i].key)) == NULL)
-			continue;
-		if (qwen_ask_number(r->no, fields[i].key, v, buf) < 0 ||
-		    read_number(r, i, buf) < 0)
+	for (i = 0; r->s->sample_opt != NULL &&
+	    (o = r->s->sample_opt(i)) != NULL; i++) {
+		if (read_option(r, o) < 0)
 			return -1;
 	}
 	return qwen_ask_settings(r) < 0 ? -1 : read_bias(r);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/near.h"
+#include "qwen/sample.h"
 #include "text/request/ask.h"
 
 enum { MEMBERS_MAX = 1000 };
@@ -21,7 +22,10 @@ enum { MEMBERS_MAX = 1000 };
 #define FOREIGN QWEN_MEMBER_FOREIGN
 #define PASSED QWEN_MEMBER_PASSED
 
-/* In this one PASSED are those that all chats heed, by the same name. */
+/*
+ * In this one PASSED are those that all chats heed, by the same name; and so are
+ * the fields of sampling options (struct qwen_sample_opt).
+ */
 
 static const struct qwen_member members[] = {
 	{ "add_generation_prompt", HEEDED, NULL },
@@ -34,17 +38,11 @@ static const struct qwen_member members[] = {
 	{ "chat_template_kwargs", PASSED, NULL },
 	{ "continue_final_message", HEEDED, NULL },
 	{ "documents", HEEDED, NULL },
-	{ "dry_allowed_length", PASSED, NULL },
-	{ "dry_base", PASSED, NULL },
-	{ "dry_multiplier", PASSED, NULL },
-	{ "dry_penalty_last_n", PASSED, NULL },
 	{ "dry_sequence_breakers", PASSED, NULL },
-	{ "dynatemp_exponent", PASSED, NULL },
 	{ "dynatemp_range", PASSED, NULL },
 	{ "ebnf", PASSED, NULL },
 	{ "echo", HEEDED, NULL },
 	{ "enable_thinking", PASSED, NULL },
-	{ "frequency_penalty", PASSED, NULL },
 	{ "function_call", REFUSED, NULL },
 	{ "functions", REFUSED, NULL },
 	{ "grammar", PASSED, NULL },
@@ -69,8 +67,6 @@ static const struct qwen_member members[] = {
 	{ "messages", HEEDED, NULL },
 	{ "metadata", IDLE, NULL },
 	{ "min_keep", REFUSED, "1" },
-	{ "min_p", PASSED, NULL },
-	{ "min_tokens", PASSED, NULL },
 	{ "mirostat", PASSED, NULL },
 	{ "mirostat_eta", PASSED, NULL },
 	{ "mirostat_tau", PASSED, NULL },
@@ -81,21 +77,16 @@ static const struct qwen_member members[] = {
 	{ "num_predict", HEEDED, NULL },
 	{ "parallel_tool_calls", HEEDED, NULL },
 	{ "prediction", IDLE, NULL },
-	{ "presence_penalty", PASSED, NULL },
 	{ "prompt", HEEDED, NULL },
 	{ "prompt_cache_key", IDLE, NULL },
 	{ "prompt_cache_retention", IDLE, NULL },
 	{ "prompt_logprobs", REFUSED, NULL },
 	{ "reasoning_effort", HEEDED, NULL },
 	{ "regex", PASSED, NULL },
-	{ "repeat_last_n", PASSED, NULL },
-	{ "repeat_penalty", PASSED, NULL },
-	{ "repetition_penalty", PASSED, NULL },
 	{ "response_format", HEEDED, NULL },
 	{ "return_progress", HEEDED, NULL },
 	{ "safety_identifier", IDLE, NULL },
 	{ "samplers", PASSED, NULL },
-	{ "seed", PASSED, NULL },
 	{ "service_tier", IDLE, NULL },
 	{ "stop", HEEDED, NULL },
 	{ "stop_sequences", FOREIGN, "stop" },
@@ -106,22 +97,15 @@ static const struct qwen_member members[] = {
 	{ "structural_tag", REFUSED, NULL },
 	{ "structured_outputs", PASSED, NULL },
 	{ "suffix", HEEDED, NULL },
-	{ "temperature", PASSED, NULL },
 	{ "timings_per_token", IDLE, NULL },
 	{ "tool_choice", HEEDED, NULL },
 	{ "tools", HEEDED, NULL },
-	{ "top_k", PASSED, NULL },
 	{ "top_logprobs", HEEDED, NULL },
-	{ "top_n_sigma", PASSED, NULL },
-	{ "top_p", PASSED, NULL },
 	{ "truncate_prompt_tokens", REFUSED, NULL },
-	{ "typical_p", PASSED, NULL },
 	{ "use_beam_search", REFUSED, NULL },
 	{ "user", IDLE, NULL },
 	{ "verbosity", IDLE, NULL },
 	{ "web_search_options", REFUSED, NULL },
-	{ "xtc_probability", PASSED, NULL },
-	{ "xtc_threshold", PASSED, NULL },
 }, envelope[] = {
 	{ "body", HEEDED, NULL },
 	{ "custom_id", HEEDED, NULL },
@@ -182,7 +166,8 @@ static const struct qwen_member members[] = {
 struct look {
 	struct qwen_members	 table;
 	const struct qwen_members *chats;	/* what holds for all, or NULL */
-	const struct qwen_template *template;	/* knows others, or NULL */
+	const struct qwen_service *s;	/* whose sampling options and template
+					   know others, or NULL */
 	struct qwen_unknown	*unknown;	/* or NULL */
 	struct qwen_refusal	*no;
 };
@@ -213,25 +198,61 @@ find_common(const struct qwen_members *t, yyjson_val *key)
 	    NULL;
 }
 
-/* The name that may have been meant, or NULL; *least is how far it is. */
+/* Field k of sampling option i, or NULL; *more: there are options from i on. */
+static const char *
+sampling_field(const struct qwen_service *s, size_t i, size_t k, int *more)
+{
+	const struct qwen_sample_opt *o = s != NULL && s->sample_opt != NULL ?
+	    s->sample_opt(i) : NULL;
+
+	*more = o != NULL;
+	return o != NULL ? o->fields[k] : NULL;
+}
+
+/* Is it a field of a sampling option? */
+static int
+is_sampling(const struct qwen_service *s, yyjson_val *key)
+{
+	const char *field;
+	size_t i, k;
+	int more = 1;
+
+	for (i = 0; more; i++) {
+		for (k = 0; (field = sampling_field(s, i, k, &more)) != NULL;
+		    k++) {
+			if (yyjson_equals_str(key, field))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* The better of two names that may have been meant; *least is how far it is. */
+static const char *
+nearer(const char *best, const char *other, const char *name, int *least)
+{
+	int d = qwen_near(name, strlen(name), other);
+
+	/* what has few letters is near to everything */
+	if (d >= *least || d >= (int)strlen(other))
+		return best;
+	*least = d;
+	return other;
+}
+
+/* The name that may have been meant, or NULL. */
 static const char *
 nearest_in(const struct qwen_members *t, const char *name, int passed,
     int *least)
 {
 	const char *best = NULL;
 	size_t i;
-	int d;
 
 	for (i = 0; t != NULL && i < t->n; i++) {
 		if (t->row[i].kind == REFUSED || t->row[i].kind == FOREIGN ||
 		    (passed && t->row[i].kind != PASSED))
 			continue;
-		d = qwen_near(name, strlen(name), t->row[i].name);
-		/* what has few letters is near to everything */
-		if (d < *least && d < (int)strlen(t->row[i].name)) {
-			*least = d;
-			best = t->row[i].name;
-		}
+		best = nearer(best, t->row[i].name, name, least);
 	}
 	return best;
 }
@@ -242,8 +263,16 @@ nearest(const struct look *l, const char *name)
 	int least = qwen_near_enough(strlen(name));
 	const char *own = nearest_in(&l->table, name, 0, &least);
 	const char *common = nearest_in(l->chats, name, 1, &least);
+	const char *best = common != NULL ? common : own, *field;
+	size_t i, k;
+	int more = 1;
 
-	return common != NULL ? common : own;
+	for (i = 0; more; i++) {
+		for (k = 0; (field = sampling_field(l->s, i, k, &more)) != NULL;
+		    k++)
+			best = nearer(best, field, name, &least);
+	}
+	return best;
 }
 
 /* Keep it for a note, once; or refuse it. */
@@ -285,6 +314,13 @@ is_nothing(const struct qwen_member *m, yyjson_val *v)
 }
 
 static int
+template_has(const struct qwen_service *s, const char *name)
+{
+	return s != NULL && s->template != NULL &&
+	    qwen_template_names(s->template, name);
+}
+
+static int
 check(const struct look *l, yyjson_val *object)
 {
 	const struct qwen_member *m;
@@ -298,10 +334,10 @@ check(const struct look *l, yyjson_val *object)
 		name = yyjson_get_str(key);
 		if ((m = find(&l->table, key)) == NULL && l->chats != NULL)
 			m = find_common(l->chats, key);
+		if (m == NULL && is_sampling(l->s, key))
+			continue;
 		if (m == NULL || m->kind == FOREIGN) {
-			if ((l->template == NULL ||
-			    !qwen_template_names(l->template, name)) &&
-			    is_unknown(l, name, m != NULL ? m->ours :
+			if (!template_has(l->s, name) && is_unknown(l, name, m != NULL ? m->ours :
 			    nearest(l, name)) < 0)
 				return -1;
 			continue;
@@ -320,7 +356,7 @@ qwen_ask_members_of(struct qwen_ask *r, const struct qwen_members *table,
     yyjson_val *object)
 {
 	const struct look l = { table != NULL ? *table : ours, table != NULL ?
-	    &ours : NULL, r->s->template, r->s->unknown, r->no };
+	    &ours : NULL, r->s, r->s->unknown, r->no };
 
 	return check(&l, object);
 }
@@ -339,8 +375,8 @@ qwen_ask_passes(const struct qwen_ask *r, const struct qwen_members *table,
 
 	if (m == NULL)
 		m = find(&ours, key);
-	return m != NULL ? m->kind == PASSED : r->s->template != NULL &&
-	    qwen_template_names(r->s->template, yyjson_get_str(key));
+	return m != NULL ? m->kind == PASSED : is_sampling(r->s, key) ||
+	    template_has(r->s, yyjson_get_str(key));
 }
 
 int

@@ -155,6 +155,11 @@ struct qwen_service {
 						   the plain form, not in an
 						   envelope */
 	struct qwen_unknown	*unknown;	/* members, or NULL */
+	/*
+	 * qwen_sample_opt(), whose options requests may set by their fields;
+	 * NULL: none.
+	 */
+	const struct qwen_sample_opt *(*sample_opt)(size_t i);
 	int			 strict_calls;	/* as in qwen_reply_opts */
 	const char		*placeholder;	/* the line in place of an
 						   image; "": one of ours;

@@ -20,6 +20,7 @@ static const struct qwen_sample_opt opts[] = {
 	  .help = "temperature where it is not; 0 leaves that to --temp" },
 	[EXPONENT] = { .name = "dyntemp-exponent", .type = QWEN_SAMPLE_REAL,
 	  .arg = "E", .min = 0.01, .max = 100, .def = 1,
+	  .fields = { "dynatemp_exponent" },
 	  .help = "how the one becomes the other" },
 };
 

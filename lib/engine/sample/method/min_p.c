@@ -11,6 +11,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "min-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
 	  .min = 0, .max = 1, .def = 0,
+	  .fields = { "min_p" },
 	  .help = "keep tokens at least P times as probable as the best" },
 };
 

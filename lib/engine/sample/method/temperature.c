@@ -8,6 +8,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "temp", .type = QWEN_SAMPLE_REAL, .arg = "T",
 	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "temperature" },
 	  .help = "temperature; 0 takes the best token" },
 };
 

@@ -10,6 +10,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "top-k", .type = QWEN_SAMPLE_INT, .arg = "K",
 	  .min = 0, .max = INT32_MAX, .def = 0,
+	  .fields = { "top_k" }, .below_off = 1,
 	  .help = "keep the K best tokens; 0 keeps all" },
 };
 

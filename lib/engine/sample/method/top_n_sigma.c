@@ -14,6 +14,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "top-n-sigma", .type = QWEN_SAMPLE_REAL, .arg = "N",
 	  .min = 0, .max = 1000, .def = 0,
+	  .fields = { "top_n_sigma" }, .below_off = 1,
 	  .help = "keep logits up to N standard deviations below the best" },
 };
 

@@ -10,6 +10,7 @@
 static const struct qwen_sample_opt opts[] = {
 	{ .name = "top-p", .type = QWEN_SAMPLE_REAL, .arg = "P",
 	  .min = 0, .max = 1, .def = 1,
+	  .fields = { "top_p" },
 	  .help = "keep the best tokens that have P of the probability" },
 };
 

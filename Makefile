@@ -158,7 +158,8 @@ FAULTS := $(if $(findstring -linux-gnu,$(MACHINE)),$(addprefix \
 WINGS = qwen qwentext
 ARCHIVES = $(addprefix $(B)/,libcli.a libsynth.a libhub.a libquantize.a libqwentext.a libqwen.a)
 
-all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so)
+all: $(TOOLS) $(foreach l,$(WINGS),$(B)/lib$l.a $(B)/lib$l.so \
+	$(B)/lib$l.so.$(SOVERSION))
 
 PARTS = $(patsubst %.c,$(B)/%.o,$(filter cmd/$1/%,$(PART_SRC)))
 .SECONDEXPANSION:
@@ -197,6 +198,9 @@ $(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -pthread
 $(B)/lib%.so: $(B)/%.map
 	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
 		$(NEEDS)
+# By this name programs load them, also from here.
+$(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
+	ln -sf $(<F) $@
 $(B)/qwen.map: $(B)/libqwentext.a
 $(WINGS:%=$(B)/%.map): $(B)/%.map: lib/%.h $(wildcard lib/qwen/*.h)
 	@mkdir -p $(@D)
@@ -435,6 +439,8 @@ DOCS := README.md NEWS.md CONTRIBUTING.md HACKING.md SECURITY.md LICENSE \
 DOCDIR = $(DATADIR)/doc/qpipe
 BASHDIR = $(DATADIR)/bash-completion/completions
 ZSHDIR = $(DATADIR)/zsh/site-functions
+PYTHON := $(sort $(wildcard python/*.*))
+PYTHONDIR = $(DATADIR)/qpipe/python
 UNITDIR = $(PREFIX)/lib/systemd/system
 TOOL_NAMES = $(notdir $(TOOLS))
 
@@ -479,6 +485,7 @@ install: all
 	@for m in $(MAN); do \
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
+	$(call INTO,$(PYTHONDIR),644,$(PYTHON))
 	@for f in $(DOCS); do \
 		mkdir -p "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
 		install -m $$([ -x $$f ] && echo 755 || echo 644) $$f \
@@ -503,13 +510,14 @@ uninstall:
 		$l.so.$(SOVERSION) $l.so.$(VERSION) pkgconfig/$l.pc))
 	@$(call REMOVE,$(MANDIR),$(foreach m,$(MAN),man$(subst .,,$(suffix $m))/$m))
 	@$(call REMOVE,$(DEMODIR),demo.gguf)
+	@$(call REMOVE,$(PYTHONDIR),$(notdir $(PYTHON)))
 	@$(call REMOVE,$(BASHDIR),qpipe $(TOOL_NAMES))
 	@$(call REMOVE,$(ZSHDIR),_qpipe)
 	@$(call REMOVE,$(UNITDIR),$(UNITS))
 	@if cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null; then rm -f $(DOCS); \
 		rmdir -p $(sort $(dir $(DOCS))) 2>/dev/null || true; fi
-	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(DEMODIR)" \
-		"$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
+	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(PYTHONDIR)" \
+		"$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 clean:
 	rm -rf build bin

@@ -6,7 +6,7 @@
 #   tests/deps.sh arm64    what tests/cli/arm64.t would like to have; it does
 #                          without, so a failure is only told
 #   tests/deps.sh long     the same for tests/cli/python.t, json-schema.t, page.t,
-#                          clients.t and qbatch-cluster.t
+#                          qwen-py.t, clients.t and qbatch-cluster.t
 #   tests/deps.sh audit    what tests/faults/audit.sh needs beside
 missing=
 if [ "$1" = arm64 ]; then
@@ -31,11 +31,11 @@ if [ "$1" = arm64 ]; then
 fi
 if [ "$1" = long ]; then
 	command -v apt-get >/dev/null 2>&1 || exit 0
-	uses='import cbor2, xxhash, zstandard, jsonschema'
+	uses='import cbor2, xxhash, zstandard, jsonschema, numpy'
 	/usr/bin/python3 -c "$uses" 2>/dev/null ||
 	    python3 -c "$uses" 2>/dev/null ||
 	    missing="python3 python3-cbor2 python3-xxhash python3-zstandard \
-python3-jsonschema"
+python3-jsonschema python3-numpy"
 	python3 -c 'import ensurepip' 2>/dev/null ||
 	    missing="$missing python3-venv"
 	command -v chromium >/dev/null 2>&1 || missing="$missing chromium"

@@ -78,6 +78,20 @@ done
 if command -v python3 >/dev/null 2>&1; then
 	is "$(python3 "$doc/generate.py" "$demo" "$text" 12)" "$want" \
 	    "generate.py"
+	is "$(LD_LIBRARY_PATH=$B python3 "$TOP/examples/generate.py" "$demo" \
+	    "$text" 12)" "$want" "in the tree, with what make has built"
+	for p in python3 /usr/bin/python3; do
+		$p -c 'import numpy' 2>/dev/null || continue
+		is "$(cd / && LD_LIBRARY_PATH='' PYTHONDONTWRITEBYTECODE=1 \
+		    PYTHONPATH=$U/share/qpipe/python $p -c '
+import qwen, sys
+m = qwen.Model(sys.argv[1])
+s = m.session()
+s.eval(m.encode(sys.argv[2]))
+print(m.decode(s.generate(12)))' "$demo" "$text")" "$want" \
+		    "the installed qwen.py finds its libraries"
+		break
+	done
 else
 	skip "generate.py" "no python3"
 fi

@@ -256,7 +256,7 @@ qstate diff t.cbor other >out
 is "$?$(cat out)" 0 "equal ones"
 qprefill --numerics 4 --trace '*' <ids >v4.cbor
 qstate diff t.cbor v4.cbor >out
-is "$? $(wc -l <out) $(cut -d ' ' -f 1-3 out)" "1 1 first blk.0.mixer 0" "the first place"
+is "$? $(wc -l <out) $(cut -d ' ' -f 1-3 out)" "1 1 first blk.0.delta.qkv 0" "the first place"
 qstate diff --all t.cbor v4.cbor >out
 is "$(awk '{ print $1 }' out | sort | uniq -c | xargs)" "1 first $(gguf-inspect --graph | wc -l) stage" \
     "--all: and a line for each stage"
@@ -271,7 +271,7 @@ qstate diff --within 100 t.cbor v4.cbor >out
 is "$?$(cat out)" 0 "however far"
 is "$(qstate diff --json --all t.cbor v4.cbor | jq -c '[.equal, .differences[0].stage,
     (.stages | length), .stages[0].parted]')" \
-    "[false,\"blk.0.mixer\",$(gguf-inspect --graph | wc -l),0]" "as JSON"
+    "[false,\"blk.0.delta.qkv\",$(gguf-inspect --graph | wc -l),0]" "as JSON"
 qstate diff -q t.cbor v4.cbor >out
 is "$?$(cat out)" 1 "-q"
 is "$(qprefill --trace '*' <first | qstate diff t.cbor -)" "only a embed 9 $(cut -d ' ' -f 10 ids) 256" \

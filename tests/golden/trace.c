@@ -194,6 +194,28 @@ struct apart {
 	double	 diff, all;
 };
 
+/*
+ * Is it of other experts, or of the same in another order, than that of the
+ * reference?  The choice itself is compared elsewhere.
+ */
+static int
+of_others(const struct log *l, const struct entry *e, const struct log *ref)
+{
+	const char *at = strstr(e->stage, ".experts.");
+	const float *a, *b;
+	char name[64];
+	size_t n = 0, m = 0;
+
+	if (at == NULL)
+		return 0;
+	snprintf(name, sizeof name, "%.*s.router.experts",
+	    (int)(at - e->stage), e->stage);
+	a = find(l, name, e->position, &n);
+	b = find(ref, name, e->position, &m);
+	return a == NULL || b == NULL || n != m ||
+	    memcmp(a, b, n * sizeof *a) != 0;
+}
+
 /* Returns whether the reference has it; counts choices, and those that differ. */
 static int
 set_apart(struct apart *sum, const struct log *l, const struct entry *e,
@@ -205,7 +227,7 @@ set_apart(struct apart *sum, const struct log *l, const struct entry *e,
 
 	if (b == NULL || n != e->n)
 		return 0;
-	for (k = 0; k < n; k++) {
+	for (k = 0; k < n && !of_others(l, e, ref); k++) {
 		double d = (double)a[k] - (double)b[k];
 
 		if (e->choices) {

@@ -238,10 +238,13 @@ rope(const struct ref_model *m, double *x, size_t d, size_t pos)
 
 /* ---- full attention */
 
-/* One query against the keys k[s] and values v[s], s = 0 .. t: o, p[s]. */
+/*
+ * One query against the keys k[s] and values v[s], s = 0 .. t: o, p[s], and
+ * their scores.
+ */
 static void
 attend(const double *q, const double *k, const double *v, size_t stride,
-    size_t t, size_t d, double scale, double *o, double *p)
+    size_t t, size_t d, double scale, double *o, double *p, double *score)
 {
 	size_t s, i;
 
@@ -251,6 +254,7 @@ attend(const double *q, const double *k, const double *v, size_t stride,
 		for (i = 0; i < d; i++)
 			p[s] += q[i] * k[s * stride + i] * scale;
 	}
+	memcpy(score, p, (t + 1) * sizeof *p);
 	softmax(p, t + 1);
 	for (i = 0; i < d; i++) {
 		o[i] = 0;
@@ -273,10 +277,18 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 	/* what is told has a number for positions without a row too */
 	size_t none = m->look != NULL ? m->look->first : 0;
 	double *told = ref_new(none + t + 1), *p = told + none;
+	double *score = ref_new(none + t + 1), *part = ref_new(H * D);
 	char name[40];
 
 	at_row(m, t);
 	product(m, block, "attn_q.weight", a, q);
+	for (i = 0; i < H * D; i++)
+		part[i] = q[gated ? i / D * 2 * D + i % D : i];
+	show(m, block, "attn.q", part, H * D);
+	for (i = 0; gated && i < H * D; i++)
+		part[i] = q[i / D * 2 * D + D + i % D];
+	if (gated)
+		show(m, block, "attn.gate", part, H * D);
 	for (h = 0; h < H; h++) {
 		/* per head: query, then gate */
 		double *qh = q + h * (gated ? 2 * D : D), *oh = o + h * D;
@@ -285,14 +297,21 @@ attend_row(const struct ref_model *m, long block, size_t t, const double *a,
 		if (ref_has(m, block, "attn_q_norm.weight"))
 			rms(m, block, "attn_q_norm.weight", qh, qh);
 		rope(m, qh, D, t);
+		memcpy(part + h * D, qh, D * sizeof *qh);
 		attend(qh, k + kv * D, v + kv * D, Hkv * D, t, D, scale, oh,
-		    p);
+		    p, score + none);
+		snprintf(name, sizeof name, "attn.scores.h%zu", h);
+		show(m, block, name, score, none + t + 1);
 		snprintf(name, sizeof name, "attn.probs.h%zu", h);
 		show(m, block, name, told, none + t + 1);
 		for (i = 0; gated && i < D; i++)
 			oh[i] *= sigma(qh[D + i]);
 	}
+	show(m, block, "attn.q_rope", part, H * D);
+	show(m, block, "attn.out", o, H * D);
 	product(m, block, "attn_output.weight", o, y);
+	free(part);
+	free(score);
 	free(told);
 	free(q);
 	free(o);
@@ -321,6 +340,9 @@ attention(const struct ref_model *m, long block, const double *a, size_t n,
 	for (t = 0; t < n; t++) {
 		product(m, block, "attn_k.weight", a + t * E, k + t * Hkv * D);
 		product(m, block, "attn_v.weight", a + t * E, v + t * Hkv * D);
+		at_row(m, t);
+		show(m, block, "attn.k", k + t * Hkv * D, Hkv * D);
+		show(m, block, "attn.v", v + t * Hkv * D, Hkv * D);
 		for (h = 0; h < Hkv; h++) {
 			double *kh = k + (t * Hkv + h) * D;
 
@@ -328,6 +350,7 @@ attention(const struct ref_model *m, long block, const double *a, size_t n,
 				rms(m, block, "attn_k_norm.weight", kh, kh);
 			rope(m, kh, D, t);
 		}
+		show(m, block, "attn.k_rope", k + t * Hkv * D, Hkv * D);
 	}
 	round_kv(m, k, n * Hkv * D);
 	round_kv(m, v, n * Hkv * D);
@@ -486,8 +509,12 @@ delta_row(const struct ref_model *m, long block, struct delta *d,
 	memmove(d->window, d->window + d->C,
 	    (d->Kc - 1) * d->C * sizeof *d->window);
 	delta_in(m, block, d, a, d->window + (d->Kc - 1) * d->C, z);
+	show(m, block, "delta.qkv", d->window + (d->Kc - 1) * d->C, d->C);
+	show(m, block, "delta.z", z, d->Hv * d->dv);
 	convolve(m, block, d, y);
+	show(m, block, "delta.conv", y, d->C);
 	delta_heads(m, block, d, a, y, o);
+	show(m, block, "delta.out", o, d->Hv * d->dv);
 	for (h = 0; h < d->Hv; h++) {
 		double *oh = o + h * d->dv, *zh = z + h * d->dv;
 
@@ -496,6 +523,7 @@ delta_row(const struct ref_model *m, long block, struct delta *d,
 		for (i = 0; i < d->dv; i++)
 			oh[i] *= silu(zh[i]);
 	}
+	show(m, block, "delta.norm", o, d->Hv * d->dv);
 	product(m, block, "ssm_out.weight", o, out);
 	free(y);
 	free(z);
@@ -528,38 +556,77 @@ deltanet(const struct ref_model *m, long block, const double *a, size_t n,
 
 /* ---- feed-forward blocks */
 
+/* What a block computes on the way, of n numbers each: gate, up, their product. */
+struct inside {
+	size_t	 n;
+	double	*gate, *up, *act;
+};
+
+/* silu(gate) * up */
+static void
+activate(const struct inside *in)
+{
+	size_t i;
+
+	for (i = 0; i < in->n; i++)
+		in->act[i] = silu(in->gate[i]) * in->up[i];
+}
+
 /* y = down(silu(gate x) * (up x)); e: which of a stack. */
 static void
 gated_mlp(const struct ref_model *m, long block, const char *gate,
-    const char *up, const char *down, size_t e, const double *x, double *y)
+    const char *up, const char *down, size_t e, const double *x, double *y,
+    const struct inside *in)
 {
-	const struct ref_tensor *d = ref_tensor(m, block, down);
-	double *g = ref_new(d->n_in), *u = ref_new(d->n_in);
+	product_of(m, block, gate, e, x, in->gate);
+	product_of(m, block, up, e, x, in->up);
+	activate(in);
+	product_of(m, block, down, e, in->act, y);
+}
+
+/* Room for that of k experts, one after another. */
+static struct inside
+inside_of(const struct ref_model *m, long block, const char *down, size_t k)
+{
+	struct inside in = { .n = ref_tensor(m, block, down)->n_in };
+
+	in.gate = ref_new(k * in.n);
+	in.up = ref_new(k * in.n);
+	in.act = ref_new(k * in.n);
+	return in;
+}
+
+/* Show it, and free it. */
+static void
+show_inside(const struct ref_model *m, long block, const char *what, size_t k,
+    struct inside *in)
+{
+	const double *v[3] = { in->gate, in->up, in->act };
+	static const char *const part[3] = { "gate", "up", "act" };
+	char name[40];
 	size_t i;
 
-	product_of(m, block, gate, e, x, g);
-	product_of(m, block, up, e, x, u);
-	for (i = 0; i < d->n_in; i++)
-		g[i] = silu(g[i]) * u[i];
-	product_of(m, block, down, e, g, y);
-	free(g);
-	free(u);
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof name, "%s.%s", what, part[i]);
+		show(m, block, name, v[i], k * in->n);
+	}
+	free(in->gate);
+	free(in->up);
+	free(in->act);
 }
 
 /* The same where gate rows and up rows are one matrix, gate rows first. */
 static void
 fused_expert(const struct ref_model *m, long block, size_t e, const double *x,
-    double *y)
+    double *y, const struct inside *in)
 {
-	const struct ref_tensor *d = ref_tensor(m, block,
-	    "ffn_down_exps.weight");
-	double *gu = ref_new(2 * d->n_in);
-	size_t i;
+	double *gu = ref_new(2 * in->n);
 
 	product_of(m, block, "ffn_gate_up_exps.weight", e, x, gu);
-	for (i = 0; i < d->n_in; i++)
-		gu[i] = silu(gu[i]) * gu[d->n_in + i];
-	product_of(m, block, "ffn_down_exps.weight", e, gu, y);
+	memcpy(in->gate, gu, in->n * sizeof *gu);
+	memcpy(in->up, gu + in->n, in->n * sizeof *gu);
+	activate(in);
+	product_of(m, block, "ffn_down_exps.weight", e, in->act, y);
 	free(gu);
 }
 
@@ -568,13 +635,15 @@ shared_expert(const struct ref_model *m, long block, const double *x,
     double *y)
 {
 	double gate, *s = ref_new(m->n_embd);
+	struct inside in = inside_of(m, block, "ffn_down_shexp.weight", 1);
 	size_t i;
 
 	product(m, block, "ffn_gate_inp_shexp.weight", x, &gate);
 	gate = sigma(gate);
 	show(m, block, "router.shared", &gate, 1);
 	gated_mlp(m, block, "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
-	    "ffn_down_shexp.weight", 0, x, s);
+	    "ffn_down_shexp.weight", 0, x, s, &in);
+	show_inside(m, block, "shared", 1, &in);
 	for (i = 0; i < m->n_embd; i++)
 		y[i] += gate * s[i];
 	free(s);
@@ -593,13 +662,45 @@ next_best(const double *p, const char *taken, size_t n)
 	return best;
 }
 
+/*
+ * The k experts of best, by ascending number, times share: added to y.  What they
+ * compute on the way is shown in the order of best.
+ */
+static void
+run_experts(const struct ref_model *m, long block, const double *best,
+    const double *share, size_t k, const double *x, double *y)
+{
+	struct inside all = inside_of(m, block, "ffn_down_exps.weight", k);
+	size_t n = ref_key(m, "expert_count", 0, 0), i, j, e;
+	double *f = ref_new(m->n_embd);
+
+	for (e = 0; e < n; e++) {
+		for (j = 0; j < k && (size_t)best[j] != e; j++)
+			;
+		if (j == k)
+			continue;
+		struct inside in = { all.n, all.gate + j * all.n,
+		    all.up + j * all.n, all.act + j * all.n };
+		if (ref_has(m, block, "ffn_gate_up_exps.weight"))
+			fused_expert(m, block, e, x, f, &in);
+		else
+			gated_mlp(m, block, "ffn_gate_exps.weight",
+			    "ffn_up_exps.weight", "ffn_down_exps.weight", e, x,
+			    f, &in);
+		for (i = 0; i < m->n_embd; i++)
+			y[i] += share[j] * f[i];
+	}
+	show_inside(m, block, "experts", k, &all);
+	free(f);
+}
+
 static void
 experts(const struct ref_model *m, long block, const double *x, double *y)
 {
 	size_t n = ref_key(m, "expert_count", 0, 0), i, j;
 	size_t k = ref_key(m, "expert_used_count", 0, 0);
 	double scale = ref_key_real(m, "expert_weights_scale", 0), sum = 0;
-	double *p = ref_new(n), *f = ref_new(m->n_embd), *best = ref_new(2 * k);
+	double *p = ref_new(n), *best = ref_new(2 * k);
 	char *taken = calloc(n + 1, 1);
 
 	if (taken == NULL)
@@ -620,23 +721,11 @@ experts(const struct ref_model *m, long block, const double *x, double *y)
 		    (scale != 0 ? scale : 1);
 	show(m, block, "router.experts", best, k);
 	show(m, block, "router.weights", best + k, k);
-	for (j = 0; j < n; j++) {
-		if (!taken[j])
-			continue;
-		if (ref_has(m, block, "ffn_gate_up_exps.weight"))
-			fused_expert(m, block, j, x, f);
-		else
-			gated_mlp(m, block, "ffn_gate_exps.weight",
-			    "ffn_up_exps.weight", "ffn_down_exps.weight", j, x,
-			    f);
-		for (i = 0; i < m->n_embd; i++)
-			y[i] += p[j] / sum * f[i] * (scale != 0 ? scale : 1);
-	}
+	run_experts(m, block, best, best + k, k, x, y);
 	if (ref_has(m, block, "ffn_gate_inp_shexp.weight"))
 		shared_expert(m, block, x, y);
 	free(best);
 	free(p);
-	free(f);
 	free(taken);
 }
 
@@ -675,11 +764,16 @@ add(double *x, const double *y, size_t n)
 static void
 ffn(const struct ref_model *m, long b, const double *a, double *y)
 {
-	if (ref_has(m, b, "ffn_gate_inp.weight"))
+	struct inside in;
+
+	if (ref_has(m, b, "ffn_gate_inp.weight")) {
 		experts(m, b, a, y);
-	else
-		gated_mlp(m, b, "ffn_gate.weight", "ffn_up.weight",
-		    "ffn_down.weight", 0, a, y);
+		return;
+	}
+	in = inside_of(m, b, "ffn_down.weight", 1);
+	gated_mlp(m, b, "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight",
+	    0, a, y, &in);
+	show_inside(m, b, "mlp", 1, &in);
 }
 
 static void

@@ -163,10 +163,18 @@ check_guess(const struct qwen_batch *b, const struct qwen_layer_state *kv,
 	}
 }
 
+/* A head of a stage, where somebody looks at it: told is not NULL. */
+static void
+tell(float *told, size_t head, const float *x, size_t d)
+{
+	if (told != NULL)
+		memcpy(told + head * d, x, d * sizeof *x);
+}
+
 /* Norm, rotate and scale a query in place, for keys as the cache has them. */
 static int
 prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
-    float *q, const float *c, const float *s)
+    float *q, const float *c, const float *s, float *told, size_t head)
 {
 	const struct qwen_hparams *h = b->hp;
 	size_t j, d = h->n_embd_head;
@@ -174,6 +182,7 @@ prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
 	if (a->q_norm != NULL)
 		b->vec->rmsnorm(q, q, a->q_norm, d, h->eps);
 	b->vec->rope(q, c, s, h->n_rot / 2);
+	tell(told, head, q, d);
 	for (j = 0; j < d; j++)
 		q[j] *= h->attn_scale;
 	if (qwen_kv_width(h->k) > 0)
@@ -201,21 +210,27 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	uint16_t *block = cache_of(p, share)->block[share->skip +
 	    pos / QWEN_KV_BLOCK];
 	int wanted = qwen_is_wanted(b, t), ok = 1;
+	size_t layer = p->l->index;
+	float *told = !b->trace ? NULL :
+	    qwen_trace_at(b, t, QWEN_TRACE_Q_ROPE, layer, 0);
 
 	for (i = 0; wanted && i < h->n_head; i++)
-		ok &= prepare_query(b, a, x + i * p->row.q_step, c, s);
+		ok &= prepare_query(b, a, x + i * p->row.q_step, c, s, told, i);
+	told = !b->trace ? NULL :
+	    qwen_trace_at(b, t, QWEN_TRACE_K_ROPE, layer, 0);
 	for (i = 0; i < h->n_head_kv; i++) {
 		float *k = x + p->row.k + i * d;
 
 		if (a->k_norm != NULL)
 			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
+		tell(told, i, k, d);
 		ok &= store_k(b, &shape, block, i, pos % QWEN_KV_BLOCK, k);
 		ok &= store_v(b, &shape, block, i, pos % QWEN_KV_BLOCK,
 		    x + p->row.v + i * d);
 	}
 	if (!ok)
-		qwen_note_bad(b, t, 2 * p->l->index + 1);
+		qwen_note_bad(b, t, 2 * layer + 1);
 	if (t - share->first >= share->n_sure)
 		check_guess(b, cache_of(p, share), t, pos);
 }
@@ -578,6 +593,28 @@ project(struct qwen_batch *b, const struct pass *p)
 	    b->n_wanted);
 }
 
+/* The projections of all rows, before they change. */
+static void
+trace_projections(const struct qwen_batch *b, const struct pass *p)
+{
+	const struct qwen_scratch *s = b->b;
+	size_t d = b->hp->n_embd_head, layer = p->l->index, t, i;
+	const float *x;
+	float *q, *gate;
+
+	for (t = 0; t < b->n; t++) {
+		q = qwen_trace_at(b, t, QWEN_TRACE_Q, layer, 0);
+		gate = qwen_trace_at(b, t, QWEN_TRACE_GATE, layer, 0);
+		x = s->in + t * s->in_width;
+		for (i = 0; i < b->hp->n_head; i++, x += p->row.q_step) {
+			tell(q, i, x, d);
+			tell(gate, i, x + d, d);
+		}
+	}
+	qwen_trace_rows(b, QWEN_TRACE_K, layer, s->in + p->row.k, s->in_width);
+	qwen_trace_rows(b, QWEN_TRACE_V, layer, s->in + p->row.v, s->in_width);
+}
+
 void
 qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
@@ -591,6 +628,8 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	p.row.k = h->n_head * p.row.q_step;
 	p.row.v = p.row.k + h->n_head_kv * d;
 	project(b, &p);
+	if (b->trace)
+		trace_projections(b, &p);
 	/* turned where they are; into the cache */
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p,
 	    2 * (p.row.v + h->n_head_kv * d));
@@ -599,6 +638,9 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	if (b->trace)
 		qwen_trace_probs(b, l, p.row.q_step);
 	attend(b, &p);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_ATTN_OUT, l->index, s->o,
+		    s->o_width);
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, make_operand, &p,
 	    h->n_head * d);
 	qwen_linears(b, &o, 1, s->o, s->o_width, s->oq, b->wanted,

@@ -565,8 +565,17 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		lin[i] = (struct qwen_linear){ &d->in[i].w, s->in + d->in[i].at,
 		    s->in_width, NULL };
 	qwen_linears(b, lin, d->n_in, s->xn, h->n_embd, s->xq, NULL, b->n);
+	if (b->trace) {
+		qwen_trace_rows(b, QWEN_TRACE_QKV, l->index, s->in,
+		    s->in_width);
+		qwen_trace_rows(b, QWEN_TRACE_Z, l->index, s->in + p.row.z,
+		    s->in_width);
+	}
 	p.per_share = (p.nc + CHANNELS - 1) / CHANNELS;
 	qwen_pool_run(b->m->pool, do_conv, &p, b->n_share * p.per_share);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_CONV, l->index, s->in,
+		    s->in_width);
 	qwen_each_token(b, QWEN_STAGE_DELTA_PREPARE, prepare, &p,
 	    4 * (h->n_head_k * h->dk + h->n_head_v));
 	if (b->trace)
@@ -574,8 +583,14 @@ qwen_deltanet_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		    2 * h->n_head_v);
 	p.per_share = h->n_head_v * ((h->dv + COLUMNS - 1) / COLUMNS);
 	qwen_pool_run(b->m->pool, do_delta, &p, b->n_share * p.per_share);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_DELTA_OUT, l->index, s->o,
+		    s->o_width);
 	qwen_each_token(b, QWEN_STAGE_DELTA_FINISH, finish, &p,
 	    3 * h->n_head_v * h->dv);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_DELTA_NORM, l->index, s->o,
+		    s->o_width);
 	qwen_linears(b, &out, 1, s->o, s->o_width, s->oq, b->wanted,
 	    b->n_wanted);
 }

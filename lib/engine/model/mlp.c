@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* mlp.c - the dense feed-forward block: down(silu(gate x) * up x). */
 #include "engine/model/forward.h"
+#include "engine/model/trace.h"
 
 void
 qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l)
@@ -41,7 +42,16 @@ qwen_mlp_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	    NULL };
 
 	qwen_linears(b, in, 2, s->xn, b->hp->n_embd, s->xq, NULL, b->n);
+	if (b->trace) {
+		qwen_trace_rows(b, QWEN_TRACE_MLP_GATE, l->index, s->gate,
+		    s->ff_width);
+		qwen_trace_rows(b, QWEN_TRACE_MLP_UP, l->index, s->up,
+		    s->ff_width);
+	}
 	qwen_each_token(b, QWEN_STAGE_ACTIVATE, activate, &down,
 	    3 * down.n_in);
+	if (b->trace)
+		qwen_trace_rows(b, QWEN_TRACE_MLP_ACT, l->index, s->gate,
+		    s->ff_width);
 	qwen_linears(b, &out, 1, s->gate, s->ff_width, s->hq, NULL, b->n);
 }

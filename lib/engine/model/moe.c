@@ -551,6 +551,32 @@ trace(const struct work *w, size_t layer)
 		    b->hp->n_expert_used, w->used);
 }
 
+/*
+ * What is computed for each slot, rows of x: to the place of its expert among
+ * those of the token, or to the stage of the shared one.
+ */
+static void
+trace_slots(const struct work *w, enum qwen_trace_kind routed,
+    enum qwen_trace_kind shared, size_t layer, const float *x)
+{
+	const struct qwen_hparams *h = w->b->hp;
+	const struct qwen_scratch *s = w->b->b;
+	size_t i, t, k;
+	float *to;
+
+	for (i = 0; i < w->b->n * w->used; i++, x += s->ff_width) {
+		t = s->slot[i] / w->used;
+		k = s->slot[i] % w->used;
+		to = qwen_trace_at(w->b, t, k < h->n_expert_used ? routed :
+		    shared, layer, 0);
+		if (to != NULL && k < h->n_expert_used)
+			memcpy(to + k * h->n_ff_exp, x,
+			    h->n_ff_exp * sizeof *x);
+		else if (to != NULL)
+			memcpy(to, x, h->n_ff_shexp * sizeof *x);
+	}
+}
+
 void
 qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 {
@@ -582,7 +608,16 @@ qwen_moe_forward(struct qwen_batch *b, const struct qwen_layer *l)
 		qwen_pool_run(b->m->pool, do_low_in, &w, 2 * w.n_active);
 	qwen_pool_run(b->m->pool, do_gate_up, &w, w.n_chunk_shared +
 	    w.n_routed * w.n_chunk);
+	if (b->trace) {
+		trace_slots(&w, QWEN_TRACE_EXPERTS_GATE,
+		    QWEN_TRACE_SHARED_GATE, l->index, s->gate);
+		trace_slots(&w, QWEN_TRACE_EXPERTS_UP, QWEN_TRACE_SHARED_UP,
+		    l->index, s->up);
+	}
 	qwen_pool_run(b->m->pool, do_activate, &w, chunks(b->n * w.used, SLOTS));
+	if (b->trace)
+		trace_slots(&w, QWEN_TRACE_EXPERTS_ACT, QWEN_TRACE_SHARED_ACT,
+		    l->index, s->gate);
 	if (b->m->inputs != NULL)
 		measure_down(&w);
 	if (b->m->loras != NULL)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * probs.c - the probabilities of attention, for somebody who looks on.  The
- * kernels never have them, since they add up chunk by chunk; the scores here are
- * theirs.
+ * probs.c - the scores and probabilities of attention, for a trace.  The kernels
+ * never have them together, since they add up chunk by chunk; the scores here
+ * are theirs.
  */
+#include <string.h>
+
 #include "engine/kernel/math.h"
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
@@ -98,7 +100,9 @@ do_probs(void *arg, size_t item, int thread)
 	uint16_t *const *block = share->s->layer[j->layer].block + share->skip;
 	struct qwen_kv_shape s = qwen_kv_shape_of(h);
 	size_t n = share->pos + t - share->first + 1, i, k;
-	float *p = qwen_trace_at(j->b, t, QWEN_TRACE_PROBS, j->layer, head);
+	float *told = qwen_trace_at(j->b, t, QWEN_TRACE_SCORES, j->layer, head);
+	float *probs = qwen_trace_at(j->b, t, QWEN_TRACE_PROBS, j->layer, head);
+	float *p = told != NULL ? told : probs;
 	const float *q = j->b->b->in + t * j->b->b->in_width + head *
 	    j->q_step;
 	const uint16_t *keys;
@@ -108,8 +112,13 @@ do_probs(void *arg, size_t item, int thread)
 	if (p == NULL)
 		return;
 	/* slots of the block that predicts: position 0 has no row */
-	if (j->layer == h->n_layer)
+	if (j->layer == h->n_layer) {
 		*p++ = 0.0f;
+		if (p == probs + 1)
+			probs++;
+		else if (probs != NULL)
+			*probs++ = 0.0f;
+	}
 	for (i = 0; i < n; i += QWEN_KV_BLOCK) {
 		keys = block[i / QWEN_KV_BLOCK] + qwen_kv_k_at(&s, head_kv) /
 		    sizeof *keys;
@@ -118,7 +127,10 @@ do_probs(void *arg, size_t item, int thread)
 		for (k = 0; k < QWEN_KV_BLOCK && i + k < n; k++)
 			p[i + k] = score[k];
 	}
-	softmax(p, n);
+	if (probs != NULL && probs != p)
+		memcpy(probs, p, n * sizeof *p);
+	if (probs != NULL)
+		softmax(probs, n);
 }
 
 void

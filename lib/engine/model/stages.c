@@ -8,8 +8,13 @@
 #include "engine/model/trace.h"
 
 /* Layers that have a stage, and numbers of a token. */
-enum where { ALWAYS, PREDICTS, ATTENTION, DELTANET, FFN, EXPERTS, SHARED };
-enum width { EMBD, POSITIONS, VALUE_HEADS, ALL_EXPERTS, USED, ONE, VOCAB };
+enum where {
+	ALWAYS, PREDICTS, ATTENTION, GATED, DELTANET, FFN, MLP, EXPERTS, SHARED
+};
+enum width {
+	EMBD, HEADS, KV_HEADS, POSITIONS, CHANNELS, VALUES, VALUE_HEADS,
+	ALL_EXPERTS, USED, ONE, FF, FF_USED, FF_SHARED, VOCAB
+};
 
 /*
  * In from, $ is the residual stream as it is there, and names are those of the
@@ -28,13 +33,34 @@ static const struct row {
 	    { NULL } },
 	[QWEN_TRACE_EH_PROJ] = { "nextn.eh_proj", "linear", PREDICTS, EMBD,
 	    { "nextn.enorm", "nextn.hnorm" } },
+	[QWEN_TRACE_Q] = { "attn.q", "linear", ATTENTION, HEADS, { "$" } },
+	[QWEN_TRACE_GATE] = { "attn.gate", "linear", GATED, HEADS, { "$" } },
+	[QWEN_TRACE_K] = { "attn.k", "linear", ATTENTION, KV_HEADS, { "$" } },
+	[QWEN_TRACE_V] = { "attn.v", "linear", ATTENTION, KV_HEADS, { "$" } },
+	[QWEN_TRACE_Q_ROPE] = { "attn.q_rope", "rope", ATTENTION, HEADS,
+	    { "attn.q" } },
+	[QWEN_TRACE_K_ROPE] = { "attn.k_rope", "rope", ATTENTION, KV_HEADS,
+	    { "attn.k" } },
+	[QWEN_TRACE_SCORES] = { "attn.scores", "product", ATTENTION, POSITIONS,
+	    { "attn.q_rope", "attn.k_rope" } },
 	[QWEN_TRACE_PROBS] = { "attn.probs", "softmax", ATTENTION, POSITIONS,
+	    { "attn.scores.h*" } },
+	[QWEN_TRACE_ATTN_OUT] = { "attn.out", "product", ATTENTION, HEADS,
+	    { "attn.probs.h*", "attn.v" } },
+	[QWEN_TRACE_QKV] = { "delta.qkv", "linear", DELTANET, CHANNELS,
 	    { "$" } },
+	[QWEN_TRACE_Z] = { "delta.z", "linear", DELTANET, VALUES, { "$" } },
+	[QWEN_TRACE_CONV] = { "delta.conv", "conv", DELTANET, CHANNELS,
+	    { "delta.qkv" } },
 	[QWEN_TRACE_DECAY] = { "delta.decay", "gate", DELTANET, VALUE_HEADS,
 	    { "$" } },
 	[QWEN_TRACE_BETA] = { "delta.beta", "gate", DELTANET, VALUE_HEADS,
 	    { "$" } },
-	[QWEN_TRACE_MIXER] = { "mixer", NULL, ALWAYS, EMBD, { "$" } },
+	[QWEN_TRACE_DELTA_OUT] = { "delta.out", "delta", DELTANET, VALUES,
+	    { "delta.conv", "delta.decay", "delta.beta" } },
+	[QWEN_TRACE_DELTA_NORM] = { "delta.norm", "norm", DELTANET, VALUES,
+	    { "delta.out", "delta.z" } },
+	[QWEN_TRACE_MIXER] = { "mixer", NULL, ALWAYS, EMBD, { NULL } },
 	[QWEN_TRACE_MIXER_RESIDUAL] = { "mixer_residual", "sum", ALWAYS, EMBD,
 	    { "$", "mixer" } },
 	[QWEN_TRACE_ROUTER] = { "router.logits", "linear", EXPERTS,
@@ -45,7 +71,25 @@ static const struct row {
 	    { "router.logits", "router.experts" } },
 	[QWEN_TRACE_SHARED] = { "router.shared", "gate", SHARED, ONE,
 	    { "mixer_residual" } },
-	[QWEN_TRACE_FFN] = { "ffn", NULL, FFN, EMBD, { "mixer_residual" } },
+	[QWEN_TRACE_EXPERTS_GATE] = { "experts.gate", "linear", EXPERTS,
+	    FF_USED, { "mixer_residual", "router.experts" } },
+	[QWEN_TRACE_EXPERTS_UP] = { "experts.up", "linear", EXPERTS, FF_USED,
+	    { "mixer_residual", "router.experts" } },
+	[QWEN_TRACE_EXPERTS_ACT] = { "experts.act", "swiglu", EXPERTS, FF_USED,
+	    { "experts.gate", "experts.up" } },
+	[QWEN_TRACE_SHARED_GATE] = { "shared.gate", "linear", SHARED,
+	    FF_SHARED, { "mixer_residual" } },
+	[QWEN_TRACE_SHARED_UP] = { "shared.up", "linear", SHARED, FF_SHARED,
+	    { "mixer_residual" } },
+	[QWEN_TRACE_SHARED_ACT] = { "shared.act", "swiglu", SHARED, FF_SHARED,
+	    { "shared.gate", "shared.up" } },
+	[QWEN_TRACE_MLP_GATE] = { "mlp.gate", "linear", MLP, FF,
+	    { "mixer_residual" } },
+	[QWEN_TRACE_MLP_UP] = { "mlp.up", "linear", MLP, FF,
+	    { "mixer_residual" } },
+	[QWEN_TRACE_MLP_ACT] = { "mlp.act", "swiglu", MLP, FF,
+	    { "mlp.gate", "mlp.up" } },
+	[QWEN_TRACE_FFN] = { "ffn", NULL, FFN, EMBD, { NULL } },
 	[QWEN_TRACE_RESIDUAL] = { "residual", "sum", FFN, EMBD,
 	    { "mixer_residual", "ffn" } },
 	[QWEN_TRACE_HEAD_NORM] = { "nextn.shared_head_norm", "norm", PREDICTS,
@@ -73,15 +117,18 @@ qwen_stage_number(const struct qwen_hparams *h, enum qwen_trace_kind kind,
     size_t layer, size_t head)
 {
 	enum { ENDS = QWEN_TRACE_N - QWEN_TRACE_NORM };
-	size_t per = h->n_head - 1 + QWEN_TRACE_NORM - QWEN_TRACE_ENORM;
+	size_t more = h->n_head - 1;	/* of what each head has */
+	size_t per = 2 * more + QWEN_TRACE_NORM - QWEN_TRACE_ENORM;
 	size_t at = 1 + layer * per + (layer == h->n_layer ? ENDS : 0);
 
 	if (kind == QWEN_TRACE_EMBED)
 		return 0;
 	if (kind >= QWEN_TRACE_NORM)
 		return 1 + h->n_layer * per + (size_t)(kind - QWEN_TRACE_NORM);
+	if (kind > QWEN_TRACE_SCORES)
+		head += more;
 	if (kind > QWEN_TRACE_PROBS)
-		head = h->n_head - 1;
+		head += more;
 	return at + (size_t)(kind - QWEN_TRACE_ENORM) + head;
 }
 
@@ -118,10 +165,14 @@ has(const struct walk *w, size_t layer, enum where where)
 		return predicts(w, layer);
 	case ATTENTION:
 		return !recurrent(w, layer);
+	case GATED:
+		return !recurrent(w, layer) && w->a->hybrid;
 	case DELTANET:
 		return recurrent(w, layer);
 	case FFN:
 		return has_ffn(w, layer);
+	case MLP:
+		return has_ffn(w, layer) && !w->a->moe;
 	case EXPERTS:
 		return has_ffn(w, layer) && w->a->moe;
 	case SHARED:
@@ -138,14 +189,28 @@ width_of(const struct qwen_hparams *h, enum width width)
 	switch (width) {
 	case EMBD:
 		return h->n_embd;
+	case HEADS:
+		return h->n_head * h->n_embd_head;
+	case KV_HEADS:
+		return h->n_head_kv * h->n_embd_head;
 	case POSITIONS:
 		return 0;
+	case CHANNELS:
+		return 2 * h->n_head_k * h->dk + h->n_head_v * h->dv;
+	case VALUES:
+		return h->n_head_v * h->dv;
 	case VALUE_HEADS:
 		return h->n_head_v;
 	case ALL_EXPERTS:
 		return h->n_expert;
 	case USED:
 		return h->n_expert_used;
+	case FF:
+		return h->n_ff;
+	case FF_USED:
+		return h->n_expert_used * h->n_ff_exp;
+	case FF_SHARED:
+		return h->n_ff_shexp;
 	case VOCAB:
 		return h->n_vocab;
 	case ONE:
@@ -164,13 +229,21 @@ add_from(struct qwen_trace_stage *st, const char *name)
 	snprintf(st->from[i], sizeof st->from[i], "%s", name);
 }
 
+static void
+add_from_layer(struct qwen_trace_stage *st, size_t layer, const char *name)
+{
+	char full[QWEN_TRACE_NAME];
+
+	snprintf(full, sizeof full, "blk.%zu.%s", layer, name);
+	add_from(st, full);
+}
+
 /* The stage of a row in a layer, but for what a head adds to its name. */
 static void
 fill(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
     struct qwen_trace_stage *st)
 {
 	const struct row *r = &rows[kind];
-	char name[QWEN_TRACE_NAME];
 	size_t i;
 
 	memset(st, 0, sizeof *st);
@@ -182,22 +255,27 @@ fill(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
 	st->choices = kind == QWEN_TRACE_EXPERTS;
 	st->first = predicts(w, layer);
 	for (i = 0; i < 3 && r->from[i] != NULL; i++) {
-		snprintf(name, sizeof name, "blk.%zu.%s", layer, r->from[i]);
-		add_from(st, r->from[i][0] == '$' ? w->stream : name);
+		if (r->from[i][0] == '$')
+			add_from(st, w->stream);
+		else
+			add_from_layer(st, layer, r->from[i]);
 	}
 	if (kind == QWEN_TRACE_ENORM && !(w->mtp_parts & QWEN_MTP_EMBD))
 		add_from(st, "embed");
 	if (kind == QWEN_TRACE_HNORM)
 		add_from(st, "norm");
-	if (kind == QWEN_TRACE_MIXER) {
-		snprintf(name, sizeof name, recurrent(w, layer) ?
-		    "blk.%zu.delta.*" : "blk.%zu.attn.probs.h*", layer);
-		add_from(st, name);
-	}
-	if (kind == QWEN_TRACE_FFN && w->a->moe) {
-		snprintf(name, sizeof name, "blk.%zu.router.*", layer);
-		add_from(st, name);
-	}
+	if (kind == QWEN_TRACE_ATTN_OUT && has(w, layer, GATED))
+		add_from_layer(st, layer, "attn.gate");
+	if (kind == QWEN_TRACE_MIXER)
+		add_from_layer(st, layer, recurrent(w, layer) ? "delta.norm" :
+		    "attn.out");
+	if (kind == QWEN_TRACE_FFN)
+		add_from_layer(st, layer, w->a->moe ? "experts.act" :
+		    "mlp.act");
+	if (kind == QWEN_TRACE_FFN && has(w, layer, SHARED))
+		add_from_layer(st, layer, "shared.act");
+	if (kind == QWEN_TRACE_FFN && w->a->moe)
+		add_from_layer(st, layer, "router.*");
 }
 
 static int
@@ -207,7 +285,7 @@ tell(const struct walk *w, size_t layer, enum qwen_trace_kind kind,
 	size_t head, n = strlen(st->name);
 	int rc;
 
-	if (kind != QWEN_TRACE_PROBS)
+	if (kind != QWEN_TRACE_SCORES && kind != QWEN_TRACE_PROBS)
 		return w->each(w->arg, qwen_stage_number(w->h, kind, layer, 0),
 		    st);
 	for (head = 0; head < w->h->n_head; head++) {

@@ -13,11 +13,19 @@ enum qwen_trace_kind {
 	QWEN_TRACE_EMBED,
 	/* what goes into the block that predicts */
 	QWEN_TRACE_ENORM, QWEN_TRACE_HNORM, QWEN_TRACE_EH_PROJ,
-	QWEN_TRACE_PROBS,	/* one a head */
+	QWEN_TRACE_Q, QWEN_TRACE_GATE, QWEN_TRACE_K, QWEN_TRACE_V,
+	QWEN_TRACE_Q_ROPE, QWEN_TRACE_K_ROPE,
+	QWEN_TRACE_SCORES, QWEN_TRACE_PROBS,	/* one a head */
+	QWEN_TRACE_ATTN_OUT,
+	QWEN_TRACE_QKV, QWEN_TRACE_Z, QWEN_TRACE_CONV,
 	QWEN_TRACE_DECAY, QWEN_TRACE_BETA,
+	QWEN_TRACE_DELTA_OUT, QWEN_TRACE_DELTA_NORM,
 	QWEN_TRACE_MIXER, QWEN_TRACE_MIXER_RESIDUAL,
 	QWEN_TRACE_ROUTER, QWEN_TRACE_EXPERTS, QWEN_TRACE_WEIGHTS,
 	QWEN_TRACE_SHARED,
+	QWEN_TRACE_EXPERTS_GATE, QWEN_TRACE_EXPERTS_UP, QWEN_TRACE_EXPERTS_ACT,
+	QWEN_TRACE_SHARED_GATE, QWEN_TRACE_SHARED_UP, QWEN_TRACE_SHARED_ACT,
+	QWEN_TRACE_MLP_GATE, QWEN_TRACE_MLP_UP, QWEN_TRACE_MLP_ACT,
 	QWEN_TRACE_FFN, QWEN_TRACE_RESIDUAL,
 	/* and what comes of it */
 	QWEN_TRACE_HEAD_NORM, QWEN_TRACE_HEAD,
@@ -72,8 +80,8 @@ void qwen_trace_rows(const struct qwen_batch *b, enum qwen_trace_kind kind,
     size_t layer, const void *x, size_t stride);
 
 /*
- * Probabilities of attention, of queries that are ready, q_step from one head's
- * to the next (probs.c).
+ * Scores and probabilities of attention, of queries that are ready, q_step from
+ * one head's to the next (probs.c).
  */
 void qwen_trace_probs(struct qwen_batch *b, const struct qwen_layer *l,
     size_t q_step);

@@ -492,10 +492,10 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	size_t i;
 	int rc;
 
-	if (qwen_hub_adapter_config(&p) < 0)
-		return -1;
-	p.stack = calloc(g->n_layer, sizeof *p.stack);
-	rc = p.stack == NULL ? qwen_oom(err) : 0;
+	rc = qwen_hub_adapter_config(&p);
+	if (rc == 0 &&
+	    (p.stack = calloc(g->n_layer, sizeof *p.stack)) == NULL)
+		rc = qwen_oom(err);
 	for (i = 0; i < st->n && rc == 0; i++)
 		rc = plan_pair(&p, &st->v[i]);
 	for (l = 0; l < g->n_layer && rc == 0; l++)
@@ -503,6 +503,7 @@ plan_adapter(struct qwen_hub_gguf *g, struct qwen_err *err)
 	for (l = 0; p.stack != NULL && l < g->n_layer; l++)
 		free(p.stack[l].w);
 	free(p.stack);
+	qwen_hub_adapter_config_fini(&p);
 	if (rc == 0 && g->n == 0)
 		rc = qwen_fail(err, QWEN_EFORMAT, p.n_ignored > 0 ? "%s: all "
 		    "pairs of matrices in its files are for images or audio" :

@@ -2,6 +2,7 @@
 /* adapter_config.c - what adapter_config.json says, of peft or of MLX. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -133,16 +134,6 @@ read_mlx(struct adapter_plan *p, yyjson_val *root)
 	return 0;
 }
 
-int
-qwen_hub_adapter_config(struct adapter_plan *p)
-{
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
-
-	if (p->g->hub->adapter_mlx)
-		return read_mlx(p, root);
-	return check_kind(p, root) < 0 ? -1 : read_alpha(p, root);
-}
-
 /* ---------------------------------------------------------- alpha_pattern */
 
 /*
@@ -170,42 +161,133 @@ end_of_names(const char *s, char *out, size_t size)
 	return n > 0;
 }
 
+/* By their ends, and of equal ones the first in the file before others. */
 static int
-ends_so(const char *name, size_t n, const char *end)
+compare_alpha(const void *a, const void *b)
 {
-	size_t m = strlen(end);
+	const struct adapter_alpha *x = a, *y = b;
+	int c = strcmp(x->end, y->end);
 
-	return n >= m && memcmp(name + n - m, end, m) == 0 &&
-	    (n == m || name[n - m - 1] == '.');
+	return c != 0 ? c : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Alpha of what has this name, in parts of that of all. */
-int
-qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
+/* All patterns of alpha_pattern that are ends of names, sorted. */
+static int
+read_patterns(struct adapter_plan *p, yyjson_val *map)
 {
-	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter), *key, *v;
-	yyjson_val *map = yyjson_obj_get(root, "alpha_pattern");
-	size_t n = strlen(name), m = strlen(".weight"), i, count;
+	size_t size = yyjson_obj_size(map), i, count;
 	char end[ST_NAME_MAX];
-	double all, alpha;
+	struct adapter_alpha *a;
+	yyjson_val *key, *v;
 
-	*times = 1;
-	yyjson_obj_foreach(map, i, count, key, v) {
-		if (!end_of_names(yyjson_get_str(key), end, sizeof end))
-			return bad_config(p, "alpha_pattern has a pattern that "
-			    "is not known here");
-		if (!ends_so(name, n, end) && !(n > m &&
-		    strcmp(name + n - m, ".weight") == 0 &&
-		    ends_so(name, n - m, end)))
-			continue;
-		if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &all) < 0 ||
-		    qwen_hub_f64(v, &alpha) < 0 ||
-		    !isfinite((float)(alpha / all)))
-			return bad_config(p, "alpha_pattern has what is no "
-			    "number");
-		*times = (float)(alpha / all);
+	p->odd_alpha = SIZE_MAX;
+	if (size == 0)
 		return 0;
+	if ((p->alpha = calloc(size, sizeof *p->alpha)) == NULL)
+		return qwen_oom(p->err);
+	yyjson_obj_foreach(map, i, count, key, v) {
+		if (!end_of_names(yyjson_get_str(key), end, sizeof end)) {
+			if (p->odd_alpha == SIZE_MAX)
+				p->odd_alpha = i;
+			continue;
+		}
+		a = &p->alpha[p->n_alpha];
+		if ((a->end = strdup(end)) == NULL)
+			return qwen_oom(p->err);
+		p->n_alpha++;
+		a->at = i;
+		a->value = v;
 	}
+	if (p->n_alpha > 0)
+		qsort(p->alpha, p->n_alpha, sizeof *p->alpha, compare_alpha);
 	return 0;
 }
 
+/* The first entry in the file with just this end, or NULL. */
+static const struct adapter_alpha *
+find_end(const struct adapter_plan *p, const char *end)
+{
+	size_t from = 0, to = p->n_alpha, mid;
+
+	while (from < to) {
+		mid = from + (to - from) / 2;
+		if (strcmp(p->alpha[mid].end, end) < 0)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from < p->n_alpha && strcmp(p->alpha[from].end, end) == 0 ?
+	    &p->alpha[from] : NULL;
+}
+
+/*
+ * Of the patterns that are the end of this name, from a part of it on, the first
+ * one in the file, or best if that is before.
+ */
+static const struct adapter_alpha *
+first_end(const struct adapter_plan *p, const char *name,
+    const struct adapter_alpha *best)
+{
+	const struct adapter_alpha *a;
+
+	while (name != NULL) {
+		a = find_end(p, name);
+		if (a != NULL && (best == NULL || a->at < best->at))
+			best = a;
+		if ((name = strchr(name, '.')) != NULL)
+			name++;
+	}
+	return best;
+}
+
+int
+qwen_hub_alpha_of(const struct adapter_plan *p, const char *name, float *times)
+{
+	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+	const struct adapter_alpha *a = first_end(p, name, NULL);
+	size_t n = strlen(name), m = strlen(".weight");
+	char module[ST_NAME_MAX + 20];
+	double all, alpha;
+
+	*times = 1;
+	if (n > m && n - m < sizeof module &&
+	    strcmp(name + n - m, ".weight") == 0) {
+		memcpy(module, name, n - m);
+		module[n - m] = '\0';
+		a = first_end(p, module, a);
+	}
+	if (p->odd_alpha < (a != NULL ? a->at : SIZE_MAX))
+		return bad_config(p, "alpha_pattern has a pattern that is not "
+		    "known here");
+	if (a == NULL)
+		return 0;
+	if (qwen_hub_f64(yyjson_obj_get(root, "lora_alpha"), &all) < 0 ||
+	    qwen_hub_f64(a->value, &alpha) < 0 ||
+	    !isfinite((float)(alpha / all)))
+		return bad_config(p, "alpha_pattern has what is no number");
+	*times = (float)(alpha / all);
+	return 0;
+}
+
+/* --------------------------------------------------------------- the whole */
+
+int
+qwen_hub_adapter_config(struct adapter_plan *p)
+{
+	yyjson_val *root = yyjson_doc_get_root(p->g->hub->adapter);
+
+	if (p->g->hub->adapter_mlx ? read_mlx(p, root) < 0 :
+	    check_kind(p, root) < 0 || read_alpha(p, root) < 0)
+		return -1;
+	return read_patterns(p, yyjson_obj_get(root, "alpha_pattern"));
+}
+
+void
+qwen_hub_adapter_config_fini(struct adapter_plan *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->n_alpha; i++)
+		free(p->alpha[i].end);
+	free(p->alpha);
+}

@@ -313,31 +313,53 @@ compare_tensors(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* Each name of the index is one of these n, and there are no others. */
+/*
+ * Mark which of the n tensors the index names; -1 if it names another one.  Its
+ * names differ, as those of by do, so a look at each list suffices.
+ */
 static int
-check_index(const struct qwen_hub *h, yyjson_val *map,
-    const struct qwen_st_tensor **by, size_t n, struct qwen_err *err)
+mark_indexed(const struct qwen_hub *h, yyjson_val *map,
+    const struct qwen_st_tensor **by, size_t n, unsigned char *indexed,
+    struct qwen_err *err)
 {
 	struct qwen_st_tensor w = { .name = NULL };
-	const struct qwen_st_tensor *want = &w;
+	const struct qwen_st_tensor *want = &w, **at;
 	yyjson_val *key, *v;
 	size_t i, max;
 
 	yyjson_obj_foreach(map, i, max, key, v) {
 		w.name = yyjson_get_str(key);
-		if (bsearch(&want, by, n, sizeof *by, compare_tensors) == NULL)
+		at = bsearch(&want, by, n, sizeof *by, compare_tensors);
+		if (at == NULL)
 			return qwen_fail(err, QWEN_EFORMAT, "%s/%.80s: lacks "
 			    "tensor %.60s, which " INDEX " says it has: get "
 			    "the file again", h->path, yyjson_get_str(v),
 			    w.name);
+		indexed[at - by] = 1;
 	}
-	for (i = 0; n > yyjson_obj_size(map) && i < n; i++) {
-		if (yyjson_obj_get(map, by[i]->name) == NULL)
-			return qwen_fail(err, QWEN_EFORMAT, "%s/" INDEX ": "
+	return 0;
+}
+
+/* Each name of the index is one of these n, and there are no others. */
+static int
+check_index(const struct qwen_hub *h, yyjson_val *map,
+    const struct qwen_st_tensor **by, size_t n, struct qwen_err *err)
+{
+	unsigned char *indexed = calloc(n, 1);
+	size_t i;
+	int rc;
+
+	if (indexed == NULL)
+		return qwen_oom(err);
+	rc = mark_indexed(h, map, by, n, indexed, err);
+	for (i = 0; i < n && rc == 0; i++) {
+		if (!indexed[i])
+			rc = qwen_fail(err, QWEN_EFORMAT, "%s/" INDEX ": "
 			    "lacks tensor %.60s, which is in the files",
 			    h->path, by[i]->name);
 	}
-	return 0;
+	free(indexed);
+	return rc;
 }
 
 /* Each name once, and those that the index has, if there is one. */

@@ -12,6 +12,8 @@
 #include "hub/plan.h"
 #include "qwen/embed.h"
 
+enum { ROPE_KEYS_MAX = 100 };
+
 struct keys {
 	struct qwen_hub_gguf	*g;
 	const struct qwen_hub	*h;
@@ -106,6 +108,11 @@ check_one_rope(const struct keys *k, const char *name, yyjson_val *rope)
 	if (rope != NULL && !yyjson_is_null(rope) && !yyjson_is_obj(rope))
 		return qwen_fail(k->err, QWEN_EFORMAT, "%s/config.json: "
 		    "%s is no object", k->h->path, name);
+	/* the keys of two such objects are compared each with each */
+	if (yyjson_obj_size(rope) > ROPE_KEYS_MAX)
+		return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "
+		    "%s has more than %d keys", k->h->path, name,
+		    ROPE_KEYS_MAX);
 	yyjson_obj_foreach(rope, i, n, key, v) {
 		if (yyjson_is_obj(v))
 			return qwen_fail(k->err, QWEN_EUNSUP, "%s/config.json: "

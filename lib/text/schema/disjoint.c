@@ -29,7 +29,7 @@ lists_differ(struct schema *s, const struct schema_all *a,
 		return 0;
 	for (; n > 0; n--, v = unsafe_yyjson_get_next(v)) {
 		for (x = w, k = 0; k < m; k++, x = unsafe_yyjson_get_next(x)) {
-			if (!qwen_schema_step(s) || qwen_schema_same(v, x))
+			if (!qwen_schema_step(s) || qwen_schema_same(s, v, x))
 				return 0;
 		}
 	}
@@ -45,7 +45,7 @@ is_named(struct schema *s, const struct schema_all *a, yyjson_val *key)
 	int i;
 
 	for (i = 0; i < a->n; i++) {
-		if (yyjson_obj_getn(qwen_schema_get(a, i, "properties"),
+		if (qwen_schema_find(s, qwen_schema_get(a, i, "properties"),
 		    yyjson_get_str(key), yyjson_get_len(key)) != NULL)
 			return 1;
 		yyjson_arr_foreach(qwen_schema_get(a, i, "required"), k, max,

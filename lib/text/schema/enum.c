@@ -9,7 +9,7 @@
 
 /* Equal as JSON Schema has it: 1 and 1.0 are, whatever the order of members. */
 int
-qwen_schema_same(yyjson_val *a, yyjson_val *b)
+qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b)
 {
 	struct decimal x, y;
 	yyjson_val *key, *v, *w;
@@ -25,7 +25,7 @@ qwen_schema_same(yyjson_val *a, yyjson_val *b)
 			return 0;
 		w = yyjson_arr_get_first(b);
 		yyjson_arr_foreach(a, i, max, v) {
-			if (!qwen_schema_same(v, w))
+			if (!qwen_schema_step(s) || !qwen_schema_same(s, v, w))
 				return 0;
 			w = unsafe_yyjson_get_next(w);
 		}
@@ -36,9 +36,9 @@ qwen_schema_same(yyjson_val *a, yyjson_val *b)
 	if (yyjson_obj_size(a) != yyjson_obj_size(b))
 		return 0;
 	yyjson_obj_foreach(a, i, max, key, v) {
-		w = yyjson_obj_getn(b, yyjson_get_str(key),
+		w = qwen_schema_find(s, b, yyjson_get_str(key),
 		    yyjson_get_len(key));
-		if (w == NULL || !qwen_schema_same(v, w))
+		if (w == NULL || !qwen_schema_same(s, v, w))
 			return 0;
 	}
 	return 1;
@@ -66,7 +66,7 @@ is_listed(struct schema *s, yyjson_val *v, yyjson_val *list)
 	yyjson_arr_foreach(list, i, max, one) {
 		if (!qwen_schema_step(s))
 			return 0;
-		if (qwen_schema_same(v, one))
+		if (qwen_schema_same(s, v, one))
 			return 1;
 	}
 	return 0;
@@ -145,7 +145,7 @@ is_excluded(struct schema *s, yyjson_val *not, yyjson_val *v)
 
 	for (; n > 0 && qwen_schema_step(s); n--,
 	    one = unsafe_yyjson_get_next(one)) {
-		if (qwen_schema_same(v, one))
+		if (qwen_schema_same(s, v, one))
 			return 1;
 	}
 	return re != NULL && yyjson_is_str(v) && qwen_schema_matches(s, re,
@@ -175,7 +175,7 @@ fits(struct schema *s, yyjson_val *part, yyjson_val *v, int own)
 	if ((w = yyjson_obj_get(part, "not")) != NULL && is_excluded(s, w, v))
 		return 0;
 	w = yyjson_obj_get(part, "const");
-	if (w != NULL && !qwen_schema_same(v, w))
+	if (w != NULL && !qwen_schema_same(s, v, w))
 		return 0;
 	/* an enum that the value is from need not be looked through */
 	w = own && yyjson_obj_get(part, "const") == NULL ? NULL :

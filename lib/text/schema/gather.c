@@ -171,6 +171,22 @@ anchored(struct schema *s, yyjson_val *in, const char *name)
 	return found;
 }
 
+/* What a JSON Pointer leads to, or NULL. */
+static yyjson_val *
+pointed(struct schema *s, const char *path)
+{
+	yyjson_val *v = s->root;
+	size_t n;
+
+	for (; *path == '/' && v != NULL; path += n) {
+		n = 1 + strcspn(path + 1, "/");
+		/* each key of an object is looked at */
+		s->work += yyjson_get_len(v) / 16;
+		v = qwen_schema_step(s) ? yyjson_ptr_getn(v, path, n) : NULL;
+	}
+	return v;
+}
+
 yyjson_val *
 qwen_schema_refer(struct schema *s, yyjson_val *ref)
 {
@@ -187,7 +203,7 @@ qwen_schema_refer(struct schema *s, yyjson_val *ref)
 	memcpy(path, name + 1, strlen(name));
 	if (unescape(path))
 		v = path[0] == '\0' ? s->root : path[0] == '/' ?
-		    yyjson_ptr_get(s->root, path) :
+		    pointed(s, path) :
 		    anchored(s, s->root, path);
 	if (v == NULL)
 		qwen_schema_fail(s, ref, "there is no %.60s", name);

@@ -41,9 +41,11 @@ struct object {
 /* --------------------------------------------------------------- its members */
 
 static yyjson_val *
-property(const struct schema_all *all, int i, const char *key, size_t n)
+property(struct schema *s, const struct schema_all *all, int i,
+    const char *key, size_t n)
 {
-	return yyjson_obj_getn(qwen_schema_get(all, i, "properties"), key, n);
+	return qwen_schema_find(s, qwen_schema_get(all, i, "properties"), key,
+	    n);
 }
 
 /*
@@ -51,14 +53,15 @@ property(const struct schema_all *all, int i, const char *key, size_t n)
  * unevaluatedProperties does not.
  */
 static int
-says(const struct schema_all *all, int i, const char *key, size_t n)
+says(struct schema *s, const struct schema_all *all, int i, const char *key,
+    size_t n)
 {
 	int k, up;
 
 	for (k = i; k < all->n; k++) {
 		for (up = k; up > i; up = all->part[up].parent)
 			;
-		if (up == i && (property(all, k, key, n) != NULL ||
+		if (up == i && (property(s, all, k, key, n) != NULL ||
 		    qwen_schema_get(all, k, "additionalProperties") != NULL ||
 		    qwen_schema_get(all, k, "patternProperties") != NULL))
 			return 1;
@@ -94,12 +97,12 @@ qwen_schema_member(struct schema *s, const struct schema_all *all,
 
 	*out = (struct schema_all){ .n = 0 };
 	for (i = 0; i < all->n; i++) {
-		yyjson_val *v = property(all, i, key, n);
+		yyjson_val *v = property(s, all, i, key, n);
 		int matched = add_matching(s, all, i, key, n, out);
 
 		if (v == NULL && !matched)
 			v = qwen_schema_get(all, i, "additionalProperties");
-		if (v == NULL && !says(all, i, key, n))
+		if (v == NULL && !says(s, all, i, key, n))
 			v = qwen_schema_get(all, i, "unevaluatedProperties");
 		if (v != NULL)
 			qwen_schema_gather(s, out, v, -1);

@@ -100,6 +100,13 @@ qwen_schema_step(struct schema *s)
 	return !s->failed;
 }
 
+yyjson_val *
+qwen_schema_find(struct schema *s, yyjson_val *object, const char *key, size_t n)
+{
+	s->work += yyjson_obj_size(object) / 16;
+	return qwen_schema_step(s) ? yyjson_obj_getn(object, key, n) : NULL;
+}
+
 /* --------------------------------------------------------------- reading it */
 
 /* How deep the brackets of a text of JSON are. */

@@ -141,6 +141,14 @@ int qwen_schema_note(struct schema *s, yyjson_val *where, const char *fmt, ...)
 /* A step of what might be too long; 0 if it is. */
 int qwen_schema_step(struct schema *s);
 
+/*
+ * What an object has for a key of n bytes, or NULL: also where it is none, or if
+ * looking becomes too long.  For keys that come from the schema; the time goes
+ * with the size of the object, which counts as steps.
+ */
+yyjson_val *qwen_schema_find(struct schema *s, yyjson_val *object,
+    const char *key, size_t n);
+
 /* tree.c */
 uint32_t qwen_snode(struct schema *s, enum snode_kind kind);
 uint32_t qwen_snode_text(struct schema *s, const char *fmt, ...)
@@ -275,7 +283,7 @@ uint32_t qwen_schema_quoted(struct schema *s, const char *text, size_t n,
 /* enum.c: the values that are listed, if some are; 0 if none are. */
 int qwen_schema_listed(struct schema *s, const struct schema_all *all,
     uint32_t *out);
-int qwen_schema_same(yyjson_val *a, yyjson_val *b);
+int qwen_schema_same(struct schema *s, yyjson_val *a, yyjson_val *b);
 /* Those of a part: an array, or one value. */
 size_t qwen_schema_values(yyjson_val *part, yyjson_val **first);
 

@@ -213,9 +213,8 @@ set_engine(struct qserve *s)
 	tool_draft_check(&own.draft);
 	look_for(own.draft.file);
 	look_for(own.draft.text);
-	tool_quantize_check(s->model_path);
-	s->makes_weights = tool_quantize;
-	tool_quantize = 0;	/* not here */
+	s->makes_weights = tool_quantize != NULL;
+	tool_quantize = NULL;	/* not here */
 	tool_store_choose(&s->store);
 	s->program = tool_beside("qengine");
 	push(l, cli_format("--model=%s", s->model_path));

@@ -107,4 +107,14 @@ int qwen_quantize_find(size_t *recipe, const char *name, struct qwen_err *err);
 int qwen_quantize_write(struct qwen_quantize *p, int fd,
     const struct qwen_quantize_progress *progress, struct qwen_err *err);
 
+/*
+ * The file that it would be, bit for bit, without writing it: tensors that keep
+ * their format stay where in has them, others are made in memory, *made bytes, at
+ * most most.  On success in belongs to *out, and is closed with it.  QWEN_EUNSUP
+ * if a tensor that would change is in another format than F32, F16 or BF16.
+ */
+int qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
+    const struct qwen_quantize_opts *opts, uint64_t most, uint64_t *made,
+    struct qwen_err *err);
+
 #endif

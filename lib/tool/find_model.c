@@ -153,33 +153,22 @@ is_hub(const char *path)
 	return is;
 }
 
-int tool_quantize;
+/* Set by another file, which needs more of the libraries. */
+tool_quantize_fn *tool_quantize;
 
+/* The weights where the folder has them. */
 static struct qwen_gguf *
 open_hub(const char *path, int threads)
 {
-	double start = cli_now();
 	struct qwen_gguf *g;
 	uint64_t made;
 
-	cli_must(path, qwen_hub_load(&g, path, tool_quantize ? QWEN_HUB_Q8_0 :
-	    QWEN_HUB_AUTO, threads, tool_memory_free(), &made, &cli_err));
-	if (tool_quantize)
-		cli_note("%s: weights made in %.1f s, %.1f MiB of memory; "
-		    "gguf-convert makes a file of them", path,
-		    cli_now() - start, (double)made / 0x1p20);
-	else if (cli_verbose)
+	cli_must(path, qwen_hub_load(&g, path, QWEN_HUB_AUTO, threads,
+	    tool_memory_free(), &made, &cli_err));
+	if (cli_verbose)
 		cli_note("%s: weights as they lie; %.1f MiB of norms and "
 		    "biases made in memory", path, (double)made / 0x1p20);
 	return g;
-}
-
-void
-tool_quantize_check(const char *path)
-{
-	if (tool_quantize && !is_hub(path))
-		cli_usage("--quantize: %s is no folder of a hub; gguf-quantize "
-		    "makes a smaller file of it", path);
 }
 
 struct qwen_gguf *
@@ -191,16 +180,15 @@ tool_gguf(const char *path)
 struct qwen_gguf *
 tool_gguf_on(const char *path, int threads)
 {
-	struct qwen_gguf *g;
+	struct qwen_gguf *g = NULL;
 
-	if (is_hub(path))
-		g = open_hub(path, threads);
-	else {
-		tool_quantize_check(path);
-		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
-	}
-	spare_shards(g);
-	if (is_hub(path))
+	if (is_hub(path)) {
+		if (tool_quantize == NULL)
+			g = open_hub(path, threads);
 		tool_spare_hub(path);
-	return g;
+	} else
+		cli_must(path, qwen_gguf_open(&g, path, &cli_err));
+	if (g != NULL)
+		spare_shards(g);
+	return tool_quantize != NULL ? tool_quantize(g, path, threads) : g;
 }

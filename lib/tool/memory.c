@@ -56,7 +56,7 @@ tool_memory_spare(const struct qwen_model *m, unsigned eighths)
 	/* with what a pass of many tokens takes */
 	qwen_plan_make(&p, m, PASS, 1, 0, 0, NULL);
 	/* those that were made in memory are not free any more */
-	left = less(left, tool_quantize ? 0 : p.weights);
+	left = less(left, tool_quantize != NULL ? 0 : p.weights);
 	left = least(left, left_in_limit(RLIMIT_DATA, "VmData:"));
 	left = less(least(left, left_in_limit(RLIMIT_AS, "VmSize:")), p.own);
 	part = left / 8 * eighths;
@@ -91,7 +91,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	    need->draft != NULL ? tool_draft_most(need->draft) : 0, need->keep);
 	if (need->cache > 0 && p.own != UINT64_MAX)
 		p.own -= less(p.kv + p.state, need->cache);
-	all = need->in_memory || tool_quantize ? 0 : p.weights;
+	all = need->in_memory || tool_quantize != NULL ? 0 : p.weights;
 	all = p.own > UINT64_MAX - all ? UINT64_MAX : p.own + all;
 	if (cli_verbose)
 		tell(&p, own);

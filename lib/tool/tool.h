@@ -17,10 +17,11 @@
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
 	    tool_numerics_parse, "words 1 3 4", \
 	    "the arithmetic, see qwen-numerics(7)")
-/* With the arithmetic: how the weights of a folder are taken. */
+/* With the arithmetic: how the weights are taken. */
 #define TOOL_OPT_QUANTIZE \
-	CLI_WORD(0, "quantize", "type", &tool_quantize, "none q8_0", \
-	    "of a folder of a hub: make its weights smaller at the start")
+	CLI_CALL(0, "quantize", "type", CLI_P(tool_quantize_fn *, \
+	    &tool_quantize), tool_quantize_parse, "words none q8_0", \
+	    "make F32, F16 and BF16 weights smaller when loading")
 /* Of tool_kv: how models that are opened from then on keep keys and values. */
 #define TOOL_KV_KINDS "f16 q8_0 q4_0 f32"
 #define TOOL_OPT_KV \
@@ -165,12 +166,16 @@ void tool_demo_said(int said);
 const char *tool_beside(const char *name);
 
 /*
- * Open a GGUF file, or a folder of a hub as one, with --quantize its matrices
- * made in memory (by so many threads, 0: one a processor); dies.
+ * What --quantize has set, or NULL: returns the model with its matrices made in
+ * memory by that many threads (0: one a processor), with a note; dies.  g is the
+ * file, which is a part of the result, or NULL if path is a Hugging Face folder.
  */
-extern int tool_quantize;	/* 1: q8_0 */
-/* That is for folders of a hub alone; dies. */
-void tool_quantize_check(const char *path);
+typedef struct qwen_gguf *tool_quantize_fn(struct qwen_gguf *g,
+    const char *path, int threads);
+extern tool_quantize_fn *tool_quantize;
+void tool_quantize_parse(const struct cli_opt *o, const char *arg);
+
+/* Open a GGUF file, or a folder of a hub as one, with tool_quantize; dies. */
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 

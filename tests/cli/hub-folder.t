@@ -50,8 +50,44 @@ for name in qwen3 qwen3_moe qwen3_5 qwen3_next qwen3-fp8; do
 	[ -s got ] && cmp -s got want
 	ok $? "the logits of gguf-convert --type q8_0"
 done
-qprefill -q -m m.gguf --quantize q8_0 <ids >out 2>err
-is "$? $(wc -l <err)" "2 1" "a file is not quantised at the start"
+# of a file it is what gguf-quantize makes
+for name in qwen2 qwen3_moe qwen3_5 qwen3_next; do
+	for type in bf16 f16 f32; do
+		gguf-convert -q --type $type -o m.gguf "$F/$name" 2>/dev/null
+		gguf-quantize -q --type Q8_0 -o want.gguf m.gguf
+		qprefill -q -m want.gguf --logits all -f raw <ids >want
+		qprefill -m m.gguf --quantize q8_0 --logits all -f raw \
+		    <ids >got 2>err
+		is "$? $(wc -l <err) $(grep -c 'gguf-quantize makes a' err)" \
+		    "0 1 1" "$name of $type with --quantize"
+		[ -s got ] && cmp -s got want
+		ok $? "the logits of gguf-quantize --type Q8_0"
+	done
+done
+qprefill -q -m m.gguf --quantize q8_0 -o state <ids >/dev/null
+qdecode -q -m want.gguf -s state -n 4 -f text </dev/null >want 2>err
+is "$? $(cat err)" "0 " "its state is one of that file"
+cp want.gguf m.gguf
+qprefill -m m.gguf --quantize q8_0 --logits all -f raw <ids >got 2>err
+is "$? $(grep -c ' 0.0 MiB of memory' err)" "0 1" "a file of Q8_0 stays as it is"
+gguf-quantize -q --type Q4_K_S -o small.gguf m.gguf
+refused 1 "weights of fewer bits" qprefill -m small.gguf --quantize q8_0 <ids
+grep -q 'weights of F32, F16 and BF16 become Q8_0 when loading' err
+ok $? "it says which weights can be made smaller"
+# with a tool of each kind that opens a model by itself
+gguf-convert -q --type bf16 -o m.gguf "$F/qwen3" 2>/dev/null
+gguf-quantize -q --type Q8_0 -o want.gguf m.gguf
+echo 'a b a b' >text
+for tool in "qscore -q --each" "qembed -q -f text" "qbatch -q -n 3"; do
+	in=text
+	[ "$tool" = "qbatch -q -n 3" ] && in=batch.jsonl &&
+	    echo '{"prompt": [1, 2, 3], "ignore_eos": true}' >batch.jsonl
+	$tool -m want.gguf <$in >want 2>err
+	$tool -m m.gguf --quantize q8_0 <$in >got 2>err
+	is "$?" 0 "${tool%% *} --quantize"
+	[ -s got ] && cmp -s got want
+	ok $? "as with the file"
+done
 echo '[{"role": "user", "content": "a"}]' >chat.json
 gguf-convert -q -o m.gguf "$F/qwen3" 2>/dev/null
 qtok --chat -m m.gguf -f prompt <chat.json >want 2>&1

@@ -100,6 +100,7 @@ qprefill --store init/store --checkpoint-every 16 <ids >/dev/null
 cp small.cbor init/S
 cp "$TOP/tests/files/gguf/good-vocab.gguf" vocab.gguf
 cp -r "$TOP/tests/files/hub/qwen3_moe" folder
+gguf-convert -q --type bf16 -o plain.gguf folder
 cp "$TOP/tests/files/gguf/good-types.gguf" types.gguf
 qbatch -q -n 2 --shard 1/2 -o part.1 batch.jsonl
 qbatch -q -n 2 --shard 2/2 -o part.2 batch.jsonl

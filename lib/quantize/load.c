@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: ISC */
+/* load.c - a file with its matrices in another format, in memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/quant/quant.h"
+#include "gguf/gguf.h"
+#include "quantize/plan.h"
+
+/* Where the tensor that is made goes. */
+struct room {
+	unsigned char	*at;
+	size_t		 left;
+};
+
+static int
+put(void *arg, const void *data, size_t n, struct qwen_err *err)
+{
+	struct room *r = arg;
+
+	if (n > r->left)
+		return qwen_fail(err, QWEN_EFORMAT, "more bytes than planned");
+	memcpy(r->at, data, n);
+	r->at += n;
+	r->left -= n;
+	return 0;
+}
+
+/* Weights in fewer bits already have lost what those of 8 bits would keep. */
+static int
+check_plain(const struct qwen_quantize *p, struct qwen_err *err)
+{
+	const struct quantize_item *it;
+	size_t i;
+
+	for (i = 0; i < p->n; i++) {
+		it = &p->item[i];
+		if (it->type == it->t->type || it->t->type == QT_F32 ||
+		    it->t->type == QT_F16 || it->t->type == QT_BF16)
+			continue;
+		return qwen_fail(err, QWEN_EUNSUP, "%s is %s, and only weights "
+		    "of F32, F16 and BF16 become %s when loading: use this "
+		    "file as it is", it->t->name,
+		    qwen_ggml_name(it->t->type), p->opts.recipe);
+	}
+	return 0;
+}
+
+/* How many bytes have to be made; -1 if more than most. */
+static int
+add_up(const struct qwen_quantize *p, const struct qwen_gguf *out,
+    uint64_t most, uint64_t *made, struct qwen_err *err)
+{
+	size_t i;
+
+	*made = 0;
+	for (i = 0; i < p->n; i++) {
+		if (p->item[i].type != p->item[i].t->type)
+			*made += out->dir.v[i].t.bytes;
+	}
+	if (*made > most)
+		return qwen_fail(err, QWEN_ENOMEM, "out of memory: the weights "
+		    "take %.1f GiB, %.1f are free", (double)*made / 0x1p30,
+		    (double)most / 0x1p30);
+	return 0;
+}
+
+/* Each tensor as it lies in the file, or made. */
+static int
+place(struct qwen_quantize *p, struct qwen_gguf *out, struct qwen_err *err)
+{
+	struct room room = { NULL, 0 };
+	struct quantize_pass *s = qwen_quantize_pass_new(p, put, &room, err);
+	size_t i;
+	int rc = s == NULL ? -1 : 0;
+
+	for (i = 0; i < p->n && rc == 0; i++) {
+		const struct quantize_item *it = &p->item[i];
+		struct qwen_gguf_tensor *t = &out->dir.v[i].t;
+
+		if (it->type == it->t->type) {
+			t->data = it->t->data;
+			t->part = it->t->part;
+			continue;
+		}
+		room.left = (size_t)t->bytes;
+		room.at = qwen_gguf_room(out, i, room.left, err);
+		rc = room.at == NULL ? -1 :
+		    qwen_quantize_tensor(s, it, it->type, err);
+	}
+	qwen_quantize_pass_free(s);
+	return rc;
+}
+
+static void
+release(void *arg)
+{
+	qwen_gguf_close(arg);
+}
+
+int
+qwen_quantize_load(struct qwen_gguf **out, struct qwen_gguf *in,
+    const struct qwen_quantize_opts *opts, uint64_t most, uint64_t *made,
+    struct qwen_err *err)
+{
+	struct qwen_text head = { 0 };
+	struct qwen_quantize *p;
+	int rc;
+
+	*out = NULL;
+	*made = 0;
+	if (qwen_quantize_new(&p, in, opts, err) < 0)
+		return -1;
+	rc = check_plain(p, err);
+	if (rc == 0)
+		rc = qwen_gguf_make_head(p->w, &head, err);
+	if (rc == 0)
+		rc = qwen_gguf_open_head(out, qwen_gguf_path(in, 0), head.s,
+		    head.n, qwen_quantize_bytes(p), err);
+	if (rc == 0)
+		rc = add_up(p, *out, most, made, err);
+	if (rc == 0)
+		rc = place(p, *out, err);
+	qwen_text_fini(&head);
+	qwen_quantize_free(p);
+	if (rc < 0) {
+		qwen_gguf_close(*out);
+		*out = NULL;
+		return -1;
+	}
+	(*out)->release = release;
+	(*out)->arg = in;
+	return 0;
+}

@@ -166,6 +166,8 @@ static const struct cli_opt options[] = {
 	CLI_ROWS(NULL, qbench_url_rows),
 
 	CLI_GROUP("what is shown:"),
+	CLI_WORD(0, "by", "what", &qbench_opt.by_kernel, "purpose kernel",
+	    "rows of the second table; purpose by default"),
 	CLI_FLAG(0, "json", &qbench_opt.json, "a JSON object a setting"),
 	CLI_FLAG(0, "csv", &qbench_opt.csv, "a line of values a setting"),
 	CLI_END,

@@ -13,6 +13,7 @@
 
 const char	*qbench_model_path;	/* to open */
 const char	*qbench_model_name;	/* to show */
+double		 qbench_load_s;
 
 static int
 open_temporary(void)
@@ -91,7 +92,8 @@ qbench_warm_file(void)
 
 	g = tool_gguf(qbench_model_path);
 	qbench_touch(g);
+	qbench_load_s = cli_now() - start;
 	qwen_gguf_close(g);
 	if (cli_verbose)
-		cli_note("model touched in %.2f s", cli_now() - start);
+		cli_note("model loaded in %.2f s", qbench_load_s);
 }

@@ -51,6 +51,7 @@ struct qbench_opts {
 	unsigned	 numerics;	/* 0: the usual version */
 	int		 json, csv, machine, sampling, scattered, guessing;
 	int		 tune;
+	int		 by_kernel;	/* the second table; 0: by purpose */
 	uint64_t	 since;		/* ns */
 };
 
@@ -127,6 +128,9 @@ void qbench_make_synthetic(void);
 
 /* Touch every page, so that none is missing when it is needed. */
 void qbench_touch(const struct qwen_gguf *g);
+
+/* Open the model and touch it; how many seconds that took. */
+extern double qbench_load_s;
 void qbench_warm_file(void);
 
 /* The first need ids: of the file, over and over, or made. */
@@ -179,8 +183,11 @@ struct phase {
 	struct spread	 of_read, of_int8;	/* percent */
 	size_t		 n_marked;
 	struct memory	 mem;
-	struct qwen_kernel_stat *stat;	/* of one more round */
+	/* of one more round, what took longest first */
+	struct qwen_kernel_stat *stat;	/* by kernel */
 	size_t		 n_stat;
+	struct qwen_kernel_stat *purpose;
+	size_t		 n_purpose;
 };
 
 /* All that is known of one setting. */

@@ -210,15 +210,35 @@ timed_round(struct phase *p, struct qwen_model *m, const struct team *past,
 	r->int8 = machine.int8;
 }
 
+/* What took longest first; of equal ones by name. */
+static int
+by_time(const void *a, const void *b)
+{
+	const struct qwen_kernel_stat *x = a, *y = b;
+
+	return x->ms != y->ms ? (x->ms < y->ms) - (x->ms > y->ms) :
+	    strcmp(x->name, y->name);
+}
+
+static struct qwen_kernel_stat *
+stats_of(const struct qwen_model *m, size_t (*get)(const struct qwen_model *m,
+    struct qwen_kernel_stat *out, size_t max), size_t *n)
+{
+	struct qwen_kernel_stat *s = cli_got(calloc(MAX_STATS, sizeof *s));
+
+	*n = get(m, s, MAX_STATS);
+	*n = *n < MAX_STATS ? *n : MAX_STATS;
+	qsort(s, *n, sizeof *s, by_time);
+	return s;
+}
+
 static void
 count_kernels(struct phase *p, struct qwen_model *m, struct team *t)
 {
-	p->stat = cli_got(calloc(MAX_STATS, sizeof *p->stat));
 	cli_must(NULL, qwen_model_profile(m, 1, &cli_err));
 	run_tokens(p, t, p->n);
-	p->n_stat = qwen_model_stats(m, p->stat, MAX_STATS);
-	if (p->n_stat > MAX_STATS)
-		p->n_stat = MAX_STATS;
+	p->stat = stats_of(m, qwen_model_stats, &p->n_stat);
+	p->purpose = stats_of(m, qwen_model_stats_by_purpose, &p->n_purpose);
 	qwen_model_profile(m, 0, NULL);
 }
 
@@ -297,6 +317,7 @@ phase_fini(struct phase *p)
 {
 	free(p->round);
 	free(p->stat);
+	free(p->purpose);
 }
 
 /* ------------------------------------------------------------ all settings */

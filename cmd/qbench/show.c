@@ -15,9 +15,10 @@ struct totals {
 	double	gb, gmac;
 };
 
-/* A kernel's rates, of all threads together, and what the best would be. */
+/* Rates of a row, of all threads together, and what the best would be. */
 struct rates {
 	double		 share;		/* percent of the phase */
+	double		 ms_token;	/* by the clock */
 	double		 gb, gmac;	/* a second */
 	double		 read, peak;	/* percent of the machine's */
 	const char	*unit;		/* which peak: "int8", "f32" */
@@ -34,31 +35,64 @@ totals_of(const struct phase *p)
 	return t;
 }
 
+/* All rows of a phase in one. */
+static struct qwen_kernel_stat
+sum_of(const struct phase *p)
+{
+	struct qwen_kernel_stat sum = { .name = "total", .variant = "-" };
+	size_t i;
+
+	for (i = 0; i < p->n_stat; i++) {
+		sum.calls += p->stat[i].calls;
+		sum.ms += p->stat[i].ms;
+		sum.bytes += p->stat[i].bytes;
+		sum.macs += p->stat[i].macs;
+	}
+	return sum;
+}
+
+/* Products are of whole numbers, unless the weights are plain ones. */
+static int
+is_int8(const char *kernel)
+{
+	const char *type = strchr(kernel, '.');
+
+	return (strncmp(kernel, "matmul.", 7) == 0 ||
+	    strncmp(kernel, "gemm.", 5) == 0) && strcmp(type, ".F32") != 0 &&
+	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0;
+}
+
 static struct rates
 rates_of(const struct result *r, const struct phase *p,
     const struct qwen_kernel_stat *k)
 {
-	double total = 0, s = k->ms * 1e-3 / r->machine.n_threads;
-	const char *type = strchr(k->name, '.');
-	struct rates x = { 0 };
-	size_t i;
+	double s = k->ms * 1e-3 / r->machine.n_threads;
+	struct rates x = { .unit = is_int8(k->name) ? "int8" : "f32" };
 
-	for (i = 0; i < p->n_stat; i++)
-		total += p->stat[i].ms;
-	x.unit = "f32";
-	if ((strncmp(k->name, "matmul.", 7) == 0 ||
-	    strncmp(k->name, "gemm.", 5) == 0) && strcmp(type, ".F32") != 0 &&
-	    strcmp(type, ".F16") != 0 && strcmp(type, ".BF16") != 0)
-		x.unit = "int8";
 	if (s <= 0)
 		return x;
-	x.share = 100 * k->ms / total;
+	x.share = 100 * k->ms / sum_of(p).ms;
+	x.ms_token = 1e3 * s / (double)(p->n * p->sequences);
 	x.gb = (double)k->bytes / s * 1e-9;
 	x.gmac = (double)k->macs / s * 1e-9;
 	x.read = 100e9 * x.gb / r->machine.read;
 	x.peak = 100e9 * x.gmac / (x.unit[0] == 'i' ? r->machine.int8 :
 	    r->machine.f32);
 	return x;
+}
+
+/* n units of work at the speeds of the rounds: how long they took. */
+static struct spread
+time_of(const struct phase *p, double n)
+{
+	return (struct spread){ n / p->tok_s.median, n / p->tok_s.max,
+	    n / p->tok_s.min };
+}
+
+static struct spread
+seconds_of(const struct phase *p)
+{
+	return time_of(p, (double)(p->n * p->sequences));
 }
 
 static struct memory
@@ -77,8 +111,10 @@ static void
 text_line(const char *phase, const char *what, const struct spread *s,
     const char *unit)
 {
-	printf("%-8s %-14s %12.2f %12.2f %12.2f  %s\n", phase, what, s->median,
-	    s->min, s->max, unit);
+	int digits = unit[0] == 's' || unit[0] == 'm' ? 4 : 2;
+
+	printf("%-8s %-14s %12.*f %12.*f %12.*f  %s\n", phase, what, digits,
+	    s->median, digits, s->min, digits, s->max, unit);
 }
 
 static void
@@ -96,10 +132,15 @@ static void
 text_phase(const struct phase *p)
 {
 	struct totals t = totals_of(p);
+	struct spread s, ms;
 
 	if (p->n == 0)
 		return;
+	s = seconds_of(p);
+	ms = time_of(p, 1e3);
 	text_line(p->name, "speed", &p->tok_s, "tok/s");
+	text_line(p->name, "time", &s, "s");
+	text_line(p->name, "per_token", &ms, "ms");
 	text_one(p->name, "moved", t.gb, "GB/s");
 	text_line(p->name, "of_read", &p->of_read, "%");
 	text_one(p->name, "multiplied", t.gmac, "GMAC/s");
@@ -120,21 +161,72 @@ text_machine(const struct qwen_machine *m)
 }
 
 static void
-text_kernels(const struct result *r, const struct phase *p)
+text_row(const struct result *r, const struct phase *p,
+    const struct qwen_kernel_stat *k)
 {
-	const struct qwen_kernel_stat *k;
-	struct rates x;
-	size_t i;
+	struct rates x = rates_of(r, p, k);
+	int total = strcmp(k->name, "total") == 0;
 
-	for (i = 0; i < p->n_stat; i++) {
-		k = &p->stat[i];
-		x = rates_of(r, p, k);
-		printf("%-8s %-14s %-10s %8" PRIu64 " %10.2f %6.1f %10.2f "
-		    "%8.2f %6.1f %9.2f %6.1f %s\n", p->name, k->name,
-		    k->variant, k->calls, k->ms, x.share,
-		    (double)k->bytes * 1e-6, x.gb, x.read, x.gmac, x.peak,
-		    x.unit);
-	}
+	printf("%-8s %-17s ", p->name, k->name);
+	if (qbench_opt.by_kernel)
+		printf("%-10s ", k->variant);
+	printf("%8" PRIu64 " %10.2f %6.1f ", k->calls, k->ms, x.share);
+	printf("%9.4f %10.2f %8.2f %6.1f %9.2f", x.ms_token,
+	    (double)k->bytes * 1e-6, x.gb, x.read, x.gmac);
+	if (qbench_opt.by_kernel && total)
+		printf(" %6s %s", "-", "-");
+	else if (qbench_opt.by_kernel)
+		printf(" %6.1f %s", x.peak, x.unit);
+	putchar('\n');
+}
+
+static void
+text_rows(const struct result *r, const struct phase *p)
+{
+	const struct qwen_kernel_stat *row = qbench_opt.by_kernel ? p->stat :
+	    p->purpose, sum = sum_of(p);
+	size_t i, n = qbench_opt.by_kernel ? p->n_stat : p->n_purpose;
+
+	for (i = 0; i < n; i++)
+		text_row(r, p, &row[i]);
+	if (n > 0)
+		text_row(r, p, &sum);
+}
+
+/* Both phases together. */
+static void
+text_all(const struct result *r)
+{
+	struct phase all = { .name = "all", .sequences = 1, .n =
+	    r->phase[0]->n * r->phase[0]->sequences + r->phase[1]->n *
+	    r->phase[1]->sequences };
+	struct qwen_kernel_stat sum[2];
+
+	if (r->phase[0]->n_stat == 0 || r->phase[1]->n_stat == 0)
+		return;
+	sum[0] = sum_of(r->phase[0]);
+	sum[1] = sum_of(r->phase[1]);
+	all.stat = sum;
+	all.n_stat = 2;
+	sum[0] = sum_of(&all);
+	all.n_stat = 1;
+	text_row(r, &all, &sum[0]);
+}
+
+static void
+text_table(const struct result *r)
+{
+	int by_kernel = qbench_opt.by_kernel;
+
+	printf("\n%-8s %-17s ", "part", by_kernel ? "kernel" : "purpose");
+	if (by_kernel)
+		printf("%-10s ", "variant");
+	printf("%8s %10s %6s %9s %10s %8s %6s %9s", "calls", "ms", "share%",
+	    "ms/token", "MB", "GB/s", "%read", "GMAC/s");
+	printf("%s\n", by_kernel ? "  %peak peak" : "");
+	text_rows(r, r->phase[0]);
+	text_rows(r, r->phase[1]);
+	text_all(r);
 }
 
 static void
@@ -155,17 +247,14 @@ text_result(const struct result *r)
 	    "min", "max", "unit");
 	text_phase(r->phase[0]);
 	text_phase(r->phase[1]);
+	text_one("start", "load", 1e3 * qbench_load_s, "ms");
 	text_line("start", "first_kernel", &r->start.kernel, "ms");
 	text_line("start", "first_token", &r->start.token, "ms");
 	text_one("memory", "peak", mem.peak, "MiB");
 	text_one("memory", "mapped", mem.mapped, "MiB");
 	text_one("memory", "private", mem.private, "MiB");
 	text_machine(&r->machine);
-	printf("\n%-8s %-14s %-10s %8s %10s %6s %10s %8s %6s %9s %6s %s\n",
-	    "part", "kernel", "variant", "calls", "ms", "share%", "MB",
-	    "GB/s", "%read", "GMAC/s", "%peak", "peak");
-	text_kernels(r, r->phase[0]);
-	text_kernels(r, r->phase[1]);
+	text_table(r);
 }
 
 /* -------------------------------------------------------------------- JSON */
@@ -188,6 +277,8 @@ qbench_json_spread(const char *name, const struct spread *s)
 static void
 json_phase(const struct phase *p)
 {
+	struct spread s, ms;
+
 	printf("\"%s\": ", p->name);
 	if (p->n == 0) {
 		printf("null");
@@ -195,6 +286,12 @@ json_phase(const struct phase *p)
 	}
 	printf("{\"n\": %zu, ", p->n);
 	qbench_json_spread("tok_s", &p->tok_s);
+	printf(", ");
+	s = seconds_of(p);
+	qbench_json_spread("seconds", &s);
+	printf(", ");
+	ms = time_of(p, 1e3);
+	qbench_json_spread("ms_token", &ms);
 	printf("}");
 }
 
@@ -214,33 +311,51 @@ qbench_json_machine(const struct qwen_machine *m)
 	printf("}");
 }
 
-static int
-json_kernels(const struct result *r, const struct phase *p, int n)
+/* The row of a kernel, or purpose. */
+static void
+json_row(const struct result *r, const struct phase *p,
+    const struct qwen_kernel_stat *k, int kernel)
 {
-	const struct qwen_kernel_stat *k;
-	struct rates x;
-	size_t i;
+	struct rates x = rates_of(r, p, k);
 
-	for (i = 0; i < p->n_stat; i++, n++) {
-		k = &p->stat[i];
-		x = rates_of(r, p, k);
-		printf("%s{\"phase\": \"%s\", \"name\": ", n ? ", " : "",
-		    p->name);
-		cli_json_string(k->name);
+	printf("{\"phase\": \"%s\", \"name\": ", p->name);
+	cli_json_string(k->name);
+	if (kernel) {
 		printf(", \"variant\": ");
 		cli_json_string(k->variant);
-		printf(", \"calls\": %" PRIu64, k->calls);
-		json_num("ms", k->ms);
-		json_num("share_percent", x.share);
-		printf(", \"bytes\": %" PRIu64 ", \"macs\": %" PRIu64,
-		    k->bytes, k->macs);
-		json_num("gb_s", x.gb);
-		json_num("read_percent", x.read);
-		json_num("gmac_s", x.gmac);
-		json_num("peak_percent", x.peak);
-		printf(", \"peak\": \"%s\"}", x.unit);
 	}
-	return n;
+	printf(", \"calls\": %" PRIu64, k->calls);
+	json_num("ms", k->ms);
+	json_num("share_percent", x.share);
+	json_num("ms_token", x.ms_token);
+	printf(", \"bytes\": %" PRIu64 ", \"macs\": %" PRIu64, k->bytes,
+	    k->macs);
+	json_num("gb_s", x.gb);
+	json_num("read_percent", x.read);
+	json_num("gmac_s", x.gmac);
+	if (kernel) {
+		json_num("peak_percent", x.peak);
+		printf(", \"peak\": \"%s\"", x.unit);
+	}
+	printf("}");
+}
+
+static void
+json_rows(const char *name, const struct result *r, int kernel)
+{
+	const struct phase *p;
+	size_t i, k, n = 0;
+
+	printf(", \"%s\": [", name);
+	for (k = 0; k < 2; k++) {
+		p = r->phase[k];
+		for (i = 0; i < (kernel ? p->n_stat : p->n_purpose); i++) {
+			printf("%s", n++ > 0 ? ", " : "");
+			json_row(r, p, kernel ? &p->stat[i] : &p->purpose[i],
+			    kernel);
+		}
+	}
+	printf("]");
 }
 
 static int
@@ -309,11 +424,11 @@ json_result(const struct result *r)
 	json_phase(r->phase[1]);
 	printf(", ");
 	qbench_json_machine(&r->machine);
-	printf(", \"kernels\": [");
-	json_kernels(r, r->phase[1], json_kernels(r, r->phase[0], 0));
-	printf("], ");
+	json_rows("kernels", r, 1);
+	json_rows("purposes", r, 0);
+	printf(", ");
 	json_phases("totals", r, json_totals);
-	printf(", \"start\": {");
+	printf(", \"start\": {\"load_ms\": %.9g, ", 1e3 * qbench_load_s);
 	qbench_json_spread("first_kernel_ms", &r->start.kernel);
 	printf(", ");
 	qbench_json_spread("first_token_ms", &r->start.token);
@@ -360,7 +475,8 @@ csv_head(void)
 	    "first_kernel_ms,first_token_ms,"
 	    "peak_mib,mapped_mib,private_mib,prefill_minor,prefill_major,"
 	    "decode_minor,decode_major,"
-	    "read_gb_s,copy_gb_s,int8_gmac_s,f32_gmac_s,sequences\n");
+	    "read_gb_s,copy_gb_s,int8_gmac_s,f32_gmac_s,sequences,"
+	    "load_ms,prefill_s,prefill_ms_token,decode_s,decode_ms_token\n");
 }
 
 static void
@@ -380,6 +496,17 @@ csv_faults(const struct phase *p)
 		printf(",,");
 	else
 		printf(",%.0f,%.0f", p->minor.median, p->major.median);
+}
+
+/* Of the rounds, the median. */
+static void
+csv_times(const struct phase *p)
+{
+	if (p->n == 0)
+		printf(",,");
+	else
+		printf(",%.6g,%.6g", seconds_of(p).median,
+		    time_of(p, 1e3).median);
 }
 
 static void
@@ -405,8 +532,12 @@ csv_result(const struct result *r)
 	csv_mib(mem.private);
 	csv_faults(r->phase[0]);
 	csv_faults(r->phase[1]);
-	printf(",%.4g,%.4g,%.4g,%.4g,%zu\n", m->read * 1e-9, m->copy * 1e-9,
-	    m->int8 * 1e-9, m->f32 * 1e-9, r->phase[1]->sequences);
+	printf(",%.4g,%.4g,%.4g,%.4g,%zu,%.3f", m->read * 1e-9, m->copy * 1e-9,
+	    m->int8 * 1e-9, m->f32 * 1e-9, r->phase[1]->sequences,
+	    1e3 * qbench_load_s);
+	csv_times(r->phase[0]);
+	csv_times(r->phase[1]);
+	putchar('\n');
 }
 
 void

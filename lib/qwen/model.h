@@ -141,6 +141,14 @@ int qwen_model_profile(struct qwen_model *m, int on, struct qwen_err *err);
 size_t qwen_model_stats(const struct qwen_model *m,
     struct qwen_kernel_stat *out, size_t max);
 
+/*
+ * The same counts by what the work was for, in the order of a block: names are
+ * "attn_projections", "routed_experts", ... (qbench(1) lists them), and there are
+ * no variants.
+ */
+size_t qwen_model_stats_by_purpose(const struct qwen_model *m,
+    struct qwen_kernel_stat *out, size_t max);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,7 @@ ONE="qbench -p 8 -n 4 -r 1 -t 1"
 $Q --json >one.json 2>err
 is "$? $(cat err) $(wc -l <one.json | tr -d ' ')" "0  1" "--json is one line"
 is "$(jq -r 'keys_unsorted | join(" ")' one.json)" \
-    "prefill decode machine kernels totals start memory faults rounds model setting" "its parts"
+    "prefill decode machine kernels purposes totals start memory faults rounds model setting" "its parts"
 is "$(jq -c '[.prefill.n, .decode.n, (.prefill.tok_s | keys), .setting]' one.json)" \
     '[8,4,["max","median","min"],{"threads":1,"batch":0,"depth":0,"sequences":1,"scattered":false,"numerics":1}]' "counts and settings"
 jq -e '[.prefill.tok_s, .decode.tok_s, .start.first_kernel_ms, .start.first_token_ms] |
@@ -51,6 +51,42 @@ is "$(jq -r '[.kernels[] | select(.name | test("^(matmul|gemm)"))] |
     [(map(select(.phase == "decode").bytes) | add), (map(select(.phase == "decode").macs) | add),
     (map(select(.phase == "prefill").macs) | add)] | join(" ")' one.json)" \
     "$(cat want)" "bytes and multiply-adds, counted from the file"
+# the same by purpose
+gguf-inspect | awk '$1 == "tensor" && $2 ~ /^(output|blk\..*\.(attn_[qkv]|attn_output|ffn_gate|ffn_up|ffn_down))\.weight$/ {
+	split($4, d, "x"); m = 4 * d[1] * d[2]
+	if ($2 ~ /attn/) a += m; else if ($2 ~ /ffn/) f += m; else h += m }
+    END { printf "attn_projections %d head %d mlp %d\n", a, h, f }' >want
+is "$(jq -r '[.purposes[] | select(.phase == "decode" and (.name | test("^(attn_proj|mlp|head)")))] |
+    sort_by(.name)[] | "\(.name) \(.macs)"' one.json | xargs)" "$(cat want)" \
+    "multiply-adds by purpose, counted from the file"
+is "$(jq -c '[.kernels, .purposes | map(select(.phase == "decode")) |
+    [(map(.calls) | add), (map(.bytes) | add), (map(.macs) | add)]] | unique | length' one.json)" 1 \
+    "kernels and purposes add up to the same"
+is "$(jq -r '[.purposes[] | select(.phase == "decode").name] | sort | join(" ")' one.json)" \
+    "attention attn_prepare attn_projections embedding head kv_append mlp norm" "the purposes of a dense model"
+jq -e '[.purposes, .kernels | group_by(.phase)[] | map(.ms)] | all(. == (sort | reverse))' one.json >out
+ok $? "the longest first"
+jq -e '.decode | (.seconds.median * .tok_s.median / .n | . > 0.999 and . < 1.001) and
+    (.ms_token.median * .tok_s.median | . > 999 and . < 1001) and .seconds.min <= .seconds.max' one.json >out
+ok $? "seconds and milliseconds a token"
+jq -e '([.purposes[] | select(.phase == "decode").ms_token] | add) as $sum |
+    ([.purposes[] | select(.phase == "decode").ms] | add / 4) as $ms | $sum / $ms | . > 0.99 and . < 1.01' one.json >out
+ok $? "and of each row"
+jq -e '.start.load_ms > 0' one.json >out
+ok $? "how long loading took"
+qbench -m "$TOP/demo/demo.gguf" -p 20 -n 3 -r 1 -t 2 --json >moe.json
+is "$(jq -r '[.purposes[] | select(.phase == "prefill").name] | sort | join(" ")' moe.json)" \
+    "attention attn_prepare attn_projections delta_conv delta_finish delta_prepare delta_projections delta_rule embedding head kv_append norm routed_experts router shared_expert" \
+    "those of a mixture with recurrent blocks"
+# three tokens, with a block for each layer: the last one predicts (MTP)
+gguf-inspect "$TOP/demo/demo.gguf" | awk -v n="$(jq .model.n_layer moe.json)" '
+    $1 == "tensor" && $2 ~ /_shexp\.weight$/ && $2 !~ /gate_inp/ {
+	split($2, part, "."); split($4, d, "x")
+	if (part[2] < n) m += 3 * d[1] * d[2]
+	if (part[2] < n && $2 ~ /down/) m += 3 * d[2] }
+    END { print m }' >want
+is "$(jq -r '[.purposes[] | select(.phase == "decode" and .name == "shared_expert").macs] | add' moe.json)" \
+    "$(cat want)" "the shared expert: its matrices, and its part of the sum"
 is "$(jq -r '[.kernels[] | select(.calls > 0 and .bytes == 0) | .name] |
     join(" ")' one.json)" "" "each kernel says how many bytes it goes through"
 jq -e '([.kernels[] | select(.phase == "decode").bytes] | add) as $b |
@@ -70,21 +106,37 @@ $Q >text 2>err
 is "$? $(cat err)" "0 " "tables"
 is "$(awk '$2 == "speed" { print $1, ($3 > 0), ($4 <= $3 && $3 <= $5), $6 }' text | xargs)" \
     "prefill 1 1 tok/s decode 1 1 tok/s" "speed"
+is "$(awk '$2 == "time" || $2 == "per_token" { print $1, $2, ($3 > 0), $6 }' text | xargs)" \
+    "prefill time 1 s prefill per_token 1 ms decode time 1 s decode per_token 1 ms" "time"
 is "$(awk 'NF == 6 && $1 == "machine" || $1 == "memory" || $1 == "start" { print $2 }' text | xargs)" \
-    "first_kernel first_token peak mapped private read copy int8 f32" "the other lines"
-is "$(awk '$1 == "part" { n = NF; on = $2 == "kernel"; next } on && NF != n' text)" "" \
-    "the kernels' lines have the columns of the heading"
-is "$(awk '$2 == "kernel" { on = 1; next } on { print $2 }' text | sort | xargs)" \
-    "$(jq -r '.kernels[].name' one.json | sort | xargs)" "all kernels are there"
+    "load first_kernel first_token peak mapped private read copy int8 f32" "the other lines"
+$ONE --by kernel >kernels
+for row in purpose kernel; do
+	file=text
+	[ $row = kernel ] && file=kernels
+	is "$(awk -v row=$row '$1 == "part" { n = NF; on = $2 == row; next } on && NF != n' $file)" "" \
+	    "the lines by $row have the columns of the heading"
+	is "$(awk -v row=$row '$2 == row { on = 1; next } on && $2 != "total" { print $1, $2 }' $file | sort | xargs)" \
+	    "$(jq -r ".${row}s[] | \"\(.phase) \(.name)\"" one.json | sort | xargs)" "all are there"
+	is "$(awk -v row=$row '$2 == row { on = 1; next } on && $1 == was && $2 != "total" && $at > ms { print }
+	    on { was = $1; at = row == "kernel" ? 5 : 4; ms = $at }' $file)" "" "the longest first"
+	is "$(awk '$2 == "total" { print $1 }' $file | xargs)" "prefill decode all" "with totals"
+	awk -v row=$row '$2 == row { on = 1; at = row == "kernel" ? 4 : 3; next }
+	    on && $2 != "total" { n[$1] += $at; n["all"] += $at }
+	    on && $2 == "total" && $at != n[$1] { bad = 1 } END { exit bad }' $file
+	ok $? "which are the sums"
+done
 
 # -- CSV and sweeps
 qbench -p 4,8 -n 2 -r 1 -t 1,2 --depth 0,3 --batch 0,4 --csv >sweep.csv 2>err
 is "$? $(cat err) $(wc -l <sweep.csv | tr -d ' ')" "0  17" "a line for each combination"
-is "$(awk -F , '{ print NF }' sweep.csv | sort -u)" 28 "of equal width"
+is "$(awk -F , '{ print NF }' sweep.csv | sort -u)" 33 "of equal width"
 is "$(awk -F , 'NR > 1 { print $2, $3, $4, $5, $6 }' sweep.csv | sort -u | wc -l | tr -d ' ')" 16 \
     "no setting twice"
 is "$(awk -F , 'NR > 1 { print ($7 > 0), ($11 > 0), ($24 > 0) }' sweep.csv | sort -u)" "1 1 1" \
     "all with figures"
+is "$(awk -F , 'NR == 1 { print $28, $29, $30, $33 } NR > 1 { print ($29 > 0), ($31 * $7 > 999 && $31 * $7 < 1001) }' sweep.csv |
+    sort -u | xargs)" "1 1 sequences load_ms prefill_s decode_ms_token" "times too"
 qbench -p 0,4 -n 0 -r 1 -t 1 --csv >out
 is "$(awk -F , '{ print ($7 != ""), ($11 != "") }' out | tail -n 2 | xargs)" "0 0 1 0" \
     "what was not measured is empty"

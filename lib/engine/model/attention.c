@@ -8,6 +8,7 @@
  * queries that share a key-value head are numbered
  * token by token.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "engine/model/forward.h"
@@ -24,6 +25,7 @@ qwen_attention_load(struct qwen_loader *ld, struct qwen_layer *l)
 	size_t o = h->n_head * d, q = ld->m->arch->hybrid ? 2 * o : o;
 
 	a->gated = ld->m->arch->hybrid;
+	ld->purpose = QWEN_FOR_ATTN_PROJECTIONS;
 	if (qwen_has_tensor(ld, "attn_qkv.weight")) {
 		qwen_load_weight(ld, &a->q, "attn_qkv.weight", n, q + 2 * kv,
 		    0);
@@ -53,6 +55,7 @@ struct pass {
 	const struct qwen_layer	*l;
 	struct row		 row;
 	size_t			 rep;	/* queries a kv head serves */
+	_Atomic uint64_t	*append_ns;	/* profiled: all of append() */
 };
 
 static struct qwen_layer_state *
@@ -191,6 +194,28 @@ prepare_query(const struct qwen_batch *b, const struct qwen_attention *a,
 	return b->vec->query(q, d);
 }
 
+/* Keys and values of a token, as they are in x, to the cache; 0: not finite. */
+static int
+append(const struct qwen_batch *b, const struct pass *p, float *x,
+    uint16_t *block, size_t at)
+{
+	const struct qwen_hparams *h = b->hp;
+	const struct qwen_profile *profile = &b->m->profile;
+	uint64_t begin = qwen_profile_begin(profile);
+	struct qwen_kv_shape shape = qwen_kv_shape_of(h);
+	size_t i, d = h->n_embd_head;
+	int ok = 1;
+
+	for (i = 0; i < h->n_head_kv; i++) {
+		ok &= store_k(b, &shape, block, i, at, x + p->row.k + i * d);
+		ok &= store_v(b, &shape, block, i, at, x + p->row.v + i * d);
+	}
+	if (profile->on)
+		atomic_fetch_add(p->append_ns, qwen_profile_begin(profile) -
+		    begin);
+	return ok;
+}
+
 /*
  * Queries in place, keys and values to the cache.  There is no way to write a
  * whole number that is none: what is not finite is noted here.
@@ -206,7 +231,6 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 	const struct qwen_share *share = qwen_share_of(b, t);
 	float *x = b->b->in + t * b->b->in_width;
 	size_t i, d = h->n_embd_head, pos = share->pos + t - share->first;
-	struct qwen_kv_shape shape = qwen_kv_shape_of(h);
 	uint16_t *block = cache_of(p, share)->block[share->skip +
 	    pos / QWEN_KV_BLOCK];
 	int wanted = qwen_is_wanted(b, t), ok = 1;
@@ -225,10 +249,8 @@ prepare(struct qwen_batch *b, void *arg, size_t t)
 			b->vec->rmsnorm(k, k, a->k_norm, d, h->eps);
 		b->vec->rope(k, c, s, h->n_rot / 2);
 		tell(told, i, k, d);
-		ok &= store_k(b, &shape, block, i, pos % QWEN_KV_BLOCK, k);
-		ok &= store_v(b, &shape, block, i, pos % QWEN_KV_BLOCK,
-		    x + p->row.v + i * d);
 	}
+	ok &= append(b, p, x, block, pos % QWEN_KV_BLOCK);
 	if (!ok)
 		qwen_note_bad(b, t, 2 * layer + 1);
 	if (t - share->first >= share->n_sure)
@@ -621,7 +643,9 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	const struct qwen_hparams *h = b->hp;
 	struct qwen_scratch *s = b->b;
 	size_t d = h->n_embd_head;
-	struct pass p = { .l = l, .rep = h->n_head / h->n_head_kv };
+	_Atomic uint64_t append_ns = 0;
+	struct pass p = { .l = l, .rep = h->n_head / h->n_head_kv,
+	    .append_ns = &append_ns };
 	struct qwen_linear o = { &l->attn.output, s->out, s->out_width, NULL };
 
 	p.row.q_step = l->attn.gated ? 2 * d : d;
@@ -633,6 +657,10 @@ qwen_attention_forward(struct qwen_batch *b, const struct qwen_layer *l)
 	/* turned where they are; into the cache */
 	qwen_each_token(b, QWEN_STAGE_ATTN_PREPARE, prepare, &p,
 	    2 * (p.row.v + h->n_head_kv * d));
+	qwen_profile_move(&b->m->profile, QWEN_STAGE_ATTN_PREPARE,
+	    QWEN_STAGE_KV_APPEND, b->n, append_ns, b->n * h->n_head_kv *
+	    (qwen_kv_head_bytes(h->k, d) + qwen_kv_head_bytes(h->v, d)) /
+	    QWEN_KV_BLOCK);
 	if (b->n_wanted == 0)
 		return;
 	if (b->trace)

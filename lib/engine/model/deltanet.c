@@ -102,7 +102,7 @@ load_by_key(struct qwen_loader *ld, struct qwen_deltanet *d, struct row row)
 	size_t v = h->n_head_v / h->n_head_k * h->dv, from = 0, k, i;
 	size_t n[4] = { h->dk, h->dk, v, v };
 	size_t at[4] = { 0, row.v / 2, row.v, row.z };
-	struct qwen_weight all = { NULL };
+	struct qwen_weight all = { .data = NULL };
 
 	qwen_load_weight(ld, &all, "ssm_in.weight", h->n_embd, row.alpha, 0);
 	for (k = 0; k < h->n_head_k; k++) {
@@ -135,6 +135,7 @@ qwen_deltanet_load(struct qwen_loader *ld, struct qwen_layer *l)
 	if (ld->rc < 0 || (d->in = qwen_load_memory(ld, pieces ? MAX_PIECES :
 	    PIECES, sizeof *d->in)) == NULL)
 		return;
+	ld->purpose = QWEN_FOR_DELTA_PROJECTIONS;
 	if (pieces) {
 		load_by_key(ld, d, row);
 	} else {

@@ -81,7 +81,7 @@ pack_own(struct qwen_batch *b, const struct qwen_weight *w,
 	qwen_batch_pack(w, k, to, m->x, m->n_tok);
 	m->packing = k;
 	m->packed = to;
-	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin,
+	qwen_profile_end_for(p, thread, QWEN_STAGE_PACK, w->purpose, begin,
 	    qwen_batch_packed_bytes(w, k, m->n_tok), 0);
 }
 
@@ -130,9 +130,10 @@ qwen_batch_multiply(struct qwen_batch *b, const struct qwen_weight *w,
 	    qwen_multiply(w->matmul, w->gemm, m);
 	if (w->scale != NULL || w->bias != NULL)
 		scale_and_shift(w, m);
-	qwen_profile_end(p, thread, (enum qwen_stage)((gemm ?
-	    QWEN_STAGE_GEMM : QWEN_STAGE_MATMUL) + w->quant->type), begin,
-	    rows * m->row_bytes, rows * m->n_in * m->n_tok * qwen_terms(w));
+	qwen_profile_end_for(p, thread, (enum qwen_stage)((gemm ?
+	    QWEN_STAGE_GEMM : QWEN_STAGE_MATMUL) + w->quant->type),
+	    w->purpose, begin, rows * m->row_bytes,
+	    rows * m->n_in * m->n_tok * qwen_terms(w));
 }
 
 struct job {
@@ -279,7 +280,8 @@ do_pack(void *arg, size_t item, int thread)
 		    qwen_batch_packed_bytes(w, j->packing[i], t), x, n);
 		bytes += qwen_batch_packed_bytes(w, j->packing[i], n);
 	}
-	qwen_profile_end(p, thread, QWEN_STAGE_PACK, begin, bytes, 0);
+	qwen_profile_end_for(p, thread, QWEN_STAGE_PACK, w->purpose, begin,
+	    bytes, 0);
 }
 
 /* Pack all tokens in the ways that products of most of them will take. */

@@ -150,6 +150,7 @@ qwen_load_weight(struct qwen_loader *ld, struct qwen_weight *w,
 	w->part = t->part;
 	w->quant = qwen_quant_find(t->type);
 	ld->m->used[t->type] = 1;
+	w->purpose = ld->purpose;
 	w->operand = qwen_operand_of(w->quant, n_in, ld->m->numerics);
 	ld->m->operands[w->operand] = 1;
 	w->matmul = ld->m->kernels.matmul[t->type];

@@ -8,6 +8,7 @@ qwen_mlp_load(struct qwen_loader *ld, struct qwen_layer *l)
 {
 	const struct qwen_hparams *h = &ld->m->hp;
 
+	ld->purpose = QWEN_FOR_MLP;
 	qwen_load_weight(ld, &l->mlp.gate, "ffn_gate.weight", h->n_embd,
 	    h->n_ff, 0);
 	qwen_load_weight(ld, &l->mlp.up, "ffn_up.weight", h->n_embd, h->n_ff,

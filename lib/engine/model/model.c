@@ -111,11 +111,14 @@ qwen_load_weights(struct qwen_loader *ld)
 	size_t i;
 
 	ld->layer = -1;
+	ld->purpose = QWEN_FOR_EMBEDDING;
 	qwen_load_weight(ld, &m->token_embd, "token_embd.weight", h->n_embd,
 	    h->n_vocab, 0);
 	qwen_load_vector(ld, &m->output_norm, "output_norm.weight",
 	    h->n_embd);
+	ld->purpose = QWEN_FOR_HEAD;
 	m->output = m->token_embd;	/* tied */
+	m->output.purpose = QWEN_FOR_HEAD;
 	if (qwen_has_tensor(ld, "output.weight"))
 		qwen_load_weight(ld, &m->output, "output.weight", h->n_embd,
 		    h->n_vocab, 0);

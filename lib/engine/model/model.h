@@ -53,6 +53,7 @@ struct qwen_weight {
 	const float		*bias;	/* [n_out] added to it; or NULL */
 	const struct qwen_quant	*quant;
 	enum qwen_operand	 operand;	/* what it is multiplied with */
+	enum qwen_purpose	 purpose;	/* for the profile */
 	const struct qwen_kernel *matmul;
 	const struct qwen_gemms	*gemm;
 	size_t			 n_in, n_out;
@@ -206,6 +207,7 @@ struct qwen_loader {
 				    const struct qwen_gguf_tensor *t);
 	void			*arg;
 	float			*taps;		/* of convolutions to come */
+	enum qwen_purpose	 purpose;	/* of weights to come */
 };
 
 /* All tensors that the architecture needs. */

@@ -22,6 +22,7 @@ load_experts(struct qwen_loader *ld, struct qwen_moe *e)
 	const struct qwen_hparams *h = &ld->m->hp;
 	size_t n = h->n_embd, ff = h->n_ff_exp;
 
+	ld->purpose = QWEN_FOR_ROUTED_EXPERTS;
 	qwen_load_weight(ld, &e->routed.down, "ffn_down_exps.weight", ff, n,
 	    h->n_expert);
 	if (!qwen_has_tensor(ld, "ffn_gate_up_exps.weight")) {
@@ -48,13 +49,16 @@ qwen_moe_load(struct qwen_loader *ld, struct qwen_layer *l)
 	size_t n = h->n_embd, ff = h->n_ff_shexp;
 
 	l->ffn = qwen_moe_forward;
+	ld->purpose = QWEN_FOR_ROUTER;
 	qwen_load_weight(ld, &e->router, "ffn_gate_inp.weight", n, h->n_expert,
 	    0);
 	load_experts(ld, e);
 	if (!ld->m->arch->shared)
 		return;
+	ld->purpose = QWEN_FOR_ROUTER;
 	qwen_load_weight(ld, &e->shared_router, "ffn_gate_inp_shexp.weight", n,
 	    1, 0);
+	ld->purpose = QWEN_FOR_SHARED_EXPERT;
 	qwen_load_weight(ld, &e->shared.gate, "ffn_gate_shexp.weight", n, ff,
 	    0);
 	qwen_load_weight(ld, &e->shared.up, "ffn_up_shexp.weight", n, ff, 0);
@@ -341,22 +345,32 @@ do_activate(void *arg, size_t item, int thread)
 	const struct work *w = arg;
 	struct qwen_batch *b = w->b;
 	struct qwen_scratch *s = b->b;
+	struct qwen_profile *profile = &b->m->profile;
 	size_t i, n = b->n * w->used;
-	uint64_t begin = qwen_profile_begin(&b->m->profile), bytes = 0;
+	uint64_t begin = qwen_profile_begin(profile), bytes = 0;
+	const struct qwen_weight *down = NULL, *last;
 
 	for (i = item * SLOTS; i < (item + 1) * SLOTS && i < n; i++) {
-		const struct qwen_weight *down =
-		    &mlp_of(w, s->expert[s->slot[i]])->down;
 		float *g = s->gate + i * s->ff_width;
 
+		last = down;
+		down = &mlp_of(w, s->expert[s->slot[i]])->down;
+		if (last != NULL && last != down) {
+			qwen_profile_end_for(profile, thread,
+			    QWEN_STAGE_ACTIVATE, last->purpose, begin, bytes,
+			    0);
+			begin = qwen_profile_begin(profile);
+			bytes = 0;
+		}
 		b->vec->swiglu(g, g, s->up + i * s->ff_width, down->n_in);
 		bytes += 3 * down->n_in * sizeof *g;
 		if (qwen_wants_operand(down))
 			qwen_make_operands(b, s->hq, s->ff_width, i, g,
 			    down->n_in);
 	}
-	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_ACTIVATE, begin,
-	    bytes, 0);
+	if (down != NULL)
+		qwen_profile_end_for(profile, thread, QWEN_STAGE_ACTIVATE,
+		    down->purpose, begin, bytes, 0);
 }
 
 /*
@@ -408,8 +422,8 @@ do_pack(void *arg, size_t nth, int thread)
 		    xp, m);
 		bytes += qwen_batch_packed_bytes(down, mm.packing, m);
 	}
-	qwen_profile_end(&b->m->profile, thread, QWEN_STAGE_PACK, begin, bytes,
-	    0);
+	qwen_profile_end_for(&b->m->profile, thread, QWEN_STAGE_PACK,
+	    down->purpose, begin, bytes, 0);
 }
 
 /*
@@ -451,8 +465,9 @@ down_rows(const struct work *w, size_t e, size_t nth, size_t r0,
 			b->vec->axpy(s->out + slot / w->used * s->out_width +
 			    r0, s->weight[slot], yp[j], mm.r1);
 		}
-		qwen_profile_end(profile, thread, QWEN_STAGE_COMBINE, begin,
-		    3 * m * mm.r1 * sizeof(float), m * mm.r1);
+		qwen_profile_end_for(profile, thread, QWEN_STAGE_COMBINE,
+		    down->purpose, begin, 3 * m * mm.r1 * sizeof(float),
+		    m * mm.r1);
 	}
 }
 

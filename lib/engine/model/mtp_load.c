@@ -93,9 +93,12 @@ load(struct qwen_loader *ld, size_t block)
 	p->parts = qwen_mtp_parts(ld->g, block);
 	p->embd = m->token_embd;
 	p->head = m->output;
+	ld->purpose = QWEN_FOR_EMBEDDING;
 	load_end(ld, &p->embd, "nextn.embed_tokens.weight", NULL);
+	ld->purpose = QWEN_FOR_HEAD;
 	load_end(ld, &p->head, "nextn.shared_head_head.weight",
 	    "output.weight");
+	ld->purpose = QWEN_FOR_MTP_PROJECTION;
 	qwen_load_weight(ld, &p->proj, "nextn.eh_proj.weight", 2 * n, n, 0);
 	qwen_load_vector(ld, &p->embd_norm, "nextn.enorm.weight", n);
 	qwen_load_vector(ld, &p->hidden_norm, "nextn.hnorm.weight", n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * profile.h - where the time goes: calls, time, bytes and multiply-adds of each
- * stage, counted by each thread for itself.
+ * stage and purpose, counted by each thread for itself.
  */
 #ifndef QWEN_MODEL_PROFILE_H
 #define QWEN_MODEL_PROFILE_H
@@ -15,6 +15,7 @@ enum qwen_stage {
 	QWEN_STAGE_EMBED,
 	QWEN_STAGE_NORM,	/* residual, norm, 8-bit activations */
 	QWEN_STAGE_ATTN_PREPARE,
+	QWEN_STAGE_KV_APPEND,	/* keys and values into the cache */
 	QWEN_STAGE_ATTN,
 	QWEN_STAGE_CONV,
 	QWEN_STAGE_DELTA_PREPARE,
@@ -30,6 +31,29 @@ enum qwen_stage {
 	QWEN_STAGE_N = QWEN_STAGE_GEMM + QT_N
 };
 
+/* What a stage is run for; weights have one each. */
+enum qwen_purpose {
+	QWEN_FOR_EMBEDDING,
+	QWEN_FOR_NORM,
+	QWEN_FOR_ATTN_PROJECTIONS,
+	QWEN_FOR_ATTN_PREPARE,
+	QWEN_FOR_KV_APPEND,
+	QWEN_FOR_ATTENTION,
+	QWEN_FOR_DELTA_PROJECTIONS,
+	QWEN_FOR_DELTA_CONV,
+	QWEN_FOR_DELTA_PREPARE,
+	QWEN_FOR_DELTA_RULE,
+	QWEN_FOR_DELTA_FINISH,
+	QWEN_FOR_ROUTER,
+	QWEN_FOR_ROUTED_EXPERTS,
+	QWEN_FOR_SHARED_EXPERT,
+	QWEN_FOR_MLP,
+	QWEN_FOR_HEAD,
+	QWEN_FOR_MTP_PROJECTION,
+	QWEN_FOR_ADAPTERS,
+	QWEN_FOR_N
+};
+
 struct qwen_stat {
 	uint64_t	calls, ns, bytes, macs;
 };
@@ -37,15 +61,27 @@ struct qwen_stat {
 struct qwen_profile {
 	int			 on;
 	int			 n_threads;
-	struct qwen_stat	*stat;	/* [n_threads][QWEN_STAGE_N] */
+	struct qwen_stat	*stat;	/* [n_threads][QWEN_STAGE_N][QWEN_FOR_N] */
 };
 
 /* The time, or 0 while profiling is off. */
 uint64_t qwen_profile_begin(const struct qwen_profile *p);
 
-/* Add what was done since begin. */
+/* Add what was done since begin, for the purpose that the stage always has. */
 void qwen_profile_end(struct qwen_profile *p, int thread,
     enum qwen_stage stage, uint64_t begin, uint64_t bytes, uint64_t macs);
+
+/* The same for another purpose: of stages that several blocks have. */
+void qwen_profile_end_for(struct qwen_profile *p, int thread,
+    enum qwen_stage stage, enum qwen_purpose purpose, uint64_t begin,
+    uint64_t bytes, uint64_t macs);
+
+/*
+ * Count n calls and ns, which are among those of one stage, as those of another:
+ * after the threads have ended, and not of other purposes than the stages have.
+ */
+void qwen_profile_move(struct qwen_profile *p, enum qwen_stage from,
+    enum qwen_stage to, uint64_t n, uint64_t ns, uint64_t bytes);
 
 /* Start (with zeros) or stop; -1 if memory is short. */
 int qwen_profile_set(struct qwen_profile *p, int on, int n_threads);

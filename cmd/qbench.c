@@ -181,7 +181,7 @@ static const struct cli_tool tool = {
 	    "--sampling [-r rounds] [-m model | --vocab-size number] [options]\n"
 	    "--tune [options]\n"
 	    "--draft how [--accept p] [-n count] [--depth tokens] [options]\n"
-	    "--url url [--clients n | --rate r] [options]\n"
+	    "--url url [--clients n] [--rate r] [options]\n"
 	    "--since time [-m model] [-t threads]",
 	.options = options,
 };

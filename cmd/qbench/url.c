@@ -17,7 +17,7 @@ static const struct cli_opt options[] = {
 	CLI_WORD(0, "api", "name", &qbench_url.api, "chat completions openai",
 	    "ask by /v1/chat/completions (chat, openai) or /v1/completions"),
 	QBENCH_LIST(0, "clients", "n", &qbench_url.clients, 1, MAX_CLIENTS,
-	    "so many at once, each with one request after another; a list"),
+	    "N at once, one request after another; with --rate at most N; a list"),
 	QBENCH_REALS("rate", "r", &qbench_url.rate, 1e-3, 1e6,
 	    "so many requests a second, at random times; a list"),
 	CLI_REAL(0, "burstiness", "shape", &qbench_url.burstiness, 1e-2, 1e3,
@@ -44,6 +44,8 @@ static const struct cli_opt options[] = {
 	    "ask for this model, not the first that the server names"),
 	CLI_CALL(0, "goodput", "goals", &qbench_url.goals, tool_goals_parse,
 	    NULL, "count those that meet ttft:500,tpot:50,e2e:5000 (ms)"),
+	CLI_CALL(0, "percentiles", "list", &tool_percents, tool_percents_parse,
+	    NULL, "show these of each time; 50,90,95,99 by default"),
 	CLI_END,
 };
 
@@ -75,7 +77,6 @@ qbench_url_check(void)
 	}
 	if (o->url == NULL)
 		return 0;
-	exclude(&o->clients, "--clients", &o->rate, "--rate");
 	exclude(&o->input, "--input", &o->api, "--api");
 	exclude(&o->input, "--input", &o->prefix, "--prefix");
 	exclude(&o->input, "--input", &o->range_ratio, "--range-ratio");

@@ -37,6 +37,7 @@ struct load {
 	uint64_t	 n_started, n_running, n_tokens;
 	uint64_t	 rng;		/* of arrivals */
 	double		 start, due;
+	int		 held;		/* what is due waits for a client */
 };
 
 /* ---------------------------------------------------------------- a request */
@@ -158,6 +159,22 @@ goes_on(const struct load *l, double when)
 	    (o->seconds <= 0 || when - l->start < o->seconds);
 }
 
+/* Whether a request is to be sent now; l->held if only a client is missing. */
+static int
+is_due(struct load *l, double now)
+{
+	const struct url_setting *set = &l->r->set;
+	int has_client = l->n_running < set->clients || (set->rate > 0 &&
+	    set->clients == 0);
+
+	if (set->rate <= 0)
+		return has_client && goes_on(l, now);
+	if (l->due > now || !goes_on(l, l->due))
+		return 0;
+	l->held |= !has_client;
+	return has_client;
+}
+
 /* Send what is due; how long there is nothing to send. */
 static double
 send_due(struct load *l)
@@ -165,9 +182,10 @@ send_due(struct load *l)
 	const struct url_setting *set = &l->r->set;
 	double now = cli_now(), late;
 
-	for (; set->rate <= 0 ? l->n_running < set->clients && goes_on(l, now) :
-	    l->due <= now && goes_on(l, l->due); now = cli_now()) {
-		late = set->rate > 0 ? (now - l->due) * 1e3 : 0;
+	for (; is_due(l, now); now = cli_now()) {
+		/* what waited for the server is not late by this machine */
+		late = set->rate > 0 && !l->held ? (now - l->due) * 1e3 : 0;
+		l->held = 0;
 		l->r->late = late > l->r->late ? late : l->r->late;
 		ask(l->t, set, set->rate > 0 ? l->due : now);
 		if (set->rate > 0)
@@ -177,7 +195,7 @@ send_due(struct load *l)
 		if (++l->n_running > l->r->most)
 			l->r->most = l->n_running;
 	}
-	return set->rate <= 0 || !goes_on(l, l->due) ? 0.1 :
+	return set->rate <= 0 || l->held || !goes_on(l, l->due) ? 0.1 :
 	    fmin(0.1, l->due - now);
 }
 
@@ -349,7 +367,11 @@ qbench_run_url(void)
 	const struct list *prompt = o->input == NULL ? &qbench_opt.prompt :
 	    &one;
 	const struct list *count = o->input == NULL ? &qbench_opt.count : &one;
-	size_t i, j, k, n = o->rate.n > 0 ? o->rate.n : o->clients.n;
+	/* each rate with each limit, if there are any */
+	size_t rates = o->rate.n > 0 ? o->rate.n : 1;
+	size_t limits = o->rate.n == 0 || cli_given(&o->clients) ?
+	    o->clients.n : 1;
+	size_t i, j, k, n = rates * limits;
 	struct target t = { 0 };
 	int status;
 
@@ -360,9 +382,9 @@ qbench_run_url(void)
 		j = i / n / count->n;
 		k = i / n % count->n;
 		set = (struct url_setting){ .prompt = prompt->v[j],
-		    .count = count->v[k], .clients = o->rate.n > 0 ? 0 :
-		    o->clients.v[i % n], .rate = o->rate.n > 0 ?
-		    o->rate.v[i % n] : 0 };
+		    .count = count->v[k], .clients = o->rate.n == 0 ||
+		    cli_given(&o->clients) ? o->clients.v[i % limits] : 0,
+		    .rate = o->rate.n > 0 ? o->rate.v[i % n / limits] : 0 };
 		if (i == 0)
 			warm_up(&t, &set);
 		measure(&t, &set);

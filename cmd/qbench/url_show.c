@@ -71,7 +71,9 @@ text_setting(struct qwen_text *t, const struct url_result *r)
 	if (r->set.rate > 0)
 		qwen_text_fmt(t, "%g requests a second, burstiness %g",
 		    r->set.rate, o->burstiness);
-	else
+	if (r->set.rate > 0 && r->set.clients > 0)
+		qwen_text_fmt(t, ", at most %zu at once", r->set.clients);
+	else if (r->set.rate <= 0)
 		qwen_text_str(t, cli_count(r->set.clients, "client"));
 	if (o->input != NULL)
 		qwen_text_fmt(t, "; requests of %s\n", o->input);
@@ -125,7 +127,7 @@ static void
 json_setting(struct qwen_text *t, const struct url_result *r)
 {
 	const struct url_opts *o = &qbench_url;
-	int i;
+	int i, n = 0;
 
 	qwen_text_str(t, "\"setting\":{");
 	json_str(t, "url", o->url);
@@ -140,13 +142,15 @@ json_setting(struct qwen_text *t, const struct url_result *r)
 	if (r->set.rate > 0)
 		qwen_text_fmt(t, ",\"rate\":%g,\"burstiness\":%g",
 		    r->set.rate, o->burstiness);
-	else
+	if (r->set.clients > 0)
 		qwen_text_fmt(t, ",\"clients\":%zu", r->set.clients);
 	qwen_text_fmt(t, ",\"seed\":%llu,\"goodput\":{",
 	    (unsigned long long)o->seed);
-	for (i = 0; i < TOOL_N_TIMES; i++)
-		qwen_text_fmt(t, "%s\"%s\":%g", i > 0 ? "," : "",
-		    time_names[i], o->goals.ms[i]);
+	for (i = 0; i < TOOL_N_TIMES; i++) {
+		if (o->goals.ms[i] > 0)
+			qwen_text_fmt(t, "%s\"%s\":%g", n++ > 0 ? "," : "",
+			    time_names[i], o->goals.ms[i]);
+	}
 	qwen_text_str(t, "}}");
 }
 

@@ -89,15 +89,46 @@ tool_goals_met(const struct tool_times *goals, const struct tool_times *t)
 
 /* ----------------------------------------------------------------- figures */
 
-static const struct stat {
-	const char	*name;
-	size_t		 percent;	/* that do not exceed it; 0: the mean */
-} stats[] = {
-	{ "mean", 0 }, { "p50", 50 }, { "p90", 90 }, { "p95", 95 },
-	{ "p99", 99 }, { "max", 100 },
-};
+struct tool_percents tool_percents = { 4, { 50, 90, 95, 99 } };
 
-enum { N_STATS = sizeof stats / sizeof stats[0] };
+void
+tool_percents_parse(const struct cli_opt *o, const char *s)
+{
+	struct tool_percents *l = o->to;
+	char word[32];
+	size_t n;
+
+	for (l->n = 0;; s += n + 1) {
+		n = strcspn(s, ",");
+		if (l->n == TOOL_PERCENTS_MAX)
+			cli_usage("%s: more than %d values", cli_opt_name(o),
+			    TOOL_PERCENTS_MAX);
+		snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ?
+		    n : sizeof word - 1), s);
+		l->v[l->n++] = cli_double(cli_opt_name(o), word, 0.001, 100);
+		if (s[n] == '\0')
+			return;
+	}
+}
+
+/* Mean, percentiles, maximum. */
+enum { MAX_STATS = TOOL_PERCENTS_MAX + 2 };
+
+static size_t
+n_stats(void)
+{
+	return tool_percents.n + 2;
+}
+
+/* What figure i is called, in buf if need be. */
+static const char *
+stat_name(size_t i, char buf[32])
+{
+	if (i == 0 || i > tool_percents.n)
+		return i == 0 ? "mean" : "max";
+	snprintf(buf, 32, "p%.10g", tool_percents.v[i - 1]);
+	return buf;
+}
 
 void
 tool_sample_add(struct tool_sample *s, double ms)
@@ -123,43 +154,55 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* The least value that percent of n sorted ones do not exceed. */
+static double
+percentile(const double *v, size_t n, double percent)
+{
+	double rank = ceil((double)n * percent / 100 - 1e-9);
+
+	return v[rank < 1 ? 0 : rank > (double)n ? n - 1 : (size_t)rank - 1];
+}
+
 /* All are 0 if there are none. */
 static void
-summarise(struct tool_sample *s, double *out)
+summarise(struct tool_sample *s, double out[MAX_STATS])
 {
 	double sum = 0;
 	size_t i;
 
 	for (i = 0; i < s->n; i++)
 		sum += s->v[i];
-	if (s->n > 0)
-		qsort(s->v, s->n, sizeof *s->v, compare);
-	for (i = 0; i < N_STATS; i++)
-		out[i] = s->n == 0 ? 0 : stats[i].percent == 0 ?
-		    sum / (double)s->n :
-		    s->v[(s->n * stats[i].percent + 99) / 100 - 1];
+	memset(out, 0, MAX_STATS * sizeof *out);
+	if (s->n == 0)
+		return;
+	qsort(s->v, s->n, sizeof *s->v, compare);
+	out[0] = sum / (double)s->n;
+	for (i = 0; i < tool_percents.n; i++)
+		out[i + 1] = percentile(s->v, s->n, tool_percents.v[i]);
+	out[tool_percents.n + 1] = s->v[s->n - 1];
 }
 
 void
 tool_sample_head(struct qwen_text *t)
 {
+	char buf[32];
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", "");
-	for (i = 0; i < N_STATS; i++)
-		qwen_text_fmt(t, " %10s", stats[i].name);
+	for (i = 0; i < n_stats(); i++)
+		qwen_text_fmt(t, " %10s", stat_name(i, buf));
 	qwen_text_str(t, "\n");
 }
 
 void
 tool_sample_text(struct qwen_text *t, const char *name, struct tool_sample *s)
 {
-	double v[N_STATS];
+	double v[MAX_STATS];
 	size_t i;
 
 	qwen_text_fmt(t, "%-8s", name);
 	summarise(s, v);
-	for (i = 0; i < N_STATS && s->n > 0; i++)
+	for (i = 0; i < n_stats() && s->n > 0; i++)
 		qwen_text_fmt(t, " %10.2f", v[i]);
 	qwen_text_str(t, "\n");
 }
@@ -167,27 +210,29 @@ tool_sample_text(struct qwen_text *t, const char *name, struct tool_sample *s)
 void
 tool_sample_json(struct qwen_text *t, const char *name, struct tool_sample *s)
 {
-	double v[N_STATS];
+	double v[MAX_STATS];
+	char buf[32];
 	size_t i;
 
 	summarise(s, v);
 	qwen_text_fmt(t, "\"%s\":{\"n\":%zu", name, s->n);
-	for (i = 0; i < N_STATS; i++)
-		qwen_text_fmt(t, ",\"%s\":%.6g", stats[i].name, v[i]);
+	for (i = 0; i < n_stats(); i++)
+		qwen_text_fmt(t, ",\"%s\":%.6g", stat_name(i, buf), v[i]);
 	qwen_text_str(t, "}");
 }
 
 void
 tool_sample_csv(struct qwen_text *t, const char *name, struct tool_sample *s)
 {
-	double v[N_STATS];
+	double v[MAX_STATS];
+	char buf[32];
 	size_t i;
 
 	if (s != NULL)
 		summarise(s, v);
-	for (i = 0; i < N_STATS; i++) {
+	for (i = 0; i < n_stats(); i++) {
 		if (s == NULL)
-			qwen_text_fmt(t, ",%s_%s", name, stats[i].name);
+			qwen_text_fmt(t, ",%s_%s", name, stat_name(i, buf));
 		else if (s->n == 0)
 			qwen_text_str(t, ",");
 		else

@@ -643,6 +643,15 @@ struct tool_sample {
 };
 
 /* One more, unless it is below 0. */
+/* Percentiles that samples are shown by: 50, 90, 95 and 99 at first. */
+enum { TOOL_PERCENTS_MAX = 16 };
+extern struct tool_percents {
+	size_t	n;
+	double	v[TOOL_PERCENTS_MAX];
+} tool_percents;
+/* "50,90,99.9" into struct tool_percents, or a usage error. */
+void tool_percents_parse(const struct cli_opt *o, const char *s);
+
 void tool_sample_add(struct tool_sample *s, double ms);
 void tool_sample_fini(struct tool_sample *s);
 

@@ -102,6 +102,28 @@ is "$? $(jq -c '[.answered, .seconds > 0.4]' out)" '0 [11,true]' "--burstiness: 
 load first=20 --seconds 0.3 --clients 3 --json >out 2>err
 is "$? $(jq -c '[.answered > 3, .seconds >= 0.3, .most_at_once]' out)" '0 [true,true,3]' "--seconds"
 
+# -- a rate and a limit: 100 a second of 50 ms each would be five at a time
+load first=50 --rate 100 --burstiness 1000 --clients 2 --requests 8 --warmup 0 --json >out 2>err
+is "$? $(cat err) $(jq -c '[.answered, .most_at_once, .setting.rate, .setting.clients]' out)" '0  [8,2,100,2]' \
+    "--rate with --clients: no more than these at a time"
+# the last two are due after 70 ms, and sent after 150
+jq -e '.seconds >= 0.2 and .ttft_ms.max >= 100 and .late_ms < 50' out >ok
+ok $? "what waits for one is not late, and its times begin when it was due"
+load first=1 --rate 50,100 --clients 1,2 --requests 2 --warmup 0 --csv >out 2>err
+is "$? $(cat err) $(awk -F , 'NR > 1 { print $4 "/" $5 }' out | xargs)" "0  1/50 2/50 1/100 2/100" "each with each"
+load first=1 --rate 100 --clients 2 --requests 2 --warmup 0 >out 2>err
+is "$? $(grep -c '^setting  100 requests a second, burstiness 1, at most 2 at once;' out)" "0 1" "as text"
+load first=1 --rate 100 --requests 2 --warmup 0 --json >out 2>err
+is "$? $(jq -c '.setting | [.clients, .goodput]' out)" "0 [null,{}]" "no limit, and no goals, unless given"
+
+# -- percentiles
+load gap=1 --percentiles 50,99.9,25 --json >out 2>err
+is "$? $(jq -c '.e2e_ms | keys_unsorted' out)" '0 ["n","mean","p50","p99.9","p25","max"]' "--percentiles"
+jq -e '.e2e_ms | .p25 <= .p50 and .p50 <= .["p99.9"] and .["p99.9"] == .max' out >ok
+ok $? "in their order"
+load gap=1 --percentiles 75 --csv >out 2>err
+is "$? $(head -n 1 out | tr , '\n' | tail -n 3 | xargs)" "0 e2e_ms_mean e2e_ms_p75 e2e_ms_max" "in --csv"
+
 # -- forms
 load gap=1 --clients 1,3 -p 8,16 -n 2,4 --csv >out 2>err
 is "$? $(cat err) $(awk -F , '{ print NF }' out | uniq -c | xargs) $(awk -F , 'NR > 1 { print $4 "/" $7 "/" $9 "/" $10 }' out | xargs)" \
@@ -160,7 +182,7 @@ else
 fi
 
 # -- what does not go together
-for args in "--url $S --clients 2 --rate 3" "--url $S --json --csv" "--url $S -m a" "--url $S -t 2" "--url $S --draft lookup" \
+for args in "--url $S --percentiles 0" "--url $S --percentiles 101" "--url $S --percentiles 50," "--percentiles 50" "--url $S --json --csv" "--url $S -m a" "--url $S -t 2" "--url $S --draft lookup" \
     "--url $S --machine" "--url $S -p 0" "--url $S -n 0" "--url $S --burstiness 2" "--url $S --input a --api chat" "--url $S --input a -p 3" \
     "--url $S --input a -n 3" "--url $S --input a --prefix 3" "--url $S --clients 0" "--url $S --rate 0" "--url $S --rate x" "--url $S --requests 0" \
     "--url $S --goodput x:1" "--url $S --api x" "--url $S --body {" "--url $S --body 3" "--url ftp://a" "--url http://" "--url unix:" "--url 127.0.0.1:80" \

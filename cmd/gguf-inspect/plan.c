@@ -100,6 +100,10 @@ put_parts(const struct qwen_plan *p, int json)
 	const char *before = json ? "{\"parts\": [" : "", *name;
 	int i;
 
+	if (!json)
+		printf("%-7s %-13s %14s %14s %12s %12s %12s %7s\n", "part",
+		    "name", "params", "bytes", "active", "read", "macs",
+		    "of_read");
 	for (i = 0; i < QWEN_PLAN_N + 3; i++) {
 		s = i < QWEN_PLAN_N ? &p->part[i] : i == QWEN_PLAN_N ? &kv :
 		    i == QWEN_PLAN_N + 1 ? &state : &p->sum;

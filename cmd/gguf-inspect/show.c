@@ -110,6 +110,36 @@ put_sum(const char *kind, const char *name, const struct sum *s,
 	    8.0 * (double)s->bytes / (double)s->elements, more);
 }
 
+/* The same, and the percentage of all bytes. */
+static void
+put_share(const char *kind, const char *name, const struct sum *s,
+    const struct sum *all)
+{
+	char share[32];
+
+	snprintf(share, sizeof share, " %6.2f", 100 * (double)s->bytes /
+	    (double)all->bytes);
+	put_sum(kind, name, s, share);
+}
+
+/* Groups, and those of a mixture of experts in one. */
+static void
+put_groups(const struct sum group[N_GROUPS], const struct sum *all)
+{
+	struct sum moe = { 0 };
+	size_t i;
+
+	for (i = 0; i < N_GROUPS; i++) {
+		put_share("group ", inspect_group_name[i], &group[i], all);
+		if (i != G_ROUTER && i != G_EXPERTS && i != G_SHARED)
+			continue;
+		moe.tensors += group[i].tensors;
+		moe.bytes += group[i].bytes;
+		moe.elements += group[i].elements;
+	}
+	put_share("moe   ", "all", &moe, all);
+}
+
 static void
 put_totals(const struct qwen_gguf *g)
 {
@@ -127,13 +157,11 @@ put_totals(const struct qwen_gguf *g)
 	for (i = 0; i < 64; i++)
 		put_sum("type  ", qwen_ggml_name((uint32_t)i), &type[i],
 		    qwen_quant_supported((uint32_t)i) ? " yes" : " no");
-	for (i = 0; i < N_GROUPS; i++)
-		put_sum("group ", inspect_group_name[i], &group[i],
-		    "");
+	put_groups(group, &all);
 	if (all.tensors > 0)
-		put_sum("total ", "all", &all, "");
+		put_share("total ", "all", &all, &all);
 	else
-		printf("total  all 0 0 0.00 0 0\n");
+		printf("total  all 0 0 0.00 0 0 0\n");
 }
 
 static void

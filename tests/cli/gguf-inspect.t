@@ -54,6 +54,14 @@ is "$(gguf-inspect --json "$demo" | jq -c '[.usable, .reasons, .chat, .chat_reas
     '[true,[],true,null]' "and in JSON"
 is "$(gguf-inspect "$demo" | awk '$1 == "group" && $2 == "mtp" { print $3 }')" 20 \
     "and has a block that drafts"
+gguf-inspect "$demo" >all
+is "$(awk '$1 == "total" { t = $4 } { n[NR] = $0 } END { for (i in n) { split(n[i], f)
+    if (f[1] == "group" || f[1] == "moe") { s = sprintf("%.2f", 100 * f[4] / t); if (s != f[8]) print n[i] } } }' all)" "" \
+    "each group's share of the bytes"
+is "$(awk '$1 == "group" { s += $8; n[$2] = $4 } $1 == "moe" { m = $4 == n["router"] + n["experts"] + n["shared-expert"] }
+    $1 == "total" { t = $8 } END { print (s > 99.9 && s < 100.1), m, t }' all)" "1 1 100.00" \
+    "they are all of it; the mixture of experts in one"
+is "$(gguf-inspect "$TOP/tests/files/gguf/good-types.gguf" | grep -c '^moe')" 0 "no line where there is none"
 at=$(LC_ALL=C grep -obUaF -m 1 qwen35moe "$demo" | head -n 1 | cut -d: -f1)
 cp "$demo" other.gguf
 printf llama70xx | dd of=other.gguf bs=1 seek="$at" conv=notrunc 2>/dev/null

@@ -54,6 +54,8 @@ for m in moe dense; do
 	within "$near" 1 1 0
 	ok $? "$m: decoding is as fast as memory is read"
 	gguf-inspect --plan -c 1026 -t 2 $m.gguf >text
+	is "$(awk '$1 == "part" && NF != 8' text)$(awk 'NR == 1 { print $1, $2, $3, $8 }' text)" "part name params of_read" \
+	    "$m: the columns have names"
 	is "$(awk '$1 == "memory" && $2 != "total" { s += $3 } $1 == "memory" && $2 == "total" { print s == $3 }' text)" \
 	    1 "$m: as text, the parts are the total"
 	is "$(tail -n 1 text | awk '{ print $1, $2, $4 }')" "speed prefill tok/s" \

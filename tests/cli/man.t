@@ -16,12 +16,27 @@ tools=$(cd "$TOP/cmd" && ls ./*.c | sed 's/^..\(.*\)\.c$/\1/')
 # -- the pages
 is "$(cd "$TOP/man" && ls ./*.1 | sed 's/^..\(.*\)\.1$/\1/')" "$tools" \
     "a page for every tool, and a tool for every page"
+# Lines with the name of a macro, but "No", that is a word of English as well.
+macro_words() {
+	grep -nwE 'Ap|Aq|Ar|Bq|Brq|Cm|Dq|Em|Ev|Fl|Ic|Li|Nm|Ns|Op|Pa|Pc|Po|Pq|Ql|Qq|Sq|Sx|Sy|Ta|Xr'
+}
+# both find what they are for
+printf '%s\n' '.Ql {"a": "b"}' '.Ql a , b' '.Pq Ql a , No b' '.It a Ta Ql b , Ta c' '.Ql a , ' \
+    '.It "a ""b"" c"' '.Ql a | b' >bad.mdoc
+is "$(awk -f "$TOP/tests/cli/macros.awk" bad.mdoc | cut -d: -f1 | xargs)" "1 2 3" "arguments that are taken otherwise are found"
+is "$(printf 'as it says Pq logits, state\nNo Queries\n' | macro_words | cut -d: -f1)" 1 "and macros in a text"
 for f in "$TOP"/man/*.[0-9]; do
 	p=${f##*/}
 	mandoc -Tlint -Wwarning "$f" >lint 2>&1
 	ok $? "$p: mandoc finds nothing"
 	cat lint >&2
+	if command -v groff >/dev/null 2>&1; then
+		groff -mandoc -Tutf8 -rLL=78n -ww "$f" 2>&1 >/dev/null | grep "can't break line" >wide
+		is "$(cat wide)" "" "$p: groff has room for every cell of its tables"
+	fi
+	is "$(awk -f "$TOP/tests/cli/macros.awk" "$f")" "" "$p: macros take their arguments as meant"
 	page "$f" >text
+	is "$(macro_words <text)" "" "$p: no macro is printed as text"
 	# at the 78 columns that man(1) takes of 80
 	page "$f" 78 >narrow
 	is "$(awk 'length > 80' narrow; grep '^\.Dl .\{68,\}' "$f" | grep -v '\\(')" \

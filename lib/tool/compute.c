@@ -61,9 +61,21 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
+/* Tokens up to the next place at which the store gets a checkpoint, or left. */
+static size_t
+to_place(struct part *p, size_t left)
+{
+	struct tool_intake *in = p->in;
+
+	while (in->n_places > 0 && in->places[in->n_places - 1] <= p->done)
+		in->n_places--;
+	return in->n_places > 0 ? in->places[in->n_places - 1] - p->done :
+	    left;
+}
+
 /* How many of the tokens to read before the next visit to store and saves. */
 static size_t
-part_len(const struct part *p)
+part_len(struct part *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
 	size_t left = p->in->n - p->done, step = TOOL_STORE_STEP, n;
@@ -76,6 +88,7 @@ part_len(const struct part *p)
 		step = keep->every > TOOL_STORE_STEP ? (size_t)keep->every :
 		    TOOL_STORE_STEP / (size_t)keep->every * (size_t)keep->every;
 	n = step - qwen_session_n_tokens(p->in->session) % step;
+	left = to_place(p, left);
 	return n < left ? n : left;
 }
 
@@ -137,6 +150,8 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 		tool_store_put(in->store, in->session);
 		return;
 	}
+	if (in->store != NULL)
+		tool_places(in);
 	tool_progress_start(in->session, in->n);
 	while (p.done < in->n) {
 		read_part(&p);

@@ -206,5 +206,6 @@ tool_intake_fini(struct tool_intake *in)
 	qwen_state_extra_fini(&in->extra);
 	free(in->tokens);
 	free(in->marks);
+	free(in->places);
 	memset(in, 0, sizeof *in);
 }

@@ -304,6 +304,9 @@ struct tool_intake {
 	uint64_t		*marks;		/* among them: how many tokens
 						   go before; ascending */
 	size_t			 n_marks, cap_marks;
+	size_t			*places;	/* where the store gets a checkpoint,
+						   likewise, but descending */
+	size_t			 n_places, cap_places;
 	struct qwen_store	*store;		/* where tool_prefill puts what it
 						   reads, or NULL */
 	struct tool_saves	*saves;		/* what it asks now and then,
@@ -347,6 +350,19 @@ void tool_store_put(struct qwen_store *st, const struct qwen_session *s);
 
 /* Tokens between two calls of tool_store_put, about. */
 enum { TOOL_STORE_STEP = 1024 };
+
+/*
+ * How many tokens take four times as long to read as a checkpoint takes to
+ * write; 0: the model needs none.
+ */
+size_t tool_places_pay(const struct qwen_model *m);
+
+/*
+ * Set in->places for the tokens that are about to be read: ends of turns,
+ * paragraphs, lines and sentences, each so many tokens after the one before it
+ * at least, and the farther from it the farther it is from the end.
+ */
+void tool_places(struct tool_intake *in);
 
 /* qwen_session_eval; dies. */
 void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,

@@ -95,7 +95,8 @@ qprefill --no-store -o cold.cbor <long >/dev/null
 qprefill --batch 2 --store K -o b.cbor <long >/dev/null &
 pid=$!
 while kill -0 $pid 2>/dev/null &&
-    ! qstate ls --store K 2>/dev/null | grep -q '^kv'; do
+    ! qstate ls --store K 2>/dev/null | awk '$1 == "kv" && $3 >= 1024 { n++ }
+	END { exit !n }'; do
 	sleep 0.02
 done
 kill -9 $pid 2>/dev/null

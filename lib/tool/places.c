@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * places.c - where prompts are likely to part, for models with recurrent state,
+ * which can be gone on from at a checkpoint alone.
+ *
+ * What the next prompt shares with this one most often ends where a turn of a
+ * chat, a paragraph, a line or a sentence does.  A checkpoint there is of use if
+ * the next prompt ends or differs behind it, and costs its writing, and its room
+ * on the disk, in any case.  So there is one only where the tokens since the
+ * checkpoint before it take some times as long to read as it takes to write; and
+ * they are the farther apart, the farther they are from the end.  All that is
+ * decided by the model and the tokens, not by a clock: the same prompt has the
+ * same places everywhere.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+/*
+ * What a checkpoint costs, in the multiply-adds of reading that take as long: to
+ * write a byte of it and bring it to the disk; and, since a pass over the tokens
+ * ends there, to read a byte of the weights once more.  Measured: qprefill(1).
+ */
+enum { WRITE_BYTE = 256, READ_BYTE = 10 };
+
+enum {
+	PAYS = 4,	/* a checkpoint may be of use to one prompt in so many */
+	LEAST = 64,	/* tokens, for the room that it takes */
+	WIDER = 4,	/* stretches of the text, from one to the one before it */
+};
+
+/* What ends at a position, the weakest first. */
+enum border { NONE, WORD, SENTENCE, LINE, PARAGRAPH, TURN };
+
+size_t
+tool_places_pay(const struct qwen_model *m)
+{
+	double bytes, weights, n;
+	struct qwen_plan p;
+
+	if (qwen_model_checkpoint_every(m) == 0)
+		return 0;
+	qwen_plan_make(&p, m, 1, 1, 1, 0, NULL);
+	bytes = (double)p.state + (double)qwen_model_n_vocab(m) * sizeof(float);
+	weights = (double)p.sum.bytes -
+	    (double)p.part[QWEN_PLAN_EMBEDDING].bytes;
+	if (p.sum.macs == 0)
+		return 0;
+	n = PAYS * (bytes * WRITE_BYTE + weights * READ_BYTE) /
+	    (double)p.sum.macs;
+	return n > LEAST ? (size_t)n + 1 : LEAST;
+}
+
+static int
+ends_with(const char *s, size_t n, const char *end)
+{
+	size_t len = strlen(end);
+
+	return n >= len && memcmp(s + n - len, end, len) == 0;
+}
+
+/* What ends between the text so far and the token that comes next. */
+static enum border
+border(const char *s, size_t n, struct qwen_str next)
+{
+	static const char turn[] = "<|im_start|>";
+
+	if (next.len == sizeof turn - 1 && memcmp(next.s, turn, next.len) == 0)
+		return TURN;
+	/* the line feeds of an empty line belong together */
+	if (n == 0 || next.len == 0 || next.s[0] == '\n' || next.s[0] == '\r')
+		return NONE;
+	if (ends_with(s, n, "\n\n") || ends_with(s, n, "\n\r\n"))
+		return PARAGRAPH;
+	if (s[n - 1] == '\n')
+		return LINE;
+	if (next.s[0] != ' ')
+		return NONE;
+	return strchr(".!?", s[n - 1]) != NULL ? SENTENCE : WORD;
+}
+
+/* Of each of the n tokens what ends before it; NULL: nobody knows. */
+static unsigned char *
+borders(const struct qwen_model *m, const int32_t *ids, size_t n)
+{
+	unsigned char *b = calloc(n + 1, 1);
+	struct qwen_tok_decoder *d = NULL;
+	struct qwen_tok *t = NULL;
+	char last[4] = "";
+	size_t i, k, n_last = 0;
+	struct qwen_str s;
+
+	if (b == NULL || qwen_tok_open(&t, qwen_model_gguf(m), QWEN_TOK_DECODE,
+	    NULL) < 0 || qwen_tok_decoder_new(&d, t, QWEN_TOK_BYTES |
+	    QWEN_TOK_SHOW_SPECIAL, NULL) < 0)
+		goto out;
+	for (i = 0; i < n && qwen_tok_decoder_put(d, ids[i], &s, NULL) == 0;
+	    i++) {
+		b[i] = (unsigned char)border(last, n_last, s);
+		for (k = s.len > sizeof last ? s.len - sizeof last : 0;
+		    k < s.len; k++) {
+			if (n_last == sizeof last)
+				memmove(last, last + 1, --n_last);
+			last[n_last++] = s.s[k];
+		}
+	}
+out:
+	qwen_tok_decoder_free(d);
+	qwen_tok_close(t);
+	return b;
+}
+
+/* The first, or the last, of the strongest borders in lo .. hi - 1; 0: none. */
+static size_t
+strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
+    int last)
+{
+	enum border best = NONE, is;
+	size_t i, at = 0;
+
+	for (i = lo; i < hi; i++) {
+		is = (enum border)b[i];
+		/* either of the two is what is asked about next */
+		if (!last && is == TURN)
+			is = PARAGRAPH;
+		if (is >= least && (is > best || (last && is == best))) {
+			best = is;
+			at = i;
+		}
+	}
+	return at;
+}
+
+/* Is there a checkpoint from which it costs little to read on to there? */
+static int
+is_near(const struct tool_intake *in, size_t at, size_t pay)
+{
+	size_t i;
+
+	if (in->n_places > 0 && in->places[in->n_places - 1] - at < pay)
+		return 1;
+	for (i = 0; i < in->n_marks; i++) {
+		if ((in->marks[i] > at ? in->marks[i] - at :
+		    at - in->marks[i]) < pay)
+			return 1;
+	}
+	return 0;
+}
+
+/*
+ * Within the last pay tokens the first border: to read on from there costs less
+ * than a second checkpoint would.  In each stretch before that the last one.
+ */
+static void
+choose(struct tool_intake *in, const unsigned char *b, size_t pay)
+{
+	size_t n = in->n, hi = n, lo = n > pay ? n - pay : 0, width = pay, at;
+	int first = 1;
+
+	for (; hi > pay; hi = lo, lo = lo > width ? lo - width : 0) {
+		width *= WIDER;
+		at = strongest(b, lo > pay ? lo : pay, hi, first ? WORD :
+		    SENTENCE, !first);
+		first = 0;
+		if (at == 0 || is_near(in, at, pay))
+			continue;
+		cli_grow(&in->places, &in->cap_places, in->n_places + 1,
+		    sizeof *in->places);
+		in->places[in->n_places++] = at;
+	}
+}
+
+void
+tool_places(struct tool_intake *in)
+{
+	const struct qwen_model *m = qwen_session_model(in->session);
+	size_t pay = tool_places_pay(m);
+	unsigned char *b;
+
+	in->n_places = 0;
+	if (pay == 0 || in->n <= pay)
+		return;
+	if ((b = borders(m, in->tokens, in->n)) != NULL)
+		choose(in, b, pay);
+	free(b);
+}

@@ -228,7 +228,9 @@ set_engine(struct qserve *s)
 		push(l, cli_format("--store=%s", s->store.dir));
 	else
 		push(l, cli_format("--no-store"));
-	if (s->store.max > 0)
+	if (s->store.max == TOOL_STORE_UNLIMITED)
+		push(l, cli_format("--store-max=none"));
+	else if (s->store.max > 0)
 		push(l, cli_format("--store-max=%llu",
 		    (unsigned long long)s->store.max));
 	if (cli_quiet)

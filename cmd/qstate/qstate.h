@@ -18,7 +18,7 @@ struct qstate_opts {
 	int			 all, json, remove, tokens;
 	double			 within;
 	const char		*store;
-	uint64_t		 store_max;	/* 0: no limit */
+	uint64_t		 store_max;	/* 0: not given */
 	struct qwen_state_opts	 state;
 };
 

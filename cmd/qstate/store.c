@@ -213,6 +213,9 @@ print_removed(const struct qwen_store_gc_result *r)
 		printf("removed %" PRIu64 " %" PRIu64 "\nleft %" PRIu64 " %"
 		    PRIu64 "\n", r->files, r->bytes, r->left_files,
 		    r->left_bytes);
+	cli_note("freed %.1f MB in %s; %.1f MB in %s are left",
+	    (double)r->bytes * 1e-6, cli_count(r->files, "file"),
+	    (double)r->left_bytes * 1e-6, cli_count(r->left_files, "file"));
 }
 
 void
@@ -220,10 +223,11 @@ qstate_gc(char *none[])
 {
 	struct qwen_store *st = qstate_open_store();
 	struct qwen_store_gc_result r = { 0 };
+	uint64_t max = qstate_opt.store_max;
 
 	(void)none;
-	cli_must(qstate_opt.store, qwen_store_gc(st, qstate_opt.store_max, &r,
-	    &cli_err));
+	cli_must(qstate_opt.store, qwen_store_gc(st,
+	    max == TOOL_STORE_UNLIMITED ? 0 : max, &r, &cli_err));
 	print_removed(&r);
 	qwen_store_close(st);
 }

@@ -8,6 +8,8 @@
  * time a lock is granted its last holder may have renamed the file into place,
  * or another one removed it: then it is not the draft any more.
  */
+#define _GNU_SOURCE	/* F_OFD_SETLK */
+
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -19,28 +21,57 @@
 #include "base/draft.h"
 #include "base/err.h"
 
-/* Whether the file is the one that has the draft's name now. */
+/* Whether the file is the one that has this name in the folder now. */
 static int
-is_named(const struct qwen_draft *d, int fd)
+has_name(int dir, const char *name, int fd)
 {
 	struct stat a, b;
 
 	return fstat(fd, &a) == 0 &&
-	    fstatat(d->dir, d->temp, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-int
-qwen_draft_lock(int fd)
+static int
+is_named(const struct qwen_draft *d, int fd)
+{
+	return has_name(d->dir, d->temp, fd);
+}
+
+/*
+ * The lock of a process ends when any thread of it closes the file.  That of an
+ * open file does not, and other threads do not have it; where there is none, the
+ * other one has to do.
+ */
+static int
+set_lock(int fd, int of_file)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-	if (fcntl(fd, F_SETLK, &l) == 0)
+#ifdef F_OFD_SETLK
+	if (of_file && fcntl(fd, F_OFD_SETLK, &l) == 0)
+		return 0;
+	if (of_file && errno != EINVAL)
+		return -1;
+#endif
+	return fcntl(fd, F_SETLK, &l);
+}
+
+static int
+lock_draft(int fd, int of_file)
+{
+	if (set_lock(fd, of_file) == 0)
 		return 1;
 	if (errno == EAGAIN || errno == EACCES)
 		return 0;
 	/* no locks on this file system: go without */
 	return errno == ENOLCK || errno == EINVAL || errno == ENOSYS ? 1 : -1;
+}
+
+int
+qwen_draft_lock(int fd)
+{
+	return lock_draft(fd, 0);
 }
 
 int
@@ -55,6 +86,23 @@ qwen_draft_in_use(int dir, const char *name)
 	r = fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 	close(fd);
 	return r;
+}
+
+int
+qwen_draft_sweep(int dir, const char *name)
+{
+	struct stat st;
+	int fd, gone;
+
+	fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd == -1)
+		return 0;
+	/* whoever has just made it, and has no lock yet, will not get this one */
+	gone = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    set_lock(fd, 1) == 0 && has_name(dir, name, fd) &&
+	    unlinkat(dir, name, 0) == 0;
+	close(fd);
+	return gone;
 }
 
 /* Remove what has the draft's name, if nobody writes it. */
@@ -95,7 +143,7 @@ qwen_draft_open(struct qwen_draft *d, mode_t mode, struct qwen_err *err)
 	}
 	if (d->fd == -1)
 		return errno == EEXIST ? 0 : qwen_fail_errno(err, "%s", "");
-	if ((got = qwen_draft_lock(d->fd)) == -1) {
+	if ((got = lock_draft(d->fd, d->of_file)) == -1) {
 		qwen_fail_errno(err, "lock");
 		qwen_draft_drop(d);
 	} else if (!got || !is_named(d, d->fd)) {

@@ -15,6 +15,9 @@ struct qwen_draft {
 	char	*temp;		/* what the draft is called there, */
 	char	*name;		/* and what the file will be */
 	int	 fd;		/* of the draft, to write to and to close */
+	int	 of_file;	/* other threads of this process may be writing
+				   to the folder: lock the open file, not for
+				   the process */
 };
 
 /*
@@ -35,6 +38,12 @@ void qwen_draft_drop(struct qwen_draft *d);
 
 /* Lock a file, open for writing: 1, 0 if another process has it, -1 and errno. */
 int qwen_draft_lock(int fd);
+
+/*
+ * Remove a draft that no process has locked, whatever its age: 1 if it is gone.
+ * 0 also where there are no locks, or the file is not ours to write.
+ */
+int qwen_draft_sweep(int dir, const char *name);
 
 /* Whether another process has a file locked. */
 int qwen_draft_in_use(int dir, const char *name);

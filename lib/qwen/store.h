@@ -23,9 +23,16 @@ extern "C" {
  */
 struct qwen_store;
 
+/*
+ * A limit by the disk: a tenth of the file system, and no more than is left
+ * free there.
+ */
+#define QWEN_STORE_MAX_DEFAULT UINT64_MAX
+
 struct qwen_store_opts {
 	const char	*dir;
-	uint64_t	 max;	/* bytes of all files, 0: no limit */
+	uint64_t	 max;	/* bytes of all files, 0: no limit; or
+				   QWEN_STORE_MAX_DEFAULT */
 	/* At most once; msg does not name the folder.  May be NULL. */
 	void		(*warn)(void *arg, const char *msg);
 	void		*arg;
@@ -97,9 +104,9 @@ struct qwen_store_gc_result {
 };
 
 /*
- * Remove orphans and temporaries older than an hour, and what has not been
- * used for the longest time until all files take at most max bytes (0: no
- * limit).  out may be NULL.
+ * Remove temporaries that no process has locked, orphans older than an hour, and
+ * what has not been used for the longest time until all files take at most max
+ * bytes (as in struct qwen_store_opts).  out may be NULL.
  */
 int qwen_store_gc(struct qwen_store *st, uint64_t max,
     struct qwen_store_gc_result *out, struct qwen_err *err);

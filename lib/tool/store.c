@@ -4,8 +4,20 @@
  * a cache: what is wrong with it is a note.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tool/tool.h"
+
+void
+tool_store_max(const struct cli_opt *o, const char *arg)
+{
+	uint64_t *max = o->to;
+
+	*max = strcmp(arg, "none") == 0 ? 0 : cli_bytes(cli_opt_name(o), arg,
+	    0);
+	if (*max == 0)
+		*max = TOOL_STORE_UNLIMITED;
+}
 
 void
 tool_store_choose(struct tool_store *o)
@@ -32,7 +44,9 @@ struct qwen_store *
 tool_store_open(struct tool_store *o)
 {
 	struct qwen_store_opts how = {
-		.dir = o->dir, .max = o->max, .warn = note_store, .arg = o,
+		.dir = o->dir, .warn = note_store, .arg = o,
+		.max = o->max == 0 ? QWEN_STORE_MAX_DEFAULT :
+		    o->max == TOOL_STORE_UNLIMITED ? 0 : o->max,
 	};
 	struct qwen_store *st = NULL;
 

@@ -74,8 +74,9 @@
 	    "a folder for beginnings of texts, not to read them again"), \
 	  .completes = "folder", .min = 1 }
 #define TOOL_OPT_STORE_MAX(p) \
-	CLI_BYTES(0, "store-max", "size", p, 1, \
-	    "the most that the store may take, as in 20G")
+	CLI_CALL(0, "store-max", "size", CLI_P(uint64_t, p), tool_store_max, \
+	    "words none 20G", \
+	    "the most that the store may take, as in 20G, or none")
 #define TOOL_OPT_STORE(s) TOOL_OPT_STORE_DIR(&(s)->dir), \
 	CLI_FLAG(0, "no-store", &(s)->none, "no store, even if $QWEN_STORE names one"), \
 	TOOL_OPT_STORE_MAX(&(s)->max)
@@ -329,9 +330,14 @@ void tool_intake_fini(struct tool_intake *in);
 /* The prefix store; zero at first. */
 struct tool_store {
 	const char	*dir;		/* NULL: none */
-	uint64_t	 max;		/* bytes; 0: no limit */
+	uint64_t	 max;		/* bytes; 0: a share of the disk */
 	int		 none;		/* --no-store */
 };
+
+/* --store-max none, or 0. */
+#define TOOL_STORE_UNLIMITED UINT64_MAX
+struct cli_opt;
+void tool_store_max(const struct cli_opt *o, const char *arg);
 
 /* When all options are read: the environment's where none was named. */
 void tool_store_choose(struct tool_store *o);

@@ -264,7 +264,7 @@ refused 2 "--resume without -o" qbatch --resume in.jsonl
 refused 1 "no such input" qbatch none.jsonl
 refused 1 "a folder that is not there" qbatch -o no/out in.jsonl
 refused 2 "two inputs" qbatch in.jsonl in.jsonl
-refused 2 "--store-max 0" qbatch --store S --store-max 0 in.jsonl
+refused 2 "--store-max -1" qbatch --store S --store-max=-1 in.jsonl
 refused 2 "--store without a name" qbatch --store "" in.jsonl
 qbatch </dev/null >out 2>err
 is "$?, $(cat out err | wc -c)" "0, 0" "no line, no result"

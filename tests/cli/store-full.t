@@ -9,16 +9,16 @@ if [ "$1" = inside ]; then
 	mkdir -p disk
 	# how much it takes where there is room, in the blocks of such a disk
 	mount -t tmpfs -o size=64m none disk || exit 77
-	qprefill -o warm.cbor --store disk/store --checkpoint-every 40 \
-	    <ids >/dev/null
+	qprefill -o warm.cbor --store disk/store --store-max none \
+	    --checkpoint-every 40 <ids >/dev/null
 	all=$(du -sk disk/store | cut -f1)
 	umount disk
 	for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
 	do
 		k=$((all * i / 22 + 4))
 		mount -t tmpfs -o size=${k}k none disk || exit 77
-		qprefill -o full.cbor --store disk/store --checkpoint-every 40 \
-		    <ids >/dev/null 2>warnings
+		qprefill -o full.cbor --store disk/store --store-max none \
+		    --checkpoint-every 40 <ids >/dev/null 2>warnings
 		echo "$k status $?" >>log
 		echo "$k warnings $(wc -l <warnings)" >>log
 		[ "$(wc -l <warnings)" -le 1 ] || cat warnings >&2
@@ -31,7 +31,7 @@ if [ "$1" = inside ]; then
 		fi
 		find disk -name '.tmp*' >>left
 		# the same again, from what is there
-		qprefill -o full.cbor --store disk/store -v <ids \
+		qprefill -o full.cbor --store disk/store --store-max none -v <ids \
 		    >/dev/null 2>notes
 		echo "$k status $?" >>log
 		qstate diff cold.cbor full.cbor >/dev/null 2>&1
@@ -40,6 +40,19 @@ if [ "$1" = inside ]; then
 		    >>found
 		umount disk
 	done
+	# the usual limit: a tenth of the disk, or what is free
+	mount -t tmpfs -o size=24m none disk || exit 77
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+		ids 150 $i 600 | qprefill -o b.cbor --store disk/store \
+		    >/dev/null 2>>tenth.err
+		qstate du --store disk/store --json |
+		    jq 'select(.total) | .bytes' >>tenth
+	done
+	head -c 21200000 /dev/zero >disk/other
+	ids 150 13 600 | qprefill -o b.cbor --store disk/store >/dev/null 2>>tenth.err
+	qstate du --store disk/store --json | jq 'select(.total) | .bytes' >half
+	df -B1 --output=avail disk | tail -n 1 >>half
+	umount disk
 	exit 0
 fi
 
@@ -65,6 +78,11 @@ is "$(grep -c 'verify [^0]' log)" 0 "no damaged file in the store"
 is "$(grep -c 'warnings [01]$' log)" 24 "one warning at most"
 grep -q 'No space left' all-warnings
 ok $? "which says why: $(sort -u all-warnings | head -n 1)"
+[ "$(sort -n tenth | tail -n 1)" -le 2516582 ] &&
+    [ "$(sort -n tenth | tail -n 1)" -gt 1200000 ]
+ok $? "a tenth of a disk of 24 MiB: $(xargs <tenth)"
+[ "$(head -n 1 half)" -le "$(tail -n 1 half)" ]
+ok $? "no more than is free there: $(xargs <half)"
 [ -s left ]
 is $? 1 "no temporaries stay"
 is "$(sort -n found | sed -n '$p')" 200 "with room enough all is found"

@@ -159,6 +159,48 @@ done
 [ "$(qstate du --store H --json | jq 'select(.total) | .bytes')" -le 614400 ]
 ok $? "--store-max is kept"
 
+# --- what killed writers left goes with the next who writes; what others write stays
+ids 90 8 500 | qprefill --store L -o b.cbor >/dev/null
+dir=$(dirname "$(find L -name '*.cp' | head -n 1)")
+head -c 100000 /dev/zero >"$dir/.tmp-0000000000000001"
+head -c 100000 /dev/zero >"$dir/.tmp-0000000000000002"
+if command -v python3 >/dev/null; then
+	mkfifo locked
+	python3 -c 'import fcntl, sys, time
+f = open(sys.argv[1], "r+b")
+fcntl.lockf(f, fcntl.LOCK_EX)
+open("locked", "w").write("x")
+time.sleep(60)' "$dir/.tmp-0000000000000002" &
+	locker=$!
+	read -r _ <locked
+	ids 90 9 500 | qprefill --store L -o b.cbor >/dev/null
+	is "$(cd "$dir" && echo .tmp-*)" .tmp-0000000000000002 \
+	    "a temporary that nobody has locked goes, the other one stays"
+	kill $locker
+	wait $locker 2>/dev/null
+else
+	skip "temporaries that are locked" "no python3"
+fi
+qstate gc --store L >out 2>err
+is "$?$(cd "$dir" && echo .tmp-*) $(grep -c '^removed [12] [12]00000$' out)" \
+    "0.tmp-* 1" "gc removes what is left"
+grep -q '^qstate: freed 0\.[12] MB in [12] files*; .* MB in [0-9]* files are left$' err
+ok $? "and says how much that was: $(cat err)"
+
+# --- verify while others remove files and write them again
+(while [ ! -e enough ]; do
+	ids 90 8 500 | qprefill -q --store L -o c.cbor >/dev/null
+	qstate gc -q --store L --store-max 1 >/dev/null
+done) &
+turns=$!
+bad=0
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	qstate verify --store L 2>>bad.err || bad=$((bad + 1))
+done
+: >enough
+wait $turns
+is "$bad$(cat bad.err)" 0 "verify beside gc: nothing is called bad"
+
 # --- whatever happens to it
 cp -r S T
 find T -type f -size +100c | while read -r f; do
@@ -204,7 +246,11 @@ refused 2 "gc with a unit of two letters" qstate gc --store S --store-max 12MB
 qstate gc --store S --store-max 12t >/dev/null
 ok $? "units in small letters"
 refused 2 "--store ''" qprefill --store '' <old
-refused 2 "--store-max 0" qprefill --store S --store-max 0 <old
+for max in 0 none; do
+	qprefill --store S --store-max $max -o new.cbor <old >/dev/null 2>err
+	is "$?$(cat err)" 0 "--store-max $max: no limit"
+done
+refused 2 "--store-max nothing" qprefill --store S --store-max nothing <old
 refused 2 "--store-max without a store" qprefill --store-max 1G <old
 refused 2 "--store-max 99999999999T" qprefill --store S --store-max 99999999999T <old
 refused 2 "an operand" qstate ls --store S x

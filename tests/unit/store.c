@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /* store.c - the prefix store: names, the longest prefix, what is removed. */
+#define _GNU_SOURCE	/* F_OFD_SETLK */
+
 #include <sys/wait.h>
 
+#include <fcntl.h>
 #include <time.h>
 
 #include "store_util.h"
@@ -411,17 +414,28 @@ test_litter(void)
 	struct qwen_model *m = store_model("a", 0);
 	const char *dir = store_dir();
 	struct qwen_store *st = open_store(dir, 0, NULL);
-	char folder[512];
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char folder[512], path[600];
 	size_t orphans, n;
+	int fd;
 
 	inserted(st, m, base, 900, 300);
 	model_folder(st, folder, sizeof folder);
 	touch_file(folder, ".tmp-0000000000000001", 4000);
 	touch_file(folder, ".tmp-0000000000000002", 0);
+	touch_file(folder, ".tmp-0000000000000003", 4000);
 	touch_file(folder, "somebody's notes", 9000);
+	snprintf(path, sizeof path, "%s/.tmp-0000000000000003", folder);
+	fd = open(path, O_RDWR);
+	ok(fd != -1 && fcntl(fd, F_OFD_SETLK, &l) == 0, "a temporary is in use");
 	qwen_store_gc(st, 0, NULL, &err);
 	ok(!there(folder, ".tmp-0000000000000001"), "an old temporary goes");
-	ok(there(folder, ".tmp-0000000000000002"), "a new one stays");
+	ok(!there(folder, ".tmp-0000000000000002"), "so does a new one");
+	ok(there(folder, ".tmp-0000000000000003"),
+	    "one that another thread of this process writes stays");
+	close(fd);
+	qwen_store_gc(st, 0, NULL, &err);
+	ok(!there(folder, ".tmp-0000000000000003"), "as long as it does");
 	ok(there(folder, "somebody's notes"), "what is not ours stays");
 	remove_one(st, QWEN_STORE_KV, 300);
 	count_files(st, &orphans, NULL);

@@ -49,11 +49,11 @@ check(int fd, int n_threads, struct qwen_err *err)
 	return r;
 }
 
-/* Block after block. */
+/* Block after block, up to the first bad one; of so many bytes, 0: a pipe. */
 static int
-read_all(int fd, struct qwen_err *err)
+read_all(int fd, uint64_t bytes, struct qwen_err *err)
 {
-	struct qwen_state_in v = { .decode_all = 1 };
+	struct qwen_state_in v = { .decode_all = 1, .bytes = bytes };
 	struct qwen_header h;
 	int r = qwen_state_read_through(&v, NULL, fd, &h, err);
 
@@ -66,15 +66,17 @@ qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), r = -1;
 	struct qwen_err first = { .code = QWEN_EIO }, second;
+	uint64_t bytes = 0;
 	struct stat st;
 
 	if (fd < 0)
 		return qwen_fail_errno(err, "cannot open it");
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		r = check(fd, qwen_state_threads(n_threads,
-		    (uint64_t)st.st_size), &first);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		bytes = (uint64_t)st.st_size;
+		r = check(fd, qwen_state_threads(n_threads, bytes), &first);
+	}
 	if (r < 0)
-		r = read_all(fd, &second);
+		r = read_all(fd, bytes, &second);
 	/* saved in steps: only the index knows what is the state */
 	if (r < 0 && err != NULL)
 		*err = second.code == QWEN_EUNSUP && first.code != QWEN_EIO ?

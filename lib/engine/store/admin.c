@@ -107,6 +107,8 @@ qwen_store_list_free(struct qwen_store_list *l)
 
 /* --------------------------------------------------------------- verifying */
 
+enum { VERIFY_TRIES = 5 };	/* others may write the file again and again */
+
 struct verify {
 	struct qwen_store *st;
 	const struct qwen_store_verifier *v;
@@ -162,6 +164,31 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	return r;
 }
 
+/*
+ * Others remove files, and write them again, at any time: what is said of one
+ * holds if the same file has the name before and after.  1: it is whole; 0: it
+ * is bad, as *err says; -1: it is gone.
+ */
+static int
+check_present(struct verify *v, const struct qwen_store_folder *f, size_t file,
+    const char *path, struct stat *st, struct qwen_err *err)
+{
+	struct stat now;
+	int i, r = -1;
+
+	for (i = 0; i < VERIFY_TRIES; i++) {
+		if (qwen_store_stat(&f->sc, file, st) == -1 && errno == ENOENT)
+			return -1;
+		r = check_file(v, f, file, path, err) == 0;
+		if (r || err->code == QWEN_ENOMEM)
+			return r;
+		if (qwen_store_stat(&f->sc, file, &now) == 0 &&
+		    now.st_ino == st->st_ino && now.st_dev == st->st_dev)
+			return 0;
+	}
+	return r;
+}
+
 static int
 verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
     struct qwen_err *err)
@@ -170,16 +197,15 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	struct qwen_err e = { 0 };
 	struct stat st = { 0 };
 	char *path;
-	int r = 0;
+	int r = 0, is;
 
-	if (qwen_store_stat(&f->sc, file, &st) == -1 && errno == ENOENT)
-		return 0;	/* gone meanwhile */
 	if ((path = qwen_store_path(&f->sc, file)) == NULL)
 		return qwen_oom(err);
-	v->files++;
 	if (v->n_tokens > n->from)
 		v->n_tokens = n->from;
-	if (check_file(v, f, file, path, &e) < 0 && e.code != QWEN_ENOMEM) {
+	is = check_present(v, f, file, path, &st, &e);
+	v->files += is >= 0;
+	if (is == 0 && e.code != QWEN_ENOMEM) {
 		v->bad++;
 		v->v->bad(v->v->arg, below(f, path), e.msg);
 		if (v->v->remove && qwen_store_unlink(&f->sc, file) == -1 &&
@@ -189,7 +215,7 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	free(path);
 	if (e.code == QWEN_ENOMEM)
 		return qwen_oom(err);
-	if (v->v->progress != NULL)
+	if (v->v->progress != NULL && is >= 0)
 		v->v->progress(v->v->arg, (uint64_t)st.st_size);
 	return r;
 }

@@ -19,7 +19,7 @@
 #include "engine/store/store.h"
 
 enum {
-	LITTER_S = 3600,	/* nobody is at it any more */
+	LITTER_S = 3600,	/* orphans; nobody is at it any more */
 	GONE_S = 60,		/* nor at this, which takes milliseconds */
 	ROUNDS = 3,
 };
@@ -256,18 +256,32 @@ remove_temps(const struct qwen_store_scan *sc, time_t now,
 
 	for (i = 0; i < sc->temp.n; i++) {
 		name = sc->temp.name[i];
-		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-		    st.st_mtime >= now - LITTER_S ||
-		    qwen_draft_in_use(sc->fd, name))
+		if (fstatat(sc->fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 			continue;
-		if (unlinkat(sc->fd, name, 0) == 0) {
-			w->others++;
-			w->other_bytes += (uint64_t)st.st_size;
-		}
+		/* where nobody can tell whether it is in use, its age does */
+		if (!qwen_draft_sweep(sc->fd, name) &&
+		    (st.st_mtime >= now - LITTER_S ||
+		    qwen_draft_in_use(sc->fd, name) ||
+		    unlinkat(sc->fd, name, 0) == -1))
+			continue;
+		w->others++;
+		w->other_bytes += (uint64_t)st.st_size;
 	}
 }
 
 /* ---------------------------------------------------------------- together */
+
+/* What the disk has to spare for a store that takes so many bytes. */
+static uint64_t
+limit_by_disk(const struct qwen_store *st, uint64_t total)
+{
+	uint64_t most, room;
+
+	if (qwen_store_disk(st, &most, &room) < 0)
+		return 0;
+	room = room / 2 + total / 2;
+	return most < room ? most : room;
+}
 
 /* One round: 1 if all that was chosen has gone, 0 if not. */
 static int
@@ -289,6 +303,8 @@ round_of(const struct qwen_store *st, uint64_t max, int eager,
 		remove_temps(&m->f.sc, m->now, &w);
 		choose_useless(&g, m);
 	}
+	if (max == QWEN_STORE_MAX_DEFAULT)
+		max = limit_by_disk(st, g.total);
 	if (r == 0)
 		choose_by_age(&g, max);
 	chosen = out->left_files - g.n_left;
@@ -332,5 +348,6 @@ qwen_store_clean(struct qwen_store *st, struct qwen_err *err)
 {
 	struct qwen_store_gc_result unused;
 
-	return collect(st, st->max, 0, &unused, err);
+	return collect(st, st->by_disk ? QWEN_STORE_MAX_DEFAULT : st->max, 0,
+	    &unused, err);
 }

@@ -134,6 +134,7 @@ write_file(struct insert *v, const struct qwen_store_name *n)
 		goto out;
 	if (qwen_draft_commit(&d) == 0) {
 		v->written++;
+		v->st->written += (uint64_t)st.st_size;
 		close(d.fd);
 		return 1;
 	}
@@ -370,6 +371,23 @@ open_folder(struct insert *v)
 	return qwen_store_scan(&v->sc, v->st, name, 1, v->err);
 }
 
+/*
+ * Is it time to look whether the store keeps its limit?  With one of its own, after
+ * each insertion; with a share of the disk, after the first one and then
+ * whenever a hundredth of that has come.
+ */
+static int
+is_due(struct qwen_store *st)
+{
+	if (!st->by_disk)
+		return st->max > 0;
+	if (st->max == 0 || st->written == 0 || st->written < st->next)
+		return 0;
+	st->written = 0;
+	st->next = st->max / 100;
+	return 1;
+}
+
 int
 qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
     struct qwen_err *err)
@@ -391,7 +409,7 @@ qwen_store_insert(struct qwen_store *st, const struct qwen_session *s,
 		qwen_fail(&e, QWEN_ERANGE, "the state of %zu tokens does not "
 		    "fit into the limit of %llu bytes",
 		    qwen_session_n_tokens(s), (unsigned long long)st->max);
-	if (r >= 0 && (st->max > 0 || litter) && qwen_store_clean(st, &e) < 0)
+	if (r >= 0 && (is_due(st) || litter) && qwen_store_clean(st, &e) < 0)
 		r = -1;
 	fini(&v);
 	if (r == 1)

@@ -17,6 +17,8 @@
 #include "base/mem.h"
 #include "engine/store/store.h"
 
+enum { DRAFT_TRIES = 8 };
+
 #ifndef O_DIRECTORY
 #define O_DIRECTORY 0
 #endif
@@ -64,12 +66,18 @@ qwen_store_draft(struct qwen_draft *d, const struct qwen_store_scan *sc,
     char temp[QWEN_STORE_TEMP_NAME], mode_t mode, struct qwen_err *err)
 {
 	char unique[QWEN_STORE_UNIQUE];
-	int r;
+	int i, r = 0;
 
-	qwen_store_unique(unique);
-	snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s", unique);
-	*d = (struct qwen_draft){ .dir = sc->fd, .temp = temp };
-	if ((r = qwen_draft_open(d, mode, err)) == 1)
+	/* one without a lock yet may be swept away: then another one */
+	for (i = 0; i < DRAFT_TRIES && r == 0; i++) {
+		qwen_store_unique(unique);
+		snprintf(temp, QWEN_STORE_TEMP_NAME, QWEN_STORE_TEMP "%s",
+		    unique);
+		*d = (struct qwen_draft){ .dir = sc->fd, .temp = temp,
+		    .of_file = 1 };
+		r = qwen_draft_open(d, mode, err);
+	}
+	if (r == 1)
 		return 0;
 	if (r == 0)
 		return qwen_fail(err, QWEN_EIO, "%s: others remove what is "

@@ -28,7 +28,10 @@
 
 struct qwen_store {
 	char		*dir;
-	uint64_t	 max;
+	uint64_t	 max;		/* 0: no limit */
+	int		 by_disk;	/* that is a share of the disk */
+	uint64_t	 written;	/* bytes since the last look at it, */
+	uint64_t	 next;		/* which is due after so many */
 	void		(*warn)(void *arg, const char *msg);
 	void		*arg;
 	int		 warned;
@@ -39,6 +42,10 @@ struct qwen_store {
 /* Once an open store: "WHAT: message". */
 void qwen_store_warn(struct qwen_store *st, const char *what,
     const struct qwen_err *err);
+
+/* The most that a store may take of its disk, and what is free there; or -1. */
+int qwen_store_disk(const struct qwen_store *st, uint64_t *most,
+    uint64_t *room);
 
 /* ------------------------------------------------------------------ name.c */
 

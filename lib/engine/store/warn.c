@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* warn.c - an open store, and the one thing it has to say. */
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/store/store.h"
+
+enum { DISK_SHARE = 10 };	/* a tenth of the disk is for the store */
 
 void
 qwen_store_warn(struct qwen_store *st, const char *what,
@@ -26,11 +29,26 @@ qwen_store_warn(struct qwen_store *st, const char *what,
 }
 
 int
+qwen_store_disk(const struct qwen_store *st, uint64_t *most, uint64_t *room)
+{
+	struct statvfs v;
+
+	if (statvfs(st->dir, &v) == -1 || v.f_blocks == 0)
+		return -1;
+	*most = (uint64_t)v.f_blocks / DISK_SHARE * v.f_frsize;
+	*room = (uint64_t)v.f_bavail * v.f_frsize;
+	/* a disk of a few blocks has a limit, too */
+	*most = *most > 0 ? *most : 1;
+	return 0;
+}
+
+int
 qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
     struct qwen_err *err)
 {
 	struct qwen_store *st = qwen_alloc(1, sizeof *st);
 	struct qwen_err e;
+	uint64_t room;
 
 	*out = NULL;
 	if (o->dir[0] == '\0') {
@@ -42,7 +60,6 @@ qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
 		free(st);
 		return qwen_oom(err);
 	}
-	st->max = o->max;
 	st->warn = o->warn;
 	st->arg = o->arg;
 	/* prompts are nobody else's business unless DIR was made so */
@@ -50,6 +67,11 @@ qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
 		qwen_fail_errno(&e, "mkdir");
 		qwen_store_warn(st, "not used", &e);
 	}
+	st->by_disk = o->max == QWEN_STORE_MAX_DEFAULT;
+	if (!st->by_disk)
+		st->max = o->max;
+	else if (qwen_store_disk(st, &st->max, &room) < 0)
+		st->max = 0;
 	*out = st;
 	return 0;
 }

@@ -14,8 +14,8 @@ add_part(const struct cli_opt *row, const char *arg)
 
 	cli_grow(&o->parts, &o->cap_parts, o->n_parts + 1,
 	    sizeof *o->parts);
-	o->parts[o->n_parts].role = row->name;
-	o->parts[o->n_parts++].arg = arg;
+	o->parts[o->n_parts++] = (struct part){ .role = row->name,
+	    .arg = arg };
 }
 
 static const struct cli_opt options[] = {
@@ -204,6 +204,8 @@ main(int argc, char *argv[])
 		qtok_decode(&opt, argv + 1);
 	else
 		qtok_encode(&opt, argv + 1);
+	while (opt.n_parts > 0)
+		free(opt.parts[--opt.n_parts].text);
 	free(opt.parts);
 	free(opt.stops.v);
 	return cli_finish();

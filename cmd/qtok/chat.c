@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /* chat.c - a chat, as a request or in parts, to tokens or to text. */
+#define _GNU_SOURCE	/* memmem */
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "qtok.h"
+
+/* In a prompt, ascending. */
+struct places {
+	size_t		*at;
+	size_t		 n, cap;
+};
 
 struct qwen_template *
 qtok_template(const struct opts *o)
@@ -33,16 +41,18 @@ qtok_think(const struct opts *o)
 	return o->think < 0 ? "null" : o->think == 0 ? "true" : "false";
 }
 
+/* The text of a document stays, to be found in the prompt. */
 static void
-put_part(struct qwen_messages *q, const struct part *p)
+put_part(struct qwen_messages *q, struct part *p)
 {
-	int is_data = strcmp(p->role, "data") == 0;
-	size_t n = strlen(p->arg);
-	char *text = is_data ? cli_read_file(p->arg, CLI_FILE_MAX, &n) : NULL;
-
-	cli_must(is_data ? p->arg : "an argument", qwen_messages_say(q, is_data
-	    ? "user" : p->role, is_data ? text : p->arg, n, 1, &cli_err));
-	free(text);
+	if (strcmp(p->role, "data") != 0) {
+		cli_must("an argument", qwen_messages_say(q, p->role, p->arg,
+		    strlen(p->arg), 1, &cli_err));
+		return;
+	}
+	p->text = cli_read_file(p->arg, CLI_FILE_MAX, &p->n);
+	cli_must(p->arg, qwen_messages_say(q, "user", p->text, p->n, 1,
+	    &cli_err));
 }
 
 /* Where a request comes from, for messages; NULL: from options. */
@@ -115,26 +125,75 @@ request(const struct opts *o, char *paths[], size_t *n)
 	return json;
 }
 
+static int
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 /*
- * Where those who go back will go back to: after the system's turn, which
- * other chats share, and before the last turn, where the next request for this
- * chat may first differ.  Returns how many, in order.
+ * Where a document ends that is in the text from byte from on, with the line
+ * feeds after it; or from, if it is not to be found, or nothing that was said comes
+ * after it.  Whatever comes after a line feed that no other one follows begins a
+ * token, so that the ids do not change.
  */
 static size_t
-places(const struct qwen_prompt *p, size_t at[2])
+document_end(const struct qwen_prompt *p, size_t from, const struct part *doc)
 {
 	struct qwen_str s = qwen_prompt_text(p);
-	size_t first = qwen_prompt_turn(p, 0), last = first, next, n = 0;
+	const char *text = doc->text, *hit;
+	size_t n = doc->n, i, at;
+
+	/* templates trim what is said */
+	for (; n > 0 && is_blank(*text); n--)
+		text++;
+	while (n > 0 && is_blank(text[n - 1]))
+		n--;
+	if (n == 0 || (hit = memmem(s.s + from, s.len - from, text, n)) == NULL)
+		return from;
+	i = (size_t)(hit - s.s) + n;
+	for (at = from; i < s.len && is_blank(s.s[i]); i++) {
+		if (s.s[i] == '\n')
+			at = i + 1;
+	}
+	return at < s.len && !qwen_prompt_own(p)[at] ? at : from;
+}
+
+/* But not at the end of the text, nor where there is one. */
+static void
+add_place(struct places *l, size_t at, size_t end)
+{
+	if (at == 0 || at >= end || (l->n > 0 && at <= l->at[l->n - 1]))
+		return;
+	cli_grow(&l->at, &l->cap, l->n + 1, sizeof *l->at);
+	l->at[l->n++] = at;
+}
+
+/*
+ * Where those who go back will go back to: after the system's turn, which
+ * other chats share; after each document, which other questions share; and
+ * before the last turn, where the next request for this chat may first differ.
+ */
+static void
+find_places(struct places *l, const struct opts *o,
+    const struct qwen_prompt *p)
+{
+	struct qwen_str s = qwen_prompt_text(p);
+	size_t first = qwen_prompt_turn(p, 0), last = first, next, at = 0, i;
 	static const char system[] = "<|im_start|>system";
 
 	if (s.len - first >= sizeof system &&
 	    memcmp(s.s + first, system, sizeof system - 1) == 0)
-		at[n++] = qwen_prompt_turn(p, first + 1);
+		add_place(l, at = qwen_prompt_turn(p, first + 1), s.len);
 	while (last < s.len && (next = qwen_prompt_turn(p, last + 1)) < s.len)
 		last = next;
-	if (last > 0 && (n == 0 || last > at[0]))
-		at[n++] = last;
-	return n > 0 && at[n - 1] == s.len ? n - 1 : n;
+	for (i = 0; i < o->n_parts; i++) {
+		if (o->parts[i].text == NULL)
+			continue;
+		at = document_end(p, at, &o->parts[i]);
+		add_place(l, at, s.len);
+	}
+	add_place(l, last, s.len);
 }
 
 /* The tokens, with marks if they are wanted. */
@@ -142,19 +201,22 @@ static void
 put_prompt(struct encoding *c, const struct qwen_prompt *p,
     const struct qwen_tok *t)
 {
-	size_t at[3], n = c->o->mark != NULL ? places(p, at) : 0, i, n_ids;
-	size_t from = 0;
+	struct places l = { 0 };
+	size_t from = 0, to, i, n_ids;
 	int32_t *ids;
 
-	at[n] = qwen_prompt_text(p).len;
-	for (i = 0; i <= n; from = at[i++]) {
-		cli_must(NULL, qwen_prompt_encode(p, t, from, at[i], &ids,
+	if (c->o->mark != NULL)
+		find_places(&l, c->o, p);
+	for (i = 0; i <= l.n; i++, from = to) {
+		to = i < l.n ? l.at[i] : qwen_prompt_text(p).len;
+		cli_must(NULL, qwen_prompt_encode(p, t, from, to, &ids,
 		    &n_ids, &cli_err));
 		qtok_put_ids(c, ids, n_ids);
 		free(ids);
-		if (i < n)
+		if (i < l.n)
 			qtok_put_mark(c);
 	}
+	free(l.at);
 }
 
 static void

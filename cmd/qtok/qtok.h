@@ -12,6 +12,8 @@ enum { PROMPT = 3 };	/* of -f: no format of tokens */
 struct part {
 	const char	*role;		/* "data": of the user, from a file */
 	const char	*arg;
+	char		*text;		/* of the file, once it is read */
+	size_t		 n;
 };
 
 struct opts {

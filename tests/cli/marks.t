@@ -33,6 +33,67 @@ refused 2 "--mark with -d" qtok -d --mark x <plain
 refused 2 "--mark with -c" qtok -c --mark x <text
 refused 2 "--mark with -f text" qtok --mark x -f text <text
 
+# --- in a chat: after the system's turn, after each document, before the last turn
+printf 'A text.\n\nOf two parts.\n' >doc
+# parts WHICH...: the texts between the marks, each with | after it
+parts() {
+	qtok --chat --mark x -f json "$@" | jq -c 'select(.tokens or .mark)' >recs
+	: >cut
+	while read -r rec; do
+		case $rec in
+		*mark*) printf '|' ;;
+		*) echo "$rec" | jq -r '.tokens[]' | qtok -d --show-special ;;
+		esac
+	done <recs
+}
+QWEN_MODEL=$TOP/demo/demo.gguf
+is "$(parts --system S --data doc --user 'Why?')" '<|im_start|>system
+S<|im_end|>
+|<|im_start|>user
+A text.
+
+Of two parts.
+
+
+|Why?<|im_end|>
+|<|im_start|>assistant' "a document in a chat: its end is marked"
+is "$(parts --data doc --data text --user 'Why?' --assistant No --user 'How?')" \
+    '<|im_start|>user
+A text.
+
+Of two parts.
+
+
+|one two three
+
+|Why?<|im_end|>
+<|im_start|>assistant
+No<|im_end|>
+<|im_start|>user
+How?<|im_end|>
+|<|im_start|>assistant' "two documents, and turns after them"
+is "$(parts --user 'Why?' --data doc)" '<|im_start|>user
+Why?
+
+A text.
+
+Of two parts.
+<|im_end|>
+|<|im_start|>assistant' "one that ends with the turn has no mark of its own"
+# whatever is at the border, marks do not change the ids
+i=0
+for end in '' '\n' '\n\n' ' ' ' \n' '\n ' '.\n' '\r\n' '...\n\n\n' '\t\n \n'; do
+	for begin in 'Why?' ' why' '?' '12' "$(printf '\nx')" "$(printf ' \n x')" '\303\251'; do
+		printf "text$end" >doc
+		qtok --chat --data doc --user "$begin" -f text >want
+		qtok --chat --data doc --user "$begin" --mark x -f json |
+		    jq '.tokens | select(. != null)[]' >got
+		cmp -s want got || { echo "# '$end' '$begin'" >&2; i=$((i + 1)); }
+	done
+done
+is $i 0 "marks change no id"
+QWEN_MODEL=$MODEL
+
 # --- passed over
 { cat marked marked long; } >many
 { cat plain plain plain; } >none

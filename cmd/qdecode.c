@@ -36,6 +36,7 @@ struct run {
 	struct qwen_pieces	*pieces;	/* what it needs; or NULL */
 	struct tool_grammar	 grammar;
 	struct tool_draft	 draft;
+	struct tool_reuse	 reuse;		/* a store alone */
 	struct qwen_drafter	*drafter;
 	struct qwen_writer	*w;
 	struct cli_output	*out;		/* NULL: none */
@@ -61,6 +62,7 @@ static const struct cli_opt options[] = {
 	    "at most so many tokens"),
 	CLI_INT(0, "shift", "n", &opt.shift, 0, INT32_MAX,
 	    "in a full context, drop old tokens after the first n"),
+	TOOL_OPT_STORE(&run.reuse.store),
 	TOOL_OPT_IGNORE_EOS(&opt.ignore_eos),
 	TOOL_OPT_MASK_UNUSED(&opt.mask_unused),
 	TOOL_OPT_GRAMMAR(&run.grammar),
@@ -96,7 +98,7 @@ static const struct cli_tool tool = {
 };
 
 static void
-check_options(const struct run *r)
+check_options(struct run *r)
 {
 	tool_sampling_check(r->sampler);
 	if (tool_seed_is_random() && opt.every >= 0)
@@ -116,6 +118,9 @@ check_options(const struct run *r)
 		    "--logits" : "--save-every");
 	if (opt.resume && cli_given(&run.sampler))
 		cli_usage("--resume takes the sampling options of the state");
+	if (opt.logits && r->reuse.store.dir != NULL)
+		cli_usage("--store: --logits goes on from the state of -s "
+		    "alone");
 	if (!opt.logits) {
 		if (opt.top > 0 || opt.format == QWEN_FORMAT_RAW)
 			cli_usage("%s needs --logits", opt.top > 0 ? "--top" :
@@ -334,9 +339,14 @@ work(struct run *r, int begun)
 	/* how many will follow is known where -n says so */
 	if (opt.n < (int64_t)(qwen_model_n_ctx(r->model) - n))
 		n += (size_t)opt.n;
+	if (r->in.n > 0)
+		tool_reuse(&r->in, &r->reuse);
 	tool_fits(r->model, &(struct tool_need){ .n_tokens = n,
 	    .draft = &r->draft });
 	tool_prefill(&r->in, NULL);
+	/* what is generated does not go there */
+	qwen_store_close(r->in.store);
+	r->in.store = NULL;
 	if (qwen_session_logits(r->in.session) == NULL)
 		die("the state has no logits to go on from");
 	begin_sampling(r);
@@ -476,6 +486,8 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	check_options(r);
+	if (!opt.logits)
+		tool_store_choose(&r->reuse.store);
 	tool_grammar_open(&r->grammar, r->sampler);
 	if (!cli_given(&opt.format))
 		cli_no_binary_tty();

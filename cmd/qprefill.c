@@ -25,7 +25,7 @@ static struct {
 	struct qwen_checkpoints	 keep;
 	uint64_t		*named;		/* what keep.at points to */
 	size_t			 cap;
-	struct qprefill_reuse	 reuse;
+	struct tool_reuse	 reuse;
 	struct qprefill_trace	 trace;
 	struct qwen_state_opts	 state;
 	double			 every;		/* seconds from save to save */
@@ -438,7 +438,7 @@ main(int argc, char *argv[])
 	/* rows, sums, traces of all tokens come from reading all tokens */
 	if (opt.logits != QWEN_LOGITS_ALL && opt.imatrix == NULL &&
 	    opt.trace.stages == NULL)
-		qprefill_reuse(in, &opt.reuse);
+		tool_reuse(in, &opt.reuse);
 	place_checkpoints(in);
 	tool_fits(m, &(struct tool_need){ .batch = opt.batch, .keep = &opt.keep,
 	    .n_tokens = qwen_session_n_tokens(in->session) + in->n });

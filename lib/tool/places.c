@@ -136,16 +136,22 @@ strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
 static int
 is_near(const struct tool_intake *in, size_t at, size_t pay)
 {
-	size_t i;
+	size_t i, to;
 
-	if (in->n_places > 0 && in->places[in->n_places - 1] - at < pay)
-		return 1;
-	for (i = 0; i < in->n_marks; i++) {
-		if ((in->marks[i] > at ? in->marks[i] - at :
-		    at - in->marks[i]) < pay)
+	for (i = 0; i < in->n_places; i++) {
+		to = in->places[i];
+		if ((to > at ? to - at : at - to) < pay)
 			return 1;
 	}
 	return 0;
+}
+
+static void
+add_place(struct tool_intake *in, size_t at)
+{
+	cli_grow(&in->places, &in->cap_places, in->n_places + 1,
+	    sizeof *in->places);
+	in->places[in->n_places++] = at;
 }
 
 /*
@@ -163,25 +169,36 @@ choose(struct tool_intake *in, const unsigned char *b, size_t pay)
 		at = strongest(b, lo > pay ? lo : pay, hi, first ? WORD :
 		    SENTENCE, !first);
 		first = 0;
-		if (at == 0 || is_near(in, at, pay))
-			continue;
-		cli_grow(&in->places, &in->cap_places, in->n_places + 1,
-		    sizeof *in->places);
-		in->places[in->n_places++] = at;
+		if (at > 0 && !is_near(in, at, pay))
+			add_place(in, at);
 	}
+}
+
+static int
+descending(const void *a, const void *b)
+{
+	size_t p = *(const size_t *)a, q = *(const size_t *)b;
+
+	return (p < q) - (p > q);
 }
 
 void
 tool_places(struct tool_intake *in)
 {
 	const struct qwen_model *m = qwen_session_model(in->session);
-	size_t pay = tool_places_pay(m);
+	size_t pay = tool_places_pay(m), i;
 	unsigned char *b;
 
 	in->n_places = 0;
-	if (pay == 0 || in->n <= pay)
+	if (pay == 0)
 		return;
-	if ((b = borders(m, in->tokens, in->n)) != NULL)
+	for (i = 0; i < in->n_marks; i++)
+		add_place(in, (size_t)in->marks[i]);
+	if (in->n > pay && (b = borders(m, in->tokens, in->n)) != NULL) {
 		choose(in, b, pay);
-	free(b);
+		free(b);
+	}
+	if (in->n_places > 0)
+		qsort(in->places, in->n_places, sizeof *in->places,
+		    descending);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "qprefill.h"
+#include "tool/tool.h"
 
 /* A text of which the end's logits are wanted. */
 struct text {
@@ -89,7 +89,7 @@ take_session(struct tool_intake *in, struct qwen_session *s, size_t n)
 
 /* The state that stands for most of the text; of equal ones the first. */
 static void
-use_states(struct tool_intake *in, const struct qprefill_reuse *u,
+use_states(struct tool_intake *in, const struct tool_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -128,7 +128,7 @@ use_states(struct tool_intake *in, const struct qprefill_reuse *u,
 
 /* The store's prefix, if it is longer than what the session has read. */
 static void
-use_store(struct tool_intake *in, const struct qprefill_reuse *u,
+use_store(struct tool_intake *in, const struct tool_reuse *u,
     const struct text *t)
 {
 	struct qwen_model *m = qwen_session_model(in->session);
@@ -147,7 +147,7 @@ use_store(struct tool_intake *in, const struct qprefill_reuse *u,
 }
 
 void
-qprefill_reuse(struct tool_intake *in, struct qprefill_reuse *u)
+tool_reuse(struct tool_intake *in, struct tool_reuse *u)
 {
 	size_t n = qwen_session_n_tokens(in->session);
 	struct text t = { .n = n + in->n };

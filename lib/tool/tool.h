@@ -345,6 +345,20 @@ void tool_store_choose(struct tool_store *o);
 /* NULL if there is none, perhaps after a note.  o lives as long as it. */
 struct qwen_store *tool_store_open(struct tool_store *o);
 
+/* Where the beginning of a text may have been read before. */
+struct tool_reuse {
+	struct cli_list	 states;	/* files, tried in order */
+	struct tool_store store;
+};
+
+/*
+ * Replace in->session by the one that has read most of what it and in->tokens
+ * say, from a state or the store, and take what it has read off in->tokens.
+ * Opens in->store, where tool_prefill then puts what it reads.  A state that
+ * cannot be read is an error; of the store, a note.  u lives as long as in.
+ */
+void tool_reuse(struct tool_intake *in, struct tool_reuse *u);
+
 /*
  * A session of the longest prefix of the ids that the store has, to be freed;
  * NULL if that is no longer than have tokens.  What a session has read to it; st
@@ -364,9 +378,10 @@ enum { TOOL_STORE_STEP = 1024 };
 size_t tool_places_pay(const struct qwen_model *m);
 
 /*
- * Set in->places for the tokens that are about to be read: ends of turns,
- * paragraphs, lines and sentences, each so many tokens after the one before it
- * at least, and the farther from it the farther it is from the end.
+ * Set in->places for the tokens that are about to be read: marks; and ends of
+ * turns, paragraphs, lines and sentences, each so many tokens after the one before
+ * it at least, and the farther from it the farther it is from the end.  None for
+ * models without recurrent state.
  */
 void tool_places(struct tool_intake *in);
 

@@ -135,8 +135,7 @@ for f in "$TOP"/man/*.[0-9]; do
 		case $(cat $n.sh) in
 		*\ -v* | *--verbose*) : >$n.err ;;
 		esac
-		# what a batch says at its end is no failure
-		is "$rc$(sed '/^qbatch: \([0-9]* done, 0 failed\|rates: \)/d' $n.err)" 0 "$p: $(head -n 1 $n.sh)"
+		is "$rc$(said $n.err)" 0 "$p: $(head -n 1 $n.sh)"
 		n=$((n + 1))
 	done
 	case $p in

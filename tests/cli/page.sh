@@ -7,7 +7,13 @@
 #                        that of qsample
 #   options ROWS...      of such lines on stdin, the options alone
 #   subsection TITLE     of a section on stdin
+#   said FILE            of what an example said on stderr, what is not how a
+#                        batch fared that had no failure
 #   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
+said() {
+	sed '/^qbatch: \([0-9]* done, 0 failed\|rates: \)/d' "$1"
+}
+
 page() {
 	mandoc -Tascii -O width="${2:-900}" "$1" | sed "s/.$(printf '\b')//g"
 }

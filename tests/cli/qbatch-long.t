@@ -30,18 +30,19 @@ grown() {
 if grep -q RssAnon /proc/self/status 2>/dev/null && [ -z "$QPIPE_SAN" ]; then
 	mkfifo fifo
 	: >out
-	qbatch -o out --mem 30M fifo &
+	qbatch -q -o out --mem 8M fifo &
 	pid=$!
 	exec 3<>fifo
-	items 1 1000 >&3
-	first=$(grown $pid 1000)
-	items 1001 10000 >&3
+	# until its caches are as large as they may be
+	items 1 3000 >&3
+	first=$(grown $pid 3000)
+	items 3001 10000 >&3
 	last=$(grown $pid 10000)
 	exec 3>&-
 	wait $pid
 	is "$?, $(wc -l <out)" "0, 10000" "10,000 items"
 	[ "$last" -le $((first + 4096)) ]
-	ok $? "$first KiB after 1,000, $last KiB after 10,000"
+	ok $? "$first KiB after 3,000, $last KiB after 10,000"
 	is "$(sed 's/.*custom_id":"i\([0-9]*\).*/\1/' out | awk '$1 != NR' | wc -l)" 0 \
 	    "in order, each once"
 else
@@ -67,4 +68,11 @@ done
 qbatch --resume -o part in
 cmp -s part want
 ok $? "killed $kills times, with the bytes of a run that was not"
+
+# --- a log, as of a job: a line a minute, and a summary
+items 1 40 >logged
+qbatch --arrivals 0.55 --seed 1 -o logged.out logged 2>err
+is "$?, $(grep -c '^qbatch: [0-9]*/40 items, [0-9.]* items/s, [0-9.]* tok/s, [0-9:]* left$' err)" \
+    "0, 1" "a line of progress after a minute: $(head -n 1 err)"
+is "$(sed 1d err | cut -d ' ' -f 2-3)" "40 done," "and a summary: $(tail -n 1 err)"
 done_testing

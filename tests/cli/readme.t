@@ -1,6 +1,7 @@
 #!/bin/sh
 # README.md: its commands run, and print what it says.
 . "$TOP/tests/cli/tap.sh"
+. "$TOP/tests/cli/page.sh"
 [ ! -e "$TOP/demo/demo.gguf" ] ||
     { QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL; }
 
@@ -26,7 +27,7 @@ while [ -e parts/$n.sh ]; do
 	make* | sudo* | cc* | git* | PATH=* | qserve* | curl*127.0.0.1*) ;;
 	*)
 		timeout 900 sh -e parts/$n.sh >out 2>err </dev/null
-		is "$?$(cat err)" 0 "$line"
+		is "$?$(said err)" 0 "$line"
 		if [ -e parts/$n.want ]; then
 			is "$(cat out)" "$(cat parts/$n.want)" "prints what README.md says"
 		fi ;;

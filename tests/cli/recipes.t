@@ -24,7 +24,7 @@ run() {
 	: >out
 	for i; do
 		timeout 900 sh -e "$i.sh" >>out 2>err </dev/null
-		is "$?$(cat err)" 0 "$(head -n 1 "$i.sh")"
+		is "$?$(said err)" 0 "$(head -n 1 "$i.sh")"
 	done
 }
 

@@ -23,7 +23,7 @@ try() {
 	n=1
 	while [ -e ../parts/$n.sh ]; do
 		timeout 900 sh -e ../parts/$n.sh >../out 2>../err </dev/null
-		is "$?$(cat ../err)" 0 "$(head -n 1 ../parts/$n.sh)"
+		is "$?$(said ../err)" 0 "$(head -n 1 ../parts/$n.sh)"
 		[ -e ../parts/$n.want ] || : >../parts/$n.want
 		# spaces at the end of a line are not to be seen on paper
 		is "$(sed 's/ *$//' ../out)" "$(sed 's/ *$//' ../parts/$n.want)" \

@@ -280,7 +280,7 @@ check_results(struct qbatch_run *b)
 		qbatch_survey(&s, b->out.done.n > 0 ? &b->out.done : NULL,
 		    &b->in);
 		qbatch_survey_check(&s, b->out.name, b->in.name, b->mixed,
-		    "another -o, or --mixed, which keeps them");
+		    "another -o answers all, --mixed keeps their results");
 		b->kind = s.kind;
 		qbatch_survey_fini(&s);
 	}

@@ -204,9 +204,9 @@ qbatch_status(char *const *files, int n)
 	    (unsigned long long)(t.n - t.failed), (unsigned long long)t.failed,
 	    (unsigned long long)t.cut, (unsigned long long)s.lacking.n);
 	if (s.other.n > 0)
-		cli_warn_part("%s of another request than the line has: %s",
-		    cli_count(s.other.n, "result"),
-		    qbatch_ranges_text(&s.other));
+		cli_warn_part("%s changed since %s answered: %s",
+		    cli_count(s.other.n, "line"), s.other.n == 1 ? "it was" :
+		    "they were", qbatch_ranges_text(&s.other));
 	complain(&m.ix, &s, 1);
 	qbatch_survey_fini(&s);
 	close_all(&m);

@@ -219,8 +219,8 @@ check_done(struct qbatch_run *r, const struct qbatch_place *done,
     const struct tool_line *line)
 {
 	if (r->waits && !r->mixed && !qbatch_place_answers(done, line))
-		die("%s: the result for line %llu is of another request; "
-		    "--mixed keeps it", r->out.name,
+		die("%s: line %llu of the input changed since it was "
+		    "answered; --mixed keeps its result", r->out.name,
 		    (unsigned long long)r->in.line);
 	r->n_skipped++;
 }

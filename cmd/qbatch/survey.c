@@ -171,11 +171,10 @@ qbatch_survey_check(struct qbatch_survey *s, const char *results,
 		    "of another input", results, cli_count(s->n_beyond,
 		    "result"), input, (unsigned long long)s->beyond);
 	if (s->other.n > 0 && !mixed)
-		die("%s: %s of another request than the line of %s: %s; %s",
-		    results, s->other.n == 1 ? "1 result is" :
-		    cli_format("%llu results are",
-		    (unsigned long long)s->other.n), input,
-		    qbatch_ranges_text(&s->other), way_on);
+		die("%s: %s of %s changed since %s answered: %s; %s", results,
+		    cli_count(s->other.n, "line"), input, s->other.n == 1 ?
+		    "it was" : "they were", qbatch_ranges_text(&s->other),
+		    way_on);
 }
 
 void

@@ -64,7 +64,7 @@ ok $? "are told: $(cat err)"
 head -n 3 want >part
 sed '2s/And God said/Now Moses/' in >edited
 kept "an edited request" part qbatch -n 6 --resume -o part edited
-grep -q 'another request than the line of edited: 2;' err
+grep -q 'part: 1 line of edited changed since it was answered: 2; ' err
 ok $? "is told: $(cat err)"
 sed 's/,/, /g; s/^{/{ /' in >spaced
 cp want part
@@ -77,7 +77,7 @@ is "$?, $(wc -l <part), $(head -n 12 part | cmp - want && echo same)" "0, 13, sa
 head -n 3 want >part
 sed 1d edited | sed '1i\
 {"prompt":"And God said","temperature":1,"seed":1}' | qbatch -n 6 --resume -o part 2>err
-is "$?, $(grep -c 'line 2 is of another request' err), $(head -n 3 want | cmp - part && echo same)" \
+is "$?, $(grep -c 'line 2 of the input changed since it was answered' err), $(head -n 3 want | cmp - part && echo same)" \
     "1, 1, same" "of a pipe an edited request is told when it comes"
 
 # --- of another model, of other options
@@ -197,6 +197,8 @@ qbatch -q -n 6 --resume -o part.1 longer 2>err
 qbatch --status torn longer >out 2>err
 is "$?, $(xargs <out), $(cat err)" \
     "3, requests 14 done 13 failed 1 cut 13 left 0, qbatch: 1 of 14 items failed" "of one with an error, being written"
+qbatch --status want edited >out 2>err
+is "$?, $(cat err)" "3, qbatch: 1 line changed since it was answered: 2" "of an input that was edited"
 qbatch --status part.2 part.3 in >out 2>err
 is "$?, $(xargs <out)" "3, requests 12 done 8 failed 0 cut 8 left 4" "of several files"
 

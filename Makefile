@@ -486,6 +486,8 @@ install: all
 		$(call INTO,$(MANDIR)/man$${m##*.},644,man/$$m) || exit 1; done
 	$(call INTO,$(DEMODIR),644,demo/demo.gguf)
 	$(call INTO,$(PYTHONDIR),644,$(PYTHON))
+	@mkdir -p "$(DESTDIR)$(DOCDIR)" && \
+		ln -sfn ../../qpipe/python "$(DESTDIR)$(DOCDIR)/python"
 	@for f in $(DOCS); do \
 		mkdir -p "$(DESTDIR)$(DOCDIR)/$$(dirname $$f)" && \
 		install -m $$([ -x $$f ] && echo 755 || echo 644) $$f \
@@ -514,7 +516,7 @@ uninstall:
 	@$(call REMOVE,$(BASHDIR),qpipe $(TOOL_NAMES))
 	@$(call REMOVE,$(ZSHDIR),_qpipe)
 	@$(call REMOVE,$(UNITDIR),$(UNITS))
-	@if cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null; then rm -f $(DOCS); \
+	@if cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null; then rm -f $(DOCS) python; \
 		rmdir -p $(sort $(dir $(DOCS))) 2>/dev/null || true; fi
 	@rmdir "$(DESTDIR)$(INCLUDEDIR)/qwen" "$(DESTDIR)$(PYTHONDIR)" \
 		"$(DESTDIR)$(DEMODIR)" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true

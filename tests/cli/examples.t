@@ -22,8 +22,8 @@ is "$(ls "$doc" | xargs)" "$(ls "$TOP/examples" | xargs)" \
     "they are beside the documentation"
 
 PKG_CONFIG_LIBDIR=$U/lib/pkgconfig; export PKG_CONFIG_LIBDIR
-is "libqwen $(pkg-config --modversion libqwen)" \
-    "$("$U/bin/qtok" --version | sed 's/.*(\(.*\))/\1/')" \
+is "qtok $(pkg-config --modversion libqwen)" \
+    "$("$U/bin/qtok" --version | sed 's/ (.*//')" \
     "pkg-config knows the version"
 is "$(pkg-config --print-requires libqwentext)" libqwen \
     "libqwentext brings libqwen"

@@ -85,7 +85,10 @@ for tool in "qscore -q --each" "qembed -q -f text" "qbatch -q -n 3"; do
 	$tool -m want.gguf <$in >want 2>err
 	$tool -m m.gguf --quantize q8_0 <$in >got 2>err
 	is "$?" 0 "${tool%% *} --quantize"
-	[ -s got ] && cmp -s got want
+	# qbatch's results name the model file
+	sed 's/,"run":.*//' got >got.same
+	sed 's/,"run":.*//' want >want.same
+	[ -s got ] && cmp -s got.same want.same
 	ok $? "as with the file"
 done
 echo '[{"role": "user", "content": "a"}]' >chat.json

@@ -7,11 +7,11 @@
 #                        that of qsample
 #   options ROWS...      of such lines on stdin, the options alone
 #   subsection TITLE     of a section on stdin
-#   said FILE            of what an example said on stderr, what is not how a
-#                        batch fared that had no failure
+#   said FILE            of what an example said on stderr, less how a batch
+#                        fared that had no failure, and what qstate gc freed
 #   commands             of a section on stdin: each into a file, 1.sh, 2.sh ...
 said() {
-	sed '/^qbatch: \([0-9]* done, 0 failed\|rates: \)/d' "$1"
+	sed '/^qbatch: \([0-9]* done, 0 failed\|rates: \)/d; /^qstate: freed /d' "$1"
 }
 
 page() {

@@ -17,7 +17,7 @@
 #include "hub/json.h"
 #include "text/json/json.h"
 
-enum { FILE_MAX = 1 << 28, FILES_MAX = 100000 };
+enum { FILE_MAX = 1 << 28, FILES_MAX = 100000, KEYS_MAX = 4096 };
 
 #define INDEX "model.safetensors.index.json"
 
@@ -181,6 +181,24 @@ qwen_hub_need_u32(const struct qwen_hub *h, const char *key, uint32_t *out,
 	return rc < 0 ? -1 : 0;
 }
 
+/* Keys are looked up here for each tensor, one after the other. */
+static int
+check_size(const struct qwen_hub *h, struct qwen_err *err)
+{
+	yyjson_val *const looked_at[] = { yyjson_doc_get_root(h->config),
+	    h->text, qwen_hub_get(h, "quantization"),
+	    qwen_hub_get(h, "quantization_config") };
+	size_t i;
+
+	for (i = 0; i < sizeof looked_at / sizeof looked_at[0]; i++) {
+		if (yyjson_obj_size(looked_at[i]) > KEYS_MAX)
+			return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
+			    "an object with more than %d keys", h->path,
+			    KEYS_MAX);
+	}
+	return 0;
+}
+
 static int
 open_config(struct qwen_hub *h, struct qwen_err *err)
 {
@@ -195,7 +213,7 @@ open_config(struct qwen_hub *h, struct qwen_err *err)
 	root = yyjson_doc_get_root(h->config);
 	text = yyjson_obj_get(root, "text_config");
 	h->text = yyjson_is_obj(text) ? text : root;
-	return qwen_hub_find_arch(h, err);
+	return check_size(h, err) < 0 ? -1 : qwen_hub_find_arch(h, err);
 }
 
 /* ------------------------------------------------------------ the weights */

@@ -464,6 +464,8 @@ file_type(const struct qwen_hub_gguf *g)
 		return 7;
 	if (g->fp4 != 0)
 		return g->fp4 == GGML_NVFP4 ? 39 : 38;
+	if (g->q4_1)
+		return 3;
 	return g->type == GGML_F32 ? 0 : g->type == GGML_F16 ? 1 : 32;
 }
 

@@ -301,6 +301,7 @@ qwen_hub_add_sources(struct qwen_hub_gguf *g, const struct hub_name *name,
 		first = s - i;
 		if (i > 0 && (s->planes != 1 || s->rows != first->rows ||
 		    s->columns != first->columns ||
+		    s->bits != first->bits ||
 		    qwen_hub_fp4(g->hub, s->w) !=
 		    qwen_hub_fp4(g->hub, first->w)))
 			return qwen_fail(err, QWEN_EFORMAT, "tensor %.100s: "
@@ -336,6 +337,33 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 	return qwen_hub_tile(g, t, s, name->how, err);
 }
 
+/* Codes of MLX: as Q4_1 where no type is wanted and no weight changes by that. */
+static int
+choose_affine(struct qwen_hub_gguf *g, struct hub_tensor *t,
+    struct qwen_err *err)
+{
+	const struct hub_source *s = &g->source[t->from];
+	size_t i;
+
+	if (t->order == HUB_MIXED || t->order == HUB_MIXED_TRANSPOSED ||
+	    t->order == HUB_TRANSPOSED)
+		return qwen_fail(err, QWEN_EUNSUP, "tensor %.100s: quantised "
+		    "by MLX, and %s has its rows as columns", s->w->name,
+		    t->name);
+	if (g->opts.type != QWEN_HUB_AUTO || t->type == GGML_F32 ||
+	    t->ne[0] % 32 != 0 || (t->order == HUB_TILED_COLUMNS &&
+	    t->head_rows % 32 != 0))
+		return 0;
+	for (i = 0; i < t->n_from; i++) {
+		if (s[i].bits == 0 || !qwen_hub_affine_is_q4_1(&s[i]))
+			return 0;
+	}
+	t->kind = HUB_AFFINE;
+	t->type = GGML_Q4_1;
+	g->q4_1 = 1;
+	return 0;
+}
+
 int
 qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
     const struct qwen_st_tensor *const *w, size_t n, struct qwen_err *err)
@@ -358,6 +386,9 @@ qwen_hub_make(struct qwen_hub_gguf *g, const struct hub_name *name,
 		if (name->how == HUB_EXPERT)
 			t->n_dims = 3;
 		t->type = fp4 != 0 ? fp4 : type_for(g, t);
+		if (g->source[t->from].bits != 0 &&
+		    choose_affine(g, t, err) < 0)
+			return -1;
 	}
 	g->fp4 = fp4 != 0 ? (int)fp4 : g->fp4;
 	for (i = first; fp4 == GGML_NVFP4 && i < last; i++) {

@@ -319,6 +319,8 @@ type_of_folder(const struct qwen_hub *h)
 		t = &h->st.v[i];
 		if (t->n_dims < 2 || qwen_hub_is_scale(t->name))
 			continue;
+		if (qwen_hub_is_affine(h, t))
+			t = qwen_hub_after(h, t, ".scales");
 		if (t->type == ST_BF16 || t->type == ST_F16)
 			return t->type == ST_BF16 ? GGML_BF16 : GGML_F16;
 		if (t->type == ST_F32 || t->type == ST_F64)

@@ -9,7 +9,7 @@
 
 /* ggml's numbers of the formats that are written. */
 enum {
-	GGML_F32 = 0, GGML_F16 = 1, GGML_Q8_0 = 8, GGML_BF16 = 30,
+	GGML_F32 = 0, GGML_F16 = 1, GGML_Q4_1 = 3, GGML_Q8_0 = 8, GGML_BF16 = 30,
 	GGML_MXFP4 = 39, GGML_NVFP4 = 40
 };
 
@@ -21,6 +21,10 @@ struct hub_source {
 	const struct qwen_st_tensor *w, *scale;
 	uint64_t	 planes, rows, columns;	/* of w, in elements */
 	uint64_t	 block_rows, block_columns, scale_columns;
+	/* of MLX's codes, else 0: a scale and a bias for each group of a row */
+	const struct qwen_st_tensor *bias;
+	unsigned	 bits;
+	uint64_t	 group;
 };
 
 enum hub_order {
@@ -40,6 +44,7 @@ enum hub_op { HUB_KEEP, HUB_PLUS_ONE, HUB_MINUS_EXP, HUB_TIMES };
 enum hub_kind {
 	HUB_NUMBERS,		/* rows of numbers */
 	HUB_FP4,		/* codes of 4 bits, put into GGUF's blocks */
+	HUB_AFFINE,		/* codes of MLX, put into blocks of Q4_1 */
 	HUB_SCALES,		/* a number of each source */
 };
 
@@ -85,6 +90,7 @@ struct qwen_hub_gguf {
 	uint64_t		 word[2];	/* ids of yes and no */
 	int			 tied;		/* their rows are embeddings */
 	int			 fp4;		/* a type, if there are such */
+	int			 q4_1;		/* matrices of MLX became that */
 	float			 alpha;		/* of an adapter */
 	struct hub_tensor	*t;
 	size_t			 n, cap;
@@ -121,6 +127,24 @@ int qwen_hub_is_scale(const char *name);
  * Of weights that are codes of 4 bits: their type in GGUF; 0 if w is no such.
  */
 uint32_t qwen_hub_fp4(const struct qwen_hub *h, const struct qwen_st_tensor *w);
+
+/* What config.json says of the codes of MLX, an object; NULL: there are none. */
+yyjson_val *qwen_hub_mlx(const struct qwen_hub *h);
+
+/* Whether w is such codes, with scales and biases beside it. */
+int qwen_hub_is_affine(const struct qwen_hub *h,
+    const struct qwen_st_tensor *w);
+
+/* The rest of *s, for such codes, whose w and shape are set; -1. */
+int qwen_hub_affine(const struct qwen_hub_gguf *g, struct hub_source *s,
+    struct qwen_err *err);
+
+/* Row r of plane p as numbers; as blocks of Q4_1, where these are exact. */
+void qwen_hub_affine_row(const struct hub_source *s, uint64_t p, uint64_t r,
+    float *x);
+int qwen_hub_affine_is_q4_1(const struct hub_source *s);
+void qwen_hub_affine_q4_1(const struct hub_source *s, uint64_t p, uint64_t r,
+    unsigned char *dst);
 
 /* A note for the user. */
 int qwen_hub_note(struct qwen_hub_gguf *g, struct qwen_err *err,

@@ -11,7 +11,7 @@
 
 /* Words are found between spaces. */
 static const char known[] = " fp8 fbgemm_fp8 compressed-tensors modelopt "
-    "mxfp4 nvfp4 ";
+    "mxfp4 nvfp4 mlx ";
 
 /* The method, to be printed; "" if config.json names none. */
 static void
@@ -21,13 +21,9 @@ method_of(const struct qwen_hub *h, char *out, size_t size)
 	const char *s = yyjson_get_str(yyjson_obj_get(q, "quant_method"));
 
 	if (s == NULL && (q != NULL || qwen_hub_get(h, "quantization") !=
-	    NULL)) {
-		if (q == NULL)
-			q = qwen_hub_get(h, "quantization");
+	    NULL))
 		/* MLX gives group_size and bits, without a method */
-		s = yyjson_obj_get(q, "group_size") != NULL ? "mlx" :
-		    "an unnamed method";
-	}
+		s = qwen_hub_mlx(h) != NULL ? "mlx" : "an unnamed method";
 	snprintf(out, size, "%.40s", s != NULL ? s : "");
 }
 
@@ -47,6 +43,8 @@ variant_of(const struct qwen_hub *h)
 	yyjson_val *q = qwen_hub_get(h, "quantization_config");
 	const char *s = yyjson_get_str(yyjson_obj_get(q, "format"));
 
+	if (s == NULL && qwen_hub_mlx(h) != NULL)
+		return yyjson_get_str(yyjson_obj_get(qwen_hub_mlx(h), "mode"));
 	return s != NULL ? s :
 	    yyjson_get_str(yyjson_obj_get(q, "quant_algo"));
 }
@@ -58,11 +56,19 @@ is_float(const struct qwen_st_tensor *t)
 	    t->type == ST_BF16;
 }
 
+/* MLX has other modes than that with scales and biases. */
+static int
+is_read(const char *method, const char *variant)
+{
+	return is_known(method) && (strcmp(method, "mlx") != 0 ||
+	    variant == NULL || strcmp(variant, "affine") == 0);
+}
+
 /* Numbers that no method that is read keeps weights in. */
 static int
-is_packed(const struct qwen_st_tensor *t)
+is_packed(const struct qwen_hub *h, const struct qwen_st_tensor *t)
 {
-	return !is_float(t) && t->type != ST_F8_E4M3 &&
+	return !is_float(t) && !qwen_hub_is_affine(h, t) && t->type != ST_F8_E4M3 &&
 	    t->type != ST_F8_E5M2 && t->type != ST_F8_E8M0 &&
 	    t->type != ST_I8 && t->type != ST_U8 &&
 	    !qwen_hub_is_scale(t->name);
@@ -90,14 +96,14 @@ qwen_hub_check_quantised(const struct qwen_hub *h, struct qwen_err *err)
 	method_of(h, method, sizeof method);
 	if (*method == '\0')
 		return 0;
-	ok = is_known(method);
+	ok = is_read(method, variant);
 	if (ok && has_transforms(h))
 		return qwen_fail(err, QWEN_EUNSUP, "%s/config.json: "
 		    "quantization_config has a transform_config, which is not "
 		    "supported: use the original model, or a GGUF file of it",
 		    h->path);
 	for (i = 0; i < h->st.n; i++) {
-		if (ok ? !is_packed(&h->st.v[i]) : is_float(&h->st.v[i]))
+		if (ok ? !is_packed(h, &h->st.v[i]) : is_float(&h->st.v[i]))
 			continue;
 		return qwen_fail(err, QWEN_EUNSUP, "%s: weights are quantised "
 		    "with %s%s%.40s%s (config.json), which is not supported: "

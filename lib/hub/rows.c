@@ -244,9 +244,12 @@ numbers(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 		    s->rows, x);
 		return x;
 	}
-	load(g, s->w->type, plane + from * s->columns * size, size, s->columns,
-	    x);
-	if (s->scale != NULL)
+	if (s->bits != 0)
+		qwen_hub_affine_row(s, p, from, x);
+	else
+		load(g, s->w->type, plane + from * s->columns * size, size,
+		    s->columns, x);
+	if (s->bits == 0 && s->scale != NULL)
 		scale_row(g, s, p, from, x);
 	if (t->order != HUB_TILED_COLUMNS)
 		return x;
@@ -319,6 +322,20 @@ fp4_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	codes(w, scale, s->columns, len, dst);
 }
 
+static void
+affine_row(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    const struct hub_source *s, uint64_t p, uint64_t r, unsigned char *x,
+    unsigned char *dst)
+{
+	int tiled = t->order == HUB_TILED_COLUMNS;
+
+	qwen_hub_affine_q4_1(s, p, qwen_hub_row(g, t, r), tiled ? x : dst);
+	if (tiled)
+		tile_columns(g, x, dst, t->head_rows /
+		    qwen_ggml_block_len(GGML_Q4_1) *
+		    qwen_ggml_block_bytes(GGML_Q4_1));
+}
+
 uint64_t
 qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
     const struct hub_source *s, uint64_t p, uint64_t first, uint64_t n,
@@ -332,6 +349,10 @@ qwen_hub_rows(const struct qwen_hub_gguf *g, const struct hub_tensor *t,
 	for (r = first; r < first + n; r++, dst += bytes) {
 		if (t->kind == HUB_FP4) {
 			fp4_row(g, t, s, p, r, (unsigned char *)x, dst);
+			continue;
+		}
+		if (t->kind == HUB_AFFINE) {
+			affine_row(g, t, s, p, r, (unsigned char *)x, dst);
 			continue;
 		}
 		row = numbers(g, t, s, p, r, x);

@@ -17,6 +17,7 @@ static const char *const endings[] = {
 static const char *const beside[] = {
 	".input_scale", ".input_global_scale", ".k_scale", ".v_scale",
 	".q_scale", ".activation_scale", "_activation_scale", "output_scale",
+	".scales", ".biases",	/* of MLX */
 };
 
 static int
@@ -204,6 +205,8 @@ qwen_hub_source(const struct qwen_hub_gguf *g, const struct qwen_st_tensor *w,
 	if (w->type == ST_F64 || w->type == ST_F32 || w->type == ST_F16 ||
 	    w->type == ST_BF16)
 		return 0;
+	if (qwen_hub_is_affine(g->hub, w))
+		return qwen_hub_affine(g, s, err);
 	s->scale = scale_of(g->hub, w);
 	if (fp4 != 0)
 		return scale_codes(s, fp4, err);

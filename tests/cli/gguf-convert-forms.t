@@ -8,7 +8,7 @@ if ! command -v python3 >/dev/null 2>&1; then
 	done_testing
 fi
 make() { # KIND FROM: the folder d
-	rm -rf d
+	rm -rf d d-plain
 	PYTHONDONTWRITEBYTECODE=1 python3 "$TOP/tests/cli/hub_forms.py" "$1" "$F/$2" d
 }
 named() { # WORDS WHAT COMMAND...
@@ -29,8 +29,80 @@ for m in gptq awq bitsandbytes hqq something-new; do
 done
 for m in mlx mlx-older; do
 	make $m qwen3
-	named "quantised with mlx (config.json)" "$m" gguf-convert -o no.gguf d
+	named "its scales and biases do not fit it, with 4 bits and groups of 32 (config.json)" "$m" gguf-convert -o no.gguf d
 done
+# codes of MLX: each weight is what scale * code + bias says
+jq_config() {
+	jq "$1" d/config.json >c && mv c d/config.json
+}
+same() { # A B NAME
+	is "$(gguf-inspect --diff "$1" "$2" | awk '{ print $2, $3 }' | sort -u | xargs)" "meta general.name" "$3"
+}
+seq 1 9 190 | tr '\n' ' ' >ids
+for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16" "qwen3_5 4 32 F16" "qwen3_next 4 32 BF16"; do
+	# shellcheck disable=SC2086
+	set -- $how
+	make "mlx-$2-$3-$4" "$1"
+	for type in f32 bf16 q8_0; do
+		gguf-convert -q --no-mtp --type $type -o m.gguf d 2>err
+		is "$? $(cat err)" "0 " "$how: to $type"
+		gguf-convert -q --no-mtp --type $type -o want.gguf d-plain
+		same m.gguf want.gguf "is what the numbers become"
+	done
+	gguf-convert -q --no-mtp -o m.gguf d 2>err
+	is "$? $(cat err)" "0 " "$how: without a type"
+	if [ "$2" != 4 ]; then
+		is "$(gguf-inspect m.gguf | awk '$1 == "type" && $2 !~ /F32|F16/')" "" "none of it is quantised"
+		continue
+	fi
+	n=$(gguf-inspect m.gguf | awk '$1 == "type" && $2 == "Q4_1" { print $3 }')
+	# with groups of 64, those whose rows have as many numbers
+	[ "$3" = 64 ] && large=attn_output || large='attn_q|attn_output|token_embd'
+	is "$((${n:-0} > 1)) $(gguf-inspect m.gguf | awk -v l="$large" '$1 == "tensor" && $2 ~ "(" l ")[.]weight$" && $3 != "Q4_1"')" \
+	    "1 " "its matrices are Q4_1"
+	gguf-convert -q --no-mtp --type f32 -o want.gguf d
+	for t in $(gguf-inspect m.gguf | awk '$1 == "tensor" && $3 == "Q4_1" { print $2 }'); do
+		gguf-inspect --values "$t" m.gguf >values
+		gguf-inspect --values "$t" want.gguf | cmp -s - values || echo "$t"
+	done >differ
+	is "$(cat differ)" "" "to the last bit"
+	qprefill -q -m m.gguf --logits last -f raw <ids >out 2>err
+	is "$? $(cat err) $(wc -c <out | tr -d ' ' | sed 's/[1-9][0-9]*/n/')" "0  n" "and it computes"
+done
+make mlx-4-32-F16 qwen3
+gguf-convert -q --type q8_0 -o m.gguf d
+qprefill -q -m m.gguf --logits last -f raw <ids >want
+qprefill -q -m d --quantize q8_0 --logits last -f raw <ids >got 2>err
+is "$?" 0 "MLX, --quantize"
+[ -s got ] && cmp -s got want
+ok $? "is the converted file"
+named '"gguf-convert d" makes a GGUF file' "MLX, as it lies" qprefill -m d
+jq_config '.quantization.bits = 3'
+named "by MLX with 3 bits; those with 2, 4 and 8 are read" "MLX, 3 bits" gguf-convert -o no.gguf d
+jq_config '.quantization.bits = 8'
+named "do not fit it, with 8 bits and groups of 32" "MLX, other bits" gguf-convert -o no.gguf d
+jq_config '.quantization["model.embed_tokens"] = {"group_size": 32, "bits": 4}'
+named "layers.0.*do not fit it" "MLX, a matrix of its own" gguf-convert -o no.gguf d
+jq_config '.quantization |= {"group_size": 32, "bits": 4, "mode": "mxfp4"} | .quantization_config = .quantization'
+named "quantised with mlx (mxfp4) (config.json)" "MLX, another mode" gguf-convert -o no.gguf d
+# a scale that F16 does not have
+make mlx-4-32-BF16 qwen3
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$TOP/tests/cli python3 - <<'E'
+from hub_forms import *
+t = load("d/model.safetensors")
+for k, v in ("q_proj", 1e-9), ("k_proj", 1e9):
+	name = "model.layers.0.self_attn.%s.scales" % k
+	dtype, shape, data = t[name]
+	t[name] = (dtype, shape, as_bytes([v], dtype) + data[2:])
+name = "model.layers.0.self_attn.k_proj.weight"
+dtype, shape, data = t[name]
+t[name] = (dtype, shape, bytes(16) + data[16:])
+save("d/model.safetensors", t)
+E
+gguf-convert -q -o m.gguf d 2>err
+is "$? $(cat err) $(gguf-inspect m.gguf | awk '$2 ~ /blk.0.attn_[qk].weight/ { print $2, $3 }' | sort | xargs)" \
+    "0  blk.0.attn_k.weight Q4_1 blk.0.attn_q.weight BF16" \
+    "one that Q4_1 has no scale for is as its scales are; one whose scale nothing uses is Q4_1"
 make compressed-tensors qwen3
 named "with compressed-tensors (pack-quantized) (config.json)" "compressed-tensors" gguf-convert -o no.gguf d
 make modelopt qwen3

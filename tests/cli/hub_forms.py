@@ -129,6 +129,95 @@ def quantised(kind, src, to):
 	json.dump(c, open(to + "/config.json", "w"))
 
 
+def rounded(x, dtype):
+	"""The number of the type that is x, without its last bits."""
+	if dtype == "F16":
+		return struct.unpack("<e", struct.pack("<e", x))[0]
+	b = struct.pack("<f", x)
+	return struct.unpack("<f", b"\0\0" + b[2:])[0]
+
+
+def as_bytes(v, dtype):
+	if dtype == "F16":
+		return struct.pack("<%de" % len(v), *v)
+	return b"".join(struct.pack("<f", x)[2:] for x in v)
+
+
+def affine(t, bits, group, dtype):
+	"""weight, scales and biases as MLX has them, and what they stand for."""
+	_, (rows, columns), _ = t
+	x, most = floats(t), (1 << bits) - 1
+	words, scales, biases, plain = [], [], [], []
+	for at in range(0, rows * columns, group):
+		part = x[at:at + group]
+		low = rounded(min(part), dtype)
+		step = rounded(max((max(part) - low) / most, 1e-3), dtype)
+		codes = [min(max(round((v - low) / step), 0), most)
+		    for v in part]
+		scales.append(step)
+		biases.append(low)
+		plain += [step * c + low for c in codes]
+		for i in range(0, group, 32 // bits):
+			words.append(sum(c << bits * k for k, c in
+			    enumerate(codes[i:i + 32 // bits])))
+	shape = [rows, columns // group]
+	return (("U32", [rows, columns * bits // 32],
+	    struct.pack("<%dI" % len(words), *words)),
+	    (dtype, shape, as_bytes(scales, dtype)),
+	    (dtype, shape, as_bytes(biases, dtype)), f32(plain, rows, columns))
+
+
+def wide_heads(tensors, config):
+	"""Heads of twice the size, so that the output has rows of 64."""
+	config["head_dim"] *= 2
+	out = {}
+	for k, (dtype, shape, data) in tensors.items():
+		if k.endswith(("q_proj.weight", "k_proj.weight",
+		    "v_proj.weight", "q_norm.weight", "k_norm.weight")):
+			shape, data = [2 * shape[0]] + shape[1:], data * 2
+		elif k.endswith("o_proj.weight"):
+			n = len(data) // shape[0]
+			data = b"".join(data[i:i + n] * 2
+			    for i in range(0, len(data), n))
+			shape = [shape[0], 2 * shape[1]]
+		out[k] = (dtype, shape, data)
+	return out
+
+
+def mlx_codes(kind, src, to):
+	"""mlx-BITS-GROUP-DTYPE: quantised by MLX; TO-plain: the same as F32."""
+	_, bits, group, dtype = kind.split("-")
+	bits, group = int(bits), int(group)
+	if "linear_num_value_heads" in open(src + "/config.json").read():
+		mlx_model(src, to)
+	else:
+		shutil.copytree(src, to)
+	os.chmod(to, 0o755)
+	out, plain, all = {}, {}, weights(to)
+	c = json.load(open(src + "/config.json"))
+	if group == 64:
+		all = wide_heads(all, c)
+	for k, t in all.items():
+		if len(t[1]) == 2 and t[1][1] % group == 0 and (
+		    "_proj" in k or "embed_tokens" in k or "lm_head" in k):
+			base = k[:-len(".weight")]
+			out[k], out[base + ".scales"], out[base + ".biases"], \
+			    plain[k] = affine(t, bits, group, dtype)
+		else:
+			out[k] = plain[k] = t
+	for name in os.listdir(to):
+		os.chmod(os.path.join(to, name), 0o644)
+		if name.startswith("model"):
+			os.remove(os.path.join(to, name))
+	json.dump(c, open(to + "/config.json", "w"))
+	shutil.copytree(to, to + "-plain")
+	save(to + "/model.safetensors", out)
+	save(to + "-plain/model.safetensors", plain)
+	c["quantization"] = {"group_size": group, "bits": bits}
+	c["quantization_config"] = c["quantization"]
+	json.dump(c, open(to + "/config.json", "w"))
+
+
 def mlx_model(src, to):
 	"""As mlx_lm saves Qwen3.5 and Qwen3-Next: norms with their 1."""
 	norms = ("input_layernorm.weight", "post_attention_layernorm.weight",
@@ -229,6 +318,8 @@ if __name__ == "__main__":
 		quantised(kind, src, to)
 	elif kind in ("untied", "tied-twice"):
 		untied(kind, src, to)
+	elif kind.startswith("mlx-") and kind.count("-") == 3:
+		mlx_codes(kind, src, to)
 	elif kind == "mlx-model":
 		mlx_model(src, to)
 	else:

@@ -60,6 +60,11 @@ tensors("rope/model.safetensors", [("model." + k + ".weight", s) for k, s in
     ["embed_tokens"] + ["layers.0.self_attn.%s_proj" % k for k in "qkvo"] +
     ["layers.0.mlp.%s_proj" % k for k in ("gate", "up", "down")]]])
 
+os.makedirs("config")
+dump(CONFIG | {"num_hidden_layers": 1, "quantization": {k: 1 for k in names} |
+    {"group_size": 32, "bits": 4}}, "config/config.json")
+tensors("config/model.safetensors", [(k + ".weight", [0]) for k in names])
+
 names = names[:1 << 16]
 back = names[::-1]
 dump({"allOf": [{"const": {k: 1 for k in names}},
@@ -95,6 +100,8 @@ ended 1 "lacks tensor t0131071, which is in the files" \
 ok $? "an index of 131,071 tensors, of 131,072 in the files"
 ended 1 "rope_parameters has more than 100 keys" gguf-convert -o x.gguf rope
 ok $? "two objects of 131,072 keys that must say the same"
+ended 1 "config.json: an object with more than 4096 keys" gguf-convert -o x.gguf config
+ok $? "a config of 131,072 keys, in which each tensor is looked for"
 [ ! -e x.gguf ]
 ok $? "nothing is written of them"
 ended 0 "" gguf-convert -o x.gguf adapter

@@ -189,7 +189,7 @@ static struct qwen_session *
 restore(struct qwen_model *m)
 {
 	struct qwen_state_file *f;
-	struct qwen_session *s;
+	struct qwen_session *s = NULL;
 
 	check(qwen_state_open(&f, file, &err) < 0 || qwen_state_restore(&s,
 	    NULL, m, &f, 1, SIZE_MAX, 0, &err) < 0, file);

@@ -396,8 +396,8 @@ grammar_refused(void)
 		"root ::= root \"a\"", "x ::= \"a\"", "root ::= \"\\xff\"",
 	};
 	static const char *const bad_schema[] = {
-		"{", "{\"type\": \"thing\"}", "{\"type\": \"string\", "
-		"\"pattern\": \"(?<=a)\"}", "{\"$ref\": \"#/none\"}",
+		"{", "{\"type\": \"thing\"}", ("{\"type\": \"string\", "
+		"\"pattern\": \"(?<=a)\"}"), "{\"$ref\": \"#/none\"}",
 		"{\"enum\": []}", "{\"minimum\": 5, \"maximum\": 2}",
 	};
 	struct qwen_grammar *g;

@@ -353,7 +353,8 @@ test_bias(void)
 {
 	static const int32_t ids[] = { 1, 3 }, outside[] = { N };
 	static const float x[] = { 50, 1e30f }, nan = NAN;
-	struct qwen_sampler *s = sampler("logit-bias=3=-1e30", N), *copy;
+	struct qwen_sampler *s = sampler("logit-bias=3=-1e30", N);
+	struct qwen_sampler *copy = NULL;
 	struct qwen_err err;
 	float row[N];
 

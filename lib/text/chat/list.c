@@ -158,7 +158,7 @@ sorted(const struct chat_use *c, const struct chat_list *l,
 	if (!c->r->failed)
 		merge(c->r, k, out.n, room, down);
 	if (c->r->failed)
-		return (struct chat_list){ NULL };
+		return (struct chat_list){ .v = NULL };
 	for (i = 0; i < out.n; i++)
 		out.v[i] = k[i].v;
 	return out;

@@ -277,6 +277,21 @@ experts(struct qwen_hub_gguf *g, const struct hub_source *s, int gate_up,
 	return 0;
 }
 
+/* One matrix of all experts, each as a model has it. */
+static int
+stacked(struct qwen_hub_gguf *g, const struct hub_tensor *t,
+    const struct hub_source *s, struct qwen_err *err)
+{
+	uint32_t n_embd;
+
+	if (qwen_hub_need_u32(g->hub, "hidden_size", &n_embd, err) < 0)
+		return -1;
+	if (s->planes != g->n_expert || n_embd != (strstr(t->name,
+	    "ffn_down") != NULL ? s->rows : s->columns))
+		return qwen_hub_bad_shape(s, "the experts", err);
+	return 0;
+}
+
 /* ------------------------------------------------------------- one tensor */
 
 int
@@ -332,6 +347,8 @@ arrange(struct qwen_hub_gguf *g, const struct hub_name *name,
 		return split_qkvz(g, s, err);
 	if (gate_up || name->how == HUB_DOWN_EXPERTS)
 		return experts(g, s, gate_up, err);
+	if (name->how == HUB_STACKED_EXPERTS)
+		return stacked(g, t, s, err);
 	if (s->planes != 1)
 		return qwen_hub_bad_shape(s, "a matrix", err);
 	return qwen_hub_tile(g, t, s, name->how, err);

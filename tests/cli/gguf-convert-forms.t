@@ -39,7 +39,7 @@ same() { # A B NAME
 	is "$(gguf-inspect --diff "$1" "$2" | awk '{ print $2, $3 }' | sort -u | xargs)" "meta general.name" "$3"
 }
 seq 1 9 190 | tr '\n' ' ' >ids
-for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16" "qwen3_5 4 32 F16" "qwen3_next 4 32 BF16"; do
+for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16" "qwen3_5 4 32 F16" "qwen3_next 4 32 BF16" "qwen3_moe 4 32 BF16"; do
 	# shellcheck disable=SC2086
 	set -- $how
 	make "mlx-$2-$3-$4" "$1"
@@ -69,6 +69,8 @@ for how in "qwen3 4 32 F16" "qwen3 4 64 BF16" "qwen3 8 32 F16" "qwen3 2 32 BF16"
 	qprefill -q -m m.gguf --logits last -f raw <ids >out 2>err
 	is "$? $(cat err) $(wc -c <out | tr -d ' ' | sed 's/[1-9][0-9]*/n/')" "0  n" "and it computes"
 done
+is "$(gguf-inspect m.gguf | awk '$1 == "tensor" && $2 ~ /_exps|gate_inp/ { print substr($2, 7), $3 }' | sort -u | xargs)" \
+    "ffn_down_exps.weight BF16 ffn_gate_exps.weight Q4_1 ffn_gate_inp.weight F32 ffn_up_exps.weight Q4_1" "experts of MLX, in one tensor"
 make mlx-4-32-F16 qwen3
 gguf-convert -q --type q8_0 -o m.gguf d
 qprefill -q -m m.gguf --logits last -f raw <ids >want

@@ -184,6 +184,20 @@ def wide_heads(tensors, config):
 	return out
 
 
+def stack_experts(tensors, n):
+	"""As MLX keeps those of a layer: one tensor, one after the other."""
+	out = {}
+	for k, (dtype, shape, data) in tensors.items():
+		if ".mlp.experts." not in k:
+			out[k] = (dtype, shape, data)
+		elif ".mlp.experts.0." in k:
+			all = b"".join(tensors[k.replace(".experts.0.",
+			    ".experts.%d." % i)][2] for i in range(n))
+			out[k.replace("experts.0.", "switch_mlp.")] = (dtype,
+			    [n] + shape, all)
+	return out
+
+
 def mlx_codes(kind, src, to):
 	"""mlx-BITS-GROUP-DTYPE: quantised by MLX; TO-plain: the same as F32."""
 	_, bits, group, dtype = kind.split("-")
@@ -193,7 +207,7 @@ def mlx_codes(kind, src, to):
 	else:
 		shutil.copytree(src, to)
 	os.chmod(to, 0o755)
-	out, plain, all = {}, {}, weights(to)
+	out, plain, own, all = {}, {}, {}, weights(to)
 	c = json.load(open(src + "/config.json"))
 	if group == 64:
 		all = wide_heads(all, c)
@@ -203,6 +217,12 @@ def mlx_codes(kind, src, to):
 			base = k[:-len(".weight")]
 			out[k], out[base + ".scales"], out[base + ".biases"], \
 			    plain[k] = affine(t, bits, group, dtype)
+		elif k.endswith("mlp.gate.weight"):
+			# routers have 8 bits, and the config says so
+			base = k[:-len(".weight")]
+			out[k], out[base + ".scales"], out[base + ".biases"], \
+			    plain[k] = affine(t, 8, group, dtype)
+			own[base] = {"group_size": group, "bits": 8}
 		else:
 			out[k] = plain[k] = t
 	for name in os.listdir(to):
@@ -211,9 +231,10 @@ def mlx_codes(kind, src, to):
 			os.remove(os.path.join(to, name))
 	json.dump(c, open(to + "/config.json", "w"))
 	shutil.copytree(to, to + "-plain")
-	save(to + "/model.safetensors", out)
+	save(to + "/model.safetensors", stack_experts(out,
+	    c.get("num_experts") or c.get("num_local_experts")))
 	save(to + "-plain/model.safetensors", plain)
-	c["quantization"] = {"group_size": group, "bits": bits}
+	c["quantization"] = {"group_size": group, "bits": bits} | own
 	c["quantization_config"] = c["quantization"]
 	json.dump(c, open(to + "/config.json", "w"))
 

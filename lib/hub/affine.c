@@ -123,7 +123,7 @@ code_at(const struct hub_source *s, const unsigned char *row, uint64_t i)
 static const unsigned char *
 row_of(const struct hub_source *s, uint64_t row)
 {
-	return s->w->data + row * (s->columns / 8 * s->bits);
+	return s->w->data + row * (s->columns * s->bits / 8);
 }
 
 void

@@ -207,6 +207,11 @@ if command -v curl >/dev/null 2>&1; then
 	    jq -c '.usage.completion_tokens'), $(cat code)" "5, 200" "qserve --quantize"
 	end_server
 	is "$gone, $(grep -c 'weights made' log)" "0, 1" "they are made once"
+	gguf-convert -q --type bf16 -o m.gguf "$F/qwen3" 2>/dev/null
+	serve -m m.gguf --quantize q8_0
+	is "$(post /v1/completions '{"prompt":[1,2,3],"max_tokens":5,"ignore_eos":true,"temperature":0}' |
+	    jq -c '.usage.completion_tokens'), $(cat code)" "5, 200" "qserve --quantize of a file"
+	end_server
 else
 	skip "qserve --quantize" "no curl"
 fi

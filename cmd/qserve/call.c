@@ -72,7 +72,7 @@ qserve_call_free(struct qserve_call *c)
 	s->n_calls--;
 	c->conn->call = NULL;
 	c->conn->since = cli_now();
-	qwen_text_fini(&c->body);
+	qserve_body_free(c);
 	qwen_text_fini(&c->out);
 	qwen_text_fini(&c->policy);
 	free(c->path);

@@ -25,6 +25,8 @@ enum {
 	REST_S = 1,			/* before another try, where there are
 					   none left */
 	SWALLOW = 4,			/* times max_body, before we hang up */
+	BODIES = 32,			/* times max_body, of all requests
+					   together */
 };
 
 /* ---------------------------------------------------------------- requests */
@@ -132,6 +134,24 @@ look(struct qserve_call *c, const char *version)
 		too_large(c);
 }
 
+void
+qserve_body_free(struct qserve_call *c)
+{
+	c->server->n_body_bytes -= c->body.n;
+	qwen_text_fini(&c->body);
+}
+
+static void
+keep_body(struct qserve_call *c, const char *data, size_t n)
+{
+	size_t had = c->body.n;
+
+	qwen_text_add(&c->body, data, n);
+	c->server->n_body_bytes += c->body.n - had;
+	if (c->body.failed)
+		qserve_error(c, 500, "out_of_memory", "out of memory");
+}
+
 static enum MHD_Result
 take(struct qserve_call *c, const char *data, size_t n)
 {
@@ -144,10 +164,14 @@ take(struct qserve_call *c, const char *data, size_t n)
 		return MHD_YES;
 	if (c->n_body > max)
 		too_large(c);
+	else if (c->server->n_body_bytes + n > max * BODIES)
+		qserve_error(c, 503, "overloaded", "the requests under way have "
+		    "more than %llu bytes together",
+		    (unsigned long long)max * BODIES);
 	else
-		qwen_text_add(&c->body, data, n);
-	if (c->body.failed)
-		qserve_error(c, 500, "out_of_memory", "out of memory");
+		keep_body(c, data, n);
+	if (c->status != 0)
+		qserve_body_free(c);
 	return MHD_YES;
 }
 
@@ -408,12 +432,23 @@ fit_descriptors(struct qserve *s)
 	    (unsigned long long)r.rlim_cur);
 }
 
+/* Of libmicrohttpd, which would abort(3): the kernel has refused it something. */
+static void
+panic(void *arg, const char *file, unsigned line, const char *reason)
+{
+	(void)arg;
+	(void)file;
+	(void)line;
+	die("libmicrohttpd: %s", reason != NULL ? reason : "it cannot go on");
+}
+
 void
 qserve_http_open(struct qserve *s)
 {
 	const union MHD_DaemonInfo *info;
 
 	fit_descriptors(s);
+	MHD_set_panic_func(panic, NULL);
 
 	s->http = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
 	    MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,

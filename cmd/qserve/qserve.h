@@ -256,6 +256,7 @@ struct qserve {
 	size_t			 n_conns;
 	struct qserve_call	*calls;
 	size_t			 n_calls;
+	uint64_t		 n_body_bytes;	/* that they hold together */
 	struct qserve_engine	*engines;
 	size_t			 n_engines;
 	struct qserve_job	*waiting;	/* for an engine */
@@ -301,6 +302,9 @@ void qserve_notify(const char *state);
 
 /* A header of a call, or NULL. */
 const char *qserve_header(const struct qserve_call *c, const char *name);
+
+/* The body of its request is not needed any more. */
+void qserve_body_free(struct qserve_call *c);
 
 void qserve_http_open(struct qserve *s);	/* dies */
 void qserve_http_close(struct qserve *s);

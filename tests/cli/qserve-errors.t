@@ -60,6 +60,45 @@ echo "{\"prompt\":\"a\",$g}" | qbatch -t 1 2>/dev/null >lines
 is "$(jq -r .error.code lines)" invalid_request "and of a line"
 end_server
 
+# -- a text to cut into tokens holds up all others: not more than there is use for
+serve --no-store -t 1
+{ printf '{"content":"'; yes word | head -n 400000 | tr '\n' ' '; printf '"}'; } >large
+for p in tokenize detokenize; do
+	post /$p <large >/dev/null
+	is "$(cat code) $(jq -r .error.code answer)" "413 request_too_large" "$p: 2 MB"
+done
+printf '{"content":"%s"}' "$long" | post /tokenize >/dev/null
+is "$(cat code) $(jq '.count > 5000' answer)" "200 true" "as much as the context has room for, and more"
+
+# -- requests that wait for their rest: not more than some bytes together
+end_server
+serve --no-store -t 1 --max-body 1024
+cat >parts.py <<'EOP'
+import socket, sys, time
+host, port = sys.argv[1].rsplit('/', 1)[1].split(':')
+s = []
+for i in range(40):
+    c = socket.create_connection((host, int(port)), 20)
+    c.sendall(b'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1024\r\n\r\n' +
+        b' ' * 1000)
+    s.append(c)
+time.sleep(0.5)
+got = []
+for c in s:
+    c.sendall(b' ' * 24)
+    got.append(c.recv(4096))
+print(*sorted(set(g.split(b' ')[1].decode() for g in got)), sum(b'"overloaded"' in g for g in got))
+EOP
+if command -v python3 >/dev/null 2>&1; then
+	is "$(timeout 60 python3 parts.py "$URL")" "400 503 8" \
+	    "40 requests of which a part is there: 32 times the largest one together"
+	post /v1/completions '{"prompt":"a","max_tokens":1}' >/dev/null
+	is "$(cat code)" 200 "when they are gone there is room"
+else
+	skip "requests together" "no python3"
+fi
+end_server
+
 # -- who comes when there is no room is told when to come again
 serve --no-store --template qwen3.6 -t 1 --draft none --max-sequences 1 --max-waiting 1
 l='"messages":[{"role":"user","content":"a"}],"ignore_eos":true,"max_tokens":3000'

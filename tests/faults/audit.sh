@@ -20,6 +20,11 @@
 #   call     a system call that fails, by strace            -
 #   memory   an allocation or map that fails (inject.c)     -
 #   unset    streams, states, text, changed                 valgrind
+#   serve    qserve: an allocation or a system call that    -
+#            fails, under requests of all kinds
+#   engines  qserve: what its engines say, changed; they    ASan, UBSan
+#            stop, are killed and start again
+#   many     the same with engines and server               TSan
 minutes=${AUDIT_MINUTES:-20}
 seed=${AUDIT_SEED:-$(date +%s)}
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
@@ -128,6 +133,26 @@ unset_bytes() {
 	    unset.out
 }
 
+# server KINDS FOLDER ENGINE: server.py with qserve of FOLDER, for each of KINDS an
+# equal part of the time; its runs as one line
+server() {
+	kinds=$1 n=0
+	for kind in $kinds; do n=$((n + 1)); done
+	FAULT_SECONDS=$((FAULT_SECONDS / n))
+	for kind in $kinds; do
+		PATH=$2:$PATH ENGINE=$3 ENGINES_SECONDS=12 \
+		    QWEN_MODEL=$TOP/demo/demo.gguf \
+		    ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 \
+		    PYTHONDONTWRITEBYTECODE=1 SEED=$((seed + lane)) python3 \
+		    "$TOP/tests/faults/server.py" $kind "$B/tests/faults/preload.so"
+	done >server.out 2>&1
+	grep '^#' server.out
+	awk -v n=$n '/^[a-z]* [0-9]* [0-9]* [0-9.]* [0-9]*$/ { runs += $2; bad += $3
+		if ($4 > slow) slow = $4; parts++ }
+	    END { print "serve", runs + 0, bad + (parts != n), slow + 0, 0 }' \
+	    server.out
+}
+
 # All parts in a folder of its own: runs LANE, LANE + JOBS, ...
 lane() {
 	lane=$1
@@ -141,7 +166,7 @@ lane() {
 	export QWEN_MODEL SEED FIRST STEP LIMIT_MB
 	part fuzz 8 fuzz
 	for kind in model wire text; do
-		part $kind 14 under "$asan/bin" $kind
+		part $kind 11 under "$asan/bin" $kind
 	done
 	part store 10 under "$asan/bin" store
 	part signal 11 under "$asan/bin" signal
@@ -151,6 +176,10 @@ lane() {
 	part threads 5 under "$tsan/bin" none
 	part races 3 under "$tsan/bin" store
 	part unset 4 unset_bytes
+	part serve 4 server "memory call" "$BIN" "qengine -t 1"
+	part engines 3 server engines "$asan/bin" "qengine -t 1"
+	ENGINES=4; export ENGINES
+	part many 2 server engines "$tsan/bin" "qengine -t 2"
 }
 
 : >"$work/table"
@@ -178,7 +207,7 @@ awk -v seed="$seed" '
 		all += runs[p]; failed += bad[p]
 		if (runs[p] == 0) failed++
 	}
-	if (n < 11) failed++
+	if (n < 14) failed++
 	printf "AUDIT_SEED=%s\n%d passed, %d failed\n", seed, (all > failed) * (all - failed),
 	    failed
 	exit failed > 0

@@ -11,7 +11,8 @@ server.py - qserve with what can go wrong around it.
 
   RUNS=N, or FAULT_SECONDS=N     so many runs, or as many as there is time for
   SEED=N                         the choices; QWEN_MODEL has the model
-  ENGINE=PATH                    qengine, which may be built otherwise than qserve
+  ENGINE=COMMAND                 qengine, which may be built otherwise than qserve
+  ENGINES=N ENGINES_SECONDS=N    of the last one: so many engines, for so long
 
 The first two send a fixed list of requests.  What is wanted: of each request the
 answer that it has without a fault, or an error of the server (500 and above), or a
@@ -33,7 +34,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ENGINE = os.environ.get('ENGINE', 'qengine') + ' -q -t 1 --draft none --no-store --mem 100M'
+ENGINE = os.environ.get('ENGINE', 'qengine -t 1') + ' -q --draft none --no-store --mem 100M'
 USER = [{'role': 'user', 'content': 'Tell me of it.'}]
 TOOL = [{'type': 'function', 'function': {'name': 'f', 'parameters': {'type': 'object',
     'properties': {'a': {'type': 'string'}}}}}]
@@ -103,8 +104,9 @@ def said(path, answer):
     if path in ('/metrics', '/v1/models', '/props'):
         return status
     text = body.decode()
-    if not text.startswith(('event:', 'data:')):
-        return status, [plain(json.loads(l)) for l in text.split('\n') if l]
+    if not text.startswith(('event:', 'data:')):  # lines of a stream of Ollama's, or one
+        lines = [json.loads(l) for l in text.split('\n') if l]
+        return (500, None) if len(lines) > 1 and 'error' in lines[-1] else (status, plain(lines))
     out = ''
     for l in text.split('\n'):
         if not l.startswith('data: {'):
@@ -240,7 +242,7 @@ CALLS = {'accept': 'EMFILE ENFILE ECONNABORTED EINTR ENOMEM', 'read': 'EINTR EIO
     'write': 'EINTR EAGAIN EPIPE', 'poll': 'EINTR', 'sendto': 'EINTR ECONNRESET',
     'sendmsg': 'EINTR EPIPE', 'recvfrom': 'EINTR ECONNRESET', 'pipe,pipe2': 'EMFILE ENFILE',
     'clone,fork,vfork,clone3': 'EAGAIN ENOMEM', 'epoll_ctl': 'ENOMEM ENOSPC', 'epoll_wait': 'EINTR',
-    'mmap': 'ENOMEM', 'brk': 'ENOMEM', 'fcntl': 'EINVAL', 'openat': 'EMFILE EACCES',
+    'mmap': 'ENOMEM', 'fcntl': 'EINVAL', 'openat': 'EMFILE EACCES',
     'getrandom': 'EINTR', 'wait4,waitid': 'EINTR', 'setsockopt,getsockopt': 'ENOBUFS'}
 
 
@@ -264,7 +266,7 @@ def call(r, folder, want, _):
 
 def engines(r, folder, want, _):
     """Half a minute, as of an hour of bad luck."""
-    seed, n = r.randrange(1 << 30), r.randint(1, 3)
+    seed, n = r.randrange(1 << 30), int(os.environ.get('ENGINES', r.randint(1, 3)))
     relay = "%s | python3 '%s/relay.py' random %d 0.02"
     s = Server(folder, [relay % (ENGINE, HERE, seed + i) for i in range(n)] +
         [ENGINE] * r.randrange(2), more=['--stall', '3'])

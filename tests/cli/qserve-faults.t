@@ -1,0 +1,39 @@
+#!/bin/sh
+# qserve: allocations and system calls of the server that fail, under a list of
+# requests of all kinds, and engines that say odd things, stop and die: no wrong
+# answer, no crash.  tests/faults/server.py does it; make audit for longer.
+#   RUNS=n SEED=n sh tests/run.sh qserve-faults     so many of each kind
+. "$TOP/tests/cli/tap.sh"
+if ! command -v python3 >/dev/null 2>&1; then
+	skip "qserve and what fails around it" "no python3"
+	done_testing
+fi
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+unset QSERVE_API_KEY
+RUNS=${RUNS:-${QPIPE_LONG:+100}}
+RUNS=${RUNS:-8}
+PYTHONDONTWRITEBYTECODE=1 ENGINES_SECONDS=8
+export RUNS PYTHONDONTWRITEBYTECODE ENGINES_SECONDS
+# fails KIND [PRELOAD]
+fails() {
+	timeout 3000 python3 "$TOP/tests/faults/server.py" "$@" >got 2>told
+	is "$? $(grep '^#' got | head -n 5)" "0 " "$(tail -n 1 got), of server.py $1"
+	sed 's/^/# /' told >&2
+}
+case "$QPIPE_SAN $(uname -s)" in
+' Linux')
+	if [ -e "$B/tests/faults/preload.so" ]; then
+		fails memory "$B/tests/faults/preload.so"
+	else
+		skip "memory" "no preload.so"
+	fi
+	if strace -o /dev/null true 2>/dev/null; then
+		fails call
+	else
+		skip "system calls" "no strace, or it may not"
+	fi ;;
+*) skip "memory and system calls" "a sanitizer, or not Linux" ;;
+esac
+RUNS=$(((RUNS + 7) / 8))
+fails engines
+done_testing

@@ -237,6 +237,19 @@ set_engine(struct qserve *s)
 		push(l, cli_format("-q"));
 }
 
+static void
+tell_model(const struct qserve *s)
+{
+	struct qwen_str name = { "", 0 };
+
+	if (qwen_gguf_get_str(s->gguf, "general.name", &name, NULL) > 0 &&
+	    name.len > 0)
+		cli_note("model: %s (%.*s)", s->model_path, (int)(name.len <
+		    128 ? name.len : 128), name.s);
+	else
+		cli_note("model: %s", s->model_path);
+}
+
 /* Vocabulary, template and advice; no weights. */
 static void
 open_model(struct qserve *s)
@@ -314,6 +327,8 @@ main(int argc, char *argv[])
 	open_model(s);
 	qserve_http_open(s);
 	qserve_listen(s);
+	tell_model(s);
+	qserve_listeners_tell(s);
 	qserve_engines_open(s);
 	qserve_run(s);
 	qserve_http_close(s);

@@ -96,6 +96,13 @@ is_name(const char *s)
 static void
 check_name(const char *s)
 {
+	unsigned char addr[16];
+
+	if (inet_pton(AF_INET, s, addr) == 1 ||
+	    inet_pton(AF_INET6, s, addr) == 1)
+		cli_usage("--host: '%s' is an address, by which clients may "
+		    "call any server; where to listen is --listen HOST:PORT",
+		    s);
 	if (strcmp(s, "*") != 0 && !is_name(s))
 		cli_usage("--host: '%s' is no name, as example.org is", s);
 }

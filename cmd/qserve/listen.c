@@ -209,10 +209,10 @@ qserve_listen(struct qserve *s)
 	static const char *const usual[] = { "127.0.0.1:8080" };
 	const char *const *v = s->listen.n > 0 ? s->listen.v : usual;
 	size_t i, n = s->listen.n > 0 ? s->listen.n : 1;
-	size_t given = qserve_given_sockets(s);
 	const char *path;
 
-	if (given > 0 && s->listen.n == 0)
+	s->n_given = qserve_given_sockets(s);
+	if (s->n_given > 0 && s->listen.n == 0)
 		return;
 	for (i = 0; i < n; i++) {
 		if ((path = path_of(v[i])) == NULL)
@@ -220,7 +220,14 @@ qserve_listen(struct qserve *s)
 		else
 			add(s, tool_socket_listen(path, s->socket_mode), path);
 	}
-	for (i = given; i < s->n_listeners; i++)
+}
+
+void
+qserve_listeners_tell(const struct qserve *s)
+{
+	size_t i;
+
+	for (i = s->n_given; i < s->n_listeners; i++)
 		tell(s->listener[i], s->listener_path[i]);
 }
 

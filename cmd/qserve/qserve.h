@@ -249,6 +249,7 @@ struct qserve {
 	const char		*listener_path[QSERVE_LISTENERS]; /* of a unix
 						   socket of ours, or NULL */
 	size_t			 n_listeners;
+	size_t			 n_given;	/* the first ones, by systemd */
 	double			 rest_until;	/* when no descriptor was left,
 						   listeners rest so long, or until
 						   a connection closes */
@@ -278,8 +279,9 @@ struct qserve {
 
 /* --------------------------------------------------------------- listen.c */
 
-/* Open what is to be listened at, and say where.  Dies. */
+/* Open what is to be listened at, which dies; and say where that is. */
 void qserve_listen(struct qserve *s);
+void qserve_listeners_tell(const struct qserve *s);
 void qserve_unlisten(struct qserve *s);
 
 /* ---------------------------------------------------------------- guard.c */

@@ -55,10 +55,11 @@ static void
 tell_sampling(struct tool_service *t)
 {
 	static const char *const when[] = { "", " with thinking" };
+	const struct qwen_template *chat = t->service.template;
 	const char *source;
-	int thinks;
+	int thinks = chat != NULL && qwen_request_can_think(chat);
 
-	for (thinks = 1; thinks >= 0; thinks--) {
+	for (; thinks >= 0; thinks--) {
 		source = tool_sampling_advise(t->base, t->gguf, 1, thinks);
 		if (source != NULL || thinks == 0)
 			tool_tell_sampling(t->base, source, when[thinks]);

@@ -52,6 +52,8 @@ refused 2 "an origin with a path" qserve --cors https://good.example/
 refused 2 "an origin without a scheme" qserve --cors good.example
 refused 2 "a name with a port" qserve --host good.example:8080
 refused 2 "an empty name" qserve --host ''
+refused 2 "an address, as others have for where to listen" qserve --host 0.0.0.0
+is "$(grep -c -e --listen err)" 1 "the error names --listen"
 # -- keys
 printf '# two\nfirst-key \t\n\nsecond key\r\n' >keys
 chmod 644 keys

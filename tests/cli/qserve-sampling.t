@@ -163,4 +163,13 @@ is "$(jq .seed answer)" null "which is not told"
 [ "$(text "{$ask,$hot,\"seed\":-1}")" != "$(text "{$ask,$hot,\"seed\":-1}")" ]
 ok $? "but for -1"
 end_server
+
+# -- -v tells of sampling with thinking where the chat template can think
+for t in qwen3 ./plain.jinja; do
+	printf '{%% for m in messages %%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%% endfor %%}' >plain.jinja
+	serve -v --no-store --template $t
+	grep -c 'sampling with thinking' log
+	end_server
+done >got
+is "$(xargs <got)" "1 0" "-v: sampling with thinking, of models that can think"
 done_testing

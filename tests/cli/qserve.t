@@ -136,8 +136,9 @@ is "$(curl -s -H 'Transfer-Encoding: chunked' -T large -X POST -o answer \
 is "$(curl -s -H "X-Large: $(head -c 70000 /dev/zero | tr '\0' x)" -o answer \
     -w '%{http_code}' "$URL/health")" 431 "70 kB of headers"
 is "$(get /health)" '{"status":"ok"}' "and it is still up"
+is "$(head -n 1 log)" "qserve: model: $QWEN_MODEL (qpipe demo 18M)" "the first line names the model"
 end_server
-is "$gone, $(grep -c . log)" "0, 2" "SIGTERM ends it"
+is "$gone, $(grep -c . log)" "0, 3" "SIGTERM ends it"
 refused 1 "an engine that cannot be started" qserve -q --listen 127.0.0.1:0 --engine false
 refused 2 "no address" qserve --listen nowhere
 refused 2 "no port" qserve --listen localhost:http

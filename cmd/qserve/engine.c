@@ -420,7 +420,8 @@ take_events(struct qserve_engine *e)
 		memset(&ev, 0, sizeof ev);
 		if (got < 0 || qwen_event_decode(&ev, p, n, &err) < 0) {
 			qwen_event_fini(&ev);
-			lost(e, "what it says is no event");
+			lost(e, err.code == QWEN_ENOMEM ? "out of memory" :
+			    "what it says is no event");
 			return 0;
 		}
 		rc = take_event(e, &ev);
@@ -496,6 +497,7 @@ qserve_engines_close(struct qserve *s)
 			if (bury(e, !ended, how, sizeof how) < 0 && ended)
 				warn("%s: ended with %s", name_of(e), how);
 		}
+		qserve_jobs_free(e);
 		free(e);
 	}
 }

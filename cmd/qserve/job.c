@@ -533,3 +533,14 @@ qserve_jobs_lost(struct qserve_engine *e)
 			free_job(e->server, j);
 	}
 }
+
+void
+qserve_jobs_free(struct qserve_engine *e)
+{
+	struct qserve_job *j;
+
+	while ((j = e->jobs) != NULL) {
+		take_from(e, j);
+		free_job(e->server, j);
+	}
+}

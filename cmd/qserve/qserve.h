@@ -451,6 +451,9 @@ void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 /* The engine is gone: its jobs go to others, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
 
+/* At the end, when there are no calls: those that it has not answered. */
+void qserve_jobs_free(struct qserve_engine *e);
+
 /* --------------------------------------------------------------- choose.c */
 
 /*

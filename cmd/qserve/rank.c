@@ -138,8 +138,11 @@ qserve_rank_open(struct qserve *s)
 	    !qserve_is_named(s, "rerank");
 	if (qwen_reranker_open(&k->how, s->gguf, NULL, &k->err) < 0 ||
 	    qwen_reranker_yes(k->how, k->n_classes, &k->yes, k->word,
-	    &k->err) < 0)
+	    &k->err) < 0) {
+		if (k->err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &k->err);
 		return;
+	}
 	k->err.code = 0;
 	k->with.tok = s->with.service.tok;
 	k->with.how = k->how;

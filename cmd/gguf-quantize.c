@@ -92,8 +92,10 @@ tell_measured(void *arg, uint64_t done, uint64_t total)
 {
 	int *started = arg;
 
-	if (!*started)
+	if (!*started) {
 		cli_progress_start("tokens", total);
+		cli_progress_log(60);
+	}
 	*started = 1;
 	cli_progress(done);
 }

@@ -10,6 +10,7 @@
 
 static const double quiet_s = 2.0;	/* short work needs no company */
 static const double step_s = 0.2;
+static const double log_s = 60;	/* a line a minute, where a file is written */
 
 static struct {
 	int		 on;
@@ -133,8 +134,10 @@ cli_progress_bytes(void *started, uint64_t done, uint64_t total)
 {
 	int *p = started;
 
-	if (!*p)
+	if (!*p) {
 		cli_progress_start("MiB", total >> 20);
+		cli_progress_log(log_s);
+	}
 	*p = 1;
 	cli_progress(done >> 20);
 }

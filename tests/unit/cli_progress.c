@@ -55,6 +55,33 @@ seen(int m)
 	return buf;
 }
 
+/* Of a file that is written, where stderr is no terminal: a line a minute. */
+static void
+test_log(void)
+{
+	static const uint64_t total = (uint64_t)300 << 20;
+	char buf[256] = "";
+	int started = 0, fd[2];
+	ssize_t n;
+
+	if (pipe(fd) == -1 || dup2(fd[1], STDERR_FILENO) == -1)
+		abort();
+	cli_progress_bytes(&started, 0, total);
+	clock_s += 59;
+	cli_progress_bytes(&started, (uint64_t)50 << 20, total);
+	clock_s += 1;
+	cli_progress_bytes(&started, (uint64_t)60 << 20, total);
+	clock_s += 30;
+	cli_progress_bytes(&started, (uint64_t)90 << 20, total);
+	cli_progress_end();
+	close(fd[1]);
+	close(STDERR_FILENO);
+	n = read(fd[0], buf, sizeof buf - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	ok(strcmp(buf, "tool: 60/300 MiB, 1.0 MiB/s, 4:00 left\n") == 0,
+	    "in a log: %s", buf);
+}
+
 static const struct cli_opt options[] = { CLI_END };
 static const struct cli_tool tool = { .name = "tool", .about = "a test",
 	.usage = "", .options = options };
@@ -119,5 +146,7 @@ main(void)
 	clock_s += 3;
 	cli_progress(10);
 	ok(seen(m)[0] == '\0', "nothing with -q");
+	cli_quiet = 0;
+	test_log();
 	return done_testing();
 }

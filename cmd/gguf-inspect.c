@@ -10,7 +10,7 @@ enum { JSON = 1, CHECK = 2, DIFF = 4, PLAN = 8, GRAPH = 16 };
 static struct {
 	unsigned	 mode;
 	int		 dot;
-	const char	*tensor, *model;
+	const char	*tensor, *key, *model;
 	struct plan_opts plan;
 } opt;
 
@@ -25,6 +25,8 @@ static const struct cli_opt options[] = {
 	    "check the file, and say what is wrong with it"),
 	CLI_SET(0, "diff", &opt.mode, DIFF,
 	    "show in what two files differ"),
+	CLI_TEXT(0, "get", "key", &opt.key,
+	    "print the value of a key, as in context_length; or n_vocab"),
 	CLI_FILE(0, "values", "tensor", &opt.tensor, "tensors",
 	    "print the numbers of a tensor, a row a line"),
 	CLI_SET(0, "graph", &opt.mode, GRAPH,
@@ -49,7 +51,8 @@ static const struct cli_opt options[] = {
 
 static const struct cli_tool tool = {
 	.name = "gguf-inspect", .about = "show, check and compare GGUF files",
-	.usage = "[options] [file]\n--values tensor [-m model] [file]\n"
+	.usage = "[options] [file]\n--get key [-m model] [file]\n"
+	    "--values tensor [-m model] [file]\n"
 	    "--graph [--dot] [file]\n--plan [-c n] [--json] [file]\n--diff [--full] file1 file2",
 	.options = options, .max = 2, .completes = "file gguf",
 };
@@ -175,8 +178,9 @@ check_options(void)
 {
 	unsigned one = opt.mode == (PLAN | JSON) ? PLAN : opt.mode;
 
-	if ((one & (one - 1)) != 0 || (one != 0 && opt.tensor != NULL))
-		cli_usage("--json, --check, --diff, --graph, --plan and "
+	if ((one & (one - 1)) != 0 || (one != 0) + (opt.tensor != NULL) +
+	    (opt.key != NULL) > 1)
+		cli_usage("--json, --check, --diff, --get, --graph, --plan and "
 		    "--values exclude each other, but for --plan --json");
 	if (one != GRAPH && opt.dot)
 		cli_usage("--dot goes with --graph");
@@ -186,9 +190,9 @@ check_options(void)
 		cli_usage("-c, --sequences, --checkpoint-every, --batch, -t "
 		    "and --numerics go with --plan");
 	if (inspect_full && (one == CHECK || one == GRAPH || one == PLAN ||
-	    opt.tensor != NULL))
-		cli_usage("--full says nothing with --check, --graph, --plan "
-		    "and --values");
+	    opt.tensor != NULL || opt.key != NULL))
+		cli_usage("--full says nothing with --check, --get, --graph, "
+		    "--plan and --values");
 }
 
 int
@@ -220,6 +224,8 @@ main(int argc, char *argv[])
 		check(g, path);
 	else if (opt.mode == GRAPH)
 		inspect_graph(g, path, opt.dot);
+	else if (opt.key != NULL)
+		inspect_get(g, path, opt.key);
 	else if (opt.tensor != NULL)
 		show_values(g, path, opt.tensor);
 	else

@@ -80,6 +80,12 @@ void inspect_graph(const struct qwen_gguf *g, const char *path, int dot);
 void inspect_show(const struct qwen_gguf *g);
 void inspect_json(const struct qwen_gguf *g);
 
+/*
+ * The whole value of one key, a line; the architecture before it may be left out.
+ * "n_vocab" is the size of the vocabulary.  Dies where there is no such key.
+ */
+void inspect_get(const struct qwen_gguf *g, const char *path, const char *key);
+
 /* What differs; whether anything does. */
 int inspect_diff(const struct qwen_gguf *a, const struct qwen_gguf *b);
 

@@ -2,6 +2,7 @@
 /* show.c - the whole file, a line for each key and tensor. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gguf-inspect.h"
@@ -36,7 +37,8 @@ put_array(const struct qwen_gguf_kv *kv)
 	size_t pos = 0;
 
 	for (i = 0; i < n; i++) {
-		putchar(' ');
+		if (i > 0)
+			putchar(' ');
 		if (kv->elem != QWEN_GGUF_STRING)
 			put_elem(kv, i);
 		else if (qwen_gguf_next_str(kv, &pos, &s))
@@ -46,24 +48,55 @@ put_array(const struct qwen_gguf_kv *kv)
 		fputs(" ...", stdout);
 }
 
-void
-inspect_put_meta(const struct qwen_gguf_kv *kv)
+static void
+put_value(const struct qwen_gguf_kv *kv)
 {
 	struct qwen_str s;
 	size_t pos = 0;
 
+	if (kv->type == QWEN_GGUF_ARRAY)
+		put_array(kv);
+	else if (qwen_gguf_next_str(kv, &pos, &s))
+		inspect_put_text(s.s, s.len, inspect_full ? s.len : SHORT_STRING, "");
+	else
+		put_elem(kv, 0);
+}
+
+void
+inspect_put_meta(const struct qwen_gguf_kv *kv)
+{
 	inspect_put_word(kv->key.s, kv->key.len);
 	printf(" %s%s %" PRIu64, kv->type == QWEN_GGUF_ARRAY ? "ARRAY/" : "",
 	    qwen_gguf_type_name(kv->elem), kv->n);
-	if (kv->type == QWEN_GGUF_ARRAY) {
-		put_array(kv);
-	} else if (qwen_gguf_next_str(kv, &pos, &s)) {
+	if (kv->type != QWEN_GGUF_ARRAY || kv->n > 0)
 		putchar(' ');
-		inspect_put_text(s.s, s.len, inspect_full ? s.len : SHORT_STRING, "");
-	} else {
-		putchar(' ');
-		put_elem(kv, 0);
+	put_value(kv);
+	putchar('\n');
+}
+
+void
+inspect_get(const struct qwen_gguf *g, const char *path, const char *key)
+{
+	const struct qwen_gguf_kv *kv = qwen_gguf_find(g, key);
+	struct qwen_str arch = { "", 0 };
+	char *full;
+	size_t n;
+
+	if (kv == NULL && strcmp(key, "n_vocab") == 0) {
+		cli_must(path, qwen_vocab_size(g, &n, &cli_err));
+		printf("%zu\n", n);
+		return;
 	}
+	if (kv == NULL && qwen_gguf_get_str(g, "general.architecture", &arch,
+	    NULL) > 0) {
+		full = cli_format("%.*s.%s", (int)arch.len, arch.s, key);
+		kv = qwen_gguf_find(g, full);
+		free(full);
+	}
+	if (kv == NULL)
+		die("%s: no key %s", path, key);
+	inspect_full = 1;
+	put_value(kv);
 	putchar('\n');
 }
 

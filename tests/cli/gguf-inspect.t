@@ -139,6 +139,19 @@ is "$? $(cat out)" "1 - meta tokenizer.ggml.token_type ARRAY/INT32 4 1 1 1 3
 gguf-inspect --diff "$F/good-v2.gguf" "$F/bad-magic.gguf" >out 2>err
 is "$? $(grep -c 'bad-magic.gguf: not a GGUF' err)" "1 1" "a bad second file"
 
+# -- one value
+demo=$TOP/demo/demo.gguf
+is "$(gguf-inspect --get n_vocab "$demo")" \
+    "$(gguf-inspect --json "$demo" | jq '.metadata["tokenizer.ggml.tokens"] | length')" \
+    "--get n_vocab"
+is "$(gguf-inspect --get context_length "$demo") $(gguf-inspect --get qwen35moe.context_length "$demo")" \
+    "4096 4096" "a key with and without the architecture"
+is "$(gguf-inspect --get general.description "$demo")" \
+    "$(gguf-inspect --json "$demo" | jq -r '.metadata["general.description"]')" "a long text, whole"
+is "$(gguf-inspect --get rope.dimension_sections "$demo")" "6 5 5 0" "an array"
+is "$(gguf-inspect --get tokenizer.ggml.tokens "$demo" | wc -l)" 1 "in one line"
+refused 1 "no such key" gguf-inspect --get nothing "$demo"
+refused 2 "--get with --json" gguf-inspect --get n_vocab --json "$demo"
 # -- values
 is "$(gguf-inspect --values a.weight "$F/good-v3.gguf")" "0 1 2 3 4 5 6 7" "values"
 is "$(gguf-inspect --values b.weight "$F/good-align.gguf")" "0 0

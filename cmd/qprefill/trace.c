@@ -85,7 +85,7 @@ resolve(struct qprefill_trace *t)
 	}
 }
 
-/* --------------------------------------------------- stages as arrays of NumPy */
+/* ------------------------------------------------- stages as arrays of NumPy */
 
 /* How many positions there are from first on, and the last of them. */
 static uint64_t

@@ -682,11 +682,8 @@ qserve_history_add(struct qserve_history *h,
 	    NULL) == 0; i++)
 		qwen_text_add(&text, piece.s, piece.len);
 	if (i < n || text.failed || text.n == 0 ||
-	    is_usual(h, about, &text, ids, n)) {
-		qwen_text_fini(&text);
-		return;
-	}
-	if ((e = malloc(sizeof *e + n * sizeof *ids)) == NULL) {
+	    is_usual(h, about, &text, ids, n) ||
+	    (e = malloc(sizeof *e + n * sizeof *ids)) == NULL) {
 		qwen_text_fini(&text);
 		return;
 	}

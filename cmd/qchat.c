@@ -51,9 +51,50 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
+/* Of llama.cpp, Ollama and llm. */
+static const char context[] = "the context is as long as the model's; --mem "
+    "limits its memory, --rope-scaling makes it longer";
+static const char question[] = "what is asked is the operand: "
+    "qchat 'question'";
+static const char server[] = "qchat serves nobody; see qserve --listen";
+static const char processors[] = "the model runs on processors: leave it out";
+static const char files[] = "nothing is downloaded here; give the file or the "
+    "folder with -m";
+static const char always[] = "that is always so: leave it out";
+
+static const struct cli_foreign foreign[] = {
+	{ "c", context }, { "context", context }, { "context-length", context },
+	{ "ctx", context }, { "ctx-size", context }, { "n-ctx", context },
+	{ "num-ctx", context },
+	{ "p", question }, { "prompt", question }, { "e", question },
+	{ "i", always }, { "cnv", always }, { "conversation", always },
+	{ "interactive", always }, { "jinja", always }, { "fa", always },
+	{ "flash-attn", always }, { "color", "thoughts are dim at a terminal, "
+	    "unless NO_COLOR is set" }, { "nowordwrap", always },
+	{ "port", server }, { "host", server }, { "listen", server },
+	{ "ngl", processors }, { "n-gpu-layers", processors },
+	{ "gpu-layers", processors }, { "device", processors },
+	{ "hf", files }, { "hf-repo", files }, { "hf-file", files },
+	{ "f", "--data FILE" }, { "file", "--data FILE" },
+	{ "a", "--data FILE" }, { "attachment", "--data FILE" },
+	{ "s", "--system" }, { "sys", "--system" },
+	{ "no-think", "--think off" }, { "nothink", "--think off" },
+	{ "reasoning-budget", "--think-max" }, { "hidethinking", "--hide-thinking" },
+	{ "cache-type-k", "--kv-k" }, { "ctk", "--kv-k" },
+	{ "cache-type-v", "--kv-v" }, { "ctv", "--kv-v" },
+	{ "prompt-cache", "--store FOLDER" },
+	{ "chat-template-file", "--template ./FILE" },
+	{ "md", "--draft FILE" }, { "model-draft", "--draft FILE" },
+	{ "lora-scaled", "--lora FILE=SCALE" },
+	{ "tb", "-t" }, { "threads-batch", "-t" },
+	{ NULL, NULL },
+};
+
 static const struct cli_tool tool = {
-	.name = "qchat", .about = "talk with a model", .usage = "[options]\n[options] question [<document]",
+	.name = "qchat", .about = "talk with a model",
+	.usage = "[options]\n[options] question [<document]",
 	.options = options, .max = 1, .completes = "-",
+	.foreign = foreign,
 };
 
 /* The second one, before the first had an effect, ends the program. */
@@ -64,6 +105,7 @@ on_interrupt(int sig)
 
 	if (qchat_interrupted++ == 0)
 		return;
+	qchat_echo_on();
 	if (qchat_plain[0] != '\0' &&
 	    write(STDERR_FILENO, end, sizeof end - 1) == -1)
 		_exit(1);
@@ -233,6 +275,25 @@ talk(struct chat *c)
 	qchat_talk(c);
 }
 
+/* Who knows other programs may take a question for a command. */
+static void
+tell_commands(const char *word)
+{
+	static const char *const commands[] = {
+		"chat", "list", "ls", "models", "ps", "pull", "run", "serve",
+	};
+	size_t i;
+
+	for (i = 0; word != NULL &&
+	    i < sizeof commands / sizeof *commands; i++) {
+		if (strcmp(word, commands[i]) == 0)
+			cli_note("'%s' is what the model is asked: qchat has "
+			    "no commands; -m takes a model file%s", word,
+			    strcmp(word, "serve") == 0 ?
+			    ", qserve serves it" : "");
+	}
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -240,6 +301,7 @@ main(int argc, char *argv[])
 
 	cli_begin(&tool, argc, argv);
 	qchat_opt.question = argv[1];
+	tell_commands(argv[1]);
 	tool_sampling_check(c->options);
 	tool_tell_seed(c->options);
 	tool_draft_check(&c->draft);

@@ -173,18 +173,22 @@ generate(struct chat *c, struct qwen_reply *r)
 static void
 tell_end(const struct chat *c, enum end end)
 {
+	const char *see = qchat_opt.question != NULL ? "" :
+	    "; see /undo and /reset";
+
 	if (end == CUT_BY_COUNT)
-		cli_note("the answer is cut after %lld tokens (-n); /set n "
-		    "changes that", (long long)qchat_opt.n);
+		cli_note("the answer is cut after %s (-n)%s",
+		    cli_count((uint64_t)qchat_opt.n, "token"),
+		    qchat_opt.question != NULL ? "" : "; /set n changes that");
 	if (end == CUT_AS_LOOP)
 		cli_note("the answer is cut: it repeats itself "
 		    "(--stop-repeat)");
 	if (end == CUT_BY_CONTEXT && c->n_ctx < qwen_model_n_ctx(c->model))
 		warn("the answer is cut: there is memory for %zu tokens "
-		    "(--mem); see /undo and /reset", c->n_ctx);
+		    "(--mem)%s", c->n_ctx, see);
 	else if (end == CUT_BY_CONTEXT)
 		warn("the answer is cut: the model's context of %zu tokens is "
-		    "full; see /undo and /reset", qwen_model_n_ctx(c->model));
+		    "full%s", qwen_model_n_ctx(c->model), see);
 }
 
 /* The reply as the next message. */
@@ -248,15 +252,17 @@ static void
 tell_too_long(const struct chat *c, size_t n)
 {
 	size_t most = qwen_model_n_ctx(c->model);
+	const char *see = qchat_opt.question != NULL ? "" :
+	    "; see /undo and /reset";
 
 	if (n >= most)
 		warn("the conversation has %zu tokens, the model's context "
-		    "%zu; see /undo and /reset", n, most);
+		    "%zu%s", n, most, see);
 	else
 		warn("the conversation has %zu tokens, which take %.1f MiB "
-		    "of memory, and %.1f are there for it (--mem); see /undo "
-		    "and /reset", n, (double)qwen_cache_need(c->model, n + 1) /
-		    0x1p20, (double)qchat_opt.mem / 0x1p20);
+		    "of memory, and %.1f are there for it (--mem)%s", n,
+		    (double)qwen_cache_need(c->model, n + 1) / 0x1p20,
+		    (double)qchat_opt.mem / 0x1p20, see);
 }
 
 /* -1: the message is not answered; perhaps after a warning. */

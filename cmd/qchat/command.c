@@ -96,6 +96,8 @@ think(struct chat *c, const char *arg)
 	}
 	qchat_opt.think = strcmp(arg, "off") == 0;
 	qchat_think(c);
+	if (!qchat_can_think(c))
+		cli_note("this model has no thoughts: that changes nothing");
 	return 1;
 }
 
@@ -243,13 +245,94 @@ help(struct chat *c, const char *arg)
 	return 1;
 }
 
-const char *
-qchat_command_name(size_t i, const char **arg)
+static const char *
+command_name(size_t i)
 {
-	if (i >= N_COMMANDS)
+	return i < N_COMMANDS ? commands[i].name : NULL;
+}
+
+/* Whether the line's first word, which has ended, is this command. */
+static int
+begins(const char *line, size_t n, const char *command)
+{
+	size_t len = strlen(command);
+
+	return n > len && memcmp(line, command, len) == 0 && line[len] == ' ';
+}
+
+int
+qchat_wants_file(const char *line, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < N_COMMANDS; i++) {
+		if (commands[i].arg != NULL && begins(line, n,
+		    commands[i].name))
+			return strcmp(commands[i].arg, "FILE") == 0;
+	}
+	return 0;
+}
+
+const char *
+qchat_word(const char *line, size_t n, size_t i, size_t *from)
+{
+	static const char *const onoff[] = { "on", "off", NULL };
+	const char *s;
+
+	*from = 0;
+	if (memchr(line, ' ', n) == NULL)
+		return command_name(i);
+	*from = strlen("/think ");
+	if (begins(line, n, "/think"))
+		return i < 2 ? onoff[i] : NULL;
+	if (!begins(line, n, "/set"))
 		return NULL;
-	*arg = commands[i].arg;
-	return commands[i].name;
+	*from = strlen("/set ");
+	if ((s = memchr(line + *from, ' ', n - *from)) == NULL)
+		return i == 0 ? "n" : i <= qwen_sample_n_opts() ?
+		    qwen_sample_opt(i - 1)->name : NULL;
+	*from = (size_t)(s - line) + 1;
+	return i == 0 && begins(line + strlen("/set "), n - strlen("/set "),
+	    "seed") ? "random" : NULL;
+}
+
+/* What other programs call a command, and what does that here. */
+static const char *const foreign[][2] = {
+	{ "/?", "/help" }, { "/h", "/help" }, { "/q", "/quit" },
+	{ "/clear", "/reset" }, { "/new", "/reset" }, { "/restart", "/reset" },
+	{ "/regen", "/retry" }, { "/regenerate", "/retry" },
+	{ "/redo", "/retry" }, { "/pop", "/undo" }, { "/back", "/undo" },
+	{ "/read", "/data FILE" }, { "/file", "/data FILE" },
+	{ "/add", "/data FILE" }, { "/attach", "/data FILE" },
+	{ "/context", "/tokens" }, { "/stats", "/tokens" },
+	{ "/info", "/show" }, { "/settings", "/show" },
+	{ "/options", "/set" }, { "/parameter", "/set NAME VALUE" },
+	{ "/temp", "/set temp VALUE" }, { "/nothink", "/think off" },
+	{ "/no_think", "/think off" }, { "/export", "/save FILE" },
+	{ "/import", "/load FILE" }, { "/history", "/save FILE" },
+	{ "/model", "qchat -m FILE: a chat has one model" },
+	{ "/models", "qchat -m FILE: a chat has one model" },
+	{ "/list", "qchat -m FILE: a chat has one model" },
+	{ "/image", "qwen(7): images are not read" },
+	{ "/multi", "lines between \"\"\" and \"\"\"" },
+	{ "/multiline", "lines between \"\"\" and \"\"\"" },
+};
+
+static void
+tell_unknown(const char *word)
+{
+	const char *see = NULL;
+	size_t i;
+
+	for (i = 0; see == NULL && i < sizeof foreign / sizeof *foreign; i++) {
+		if (strcmp(word, foreign[i][0]) == 0)
+			see = foreign[i][1];
+	}
+	if (see == NULL)
+		see = cli_nearest(word, command_name);
+	if (see == NULL)
+		see = "/help, or begin the line with a space";
+	warn("there is no %.40s; see %s", word, see);
 }
 
 int
@@ -271,7 +354,6 @@ qchat_command(struct chat *c, char *line)
 		warn("%s: which file?", line);
 		return 1;
 	}
-	warn("there is no %.40s; see /help, or begin the line with a space",
-	    line);
+	tell_unknown(line);
 	return 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* edit.c - lines that are edited at a terminal, by libedit where it is. */
+#define _XOPEN_SOURCE 700	/* wcwidth() */
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
@@ -8,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <termios.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/utf8.h"
 #include "qchat.h"
@@ -120,6 +123,31 @@ tell_pastes(int on)
 }
 
 /*
+ * Back to where the line begins, and all from there away: a terminal that gets
+ * another width breaks the line anew.
+ */
+static void
+erase_line(void)
+{
+	const LineInfoW *l = el_wline(edit.el);
+	size_t at = strlen(edit.prompt);
+	const wchar_t *c;
+	struct winsize w;
+	int k;
+
+	if (!edit.pastes || ioctl(STDIN_FILENO, TIOCGWINSZ, &w) == -1 ||
+	    w.ws_col == 0)
+		return;
+	for (c = l->buffer; c < l->cursor; c++)
+		at += (k = wcwidth(*c)) >= 0 ? (size_t)k : 2;	/* ^A */
+	putc('\r', edit.out);
+	if (at >= w.ws_col)
+		fprintf(edit.out, "\033[%zuA", at / w.ws_col);
+	fputs("\033[J", edit.out);
+	fflush(edit.out);
+}
+
+/*
  * What a signal would have done, with the terminal as it was before; where the
  * program goes on, the line is shown again.
  */
@@ -127,9 +155,12 @@ static void
 deliver(void)
 {
 	size_t i, n = 0;
+	int resized = 0;
 
-	for (i = 0; i < N_SIGNALS; i++)
+	for (i = 0; i < N_SIGNALS; i++) {
 		n += signals[i].came != 0;
+		resized |= signals[i].came && signals[i].sig == SIGWINCH;
+	}
 	if (n == 0)
 		return;
 	tell_pastes(0);
@@ -138,6 +169,8 @@ deliver(void)
 	catch_all();
 	el_set(edit.el, EL_PREP_TERM, 1);
 	tell_pastes(1);
+	if (resized && n == 1)
+		erase_line();
 	el_resize(edit.el);
 	el_set(edit.el, EL_REFRESH);
 }
@@ -320,22 +353,21 @@ qchat_edit_unmark(char *line)
 
 /* ---------------------------------------------------------------- completion */
 
-/* Bytes that all commands that begin so have in common; how many there are. */
+/* What words that begin as the line ends have in common; how many there are. */
 static size_t
-match(const char *s, size_t n, const char **first, size_t *common)
+match(const char *s, size_t n, size_t *from, char common[64])
 {
-	const char *name, *arg;
+	const char *word;
 	size_t i, k, found = 0;
 
-	for (i = 0; (name = qchat_command_name(i, &arg)) != NULL; i++) {
-		if (strncmp(name, s, n) != 0)
+	for (i = 0; (word = qchat_word(s, n, i, from)) != NULL; i++) {
+		if (strncmp(word, s + *from, n - *from) != 0)
 			continue;
-		for (k = n; found > 0 && k < *common &&
-		    name[k] == (*first)[k]; k++)
+		if (found++ == 0)
+			snprintf(common, 64, "%s", word);
+		for (k = 0; common[k] != '\0' && common[k] == word[k]; k++)
 			;
-		*common = found++ > 0 ? k : strlen(name);
-		if (found == 1)
-			*first = name;
+		common[k] = '\0';
 	}
 	return found;
 }
@@ -343,57 +375,42 @@ match(const char *s, size_t n, const char **first, size_t *common)
 static void
 list_matches(const char *s, size_t n)
 {
-	const char *name, *arg;
-	size_t i;
+	const char *word, *before = "\n";
+	size_t i, from;
 
-	for (i = 0; (name = qchat_command_name(i, &arg)) != NULL; i++) {
-		if (strncmp(name, s, n) == 0)
-			fprintf(edit.out, "%s%s", i == 0 || n > 1 ? "\n" :
-			    "  ", name);
+	for (i = 0; (word = qchat_word(s, n, i, &from)) != NULL; i++) {
+		if (strncmp(word, s + from, n - from) != 0)
+			continue;
+		fprintf(edit.out, "%s%s", before, word);
+		before = "  ";
 	}
 	putc('\n', edit.out);
-}
-
-/* The argument of the command that the line begins with is a file. */
-static int
-wants_file(const char *s, size_t n)
-{
-	const char *name, *arg;
-	size_t i;
-
-	for (i = 0; (name = qchat_command_name(i, &arg)) != NULL; i++) {
-		if (arg != NULL && strcmp(arg, "FILE") == 0 &&
-		    strlen(name) < n && strncmp(name, s, strlen(name)) == 0 &&
-		    s[strlen(name)] == ' ')
-			return 1;
-	}
-	return 0;
 }
 
 static unsigned char
 complete(EditLine *el, int ch)
 {
 	const LineInfo *l = el_line(el);
-	size_t n = (size_t)(l->cursor - l->buffer), common = 0, found;
-	const char *s = l->buffer, *first = NULL;
-	char add[64];
+	size_t n = (size_t)(l->cursor - l->buffer), from = 0, found;
+	const char *s = l->buffer;
+	char common[64] = "";
 
 	if (n == 0 || s[0] != '/') {
 		el_insertstr(el, "\t");
 		return CC_REFRESH;
 	}
-	if (memchr(s, ' ', n) != NULL)
-		return wants_file(s, n) ? _el_fn_complete(el, ch) : CC_ERROR;
-	found = match(s, n, &first, &common);
+	if (qchat_wants_file(s, n))
+		return _el_fn_complete(el, ch);
+	found = match(s, n, &from, common);
 	if (found == 0)
 		return CC_ERROR;
-	if (common == n && found > 1) {
+	if (strlen(common) == n - from && found > 1) {
 		list_matches(s, n);
 		return CC_REDISPLAY;
 	}
-	snprintf(add, sizeof add, "%.*s%s", (int)(common - n), first + n,
-	    found == 1 ? " " : "");
-	el_insertstr(el, add);
+	el_insertstr(el, common + (n - from));
+	if (found == 1)
+		el_insertstr(el, " ");
 	return CC_REFRESH;
 }
 
@@ -539,6 +556,7 @@ qchat_edit_begin(void)
 	/* so that CR LF can be told from two ends of lines */
 	el_set(edit.el, EL_SETTY, "-d", "-icrnl", "-inlcr", "-isig", NULL);
 	set_keys();
+	qchat_echo_begin();
 	return 1;
 }
 
@@ -549,6 +567,7 @@ get_line(int *n)
 	const char *got;
 	int why;
 
+	qchat_echo_on();
 	tell_pastes(1);
 	catch_all();
 	errno = 0;
@@ -556,6 +575,7 @@ get_line(int *n)
 	why = errno;
 	catch_none();
 	tell_pastes(0);
+	qchat_echo_off();
 	errno = why;
 	return got;
 }
@@ -588,6 +608,7 @@ qchat_edit_line(const char *text)
 void
 qchat_edit_end(void)
 {
+	qchat_echo_on();
 	if (history_path() != NULL)
 		save_history(history_path());
 	el_end(edit.el);

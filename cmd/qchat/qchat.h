@@ -132,14 +132,23 @@ int qchat_drop_document(struct chat *c);
 void qchat_drop_documents(struct chat *c);
 void qchat_end_documents(struct chat *c);
 
+/* Whether the template can be told to let the model think. */
+int qchat_can_think(struct chat *c);
+
 /* Model, template, context and settings, as notes. */
 void qchat_show(struct chat *c);
 
 /* A line that begins with a slash; 0: to leave. */
 int qchat_command(struct chat *c, char *line);
 
-/* The i-th command, with its slash, or NULL; what it takes, or NULL. */
-const char *qchat_command_name(size_t i, const char **arg);
+/* Whether the command that a line of n bytes begins with takes a file. */
+int qchat_wants_file(const char *line, size_t n);
+
+/*
+ * The i-th word that can stand where a line of n bytes ends, and where in it that
+ * word begins; NULL after the last.
+ */
+const char *qchat_word(const char *line, size_t n, size_t i, size_t *from);
 
 /* /set: the name of an option, and its value. */
 void qchat_set(struct chat *c, const char *arg);
@@ -161,5 +170,13 @@ char *qchat_edit_line(const char *prompt);
 char *qchat_edit_unmark(char *line);
 
 void qchat_edit_end(void);
+
+/*
+ * What is typed is shown by the terminal, or not; begin before either.  The first
+ * one may be called by handlers of signals.
+ */
+void qchat_echo_begin(void);
+void qchat_echo_on(void);
+void qchat_echo_off(void);
 
 #endif

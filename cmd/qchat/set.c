@@ -57,6 +57,23 @@ thinks(struct chat *c)
 	return yes;
 }
 
+int
+qchat_can_think(struct chat *c)
+{
+	struct qwen_messages *m = c->messages;
+	int yes = thinks(c);
+
+	if (yes)
+		return 1;
+	cli_must(NULL, qwen_messages_new(&c->messages, &cli_err));
+	cli_must(NULL, qwen_messages_set(c->messages, "enable_thinking",
+	    "true", 4, &cli_err));
+	yes = thinks(c);
+	qwen_messages_free(c->messages);
+	c->messages = m;
+	return yes;
+}
+
 static void
 show_sampling(struct chat *c, int thinking)
 {
@@ -83,8 +100,9 @@ qchat_show(struct chat *c)
 	size_t i;
 
 	show_model(c);
-	tell("template: %s; thinking is %s%s", qchat_opt.template != NULL ?
-	    qchat_opt.template : "the model's", thinking ? "on" : "off",
+	tell("template: %s%s%s", qchat_opt.template != NULL ?
+	    qchat_opt.template : "the model's", thinking ? "; thinking is on" :
+	    qchat_can_think(c) ? "; thinking is off" : "",
 	    thinking && qchat_opt.hide_thinking ? ", and hidden" : "");
 	show_sampling(c, thinking);
 	if (qchat_opt.n != INT64_MAX)
@@ -130,6 +148,62 @@ change(struct qwen_sampler *s, const char *name, const char *value)
 	return qwen_sampler_check(s, &cli_err);
 }
 
+/* The name that an option has here: temperature is temp, top_k is top-k. */
+static char *
+our_name(const char *word, size_t n)
+{
+	char *name = cli_format("%.*s", (int)n, word), *s;
+	const char *ours;
+
+	for (s = name; *s != '\0'; s++)
+		*s = *s == '_' ? '-' : *s;
+	if ((ours = cli_our_name(name, strlen(name))) != NULL) {
+		free(name);
+		name = cli_format("%s", ours);
+	}
+	if (strcmp(name, "count") == 0)
+		strcpy(name, "n");
+	return name;
+}
+
+/* What is no option of sampling, and has a command: -1 if that is told. */
+static int
+tell_command(const char *name)
+{
+	static const char *const other[][2] = {
+		{ "system", "/system TEXT" }, { "think", "/think on" },
+		{ "nothink", "/think off" }, { "mem", "qchat --mem" },
+		{ "parameter", "/set NAME VALUE, without that word" },
+		{ "num-ctx", "qchat --mem" }, { "context", "qchat --mem" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof other / sizeof *other; i++) {
+		if (strcmp(name, other[i][0]) != 0)
+			continue;
+		warn("/set has no %s; see %s", name, other[i][1]);
+		return -1;
+	}
+	return 0;
+}
+
+static const char *
+option_name(size_t i)
+{
+	return i < qwen_sample_n_opts() ? qwen_sample_opt(i)->name : NULL;
+}
+
+static void
+tell_wrong(const char *name)
+{
+	const char *near = cli_err.code == QWEN_EUNSUP ?
+	    cli_nearest(name, option_name) : NULL;
+
+	warn("/set %.40s: %s%s%s%s", name, cli_err.msg,
+	    near != NULL ? " (did you mean " : "", near != NULL ? near : "",
+	    near != NULL ? "?)" : "");
+}
+
 void
 qchat_set(struct chat *c, const char *arg)
 {
@@ -141,8 +215,12 @@ qchat_set(struct chat *c, const char *arg)
 		qchat_show(c);
 		return;
 	}
-	name = cli_format("%.*s", (int)n, arg);
+	name = our_name(arg, n);
 	arg += n + strspn(arg + n, " ");
+	if (tell_command(name) < 0) {
+		free(name);
+		return;
+	}
 	if (strcmp(name, "n") == 0) {
 		set_count(arg);
 		free(name);
@@ -150,7 +228,7 @@ qchat_set(struct chat *c, const char *arg)
 	}
 	cli_must(NULL, qwen_sampler_copy(&s, c->options, &cli_err));
 	if (change(s, name, arg) < 0) {
-		warn("/set %.40s: %s", name, cli_err.msg);
+		tell_wrong(name);
 		qwen_sampler_free(s);
 	} else {
 		qwen_sampler_free(c->options);

@@ -25,8 +25,8 @@ static const struct {
 	{ "top-logprobs", "top" },
 };
 
-static const char *
-ours(const char *name, size_t n)
+const char *
+cli_our_name(const char *name, size_t n)
 {
 	size_t i;
 
@@ -36,6 +36,23 @@ ours(const char *name, size_t n)
 			return names[i].ours;
 	}
 	return NULL;
+}
+
+const char *
+cli_nearest(const char *word, const char *(*name)(size_t i))
+{
+	const char *s, *best = NULL;
+	size_t n = strlen(word), i;
+	int d, least = qwen_near_enough(n);
+
+	for (i = 0; (s = name(i)) != NULL; i++) {
+		d = qwen_near(word, n, s);
+		if (d < least) {
+			least = d;
+			best = s;
+		}
+	}
+	return best;
 }
 
 const char *
@@ -55,7 +72,7 @@ cli_hint(const char *word)
 {
 	static char hint[QWEN_NEAR_MAX + 8];
 	size_t n = strcspn(word, "="), i;
-	const char *same = ours(word, n), *told = cli_foreign(word, n);
+	const char *same = cli_our_name(word, n), *told = cli_foreign(word, n);
 	const struct cli_opt *o, *best = NULL;
 	int d, nearest = qwen_near_enough(n);
 

@@ -145,6 +145,12 @@ void cli_set(const struct cli_opt *o, const char *arg);
 /* How often an option with this target was given. */
 int cli_given(const void *to);
 
+/* What our tools call an option of this name of other programs; or NULL. */
+const char *cli_our_name(const char *name, size_t n);
+
+/* Of name(0), name(1) and so on, up to NULL, the one that a word may mean. */
+const char *cli_nearest(const char *word, const char *(*name)(size_t i));
+
 /* What messages call it: "-n", "--temp". */
 const char *cli_opt_name(const struct cli_opt *o);
 

@@ -97,6 +97,34 @@ printf '%s\n' '/set temp x' '/set nothing 1' '/set n -1' | qchat --template qwen
 is "$? $(grep -c '^qchat: /set ' err)" "1 3" "/set what cannot be"
 is "$(echo Hello | qchat -n 3 --template qwen3 2>&1 >/dev/null)" \
     "qchat: the answer is cut after 3 tokens (-n); /set n changes that" "an answer that is cut says so"
+is "$(qchat -n 1 --template qwen3 Hello 2>&1 >/dev/null </dev/null)" \
+    "qchat: the answer is cut after 1 token (-n)" "where there is no prompt it does not speak of /set"
+printf '%s\n' '/set temperature 1.5' '/set top_k 3' '/set max_tokens 4' /show | qchat --template qwen3 >out 2>err
+is "$? $(grep -c 'sampling: top-k=3 temp=1.5$' err) $(grep -c 'at most 4 tokens' err)" "0 1 1" \
+    "/set takes the names of other programs"
+printf '%s\n' '/set tmp 1' '/set parameter temp 1' '/set system x' '/set nothink' | qchat --template qwen3 >out 2>err
+is "$? $(grep -c 'did you mean temp?' err) $(grep -c '^qchat: /set has no .*; see ' err)" "1 1 3" \
+    "/set what was meant otherwise says what was"
+for w in '/clear /reset' '/new /reset' '/regen /retry' '/model qchat -m FILE' '/read /data FILE' '/stats /tokens' \
+    '/sav /save' '/dtaa /data' '/xyzzyx /help'; do
+	printf '%s\n' "${w%% *}" | qchat --template qwen3 >out 2>err
+	is "$? $(grep -c "^qchat: there is no ${w%% *}; see ${w#* }" err)" "1 1" "$w"
+done
+# the first model that can be told to think, and one that cannot
+echo /show | qchat --template qwen3.6 --think off 2>&1 | grep -q 'template: qwen3.6; thinking is off$'
+ok $? "thinking is off, where there can be some"
+is "$(printf '%s\n' /show '/think on' | qchat --template qwen3-coder 2>&1 | grep -c -e 'thinking is' -e 'has no thoughts')" 1 \
+    "and of a model that has none it is told when somebody asks for some"
+for o in '-c 4096' '-p hi' --port=80 '--host x' '--ctx 9' '-ngl 99' --color '-hf a/b' '--ctx-size 4' '-f doc' '--no-think'; do
+	# shellcheck disable=SC2086
+	qchat $o </dev/null >out 2>err
+	is "$? $(wc -c <out) $(grep -c "^qchat: unknown option .* (.*); see qchat --help$" err)" "2 0 1" \
+	    "qchat $o: $(cat err)"
+done
+for w in list serve; do
+	is "$(qchat -n 1 --template qwen3 $w 2>&1 >/dev/null </dev/null | grep -c "'$w' is what the model is asked")" 1 \
+	    "qchat $w says that it is no command"
+done
 
 # -- one question
 printf 'Read.\n' >q
@@ -271,6 +299,52 @@ if python3 -c 'import pty' 2>/dev/null; then
 	ok $? "which is shown as one mark"
 	is "$(grep -c -e paste -e two home/.qchat_history)" 0 "and not remembered"
 	is "$(grep -c 'context of\|^sampling\|/help' out)" 3 "a banner"
+	# names and values of /set; what cannot be is not completed
+	typed C '[["", "h> "], ["/set mirostat-\t", "eta "], ["0.2\r", "h> "], ["/set top-\t", "top-k"],
+	    ["k 7\r", "h> "], ["/set se\tra\t\r", "seed "], ["/think o\t", "off"], ["ff\r", "h> "], ["/set top-k x\t", "\u0007"],
+	    ["\u0015/show\r", "h> "], ["/quit\r", ""]]'
+	is "$(grep -c 'top-k=7' out) $(grep -c 'top-k  top-p' out)" "1 1" "Tab completes names and values of /set"
+	# another width: the line stands there once
+	typed C '[["", "h> "], [100, ""], ["the quick brown fox jumps over", "over"], [60, "over"], [20, "over"],
+	    [100, "over"], ["\u0015/quit\r", ""]]'
+	is "$(tr -d '\r' <out | tr '\033' '@' | grep -o '@\[[0-9]*[AJ]' | xargs)" "@[J @[J @[1A @[J @[J" \
+	    "a line is drawn again where it was when the terminal gets another width"
+	# what is typed meanwhile is for the next prompt, and not shown in the answer
+	is "$(HOME=$PWD/home TERM=xterm timeout 100 python3 - "$TOP/demo/demo.gguf" <<-'E' 2>&1
+		import os, pty, select, signal, sys, termios, time
+		def start():
+		    pid, fd = pty.fork()
+		    if pid == 0:
+		        os.environ["QWEN_CPU"] = "scalar"
+		        os.execvp("qchat", ["qchat", "-q", "-m", sys.argv[1], "-t", "1", "--temp", "3"])
+		    return pid, fd
+		def until(fd, want, seconds=30):
+		    seen, end = b"", time.time() + seconds
+		    while want not in seen and time.time() < end:
+		        if select.select([fd], [], [], 0.05)[0]:
+		            seen += os.read(fd, 1000)
+		    return seen
+		def shown(fd):
+		    return bool(termios.tcgetattr(fd)[3] & termios.ECHO)
+		pid, fd = start()
+		until(fd, b"h> ")
+		os.write(fd, b"hello\r")
+		until(fd, b"\n", 5)
+		until(fd, b"~~~", 0.3)
+		off = not shown(fd)
+		os.write(fd, b"/save kept.json\r\x1b[A")
+		seen = until(fd, b"~~~", 0.3)
+		os.kill(pid, signal.SIGINT)
+		seen += until(fd, b"h> ")
+		print(off, b"kept" in seen[:seen.find(b"h> ")], end=" ")
+		until(fd, b"h> ", 5)
+		os.write(fd, b"hello\r")
+		until(fd, b"~~~", 1)
+		os.kill(pid, signal.SIGTERM)
+		print(os.waitpid(pid, 0)[1], shown(fd))
+	E
+	) $(jq '.messages | length' kept.json)" "True False 15 True 2" \
+	    "keys typed while an answer comes wait for the next prompt"
 	# what it would mean as typed does not matter
 	typed C '[["", "h> "], ["\u001b[200~/quit\u001b[201~\r", "h> "], ["\u001b[200~more\\\u001b[201~\r", "h> "],
 	    ["\u001b[200~\"\"\"\u001b[201~\r", "h> "], ["\u001b[200~a\r\nb\nc\r\n\u001b[201~\r", "h> "],

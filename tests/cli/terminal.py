@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # terminal.py SCRIPT COMMAND... - runs the command at a terminal of its own, by a
-# script in JSON, a list of steps: [text to send, text to wait for].  What the
-# terminal was sent goes to stdout; status 1 if a wait was in vain.  The prompt of
+# script in JSON, a list of steps: [text to send, text to wait for], or a number of
+# columns in place of the text to send.  What the terminal was sent goes to stdout; status 1 if a wait was in vain.  The prompt of
 # qchat is "h> ", after the sequence before it: by then the terminal is raw. 
-import json, os, pty, select, signal, sys, termios, time
+import fcntl, json, os, pty, select, signal, struct, sys, termios, time
 
 pid, fd = pty.fork()
 if pid == 0:
@@ -33,6 +33,10 @@ def read(seconds, want=None):
 for send, want in json.loads(sys.argv[1]):
     if not ok:
         break
+    if isinstance(send, int):
+        read(0.3)
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, send, 0, 0))
+        send = ""
     # one write a step, as a terminal does with what is pasted; after all that
     # is on its way, and once lines are not edited by the terminal
     for i in range(40 if send else 0):

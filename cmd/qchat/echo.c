@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * echo.c - what is typed while an answer comes is not shown among its words; it
+ * waits for the next prompt, as behind any command of a shell.
+ *
+ * However the program ends or stops, the terminal is as it was before.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "qchat.h"
+
+static struct termios shown;		/* as it was */
+static volatile sig_atomic_t is_off;
+
+static const int leaving[] = { SIGHUP, SIGQUIT, SIGTERM, SIGTSTP };
+
+static void handle(int sig);
+
+/* One in the background would be stopped by a change of the terminal. */
+static int
+is_ours(void)
+{
+	return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void
+set(int sig, void (*handler)(int))
+{
+	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_NODEFER };
+
+	sigaction(sig, &sa, NULL);
+}
+
+/* Only calls that a handler may make. */
+void
+qchat_echo_on(void)
+{
+	if (is_off && is_ours())
+		tcsetattr(STDIN_FILENO, TCSANOW, &shown);
+	is_off = 0;
+}
+
+void
+qchat_echo_off(void)
+{
+	struct termios t;
+
+	if (!is_ours() || tcgetattr(STDIN_FILENO, &shown) == -1)
+		return;
+	t = shown;
+	t.c_lflag &= ~(tcflag_t)ECHO;
+	is_off = tcsetattr(STDIN_FILENO, TCSANOW, &t) == 0;
+}
+
+static void
+handle(int sig)
+{
+	int was_off = is_off;
+
+	qchat_echo_on();
+	if (sig != SIGTSTP)
+		cli_output_abandon();
+	set(sig, SIG_DFL);
+	raise(sig);
+	/* it was stopped, and goes on */
+	set(sig, handle);
+	if (was_off)
+		qchat_echo_off();
+}
+
+void
+qchat_echo_begin(void)
+{
+	struct sigaction old;
+	size_t i;
+
+	for (i = 0; i < sizeof leaving / sizeof *leaving; i++) {
+		/* nohup ignores some */
+		if (sigaction(leaving[i], NULL, &old) == 0 &&
+		    old.sa_handler != SIG_IGN)
+			set(leaving[i], handle);
+	}
+	if (atexit(qchat_echo_on) != 0)
+		cli_got(NULL);
+}

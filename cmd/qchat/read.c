@@ -20,6 +20,7 @@ struct reading {
 	size_t	 total;		/* tokens of the prompt to read */
 	size_t	 before;	/* of them, read in earlier parts */
 	size_t	 part;		/* tokens of the next one */
+	double	 growth;	/* as of tool_progress_start() */
 	int	 is_long;
 };
 
@@ -44,13 +45,21 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(r->before + done);
 }
 
-/* After the first part, of which the time is known, and what all takes of it. */
-static void
-tell_time(const struct chat *c, struct reading *r, double seconds)
+/* What so many tokens cost, in first ones. */
+static double
+cost(const struct reading *r, size_t n)
 {
-	unsigned s = (unsigned)(seconds + 0.5);
+	return (double)n * (1 + r->growth * (double)n / 2);
+}
 
-	r->is_long = seconds > long_s;
+/* After the first part, of k tokens, of which the time is known. */
+static void
+tell_time(const struct chat *c, struct reading *r, size_t k, double seconds)
+{
+	double all = seconds * cost(r, r->total) / cost(r, k);
+	unsigned s = (unsigned)(all + 0.5);
+
+	r->is_long = all > long_s;
 	if (r->is_long)
 		cli_note("reading %s takes about %u:%02u%s", cli_count(r->total,
 		    "token"), s / 60, s % 60, qchat_opt.question != NULL ? "" :
@@ -74,20 +83,18 @@ static int
 read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 {
 	struct qwen_eval how = { .progress = progress, .arg = r };
-	double start, rate, ratio = 0;
+	double start, rate;
 	size_t i, k;
 
 	for (i = 0; i < n; i += k, r->before += k) {
 		if (qchat_interrupted)
 			return -1;
 		k = part_len(c, r, n - i);
-		if (r->before == 0)
-			ratio = tool_read_ratio(c->session, r->total, k);
 		start = cli_now();
 		tool_eval(c->session, ids + i, k, &how);
 		rate = (double)k / (cli_now() - start);
 		if (r->before == 0 && r->total > PART)
-			tell_time(c, r, (double)k / rate * ratio);
+			tell_time(c, r, k, (double)k / rate);
 		r->part = rate < PART_MIN / 2 ? PART_MIN :
 		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
 		if (r->is_long && qwen_session_n_tokens(c->session) %
@@ -142,7 +149,7 @@ qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 		cli_note("%zu tokens to read, %zu were read before", n - at,
 		    at);
 	r.total = n - at;
-	tool_progress_start(c->session, r.total);
+	r.growth = tool_progress_start(c->session, r.total);
 	for (i = 0; i < 3 && rc == 0; i++) {
 		if (stops[i] < at || stops[i] == 0)
 			continue;

@@ -5,6 +5,9 @@
 
 #include "tool/tool.h"
 
+/* Tokens between two visits to the store, about; at multiples of every. */
+enum { STORE_STEP = TOOL_STORE_STEP };
+
 /* Tokens between two looks at whether to save: a pass or two. */
 enum { SAVE_STEP = 512 };
 
@@ -78,15 +81,15 @@ static size_t
 part_len(struct part *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
-	size_t left = p->in->n - p->done, step = TOOL_STORE_STEP, n;
+	size_t left = p->in->n - p->done, step = STORE_STEP, n;
 
 	if (p->in->store == NULL && p->in->saves == NULL)
 		return left;
 	if (p->in->saves != NULL)
 		step = SAVE_STEP;
 	else if (keep != NULL && keep->every > 0)
-		step = keep->every > TOOL_STORE_STEP ? (size_t)keep->every :
-		    TOOL_STORE_STEP / (size_t)keep->every * (size_t)keep->every;
+		step = keep->every > STORE_STEP ? (size_t)keep->every :
+		    STORE_STEP / (size_t)keep->every * (size_t)keep->every;
 	n = step - qwen_session_n_tokens(p->in->session) % step;
 	left = to_place(p, left);
 	return n < left ? n : left;
@@ -109,33 +112,28 @@ read_part(struct part *p)
 	p->done += n;
 }
 
-/* How much longer each next token takes, in such that the first one does. */
-static double
-growth(struct qwen_session *s)
+static void
+store(const struct tool_intake *in)
 {
-	size_t at = qwen_session_n_tokens(s);
-	struct qwen_plan none, one;
-
-	qwen_plan_make(&none, qwen_session_model(s), at, 1, 0, 0, NULL);
-	qwen_plan_make(&one, qwen_session_model(s), at + 1, 1, 0, 0, NULL);
-	return none.sum.macs == 0 ? 0 : (double)(one.kv_macs - none.kv_macs) /
-	    (double)none.sum.macs;
+	tool_store_put(in->store, in->session);
 }
 
 double
-tool_read_ratio(struct qwen_session *s, size_t n, size_t k)
-{
-	double g = growth(s) / 2;
-
-	return (double)n * (1 + g * (double)n) /
-	    ((double)k * (1 + g * (double)k));
-}
-
-void
 tool_progress_start(struct qwen_session *s, size_t n)
 {
+	double growth = 0;
+	size_t at = qwen_session_n_tokens(s);
+	struct qwen_plan none, one;
+	uint64_t first;
+
+	qwen_plan_make(&none, qwen_session_model(s), at, 1, 0, 0, NULL);
+	qwen_plan_make(&one, qwen_session_model(s), at + 1, 1, 0, 0, NULL);
+	first = none.sum.macs;
 	cli_progress_start("tokens", n);
-	cli_progress_grows(growth(s));
+	if (first > 0)
+		growth = (double)(one.kv_macs - none.kv_macs) / (double)first;
+	cli_progress_grows(growth);
+	return growth;
 }
 
 void
@@ -147,7 +145,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	if (how != NULL)
 		p.how = *how;
 	if (in->n == 0) {
-		tool_store_put(in->store, in->session);
+		store(in);
 		return;
 	}
 	if (in->store != NULL)
@@ -155,7 +153,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	tool_progress_start(in->session, in->n);
 	while (p.done < in->n) {
 		read_part(&p);
-		tool_store_put(in->store, in->session);
+		store(in);
 		if (in->saves != NULL && p.done < in->n)
 			tool_saves_now(in->saves, in);
 	}

@@ -391,15 +391,10 @@ void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
 
 /*
  * cli_progress_start for n tokens that the session is going to read: attention
- * takes longer the more there are.
+ * takes longer the more there are.  Returns by how much each one takes longer than
+ * the one before it, as a share of what the first one takes.
  */
-void tool_progress_start(struct qwen_session *s, size_t n);
-
-/*
- * About how much longer n tokens take than the first k of them, as what follows
- * the session's.
- */
-double tool_read_ratio(struct qwen_session *s, size_t n, size_t k);
+double tool_progress_start(struct qwen_session *s, size_t n);
 
 /*
  * Append in->tokens to the session, with progress, and note for -v how fast.

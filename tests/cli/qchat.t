@@ -30,6 +30,19 @@ for m in qwen35moe-ud qwen3; do
 		ok $? "$m, $t: $again tokens were read before, of $cut at least"
 	done
 done
+# what the makers advise is in qchat without a word, in the stages by option; the
+# best token is the best token everywhere
+LC_ALL=C sed 's/tiny qwen3 3016/Qwen3-Coder 301/' "$MODEL" >coder.gguf
+for o in '--seed 5|--sampling model --seed 5' '--temp 0|' '--seed 5 --sampling none|--seed 5' \
+    '--seed 5 --top-k 9|--sampling model --seed 5 --top-k 9'; do
+	# shellcheck disable=SC2086
+	echo Hello | qchat -q -m coder.gguf --template qwen3-coder -n 40 ${o%|*} >got
+	# shellcheck disable=SC2086
+	{ qtok -m coder.gguf --chat --template qwen3-coder --user Hello |
+	    qdecode -m coder.gguf -n 40 ${o#*|} | qtok -m coder.gguf -d; echo; } >want
+	[ "$(wc -c <want)" -gt 20 ] && cmp -s got want
+	ok $? "qchat ${o%|*} is qdecode ${o#*|}"
+done
 printf '%s' '{"messages":[{"role":"user","content":[{"type":"audio","audio":"x"}]}]}' >sound.json
 printf '/load sound.json\n/save silent.json\n' | qchat -n 5 --template qwen3 2>err
 is "$(grep -c 'sound.json: message 1: parts of type audio are not supported' err) $(jq -c .messages silent.json)" "1 []" \

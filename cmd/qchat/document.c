@@ -142,8 +142,11 @@ ids_of(struct chat *c, size_t *n)
 	int32_t *ids;
 
 	*n = 0;
-	if (qchat_render(c, &p) < 0)	/* the answer will tell */
-		return NULL;
+	if (qchat_render(c, &p) < 0) {
+		if (cli_err.code == QWEN_ENOMEM)
+			cli_die_err(NULL, &cli_err);
+		return NULL;	/* whoever answers tells */
+	}
 	ids = qchat_encode(c, p, n, NULL);
 	qwen_prompt_free(p);
 	return ids;

@@ -17,7 +17,8 @@
 static struct input {
 	dev_t		 dev;
 	ino_t		 ino;
-	const char	*what;
+	const char	*what;		/* it is, or else */
+	const struct cli_opt *row;	/* which reads it */
 	int		 inout;		/* the row "output" may replace it */
 } *inputs;
 
@@ -37,7 +38,8 @@ find(const struct stat *st)
 
 /* The first one to name a file says what it is. */
 static void
-add(const struct stat *st, const char *what, int inout)
+add(const struct stat *st, const char *what, const struct cli_opt *row,
+    int inout)
 {
 	struct input *in;
 
@@ -45,6 +47,7 @@ add(const struct stat *st, const char *what, int inout)
 		return;
 	if ((in = find(st)) != NULL) {
 		in->what = in->inout ? what : in->what;
+		in->row = in->inout ? row : in->row;
 		in->inout &= inout;
 		return;
 	}
@@ -52,6 +55,7 @@ add(const struct stat *st, const char *what, int inout)
 	inputs[n_inputs].dev = st->st_dev;
 	inputs[n_inputs].ino = st->st_ino;
 	inputs[n_inputs].inout = inout;
+	inputs[n_inputs].row = row;
 	inputs[n_inputs++].what = what;
 }
 
@@ -61,7 +65,7 @@ cli_spare_fd(int fd, const char *what)
 	struct stat st;
 
 	if (fstat(fd, &st) == 0)
-		add(&st, what, 0);
+		add(&st, what, NULL, 0);
 }
 
 void
@@ -70,7 +74,17 @@ cli_spare(const char *path, const char *what)
 	struct stat st;
 
 	if (stat(path, &st) == 0)
-		add(&st, what, 0);
+		add(&st, what, NULL, 0);
+}
+
+static int
+refuse(const struct input *in, struct qwen_err *err)
+{
+	if (in->what != NULL)
+		return qwen_fail(err, QWEN_EIO, "this is %s: not replaced",
+		    in->what);
+	return qwen_fail(err, QWEN_EIO, "this is what %s reads: not replaced",
+	    cli_opt_name(in->row));
 }
 
 int
@@ -80,7 +94,7 @@ cli_check_replace(const struct stat *st, struct qwen_err *err)
 
 	if (in == NULL || in->inout)
 		return 0;
-	return qwen_fail(err, QWEN_EIO, "this is %s: not replaced", in->what);
+	return refuse(in, err);
 }
 
 int
@@ -104,13 +118,14 @@ is(const char *completes, const char *kind)
 }
 
 static void
-add_named(const char *completes, const char *path, const char *what)
+add_named(const char *completes, const char *path, const char *what,
+    const struct cli_opt *row)
 {
 	struct stat st;
 
 	if ((is(completes, "file") || is(completes, "inout")) &&
 	    strcmp(path, "-") != 0 && stat(path, &st) == 0)
-		add(&st, what, is(completes, "inout"));
+		add(&st, what, row, is(completes, "inout"));
 }
 
 static void
@@ -123,7 +138,7 @@ check_output(const struct cli_opt *o, const char *path)
 	    stat(path, &st) == -1 || (in = find(&st)) == NULL ||
 	    (in->inout && strcmp(o->name, "output") == 0))
 		return;
-	die("%s: this is %s: not replaced", path, in->what);
+	cli_must(path, refuse(in, &cli_err));
 }
 
 void
@@ -135,12 +150,11 @@ cli_inputs(const struct cli_tool *t, char *operands[])
 
 	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
 		if (arg != NULL)
-			add_named(o->completes, arg, cli_format("what %s reads",
-			    cli_opt_name(o)));
+			add_named(o->completes, arg, NULL, o);
 	}
 	for (i = 0; t->max != 0 && operands[i] != NULL; i++)
 		add_named(cli_operands(t), operands[i],
-		    "an input of this run");
+		    "an input of this run", NULL);
 	cli_spare_fd(STDIN_FILENO, "the file on stdin");
 	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
 		if (arg != NULL)

@@ -239,20 +239,18 @@ kept "a template" tp.jinja \
     "qbatch -q -m base.gguf --template ./tp.jinja --report tp.jinja -o o2 in.jsonl"
 kept "a state" g.cbor "qprefill -q -s g.cbor --imatrix g.cbor <numbers"
 echo text >doc
-for how in 'qchat -q -m base.gguf -n 2 --template qwen3 <say'; do
-	printf '/data doc\nhi\n/save doc\n/data\n/save doc\n/save say\n' >say
-	cp say said
-	sh -c "$how" >out 2>err
-	is "$? $(cat doc) $(grep -c 'doc: this is a document .*: not replaced$' err) $(
-	    grep -c 'say: this is the file on stdin: not replaced$' err) $(cmp say said)" \
-	    "1 text 2 1 " "qchat keeps documents, and what it reads"
-done
+printf '/data doc\nhi\n/save doc\n/data\n/save doc\n/save say\n' >say
+cp say said
+qchat -q -m base.gguf -n 2 --template qwen3 <say >out 2>err
+is "$? $(cat doc) $(grep -c 'doc: this is a document .*: not replaced$' err) $(
+    grep -c 'say: this is the file on stdin: not replaced$' err) $(cmp say said)" \
+    "1 text 2 1 " "qchat keeps documents, and what it reads"
 printf '/save chat.json\n/load chat.json\n/save chat.json\n' |
     qchat -q -m base.gguf --template qwen3 2>err
 is "$? $(cat err)" "0 " "a conversation is saved where it was loaded from"
 
 # each option that reads a file, beside each that writes one, by the rows
-echo nothing >read
+echo nothing >one
 for t in "$TOP"/cmd/*.c; do
 	t=$(basename "$t" .c)
 	"$t" --help=list | awk -F '\t' '{ print $1, $2, $4 }' >rows
@@ -262,10 +260,10 @@ for t in "$TOP"/cmd/*.c; do
 		while read -r letter name kind; do
 			[ "$letter" = operands ] && name=
 			[ "$kind $o" != "inout --output" ] || continue
-			"$t" ${name:+"$name"} read "$o" read >got 2>err </dev/null
-			echo "$? $(cat read) $(echo >>pairs
-			    grep -c '^[a-z-]*: read: this is .*: not replaced$' err)" |
-			    grep -qx '1 nothing 1' || echo "$t $name read $o read: $(cat err)"
+			"$t" ${name:+"$name"} one "$o" one >got 2>err </dev/null
+			echo "$? $(cat one) $(echo >>pairs
+			    grep -c '^[a-z-]*: one: this is .*: not replaced$' err)" |
+			    grep -qx '1 nothing 1' || echo "$t $name one $o one: $(cat err)"
 		done <ins
 	done <outs
 done >replaced

@@ -122,6 +122,9 @@ int qwen_state_file_data(const struct qwen_state_file *f,
 /* Of so many threads (0: one for each processor), those worth while for it. */
 int qwen_state_threads(int n_threads, uint64_t bytes);
 
+/* qwen_state_verify of a descriptor. */
+int qwen_state_verify_fd(int fd, int n_threads, struct qwen_err *err);
+
 /* Is its data left alone when a file is opened by its index? */
 int qwen_state_can_wait(const struct qwen_state_entry *e);
 

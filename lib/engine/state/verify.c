@@ -62,15 +62,13 @@ read_all(int fd, uint64_t bytes, struct qwen_err *err)
 }
 
 int
-qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
+qwen_state_verify_fd(int fd, int n_threads, struct qwen_err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = -1;
+	int r = -1;
 	struct qwen_err first = { .code = QWEN_EIO }, second;
 	uint64_t bytes = 0;
 	struct stat st;
 
-	if (fd < 0)
-		return qwen_fail_errno(err, "cannot open it");
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		bytes = (uint64_t)st.st_size;
 		r = check(fd, qwen_state_threads(n_threads, bytes), &first);
@@ -87,6 +85,17 @@ qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
 			*err = first;
 		r = -1;
 	}
+	return r;
+}
+
+int
+qwen_state_verify(const char *path, int n_threads, struct qwen_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return qwen_fail_errno(err, "cannot open it");
+	r = qwen_state_verify_fd(fd, n_threads, err);
 	close(fd);
 	return r;
 }

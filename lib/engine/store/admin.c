@@ -137,7 +137,7 @@ append(struct verify *v, const struct qwen_store_name *n, const int32_t *run)
  */
 static int
 check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
-    const char *path, struct qwen_err *err)
+    struct qwen_err *err)
 {
 	const struct qwen_store_name *n = &f->sc.file[file].n;
 	struct qwen_state_file *nd;
@@ -146,7 +146,7 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 
 	if (qwen_store_node_open(&nd, &f->sc, file, &f->model, err) < 0)
 		return -1;
-	r = qwen_state_verify(path, v->v->n_threads, err);
+	r = qwen_store_node_verify(&f->sc, file, v->v->n_threads, err);
 	if (r == 0 && n->kind == QWEN_STORE_KV && f->tree.there[file]) {
 		if (v->n_tokens < n->from)
 			r = 0;	/* a run before it was bad */
@@ -171,7 +171,7 @@ check_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
  */
 static int
 check_present(struct verify *v, const struct qwen_store_folder *f, size_t file,
-    const char *path, struct stat *st, struct qwen_err *err)
+    struct stat *st, struct qwen_err *err)
 {
 	struct stat now;
 	int i, r = -1;
@@ -179,7 +179,7 @@ check_present(struct verify *v, const struct qwen_store_folder *f, size_t file,
 	for (i = 0; i < VERIFY_TRIES; i++) {
 		if (qwen_store_stat(&f->sc, file, st) == -1 && errno == ENOENT)
 			return -1;
-		r = check_file(v, f, file, path, err) == 0;
+		r = check_file(v, f, file, err) == 0;
 		if (r || err->code == QWEN_ENOMEM)
 			return r;
 		if (qwen_store_stat(&f->sc, file, &now) == 0 &&
@@ -203,7 +203,7 @@ verify_file(struct verify *v, const struct qwen_store_folder *f, size_t file,
 		return qwen_oom(err);
 	if (v->n_tokens > n->from)
 		v->n_tokens = n->from;
-	is = check_present(v, f, file, path, &st, &e);
+	is = check_present(v, f, file, &st, &e);
 	v->files += is >= 0;
 	if (is == 0 && e.code != QWEN_ENOMEM) {
 		v->bad++;

@@ -7,6 +7,7 @@
  * next best prefix is tried without it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -73,7 +74,7 @@ qwen_store_touch(const struct qwen_store_scan *sc, size_t file)
 
 	qwen_store_name_format(&sc->file[file].n, name);
 	/* in vain if the store is somebody else's */
-	utimensat(sc->fd, name, NULL, 0);
+	utimensat(sc->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 /*
@@ -505,13 +506,10 @@ blame(struct lookup *l, const struct qwen_err *why)
 	struct qwen_err err;
 	size_t i, hits = 0;
 	int r = 1, good;
-	char *path;
 
 	for (i = 0; i < l->n_chain && r == 1; i++) {
-		if ((path = qwen_store_path(&l->sc, l->file[i])) == NULL)
-			return qwen_oom(l->err);
-		good = qwen_state_verify(path, 1, &err) == 0;
-		free(path);
+		good = qwen_store_node_verify(&l->sc, l->file[i], 1,
+		    &err) == 0;
 		if (!good) {
 			hits++;
 			r = doubt(l, l->file[i], &err);

@@ -2,9 +2,12 @@
 /* node.c - what is in a file of the store: a part of a state, qwen-state(5). */
 #include <sys/stat.h>
 
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/state/load.h"
 #include "engine/store/store.h"
 #include "wire/record.h"
 
@@ -22,24 +25,43 @@ check_info(const struct qwen_state_info *info,
 	return 0;
 }
 
+/*
+ * By its name in the folder that is open, so that whoever may write there cannot
+ * put another file under it: no link is followed, no FIFO waited for.
+ */
+int
+qwen_store_node_fd(const struct qwen_store_scan *sc, size_t file,
+    struct qwen_err *err)
+{
+	char name[QWEN_STORE_NAME];
+	struct stat st;
+	int fd;
+
+	qwen_store_name_format(&sc->file[file].n, name);
+	fd = openat(sc->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW |
+	    O_NONBLOCK);
+	if (fd == -1)
+		return qwen_store_stat(sc, file, &st) == 0 &&
+		    !S_ISREG(st.st_mode) ? qwen_fail(err, QWEN_EFORMAT,
+		    "not a regular file") : qwen_fail_errno(err,
+		    "cannot open it");
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return qwen_fail(err, QWEN_EFORMAT, "not a regular file");
+}
+
 int
 qwen_store_node_open(struct qwen_state_file **out,
     const struct qwen_store_scan *sc, size_t file,
     const struct qwen_header *model, struct qwen_err *err)
 {
-	char *path = qwen_store_path(sc, file);
-	struct stat st;
-	int r;
+	int fd = qwen_store_node_fd(sc, file, err), r;
 
 	*out = NULL;
-	if (path == NULL)
-		return qwen_oom(err);
-	/* to open a FIFO would wait for a writer */
-	if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		r = qwen_fail(err, QWEN_EFORMAT, "not a regular file");
-	else
-		r = qwen_state_open(out, path, err);
-	free(path);
+	if (fd == -1)
+		return -1;
+	r = qwen_state_open_fd(out, fd, err);
 	if (r < 0 || check_info(qwen_state_info(*out), &sc->file[file].n,
 	    model, err) == 0)
 		return r;
@@ -60,6 +82,19 @@ qwen_store_node_common(const struct qwen_state_file *f, const int32_t *tokens,
 	for (i = 0; i < k && tokens[i] == info->tokens[i]; i++)
 		;
 	return i;
+}
+
+int
+qwen_store_node_verify(const struct qwen_store_scan *sc, size_t file,
+    int n_threads, struct qwen_err *err)
+{
+	int fd = qwen_store_node_fd(sc, file, err), r;
+
+	if (fd == -1)
+		return -1;
+	r = qwen_state_verify_fd(fd, n_threads, err);
+	close(fd);
+	return r;
 }
 
 int

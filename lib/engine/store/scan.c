@@ -208,20 +208,44 @@ out:
 	return r;
 }
 
-/* 1 if it is there now, 0 if not, -1. */
+/*
+ * A link in the store is followed if whoever owns the store made it, or we did:
+ * others could have us write anywhere by one.
+ */
 static int
-make_folder(const char *path, int create, struct qwen_err *err)
+may_follow(const struct qwen_store *st, int at, const char *name)
 {
-	struct stat st;
+	struct stat link, dir;
 
-	if (stat(path, &st) == 0)
-		return 1;
-	if (errno != ENOENT)
+	return fstatat(at, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    stat(st->dir, &dir) == 0 && (link.st_uid == geteuid() ||
+	    link.st_uid == dir.st_uid);
+}
+
+/* 1 and a folder's descriptor; 0: there is none; -1. */
+static int
+open_in(int *out, const struct qwen_store *st, int at, const char *name,
+    int create, const char *path, struct qwen_err *err)
+{
+	const int how = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd = openat(at, name, how | O_NOFOLLOW);
+
+	if (fd == -1 && errno == ENOENT) {
+		if (!create)
+			return 0;
+		if (mkdirat(at, name, 0777) == 0 || errno == EEXIST)
+			fd = openat(at, name, how | O_NOFOLLOW);
+	}
+	/* a link; or no folder at all */
+	if (fd == -1 && (errno == ELOOP || errno == ENOTDIR)) {
+		if (!may_follow(st, at, name))
+			return qwen_fail(err, QWEN_EIO,
+			    "%s: another user's link", path);
+		fd = openat(at, name, how);
+	}
+	if (fd == -1)
 		return qwen_fail_errno(err, "%s", path);
-	if (!create)
-		return 0;
-	if (mkdir(path, 0777) == -1 && errno != EEXIST)
-		return qwen_fail_errno(err, "%s", path);
+	*out = fd;
 	return 1;
 }
 
@@ -230,7 +254,7 @@ qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
     const char *name, int create, struct qwen_err *err)
 {
 	char *v1 = join(st->dir, "v1");
-	int r = -1;
+	int dir = -1, at = -1, r = -1;
 
 	memset(sc, 0, sizeof *sc);
 	sc->fd = -1;
@@ -238,18 +262,21 @@ qwen_store_scan(struct qwen_store_scan *sc, const struct qwen_store *st,
 		qwen_oom(err);
 		goto out;
 	}
-	if ((r = make_folder(v1, create, err)) != 1 ||
-	    (r = make_folder(sc->path, create, err)) != 1)
-		goto out;
-	r = -1;
-	sc->fd = open(sc->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (sc->fd == -1) {
-		qwen_fail_errno(err, "%s", sc->path);
+	dir = open(st->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir == -1) {
+		r = errno == ENOENT && !create ? 0 : qwen_fail_errno(err, "%s",
+		    v1);
 		goto out;
 	}
-	if (qwen_store_rescan(sc, err) == 0)
-		r = 1;
+	if ((r = open_in(&at, st, dir, "v1", create, v1, err)) == 1)
+		r = open_in(&sc->fd, st, at, name, create, sc->path, err);
+	if (r == 1 && qwen_store_rescan(sc, err) < 0)
+		r = -1;
 out:
+	if (dir != -1)
+		close(dir);
+	if (at != -1)
+		close(at);
 	free(v1);
 	return r;
 }

@@ -249,6 +249,14 @@ int qwen_store_node_open(struct qwen_state_file **out,
     const struct qwen_store_scan *sc, size_t file,
     const struct qwen_header *model, struct qwen_err *err);
 
+/* Its descriptor; or -1, where it is no regular file, too. */
+int qwen_store_node_fd(const struct qwen_store_scan *sc, size_t file,
+    struct qwen_err *err);
+
+/* Every block of it, as qwen_state_verify does. */
+int qwen_store_node_verify(const struct qwen_store_scan *sc, size_t file,
+    int n_threads, struct qwen_err *err);
+
 /* How many of its tokens are those of the prompt, of which n follow from. */
 size_t qwen_store_node_common(const struct qwen_state_file *f,
     const int32_t *tokens, size_t n);

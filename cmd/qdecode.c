@@ -339,6 +339,7 @@ work(struct run *r, int begun)
 	/* how many will follow is known where -n says so */
 	if (opt.n < (int64_t)(qwen_model_n_ctx(r->model) - n))
 		n += (size_t)opt.n;
+	r->in.saved = opt.output != NULL;
 	if (r->in.n > 0)
 		tool_reuse(&r->in, &r->reuse);
 	tool_fits(r->model, &(struct tool_need){ .n_tokens = n,

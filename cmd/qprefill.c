@@ -388,6 +388,7 @@ run(struct tool_intake *in, struct qwen_model *m)
 		tool_saves_begin(&saves);
 		in->saves = &saves;
 	}
+	in->saved = out != NULL || (!wanted && !traced);
 	if (wanted && opt.format == QPREFILL_NPY)
 		begin_npy(&r, n_rows(in));
 	else if (wanted) {

@@ -213,6 +213,8 @@ print_removed(const struct qwen_store_gc_result *r)
 		printf("removed %" PRIu64 " %" PRIu64 "\nleft %" PRIu64 " %"
 		    PRIu64 "\n", r->files, r->bytes, r->left_files,
 		    r->left_bytes);
+	if (r->files == 0)
+		return;
 	cli_note("freed %.1f MB in %s; %.1f MB in %s are left",
 	    (double)r->bytes * 1e-6, cli_count(r->files, "file"),
 	    (double)r->left_bytes * 1e-6, cli_count(r->left_files, "file"));

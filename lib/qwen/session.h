@@ -82,6 +82,12 @@ struct qwen_eval {
 	 */
 	const int32_t	*guess;
 	size_t		 n_guess;	/* QWEN_GUESS_MAX count */
+	/*
+	 * Called between two layers of a pass over several tokens: with the
+	 * tokens done before it, and of its own as many as its layers that are
+	 * done are of all.  None of those is complete yet.  May be NULL.
+	 */
+	void	(*within)(void *arg, size_t done, size_t total);
 };
 
 /*

@@ -14,19 +14,67 @@ enum { SAVE_STEP = 512 };
 /* A character has at most four bytes, so no more tokens matter. */
 enum { LOOK_BACK = 4 };
 
+/*
+ * A rate is known after so many seconds; and what takes less in all needs no word
+ * beforehand.
+ */
+static const double rate_s = 2, long_s = 30;
+
 /* A part of a prompt. */
 struct part {
 	struct tool_intake	*in;
 	struct qwen_eval	 how;
 	size_t			 done;		/* tokens before it */
+	double			 start, growth;	/* of the reading of all parts */
+	int			 told;		/* how long it will take */
 };
+
+/* ", the state at most 465 MB", if one is going to be written. */
+static const char *
+state_size(const struct tool_intake *in, char buf[96])
+{
+	const struct qwen_model *m = qwen_session_model(in->session);
+	size_t n = qwen_session_n_tokens(in->session);
+	struct qwen_plan p;
+	double bytes;
+
+	buf[0] = '\0';
+	if (!in->saved)
+		return buf;
+	/* its own checkpoints are few */
+	qwen_plan_make(&p, m, n > in->n_end ? n : in->n_end, 1, 1, 0, NULL);
+	bytes = (double)p.kv + (double)p.state +
+	    (double)qwen_model_n_vocab(m) * sizeof(float);
+	snprintf(buf, 96, ", and the state about %.0f MB%s", bytes * 1e-6,
+	    bytes > 1e8 && p.kv > p.state && qwen_model_k(m) == QWEN_KV_F16 ?
+	    " (--kv q8_0: half)" : "");
+	return buf;
+}
+
+/* Before most of it is read: what all of it takes. */
+static void
+foretell(struct part *p, size_t done)
+{
+	double n = (double)p->in->n, s = cli_now() - p->start, d = (double)done;
+	double all, g = p->growth;
+	char size[96];
+
+	if (p->told || s < rate_s || done == 0)
+		return;
+	p->told = 1;
+	all = s * (n + g * n * n / 2) / (d + g * d * d / 2);
+	if (all >= long_s)
+		cli_note("%s to read take about %.0f s%s",
+		    cli_count(p->in->n, "token"), all, state_size(p->in, size));
+}
 
 static void
 progress(void *arg, size_t done, size_t total)
 {
-	const struct part *p = arg;
+	struct part *p = arg;
 
 	(void)total;
+	foretell(p, p->done + done);
 	cli_progress(p->done + done);
 }
 
@@ -102,7 +150,7 @@ read_part(struct part *p)
 	struct qwen_eval e = p->how;
 	size_t n = part_len(p);
 
-	e.progress = progress;
+	e.progress = e.within = progress;
 	e.arg = p;
 	/* the last row is that of the last part */
 	if (e.row != NULL)
@@ -140,7 +188,7 @@ void
 tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 {
 	struct part p = { .in = in, .how = { .logits = QWEN_LOGITS_LAST } };
-	double start = cli_now(), s;
+	double s;
 
 	if (how != NULL)
 		p.how = *how;
@@ -150,7 +198,10 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	}
 	if (in->store != NULL)
 		tool_places(in);
+	in->n_end = qwen_session_n_tokens(in->session) + in->n;
 	tool_progress_start(in->session, in->n);
+	p.growth = growth(in->session);
+	p.start = cli_now();
 	while (p.done < in->n) {
 		read_part(&p);
 		store(in);
@@ -158,7 +209,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 			tool_saves_now(in->saves, in);
 	}
 	cli_progress_end();
-	s = cli_now() - start;
+	s = cli_now() - p.start;
 	if (cli_verbose)
 		cli_note("%s read in %.3f s, %.1f tok/s",
 		    cli_count(in->n, "token"), s, (double)in->n / s);

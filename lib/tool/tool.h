@@ -308,6 +308,9 @@ struct tool_intake {
 	size_t			*places;	/* where the store gets a checkpoint,
 						   likewise, but descending */
 	size_t			 n_places, cap_places;
+	int			 saved;		/* tool_save comes after; set by
+						   caller */
+	size_t			 n_end;		/* tokens after tool_prefill */
 	struct qwen_store	*store;		/* where tool_prefill puts what it
 						   reads, or NULL */
 	struct tool_saves	*saves;		/* what it asks now and then,

@@ -141,6 +141,7 @@ full_context(struct qwen_model *m)
 struct log {
 	size_t	 n_row, stop_at, first, last;
 	size_t	 done, total, n_progress;
+	size_t	 within, n_within;
 	int	 disorder;
 	float	 row[N_VOCAB];
 };
@@ -173,6 +174,32 @@ see_progress(void *arg, size_t done, size_t total)
 	l->done = done;
 	l->total = total;
 	l->n_progress++;
+}
+
+static void
+see_within(void *arg, size_t done, size_t total)
+{
+	struct log *l = arg;
+
+	l->disorder |= l->n_progress > 0 || done < l->within ||
+	    done >= total || total != 20;
+	l->within = done;
+	l->n_within++;
+}
+
+static void
+within(struct qwen_model *m)
+{
+	struct log l = { 0 };
+	struct qwen_eval how = { .progress = see_progress,
+	    .within = see_within, .arg = &l };
+	struct qwen_session *s = new_session(m);
+
+	ok(eval_some(s, 20, &how) == 0 && !l.disorder && l.n_within ==
+	    qwen_model_n_layer(m) - 1 && l.done == 20 && l.n_progress == 1,
+	    "within a pass, after each layer but the last: %zu of %zu",
+	    l.n_within, qwen_model_n_layer(m));
+	qwen_session_free(s);
 }
 
 static void
@@ -296,6 +323,7 @@ main(void)
 	bad_ids(m);
 	full_context(m);
 	rows(m);
+	within(m);
 	clear_and_reserve(m);
 	qwen_model_close(m);
 	large_context();

@@ -113,6 +113,21 @@ read_known(struct qwen_session *s, size_t known, size_t n,
 	return 0;
 }
 
+/* A pass under way, for who watches. */
+struct watched {
+	const struct qwen_eval	*how;
+	size_t			 done, m, n;	/* tokens before it, its own, all */
+};
+
+static void
+tell_layer(void *arg, size_t i, size_t n_layer)
+{
+	const struct watched *w = arg;
+
+	w->how->within(w->how->arg, w->done + (size_t)((double)w->m *
+	    (double)(i + 1) / (double)n_layer), w->n);
+}
+
 /* The tokens of a call, from done on, in as many passes as they need. */
 static int
 read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
@@ -122,10 +137,12 @@ read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
 	struct qwen_share p = { .s = s, .logits = how->logits,
 	    .hidden = how->hidden, .arg = how->arg, .guess = how->guess };
 	struct qwen_batch b = batch_of(s, &p);
+	struct watched w = { .how = how, .n = n };
 	size_t m;
 	int cp;
 
 	b.n_share = 1;
+	b.arg = &w;
 	for (; done < n; done += m) {
 		if (qwen_session_leave_end(s, err) < 0)
 			return -1;
@@ -138,6 +155,9 @@ read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
 		/* the row of a checkpoint on the way is nobody's business */
 		p.row = how->logits == QWEN_LOGITS_ALL || done + m == n ?
 		    how->row : NULL;
+		w.done = done;
+		w.m = m;
+		b.layer = how->within != NULL && m > 1 ? tell_layer : NULL;
 		qwen_batch_run(&b);
 		if (p.failed) {
 			if (err != NULL)

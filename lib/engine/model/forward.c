@@ -253,6 +253,8 @@ run_layers(struct qwen_batch *b)
 		if (i + 1 == n_layer && !late)
 			choose_wanted(b);
 		qwen_batch_layer(b, &b->m->layer[i], i > 0 ? s->out : NULL);
+		if (b->layer != NULL && i + 1 < n_layer)
+			b->layer(b->arg, i, n_layer);
 	}
 	if (i < n_layer)
 		return;

@@ -152,6 +152,9 @@ struct qwen_batch {
 	size_t				 n_wanted;
 	int				 trace;	/* of some rows somebody looks
 						   at the stages */
+	/* after layer i of n_layer, but for the last one; or NULL */
+	void	(*layer)(void *arg, size_t i, size_t n_layer);
+	void	*arg;
 };
 
 /* Whose row t is. */

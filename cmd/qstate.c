@@ -23,7 +23,7 @@ static const struct cli_opt options[] = {
 	CLI_INT('n', "count", "count", &O.count, 1, INT64_MAX,
 	    "slice: keep so many tokens"),
 	CLI_FILE('m', "model", "model", &O.model, "file gguf",
-	    "slice: the model, to read again from a checkpoint on"),
+	    "slice: to read again with; ls: to show the first words"),
 	TOOL_OPT_LORA,
 	CLI_STD('o', "output", "state", &O.output, "output",
 	    "slice, pack: write the state there, not to stdout"),
@@ -55,7 +55,7 @@ static const struct command {
 	  &O.state.no_checkpoints, &O.state.no_compress, &tool_kv[0],
 	  &tool_kv[1] }, qstate_pack },
 	{ "cat", 1, 1, { NULL }, qstate_cat },
-	{ "ls", 0, 0, { &O.json, &O.store }, qstate_ls },
+	{ "ls", 0, 0, { &O.json, &O.store, &O.model }, qstate_ls },
 	{ "du", 0, 0, { &O.json, &O.store }, qstate_du },
 	{ "gc", 0, 0, { &O.json, &O.store, &O.store_max }, qstate_gc },
 	{ "rm", 0, -1, { &O.all, &O.json, &O.store }, qstate_rm },
@@ -73,7 +73,7 @@ static const struct cli_tool tool = {
 	    "slice -n count [options] state\n"
 	    "pack [-o state] [--kv kind] [options] state\n"
 	    "cat state\n"
-	    "ls [--store folder] [--json]\n"
+	    "ls [--store folder] [-m model] [--json]\n"
 	    "du [--store folder] [--json]\n"
 	    "gc [--store folder] [--store-max size] [--json]\n"
 	    "verify [-t threads] [--store folder] [--remove] [--json]\n"

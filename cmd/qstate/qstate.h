@@ -8,6 +8,7 @@
 
 #include "qwen.h"
 #include "qwentext.h"
+#include "base/text.h"
 #include "tool/tool.h"
 
 /* What the command line says. */
@@ -111,5 +112,14 @@ void qstate_json_value(const struct qwen_state_value *v);
 
 /* That of the options or the environment; it is looked at, not made. */
 struct qwen_store *qstate_open_store(void);
+
+/*
+ * The first words of a run, added to the text, if it is of this model's
+ * vocabulary: 1 if there are any.  Between open and close; else there are none.
+ */
+void qstate_words_open(const char *model);
+int qstate_words(struct qwen_text *out, const char *store,
+    const struct qwen_store_entry *e);
+void qstate_words_close(void);
 
 #endif

@@ -73,6 +73,7 @@ static void
 ls_text(const struct qwen_store_entry *e)
 {
 	time_t used = (time_t)e->used;
+	struct qwen_text words = { 0 };
 	struct tm tm;
 	char when[32], hex[33];
 
@@ -86,12 +87,18 @@ ls_text(const struct qwen_store_entry *e)
 		putchar(' ');
 		cli_show(e->path, strlen(e->path));
 	}
+	if (qstate_words(&words, qstate_opt.store, e)) {
+		printf(" text ");
+		cli_show(words.s, words.n);
+	}
+	qwen_text_fini(&words);
 	putchar('\n');
 }
 
 static void
 ls_json(const struct qwen_store_entry *e)
 {
+	struct qwen_text words = { 0 };
 	char hex[33];
 
 	printf("{\"kind\":\"%s\",\"prefix\":\"%s\"", kind_name(e),
@@ -104,6 +111,11 @@ ls_json(const struct qwen_store_entry *e)
 	    "\"orphan\":%s,\"bytes\":%" PRIu64 ",\"used\":%" PRId64, e->from,
 	    e->end, e->depth, qstate_bool(e->orphan), e->bytes, e->used);
 	qstate_json_text(",\"path\":", e->path);
+	if (qstate_words(&words, qstate_opt.store, e)) {
+		qwen_text_add(&words, "", 1);
+		qstate_json_text(",\"text\":", words.s);
+	}
+	qwen_text_fini(&words);
 	printf("}\n");
 }
 
@@ -117,6 +129,8 @@ qstate_ls(char *none[])
 	size_t i;
 
 	(void)none;
+	if (cli_given(&qstate_opt.model))
+		qstate_words_open(qstate_opt.model);
 	for (i = 0; i < qwen_store_list_n(l); i++) {
 		e = qwen_store_list_at(l, i);
 		if (!qstate_opt.json && begins_model(l, i)) {
@@ -131,6 +145,7 @@ qstate_ls(char *none[])
 		else
 			ls_text(e);
 	}
+	qstate_words_close();
 	qwen_store_list_free(l);
 	qwen_store_close(st);
 }

@@ -118,6 +118,16 @@ qstate ls --store E --json | jq -s -e --argjson size "$(find E -type f -size +0 
 ok $? "ls --json"
 is "$(qstate du --store E --json | jq -s -c '[.[-1].total, .[-1].tokens]')" '["all",100]' \
     "du --json"
+# the first words, with a model
+printf 'In the beginning\nGod \033[31m created' | qtok |
+    qprefill --store W -o b.cbor >/dev/null
+qstate ls --store W -m "$DEMO" >out
+is "$(sed -n 's/^kv .* text //p' out)" 'In the beginning God \x1b[31m created' \
+    "ls -m: $(tail -n 1 out)"
+is "$(grep -c '^checkpoint .* text' out)" 0 "of runs alone"
+is "$(qstate ls --store W -m "$DEMO" --json | jq -r 'select(.text) | .text[0:16]')" \
+    "In the beginning" "ls -m --json"
+is "$(qstate ls --store S -m "$DEMO" | grep -c ' text ')" 0 "of its vocabulary alone"
 hash=$(qstate ls --store E --json | jq -r 'select(.end == 100) | .prefix' | head -n 1)
 qstate rm --store E "$hash" >out
 is "$? $(cut -d ' ' -f 1 out | xargs)" "0 removed left" "rm of one"

@@ -37,7 +37,7 @@ for seed in 1 2 3 4; do
 	cmp -s want.$seed said.$seed.txt
 	ok $? "seed $seed gives what a run from the beginning gives"
 done
-cat want.1 want.2 want.3 want.4 | cmp -s - out
+for i in 1 2 3 4; do cat want.$i; echo; done | cmp -s - out
 ok $? "and all of them are printed"
 
 # --- system prompt, document, questions
@@ -49,7 +49,7 @@ for q in 1 2 3; do
 	[ -s want ] && cmp -s want $q.answer
 	ok $? "the answer to question $q is that of the whole text"
 done
-cat 1.answer 2.answer 3.answer | cmp -s - out
+for i in 1 2 3; do cat $i.answer; echo; done | cmp -s - out
 ok $? "and all of them are printed"
 is "$(make -s -q -f ask.mk; echo $?)" 0 "nothing is to be done again"
 ls -i system.cbor document.cbor 1.answer 3.answer >before
@@ -62,6 +62,21 @@ ok $? "another question reads no text again"
 { qtok system.txt; qtok document.txt; qtok 2.question; } |
     qdecode -n 24 | qtok -d | cmp -s - 2.answer
 ok $? "and has its answer"
+
+# --- a document, and questions to a model that chats
+recipe "A document, and questions to a model that chats"
+run 1 2 3
+for q in 'Where was the famine?' 'How sore was it?'; do
+	qtok --chat --data document.txt --user "$q" | qdecode -n 60 | qtok -d
+	echo
+done >want
+tail -n "$(wc -l <want)" out | cmp -s - want
+ok $? "the answers are those of the whole prompts"
+n=$(qtok -c document.txt)
+qtok --chat --data document.txt --user 'Why?' --mark document |
+    qdecode -v --store prefixes -n 1 2>err >/dev/null
+[ "$(sed -n 's/^qdecode: \([0-9]*\) tokens from store.*/\1/p' err)" -ge "$n" ]
+ok $? "the document's $n tokens are not read again: $(grep 'from store' err)"
 
 # --- a conversation
 # answer FILE: what is said to this conversation, where nothing was read before

@@ -82,7 +82,8 @@ part_len(const struct chat *c, const struct reading *r, size_t n)
 static int
 read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 {
-	struct qwen_eval how = { .progress = progress, .arg = r };
+	struct qwen_eval how = { .progress = progress, .within = progress,
+	    .arg = r };
 	double start, rate;
 	size_t i, k;
 

@@ -199,8 +199,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	if (in->store != NULL)
 		tool_places(in);
 	in->n_end = qwen_session_n_tokens(in->session) + in->n;
-	tool_progress_start(in->session, in->n);
-	p.growth = growth(in->session);
+	p.growth = tool_progress_start(in->session, in->n);
 	p.start = cli_now();
 	while (p.done < in->n) {
 		read_part(&p);

@@ -200,4 +200,8 @@ awk 'BEGIN { printf "{\"messages\":[{\"role\":\"user\",\"content\":"
 	printf "\"x\""; for (i = 0; i < 100000; i++) printf "}]"; print "}]}" }' >deep.json
 refused 1 "results in results, very deep" qtok --chat --template qwen3.5 --image-placeholder -f prompt deep.json
 is "$(cat err)" "qtok: deep.json: message 1: parts of type tool_result are not supported (text only)" "no stack overflow"
+printf '[{"role":"user","content":"a"}]' >plain.json
+{ printf '\357\273\277'; cat plain.json; } >marked.json
+is "$(qtok --chat -f text marked.json)" "$(qtok --chat -f text plain.json)" \
+    "a byte order mark before JSON is skipped"
 done_testing

@@ -4,8 +4,8 @@
 # or it is told what lacks.
 . "$TOP/tests/cli/tap.sh"
 QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
-n=400 kills=8
-[ -z "$QPIPE_LONG" ] || n=10000 kills=50
+n=400 kills=8 hits=4
+[ -z "$QPIPE_LONG" ] || n=10000 kills=50 hits=45
 seq $n | awk '{ printf "{\"prompt\":\"And God said\",\"temperature\":1," \
     "\"max_tokens\":%d,\"seed\":%d}\n", 1 + $1 % 5, $1 }' >in
 qbatch -q in >want
@@ -65,8 +65,8 @@ for i in 1 2 3 4; do
 done
 is "$((killed + early))" $kills \
     "$killed kills in the midst, $early of a part that was done; $torn ends lost"
-[ $killed -ge $((kills * 9 / 10)) ]
-ok $? "nine in ten of them hit"
+[ $killed -ge $hits ]
+ok $? "$hits of them at least hit"
 qbatch --merge --of in -o all part.1 part.2 part.3 part.4 2>err
 is "$?, $(cat err), $(wc -l <all), $(cmp all want && echo same)" "0, , $n, same" \
     "merged: complete, byte for byte"

@@ -135,9 +135,15 @@ replace_halves(const char *json, size_t n, char *out)
 static yyjson_doc *
 parse(const char *json, size_t n, yyjson_read_err *e)
 {
+	/* a byte order mark is skipped */
+	size_t bom = n >= 3 && memcmp(json, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 	/* without the flag for it, the text is not written to */
-	return yyjson_read_opts((char *)(uintptr_t)json, n,
-	    YYJSON_READ_NUMBER_AS_RAW | YYJSON_READ_ALLOW_BOM, NULL, e);
+	yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)(json + bom),
+	    n - bom, YYJSON_READ_NUMBER_AS_RAW, NULL, e);
+
+	if (doc == NULL)
+		e->pos += bom;
+	return doc;
 }
 
 /* Again, with U+FFFD for halves of pairs, if that was what is wrong. */

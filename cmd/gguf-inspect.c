@@ -149,7 +149,7 @@ check(const struct qwen_gguf *g, const char *path)
 	int rc;
 
 	inspect_progress(g);
-	rc = qwen_gguf_check(g, &checker);
+	rc = qwen_gguf_check(g, &checker, NULL);
 	/* it has said what merges are no two texts */
 	if (rc == 0)
 		rc = check_vocabulary(g, path);

@@ -8,6 +8,7 @@ A shared library is loaded by its name; where it is in a folder of its own, that
 has to be in LD_LIBRARY_PATH.
 """
 import ctypes as C
+import functools
 import sys
 
 engine = C.CDLL("libqwen.so.0", mode=C.RTLD_GLOBAL)
@@ -31,6 +32,9 @@ engine.qwen_model_n_vocab.restype = C.c_size_t
 engine.qwen_session_logits.restype = C.c_void_p
 engine.qwen_session_n_tokens.restype = C.c_size_t
 libc.free.argtypes = [C.c_void_p]
+# what takes a struct of options takes its size first; without one, any
+no_size = C.c_size_t(0)
+open_model = functools.partial(engine.qwen_model_open_sized, no_size)
 
 
 def check(rc):
@@ -60,7 +64,7 @@ def show(s):
 
 
 def main(path, prompt, n_max):
-    model = new(engine.qwen_model_open, path.encode(), None)
+    model = new(open_model, path.encode(), None)
     gguf = C.c_void_p(engine.qwen_model_gguf(model))
     n_vocab = C.c_size_t(engine.qwen_model_n_vocab(model))
     tok = new(text.qwen_tok_open, gguf, QWEN_TOK_ENCODE | QWEN_TOK_DECODE)
@@ -77,7 +81,8 @@ def main(path, prompt, n_max):
         n = C.c_size_t(len(ids))
         check(engine.qwen_sampler_accept(sampler, ids, n, chosen > 0,
                                          C.byref(err)))
-        check(engine.qwen_session_eval(session, ids, n, None, C.byref(err)))
+        check(engine.qwen_session_eval_sized(no_size, session, ids, n, None,
+                                             C.byref(err)))
         if chosen == n_max:
             break
         ids = (C.c_int32 * 1)()

@@ -19,6 +19,7 @@ One thread at a time uses a session, and one session at a time computes on a
 model, on the model's own threads.
 """
 import ctypes as C
+import functools
 import json
 import os
 import tempfile
@@ -174,6 +175,15 @@ _TEXT = {
     "qwen_prompt_encode": ("i", _P, _P, _Z, _Z, _IDS, C.POINTER(_Z), _E),
     "qwen_prompt_free": (None, _P),
 }
+# Functions that take a struct which may grow are called NAME_sized, with its
+# size in front (qwen/base.h); None: no struct is passed.
+_SIZED = {
+    "qwen_model_open": _ModelOpts,
+    "qwen_session_eval": _Eval,
+    "qwen_session_trace": _Trace,
+    "qwen_writer_open": None,
+    "qwen_state_save": None,
+}
 
 
 def _load(name, mode=C.DEFAULT_MODE):
@@ -204,9 +214,13 @@ class _Calls:
         engine = _load("libqwen.so.0", C.RTLD_GLOBAL)
         for library, table in ((engine, _ENGINE), (_load("libqwentext.so.0"), _TEXT)):
             for name, (gives, *takes) in table.items():
-                f = getattr(library, name)
-                f.argtypes = takes
+                sized = name in _SIZED
+                f = getattr(library, name + "_sized" if sized else name)
+                f.argtypes = [_Z] + takes if sized else takes
                 f.restype = C.c_int if gives == "i" else gives
+                if sized:
+                    struct = _SIZED[name]
+                    f = functools.partial(f, C.sizeof(struct) if struct else 0)
                 setattr(self, name[5:], self.checked(f) if gives == "i" else f)
 
     @staticmethod

@@ -10,6 +10,21 @@
  * one object, but objects that only read (struct qwen_gguf, struct qwen_tok)
  * can be shared, and so can a struct qwen_model by sessions of which one at a
  * time computes.
+ *
+ * Sizes of structs.  A struct that a program fills and passes in (options, a
+ * job, struct qwen_eval) gets new members at its end in later versions.  So
+ * the library exports the functions that take one as X_sized, whose first
+ * argument is the size of the caller's struct, and X is a macro that passes
+ * sizeof.  Other languages call X_sized.  The members that a shorter struct
+ * lacks count as zero.  In a longer struct the bytes that this library does not
+ * know must be zero, else the call fails with QWEN_EUNSUP.  Size 0 fails with
+ * QWEN_ERANGE; if the struct is NULL, the size has no meaning.
+ *
+ * The members of all other structs stay as they are while the shared libraries
+ * keep their names (.so.0): structs that a function fills in for its caller, that
+ * another struct or an array holds or points to, and tables of callbacks.  Only
+ * those that the library makes and shows one at a time by a const pointer
+ * may get members at their end.
  */
 #ifndef QWEN_QWEN_BASE_H
 #define QWEN_QWEN_BASE_H

@@ -208,8 +208,11 @@ struct qwen_reply_opts {
 	void			*arg;
 };
 
-int qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
-    const struct qwen_reply_opts *opts, struct qwen_err *err);
+int qwen_reply_new_sized(size_t size, struct qwen_reply **out,
+    const struct qwen_template *t, const struct qwen_reply_opts *opts,
+    struct qwen_err *err);
+#define qwen_reply_new(...) \
+	qwen_reply_new_sized(sizeof(struct qwen_reply_opts), __VA_ARGS__)
 int qwen_reply_feed(struct qwen_reply *r, const void *text, size_t n,
     struct qwen_err *err);
 int qwen_reply_finish(struct qwen_reply *r, struct qwen_err *err);

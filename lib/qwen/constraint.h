@@ -25,7 +25,11 @@ struct qwen_constraint {
 /* How far a text has come; each kind of constraint has its own. */
 struct qwen_match;
 
-/* Functions that can fail return -1, or NULL, and fill *err. */
+/*
+ * Functions that can fail return -1, or NULL, and fill *err.  No size goes with
+ * the table: a sampler calls every function in it, so it cannot grow, and
+ * another kind of constraint will have another table.
+ */
 struct qwen_constraint_ops {
 	/* A match of no text yet. */
 	int	(*open)(struct qwen_match **out,

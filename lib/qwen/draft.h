@@ -42,8 +42,11 @@ struct qwen_drafts;
  * The model must outlive it.  QWEN_EUNSUP for QWEN_DRAFT_MTP where the model has
  * no such block.
  */
-int qwen_drafts_new(struct qwen_drafts **out, struct qwen_model *m,
-    const struct qwen_draft_opts *o, struct qwen_err *err);
+int qwen_drafts_new_sized(size_t size, struct qwen_drafts **out,
+    struct qwen_model *m, const struct qwen_draft_opts *o,
+    struct qwen_err *err);
+#define qwen_drafts_new(...) \
+	qwen_drafts_new_sized(sizeof(struct qwen_draft_opts), __VA_ARGS__)
 void qwen_drafts_free(struct qwen_drafts *d);
 
 struct qwen_draft_stats {

@@ -25,7 +25,10 @@ enum qwen_pooling {
 	QWEN_POOLING_RANK,	/* no vector: a model that ranks */
 };
 
-/* How texts become vectors: what the file says, and may be changed then. */
+/*
+ * How texts become vectors: what the file says, and may be changed then.  No size
+ * goes with it, since qwen_embedding_read fills all of it.
+ */
 struct qwen_embedding {
 	enum qwen_pooling pooling;	/* NONE is as LAST, and RANK too */
 	int32_t		 first;		/* token put in front of a text, */

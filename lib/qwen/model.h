@@ -64,13 +64,19 @@ struct qwen_model_opts {
  * use a model share.  QWEN_EUNSUP names what is not known, QWEN_EFORMAT the
  * tensor or key that is not as it must be.  Close it after its sessions.
  */
-int qwen_model_open(struct qwen_model **out, const char *path,
-    const struct qwen_model_opts *opts, struct qwen_err *err);
+int qwen_model_open_sized(size_t size, struct qwen_model **out,
+    const char *path, const struct qwen_model_opts *opts,
+    struct qwen_err *err);
+#define qwen_model_open(...) \
+	qwen_model_open_sized(sizeof(struct qwen_model_opts), __VA_ARGS__)
 void qwen_model_close(struct qwen_model *m);
 
 /* The same of an open file, which is the model's from now on, in any case. */
-int qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
-    const struct qwen_model_opts *opts, struct qwen_err *err);
+int qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
+    struct qwen_gguf *g, const struct qwen_model_opts *opts,
+    struct qwen_err *err);
+#define qwen_model_open_gguf(...) \
+	qwen_model_open_gguf_sized(sizeof(struct qwen_model_opts), __VA_ARGS__)
 
 /*
  * The file, open as long as the model is; general.architecture; ids, and so

@@ -28,7 +28,8 @@ int qwen_quant_dequantize(uint32_t type, const void *src, float *dst,
  * scales (in float types, all numbers) for NaN and infinity, which reads the
  * whole file.  problem is told each one (msg as in struct qwen_err); progress,
  * if not NULL, the bytes done since its last call.  Returns the number of
- * problems.  Types the library cannot compute with are passed over.
+ * problems, or -1 if the size of *c is wrong.  Types the library cannot compute
+ * with are passed over.
  */
 struct qwen_gguf_checker {
 	void	(*problem)(void *arg, const char *msg);
@@ -36,16 +37,20 @@ struct qwen_gguf_checker {
 	void	 *arg;
 };
 
-uint64_t qwen_gguf_check(const struct qwen_gguf *g,
-    const struct qwen_gguf_checker *c);
+int64_t qwen_gguf_check_sized(size_t size, const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c, struct qwen_err *err);
+#define qwen_gguf_check(...) \
+	qwen_gguf_check_sized(sizeof(struct qwen_gguf_checker), __VA_ARGS__)
 
 /*
  * All that is in the way of qwen_model_open: told as above, one line for all
  * tensors of a type that is not supported.  Returns the number of lines, 0 where
  * it would open, or -1 where memory ran out.
  */
-int qwen_model_check(const struct qwen_gguf *g,
+int qwen_model_check_sized(size_t size, const struct qwen_gguf *g,
     const struct qwen_gguf_checker *c, struct qwen_err *err);
+#define qwen_model_check(...) \
+	qwen_model_check_sized(sizeof(struct qwen_gguf_checker), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -97,8 +97,11 @@ struct qwen_eval {
  * with QWEN_ENUMERIC and names the layer; after that, or when a callback stops
  * it, the session is of no use.
  */
-int qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
-    const struct qwen_eval *how, struct qwen_err *err);
+int qwen_session_eval_sized(size_t size, struct qwen_session *s,
+    const int32_t *tokens, size_t n, const struct qwen_eval *how,
+    struct qwen_err *err);
+#define qwen_session_eval(...) \
+	qwen_session_eval_sized(sizeof(struct qwen_eval), __VA_ARGS__)
 
 /*
  * Guesses: tokens that may follow, computed in the same pass over the weights.
@@ -271,10 +274,12 @@ struct qwen_part {
  * each are those it has alone, bit for bit.  A number that is not finite, or a
  * row function that stops, fails the part it belongs to and no other.  Returns
  * -1 where nothing has changed: QWEN_EFULL (give up a session, and try again),
- * QWEN_ENOMEM, QWEN_ERANGE, QWEN_EMISMATCH.
+ * QWEN_ENOMEM, QWEN_ERANGE, QWEN_EMISMATCH.  The size is that of an element.
  */
-int qwen_eval_parts(struct qwen_part *part, size_t n_part,
+int qwen_eval_parts_sized(size_t size, struct qwen_part *part, size_t n_part,
     struct qwen_err *err);
+#define qwen_eval_parts(...) \
+	qwen_eval_parts_sized(sizeof(struct qwen_part), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

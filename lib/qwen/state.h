@@ -48,7 +48,11 @@ struct qwen_run {
 	struct qwen_fp	 base;		/* its input were appended to */
 };
 
-/* What a state holds beside the session: how its text was made. */
+/*
+ * What a state holds beside the session: how its text was made.  Both sides fill
+ * it and own parts of it in turn, so no size goes with it.  It changes only
+ * with the libraries' names.
+ */
 struct qwen_state_extra {
 	char		*sampler;	/* options as qwen_sampler_describe
 					   writes them, or NULL; owned */
@@ -155,10 +159,12 @@ int qwen_state_steps_worn(const struct qwen_state_steps *p);
  * state has another one.  Encodes on the model's threads.  Checkpoints that
  * were left in a file of state are copied from there.
  */
-int qwen_state_save(const struct qwen_session *s,
+int qwen_state_save_sized(size_t size, const struct qwen_session *s,
     const struct qwen_state_extra *x, struct qwen_writer *w,
     const struct qwen_state_opts *opts, struct qwen_fp *fp,
     struct qwen_err *err);
+#define qwen_state_save(...) \
+	qwen_state_save_sized(sizeof(struct qwen_state_opts), __VA_ARGS__)
 
 /*
  * A new session, and *x and *fp (each may be NULL), from a stream of state of
@@ -279,9 +285,11 @@ int qwen_state_verify(const char *path, int n_threads, struct qwen_err *err);
  * Bytes of an incomplete character at a checkpoint are not known.  *fp may be
  * NULL.  QWEN_EUNSUP if the file holds a part.
  */
-int qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
-    const struct qwen_state_opts *opts, struct qwen_fp *fp,
-    struct qwen_err *err);
+int qwen_state_copy_sized(size_t size, struct qwen_state_file *f,
+    struct qwen_writer *w, const struct qwen_state_opts *opts,
+    struct qwen_fp *fp, struct qwen_err *err);
+#define qwen_state_copy(...) \
+	qwen_state_copy_sized(sizeof(struct qwen_state_opts), __VA_ARGS__)
 
 /*
  * The same with keys and values of these kinds, which must be no finer than the
@@ -294,9 +302,12 @@ struct qwen_state_loss {
 	double	keys, values;
 };
 
-int qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
-    enum qwen_kv k, enum qwen_kv v, const struct qwen_state_opts *opts,
-    struct qwen_state_loss *loss, struct qwen_fp *fp, struct qwen_err *err);
+int qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
+    struct qwen_writer *w, enum qwen_kv k, enum qwen_kv v,
+    const struct qwen_state_opts *opts, struct qwen_state_loss *loss,
+    struct qwen_fp *fp, struct qwen_err *err);
+#define qwen_state_convert(...) \
+	qwen_state_convert_sized(sizeof(struct qwen_state_opts), __VA_ARGS__)
 
 /*
  * A session of the longest state with at most n_max tokens (SIZE_MAX: all) that

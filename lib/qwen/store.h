@@ -39,8 +39,10 @@ struct qwen_store_opts {
 };
 
 /* Makes the folder if it is not there; its parent must be. */
-int qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
-    struct qwen_err *err);
+int qwen_store_open_sized(size_t size, struct qwen_store **out,
+    const struct qwen_store_opts *o, struct qwen_err *err);
+#define qwen_store_open(...) \
+	qwen_store_open_sized(sizeof(struct qwen_store_opts), __VA_ARGS__)
 void qwen_store_close(struct qwen_store *st);
 
 /*
@@ -124,9 +126,11 @@ struct qwen_store_verifier {
 	int	 n_threads;	/* as in qwen_state_verify */
 };
 
-int qwen_store_verify(struct qwen_store *st,
+int qwen_store_verify_sized(size_t size, struct qwen_store *st,
     const struct qwen_store_verifier *v, uint64_t *files, uint64_t *n_bad,
     struct qwen_err *err);
+#define qwen_store_verify(...) \
+	qwen_store_verify_sized(sizeof(struct qwen_store_verifier), __VA_ARGS__)
 
 /*
  * Remove the runs and checkpoints of which the prefix, or the model, begins

@@ -38,6 +38,10 @@ enum qwen_stream_kind {
 	QWEN_STREAM_TRACE = 8,
 };
 
+/*
+ * Both sides fill it, and no size goes with it: records, readers and states
+ * hold it or point to it.  It changes only with the libraries' names.
+ */
 struct qwen_header {
 	enum qwen_stream_kind kind;
 	uint32_t	 n_vocab;	/* ids are below it */
@@ -155,8 +159,10 @@ struct qwen_reader_opts {
 struct qwen_reader;
 
 /* opts may be NULL; it is copied.  fd stays the caller's. */
-int qwen_reader_open(struct qwen_reader **out, int fd,
+int qwen_reader_open_sized(size_t size, struct qwen_reader **out, int fd,
     const struct qwen_reader_opts *opts, struct qwen_err *err);
+#define qwen_reader_open(...) \
+	qwen_reader_open_sized(sizeof(struct qwen_reader_opts), __VA_ARGS__)
 void qwen_reader_close(struct qwen_reader *r);
 
 /*
@@ -189,8 +195,10 @@ struct qwen_writer_opts {
 struct qwen_writer;
 
 /* opts may be NULL.  fd stays the caller's. */
-int qwen_writer_open(struct qwen_writer **out, int fd,
+int qwen_writer_open_sized(size_t size, struct qwen_writer **out, int fd,
     const struct qwen_writer_opts *opts, struct qwen_err *err);
+#define qwen_writer_open(...) \
+	qwen_writer_open_sized(sizeof(struct qwen_writer_opts), __VA_ARGS__)
 
 /* Free without flushing, for the way out after an error. */
 void qwen_writer_free(struct qwen_writer *w);

@@ -166,9 +166,11 @@ struct qwen_fim_text {
  * prefix, suffix, middle.  Names of control tokens in the texts are text.
  * Allocated: free(*ids).  QWEN_EUNSUP if the vocabulary has no tokens for that.
  */
-int qwen_tok_encode_fim(const struct qwen_tok *t,
+int qwen_tok_encode_fim_sized(size_t size, const struct qwen_tok *t,
     const struct qwen_fim_text *x, int32_t **ids, size_t *n_ids,
     struct qwen_err *err);
+#define qwen_tok_encode_fim(...) \
+	qwen_tok_encode_fim_sized(sizeof(struct qwen_fim_text), __VA_ARGS__)
 
 /* Decoding: */
 enum {

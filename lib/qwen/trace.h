@@ -76,8 +76,10 @@ struct qwen_trace {
  * is computed in passes that tell of it; where a session was cut so far back that
  * it cannot be, the evaluation fails: QWEN_EMISMATCH.
  */
-int qwen_session_trace(struct qwen_session *s, const struct qwen_trace *t,
-    struct qwen_err *err);
+int qwen_session_trace_sized(size_t size, struct qwen_session *s,
+    const struct qwen_trace *t, struct qwen_err *err);
+#define qwen_session_trace(...) \
+	qwen_session_trace_sized(sizeof(struct qwen_trace), __VA_ARGS__)
 
 #ifdef __cplusplus
 }

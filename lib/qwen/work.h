@@ -152,8 +152,10 @@ struct qwen_job {
 	void	*arg;
 };
 
-int qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
-    struct qwen_err *err);
+int qwen_work_new_sized(size_t size, struct qwen_work **out,
+    const struct qwen_work_opts *o, struct qwen_err *err);
+#define qwen_work_new(...) \
+	qwen_work_new_sized(sizeof(struct qwen_work_opts), __VA_ARGS__)
 void qwen_work_free(struct qwen_work *w);
 
 /*
@@ -161,8 +163,10 @@ void qwen_work_free(struct qwen_work *w);
  * outside the vocabulary or a prompt that fills the context, QWEN_EFULL for
  * one that the cache has not room for even alone.
  */
-int qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
-    struct qwen_err *err);
+int qwen_work_add_sized(size_t size, struct qwen_work *w,
+    const struct qwen_job *job, struct qwen_err *err);
+#define qwen_work_add(...) \
+	qwen_work_add_sized(sizeof(struct qwen_job), __VA_ARGS__)
 
 /*
  * End the job of this arg (all, if several have the same), whether it waits or

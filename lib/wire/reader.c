@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/what.h"
 #include "wire/item.h"
 #include "wire/record.h"
@@ -45,14 +46,18 @@ struct qwen_reader {
 };
 
 int
-qwen_reader_open(struct qwen_reader **out, int fd,
+qwen_reader_open_sized(size_t size, struct qwen_reader **out, int fd,
     const struct qwen_reader_opts *opts, struct qwen_err *err)
 {
-	size_t head = opts != NULL ? opts->n_head : 0;
-	size_t cap = head < BUF_BYTES ? BUF_BYTES : head;
+	struct qwen_reader_opts own;
 	struct qwen_reader *r;
+	size_t head, cap;
 
 	*out = NULL;
+	if (QWEN_SIZED(opts, own, size, err) < 0)
+		return -1;
+	head = opts != NULL ? opts->n_head : 0;
+	cap = head < BUF_BYTES ? BUF_BYTES : head;
 	if ((r = qwen_alloc(1, sizeof *r)) == NULL ||
 	    (r->buf = qwen_alloc(1, cap)) == NULL) {
 		free(r);

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/utf8.h"
 #include "wire/record.h"
 
@@ -37,9 +38,14 @@ struct qwen_writer {
 };
 
 int
-qwen_writer_open(struct qwen_writer **out, int fd,
+qwen_writer_open_sized(size_t size, struct qwen_writer **out, int fd,
     const struct qwen_writer_opts *opts, struct qwen_err *err)
 {
+	struct qwen_writer_opts own;
+
+	*out = NULL;
+	if (QWEN_SIZED(opts, own, size, err) < 0)
+		return -1;
 	if ((*out = qwen_alloc(1, sizeof **out + BUF_BYTES)) == NULL)
 		return qwen_oom(err);
 	(*out)->fd = fd;

@@ -91,7 +91,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		use_kv(g, kv);
 	for (i = 0; (t = qwen_gguf_tensor(g, i)) != NULL; i++)
 		use_tensor(g, t);
-	sink += qwen_gguf_check(g, &c);
+	sink += qwen_gguf_check(g, &c, NULL);
 	qwen_gguf_close(g);
 	return 0;
 }

@@ -276,7 +276,7 @@ touch(const struct qwen_gguf *g)
 		for (k = 0; k < t->bytes; k++)
 			sum += ((const unsigned char *)t->data)[k];
 	}
-	return sum + qwen_gguf_check(g, &c);
+	return sum + qwen_gguf_check(g, &c, NULL);
 }
 
 /* Each byte replaced by some others; the outcome is free, the memory not. */

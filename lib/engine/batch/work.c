@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/batch/batch.h"
 #include "engine/kernel/logprob.h"
 #include "engine/model/session.h"
@@ -35,12 +36,15 @@ allocate(struct qwen_work *w)
 }
 
 int
-qwen_work_new(struct qwen_work **out, const struct qwen_work_opts *o,
-    struct qwen_err *err)
+qwen_work_new_sized(size_t size, struct qwen_work **out,
+    const struct qwen_work_opts *o, struct qwen_err *err)
 {
+	struct qwen_work_opts own;
 	struct qwen_work *w;
 
 	*out = NULL;
+	if (QWEN_SIZED(o, own, size, err) < 0)
+		return -1;
 	if (!qwen_cache_is_of(o->cache, o->model))
 		return qwen_fail(err, QWEN_EMISMATCH,
 		    "a cache for another model");
@@ -161,12 +165,14 @@ check_job(const struct qwen_work *w, const struct qwen_job *job,
 }
 
 int
-qwen_work_add(struct qwen_work *w, const struct qwen_job *job,
-    struct qwen_err *err)
+qwen_work_add_sized(size_t size, struct qwen_work *w,
+    const struct qwen_job *job, struct qwen_err *err)
 {
 	struct qwen_task *t;
+	struct qwen_job own;
 
-	if (check_job(w, job, err) < 0)
+	if (QWEN_SIZED(job, own, size, err) < 0 ||
+	    check_job(w, job, err) < 0)
 		return -1;
 	t = qwen_alloc(1, sizeof *t);
 	/* room for every task that may have to wait */

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/draft/draft.h"
 
 static double
@@ -29,12 +30,16 @@ read_text(struct qwen_drafts *d, struct qwen_err *err)
 }
 
 int
-qwen_drafts_new(struct qwen_drafts **out, struct qwen_model *m,
-    const struct qwen_draft_opts *o, struct qwen_err *err)
+qwen_drafts_new_sized(size_t size, struct qwen_drafts **out,
+    struct qwen_model *m, const struct qwen_draft_opts *o,
+    struct qwen_err *err)
 {
+	struct qwen_draft_opts own;
 	struct qwen_drafts *d;
 
 	*out = NULL;
+	if (QWEN_SIZED(o, own, size, err) < 0)
+		return -1;
 	if (o->n > QWEN_GUESS_MAX)
 		return qwen_fail(err, QWEN_ERANGE, "%zu guesses in a pass; the "
 		    "limit is %d", o->n, QWEN_GUESS_MAX);

@@ -10,6 +10,7 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "gguf/gguf.h"
 #include "engine/quant/quant.h"
 
@@ -215,17 +216,22 @@ check_tensor(struct run *r, const struct qwen_gguf_tensor *t)
 	}
 }
 
-uint64_t
-qwen_gguf_check(const struct qwen_gguf *g, const struct qwen_gguf_checker *c)
+int64_t
+qwen_gguf_check_sized(size_t size, const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c, struct qwen_err *err)
 {
-	struct run r = { .g = g, .c = c };
+	struct qwen_gguf_checker own;
+	struct run r = { .g = g };
 	const struct qwen_gguf_kv *kv;
 	size_t i;
 
+	if (QWEN_SIZED(c, own, size, err) < 0)
+		return -1;
+	r.c = c;
 	for (i = 0; (kv = qwen_gguf_kv(g, i)) != NULL; i++)
 		check_bools(&r, kv);
 	check_vocab(&r);
 	for (i = 0; i < qwen_gguf_n_tensors(g); i++)
 		check_tensor(&r, qwen_gguf_tensor(g, i));
-	return r.problems;
+	return (int64_t)r.problems;
 }

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
 
@@ -173,13 +174,17 @@ read_rest(struct qwen_session *s, const int32_t *tokens, size_t done, size_t n,
 }
 
 int
-qwen_session_eval(struct qwen_session *s, const int32_t *tokens, size_t n,
-    const struct qwen_eval *how, struct qwen_err *err)
+qwen_session_eval_sized(size_t size, struct qwen_session *s,
+    const int32_t *tokens, size_t n, const struct qwen_eval *how,
+    struct qwen_err *err)
 {
 	static const struct qwen_eval plain = { .logits = QWEN_LOGITS_LAST };
 	struct qwen_model *m = s->model;
 	size_t known, batch, end, n_guess;
+	struct qwen_eval own;
 
+	if (QWEN_SIZED(how, own, size, err) < 0)
+		return -1;
 	how = how != NULL ? how : &plain;
 	if (n == 0)
 		return 0;
@@ -410,8 +415,8 @@ run_parts(struct qwen_batch *b, struct qwen_part *part, size_t n_part,
 	}
 }
 
-int
-qwen_eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
+static int
+eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 {
 	struct qwen_batch b;
 	size_t i, batch = 0;
@@ -426,5 +431,30 @@ qwen_eval_parts(struct qwen_part *part, size_t n_part, struct qwen_err *err)
 	}
 	for (i = 0; i < n_part; i++)
 		part[i].s->busy = 0;
+	return rc;
+}
+
+/* Elements of another size are copied, and what is set in them goes back. */
+int
+qwen_eval_parts_sized(size_t size, struct qwen_part *part, size_t n_part,
+    struct qwen_err *err)
+{
+	size_t i, set = size < sizeof *part ? size : sizeof *part;
+	struct qwen_part *own;
+	int rc = 0;
+
+	if (size == sizeof *part || n_part == 0)
+		return eval_parts(part, n_part, err);
+	if ((own = qwen_alloc(n_part, sizeof *own)) == NULL)
+		return qwen_oom(err);
+	for (i = 0; i < n_part && rc == 0; i++)
+		rc = qwen_sized(&own[i], sizeof *own, (char *)part + i * size,
+		    size, __func__, err);
+	if (rc == 0) {
+		rc = eval_parts(own, n_part, err);
+		for (i = 0; i < n_part; i++)
+			memcpy((char *)part + i * size, &own[i], set);
+	}
+	free(own);
 	return rc;
 }

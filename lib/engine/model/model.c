@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "gguf/gguf.h"
 #include "engine/kernel/tune.h"
 #include "engine/model/inputs.h"
@@ -170,23 +171,27 @@ tune(struct qwen_model *m, const struct qwen_model_opts *opts)
 }
 
 int
-qwen_model_open(struct qwen_model **out, const char *path,
+qwen_model_open_sized(size_t size, struct qwen_model **out, const char *path,
     const struct qwen_model_opts *opts, struct qwen_err *err)
 {
+	struct qwen_model_opts own;
 	struct qwen_gguf *g;
 
 	*out = NULL;
-	if (qwen_gguf_open(&g, path, err) < 0)
+	if (QWEN_SIZED(opts, own, size, err) < 0 ||
+	    qwen_gguf_open(&g, path, err) < 0)
 		return -1;
 	return qwen_model_open_gguf(out, g, opts, err);
 }
 
 int
-qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
-    const struct qwen_model_opts *opts, struct qwen_err *err)
+qwen_model_open_gguf_sized(size_t size, struct qwen_model **out,
+    struct qwen_gguf *g, const struct qwen_model_opts *opts,
+    struct qwen_err *err)
 {
 	struct qwen_model *m = qwen_alloc(1, sizeof *m);
 	struct qwen_loader ld = { .m = m, .g = g, .err = err };
+	struct qwen_model_opts own;
 
 	*out = NULL;
 	if (m == NULL) {
@@ -194,7 +199,8 @@ qwen_model_open_gguf(struct qwen_model **out, struct qwen_gguf *g,
 		return qwen_oom(err);
 	}
 	m->gguf = g;
-	if (set_up(m, opts, err) < 0 ||
+	if (QWEN_SIZED(opts, own, size, err) < 0 ||
+	    set_up(m, opts, err) < 0 ||
 	    (m->arch = qwen_arch_of(m->gguf, err)) == NULL ||
 	    qwen_hparams_read(&m->hp, m->arch, m->gguf, 0, err) < 0 ||
 	    qwen_loras_open(m, opts, err) < 0 ||
@@ -317,18 +323,23 @@ tell_types(struct trial *t)
 }
 
 int
-qwen_model_check(const struct qwen_gguf *g, const struct qwen_gguf_checker *c,
-    struct qwen_err *err)
+qwen_model_check_sized(size_t size, const struct qwen_gguf *g,
+    const struct qwen_gguf_checker *c, struct qwen_err *err)
 {
 	static const struct qwen_model_opts opts = { .n_threads = 1 };
 	/* it is not closed */
 	struct qwen_model m = { .gguf = (struct qwen_gguf *)(uintptr_t)g };
-	struct trial t = { .c = c };
+	struct trial t = { 0 };
 	struct qwen_err e = { 0 };
 	struct qwen_loader ld = { .m = &m, .g = g, .err = &e, .wrong = wrong,
 	    .arg = &t };
-	int rc = set_up(&m, &opts, &e);
+	struct qwen_gguf_checker own;
+	int rc;
 
+	if (QWEN_SIZED(c, own, size, err) < 0)
+		return -1;
+	t.c = c;
+	rc = set_up(&m, &opts, &e);
 	if (rc == 0 && ((m.arch = qwen_arch_of(g, &e)) == NULL ||
 	    qwen_hparams_read(&m.hp, m.arch, g, 0, &e) < 0)) {
 		note_types(&t, g);

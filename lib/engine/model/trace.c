@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/model/forward.h"
 #include "engine/model/trace.h"
 
@@ -141,12 +142,15 @@ copy_ranges(struct qwen_tracing *tr, struct qwen_err *err)
 }
 
 int
-qwen_session_trace(struct qwen_session *s, const struct qwen_trace *t,
-    struct qwen_err *err)
+qwen_session_trace_sized(size_t size, struct qwen_session *s,
+    const struct qwen_trace *t, struct qwen_err *err)
 {
 	const struct qwen_model *m = s->model;
 	struct qwen_tracing *tr = NULL;
+	struct qwen_trace own;
 
+	if (QWEN_SIZED(t, own, size, err) < 0)
+		return -1;
 	if (t != NULL) {
 		if ((tr = calloc(1, sizeof *tr)) == NULL)
 			return qwen_oom(err);

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/sized.h"
 #include "engine/state/save.h"
 #include "wire/record.h"
 
@@ -271,7 +272,7 @@ check_extra(const struct qwen_state_extra *x, struct qwen_err *err)
 }
 
 int
-qwen_state_save(const struct qwen_session *s,
+qwen_state_save_sized(size_t size, const struct qwen_session *s,
     const struct qwen_state_extra *x, struct qwen_writer *w,
     const struct qwen_state_opts *opts, struct qwen_fp *fp,
     struct qwen_err *err)
@@ -279,11 +280,13 @@ qwen_state_save(const struct qwen_session *s,
 	struct qwen_model *m = qwen_session_model(s);
 	size_t i, n_layer = qwen_model_n_layer(qwen_session_model(s));
 	struct qwen_state_layer *layer;
+	struct qwen_state_opts own;
 	struct qwen_header h;
 	struct qwen_save *v;
 	int r = -1;
 
-	if (check_extra(x, err) < 0 ||
+	if (QWEN_SIZED(opts, own, size, err) < 0 ||
+	    check_extra(x, err) < 0 ||
 	    qwen_model_header(&h, m, QWEN_STREAM_STATE, err) < 0)
 		return -1;
 	v = qwen_alloc(1, sizeof *v);
@@ -353,14 +356,17 @@ copy(struct qwen_save *v, const struct qwen_header *h,
 }
 
 int
-qwen_state_copy(struct qwen_state_file *f, struct qwen_writer *w,
-    const struct qwen_state_opts *opts, struct qwen_fp *fp,
-    struct qwen_err *err)
+qwen_state_copy_sized(size_t size, struct qwen_state_file *f,
+    struct qwen_writer *w, const struct qwen_state_opts *opts,
+    struct qwen_fp *fp, struct qwen_err *err)
 {
-	struct qwen_save *v = qwen_alloc(1, sizeof *v);
+	struct qwen_state_opts own;
+	struct qwen_save *v;
 	int r;
 
-	if (v == NULL)
+	if (QWEN_SIZED(opts, own, size, err) < 0)
+		return -1;
+	if ((v = qwen_alloc(1, sizeof *v)) == NULL)
 		return qwen_oom(err);
 	*v = (struct qwen_save){ .f = f, .w = w, .err = err,
 	    .layer = f->info.layers, .mtp = f->in.lay.mtp,
@@ -397,8 +403,8 @@ tell_loss(struct qwen_state_loss *out, const struct qwen_kv_convert *c)
 }
 
 int
-qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
-    enum qwen_kv kind_k, enum qwen_kv kind_v,
+qwen_state_convert_sized(size_t size, struct qwen_state_file *f,
+    struct qwen_writer *w, enum qwen_kv kind_k, enum qwen_kv kind_v,
     const struct qwen_state_opts *opts, struct qwen_state_loss *loss,
     struct qwen_fp *fp, struct qwen_err *err)
 {
@@ -406,10 +412,13 @@ qwen_state_convert(struct qwen_state_file *f, struct qwen_writer *w,
 	    .mtp = f->in.lay.mtp.layer };
 	struct qwen_header h = f->info.header;
 	struct qwen_state_layer *layer;
+	struct qwen_state_opts own;
 	struct qwen_save *v;
 	int r = -1;
 
 	*loss = (struct qwen_state_loss){ 0 };
+	if (QWEN_SIZED(opts, own, size, err) < 0)
+		return -1;
 	if (kind_k == h.k && kind_v == h.v)
 		return qwen_state_copy(f, w, opts, fp, err);
 	if (qwen_kv_head_bytes(kind_k, QWEN_KV_GROUP) >

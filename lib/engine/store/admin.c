@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/store/store.h"
 
 /* ----------------------------------------------------------------- listing */
@@ -234,12 +235,17 @@ verify_folder(void *arg, struct qwen_store_folder *f, struct qwen_err *err)
 }
 
 int
-qwen_store_verify(struct qwen_store *st, const struct qwen_store_verifier *v,
-    uint64_t *files, uint64_t *n_bad, struct qwen_err *err)
+qwen_store_verify_sized(size_t size, struct qwen_store *st,
+    const struct qwen_store_verifier *v, uint64_t *files, uint64_t *n_bad,
+    struct qwen_err *err)
 {
-	struct verify arg = { .st = st, .v = v };
-	int r = qwen_store_each(st, verify_folder, &arg, err);
+	struct verify arg = { .st = st };
+	struct qwen_store_verifier own;
+	int r = QWEN_SIZED(v, own, size, err);
 
+	arg.v = v;
+	if (r == 0)
+		r = qwen_store_each(st, verify_folder, &arg, err);
 	*files = arg.files;
 	*n_bad = arg.bad;
 	free(arg.tokens);

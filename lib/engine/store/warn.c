@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/store/store.h"
 
 enum { DISK_SHARE = 10 };	/* a tenth of the disk is for the store */
@@ -43,20 +44,21 @@ qwen_store_disk(const struct qwen_store *st, uint64_t *most, uint64_t *room)
 }
 
 int
-qwen_store_open(struct qwen_store **out, const struct qwen_store_opts *o,
-    struct qwen_err *err)
+qwen_store_open_sized(size_t size, struct qwen_store **out,
+    const struct qwen_store_opts *o, struct qwen_err *err)
 {
-	struct qwen_store *st = qwen_alloc(1, sizeof *st);
+	struct qwen_store_opts own;
+	struct qwen_store *st;
 	struct qwen_err e;
 	uint64_t room;
 
 	*out = NULL;
-	if (o->dir[0] == '\0') {
-		free(st);
+	if (QWEN_SIZED(o, own, size, err) < 0)
+		return -1;
+	if (o->dir[0] == '\0')
 		return qwen_fail(err, QWEN_ERANGE,
 		    "the prefix store has no name");
-	}
-	if (st == NULL || (st->dir = strdup(o->dir)) == NULL) {
+	if ((st = qwen_alloc(1, sizeof *st)) == NULL || (st->dir = strdup(o->dir)) == NULL) {
 		free(st);
 		return qwen_oom(err);
 	}

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "text/chat/reply.h"
 #include "text/chat/request.h"
 #include "qwentext.h"
@@ -381,13 +382,17 @@ read_tools(struct qwen_reply *r)
 }
 
 int
-qwen_reply_new(struct qwen_reply **out, const struct qwen_template *t,
-    const struct qwen_reply_opts *opts, struct qwen_err *err)
+qwen_reply_new_sized(size_t size, struct qwen_reply **out,
+    const struct qwen_template *t, const struct qwen_reply_opts *opts,
+    struct qwen_err *err)
 {
-	struct qwen_reply *r = calloc(1, sizeof *r);
+	struct qwen_reply_opts own;
+	struct qwen_reply *r;
 
 	*out = NULL;
-	if (r == NULL)
+	if (QWEN_SIZED(opts, own, size, err) < 0)
+		return -1;
+	if ((r = calloc(1, sizeof *r)) == NULL)
 		return qwen_oom(err);
 	r->err = err;
 	r->opts = *opts;

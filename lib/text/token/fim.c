@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "text/token/tok.h"
 
 /* By the keys of llama.cpp's files, the older one if there is one; by name. */
@@ -186,14 +187,18 @@ add_all(struct out *o, const struct qwen_fim_text *x, struct qwen_err *err)
 }
 
 int
-qwen_tok_encode_fim(const struct qwen_tok *t, const struct qwen_fim_text *x,
-    int32_t **ids, size_t *n_ids, struct qwen_err *err)
+qwen_tok_encode_fim_sized(size_t size, const struct qwen_tok *t,
+    const struct qwen_fim_text *x, int32_t **ids, size_t *n_ids,
+    struct qwen_err *err)
 {
 	struct out o = { .t = t };
+	struct qwen_fim_text own;
 	size_t i;
 
 	*ids = NULL;
 	*n_ids = 0;
+	if (QWEN_SIZED(x, own, size, err) < 0)
+		return -1;
 	for (i = QWEN_FIM_PREFIX; i <= QWEN_FIM_MIDDLE; i++) {
 		if (qwen_tok_fim(t, i) < 0)
 			return qwen_fail(err, QWEN_EUNSUP, "this model cannot "

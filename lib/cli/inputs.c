@@ -141,6 +141,20 @@ check_output(const struct cli_opt *o, const char *path)
 	cli_must(path, refuse(in, &cli_err));
 }
 
+/*
+ * A tool that reads what it writes would never end; and what ">" made empty is
+ * not there to be read.
+ */
+static void
+check_stdout(void)
+{
+	const struct input *in;
+	struct stat st;
+
+	if (fstat(STDOUT_FILENO, &st) == 0 && (in = find(&st)) != NULL)
+		die("stdout: this is %s: write to another file", in->what);
+}
+
 void
 cli_inputs(const struct cli_tool *t, char *operands[])
 {
@@ -156,6 +170,7 @@ cli_inputs(const struct cli_tool *t, char *operands[])
 		add_named(cli_operands(t), operands[i],
 		    "an input of this run", NULL);
 	cli_spare_fd(STDIN_FILENO, "the file on stdin");
+	check_stdout();
 	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
 		if (arg != NULL)
 			check_output(o, arg);

@@ -238,6 +238,14 @@ kept "requests" in.jsonl "qbatch -q -m base.gguf --retry-failed -o in.jsonl in.j
 kept "a template" tp.jinja \
     "qbatch -q -m base.gguf --template ./tp.jinja --report tp.jinja -o o2 in.jsonl"
 kept "a state" g.cbor "qprefill -q -s g.cbor --imatrix g.cbor <numbers"
+# stdout is an output, too: by >> the tool would read what it writes, without end
+for how in "qtok in.jsonl" "qtok <in.jsonl" "qbatch -q -m base.gguf in.jsonl" \
+    "gguf-inspect in.jsonl" "qbatch --merge in.jsonl"; do
+	cp in.jsonl was
+	(ulimit -f 1000; sh -c "$how" >>in.jsonl 2>err)
+	is "$? $(cmp in.jsonl was) $(grep -c '^[a-z-]*: stdout: this is .*: write to another file$' err)" \
+	    "1  1" "$how >>in.jsonl"
+done
 echo text >doc
 printf '/data doc\nhi\n/save doc\n/data\n/save doc\n/save say\n' >say
 cp say said

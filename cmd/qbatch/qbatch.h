@@ -181,6 +181,7 @@ struct qbatch_results {
 	int		 fd;
 	const char	*name;
 	int		 regular;
+	int		 linked;	/* it had a name when it was opened */
 	struct qbatch_index done;	/* what was there, and is kept */
 	uint64_t	 end;		/* of these in the file */
 	int		 torn;		/* the last line is not whole */

@@ -15,23 +15,60 @@
 
 #include "qbatch.h"
 
-/* Opens r->name, and locks it if it is a regular file. */
+/*
+ * For reading, too, if it is a regular file or is not there yet.  A FIFO opened
+ * for reading would have a reader, this process: what no other reads is lost.
+ */
+static int
+open_once(const char *name)
+{
+	const int how = O_APPEND | O_CLOEXEC;
+	struct stat st;
+
+	return stat(name, &st) == 0 && !S_ISREG(st.st_mode) ?
+	    open(name, O_WRONLY | how) :
+	    open(name, O_RDWR | O_CREAT | how, 0666);
+}
+
+/*
+ * Opens r->name, and locks it if it is a regular file.  While this waits for the
+ * lock, the process that has it can replace the file: then what was opened has
+ * the name no more, and is not what to write to.
+ */
 static void
 open_file(struct qbatch_results *r, struct stat *st)
 {
-	r->fd = open(r->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (r->fd == -1 && errno == EACCES) {	/* a FIFO, say */
-		r->fd = open(r->name, O_WRONLY | O_APPEND | O_CLOEXEC);
-		if (r->fd == -1 && errno == ENOENT)	/* or the folder */
-			errno = EACCES;
+	struct stat named;
+
+	for (;;) {
+		r->fd = open_once(r->name);
+		if (r->fd == -1 || fstat(r->fd, st) == -1)
+			die("%s: %s", r->name, strerror(errno));
+		r->regular = S_ISREG(st->st_mode);
+		if (!r->regular)
+			return;
+		cli_must(r->name, cli_check_spared(r->fd, &cli_err));
+		cli_lock(r->fd, r->name);
+		/* its size may have changed, too */
+		if (fstat(r->fd, st) == -1)
+			die("%s: %s", r->name, strerror(errno));
+		if (stat(r->name, &named) == 0 && named.st_dev == st->st_dev &&
+		    named.st_ino == st->st_ino)
+			break;
+		close(r->fd);
 	}
-	if (r->fd == -1 || fstat(r->fd, st) == -1)
-		die("%s: %s", r->name, strerror(errno));
-	r->regular = S_ISREG(st->st_mode);
-	if (!r->regular)
-		return;
-	cli_must(r->name, cli_check_spared(r->fd, &cli_err));
-	cli_lock(r->fd, r->name);
+	r->linked = st->st_nlink > 0;
+}
+
+/* A file that has no name any more goes when it is closed. */
+static void
+check_linked(const struct qbatch_results *r)
+{
+	struct stat st;
+
+	if (r->linked && fstat(r->fd, &st) == 0 && st.st_nlink == 0)
+		die("%s: another program removed or replaced this file while "
+		    "qbatch wrote to it: the results are lost", r->name);
 }
 
 void
@@ -104,15 +141,18 @@ rewrite(struct qbatch_results *r)
 
 	if (ix->n > 0)
 		qsort(ix->place, ix->n, sizeof *ix->place, by_offset);
+	r->end = 0;
 	for (i = 0; i < ix->n; i++) {
 		qbatch_place_load(&ix->place[i], r->fd, r->name, &line);
 		cli_write_all(cli_output_fd(o), r->name, &line);
+		r->end += line.n;
 	}
 	qwen_text_fini(&line);
 	cli_output_commit(o);
 	close(r->fd);
 	open_file(r, &st);
-	r->end = (uint64_t)st.st_size;
+	if ((uint64_t)st.st_size != r->end)
+		die("%s: another process is writing it", r->name);
 	qbatch_index_sort(ix);
 }
 
@@ -167,8 +207,10 @@ qbatch_results_write(struct qbatch_results *r, const struct qwen_text *line)
 	size_t n = cli_write(r->fd, line);
 	int error = errno;
 
-	if (n == line->n)
+	if (n == line->n) {
+		check_linked(r);
 		return;
+	}
 	take_back(r, n);
 	die("%s: %s", r->name, strerror(error));
 }
@@ -176,6 +218,7 @@ qbatch_results_write(struct qbatch_results *r, const struct qwen_text *line)
 void
 qbatch_results_close(struct qbatch_results *r)
 {
+	check_linked(r);
 	if (r->regular && fsync(r->fd) == -1)
 		die("%s: %s", r->name, strerror(errno));
 	if (r->fd != STDOUT_FILENO && close(r->fd) == -1)

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Where results go: a FIFO has a reader before results are written; two runs, or a
+# program that removes the file, lose none without a word.
+. "$TOP/tests/cli/tap.sh"
+QWEN_MODEL=$TOP/demo/demo.gguf; export QWEN_MODEL
+seq 6 | sed 's/.*/{"prompt":"And God said","max_tokens":2,"seed":&}/' >in
+qbatch -q -o want in
+
+# --- a FIFO
+mkfifo fifo
+qbatch -q -o fifo in &
+p=$!
+sleep 1
+cat fifo >got
+wait $p
+is "$? $(cmp got want)" "0 " "a FIFO whose reader comes late gets all results"
+seq 400 | sed 's/.*/{"prompt":"And God said","max_tokens":1,"seed":&}/' >many
+(sh -c 'exec timeout 60 qbatch -q -o fifo many'; echo $? >rc) 2>err &
+p=$!
+head -n 1 fifo >got
+wait $p
+cmp -s got want
+is "$(wc -l <got) $(cat rc)" "1 141" "a reader that leaves early ends the run, as on stdout"
+
+# --- a run that waits for another one's lock
+# late FILE COMMAND...: the command starts while another run writes the file
+late() {
+	f=$1
+	shift
+	mkfifo feed
+	qbatch -q -o "$f" <feed 2>/dev/null &
+	p=$!
+	exec 7>feed
+	rm feed
+	head -n 1 in >&7
+	while [ ! -s "$f" ]; do sleep 0.01; done
+	"$@" 7>&- &
+	q=$!
+	sleep 0.5
+	tail -n +2 in >&7
+	exec 7>&-
+	wait $p
+	first=$?
+	wait $q
+	second=$?
+}
+late both qbatch -q -n 1 -o both in 2>err
+is "$first $second $(cmp both want) $(grep -c 'results in it; --resume' err)" "0 1  1" \
+    "results that came while it waited are not overwritten: $(cat err)"
+late both2 qbatch -q --resume -o both2 in 2>err
+is "$first $second $(cmp both2 want) $(cat err)" "0 0  " "--resume then has nothing to do"
+
+# --- the file is removed, or replaced
+for how in "rm gone" "cp want new; mv new gone"; do
+	rm -f gone
+	mkfifo feed
+	qbatch -q -o gone <feed 2>err &
+	p=$!
+	exec 7>feed
+	rm feed
+	head -n 1 in >&7
+	while [ ! -s gone ]; do sleep 0.01; done
+	sh -c "$how"
+	tail -n +2 in >&7 2>/dev/null
+	exec 7>&-
+	wait $p
+	is "$? $(grep -c 'gone: another program removed or replaced this file' err)" "1 1" \
+	    "$how: $(cat err)"
+done
+done_testing

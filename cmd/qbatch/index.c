@@ -252,7 +252,8 @@ int
 qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
     unsigned file, uint64_t *end)
 {
-	struct tool_lines l = { .fd = fd, .name = name };
+	/* results with log probabilities are longer than any request */
+	struct tool_lines l = { .fd = fd, .name = name, .max = SIZE_MAX };
 	struct tool_line line;
 	struct qwen_result r;
 	struct qbatch_place p = { .file = file };

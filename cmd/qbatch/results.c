@@ -173,22 +173,22 @@ void
 qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
     struct qwen_text *t)
 {
-	size_t at = 0;
+	char buf[1 << 16];
+	size_t left;
 	ssize_t got;
 
 	t->n = 0;
-	qwen_text_fmt(t, "%*s\n", (int)p->n, "");
-	if (t->failed)
-		die("out of memory");
-	while (at < p->n) {
-		got = pread(fd, t->s + at, p->n - at, (off_t)(p->offset + at));
-		if (got == -1 && errno == EINTR)
-			continue;
+	for (left = p->n; left > 0; left -= (size_t)got) {
+		got = pread(fd, buf, left < sizeof buf ? left : sizeof buf,
+		    (off_t)(p->offset + p->n - left));
 		if (got <= 0)
 			die("%s: %s", name, got == 0 ?
 			    "it became shorter" : strerror(errno));
-		at += (size_t)got;
+		qwen_text_add(t, buf, (size_t)got);
 	}
+	qwen_text_str(t, "\n");
+	if (t->failed)
+		die("out of memory");
 }
 
 /* Not all of a line found room: the file ends with the one before. */

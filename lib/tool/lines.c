@@ -77,7 +77,7 @@ tool_lines_check(const struct tool_lines *l, const struct tool_line *line,
 int
 tool_lines_next(struct tool_lines *l, struct tool_line *out)
 {
-	size_t seen = 0;
+	size_t max = l->max != 0 ? l->max : TOOL_LINE_MAX, seen = 0;
 	char *end = NULL;
 
 	for (;;) {
@@ -85,7 +85,7 @@ tool_lines_next(struct tool_lines *l, struct tool_line *out)
 			end = memchr(l->buf + l->at + seen, '\n',
 			    l->n - l->at - seen);
 		seen = l->n - l->at;
-		if (end != NULL || l->eof || seen > TOOL_LINE_MAX)
+		if (end != NULL || l->eof || seen > max)
 			break;
 		fill(l);
 	}
@@ -94,9 +94,9 @@ tool_lines_next(struct tool_lines *l, struct tool_line *out)
 	l->line++;
 	out->s = l->buf + l->at;
 	out->n = end != NULL ? (size_t)(end - out->s) : seen;
-	if (out->n > TOOL_LINE_MAX) {
+	if (out->n > max) {
 		out->s = NULL;
-		out->n = TOOL_LINE_MAX;
+		out->n = max;
 		skip(l);
 		return 1;
 	}

@@ -815,10 +815,11 @@ extern struct tool_effort tool_effort;
 
 enum { TOOL_LINE_MAX = 16 << 20 };	/* bytes */
 
-/* Reads lines of any length without keeping more than TOOL_LINE_MAX of one. */
+/* Reads lines of any length without keeping more than max of one. */
 struct tool_lines {
 	int		 fd;
 	const char	*name;		/* for messages */
+	size_t		 max;		/* bytes of a line; 0: TOOL_LINE_MAX */
 	char		*buf;
 	size_t		 n, at, cap;
 	uint64_t	 line;		/* number of the last one, from 1 */
@@ -830,7 +831,7 @@ struct tool_lines {
 struct tool_line {
 	const char	*s;		/* without the newline; until the next
 					   call; NULL if it is too long */
-	size_t		 n;		/* then TOOL_LINE_MAX */
+	size_t		 n;		/* then the most that one may have */
 };
 
 /* Of a file, or stdin: NULL.  Dies. */

@@ -67,4 +67,20 @@ for how in "rm gone" "cp want new; mv new gone"; do
 	is "$? $(grep -c 'gone: another program removed or replaced this file' err)" "1 1" \
 	    "$how: $(cat err)"
 done
+
+# --- a result may be longer than a request: log probabilities of many answers
+head -n 5 want | awk 'NR == 2 {
+	x = "0123456789abcdef"
+	for (i = 0; i < 20; i++) x = x x
+	sub(/"text":/, "\"logprobs\":\"" x "\",&") }
+	{ print }' >wide
+is "$(awk '{ m = length($0) > m ? length($0) : m } END { print (m > 16777216) }' wide)" 1 \
+    "a result of 16 MiB and more"
+cp wide wider
+is "$(qbatch --status wide in 2>/dev/null | awk '{ printf "%s ", $2 }')" "6 5 0 5 1 " "is counted,"
+qbatch -q --resume -o wider in
+is "$? $(sed 2d wider >got; sed 2d want | cmp - got; sed -n 1,5p wider | cmp - wide)" "0 " \
+    "resumed after,"
+qbatch --merge --of in wider | cmp - wider
+ok $? "and merged"
 done_testing

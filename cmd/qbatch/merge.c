@@ -3,6 +3,9 @@
  * merge.c - results of several runs, by the numbers of the lines that they
  * answer; and what --status says of them.
  */
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +16,70 @@
 #include "qbatch.h"
 
 struct merge {
-	char *const		*name;
+	const char		**name;
 	int			*fd;
 	int			 n_files;
 	struct qbatch_index	 ix;
 };
+
+enum { OTHER_FILES = 32 };	/* that are open beside the parts */
+
+/* A job array may have more parts than the limit that shells begin with. */
+static void
+allow_files(int n)
+{
+	struct rlimit l;
+	rlim_t want = (rlim_t)n + OTHER_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == -1 || l.rlim_cur >= want)
+		return;
+	l.rlim_cur = want < l.rlim_max ? want : l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
+/* Results are read in any order: a pipe becomes a file without a name. */
+static int
+keep_pipe(int fd, const char *name)
+{
+	static char buf[1 << 16];
+	FILE *f = tmpfile();
+	ssize_t got;
+
+	while (f != NULL && (got = read(fd, buf, sizeof buf)) != 0) {
+		if (got == -1 && errno == EINTR)
+			continue;
+		if (got == -1)
+			die("%s: %s", name, strerror(errno));
+		if (fwrite(buf, 1, (size_t)got, f) < (size_t)got)
+			break;
+	}
+	if (f == NULL || fflush(f) == EOF || ferror(f))
+		die("%s: cannot keep what this pipe has in a temporary file: "
+		    "%s", name, strerror(errno));
+	close(fd);
+	rewind(f);
+	fd = fcntl(fileno(f), F_DUPFD_CLOEXEC, 0);
+	if (fd == -1)
+		die("%s: %s", name, strerror(errno));
+	fclose(f);
+	return fd;
+}
+
+/* A file to read, or a pipe; "-" is stdin.  The output may be one of them. */
+static int
+open_part(const char *path, const char **name)
+{
+	int is_stdin = strcmp(path, "-") == 0;
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	*name = is_stdin ? "stdin" : path;
+	if (is_stdin)
+		cli_need_stdin();
+	if (fd == -1 || fstat(fd, &st) == -1)
+		die("%s: %s", *name, strerror(errno));
+	return S_ISFIFO(st.st_mode) ? keep_pipe(fd, *name) : fd;
+}
 
 static void
 open_all(struct merge *m, char *const *files, int n, int may_be_torn)
@@ -25,16 +87,16 @@ open_all(struct merge *m, char *const *files, int n, int may_be_torn)
 	uint64_t end;
 	int i;
 
-	*m = (struct merge){ .name = files, .n_files = n };
+	*m = (struct merge){ .n_files = n };
 	m->fd = cli_got(calloc((size_t)n, sizeof *m->fd));
+	m->name = cli_got(calloc((size_t)n, sizeof *m->name));
+	allow_files(n);
 	for (i = 0; i < n; i++) {
-		m->fd[i] = open(files[i], O_RDONLY | O_CLOEXEC);
-		if (m->fd[i] == -1)
-			die("%s: %s", files[i], strerror(errno));
-		if (qbatch_index_scan(&m->ix, m->fd[i], files[i], (unsigned)i,
+		m->fd[i] = open_part(files[i], &m->name[i]);
+		if (qbatch_index_scan(&m->ix, m->fd[i], m->name[i], (unsigned)i,
 		    &end) && !may_be_torn)
 			die("%s: the last line is not complete: resume the run",
-			    files[i]);
+			    m->name[i]);
 	}
 	qbatch_index_sort(&m->ix);
 	if (m->ix.n_unsaid > 0)
@@ -111,6 +173,7 @@ close_all(struct merge *m)
 	for (i = 0; i < m->n_files; i++)
 		close(m->fd[i]);
 	free(m->fd);
+	free(m->name);
 	qbatch_index_fini(&m->ix);
 }
 

@@ -83,4 +83,17 @@ is "$? $(sed 2d wider >got; sed 2d want | cmp - got; sed -n 1,5p wider | cmp - w
     "resumed after,"
 qbatch --merge --of in wider | cmp - wider
 ok $? "and merged"
+
+# --- parts of a merge: pipes, stdin, and more of them than files may be open
+sed -n 1,3p want >a; sed -n 4,6p want >b
+mkfifo pa
+cat a >pa &
+is "$(qbatch --merge --of in pa - <b | cmp - want) $?" " 0" "a FIFO and a file on stdin"
+is "$(cat b a | qbatch --merge - | cmp - want) $?" " 0" "a pipe"
+is "$(cat want | qbatch --status - in | awk '{ printf "%s ", $2 }')" "6 6 0 6 0 " \
+    "--status of a pipe"
+mkdir parts
+for i in $(seq 80); do sed "1!d;s/\"line\":1,/\"line\":$i,/" want >parts/$i; done
+(ulimit -S -n 64; qbatch --merge -o all parts/*)
+is "$? $(wc -l <all)" "0 80" "80 parts where 64 files may be open"
 done_testing

@@ -271,7 +271,8 @@ check_results(struct qbatch_run *b)
 	struct qbatch_survey s = { 0 };
 
 	if (resumes()) {
-		qbatch_results_read(&b->out, opt.retry, opt.retry_cut);
+		qbatch_results_read(&b->out, opt.retry, opt.retry_cut ?
+		    &b->self.maker : NULL);
 		if (!b->mixed)
 			qbatch_index_check(&b->out.done, &b->self.maker,
 			    WAY_ON);

@@ -98,6 +98,13 @@ is_maker(const struct qbatch_maker *m, const struct qbatch_maker *x)
 	    strcmp(m->options, x->options) == 0;
 }
 
+int
+qbatch_maker_cuts(const struct qbatch_maker *m, const struct qbatch_maker *x)
+{
+	return m->max >= x->max && strcmp(m->hash, x->hash) == 0 &&
+	    strcmp(m->options, x->options) == 0;
+}
+
 /* The number of who made the result, from 1 on; 0: it does not say. */
 static unsigned
 maker_of(struct qbatch_index *ix, const struct qwen_result *r,

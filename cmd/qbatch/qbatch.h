@@ -64,6 +64,10 @@ void qbatch_maker_set(struct qbatch_maker *m, const char *model,
     const char *hash, const char *options);
 void qbatch_maker_fini(struct qbatch_maker *m);
 
+/* Whether what m has cut, x would cut, too: no token would be added. */
+int qbatch_maker_cuts(const struct qbatch_maker *m,
+    const struct qbatch_maker *x);
+
 /* This run. */
 struct qbatch_self {
 	const char		*model;		/* borrowed */
@@ -191,13 +195,14 @@ struct qbatch_results {
 /*
  * path NULL: stdout.  Dies if there is something in the file, unless resume is
  * set; then read says what stays: all but, if they are to be done again, results
- * that failed or were cut.  begin takes out the others, and what is not whole;
- * until then the file is as it was.
+ * that failed; and, unless retry_cut is NULL, those that were cut, but by a run
+ * whose limit is not below that of retry_cut.  begin takes out the others, and what is not
+ * whole; until then the file is as it was.
  */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
     int resume);
 void qbatch_results_read(struct qbatch_results *r, int retry_failed,
-    int retry_cut);
+    const struct qbatch_maker *retry_cut);
 void qbatch_results_begin(struct qbatch_results *r);
 void qbatch_results_write(struct qbatch_results *r,
     const struct qwen_text *line);

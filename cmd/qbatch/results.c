@@ -87,8 +87,18 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 		    path);
 }
 
+/* Has it been answered with a limit that is not below the one of the run? */
+static int
+was_retried(const struct qbatch_index *ix, const struct qbatch_place *p,
+    const struct qbatch_maker *run)
+{
+	return p->maker > 0 &&
+	    qbatch_maker_cuts(&ix->maker[p->maker - 1], run);
+}
+
 void
-qbatch_results_read(struct qbatch_results *r, int retry_failed, int retry_cut)
+qbatch_results_read(struct qbatch_results *r, int retry_failed,
+    const struct qbatch_maker *retry_cut)
 {
 	struct qbatch_index *ix = &r->done;
 	struct qbatch_place *p;
@@ -99,13 +109,14 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed, int retry_cut)
 	r->torn = qbatch_index_scan(ix, r->fd, r->name, 0, &r->end);
 	for (i = 0; i < ix->n; i++) {
 		p = &ix->place[i];
-		if (p->failed ? !retry_failed : !(retry_cut && p->cut))
+		if (p->failed ? !retry_failed : retry_cut == NULL || !p->cut ||
+		    was_retried(ix, p, retry_cut))
 			ix->place[n++] = *p;
 	}
 	r->drops = n < ix->n;
 	ix->n = n;
 	/* those that remain may all be of a limit that cut none of them */
-	for (i = 0; retry_cut && i < ix->n_makers; i++)
+	for (i = 0; retry_cut != NULL && i < ix->n_makers; i++)
 		ix->maker[i].cut = 0;
 	qbatch_index_sort(ix);
 	for (i = 1; i < n; i++) {

@@ -136,6 +136,18 @@ qbatch -n 200 --json-schema schema --retry-cut -o part in 2>err
 status=$?
 is "$status, $(wc -l <part), $(jq -r '.run.cut // "whole"' part | sort -u)" "0, 12, whole" \
     "--retry-cut with a larger limit answers them again"
+qbatch -q -n 4 -o part.cut in
+cp part.cut part.7
+qbatch -q -n 7 --retry-cut -o part.7 in
+head -n 5 part.7 >part.half
+qbatch -n 7 --retry-cut -o part.half in 2>err
+is "$? $(cmp part.half part.7) $(grep -c '; 5 were there before' err)" "0  1" \
+    "--retry-cut again does not repeat what it has done: $(cat err)"
+cp part.7 part.was
+qbatch -q -n 4 --retry-cut -o part.7 in 2>err
+is "$? $(cmp part.7 part.was) $(grep -c 'options "n=7" there, "n=4" here' err)" "1  1" \
+    "nor does a smaller limit shorten answers: $(cat err)"
+rm part.*
 qbatch -q -n 200 --json-schema schema -o fresh in 2>err
 qbatch --merge part >out 2>err
 jq -c 'del(.run.options)' fresh >a; jq -c 'del(.run.options)' out >b

@@ -285,22 +285,29 @@ check_results(struct qbatch_run *b)
 		b->kind = s.kind;
 		qbatch_survey_fini(&s);
 	}
-	qbatch_results_begin(&b->out);
 }
 
 static void
-open_files(struct run *r)
+open_input(struct qbatch_run *b)
 {
-	struct qbatch_run *b = &r->batch;
 	struct stat st;
 
 	tool_lines_open(&b->in, opt.input);
 	if (fstat(b->in.fd, &st) == -1)
 		die("%s: %s", b->in.name, strerror(errno));
 	b->waits = !S_ISREG(st.st_mode);
+}
+
+static void
+open_files(struct run *r)
+{
+	struct qbatch_run *b = &r->batch;
+
+	open_input(b);
 	b->seed = qwen_sampler_seed(b->with.sampler);
 	qbatch_results_open(&b->out, opt.output, resumes());
 	check_results(b);
+	qbatch_results_begin(&b->out);
 }
 
 /* -v: what came of it. */
@@ -391,7 +398,10 @@ plan(void)
 {
 	int status;
 
-	tool_lines_open(&run.batch.in, opt.input);
+	open_input(&run.batch);
+	if (resumes())
+		qbatch_results_peek(&run.batch.out, opt.output);
+	check_results(&run.batch);
 	cli_progress_start("requests", 0);
 	qbatch_plan(&run.batch);
 	status = cli_finish();

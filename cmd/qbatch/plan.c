@@ -92,12 +92,13 @@ read_requests(struct plan *p, struct qbatch_run *b)
 	while (tool_lines_next(&b->in, &line)) {
 		tool_lines_check(&b->in, &line, "requests");
 		if (tool_line_is_blank(&line) ||
-		    (b->in.line - 1) % b->n_shards != b->shard)
+		    qbatch_is_passed(b, &line))
 			continue;
 		cli_must(NULL, qwen_request_parse_line(&q, &b->with.service,
 		    line.s, line.n, &cli_err));
 		if (q->no.err.code == 0)
 			qwen_request_fits(q, n_ctx);
+		qbatch_check_id(b, q);
 		plan_request(p, q, n_ctx);
 		qwen_request_free(q);
 		cli_progress(p->n);

@@ -201,6 +201,8 @@ struct qbatch_results {
  */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
     int resume);
+/* The same for --plan: the file is neither made, nor locked, nor changed. */
+void qbatch_results_peek(struct qbatch_results *r, const char *path);
 void qbatch_results_read(struct qbatch_results *r, int retry_failed,
     const struct qbatch_maker *retry_cut);
 void qbatch_results_begin(struct qbatch_results *r);
@@ -312,9 +314,18 @@ void qbatch_interrupt_watch(const char *tool, int resumes,
 void qbatch_command_free(void);
 
 /*
+ * Whether the line just read is not to be answered: it is of another shard, or
+ * has a result.  Its id counts all the same.
+ */
+int qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line);
+
+/* Refuse the request of the line just read if its id came before. */
+void qbatch_check_id(struct qbatch_run *r, struct qwen_request *q);
+
+/*
  * What the input takes, on stdout: tokens to read, with what prompts begin with
- * alike once, and to write at most; and seconds, by rates that are measured.  The
- * model is open, the work is not.
+ * alike once, and to write at most; and seconds, by rates that are measured.  Lines
+ * that have results in out.done are left out.  The model is open, the work is not.
  */
 void qbatch_plan(struct qbatch_run *r);
 

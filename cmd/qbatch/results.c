@@ -87,6 +87,20 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 		    path);
 }
 
+void
+qbatch_results_peek(struct qbatch_results *r, const char *path)
+{
+	struct stat st;
+
+	r->name = path;
+	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (r->fd == -1 && errno == ENOENT)
+		return;
+	if (r->fd == -1 || fstat(r->fd, &st) == -1)
+		die("%s: %s", path, strerror(errno));
+	r->regular = S_ISREG(st.st_mode);
+}
+
 /* Has it been answered with a limit that is not below the one of the run? */
 static int
 was_retried(const struct qbatch_index *ix, const struct qbatch_place *p,

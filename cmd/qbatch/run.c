@@ -225,9 +225,8 @@ check_done(struct qbatch_run *r, const struct qbatch_place *done,
 	r->n_skipped++;
 }
 
-/* Whether the line is not to be answered; its id counts all the same. */
-static int
-is_passed(struct qbatch_run *r, const struct tool_line *line)
+int
+qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line)
 {
 	const struct qbatch_place *done;
 	int ours = (r->in.line - 1) % r->n_shards == r->shard;
@@ -246,6 +245,17 @@ is_passed(struct qbatch_run *r, const struct tool_line *line)
 		note_id(r, id);
 	free(id);
 	return 1;
+}
+
+void
+qbatch_check_id(struct qbatch_run *r, struct qwen_request *q)
+{
+	uint64_t twin;
+
+	if (q->form != QWEN_FORM_PLAIN && (twin = note_id(r, q->id)) != 0)
+		qwen_refuse(&q->no, "duplicate_id", "custom_id",
+		    "custom_id: line %llu has the same",
+		    (unsigned long long)twin);
 }
 
 static double
@@ -278,19 +288,14 @@ static void
 take_line(struct qbatch_run *r, const struct tool_line *line)
 {
 	struct qbatch_item *item;
-	uint64_t twin;
 
-	if (tool_line_is_blank(line) || is_passed(r, line))
+	if (tool_line_is_blank(line) || qbatch_is_passed(r, line))
 		return;
 	item = make_item(r, line);
 	if (item->request->is_object)
 		note_kind(r, item->request->form == QWEN_FORM_PLAIN ?
 		    QWEN_LINE_PLAIN : QWEN_LINE_ENVELOPE);
-	if (item->request->form != QWEN_FORM_PLAIN &&
-	    (twin = note_id(r, item->request->id)) != 0)
-		qwen_refuse(&item->request->no, "duplicate_id",
-		    "custom_id", "custom_id: line %llu has the same",
-		    (unsigned long long)twin);
+	qbatch_check_id(r, item->request);
 	item->arrived = arrival(r);
 	if (r->arrivals > 0)
 		r->next += tool_gap(&r->seed, r->arrivals, 1);

@@ -35,6 +35,21 @@ printf '%s\n' '{"prompt":"And","max_tokens":3}' 'no json' '' '{"prompt":[]}' >ba
 qbatch --plan bad >out 2>err
 is "$?, $(of requests) $(of failed) $(of answers) $(of prompt_tokens) $(of tokens_to_write_max)" \
     "0, 3 2 1 1 3" "lines that would be errors"
+printf '%s\n' '{"custom_id":"a","body":{"prompt":"And"}}' '{"custom_id":"a","body":{"prompt":"And"}}' \
+    '{"custom_id":"b","body":{"prompt":"And"}}' >twins
+qbatch --plan -n 3 twins >out 2>err
+is "$?, $(of requests) $(of failed) $(of answers)" "0, 3 1 2" "one whose custom_id was there before"
+qbatch --plan -n 3 --shard 2/3 twins >out 2>err
+is "$?, $(of requests) $(of failed)" "0, 1 1" "also in another part"
+head -n 12 results >done.was
+printf '{"line":13,"te' >>done.was
+cp done.was done
+qbatch --plan --resume -o done in >out 2>err
+is "$?, $(of requests) $(cmp done done.was)" "0, 28 " "with --resume, what is left, and nothing changes"
+qbatch --plan --resume -o none in >out 2>err
+is "$?, $(of requests) $([ -e none ]; echo $?)" "0, 40 1" "if there is no file yet, all"
+qbatch --plan --resume --temp 2 -o done in >out 2>err
+is "$?, $(wc -c <out) $(grep -c 'is of another run' err)" "1, 0 1" "results of another run are refused"
 echo '{"prompt":"And"}' | qbatch --plan -n 9 >out 2>err
 is "$?, $(of tokens_to_write_max)" "0, 9" "-n"
 echo '{"prompt":"And"}' | qbatch --plan >out 2>err

@@ -176,11 +176,14 @@ add_options(struct qwen_text *t, const struct qbatch_maker *m,
 /* 'model "a" there, "b" here; options ...' */
 static void
 add_difference(struct qwen_text *t, const struct qbatch_maker *there,
-    const struct qbatch_maker *here)
+    const struct qbatch_maker *self)
 {
+	struct qbatch_maker own = *self, *here = &own;
 	int models = strcmp(there->hash, here->hash) != 0;
 	int same_name = strcmp(there->model, here->model) == 0;
 
+	if (there->max == 0)	/* a limit of the requests: -n is no matter */
+		own.max = 0;
 	if (models && same_name)
 		qwen_text_fmt(t, "model \"%s\" with the hash %s there, %s here",
 		    there->model, there->hash, here->hash);

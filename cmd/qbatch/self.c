@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 #include "qbatch.h"
@@ -71,6 +72,46 @@ add_arithmetic(struct qwen_text *t, const struct qwen_header *h)
 		add(t, "kv-v", qwen_kv_name(h->v));
 	if (qwen_rope_text(&h->rope, buf)[0] != '\0')
 		add(t, "rope-scaling", buf);
+}
+
+/* Whether the template of chats asks what time it is. */
+static int
+writes_date(const struct tool_service *w)
+{
+	struct qwen_str own = { "", 0 };
+	char *text;
+	size_t n;
+	int found;
+
+	if (w->template != NULL && strchr(w->template, '/') == NULL)
+		return 0;	/* none of those with a name does */
+	if (w->template != NULL)
+		text = cli_read_file(w->template, CLI_FILE_MAX, &n);
+	else if (qwen_gguf_get_str(w->gguf, "tokenizer.chat_template", &own,
+	    &cli_err) < 0)
+		return 0;
+	else
+		text = cli_format("%.*s", (int)own.len, own.s);
+	found = strstr(text, "strftime_now") != NULL;
+	free(text);
+	return found;
+}
+
+/*
+ * A run has one date, that of its start, also if it goes on after midnight; its
+ * results note it, so that a run of another day does not mix with them.
+ */
+static void
+keep_date(const struct tool_service *w)
+{
+	static char today[sizeof "2026-01-31" + 16];
+	struct tm tm;
+
+	if (tool_effort.date != NULL || !writes_date(w) ||
+	    tool_template_now(NULL, &tm) < 0 ||
+	    strftime(today, sizeof today, "%Y-%m-%d", &tm) == 0)
+		return;
+	tool_effort.date = today;
 }
 
 /* How prompts become tokens. */
@@ -154,6 +195,7 @@ qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
 	struct qwen_text t = { 0 };
 
 	qbatch_hex(hash_model(w->gguf, h), self->hash);
+	keep_date(w);
 	add_sampling(&t, w);
 	add_prompts(&t, w);
 	add_answers(&t, w);

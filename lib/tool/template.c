@@ -56,8 +56,8 @@ read_date(const char *s, struct tm *tm)
 }
 
 /* --date, $SOURCE_DATE_EPOCH in UTC, or else the local time now. */
-static int
-now(void *arg, struct tm *out)
+int
+tool_template_now(void *arg, struct tm *out)
 {
 	const char *epoch = getenv("SOURCE_DATE_EPOCH");
 	time_t t = time(NULL);
@@ -78,7 +78,7 @@ tool_template_set(struct qwen_template *t, const struct qwen_gguf *g)
 	const char *high = tool_effort.high;
 	struct tm tm;
 
-	qwen_template_set_clock(t, now, NULL);
+	qwen_template_set_clock(t, tool_template_now, NULL);
 	if (tool_effort.date != NULL && read_date(tool_effort.date, &tm) < 0)
 		cli_usage("--date: '%s' is not like 2026-01-31 or "
 		    "2026-01-31T12:30:00", tool_effort.date);

@@ -805,6 +805,13 @@ struct qwen_template *tool_template(const char *name);
  */
 void tool_template_set(struct qwen_template *t, const struct qwen_gguf *g);
 
+/*
+ * The time for templates: of --date, of the environment, or now.  0; -1 where one
+ * of these is no time.  arg is not used.
+ */
+struct tm;
+int tool_template_now(void *arg, struct tm *out);
+
 /* --effort, --effort-high and --date: their words, or NULL. */
 struct tool_effort {
 	const char	*level, *high, *date;

@@ -165,6 +165,27 @@ jq -c 'del(.run)' part >s && mv s part
 qbatch --status part forms >out
 is "$(xargs <out)" "requests 4 done 4 failed 0 cut 4 left 0" "also of older results"
 
+# --- the date of a template that writes one
+echo '{{ strftime_now("%d %b %Y") }}{{ messages[0].content }}' >date.jinja
+echo '{"messages":[{"role":"user","content":"And"}],"max_tokens":3}' >chats
+day() {	# SECONDS OPTIONS...: the run at this time
+	at=$1
+	shift
+	SOURCE_DATE_EPOCH=$at qbatch -q --template ./date.jinja --resume -o dated "$@" chats 2>err
+}
+rm -f dated
+day 1000000000
+is "$? $(jq -r .run.options dated | grep -c 'date=2001-09-09')" "0 1" "results note the date in their prompt"
+day 1000000001
+is "$?" 0 "the same day is the same run"
+day 1000100000
+is "$? $(grep -c 'options "date=2001-09-09" there, "date=2001-09-10" here' err)" "1 1" \
+    "another day is another one: $(cut -c1-100 err)"
+day 1000100000 --date 2001-09-09
+is "$?" 0 "which --date brings back"
+qbatch -q --template qwen3 chats | jq -r .run.options >out
+is "$(grep -c date= out)" 0 "other templates have no date"
+
 # --- put together
 for i in 1 2 3; do
 	qbatch -q -n 6 --shard $i/3 -o part.$i in

@@ -183,6 +183,11 @@ zero='{"temperature": 0, "ignore_eos": true, "max_tokens": 60}'
 jq -c ". + $zero" ask.json >zero.json
 qbatch -q --template qwen3 zero.json | jq -j .text | cmp -s - best
 ok $? "qbatch, temperature 0 of a request"
+for t in 1e-40 1e-46 1e-300; do	# the last two are 0 as floats
+	sed "s/\"temperature\":0/\"temperature\":$t/" zero.json >tiny.json
+	qbatch -q --template qwen3 --sampling none tiny.json | jq -j .text | cmp -s - best
+	ok $? "a temperature of $t is as good as 0"
+done
 jq -c '. + {repetition_penalty: 1.05, repeat_last_n: -1}' zero.json |
     qbatch -q --template qwen3 | jq -j .text | cmp -s - held
 ok $? "with a penalty of the request itself"

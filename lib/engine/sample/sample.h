@@ -87,7 +87,10 @@ size_t qwen_cands_find(const struct qwen_cands *l, int32_t id);
 /* Give the candidate at index i another logit, the nearest that is finite. */
 void qwen_cands_set(struct qwen_cands *l, size_t i, double to);
 
-/* Divide the logits by a temperature above 0, the highest becoming 0. */
+/*
+ * Divide the logits by a temperature, the highest becoming 0; at 0 only the best
+ * candidate stays.
+ */
 void qwen_cands_temper(struct qwen_cands *l, float temp);
 
 /* The first m are the list now; those that stay were moved there. */

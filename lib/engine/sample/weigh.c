@@ -53,6 +53,10 @@ qwen_cands_max(struct qwen_cands *l)
 void
 qwen_cands_temper(struct qwen_cands *l, float temp)
 {
+	if (temp <= 0) {	/* what a float takes for 0, too */
+		qwen_cands_only(l, qwen_cands_best(l));
+		return;
+	}
 	/* relative to the best one, so that no quotient is too large */
 	l->sift->temper(l->logit, l->n, qwen_cands_max(l), temp);
 	l->max = 0;

@@ -22,10 +22,7 @@ static void
 apply(const union qwen_sample_value *v, void *memory, struct qwen_cands *l)
 {
 	(void)memory;
-	if (v[0].d == 0)
-		qwen_cands_only(l, qwen_cands_best(l));
-	else
-		qwen_cands_temper(l, (float)v[0].d);
+	qwen_cands_temper(l, (float)v[0].d);
 }
 
 const struct qwen_sampler_method qwen_sampler_temperature = {

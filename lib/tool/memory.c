@@ -84,6 +84,7 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 	uint64_t free_bytes = tool_memory_free(), own = free_bytes, all;
 	struct qwen_plan p;
 	const char *why;
+	double unit;
 
 	own = least(own, left_in_limit(RLIMIT_DATA, "VmData:"));
 	own = least(own, left_in_limit(RLIMIT_AS, "VmSize:"));
@@ -99,10 +100,12 @@ tool_fits(const struct qwen_model *m, const struct tool_need *need)
 		return;
 	why = p.own > own ? "beside the weights" :
 	    "with the weights, which would be read again for each token";
-	die("%s: needs %.1f GiB %s, %.1f are free; --force goes on",
-	    qwen_gguf_path(qwen_model_gguf(m), 0),
-	    (double)(p.own > own ? p.own : all) / 0x1p30, why,
-	    (double)(p.own > own ? own : free_bytes) / 0x1p30);
+	all = p.own > own ? p.own : all;
+	unit = all < 1 << 27 ? 0x1p20 : 0x1p30;
+	die("%s: needs %.1f %s %s, %.1f are free; --force goes on",
+	    qwen_gguf_path(qwen_model_gguf(m), 0), (double)all / unit,
+	    all < 1 << 27 ? "MiB" : "GiB", why,
+	    (double)(p.own > own ? own : free_bytes) / unit);
 }
 
 struct qwen_cache *

@@ -442,7 +442,8 @@ main(int argc, char *argv[])
 	open_files(&run);
 	if (run.batch.out.regular && !cli_quiet)
 		qbatch_interrupt_watch(name, resumes(),
-		    run.batch.work.path == NULL ? getenv("QWEN_MODEL") : NULL);
+		    run.batch.work.path == NULL ? getenv("QWEN_MODEL") : NULL,
+		    opt.input == NULL);
 	run.batch.report.wanted = opt.report != NULL || opt.report_json != NULL;
 	cli_progress_start("items", count_items(&run.batch));
 	cli_progress_log(LOG_S);

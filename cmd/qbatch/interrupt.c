@@ -47,13 +47,15 @@ qbatch_command_keep(int argc, char *argv[])
 }
 
 void
-qbatch_interrupt_watch(const char *tool, int resumes, const char *model)
+qbatch_interrupt_watch(const char *tool, int resumes, const char *model,
+    int has_stdin)
 {
 	struct sigaction sa = { .sa_handler = on_interrupt }, old;
 	struct qwen_text words = said;
 
 	said = (struct qwen_text){ 0 };
-	qwen_text_str(&said, "\nqbatch: interrupted; this resumes it: ");
+	qwen_text_fmt(&said, "\nqbatch: interrupted; this resumes it%s: ",
+	    has_stdin ? ", with the same input on stdin" : "");
 	if (model != NULL && model[0] != '\0') {
 		qwen_text_str(&said, "QWEN_MODEL=");
 		add_word(&said, model);

@@ -306,11 +306,11 @@ struct qbatch_run {
 /*
  * What Ctrl-C prints: the command line, kept before it is parsed, as one that
  * resumes the run; resumes: it is one already; model: that of the environment, if
- * no option names one, or NULL.
+ * no option names one, or NULL; has_stdin: the requests are on stdin.
  */
 void qbatch_command_keep(int argc, char *argv[]);
 void qbatch_interrupt_watch(const char *tool, int resumes,
-    const char *model);
+    const char *model, int has_stdin);
 void qbatch_command_free(void);
 
 /*

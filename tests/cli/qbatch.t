@@ -411,6 +411,16 @@ else
 	exec 3>&-
 	eval "$(tail -n 1 err | sed 's/.*resumes it: //; s/fifo$/in.jsonl/')" && cmp -s "out it's" want.jsonl
 	ok $? "by the command it says: the same bytes"
+	perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' -- qbatch -o out.stdin <fifo 2>err &
+	pid=$!
+	exec 3<>fifo
+	head -n 3 in.jsonl >&3
+	wait_lines out.stdin 1
+	kill -INT $pid
+	wait $pid
+	is "$(tail -n 1 err)" "qbatch: interrupted; this resumes it, with the same input on stdin: QWEN_MODEL=$QWEN_MODEL qbatch --resume -o out.stdin" \
+	    "Ctrl-C where the input is on stdin"
+	exec 3>&-
 fi
 qbatch -o out.both fifo &
 pid=$!

@@ -75,7 +75,8 @@ class _Eval(C.Structure):
     _fields_ = [("logits", C.c_int), ("batch", C.c_size_t), ("row", _ROW),
                 ("progress", C.c_void_p), ("arg", C.c_void_p),
                 ("keep", C.c_void_p), ("hidden", C.c_int),
-                ("guess", C.c_void_p), ("n_guess", C.c_size_t)]
+                ("guess", C.c_void_p), ("n_guess", C.c_size_t),
+                ("within", C.c_void_p)]
 
 
 class _Range(C.Structure):
@@ -251,8 +252,26 @@ def _take_ids(make, *args):
     return ids, n
 
 
+def _c(text):
+    """A path, or a text, as C has it."""
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise ValueError("a NUL character in %r" % text)
+    return data
+
+
 def _ids(tokens):
-    return np.ascontiguousarray(np.atleast_1d(tokens), np.int32)
+    """An array of ids; others than integers, and what no int32 holds, are an error."""
+    a = np.atleast_1d(tokens)
+    if a.ndim != 1:
+        raise ValueError("ids are one list, and not an array of shape %s" % (a.shape,))
+    if len(a) > 0 and a.dtype.kind not in "iu":
+        raise TypeError("ids are integers, and not %s" % a.dtype)
+    ids = np.ascontiguousarray(a, np.int32)
+    wrong = np.flatnonzero(ids != a)
+    if len(wrong) > 0:
+        raise Error("token %d (number %d): no such id" % (a[wrong[0]], wrong[0]))
+    return ids
 
 
 class _Caught:
@@ -306,16 +325,16 @@ class Model:
     def __init__(self, path, n_threads=0, numerics=0, kv=None, rope=None, adapters=(),
                  draft=False):
         self._made = weakref.WeakSet()  # sessions
-        self._m = self._tok = self._template = None
+        self._template = None
         k, v = kv if isinstance(kv, tuple) else (kv, kv)
         opts = _ModelOpts(n_threads=n_threads, numerics=numerics, k=_KV[k], v=_KV[v],
                           draft=draft)
-        if rope is not None and _q.rope_parse(C.byref(opts.rope), rope.encode()) < 0:
+        if rope is not None and _q.rope_parse(C.byref(opts.rope), _c(rope)) < 0:
             raise ValueError("rope: %r is not none, linear=F or yarn=F" % rope)
         pairs = [a if isinstance(a, tuple) else (a, 1.0) for a in adapters]
-        array = (_Adapter * len(pairs))(*[(os.fsencode(p), s) for p, s in pairs])
+        array = (_Adapter * len(pairs))(*[(_c(p), s) for p, s in pairs])
         opts.adapters, opts.n_adapters = array, len(pairs)
-        self._m = _new(_q.model_open, os.fsencode(path), C.byref(opts))
+        self._m = _new(_q.model_open, _c(path), C.byref(opts))
         self._gguf = C.c_void_p(_q.model_gguf(self._m))
         self._tok = _new(_q.tok_open, self._gguf, _ENCODE | _DECODE)
         self.path = path
@@ -334,15 +353,18 @@ class Model:
         """Free the model and its sessions; what is left of it does so, too."""
         for s in list(self._made):
             s.close()
-        if self._template is not None:
-            _q.template_close(self._template)
-        if self._tok is not None:
-            _q.tok_close(self._tok)
-        if self._m is not None:
-            _q.model_close(self._m)
-        self._template = self._tok = self._m = None
+        mine = self.__dict__
+        _q.template_close(mine.pop("_template", None))
+        _q.tok_close(mine.pop("_tok", None))
+        mine.pop("_gguf", None)
+        _q.model_close(mine.pop("_m", None))
 
     __del__ = close
+
+    def __getattr__(self, name):
+        if name in ("_m", "_gguf", "_tok", "_template"):
+            raise Error("the model is closed")
+        raise AttributeError(name)
 
     def __enter__(self):
         return self
@@ -356,8 +378,7 @@ class Model:
 
     def load(self, path):
         """The timeline that Session.save, or a tool, has written to a file."""
-        return Session(self, _new(_q.state_load_file, None, self._m,
-                                  os.fsencode(path), None))
+        return Session(self, _new(_q.state_load_file, None, self._m, _c(path), None))
 
     # -- text
 
@@ -386,7 +407,8 @@ class Model:
         out = _Str()
         try:
             for i in ids:
-                _q.tok_decoder_put(d, int(i), C.byref(out))
+                self._tok  # the decoder needs it
+                _q.tok_decoder_put(d, int(_ids(i)[0]), C.byref(out))
                 yield C.string_at(out.s, out.len).decode() if out.len else ""
             _q.tok_decoder_finish(d, C.byref(out))
             if out.len:
@@ -399,7 +421,7 @@ class Model:
         d = _new(_q.tok_decoder_new, self._tok, _SHOW_SPECIAL | _BYTES)
         out = _Str()
         try:
-            _q.tok_decoder_put(d, int(token), C.byref(out))
+            _q.tok_decoder_put(d, int(_ids(token)[0]), C.byref(out))
             return C.string_at(out.s, out.len) if out.len else b""
         finally:
             _q.tok_decoder_free(d)
@@ -460,11 +482,14 @@ class Session:
         model._made.add(self)
 
     def close(self):
-        if self._s is not None:
-            _q.session_free(self._s)
-        self._s = None
+        _q.session_free(self.__dict__.pop("_s", None))
 
     __del__ = close
+
+    def __getattr__(self, name):
+        if name == "_s":
+            raise Error("the session is closed")
+        raise AttributeError(name)
 
     def __enter__(self):
         return self
@@ -493,6 +518,8 @@ class Session:
 
     def rewind(self, n):
         """Cut the timeline to n tokens, or less where it cannot be cut there: what is left."""
+        if n < 0:
+            raise ValueError("%d tokens" % n)
         at = C.c_size_t()
         _q.session_rewind(self._s, n, 0, C.byref(at))
         return at.value
@@ -531,6 +558,8 @@ class Session:
         output norm.  batch: tokens computed together, which changes no result.
         """
         ids = _ids(ids)
+        if len(ids) == 0 and logits == "last":
+            raise ValueError("no tokens: there is no row after the last one")
         width = self.model.n_embd if hidden else self.model.n_vocab
         first = len(self) + (0 if logits == "all" else len(ids) - 1)
         out = np.empty((len(ids) if logits == "all" else 1, width), np.float32)
@@ -592,8 +621,13 @@ class Session:
                 np.ctypeslib.as_array(numbers, (v.n,)).copy())
 
         caught = _Caught(_VALUE, value)
-        names = (C.c_char_p * len(patterns))(*[p.encode() for p in patterns])
+        names = (C.c_char_p * len(patterns))(*map(_c, patterns))
         pairs = [a if isinstance(a, tuple) else (a, a) for a in at]
+        n = len(self) + len(ids)
+        for first, last in pairs:
+            if not 0 <= first <= last < n:
+                raise ValueError("at %d to %d: the tokens go from 0 to %d"
+                                 % (first, last, n - 1))
         ranges = (_Range * len(pairs))(*pairs)
         t = _Trace(names, len(patterns), ranges, len(pairs), caught.c)
         _q.session_trace(self._s, C.byref(t))
@@ -648,10 +682,10 @@ class Session:
 def _set(sampler, name, value):
     if value is True or value is None or value is False:
         if value:
-            _q.sampler_set(sampler, name.encode(), None)
+            _q.sampler_set(sampler, _c(name), None)
         return
     for v in value if isinstance(value, (list, tuple)) else [value]:
-        _q.sampler_set(sampler, name.encode(), str(v).encode())
+        _q.sampler_set(sampler, _c(name), _c(str(v)))
 
 
 def _stack(rows):

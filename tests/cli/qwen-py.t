@@ -153,6 +153,29 @@ print((s.tokens == ids).all())
 show(s.generate(9))
 E
 
+# -- structs: members, and where they lie, are those of the headers
+cat >members.py <<'E'
+# prints C that checks each struct of the module, from the module's own classes
+import ctypes as C, qwen
+print("#include <stddef.h>\n#include <qwen.h>\n#include <qwentext.h>")
+for cls, name in ((qwen._Err, "err"), (qwen._Str, "str"), (qwen._Rope, "rope"),
+    (qwen._Adapter, "adapter"), (qwen._ModelOpts, "model_opts"), (qwen._Eval, "eval"),
+    (qwen._Range, "trace_range"), (qwen._Value, "trace_value"), (qwen._Trace, "trace")):
+    s = "struct qwen_" + name
+    print("_Static_assert(sizeof(%s) == %d, \"size of %s\");" % (s, C.sizeof(cls), name))
+    for f, _ in cls._fields_:
+        print("_Static_assert(offsetof(%s, %s) == %d, \"%s.%s\");"
+            % (s, f, getattr(cls, f).offset, name, f))
+E
+if command -v "${CC:-cc}" >/dev/null 2>&1; then
+	$python members.py >members.c
+	${CC:-cc} -std=c11 -I"$TOP/lib" -c members.c -o members.o 2>err
+	is "$? $(cat err)" "0 " "the structs of the module are those of the headers"
+	is "$(grep -c Static_assert members.c)" 53 "all of their members"
+else
+	skip "structs" "no compiler"
+fi
+
 # -- what goes wrong
 py "errors are exceptions" "5 5 2 1 ValueError KeyError" <<'E'
 def code(f, *a, **k):
@@ -183,6 +206,46 @@ try:
     m.session().save("/nonexistent/x")
 except OSError as e:
     print("OSError")
+E
+py "what is no id is an error, and changes nothing" \
+    "5 TypeError 0 0 ValueError ValueError 0 True" <<'E'
+def code(f, *a, **k):
+    try:
+        f(*a, **k)
+    except qwen.Error as e:
+        return e.code
+    except Exception as e:
+        return type(e).__name__
+s = m.session()
+print(code(s.eval, [-1]), code(s.eval, [1.5, 2]), code(s.eval, [2**40]), code(m.decode, [2**32]),
+      code(s.eval, [[1, 2], [3, 4]]), code(s.eval, []), len(s),
+      (s.eval(ids) == m.session().eval(ids)).all())
+E
+py "nor is another file, or text, used than the one named" "ValueError 3 ValueError ValueError 3" <<'E'
+def kind(f, *a, **k):
+    try:
+        return f(*a, **k)
+    except Exception as e:
+        return type(e).__name__
+s = m.session()
+print(kind(qwen.Model, demo + "\0x"), len(s.eval(ids[:3], logits="all")),
+      kind(s.rewind, -1), kind(s.trace, ids, "embed", at=[-1]), s.rewind(3))
+E
+py "what is closed raises" "closed closed closed closed
+closed closed closed" <<'E'
+def kind(f, *a):
+    try:
+        f(*a)
+    except qwen.Error as e:
+        return str(e).split()[-1]
+s = m.session()
+s.eval(ids)
+g, d = s.generate(5), m.decode_each(iter([1, 2, 3]))
+next(g), next(d)
+s.close()
+show([kind(next, g), kind(s.eval, ids), kind(len, s), kind(s.fork)])
+m.close()
+show([kind(next, d), kind(m.encode, "a"), kind(m.chat, [])])
 E
 py "closing a model closes its sessions, in any order" "done" <<'E'
 s, t = m.session(), m.session()

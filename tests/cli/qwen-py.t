@@ -40,6 +40,30 @@ printf 'And God said,\nLet there be \345\205\211' >text
 qtok <text >ids.cbor
 qtok -f text <text >ids
 
+# -- structs are as long as the library takes them to be
+cat >sizes.c <<'E'
+#include <stdio.h>
+#include "qwen.h"
+#define SIZE(s) (unsigned)sizeof(struct s)
+int
+main(void)
+{
+	printf("%u %u %u %u %u %u %u %u %u\n", SIZE(qwen_err), SIZE(qwen_str),
+	    SIZE(qwen_rope), SIZE(qwen_adapter), SIZE(qwen_model_opts),
+	    SIZE(qwen_eval), SIZE(qwen_trace_range), SIZE(qwen_trace_value),
+	    SIZE(qwen_trace));
+	return 0;
+}
+E
+if ${CC:-cc} -I"$TOP/lib" -o sizes sizes.c 2>err; then
+	py "sizes of structs" "$(./sizes)" <<'E'
+show(qwen.C.sizeof(s) for s in (qwen._Err, qwen._Str, qwen._Rope, qwen._Adapter,
+    qwen._ModelOpts, qwen._Eval, qwen._Range, qwen._Value, qwen._Trace))
+E
+else
+	skip "sizes of structs" "no C compiler"
+fi
+
 # -- text
 py "encode" "$(xargs <ids)" <<'E'
 show(ids)

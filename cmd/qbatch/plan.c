@@ -210,6 +210,8 @@ qbatch_plan(struct qbatch_run *b)
 	read_requests(&p, b);
 	cli_progress_end();
 	if (p.n_answers > 0) {
+		/* what a store has would not be read, and so not measured */
+		b->work.at.dir = NULL;
 		tool_work_open(&b->work);
 		measure_reading(&p, &b->work);
 		measure_writing(&p, &b->work);

@@ -58,6 +58,9 @@ is "$?, $(($(of tokens_to_write_max) + 1))" \
 : >empty
 qbatch --plan empty >out 2>err
 is "$?, $(of requests), $(cat err)" "0, 0, " "of nothing"
+qbatch --plan --store S -n 9 in >out 2>err
+[ ! -e S ]
+ok $? "the store is neither read nor written"
 refused 2 "with --merge" qbatch --plan --merge in
 refused 1 "no such input" qbatch --plan none
 done_testing

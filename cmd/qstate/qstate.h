@@ -114,8 +114,9 @@ void qstate_json_value(const struct qwen_state_value *v);
 struct qwen_store *qstate_open_store(void);
 
 /*
- * The first words of a run, added to the text, if it is of this model's
- * vocabulary: 1 if there are any.  Between open and close; else there are none.
+ * qstate_words() returns 1 and adds the first words of a run to the text, or
+ * returns 0 if the run has another vocabulary than the model of
+ * qstate_words_open(), or if no model is open.
  */
 void qstate_words_open(const char *model);
 int qstate_words(struct qwen_text *out, const char *store,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* words.c - the first words of a run of the store, for people. */
+/* words.c - the first words of a run of the store, for qstate ls -m. */
+#include <sys/stat.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ qstate_words_close(void)
 	memset(&words, 0, sizeof words);
 }
 
-/* Up to WORDS_BYTES of what the tokens stand for; line feeds are blanks. */
+/* The text of the tokens, up to WORDS_BYTES; line feeds become blanks. */
 static void
 spell(struct qwen_text *out, const int32_t *ids, size_t n)
 {
@@ -58,6 +60,7 @@ qstate_words(struct qwen_text *out, const char *store,
 {
 	struct qwen_state_file *f;
 	const struct qwen_state_info *info;
+	struct stat st;
 	size_t n;
 	char *path;
 
@@ -65,7 +68,9 @@ qstate_words(struct qwen_text *out, const char *store,
 	    memcmp(&e->vocab, &words.header.vocab, sizeof e->vocab) != 0)
 		return 0;
 	path = cli_format("%s/%s", store, e->path);
-	if (qwen_state_open(&f, path, NULL) == 0) {
+	/* another account may have put a link there */
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	    qwen_state_open(&f, path, NULL) == 0) {
 		info = qwen_state_info(f);
 		n = (size_t)(info->n_tokens - info->from);
 		spell(out, info->tokens, n < WORDS_TOKENS ? n : WORDS_TOKENS);

@@ -37,7 +37,7 @@ use() {
 		cmp -s got want.$t && [ $rc = 0 ]
 		ok $? "$1: $t (status $rc)"
 	done
-	for c in 'ls' 'du' 'verify' 'verify --remove' 'gc --store-max 1' 'rm --all'; do
+	for c in 'ls' 'ls -m demo.gguf' 'du' 'verify' 'verify --remove' 'gc --store-max 1' 'rm --all'; do
 		# shellcheck disable=SC2086
 		timeout 60 qstate $c --store S >out 2>&1
 		rc=$?

@@ -94,7 +94,7 @@ static const struct cli_opt options[] = {
 static const struct cli_tool tool = {
 	.name = "qdecode", .about = "generate the tokens that follow a state",
 	.usage = "[options]\n--logits -s state [options]",
-	.options = options,
+	.options = options, .appends = 1,
 };
 
 static void

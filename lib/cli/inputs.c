@@ -22,6 +22,8 @@ static struct input {
 	int		 inout;		/* the row "output" may replace it */
 } *inputs;
 
+#define STDIN_FILE "the file on stdin"
+
 static size_t n_inputs, cap_inputs;
 
 static struct input *
@@ -146,12 +148,14 @@ check_output(const struct cli_opt *o, const char *path)
  * not there to be read.
  */
 static void
-check_stdout(void)
+check_stdout(const struct cli_tool *t)
 {
 	const struct input *in;
 	struct stat st;
 
-	if (fstat(STDOUT_FILENO, &st) == 0 && (in = find(&st)) != NULL)
+	if (fstat(STDOUT_FILENO, &st) == -1 || (in = find(&st)) == NULL)
+		return;
+	if (!t->appends || strcmp(in->what, STDIN_FILE) != 0)
 		die("stdout: this is %s: write to another file", in->what);
 }
 
@@ -169,8 +173,8 @@ cli_inputs(const struct cli_tool *t, char *operands[])
 	for (i = 0; t->max != 0 && operands[i] != NULL; i++)
 		add_named(cli_operands(t), operands[i],
 		    "an input of this run", NULL);
-	cli_spare_fd(STDIN_FILENO, "the file on stdin");
-	check_stdout();
+	cli_spare_fd(STDIN_FILENO, STDIN_FILE);
+	check_stdout(t);
 	for (i = 0; (o = cli_opt_given(i, &arg)) != NULL; i++) {
 		if (arg != NULL)
 			check_output(o, arg);

@@ -126,6 +126,8 @@ struct cli_tool {
 	int		 command;	/* the first one is a command */
 	const char	*completes;	/* what they are, as in struct cli_opt */
 	const struct cli_foreign *foreign;	/* or NULL */
+	int		 appends;	/* all of stdin is read before stdout is
+					   written, which may be the same file */
 };
 
 /*

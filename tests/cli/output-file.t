@@ -246,6 +246,10 @@ for how in "qtok in.jsonl" "qtok <in.jsonl" "qbatch -q -m base.gguf in.jsonl" \
 	is "$? $(cmp in.jsonl was) $(grep -c '^[a-z-]*: stdout: this is .*: write to another file$' err)" \
 	    "1  1" "$how >>in.jsonl"
 done
+echo 1 2 3 >whole
+cp whole was
+qdecode -m base.gguf -n 3 --ignore-eos -f text <whole >>whole
+is "$? $(head -n 1 whole | cmp - was) $(grep -c . whole)" "0  4" "qdecode may append to its stdin"
 echo text >doc
 printf '/data doc\nhi\n/save doc\n/data\n/save doc\n/save say\n' >say
 cp say said

@@ -155,6 +155,9 @@ check_stdout(const struct cli_tool *t)
 
 	if (fstat(STDOUT_FILENO, &st) == -1 || (in = find(&st)) == NULL)
 		return;
+	if (in->what == NULL)
+		die("stdout: this is what %s reads: write to another file",
+		    cli_opt_name(in->row));
 	if (!t->appends || strcmp(in->what, STDIN_FILE) != 0)
 		die("stdout: this is %s: write to another file", in->what);
 }

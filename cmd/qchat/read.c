@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* read.c - the prompt: rendered, cut into tokens, and what is new of it read. */
+/* read.c - render the prompt, make its tokens, and read those that are new. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +9,17 @@
 /* Tokens read between two looks at Ctrl-C: at first, at least, at most. */
 enum { PART = 64, PART_MIN = 32, PART_MAX = 512 };
 
-/* A store must have so many tokens more to be gone on from. */
+/* The store is used if it has at least this many tokens more than the session. */
 enum { GAIN = 64 };
 
-/* Reading that takes longer is told of before, and kept in the store. */
+/* Reading that takes longer is noted before, and kept in the store. */
 static const double long_s = 2;
 
-/* What is read. */
+/* Progress of reading a prompt. */
 struct reading {
 	size_t	 total;		/* tokens of the prompt to read */
 	size_t	 before;	/* of them, read in earlier parts */
-	size_t	 part;		/* tokens of the next one */
-	double	 growth;	/* as of tool_progress_start() */
+	size_t	 part;		/* tokens of the next part */
 	int	 is_long;
 };
 
@@ -45,29 +44,20 @@ progress(void *arg, size_t done, size_t total)
 	cli_progress(r->before + done);
 }
 
-/* What so many tokens cost, in first ones. */
-static double
-cost(const struct reading *r, size_t n)
-{
-	return (double)n * (1 + r->growth * (double)n / 2);
-}
-
-/* After the first part, of k tokens, of which the time is known. */
+/* After the first part, of k tokens: note the time of all of them if it is long. */
 static void
-tell_time(const struct chat *c, struct reading *r, size_t k, double seconds)
+tell_time(const struct chat *c, struct reading *r, size_t k)
 {
-	double all = seconds * cost(r, r->total) / cost(r, k);
-	unsigned s = (unsigned)(all + 0.5);
+	double all = cli_progress_expect(k);
 
 	r->is_long = all > long_s;
 	if (r->is_long)
-		cli_note("reading %s takes about %u:%02u%s", cli_count(r->total,
-		    "token"), s / 60, s % 60, qchat_opt.question != NULL ? "" :
-		    c->mark > 0 ? "; Ctrl-C takes the message and its "
+		tool_tell_reading(r->total, all, qchat_opt.question != NULL ?
+		    "" : c->mark > 0 ? "; Ctrl-C takes the message and its "
 		    "document back" : "; Ctrl-C takes the message back");
 }
 
-/* How many of n tokens are read at once: the store is given whole steps. */
+/* The number of tokens to read next, of n; up to a whole step with a store. */
 static size_t
 part_len(const struct chat *c, const struct reading *r, size_t n)
 {
@@ -95,7 +85,7 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 		tool_eval(c->session, ids + i, k, &how);
 		rate = (double)k / (cli_now() - start);
 		if (r->before == 0 && r->total > PART)
-			tell_time(c, r, k, (double)k / rate);
+			tell_time(c, r, k);
 		r->part = rate < PART_MIN / 2 ? PART_MIN :
 		    rate > PART_MAX / 2 ? PART_MAX : (size_t)(2 * rate);
 		if (r->is_long && qwen_session_n_tokens(c->session) %
@@ -106,8 +96,9 @@ read_ids(struct chat *c, const int32_t *ids, size_t n, struct reading *r)
 }
 
 /*
- * Go on from what the store has of the ids, if that is more than at.  Its session
- * has a cache of its own, without a limit: c->n_ctx is one for each.
+ * Replace the session by the prefix that the store has of the ids, if that is
+ * longer than *at, and update *at.  The new session has a cache of its own, without
+ * a limit: c->n_ctx bounds each session.
  */
 static void
 ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
@@ -131,9 +122,9 @@ ask_store(struct chat *c, const int32_t *ids, size_t n, size_t *at)
 }
 
 /*
- * A recurrent state can be cut at checkpoints alone, so there is one where the
- * document ends, and one at turn, where the answer's turn begins: the next prompt
- * has another text from there, since it leaves out what was thought.
+ * A recurrent state can be cut only at checkpoints.  So one is kept where the
+ * document ends, and one at turn, where the answer's turn begins: from there the
+ * next prompt differs, since it leaves out the thought.
  */
 int
 qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
@@ -150,7 +141,7 @@ qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 		cli_note("%zu tokens to read, %zu were read before", n - at,
 		    at);
 	r.total = n - at;
-	r.growth = tool_progress_start(c->session, r.total);
+	tool_progress_start(c->session, r.total);
 	for (i = 0; i < 3 && rc == 0; i++) {
 		if (stops[i] < at || stops[i] == 0)
 			continue;
@@ -160,7 +151,7 @@ qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn)
 		if (i < 2 && rc == 0)
 			cli_must(NULL, qwen_session_keep(c->session, i == 0,
 			    &cli_err));
-		/* also what Ctrl-C has left of it */
+		/* after Ctrl-C, the part that was read */
 		if (new > 0 && (i == 0 || (i == 1 && r.is_long)))
 			tool_store_put(c->store, c->session);
 	}

@@ -95,8 +95,8 @@ int cli_open(const char *path, const char **name);
 
 /*
  * All of a file, of at most max bytes, to free(), and a NUL after it; "-" is
- * stdin.  Die.  No output takes the place of such a file, or of one that
- * cli_open() opened.
+ * stdin.  They die on errors.  No output may replace a file that these functions
+ * or cli_open() have read.
  */
 enum { CLI_FILE_MAX = 1 << 30 };
 
@@ -104,8 +104,8 @@ char *cli_read_file(const char *path, size_t max, size_t *n);
 char *cli_read_fd(int fd, const char *name, size_t max, size_t *n);
 
 /*
- * The same of a file, which an output may replace; NULL and errno where it
- * cannot be read.
+ * The same, but an output may replace the file, and NULL and errno are returned
+ * if it cannot be read.
  */
 char *cli_try_file(const char *path, size_t max, size_t *n);
 
@@ -167,15 +167,15 @@ void cli_write_all(int fd, const char *name, const struct qwen_text *t);
 struct cli_output;
 
 /*
- * No output takes the place of this file, by whatever name, if it is a regular
- * one: one that is open, or one by its path.  what: "the model that is in use",
- * for the message.  Only for files that the command line does not name: those of
- * its rows and operands, and stdin, are known: option.h.
+ * No output may replace this regular file, an open one or one by its path, under
+ * any name.  what is for the message: "the model that is in use".  Needed only for
+ * files that the command line does not name: the arguments of options, the
+ * operands and stdin are known already (option.h).
  */
 void cli_spare_fd(int fd, const char *what);
 void cli_spare(const char *path, const char *what);
 
-/* -1 and *err, "this is ...", if the open file is one of those. */
+/* -1 and *err, "this is ...", if the open file is such an input. */
 int cli_check_spared(int fd, struct qwen_err *err);
 
 struct cli_output *cli_output_open(const char *path);
@@ -213,21 +213,24 @@ void cli_lock(int fd, const char *name);
 void cli_progress_start(const char *unit, uint64_t total);
 void cli_progress(uint64_t done);
 /*
- * Each unit takes longer than the one before, by so much of what the first one
- * takes: for the time that is left.
+ * Each unit takes longer than the one before it, by growth times what the first
+ * one takes: for estimates of time.
  */
 void cli_progress_grows(double growth);
+/* Returns the seconds that all units will take, estimated when done of them are. */
+double cli_progress_expect(uint64_t done);
 /* Of bytes, in MiB, for what calls back; *started, an int, is 0 at first. */
 void cli_progress_bytes(void *started, uint64_t done, uint64_t total);
 /* So many of something else: ", 41.0 tok/s" in the next line. */
 void cli_progress_also(uint64_t done, const char *unit);
 /*
- * For work of hours, after start: where stderr is no terminal, a line every so
- * many seconds, unless -q is given.
+ * For long work, called after start: if stderr is not a terminal, print a line
+ * each time that so many seconds have passed, unless -q is given.
  */
 void cli_progress_log(double seconds);
-void cli_progress_end(void);	/* wipes the line */
-void cli_progress_keep(void);	/* ends, and leaves the line as it is at the end */
+/* End, and wipe the line off the terminal; or end, and leave its last state. */
+void cli_progress_end(void);
+void cli_progress_keep(void);
 
 /* Seconds since some fixed moment, for -v. */
 double cli_now(void);

@@ -10,7 +10,7 @@
 
 static const double quiet_s = 2.0;	/* short work needs no company */
 static const double step_s = 0.2;
-static const double log_s = 60;	/* a line a minute, where a file is written */
+static const double log_s = 60;	/* between lines in a log, of writing files */
 
 static struct {
 	int		 on;
@@ -22,8 +22,8 @@ static struct {
 					   as a part of the first one's */
 	double		 start_s;
 	double		 next_s;
-	double		 log_s;		/* from line to line in a log; 0: it is a
-					   terminal */
+	double		 log_s;		/* seconds between lines in a log; 0: stderr
+					   is a terminal */
 	uint64_t	 done;
 	int		 width;		/* of the line that stands there */
 } line;
@@ -45,11 +45,18 @@ cli_progress_grows(double growth)
 	line.growth = growth;
 }
 
-/* What so many units cost, in first ones. */
+/* The cost of n units, as a multiple of the first unit's. */
 static double
 cost(double n)
 {
 	return n + line.growth * n * n / 2;
+}
+
+double
+cli_progress_expect(uint64_t done)
+{
+	return (cli_now() - line.start_s) * cost((double)line.total) /
+	    cost((double)done);
 }
 
 /* ", 1:02 left" */
@@ -81,24 +88,23 @@ static int
 format(char *buf, size_t size, double now)
 {
 	char of[32] = "", left[48] = "", also[64] = "";
-	double done = (double)line.done, total = (double)line.total;
 	double took = now > line.start_s ? now - line.start_s : 1e-9;
 
 	if (line.total > 0) {
 		snprintf(of, sizeof of, "/%" PRIu64, line.total);
 		if (line.done > 0 && line.done < line.total)
-			time_left(left, sizeof left, took *
-			    (cost(total) / cost(done) - 1));
+			time_left(left, sizeof left,
+			    cli_progress_expect(line.done) - took);
 	}
 	if (line.also != NULL)
 		snprintf(also, sizeof also, ", %.1f %s/s",
 		    (double)line.also_done / took, line.also);
 	return snprintf(buf, size, "%s: %" PRIu64 "%s %s, %.1f %s/s%s%s",
-	    cli_name, line.done, of, line.unit, done / took,
+	    cli_name, line.done, of, line.unit, (double)line.done / took,
 	    strcmp(line.unit, "tokens") == 0 ? "tok" : line.unit, also, left);
 }
 
-/* On the terminal, in place of the line that stands there; or one more of a log. */
+/* Print the line: on a terminal over the last one, in a log as one more. */
 static void
 put(double now)
 {

@@ -5,19 +5,13 @@
 
 #include "tool/tool.h"
 
-/* Tokens between two visits to the store, about; at multiples of every. */
-enum { STORE_STEP = TOOL_STORE_STEP };
-
 /* Tokens between two looks at whether to save: a pass or two. */
 enum { SAVE_STEP = 512 };
 
 /* A character has at most four bytes, so no more tokens matter. */
 enum { LOOK_BACK = 4 };
 
-/*
- * A rate is known after so many seconds; and what takes less in all needs no word
- * beforehand.
- */
+/* The time is estimated after rate_s seconds, and noted if it is long_s or more. */
 static const double rate_s = 2, long_s = 30;
 
 /* A part of a prompt. */
@@ -25,11 +19,11 @@ struct part {
 	struct tool_intake	*in;
 	struct qwen_eval	 how;
 	size_t			 done;		/* tokens before it */
-	double			 start, growth;	/* of the reading of all parts */
-	int			 told;		/* how long it will take */
+	double			 start;		/* of the first part */
+	int			 told;		/* the note of the time is due no more */
 };
 
-/* ", the state at most 465 MB", if one is going to be written. */
+/* "; the state will take about 465 MB", if a state will be written, or "". */
 static const char *
 state_size(const struct tool_intake *in, char buf[96])
 {
@@ -41,31 +35,38 @@ state_size(const struct tool_intake *in, char buf[96])
 	buf[0] = '\0';
 	if (!in->saved)
 		return buf;
-	/* its own checkpoints are few */
+	/* without its checkpoints, which are few */
 	qwen_plan_make(&p, m, n > in->n_end ? n : in->n_end, 1, 1, 0, NULL);
 	bytes = (double)p.kv + (double)p.state +
 	    (double)qwen_model_n_vocab(m) * sizeof(float);
-	snprintf(buf, 96, ", and the state about %.0f MB%s", bytes * 1e-6,
+	snprintf(buf, 96, "; the state will take about %.0f MB%s", bytes * 1e-6,
 	    bytes > 1e8 && p.kv > p.state && qwen_model_k(m) == QWEN_KV_F16 ?
 	    " (--kv q8_0: half)" : "");
 	return buf;
 }
 
-/* Before most of it is read: what all of it takes. */
+void
+tool_tell_reading(uint64_t n, double seconds, const char *more)
+{
+	uint64_t s = (uint64_t)(seconds + 0.5);
+
+	cli_note("reading %s takes about %llu:%02u%s", cli_count(n, "token"),
+	    (unsigned long long)(s / 60), (unsigned)(s % 60), more);
+}
+
+/* Once, while most of the tokens are still to be read: what all of them take. */
 static void
 foretell(struct part *p, size_t done)
 {
-	double n = (double)p->in->n, s = cli_now() - p->start, d = (double)done;
-	double all, g = p->growth;
 	char size[96];
+	double all;
 
-	if (p->told || s < rate_s || done == 0)
+	if (p->told || cli_now() - p->start < rate_s || done == 0)
 		return;
 	p->told = 1;
-	all = s * (n + g * n * n / 2) / (d + g * d * d / 2);
+	all = cli_progress_expect(done);
 	if (all >= long_s)
-		cli_note("%s to read take about %.0f s%s",
-		    cli_count(p->in->n, "token"), all, state_size(p->in, size));
+		tool_tell_reading(p->in->n, all, state_size(p->in, size));
 }
 
 static void
@@ -112,7 +113,7 @@ tool_drafted(struct qwen_drafter *d, struct qwen_session *s, int32_t id,
 	check(s, qwen_drafter_eval(d, s, id, room, &cli_err));
 }
 
-/* Tokens up to the next place at which the store gets a checkpoint, or left. */
+/* Tokens up to the next checkpoint of the store; if there is none, left. */
 static size_t
 to_place(struct part *p, size_t left)
 {
@@ -129,15 +130,15 @@ static size_t
 part_len(struct part *p)
 {
 	const struct qwen_checkpoints *keep = p->how.keep;
-	size_t left = p->in->n - p->done, step = STORE_STEP, n;
+	size_t left = p->in->n - p->done, step = TOOL_STORE_STEP, n;
 
 	if (p->in->store == NULL && p->in->saves == NULL)
 		return left;
 	if (p->in->saves != NULL)
 		step = SAVE_STEP;
 	else if (keep != NULL && keep->every > 0)
-		step = keep->every > STORE_STEP ? (size_t)keep->every :
-		    STORE_STEP / (size_t)keep->every * (size_t)keep->every;
+		step = keep->every > TOOL_STORE_STEP ? (size_t)keep->every :
+		    TOOL_STORE_STEP / (size_t)keep->every * (size_t)keep->every;
 	n = step - qwen_session_n_tokens(p->in->session) % step;
 	left = to_place(p, left);
 	return n < left ? n : left;
@@ -166,10 +167,9 @@ store(const struct tool_intake *in)
 	tool_store_put(in->store, in->session);
 }
 
-double
+void
 tool_progress_start(struct qwen_session *s, size_t n)
 {
-	double growth = 0;
 	size_t at = qwen_session_n_tokens(s);
 	struct qwen_plan none, one;
 	uint64_t first;
@@ -179,9 +179,8 @@ tool_progress_start(struct qwen_session *s, size_t n)
 	first = none.sum.macs;
 	cli_progress_start("tokens", n);
 	if (first > 0)
-		growth = (double)(one.kv_macs - none.kv_macs) / (double)first;
-	cli_progress_grows(growth);
-	return growth;
+		cli_progress_grows((double)(one.kv_macs - none.kv_macs) /
+		    (double)first);
 }
 
 void
@@ -199,7 +198,7 @@ tool_prefill(struct tool_intake *in, const struct qwen_eval *how)
 	if (in->store != NULL)
 		tool_places(in);
 	in->n_end = qwen_session_n_tokens(in->session) + in->n;
-	p.growth = tool_progress_start(in->session, in->n);
+	tool_progress_start(in->session, in->n);
 	p.start = cli_now();
 	while (p.done < in->n) {
 		read_part(&p);

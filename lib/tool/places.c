@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * places.c - where prompts are likely to part, for models with recurrent state,
- * which can be gone on from at a checkpoint alone.
+ * places.c - where the next prompt is likely to differ from this one, for models
+ * with recurrent state, which can continue only from a checkpoint.
  *
- * What the next prompt shares with this one most often ends where a turn of a
- * chat, a paragraph, a line or a sentence does.  A checkpoint there is of use if
- * the next prompt ends or differs behind it, and costs its writing, and its room
- * on the disk, in any case.  So there is one only where the tokens since the
- * checkpoint before it take some times as long to read as it takes to write; and
- * they are the farther apart, the farther they are from the end.  All that is
- * decided by the model and the tokens, not by a clock: the same prompt has the
- * same places everywhere.
+ * The part that two prompts share most often ends where a turn of a chat, a
+ * paragraph, a line or a sentence ends.  A checkpoint there helps if the next prompt
+ * differs after it, but always costs time to write and room on the disk.  So a
+ * place needs enough tokens since the checkpoint before it: PAYS times as long to
+ * read as a checkpoint takes to write.  The distances grow towards the beginning.
+ * The model and the tokens alone decide, not a clock: the same prompt has the same
+ * places everywhere.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,23 +17,27 @@
 #include "tool/tool.h"
 
 /*
- * What a checkpoint costs, in the multiply-adds of reading that take as long: to
- * write a byte of it and bring it to the disk; and, since a pass over the tokens
- * ends there, to read a byte of the weights once more.  Measured: qprefill(1).
+ * The cost of a checkpoint, as the number of multiply-adds that take as long: for
+ * each byte that is written to the disk; and for each byte of the weights, which are
+ * read once more because a pass ends there.  qprefill(1) has the measurements.
  */
 enum { WRITE_BYTE = 256, READ_BYTE = 10 };
 
 enum {
-	PAYS = 4,	/* a checkpoint may be of use to one prompt in so many */
-	LEAST = 64,	/* tokens, for the room that it takes */
-	WIDER = 4,	/* stretches of the text, from one to the one before it */
+	PAYS = 4,	/* one checkpoint in this many may be used */
+	LEAST = 64,	/* tokens, for the room on the disk */
+	WIDER = 4,	/* a stretch is as many times as long as the next one */
 };
 
 /* What ends at a position, the weakest first. */
 enum border { NONE, WORD, SENTENCE, LINE, PARAGRAPH, TURN };
 
-size_t
-tool_places_pay(const struct qwen_model *m)
+/*
+ * The number of tokens that take PAYS times as long to read as a checkpoint takes
+ * to write; 0: the model needs no checkpoints.
+ */
+static size_t
+tokens_that_pay(const struct qwen_model *m)
 {
 	double bytes, weights, n;
 	struct qwen_plan p;
@@ -80,7 +83,7 @@ border(const char *s, size_t n, struct qwen_str next)
 	return strchr(".!?", s[n - 1]) != NULL ? SENTENCE : WORD;
 }
 
-/* Of each of the n tokens what ends before it; NULL: nobody knows. */
+/* The border before each of the n tokens, to free(); NULL: out of memory. */
 static unsigned char *
 borders(const struct qwen_model *m, const int32_t *ids, size_t n)
 {
@@ -111,7 +114,7 @@ out:
 	return b;
 }
 
-/* The first, or the last, of the strongest borders in lo .. hi - 1; 0: none. */
+/* The first or the last of the strongest borders in lo .. hi - 1; 0: none. */
 static size_t
 strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
     int last)
@@ -121,7 +124,7 @@ strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
 
 	for (i = lo; i < hi; i++) {
 		is = (enum border)b[i];
-		/* either of the two is what is asked about next */
+		/* near the end, the first of turns and paragraphs counts */
 		if (!last && is == TURN)
 			is = PARAGRAPH;
 		if (is >= least && (is > best || (last && is == best))) {
@@ -132,7 +135,7 @@ strongest(const unsigned char *b, size_t lo, size_t hi, enum border least,
 	return at;
 }
 
-/* Is there a checkpoint from which it costs little to read on to there? */
+/* Is there a place fewer than pay tokens away? */
 static int
 is_near(const struct tool_intake *in, size_t at, size_t pay)
 {
@@ -155,8 +158,9 @@ add_place(struct tool_intake *in, size_t at)
 }
 
 /*
- * Within the last pay tokens the first border: to read on from there costs less
- * than a second checkpoint would.  In each stretch before that the last one.
+ * In the last pay tokens, take the first of the strongest borders: reading on from
+ * there costs less than a second checkpoint.  In each stretch before these tokens,
+ * take the last one.
  */
 static void
 choose(struct tool_intake *in, const unsigned char *b, size_t pay)
@@ -186,7 +190,7 @@ void
 tool_places(struct tool_intake *in)
 {
 	const struct qwen_model *m = qwen_session_model(in->session);
-	size_t pay = tool_places_pay(m), i;
+	size_t pay = tokens_that_pay(m), i;
 	unsigned char *b;
 
 	in->n_places = 0;

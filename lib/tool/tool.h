@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "qwen.h"
 #include "qwentext.h"
+#include "tool/intake.h"
 
 /* ----------------------------------------------------------- rows of options */
 
@@ -17,7 +18,7 @@
 	CLI_CALL(0, "numerics", "version", CLI_P(unsigned, p), \
 	    tool_numerics_parse, "words 1 3 4", \
 	    "the arithmetic, see qwen-numerics(7)")
-/* With the arithmetic: how the weights are taken. */
+/* With the arithmetic: whether weights are converted when they are loaded. */
 #define TOOL_OPT_QUANTIZE \
 	CLI_CALL(0, "quantize", "type", CLI_P(tool_quantize_fn *, \
 	    &tool_quantize), tool_quantize_parse, "words none q8_0", \
@@ -152,10 +153,10 @@
 const char *tool_model_path(const char *opt);
 
 /*
- * The demo model does not answer in silence: tool_model_path() notes that no
- * model was named.  tool_model_path_stream() leaves it to tool_demo_said(), for
- * a tool that reads tokens or logits: said is 1 if their stream has a header.
- * Then another tool has written it, and noted that already.
+ * The same for a tool that reads a stream.  Where no model is named,
+ * tool_model_path() notes that the demo model is used; tool_model_path_stream()
+ * leaves this note to tool_demo_said().  A stream with a header (said is 1) comes
+ * from another tool, which has printed the note, so that it is not repeated.
  */
 const char *tool_model_path_stream(const char *opt);
 void tool_demo_said(int said);
@@ -167,16 +168,17 @@ void tool_demo_said(int said);
 const char *tool_beside(const char *name);
 
 /*
- * What --quantize has set, or NULL: returns the model with its matrices made in
- * memory by that many threads (0: one a processor), with a note; dies.  g is the
- * file, which is a part of the result, or NULL if path is a Hugging Face folder.
+ * The function that --quantize has set, or NULL.  It returns the model with its
+ * matrices converted in memory by that many threads (0: one per processor), and
+ * notes the time and the memory; it dies on errors.  g is the open file, which the
+ * result then owns, or NULL if path is a Hugging Face folder.
  */
 typedef struct qwen_gguf *tool_quantize_fn(struct qwen_gguf *g,
     const char *path, int threads);
 extern tool_quantize_fn *tool_quantize;
 void tool_quantize_parse(const struct cli_opt *o, const char *arg);
 
-/* Open a GGUF file, or a folder of a hub as one, with tool_quantize; dies. */
+/* Open a GGUF file or a Hugging Face folder, and apply tool_quantize; dies. */
 struct qwen_gguf *tool_gguf(const char *path);
 struct qwen_gguf *tool_gguf_on(const char *path, int threads);
 
@@ -282,180 +284,6 @@ void tool_memory_return(void);
 void tool_header(struct qwen_header *h, enum qwen_stream_kind kind,
     const struct qwen_model *m);
 
-/* -------------------------------------------------------- state and tokens */
-
-/*
- * What a command that computes goes on from: a state, from FILE of -s or on
- * stdin, or none, and the tokens on stdin, which come after it.
- */
-struct tool_saves;
-struct tool_intake {
-	const char		*state;		/* -s, or NULL; set by caller */
-	int			 whole;		/* the tokens are the whole
-						   text: no state may come;
-						   set by caller */
-	struct qwen_session	*session;	/* as the state was, or empty */
-	struct qwen_state_extra	 extra;		/* from the state */
-	int			 restored;	/* there was a state */
-	int			 begins;	/* no token yet of this stream */
-	int			 ready;		/* stdin told that the file is */
-	struct qwen_fp		 fp;		/* there, of this fingerprint */
-	int32_t			*tokens;	/* not in the session yet */
-	size_t			 n, cap;
-	uint64_t		*marks;		/* among them: how many tokens
-						   go before; ascending */
-	size_t			 n_marks, cap_marks;
-	size_t			*places;	/* where the store gets a checkpoint,
-						   likewise, but descending */
-	size_t			 n_places, cap_places;
-	int			 saved;		/* tool_save comes after; set by
-						   caller */
-	size_t			 n_end;		/* tokens after tool_prefill */
-	struct qwen_store	*store;		/* where tool_prefill puts what it
-						   reads, or NULL */
-	struct tool_saves	*saves;		/* what it asks now and then,
-						   or NULL */
-};
-
-/*
- * Read stdin to its end and the state, by the rules of qdecode(1) on -s; dies
- * when they are broken.  in is zero but for state and whole.
- */
-void tool_intake(struct tool_intake *in, struct qwen_model *m);
-
-/* Its steps: stdin to its end; the state; is there room for the tokens? */
-void tool_intake_stdin(struct tool_intake *in, struct qwen_model *m);
-void tool_intake_state(struct tool_intake *in, struct qwen_model *m);
-void tool_intake_fits(const struct tool_intake *in, const struct qwen_model *m);
-
-void tool_intake_fini(struct tool_intake *in);
-
-/* The prefix store; zero at first. */
-struct tool_store {
-	const char	*dir;		/* NULL: none */
-	uint64_t	 max;		/* bytes; 0: a share of the disk */
-	int		 none;		/* --no-store */
-};
-
-/* --store-max none, or 0. */
-#define TOOL_STORE_UNLIMITED UINT64_MAX
-struct cli_opt;
-void tool_store_max(const struct cli_opt *o, const char *arg);
-
-/* When all options are read: the environment's where none was named. */
-void tool_store_choose(struct tool_store *o);
-
-/* NULL if there is none, perhaps after a note.  o lives as long as it. */
-struct qwen_store *tool_store_open(struct tool_store *o);
-
-/* Where the beginning of a text may have been read before. */
-struct tool_reuse {
-	struct cli_list	 states;	/* files, tried in order */
-	struct tool_store store;
-};
-
-/*
- * Replace in->session by the one that has read most of what it and in->tokens
- * say, from a state or the store, and take what it has read off in->tokens.
- * Opens in->store, where tool_prefill then puts what it reads.  A state that
- * cannot be read is an error; of the store, a note.  u lives as long as in.
- */
-void tool_reuse(struct tool_intake *in, struct tool_reuse *u);
-
-/*
- * A session of the longest prefix of the ids that the store has, to be freed;
- * NULL if that is no longer than have tokens.  What a session has read to it; st
- * may be NULL.  They die, though not of what is wrong with the store.
- */
-struct qwen_session *tool_store_get(struct qwen_store *st,
-    struct qwen_model *m, const int32_t *ids, size_t n, size_t have);
-void tool_store_put(struct qwen_store *st, const struct qwen_session *s);
-
-/* Tokens between two calls of tool_store_put, about. */
-enum { TOOL_STORE_STEP = 1024 };
-
-/*
- * How many tokens take four times as long to read as a checkpoint takes to
- * write; 0: the model needs none.
- */
-size_t tool_places_pay(const struct qwen_model *m);
-
-/*
- * Set in->places for the tokens that are about to be read: marks; and ends of
- * turns, paragraphs, lines and sentences, each so many tokens after the one before
- * it at least, and the farther from it the farther it is from the end.  None for
- * models without recurrent state.
- */
-void tool_places(struct tool_intake *in);
-
-/* qwen_session_eval; dies. */
-void tool_eval(struct qwen_session *s, const int32_t *ids, size_t n,
-    const struct qwen_eval *how);
-
-/*
- * cli_progress_start for n tokens that the session is going to read: attention
- * takes longer the more there are.  Returns by how much each one takes longer than
- * the one before it, as a share of what the first one takes.
- */
-double tool_progress_start(struct qwen_session *s, size_t n);
-
-/*
- * Append in->tokens to the session, with progress, and note for -v how fast.
- * how may be NULL; its progress is replaced.  With a store, what was read goes
- * there, now and then and at the end, so that a run that is killed was not for
- * nothing.  Dies.
- */
-void tool_prefill(struct tool_intake *in, const struct qwen_eval *how);
-
-/*
- * Save the session and in->extra to a descriptor, called name in messages;
- * fp may be NULL.  Dies.
- */
-void tool_save(struct tool_intake *in, int fd, const char *name,
-    const struct qwen_state_opts *opts, struct qwen_fp *fp);
-
-/* Without a word, to a descriptor where it stands: -1 and *err. */
-int tool_save_to(struct tool_intake *in, int fd,
-    const struct qwen_state_opts *opts, struct qwen_fp *fp,
-    struct qwen_err *err);
-
-/* Saving on the way, --save-every: saves.c. */
-struct tool_saves {
-	/* set by the caller */
-	struct cli_output	*out;	/* a regular file, or not there */
-	struct qwen_state_opts	 opts;
-	double			 every;	/* seconds from one save to the next */
-	/* our own */
-	struct qwen_state_steps	*steps;	/* what the file has of them */
-	int			 fd;	/* of that file, or -1 */
-	double			 due;	/* when to save next */
-	int			 failed;	/* the last save did */
-	uint64_t		 n;	/* that did not, */
-	uint64_t		 bytes;	/* what they wrote */
-	double			 s;	/* and the time they took */
-};
-
-/* Dies unless path is a regular file or not there. */
-void tool_saves_check(const char *path);
-
-/* The clock starts. */
-void tool_saves_begin(struct tool_saves *p);
-
-/*
- * From here on, before the output is opened, SIGINT and SIGTERM wait for
- * tool_saves_now, which saves and ends by them; the second one ends at once.
- */
-void tool_saves_on_signal(void);
-
-/*
- * Save if it is time: not more often than asked for, and no more time for saving
- * than between saves.  If it fails, note it once and go on.
- */
-void tool_saves_now(struct tool_saves *p, struct tool_intake *in);
-
-/* With -v, how they were; frees. */
-void tool_saves_end(struct tool_saves *p);
-
 /* -v: the model, threads and kernels in use; from here on time is counted. */
 void tool_tell_model(struct qwen_model *m);
 
@@ -484,8 +312,8 @@ const char *tool_not_text(const void *p, size_t n, int nuls);
 int tool_wake_open(void);
 
 /*
- * A note that the server ends, and that it waits for n requests until they are
- * "done" or "answered".
+ * Note that the server is ending, and waits until the n requests in progress are
+ * what says: "done" or "answered".
  */
 void tool_tell_ending(size_t n, const char *what);
 
@@ -677,8 +505,7 @@ struct tool_sample {
 	size_t	 n, cap;
 };
 
-/* One more, unless it is below 0. */
-/* Percentiles that samples are shown by: 50, 90, 95 and 99 at first. */
+/* Percentiles that are shown of each sample; 50, 90, 95 and 99 by default. */
 enum { TOOL_PERCENTS_MAX = 16 };
 extern struct tool_percents {
 	size_t	n;
@@ -687,6 +514,7 @@ extern struct tool_percents {
 /* "50,90,99.9" into struct tool_percents, or a usage error. */
 void tool_percents_parse(const struct cli_opt *o, const char *s);
 
+/* Add a value, unless it is below 0. */
 void tool_sample_add(struct tool_sample *s, double ms);
 void tool_sample_fini(struct tool_sample *s);
 

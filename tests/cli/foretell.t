@@ -1,6 +1,6 @@
 #!/bin/sh
-# What long reading takes is said before most of it is done, and within the first
-# pass: how long, and how large the state will be.
+# Before most of a long text is read, and within the first pass, a note tells how
+# long reading takes and how large the state will be.
 . "$TOP/tests/cli/tap.sh"
 gguf-synth -q --sparse -o m.gguf Qwen3-Embedding-0.6B-Q8_0
 ids 2000 1 15000 >ids
@@ -22,14 +22,14 @@ said() {
 }
 most=120
 line=$(said -o s.state)
-is "$(echo "$line" | sed 's/about [0-9]* s/about N s/')" \
-    "qprefill: 2000 tokens to read take about N s, and the state about 230 MB (--kv q8_0: half)" \
+is "$(echo "$line" | sed 's/about [0-9]*:[0-9][0-9]/about M:SS/')" \
+    "qprefill: reading 2000 tokens takes about M:SS; the state will take about 230 MB (--kv q8_0: half)" \
     "time and size: $line"
-n=$(echo "$line" | sed -n 's/.*about \([0-9]*\) s.*/\1/p')
-[ "${n:-0}" -ge 30 ]
+n=$(echo "$line" | sed -n 's/.*takes about \([0-9]*\):0*\([0-9]*\);.*/\1 * 60 + \2/p')
+[ $((${n:-0})) -ge 30 ]
 ok $? "of what takes half a minute or more"
-is "$(said --logits=last -f raw | sed 's/about [0-9]* s/about N s/')" \
-    "qprefill: 2000 tokens to read take about N s" "without a state, the time alone"
+is "$(said --logits=last -f raw | sed 's/about [0-9]*:[0-9][0-9]$/about M:SS/')" \
+    "qprefill: reading 2000 tokens takes about M:SS" "without a state, the time alone"
 most=8
 is "$(said -q -o s.state)" "" "-q: nothing"
 # what is short has no line

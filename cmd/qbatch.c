@@ -92,11 +92,11 @@ static const struct cli_opt options[] = {
 	CLI_STD('o', "output", "results", &opt.output, "output",
 	    "write the results here, not to stdout"),
 	CLI_FLAG(0, "resume", &opt.resume,
-	    "keep the results that -o has, and answer what has none"),
+	    "keep the results in -o, and answer requests without one"),
 	CLI_FLAG(0, "retry-failed", &opt.retry,
-	    "the same, and answer again what has failed in them"),
+	    "like --resume, and answer failed requests again"),
 	CLI_FLAG(0, "retry-cut", &opt.retry_cut,
-	    "the same, and answer again what a limit of tokens has cut"),
+	    "like --resume, and answer again what a token limit cut"),
 	CLI_FLAG(0, "mixed", &run.batch.mixed,
 	    "keep, or merge, results of other models, options and requests"),
 	CLI_FLAG(0, "unordered", &run.batch.unordered,
@@ -109,7 +109,7 @@ static const struct cli_opt options[] = {
 	CLI_FILE(0, "of", "input", &opt.of, "file",
 	    "with --merge: the requests, to name those without a result"),
 	CLI_FLAG(0, "status", &opt.status,
-	    "count the requests of the last file that are done, failed, left"),
+	    "count requests done, failed and left; the last file is the input"),
 	CLI_FLAG(0, "plan", &opt.plan,
 	    "answer nothing: print tokens to read and write, and the time"),
 
@@ -135,7 +135,7 @@ static const struct cli_opt options[] = {
 
 	CLI_GROUP("measuring:"),
 	CLI_FILE(0, "report", "file", &opt.report, "output",
-	    "write how the requests fared to this file, as text"),
+	    "write times and rates of the requests to this file, as text"),
 	CLI_FILE(0, "report-json", "file", &opt.report_json, "output",
 	    "the same as JSON"),
 	CLI_CALL(0, "goodput", "goals", &run.batch.report.goals, tool_goals_parse,
@@ -191,7 +191,7 @@ check_options(void)
 	if (opt.merge && opt.n_files == 0)
 		cli_usage("--merge: no files to put together");
 	if (opt.status && opt.n_files < 2)
-		cli_usage("--status: give files of results, and the input");
+		cli_usage("--status needs files of results, and the input");
 	if (opt.merge + opt.status + opt.plan > 1)
 		cli_usage("only one of --merge, --status and --plan");
 	if (opt.of != NULL && !opt.merge)
@@ -262,8 +262,8 @@ count_items(const struct qbatch_run *b)
 	"keeps such results"
 
 /*
- * What was there before is of this run and this input, as far as that can be
- * known before it is read; and in which form the input is.
+ * Check that existing results belong to this run and, unless it is a pipe, to this
+ * input; and find the form of the input.
  */
 static void
 check_results(struct qbatch_run *b)
@@ -337,7 +337,7 @@ tell(const struct run *r, const struct qwen_work_stats *st)
 	tool_tell_stats(b->work.model);
 }
 
-/* What is not as it should be: the exit status is 3 then. */
+/* Warn of failed and cut answers; the exit status is then 3. */
 static void
 complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 {
@@ -351,7 +351,7 @@ complain(const struct qbatch_run *b, const struct qbatch_tally *before)
 		cli_warn_part(QBATCH_BROKEN, cli_count(broken, "answer"));
 }
 
-/* Seconds from which on a run without -o has a summary. */
+/* A run without -o ends with a summary if it took more seconds. */
 static const double short_s = 2;
 
 static void
@@ -376,8 +376,8 @@ finish(struct run *r)
 	if (b->out.regular || b->report.end - b->report.start > short_s)
 		qbatch_report_tell(&b->report, &before);
 	complain(b, &before);
-	/* of a pipe it is known only now; a file of a shard may have been put
-	 * together from several */
+	/* files were checked before; a file of a shard may be merged from
+	 * several shards */
 	if (b->waits && b->n_shards == 1 && unmet > 0)
 		die("%s: %s for no line of the input: it is of another input",
 		    b->out.name, cli_count(unmet, "result"));

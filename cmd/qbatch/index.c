@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * index.c - where the results of files are, by the lines that they answer, and
- * which runs made them.  Only that stays in memory, not the results.
+ * index.c - an index of files of results: where the result for each line of the
+ * input is, and which run made it.  The results themselves stay on the disk.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 /* ------------------------------------------------- the end of a file of results */
 
 /*
- * Whether n bytes, zeros behind them aside, can be the beginning of a result: a
- * head, a number, and one of the fields that come next.
+ * Whether n bytes can be the beginning of a result: a head, a number, and one of
+ * the fields that follow.
  */
 static int
 begins_like(const char *s, size_t n, const char *head, const char *const *next)
@@ -48,8 +48,8 @@ begins_result(const char *s, size_t n)
 }
 
 /*
- * The last line has no newline: dies unless a run that was killed can have left
- * it, as the beginning of a result, or a crash, as zeros after whole results.
+ * Check a last line without a newline: it must be the beginning of a result, as a
+ * killed run leaves it, or zeros after whole results, as a crash does.  Else die.
  */
 static void
 check_tail(const struct tool_lines *l, const struct tool_line *line)
@@ -66,7 +66,7 @@ check_tail(const struct tool_lines *l, const struct tool_line *line)
 
 /* ------------------------------------------------------------------- makers */
 
-/* "n=30 temp=1" is a limit of 30 tokens, or "n=context", and "temp=1". */
+/* options: "temp=1", perhaps after a limit: "n=30 temp=1", "n=context temp=1". */
 void
 qbatch_maker_set(struct qbatch_maker *m, const char *model, const char *hash,
     const char *options)
@@ -105,7 +105,7 @@ qbatch_maker_cuts(const struct qbatch_maker *m, const struct qbatch_maker *x)
 	    strcmp(m->options, x->options) == 0;
 }
 
-/* The number of who made the result, from 1 on; 0: it does not say. */
+/* The number of the run that made the result, from 1; 0: it is not recorded. */
 static unsigned
 maker_of(struct qbatch_index *ix, const struct qwen_result *r,
     const struct tool_lines *l)
@@ -132,7 +132,7 @@ maker_of(struct qbatch_index *ix, const struct qwen_result *r,
 	return (unsigned)i + 1;
 }
 
-/* The words of a that b has not. */
+/* Add the words of a that b lacks. */
 static void
 add_words(struct qwen_text *t, const char *a, const char *b)
 {
@@ -201,8 +201,9 @@ add_difference(struct qwen_text *t, const struct qbatch_maker *there,
 }
 
 /*
- * What a limit did not cut is the same with any larger limit; and -n is no matter
- * to requests that have one of their own.
+ * Whether results of m equal those that with would make.  An answer that was not
+ * cut is the same with a larger limit, and -n does not matter to requests that have
+ * a limit of their own.
  */
 static int
 fits(const struct qbatch_maker *m, const struct qbatch_maker *with)
@@ -288,7 +289,7 @@ qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
 	return l.torn;
 }
 
-/* By number, and what has failed last. */
+/* By number; of equal numbers, failed results last. */
 static int
 compare(const void *a, const void *b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * merge.c - results of several runs, by the numbers of the lines that they
- * answer; and what --status says of them.
+ * merge.c - merge results of several runs by the numbers of their lines; and count
+ * them for --status.
  */
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -177,7 +177,7 @@ close_all(struct merge *m)
 	qbatch_index_fini(&m->ix);
 }
 
-/* Lines that the numbers of the results leave out, where no input is named. */
+/* Without an input, lines without a result are the gaps between the numbers. */
 static void
 find_gaps(const struct qbatch_index *ix, struct qbatch_survey *s)
 {
@@ -202,10 +202,10 @@ survey_file(struct qbatch_survey *s, const struct qbatch_index *ix,
 	tool_lines_open(&in, input);
 	qbatch_survey(s, ix, &in);
 	qbatch_survey_check(s, results, in.name, mixed, "--mixed merges them "
-	    "all the same");
+	    "anyway");
 }
 
-/* What is not as it should be; the exit status is 3 then. */
+/* Warn of failed, cut and missing results; the exit status is then 3. */
 static void
 complain(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
 {
@@ -222,7 +222,7 @@ complain(const struct qbatch_index *ix, struct qbatch_survey *s, int of)
 		    (unsigned long long)s->lacking.n, cli_count(s->n, "line"),
 		    s->lacking.n == 1 ? "has" : "have",
 		    qbatch_ranges_text(&s->lacking), of ? "" :
-		    " (--of input knows empty lines, and the last one)");
+		    " (--of input also finds those at the end)");
 }
 
 void
@@ -233,8 +233,8 @@ qbatch_merge(char *const *files, int n, const struct qbatch_merge_opts *o)
 
 	open_all(&m, files, n, 0);
 	if (!o->mixed)
-		qbatch_index_check(&m.ix, NULL, "--mixed merges them all the "
-		    "same");
+		qbatch_index_check(&m.ix, NULL, "--mixed merges them "
+		    "anyway");
 	drop_twins(&m);
 	if (o->input != NULL)
 		survey_file(&s, &m.ix, o->input, n == 1 ? files[0] :

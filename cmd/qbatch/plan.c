@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * plan.c - what a batch will take, before it is run: tokens to read and to write,
- * by the requests; time, by a few passes that are measured here and now.
+ * plan.c - qbatch --plan: the tokens to read and to write, counted from the
+ * requests; and the time, by rates that a few passes measure.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 enum {
 	BLOCK = 16,		/* tokens, as the KV cache shares them */
-	READ = 512,		/* tokens that are read to measure that, at most, */
-	WRITTEN = 8,		/* and by each sequence to measure this */
+	READ = 512,		/* tokens that measure reading, at most */
+	WRITTEN = 8,		/* tokens of each sequence that measure writing */
 	SEED = 16,		/* tokens that a sequence begins with */
 };
 
@@ -21,7 +21,7 @@ struct plan {
 	uint64_t		 n, n_failed;
 	uint64_t		 n_answers;
 	uint64_t		 prompt;	/* tokens of prompts */
-	uint64_t		 read;		/* of them, each beginning once */
+	uint64_t		 read;		/* of these, with shared beginnings once */
 	uint64_t		 write;		/* tokens of answers at most */
 	struct qbatch_seen	 begun;		/* hashes of beginnings */
 	struct qwen_ids		 sample;	/* the first READ tokens */
@@ -31,7 +31,7 @@ struct plan {
 
 /* ------------------------------------------------------------------- requests */
 
-/* How many tokens of the prompt no prompt before it begins with. */
+/* The number of tokens of the prompt after what it shares with earlier prompts. */
 static uint64_t
 count_new(struct plan *p, const struct qwen_ids *ids)
 {
@@ -133,7 +133,7 @@ add_job(struct tool_work *w, const int32_t *ids, size_t n, size_t max)
 	cli_must(NULL, qwen_work_add(w->work, &job, &cli_err));
 }
 
-/* Seconds per token of a prompt; weights that no pass has used are read first. */
+/* Seconds per token of a prompt, after a pass that loads the weights. */
 static void
 measure_reading(struct plan *p, struct tool_work *w)
 {
@@ -149,7 +149,7 @@ measure_reading(struct plan *p, struct tool_work *w)
 	p->read_s = (cli_now() - start) / (double)p->sample.n;
 }
 
-/* Seconds per token where as many answers are under way as there will be. */
+/* Seconds per token with as many answers at a time as in the run. */
 static void
 measure_writing(struct plan *p, struct tool_work *w)
 {
@@ -177,7 +177,7 @@ measure_writing(struct plan *p, struct tool_work *w)
 	p->write_s = chosen > 0 ? s / (double)chosen : 0;
 }
 
-/* ------------------------------------------------------------------------ told */
+/* ---------------------------------------------------------------------- output */
 
 static void
 tell(const struct plan *p)
@@ -196,9 +196,8 @@ tell(const struct plan *p)
 	if (p->write_s > 0)
 		printf("write_tok_s         %.1f\n", 1 / p->write_s);
 	printf("seconds_max         %.0f\n", s);
-	cli_note("rates: %zu prompt tokens read, and %zu answers of %d tokens "
-	    "written at a time, just now", p->sample.n, p->n_sequences,
-	    WRITTEN);
+	cli_note("rates: measured now, with %zu prompt tokens and %zu answers of "
+	    "%d tokens at a time", p->sample.n, p->n_sequences, WRITTEN);
 }
 
 void

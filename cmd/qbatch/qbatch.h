@@ -31,10 +31,10 @@ struct qbatch_entry *qbatch_seen_find(const struct qbatch_seen *s,
     uint64_t key);
 void qbatch_seen_fini(struct qbatch_seen *s);
 
-/* Of a text, or of none: 0. */
+/* Returns the hash of a text; 0 for NULL. */
 uint64_t qbatch_hash_text(const char *s);
 
-/* Of a request, however its JSON is spaced; 0 of a line that is too long. */
+/* Returns the hash of a request without its white space; 0: the line is too long. */
 uint64_t qbatch_hash_line(const struct tool_line *line);
 
 /* A hash as hexadecimal digits, into out; returns out. */
@@ -44,20 +44,19 @@ char *qbatch_hex(uint64_t hash, char out[QBATCH_HASH]);
 /* ------------------------------------------------------------- who made them */
 
 /*
- * Model and options of a run, by which its results are known.  Results carry
- * these in each line ("run"), rather than in a first line or a file beside them:
- * so every line of a file is a result, for jq and for readers of OpenAI's form,
- * and lines that were concatenated, sorted, or cut out with head(1), still say
- * where they are from.
+ * The model and options of a run, which each of its results records ("run").  They
+ * are in each line, not in a first line or in a file beside: so each line of a file
+ * is a result, for jq and for readers of OpenAI's form, and lines that were
+ * concatenated, sorted or cut out with head(1) still name their run.
  */
 struct qbatch_maker {
 	char		*model, *hash;	/* name and hash of the model; owned */
 	char		*options;	/* that change answers, without -n; owned */
 	uint64_t	 max;		/* -n; UINT64_MAX: the context; 0: requests
 					   had their own */
-	const char	*file;		/* where it was met first; borrowed */
+	const char	*file;		/* of its first result, with line; borrowed */
 	uint64_t	 line;
-	int		 cut;		/* an answer of it ended at its limit */
+	int		 cut;		/* one of its answers ended at its limit */
 };
 
 void qbatch_maker_set(struct qbatch_maker *m, const char *model,
@@ -68,31 +67,31 @@ void qbatch_maker_fini(struct qbatch_maker *m);
 int qbatch_maker_cuts(const struct qbatch_maker *m,
     const struct qbatch_maker *x);
 
-/* This run. */
+/* The run of this process. */
 struct qbatch_self {
 	const char		*model;		/* borrowed */
 	char			 hash[QBATCH_HASH];
-	char			*options;	/* for requests with a limit, */
-	char			*limited;	/* and with -n, for others */
+	char			*options;	/* of requests with their own limit */
+	char			*limited;	/* the same with -n, of others */
 	struct qbatch_maker	 maker;
 };
 
-/* Of an open service, and the header of its model; it dies. */
+/* Fill in self from an open service and the header of its model; dies. */
 void qbatch_self_open(struct qbatch_self *self, const struct tool_service *w,
     const struct qwen_header *h);
 void qbatch_self_close(struct qbatch_self *self);
 
-/* ------------------------------------------------------------ where they are */
+/* ------------------------------------------------------- an index of results */
 
 struct qbatch_place {
 	uint64_t	 number;	/* of the line that it answers */
 	uint64_t	 id;		/* qbatch_hash_text() of that line's id */
-	uint64_t	 request;	/* qbatch_hash_line(); 0: it does not say */
+	uint64_t	 request;	/* qbatch_hash_line(); 0: not recorded */
 	uint64_t	 line;		/* in its file, from 1 */
 	uint64_t	 offset;
 	size_t		 n;		/* bytes, the newline not among them */
 	unsigned	 file;		/* the caller's number of it */
-	unsigned	 maker;		/* which one, from 1; 0: it does not say */
+	unsigned	 maker;		/* number of its run, from 1; 0: not recorded */
 	int		 failed;
 	enum qwen_cut_kind cut;
 };
@@ -102,22 +101,23 @@ struct qbatch_index {
 	size_t			 n, cap;
 	struct qbatch_maker	*maker;
 	size_t			 n_makers, cap_makers;
-	uint64_t		 n_unsaid;	/* answers of no maker */
+	uint64_t		 n_unsaid;	/* answers that record no run */
 };
 
-/* How many results there are, and of what sort. */
+/* Numbers of results. */
 struct qbatch_tally {
 	uint64_t	 n, failed;
-	uint64_t	 cut, broken;	/* within a schema; they are in cut, too */
+	uint64_t	 cut, broken;	/* at the limit; of these, within a schema */
 };
 
 #define QBATCH_BROKEN "%s cut at the limit of tokens within a grammar or " \
 	"schema: not complete; --retry-cut with a larger limit answers again"
 
 /*
- * Add the results of a file, which is read to its end: 1 if the last line is not
- * whole, else 0.  *end: where whole lines end.  Dies of what is no file of
- * results.  Then sort; find needs that, and one place for each number.
+ * Add the results of a file.  Returns 1 if its last line is incomplete, else 0;
+ * *end is the offset after the last complete line.  Dies if the file holds anything
+ * else.  Call sort after the last file; find needs that, and at most one place for
+ * each number.
  */
 int qbatch_index_scan(struct qbatch_index *ix, int fd, const char *name,
     unsigned file, uint64_t *end);
@@ -129,21 +129,21 @@ void qbatch_index_count(const struct qbatch_index *ix,
 void qbatch_index_fini(struct qbatch_index *ix);
 
 /*
- * Die unless all answers are of one run; that of self, if it is not NULL.
- * way_on: what to do, for the message.
+ * Die unless all answers come from one run, or from self if it is not NULL.  way_on
+ * ends the message: what the user can do.
  */
 void qbatch_index_check(const struct qbatch_index *ix,
     const struct qbatch_maker *self, const char *way_on);
 
-/* The line of a result, with its newline, in place of what is in t.  Dies. */
+/* Replace t by the line of a result, with its newline; dies. */
 void qbatch_place_load(const struct qbatch_place *p, int fd, const char *name,
     struct qwen_text *t);
 
-/* Whether the result is of this request, as far as it says. */
+/* Whether the result answers this request, as far as it records that. */
 int qbatch_place_answers(const struct qbatch_place *p,
     const struct tool_line *line);
 
-/* ------------------------------------------------------- beside their input */
+/* -------------------------------------------- results compared with an input */
 
 /* Numbers of lines, ascending, as a text: "21, 23, 25-30". */
 struct qbatch_ranges {
@@ -167,13 +167,13 @@ struct qbatch_survey {
 };
 
 /*
- * Read the input, which is then where it was, if it is a regular file.  ix NULL:
- * no further than to the first JSON object.
+ * Compare the input with the results in ix.  A regular file is then at its old
+ * offset again.  If ix is NULL, read only up to the first JSON object.
  */
 void qbatch_survey(struct qbatch_survey *s, const struct qbatch_index *ix,
     const struct tool_lines *in);
 
-/* Die if there are results of no line, or, unless mixed, of other requests. */
+/* Die if results have no line in the input, or, unless mixed, another request. */
 void qbatch_survey_check(struct qbatch_survey *s, const char *results,
     const char *input, int mixed, const char *way_on);
 void qbatch_survey_fini(struct qbatch_survey *s);
@@ -186,18 +186,19 @@ struct qbatch_results {
 	const char	*name;
 	int		 regular;
 	int		 linked;	/* it had a name when it was opened */
-	struct qbatch_index done;	/* what was there, and is kept */
-	uint64_t	 end;		/* of these in the file */
-	int		 torn;		/* the last line is not whole */
-	int		 drops;		/* others are there, too */
+	struct qbatch_index done;	/* existing results that are kept */
+	uint64_t	 end;		/* offset after the complete lines */
+	int		 torn;		/* the last line is incomplete */
+	int		 drops;		/* there are results that are not kept */
 };
 
 /*
- * path NULL: stdout.  Dies if there is something in the file, unless resume is
- * set; then read says what stays: all but, if they are to be done again, results
- * that failed; and, unless retry_cut is NULL, those that were cut, but by a run
- * whose limit is not below that of retry_cut.  begin takes out the others, and what is not
- * whole; until then the file is as it was.
+ * Open the file at path, or stdout if it is NULL.  Without resume, die if the file
+ * is not empty.  With resume, call read, which chooses the results to keep: all
+ * except those that are to be answered again.  These are failed ones, if so asked,
+ * and, unless retry_cut is NULL, cut ones of runs with a limit below that of
+ * retry_cut.  Then begin removes the other results and an incomplete last line;
+ * until then the file is unchanged.
  */
 void qbatch_results_open(struct qbatch_results *r, const char *path,
     int resume);
@@ -212,18 +213,18 @@ void qbatch_results_close(struct qbatch_results *r);
 
 struct qbatch_merge_opts {
 	const char	*output;	/* NULL: stdout */
-	const char	*input;		/* that they are of, or NULL: not known */
-	int		 mixed;		/* also results of different runs */
+	const char	*input;		/* that the results answer; or NULL */
+	int		 mixed;		/* merge results of different runs, too */
 };
 
 /*
- * All lines of these files by number.  Of two for the same number one that failed
- * gives way.  Warns of numbers without a result.
+ * Write all lines of these files, sorted by number.  Of two results for the same
+ * number, a failed one is left out.  Warns of numbers without a result.
  */
 void qbatch_merge(char *const *files, int n,
     const struct qbatch_merge_opts *o);
 
-/* How far results are, on stdout; the last file is the input. */
+/* Print the counts of --status; the last file is the input. */
 void qbatch_status(char *const *files, int n);
 
 /* ---------------------------------------------------------------- report */
@@ -248,7 +249,7 @@ void qbatch_report_add(struct qbatch_report *r,
 /* To a file ("-": stderr), as text or as JSON. */
 void qbatch_report_write(struct qbatch_report *r,
     const struct qwen_work_stats *st, const char *path, int json);
-/* One line on stderr, of this run, and of how many results were there before. */
+/* Note a summary of this run, and the number of results before it. */
 void qbatch_report_tell(const struct qbatch_report *r,
     const struct qbatch_tally *before);
 void qbatch_report_fini(struct qbatch_report *r);
@@ -304,9 +305,10 @@ struct qbatch_run {
 };
 
 /*
- * What Ctrl-C prints: the command line, kept before it is parsed, as one that
- * resumes the run; resumes: it is one already; model: that of the environment, if
- * no option names one, or NULL; has_stdin: the requests are on stdin.
+ * On Ctrl-C, print the command that resumes the run.  The command line is kept
+ * before it is parsed.  resumes: it already has such an option.  model: the one of
+ * the environment, if no option names one, or NULL.
+ * has_stdin: the requests are on stdin.
  */
 void qbatch_command_keep(int argc, char *argv[]);
 void qbatch_interrupt_watch(const char *tool, int resumes,
@@ -323,9 +325,10 @@ int qbatch_is_passed(struct qbatch_run *r, const struct tool_line *line);
 void qbatch_check_id(struct qbatch_run *r, struct qwen_request *q);
 
 /*
- * What the input takes, on stdout: tokens to read, with what prompts begin with
- * alike once, and to write at most; and seconds, by rates that are measured.  Lines
- * that have results in out.done are left out.  The model is open, the work is not.
+ * Print the tokens that the input takes to read and, at most, to write, and the
+ * seconds, by rates that are measured.  Beginnings that prompts share are counted
+ * once.  The model must be open, the work not.
+ * Lines with results in out.done are left out.
  */
 void qbatch_plan(struct qbatch_run *r);
 

@@ -83,7 +83,7 @@ qbatch_results_open(struct qbatch_results *r, const char *path, int resume)
 	r->name = path;
 	open_file(r, &st);
 	if (r->regular && !resume && st.st_size > 0)
-		die("%s: there are results in it; --resume goes on with it",
+		die("%s: has results already; --resume keeps them and continues",
 		    path);
 }
 
@@ -129,7 +129,7 @@ qbatch_results_read(struct qbatch_results *r, int retry_failed,
 	}
 	r->drops = n < ix->n;
 	ix->n = n;
-	/* those that remain may all be of a limit that cut none of them */
+	/* results that remain were not cut by their limit */
 	for (i = 0; retry_cut != NULL && i < ix->n_makers; i++)
 		ix->maker[i].cut = 0;
 	qbatch_index_sort(ix);
@@ -154,7 +154,7 @@ by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The results that are kept, in their order, take the place of the file. */
+/* Replace the file by one with only the results that are kept, in their order. */
 static void
 rewrite(struct qbatch_results *r)
 {

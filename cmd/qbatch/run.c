@@ -47,7 +47,7 @@ put_out(struct qbatch_run *r, struct qbatch_item *item)
 	cli_progress(++r->n_done);
 }
 
-/* The line of the item, with who made it. */
+/* Make the result line of the item, with the run that made it. */
 static void
 make_result(const struct qbatch_run *r, struct qbatch_item *item)
 {
@@ -204,7 +204,7 @@ note_id(struct qbatch_run *r, const char *id)
 	return made ? 0 : e->value;
 }
 
-/* A line that is no JSON object is answered in the form of the first that is. */
+/* Lines that are no JSON object are answered in the form of the first object. */
 static void
 note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 {
@@ -213,7 +213,7 @@ note_kind(struct qbatch_run *r, enum qwen_line_kind kind)
 	r->with.service.plain_lines = r->kind != QWEN_LINE_ENVELOPE;
 }
 
-/* A result of this line is there; in a pipe only now it shows of what request. */
+/* Skip a line that has a result; lines of a pipe are compared only now. */
 static void
 check_done(struct qbatch_run *r, const struct qbatch_place *done,
     const struct tool_line *line)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * self.c - which model and options a run has, as its results note them.  Options
- * that change no answer, such as threads and memory, are not among them.
+ * self.c - the model and options of a run, as its results record them, without
+ * options that change no answer, such as threads and memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +36,7 @@ qbatch_hex(uint64_t hash, char out[QBATCH_HASH])
 
 /* --- the model */
 
-/*
- * Weights with their adapters, vocabulary, and the template in the file, which
- * chats are made by.
- */
+/* A hash of the weights with adapters, the vocabulary and the file's template. */
 static uint64_t
 hash_model(const struct qwen_gguf *g, const struct qwen_header *h)
 {
@@ -74,7 +71,7 @@ add_arithmetic(struct qwen_text *t, const struct qwen_header *h)
 		add(t, "rope-scaling", buf);
 }
 
-/* Whether the template of chats asks what time it is. */
+/* Whether the chat template writes the date. */
 static int
 writes_date(const struct tool_service *w)
 {
@@ -98,8 +95,8 @@ writes_date(const struct tool_service *w)
 }
 
 /*
- * A run has one date, that of its start, also if it goes on after midnight; its
- * results note it, so that a run of another day does not mix with them.
+ * A run has one date, that of its start, even if it continues after midnight.  Its
+ * results record it, so that results of another day are not mixed with them.
  */
 static void
 keep_date(const struct tool_service *w)
@@ -114,7 +111,7 @@ keep_date(const struct tool_service *w)
 	tool_effort.date = today;
 }
 
-/* How prompts become tokens. */
+/* Options that change the tokens of prompts. */
 static void
 add_prompts(struct qwen_text *t, const struct tool_service *w)
 {
@@ -163,7 +160,7 @@ add_answers(struct qwen_text *t, const struct tool_service *w)
 		add(t, "mask-unused", NULL);
 }
 
-/* What requests begin with, the model's recommended settings included. */
+/* The settings that requests start from, with the model's recommended ones. */
 static void
 add_sampling(struct qwen_text *t, const struct tool_service *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * survey.c - an input beside the results that there are: which of its lines have
- * one, and whether it is theirs.
+ * survey.c - compare an input with existing results: which lines have a result, and
+ * whether it answers that line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ qbatch_place_answers(const struct qbatch_place *p, const struct tool_line *line)
 	uint64_t hash;
 	char *id;
 
-	if (p->failed)		/* what has no answer may have been mended */
+	if (p->failed)		/* a failed request may have been mended */
 		return 1;
 	if (p->request != 0)
 		return p->request == qbatch_hash_line(line);

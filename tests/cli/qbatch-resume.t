@@ -194,7 +194,7 @@ qbatch --merge --of in -o out part.1 part.2 part.3 2>err
 is "$?, $(cat err), $(cmp out want && echo same)" "0, , same" "all parts of an input"
 qbatch --merge -o out part.1 part.3 2>err
 is "$?, $(wc -l <out), $(cat err)" \
-    "3, 8, qbatch: 4 of 12 lines have no result: 2, 5, 8, 11 (--of input knows empty lines, and the last one)" "gaps are told"
+    "3, 8, qbatch: 4 of 12 lines have no result: 2, 5, 8, 11 (--of input also finds those at the end)" "gaps are told"
 qbatch --merge --of in -o out part.1 2>err
 is "$?, $(wc -l <out), $(cat err)" "3, 4, qbatch: 8 of 12 lines have no result: 2, 3, 5, 6, 8, 9, 11, 12" \
     "and with the input the end, too"

@@ -51,12 +51,12 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
-/* Of llama.cpp, Ollama and llm. */
+/* Options of llama.cpp, Ollama and llm. */
 static const char context[] = "the context is as long as the model's; --mem "
     "limits its memory, --rope-scaling makes it longer";
-static const char question[] = "what is asked is the operand: "
+static const char question[] = "the question is an argument: "
     "qchat 'question'";
-static const char server[] = "qchat serves nobody; see qserve --listen";
+static const char server[] = "qchat is no server; see qserve --listen";
 static const char processors[] = "the model runs on processors: leave it out";
 static const char files[] = "nothing is downloaded here; give the file or the "
     "folder with -m";
@@ -216,7 +216,7 @@ open_all(struct chat *c)
 	c->store = tool_store_open(&qchat_opt.store);
 }
 
-/* The documents of --data. */
+/* Add the documents of --data. */
 static void
 add_documents(struct chat *c)
 {
@@ -275,7 +275,7 @@ talk(struct chat *c)
 	qchat_talk(c);
 }
 
-/* Who knows other programs may take a question for a command. */
+/* Other programs have commands, which here are questions: note that. */
 static void
 tell_commands(const char *word)
 {
@@ -287,7 +287,7 @@ tell_commands(const char *word)
 	for (i = 0; word != NULL &&
 	    i < sizeof commands / sizeof *commands; i++) {
 		if (strcmp(word, commands[i]) == 0)
-			cli_note("'%s' is what the model is asked: qchat has "
+			cli_note("'%s' is taken as a question, since qchat has "
 			    "no commands; -m takes a model file%s", word,
 			    strcmp(word, "serve") == 0 ?
 			    ", qserve serves it" : "");

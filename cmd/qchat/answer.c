@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* answer.c - a message is said, and answered. */
+/* answer.c - add a message of the user, and answer it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +291,7 @@ reply(struct chat *c)
 	return rc;
 }
 
-/* After Ctrl-C: a document of which not all is read goes with its message. */
+/* After Ctrl-C: drop the documents too, unless they were read to their end. */
 static void
 tell_taken_back(struct chat *c)
 {
@@ -300,13 +300,13 @@ tell_taken_back(struct chat *c)
 	if (qchat_documents(c) == 0)
 		cli_note("the message is taken back");
 	else if (have >= c->mark)
-		cli_note("the message is taken back; its document stays for "
+		cli_note("the message is taken back; its document is kept for "
 		    "the next one, unless /undo or /data drops it");
 	else {
 		qchat_drop_documents(c);
 		cli_note("the message is taken back, and its document, of "
-		    "which %s are read; given again, it goes on from there",
-		    cli_count(have, "token"));
+		    "which %s are read; if you give both again, reading "
+		    "continues there", cli_count(have, "token"));
 	}
 }
 

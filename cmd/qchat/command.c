@@ -81,7 +81,7 @@ save(struct chat *c, const char *path)
 		warn("%s: %s", path, cli_err.msg);
 	qwen_text_fini(&t);
 	free(json);
-	/* so that who loads it need not read it again */
+	/* so that a chat that loads it need not read it again */
 	if (qwen_session_n_tokens(c->session) > 0)
 		tool_store_put(c->store, c->session);
 	return 1;
@@ -97,7 +97,7 @@ think(struct chat *c, const char *arg)
 	qchat_opt.think = strcmp(arg, "off") == 0;
 	qchat_think(c);
 	if (!qchat_can_think(c))
-		cli_note("this model has no thoughts: that changes nothing");
+		cli_note("this model does not think: /think has no effect");
 	return 1;
 }
 
@@ -151,8 +151,8 @@ count(struct chat *c, const char *arg)
 	else
 		fprintf(stderr, "%zu of %zu tokens%s%s\n", n, c->n_ctx,
 		    said > 0 ? ", with " : "", said == 0 ? "" :
-		    said == 1 ? "the document that goes with what you say next" :
-		    "the documents that go with what you say next");
+		    said == 1 ? "the document for your next message" :
+		    "the documents for your next message");
 	if (said > 0)
 		qwen_messages_drop(c->messages);
 	return 1;
@@ -181,7 +181,7 @@ undo(struct chat *c, const char *arg)
 		return 1;
 	qchat_take_back(c);
 	if (qchat_documents(c) > 0)
-		cli_note("its document stays for what you say next; /undo "
+		cli_note("its document is kept for your next message; /undo "
 		    "again drops it");
 	return 1;
 }
@@ -206,7 +206,7 @@ static const struct command {
 	int		 needs;		/* the argument must be there */
 } commands[] = {
 	{ "/bye", NULL, "leave, as the end of the input does", quit, 0 },
-	{ "/data", "FILE", "a document before what you say next; no file: none",
+	{ "/data", "FILE", "put a document before your next message; no file: drop them",
 	  data, 0 },
 	{ "/exit", NULL, "leave", quit, 0 },
 	{ "/help", NULL, "this", help, 0 },
@@ -224,7 +224,7 @@ static const struct command {
 	{ "/think", "on|off", "whether to think, if the model can be told",
 	  think, 0 },
 	{ "/tokens", NULL, "how long the conversation is", count, 0 },
-	{ "/undo", NULL, "take back a document, or what you said, and the answer", undo,
+	{ "/undo", NULL, "take back a document, or your message and its answer", undo,
 	  0 },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -251,7 +251,7 @@ command_name(size_t i)
 	return i < N_COMMANDS ? commands[i].name : NULL;
 }
 
-/* Whether the line's first word, which has ended, is this command. */
+/* Whether the line begins with this command and a blank. */
 static int
 begins(const char *line, size_t n, const char *command)
 {
@@ -296,7 +296,7 @@ qchat_word(const char *line, size_t n, size_t i, size_t *from)
 	    "seed") ? "random" : NULL;
 }
 
-/* What other programs call a command, and what does that here. */
+/* Commands of other programs, and what to use here. */
 static const char *const foreign[][2] = {
 	{ "/?", "/help" }, { "/h", "/help" }, { "/q", "/quit" },
 	{ "/clear", "/reset" }, { "/new", "/reset" }, { "/restart", "/reset" },
@@ -332,7 +332,7 @@ tell_unknown(const char *word)
 		see = cli_nearest(word, command_name);
 	if (see == NULL)
 		see = "/help, or begin the line with a space";
-	warn("there is no %.40s; see %s", word, see);
+	warn("unknown command %.40s; see %s", word, see);
 }
 
 int

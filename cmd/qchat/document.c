@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * document.c - documents: each is the beginning of what is said next, and is known
- * afterwards, so that it stays when that message alone is taken back.
+ * document.c - documents, each of which is put before the user's next message.  They
+ * are kept after that, so that the message alone can be taken back.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "qchat.h"
 
-/* Of a document that no message has. */
+/* The number of the message of a document that waits for the next one. */
 #define WAITS SIZE_MAX
 
 static void
@@ -22,7 +22,7 @@ drop_last(struct chat *c)
 	free(d->text);
 }
 
-/* Waiting ones are after all others. */
+/* Documents that wait come after all others. */
 size_t
 qchat_documents(const struct chat *c)
 {
@@ -70,7 +70,7 @@ add(struct chat *c, const char *name, char *text, size_t n)
 	};
 }
 
-/* A last message that nobody answered, as of /load, goes on. */
+/* Make a last message without an answer, as /load may have, a document that waits. */
 static void
 adopt(struct chat *c)
 {
@@ -82,11 +82,11 @@ adopt(struct chat *c)
 		return;
 	text = cli_got(malloc(s.len + 1));
 	memcpy(text, s.s, s.len);
-	add(c, "what was said before", text, s.len);
+	add(c, "the message before", text, s.len);
 	qwen_messages_drop(c->messages);
 }
 
-/* How long it is, for who sits there. */
+/* At a terminal, note how long the document is. */
 static void
 tell_length(struct chat *c, const struct qchat_document *d)
 {
@@ -98,8 +98,8 @@ tell_length(struct chat *c, const struct qchat_document *d)
 	cli_must(d->name, qwen_tok_encode(c->tok, d->text, d->n, 0, &ids, &n,
 	    &cli_err));
 	free(ids);
-	cli_note("%s: %s, the beginning of what you say next; /data alone "
-	    "drops it", d->name, cli_count(n, "token"));
+	cli_note("%s: %s, put before your next message; /data alone drops "
+	    "it", d->name, cli_count(n, "token"));
 }
 
 int
@@ -145,14 +145,14 @@ ids_of(struct chat *c, size_t *n)
 	if (qchat_render(c, &p) < 0) {
 		if (cli_err.code == QWEN_ENOMEM)
 			cli_die_err(NULL, &cli_err);
-		return NULL;	/* whoever answers tells */
+		return NULL;	/* the answer will warn of it */
 	}
 	ids = qchat_encode(c, p, n, NULL);
 	qwen_prompt_free(p);
 	return ids;
 }
 
-/* The tokens that the prompt has, whatever is said after the documents. */
+/* The number of tokens of the prompt up to the end of the documents. */
 static size_t
 find_end(struct chat *c, const char *text, size_t n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * echo.c - what is typed while an answer comes is not shown among its words; it
- * waits for the next prompt, as behind any command of a shell.
+ * echo.c - while an answer comes, the terminal does not show what the user types; the
+ * next prompt reads it.
  *
- * However the program ends or stops, the terminal is as it was before.
+ * When the program ends or is stopped, the terminal has its old settings again.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 
 #include "qchat.h"
 
-static struct termios shown;		/* as it was */
+static struct termios shown;		/* settings before */
 static volatile sig_atomic_t is_off;
 
 static const int leaving[] = { SIGHUP, SIGQUIT, SIGTERM, SIGTSTP };
 
 static void handle(int sig);
 
-/* One in the background would be stopped by a change of the terminal. */
+/* A process in the background would be stopped if it changed the terminal. */
 static int
 is_ours(void)
 {
@@ -35,7 +35,7 @@ set(int sig, void (*handler)(int))
 	sigaction(sig, &sa, NULL);
 }
 
-/* Only calls that a handler may make. */
+/* It makes only calls that signal handlers may make. */
 void
 qchat_echo_on(void)
 {
@@ -66,7 +66,7 @@ handle(int sig)
 		cli_output_abandon();
 	set(sig, SIG_DFL);
 	raise(sig);
-	/* it was stopped, and goes on */
+	/* stopped by SIGTSTP, and continued */
 	set(sig, handle);
 	if (was_off)
 		qchat_echo_off();
@@ -79,7 +79,7 @@ qchat_echo_begin(void)
 	size_t i;
 
 	for (i = 0; i < sizeof leaving / sizeof *leaving; i++) {
-		/* nohup ignores some */
+		/* nohup(1) ignores SIGHUP: leave that */
 		if (sigaction(leaving[i], NULL, &old) == 0 &&
 		    old.sa_handler != SIG_IGN)
 			set(leaving[i], handle);

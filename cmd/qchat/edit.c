@@ -123,8 +123,8 @@ tell_pastes(int on)
 }
 
 /*
- * Back to where the line begins, and all from there away: a terminal that gets
- * another width breaks the line anew.
+ * Move to the beginning of the line, and erase from there: a terminal whose width
+ * has changed breaks the line at other places.
  */
 static void
 erase_line(void)
@@ -353,7 +353,7 @@ qchat_edit_unmark(char *line)
 
 /* ---------------------------------------------------------------- completion */
 
-/* What words that begin as the line ends have in common; how many there are. */
+/* The number of words that complete the line, and their common beginning. */
 static size_t
 match(const char *s, size_t n, size_t *from, char common[64])
 {

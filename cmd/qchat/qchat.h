@@ -34,7 +34,7 @@ extern const char *qchat_dim, *qchat_plain;
 struct qchat_document {
 	char	*name, *text;
 	size_t	 n;
-	size_t	 at;	/* number of its message; SIZE_MAX: none yet */
+	size_t	 at;	/* number of its message; SIZE_MAX: the next */
 };
 
 struct chat {
@@ -52,11 +52,12 @@ struct chat {
 	struct qwen_cut		*cut;		/* answers end there; or NULL */
 	struct qwen_header	 header;	/* has the endings */
 	struct qwen_messages	*messages;
-	struct qchat_document	*documents;	/* of messages in order, then
-						   of what is said next */
+	struct qchat_document	*documents;	/* those of messages, then
+						   those for the next one */
 	size_t			 n_documents, cap_documents;
 	size_t			 mark;		/* tokens of the prompt up to
-						   their end; 0: there are none */
+						   the end of the documents of
+						   the last message; 0: none */
 	struct qwen_store	*store;		/* or NULL */
 	uint64_t		 tries;		/* answers before, to the same */
 	int			 thought;	/* one has begun on stderr */
@@ -87,14 +88,15 @@ int qchat_turn(struct chat *c, const char *text, size_t n);
 int qchat_reply(struct chat *c);
 
 /*
- * The session reads what it lacks of the ids of a prompt, of which the first turn
- * ones are before the answer's turn: 0, or -1 after Ctrl-C.
+ * Read the ids of a prompt that the session has not read.  The answer's turn begins
+ * after the first turn ids.  Returns 0, or -1 after Ctrl-C.
  */
 int qchat_read(struct chat *c, const int32_t *ids, size_t n, size_t turn);
 
 /*
- * The prompt for the conversation, or -1: the template refuses it, cli_err.  Its
- * ids, free(), and how many are before its last turn, which may be NULL.
+ * qchat_render() makes the prompt of the conversation: 0, or -1 and cli_err if the
+ * template refuses it.  qchat_encode() returns the ids of a prompt, to free(), and
+ * in *turn how many of them come before its last turn; turn may be NULL.
  */
 int qchat_render(struct chat *c, struct qwen_prompt **p);
 int32_t *qchat_encode(struct chat *c, const struct qwen_prompt *p, size_t *n,
@@ -109,30 +111,39 @@ int qchat_prompt(struct chat *c, size_t *n_tokens, int *thinks);
 
 /* --------------------------------------------------------------- documents */
 
-/* One more before what is said next, which becomes c's: UTF-8, or -1. */
+/*
+ * Put a document before the next message.  c owns the text then.  -1 and a warning
+ * if it is not UTF-8.
+ */
 int qchat_document(struct chat *c, const char *name, char *text, size_t n);
 
-/* How many wait for what is said next. */
+/* The number of documents for the next message. */
 size_t qchat_documents(const struct chat *c);
 
-/* Say them, for now: a message, to be dropped, if it is not 0. */
+/*
+ * Add a message with the documents for the next one, and return their number.  If
+ * that is not 0, the caller drops the message again.
+ */
 size_t qchat_say_documents(struct chat *c);
 
-/* Say them and a text, which is a message, and set c->mark. */
+/* Add a message of these documents and a text, and set c->mark. */
 void qchat_say_all(struct chat *c, const char *text, size_t n);
 
-/* Drop the last message, which is the user's; its documents wait again. */
+/* Drop the last message, which is the user's; keep its documents for the next. */
 void qchat_take_back(struct chat *c);
 
-/* The oldest k messages are gone. */
+/* Forget the documents of the oldest k messages, which are dropped. */
 void qchat_forget_documents(struct chat *c, size_t k);
 
-/* Drop the last that waits, with a note: 1, or 0; all that wait; all. */
+/*
+ * Drop the last document for the next message, with a note: 1, or 0 if there is
+ * none.  Drop all documents for the next message; drop all documents.
+ */
 int qchat_drop_document(struct chat *c);
 void qchat_drop_documents(struct chat *c);
 void qchat_end_documents(struct chat *c);
 
-/* Whether the template can be told to let the model think. */
+/* Whether the model thinks, now or after /think on. */
 int qchat_can_think(struct chat *c);
 
 /* Model, template, context and settings, as notes. */
@@ -141,12 +152,12 @@ void qchat_show(struct chat *c);
 /* A line that begins with a slash; 0: to leave. */
 int qchat_command(struct chat *c, char *line);
 
-/* Whether the command that a line of n bytes begins with takes a file. */
+/* Whether a line of n bytes begins with a command whose argument is a file. */
 int qchat_wants_file(const char *line, size_t n);
 
 /*
- * The i-th word that can stand where a line of n bytes ends, and where in it that
- * word begins; NULL after the last.
+ * The i-th word that may complete the end of a line of n bytes, or NULL after the
+ * last one; *from is where in the line the word begins.
  */
 const char *qchat_word(const char *line, size_t n, size_t i, size_t *from);
 
@@ -172,8 +183,8 @@ char *qchat_edit_unmark(char *line);
 void qchat_edit_end(void);
 
 /*
- * What is typed is shown by the terminal, or not; begin before either.  The first
- * one may be called by handlers of signals.
+ * Let the terminal show what the user types, or not.  Call qchat_echo_begin() first.
+ * Signal handlers may call qchat_echo_on().
  */
 void qchat_echo_begin(void);
 void qchat_echo_on(void);

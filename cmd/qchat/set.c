@@ -109,8 +109,8 @@ qchat_show(struct chat *c)
 		tell("answers have at most %lld tokens (-n)",
 		    (long long)qchat_opt.n);
 	for (i = c->n_documents - qchat_documents(c); i < c->n_documents; i++)
-		tell("document: %s, %zu bytes, the beginning of what you say "
-		    "next", c->documents[i].name, c->documents[i].n);
+		tell("document: %s, %zu bytes, put before your next message",
+		    c->documents[i].name, c->documents[i].n);
 }
 
 static void
@@ -148,7 +148,7 @@ change(struct qwen_sampler *s, const char *name, const char *value)
 	return qwen_sampler_check(s, &cli_err);
 }
 
-/* The name that an option has here: temperature is temp, top_k is top-k. */
+/* Our name of an option, to free(): temp for temperature, top-k for top_k. */
 static char *
 our_name(const char *word, size_t n)
 {
@@ -166,7 +166,7 @@ our_name(const char *word, size_t n)
 	return name;
 }
 
-/* What is no option of sampling, and has a command: -1 if that is told. */
+/* -1 and a warning if another command sets this; else 0. */
 static int
 tell_command(const char *name)
 {

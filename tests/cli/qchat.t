@@ -121,12 +121,12 @@ is "$? $(grep -c 'did you mean temp?' err) $(grep -c '^qchat: /set has no .*; se
 for w in '/clear /reset' '/new /reset' '/regen /retry' '/model qchat -m FILE' '/read /data FILE' '/stats /tokens' \
     '/sav /save' '/dtaa /data' '/xyzzyx /help'; do
 	printf '%s\n' "${w%% *}" | qchat --template qwen3 >out 2>err
-	is "$? $(grep -c "^qchat: there is no ${w%% *}; see ${w#* }" err)" "1 1" "$w"
+	is "$? $(grep -c "^qchat: unknown command ${w%% *}; see ${w#* }" err)" "1 1" "$w"
 done
 # the first model that can be told to think, and one that cannot
 echo /show | qchat --template qwen3.6 --think off 2>&1 | grep -q 'template: qwen3.6; thinking is off$'
 ok $? "thinking is off, where there can be some"
-is "$(printf '%s\n' /show '/think on' | qchat --template qwen3-coder 2>&1 | grep -c -e 'thinking is' -e 'has no thoughts')" 1 \
+is "$(printf '%s\n' /show '/think on' | qchat --template qwen3-coder 2>&1 | grep -c -e 'thinking is' -e 'does not think')" 1 \
     "and of a model that has none it is told when somebody asks for some"
 for o in '-c 4096' '-p hi' --port=80 '--host x' '--ctx 9' '-ngl 99' --color '-hf a/b' '--ctx-size 4' '-f doc' '--no-think'; do
 	# shellcheck disable=SC2086
@@ -135,7 +135,7 @@ for o in '-c 4096' '-p hi' --port=80 '--host x' '--ctx 9' '-ngl 99' --color '-hf
 	    "qchat $o: $(cat err)"
 done
 for w in list serve; do
-	is "$(qchat -n 1 --template qwen3 $w 2>&1 >/dev/null </dev/null | grep -c "'$w' is what the model is asked")" 1 \
+	is "$(qchat -n 1 --template qwen3 $w 2>&1 >/dev/null </dev/null | grep -c "'$w' is taken as a question")" 1 \
 	    "qchat $w says that it is no command"
 done
 

@@ -135,7 +135,7 @@ static const struct cli_opt options[] = {
 	CLI_END,
 };
 
-/* Of llama.cpp, vLLM and Ollama. */
+/* Options of llama.cpp, vLLM and Ollama. */
 static const char context[] = "the context is as long as the model's; --mem "
     "limits its memory, --rope-scaling makes it longer";
 static const char always[] = "that is always so: leave it out";

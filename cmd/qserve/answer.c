@@ -19,7 +19,7 @@ enum { IDLE_S = 15 };	/* in a stream, before a sign that we are there */
 
 /* ------------------------------------------------------------------ orders */
 
-/* The sampler of an answer as an engine takes it, or NULL; -1: no memory. */
+/* *out: the sampler of an answer as text for an engine, or NULL; -1: no memory. */
 static int
 describe(struct qserve_call *c, size_t i, char **out)
 {
@@ -268,7 +268,7 @@ forget(struct qserve_call *c)
 	c->made = NULL;
 }
 
-/* So that they are found when the text comes back, if there is the memory. */
+/* Keep the id, so that it is found when the text comes back; without memory, none. */
 static void
 note_id(struct qserve_call *c, size_t i, int32_t id)
 {

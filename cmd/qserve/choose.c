@@ -10,12 +10,13 @@
 enum { JOB_TOKENS = 256 };	/* a request under way weighs as much as that
 				   many tokens to be read */
 
-#define NOT_TOLD UINT64_MAX	/* this engine has not answered in time */
+#define NOT_TOLD UINT64_MAX	/* the engine did not answer in time */
 
 /*
- * How long engines may think about it, in seconds, and for each token of the
- * prompt, since an engine in the middle of a pass may have read all of it: at
- * most a tenth of what reading a token costs where that is fastest.
+ * How long to wait for the answers of engines: WAIT_S, and WAIT_TOKEN_S for each
+ * token of the prompt, since waiting for an engine in the middle of a pass may save
+ * reading all of it.  WAIT_TOKEN_S is at most a tenth of the time to read a token on
+ * the fastest machines.
  */
 #define WAIT_S 0.05
 #define WAIT_TOKEN_S 1e-4
@@ -36,7 +37,7 @@ order(struct qserve_call *c, size_t i, struct qwen_order *o)
 	return 0;
 }
 
-/* NULL: none has answered. */
+/* Returns NULL if no engine has answered. */
 static struct qserve_engine *
 best(const struct qserve_call *c)
 {
@@ -49,7 +50,8 @@ best(const struct qserve_call *c)
 		    most;
 	for (i = 0, e = c->server->engines; e != NULL; e = e->next, i++) {
 		cost = most - c->has[i] + (uint64_t)e->n_jobs * JOB_TOKENS;
-		if (e->ready && c->has[i] != NOT_TOLD && (found == NULL || cost < least)) {
+		if (e->ready && c->has[i] != NOT_TOLD && (found == NULL ||
+		    cost < least)) {
 			found = e;
 			least = cost;
 		}

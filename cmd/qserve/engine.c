@@ -22,11 +22,11 @@ enum {
 	SILENT_S = 10,		/* of a new engine, before that is told */
 	LAST_STALLS = 2,	/* so many times --stall an engine may be silent
 				   that puts by what it has */
-	FIRST_STALLS = 10,	/* and one that has not computed yet, and may
-				   have to read the weights from a disk */
-	PASS_S = 2,		/* and any, in a pass */
-	PROBE_S = 10,		/* of silence about its work, before it is asked
-				   how it is */
+	FIRST_STALLS = 10,	/* so many times --stall may pass before the first
+				   result: the weights may come from a disk */
+	PASS_S = 2,		/* seconds more, for a pass */
+	PROBE_S = 10,		/* seconds without an event before an engine with
+				   work is asked a question */
 };
 
 /* ---------------------------------------------------------------- processes */
@@ -64,7 +64,7 @@ hang_up(int *fd)
 	*fd = -1;
 }
 
-/* Its end for us does not block. */
+/* fd[ours], which stays here, does not block. */
 static int
 make_pipe(int fd[2], int ours)
 {
@@ -102,7 +102,7 @@ all_have_failed(const struct qserve *s)
 	return e == NULL;
 }
 
-/* When it is started again, the later the more often it has failed. */
+/* Set when to start it again: the later, the more often it has failed. */
 static void
 back_off(struct qserve_engine *e)
 {
@@ -112,7 +112,7 @@ back_off(struct qserve_engine *e)
 	e->start_at = cli_now() + (wait < WAIT_MAX_S ? wait : WAIT_MAX_S);
 }
 
-/* There is no process of it, for want of something that may be there later. */
+/* No process could be made, for lack of memory or descriptors: try again later. */
 static void
 has_not_started(struct qserve_engine *e, const char *why)
 {
@@ -120,7 +120,7 @@ has_not_started(struct qserve_engine *e, const char *why)
 	if (!e->server->was_ready && all_have_failed(e->server))
 		die("%s: cannot be started: %s", name_of(e), why);
 	if (e->n_failed == 1)
-		cli_note("%s: cannot be started, and is tried again: %s",
+		cli_note("%s: cannot be started, and will be tried again: %s",
 		    name_of(e), why);
 }
 
@@ -262,7 +262,7 @@ qserve_engine_owes(const struct qserve_engine *e, double now)
 	return e->owes > 0 && now > e->owes ? now - e->owes : 0;
 }
 
-/* After so many seconds its answer does not come any more. */
+/* An engine that owes an answer for longer than this is killed. */
 static double
 stall_s(const struct qserve_engine *e)
 {
@@ -305,7 +305,7 @@ qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o)
 	qwen_order_encode(o, &e->unsent, 0);
 	if (!e->unsent.failed)
 		return 0;
-	/* as it was */
+	/* drop the half-written request */
 	e->unsent.failed = 0;
 	e->unsent.n = n;
 	return -1;

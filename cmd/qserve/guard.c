@@ -100,15 +100,15 @@ check_name(const char *s)
 
 	if (inet_pton(AF_INET, s, addr) == 1 ||
 	    inet_pton(AF_INET6, s, addr) == 1)
-		cli_usage("--host: '%s' is an address, by which clients may "
-		    "call any server; where to listen is --listen HOST:PORT",
+		cli_usage("--host: '%s' is an address, which needs no "
+		    "--host; to listen there use --listen HOST:PORT",
 		    s);
 	if (strcmp(s, "*") != 0 && !is_name(s))
 		cli_usage("--host: '%s' is no name, as example.org is", s);
 }
 
 /*
- * The file of keys that a service manager hands over (LoadCredential= of
+ * The path of the file of keys in the service's credentials (LoadCredential= of
  * systemd.exec(5)), or NULL.
  */
 static char *

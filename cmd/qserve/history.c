@@ -29,7 +29,7 @@ enum {
 	IDS_MAX = 8 << 20,	/* of all entries; the oldest go */
 	HEAD = 64,		/* bytes of an entry in the file, before ids */
 	FILE_MAX = 64 << 20,	/* bytes: a larger one is written anew */
-	DAMAGES_MAX = 100,	/* places in it that are passed over */
+	DAMAGES_MAX = 100,	/* at most so many damaged places are skipped */
 };
 
 #define MAGIC "qserveid"
@@ -46,7 +46,7 @@ struct entry {
 struct qserve_history {
 	const struct qwen_tok	*tok;
 	struct qwen_tok_decoder	*spell;
-	struct qwen_tok_decoder	*plain;		/* nothing for control tokens */
+	struct qwen_tok_decoder	*plain;		/* with no text for control tokens */
 	struct qwen_fp		 vocab;
 	struct entry		*bucket[BUCKETS];
 	struct entry		*oldest, *youngest;
@@ -123,9 +123,9 @@ bucket(struct qserve_history *h, const unsigned char key[16])
 /* ------------------------------------------------------------------- entries */
 
 /*
- * Whether all of these ids are of this vocabulary, and text.  A control token that
- * a model has generated is text when its answer comes back: the ids of a prompt
- * have those control tokens that its template writes, and no other.
+ * Whether all of these ids are in this vocabulary and are text.  If a model has
+ * generated a control token, its name comes back as text: a prompt has only the
+ * control tokens that its template writes.
  */
 static int
 are_text(struct qserve_history *h, const int32_t *ids, size_t n)
@@ -278,7 +278,7 @@ decode_entry(struct qserve_history *h, const unsigned char *p, size_t left)
 	memcpy(e->text, p + 48, 16);
 	for (i = 0; i < e->n; i++)
 		e->ids[i] = (int32_t)qwen_le32(p + HEAD + 4 * i);
-	/* that of another vocabulary is found by no key of ours */
+	/* the keys of another vocabulary differ from ours */
 	if (are_text(h, e->ids, e->n))
 		insert(h, e);
 	else
@@ -296,7 +296,7 @@ give_up(struct qserve_history *h, const char *why)
 	h->fd = -1;
 }
 
-/* Where from at on the next entry may begin; n: nowhere. */
+/* Where the next entry may begin, from at on; n if there is none. */
 static size_t
 next_magic(const char *s, size_t at, size_t n)
 {
@@ -306,8 +306,8 @@ next_magic(const char *s, size_t at, size_t n)
 }
 
 /*
- * The entries of a file; *end is where the last one ends.  How many damaged places
- * were between them.
+ * Read the entries of a file; *end is where the last one ends.  Returns the number of
+ * damaged places before it.
  */
 static int
 read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
@@ -329,7 +329,7 @@ read_entries(struct qserve_history *h, const char *s, size_t n, size_t *end)
 	return between;
 }
 
-/* What is there; a torn end goes, and damage before it. */
+/* Read the entries; remove an incomplete end, and damaged places before it. */
 static void
 read_file(struct qserve_history *h)
 {
@@ -340,7 +340,7 @@ read_file(struct qserve_history *h)
 	char *s = cli_read_fd(h->fd, h->path, CLI_FILE_MAX, &n);
 
 	if (n > 0 && memcmp(s, MAGIC, n < 8 ? n : 8) != 0) {
-		give_up(h, "it is another file, and left as it is");
+		give_up(h, "it is another file, which is left unchanged");
 		free(s);
 		return;
 	}
@@ -362,7 +362,10 @@ read_file(struct qserve_history *h)
 	h->fd = open(h->path, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Whoever can write in the store could make the file a name of another one. */
+/*
+ * Why the file must not be used, or NULL.  An account that can write to the store
+ * may have planted a link or another file.
+ */
 static const char *
 is_not_ours(int fd)
 {

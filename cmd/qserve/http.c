@@ -22,11 +22,11 @@ enum {
 	HEADERS_MAX = 64 << 10,		/* memory of a connection */
 	OWN_FDS = 20,			/* descriptors of listeners, files, ... */
 	ENGINE_FDS = 2,			/* and of an engine */
-	REST_S = 1,			/* before another try, where there are
-					   none left */
+	REST_S = 1,			/* seconds before accept(2) is tried again
+					   when there were none left */
 	SWALLOW = 4,			/* times max_body, before we hang up */
-	BODIES = 32,			/* times max_body, of all requests
-					   together */
+	BODIES = 32,			/* times max_body, the bodies of all
+					   requests together */
 };
 
 /* ---------------------------------------------------------------- requests */
@@ -165,7 +165,7 @@ take(struct qserve_call *c, const char *data, size_t n)
 	if (c->n_body > max)
 		too_large(c);
 	else if (c->server->n_body_bytes + n > max * BODIES)
-		qserve_error(c, 503, "overloaded", "the requests under way have "
+		qserve_error(c, 503, "overloaded", "the requests in progress have "
 		    "more than %llu bytes together",
 		    (unsigned long long)max * BODIES);
 	else
@@ -405,8 +405,8 @@ unescape(void *arg, struct MHD_Connection *mhd, char *path)
 }
 
 /*
- * Clients and engines fit into the descriptors that a process may have: the limit
- * is raised if that is allowed; else there are fewer clients.
+ * Raise the limit of file descriptors to what clients and engines need, if that is
+ * allowed; else lower the number of clients.
  */
 static void
 fit_descriptors(struct qserve *s)
@@ -427,12 +427,12 @@ fit_descriptors(struct qserve *s)
 		    "%llu are needed", (unsigned long long)r.rlim_cur,
 		    (unsigned long long)rest + 1);
 	s->max_connections = (unsigned)(r.rlim_cur - rest);
-	cli_note("at most %u clients at the same time: no more than %llu file "
-	    "descriptors are allowed (ulimit -n)", s->max_connections,
+	cli_note("at most %u clients at the same time: the limit of file "
+	    "descriptors is %llu (ulimit -n)", s->max_connections,
 	    (unsigned long long)r.rlim_cur);
 }
 
-/* Of libmicrohttpd, which would abort(3): the kernel has refused it something. */
+/* libmicrohttpd calls this where it would abort(3): a system call has failed. */
 static void
 panic(void *arg, const char *file, unsigned line, const char *reason)
 {

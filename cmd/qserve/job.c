@@ -20,7 +20,7 @@ enum {
 
 /* ------------------------------------------------------------------- slots */
 
-/* A job with a place in the table, by which events find it; or NULL. */
+/* A new job, with a place in the table by which events find it; or NULL. */
 static struct qserve_job *
 new_job(struct qserve *s, int is_question)
 {
@@ -105,7 +105,7 @@ detach(struct qserve_job *j)
 
 /* ----------------------------------------------------------------- sending */
 
-/* An engine may be in a pass for as long as that, and answer then. */
+/* Whether the engine owes an answer for longer than a pass takes. */
 static int
 owes_long(const struct qserve_engine *e)
 {
@@ -113,8 +113,8 @@ owes_long(const struct qserve_engine *e)
 }
 
 /*
- * The one with the least to do, for what it can do at a time; one that owes an
- * answer for long only if there is no other.
+ * The engine with the fewest jobs for its number of sequences.  An engine that owes
+ * an answer for long is chosen only if there is no other.
  */
 static struct qserve_engine *
 idlest(const struct qserve *s)
@@ -133,7 +133,7 @@ idlest(const struct qserve *s)
 	return best;
 }
 
-/* -1: there is not the memory. */
+/* Returns -1 without memory. */
 static int
 send_job(struct qserve_engine *e, struct qserve_job *j)
 {
@@ -160,7 +160,7 @@ send_job(struct qserve_engine *e, struct qserve_job *j)
 	}
 	j->engine = e;
 	j->n_sent++;
-	/* an idle one was silent for good reason */
+	/* an idle engine has nothing to say */
 	if (e->jobs == NULL)
 		e->heard = cli_now();
 	j->next = e->jobs;
@@ -193,7 +193,7 @@ make_room(struct qserve_call *c, size_t n, const struct qserve_wants *wants)
 	return c->jobs != NULL ? 0 : -1;
 }
 
-/* One that is with no engine yet, or NULL. */
+/* A job of the call that no engine has yet, or NULL. */
 static struct qserve_job *
 make(struct qserve_call *c, size_t i, int is_question)
 {
@@ -208,7 +208,7 @@ make(struct qserve_call *c, size_t i, int is_question)
 	return j;
 }
 
-/* Its jobs end, and it does. */
+/* Cancel the jobs of the call, and let it fail. */
 static void
 fail_for_memory(struct qserve_call *c)
 {
@@ -344,7 +344,7 @@ qserve_job_cancel(struct qserve_job *j)
 		free_job(s, j);
 		return;
 	}
-	/* it is answered at once, or never */
+	/* an engine answers between two passes */
 	if (j->is_question)
 		return;
 	for (e = s->engines; e != j->engine; e = e->next)
@@ -368,7 +368,7 @@ qserve_jobs_cancel(struct qserve_call *c)
 	c->asks_until = 0;
 }
 
-/* No engine runs any more, and none is started. */
+/* Whether the server is ending and no engine runs any more. */
 static int
 is_without(const struct qserve *s)
 {
@@ -457,14 +457,14 @@ qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev)
 		take_from(e, j);
 		free_job(e->server, j);
 	}
-	/* the call knows it from the engine that was lost before */
+	/* the engine that was lost has told the call already */
 	if (c != NULL && !again)
 		c->wants->event(c, i, ev);
 }
 
 /*
- * Part of its answer is lost: the call begins again, once, if its client has seen
- * nothing yet; else it fails.
+ * Part of the answer is lost with an engine.  If the client has not seen any of it,
+ * the call starts again, once; else it fails.
  */
 static void
 start_again(struct qserve_call *c)
@@ -491,7 +491,7 @@ end_question(struct qserve_job *j)
 	c->wants->event(c, j->i, &ev);
 }
 
-/* With the last one the call has other jobs, or none. */
+/* End all questions of the call; after the last one it may have other jobs. */
 static void
 end_questions(struct qserve_call *c)
 {

@@ -42,7 +42,7 @@ take_signal(struct qserve *s)
 	qserve_notify("STOPPING=1");
 	tool_tell_ending(s->n_calls, "answered");
 	qserve_unlisten(s);
-	/* whose clients need not be waited for */
+	/* an engine that does not answer need not be waited for */
 	for (e = s->engines; e != NULL; e = e->next)
 		qserve_engine_probe(e);
 }
@@ -274,7 +274,7 @@ qserve_run(struct qserve *s)
 	double now, looked = 0;
 
 	s->wake = tool_wake_open();
-	/* for all at once, so that it never fails later */
+	/* enough for all descriptors, so that it cannot fail later */
 	cli_grow(&p.fd, &p.cap, 2 + s->n_listeners + 2 * s->n_engines +
 	    s->max_connections, sizeof *p.fd);
 	while (!is_over(s, now = cli_now())) {

@@ -5,7 +5,7 @@
 
 #include "qserve.h"
 
-enum { PATIENCE_S = 2 };	/* with engines that are asked */
+enum { PATIENCE_S = 2 };	/* seconds to wait for engines */
 
 /* ------------------------------------------------------------------ counting */
 
@@ -114,7 +114,7 @@ add_engines(struct qserve_call *c)
 		qwen_text_fmt(t, "qserve_engine_ready{engine=\"%zu\"} %d\n", n,
 		    e->ready);
 	head(t, "engine_silent_seconds", "gauge",
-	    "How long it owes an answer to a question.");
+	    "How long it has owed an answer to a question.");
 	for (e = c->server->engines, i = 0; e != NULL; e = e->next, i++)
 		qwen_text_fmt(t, "qserve_engine_silent_seconds{engine=\"%zu\"} "
 		    "%.3f\n", i, qserve_engine_owes(e, cli_now()));

@@ -41,7 +41,7 @@ struct qserve_job {
 						   its engine's */
 	struct qserve_call	*call;		/* NULL: nobody's */
 	size_t			 i;		/* which one of the call's */
-	double			 asked;		/* a question, then, by cli_now() */
+	double			 asked;		/* by cli_now(), if it is a question */
 	size_t			 slot;		/* of the table of all */
 	char			 id[48];
 	const struct qserve_engine *engine;	/* NULL: it waits */
@@ -55,8 +55,8 @@ struct qserve_job {
 /* What a call makes of its jobs, by their numbers. */
 struct qserve_wants {
 	/*
-	 * All but the id: 0, or -1 where there is not the memory.  What it
-	 * borrows lives until the next call of it.
+	 * Fill in the request except its id: 0, or -1 without memory.  Its
+	 * borrowed parts live until the next call.
 	 */
 	int	(*order)(struct qserve_call *c, size_t i,
 		    struct qwen_order *o);
@@ -87,11 +87,12 @@ struct qserve_engine {
 	uint64_t		 n_started;
 	struct qserve_job	*jobs;
 	size_t			 n_jobs;
-	double			 heard;		/* when its last event came, or it
-						   was given work */
-	double			 owes;		/* since when, an answer to a
-						   question; 0: none */
-	int			 computed;	/* something, since its start */
+	double			 heard;		/* time of its last event, or of
+						   its first job since it was idle */
+	double			 owes;		/* time of its oldest question
+						   without an answer; 0: none */
+	int			 computed;	/* it has sent a result since its
+						   start */
 };
 
 /* ------------------------------------------------------------------ calls */
@@ -149,9 +150,9 @@ struct qserve_call {
 	int			 restarted;
 	const struct qserve_wants *chooses;	/* for what, while engines are */
 	size_t			 n_chooses;	/* asked, and how many jobs */
-	double			 asks_until;	/* by cli_now(): then it does with
-						   the answers that have come; 0: it
-						   asks nothing */
+	double			 asks_until;	/* by cli_now(): it waits for
+						   answers of engines until then;
+						   0: it waits for none */
 	uint64_t		*has;		/* tokens, by each of them */
 	struct qserve_engine	*prefers;	/* or NULL */
 	double			 deadline;	/* by cli_now(); 0: none */
@@ -161,8 +162,8 @@ struct qserve_call {
 						   took */
 	struct qserve_stat	*stats;		/* of engines, for metrics */
 	/* answer.c */
-	struct qwen_service	 service;	/* the server's, with encoders of
-						   prompts that know the call */
+	struct qwen_service	 service;	/* the server's, with an encoder of
+						   prompts for this call */
 	struct qwen_request	*q;
 	struct qwen_sse		*sse;
 	double			 spoke;		/* when it was told something */
@@ -249,15 +250,15 @@ struct qserve {
 	const char		*listener_path[QSERVE_LISTENERS]; /* of a unix
 						   socket of ours, or NULL */
 	size_t			 n_listeners;
-	size_t			 n_given;	/* the first ones, by systemd */
-	double			 rest_until;	/* when no descriptor was left,
-						   listeners rest so long, or until
-						   a connection closes */
+	size_t			 n_given;	/* of these, from systemd */
+	double			 rest_until;	/* no accept(2) until then, or until
+						   a connection closes, since no
+						   descriptor was left */
 	struct qserve_conn	*conns;
 	size_t			 n_conns;
 	struct qserve_call	*calls;
 	size_t			 n_calls;
-	uint64_t		 n_body_bytes;	/* that they hold together */
+	uint64_t		 n_body_bytes;	/* bytes of their bodies together */
 	struct qserve_engine	*engines;
 	size_t			 n_engines;
 	struct qserve_job	*waiting;	/* for an engine */
@@ -279,7 +280,7 @@ struct qserve {
 
 /* --------------------------------------------------------------- listen.c */
 
-/* Open what is to be listened at, which dies; and say where that is. */
+/* Open the listeners, or die; and note their addresses. */
 void qserve_listen(struct qserve *s);
 void qserve_listeners_tell(const struct qserve *s);
 void qserve_unlisten(struct qserve *s);
@@ -305,7 +306,7 @@ void qserve_notify(const char *state);
 /* A header of a call, or NULL. */
 const char *qserve_header(const struct qserve_call *c, const char *name);
 
-/* The body of its request is not needed any more. */
+/* Free the body of the request. */
 void qserve_body_free(struct qserve_call *c);
 
 void qserve_http_open(struct qserve *s);	/* dies */
@@ -327,9 +328,9 @@ struct qserve_call *qserve_call_new(struct qserve *s, struct qserve_conn *conn,
 void qserve_call_free(struct qserve_call *c);
 
 /*
- * Back to where its headers and body are read and its handler is not called yet:
- * of what was to be the answer nothing is left.  Nothing of it was queued, and it
- * has no jobs.
+ * Take the call back to when its headers and body were read and its handler was not
+ * called yet, and drop its answer.  None of that answer may be queued, and the call
+ * must have no jobs.
  */
 void qserve_call_rewind(struct qserve_call *c);
 
@@ -392,20 +393,20 @@ void qserve_engine_read(struct qserve_engine *e);
 void qserve_engine_write(struct qserve_engine *e);
 
 /*
- * Seconds that it owes an answer to a question, which engines answer between two
- * passes; and whether that is so long that it seems to be stuck.
+ * The seconds for which the engine has owed an answer to a question, which engines
+ * answer between two passes; and whether that is so long that it seems stuck.
  */
 double qserve_engine_owes(const struct qserve_engine *e, double now);
 int qserve_engine_is_stuck(const struct qserve_engine *e, double now);
 
 /*
- * Engines that are silent about their work are asked how they are; one that
- * does not answer for --stall seconds is ended like one that died.  now is the
- * time before the events were read that are there.
+ * Ask engines that have sent nothing about their work a question, and kill those
+ * that do not answer for --stall seconds, as if they had died.  now is a time before
+ * the events that have come were read.
  */
 void qserve_engines_watch(struct qserve *s, double now);
 
-/* A request to it; -1: there is not the memory. */
+/* Send a request to the engine; -1 without memory. */
 int qserve_engine_send(struct qserve_engine *e, const struct qwen_order *o);
 
 /* No more requests; then wait for the end of all. */
@@ -424,18 +425,18 @@ void qserve_jobs_make(struct qserve_call *c, size_t n,
     const struct qserve_wants *wants);
 
 /*
- * A question to every engine that is ready and owes no answer for long: how many
- * these are.  It has the number of the engine.  In place of the answer of an
- * engine that is gone, or does not answer within patience_s seconds, there is an
- * end.
+ * Ask every engine that is ready and has not owed an answer for long; returns the
+ * number of questions.  A question has the number of its engine.  Instead of an
+ * answer, the call gets an end if the engine dies, or does not answer within
+ * patience_s seconds.
  */
 size_t qserve_ask_all(struct qserve_call *c, const struct qserve_wants *wants,
     double patience_s);
 
-/* Those answers that are not there in time are not waited for. */
+/* End the questions whose time is over. */
 void qserve_questions_end(struct qserve *s, double now);
 
-/* A question to an engine that owes no answer, which shows whether it is alive. */
+/* Ask an engine that owes no answer a question, to see whether it is alive. */
 void qserve_engine_probe(struct qserve_engine *e);
 
 /* Those of a call are nobody's, and their engines are told; or one of them. */
@@ -451,7 +452,7 @@ void qserve_job_event(struct qserve_engine *e, const struct qwen_event *ev);
 /* The engine is gone: its jobs go to others, or fail. */
 void qserve_jobs_lost(struct qserve_engine *e);
 
-/* At the end, when there are no calls: those that it has not answered. */
+/* At the end, when there are no calls, free the jobs that it has not answered. */
 void qserve_jobs_free(struct qserve_engine *e);
 
 /* --------------------------------------------------------------- choose.c */
@@ -473,8 +474,8 @@ void qserve_metrics(struct qserve_call *c);	/* GET /metrics */
 /* --------------------------------------------------------------- answer.c */
 
 /*
- * What reads requests, for this call: what its encoder of prompts learns is kept
- * in c->about.  It lives as long as the call.
+ * The service that reads the request of this call.  Its encoder of prompts notes in
+ * c->about what it finds.  It lives as long as the call.
  */
 const struct qwen_service *qserve_service(struct qserve_call *c);
 

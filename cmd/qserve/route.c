@@ -16,7 +16,7 @@ health(struct qserve_call *c)
 	for (e = c->server->engines; e != NULL; e = e->next) {
 		n_ready += (size_t)e->ready;
 		n_stuck += (size_t)qserve_engine_is_stuck(e, now);
-		/* for who asks next */
+		/* so that the next request can tell */
 		if (now > e->heard + 1)
 			qserve_engine_probe(e);
 	}

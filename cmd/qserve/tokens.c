@@ -3,8 +3,8 @@
 #include "qserve.h"
 
 /*
- * Bytes of a request: nothing else is done meanwhile, some 0.15 s for a MiB.  A
- * text that the context has room for is taken in any case.
+ * The largest request, in bytes.  The server does nothing else while it works on one,
+ * about 0.15 s for a MiB.  A text that fits into the context is always accepted.
  */
 enum { BYTES_MAX = 1 << 20, BYTES_PER_TOKEN = 8 };
 

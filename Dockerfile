@@ -5,16 +5,16 @@
 #   docker run --rm -i qpipe sh -c 'echo hi | qtok | qdecode | qtok -d'
 #   docker run --rm -it -v "$PWD:/work" -e QWEN_MODEL=model.gguf qpipe
 #
-# A server, on http://127.0.0.1:8080/, for clients that call it localhost; what
-# it has read stays in the volume qpipe-store:
+# A server on http://127.0.0.1:8080/, for clients that call it localhost.  Prompts
+# that it has read are kept in the volume qpipe-store:
 #
 #   docker build --target serve -t qserve .
 #   docker run --rm -p 127.0.0.1:8080:8080 -v "$PWD:/work:ro" \
 #       -e QWEN_MODEL=model.gguf -v qpipe-store:/var/lib/qserve qserve
 #
-# Options of qserve(1) go after the name of the image: "qserve --host myhost.lan"
-# for clients that call it by another name, with -p 8080:8080 to let them in. Keys
-# that they must have are lines of a file:
+# Options of qserve(1) go after the name of the image.  For clients on other
+# machines use -p 8080:8080 and "qserve --host myhost.lan", the name that they call.
+# To require API keys, mount a file with one key per line:
 #   -v "$PWD/keys:/run/credentials/qserve.api-keys:ro"
 FROM debian:stable-slim AS build
 WORKDIR /src/qpipe

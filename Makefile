@@ -16,8 +16,8 @@
 #   make asan ubsan tsan   the tests under a sanitizer
 #   make audit      20 minutes of everything that can go wrong, at random
 #   make fuzz       libFuzzer targets (clang) into build/fuzz/
-#   make install    PREFIX=/usr/local DESTDIR=; install-debug keeps what debuggers
-#                   read
+#   make install    PREFIX=/usr/local DESTDIR=; install-debug keeps the symbols
+#                   for debuggers
 #   make uninstall  with the same PREFIX and DESTDIR
 
 VERSION := $(shell sed -n 's/.*define QWEN_VERSION "\(.*\)"/\1/p' lib/qwen/base.h)
@@ -44,8 +44,8 @@ B ?= build
 BIN ?= bin
 
 WARN = -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes
-# The tools read files of strangers: what the C library and the compiler can
-# catch at run time is caught.  A sanitizer has its own checks.
+# The tools read hostile files, so the run-time checks of the C library and the
+# compiler are on.  Sanitizers have checks of their own.
 SANITIZED = $(findstring -fsanitize,$(CFLAGS))
 HARDEN = $(if $(SANITIZED),,-fstack-protector-strong $(if $(filter \
 	-O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
@@ -198,7 +198,7 @@ $(B)/libqwentext.so: NEEDS = $(LIBS_YYJSON) $(LIBS_UNISTRING) -pthread
 $(B)/lib%.so: $(B)/%.map
 	$(CC) $(ALL_CFLAGS) $(HARDEN_LD) $(LDFLAGS) $(SHARED) -o $@ $(filter-out %.map,$^) \
 		$(NEEDS)
-# By this name programs load them, also from here.
+# The name by which programs load the library, also from the build folder.
 $(B)/lib%.so.$(SOVERSION): $(B)/lib%.so
 	ln -sf $(<F) $@
 $(B)/qwen.map: $(B)/libqwentext.a
@@ -259,8 +259,8 @@ $(B)/kernels.inc $(B)/quants.inc $(B)/samplers.inc \
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach l,$(LIST),'$l') >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-# Root's git may refuse to read a clone of somebody else: "sudo make install"
-# keeps the commit that "make" has found.
+# git may refuse to read a clone of another user: then "sudo make install" keeps the
+# commit that "make" has found.
 $(B)/commit.inc: FORCE
 	@mkdir -p $(@D)
 	@echo '"$(COMMIT)"' >$@.new
@@ -428,9 +428,9 @@ demo: deps
 	@MAKE='$(MAKE)' sh demo/build.sh $(PARALLEL) B=$(B) BIN=$(BIN) CC='$(CC)'
 	@BIN=$(BIN) sh demo/demo.sh
 
-# What install puts where, and uninstall removes: folders, which may have blanks
-# in their names, and names in them.  Documents keep the paths that they have
-# here, for README.md's links.
+# The folders and names that install writes and uninstall removes.  The folders may
+# have blanks in their names.  Documents keep the paths that they have here, for
+# README.md's links.
 MAN := $(sort $(notdir $(wildcard man/*.[0-9])))
 UNITS := $(notdir $(sort $(wildcard share/systemd/*)))
 DOCS := README.md NEWS.md CONTRIBUTING.md HACKING.md SECURITY.md LICENSE \
@@ -445,7 +445,7 @@ PYTHONDIR = $(DATADIR)/qpipe/python
 UNITDIR = $(PREFIX)/lib/systemd/system
 TOOL_NAMES = $(notdir $(TOOLS))
 
-# install leaves out what debuggers read; install-debug has it.
+# install strips symbols for debuggers; install-debug keeps them.
 STRIP ?= strip
 SYMBOLS =
 STRIPPED = $(if $(SYMBOLS),:,$(STRIP) $1)

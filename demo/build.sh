@@ -1,9 +1,9 @@
 #!/bin/sh
-# build.sh - build the tools for "make demo", and say on stderr how far it is: a
-# line that changes on a terminal, else one every ten seconds.
+# build.sh - build the tools for "make demo", with progress on stderr: a line that
+# changes on a terminal, else a line every ten seconds.
 #   MAKE=make sh demo/build.sh [ARGUMENT OF MAKE]...
 [ -t 2 ] && terminal=1 || terminal=0
-# what make would run: a line for each compiler and each link
+# the number of commands that make will run, by its dry run
 total=$("${MAKE:-make}" --no-print-directory -n all "$@" 2>/dev/null |
     grep -c -e ' -o ')
 { "${MAKE:-make}" --no-print-directory all "$@" && echo "built: all"; } |

@@ -14,9 +14,9 @@ version give the same logits with every number of threads, on every machine.
 
 The libraries are those of the source tree or prefix that this file is in, if
 they are there, and otherwise those that the system finds (LD_LIBRARY_PATH).
-They must be of the same version as this file.  What fails raises qwen.Error.
-One thread at a time uses a session, and one session at a time computes on a
-model, on the model's own threads.
+They must have the same version as this file.  Failures raise qwen.Error.
+Only one thread at a time may use a session, and only one session at a time may
+compute on a model; it uses the threads of the model.
 """
 import ctypes as C
 import functools
@@ -33,7 +33,7 @@ __all__ = ["Error", "Model", "Session", "logprobs"]
 
 
 class Error(Exception):
-    """What the library says went wrong; code is one of QWEN_EIO, ... of qwen/base.h."""
+    """An error of the library; code is one of QWEN_EIO, ... of qwen/base.h."""
 
     def __init__(self, message, code=0):
         super().__init__(message)
@@ -115,7 +115,7 @@ _E = C.POINTER(_Err)
 _OUT = C.POINTER(C.c_void_p)
 _IDS = C.POINTER(C.POINTER(C.c_int32))
 
-# What a function takes and gives; None: nothing.  "i" is 0 or a count, or -1.
+# Result and arguments of each function; None: no result; "i": 0 or a count, or -1.
 _ENGINE = {
     "qwen_model_open": ("i", _OUT, C.c_char_p, C.POINTER(_ModelOpts), _E),
     "qwen_model_close": (None, _P),
@@ -188,7 +188,7 @@ _SIZED = {
 
 
 def _load(name, mode=C.DEFAULT_MODE):
-    """From the build of the tree, or the prefix, that this file is in; else by name."""
+    """Load from the tree or prefix that this file is in, or else by name."""
     here = os.path.dirname(os.path.realpath(__file__))
     for folder in ("../build", "../../../lib"):
         path = os.path.normpath(os.path.join(here, folder, name))
@@ -208,10 +208,10 @@ _lib.localtime_r.restype = _P
 
 
 class _Calls:
-    """The functions of both libraries, which raise Error."""
+    """The functions of both libraries; failures raise Error."""
 
     def __init__(self):
-        # the one that the other needs is found by it
+        # libqwentext needs the symbols of libqwen
         engine = _load("libqwen.so.0", C.RTLD_GLOBAL)
         for library, table in ((engine, _ENGINE), (_load("libqwentext.so.0"), _TEXT)):
             for name, (gives, *takes) in table.items():
@@ -239,14 +239,14 @@ _q = _Calls()
 
 
 def _new(make, *args):
-    """What X_new or X_open makes."""
+    """Call an X_new or X_open function, and return the object that it makes."""
     out = C.c_void_p()
     make(C.byref(out), *args)
     return out
 
 
 def _take_ids(make, *args):
-    """Ids that a function allocates."""
+    """Call a function that allocates ids; the caller frees them."""
     ids, n = C.POINTER(C.c_int32)(), C.c_size_t()
     make(*args, C.byref(ids), C.byref(n))
     return ids, n
@@ -302,7 +302,7 @@ def _call(caught, f, *args):
 
 
 def logprobs(rows):
-    """Natural logarithms of the probabilities that a row of logits, or each, gives."""
+    """The natural logarithms of probabilities, of a row of logits or of several."""
     x = np.asarray(rows, np.float64)
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
@@ -314,12 +314,11 @@ def logprobs(rows):
 class Model:
     """A GGUF file, ready to compute.
 
-    n_threads 0 is one for each processor, numerics 0 the usual version.  kv is
-    how sessions keep keys and values, "f16", "q8_0", "q4_0" or "f32", or a pair
-    of these; rope scales positions, as "yarn=4"; adapters are LoRA files, or
-    pairs of a file and a scale.  draft loads the block of the file that predicts
-    further tokens, so that its stages can be traced and states have what it
-    needs.  Ids are int32 arrays.
+    n_threads=0 means one thread per processor, numerics=0 the default version.  kv
+    is the type of the KV cache, "f16", "q8_0", "q4_0" or "f32", or a pair of types
+    for keys and values; rope scales positions, such as "yarn=4"; adapters are LoRA
+    files, or pairs of a file and a scale.  draft loads the MTP block of the file, so
+    that its stages can be traced and states have its data.  Ids are int32 arrays.
     """
 
     def __init__(self, path, n_threads=0, numerics=0, kv=None, rope=None, adapters=(),
@@ -350,7 +349,7 @@ class Model:
         self.eog = list(eog[:n.value])  # tokens that end a text
 
     def close(self):
-        """Free the model and its sessions; what is left of it does so, too."""
+        """Free the model and its sessions; deleting the object does the same."""
         for s in list(self._made):
             s.close()
         mine = self.__dict__
@@ -377,7 +376,7 @@ class Model:
         return Session(self, _new(_q.session_new, self._m))
 
     def load(self, path):
-        """The timeline that Session.save, or a tool, has written to a file."""
+        """The timeline in a file that Session.save or a tool has written."""
         return Session(self, _new(_q.state_load_file, None, self._m, _c(path), None))
 
     # -- text
@@ -402,7 +401,7 @@ class Model:
         return "".join(self.decode_each(ids, special))
 
     def decode_each(self, ids, special=False):
-        """The text of ids as they come: whole characters, so that a str may be empty."""
+        """The text of each id: whole characters only, so a str may be empty."""
         d = _new(_q.tok_decoder_new, self._tok, _SHOW_SPECIAL if special else 0)
         out = _Str()
         try:
@@ -417,7 +416,7 @@ class Model:
             _q.tok_decoder_free(d)
 
     def piece(self, token):
-        """The bytes of a token, which need not be whole characters; of control tokens the name."""
+        """The bytes of a token, perhaps not whole characters; a control token's name."""
         d = _new(_q.tok_decoder_new, self._tok, _SHOW_SPECIAL | _BYTES)
         out = _Str()
         try:
@@ -517,7 +516,7 @@ class Session:
         return Session(self.model, _new(_q.session_fork, self._s))
 
     def rewind(self, n):
-        """Cut the timeline to n tokens, or less where it cannot be cut there: what is left."""
+        """Cut the timeline to n tokens, or to the last place before; return its length."""
         if n < 0:
             raise ValueError("%d tokens" % n)
         at = C.c_size_t()
@@ -551,11 +550,11 @@ class Session:
         _call(caught, _q.session_eval, self._s, ids.ctypes.data, len(ids), C.byref(how))
 
     def eval(self, ids, logits="last", hidden=False, batch=0):
-        """Read tokens: the row of logits after the last one.
+        """Read tokens and return the row of logits after the last one.
 
-        With logits="all" it is an array of rows, one after each token; with
-        "none" None.  hidden: in place of logits, the hidden states after the
-        output norm.  batch: tokens computed together, which changes no result.
+        With logits="all" return an array of rows, one per token; with "none",
+        None.  hidden: return the hidden states after the output norm instead of
+        logits.  batch: tokens computed together, which changes no result.
         """
         ids = _ids(ids)
         if len(ids) == 0 and logits == "last":
@@ -571,9 +570,9 @@ class Session:
         return None if logits == "none" else out if logits == "all" else out[0]
 
     def score(self, ids, batch=0):
-        """Read tokens: the log-probability of each, given all before it.
+        """Read tokens and return the log-probability of each, given all before it.
 
-        That of the first token of an empty timeline is not known: NaN.
+        The first token of an empty timeline has NaN.
         """
         ids = _ids(ids)
         n, first = self.model.n_vocab, len(self)
@@ -605,11 +604,11 @@ class Session:
         return names
 
     def trace(self, ids, *patterns, at=(), batch=0):
-        """Read tokens: what the stages compute of them, a dict of arrays.
+        """Read tokens and return what stages compute for them, a dict of arrays.
 
-        Stages by name, or by pattern as "*.ffn"; at: positions, or pairs of a
-        first and last one, else all.  An array has a row for each position;
-        rows of attention have zeros for the tokens that they do not see.
+        patterns are names of stages, or patterns such as "*.ffn"; at: positions, or
+        pairs of a first and last one; by default all.  An array has a row for each
+        position; rows of attention have zeros for tokens that they do not see.
         """
         ids = _ids(ids)
         rows = {}
@@ -642,11 +641,11 @@ class Session:
     # -- writing
 
     def generate(self, n, until_end=True, **options):
-        """Choose and read up to n more tokens: an iterator of their ids.
+        """Choose and read up to n more tokens; an iterator of their ids.
 
-        Without options the best token is chosen; they are those of qsample(1),
-        with _ for -: temp=0.7, top_k=40, seed=1, stop=["\\n\\n"].  It ends after
-        a token that ends a text, unless until_end is false, or at a stop text.
+        options are those of qsample(1), with _ for -: temp=0.7, top_k=40, seed=1,
+        stop=["\\n\\n"]; without any, the best token is chosen.  It ends at a stop
+        text, or after a token that ends texts unless until_end is false.
         """
         m = self.model
         sampler = _new(_q.sampler_new)
